@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0
+# make            the product: build/zerneld (static), with build/zernel as a link to it
+# make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
+# make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
+# make bench      measures and writes docs/BENCHMARKS.md      make fuzz   a minute of each fuzz target
+# make docs       docs/METRICS.md from the metric table       make dist   a source archive with its checksum
+# make install    DESTDIR and PREFIX are honoured             make clean
+# V=1 shows the commands, SAN=1 builds with ASan and UBSan into a folder of its own.
+
+PREFIX  ?= /usr/local
+CC      := gcc
+CLANG   ?= clang
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+STRIP   ?= strip
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || cat VERSION 2>/dev/null || echo unknown)
+COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+MACHINE := $(shell uname -m)
+
+B := build$(if $(SAN),-san)
+Q := $(if $(V),,@)
+
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(CI),-Werror)
+CFLAGS  ?= -O2 -g
+CFLAGS  += -std=gnu11 -D_GNU_SOURCE $(WARN) -ffunction-sections -fdata-sections -I$(B) -I.
+LDFLAGS += -Wl,--gc-sections
+ifdef SAN
+CFLAGS  += -fsanitize=address,undefined -fno-omit-frame-pointer
+else
+LDFLAGS += -static
+endif
+LIBS := -lbpf -lelf -lz -lpthread -lm
+
+ARCH_x86_64  := x86
+ARCH_aarch64 := arm64
+BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/usr/include/$(MACHINE)-linux-gnu \
+	-Wall -Wextra -Wno-unused-function $(if $(CI),-Werror)
+
+FAMILIES := proc gpu_mem cuda_trace nccl
+SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
+SRC      := zerneld.c loop.c serve.c listen.c push.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
+	view.c probe.c find.c elf.c sim.c watch.c
+OBJ      := $(SRC:%.c=$(B)/%.o)
+
+all: $(B)/zerneld $(B)/zernel
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all run check bench fuzz docs dist install clean setup format format-check tests
+
+$(B):
+	$(Q)mkdir -p $@
+
+$(B)/%.bpf.o: bpf/%.bpf.c | $(B)
+	@echo "  BPF     $<"
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)llvm-strip -g $@ 2>/dev/null || true
+
+$(B)/%.skel.h: $(B)/%.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@ 2>$@.log || { cat $@.log; exit 1; }
+
+$(B)/probe.o: $(SKEL)
+$(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
+$(B)/zerneld.o: $(B)/version
+$(B)/version: FORCE | $(B)
+	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
+FORCE:
+
+$(B)/%.o: %.c | $(B)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/zerneld.debug: $(OBJ)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+
+$(B)/zerneld: $(B)/zerneld.debug
+	$(Q)$(STRIP) -o $@ $<
+
+$(B)/zernel: $(B)/zerneld
+	$(Q)ln -sf zerneld $@
+
+# ---- tests ----
+
+UNIT := hist agg proc json http ws elf options alert sim serve metrics
+# what each unit test links besides itself
+hist_test_SRC    := agg.c log.c
+agg_test_SRC     := agg.c proc.c json.c log.c
+proc_test_SRC    := proc.c json.c log.c
+json_test_SRC    := json.c
+http_test_SRC    := http.c json.c
+ws_test_SRC      := ws.c http.c json.c
+elf_test_SRC     := elf.c
+options_test_SRC := options.c log.c json.c
+alert_test_SRC   := alert.c agg.c proc.c json.c log.c
+sim_test_SRC     := sim.c agg.c proc.c json.c log.c
+serve_test_SRC   := serve.c listen.c push.c loop.c http.c ws.c json.c log.c
+metrics_test_SRC := metrics.c snapshot.c alert.c sim.c agg.c proc.c json.c log.c
+
+T := build/test
+TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.
+
+define unit_rule
+$(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h
+	@mkdir -p $(T)
+	@echo "  TEST CC $$<"
+	$(Q)$(CC) $(TEST_CFLAGS) $$(filter %.c,$$^) -o $$@ -lpthread -lm
+endef
+$(foreach u,$(UNIT),$(eval $(call unit_rule,$(u))))
+
+FAKE_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fPIC -fno-optimize-sibling-calls -fno-ipa-icf -Itests/fake
+$(T)/libcuda.so.1: tests/fake/cuda.c tests/fake/api.h
+	@mkdir -p $(T)
+	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
+$(T)/libnccl.so.2: tests/fake/nccl.c tests/fake/api.h
+	@mkdir -p $(T)
+	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libnccl.so.2 $< -o $@ -lpthread
+$(T)/driver: tests/fake/driver.c tests/fake/api.h
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -Itests/fake $< -o $@ -ldl -lpthread -lm
+
+# The daemon with every allocator call of the whole static program wrapped, libc's own calls included.
+$(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
+	@mkdir -p $(T)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
+
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/zerneld-alloc
+
+setup:
+	@tests/setup.sh build
+
+check:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory tests
+	@tests/run.sh
+
+run: setup
+	@$(MAKE) --no-print-directory all
+	@tests/run-daemon.sh $(B)/zerneld
+
+bench:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory tests bench-tools
+	@python3 tests/bench/bench.py docs/BENCHMARKS.md
+
+# ---- fuzzing ----
+
+FUZZ := http ws json elf
+FUZZ_SECONDS ?= 60
+$(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
+	@mkdir -p $(T)
+	$(Q)$(CLANG) -O1 -g -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. $< -o $@ -lm
+fuzz: $(FUZZ:%=$(T)/%_fuzz)
+	@for f in $(FUZZ); do echo "fuzz $$f: $(FUZZ_SECONDS) s"; mkdir -p $(T)/corpus/$$f; \
+		$(T)/$${f}_fuzz -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -artifact_prefix=$(T)/ $(T)/corpus/$$f tests/fuzz/corpus/$$f || exit 1; done
+
+# ---- the rest ----
+
+docs: $(B)/zerneld
+	$(Q)$(B)/zerneld --docs > docs/METRICS.md
+
+format:
+	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
+format-check:
+	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+
+dist:
+	@mkdir -p build
+	$(Q)git archive --format=tar.gz --prefix=zerneld-$(VERSION)/ -o build/zerneld-$(VERSION).tar.gz HEAD
+	$(Q)cd build && sha256sum zerneld-$(VERSION).tar.gz > zerneld-$(VERSION).tar.gz.sha256
+	@echo build/zerneld-$(VERSION).tar.gz
+
+install: all
+	install -D -m 0755 $(B)/zerneld $(DESTDIR)$(PREFIX)/sbin/zerneld
+	install -d $(DESTDIR)$(PREFIX)/bin
+	ln -sf ../sbin/zerneld $(DESTDIR)$(PREFIX)/bin/zernel
+
+clean:
+	$(Q)rm -rf build build-san
+
+-include $(OBJ:.o=.d) $(wildcard $(B)/*.bpf.d)

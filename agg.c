@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The aggregator: reads the arena as memory and derives what is shown from it: which processes there are,
+ * rates, quantiles, sums over processes. BPF programs add while this reads; each number is read once, so that
+ * it is consistent in itself.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+const char *zn_detail_label(enum zn_detail d)
+{
+	static const char *const label[] = {
+#define X(e, text) text,
+		ZN_DETAILS(X)
+#undef X
+	};
+
+	return d < ZN_DETAIL_COUNT ? label[d] : "unknown";
+}
+
+/* ---- the arena ---- */
+
+static bool bit_test(const uint8_t *bits, uint32_t i)
+{
+	return bits[i / 8] >> (i % 8) & 1;
+}
+
+struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row)
+{
+	if (row >= ZN_PROCS_MAX)
+		return NULL;
+	if (a->ops->map_proc && !bit_test(a->proc_mapped, row) && a->ops->map_proc(a, row))
+		return NULL;
+	return &a->procs[row];
+}
+
+struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
+{
+	if (slot < ZN_HISTS_FIRST || slot >= ZN_HISTS_MAX)
+		return NULL;
+	if (a->ops->map_hist && !bit_test(a->hist_mapped, slot) && a->ops->map_hist(a, slot))
+		return NULL;
+	return &a->hists[slot];
+}
+
+/* ---- plain memory ---- */
+
+static void plain_release(struct zn_arena *a, uint32_t row)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_proc *proc = &a->procs[row];
+
+	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++) {
+		if (!proc->hist[d])
+			continue;
+		memset(&a->hists[proc->hist[d]], 0, sizeof(struct zn_hist));
+		p->hists[p->hist_count++] = proc->hist[d];
+	}
+	memset(proc, 0, sizeof(*proc));
+	a->shared->row_tgid[row] = 0;
+	p->rows[p->row_count++] = row;
+}
+
+static size_t plain_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	size_t n = p->comm_count < cap ? p->comm_count : cap;
+
+	memcpy(to, p->comms, n * sizeof(*to));
+	return n;
+}
+
+static const struct zn_arena_ops plain_ops = {.release = plain_release, .comms = plain_comms};
+
+int zn_plain_open(struct zn_plain *p)
+{
+	size_t shared = (sizeof(struct zn_shared) + 4095) & ~4095UL;
+	size_t size = shared + ZN_PROCS_MAX * sizeof(struct zn_proc) + ZN_HISTS_MAX * sizeof(struct zn_hist);
+	char *at =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	memset(p, 0, sizeof(*p));
+	if (at == MAP_FAILED)
+		return -errno;
+	p->memory = at;
+	p->arena.ops = &plain_ops;
+	p->arena.shared = (void *)at;
+	p->arena.procs = (void *)(at + shared);
+	p->arena.hists = (void *)(at + shared + ZN_PROCS_MAX * sizeof(struct zn_proc));
+	while (p->row_count < ZN_PROCS_MAX) {
+		p->rows[p->row_count] = ZN_PROCS_MAX - 1 - p->row_count;
+		p->row_count++;
+	}
+	for (uint32_t slot = ZN_HISTS_MAX - 1; slot >= ZN_HISTS_FIRST; slot--)
+		p->hists[p->hist_count++] = slot;
+	return 0;
+}
+
+void zn_plain_close(struct zn_plain *p)
+{
+	size_t shared = (sizeof(struct zn_shared) + 4095) & ~4095UL;
+
+	if (p->memory)
+		munmap(p->memory,
+			shared + ZN_PROCS_MAX * sizeof(struct zn_proc) +
+				ZN_HISTS_MAX * sizeof(struct zn_hist));
+	p->memory = NULL;
+}
+
+struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm)
+{
+	struct zn_shared *s = p->arena.shared;
+	struct zn_proc *proc;
+	uint32_t row;
+
+	if (p->row_count == 0) {
+		s->lost[ZN_LOST_PROCESS]++;
+		return NULL;
+	}
+	row = p->rows[--p->row_count];
+	proc = &p->arena.procs[row];
+	proc->tgid = tgid;
+	proc->id = ++s->next_id;
+	proc->first_ns = zn_now_ns();
+	strncpy(proc->comm, comm, sizeof(proc->comm) - 1);
+	s->row_tgid[row] = tgid;
+	return proc;
+}
+
+void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc)
+{
+	(void)p;
+	proc->exit_ns = zn_now_ns();
+}
+
+bool zn_plain_record(
+	struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes)
+{
+	struct zn_hist *h;
+
+	if (!proc->hist[detail]) {
+		if (p->hist_count == 0) {
+			p->arena.shared->lost[ZN_LOST_SERIES]++;
+			return false;
+		}
+		proc->hist[detail] = p->hists[--p->hist_count];
+	}
+	h = &p->arena.hists[proc->hist[detail]];
+	zn_hist_add(h, ns);
+	h->bytes += bytes;
+	return true;
+}
+
+/* ---- histograms ---- */
+
+void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from)
+{
+	to->calls += from->calls;
+	to->errors += from->errors;
+	to->bytes += from->bytes;
+	to->sum_ns += from->sum_ns;
+	if (from->max_ns > to->max_ns)
+		to->max_ns = from->max_ns;
+	for (uint32_t i = 0; i < ZN_SLOTS; i++)
+		to->slot[i] += from->slot[i];
+}
+
+uint64_t zn_hist_count(const struct zn_hist *h)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < ZN_SLOTS; i++)
+		n += h->slot[i];
+	return n;
+}
+
+/* The nearest-rank definition: the smallest recorded duration with at least q per mille at or below it. */
+uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q)
+{
+	uint64_t count = zn_hist_count(h), seen = 0, rank, middle;
+	uint32_t i = 0;
+
+	if (count == 0)
+		return 0;
+	rank = (uint64_t)(((__uint128_t)count * q + 999) / 1000);
+	if (rank == 0)
+		rank = 1;
+	for (; i < ZN_SLOTS - 1; i++) {
+		seen += h->slot[i];
+		if (seen >= rank)
+			break;
+	}
+	if (i == ZN_SLOTS - 1)
+		return h->max_ns;
+	middle = (zn_slot_floor(i) + zn_slot_floor(i + 1)) / 2;
+	return middle < h->max_ns ? middle : h->max_ns;
+}
+
+#define LE_FIRST_POWER 10 /* 4^5 ns = 2^10 ns */
+
+uint64_t zn_le_ns(uint32_t i)
+{
+	return i < ZN_LE_COUNT - 1 ? 1ULL << (LE_FIRST_POWER + 2 * i) : UINT64_MAX;
+}
+
+/* A slot holds [floor, next floor), so the limits are exclusive by one nanosecond. */
+void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
+{
+	uint64_t seen = 0;
+	uint32_t slot = 0;
+
+	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
+		uint32_t end = i < ZN_LE_COUNT - 1 ? zn_slot(zn_le_ns(i)) : ZN_SLOTS;
+
+		for (; slot < end; slot++)
+			seen += h->slot[slot];
+		le[i] = seen;
+	}
+}
+
+/* ---- processes ---- */
+
+void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)
+{
+	memset(a, 0, sizeof(*a));
+	a->arena = arena;
+}
+
+static uint64_t sum(const __u64 *v, uint32_t from, uint32_t to)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = from; i < to; i++)
+		n += v[i];
+	return n;
+}
+
+static uint64_t launches_of(const struct zn_proc *p)
+{
+	return sum(p->count, ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED);
+}
+
+static void info_start(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
+{
+	struct zn_info *info = &a->info[row];
+
+	*info = (struct zn_info){.id = p->id, .first_tick_ns = zn_now_ns()};
+	memcpy(info->comm, p->comm, sizeof(info->comm));
+}
+
+/* Keeps the sums of a process that has gone, and gives its row back. Gauges end with it. */
+static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
+{
+	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
+		struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
+
+		if (h)
+			zn_hist_merge(&a->gone[d], h);
+	}
+	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
+		if (i != ZN_C_HOST_PINNED && i != ZN_C_LIVE_ALLOCS && i != ZN_C_CAPTURES)
+			a->gone_count[i] += p->count[i];
+	a->arena->ops->release(a->arena, row);
+	a->info[row].id = 0;
+}
+
+#define FACTS_PATIENCE_NS (2 * ZN_NS_PER_S)
+
+/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break
+ * series. */
+static bool facts_of(
+	struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_facts *facts)
+{
+	*facts = (struct zn_facts){.gone = true};
+	if (!a->facts || a->facts(a->owner, p, facts))
+		return true;
+	return zn_now_ns() - info->first_tick_ns >= FACTS_PATIENCE_NS;
+}
+
+static bool touched(const struct zn_proc_gpu *g)
+{
+	return g->peak_bytes || g->fail_oom || g->fail_other || g->total_bytes ||
+		sum(g->alloc_calls, 0, ZN_KIND_COUNT);
+}
+
+static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
+{
+	struct zn_info *info = &a->info[row];
+	struct zn_facts facts;
+	bool asked = false;
+
+	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++) {
+		const struct zn_proc_gpu *g = &p->gpu[o];
+
+		if (!touched(g))
+			continue;
+		if (!info->resolved[o]) {
+			if (!asked && !facts_of(a, info, p, &facts))
+				return;
+			asked = true;
+			info->gpu[o] = zn_gpus_resolve(&a->gpus, p, &facts, o);
+			info->resolved[o] = info->gpu[o] >= 0;
+		}
+		if (info->resolved[o] && o < ZN_PROC_GPUS)
+			zn_gpu_identify(&a->gpus.gpu[info->gpu[o]], g);
+	}
+}
+
+static void share_add(struct zn_proc_gpu *to, const struct zn_proc_gpu *from)
+{
+	to->used_bytes += from->used_bytes;
+	to->peak_bytes += from->peak_bytes;
+	for (uint32_t k = 0; k < ZN_KIND_COUNT; k++) {
+		to->alloc_calls[k] += from->alloc_calls[k];
+		to->alloc_bytes[k] += from->alloc_bytes[k];
+	}
+	to->free_calls += from->free_calls;
+	to->fail_oom += from->fail_oom;
+	to->fail_other += from->fail_other;
+}
+
+/* Peaks of two ordinals need not have been at one time, so their sum would invent a peak: the highest sum
+ * seen at a refresh, and the higher of the two, are what is known. */
+static uint64_t joint_peak(struct zn_info *info, uint32_t first, const struct zn_share *s, uint64_t highest)
+{
+	if (s->sum.used_bytes > info->share_peak[first])
+		info->share_peak[first] = s->sum.used_bytes;
+	return highest > info->share_peak[first] ? highest : info->share_peak[first];
+}
+
+static bool share_of(struct zn_info *info, const struct zn_proc *p, uint32_t first, struct zn_share *to)
+{
+	uint64_t highest = 0;
+	uint32_t ordinals = 0;
+
+	for (uint32_t o = 0; o < first; o++)
+		if (info->resolved[o] && info->gpu[o] == info->gpu[first])
+			return false;
+	*to = (struct zn_share){.gpu = info->gpu[first]};
+	for (uint32_t o = first; o <= ZN_PROC_GPUS; o++) {
+		if (!info->resolved[o] || info->gpu[o] != info->gpu[first])
+			continue;
+		share_add(&to->sum, &p->gpu[o]);
+		if (p->gpu[o].peak_bytes > highest)
+			highest = p->gpu[o].peak_bytes;
+		ordinals++;
+	}
+	if (ordinals > 1)
+		to->sum.peak_bytes = joint_peak(info, first, to, highest);
+	return true;
+}
+
+size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1])
+{
+	const struct zn_proc *p = zn_arena_proc(a->arena, row);
+	struct zn_info *info = &a->info[row];
+	size_t n = 0;
+
+	for (uint32_t o = 0; p && o <= ZN_PROC_GPUS; o++)
+		if (info->resolved[o] && share_of(info, p, o, &to[n]))
+			n++;
+	return n;
+}
+
+static void gpus_sum(struct zn_agg *a)
+{
+	struct zn_share share[ZN_PROC_GPUS + 1];
+
+	for (uint32_t i = 0; i < a->gpus.count; i++)
+		a->gpus.gpu[i].used_bytes = a->gpus.gpu[i].processes = 0;
+	for (uint32_t r = 0; r < a->row_count; r++) {
+		size_t n = zn_agg_shares(a, a->row[r], share);
+
+		for (size_t i = 0; i < n; i++) {
+			a->gpus.gpu[share[i].gpu].used_bytes += share[i].sum.used_bytes;
+			a->gpus.gpu[share[i].gpu].processes += share[i].sum.used_bytes > 0;
+		}
+	}
+	for (uint32_t i = 0; i < a->gpus.count; i++)
+		if (a->gpus.gpu[i].used_bytes > a->gpus.gpu[i].peak_bytes)
+			a->gpus.gpu[i].peak_bytes = a->gpus.gpu[i].used_bytes;
+}
+
+void zn_agg_refresh(struct zn_agg *a)
+{
+	struct zn_shared *s = a->arena->shared;
+
+	a->row_count = 0;
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
+		struct zn_proc *p = s->row_tgid[row] ? zn_arena_proc(a->arena, row) : NULL;
+
+		if (!p)
+			continue;
+		if (a->info[row].id != p->id)
+			info_start(a, row, p);
+		if (p->exit_ns) {
+			retire(a, row, p);
+			continue;
+		}
+		resolve_gpus(a, row, p);
+		a->row[a->row_count++] = row;
+	}
+	if (a->arena->ops->sweep)
+		a->arena->ops->sweep(a->arena);
+	gpus_sum(a);
+}
+
+static uint64_t rate(uint64_t now, uint64_t before, uint64_t ns)
+{
+	return ns ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
+}
+
+void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
+{
+	uint64_t ns = a->tick_ns ? now_ns - a->tick_ns : 0;
+
+	zn_agg_refresh(a);
+	for (uint32_t r = 0; r < a->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
+		struct zn_info *info = &a->info[a->row[r]];
+		uint64_t launches = launches_of(p), hits = sum(p->count, ZN_C_HITS, ZN_C_HITS_END);
+		uint64_t lived = now_ns > p->first_ns ? now_ns - p->first_ns : 0;
+
+		info->launch_rate = rate(launches, info->launches, lived < ns ? lived : ns);
+		info->hit_rate = rate(hits, info->hits, lived < ns ? lived : ns);
+		info->launches = launches;
+		info->hits = hits;
+	}
+	a->tick_ns = now_ns;
+	a->comm_count = a->arena->ops->comms ? a->arena->ops->comms(a->arena, a->comms, ZN_COMMS_MAX) : 0;
+}
+
+const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail)
+{
+	memset(&a->merged, 0, sizeof(a->merged));
+	for (uint32_t r = 0; r < a->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
+		const struct zn_hist *h = p ? zn_arena_hist(a->arena, p->hist[detail]) : NULL;
+
+		if (h && h->calls)
+			zn_hist_merge(&a->merged, h);
+	}
+	return &a->merged;
+}
+
+const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail)
+{
+	zn_agg_merge_live(a, detail);
+	zn_hist_merge(&a->merged, &a->gone[detail]);
+	return &a->merged;
+}

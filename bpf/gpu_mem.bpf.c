@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The ledger of GPU memory: what libcuda has reserved for a process, on which GPU. Memory of the CUDA context
+ * and of loaded modules never passes these functions and is not in it.
+ *
+ * Two rules keep the ledger exact under threads. An address enters at the *return* of the allocation and
+ * leaves at the *entry* of the free: the driver may hand it out again before the free has returned. A free
+ * that fails puts it back.
+ */
+#include "zernel.bpf.h"
+
+#define CUDA_ERROR_OUT_OF_MEMORY 2
+
+/* arg[] of a free, after its entry handler */
+enum { FREED_ADDR, FREED_BYTES, FREED_CTX, FREED_GEN_GPU, FREED_KNOWN };
+
+static __always_inline struct zn_proc_gpu *gpu_of(struct zn_proc *p, __u32 gpu)
+{
+	if (gpu > ZN_PROC_GPUS)
+		gpu = ZN_PROC_GPUS;
+	ZN_OPAQUE(gpu);
+	return &p->gpu[gpu <= ZN_PROC_GPUS ? gpu : 0];
+}
+
+static __always_inline struct zn_ctx *ctx_find(__u64 addr, __u32 id)
+{
+	struct zn_ctx_key key = {.addr = addr, .id = id};
+
+	return bpf_map_lookup_elem(&ctxs, &key);
+}
+
+/* The current context of a thread: its GPU goes to a->gpu, itself to a->ctx. Unknown stays 0 and
+ * ZN_PROC_GPUS. */
+static __always_inline void current_ctx(struct zn_thread *t, struct zn_alloc *a)
+{
+	__u32 depth = t->ctx_depth;
+	struct zn_ctx *c;
+	__u64 addr;
+
+	a->gpu = ZN_PROC_GPUS;
+	if (depth == 0)
+		return;
+	addr = t->ctx[(depth - 1) & (ZN_CTX_STACK - 1)];
+	c = ctx_find(addr, t->id);
+	if (!c)
+		return;
+	a->gpu = c->gpu;
+	a->ctx = addr;
+	a->ctx_gen = c->gen;
+}
+
+static __always_inline void peak_raise(__u64 *peak, __u64 used)
+{
+	__u64 seen, now = *peak;
+
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		if (used <= now)
+			return;
+		seen = __sync_val_compare_and_swap(peak, now, used);
+		if (seen == now)
+			return;
+		now = seen;
+	}
+}
+
+static __always_inline void books_add(struct zn_proc *p, const struct zn_alloc *a)
+{
+	struct zn_proc_gpu *g = gpu_of(p, a->gpu);
+
+	if (a->kind == ZN_K_HOST)
+		ZN_ADD(p->count[ZN_C_HOST_PINNED], a->bytes);
+	else
+		peak_raise(&g->peak_bytes, __sync_fetch_and_add(&g->used_bytes, a->bytes) + a->bytes);
+}
+
+static __always_inline void books_subtract(struct zn_proc *p, const struct zn_alloc *a)
+{
+	if (a->kind == ZN_K_HOST)
+		ZN_ADD(p->count[ZN_C_HOST_PINNED], -a->bytes);
+	else
+		ZN_ADD(gpu_of(p, a->gpu)->used_bytes, -a->bytes);
+}
+
+/* Adds to what a context holds. False: the context is gone, and its memory was taken off the books with it.
+ */
+static __always_inline bool ctx_hold(const struct zn_alloc *a, __u32 id, bool add)
+{
+	struct zn_ctx *c;
+
+	if (!a->ctx)
+		return true;
+	c = ctx_find(a->ctx, id);
+	if (!c || c->gen != a->ctx_gen)
+		return false;
+	if (a->kind == ZN_K_HOST)
+		ZN_ADD(c->live_host, add ? a->bytes : -a->bytes);
+	else
+		ZN_ADD(c->live_bytes, add ? a->bytes : -a->bytes);
+	return true;
+}
+
+/* An allocation that is no longer: its entry is already out of the table, or about to be replaced. */
+static __noinline int ledger_credit(struct zn_proc *p, struct zn_alloc *a, __u32 id)
+{
+	if (!p || !a)
+		return 0;
+	ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], -1);
+	if (ctx_hold(a, id, false))
+		books_subtract(p, a);
+	return 0;
+}
+
+static __noinline int ledger_enter(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *a)
+{
+	struct zn_alloc *old;
+
+	if (!p || !key || !a)
+		return 0;
+	old = bpf_map_lookup_elem(&allocs, key);
+	if (old) {
+		/* the address was given out again, so its free went unseen (a context that is gone, a missed
+		 * probe) */
+		struct zn_alloc gone = *old;
+
+		ledger_credit(p, &gone, key->id);
+	}
+	if (bpf_map_update_elem(&allocs, key, a, BPF_ANY)) {
+		zn_lost(ZN_LOST_ALLOC);
+		return 0;
+	}
+	ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], 1);
+	if (ctx_hold(a, key->id, true))
+		books_add(p, a);
+	return 0;
+}
+
+static __always_inline void alloc_failed(struct zn_call *c, __u32 gpu, __u64 bytes)
+{
+	struct zn_proc_gpu *g = gpu_of(c->proc, gpu);
+
+	if (c->result == CUDA_ERROR_OUT_OF_MEMORY)
+		ZN_ADD(g->fail_oom, 1);
+	else
+		ZN_ADD(g->fail_other, 1);
+	zn_emit(ZN_EV_ALLOC_FAILED, c->thread->row, c->result, bytes);
+}
+
+/* The common end of every allocation: a holds bytes, kind, GPU and context; the address lies where arg[0]
+ * points. */
+static __always_inline void alloc_done(struct zn_call *c, struct zn_alloc *a, __u32 space)
+{
+	struct zn_proc_gpu *g = gpu_of(c->proc, a->gpu);
+	struct zn_alloc_key key = {.id = c->thread->id, .kind = space};
+	__u32 kind = a->kind;
+
+	if (c->result) {
+		alloc_failed(c, a->gpu, a->bytes);
+		return;
+	}
+	ZN_OPAQUE(kind);
+	if (kind >= ZN_KIND_COUNT || !zn_read_user(&key.addr, sizeof(key.addr), c->frame->arg[0]))
+		return;
+	ZN_ADD(g->alloc_calls[kind], 1);
+	ZN_ADD(g->alloc_bytes[kind], a->bytes);
+	a->row = c->thread->row;
+	ledger_enter(c->proc, &key, a);
+}
+
+static __always_inline void alloc_return(struct zn_call *c)
+{
+	struct zn_alloc a = {.bytes = c->frame->arg[1], .kind = c->detail};
+
+	current_ctx(c->thread, &a);
+	alloc_done(c, &a, a.kind == ZN_K_HOST ? ZN_K_HOST : 0);
+}
+
+/* (dptr *, pitch *, width, height, element size): the driver chooses the pitch. */
+static __always_inline void pitch_return(struct zn_call *c)
+{
+	struct zn_alloc a = {.kind = ZN_K_DEVICE};
+	__u64 pitch = c->frame->arg[2];
+
+	if (c->result == 0 && !zn_read_user(&pitch, sizeof(pitch), c->frame->arg[1]))
+		return;
+	a.bytes = pitch * c->frame->arg[3];
+	current_ctx(c->thread, &a);
+	alloc_done(c, &a, 0);
+}
+
+/* (handle *, size, const CUmemAllocationProp *, flags): prop+8 is the kind of place (1: device), prop+12 its
+ * ordinal. Physical memory belongs to no context. */
+static __always_inline void vmm_create_return(struct zn_call *c)
+{
+	struct zn_alloc a = {.bytes = c->frame->arg[1], .kind = ZN_K_VMM, .refs = 1, .gpu = ZN_PROC_GPUS};
+	__u32 place[2];
+
+	if (zn_read_user(place, sizeof(place), c->frame->arg[2] + 8)) {
+		if (place[0] == 1 && place[1] < ZN_PROC_GPUS)
+			a.gpu = place[1];
+		else if (place[0] != 1)
+			a.kind = ZN_K_HOST;
+	}
+	alloc_done(c, &a, ZN_K_VMM);
+}
+
+/* One reference less, of a handle or of a mapping. The last one gives the memory back. */
+static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key)
+{
+	struct zn_alloc *a, gone;
+
+	if (!p || !key)
+		return 0;
+	a = bpf_map_lookup_elem(&allocs, key);
+	if (!a)
+		return 0;
+	if (__sync_fetch_and_add(&a->refs, -1) != 1)
+		return 1;
+	gone = *a;
+	bpf_map_delete_elem(&allocs, key);
+	ledger_credit(p, &gone, key->id);
+	ZN_ADD(gpu_of(p, gone.gpu)->free_calls, 1);
+	return 1;
+}
+
+static __always_inline void unmatched(struct zn_proc *p)
+{
+	ZN_ADD(p->count[ZN_C_UNMATCHED_FREE], 1);
+	zn_lost(ZN_LOST_UNMATCHED_FREE);
+}
+
+static __always_inline void vmm_release_return(struct zn_call *c)
+{
+	struct zn_alloc_key key = {.addr = c->frame->arg[0], .id = c->thread->id, .kind = ZN_K_VMM};
+
+	if (c->result == 0 && !vmm_put(c->proc, &key))
+		unmatched(c->proc);
+}
+
+static __always_inline void vmm_get(struct zn_call *c, __u64 handle)
+{
+	struct zn_alloc_key key = {.addr = handle, .id = c->thread->id, .kind = ZN_K_VMM};
+	struct zn_alloc *a = bpf_map_lookup_elem(&allocs, &key);
+
+	if (a)
+		ZN_ADD(a->refs, 1);
+}
+
+static __always_inline void vmm_retain_return(struct zn_call *c)
+{
+	__u64 handle;
+
+	if (c->result == 0 && zn_read_user(&handle, sizeof(handle), c->frame->arg[0]))
+		vmm_get(c, handle);
+}
+
+/* (address, size, offset, handle, flags): memory stays alive while it is mapped, also after its handle was
+ * released. */
+static __always_inline void vmm_map_return(struct zn_call *c)
+{
+	struct zn_alloc_key key = {.addr = c->frame->arg[0], .id = c->thread->id, .kind = ZN_ADDR_MAPPING};
+	struct zn_alloc a = {.bytes = c->frame->arg[1], .ctx = c->frame->arg[3], .kind = ZN_ADDR_MAPPING};
+
+	if (c->result)
+		return;
+	a.row = c->thread->row;
+	if (bpf_map_update_elem(&allocs, &key, &a, BPF_ANY)) {
+		zn_lost(ZN_LOST_ALLOC);
+		return;
+	}
+	ZN_ADD(c->proc->count[ZN_C_LIVE_ALLOCS], 1);
+	vmm_get(c, a.ctx);
+}
+
+#define UNMAP_MAX 64 /* mappings that one cuMemUnmap() may cover */
+
+/* (address, size): the range holds whole mappings, one after the other. */
+static __always_inline void vmm_unmap_return(struct zn_call *c)
+{
+	struct zn_alloc_key key = {.addr = c->frame->arg[0], .id = c->thread->id, .kind = ZN_ADDR_MAPPING};
+	struct zn_alloc_key handle = {.id = c->thread->id, .kind = ZN_K_VMM};
+	__u64 end = c->frame->arg[0] + c->frame->arg[1];
+	struct zn_alloc *a;
+	__u64 bytes;
+
+	if (c->result)
+		return;
+	for (int i = 0; i < UNMAP_MAX && key.addr < end; i++) {
+		a = bpf_map_lookup_elem(&allocs, &key);
+		if (!a)
+			break;
+		handle.addr = a->ctx;
+		bytes = a->bytes;
+		bpf_map_delete_elem(&allocs, &key);
+		ZN_ADD(c->proc->count[ZN_C_LIVE_ALLOCS], -1);
+		vmm_put(c->proc, &handle);
+		key.addr += bytes;
+	}
+	if (key.addr < end)
+		unmatched(c->proc);
+}
+
+/* Takes the address out before the driver can hand it out again, and keeps what is needed to put it back. */
+static __always_inline void free_entry(struct zn_frame *f, struct zn_thread *t, __u64 cookie)
+{
+	__u32 detail = ZN_COOKIE_DETAIL(cookie);
+	struct zn_alloc_key key = {.addr = f->arg[FREED_ADDR], .id = t->id};
+	struct zn_proc *p = zn_proc_of(t);
+	struct zn_alloc *a, gone;
+
+	key.kind = detail == ZN_K_HOST ? ZN_K_HOST : 0;
+	f->arg[FREED_KNOWN] = 0;
+	a = p ? bpf_map_lookup_elem(&allocs, &key) : NULL;
+	if (!a)
+		return;
+	gone = *a;
+	bpf_map_delete_elem(&allocs, &key);
+	ledger_credit(p, &gone, t->id);
+	f->arg[FREED_BYTES] = gone.bytes;
+	f->arg[FREED_CTX] = gone.ctx;
+	f->arg[FREED_GEN_GPU] = (__u64)gone.ctx_gen << 32 | gone.gpu << 16 | gone.kind;
+	f->arg[FREED_KNOWN] = 1;
+}
+
+static __always_inline void free_undo(struct zn_call *c, __u32 space)
+{
+	struct zn_alloc_key key = {.addr = c->frame->arg[FREED_ADDR], .id = c->thread->id, .kind = space};
+	__u64 packed = c->frame->arg[FREED_GEN_GPU];
+	struct zn_alloc a = {
+		.bytes = c->frame->arg[FREED_BYTES],
+		.ctx = c->frame->arg[FREED_CTX],
+		.ctx_gen = packed >> 32,
+		.gpu = packed >> 16,
+		.kind = packed,
+		.row = c->thread->row,
+	};
+
+	ledger_enter(c->proc, &key, &a);
+}
+
+static __always_inline void free_return(struct zn_call *c)
+{
+	bool host = c->detail == ZN_K_HOST;
+	__u32 gpu = (__u16)(c->frame->arg[FREED_GEN_GPU] >> 16);
+
+	/* detail: cuMemFree may wait for the GPU, the others do not */
+	if (c->detail == ZN_K_DEVICE)
+		zn_record(c->proc, ZN_H_SYNC_FREE, c->ns, 0, c->result != 0);
+	if (c->frame->arg[FREED_ADDR] == 0)
+		return; /* freeing nothing is allowed and does nothing */
+	if (c->result) {
+		if (c->frame->arg[FREED_KNOWN])
+			free_undo(c, host ? ZN_K_HOST : 0);
+		return;
+	}
+	if (!c->frame->arg[FREED_KNOWN])
+		unmatched(c->proc);
+	else
+		ZN_ADD(gpu_of(c->proc, gpu)->free_calls, 1);
+}
+
+/* A context and everything that was allocated in it. Its entries stay in the table until their address is
+ * reused or the process ends; their old generation tells that they no longer count. */
+static __always_inline void ctx_drop(struct zn_call *c, __u64 addr)
+{
+	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
+	struct zn_ctx *ctx = bpf_map_lookup_elem(&ctxs, &key);
+	__u64 bytes, host;
+	__u32 gpu;
+
+	if (!ctx)
+		return;
+	bytes = ctx->live_bytes;
+	host = ctx->live_host;
+	gpu = ctx->gpu;
+	bpf_map_delete_elem(&ctxs, &key);
+	ZN_ADD(gpu_of(c->proc, gpu)->used_bytes, -bytes);
+	ZN_ADD(c->proc->count[ZN_C_HOST_PINNED], -host);
+}
+
+static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
+{
+	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
+	struct zn_shared *s = zn_globals();
+	struct zn_ctx ctx = {.gpu = gpu};
+	long err;
+
+	if (!s || gpu >= ZN_PROC_GPUS)
+		return;
+	ctx.gen = zn_next_id(s);
+	err = bpf_map_update_elem(&ctxs, &key, &ctx, BPF_NOEXIST);
+	if (err && err != -17 /* EEXIST: a primary context is retained many times */)
+		zn_lost(ZN_LOST_CONTEXT);
+}
+
+static __always_inline void ctx_push(struct zn_thread *t, __u64 addr)
+{
+	__u32 depth = t->ctx_depth;
+
+	t->ctx[depth & (ZN_CTX_STACK - 1)] = addr;
+	t->ctx_depth = depth + 1;
+}
+
+static __always_inline void ctx_pop(struct zn_thread *t)
+{
+	if (t->ctx_depth)
+		t->ctx_depth--;
+}
+
+/* cuCtxSetCurrent replaces the top of the stack; NULL takes it off. Entry only: it is called very often. */
+static __always_inline void ctx_set(struct zn_thread *t, __u64 addr)
+{
+	ctx_pop(t);
+	if (addr)
+		ctx_push(t, addr);
+}
+
+static __always_inline void ctx_create_return(struct zn_call *c)
+{
+	__u64 addr,
+		gpu = c->detail <= 3 ? c->frame->arg[2]
+		: c->detail == 4     ? c->frame->arg[3]
+				     : c->frame->arg[4];
+
+	if (c->result || !zn_read_user(&addr, sizeof(addr), c->frame->arg[0]))
+		return;
+	ctx_add(c, addr, gpu);
+	ctx_push(c->thread, addr);
+}
+
+static __always_inline void ctx_destroy_return(struct zn_call *c)
+{
+	struct zn_thread *t = c->thread;
+	__u64 addr = c->frame->arg[0];
+
+	if (c->result)
+		return;
+	if (t->ctx_depth && t->ctx[(t->ctx_depth - 1) & (ZN_CTX_STACK - 1)] == addr)
+		ctx_pop(t);
+	ctx_drop(c, addr);
+}
+
+static __always_inline void primary_retain_return(struct zn_call *c)
+{
+	struct zn_ctx_key key = {.addr = (__u32)c->frame->arg[1], .id = c->thread->id};
+	struct zn_ctx record = {};
+
+	if (c->result || key.addr >= ZN_PROC_GPUS)
+		return;
+	if (!zn_read_user(&record.primary, sizeof(record.primary), c->frame->arg[0]))
+		return;
+	ctx_add(c, record.primary, key.addr);
+	if (bpf_map_update_elem(&ctxs, &key, &record, BPF_ANY))
+		zn_lost(ZN_LOST_CONTEXT);
+}
+
+static __always_inline void primary_reset_return(struct zn_call *c)
+{
+	struct zn_ctx *record = ctx_find((__u32)c->frame->arg[0], c->thread->id);
+
+	if (c->result == 0 && record && record->primary)
+		ctx_drop(c, record->primary);
+}
+
+static __always_inline void device_return(struct zn_call *c, __u32 shape)
+{
+	__u32 ordinal = shape == ZN_S_DEVICE_PCI ? c->frame->arg[2] : c->frame->arg[1];
+	struct zn_proc_gpu *g;
+
+	if (c->result || ordinal >= ZN_PROC_GPUS)
+		return;
+	g = gpu_of(c->proc, ordinal);
+	if (shape == ZN_S_DEVICE_UUID)
+		zn_read_user(g->uuid, sizeof(g->uuid), c->frame->arg[0]);
+	else if (shape == ZN_S_DEVICE_TOTAL)
+		zn_read_user(&g->total_bytes, sizeof(g->total_bytes), c->frame->arg[0]);
+	else if (bpf_probe_read_user_str(g->pci, sizeof(g->pci), (void *)c->frame->arg[0]) < 0)
+		zn_lost(ZN_LOST_USER_READ);
+}
+
+/* (free *, total *) of the current context: a second source of the total. */
+static __always_inline void mem_info_return(struct zn_call *c)
+{
+	struct zn_alloc now = {};
+	struct zn_proc_gpu *g;
+
+	current_ctx(c->thread, &now);
+	if (c->result || now.gpu >= ZN_PROC_GPUS)
+		return;
+	g = gpu_of(c->proc, now.gpu);
+	if (g->total_bytes == 0)
+		zn_read_user(&g->total_bytes, sizeof(g->total_bytes), c->frame->arg[1]);
+}
+
+SEC("uprobe")
+int gpu_mem_entry(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct zn_thread *t = zn_thread();
+	struct zn_frame *f;
+
+	if (!t)
+		return 0;
+	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CTX_SET) {
+		ctx_set(t, ZN_ARG1(ctx));
+		return 0;
+	}
+	f = zn_frame_push(t, ctx, cookie);
+	if (!f)
+		return 0;
+	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_FREE)
+		free_entry(f, t, cookie);
+	zn_frame_start(f);
+	return 0;
+}
+
+SEC("uprobe")
+int gpu_mem_return(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 shape = ZN_COOKIE_SHAPE(cookie);
+	struct zn_call c;
+
+	if (!zn_call_return(&c, ctx, cookie, ZN_FAM_GPU_MEM))
+		return 0;
+	switch (shape) {
+	case ZN_S_ALLOC: alloc_return(&c); break;
+	case ZN_S_ALLOC_PITCH: pitch_return(&c); break;
+	case ZN_S_VMM_CREATE: vmm_create_return(&c); break;
+	case ZN_S_VMM_RELEASE: vmm_release_return(&c); break;
+	case ZN_S_VMM_RETAIN: vmm_retain_return(&c); break;
+	case ZN_S_VMM_MAP: vmm_map_return(&c); break;
+	case ZN_S_VMM_UNMAP: vmm_unmap_return(&c); break;
+	case ZN_S_FREE: free_return(&c); break;
+	case ZN_S_CTX_CREATE: ctx_create_return(&c); break;
+	case ZN_S_CTX_DESTROY: ctx_destroy_return(&c); break;
+	case ZN_S_CTX_PUSH:
+		if (c.result == 0)
+			ctx_push(c.thread, c.frame->arg[0]);
+		break;
+	case ZN_S_CTX_POP:
+		if (c.result == 0)
+			ctx_pop(c.thread);
+		break;
+	case ZN_S_PRIMARY_RETAIN: primary_retain_return(&c); break;
+	case ZN_S_PRIMARY_RESET: primary_reset_return(&c); break;
+	case ZN_S_MEM_INFO: mem_info_return(&c); break;
+	case ZN_S_DEVICE_UUID:
+	case ZN_S_DEVICE_PCI:
+	case ZN_S_DEVICE_TOTAL: device_return(&c, shape); break;
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

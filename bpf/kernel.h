@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The few kernel types that the BPF programs use, kept by hand. pt_regs is fixed by the ABI
+ * (arch/.../uapi/asm/ptrace.h) and read at fixed offsets; the others are read with CO-RE, so only the names
+ * and types of their fields matter.
+ */
+#ifndef ZN_KERNEL_H
+#define ZN_KERNEL_H
+
+#include <linux/types.h>
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	unsigned long orig_ax, ip, cs, flags, sp, ss;
+};
+#define ZN_ARG1(r)   ((r)->di)
+#define ZN_ARG2(r)   ((r)->si)
+#define ZN_ARG3(r)   ((r)->dx)
+#define ZN_ARG4(r)   ((r)->cx)
+#define ZN_ARG5(r)   ((r)->r8)
+#define ZN_ARG6(r)   ((r)->r9)
+#define ZN_RESULT(r) ((__u32)(r)->ax)
+/* The stack pointer that identifies a call: at entry it points to the return address, which `ret` has popped
+ * later. */
+#define ZN_SP_ENTRY(r)  ((r)->sp)
+#define ZN_SP_RETURN(r) ((r)->sp - 8)
+/* System V ABI: arguments 7, 8, 9 follow the return address; a 128-byte struct by value lies there too. */
+#define ZN_STACK_ARG9(r)     ((r)->sp + 24)
+#define ZN_STACK_STRUCT(r)   ((r)->sp + 8)
+#define ZN_INIT_RANK_RANK(r) ((r)->dx)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	__u64 regs[31];
+	__u64 sp, pc, pstate;
+};
+#define ZN_ARG1(r)           ((r)->regs[0])
+#define ZN_ARG2(r)           ((r)->regs[1])
+#define ZN_ARG3(r)           ((r)->regs[2])
+#define ZN_ARG4(r)           ((r)->regs[3])
+#define ZN_ARG5(r)           ((r)->regs[4])
+#define ZN_ARG6(r)           ((r)->regs[5])
+#define ZN_RESULT(r)         ((__u32)(r)->regs[0])
+#define ZN_SP_ENTRY(r)       ((r)->sp)
+#define ZN_SP_RETURN(r)      ((r)->sp)
+/* AAPCS64: eight registers, then the stack; a large struct by value is passed as a pointer to a copy. */
+#define ZN_STACK_ARG9(r)     ((r)->sp)
+#define ZN_STACK_STRUCT(r)   ((r)->regs[2])
+#define ZN_INIT_RANK_RANK(r) ((r)->regs[3])
+#else
+#error "unknown target architecture"
+#endif
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+typedef struct {
+	int counter;
+} atomic_t;
+struct signal_struct {
+	atomic_t live;
+};
+struct task_struct {
+	struct signal_struct *signal;
+};
+#pragma clang attribute pop
+
+#endif

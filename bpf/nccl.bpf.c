@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * NCCL and RCCL: calls, bytes and errors of each operation, the time the host spends in the call (a
+ * collective only enqueues and returns), group windows, and which rank a process is in which communicator.
+ * Fields of struct ncclComm are never read: their offsets differ from version to version.
+ */
+#include "zernel.bpf.h"
+
+#define NCCL_IN_PROGRESS 7
+#define UNIQUE_ID_WORDS  16 /* ncclUniqueId: 128 bytes */
+#define INIT_ALL_MAX     16
+
+/* arg[] of a communicator's creation, after its entry handler */
+enum { NEW_COMM, NEW_NRANKS, NEW_RANK = 4, NEW_HASH };
+
+/* Bytes per element by ncclDataType_t, 0 to 11. */
+const __u8 type_size[16] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+static __always_inline bool failed(const struct zn_call *c)
+{
+	return c->result != 0 && c->result != NCCL_IN_PROGRESS;
+}
+
+static __always_inline __u64 mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 29;
+}
+
+static __always_inline struct zn_comm *comm_find(struct zn_thread *t, __u64 addr)
+{
+	struct zn_ctx_key key = {.addr = addr, .id = t->id};
+
+	return bpf_map_lookup_elem(&comms, &key);
+}
+
+static __always_inline void comm_add(struct zn_thread *t, __u64 addr, const struct zn_comm *comm)
+{
+	struct zn_ctx_key key = {.addr = addr, .id = t->id};
+
+	if (addr && bpf_map_update_elem(&comms, &key, comm, BPF_ANY))
+		zn_lost(ZN_LOST_COMM);
+}
+
+static __always_inline __u32 current_tgid(void)
+{
+	return bpf_get_current_pid_tgid() >> 32;
+}
+
+/* The id is the same on all ranks, so its hash names the communicator across processes. */
+static __noinline __u64 unique_id_hash(__u64 at)
+{
+	__u64 id[UNIQUE_ID_WORDS], hash = 0;
+
+	if (!zn_read_user(id, sizeof(id), at))
+		return 0;
+#pragma unroll
+	for (int i = 0; i < UNIQUE_ID_WORDS; i++)
+		hash = mix(hash, id[i]);
+	return hash ? hash : 1;
+}
+
+static __always_inline void comm_init_return(struct zn_call *c)
+{
+	struct zn_comm comm = {
+		.hash = c->frame->arg[NEW_HASH],
+		.rank = c->frame->arg[NEW_RANK],
+		.nranks = c->frame->arg[NEW_NRANKS],
+		.tgid = current_tgid(),
+	};
+	__u64 addr;
+
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
+	if (!failed(c) && zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
+		comm_add(c->thread, addr, &comm);
+}
+
+/* (comms[], ndev, devices[]): one process is all ranks; no unique id, so the hash is of what is unique on
+ * this node. */
+static __always_inline void comm_init_all_return(struct zn_call *c)
+{
+	__u32 n = c->frame->arg[1];
+	struct zn_comm comm = {.nranks = n, .tgid = current_tgid()};
+	__u64 addr;
+
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
+	if (failed(c))
+		return;
+	for (__u32 i = 0; i < INIT_ALL_MAX && i < n; i++) {
+		if (!zn_read_user(&addr, sizeof(addr), c->frame->arg[0] + 8 * i))
+			return;
+		if (i == 0)
+			comm.hash = mix(mix(1, c->thread->id), addr);
+		comm.rank = i;
+		comm_add(c->thread, addr, &comm);
+	}
+	if (n > INIT_ALL_MAX)
+		zn_lost_many(ZN_LOST_COMM, n - INIT_ALL_MAX);
+}
+
+/* (comm, color, key, new *, config *): ranks of one color form a communicator; rank and size are asked for
+ * later. */
+static __always_inline void comm_split_return(struct zn_call *c)
+{
+	struct zn_comm *parent = comm_find(c->thread, c->frame->arg[0]);
+	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = ZN_UNKNOWN, .tgid = current_tgid()};
+	__u64 addr;
+
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
+	if (failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[3]))
+		return;
+	if (parent && parent->hash)
+		comm.hash = mix(mix(parent->hash, (__u32)c->frame->arg[1]), ++parent->splits);
+	comm_add(c->thread, addr, &comm);
+}
+
+/* ncclCommUserRank and ncclCommCount (comm, int *): tell rank and size of communicators that were made
+ * unseen. */
+static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
+{
+	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = ZN_UNKNOWN, .tgid = current_tgid()};
+	struct zn_comm *known = comm_find(c->thread, c->frame->arg[0]);
+	__u32 value;
+
+	if (c->result || !zn_read_user(&value, sizeof(value), c->frame->arg[1]))
+		return;
+	if (known)
+		comm = *known;
+	if (rank)
+		comm.rank = value;
+	else
+		comm.nranks = value;
+	comm_add(c->thread, c->frame->arg[0], &comm);
+}
+
+static __always_inline void comm_gone(struct zn_call *c, bool aborted)
+{
+	struct zn_ctx_key key = {.addr = c->frame->arg[0], .id = c->thread->id};
+
+	if (aborted)
+		zn_emit(ZN_EV_COMM_ABORT, c->thread->row, c->result, 0);
+	if (!failed(c))
+		bpf_map_delete_elem(&comms, &key);
+}
+
+static __always_inline void operation(struct zn_call *c, __u64 count, __u64 type)
+{
+	__u64 bytes = count * (type < 12 ? type_size[type & 15] : 0);
+	struct zn_comm *comm;
+
+	if (c->detail == ZN_H_NCCL_ALL_TO_ALL) {
+		comm = comm_find(c->thread, c->frame->arg[4]);
+		if (comm && comm->nranks != ZN_UNKNOWN)
+			bytes *= comm->nranks;
+		else
+			zn_lost(ZN_LOST_COMM);
+	}
+	zn_record(c->proc, c->detail, c->ns, failed(c) ? 0 : bytes, failed(c));
+}
+
+static __always_inline void group_start_return(struct zn_call *c)
+{
+	struct zn_thread *t = c->thread;
+
+	if (t->group_depth++ == 0) {
+		t->group_start_ns = c->frame->start_ns;
+		t->group_nested = 1;
+	}
+}
+
+/* The window is from the entry of the outermost start to the return of its end, less what the probes inside
+ * it cost. */
+static __always_inline void group_end_return(struct zn_call *c)
+{
+	struct zn_thread *t = c->thread;
+	struct zn_shared *s = zn_globals();
+	__u64 probes;
+
+	if (t->group_depth == 0 || !s)
+		return;
+	if (--t->group_depth)
+		return;
+	probes = s->bias_ns[ZN_COOKIE_STEPPED(c->frame->cookie)] + s->nested_ns * (t->group_nested - 1);
+	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes), 0, failed(c));
+}
+
+SEC("uprobe")
+int nccl_entry(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 shape = ZN_COOKIE_SHAPE(cookie);
+	struct zn_thread *t = zn_thread();
+	struct zn_frame *f = t ? zn_frame_push(t, ctx, cookie) : NULL;
+
+	if (!f)
+		return 0;
+	if (shape == ZN_S_COMM_INIT) {
+		f->arg[NEW_RANK] = ZN_INIT_RANK_RANK(ctx);
+		f->arg[NEW_HASH] = unique_id_hash(ZN_STACK_STRUCT(ctx));
+	} else if (shape == ZN_S_COMM_INIT_SCALABLE) {
+		f->arg[NEW_RANK] = ZN_ARG3(ctx);
+		f->arg[NEW_HASH] = unique_id_hash(ZN_ARG5(ctx));
+	}
+	zn_frame_start(f);
+	return 0;
+}
+
+SEC("uprobe")
+int nccl_return(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct zn_call c;
+
+	if (!zn_call_return(&c, ctx, cookie, ZN_FAM_NCCL))
+		return 0;
+	switch (ZN_COOKIE_SHAPE(cookie)) {
+	case ZN_S_COLL: operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
+	case ZN_S_P2P: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
+	case ZN_S_GROUP_START: group_start_return(&c); break;
+	case ZN_S_GROUP_END: group_end_return(&c); break;
+	case ZN_S_COMM_INIT:
+	case ZN_S_COMM_INIT_SCALABLE: comm_init_return(&c); break;
+	case ZN_S_COMM_INIT_ALL: comm_init_all_return(&c); break;
+	case ZN_S_COMM_SPLIT: comm_split_return(&c); break;
+	case ZN_S_COMM_RANK: comm_ask_return(&c, true); break;
+	case ZN_S_COMM_COUNT: comm_ask_return(&c, false); break;
+	case ZN_S_COMM_DESTROY: comm_gone(&c, false); break;
+	case ZN_S_COMM_ABORT: comm_gone(&c, true); break;
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

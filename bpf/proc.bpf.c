@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of threads and processes, and exec, which ends a program without ending its process. Raw
+ * tracepoints: they need no BTF to attach. The row itself is given back by the daemon, after it has read the
+ * last figures.
+ */
+#include "zernel.bpf.h"
+#include <bpf/bpf_core_read.h>
+
+static __always_inline void thread_gone(__u32 tid)
+{
+	struct zn_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	if (!t)
+		return;
+	if (t->depth)
+		zn_lost_many(ZN_LOST_INFLIGHT, t->depth);
+	bpf_map_delete_elem(&threads, &tid);
+}
+
+static __always_inline void proc_gone(__u32 tgid)
+{
+	__u32 *found = bpf_map_lookup_elem(&rows, &tgid);
+	struct zn_proc *p;
+	__u32 row;
+
+	if (!found)
+		return;
+	row = *found;
+	p = bpf_map_lookup_elem(&procs, &row);
+	if (!p || bpf_map_delete_elem(&rows, &tgid))
+		return;
+	p->exit_ns = bpf_ktime_get_ns();
+	zn_emit(ZN_EV_EXIT, row, 0, 0);
+}
+
+SEC("raw_tp/sched_process_exit")
+int process_exit(void *ctx __attribute__((unused)))
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	__u64 id = bpf_get_current_pid_tgid();
+
+	thread_gone(id);
+	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code
+	 * any more */
+	if (BPF_CORE_READ(task, signal, live.counter) == 0)
+		proc_gone(id >> 32);
+	return 0;
+}
+
+/* (task, old_pid, bprm): the calling thread took over the leader's id, all other threads have exited. */
+SEC("raw_tp/sched_process_exec")
+int process_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	thread_gone(ctx->args[1]);
+	thread_gone(id);
+	proc_gone(id >> 32);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The maps that all families share (by descriptor, see probe.c) and what every handler needs: the thread, its
+ * process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit;
+ * everything else is an array access that the verifier inlines.
+ */
+#ifndef ZN_ZERNEL_BPF_H
+#define ZN_ZERNEL_BPF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "kernel.h"
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "../zernel.h"
+
+#define ZN_MAP(name, kind, entries, key_type, value_type, flags)                                             \
+	struct {                                                                                             \
+		__uint(type, kind);                                                                          \
+		__uint(max_entries, entries);                                                                \
+		__uint(map_flags, flags);                                                                    \
+		__type(key, key_type);                                                                       \
+		__type(value, value_type);                                                                   \
+	} name SEC(".maps")
+
+ZN_MAP(shared, BPF_MAP_TYPE_ARRAY, 1, __u32, struct zn_shared, BPF_F_MMAPABLE);
+ZN_MAP(procs, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_proc, BPF_F_MMAPABLE);
+ZN_MAP(hists, BPF_MAP_TYPE_ARRAY, ZN_HISTS_MAX, __u32, struct zn_hist, BPF_F_MMAPABLE);
+ZN_MAP(rows, BPF_MAP_TYPE_HASH, ZN_PROCS_MAX, __u32, __u32, 0);
+ZN_MAP(threads, BPF_MAP_TYPE_HASH, ZN_THREADS_MAX, __u32, struct zn_thread, 0);
+ZN_MAP(allocs, BPF_MAP_TYPE_HASH, ZN_ALLOCS_MAX, struct zn_alloc_key, struct zn_alloc, 0);
+ZN_MAP(ctxs, BPF_MAP_TYPE_HASH, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, 0);
+ZN_MAP(comms, BPF_MAP_TYPE_HASH, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, 0);
+ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
+
+/* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever
+ * touched. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, ZN_PROCS_MAX);
+	__uint(value_size, sizeof(__u32));
+} free_rows SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, ZN_HISTS_MAX);
+	__uint(value_size, sizeof(__u32));
+} free_hists SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, ZN_RING_BYTES);
+} events SEC(".maps");
+
+const struct zn_thread zero_thread = {};
+
+/* Hides where a value came from, so that the compiler checks and uses the same register, as the verifier
+ * demands. */
+#define ZN_OPAQUE(v) asm volatile("" : "+r"(v))
+
+#define ZN_ADD(at, n) ((void)__sync_fetch_and_add(&(at), (n)))
+
+static __always_inline struct zn_shared *zn_globals(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&shared, &zero);
+}
+
+static __always_inline void zn_lost_many(enum zn_loss what, __u64 n)
+{
+	struct zn_shared *s = zn_globals();
+
+	if (s)
+		ZN_ADD(s->lost[what], n);
+}
+
+static __always_inline void zn_lost(enum zn_loss what)
+{
+	zn_lost_many(what, 1);
+}
+
+static __always_inline void zn_emit(__u32 type, __u32 row, __u32 detail, __u64 bytes)
+{
+	struct zn_event *ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
+
+	if (!ev) {
+		zn_lost(ZN_LOST_RINGBUF);
+		return;
+	}
+	*ev = (struct zn_event){
+		.type = type,
+		.tgid = bpf_get_current_pid_tgid() >> 32,
+		.row = row,
+		.detail = detail,
+		.bytes = bytes,
+	};
+	bpf_ringbuf_submit(ev, 0);
+}
+
+/* A number that no process or context generation had before: never 0. */
+static __always_inline __u32 zn_next_id(struct zn_shared *s)
+{
+	__u32 id = __sync_fetch_and_add(&s->next_id, 1) + 1;
+
+	return id ? id : __sync_fetch_and_add(&s->next_id, 1) + 1;
+}
+
+/* Takes a free row for a process that is seen for the first time. The row is complete before it can be found.
+ */
+static __noinline __u32 zn_proc_claim(__u32 tgid)
+{
+	struct zn_shared *s = zn_globals();
+	struct zn_proc *p;
+	__u32 row, *other;
+
+	if (!s || bpf_map_pop_elem(&free_rows, &row)) {
+		zn_lost(ZN_LOST_PROCESS);
+		return ZN_ROW_NONE;
+	}
+	p = bpf_map_lookup_elem(&procs, &row);
+	if (!p)
+		return ZN_ROW_NONE;
+	p->id = zn_next_id(s);
+	p->tgid = tgid;
+	p->first_ns = bpf_ktime_get_ns();
+	bpf_get_current_comm(p->comm, sizeof(p->comm));
+	if (bpf_map_update_elem(&rows, &tgid, &row, BPF_NOEXIST)) {
+		other = bpf_map_lookup_elem(&rows, &tgid);
+		bpf_map_push_elem(&free_rows, &row, 0);
+		return other ? *other : ZN_ROW_NONE;
+	}
+	s->row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
+	return row;
+}
+
+static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid)
+{
+	struct zn_shared *s = zn_globals();
+	__u32 row = ZN_ROW_NONE, *known;
+	struct zn_thread *t;
+	struct zn_proc *p;
+
+	if (!s)
+		return NULL;
+	if (tgid != s->daemon_tgid) {
+		known = bpf_map_lookup_elem(&rows, &tgid);
+		row = known ? *known : zn_proc_claim(tgid);
+		if (row == ZN_ROW_NONE)
+			return NULL;
+	}
+	if (bpf_map_update_elem(&threads, &tid, &zero_thread, BPF_ANY) ||
+		!(t = bpf_map_lookup_elem(&threads, &tid))) {
+		zn_lost(ZN_LOST_THREAD);
+		return NULL;
+	}
+	t->row = row;
+	p = bpf_map_lookup_elem(&procs, &row);
+	t->id = p ? p->id : 0;
+	return t;
+}
+
+static __always_inline struct zn_thread *zn_thread(void)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tid = id;
+	struct zn_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	return t ? t : zn_thread_claim(tid, id >> 32);
+}
+
+/* The process of a thread, or NULL for the daemon's own threads and for a row that has been given back since.
+ */
+static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
+{
+	__u32 row = t->row;
+	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
+
+	return p && p->id == t->id ? p : NULL;
+}
+
+/* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there
+ * yet): they lie below the live stack pointer, or on it when the same function is entered again. */
+static __always_inline __u32 zn_frames_live(struct zn_thread *t, __u64 sp, __u32 entered)
+{
+	__u32 depth = t->depth;
+
+	for (int i = 0; i < ZN_FRAMES; i++) {
+		struct zn_frame *top = &t->frame[(depth - 1) & (ZN_FRAMES - 1)];
+
+		if (depth == 0 || top->sp > sp || (top->sp == sp && top->cookie != entered))
+			break;
+		depth--;
+		zn_lost(ZN_LOST_INFLIGHT);
+	}
+	return depth;
+}
+
+/* Opens a call: keeps its arguments until it returns. The time is taken last, by zn_frame_start(). */
+static __always_inline struct zn_frame *zn_frame_push(struct zn_thread *t, struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 sp = ZN_SP_ENTRY(ctx);
+	__u32 depth = zn_frames_live(t, sp, cookie);
+	struct zn_frame *f;
+
+	if (depth >= ZN_FRAMES) {
+		t->depth = ZN_FRAMES;
+		zn_lost(ZN_LOST_INFLIGHT);
+		return NULL;
+	}
+	f = &t->frame[depth & (ZN_FRAMES - 1)];
+	f->sp = sp;
+	f->arg[0] = ZN_ARG1(ctx);
+	f->arg[1] = ZN_ARG2(ctx);
+	f->arg[2] = ZN_ARG3(ctx);
+	f->arg[3] = ZN_ARG4(ctx);
+	f->arg[4] = ZN_ARG5(ctx);
+	f->arg[5] = ZN_ARG6(ctx);
+	f->cookie = cookie;
+	f->nested = 0;
+	t->depth = depth + 1;
+	return f;
+}
+
+static __always_inline void zn_frame_start(struct zn_frame *f)
+{
+	f->start_ns = bpf_ktime_get_ns();
+}
+
+/* A call that has returned. proc is NULL for the daemon's own. */
+struct zn_call {
+	struct zn_thread *thread;
+	struct zn_proc *proc;
+	struct zn_frame *frame;
+	__u64 end_ns;
+	__u64 ns; /* its duration without what the probes added */
+	__u32 result;
+	__u32 detail;
+};
+
+static __always_inline __u64 zn_minus(__u64 a, __u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* Bias: the traps themselves lie between the two time stamps; the daemon measured them at its start. */
+static __always_inline void zn_call_time(struct zn_call *c)
+{
+	struct zn_shared *s = zn_globals();
+	__u64 raw = c->end_ns - c->frame->start_ns;
+
+	c->ns = raw;
+	if (s)
+		c->ns = zn_minus(raw,
+			s->bias_ns[ZN_COOKIE_STEPPED(c->frame->cookie)] + s->nested_ns * c->frame->nested);
+}
+
+static __always_inline void zn_calibrate(struct zn_call *c)
+{
+	struct zn_shared *s = zn_globals();
+	__u32 at;
+
+	if (!s || s->calib_count >= ZN_CALIB_MAX)
+		return;
+	at = s->calib_count++;
+	s->calib_ns[at & (ZN_CALIB_MAX - 1)] = c->end_ns - c->frame->start_ns;
+}
+
+/* Closes the call that returns here. False: it began before the probe was there, or is nobody's. */
+static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, __u64 cookie, int family)
+{
+	__u64 id, sp = ZN_SP_RETURN(ctx);
+	__u32 tid, depth;
+
+	c->end_ns = bpf_ktime_get_ns();
+	id = bpf_get_current_pid_tgid();
+	tid = id;
+	c->thread = bpf_map_lookup_elem(&threads, &tid);
+	if (!c->thread)
+		return false;
+	depth = zn_frames_live(c->thread, sp, 0);
+	c->thread->depth = depth;
+	if (depth == 0)
+		return false;
+	depth--;
+	c->frame = &c->thread->frame[depth & (ZN_FRAMES - 1)];
+	if (c->frame->sp != sp || c->frame->cookie != (__u32)cookie)
+		return false;
+	c->thread->depth = depth;
+	if (depth)
+		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested += 1 + c->frame->nested;
+	else if (c->thread->group_depth)
+		c->thread->group_nested += 1 + c->frame->nested;
+	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CALIBRATE) {
+		zn_calibrate(c);
+		return false;
+	}
+	c->proc = zn_proc_of(c->thread);
+	if (!c->proc)
+		return false;
+	c->result = ZN_RESULT(ctx);
+	c->detail = ZN_COOKIE_DETAIL(cookie);
+	zn_call_time(c);
+	ZN_ADD(c->proc->count[ZN_C_HITS + family], 1);
+	return true;
+}
+
+static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 detail)
+{
+	__u32 slot, old;
+
+	if (bpf_map_pop_elem(&free_hists, &slot)) {
+		zn_lost(ZN_LOST_SERIES);
+		return 0;
+	}
+	old = __sync_val_compare_and_swap(&p->hist[detail & (ZN_DETAIL_SLOTS - 1)], 0, slot);
+	if (old == 0)
+		return slot;
+	bpf_map_push_elem(&free_hists, &slot, 0);
+	return old;
+}
+
+static __always_inline struct zn_hist *zn_hist_of(struct zn_proc *p, __u32 detail)
+{
+	__u32 slot = p->hist[detail & (ZN_DETAIL_SLOTS - 1)];
+
+	if (slot == 0)
+		slot = zn_hist_claim(p, detail);
+	return slot ? bpf_map_lookup_elem(&hists, &slot) : NULL;
+}
+
+static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
+{
+	__u32 slot = zn_slot(ns);
+	__u64 max = h->max_ns;
+
+	ZN_ADD(h->calls, 1);
+	ZN_ADD(h->sum_ns, ns);
+	if (slot < ZN_SLOTS)
+		ZN_ADD(h->slot[slot], 1);
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		__u64 seen;
+
+		if (ns <= max)
+			break;
+		seen = __sync_val_compare_and_swap(&h->max_ns, max, ns);
+		if (seen == max)
+			break;
+		max = seen;
+	}
+}
+
+static __always_inline void zn_record(struct zn_proc *p, __u32 detail, __u64 ns, __u64 bytes, bool error)
+{
+	struct zn_hist *h = zn_hist_of(p, detail);
+
+	if (!h)
+		return;
+	zn_hist_record(h, ns);
+	if (bytes)
+		ZN_ADD(h->bytes, bytes);
+	if (error)
+		ZN_ADD(h->errors, 1);
+}
+
+/* Reads the caller's memory; counted when it cannot be read. */
+static __always_inline bool zn_read_user(void *to, __u32 len, __u64 from)
+{
+	if (bpf_probe_read_user(to, len, (const void *)from) == 0)
+		return true;
+	zn_lost(ZN_LOST_USER_READ);
+	return false;
+}
+
+#endif

@@ -1,0 +1,749 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a
+ * process was told to see. All of it runs on one thread of its own: the files belong to users, and a file
+ * system of theirs (or a process that holds its own mmap lock) may block a reader for as long as it likes.
+ * The loop never waits for it.
+ *
+ * The kernel tells about each executable mapping through a software perf event (PERF_RECORD_MMAP2); nothing
+ * runs in the kernel for it but that. Only where it refuses, /proc is scanned now and then.
+ */
+#include "zernel.h"
+#include <ctype.h>
+#include <dirent.h> /* struct dirent64 */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define ROUND_MS     100  /* from a mapping to its probes: this long at most, and the time to attach */
+#define CHECK_ROUNDS 10   /* rounds between looks at which processes still live */
+#define SCAN_ROUNDS  20   /* rounds between full scans where there are no mapping events */
+#define MAPPERS_MAX  4096 /* (process, library) pairs */
+#define CPUS_MAX     1024
+#define RING_PAGES   4
+#define PENDING_MAX  256 /* processes to look at in one round; more of them make it a full scan */
+#define REFUSED_MAX  64  /* files that had the right name but nothing to hook */
+#define SIDE_MAX     64
+#define MAPS_CHUNK   (64 * 1024)
+#define ENVIRON_MAX  (4 << 20)
+
+/* A process that maps a library. Its range is what shows later whether it still does. */
+struct mapper {
+	int pid; /* 0: free */
+	int lib;
+	uint64_t start_ticks; /* a pid may be used again */
+	uint64_t from, to;
+};
+
+/* A file that was looked at and refused: not to be read again while it is the same. */
+struct refused {
+	uint64_t dev, ino, size, mtime_ns;
+};
+
+struct fact_slot {
+	uint32_t wanted; /* zn_proc.id */
+	uint32_t pid;
+	struct zn_facts facts;
+};
+
+struct zn_find {
+	struct zn_probe *probe;
+	pthread_t thread;
+	pthread_mutex_t lock; /* over lib[].ready and what follows from it, and over fact[] */
+	int stop_fd;
+	bool running;
+	bool by_events;
+	int cpu_count;
+	struct perf_event_mmap_page *ring[CPUS_MAX];
+	int ring_fd[CPUS_MAX];
+	struct zn_lib lib[ZN_LIBS_MAX];
+	struct mapper mapper[MAPPERS_MAX];
+	struct refused refused[REFUSED_MAX];
+	uint32_t refused_next;
+	int pending[PENDING_MAX];
+	uint32_t pending_count;
+	bool scan_all;
+	uint64_t round;
+	struct fact_slot fact[ZN_PROCS_MAX];
+	char text[MAPS_CHUNK + 1];
+};
+
+static void lost(struct zn_find *f, enum zn_loss what)
+{
+	__atomic_fetch_add(&f->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
+}
+
+/* ---- which names ---- */
+
+static int lib_kind(const char *path, size_t len)
+{
+	static const struct {
+		const char *prefix;
+		enum zn_lib_kind kind;
+	} known[] = {
+		{"libcuda.so", ZN_LIB_CUDA}, {"libnccl.so", ZN_LIB_NCCL}, {"librccl.so", ZN_LIB_NCCL},
+		{"libtorch_cuda.so", ZN_LIB_NCCL}, /* NCCL may be linked into it */
+	};
+	const char *slash = memrchr(path, '/', len);
+	const char *name = slash ? slash + 1 : path;
+	size_t left = len - (name - path);
+
+	for (size_t i = 0; i < ZN_LEN(known); i++) {
+		size_t n = strlen(known[i].prefix);
+
+		if (left >= n && memcmp(name, known[i].prefix, n) == 0)
+			return known[i].kind;
+	}
+	return -1;
+}
+
+/* ---- mapping events ---- */
+
+static void pending_add(struct zn_find *f, int pid)
+{
+	for (uint32_t i = 0; i < f->pending_count; i++)
+		if (f->pending[i] == pid)
+			return;
+	if (f->pending_count == PENDING_MAX)
+		f->scan_all = true;
+	else
+		f->pending[f->pending_count++] = pid;
+}
+
+static size_t ring_size(void)
+{
+	return (size_t)RING_PAGES * sysconf(_SC_PAGESIZE);
+}
+
+static int ring_open(struct zn_find *f, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.mmap = 1, /* executable mappings only */
+		.mmap2 = 1,
+		.watermark = 1,
+		.wakeup_watermark = UINT32_MAX, /* never: it is looked at each round */
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	void *at;
+
+	if (fd < 0)
+		return -errno;
+	at = mmap(NULL, ring_size() + sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	f->ring[cpu] = at;
+	f->ring_fd[cpu] = fd;
+	return 0;
+}
+
+static int rings_open(struct zn_find *f)
+{
+	int err = 0, opened = 0;
+
+	f->cpu_count = sysconf(_SC_NPROCESSORS_CONF);
+	if (f->cpu_count > CPUS_MAX)
+		return -E2BIG;
+	for (int cpu = 0; cpu < f->cpu_count; cpu++) {
+		int got = ring_open(f, cpu);
+
+		if (got == 0)
+			opened++;
+		else if (got != -ENODEV) /* that CPU is offline */
+			err = got;
+	}
+	return err ? err : opened ? 0 : -ENODEV;
+}
+
+static void rings_close(struct zn_find *f)
+{
+	for (int cpu = 0; cpu < f->cpu_count && cpu < CPUS_MAX; cpu++) {
+		if (!f->ring[cpu])
+			continue;
+		munmap(f->ring[cpu], ring_size() + sysconf(_SC_PAGESIZE));
+		close(f->ring_fd[cpu]);
+		f->ring[cpu] = NULL;
+	}
+}
+
+/* A record may wrap around the end of the ring: it is copied out first. */
+struct mmap2_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t addr, len, pgoff;
+	uint32_t maj, min;
+	uint64_t ino, generation;
+	uint32_t prot, flags;
+	char name[4096];
+};
+
+static void ring_copy(const struct perf_event_mmap_page *ring, uint64_t at, void *to, size_t len)
+{
+	const char *data = (const char *)ring + sysconf(_SC_PAGESIZE);
+	size_t size = ring_size(), from = at % size, first = len < size - from ? len : size - from;
+
+	memcpy(to, data + from, first);
+	memcpy((char *)to + first, data, len - first);
+}
+
+static void record_take(struct zn_find *f, const struct mmap2_record *r, size_t len)
+{
+	size_t head = offsetof(struct mmap2_record, name);
+
+	if (r->header.type == PERF_RECORD_LOST) {
+		lost(f, ZN_LOST_MAPPING);
+		f->scan_all = true;
+	} else if (r->header.type == PERF_RECORD_MMAP2 && len > head &&
+		lib_kind(r->name, strnlen(r->name, len - head)) >= 0) {
+		pending_add(f, r->pid);
+	}
+}
+
+static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
+{
+	static struct mmap2_record r;
+	uint64_t head = __atomic_load_n(&ring->data_head, __ATOMIC_ACQUIRE), tail = ring->data_tail;
+
+	while (tail + sizeof(r.header) <= head) {
+		size_t len;
+
+		ring_copy(ring, tail, &r.header, sizeof(r.header));
+		len = r.header.size;
+		if (len < sizeof(r.header) || len > head - tail)
+			break;
+		ring_copy(ring, tail, &r, len < sizeof(r) ? len : sizeof(r));
+		record_take(f, &r, len < sizeof(r) ? len : sizeof(r));
+		tail += len;
+	}
+	__atomic_store_n(&ring->data_tail, head, __ATOMIC_RELEASE);
+}
+
+/* ---- processes ---- */
+
+/* Start time in clock ticks, field 22 of /proc/PID/stat, counted from the last ')': the name before it is
+ * hostile. 0: gone. */
+static uint64_t start_ticks(int pid)
+{
+	char path[32], text[1024], *at;
+	unsigned long long ticks = 0;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		ticks = strtoull(at + 1, NULL, 10);
+	return ticks;
+}
+
+static bool still_maps(const struct mapper *m)
+{
+	char path[80];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", m->pid, m->from, m->to);
+	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
+}
+
+/* ---- libraries ---- */
+
+static uint64_t mtime_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * ZN_NS_PER_S + st->st_mtim.tv_nsec;
+}
+
+static int lib_find(struct zn_find *f, const struct stat *st)
+{
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (f->lib[i].used && f->lib[i].dev == st->st_dev && f->lib[i].ino == st->st_ino)
+			return i;
+	return -1;
+}
+
+static bool was_refused(const struct zn_find *f, const struct stat *st)
+{
+	for (int i = 0; i < REFUSED_MAX; i++) {
+		const struct refused *r = &f->refused[i];
+
+		if (r->ino == st->st_ino && r->dev == st->st_dev && r->size == (uint64_t)st->st_size &&
+			r->mtime_ns == mtime_ns(st))
+			return true;
+	}
+	return false;
+}
+
+static void refuse(struct zn_find *f, const struct stat *st)
+{
+	f->refused[f->refused_next++ % REFUSED_MAX] = (struct refused){
+		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime_ns = mtime_ns(st)};
+}
+
+static int lib_slot(struct zn_find *f)
+{
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (!f->lib[i].used)
+			return i;
+	return -1;
+}
+
+static void lib_publish(struct zn_find *f, struct zn_lib *lib, bool ready)
+{
+	pthread_mutex_lock(&f->lock);
+	lib->ready = ready;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static uint32_t attached_count(const struct zn_find *f, const struct zn_lib *lib)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < f->probe->hook_count; i++)
+		n += lib->symbol[i] == ZN_SYM_ATTACHED;
+	return n;
+}
+
+/* Takes over fd. The index of the library, or -1: no room, or nothing in it to hook. */
+static int lib_add(
+	struct zn_find *f, int fd, const struct stat *st, enum zn_lib_kind kind, struct zn_str path)
+{
+	int i = lib_slot(f);
+	struct zn_lib *lib = &f->lib[i < 0 ? 0 : i];
+	uint32_t attached;
+
+	if (i < 0) {
+		lost(f, ZN_LOST_LIBRARY);
+		refuse(f, st);
+		zn_log(ZN_WARN, "find: %d libraries are hooked already; %.*s is not", ZN_LIBS_MAX,
+			(int)path.len, path.at);
+		close(fd);
+		return -1;
+	}
+	lib->kind = kind;
+	lib->fd = fd;
+	lib->dev = st->st_dev;
+	lib->ino = st->st_ino;
+	snprintf(lib->path, sizeof(lib->path), "%.*s", (int)path.len, path.at);
+	zn_probe_attach(f->probe, lib);
+	attached = attached_count(f, lib);
+	if (attached == 0) {
+		if (lib->malformed)
+			lost(f, ZN_LOST_ELF);
+		zn_log(lib->malformed ? ZN_WARN : ZN_INFO, "find: %s: %s; not hooked", lib->path, lib->why);
+		zn_probe_detach(f->probe, lib);
+		refuse(f, st);
+		close(fd);
+		return -1;
+	}
+	lib->used = true;
+	lib_publish(f, lib, true);
+	zn_log(ZN_INFO, "find: hooked %u functions of %s", attached, lib->path);
+	if (lib->why[0])
+		zn_log(ZN_WARN, "find: %s: %s", lib->path, lib->why);
+	return i;
+}
+
+static void lib_drop(struct zn_find *f, int i)
+{
+	struct zn_lib *lib = &f->lib[i];
+
+	lib_publish(f, lib, false);
+	zn_probe_detach(f->probe, lib);
+	close(lib->fd);
+	zn_log(ZN_INFO, "find: no process maps %s any more; its probes are gone", lib->path);
+	pthread_mutex_lock(&f->lock);
+	lib->used = false;
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- who maps what ---- */
+
+static struct mapper *mapper_find(struct zn_find *f, int pid, int lib)
+{
+	for (int i = 0; i < MAPPERS_MAX; i++)
+		if (f->mapper[i].pid == pid && f->mapper[i].lib == lib)
+			return &f->mapper[i];
+	return NULL;
+}
+
+static void mapper_note(struct zn_find *f, int pid, int lib, uint64_t from, uint64_t to)
+{
+	struct mapper *m = mapper_find(f, pid, lib);
+	uint64_t ticks = start_ticks(pid);
+
+	if (!m) {
+		m = mapper_find(f, 0, 0);
+		if (m)
+			f->lib[lib].mappers++;
+	}
+	if (m) /* a full table keeps the library hooked by the mappers it knows; that is all the harm */
+		*m = (struct mapper){.pid = pid, .lib = lib, .start_ticks = ticks, .from = from, .to = to};
+}
+
+static void mappers_check(struct zn_find *f)
+{
+	for (int i = 0; i < MAPPERS_MAX; i++) {
+		struct mapper *m = &f->mapper[i];
+
+		if (!m->pid || (start_ticks(m->pid) == m->start_ticks && still_maps(m)))
+			continue;
+		f->lib[m->lib].mappers--;
+		*m = (struct mapper){0};
+	}
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (f->lib[i].used && f->lib[i].mappers == 0)
+			lib_drop(f, i);
+}
+
+/* One executable mapping under a library's name: "from-to perms offset maj:min inode path". The file is
+ * opened through map_files: right in any mount namespace, and also when its name is gone or leads elsewhere
+ * by now. */
+static void mapping_take(struct zn_find *f, int pid, uint64_t from, uint64_t to, struct zn_str path)
+{
+	enum zn_lib_kind kind = lib_kind(path.at, path.len);
+	char name[80];
+	struct stat st;
+	int fd, lib;
+
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%lx-%lx", pid, from, to);
+	if (stat(name, &st) || !S_ISREG(st.st_mode) || was_refused(f, &st))
+		return;
+	lib = lib_find(f, &st);
+	if (lib < 0) {
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		if (fd < 0)
+			return;
+		lib = lib_add(f, fd, &st, kind, path);
+	}
+	if (lib >= 0)
+		mapper_note(f, pid, lib, from, to);
+}
+
+static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
+{
+	unsigned long from, to;
+	char perms[5];
+	const char *path;
+
+	if (len < 20 || lib_kind(line, len) < 0)
+		return;
+	path = memchr(line, '/', len);
+	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x')
+		mapping_take(f, pid, from, to, (struct zn_str){path, len - (path - line)});
+}
+
+/* Lines are cut at the chunk's end and completed by the next read; one longer than a chunk cannot be (paths
+ * end at 4 KiB). */
+static void pid_scan(struct zn_find *f, int pid)
+{
+	char path[32], *line, *end;
+	size_t have = 0;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	fd = pid == getpid() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	while ((n = read(fd, f->text + have, MAPS_CHUNK - have)) > 0) {
+		have += n;
+		f->text[have] = 0;
+		for (line = f->text; (end = memchr(line, '\n', f->text + have - line)); line = end + 1) {
+			*end = 0;
+			maps_line(f, pid, line, end - line);
+		}
+		have = f->text + have - line;
+		memmove(f->text, line, have);
+	}
+	close(fd);
+}
+
+/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates. */
+static void dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to)
+{
+	static char buffer[8192] __attribute__((aligned(8)));
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool go_on = true;
+	ssize_t n;
+
+	while (fd >= 0 && go_on && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
+		for (ssize_t at = 0; at < n && go_on;) {
+			const struct dirent64 *e = (const void *)(buffer + at);
+
+			go_on = visit(to, fd, e->d_name);
+			at += e->d_reclen;
+		}
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool scan_entry(void *to, int dir, const char *name)
+{
+	(void)dir;
+	if (isdigit((unsigned char)name[0]))
+		pid_scan(to, atoi(name));
+	return true;
+}
+
+/* ---- facts about a process ---- */
+
+/* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA. */
+static bool visible_add(struct zn_facts *to, const char *at, size_t len)
+{
+	uint8_t i = to->visible_count;
+	char *end, number[12];
+	long value;
+
+	if (i == ZN_VISIBLE_MAX || len == 0)
+		return false;
+	if (isdigit((unsigned char)at[0]) && len < sizeof(number)) {
+		memcpy(number, at, len);
+		number[len] = 0;
+		value = strtol(number, &end, 10);
+		if (*end || value > 4096)
+			return false;
+		to->visible[i] = value;
+	} else if ((strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) &&
+		len < sizeof(to->visible_uuid[i])) {
+		to->visible[i] = -1;
+		memcpy(to->visible_uuid[i], at, len);
+		to->visible_uuid[i][len] = 0;
+	} else {
+		return false;
+	}
+	to->visible_count++;
+	return true;
+}
+
+static void visible_parse(struct zn_facts *to, const char *list)
+{
+	to->visible_set = true;
+	to->visible_count = 0;
+	while (visible_add(to, list, strcspn(list, ","))) {
+		list += strcspn(list, ",");
+		if (*list++ != ',')
+			break;
+	}
+}
+
+static void environ_entry(struct zn_facts *to, const char *entry, bool *cuda)
+{
+	if (strncmp(entry, "CUDA_VISIBLE_DEVICES=", 21) == 0) {
+		visible_parse(to, entry + 21);
+		*cuda = true;
+	} else if (!*cuda && strncmp(entry, "SLURM_JOB_GPUS=", 15) == 0) {
+		visible_parse(to, entry + 15);
+	}
+}
+
+/* The strings of an environment as they come, each cut at 1 KiB: what is looked for is shorter. */
+static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
+{
+	char path[32], entry[1024];
+	size_t len = 0, total = 0;
+	bool cuda = false;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	to->gone = fd < 0;
+	while (fd >= 0 && total < ENVIRON_MAX && (n = read(fd, f->text, MAPS_CHUNK)) > 0) {
+		total += n;
+		for (ssize_t i = 0; i < n; i++) {
+			entry[len] = f->text[i];
+			if (f->text[i]) {
+				len += len < sizeof(entry) - 1;
+				continue;
+			}
+			len = 0;
+			environ_entry(to, entry, &cuda);
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool minor_entry(void *arg, int dir, const char *name)
+{
+	struct zn_facts *to = arg;
+	char target[64];
+	int minor, used;
+	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
+
+	if (n <= 0)
+		return true;
+	target[n] = 0;
+	if (sscanf(target, "/dev/nvidia%d%n", &minor, &used) != 1 || target[used])
+		return true;
+	for (uint8_t i = 0; i < to->minor_count; i++)
+		if (to->minors[i] == minor)
+			return true;
+	to->minors[to->minor_count++] = minor;
+	return to->minor_count < ZN_VISIBLE_MAX;
+}
+
+static void minors_read(int pid, struct zn_facts *to)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir_read(path, minor_entry, to);
+}
+
+static void facts_serve(struct zn_find *f)
+{
+	for (int row = 0; row < ZN_PROCS_MAX; row++) {
+		struct zn_facts facts = {0};
+		struct fact_slot want;
+
+		pthread_mutex_lock(&f->lock);
+		want.wanted = f->fact[row].wanted;
+		want.pid = f->fact[row].pid;
+		facts.id = f->fact[row].facts.id;
+		pthread_mutex_unlock(&f->lock);
+		if (want.wanted == facts.id)
+			continue;
+		facts = (struct zn_facts){.id = want.wanted};
+		environ_read(f, want.pid, &facts);
+		minors_read(want.pid, &facts);
+		pthread_mutex_lock(&f->lock);
+		f->fact[row].facts = facts;
+		pthread_mutex_unlock(&f->lock);
+	}
+}
+
+bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
+{
+	struct zn_find *f = find;
+	uint32_t row = p - f->probe->arena.procs;
+	bool ready;
+
+	pthread_mutex_lock(&f->lock);
+	ready = f->fact[row].facts.id == p->id;
+	if (ready)
+		*to = f->fact[row].facts;
+	f->fact[row].wanted = p->id;
+	f->fact[row].pid = p->tgid;
+	pthread_mutex_unlock(&f->lock);
+	return ready;
+}
+
+/* ---- the thread ---- */
+
+static void round_run(struct zn_find *f)
+{
+	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
+		if (f->ring[cpu])
+			ring_drain(f, f->ring[cpu]);
+	if (!f->by_events && f->round % SCAN_ROUNDS == 0)
+		f->scan_all = true;
+	if (f->scan_all)
+		dir_read("/proc", scan_entry, f);
+	for (uint32_t i = 0; i < f->pending_count && !f->scan_all; i++)
+		pid_scan(f, f->pending[i]);
+	f->scan_all = false;
+	f->pending_count = 0;
+	facts_serve(f);
+	if (++f->round % CHECK_ROUNDS == 0)
+		mappers_check(f);
+}
+
+static void *run(void *arg)
+{
+	struct zn_find *f = arg;
+	struct pollfd stop = {.fd = f->stop_fd, .events = POLLIN};
+
+	do
+		round_run(f);
+	while (poll(&stop, 1, ROUND_MS) <= 0);
+	return NULL;
+}
+
+static struct zn_find the_find; /* large, and there is one daemon in a process */
+
+int zn_find_open(struct zn_find **to, struct zn_probe *probe)
+{
+	struct zn_find *f = &the_find;
+	int err;
+
+	memset(f, 0, sizeof(*f));
+	f->probe = probe;
+	pthread_mutex_init(&f->lock, NULL);
+	err = rings_open(f);
+	f->by_events = err == 0;
+	if (err) {
+		rings_close(f);
+		zn_log(ZN_WARN,
+			"find: no mapping events: %s; new libraries are found by scanning /proc every %d s",
+			strerror(-err), SCAN_ROUNDS * ROUND_MS / 1000);
+	}
+	f->scan_all =
+		true; /* after the events are on: what is mapped in between is seen twice, never missed */
+	f->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (f->stop_fd < 0)
+		return -errno;
+	*to = f;
+	err = pthread_create(&f->thread, NULL, run, f);
+	f->running = err == 0;
+	return -err;
+}
+
+void zn_find_close(struct zn_find *f)
+{
+	if (!f)
+		return;
+	if (f->running) {
+		eventfd_write(f->stop_fd, 1);
+		pthread_join(f->thread, NULL);
+		f->running = false;
+	}
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (f->lib[i].used) {
+			zn_probe_detach(f->probe, &f->lib[i]);
+			close(f->lib[i].fd);
+			f->lib[i].used = false;
+		}
+	rings_close(f);
+	if (f->stop_fd > 0)
+		close(f->stop_fd);
+	f->stop_fd = -1;
+}
+
+void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+{
+	pthread_mutex_lock(&f->lock);
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (f->lib[i].used && f->lib[i].ready)
+			visit(to, &f->lib[i]);
+	pthread_mutex_unlock(&f->lock);
+}
+
+bool zn_find_by_events(const struct zn_find *f)
+{
+	return f->by_events;
+}

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * json.c: bounded text output, a JSON writer and a JSON reader (RFC 8259), and the UTF-8 automaton that they
+ * share with ws.c. Nothing is stored and nothing allocated: the writer keeps one bit per open bracket, the
+ * reader works on slices.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zernel.h"
+
+#define WRITER_DEPTH_MAX 32
+#define READER_DEPTH_MAX 64
+#define NUMBER_MAX       64 /* characters of a number that zn_json_number() looks at */
+#define DECIMALS_MAX     19
+#define REPLACEMENT      "\xef\xbf\xbd" /* U+FFFD */
+#define BAD_DIGIT        0xffffffffu
+
+#define RANGE(left, low, high) ((left) | (uint32_t)(low) << 8 | (uint32_t)(high) << 16)
+
+/* RFC 3629, section 4: by first byte, how many bytes follow and what the next one may be. */
+static const struct {
+	uint8_t first, last;
+	uint32_t state;
+} leads[] = {
+        {0x00, 0x7f, 0},
+        {0xc2, 0xdf, RANGE(1, 0x80, 0xbf)},
+        {0xe0, 0xe0, RANGE(2, 0xa0, 0xbf)},
+        {0xe1, 0xec, RANGE(2, 0x80, 0xbf)},
+        {0xed, 0xed, RANGE(2, 0x80, 0x9f)},
+        {0xee, 0xef, RANGE(2, 0x80, 0xbf)},
+        {0xf0, 0xf0, RANGE(3, 0x90, 0xbf)},
+        {0xf1, 0xf3, RANGE(3, 0x80, 0xbf)},
+        {0xf4, 0xf4, RANGE(3, 0x80, 0x8f)},
+};
+
+uint32_t zn_utf8_step(uint32_t state, uint8_t byte)
+{
+	if (state == ZN_UTF8_BAD)
+		return state;
+	if (state) {
+		if (byte < (state >> 8 & 0xff) || byte > state >> 16)
+			return ZN_UTF8_BAD;
+		return (state & 0xff) == 1 ? 0 : RANGE((state & 0xff) - 1, 0x80, 0xbf);
+	}
+	for (size_t i = 0; i < ZN_LEN(leads); i++)
+		if (byte >= leads[i].first && byte <= leads[i].last)
+			return leads[i].state;
+	return ZN_UTF8_BAD;
+}
+
+/* The bytes of the character at the start of a text, or 0 if it is cut or not well-formed. */
+static size_t character(const char *at, size_t len)
+{
+	uint32_t state = 0;
+
+	if (len && (uint8_t)*at < 0x80)
+		return 1;
+	for (size_t i = 0; i < len && i < 4; i++) {
+		state = zn_utf8_step(state, (uint8_t)at[i]);
+		if (!state)
+			return i + 1;
+	}
+	return 0;
+}
+
+static const char pairs[] = "0001020304050607080910111213141516171819"
+                            "2021222324252627282930313233343536373839"
+                            "4041424344454647484950515253545556575859"
+                            "6061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
+
+/* Exact although written as doubles: 5^19 is below 2^53. */
+static const uint64_t power10[DECIMALS_MAX + 1] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
+        1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
+
+void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
+{
+	if (o->full || len > o->cap - o->len) {
+		o->full = true;
+		return;
+	}
+	if (len)
+		memcpy(o->at + o->len, bytes, len);
+	o->len += len;
+}
+
+void zn_out_text(struct zn_out *o, const char *text)
+{
+	zn_out_bytes(o, text, strlen(text));
+}
+
+void zn_out_char(struct zn_out *o, char c)
+{
+	zn_out_bytes(o, &c, 1);
+}
+
+static unsigned digit_count(uint64_t v)
+{
+	/* log10(2) is 1233 / 4096 to within what 64 bits need */
+	unsigned bits = 64 - (unsigned)__builtin_clzll(v | 1), guess = bits * 1233 >> 12;
+
+	return guess + 1 - ((v | 1) < power10[guess]);
+}
+
+/* Writes the decimal digits of v so that they end before end. */
+static void put_digits(char *end, uint64_t v)
+{
+	for (; v >= 100; v /= 100)
+		memcpy(end -= 2, pairs + 2 * (v % 100), 2);
+	if (v >= 10)
+		memcpy(end - 2, pairs + 2 * v, 2);
+	else
+		end[-1] = (char)('0' + v);
+}
+
+void zn_out_u64(struct zn_out *o, uint64_t v)
+{
+	unsigned count = digit_count(v);
+
+	if (o->full || count > o->cap - o->len) {
+		o->full = true;
+		return;
+	}
+	o->len += count;
+	put_digits(o->at + o->len, v);
+}
+
+void zn_out_i64(struct zn_out *o, int64_t v)
+{
+	if (v < 0)
+		zn_out_char(o, '-');
+	zn_out_u64(o, v < 0 ? -(uint64_t)v : (uint64_t)v);
+}
+
+void zn_out_hex(struct zn_out *o, uint64_t v, int digits)
+{
+	char text[16];
+	int at = 16;
+
+	while (at && (v || 16 - at < digits)) {
+		text[--at] = "0123456789abcdef"[v & 15];
+		v >>= 4;
+	}
+	zn_out_bytes(o, text + at, (size_t)(16 - at));
+}
+
+/* v / 10^decimals with at least keep digits after the point. */
+static void out_fraction(struct zn_out *o, uint64_t v, unsigned decimals, unsigned keep)
+{
+	char text[DECIMALS_MAX + 3]; /* one byte spare in front, for the whole part to move into */
+	unsigned count, whole, end;
+
+	if (decimals > DECIMALS_MAX) {
+		o->full = true;
+		return;
+	}
+	memset(text, '0', sizeof(text));
+	count = digit_count(v);
+	if (count <= decimals)
+		count = decimals + 1;
+	put_digits(text + 1 + count, v);
+	whole = count - decimals;
+	memmove(text, text + 1, whole);
+	text[whole] = '.';
+	for (end = count; end > whole + keep && text[end] == '0'; end--)
+		;
+	zn_out_bytes(o, text, end == whole ? whole : end + 1);
+}
+
+void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals)
+{
+	out_fraction(o, v, (unsigned)decimals, 0);
+}
+
+void zn_out_double(struct zn_out *o, double v)
+{
+	char text[32] = "0";
+
+	for (int digits = 15; isfinite(v) && digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	zn_out_text(o, text);
+}
+
+void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len)
+{
+	while (len) {
+		size_t n = character(bytes, len);
+
+		if (n)
+			zn_out_bytes(o, bytes, n);
+		else
+			zn_out_text(o, REPLACEMENT);
+		bytes += n ? n : 1;
+		len -= n ? n : 1;
+	}
+}
+
+void zn_json_begin(struct zn_json *j, struct zn_out *out)
+{
+	*j = (struct zn_json){.out = out};
+}
+
+/* The comma before a key, or before a value that has none. */
+static void lead(struct zn_json *j)
+{
+	uint32_t bit = j->depth ? 1u << (j->depth - 1) : 0;
+
+	if (!j->after_key && j->nonempty & bit)
+		zn_out_char(j->out, ',');
+	j->nonempty |= bit;
+	j->after_key = false;
+}
+
+void zn_json_open(struct zn_json *j, char bracket)
+{
+	lead(j);
+	if (j->depth == WRITER_DEPTH_MAX) {
+		j->out->full = true;
+		return;
+	}
+	zn_out_char(j->out, bracket);
+	j->nonempty &= ~(1u << j->depth++);
+}
+
+void zn_json_close(struct zn_json *j, char bracket)
+{
+	if (!j->depth) {
+		j->out->full = true;
+		return;
+	}
+	zn_out_char(j->out, bracket);
+	j->depth--;
+}
+
+static void out_escape(struct zn_out *o, char c)
+{
+	static const char special[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+	const char *at = strchr(special, c);
+
+	if (c && at) {
+		zn_out_char(o, '\\');
+		zn_out_char(o, letter[at - special]);
+	} else {
+		zn_out_text(o, "\\u");
+		zn_out_hex(o, (uint8_t)c, 4);
+	}
+}
+
+static bool needs_escape(char c)
+{
+	return (uint8_t)c < 0x20 || c == '"' || c == '\\';
+}
+
+static void out_quoted(struct zn_out *o, const char *bytes, size_t len)
+{
+	zn_out_char(o, '"');
+	while (len) {
+		size_t plain = 0;
+
+		while (plain < len && !needs_escape(bytes[plain]))
+			plain++;
+		zn_out_utf8(o, bytes, plain);
+		bytes += plain;
+		len -= plain;
+		if (len) {
+			out_escape(o, *bytes++);
+			len--;
+		}
+	}
+	zn_out_char(o, '"');
+}
+
+void zn_json_key(struct zn_json *j, const char *key)
+{
+	lead(j);
+	out_quoted(j->out, key, strlen(key));
+	zn_out_char(j->out, ':');
+	j->after_key = true;
+}
+
+void zn_json_text(struct zn_json *j, const char *text)
+{
+	zn_json_bytes(j, text, strlen(text));
+}
+
+void zn_json_bytes(struct zn_json *j, const char *bytes, size_t len)
+{
+	lead(j);
+	out_quoted(j->out, bytes, len);
+}
+
+void zn_json_u64(struct zn_json *j, uint64_t v)
+{
+	lead(j);
+	zn_out_u64(j->out, v);
+}
+
+void zn_json_scaled(struct zn_json *j, uint64_t v, int decimals)
+{
+	lead(j);
+	zn_out_scaled(j->out, v, decimals);
+}
+
+void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals)
+{
+	lead(j);
+	out_fraction(j->out, v, (unsigned)decimals, decimals > 0);
+	if (decimals == 0)
+		zn_out_text(j->out, ".0");
+}
+
+void zn_json_double(struct zn_json *j, double v)
+{
+	lead(j);
+	zn_out_double(j->out, v);
+}
+
+void zn_json_bool(struct zn_json *j, bool v)
+{
+	lead(j);
+	zn_out_text(j->out, v ? "true" : "false");
+}
+
+void zn_json_null(struct zn_json *j)
+{
+	lead(j);
+	zn_out_text(j->out, "null");
+}
+
+/* Where the reader stands. The eat_*() functions step over one thing and say whether it was there. */
+struct cursor {
+	const char *at;
+	const char *end;
+};
+
+static void skip_space(struct cursor *c)
+{
+	while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
+		c->at++;
+}
+
+static bool eat(struct cursor *c, char what)
+{
+	if (c->at == c->end || *c->at != what)
+		return false;
+	c->at++;
+	return true;
+}
+
+static bool eat_word(struct cursor *c, const char *word)
+{
+	size_t len = strlen(word);
+
+	if ((size_t)(c->end - c->at) < len || memcmp(c->at, word, len))
+		return false;
+	c->at += len;
+	return true;
+}
+
+static bool eat_digits(struct cursor *c)
+{
+	const char *start = c->at;
+
+	while (c->at < c->end && isdigit((uint8_t)*c->at))
+		c->at++;
+	return c->at > start;
+}
+
+static bool eat_number(struct cursor *c)
+{
+	eat(c, '-');
+	if (!eat(c, '0') && !eat_digits(c))
+		return false;
+	if (eat(c, '.') && !eat_digits(c))
+		return false;
+	if (eat(c, 'e') || eat(c, 'E')) {
+		if (!eat(c, '+'))
+			eat(c, '-');
+		return eat_digits(c);
+	}
+	return true;
+}
+
+/* The value of four hexadecimal digits, or BAD_DIGIT. */
+static uint32_t eat_hex4(struct cursor *c)
+{
+	uint32_t v = 0;
+
+	for (int i = 0; i < 4; i++, c->at++) {
+		if (c->at == c->end || !isxdigit((uint8_t)*c->at))
+			return BAD_DIGIT;
+		v = v << 4 | (uint32_t)(isdigit((uint8_t)*c->at) ? *c->at - '0' : (*c->at | 0x20) - 'a' + 10);
+	}
+	return v;
+}
+
+static bool eat_escape(struct cursor *c)
+{
+	if (eat(c, 'u'))
+		return eat_hex4(c) != BAD_DIGIT;
+	if (c->at == c->end || !memchr("\"\\/bfnrt", *c->at, 8))
+		return false;
+	c->at++;
+	return true;
+}
+
+static bool eat_string(struct cursor *c)
+{
+	if (!eat(c, '"'))
+		return false;
+	while (c->at < c->end) {
+		size_t n = character(c->at, (size_t)(c->end - c->at));
+
+		if (eat(c, '"'))
+			return true;
+		if (!n || (uint8_t)*c->at < 0x20)
+			return false;
+		c->at += n;
+		if (c->at[-1] == '\\' && !eat_escape(c))
+			return false;
+	}
+	return false;
+}
+
+/* The slice is what stands between the quotes. */
+static bool eat_key(struct cursor *c, struct zn_str *key)
+{
+	key->at = c->at + 1;
+	if (!eat_string(c))
+		return false;
+	key->len = (size_t)(c->at - key->at) - 1;
+	skip_space(c);
+	return eat(c, ':');
+}
+
+static bool eat_value(struct cursor *c, int depth);
+
+/* The rest of an object or array whose opening bracket is eaten. */
+static bool eat_rest(struct cursor *c, char bracket, int depth)
+{
+	struct zn_str key;
+
+	skip_space(c);
+	if (eat(c, bracket))
+		return true;
+	do {
+		skip_space(c);
+		if (bracket == '}' && !eat_key(c, &key))
+			return false;
+		skip_space(c);
+		if (!eat_value(c, depth))
+			return false;
+		skip_space(c);
+	} while (eat(c, ','));
+	return eat(c, bracket);
+}
+
+/* Recursion is bounded: depth is the number of brackets around the value. */
+static bool eat_value(struct cursor *c, int depth)
+{
+	if (c->at == c->end)
+		return false;
+	switch (*c->at) {
+	case '{': return depth < READER_DEPTH_MAX && eat(c, '{') && eat_rest(c, '}', depth + 1);
+	case '[': return depth < READER_DEPTH_MAX && eat(c, '[') && eat_rest(c, ']', depth + 1);
+	case '"': return eat_string(c);
+	case 't': return eat_word(c, "true");
+	case 'f': return eat_word(c, "false");
+	case 'n': return eat_word(c, "null");
+	default: return eat_number(c);
+	}
+}
+
+static struct cursor cursor_of(struct zn_str s)
+{
+	static const char nothing[1];
+	const char *at = s.len ? s.at : nothing;
+
+	return (struct cursor){at, at + s.len};
+}
+
+int zn_json_check(struct zn_str text)
+{
+	struct cursor c = cursor_of(text);
+
+	skip_space(&c);
+	if (!eat_value(&c, 0))
+		return -EINVAL;
+	skip_space(&c);
+	return c.at == c.end ? 0 : -EINVAL;
+}
+
+bool zn_json_next(struct zn_str container, size_t *at, struct zn_str *key, struct zn_str *value)
+{
+	struct cursor c = cursor_of(container);
+	const char *start = c.at;
+	char opening;
+
+	skip_space(&c);
+	opening = c.at < c.end ? *c.at : 0;
+	if ((opening != '{' && opening != '[') || *at > container.len)
+		return false;
+	if (*at)
+		c.at = start + *at;
+	skip_space(&c);
+	if (!eat(&c, *at ? ',' : opening))
+		return false;
+	skip_space(&c);
+	*key = (struct zn_str){0};
+	if (opening == '{' && !eat_key(&c, key))
+		return false;
+	skip_space(&c);
+	value->at = c.at;
+	if (!eat_value(&c, 0))
+		return false;
+	value->len = (size_t)(c.at - value->at);
+	*at = (size_t)(c.at - start);
+	return true;
+}
+
+struct zn_str zn_json_member(struct zn_str object, const char *key)
+{
+	struct zn_str name, value;
+	size_t at = 0;
+
+	while (zn_json_next(object, &at, &name, &value))
+		if (name.at && name.len == strlen(key) && !memcmp(name.at, key, name.len))
+			return value;
+	return (struct zn_str){0};
+}
+
+double zn_json_number(struct zn_str value)
+{
+	struct cursor c = cursor_of(value);
+	char text[NUMBER_MAX + 1] = "";
+	double v;
+
+	if (value.len > NUMBER_MAX || !eat_number(&c) || c.at != c.end)
+		return 0.0;
+	memcpy(text, value.at, value.len);
+	v = strtod(text, NULL);
+	return isfinite(v) ? v : 0.0;
+}
+
+uint64_t zn_json_integer(struct zn_str value)
+{
+	struct cursor c = cursor_of(value);
+	uint64_t v = 0;
+
+	if (!eat_number(&c) || c.at != c.end)
+		return 0;
+	for (size_t i = 0; i < value.len; i++)
+		if (!isdigit((uint8_t)value.at[i]) || __builtin_mul_overflow(v, 10, &v) ||
+		        __builtin_add_overflow(v, (uint64_t)(value.at[i] - '0'), &v))
+			return 0;
+	return v;
+}
+
+/* The code point after "\u"; half a surrogate pair reads as U+FFFD. */
+static uint32_t eat_code_point(struct cursor *c)
+{
+	uint32_t v = eat_hex4(c), low;
+	struct cursor ahead = *c;
+
+	if (v < 0xd800 || v > 0xdfff)
+		return v;
+	if (v > 0xdbff || !eat_word(&ahead, "\\u"))
+		return 0xfffd;
+	low = eat_hex4(&ahead);
+	if (low < 0xdc00 || low > 0xdfff)
+		return 0xfffd;
+	*c = ahead;
+	return 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
+}
+
+static size_t encode(uint32_t v, char to[4])
+{
+	size_t n = v < 0x80 ? 1 : v < 0x800 ? 2 : v < 0x10000 ? 3 : 4;
+
+	for (size_t i = n; i-- > 1; v >>= 6)
+		to[i] = (char)(0x80 | (v & 0x3f));
+	to[0] = (char)(n == 1 ? v : (0xf00u >> n & 0xff) | v);
+	return n;
+}
+
+/* The next character of a string that eat_string() has accepted. */
+static size_t decode(struct cursor *c, char to[4])
+{
+	static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+	size_t n;
+
+	if (eat(c, '\\')) {
+		if (eat(c, 'u'))
+			return encode(eat_code_point(c), to);
+		to[0] = meanings[strchr(letters, *c->at++) - letters];
+		return 1;
+	}
+	n = character(c->at, (size_t)(c->end - c->at));
+	memcpy(to, c->at, n);
+	c->at += n;
+	return n;
+}
+
+size_t zn_json_string(struct zn_str value, char *to, size_t cap)
+{
+	struct zn_out out = {.at = to, .cap = cap ? cap - 1 : 0};
+	struct cursor c = cursor_of(value), whole = c;
+	char piece[4];
+
+	if (!eat_string(&whole) || whole.at != whole.end)
+		return zn_json_string((struct zn_str){"\"\"", 2}, to, cap);
+	c.at++;
+	c.end--;
+	while (c.at < c.end && !out.full)
+		zn_out_bytes(&out, piece, decode(&c, piece));
+	if (cap)
+		to[out.len] = '\0';
+	return out.len;
+}

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * options.c: what the daemon is told to do, from a file, the environment and the command line. Each option is
+ * one row of a table; a value is checked by the same function wherever it stands. All of it may be hostile:
+ * the file is read up to 16 KiB, and what an error line shows of it is short and printable.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define DEFAULT_FILE "/etc/zernel.conf"
+#define PREFIX       "ZERNEL_"
+#define FILE_BYTES   (16 * 1024)
+#define NAME_BYTES   32
+#define SHOWN_BYTES  64 /* of somebody else's text in an error line, "..." and NUL included */
+#define NEAR         2  /* edits that still make a suggestion */
+#define PPM_DECIMALS 4  /* of a percentage: one part per million */
+
+enum origin { IN_FILE = 1, IN_ENVIRONMENT = 2, IN_ARGUMENTS = 4, ANYWHERE = 7 };
+
+struct option {
+	const char *name;
+	bool (*set)(const struct option *opt, void *field, const char *value); /* false: the value is bad */
+	size_t offset;
+	const char *argument; /* in the help; NULL: a flag */
+	const char *initial;  /* NULL: zero */
+	const char *is;       /* ends "'value' is not ..." */
+	uint64_t min, max;    /* of a number */
+	enum origin where;
+	const char *help;
+};
+
+/* Where reading stands. */
+struct reader {
+	struct zn_options *o;
+	enum origin from;
+	const char *file;
+	unsigned line;
+	struct zn_str given; /* the name as the user wrote it */
+	char *why;
+};
+
+static bool set_flag(const struct option *opt, void *field, const char *value)
+{
+	static const char words[][6] = {"no", "yes", "0", "1", "false", "true"};
+
+	(void)opt;
+	for (size_t i = 0; i < ZN_LEN(words); i++)
+		if (!strcmp(value, words[i])) {
+			*(bool *)field = i & 1;
+			return true;
+		}
+	return false;
+}
+
+/* Decimal digits, as many as there are; the first other character. NULL: there are none, or it is above
+ * UINT64_MAX. */
+static const char *digits(const char *text, uint64_t *to)
+{
+	const char *at = text;
+
+	for (*to = 0; *at >= '0' && *at <= '9'; at++)
+		if (__builtin_mul_overflow(*to, 10, to) ||
+			__builtin_add_overflow(*to, (uint64_t)(*at - '0'), to))
+			return NULL;
+	return at == text ? NULL : at;
+}
+
+static bool set_number(const struct option *opt, void *field, const char *value)
+{
+	uint64_t v;
+	const char *end = digits(value, &v);
+
+	if (!end || *end || v < opt->min || v > opt->max)
+		return false;
+	*(uint64_t *)field = v;
+	return true;
+}
+
+/* A percentage, as parts per million. */
+static bool set_percent(const struct option *opt, void *field, const char *value)
+{
+	int decimals = 0;
+	uint64_t v;
+	const char *end = digits(value, &v);
+
+	if (!end || v > 100)
+		return false;
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9' && decimals < PPM_DECIMALS; end++, decimals++)
+			v = v * 10 + (uint64_t)(*end - '0');
+	if (strcmp(end, "%") || end[-1] == '.')
+		return false;
+	for (; decimals < PPM_DECIMALS; decimals++)
+		v *= 10;
+	if (v < opt->min || v > opt->max)
+		return false;
+	*(uint64_t *)field = v;
+	return true;
+}
+
+/* The bit of a family by either of its names; 0: there is none. */
+static uint64_t family_bit(struct zn_str name)
+{
+	static const char *const names[][2] = {
+#define X(e, label, option) [ZN_FAM_##e] = {label, option},
+		ZN_FAMILIES(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < 2 * ZN_LEN(names); i++) {
+		const char *own = names[i / 2][i % 2];
+
+		if (strlen(own) == name.len && !memcmp(own, name.at, name.len))
+			return 1ULL << i / 2;
+	}
+	return 0;
+}
+
+static bool set_families(const struct option *opt, void *field, const char *value)
+{
+	uint64_t bits = 0, bit;
+
+	(void)opt;
+	if (!strcmp(value, "all") || !strcmp(value, "none")) {
+		*(uint64_t *)field = *value == 'a' ? (1ULL << ZN_FAMILY_COUNT) - 1 : 0;
+		return true;
+	}
+	for (const char *at = value;; at++) {
+		size_t len = strcspn(at, ",");
+
+		bit = family_bit((struct zn_str){at, len});
+		if (!bit)
+			return false;
+		bits |= bit;
+		at += len;
+		if (!*at)
+			break;
+	}
+	*(uint64_t *)field = bits;
+	return true;
+}
+
+static bool copy_text(char *field, const char *value)
+{
+	size_t len = strlen(value);
+
+	if (len >= ZN_TEXT_MAX)
+		return false;
+	memcpy(field, value, len + 1);
+	return true;
+}
+
+static bool is_address(const char *at, size_t len)
+{
+	uint8_t address[sizeof(struct in6_addr)];
+	char text[INET6_ADDRSTRLEN];
+
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, at, len);
+	text[len] = '\0';
+	return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
+}
+
+static bool set_addresses(const struct option *opt, void *field, const char *value)
+{
+	int count = 0;
+
+	(void)opt;
+	if (!strcmp(value, "*"))
+		return copy_text(field, value);
+	for (const char *at = value;; at++) {
+		size_t len = strcspn(at, ",");
+
+		if (++count > ZN_LISTEN_MAX || !is_address(at, len))
+			return false;
+		at += len;
+		if (!*at)
+			break;
+	}
+	return copy_text(field, value);
+}
+
+/* Compared with what browsers send byte by byte, so only their form is of use: RFC 6454, section 6.2. */
+static bool set_origin(const struct option *opt, void *field, const char *value)
+{
+	static const char *const schemes[] = {"http://", "https://"};
+
+	(void)opt;
+	for (size_t i = 0; i < ZN_LEN(schemes); i++) {
+		size_t len = strlen(schemes[i]);
+		const char *host = value + len;
+
+		if (!strncmp(value, schemes[i], len) && *host &&
+			!host[strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]")])
+			return copy_text(field, value);
+	}
+	return false;
+}
+
+static bool set_file(const struct option *opt, void *field, const char *value)
+{
+	(void)opt;
+	*(const char **)field = value;
+	return *value;
+}
+
+#define AT(field)                offsetof(struct zn_options, field)
+#define FAMILY(e, label, option) " " option
+#define ACTION(name_, field, help_)                                                                          \
+	{                                                                                                    \
+		name_, set_flag, AT(field), .is = "yes or no", .where = IN_ARGUMENTS, .help = help_          \
+	}
+
+static const struct option options[] = {
+	{"metrics-port", set_number, AT(metrics_port), "PORT", "9091", "a port", 0, 65535, ANYWHERE,
+		"of /metrics, /json and the dashboard; 0: any"},
+	{"ws-port", set_number, AT(ws_port), "PORT", "9092", "a port", 0, 65535, ANYWHERE,
+		"of the WebSocket; 0: any"},
+	{"listen", set_addresses, AT(listen), "ADDR[,ADDR]", "*",
+		"*, or up to 8 IPv4 or IPv6 addresses with commas between them", 0, 0, ANYWHERE,
+		"listen on these addresses; *: on all"},
+	{"ws-origin", set_origin, AT(ws_origin), "ORIGIN", NULL,
+		"an origin as browsers send it: http:// or https://, host in lower case, no path", 0, 0,
+		ANYWHERE, "let this web page's scripts open the WebSocket"},
+	{"push-interval-ms", set_number, AT(push_interval_ms), "N", "1000", "a number of milliseconds", 100,
+		60000, ANYWHERE, "take rates and push snapshots this often"},
+	{"probes", set_families, AT(families), "LIST", "all",
+		"all, none, or some of these with commas between them:" ZN_FAMILIES(FAMILY), 0, 0, ANYWHERE,
+		"hook all, none, or some of" ZN_FAMILIES(FAMILY)},
+	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%",
+		"a share of one core: 0.0001% to 100%", 1, 1000000, ANYWHERE,
+		"alert when hooks cost a process more"},
+	{"simulate", set_flag, AT(simulate), .is = "yes or no", .where = ANYWHERE,
+		.help = "show made-up figures, marked as such; needs no GPU"},
+	{"simulate-seed", set_number, AT(simulate_seed), "N", "1", "a number", 0, UINT64_MAX, ANYWHERE,
+		"equal seeds give equal figures"},
+	{"config", set_file, AT(config), "FILE", NULL, "a file", 0, 0, IN_ENVIRONMENT | IN_ARGUMENTS,
+		"read this file and not " DEFAULT_FILE},
+	ACTION("check", check, "say what would work on this machine, and exit"),
+	ACTION("list-metrics", list_metrics, "list the metrics, and exit"),
+	ACTION("list-probes", list_probes, "list the hooked functions, and exit"),
+	ACTION("version", version, "show the version, and exit"),
+	ACTION("help", help, "show this text, and exit"),
+};
+
+static const struct option *find(struct zn_str name, unsigned where)
+{
+	for (size_t i = 0; i < ZN_LEN(options); i++)
+		if (options[i].where & where && strlen(options[i].name) == name.len &&
+			!memcmp(options[i].name, name.at, name.len))
+			return &options[i];
+	return NULL;
+}
+
+/* How many characters must be added, taken out or changed to make one name of the other. */
+static unsigned edits(struct zn_str given, const char *name)
+{
+	unsigned row[NAME_BYTES], len = (unsigned)strlen(name);
+
+	for (unsigned j = 0; j <= len; j++)
+		row[j] = j;
+	for (unsigned i = 0; i < given.len; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = i + 1;
+		for (unsigned j = 1; j <= len; j++) {
+			unsigned best = diagonal + (given.at[i] != name[j - 1]);
+
+			diagonal = row[j];
+			if (best > row[j] + 1)
+				best = row[j] + 1;
+			if (best > row[j - 1] + 1)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[len];
+}
+
+/* The option that a name is the beginning of, or a slip away from. NULL: there is none. */
+static const struct option *closest(struct zn_str name, unsigned where)
+{
+	const struct option *found = NULL;
+	unsigned least = NEAR + 1;
+
+	for (; name.len && *name.at == '-'; name.at++)
+		name.len--;
+	if (!name.len || name.len >= NAME_BYTES)
+		return NULL;
+	for (size_t i = 0; i < ZN_LEN(options); i++) {
+		bool begins = !strncmp(options[i].name, name.at, name.len);
+		unsigned distance = begins ? 1 : edits(name, options[i].name);
+
+		if (options[i].where & where && distance < least) {
+			least = distance;
+			found = &options[i];
+		}
+	}
+	return found;
+}
+
+static const char *show(char to[SHOWN_BYTES], struct zn_str text)
+{
+	size_t len = 0;
+
+	to[0] = '\0';
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.at[i];
+		bool printable = c >= 0x20 && c < 0x7f;
+
+		if (len + (printable ? 1 : 4) > SHOWN_BYTES - sizeof("...")) {
+			memcpy(to + len, "...", sizeof("..."));
+			break;
+		}
+		len += (size_t)snprintf(to + len, SHOWN_BYTES - len, printable ? "%c" : "\\x%02x", c);
+	}
+	return to;
+}
+
+static struct zn_str whole(const char *text)
+{
+	return (struct zn_str){text, strlen(text)};
+}
+
+/* "<file>:<line>: <name>: <message>" with what there is of it; always -EINVAL. The parts before the message
+ * take at most 141 bytes. */
+__attribute__((format(printf, 2, 3))) static int fail(struct reader *r, const char *format, ...)
+{
+	char shown[SHOWN_BYTES];
+	va_list args;
+	int len = 0;
+
+	r->why[0] = '\0';
+	if (r->file)
+		len += snprintf(r->why, ZN_TEXT_MAX, "%s:", show(shown, whole(r->file)));
+	if (r->line)
+		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, "%u:", r->line);
+	if (r->file)
+		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, " ");
+	if (r->given.len)
+		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, "%s: ", show(shown, r->given));
+	va_start(args, format);
+	vsnprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static int fail_unknown(struct reader *r, struct zn_str name)
+{
+	const struct option *near = closest(name, r->from);
+
+	if (find(name, ANYWHERE))
+		return fail(r, "works only on the command line");
+	if (!near)
+		return fail(r, "unknown option; --help lists them");
+	return fail(r, "unknown option; did you mean %s%s?", r->from == IN_ARGUMENTS ? "--" : "", near->name);
+}
+
+/* An empty value, or one that is not there, is missing. */
+static int fail_value(struct reader *r, const struct option *opt, const char *value)
+{
+	char shown[SHOWN_BYTES], range[SHOWN_BYTES] = "";
+
+	if (opt->set == set_number)
+		snprintf(range, sizeof(range), ": %" PRIu64 " to %" PRIu64, opt->min, opt->max);
+	if (!value || !*value)
+		return fail(r, "needs %s%s", opt->is, range);
+	return fail(r, "'%s' is not %s%s", show(shown, whole(value)), opt->is, range);
+}
+
+static int take(struct reader *r, const struct option *opt, const char *value)
+{
+	return opt->set(opt, (char *)r->o + opt->offset, value) ? 0 : fail_value(r, opt, value);
+}
+
+static int read_defaults(struct zn_options *o, char *why)
+{
+	struct reader r = {.o = o, .from = IN_ARGUMENTS, .why = why};
+	int err = 0;
+
+	for (size_t i = 0; i < ZN_LEN(options) && !err; i++)
+		if (options[i].initial)
+			err = take(&r, &options[i], options[i].initial);
+	return err;
+}
+
+/* Reads a whole file; its length, or -errno. */
+static ssize_t read_text(const char *path, char *to, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	size_t len = 0;
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		got = read(fd, to + len, cap - len);
+		if (got > 0)
+			len += (size_t)got;
+	} while ((got > 0 && len < cap) || (got < 0 && errno == EINTR));
+	got = got < 0 ? -errno : len == cap ? -EFBIG : (ssize_t)len;
+	close(fd);
+	return got;
+}
+
+/* Cuts a comment and the blanks around a line, in place. */
+static char *trim(char *line)
+{
+	char *end, *from = line + strspn(line, " \t\r");
+
+	for (end = from; *end; end++)
+		if (*end == '#' && (end == from || strchr(" \t", end[-1])))
+			break;
+	while (end > from && strchr(" \t\r", end[-1]))
+		end--;
+	*end = '\0';
+	return from;
+}
+
+static int read_line(struct reader *r, char *line)
+{
+	char *value;
+	const struct option *opt;
+
+	line = trim(line);
+	if (!*line)
+		return 0;
+	r->given = (struct zn_str){line, strcspn(line, " \t=")};
+	value = line + r->given.len;
+	value += strspn(value, " \t");
+	if (*value == '=')
+		value++;
+	value += strspn(value, " \t");
+	opt = find(r->given, IN_FILE);
+	return opt ? take(r, opt, value) : fail_unknown(r, r->given);
+}
+
+static int read_lines(struct reader *r, char *line, const char *end)
+{
+	int err = 0;
+
+	for (char *next; line < end && !err; line = next + 1) {
+		next = line + strcspn(line, "\n");
+		r->line++;
+		r->given.len = 0;
+		if (!*next && next < end)
+			return fail(r, "a NUL byte; this is no text");
+		*next = '\0';
+		err = read_line(r, line);
+	}
+	return err;
+}
+
+/* file: NULL for the default one, which need not exist. */
+static int read_file(struct zn_options *o, const char *file, char *why)
+{
+	static char text[FILE_BYTES + 1];
+	struct reader r = {.o = o, .from = IN_FILE, .file = file ? file : DEFAULT_FILE, .why = why};
+	ssize_t len = read_text(r.file, text, FILE_BYTES);
+
+	if (!file && (len == -ENOENT || len == -ENOTDIR))
+		return 0;
+	if (len == -EFBIG)
+		return fail(&r, "larger than %d bytes", FILE_BYTES - 1);
+	if (len < 0)
+		return fail(&r, "cannot read it: %s", strerror((int)-len));
+	text[len] = '\0';
+	return read_lines(&r, text, text + len);
+}
+
+/* METRICS_PORT as metrics-port; empty if it cannot be the name of an option. */
+static struct zn_str option_name(struct zn_str variable, char to[NAME_BYTES])
+{
+	if (variable.len >= NAME_BYTES)
+		return (struct zn_str){to, 0};
+	for (size_t i = 0; i < variable.len; i++) {
+		char c = variable.at[i];
+
+		to[i] = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : '?';
+	}
+	return (struct zn_str){to, variable.len};
+}
+
+/* An unknown variable is no error: a batch system may hand on names of its own. */
+static int read_variable(struct reader *r, const char *variable)
+{
+	char name[NAME_BYTES], shown[SHOWN_BYTES];
+	const struct option *opt, *near;
+	struct zn_str wanted;
+
+	r->given = (struct zn_str){variable, strcspn(variable, "=")};
+	wanted = option_name((struct zn_str){variable + strlen(PREFIX), r->given.len - strlen(PREFIX)}, name);
+	opt = find(wanted, IN_ENVIRONMENT);
+	if (opt)
+		return take(r, opt, variable + r->given.len + (variable[r->given.len] == '='));
+	near = closest(wanted, IN_ENVIRONMENT);
+	zn_log(ZN_WARN, "%s: unknown option, ignored%s%s%s", show(shown, r->given),
+		near ? "; did you mean --" : "", near ? near->name : "", near ? "?" : "");
+	return 0;
+}
+
+static int read_log_level(struct reader *r)
+{
+	const char *name = getenv(PREFIX "LOG");
+	char shown[SHOWN_BYTES];
+	int level;
+
+	if (!name)
+		return 0;
+	level = zn_log_parse(name);
+	r->given = whole(PREFIX "LOG");
+	if (level < 0)
+		return fail(r, "'%s' is not error, warn, info or debug", show(shown, whole(name)));
+	zn_log_level = (enum zn_level)level;
+	return 0;
+}
+
+static int read_environment(struct zn_options *o, char *why)
+{
+	struct reader r = {.o = o, .from = IN_ENVIRONMENT, .why = why};
+	int err = read_log_level(&r);
+
+	for (char **at = environ; at && *at && !err; at++)
+		if (!strncmp(*at, PREFIX, strlen(PREFIX)) &&
+			strncmp(*at, PREFIX "LOG=", strlen(PREFIX "LOG=")))
+			err = read_variable(&r, *at);
+	return err;
+}
+
+/* Takes one option off the command line: how many arguments that were, 1 or 2, or -EINVAL. */
+static int read_argument(struct reader *r, const char *arg, const char *next)
+{
+	size_t len = strcspn(arg, "=");
+	const char *value = arg[len] ? arg + len + 1 : NULL;
+	const struct option *opt = NULL;
+	char shown[SHOWN_BYTES];
+	int used = 1;
+
+	if (*arg != '-')
+		return fail(r, "'%s' is not an option; --help lists them", show(shown, whole(arg)));
+	r->given = (struct zn_str){arg, len};
+	if (!strncmp(arg, "--", 2))
+		opt = find((struct zn_str){arg + 2, len - 2}, IN_ARGUMENTS);
+	if (!opt)
+		return fail_unknown(r, r->given);
+	if (!value && !opt->argument) {
+		value = "yes";
+	} else if (!value) {
+		value = next;
+		used = 2;
+	}
+	if (!value)
+		return fail_value(r, opt, NULL);
+	return take(r, opt, value) ? -EINVAL : used;
+}
+
+static int read_arguments(struct zn_options *o, int argc, char **argv, char *why)
+{
+	struct reader r = {.o = o, .from = IN_ARGUMENTS, .why = why};
+
+	for (int i = 1, used; i < argc; i += used) {
+		r.given.len = 0;
+		used = read_argument(&r, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+		if (used < 0)
+			return used;
+	}
+	return 0;
+}
+
+static int check_ports(const struct zn_options *o, char *why)
+{
+	struct reader r = {.why = why};
+
+	if (o->metrics_port != o->ws_port || !o->ws_port)
+		return 0;
+	return fail(&r,
+		"--metrics-port and --ws-port are both %" PRIu64
+		": they must differ, or be 0 for any free port",
+		o->ws_port);
+}
+
+/* The command line is read twice: at first for --config and --help, and at last because it has the last word.
+ */
+int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX])
+{
+	struct zn_options first = {0};
+	const char *variable = getenv(PREFIX "CONFIG");
+	int err;
+
+	*o = (struct zn_options){0};
+	why[0] = '\0';
+	if ((err = read_arguments(&first, argc, argv, why)) || (err = read_defaults(o, why)))
+		return err;
+	o->help = first.help;
+	o->version = first.version;
+	if (o->help || o->version)
+		return 0;
+	file = first.config ? first.config : variable ? variable : file;
+	if ((err = read_file(o, file, why)) || (err = read_environment(o, why)) ||
+		(err = read_arguments(o, argc, argv, why)))
+		return err;
+	return check_ports(o, why);
+}
+
+void zn_options_help(FILE *to)
+{
+	char left[SHOWN_BYTES];
+
+	fputs("Usage: zerneld [--OPTION VALUE]...\n"
+	      "Shows what machine-learning jobs do on this node.\n\n",
+		to);
+	for (size_t i = 0; i < ZN_LEN(options); i++) {
+		const struct option *opt = &options[i];
+
+		snprintf(left, sizeof(left), "--%s%s%s", opt->name, opt->argument ? " " : "",
+			opt->argument ? opt->argument : "");
+		fprintf(to, "  %-24s %s", left, opt->help);
+		fprintf(to, opt->initial ? " (%s)\n" : "\n", opt->initial);
+	}
+	fputs("\nDefaults are in brackets. All but what exits may also stand in the environment\n"
+	      "(--metrics-port is " PREFIX "METRICS_PORT), and all of that but --config in\n" DEFAULT_FILE
+	      ", a line \"name = value\" each; # starts a comment. Flags are yes\n"
+	      "or no there. The environment wins over the file, the command line over both.\n" PREFIX
+	      "LOG is error, warn, info or debug (info).\n",
+		to);
+}

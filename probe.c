@@ -1,0 +1,1011 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The only file that knows libbpf: loads the BPF objects, maps their tables, calibrates, and hooks libraries.
+ * libbpf itself is used at start only; later attachments are bare system calls, which allocate nothing.
+ */
+#include "zernel.h"
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "proc.skel.h"
+#include "gpu_mem.skel.h"
+#include "cuda_trace.skel.h"
+#include "nccl.skel.h"
+
+const char *zn_family_label(enum zn_family f)
+{
+	static const char *const label[] = {
+#define X(e, text, option) text,
+		ZN_FAMILIES(X)
+#undef X
+	};
+
+	return f < ZN_FAMILY_COUNT ? label[f] : "unknown";
+}
+
+/* ---- the table of hooked functions ---- */
+
+#define PTSZ 1 /* also under the name with _ptsz: per-thread default stream */
+#define PTDS 2 /* also under the name with _ptds */
+#define ONCE 4 /* entry only */
+
+/* Names that a library lacks are normal: each driver has some of them. Positions and sources: see enum
+ * zn_shape. */
+static const struct {
+	const char *name;
+	uint8_t family, shape, detail, flags;
+} table[] = {
+	{"cuMemAlloc_v2", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_DEVICE, 0},
+	{"cuMemAllocManaged", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_MANAGED, 0},
+	{"cuMemAllocPitch_v2", ZN_FAM_GPU_MEM, ZN_S_ALLOC_PITCH, ZN_K_DEVICE, 0},
+	{"cuMemAllocAsync", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_ASYNC, PTSZ},
+	{"cuMemAllocFromPoolAsync", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_POOL, PTSZ},
+	{"cuMemHostAlloc", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
+	{"cuMemAllocHost_v2", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
+	{"cuMemCreate", ZN_FAM_GPU_MEM, ZN_S_VMM_CREATE, ZN_K_VMM, 0},
+	{"cuMemRelease", ZN_FAM_GPU_MEM, ZN_S_VMM_RELEASE, ZN_K_VMM, 0},
+	{"cuMemRetainAllocationHandle", ZN_FAM_GPU_MEM, ZN_S_VMM_RETAIN, ZN_K_VMM, 0},
+	{"cuMemMap", ZN_FAM_GPU_MEM, ZN_S_VMM_MAP, ZN_K_VMM, 0},
+	{"cuMemUnmap", ZN_FAM_GPU_MEM, ZN_S_VMM_UNMAP, ZN_K_VMM, 0},
+	{"cuMemFree_v2", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_DEVICE, 0},
+	{"cuMemFreeAsync", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_ASYNC, PTSZ},
+	{"cuMemFreeHost", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_HOST, 0},
+	{"cuCtxCreate_v2", ZN_FAM_GPU_MEM, ZN_S_CTX_CREATE, 3, 0},
+	{"cuCtxCreate_v3", ZN_FAM_GPU_MEM, ZN_S_CTX_CREATE, 5, 0},
+	{"cuCtxCreate_v4", ZN_FAM_GPU_MEM, ZN_S_CTX_CREATE, 4, 0},
+	{"cuCtxDestroy_v2", ZN_FAM_GPU_MEM, ZN_S_CTX_DESTROY, 0, 0},
+	{"cuDevicePrimaryCtxRetain", ZN_FAM_GPU_MEM, ZN_S_PRIMARY_RETAIN, 0, 0},
+	{"cuDevicePrimaryCtxReset_v2", ZN_FAM_GPU_MEM, ZN_S_PRIMARY_RESET, 0, 0},
+	{"cuCtxSetCurrent", ZN_FAM_GPU_MEM, ZN_S_CTX_SET, 0, ONCE},
+	{"cuCtxPushCurrent_v2", ZN_FAM_GPU_MEM, ZN_S_CTX_PUSH, 0, 0},
+	{"cuCtxPopCurrent_v2", ZN_FAM_GPU_MEM, ZN_S_CTX_POP, 0, 0},
+	{"cuDeviceGetUuid", ZN_FAM_GPU_MEM, ZN_S_DEVICE_UUID, 0, 0},
+	{"cuDeviceGetUuid_v2", ZN_FAM_GPU_MEM, ZN_S_DEVICE_UUID, 0, 0},
+	{"cuDeviceGetPCIBusId", ZN_FAM_GPU_MEM, ZN_S_DEVICE_PCI, 0, 0},
+	{"cuDeviceTotalMem_v2", ZN_FAM_GPU_MEM, ZN_S_DEVICE_TOTAL, 0, 0},
+	{"cuMemGetInfo_v2", ZN_FAM_GPU_MEM, ZN_S_MEM_INFO, 0, 0},
+
+	{"cuLaunchKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_KERNEL, PTSZ},
+	{"cuLaunchKernelEx", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH_EX, ZN_C_LAUNCH_KERNEL, PTSZ},
+	{"cuLaunchCooperativeKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_COOPERATIVE, PTSZ},
+	{"cuGraphLaunch", ZN_FAM_CUDA_TRACE, ZN_S_GRAPH_LAUNCH, ZN_C_LAUNCH_GRAPH, PTSZ},
+	{"cuStreamBeginCapture_v2", ZN_FAM_CUDA_TRACE, ZN_S_CAPTURE_BEGIN, 0, PTSZ},
+	{"cuStreamBeginCaptureToGraph", ZN_FAM_CUDA_TRACE, ZN_S_CAPTURE_BEGIN, 0, PTSZ},
+	{"cuStreamEndCapture", ZN_FAM_CUDA_TRACE, ZN_S_CAPTURE_END, 0, PTSZ},
+	{"cuStreamSynchronize", ZN_FAM_CUDA_TRACE, ZN_S_SYNC, ZN_H_SYNC_STREAM, PTSZ},
+	{"cuEventSynchronize", ZN_FAM_CUDA_TRACE, ZN_S_SYNC, ZN_H_SYNC_EVENT, 0},
+	{"cuCtxSynchronize", ZN_FAM_CUDA_TRACE, ZN_S_SYNC, ZN_H_SYNC_CTX, 0},
+	{"cuCtxSynchronize_v2", ZN_FAM_CUDA_TRACE, ZN_S_SYNC, ZN_H_SYNC_CTX, 0},
+	{"cuMemcpyHtoD_v2", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 0, PTDS},
+	{"cuMemcpyDtoH_v2", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 1, PTDS},
+	{"cuMemcpyDtoD_v2", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 2, PTDS},
+	{"cuMemcpy", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 3, PTDS},
+	{"cuMemcpyHtoDAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 0, PTSZ | ONCE},
+	{"cuMemcpyDtoHAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 1, PTSZ | ONCE},
+	{"cuMemcpyDtoDAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 2, PTSZ | ONCE},
+	{"cuMemcpyAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 3, PTSZ | ONCE},
+	{"cuMemcpyPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_PEER, 2, PTSZ | ONCE},
+
+	{"ncclAllReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_REDUCE, 0},
+	{"ncclReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE, 0},
+	{"ncclBroadcast", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_BROADCAST, 0},
+	{"ncclAllGather", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_GATHER, 0},
+	{"ncclReduceScatter", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE_SCATTER, 0},
+	{"ncclAlltoAll", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_TO_ALL, 0},
+	{"ncclAllToAll", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_TO_ALL, 0},
+	{"ncclGather", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_GATHER, 0},
+	{"ncclScatter", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_SCATTER, 0},
+	{"ncclSend", ZN_FAM_NCCL, ZN_S_P2P, ZN_H_NCCL_SEND, 0},
+	{"ncclRecv", ZN_FAM_NCCL, ZN_S_P2P, ZN_H_NCCL_RECV, 0},
+	{"ncclGroupStart", ZN_FAM_NCCL, ZN_S_GROUP_START, 0, 0},
+	{"ncclGroupEnd", ZN_FAM_NCCL, ZN_S_GROUP_END, 0, 0},
+	{"ncclCommInitRank", ZN_FAM_NCCL, ZN_S_COMM_INIT, 0, 0},
+	{"ncclCommInitRankConfig", ZN_FAM_NCCL, ZN_S_COMM_INIT, 0, 0},
+	{"ncclCommInitRankScalable", ZN_FAM_NCCL, ZN_S_COMM_INIT_SCALABLE, 0, 0},
+	{"ncclCommInitAll", ZN_FAM_NCCL, ZN_S_COMM_INIT_ALL, 0, 0},
+	{"ncclCommSplit", ZN_FAM_NCCL, ZN_S_COMM_SPLIT, 0, 0},
+	{"ncclCommUserRank", ZN_FAM_NCCL, ZN_S_COMM_RANK, 0, 0},
+	{"ncclCommCount", ZN_FAM_NCCL, ZN_S_COMM_COUNT, 0, 0},
+	{"ncclCommDestroy", ZN_FAM_NCCL, ZN_S_COMM_DESTROY, 0, 0},
+	{"ncclCommAbort", ZN_FAM_NCCL, ZN_S_COMM_ABORT, 0, 0},
+};
+
+static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
+{
+	struct zn_hook *h = &p->hook[p->hook_count];
+
+	if (p->hook_count == ZN_ROWS_MAX)
+		return;
+	snprintf(h->name, sizeof(h->name), "%s%s", table[i].name, suffix);
+	h->family = table[i].family;
+	h->shape = table[i].shape;
+	h->detail = table[i].detail;
+	h->flags = table[i].flags & ONCE ? ZN_HOOK_ENTRY_ONLY : 0;
+	p->hook_count++;
+}
+
+void zn_probe_table(struct zn_probe *p)
+{
+	p->hook_count = 0;
+	for (size_t i = 0; i < ZN_LEN(table); i++) {
+		hook_add(p, i, "");
+		if (table[i].flags & PTSZ)
+			hook_add(p, i, "_ptsz");
+		if (table[i].flags & PTDS)
+			hook_add(p, i, "_ptds");
+	}
+}
+
+/* ---- loading ---- */
+
+enum map {
+	MAP_SHARED_,
+	MAP_PROCS,
+	MAP_HISTS,
+	MAP_FREE_ROWS,
+	MAP_FREE_HISTS,
+	MAP_EVENTS,
+	MAP_ROWS,
+	MAP_THREADS,
+	/* keys of these hold the id of a process at byte 8 */
+	MAP_ALLOCS,
+	MAP_CTXS,
+	MAP_COMMS,
+	MAP_STREAMS,
+	MAP_COUNT
+};
+static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists",
+	"events", "rows", "threads", "allocs", "ctxs", "comms", "streams"};
+
+#define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
+#define UPROBE_MULTI_RETURN_FLAG_ 1
+
+static const struct object {
+	const void *(*bytes)(size_t *size);
+	const char *entry, *ret;
+} object[ZN_FAMILY_COUNT] = {
+	[ZN_FAM_GPU_MEM] = {gpu_mem_bpf__elf_bytes, "gpu_mem_entry", "gpu_mem_return"},
+	[ZN_FAM_CUDA_TRACE] = {cuda_trace_bpf__elf_bytes, "cuda_entry", "cuda_return"},
+	[ZN_FAM_NCCL] = {nccl_bpf__elf_bytes, "nccl_entry", "nccl_return"},
+};
+
+static int keep(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static int to_libbpf_log(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char line[512];
+
+	if (level == LIBBPF_DEBUG || zn_log_level < ZN_DEBUG)
+		return 0;
+	vsnprintf(line, sizeof(line), format, args);
+	zn_log(ZN_DEBUG, "probe: %.500s", line);
+	return 0;
+}
+
+static struct bpf_object *object_open(const void *bytes, size_t size)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "zernel");
+
+	return bpf_object__open_mem(bytes, size, &opts);
+}
+
+/* Hands the maps that exist already to a further object, so that all families share them. */
+static int maps_share(const struct zn_probe *p, struct bpf_object *o)
+{
+	int err = 0;
+
+	for (int i = 0; i < MAP_COUNT && !err; i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[i]);
+
+		err = map ? bpf_map__reuse_fd(map, p->map_fd[i]) : -ENOENT;
+	}
+	return err;
+}
+
+static int maps_keep(struct zn_probe *p, struct bpf_object *o)
+{
+	for (int i = 0; i < MAP_COUNT; i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[i]);
+
+		p->map_fd[i] = map ? keep(bpf_map__fd(map)) : -1;
+		if (p->map_fd[i] < 0)
+			return -ENOENT;
+	}
+	return 0;
+}
+
+/* The first object: makes the maps, and watches the end of processes. */
+static int base_load(struct zn_probe *p)
+{
+	static const char *const program[][2] = {
+		{"process_exit", "sched_process_exit"}, {"process_exec", "sched_process_exec"}};
+	size_t size;
+	const void *bytes = proc_bpf__elf_bytes(&size);
+	struct bpf_object *o = object_open(bytes, size);
+	int err;
+
+	if (!o)
+		return -errno;
+	err = bpf_object__load(o);
+	if (!err)
+		err = maps_keep(p, o);
+	for (size_t i = 0; i < ZN_LEN(program) && !err; i++) {
+		struct bpf_program *prog = bpf_object__find_program_by_name(o, program[i][0]);
+
+		p->exit_link[i] = bpf_raw_tracepoint_open(program[i][1], bpf_program__fd(prog));
+		err = p->exit_link[i] < 0 ? p->exit_link[i] : 0;
+	}
+	bpf_object__close(o);
+	return err;
+}
+
+static int family_load(struct zn_probe *p, enum zn_family f)
+{
+	const char *const names[2] = {object[f].entry, object[f].ret};
+	int *const kept[2] = {&p->entry_fd[f], &p->return_fd[f]};
+	size_t size;
+	const void *bytes = object[f].bytes(&size);
+	struct bpf_object *o = object_open(bytes, size);
+	int err;
+
+	if (!o)
+		return -errno;
+	err = maps_share(p, o);
+	for (int i = 0; i < 2 && !err;
+		i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
+		err = bpf_program__set_expected_attach_type(
+			bpf_object__find_program_by_name(o, names[i]), BPF_TRACE_UPROBE_MULTI_);
+	if (!err)
+		err = bpf_object__load(o);
+	for (int i = 0; i < 2 && !err; i++) {
+		*kept[i] = keep(bpf_program__fd(bpf_object__find_program_by_name(o, names[i])));
+		err = *kept[i] < 0 ? -errno : 0;
+	}
+	bpf_object__close(o);
+	return err;
+}
+
+static const char *load_hint(int err)
+{
+	switch (-err) {
+	case EPERM: return "needs CAP_BPF and CAP_PERFMON: run as root";
+	case ENOENT:
+	case ESRCH: return "needs a kernel with BTF (/sys/kernel/btf/vmlinux)";
+	case EINVAL: return "this kernel is too old: 5.15 is needed";
+	}
+	return "see ZERNEL_LOG=debug";
+}
+
+/* ---- the arena over BPF maps ---- */
+
+static int page_map(void *base, uint8_t *bits, size_t index, int fd)
+{
+	size_t page = sysconf(_SC_PAGESIZE), at = index * 4096 / page * page;
+	void *got = mmap((char *)base + at, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at);
+
+	if (got == MAP_FAILED)
+		return -errno;
+	for (size_t i = at / 4096; i < (at + page) / 4096; i++)
+		bits[i / 8] |= 1 << (i % 8);
+	return 0;
+}
+
+static int map_proc(struct zn_arena *a, uint32_t row)
+{
+	return page_map(a->procs, a->proc_mapped, row, ((struct zn_probe *)a)->map_fd[MAP_PROCS]);
+}
+
+static int map_hist(struct zn_arena *a, uint32_t slot)
+{
+	return page_map(a->hists, a->hist_mapped, slot, ((struct zn_probe *)a)->map_fd[MAP_HISTS]);
+}
+
+/* The process is gone: no program touches its row or its histograms any more. Its id was unique, so what
+ * other tables still hold of it can be swept later. */
+static void release(struct zn_arena *a, uint32_t row)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	struct zn_proc *proc = &a->procs[row];
+
+	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++) {
+		struct zn_hist *h = zn_arena_hist(a, proc->hist[d]);
+
+		if (!h)
+			continue;
+		memset(h, 0, sizeof(*h));
+		bpf_map_update_elem(p->map_fd[MAP_FREE_HISTS], NULL, &proc->hist[d], BPF_ANY);
+	}
+	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
+	memset(proc, 0, sizeof(*proc));
+	a->shared->row_tgid[row] = 0;
+	bpf_map_update_elem(p->map_fd[MAP_FREE_ROWS], NULL, &row, BPF_ANY);
+}
+
+#define BATCH 512
+static struct {
+	struct {
+		uint64_t addr;
+		uint32_t id, kind;
+	} key[BATCH];
+	char value[BATCH * sizeof(struct zn_alloc)];
+	uint32_t count;
+	uint64_t at, next;
+} batch;
+
+/* Reads the next entries of a hash. False: that was the last of them. */
+static bool batch_read(int fd, bool first)
+{
+	uint32_t next = 0;
+	int err;
+
+	batch.count = BATCH;
+	err = bpf_map_lookup_batch(
+		fd, first ? NULL : &batch.at, &next, batch.key, batch.value, &batch.count, NULL);
+	batch.at = next;
+	if (err && err != -ENOENT)
+		batch.count = 0;
+	return err == 0;
+}
+
+static bool is_dead(const struct zn_probe *p, uint32_t id)
+{
+	uint32_t n = p->dead_count < ZN_PROCS_MAX ? p->dead_count : ZN_PROCS_MAX;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (p->dead[i] == id)
+			return true;
+	return false;
+}
+
+static void sweep(struct zn_arena *a)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	bool more;
+
+	if (p->dead_count == 0)
+		return;
+	for (int m = MAP_ALLOCS; m <= MAP_STREAMS; m++) {
+		bool first = true;
+
+		do {
+			more = batch_read(p->map_fd[m], first);
+			first = false;
+			for (uint32_t i = 0; i < batch.count; i++)
+				if (is_dead(p, batch.key[i].id))
+					bpf_map_delete_elem(p->map_fd[m], &batch.key[i]);
+		} while (more);
+	}
+	p->dead_count = 0;
+}
+
+static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	bool first = true, more;
+	size_t n = 0;
+
+	do {
+		more = batch_read(p->map_fd[MAP_COMMS], first);
+		first = false;
+		if (batch.count > cap - n)
+			batch.count = cap - n;
+		memcpy(to + n, batch.value, batch.count * sizeof(*to));
+		n += batch.count;
+	} while (more && n < cap);
+	return n;
+}
+
+static const struct zn_arena_ops arena_ops = {
+	.map_proc = map_proc, .map_hist = map_hist, .release = release, .sweep = sweep, .comms = comms};
+
+static void *reserve(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+#define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)
+#define PROCS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_proc))
+#define HISTS_BYTES  ((size_t)ZN_HISTS_MAX * sizeof(struct zn_hist))
+
+static int arena_open(struct zn_probe *p)
+{
+	struct zn_arena *a = &p->arena;
+	void *shared =
+		mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
+
+	if (shared == MAP_FAILED)
+		return -errno;
+	a->ops = &arena_ops;
+	a->shared = shared;
+	a->shared->daemon_tgid = getpid();
+	a->procs = reserve(PROCS_BYTES);
+	a->hists = reserve(HISTS_BYTES);
+	if (!a->procs || !a->hists)
+		return -ENOMEM;
+	for (uint32_t i = ZN_PROCS_MAX; i-- > 0;)
+		if (bpf_map_update_elem(p->map_fd[MAP_FREE_ROWS], NULL, &i, BPF_ANY))
+			return -errno;
+	for (uint32_t i = ZN_HISTS_MAX; i-- > ZN_HISTS_FIRST;)
+		if (bpf_map_update_elem(p->map_fd[MAP_FREE_HISTS], NULL, &i, BPF_ANY))
+			return -errno;
+	return 0;
+}
+
+/* ---- attaching ---- */
+
+/* union bpf_attr of BPF_LINK_CREATE for uprobe_multi, linux/bpf.h from 6.6 on. */
+struct multi_attr {
+	uint32_t prog_fd, target_fd, attach_type, flags;
+	uint64_t path, offsets, ref_ctr_offsets, cookies;
+	uint32_t count, multi_flags, pid, pad;
+};
+
+/* What one program is put on: offsets in the file and a cookie each. */
+struct spots {
+	const char *path;
+	uint64_t offset[ZN_ROWS_MAX], cookie[ZN_ROWS_MAX];
+	uint32_t count;
+};
+
+static int multi_link(int prog_fd, bool ret, const struct spots *s, uint32_t first, uint32_t count)
+{
+	struct multi_attr attr = {
+		.prog_fd = prog_fd,
+		.attach_type = BPF_TRACE_UPROBE_MULTI_,
+		.path = (uintptr_t)s->path,
+		.offsets = (uintptr_t)&s->offset[first],
+		.cookies = (uintptr_t)&s->cookie[first],
+		.count = count,
+		.multi_flags = ret ? UPROBE_MULTI_RETURN_FLAG_ : 0,
+	};
+	int fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int perf_link(const struct zn_probe *p, int prog_fd, bool ret, const struct spots *s, uint32_t i)
+{
+	struct perf_event_attr event = {
+		.type = p->perf_type,
+		.size = sizeof(event),
+		.config = ret ? 1 : 0, /* format/retprobe: config:0 */
+		.config1 = (uintptr_t)s->path,
+		.config2 = s->offset[i],
+	};
+	union bpf_attr attr = {0};
+	int event_fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC), fd;
+
+	if (event_fd < 0)
+		return -errno;
+	attr.link_create.prog_fd = prog_fd;
+	attr.link_create.target_fd = event_fd;
+	attr.link_create.attach_type = BPF_PERF_EVENT;
+	attr.link_create.perf_event.bpf_cookie = s->cookie[i];
+	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	if (fd < 0)
+		fd = -errno;
+	close(event_fd); /* the link holds it */
+	return fd;
+}
+
+static uint32_t perf_uprobe_type(void)
+{
+	FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	unsigned type = 0;
+
+	if (f && fscanf(f, "%u", &type) != 1)
+		type = 0;
+	if (f)
+		fclose(f);
+	return type;
+}
+
+/* True if uprobes emulate the instruction; all others are single-stepped, which costs a second trap inside
+ * the measured interval (arch/x86/kernel/uprobes.c: push and branches, one-byte nop). */
+static bool emulated(const uint8_t *code)
+{
+#ifdef __x86_64__
+	if (code[0] == 0x41) /* REX.B: push %r8 to %r15 */
+		return code[1] >= 0x50 && code[1] <= 0x57;
+	if (code[0] == 0x0f)
+		return (code[1] & 0xf0) == 0x80;
+	return (code[0] >= 0x50 && code[0] <= 0x57) || (code[0] & 0xf0) == 0x70 || code[0] == 0x90 ||
+		code[0] == 0xe8 || code[0] == 0xe9 || code[0] == 0xeb;
+#else
+	(void)code;
+	return false;
+#endif
+}
+
+static bool hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
+{
+	return (h->family == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
+}
+
+static struct spots spots;
+
+static bool spot_known(uint64_t offset)
+{
+	for (uint32_t i = 0; i < spots.count; i++)
+		if (spots.offset[i] == offset)
+			return true;
+	return false;
+}
+
+/* Collects where one family's programs go. Two names of one function are one spot, or a call would count
+ * twice. */
+static void spots_collect(
+	const struct zn_probe *p, const struct zn_elf_symbol *symbol, enum zn_family f, bool ret)
+{
+	spots.count = 0;
+	for (uint32_t i = 0; i < p->hook_count; i++) {
+		const struct zn_hook *h = &p->hook[i];
+
+		if (h->family != f || !symbol[i].offset || spot_known(symbol[i].offset))
+			continue;
+		if (ret && h->flags & ZN_HOOK_ENTRY_ONLY)
+			continue;
+		spots.offset[spots.count] = symbol[i].offset;
+		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, !emulated(symbol[i].code));
+	}
+}
+
+static bool offset_failed(uint64_t offset, const uint64_t *bad, uint32_t bad_count)
+{
+	for (uint32_t i = 0; i < bad_count; i++)
+		if (bad[i] == offset)
+			return true;
+	return false;
+}
+
+/* A link is all or nothing, so one function that the kernel refuses would cost the family: try each alone,
+ * leave out the refused ones. */
+static int multi_link_good(int prog_fd, bool ret, uint64_t *bad, uint32_t *bad_count)
+{
+	uint32_t good = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < spots.count; i++) {
+		int fd = multi_link(prog_fd, ret, &spots, i, 1);
+
+		if (fd < 0) {
+			err = fd;
+			bad[(*bad_count)++] = spots.offset[i];
+			continue;
+		}
+		close(fd);
+		spots.offset[good] = spots.offset[i];
+		spots.cookie[good++] = spots.cookie[i];
+	}
+	spots.count = good;
+	return good ? multi_link(prog_fd, ret, &spots, 0, good) : err;
+}
+
+static int family_attach_multi(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret,
+	uint64_t *bad, uint32_t *bad_count)
+{
+	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f];
+	int fd = multi_link(prog_fd, ret, &spots, 0, spots.count);
+
+	if (fd < 0)
+		fd = multi_link_good(prog_fd, ret, bad, bad_count);
+	lib->link[f][ret] = fd < 0 ? -1 : fd;
+	return fd < 0 ? fd : 0;
+}
+
+static int family_attach_perf(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret,
+	uint64_t *bad, uint32_t *bad_count)
+{
+	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f], err = 0;
+	uint32_t at = lib->event_count[ret];
+
+	for (uint32_t i = 0; i < spots.count && at < ZN_ROWS_MAX; i++) {
+		int fd = perf_link(p, prog_fd, ret, &spots, i);
+
+		if (fd < 0) {
+			err = fd;
+			bad[(*bad_count)++] = spots.offset[i];
+			continue;
+		}
+		lib->event[at++][ret] = fd;
+	}
+	lib->event_count[ret] = at;
+	return err;
+}
+
+/* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame
+ * behind. */
+static int family_attach(
+	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, const struct zn_elf_symbol *symbol)
+{
+	static uint64_t bad[2 * ZN_ROWS_MAX];
+	uint32_t bad_count = 0;
+	int err = 0, last;
+
+	for (int ret = 1; ret >= 0; ret--) {
+		spots_collect(p, symbol, f, ret);
+		if (spots.count == 0)
+			continue;
+		last = p->multi ? family_attach_multi(p, lib, f, ret, bad, &bad_count)
+				: family_attach_perf(p, lib, f, ret, bad, &bad_count);
+		if (last)
+			err = last;
+	}
+	for (uint32_t i = 0; i < p->hook_count; i++)
+		if (p->hook[i].family == f && symbol[i].offset)
+			lib->symbol[i] =
+				(err && !bad_count) || offset_failed(symbol[i].offset, bad, bad_count)
+				? ZN_SYM_FAILED
+				: ZN_SYM_ATTACHED;
+	return err;
+}
+
+static int symbols_find(struct zn_probe *p, struct zn_lib *lib, struct zn_elf_symbol symbol[ZN_ROWS_MAX])
+{
+	static struct zn_elf_symbol wanted[ZN_ROWS_MAX];
+	static uint32_t hook[ZN_ROWS_MAX];
+	const char *why = "";
+	uint32_t n = 0;
+	int found;
+
+	memset(symbol, 0, ZN_ROWS_MAX * sizeof(*symbol));
+	for (uint32_t i = 0; i < p->hook_count; i++)
+		if (hook_fits(&p->hook[i], lib->kind) && p->available[p->hook[i].family]) {
+			hook[n] = i;
+			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};
+		}
+	found = n ? zn_elf_symbols(lib->fd, wanted, n, &why) : 0;
+	for (uint32_t i = 0; i < n; i++)
+		symbol[hook[i]] = wanted[i];
+	if (found < 0)
+		snprintf(lib->why, sizeof(lib->why), "not a well-formed ELF file: %.200s", why);
+	else if (found == 0)
+		snprintf(lib->why, sizeof(lib->why),
+			n ? "has none of the hooked functions" : "its families are off");
+	return found;
+}
+
+void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib)
+{
+	static struct zn_elf_symbol symbol[ZN_ROWS_MAX];
+	char path[32];
+	int err;
+
+	memset(lib->link, -1, sizeof(lib->link));
+	memset(lib->event, -1, sizeof(lib->event));
+	lib->event_count[0] = lib->event_count[1] = 0;
+	lib->why[0] = 0;
+	lib->malformed = false;
+	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
+	err = symbols_find(p, lib, symbol);
+	if (err <= 0) {
+		lib->malformed = err < 0;
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", lib->fd);
+	spots.path = path;
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
+		if (!p->available[f] || (f == ZN_FAM_NCCL) != (lib->kind == ZN_LIB_NCCL))
+			continue;
+		err = family_attach(p, lib, f, symbol);
+		if (err)
+			snprintf(lib->why, sizeof(lib->why), "%s: %s", zn_family_label(f), strerror(-err));
+	}
+}
+
+static void fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib)
+{
+	(void)p;
+	for (int f = 0; f < ZN_FAMILY_COUNT; f++)
+		for (int ret = 0; ret < 2; ret++)
+			fd_close(&lib->link[f][ret]);
+	for (int ret = 0; ret < 2; ret++)
+		for (uint32_t i = 0; i < lib->event_count[ret]; i++)
+			fd_close(&lib->event[i][ret]);
+	lib->event_count[0] = lib->event_count[1] = 0;
+	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
+}
+
+/* ---- calibration ---- */
+
+/* Two functions that do nothing; their first instruction is of the one kind and of the other. */
+void zn_calib_emulated(void);
+void zn_calib_stepped(void);
+#ifdef __x86_64__
+__asm__(".text\n.globl zn_calib_emulated\n.type "
+	"zn_calib_emulated,@function\nzn_calib_emulated:\n\tnop\n\tret\n"
+	".globl zn_calib_stepped\n.type zn_calib_stepped,@function\nzn_calib_stepped:\n\txor "
+	"%eax,%eax\n\tret\n");
+#else
+__asm__(".text\n.globl zn_calib_emulated\n.type zn_calib_emulated,%function\nzn_calib_emulated:\n\tmov "
+	"x1,x1\n\tret\n"
+	".globl zn_calib_stepped\n.type zn_calib_stepped,%function\nzn_calib_stepped:\n\tmov w0,#0\n\tret\n");
+#endif
+
+/* File offset of an address of this program, from its own map; 0 if it is not there. */
+static uint64_t self_offset(uintptr_t addr)
+{
+	unsigned long from, to, offset;
+	char line[512];
+	uint64_t found = 0;
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %*s %lx", &from, &to, &offset) == 3 && addr >= from && addr < to)
+			found = addr - from + offset;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static uint64_t calls_time(void (*fn)(void), int n)
+{
+	uint64_t start = zn_now_ns();
+
+	for (int i = 0; i < n; i++)
+		fn();
+	return (zn_now_ns() - start) / n;
+}
+
+/* Runs the function between its two probes; the sorted intervals are left in shared->calib_ns. */
+static int calibrate_one(
+	struct zn_probe *p, enum zn_family f, void (*fn)(void), bool stepped, uint64_t *call_ns)
+{
+	struct zn_shared *s = p->arena.shared;
+	int link[2];
+
+	spots.path = "/proc/self/exe";
+	spots.count = 1;
+	spots.offset[0] = self_offset((uintptr_t)fn);
+	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, stepped);
+	for (int ret = 1; ret >= 0; ret--) {
+		int prog = ret ? p->return_fd[f] : p->entry_fd[f];
+
+		link[ret] =
+			p->multi ? multi_link(prog, ret, &spots, 0, 1) : perf_link(p, prog, ret, &spots, 0);
+		if (link[ret] < 0)
+			break;
+	}
+	if (link[1] >= 0 && link[0] >= 0) {
+		calls_time(fn, 64);
+		s->calib_count = 0;
+		*call_ns = calls_time(fn, ZN_CALIB_MAX);
+		qsort(s->calib_ns, s->calib_count, sizeof(s->calib_ns[0]), by_value);
+	}
+	if (link[1] < 0)
+		return link[1];
+	close(link[1]);
+	if (link[0] < 0)
+		return link[0];
+	close(link[0]);
+	return s->calib_count ? 0 : -ENODATA;
+}
+
+static uint64_t calib_at(const struct zn_shared *s, uint32_t per_cent)
+{
+	return s->calib_ns[(uint64_t)(s->calib_count - 1) * per_cent / 100];
+}
+
+static int calibrate(struct zn_probe *p, enum zn_family f)
+{
+	struct zn_shared *s = p->arena.shared;
+	struct zn_bias *b = &p->bias;
+	uint64_t stepped_call_ns;
+	int err = calibrate_one(p, f, zn_calib_stepped, true, &stepped_call_ns);
+
+	if (err)
+		return err;
+	b->stepped_p50_ns = calib_at(s, 50);
+	err = calibrate_one(p, f, zn_calib_emulated, false, &b->call_ns);
+	if (err)
+		return err;
+	b->samples = s->calib_count;
+	b->sum_ns = 0;
+	for (uint32_t i = 0; i < b->samples; i++)
+		b->sum_ns += s->calib_ns[i];
+	b->p10_ns = calib_at(s, 10);
+	b->p50_ns = calib_at(s, 50);
+	b->p90_ns = calib_at(s, 90);
+	b->p99_ns = calib_at(s, 99);
+	s->bias_ns[0] = b->p50_ns;
+	s->bias_ns[1] = b->stepped_p50_ns;
+	s->nested_ns = b->call_ns;
+	return 0;
+}
+
+/* One multi-uprobe link where the kernel has them, else perf events. */
+static int attach_way_choose(struct zn_probe *p, enum zn_family f)
+{
+	int err;
+
+	p->multi = true;
+	err = calibrate(p, f);
+	if (err != -EINVAL && err != -EOPNOTSUPP)
+		return err;
+	p->multi = false;
+	p->perf_type = perf_uprobe_type();
+	return p->perf_type ? calibrate(p, f) : -EOPNOTSUPP;
+}
+
+/* ---- open and close ---- */
+
+static int on_event(void *owner, void *data, size_t size)
+{
+	struct zn_probe *p = owner;
+
+	if (size >= sizeof(struct zn_event) && p->event)
+		p->event(p->owner, data);
+	return 0;
+}
+
+static void fds_clear(struct zn_probe *p)
+{
+	memset(p->entry_fd, -1, sizeof(p->entry_fd));
+	memset(p->return_fd, -1, sizeof(p->return_fd));
+	memset(p->map_fd, -1, sizeof(p->map_fd));
+	memset(p->exit_link, -1, sizeof(p->exit_link));
+}
+
+static void families_load(struct zn_probe *p, uint64_t families)
+{
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
+		int err;
+
+		if (!(families >> f & 1)) {
+			snprintf(p->why[f], ZN_TEXT_MAX, "switched off by --probes");
+			continue;
+		}
+		err = family_load(p, f);
+		if (err)
+			snprintf(p->why[f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err),
+				load_hint(err));
+		p->available[f] = err == 0;
+	}
+}
+
+/* The families that loaded are calibrated with the first of them: their programs begin and end alike. */
+static void families_calibrate(struct zn_probe *p)
+{
+	enum zn_family first = 0;
+	int err;
+
+	while (first < ZN_FAMILY_COUNT && !p->available[first])
+		first++;
+	if (first == ZN_FAMILY_COUNT)
+		return;
+	err = attach_way_choose(p, first);
+	if (!err)
+		return;
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
+		if (p->available[f])
+			snprintf(p->why[f], ZN_TEXT_MAX, "cannot attach uprobes: %s", strerror(-err));
+		p->available[f] = false;
+	}
+}
+
+static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, int err)
+{
+	snprintf(why, ZN_TEXT_MAX, "cannot %s: %s; %s", what, strerror(-err), load_hint(err));
+	zn_probe_close(p);
+	return err;
+}
+
+int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX])
+{
+	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+	int err;
+
+	memset(p, 0, sizeof(*p));
+	fds_clear(p);
+	zn_probe_table(p);
+	libbpf_set_print(to_libbpf_log);
+	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 account maps to it */
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return refuse(p, why, "read /sys/kernel/btf/vmlinux", -errno);
+	err = base_load(p);
+	if (err)
+		return refuse(p, why, "load BPF programs", err);
+	err = arena_open(p);
+	if (err)
+		return refuse(p, why, "map the tables", err);
+	p->ring = ring_buffer__new(p->map_fd[MAP_EVENTS], on_event, p, NULL);
+	if (!p->ring)
+		return refuse(p, why, "map the ring buffer", -errno);
+	families_load(p, families);
+	families_calibrate(p);
+	return 0;
+}
+
+void zn_probe_close(struct zn_probe *p)
+{
+	struct zn_arena *a = &p->arena;
+
+	ring_buffer__free(p->ring);
+	p->ring = NULL;
+	for (size_t i = 0; i < ZN_LEN(p->exit_link); i++)
+		fd_close(&p->exit_link[i]);
+	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
+		fd_close(&p->entry_fd[f]);
+		fd_close(&p->return_fd[f]);
+	}
+	for (size_t i = 0; i < ZN_LEN(p->map_fd); i++)
+		fd_close(&p->map_fd[i]);
+	if (a->shared)
+		munmap(a->shared, SHARED_BYTES);
+	if (a->procs)
+		munmap(a->procs, PROCS_BYTES);
+	if (a->hists)
+		munmap(a->hists, HISTS_BYTES);
+	memset(a, 0, sizeof(*a));
+}
+
+int zn_probe_ring_fd(const struct zn_probe *p)
+{
+	return ring_buffer__epoll_fd(p->ring);
+}
+
+void zn_probe_consume(struct zn_probe *p)
+{
+	ring_buffer__consume(p->ring);
+}
+
+uint64_t zn_probe_map_bytes(const struct zn_probe *p)
+{
+	uint64_t sum = 0, bytes;
+	char path[48], line[128];
+
+	for (int i = 0; i < MAP_COUNT; i++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", p->map_fd[i]);
+		f = fopen(path, "re");
+		while (f && fgets(line, sizeof(line), f))
+			if (sscanf(line, "memlock: %lu", &bytes) == 1)
+				sum += bytes;
+		if (f)
+			fclose(f);
+	}
+	return sum;
+}
+
+uint64_t zn_probe_missed(const struct zn_probe *p)
+{
+	uint64_t missed = 0;
+
+	for (int i = 0; i < 2 * ZN_FAMILY_COUNT; i++) {
+		struct bpf_prog_info info = {0};
+		uint32_t len = sizeof(info);
+		int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
+
+		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &len) == 0)
+			missed += info.recursion_misses;
+	}
+	return missed;
+}

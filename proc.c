@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The GPUs of the node, and which of them a process means by its CUDA ordinals. What the driver told the
+ * process (UUID, PCI address) decides; then what the process was told to see; else the answer is "unknown",
+ * never a guess.
+ */
+#include "zernel.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static const char unknown_id[] = "unknown";
+
+void zn_uuid_text(char to[48], const uint8_t uuid[16])
+{
+	struct zn_out o = {.at = to, .cap = 47};
+
+	zn_out_text(&o, "GPU-");
+	for (int i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			zn_out_char(&o, '-');
+		zn_out_hex(&o, uuid[i], 2);
+	}
+	to[o.len] = 0;
+}
+
+static struct zn_gpu *gpu_add(struct zn_gpus *g, const char *id)
+{
+	struct zn_gpu *gpu;
+
+	if (g->count == ZN_GPUS_MAX)
+		return NULL;
+	gpu = &g->gpu[g->count++];
+	*gpu = (struct zn_gpu){.minor = -1};
+	strncpy(gpu->id, id, sizeof(gpu->id) - 1);
+	return gpu;
+}
+
+/* Copies the value of a line "Key: <spaces>value" of the driver's information file. */
+static bool info_value(const char *text, const char *key, char *to, size_t cap)
+{
+	const char *at = strstr(text, key);
+	size_t n;
+
+	if (!at)
+		return false;
+	at += strlen(key);
+	at += strspn(at, ": \t");
+	n = strcspn(at, "\n");
+	if (n >= cap)
+		n = cap - 1;
+	memcpy(to, at, n);
+	to[n] = 0;
+	return n > 0;
+}
+
+static void gpu_read(struct zn_gpus *g, const char *root, const char *pci)
+{
+	char path[512], text[2048], number[16], id[16];
+	struct zn_gpu *gpu;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s/information", root, pci);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return;
+	text[n] = 0;
+	snprintf(id, sizeof(id), "%u", g->count);
+	gpu = gpu_add(g, id);
+	if (!gpu)
+		return;
+	strncpy(gpu->pci, pci, sizeof(gpu->pci) - 1);
+	info_value(text, "GPU UUID", gpu->uuid, sizeof(gpu->uuid));
+	if (info_value(text, "Device Minor", number, sizeof(number)))
+		gpu->minor = atoi(number);
+}
+
+#define PCI_NAME_MAX 16
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+void zn_gpus_read(struct zn_gpus *g, const char *root)
+{
+	static char name[ZN_GPUS_MAX][PCI_NAME_MAX]; /* in PCI order once sorted, as nvidia-smi counts */
+	DIR *dir = opendir(root);
+	struct dirent *e;
+	size_t n = 0;
+
+	memset(g, 0, sizeof(*g));
+	while (dir && n < ZN_GPUS_MAX && (e = readdir(dir)))
+		if (e->d_name[0] != '.' && strlen(e->d_name) < PCI_NAME_MAX)
+			strcpy(name[n++], e->d_name);
+	if (dir)
+		closedir(dir);
+	qsort(name, n, PCI_NAME_MAX, by_text);
+	for (size_t i = 0; i < n; i++)
+		gpu_read(g, root, name[i]);
+	g->listed = g->count;
+}
+
+static int gpu_by_id(struct zn_gpus *g, const char *id)
+{
+	struct zn_gpu *gpu;
+
+	for (uint32_t i = 0; i < g->count; i++)
+		if (strcmp(g->gpu[i].id, id) == 0)
+			return i;
+	gpu = gpu_add(g, id);
+	return gpu ? (int)(gpu - g->gpu) : -1;
+}
+
+static int gpu_by_index(struct zn_gpus *g, int index)
+{
+	char id[16];
+
+	if (g->listed && (uint32_t)index >= g->listed)
+		return gpu_by_id(g, unknown_id);
+	snprintf(id, sizeof(id), "%d", index);
+	return gpu_by_id(g, id);
+}
+
+static int gpu_by_minor(struct zn_gpus *g, int minor)
+{
+	for (uint32_t i = 0; i < g->count; i++)
+		if (g->gpu[i].minor == minor)
+			return i;
+	return g->listed ? gpu_by_id(g, unknown_id) : gpu_by_index(g, minor);
+}
+
+/* A UUID as in CUDA_VISIBLE_DEVICES may be cut short, as long as it is unique. */
+static int gpu_by_uuid(struct zn_gpus *g, const char *uuid)
+{
+	for (uint32_t i = 0; i < g->count; i++)
+		if (g->gpu[i].uuid[0] && strncasecmp(g->gpu[i].uuid, uuid, strlen(uuid)) == 0)
+			return i;
+	return -1;
+}
+
+static int gpu_by_pci(struct zn_gpus *g, const char pci[16])
+{
+	char text[17] = "";
+
+	memcpy(text, pci, 16);
+	for (uint32_t i = 0; i < g->count; i++)
+		if (g->gpu[i].pci[0] && strcasecmp(g->gpu[i].pci, text) == 0)
+			return i;
+	return -1;
+}
+
+/* What the process was told to see: the entry at the ordinal, or the ordinal itself if nothing was said. */
+static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
+{
+	int gpu;
+
+	if (f->gone || f->id == 0)
+		return -1;
+	if (!f->visible_set)
+		return gpu_by_index(g, ordinal);
+	if (ordinal >= f->visible_count)
+		return -1;
+	if (f->visible[ordinal] >= 0)
+		return gpu_by_index(g, f->visible[ordinal]);
+	gpu = gpu_by_uuid(g, f->visible_uuid[ordinal]);
+	return gpu >= 0 ? gpu : gpu_by_id(g, f->visible_uuid[ordinal]);
+}
+
+static bool uuid_known(const struct zn_proc_gpu *g)
+{
+	static const uint8_t none[16];
+
+	return memcmp(g->uuid, none, sizeof(none)) != 0;
+}
+
+bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
+{
+	char uuid[48];
+
+	if (uuid_known(g)) {
+		zn_uuid_text(uuid, g->uuid);
+		if (gpu->uuid[0] && strcasecmp(gpu->uuid, uuid))
+			return false;
+		strcpy(gpu->uuid, uuid);
+	}
+	if (!gpu->pci[0])
+		memcpy(gpu->pci, g->pci, sizeof(gpu->pci) - 1);
+	if (g->total_bytes)
+		gpu->total_bytes = g->total_bytes;
+	return true;
+}
+
+static int resolve_unknown(struct zn_gpus *g, const struct zn_facts *f)
+{
+	int gpu = -1;
+
+	if (f->visible_set && f->visible_count == 1)
+		gpu = gpu_by_visible(g, f, 0);
+	else if (f->minor_count == 1)
+		gpu = gpu_by_minor(g, f->minors[0]);
+	return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
+}
+
+int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal)
+{
+	const struct zn_proc_gpu *seen = &p->gpu[ordinal];
+	char uuid[48];
+	int gpu;
+
+	if (ordinal >= ZN_PROC_GPUS)
+		return resolve_unknown(g, f);
+	if (uuid_known(seen)) {
+		zn_uuid_text(uuid, seen->uuid);
+		gpu = gpu_by_uuid(g, uuid);
+		if (gpu >= 0)
+			return gpu;
+	}
+	if (seen->pci[0] && (gpu = gpu_by_pci(g, seen->pci)) >= 0 && zn_gpu_identify(&g->gpu[gpu], seen))
+		return gpu;
+	gpu = gpu_by_visible(g, f, ordinal);
+	if (gpu >= 0 && strcmp(g->gpu[gpu].id, unknown_id) && zn_gpu_identify(&g->gpu[gpu], seen))
+		return gpu;
+	if (!uuid_known(seen))
+		return gpu_by_id(g, unknown_id);
+	gpu = gpu_by_id(g, uuid);
+	if (gpu >= 0)
+		zn_gpu_identify(&g->gpu[gpu], seen);
+	return gpu;
+}

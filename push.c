@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * push.c: the WebSocket side of a connection: who may open one, which frame goes out next, and time limits.
+ * All clients share one rendered snapshot; a client that is still sending an older one gets the newest when
+ * it is done, and what it missed is counted. What clients say is checked and ignored.
+ */
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "zernel.h"
+
+#define MESSAGE_MAX (64 << 10)
+#define PING_NS     (25 * ZN_NS_PER_S)
+#define SILENCE_NS  (60 * ZN_NS_PER_S)
+#define UNSENT_BYTES                                                                                         \
+	(16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
+#define SUBPROTOCOL "zernel.v1"
+#define TRY_LATER   1013
+#define NO_CODE     1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
+
+static bool same(struct zn_str a, struct zn_str b)
+{
+	return a.len == b.len && (!a.len || !memcmp(a.at, b.at, a.len));
+}
+
+static bool same_name(struct zn_str a, const char *b, size_t len)
+{
+	return a.len == len && !strncasecmp(a.at, b, len);
+}
+
+/* Cuts http:// or https:// off an origin, and tells the port that it stands for. False: it has neither. */
+static bool strip_scheme(struct zn_str *origin, uint32_t *port)
+{
+	static const struct {
+		const char *prefix;
+		uint32_t port;
+	} schemes[] = {{"http://", 80}, {"https://", 443}};
+
+	for (size_t i = 0; i < ZN_LEN(schemes); i++) {
+		size_t len = strlen(schemes[i].prefix);
+
+		if (origin->len > len && !memcmp(origin->at, schemes[i].prefix, len)) {
+			*port = schemes[i].port;
+			*origin = (struct zn_str){origin->at + len, origin->len - len};
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The name before the port; an IPv6 address keeps its brackets. */
+static struct zn_str name_of(struct zn_str authority)
+{
+	bool bracket = authority.len && *authority.at == '[';
+	const char *end = authority.len ? memchr(authority.at, bracket ? ']' : ':', authority.len) : NULL;
+
+	return end ? (struct zn_str){authority.at, (size_t)(end - authority.at) + bracket} : authority;
+}
+
+/* The port after the name, or `otherwise` if there is none. UINT32_MAX: what stands there is no port. */
+static uint32_t port_of(struct zn_str authority, uint32_t otherwise)
+{
+	size_t at = name_of(authority).len;
+	uint32_t port = 0;
+
+	if (at == authority.len)
+		return otherwise;
+	if (authority.at[at] != ':' || at + 1 == authority.len)
+		return UINT32_MAX;
+	while (++at < authority.len) {
+		if (authority.at[at] < '0' || authority.at[at] > '9' || port > 65535)
+			return UINT32_MAX;
+		port = port * 10 + (uint32_t)(authority.at[at] - '0');
+	}
+	return port;
+}
+
+static bool is_address(struct zn_str name)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+	struct in6_addr address;
+	bool v6 = name.len > 2 && *name.at == '[';
+
+	if (v6)
+		name = (struct zn_str){name.at + 1, name.len - 2};
+	if (name.len >= sizeof(text))
+		return false;
+	memcpy(text, name.at, name.len);
+	return inet_pton(v6 ? AF_INET6 : AF_INET, text, &address) == 1;
+}
+
+static struct zn_str own_origin(const struct zn_conn *c)
+{
+	const char *text = c->serve->view->options->ws_origin;
+
+	return (struct zn_str){text, strlen(text)};
+}
+
+/* A page whose own name was made to point at this node (DNS rebinding) has Origin and Host alike: only names
+ * that its owner cannot choose count. */
+static bool host_is_known(const struct zn_conn *c, struct zn_str host)
+{
+	const char *node = c->serve->view->node;
+	struct zn_str name = name_of(host), origin = own_origin(c);
+	uint32_t port;
+
+	if (!name.len)
+		return false;
+	if (is_address(name) || same_name(name, "localhost", 9) || same_name(name, node, strlen(node)))
+		return true;
+	if (!strip_scheme(&origin, &port))
+		return false;
+	origin = name_of(origin);
+	return same_name(name, origin.at, origin.len);
+}
+
+/* The same origin, the one from --ws-origin, or, on the WebSocket port, a page of the metrics port. */
+static bool origin_is_allowed(const struct zn_conn *c, const struct zn_http_req *req)
+{
+	struct zn_str own = own_origin(c), origin = req->origin;
+	uint32_t port;
+
+	if (own.len && same(origin, own))
+		return true;
+	if (!strip_scheme(&origin, &port))
+		return false;
+	if (same(origin, req->host))
+		return true;
+	return c->ws_port && same(name_of(origin), name_of(req->host)) &&
+	        port_of(origin, port) == zn_serve_port(c->serve, false);
+}
+
+static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
+{
+	char extra[192], accept[ZN_WS_ACCEPT_LEN + 1] = "";
+	struct zn_out more = {.at = extra, .cap = sizeof(extra) - 1},
+	              head = {.at = c->out, .cap = sizeof(c->out)};
+
+	zn_ws_accept(req->ws_key, accept);
+	zn_out_text(&more, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
+	zn_out_text(&more, accept);
+	zn_out_text(&more, "\r\n");
+	if (req->ws_protocol.at && zn_http_has_token(req->ws_protocol, SUBPROTOCOL))
+		zn_out_text(&more, "Sec-WebSocket-Protocol: " SUBPROTOCOL "\r\n");
+	extra[more.len] = '\0';
+	zn_http_head(
+	        &head, &(struct zn_http_res){.status = 101, .extra = extra, .no_length = true, .date_s = -1});
+	zn_conn_queue(c, head.len, NULL);
+}
+
+int zn_push_open(struct zn_conn *c, const struct zn_http_req *req)
+{
+	struct zn_serve *s = c->serve;
+	int status = zn_ws_handshake(req);
+
+	if (status)
+		return status;
+	if (req->origin.at && !(host_is_known(c, req->host) && origin_is_allowed(c, req)))
+		return 403;
+	answer_101(c, req);
+	setsockopt(c->io.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
+	zn_ws_init(&c->ws, MESSAGE_MAX);
+	c->state = ZN_CONN_PUSH;
+	c->last = false;
+	c->heard_ns = zn_now_ns();
+	s->ws_count++;
+	c->due = s->snapshot || zn_push_render(s);
+	return 101;
+}
+
+bool zn_push_render(struct zn_serve *s)
+{
+	struct zn_body *b = zn_body_get(s);
+	struct zn_out o = {.cap = ZN_BODY_BYTES};
+
+	if (!b)
+		return false;
+	o.at = b->at;
+	zn_snapshot_json(&o, s->view);
+	b->len = o.len;
+	if (o.full) {
+		zn_body_put(b);
+		s->lost_response++;
+		return false;
+	}
+	if (s->snapshot)
+		zn_body_put(s->snapshot);
+	s->snapshot = b;
+	return true;
+}
+
+static void act(struct zn_conn *c, const struct zn_ws_event *ev)
+{
+	switch (ev->type) {
+	case ZN_WS_EV_PING:
+		c->pong_len = (uint8_t)ev->data.len;
+		memcpy(c->pong, ev->data.at, ev->data.len);
+		c->pong_due = true;
+		break;
+	case ZN_WS_EV_CLOSE:
+	case ZN_WS_EV_ERROR:
+		c->closing = true;
+		c->close_code = ev->code == NO_CODE ? 0 : ev->code;
+		break;
+	case ZN_WS_EV_NONE:
+	case ZN_WS_EV_DATA:
+	case ZN_WS_EV_PONG: break;
+	}
+}
+
+void zn_push_read(struct zn_conn *c)
+{
+	struct zn_ws_event ev;
+	size_t at = 0;
+
+	while (at < c->in_len && !c->closing) {
+		int used = zn_ws_read(&c->ws, c->in + at, c->in_len - at, &ev);
+
+		if (used <= 0)
+			break;
+		at += (size_t)used;
+		act(c, &ev);
+	}
+	c->in_len = 0;
+}
+
+static void queue_control(struct zn_conn *c, enum zn_ws_op op, const char *data, size_t len)
+{
+	uint8_t head[10];
+	size_t head_len = zn_ws_header(head, op, len);
+
+	memcpy(c->out, head, head_len);
+	memcpy(c->out + head_len, data, len);
+	zn_conn_queue(c, head_len + len, NULL);
+}
+
+static void queue_close(struct zn_conn *c)
+{
+	uint8_t frame[4 + ZN_WS_CONTROL_MAX];
+	size_t len = zn_ws_close_frame(frame, c->close_code, "");
+
+	memcpy(c->out, frame, len);
+	c->last = true;
+	zn_conn_queue(c, len, NULL);
+}
+
+static void queue_snapshot(struct zn_conn *c)
+{
+	struct zn_body *b = c->serve->snapshot;
+	uint8_t head[10];
+	size_t len = zn_ws_header(head, ZN_WS_TEXT, b->len);
+
+	memcpy(c->out, head, len);
+	b->refs++;
+	c->due = false;
+	zn_conn_queue(c, len, b);
+}
+
+bool zn_push_next(struct zn_conn *c)
+{
+	if (c->closing) {
+		queue_close(c);
+	} else if (c->pong_due) {
+		c->pong_due = false;
+		queue_control(c, ZN_WS_PONG, c->pong, c->pong_len);
+	} else if (c->ping_due) {
+		c->ping_due = false;
+		queue_control(c, ZN_WS_PING, "", 0);
+	} else if (c->due && c->serve->snapshot) {
+		queue_snapshot(c);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* Nothing could be written for too long. A snapshot that was not begun is given up for a Close; within a
+ * frame there is no room for one. */
+static bool give_up(struct zn_conn *c)
+{
+	if (!c->body || c->out_at || c->body_at)
+		return false;
+	zn_body_put(c->body);
+	c->body = NULL;
+	c->closing = true;
+	c->close_code = TRY_LATER;
+	queue_close(c);
+	return true;
+}
+
+bool zn_push_tick(struct zn_conn *c, uint64_t now_ns, bool fresh)
+{
+	bool waits = c->out_at < c->out_len || c->body;
+
+	if (now_ns >= c->heard_ns + SILENCE_NS)
+		return false;
+	if (waits && now_ns >= c->deadline_ns && !give_up(c))
+		return false;
+	if (!c->pinged && now_ns >= c->heard_ns + PING_NS)
+		c->pinged = c->ping_due = true;
+	if (fresh && !c->closing) {
+		c->serve->lost_frame += c->due;
+		c->due = true;
+	}
+	return true;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * sim.c: what --simulate shows: eight ranks of a training job on four GPUs, one of which leaks GPU memory.
+ * The figures are written where BPF programs would write them, so that all else is the real thing. Whole
+ * numbers only, so that a seed gives the same figures on every machine; the shapes of the distributions are
+ * rough.
+ */
+#include <string.h>
+
+#include "zernel.h"
+
+#define GIB        (1ULL << 30)
+#define MIB        (1ULL << 20)
+#define FIRST_PID  1000
+#define STAGGER_MS 5
+#define INIT_NS    1800000000
+
+#define LAUNCH_NS     142000
+#define SPIKE_PERMILL 11
+#define SPIKE_FROM_NS 800000
+#define SPIKE_TO_NS   2000000
+#define GRAPH_EVERY   64 /* launches */
+
+#define GPU_BYTES    (80 * GIB)
+#define START_BYTES  (24 * GIB)
+#define WORK_BYTES   (2 * GIB) /* held only for a moment, so that the peak differs */
+#define PINNED_BYTES (512 * MIB)
+#define FULL_BYTES   (GPU_BYTES - GIB / 2) /* of both ranks; more is refused */
+#define CHUNK_BYTES  (32 * MIB)            /* of one allocation */
+
+/* Two ranks start with 48 GiB of a GPU; 160 MiB/s take it past 95 % of 80 GiB after three minutes. */
+#define LEAKING_RANK  7
+#define LEAK_BYTES    (160 * MIB)
+#define LEAK_EVERY_MS 1000
+#define LEAK_FREED_MS 240000
+
+enum copy { NO_COPY = -1, HTOD = ZN_C_COPY_BYTES_HTOD, DTOH = ZN_C_COPY_BYTES_DTOH };
+#define COPY_CALLS (ZN_C_COPY_CALLS_HTOD - ZN_C_COPY_BYTES_HTOD)
+
+/* What a rank does again and again. It takes middle_ns, a little less or more; or at least that, and at most
+ * skew_ns more. */
+static const struct event {
+	enum zn_detail detail;
+	enum zn_family family;
+	uint32_t every_ms;
+	uint64_t middle_ns, skew_ns;
+	uint64_t bytes;
+	enum copy copy;
+} events[] = {
+	{ZN_H_DATALOAD, ZN_FAMILY_COUNT, 200, 8000000, 0, 0, NO_COPY},
+	{ZN_H_SYNC_HTOD, ZN_FAM_CUDA_TRACE, 200, 3100000, 0, 77 * MIB, HTOD},
+	{ZN_H_SYNC_DTOH, ZN_FAM_CUDA_TRACE, 200, 41000, 0, 4, DTOH},
+	{ZN_H_SYNC_STREAM, ZN_FAM_CUDA_TRACE, 100, 11000000, 0, 0, NO_COPY},
+	{ZN_H_SYNC_EVENT, ZN_FAM_CUDA_TRACE, 50, 420000, 0, 0, NO_COPY},
+	{ZN_H_NCCL_ALL_REDUCE, ZN_FAM_NCCL, 100, 34000000, 33000000, 128 * MIB, NO_COPY},
+	{ZN_H_NCCL_ALL_GATHER, ZN_FAM_NCCL, 200, 9000000, 4000000, 64 * MIB, NO_COPY},
+	{ZN_H_NCCL_BROADCAST, ZN_FAM_NCCL, 5000, 2000000, 1000000, 16 * MIB, NO_COPY},
+	{ZN_H_NCCL_GROUP, ZN_FAM_NCCL, 200, 260000, 0, 0, NO_COPY},
+};
+
+static const char *const pci[ZN_SIM_GPUS] = {"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:9d:00.0"};
+
+/* splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static uint64_t below(uint64_t *state, uint64_t limit)
+{
+	return (draw(state) >> 32) * limit >> 32;
+}
+
+/* Roughly log-normal with sigma 0.15: four 16-bit numbers add up to a bell, then exp(x) is near 1 + x + x^2
+ * / 2. */
+static uint64_t around(uint64_t *state, uint64_t middle_ns)
+{
+	const int64_t one = 1 << 20, sigma = one * 15 / 100, mean = 2 * 65535, deviation = 37837;
+	uint64_t r = draw(state);
+	int64_t x = (int64_t)((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48)) - mean;
+
+	x = x * sigma / deviation;
+	return middle_ns * (uint64_t)(one + x + x * x / (2 * one)) / (uint64_t)one;
+}
+
+/* From least on; a limit drawn first makes the upper end rare. */
+static uint64_t skewed(uint64_t *state, uint64_t least_ns, uint64_t more_ns)
+{
+	return least_ns + below(state, below(state, more_ns + 1) + 1);
+}
+
+static void launch(struct zn_sim *s, struct zn_proc *p)
+{
+	bool spike = below(&s->state, 1000) < SPIKE_PERMILL;
+	uint64_t ns = spike ? SPIKE_FROM_NS + below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
+			    : around(&s->state, LAUNCH_NS);
+
+	zn_plain_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
+	p->count[below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
+	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
+}
+
+static void happen(struct zn_sim *s, struct zn_proc *p, const struct event *ev)
+{
+	uint64_t ns = ev->skew_ns ? skewed(&s->state, ev->middle_ns, ev->skew_ns)
+				  : around(&s->state, ev->middle_ns);
+
+	zn_plain_record(&s->plain, p, ev->detail, ns, ev->bytes);
+	if (ev->copy != NO_COPY) {
+		p->count[ev->copy] += ev->bytes;
+		p->count[ev->copy + COPY_CALLS]++;
+	}
+	if (ev->family < ZN_FAMILY_COUNT)
+		p->count[ZN_C_HITS + ev->family]++;
+}
+
+static void allocate(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
+{
+	p->count[ZN_C_HITS + ZN_FAM_GPU_MEM] += bytes / CHUNK_BYTES;
+	p->count[ZN_C_LIVE_ALLOCS] += bytes / CHUNK_BYTES;
+	gpu->alloc_calls[ZN_K_DEVICE] += bytes / CHUNK_BYTES;
+	gpu->alloc_bytes[ZN_K_DEVICE] += bytes;
+	gpu->used_bytes += bytes;
+	if (gpu->used_bytes > gpu->peak_bytes)
+		gpu->peak_bytes = gpu->used_bytes;
+}
+
+static void release(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
+{
+	p->count[ZN_C_HITS + ZN_FAM_GPU_MEM] += bytes / CHUNK_BYTES;
+	p->count[ZN_C_LIVE_ALLOCS] -= bytes / CHUNK_BYTES;
+	gpu->free_calls += bytes / CHUNK_BYTES;
+	gpu->used_bytes -= bytes;
+}
+
+static struct zn_proc_gpu *gpu_of(struct zn_sim *s, uint32_t rank)
+{
+	return &s->rank[rank]->gpu[rank / 2];
+}
+
+static void leak(struct zn_sim *s)
+{
+	struct zn_proc *p = s->rank[LEAKING_RANK];
+	struct zn_proc_gpu *gpu = gpu_of(s, LEAKING_RANK);
+	uint64_t used = gpu->used_bytes + gpu_of(s, LEAKING_RANK - 1)->used_bytes;
+
+	if (s->elapsed_ms % LEAK_FREED_MS == 0) {
+		release(p, gpu, gpu->used_bytes - START_BYTES);
+	} else if (used + LEAK_BYTES <= FULL_BYTES) {
+		allocate(p, gpu, LEAK_BYTES);
+	} else {
+		p->count[ZN_C_HITS + ZN_FAM_GPU_MEM]++;
+		gpu->fail_oom++;
+	}
+}
+
+static void start_gpu(struct zn_proc *p, uint32_t ordinal, uint64_t seed)
+{
+	struct zn_proc_gpu *gpu = &p->gpu[ordinal];
+	uint64_t state = seed + ordinal, half;
+
+	for (size_t i = 0; i < sizeof(gpu->uuid); i += sizeof(half)) {
+		half = draw(&state);
+		memcpy(gpu->uuid + i, &half, sizeof(half));
+	}
+	memcpy(gpu->pci, pci[ordinal], strlen(pci[ordinal]));
+	gpu->total_bytes = GPU_BYTES;
+	allocate(p, gpu, START_BYTES + WORK_BYTES);
+	release(p, gpu, WORK_BYTES);
+	p->count[ZN_C_HOST_PINNED] = PINNED_BYTES;
+}
+
+int zn_sim_open(struct zn_sim *s, uint64_t seed)
+{
+	uint64_t job;
+	int err;
+
+	*s = (struct zn_sim){.state = seed};
+	job = draw(&s->state) | 1;
+	err = zn_plain_open(&s->plain);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		s->rank[i] = zn_plain_claim(&s->plain, FIRST_PID + i, "python3");
+		start_gpu(s->rank[i], i / 2, seed);
+		zn_plain_record(&s->plain, s->rank[i], ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
+		s->rank[i]->count[ZN_C_HITS + ZN_FAM_NCCL]++;
+		s->plain.comms[s->plain.comm_count++] = (struct zn_comm){
+			.hash = job, .rank = i, .nranks = ZN_SIM_RANKS, .tgid = FIRST_PID + i};
+	}
+	return 0;
+}
+
+void zn_sim_close(struct zn_sim *s)
+{
+	zn_plain_close(&s->plain);
+}
+
+/* Two launches a millisecond on average; the ranks' other calls do not fall on the same one. */
+static void run_rank(struct zn_sim *s, uint32_t rank)
+{
+	struct zn_proc *p = s->rank[rank];
+
+	for (uint64_t n = 1 + below(&s->state, 3); n; n--)
+		launch(s, p);
+	for (size_t i = 0; i < ZN_LEN(events); i++)
+		if ((s->elapsed_ms + rank * STAGGER_MS) % events[i].every_ms == 0)
+			happen(s, p, &events[i]);
+}
+
+void zn_sim_step(struct zn_sim *s, uint64_t ms)
+{
+	for (; ms; ms--) {
+		s->elapsed_ms++;
+		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
+			run_rank(s, rank);
+		if (s->elapsed_ms % LEAK_EVERY_MS == 0)
+			leak(s);
+	}
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * http_test.c: request heads, each replayed cut at every byte from a heap block of exactly that size, and
+ * answers.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "../zernel.h"
+#include "t.h"
+
+#define S(text) ((struct zn_str){text, sizeof(text) - 1})
+#define WHOLE   1 /* the verdict on a head that is complete and good */
+
+static int parse_part(struct zn_str text, size_t len, struct zn_http_req *req)
+{
+	char *block = malloc(len ? len : 1);
+	int got;
+
+	memcpy(block, text.at, len);
+	got = zn_http_parse(block, len, req);
+	free(block);
+	return got;
+}
+
+/* A shorter part may ask for more, or show the error already; never anything else, and never take the error
+ * back. */
+static void check_verdict(struct zn_str text, int want)
+{
+	struct zn_http_req req;
+	int seen = 0, got;
+
+	for (size_t cut = 0; cut < text.len; cut++) {
+		got = parse_part(text, cut, &req);
+		if (seen || got)
+			CHECK_EQ(got, want);
+		seen = got;
+	}
+	got = parse_part(text, text.len, &req);
+	CHECK_EQ(got, want == WHOLE ? (int)text.len : want);
+}
+
+#define G     "GET / HTTP/1.1\r\n"
+#define G10   "GET / HTTP/1.0\r\n"
+#define H     "Host: n1:9091\r\n"
+#define E     "\r\n"
+#define HOSTS "GET / HTTP/1.1\r\nHost:"
+
+static void verdicts(void)
+{
+	static const struct {
+		const char *name;
+		struct zn_str text;
+		int want;
+	} rows[] = {
+	        {"plain", S(G H E), WHOLE},
+	        {"1.0 without Host", S(G10 E), WHOLE},
+	        {"one empty line before", S(E G H E), WHOLE},
+	        {"two empty lines before", S(E E G H E), WHOLE},
+	        {"three empty lines before", S(E E E G H E), -400},
+	        {"no end yet", S(G H), 0},
+	        {"nothing", S(""), 0},
+	        {"unknown method", S("BREW / HTTP/1.1\r\n" H E), WHOLE},
+	        {"lower case method", S("get / HTTP/1.1\r\n" H E), WHOLE},
+	        {"TLS hello", S("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), -400},
+	        {"noise after letters", S("AB\x00\xff"), -400},
+	        {"high byte", S("\xc3\xa9"), -400},
+	        {"space first", S(" GET / HTTP/1.1\r\n" H E), -400},
+	        {"two spaces after the method", S("GET  / HTTP/1.1\r\n" H E), -400},
+	        {"two spaces after the target", S("GET /  HTTP/1.1\r\n" H E), -400},
+	        {"tab for space", S("GET\t/ HTTP/1.1\r\n" H E), -400},
+	        {"space after the version", S("GET / HTTP/1.1 \r\n" H E), -400},
+	        {"HTTP/0.9 line", S("GET /\r\n"), -400},
+	        {"target without slash", S("GET metrics HTTP/1.1\r\n" H E), -400},
+	        {"fragment", S("GET /#a HTTP/1.1\r\n" H E), -400},
+	        {"high byte in target", S("GET /\xc3\xa9 HTTP/1.1\r\n" H E), -400},
+	        {"NUL in target", S("GET /\0 HTTP/1.1\r\n" H E), -400},
+	        {"asterisk of OPTIONS", S("OPTIONS * HTTP/1.1\r\n" H E), WHOLE},
+	        {"asterisk of GET", S("GET * HTTP/1.1\r\n" H E), -400},
+	        {"CONNECT", S("CONNECT n1:443 HTTP/1.1\r\n" H E), WHOLE},
+	        {"CONNECT to a path", S("CONNECT / HTTP/1.1\r\n" H E), -400},
+	        {"absolute-form", S("GET http://n1/ HTTP/1.1\r\n" H E), WHOLE},
+	        {"absolute-form still needs Host", S("GET http://n1/ HTTP/1.1\r\n" E), -400},
+	        {"absolute-form without host", S("GET http:///x HTTP/1.1\r\n" H E), -400},
+	        {"absolute-form with user", S("GET http://me@n1/ HTTP/1.1\r\n" H E), -400},
+	        {"absolute-form of ftp", S("GET ftp://n1/ HTTP/1.1\r\n" H E), -400},
+	        {"absolute-form cut", S("GET http:/ HTTP/1.1\r\n" H E), -400},
+	        {"HTTP/1.2", S("GET / HTTP/1.2\r\n" H E), WHOLE},
+	        {"HTTP/2.0", S("GET / HTTP/2.0\r\n" H E), -505},
+	        {"HTTP/2 preface", S("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), -400},
+	        {"HTTP/0.9", S("GET / HTTP/0.9\r\n" H E), -505},
+	        {"HTTP/1.10", S("GET / HTTP/1.10\r\n" H E), -400},
+	        {"HTTP/1", S("GET / HTTP/1\r\n" H E), -400},
+	        {"http/1.1", S("GET / http/1.1\r\n" H E), -400},
+	        {"HTTPS/1.1", S("GET / HTTPS/1.1\r\n" H E), -400},
+	        {"bare LF after the request line", S("GET / HTTP/1.1\n" H E), -400},
+	        {"bare LF after a header", S(G "Host: n1\n" E), -400},
+	        {"bare LF at the end", S(G H "\n"), -400},
+	        {"bare CR in a value", S(G H "A: b\rc\r\n" E), -400},
+	        {"CR CR LF", S(G H "A: b\r\r\n" E), -400},
+	        {"CR at the end not LF", S(G H "\rx"), -400},
+	        {"NUL in a value", S(G H "A: b\0c\r\n" E), -400},
+	        {"DEL in a value", S(G H "A: b\x7f\r\n" E), -400},
+	        {"escape in a value", S(G H "A: \x1b[0m\r\n" E), -400},
+	        {"tab and high bytes in a value", S(G H "A:\t\xe9 \xff\t\r\n" E), WHOLE},
+	        {"empty value", S(G H "A:\r\n" E), WHOLE},
+	        {"space before colon", S(G H "A : b\r\n" E), -400},
+	        {"tab before colon", S(G H "A\t: b\r\n" E), -400},
+	        {"no colon", S(G H "A\r\n" E), -400},
+	        {"empty name", S(G H ": b\r\n" E), -400},
+	        {"bracket in a name", S(G H "A[]: b\r\n" E), -400},
+	        {"folded value", S(G H "A: b\r\n c\r\n" E), -400},
+	        {"folded with a tab", S(G H "A: b\r\n\tc\r\n" E), -400},
+	        {"space before the first header", S(G " " H E), -400},
+
+	        {"no Host", S(G E), -400},
+	        {"Host twice", S(G H H E), -400},
+	        {"Host twice in 1.0", S(G10 H H E), -400},
+	        {"Host empty", S(HOSTS "\r\n" E), -400},
+	        {"Host empty in 1.0", S(G10 "Host: \r\n" E), -400},
+	        {"Host name and port", S(HOSTS " a-b.example:1\r\n" E), WHOLE},
+	        {"Host empty port", S(HOSTS " n1:\r\n" E), WHOLE},
+	        {"Host port 65535", S(HOSTS " n1:65535\r\n" E), WHOLE},
+	        {"Host port 65536", S(HOSTS " n1:65536\r\n" E), -400},
+	        {"Host port of 6 digits", S(HOSTS " n1:000080\r\n" E), -400},
+	        {"Host port of letters", S(HOSTS " n1:http\r\n" E), -400},
+	        {"Host two ports", S(HOSTS " n1:1:2\r\n" E), -400},
+	        {"Host port only", S(HOSTS " :80\r\n" E), -400},
+	        {"Host with a path", S(HOSTS " n1/a\r\n" E), -400},
+	        {"Host with a user", S(HOSTS " me@n1\r\n" E), -400},
+	        {"Host with a space", S(HOSTS " n1 n2\r\n" E), -400},
+	        {"Host with a high byte", S(HOSTS " n\xc3\xa9\r\n" E), -400},
+	        {"Host IPv4", S(HOSTS " 127.0.0.1:9091\r\n" E), WHOLE},
+	        {"Host IPv6", S(HOSTS " [::1]:9091\r\n" E), WHOLE},
+	        {"Host IPv6 without port", S(HOSTS " [2001:db8::192.0.2.1]\r\n" E), WHOLE},
+	        {"Host IPv6 open", S(HOSTS " [::1\r\n" E), -400},
+	        {"Host IPv6 wrong", S(HOSTS " [:::1]\r\n" E), -400},
+	        {"Host IPv6 empty", S(HOSTS " []\r\n" E), -400},
+	        {"Host IPv6 with a zone", S(HOSTS " [fe80::1%25eth0]\r\n" E), -400},
+	        {"Host IPv6 and letters", S(HOSTS " [::1]x\r\n" E), -400},
+	        {"Host IPv6 bare", S(HOSTS " ::1\r\n" E), -400},
+	        {"Host IPv6 too long", S(HOSTS " [0000000000000000000000000000000000000000000000::1]\r\n" E),
+	                -400},
+
+	        {"length 5", S(G H "Content-Length: 5\r\n" E), WHOLE},
+	        {"length twice the same", S(G H "Content-Length: 5\r\ncontent-length: 5\r\n" E), WHOLE},
+	        {"length twice, two values", S(G H "Content-Length: 5\r\nContent-Length: 6\r\n" E), -400},
+	        {"length twice, two spellings", S(G H "Content-Length: 0\r\nContent-Length: 00\r\n" E), -400},
+	        {"length list", S(G H "Content-Length: 5, 5\r\n" E), -400},
+	        {"length empty", S(G H "Content-Length:\r\n" E), -400},
+	        {"length plus", S(G H "Content-Length: +5\r\n" E), -400},
+	        {"length minus", S(G H "Content-Length: -1\r\n" E), -400},
+	        {"length hexadecimal", S(G H "Content-Length: 0x5\r\n" E), -400},
+	        {"length and space", S(G H "Content-Length: 5 5\r\n" E), -400},
+	        {"length 2^64-1", S(G H "Content-Length: 18446744073709551615\r\n" E), WHOLE},
+	        {"length 2^64", S(G H "Content-Length: 18446744073709551616\r\n" E), -400},
+	        {"length 2^64 + 4", S(G H "Content-Length: 18446744073709551620\r\n" E), -400},
+	        {"chunked", S(G H "Transfer-Encoding: chunked\r\n" E), WHOLE},
+	        {"chunked, upper case", S(G H "TRANSFER-ENCODING: CHUNKED\r\n" E), WHOLE},
+	        {"gzip, chunked", S(G H "Transfer-Encoding: gzip, chunked\r\n" E), WHOLE},
+	        {"gzip, chunked on two lines",
+	                S(G H "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n" E), WHOLE},
+	        {"chunked, gzip", S(G H "Transfer-Encoding: chunked, gzip\r\n" E), -400},
+	        {"chunked, gzip on two lines",
+	                S(G H "Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n" E), -400},
+	        {"chunked twice", S(G H "Transfer-Encoding: chunked, chunked\r\n" E), -400},
+	        {"chunked twice on two lines",
+	                S(G H "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" E), -400},
+	        {"xchunked", S(G H "Transfer-Encoding: xchunked\r\n" E), -400},
+	        {"chunked with a parameter", S(G H "Transfer-Encoding: chunked;a=b\r\n" E), -400},
+	        {"chunked in quotes", S(G H "Transfer-Encoding: \"chunked\"\r\n" E), -400},
+	        {"chunked and a form feed",
+	                S(G H "Transfer-Encoding: \x0c"
+	                      "chunked\r\n" E),
+	                -400},
+	        {"identity", S(G H "Transfer-Encoding: identity\r\n" E), -400},
+	        {"coding empty", S(G H "Transfer-Encoding:\r\n" E), -400},
+	        {"coding in 1.0", S(G10 "Transfer-Encoding: chunked\r\n" E), -400},
+	        {"length, then coding", S(G H "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n" E), -400},
+	        {"coding, then length", S(G H "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n" E), -400},
+	        {"coding with space before colon", S(G H "Transfer-Encoding : chunked\r\n" E), -400},
+
+	        {"Origin twice", S(G H "Origin: http://a\r\nOrigin: http://b\r\n" E), -400},
+	        {"Authorization twice", S(G H "Authorization: a\r\nAuthorization: a\r\n" E), -400},
+	        {"version of WebSocket twice",
+	                S(G H "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Version: 8\r\n" E), -400},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		t_begin(rows[i].name);
+		check_verdict(rows[i].text, rows[i].want);
+	}
+}
+
+/* How many bytes of a bad request are enough to see that it is bad. */
+static void early_errors(void)
+{
+	static const struct {
+		const char *name;
+		struct zn_str text;
+		size_t enough;
+	} rows[] = {
+	        {"TLS hello shows at once", S("\x16\x03\x01"), 1},
+	        {"noise shows at once", S("GET\x80/"), 4},
+	        {"version shows before the line ends", S("GET / HTXP/1.1\r\n"), 9},
+	        {"LF shows at once", S("GET / HTTP/1.1\n"), 15},
+	        {"second Host shows at its line", S(G H H E), sizeof(G H H) - 1},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_http_req req;
+
+		t_begin(rows[i].name);
+		CHECK_EQ(parse_part(rows[i].text, rows[i].enough - 1, &req), 0);
+		CHECK_EQ(parse_part(rows[i].text, rows[i].enough, &req), -400);
+	}
+}
+
+static void add(struct zn_out *o, const char *name, struct zn_str value)
+{
+	if (!value.at)
+		return;
+	zn_out_text(o, name);
+	zn_out_bytes(o, value.at, value.len);
+}
+
+/* A request as one line: method, path, what else is set. */
+static void describe(struct zn_out *o, const struct zn_http_req *req)
+{
+	static const char *const methods[] = {"GET ", "HEAD ", "OPTIONS ", "OTHER "};
+
+	zn_out_text(o, methods[req->method]);
+	zn_out_bytes(o, req->path.at, req->path.len);
+	add(o, " ?", req->query);
+	add(o, " host=", req->host);
+	add(o, " origin=", req->origin);
+	add(o, " auth=", req->authorization);
+	add(o, " key=", req->ws_key);
+	add(o, " version=", req->ws_version);
+	add(o, " protocol=", req->ws_protocol);
+	zn_out_text(o, req->http10 ? " 1.0" : "");
+	zn_out_text(o, req->keep_alive ? " keep" : " close");
+	zn_out_text(o, req->expect ? " expect" : "");
+	zn_out_text(o, req->openmetrics ? " openmetrics" : "");
+	zn_out_text(o, req->gzip ? " gzip" : "");
+	zn_out_text(o, req->upgrade ? " upgrade" : "");
+	zn_out_text(o, req->ws_keys > 1 ? " keys" : "");
+}
+
+#define A   "GET / HTTP/1.1\r\nHost: n\r\n"
+#define OM  "application/openmetrics-text"
+#define WSC "Connection: keep-alive, Upgrade\r\n"
+#define WSU "Upgrade: websocket\r\n"
+
+static void meanings(void)
+{
+	static const struct {
+		struct zn_str text;
+		const char *want;
+	} rows[] = {
+	        {S(A E), "GET / host=n keep"},
+	        {S("HEAD /a/b HTTP/1.1\r\nhost:n:1\t \r\n" E), "HEAD /a/b host=n:1 keep"},
+	        {S("OPTIONS * HTTP/1.1\r\nHOST: n\r\n" E), "OPTIONS * host=n keep"},
+	        {S("OPTIONSX / HTTP/1.1\r\nHost: n\r\n" E), "OTHER / host=n keep"},
+	        {S("GE / HTTP/1.1\r\nHost: n\r\n" E), "OTHER / host=n keep"},
+	        {S("CONNECT n:443 HTTP/1.1\r\nHost: n\r\n" E), "OTHER  host=n keep"},
+	        {S("GET /a?b=c?d HTTP/1.1\r\nHost: n\r\n" E), "GET /a ?b=c?d host=n keep"},
+	        {S("GET /? HTTP/1.1\r\nHost: n\r\n" E), "GET / ? host=n keep"},
+	        {S("GET //x/y HTTP/1.1\r\nHost: n\r\n" E), "GET //x/y host=n keep"},
+	        {S("GET http://m:8/p?q HTTP/1.1\r\nHost: n\r\n" E), "GET /p ?q host=m:8 keep"},
+	        {S("GET HTTPS://[::1] HTTP/1.1\r\nHost: n\r\n" E), "GET / host=[::1] keep"},
+	        {S("GET http://m?q HTTP/1.1\r\nHost: n\r\n" E), "GET / ?q host=m keep"},
+	        {S("GET / HTTP/1.0\r\nConnection: keep-alive\r\n" E), "GET / 1.0 close"},
+	        {S("GET / HTTP/1.9\r\nHost: n\r\n" E), "GET / host=n keep"},
+	        {S(A "Connection: Close\r\n" E), "GET / host=n close"},
+	        {S(A "Connection: a , close,b\r\n" E), "GET / host=n close"},
+	        {S(A "Connection: keep-alive\r\nConnection: close\r\n" E), "GET / host=n close"},
+	        {S(A "Connection: closed, xclose\r\n" E), "GET / host=n keep"},
+	        {S(A "Content-Length: 0\r\n" E), "GET / host=n keep"},
+	        {S(A "Content-Length: 00\r\n" E), "GET / host=n close"},
+	        {S(A "Content-Length: 1\r\n" E), "GET / host=n close"},
+	        {S(A "Transfer-Encoding: chunked\r\n" E), "GET / host=n close"},
+	        {S(A "Expect: 100-Continue\r\n" E), "GET / host=n keep expect"},
+	        {S("GET / HTTP/1.0\r\nExpect: 100-continue\r\n" E), "GET / 1.0 close"},
+	        {S(A "Origin: http://n\r\nAuthorization: Bearer x\r\n" E),
+	                "GET / host=n origin=http://n auth=Bearer x keep"},
+	        {S(A "Origin:\r\n" E), "GET / host=n origin= keep"},
+
+	        {S(A "Accept-Encoding: gzip\r\n" E), "GET / host=n keep gzip"},
+	        {S(A "Accept-Encoding: GZIP;q=0.001\r\n" E), "GET / host=n keep gzip"},
+	        {S(A "Accept-Encoding: deflate, gzip ; q=1.000\r\n" E), "GET / host=n keep gzip"},
+	        {S(A "Accept-Encoding: gzip;q=0\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip;Q=0.000\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip;q=0, *\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: *, gzip;q=0\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: *;q=0.5\r\n" E), "GET / host=n keep gzip"},
+	        {S(A "Accept-Encoding: *;q=0\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: br\r\nAccept-Encoding: gzip\r\n" E), "GET / host=n keep gzip"},
+	        {S(A "Accept-Encoding: notgzip, gzipped\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip, gzip;q=0\r\n" E), "GET / host=n keep gzip"},
+	        {S(A "Accept-Encoding: identity\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip;q=1.5\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip;q=\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip;q=1.0000\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip;q=0.x\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: gzip;q=10\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept-Encoding: ,;q=1, ,gzip\r\n" E), "GET / host=n keep gzip"},
+
+	        {S(A "Accept: " OM "\r\n" E), "GET / host=n keep openmetrics"},
+	        {S(A "Accept: */*\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept: text/plain, " OM "\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept: text/plain;q=0.5, " OM ";q=0.6\r\n" E), "GET / host=n keep openmetrics"},
+	        {S(A "Accept: text/plain;q=0.6, " OM ";q=0.5\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept: " OM ";q=0\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept: " OM ";q=0.1, */*;q=0.9\r\n" E), "GET / host=n keep"},
+	        {S(A "Accept: " OM ";q=0.5, text/*;q=0.4, */*;q=0.9\r\n" E), "GET / host=n keep openmetrics"},
+	        {S(A "Accept: " OM ";q=0.5, text/plain;q=0, */*\r\n" E), "GET / host=n keep openmetrics"},
+	        {S(A "Accept: application/json;a=\"x,text/plain;q=1\", " OM ";q=0.2\r\n" E),
+	                "GET / host=n keep openmetrics"},
+	        {S(A "Accept: application/json;a=\"\\\",text/plain;q=1\", " OM ";q=0.2\r\n" E),
+	                "GET / host=n keep openmetrics"},
+	        {S(A "Accept: " OM ";version=1.0.0;escaping=allow-utf-8;q=0.6," OM ";version=0.0.1;q=0.5,"
+	             "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,"
+	             "*/*;q=0.2\r\n" E),
+	                "GET / host=n keep openmetrics"},
+
+	        {S(A WSC WSU "Sec-WebSocket-Key: k\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: "
+	                     "p, q\r\n" E),
+	                "GET / host=n key=k version=13 protocol=p, q keep upgrade"},
+	        {S(A WSC "Upgrade: h2c, WebSocket\r\n" E), "GET / host=n keep upgrade"},
+	        {S(A WSC "Upgrade: websocket/13, websockets\r\n" E), "GET / host=n keep"},
+	        {S(A "Connection: upgraded\r\n" WSU E), "GET / host=n keep"},
+	        {S(A WSU E), "GET / host=n keep"},
+	        {S(A WSC E), "GET / host=n keep"},
+	        {S("GET / HTTP/1.0\r\n" WSC WSU E), "GET / 1.0 close"},
+	        {S(A WSC WSU "Content-Length: 2\r\n" E), "GET / host=n close"},
+	        {S(A "Sec-WebSocket-Key: k\r\nSec-WebSocket-Key: l\r\n" E), "GET / host=n key=l keep keys"},
+	        {S(A "Sec-WebSocket-Protocol: p\r\nSec-WebSocket-Protocol: q\r\n" E),
+	                "GET / host=n protocol=p keep"},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_str text = rows[i].text;
+		char line[256], *block = malloc(text.len + 3);
+		struct zn_out o = {.at = line, .cap = sizeof(line)};
+		struct zn_http_req req;
+
+		t_begin(text.at);
+		check_verdict(text, WHOLE);
+		memcpy(block, text.at, text.len);
+		memcpy(block + text.len, "\x80\0 ", 3);
+		CHECK_EQ(zn_http_parse(block, text.len + 3, &req), text.len);
+		describe(&o, &req);
+		CHECK_MEM(line, o.len, rows[i].want, strlen(rows[i].want));
+		free(block);
+	}
+}
+
+/* "GET /aaa HTTP/1.1", with a target of that length, then a header that fills the head up to a total length.
+ */
+static struct zn_str sized(char *to, size_t target, size_t total)
+{
+	struct zn_out o = {.at = to, .cap = 65536};
+
+	zn_out_text(&o, "GET /");
+	memset(o.at + o.len, 'a', target - 1);
+	o.len += target - 1;
+	zn_out_text(&o, " HTTP/1.1\r\n" H);
+	if (total) {
+		zn_out_text(&o, "A: ");
+		memset(o.at + o.len, 'b', total - 4 - o.len);
+		o.len = total - 4;
+		zn_out_text(&o, E);
+	}
+	zn_out_text(&o, E);
+	return (struct zn_str){to, o.len};
+}
+
+T(limits_of_sizes)
+{
+	static char text[65536];
+	struct zn_http_req req;
+
+	check_verdict(sized(text, ZN_HTTP_TARGET_MAX, 0), WHOLE);
+	check_verdict(sized(text, ZN_HTTP_TARGET_MAX + 1, 0), -414);
+	CHECK_EQ(zn_http_parse(text, 4 + ZN_HTTP_TARGET_MAX, &req), 0);
+	CHECK_EQ(zn_http_parse(text, 4 + ZN_HTTP_TARGET_MAX + 1, &req), -414);
+	CHECK_EQ(zn_http_parse(sized(text, 60000, 0).at, 65536, &req), -414);
+	check_verdict(sized(text, 1, ZN_HTTP_HEAD_MAX), WHOLE);
+	check_verdict(sized(text, 1, ZN_HTTP_HEAD_MAX + 1), -431);
+	CHECK_EQ(zn_http_parse(text, ZN_HTTP_HEAD_MAX - 1, &req), 0);
+	CHECK_EQ(zn_http_parse(text, ZN_HTTP_HEAD_MAX, &req), -431);
+}
+
+T(limits_of_counts)
+{
+	char text[2048];
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	char method[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG / HTTP/1.1\r\n" H E;
+
+	zn_out_text(&o, G H);
+	for (int i = 1; i < ZN_HTTP_HEADERS_MAX; i++)
+		zn_out_text(&o, "A: b\r\n");
+	memcpy(text + o.len, E, 2);
+	check_verdict((struct zn_str){text, o.len + 2}, WHOLE);
+	zn_out_text(&o, "A: b\r\n" E);
+	check_verdict((struct zn_str){text, o.len}, -431);
+	check_verdict((struct zn_str){method + 1, sizeof(method) - 2}, WHOLE);
+	check_verdict((struct zn_str){method, sizeof(method) - 1}, -501);
+}
+
+/* The three classes of bytes, each byte in its place. */
+T(each_byte)
+{
+	static const char tchar[] =
+	        "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	for (int c = 0; c < 256; c++) {
+		char method[] = "G?T / HTTP/1.1\r\n" H E, target[] = "GET /?x HTTP/1.1\r\n" H E;
+		char name[] = G H "A?: b\r\n" E, value[] = G H "A: b?c\r\n" E;
+		bool token = c && strchr(tchar, c);
+
+		method[1] = target[5] = name[sizeof(G H)] = value[sizeof(G H) + 3] = (char)c;
+		check_verdict((struct zn_str){method, sizeof(method) - 1}, token ? WHOLE : -400);
+		if (c != ' ')
+			check_verdict((struct zn_str){target, sizeof(target) - 1},
+			        c > 0x20 && c < 0x7f && c != '#' ? WHOLE : -400);
+		if (c != ':')
+			check_verdict((struct zn_str){name, sizeof(name) - 1}, token ? WHOLE : -400);
+		check_verdict((struct zn_str){value, sizeof(value) - 1},
+		        c == '\t' || (c >= 0x20 && c != 0x7f) ? WHOLE : -400);
+	}
+}
+
+static void tokens(void)
+{
+	static const struct {
+		struct zn_str value;
+		bool want;
+	} rows[] = {
+	        {S("close"), true},
+	        {S("CLOSE"), true},
+	        {S(" a,\tclose ,b"), true},
+	        {S(",,close"), true},
+	        {S(""), false},
+	        {S("clos"), false},
+	        {S("closer"), false},
+	        {S("a close"), false},
+	        {S("close;a"), false},
+	        {S("\"a,close\""), false},
+	        {S("\"\\\",close\""), false},
+	        {S("\"a\",close"), true},
+	        {S("\"close"), false},
+	        {S("\"\\"), false},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		t_begin(rows[i].value.len ? rows[i].value.at : "no token");
+		CHECK_EQ(zn_http_has_token(rows[i].value, "close"), rows[i].want);
+	}
+}
+
+static void answers(void)
+{
+	static const struct {
+		const char *name;
+		struct zn_http_res res;
+		const char *want;
+	} rows[] = {
+	        {"200", {.status = 200, .type = "text/plain", .length = 12, .date_s = 784111777},
+	                "HTTP/1.1 200 OK\r\nServer: zerneld\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+	                "Content-Type: text/plain\r\nContent-Length: 12\r\n\r\n"},
+	        {"405", {.status = 405, .extra = "Allow: GET, HEAD\r\n", .close = true, .date_s = -1},
+	                "HTTP/1.1 405 Method Not Allowed\r\nServer: zerneld\r\nContent-Length: 0\r\n"
+	                "Connection: close\r\nAllow: GET, HEAD\r\n\r\n"},
+	        {"101", {.status = 101, .extra = "Connection: Upgrade\r\n", .no_length = true, .date_s = 0},
+	                "HTTP/1.1 101 Switching Protocols\r\nServer: zerneld\r\n"
+	                "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nConnection: Upgrade\r\n\r\n"},
+	        {"longest", {.status = 999, .length = UINT64_MAX, .date_s = INT64_MAX},
+	                "HTTP/1.1 999 Unknown\r\nServer: zerneld\r\nContent-Length: "
+	                "18446744073709551615\r\n\r\n"},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		size_t len = strlen(rows[i].want);
+
+		t_begin(rows[i].name);
+		for (size_t cap = 0; cap <= len; cap++) {
+			char *block = malloc(cap ? cap : 1);
+			struct zn_out o = {.at = block, .cap = cap};
+
+			zn_http_head(&o, &rows[i].res);
+			CHECK_EQ(o.full, cap < len);
+			if (cap == len)
+				CHECK_MEM(block, o.len, rows[i].want, len);
+			free(block);
+		}
+	}
+}
+
+/* Against the C library: a step of 25 h 1 min 1 s over four centuries, and the last second that has a date.
+ */
+T(dates)
+{
+	time_t last = 253402300799;
+
+	for (time_t s = 0; s <= last; s = s < 12622780800 ? s + 90061 : s == last ? s + 1 : last) {
+		struct zn_http_res res = {.status = 204, .no_length = true, .date_s = s};
+		char want[128], got[128];
+		struct zn_out o = {.at = got, .cap = sizeof(got)};
+		struct tm tm;
+		size_t len = strftime(want, sizeof(want),
+		        "HTTP/1.1 204 No Content\r\nServer: zerneld\r\nDate: %a, %d %b %Y %H:%M:%S "
+		        "GMT\r\n\r\n",
+		        gmtime_r(&s, &tm));
+
+		zn_http_head(&o, &res);
+		CHECK_MEM(got, o.len, want, len);
+	}
+}
+
+int main(void)
+{
+	verdicts();
+	early_errors();
+	meanings();
+	RUN(limits_of_sizes);
+	RUN(limits_of_counts);
+	RUN(each_byte);
+	tokens();
+	answers();
+	RUN(dates);
+	return t_end();
+}

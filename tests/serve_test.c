@@ -1,0 +1,1532 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * serve_test.c: the server (serve.c, listen.c, push.c, loop.c) against real loopback sockets, on one thread:
+ * the loop runs one turn at a time, so that nothing depends on timing. A wait only ends a test that hangs.
+ * The time limits are tested by telling zn_serve_tick() that it is later. What the daemon would render is
+ * made up here.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "t.h"
+#include "../zernel.h"
+
+#define HANG_TURNS 12000                      /* of 1 ms each, once nothing moves */
+#define KEY        "dGhlIHNhbXBsZSBub25jZQ==" /* RFC 6455, section 1.3 */
+#define ACCEPT     "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+#define HANDSHAKE                                                                                            \
+	"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"               \
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " KEY "\r\n"
+
+const char zn_version[] = "1.2.3", zn_commit[] = "0123abc";
+
+static struct zn_options options;
+static struct zn_view view = {.options = &options, .node = "node7"};
+static struct zn_loop loop;
+static struct zn_serve s;
+static size_t metrics_bytes, snapshot_bytes;
+static unsigned metrics_renders, snapshot_seq;
+static int health_status = 200;
+
+/* Byte i of a long answer, so that a piece in the wrong place shows. */
+static char pattern(size_t i)
+{
+	return (char)('a' + i % 23);
+}
+
+static void out_pattern(struct zn_out *o, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		zn_out_char(o, pattern(i));
+}
+
+void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
+{
+	(void)v;
+	metrics_renders++;
+	if (metrics_bytes)
+		out_pattern(o, metrics_bytes);
+	else
+		zn_out_text(o, openmetrics ? "open\n" : "text\n");
+}
+
+void zn_snapshot_json(struct zn_out *o, struct zn_view *v)
+{
+	(void)v;
+	zn_out_u64(o, ++snapshot_seq);
+	zn_out_char(o, ' ');
+	out_pattern(o, snapshot_bytes);
+}
+
+void zn_alerts_json(struct zn_out *o, struct zn_view *v)
+{
+	(void)v;
+	zn_out_text(o, "[\"alerts\"]");
+}
+
+int zn_health_json(struct zn_out *o, struct zn_view *v)
+{
+	(void)v;
+	zn_out_text(o, "{\"health\":1}");
+	return health_status;
+}
+
+/* ---- The server, one turn at a time. */
+
+static struct zn_io stopper;
+
+static void stop_ready(struct zn_io *io, uint32_t events)
+{
+	(void)io;
+	(void)events;
+	loop.stop = true;
+}
+
+static void turn(void)
+{
+	loop.stop = false;
+	CHECK_EQ(zn_loop_run(&loop), 0);
+}
+
+static void start(void)
+{
+	char why[ZN_TEXT_MAX] = "";
+
+	metrics_bytes = snapshot_bytes = metrics_renders = snapshot_seq = 0;
+	options.ws_origin[0] = '\0';
+	snprintf(options.listen, sizeof(options.listen), "127.0.0.1");
+	CHECK_EQ(zn_loop_open(&loop), 0);
+	stopper = (struct zn_io){eventfd(1, EFD_CLOEXEC), stop_ready};
+	CHECK_EQ(zn_loop_add(&loop, &stopper, EPOLLIN), 0);
+	CHECK_EQ(zn_serve_open(&s, &loop, &view, why), 0);
+	CHECK_STR(why, "");
+}
+
+static void stop(void)
+{
+	zn_serve_close(&s);
+	zn_loop_forget(&loop, &stopper);
+	zn_loop_close(&loop);
+}
+
+static void tick(uint64_t later_s)
+{
+	zn_serve_tick(&s, zn_now_ns() + later_s * ZN_NS_PER_S);
+	turn();
+}
+
+/* ---- Clients. */
+
+struct client {
+	int fd;
+	char *data; /* received and not yet taken; owned, NUL after it */
+	size_t len, cap;
+	bool eof, reset;
+};
+
+static struct client dial_with(bool ws, int receive_bytes)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct client c = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+	to.sin_port = htons(zn_serve_port(&s, ws));
+	if (receive_bytes)
+		setsockopt(c.fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
+	CHECK(c.fd >= 0 && !connect(c.fd, (struct sockaddr *)&to, sizeof(to)));
+	return c;
+}
+
+static struct client dial(bool ws)
+{
+	return dial_with(ws, 0);
+}
+
+static void hang_up(struct client *c)
+{
+	close(c->fd);
+	free(c->data);
+	*c = (struct client){.fd = -1};
+}
+
+/* Takes in at most max bytes that have come; true if there was anything, the end included. */
+static bool hear(struct client *c, size_t max)
+{
+	ssize_t n;
+
+	if (c->eof || c->reset)
+		return false;
+	if (c->cap - c->len <= max) {
+		c->cap = 2 * c->cap + max + 1;
+		c->data = realloc(c->data, c->cap);
+	}
+	n = recv(c->fd, c->data + c->len, max, MSG_DONTWAIT);
+	c->eof = n == 0;
+	c->reset = n < 0 && errno != EAGAIN;
+	c->len += n > 0 ? (size_t)n : 0;
+	c->data[c->len] = '\0';
+	return n > 0 || c->eof || c->reset;
+}
+
+/* Lets the server run until at least `want` bytes are there; false: the connection ended, or it hangs. */
+static bool await(struct client *c, size_t want)
+{
+	for (int idle = 0; c->len < want && !c->eof && !c->reset;) {
+		turn();
+		if (hear(c, 1 << 16))
+			idle = 0;
+		else if (idle++ == HANG_TURNS)
+			return false;
+		else if (idle > 100)
+			usleep(1000);
+	}
+	return c->len >= want;
+}
+
+static bool await_eof(struct client *c)
+{
+	await(c, SIZE_MAX);
+	return c->eof;
+}
+
+static void say(struct client *c, const void *bytes, size_t len)
+{
+	for (size_t at = 0; at < len;) {
+		ssize_t n = send(c->fd, (const char *)bytes + at, len - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN)
+			return;
+		at += n > 0 ? (size_t)n : 0;
+		turn();
+	}
+}
+
+static void say_text(struct client *c, const char *text)
+{
+	say(c, text, strlen(text));
+}
+
+static void take(struct client *c, size_t len)
+{
+	memmove(c->data, c->data + len, c->len - len + 1);
+	c->len -= len;
+}
+
+/* Waits until the server has accepted `count` clients and read what they sent. */
+static void settle(uint32_t count)
+{
+	for (int i = 0; i < HANG_TURNS && s.conn_count != count; i++) {
+		turn();
+		usleep(i > 100 ? 1000 : 0);
+	}
+	CHECK_EQ(s.conn_count, count);
+}
+
+struct reply {
+	int status;
+	char head[1024];
+	size_t length;
+	char *body; /* into the client's data until take_reply() */
+	bool has_length;
+};
+
+/* The next answer, without taking it: head and, but for HEAD and 101, the body. */
+static bool await_reply(struct client *c, struct reply *r, bool head_only)
+{
+	char *end = NULL, *line;
+	size_t head;
+
+	*r = (struct reply){0};
+	for (size_t want = 1; await(c, want); want = c->len + 1) {
+		end = strstr(c->data, "\r\n\r\n");
+		if (end)
+			break;
+	}
+	CHECK(end != NULL);
+	head = end ? (size_t)(end - c->data) + 4 : 0;
+	if (!head || head >= sizeof(r->head))
+		return false;
+	memcpy(r->head, c->data, head);
+	CHECK_EQ(sscanf(r->head, "HTTP/1.1 %d ", &r->status), 1);
+	line = strstr(r->head, "\r\nContent-Length: ");
+	r->has_length = line;
+	r->length = line ? strtoul(line + 18, NULL, 10) : 0;
+	if (!head_only && !await(c, head + r->length))
+		return false;
+	r->body = c->data + head;
+	return true;
+}
+
+static void take_reply(struct client *c, const struct reply *r, bool head_only)
+{
+	if (r->body)
+		take(c, (size_t)(r->body - c->data) + (head_only ? 0 : r->length));
+}
+
+static int get(struct client *c, const char *path)
+{
+	char text[256];
+	struct reply r;
+
+	snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+	say_text(c, text);
+	await_reply(c, &r, false);
+	take_reply(c, &r, false);
+	return r.status;
+}
+
+/* ---- HTTP. */
+
+static const struct {
+	const char *name;
+	bool ws_port;
+	const char *request; /* without the empty line at its end */
+	int status;
+	const char *head; /* part of it */
+	const char *body; /* part of it; "": there is none */
+	bool closes;
+	int route, code; /* what is counted; route -1: none */
+} rows[] = {
+	{"index", 0, "GET / HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: text/plain", "zerneld 1.2.3", 0, 0,
+		ZN_CODE_200},
+	{"index lists", 0, "GET / HTTP/1.1\r\nHost: x\r\n", 200, "no-store", "/metrics ", 0, 0, ZN_CODE_200},
+	{"metrics", 0, "GET /metrics HTTP/1.1\r\nHost: x\r\n", 200,
+		"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", "text\n", 0, 1, ZN_CODE_200},
+	{"openmetrics", 0, "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n",
+		200, "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n", "open\n",
+		0, 1, ZN_CODE_200},
+	{"query", 0, "GET /metrics?a=b HTTP/1.1\r\nHost: x\r\n", 200, "Content-Length: 5\r\n", "text\n", 0, 1,
+		ZN_CODE_200},
+	{"json", 0, "GET /json HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n", "1 ", 0,
+		2, ZN_CODE_200},
+	{"alerts", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n",
+		"[\"alerts\"]", 0, 3, ZN_CODE_200},
+	{"health", 0, "GET /health HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n",
+		"{\"health\":1}", 0, 4, ZN_CODE_200},
+	{"head", 0, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n", 200, "Content-Length: 5\r\n", "", 0, 1,
+		ZN_CODE_200},
+	{"head of an error", 0, "HEAD /no HTTP/1.1\r\nHost: x\r\n", 404, "Content-Length: ", "", 0, -1,
+		ZN_CODE_404},
+	{"options", 0, "OPTIONS /metrics HTTP/1.1\r\nHost: x\r\n", 204, "Allow: GET, HEAD, OPTIONS\r\n", "",
+		0, 1, ZN_CODE_204},
+	{"options *", 0, "OPTIONS * HTTP/1.1\r\nHost: x\r\n", 204, "Allow: GET, HEAD, OPTIONS\r\n", "", 0, -1,
+		ZN_CODE_204},
+	{"options of nothing", 0, "OPTIONS /no HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "nothing is here",
+		0, -1, ZN_CODE_404},
+	{"post", 0, "POST /metrics HTTP/1.1\r\nHost: x\r\n", 405, "Allow: GET, HEAD, OPTIONS\r\n", "only GET",
+		0, 1, ZN_CODE_405},
+	{"post with a body", 0, "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n", 405,
+		"Connection: close\r\n", "only GET", 1, 2, ZN_CODE_405},
+	{"post to nothing", 0, "POST /no HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "nothing is here", 0, -1,
+		ZN_CODE_404},
+	{"a longer path", 0, "GET /metricss HTTP/1.1\r\nHost: x\r\n", 404, "text/plain", "nothing is here", 0,
+		-1, ZN_CODE_404},
+	{"a shorter path", 0, "GET /metric HTTP/1.1\r\nHost: x\r\n", 404, "text/plain", "nothing is here", 0,
+		-1, ZN_CODE_404},
+	{"ws without upgrade", 0, "GET /ws HTTP/1.1\r\nHost: x\r\n", 426,
+		"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
+		"only WebSocket", 0, 5, ZN_CODE_426},
+	{"ws port /", 1, "GET / HTTP/1.1\r\nHost: x\r\n", 426, "Sec-WebSocket-Version: 13\r\n",
+		"only WebSocket", 0, 5, ZN_CODE_426},
+	{"ws port /ws", 1, "GET /ws HTTP/1.1\r\nHost: x\r\n", 426, "Sec-WebSocket-Version: 13\r\n",
+		"only WebSocket", 0, 5, ZN_CODE_426},
+	{"ws port /metrics", 1, "GET /metrics HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "nothing is here", 0,
+		-1, ZN_CODE_404},
+	{"ws port post", 1, "POST / HTTP/1.1\r\nHost: x\r\n", 405, "Allow: ", "only GET", 0, 5, ZN_CODE_405},
+	{"ws with another version", 0,
+		"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+		"Sec-WebSocket-Version: 8\r\nSec-WebSocket-Key: " KEY "\r\n",
+		426, "Sec-WebSocket-Version: 13\r\n", "only WebSocket", 0, 5, ZN_CODE_426},
+	{"ws without a key", 0,
+		"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
+		400, "no-store", "not well-formed", 0, 5, ZN_CODE_400},
+	{"upgrade of a page", 0,
+		"GET /alerts HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n", 200,
+		"application/json", "[\"alerts\"]", 0, 3, ZN_CODE_200},
+	{"close", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\nConnection: close\r\n", 200, "Connection: close\r\n",
+		"[\"alerts\"]", 1, 3, ZN_CODE_200},
+	{"http 1.0", 0, "GET /alerts HTTP/1.0\r\n", 200, "Connection: close\r\n", "[\"alerts\"]", 1, 3,
+		ZN_CODE_200},
+	{"http 2", 0, "GET /alerts HTTP/2.0\r\n", 505, "Connection: close\r\n", "only HTTP/1.0", 1, -1,
+		ZN_CODE_505},
+	{"no host", 0, "GET /alerts HTTP/1.1\r\n", 400, "Connection: close\r\n", "not well-formed", 1, -1,
+		ZN_CODE_400},
+	{"unknown method", 0, "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1\r\n", 501,
+		"Connection: close\r\n", "not known", 1, -1, ZN_CODE_501},
+};
+
+static void check_row(size_t i)
+{
+	bool head_only = !*rows[i].body;
+	struct client c = dial(rows[i].ws_port);
+	size_t route = rows[i].route < 0 ? ZN_ROUTES_MAX : (size_t)rows[i].route;
+	struct reply r;
+
+	say_text(&c, rows[i].request);
+	say_text(&c, "\r\n");
+	CHECK(await_reply(&c, &r, head_only));
+	CHECK_EQ(r.status, rows[i].status);
+	CHECK(strstr(r.head, rows[i].head) != NULL);
+	CHECK_EQ(r.has_length, r.status != 204);
+	CHECK(head_only || (r.body && strstr(r.body, rows[i].body)));
+	CHECK_EQ(s.requests[route][rows[i].code], 1);
+	take_reply(&c, &r, head_only);
+	if (rows[i].closes) {
+		CHECK(await_eof(&c));
+	} else {
+		CHECK_EQ(get(&c, rows[i].ws_port ? "/ws" : "/alerts"), rows[i].ws_port ? 426 : 200);
+		CHECK_EQ(c.len, 0);
+	}
+	hang_up(&c);
+}
+
+static void answers(void)
+{
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		t_begin(rows[i].name);
+		start();
+		check_row(i);
+		stop();
+	}
+}
+
+T(unhealthy)
+{
+	struct client c;
+	struct reply r;
+
+	start();
+	health_status = 503;
+	c = dial(false);
+	say_text(&c, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(await_reply(&c, &r, false));
+	CHECK_EQ(r.status, 503);
+	CHECK_MEM(r.body, r.length, "{\"health\":1}", 12);
+	CHECK_EQ(s.lost_response, 0);
+	health_status = 200;
+	hang_up(&c);
+	stop();
+}
+
+T(too_large_or_no_buffer)
+{
+	struct zn_body *held[ZN_BODIES_MAX];
+	struct client c;
+
+	start();
+	c = dial(false);
+	metrics_bytes = ZN_BODY_BYTES + 1;
+	CHECK_EQ(get(&c, "/metrics"), 500);
+	CHECK_EQ(s.lost_response, 1);
+	metrics_bytes = 0;
+	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+		held[i] = zn_body_get(&s);
+	CHECK(held[ZN_BODIES_MAX - 1] != NULL);
+	CHECK_EQ(get(&c, "/metrics"), 503);
+	CHECK_EQ(s.lost_response, 2);
+	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+		zn_body_put(held[i]);
+	CHECK_EQ(get(&c, "/metrics"), 200);
+	hang_up(&c);
+	stop();
+}
+
+/* 50 requests in one write, of three kinds, are answered in order. */
+T(pipelining)
+{
+	static const struct {
+		const char *path, *body;
+	} kinds[] = {{"/metrics", "text\n"}, {"/alerts", "[\"alerts\"]"}, {"/health", "{\"health\":1}"}};
+	char text[50 * 64] = "";
+	size_t len = 0;
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	for (size_t i = 0; i < 50; i++)
+		len += (size_t)sprintf(text + len, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", kinds[i % 3].path);
+	say(&c, text, len);
+	for (size_t i = 0; i < 50; i++) {
+		CHECK(await_reply(&c, &r, false));
+		CHECK_EQ(r.status, 200);
+		CHECK_MEM(r.body, r.length, kinds[i % 3].body, strlen(kinds[i % 3].body));
+		take_reply(&c, &r, false);
+	}
+	CHECK_EQ(c.len, 0);
+	CHECK_EQ(s.requests[1][ZN_CODE_200], 17);
+	hang_up(&c);
+	stop();
+}
+
+/* Two clients who ask in the same turn get one rendered text; the next turn renders anew. */
+T(shared_answer)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct client c[2];
+	struct reply r;
+	int there = 0;
+
+	start();
+	for (int i = 0; i < 2; i++)
+		c[i] = dial(false);
+	settle(2);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(send(c[i].fd, request, strlen(request), 0), strlen(request));
+		for (int k = 0; k < HANG_TURNS && there != (int)strlen(request); k++)
+			ioctl(s.conns[i].io.fd, FIONREAD, &there);
+		there = 0;
+	}
+	turn();
+	CHECK_EQ(metrics_renders, 1);
+	for (int i = 0; i < 2; i++) {
+		CHECK(await_reply(&c[i], &r, false));
+		CHECK_EQ(r.status, 200);
+	}
+	take_reply(&c[1], &r, false);
+	CHECK_EQ(get(&c[1], "/metrics"), 200);
+	CHECK_EQ(metrics_renders, 2);
+	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+		CHECK_EQ(s.body[i].refs, 0);
+	for (int i = 0; i < 2; i++)
+		hang_up(&c[i]);
+	stop();
+}
+
+T(byte_by_byte)
+{
+	static const char request[] = "GET /alerts HTTP/1.1\r\nHost: x\r\nAccept: a/b\r\n\r\n";
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	settle(1);
+	for (size_t i = 0; i < strlen(request); i++) {
+		CHECK(!hear(&c, 1));
+		say(&c, request + i, 1);
+	}
+	CHECK(await_reply(&c, &r, false));
+	CHECK_MEM(r.body, r.length, "[\"alerts\"]", 10);
+	hang_up(&c);
+	stop();
+}
+
+T(half_close)
+{
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	metrics_bytes = 3 << 20;
+	CHECK(send(c.fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET /alerts HTTP/1.1\r\nHost: x\r\n\r\nGET",
+		      74, 0) > 0);
+	shutdown(c.fd, SHUT_WR);
+	CHECK(await_reply(&c, &r, false));
+	CHECK_EQ(r.length, 3 << 20);
+	take_reply(&c, &r, false);
+	CHECK(await_reply(&c, &r, false));
+	CHECK_MEM(r.body, r.length, "[\"alerts\"]", 10);
+	take_reply(&c, &r, false);
+	CHECK(await_eof(&c));
+	CHECK_EQ(c.len, 0);
+	settle(0);
+	hang_up(&c);
+	stop();
+}
+
+static size_t resident_pages(const struct zn_body *b, size_t from)
+{
+	size_t pages = (ZN_BODY_BYTES - from) / 4096, count = 0;
+	static unsigned char there[ZN_BODY_BYTES / 4096];
+
+	CHECK_EQ(mincore(b->at + from, ZN_BODY_BYTES - from, there), 0);
+	for (size_t i = 0; i < pages; i++)
+		count += there[i] & 1;
+	return count;
+}
+
+/* 10 MB in small sips arrive whole, others are answered meanwhile, and the memory goes back to the kernel. */
+T(slow_reader)
+{
+	const size_t size = 10 * 1000 * 1000;
+	size_t wrong = 0;
+	struct client slow, other;
+	struct reply r;
+
+	start();
+	metrics_bytes = size;
+	slow = dial_with(false, 4096);
+	other = dial(false);
+	say_text(&slow, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	settle(2);
+	for (int i = 0; i < 50; i++)
+		turn();
+	CHECK(s.conns[0].body != NULL);
+	CHECK(resident_pages(&s.body[0], 256 << 10) > 1000);
+	CHECK_EQ(get(&other, "/alerts"), 200);
+	CHECK(await_reply(&slow, &r, false));
+	CHECK_EQ(r.length, size);
+	for (size_t i = 0; r.body && i < size; i++)
+		wrong += r.body[i] != pattern(i);
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(s.body[0].refs, 0);
+	CHECK_EQ(resident_pages(&s.body[0], 256 << 10), 0);
+	hang_up(&slow);
+	hang_up(&other);
+	stop();
+}
+
+/* What one turn writes to a client that takes all is bounded. */
+T(write_budget)
+{
+	struct client c;
+
+	start();
+	metrics_bytes = 8 << 20;
+	c = dial(false);
+	settle(1);
+	setsockopt(s.conns[0].io.fd, SOL_SOCKET, SO_SNDBUFFORCE, &(int){32 << 20}, sizeof(int));
+	CHECK(send(c.fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 36, 0) == 36);
+	for (size_t before = 0, turns = 0; s.conns[0].body || !turns; before = s.conns[0].body_at) {
+		turn();
+		turns += s.conns[0].body != NULL;
+		CHECK(s.conns[0].body_at - before <= ZN_WRITE_PER_TURN);
+		hear(&c, 4 << 20);
+	}
+	CHECK_EQ(metrics_renders, 1);
+	hang_up(&c);
+	stop();
+}
+
+/* A client that is told of an error can read it, though it goes on sending; one that sends for ever is cut
+ * off. */
+T(error_survives_drain)
+{
+	static char garbage[30 << 10];
+	struct client c;
+	struct reply r;
+	size_t sent = 0;
+
+	start();
+	memset(garbage, '(', sizeof(garbage));
+	c = dial(false);
+	CHECK_EQ(send(c.fd, garbage, sizeof(garbage), 0), sizeof(garbage));
+	for (int i = 0; i < 50; i++)
+		turn();
+	CHECK(await_reply(&c, &r, false));
+	CHECK_EQ(r.status, 400);
+	take_reply(&c, &r, false);
+	CHECK(await_eof(&c));
+	CHECK_EQ(s.conn_count, 1);
+	for (; s.conn_count && sent < 64 * sizeof(garbage); sent += sizeof(garbage))
+		say(&c, garbage, sizeof(garbage));
+	CHECK_EQ(s.conn_count, 0);
+	hang_up(&c);
+	stop();
+}
+
+T(long_target_and_head)
+{
+	static char text[9000];
+	static const struct {
+		const char *start;
+		int status;
+	} longs[] = {{"GET /", 414}, {"GET / HTTP/1.1\r\nHost: x\r\nA: ", 431}};
+	struct client c;
+	struct reply r;
+
+	start();
+	for (size_t i = 0; i < ZN_LEN(longs); i++) {
+		memset(text, 'a', sizeof(text));
+		memcpy(text, longs[i].start, strlen(longs[i].start));
+		c = dial(false);
+		say(&c, text, sizeof(text));
+		CHECK(await_reply(&c, &r, false));
+		CHECK_EQ(r.status, longs[i].status);
+		take_reply(&c, &r, false);
+		CHECK(await_eof(&c));
+		hang_up(&c);
+	}
+	stop();
+}
+
+/* ---- Time limits. */
+
+T(silent_client)
+{
+	struct client c;
+
+	start();
+	c = dial(false);
+	settle(1);
+	tick(9);
+	CHECK_EQ(s.conn_count, 1);
+	tick(10);
+	CHECK(await_eof(&c));
+	CHECK_EQ(c.len, 0);
+	CHECK_EQ(s.conn_count, 0);
+	hang_up(&c);
+	stop();
+}
+
+T(slow_head)
+{
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	say_text(&c, "GET / HTTP/1.1\r\nHost");
+	settle(1);
+	while (!s.conns[0].in_len)
+		turn();
+	tick(9);
+	CHECK(!hear(&c, 1));
+	say_text(&c, ":");
+	tick(11);
+	CHECK(await_reply(&c, &r, false));
+	CHECK_EQ(r.status, 408);
+	CHECK_EQ(s.requests[ZN_ROUTES_MAX][ZN_CODE_408], 1);
+	take_reply(&c, &r, false);
+	CHECK(await_eof(&c));
+	CHECK_EQ(s.conn_count, 1);
+	tick(1);
+	CHECK_EQ(s.conn_count, 1);
+	tick(2);
+	CHECK_EQ(s.conn_count, 0);
+	hang_up(&c);
+	stop();
+}
+
+T(idle_client)
+{
+	struct client c;
+
+	start();
+	c = dial(false);
+	CHECK_EQ(get(&c, "/alerts"), 200);
+	tick(74);
+	CHECK_EQ(get(&c, "/alerts"), 200);
+	tick(75);
+	CHECK(await_eof(&c));
+	CHECK_EQ(s.conn_count, 0);
+	hang_up(&c);
+	stop();
+}
+
+T(stuck_reader)
+{
+	struct client c;
+
+	start();
+	metrics_bytes = 10 << 20;
+	c = dial_with(false, 4096);
+	say_text(&c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	settle(1);
+	for (int i = 0; i < 50; i++)
+		turn();
+	tick(9);
+	CHECK_EQ(s.conn_count, 1);
+	tick(11);
+	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.body[0].refs, 0);
+	hang_up(&c);
+	stop();
+}
+
+/* ---- Limits. */
+
+T(all_connections_in_use)
+{
+	static struct client c[ZN_CONNS_MAX + 6];
+	unsigned refused = 0;
+
+	start();
+	for (size_t i = 0; i < ZN_LEN(c); i++) {
+		c[i] = dial(false);
+		turn();
+	}
+	for (int i = 0; i < HANG_TURNS && s.lost_connection < 6; i++)
+		turn();
+	CHECK_EQ(s.conn_count, ZN_CONNS_MAX);
+	CHECK_EQ(s.lost_connection, 6);
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		if (hear(&c[i], 4096))
+			refused +=
+				strstr(c[i].data, "HTTP/1.1 503 ") && strstr(c[i].data, "Retry-After: 1\r\n");
+	CHECK_EQ(refused, 6);
+	CHECK_EQ(get(&c[0], "/alerts"), 200);
+	hang_up(&c[1]);
+	settle(ZN_CONNS_MAX - 1);
+	c[1] = dial(false);
+	CHECK_EQ(get(&c[1], "/alerts"), 200);
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		hang_up(&c[i]);
+	settle(0);
+	CHECK_EQ(s.lost_connection, 6);
+	stop();
+}
+
+static unsigned turns_taken;
+static void (*next_after)(void *owner);
+
+static void count_turn(void *owner)
+{
+	turns_taken++;
+	next_after(owner);
+}
+
+static void quit_ready(struct zn_io *io, uint32_t events)
+{
+	(void)events;
+	zn_timer_count(io);
+	loop.stop = true;
+}
+
+/* Without descriptors a waiting client must not make the loop spin: it may look again every 100 ms. */
+T(no_descriptors)
+{
+	struct zn_io quit = {.ready = quit_ready};
+	struct rlimit old, low;
+	struct client c;
+	uint64_t start_ns;
+
+	start();
+	zn_log_level = ZN_ERROR;
+	c = dial(false);
+	zn_loop_change(&loop, &stopper, 0);
+	CHECK_EQ(zn_timer_open(&quit, 450), 0);
+	CHECK_EQ(zn_loop_add(&loop, &quit, EPOLLIN), 0);
+	next_after = loop.after;
+	loop.after = count_turn;
+	getrlimit(RLIMIT_NOFILE, &old);
+	low = (struct rlimit){3, old.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &low);
+	start_ns = zn_now_ns();
+	turns_taken = 0;
+	turn();
+	CHECK(turns_taken >= 2);
+	CHECK(turns_taken <= 4 + 2 * (zn_now_ns() - start_ns) / (100 * ZN_NS_PER_MS));
+	CHECK_EQ(s.conn_count, 0);
+	setrlimit(RLIMIT_NOFILE, &old);
+	zn_loop_forget(&loop, &quit);
+	loop.after = next_after;
+	zn_loop_change(&loop, &stopper, EPOLLIN);
+	CHECK_EQ(get(&c, "/alerts"), 200);
+	CHECK_EQ(s.lost_connection, 0);
+	zn_log_level = ZN_INFO;
+	hang_up(&c);
+	stop();
+}
+
+static unsigned open_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	while (d && readdir(d))
+		count++;
+	if (d)
+		closedir(d);
+	return count;
+}
+
+static int try_listen(const char *addresses, uint64_t metrics_port, char why[ZN_TEXT_MAX])
+{
+	struct zn_serve other;
+	int err;
+
+	snprintf(options.listen, sizeof(options.listen), "%s", addresses);
+	options.metrics_port = metrics_port;
+	*why = '\0';
+	err = zn_serve_open(&other, &loop, &view, why);
+	zn_serve_close(&other);
+	zn_serve_close(&other);
+	options.metrics_port = 0;
+	return err;
+}
+
+T(listening)
+{
+	static const char *const good[] = {"127.0.0.1", "*", "127.0.0.1,127.0.0.2", "0.0.0.0"};
+	static const char *const bad[] = {"", "localhost", "127.0.0.1,", "127.0.0.1,,::1", "127.0.0.1:80",
+		"[127.0.0.1]", "[::1", "::1]", "**", "127.0.0.1 ",
+		"1.1.1.1111111111111111111111111111111111111111111111111",
+		"127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1,127.0.0.1"};
+	char why[ZN_TEXT_MAX], want[ZN_TEXT_MAX];
+	unsigned before;
+	uint16_t port;
+
+	start();
+	port = zn_serve_port(&s, false);
+	CHECK(port && zn_serve_port(&s, true) && zn_serve_port(&s, true) != port);
+	before = open_descriptors();
+	for (size_t i = 0; i < ZN_LEN(good); i++) {
+		CHECK_EQ(try_listen(good[i], 0, why), 0);
+		CHECK_STR(why, "");
+	}
+	for (size_t i = 0; i < ZN_LEN(bad); i++) {
+		CHECK_EQ(try_listen(bad[i], 0, why), -EINVAL);
+		CHECK(!strncmp(why, "--listen: ", 10));
+	}
+	CHECK_EQ(try_listen("127.0.0.2,127.0.0.1", port, why), -EADDRINUSE);
+	snprintf(want, sizeof(want),
+		"cannot listen on 127.0.0.1:%u: Address already in use; another zerneld? choose --metrics-port",
+		port);
+	CHECK_STR(why, want);
+	CHECK_EQ(try_listen("192.0.2.1", 0, why), -EADDRNOTAVAIL);
+	CHECK_STR(why,
+		"cannot listen on 192.0.2.1:0: Cannot assign requested address; --listen takes addresses of this machine");
+	CHECK_EQ(open_descriptors(), before);
+	stop();
+}
+
+/* IPv6 where the machine has it: bare, in brackets, and through "*". */
+T(listening_on_ipv6)
+{
+	static const char *const forms[] = {"::1", "[::1]", "*"};
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int probe = socket(AF_INET6, SOCK_STREAM, 0);
+	bool there = probe >= 0 && !bind(probe, (struct sockaddr *)&to, sizeof(to));
+	char why[ZN_TEXT_MAX] = "";
+
+	close(probe);
+	for (size_t i = 0; i < ZN_LEN(forms); i++) {
+		int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+		CHECK_EQ(zn_loop_open(&loop), 0);
+		snprintf(options.listen, sizeof(options.listen), "%s", forms[i]);
+		CHECK_EQ(!zn_serve_open(&s, &loop, &view, why), there || *forms[i] == '*');
+		to.sin6_port = htons(zn_serve_port(&s, false));
+		CHECK_EQ(!connect(fd, (struct sockaddr *)&to, sizeof(to)), there);
+		close(fd);
+		zn_serve_close(&s);
+		zn_loop_close(&loop);
+	}
+}
+
+/* ---- WebSocket. */
+
+struct frame {
+	int op; /* -1: none */
+	size_t len;
+	char *data; /* into the client's data until take_frame() */
+};
+
+static bool await_frame(struct client *c, struct frame *f)
+{
+	size_t head = 2;
+
+	*f = (struct frame){.op = -1};
+	if (!await(c, 2))
+		return false;
+	f->len = c->data[1] & 127;
+	CHECK(!(c->data[1] & 0x80));
+	head += f->len == 126 ? 2 : f->len == 127 ? 8 : 0;
+	if (!await(c, head))
+		return false;
+	for (size_t i = 2; i < head; i++)
+		f->len = (i == 2 ? 0 : f->len << 8) | (uint8_t)c->data[i];
+	if (!await(c, head + f->len))
+		return false;
+	f->op = c->data[0] & 15;
+	f->data = c->data + head;
+	return true;
+}
+
+static void take_frame(struct client *c, const struct frame *f)
+{
+	if (f->op >= 0)
+		take(c, (size_t)(f->data - c->data) + f->len);
+}
+
+/* Appends a masked frame of under 126 bytes; its length. first: FIN, reserved bits and opcode. */
+static size_t put_frame(char *to, int first, const void *data, size_t len)
+{
+	static const char mask[4] = {0x11, 0x22, 0x33, 0x44};
+
+	to[0] = (char)first;
+	to[1] = (char)(0x80 | len);
+	memcpy(to + 2, mask, 4);
+	for (size_t i = 0; i < len; i++)
+		to[6 + i] = ((const char *)data)[i] ^ mask[i & 3];
+	return 6 + len;
+}
+
+/* A client with its handshake done, and the first snapshot taken. */
+static struct client open_ws(int receive_bytes)
+{
+	struct client c = dial_with(true, receive_bytes);
+	struct reply r;
+	struct frame f;
+
+	say_text(&c, HANDSHAKE "\r\n");
+	CHECK(await_reply(&c, &r, true));
+	CHECK_EQ(r.status, 101);
+	take_reply(&c, &r, true);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_TEXT);
+	take_frame(&c, &f);
+	return c;
+}
+
+T(handshake)
+{
+	char text[1024], ping[16];
+	struct client c;
+	struct reply r;
+	struct frame f;
+	size_t len;
+
+	start();
+	c = dial(false);
+	len = (size_t)snprintf(text, sizeof(text), HANDSHAKE "Sec-WebSocket-Protocol: a, zernel.v1\r\n\r\n");
+	len += put_frame(text + len, 0x89, "now", 3); /* in the same segment */
+	say(&c, text, len);
+	CHECK(await_reply(&c, &r, true));
+	CHECK_EQ(r.status, 101);
+	CHECK(strstr(r.head, "\r\nSec-WebSocket-Accept: " ACCEPT "\r\n") != NULL);
+	CHECK(strstr(r.head, "\r\nSec-WebSocket-Protocol: zernel.v1\r\n") != NULL);
+	CHECK(strstr(r.head, "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n") != NULL);
+	CHECK(!r.has_length);
+	CHECK_EQ(s.requests[5][ZN_CODE_101], 1);
+	take_reply(&c, &r, true);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_PONG);
+	CHECK_MEM(f.data, f.len, "now", 3);
+	take_frame(&c, &f);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_TEXT);
+	CHECK_MEM(f.data, f.len, "1 ", 2);
+	take_frame(&c, &f);
+	tick(0);
+	CHECK(await_frame(&c, &f));
+	CHECK_MEM(f.data, f.len, "2 ", 2);
+	len = put_frame(ping, 0x8a, "", 0);
+	hang_up(&c);
+	settle(0);
+	CHECK_EQ(s.ws_count, 0);
+	tick(0);
+	CHECK(s.snapshot == NULL);
+	CHECK_EQ(snapshot_seq, 2);
+	stop();
+}
+
+T(protocol_not_offered)
+{
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(true);
+	say_text(&c, HANDSHAKE "Sec-WebSocket-Protocol: zernel.v10\r\n\r\n");
+	CHECK(await_reply(&c, &r, true));
+	CHECK_EQ(r.status, 101);
+	CHECK(strstr(r.head, "Protocol") == NULL);
+	hang_up(&c);
+	stop();
+}
+
+/* All clients of a tick get the same snapshot, rendered once. */
+T(one_snapshot_for_all)
+{
+	struct client c[3];
+	struct frame f;
+
+	start();
+	for (int i = 0; i < 3; i++)
+		c[i] = open_ws(0);
+	CHECK_EQ(snapshot_seq, 1);
+	CHECK_EQ(s.ws_count, 3);
+	tick(0);
+	CHECK_EQ(snapshot_seq, 2);
+	for (int i = 0; i < 3; i++) {
+		CHECK(await_frame(&c[i], &f));
+		CHECK_MEM(f.data, f.len, "2 ", 2);
+		hang_up(&c[i]);
+	}
+	CHECK_EQ(s.lost_frame, 0);
+	stop();
+}
+
+/* A ping, a text in two fragments with a ping between them, and a Close, cut in two at each byte. */
+T(frames_cut_at_each_byte)
+{
+	char text[64];
+	size_t len = put_frame(text, 0x89, "one", 3);
+	struct frame f;
+
+	len += put_frame(text + len, 0x01, "h\xc3", 2);
+	len += put_frame(text + len, 0x89, "two", 3);
+	len += put_frame(text + len, 0x80, "\xa4", 1);
+	len += put_frame(text + len, 0x88,
+		"\x0f\xa0"
+		"bye",
+		5);
+	start();
+	for (size_t cut = 1; cut < len; cut++) {
+		struct client c = open_ws(0);
+		bool one = false;
+
+		say(&c, text, cut);
+		say(&c, text + cut, len - cut);
+		for (bool got = await_frame(&c, &f); got && f.op == ZN_WS_PONG; got = await_frame(&c, &f)) {
+			one |= f.len == 3;
+			take_frame(&c, &f);
+		}
+		CHECK_EQ(f.op, ZN_WS_CLOSE);
+		CHECK_MEM(f.data, f.len, "\x0f\xa0", 2);
+		CHECK(one || cut > 9);
+		take_frame(&c, &f);
+		CHECK(await_eof(&c));
+		CHECK_EQ(c.len, 0);
+		hang_up(&c);
+		settle(0);
+	}
+	CHECK_EQ(s.ws_count, 0);
+	stop();
+}
+
+/* Of pings that come together only the newest is answered. */
+T(one_pong)
+{
+	char text[128];
+	size_t len = 0;
+	struct client c;
+	struct frame f;
+
+	start();
+	c = open_ws(0);
+	for (int i = 0; i < 10; i++)
+		len += put_frame(text + len, 0x89, &"0123456789"[i], 1);
+	CHECK_EQ(send(c.fd, text, len, 0), len);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_PONG);
+	CHECK_MEM(f.data, f.len, "9", 1);
+	take_frame(&c, &f);
+	turn();
+	CHECK(!hear(&c, 1));
+	hang_up(&c);
+	stop();
+}
+
+static const struct {
+	const char *name;
+	int first;
+	const char *data;
+	size_t len;
+	int code; /* 0: a Close without one */
+} closes[] = {
+	{"close 1000", 0x88, "\x03\xe8", 2, 1000},
+	{"close without a code", 0x88, "", 0, 0},
+	{"close 4999 with a reason", 0x88,
+		"\x13\x87"
+		"why",
+		5, 4999},
+	{"close of one byte", 0x88, "\x03", 1, 1002},
+	{"close 1005", 0x88, "\x03\xed", 2, 1002},
+	{"close 5000", 0x88, "\x13\x88", 2, 1002},
+	{"close with bad UTF-8", 0x88, "\x03\xe8\xff", 3, 1007},
+	{"text with bad UTF-8", 0x81, "\xff", 1, 1007},
+	{"reserved bit", 0xc1, "a", 1, 1002},
+	{"reserved opcode", 0x83, "a", 1, 1002},
+	{"continuation of nothing", 0x80, "a", 1, 1002},
+	{"ping in fragments", 0x09, "a", 1, 1002},
+};
+
+static void check_close(struct client *c, int code)
+{
+	struct frame f;
+
+	CHECK(await_frame(c, &f));
+	CHECK_EQ(f.op, ZN_WS_CLOSE);
+	CHECK_EQ(f.len, code ? 2 : 0);
+	if (f.len == 2)
+		CHECK_EQ((uint8_t)f.data[0] << 8 | (uint8_t)f.data[1], code);
+	take_frame(c, &f);
+	CHECK_EQ(s.ws_count, 0);
+	tick(0);
+	CHECK(await_eof(c));
+	CHECK_EQ(c->len, 0);
+}
+
+static void close_codes(void)
+{
+	char text[128];
+
+	for (size_t i = 0; i < ZN_LEN(closes); i++) {
+		struct client c;
+
+		t_begin(closes[i].name);
+		start();
+		c = open_ws(0);
+		say(&c, text, put_frame(text, closes[i].first, closes[i].data, closes[i].len));
+		check_close(&c, closes[i].code);
+		hang_up(&c);
+		settle(0);
+		stop();
+	}
+}
+
+T(close_for_unmasked_and_too_large)
+{
+	struct client c;
+
+	start();
+	c = open_ws(0);
+	say(&c,
+		"\x81\x01"
+		"a",
+		3);
+	check_close(&c, 1002);
+	hang_up(&c);
+	c = open_ws(0);
+	say(&c,
+		"\x82\xff\0\0\0\0\0\x01\0\x01"
+		"mask",
+		14); /* 65537 bytes announced */
+	check_close(&c, 1009);
+	hang_up(&c);
+	stop();
+}
+
+/* A peer that ignores our Close is dropped after 2 s. */
+T(close_ignored)
+{
+	struct client c;
+
+	start();
+	c = open_ws(0);
+	say(&c,
+		"\x81\x01"
+		"a",
+		3);
+	check_close(&c, 1002);
+	CHECK_EQ(s.conn_count, 1);
+	tick(3);
+	CHECK_EQ(s.conn_count, 0);
+	hang_up(&c);
+	stop();
+}
+
+T(silence)
+{
+	struct client c;
+	struct frame f;
+	char pong[16];
+
+	start();
+	c = open_ws(0);
+	tick(24);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_TEXT);
+	take_frame(&c, &f);
+	tick(26);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_PING);
+	take_frame(&c, &f);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_TEXT);
+	take_frame(&c, &f);
+	tick(59);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_TEXT);
+	take_frame(&c, &f);
+	say(&c, pong, put_frame(pong, 0x8a, "", 0));
+	while (s.conns[0].pinged)
+		turn();
+	tick(26);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_PING);
+	tick(61);
+	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.ws_count, 0);
+	hang_up(&c);
+	stop();
+}
+
+/* A client that does not read for 20 ticks is not sent 20 snapshots afterwards, but ends with the newest. */
+T(slow_client_gets_newest)
+{
+	unsigned last = 0, frames = 0;
+	struct client c;
+	struct frame f;
+
+	start();
+	snapshot_bytes = 300000;
+	c = open_ws(4096);
+	for (int i = 0; i < 20; i++)
+		tick(0);
+	CHECK_EQ(snapshot_seq, 21);
+	CHECK(s.lost_frame >= 15);
+	while (last < 21 && await_frame(&c, &f)) {
+		unsigned seq = (unsigned)strtoul(f.data, NULL, 10);
+
+		CHECK(seq > last);
+		CHECK_EQ(f.op, ZN_WS_TEXT);
+		CHECK_EQ(f.data[f.len - 1], pattern(snapshot_bytes - 1));
+		last = seq;
+		frames++;
+		take_frame(&c, &f);
+	}
+	CHECK_EQ(last, 21);
+	CHECK_EQ(frames + s.lost_frame, 20);
+	hang_up(&c);
+	stop();
+}
+
+/* Without progress for 10 s: within a frame the connection just ends. */
+T(stuck_within_a_frame)
+{
+	struct client c;
+	struct frame f = {0};
+
+	start();
+	snapshot_bytes = 5 << 20;
+	c = open_ws(4096);
+	tick(0);
+	for (int i = 0; i < 20; i++)
+		turn();
+	CHECK(s.conns[0].body_at > 0);
+	tick(9);
+	CHECK_EQ(s.conn_count, 1);
+	tick(11);
+	CHECK_EQ(s.conn_count, 0);
+	CHECK(!await_frame(&c, &f));
+	hang_up(&c);
+	stop();
+}
+
+/* Between two frames it ends with a Close that says "try again later". */
+T(stuck_between_frames)
+{
+	struct client c;
+	struct frame f = {0};
+	int code = 0;
+
+	start();
+	snapshot_bytes = 1000;
+	c = open_ws(4096);
+	for (int i = 0; i < 100000 && !(s.conns[0].body && !s.conns[0].out_at); i++) {
+		tick(0);
+		if (s.conns[0].out_at)
+			hear(&c, 4096); /* cut within a frame: make room and try again */
+	}
+	CHECK(s.conns[0].body != NULL);
+	tick(11);
+	CHECK_EQ(s.conn_count, 1);
+	while (await_frame(&c, &f) && f.op == ZN_WS_TEXT)
+		take_frame(&c, &f);
+	CHECK_EQ(f.op, ZN_WS_CLOSE);
+	if (f.op == ZN_WS_CLOSE && f.len == 2)
+		code = (uint8_t)f.data[0] << 8 | (uint8_t)f.data[1];
+	CHECK_EQ(code, 1013);
+	take_frame(&c, &f);
+	CHECK(await_eof(&c));
+	hang_up(&c);
+	stop();
+}
+
+T(snapshot_does_not_fit)
+{
+	struct client c;
+	struct frame f;
+
+	start();
+	c = open_ws(0);
+	snapshot_bytes = ZN_BODY_BYTES;
+	tick(0);
+	CHECK_EQ(s.lost_response, 1);
+	CHECK(!hear(&c, 1));
+	snapshot_bytes = 0;
+	tick(0);
+	CHECK(await_frame(&c, &f));
+	CHECK_MEM(f.data, f.len, "3 ", 2);
+	hang_up(&c);
+	stop();
+}
+
+/* M and W stand for the ports of metrics and WebSocket. */
+static const struct {
+	const char *name;
+	bool ws_port;
+	const char *host, *origin, *allowed; /* allowed: --ws-origin */
+	int status;
+} origins[] = {
+	{"no origin", 1, "evil.example", NULL, "", 101},
+	{"same origin, address", 1, "127.0.0.1:W", "http://127.0.0.1:W", "", 101},
+	{"same origin, https", 1, "127.0.0.1:W", "https://127.0.0.1:W", "", 101},
+	{"same origin, IPv6", 1, "[::1]:W", "http://[::1]:W", "", 101},
+	{"same origin, localhost", 0, "localhost:M", "http://localhost:M", "", 101},
+	{"same origin, node", 0, "node7:M", "http://node7:M", "", 101},
+	{"page of the metrics port", 1, "node7:W", "http://node7:M", "", 101},
+	{"page of the metrics port, IPv6", 1, "[::1]:W", "http://[::1]:M", "", 101},
+	{"page of the WebSocket port on the other", 0, "node7:M", "http://node7:W", "", 403},
+	{"page of the metrics port, another host", 1, "node7:W", "http://localhost:M", "", 403},
+	{"another port", 1, "node7:W", "http://node7:1", "", 403},
+	{"port with letters", 1, "node7:W", "http://node7:Mx", "", 403},
+	{"no port", 1, "node7:W", "http://node7", "", 403},
+	{"another origin", 1, "127.0.0.1:W", "http://evil.example", "", 403},
+	{"origin begins like the host", 1, "127.0.0.1:W", "http://127.0.0.1:W.evil.example", "", 403},
+	{"null", 1, "127.0.0.1:W", "null", "", 403},
+	{"empty", 1, "127.0.0.1:W", "", "", 403},
+	{"scheme alone", 1, "127.0.0.1:W", "http://", "", 403},
+	{"another scheme", 1, "127.0.0.1:W", "ftp://127.0.0.1:W", "", 403},
+	{"rebinding", 1, "evil.example:W", "http://evil.example:W", "", 403},
+	{"rebinding, metrics port", 1, "evil.example:W", "http://evil.example:M", "", 403},
+	{"name begins like the node", 1, "node77:W", "http://node77:W", "", 403},
+	{"given origin, node", 1, "node7:W", "https://dash.example", "https://dash.example", 101},
+	{"given origin, its own host", 1, "dash.example:W", "https://dash.example", "https://dash.example",
+		101},
+	{"given origin, another scheme", 1, "node7:W", "http://dash.example", "https://dash.example", 403},
+	{"given origin, another host", 1, "evil.example:W", "https://dash.example", "https://dash.example",
+		403},
+};
+
+static void put_ports(char *to, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == 'M' || *text == 'W')
+			to += sprintf(to, "%u", zn_serve_port(&s, *text == 'W'));
+		else
+			*to++ = *text;
+	}
+	*to = '\0';
+}
+
+static void origin_policy(void)
+{
+	char host[128], origin[128], text[1024];
+
+	for (size_t i = 0; i < ZN_LEN(origins); i++) {
+		struct client c;
+		struct reply r;
+
+		t_begin(origins[i].name);
+		start();
+		snprintf(options.ws_origin, sizeof(options.ws_origin), "%s", origins[i].allowed);
+		put_ports(host, origins[i].host);
+		put_ports(origin, origins[i].origin ? origins[i].origin : "");
+		c = dial(origins[i].ws_port);
+		snprintf(text, sizeof(text),
+			"GET /ws HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " KEY "\r\n%s%s%s\r\n",
+			host, origins[i].origin ? "Origin: " : "", origin, origins[i].origin ? "\r\n" : "");
+		say_text(&c, text);
+		CHECK(await_reply(&c, &r, true));
+		CHECK_EQ(r.status, origins[i].status);
+		CHECK_EQ(s.ws_count, r.status == 101);
+		CHECK_EQ(s.requests[5][r.status == 101 ? ZN_CODE_101 : ZN_CODE_403], 1);
+		hang_up(&c);
+		stop();
+	}
+}
+
+/* ---- The loop. */
+
+struct waiter {
+	struct zn_io io; /* first */
+	struct waiter *other;
+	unsigned woken;
+};
+
+static void waiter_ready(struct zn_io *io, uint32_t events)
+{
+	struct waiter *w = (struct waiter *)io;
+
+	(void)events;
+	w->woken++;
+	zn_loop_forget(&loop, &w->other->io);
+	loop.stop = true;
+}
+
+/* Of two that are ready in one batch, the first closes the second: the second is passed over. */
+T(closed_within_the_batch)
+{
+	struct waiter w[2] = {{.other = &w[1]}, {.other = &w[0]}};
+
+	loop = (struct zn_loop){0};
+	CHECK_EQ(zn_loop_open(&loop), 0);
+	for (int i = 0; i < 2; i++) {
+		w[i].io = (struct zn_io){eventfd(1, EFD_CLOEXEC), waiter_ready};
+		CHECK_EQ(zn_loop_add(&loop, &w[i].io, EPOLLIN), 0);
+	}
+	CHECK_EQ(zn_loop_run(&loop), 0);
+	CHECK_EQ(w[0].woken + w[1].woken, 1);
+	for (int i = 0; i < 2; i++) {
+		zn_loop_forget(&loop, &w[i].io);
+		CHECK_EQ(w[i].io.fd, -1);
+	}
+	zn_loop_close(&loop);
+	zn_loop_close(&loop);
+}
+
+T(timer)
+{
+	struct zn_io t = {.ready = quit_ready};
+
+	CHECK_EQ(zn_loop_open(&loop), 0);
+	CHECK_EQ(zn_timer_open(&t, 0), 0);
+	CHECK_EQ(zn_timer_count(&t), 0);
+	CHECK_EQ(zn_loop_add(&loop, &t, EPOLLIN), 0);
+	CHECK_EQ(zn_timer_set(&t, 1), 0);
+	CHECK_EQ(zn_loop_run(&loop), 0);
+	poll(&(struct pollfd){.fd = t.fd, .events = POLLIN}, 1, -1);
+	CHECK(zn_timer_count(&t) >= 1);
+	CHECK_EQ(zn_timer_set(&t, 0), 0);
+	CHECK_EQ(zn_timer_count(&t), 0);
+	zn_loop_forget(&loop, &t);
+	CHECK_EQ(zn_timer_set(&t, 1), -EBADF);
+	zn_loop_close(&loop);
+}
+
+int main(void)
+{
+	RUN(closed_within_the_batch);
+	RUN(timer);
+	answers();
+	RUN(unhealthy);
+	RUN(too_large_or_no_buffer);
+	RUN(pipelining);
+	RUN(shared_answer);
+	RUN(byte_by_byte);
+	RUN(half_close);
+	RUN(slow_reader);
+	RUN(write_budget);
+	RUN(error_survives_drain);
+	RUN(long_target_and_head);
+	RUN(silent_client);
+	RUN(slow_head);
+	RUN(idle_client);
+	RUN(stuck_reader);
+	RUN(all_connections_in_use);
+	RUN(no_descriptors);
+	RUN(listening);
+	RUN(listening_on_ipv6);
+	RUN(handshake);
+	RUN(protocol_not_offered);
+	RUN(one_snapshot_for_all);
+	RUN(frames_cut_at_each_byte);
+	RUN(one_pong);
+	close_codes();
+	RUN(close_for_unmasked_and_too_large);
+	RUN(close_ignored);
+	RUN(silence);
+	RUN(slow_client_gets_newest);
+	RUN(stuck_within_a_frame);
+	RUN(stuck_between_frames);
+	RUN(snapshot_does_not_fit);
+	origin_policy();
+	return t_end();
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * sim_test.c: the simulator's figures: the same for the same seed, near what they are meant to look like, and
+ * a leak that raises the memory alert and takes it back. The last one runs the aggregator and the alerts over
+ * it.
+ */
+#include <stdlib.h>
+
+#include "../zernel.h"
+#include "t.h"
+
+#define GIB          (1ULL << 30)
+#define LEAKING_RANK 7
+#define LEAKING_GPU  3
+
+static struct zn_sim sim, other;
+static struct zn_agg agg;
+static struct zn_hist merged;
+
+static const struct zn_hist *merge(struct zn_sim *s, enum zn_detail detail)
+{
+	memset(&merged, 0, sizeof(merged));
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		const struct zn_hist *h = zn_arena_hist(&s->plain.arena, s->rank[i]->hist[detail]);
+
+		if (h)
+			zn_hist_merge(&merged, h);
+	}
+	return &merged;
+}
+
+static bool same_process(struct zn_sim *a, struct zn_sim *b, uint32_t rank)
+{
+	const struct zn_proc *p = a->rank[rank], *q = b->rank[rank];
+	bool same = !memcmp(p->count, q->count, sizeof(p->count)) && !memcmp(p->gpu, q->gpu, sizeof(p->gpu));
+
+	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
+		const struct zn_hist *x = zn_arena_hist(&a->plain.arena, p->hist[d]);
+		const struct zn_hist *y = zn_arena_hist(&b->plain.arena, q->hist[d]);
+
+		same = same && !x == !y && (!x || !memcmp(x, y, sizeof(*x)));
+	}
+	return same;
+}
+
+static void open_both(uint64_t seed, uint64_t other_seed)
+{
+	if (zn_sim_open(&sim, seed) || zn_sim_open(&other, other_seed))
+		abort();
+}
+
+static void close_both(void)
+{
+	zn_sim_close(&sim);
+	zn_sim_close(&other);
+}
+
+T(same_seed_same_figures)
+{
+	open_both(5, 5);
+	for (int i = 0; i < 6; i++) {
+		zn_sim_step(&sim, 1000);
+		zn_sim_step(&other, 1000);
+	}
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
+		CHECK(same_process(&sim, &other, i));
+	CHECK(!memcmp(sim.plain.comms, other.plain.comms, sizeof(sim.plain.comms)));
+	close_both();
+}
+
+T(steps_of_any_length_add_up)
+{
+	open_both(5, 5);
+	zn_sim_step(&sim, 2000);
+	for (uint64_t i = 0, step = 0; i < 2000; i += step) {
+		step = step + 1 < 2000 - i ? step + 1 : 2000 - i;
+		zn_sim_step(&other, step);
+	}
+	CHECK_EQ(other.elapsed_ms, 2000);
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
+		CHECK(same_process(&sim, &other, i));
+	zn_sim_step(&other, 0);
+	CHECK_EQ(other.elapsed_ms, 2000);
+	close_both();
+}
+
+T(other_seed_other_figures)
+{
+	open_both(5, 6);
+	zn_sim_step(&sim, 1000);
+	zn_sim_step(&other, 1000);
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		CHECK(!same_process(&sim, &other, i));
+		CHECK(memcmp(sim.rank[i]->gpu[i / 2].uuid, other.rank[i]->gpu[i / 2].uuid, 16));
+	}
+	close_both();
+}
+
+T(ranks_and_gpus)
+{
+	open_both(1, 1);
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		const struct zn_proc *p = sim.rank[i];
+		const struct zn_proc_gpu *gpu = &p->gpu[i / 2];
+
+		CHECK_EQ(p->tgid, 1000 + i);
+		CHECK_STR(p->comm, "python3");
+		CHECK_EQ(gpu->total_bytes, 80 * GIB);
+		CHECK(gpu->used_bytes > 0 && gpu->peak_bytes > gpu->used_bytes);
+		CHECK(!memcmp(gpu->uuid, sim.rank[i ^ 1]->gpu[i / 2].uuid, sizeof(gpu->uuid)));
+		CHECK(!memcmp(gpu->pci, sim.rank[i ^ 1]->gpu[i / 2].pci, sizeof(gpu->pci)));
+		CHECK(memcmp(gpu->uuid, sim.rank[(i + 2) % 8]->gpu[(i + 2) % 8 / 2].uuid, sizeof(gpu->uuid)));
+		CHECK_EQ(sim.plain.comms[i].rank, i);
+		CHECK_EQ(sim.plain.comms[i].nranks, ZN_SIM_RANKS);
+		CHECK_EQ(sim.plain.comms[i].tgid, p->tgid);
+		CHECK(sim.plain.comms[i].hash && sim.plain.comms[i].hash == sim.plain.comms[0].hash);
+		for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
+			CHECK(o == i / 2 || !p->gpu[o].total_bytes);
+	}
+	CHECK_EQ(sim.plain.comm_count, ZN_SIM_RANKS);
+	close_both();
+}
+
+static void check_near(uint64_t got, uint64_t least, uint64_t most)
+{
+	CHECK(got >= least && got <= most);
+	if (got < least || got > most)
+		fprintf(stderr, "%llu is not within %llu to %llu\n", (unsigned long long)got,
+			(unsigned long long)least, (unsigned long long)most);
+}
+
+T(durations)
+{
+	static const uint64_t seeds[] = {0, 1, 42, UINT64_MAX};
+
+	for (size_t i = 0; i < ZN_LEN(seeds); i++) {
+		const struct zn_hist *h;
+
+		open_both(seeds[i], 1);
+		zn_sim_step(&sim, 20000);
+		h = merge(&sim, ZN_H_LAUNCH);
+		check_near(zn_hist_quantile(h, 500), 142000 * 95 / 100, 142000 * 105 / 100);
+		check_near(zn_hist_quantile(h, 999), 800000, 2000000);
+		check_near(h->max_ns, 1900000, 2000000);
+		check_near(h->calls, 310000, 330000);
+		h = merge(&sim, ZN_H_NCCL_ALL_REDUCE);
+		check_near(zn_hist_quantile(h, 0), 34000000, 67000000);
+		check_near(zn_hist_quantile(h, 500), 34000000, 67000000);
+		check_near(h->max_ns, 34000000, 67000000);
+		check_near(h->bytes / h->calls, 1 << 20, 1 << 30);
+		h = merge(&sim, ZN_H_DATALOAD);
+		check_near(zn_hist_quantile(h, 500), 7200000, 8800000);
+		check_near(zn_hist_quantile(h, 990), 8000000, 16000000);
+		close_both();
+	}
+}
+
+T(spikes_are_one_in_a_hundred)
+{
+	const struct zn_hist *h;
+	uint64_t spikes = 0;
+
+	open_both(3, 3);
+	zn_sim_step(&sim, 20000);
+	h = merge(&sim, ZN_H_LAUNCH);
+	for (uint32_t i = zn_slot(800000); i < ZN_SLOTS; i++)
+		spikes += h->slot[i];
+	check_near(spikes * 10000 / h->calls, 80, 130);
+	close_both();
+}
+
+T(counters_agree_with_histograms)
+{
+	open_both(9, 9);
+	zn_sim_step(&sim, 5000);
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		const struct zn_proc *p = sim.rank[i];
+		const struct zn_hist *h = zn_arena_hist(&sim.plain.arena, p->hist[ZN_H_LAUNCH]);
+		const struct zn_hist *copy = zn_arena_hist(&sim.plain.arena, p->hist[ZN_H_SYNC_HTOD]);
+
+		CHECK_EQ(p->count[ZN_C_LAUNCH_KERNEL] + p->count[ZN_C_LAUNCH_GRAPH], h->calls);
+		CHECK(p->count[ZN_C_LAUNCH_GRAPH] > 0);
+		CHECK_EQ(p->count[ZN_C_COPY_BYTES_HTOD], copy->bytes);
+		CHECK_EQ(p->count[ZN_C_COPY_CALLS_HTOD], copy->calls);
+		CHECK_EQ(p->count[ZN_C_COPY_CALLS_HTOD], 25);
+		CHECK(p->count[ZN_C_COPY_BYTES_DTOH] > 0);
+		CHECK(p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE] > h->calls);
+		CHECK(p->count[ZN_C_HITS + ZN_FAM_NCCL] > 50);
+		CHECK_EQ(zn_hist_count(h), h->calls);
+	}
+	close_both();
+}
+
+static void check_ledger(void)
+{
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		const struct zn_proc *p = sim.rank[i];
+		const struct zn_proc_gpu *gpu = &p->gpu[i / 2];
+
+		CHECK_EQ(gpu->alloc_calls[ZN_K_DEVICE] - gpu->free_calls, p->count[ZN_C_LIVE_ALLOCS]);
+		CHECK(gpu->used_bytes <= gpu->peak_bytes);
+		CHECK(gpu->alloc_bytes[ZN_K_DEVICE] >= gpu->peak_bytes);
+	}
+	CHECK(sim.rank[LEAKING_RANK]->gpu[LEAKING_GPU].used_bytes +
+			sim.rank[LEAKING_RANK - 1]->gpu[LEAKING_GPU].used_bytes <=
+		80 * GIB);
+}
+
+/* A second of simulated time, seen by the aggregator and the alerts. */
+static enum zn_alert_state second_of(struct zn_view *v, uint64_t *now_ns)
+{
+	zn_sim_step(&sim, 1000);
+	*now_ns += ZN_NS_PER_S;
+	zn_agg_tick(v->agg, *now_ns);
+	zn_alerts_tick(v->alerts, v, *now_ns);
+	return zn_rule_state(v->alerts, &v->alerts->rule[0]);
+}
+
+T(leak_fires_and_resolves)
+{
+	static struct zn_alerts alerts;
+	struct zn_options options = {.overhead_budget = 10000};
+	struct zn_view view = {.options = &options, .agg = &agg, .alerts = &alerts};
+	uint64_t now_ns = zn_now_ns(), first = 0, last = 0;
+
+	open_both(1, 1);
+	zn_log_level = ZN_ERROR;
+	zn_agg_init(&agg, &sim.plain.arena);
+	zn_alerts_init(&alerts, &options);
+	for (uint64_t s = 1; s <= 300; s++) {
+		if (second_of(&view, &now_ns) == ZN_FIRING) {
+			first = first ? first : s;
+			last = s;
+			CHECK_EQ(alerts.count, 1);
+		}
+		if (s % 20 == 0)
+			check_ledger();
+	}
+	check_near(first, 170, 200);
+	check_near(last, 230, 245);
+	check_near(last - first, 40, 70);
+	CHECK(sim.rank[LEAKING_RANK]->gpu[LEAKING_GPU].fail_oom > 0);
+	CHECK_EQ(agg.gpus.count, ZN_SIM_GPUS);
+	CHECK_EQ(agg.row_count, ZN_SIM_RANKS);
+	close_both();
+}
+
+int main(void)
+{
+	RUN(same_seed_same_figures);
+	RUN(steps_of_any_length_add_up);
+	RUN(other_seed_other_figures);
+	RUN(ranks_and_gpus);
+	RUN(durations);
+	RUN(spikes_are_one_in_a_hundred);
+	RUN(counters_agree_with_histograms);
+	RUN(leak_fires_and_resolves);
+	return t_end();
+}

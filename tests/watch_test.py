@@ -1,0 +1,833 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""`zernel watch` against a server that serves what a test wants, in a terminal that knows only what it may be sent.
+
+Run as: python3 tests/watch_test.py PATH_TO_ZERNEL [part of a test's name]. Time limits here only end a hang.
+"""
+import copy
+import fcntl
+import json
+import os
+import pty
+import random
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+import unicodedata
+
+PATIENCE = 30
+BINARY = ""
+
+
+# ---- what a daemon answers
+
+def process(number, name, **more):
+    p = {"pid": number, "comm": name, "job_id": "",
+         "gpus": [{"gpu_id": "0", "used_bytes": 3 << 30, "peak_bytes": 4 << 30}], "pinned_bytes": 0,
+         "launch": {"count": 5, "rate": 12.5, "p50_us": 142.0, "p99_us": 891.0, "errors": 0, "kernel": 5, "graph": 0,
+                    "cooperative": 0, "captured": 0},
+         "sync": {"count": 3, "sum_ms": 12.5, "p50_us": 1.5, "p99_us": 9.25},
+         "nccl": {"calls": 7, "bytes": 123, "errors": 0, "sum_ms": 3.5,
+                  "ops": [{"op": "all_reduce", "calls": 7, "bytes": 123, "errors": 0, "p50_ms": 34.0, "p99_ms": 67.3},
+                          {"op": "comm_init", "calls": 1, "bytes": 0, "errors": 0, "p50_ms": 4e3, "p99_ms": 4e3}],
+                  "comms": [{"comm": "9f01", "rank": 0, "nranks": 8}]},
+         "dataloader": None, "stalls": None, "signals": None, "io": None}
+    p.update(more)
+    return p
+
+
+def snapshot(**more):
+    s = {"gpu_utilization": [{"key": "1000:0", "current_bytes": 1, "peak_bytes": 2}],
+         "cuda_latency_p50_us": 143.0, "cuda_latency_p99_us": 893.0, "nccl_allreduce_p50_ms": 34.5,
+         "nccl_allreduce_p99_ms": 67.5, "dataloader_wait_p50_ms": 8.25, "last_update_ms": 1711800000000,
+         "node": "n1", "source": "live", "version": "0.1.0", "uptime_s": 12, "interval_ms": 1000,
+         "gpus": [{"gpu_id": "0", "uuid": "GPU-1", "pci": "0000:3b:00.0", "used_bytes": 40 << 30,
+                   "peak_bytes": 60 << 30, "total_bytes": 80 << 30, "processes": 2},
+                  {"gpu_id": "1", "uuid": "", "pci": "", "used_bytes": 5 << 30, "peak_bytes": 6 << 30,
+                   "total_bytes": None, "processes": 1}],
+         "processes": [process(1000, "python")], "jobs": [], "io": [], "alerts": [],
+         "probes": [{"family": "gpu_mem", "state": "attached", "why": "", "libraries": []}],
+         "lost": {"ringbuf": 0, "series": 0}}
+    s.update(more)
+    return s
+
+
+def body_of(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def answer(body, head="HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"):
+    return head.encode() % len(body) + body
+
+
+class Server:
+    """respond(n) gives the bytes for request n (from 1), or a list of pieces; None: no answer. hang_up: close after."""
+
+    def __init__(self, respond, hang_up=False, port=0, host="127.0.0.1", drop_second=False):
+        self.respond, self.hang_up, self.requests, self.connections = respond, hang_up, 0, 0
+        self.drop_second = drop_second    # a second request on a connection only closes it
+        self.heads, self.open, self.lock = [], [], threading.Lock()
+        self.sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.sock.bind((host, port))
+        self.sock.listen(16)
+        self.port = self.sock.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                conn, _ = self.sock.accept()
+            except OSError:
+                return
+            with self.lock:
+                self.connections += 1
+                self.open.append(conn)
+            threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
+
+    def serve(self, conn):
+        pending = head = b""
+        try:
+            conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while True:
+                while b"\r\n\r\n" not in pending:
+                    more = conn.recv(65536)
+                    if not more:
+                        return
+                    pending += more
+                if self.drop_second and head:
+                    return
+                head, pending = pending.split(b"\r\n\r\n", 1)
+                with self.lock:
+                    self.requests += 1
+                    self.heads.append(head)
+                    n = self.requests
+                reply = self.respond(n)
+                for piece in reply if isinstance(reply, list) else [reply]:
+                    if piece is not None:
+                        conn.sendall(piece)
+                if self.hang_up:
+                    return
+        except OSError:
+            pass
+        finally:
+            conn.close()
+
+    def stop(self):
+        self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+        with self.lock:
+            for conn in self.open:
+                try:
+                    conn.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.stop()
+        except OSError:
+            pass
+
+
+def live(value):
+    """A server whose data is new each time, as a daemon's is."""
+    def respond(n):
+        v = value(n) if callable(value) else dict(value)
+        v["last_update_ms"] = 1711800000000 + 1000 * n
+        v["uptime_s"] = n
+        return answer(body_of(v))
+    return Server(respond)
+
+
+def raw(data, **more):
+    return Server(lambda n: data, **more)
+
+
+# ---- the client's side
+
+def run(*args, env=None):
+    p = subprocess.run([BINARY, "watch", *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
+                       timeout=PATIENCE, env={**os.environ, **(env or {})})
+    return p.returncode, p.stdout, p.stderr.decode()
+
+
+def once(value, env=None):
+    with raw(answer(value if isinstance(value, bytes) else body_of(value))) as s:
+        status, out, err = run("127.0.0.1:%d" % s.port, "--once", env=env)
+    check(status == 0, "exit %d: %s" % (status, err))
+    check(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", out), "control characters: %r" % out)
+    return out.decode()
+
+
+class Screen:
+    """A terminal that fails at everything that a frame has no business to send."""
+
+    def __init__(self, cols, rows):
+        self.alternate, self.cursor, self.sgr_seen, self.pending, self.sgr = False, True, False, b"", "0"
+        self.resize(cols, rows)
+
+    def resize(self, cols, rows):
+        self.cols, self.rows = cols, rows
+        self.cells = [[" "] * cols for _ in range(rows)]
+        self.styles = [["0"] * cols for _ in range(rows)]
+        self.x = self.y = 0
+        self.lenient = True   # until the next frame begins: this one was made for the size before
+
+    def feed(self, data):
+        data = self.pending + data
+        text, self.pending = data, b""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as e:
+            assert e.reason == "unexpected end of data", "bytes that are no UTF-8: %r" % data
+            text, self.pending = data[:e.start].decode(), data[e.start:]
+        cut = re.search("\x1b(\\[[0-9;?]*)?$", text)
+        if cut:
+            self.pending = text[cut.start():].encode() + self.pending
+            text = text[:cut.start()]
+        for m in re.finditer("\x1b\\[([0-9;?]*)([A-Za-z])|(.)", text, re.S):
+            if m.group(2):
+                self.escape(m.group(1), m.group(2))
+            else:
+                self.char(m.group(3))
+
+    def escape(self, args, final):
+        if final == "H" and not args:
+            self.x = self.y = 0
+            self.lenient = False
+        elif final == "K" and not args:
+            if self.y < self.rows:
+                self.cells[self.y][self.x:] = [" "] * (self.cols - self.x)
+            assert self.x < self.cols or self.lenient, "erases the last column"
+        elif final == "J" and args == "2":
+            self.cells = [[" "] * self.cols for _ in range(self.rows)]
+        elif final == "m":
+            self.sgr = args
+            self.sgr_seen = self.sgr_seen or self.alternate
+        elif final in "hl" and args == "?1049":
+            self.alternate = final == "h"
+        elif final in "hl" and args == "?25":
+            self.cursor = final == "h"
+        else:
+            assert (final, args) in (("h", "?7"), ("l", "?7")), "an escape sequence: ESC [ %s %s" % (args, final)
+
+    def char(self, c):
+        if c == "\r":
+            self.x = 0
+            return
+        if c == "\n":
+            self.y += 1
+            assert self.y < self.rows or self.lenient or not self.alternate, "scrolls"
+            return
+        assert unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp", "Cs"), "a control character: %r" % c
+        width = 0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        if self.y < self.rows:
+            for i in range(width):
+                if self.x + i < self.cols:
+                    self.cells[self.y][self.x + i] = c if i == 0 else ""
+                    self.styles[self.y][self.x + i] = self.sgr
+        self.x += width
+        assert self.x <= self.cols or self.lenient, "line %d is too long for %d columns" % (self.y, self.cols)
+
+    def text(self):
+        return "\n".join("".join(line).rstrip() for line in self.cells)
+
+    def row_with(self, text):
+        return next((i for i, line in enumerate(self.text().split("\n")) if text in line), -1)
+
+
+class Terminal:
+    def __init__(self, address, cols=80, rows=24, env=None, args=()):
+        self.screen = Screen(cols, rows)
+        self.master, self.slave = pty.openpty()
+        self.size(cols, rows)
+        self.before = termios.tcgetattr(self.slave)
+        env = {**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}, "TERM": "xterm",
+               **(env or {})}
+        self.p = subprocess.Popen([BINARY, "watch", address, *args], stdin=self.slave, stdout=self.slave,
+                                  stderr=subprocess.PIPE, env=env, preexec_fn=self.lead)
+
+    def lead(self):
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    def size(self, cols, rows):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def pump(self, seconds):
+        if select.select([self.master], [], [], seconds)[0]:
+            self.screen.feed(os.read(self.master, 65536))
+            return True
+        return False
+
+    def wait(self, condition, what):
+        end = time.monotonic() + PATIENCE
+        while not condition(self.screen):
+            assert time.monotonic() < end, "never saw %s in:\n%s" % (what, self.screen.text())
+            assert self.p.poll() is None or self.pump(0), "ended before %s: %r" % (what, self.p.stderr.read())
+            self.pump(0.1)
+
+    def wait_text(self, *texts):
+        self.wait(lambda s: all(t in s.text() for t in texts), " and ".join(texts))
+
+    def wait_gone(self, text):
+        self.wait(lambda s: text not in s.text(), "the end of " + text)
+
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def end(self):
+        """The exit status, after everything it wrote has been read; the terminal must be as it was."""
+        stop = time.monotonic() + PATIENCE
+        while self.p.poll() is None:
+            assert time.monotonic() < stop, "does not end"
+            self.pump(0.1)
+        while self.pump(0):
+            pass
+        check(not self.screen.alternate and self.screen.cursor, "the screen was not given back")
+        check(termios.tcgetattr(self.slave) == self.before, "the terminal's mode was not restored")
+        check(self.p.stderr.read() == b"", "it wrote to stderr")
+        return self.p.returncode
+
+    def quit(self):
+        self.press(b"q")
+        check(self.end() == 0, "exit %s after q" % self.p.returncode)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.p.poll() is None:
+            self.p.kill()
+        self.p.wait()
+        self.p.stderr.close()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+def check(ok, message):
+    if not ok:
+        raise AssertionError(message)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def is_one_line(err):
+    return err.startswith("zernel: watch: ") and err.count("\n") == 1 and err.endswith("\n")
+
+
+# ---- the tests
+
+def test_no_daemon():
+    port = free_port()
+    want = ("zernel: watch: no daemon at 127.0.0.1:%d: Connection refused; start it with 'zerneld' or give its "
+            "address: zernel watch http://ADDRESS:9091\n" % port)
+    for args in (["--once"], ["--json"], ["--once", "--json"]):
+        check(run("http://127.0.0.1:%d" % port, *args) == (1, b"", want), args)
+    with Terminal("127.0.0.1:%d" % port) as t:
+        check(t.p.wait(PATIENCE) == 1 and t.p.stderr.read().decode() == want, "in a terminal")
+        check(not t.pump(0), "wrote to the terminal")
+
+
+def test_bad_usage():
+    for args in (["--bogus"], ["-x"], ["127.0.0.1", "::1"], ["node7:9091"], ["http://node7"], ["https://127.0.0.1"],
+                 ["127.0.0.1:0"], ["127.0.0.1:65536"], ["127.0.0.1:99999999999999999999"], ["127.0.0.1:x"],
+                 ["127.0.0.1:"], ["[::1"], ["[::1]9"], ["[::1]:"], [""], ["/"], [":9091"], ["1" * 300],
+                 ["127.0.0.1/json"], ["300.1.1.1"], []):
+        status, out, err = run(*args) if not args else run(*args, "--once")
+        check(status == 2 and out == b"" and is_one_line(err), "%s: %d %r %r" % (args, status, out, err))
+    check("'--bogus'" in run("--bogus")[2], "the option is not named")
+    status, out, err = run("--help")
+    check(status == 0 and out.startswith(b"usage: ") and err == "", "--help")
+
+
+def test_addresses():
+    with live(snapshot()) as s:
+        for form in ("127.0.0.1:%d", "http://127.0.0.1:%d", "http://127.0.0.1:%d/", "HTTP://localhost:%d",
+                     "localhost:%d"):
+            status, out, err = run(form % s.port, "--once")
+            check(status == 0 and b"n1" in out, form + err)
+        check(s.heads[0].startswith(b"GET /json HTTP/1.1\r\n"), s.heads[0])
+        check(b"\r\nHost: 127.0.0.1:%d\r\n" % s.port in s.heads[0] + b"\r\n", s.heads[0])
+    try:
+        six = raw(answer(body_of(snapshot())), host="::1")
+    except OSError:
+        return
+    with six as s:
+        for form in ("[::1]:%d", "http://[::1]:%d/"):
+            check(run(form % s.port, "--once")[0] == 0, form)
+        check(b"Host: [::1]:%d" % s.port in s.heads[0], s.heads[0])
+
+
+def test_once_shows_everything():
+    v = snapshot(
+        alerts=[{"alert": "calm", "severity": "info", "state": "inactive", "summary": "nothing"},
+                {"alert": "slow", "severity": "warning", "state": "pending", "gpu_id": None, "value": 3, "threshold": 2,
+                 "since_ms": 1711800000000, "summary": "launches are slow"},
+                {"alert": "gpu_oom_warning", "severity": "critical", "state": "firing", "gpu_id": "0", "value": 0.97,
+                 "threshold": 0.95, "since_ms": 1711800000000, "summary": "GPU 0 is nearly full"}],
+        probes=[{"family": "gpu_mem", "state": "attached", "why": "", "libraries": []},
+                {"family": "nccl", "state": "waiting", "why": "no process maps libnccl.so yet", "libraries": []},
+                {"family": "vfs", "state": "unavailable", "why": "needs CAP_BPF", "libraries": []}],
+        lost={"ringbuf": 0, "series": 17}, processes=[process(1000, "python", job_id="4711")])
+    out = once(v, env={"TZ": "UTC"})
+    for text in ("n1  live  zerneld 0.1.0  up 12 s  data of 12:00:00", "critical gpu_oom_warning gpu 0 since 12:00:00",
+                 "GPU 0 is nearly full (value 0.97, threshold 0.95)", "pending warning slow since", "launch p50 143us",
+                 "p99 893us", "all-reduce p50 34.5ms", "p99 67.5ms", "data loader p50 8.25ms", "40.0G of 80.0G", " 50%",
+                 "peak 60.0G", "2 processes", "not attached: nccl (waiting): no process maps libnccl.so yet",
+                 "not attached: vfs (unavailable): needs CAP_BPF", "lost: series 17"):
+        check(text in out, "%r is not in:\n%s" % (text, out))
+    row = next(line for line in out.split("\n") if "python" in line).split()
+    check(row == ["1000", "python", "4711", "0", "3.00G", "12.5", "142us", "891us", "7", "67.3ms", "9.25us"], row)
+    check(out.index("FIRING") < out.index("pending") < out.index("GPU 0  "), "alerts are not on top")
+    check("calm" not in out and "gpu_mem" not in out and "ringbuf" not in out, "shows what is well:\n" + out)
+    check(out.count("█") == 20 and out.count("│") == 1, "the bar:\n" + out)
+    check("SIMULATED" not in out, "live data called simulated")
+    check(max(map(len, out.split("\n"))) <= 120, "wider than 120")
+    narrow = once(v, env={"COLUMNS": "33"})
+    check(max(map(len, narrow.split("\n"))) == 33, "wider than asked")
+
+
+def test_unknown_size_has_no_bar():
+    out = once(snapshot())
+    line = next(li for li in out.split("\n") if li.startswith("GPU 1"))
+    check("5.00G of unknown size  peak 6.00G" in line and "%" not in line and "░" not in line, line)
+
+
+def test_no_data_is_a_dash():
+    idle = process(77, "idle", launch={"count": 0, "rate": 0.0, "p50_us": 0.0, "p99_us": 0.0},
+                   sync={"count": 0, "p99_us": 0.0}, nccl={"calls": 0, "ops": []})
+    none = process(78, "none", launch={"count": 0, "rate": 1.0, "p50_us": 5.0, "p99_us": 6.0},
+                   sync={"count": 0, "p99_us": 7.0}, nccl={"calls": 0, "ops": [{"op": "send", "calls": 0, "p99_ms": 8.0}]})
+    v = snapshot(cuda_latency_p50_us=0.0, cuda_latency_p99_us=0.0, nccl_allreduce_p50_ms=0.0, nccl_allreduce_p99_ms=0.0,
+                 dataloader_wait_p50_ms=0.0, processes=[idle, none])
+    out = once(v)
+    check("launch p50 -  p99 -  all-reduce p50 -  p99 -  data loader p50 -" in out, out)
+    for row in ([line.split() for line in out.split("\n") if "idle" in line or "none" in line]):
+        check(row[2:] == ["0", "3.00G", "-", "-", "-", "0", "-", "-"], row)
+    check(not re.search(r"\b0\.0+[a-z]", out), "a zero that is no measurement:\n" + out)
+
+
+def test_missing_fields():
+    out = once({})
+    check("-  -  zerneld -  up -  data of -" in out and "GPU -" in out and "no process" in out, out)
+    full = snapshot(alerts=[{"alert": "a", "state": "firing"}], probes=[{"family": "f"}])
+    for key in full:
+        less = {k: v for k, v in full.items() if k != key}
+        once(less)
+        once({**less, key: None})
+    for key in full["processes"][0]:
+        row = {k: v for k, v in full["processes"][0].items() if k != key}
+        once(snapshot(processes=[row]))
+        once(snapshot(processes=[{**row, key: None}]))
+    bare = once(snapshot(processes=[{"pid": 5}], gpus=[{}]))
+    check(re.search(r"^ +5 -( +-)+ *$", bare, re.M), "a process of a pid only:\n" + bare)
+
+
+def test_wrong_types():
+    for wrong in (5, -5, 1e308, -1e308, 18446744073709551615, 10 ** 40, "x", "", [], {}, [[]], [{}], {"a": {}}, True):
+        base = snapshot(alerts=[{"state": "firing"}], probes=[{"family": "f"}])
+        for key in base:
+            once({**base, key: wrong})
+        for key in base["processes"][0]:
+            once(snapshot(processes=[process(1, "x", **{key: wrong})]))
+        for key in ("used_bytes", "peak_bytes", "total_bytes"):
+            once(snapshot(gpus=[{**base["gpus"][0], key: wrong}]))
+        for key in ("count", "rate", "p50_us", "p99_us"):
+            once(snapshot(processes=[process(1, "x", launch={**base["processes"][0]["launch"], key: wrong})]))
+
+
+def test_simulated_is_loud():
+    out = once(snapshot(source="simulated"))
+    check("SIMULATED" in out.split("\n")[1], out)
+    with live(snapshot(source="simulated")) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        t.wait_text("SIMULATED", "python")
+        t.quit()
+
+
+def test_json_is_as_received():
+    body = body_of(snapshot(processes=[process(1, "día")])) + b"\n"
+    with raw(answer(body)) as s:
+        check(run("127.0.0.1:%d" % s.port, "--once", "--json") == (0, body, ""), "differs")
+    pretty = json.dumps(snapshot(), indent=2).encode()
+    with raw(answer(pretty)) as s:
+        status, out, _ = run("127.0.0.1:%d" % s.port, "--json", "--once")
+        check(status == 0 and out.count(b"\n") == 1 and json.loads(out) == json.loads(pretty), "not one line")
+
+
+def read_lines(p, count):
+    lines = []
+    while len(lines) < count:
+        check(select.select([p.stdout], [], [], PATIENCE)[0], "no line came")
+        lines.append(p.stdout.readline())
+        check(lines[-1].endswith(b"\n"), "ended")
+    return lines
+
+
+def json_stream(server, count):
+    p = subprocess.Popen([BINARY, "watch", "--json", "localhost:%d" % server.port], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, bufsize=0)
+    try:
+        return [json.loads(line)["uptime_s"] for line in read_lines(p, count)]
+    finally:
+        p.terminate()
+        err = p.communicate()[1]
+        check(err == b"", err)
+
+
+def test_json_stream_over_one_connection():
+    with live(snapshot()) as s:
+        check(json_stream(s, 3) == [1, 2, 3], "not each answer once, in order")
+        check(s.connections == 1, "%d connections" % s.connections)
+
+
+def test_closed_keepalive_is_no_failure():
+    def respond(n):
+        return answer(body_of(snapshot(uptime_s=n)))
+    for way in ("hang_up", "drop_second"):
+        with Server(respond, **{way: True}) as s:
+            check(json_stream(s, 3) == [1, 2, 3], "not each answer once, in order")
+            check(s.connections == 3, "%d connections, %s" % (s.connections, way))
+
+
+def test_connection_close_and_http10():
+    for head in ("HTTP/1.1 200 OK\r\nConnection: close\r\ncontent-length:%d\r\n\r\n",
+                 "HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n", "HTTP/1.1 200\r\nContent-Length: %d \r\n\r\n"):
+        with Server(lambda n: answer(body_of(snapshot(uptime_s=n)), head)) as s:
+            check(json_stream(s, 2) == [1, 2], head)
+
+
+def test_answer_in_single_bytes():
+    data = answer(body_of(snapshot(processes=[])))
+    with Server(lambda n: [data[i:i + 1] for i in range(len(data))]) as s:
+        check(run("127.0.0.1:%d" % s.port, "--once")[0] == 0, "cut at each byte")
+
+
+def test_bad_answers():
+    good = body_of(snapshot())
+    cases = {
+        "nothing": b"", "garbage": os.urandom(4096), "no HTTP": b"SSH-2.0-x\r\n\r\n", "NULs": bytes(70000),
+        "not found": answer(b"x", "HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n"),
+        "strange status": answer(good, "HTTP/1.1 2x0 OK\r\nContent-Length: %d\r\n\r\n"),
+        "short status": answer(good, "HTTP/1.1\r\nContent-Length: %d\r\n\r\n"),
+        "no length": b"HTTP/1.1 200 OK\r\n\r\n" + good,
+        "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{} ",
+        "negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}",
+        "no digits": b"HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n{}",
+        "over 2^64": b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551618\r\n\r\n{}",
+        "over 16 MiB": b"HTTP/1.1 200 OK\r\nContent-Length: 16777217\r\n\r\n",
+        "no colon": b"HTTP/1.1 200 OK\r\nContent-Length 2\r\n\r\n{}",
+        "endless head": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20000,
+        "cut head": b"HTTP/1.1 200 OK\r\nContent-Le", "cut body": answer(good)[:-1],
+        "no JSON": answer(b"<html>"), "empty body": answer(b""), "array": answer(b"[]"), "number": answer(b"1"),
+        "NUL after": answer(good + b"\0"), "no UTF-8": answer(b'{"node":"\xff"}'), "two values": answer(b"{}{}"),
+        "deep": answer(b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}"),
+        "raw control": answer(b'{"node":"\x1b[2J"}'),
+    }
+    for name, data in cases.items():
+        with raw(data, hang_up=True) as s:
+            status, out, err = run("127.0.0.1:%d" % s.port, "--once")
+        check(status == 1 and out == b"" and is_one_line(err), "%s: %d %r %r" % (name, status, out, err))
+        check("\x1b" not in err, name)
+
+
+def test_cut_json():
+    small = body_of({"node": "é", "gpus": [{"used_bytes": 1}], "processes": [{"pid": 1, "launch": {"rate": 1.5}}]})
+    for cut in range(len(small)):
+        with raw(answer(small[:cut])) as s:
+            check(run("127.0.0.1:%d" % s.port, "--once")[0] == 1, "cut at %d" % cut)
+
+
+def test_mutated_answers():
+    rng = random.Random(20240330)
+    whole = answer(body_of(snapshot(alerts=[{"alert": "a", "state": "firing", "summary": "x\\u001b"}])))
+    for i in range(300):
+        data = bytearray(whole)
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            data[rng.randrange(len(data))] = rng.choice(b'0123456789{}[]",:\\\r\n-e.\x00\xff\x9b' + bytes([rng.randrange(256)]))
+        with raw(bytes(data), hang_up=True) as s:
+            status, out, err = run("127.0.0.1:%d" % s.port, "--once")
+        check(status in (0, 1) and (status == 0 or is_one_line(err)), "%d: %d %r\n%r" % (i, status, err, bytes(data)))
+        check(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", out), "%d: %r" % (i, out))
+
+
+def test_huge_answers():
+    many = once(snapshot(processes=[process(i, "p%d" % i) for i in range(1, 3001)]))
+    check("p1024 " in many and "p1025 " not in many and "and 1976 more processes" in many, "3000 processes")
+    once(snapshot(node="x" * (15 << 20)))
+    once(snapshot(alerts=[{"alert": "a" * 100, "state": "firing", "summary": "é" * 900}] * 7000))
+    head = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+    body = b'{"node":"n1"' + b" " * ((16 << 20) - 13) + b"}"
+    check(len(body) == 16 << 20 and "n1" in once(body), "exactly 16 MiB")
+    with raw(answer(body + b" ", head)) as s:
+        check(run("127.0.0.1:%d" % s.port, "--once")[0] == 1, "16 MiB and a byte")
+
+
+EVIL = ["\x1b[2J", "\x1b]0;owned\x07", "\x9b2J", "\x7f\x08\r\n\t", "\u202eabc", "\u200b\u2066", "\ufeff", "\x00x", "\ud800",
+        "漢字漢字漢字漢字漢字", "e\u0301" * 20, "🚀" * 9, "\u0301", "\u00ad", "a\u2028b"]
+
+
+def evil_body():
+    rows = [process(i + 1, "%s%d" % (e, i), job_id=e, gpus=[{"gpu_id": e, "used_bytes": 1}]) for i, e in enumerate(EVIL)]
+    e = "".join(EVIL)
+    v = snapshot(node=e, source=e, version=e, processes=rows, gpus=[{"gpu_id": e, "processes": e}],
+                 alerts=[{"alert": e, "severity": e, "state": "firing", "gpu_id": e, "value": e, "summary": e}],
+                 probes=[{"family": e, "state": e, "why": e}], lost={"k\x1b[2J": 5})
+    return json.dumps(v).encode()     # as escapes, so that even lone surrogates get there
+
+
+def test_hostile_names():
+    out = once(evil_body())
+    check(not any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in out if c != "\n"), repr(out))
+    raw_c1 = b'{"node":"a\xc2\x9b2Jb\x7fc","processes":[{"pid":1,"comm":"\xc2\x9d0;x\xc2\x9c"}]}'
+    out = once(raw_c1)
+    check("a?2Jb?c" in out and "?0;x?" in out, out)
+    for cols, rows in ((80, 24), (200, 50), (33, 9)):
+        with raw(answer(evil_body())) as s, Terminal("127.0.0.1:%d" % s.port, cols, rows) as t:
+            t.wait(lambda s: "q quit" in s.text(), "a frame")
+            t.press(b"jjjj?")
+            t.wait_text("Ctrl-C")
+            t.quit()
+    with raw(answer(raw_c1)) as s, Terminal("127.0.0.1:%d" % s.port, args=["--json", "--once"]) as t:
+        check(t.p.wait(PATIENCE) == 0, "--json on a terminal")
+        got = b""
+        while select.select([t.master], [], [], 0)[0]:
+            got += os.read(t.master, 65536)
+        check(json.loads(got) == json.loads(raw_c1) and b"\x9b" not in got and b"\x7f" not in got, got)
+
+
+def test_sizes():
+    v = snapshot(processes=[process(i, "proc%d" % i, job_id="job%d" % i) for i in range(1, 61)],
+                 gpus=[{"gpu_id": str(i), "used_bytes": i << 30, "peak_bytes": 40 << 30, "total_bytes": 80 << 30,
+                        "processes": 1} for i in range(8)],
+                 alerts=[{"alert": "a%d" % i, "severity": "warning", "state": "firing", "summary": "s" * 300}
+                         for i in range(9)],
+                 probes=[{"family": "f%d" % i, "state": "off", "why": "w" * 300} for i in range(9)])
+    with live(v) as s:
+        for cols, rows in ((80, 24), (40, 10), (200, 50), (500, 80), (20, 3), (7, 2), (1, 1)):
+            with Terminal("127.0.0.1:%d" % s.port, cols, rows) as t:
+                first = "n1"[:cols] if rows > 1 else "q"
+                t.wait(lambda s: s.text().startswith(first) and not s.lenient, "a frame at %dx%d" % (cols, rows))
+                seen = s.requests
+                t.wait(lambda _: s.requests > seen, "another answer")
+                if (cols, rows) in ((80, 24), (200, 50)):
+                    t.wait_text("GPU 7", "proc1 ", "and 6 more alerts" if rows == 24 else "and 3 more alerts", "job1")
+                if rows == 10:
+                    t.wait_text("PID", "proc1 ")
+                t.quit()
+
+
+def test_resize():
+    with live(snapshot()) as s, Terminal("127.0.0.1:%d" % s.port, 80, 24) as t:
+        t.wait_text("python", "q quit")
+        for cols, rows in ((40, 10), (120, 40), (60, 12)):
+            while t.pump(0):
+                pass
+            t.screen.resize(cols, rows)
+            t.size(cols, rows)
+            t.wait(lambda s: s.text().split("\n")[-1].startswith("q quit") and s.text().startswith("n1"), "a new frame")
+        t.quit()
+
+
+def pids_shown(screen):
+    return [int(m) for m in re.findall(r"^ *(\d+) proc", screen.text(), re.M)]
+
+
+def test_sorting_keys():
+    rows = [process(pid, "proc%d" % pid, gpus=[{"gpu_id": "0", "used_bytes": memory << 20}],
+                    launch={"count": 9, "rate": rate, "p50_us": 1.0, "p99_us": p99})
+            for pid, memory, rate, p99 in ((3, 10, 7.0, 50.0), (1, 30, 5.0, 90.0), (2, 20, 9.0, 70.0))]
+    with live(snapshot(processes=rows)) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        t.wait(lambda s: pids_shown(s) == [1, 2, 3], "by memory at first")
+        for key, order, name in ((b"l", [2, 3, 1], "launch rate"), (b"m", [1, 2, 3], "memory"), (b"9", [1, 2, 3], "p99"),
+                                 (b"l", [2, 3, 1], "launch rate"), (b"p", [1, 2, 3], "pid")):
+            t.press(key)
+            t.wait(lambda s: pids_shown(s) == order and "sort p m l 9: " + name in s.text(), "%r" % key)
+        t.quit()
+
+
+def test_scrolling():
+    rows = [process(i, "proc%d" % i) for i in range(1, 101)]
+    with live(snapshot(processes=rows)) as s, Terminal("127.0.0.1:%d" % s.port, 80, 12) as t:
+        t.wait(lambda s: pids_shown(s)[:1] == [1] and "of 100 processes" in s.text(), "the top")
+        page = len(pids_shown(t.screen))
+        for keys, first in ((b"j", 2), (b"jj", 4), (b"k", 3), (b"\x1b[B", 4), (b"\x1bOB", 5), (b"\x1b[A", 4),
+                            (b"kkkkkkkk", 1), (b"\x1b[6~", 1 + page), (b"\x1b[5~", 1), (b"\x1b[1;5C\x1b[H\x1bj", 2),
+                            (b"j" * 200, 101 - page), (b"k" * 200, 1)):
+            t.press(keys)
+            t.wait(lambda s: pids_shown(s)[:1] == [first], "%d after %r" % (first, keys))
+        check(len(pids_shown(t.screen)) == page, "lines are missing")
+        t.quit()
+
+
+def test_help():
+    with live(snapshot()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        t.wait_text("python")
+        t.press(b"?")
+        t.wait_text("Ctrl-C", "sort by pid")
+        t.wait_gone("python")
+        t.press(b"?")
+        t.wait_text("python")
+        t.quit()
+
+
+def test_ends():
+    for how, status in ((b"q", 0), (b"\x03", 0), (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        with live(snapshot()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+            t.wait_text("python", "q quit")
+            check(t.screen.alternate and not t.screen.cursor, "no screen of its own")
+            check(termios.tcgetattr(t.slave) != t.before, "no raw mode")
+            if isinstance(how, bytes):
+                t.press(how)
+            else:
+                t.p.send_signal(how)
+            check(t.end() == status, "%r: exit %s" % (how, t.p.returncode))
+
+
+def test_colors():
+    with live(snapshot()) as s:
+        for env, want in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"TERM": ""}, False)):
+            with Terminal("127.0.0.1:%d" % s.port, env=env) as t:
+                t.wait_text("python", "q quit")
+                check(t.screen.sgr_seen == want, env)
+                t.quit()
+
+
+def test_daemon_goes_and_comes_back():
+    for env in ({}, {"NO_COLOR": "1"}):
+        first = live(snapshot())
+        with first, Terminal("127.0.0.1:%d" % first.port, env={"TZ": "UTC", **env}) as t:
+            t.wait_text("python", "q quit")
+            check("no answer" not in t.screen.text(), "stale at once")
+            first.stop()
+            t.wait(lambda s: re.search(r"no answer since \d+ s; last data from 12:00:\d\d: Connection refused", s.text()),
+                   "no answer")
+            if env:
+                t.wait_gone("python")
+                check("143us" not in t.screen.text(), "stale numbers look live")
+            else:
+                t.wait(lambda s: "0;2" in s.styles[s.row_with("python")], "old numbers dimmed")
+                row = t.screen.row_with("python")
+                check(set(t.screen.styles[row][:60]) == {"0;2"}, "not all of it is dimmed")
+            def since(s):
+                return int((re.search(r"no answer since (\d+) s", s.text()) or [0, 0])[1])
+            before = since(t.screen)
+            t.wait(lambda s: since(s) > before, "the time going on")
+            with Server(first.respond, port=first.port):
+                t.wait_gone("no answer")
+                t.wait_text("python", "143us")
+                t.wait(lambda s: "0;2" not in s.styles[s.row_with("python")], "bright again")
+                t.quit()
+
+
+def test_garbage_while_watching():
+    data = [answer(body_of(snapshot()))]
+    with Server(lambda n: data[0]) as s, Terminal("127.0.0.1:%d" % s.port, 100) as t:
+        t.wait_text("python")
+        for bad, why in ((answer(b"{"), "no JSON"), (b"\x1b[2J\r\n\r\n", "does not speak HTTP"),
+                         (answer(b"", "HTTP/1.1 503 \r\nContent-Length: %d\r\n\r\n"), "status 503")):
+            data[0] = bad
+            t.wait_text("no answer since", why)
+            data[0] = answer(body_of(snapshot(uptime_s=random.randrange(10 ** 6))))
+            t.wait_gone("no answer")
+        t.quit()
+
+
+def test_silent_server():
+    with Server(lambda n: answer(body_of(snapshot())) if n == 1 else None) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        t.wait_text("python")
+        t.wait_text("no answer since")
+        t.wait_text("no answer within 5 s")
+        t.quit()
+    with raw(None) as s:
+        status, _, err = run("127.0.0.1:%d" % s.port, "--once")
+        check(status == 1 and "no answer within 5 s" in err and is_one_line(err), err)
+
+
+def test_frozen_data_is_not_live():
+    with raw(answer(body_of(snapshot()))) as s, Terminal("127.0.0.1:%d" % s.port, env={"NO_COLOR": "1"}) as t:
+        t.wait_text("python")
+        t.wait_text("the daemon answers, but nothing new since")
+        t.wait_gone("python")
+        t.quit()
+
+
+def test_json_goes_on_after_a_break():
+    first = live(snapshot())
+    p = subprocess.Popen([BINARY, "watch", "127.0.0.1:%d" % first.port, "--json"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, bufsize=0)
+    try:
+        read_lines(p, 1)
+        first.stop()
+        check(select.select([p.stderr], [], [], PATIENCE)[0], "silent")
+        check(is_one_line(p.stderr.readline().decode()), "no line on stderr")
+        with Server(first.respond, port=first.port):
+            read_lines(p, 1)
+    finally:
+        p.terminate()
+        rest = p.communicate()[1]
+        check(rest == b"", rest)
+
+
+def test_sparkline():
+    def value(n):
+        rates = [0.0, 100.0, 50.0]
+        return snapshot(processes=[process(1, "proc1", launch={"count": n, "rate": rates[(n - 1) % 3], "p50_us": 1.0,
+                                                               "p99_us": 2.0})])
+    with live(value) as s, Terminal("127.0.0.1:%d" % s.port, 150) as t:
+        t.wait(lambda s: "▁█▄▁█▄" in s.text(), "the rates of six seconds")
+        t.quit()
+
+
+def test_sparkline_gap_and_new_process():
+    first, count = [0], [10]
+    def respond(n):
+        row = process(1, "proc1", launch={"count": count[0] + n, "rate": 5.0, "p50_us": 1.0, "p99_us": 2.0})
+        return answer(body_of(snapshot(processes=[row], last_update_ms=1711800000000 + 1000 * (n + first[0]))))
+    with Server(respond) as s, Terminal("127.0.0.1:%d" % s.port, 150) as t:
+        t.wait(lambda s: "██" in s.text().split("proc1")[-1], "two seconds")
+        first[0] += 3
+        t.wait(lambda s: re.search(r"██   █", s.text()), "a gap of three seconds")
+        count[0] = -1000000    # fewer launches than before: another process under the same pid
+        t.wait(lambda s: re.search(r"us +█\s*$", s.text(), re.M), "a line that starts anew")
+        t.quit()
+
+
+def main():
+    global BINARY
+    if len(sys.argv) < 2:
+        sys.exit("usage: watch_test.py PATH_TO_ZERNEL [part of a test's name]")
+    BINARY = os.path.abspath(sys.argv[1])
+    wanted = sys.argv[2] if len(sys.argv) > 2 else ""
+    passed = failed = 0
+    for name, test in list(globals().items()):
+        if not name.startswith("test_") or wanted not in name:
+            continue
+        try:
+            test()
+            passed += 1
+        except Exception as e:
+            failed += 1
+            print("%s: %s: %s" % (name, type(e).__name__, e))
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the text and the JSON forms both show: losses, the use of tables, and the daemon's own figures. */
+#include "zernel.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *const loss_text[][2] = {
+#define X(e, label, help) {label, help},
+	ZN_LOSSES(X)
+#undef X
+};
+
+const char *zn_loss_label(enum zn_loss what)
+{
+	return loss_text[what][0];
+}
+
+const char *zn_loss_help(enum zn_loss what)
+{
+	return loss_text[what][1];
+}
+
+uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
+{
+	uint64_t n = __atomic_load_n(&v->agg->arena->shared->lost[what], __ATOMIC_RELAXED);
+
+	if (what == ZN_LOST_MISSED && v->probe)
+		n += zn_probe_missed(v->probe);
+	if (!v->serve)
+		return n;
+	if (what == ZN_LOST_CONNECTION)
+		n += v->serve->lost_connection;
+	if (what == ZN_LOST_WS_FRAME)
+		n += v->serve->lost_frame;
+	if (what == ZN_LOST_RESPONSE)
+		n += v->serve->lost_response;
+	return n;
+}
+
+static void lib_count(void *to, const struct zn_lib *lib)
+{
+	(void)lib;
+	(*(uint64_t *)to)++;
+}
+
+static uint64_t hists_used(const struct zn_agg *a)
+{
+	uint64_t n = 0;
+
+	for (uint32_t r = 0; r < a->row_count; r++)
+		for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++)
+			n += a->arena->procs[a->row[r]].hist[d] != 0;
+	return n;
+}
+
+size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
+{
+	uint64_t libs = 0;
+	size_t n = 0;
+
+	if (v->find)
+		zn_find_visit(v->find, lib_count, &libs);
+	to[n++] = (struct zn_usage){"processes", v->agg->row_count, ZN_PROCS_MAX};
+	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg), ZN_HISTS_MAX - ZN_HISTS_FIRST};
+	to[n++] = (struct zn_usage){"gpus", v->agg->gpus.count, ZN_GPUS_MAX};
+	to[n++] = (struct zn_usage){"communicators", v->agg->comm_count, ZN_COMMS_MAX};
+	to[n++] = (struct zn_usage){"libraries", libs, ZN_LIBS_MAX};
+	to[n++] = (struct zn_usage){"alerts", v->alerts->count, ZN_ALERTS_MAX};
+	if (v->serve)
+		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, ZN_CONNS_MAX};
+	return n;
+}
+
+static uint64_t resident_bytes(void)
+{
+	char text[128], *at;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	at = strchr(text, ' ');
+	return at ? strtoull(at, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
+}
+
+static uint64_t fds_open(void)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t count = 0;
+	ssize_t n;
+
+	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
+		for (ssize_t at = 0; at < n; count++)
+			at += *(const uint16_t *)(buffer + at + 16); /* d_reclen */
+	if (fd >= 0)
+		close(fd);
+	return count > 3 ? count - 3 : 0; /* ".", "..", and the one that reads */
+}
+
+void zn_view_tick(struct zn_view *v)
+{
+	v->resident_bytes = resident_bytes();
+	v->open_fds = fds_open();
+}

@@ -1,0 +1,1143 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * zernel.h: the one header. Section 1 holds every limit, section 2 the histogram, section 3 what the BPF
+ * programs and the daemon share, and the rest what each module offers. Sections 1 to 3 are read by both
+ * compilers.
+ *
+ * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of
+ * CLOCK_MONOTONIC in fields that end in _ns; sizes are bytes; strings handed in stay the caller's.
+ */
+#ifndef ZERNEL_H
+#define ZERNEL_H
+
+#include <linux/types.h>
+
+/* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are.
+ * ------------------------ */
+
+#define ZN_PROCS_MAX                                                                                         \
+	1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_HISTS_MAX   4096  /* histograms of one page each: 16 MiB of kernel memory */
+#define ZN_HISTS_FIRST 1     /* histogram 0 is never handed out, so that 0 can mean "none" */
+#define ZN_THREADS_MAX 8192  /* threads that have called a hooked library */
+#define ZN_ALLOCS_MAX  32768 /* live GPU allocations of all processes */
+#define ZN_CTXS_MAX    4096  /* CUDA contexts and primary-context records */
+#define ZN_COMMS_MAX   4096  /* NCCL communicators */
+#define ZN_STREAMS_MAX 1024  /* streams that are being captured into a graph */
+#define ZN_FRAMES      4     /* hooked calls nested in one another on one thread */
+#define ZN_CTX_STACK   4     /* contexts pushed on one thread */
+#define ZN_PROC_GPUS   16    /* CUDA ordinals of one process; ordinal 16 stands for "unknown" */
+#define ZN_GPUS_MAX    64    /* GPUs of the node, MIG instances included */
+#define ZN_RING_BYTES  (256 * 1024)
+#define ZN_LIBS_MAX    64  /* distinct libraries (by inode) that are hooked at one time */
+#define ZN_CALIB_MAX   512 /* samples of the calibration at start */
+
+/* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s.
+ * ---------------------------------- */
+
+#define ZN_SLOT_BITS   4  /* log2 of the slots per power of two */
+#define ZN_FIRST_POWER 7  /* slot 0 holds everything below 2^7 ns */
+#define ZN_LAST_POWER  37 /* the last slot holds everything from 2^37 ns (137 s) on */
+#define ZN_SLOTS       (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_SLOT_BITS))
+
+/* The slot of a duration. Branch-free but for the two ends; shared by both compilers, so that they cannot
+ * disagree. */
+static inline __u32 zn_slot(__u64 ns)
+{
+	__u32 power = 0, shift;
+	__u64 v = ns;
+
+	if (ns >> ZN_FIRST_POWER == 0)
+		return 0;
+	if (ns >> ZN_LAST_POWER)
+		return ZN_SLOTS - 1;
+	/* log2 by halving: BPF has no instruction to count leading zeros */
+	shift = (__u32)(v > 0xffffffffULL) << 5, v >>= shift, power |= shift;
+	shift = (__u32)(v > 0xffff) << 4, v >>= shift, power |= shift;
+	shift = (__u32)(v > 0xff) << 3, v >>= shift, power |= shift;
+	shift = (__u32)(v > 0xf) << 2, v >>= shift, power |= shift;
+	shift = (__u32)(v > 0x3) << 1, v >>= shift, power |= shift;
+	power |= (__u32)(v >> 1);
+	return 1 + ((power - ZN_FIRST_POWER) << ZN_SLOT_BITS) +
+		((__u32)(ns >> (power - ZN_SLOT_BITS)) & ((1 << ZN_SLOT_BITS) - 1));
+}
+
+/* The smallest duration of a slot, in ns: 0 for slot 0. The upper end of slot i is the floor of slot i + 1.
+ */
+static inline __u64 zn_slot_floor(__u32 slot)
+{
+	__u32 i = slot - 1;
+
+	if (slot == 0)
+		return 0;
+	return ((1ULL << ZN_SLOT_BITS) + (i & ((1 << ZN_SLOT_BITS) - 1)))
+		<< ((i >> ZN_SLOT_BITS) + ZN_FIRST_POWER - ZN_SLOT_BITS);
+}
+
+/* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing
+ * resets it. */
+struct zn_hist {
+	__u64 calls;
+	__u64 errors;
+	__u64 bytes;
+	__u64 sum_ns;
+	__u64 max_ns;
+	__u64 reserved[25];
+	__u64 slot[ZN_SLOTS];
+};
+_Static_assert(
+	sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
+
+/* ---- 3. Shared with BPF.
+ * ---------------------------------------------------------------------------------------- */
+
+/* Probe families: switched on and off together, one BPF object each. Columns: name of the enum, label,
+ * option. */
+#define ZN_FAMILIES(X)                                                                                       \
+	X(GPU_MEM, "gpu_mem", "gpu")                                                                         \
+	X(CUDA_TRACE, "cuda_trace", "cuda")                                                                  \
+	X(NCCL, "nccl", "nccl")
+
+enum zn_family {
+#define X(e, label, option) ZN_FAM_##e,
+	ZN_FAMILIES(X)
+#undef X
+		ZN_FAMILY_COUNT
+};
+
+/* What a process can have a histogram of. Column 2 is the value of the label `call` or `op`. */
+#define ZN_DETAILS(X)                                                                                        \
+	X(LAUNCH, "launch")                                                                                  \
+	X(SYNC_STREAM, "stream_synchronize")                                                                 \
+	X(SYNC_EVENT, "event_synchronize")                                                                   \
+	X(SYNC_CTX, "ctx_synchronize")                                                                       \
+	X(SYNC_DTOH, "memcpy_dtoh")                                                                          \
+	X(SYNC_HTOD, "memcpy_htod")                                                                          \
+	X(SYNC_FREE, "mem_free")                                                                             \
+	X(NCCL_ALL_REDUCE, "all_reduce")                                                                     \
+	X(NCCL_BROADCAST, "broadcast")                                                                       \
+	X(NCCL_ALL_GATHER, "all_gather")                                                                     \
+	X(NCCL_REDUCE_SCATTER, "reduce_scatter")                                                             \
+	X(NCCL_REDUCE, "reduce")                                                                             \
+	X(NCCL_ALL_TO_ALL, "all_to_all")                                                                     \
+	X(NCCL_GATHER, "gather")                                                                             \
+	X(NCCL_SCATTER, "scatter")                                                                           \
+	X(NCCL_SEND, "send")                                                                                 \
+	X(NCCL_RECV, "recv")                                                                                 \
+	X(NCCL_GROUP, "group")                                                                               \
+	X(NCCL_INIT, "comm_init")                                                                            \
+	X(DATALOAD, "dataloader")
+
+enum zn_detail {
+#define X(e, label) ZN_H_##e,
+	ZN_DETAILS(X)
+#undef X
+		ZN_DETAIL_COUNT
+};
+#define ZN_DETAIL_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
+_Static_assert(ZN_DETAIL_COUNT <= ZN_DETAIL_SLOTS, "struct zn_proc has no room for another histogram");
+
+/* Plain per-process counters. Gauges (that also go down) are marked. */
+enum zn_count {
+	ZN_C_LAUNCH_KERNEL, /* launch kinds: keep the four together, in this order */
+	ZN_C_LAUNCH_GRAPH,
+	ZN_C_LAUNCH_COOPERATIVE,
+	ZN_C_LAUNCH_CAPTURED,
+	ZN_C_LAUNCH_ERRORS,
+	ZN_C_COPY_BYTES_HTOD, /* directions: keep the four together, in this order */
+	ZN_C_COPY_BYTES_DTOH,
+	ZN_C_COPY_BYTES_DTOD,
+	ZN_C_COPY_BYTES_OTHER,
+	ZN_C_COPY_CALLS_HTOD,
+	ZN_C_COPY_CALLS_DTOH,
+	ZN_C_COPY_CALLS_DTOD,
+	ZN_C_COPY_CALLS_OTHER,
+	ZN_C_SYNC_ERRORS,
+	ZN_C_HOST_PINNED, /* gauge, bytes */
+	ZN_C_LIVE_ALLOCS, /* gauge, entries of the allocation table */
+	ZN_C_CAPTURES,    /* gauge, streams being captured */
+	ZN_C_UNMATCHED_FREE,
+	ZN_C_HITS, /* hooked calls, one counter per family from here on */
+	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT,
+	ZN_COUNT_COUNT = ZN_C_HITS_END
+};
+#define ZN_COUNT_SLOTS 96
+_Static_assert(ZN_COUNT_COUNT <= ZN_COUNT_SLOTS, "struct zn_proc has no room for another counter");
+
+enum zn_alloc_kind { ZN_K_DEVICE, ZN_K_MANAGED, ZN_K_ASYNC, ZN_K_POOL, ZN_K_VMM, ZN_K_HOST, ZN_KIND_COUNT };
+
+/* One GPU as one process sees it, by CUDA ordinal. uuid, pci and total_bytes are what the driver told the
+ * process. */
+struct zn_proc_gpu {
+	__u64 used_bytes; /* live, pinned host memory not included */
+	__u64 peak_bytes;
+	__u64 alloc_calls[ZN_KIND_COUNT];
+	__u64 alloc_bytes[ZN_KIND_COUNT];
+	__u64 free_calls;
+	__u64 fail_oom;
+	__u64 fail_other;
+	__u64 total_bytes; /* 0: not known */
+	__u8 uuid[16];     /* all zero: not known */
+	char pci[16];      /* "0000:3b:00.0", may lack its NUL; empty: not known */
+};
+
+/* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process
+ * is gone. */
+struct zn_proc {
+	__u32 tgid;
+	__u32 id; /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
+		     reused */
+	__u64 first_ns; /* the first hooked call */
+	__u64 exit_ns;  /* 0 while the thread group lives (or has not replaced itself by exec) */
+	char comm[16];  /* of the calling thread, raw bytes */
+	__u64 reserved[3];
+	__u64 count[ZN_COUNT_SLOTS];
+	__u32 hist[ZN_DETAIL_SLOTS]; /* index into the histograms, 0: none yet */
+	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
+	__u64 end[2];
+};
+_Static_assert(
+	sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
+
+/* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
+#define ZN_LOSSES(X)                                                                                         \
+	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                 \
+	X(SERIES, "series", "measurements without a free histogram")                                         \
+	X(PROCESS, "process", "calls of processes without a free row")                                       \
+	X(THREAD, "thread", "calls of threads without a free entry")                                         \
+	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                             \
+	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                     \
+	X(CONTEXT, "context", "contexts or captured streams without a free entry")                           \
+	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")           \
+	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")              \
+	X(USER_READ, "user_read", "arguments that could not be read from the process")                       \
+	X(MISSED, "missed", "probe hits that the kernel skipped")                                            \
+	X(LIBRARY, "library", "libraries beyond the limit")                                                  \
+	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                            \
+	X(MAPPING, "mapping", "mapping events dropped by the kernel; a full scan of /proc followed")         \
+	X(CONNECTION, "connection", "clients refused because all connections were in use")                   \
+	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                             \
+	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")
+
+enum zn_loss {
+#define X(e, label, help) ZN_LOST_##e,
+	ZN_LOSSES(X)
+#undef X
+		ZN_LOSS_COUNT
+};
+
+/* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned
+ * stores. */
+struct zn_shared {
+	__u64 bias_ns[2]; /* taken off each interval: [0] first instruction emulated by uprobes, [1]
+			     single-stepped */
+	__u64 nested_ns;  /* taken off an interval for each hooked call inside it */
+	__u64 reserved[5];
+	__u64 lost[32]; /* by enum zn_loss, added to with atomics */
+	__u32 next_id;  /* of processes and of context generations; never 0 */
+	__u32 calib_count;
+	__u32 daemon_tgid; /* its own calls are for calibration and belong to no row */
+	__u32 pad;
+	__u64 calib_ns[ZN_CALIB_MAX];
+	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, the last store of a release
+				       */
+};
+_Static_assert(ZN_LOSS_COUNT <= 32, "struct zn_shared has no room for another loss");
+_Static_assert(
+	sizeof(struct zn_shared) == 8 * (2 + 1 + 5 + 32 + 2 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
+
+/* A hooked call that has not returned. sp tells nested calls of one thread apart. */
+struct zn_frame {
+	__u64 sp;
+	__u64 start_ns;
+	__u64 arg[6];
+	__u32 cookie; /* low half of the attach cookie: shape, detail, flags */
+	__u32 nested; /* hooked calls that ran inside this one */
+};
+_Static_assert(sizeof(struct zn_frame) == 72, "padding");
+
+/* A thread that called a hooked library. Only its own thread writes it; it goes when the thread exits. */
+#define ZN_ROW_NONE 0xffffffffu
+struct zn_thread {
+	__u32 row;   /* of its process; ZN_ROW_NONE: a thread of the daemon */
+	__u32 id;    /* of its process */
+	__u32 depth; /* frames in use */
+	__u32 ctx_depth;
+	__u32 group_depth;  /* ncclGroupStart without ncclGroupEnd */
+	__u32 group_nested; /* hooked calls inside the outermost group */
+	__u64 group_start_ns;
+	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
+	struct zn_frame frame[ZN_FRAMES];
+};
+_Static_assert(sizeof(struct zn_thread) == 32 + 8 * ZN_CTX_STACK + 72 * ZN_FRAMES, "padding");
+
+/* Ledger of live allocations. kind ZN_K_VMM: addr is the handle. ZN_ADDR_MAPPING: addr is where a handle is
+ * mapped. */
+#define ZN_ADDR_MAPPING ZN_KIND_COUNT
+struct zn_alloc_key {
+	__u64 addr;
+	__u32 id;   /* zn_proc.id */
+	__u32 kind; /* 0 device address space, ZN_K_VMM, ZN_K_HOST or ZN_ADDR_MAPPING */
+};
+struct zn_alloc {
+	__u64 bytes;
+	__u64 ctx;     /* 0: not known; a mapping: its handle */
+	__u32 ctx_gen; /* generation of that context: an older one is gone, and with it these bytes */
+	__u32 refs;    /* VMM: handles and mappings that keep it alive */
+	__u16 gpu;     /* ordinal or ZN_PROC_GPUS */
+	__u16 kind;
+	__u32 row;
+};
+_Static_assert(sizeof(struct zn_alloc_key) == 16 && sizeof(struct zn_alloc) == 32, "padding");
+
+/* CUDA contexts: key addr = CUcontext. Primary contexts by device: key addr = ordinal (never a pointer). */
+struct zn_ctx_key {
+	__u64 addr;
+	__u32 id;
+	__u32 pad;
+};
+struct zn_ctx {
+	__u64 primary;    /* record of an ordinal: its primary context */
+	__u64 live_bytes; /* device memory allocated in this context and not freed */
+	__u64 live_host;  /* pinned host memory, likewise */
+	__u32 gpu;        /* ordinal */
+	__u32 gen;
+};
+_Static_assert(sizeof(struct zn_ctx_key) == 16 && sizeof(struct zn_ctx) == 32, "padding");
+
+/* NCCL communicators by pointer: key as zn_ctx_key. */
+struct zn_comm {
+	__u64 hash;   /* of ncclUniqueId, equal on all ranks; of parent, color and count for a split; 0: not
+			 known */
+	__u32 rank;   /* ZN_UNKNOWN: not known */
+	__u32 nranks; /* ZN_UNKNOWN: not known */
+	__u32 splits;
+	__u32 tgid;
+};
+#define ZN_UNKNOWN 0xffffffffu
+_Static_assert(sizeof(struct zn_comm) == 24, "padding");
+
+/* Ring buffer: rare events. State is in the tables, so an event only hurries the daemon or feeds the log. */
+enum zn_event_type { ZN_EV_PROC, ZN_EV_EXIT, ZN_EV_ALLOC_FAILED, ZN_EV_COMM_ABORT };
+struct zn_event {
+	__u32 type;
+	__u32 tgid;
+	__u32 row;
+	__u32 detail; /* ALLOC_FAILED: CUresult */
+	__u64 bytes;
+};
+_Static_assert(sizeof(struct zn_event) == 24, "padding");
+
+/* Attach cookies: what a handler needs to know about the function it stands on. */
+#define ZN_COOKIE(shape, detail, stepped) ((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(stepped) << 16)
+#define ZN_COOKIE_SHAPE(c)                ((c)&0xff)
+#define ZN_COOKIE_DETAIL(c)               ((c) >> 8 & 0xff)
+#define ZN_COOKIE_STEPPED(c)              ((c) >> 16 & 1)
+
+/* Shapes: where a function has its arguments and what they mean. One handler each, in bpf/<family>.bpf.c. */
+enum zn_shape {
+	ZN_S_CALIBRATE = 1,
+	/* gpu_mem: (result *, size), detail = kind */
+	ZN_S_ALLOC,
+	ZN_S_ALLOC_PITCH,
+	ZN_S_VMM_CREATE,
+	ZN_S_VMM_RELEASE,
+	ZN_S_VMM_RETAIN,
+	ZN_S_VMM_MAP,
+	ZN_S_VMM_UNMAP,
+	ZN_S_FREE, /* (address), detail = kind of the address space */
+	ZN_S_CTX_DESTROY,
+	ZN_S_PRIMARY_RESET,
+	ZN_S_PRIMARY_RETAIN,
+	ZN_S_CTX_CREATE, /* detail = position of the device argument, 1-based */
+	ZN_S_CTX_SET,    /* entry only */
+	ZN_S_CTX_PUSH,
+	ZN_S_CTX_POP,
+	ZN_S_DEVICE_UUID,
+	ZN_S_DEVICE_PCI,
+	ZN_S_DEVICE_TOTAL,
+	ZN_S_MEM_INFO,
+	/* cuda_trace */
+	ZN_S_LAUNCH, /* detail = launch kind (enum zn_count) */
+	ZN_S_LAUNCH_EX,
+	ZN_S_GRAPH_LAUNCH,
+	ZN_S_CAPTURE_BEGIN,
+	ZN_S_CAPTURE_END,
+	ZN_S_SYNC,       /* detail = enum zn_detail */
+	ZN_S_COPY,       /* blocking copy, size is argument 3, detail = direction */
+	ZN_S_COPY_ASYNC, /* the same, entry only */
+	ZN_S_COPY_PEER,  /* entry only, size is argument 5 */
+	/* nccl: detail = enum zn_detail */
+	ZN_S_COLL, /* count3 dtype4; comm5 for all_to_all, whose bytes depend on the communicator's size */
+	ZN_S_P2P,  /* count2 dtype3 */
+	ZN_S_GROUP_START,
+	ZN_S_GROUP_END,
+	ZN_S_COMM_INIT,
+	ZN_S_COMM_INIT_SCALABLE,
+	ZN_S_COMM_INIT_ALL,
+	ZN_S_COMM_SPLIT,
+	ZN_S_COMM_RANK,
+	ZN_S_COMM_COUNT,
+	ZN_S_COMM_DESTROY,
+	ZN_S_COMM_ABORT,
+	ZN_SHAPE_COUNT
+};
+
+#ifndef __bpf__
+/* ---- The daemon's side.
+ * ------------------------------------------------------------------------------------------ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdarg.h>
+
+#define ZN_LEN(a)    (sizeof(a) / sizeof((a)[0]))
+#define ZN_NS_PER_S  1000000000ULL
+#define ZN_NS_PER_MS 1000000ULL
+
+/* A piece of somebody else's bytes; not NUL-terminated. */
+struct zn_str {
+	const char *at;
+	size_t len;
+};
+
+/* log.c: one line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes
+ * outside printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
+enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
+extern enum zn_level zn_log_level;
+void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int zn_log_parse(const char *name); /* the level, or -EINVAL */
+uint64_t zn_now_ns(void);           /* CLOCK_MONOTONIC: what bpf_ktime_get_ns() reads */
+uint64_t zn_wall_ms(void);          /* since 1970 */
+
+/* ---- json.c: bounded output, JSON writer and reader.
+ * ------------------------------------------------------------- */
+
+/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it
+ * at the end. */
+struct zn_out {
+	char *at;
+	size_t cap;
+	size_t len;
+	bool full;
+};
+void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len);
+void zn_out_text(struct zn_out *o, const char *text);
+void zn_out_char(struct zn_out *o, char c);
+void zn_out_u64(struct zn_out *o, uint64_t v);
+void zn_out_i64(struct zn_out *o, int64_t v);
+void zn_out_hex(
+	struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
+/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19
+ * decimals. */
+void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
+/* Up to 17 digits, as many as read back as the same double; "0" for NaN and infinities (JSON has none). */
+void zn_out_double(struct zn_out *o, double v);
+/* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
+void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
+/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays
+ * BAD. */
+#define ZN_UTF8_BAD 0xffffffffu
+uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
+
+/* JSON writer (RFC 8259). Commas are its business: a key or a value is preceded by one where needed. Depth is
+ * at most
+ * 32. In an object, zn_json_key() comes before each value. */
+struct zn_json {
+	struct zn_out *out;
+	uint32_t nonempty; /* bit per depth: something was written at this depth */
+	uint8_t depth;
+	bool after_key;
+};
+void zn_json_begin(struct zn_json *j, struct zn_out *out);
+void zn_json_open(struct zn_json *j, char bracket);  /* '{' or '[' */
+void zn_json_close(struct zn_json *j, char bracket); /* '}' or ']' */
+void zn_json_key(struct zn_json *j, const char *key);
+void zn_json_text(struct zn_json *j, const char *text);
+void zn_json_bytes(
+	struct zn_json *j, const char *bytes, size_t len); /* any bytes; invalid UTF-8 is replaced */
+void zn_json_u64(struct zn_json *j, uint64_t v);
+void zn_json_scaled(struct zn_json *j, uint64_t v, int decimals);
+/* As zn_json_scaled, but always with a fraction ("0.0", "142.0"): the form of the snapshot's starred numbers.
+ */
+void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals);
+void zn_json_double(struct zn_json *j, double v);
+void zn_json_bool(struct zn_json *j, bool v);
+void zn_json_null(struct zn_json *j);
+
+/* JSON reader for `zernel watch`: no tree, no allocation. A value is the slice of text that holds it. */
+/* Checks one whole document strictly (RFC 8259, depth up to 64, valid UTF-8): 0, or -EINVAL. Call it once,
+ * first. */
+int zn_json_check(struct zn_str text);
+/* The member `key` of an object, or an empty slice. Keys are compared raw (ours have no escapes). */
+struct zn_str zn_json_member(struct zn_str object, const char *key);
+/* The next element of an array (or "key":value pair's value of an object); *at is 0 at first. False at the
+ * end. */
+bool zn_json_next(struct zn_str container, size_t *at, struct zn_str *key, struct zn_str *value);
+double zn_json_number(struct zn_str value);    /* 0.0 if it is no number, not finite or over 64 characters */
+uint64_t zn_json_integer(struct zn_str value); /* exact up to 2^64-1; 0 if it is no plain integer */
+/* Decodes a string value to UTF-8 with a NUL, cut at a whole character; the length. 0 if it is no string. */
+size_t zn_json_string(struct zn_str value, char *to, size_t cap);
+
+/* ---- http.c: HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out.
+ * ------------------- */
+
+#define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */
+#define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
+#define ZN_HTTP_HEADERS_MAX 64
+
+enum zn_method { ZN_GET, ZN_HEAD, ZN_OPTIONS, ZN_OTHER_METHOD };
+
+/* A parsed head. Slices point into the parsed buffer and die with it. */
+struct zn_http_req {
+	enum zn_method method;
+	bool http10;
+	bool keep_alive;  /* false: close after the answer (asked for, HTTP/1.0, or a body was announced) */
+	bool expect;      /* Expect: 100-continue; answered like any other request, the body is never read */
+	bool openmetrics; /* Accept prefers application/openmetrics-text over text/plain, by q-value */
+	bool gzip;        /* Accept-Encoding allows gzip with q above 0 */
+	bool upgrade; /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
+	struct zn_str path;  /* absolute path as sent, query cut off; absolute-form is reduced to its path */
+	struct zn_str query; /* after '?', may be empty */
+	struct zn_str host;
+	struct zn_str origin;        /* at == NULL: absent */
+	struct zn_str authorization; /* at == NULL: absent */
+	struct zn_str ws_key;        /* Sec-WebSocket-Key; at == NULL: absent */
+	struct zn_str ws_version;
+	struct zn_str ws_protocol;
+	unsigned ws_keys; /* how many Sec-WebSocket-Key headers there were */
+};
+
+/* Parses one request head at the start of buf. Incremental: call again from the same start with more bytes.
+ * Returns the bytes used by the head, 0 for "more needed", or -status (-400, -414, -431, -501, -505) for a
+ * request that gets this answer and then a close. Never reads past len. 414 is decided before 431, both as
+ * soon as the limit is passed. */
+int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req);
+
+/* What an answer needs to say. Content-Length, Date, Server and Connection are added. */
+struct zn_http_res {
+	int status;
+	const char *type;  /* Content-Type, or NULL */
+	const char *extra; /* further header lines, each with CRLF, or NULL */
+	uint64_t length;
+	bool close;
+	bool no_length; /* 1xx, 101 */
+	int64_t date_s; /* seconds since 1970; below 0: no Date */
+};
+void zn_http_head(struct zn_out *o, const struct zn_http_res *res);
+const char *zn_http_reason(int status);
+/* True if a comma-separated header value has the token, compared whole and without case. */
+bool zn_http_has_token(struct zn_str value, const char *token);
+
+/* ---- ws.c: RFC 6455. Pure: bytes in, bytes out.
+ * ------------------------------------------------------------------- */
+
+#define ZN_WS_ACCEPT_LEN  28
+#define ZN_WS_CONTROL_MAX 125
+
+/* Sec-WebSocket-Accept of a key (section 4.2.2). -EINVAL if the key does not decode to 16 bytes. */
+int zn_ws_accept(struct zn_str key, char accept[ZN_WS_ACCEPT_LEN + 1]);
+/* 0 if the request is a valid opening handshake, else the HTTP status to answer: 400, or 426 (version).
+ * Origin policy is the caller's. */
+int zn_ws_handshake(const struct zn_http_req *req);
+
+enum zn_ws_op {
+	ZN_WS_CONT = 0,
+	ZN_WS_TEXT = 1,
+	ZN_WS_BINARY = 2,
+	ZN_WS_CLOSE = 8,
+	ZN_WS_PING = 9,
+	ZN_WS_PONG = 10
+};
+
+/* Header of an unmasked final frame in its shortest form, 2 to 10 bytes; the length. */
+size_t zn_ws_header(uint8_t to[10], enum zn_ws_op op, uint64_t payload);
+/* A whole close frame (code 0: without a code); the length. reason is cut to 123 bytes at a whole character.
+ */
+size_t zn_ws_close_frame(uint8_t to[4 + ZN_WS_CONTROL_MAX], uint16_t code, const char *reason);
+
+/* Receiving side: frames, fragments, UTF-8, close codes. Data payload is handed on in pieces and never stored
+ * here. */
+enum zn_ws_event_type {
+	ZN_WS_EV_NONE, /* all input used, nothing to do */
+	ZN_WS_EV_DATA, /* piece of a message: data, op (of the message), final when the message ends with it
+			*/
+	ZN_WS_EV_PING, /* answer with a pong of data */
+	ZN_WS_EV_PONG,
+	ZN_WS_EV_CLOSE, /* peer closes: code (1005 if it sent none), data = reason; echo it */
+	ZN_WS_EV_ERROR, /* protocol error: close with code (1002, 1007, 1009) at once, read no more */
+};
+struct zn_ws_event {
+	enum zn_ws_event_type type;
+	enum zn_ws_op op;
+	bool final;
+	uint16_t code;
+	struct zn_str data; /* unmasked in place in the input buffer, or in control[] */
+};
+struct zn_ws {
+	uint64_t max;       /* largest message, payload bytes */
+	uint64_t have;      /* payload bytes of the message so far */
+	uint64_t left;      /* payload bytes of the current frame still to come */
+	uint32_t fragments; /* of the current message */
+	uint32_t utf8;      /* state of the streaming UTF-8 automaton */
+	uint8_t head[14];
+	uint8_t head_len;
+	uint8_t head_need;
+	uint8_t mask[4];
+	uint8_t mask_at;
+	uint8_t op;         /* of the current frame */
+	uint8_t message_op; /* 0: no message open */
+	bool fin;
+	bool done; /* after CLOSE or ERROR: further input is refused with -1 */
+	uint8_t control[ZN_WS_CONTROL_MAX];
+	uint8_t control_len;
+};
+void zn_ws_init(struct zn_ws *ws, uint64_t max_message);
+/* Consumes some of buf and reports one event. Returns the bytes used (0 only if len is 0), or -1 after the
+ * end. Call until all bytes are used. Everything that the header shows to be wrong is an error before the
+ * payload comes. */
+int zn_ws_read(struct zn_ws *ws, char *buf, size_t len, struct zn_ws_event *ev);
+
+/* ---- elf.c: symbols of a hostile file.
+ * ---------------------------------------------------------------------------- */
+
+struct zn_elf_symbol {
+	const char *name; /* in: what to look for */
+	uint64_t offset;  /* out: file offset of its first instruction, 0: not there */
+	uint8_t code[16]; /* out: its first bytes, zero-padded at the end of the file */
+};
+/* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still
+ * missing, in .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at
+ * most 256 MiB of it. Up to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No
+ * allocation. Not thread-safe: uses static buffers. Returns how many were found, or -ENOEXEC with *why set to
+ * what is wrong and where. */
+int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const char **why);
+
+/* ---- options.c: file, then environment, then command line; later ones win.
+ * --------------------------------------- */
+
+#define ZN_LISTEN_MAX 8
+#define ZN_TEXT_MAX   256
+struct zn_options {
+	bool simulate;
+	bool check;
+	bool list_metrics;
+	bool list_probes;
+	bool version;
+	bool help;
+	uint64_t simulate_seed;
+	uint64_t metrics_port;
+	uint64_t ws_port;
+	uint64_t push_interval_ms;
+	uint64_t overhead_budget; /* parts per million of one core */
+	uint64_t families;        /* bit 1 << enum zn_family */
+	char listen[ZN_TEXT_MAX]; /* addresses with commas between them; "*": all, IPv6 and IPv4 */
+	char ws_origin[ZN_TEXT_MAX];
+	const char *config; /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
+};
+/* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and
+ * argv, and sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is
+ * read. -EINVAL with a line in why, in printable ASCII, that names the bad option or value, where it stands,
+ * and what it may be. */
+int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
+void zn_options_help(FILE *to);
+
+/* ---- loop.c: the epoll loop.
+ * -------------------------------------------------------------------------------------- */
+
+/* The first member of everything that waits: a listener, a connection, a timer, a signal, the ring buffer. */
+struct zn_io {
+	int fd; /* below 0: closed; the loop passes over it */
+	void (*ready)(struct zn_io *io, uint32_t events);
+};
+struct zn_loop {
+	int fd;
+	bool stop;
+	void (*after)(void *owner); /* called after each batch: slots closed in the batch may be reused from
+				       here on */
+	void *owner;
+};
+int zn_loop_open(struct zn_loop *l);
+void zn_loop_close(struct zn_loop *l);
+int zn_loop_add(struct zn_loop *l, struct zn_io *io, uint32_t events);
+int zn_loop_change(struct zn_loop *l, struct zn_io *io, uint32_t events);
+/* Takes io out, closes its descriptor and sets it to -1. Safe on one that is closed. */
+void zn_loop_forget(struct zn_loop *l, struct zn_io *io);
+/* Runs until stop is set: 0, or -errno of epoll_wait(). */
+int zn_loop_run(struct zn_loop *l);
+/* A periodic timer as an io; the ready function must read its count with zn_timer_count(). Interval 0: it
+ * rests. */
+int zn_timer_open(struct zn_io *io, uint64_t interval_ms);
+int zn_timer_set(struct zn_io *io, uint64_t interval_ms);
+uint64_t zn_timer_count(struct zn_io *io);
+
+/* ---- agg.c: the arena and what follows from it.
+ * ------------------------------------------------------------------- */
+
+/* The tables of section 3 as memory: mmap'ed BPF maps, or plain pages in simulate mode and in unit tests. */
+struct zn_arena;
+struct zn_arena_ops {
+	int (*map_proc)(struct zn_arena *a, uint32_t row); /* makes a page readable; NULL: all of them are */
+	int (*map_hist)(struct zn_arena *a, uint32_t slot);
+	void (*release)(struct zn_arena *a, uint32_t row); /* gives the row and its histograms back */
+	void (*sweep)(
+		struct zn_arena *a); /* removes what other tables hold of released rows; NULL: nothing */
+	size_t (*comms)(struct zn_arena *a, struct zn_comm *to, size_t cap); /* NULL: none */
+};
+struct zn_arena {
+	struct zn_shared *shared;
+	struct zn_proc *procs;
+	struct zn_hist *hists;
+	const struct zn_arena_ops *ops;
+	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
+	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
+};
+/* Row or histogram as memory; NULL if the slot is 0, out of range, or cannot be mapped. */
+struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
+struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
+
+/* An arena of plain memory with its own free lists; what --simulate and the tests write to. */
+struct zn_plain {
+	struct zn_arena arena; /* first */
+	uint32_t rows[ZN_PROCS_MAX], row_count;
+	uint32_t hists[ZN_HISTS_MAX], hist_count;
+	struct zn_comm comms[64];
+	size_t comm_count;
+	void *memory;
+};
+int zn_plain_open(struct zn_plain *p);
+void zn_plain_close(struct zn_plain *p);
+struct zn_proc *zn_plain_claim(
+	struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
+void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
+/* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was
+ * counted. */
+bool zn_plain_record(
+	struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
+
+static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
+{
+	h->calls++;
+	h->sum_ns += ns;
+	h->slot[zn_slot(ns)]++;
+	if (ns > h->max_ns)
+		h->max_ns = ns;
+}
+void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
+/* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off
+ * from 128 ns on, never above the largest. 0 if there is none. */
+uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
+uint64_t zn_hist_count(
+	const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
+/* Cumulative counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is
+ * all. */
+#define ZN_LE_COUNT 15
+uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
+void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT]);
+
+/* What find.c learned about a process from /proc; all of it is the user's own claim. */
+#define ZN_VISIBLE_MAX 16
+struct zn_facts {
+	uint32_t id; /* zn_proc.id it belongs to; 0: none */
+	bool gone;   /* the process ended before it could be asked */
+	bool visible_set;
+	uint8_t visible_count;
+	uint8_t minor_count;             /* of open /dev/nvidiaN */
+	int32_t visible[ZN_VISIBLE_MAX]; /* of CUDA_VISIBLE_DEVICES, else of SLURM_JOB_GPUS; -1: given as text
+					    below */
+	char visible_uuid[ZN_VISIBLE_MAX][44];
+	int32_t minors[ZN_VISIBLE_MAX];
+};
+
+/* proc.c: the GPUs of the node and which of them a process means by its ordinals. */
+struct zn_gpu {
+	char id[48]; /* label gpu_id: index in PCI order, a UUID where there is no index, or "unknown" */
+	char uuid[48];
+	char pci[16];
+	int minor; /* -1: not known */
+	uint64_t total_bytes;
+	uint64_t used_bytes; /* of all processes, at the last refresh */
+	uint64_t peak_bytes; /* the highest used_bytes of a refresh */
+	uint32_t processes;
+};
+struct zn_gpus {
+	struct zn_gpu gpu[ZN_GPUS_MAX];
+	uint32_t count;
+	uint32_t listed; /* how many of them the driver's own list has: indices come from it alone */
+};
+/* Reads `root`/<pci>/information (root: /proc/driver/nvidia/gpus). No driver: 0 GPUs, and no error. */
+void zn_gpus_read(struct zn_gpus *g, const char *root);
+/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new.
+ * -1: the table is full. */
+int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal);
+/* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
+bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
+void zn_uuid_text(char to[48], const uint8_t uuid[16]);
+
+/* What a process holds on one GPU: the sum over the ordinals that mean it. */
+struct zn_share {
+	uint32_t gpu; /* index into zn_gpus */
+	struct zn_proc_gpu sum;
+};
+
+struct zn_info {
+	uint32_t id; /* of the row this belongs to; 0: free */
+	bool resolved[ZN_PROC_GPUS + 1];
+	int8_t gpu[ZN_PROC_GPUS + 1];
+	uint64_t first_tick_ns;
+	uint64_t launches;    /* at the last tick */
+	uint64_t hits;        /* at the last tick */
+	uint64_t launch_rate; /* per 1000 s, over the last tick */
+	uint64_t hit_rate;    /* likewise */
+	uint64_t share_peak[ZN_PROC_GPUS + 1];
+	char comm[16];
+};
+
+struct zn_agg {
+	struct zn_arena *arena;
+	struct zn_gpus gpus;
+	struct zn_info info[ZN_PROCS_MAX];
+	uint32_t row[ZN_PROCS_MAX]; /* rows in use, ascending */
+	uint32_t row_count;
+	uint64_t tick_ns;
+	/* sums of processes that have gone */
+	struct zn_hist gone[ZN_DETAIL_COUNT];
+	uint64_t gone_count[ZN_COUNT_SLOTS];
+	struct zn_hist merged; /* scratch of zn_agg_merge() */
+	struct zn_comm comms[ZN_COMMS_MAX];
+	size_t comm_count;
+	/* asks for facts about a row; false: not there yet. NULL: nothing is known about any process */
+	bool (*facts)(void *owner, const struct zn_proc *p, struct zn_facts *to);
+	void *owner;
+};
+void zn_agg_init(struct zn_agg *a, struct zn_arena *arena);
+/* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have
+ * gone. */
+void zn_agg_refresh(struct zn_agg *a);
+void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */
+/* All processes' histograms of one detail, gone ones included. The result lives until the next call. */
+const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail);
+/* Only the living. */
+const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail);
+size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
+const char *zn_detail_label(enum zn_detail d);
+
+/* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries.
+ * ---------------------------- */
+
+#define ZN_ROWS_MAX 160 /* hooked names, all suffixes spelled out */
+struct zn_hook {
+	char name[40];
+	uint8_t family, shape, detail, flags;
+};
+#define ZN_HOOK_ENTRY_ONLY 1
+
+enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_NCCL };
+enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
+struct zn_lib {
+	bool used;
+	bool ready; /* what follows may be shown */
+	enum zn_lib_kind kind;
+	int fd; /* keeps the inode, so that its number cannot be reused while we hold it */
+	uint64_t dev, ino, size, mtime_ns;
+	char path[ZN_TEXT_MAX]; /* as its first process sees it; raw bytes */
+	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
+	uint32_t mappers;
+	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
+	int event[ZN_ROWS_MAX]
+		 [2]; /* one link per function, on kernels without multi-uprobe links; -1: none */
+	uint32_t event_count[2];
+	bool malformed;
+	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
+};
+
+struct zn_bias {
+	uint32_t samples;
+	uint64_t sum_ns;
+	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* of a function whose first instruction is emulated */
+	uint64_t stepped_p50_ns;
+	uint64_t call_ns; /* what a hooked call costs in all, on average */
+};
+
+struct ring_buffer;
+struct zn_probe {
+	struct zn_arena arena; /* first */
+	bool available[ZN_FAMILY_COUNT];
+	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
+	bool multi;                             /* multi-uprobe links, from kernel 6.6 on */
+	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
+	int map_fd[16]; /* by enum in probe.c */
+	int exit_link[2];
+	uint32_t perf_type; /* of uprobes as perf events; 0: none */
+	struct ring_buffer *ring;
+	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
+	struct zn_bias bias;
+	struct zn_hook hook[ZN_ROWS_MAX];
+	uint32_t hook_count;
+	void (*event)(void *owner, const struct zn_event *ev);
+	void *owner;
+};
+/* The hook table alone, without touching the kernel: what --list-probes shows. */
+void zn_probe_table(struct zn_probe *p);
+/* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at
+ * all can be had. */
+int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX]);
+void zn_probe_close(struct zn_probe *p);
+int zn_probe_ring_fd(const struct zn_probe *p);
+void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
+/* Hooks the library behind lib->fd and fills link, event, symbol and why. May take long: never on the loop.
+ */
+void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
+void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib);
+/* Kernel memory of all maps, bytes, as the kernel accounts it. */
+uint64_t zn_probe_map_bytes(const struct zn_probe *p);
+uint64_t zn_probe_missed(const struct zn_probe *p); /* hits that the kernel skipped */
+const char *zn_family_label(enum zn_family f);
+
+/* One thread of its own, because a user's file system may block it for as long as it likes. It alone writes
+ * libs; readers hold the lock. */
+struct zn_find;
+int zn_find_open(struct zn_find **f, struct zn_probe *probe);
+void zn_find_close(struct zn_find *f);
+/* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
+void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to);
+bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
+bool zn_find_by_events(
+	const struct zn_find *f); /* false: the kernel gives no mapping events, /proc is scanned instead */
+
+struct zn_view;
+
+/* ---- alert.c: rules over the view, evaluated every tick.
+ * ------------------------------------------------------------ */
+
+#define ZN_ALERTS_MAX 128 /* rule and label set */
+enum zn_alert_state { ZN_INACTIVE, ZN_PENDING, ZN_FIRING };
+struct zn_rule {
+	const char *name;
+	const char *severity;
+	const char *summary;
+	/* The value of instance i and its label; false after the last one. NaN: not measured, which leaves
+	 * the state. */
+	bool (*value)(const struct zn_view *v, uint32_t i, double *value, char label[48]);
+	const char *label_name;
+	double above; /* pending above this; may come from an option, see zn_alerts_init() */
+	double clear; /* no longer pending, or resolved, at or below this; between the two nothing changes */
+	uint64_t for_ms;  /* pending this long before it fires */
+	uint64_t keep_ms; /* firing until the value has been at or below clear for this long */
+};
+struct zn_alert {
+	const struct zn_rule *rule;
+	char label[48];
+	enum zn_alert_state state;
+	double value;
+	uint64_t since_ns; /* of the state */
+	uint64_t since_wall_ms;
+	uint64_t clear_since_ns; /* while cleared: since when the value is at or below clear */
+	bool cleared;
+	bool seen;
+};
+struct zn_alerts {
+	struct zn_rule rule[8];
+	uint32_t rule_count;
+	struct zn_alert
+		alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
+	uint32_t count;
+	uint64_t lost; /* times that an instance found the table full; it is tried again at the next tick */
+	uint64_t losses[ZN_LOSS_COUNT];     /* zn_shared.lost at the last tick */
+	uint64_t new_losses[ZN_LOSS_COUNT]; /* what came to it in that tick */
+};
+void zn_alerts_init(struct zn_alerts *a, const struct zn_options *o);
+/* Evaluates every rule. v->alerts is a. An instance that its rule no longer delivers is resolved. */
+void zn_alerts_tick(struct zn_alerts *a, const struct zn_view *v, uint64_t now_ns);
+const char *zn_alert_state_label(enum zn_alert_state s);
+enum zn_alert_state zn_rule_state(
+	const struct zn_alerts *a, const struct zn_rule *r); /* the highest of its instances */
+
+/* ---- metrics.c: one table of metrics -> text, docs. snapshot.c: the JSON views.
+ * --------------------------------------- */
+
+#define ZN_VERSION_DEFAULT "unknown"
+struct zn_serve;
+struct zn_view {
+	const struct zn_options *options;
+	struct zn_agg *agg;
+	struct zn_alerts *alerts;
+	struct zn_probe *probe; /* NULL: simulated */
+	struct zn_find *find;   /* NULL: simulated */
+	struct zn_serve *serve; /* NULL: not serving (tests) */
+	char node[65];
+	char release[65];
+	uint64_t start_ns;
+	uint64_t start_wall_ms;
+	uint64_t render_ns;                /* of the last scrape */
+	uint64_t tick_ns;                  /* when the last tick ended */
+	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
+};
+/* view.c: what both forms show. */
+void zn_view_tick(struct zn_view *v);
+uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
+const char *zn_loss_label(enum zn_loss what);
+const char *zn_loss_help(enum zn_loss what);
+#define ZN_USAGES_MAX 8
+struct zn_usage {
+	const char *table;
+	uint64_t entries, limit;
+};
+size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX]);
+void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
+void zn_metrics_list(FILE *to);
+void zn_metrics_docs(FILE *to);
+void zn_snapshot_json(struct zn_out *o, struct zn_view *v);
+void zn_alerts_json(struct zn_out *o, struct zn_view *v);
+int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
+extern const char zn_version[], zn_commit[];
+extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
+
+/* ---- serve.c: connections, routes. listen.c: where they come from. push.c: their WebSocket side.
+ * ---------------------- */
+
+#define ZN_CONNS_MAX      1024
+#define ZN_BODIES_MAX     8
+#define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_WRITE_PER_TURN (1 << 20)
+
+/* A rendered answer, shared by all who send it. */
+struct zn_body {
+	char *at;
+	size_t len;
+	uint32_t refs;
+};
+struct zn_answer {
+	int status;
+	const char *type;
+	struct zn_body *body; /* NULL: none; the status has a line of its own */
+};
+struct zn_route {
+	const char *path;
+	void (*get)(struct zn_serve *s, const struct zn_http_req *req,
+		struct zn_answer *to); /* NULL: WebSocket */
+	const char *help;
+};
+#define ZN_CODES(X)                                                                                          \
+	X(101)                                                                                               \
+	X(200) X(204) X(400) X(403) X(404) X(405) X(408) X(414) X(426) X(431) X(500) X(501) X(503) X(505)
+enum {
+#define X(code) ZN_CODE_##code,
+	ZN_CODES(X)
+#undef X
+		ZN_CODE_COUNT
+};
+#define ZN_ROUTES_MAX 16
+struct zn_conn;
+struct zn_listener {
+	struct zn_io io; /* first */
+	struct zn_serve *serve;
+	uint16_t port; /* as bound */
+	bool ws;
+};
+struct zn_serve {
+	struct zn_loop *loop;
+	struct zn_view *view;
+	const struct zn_route *routes; /* ends with path NULL */
+	struct zn_listener listener[2 * ZN_LISTEN_MAX];
+	uint32_t listener_count;
+	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
+	bool rested;
+	struct zn_conn *conns;
+	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
+	uint32_t conn_high;            /* slots that were ever used */
+	uint32_t conn_count, ws_count;
+	struct zn_body body[ZN_BODIES_MAX];
+	struct zn_body *snapshot; /* the newest; held while there are WebSocket clients */
+	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
+	struct zn_answer shared;
+	const struct zn_route *shared_route; /* NULL: none */
+	bool shared_openmetrics;
+	void *memory;
+	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
+	uint64_t lost_connection, lost_frame, lost_response;
+};
+/* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
+int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
+void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
+uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns); /* time limits; renders the snapshot and pushes it */
+/* A body that nobody holds, with one reference; NULL and counted if all are in use. */
+struct zn_body *zn_body_get(struct zn_serve *s);
+void zn_body_put(struct zn_body *b);
+
+/* One client. From here on, for serve.c, listen.c and push.c only. Output is the rest of out, then the rest
+ * of body; while some waits, no further request is parsed and no further frame begun. */
+#define ZN_CONN_OUT 1024
+enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_PUSH, ZN_CONN_DRAIN };
+struct zn_conn {
+	struct zn_io io; /* first */
+	struct zn_serve *serve;
+	struct zn_conn *next; /* in the free or closed list */
+	enum zn_conn_state state;
+	uint32_t events; /* that the loop waits for */
+	size_t in_len, out_at, out_len, body_at;
+	struct zn_body *body; /* held */
+	size_t budget;        /* of this turn of the loop, bytes */
+	size_t drained;
+	uint64_t deadline_ns; /* of the head, of the pause between requests, or of progress in writing */
+	bool ws_port;
+	bool eof;  /* the client sends no more */
+	bool last; /* nothing is sent after what is in out and body */
+	/* push.c */
+	bool due;     /* the newest snapshot was not begun yet */
+	bool closing; /* with close_code; 0: without a code */
+	bool pinged, ping_due, pong_due;
+	uint8_t pong_len;
+	uint16_t close_code;
+	uint64_t heard_ns;
+	struct zn_ws ws;
+	/* not cleared when the slot is reused */
+	char pong[ZN_WS_CONTROL_MAX];
+	char out[ZN_CONN_OUT];
+	char in[ZN_HTTP_HEAD_MAX];
+};
+/* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
+void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
+void zn_conn_welcome(
+	struct zn_listener *from, int fd); /* takes fd over; no connection free: counted and closed */
+/* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
+int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
+void zn_listen_close(struct zn_serve *s);
+/* Answers an opening handshake: 101, or the status to refuse it with. */
+int zn_push_open(struct zn_conn *c, const struct zn_http_req *req);
+void zn_push_read(struct zn_conn *c); /* all of in */
+bool zn_push_next(struct zn_conn *c); /* queues the next frame that is due; false: none is */
+/* Time limits of a client; fresh: there is a new snapshot. False: give it up. */
+bool zn_push_tick(struct zn_conn *c, uint64_t now_ns, bool fresh);
+bool zn_push_render(struct zn_serve *s); /* a new snapshot; false: there is none, which was counted */
+
+/* ---- sim.c: --simulate.
+ * ------------------------------------------------------------------------------------------------- */
+
+#define ZN_SIM_GPUS  4
+#define ZN_SIM_RANKS 8
+struct zn_sim {
+	struct zn_plain plain; /* first */
+	uint64_t state;        /* of the random numbers */
+	uint64_t elapsed_ms;
+	struct zn_proc *rank[ZN_SIM_RANKS];
+};
+int zn_sim_open(struct zn_sim *s, uint64_t seed);
+void zn_sim_close(struct zn_sim *s);
+/* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is
+ * cut into steps. */
+void zn_sim_step(struct zn_sim *s, uint64_t ms);
+
+/* ---- watch.c: the client verb `zernel watch`.
+ * --------------------------------------------------------------------- */
+
+/* `watch [URL] [--once] [--json]`, argv[0] being "watch". Runs until it is told to end and returns the exit
+ * status: 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view.
+ * The terminal is as it was. */
+int zn_watch_main(int argc, char **argv);
+
+#endif /* !__bpf__ */
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * main: parses, opens the modules in order, runs the loop, closes. One binary with two names: `zerneld` is
+ * the daemon, `zernel` its client verbs.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#ifndef ZN_VERSION
+#define ZN_VERSION "unknown"
+#endif
+#ifndef ZN_COMMIT
+#define ZN_COMMIT "unknown"
+#endif
+const char zn_version[] = ZN_VERSION;
+const char zn_commit[] = ZN_COMMIT;
+
+bool zn_ready;
+
+#define EXIT_USAGE 2
+
+struct daemon {
+	struct zn_options options;
+	struct zn_loop loop;
+	struct zn_probe probe;
+	struct zn_find *find;
+	struct zn_sim sim;
+	struct zn_agg agg;
+	struct zn_alerts alerts;
+	struct zn_serve serve;
+	struct zn_view view;
+	struct zn_io signals, tick, ring, sim_step;
+	bool exits; /* a process has gone since the last refresh */
+};
+static struct daemon daemon_;
+
+#define OWNER(io, member) ((struct daemon *)((char *)(io)-offsetof(struct daemon, member)))
+
+/* ---- what the loop calls ---- */
+
+static void on_signal(struct zn_io *io, uint32_t events)
+{
+	struct daemon *d = OWNER(io, signals);
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(io->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	zn_log(ZN_INFO, "signal %u: stopping", info.ssi_signo);
+	d->loop.stop = true;
+}
+
+static void on_tick(struct zn_io *io, uint32_t events)
+{
+	struct daemon *d = OWNER(io, tick);
+	uint64_t now = zn_now_ns();
+
+	(void)events;
+	if (zn_timer_count(io) == 0)
+		return;
+	zn_agg_tick(&d->agg, now);
+	zn_alerts_tick(&d->alerts, &d->view, now);
+	zn_view_tick(&d->view);
+	zn_serve_tick(&d->serve, now);
+	d->view.tick_ns = now;
+}
+
+#define SIM_STEP_MS 100
+
+static void on_sim_step(struct zn_io *io, uint32_t events)
+{
+	(void)events;
+	zn_sim_step(&OWNER(io, sim_step)->sim, zn_timer_count(io) * SIM_STEP_MS);
+}
+
+/* The ring buffer only hurries: what a process did and that it has ended is in the arena. */
+static void on_event(void *owner, const struct zn_event *ev)
+{
+	struct daemon *d = owner;
+
+	if (ev->type == ZN_EV_EXIT)
+		d->exits = true;
+	else if (ev->type == ZN_EV_ALLOC_FAILED)
+		zn_log(ZN_DEBUG, "process %u: allocation of %llu bytes failed: CUresult %u", ev->tgid,
+			(unsigned long long)ev->bytes, ev->detail);
+	else if (ev->type == ZN_EV_COMM_ABORT)
+		zn_log(ZN_WARN, "process %u: ncclCommAbort", ev->tgid);
+}
+
+static void on_ring(struct zn_io *io, uint32_t events)
+{
+	struct daemon *d = OWNER(io, ring);
+
+	(void)events;
+	zn_probe_consume(&d->probe);
+	if (d->exits)
+		zn_agg_refresh(&d->agg);
+	d->exits = false;
+}
+
+/* ---- opening ---- */
+
+static void view_open(struct daemon *d)
+{
+	struct zn_view *v = &d->view;
+	struct utsname u;
+
+	v->options = &d->options;
+	v->agg = &d->agg;
+	v->alerts = &d->alerts;
+	v->serve = &d->serve;
+	v->start_ns = zn_now_ns();
+	v->start_wall_ms = zn_wall_ms();
+	if (uname(&u) == 0) {
+		snprintf(v->node, sizeof(v->node), "%.64s", u.nodename);
+		snprintf(v->release, sizeof(v->release), "%.64s", u.release);
+	}
+	zn_view_tick(v);
+}
+
+static int signals_open(struct daemon *d)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL)) /* before any thread starts, so that all inherit it */
+		return -errno;
+	d->signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	d->signals.ready = on_signal;
+	return d->signals.fd < 0 ? -errno : zn_loop_add(&d->loop, &d->signals, EPOLLIN);
+}
+
+static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = zn_probe_open(&d->probe, d->options.families, why);
+
+	if (err)
+		return err;
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
+		if (!d->probe.available[f])
+			zn_log(d->options.families >> f & 1 ? ZN_WARN : ZN_INFO,
+				"probe: %s: %s; its metrics are absent", zn_family_label(f), d->probe.why[f]);
+	d->probe.event = on_event;
+	d->probe.owner = d;
+	zn_agg_init(&d->agg, &d->probe.arena);
+	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus");
+	d->view.probe = &d->probe;
+	err = zn_find_open(&d->find, &d->probe);
+	if (err) {
+		snprintf(why, ZN_TEXT_MAX, "cannot start the library finder: %s", strerror(-err));
+		return err;
+	}
+	d->view.find = d->find;
+	d->agg.facts = zn_find_facts;
+	d->agg.owner = d->find;
+	d->ring = (struct zn_io){.fd = zn_probe_ring_fd(&d->probe), .ready = on_ring};
+	return zn_loop_add(&d->loop, &d->ring, EPOLLIN);
+}
+
+static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = zn_sim_open(&d->sim, d->options.simulate_seed);
+
+	if (!err) {
+		zn_agg_init(&d->agg, &d->sim.plain.arena);
+		d->sim_step.ready = on_sim_step;
+		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
+	}
+	if (!err)
+		err = zn_loop_add(&d->loop, &d->sim_step, EPOLLIN);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot simulate: %s", strerror(-err));
+	return err;
+}
+
+static int loop_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = zn_loop_open(&d->loop);
+
+	if (!err)
+		err = signals_open(d);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot open the event loop: %s", strerror(-err));
+	return err;
+}
+
+static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err;
+
+	d->tick.ready = on_tick;
+	err = zn_timer_open(&d->tick, d->options.push_interval_ms);
+	if (!err)
+		err = zn_loop_add(&d->loop, &d->tick, EPOLLIN);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot open the timer: %s", strerror(-err));
+	return err;
+}
+
+static void closed_clear(struct daemon *d)
+{
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = -1;
+}
+
+static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err;
+
+	closed_clear(d);
+	view_open(d);
+	err = loop_open(d, why);
+	if (!err)
+		err = zn_serve_open(&d->serve, &d->loop, &d->view, why);
+	if (!err)
+		err = d->options.simulate ? sim_open(d, why) : live_open(d, why);
+	if (err)
+		return err;
+	zn_alerts_init(&d->alerts, &d->options);
+	return tick_open(d, why);
+}
+
+static void daemon_close(struct daemon *d)
+{
+	zn_serve_close(&d->serve);
+	zn_find_close(d->find);
+	d->ring.fd = -1; /* the ring buffer's own */
+	if (d->options.simulate)
+		zn_sim_close(&d->sim);
+	else
+		zn_probe_close(&d->probe);
+	zn_loop_forget(&d->loop, &d->tick);
+	zn_loop_forget(&d->loop, &d->sim_step);
+	zn_loop_forget(&d->loop, &d->signals);
+	zn_loop_close(&d->loop);
+}
+
+/* ---- the verbs ---- */
+
+static int fail(const char *why)
+{
+	fprintf(stderr, "zerneld: %s\n", why);
+	return EXIT_FAILURE;
+}
+
+static int run(struct daemon *d)
+{
+	char why[ZN_TEXT_MAX] = "";
+	int err = daemon_open(d, why);
+
+	if (err) {
+		daemon_close(d);
+		return fail(why[0] ? why : strerror(-err));
+	}
+	malloc_trim(0); /* what libbpf needed to load is not needed any more */
+	zn_log(ZN_INFO, "ready: %s data, metrics on port %u, WebSocket on port %u",
+		d->options.simulate ? "simulated" : "live", zn_serve_port(&d->serve, false),
+		zn_serve_port(&d->serve, true));
+	zn_ready = true;
+	err = zn_loop_run(&d->loop);
+	zn_ready = false;
+	daemon_close(d);
+	return err ? fail(strerror(-err)) : EXIT_SUCCESS;
+}
+
+static void check_bias(const struct zn_probe *p)
+{
+	const struct zn_bias *b = &p->bias;
+
+	if (!b->samples)
+		return;
+	printf("%-14s %.2f us of each measured call, taken out (10th to 90th per cent: %.2f to %.2f us; "
+	       "single-stepped functions: %.2f us)\n",
+		"probe bias", b->p50_ns / 1e3, b->p10_ns / 1e3, b->p90_ns / 1e3, b->stepped_p50_ns / 1e3);
+	printf("%-14s %.2f us per hooked call\n", "probe cost", b->call_ns / 1e3);
+}
+
+/* Says family by family what this kernel and machine allow; 1 if something that was asked for cannot be had.
+ */
+static int check(struct daemon *d)
+{
+	char why[ZN_TEXT_MAX];
+	int missing = 0;
+
+	printf("%-14s %s %s\n", "version", zn_version, zn_commit);
+	view_open(d);
+	printf("%-14s %s\n", "kernel", d->view.release);
+	if (zn_probe_open(&d->probe, d->options.families, why)) {
+		printf("%-14s %s\n", "nothing", why);
+		return EXIT_FAILURE;
+	}
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
+		printf("%-14s %s\n", zn_family_label(f), d->probe.available[f] ? "ok" : d->probe.why[f]);
+		missing |= !d->probe.available[f] && d->options.families >> f & 1;
+	}
+	printf("%-14s %s\n", "attaching",
+		d->probe.multi
+			? "one multi-uprobe link per library and program"
+			: "one perf event per function: detaching is slow on this kernel (before 6.6)");
+	if (zn_find_open(&d->find, &d->probe) == 0)
+		printf("%-14s %s\n", "new libraries",
+			zn_find_by_events(d->find) ? "by mapping events"
+						   : "by scanning /proc: mapping events are refused");
+	check_bias(&d->probe);
+	printf("%-14s %.1f MiB in the kernel\n", "tables", zn_probe_map_bytes(&d->probe) / 1048576.0);
+	zn_find_close(d->find);
+	zn_probe_close(&d->probe);
+	return missing ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int list_probes(struct daemon *d)
+{
+	zn_probe_table(&d->probe);
+	for (uint32_t i = 0; i < d->probe.hook_count; i++)
+		printf("%-12s %s%s\n", zn_family_label(d->probe.hook[i].family), d->probe.hook[i].name,
+			d->probe.hook[i].flags & ZN_HOOK_ENTRY_ONLY ? " (entry only)" : "");
+	return EXIT_SUCCESS;
+}
+
+static int daemon_main(int argc, char **argv)
+{
+	struct daemon *d = &daemon_;
+	char why[ZN_TEXT_MAX];
+
+	if (argc == 2 && strcmp(argv[1], "--docs") == 0) {
+		zn_metrics_docs(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (zn_options_read(&d->options, NULL, argc, argv, why)) {
+		fail(why);
+		return EXIT_USAGE;
+	}
+	if (d->options.help)
+		zn_options_help(stdout);
+	else if (d->options.version)
+		printf("zerneld %s %s\n", zn_version, zn_commit);
+	else if (d->options.list_metrics)
+		zn_metrics_list(stdout);
+	else if (d->options.list_probes)
+		return list_probes(d);
+	else
+		return d->options.check ? check(d) : run(d);
+	return EXIT_SUCCESS;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} verbs[] = {
+	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--once] [--json]"},
+};
+
+static int verb_usage(FILE *to)
+{
+	fprintf(to, "usage: zernel VERB\n");
+	for (size_t i = 0; i < ZN_LEN(verbs); i++)
+		fprintf(to, "  %-8s %s\n", verbs[i].name, verbs[i].help);
+	fprintf(to, "The daemon is zerneld; see zerneld --help.\n");
+	return to == stdout ? EXIT_SUCCESS : EXIT_USAGE;
+}
+
+static int verb_run(int argc, char **argv)
+{
+	for (size_t i = 0; i < ZN_LEN(verbs); i++)
+		if (argc > 1 && strcmp(argv[1], verbs[i].name) == 0)
+			return verbs[i].run(argc - 1, argv + 1);
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+		return verb_usage(stdout);
+	if (argc > 1)
+		fprintf(stderr, "zernel: no verb '%.64s'\n", argv[1]);
+	return verb_usage(stderr);
+}
+
+int main(int argc, char **argv)
+{
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "zerneld";
+
+	return strcmp(name, "zernel") == 0 ? verb_run(argc, argv) : daemon_main(argc, argv);
+}

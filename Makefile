@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c listen.c push.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
-	view.c probe.c find.c elf.c sim.c watch.c
+	view.c probe.c find.c elf.c secure.c sim.c watch.c
 OBJ      := $(SRC:%.c=$(B)/%.o)
 
 all: $(B)/zerneld $(B)/zernel
@@ -141,6 +141,18 @@ bench:
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory tests bench-tools
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md
+
+BENCH := launch mapping record scrape fleet attach_empty
+bench-tools: $(BENCH:%=build/bench/%) build/bench/empty.bpf.o
+build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
+	@mkdir -p build/bench
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread
+build/bench/record: agg.c log.c
+build/bench/attach_empty: elf.c
+build/bench/attach_empty: BENCH_LIBS := -lbpf -lelf -lz
+build/bench/empty.bpf.o: tests/bench/empty.bpf.c
+	@mkdir -p build/bench
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 # ---- fuzzing ----
 

@@ -78,8 +78,7 @@ int zn_plain_open(struct zn_plain *p)
 {
 	size_t shared = (sizeof(struct zn_shared) + 4095) & ~4095UL;
 	size_t size = shared + ZN_PROCS_MAX * sizeof(struct zn_proc) + ZN_HISTS_MAX * sizeof(struct zn_hist);
-	char *at =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	memset(p, 0, sizeof(*p));
 	if (at == MAP_FAILED)
@@ -104,8 +103,7 @@ void zn_plain_close(struct zn_plain *p)
 
 	if (p->memory)
 		munmap(p->memory,
-			shared + ZN_PROCS_MAX * sizeof(struct zn_proc) +
-				ZN_HISTS_MAX * sizeof(struct zn_hist));
+			shared + ZN_PROCS_MAX * sizeof(struct zn_proc) + ZN_HISTS_MAX * sizeof(struct zn_hist));
 	p->memory = NULL;
 }
 
@@ -135,8 +133,7 @@ void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc)
 	proc->exit_ns = zn_now_ns();
 }
 
-bool zn_plain_record(
-	struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes)
+bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes)
 {
 	struct zn_hist *h;
 
@@ -270,8 +267,7 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 
 /* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break
  * series. */
-static bool facts_of(
-	struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_facts *facts)
+static bool facts_of(struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_facts *facts)
 {
 	*facts = (struct zn_facts){.gone = true};
 	if (!a->facts || a->facts(a->owner, p, facts))
@@ -281,8 +277,7 @@ static bool facts_of(
 
 static bool touched(const struct zn_proc_gpu *g)
 {
-	return g->peak_bytes || g->fail_oom || g->fail_other || g->total_bytes ||
-		sum(g->alloc_calls, 0, ZN_KIND_COUNT);
+	return g->peak_bytes || g->fail_oom || g->fail_other || g->total_bytes || sum(g->alloc_calls, 0, ZN_KIND_COUNT);
 }
 
 static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
@@ -412,6 +407,19 @@ static uint64_t rate(uint64_t now, uint64_t before, uint64_t ns)
 	return ns ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
 }
 
+/* What the probes of each family cost all processes together. */
+static void family_rates(struct zn_agg *a, uint64_t ns)
+{
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
+		uint64_t cost = a->gone_count[ZN_C_COST_NS + f];
+
+		for (uint32_t r = 0; r < a->row_count; r++)
+			cost += a->arena->procs[a->row[r]].count[ZN_C_COST_NS + f];
+		a->family_cost_rate[f] = rate(cost, a->family_cost_ns[f], ns);
+		a->family_cost_ns[f] = cost;
+	}
+}
+
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 {
 	uint64_t ns = a->tick_ns ? now_ns - a->tick_ns : 0;
@@ -420,14 +428,15 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 		struct zn_info *info = &a->info[a->row[r]];
-		uint64_t launches = launches_of(p), hits = sum(p->count, ZN_C_HITS, ZN_C_HITS_END);
+		uint64_t launches = launches_of(p), cost = sum(p->count, ZN_C_COST_NS, ZN_C_COST_NS_END);
 		uint64_t lived = now_ns > p->first_ns ? now_ns - p->first_ns : 0;
 
 		info->launch_rate = rate(launches, info->launches, lived < ns ? lived : ns);
-		info->hit_rate = rate(hits, info->hits, lived < ns ? lived : ns);
+		info->cost_rate = rate(cost, info->cost_ns, lived < ns ? lived : ns);
 		info->launches = launches;
-		info->hits = hits;
+		info->cost_ns = cost;
 	}
+	family_rates(a, ns);
 	a->tick_ns = now_ns;
 	a->comm_count = a->arena->ops->comms ? a->arena->ops->comms(a->arena, a->comms, ZN_COMMS_MAX) : 0;
 }

@@ -34,10 +34,7 @@ static bool hook_cost(const struct zn_view *v, uint32_t i, double *value, char l
 	if (!v->probe || i >= agg->row_count)
 		return false;
 	snprintf(label, 48, "%" PRIu32, agg->arena->shared->row_tgid[agg->row[i]]);
-	*value = NAN;
-	if (v->probe->bias.call_ns)
-		*value = (double)agg->info[agg->row[i]].hit_rate / 1000 * (double)v->probe->bias.call_ns /
-			(double)ZN_NS_PER_S;
+	*value = (double)agg->info[agg->row[i]].cost_rate / 1000 / (double)ZN_NS_PER_S;
 	return true;
 }
 
@@ -59,15 +56,14 @@ static bool new_losses(const struct zn_view *v, uint32_t i, double *value, char 
 }
 
 static const struct zn_rule rules[] = {
-	{"gpu_oom_warning", "critical", "the memory of a GPU is nearly full", gpu_memory, "gpu_id", 0.95,
-		0.93, .for_ms = 10000},
-	{"probe_overhead", "warning", "hooked calls cost a process more than --overhead-budget", hook_cost,
-		"pid", .for_ms = 30000},
+	{"gpu_oom_warning", "critical", "the memory of a GPU is nearly full", gpu_memory, "gpu_id", 0.95, 0.93,
+		.for_ms = 10000},
+	{"probe_overhead", "warning", "hooked calls cost a process more than --overhead-budget", hook_cost, "pid",
+		.for_ms = 30000},
 	{"events_lost", "warning", "a table was full, so something was not measured", new_losses, "what",
 		.keep_ms = 60000},
 };
-_Static_assert(ZN_LEN(rules) <= ZN_LEN(((struct zn_alerts *)0)->rule),
-	"struct zn_alerts has no room for another rule");
+_Static_assert(ZN_LEN(rules) <= ZN_LEN(((struct zn_alerts *)0)->rule), "struct zn_alerts has no room for another rule");
 
 void zn_alerts_init(struct zn_alerts *a, const struct zn_options *o)
 {
@@ -104,11 +100,11 @@ static void enter(struct zn_alert *alert, enum zn_alert_state state, uint64_t no
 	const struct zn_rule *rule = alert->rule;
 
 	if (state == ZN_FIRING)
-		zn_log(ZN_WARN, "alert %s{%s=\"%s\"} fires: %.4g is above %.4g; %s", rule->name,
-			rule->label_name, alert->label, alert->value, rule->above, rule->summary);
+		zn_log(ZN_WARN, "alert %s{%s=\"%s\"} fires: %.4g is above %.4g; %s", rule->name, rule->label_name,
+			alert->label, alert->value, rule->above, rule->summary);
 	else if (alert->state == ZN_FIRING)
-		zn_log(ZN_INFO, "alert %s{%s=\"%s\"} resolved after %llu s", rule->name, rule->label_name,
-			alert->label, (now_ns - alert->since_ns) / ZN_NS_PER_S);
+		zn_log(ZN_INFO, "alert %s{%s=\"%s\"} resolved after %llu s", rule->name, rule->label_name, alert->label,
+			(now_ns - alert->since_ns) / ZN_NS_PER_S);
 	alert->state = state;
 	alert->since_ns = now_ns;
 	alert->since_wall_ms = zn_wall_ms();
@@ -122,8 +118,7 @@ static struct zn_alert *find(struct zn_alerts *a, const struct zn_rule *rule, co
 	return NULL;
 }
 
-static struct zn_alert *add(
-	struct zn_alerts *a, const struct zn_rule *rule, const char label[48], uint64_t now_ns)
+static struct zn_alert *add(struct zn_alerts *a, const struct zn_rule *rule, const char label[48], uint64_t now_ns)
 {
 	struct zn_alert *alert = a->alert + a->count;
 
@@ -152,13 +147,11 @@ static void advance(struct zn_alert *alert, uint64_t now_ns)
 		now_ns - alert->since_ns >= rule->for_ms * ZN_NS_PER_MS)
 		enter(alert, ZN_FIRING, now_ns);
 	if (alert->cleared &&
-		(alert->state == ZN_PENDING ||
-			now_ns - alert->clear_since_ns >= rule->keep_ms * ZN_NS_PER_MS))
+		(alert->state == ZN_PENDING || now_ns - alert->clear_since_ns >= rule->keep_ms * ZN_NS_PER_MS))
 		enter(alert, ZN_INACTIVE, now_ns);
 }
 
-static void evaluate(
-	struct zn_alerts *a, const struct zn_rule *rule, const struct zn_view *v, uint64_t now_ns)
+static void evaluate(struct zn_alerts *a, const struct zn_rule *rule, const struct zn_view *v, uint64_t now_ns)
 {
 	char label[48] = "";
 	double value;

@@ -99,8 +99,7 @@ static void label_u64(struct labels *l, const char *name, uint64_t v)
 
 /* Writes name, suffix and labels; `more` is one label that only this line has. The value and a newline
  * follow. */
-static void line(struct text *t, const struct zn_str name, const char *suffix, const struct labels *l,
-	const char *more)
+static void line(struct text *t, const struct zn_str name, const char *suffix, const struct labels *l, const char *more)
 {
 	zn_out_bytes(t->out, name.at, name.len);
 	zn_out_text(t->out, suffix);
@@ -135,8 +134,7 @@ static void series_u64(struct text *t, const struct metric *m, const struct labe
 	value_u64(t, v);
 }
 
-static void series_scaled(
-	struct text *t, const struct metric *m, const struct labels *l, uint64_t v, int decimals)
+static void series_scaled(struct text *t, const struct metric *m, const struct labels *l, uint64_t v, int decimals)
 {
 	line(t, name_of(m), "", l, "");
 	value_scaled(t, v, decimals);
@@ -157,8 +155,8 @@ static const struct zn_proc *proc_at(struct text *t, uint32_t r)
 	return zn_arena_proc(t->view->agg->arena, t->view->agg->row[r]);
 }
 
-#define EACH_PROC(t, r, p)                                                                                   \
-	for (uint32_t r = 0; r < (t)->view->agg->row_count; r++)                                             \
+#define EACH_PROC(t, r, p)                                                                                             \
+	for (uint32_t r = 0; r < (t)->view->agg->row_count; r++)                                                       \
 		if ((p = proc_at(t, r)))
 
 static void proc_labels(struct labels *l, const struct zn_proc *p)
@@ -242,8 +240,7 @@ struct durations {
 	bool by_pid;       /* false: all processes together, those that have gone included */
 };
 
-static void summary_lines(
-	struct text *t, const struct metric *m, const struct labels *l, const struct zn_hist *h)
+static void summary_lines(struct text *t, const struct metric *m, const struct labels *l, const struct zn_hist *h)
 {
 	struct zn_str name = name_of(m);
 
@@ -259,12 +256,11 @@ static void summary_lines(
 
 /* As the Prometheus libraries print the limits of zn_le_ns(), in seconds: these strings never change. */
 static const char *const le_label[ZN_LE_COUNT] = {"le=\"1.024e-06\"", "le=\"4.096e-06\"", "le=\"1.6384e-05\"",
-	"le=\"6.5536e-05\"", "le=\"0.000262144\"", "le=\"0.001048576\"", "le=\"0.004194304\"",
-	"le=\"0.016777216\"", "le=\"0.067108864\"", "le=\"0.268435456\"", "le=\"1.073741824\"",
-	"le=\"4.294967296\"", "le=\"17.179869184\"", "le=\"68.719476736\"", "le=\"+Inf\""};
+	"le=\"6.5536e-05\"", "le=\"0.000262144\"", "le=\"0.001048576\"", "le=\"0.004194304\"", "le=\"0.016777216\"",
+	"le=\"0.067108864\"", "le=\"0.268435456\"", "le=\"1.073741824\"", "le=\"4.294967296\"", "le=\"17.179869184\"",
+	"le=\"68.719476736\"", "le=\"+Inf\""};
 
-static void histogram_lines(
-	struct text *t, struct zn_str name, const struct labels *l, const struct zn_hist *h)
+static void histogram_lines(struct text *t, struct zn_str name, const struct labels *l, const struct zn_hist *h)
 {
 	uint64_t le[ZN_LE_COUNT];
 
@@ -317,8 +313,8 @@ static void emit_durations(struct text *t, const struct metric *m)
 
 	family(t, m);
 	each_duration(t, m, NULL);
-	twin.len = snprintf(name, sizeof(name), "%.*s_hist_seconds",
-		(int)(strlen(m->name) - strlen("_seconds")), m->name);
+	twin.len =
+		snprintf(name, sizeof(name), "%.*s_hist_seconds", (int)(strlen(m->name) - strlen("_seconds")), m->name);
 	head(t, name, twin.len, "histogram", m->help);
 	each_duration(t, m, &twin);
 }
@@ -400,7 +396,8 @@ static void emit_gpus(struct text *t, const struct metric *m)
 
 	family(t, m);
 	for (uint32_t i = 0; i < gpus->count; i++)
-		gpu_line(t, m, &gpus->gpu[i], *(const enum gpu_what *)m->arg);
+		if (!zn_gpu_unknown(&gpus->gpu[i]))
+			gpu_line(t, m, &gpus->gpu[i], *(const enum gpu_what *)m->arg);
 }
 
 /* ---- alerts, and the daemon itself ---- */
@@ -497,48 +494,62 @@ static void emit_hits(struct text *t, const struct metric *m)
 	}
 }
 
-static void emit_bias(struct text *t, const struct metric *m)
+static void bias_lines(struct text *t, const struct metric *m, const struct zn_bias *b, const char *first)
 {
-	const struct zn_probe *p = t->view->probe;
-	struct zn_str name = name_of(m);
-	struct labels none;
-
-	family(t, m);
-	if (!p || !p->bias.samples)
-		return;
 	const struct {
 		const char *quantile;
 		uint64_t ns;
-	} row[] = {{"quantile=\"0.1\"", p->bias.p10_ns}, {"quantile=\"0.5\"", p->bias.p50_ns},
-		{"quantile=\"0.9\"", p->bias.p90_ns}, {"quantile=\"0.99\"", p->bias.p99_ns}};
+	} row[] = {{"quantile=\"0.1\"", b->p10_ns}, {"quantile=\"0.5\"", b->p50_ns}, {"quantile=\"0.9\"", b->p90_ns},
+		{"quantile=\"0.99\"", b->p99_ns}};
+	struct labels l;
 
-	labels_begin(&none);
+	labels_begin(&l);
+	label(&l, "first_instruction", first);
 	for (size_t i = 0; i < ZN_LEN(row); i++) {
-		line(t, name, "", &none, row[i].quantile);
+		line(t, name_of(m), "", &l, row[i].quantile);
 		value_scaled(t, row[i].ns, 9);
 	}
-	line(t, name, "_sum", &none, "");
-	value_scaled(t, p->bias.sum_ns, 9);
-	line(t, name, "_count", &none, "");
-	value_u64(t, p->bias.samples);
+	line(t, name_of(m), "_sum", &l, "");
+	value_scaled(t, b->sum_ns, 9);
+	line(t, name_of(m), "_count", &l, "");
+	value_u64(t, b->samples);
 }
 
-/* Share of one core that a process spends in our probes: its calls of the last tick at the calibrated cost of
- * a call. */
+static void emit_bias(struct text *t, const struct metric *m)
+{
+	const struct zn_probe *p = t->view->probe;
+
+	family(t, m);
+	for (enum zn_first i = 0; p && i < ZN_FIRST_COUNT; i++)
+		if (p->bias[i].samples)
+			bias_lines(t, m, &p->bias[i], zn_first_label(i));
+}
+
+static void emit_duty(struct text *t, const struct metric *m)
+{
+	struct labels l;
+
+	family(t, m);
+	for (enum zn_family f = 0; t->view->probe && f < ZN_FAMILY_COUNT; f++) {
+		labels_begin(&l);
+		label(&l, "family", zn_family_label(f));
+		series_scaled(t, m, &l, t->view->agg->family_cost_rate[f], 12);
+	}
+}
+
 static void emit_overhead(struct text *t, const struct metric *m)
 {
-	const struct zn_probe *probe = t->view->probe;
 	const struct zn_agg *agg = t->view->agg;
 	const struct zn_proc *p;
 	struct labels l;
 
 	family(t, m);
-	if (!probe)
+	if (!t->view->probe)
 		return;
 	EACH_PROC(t, r, p)
 	{
 		proc_labels(&l, p);
-		series_scaled(t, m, &l, agg->info[agg->row[r]].hit_rate * probe->bias.call_ns / 1000, 9);
+		series_scaled(t, m, &l, agg->info[agg->row[r]].cost_rate, 12);
 	}
 }
 
@@ -648,21 +659,18 @@ static void emit_start(struct text *t, const struct metric *m)
 
 static const struct share_field used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true};
 static const struct share_field peak = {offsetof(struct zn_proc_gpu, peak_bytes), 1, NULL, {0}, true};
-static const struct share_field alloc_calls = {offsetof(struct zn_proc_gpu, alloc_calls), ZN_KIND_COUNT,
-	"kind", {"device", "managed", "async", "pool", "vmm", "host"}, false};
-static const struct share_field alloc_bytes = {offsetof(struct zn_proc_gpu, alloc_bytes), ZN_KIND_COUNT,
-	"kind", {"device", "managed", "async", "pool", "vmm", "host"}, false};
+static const struct share_field alloc_calls = {offsetof(struct zn_proc_gpu, alloc_calls), ZN_KIND_COUNT, "kind",
+	{"device", "managed", "async", "pool", "vmm", "host"}, false};
+static const struct share_field alloc_bytes = {offsetof(struct zn_proc_gpu, alloc_bytes), ZN_KIND_COUNT, "kind",
+	{"device", "managed", "async", "pool", "vmm", "host"}, false};
 static const struct share_field free_calls = {offsetof(struct zn_proc_gpu, free_calls), 1, NULL, {0}, false};
 static const struct share_field failures = {
 	offsetof(struct zn_proc_gpu, fail_oom), 2, "reason", {"oom", "other"}, false};
 
-static const struct counts launches = {
-	ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel", "graph", "cooperative", "captured"}};
+static const struct counts launches = {ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel", "graph", "cooperative", "captured"}};
 static const struct counts launch_errors = {ZN_C_LAUNCH_ERRORS, 1, NULL, {0}};
-static const struct counts copy_bytes = {
-	ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
-static const struct counts copy_calls = {
-	ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
+static const struct counts copy_bytes = {ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
+static const struct counts copy_calls = {ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
 static const struct counts pinned = {ZN_C_HOST_PINNED, 1, NULL, {0}};
 
 static const struct durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
@@ -680,33 +688,25 @@ static const bool entries = false, limit = true;
 
 static const struct metric table[] = {
 	{"zernel_gpu_memory_used_bytes", GAUGE, "pid,gpu_id", emit_shares, &used,
-		"GPU memory that a process has reserved from the driver and not freed; without the CUDA "
-		"context itself, "
-		"loaded modules, and pinned host memory."},
+		"GPU memory that a process has reserved from the driver and not freed; without the CUDA context itself, loaded modules, and pinned host memory."},
 	{"zernel_gpu_memory_peak_bytes", GAUGE, "pid,gpu_id", emit_shares, &peak,
 		"Highest GPU memory use of a process since its first call."},
 	{"zernel_cuda_launch_latency_seconds", SUMMARY, "pid,quantile", emit_durations, &launch,
-		"Host time from entry to return of a call that launches a kernel or a graph, since the "
-		"process started; "
-		"the time that the probes add is taken out."},
+		"Host time from entry to return of a call that launches a kernel or a graph, since the process started; the time that the probes add is taken out."},
 	{"zernel_nccl_collective_duration_seconds", SUMMARY, "op,quantile", emit_durations, &collective,
-		"Host time in an NCCL operation, of all processes since the daemon started. A collective "
-		"enqueues and returns: "
-		"this is not the time it takes on the GPU."},
+		"Host time in an NCCL operation, of all processes since the daemon started. A collective enqueues and returns: this is not the time it takes on the GPU."},
 	{"zernel_dataloader_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &dataloader,
 		"Time that the training thread waits for a batch."},
 	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", emit_gpus, &gpu_total,
 		"Memory of a GPU as the driver reports it to the processes; absent until one of them asked."},
 	{"zernel_gpu_memory_used_ratio", GAUGE, "gpu_id", emit_gpus, &gpu_ratio,
-		"Memory used by all processes of a GPU, as a share of its total. Managed memory may exceed "
-		"1."},
+		"Memory used by all processes of a GPU, as a share of its total. Managed memory may exceed 1."},
 	{"zernel_gpu_alloc_calls_total", COUNTER, "pid,gpu_id,kind", emit_shares, &alloc_calls,
 		"Successful GPU memory allocations."},
 	{"zernel_gpu_alloc_bytes_total", COUNTER, "pid,gpu_id,kind", emit_shares, &alloc_bytes,
 		"Bytes of successful GPU memory allocations."},
 	{"zernel_gpu_free_calls_total", COUNTER, "pid,gpu_id", emit_shares, &free_calls,
-		"Successful frees of memory whose allocation was seen; of VMM memory, when its last "
-		"reference went."},
+		"Successful frees of memory whose allocation was seen; of VMM memory, when its last reference went."},
 	{"zernel_gpu_alloc_failures_total", COUNTER, "pid,gpu_id,reason", emit_shares, &failures,
 		"Failed GPU memory allocations; oom: the driver answered out of memory."},
 	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_counts, &pinned,
@@ -723,11 +723,9 @@ static const struct metric table[] = {
 		"Bytes of copies that were asked for, blocking and asynchronous."},
 	{"zernel_cuda_memcpy_calls_total", COUNTER, "pid,direction", emit_counts, &copy_calls,
 		"Copies that were asked for, blocking and asynchronous."},
-	{"zernel_nccl_calls_total", COUNTER, "pid,op", emit_nccl, &nccl_calls,
-		"NCCL operations of this rank."},
+	{"zernel_nccl_calls_total", COUNTER, "pid,op", emit_nccl, &nccl_calls, "NCCL operations of this rank."},
 	{"zernel_nccl_bytes_total", COUNTER, "pid,op", emit_nccl, &nccl_bytes,
-		"Bytes of NCCL operations on this rank: elements times their size, as the call's arguments "
-		"have them."},
+		"Bytes of NCCL operations on this rank: elements times their size, as the call's arguments have them."},
 	{"zernel_nccl_errors_total", COUNTER, "pid,op", emit_nccl, &nccl_errors,
 		"NCCL operations that returned an error."},
 	{"zernel_nccl_group_seconds", SUMMARY, "pid,quantile", emit_durations, &group,
@@ -736,28 +734,24 @@ static const struct metric table[] = {
 		"Time in the creation of a communicator, which waits for the other ranks."},
 	{"zernel_nccl_rank_info", GAUGE, "pid,comm,rank,nranks", emit_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
-	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL,
-		"0 inactive, 1 pending, 2 firing."},
+	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
 	{"zernel_build_info", GAUGE, "version,commit,source", emit_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},
 	{"zernel_kernel_info", GAUGE, "release", emit_kernel, NULL, "Always 1; the running kernel."},
 	{"zernel_probe_attached", GAUGE, "family,symbol,library", emit_attached, NULL,
-		"1 if the function is hooked in that library, 0 if it is missing there or could not be "
-		"hooked."},
+		"1 if the function is hooked in that library, 0 if it is missing there or could not be hooked."},
 	{"zernel_probe_hits_total", COUNTER, "family", emit_hits, NULL, "Hooked calls."},
-	{"zernel_probe_bias_seconds", SUMMARY, "quantile", emit_bias, NULL,
-		"What the probes themselves add to a measured interval, calibrated at start; the median is "
-		"taken out of each."},
+	{"zernel_probe_bias_seconds", SUMMARY, "first_instruction,quantile", emit_bias, NULL,
+		"What the probes themselves add to a measured interval, calibrated at start; the median is taken out of each. It depends on how the kernel executes the first instruction of a function."},
+	{"zernel_probe_duty_ratio", GAUGE, "family", emit_duty, NULL,
+		"CPU time that all processes spent in our probes over the last tick, in cores: calls at their calibrated cost."},
 	{"zernel_overhead_ratio", GAUGE, "pid", emit_overhead, NULL,
-		"Share of one core that a process spent in our probes over the last tick: its calls at the "
-		"calibrated cost."},
-	{"zernel_lost_total", COUNTER, "what", emit_lost, NULL,
-		"Things that could not be counted or delivered."},
+		"Share of one core that a process spent in our probes over the last tick: calls at their calibrated cost."},
+	{"zernel_lost_total", COUNTER, "what", emit_lost, NULL, "Things that could not be counted or delivered."},
 	{"zernel_table_entries", GAUGE, "table", emit_tables, &entries, "Entries in use of a fixed table."},
 	{"zernel_table_limit", GAUGE, "table", emit_tables, &limit, "Size of a fixed table."},
 	{"zernel_http_requests_total", COUNTER, "path,code", emit_requests, NULL, "Requests answered."},
-	{"zernel_http_connections", GAUGE, "", emit_connections, NULL,
-		"Open connections, WebSocket clients included."},
+	{"zernel_http_connections", GAUGE, "", emit_connections, NULL, "Open connections, WebSocket clients included."},
 	{"zernel_ws_clients", GAUGE, "", emit_clients, NULL, "WebSocket clients."},
 	{"zernel_scrape_render_seconds", GAUGE, "", emit_render, NULL,
 		"Time it took to render the scrape before this."},
@@ -790,8 +784,7 @@ static const char *type_name(const struct metric *m)
 void zn_metrics_list(FILE *to)
 {
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		fprintf(to, "%s{%s} %s\n    %s\n", table[i].name, table[i].labels, type_name(&table[i]),
-			table[i].help);
+		fprintf(to, "%s{%s} %s\n    %s\n", table[i].name, table[i].labels, type_name(&table[i]), table[i].help);
 }
 
 static const char docs_head[] =

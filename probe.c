@@ -162,8 +162,8 @@ enum map {
 	MAP_STREAMS,
 	MAP_COUNT
 };
-static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists",
-	"events", "rows", "threads", "allocs", "ctxs", "comms", "streams"};
+static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
+	"threads", "allocs", "ctxs", "comms", "streams"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -262,8 +262,7 @@ static int family_load(struct zn_probe *p, enum zn_family f)
 	if (!o)
 		return -errno;
 	err = maps_share(p, o);
-	for (int i = 0; i < 2 && !err;
-		i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
+	for (int i = 0; i < 2 && !err; i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
 		err = bpf_program__set_expected_attach_type(
 			bpf_object__find_program_by_name(o, names[i]), BPF_TRACE_UPROBE_MULTI_);
 	if (!err)
@@ -350,8 +349,7 @@ static bool batch_read(int fd, bool first)
 	int err;
 
 	batch.count = BATCH;
-	err = bpf_map_lookup_batch(
-		fd, first ? NULL : &batch.at, &next, batch.key, batch.value, &batch.count, NULL);
+	err = bpf_map_lookup_batch(fd, first ? NULL : &batch.at, &next, batch.key, batch.value, &batch.count, NULL);
 	batch.at = next;
 	if (err && err != -ENOENT)
 		batch.count = 0;
@@ -423,8 +421,7 @@ static void *reserve(size_t size)
 static int arena_open(struct zn_probe *p)
 {
 	struct zn_arena *a = &p->arena;
-	void *shared =
-		mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
+	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
 
 	if (shared == MAP_FAILED)
 		return -errno;
@@ -513,20 +510,37 @@ static uint32_t perf_uprobe_type(void)
 	return type;
 }
 
-/* True if uprobes emulate the instruction; all others are single-stepped, which costs a second trap inside
- * the measured interval (arch/x86/kernel/uprobes.c: push and branches, one-byte nop). */
-static bool emulated(const uint8_t *code)
+const char *zn_first_label(enum zn_first first)
+{
+	static const char *const label[] = {"nop", "push", "landing", "other"};
+
+	return first < ZN_FIRST_COUNT ? label[first] : "unknown";
+}
+
+/* Which kernel path runs a hooked function's first instruction (arch/x86/kernel/uprobes.c, arch/arm64/kernel/probes). */
+static enum zn_first first_of(const uint8_t *code)
 {
 #ifdef __x86_64__
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
+		return ZN_FIRST_LANDING;
 	if (code[0] == 0x41) /* REX.B: push %r8 to %r15 */
-		return code[1] >= 0x50 && code[1] <= 0x57;
-	if (code[0] == 0x0f)
-		return (code[1] & 0xf0) == 0x80;
-	return (code[0] >= 0x50 && code[0] <= 0x57) || (code[0] & 0xf0) == 0x70 || code[0] == 0x90 ||
-		code[0] == 0xe8 || code[0] == 0xe9 || code[0] == 0xeb;
+		code++;
+	if (code[0] >= 0x50 && code[0] <= 0x57)
+		return ZN_FIRST_PUSH;
+	if (code[0] == 0x90 || code[0] == 0xe8 || code[0] == 0xe9 || code[0] == 0xeb || (code[0] & 0xf0) == 0x70)
+		return ZN_FIRST_NOP; /* branches are emulated as a nop is */
+	return ZN_FIRST_OTHER;
 #else
-	(void)code;
-	return false;
+	uint32_t word;
+
+	memcpy(&word, code, sizeof(word));
+	if (word == 0xd503245f || word == 0xd503233f) /* bti c, paciasp */
+		return ZN_FIRST_LANDING;
+	if ((word & 0xffc07fff) == 0xa9807bfd) /* stp x29, x30, [sp, #-n]! */
+		return ZN_FIRST_PUSH;
+	return word == 0xd503201f ? ZN_FIRST_NOP : ZN_FIRST_OTHER;
 #endif
 }
 
@@ -547,8 +561,7 @@ static bool spot_known(uint64_t offset)
 
 /* Collects where one family's programs go. Two names of one function are one spot, or a call would count
  * twice. */
-static void spots_collect(
-	const struct zn_probe *p, const struct zn_elf_symbol *symbol, enum zn_family f, bool ret)
+static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *symbol, enum zn_family f, bool ret)
 {
 	spots.count = 0;
 	for (uint32_t i = 0; i < p->hook_count; i++) {
@@ -559,7 +572,7 @@ static void spots_collect(
 		if (ret && h->flags & ZN_HOOK_ENTRY_ONLY)
 			continue;
 		spots.offset[spots.count] = symbol[i].offset;
-		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, !emulated(symbol[i].code));
+		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code));
 	}
 }
 
@@ -594,8 +607,8 @@ static int multi_link_good(int prog_fd, bool ret, uint64_t *bad, uint32_t *bad_c
 	return good ? multi_link(prog_fd, ret, &spots, 0, good) : err;
 }
 
-static int family_attach_multi(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret,
-	uint64_t *bad, uint32_t *bad_count)
+static int family_attach_multi(
+	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret, uint64_t *bad, uint32_t *bad_count)
 {
 	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f];
 	int fd = multi_link(prog_fd, ret, &spots, 0, spots.count);
@@ -606,8 +619,8 @@ static int family_attach_multi(struct zn_probe *p, struct zn_lib *lib, enum zn_f
 	return fd < 0 ? fd : 0;
 }
 
-static int family_attach_perf(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret,
-	uint64_t *bad, uint32_t *bad_count)
+static int family_attach_perf(
+	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret, uint64_t *bad, uint32_t *bad_count)
 {
 	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f], err = 0;
 	uint32_t at = lib->event_count[ret];
@@ -628,8 +641,7 @@ static int family_attach_perf(struct zn_probe *p, struct zn_lib *lib, enum zn_fa
 
 /* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame
  * behind. */
-static int family_attach(
-	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, const struct zn_elf_symbol *symbol)
+static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, const struct zn_elf_symbol *symbol)
 {
 	static uint64_t bad[2 * ZN_ROWS_MAX];
 	uint32_t bad_count = 0;
@@ -646,8 +658,7 @@ static int family_attach(
 	}
 	for (uint32_t i = 0; i < p->hook_count; i++)
 		if (p->hook[i].family == f && symbol[i].offset)
-			lib->symbol[i] =
-				(err && !bad_count) || offset_failed(symbol[i].offset, bad, bad_count)
+			lib->symbol[i] = (err && !bad_count) || offset_failed(symbol[i].offset, bad, bad_count)
 				? ZN_SYM_FAILED
 				: ZN_SYM_ATTACHED;
 	return err;
@@ -673,8 +684,7 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, struct zn_elf_sy
 	if (found < 0)
 		snprintf(lib->why, sizeof(lib->why), "not a well-formed ELF file: %.200s", why);
 	else if (found == 0)
-		snprintf(lib->why, sizeof(lib->why),
-			n ? "has none of the hooked functions" : "its families are off");
+		snprintf(lib->why, sizeof(lib->why), n ? "has none of the hooked functions" : "its families are off");
 	return found;
 }
 
@@ -728,18 +738,21 @@ void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib)
 
 /* ---- calibration ---- */
 
-/* Two functions that do nothing; their first instruction is of the one kind and of the other. */
-void zn_calib_emulated(void);
-void zn_calib_stepped(void);
+/* Functions that do nothing; they differ in their first instruction, by enum zn_first. */
+void zn_calib_nop(void);
+void zn_calib_push(void);
+void zn_calib_landing(void);
+void zn_calib_other(void);
+static void (*const calib[ZN_FIRST_COUNT])(void) = {zn_calib_nop, zn_calib_push, zn_calib_landing, zn_calib_other};
+
+#define FUNCTION(name, body) ".globl " name "\n.type " name ",%function\n.balign 16\n" name ":\n\t" body "\n\tret\n"
 #ifdef __x86_64__
-__asm__(".text\n.globl zn_calib_emulated\n.type "
-	"zn_calib_emulated,@function\nzn_calib_emulated:\n\tnop\n\tret\n"
-	".globl zn_calib_stepped\n.type zn_calib_stepped,@function\nzn_calib_stepped:\n\txor "
-	"%eax,%eax\n\tret\n");
+__asm__(".text\n" FUNCTION("zn_calib_nop", "nop") FUNCTION("zn_calib_push", "push %rbx\n\tpop %rbx")
+		FUNCTION("zn_calib_landing", "endbr64") FUNCTION("zn_calib_other", "xor %eax,%eax"));
 #else
-__asm__(".text\n.globl zn_calib_emulated\n.type zn_calib_emulated,%function\nzn_calib_emulated:\n\tmov "
-	"x1,x1\n\tret\n"
-	".globl zn_calib_stepped\n.type zn_calib_stepped,%function\nzn_calib_stepped:\n\tmov w0,#0\n\tret\n");
+__asm__(".text\n" FUNCTION("zn_calib_nop", "nop")
+		FUNCTION("zn_calib_push", "stp x29,x30,[sp,#-16]!\n\tldp x29,x30,[sp],#16")
+			FUNCTION("zn_calib_landing", "hint #34") FUNCTION("zn_calib_other", "mov w0,#0"));
 #endif
 
 /* File offset of an address of this program, from its own map; 0 if it is not there. */
@@ -774,70 +787,64 @@ static uint64_t calls_time(void (*fn)(void), int n)
 	return (zn_now_ns() - start) / n;
 }
 
-/* Runs the function between its two probes; the sorted intervals are left in shared->calib_ns. */
-static int calibrate_one(
-	struct zn_probe *p, enum zn_family f, void (*fn)(void), bool stepped, uint64_t *call_ns)
-{
-	struct zn_shared *s = p->arena.shared;
-	int link[2];
-
-	spots.path = "/proc/self/exe";
-	spots.count = 1;
-	spots.offset[0] = self_offset((uintptr_t)fn);
-	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, stepped);
-	for (int ret = 1; ret >= 0; ret--) {
-		int prog = ret ? p->return_fd[f] : p->entry_fd[f];
-
-		link[ret] =
-			p->multi ? multi_link(prog, ret, &spots, 0, 1) : perf_link(p, prog, ret, &spots, 0);
-		if (link[ret] < 0)
-			break;
-	}
-	if (link[1] >= 0 && link[0] >= 0) {
-		calls_time(fn, 64);
-		s->calib_count = 0;
-		*call_ns = calls_time(fn, ZN_CALIB_MAX);
-		qsort(s->calib_ns, s->calib_count, sizeof(s->calib_ns[0]), by_value);
-	}
-	if (link[1] < 0)
-		return link[1];
-	close(link[1]);
-	if (link[0] < 0)
-		return link[0];
-	close(link[0]);
-	return s->calib_count ? 0 : -ENODATA;
-}
-
 static uint64_t calib_at(const struct zn_shared *s, uint32_t per_cent)
 {
 	return s->calib_ns[(uint64_t)(s->calib_count - 1) * per_cent / 100];
 }
 
-static int calibrate(struct zn_probe *p, enum zn_family f)
+static int calib_measure(struct zn_probe *p, enum zn_first first)
 {
 	struct zn_shared *s = p->arena.shared;
-	struct zn_bias *b = &p->bias;
-	uint64_t stepped_call_ns;
-	int err = calibrate_one(p, f, zn_calib_stepped, true, &stepped_call_ns);
+	struct zn_bias *b = &p->bias[first];
 
-	if (err)
-		return err;
-	b->stepped_p50_ns = calib_at(s, 50);
-	err = calibrate_one(p, f, zn_calib_emulated, false, &b->call_ns);
-	if (err)
-		return err;
+	calls_time(calib[first], 64); /* warms up */
+	s->calib_count = 0;
+	b->call_ns = calls_time(calib[first], ZN_CALIB_MAX);
+	if (s->calib_count == 0)
+		return -ENODATA;
+	qsort(s->calib_ns, s->calib_count, sizeof(s->calib_ns[0]), by_value);
 	b->samples = s->calib_count;
-	b->sum_ns = 0;
 	for (uint32_t i = 0; i < b->samples; i++)
 		b->sum_ns += s->calib_ns[i];
 	b->p10_ns = calib_at(s, 10);
 	b->p50_ns = calib_at(s, 50);
 	b->p90_ns = calib_at(s, 90);
 	b->p99_ns = calib_at(s, 99);
-	s->bias_ns[0] = b->p50_ns;
-	s->bias_ns[1] = b->stepped_p50_ns;
-	s->nested_ns = b->call_ns;
+	s->bias_ns[first] = b->p50_ns;
+	s->cost_ns[first] = b->call_ns;
 	return 0;
+}
+
+/* Measures a function that does nothing between its two probes. */
+static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first first)
+{
+	int link[2] = {-1, -1}, err = 0;
+
+	spots.path = "/proc/self/exe";
+	spots.count = 1;
+	spots.offset[0] = self_offset((uintptr_t)calib[first]);
+	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first);
+	for (int ret = 1; ret >= 0 && !err; ret--) {
+		int prog = ret ? p->return_fd[f] : p->entry_fd[f];
+
+		link[ret] = p->multi ? multi_link(prog, ret, &spots, 0, 1) : perf_link(p, prog, ret, &spots, 0);
+		err = link[ret] < 0 ? link[ret] : 0;
+	}
+	if (!err)
+		err = calib_measure(p, first);
+	fd_close(&link[0]);
+	fd_close(&link[1]);
+	return err;
+}
+
+static int calibrate(struct zn_probe *p, enum zn_family f)
+{
+	int err = 0;
+
+	memset(p->bias, 0, sizeof(p->bias));
+	for (enum zn_first first = 0; first < ZN_FIRST_COUNT && !err; first++)
+		err = calibrate_one(p, f, first);
+	return err;
 }
 
 /* One multi-uprobe link where the kernel has them, else perf events. */
@@ -884,8 +891,7 @@ static void families_load(struct zn_probe *p, uint64_t families)
 		}
 		err = family_load(p, f);
 		if (err)
-			snprintf(p->why[f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err),
-				load_hint(err));
+			snprintf(p->why[f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err), load_hint(err));
 		p->available[f] = err == 0;
 	}
 }

@@ -28,6 +28,11 @@ void zn_uuid_text(char to[48], const uint8_t uuid[16])
 	to[o.len] = 0;
 }
 
+bool zn_gpu_unknown(const struct zn_gpu *gpu)
+{
+	return strcmp(gpu->id, unknown_id) == 0;
+}
+
 static struct zn_gpu *gpu_add(struct zn_gpus *g, const char *id)
 {
 	struct zn_gpu *gpu;
@@ -227,7 +232,7 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 	if (seen->pci[0] && (gpu = gpu_by_pci(g, seen->pci)) >= 0 && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
 	gpu = gpu_by_visible(g, f, ordinal);
-	if (gpu >= 0 && strcmp(g->gpu[gpu].id, unknown_id) && zn_gpu_identify(&g->gpu[gpu], seen))
+	if (gpu >= 0 && !zn_gpu_unknown(&g->gpu[gpu]) && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
 	if (!uuid_known(seen))
 		return gpu_by_id(g, unknown_id);

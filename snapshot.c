@@ -97,6 +97,8 @@ static void gpus(struct zn_json *j, const struct zn_gpus *g)
 	for (uint32_t i = 0; i < g->count; i++) {
 		const struct zn_gpu *gpu = &g->gpu[i];
 
+		if (zn_gpu_unknown(gpu) && !gpu->used_bytes)
+			continue;
 		zn_json_open(j, '{');
 		key_text(j, "gpu_id", gpu->id);
 		key_text(j, "uuid", gpu->uuid);

@@ -15,8 +15,7 @@
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are.
  * ------------------------ */
 
-#define ZN_PROCS_MAX                                                                                         \
-	1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_PROCS_MAX   1024  /* processes that call a hooked library at one time; the next one is dropped and counted */
 #define ZN_HISTS_MAX   4096  /* histograms of one page each: 16 MiB of kernel memory */
 #define ZN_HISTS_FIRST 1     /* histogram 0 is never handed out, so that 0 can mean "none" */
 #define ZN_THREADS_MAX 8192  /* threads that have called a hooked library */
@@ -85,17 +84,16 @@ struct zn_hist {
 	__u64 reserved[25];
 	__u64 slot[ZN_SLOTS];
 };
-_Static_assert(
-	sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
+_Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
 
 /* ---- 3. Shared with BPF.
  * ---------------------------------------------------------------------------------------- */
 
 /* Probe families: switched on and off together, one BPF object each. Columns: name of the enum, label,
  * option. */
-#define ZN_FAMILIES(X)                                                                                       \
-	X(GPU_MEM, "gpu_mem", "gpu")                                                                         \
-	X(CUDA_TRACE, "cuda_trace", "cuda")                                                                  \
+#define ZN_FAMILIES(X)                                                                                                 \
+	X(GPU_MEM, "gpu_mem", "gpu")                                                                                   \
+	X(CUDA_TRACE, "cuda_trace", "cuda")                                                                            \
 	X(NCCL, "nccl", "nccl")
 
 enum zn_family {
@@ -106,26 +104,26 @@ enum zn_family {
 };
 
 /* What a process can have a histogram of. Column 2 is the value of the label `call` or `op`. */
-#define ZN_DETAILS(X)                                                                                        \
-	X(LAUNCH, "launch")                                                                                  \
-	X(SYNC_STREAM, "stream_synchronize")                                                                 \
-	X(SYNC_EVENT, "event_synchronize")                                                                   \
-	X(SYNC_CTX, "ctx_synchronize")                                                                       \
-	X(SYNC_DTOH, "memcpy_dtoh")                                                                          \
-	X(SYNC_HTOD, "memcpy_htod")                                                                          \
-	X(SYNC_FREE, "mem_free")                                                                             \
-	X(NCCL_ALL_REDUCE, "all_reduce")                                                                     \
-	X(NCCL_BROADCAST, "broadcast")                                                                       \
-	X(NCCL_ALL_GATHER, "all_gather")                                                                     \
-	X(NCCL_REDUCE_SCATTER, "reduce_scatter")                                                             \
-	X(NCCL_REDUCE, "reduce")                                                                             \
-	X(NCCL_ALL_TO_ALL, "all_to_all")                                                                     \
-	X(NCCL_GATHER, "gather")                                                                             \
-	X(NCCL_SCATTER, "scatter")                                                                           \
-	X(NCCL_SEND, "send")                                                                                 \
-	X(NCCL_RECV, "recv")                                                                                 \
-	X(NCCL_GROUP, "group")                                                                               \
-	X(NCCL_INIT, "comm_init")                                                                            \
+#define ZN_DETAILS(X)                                                                                                  \
+	X(LAUNCH, "launch")                                                                                            \
+	X(SYNC_STREAM, "stream_synchronize")                                                                           \
+	X(SYNC_EVENT, "event_synchronize")                                                                             \
+	X(SYNC_CTX, "ctx_synchronize")                                                                                 \
+	X(SYNC_DTOH, "memcpy_dtoh")                                                                                    \
+	X(SYNC_HTOD, "memcpy_htod")                                                                                    \
+	X(SYNC_FREE, "mem_free")                                                                                       \
+	X(NCCL_ALL_REDUCE, "all_reduce")                                                                               \
+	X(NCCL_BROADCAST, "broadcast")                                                                                 \
+	X(NCCL_ALL_GATHER, "all_gather")                                                                               \
+	X(NCCL_REDUCE_SCATTER, "reduce_scatter")                                                                       \
+	X(NCCL_REDUCE, "reduce")                                                                                       \
+	X(NCCL_ALL_TO_ALL, "all_to_all")                                                                               \
+	X(NCCL_GATHER, "gather")                                                                                       \
+	X(NCCL_SCATTER, "scatter")                                                                                     \
+	X(NCCL_SEND, "send")                                                                                           \
+	X(NCCL_RECV, "recv")                                                                                           \
+	X(NCCL_GROUP, "group")                                                                                         \
+	X(NCCL_INIT, "comm_init")                                                                                      \
 	X(DATALOAD, "dataloader")
 
 enum zn_detail {
@@ -159,7 +157,9 @@ enum zn_count {
 	ZN_C_UNMATCHED_FREE,
 	ZN_C_HITS, /* hooked calls, one counter per family from here on */
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT,
-	ZN_COUNT_COUNT = ZN_C_HITS_END
+	ZN_C_COST_NS = ZN_C_HITS_END, /* what they cost, one counter per family */
+	ZN_C_COST_NS_END = ZN_C_COST_NS + ZN_FAMILY_COUNT,
+	ZN_COUNT_COUNT = ZN_C_COST_NS_END
 };
 #define ZN_COUNT_SLOTS 96
 _Static_assert(ZN_COUNT_COUNT <= ZN_COUNT_SLOTS, "struct zn_proc has no room for another counter");
@@ -185,7 +185,7 @@ struct zn_proc_gpu {
  * is gone. */
 struct zn_proc {
 	__u32 tgid;
-	__u32 id; /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
+	__u32 id;       /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
 		     reused */
 	__u64 first_ns; /* the first hooked call */
 	__u64 exit_ns;  /* 0 while the thread group lives (or has not replaced itself by exec) */
@@ -196,27 +196,26 @@ struct zn_proc {
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
 	__u64 end[2];
 };
-_Static_assert(
-	sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
+_Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
-#define ZN_LOSSES(X)                                                                                         \
-	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                 \
-	X(SERIES, "series", "measurements without a free histogram")                                         \
-	X(PROCESS, "process", "calls of processes without a free row")                                       \
-	X(THREAD, "thread", "calls of threads without a free entry")                                         \
-	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                             \
-	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                     \
-	X(CONTEXT, "context", "contexts or captured streams without a free entry")                           \
-	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")           \
-	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")              \
-	X(USER_READ, "user_read", "arguments that could not be read from the process")                       \
-	X(MISSED, "missed", "probe hits that the kernel skipped")                                            \
-	X(LIBRARY, "library", "libraries beyond the limit")                                                  \
-	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                            \
-	X(MAPPING, "mapping", "mapping events dropped by the kernel; a full scan of /proc followed")         \
-	X(CONNECTION, "connection", "clients refused because all connections were in use")                   \
-	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                             \
+#define ZN_LOSSES(X)                                                                                                   \
+	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
+	X(SERIES, "series", "measurements without a free histogram")                                                   \
+	X(PROCESS, "process", "calls of processes without a free row")                                                 \
+	X(THREAD, "thread", "calls of threads without a free entry")                                                   \
+	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                                       \
+	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                               \
+	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
+	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
+	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")                        \
+	X(USER_READ, "user_read", "arguments that could not be read from the process")                                 \
+	X(MISSED, "missed", "probe hits that the kernel skipped")                                                      \
+	X(LIBRARY, "library", "libraries beyond the limit")                                                            \
+	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                      \
+	X(MAPPING, "mapping", "mapping events dropped by the kernel; a full scan of /proc followed")                   \
+	X(CONNECTION, "connection", "clients refused because all connections were in use")                             \
+	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                                       \
 	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")
 
 enum zn_loss {
@@ -226,35 +225,38 @@ enum zn_loss {
 		ZN_LOSS_COUNT
 };
 
-/* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned
- * stores. */
+/* First instruction of a hooked function: uprobes emulate some and single-step the others, which takes one more trap inside the measured
+ * interval. What each costs depends on the kernel, so all four are calibrated. */
+enum zn_first { ZN_FIRST_NOP, ZN_FIRST_PUSH, ZN_FIRST_LANDING /* endbr64, bti */, ZN_FIRST_OTHER, ZN_FIRST_COUNT };
+
+/* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
-	__u64 bias_ns[2]; /* taken off each interval: [0] first instruction emulated by uprobes, [1]
-			     single-stepped */
-	__u64 nested_ns;  /* taken off an interval for each hooked call inside it */
-	__u64 reserved[5];
+	__u64 bias_ns[ZN_FIRST_COUNT]; /* taken off each interval, by enum zn_first */
+	__u64 cost_ns
+		[ZN_FIRST_COUNT]; /* what a hooked call costs its process in all; taken off the calls it is nested in */
+
 	__u64 lost[32]; /* by enum zn_loss, added to with atomics */
 	__u32 next_id;  /* of processes and of context generations; never 0 */
 	__u32 calib_count;
 	__u32 daemon_tgid; /* its own calls are for calibration and belong to no row */
 	__u32 pad;
 	__u64 calib_ns[ZN_CALIB_MAX];
-	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, the last store of a release
-				       */
+	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 };
 _Static_assert(ZN_LOSS_COUNT <= 32, "struct zn_shared has no room for another loss");
 _Static_assert(
-	sizeof(struct zn_shared) == 8 * (2 + 1 + 5 + 32 + 2 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
+	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 2 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
 struct zn_frame {
 	__u64 sp;
 	__u64 start_ns;
 	__u64 arg[6];
-	__u32 cookie; /* low half of the attach cookie: shape, detail, flags */
-	__u32 nested; /* hooked calls that ran inside this one */
+	__u64 nested_ns; /* what the probes of hooked calls inside this one cost */
+	__u32 cookie;    /* low half of the attach cookie */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct zn_frame) == 72, "padding");
+_Static_assert(sizeof(struct zn_frame) == 80, "padding");
 
 /* A thread that called a hooked library. Only its own thread writes it; it goes when the thread exits. */
 #define ZN_ROW_NONE 0xffffffffu
@@ -263,13 +265,14 @@ struct zn_thread {
 	__u32 id;    /* of its process */
 	__u32 depth; /* frames in use */
 	__u32 ctx_depth;
-	__u32 group_depth;  /* ncclGroupStart without ncclGroupEnd */
-	__u32 group_nested; /* hooked calls inside the outermost group */
+	__u32 group_depth; /* ncclGroupStart without ncclGroupEnd */
+	__u32 pad;
 	__u64 group_start_ns;
+	__u64 group_nested_ns;   /* what the probes inside the outermost group cost */
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
 	struct zn_frame frame[ZN_FRAMES];
 };
-_Static_assert(sizeof(struct zn_thread) == 32 + 8 * ZN_CTX_STACK + 72 * ZN_FRAMES, "padding");
+_Static_assert(sizeof(struct zn_thread) == 40 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
 /* Ledger of live allocations. kind ZN_K_VMM: addr is the handle. ZN_ADDR_MAPPING: addr is where a handle is
  * mapped. */
@@ -329,10 +332,10 @@ struct zn_event {
 _Static_assert(sizeof(struct zn_event) == 24, "padding");
 
 /* Attach cookies: what a handler needs to know about the function it stands on. */
-#define ZN_COOKIE(shape, detail, stepped) ((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(stepped) << 16)
-#define ZN_COOKIE_SHAPE(c)                ((c)&0xff)
-#define ZN_COOKIE_DETAIL(c)               ((c) >> 8 & 0xff)
-#define ZN_COOKIE_STEPPED(c)              ((c) >> 16 & 1)
+#define ZN_COOKIE(shape, detail, first) ((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16)
+#define ZN_COOKIE_SHAPE(c)              ((c)&0xff)
+#define ZN_COOKIE_DETAIL(c)             ((c) >> 8 & 0xff)
+#define ZN_COOKIE_FIRST(c)              ((c) >> 16 & (ZN_FIRST_COUNT - 1))
 
 /* Shapes: where a function has its arguments and what they mean. One handler each, in bpf/<family>.bpf.c. */
 enum zn_shape {
@@ -428,8 +431,7 @@ void zn_out_text(struct zn_out *o, const char *text);
 void zn_out_char(struct zn_out *o, char c);
 void zn_out_u64(struct zn_out *o, uint64_t v);
 void zn_out_i64(struct zn_out *o, int64_t v);
-void zn_out_hex(
-	struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
+void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
 /* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19
  * decimals. */
 void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
@@ -456,8 +458,7 @@ void zn_json_open(struct zn_json *j, char bracket);  /* '{' or '[' */
 void zn_json_close(struct zn_json *j, char bracket); /* '}' or ']' */
 void zn_json_key(struct zn_json *j, const char *key);
 void zn_json_text(struct zn_json *j, const char *text);
-void zn_json_bytes(
-	struct zn_json *j, const char *bytes, size_t len); /* any bytes; invalid UTF-8 is replaced */
+void zn_json_bytes(struct zn_json *j, const char *bytes, size_t len); /* any bytes; invalid UTF-8 is replaced */
 void zn_json_u64(struct zn_json *j, uint64_t v);
 void zn_json_scaled(struct zn_json *j, uint64_t v, int decimals);
 /* As zn_json_scaled, but always with a fraction ("0.0", "142.0"): the form of the snapshot's starred numbers.
@@ -494,11 +495,11 @@ enum zn_method { ZN_GET, ZN_HEAD, ZN_OPTIONS, ZN_OTHER_METHOD };
 struct zn_http_req {
 	enum zn_method method;
 	bool http10;
-	bool keep_alive;  /* false: close after the answer (asked for, HTTP/1.0, or a body was announced) */
-	bool expect;      /* Expect: 100-continue; answered like any other request, the body is never read */
-	bool openmetrics; /* Accept prefers application/openmetrics-text over text/plain, by q-value */
-	bool gzip;        /* Accept-Encoding allows gzip with q above 0 */
-	bool upgrade; /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
+	bool keep_alive;     /* false: close after the answer (asked for, HTTP/1.0, or a body was announced) */
+	bool expect;         /* Expect: 100-continue; answered like any other request, the body is never read */
+	bool openmetrics;    /* Accept prefers application/openmetrics-text over text/plain, by q-value */
+	bool gzip;           /* Accept-Encoding allows gzip with q above 0 */
+	bool upgrade;        /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
 	struct zn_str path;  /* absolute path as sent, query cut off; absolute-form is reduced to its path */
 	struct zn_str query; /* after '?', may be empty */
 	struct zn_str host;
@@ -543,14 +544,7 @@ int zn_ws_accept(struct zn_str key, char accept[ZN_WS_ACCEPT_LEN + 1]);
  * Origin policy is the caller's. */
 int zn_ws_handshake(const struct zn_http_req *req);
 
-enum zn_ws_op {
-	ZN_WS_CONT = 0,
-	ZN_WS_TEXT = 1,
-	ZN_WS_BINARY = 2,
-	ZN_WS_CLOSE = 8,
-	ZN_WS_PING = 9,
-	ZN_WS_PONG = 10
-};
+enum zn_ws_op { ZN_WS_CONT = 0, ZN_WS_TEXT = 1, ZN_WS_BINARY = 2, ZN_WS_CLOSE = 8, ZN_WS_PING = 9, ZN_WS_PONG = 10 };
 
 /* Header of an unmasked final frame in its shortest form, 2 to 10 bytes; the length. */
 size_t zn_ws_header(uint8_t to[10], enum zn_ws_op op, uint64_t payload);
@@ -682,8 +676,7 @@ struct zn_arena_ops {
 	int (*map_proc)(struct zn_arena *a, uint32_t row); /* makes a page readable; NULL: all of them are */
 	int (*map_hist)(struct zn_arena *a, uint32_t slot);
 	void (*release)(struct zn_arena *a, uint32_t row); /* gives the row and its histograms back */
-	void (*sweep)(
-		struct zn_arena *a); /* removes what other tables hold of released rows; NULL: nothing */
+	void (*sweep)(struct zn_arena *a); /* removes what other tables hold of released rows; NULL: nothing */
 	size_t (*comms)(struct zn_arena *a, struct zn_comm *to, size_t cap); /* NULL: none */
 };
 struct zn_arena {
@@ -709,13 +702,11 @@ struct zn_plain {
 };
 int zn_plain_open(struct zn_plain *p);
 void zn_plain_close(struct zn_plain *p);
-struct zn_proc *zn_plain_claim(
-	struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
+struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
 void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was
  * counted. */
-bool zn_plain_record(
-	struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
+bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
 
 static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
@@ -729,8 +720,7 @@ void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
 /* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off
  * from 128 ns on, never above the largest. 0 if there is none. */
 uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
-uint64_t zn_hist_count(
-	const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
+uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
 /* Cumulative counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is
  * all. */
 #define ZN_LE_COUNT 15
@@ -774,6 +764,7 @@ void zn_gpus_read(struct zn_gpus *g, const char *root);
 int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal);
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
+bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU could not be told */
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
 /* What a process holds on one GPU: the sum over the ordinals that mean it. */
@@ -788,9 +779,9 @@ struct zn_info {
 	int8_t gpu[ZN_PROC_GPUS + 1];
 	uint64_t first_tick_ns;
 	uint64_t launches;    /* at the last tick */
-	uint64_t hits;        /* at the last tick */
+	uint64_t cost_ns;     /* of our probes, at the last tick */
 	uint64_t launch_rate; /* per 1000 s, over the last tick */
-	uint64_t hit_rate;    /* likewise */
+	uint64_t cost_rate;   /* ns of probes per 1000 s, over the last tick */
 	uint64_t share_peak[ZN_PROC_GPUS + 1];
 	char comm[16];
 };
@@ -805,7 +796,9 @@ struct zn_agg {
 	/* sums of processes that have gone */
 	struct zn_hist gone[ZN_DETAIL_COUNT];
 	uint64_t gone_count[ZN_COUNT_SLOTS];
-	struct zn_hist merged; /* scratch of zn_agg_merge() */
+	uint64_t family_cost_ns[ZN_FAMILY_COUNT],
+		family_cost_rate[ZN_FAMILY_COUNT]; /* as in struct zn_info, of all processes */
+	struct zn_hist merged;                     /* scratch of zn_agg_merge() */
 	struct zn_comm comms[ZN_COMMS_MAX];
 	size_t comm_count;
 	/* asks for facts about a row; false: not there yet. NULL: nothing is known about any process */
@@ -846,19 +839,18 @@ struct zn_lib {
 	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
 	uint32_t mappers;
 	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
-	int event[ZN_ROWS_MAX]
-		 [2]; /* one link per function, on kernels without multi-uprobe links; -1: none */
+	int event[ZN_ROWS_MAX][2];    /* one link per function, on kernels without multi-uprobe links; -1: none */
 	uint32_t event_count[2];
 	bool malformed;
 	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
 };
 
+/* Calibration of one kind of first instruction. */
 struct zn_bias {
 	uint32_t samples;
 	uint64_t sum_ns;
-	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* of a function whose first instruction is emulated */
-	uint64_t stepped_p50_ns;
-	uint64_t call_ns; /* what a hooked call costs in all, on average */
+	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* between the two probes of a function that does nothing */
+	uint64_t call_ns;                        /* added to a call in all */
 };
 
 struct ring_buffer;
@@ -873,7 +865,7 @@ struct zn_probe {
 	uint32_t perf_type; /* of uprobes as perf events; 0: none */
 	struct ring_buffer *ring;
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
-	struct zn_bias bias;
+	struct zn_bias bias[ZN_FIRST_COUNT];
 	struct zn_hook hook[ZN_ROWS_MAX];
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
@@ -895,6 +887,7 @@ void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib);
 uint64_t zn_probe_map_bytes(const struct zn_probe *p);
 uint64_t zn_probe_missed(const struct zn_probe *p); /* hits that the kernel skipped */
 const char *zn_family_label(enum zn_family f);
+const char *zn_first_label(enum zn_first first);
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. It alone writes
  * libs; readers hold the lock. */
@@ -922,8 +915,8 @@ struct zn_rule {
 	 * the state. */
 	bool (*value)(const struct zn_view *v, uint32_t i, double *value, char label[48]);
 	const char *label_name;
-	double above; /* pending above this; may come from an option, see zn_alerts_init() */
-	double clear; /* no longer pending, or resolved, at or below this; between the two nothing changes */
+	double above;     /* pending above this; may come from an option, see zn_alerts_init() */
+	double clear;     /* no longer pending, or resolved, at or below this; between the two nothing changes */
 	uint64_t for_ms;  /* pending this long before it fires */
 	uint64_t keep_ms; /* firing until the value has been at or below clear for this long */
 };
@@ -941,8 +934,7 @@ struct zn_alert {
 struct zn_alerts {
 	struct zn_rule rule[8];
 	uint32_t rule_count;
-	struct zn_alert
-		alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
+	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
 	uint32_t count;
 	uint64_t lost; /* times that an instance found the table full; it is tried again at the next tick */
 	uint64_t losses[ZN_LOSS_COUNT];     /* zn_shared.lost at the last tick */
@@ -1016,12 +1008,11 @@ struct zn_answer {
 };
 struct zn_route {
 	const char *path;
-	void (*get)(struct zn_serve *s, const struct zn_http_req *req,
-		struct zn_answer *to); /* NULL: WebSocket */
+	void (*get)(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to); /* NULL: WebSocket */
 	const char *help;
 };
-#define ZN_CODES(X)                                                                                          \
-	X(101)                                                                                               \
+#define ZN_CODES(X)                                                                                                    \
+	X(101)                                                                                                         \
 	X(200) X(204) X(400) X(403) X(404) X(405) X(408) X(414) X(426) X(431) X(500) X(501) X(503) X(505)
 enum {
 #define X(code) ZN_CODE_##code,
@@ -1063,7 +1054,7 @@ struct zn_serve {
 int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
-void zn_serve_tick(struct zn_serve *s, uint64_t now_ns); /* time limits; renders the snapshot and pushes it */
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* time limits; renders the snapshot and pushes it */
 /* A body that nobody holds, with one reference; NULL and counted if all are in use. */
 struct zn_body *zn_body_get(struct zn_serve *s);
 void zn_body_put(struct zn_body *b);
@@ -1101,8 +1092,7 @@ struct zn_conn {
 };
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
-void zn_conn_welcome(
-	struct zn_listener *from, int fd); /* takes fd over; no connection free: counted and closed */
+void zn_conn_welcome(struct zn_listener *from, int fd); /* takes fd over; no connection free: counted and closed */
 /* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
 void zn_listen_close(struct zn_serve *s);
@@ -1113,6 +1103,12 @@ bool zn_push_next(struct zn_conn *c); /* queues the next frame that is due; fals
 /* Time limits of a client; fresh: there is a new snapshot. False: give it up. */
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns, bool fresh);
 bool zn_push_render(struct zn_serve *s); /* a new snapshot; false: there is none, which was counted */
+
+/* ---- secure.c: what is given up once everything is open. ------------------------------------------------------------- */
+
+/* Capabilities are per thread: call it before any is started. */
+int zn_secure_capabilities(bool sys_admin);
+int zn_secure_system_calls(void); /* of all threads */
 
 /* ---- sim.c: --simulate.
  * ------------------------------------------------------------------------------------------------- */

@@ -157,6 +157,11 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus");
 	d->view.probe = &d->probe;
+	err = zn_secure_capabilities(!d->probe.multi);
+	if (err) {
+		snprintf(why, ZN_TEXT_MAX, "cannot give up capabilities: %s", strerror(-err));
+		return err;
+	}
 	err = zn_find_open(&d->find, &d->probe);
 	if (err) {
 		snprintf(why, ZN_TEXT_MAX, "cannot start the library finder: %s", strerror(-err));
@@ -259,6 +264,8 @@ static int run(struct daemon *d)
 	char why[ZN_TEXT_MAX] = "";
 	int err = daemon_open(d, why);
 
+	if (!err && (err = zn_secure_system_calls()))
+		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {
 		daemon_close(d);
 		return fail(why[0] ? why : strerror(-err));
@@ -276,14 +283,12 @@ static int run(struct daemon *d)
 
 static void check_bias(const struct zn_probe *p)
 {
-	const struct zn_bias *b = &p->bias;
-
-	if (!b->samples)
-		return;
-	printf("%-14s %.2f us of each measured call, taken out (10th to 90th per cent: %.2f to %.2f us; "
-	       "single-stepped functions: %.2f us)\n",
-		"probe bias", b->p50_ns / 1e3, b->p10_ns / 1e3, b->p90_ns / 1e3, b->stepped_p50_ns / 1e3);
-	printf("%-14s %.2f us per hooked call\n", "probe cost", b->call_ns / 1e3);
+	for (enum zn_first i = 0; i < ZN_FIRST_COUNT; i++)
+		if (p->bias[i].samples)
+			printf("%-14s %.2f us are taken out of a call (10th to 90th per cent: %.2f to %.2f us), which costs %.2f us in all; "
+			       "first instruction: %s\n",
+				i ? "" : "probe bias", p->bias[i].p50_ns / 1e3, p->bias[i].p10_ns / 1e3,
+				p->bias[i].p90_ns / 1e3, p->bias[i].call_ns / 1e3, zn_first_label(i));
 }
 
 /* Says family by family what this kernel and machine allow; 1 if something that was asked for cannot be had.
@@ -305,9 +310,8 @@ static int check(struct daemon *d)
 		missing |= !d->probe.available[f] && d->options.families >> f & 1;
 	}
 	printf("%-14s %s\n", "attaching",
-		d->probe.multi
-			? "one multi-uprobe link per library and program"
-			: "one perf event per function: detaching is slow on this kernel (before 6.6)");
+		d->probe.multi ? "one multi-uprobe link per library and program"
+			       : "one perf event per function: detaching is slow on this kernel (before 6.6)");
 	if (zn_find_open(&d->find, &d->probe) == 0)
 		printf("%-14s %s\n", "new libraries",
 			zn_find_by_events(d->find) ? "by mapping events"

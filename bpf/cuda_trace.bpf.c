@@ -104,7 +104,7 @@ static __always_inline void copy_async(struct pt_regs *ctx, struct zn_thread *t,
 	ZN_OPAQUE(third);
 	ZN_OPAQUE(fifth);
 	copy_count(p, ZN_COOKIE_DETAIL(cookie), ZN_COOKIE_SHAPE(cookie) == ZN_S_COPY_PEER ? fifth : third);
-	ZN_ADD(p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE], 1);
+	zn_call_once(t, p, cookie, ZN_FAM_CUDA_TRACE);
 }
 
 SEC("uprobe")

@@ -355,25 +355,33 @@ static __always_inline void free_return(struct zn_call *c)
 	}
 	if (!c->frame->arg[FREED_KNOWN])
 		unmatched(c->proc);
-	else
+	else if (!host)
 		ZN_ADD(gpu_of(c->proc, gpu)->free_calls, 1);
 }
 
-/* A context and everything that was allocated in it. Its entries stay in the table until their address is
- * reused or the process ends; their old generation tells that they no longer count. */
-static __always_inline void ctx_drop(struct zn_call *c, __u64 addr)
+/* Everything that was allocated in a context goes with it. Its entries stay in the table until their address is reused or
+ * the process ends; their old generation tells that they no longer count. A primary context that is reset stays current
+ * where it was, under a new generation. */
+static __always_inline void ctx_drop(struct zn_call *c, __u64 addr, bool keep)
 {
 	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
 	struct zn_ctx *ctx = bpf_map_lookup_elem(&ctxs, &key);
+	struct zn_shared *s = zn_globals();
 	__u64 bytes, host;
 	__u32 gpu;
 
-	if (!ctx)
+	if (!ctx || !s)
 		return;
-	bytes = ctx->live_bytes;
-	host = ctx->live_host;
 	gpu = ctx->gpu;
-	bpf_map_delete_elem(&ctxs, &key);
+	if (keep) {
+		ctx->gen = zn_next_id(s);
+		bytes = __sync_lock_test_and_set(&ctx->live_bytes, 0);
+		host = __sync_lock_test_and_set(&ctx->live_host, 0);
+	} else {
+		bytes = ctx->live_bytes;
+		host = ctx->live_host;
+		bpf_map_delete_elem(&ctxs, &key);
+	}
 	ZN_ADD(gpu_of(c->proc, gpu)->used_bytes, -bytes);
 	ZN_ADD(c->proc->count[ZN_C_HOST_PINNED], -host);
 }
@@ -408,8 +416,12 @@ static __always_inline void ctx_pop(struct zn_thread *t)
 }
 
 /* cuCtxSetCurrent replaces the top of the stack; NULL takes it off. Entry only: it is called very often. */
-static __always_inline void ctx_set(struct zn_thread *t, __u64 addr)
+static __always_inline void ctx_set(struct zn_thread *t, __u64 addr, __u64 cookie)
 {
+	struct zn_proc *p = zn_proc_of(t);
+
+	if (p)
+		zn_call_once(t, p, cookie, ZN_FAM_GPU_MEM);
 	ctx_pop(t);
 	if (addr)
 		ctx_push(t, addr);
@@ -417,10 +429,7 @@ static __always_inline void ctx_set(struct zn_thread *t, __u64 addr)
 
 static __always_inline void ctx_create_return(struct zn_call *c)
 {
-	__u64 addr,
-		gpu = c->detail <= 3 ? c->frame->arg[2]
-		: c->detail == 4     ? c->frame->arg[3]
-				     : c->frame->arg[4];
+	__u64 addr, gpu = c->detail <= 3 ? c->frame->arg[2] : c->detail == 4 ? c->frame->arg[3] : c->frame->arg[4];
 
 	if (c->result || !zn_read_user(&addr, sizeof(addr), c->frame->arg[0]))
 		return;
@@ -437,7 +446,7 @@ static __always_inline void ctx_destroy_return(struct zn_call *c)
 		return;
 	if (t->ctx_depth && t->ctx[(t->ctx_depth - 1) & (ZN_CTX_STACK - 1)] == addr)
 		ctx_pop(t);
-	ctx_drop(c, addr);
+	ctx_drop(c, addr, false);
 }
 
 static __always_inline void primary_retain_return(struct zn_call *c)
@@ -459,7 +468,7 @@ static __always_inline void primary_reset_return(struct zn_call *c)
 	struct zn_ctx *record = ctx_find((__u32)c->frame->arg[0], c->thread->id);
 
 	if (c->result == 0 && record && record->primary)
-		ctx_drop(c, record->primary);
+		ctx_drop(c, record->primary, true);
 }
 
 static __always_inline void device_return(struct zn_call *c, __u32 shape)
@@ -502,7 +511,7 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	if (!t)
 		return 0;
 	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CTX_SET) {
-		ctx_set(t, ZN_ARG1(ctx));
+		ctx_set(t, ZN_ARG1(ctx), cookie);
 		return 0;
 	}
 	f = zn_frame_push(t, ctx, cookie);

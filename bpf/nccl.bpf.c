@@ -162,26 +162,27 @@ static __always_inline void group_start_return(struct zn_call *c)
 {
 	struct zn_thread *t = c->thread;
 
+	struct zn_shared *s = zn_globals();
+
 	if (t->group_depth++ == 0) {
 		t->group_start_ns = c->frame->start_ns;
-		t->group_nested = 1;
+		t->group_nested_ns = s ? s->cost_ns[ZN_COOKIE_FIRST(c->frame->cookie)] : 0;
 	}
 }
 
-/* The window is from the entry of the outermost start to the return of its end, less what the probes inside
- * it cost. */
+/* The window is from the entry of the outermost start to the return of its end, less what the probes inside it cost. The
+ * end itself was added with its whole cost, of which only the bias lies inside. */
 static __always_inline void group_end_return(struct zn_call *c)
 {
+	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
 	struct zn_thread *t = c->thread;
 	struct zn_shared *s = zn_globals();
-	__u64 probes;
+	__u64 probes_ns;
 
-	if (t->group_depth == 0 || !s)
+	if (t->group_depth == 0 || !s || --t->group_depth)
 		return;
-	if (--t->group_depth)
-		return;
-	probes = s->bias_ns[ZN_COOKIE_STEPPED(c->frame->cookie)] + s->nested_ns * (t->group_nested - 1);
-	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes), 0, failed(c));
+	probes_ns = zn_minus(t->group_nested_ns + s->bias_ns[first], s->cost_ns[first]);
+	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, failed(c));
 }
 
 SEC("uprobe")

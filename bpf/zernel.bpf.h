@@ -14,13 +14,13 @@
 #include <bpf/bpf_helpers.h>
 #include "../zernel.h"
 
-#define ZN_MAP(name, kind, entries, key_type, value_type, flags)                                             \
-	struct {                                                                                             \
-		__uint(type, kind);                                                                          \
-		__uint(max_entries, entries);                                                                \
-		__uint(map_flags, flags);                                                                    \
-		__type(key, key_type);                                                                       \
-		__type(value, value_type);                                                                   \
+#define ZN_MAP(name, kind, entries, key_type, value_type, flags)                                                       \
+	struct {                                                                                                       \
+		__uint(type, kind);                                                                                    \
+		__uint(max_entries, entries);                                                                          \
+		__uint(map_flags, flags);                                                                              \
+		__type(key, key_type);                                                                                 \
+		__type(value, value_type);                                                                             \
 	} name SEC(".maps")
 
 ZN_MAP(shared, BPF_MAP_TYPE_ARRAY, 1, __u32, struct zn_shared, BPF_F_MMAPABLE);
@@ -147,8 +147,7 @@ static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid)
 		if (row == ZN_ROW_NONE)
 			return NULL;
 	}
-	if (bpf_map_update_elem(&threads, &tid, &zero_thread, BPF_ANY) ||
-		!(t = bpf_map_lookup_elem(&threads, &tid))) {
+	if (bpf_map_update_elem(&threads, &tid, &zero_thread, BPF_ANY) || !(t = bpf_map_lookup_elem(&threads, &tid))) {
 		zn_lost(ZN_LOST_THREAD);
 		return NULL;
 	}
@@ -215,7 +214,7 @@ static __always_inline struct zn_frame *zn_frame_push(struct zn_thread *t, struc
 	f->arg[4] = ZN_ARG5(ctx);
 	f->arg[5] = ZN_ARG6(ctx);
 	f->cookie = cookie;
-	f->nested = 0;
+	f->nested_ns = 0;
 	t->depth = depth + 1;
 	return f;
 }
@@ -241,18 +240,6 @@ static __always_inline __u64 zn_minus(__u64 a, __u64 b)
 	return a > b ? a - b : 0;
 }
 
-/* Bias: the traps themselves lie between the two time stamps; the daemon measured them at its start. */
-static __always_inline void zn_call_time(struct zn_call *c)
-{
-	struct zn_shared *s = zn_globals();
-	__u64 raw = c->end_ns - c->frame->start_ns;
-
-	c->ns = raw;
-	if (s)
-		c->ns = zn_minus(raw,
-			s->bias_ns[ZN_COOKIE_STEPPED(c->frame->cookie)] + s->nested_ns * c->frame->nested);
-}
-
 static __always_inline void zn_calibrate(struct zn_call *c)
 {
 	struct zn_shared *s = zn_globals();
@@ -262,6 +249,43 @@ static __always_inline void zn_calibrate(struct zn_call *c)
 		return;
 	at = s->calib_count++;
 	s->calib_ns[at & (ZN_CALIB_MAX - 1)] = c->end_ns - c->frame->start_ns;
+}
+
+static __always_inline void zn_count_hit(struct zn_proc *p, int family, __u64 cost_ns)
+{
+	ZN_ADD(p->count[ZN_C_HITS + family], 1);
+	ZN_ADD(p->count[ZN_C_COST_NS + family], cost_ns);
+}
+
+/* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost of
+ * hooked calls inside this one. What this call cost is handed to the one around it. */
+static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
+{
+	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
+	struct zn_shared *s = zn_globals();
+	__u64 cost;
+
+	c->ns = 0;
+	if (!s)
+		return;
+	cost = s->cost_ns[first];
+	c->ns = zn_minus(c->end_ns - c->frame->start_ns, s->bias_ns[first] + c->frame->nested_ns);
+	if (depth)
+		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost + c->frame->nested_ns;
+	else if (c->thread->group_depth)
+		c->thread->group_nested_ns += cost + c->frame->nested_ns;
+	zn_count_hit(c->proc, family, cost);
+}
+
+/* A call that is hooked at its entry only: it has no frame, but its cost counts all the same. */
+static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family)
+{
+	struct zn_shared *s = zn_globals();
+	__u64 cost = s ? s->cost_ns[ZN_COOKIE_FIRST(cookie)] : 0;
+
+	if (t->depth)
+		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost / 2;
+	zn_count_hit(p, family, cost / 2);
 }
 
 /* Closes the call that returns here. False: it began before the probe was there, or is nobody's. */
@@ -285,10 +309,6 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 	if (c->frame->sp != sp || c->frame->cookie != (__u32)cookie)
 		return false;
 	c->thread->depth = depth;
-	if (depth)
-		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested += 1 + c->frame->nested;
-	else if (c->thread->group_depth)
-		c->thread->group_nested += 1 + c->frame->nested;
 	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CALIBRATE) {
 		zn_calibrate(c);
 		return false;
@@ -298,8 +318,7 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 		return false;
 	c->result = ZN_RESULT(ctx);
 	c->detail = ZN_COOKIE_DETAIL(cookie);
-	zn_call_time(c);
-	ZN_ADD(c->proc->count[ZN_C_HITS + family], 1);
+	zn_call_time(c, depth, family);
 	return true;
 }
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Gives up, once everything is open, what the daemon does not need any more: capabilities, and system calls. What is
+ * left is for libraries that processes map later: reading /proc of any process, opening its files, attaching programs
+ * that are loaded already. Nothing here can be undone.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- capabilities ---- */
+
+static const int kept[] = {
+	CAP_SYS_PTRACE,         /* /proc/PID/maps, environ, fd of any process */
+	CAP_DAC_READ_SEARCH,    /* libraries in private directories */
+	CAP_CHECKPOINT_RESTORE, /* /proc/PID/map_files, from 5.9 on */
+	CAP_BPF,                /* table access where unprivileged bpf() is off */
+	CAP_PERFMON,            /* attaching */
+};
+
+/* perf-event uprobes need more, so a kernel without multi-uprobe links leaves the daemon CAP_SYS_ADMIN. */
+int zn_secure_capabilities(bool sys_admin)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct have[2], want[2] = {{0}};
+
+	if (syscall(SYS_capget, &head, have))
+		return -errno;
+	for (size_t i = 0; i < ZN_LEN(kept); i++)
+		want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
+	if (sys_admin)
+		want[CAP_SYS_ADMIN / 32].permitted |= 1U << (CAP_SYS_ADMIN % 32);
+	for (int i = 0; i < 2; i++)
+		want[i].effective = want[i].permitted &= have[i].permitted;
+	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+		if (!(want[cap / 32].permitted >> (cap % 32) & 1))
+			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* fails where it was given up before */
+	return syscall(SYS_capset, &head, want) ? -errno : 0;
+}
+
+/* ---- system calls ---- */
+
+/* Everything that the loop, the finder and a clean exit use. Others fail with EPERM: no program is started, no file
+ * written or removed, no connection made, no tracing. */
+static const int allowed[] = {
+	SYS_read,
+	SYS_write,
+	SYS_readv,
+	SYS_writev,
+	SYS_pread64,
+	SYS_close,
+	SYS_lseek,
+	SYS_fcntl,
+	SYS_openat,
+	SYS_newfstatat,
+	SYS_fstat,
+	SYS_readlinkat,
+	SYS_getdents64,
+	SYS_epoll_ctl,
+	SYS_epoll_pwait,
+	SYS_ppoll,
+	SYS_timerfd_settime,
+	SYS_accept4,
+	SYS_sendmsg,
+	SYS_sendto,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_shutdown,
+	SYS_setsockopt,
+	SYS_getsockopt,
+	SYS_getsockname,
+	SYS_getpeername,
+	SYS_bpf,
+	SYS_perf_event_open,
+	SYS_ioctl,
+	SYS_mmap,
+	SYS_munmap,
+	SYS_mprotect,
+	SYS_madvise,
+	SYS_mremap,
+	SYS_brk,
+	SYS_futex,
+	SYS_clock_gettime,
+	SYS_clock_nanosleep,
+	SYS_nanosleep,
+	SYS_gettimeofday,
+	SYS_getpid,
+	SYS_gettid,
+	SYS_tgkill,
+	SYS_rt_sigaction,
+	SYS_rt_sigprocmask,
+	SYS_rt_sigreturn,
+	SYS_restart_syscall,
+	SYS_sched_yield,
+	SYS_getrandom,
+	SYS_exit,
+	SYS_exit_group,
+#ifdef __x86_64__
+	SYS_epoll_wait,
+	SYS_poll,
+	SYS_open,
+	SYS_stat,
+	SYS_lstat,
+	SYS_readlink,
+	SYS_access,
+	SYS_time,
+#endif
+};
+
+#ifdef __x86_64__
+#define THIS_ARCH AUDIT_ARCH_X86_64
+#else
+#define THIS_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+#define LOAD(field)      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN(action)   BPF_STMT(BPF_RET | BPF_K, action)
+#define SKIP_IF_EQUAL(v) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v, 1, 0)
+#define RUN_IF_EQUAL(v)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v, 0, 1)
+
+int zn_secure_system_calls(void)
+{
+	static struct sock_filter code[2 * ZN_LEN(allowed) + 8];
+	struct sock_fprog program = {.filter = code};
+	unsigned short n = 0;
+
+	code[n++] = (struct sock_filter)LOAD(arch);
+	code[n++] = (struct sock_filter)SKIP_IF_EQUAL(THIS_ARCH);
+	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+	code[n++] = (struct sock_filter)LOAD(nr);
+	for (size_t i = 0; i < ZN_LEN(allowed); i++) {
+		code[n++] = (struct sock_filter)RUN_IF_EQUAL(allowed[i]);
+		code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+	}
+	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+	program.len = n;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	/* all threads: the finder runs already */
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) ? -errno : 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * attach_empty OBJECT LIBRARY SYMBOL...: puts the empty programs on functions of a library the way the daemon
+ * puts its own (one multi-uprobe link for entries, one for returns). Reads lines: "+" attaches, "-" detaches;
+ * each is answered with "ok".
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "zernel.h"
+
+#define TRACE_UPROBE_MULTI 48 /* enum bpf_attach_type of linux/bpf.h from 6.6 on */
+#define RETURN_FLAG        1
+#define SYMBOLS_MAX        16
+
+static struct zn_elf_symbol spot[SYMBOLS_MAX];
+static int spot_count;
+static int program[2], link_fd[2] = {-1, -1}; /* entry, return */
+
+static void spots_find(const char *library, char **names, int count)
+{
+	int fd = open(library, O_RDONLY | O_CLOEXEC);
+	const char *why = "no such function";
+
+	for (spot_count = 0; spot_count < count && spot_count < SYMBOLS_MAX; spot_count++)
+		spot[spot_count].name = names[spot_count];
+	if (fd < 0 || zn_elf_symbols(fd, spot, (size_t)spot_count, &why) != spot_count)
+		die(library, why);
+	close(fd);
+}
+
+static void programs_load(const char *path)
+{
+	static const char *const name[2] = {"empty_entry", "empty_return"};
+	struct bpf_object *o = bpf_object__open_file(path, NULL);
+
+	if (!o)
+		die(path, strerror(errno));
+	for (int i = 0; i < 2; i++)
+		bpf_program__set_expected_attach_type(bpf_object__find_program_by_name(o, name[i]), TRACE_UPROBE_MULTI);
+	if (bpf_object__load(o))
+		die(path, "cannot be loaded");
+	for (int i = 0; i < 2; i++)
+		program[i] = bpf_program__fd(bpf_object__find_program_by_name(o, name[i]));
+}
+
+static int link_open(const char *library, int ret)
+{
+	uint64_t offset[SYMBOLS_MAX];
+	struct {
+		uint32_t prog_fd, target_fd, attach_type, flags;
+		uint64_t path, offsets, ref_ctr_offsets, cookies;
+		uint32_t count, multi_flags, pid, pad;
+	} attr = {.prog_fd = (uint32_t)program[ret],
+		.attach_type = TRACE_UPROBE_MULTI,
+		.path = (uintptr_t)library,
+		.offsets = (uintptr_t)offset,
+		.count = (uint32_t)spot_count,
+		.multi_flags = ret ? RETURN_FLAG : 0};
+	int fd;
+
+	for (int i = 0; i < spot_count; i++)
+		offset[i] = spot[i].offset;
+	fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	if (fd < 0)
+		die("BPF_LINK_CREATE", strerror(errno));
+	return fd;
+}
+
+static void attach(const char *library)
+{
+	for (int ret = 1; ret >= 0; ret--)
+		link_fd[ret] = link_open(library, ret);
+}
+
+static void detach(void)
+{
+	for (int ret = 0; ret < 2; ret++)
+		close(link_fd[ret]);
+}
+
+int main(int argc, char **argv)
+{
+	char line[16];
+
+	if (argc < 4)
+		die("usage", "attach_empty OBJECT LIBRARY SYMBOL...");
+	spots_find(argv[2], argv + 3, argc - 3);
+	programs_load(argv[1]);
+	while (fgets(line, sizeof(line), stdin)) {
+		if (line[0] == '+')
+			attach(argv[2]);
+		else
+			detach();
+		puts("ok");
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The least that can stand at two probes: what a hooked call costs before any of our work is done. */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+SEC("uprobe")
+int empty_entry(void *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+SEC("uprobe")
+int empty_return(void *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The aggregator: reads the arena as memory and derives what is shown from it: which processes there are,
- * rates, quantiles, sums over processes. BPF programs add while this reads; each number is read once, so that
- * it is consistent in itself.
+ * The aggregator: reads the arena as memory and derives what is shown from it: which processes there are, rates,
+ * quantiles, sums over processes. BPF programs add while this reads; each number is read once, so that it is
+ * consistent in itself.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -19,8 +19,6 @@ const char *zn_detail_label(enum zn_detail d)
 
 	return d < ZN_DETAIL_COUNT ? label[d] : "unknown";
 }
-
-/* ---- the arena ---- */
 
 static bool bit_test(const uint8_t *bits, uint32_t i)
 {
@@ -44,8 +42,6 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 		return NULL;
 	return &a->hists[slot];
 }
-
-/* ---- plain memory ---- */
 
 static void plain_release(struct zn_arena *a, uint32_t row)
 {
@@ -150,8 +146,6 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail de
 	return true;
 }
 
-/* ---- histograms ---- */
-
 void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from)
 {
 	to->calls += from->calls;
@@ -217,8 +211,6 @@ void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
 	}
 }
 
-/* ---- processes ---- */
-
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)
 {
 	memset(a, 0, sizeof(*a));
@@ -265,8 +257,7 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 
 #define FACTS_PATIENCE_NS (2 * ZN_NS_PER_S)
 
-/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break
- * series. */
+/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break series. */
 static bool facts_of(struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_facts *facts)
 {
 	*facts = (struct zn_facts){.gone = true};
@@ -316,8 +307,8 @@ static void share_add(struct zn_proc_gpu *to, const struct zn_proc_gpu *from)
 	to->fail_other += from->fail_other;
 }
 
-/* Peaks of two ordinals need not have been at one time, so their sum would invent a peak: the highest sum
- * seen at a refresh, and the higher of the two, are what is known. */
+/* Peaks of two ordinals need not have been at one time, so their sum would invent a peak: the highest sum seen at a
+ * refresh, and the higher of the two, are what is known. */
 static uint64_t joint_peak(struct zn_info *info, uint32_t first, const struct zn_share *s, uint64_t highest)
 {
 	if (s->sum.used_bytes > info->share_peak[first])

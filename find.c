@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a
- * process was told to see. All of it runs on one thread of its own: the files belong to users, and a file
- * system of theirs (or a process that holds its own mmap lock) may block a reader for as long as it likes.
- * The loop never waits for it.
+ * Finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a process
+ * was told to see. All of it runs on one thread of its own: the files belong to users, and a file system of theirs
+ * (or a process that holds its own mmap lock) may block a reader for as long as it likes. The loop never waits for
+ * it.
  *
- * The kernel tells about each executable mapping through a software perf event (PERF_RECORD_MMAP2); nothing
- * runs in the kernel for it but that. Only where it refuses, /proc is scanned now and then.
+ * The kernel tells about each executable mapping through a software perf event (PERF_RECORD_MMAP2); nothing runs in
+ * the kernel for it but that. Only where it refuses, /proc is scanned now and then.
  */
 #include "zernel.h"
 #include <ctype.h>
@@ -83,8 +83,6 @@ static void lost(struct zn_find *f, enum zn_loss what)
 	__atomic_fetch_add(&f->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
 }
 
-/* ---- which names ---- */
-
 static int lib_kind(const char *path, size_t len)
 {
 	static const struct {
@@ -106,8 +104,6 @@ static int lib_kind(const char *path, size_t len)
 	}
 	return -1;
 }
-
-/* ---- mapping events ---- */
 
 static void pending_add(struct zn_find *f, int pid)
 {
@@ -234,10 +230,8 @@ static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
 	__atomic_store_n(&ring->data_tail, head, __ATOMIC_RELEASE);
 }
 
-/* ---- processes ---- */
-
-/* Start time in clock ticks, field 22 of /proc/PID/stat, counted from the last ')': the name before it is
- * hostile. 0: gone. */
+/* Start time in clock ticks, field 22 of /proc/PID/stat, counted from the last ')': the name before it is hostile. 0:
+ * gone. */
 static uint64_t start_ticks(int pid)
 {
 	char path[32], text[1024], *at;
@@ -269,8 +263,6 @@ static bool still_maps(const struct mapper *m)
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", m->pid, m->from, m->to);
 	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
 }
-
-/* ---- libraries ---- */
 
 static uint64_t mtime_ns(const struct stat *st)
 {
@@ -380,8 +372,6 @@ static void lib_drop(struct zn_find *f, int i)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* ---- who maps what ---- */
-
 static struct mapper *mapper_find(struct zn_find *f, int pid, int lib)
 {
 	for (int i = 0; i < MAPPERS_MAX; i++)
@@ -419,9 +409,8 @@ static void mappers_check(struct zn_find *f)
 			lib_drop(f, i);
 }
 
-/* One executable mapping under a library's name: "from-to perms offset maj:min inode path". The file is
- * opened through map_files: right in any mount namespace, and also when its name is gone or leads elsewhere
- * by now. */
+/* One executable mapping under a library's name: "from-to perms offset maj:min inode path". The file is opened
+ * through map_files: right in any mount namespace, and also when its name is gone or leads elsewhere by now. */
 static void mapping_take(struct zn_find *f, int pid, uint64_t from, uint64_t to, struct zn_str path)
 {
 	enum zn_lib_kind kind = lib_kind(path.at, path.len);
@@ -456,8 +445,8 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 		mapping_take(f, pid, from, to, (struct zn_str){path, len - (path - line)});
 }
 
-/* Lines are cut at the chunk's end and completed by the next read; one longer than a chunk cannot be (paths
- * end at 4 KiB). */
+/* Lines are cut at the chunk's end and completed by the next read; one longer than a chunk cannot be (paths end at 4
+ * KiB). */
 static void pid_scan(struct zn_find *f, int pid)
 {
 	char path[32], *line, *end;
@@ -508,8 +497,6 @@ static bool scan_entry(void *to, int dir, const char *name)
 		pid_scan(to, atoi(name));
 	return true;
 }
-
-/* ---- facts about a process ---- */
 
 /* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA. */
 static bool visible_add(struct zn_facts *to, const char *at, size_t len)
@@ -652,8 +639,6 @@ bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
 	pthread_mutex_unlock(&f->lock);
 	return ready;
 }
-
-/* ---- the thread ---- */
 
 static void round_run(struct zn_find *f)
 {

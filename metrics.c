@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of metrics, and its forms: Prometheus text 0.0.4, OpenMetrics 1.0, the list of --list-metrics,
- * and docs/METRICS.md. A metric is one row; nothing else names it.
+ * The table of metrics, and its forms: Prometheus text 0.0.4, OpenMetrics 1.0, the list of --list-metrics, and
+ * docs/METRICS.md. A metric is one row; nothing else names it.
  */
 #include "zernel.h"
 #include <string.h>
@@ -23,8 +23,6 @@ struct metric {
 	const void *arg; /* of emit */
 	const char *help;
 };
-
-/* ---- lines ---- */
 
 static void head(struct text *t, const char *name, size_t len, const char *type, const char *help)
 {
@@ -97,8 +95,7 @@ static void label_u64(struct labels *l, const char *name, uint64_t v)
 	zn_out_char(&l->out, '"');
 }
 
-/* Writes name, suffix and labels; `more` is one label that only this line has. The value and a newline
- * follow. */
+/* Writes name, suffix and labels; `more` is one label that only this line has. The value and a newline follow. */
 static void line(struct text *t, const struct zn_str name, const char *suffix, const struct labels *l, const char *more)
 {
 	zn_out_bytes(t->out, name.at, name.len);
@@ -147,8 +144,6 @@ static void series_one(struct text *t, const struct metric *m, uint64_t v)
 	labels_begin(&none);
 	series_u64(t, m, &none, v);
 }
-
-/* ---- processes ---- */
 
 static const struct zn_proc *proc_at(struct text *t, uint32_t r)
 {
@@ -231,8 +226,6 @@ static void emit_shares(struct text *t, const struct metric *m)
 		}
 	}
 }
-
-/* ---- durations ---- */
 
 struct durations {
 	enum zn_detail first, last;
@@ -364,8 +357,6 @@ static void emit_ranks(struct text *t, const struct metric *m)
 	}
 }
 
-/* ---- GPUs ---- */
-
 enum gpu_what { GPU_TOTAL, GPU_RATIO, GPU_INFO };
 static const enum gpu_what gpu_total = GPU_TOTAL, gpu_ratio = GPU_RATIO, gpu_info = GPU_INFO;
 
@@ -399,8 +390,6 @@ static void emit_gpus(struct text *t, const struct metric *m)
 		if (!zn_gpu_unknown(&gpus->gpu[i]))
 			gpu_line(t, m, &gpus->gpu[i], *(const enum gpu_what *)m->arg);
 }
-
-/* ---- alerts, and the daemon itself ---- */
 
 static void emit_alerts(struct text *t, const struct metric *m)
 {
@@ -654,8 +643,6 @@ static void emit_start(struct text *t, const struct metric *m)
 {
 	one_scaled(t, m, t->view->start_wall_ms, 3);
 }
-
-/* ---- the table ---- */
 
 static const struct share_field used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true};
 static const struct share_field peak = {offsetof(struct zn_proc_gpu, peak_bytes), 1, NULL, {0}, true};

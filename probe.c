@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The only file that knows libbpf: loads the BPF objects, maps their tables, calibrates, and hooks libraries.
- * libbpf itself is used at start only; later attachments are bare system calls, which allocate nothing.
+ * The only file that knows libbpf: loads the BPF objects, maps their tables, calibrates, and hooks libraries. libbpf
+ * itself is used at start only; later attachments are bare system calls, which allocate nothing.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -31,14 +31,11 @@ const char *zn_family_label(enum zn_family f)
 	return f < ZN_FAMILY_COUNT ? label[f] : "unknown";
 }
 
-/* ---- the table of hooked functions ---- */
-
 #define PTSZ 1 /* also under the name with _ptsz: per-thread default stream */
 #define PTDS 2 /* also under the name with _ptds */
 #define ONCE 4 /* entry only */
 
-/* Names that a library lacks are normal: each driver has some of them. Positions and sources: see enum
- * zn_shape. */
+/* Names that a library lacks are normal: each driver has some of them. Positions and sources: see enum zn_shape. */
 static const struct {
 	const char *name;
 	uint8_t family, shape, detail, flags;
@@ -143,8 +140,6 @@ void zn_probe_table(struct zn_probe *p)
 			hook_add(p, i, "_ptds");
 	}
 }
-
-/* ---- loading ---- */
 
 enum map {
 	MAP_SHARED_,
@@ -286,8 +281,6 @@ static const char *load_hint(int err)
 	return "see ZERNEL_LOG=debug";
 }
 
-/* ---- the arena over BPF maps ---- */
-
 static int page_map(void *base, uint8_t *bits, size_t index, int fd)
 {
 	size_t page = sysconf(_SC_PAGESIZE), at = index * 4096 / page * page;
@@ -310,8 +303,8 @@ static int map_hist(struct zn_arena *a, uint32_t slot)
 	return page_map(a->hists, a->hist_mapped, slot, ((struct zn_probe *)a)->map_fd[MAP_HISTS]);
 }
 
-/* The process is gone: no program touches its row or its histograms any more. Its id was unique, so what
- * other tables still hold of it can be swept later. */
+/* The process is gone: no program touches its row or its histograms any more. Its id was unique, so what other tables
+ * still hold of it can be swept later. */
 static void release(struct zn_arena *a, uint32_t row)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
@@ -441,8 +434,6 @@ static int arena_open(struct zn_probe *p)
 	return 0;
 }
 
-/* ---- attaching ---- */
-
 /* union bpf_attr of BPF_LINK_CREATE for uprobe_multi, linux/bpf.h from 6.6 on. */
 struct multi_attr {
 	uint32_t prog_fd, target_fd, attach_type, flags;
@@ -559,8 +550,7 @@ static bool spot_known(uint64_t offset)
 	return false;
 }
 
-/* Collects where one family's programs go. Two names of one function are one spot, or a call would count
- * twice. */
+/* Collects where one family's programs go. Two names of one function are one spot, or a call would count twice. */
 static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *symbol, enum zn_family f, bool ret)
 {
 	spots.count = 0;
@@ -584,8 +574,8 @@ static bool offset_failed(uint64_t offset, const uint64_t *bad, uint32_t bad_cou
 	return false;
 }
 
-/* A link is all or nothing, so one function that the kernel refuses would cost the family: try each alone,
- * leave out the refused ones. */
+/* A link is all or nothing, so one function that the kernel refuses would cost the family: try each alone, leave out
+ * the refused ones. */
 static int multi_link_good(int prog_fd, bool ret, uint64_t *bad, uint32_t *bad_count)
 {
 	uint32_t good = 0;
@@ -639,8 +629,7 @@ static int family_attach_perf(
 	return err;
 }
 
-/* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame
- * behind. */
+/* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame behind. */
 static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, const struct zn_elf_symbol *symbol)
 {
 	static uint64_t bad[2 * ZN_ROWS_MAX];
@@ -735,8 +724,6 @@ void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib)
 	lib->event_count[0] = lib->event_count[1] = 0;
 	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
 }
-
-/* ---- calibration ---- */
 
 /* Functions that do nothing; they differ in their first instruction, by enum zn_first. */
 void zn_calib_nop(void);
@@ -860,8 +847,6 @@ static int attach_way_choose(struct zn_probe *p, enum zn_family f)
 	p->perf_type = perf_uprobe_type();
 	return p->perf_type ? calibrate(p, f) : -EOPNOTSUPP;
 }
-
-/* ---- open and close ---- */
 
 static int on_event(void *owner, void *data, size_t size)
 {

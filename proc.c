@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The GPUs of the node, and which of them a process means by its CUDA ordinals. What the driver told the
- * process (UUID, PCI address) decides; then what the process was told to see; else the answer is "unknown",
- * never a guess.
+ * The GPUs of the node, and which of them a process means by its CUDA ordinals. What the driver told the process
+ * (UUID, PCI address) decides; then what the process was told to see; else the answer is "unknown", never a guess.
  */
 #include "zernel.h"
 #include <dirent.h>

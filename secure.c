@@ -15,8 +15,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- capabilities ---- */
-
 static const int kept[] = {
 	CAP_SYS_PTRACE,         /* /proc/PID/maps, environ, fd of any process */
 	CAP_DAC_READ_SEARCH,    /* libraries in private directories */
@@ -44,8 +42,6 @@ int zn_secure_capabilities(bool sys_admin)
 			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* fails where it was given up before */
 	return syscall(SYS_capset, &head, want) ? -errno : 0;
 }
-
-/* ---- system calls ---- */
 
 /* Everything that the loop, the finder and a clean exit use. Others fail with EPERM: no program is started, no file
  * written or removed, no connection made, no tracing. */

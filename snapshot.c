@@ -49,8 +49,6 @@ static void open_at(struct zn_json *j, const char *key, char bracket)
 	zn_json_open(j, bracket);
 }
 
-/* ---- the starred part ---- */
-
 static void utilization(struct zn_json *j, struct zn_agg *a)
 {
 	struct zn_share share[ZN_PROC_GPUS + 1];
@@ -114,8 +112,6 @@ static void gpus(struct zn_json *j, const struct zn_gpus *g)
 	}
 	zn_json_close(j, ']');
 }
-
-/* ---- processes ---- */
 
 static void proc_gpus(struct zn_json *j, struct zn_agg *a, uint32_t row)
 {
@@ -271,8 +267,6 @@ static void process(struct zn_json *j, struct zn_agg *a, uint32_t row)
 	key_null(j, "io");
 	zn_json_close(j, '}');
 }
-
-/* ---- alerts, probes, losses ---- */
 
 static void alerts(struct zn_json *j, const struct zn_alerts *a)
 {

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * zernel.h: the one header. Section 1 holds every limit, section 2 the histogram, section 3 what the BPF
- * programs and the daemon share, and the rest what each module offers. Sections 1 to 3 are read by both
- * compilers.
+ * zernel.h: the one header. Section 1 holds every limit, section 2 the histogram, section 3 what the BPF programs and
+ * the daemon share, and the rest what each module offers. Sections 1 to 3 are read by both compilers.
  *
- * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of
- * CLOCK_MONOTONIC in fields that end in _ns; sizes are bytes; strings handed in stay the caller's.
+ * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of CLOCK_MONOTONIC in
+ * fields that end in _ns; sizes are bytes; strings handed in stay the caller's.
  */
 #ifndef ZERNEL_H
 #define ZERNEL_H
 
 #include <linux/types.h>
 
-/* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are.
- * ------------------------ */
+/* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
 #define ZN_PROCS_MAX   1024  /* processes that call a hooked library at one time; the next one is dropped and counted */
 #define ZN_HISTS_MAX   4096  /* histograms of one page each: 16 MiB of kernel memory */
@@ -31,16 +29,14 @@
 #define ZN_LIBS_MAX    64  /* distinct libraries (by inode) that are hooked at one time */
 #define ZN_CALIB_MAX   512 /* samples of the calibration at start */
 
-/* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s.
- * ---------------------------------- */
+/* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
 
 #define ZN_SLOT_BITS   4  /* log2 of the slots per power of two */
 #define ZN_FIRST_POWER 7  /* slot 0 holds everything below 2^7 ns */
 #define ZN_LAST_POWER  37 /* the last slot holds everything from 2^37 ns (137 s) on */
 #define ZN_SLOTS       (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_SLOT_BITS))
 
-/* The slot of a duration. Branch-free but for the two ends; shared by both compilers, so that they cannot
- * disagree. */
+/* The slot of a duration. Branch-free but for the two ends; shared by both compilers, so that they cannot disagree. */
 static inline __u32 zn_slot(__u64 ns)
 {
 	__u32 power = 0, shift;
@@ -61,8 +57,7 @@ static inline __u32 zn_slot(__u64 ns)
 		((__u32)(ns >> (power - ZN_SLOT_BITS)) & ((1 << ZN_SLOT_BITS) - 1));
 }
 
-/* The smallest duration of a slot, in ns: 0 for slot 0. The upper end of slot i is the floor of slot i + 1.
- */
+/* The smallest duration of a slot, in ns: 0 for slot 0. The upper end of slot i is the floor of slot i + 1. */
 static inline __u64 zn_slot_floor(__u32 slot)
 {
 	__u32 i = slot - 1;
@@ -73,8 +68,7 @@ static inline __u64 zn_slot_floor(__u32 slot)
 		<< ((i >> ZN_SLOT_BITS) + ZN_FIRST_POWER - ZN_SLOT_BITS);
 }
 
-/* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing
- * resets it. */
+/* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing resets it. */
 struct zn_hist {
 	__u64 calls;
 	__u64 errors;
@@ -86,11 +80,9 @@ struct zn_hist {
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
 
-/* ---- 3. Shared with BPF.
- * ---------------------------------------------------------------------------------------- */
+/* ---- 3. Shared with BPF. ---- */
 
-/* Probe families: switched on and off together, one BPF object each. Columns: name of the enum, label,
- * option. */
+/* Probe families: switched on and off together, one BPF object each. Columns: name of the enum, label, option. */
 #define ZN_FAMILIES(X)                                                                                                 \
 	X(GPU_MEM, "gpu_mem", "gpu")                                                                                   \
 	X(CUDA_TRACE, "cuda_trace", "cuda")                                                                            \
@@ -166,8 +158,7 @@ _Static_assert(ZN_COUNT_COUNT <= ZN_COUNT_SLOTS, "struct zn_proc has no room for
 
 enum zn_alloc_kind { ZN_K_DEVICE, ZN_K_MANAGED, ZN_K_ASYNC, ZN_K_POOL, ZN_K_VMM, ZN_K_HOST, ZN_KIND_COUNT };
 
-/* One GPU as one process sees it, by CUDA ordinal. uuid, pci and total_bytes are what the driver told the
- * process. */
+/* One GPU as one process sees it, by CUDA ordinal. uuid, pci and total_bytes are what the driver told the process. */
 struct zn_proc_gpu {
 	__u64 used_bytes; /* live, pinned host memory not included */
 	__u64 peak_bytes;
@@ -181,8 +172,7 @@ struct zn_proc_gpu {
 	char pci[16];      /* "0000:3b:00.0", may lack its NUL; empty: not known */
 };
 
-/* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process
- * is gone. */
+/* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone. */
 struct zn_proc {
 	__u32 tgid;
 	__u32 id;       /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
@@ -225,15 +215,14 @@ enum zn_loss {
 		ZN_LOSS_COUNT
 };
 
-/* First instruction of a hooked function: uprobes emulate some and single-step the others, which takes one more trap inside the measured
- * interval. What each costs depends on the kernel, so all four are calibrated. */
+/* First instruction of a hooked function: uprobes emulate some and single-step the others, which takes one more trap
+ * inside the measured interval. What each costs depends on the kernel, so all four are calibrated. */
 enum zn_first { ZN_FIRST_NOP, ZN_FIRST_PUSH, ZN_FIRST_LANDING /* endbr64, bti */, ZN_FIRST_OTHER, ZN_FIRST_COUNT };
 
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
 	__u64 bias_ns[ZN_FIRST_COUNT]; /* taken off each interval, by enum zn_first */
-	__u64 cost_ns
-		[ZN_FIRST_COUNT]; /* what a hooked call costs its process in all; taken off the calls it is nested in */
+	__u64 cost_ns[ZN_FIRST_COUNT]; /* what a hooked call costs in all; taken off the call it is nested in */
 
 	__u64 lost[32]; /* by enum zn_loss, added to with atomics */
 	__u32 next_id;  /* of processes and of context generations; never 0 */
@@ -274,8 +263,7 @@ struct zn_thread {
 };
 _Static_assert(sizeof(struct zn_thread) == 40 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
-/* Ledger of live allocations. kind ZN_K_VMM: addr is the handle. ZN_ADDR_MAPPING: addr is where a handle is
- * mapped. */
+/* Ledger of live allocations. kind ZN_K_VMM: addr is the handle. ZN_ADDR_MAPPING: addr is where a handle is mapped. */
 #define ZN_ADDR_MAPPING ZN_KIND_COUNT
 struct zn_alloc_key {
 	__u64 addr;
@@ -310,8 +298,7 @@ _Static_assert(sizeof(struct zn_ctx_key) == 16 && sizeof(struct zn_ctx) == 32, "
 
 /* NCCL communicators by pointer: key as zn_ctx_key. */
 struct zn_comm {
-	__u64 hash;   /* of ncclUniqueId, equal on all ranks; of parent, color and count for a split; 0: not
-			 known */
+	__u64 hash;   /* of ncclUniqueId, equal on all ranks; of a split: its parent, color, count; 0: not known */
 	__u32 rank;   /* ZN_UNKNOWN: not known */
 	__u32 nranks; /* ZN_UNKNOWN: not known */
 	__u32 splits;
@@ -387,8 +374,7 @@ enum zn_shape {
 };
 
 #ifndef __bpf__
-/* ---- The daemon's side.
- * ------------------------------------------------------------------------------------------ */
+/* ---- The daemon's side. ---- */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -406,8 +392,8 @@ struct zn_str {
 	size_t len;
 };
 
-/* log.c: one line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes
- * outside printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
+/* log.c: one line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes outside
+ * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
 enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
 extern enum zn_level zn_log_level;
 void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -415,11 +401,10 @@ int zn_log_parse(const char *name); /* the level, or -EINVAL */
 uint64_t zn_now_ns(void);           /* CLOCK_MONOTONIC: what bpf_ktime_get_ns() reads */
 uint64_t zn_wall_ms(void);          /* since 1970 */
 
-/* ---- json.c: bounded output, JSON writer and reader.
- * ------------------------------------------------------------- */
+/* ---- json.c: bounded output, JSON writer and reader. ---- */
 
-/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it
- * at the end. */
+/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
+ * end. */
 struct zn_out {
 	char *at;
 	size_t cap;
@@ -432,20 +417,17 @@ void zn_out_char(struct zn_out *o, char c);
 void zn_out_u64(struct zn_out *o, uint64_t v);
 void zn_out_i64(struct zn_out *o, int64_t v);
 void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
-/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19
- * decimals. */
+/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
 void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
 /* Up to 17 digits, as many as read back as the same double; "0" for NaN and infinities (JSON has none). */
 void zn_out_double(struct zn_out *o, double v);
 /* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
 void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
-/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays
- * BAD. */
+/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
 #define ZN_UTF8_BAD 0xffffffffu
 uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
 
-/* JSON writer (RFC 8259). Commas are its business: a key or a value is preceded by one where needed. Depth is
- * at most
+/* JSON writer (RFC 8259). Commas are its business: a key or a value is preceded by one where needed. Depth is at most
  * 32. In an object, zn_json_key() comes before each value. */
 struct zn_json {
 	struct zn_out *out;
@@ -461,29 +443,25 @@ void zn_json_text(struct zn_json *j, const char *text);
 void zn_json_bytes(struct zn_json *j, const char *bytes, size_t len); /* any bytes; invalid UTF-8 is replaced */
 void zn_json_u64(struct zn_json *j, uint64_t v);
 void zn_json_scaled(struct zn_json *j, uint64_t v, int decimals);
-/* As zn_json_scaled, but always with a fraction ("0.0", "142.0"): the form of the snapshot's starred numbers.
- */
+/* As zn_json_scaled, but always with a fraction ("0.0", "142.0"): the form of the snapshot's starred numbers. */
 void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals);
 void zn_json_double(struct zn_json *j, double v);
 void zn_json_bool(struct zn_json *j, bool v);
 void zn_json_null(struct zn_json *j);
 
 /* JSON reader for `zernel watch`: no tree, no allocation. A value is the slice of text that holds it. */
-/* Checks one whole document strictly (RFC 8259, depth up to 64, valid UTF-8): 0, or -EINVAL. Call it once,
- * first. */
+/* Checks one whole document strictly (RFC 8259, depth up to 64, valid UTF-8): 0, or -EINVAL. Call it once, first. */
 int zn_json_check(struct zn_str text);
 /* The member `key` of an object, or an empty slice. Keys are compared raw (ours have no escapes). */
 struct zn_str zn_json_member(struct zn_str object, const char *key);
-/* The next element of an array (or "key":value pair's value of an object); *at is 0 at first. False at the
- * end. */
+/* The next element of an array (or "key":value pair's value of an object); *at is 0 at first. False at the end. */
 bool zn_json_next(struct zn_str container, size_t *at, struct zn_str *key, struct zn_str *value);
 double zn_json_number(struct zn_str value);    /* 0.0 if it is no number, not finite or over 64 characters */
 uint64_t zn_json_integer(struct zn_str value); /* exact up to 2^64-1; 0 if it is no plain integer */
 /* Decodes a string value to UTF-8 with a NUL, cut at a whole character; the length. 0 if it is no string. */
 size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 
-/* ---- http.c: HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out.
- * ------------------- */
+/* ---- http.c: HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out. ---- */
 
 #define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */
 #define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
@@ -511,10 +489,9 @@ struct zn_http_req {
 	unsigned ws_keys; /* how many Sec-WebSocket-Key headers there were */
 };
 
-/* Parses one request head at the start of buf. Incremental: call again from the same start with more bytes.
- * Returns the bytes used by the head, 0 for "more needed", or -status (-400, -414, -431, -501, -505) for a
- * request that gets this answer and then a close. Never reads past len. 414 is decided before 431, both as
- * soon as the limit is passed. */
+/* Parses one request head at the start of buf. Incremental: call again from the same start with more bytes. Returns
+ * the bytes used by the head, 0 for "more needed", or -status (-400, -414, -431, -501, -505) for a request that gets
+ * this answer and then a close. Never reads past len. 414 is decided before 431, both as soon as the limit is passed. */
 int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req);
 
 /* What an answer needs to say. Content-Length, Date, Server and Connection are added. */
@@ -532,28 +509,25 @@ const char *zn_http_reason(int status);
 /* True if a comma-separated header value has the token, compared whole and without case. */
 bool zn_http_has_token(struct zn_str value, const char *token);
 
-/* ---- ws.c: RFC 6455. Pure: bytes in, bytes out.
- * ------------------------------------------------------------------- */
+/* ---- ws.c: RFC 6455. Pure: bytes in, bytes out. ---- */
 
 #define ZN_WS_ACCEPT_LEN  28
 #define ZN_WS_CONTROL_MAX 125
 
 /* Sec-WebSocket-Accept of a key (section 4.2.2). -EINVAL if the key does not decode to 16 bytes. */
 int zn_ws_accept(struct zn_str key, char accept[ZN_WS_ACCEPT_LEN + 1]);
-/* 0 if the request is a valid opening handshake, else the HTTP status to answer: 400, or 426 (version).
- * Origin policy is the caller's. */
+/* 0 if the request is a valid opening handshake, else the HTTP status to answer: 400, or 426 (version). Origin policy
+ * is the caller's. */
 int zn_ws_handshake(const struct zn_http_req *req);
 
 enum zn_ws_op { ZN_WS_CONT = 0, ZN_WS_TEXT = 1, ZN_WS_BINARY = 2, ZN_WS_CLOSE = 8, ZN_WS_PING = 9, ZN_WS_PONG = 10 };
 
 /* Header of an unmasked final frame in its shortest form, 2 to 10 bytes; the length. */
 size_t zn_ws_header(uint8_t to[10], enum zn_ws_op op, uint64_t payload);
-/* A whole close frame (code 0: without a code); the length. reason is cut to 123 bytes at a whole character.
- */
+/* A whole close frame (code 0: without a code); the length. reason is cut to 123 bytes at a whole character. */
 size_t zn_ws_close_frame(uint8_t to[4 + ZN_WS_CONTROL_MAX], uint16_t code, const char *reason);
 
-/* Receiving side: frames, fragments, UTF-8, close codes. Data payload is handed on in pieces and never stored
- * here. */
+/* Receiving side: frames, fragments, UTF-8, close codes. Data payload is handed on in pieces and never stored here. */
 enum zn_ws_event_type {
 	ZN_WS_EV_NONE, /* all input used, nothing to do */
 	ZN_WS_EV_DATA, /* piece of a message: data, op (of the message), final when the message ends with it
@@ -589,28 +563,24 @@ struct zn_ws {
 	uint8_t control_len;
 };
 void zn_ws_init(struct zn_ws *ws, uint64_t max_message);
-/* Consumes some of buf and reports one event. Returns the bytes used (0 only if len is 0), or -1 after the
- * end. Call until all bytes are used. Everything that the header shows to be wrong is an error before the
- * payload comes. */
+/* Consumes some of buf and reports one event. Returns the bytes used (0 only if len is 0), or -1 after the end. Call
+ * until all bytes are used. Everything that the header shows to be wrong is an error before the payload comes. */
 int zn_ws_read(struct zn_ws *ws, char *buf, size_t len, struct zn_ws_event *ev);
 
-/* ---- elf.c: symbols of a hostile file.
- * ---------------------------------------------------------------------------- */
+/* ---- elf.c: symbols of a hostile file. ---- */
 
 struct zn_elf_symbol {
 	const char *name; /* in: what to look for */
 	uint64_t offset;  /* out: file offset of its first instruction, 0: not there */
 	uint8_t code[16]; /* out: its first bytes, zero-padded at the end of the file */
 };
-/* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still
- * missing, in .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at
- * most 256 MiB of it. Up to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No
- * allocation. Not thread-safe: uses static buffers. Returns how many were found, or -ENOEXEC with *why set to
- * what is wrong and where. */
+/* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still missing, in
+ * .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at most 256 MiB of it. Up
+ * to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No allocation. Not thread-safe: uses
+ * static buffers. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
 int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const char **why);
 
-/* ---- options.c: file, then environment, then command line; later ones win.
- * --------------------------------------- */
+/* ---- options.c: file, then environment, then command line; later ones win. ---- */
 
 #define ZN_LISTEN_MAX 8
 #define ZN_TEXT_MAX   256
@@ -631,15 +601,13 @@ struct zn_options {
 	char ws_origin[ZN_TEXT_MAX];
 	const char *config; /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
-/* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and
- * argv, and sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is
- * read. -EINVAL with a line in why, in printable ASCII, that names the bad option or value, where it stands,
- * and what it may be. */
+/* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
+ * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
+ * a line in why, in printable ASCII, that names the bad option or value, where it stands, and what it may be. */
 int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
 void zn_options_help(FILE *to);
 
-/* ---- loop.c: the epoll loop.
- * -------------------------------------------------------------------------------------- */
+/* ---- loop.c: the epoll loop. ---- */
 
 /* The first member of everything that waits: a listener, a connection, a timer, a signal, the ring buffer. */
 struct zn_io {
@@ -649,8 +617,7 @@ struct zn_io {
 struct zn_loop {
 	int fd;
 	bool stop;
-	void (*after)(void *owner); /* called after each batch: slots closed in the batch may be reused from
-				       here on */
+	void (*after)(void *owner); /* called after each batch: closed slots may be reused from here on */
 	void *owner;
 };
 int zn_loop_open(struct zn_loop *l);
@@ -661,14 +628,12 @@ int zn_loop_change(struct zn_loop *l, struct zn_io *io, uint32_t events);
 void zn_loop_forget(struct zn_loop *l, struct zn_io *io);
 /* Runs until stop is set: 0, or -errno of epoll_wait(). */
 int zn_loop_run(struct zn_loop *l);
-/* A periodic timer as an io; the ready function must read its count with zn_timer_count(). Interval 0: it
- * rests. */
+/* A periodic timer as an io; the ready function must read its count with zn_timer_count(). Interval 0: it rests. */
 int zn_timer_open(struct zn_io *io, uint64_t interval_ms);
 int zn_timer_set(struct zn_io *io, uint64_t interval_ms);
 uint64_t zn_timer_count(struct zn_io *io);
 
-/* ---- agg.c: the arena and what follows from it.
- * ------------------------------------------------------------------- */
+/* ---- agg.c: the arena and what follows from it. ---- */
 
 /* The tables of section 3 as memory: mmap'ed BPF maps, or plain pages in simulate mode and in unit tests. */
 struct zn_arena;
@@ -704,8 +669,7 @@ int zn_plain_open(struct zn_plain *p);
 void zn_plain_close(struct zn_plain *p);
 struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
 void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
-/* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was
- * counted. */
+/* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
 
 static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
@@ -717,12 +681,11 @@ static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 		h->max_ns = ns;
 }
 void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
-/* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off
- * from 128 ns on, never above the largest. 0 if there is none. */
+/* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off from 128
+ * ns on, never above the largest. 0 if there is none. */
 uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
 uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
-/* Cumulative counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is
- * all. */
+/* Cumulative counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is all. */
 #define ZN_LE_COUNT 15
 uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
 void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT]);
@@ -735,8 +698,7 @@ struct zn_facts {
 	bool visible_set;
 	uint8_t visible_count;
 	uint8_t minor_count;             /* of open /dev/nvidiaN */
-	int32_t visible[ZN_VISIBLE_MAX]; /* of CUDA_VISIBLE_DEVICES, else of SLURM_JOB_GPUS; -1: given as text
-					    below */
+	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
 	char visible_uuid[ZN_VISIBLE_MAX][44];
 	int32_t minors[ZN_VISIBLE_MAX];
 };
@@ -759,8 +721,8 @@ struct zn_gpus {
 };
 /* Reads `root`/<pci>/information (root: /proc/driver/nvidia/gpus). No driver: 0 GPUs, and no error. */
 void zn_gpus_read(struct zn_gpus *g, const char *root);
-/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new.
- * -1: the table is full. */
+/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. -1: the
+ * table is full. */
 int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal);
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
@@ -796,9 +758,9 @@ struct zn_agg {
 	/* sums of processes that have gone */
 	struct zn_hist gone[ZN_DETAIL_COUNT];
 	uint64_t gone_count[ZN_COUNT_SLOTS];
-	uint64_t family_cost_ns[ZN_FAMILY_COUNT],
-		family_cost_rate[ZN_FAMILY_COUNT]; /* as in struct zn_info, of all processes */
-	struct zn_hist merged;                     /* scratch of zn_agg_merge() */
+	uint64_t family_cost_ns[ZN_FAMILY_COUNT]; /* of all processes, as in struct zn_info */
+	uint64_t family_cost_rate[ZN_FAMILY_COUNT];
+	struct zn_hist merged; /* scratch of zn_agg_merge() */
 	struct zn_comm comms[ZN_COMMS_MAX];
 	size_t comm_count;
 	/* asks for facts about a row; false: not there yet. NULL: nothing is known about any process */
@@ -806,8 +768,7 @@ struct zn_agg {
 	void *owner;
 };
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena);
-/* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have
- * gone. */
+/* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */
 /* All processes' histograms of one detail, gone ones included. The result lives until the next call. */
@@ -817,8 +778,7 @@ const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail)
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
 const char *zn_detail_label(enum zn_detail d);
 
-/* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries.
- * ---------------------------- */
+/* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */
 
 #define ZN_ROWS_MAX 160 /* hooked names, all suffixes spelled out */
 struct zn_hook {
@@ -873,14 +833,13 @@ struct zn_probe {
 };
 /* The hook table alone, without touching the kernel: what --list-probes shows. */
 void zn_probe_table(struct zn_probe *p);
-/* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at
- * all can be had. */
+/* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
+ * be had. */
 int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
-/* Hooks the library behind lib->fd and fills link, event, symbol and why. May take long: never on the loop.
- */
+/* Hooks the library behind lib->fd and fills link, event, symbol and why. May take long: never on the loop. */
 void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
 void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib);
 /* Kernel memory of all maps, bytes, as the kernel accounts it. */
@@ -889,21 +848,20 @@ uint64_t zn_probe_missed(const struct zn_probe *p); /* hits that the kernel skip
 const char *zn_family_label(enum zn_family f);
 const char *zn_first_label(enum zn_first first);
 
-/* One thread of its own, because a user's file system may block it for as long as it likes. It alone writes
- * libs; readers hold the lock. */
+/* One thread of its own, because a user's file system may block it for as long as it likes. It alone writes libs;
+ * readers hold the lock. */
 struct zn_find;
 int zn_find_open(struct zn_find **f, struct zn_probe *probe);
 void zn_find_close(struct zn_find *f);
 /* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
 void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to);
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
-bool zn_find_by_events(
-	const struct zn_find *f); /* false: the kernel gives no mapping events, /proc is scanned instead */
+/* False: the kernel gives no mapping events, /proc is scanned instead. */
+bool zn_find_by_events(const struct zn_find *f);
 
 struct zn_view;
 
-/* ---- alert.c: rules over the view, evaluated every tick.
- * ------------------------------------------------------------ */
+/* ---- alert.c: rules over the view, evaluated every tick. ---- */
 
 #define ZN_ALERTS_MAX 128 /* rule and label set */
 enum zn_alert_state { ZN_INACTIVE, ZN_PENDING, ZN_FIRING };
@@ -944,13 +902,11 @@ void zn_alerts_init(struct zn_alerts *a, const struct zn_options *o);
 /* Evaluates every rule. v->alerts is a. An instance that its rule no longer delivers is resolved. */
 void zn_alerts_tick(struct zn_alerts *a, const struct zn_view *v, uint64_t now_ns);
 const char *zn_alert_state_label(enum zn_alert_state s);
-enum zn_alert_state zn_rule_state(
-	const struct zn_alerts *a, const struct zn_rule *r); /* the highest of its instances */
+/* The highest state of a rule's instances. */
+enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rule *r);
 
-/* ---- metrics.c: one table of metrics -> text, docs. snapshot.c: the JSON views.
- * --------------------------------------- */
+/* ---- metrics.c: one table of metrics -> text, docs. snapshot.c: the JSON views. ---- */
 
-#define ZN_VERSION_DEFAULT "unknown"
 struct zn_serve;
 struct zn_view {
 	const struct zn_options *options;
@@ -987,8 +943,7 @@ int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200
 extern const char zn_version[], zn_commit[];
 extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
 
-/* ---- serve.c: connections, routes. listen.c: where they come from. push.c: their WebSocket side.
- * ---------------------- */
+/* ---- serve.c: connections, routes. listen.c: where they come from. push.c: their WebSocket side. ---- */
 
 #define ZN_CONNS_MAX      1024
 #define ZN_BODIES_MAX     8
@@ -1059,8 +1014,8 @@ void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* time limits; rende
 struct zn_body *zn_body_get(struct zn_serve *s);
 void zn_body_put(struct zn_body *b);
 
-/* One client. From here on, for serve.c, listen.c and push.c only. Output is the rest of out, then the rest
- * of body; while some waits, no further request is parsed and no further frame begun. */
+/* One client. From here on, for serve.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
+ * while some waits, no further request is parsed and no further frame begun. */
 #define ZN_CONN_OUT 1024
 enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_PUSH, ZN_CONN_DRAIN };
 struct zn_conn {
@@ -1104,14 +1059,13 @@ bool zn_push_next(struct zn_conn *c); /* queues the next frame that is due; fals
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns, bool fresh);
 bool zn_push_render(struct zn_serve *s); /* a new snapshot; false: there is none, which was counted */
 
-/* ---- secure.c: what is given up once everything is open. ------------------------------------------------------------- */
+/* ---- secure.c: what is given up once everything is open. ---- */
 
 /* Capabilities are per thread: call it before any is started. */
 int zn_secure_capabilities(bool sys_admin);
 int zn_secure_system_calls(void); /* of all threads */
 
-/* ---- sim.c: --simulate.
- * ------------------------------------------------------------------------------------------------- */
+/* ---- sim.c: --simulate. ---- */
 
 #define ZN_SIM_GPUS  4
 #define ZN_SIM_RANKS 8
@@ -1123,16 +1077,15 @@ struct zn_sim {
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed);
 void zn_sim_close(struct zn_sim *s);
-/* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is
- * cut into steps. */
+/* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is cut into
+ * steps. */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 
-/* ---- watch.c: the client verb `zernel watch`.
- * --------------------------------------------------------------------- */
+/* ---- watch.c: the client verb `zernel watch`. ---- */
 
-/* `watch [URL] [--once] [--json]`, argv[0] being "watch". Runs until it is told to end and returns the exit
- * status: 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view.
- * The terminal is as it was. */
+/* `watch [URL] [--once] [--json]`, argv[0] being "watch". Runs until it is told to end and returns the exit status:
+ * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as
+ * it was. */
 int zn_watch_main(int argc, char **argv);
 
 #endif /* !__bpf__ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * main: parses, opens the modules in order, runs the loop, closes. One binary with two names: `zerneld` is
- * the daemon, `zernel` its client verbs.
+ * main: parses, opens the modules in order, runs the loop, closes. One binary with two names: `zerneld` is the
+ * daemon, `zernel` its client verbs.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -43,8 +43,6 @@ struct daemon {
 static struct daemon daemon_;
 
 #define OWNER(io, member) ((struct daemon *)((char *)(io)-offsetof(struct daemon, member)))
-
-/* ---- what the loop calls ---- */
 
 static void on_signal(struct zn_io *io, uint32_t events)
 {
@@ -105,8 +103,6 @@ static void on_ring(struct zn_io *io, uint32_t events)
 		zn_agg_refresh(&d->agg);
 	d->exits = false;
 }
-
-/* ---- opening ---- */
 
 static void view_open(struct daemon *d)
 {
@@ -251,8 +247,6 @@ static void daemon_close(struct daemon *d)
 	zn_loop_close(&d->loop);
 }
 
-/* ---- the verbs ---- */
-
 static int fail(const char *why)
 {
 	fprintf(stderr, "zerneld: %s\n", why);
@@ -291,8 +285,7 @@ static void check_bias(const struct zn_probe *p)
 				p->bias[i].p90_ns / 1e3, p->bias[i].call_ns / 1e3, zn_first_label(i));
 }
 
-/* Says family by family what this kernel and machine allow; 1 if something that was asked for cannot be had.
- */
+/* Says family by family what this kernel and machine allow; 1 if something that was asked for cannot be had. */
 static int check(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX];

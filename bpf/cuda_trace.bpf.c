@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Launches, waits for the GPU, and copied bytes: entry and return of libcuda's functions. Which function, and
- * what it means, comes with the attach cookie; see the probe table in probe.c.
+ * Launches, waits for the GPU, and copied bytes: entry and return of libcuda's functions. Which function, and what it
+ * means, comes with the attach cookie; see the probe table in probe.c.
  */
 #include "zernel.bpf.h"
 
@@ -10,8 +10,7 @@ static __always_inline void stream_key(struct zn_ctx_key *key, struct zn_thread 
 	*key = (struct zn_ctx_key){.addr = stream, .id = t->id};
 }
 
-/* A launch on a capturing stream is recorded into a graph, not run. The flag waits in arg[0] for the return.
- */
+/* A launch on a capturing stream is recorded into a graph, not run. The flag waits in arg[0] for the return. */
 static __always_inline void launch_entry(struct zn_frame *f, struct zn_thread *t, __u64 stream_at)
 {
 	struct zn_proc *p = zn_proc_of(t);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ledger of GPU memory: what libcuda has reserved for a process, on which GPU. Memory of the CUDA context
- * and of loaded modules never passes these functions and is not in it.
+ * The ledger of GPU memory: what libcuda has reserved for a process, on which GPU. Memory of the CUDA context and of
+ * loaded modules never passes these functions and is not in it.
  *
- * Two rules keep the ledger exact under threads. An address enters at the *return* of the allocation and
- * leaves at the *entry* of the free: the driver may hand it out again before the free has returned. A free
- * that fails puts it back.
+ * Two rules keep the ledger exact under threads. An address enters at the *return* of the allocation and leaves at
+ * the *entry* of the free: the driver may hand it out again before the free has returned. A free that fails puts it
+ * back.
  */
 #include "zernel.bpf.h"
 
@@ -29,8 +29,7 @@ static __always_inline struct zn_ctx *ctx_find(__u64 addr, __u32 id)
 	return bpf_map_lookup_elem(&ctxs, &key);
 }
 
-/* The current context of a thread: its GPU goes to a->gpu, itself to a->ctx. Unknown stays 0 and
- * ZN_PROC_GPUS. */
+/* The current context of a thread: its GPU goes to a->gpu, itself to a->ctx. Unknown stays 0 and ZN_PROC_GPUS. */
 static __always_inline void current_ctx(struct zn_thread *t, struct zn_alloc *a)
 {
 	__u32 depth = t->ctx_depth;
@@ -82,8 +81,7 @@ static __always_inline void books_subtract(struct zn_proc *p, const struct zn_al
 		ZN_ADD(gpu_of(p, a->gpu)->used_bytes, -a->bytes);
 }
 
-/* Adds to what a context holds. False: the context is gone, and its memory was taken off the books with it.
- */
+/* Adds to what a context holds. False: the context is gone, and its memory was taken off the books with it. */
 static __always_inline bool ctx_hold(const struct zn_alloc *a, __u32 id, bool add)
 {
 	struct zn_ctx *c;
@@ -146,8 +144,7 @@ static __always_inline void alloc_failed(struct zn_call *c, __u32 gpu, __u64 byt
 	zn_emit(ZN_EV_ALLOC_FAILED, c->thread->row, c->result, bytes);
 }
 
-/* The common end of every allocation: a holds bytes, kind, GPU and context; the address lies where arg[0]
- * points. */
+/* The common end of every allocation: a holds bytes, kind, GPU and context; the address lies where arg[0] points. */
 static __always_inline void alloc_done(struct zn_call *c, struct zn_alloc *a, __u32 space)
 {
 	struct zn_proc_gpu *g = gpu_of(c->proc, a->gpu);
@@ -188,8 +185,8 @@ static __always_inline void pitch_return(struct zn_call *c)
 	alloc_done(c, &a, 0);
 }
 
-/* (handle *, size, const CUmemAllocationProp *, flags): prop+8 is the kind of place (1: device), prop+12 its
- * ordinal. Physical memory belongs to no context. */
+/* (handle *, size, const CUmemAllocationProp *, flags): prop+8 is the kind of place (1: device), prop+12 its ordinal.
+ * Physical memory belongs to no context. */
 static __always_inline void vmm_create_return(struct zn_call *c)
 {
 	struct zn_alloc a = {.bytes = c->frame->arg[1], .kind = ZN_K_VMM, .refs = 1, .gpu = ZN_PROC_GPUS};
@@ -254,8 +251,7 @@ static __always_inline void vmm_retain_return(struct zn_call *c)
 		vmm_get(c, handle);
 }
 
-/* (address, size, offset, handle, flags): memory stays alive while it is mapped, also after its handle was
- * released. */
+/* (address, size, offset, handle, flags): memory stays alive while it is mapped, also after its handle was released. */
 static __always_inline void vmm_map_return(struct zn_call *c)
 {
 	struct zn_alloc_key key = {.addr = c->frame->arg[0], .id = c->thread->id, .kind = ZN_ADDR_MAPPING};
@@ -359,9 +355,9 @@ static __always_inline void free_return(struct zn_call *c)
 		ZN_ADD(gpu_of(c->proc, gpu)->free_calls, 1);
 }
 
-/* Everything that was allocated in a context goes with it. Its entries stay in the table until their address is reused or
- * the process ends; their old generation tells that they no longer count. A primary context that is reset stays current
- * where it was, under a new generation. */
+/* Everything that was allocated in a context goes with it. Its entries stay in the table until their address is
+ * reused or the process ends; their old generation tells that they no longer count. A primary context that is reset
+ * stays current where it was, under a new generation. */
 static __always_inline void ctx_drop(struct zn_call *c, __u64 addr, bool keep)
 {
 	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};

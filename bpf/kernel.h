@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The few kernel types that the BPF programs use, kept by hand. pt_regs is fixed by the ABI
- * (arch/.../uapi/asm/ptrace.h) and read at fixed offsets; the others are read with CO-RE, so only the names
- * and types of their fields matter.
+ * (arch/.../uapi/asm/ptrace.h) and read at fixed offsets; the others are read with CO-RE, so only the names and types
+ * of their fields matter.
  */
 #ifndef ZN_KERNEL_H
 #define ZN_KERNEL_H
@@ -21,8 +21,7 @@ struct pt_regs {
 #define ZN_ARG5(r)   ((r)->r8)
 #define ZN_ARG6(r)   ((r)->r9)
 #define ZN_RESULT(r) ((__u32)(r)->ax)
-/* The stack pointer that identifies a call: at entry it points to the return address, which `ret` has popped
- * later. */
+/* The stack pointer that identifies a call: at entry it points to the return address, which `ret` has popped later. */
 #define ZN_SP_ENTRY(r)  ((r)->sp)
 #define ZN_SP_RETURN(r) ((r)->sp - 8)
 /* System V ABI: arguments 7, 8, 9 follow the return address; a 128-byte struct by value lies there too. */

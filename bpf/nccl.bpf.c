@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NCCL and RCCL: calls, bytes and errors of each operation, the time the host spends in the call (a
- * collective only enqueues and returns), group windows, and which rank a process is in which communicator.
- * Fields of struct ncclComm are never read: their offsets differ from version to version.
+ * NCCL and RCCL: calls, bytes and errors of each operation, the time the host spends in the call (a collective only
+ * enqueues and returns), group windows, and which rank a process is in which communicator. Fields of struct ncclComm
+ * are never read: their offsets differ from version to version.
  */
 #include "zernel.bpf.h"
 
@@ -75,8 +75,7 @@ static __always_inline void comm_init_return(struct zn_call *c)
 		comm_add(c->thread, addr, &comm);
 }
 
-/* (comms[], ndev, devices[]): one process is all ranks; no unique id, so the hash is of what is unique on
- * this node. */
+/* (comms[], ndev, devices[]): one process is all ranks; no unique id, so the hash is of what is unique on this node. */
 static __always_inline void comm_init_all_return(struct zn_call *c)
 {
 	__u32 n = c->frame->arg[1];
@@ -98,8 +97,7 @@ static __always_inline void comm_init_all_return(struct zn_call *c)
 		zn_lost_many(ZN_LOST_COMM, n - INIT_ALL_MAX);
 }
 
-/* (comm, color, key, new *, config *): ranks of one color form a communicator; rank and size are asked for
- * later. */
+/* (comm, color, key, new *, config *): ranks of one color form a communicator; rank and size are asked for later. */
 static __always_inline void comm_split_return(struct zn_call *c)
 {
 	struct zn_comm *parent = comm_find(c->thread, c->frame->arg[0]);
@@ -114,8 +112,7 @@ static __always_inline void comm_split_return(struct zn_call *c)
 	comm_add(c->thread, addr, &comm);
 }
 
-/* ncclCommUserRank and ncclCommCount (comm, int *): tell rank and size of communicators that were made
- * unseen. */
+/* ncclCommUserRank and ncclCommCount (comm, int *): tell rank and size of communicators that were made unseen. */
 static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
 {
 	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = ZN_UNKNOWN, .tgid = current_tgid()};
@@ -170,8 +167,8 @@ static __always_inline void group_start_return(struct zn_call *c)
 	}
 }
 
-/* The window is from the entry of the outermost start to the return of its end, less what the probes inside it cost. The
- * end itself was added with its whole cost, of which only the bias lies inside. */
+/* The window is from the entry of the outermost start to the return of its end, less what the probes inside it cost.
+ * The end itself was added with its whole cost, of which only the bias lies inside. */
 static __always_inline void group_end_return(struct zn_call *c)
 {
 	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);

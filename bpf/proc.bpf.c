@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of threads and processes, and exec, which ends a program without ending its process. Raw
- * tracepoints: they need no BTF to attach. The row itself is given back by the daemon, after it has read the
- * last figures.
+ * The end of threads and processes, and exec, which ends a program without ending its process. Raw tracepoints: they
+ * need no BTF to attach. The row itself is given back by the daemon, after it has read the last figures.
  */
 #include "zernel.bpf.h"
 #include <bpf/bpf_core_read.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The maps that all families share (by descriptor, see probe.c) and what every handler needs: the thread, its
- * process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit;
- * everything else is an array access that the verifier inlines.
+ * process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit; everything
+ * else is an array access that the verifier inlines.
  */
 #ifndef ZN_ZERNEL_BPF_H
 #define ZN_ZERNEL_BPF_H
@@ -33,8 +33,7 @@ ZN_MAP(ctxs, BPF_MAP_TYPE_HASH, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, 0
 ZN_MAP(comms, BPF_MAP_TYPE_HASH, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, 0);
 ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
 
-/* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever
- * touched. */
+/* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever touched. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, ZN_PROCS_MAX);
@@ -52,8 +51,7 @@ struct {
 
 const struct zn_thread zero_thread = {};
 
-/* Hides where a value came from, so that the compiler checks and uses the same register, as the verifier
- * demands. */
+/* Hides where a value came from, so that the compiler checks and uses the same register, as the verifier demands. */
 #define ZN_OPAQUE(v) asm volatile("" : "+r"(v))
 
 #define ZN_ADD(at, n) ((void)__sync_fetch_and_add(&(at), (n)))
@@ -104,8 +102,7 @@ static __always_inline __u32 zn_next_id(struct zn_shared *s)
 	return id ? id : __sync_fetch_and_add(&s->next_id, 1) + 1;
 }
 
-/* Takes a free row for a process that is seen for the first time. The row is complete before it can be found.
- */
+/* Takes a free row for a process that is seen for the first time. The row is complete before it can be found. */
 static __noinline __u32 zn_proc_claim(__u32 tgid)
 {
 	struct zn_shared *s = zn_globals();
@@ -166,8 +163,7 @@ static __always_inline struct zn_thread *zn_thread(void)
 	return t ? t : zn_thread_claim(tid, id >> 32);
 }
 
-/* The process of a thread, or NULL for the daemon's own threads and for a row that has been given back since.
- */
+/* The process of a thread, or NULL for the daemon's own threads and for a row that has been given back since. */
 static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
 {
 	__u32 row = t->row;
@@ -176,8 +172,8 @@ static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
 	return p && p->id == t->id ? p : NULL;
 }
 
-/* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there
- * yet): they lie below the live stack pointer, or on it when the same function is entered again. */
+/* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there yet): they
+ * lie below the live stack pointer, or on it when the same function is entered again. */
 static __always_inline __u32 zn_frames_live(struct zn_thread *t, __u64 sp, __u32 entered)
 {
 	__u32 depth = t->depth;
@@ -257,8 +253,8 @@ static __always_inline void zn_count_hit(struct zn_proc *p, int family, __u64 co
 	ZN_ADD(p->count[ZN_C_COST_NS + family], cost_ns);
 }
 
-/* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost of
- * hooked calls inside this one. What this call cost is handed to the one around it. */
+/* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost
+ * of hooked calls inside this one. What this call cost is handed to the one around it. */
 static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
 {
 	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);

@@ -7,6 +7,7 @@
  *	wait FUNCTION 0|1              until there is no breakpoint on it, or one; prints the time it took, us
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the end-to-end tests share: daemons on free ports, strict readers of what they serve, the driver, and an actor
+(a Python that calls libraries on command). A test is a function under @test; what it starts is stopped when it ends.
+
+Limits: needs root, and what `make tests` builds in build/. Time limits here only end a hang, they never decide.
+"""
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.error
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.environ.get("ZERNEL_BUILD", os.path.join(ROOT, "build"))
+ZERNELD, ZERNEL = os.path.join(BUILD, "zerneld"), os.path.join(BUILD, "zernel")
+TOOLS = os.path.join(BUILD, "test")
+CUDA, NCCL = os.path.join(TOOLS, "libcuda.so.1"), os.path.join(TOOLS, "libnccl.so.2")
+DRIVER, BURST = os.path.join(TOOLS, "driver"), os.path.join(TOOLS, "burst")
+PATIENCE = 20
+NOBODY = 65534
+
+tests = []
+
+
+class Absent(Exception):
+    """The machine lacks what a test needs: neither passed nor failed."""
+
+
+class State:
+    checks = 0
+    cleanup = None
+    folder = None
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def check(condition, what):
+    State.checks += 1
+    if not condition:
+        raise AssertionError(what)
+
+
+def equal(got, want, what):
+    State.checks += 1
+    if got == want:
+        return
+    if isinstance(got, dict) and isinstance(want, dict):
+        keys = [k for k in sorted(set(got) | set(want), key=str) if got.get(k) != want.get(k)]
+        what += ": " + "; ".join(f"{k}: {got.get(k)!r}, not {want.get(k)!r}" for k in keys[:6])
+        raise AssertionError(what)
+    raise AssertionError(f"{what}: {got!r}, not {want!r}")
+
+
+def wait_until(probe, what, patience=PATIENCE):
+    """The first true value of probe(); fails if there is none within the patience."""
+    end = time.monotonic() + patience
+    while True:
+        got = probe()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {patience} s: {what}")
+        time.sleep(0.05)
+
+
+def need(path):
+    if not (os.path.exists(path) if "/" in path else shutil.which(path)):
+        raise Absent(f"no {path}")
+    return path
+
+
+def folder():
+    """A directory that everybody may enter; it goes when the test ends."""
+    if not State.folder:
+        State.folder = tempfile.mkdtemp(prefix="zernel-e2e-")
+        os.chmod(State.folder, 0o755)
+        State.cleanup.callback(shutil.rmtree, State.folder, ignore_errors=True)
+    return State.folder
+
+
+def copy_of(path, name):
+    to = os.path.join(folder(), name)
+    os.makedirs(os.path.dirname(to), exist_ok=True)
+    return shutil.copy(path, to)
+
+
+# ---- the text format
+
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LINE = re.compile(rf"({NAME})(?:\{{(.*)\}})? ([^ ]+)")
+LABEL = re.compile(rf'({NAME})="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(?:,|$)')
+SUFFIXES = {"summary": ("", "_sum", "_count"), "histogram": ("_bucket", "_sum", "_count")}
+
+
+def parse_labels(text):
+    labels, at = [], 0
+    while at < len(text):
+        m = LABEL.match(text, at)
+        assert m, f"labels {text!r}"
+        labels.append((m.group(1), re.sub(r"\\(.)", lambda e: "\n" if e.group(1) == "n" else e.group(1), m.group(2))))
+        at = m.end()
+    assert len(dict(labels)) == len(labels), f"a label twice: {text!r}"
+    return frozenset(labels)
+
+
+def parse_metrics(text):
+    """Prometheus text 0.0.4, strictly: {(name, labels): value}. Families lie together, each with HELP and TYPE."""
+    assert text.endswith("\n"), "the last line is cut"
+    values, family, kind, helped, seen = {}, None, None, None, set()
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            helped = line.split(" ", 3)[2]
+            continue
+        if line.startswith("# TYPE "):
+            family, kind = line.split(" ")[2:]
+            assert family == helped and family not in seen, f"TYPE without its HELP, or twice: {line}"
+            seen.add(family)
+            continue
+        m = LINE.fullmatch(line)
+        assert m, f"line {line!r}"
+        name, labels, value = m.group(1), parse_labels(m.group(2) or ""), float(m.group(3))
+        assert name in [family + s for s in SUFFIXES.get(kind, ("",))], f"{name} in family {family}"
+        assert (name, labels) not in values, f"twice: {line}"
+        values[name, labels] = value
+    return values
+
+
+def no_duplicates(pairs):
+    assert len(dict(pairs)) == len(pairs), "a key twice"
+    return dict(pairs)
+
+
+def parse_json(text):
+    def refuse(constant):
+        raise ValueError(constant)
+    return json.loads(text, object_pairs_hook=no_duplicates, parse_constant=refuse)
+
+
+class Metrics(dict):
+    def one(self, name, **labels):
+        """The value of the only series with these labels among its own; None if there is none."""
+        found = [v for (n, ls), v in self.items() if n == name and labels.items() <= dict(ls).items()]
+        assert len(found) <= 1, f"{len(found)} series of {name} with {labels}"
+        return found[0] if found else None
+
+    def all(self, name, **labels):
+        """{the rest of the labels: value}, as sorted tuples."""
+        return {tuple(sorted(ls - labels.items())): v for (n, ls), v in self.items()
+                if n == name and labels.items() <= dict(ls).items()}
+
+    def lost(self):
+        """What is not 0."""
+        return {dict(ls)["what"]: v for (n, ls), v in self.items() if n == "zernel_lost_total" and v}
+
+    def pids(self):
+        return {int(dict(ls)["pid"]) for _, ls in self if "pid" in dict(ls)}
+
+    def library(self, path):
+        """{symbol: 0 or 1} of the file that is at this path now."""
+        st = os.stat(path)
+        end = f"@{st.st_dev:x}:{st.st_ino}"
+        return {dict(ls)["symbol"]: v for (n, ls), v in self.items()
+                if n == "zernel_probe_attached" and dict(ls)["library"].endswith(end)}
+
+
+# ---- processes
+
+class Process:
+    """One of ours. Its end is looked at when the test ends, unless the test did."""
+
+    def __init__(self, argv, **more):
+        self.process = subprocess.Popen(argv, text=True, **more)
+        self.pid = self.process.pid
+        self.wanted = 0
+        State.cleanup.callback(self.end)
+
+    def end(self):
+        """Lets it end; it must do so with the status that is expected (None: any)."""
+        if self.process.stdin and not self.process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+        try:
+            status = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        if self.wanted is not None:
+            wanted, self.wanted = self.wanted, None
+            equal(status, wanted, f"exit status of {self.process.args[0]}")
+        return status
+
+    def kill(self):
+        self.wanted = None
+        self.process.kill()
+        self.process.wait()
+
+
+class Daemon(Process):
+    """zerneld on free ports. expect: patterns of the warnings that must be there; others must not."""
+
+    def __init__(self, *options, expect=(), binary=ZERNELD, argv=None, env=None, wanted=0):
+        self.log = tempfile.TemporaryFile("w+")
+        self.expect, self.looked_at = expect, False
+        ports = ["--metrics-port", "0", "--ws-port", "0"]
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
+        super().__init__([*(argv or [binary]), *ports, *options], stderr=self.log, stdin=subprocess.DEVNULL,
+                         env={**clean, **(env or {})})
+        self.wanted = wanted
+        ready = wait_until(self.ready, "the daemon being ready")
+        self.port, self.ws_port = int(ready.group(1)), int(ready.group(2))
+
+    def lines(self):
+        with open(f"/proc/self/fd/{self.log.fileno()}") as log:
+            return log.read().splitlines()
+
+    def ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the daemon ended: {self.lines()}")
+        return re.search(r"metrics on port (\d+), WebSocket on port (\d+)", "\n".join(self.lines()))
+
+    def get(self, path, headers=None):
+        url = f"http://127.0.0.1:{self.port}{path}"
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=PATIENCE) as answer:
+            return answer.read().decode()
+
+    def metrics(self):
+        return Metrics(parse_metrics(self.get("/metrics")))
+
+    def json(self, path="/json"):
+        return parse_json(self.get(path))
+
+    def process_json(self, pid):
+        return next((p for p in self.json()["processes"] if p["pid"] == pid), None)
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def attached(self, *paths):
+        """Waits until all of these files are hooked."""
+        for path in paths:
+            wait_until(lambda: any(self.metrics().library(path).values()), f"probes on {path}")
+        return self
+
+    def detached(self, path):
+        wait_until(lambda: not self.metrics().library(path), f"no probes on {path}")
+
+    def gone(self, *pids):
+        """Waits until no series has one of these pids."""
+        wait_until(lambda: not self.metrics().pids() & set(pids), f"no series of {pids}")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        status = super().end()
+        self.look_at_log()
+        return status
+
+    def kill(self):
+        super().kill()
+        self.look_at_log()
+
+    def look_at_log(self):
+        if self.looked_at:
+            return
+        self.looked_at = True
+        lines = [s for s in self.lines() if re.match(r"zerneld: (warning|error): ", s) or not s.startswith("zerneld: ")]
+        rest = [s for s in lines if not any(re.search(p, s) for p in self.expect)]
+        equal(rest, [], "what the daemon complained about")
+        for pattern in self.expect:
+            check(any(re.search(pattern, s) for s in lines), f"the daemon said nothing like {pattern!r}")
+
+
+class Driver(Process):
+    """The driver; gated unless gate=False. start() lets it run, and returns its report; it stays until the end."""
+
+    def __init__(self, scenario, *options, gate=True, cuda=CUDA, nccl=None, env=None, before=(), program=DRIVER):
+        argv = [*before, program, "--cuda", cuda, "--scenario", scenario, "--hold-stdin", *options]
+        argv += ["--nccl", nccl] if nccl else []
+        argv += ["--gate"] if gate else []
+        super().__init__(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **(env or {})})
+        self.gate = gate
+        if gate:
+            equal(self.process.stdout.readline(), "ready\n", "what the driver says first")
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def report(self):
+        text = ""
+        for line in self.process.stdout:
+            text += line
+            if line.endswith("}\n") and not line.rstrip().endswith(",}"):
+                with contextlib.suppress(ValueError):
+                    return parse_json(text)
+        raise AssertionError(f"the driver's report is cut: {text!r}")
+
+    def start(self):
+        self.go()
+        return self.report()
+
+
+class Actor(Process):
+    """A Python that runs the statements it is told, with ctypes and helpers at hand; see actor.py."""
+
+    def __init__(self, *libraries, env=None, before=()):
+        super().__init__([*before, sys.executable, os.path.join(HERE, "actor.py")], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, env={**os.environ, **(env or {})})
+        for name, path in libraries:
+            self.do(f"{name} = CDLL({path!r})")
+
+    def tell(self, code):
+        self.process.stdin.write(json.dumps(code) + "\n")
+        self.process.stdin.flush()
+
+    def do(self, code):
+        """Runs code; what it left in `answer`."""
+        self.tell(code)
+        line = self.process.stdout.readline()
+        got = json.loads(line) if line else {"error": "it ended"}
+        if "error" in got:
+            raise AssertionError(f"actor: {code!r}: {got['error']}")
+        return got["answer"]
+
+
+def signal_later(process, number, seconds):
+    time.sleep(seconds)
+    os.kill(process.pid, number)
+
+
+def run(argv, **more):
+    """The finished command, with its output as text."""
+    return subprocess.run(argv, text=True, capture_output=True, timeout=60, **more)
+
+
+def libc():
+    return ctypes.CDLL(None, use_errno=True)
+
+
+# ---- running
+
+def run_one(function):
+    """'passed', 'failed' or 'absent'."""
+    State.checks, State.folder = 0, None
+    start = time.monotonic()
+    try:
+        with contextlib.ExitStack() as State.cleanup:
+            function()
+        check(State.checks > 0, "this test checks nothing")
+    except Absent as why:
+        print(f"absent: {function.__name__}: {why}", flush=True)
+        return "absent"
+    except Exception as error:
+        where = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(HERE)]
+        lines = ", ".join(f"{os.path.basename(f.filename)}:{f.lineno}" for f in where)
+        print(f"FAILED {function.__name__}: {type(error).__name__}: {error} ({lines})", flush=True)
+        return "failed"
+    print(f"ok {function.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+    return "passed"
+
+
+def run_all(pattern=""):
+    results = [run_one(f) for f in tests if pattern in f.__name__]
+    print(f"{results.count('passed')} passed, {results.count('failed')} failed", flush=True)
+    return 1 if results.count("failed") or not results.count("passed") else 0
+
+
+def main():
+    sys.exit(run_all(sys.argv[1] if len(sys.argv) > 1 else ""))

@@ -177,7 +177,8 @@ format-check:
 
 dist:
 	@mkdir -p build
-	$(Q)git archive --format=tar.gz --prefix=zerneld-$(VERSION)/ -o build/zerneld-$(VERSION).tar.gz HEAD
+	$(Q)echo '$(VERSION)' > build/VERSION
+	$(Q)git archive --format=tar.gz --prefix=zerneld-$(VERSION)/ --add-file=build/VERSION -o build/zerneld-$(VERSION).tar.gz HEAD
 	$(Q)cd build && sha256sum zerneld-$(VERSION).tar.gz > zerneld-$(VERSION).tar.gz.sha256
 	@echo build/zerneld-$(VERSION).tar.gz
 

@@ -12,14 +12,13 @@
 
 #include "zernel.h"
 
-#define MESSAGE_MAX (64 << 10)
-#define PING_NS     (25 * ZN_NS_PER_S)
-#define SILENCE_NS  (60 * ZN_NS_PER_S)
-#define UNSENT_BYTES                                                                                         \
-	(16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
-#define SUBPROTOCOL "zernel.v1"
-#define TRY_LATER   1013
-#define NO_CODE     1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
+#define MESSAGE_MAX  (64 << 10)
+#define PING_NS      (25 * ZN_NS_PER_S)
+#define SILENCE_NS   (60 * ZN_NS_PER_S)
+#define UNSENT_BYTES (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
+#define SUBPROTOCOL  "zernel.v1"
+#define TRY_LATER    1013
+#define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
 
 static bool same(struct zn_str a, struct zn_str b)
 {
@@ -130,14 +129,13 @@ static bool origin_is_allowed(const struct zn_conn *c, const struct zn_http_req 
 	if (same(origin, req->host))
 		return true;
 	return c->ws_port && same(name_of(origin), name_of(req->host)) &&
-	        port_of(origin, port) == zn_serve_port(c->serve, false);
+		port_of(origin, port) == zn_serve_port(c->serve, false);
 }
 
 static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 {
 	char extra[192], accept[ZN_WS_ACCEPT_LEN + 1] = "";
-	struct zn_out more = {.at = extra, .cap = sizeof(extra) - 1},
-	              head = {.at = c->out, .cap = sizeof(c->out)};
+	struct zn_out more = {.at = extra, .cap = sizeof(extra) - 1}, head = {.at = c->out, .cap = sizeof(c->out)};
 
 	zn_ws_accept(req->ws_key, accept);
 	zn_out_text(&more, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
@@ -146,8 +144,7 @@ static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 	if (req->ws_protocol.at && zn_http_has_token(req->ws_protocol, SUBPROTOCOL))
 		zn_out_text(&more, "Sec-WebSocket-Protocol: " SUBPROTOCOL "\r\n");
 	extra[more.len] = '\0';
-	zn_http_head(
-	        &head, &(struct zn_http_res){.status = 101, .extra = extra, .no_length = true, .date_s = -1});
+	zn_http_head(&head, &(struct zn_http_res){.status = 101, .extra = extra, .no_length = true, .date_s = -1});
 	zn_conn_queue(c, head.len, NULL);
 }
 
@@ -216,7 +213,7 @@ void zn_push_read(struct zn_conn *c)
 	struct zn_ws_event ev;
 	size_t at = 0;
 
-	while (at < c->in_len && !c->closing) {
+	while (at < c->in_len) {
 		int used = zn_ws_read(&c->ws, c->in + at, c->in_len - at, &ev);
 
 		if (used <= 0)

@@ -28,7 +28,7 @@
 
 static const int codes[ZN_CODE_COUNT] = {
 #define X(code) code,
-        ZN_CODES(X)
+	ZN_CODES(X)
 #undef X
 };
 
@@ -38,21 +38,21 @@ static const struct remark {
 	const char *extra;
 	const char *line;
 } remarks[] = {
-        {200, NO_STORE, ""},
-        {204, NO_STORE ALLOW, ""},
-        {400, NO_STORE, "the request is not well-formed\n"},
-        {403, NO_STORE, "this origin or host name may not open the WebSocket; see --ws-origin\n"},
-        {404, NO_STORE, "nothing is here; / on the metrics port lists what there is\n"},
-        {405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered\n"},
-        {408, NO_STORE, "the request head took longer than 10 s\n"},
-        {414, NO_STORE, "the request target is too long\n"},
-        {426, NO_STORE "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
-                "only WebSocket, version 13, is spoken here\n"},
-        {431, NO_STORE, "the request head is too long\n"},
-        {500, NO_STORE, "the answer does not fit into its buffer\n"},
-        {501, NO_STORE, "this method is not known\n"},
-        {503, NO_STORE "Retry-After: 1\r\n", "everything is in use; ask again in a second\n"},
-        {505, NO_STORE, "only HTTP/1.0 and HTTP/1.1 are spoken\n"},
+	{200, NO_STORE, ""},
+	{204, NO_STORE ALLOW, ""},
+	{400, NO_STORE, "the request is not well-formed\n"},
+	{403, NO_STORE, "this origin or host name may not open the WebSocket; see --ws-origin\n"},
+	{404, NO_STORE, "nothing is here; / on the metrics port lists what there is\n"},
+	{405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered\n"},
+	{408, NO_STORE, "the request head took longer than 10 s\n"},
+	{414, NO_STORE, "the request target is too long\n"},
+	{426, NO_STORE "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
+		"only WebSocket, version 13, is spoken here\n"},
+	{431, NO_STORE, "the request head is too long\n"},
+	{500, NO_STORE, "the answer does not fit into its buffer\n"},
+	{501, NO_STORE, "this method is not known\n"},
+	{503, NO_STORE "Retry-After: 1\r\n", "everything is in use; ask again in a second\n"},
+	{505, NO_STORE, "only HTTP/1.0 and HTTP/1.1 are spoken\n"},
 };
 
 static const struct remark *remark_of(int status)
@@ -129,16 +129,14 @@ static void get_index(struct zn_serve *s, const struct zn_http_req *req, struct 
 
 static void get_metrics(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
 {
-	uint64_t start_ns = zn_now_ns();
 	struct zn_out o;
 
 	if (!begin(s, to, &o))
 		return;
 	zn_metrics_text(&o, s->view, req->openmetrics);
-	s->view->render_ns = zn_now_ns() - start_ns;
 	finish(s, to, &o,
-	        req->openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-	                         : "text/plain; version=0.0.4; charset=utf-8");
+		req->openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				 : "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static void get_json(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
@@ -175,13 +173,13 @@ static void get_health(struct zn_serve *s, const struct zn_http_req *req, struct
 }
 
 static const struct zn_route routes[] = {
-        {"/", get_index, "this list"},
-        {"/metrics", get_metrics, "Prometheus text 0.0.4, or OpenMetrics 1.0 when asked for"},
-        {"/json", get_json, "the same as one JSON object"},
-        {"/alerts", get_alerts, "alert states as JSON"},
-        {"/health", get_health, "200 and what is live, or 503"},
-        {"/ws", NULL, "WebSocket: /json at every tick"},
-        {NULL, NULL, NULL},
+	{"/", get_index, "this list"},
+	{"/metrics", get_metrics, "Prometheus text 0.0.4, or OpenMetrics 1.0 when asked for"},
+	{"/json", get_json, "the same as one JSON object"},
+	{"/alerts", get_alerts, "alert states as JSON"},
+	{"/health", get_health, "200 and what is live, or 503"},
+	{"/ws", NULL, "WebSocket: /json at every tick"},
+	{NULL, NULL, NULL},
 };
 _Static_assert(ZN_LEN(routes) - 1 <= ZN_ROUTES_MAX, "struct zn_serve has no room to count another route");
 
@@ -305,12 +303,12 @@ static void respond(struct zn_conn *c, const struct zn_answer *a, bool head_only
 	const struct remark *remark = remark_of(a->status);
 	struct zn_out o = {.at = c->out, .cap = sizeof(c->out)};
 	struct zn_http_res res = {.status = a->status,
-	        .type = a->body ? a->type : "text/plain; charset=utf-8",
-	        .extra = remark->extra,
-	        .length = a->body ? a->body->len : strlen(remark->line),
-	        .close = c->last,
-	        .no_length = a->status == 204,
-	        .date_s = (int64_t)(zn_wall_ms() / 1000)};
+		.type = a->body ? a->type : "text/plain; charset=utf-8",
+		.extra = remark->extra,
+		.length = a->body ? a->body->len : strlen(remark->line),
+		.close = c->last,
+		.no_length = a->status == 204,
+		.date_s = (int64_t)(zn_wall_ms() / 1000)};
 
 	if (a->status == 204)
 		res.type = NULL;
@@ -414,7 +412,7 @@ static bool step(struct zn_conn *c)
 /* Input is left in the kernel while output waits; a WebSocket is listened to until its Close. */
 static void wait_for(struct zn_conn *c, bool output)
 {
-	bool input = !c->eof && (!output || (c->state == ZN_CONN_PUSH && !c->closing));
+	bool input = !output || (c->state == ZN_CONN_PUSH && !c->closing);
 	uint32_t events = (input ? EPOLLIN : 0) | (output ? EPOLLOUT : 0);
 
 	if (events == c->events)
@@ -432,7 +430,7 @@ static void advance(struct zn_conn *c)
 
 	while (c->budget && !(left = flush(c)) && step(c))
 		;
-	if (left < 0 || (c->eof && !left && c->budget))
+	if (left < 0)
 		forget(c);
 	else
 		wait_for(c, left || !c->budget);
@@ -454,7 +452,8 @@ static bool note_received(struct zn_conn *c, size_t len)
 	return true;
 }
 
-/* One read; false: the connection is of no more use. */
+/* One read; false: the connection is of no more use. Nothing is read while a request waits for its answer, so after
+ * the client's last byte no answer is owed. */
 static bool receive(struct zn_conn *c)
 {
 	ssize_t len;
@@ -464,8 +463,7 @@ static bool receive(struct zn_conn *c)
 	len = recv(c->io.fd, c->in + c->in_len, sizeof(c->in) - c->in_len, 0);
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR;
-	c->eof = !len;
-	return !len || note_received(c, (size_t)len);
+	return len && note_received(c, (size_t)len);
 }
 
 static void conn_ready(struct zn_io *io, uint32_t events)
@@ -560,8 +558,8 @@ static size_t memory_bytes(void)
 
 static int map_memory(struct zn_serve *s)
 {
-	char *at = mmap(NULL, memory_bytes(), PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *at =
+		mmap(NULL, memory_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return -errno;

@@ -1085,7 +1085,8 @@ static void put_probes(struct watch *w)
 	size_t at = 0;
 
 	while (zn_json_next(probes, &at, &key, &probe)) {
-		if (!strcmp(text_of(probe, "state", state, CELL), "attached"))
+		text_of(probe, "state", state, CELL);
+		if (!strcmp(state, "attached") || !strcmp(state, "simulated"))
 			continue;
 		if (room-- > 0)
 			put_line(&w->view, *state == 'u' ? WARN : FAINT, "not attached: %s (%s): %s",

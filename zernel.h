@@ -1030,7 +1030,6 @@ struct zn_conn {
 	size_t drained;
 	uint64_t deadline_ns; /* of the head, of the pause between requests, or of progress in writing */
 	bool ws_port;
-	bool eof;  /* the client sends no more */
 	bool last; /* nothing is sent after what is in out and body */
 	/* push.c */
 	bool due;     /* the newest snapshot was not begun yet */
@@ -1079,6 +1078,7 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed);
 void zn_sim_close(struct zn_sim *s);
 /* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is cut into
  * steps. */
+bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 
 /* ---- watch.c: the client verb `zernel watch`. ---- */

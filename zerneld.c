@@ -176,6 +176,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 	if (!err) {
 		zn_agg_init(&d->agg, &d->sim.plain.arena);
+		d->agg.facts = zn_sim_facts;
 		d->sim_step.ready = on_sim_step;
 		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	}

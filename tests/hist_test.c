@@ -74,8 +74,6 @@ T(slots_are_monotone_and_narrow)
 	}
 }
 
-/* ---- quantiles ---- */
-
 static double uniform(uint32_t i)
 {
 	(void)i;
@@ -216,8 +214,6 @@ T(a_quantile_of_very_many)
 	CHECK(zn_hist_quantile(&hist, 500) < 1024);
 	CHECK_EQ(zn_hist_quantile(&hist, 501), 1 << 20);
 }
-
-/* ---- sums ---- */
 
 T(merged_parts_equal_the_whole)
 {

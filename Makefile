@@ -154,6 +154,15 @@ build/bench/empty.bpf.o: tests/bench/empty.bpf.c
 	@mkdir -p build/bench
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
+# Other kernels, in virtual machines (tests/vm); 5.10, 6.18 and newest are known too.
+KERNELS ?= 6.1 6.12
+$(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -static $(filter %.c,$^) -o $@ -lm
+.PHONY: check-vm
+check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
+	@tests/vm/run.sh build $(KERNELS)
+
 # ---- fuzzing ----
 
 FUZZ := http ws json elf

@@ -75,6 +75,7 @@ struct zn_find {
 	bool scan_all;
 	uint64_t round;
 	struct fact_slot fact[ZN_PROCS_MAX];
+	bool facts_wanted; /* of some row */
 	char text[MAPS_CHUNK + 1];
 };
 
@@ -149,22 +150,21 @@ static int ring_open(struct zn_find *f, int cpu)
 	return 0;
 }
 
+/* Opens the rings that are missing. A CPU that is offline has none until it is tried again. */
 static int rings_open(struct zn_find *f)
 {
-	int err = 0, opened = 0;
+	int err = 0;
 
-	f->cpu_count = sysconf(_SC_NPROCESSORS_CONF);
-	if (f->cpu_count > CPUS_MAX)
-		return -E2BIG;
-	for (int cpu = 0; cpu < f->cpu_count; cpu++) {
-		int got = ring_open(f, cpu);
-
-		if (got == 0)
-			opened++;
-		else if (got != -ENODEV) /* that CPU is offline */
-			err = got;
+	for (int cpu = 0; cpu < f->cpu_count && !err; cpu++) {
+		if (f->ring[cpu])
+			continue;
+		err = ring_open(f, cpu);
+		if (!err)
+			f->scan_all = true; /* for what was mapped there before */
+		else if (err == -ENODEV)
+			err = 0;
 	}
-	return err ? err : opened ? 0 : -ENODEV;
+	return err;
 }
 
 static void rings_close(struct zn_find *f)
@@ -291,8 +291,8 @@ static bool was_refused(const struct zn_find *f, const struct stat *st)
 
 static void refuse(struct zn_find *f, const struct stat *st)
 {
-	f->refused[f->refused_next++ % REFUSED_MAX] = (struct refused){
-		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime_ns = mtime_ns(st)};
+	f->refused[f->refused_next++ % REFUSED_MAX] =
+		(struct refused){.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime_ns = mtime_ns(st)};
 }
 
 static int lib_slot(struct zn_find *f)
@@ -320,8 +320,7 @@ static uint32_t attached_count(const struct zn_find *f, const struct zn_lib *lib
 }
 
 /* Takes over fd. The index of the library, or -1: no room, or nothing in it to hook. */
-static int lib_add(
-	struct zn_find *f, int fd, const struct stat *st, enum zn_lib_kind kind, struct zn_str path)
+static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib_kind kind, struct zn_str path)
 {
 	int i = lib_slot(f);
 	struct zn_lib *lib = &f->lib[i < 0 ? 0 : i];
@@ -330,8 +329,8 @@ static int lib_add(
 	if (i < 0) {
 		lost(f, ZN_LOST_LIBRARY);
 		refuse(f, st);
-		zn_log(ZN_WARN, "find: %d libraries are hooked already; %.*s is not", ZN_LIBS_MAX,
-			(int)path.len, path.at);
+		zn_log(ZN_WARN, "find: %d libraries are hooked already; %.*s is not", ZN_LIBS_MAX, (int)path.len,
+			path.at);
 		close(fd);
 		return -1;
 	}
@@ -514,8 +513,7 @@ static bool visible_add(struct zn_facts *to, const char *at, size_t len)
 		if (*end || value > 4096)
 			return false;
 		to->visible[i] = value;
-	} else if ((strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) &&
-		len < sizeof(to->visible_uuid[i])) {
+	} else if ((strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) && len < sizeof(to->visible_uuid[i])) {
 		to->visible[i] = -1;
 		memcpy(to->visible_uuid[i], at, len);
 		to->visible_uuid[i][len] = 0;
@@ -602,26 +600,28 @@ static void minors_read(int pid, struct zn_facts *to)
 	dir_read(path, minor_entry, to);
 }
 
+static void facts_answer(struct zn_find *f, struct fact_slot *slot)
+{
+	struct zn_facts facts = {.id = slot->wanted};
+	int pid = slot->pid;
+
+	pthread_mutex_unlock(&f->lock); /* these may block */
+	environ_read(f, pid, &facts);
+	minors_read(pid, &facts);
+	pthread_mutex_lock(&f->lock);
+	slot->facts = facts;
+}
+
 static void facts_serve(struct zn_find *f)
 {
-	for (int row = 0; row < ZN_PROCS_MAX; row++) {
-		struct zn_facts facts = {0};
-		struct fact_slot want;
-
-		pthread_mutex_lock(&f->lock);
-		want.wanted = f->fact[row].wanted;
-		want.pid = f->fact[row].pid;
-		facts.id = f->fact[row].facts.id;
-		pthread_mutex_unlock(&f->lock);
-		if (want.wanted == facts.id)
-			continue;
-		facts = (struct zn_facts){.id = want.wanted};
-		environ_read(f, want.pid, &facts);
-		minors_read(want.pid, &facts);
-		pthread_mutex_lock(&f->lock);
-		f->fact[row].facts = facts;
-		pthread_mutex_unlock(&f->lock);
+	pthread_mutex_lock(&f->lock);
+	if (f->facts_wanted) {
+		f->facts_wanted = false;
+		for (int row = 0; row < ZN_PROCS_MAX; row++)
+			if (f->fact[row].wanted != f->fact[row].facts.id)
+				facts_answer(f, &f->fact[row]);
 	}
+	pthread_mutex_unlock(&f->lock);
 }
 
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
@@ -634,6 +634,8 @@ bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
 	ready = f->fact[row].facts.id == p->id;
 	if (ready)
 		*to = f->fact[row].facts;
+	else
+		f->facts_wanted = true;
 	f->fact[row].wanted = p->id;
 	f->fact[row].pid = p->tgid;
 	pthread_mutex_unlock(&f->lock);
@@ -654,8 +656,11 @@ static void round_run(struct zn_find *f)
 	f->scan_all = false;
 	f->pending_count = 0;
 	facts_serve(f);
-	if (++f->round % CHECK_ROUNDS == 0)
-		mappers_check(f);
+	if (++f->round % CHECK_ROUNDS)
+		return;
+	mappers_check(f);
+	if (f->by_events)
+		rings_open(f);
 }
 
 static void *run(void *arg)
@@ -679,16 +684,15 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe)
 	memset(f, 0, sizeof(*f));
 	f->probe = probe;
 	pthread_mutex_init(&f->lock, NULL);
-	err = rings_open(f);
+	f->cpu_count = sysconf(_SC_NPROCESSORS_CONF);
+	err = f->cpu_count > CPUS_MAX ? -E2BIG : rings_open(f);
 	f->by_events = err == 0;
 	if (err) {
 		rings_close(f);
-		zn_log(ZN_WARN,
-			"find: no mapping events: %s; new libraries are found by scanning /proc every %d s",
+		zn_log(ZN_WARN, "find: no mapping events: %s; new libraries are found by scanning /proc every %d s",
 			strerror(-err), SCAN_ROUNDS * ROUND_MS / 1000);
 	}
-	f->scan_all =
-		true; /* after the events are on: what is mapped in between is seen twice, never missed */
+	f->scan_all = true; /* after the events are on: what is mapped in between is seen twice, never missed */
 	f->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (f->stop_fd < 0)
 		return -errno;
@@ -698,15 +702,30 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe)
 	return -err;
 }
 
+#define STOP_PATIENCE_MS 900
+
+/* False: the thread is stuck in a read that does not return. */
+static bool thread_stop(struct zn_find *f)
+{
+	struct timespec until;
+
+	eventfd_write(f->stop_fd, 1);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += STOP_PATIENCE_MS * ZN_NS_PER_MS;
+	until.tv_sec += until.tv_nsec / (long)ZN_NS_PER_S;
+	until.tv_nsec %= (long)ZN_NS_PER_S;
+	return pthread_timedjoin_np(f->thread, NULL, &until) == 0;
+}
+
 void zn_find_close(struct zn_find *f)
 {
 	if (!f)
 		return;
-	if (f->running) {
-		eventfd_write(f->stop_fd, 1);
-		pthread_join(f->thread, NULL);
-		f->running = false;
+	if (f->running && !thread_stop(f)) {
+		zn_log(ZN_WARN, "find: a file system does not answer; leaving without waiting for it");
+		_exit(EXIT_SUCCESS); /* the kernel takes the probes away */
 	}
+	f->running = false;
 	for (int i = 0; i < ZN_LIBS_MAX; i++)
 		if (f->lib[i].used) {
 			zn_probe_detach(f->probe, &f->lib[i]);

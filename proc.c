@@ -4,6 +4,7 @@
  * (UUID, PCI address) decides; then what the process was told to see; else the answer is "unknown", never a guess.
  */
 #include "zernel.h"
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +83,8 @@ static void gpu_read(struct zn_gpus *g, const char *root, const char *pci)
 	if (!gpu)
 		return;
 	strncpy(gpu->pci, pci, sizeof(gpu->pci) - 1);
-	info_value(text, "GPU UUID", gpu->uuid, sizeof(gpu->uuid));
+	if (info_value(text, "GPU UUID", gpu->uuid, sizeof(gpu->uuid)) && strchr(gpu->uuid, '?'))
+		gpu->uuid[0] = 0; /* as long as nobody has woken the GPU up */
 	if (info_value(text, "Device Minor", number, sizeof(number)))
 		gpu->minor = atoi(number);
 }
@@ -143,30 +145,50 @@ static int gpu_by_minor(struct zn_gpus *g, int minor)
 }
 
 /* A UUID as in CUDA_VISIBLE_DEVICES may be cut short, as long as it is unique. */
-static int gpu_by_uuid(struct zn_gpus *g, const char *uuid)
+static int gpu_by_uuid(const struct zn_gpus *g, const char *uuid)
+{
+	int found = -1, matches = 0;
+
+	for (uint32_t i = 0; i < g->count; i++) {
+		if (strcasecmp(g->gpu[i].uuid, uuid) == 0)
+			return i;
+		if (strncasecmp(g->gpu[i].uuid, uuid, strlen(uuid)) == 0) {
+			found = i;
+			matches++;
+		}
+	}
+	return matches == 1 ? found : -1;
+}
+
+static bool same_pci(const struct zn_gpu *gpu, const char pci[16])
+{
+	return gpu->pci[0] && strncasecmp(gpu->pci, pci, 16) == 0;
+}
+
+static int gpu_by_pci(const struct zn_gpus *g, const char pci[16])
 {
 	for (uint32_t i = 0; i < g->count; i++)
-		if (g->gpu[i].uuid[0] && strncasecmp(g->gpu[i].uuid, uuid, strlen(uuid)) == 0)
+		if (same_pci(&g->gpu[i], pci))
 			return i;
 	return -1;
 }
 
-static int gpu_by_pci(struct zn_gpus *g, const char pci[16])
+/* A GPU or MIG instance as a user's environment names it. Other bytes than these name none. */
+static int gpu_by_text(struct zn_gpus *g, const char *text)
 {
-	char text[17] = "";
+	int gpu = gpu_by_uuid(g, text);
+	size_t i = 0;
 
-	memcpy(text, pci, 16);
-	for (uint32_t i = 0; i < g->count; i++)
-		if (g->gpu[i].pci[0] && strcasecmp(g->gpu[i].pci, text) == 0)
-			return i;
-	return -1;
+	while (isalnum((unsigned char)text[i]) || text[i] == '-' || text[i] == '/')
+		i++;
+	if (gpu >= 0 || text[i])
+		return gpu;
+	return gpu_by_id(g, text);
 }
 
 /* What the process was told to see: the entry at the ordinal, or the ordinal itself if nothing was said. */
 static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
 {
-	int gpu;
-
 	if (f->gone || f->id == 0)
 		return -1;
 	if (!f->visible_set)
@@ -175,8 +197,7 @@ static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t 
 		return -1;
 	if (f->visible[ordinal] >= 0)
 		return gpu_by_index(g, f->visible[ordinal]);
-	gpu = gpu_by_uuid(g, f->visible_uuid[ordinal]);
-	return gpu >= 0 ? gpu : gpu_by_id(g, f->visible_uuid[ordinal]);
+	return gpu_by_text(g, f->visible_uuid[ordinal]);
 }
 
 static bool uuid_known(const struct zn_proc_gpu *g)
@@ -195,6 +216,8 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 		if (gpu->uuid[0] && strcasecmp(gpu->uuid, uuid))
 			return false;
 		strcpy(gpu->uuid, uuid);
+	} else if (gpu->pci[0] && g->pci[0] && !same_pci(gpu, g->pci)) {
+		return false;
 	}
 	if (!gpu->pci[0])
 		memcpy(gpu->pci, g->pci, sizeof(gpu->pci) - 1);

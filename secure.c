@@ -45,70 +45,28 @@ int zn_secure_capabilities(bool sys_admin)
 
 /* Everything that the loop, the finder and a clean exit use. Others fail with EPERM: no program is started, no file
  * written or removed, no connection made, no tracing. */
+/* clang-format off */
 static const int allowed[] = {
-	SYS_read,
-	SYS_write,
-	SYS_readv,
-	SYS_writev,
-	SYS_pread64,
-	SYS_close,
-	SYS_lseek,
-	SYS_fcntl,
-	SYS_openat,
-	SYS_newfstatat,
-	SYS_fstat,
-	SYS_readlinkat,
-	SYS_getdents64,
-	SYS_epoll_ctl,
-	SYS_epoll_pwait,
-	SYS_ppoll,
-	SYS_timerfd_settime,
-	SYS_accept4,
-	SYS_sendmsg,
-	SYS_sendto,
-	SYS_recvfrom,
-	SYS_recvmsg,
-	SYS_shutdown,
-	SYS_setsockopt,
-	SYS_getsockopt,
-	SYS_getsockname,
-	SYS_getpeername,
-	SYS_bpf,
-	SYS_perf_event_open,
-	SYS_ioctl,
-	SYS_mmap,
-	SYS_munmap,
-	SYS_mprotect,
-	SYS_madvise,
-	SYS_mremap,
-	SYS_brk,
-	SYS_futex,
-	SYS_clock_gettime,
-	SYS_clock_nanosleep,
-	SYS_nanosleep,
-	SYS_gettimeofday,
-	SYS_getpid,
-	SYS_gettid,
-	SYS_tgkill,
-	SYS_rt_sigaction,
-	SYS_rt_sigprocmask,
-	SYS_rt_sigreturn,
-	SYS_restart_syscall,
-	SYS_sched_yield,
-	SYS_getrandom,
-	SYS_exit,
-	SYS_exit_group,
+	/* files and directories, to read */
+	SYS_openat, SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat, SYS_readlinkat,
+	SYS_getdents64, SYS_fcntl,
+	/* the loop */
+	SYS_epoll_pwait, SYS_epoll_ctl, SYS_ppoll, SYS_timerfd_settime, SYS_write, SYS_writev,
+	/* clients */
+	SYS_accept4, SYS_sendmsg, SYS_sendto, SYS_recvfrom, SYS_recvmsg, SYS_shutdown, SYS_setsockopt, SYS_getsockopt,
+	SYS_getsockname, SYS_getpeername,
+	/* probes */
+	SYS_bpf, SYS_perf_event_open, SYS_ioctl,
+	/* libc: memory, time, threads (one may be just starting), signals, the end */
+	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_clock_gettime, SYS_gettimeofday,
+	SYS_clock_nanosleep, SYS_nanosleep, SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_getrandom,
+	SYS_getpid, SYS_gettid, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall,
+	SYS_exit, SYS_exit_group,
 #ifdef __x86_64__
-	SYS_epoll_wait,
-	SYS_poll,
-	SYS_open,
-	SYS_stat,
-	SYS_lstat,
-	SYS_readlink,
-	SYS_access,
-	SYS_time,
+	SYS_open, SYS_stat, SYS_lstat, SYS_readlink, SYS_access, SYS_epoll_wait, SYS_poll, SYS_time,
 #endif
 };
+/* clang-format on */
 
 #ifdef __x86_64__
 #define THIS_ARCH AUDIT_ARCH_X86_64

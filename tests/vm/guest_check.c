@@ -20,11 +20,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WAIT_MS   60000
+#define WAIT_MS   180000
 #define STEP_MS   5
 #define UNMATCHED 5 /* allocations of the driver's scenario "early" */
 #define THREADS   3
 #define CALLS     1009
+#define CUDA      "/t/libcuda.so.1"
+#define NCCL      "/t/libnccl.so.2"
 
 struct program {
 	pid_t pid;
@@ -35,11 +37,12 @@ struct program {
 static struct program daemon_ = {.out = "daemon.log"};
 static struct program driver = {.out = "driver.out"};
 static unsigned port;
-static char page[4 << 20], said[256 << 10], from_file[1 << 20], from_memory[1 << 20];
+static char page[4 << 20], said[256 << 10];
 
 /* ---- what went wrong ---- */
 
 static int wrong;
+static bool failed;
 
 static bool expect(bool good, const char *what)
 {
@@ -55,6 +58,7 @@ static bool verdict(const char *name)
 	bool good = wrong == 0;
 
 	printf("@@ %s %s\n", name, good ? "ok" : "FAILED");
+	failed |= !good;
 	wrong = 0;
 	return good;
 }
@@ -154,17 +158,18 @@ static bool driver_waits(void)
 	return has_said(&driver, "ready\n");
 }
 
+/* The last key and what ends the report. */
 static bool driver_reported(void)
 {
-	return has_said(&driver, "\n}\n") || strstr(said, "}\n{") || has_said(&driver, "\"storm_ns\"");
+	return has_said(&driver, "\"storm_ns\":") && said[strlen(said) - 2] == '}';
 }
 
 /* Up to its gate: the libraries are mapped, and what it is to do lies ahead. */
 static void driver_start(char *scenario)
 {
 	static char threads[8], calls[8];
-	char *const argv[] = {"./driver", "--cuda", "/t/libcuda.so.1", "--nccl", "/t/libnccl.so.2", "--gate",
-		"--hold-stdin", "--threads", threads, "--calls", calls, "--scenario", scenario, NULL};
+	char *const argv[] = {"./driver", "--cuda", CUDA, "--nccl", NCCL, "--gate", "--hold-stdin", "--threads",
+		threads, "--calls", calls, "--scenario", scenario, NULL};
 
 	snprintf(threads, sizeof(threads), "%d", THREADS);
 	snprintf(calls, sizeof(calls), "%d", CALLS);
@@ -229,7 +234,7 @@ static unsigned hooked(const char *library)
 
 static bool both_hooked(void)
 {
-	return scrape() && hooked("libcuda.so.1@") && hooked("libnccl.so.2@");
+	return scrape() && hooked(CUDA "@") && hooked(NCCL "@");
 }
 
 /* ---- the driver's report against /metrics ---- */
@@ -271,8 +276,7 @@ static void compare(const struct place *at, uint64_t want)
 	compared += want != 0;
 	if (got == want)
 		return;
-	snprintf(why, sizeof(why), "%s is %llu, not %llu", series, (unsigned long long)got,
-		(unsigned long long)want);
+	snprintf(why, sizeof(why), "%s is %llu, not %llu", series, (unsigned long long)got, (unsigned long long)want);
 	if (quiet)
 		wrong++;
 	else
@@ -357,27 +361,261 @@ static void expect_no_loss(uint64_t unmatched)
 
 /* ---- what a probe leaves in memory and in the kernel ---- */
 
-/* Executable bytes of libcuda in the driver that are not as in the file: breakpoints. -1: cannot be read. */
+struct text_range {
+	unsigned long from, to, offset;
+};
+
+static bool text_of(pid_t pid, const char *library, struct text_range *r)
+{
+	char path[32], line[512];
+	bool found = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	while (maps && !found && fgets(line, sizeof(line), maps))
+		found = strstr(line, library) && sscanf(line, "%lx-%lx r-xp %lx", &r->from, &r->to, &r->offset) == 3;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+static size_t read_at(const char *path, char *to, size_t len, unsigned long offset)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : pread(fd, to, len, (off_t)offset);
+
+	if (fd >= 0)
+		close(fd);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+/* Bytes of libcuda's code in the driver that are not as in the file. -1: cannot be read. */
 static long breakpoints(void)
 {
-	unsigned long from, to, offset;
-	char path[32], *line;
-	long differ = 0;
-	int memory, file;
+	static char in_memory[256 << 10], in_file[256 << 10];
+	struct text_range r;
+	char path[32];
+	long n = 0;
+	size_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)driver.pid);
-	file_read(path, said, sizeof(said));
-	line = strstr(said, "libcuda.so.1");
-	while (line && !(line = strstr(line, "libcuda.so.1")))
-		;
-	for (line = said; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-		if (strstr(line, "libcuda.so.1") && sscanf(line, "%lx-%lx r-xp %lx", &from, &to, &offset) == 3)
-			break;
-	if (!line || !*line || to - from > sizeof(from_file))
+	if (!text_of(driver.pid, CUDA, &r) || r.to - r.from > sizeof(in_file))
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)driver.pid);
-	memory = open(path, O_RDONLY | O_CLOEXEC);
-	file = open("/t/libcuda.so.1", O_RDONLY | O_CLOEXEC);
-	(void)memory, (void)file, (void)differ;
-	return differ;
+	len = read_at(CUDA, in_file, r.to - r.from, r.offset);
+	if (len == 0 || read_at(path, in_memory, len, r.from) != len)
+		return -1;
+	for (size_t i = 0; i < len; i++)
+		n += in_memory[i] != in_file[i];
+	return n;
+}
+
+static bool no_breakpoints(void)
+{
+	return breakpoints() == 0;
+}
+
+static unsigned programs_before;
+
+static unsigned programs(void)
+{
+	union bpf_attr attr = {0};
+	unsigned n = 0;
+
+	while (syscall(SYS_bpf, BPF_PROG_GET_NEXT_ID, &attr, sizeof(attr)) == 0) {
+		attr.start_id = attr.next_id;
+		n++;
+	}
+	return n;
+}
+
+static bool no_programs(void)
+{
+	return programs() == programs_before;
+}
+
+static void expect_nothing_left(void)
+{
+	until(no_breakpoints, "breakpoints stay in the driver");
+	until(no_programs, "BPF programs stay in the kernel");
+}
+
+static void expect_quiet_log(void)
+{
+	char *line, *rest = said;
+
+	has_said(&daemon_, "");
+	while ((line = strsep(&rest, "\n")))
+		if (strstr(line, "warning: ") || strstr(line, "error: "))
+			expect(strstr(line, "ncclCommAbort"), line);
+}
+
+/* ---- the checks ---- */
+
+enum way { NONE, PERF, MULTI };
+static const struct {
+	const char *name, *phrase; /* of --check */
+} ways[] = {
+	[NONE] = {"none", "cannot load"},
+	[PERF] = {"perf", "one perf event per function"},
+	[MULTI] = {"multi", "one multi-uprobe link"},
+};
+static enum way way;
+static const char *const family[] = {"gpu_mem", "cuda_trace", "nccl"};
+
+/* bpf_get_attach_cookie() came with 5.15, the multi-uprobe link with 6.6. */
+static enum way way_of(const char *release)
+{
+	unsigned major = 0, minor = 0;
+
+	sscanf(release, "%u.%u", &major, &minor);
+	if (major < 5 || (major == 5 && minor < 15))
+		return NONE;
+	return major < 6 || (major == 6 && minor < 6) ? PERF : MULTI;
+}
+
+static void check_options(void)
+{
+	static char *const argv[] = {"./zerneld", "--check", NULL};
+	struct program p = {.out = "check.out"};
+	char line[64];
+
+	start(&p, argv);
+	expect(finish(&p) == (way == NONE), "--check has the wrong exit status");
+	expect(has_said(&p, ways[way].phrase), "--check names another way to attach");
+	expect(has_said(&p, "by mapping events"), "--check sees no mapping events");
+	for (size_t i = 0; i < ZN_LEN(family); i++) {
+		snprintf(line, sizeof(line), "%-14s %s\n", family[i], "ok");
+		expect(!has_said(&p, line) == (way == NONE), line);
+	}
+	if (!verdict("check"))
+		puts(said);
+}
+
+static void check_counts(void)
+{
+	daemon_start();
+	driver_start("devices,memory,launches,syncs,copies,nccl,storm");
+	until(both_hooked, "the libraries are not hooked");
+	expect(breakpoints() > 0, "no breakpoints are seen in the driver");
+	driver_go();
+	expect_equal(100);
+	expect_no_loss(0);
+	verdict("counts");
+}
+
+static unsigned served; /* scrapes between the library's leaving /metrics and the end of its probes */
+
+static bool detached(void)
+{
+	bool hidden = scrape() && !hooked(CUDA "@");
+	bool done = has_said(&daemon_, "no process maps " CUDA) && has_said(&daemon_, "no process maps " NCCL);
+
+	served += hidden && !done;
+	return done;
+}
+
+/* Where each function has a link of its own, detaching takes seconds: the loop must go on. */
+static void check_detach(void)
+{
+	expect(finish(&driver) == 0, "the driver failed");
+	until(detached, "the libraries stay hooked");
+	if (way == PERF)
+		expect(served > 0, "no scrape was answered while the probes were taken off");
+	expect(scrape() && value("zernel_table_entries{table=\"libraries\"}") == 0, "a library stays in the table");
+	verdict("detach");
+}
+
+static void check_killed(void)
+{
+	driver_start("early,storm");
+	until(both_hooked, "the libraries are not hooked");
+	expect(breakpoints() > 0, "no breakpoints are seen in the driver");
+	expect(daemon_stop(SIGKILL) == 128 + SIGKILL, "the daemon had ended before");
+	expect_nothing_left();
+	expect_quiet_log();
+	verdict("killed");
+}
+
+/* A new daemon finds the driver that waits; it has not seen what the driver took before. */
+static void check_restart(void)
+{
+	daemon_start();
+	until(both_hooked, "the libraries are not hooked");
+	driver_go();
+	expect_equal(2);
+	expect_no_loss(UNMATCHED);
+	verdict("restart");
+}
+
+static void check_stop(void)
+{
+	expect(daemon_stop(SIGTERM) == 0, "the daemon has the wrong exit status");
+	expect_nothing_left();
+	expect_quiet_log();
+	expect(finish(&driver) == 0, "the driver failed");
+	if (!verdict("stop"))
+		puts(said);
+}
+
+static unsigned count(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+/* Nothing can be had: the daemon says so, once for each family, and neither it nor the driver comes to harm. */
+static void check_refused(void)
+{
+	char line[64];
+
+	daemon_start();
+	has_said(&daemon_, "");
+	for (size_t i = 0; i < ZN_LEN(family); i++) {
+		snprintf(line, sizeof(line), "warning: probe: %s: cannot load: ", family[i]);
+		expect(count(said, line) == 1, line);
+	}
+	driver_start("memory,nccl");
+	driver_go();
+	expect(scrape() && hooked(CUDA "@") == 0, "/metrics is not served, or something is hooked");
+	expect(!strstr(page, "pid="), "/metrics has figures of a process");
+	expect(finish(&driver) == 0, "the driver failed");
+	expect(daemon_stop(SIGTERM) == 0, "the daemon has the wrong exit status");
+	until(no_programs, "BPF programs stay in the kernel");
+	verdict("refused");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+	bool on_old; /* for kernels that can have nothing, or for the others */
+} checks[] = {
+	{"counts", check_counts, false},
+	{"detach", check_detach, false},
+	{"killed", check_killed, false},
+	{"restart", check_restart, false},
+	{"stop", check_stop, false},
+	{"refused", check_refused, true},
+};
+
+int main(void)
+{
+	struct utsname u;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	signal(SIGPIPE, SIG_IGN);
+	uname(&u);
+	way = way_of(u.release);
+	printf("@@ kernel %s\n@@ way %s\n", u.release, ways[way].name);
+	programs_before = programs();
+	check_options();
+	for (size_t i = 0; i < ZN_LEN(checks); i++)
+		if (checks[i].on_old == (way == NONE))
+			checks[i].run();
+		else
+			printf("@@ %s -\n", checks[i].name);
+	return failed;
 }

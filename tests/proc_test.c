@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * proc_test.c: the driver's list of GPUs, read from a tree made here, and which GPU a process means by an
+ * ordinal.
+ */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../zernel.h"
+#include "t.h"
+
+#define LISTED 3
+
+static struct zn_gpus gpus;
+static char root[] = "/tmp/proc_test.XXXXXX";
+
+/* As the driver has them, in an order of its own; indices follow from the addresses. */
+static const struct {
+	const char *pci, *text;
+} tree[] = {
+	{"0000:9d:00.0",
+		"Model: \t\t NVIDIA A100\nIRQ:   \t\t 26\n"
+		"GPU UUID: \t GPU-03000000-0000-0000-0000-0000000000c3\n"
+		"Video BIOS: \t 92.00\nDevice Minor: \t 1\n"},
+	{"0000:1b:00.0", "GPU UUID: \t GPU-01000000-0000-0000-0000-0000000000c1\nDevice Minor: \t 2\n"},
+	{"0000:43:00.0", "GPU UUID: \t GPU-02000000-0000-0000-0000-0000000000c2\nDevice Minor: \t 0\n"},
+};
+
+static void path_of(char path[256], const char *pci, const char *file)
+{
+	snprintf(path, 256, "%s/%s%s", root, pci, file);
+}
+
+static void put(const char *pci, const char *text)
+{
+	char path[256];
+	FILE *f;
+
+	path_of(path, pci, "");
+	if (mkdir(path, 0700))
+		abort();
+	path_of(path, pci, "/information");
+	f = fopen(path, "w");
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		abort();
+}
+
+static void take(const char *pci)
+{
+	char path[256];
+
+	path_of(path, pci, "/information");
+	unlink(path);
+	path_of(path, pci, "");
+	if (rmdir(path))
+		abort();
+}
+
+static void list(void)
+{
+	for (size_t i = 0; i < ZN_LEN(tree); i++)
+		put(tree[i].pci, tree[i].text);
+	zn_gpus_read(&gpus, root);
+	for (size_t i = 0; i < ZN_LEN(tree); i++)
+		take(tree[i].pci);
+}
+
+T(the_list_is_in_pci_order)
+{
+	static const struct zn_gpu want[LISTED] = {
+		{.id = "0", .uuid = "GPU-01000000-0000-0000-0000-0000000000c1", .pci = "0000:1b:00.0", .minor = 2},
+		{.id = "1", .uuid = "GPU-02000000-0000-0000-0000-0000000000c2", .pci = "0000:43:00.0", .minor = 0},
+		{.id = "2", .uuid = "GPU-03000000-0000-0000-0000-0000000000c3", .pci = "0000:9d:00.0", .minor = 1},
+	};
+
+	list();
+	CHECK_EQ(gpus.count, LISTED);
+	CHECK_EQ(gpus.listed, LISTED);
+	for (uint32_t i = 0; i < LISTED; i++) {
+		CHECK_STR(gpus.gpu[i].id, want[i].id);
+		CHECK_STR(gpus.gpu[i].uuid, want[i].uuid);
+		CHECK_STR(gpus.gpu[i].pci, want[i].pci);
+		CHECK_EQ(gpus.gpu[i].minor, want[i].minor);
+		CHECK_EQ(gpus.gpu[i].total_bytes, 0);
+	}
+}
+
+T(no_driver)
+{
+	gpus.count = 5;
+	zn_gpus_read(&gpus, "/nowhere/at/all");
+	CHECK_EQ(gpus.count, 0);
+	CHECK_EQ(gpus.listed, 0);
+	zn_gpus_read(&gpus, root);
+	CHECK_EQ(gpus.count, 0);
+}
+
+/* Files as they should not be. */
+static const struct {
+	const char *name, *text, *uuid;
+	uint32_t count;
+	int minor;
+} files[] = {
+	{"file: empty", "", "", 0, -1},
+	{"file: no line that counts", "Model: \t x\n", "", 1, -1},
+	{"file: no end of line", "Device Minor: 7", "", 1, 7},
+	{"file: no values", "GPU UUID:\nDevice Minor: \t\n", "", 1, -1},
+	{"file: GPU that sleeps", "GPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: 3\n", "", 1, 3},
+	{"file: long value",
+		"GPU UUID: 0123456789012345678901234567890123456789012345678901234567890123456789\nDevice Minor: 3\n",
+		"01234567890123456789012345678901234567890123456", 1, 3},
+};
+
+static void broken_files(void)
+{
+	for (size_t i = 0; i < ZN_LEN(files); i++) {
+		t_begin(files[i].name);
+		put("0000:1b:00.0", files[i].text);
+		zn_gpus_read(&gpus, root);
+		CHECK_EQ(gpus.count, files[i].count);
+		CHECK_STR(gpus.gpu[0].uuid, files[i].uuid);
+		CHECK(!files[i].count || gpus.gpu[0].minor == files[i].minor);
+		take("0000:1b:00.0");
+	}
+}
+
+T(a_file_of_many_bytes)
+{
+	static char text[1 << 16];
+
+	memset(text, 'x', sizeof(text) - 1);
+	memcpy(text, "Device Minor: 5\n", 16);
+	put("0000:1b:00.0", text);
+	put("a-name-that-is-no-pci-address", text);
+	zn_gpus_read(&gpus, root);
+	CHECK_EQ(gpus.count, 1);
+	CHECK_EQ(gpus.gpu[0].minor, 5);
+	take("0000:1b:00.0");
+	take("a-name-that-is-no-pci-address");
+}
+
+T(more_gpus_than_there_is_room_for)
+{
+	char pci[16];
+
+	for (int i = 0; i < ZN_GPUS_MAX + 7; i++) {
+		snprintf(pci, sizeof(pci), "0000:%02x:00.0", i);
+		put(pci, "Device Minor: 1\n");
+	}
+	zn_gpus_read(&gpus, root);
+	CHECK_EQ(gpus.count, ZN_GPUS_MAX);
+	CHECK_EQ(gpus.listed, ZN_GPUS_MAX);
+	for (int i = 0; i < ZN_GPUS_MAX + 7; i++) {
+		snprintf(pci, sizeof(pci), "0000:%02x:00.0", i);
+		take(pci);
+	}
+}
+
+T(uuid_as_text)
+{
+	static const uint8_t uuid[16] = {0, 0x1a, 0xff, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xf0};
+	char text[48];
+
+	zn_uuid_text(text, uuid);
+	CHECK_STR(text, "GPU-001aff03-0405-0607-0809-0a0b0c0d0ef0");
+}
+
+/* One UUID of the tree by its number, as the driver tells it to a process. */
+static void uuid_of(uint8_t uuid[16], uint8_t number)
+{
+	if (!number)
+		return;
+	uuid[0] = number;
+	uuid[15] = 0xc0 + number;
+}
+
+#define UNKNOWN ZN_PROC_GPUS
+#define FACTS   .id = 1
+#define SEES(n) .id = 1, .visible_set = true, .visible_count = n
+
+/* Which GPU an ordinal means: with the driver's list, and without (NULL: not asked). */
+static const struct {
+	const char *name;
+	uint32_t ordinal;
+	uint8_t uuid;    /* 0: the driver did not tell */
+	const char *pci; /* likewise NULL */
+	struct zn_facts facts;
+	const char *listed, *bare;
+} cases[] = {
+	{"ordinal alone", 1, 0, NULL, {FACTS}, "1", "1"},
+	{"ordinal alone, beyond the list", 3, 0, NULL, {FACTS}, "unknown", "3"},
+	{"facts gone", 1, 0, NULL, {.id = 1, .gone = true}, "unknown", "unknown"},
+	{"facts of nobody", 1, 0, NULL, {0}, "unknown", "unknown"},
+	{"facts gone, UUID known", 0, 3, NULL, {.gone = true}, "2", "GPU-03000000-0000-0000-0000-0000000000c3"},
+	{"facts gone, PCI known", 0, 0, "0000:43:00.0", {.gone = true}, "1", "unknown"},
+	{"PCI in other letters", 0, 0, "0000:9D:00.0", {.gone = true}, "2", "unknown"},
+	{"UUID decides over what is visible", 0, 1, NULL, {SEES(1), .visible = {2}}, "0", "2"},
+	{"PCI decides over what is visible", 0, 0, "0000:1b:00.0", {SEES(1), .visible = {2}}, "0", "2"},
+	{"UUID decides over PCI", 0, 3, "0000:1b:00.0", {FACTS}, "2", "0"},
+	{"UUID that is not listed", 0, 9, NULL, {FACTS}, "GPU-09000000-0000-0000-0000-0000000000c9", "0"},
+	{"visible 2,3: first", 0, 0, NULL, {SEES(2), .visible = {2, 1}}, "2", "2"},
+	{"visible 2,3: second", 1, 0, NULL, {SEES(2), .visible = {2, 1}}, "1", "1"},
+	{"visible 2,3: ordinal beyond", 2, 0, NULL, {SEES(2), .visible = {2, 1}}, "unknown", "unknown"},
+	{"visible: index beyond the list", 0, 0, NULL, {SEES(1), .visible = {7}}, "unknown", "7"},
+	{"visible: nothing", 0, 0, NULL, {SEES(0)}, "unknown", "unknown"},
+	{"visible: nothing, but the driver tells", 0, 2, NULL, {SEES(0)}, "1",
+		"GPU-02000000-0000-0000-0000-0000000000c2"},
+	{"visible: UUID", 0, 0, NULL,
+		{SEES(1), .visible = {-1}, .visible_uuid = {"GPU-02000000-0000-0000-0000-0000000000c2"}}, "1",
+		"GPU-02000000-0000-0000-0000-0000000000c2"},
+	{"visible: beginning of a UUID", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-02"}}, "1",
+		"GPU-02"},
+	{"visible: UUID in capitals", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-03000000-"}}, "2",
+		NULL},
+	{"visible: beginning of all UUIDs", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-0"}}, "GPU-0",
+		"GPU-0"},
+	{"visible: MIG", 0, 0, NULL,
+		{SEES(1), .visible = {-1}, .visible_uuid = {"MIG-1c4d5b7e-72b2-5a0f-b2cb-4f6c4fc5bf51"}},
+		"MIG-1c4d5b7e-72b2-5a0f-b2cb-4f6c4fc5bf51", "MIG-1c4d5b7e-72b2-5a0f-b2cb-4f6c4fc5bf51"},
+	{"visible: MIG of old", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"MIG-GPU-0100/1/0"}},
+		"MIG-GPU-0100/1/0", "MIG-GPU-0100/1/0"},
+	{"visible: bytes that name nothing", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-\xff\"\n"}},
+		"unknown", "unknown"},
+	{"visible: UUID and index", 1, 0, NULL,
+		{SEES(2), .visible = {-1, 0}, .visible_uuid = {"GPU-03000000-0000-0000-0000-0000000000c3"}}, "0", "0"},
+	{"no context, one visible", UNKNOWN, 0, NULL, {SEES(1), .visible = {2}}, "2", "2"},
+	{"no context, one UUID visible", UNKNOWN, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-03"}}, "2",
+		"GPU-03"},
+	{"no context, two visible", UNKNOWN, 0, NULL, {SEES(2), .visible = {2, 1}}, "unknown", "unknown"},
+	{"no context, nothing visible", UNKNOWN, 0, NULL, {SEES(0)}, "unknown", "unknown"},
+	{"no context, nothing said", UNKNOWN, 0, NULL, {FACTS}, "unknown", "unknown"},
+	{"no context, one device open", UNKNOWN, 0, NULL, {FACTS, .minor_count = 1, .minors = {2}}, "0", "2"},
+	{"no context, one device open that is not listed", UNKNOWN, 0, NULL, {FACTS, .minor_count = 1, .minors = {9}},
+		"unknown", "9"},
+	{"no context, two devices open", UNKNOWN, 0, NULL, {FACTS, .minor_count = 2, .minors = {1, 2}}, "unknown",
+		"unknown"},
+	{"no context, two visible and one open", UNKNOWN, 0, NULL,
+		{SEES(2), .visible = {2, 1}, .minor_count = 1, .minors = {1}}, "2", "1"},
+	{"no context, UUID of elsewhere", UNKNOWN, 3, NULL, {FACTS}, "unknown", "unknown"},
+	{"no context, facts gone", UNKNOWN, 0, NULL, {.gone = true}, "unknown", "unknown"},
+};
+
+static const char *resolve(size_t i)
+{
+	static struct zn_proc p;
+	int gpu, again;
+
+	memset(&p, 0, sizeof(p));
+	uuid_of(p.gpu[cases[i].ordinal].uuid, cases[i].uuid);
+	if (cases[i].pci)
+		memcpy(p.gpu[cases[i].ordinal].pci, cases[i].pci, strlen(cases[i].pci));
+	gpu = zn_gpus_resolve(&gpus, &p, &cases[i].facts, cases[i].ordinal);
+	again = zn_gpus_resolve(&gpus, &p, &cases[i].facts, cases[i].ordinal);
+	CHECK_EQ(gpu, again);
+	CHECK(gpu >= 0 && gpu < (int)gpus.count);
+	return gpu < 0 ? "none" : gpus.gpu[gpu].id;
+}
+
+static void ordinals(void)
+{
+	for (size_t i = 0; i < ZN_LEN(cases); i++) {
+		t_begin(cases[i].name);
+		list();
+		CHECK_STR(resolve(i), cases[i].listed);
+		CHECK(gpus.count <= LISTED + 1);
+		memset(&gpus, 0, sizeof(gpus));
+		if (cases[i].bare)
+			CHECK_STR(resolve(i), cases[i].bare);
+	}
+}
+
+static struct zn_proc_gpu seen(uint8_t uuid, const char *pci, uint64_t total)
+{
+	struct zn_proc_gpu g = {.total_bytes = total};
+
+	uuid_of(g.uuid, uuid);
+	memcpy(g.pci, pci, strlen(pci));
+	return g;
+}
+
+T(identify)
+{
+	struct zn_gpu gpu = {.id = "0", .minor = -1};
+	struct zn_proc_gpu g = seen(0, "", 0);
+
+	CHECK(zn_gpu_identify(&gpu, &g));
+	CHECK(!gpu.uuid[0] && !gpu.pci[0] && !gpu.total_bytes);
+	g = seen(2, "0000:43:00.0", 800);
+	CHECK(zn_gpu_identify(&gpu, &g));
+	CHECK_STR(gpu.uuid, "GPU-02000000-0000-0000-0000-0000000000c2");
+	CHECK_STR(gpu.pci, "0000:43:00.0");
+	CHECK_EQ(gpu.total_bytes, 800);
+	g = seen(0, "", 0);
+	CHECK(zn_gpu_identify(&gpu, &g));
+	CHECK_EQ(gpu.total_bytes, 800);
+}
+
+T(identify_refuses_another_gpu)
+{
+	struct zn_gpu gpu = {.uuid = "gpu-02000000-0000-0000-0000-0000000000C2", .pci = "0000:43:00.0"};
+	struct zn_proc_gpu g = seen(3, "0000:43:00.0", 800);
+
+	CHECK(!zn_gpu_identify(&gpu, &g));
+	CHECK_EQ(gpu.total_bytes, 0);
+	g = seen(0, "0000:44:00.0", 800);
+	CHECK(!zn_gpu_identify(&gpu, &g));
+	CHECK_EQ(gpu.total_bytes, 0);
+	g = seen(2, "", 800);
+	CHECK(zn_gpu_identify(&gpu, &g));
+	CHECK_EQ(gpu.total_bytes, 800);
+	g = seen(0, "0000:43:00.0", 900);
+	CHECK(zn_gpu_identify(&gpu, &g));
+	CHECK_EQ(gpu.total_bytes, 900);
+}
+
+T(a_pci_address_without_its_end)
+{
+	struct zn_gpu gpu = {.id = "0"};
+	struct zn_proc_gpu g = seen(0, "0123456789abcdef", 1);
+
+	CHECK(zn_gpu_identify(&gpu, &g));
+	CHECK_STR(gpu.pci, "0123456789abcde");
+}
+
+/* Two containers without the driver's list, each with its own GPU 0. */
+T(two_gpus_of_one_ordinal)
+{
+	static struct zn_proc a, b;
+	struct zn_facts facts = {FACTS};
+	int first, second;
+
+	memset(&gpus, 0, sizeof(gpus));
+	a.gpu[0] = seen(1, "0000:1b:00.0", 0);
+	b.gpu[0] = seen(2, "0000:43:00.0", 0);
+	first = zn_gpus_resolve(&gpus, &a, &facts, 0);
+	second = zn_gpus_resolve(&gpus, &b, &facts, 0);
+	CHECK_STR(gpus.gpu[first].id, "0");
+	CHECK_STR(gpus.gpu[second].id, "GPU-02000000-0000-0000-0000-0000000000c2");
+	memset(b.gpu[0].uuid, 0, 16);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &b, &facts, 0), second);
+	memset(&gpus, 0, sizeof(gpus));
+	first = zn_gpus_resolve(&gpus, &a, &facts, 0);
+	second = zn_gpus_resolve(&gpus, &b, &facts, 0);
+	CHECK_STR(gpus.gpu[first].id, "0");
+	CHECK(second >= 0 && zn_gpu_unknown(&gpus.gpu[second]));
+}
+
+T(a_full_table)
+{
+	static struct zn_proc p;
+	struct zn_facts facts = {SEES(1)};
+
+	memset(&gpus, 0, sizeof(gpus));
+	for (int i = 0; i < ZN_GPUS_MAX; i++) {
+		facts.visible[0] = i;
+		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), i);
+	}
+	facts.visible[0] = ZN_GPUS_MAX;
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), -1);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, UNKNOWN), -1);
+	uuid_of(p.gpu[0].uuid, 5);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), -1);
+	CHECK_EQ(gpus.count, ZN_GPUS_MAX);
+	facts.visible[0] = 6;
+	memset(p.gpu[0].uuid, 0, 16);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), 6);
+}
+
+int main(void)
+{
+	if (!mkdtemp(root))
+		abort();
+	RUN(the_list_is_in_pci_order);
+	RUN(no_driver);
+	broken_files();
+	RUN(a_file_of_many_bytes);
+	RUN(more_gpus_than_there_is_room_for);
+	RUN(uuid_as_text);
+	ordinals();
+	RUN(identify);
+	RUN(identify_refuses_another_gpu);
+	RUN(a_pci_address_without_its_end);
+	RUN(two_gpus_of_one_ordinal);
+	RUN(a_full_table);
+	rmdir(root);
+	return t_end();
+}

@@ -81,9 +81,10 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := hist agg proc json http ws elf options alert sim serve metrics
+UNIT := log hist agg proc json http ws elf options alert sim serve metrics
 # what each unit test links besides itself
-hist_test_SRC    := agg.c log.c
+log_test_SRC     := log.c
+hist_test_SRC    := agg.c proc.c json.c log.c
 agg_test_SRC     := agg.c proc.c json.c log.c
 proc_test_SRC    := proc.c json.c log.c
 json_test_SRC    := json.c
@@ -94,7 +95,7 @@ options_test_SRC := options.c log.c json.c
 alert_test_SRC   := alert.c agg.c proc.c json.c log.c
 sim_test_SRC     := sim.c agg.c proc.c json.c log.c
 serve_test_SRC   := serve.c listen.c push.c loop.c http.c ws.c json.c log.c
-metrics_test_SRC := metrics.c snapshot.c alert.c sim.c agg.c proc.c json.c log.c
+metrics_test_SRC := metrics.c snapshot.c view.c alert.c sim.c agg.c proc.c json.c log.c
 
 T := build/test
 TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.

@@ -37,9 +37,9 @@ static void begin_rest(struct zn_serve *s, int err)
 {
 	if (!s->rested)
 		zn_log(ZN_WARN,
-		        "serve: cannot accept a connection: %s; retrying every %d ms; a higher limit of open "
-		        "files helps",
-		        strerror(err), REST_MS);
+			"serve: cannot accept a connection: %s; retrying every %d ms; a higher limit of open "
+			"files helps",
+			strerror(err), REST_MS);
 	s->rested = true;
 	listen_for(s, 0);
 	zn_timer_set(&s->rest.io, REST_MS);
@@ -81,8 +81,7 @@ static bool parse_address(struct zn_str text, uint16_t port, struct address *to)
 	to->dual = text.len == 1 && *text.at == '*';
 	if (to->dual)
 		text = (struct zn_str){"::", 2};
-	else if (text.len > 2 && *text.at == '[' && text.at[text.len - 1] == ']' &&
-	        memchr(text.at, ':', text.len))
+	else if (text.len > 2 && *text.at == '[' && text.at[text.len - 1] == ']' && memchr(text.at, ':', text.len))
 		text = (struct zn_str){text.at + 1, text.len - 2};
 	if (text.len >= sizeof(name))
 		return false;
@@ -106,8 +105,8 @@ static int listen_on(struct address *a)
 	if (fd < 0)
 		return -errno;
 	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) &&
-	        (!v6 || !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){!a->dual}, sizeof(int))) &&
-	        !bind(fd, &a->any, v6 ? sizeof(a->v6) : sizeof(a->v4)) && !listen(fd, BACKLOG))
+		(!v6 || !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){!a->dual}, sizeof(int))) &&
+		!bind(fd, &a->any, v6 ? sizeof(a->v6) : sizeof(a->v4)) && !listen(fd, BACKLOG))
 		return fd;
 	err = -errno;
 	close(fd);
@@ -138,9 +137,7 @@ static uint16_t bound_port(int fd)
 static const char *hint_of(int err, bool ws)
 {
 	switch (err) {
-	case EADDRINUSE:
-		return ws ? "; another zerneld? choose --ws-port"
-		          : "; another zerneld? choose --metrics-port";
+	case EADDRINUSE: return ws ? "; another zerneld? choose --ws-port" : "; another zerneld? choose --metrics-port";
 	case EADDRNOTAVAIL: return "; --listen takes addresses of this machine";
 	case EACCES: return "; ports below 1024 need CAP_NET_BIND_SERVICE";
 	default: return "";
@@ -156,8 +153,8 @@ static int add_listener(struct zn_serve *s, struct zn_str text, bool ws, char wh
 	int fd, err;
 
 	if (!parse_address(text, port, &a)) {
-		snprintf(why, ZN_TEXT_MAX, "--listen: \"%.*s\" is neither a numeric IP address nor *",
-		        (int)text.len, text.at);
+		snprintf(why, ZN_TEXT_MAX, "--listen: \"%.*s\" is neither a numeric IP address nor *", (int)text.len,
+			text.at);
 		return -EINVAL;
 	}
 	fd = listen_anyhow(&a);
@@ -165,8 +162,8 @@ static int add_listener(struct zn_serve *s, struct zn_str text, bool ws, char wh
 	s->listener_count++;
 	err = fd < 0 ? fd : zn_loop_add(s->loop, &l->io, EPOLLIN);
 	if (err)
-		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s%.*s%s:%u: %s%s", bare_v6 ? "[" : "",
-		        (int)text.len, text.at, bare_v6 ? "]" : "", port, strerror(-err), hint_of(-err, ws));
+		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s%.*s%s:%u: %s%s", bare_v6 ? "[" : "", (int)text.len,
+			text.at, bare_v6 ? "]" : "", port, strerror(-err), hint_of(-err, ws));
 	return err;
 }
 

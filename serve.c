@@ -456,11 +456,8 @@ static bool note_received(struct zn_conn *c, size_t len)
  * the client's last byte no answer is owed. */
 static bool receive(struct zn_conn *c)
 {
-	ssize_t len;
+	ssize_t len = recv(c->io.fd, c->in + c->in_len, sizeof(c->in) - c->in_len, 0);
 
-	if (c->in_len == sizeof(c->in))
-		return true;
-	len = recv(c->io.fd, c->in + c->in_len, sizeof(c->in) - c->in_len, 0);
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR;
 	return len && note_received(c, (size_t)len);

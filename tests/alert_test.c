@@ -408,7 +408,7 @@ int main(void)
 	RUN(labels);
 	RUN(gpu_memory);
 	RUN(probe_overhead);
-	RUN(probe_overhead_without_a_cost);
+	RUN(probe_overhead_of_simulated_data);
 	RUN(probe_overhead_of_another_budget);
 	RUN(losses_fire_and_stay_a_minute);
 	RUN(losses_before_the_first_tick_count);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <linux/sockios.h>
 #include <unistd.h>
 
@@ -82,8 +83,6 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 	return health_status;
 }
 
-/* ---- The server, one turn at a time. */
-
 static struct zn_io stopper;
 
 static void stop_ready(struct zn_io *io, uint32_t events)
@@ -125,8 +124,6 @@ static void tick(uint64_t later_s)
 	zn_serve_tick(&s, zn_now_ns() + later_s * ZN_NS_PER_S);
 	turn();
 }
-
-/* ---- Clients. */
 
 struct client {
 	int fd;
@@ -329,8 +326,6 @@ static int get(struct client *c, const char *path)
 	take_reply(c, &r, false);
 	return r.status;
 }
-
-/* ---- HTTP. */
 
 static const struct {
 	const char *name;
@@ -723,8 +718,6 @@ T(long_target_and_head)
 	stop();
 }
 
-/* ---- Time limits. */
-
 T(silent_client)
 {
 	struct client c;
@@ -809,8 +802,6 @@ T(stuck_reader)
 	stop();
 }
 
-/* ---- Limits. */
-
 T(all_connections_in_use)
 {
 	static struct client c[ZN_CONNS_MAX + 6];
@@ -861,6 +852,7 @@ static void quit_ready(struct zn_io *io, uint32_t events)
 T(no_descriptors)
 {
 	struct zn_io quit = {.ready = quit_ready};
+	struct itimerspec rest;
 	struct rlimit old, low;
 	struct client c;
 	uint64_t start_ns;
@@ -887,6 +879,8 @@ T(no_descriptors)
 	loop.after = next_after;
 	zn_loop_change(&loop, &stopper, EPOLLIN);
 	CHECK_EQ(get(&c, "/alerts"), 200);
+	CHECK_EQ(timerfd_gettime(s.rest.io.fd, &rest), 0);
+	CHECK(!rest.it_value.tv_sec && !rest.it_value.tv_nsec);
 	CHECK_EQ(s.lost_connection, 0);
 	zn_log_level = ZN_INFO;
 	hang_up(&c);
@@ -1001,8 +995,6 @@ T(listening_on_ipv6)
 		zn_loop_close(&loop);
 	}
 }
-
-/* ---- WebSocket. */
 
 struct frame {
 	int op; /* -1: none */
@@ -1475,6 +1467,7 @@ static const struct {
 	{"origin begins like the host", 1, "127.0.0.1:W", "http://127.0.0.1:W.evil.example", "", 403},
 	{"null", 1, "127.0.0.1:W", "null", "", 403},
 	{"empty", 1, "127.0.0.1:W", "", "", 403},
+	{"no scheme", 1, "127.0.0.1:W", "127.0.0.1:W", "", 403},
 	{"scheme alone", 1, "127.0.0.1:W", "http://", "", 403},
 	{"another scheme", 1, "127.0.0.1:W", "ftp://127.0.0.1:W", "", 403},
 	{"rebinding", 1, "evil.example:W", "http://evil.example:W", "", 403},
@@ -1524,8 +1517,6 @@ static void origin_policy(void)
 		stop();
 	}
 }
-
-/* ---- The loop. */
 
 struct waiter {
 	struct zn_io io; /* first */

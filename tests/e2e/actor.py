@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import sys
+import time
 from ctypes import CDLL, byref, c_int, c_size_t, c_uint64, c_void_p
 
 
@@ -34,6 +35,17 @@ def alloc(cuda, size):
 def launch(cuda, count, wanted=0):
     for _ in range(count):
         ok(cuda.cuLaunchKernel(None, 1, 1, 1, 32, 1, 1, 0, None, None, None), wanted)
+
+
+def timed(call, count):
+    """The durations of calls, each as the caller sees it, in nanoseconds."""
+    taken = []
+    for _ in range(count):
+        start = time.perf_counter_ns()
+        result = call()
+        taken.append(time.perf_counter_ns() - start)
+        ok(result)
+    return taken
 
 
 def map_executable(path):

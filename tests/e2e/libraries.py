@@ -1,0 +1,357 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Libraries are found wherever they are, whenever they come, and let go when nobody maps them; broken ones are refused."""
+import glob
+import os
+import shutil
+import struct
+import subprocess
+
+from harness import (CUDA, DRIVER, NCCL, ROOT, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need,
+                     run, test, wait_until)
+
+LAUNCHES = "zernel_cuda_launches_total"
+
+
+def counted(daemon, report, lost=None):
+    """Every launch that the driver reports was seen, of whichever kind, and nothing was lost."""
+    pid = str(report["pid"])
+    metrics = daemon.metrics()
+    got = {dict(k)["kind"]: v for k, v in metrics.all(LAUNCHES, pid=pid).items()}
+    equal(got, {k: v for k, v in report["launches"].items() if v}, f"launches of process {pid}")
+    equal(metrics.lost(), lost or {}, "what was lost")
+
+
+def live_links(daemon):
+    """How many BPF links and programs the daemon holds."""
+    return sum(os.readlink(f"/proc/{daemon.pid}/fd/{n}").startswith("anon_inode:bpf") for n in
+               os.listdir(f"/proc/{daemon.pid}/fd"))
+
+
+# ---- when
+
+@test
+def a_process_that_was_there_before():
+    driver = Driver("launches", nccl=NCCL)
+    daemon = Daemon().attached(CUDA, NCCL)
+    counted(daemon, driver.start())
+
+
+@test
+def a_process_that_comes_later():
+    daemon = Daemon()
+    driver = Driver("launches")
+    daemon.attached(CUDA)
+    counted(daemon, driver.start())
+
+
+@test
+def a_library_three_seconds_after_exec():
+    daemon = Daemon()
+    driver = Driver("launches", "--delay-ms", "3000")
+    daemon.attached(CUDA)
+    counted(daemon, driver.start())
+
+
+@test
+def attached_before_calls_that_come_a_second_and_a_half_after_the_library():
+    """The promise is one second; not one of the calls that follow may be missing."""
+    daemon = Daemon()
+    driver = Driver("launches", "--ready-ms", "1500", gate=False)
+    counted(daemon, driver.report())
+
+
+# ---- where
+
+@test
+def in_another_mount_namespace():
+    """The path exists only there: what is at it here is something else."""
+    place = os.path.join(folder(), "only-there")
+    os.mkdir(place)
+    script = f"mount -t tmpfs none {place} && cp {CUDA} {place}/libcuda.so.1 && exec \"$@\""
+    daemon = Daemon()
+    driver = Driver("launches", cuda=f"{place}/libcuda.so.1",
+                    before=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
+    check(not os.listdir(place), "nothing is there for us")
+    wait_until(lambda: daemon.metrics().all("zernel_probe_attached", family="cuda_trace", symbol="cuLaunchKernel"),
+               "its probes")
+    counted(daemon, driver.start())
+
+
+@test
+def in_a_chroot():
+    root = os.path.join(folder(), "root")
+    needed = run(["ldd", DRIVER]).stdout.split() + run(["ldd", CUDA]).stdout.split()
+    for path in {p for p in needed if p.startswith("/")}:
+        os.makedirs(os.path.dirname(root + path), exist_ok=True)
+        shutil.copy(path, root + path)
+    shutil.copy(DRIVER, root)
+    shutil.copy(CUDA, root)
+    daemon = Daemon()
+    driver = Driver("launches", cuda="/libcuda.so.1", program="/driver", before=["chroot", root])
+    daemon.attached(f"{root}/libcuda.so.1")
+    counted(daemon, driver.start())
+
+
+def found_in(place):
+    home = os.path.join(place, f"zernel-e2e-{os.getpid()}")
+    os.makedirs(home, mode=0o700)
+    try:
+        path = shutil.copy(CUDA, home)
+        daemon, driver = Daemon(), Driver("launches", cuda=path)
+        daemon.attached(path)
+        counted(daemon, driver.start())
+    finally:
+        shutil.rmtree(home)
+
+
+@test
+def under_home():
+    found_in("/home")
+
+
+@test
+def under_tmp():
+    found_in("/tmp")
+
+
+@test
+def two_copies_at_once():
+    paths = [copy_of(CUDA, f"{n}/libcuda.so.1") for n in (1, 2)]
+    daemon = Daemon()
+    drivers = [Driver("launches", cuda=path) for path in paths]
+    daemon.attached(*paths)
+    for driver in drivers:
+        counted(daemon, driver.start())
+
+
+@test
+def a_copy_replaced_on_disk():
+    path = copy_of(CUDA, "libcuda.so.1")
+    daemon, old = Daemon(), Driver("launches", cuda=path)
+    daemon.attached(path)
+    os.rename(copy_of(CUDA, "new"), path)
+    check(not daemon.metrics().library(path), "the new file is another one")
+    new = Driver("launches", cuda=path)
+    daemon.attached(path)
+    counted(daemon, new.start())
+    counted(daemon, old.start())
+
+
+@test
+def a_deleted_file():
+    path = copy_of(CUDA, "libcuda.so.1")
+    driver = Driver("launches", cuda=path)
+    os.unlink(path)
+    daemon = Daemon()
+    wait_until(lambda: daemon.metrics().all("zernel_probe_attached", symbol="cuLaunchKernel"), "probes on it")
+    counted(daemon, driver.start())
+
+
+# ---- how long
+
+@test
+def a_library_goes_with_its_last_process():
+    daemon = Daemon()
+    fds, links = daemon.fds(), live_links(daemon)
+    drivers = [Driver("launches", nccl=NCCL) for _ in range(2)]
+    daemon.attached(CUDA, NCCL)
+    check(live_links(daemon) > links, "there are links")
+    for driver in drivers:
+        check(any(daemon.metrics().library(CUDA).values()), "still hooked while a process maps it")
+        driver.start()
+        driver.end()
+    daemon.detached(CUDA)
+    daemon.detached(NCCL)
+    wait_until(lambda: (daemon.fds(), live_links(daemon)) == (fds, links), f"{fds} descriptors again, {links} of BPF")
+    equal(daemon.metrics().one("zernel_table_entries", table="libraries"), 0, "libraries")
+
+
+@test
+def a_library_that_is_closed_and_opened_again():
+    path = copy_of(CUDA, "libcuda.so.1")
+    daemon, actor = Daemon(), Actor(("cuda", path))
+    daemon.attached(path)
+    actor.do("ready(cuda); launch(cuda, 17)")
+    actor.do("from _ctypes import dlclose; dlclose(cuda._handle)")
+    daemon.detached(path)
+    actor.do(f"cuda = CDLL({path!r})")
+    daemon.attached(path)
+    actor.do("ready(cuda); launch(cuda, 13)")
+    equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), 30, "launches")
+
+
+# ---- which functions
+
+def variant(name, *options):
+    """The fake libcuda, built with other options."""
+    source = os.path.join(ROOT, "tests", "fake")
+    to = os.path.join(folder(), name)
+    built = run(["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fno-optimize-sibling-calls",
+                 "-fno-ipa-icf", *options, "-o", to, os.path.join(source, "cuda.c"), "-lpthread"])
+    equal(built.returncode, 0, built.stderr)
+    return to
+
+
+@test
+def attached_tells_the_truth_of_each_symbol():
+    daemon = Daemon()
+    path = variant("libcuda.so.1", "-DcuGraphLaunch=another_name", "-DcuEventSynchronize=one_more")
+    actor = Actor(("cuda", path), ("whole", CUDA))
+    daemon.attached(path, CUDA)
+    listed = [line.split() for line in run([daemon.process.args[0], "--list-probes"]).stdout.splitlines()]
+    hooked = {row[1] for row in listed if row[0] != "nccl"}
+    equal(daemon.metrics().library(CUDA), dict.fromkeys(hooked, 1), "a library that has them all")
+    missing = {"cuGraphLaunch", "cuEventSynchronize"}
+    equal(daemon.metrics().library(path), {s: int(s not in missing) for s in hooked}, "one that lacks two")
+    actor.do("ready(cuda); launch(cuda, 7); cuda.another_name(None, None)")
+    equal(daemon.metrics().all(LAUNCHES, pid=str(actor.pid)), {(("kind", "kernel"),): 7}, "launches")
+
+
+@test
+def two_names_of_one_function_count_once():
+    daemon, actor = Daemon(), Actor(("nccl", NCCL))
+    daemon.attached(NCCL)
+    actor.do("comm = c_void_p(); ok(nccl.pncclCommInitAll(byref(comm), 1, None))")
+    call = "AllReduce(None, None, c_size_t(11), 7, 0, comm, None)) for _ in range(%d)]"
+    actor.do("[ok(nccl.nccl" + call % 19)
+    actor.do("[ok(nccl.pnccl" + call % 23)
+    labels = {"pid": str(actor.pid), "op": "all_reduce"}
+    equal(daemon.metrics().one("zernel_nccl_calls_total", **labels), 42, "calls")
+    equal(daemon.metrics().one("zernel_nccl_bytes_total", **labels), 42 * 11 * 4, "bytes")
+
+
+@test
+def a_family_that_is_off():
+    daemon, driver = Daemon("--probes", "gpu"), Driver("memory,launches")
+    daemon.attached(CUDA)
+    r = driver.start()
+    metrics = daemon.metrics()
+    hooked = metrics.all("zernel_probe_attached")
+    check(all(v == (dict(k)["family"] == "gpu_mem") for k, v in hooked.items()), "only gpu_mem is attached")
+    equal(metrics.all(LAUNCHES, pid=str(driver.pid)), {}, "launches")
+    equal(metrics.one("zernel_gpu_host_pinned_bytes", pid=str(driver.pid)), r["pinned"], "pinned memory")
+    states = {p["family"]: p["state"] for p in daemon.json()["probes"]}
+    equal(states, {"gpu_mem": "attached", "cuda_trace": "off", "nccl": "off"}, "families")
+
+
+# ---- files that are not what their name says
+
+def patched(*changes):
+    """The fake library with some bytes replaced: (offset, bytes)."""
+    with open(CUDA, "rb") as f:
+        data = bytearray(f.read())
+    for at, new in changes:
+        data[at:at + len(new)] = new
+    return bytes(data)
+
+
+def section(index, field):
+    """File offset of a 64-bit field of a section header: 24 offset, 32 size, 40 link and info, 56 entry size."""
+    with open(CUDA, "rb") as f:
+        head = f.read(64)
+    return struct.unpack_from("<Q", head, 40)[0] + 64 * index + field
+
+
+def dynamic_symbols():
+    with open(CUDA, "rb") as f:
+        data = f.read()
+    table, count = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 60)[0]
+    return next(i for i in range(count) if struct.unpack_from("<I", data, table + 64 * i + 4)[0] == 11)
+
+
+def broken_files():
+    """What a hostile or unlucky user may leave under a library's name."""
+    whole, huge = patched(), struct.pack("<Q", 1 << 63)
+    symbols = dynamic_symbols()
+    return {
+        "cut in the file header": whole[:40],
+        "cut before the section headers": whole[:len(whole) // 2],
+        "cut in the section headers": whole[:-100],
+        "random": os.urandom(4096),
+        "section table far outside": patched((40, huge)),
+        "section table that wraps around": patched((40, struct.pack("<Q", 2 ** 64 - 64))),
+        "more sections than there are": patched((60, b"\xff\xff")),
+        "section headers of a wrong size": patched((58, b"\x01\x00")),
+        "32 bits": patched((4, b"\x01")),
+        "symbols far outside": patched((section(symbols, 24), huge)),
+        "symbols without end": patched((section(symbols, 32), huge)),
+        "names in no section": patched((section(symbols, 40), b"\xff\xff\xff\xff")),
+    }
+
+
+@test
+def broken_files_are_refused_and_counted():
+    daemon, actor = Daemon(expect=["not a well-formed ELF file"]), Actor()
+    files = broken_files()
+    for n, (what, data) in enumerate(files.items(), 1):
+        path = os.path.join(folder(), str(n), "libcuda.so.1")
+        os.mkdir(os.path.dirname(path))
+        with open(path, "wb") as f:
+            f.write(data)
+        actor.do(f"map_executable({path!r})")
+        wait_until(lambda: daemon.metrics().lost().get("elf") == n, f"refusing the file {what!r}")
+        equal(daemon.metrics().library(path), {}, "probes on it")
+    equal(daemon.metrics().lost(), {"elf": len(files)}, "what was lost")
+    equal(sum("not a well-formed ELF" in s for s in daemon.lines()), len(files), "lines in the log")
+    driver = Driver("launches")
+    daemon.attached(CUDA)
+    counted(daemon, driver.start(), {"elf": len(files)})
+
+
+@test
+def a_file_without_our_functions_is_no_loss():
+    path = copy_of("/bin/true", "libcuda.so.1")
+    daemon, actor = Daemon(), Actor()
+    actor.do(f"map_executable({path!r})")
+    wait_until(lambda: any("has none of the hooked functions" in s for s in daemon.lines()), "looking at it")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+# ---- the vendor's own
+
+def vendor(pattern):
+    found = sorted({os.path.realpath(p) for p in glob.glob(pattern)})
+    if not found:
+        raise Absent(f"no {pattern}")
+    return found[0]
+
+
+@test
+def the_vendors_nccl():
+    path = vendor("/usr/local/cuda*/lib*/libnccl.so.2")
+    daemon, actor = Daemon(), Actor(("nccl", path))
+    daemon.attached(path)
+    call = "answer = [nccl.nccl%s for _ in range(%d)]"
+    results = actor.do(call % ("AllReduce(None, None, c_size_t(11), 7, 0, None, None)", 19))
+    results += actor.do(call % ("AllGather(None, None, c_size_t(11), 7, None, None)", 7))
+    check(all(r not in (0, 7) for r in results), f"these calls fail: {results}")
+    metrics, pid = daemon.metrics(), str(actor.pid)
+    want = {(("op", "all_reduce"),): 19, (("op", "all_gather"),): 7}
+    equal(metrics.all("zernel_nccl_calls_total", pid=pid), want, "calls")
+    equal(metrics.all("zernel_nccl_errors_total", pid=pid), want, "errors")
+    equal(metrics.lost(), {}, "what was lost")
+
+
+@test
+def the_vendors_stub():
+    stub = vendor("/usr/local/cuda*/lib*/stubs/libcuda.so")
+    daemon, actor = Daemon(), Actor(("cuda", stub))
+    daemon.attached(stub)
+    results = actor.do("answer = [cuda.cuMemAlloc_v2(byref(u64()), c_size_t(4096)) for _ in range(11)]")
+    code = results[0]
+    check(code not in (0, 2) and results == [code] * 11, f"these calls fail: {results}")
+    actor.do(f"launch(cuda, 13, {code})")
+    actor.do(f"[ok(cuda.cuCtxSynchronize(), {code}) for _ in range(5)]")
+    pid = str(actor.pid)
+    wait_until(lambda: daemon.metrics().all("zernel_gpu_alloc_failures_total", pid=pid), "the GPU's name")
+    metrics = daemon.metrics()
+    equal(metrics.one("zernel_gpu_alloc_failures_total", pid=pid, reason="other"), 11, "failures")
+    equal(metrics.one(LAUNCHES, pid=pid, kind="kernel"), 13, "launches")
+    equal(metrics.one("zernel_cuda_launch_errors_total", pid=pid), 13, "errors")
+    equal(metrics.one("zernel_cuda_sync_seconds_count", pid=pid, call="ctx_synchronize"), 5, "waits")
+    equal(metrics.lost(), {}, "what was lost")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Many calls, many processes, sudden ends, a daemon that dies or sleeps: every call is counted once or counted as lost."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, main, need,
+                     run, test, wait_until)
+from counts import compare, compare_metrics, shown
+
+LAUNCHES = "zernel_cuda_launches_total"
+HITS = "zernel_probe_hits_total"
+ROWS = 1024  # ZN_PROCS_MAX
+
+
+class Burst(Process):
+    """Many processes; see burst.c."""
+
+    def __init__(self, *arguments):
+        super().__init__([BURST, CUDA, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        equal(self.process.stdout.readline(), "ready\n", "what burst says first")
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        equal(self.process.stdout.readline(), "done\n", "what burst says then")
+
+
+def entries(daemon, table):
+    return daemon.metrics().one("zernel_table_entries", table=table)
+
+
+def tables_empty(daemon):
+    wait_until(lambda: (entries(daemon, "processes"), entries(daemon, "histograms")) == (0, 0), "free rows")
+
+
+@test
+def a_million_launches_of_four_threads():
+    daemon = Daemon()
+    driver = Driver("storm", "--threads", "4", "--calls", "250007")
+    daemon.attached(CUDA)
+    r = driver.start()
+    equal(r["launches"]["kernel"], 1000028, "what the driver did")
+    compare_metrics(daemon.metrics(), r)
+    metrics, pid = daemon.metrics(), str(driver.pid)
+    equal(metrics.one("zernel_cuda_launch_latency_hist_seconds_bucket", pid=pid, le="+Inf"), 1000028, "histogram")
+    equal(metrics.one(HITS, family="cuda_trace"), 1000028, "hits")
+    driver.end()
+    tables_empty(daemon)
+
+
+@test
+def two_thousand_processes_come_and_go():
+    daemon, burst = Daemon(), Burst(2003, 17, 16)
+    daemon.attached(CUDA)
+    for n in (1, 2):
+        burst.go()
+        tables_empty(daemon)
+        metrics = daemon.metrics()
+        equal(metrics.one(HITS, family="cuda_trace"), n * 2003 * 17, "hits")
+        equal(metrics.lost(), {}, "what was lost")
+
+
+@test
+def eleven_hundred_processes_at_once():
+    """As many as there are rows are measured; the rest are dropped and counted, call by call."""
+    daemon, burst = Daemon(expect=["alert events_lost.* fires"]), Burst(1103, 7)
+    daemon.attached(CUDA)
+    for n in (1, 2):
+        burst.go()
+        metrics = daemon.metrics()
+        rows = metrics.all(LAUNCHES, kind="kernel")
+        equal((len(rows), set(rows.values())), (ROWS, {7 * n}), "rows, and launches in each")
+        equal(entries(daemon, "processes"), ROWS, "rows in use")
+        equal(metrics.lost(), {"process": (1103 - ROWS) * 7 * n}, "what was lost")
+    burst.end()
+    tables_empty(daemon)
+    equal(daemon.metrics().one(HITS, family="cuda_trace"), ROWS * 14, "hits")
+    driver = Driver("launches")
+    r = driver.start()
+    got = {dict(k)["kind"]: v for k, v in daemon.metrics().all(LAUNCHES, pid=str(driver.pid)).items()}
+    equal(got, r["launches"], "launches of a process that came after")
+
+
+# ---- ends
+
+def actor_with_memory(daemon):
+    actor = Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    actor.do("ready(cuda); alloc(cuda, 5 << 20); launch(cuda, 11)")
+    wait_until(lambda: daemon.metrics().one("zernel_gpu_memory_used_bytes", pid=str(actor.pid)) == 5 << 20, "memory")
+    return actor
+
+
+def used(daemon):
+    return sum(g["used_bytes"] for g in daemon.json()["gpus"])
+
+
+@test
+def killed_in_a_call():
+    daemon = Daemon()
+    actor = actor_with_memory(daemon)
+    actor.do("cuda.fake_cuda_set(b'sync_sleep_us', 60000000)")
+    actor.tell("cuda.cuStreamSynchronize(None)")
+    wait_until(lambda: "nanosleep" in open(f"/proc/{actor.pid}/wchan").read() or
+               open(f"/proc/{actor.pid}/stat").read().rsplit(")")[-1].split()[0] == "S", "sleeping in the call")
+    actor.kill()
+    daemon.gone(actor.pid)
+    tables_empty(daemon)
+    equal(used(daemon), 0, "memory in use")
+    equal(daemon.metrics().lost(), {"inflight": 1}, "what was lost: the call that never returned")
+
+
+@test
+def exec_ends_what_was_before():
+    daemon = Daemon()
+    actor = actor_with_memory(daemon)
+    actor.tell(f"os.execv(sys.executable, [sys.executable, {os.path.join(HERE, 'actor.py')!r}])")
+    actor.do("pass")
+    daemon.gone(actor.pid)
+    equal(used(daemon), 0, "memory in use")
+    actor.do(f"cuda = CDLL({CUDA!r}); ready(cuda); launch(cuda, 13)")
+    equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), 13, "launches of the new program")
+    equal(daemon.metrics().one(HITS, family="cuda_trace"), 24, "hits of both")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test
+def a_forked_child_is_a_process_of_its_own():
+    daemon = Daemon()
+    actor = actor_with_memory(daemon)
+    child = actor.do("""
+r, w = os.pipe()
+answer = os.fork()
+if answer == 0:
+    launch(cuda, 17)
+    os.write(w, b"x")
+    os.read(0, 0) or time.sleep(3600)
+os.read(r, 1)""")
+    try:
+        metrics = daemon.metrics()
+        equal(metrics.one(LAUNCHES, pid=str(child)), 17, "launches of the child")
+        equal(metrics.one(LAUNCHES, pid=str(actor.pid)), 11, "launches of its parent")
+    finally:
+        os.kill(child, signal.SIGKILL)
+    actor.do(f"os.waitpid({child}, 0)")
+    daemon.gone(child)
+    equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), 11, "launches of its parent")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test
+def a_thread_that_ends_in_a_call_is_let_go():
+    """One hundred threads, one after the other, and more than there is room for threads at one time would leak."""
+    daemon, driver = Daemon(), Driver("storm", "--threads", "61", "--calls", "3")
+    daemon.attached(CUDA)
+    r = driver.start()
+    compare_metrics(daemon.metrics(), r)
+
+
+# ---- the daemon's own end
+
+def bpf_ids(pid):
+    """('prog'|'link'|'map', id) of everything of BPF that a process holds."""
+    ids = set()
+    for n in os.listdir(f"/proc/{pid}/fdinfo"):
+        with open(f"/proc/{pid}/fdinfo/{n}") as f:
+            ids |= set(re.findall(r"^(prog|link|map)_id:\s*(\d+)", f.read(), re.M))
+    return ids
+
+
+def bpf_left(ids):
+    return [i for i in ids if run([need("bpftool"), i[0], "show", "id", i[1]]).returncode == 0]
+
+
+def end_of_daemon(end):
+    """end(daemon) in the middle of a program's calls: the program goes on, no probe stays, and the next one attaches."""
+    need("bpftool")
+    daemon, driver = Daemon(), Driver("storm", "--threads", "2", "--calls", "1000003")
+    daemon.attached(CUDA)
+    ids = bpf_ids(daemon.pid)
+    equal(sorted(bpf_left(ids)), sorted(ids), "what BPF has while the daemon runs")
+    driver.go()
+    wait_until(lambda: daemon.metrics().one(LAUNCHES, pid=str(driver.pid)), "launches")
+    end(daemon)
+    wait_until(lambda: not bpf_left(ids), "nothing left of BPF")
+    equal(driver.report()["launches"]["kernel"], 2000006, "launches that the program made")
+    equal(driver.end(), 0, "its exit status")
+    again, other = Daemon(), Driver("launches")
+    again.attached(CUDA)
+    compare(again, other.start())
+
+
+@test
+def killed_daemon_leaves_nothing():
+    end_of_daemon(Daemon.kill)
+
+
+@test
+def stopped_daemon_leaves_nothing():
+    end_of_daemon(Daemon.end)
+
+
+@test
+def a_daemon_that_sleeps_misses_nothing():
+    """Mappings are left out: other programs on this machine may map more in that time than the kernel keeps for us."""
+    daemon = Daemon()
+    first, second = Actor(("cuda", CUDA)), Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    first.do("ready(cuda); launch(cuda, 5)")
+    os.kill(daemon.pid, signal.SIGSTOP)
+    start = time.monotonic()
+    try:
+        first.do("launch(cuda, 10007)")
+        second.do("ready(cuda); alloc(cuda, 1 << 20); launch(cuda, 10009)")
+        second.end()
+        time.sleep(max(0, 3 - (time.monotonic() - start)))
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    daemon.gone(second.pid)
+    metrics = daemon.metrics()
+    equal(metrics.one(LAUNCHES, pid=str(first.pid)), 10012, "launches")
+    equal(metrics.one(HITS, family="cuda_trace"), 10012 + 10009, "hits")
+    lost = {k: v for k, v in metrics.lost().items() if k != "mapping"}
+    equal((lost, used(daemon)), ({}, 0), "what was lost, and memory in use")
+
+
+# ---- memory of the daemon
+
+def everything_comes_and_goes(daemon):
+    """Scrapes of every kind, clients, processes, libraries."""
+    from serving import read_snapshots
+    readers = [threading.Thread(target=read_snapshots, args=(daemon.ws_port, "/", 3)) for _ in range(7)]
+    for reader in readers:
+        reader.start()
+    for n in range(3):
+        path = copy_of(CUDA, f"{n}/libcuda.so.1")
+        driver = Driver("devices,memory,launches,syncs,copies,nccl", cuda=path, nccl=NCCL)
+        daemon.attached(path, NCCL)
+        r = driver.start()
+        shown(daemon, r)
+        for url in ("/metrics", "/json", "/alerts", "/health"):
+            daemon.get(url)
+        daemon.get("/metrics", {"Accept": "application/openmetrics-text"})
+        driver.end()
+        daemon.detached(path)
+    for reader in readers:
+        reader.join()
+    burst = Burst(211, 3, 16)
+    daemon.attached(CUDA)
+    burst.go()
+    burst.end()
+    tables_empty(daemon)
+
+
+@test
+def no_allocation_once_it_is_ready():
+    """The test build counts every allocation of the whole program after it said that it is ready."""
+    daemon = Daemon(binary=os.path.join(TOOLS, "zerneld-alloc"), expect=["allocation after ready: 0$", "ncclCommAbort"])
+    everything_comes_and_goes(daemon)
+    equal(daemon.end(), 0, "exit status")
+
+
+@test
+def nothing_grows():
+    """Descriptors and memory are the same after a second run of everything as after the first."""
+    daemon = Daemon(expect=["ncclCommAbort"])
+    everything_comes_and_goes(daemon)
+    daemon.detached(CUDA)
+    fds = daemon.fds()
+    resident = daemon.metrics().one("process_resident_memory_bytes")
+    everything_comes_and_goes(daemon)
+    daemon.detached(CUDA)
+    wait_until(lambda: daemon.fds() <= fds, f"{fds} descriptors again")
+    grown = daemon.metrics().one("process_resident_memory_bytes") - resident
+    check(grown < 1 << 20, f"{grown} more bytes of memory")
+
+
+if __name__ == "__main__":
+    main()

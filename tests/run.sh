@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# run.sh: runs all tests and adds up what they say; the output of those that fail is shown. A program that fails
+# without a failed test, or says no "N passed, N failed", is one failure. The live tests need root and a kernel with
+# BTF; in CI they must run. The last line is "N passed, N failed".
+cd "$(dirname "$0")/.." || exit 1
+
+export PATH=$PATH:/usr/sbin:/sbin
+python=/usr/bin/python3 # the one that Debian's packages are for
+tests=build/test
+output=$(mktemp) || exit 1
+trap 'rm -f "$output"' EXIT
+passed=0
+failed=0
+
+# run NAME SECONDS COMMAND...
+run() {
+	local name=$1 limit=$2 status counts p f
+	shift 2
+	timeout -k 10 "$limit" "$@" >"$output" 2>&1 </dev/null
+	status=$?
+	counts=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$output" | tail -n 1)
+	read -r p _ f _ <<<"${counts:-0 passed, 0 failed}"
+	if [ "$f" = 0 ] && { [ "$status" != 0 ] || [ "$p" = 0 ]; }; then
+		f=1
+	fi
+	passed=$((passed + p))
+	failed=$((failed + f))
+	if [ "$f" != 0 ]; then
+		echo "---- $name: $f failed, exit status $status"
+		cat "$output"
+		echo "----"
+	else
+		grep -a '^absent: ' "$output"
+		echo "$name: $p passed"
+	fi
+}
+
+# skip NAME COUNT WHY: tests that cannot run here
+skip() {
+	echo "$1: $2 tests were NOT run: $3"
+	[ "${CI:-}" != true ] || failed=$((failed + $2))
+}
+
+live() {
+	local count
+	if [ "$(id -u)" = 0 ] && [ -e /sys/kernel/btf/vmlinux ]; then
+		run live 900 "$python" tests/e2e/run.py
+		return
+	fi
+	count=$(cat tests/e2e/*.py | grep -c '^@test')
+	skip live "$count" "they need root and a kernel with BTF"
+}
+
+for source in tests/*_test.c; do
+	name=$(basename "$source" .c)
+	run "$name" 120 "$tests/$name"
+done
+run watch_test 300 "$python" tests/watch_test.py build/zernel
+live
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]

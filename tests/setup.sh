@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# setup.sh build|check: sees to it that what a build, or the tests, need is installed. As root on Debian it installs
+# what is missing with apt-get, without starting any service; else it names the packages and exits 1.
+set -eu
+
+# what is looked for (a command, or a file by its pattern), and the package that has it
+build_needs="
+/usr/include/stdlib.h            libc6-dev
+clang                            clang
+llvm-strip                       llvm
+/usr/sbin/bpftool                bpftool
+/usr/include/bpf/bpf.h           libbpf-dev
+/usr/include/libelf.h            libelf-dev
+/usr/include/zlib.h              zlib1g-dev
+"
+check_needs="
+/usr/bin/python3                                    python3
+/usr/lib/python3/dist-packages/websockets           python3-websockets
+promtool                                            prometheus
+curl                                                curl
+jq                                                  jq
+node                                                nodejs
+git                                                 git
+file                                                file
+script                                              bsdutils
+unshare                                             util-linux
+clang-format                                        clang-format
+/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev
+"
+
+have() {
+	case $1 in
+	# the pattern must expand
+	/*) set -- $1; [ -e "$1" ] ;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+missing() {
+	while read -r what package; do
+		[ -z "$what" ] || have "$what" || echo "$package"
+	done
+}
+
+refuse() {
+	echo "setup: not installed: $1; install it as root: apt-get install --no-install-recommends $1" >&2
+	exit 1
+}
+
+# Packages such as prometheus start a service when they are installed, unless this file forbids it.
+policy=/usr/sbin/policy-rc.d
+forbid_services() {
+	[ ! -e $policy ] || return 0
+	trap 'rm -f $policy' EXIT
+	trap 'exit 1' HUP INT TERM
+	printf '#!/bin/sh\nexit 101\n' >$policy
+	chmod 755 $policy
+}
+
+install_packages() {
+	echo "setup: installing $*"
+	forbid_services
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get -qq update
+	apt-get -qq -y install --no-install-recommends "$@" >/dev/null
+}
+
+case ${1:-} in
+build) needs=$build_needs ;;
+check) needs=$build_needs$check_needs ;;
+*) echo "usage: setup.sh build|check" >&2; exit 2 ;;
+esac
+
+packages=$(echo "$needs" | missing | sort -u | tr '\n' ' ' | sed 's/ $//')
+[ -n "$packages" ] || exit 0
+[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || refuse "$packages"
+install_packages $packages
+packages=$(echo "$needs" | missing | sort -u | tr '\n' ' ' | sed 's/ $//')
+[ -z "$packages" ] || refuse "$packages"

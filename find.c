@@ -697,7 +697,13 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe)
 	if (f->stop_fd < 0)
 		return -errno;
 	*to = f;
-	err = pthread_create(&f->thread, NULL, run, f);
+	return 0;
+}
+
+int zn_find_start(struct zn_find *f)
+{
+	int err = pthread_create(&f->thread, NULL, run, f);
+
 	f->running = err == 0;
 	return -err;
 }

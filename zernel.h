@@ -381,6 +381,7 @@ enum zn_shape {
 #include <stdint.h>
 #include <stdio.h>
 #include <stdarg.h>
+#include <string.h>
 
 #define ZN_LEN(a)    (sizeof(a) / sizeof((a)[0]))
 #define ZN_NS_PER_S  1000000000ULL
@@ -411,9 +412,24 @@ struct zn_out {
 	size_t len;
 	bool full;
 };
-void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len);
-void zn_out_text(struct zn_out *o, const char *text);
-void zn_out_char(struct zn_out *o, char c);
+static inline void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
+{
+	if (o->full || len > o->cap - o->len) {
+		o->full = true;
+		return;
+	}
+	if (len)
+		memcpy(o->at + o->len, bytes, len);
+	o->len += len;
+}
+static inline void zn_out_text(struct zn_out *o, const char *text)
+{
+	zn_out_bytes(o, text, strlen(text));
+}
+static inline void zn_out_char(struct zn_out *o, char c)
+{
+	zn_out_bytes(o, &c, 1);
+}
 void zn_out_u64(struct zn_out *o, uint64_t v);
 void zn_out_i64(struct zn_out *o, int64_t v);
 void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
@@ -684,6 +700,11 @@ void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
 /* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off from 128
  * ns on, never above the largest. 0 if there is none. */
 uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
+/* What a summary shows, from one pass over the slots. */
+struct zn_summary {
+	uint64_t count, p50_ns, p99_ns;
+};
+struct zn_summary zn_hist_summary(const struct zn_hist *h);
 uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
 /* Cumulative counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is all. */
 #define ZN_LE_COUNT 15
@@ -851,7 +872,10 @@ const char *zn_first_label(enum zn_first first);
 /* One thread of its own, because a user's file system may block it for as long as it likes. It alone writes libs;
  * readers hold the lock. */
 struct zn_find;
+/* open() needs all privileges: where perf_event_paranoid is above 2 (Debian, Ubuntu), CAP_PERFMON does not get mapping
+ * events. What start() runs has those that are left when it is called. */
 int zn_find_open(struct zn_find **f, struct zn_probe *probe);
+int zn_find_start(struct zn_find *f);
 void zn_find_close(struct zn_find *f);
 /* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
 void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to);

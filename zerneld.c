@@ -153,14 +153,13 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus");
 	d->view.probe = &d->probe;
-	err = zn_secure_capabilities(!d->probe.multi);
-	if (err) {
-		snprintf(why, ZN_TEXT_MAX, "cannot give up capabilities: %s", strerror(-err));
-		return err;
-	}
 	err = zn_find_open(&d->find, &d->probe);
+	if (!err)
+		err = zn_secure_capabilities(!d->probe.multi);
+	if (!err)
+		err = zn_find_start(d->find);
 	if (err) {
-		snprintf(why, ZN_TEXT_MAX, "cannot start the library finder: %s", strerror(-err));
+		snprintf(why, ZN_TEXT_MAX, "cannot start the library finder with fewer privileges: %s", strerror(-err));
 		return err;
 	}
 	d->view.find = d->find;

@@ -387,7 +387,7 @@ static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
 	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
 	struct zn_shared *s = zn_globals();
 	struct zn_ctx ctx = {.gpu = gpu};
-	long err;
+	int err; /* of a long the upper half would be garbage: map calls return an int before kernel 6.4 */
 
 	if (!s || gpu >= ZN_PROC_GPUS)
 		return;

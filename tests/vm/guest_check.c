@@ -2,13 +2,11 @@
 /*
  * guest_check.c: checks the daemon under the kernel of a virtual machine that runs nothing else. It starts the
  * daemon and the fake driver, and holds /metrics against what the driver says it did. Prints "@@ NAME ok",
- * "FAILED", or "-" for what this kernel cannot have; run.sh makes a table of these lines. Static, as root, in
- * the folder that has the programs. Nothing passes by being late or fails by being slow, but for one limit that
- * ends a wait for what never comes.
+ * "FAILED", or "-" for what this kernel cannot have; run.sh makes a table of these lines. Static, as root, in the
+ * folder that has the programs, which is /t. The only time limit ends a wait for what never comes.
  */
 #include "../../zernel.h"
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <signal.h>
@@ -20,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WAIT_MS   180000
+#define WAIT_MS   120000
 #define STEP_MS   5
 #define UNMATCHED 5 /* allocations of the driver's scenario "early" */
 #define THREADS   3
@@ -34,7 +32,7 @@ struct program {
 	const char *out; /* a file with what it says */
 };
 
-static struct program daemon_ = {.out = "daemon.log"};
+static struct program zerneld = {.out = "daemon.log"};
 static struct program driver = {.out = "driver.out"};
 static unsigned port;
 static char page[4 << 20], said[256 << 10];
@@ -86,14 +84,24 @@ static bool has_said(const struct program *p, const char *text)
 	return strstr(said, text);
 }
 
-static bool until(bool (*condition)(void), const char *what)
+static void show(const struct program *p)
+{
+	has_said(p, "");
+	printf("   --- %s:\n%s", p->out, said);
+}
+
+/* What never comes ends all checks. */
+static void until(bool (*condition)(void), const char *what)
 {
 	for (int ms = 0; ms < WAIT_MS; ms += STEP_MS) {
 		if (condition())
-			return true;
+			return;
 		usleep(STEP_MS * 1000);
 	}
-	return expect(false, what);
+	printf("   %s\n", what);
+	show(&zerneld);
+	show(&driver);
+	exit(EXIT_FAILURE);
 }
 
 /* ---- programs ---- */
@@ -133,7 +141,7 @@ static int finish(struct program *p)
 
 static bool daemon_ready(void)
 {
-	const char *at = has_said(&daemon_, "ready: ") ? strstr(said, "metrics on port ") : NULL;
+	const char *at = has_said(&zerneld, "ready: ") ? strstr(said, "metrics on port ") : NULL;
 
 	return at && sscanf(at, "metrics on port %u", &port) == 1;
 }
@@ -142,15 +150,15 @@ static void daemon_start(void)
 {
 	static char *const argv[] = {"./zerneld", "--metrics-port", "0", "--ws-port", "0", NULL};
 
-	unlink(daemon_.out);
-	start(&daemon_, argv);
+	unlink(zerneld.out);
+	start(&zerneld, argv);
 	until(daemon_ready, "the daemon is not ready");
 }
 
 static int daemon_stop(int sig)
 {
-	kill(daemon_.pid, sig);
-	return finish(&daemon_);
+	kill(zerneld.pid, sig);
+	return finish(&zerneld);
 }
 
 static bool driver_waits(void)
@@ -266,21 +274,25 @@ struct place {
 static unsigned compared; /* figures that are not 0 */
 static bool quiet;        /* while waiting */
 
+static void expect_value(const char *series, uint64_t want)
+{
+	uint64_t got = value(series);
+	char what[400];
+
+	snprintf(what, sizeof(what), "%s is %llu, not %llu", series, (unsigned long long)got, (unsigned long long)want);
+	expect(got == want, what);
+}
+
 static void compare(const struct place *at, uint64_t want)
 {
-	char series[256], why[400];
-	uint64_t got;
+	char series[256];
 
 	snprintf(series, sizeof(series), at->series, (int)driver.pid, at->key[0], at->key[1]);
-	got = value(series);
 	compared += want != 0;
-	if (got == want)
-		return;
-	snprintf(why, sizeof(why), "%s is %llu, not %llu", series, (unsigned long long)got, (unsigned long long)want);
 	if (quiet)
-		wrong++;
+		wrong += value(series) != want;
 	else
-		expect(false, why);
+		expect_value(series, want);
 }
 
 /* Members of objects and elements of pairs, two levels deep at most; numbers are compared. */
@@ -342,9 +354,11 @@ static bool all_equal(void)
 /* Which GPU an ordinal means is found out in the background, so the figures may take a moment to be shown. */
 static void expect_equal(unsigned figures_min)
 {
-	if (!until(all_equal, "/metrics differs from the driver's report"))
-		compare_all();
-	expect(compared >= figures_min, "the driver's report says too little");
+	for (int ms = 0; ms < WAIT_MS && !all_equal(); ms += STEP_MS)
+		usleep(STEP_MS * 1000);
+	compare_all();
+	if (!expect(compared >= figures_min, "the driver's report says too little"))
+		printf("   %u figures\n", compared);
 }
 
 static void expect_no_loss(uint64_t unmatched)
@@ -356,7 +370,7 @@ static void expect_no_loss(uint64_t unmatched)
 	};
 
 	for (size_t i = 0; i < ZN_LEN(losses); i++)
-		expect(value(losses[i]) == (i == ZN_LOST_UNMATCHED_FREE ? unmatched : 0), losses[i]);
+		expect_value(losses[i], i == ZN_LOST_UNMATCHED_FREE ? unmatched : 0);
 }
 
 /* ---- what a probe leaves in memory and in the kernel ---- */
@@ -444,7 +458,7 @@ static void expect_quiet_log(void)
 {
 	char *line, *rest = said;
 
-	has_said(&daemon_, "");
+	has_said(&zerneld, "");
 	while ((line = strsep(&rest, "\n")))
 		if (strstr(line, "warning: ") || strstr(line, "error: "))
 			expect(strstr(line, "ncclCommAbort"), line);
@@ -489,7 +503,7 @@ static void check_options(void)
 		expect(!has_said(&p, line) == (way == NONE), line);
 	}
 	if (!verdict("check"))
-		puts(said);
+		show(&p);
 }
 
 static void check_counts(void)
@@ -499,7 +513,7 @@ static void check_counts(void)
 	until(both_hooked, "the libraries are not hooked");
 	expect(breakpoints() > 0, "no breakpoints are seen in the driver");
 	driver_go();
-	expect_equal(100);
+	expect_equal(80);
 	expect_no_loss(0);
 	verdict("counts");
 }
@@ -509,10 +523,10 @@ static unsigned served; /* scrapes between the library's leaving /metrics and th
 static bool detached(void)
 {
 	bool hidden = scrape() && !hooked(CUDA "@");
-	bool done = has_said(&daemon_, "no process maps " CUDA) && has_said(&daemon_, "no process maps " NCCL);
+	bool done = has_said(&zerneld, "no process maps " CUDA);
 
 	served += hidden && !done;
-	return done;
+	return done && strstr(said, "no process maps " NCCL);
 }
 
 /* Where each function has a link of its own, detaching takes seconds: the loop must go on. */
@@ -521,7 +535,7 @@ static void check_detach(void)
 	expect(finish(&driver) == 0, "the driver failed");
 	until(detached, "the libraries stay hooked");
 	if (way == PERF)
-		expect(served > 0, "no scrape was answered while the probes were taken off");
+		expect(served > 1, "no scrapes were answered while the probes were taken off");
 	expect(scrape() && value("zernel_table_entries{table=\"libraries\"}") == 0, "a library stays in the table");
 	verdict("detach");
 }
@@ -555,7 +569,7 @@ static void check_stop(void)
 	expect_quiet_log();
 	expect(finish(&driver) == 0, "the driver failed");
 	if (!verdict("stop"))
-		puts(said);
+		show(&zerneld);
 }
 
 static unsigned count(const char *text, const char *what)
@@ -573,7 +587,7 @@ static void check_refused(void)
 	char line[64];
 
 	daemon_start();
-	has_said(&daemon_, "");
+	has_said(&zerneld, "");
 	for (size_t i = 0; i < ZN_LEN(family); i++) {
 		snprintf(line, sizeof(line), "warning: probe: %s: cannot load: ", family[i]);
 		expect(count(said, line) == 1, line);

@@ -55,9 +55,10 @@ packages() {
 fetch() {
 	local want=$1 names deb
 	update "$(suite "$want")"
-	names=$(packages "$want") || { echo "kernels.sh: no kernel $want in this archive" >&2; return 1; }
+	mapfile -t names < <(packages "$want")
+	[ "${#names[@]}" -gt 0 ] || { echo "kernels.sh: no kernel $want in this archive" >&2; return 1; }
 	rm -rf "$dir/apt/new" && mkdir -p "$dir/apt/new/root"
-	(cd "$dir/apt/new" && own_apt apt-get download $names)
+	(cd "$dir/apt/new" && own_apt apt-get download "${names[@]}")
 	for deb in "$dir"/apt/new/*.deb; do
 		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir/apt/new/root" --wildcards '*vmlinuz*' 2> "$dir/apt/tar.log" || true
 	done

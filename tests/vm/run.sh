@@ -18,7 +18,7 @@ need() {
 }
 
 row() {
-	printf '%-24s %-6s' "$1" "$2"
+	printf '%-26s %-6s' "$1" "$2"
 	shift 2
 	printf ' %-8s' "$@"
 	echo
@@ -32,8 +32,10 @@ said() {
 one() {
 	local want=$1 console=$build/vm/$1.log cells=() name cell
 	echo "booting $want" >&2
-	"$here/kernels.sh" "$build/vm" "$want"
-	"$here/boot.sh" "$build/vm/$want/vmlinuz" "$build/vm/initrd" > "$console" || true
+	: > "$console"
+	if "$here/kernels.sh" "$build/vm" "$want"; then
+		"$here/boot.sh" "$build/vm/$want/vmlinuz" "$build/vm/initrd" > "$console" || true
+	fi
 	for name in "${columns[@]}"; do
 		cell=$(said "$console" "$name")
 		cells+=("${cell:-FAILED}")

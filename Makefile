@@ -93,7 +93,7 @@ ws_test_SRC      := ws.c http.c json.c
 elf_test_SRC     := elf.c
 options_test_SRC := options.c log.c json.c
 alert_test_SRC   := alert.c agg.c proc.c json.c log.c
-sim_test_SRC     := sim.c agg.c proc.c json.c log.c
+sim_test_SRC     := sim.c alert.c agg.c proc.c json.c log.c
 serve_test_SRC   := serve.c listen.c push.c loop.c http.c ws.c json.c log.c
 metrics_test_SRC := metrics.c snapshot.c view.c alert.c sim.c agg.c proc.c json.c log.c
 

@@ -158,35 +158,85 @@ void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from)
 		to->slot[i] += from->slot[i];
 }
 
-uint64_t zn_hist_count(const struct zn_hist *h)
-{
-	uint64_t n = 0;
+/* Sums over powers of two: the first slot, the slots of each power, the last slot. */
+#define POWERS    (ZN_LAST_POWER - ZN_FIRST_POWER + 2)
+#define PER_POWER (1 << ZN_SLOT_BITS)
 
-	for (uint32_t i = 0; i < ZN_SLOTS; i++)
-		n += h->slot[i];
-	return n;
+static uint32_t power_first(uint32_t power)
+{
+	return power ? 1 + (power - 1) * PER_POWER : 0;
 }
 
-/* The nearest-rank definition: the smallest recorded duration with at least q per mille at or below it. */
-uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q)
+/* Returns the sum of all. */
+static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 {
-	uint64_t count = zn_hist_count(h), seen = 0, rank, middle;
-	uint32_t i = 0;
+	uint64_t all;
 
-	if (count == 0)
-		return 0;
-	rank = (uint64_t)(((__uint128_t)count * q + 999) / 1000);
+	to[0] = h->slot[0];
+	to[POWERS - 1] = h->slot[ZN_SLOTS - 1];
+	all = to[0] + to[POWERS - 1];
+	for (uint32_t p = 1; p < POWERS - 1; p++) {
+		const __u64 *slot = &h->slot[power_first(p)];
+		uint64_t n = 0;
+
+		for (uint32_t i = 0; i < PER_POWER; i++)
+			n += slot[i];
+		to[p] = n;
+		all += n;
+	}
+	return all;
+}
+
+uint64_t zn_hist_count(const struct zn_hist *h)
+{
+	uint64_t powers[POWERS];
+
+	return powers_sum(h, powers);
+}
+
+/* The nearest-rank definition: the slot of the smallest recorded duration with at least q per mille at or below it. */
+static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
+{
+	uint64_t rank = (uint64_t)(((__uint128_t)count * q + 999) / 1000), seen = 0;
+	uint32_t p = 0, i;
+
 	if (rank == 0)
 		rank = 1;
-	for (; i < ZN_SLOTS - 1; i++) {
+	while (p < POWERS - 1 && seen + powers[p] < rank)
+		seen += powers[p++];
+	for (i = power_first(p); i < ZN_SLOTS - 1; i++) {
 		seen += h->slot[i];
 		if (seen >= rank)
 			break;
 	}
+	return i;
+}
+
+static uint64_t quantile(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
+{
+	uint32_t i = quantile_slot(h, powers, count, q);
+	uint64_t middle;
+
 	if (i == ZN_SLOTS - 1)
 		return h->max_ns;
 	middle = (zn_slot_floor(i) + zn_slot_floor(i + 1)) / 2;
 	return middle < h->max_ns ? middle : h->max_ns;
+}
+
+uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q)
+{
+	uint64_t powers[POWERS], count = powers_sum(h, powers);
+
+	return count ? quantile(h, powers, count, q) : 0;
+}
+
+struct zn_summary zn_hist_summary(const struct zn_hist *h)
+{
+	uint64_t powers[POWERS], count = powers_sum(h, powers);
+
+	if (!count)
+		return (struct zn_summary){0};
+	return (struct zn_summary){count, quantile(h, powers, count, 500), quantile(h, powers, count, 990)};
 }
 
 #define LE_FIRST_POWER 10 /* 4^5 ns = 2^10 ns */
@@ -199,14 +249,15 @@ uint64_t zn_le_ns(uint32_t i)
 /* A slot holds [floor, next floor), so the limits are exclusive by one nanosecond. */
 void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
 {
-	uint64_t seen = 0;
-	uint32_t slot = 0;
+	uint64_t powers[POWERS], seen = 0;
+	uint32_t p = 0;
 
+	powers_sum(h, powers);
 	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
-		uint32_t end = i < ZN_LE_COUNT - 1 ? zn_slot(zn_le_ns(i)) : ZN_SLOTS;
+		uint32_t end = i < ZN_LE_COUNT - 1 ? LE_FIRST_POWER + 2 * i - ZN_FIRST_POWER + 1 : POWERS;
 
-		for (; slot < end; slot++)
-			seen += h->slot[slot];
+		while (p < end)
+			seen += powers[p++];
 		le[i] = seen;
 	}
 }
@@ -448,6 +499,7 @@ const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail)
 const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail)
 {
 	zn_agg_merge_live(a, detail);
-	zn_hist_merge(&a->merged, &a->gone[detail]);
+	if (a->gone[detail].calls)
+		zn_hist_merge(&a->merged, &a->gone[detail]);
 	return &a->merged;
 }

@@ -13,6 +13,7 @@
 #include <dirent.h> /* struct dirent64 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
@@ -328,7 +329,6 @@ static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib
 
 	if (i < 0) {
 		lost(f, ZN_LOST_LIBRARY);
-		refuse(f, st);
 		zn_log(ZN_WARN, "find: %d libraries are hooked already; %.*s is not", ZN_LIBS_MAX, (int)path.len,
 			path.at);
 		close(fd);
@@ -339,13 +339,14 @@ static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib
 	lib->dev = st->st_dev;
 	lib->ino = st->st_ino;
 	snprintf(lib->path, sizeof(lib->path), "%.*s", (int)path.len, path.at);
+	lib->leaving = false;
+	zn_probe_clear(lib);
 	zn_probe_attach(f->probe, lib);
 	attached = attached_count(f, lib);
 	if (attached == 0) {
 		if (lib->malformed)
 			lost(f, ZN_LOST_ELF);
 		zn_log(lib->malformed ? ZN_WARN : ZN_INFO, "find: %s: %s; not hooked", lib->path, lib->why);
-		zn_probe_detach(f->probe, lib);
 		refuse(f, st);
 		close(fd);
 		return -1;
@@ -358,17 +359,35 @@ static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib
 	return i;
 }
 
-static void lib_drop(struct zn_find *f, int i)
-{
-	struct zn_lib *lib = &f->lib[i];
+/* On kernels without multi-uprobe links all probes of a library take seconds to go. They go a few in each round, so that a
+ * library that is mapped meanwhile is not kept waiting; one that comes back gets back what it has lost. */
+#define DETACH_STEPS 2
 
-	lib_publish(f, lib, false);
-	zn_probe_detach(f->probe, lib);
+static void lib_leave(struct zn_find *f, struct zn_lib *lib)
+{
+	if (lib->mappers) {
+		zn_probe_attach(f->probe, lib);
+		lib->leaving = false;
+		lib_publish(f, lib, true);
+		return;
+	}
+	if (!lib->leaving)
+		lib_publish(f, lib, false);
+	lib->leaving = true;
+	if (!zn_probe_detach(lib, DETACH_STEPS))
+		return;
 	close(lib->fd);
 	zn_log(ZN_INFO, "find: no process maps %s any more; its probes are gone", lib->path);
 	pthread_mutex_lock(&f->lock);
 	lib->used = false;
 	pthread_mutex_unlock(&f->lock);
+}
+
+static void libs_leave(struct zn_find *f)
+{
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (f->lib[i].used && f->lib[i].leaving)
+			lib_leave(f, &f->lib[i]);
 }
 
 static struct mapper *mapper_find(struct zn_find *f, int pid, int lib)
@@ -404,8 +423,8 @@ static void mappers_check(struct zn_find *f)
 		*m = (struct mapper){0};
 	}
 	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (f->lib[i].used && f->lib[i].mappers == 0)
-			lib_drop(f, i);
+		if (f->lib[i].used && !f->lib[i].leaving && f->lib[i].mappers == 0)
+			lib_leave(f, &f->lib[i]);
 }
 
 /* One executable mapping under a library's name: "from-to perms offset maj:min inode path". The file is opened
@@ -427,8 +446,11 @@ static void mapping_take(struct zn_find *f, int pid, uint64_t from, uint64_t to,
 			return;
 		lib = lib_add(f, fd, &st, kind, path);
 	}
-	if (lib >= 0)
-		mapper_note(f, pid, lib, from, to);
+	if (lib < 0)
+		return;
+	mapper_note(f, pid, lib, from, to);
+	if (f->lib[lib].leaving)
+		lib_leave(f, &f->lib[lib]);
 }
 
 static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
@@ -656,6 +678,7 @@ static void round_run(struct zn_find *f)
 	f->scan_all = false;
 	f->pending_count = 0;
 	facts_serve(f);
+	libs_leave(f);
 	if (++f->round % CHECK_ROUNDS)
 		return;
 	mappers_check(f);
@@ -734,7 +757,7 @@ void zn_find_close(struct zn_find *f)
 	f->running = false;
 	for (int i = 0; i < ZN_LIBS_MAX; i++)
 		if (f->lib[i].used) {
-			zn_probe_detach(f->probe, &f->lib[i]);
+			zn_probe_detach(&f->lib[i], INT_MAX);
 			close(f->lib[i].fd);
 			f->lib[i].used = false;
 		}

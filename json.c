@@ -26,15 +26,15 @@ static const struct {
 	uint8_t first, last;
 	uint32_t state;
 } leads[] = {
-        {0x00, 0x7f, 0},
-        {0xc2, 0xdf, RANGE(1, 0x80, 0xbf)},
-        {0xe0, 0xe0, RANGE(2, 0xa0, 0xbf)},
-        {0xe1, 0xec, RANGE(2, 0x80, 0xbf)},
-        {0xed, 0xed, RANGE(2, 0x80, 0x9f)},
-        {0xee, 0xef, RANGE(2, 0x80, 0xbf)},
-        {0xf0, 0xf0, RANGE(3, 0x90, 0xbf)},
-        {0xf1, 0xf3, RANGE(3, 0x80, 0xbf)},
-        {0xf4, 0xf4, RANGE(3, 0x80, 0x8f)},
+	{0x00, 0x7f, 0},
+	{0xc2, 0xdf, RANGE(1, 0x80, 0xbf)},
+	{0xe0, 0xe0, RANGE(2, 0xa0, 0xbf)},
+	{0xe1, 0xec, RANGE(2, 0x80, 0xbf)},
+	{0xed, 0xed, RANGE(2, 0x80, 0x9f)},
+	{0xee, 0xef, RANGE(2, 0x80, 0xbf)},
+	{0xf0, 0xf0, RANGE(3, 0x90, 0xbf)},
+	{0xf1, 0xf3, RANGE(3, 0x80, 0xbf)},
+	{0xf4, 0xf4, RANGE(3, 0x80, 0x8f)},
 };
 
 uint32_t zn_utf8_step(uint32_t state, uint8_t byte)
@@ -68,35 +68,14 @@ static size_t character(const char *at, size_t len)
 }
 
 static const char pairs[] = "0001020304050607080910111213141516171819"
-                            "2021222324252627282930313233343536373839"
-                            "4041424344454647484950515253545556575859"
-                            "6061626364656667686970717273747576777879"
-                            "8081828384858687888990919293949596979899";
+			    "2021222324252627282930313233343536373839"
+			    "4041424344454647484950515253545556575859"
+			    "6061626364656667686970717273747576777879"
+			    "8081828384858687888990919293949596979899";
 
 /* Exact although written as doubles: 5^19 is below 2^53. */
-static const uint64_t power10[DECIMALS_MAX + 1] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
-        1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
-
-void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
-{
-	if (o->full || len > o->cap - o->len) {
-		o->full = true;
-		return;
-	}
-	if (len)
-		memcpy(o->at + o->len, bytes, len);
-	o->len += len;
-}
-
-void zn_out_text(struct zn_out *o, const char *text)
-{
-	zn_out_bytes(o, text, strlen(text));
-}
-
-void zn_out_char(struct zn_out *o, char c)
-{
-	zn_out_bytes(o, &c, 1);
-}
+static const uint64_t power10[DECIMALS_MAX + 1] = {
+	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
 
 static unsigned digit_count(uint64_t v)
 {
@@ -188,11 +167,29 @@ void zn_out_double(struct zn_out *o, double v)
 	zn_out_text(o, text);
 }
 
+/* How many bytes at the start of a text are ASCII. */
+static size_t ascii_run(const char *at, size_t len)
+{
+	uint64_t eight;
+	size_t n = 0;
+
+	for (; len - n >= sizeof(eight); n += sizeof(eight)) {
+		memcpy(&eight, at + n, sizeof(eight));
+		if (eight & 0x8080808080808080)
+			break;
+	}
+	while (n < len && (uint8_t)at[n] < 0x80)
+		n++;
+	return n;
+}
+
 void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len)
 {
 	while (len) {
-		size_t n = character(bytes, len);
+		size_t n = ascii_run(bytes, len);
 
+		if (!n)
+			n = character(bytes, len);
 		if (n)
 			zn_out_bytes(o, bytes, n);
 		else
@@ -558,7 +555,7 @@ uint64_t zn_json_integer(struct zn_str value)
 		return 0;
 	for (size_t i = 0; i < value.len; i++)
 		if (!isdigit((uint8_t)value.at[i]) || __builtin_mul_overflow(v, 10, &v) ||
-		        __builtin_add_overflow(v, (uint64_t)(value.at[i] - '0'), &v))
+			__builtin_add_overflow(v, (uint64_t)(value.at[i] - '0'), &v))
 			return 0;
 	return v;
 }

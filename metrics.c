@@ -48,9 +48,10 @@ static void family(struct text *t, const struct metric *m)
 	head(t, m->name, len, type[m->type], m->help);
 }
 
-/* The labels of a series, kept as text: many lines share them. A value may be any bytes. */
+/* The labels of a series, kept as text: many lines share them. The longest are those of a library, whose path and
+ * inode may be ZN_TEXT_MAX + 64 bytes that all become U+FFFD, three bytes each. */
 struct labels {
-	char text[512];
+	char text[3 * (ZN_TEXT_MAX + 64) + 256];
 	struct zn_out out;
 };
 
@@ -66,7 +67,15 @@ static void label_name(struct labels *l, const char *name)
 	zn_out_text(&l->out, "=\"");
 }
 
-/* Escapes what the format knows (backslash, quote, newline) on top of what UTF-8 demands. */
+/* A value of our own words, which needs no escapes. */
+static void label_word(struct labels *l, const char *name, const char *word)
+{
+	label_name(l, name);
+	zn_out_text(&l->out, word);
+	zn_out_char(&l->out, '"');
+}
+
+/* A value may be any bytes. Escapes what the format knows (backslash, quote, newline) on top of what UTF-8 demands. */
 static void label_bytes(struct labels *l, const char *name, const char *bytes, size_t len)
 {
 	size_t from = 0;
@@ -93,6 +102,13 @@ static void label_u64(struct labels *l, const char *name, uint64_t v)
 	label_name(l, name);
 	zn_out_u64(&l->out, v);
 	zn_out_char(&l->out, '"');
+}
+
+/* Labels that were made before, after those that l has. */
+static void label_more(struct labels *l, const struct labels *more)
+{
+	zn_out_char(&l->out, ',');
+	zn_out_bytes(&l->out, more->text + 1, more->out.len - 1);
 }
 
 /* Writes name, suffix and labels; `more` is one label that only this line has. The value and a newline follow. */
@@ -184,7 +200,7 @@ static void emit_counts(struct text *t, const struct metric *m)
 				continue;
 			proc_labels(&l, p);
 			if (c->label)
-				label(&l, c->label, c->value[i]);
+				label_word(&l, c->label, c->value[i]);
 			series_u64(t, m, &l, v);
 		}
 	}
@@ -221,7 +237,7 @@ static void emit_shares(struct text *t, const struct metric *m)
 			proc_labels(&l, p);
 			label(&l, "gpu_id", agg->gpus.gpu[s->gpu].id);
 			if (f->label)
-				label(&l, f->label, f->value[i % f->count]);
+				label_word(&l, f->label, f->value[i % f->count]);
 			series_u64(t, m, &l, v);
 		}
 	}
@@ -236,32 +252,53 @@ struct durations {
 static void summary_lines(struct text *t, const struct metric *m, const struct labels *l, const struct zn_hist *h)
 {
 	struct zn_str name = name_of(m);
+	struct zn_summary s = zn_hist_summary(h);
 
 	line(t, name, "", l, "quantile=\"0.5\"");
-	value_scaled(t, zn_hist_quantile(h, 500), 9);
+	value_scaled(t, s.p50_ns, 9);
 	line(t, name, "", l, "quantile=\"0.99\"");
-	value_scaled(t, zn_hist_quantile(h, 990), 9);
+	value_scaled(t, s.p99_ns, 9);
 	line(t, name, "_sum", l, "");
 	value_scaled(t, h->sum_ns, 9);
 	line(t, name, "_count", l, "");
-	value_u64(t, zn_hist_count(h));
+	value_u64(t, s.count);
 }
 
 /* As the Prometheus libraries print the limits of zn_le_ns(), in seconds: these strings never change. */
-static const char *const le_label[ZN_LE_COUNT] = {"le=\"1.024e-06\"", "le=\"4.096e-06\"", "le=\"1.6384e-05\"",
-	"le=\"6.5536e-05\"", "le=\"0.000262144\"", "le=\"0.001048576\"", "le=\"0.004194304\"", "le=\"0.016777216\"",
-	"le=\"0.067108864\"", "le=\"0.268435456\"", "le=\"1.073741824\"", "le=\"4.294967296\"", "le=\"17.179869184\"",
-	"le=\"68.719476736\"", "le=\"+Inf\""};
+#define LE(v)                                                                                                          \
+	{                                                                                                              \
+		"le=\"" v "\"} ", sizeof("le=\"" v "\"} ") - 1                                                         \
+	}
+static const struct zn_str le_label[ZN_LE_COUNT] = {LE("1.024e-06"), LE("4.096e-06"), LE("1.6384e-05"),
+	LE("6.5536e-05"), LE("0.000262144"), LE("0.001048576"), LE("0.004194304"), LE("0.016777216"), LE("0.067108864"),
+	LE("0.268435456"), LE("1.073741824"), LE("4.294967296"), LE("17.179869184"), LE("68.719476736"), LE("+Inf")};
+
+/* The lines of all buckets begin alike: what the first one begins with is copied. */
+static void bucket_lines(struct text *t, struct zn_str name, const struct labels *l, const uint64_t le[ZN_LE_COUNT])
+{
+	struct zn_out *o = t->out;
+	const char *begin = o->at + o->len;
+	size_t len;
+
+	zn_out_bytes(o, name.at, name.len);
+	zn_out_text(o, "_bucket");
+	zn_out_bytes(o, l->text, l->out.len);
+	zn_out_char(o, l->out.len ? ',' : '{');
+	len = (size_t)(o->at + o->len - begin);
+	for (uint32_t i = 0; i < ZN_LE_COUNT && !o->full; i++) {
+		if (i)
+			zn_out_bytes(o, begin, len);
+		zn_out_bytes(o, le_label[i].at, le_label[i].len);
+		value_u64(t, le[i]);
+	}
+}
 
 static void histogram_lines(struct text *t, struct zn_str name, const struct labels *l, const struct zn_hist *h)
 {
 	uint64_t le[ZN_LE_COUNT];
 
 	zn_hist_cumulate(h, le);
-	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
-		line(t, name, "_bucket", l, le_label[i]);
-		value_u64(t, le[i]);
-	}
+	bucket_lines(t, name, l, le);
 	line(t, name, "_sum", l, "");
 	value_scaled(t, h->sum_ns, 9);
 	line(t, name, "_count", l, "");
@@ -289,7 +326,7 @@ static void each_duration(struct text *t, const struct metric *m, const struct z
 			if (p)
 				label_u64(&l, "pid", p->tgid);
 			if (d->label)
-				label(&l, d->label, zn_detail_label(i));
+				label_word(&l, d->label, zn_detail_label(i));
 			if (twin)
 				histogram_lines(t, *twin, &l, h);
 			else
@@ -328,7 +365,7 @@ static void emit_nccl(struct text *t, const struct metric *m)
 			if (!h || !h->calls)
 				continue;
 			proc_labels(&l, p);
-			label(&l, "op", zn_detail_label(i));
+			label_word(&l, "op", zn_detail_label(i));
 			series_u64(t, m, &l, *(const uint64_t *)((const char *)h + offset));
 		}
 	}
@@ -437,18 +474,20 @@ static void attached_lines(void *to, const struct zn_lib *lib)
 	const struct attached *a = to;
 	const struct zn_probe *p = a->text->view->probe;
 	char unique[ZN_TEXT_MAX + 64];
-	struct labels l;
+	struct labels l, library;
 
 	/* two files may have one path, in two mount namespaces or one after the other: the inode tells them
 	 * apart */
 	snprintf(unique, sizeof(unique), "%s@%lx:%lu", lib->path, lib->dev, lib->ino);
+	labels_begin(&library);
+	label(&library, "library", unique);
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		if ((p->hook[i].family == ZN_FAM_NCCL) != (lib->kind == ZN_LIB_NCCL))
 			continue;
 		labels_begin(&l);
-		label(&l, "family", zn_family_label(p->hook[i].family));
-		label(&l, "symbol", p->hook[i].name);
-		label(&l, "library", unique);
+		label_word(&l, "family", zn_family_label(p->hook[i].family));
+		label_word(&l, "symbol", p->hook[i].name);
+		label_more(&l, &library);
 		series_u64(a->text, a->metric, &l, lib->symbol[i] == ZN_SYM_ATTACHED);
 	}
 }
@@ -550,7 +589,7 @@ static void emit_lost(struct text *t, const struct metric *m)
 	family(t, m);
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++) {
 		labels_begin(&l);
-		label(&l, "what", zn_loss_label(i));
+		label_word(&l, "what", zn_loss_label(i));
 		series_u64(t, m, &l, zn_view_lost(v, i));
 	}
 }
@@ -565,7 +604,7 @@ static void emit_tables(struct text *t, const struct metric *m)
 	family(t, m);
 	for (size_t i = 0; i < n; i++) {
 		labels_begin(&l);
-		label(&l, "table", usage[i].table);
+		label_word(&l, "table", usage[i].table);
 		series_u64(t, m, &l, *limits ? usage[i].limit : usage[i].entries);
 	}
 }

@@ -445,6 +445,7 @@ struct multi_attr {
 struct spots {
 	const char *path;
 	uint64_t offset[ZN_ROWS_MAX], cookie[ZN_ROWS_MAX];
+	uint32_t hook[ZN_ROWS_MAX];
 	uint32_t count;
 };
 
@@ -562,6 +563,7 @@ static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *
 		if (ret && h->flags & ZN_HOOK_ENTRY_ONLY)
 			continue;
 		spots.offset[spots.count] = symbol[i].offset;
+		spots.hook[spots.count] = i;
 		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code));
 	}
 }
@@ -600,9 +602,11 @@ static int multi_link_good(int prog_fd, bool ret, uint64_t *bad, uint32_t *bad_c
 static int family_attach_multi(
 	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret, uint64_t *bad, uint32_t *bad_count)
 {
-	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f];
-	int fd = multi_link(prog_fd, ret, &spots, 0, spots.count);
+	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f], fd;
 
+	if (lib->link[f][ret] >= 0)
+		return 0;
+	fd = multi_link(prog_fd, ret, &spots, 0, spots.count);
 	if (fd < 0)
 		fd = multi_link_good(prog_fd, ret, bad, bad_count);
 	lib->link[f][ret] = fd < 0 ? -1 : fd;
@@ -613,19 +617,18 @@ static int family_attach_perf(
 	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret, uint64_t *bad, uint32_t *bad_count)
 {
 	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f], err = 0;
-	uint32_t at = lib->event_count[ret];
 
-	for (uint32_t i = 0; i < spots.count && at < ZN_ROWS_MAX; i++) {
-		int fd = perf_link(p, prog_fd, ret, &spots, i);
+	for (uint32_t i = 0; i < spots.count; i++) {
+		int *event = &lib->event[spots.hook[i]][ret];
 
-		if (fd < 0) {
-			err = fd;
-			bad[(*bad_count)++] = spots.offset[i];
+		if (*event >= 0)
 			continue;
+		*event = perf_link(p, prog_fd, ret, &spots, i);
+		if (*event < 0) {
+			err = *event;
+			bad[(*bad_count)++] = spots.offset[i];
 		}
-		lib->event[at++][ret] = fd;
 	}
-	lib->event_count[ret] = at;
 	return err;
 }
 
@@ -677,15 +680,18 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, struct zn_elf_sy
 	return found;
 }
 
+void zn_probe_clear(struct zn_lib *lib)
+{
+	memset(lib->link, -1, sizeof(lib->link));
+	memset(lib->event, -1, sizeof(lib->event));
+}
+
 void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib)
 {
 	static struct zn_elf_symbol symbol[ZN_ROWS_MAX];
 	char path[32];
 	int err;
 
-	memset(lib->link, -1, sizeof(lib->link));
-	memset(lib->event, -1, sizeof(lib->event));
-	lib->event_count[0] = lib->event_count[1] = 0;
 	lib->why[0] = 0;
 	lib->malformed = false;
 	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
@@ -712,17 +718,20 @@ static void fd_close(int *fd)
 	*fd = -1;
 }
 
-void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib)
+/* Entries go before returns: an entry without its return would leave a frame behind. */
+bool zn_probe_detach(struct zn_lib *lib, int steps)
 {
-	(void)p;
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++)
 		for (int ret = 0; ret < 2; ret++)
 			fd_close(&lib->link[f][ret]);
-	for (int ret = 0; ret < 2; ret++)
-		for (uint32_t i = 0; i < lib->event_count[ret]; i++)
-			fd_close(&lib->event[i][ret]);
-	lib->event_count[0] = lib->event_count[1] = 0;
-	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
+	for (int i = 0; i < 2 * ZN_ROWS_MAX; i++) {
+		int *event = &lib->event[i % ZN_ROWS_MAX][i / ZN_ROWS_MAX];
+
+		if (*event >= 0 && steps-- == 0)
+			return false;
+		fd_close(event);
+	}
+	return true;
 }
 
 /* Functions that do nothing; they differ in their first instruction, by enum zn_first. */

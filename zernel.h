@@ -812,7 +812,8 @@ enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_NCCL };
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
 struct zn_lib {
 	bool used;
-	bool ready; /* what follows may be shown */
+	bool ready;   /* what follows may be shown */
+	bool leaving; /* no process maps it any more; its probes are going */
 	enum zn_lib_kind kind;
 	int fd; /* keeps the inode, so that its number cannot be reused while we hold it */
 	uint64_t dev, ino, size, mtime_ns;
@@ -820,8 +821,7 @@ struct zn_lib {
 	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
 	uint32_t mappers;
 	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
-	int event[ZN_ROWS_MAX][2];    /* one link per function, on kernels without multi-uprobe links; -1: none */
-	uint32_t event_count[2];
+	int event[ZN_ROWS_MAX][2];    /* by hook, on kernels without multi-uprobe links; -1: none */
 	bool malformed;
 	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
 };
@@ -860,9 +860,12 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
-/* Hooks the library behind lib->fd and fills link, event, symbol and why. May take long: never on the loop. */
+void zn_probe_clear(struct zn_lib *lib);   /* nothing is attached yet */
+/* Hooks what is not yet hooked of the library behind lib->fd and fills link, event, symbol and why. May take long: never
+ * on the loop. */
 void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
-void zn_probe_detach(struct zn_probe *p, struct zn_lib *lib);
+/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
+bool zn_probe_detach(struct zn_lib *lib, int steps);
 /* Kernel memory of all maps, bytes, as the kernel accounts it. */
 uint64_t zn_probe_map_bytes(const struct zn_probe *p);
 uint64_t zn_probe_missed(const struct zn_probe *p); /* hits that the kernel skipped */

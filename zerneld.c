@@ -290,6 +290,7 @@ static int check(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX];
 	int missing = 0;
+	bool any = false;
 
 	printf("%-14s %s %s\n", "version", zn_version, zn_commit);
 	view_open(d);
@@ -300,11 +301,13 @@ static int check(struct daemon *d)
 	}
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
 		printf("%-14s %s\n", zn_family_label(f), d->probe.available[f] ? "ok" : d->probe.why[f]);
+		any |= d->probe.available[f];
 		missing |= !d->probe.available[f] && d->options.families >> f & 1;
 	}
-	printf("%-14s %s\n", "attaching",
-		d->probe.multi ? "one multi-uprobe link per library and program"
-			       : "one perf event per function: detaching is slow on this kernel (before 6.6)");
+	if (any)
+		printf("%-14s %s\n", "attaching",
+			d->probe.multi ? "one multi-uprobe link per library and program"
+				       : "one perf event per function: detaching is slow on this kernel (before 6.6)");
 	if (zn_find_open(&d->find, &d->probe) == 0)
 		printf("%-14s %s\n", "new libraries",
 			zn_find_by_events(d->find) ? "by mapping events"

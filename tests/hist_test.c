@@ -164,6 +164,7 @@ static void record(double (*ns)(uint32_t i), uint32_t count)
 
 static void check_quantiles(uint32_t count)
 {
+	struct zn_summary summary = zn_hist_summary(&hist);
 	uint64_t before = 0;
 
 	for (uint32_t q = 1; q <= 999; q++) {
@@ -179,6 +180,9 @@ static void check_quantiles(uint32_t count)
 	CHECK_EQ(hist.max_ns, sample[count - 1]);
 	CHECK(zn_hist_quantile(&hist, 1000) <= hist.max_ns);
 	CHECK_EQ(zn_hist_count(&hist), count);
+	CHECK_EQ(summary.count, count);
+	CHECK_EQ(summary.p50_ns, zn_hist_quantile(&hist, 500));
+	CHECK_EQ(summary.p99_ns, zn_hist_quantile(&hist, 990));
 	CHECK_EQ(hist.calls, count);
 }
 
@@ -196,6 +200,8 @@ T(quantiles_at_the_ends)
 	hist = (struct zn_hist){0};
 	for (uint32_t q = 0; q <= 1000; q++)
 		CHECK_EQ(zn_hist_quantile(&hist, q), 0);
+	CHECK_EQ(zn_hist_summary(&hist).count, 0);
+	CHECK_EQ(zn_hist_summary(&hist).p99_ns, 0);
 	zn_hist_add(&hist, 0);
 	CHECK_EQ(zn_hist_quantile(&hist, 500), 0);
 	zn_hist_add(&hist, 100);

@@ -109,15 +109,18 @@ static void start_live(const char *path)
 	for (uint32_t f = 0; f < ZN_FAMILY_COUNT; f++)
 		probe.available[f] = true;
 	for (enum zn_first i = 0; i < ZN_FIRST_COUNT; i++)
-		probe.bias[i] = (struct zn_bias){.samples = i ? 512 : 0, .sum_ns = 2048000, .p10_ns = 3900,
-			.p50_ns = 4000, .p90_ns = 4100, .p99_ns = 5000, .call_ns = 9000};
+		probe.bias[i] = (struct zn_bias){.samples = i ? 512 : 0,
+			.sum_ns = 2048000,
+			.p10_ns = 3900,
+			.p50_ns = 4000,
+			.p90_ns = 4100,
+			.p99_ns = 5000,
+			.call_ns = 9000};
 	add_lib(0, ZN_LIB_CUDA, path)->symbol[0] = ZN_SYM_ATTACHED;
 	add_lib(1, ZN_LIB_CUDA, path)->symbol[1] = ZN_SYM_FAILED;
 	view.probe = &probe;
 	view.find = (struct zn_find *)libs;
 }
-
-/* ---- a strict reader of the text format ---- */
 
 struct sample {
 	char *series; /* name and labels */
@@ -357,15 +360,14 @@ static uint32_t count_with(const char *part)
 	return n;
 }
 
-/* ---- /metrics ---- */
-
 T(simulated_data_is_well_formed)
 {
 	start_simulated();
 	render(false);
 	CHECK(page.samples > 1000);
 	CHECK_EQ(count_with("pid=\"1007\""), count_with("pid=\"1000\""));
-	CHECK_STR(value_of("zernel_build_info{version=\"1.2-test\",commit=\"abc\\\"1\\\\\",source=\"simulated\"}"), "1");
+	CHECK_STR(
+		value_of("zernel_build_info{version=\"1.2-test\",commit=\"abc\\\"1\\\\\",source=\"simulated\"}"), "1");
 	render(true);
 	CHECK(page.samples > 1000);
 }
@@ -403,9 +405,16 @@ static struct zn_proc *known_process(void)
 	struct zn_proc *p = zn_plain_claim(&plain, PID, "pytho\xff\"\\\n\x1b");
 	struct zn_proc_gpu *g = &p->gpu[2];
 
-	*g = (struct zn_proc_gpu){.used_bytes = 7, .peak_bytes = 11, .alloc_calls = {1, 2, 3, 4, 5, 6},
-		.alloc_bytes = {10, 20, 30, 40, 50, 60}, .free_calls = 13, .fail_oom = 17, .fail_other = 19,
-		.total_bytes = 28, .uuid = {0xab}, .pci = "0000:3b:00.0"};
+	*g = (struct zn_proc_gpu){.used_bytes = 7,
+		.peak_bytes = 11,
+		.alloc_calls = {1, 2, 3, 4, 5, 6},
+		.alloc_bytes = {10, 20, 30, 40, 50, 60},
+		.free_calls = 13,
+		.fail_oom = 17,
+		.fail_other = 19,
+		.total_bytes = 28,
+		.uuid = {0xab},
+		.pci = "0000:3b:00.0"};
 	for (uint32_t i = ZN_C_LAUNCH_KERNEL; i < ZN_C_HITS_END; i++)
 		p->count[i] = 1000 + i;
 	for (enum zn_detail d = 0; d < ZN_DETAIL_COUNT; d++)
@@ -446,7 +455,7 @@ static const struct {
 	{"zernel_cuda_memcpy_bytes_total{pid=\"4242\",direction=\"htod\"}", "1005"},
 	{"zernel_cuda_memcpy_bytes_total{pid=\"4242\",direction=\"other\"}", "1008"},
 	{"zernel_cuda_memcpy_calls_total{pid=\"4242\",direction=\"dtoh\"}", "1010"},
-	{"zernel_cuda_launch_latency_seconds{pid=\"4242\",quantile=\"0.5\"}", "0.001"},
+	{"zernel_cuda_launch_latency_seconds{pid=\"4242\",quantile=\"0.5\"}", "0.000999424"},
 	{"zernel_cuda_launch_latency_seconds_sum{pid=\"4242\"}", "0.001"},
 	{"zernel_cuda_launch_latency_seconds_count{pid=\"4242\"}", "1"},
 	{"zernel_cuda_launch_latency_hist_seconds_bucket{pid=\"4242\",le=\"0.000262144\"}", "0"},
@@ -530,7 +539,6 @@ T(probes_of_two_files_at_one_path)
 {
 	start_live("/home/u/libcuda.so.1");
 	view.serve = &serve;
-	shared_calls:
 	plain.arena.shared->lost[ZN_LOST_MISSED] = 4;
 	serve.lost_frame = 5;
 	render(true);
@@ -547,4 +555,542 @@ T(probes_of_two_files_at_one_path)
 	CHECK_STR(value_of("zernel_lost_total{what=\"missed\"}"), "35");
 	CHECK_STR(value_of("zernel_lost_total{what=\"ws_frame\"}"), "5");
 	CHECK_STR(value_of("zernel_table_entries{table=\"libraries\"}"), "2");
+}
+
+static const struct {
+	const char *name, *path, *label;
+} paths[] = {
+	{"path: quotes", "/a\"b\\c\nd", "/a\\\"b\\\\c\\nd"},
+	{"path: ends in a backslash", "/a\\", "/a\\\\"},
+	{"path: not UTF-8", "/\xff\xc3", "/\xef\xbf\xbd\xef\xbf\xbd"},
+	{"path: UTF-8", "/\xc3\xa9", "/\xc3\xa9"},
+	{"path: forged series", "/x\"} 1\nzernel_forged 1", "/x\\\"} 1\\nzernel_forged 1"},
+	{"path: other control characters", "/\r\t\x01\x7f", "/\r\t\x01\x7f"},
+};
+
+static void hostile_paths(void)
+{
+	char want[512];
+
+	for (size_t i = 0; i < ZN_LEN(paths); i++) {
+		t_begin(paths[i].name);
+		start_live(paths[i].path);
+		render(false);
+		snprintf(want, sizeof(want),
+			"zernel_probe_attached{family=\"cuda_trace\",symbol=\"cuLaunchKernel\",library=\"%s@801:100\"}",
+			paths[i].label);
+		CHECK_STR(value_of(want), "1");
+	}
+}
+
+/* The longest path there can be, of each byte in turn. */
+T(long_paths)
+{
+	char path[ZN_TEXT_MAX] = "";
+
+	for (int byte = 1; byte < 256; byte++) {
+		memset(path, byte, sizeof(path) - 1);
+		start_live(path);
+		strcpy(view.release, "\"\\\n\xff");
+		memset(probe.hook[0].name, 'x', sizeof(probe.hook[0].name) - 1);
+		render(false);
+		CHECK_EQ(count_with("zernel_probe_attached{"), 4);
+		CHECK_EQ(count_with(":101\"}"), 2);
+	}
+}
+
+T(requests_by_path_and_code)
+{
+	static const struct zn_route routes[] = {{"/metrics", NULL, ""}, {"/json", NULL, ""}, {NULL, NULL, NULL}};
+
+	start();
+	view.serve = &serve;
+	serve.routes = routes;
+	serve.requests[0][ZN_CODE_200] = 5;
+	serve.requests[1][ZN_CODE_405] = 6;
+	serve.requests[ZN_ROUTES_MAX][ZN_CODE_404] = 7;
+	serve.conn_count = 8;
+	serve.ws_count = 9;
+	render(false);
+	CHECK_EQ(count_with("zernel_http_requests_total{"), 3);
+	CHECK_STR(value_of("zernel_http_requests_total{path=\"/metrics\",code=\"200\"}"), "5");
+	CHECK_STR(value_of("zernel_http_requests_total{path=\"/json\",code=\"405\"}"), "6");
+	CHECK_STR(value_of("zernel_http_requests_total{path=\"other\",code=\"404\"}"), "7");
+	CHECK_STR(value_of("zernel_http_connections"), "8");
+	CHECK_STR(value_of("zernel_ws_clients"), "9");
+	CHECK_STR(value_of("zernel_table_entries{table=\"connections\"}"), "8");
+}
+
+/* Into blocks of many sizes: nothing is written past the end, and what was written is the beginning. The first `fixed`
+ * bytes do not depend on the time, and all others together grow by less than `slack`. */
+static void check_cut(void (*write)(struct zn_out *o), size_t fixed, size_t slack)
+{
+	struct zn_out whole = {.at = text, .cap = sizeof(text)};
+
+	write(&whole);
+	CHECK(!whole.full && whole.len > fixed && whole.len > slack);
+	for (size_t cap = 0; cap + slack < whole.len; cap += cap < 1000 ? 1 : 997) {
+		struct zn_out o = {.at = malloc(cap ? cap : 1), .cap = cap};
+
+		write(&o);
+		CHECK(o.full && o.len <= cap);
+		CHECK(!memcmp(o.at, text, o.len < fixed ? o.len : fixed));
+		free(o.at);
+	}
+}
+
+static void write_text(struct zn_out *o)
+{
+	zn_metrics_text(o, &view, false);
+}
+
+static void write_openmetrics(struct zn_out *o)
+{
+	zn_metrics_text(o, &view, true);
+}
+
+static void write_snapshot(struct zn_out *o)
+{
+	zn_snapshot_json(o, &view);
+}
+
+static void write_alerts(struct zn_out *o)
+{
+	zn_alerts_json(o, &view);
+}
+
+static void write_health(struct zn_out *o)
+{
+	zn_health_json(o, &view);
+}
+
+T(too_little_room)
+{
+	start_simulated();
+	check_cut(write_text, 2000, 64);
+	check_cut(write_openmetrics, 2000, 64);
+	check_cut(write_snapshot, 500, 64);
+	check_cut(write_alerts, 20, 0);
+	check_cut(write_health, 20, 4);
+}
+
+T(a_scrape_is_timed)
+{
+	start_simulated();
+	view.render_ns = 1234567;
+	render(false);
+	CHECK_STR(value_of("zernel_scrape_render_seconds"), "0.001234567");
+	CHECK(view.render_ns > 0 && view.render_ns != 1234567);
+}
+
+static struct zn_str json(void (*write)(struct zn_out *o))
+{
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	struct zn_str whole;
+
+	write(&o);
+	whole = (struct zn_str){text, o.len};
+	CHECK(!o.full);
+	CHECK_EQ(zn_json_check(whole), 0);
+	return whole;
+}
+
+/* The member at a path such as "gpus.0.used_bytes"; at == NULL: there is none. */
+static struct zn_str member(struct zn_str at, const char *path)
+{
+	char part[64];
+
+	while (at.at && *path) {
+		size_t len = strcspn(path, "."), from = 0;
+		struct zn_str key, value = {NULL, 0};
+
+		snprintf(part, sizeof(part), "%.*s", (int)len, path);
+		if (*at.at == '[')
+			for (int i = atoi(part); i >= 0 && zn_json_next(at, &from, &key, &value); i--)
+				;
+		else
+			value = zn_json_member(at, part);
+		at = value.len ? value : (struct zn_str){NULL, 0};
+		path += len + (path[len] == '.');
+	}
+	return at;
+}
+
+static void check_member(struct zn_str whole, const char *path, const char *want)
+{
+	struct zn_str got = member(whole, path);
+
+	t_checks++;
+	if (!got.at || got.len != strlen(want) || memcmp(got.at, want, got.len))
+		T_FAIL("%s is %.*s, not %s", path, (int)got.len, got.at ? got.at : "", want);
+}
+
+static void check_keys(struct zn_str object, const char *const want[], size_t count, bool all)
+{
+	struct zn_str key, value;
+	size_t at = 0, i = 0;
+
+	for (; zn_json_next(object, &at, &key, &value); i++) {
+		if (i < count)
+			CHECK_MEM(key.at, key.len, want[i], strlen(want[i]));
+		else if (all)
+			T_FAIL("%.*s is one too many", (int)key.len, key.at);
+	}
+	CHECK(i >= count);
+}
+
+static const char *const snapshot_keys[] = {"gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us",
+	"nccl_allreduce_p50_ms", "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms", "node", "source",
+	"version", "uptime_s", "interval_ms", "gpus", "processes", "jobs", "io", "alerts", "probes", "lost"};
+static const char *const process_keys[] = {"pid", "comm", "job_id", "gpus", "pinned_bytes", "launch", "sync", "nccl",
+	"dataloader", "stalls", "signals", "io"};
+
+T(snapshot_of_nothing)
+{
+	static const char first[] =
+		"{\"gpu_utilization\":[],\"cuda_latency_p50_us\":0.0,\"cuda_latency_p99_us\":0.0,"
+		"\"nccl_allreduce_p50_ms\":0.0,\"nccl_allreduce_p99_ms\":0.0,\"dataloader_wait_p50_ms\":0.0,"
+		"\"last_update_ms\":";
+	struct zn_str whole;
+
+	start();
+	whole = json(write_snapshot);
+	CHECK_MEM(whole.at, sizeof(first) - 1, first, sizeof(first) - 1);
+	check_keys(whole, snapshot_keys, ZN_LEN(snapshot_keys), true);
+	check_member(whole, "node", "\"node1\"");
+	check_member(whole, "source", "\"simulated\"");
+	check_member(whole, "version", "\"1.2-test\"");
+	check_member(whole, "uptime_s", "77");
+	check_member(whole, "interval_ms", "1000");
+	check_member(whole, "processes", "[]");
+	check_member(whole, "gpus", "[]");
+	check_member(whole, "jobs", "[]");
+	check_member(whole, "alerts", "[]");
+	check_member(whole, "lost.ringbuf", "0");
+}
+
+T(snapshot_of_simulated_data)
+{
+	struct zn_str whole, processes, value, key;
+	size_t at = 0, n = 0;
+	char key_7[64];
+
+	start_simulated();
+	whole = json(write_snapshot);
+	check_keys(whole, snapshot_keys, ZN_LEN(snapshot_keys), true);
+	CHECK(zn_json_number(member(whole, "cuda_latency_p50_us")) > 100);
+	CHECK(zn_json_number(member(whole, "nccl_allreduce_p99_ms")) > 34);
+	CHECK(zn_json_number(member(whole, "dataloader_wait_p50_ms")) > 7);
+	CHECK(llabs((long long)zn_json_integer(member(whole, "last_update_ms")) - (long long)zn_wall_ms()) < 60000);
+	processes = member(whole, "processes");
+	for (; zn_json_next(processes, &at, &key, &value); n++)
+		check_keys(value, process_keys, ZN_LEN(process_keys), true);
+	CHECK_EQ(n, ZN_SIM_RANKS);
+	snprintf(key_7, sizeof(key_7), "\"1007:%s\"", agg.gpus.gpu[3].id);
+	check_member(whole, "gpu_utilization.7.key", key_7);
+}
+
+static const struct {
+	const char *path, *want;
+} known_json[] = {
+	{"gpu_utilization.0.key", "\"4242:GPU-ab000000-0000-0000-0000-000000000000\""},
+	{"gpu_utilization.0.current_bytes", "7"},
+	{"gpu_utilization.0.peak_bytes", "11"},
+	{"cuda_latency_p50_us", "999.424"},
+	{"gpus.0.uuid", "\"GPU-ab000000-0000-0000-0000-000000000000\""},
+	{"gpus.0.pci", "\"0000:3b:00.0\""},
+	{"gpus.0.used_bytes", "7"},
+	{"gpus.0.total_bytes", "28"},
+	{"gpus.0.processes", "1"},
+	{"processes.0.pid", "4242"},
+	{"processes.0.comm", "\"pytho\xef\xbf\xbd\\\"\\\\\\n\\u001b\""},
+	{"processes.0.job_id", "\"\""},
+	{"processes.0.gpus.0.used_bytes", "7"},
+	{"processes.0.pinned_bytes", "1014"},
+	{"processes.0.launch.count", "1"},
+	{"processes.0.launch.p50_us", "999.424"},
+	{"processes.0.launch.errors", "1004"},
+	{"processes.0.launch.kernel", "1000"},
+	{"processes.0.launch.captured", "1003"},
+	{"processes.0.sync.count", "27"},
+	{"processes.0.sync.sum_ms", "139"},
+	{"processes.0.nccl.calls", "125"},
+	{"processes.0.nccl.errors", "3"},
+	{"processes.0.nccl.ops.0.op", "\"all_reduce\""},
+	{"processes.0.nccl.ops.0.calls", "8"},
+	{"processes.0.nccl.ops.0.bytes", "856"},
+	{"processes.0.nccl.ops.9.op", "\"recv\""},
+	{"processes.0.nccl.comms.0.comm", "\"000000000000beef\""},
+	{"processes.0.nccl.comms.0.rank", "3"},
+	{"processes.0.dataloader.count", "20"},
+	{"processes.0.dataloader.p50_ms", "20"},
+	{"processes.0.stalls", "null"},
+	{"processes.0.signals", "null"},
+	{"processes.0.io", "null"},
+	{"probes.0.family", "\"gpu_mem\""},
+	{"probes.0.state", "\"simulated\""},
+};
+
+static void known_figures_as_json(void)
+{
+	struct zn_str whole;
+
+	t_begin("known_figures_as_json: well-formed");
+	start();
+	known_process();
+	whole = json(write_snapshot);
+	for (size_t i = 0; i < ZN_LEN(known_json); i++) {
+		t_begin(known_json[i].path);
+		check_member(whole, known_json[i].path, known_json[i].want);
+	}
+}
+
+T(null_where_nothing_is_known)
+{
+	struct zn_str whole;
+	struct zn_proc *p;
+
+	start();
+	p = zn_plain_claim(&plain, PID, "x");
+	p->gpu[0].peak_bytes = 9;
+	p->gpu[0].used_bytes = 8;
+	zn_agg_refresh(&agg);
+	whole = json(write_snapshot);
+	check_member(whole, "gpus.0.gpu_id", "\"unknown\"");
+	check_member(whole, "gpus.0.total_bytes", "null");
+	check_member(whole, "processes.0.dataloader", "null");
+	check_member(whole, "processes.0.launch.count", "0");
+	check_member(whole, "processes.0.launch.rate", "0");
+	check_member(whole, "processes.0.sync.p99_us", "0");
+	check_member(whole, "processes.0.nccl.ops", "[]");
+	check_member(whole, "processes.0.nccl.comms", "[]");
+	p->gpu[0].used_bytes = 0;
+	whole = json(write_snapshot);
+	check_member(whole, "gpus", "[]");
+	check_member(whole, "gpu_utilization.0.current_bytes", "0");
+}
+
+/* Both forms of one figure of a simulated process. */
+static const struct {
+	const char *series, *path; /* the series lacks its first label, pid */
+	double scale;
+} both[] = {
+	{"zernel_cuda_launches_total{%s,kind=\"kernel\"}", "launch.kernel", 1},
+	{"zernel_cuda_launches_total{%s,kind=\"graph\"}", "launch.graph", 1},
+	{"zernel_cuda_launch_latency_seconds{%s,quantile=\"0.5\"}", "launch.p50_us", 1e6},
+	{"zernel_cuda_launch_latency_seconds{%s,quantile=\"0.99\"}", "launch.p99_us", 1e6},
+	{"zernel_cuda_launch_latency_seconds_count{%s}", "launch.count", 1},
+	{"zernel_gpu_host_pinned_bytes{%s}", "pinned_bytes", 1},
+	{"zernel_dataloader_wait_seconds_count{%s}", "dataloader.count", 1},
+	{"zernel_dataloader_wait_seconds{%s,quantile=\"0.5\"}", "dataloader.p50_ms", 1e3},
+	{"zernel_nccl_calls_total{%s,op=\"all_reduce\"}", "nccl.ops.0.calls", 1},
+	{"zernel_nccl_bytes_total{%s,op=\"all_reduce\"}", "nccl.ops.0.bytes", 1},
+	{"zernel_gpu_memory_used_bytes{%s,gpu_id=\"%s\"}", "gpus.0.used_bytes", 1},
+	{"zernel_gpu_memory_peak_bytes{%s,gpu_id=\"%s\"}", "gpus.0.peak_bytes", 1},
+};
+
+static double in_json[ZN_LEN(both)][ZN_SIM_RANKS];
+
+T(text_and_json_agree)
+{
+	char path[96], pid[32], series[160];
+	struct zn_str whole;
+
+	start_simulated();
+	whole = json(write_snapshot);
+	for (size_t i = 0; i < ZN_LEN(both); i++)
+		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++) {
+			snprintf(path, sizeof(path), "processes.%u.%s", rank, both[i].path);
+			in_json[i][rank] = zn_json_number(member(whole, path));
+			CHECK(in_json[i][rank] > 0);
+		}
+	render(false);
+	for (size_t i = 0; i < ZN_LEN(both); i++)
+		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++) {
+			double want = in_json[i][rank];
+
+			snprintf(pid, sizeof(pid), "pid=\"%u\"", 1000 + rank);
+			snprintf(series, sizeof(series), both[i].series, pid, agg.gpus.gpu[rank / 2].id);
+			CHECK(fabs(strtod(value_of(series), NULL) * both[i].scale - want) <= want * 1e-9);
+		}
+}
+
+T(hostile_names_in_json)
+{
+	char path[ZN_TEXT_MAX] = "";
+	struct zn_str whole;
+
+	for (int byte = 1; byte < 256; byte++) {
+		memset(path, byte, sizeof(path) - 1);
+		start_live(path);
+		memset(libs[1].why, byte, sizeof(libs[1].why) - 1);
+		memset(view.node, byte, sizeof(view.node) - 1);
+		known_process();
+		memset(agg.info[agg.row[0]].comm, byte, sizeof(agg.info[0].comm));
+		whole = json(write_snapshot);
+		check_keys(whole, snapshot_keys, ZN_LEN(snapshot_keys), true);
+		CHECK(member(whole, "processes.0.comm").len >= 2 + sizeof(agg.info[0].comm));
+		json(write_health);
+		json(write_alerts);
+	}
+	check_member(json(write_snapshot), "source", "\"live\"");
+}
+
+T(states_of_families)
+{
+	struct zn_str whole;
+
+	start_live("/l");
+	probe.available[ZN_FAM_GPU_MEM] = false;
+	strcpy(probe.why[ZN_FAM_GPU_MEM], "no\nway");
+	whole = json(write_snapshot);
+	check_member(whole, "probes.0.state", "\"unavailable\"");
+	check_member(whole, "probes.0.why", "\"no\\nway\"");
+	check_member(whole, "probes.1.state", "\"attached\"");
+	check_member(whole, "probes.1.libraries.0.path", "\"/l\"");
+	check_member(whole, "probes.1.libraries.0.attached", "1");
+	check_member(whole, "probes.1.libraries.1.attached", "0");
+	check_member(whole, "probes.2.state", "\"waiting\"");
+	check_member(whole, "probes.2.libraries", "[]");
+	add_lib(1, ZN_LIB_NCCL, "/n")->symbol[2] = ZN_SYM_ATTACHED;
+	options.families = 1 << ZN_FAM_CUDA_TRACE;
+	whole = json(write_snapshot);
+	check_member(whole, "probes.0.state", "\"off\"");
+	check_member(whole, "probes.2.state", "\"attached\"");
+	check_member(whole, "probes.2.libraries.0.path", "\"/n\"");
+}
+
+T(alerts_as_json)
+{
+	struct zn_str whole;
+
+	start();
+	known_process();
+	agg.gpus.gpu[0].used_bytes = 28;
+	zn_alerts_tick(&alerts, &view, 100 * ZN_NS_PER_S);
+	whole = json(write_alerts);
+	check_member(whole, "node", "\"node1\"");
+	check_member(whole, "alerts.0.alert", "\"gpu_oom_warning\"");
+	check_member(whole, "alerts.0.severity", "\"critical\"");
+	check_member(whole, "alerts.0.state", "\"pending\"");
+	check_member(whole, "alerts.0.gpu_id", "\"GPU-ab000000-0000-0000-0000-000000000000\"");
+	check_member(whole, "alerts.0.value", "1");
+	check_member(whole, "alerts.0.threshold", "0.95");
+	check_member(json(write_snapshot), "alerts.0.state", "\"pending\"");
+	render(false);
+	CHECK_STR(value_of("zernel_alert_state{alert=\"gpu_oom_warning\",severity=\"critical\"}"), "1");
+	CHECK_STR(value_of("zernel_table_entries{table=\"alerts\"}"), "1");
+}
+
+static const struct {
+	const char *name;
+	bool live;
+	unsigned available, families, late_s;
+	int status;
+	const char *want;
+} healths[] = {
+	{"health: simulated", false, 0, 7, 0, 200, "\"ok\""},
+	{"health: all families", true, 7, 7, 0, 200, "\"ok\""},
+	{"health: one family of three", true, 2, 7, 0, 200, "\"ok\""},
+	{"health: no family", true, 0, 7, 0, 503, "\"no probes\""},
+	{"health: none was asked for", true, 0, 0, 0, 200, "\"ok\""},
+	{"health: a little late", true, 7, 7, 4, 200, "\"ok\""},
+	{"health: ticks have stopped", true, 7, 7, 9, 503, "\"stalled\""},
+	{"health: stopped, simulated", false, 0, 7, 9, 503, "\"stalled\""},
+};
+
+static void health(void)
+{
+	for (size_t i = 0; i < ZN_LEN(healths); i++) {
+		struct zn_out o = {.at = text, .cap = sizeof(text)};
+
+		t_begin(healths[i].name);
+		start_live("/l");
+		view.probe = healths[i].live ? &probe : NULL;
+		view.find = healths[i].live ? view.find : NULL;
+		for (uint32_t f = 0; f < ZN_FAMILY_COUNT; f++)
+			probe.available[f] = healths[i].available >> f & 1;
+		options.families = healths[i].families;
+		view.tick_ns = zn_now_ns() - healths[i].late_s * ZN_NS_PER_S;
+		CHECK_EQ(zn_health_json(&o, &view), healths[i].status);
+		check_member(json(write_health), "status", healths[i].want);
+	}
+}
+
+T(docs_name_every_loss_and_metric)
+{
+	static char docs[1 << 17];
+	FILE *f = fmemopen(docs, sizeof(docs), "w");
+	char row[128];
+
+	start();
+	render(false);
+	zn_metrics_docs(f);
+	fclose(f);
+	CHECK(!strncmp(docs, "# Metrics\n", 10));
+	for (uint32_t i = 0; i < page.families; i++) {
+		snprintf(row, sizeof(row), "\n| `%s` | ", page.name[i]);
+		CHECK(strstr(docs, row) || strstr(page.name[i], "_hist_seconds"));
+	}
+	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++) {
+		snprintf(row, sizeof(row), "\n| `%s` | %s |\n", zn_loss_label(i), zn_loss_help(i));
+		CHECK(strstr(docs, row));
+	}
+}
+
+static uint64_t fds_open(void)
+{
+	uint64_t n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+T(figures_of_the_daemon)
+{
+	uint64_t before = fds_open();
+	int fd[3];
+
+	start();
+	zn_view_tick(&view);
+	CHECK_EQ(view.open_fds, before);
+	CHECK(view.resident_bytes > 100000);
+	for (size_t i = 0; i < ZN_LEN(fd); i++)
+		fd[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	zn_view_tick(&view);
+	CHECK_EQ(view.open_fds, before + ZN_LEN(fd));
+	for (size_t i = 0; i < ZN_LEN(fd); i++)
+		close(fd[i]);
+	view.resident_bytes = 12345;
+	render(false);
+	CHECK_STR(value_of("process_resident_memory_bytes"), "12345");
+	CHECK(strtod(value_of("process_cpu_seconds_total"), NULL) > 0);
+}
+
+int main(void)
+{
+	RUN(simulated_data_is_well_formed);
+	RUN(nothing_yet);
+	known_figures();
+	RUN(what_has_not_happened_has_no_series);
+	RUN(series_go_with_their_process);
+	RUN(probes_of_two_files_at_one_path);
+	hostile_paths();
+	RUN(long_paths);
+	RUN(requests_by_path_and_code);
+	RUN(too_little_room);
+	RUN(a_scrape_is_timed);
+	RUN(snapshot_of_nothing);
+	RUN(snapshot_of_simulated_data);
+	known_figures_as_json();
+	RUN(null_where_nothing_is_known);
+	RUN(text_and_json_agree);
+	RUN(hostile_names_in_json);
+	RUN(states_of_families);
+	RUN(alerts_as_json);
+	health();
+	RUN(docs_name_every_loss_and_metric);
+	RUN(figures_of_the_daemon);
+	return t_end();
 }

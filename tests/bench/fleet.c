@@ -2,7 +2,8 @@
 /*
  * fleet CUDA NCCL PROCESSES RATE: that many processes which each use both fake libraries the way a training
  * job does (one GPU each, memory, launches, waits, copies, collectives), then launch RATE times a second (0:
- * rest). Prints "ready" once all have begun, and ends them when its standard input ends.
+ * rest). Begins when there are probes on both libraries, prints "ready" once all have begun, and ends them when
+ * its standard input ends. With RATE -1 the processes map the libraries and call nothing.
  */
 #include <signal.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #define PERIOD_NS     1000000
 #define WORK_ROUNDS   7
 #define WORLD         8
+#define WAIT_NS       5000000000ULL
+#define BREAKPOINT    0xcc
 
 #define POINTER(name, args) int(*name) args;
 static struct {
@@ -108,7 +111,7 @@ static void launch_paced(long rate)
 	}
 }
 
-static void child(int index, long rate, int ready)
+static void work(int index)
 {
 	void *comm = use_gpu(index);
 
@@ -117,12 +120,29 @@ static void child(int index, long rate, int ready)
 		compute();
 		communicate(comm);
 	}
+}
+
+static void child(int index, long rate, int ready)
+{
+	if (rate >= 0)
+		work(index);
 	if (write(ready, "", 1) != 1)
 		die("write", "the fleet has gone");
-	if (rate)
+	if (rate > 0)
 		launch_paced(rate);
 	for (;;)
 		pause();
+}
+
+static void await_probes(void)
+{
+	const volatile uint8_t *launches = (void *)cuda.cuLaunchKernel, *reduces = (void *)nccl.AllReduce;
+	uint64_t start = now_ns();
+
+	while ((*launches != BREAKPOINT || *reduces != BREAKPOINT) && now_ns() - start < WAIT_NS)
+		pause_us(1000);
+	if (*launches != BREAKPOINT || *reduces != BREAKPOINT)
+		die("fleet", "no probes came within 5 s");
 }
 
 static void wait_for(int fd, int count)
@@ -146,6 +166,8 @@ int main(int argc, char **argv)
 		die("usage", "fleet CUDA NCCL PROCESSES RATE");
 	load(argv[1], cuda_entries, sizeof(cuda_entries) / sizeof(cuda_entries[0]));
 	load(argv[2], nccl_entries, sizeof(nccl_entries) / sizeof(nccl_entries[0]));
+	if (atol(argv[4]) >= 0)
+		await_probes();
 	for (int i = 0; i < count; i++) {
 		pid[i] = fork();
 		if (pid[i] == 0) {

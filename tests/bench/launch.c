@@ -4,6 +4,7 @@
  *	time FUNCTION THREADS CALLS    prints the mean time of a call, ns, over all threads at once
  *	sample FUNCTION CALLS          prints p50 and p99 of calls that are timed one by one, ns
  *	set KNOB VALUE                 of the fake library
+ *	code FUNCTION                  prints the first byte of its code, hexadecimal
  *	wait FUNCTION 0|1              until there is no breakpoint on it, or one; prints the time it took, us
  */
 #include <pthread.h>
@@ -111,6 +112,8 @@ static void obey(const char *line)
 		sample_calls(name, a);
 	else if (sscanf(line, "set %63s %ld", name, &a) == 2)
 		printf("%d\n", set(name, a));
+	else if (sscanf(line, "code %63s", name) == 1)
+		printf("%02x\n", *(const uint8_t *)symbol(library, name));
 	else if (sscanf(line, "wait %63s %ld", name, &a) == 2)
 		wait_for(name, a != 0);
 	else

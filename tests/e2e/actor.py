@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs statements that a test sends, one JSON string a line, and answers each with a line {"answer": ...} or
-{"error": ...}. The statements may use the names of this file; what they assign stays.
+{"error": ...}; the first line says that it is there. The statements may use the names of this file; what they assign stays.
 """
 import ctypes
 import json
 import os
 import sys
 import time
-from ctypes import CDLL, byref, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import CDLL, byref, c_size_t, c_uint64, c_void_p
 
 
 def ok(result, wanted=0):
@@ -61,6 +61,7 @@ def map_executable(path):
 
 def main():
     names = globals()
+    print(json.dumps({"answer": "here"}), flush=True)
     for line in sys.stdin:
         names["answer"] = None
         try:

@@ -2,10 +2,12 @@
 """What the end-to-end tests share: daemons on free ports, strict readers of what they serve, the driver, and an actor
 (a Python that calls libraries on command). A test is a function under @test; what it starts is stopped when it ends.
 
-Limits: needs root, and what `make tests` builds in build/. Time limits here only end a hang, they never decide.
+Limits: needs root, what `make tests` builds in build/, and a machine on which nobody else uses these libraries: a
+daemon sees every process, and what is of the whole node is compared exactly too. Runs wait for one another. Time
+limits here only end a hang, they never decide.
 """
 import contextlib
-import ctypes
+import fcntl
 import json
 import os
 import re
@@ -16,17 +18,17 @@ import sys
 import tempfile
 import time
 import traceback
-import urllib.error
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-BUILD = os.environ.get("ZERNEL_BUILD", os.path.join(ROOT, "build"))
+BUILD = os.environ.get("E2E_BUILD", os.path.join(ROOT, "build"))
 ZERNELD, ZERNEL = os.path.join(BUILD, "zerneld"), os.path.join(BUILD, "zernel")
 TOOLS = os.path.join(BUILD, "test")
 CUDA, NCCL = os.path.join(TOOLS, "libcuda.so.1"), os.path.join(TOOLS, "libnccl.so.2")
 DRIVER, BURST = os.path.join(TOOLS, "driver"), os.path.join(TOOLS, "burst")
 PATIENCE = 20
+HANG = 120
 NOBODY = 65534
 
 tests = []
@@ -323,6 +325,7 @@ class Actor(Process):
     def __init__(self, *libraries, env=None, before=()):
         super().__init__([*before, sys.executable, os.path.join(HERE, "actor.py")], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, env=application_env(env))
+        self.answer("its start")
         for name, path in libraries:
             self.do(f"{name} = CDLL({path!r})")
 
@@ -333,10 +336,13 @@ class Actor(Process):
     def do(self, code):
         """Runs code; what it left in `answer`."""
         self.tell(code)
+        return self.answer(code)
+
+    def answer(self, what):
         line = self.process.stdout.readline()
         got = json.loads(line) if line else {"error": "it ended"}
         if "error" in got:
-            raise AssertionError(f"actor: {code!r}: {got['error']}")
+            raise AssertionError(f"actor: {what!r}: {got['error']}")
         return got["answer"]
 
 
@@ -345,34 +351,47 @@ def run(argv, **more):
     return subprocess.run(argv, text=True, capture_output=True, timeout=60, **more)
 
 
-def libc():
-    return ctypes.CDLL(None, use_errno=True)
-
-
 # ---- running
+
+def places(error):
+    """Which lines of the tests an error went through."""
+    where = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(HERE)]
+    return ", ".join(f"{os.path.basename(f.filename)}:{f.lineno}" for f in where)
+
+
+def hangs(*_):
+    raise AssertionError(f"it hangs: nothing for {HANG} s")
+
 
 def run_one(function):
     """'passed', 'failed' or 'absent'."""
     State.checks, State.folder = 0, None
+    signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(HANG)
     start = time.monotonic()
     try:
         with contextlib.ExitStack() as State.cleanup:
             function()
         check(State.checks > 0, "this test checks nothing")
+        signal.alarm(0)
     except Absent as why:
         print(f"absent: {function.__name__}: {why}", flush=True)
         return "absent"
     except Exception as error:
-        where = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(HERE)]
-        lines = ", ".join(f"{os.path.basename(f.filename)}:{f.lineno}" for f in where)
-        print(f"FAILED {function.__name__}: {type(error).__name__}: {error} ({lines})", flush=True)
+        for e in (error.__context__, error):  # what happened first; what came of it when the test was ended
+            if e:
+                print(f"FAILED {function.__name__}: {type(e).__name__}: {e} ({places(e)})", flush=True)
         return "failed"
     print(f"ok {function.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
     return "passed"
 
 
 def run_all(pattern=""):
-    results = [run_one(f) for f in tests if pattern in f.__name__]
+    if os.geteuid():
+        print("absent: all end-to-end tests: they need root", flush=True)
+    with open(__file__) as only:
+        fcntl.flock(only, fcntl.LOCK_EX)
+        results = [run_one(f) for f in tests if pattern in f.__name__ and not os.geteuid()]
     print(f"{results.count('passed')} passed, {results.count('failed')} failed", flush=True)
     return 1 if results.count("failed") or not results.count("passed") else 0
 

@@ -5,10 +5,9 @@ import glob
 import os
 import shutil
 import struct
-import subprocess
 
-from harness import (CUDA, DRIVER, NCCL, ROOT, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need,
-                     run, test, wait_until)
+from harness import (CUDA, DRIVER, NCCL, ROOT, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run,
+                     test, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
 
@@ -73,8 +72,8 @@ def in_another_mount_namespace():
     driver = Driver("launches", cuda=f"{place}/libcuda.so.1",
                     before=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
     check(not os.listdir(place), "nothing is there for us")
-    wait_until(lambda: daemon.metrics().all("zernel_probe_attached", family="cuda_trace", symbol="cuLaunchKernel"),
-               "its probes")
+    wait_until(lambda: any(dict(rest)["library"].startswith(place) for rest in daemon.metrics().all(
+        "zernel_probe_attached", symbol="cuLaunchKernel")), "its probes")
     counted(daemon, driver.start())
 
 
@@ -219,6 +218,20 @@ def two_names_of_one_function_count_once():
     labels = {"pid": str(actor.pid), "op": "all_reduce"}
     equal(daemon.metrics().one("zernel_nccl_calls_total", **labels), 42, "calls")
     equal(daemon.metrics().one("zernel_nccl_bytes_total", **labels), 42 * 11 * 4, "bytes")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test
+def two_hooked_names_of_one_function_count_once():
+    one, other = "cuStreamSynchronize", "cuStreamSynchronize_ptsz"
+    path = variant("libcuda.so.1", f"-D{other}=unused", f"-Wl,--defsym,{other}={one}")
+    daemon, actor = Daemon(), Actor(("cuda", path))
+    daemon.attached(path)
+    actor.do(f"ready(cuda); [ok(cuda.{one}(None)) for _ in range(7)]; [ok(cuda.{other}(None)) for _ in range(5)]")
+    hooked = daemon.metrics().library(path)
+    equal((hooked[one], hooked[other]), (1, 1), "both names are hooked")
+    calls = daemon.metrics().one("zernel_cuda_sync_seconds_count", pid=str(actor.pid), call="stream_synchronize")
+    equal((calls, daemon.metrics().lost()), (12, {}), "calls, and what was lost")
 
 
 @test

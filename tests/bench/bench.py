@@ -1,0 +1,532 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""bench.py OUTPUT: measures what zerneld costs and writes it as a Markdown table.
+
+Runs as root on an otherwise idle machine with two cores or more, after `make tests bench-tools`. What is compared is
+measured in turns within one run, and medians of the turns are shown with their spread. Nothing here is a test: a
+figure over its limit is written down as such. Libraries are copied to a folder of this run, but every other zerneld
+that runs meanwhile hooks them too, so there must be none.
+"""
+import os
+import platform
+import re
+import select
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+BUILD = "build"
+DAEMON = f"{BUILD}/zerneld"
+DAEMON_CPU, CLIENT_CPU = 0, 1
+STEPPED, EMULATED = "cuLaunchKernel", "cuStreamSynchronize"
+NODE_EXPORTER = shutil.which("prometheus-node-exporter")
+
+
+class Run:
+    """What all rows share: the folder of this run and the table as it grows."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="zernel-bench-")
+        self.cuda = self.copy("libcuda.so.1")
+        self.nccl = self.copy("libnccl.so.2")
+        self.rows, self.notes = [], []
+
+    def copy(self, name, to=""):
+        folder = os.path.join(self.folder, to)
+        os.makedirs(folder, exist_ok=True)
+        return shutil.copy(f"{BUILD}/test/{name}", folder)
+
+    def row(self, what, measured, spread="", limit="", good=None):
+        verdict = {None: "", True: "yes", False: "**no**"}[good]
+        self.rows.append((what, measured, spread, limit, verdict))
+        print(f"  {what}: {measured} {'(' + spread + ')' if spread else ''} {'limit ' + limit if limit else ''} {verdict}")
+
+    def note(self, title, text):
+        self.notes.append((title, " ".join(text.split())))
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def spread(values, form="{:.3g}"):
+    return f"{form.format(min(values))} to {form.format(max(values))}"
+
+
+def pinned(cpu):
+    return lambda: os.sched_setaffinity(0, {cpu})
+
+
+class Tool:
+    """A small program that answers each line with a line."""
+
+    def __init__(self, *args, **options):
+        self.process = subprocess.Popen([f"{BUILD}/bench/{args[0]}", *map(str, args[1:])], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1, **options)
+
+    def read(self):
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"{self.process.args[0]} ended")
+        return line
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        return self.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def fleet(run, processes, rate):
+    tool = Tool("fleet", run.cuda, run.nccl, processes, rate, env={**os.environ, "FAKE_CUDA_DEVICES": "8"})
+    tool.read()
+    return tool
+
+
+class Daemon:
+    """The daemon under test; `ready_s` and `stop_s` are how long it took to start and to end."""
+
+    def __init__(self, cpu=None):
+        start = time.monotonic()
+        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0"], stderr=subprocess.PIPE,
+                                        text=True, preexec_fn=None if cpu is None else pinned(cpu))
+        line = ""
+        while "ready:" not in line:
+            line = self.process.stderr.readline()
+            if not line:
+                raise RuntimeError("the daemon ended at its start")
+        self.ready_s = time.monotonic() - start
+        self.metrics_port, self.ws_port = map(int, re.findall(r"port (\d+)", line))
+        self.pid = self.process.pid
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def stop(self):
+        start = time.monotonic()
+        self.process.terminate()
+        self.process.wait()
+        self.stop_s = time.monotonic() - start
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.stop()
+
+    def get(self, path="/metrics"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def sample(self, name, labels):
+        """The one sample of that name that has all the labels."""
+        for line in self.get().splitlines():
+            if line.startswith(name + "{") and all(label in line for label in labels):
+                return float(line.rsplit(" ", 1)[1])
+        raise RuntimeError(f"no sample {name} {labels}")
+
+    def resident_mb(self):
+        with open(f"/proc/{self.pid}/status") as f:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) / 1024
+
+    def cpu_s(self):
+        threads = os.listdir(f"/proc/{self.pid}/task")
+        total = 0
+        for thread in threads:
+            with open(f"/proc/{self.pid}/task/{thread}/schedstat") as f:
+                total += int(f.read().split()[0])
+        return total / 1e9
+
+
+# ---- the cost of a call ----
+
+LAUNCH_ROUNDS = 9
+CALLS = {"none": 200000, "empty": 5000, "ours": 5000}
+
+
+def launch_blocks(target, kind, times):
+    for function in (STEPPED, EMULATED):
+        for threads in (1, 4):
+            calls = CALLS[kind] * (1 if function == STEPPED or kind == "none" else 8)
+            ns = float(target.ask(f"time {function} {threads} {calls}"))
+            times.setdefault((function, threads, kind), []).append(ns)
+
+
+def launch_round(target, empty, times):
+    target.ask(f"wait {STEPPED} 0")
+    launch_blocks(target, "none", times)
+    empty.ask("+")
+    target.ask(f"wait {STEPPED} 1")
+    launch_blocks(target, "empty", times)
+    empty.ask("-")
+    target.ask(f"wait {STEPPED} 0")
+    with Daemon():
+        target.ask(f"wait {STEPPED} 1")
+        launch_blocks(target, "ours", times)
+    target.ask(f"wait {STEPPED} 0")
+
+
+def launch_rows(run, function, how, threads, times):
+    none, empty, ours = (times[function, threads, kind] for kind in ("none", "empty", "ours"))
+    ratio = [(o - n) / (e - n) for n, e, o in zip(none, empty, ours)]
+    what = f"{how}, {threads} thread{'s' if threads > 1 else ''}"
+    run.row(f"call without probes ({what})", f"{median(none):.1f} ns", spread(none))
+    run.row(f"call with empty programs ({what})", f"{median(empty):.0f} ns", spread(empty, "{:.0f}"))
+    run.row(f"call with ours ({what})", f"{median(ours):.0f} ns", spread(ours, "{:.0f}"))
+    run.row(f"**added by ours / added by empty** ({what})", f"{median(ratio):.3f}", spread(ratio, "{:.2f}"), "1.15",
+            median(ratio) <= 1.15)
+
+
+def bench_launch(run):
+    times = {}
+    with Tool("launch", run.cuda) as target, \
+            Tool("attach_empty", f"{BUILD}/bench/empty.bpf.o", run.cuda, STEPPED, EMULATED) as empty:
+        code = {f: target.ask(f"code {f}") for f in (STEPPED, EMULATED)}
+        for i in range(LAUNCH_ROUNDS):
+            print(f"  round {i + 1} of {LAUNCH_ROUNDS}")
+            launch_round(target, empty, times)
+    for function, kind in ((STEPPED, "single-stepped"), (EMULATED, "emulated")):
+        for threads in (1, 4):
+            launch_rows(run, function, f"`{function}`, {kind}", threads, times)
+    run.note("Cost of a call", f"""One process times blocks of calls of the fake libcuda in {LAUNCH_ROUNDS} rounds, each:
+        no probe; programs that only return 0, on the same functions and through the same kind of link; the real daemon.
+        The ratio is taken round by round. The kernel emulates the first instruction of a function where it can (`push`)
+        and single-steps it elsewhere, which costs another trap (first bytes here: {code[STEPPED]} and {code[EMULATED]}).
+        With 4 threads on {os.cpu_count()} cores, threads wait for each other's time slice too.""")
+
+
+# ---- recording ----
+
+def bench_record(run):
+    runs = [dict(line.split() for line in subprocess.check_output([f"{BUILD}/bench/record"], text=True).splitlines())
+            for _ in range(3)]
+    ns = {key: [float(r[key]) for r in runs] for key in runs[0]}
+    for key, text in (("few", "100"), ("many", "100,000,000")):
+        run.row(f"recording, {text} samples held", f"{median(ns[key]):.1f} ns", spread(ns[key]), "10 ns",
+                median(ns[key]) <= 10)
+    for key, text in (("few_p99", "100"), ("many_p99", "100,000,000")):
+        run.row(f"recording and reading p99, {text} samples held", f"{median(ns[key]):.0f} ns", spread(ns[key]))
+    run.row("the same in a sorted list of 100,000 samples", f"{median(ns['kept_p99']):.0f} ns", spread(ns["kept_p99"]))
+    ratio = [a / b for a, b in zip(ns["kept_p99"], ns["many_p99"])]
+    run.row("sorted list / histogram", f"{median(ratio):.0f}", spread(ratio))
+    run.row("memory at any number of samples", f"{ns['bytes'][0]:.0f} bytes",
+            f"list of 100,000: {ns['kept_bytes'][0]:.0f}")
+    run.note("Recording", """Medians of 2,001 blocks of 100 records with a heavy tail, three times. The list is the
+        cheapest way to keep every sample in order that we know: a binary search and one memmove() for each.""")
+
+
+# ---- scrapes ----
+
+SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES = 5, 1000, 4
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def node_exporter_start():
+    port = free_port()
+    process = subprocess.Popen([NODE_EXPORTER, f"--web.listen-address=127.0.0.1:{port}", "--no-collector.systemd"],
+                               stderr=subprocess.DEVNULL, preexec_fn=pinned(DAEMON_CPU))
+    for _ in range(100):
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) == 0:
+                return process, port
+        time.sleep(0.05)
+    raise RuntimeError("the node exporter does not start")
+
+
+def scrape(port):
+    out = subprocess.check_output([f"{BUILD}/bench/scrape", str(port), "/metrics", str(SCRAPE_MS)], text=True,
+                                  preexec_fn=pinned(CLIENT_CPU))
+    return [float(x) for x in out.split()]
+
+
+def scrape_row(run, name, results, limit=None):
+    rates = [r[0] for r in results]
+    run.row(f"scrapes per second, {name}, {results[-1][4]:.0f} lines, {results[-1][3] / 1024:.0f} KiB",
+            f"{median(rates):,.0f}", spread(rates, "{:,.0f}"), f"{limit:,}" if limit else "",
+            median(rates) >= limit if limit else None)
+    run.row(f"time of a scrape, {name}", f"p50 {median([r[1] for r in results]):.0f} us",
+            f"p99 {median([r[2] for r in results]):.0f} us")
+
+
+def bench_scrape(run):
+    ours, theirs = [], []
+    process, port = node_exporter_start() if NODE_EXPORTER else (None, 0)
+    with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
+        time.sleep(2)
+        for _ in range(SCRAPE_ROUNDS):
+            ours.append(scrape(daemon.metrics_port))
+            if process:
+                theirs.append(scrape(port))
+    if ours[-1][4] < 1000:
+        raise RuntimeError("the scrape has fewer than 1,000 sample lines")
+    scrape_row(run, "zerneld", ours, 5000)
+    if process:
+        process.terminate()
+        process.wait()
+        scrape_row(run, "Debian's node exporter", theirs)
+        ratio = [(a[0] * a[4]) / (b[0] * b[4]) for a, b in zip(ours, theirs)]
+        run.row("sample lines per second, zerneld / node exporter", f"{median(ratio):.0f}", spread(ratio, "{:.0f}"))
+    run.note("Scrapes", f"""The server on one core, one client on another that keeps its connection and asks again at
+        once, in turns of {SCRAPE_MS / 1000:.0f} s, {SCRAPE_ROUNDS} of each. Live data of {SCRAPE_PROCESSES} processes;
+        every scrape is rendered anew. {'' if NODE_EXPORTER else 'No node exporter is installed here to compare with.'}
+        The node exporter collects from /proc and /sys at each scrape, so it does other work than we do.""")
+
+
+# ---- start and stop ----
+
+START_ROUNDS = 7
+
+
+def bench_start(run):
+    ready, hooked, stopped = [], [], []
+    with fleet(run, 8, -1), Tool("launch", run.cuda) as target:
+        for _ in range(START_ROUNDS):
+            start = time.monotonic()
+            with Daemon() as daemon:
+                target.ask(f"wait {STEPPED} 1")
+                hooked.append(time.monotonic() - start)
+                ready.append(daemon.ready_s)
+                time.sleep(0.3)
+                daemon.stop()
+                stopped.append(daemon.stop_s)
+            target.ask(f"wait {STEPPED} 0")
+    for what, values in (("start to serving", ready), ("start to probes in libraries mapped before", hooked),
+                         ("SIGTERM to exit", stopped)):
+        run.row(what, f"{median(values) * 1e3:.0f} ms", spread([v * 1e3 for v in values], "{:.0f}"), "1000 ms",
+                max(values) < 1)
+    run.note("Start and stop", f"""{START_ROUNDS} times, with both libraries mapped by 8 processes. Calibration is part
+        of the start.""")
+
+
+# ---- memory ----
+
+def bench_memory(run):
+    text = subprocess.run([DAEMON, "--check"], capture_output=True, text=True).stdout
+    tables = float(re.search(r"tables\s+([\d.]+) MiB", text)[1])
+    run.row("kernel memory of all tables", f"{tables:.1f} MiB", "", "32 MiB", tables <= 32)
+    with Daemon() as daemon:
+        time.sleep(2)
+        daemon.get(), daemon.get("/json")
+        idle = daemon.resident_mb()
+        with fleet(run, 256, 0):
+            time.sleep(4)
+            text = daemon.get()
+            daemon.get("/json")
+            used = int(re.search(r'zernel_table_entries{table="histograms"} (\d+)', text)[1])
+            lines = sum(not line.startswith("#") for line in text.splitlines())
+            busy = daemon.resident_mb()
+    run.row("resident memory, idle", f"{idle:.1f} MiB", "", "6 MiB", idle <= 6)
+    run.row("resident memory, 256 processes on 8 GPUs", f"{busy:.1f} MiB",
+            f"{used} histograms, {lines} lines", "16 MiB", busy <= 16)
+    run.note("Memory", """Resident memory after a scrape and a snapshot. It counts the pages of the kernel tables that
+        the daemon has mapped, 4 KiB for each process and each histogram, although they are the same memory as the tables
+        above.""")
+
+
+# ---- CPU of the daemon ----
+
+IDLE_S, LOAD_S, SCRAPE_EVERY_S = 60, 20, 15
+
+
+class Clients:
+    """WebSocket clients that read and drop what they are sent."""
+
+    def __init__(self, port, count):
+        self.sockets = [self.join(port) for _ in range(count)]
+        self.stopped, self.bytes = False, 0
+        self.thread = threading.Thread(target=self.drain)
+        self.thread.start()
+
+    @staticmethod
+    def join(port):
+        s = socket.create_connection(("127.0.0.1", port))
+        s.sendall(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                  b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: emVybmVsIGJlbmNobWFyaw==\r\n\r\n")
+        if b" 101 " not in s.recv(4096).split(b"\r\n")[0]:
+            raise RuntimeError("no WebSocket")
+        return s
+
+    def drain(self):
+        while not self.stopped:
+            for s in select.select(self.sockets, [], [], 0.2)[0]:
+                self.bytes += len(s.recv(1 << 16))
+
+    def close(self):
+        self.stopped = True
+        self.thread.join()
+        for s in self.sockets:
+            s.close()
+
+
+def cpu_share(daemon, seconds):
+    start, before = time.monotonic(), daemon.cpu_s()
+    while time.monotonic() - start < seconds:
+        time.sleep(min(SCRAPE_EVERY_S, seconds))
+        daemon.get()
+    return (daemon.cpu_s() - before) / (time.monotonic() - start) * 100
+
+
+def launches_of(daemon):
+    return sum(float(line.rsplit(" ", 1)[1]) for line in daemon.get().splitlines()
+               if line.startswith("zernel_cuda_launches_total{"))
+
+
+def bench_cpu(run):
+    with Daemon() as daemon:
+        clients = Clients(daemon.ws_port, 10)
+        time.sleep(2)
+        idle = cpu_share(daemon, IDLE_S)
+        sent = clients.bytes
+        with fleet(run, 8, 10000):
+            time.sleep(2)
+            start, before = time.monotonic(), launches_of(daemon)
+            load = cpu_share(daemon, LOAD_S)
+            rate = (launches_of(daemon) - before) / (time.monotonic() - start) / 8
+        clients.close()
+    run.row("CPU of the daemon, idle", f"{idle:.3f} % of a core", f"{sent / 1024 / IDLE_S:.1f} KiB/s sent", "0.5 %",
+            idle <= 0.5)
+    run.row("CPU of the daemon, 8 processes launching", f"{load:.3f} % of a core", f"{rate:,.0f} launches/s each",
+            "2 %", load <= 2)
+    run.note("CPU of the daemon", f"""Run time of its threads as the scheduler counts it, over {IDLE_S} s and {LOAD_S} s,
+        with 10 WebSocket clients and a scrape every {SCRAPE_EVERY_S} s. What the probes cost is spent by the processes:
+        see the cost of a call. The processes are asked for 10,000 launches a second each; beside it stands what they
+        reached on {os.cpu_count()} cores.""")
+
+
+# ---- size, mapping ----
+
+MAPPINGS = 20
+
+
+def bench_mapping(run):
+    size = os.path.getsize(DAEMON) / 1024 / 1024
+    run.row("the stripped, static binary", f"{size:.2f} MiB", "", "2 MiB", size <= 2)
+    ms = []
+    with Daemon():
+        time.sleep(0.5)
+        for i in range(MAPPINGS):
+            library = run.copy("libcuda.so.1", f"copy{i}")
+            ms.append(int(subprocess.check_output([f"{BUILD}/bench/mapping", library], text=True)) / 1000)
+            shutil.rmtree(os.path.dirname(library))
+    run.row("mapping of a new library to its probes", f"{median(ms):.0f} ms", spread(ms, "{:.0f}"), "1000 ms",
+            max(ms) < 1000)
+    run.note("Mapping", f"""{MAPPINGS} processes, each mapping a copy of libcuda that was never seen before, and looking
+        for the breakpoint in its own code from before dlopen().""")
+
+
+# ---- bias ----
+
+BIAS_CASES = ((EMULATED, 0, 20000), (STEPPED, 0, 5000), (STEPPED, 10000, 5000), (STEPPED, 100000, 2000))
+SERIES = {STEPPED: ("zernel_cuda_launch_latency_seconds", []),
+          EMULATED: ("zernel_cuda_sync_seconds", ['call="stream_synchronize"'])}
+
+
+def bias_truth(target, function, spin_ns, calls):
+    """Mean, p50 and p99 without a probe; a call of a few ns cannot be timed alone."""
+    mean = float(target.ask(f"time {function} 1 {calls}"))
+    if not spin_ns:
+        return mean, mean, mean
+    p50, p99 = map(float, target.ask(f"sample {function} {calls}").split())
+    return mean, p50, p99
+
+
+def bias_case(run, function, spin_ns, calls):
+    with Tool("launch", run.cuda) as target:
+        target.ask(f"set launch_ns {spin_ns}")
+        truth = bias_truth(target, function, spin_ns, calls)
+        with Daemon() as daemon:
+            target.ask(f"wait {function} 1")
+            target.ask(f"time {function} 1 {calls}")
+            name, labels = SERIES[function]
+            labels = labels + [f'pid="{target.process.pid}"']
+            total, count = daemon.sample(name + "_sum", labels), daemon.sample(name + "_count", labels)
+            p50, p99 = (daemon.sample(name, labels + [f'quantile="{q}"']) for q in ("0.5", "0.99"))
+        target.ask(f"wait {function} 0")
+    return truth, (total / count * 1e9, p50 * 1e9, p99 * 1e9)
+
+
+def bench_bias(run):
+    for function, spin_ns, calls in BIAS_CASES:
+        truth, told = bias_case(run, function, spin_ns, calls)
+        what = f"`{function}`, spin of {spin_ns // 1000} us" if spin_ns else f"`{function}`, returns at once"
+        run.row(f"duration told / true ({what})", f"mean {told[0]:,.0f} / {truth[0]:,.0f} ns",
+                f"p50 {told[1]:,.0f} / {truth[1]:,.0f}, p99 {told[2]:,.0f} / {truth[2]:,.0f}")
+    run.note("Bias", """What the daemon tells about a call beside what the caller measured without any probe, in the same
+        process. The daemon takes out the bias that it calibrated at its start; what is left of it is the machine's
+        scatter around that median. A histogram adds up to 3.2 % to its quantiles.""")
+
+
+# ---- the page ----
+
+BENCHES = (("cost of a call", bench_launch), ("recording", bench_record), ("scrapes", bench_scrape),
+           ("start and stop", bench_start), ("memory", bench_memory), ("size and mapping", bench_mapping),
+           ("bias", bench_bias), ("CPU of the daemon", bench_cpu))
+
+
+def cpu_model():
+    with open("/proc/cpuinfo") as f:
+        return re.search(r"model name\s*: (.*)|CPU part\s*: (.*)", f.read())[0].split(":")[1].strip()
+
+
+def other_daemons():
+    names = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                names.append(f.read().strip())
+        except OSError:
+            pass
+    return names.count("zerneld")
+
+
+def page(run, load_before):
+    version = subprocess.check_output([DAEMON, "--version"], text=True).split()[1]
+    lines = ["# Benchmarks", "", "Written by `make bench`; do not edit. Comparisons are ratios measured in turns within one run;",
+             "a spread is the lowest and the highest of the turns. Absolute times depend on the machine.", "",
+             f"{time.strftime('%Y-%m-%d')}, zerneld {version}, Linux {platform.release()}, {cpu_model()}, "
+             f"{os.cpu_count()} cores, load average {load_before:.2f} before and {os.getloadavg()[0]:.2f} after.", "",
+             "| what | measured | spread | limit | within |", "|---|---|---|---|---|"]
+    lines += ["| " + " | ".join(row) + " |" for row in run.rows]
+    lines += ["", "## How it was measured", ""]
+    lines += [f"- **{title}.** {text}" for title, text in run.notes]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    if len(sys.argv) != 2 or os.geteuid():
+        sys.exit("usage: bench.py OUTPUT, as root")
+    if other_daemons():
+        sys.exit("bench.py: another zerneld runs and would hook the same libraries; stop it first")
+    if os.cpu_count() < 2:
+        sys.exit("bench.py: needs two cores")
+    run, load_before = Run(), os.getloadavg()[0]
+    try:
+        for name, bench in BENCHES:
+            print(f"{name}:", flush=True)
+            bench(run)
+        text = page(run, load_before)
+        with open(sys.argv[1], "w") as f:
+            f.write(text)
+    finally:
+        shutil.rmtree(run.folder)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    main()

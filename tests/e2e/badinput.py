@@ -1,0 +1,169 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Bad options, ports, files, privileges and kernels: one line that says what to do, the right exit status, and
+nothing half-started.
+"""
+import os
+import socket
+
+from harness import NOBODY, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, main, need, run, test
+
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+ANY_PORT = ["--metrics-port", "0", "--ws-port", "0"]
+
+
+def refused(status, words, *options, argv=(ZERNELD,), **env):
+    """It ends at once with this status and one line on stderr that has all the words."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
+    got = run([*argv, *options], env={**clean, **env})
+    equal((got.returncode, got.stdout), (status, ""), f"status and output of {options} {env}: {got.stderr}")
+    check(got.stderr.count("\n") == 1 and got.stderr.endswith("\n"), f"one line: {got.stderr!r}")
+    check(got.stderr.startswith("zerneld: "), f"whose line it is: {got.stderr!r}")
+    for word in words:
+        check(word in got.stderr, f"{word!r} in {got.stderr!r}")
+
+
+@test
+def unknown_options():
+    refused(2, ["--nonsense"], "--nonsense", "7")
+    refused(2, ["--metrics-prt"], "--metrics-prt", "7")
+    refused(2, ["-x"], "-x")
+
+
+@test
+def bad_values():
+    refused(2, ["--metrics-port", "65536"], "--metrics-port", "65536")
+    refused(2, ["--metrics-port", "9o91"], "--metrics-port", "9o91")
+    refused(2, ["--ws-port", "-1"], "--ws-port", "-1")
+    refused(2, ["--push-interval-ms", "1"], "--push-interval-ms", "1")
+    refused(2, ["--probes", "gpus"], "--probes", "cuda,gpus")
+    refused(2, ["--listen", "nowhere.example"], "--listen", "nowhere.example")
+    refused(2, ["--overhead-budget", "much"], "--overhead-budget", "much")
+    refused(2, ["--metrics-port"], "--metrics-port")
+
+
+@test
+def positional_arguments():
+    refused(2, ["start"], "start")
+
+
+@test
+def bad_environment():
+    refused(2, ["ZERNEL_METRICS_PORT", "x"], ZERNEL_METRICS_PORT="x")
+    refused(2, ["ZERNEL_LOG", "loud"], ZERNEL_LOG="loud")
+
+
+@test
+def configuration_files():
+    path = os.path.join(folder(), "zernel.conf")
+    refused(2, [path], "--config", path)
+    with open(path, "w") as f:
+        f.write("# a comment\npush-interval-ms = 250\nmetrics-port = yes\n")
+    refused(2, [path, "3", "metrics-port", "yes"], "--config", path)
+    refused(2, [folder()], "--config", folder())
+    os.chmod(path, 0)
+    refused(2, [path, "denied"], "--config", path, argv=[*AS_NOBODY, copy_of(ZERNELD, "zerneld")])
+    with open(path, "w") as f:
+        f.write("push-interval-ms = 250\nsimulate = yes\n")
+    daemon = Daemon("--config", path)
+    equal((daemon.json()["interval_ms"], daemon.json()["source"]), (250, "simulated"), "what the file says")
+
+
+@test
+def ports_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused(1, [port, "in use", "--metrics-port"], "--metrics-port", port, "--ws-port", "0")
+        refused(1, [port, "in use", "--ws-port"], "--metrics-port", "0", "--ws-port", port)
+        refused(1, [port, "in use"], "--simulate", "--metrics-port", "0", "--ws-port", port)
+
+
+@test
+def no_permission():
+    need("setpriv")
+    binary = copy_of(ZERNELD, "zerneld")
+    refused(1, ["root"], *ANY_PORT, argv=[*AS_NOBODY, binary])
+    refused(1, ["1023"], "--simulate", "--metrics-port", "1023", "--ws-port", "0", argv=[*AS_NOBODY, binary])
+
+
+@test
+def no_btf():
+    """A mount namespace in which the kernel has none."""
+    script = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
+    refused(1, ["BTF", "/sys/kernel/btf/vmlinux"], *ANY_PORT,
+            argv=[need("unshare"), "--mount", "--propagation", "private", "sh", "-c", script, "sh", ZERNELD])
+
+
+def of_zerneld(what):
+    """Ids of BPF objects whose name is one of ours. Other daemons may come and go, so what matters is what stays."""
+    got = run([need("bpftool"), what, "show"])
+    equal(got.returncode, 0, got.stderr)
+    return {line.split(":")[0] for line in got.stdout.splitlines() if line[:1].isdigit()}
+
+
+@test
+def nothing_is_half_started():
+    """After all these refusals no program, map or link is left that was not there before."""
+    before = {what: of_zerneld(what) for what in ("prog", "map", "link")}
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            other = s.getsockname()[1]
+        refused(1, [port], "--metrics-port", str(other), "--ws-port", port)
+        with socket.socket() as s:
+            check(s.connect_ex(("127.0.0.1", other)) != 0, "nobody listens on the other port")
+    refused(2, ["--probes"], *ANY_PORT, "--probes", "x")
+    pids = {n for n in os.listdir("/proc") if n.isdigit()}
+    held = set()
+    for pid in pids:
+        try:
+            held |= {os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
+        except OSError:
+            continue
+    if not any("bpf" in h for h in held):
+        equal({what: of_zerneld(what) - before[what] for what in before}, {"prog": set(), "map": set(), "link": set()},
+              "left of BPF")
+
+
+@test
+def what_only_tells_something():
+    for option, words in (("--help", "--metrics-port"), ("--version", "zerneld "), ("--list-metrics", "zernel_lost_total"),
+                          ("--list-probes", "cuLaunchKernel")):
+        got = run([ZERNELD, option])
+        equal((got.returncode, got.stderr), (0, ""), option)
+        check(words in got.stdout, f"{words!r} in {got.stdout!r}")
+
+
+@test
+def check_says_what_works():
+    got = run([ZERNELD, "--check"])
+    equal(got.returncode, 0, got.stderr)
+    rest = [s for s in got.stderr.splitlines() if not s.startswith("zerneld: find: hooked")]
+    equal(rest, [], "what it says besides the libraries that somebody uses now")
+    for family in ("gpu_mem", "cuda_trace", "nccl"):
+        check(any(line.split() == [family, "ok"] for line in got.stdout.splitlines()), f"{family} in {got.stdout}")
+    got = run([*AS_NOBODY, copy_of(ZERNELD, "zerneld"), "--check"])
+    equal(got.returncode, 1, "--check without permission")
+    check("root" in got.stdout + got.stderr, f"says what helps: {got.stdout}{got.stderr}")
+
+
+@test
+def verbs_of_the_client():
+    got = run([ZERNEL])
+    equal((got.returncode, got.stdout), (2, ""), "no verb")
+    got = run([ZERNEL, "dance"])
+    equal((got.returncode, got.stdout), (2, ""), "an unknown one")
+    check("dance" in got.stderr and "watch" in got.stderr, f"what there is: {got.stderr}")
+    got = run([ZERNEL, "watch", "--nonsense"])
+    equal((got.returncode, got.stdout), (2, ""), "an unknown option")
+    got = run([ZERNEL, "watch", "ftp://x"])
+    equal((got.returncode, got.stdout), (2, ""), "an address that is none")
+
+
+if __name__ == "__main__":
+    main()

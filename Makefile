@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c listen.c push.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
-	view.c probe.c find.c elf.c secure.c sim.c watch.c
+	view.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c
 OBJ      := $(SRC:%.c=$(B)/%.o)
 
 all: $(B)/zerneld $(B)/zernel
@@ -115,6 +115,9 @@ $(T)/libcuda.so.1: tests/fake/cuda.c tests/fake/api.h
 $(T)/libnccl.so.2: tests/fake/nccl.c tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libnccl.so.2 $< -o $@ -lpthread
+$(T)/burst: tests/fake/burst.c
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@ -ldl -lpthread
 $(T)/driver: tests/fake/driver.c tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -Itests/fake $< -o $@ -ldl -lpthread -lm
@@ -124,7 +127,7 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build
@@ -144,6 +147,7 @@ bench:
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md
 
 BENCH := launch mapping record scrape fleet attach_empty
+.PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) build/bench/empty.bpf.o
 build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
@@ -171,7 +175,9 @@ FUZZ_SECONDS ?= 60
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 	@mkdir -p $(T)
 	$(Q)$(CLANG) -O1 -g -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. $< -o $@ -lm
-fuzz: $(FUZZ:%=$(T)/%_fuzz)
+fuzz:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory $(FUZZ:%=$(T)/%_fuzz)
 	@for f in $(FUZZ); do echo "fuzz $$f: $(FUZZ_SECONDS) s"; mkdir -p $(T)/corpus/$$f; \
 		$(T)/$${f}_fuzz -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -artifact_prefix=$(T)/ $(T)/corpus/$$f tests/fuzz/corpus/$$f || exit 1; done
 

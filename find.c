@@ -26,17 +26,20 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define ROUND_MS     100  /* from a mapping to its probes: this long at most, and the time to attach */
-#define CHECK_ROUNDS 10   /* rounds between looks at which processes still live */
-#define SCAN_ROUNDS  20   /* rounds between full scans where there are no mapping events */
-#define MAPPERS_MAX  4096 /* (process, library) pairs */
-#define CPUS_MAX     1024
-#define RING_PAGES   4
-#define PENDING_MAX  256 /* processes to look at in one round; more of them make it a full scan */
-#define REFUSED_MAX  64  /* files that had the right name but nothing to hook */
-#define SIDE_MAX     64
-#define MAPS_CHUNK   (64 * 1024)
-#define ENVIRON_MAX  (4 << 20)
+#define GATHER_MS      10   /* a library is hooked this long after it was mapped, and the time to attach */
+#define ROUND_MS       100  /* a round comes after this at the latest */
+#define CHECK_MS       1000 /* between looks at which processes still live */
+#define FULL_SCAN_MS   1000 /* from one full scan to the next, at least */
+#define SCAN_MS        2000 /* between full scans where there are no mapping events */
+#define MAPPERS_MAX    4096 /* (process, library) pairs */
+#define CPUS_MAX       1024
+#define RINGS_BYTES    (8 << 20) /* of all CPUs together */
+#define RING_PAGES_MAX 64
+#define PENDING_MAX    256 /* processes to look at in one round; more of them make it a full scan */
+#define REFUSED_MAX    64  /* files that had the right name but nothing to hook */
+#define SIDE_MAX       64
+#define MAPS_CHUNK     (64 * 1024)
+#define ENVIRON_MAX    (4 << 20)
 
 /* A process that maps a library. Its range is what shows later whether it still does. */
 struct mapper {
@@ -74,7 +77,7 @@ struct zn_find {
 	int pending[PENDING_MAX];
 	uint32_t pending_count;
 	bool scan_all;
-	uint64_t round;
+	uint64_t round_ns, polled_ns, scanned_ns, left_ns, checked_ns; /* when each was done last */
 	struct fact_slot fact[ZN_PROCS_MAX];
 	bool facts_wanted; /* of some row */
 	char text[MAPS_CHUNK + 1];
@@ -118,9 +121,34 @@ static void pending_add(struct zn_find *f, int pid)
 		f->pending[f->pending_count++] = pid;
 }
 
+/* The highest number that a CPU may have, and one: "0-7" or "0-3,8-11". */
+static int cpus_possible(void)
+{
+	char text[256] = "", *last = text;
+	int fd = open("/sys/devices/system/cpu/possible", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return sysconf(_SC_NPROCESSORS_CONF);
+	for (char *c = text; *c; c++)
+		if (*c == '-' || *c == ',')
+			last = c + 1;
+	return atoi(last) + 1;
+}
+
+/* The larger, the fewer CPUs there are to share a burst of processes. A power of two of pages, as the kernel demands. */
 static size_t ring_size(void)
 {
-	return (size_t)RING_PAGES * sysconf(_SC_PAGESIZE);
+	static size_t size;
+	size_t page = sysconf(_SC_PAGESIZE), pages = RING_PAGES_MAX;
+
+	while (!size && pages > 1 && pages * page * cpus_possible() > RINGS_BYTES)
+		pages /= 2;
+	if (!size)
+		size = pages * page;
+	return size;
 }
 
 static int ring_open(struct zn_find *f, int cpu)
@@ -132,7 +160,7 @@ static int ring_open(struct zn_find *f, int cpu)
 		.mmap = 1, /* executable mappings only */
 		.mmap2 = 1,
 		.watermark = 1,
-		.wakeup_watermark = UINT32_MAX, /* never: it is looked at each round */
+		.wakeup_watermark = 1, /* each record: what a process does right after it maps a library matters most */
 	};
 	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	void *at;
@@ -278,6 +306,12 @@ static int lib_find(struct zn_find *f, const struct stat *st)
 	return -1;
 }
 
+/* A file that was written over keeps its inode, but its functions are elsewhere. */
+static bool lib_changed(const struct zn_lib *lib, const struct stat *st)
+{
+	return lib->size != (uint64_t)st->st_size || lib->mtime_ns != mtime_ns(st);
+}
+
 static bool was_refused(const struct zn_find *f, const struct stat *st)
 {
 	for (int i = 0; i < REFUSED_MAX; i++) {
@@ -325,7 +359,6 @@ static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib
 {
 	int i = lib_slot(f);
 	struct zn_lib *lib = &f->lib[i < 0 ? 0 : i];
-	uint32_t attached;
 
 	if (i < 0) {
 		lost(f, ZN_LOST_LIBRARY);
@@ -338,12 +371,13 @@ static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib
 	lib->fd = fd;
 	lib->dev = st->st_dev;
 	lib->ino = st->st_ino;
+	lib->size = st->st_size;
+	lib->mtime_ns = mtime_ns(st);
 	snprintf(lib->path, sizeof(lib->path), "%.*s", (int)path.len, path.at);
 	lib->leaving = false;
 	zn_probe_clear(lib);
 	zn_probe_attach(f->probe, lib);
-	attached = attached_count(f, lib);
-	if (attached == 0) {
+	if (lib->malformed || !lib->found) {
 		if (lib->malformed)
 			lost(f, ZN_LOST_ELF);
 		zn_log(lib->malformed ? ZN_WARN : ZN_INFO, "find: %s: %s; not hooked", lib->path, lib->why);
@@ -353,7 +387,7 @@ static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib
 	}
 	lib->used = true;
 	lib_publish(f, lib, true);
-	zn_log(ZN_INFO, "find: hooked %u functions of %s", attached, lib->path);
+	zn_log(ZN_INFO, "find: hooked %u functions of %s", attached_count(f, lib), lib->path);
 	if (lib->why[0])
 		zn_log(ZN_WARN, "find: %s: %s", lib->path, lib->why);
 	return i;
@@ -383,11 +417,38 @@ static void lib_leave(struct zn_find *f, struct zn_lib *lib)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* What kept it from being hooked may have passed. */
+static void lib_retry(struct zn_find *f, struct zn_lib *lib)
+{
+	lib_publish(f, lib, false);
+	zn_probe_attach(f->probe, lib);
+	lib_publish(f, lib, true);
+}
+
 static void libs_leave(struct zn_find *f)
 {
 	for (int i = 0; i < ZN_LIBS_MAX; i++)
 		if (f->lib[i].used && f->lib[i].leaving)
 			lib_leave(f, &f->lib[i]);
+}
+
+/* Its probes may stand anywhere in the new code: they go at once. The next look at a process that maps it hooks it anew. */
+static void lib_drop_changed(struct zn_find *f, int i)
+{
+	struct zn_lib *lib = &f->lib[i];
+
+	lib_publish(f, lib, false);
+	zn_probe_detach(lib, INT_MAX);
+	close(lib->fd);
+	zn_log(ZN_WARN, "find: %s was written over while it was in use; its probes are gone", lib->path);
+	for (int m = 0; m < MAPPERS_MAX; m++)
+		if (f->mapper[m].pid && f->mapper[m].lib == i)
+			f->mapper[m] = (struct mapper){0};
+	pthread_mutex_lock(&f->lock);
+	lib->mappers = 0;
+	lib->used = false;
+	pthread_mutex_unlock(&f->lock);
+	f->scan_all = true;
 }
 
 static struct mapper *mapper_find(struct zn_find *f, int pid, int lib)
@@ -398,18 +459,17 @@ static struct mapper *mapper_find(struct zn_find *f, int pid, int lib)
 	return NULL;
 }
 
+/* Without room for its mapper a library is never found unused again: it stays hooked, which costs nobody anything. */
 static void mapper_note(struct zn_find *f, int pid, int lib, uint64_t from, uint64_t to)
 {
 	struct mapper *m = mapper_find(f, pid, lib);
-	uint64_t ticks = start_ticks(pid);
 
 	if (!m) {
 		m = mapper_find(f, 0, 0);
-		if (m)
-			f->lib[lib].mappers++;
+		f->lib[lib].mappers++;
 	}
-	if (m) /* a full table keeps the library hooked by the mappers it knows; that is all the harm */
-		*m = (struct mapper){.pid = pid, .lib = lib, .start_ticks = ticks, .from = from, .to = to};
+	if (m)
+		*m = (struct mapper){.pid = pid, .lib = lib, .start_ticks = start_ticks(pid), .from = from, .to = to};
 }
 
 static void mappers_check(struct zn_find *f)
@@ -422,9 +482,6 @@ static void mappers_check(struct zn_find *f)
 		f->lib[m->lib].mappers--;
 		*m = (struct mapper){0};
 	}
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (f->lib[i].used && !f->lib[i].leaving && f->lib[i].mappers == 0)
-			lib_leave(f, &f->lib[i]);
 }
 
 /* One executable mapping under a library's name: "from-to perms offset maj:min inode path". The file is opened
@@ -437,20 +494,29 @@ static void mapping_take(struct zn_find *f, int pid, uint64_t from, uint64_t to,
 	int fd, lib;
 
 	snprintf(name, sizeof(name), "/proc/%d/map_files/%lx-%lx", pid, from, to);
-	if (stat(name, &st) || !S_ISREG(st.st_mode) || was_refused(f, &st))
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
 		return;
-	lib = lib_find(f, &st);
-	if (lib < 0) {
-		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		if (fd < 0)
-			return;
-		lib = lib_add(f, fd, &st, kind, path);
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || was_refused(f, &st)) {
+		close(fd);
+		return;
 	}
+	lib = lib_find(f, &st);
+	if (lib >= 0 && lib_changed(&f->lib[lib], &st)) {
+		lib_drop_changed(f, lib);
+		lib = -1;
+	}
+	if (lib >= 0)
+		close(fd);
+	else
+		lib = lib_add(f, fd, &st, kind, path);
 	if (lib < 0)
 		return;
 	mapper_note(f, pid, lib, from, to);
 	if (f->lib[lib].leaving)
 		lib_leave(f, &f->lib[lib]);
+	else if (attached_count(f, &f->lib[lib]) == 0)
+		lib_retry(f, &f->lib[lib]);
 }
 
 static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
@@ -559,6 +625,8 @@ static void visible_parse(struct zn_facts *to, const char *list)
 
 static void environ_entry(struct zn_facts *to, const char *entry, bool *cuda)
 {
+	if (strchr(entry, '='))
+		to->gone = false; /* it is an environment, not what a program wrote over it */
 	if (strncmp(entry, "CUDA_VISIBLE_DEVICES=", 21) == 0) {
 		visible_parse(to, entry + 21);
 		*cuda = true;
@@ -578,7 +646,7 @@ static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	to->gone = fd < 0;
+	to->gone = true;
 	while (fd >= 0 && total < ENVIRON_MAX && (n = read(fd, f->text, MAPS_CHUNK)) > 0) {
 		total += n;
 		for (ssize_t i = 0; i < n; i++) {
@@ -664,36 +732,99 @@ bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
 	return ready;
 }
 
+static void all_scan(struct zn_find *f);
+
+static bool lib_unused(const struct zn_lib *lib)
+{
+	return lib->used && !lib->leaving && lib->mappers == 0;
+}
+
+/* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
+static void libs_check(struct zn_find *f)
+{
+	struct stat st;
+	bool unused = false;
+
+	mappers_check(f);
+	for (int i = 0; i < ZN_LIBS_MAX; i++) {
+		if (f->lib[i].used && fstat(f->lib[i].fd, &st) == 0 && lib_changed(&f->lib[i], &st))
+			lib_drop_changed(f, i);
+		unused |= lib_unused(&f->lib[i]);
+	}
+	if (unused)
+		all_scan(f);
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (lib_unused(&f->lib[i]))
+			lib_leave(f, &f->lib[i]);
+}
+
+static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
+{
+	if (*last_ns && now_ns - *last_ns < every_ms * ZN_NS_PER_MS)
+		return false;
+	*last_ns = now_ns;
+	return true;
+}
+
+static void all_scan(struct zn_find *f)
+{
+	f->scan_all = false;
+	f->pending_count = 0;
+	dir_read("/proc", scan_entry, f);
+}
+
 static void round_run(struct zn_find *f)
 {
+	uint64_t now_ns = zn_now_ns();
+
+	__atomic_store_n(&f->round_ns, now_ns, __ATOMIC_RELAXED);
 	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
 		if (f->ring[cpu])
 			ring_drain(f, f->ring[cpu]);
-	if (!f->by_events && f->round % SCAN_ROUNDS == 0)
+	if (!f->by_events && due(&f->polled_ns, now_ns, SCAN_MS))
 		f->scan_all = true;
-	if (f->scan_all)
-		dir_read("/proc", scan_entry, f);
-	for (uint32_t i = 0; i < f->pending_count && !f->scan_all; i++)
+	if (f->scan_all && due(&f->scanned_ns, now_ns, FULL_SCAN_MS))
+		all_scan(f);
+	for (uint32_t i = 0; i < f->pending_count; i++)
 		pid_scan(f, f->pending[i]);
-	f->scan_all = false;
 	f->pending_count = 0;
 	facts_serve(f);
-	libs_leave(f);
-	if (++f->round % CHECK_ROUNDS)
+	if (due(&f->left_ns, now_ns, ROUND_MS))
+		libs_leave(f);
+	if (!due(&f->checked_ns, now_ns, CHECK_MS))
 		return;
-	mappers_check(f);
+	libs_check(f);
 	if (f->by_events)
 		rings_open(f);
+}
+
+uint64_t zn_find_round_ns(struct zn_find *f)
+{
+	return __atomic_load_n(&f->round_ns, __ATOMIC_RELAXED);
+}
+
+/* Sleeps until something was mapped (or forked, or has ended), or until the next round. False: for good. */
+static bool round_wait(struct zn_find *f)
+{
+	static struct pollfd wait[1 + CPUS_MAX];
+	int n = 0;
+
+	wait[n++] = (struct pollfd){.fd = f->stop_fd, .events = POLLIN};
+	poll(wait, n, GATHER_MS); /* what comes together is looked at together */
+	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
+		if (f->ring[cpu])
+			wait[n++] = (struct pollfd){.fd = f->ring_fd[cpu], .events = POLLIN};
+	poll(wait, n, ROUND_MS);
+	return !(wait[0].revents & POLLIN);
 }
 
 static void *run(void *arg)
 {
 	struct zn_find *f = arg;
-	struct pollfd stop = {.fd = f->stop_fd, .events = POLLIN};
 
 	do
 		round_run(f);
-	while (poll(&stop, 1, ROUND_MS) <= 0);
+	while (round_wait(f));
 	return NULL;
 }
 
@@ -707,13 +838,13 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe)
 	memset(f, 0, sizeof(*f));
 	f->probe = probe;
 	pthread_mutex_init(&f->lock, NULL);
-	f->cpu_count = sysconf(_SC_NPROCESSORS_CONF);
+	f->cpu_count = cpus_possible();
 	err = f->cpu_count > CPUS_MAX ? -E2BIG : rings_open(f);
 	f->by_events = err == 0;
 	if (err) {
 		rings_close(f);
 		zn_log(ZN_WARN, "find: no mapping events: %s; new libraries are found by scanning /proc every %d s",
-			strerror(-err), SCAN_ROUNDS * ROUND_MS / 1000);
+			strerror(-err), SCAN_MS / 1000);
 	}
 	f->scan_all = true; /* after the events are on: what is mapped in between is seen twice, never missed */
 	f->stop_fd = eventfd(0, EFD_CLOEXEC);

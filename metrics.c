@@ -482,7 +482,7 @@ static void attached_lines(void *to, const struct zn_lib *lib)
 	labels_begin(&library);
 	label(&library, "library", unique);
 	for (uint32_t i = 0; i < p->hook_count; i++) {
-		if ((p->hook[i].family == ZN_FAM_NCCL) != (lib->kind == ZN_LIB_NCCL))
+		if (!zn_family_fits(p->hook[i].family, lib->kind))
 			continue;
 		labels_begin(&l);
 		label_word(&l, "family", zn_family_label(p->hook[i].family));

@@ -50,6 +50,7 @@ static const struct {
 	{"cuMemCreate", ZN_FAM_GPU_MEM, ZN_S_VMM_CREATE, ZN_K_VMM, 0},
 	{"cuMemRelease", ZN_FAM_GPU_MEM, ZN_S_VMM_RELEASE, ZN_K_VMM, 0},
 	{"cuMemRetainAllocationHandle", ZN_FAM_GPU_MEM, ZN_S_VMM_RETAIN, ZN_K_VMM, 0},
+	{"cuMemImportFromShareableHandle", ZN_FAM_GPU_MEM, ZN_S_VMM_IMPORT, ZN_K_VMM, 0},
 	{"cuMemMap", ZN_FAM_GPU_MEM, ZN_S_VMM_MAP, ZN_K_VMM, 0},
 	{"cuMemUnmap", ZN_FAM_GPU_MEM, ZN_S_VMM_UNMAP, ZN_K_VMM, 0},
 	{"cuMemFree_v2", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_DEVICE, 0},
@@ -536,17 +537,26 @@ static enum zn_first first_of(const uint8_t *code)
 #endif
 }
 
-static bool hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
-{
-	return (h->family == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
-}
-
 static struct spots spots;
 
 static bool spot_known(uint64_t offset)
 {
 	for (uint32_t i = 0; i < spots.count; i++)
 		if (spots.offset[i] == offset)
+			return true;
+	return false;
+}
+
+/* Offsets of one library and family where the kernel refused a probe. */
+static struct {
+	uint64_t offset[2 * ZN_ROWS_MAX];
+	uint32_t count;
+} bad;
+
+static bool is_bad(uint64_t offset)
+{
+	for (uint32_t i = 0; i < bad.count; i++)
+		if (bad.offset[i] == offset)
 			return true;
 	return false;
 }
@@ -558,7 +568,7 @@ static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		const struct zn_hook *h = &p->hook[i];
 
-		if (h->family != f || !symbol[i].offset || spot_known(symbol[i].offset))
+		if (h->family != f || !symbol[i].offset || spot_known(symbol[i].offset) || is_bad(symbol[i].offset))
 			continue;
 		if (ret && h->flags & ZN_HOOK_ENTRY_ONLY)
 			continue;
@@ -568,17 +578,9 @@ static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *
 	}
 }
 
-static bool offset_failed(uint64_t offset, const uint64_t *bad, uint32_t bad_count)
-{
-	for (uint32_t i = 0; i < bad_count; i++)
-		if (bad[i] == offset)
-			return true;
-	return false;
-}
-
 /* A link is all or nothing, so one function that the kernel refuses would cost the family: try each alone, leave out
  * the refused ones. */
-static int multi_link_good(int prog_fd, bool ret, uint64_t *bad, uint32_t *bad_count)
+static int multi_link_good(int prog_fd, bool ret)
 {
 	uint32_t good = 0;
 	int err = 0;
@@ -588,7 +590,7 @@ static int multi_link_good(int prog_fd, bool ret, uint64_t *bad, uint32_t *bad_c
 
 		if (fd < 0) {
 			err = fd;
-			bad[(*bad_count)++] = spots.offset[i];
+			bad.offset[bad.count++] = spots.offset[i];
 			continue;
 		}
 		close(fd);
@@ -599,8 +601,7 @@ static int multi_link_good(int prog_fd, bool ret, uint64_t *bad, uint32_t *bad_c
 	return good ? multi_link(prog_fd, ret, &spots, 0, good) : err;
 }
 
-static int family_attach_multi(
-	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret, uint64_t *bad, uint32_t *bad_count)
+static int family_attach_multi(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret)
 {
 	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f], fd;
 
@@ -608,13 +609,12 @@ static int family_attach_multi(
 		return 0;
 	fd = multi_link(prog_fd, ret, &spots, 0, spots.count);
 	if (fd < 0)
-		fd = multi_link_good(prog_fd, ret, bad, bad_count);
+		fd = multi_link_good(prog_fd, ret);
 	lib->link[f][ret] = fd < 0 ? -1 : fd;
 	return fd < 0 ? fd : 0;
 }
 
-static int family_attach_perf(
-	struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret, uint64_t *bad, uint32_t *bad_count)
+static int family_attach_perf(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret)
 {
 	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f], err = 0;
 
@@ -626,33 +626,33 @@ static int family_attach_perf(
 		*event = perf_link(p, prog_fd, ret, &spots, i);
 		if (*event < 0) {
 			err = *event;
-			bad[(*bad_count)++] = spots.offset[i];
+			bad.offset[bad.count++] = spots.offset[i];
 		}
 	}
 	return err;
 }
 
-/* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame behind. */
+/* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame behind. So a
+ * function whose return could not be hooked is not hooked at all. */
 static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, const struct zn_elf_symbol *symbol)
 {
-	static uint64_t bad[2 * ZN_ROWS_MAX];
-	uint32_t bad_count = 0;
-	int err = 0, last;
+	int err = 0, last = 0;
 
+	bad.count = 0;
 	for (int ret = 1; ret >= 0; ret--) {
 		spots_collect(p, symbol, f, ret);
 		if (spots.count == 0)
 			continue;
-		last = p->multi ? family_attach_multi(p, lib, f, ret, bad, &bad_count)
-				: family_attach_perf(p, lib, f, ret, bad, &bad_count);
+		last = p->multi ? family_attach_multi(p, lib, f, ret) : family_attach_perf(p, lib, f, ret);
 		if (last)
 			err = last;
+		if (last && bad.count == 0)
+			break;
 	}
 	for (uint32_t i = 0; i < p->hook_count; i++)
 		if (p->hook[i].family == f && symbol[i].offset)
-			lib->symbol[i] = (err && !bad_count) || offset_failed(symbol[i].offset, bad, bad_count)
-				? ZN_SYM_FAILED
-				: ZN_SYM_ATTACHED;
+			lib->symbol[i] =
+				(last && bad.count == 0) || is_bad(symbol[i].offset) ? ZN_SYM_FAILED : ZN_SYM_ATTACHED;
 	return err;
 }
 
@@ -666,7 +666,7 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, struct zn_elf_sy
 
 	memset(symbol, 0, ZN_ROWS_MAX * sizeof(*symbol));
 	for (uint32_t i = 0; i < p->hook_count; i++)
-		if (hook_fits(&p->hook[i], lib->kind) && p->available[p->hook[i].family]) {
+		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family]) {
 			hook[n] = i;
 			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};
 		}
@@ -693,17 +693,16 @@ void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib)
 	int err;
 
 	lib->why[0] = 0;
-	lib->malformed = false;
 	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
 	err = symbols_find(p, lib, symbol);
-	if (err <= 0) {
-		lib->malformed = err < 0;
+	lib->malformed = err < 0;
+	lib->found = err > 0 ? err : 0;
+	if (err <= 0)
 		return;
-	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", lib->fd);
 	spots.path = path;
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		if (!p->available[f] || (f == ZN_FAM_NCCL) != (lib->kind == ZN_LIB_NCCL))
+		if (!p->available[f] || !zn_family_fits(f, lib->kind))
 			continue;
 		err = family_attach(p, lib, f, symbol);
 		if (err)
@@ -857,13 +856,15 @@ static int attach_way_choose(struct zn_probe *p, enum zn_family f)
 	return p->perf_type ? calibrate(p, f) : -EOPNOTSUPP;
 }
 
+#define CONSUME_MAX 4096 /* events in one turn of the loop */
+
 static int on_event(void *owner, void *data, size_t size)
 {
 	struct zn_probe *p = owner;
 
 	if (size >= sizeof(struct zn_event) && p->event)
 		p->event(p->owner, data);
-	return 0;
+	return ++p->consumed < CONSUME_MAX ? 0 : -EAGAIN; /* the rest at the next turn */
 }
 
 static void fds_clear(struct zn_probe *p)
@@ -890,6 +891,16 @@ static void families_load(struct zn_probe *p, uint64_t families)
 	}
 }
 
+/* BPF sees the host's process ids. If ours is not among them, the calibration took us for a process of its own, and nothing
+ * that /proc says here would fit what BPF says. */
+static bool own_pid_namespace(const struct zn_probe *p)
+{
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (p->arena.shared->row_tgid[row])
+			return true;
+	return false;
+}
+
 /* The families that loaded are calibrated with the first of them: their programs begin and end alike. */
 static void families_calibrate(struct zn_probe *p)
 {
@@ -901,11 +912,16 @@ static void families_calibrate(struct zn_probe *p)
 	if (first == ZN_FAMILY_COUNT)
 		return;
 	err = attach_way_choose(p, first);
+	if (!err && own_pid_namespace(p))
+		err = -EXDEV;
 	if (!err)
 		return;
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
 		if (p->available[f])
-			snprintf(p->why[f], ZN_TEXT_MAX, "cannot attach uprobes: %s", strerror(-err));
+			snprintf(p->why[f], ZN_TEXT_MAX,
+				err == -EXDEV ? "runs in a process namespace of its own; give it the host's (hostPID)"
+					      : "cannot attach uprobes: %s",
+				strerror(-err));
 		p->available[f] = false;
 	}
 }
@@ -947,6 +963,9 @@ void zn_probe_close(struct zn_probe *p)
 {
 	struct zn_arena *a = &p->arena;
 
+	if (p->hook_count == 0)
+		return; /* was never opened */
+	p->hook_count = 0;
 	ring_buffer__free(p->ring);
 	p->ring = NULL;
 	for (size_t i = 0; i < ZN_LEN(p->exit_link); i++)
@@ -973,6 +992,7 @@ int zn_probe_ring_fd(const struct zn_probe *p)
 
 void zn_probe_consume(struct zn_probe *p)
 {
+	p->consumed = 0;
 	ring_buffer__consume(p->ring);
 }
 

@@ -302,7 +302,7 @@ static void family_lib(void *to, const struct zn_lib *lib)
 	struct family_libs *f = to;
 	uint32_t attached = 0, symbols = 0;
 
-	if ((f->family == ZN_FAM_NCCL) != (lib->kind == ZN_LIB_NCCL))
+	if (!zn_family_fits(f->family, lib->kind))
 		return;
 	for (uint32_t i = 0; i < f->probe->hook_count; i++) {
 		if (f->probe->hook[i].family != f->family)
@@ -331,8 +331,7 @@ static void family_state(struct zn_json *j, const struct zn_view *v, enum zn_fam
 		why = p->why[f];
 	} else if (!attached) {
 		state = "waiting";
-		why = f == ZN_FAM_NCCL ? "no process maps libnccl.so or librccl.so"
-				       : "no process maps libcuda.so";
+		why = f == ZN_FAM_NCCL ? "no process maps libnccl.so or librccl.so" : "no process maps libcuda.so";
 	}
 	key_text(j, "state", state);
 	key_text(j, "why", why);

@@ -199,6 +199,7 @@ _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that t
 	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
 	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
 	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")                        \
+	X(NCCL_TYPE, "nccl_type", "NCCL operations whose element type is not known: their bytes are not counted")      \
 	X(USER_READ, "user_read", "arguments that could not be read from the process")                                 \
 	X(MISSED, "missed", "probe hits that the kernel skipped")                                                      \
 	X(LIBRARY, "library", "libraries beyond the limit")                                                            \
@@ -308,7 +309,7 @@ struct zn_comm {
 _Static_assert(sizeof(struct zn_comm) == 24, "padding");
 
 /* Ring buffer: rare events. State is in the tables, so an event only hurries the daemon or feeds the log. */
-enum zn_event_type { ZN_EV_PROC, ZN_EV_EXIT, ZN_EV_ALLOC_FAILED, ZN_EV_COMM_ABORT };
+enum zn_event_type { ZN_EV_EXIT, ZN_EV_ALLOC_FAILED, ZN_EV_COMM_ABORT };
 struct zn_event {
 	__u32 type;
 	__u32 tgid;
@@ -333,6 +334,7 @@ enum zn_shape {
 	ZN_S_VMM_CREATE,
 	ZN_S_VMM_RELEASE,
 	ZN_S_VMM_RETAIN,
+	ZN_S_VMM_IMPORT,
 	ZN_S_VMM_MAP,
 	ZN_S_VMM_UNMAP,
 	ZN_S_FREE, /* (address), detail = kind of the address space */
@@ -382,6 +384,8 @@ enum zn_shape {
 #include <stdio.h>
 #include <stdarg.h>
 #include <string.h>
+#include <netinet/in.h>
+#include <poll.h>
 
 #define ZN_LEN(a)    (sizeof(a) / sizeof((a)[0]))
 #define ZN_NS_PER_S  1000000000ULL
@@ -809,6 +813,13 @@ struct zn_hook {
 #define ZN_HOOK_ENTRY_ONLY 1
 
 enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_NCCL };
+
+/* The functions of a family are in libraries of one kind. */
+static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
+{
+	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
+}
+
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
 struct zn_lib {
 	bool used;
@@ -823,6 +834,7 @@ struct zn_lib {
 	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
 	int event[ZN_ROWS_MAX][2];    /* by hook, on kernels without multi-uprobe links; -1: none */
 	bool malformed;
+	uint32_t found;              /* hooked functions that it has */
 	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
 };
 
@@ -845,6 +857,7 @@ struct zn_probe {
 	int exit_link[2];
 	uint32_t perf_type; /* of uprobes as perf events; 0: none */
 	struct ring_buffer *ring;
+	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
 	struct zn_hook hook[ZN_ROWS_MAX];
@@ -880,6 +893,8 @@ struct zn_find;
 int zn_find_open(struct zn_find **f, struct zn_probe *probe);
 int zn_find_start(struct zn_find *f);
 void zn_find_close(struct zn_find *f);
+uint64_t zn_find_round_ns(
+	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
 /* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
 void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to);
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
@@ -1107,6 +1122,105 @@ void zn_sim_close(struct zn_sim *s);
  * steps. */
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
+
+/* ---- client.c: how the client verbs ask a daemon: GET of a JSON object, over one connection that is kept. ---- */
+
+#define ZN_CLIENT_BUFFER (ZN_HTTP_HEAD_MAX + ZN_BODY_BYTES)
+enum zn_client_phase { ZN_CLIENT_CLOSED, ZN_CLIENT_CONNECTING, ZN_CLIENT_READING, ZN_CLIENT_IDLE };
+struct zn_client {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} address;
+	socklen_t address_len;
+	char name[INET6_ADDRSTRLEN + 32]; /* of the daemon, as messages and the Host header show it */
+	const char *path;
+	int also; /* a status that is an answer, besides 200; 0: none */
+	int fd;
+	enum zn_client_phase phase;
+	bool reused; /* the request went over a kept connection, which the daemon may have closed meanwhile */
+	bool keep;
+	uint64_t deadline_ns;   /* while busy */
+	size_t len, head, body; /* bytes received; lengths of the head (0: not complete) and of the body */
+	char *buffer;           /* ZN_CLIENT_BUFFER bytes of the caller's; may be changed between two requests */
+	int status;
+	struct zn_str answer; /* the last JSON object, checked, in the buffer it came into */
+	bool unreachable;     /* the last failure was a connection that did not come about */
+	char why[128];        /* of the last failure */
+};
+/* url: [http://]ADDRESS[:PORT][/], NULL for this node. False if it is none; nothing is looked up. */
+bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer);
+/* These return 1 with a new answer, 0 while it is under way, -1 with c->why after a failure. Start it when it is not
+ * busy; call step after each poll(), ready: poll() had something for zn_client_poll(). */
+int zn_client_start(struct zn_client *c, uint64_t now_ns);
+int zn_client_step(struct zn_client *c, bool ready, uint64_t now_ns);
+struct pollfd zn_client_poll(const struct zn_client *c);
+bool zn_client_busy(const struct zn_client *c);
+int zn_client_ms_until(uint64_t when_ns); /* rounded up, for poll() */
+int zn_client_get(struct zn_client *c);   /* waits for the answer: 0, or -1 */
+/* Says on stderr, in one line, why there is no answer; returns the exit status, 1. */
+int zn_client_complain(const struct zn_client *c, const char *verb);
+/* The value at "member.member" of nested objects, the value itself for ""; empty if it is missing. */
+struct zn_str zn_client_find(struct zn_str value, const char *path);
+bool zn_client_known(struct zn_str object, const char *path); /* it is there, and not null */
+/* Of a string; of a number or a literal as it stands; "-" if it is empty, null or missing. Returns to. */
+const char *zn_client_text(struct zn_str object, const char *path, char *to, size_t cap);
+
+/* ---- term.c: what the client verbs write. ---- */
+
+enum zn_style {
+	ZN_STYLE_PLAIN,
+	ZN_STYLE_BOLD,
+	ZN_STYLE_GOOD,
+	ZN_STYLE_WARN,
+	ZN_STYLE_BAD,
+	ZN_STYLE_LOUD,
+	ZN_STYLE_FAINT
+};
+/* Text on a grid of columns, gathered in out. Whatever is put, only characters that stay in their place get there. */
+struct zn_term {
+	struct zn_out out; /* a screen must fit; plain lines are written when it is half full */
+	int cols;
+	int rows;  /* 0: as many as it takes */
+	int limit; /* no line is written from this one on */
+	int row, col;
+	int edge;    /* column that text must not pass */
+	bool screen; /* redrawn in place; else lines of plain text */
+	bool color;
+	bool dim;  /* all of it is old */
+	bool keys; /* standard input is a terminal, in raw mode while the screen is open */
+};
+void zn_term_measure(struct zn_term *t);     /* cols and rows, from the terminal or COLUMNS */
+void zn_term_begin(struct zn_term *t);       /* an empty frame */
+bool zn_term_flush(struct zn_term *t);       /* writes it; false with errno */
+void zn_term_open(struct zn_term *t);        /* from now on it is a screen of its own; standard output is a terminal */
+void zn_term_enter(const struct zn_term *t); /* the same after somebody else had the terminal */
+void zn_term_close(const struct zn_term *t); /* the terminal is as it was */
+void zn_term_style(struct zn_term *t, enum zn_style style); /* of what follows, up to the end of the line */
+void zn_term_put(struct zn_term *t, const char *text);      /* cut at the edge */
+void zn_term_putf(struct zn_term *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Text cut and filled up to a width; a negative one sets it against the right side. */
+void zn_term_cell(struct zn_term *t, const char *text, int width);
+void zn_term_end(struct zn_term *t); /* of the line */
+/* A whole line of one style. */
+void zn_term_line(struct zn_term *t, enum zn_style style, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+int zn_term_columns(const char *text);
+bool zn_term_write(const char *at, size_t len); /* to standard output, all of it; false with errno */
+/* Figures for people; each returns to. */
+#define ZN_TERM_CELL 64
+char *zn_term_bytes(char to[ZN_TERM_CELL], uint64_t v);
+char *zn_term_count(char to[ZN_TERM_CELL], double v);
+char *zn_term_duration(char to[ZN_TERM_CELL], double us); /* "-" for 0, which is no measurement */
+char *zn_term_span(char to[ZN_TERM_CELL], uint64_t s);
+char *zn_term_clock(char to[ZN_TERM_CELL], uint64_t ms); /* time of day, here, of a time since 1970 */
+
+/* ---- status.c: the client verb `zernel status`. ---- */
+
+/* `status [URL]`, argv[0] being "status". Returns the exit status: 0 (the daemon is well), 1 (it is not, or there is
+ * none), 2 (usage). */
+int zn_status_main(int argc, char **argv);
 
 /* ---- watch.c: the client verb `zernel watch`. ---- */
 

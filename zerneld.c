@@ -360,6 +360,7 @@ static const struct {
 	const char *help;
 } verbs[] = {
 	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--once] [--json]"},
+	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL]"},
 };
 
 static int verb_usage(FILE *to)

@@ -13,6 +13,8 @@
 
 /* arg[] of a free, after its entry handler */
 enum { FREED_ADDR, FREED_BYTES, FREED_CTX, FREED_GEN_GPU, FREED_KNOWN };
+/* values of FREED_KNOWN */
+enum { FREED_NOTHING, FREED_REFERENCE, FREED_MEMORY };
 
 static __always_inline struct zn_proc_gpu *gpu_of(struct zn_proc *p, __u32 gpu)
 {
@@ -37,7 +39,7 @@ static __always_inline void current_ctx(struct zn_thread *t, struct zn_alloc *a)
 	__u64 addr;
 
 	a->gpu = ZN_PROC_GPUS;
-	if (depth == 0)
+	if (depth == 0 || depth > ZN_CTX_STACK)
 		return;
 	addr = t->ctx[(depth - 1) & (ZN_CTX_STACK - 1)];
 	c = ctx_find(addr, t->id);
@@ -201,23 +203,27 @@ static __always_inline void vmm_create_return(struct zn_call *c)
 	alloc_done(c, &a, ZN_K_VMM);
 }
 
-/* One reference less, of a handle or of a mapping. The last one gives the memory back. */
-static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key)
+/* One reference less, of a handle or of a mapping; the last one gives the memory back. Tells what went, in `gone` too. */
+static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *gone)
 {
-	struct zn_alloc *a, gone;
+	struct zn_alloc *a;
 
-	if (!p || !key)
-		return 0;
+	if (!p || !key || !gone)
+		return FREED_NOTHING;
 	a = bpf_map_lookup_elem(&allocs, key);
 	if (!a)
-		return 0;
+		return FREED_NOTHING;
 	if (__sync_fetch_and_add(&a->refs, -1) != 1)
-		return 1;
-	gone = *a;
+		return FREED_REFERENCE;
+	*gone = *a;
 	bpf_map_delete_elem(&allocs, key);
-	ledger_credit(p, &gone, key->id);
-	ZN_ADD(gpu_of(p, gone.gpu)->free_calls, 1);
-	return 1;
+	ledger_credit(p, gone, key->id);
+	return FREED_MEMORY;
+}
+
+static __always_inline void count_free(struct zn_proc *p, __u32 gpu)
+{
+	ZN_ADD(gpu_of(p, gpu)->free_calls, 1);
 }
 
 static __always_inline void unmatched(struct zn_proc *p)
@@ -226,12 +232,45 @@ static __always_inline void unmatched(struct zn_proc *p)
 	zn_lost(ZN_LOST_UNMATCHED_FREE);
 }
 
-static __always_inline void vmm_release_return(struct zn_call *c)
+/* What a free took out of the table, kept in the frame until its return. */
+static __always_inline void freed_keep(struct zn_frame *f, const struct zn_alloc *gone, __u64 known)
 {
-	struct zn_alloc_key key = {.addr = c->frame->arg[0], .id = c->thread->id, .kind = ZN_K_VMM};
+	f->arg[FREED_BYTES] = gone->bytes;
+	f->arg[FREED_CTX] = gone->ctx;
+	f->arg[FREED_GEN_GPU] = (__u64)gone->ctx_gen << 32 | gone->gpu << 16 | gone->kind;
+	f->arg[FREED_KNOWN] = known;
+}
 
-	if (c->result == 0 && !vmm_put(c->proc, &key))
-		unmatched(c->proc);
+static __always_inline __u32 freed_gpu(const struct zn_frame *f)
+{
+	return (__u16)(f->arg[FREED_GEN_GPU] >> 16);
+}
+
+/* The free failed: what it took out is put back. */
+static __always_inline void freed_undo(struct zn_call *c, __u32 space)
+{
+	struct zn_alloc_key key = {.addr = c->frame->arg[FREED_ADDR], .id = c->thread->id, .kind = space};
+	__u64 packed = c->frame->arg[FREED_GEN_GPU];
+	struct zn_alloc a = {
+		.bytes = c->frame->arg[FREED_BYTES],
+		.ctx = c->frame->arg[FREED_CTX],
+		.ctx_gen = packed >> 32,
+		.gpu = packed >> 16,
+		.kind = packed,
+		.refs = 1,
+		.row = c->thread->row,
+	};
+
+	ledger_enter(c->proc, &key, &a);
+}
+
+static __always_inline void vmm_release_entry(struct zn_frame *f, struct zn_thread *t)
+{
+	struct zn_alloc_key key = {.addr = f->arg[FREED_ADDR], .id = t->id, .kind = ZN_K_VMM};
+	struct zn_alloc gone = {};
+	int known = vmm_put(zn_proc_of(t), &key, &gone);
+
+	freed_keep(f, &gone, known);
 }
 
 static __always_inline void vmm_get(struct zn_call *c, __u64 handle)
@@ -241,6 +280,32 @@ static __always_inline void vmm_get(struct zn_call *c, __u64 handle)
 
 	if (a)
 		ZN_ADD(a->refs, 1);
+}
+
+static __always_inline void vmm_release_return(struct zn_call *c)
+{
+	__u64 known = c->frame->arg[FREED_KNOWN];
+
+	if (c->result) {
+		if (known == FREED_MEMORY)
+			freed_undo(c, ZN_K_VMM);
+		else if (known == FREED_REFERENCE)
+			vmm_get(c, c->frame->arg[FREED_ADDR]);
+	} else if (known == FREED_NOTHING) {
+		unmatched(c->proc);
+	} else if (known == FREED_MEMORY && c->frame->arg[FREED_BYTES]) {
+		count_free(c->proc, freed_gpu(c->frame));
+	}
+}
+
+/* (handle *, ...): memory of another process. It adds a reference, not bytes, and its release is no loss. */
+static __always_inline void vmm_import_return(struct zn_call *c)
+{
+	struct zn_alloc_key key = {.id = c->thread->id, .kind = ZN_K_VMM};
+	struct zn_alloc a = {.kind = ZN_K_VMM, .refs = 1, .gpu = ZN_PROC_GPUS, .row = c->thread->row};
+
+	if (c->result == 0 && zn_read_user(&key.addr, sizeof(key.addr), c->frame->arg[0]))
+		ledger_enter(c->proc, &key, &a);
 }
 
 static __always_inline void vmm_retain_return(struct zn_call *c)
@@ -270,98 +335,96 @@ static __always_inline void vmm_map_return(struct zn_call *c)
 
 #define UNMAP_MAX 64 /* mappings that one cuMemUnmap() may cover */
 
-/* (address, size): the range holds whole mappings, one after the other. */
-static __always_inline void vmm_unmap_return(struct zn_call *c)
+/* Of the range of a cuMemUnmap: true if it is whole known mappings, one after the other, as the driver demands. */
+static __always_inline bool unmap_fits(__u64 at, __u64 end, __u32 id)
 {
-	struct zn_alloc_key key = {.addr = c->frame->arg[0], .id = c->thread->id, .kind = ZN_ADDR_MAPPING};
-	struct zn_alloc_key handle = {.id = c->thread->id, .kind = ZN_K_VMM};
-	__u64 end = c->frame->arg[0] + c->frame->arg[1];
+	struct zn_alloc_key key = {.addr = at, .id = id, .kind = ZN_ADDR_MAPPING};
 	struct zn_alloc *a;
-	__u64 bytes;
 
-	if (c->result)
+	for (int i = 0; i < UNMAP_MAX && key.addr < end; i++) {
+		a = bpf_map_lookup_elem(&allocs, &key);
+		if (!a || !a->bytes)
+			return false;
+		key.addr += a->bytes;
+	}
+	return key.addr == end;
+}
+
+/* (address, size): at its entry, because the last mapping of a released handle gives the handle back. */
+static __always_inline void vmm_unmap_entry(struct zn_frame *f, struct zn_thread *t)
+{
+	struct zn_alloc_key key = {.addr = f->arg[0], .id = t->id, .kind = ZN_ADDR_MAPPING};
+	struct zn_alloc_key handle = {.id = t->id, .kind = ZN_K_VMM};
+	__u64 bytes, end = f->arg[0] + f->arg[1];
+	struct zn_proc *p = zn_proc_of(t);
+	struct zn_alloc *a, gone = {};
+
+	f->arg[FREED_KNOWN] = FREED_NOTHING;
+	if (!p || !unmap_fits(key.addr, end, t->id))
 		return;
+	f->arg[FREED_KNOWN] = FREED_REFERENCE;
 	for (int i = 0; i < UNMAP_MAX && key.addr < end; i++) {
 		a = bpf_map_lookup_elem(&allocs, &key);
 		if (!a)
-			break;
+			return;
 		handle.addr = a->ctx;
 		bytes = a->bytes;
 		bpf_map_delete_elem(&allocs, &key);
-		ZN_ADD(c->proc->count[ZN_C_LIVE_ALLOCS], -1);
-		vmm_put(c->proc, &handle);
+		ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], -1);
+		if (vmm_put(p, &handle, &gone) == FREED_MEMORY && gone.bytes)
+			count_free(p, gone.gpu);
 		key.addr += bytes;
 	}
-	if (key.addr < end)
+}
+
+static __always_inline void vmm_unmap_return(struct zn_call *c)
+{
+	if (c->result == 0 && c->frame->arg[FREED_KNOWN] == FREED_NOTHING)
 		unmatched(c->proc);
 }
 
 /* Takes the address out before the driver can hand it out again, and keeps what is needed to put it back. */
 static __always_inline void free_entry(struct zn_frame *f, struct zn_thread *t, __u64 cookie)
 {
-	__u32 detail = ZN_COOKIE_DETAIL(cookie);
 	struct zn_alloc_key key = {.addr = f->arg[FREED_ADDR], .id = t->id};
 	struct zn_proc *p = zn_proc_of(t);
 	struct zn_alloc *a, gone;
 
-	key.kind = detail == ZN_K_HOST ? ZN_K_HOST : 0;
-	f->arg[FREED_KNOWN] = 0;
+	key.kind = ZN_COOKIE_DETAIL(cookie) == ZN_K_HOST ? ZN_K_HOST : 0;
+	f->arg[FREED_KNOWN] = FREED_NOTHING;
 	a = p ? bpf_map_lookup_elem(&allocs, &key) : NULL;
 	if (!a)
 		return;
 	gone = *a;
 	bpf_map_delete_elem(&allocs, &key);
 	ledger_credit(p, &gone, t->id);
-	f->arg[FREED_BYTES] = gone.bytes;
-	f->arg[FREED_CTX] = gone.ctx;
-	f->arg[FREED_GEN_GPU] = (__u64)gone.ctx_gen << 32 | gone.gpu << 16 | gone.kind;
-	f->arg[FREED_KNOWN] = 1;
-}
-
-static __always_inline void free_undo(struct zn_call *c, __u32 space)
-{
-	struct zn_alloc_key key = {.addr = c->frame->arg[FREED_ADDR], .id = c->thread->id, .kind = space};
-	__u64 packed = c->frame->arg[FREED_GEN_GPU];
-	struct zn_alloc a = {
-		.bytes = c->frame->arg[FREED_BYTES],
-		.ctx = c->frame->arg[FREED_CTX],
-		.ctx_gen = packed >> 32,
-		.gpu = packed >> 16,
-		.kind = packed,
-		.row = c->thread->row,
-	};
-
-	ledger_enter(c->proc, &key, &a);
+	freed_keep(f, &gone, FREED_MEMORY);
 }
 
 static __always_inline void free_return(struct zn_call *c)
 {
+	__u64 known = c->frame->arg[FREED_KNOWN];
 	bool host = c->detail == ZN_K_HOST;
-	__u32 gpu = (__u16)(c->frame->arg[FREED_GEN_GPU] >> 16);
 
 	/* detail: cuMemFree may wait for the GPU, the others do not */
 	if (c->detail == ZN_K_DEVICE)
 		zn_record(c->proc, ZN_H_SYNC_FREE, c->ns, 0, c->result != 0);
 	if (c->frame->arg[FREED_ADDR] == 0)
 		return; /* freeing nothing is allowed and does nothing */
-	if (c->result) {
-		if (c->frame->arg[FREED_KNOWN])
-			free_undo(c, host ? ZN_K_HOST : 0);
-		return;
-	}
-	if (!c->frame->arg[FREED_KNOWN])
+	if (c->result && known)
+		freed_undo(c, host ? ZN_K_HOST : 0);
+	else if (!c->result && !known)
 		unmatched(c->proc);
-	else if (!host)
-		ZN_ADD(gpu_of(c->proc, gpu)->free_calls, 1);
+	else if (!c->result && !host)
+		count_free(c->proc, freed_gpu(c->frame));
 }
 
 /* Everything that was allocated in a context goes with it. Its entries stay in the table until their address is
  * reused or the process ends; their old generation tells that they no longer count. A primary context that is reset
  * stays current where it was, under a new generation. */
-static __always_inline void ctx_drop(struct zn_call *c, __u64 addr, bool keep)
+static __always_inline void ctx_drop(struct zn_proc *p, struct zn_ctx_key *key, bool keep)
 {
-	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
-	struct zn_ctx *ctx = bpf_map_lookup_elem(&ctxs, &key);
+	struct zn_ctx *ctx = bpf_map_lookup_elem(&ctxs, key);
 	struct zn_shared *s = zn_globals();
 	__u64 bytes, host;
 	__u32 gpu;
@@ -376,10 +439,10 @@ static __always_inline void ctx_drop(struct zn_call *c, __u64 addr, bool keep)
 	} else {
 		bytes = ctx->live_bytes;
 		host = ctx->live_host;
-		bpf_map_delete_elem(&ctxs, &key);
+		bpf_map_delete_elem(&ctxs, key);
 	}
-	ZN_ADD(gpu_of(c->proc, gpu)->used_bytes, -bytes);
-	ZN_ADD(c->proc->count[ZN_C_HOST_PINNED], -host);
+	ZN_ADD(gpu_of(p, gpu)->used_bytes, -bytes);
+	ZN_ADD(p->count[ZN_C_HOST_PINNED], -host);
 }
 
 static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
@@ -387,13 +450,11 @@ static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
 	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
 	struct zn_shared *s = zn_globals();
 	struct zn_ctx ctx = {.gpu = gpu};
-	int err; /* of a long the upper half would be garbage: map calls return an int before kernel 6.4 */
 
 	if (!s || gpu >= ZN_PROC_GPUS)
 		return;
 	ctx.gen = zn_next_id(s);
-	err = bpf_map_update_elem(&ctxs, &key, &ctx, BPF_NOEXIST);
-	if (err && err != -17 /* EEXIST: a primary context is retained many times */)
+	if (bpf_map_update_elem(&ctxs, &key, &ctx, BPF_ANY))
 		zn_lost(ZN_LOST_CONTEXT);
 }
 
@@ -401,7 +462,10 @@ static __always_inline void ctx_push(struct zn_thread *t, __u64 addr)
 {
 	__u32 depth = t->ctx_depth;
 
-	t->ctx[depth & (ZN_CTX_STACK - 1)] = addr;
+	if (depth < ZN_CTX_STACK)
+		t->ctx[depth & (ZN_CTX_STACK - 1)] = addr;
+	else
+		zn_lost(ZN_LOST_CONTEXT); /* until it is popped, the GPU of this thread is unknown */
 	t->ctx_depth = depth + 1;
 }
 
@@ -433,38 +497,53 @@ static __always_inline void ctx_create_return(struct zn_call *c)
 	ctx_push(c->thread, addr);
 }
 
-static __always_inline void ctx_destroy_return(struct zn_call *c)
+/* At its entry: the pointer may be given out again before it returns. A context that is asked to go is gone, whatever the
+ * call answers: errors of earlier work come back from here. */
+static __always_inline void ctx_destroy_entry(struct zn_frame *f, struct zn_thread *t)
 {
-	struct zn_thread *t = c->thread;
-	__u64 addr = c->frame->arg[0];
+	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
+	struct zn_proc *p = zn_proc_of(t);
 
-	if (c->result)
-		return;
-	if (t->ctx_depth && t->ctx[(t->ctx_depth - 1) & (ZN_CTX_STACK - 1)] == addr)
+	if (p)
+		ctx_drop(p, &key, false);
+	if (t->ctx_depth && t->ctx[(t->ctx_depth - 1) & (ZN_CTX_STACK - 1)] == key.addr)
 		ctx_pop(t);
-	ctx_drop(c, addr, false);
 }
 
+/* Retained again and again; a new pointer for a device, or a pointer that was another's, tells that the old context is gone. */
 static __always_inline void primary_retain_return(struct zn_call *c)
 {
-	struct zn_ctx_key key = {.addr = (__u32)c->frame->arg[1], .id = c->thread->id};
-	struct zn_ctx record = {};
+	struct zn_ctx_key device = {.addr = (__u32)c->frame->arg[1], .id = c->thread->id};
+	struct zn_ctx_key key = {.id = c->thread->id};
+	struct zn_ctx *known, record = {};
 
-	if (c->result || key.addr >= ZN_PROC_GPUS)
+	if (c->result || device.addr >= ZN_PROC_GPUS)
 		return;
 	if (!zn_read_user(&record.primary, sizeof(record.primary), c->frame->arg[0]))
 		return;
-	ctx_add(c, record.primary, key.addr);
-	if (bpf_map_update_elem(&ctxs, &key, &record, BPF_ANY))
+	known = bpf_map_lookup_elem(&ctxs, &device);
+	if (known && known->primary == record.primary)
+		return;
+	if (known) {
+		key.addr = known->primary;
+		ctx_drop(c->proc, &key, false);
+	}
+	key.addr = record.primary;
+	ctx_drop(c->proc, &key, false);
+	ctx_add(c, record.primary, device.addr);
+	if (bpf_map_update_elem(&ctxs, &device, &record, BPF_ANY))
 		zn_lost(ZN_LOST_CONTEXT);
 }
 
 static __always_inline void primary_reset_return(struct zn_call *c)
 {
 	struct zn_ctx *record = ctx_find((__u32)c->frame->arg[0], c->thread->id);
+	struct zn_ctx_key key = {.id = c->thread->id};
 
-	if (c->result == 0 && record && record->primary)
-		ctx_drop(c, record->primary, true);
+	if (c->result || !record || !record->primary)
+		return;
+	key.addr = record->primary;
+	ctx_drop(c->proc, &key, true);
 }
 
 static __always_inline void device_return(struct zn_call *c, __u32 shape)
@@ -513,8 +592,12 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	f = zn_frame_push(t, ctx, cookie);
 	if (!f)
 		return 0;
-	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_FREE)
-		free_entry(f, t, cookie);
+	switch (ZN_COOKIE_SHAPE(cookie)) {
+	case ZN_S_FREE: free_entry(f, t, cookie); break;
+	case ZN_S_VMM_RELEASE: vmm_release_entry(f, t); break;
+	case ZN_S_VMM_UNMAP: vmm_unmap_entry(f, t); break;
+	case ZN_S_CTX_DESTROY: ctx_destroy_entry(f, t); break;
+	}
 	zn_frame_start(f);
 	return 0;
 }
@@ -534,11 +617,11 @@ int gpu_mem_return(struct pt_regs *ctx)
 	case ZN_S_VMM_CREATE: vmm_create_return(&c); break;
 	case ZN_S_VMM_RELEASE: vmm_release_return(&c); break;
 	case ZN_S_VMM_RETAIN: vmm_retain_return(&c); break;
+	case ZN_S_VMM_IMPORT: vmm_import_return(&c); break;
 	case ZN_S_VMM_MAP: vmm_map_return(&c); break;
 	case ZN_S_VMM_UNMAP: vmm_unmap_return(&c); break;
 	case ZN_S_FREE: free_return(&c); break;
 	case ZN_S_CTX_CREATE: ctx_create_return(&c); break;
-	case ZN_S_CTX_DESTROY: ctx_destroy_return(&c); break;
 	case ZN_S_CTX_PUSH:
 		if (c.result == 0)
 			ctx_push(c.thread, c.frame->arg[0]);

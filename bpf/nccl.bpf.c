@@ -130,20 +130,22 @@ static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
 	comm_add(c->thread, c->frame->arg[0], &comm);
 }
 
-static __always_inline void comm_gone(struct zn_call *c, bool aborted)
+/* At its entry: the pointer may be given out again before it returns. */
+static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 {
-	struct zn_ctx_key key = {.addr = c->frame->arg[0], .id = c->thread->id};
+	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
 
-	if (aborted)
-		zn_emit(ZN_EV_COMM_ABORT, c->thread->row, c->result, 0);
-	if (!failed(c))
-		bpf_map_delete_elem(&comms, &key);
+	bpf_map_delete_elem(&comms, &key);
 }
 
-static __always_inline void operation(struct zn_call *c, __u64 count, __u64 type)
+/* type is an int: the upper half of its register says nothing. */
+static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type)
 {
 	__u64 bytes = count * (type < 12 ? type_size[type & 15] : 0);
 	struct zn_comm *comm;
+
+	if (type >= 12 && count)
+		zn_lost(ZN_LOST_NCCL_TYPE);
 
 	if (c->detail == ZN_H_NCCL_ALL_TO_ALL) {
 		comm = comm_find(c->thread, c->frame->arg[4]);
@@ -198,6 +200,8 @@ int nccl_entry(struct pt_regs *ctx)
 	} else if (shape == ZN_S_COMM_INIT_SCALABLE) {
 		f->arg[NEW_RANK] = ZN_ARG3(ctx);
 		f->arg[NEW_HASH] = unique_id_hash(ZN_ARG5(ctx));
+	} else if (shape == ZN_S_COMM_DESTROY || shape == ZN_S_COMM_ABORT) {
+		comm_gone(f, t);
 	}
 	zn_frame_start(f);
 	return 0;
@@ -222,8 +226,7 @@ int nccl_return(struct pt_regs *ctx)
 	case ZN_S_COMM_SPLIT: comm_split_return(&c); break;
 	case ZN_S_COMM_RANK: comm_ask_return(&c, true); break;
 	case ZN_S_COMM_COUNT: comm_ask_return(&c, false); break;
-	case ZN_S_COMM_DESTROY: comm_gone(&c, false); break;
-	case ZN_S_COMM_ABORT: comm_gone(&c, true); break;
+	case ZN_S_COMM_ABORT: zn_emit(ZN_EV_COMM_ABORT, c.thread->row, c.result, 0); break;
 	}
 	return 0;
 }

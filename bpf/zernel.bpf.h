@@ -236,15 +236,41 @@ static __always_inline __u64 zn_minus(__u64 a, __u64 b)
 	return a > b ? a - b : 0;
 }
 
+static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
+{
+	__u32 slot = zn_slot(ns);
+	__u64 max = h->max_ns;
+
+	ZN_ADD(h->calls, 1);
+	ZN_ADD(h->sum_ns, ns);
+	if (slot < ZN_SLOTS)
+		ZN_ADD(h->slot[slot], 1);
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		__u64 seen;
+
+		if (ns <= max)
+			break;
+		seen = __sync_val_compare_and_swap(&h->max_ns, max, ns);
+		if (seen == max)
+			break;
+		max = seen;
+	}
+}
+
+/* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole cost. */
 static __always_inline void zn_calibrate(struct zn_call *c)
 {
+	__u64 ns = c->end_ns - c->frame->start_ns;
 	struct zn_shared *s = zn_globals();
-	__u32 at;
+	__u32 at, none = 0;
+	struct zn_hist *h = bpf_map_lookup_elem(&hists, &none);
 
-	if (!s || s->calib_count >= ZN_CALIB_MAX)
+	if (!s || !h || s->calib_count >= ZN_CALIB_MAX)
 		return;
+	zn_hist_record(h, ns);
 	at = s->calib_count++;
-	s->calib_ns[at & (ZN_CALIB_MAX - 1)] = c->end_ns - c->frame->start_ns;
+	s->calib_ns[at & (ZN_CALIB_MAX - 1)] = ns;
 }
 
 static __always_inline void zn_count_hit(struct zn_proc *p, int family, __u64 cost_ns)
@@ -281,6 +307,8 @@ static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p,
 
 	if (t->depth)
 		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost / 2;
+	else if (t->group_depth)
+		t->group_nested_ns += cost / 2;
 	zn_count_hit(p, family, cost / 2);
 }
 
@@ -340,28 +368,6 @@ static __always_inline struct zn_hist *zn_hist_of(struct zn_proc *p, __u32 detai
 	if (slot == 0)
 		slot = zn_hist_claim(p, detail);
 	return slot ? bpf_map_lookup_elem(&hists, &slot) : NULL;
-}
-
-static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
-{
-	__u32 slot = zn_slot(ns);
-	__u64 max = h->max_ns;
-
-	ZN_ADD(h->calls, 1);
-	ZN_ADD(h->sum_ns, ns);
-	if (slot < ZN_SLOTS)
-		ZN_ADD(h->slot[slot], 1);
-#pragma unroll
-	for (int i = 0; i < 8; i++) {
-		__u64 seen;
-
-		if (ns <= max)
-			break;
-		seen = __sync_val_compare_and_swap(&h->max_ns, max, ns);
-		if (seen == max)
-			break;
-		max = seen;
-	}
 }
 
 static __always_inline void zn_record(struct zn_proc *p, __u32 detail, __u64 ns, __u64 bytes, bool error)

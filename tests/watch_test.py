@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""`zernel watch` against a server that serves what a test wants, in a terminal that knows only what it may be sent.
+"""`zernel watch` and `zernel status` against a server that serves what a test wants, in a terminal that knows only what it may be sent.
 
 Run as: python3 tests/watch_test.py PATH_TO_ZERNEL [part of a test's name]. Time limits here only end a hang.
 """
@@ -156,8 +156,8 @@ def raw(data, **more):
 
 # ---- the client's side
 
-def run(*args, env=None):
-    p = subprocess.run([BINARY, "watch", *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
+def run(*args, env=None, verb="watch"):
+    p = subprocess.run([BINARY, verb, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
                        timeout=PATIENCE, env={**os.environ, **(env or {})})
     return p.returncode, p.stdout, p.stderr.decode()
 
@@ -807,6 +807,59 @@ def test_sparkline_gap_and_new_process():
         count[0] = -1000000    # fewer launches than before: another process under the same pid
         t.wait(lambda s: re.search(r"us +█\s*$", s.text(), re.M), "a line that starts anew")
         t.quit()
+
+
+HEALTH = {"status": "ok", "node": "n1", "source": "live", "version": "0.1.0", "uptime_s": 3723,
+          "probes": [{"family": "gpu_mem", "state": "attached", "why": "",
+                      "libraries": [{"path": "/lib/libcuda.so.1", "attached": 31, "symbols": 32, "why": ""},
+                                    {"path": "/opt/" + "x" * 200, "attached": 0, "symbols": 0, "why": "no ELF file"}]},
+                     {"family": "nccl", "state": "waiting", "why": "no process maps libnccl.so", "libraries": []}]}
+STATUS = """node         n1
+source       live
+version      0.1.0
+uptime       1 h 2 min
+status       %s
+gpu_mem      attached
+             31 of 32 functions of /lib/libcuda.so.1
+             0 of 0 functions of /opt/%s: no ELF file
+nccl         waiting: no process maps libnccl.so
+"""
+
+
+def status(data):
+    with raw(data) as s:
+        result = run("127.0.0.1:%d" % s.port, verb="status")
+        check(s.heads[0].startswith(b"GET /health HTTP/1.1\r\n"), s.heads[0])
+    return result
+
+
+def test_status():
+    got = status(answer(body_of(HEALTH)))
+    check(got == (0, (STATUS % ("ok", "x" * 200)).encode(), ""), got)
+    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: %d\r\n\r\n"
+    got = status(answer(body_of({**HEALTH, "status": "no probes"}), head))
+    check(got == (1, (STATUS % ("no probes", "x" * 200)).encode(), ""), got)
+    check(status(answer(b"{}"))[:2] == (0, b"node         -\nsource       -\nversion      -\nuptime       -\n"
+                                           b"status       -\n"), "missing fields")
+    e = "".join(EVIL)
+    evil = {"node": e, "status": e, "probes": [{"family": e, "state": e, "why": e, "libraries": [{"path": e, "why": e}]}]}
+    code, out, err = status(answer(json.dumps(evil).encode()))
+    check(code == 0 and not any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in out.decode() if c != "\n"), out)
+
+
+def test_status_without_a_daemon():
+    port = free_port()
+    want = ("zernel: status: no daemon at 127.0.0.1:%d: Connection refused; start it with 'zerneld' or give its "
+            "address: zernel status http://ADDRESS:9091\n" % port)
+    check(run("http://127.0.0.1:%d" % port, verb="status") == (1, b"", want), "no daemon")
+    for data, why in ((answer(b"x", "HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n"), "status 404 for /health"),
+                      (answer(b"ok"), "no JSON object")):
+        code, out, err = status(data)
+        check(code == 1 and out == b"" and "is no zerneld: " in err and why in err and err.count("\n") == 1, err)
+    for args in (["--once"], ["node7"], ["127.0.0.1", "::1"], [""]):
+        code, out, err = run(*args, verb="status")
+        check(code == 2 and out == b"" and err.startswith("zernel: status: ") and err.count("\n") == 1, err)
+    check(run("--help", verb="status")[::2] == (0, ""), "--help")
 
 
 def main():

@@ -35,16 +35,15 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 	char bytes[128];
 };
 
-#define LAUNCH_ARGS                                                                                          \
-	(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,              \
-		unsigned shared_bytes, void *stream, void **params, void **extra)
+#define LAUNCH_ARGS                                                                                                    \
+	(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
+		void *stream, void **params, void **extra)
 #define LAUNCH_EX_ARGS (const struct cuda_launch_config *config, void *f, void **params, void **extra)
-#define COOPERATIVE_ARGS                                                                                     \
-	(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,              \
-		unsigned shared_bytes, void *stream, void **params)
-#define CAPTURE_TO_GRAPH_ARGS                                                                                \
-	(void *stream, void *graph, const void *nodes, const void *edges, size_t count, int mode)
-#define PEER_ARGS (uint64_t to, void *to_ctx, uint64_t from, void *from_ctx, size_t bytes, void *stream)
+#define COOPERATIVE_ARGS                                                                                               \
+	(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
+		void *stream, void **params)
+#define CAPTURE_TO_GRAPH_ARGS (void *stream, void *graph, const void *nodes, const void *edges, size_t count, int mode)
+#define PEER_ARGS             (uint64_t to, void *to_ctx, uint64_t from, void *from_ctx, size_t bytes, void *stream)
 
 /* clang-format off */
 #define CUDA_CALLS(X) \
@@ -79,6 +78,7 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 	X(cuMemFreeHost, (void *at)) \
 	X(cuMemCreate, (uint64_t *handle, size_t bytes, const struct cuda_location_prop *prop, uint64_t flags)) \
 	X(cuMemRelease, (uint64_t handle)) \
+	X(cuMemImportFromShareableHandle, (uint64_t *handle, void *os, int type)) \
 	X(cuMemRetainAllocationHandle, (uint64_t *handle, void *at)) \
 	X(cuMemMap, (uint64_t at, size_t bytes, size_t offset, uint64_t handle, uint64_t flags)) \
 	X(cuMemUnmap, (uint64_t at, size_t bytes)) \

@@ -42,7 +42,7 @@ enum result {
 #define CAPTURES_MAX 64
 #define PITCH        512ULL
 #define BASE         0x700000000000ULL /* of device addresses */
-#define STEP         (1ULL << 37) /* from one block's address to the next one's: more than a block can have */
+#define STEP         (1ULL << 37)      /* from one block's address to the next one's: more than a block can have */
 #define HANDLE       0x5a000000ULL
 
 #define DECLARE(name, args) EXPORT int name args;
@@ -465,9 +465,7 @@ static int take_in_context(enum call call, enum kind kind, uint64_t *at, size_t 
 
 	if (err)
 		return err;
-	return take(
-		(struct block){.kind = kind, .device = current()->device, .bytes = bytes, .ctx = current()},
-		at);
+	return take((struct block){.kind = kind, .device = current()->device, .bytes = bytes, .ctx = current()}, at);
 }
 
 /* With the lock held. */
@@ -516,10 +514,10 @@ int cuMemAllocPitch_v2(uint64_t *at, size_t *pitch, size_t width, size_t height,
 	return err;
 }
 
-#define TAKE(name, ...)                                                                                      \
-	int name(uint64_t *at, size_t bytes, __VA_ARGS__)                                                    \
-	{                                                                                                    \
-		return take_in_context(CALL_##name, DEVICE_MEMORY, at, bytes);                               \
+#define TAKE(name, ...)                                                                                                \
+	int name(uint64_t *at, size_t bytes, __VA_ARGS__)                                                              \
+	{                                                                                                              \
+		return take_in_context(CALL_##name, DEVICE_MEMORY, at, bytes);                                         \
 	}
 TAKE(cuMemAllocAsync, void *stream)
 TAKE(cuMemAllocAsync_ptsz, void *stream)
@@ -574,8 +572,17 @@ int cuMemCreate(uint64_t *handle, size_t bytes, const struct cuda_location_prop 
 	if (err)
 		return err;
 	return take(
-		(struct block){.kind = PHYSICAL_MEMORY, .device = prop->device, .handles = 1, .bytes = bytes},
-		handle);
+		(struct block){.kind = PHYSICAL_MEMORY, .device = prop->device, .handles = 1, .bytes = bytes}, handle);
+}
+
+/* Memory of somebody else: it takes hardly any room of ours. */
+int cuMemImportFromShareableHandle(uint64_t *handle, void *os, int type)
+{
+	int err = enter(CALL_cuMemImportFromShareableHandle);
+
+	(void)os;
+	(void)type;
+	return err ? err : take((struct block){.kind = PHYSICAL_MEMORY, .handles = 1, .bytes = 1}, handle);
 }
 
 /* With the lock held: one reference less of the kind that `count` holds. */
@@ -764,10 +771,10 @@ static int wait_for_gpu(enum call call)
 }
 
 /* Calls that differ in their names and arguments only. */
-#define CALL(name, args, body)                                                                               \
-	int name args                                                                                        \
-	{                                                                                                    \
-		return body;                                                                                 \
+#define CALL(name, args, body)                                                                                         \
+	int name args                                                                                                  \
+	{                                                                                                              \
+		return body;                                                                                           \
 	}
 /* clang-format off */
 CALL(cuLaunchKernel, LAUNCH_ARGS, launch(CALL_cuLaunchKernel, stream))

@@ -60,26 +60,14 @@ enum kind { DEVICE, MANAGED, ASYNC, POOL, VMM, HOST, KINDS };
 enum launch_kind { KERNEL, GRAPH, COOPERATIVE, CAPTURED, LAUNCHES };
 enum direction { HTOD, DTOH, DTOD, OTHER, DIRECTIONS };
 enum sync { STREAM, EVENT, CTX, SYNC_DTOH, SYNC_HTOD, FREE, SYNCS };
-enum op {
-	ALL_REDUCE,
-	BROADCAST,
-	ALL_GATHER,
-	REDUCE_SCATTER,
-	REDUCE,
-	ALL_TO_ALL,
-	GATHER,
-	SCATTER,
-	SEND,
-	RECV,
-	OPS
-};
+enum op { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, REDUCE, ALL_TO_ALL, GATHER, SCATTER, SEND, RECV, OPS };
 static const char *const kind_name[] = {"device", "managed", "async", "pool", "vmm", "host"};
 static const char *const launch_name[] = {"kernel", "graph", "cooperative", "captured"};
 static const char *const direction_name[] = {"htod", "dtoh", "dtod", "other"};
-static const char *const sync_name[] = {"stream_synchronize", "event_synchronize", "ctx_synchronize",
-	"memcpy_dtoh", "memcpy_htod", "mem_free"};
-static const char *const op_name[] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce",
-	"all_to_all", "gather", "scatter", "send", "recv"};
+static const char *const sync_name[] = {
+	"stream_synchronize", "event_synchronize", "ctx_synchronize", "memcpy_dtoh", "memcpy_htod", "mem_free"};
+static const char *const op_name[] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "all_to_all",
+	"gather", "scatter", "send", "recv"};
 static const char *const gpu_name[] = {"0", "1", "2", "3", "unknown"};
 
 struct gpu {
@@ -145,10 +133,10 @@ static void sleep_ms(long ms)
 }
 
 /* A way to make one call. */
-#define VIA(name, args, call)                                                                                \
-	static int name args                                                                                 \
-	{                                                                                                    \
-		return call;                                                                                 \
+#define VIA(name, args, call)                                                                                          \
+	static int name args                                                                                           \
+	{                                                                                                              \
+		return call;                                                                                           \
 	}
 
 static void *use_gpu(int gpu)
@@ -275,8 +263,7 @@ static void vmm_shared(int gpu, uint64_t bytes)
 
 	must(cuda.cuMemMap(MAP_AT, bytes, 0, handle, 0), 0, "cuMemMap");
 	must(cuda.cuMemMap(MAP_AT + bytes, bytes, 0, handle, 0), 0, "cuMemMap");
-	must(cuda.cuMemRetainAllocationHandle(&again, (void *)(MAP_AT + 4096)), 0,
-		"cuMemRetainAllocationHandle");
+	must(cuda.cuMemRetainAllocationHandle(&again, (void *)(MAP_AT + 4096)), 0, "cuMemRetainAllocationHandle");
 	must(again == handle, 1, "cuMemRetainAllocationHandle's handle");
 	must(cuda.cuMemRelease(handle), 0, "cuMemRelease");
 	must(cuda.cuMemRelease(handle), 0, "cuMemRelease");
@@ -403,8 +390,17 @@ static void *memory_reset(void *arg)
 	leave_in_context(3, 11, 2 * MIB);
 	must(cuda.cuDevicePrimaryCtxReset_v2(3), 0, "cuDevicePrimaryCtxReset_v2");
 	did.gpu[3].used = before;
-	use_gpu(3);
-	leave_in_context(3, 2, 9 * MIB);
+	leave_in_context(3, 2, 9 * MIB); /* it is still the current one */
+	return arg;
+}
+
+/* Memory of another process is no bytes of ours, and its release is no loss. */
+static void *memory_imported(void *arg)
+{
+	uint64_t handle;
+
+	must(cuda.cuMemImportFromShareableHandle(&handle, NULL, 1), 0, "cuMemImportFromShareableHandle");
+	must(cuda.cuMemRelease(handle), 0, "cuMemRelease");
 	return arg;
 }
 
@@ -424,6 +420,7 @@ static void run_memory(void)
 	in_thread(memory_without_context, 0);
 	in_thread(memory_of_contexts, 0);
 	in_thread(memory_reset, 0);
+	in_thread(memory_imported, 0);
 }
 
 /* Taken before the gate, when nobody watches, and given back after it. */
@@ -514,8 +511,7 @@ static void run_launches(void)
 
 	use_gpu(0);
 	must(cuda.cuStreamBeginCapture_v2(streams[1], 0), 0, "cuStreamBeginCapture_v2");
-	must(cuda.cuStreamBeginCaptureToGraph(streams[2], &made, NULL, NULL, 0, 0), 0,
-		"cuStreamBeginCaptureToGraph");
+	must(cuda.cuStreamBeginCaptureToGraph(streams[2], &made, NULL, NULL, 0, 0), 0, "cuStreamBeginCaptureToGraph");
 	must(cuda.cuStreamBeginCapture_v2(NULL, 0), 900, "cuStreamBeginCapture_v2 of the default stream");
 	for (l = launches; l < launches + COUNT(launches); l++)
 		launch_all(l, streams[0], l < launches + half ? streams[1] : streams[2]);
@@ -642,8 +638,7 @@ static int do_op(enum op op, size_t count, int type, void *comm, int variant)
 	case ALL_GATHER: return nccl.AllGather(buffer, buffer, count, type, comm, NULL);
 	case REDUCE_SCATTER: return nccl.ReduceScatter(buffer, buffer, count, type, 0, comm, NULL);
 	case REDUCE: return nccl.Reduce(buffer, buffer, count, type, 0, 0, comm, NULL);
-	case ALL_TO_ALL:
-		return (variant % 2 ? nccl.AllToAll : nccl.AlltoAll)(buffer, buffer, count, type, comm, NULL);
+	case ALL_TO_ALL: return (variant % 2 ? nccl.AllToAll : nccl.AlltoAll)(buffer, buffer, count, type, comm, NULL);
 	case GATHER: return nccl.Gather(buffer, buffer, count, type, 0, comm, NULL);
 	case SCATTER: return nccl.Scatter(buffer, buffer, count, type, 0, comm, NULL);
 	case SEND: return nccl.Send(buffer, count, type, 0, comm, NULL);
@@ -793,8 +788,7 @@ static void run_latency(void)
 	use_gpu(0);
 	for (s = 0; s < COUNT(steps); s++) {
 		cuda.set("launch_sleep_us", steps[s].sleep_us);
-		for (i = 0; i < steps[s].count && did.sample_count < SAMPLES_MAX;
-			i++, did.launches[KERNEL]++) {
+		for (i = 0; i < steps[s].count && did.sample_count < SAMPLES_MAX; i++, did.launches[KERNEL]++) {
 			start = now_ns();
 			must(kernel(NULL), 0, "cuLaunchKernel");
 			did.sample_ns[did.sample_count++] = now_ns() - start;
@@ -836,8 +830,7 @@ static void run_devices(void)
 	int gpu;
 
 	for (gpu = 0; gpu < GPUS; gpu++) {
-		must((gpu % 2 ? cuda.cuDeviceGetUuid_v2 : cuda.cuDeviceGetUuid)(&uuid, gpu), 0,
-			"cuDeviceGetUuid");
+		must((gpu % 2 ? cuda.cuDeviceGetUuid_v2 : cuda.cuDeviceGetUuid)(&uuid, gpu), 0, "cuDeviceGetUuid");
 		must(cuda.cuDeviceGetPCIBusId(pci, sizeof(pci), gpu), 0, "cuDeviceGetPCIBusId");
 		must(cuda.cuDeviceTotalMem_v2(&bytes, gpu), 0, "cuDeviceTotalMem_v2");
 		use_gpu(gpu);
@@ -967,8 +960,8 @@ static void print_calls(void)
 	print_number("launch_errors", did.launch_errors);
 	printf(",\n\"copies\":{");
 	for (i = 0; i < DIRECTIONS; i++)
-		printf("%s\"%s\":[%llu,%llu]", i ? "," : "", direction_name[i],
-			(unsigned long long)did.copies[i], (unsigned long long)did.copy_bytes[i]);
+		printf("%s\"%s\":[%llu,%llu]", i ? "," : "", direction_name[i], (unsigned long long)did.copies[i],
+			(unsigned long long)did.copy_bytes[i]);
 	printf("}");
 	print_list("syncs", sync_name, did.syncs, SYNCS);
 	print_list("sync_ns", sync_name, did.sync_ns, SYNCS);
@@ -983,8 +976,7 @@ static void print_nccl(void)
 	printf(",\n\"nccl\":{");
 	for (i = 0; i < OPS; i++, o++)
 		printf("%s\"%s\":{\"calls\":%llu,\"bytes\":%llu,\"errors\":%llu}", i ? "," : "", op_name[i],
-			(unsigned long long)o->calls, (unsigned long long)o->bytes,
-			(unsigned long long)o->errors);
+			(unsigned long long)o->calls, (unsigned long long)o->bytes, (unsigned long long)o->errors);
 	printf("},\n\"comms\":[");
 	for (i = 0; i < did.comm_count; i++)
 		printf("%s{\"rank\":%d,\"nranks\":%d}", i ? "," : "", did.comms[i].rank, did.comms[i].nranks);
@@ -1013,8 +1005,8 @@ static void print_latency(void)
 		printf("%s%llu", i ? "," : "", (unsigned long long)did.sample_ns[i]);
 	}
 	printf("],\"count\":%llu,\"sum_ns\":%llu,\"p50_ns\":%llu,\"p99_ns\":%llu}",
-		(unsigned long long)did.sample_count, (unsigned long long)sum,
-		(unsigned long long)quantile(50), (unsigned long long)quantile(99));
+		(unsigned long long)did.sample_count, (unsigned long long)sum, (unsigned long long)quantile(50),
+		(unsigned long long)quantile(99));
 }
 
 static void print_devices(void)

@@ -22,8 +22,8 @@
 
 enum result { OK = 0, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
-#define DECLARE(name, args)                                                                                  \
-	EXPORT int pnccl##name args;                                                                         \
+#define DECLARE(name, args)                                                                                            \
+	EXPORT int pnccl##name args;                                                                                   \
 	EXPORT __attribute__((weak, alias("pnccl" #name))) int nccl##name args;
 NCCL_CALLS(DECLARE)
 EXPORT int fake_nccl_set(const char *what, long value);
@@ -57,8 +57,7 @@ static const struct knob {
 	{"coll_sleep_us", &coll_sleep_us},   /* sleep there */
 	{"init_sleep_us", &init_sleep_us},   /* sleep where a communicator is made */
 	{"group_sleep_us", &group_sleep_us}, /* sleep in the outermost ncclGroupEnd */
-	{"split_nranks",
-		&split_nranks}, /* ranks of a communicator made by ncclCommSplit; 0: as many as its parent */
+	{"split_nranks", &split_nranks}, /* ranks of a communicator made by ncclCommSplit; 0: as many as its parent */
 };
 #define KNOB_COUNT (sizeof(knobs) / sizeof(knobs[0]))
 
@@ -190,8 +189,7 @@ int pncclCommInitRankConfig(void **comm, int nranks, struct nccl_id id, int rank
 	return init_rank(CALL_CommInitRankConfig, comm, nranks, rank);
 }
 
-int pncclCommInitRankScalable(
-	void **comm, int nranks, int rank, int ids_given, struct nccl_id *ids, void *config)
+int pncclCommInitRankScalable(void **comm, int nranks, int rank, int ids_given, struct nccl_id *ids, void *config)
 {
 	return init_rank(CALL_CommInitRankScalable, comm, nranks, rank);
 }
@@ -202,8 +200,8 @@ int pncclCommInitAll(void **made, int device_count, const int *devices)
 
 	sleep_us(err ? 0 : init_sleep_us);
 	for (i = 0; !err && i < device_count; i++)
-		err = make_comm(&made[i],
-			(struct comm){.rank = i, .nranks = device_count, .device = devices ? devices[i] : i});
+		err = make_comm(
+			&made[i], (struct comm){.rank = i, .nranks = device_count, .device = devices ? devices[i] : i});
 	return err;
 }
 
@@ -219,8 +217,8 @@ int pncclCommSplit(void *comm, int color, int key, void **new_comm, void *config
 		return OK;
 	sleep_us(init_sleep_us);
 	nranks = split_nranks > 0 ? (int)split_nranks : parent->nranks;
-	return make_comm(new_comm,
-		(struct comm){.rank = parent->rank % nranks, .nranks = nranks, .device = parent->device});
+	return make_comm(
+		new_comm, (struct comm){.rank = parent->rank % nranks, .nranks = nranks, .device = parent->device});
 }
 
 static int tell(enum call call, const void *comm, const int *from, int *to)
@@ -303,8 +301,7 @@ int pncclBcast(void *at, size_t count, int type, int root, void *comm, void *str
 	return err ? err : ncclBroadcast(at, at, count, type, root, comm, stream);
 }
 
-int pncclReduce(
-	const void *from, void *to, size_t count, int type, int op, int root, void *comm, void *stream)
+int pncclReduce(const void *from, void *to, size_t count, int type, int op, int root, void *comm, void *stream)
 {
 	return communicate(CALL_Reduce, comm);
 }
@@ -320,10 +317,10 @@ int pncclRecv(void *at, size_t count, int type, int peer, void *comm, void *stre
 }
 
 /* Calls that differ in their names and arguments only. */
-#define COLLECTIVE(name, args)                                                                               \
-	int pnccl##name args                                                                                 \
-	{                                                                                                    \
-		return communicate(CALL_##name, comm);                                                       \
+#define COLLECTIVE(name, args)                                                                                         \
+	int pnccl##name args                                                                                           \
+	{                                                                                                              \
+		return communicate(CALL_##name, comm);                                                                 \
 	}
 COLLECTIVE(AllReduce, REDUCE_ARGS)
 COLLECTIVE(ReduceScatter, REDUCE_ARGS)

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects over
+ * one connection that is kept, and the look into an answer.
+ *
+ * Limits: numeric addresses and "localhost" only; an answer has a Content-Length of at most 16 MiB, a head of at most
+ * 8 KiB, and takes at most 5 s.
+ */
+#include "zernel.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define METRICS_PORT 9091
+#define FETCH_NS     (5 * ZN_NS_PER_S)
+#define DIGITS       "0123456789"
+#define NO_LENGTH    SIZE_MAX
+
+static bool parse_port(const char *text, in_port_t *port)
+{
+	size_t digits = strspn(text, DIGITS);
+	unsigned long v = digits && digits <= 5 ? strtoul(text, NULL, 10) : 0;
+
+	*port = htons((uint16_t)v);
+	return v > 0 && v <= UINT16_MAX && text[digits] == '\0';
+}
+
+static bool set_address(struct zn_client *c, const char *host, in_port_t port)
+{
+	bool six = strchr(host, ':') != NULL;
+
+	c->address.any.sa_family = six ? AF_INET6 : AF_INET;
+	c->address_len = six ? sizeof(c->address.v6) : sizeof(c->address.v4);
+	if (six)
+		c->address.v6.sin6_port = port;
+	else
+		c->address.v4.sin_port = port;
+	snprintf(c->name, sizeof(c->name), six ? "[%s]:%u" : "%s:%u", host, ntohs(port));
+	return inet_pton(c->address.any.sa_family, host,
+		       six ? (void *)&c->address.v6.sin6_addr : &c->address.v4.sin_addr) == 1;
+}
+
+/* Cuts HOST, HOST:PORT, [HOST], [HOST]:PORT or a bare IPv6 address in place; *port is NULL if there is none. */
+static bool split_host(char *text, char **host, char **port)
+{
+	char *end = strchr(text, ':');
+
+	*host = text;
+	*port = NULL;
+	if (*text == '[') {
+		end = strchr(text, ']');
+		if (!end)
+			return false;
+		*end++ = '\0';
+		*host = text + 1;
+	} else if (!end || strchr(end + 1, ':')) {
+		return true;
+	}
+	if (*end == '\0')
+		return true;
+	*port = end + 1;
+	if (*end != ':')
+		return false;
+	*end = '\0';
+	return true;
+}
+
+bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer)
+{
+	char text[INET6_ADDRSTRLEN + 16], *host, *port_text;
+	in_port_t port = htons(METRICS_PORT);
+	int len;
+
+	*c = (struct zn_client){.path = path, .fd = -1, .buffer = buffer};
+	url = url ? url : "127.0.0.1";
+	url += strncasecmp(url, "http://", 7) ? 0 : 7;
+	len = snprintf(text, sizeof(text), "%s", url);
+	if (len <= 0 || (size_t)len >= sizeof(text))
+		return false;
+	if (text[len - 1] == '/')
+		text[len - 1] = '\0';
+	if (!split_host(text, &host, &port_text) || (port_text && !parse_port(port_text, &port)))
+		return false;
+	return set_address(c, strcasecmp(host, "localhost") ? host : "127.0.0.1", port);
+}
+
+static void hang_up(struct zn_client *c)
+{
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+	c->phase = ZN_CLIENT_CLOSED;
+}
+
+static int fail(struct zn_client *c, const char *why)
+{
+	c->unreachable = c->phase == ZN_CLIENT_CONNECTING;
+	snprintf(c->why, sizeof(c->why), "%s", why);
+	hang_up(c);
+	return -1;
+}
+
+static int send_request(struct zn_client *c)
+{
+	char request[256];
+	int len = snprintf(request, sizeof(request),
+		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nUser-Agent: zernel\r\n\r\n", c->path,
+		c->name);
+	ssize_t sent = send(c->fd, request, (size_t)len, MSG_NOSIGNAL);
+
+	if (sent != len)
+		return fail(c, sent < 0 ? strerror(errno) : "the request was not taken whole");
+	c->len = c->head = 0;
+	c->phase = ZN_CLIENT_READING;
+	return 0;
+}
+
+static int begin_connect(struct zn_client *c)
+{
+	c->reused = false;
+	c->phase = ZN_CLIENT_CONNECTING;
+	c->fd = socket(c->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (c->fd < 0 || (connect(c->fd, &c->address.any, c->address_len) && errno != EINPROGRESS))
+		return fail(c, strerror(errno));
+	return 0;
+}
+
+int zn_client_start(struct zn_client *c, uint64_t now_ns)
+{
+	c->deadline_ns = now_ns + FETCH_NS;
+	if (c->phase == ZN_CLIENT_CLOSED)
+		return begin_connect(c);
+	c->reused = true;
+	return send_request(c) ? begin_connect(c) : 0;
+}
+
+static struct zn_str trim(struct zn_str s)
+{
+	while (s.len && memchr(" \t\r\n", s.at[0], 4))
+		s.at++, s.len--;
+	while (s.len && memchr(" \t\r\n", s.at[s.len - 1], 4))
+		s.len--;
+	return s;
+}
+
+static bool is_header(struct zn_str line, const char *name, struct zn_str *value)
+{
+	size_t len = strlen(name);
+
+	if (line.len <= len || line.at[len] != ':' || strncasecmp(line.at, name, len))
+		return false;
+	*value = trim((struct zn_str){line.at + len + 1, line.len - len - 1});
+	return true;
+}
+
+static size_t parse_length(struct zn_str digits)
+{
+	size_t v = 0;
+
+	for (size_t i = 0; i < digits.len; i++) {
+		if (digits.at[i] < '0' || digits.at[i] > '9' || v > ZN_BODY_BYTES)
+			return NO_LENGTH;
+		v = 10 * v + (size_t)(digits.at[i] - '0');
+	}
+	return digits.len && v <= ZN_BODY_BYTES ? v : NO_LENGTH;
+}
+
+/* False if the length of the body cannot be known (RFC 9112, section 6.3). */
+static bool take_header(struct zn_client *c, struct zn_str line)
+{
+	struct zn_str value;
+	size_t before = c->body;
+
+	if (is_header(line, "Transfer-Encoding", &value))
+		return false;
+	if (is_header(line, "Connection", &value) && zn_http_has_token(value, "close"))
+		c->keep = false;
+	if (!is_header(line, "Content-Length", &value))
+		return true;
+	c->body = parse_length(value);
+	return c->body != NO_LENGTH && (before == NO_LENGTH || before == c->body);
+}
+
+/* Reads a complete head: each of its lines ends with a line feed, and the last one is empty. */
+static int parse_head(struct zn_client *c)
+{
+	const char *at = c->buffer, *end = at + c->head - 2, *stop;
+	char why[64];
+
+	if (c->head < 16 || memcmp(at, "HTTP/1.", 7) || at[8] != ' ' || strspn(at + 9, DIGITS) != 3 ||
+		!memchr(" \r", at[12], 2))
+		return fail(c, "it does not speak HTTP/1.1");
+	c->status = (int)strtol(at + 9, NULL, 10);
+	if (c->status != 200 && c->status != c->also) {
+		snprintf(why, sizeof(why), "status %.3s for %s", at + 9, c->path);
+		return fail(c, why);
+	}
+	c->keep = at[7] != '0';
+	c->body = NO_LENGTH;
+	for (at = (const char *)memchr(at, '\n', c->head) + 1; at < end; at = stop + 1) {
+		stop = memchr(at, '\n', (size_t)(end - at));
+		if (!take_header(c, (struct zn_str){at, (size_t)(stop - at)}))
+			break;
+	}
+	return at < end || c->body == NO_LENGTH ? fail(c, "an answer without a Content-Length of at most 16 MiB") : 0;
+}
+
+static int take_body(struct zn_client *c)
+{
+	c->answer = trim((struct zn_str){c->buffer + c->head, c->body});
+	if (c->answer.len == 0 || c->answer.at[0] != '{' || zn_json_check(c->answer))
+		return fail(c, "an answer that is no JSON object");
+	if (c->keep && c->len == c->head + c->body)
+		c->phase = ZN_CLIENT_IDLE;
+	else
+		hang_up(c);
+	return 1;
+}
+
+static int parse(struct zn_client *c)
+{
+	if (!c->head) {
+		size_t len = c->len < ZN_HTTP_HEAD_MAX ? c->len : ZN_HTTP_HEAD_MAX;
+		const char *empty = memmem(c->buffer, len, "\r\n\r\n", 4);
+
+		if (!empty)
+			return len == ZN_HTTP_HEAD_MAX ? fail(c, "an HTTP head without end") : 0;
+		c->head = (size_t)(empty - c->buffer) + 4;
+		if (parse_head(c))
+			return -1;
+	}
+	return c->len < c->head + c->body ? 0 : take_body(c);
+}
+
+static int receive(struct zn_client *c)
+{
+	ssize_t n = recv(c->fd, c->buffer + c->len, ZN_CLIENT_BUFFER - c->len, 0);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n > 0) {
+		c->len += (size_t)n;
+		return parse(c);
+	}
+	/* RFC 9112, section 9.3.1: a kept connection may end at any time, so an idempotent request is sent again */
+	if (c->reused && c->len == 0) {
+		hang_up(c);
+		return begin_connect(c);
+	}
+	return fail(c, n < 0 ? strerror(errno) : c->len ? "an answer that was cut off" : "an empty answer");
+}
+
+static int ready(struct zn_client *c)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	switch (c->phase) {
+	case ZN_CLIENT_CONNECTING:
+		if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) || err)
+			return fail(c, strerror(err ? err : errno));
+		return send_request(c);
+	case ZN_CLIENT_READING: return receive(c);
+	default: hang_up(c); return 0; /* nothing may come unasked: this is the end of a kept connection */
+	}
+}
+
+bool zn_client_busy(const struct zn_client *c)
+{
+	return c->phase == ZN_CLIENT_CONNECTING || c->phase == ZN_CLIENT_READING;
+}
+
+struct pollfd zn_client_poll(const struct zn_client *c)
+{
+	return (struct pollfd){.fd = c->fd, .events = c->phase == ZN_CLIENT_CONNECTING ? POLLOUT : POLLIN};
+}
+
+int zn_client_step(struct zn_client *c, bool is_ready, uint64_t now_ns)
+{
+	int result = is_ready ? ready(c) : 0;
+
+	if (result == 0 && zn_client_busy(c) && now_ns >= c->deadline_ns)
+		return fail(c, "no answer within 5 s");
+	return result;
+}
+
+int zn_client_ms_until(uint64_t when_ns)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	return when_ns > now_ns ? (int)((when_ns - now_ns + ZN_NS_PER_MS - 1) / ZN_NS_PER_MS) : 0;
+}
+
+int zn_client_get(struct zn_client *c)
+{
+	int result = zn_client_start(c, zn_now_ns());
+
+	while (result == 0) {
+		struct pollfd fd = zn_client_poll(c);
+		bool is_ready = poll(&fd, 1, zn_client_ms_until(c->deadline_ns)) > 0;
+
+		result = zn_client_step(c, is_ready, zn_now_ns());
+	}
+	return result < 0 ? -1 : 0;
+}
+
+int zn_client_complain(const struct zn_client *c, const char *verb)
+{
+	if (c->unreachable)
+		fprintf(stderr,
+			"zernel: %s: no daemon at %s: %s; start it with 'zerneld' or give its address: "
+			"zernel %s http://ADDRESS:9091\n",
+			verb, c->name, c->why, verb);
+	else
+		fprintf(stderr, "zernel: %s: %s is no zerneld: %s\n", verb, c->name, c->why);
+	return 1;
+}
+
+struct zn_str zn_client_find(struct zn_str value, const char *path)
+{
+	char key[32];
+
+	while (*path && value.len) {
+		size_t n = strcspn(path, ".");
+
+		snprintf(key, sizeof(key), "%.*s", (int)n, path);
+		value = zn_json_member(value, key);
+		path += n + (path[n] == '.');
+	}
+	return value;
+}
+
+bool zn_client_known(struct zn_str object, const char *path)
+{
+	struct zn_str value = zn_client_find(object, path);
+
+	return value.len && value.at[0] != 'n';
+}
+
+const char *zn_client_text(struct zn_str object, const char *path, char *to, size_t cap)
+{
+	struct zn_str value = zn_client_find(object, path);
+
+	*to = '\0';
+	if (value.len && value.at[0] == '"')
+		zn_json_string(value, to, cap);
+	else if (value.len && !strchr("n{[", value.at[0]))
+		snprintf(to, cap, "%.*s", value.len < cap ? (int)value.len : (int)cap - 1, value.at);
+	if (*to == '\0')
+		snprintf(to, cap, "-");
+	return to;
+}

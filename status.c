@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* status.c: `zernel status`, the health of a daemon as plain lines: itself, and what each family is attached to. */
+#include "zernel.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define USAGE     "usage: zernel status [http://ADDRESS:PORT]"
+#define VALUE_MAX 512
+
+static void put_value(struct zn_term *t, struct zn_str health, const char *key)
+{
+	char value[VALUE_MAX];
+
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s", key, zn_client_text(health, key, value, sizeof(value)));
+}
+
+static void put_uptime(struct zn_term *t, struct zn_str health)
+{
+	char span[ZN_TERM_CELL] = "-";
+
+	if (zn_client_known(health, "uptime_s"))
+		zn_term_span(span, zn_json_integer(zn_client_find(health, "uptime_s")));
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s", "uptime", span);
+}
+
+/* ": " and the reason, or nothing. */
+static const char *reason(struct zn_str object, char to[VALUE_MAX])
+{
+	memcpy(to, ": ", 2);
+	zn_client_text(object, "why", to + 2, VALUE_MAX - 2);
+	return strcmp(to, ": -") ? to : "";
+}
+
+static void put_library(struct zn_term *t, struct zn_str library)
+{
+	char attached[ZN_TERM_CELL], symbols[ZN_TERM_CELL], path[VALUE_MAX], why[VALUE_MAX];
+
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s of %s functions of %s%s", "",
+		zn_client_text(library, "attached", attached, sizeof(attached)),
+		zn_client_text(library, "symbols", symbols, sizeof(symbols)),
+		zn_client_text(library, "path", path, sizeof(path)), reason(library, why));
+}
+
+static void put_family(struct zn_term *t, struct zn_str probe)
+{
+	char family[ZN_TERM_CELL], state[ZN_TERM_CELL], why[VALUE_MAX];
+	struct zn_str libraries = zn_client_find(probe, "libraries"), key, library;
+	size_t at = 0;
+
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s%s", zn_client_text(probe, "family", family, sizeof(family)),
+		zn_client_text(probe, "state", state, sizeof(state)), reason(probe, why));
+	while (zn_json_next(libraries, &at, &key, &library))
+		put_library(t, library);
+}
+
+static bool print(struct zn_str health)
+{
+	static char lines[1 << 16];
+	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
+	struct zn_str probes = zn_client_find(health, "probes"), key, probe;
+	size_t at = 0;
+
+	zn_term_begin(&t);
+	put_value(&t, health, "node");
+	put_value(&t, health, "source");
+	put_value(&t, health, "version");
+	put_uptime(&t, health);
+	put_value(&t, health, "status");
+	while (zn_json_next(probes, &at, &key, &probe))
+		put_family(&t, probe);
+	return zn_term_flush(&t);
+}
+
+static int usage_error(const char *what, const char *argument)
+{
+	fprintf(stderr, "zernel: status: %s '%s'; " USAGE "\n", what, argument);
+	return 2;
+}
+
+int zn_status_main(int argc, char **argv)
+{
+	static char buffer[ZN_CLIENT_BUFFER];
+	static struct zn_client c;
+	const char *url = argc > 1 ? argv[1] : NULL;
+
+	if (argc > 2)
+		return usage_error("a second argument", argv[2]);
+	if (url && !strcmp(url, "--help"))
+		return puts(USAGE) < 0;
+	if (url && *url == '-')
+		return usage_error("unknown option", url);
+	if (!zn_client_init(&c, url, "/health", buffer))
+		return usage_error("no address (names other than localhost are not looked up):", url);
+	c.also = 503;
+	if (zn_client_get(&c))
+		return zn_client_complain(&c, "status");
+	return print(c.answer) && c.status == 200 ? 0 : 1;
+}

@@ -264,7 +264,8 @@ void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
 
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)
 {
-	memset(a, 0, sizeof(*a));
+	if (a->arena) /* a fresh one is zero, and memory that nobody needs is not touched */
+		memset(a, 0, sizeof(*a));
 	a->arena = arena;
 }
 
@@ -340,8 +341,11 @@ static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p
 			info->gpu[o] = zn_gpus_resolve(&a->gpus, p, &facts, o);
 			info->resolved[o] = info->gpu[o] >= 0;
 		}
+		if (info->gpu[o] < 0)
+			a->arena->shared->lost[ZN_LOST_GPU]++;
+		/* a driver that says otherwise is right: the name is looked for anew */
 		if (info->resolved[o] && o < ZN_PROC_GPUS)
-			zn_gpu_identify(&a->gpus.gpu[info->gpu[o]], g);
+			info->resolved[o] = zn_gpu_identify(&a->gpus.gpu[info->gpu[o]], g);
 	}
 }
 
@@ -404,6 +408,7 @@ size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_
 static void gpus_sum(struct zn_agg *a)
 {
 	struct zn_share share[ZN_PROC_GPUS + 1];
+	bool used[ZN_GPUS_MAX] = {false};
 
 	for (uint32_t i = 0; i < a->gpus.count; i++)
 		a->gpus.gpu[i].used_bytes = a->gpus.gpu[i].processes = 0;
@@ -411,6 +416,7 @@ static void gpus_sum(struct zn_agg *a)
 		size_t n = zn_agg_shares(a, a->row[r], share);
 
 		for (size_t i = 0; i < n; i++) {
+			used[share[i].gpu] = true;
 			a->gpus.gpu[share[i].gpu].used_bytes += share[i].sum.used_bytes;
 			a->gpus.gpu[share[i].gpu].processes += share[i].sum.used_bytes > 0;
 		}
@@ -418,11 +424,19 @@ static void gpus_sum(struct zn_agg *a)
 	for (uint32_t i = 0; i < a->gpus.count; i++)
 		if (a->gpus.gpu[i].used_bytes > a->gpus.gpu[i].peak_bytes)
 			a->gpus.gpu[i].peak_bytes = a->gpus.gpu[i].used_bytes;
+	zn_gpus_forget(&a->gpus, used);
+}
+
+static void comms_read(struct zn_agg *a)
+{
+	a->comm_count = a->arena->ops->comms ? a->arena->ops->comms(a->arena, a->comms, ZN_COMMS_MAX) : 0;
 }
 
 void zn_agg_refresh(struct zn_agg *a)
 {
 	struct zn_shared *s = a->arena->shared;
+
+	bool gone = false;
 
 	a->row_count = 0;
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
@@ -434,13 +448,16 @@ void zn_agg_refresh(struct zn_agg *a)
 			info_start(a, row, p);
 		if (p->exit_ns) {
 			retire(a, row, p);
+			gone = true;
 			continue;
 		}
 		resolve_gpus(a, row, p);
 		a->row[a->row_count++] = row;
 	}
-	if (a->arena->ops->sweep)
+	if (gone && a->arena->ops->sweep)
 		a->arena->ops->sweep(a->arena);
+	if (gone)
+		comms_read(a);
 	gpus_sum(a);
 }
 
@@ -449,14 +466,23 @@ static uint64_t rate(uint64_t now, uint64_t before, uint64_t ns)
 	return ns ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
 }
 
+uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f)
+{
+	uint64_t ns = 0;
+
+	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
+		ns += count[ZN_C_HIT(f, first)] * a->arena->shared->cost_ns[first];
+	return ns;
+}
+
 /* What the probes of each family cost all processes together. */
 static void family_rates(struct zn_agg *a, uint64_t ns)
 {
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		uint64_t cost = a->gone_count[ZN_C_COST_NS + f];
+		uint64_t cost = zn_agg_cost(a, a->gone_count, f);
 
 		for (uint32_t r = 0; r < a->row_count; r++)
-			cost += a->arena->procs[a->row[r]].count[ZN_C_COST_NS + f];
+			cost += zn_agg_cost(a, a->arena->procs[a->row[r]].count, f);
 		a->family_cost_rate[f] = rate(cost, a->family_cost_ns[f], ns);
 		a->family_cost_ns[f] = cost;
 	}
@@ -470,9 +496,11 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 		struct zn_info *info = &a->info[a->row[r]];
-		uint64_t launches = launches_of(p), cost = sum(p->count, ZN_C_COST_NS, ZN_C_COST_NS_END);
+		uint64_t launches = launches_of(p), cost = 0;
 		uint64_t lived = now_ns > p->first_ns ? now_ns - p->first_ns : 0;
 
+		for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
+			cost += zn_agg_cost(a, p->count, f);
 		info->launch_rate = rate(launches, info->launches, lived < ns ? lived : ns);
 		info->cost_rate = rate(cost, info->cost_ns, lived < ns ? lived : ns);
 		info->launches = launches;
@@ -480,7 +508,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	}
 	family_rates(a, ns);
 	a->tick_ns = now_ns;
-	a->comm_count = a->arena->ops->comms ? a->arena->ops->comms(a->arena, a->comms, ZN_COMMS_MAX) : 0;
+	comms_read(a);
 }
 
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail)

@@ -100,8 +100,7 @@ static int read_at(struct elf *e, uint64_t at, void *to, size_t len, const char 
 		if (n < 0 && errno == EINTR)
 			n = 0;
 		else if (n <= 0)
-			return fail(e, "%s: %s", what,
-				n ? strerror(errno) : "the file was cut while it was read");
+			return fail(e, "%s: %s", what, n ? strerror(errno) : "the file was cut while it was read");
 	}
 	return 0;
 }
@@ -122,8 +121,7 @@ static int check_head(struct elf *e, const Elf64_Ehdr *h)
 {
 	if (memcmp(h->e_ident, ELFMAG, SELFMAG))
 		return fail(e, "not an ELF file");
-	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
-		h->e_machine != MACHINE)
+	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != MACHINE)
 		return fail(e, "for another kind of machine");
 	if (h->e_type != ET_DYN && h->e_type != ET_EXEC)
 		return fail(e, "neither a library nor a program");
@@ -162,8 +160,7 @@ static int find_sections(struct elf *e, const Elf64_Ehdr *h)
 		e->sections = zero.sh_size;
 	}
 	if (e->sections &&
-		(!inside(e, e->sections_at, 0) ||
-			e->sections > (e->size - e->sections_at) / sizeof(Elf64_Shdr)))
+		(!inside(e, e->sections_at, 0) || e->sections > (e->size - e->sections_at) / sizeof(Elf64_Shdr)))
 		return fail(e, "section headers: outside the file");
 	return 0;
 }
@@ -447,8 +444,7 @@ static int resolve(struct elf *e, struct zn_elf_symbol *symbol, uint64_t addr)
 /* SHN_ABS and SHN_COMMON are in the reserved range: such a value is no address of this file's code. */
 static bool is_function(const Elf64_Sym *sym)
 {
-	bool defined =
-		sym->st_shndx == SHN_XINDEX || (sym->st_shndx != SHN_UNDEF && sym->st_shndx < SHN_LORESERVE);
+	bool defined = sym->st_shndx == SHN_XINDEX || (sym->st_shndx != SHN_UNDEF && sym->st_shndx < SHN_LORESERVE);
 
 	return defined && ELF64_ST_TYPE(sym->st_info) == STT_FUNC && ELF64_ST_BIND(sym->st_info) != STB_LOCAL;
 }

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define GATHER_MS      10   /* a library is hooked this long after it was mapped, and the time to attach */
-#define ROUND_MS       100  /* a round comes after this at the latest */
+#define ROUND_MS       250  /* a round comes after this at the latest */
 #define CHECK_MS       1000 /* between looks at which processes still live */
 #define FULL_SCAN_MS   1000 /* from one full scan to the next, at least */
 #define SCAN_MS        2000 /* between full scans where there are no mapping events */
@@ -835,7 +835,6 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe)
 	struct zn_find *f = &the_find;
 	int err;
 
-	memset(f, 0, sizeof(*f));
 	f->probe = probe;
 	pthread_mutex_init(&f->lock, NULL);
 	f->cpu_count = cpus_possible();

@@ -229,7 +229,7 @@ static int take_length(struct head *h, struct zn_str value)
 		return -400;
 	for (size_t i = 0; i < value.len; i++)
 		if (!isdigit((uint8_t)value.at[i]) || __builtin_mul_overflow(length, 10, &length) ||
-		        __builtin_add_overflow(length, (uint64_t)(value.at[i] - '0'), &length))
+			__builtin_add_overflow(length, (uint64_t)(value.at[i] - '0'), &length))
 			return -400;
 	if (h->length.at && (h->length.len != value.len || memcmp(h->length.at, value.at, value.len)))
 		return -400;
@@ -312,19 +312,19 @@ static const struct {
 	const char *name;
 	int (*take)(struct head *h, struct zn_str value);
 } headers[] = {
-        {"host", take_host},
-        {"connection", take_connection},
-        {"content-length", take_length},
-        {"transfer-encoding", take_coding},
-        {"accept", take_accept},
-        {"accept-encoding", take_accept_encoding},
-        {"expect", take_expect},
-        {"upgrade", take_upgrade},
-        {"origin", take_origin},
-        {"authorization", take_authorization},
-        {"sec-websocket-key", take_ws_key},
-        {"sec-websocket-version", take_ws_version},
-        {"sec-websocket-protocol", take_ws_protocol},
+	{"host", take_host},
+	{"connection", take_connection},
+	{"content-length", take_length},
+	{"transfer-encoding", take_coding},
+	{"accept", take_accept},
+	{"accept-encoding", take_accept_encoding},
+	{"expect", take_expect},
+	{"upgrade", take_upgrade},
+	{"origin", take_origin},
+	{"authorization", take_authorization},
+	{"sec-websocket-key", take_ws_key},
+	{"sec-websocket-version", take_ws_version},
+	{"sec-websocket-protocol", take_ws_protocol},
 };
 
 static int eat_crlf(struct head *h)
@@ -351,8 +351,7 @@ static int skip_empty_lines(struct head *h)
 }
 
 /* A word of the request line and the one space after it. */
-static int eat_request_word(
-        struct head *h, bool (*is_part)(char), struct zn_str *word, size_t max, int too_long)
+static int eat_request_word(struct head *h, bool (*is_part)(char), struct zn_str *word, size_t max, int too_long)
 {
 	const char *start = h->at;
 
@@ -511,7 +510,7 @@ static int conclude(struct head *h)
 	req->upgrade = !req->http10 && !body && h->to_upgrade && h->websocket;
 	req->gzip = first_of(h->coding_q, CODING_COUNT) > 1;
 	req->openmetrics = h->type_q[OPENMETRICS] > 1 &&
-	        h->type_q[OPENMETRICS] > first_of(h->type_q + TEXT_PLAIN, TYPE_COUNT - TEXT_PLAIN);
+		h->type_q[OPENMETRICS] > first_of(h->type_q + TEXT_PLAIN, TYPE_COUNT - TEXT_PLAIN);
 	return 0;
 }
 
@@ -538,25 +537,25 @@ static const struct {
 	int status;
 	const char *reason;
 } reasons[] = {
-        {101, "Switching Protocols"},
-        {200, "OK"},
-        {204, "No Content"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {406, "Not Acceptable"},
-        {408, "Request Timeout"},
-        {414, "URI Too Long"},
-        {421, "Misdirected Request"},
-        {426, "Upgrade Required"},
-        {429, "Too Many Requests"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
+	{101, "Switching Protocols"},
+	{200, "OK"},
+	{204, "No Content"},
+	{400, "Bad Request"},
+	{401, "Unauthorized"},
+	{403, "Forbidden"},
+	{404, "Not Found"},
+	{405, "Method Not Allowed"},
+	{406, "Not Acceptable"},
+	{408, "Request Timeout"},
+	{414, "URI Too Long"},
+	{421, "Misdirected Request"},
+	{426, "Upgrade Required"},
+	{429, "Too Many Requests"},
+	{431, "Request Header Fields Too Large"},
+	{500, "Internal Server Error"},
+	{501, "Not Implemented"},
+	{503, "Service Unavailable"},
+	{505, "HTTP Version Not Supported"},
 };
 
 const char *zn_http_reason(int status)
@@ -582,8 +581,7 @@ static bool is_leap(int64_t year)
 /* IMF-fixdate, RFC 9110 section 5.6.7. By hand: gmtime_r() of glibc reads files and allocates. */
 static void out_date(struct zn_out *o, int64_t s)
 {
-	static const char weekdays[] = "ThuFriSatSunMonTueWed",
-	                  months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	static const char weekdays[] = "ThuFriSatSunMonTueWed", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 	static const uint8_t lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 	int64_t days = s / DAY_S, year = 1970;
 	size_t month = 0;

@@ -18,13 +18,36 @@ static const struct {
 	const char *name;
 	const char *prefix;
 } levels[] = {
-        [ZN_ERROR] = {"error", "zerneld: error: "},
-        [ZN_WARN] = {"warn", "zerneld: warning: "},
-        [ZN_INFO] = {"info", "zerneld: "},
-        [ZN_DEBUG] = {"debug", "zerneld: debug: "},
+	[ZN_ERROR] = {"error", "zerneld: error: "},
+	[ZN_WARN] = {"warn", "zerneld: warning: "},
+	[ZN_INFO] = {"info", "zerneld: "},
+	[ZN_DEBUG] = {"debug", "zerneld: debug: "},
 };
 
 enum zn_level zn_log_level = ZN_INFO;
+unsigned zn_log_per_second;
+
+/* A user can make events, but must not fill the log with them. Errors always pass. The number of lines that were held back
+ * is told in the next second. Two threads may both pass the limit by a line; that is no harm. */
+static bool passes(enum zn_level level, unsigned *held)
+{
+	static uint64_t second;
+	static unsigned count, held_back;
+	uint64_t now = zn_now_ns() / ZN_NS_PER_S;
+
+	*held = 0;
+	if (!zn_log_per_second || level == ZN_ERROR)
+		return true;
+	if (second != now) {
+		*held = held_back;
+		second = now;
+		count = held_back = 0;
+	}
+	if (count++ < zn_log_per_second)
+		return true;
+	held_back++;
+	return false;
+}
 
 /* Appends text to a line of LINE_BYTES, unprintable bytes as \xNN, and ends it: with "..." if not all of it
  * fits. */
@@ -51,25 +74,37 @@ static size_t finish_line(char *line, size_t len, const char *text)
 	return len + 1;
 }
 
-void zn_log(enum zn_level level, const char *format, ...)
+static void put(enum zn_level level, const char *text)
 {
-	char text[LINE_BYTES] = "", line[LINE_BYTES];
-	int saved = errno;
-	va_list args;
+	char line[LINE_BYTES];
 	ssize_t sent;
 	size_t len;
 
-	if (level > zn_log_level)
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
 	len = strlen(levels[level].prefix);
 	memcpy(line, levels[level].prefix, len);
 	len = finish_line(line, len, text);
 	do
 		sent = write(STDERR_FILENO, line, len);
 	while (sent < 0 && errno == EINTR);
+}
+
+void zn_log(enum zn_level level, const char *format, ...)
+{
+	char text[LINE_BYTES] = "";
+	int saved = errno;
+	unsigned held;
+	va_list args;
+
+	if (level > zn_log_level || !passes(level, &held))
+		return;
+	if (held) {
+		snprintf(text, sizeof(text), "log: %u more lines in that second", held);
+		put(ZN_WARN, text);
+	}
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	put(level, text);
 	errno = saved;
 }
 

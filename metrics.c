@@ -37,15 +37,21 @@ static void head(struct text *t, const char *name, size_t len, const char *type,
 	zn_out_char(t->out, '\n');
 }
 
+static const char *type_name(const struct metric *m)
+{
+	static const char *const name[] = {"counter", "gauge", "summary"};
+
+	return name[m->type];
+}
+
 /* Opens a family. OpenMetrics names a counter's family without its _total. */
 static void family(struct text *t, const struct metric *m)
 {
-	static const char *const type[] = {[COUNTER] = "counter", [GAUGE] = "gauge", [SUMMARY] = "summary"};
 	size_t len = strlen(m->name);
 
 	if (t->openmetrics && m->type == COUNTER)
 		len -= strlen("_total");
-	head(t, m->name, len, type[m->type], m->help);
+	head(t, m->name, len, type_name(m), m->help);
 }
 
 /* The labels of a series, kept as text: many lines share them. The longest are those of a library, whose path and
@@ -203,6 +209,26 @@ static void emit_counts(struct text *t, const struct metric *m)
 				label_word(&l, c->label, c->value[i]);
 			series_u64(t, m, &l, v);
 		}
+	}
+}
+
+/* A gauge stays when it is back at 0, but does not appear before there was something. */
+static void emit_pinned(struct text *t, const struct metric *m)
+{
+	const struct zn_proc *p;
+	struct labels l;
+
+	family(t, m);
+	EACH_PROC(t, r, p)
+	{
+		uint64_t calls = 0;
+
+		for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
+			calls += p->gpu[o].alloc_calls[ZN_K_HOST];
+		if (calls == 0 && p->count[ZN_C_HOST_PINNED] == 0)
+			continue;
+		proc_labels(&l, p);
+		series_u64(t, m, &l, p->count[ZN_C_HOST_PINNED]);
 	}
 }
 
@@ -424,7 +450,7 @@ static void emit_gpus(struct text *t, const struct metric *m)
 
 	family(t, m);
 	for (uint32_t i = 0; i < gpus->count; i++)
-		if (!zn_gpu_unknown(&gpus->gpu[i]))
+		if (zn_gpu_shown(&gpus->gpu[i]) && !zn_gpu_unknown(&gpus->gpu[i]))
 			gpu_line(t, m, &gpus->gpu[i], *(const enum gpu_what *)m->arg);
 }
 
@@ -503,10 +529,13 @@ static void emit_attached(struct text *t, const struct metric *m)
 
 static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
 {
-	uint64_t hits = agg->gone_count[ZN_C_HITS + f];
+	uint64_t hits = 0;
 
-	for (uint32_t r = 0; r < agg->row_count; r++)
-		hits += agg->arena->procs[agg->row[r]].count[ZN_C_HITS + f];
+	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++) {
+		hits += agg->gone_count[ZN_C_HIT(f, first)];
+		for (uint32_t r = 0; r < agg->row_count; r++)
+			hits += agg->arena->procs[agg->row[r]].count[ZN_C_HIT(f, first)];
+	}
 	return hits;
 }
 
@@ -697,7 +726,6 @@ static const struct counts launches = {ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel",
 static const struct counts launch_errors = {ZN_C_LAUNCH_ERRORS, 1, NULL, {0}};
 static const struct counts copy_bytes = {ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
 static const struct counts copy_calls = {ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
-static const struct counts pinned = {ZN_C_HOST_PINNED, 1, NULL, {0}};
 
 static const struct durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
 static const struct durations collective = {ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_RECV, "op", false};
@@ -735,7 +763,7 @@ static const struct metric table[] = {
 		"Successful frees of memory whose allocation was seen; of VMM memory, when its last reference went."},
 	{"zernel_gpu_alloc_failures_total", COUNTER, "pid,gpu_id,reason", emit_shares, &failures,
 		"Failed GPU memory allocations; oom: the driver answered out of memory."},
-	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_counts, &pinned,
+	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_pinned, NULL,
 		"Pinned host memory that a process has reserved through the driver."},
 	{"zernel_gpu_info", GAUGE, "gpu_id,uuid,pci,minor", emit_gpus, &gpu_info,
 		"Always 1; the identity of a GPU. gpu_id is its index in PCI order."},
@@ -746,9 +774,9 @@ static const struct metric table[] = {
 	{"zernel_cuda_sync_seconds", SUMMARY, "pid,call,quantile", emit_durations, &sync_calls,
 		"Time the host spends in a call that waits for the GPU, since the process started."},
 	{"zernel_cuda_memcpy_bytes_total", COUNTER, "pid,direction", emit_counts, &copy_bytes,
-		"Bytes of copies that were asked for, blocking and asynchronous."},
+		"Bytes of copies: of blocking ones when they succeed, of asynchronous ones when they are asked for."},
 	{"zernel_cuda_memcpy_calls_total", COUNTER, "pid,direction", emit_counts, &copy_calls,
-		"Copies that were asked for, blocking and asynchronous."},
+		"Copies: blocking ones when they succeed, asynchronous ones when they are asked for."},
 	{"zernel_nccl_calls_total", COUNTER, "pid,op", emit_nccl, &nccl_calls, "NCCL operations of this rank."},
 	{"zernel_nccl_bytes_total", COUNTER, "pid,op", emit_nccl, &nccl_bytes,
 		"Bytes of NCCL operations on this rank: elements times their size, as the call's arguments have them."},
@@ -798,13 +826,6 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	if (openmetrics)
 		zn_out_text(o, "# EOF\n");
 	v->render_ns = zn_now_ns() - start;
-}
-
-static const char *type_name(const struct metric *m)
-{
-	static const char *const name[] = {"counter", "gauge", "summary"};
-
-	return name[m->type];
 }
 
 void zn_metrics_list(FILE *to)

@@ -66,8 +66,7 @@ static const char *digits(const char *text, uint64_t *to)
 	const char *at = text;
 
 	for (*to = 0; *at >= '0' && *at <= '9'; at++)
-		if (__builtin_mul_overflow(*to, 10, to) ||
-			__builtin_add_overflow(*to, (uint64_t)(*at - '0'), to))
+		if (__builtin_mul_overflow(*to, 10, to) || __builtin_add_overflow(*to, (uint64_t)(*at - '0'), to))
 			return NULL;
 	return at == text ? NULL : at;
 }
@@ -214,30 +213,28 @@ static bool set_file(const struct option *opt, void *field, const char *value)
 
 #define AT(field)                offsetof(struct zn_options, field)
 #define FAMILY(e, label, option) " " option
-#define ACTION(name_, field, help_)                                                                          \
-	{                                                                                                    \
-		name_, set_flag, AT(field), .is = "yes or no", .where = IN_ARGUMENTS, .help = help_          \
+#define ACTION(name_, field, help_)                                                                                    \
+	{                                                                                                              \
+		name_, set_flag, AT(field), .is = "yes or no", .where = IN_ARGUMENTS, .help = help_                    \
 	}
 
 static const struct option options[] = {
 	{"metrics-port", set_number, AT(metrics_port), "PORT", "9091", "a port", 0, 65535, ANYWHERE,
 		"of /metrics, /json and the dashboard; 0: any"},
-	{"ws-port", set_number, AT(ws_port), "PORT", "9092", "a port", 0, 65535, ANYWHERE,
-		"of the WebSocket; 0: any"},
+	{"ws-port", set_number, AT(ws_port), "PORT", "9092", "a port", 0, 65535, ANYWHERE, "of the WebSocket; 0: any"},
 	{"listen", set_addresses, AT(listen), "ADDR[,ADDR]", "*",
 		"*, or up to 8 IPv4 or IPv6 addresses with commas between them", 0, 0, ANYWHERE,
 		"listen on these addresses; *: on all"},
 	{"ws-origin", set_origin, AT(ws_origin), "ORIGIN", NULL,
-		"an origin as browsers send it: http:// or https://, host in lower case, no path", 0, 0,
-		ANYWHERE, "let this web page's scripts open the WebSocket"},
-	{"push-interval-ms", set_number, AT(push_interval_ms), "N", "1000", "a number of milliseconds", 100,
-		60000, ANYWHERE, "take rates and push snapshots this often"},
+		"an origin as browsers send it: http:// or https://, host in lower case, no path", 0, 0, ANYWHERE,
+		"let this web page's scripts open the WebSocket"},
+	{"push-interval-ms", set_number, AT(push_interval_ms), "N", "1000", "a number of milliseconds", 100, 60000,
+		ANYWHERE, "take rates and push snapshots this often"},
 	{"probes", set_families, AT(families), "LIST", "all",
 		"all, none, or some of these with commas between them:" ZN_FAMILIES(FAMILY), 0, 0, ANYWHERE,
 		"hook all, none, or some of" ZN_FAMILIES(FAMILY)},
-	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%",
-		"a share of one core: 0.0001% to 100%", 1, 1000000, ANYWHERE,
-		"alert when hooks cost a process more"},
+	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
+		1000000, ANYWHERE, "alert when hooks cost a process more"},
 	{"simulate", set_flag, AT(simulate), .is = "yes or no", .where = ANYWHERE,
 		.help = "show made-up figures, marked as such; needs no GPU"},
 	{"simulate-seed", set_number, AT(simulate_seed), "N", "1", "a number", 0, UINT64_MAX, ANYWHERE,
@@ -502,8 +499,8 @@ static int read_variable(struct reader *r, const char *variable)
 	if (opt)
 		return take(r, opt, variable + r->given.len + (variable[r->given.len] == '='));
 	near = closest(wanted, IN_ENVIRONMENT);
-	zn_log(ZN_WARN, "%s: unknown option, ignored%s%s%s", show(shown, r->given),
-		near ? "; did you mean --" : "", near ? near->name : "", near ? "?" : "");
+	zn_log(ZN_WARN, "%s: unknown option, ignored%s%s%s", show(shown, r->given), near ? "; did you mean --" : "",
+		near ? near->name : "", near ? "?" : "");
 	return 0;
 }
 
@@ -529,8 +526,7 @@ static int read_environment(struct zn_options *o, char *why)
 	int err = read_log_level(&r);
 
 	for (char **at = environ; at && *at && !err; at++)
-		if (!strncmp(*at, PREFIX, strlen(PREFIX)) &&
-			strncmp(*at, PREFIX "LOG=", strlen(PREFIX "LOG=")))
+		if (!strncmp(*at, PREFIX, strlen(PREFIX)) && strncmp(*at, PREFIX "LOG=", strlen(PREFIX "LOG=")))
 			err = read_variable(&r, *at);
 	return err;
 }
@@ -582,8 +578,7 @@ static int check_ports(const struct zn_options *o, char *why)
 	if (o->metrics_port != o->ws_port || !o->ws_port)
 		return 0;
 	return fail(&r,
-		"--metrics-port and --ws-port are both %" PRIu64
-		": they must differ, or be 0 for any free port",
+		"--metrics-port and --ws-port are both %" PRIu64 ": they must differ, or be 0 for any free port",
 		o->ws_port);
 }
 

@@ -33,13 +33,31 @@ bool zn_gpu_unknown(const struct zn_gpu *gpu)
 	return strcmp(gpu->id, unknown_id) == 0;
 }
 
+bool zn_gpu_shown(const struct zn_gpu *gpu)
+{
+	return gpu->id[0] && (!zn_gpu_unknown(gpu) || gpu->used_bytes);
+}
+
+void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX])
+{
+	for (uint32_t i = g->listed; i < g->count; i++)
+		if (!used[i])
+			g->gpu[i] = (struct zn_gpu){.minor = -1};
+	while (g->count > g->listed && !g->gpu[g->count - 1].id[0])
+		g->count--;
+}
+
 static struct zn_gpu *gpu_add(struct zn_gpus *g, const char *id)
 {
-	struct zn_gpu *gpu;
+	struct zn_gpu *gpu = NULL;
 
-	if (g->count == ZN_GPUS_MAX)
+	for (uint32_t i = g->listed; i < g->count && !gpu; i++)
+		if (!g->gpu[i].id[0])
+			gpu = &g->gpu[i];
+	if (!gpu && g->count < ZN_GPUS_MAX)
+		gpu = &g->gpu[g->count++];
+	if (!gpu)
 		return NULL;
-	gpu = &g->gpu[g->count++];
 	*gpu = (struct zn_gpu){.minor = -1};
 	strncpy(gpu->id, id, sizeof(gpu->id) - 1);
 	return gpu;
@@ -226,14 +244,29 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 	return true;
 }
 
+/* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container, numbers
+ * start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them is none. */
+static int gpu_by_facts(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
+{
+	int gpu;
+
+	if (f->minor_count == 1)
+		return ordinal ? -1 : gpu_by_minor(g, f->minors[0]);
+	gpu = gpu_by_visible(g, f, ordinal);
+	if (gpu < 0 || f->minor_count == 0 || g->gpu[gpu].minor < 0)
+		return gpu;
+	for (uint8_t i = 0; i < f->minor_count; i++)
+		if (f->minors[i] == g->gpu[gpu].minor)
+			return gpu;
+	return -1;
+}
+
 static int resolve_unknown(struct zn_gpus *g, const struct zn_facts *f)
 {
 	int gpu = -1;
 
-	if (f->visible_set && f->visible_count == 1)
-		gpu = gpu_by_visible(g, f, 0);
-	else if (f->minor_count == 1)
-		gpu = gpu_by_minor(g, f->minors[0]);
+	if (f->minor_count == 1 || (f->visible_set && f->visible_count == 1))
+		gpu = gpu_by_facts(g, f, 0);
 	return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
 }
 
@@ -253,7 +286,7 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 	}
 	if (seen->pci[0] && (gpu = gpu_by_pci(g, seen->pci)) >= 0 && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
-	gpu = gpu_by_visible(g, f, ordinal);
+	gpu = gpu_by_facts(g, f, ordinal);
 	if (gpu >= 0 && !zn_gpu_unknown(&g->gpu[gpu]) && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
 	if (!uuid_known(seen))

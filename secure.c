@@ -6,6 +6,7 @@
  */
 #include "zernel.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -43,12 +44,12 @@ int zn_secure_capabilities(bool sys_admin)
 	return syscall(SYS_capset, &head, want) ? -errno : 0;
 }
 
-/* Everything that the loop, the finder and a clean exit use. Others fail with EPERM: no program is started, no file
- * written or removed, no connection made, no tracing. */
+/* Everything that the loop, the finder and a clean exit use, besides openat() to read. Others fail with EPERM: no program is
+ * started, no file opened to write, made or removed, no connection made, no tracing. */
 /* clang-format off */
 static const int allowed[] = {
 	/* files and directories, to read */
-	SYS_openat, SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat, SYS_readlinkat,
+	SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat, SYS_readlinkat,
 	SYS_getdents64, SYS_fcntl,
 	/* the loop */
 	SYS_epoll_pwait, SYS_epoll_ctl, SYS_ppoll, SYS_timerfd_settime, SYS_write, SYS_writev,
@@ -63,7 +64,7 @@ static const int allowed[] = {
 	SYS_getpid, SYS_gettid, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall,
 	SYS_exit, SYS_exit_group,
 #ifdef __x86_64__
-	SYS_open, SYS_stat, SYS_lstat, SYS_readlink, SYS_access, SYS_epoll_wait, SYS_poll, SYS_time,
+	SYS_epoll_wait, SYS_poll,
 #endif
 };
 /* clang-format on */
@@ -77,11 +78,12 @@ static const int allowed[] = {
 #define LOAD(field)      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(action)   BPF_STMT(BPF_RET | BPF_K, action)
 #define SKIP_IF_EQUAL(v) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v, 1, 0)
+#define SKIP_IF_ANY(v)   BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, v, 1, 0)
 #define RUN_IF_EQUAL(v)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v, 0, 1)
 
 int zn_secure_system_calls(void)
 {
-	static struct sock_filter code[2 * ZN_LEN(allowed) + 8];
+	static struct sock_filter code[2 * ZN_LEN(allowed) + 16];
 	struct sock_fprog program = {.filter = code};
 	unsigned short n = 0;
 
@@ -93,6 +95,11 @@ int zn_secure_system_calls(void)
 		code[n++] = (struct sock_filter)RUN_IF_EQUAL(allowed[i]);
 		code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
 	}
+	code[n++] = (struct sock_filter)SKIP_IF_EQUAL(SYS_openat);
+	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+	code[n++] = (struct sock_filter)LOAD(args[2]); /* flags: its low half on both machines */
+	code[n++] = (struct sock_filter)SKIP_IF_ANY(O_ACCMODE | O_CREAT | O_TRUNC);
+	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
 	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
 	program.len = n;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

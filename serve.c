@@ -21,8 +21,8 @@
 #define WRITE_NS     (10 * ZN_NS_PER_S)
 #define DRAIN_NS     (2 * ZN_NS_PER_S)
 #define DRAIN_BYTES  (64 << 10)
-#define KEEP_BYTES   (256 << 10) /* of a free body's memory, once it was larger than RETURN_BYTES */
-#define RETURN_BYTES (1 << 20)
+#define KEEP_BYTES   (64 << 10) /* of a free body's memory, once it was larger than RETURN_BYTES */
+#define RETURN_BYTES (512 << 10)
 #define NO_STORE     "Cache-Control: no-store\r\n"
 #define ALLOW        "Allow: GET, HEAD, OPTIONS\r\n"
 

@@ -96,8 +96,8 @@ static uint64_t skewed(uint64_t *state, uint64_t least_ns, uint64_t more_ns)
 static void launch(struct zn_sim *s, struct zn_proc *p)
 {
 	bool spike = below(&s->state, 1000) < SPIKE_PERMILL;
-	uint64_t ns = spike ? SPIKE_FROM_NS + below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
-			    : around(&s->state, LAUNCH_NS);
+	uint64_t ns =
+		spike ? SPIKE_FROM_NS + below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS) : around(&s->state, LAUNCH_NS);
 
 	zn_plain_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
 	p->count[below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
@@ -106,8 +106,7 @@ static void launch(struct zn_sim *s, struct zn_proc *p)
 
 static void happen(struct zn_sim *s, struct zn_proc *p, const struct event *ev)
 {
-	uint64_t ns = ev->skew_ns ? skewed(&s->state, ev->middle_ns, ev->skew_ns)
-				  : around(&s->state, ev->middle_ns);
+	uint64_t ns = ev->skew_ns ? skewed(&s->state, ev->middle_ns, ev->skew_ns) : around(&s->state, ev->middle_ns);
 
 	zn_plain_record(&s->plain, p, ev->detail, ns, ev->bytes);
 	if (ev->copy != NO_COPY) {
@@ -189,8 +188,8 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 		start_gpu(s->rank[i], i / 2, seed);
 		zn_plain_record(&s->plain, s->rank[i], ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
 		s->rank[i]->count[ZN_C_HITS + ZN_FAM_NCCL]++;
-		s->plain.comms[s->plain.comm_count++] = (struct zn_comm){
-			.hash = job, .rank = i, .nranks = ZN_SIM_RANKS, .tgid = FIRST_PID + i};
+		s->plain.comms[s->plain.comm_count++] =
+			(struct zn_comm){.hash = job, .rank = i, .nranks = ZN_SIM_RANKS, .tgid = FIRST_PID + i};
 	}
 	return 0;
 }

@@ -95,7 +95,7 @@ static void gpus(struct zn_json *j, const struct zn_gpus *g)
 	for (uint32_t i = 0; i < g->count; i++) {
 		const struct zn_gpu *gpu = &g->gpu[i];
 
-		if (zn_gpu_unknown(gpu) && !gpu->used_bytes)
+		if (!zn_gpu_shown(gpu))
 			continue;
 		zn_json_open(j, '{');
 		key_text(j, "gpu_id", gpu->id);
@@ -198,7 +198,7 @@ static void nccl_comms(struct zn_json *j, const struct zn_agg *a, uint32_t tgid)
 		const struct zn_comm *c = &a->comms[i];
 		struct zn_out o = {.at = hex, .cap = sizeof(hex)};
 
-		if (c->tgid != tgid || c->rank == ZN_UNKNOWN || c->nranks == ZN_UNKNOWN)
+		if (c->tgid != tgid || c->rank == ZN_UNKNOWN || c->nranks == ZN_UNKNOWN || c->hash == 0)
 			continue;
 		zn_out_hex(&o, c->hash, 16);
 		zn_json_open(j, '{');
@@ -294,7 +294,7 @@ struct family_libs {
 	struct zn_json *json;
 	const struct zn_probe *probe;
 	enum zn_family family;
-	uint32_t attached;
+	uint32_t attached, count;
 };
 
 static void family_lib(void *to, const struct zn_lib *lib)
@@ -311,6 +311,7 @@ static void family_lib(void *to, const struct zn_lib *lib)
 		symbols += lib->symbol[i] != ZN_SYM_MISSING;
 	}
 	f->attached += attached;
+	f->count++;
 	zn_json_open(f->json, '{');
 	key_bytes(f->json, "path", lib->path, sizeof(lib->path));
 	key_u64(f->json, "attached", attached);
@@ -319,17 +320,21 @@ static void family_lib(void *to, const struct zn_lib *lib)
 	zn_json_close(f->json, '}');
 }
 
-static void family_state(struct zn_json *j, const struct zn_view *v, enum zn_family f, uint32_t attached)
+static void family_state(struct zn_json *j, const struct zn_view *v, const struct family_libs *libs)
 {
 	const struct zn_probe *p = v->probe;
 	const char *state = "attached", *why = "";
+	enum zn_family f = libs->family;
 
 	if (!p) {
 		state = "simulated";
 	} else if (!p->available[f]) {
 		state = v->options->families >> f & 1 ? "unavailable" : "off";
 		why = p->why[f];
-	} else if (!attached) {
+	} else if (!libs->attached && libs->count) {
+		state = "unavailable";
+		why = "its functions could not be hooked in the libraries that are there";
+	} else if (!libs->attached) {
 		state = "waiting";
 		why = f == ZN_FAM_NCCL ? "no process maps libnccl.so or librccl.so" : "no process maps libcuda.so";
 	}
@@ -349,7 +354,7 @@ static void probes(struct zn_json *j, const struct zn_view *v)
 		if (v->find)
 			zn_find_visit(v->find, family_lib, &libs);
 		zn_json_close(j, ']');
-		family_state(j, v, f, libs.attached);
+		family_state(j, v, &libs);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
@@ -413,24 +418,29 @@ void zn_alerts_json(struct zn_out *o, struct zn_view *v)
 	zn_json_close(&j, '}');
 }
 
-/* Unhealthy: live, but no family that was asked for can be had; or the ticks have stopped. */
+#define FINDER_PATIENCE_NS (30 * ZN_NS_PER_S)
+
+/* Unhealthy: live, but no family that was asked for can be had; or the ticks have stopped, or the
+ * finder waits for a file system that does not answer. */
 int zn_health_json(struct zn_out *o, struct zn_view *v)
 {
 	uint64_t late_ns = zn_now_ns() - (v->tick_ns ? v->tick_ns : v->start_ns);
 	bool late = late_ns > 5 * ZN_NS_PER_S + v->options->push_interval_ms * ZN_NS_PER_MS;
 	bool any = !v->probe || v->options->families == 0;
+	uint64_t round_ns = v->find ? zn_find_round_ns(v->find) : 0; /* 0: it has not begun */
+	bool stuck = round_ns && zn_now_ns() > round_ns + FINDER_PATIENCE_NS;
 	struct zn_json j;
 
 	for (enum zn_family f = 0; v->probe && f < ZN_FAMILY_COUNT; f++)
 		any |= v->probe->available[f];
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	key_text(&j, "status", late ? "stalled" : any ? "ok" : "no probes");
+	key_text(&j, "status", late ? "stalled" : stuck ? "library finder stalled" : any ? "ok" : "no probes");
 	key_text(&j, "node", v->node);
 	key_text(&j, "source", source(v));
 	key_text(&j, "version", zn_version);
 	key_u64(&j, "uptime_s", uptime_s(v));
 	probes(&j, v);
 	zn_json_close(&j, '}');
-	return any && !late ? 200 : 503;
+	return any && !late && !stuck ? 200 : 503;
 }

@@ -56,6 +56,15 @@ static uint64_t hists_used(const struct zn_agg *a)
 	return n;
 }
 
+static uint64_t allocs_used(const struct zn_agg *a)
+{
+	uint64_t n = 0;
+
+	for (uint32_t r = 0; r < a->row_count; r++)
+		n += a->arena->procs[a->row[r]].count[ZN_C_LIVE_ALLOCS];
+	return n;
+}
+
 size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 {
 	uint64_t libs = 0;
@@ -65,6 +74,7 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 		zn_find_visit(v->find, lib_count, &libs);
 	to[n++] = (struct zn_usage){"processes", v->agg->row_count, ZN_PROCS_MAX};
 	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg), ZN_HISTS_MAX - ZN_HISTS_FIRST};
+	to[n++] = (struct zn_usage){"allocations", allocs_used(v->agg), ZN_ALLOCS_MAX};
 	to[n++] = (struct zn_usage){"gpus", v->agg->gpus.count, ZN_GPUS_MAX};
 	to[n++] = (struct zn_usage){"communicators", v->agg->comm_count, ZN_COMMS_MAX};
 	to[n++] = (struct zn_usage){"libraries", libs, ZN_LIBS_MAX};

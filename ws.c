@@ -36,12 +36,11 @@ static void sha1_block(uint32_t hash[5], const uint8_t block[64])
 
 	for (int t = 0; t < 16; t++)
 		w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
-		        (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
+			(uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
 	for (int t = 16; t < 80; t++)
 		w[t] = rotate(w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16], 1);
 	for (int t = 0; t < 80; t++) {
-		uint32_t choice = (b & c) ^ (~b & d), parity = b ^ c ^ d,
-		         majority = (b & c) ^ (b & d) ^ (c & d);
+		uint32_t choice = (b & c) ^ (~b & d), parity = b ^ c ^ d, majority = (b & c) ^ (b & d) ^ (c & d);
 		uint32_t f = t < 20 ? choice : t < 40 || t >= 60 ? parity : majority;
 		uint32_t next = rotate(a, 5) + f + e + constants[t / 20] + w[t];
 
@@ -232,8 +231,7 @@ static size_t read_header(struct zn_ws *ws, const char *buf, size_t len, int *co
 /* RFC 6455, section 7.4; 1012 to 1014 are in the registry that it founded. */
 static bool valid_code(unsigned code)
 {
-	return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
-	        (code >= 3000 && code <= 4999);
+	return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) || (code >= 3000 && code <= 4999);
 }
 
 static int finish_close(struct zn_ws *ws, struct zn_ws_event *ev)
@@ -258,9 +256,7 @@ static int control_piece(struct zn_ws *ws, struct zn_ws_event *ev, struct zn_str
 		return 0;
 	*ev = (struct zn_ws_event){.op = ws->op, .final = true};
 	ev->data = (struct zn_str){(const char *)ws->control, ws->control_len};
-	ev->type = ws->op == ZN_WS_PING ? ZN_WS_EV_PING
-	        : ws->op == ZN_WS_PONG  ? ZN_WS_EV_PONG
-	                                : ZN_WS_EV_CLOSE;
+	ev->type = ws->op == ZN_WS_PING ? ZN_WS_EV_PING : ws->op == ZN_WS_PONG ? ZN_WS_EV_PONG : ZN_WS_EV_CLOSE;
 	return ws->op == ZN_WS_CLOSE ? finish_close(ws, ev) : 0;
 }
 

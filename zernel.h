@@ -25,7 +25,7 @@
 #define ZN_CTX_STACK   4     /* contexts pushed on one thread */
 #define ZN_PROC_GPUS   16    /* CUDA ordinals of one process; ordinal 16 stands for "unknown" */
 #define ZN_GPUS_MAX    64    /* GPUs of the node, MIG instances included */
-#define ZN_RING_BYTES  (256 * 1024)
+#define ZN_RING_BYTES  (64 * 1024)
 #define ZN_LIBS_MAX    64  /* distinct libraries (by inode) that are hooked at one time */
 #define ZN_CALIB_MAX   512 /* samples of the calibration at start */
 
@@ -127,6 +127,10 @@ enum zn_detail {
 #define ZN_DETAIL_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
 _Static_assert(ZN_DETAIL_COUNT <= ZN_DETAIL_SLOTS, "struct zn_proc has no room for another histogram");
 
+/* First instruction of a hooked function: uprobes emulate some and single-step the others, which takes one more trap
+ * inside the measured interval. What each costs depends on the kernel, so all four are calibrated. */
+enum zn_first { ZN_FIRST_NOP, ZN_FIRST_PUSH, ZN_FIRST_LANDING /* endbr64, bti */, ZN_FIRST_OTHER, ZN_FIRST_COUNT };
+
 /* Plain per-process counters. Gauges (that also go down) are marked. */
 enum zn_count {
 	ZN_C_LAUNCH_KERNEL, /* launch kinds: keep the four together, in this order */
@@ -147,13 +151,12 @@ enum zn_count {
 	ZN_C_LIVE_ALLOCS, /* gauge, entries of the allocation table */
 	ZN_C_CAPTURES,    /* gauge, streams being captured */
 	ZN_C_UNMATCHED_FREE,
-	ZN_C_HITS, /* hooked calls, one counter per family from here on */
-	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT,
-	ZN_C_COST_NS = ZN_C_HITS_END, /* what they cost, one counter per family */
-	ZN_C_COST_NS_END = ZN_C_COST_NS + ZN_FAMILY_COUNT,
-	ZN_COUNT_COUNT = ZN_C_COST_NS_END
+	ZN_C_HITS, /* hooked calls: ZN_C_HIT(family, first) from here on */
+	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_COUNT,
+	ZN_COUNT_COUNT = ZN_C_HITS_END
 };
-#define ZN_COUNT_SLOTS 96
+#define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
+#define ZN_COUNT_SLOTS          96
 _Static_assert(ZN_COUNT_COUNT <= ZN_COUNT_SLOTS, "struct zn_proc has no room for another counter");
 
 enum zn_alloc_kind { ZN_K_DEVICE, ZN_K_MANAGED, ZN_K_ASYNC, ZN_K_POOL, ZN_K_VMM, ZN_K_HOST, ZN_KIND_COUNT };
@@ -202,6 +205,7 @@ _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that t
 	X(NCCL_TYPE, "nccl_type", "NCCL operations whose element type is not known: their bytes are not counted")      \
 	X(USER_READ, "user_read", "arguments that could not be read from the process")                                 \
 	X(MISSED, "missed", "probe hits that the kernel skipped")                                                      \
+	X(GPU, "gpu", "GPUs beyond the limit: memory on them is not shown")                                            \
 	X(LIBRARY, "library", "libraries beyond the limit")                                                            \
 	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                      \
 	X(MAPPING, "mapping", "mapping events dropped by the kernel; a full scan of /proc followed")                   \
@@ -215,10 +219,6 @@ enum zn_loss {
 #undef X
 		ZN_LOSS_COUNT
 };
-
-/* First instruction of a hooked function: uprobes emulate some and single-step the others, which takes one more trap
- * inside the measured interval. What each costs depends on the kernel, so all four are calibrated. */
-enum zn_first { ZN_FIRST_NOP, ZN_FIRST_PUSH, ZN_FIRST_LANDING /* endbr64, bti */, ZN_FIRST_OTHER, ZN_FIRST_COUNT };
 
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
@@ -401,6 +401,7 @@ struct zn_str {
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
 enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
 extern enum zn_level zn_log_level;
+extern unsigned zn_log_per_second; /* 0: no limit; else the rest of a second's lines is only counted */
 void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int zn_log_parse(const char *name); /* the level, or -EINVAL */
 uint64_t zn_now_ns(void);           /* CLOCK_MONOTONIC: what bpf_ktime_get_ns() reads */
@@ -752,6 +753,9 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
 bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU could not be told */
+bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
+/* Frees the slots of GPUs that are neither on the driver's list nor in use by any process. */
+void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
 /* What a process holds on one GPU: the sum over the ordinals that mean it. */
@@ -782,7 +786,7 @@ struct zn_agg {
 	uint64_t tick_ns;
 	/* sums of processes that have gone */
 	struct zn_hist gone[ZN_DETAIL_COUNT];
-	uint64_t gone_count[ZN_COUNT_SLOTS];
+	__u64 gone_count[ZN_COUNT_SLOTS];
 	uint64_t family_cost_ns[ZN_FAMILY_COUNT]; /* of all processes, as in struct zn_info */
 	uint64_t family_cost_rate[ZN_FAMILY_COUNT];
 	struct zn_hist merged; /* scratch of zn_agg_merge() */
@@ -793,6 +797,8 @@ struct zn_agg {
 	void *owner;
 };
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena);
+/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
+uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
 /* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */

@@ -264,6 +264,7 @@ static int run(struct daemon *d)
 		daemon_close(d);
 		return fail(why[0] ? why : strerror(-err));
 	}
+	zn_log_per_second = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
 	zn_log(ZN_INFO, "ready: %s data, metrics on port %u, WebSocket on port %u",
 		d->options.simulate ? "simulated" : "live", zn_serve_port(&d->serve, false),

@@ -273,12 +273,6 @@ static __always_inline void zn_calibrate(struct zn_call *c)
 	s->calib_ns[at & (ZN_CALIB_MAX - 1)] = ns;
 }
 
-static __always_inline void zn_count_hit(struct zn_proc *p, int family, __u64 cost_ns)
-{
-	ZN_ADD(p->count[ZN_C_HITS + family], 1);
-	ZN_ADD(p->count[ZN_C_COST_NS + family], cost_ns);
-}
-
 /* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost
  * of hooked calls inside this one. What this call cost is handed to the one around it. */
 static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
@@ -296,20 +290,21 @@ static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int fam
 		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost + c->frame->nested_ns;
 	else if (c->thread->group_depth)
 		c->thread->group_nested_ns += cost + c->frame->nested_ns;
-	zn_count_hit(c->proc, family, cost);
+	ZN_ADD(c->proc->count[ZN_C_HIT(family, first)], 1);
 }
 
-/* A call that is hooked at its entry only: it has no frame, but its cost counts all the same. */
+/* A call that is hooked at its entry only: it has no frame, but about half the cost. */
 static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family)
 {
+	__u32 first = ZN_COOKIE_FIRST(cookie);
 	struct zn_shared *s = zn_globals();
-	__u64 cost = s ? s->cost_ns[ZN_COOKIE_FIRST(cookie)] : 0;
+	__u64 cost = s ? s->cost_ns[first] / 2 : 0;
 
 	if (t->depth)
-		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost / 2;
+		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost;
 	else if (t->group_depth)
-		t->group_nested_ns += cost / 2;
-	zn_count_hit(p, family, cost / 2);
+		t->group_nested_ns += cost;
+	ZN_ADD(p->count[ZN_C_HIT(family, first)], 1);
 }
 
 /* Closes the call that returns here. False: it began before the probe was there, or is nobody's. */

@@ -120,8 +120,8 @@ static void states_follow_values(void)
 	for (size_t i = 0; i < ZN_LEN(series); i++) {
 		t_begin(series[i].name);
 		start();
-		alerts.rule[0] = (struct zn_rule){"test", "warning", "a test", lettered, "what", 10, 5,
-			series[i].for_ms, series[i].keep_ms};
+		alerts.rule[0] = (struct zn_rule){
+			"test", "warning", "a test", lettered, "what", 10, 5, series[i].for_ms, series[i].keep_ms};
 		alerts.rule_count = 1;
 		CHECK_EQ(strlen(series[i].values), strlen(series[i].states));
 		for (size_t j = 0; series[i].values[j]; j++) {
@@ -351,8 +351,8 @@ T(other_losses_do_not_fire)
 {
 	start();
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
-		if (i != ZN_LOST_RINGBUF && i != ZN_LOST_SERIES && i != ZN_LOST_PROCESS &&
-			i != ZN_LOST_THREAD && i != ZN_LOST_ALLOC)
+		if (i != ZN_LOST_RINGBUF && i != ZN_LOST_SERIES && i != ZN_LOST_PROCESS && i != ZN_LOST_THREAD &&
+			i != ZN_LOST_ALLOC)
 			shared.lost[i] = 9;
 	tick();
 	CHECK_EQ(alerts.count, 0);

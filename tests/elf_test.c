@@ -69,8 +69,8 @@ static const struct image good = {
 		{0, SHT_STRTAB, 0, 0, AT(names), sizeof(good.names), 0, 0, 1, 0},
 		{0, SHT_NULL, 0, 0, AT(sym), sizeof(good.sym), 4, 1, 8, sizeof(Elf64_Sym)},
 		{0, SHT_STRTAB, 0, 0, AT(names), sizeof(good.names), 0, 0, 1, 0}},
-	.text = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
-		26, 27, 28, 29, 30, 31},
+	.text = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+		28, 29, 30, 31},
 };
 
 static const struct zn_elf_symbol wanted[] = {{.name = "ncclSend"}, {.name = "pncclSend"}, {.name = "cuInit"},
@@ -191,9 +191,9 @@ T(refuses_too_many_names)
 }
 
 /* Each row sets one field. why == NULL: the file is well-formed enough to be read, but nothing is found. */
-#define BEND(field, value, reason)                                                                           \
-	{                                                                                                    \
-#field " = " #value, AT(field), sizeof(good.field), value, reason                            \
+#define BEND(field, value, reason)                                                                                     \
+	{                                                                                                              \
+#field " = " #value, AT(field), sizeof(good.field), value, reason                                      \
 	}
 /* clang-format off */
 static const struct bend {
@@ -494,8 +494,8 @@ static uint64_t truth(const void *address, char path[256])
 	char line[512];
 
 	while (maps && !found && fgets(line, sizeof(line), maps))
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNx64 " %*s %*s %255s", &from, &to,
-			    &offset, path) == 4 &&
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNx64 " %*s %*s %255s", &from, &to, &offset,
+			    path) == 4 &&
 			at >= from && at < to)
 			found = at - from + offset;
 	if (maps)
@@ -503,11 +503,10 @@ static uint64_t truth(const void *address, char path[256])
 	return found;
 }
 
-static struct zn_elf_symbol libc_symbols[] = {{.name = "malloc"}, {.name = "free"}, {.name = "qsort"},
-	{.name = "open"}, {.name = "close"}, {.name = "read"}, {.name = "write"}, {.name = "pread"},
-	{.name = "getpid"}, {.name = "fork"}, {.name = "socket"}, {.name = "bind"}, {.name = "listen"},
-	{.name = "accept4"}, {.name = "epoll_wait"}, {.name = "snprintf"}, {.name = "strtoul"},
-	{.name = "getenv"}, {.name = "setsockopt"}, {.name = "ftruncate"}};
+static struct zn_elf_symbol libc_symbols[] = {{.name = "malloc"}, {.name = "free"}, {.name = "qsort"}, {.name = "open"},
+	{.name = "close"}, {.name = "read"}, {.name = "write"}, {.name = "pread"}, {.name = "getpid"}, {.name = "fork"},
+	{.name = "socket"}, {.name = "bind"}, {.name = "listen"}, {.name = "accept4"}, {.name = "epoll_wait"},
+	{.name = "snprintf"}, {.name = "strtoul"}, {.name = "getenv"}, {.name = "setsockopt"}, {.name = "ftruncate"}};
 
 T(real_libc)
 {
@@ -533,8 +532,7 @@ T(real_libc)
 
 T(real_libc_lacks)
 {
-	struct zn_elf_symbol none[] = {
-		{.name = "environ"}, {.name = "strlen"}, {.name = "cuInit"}, {.name = "allo"}};
+	struct zn_elf_symbol none[] = {{.name = "environ"}, {.name = "strlen"}, {.name = "cuInit"}, {.name = "allo"}};
 	void *libc = dlopen("libc.so.6", RTLD_NOW);
 	char path[256] = "";
 	int fd;
@@ -573,10 +571,8 @@ static const struct vendor {
 	const char *path;
 	const char *names[4];
 } vendors[] = {
-	{"/usr/local/cuda/lib64/libnccl.so.2",
-		{"ncclAllReduce", "pncclAllReduce", "ncclCommInitRank", "ncclSend"}},
-	{"/usr/local/cuda/lib64/stubs/libcuda.so",
-		{"cuLaunchKernel", "cuMemAlloc_v2", "cuInit", "cuMemcpyAsync_ptsz"}},
+	{"/usr/local/cuda/lib64/libnccl.so.2", {"ncclAllReduce", "pncclAllReduce", "ncclCommInitRank", "ncclSend"}},
+	{"/usr/local/cuda/lib64/stubs/libcuda.so", {"cuLaunchKernel", "cuMemAlloc_v2", "cuInit", "cuMemcpyAsync_ptsz"}},
 };
 
 T(real_vendor_libraries)

@@ -87,9 +87,8 @@ T(hexadecimal)
 		uint64_t v;
 		int digits;
 		const char *want;
-	} rows[] = {{0, 4, "0000"}, {0x1f, 4, "001f"}, {0xabcdef, 2, "abcdef"},
-	        {UINT64_MAX, 16, "ffffffffffffffff"}, {1, 16, "0000000000000001"},
-	        {1, 99, "0000000000000001"}, {7, 1, "7"}, {0, 1, "0"}};
+	} rows[] = {{0, 4, "0000"}, {0x1f, 4, "001f"}, {0xabcdef, 2, "abcdef"}, {UINT64_MAX, 16, "ffffffffffffffff"},
+		{1, 16, "0000000000000001"}, {1, 99, "0000000000000001"}, {7, 1, "7"}, {0, 1, "0"}};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
 		char text[16];
@@ -126,21 +125,21 @@ static void write_decimal(struct zn_out *o, const void *what)
 static void scaled_numbers(void)
 {
 	static const struct scaled rows[] = {
-	        {142500, 6, "0.1425", "0.1425"},
-	        {0, 0, "0", "0.0"},
-	        {0, 9, "0", "0.0"},
-	        {0, 19, "0", "0.0"},
-	        {7, 0, "7", "7.0"},
-	        {1420, 1, "142", "142.0"},
-	        {1000000000, 9, "1", "1.0"},
-	        {999999999, 9, "0.999999999", "0.999999999"},
-	        {1000000001, 9, "1.000000001", "1.000000001"},
-	        {1, 19, "0.0000000000000000001", "0.0000000000000000001"},
-	        {UINT64_MAX, 0, "18446744073709551615", "18446744073709551615.0"},
-	        {UINT64_MAX, 1, "1844674407370955161.5", "1844674407370955161.5"},
-	        {UINT64_MAX, 9, "18446744073.709551615", "18446744073.709551615"},
-	        {UINT64_MAX, 19, "1.8446744073709551615", "1.8446744073709551615"},
-	        {10000000000000000000u, 19, "1", "1.0"},
+		{142500, 6, "0.1425", "0.1425"},
+		{0, 0, "0", "0.0"},
+		{0, 9, "0", "0.0"},
+		{0, 19, "0", "0.0"},
+		{7, 0, "7", "7.0"},
+		{1420, 1, "142", "142.0"},
+		{1000000000, 9, "1", "1.0"},
+		{999999999, 9, "0.999999999", "0.999999999"},
+		{1000000001, 9, "1.000000001", "1.000000001"},
+		{1, 19, "0.0000000000000000001", "0.0000000000000000001"},
+		{UINT64_MAX, 0, "18446744073709551615", "18446744073709551615.0"},
+		{UINT64_MAX, 1, "1844674407370955161.5", "1844674407370955161.5"},
+		{UINT64_MAX, 9, "18446744073.709551615", "18446744073.709551615"},
+		{UINT64_MAX, 19, "1.8446744073709551615", "1.8446744073709551615"},
+		{10000000000000000000u, 19, "1", "1.0"},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -166,7 +165,7 @@ T(decimals_out_of_range_fill)
 T(doubles_read_back)
 {
 	static const double rows[] = {0, -0.0, 1, -1, 0.1, 1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308,
-	        123456789.125, 9007199254740993.0, 3.0000000000000004};
+		123456789.125, 9007199254740993.0, 3.0000000000000004};
 	char text[32];
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -206,22 +205,22 @@ static void utf8_texts(void)
 		const char *name;
 		struct zn_str text, want;
 	} rows[] = {
-	        {"ASCII and NUL", S("a\0z\x7f"), S("a\0z\x7f")},
-	        {"first and last of 2 bytes", S("\xc2\x80\xdf\xbf"), S("\xc2\x80\xdf\xbf")},
-	        {"first and last of 3 bytes", S("\xe0\xa0\x80\xef\xbf\xbf"), S("\xe0\xa0\x80\xef\xbf\xbf")},
-	        {"around the surrogates", S("\xed\x9f\xbf\xee\x80\x80"), S("\xed\x9f\xbf\xee\x80\x80")},
-	        {"first and last of 4 bytes", S("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"),
-	                S("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf")},
-	        {"overlong 2 bytes", S("\xc0\xaf\xc1\xbf"), S(FFFD FFFD FFFD FFFD)},
-	        {"overlong 3 bytes", S("\xe0\x9f\xbf"), S(FFFD FFFD FFFD)},
-	        {"overlong 4 bytes", S("\xf0\x8f\xbf\xbf"), S(FFFD FFFD FFFD FFFD)},
-	        {"surrogate", S("\xed\xa0\x80"), S(FFFD FFFD FFFD)},
-	        {"above U+10FFFF", S("\xf4\x90\x80\x80"), S(FFFD FFFD FFFD FFFD)},
-	        {"5 and 6 byte forms", S("\xf8\xfd\xff"), S(FFFD FFFD FFFD)},
-	        {"lone continuation", S("a\x80z"), S("a" FFFD "z")},
-	        {"cut at the end", S("a\xe2\x82"), S("a" FFFD FFFD)},
-	        {"cut by a letter", S("\xe2\x82z\xf0\x9f\x98"), S(FFFD FFFD "z" FFFD FFFD FFFD)},
-	        {"cut by a character", S("\xe2\xc3\xa9"), S(FFFD "\xc3\xa9")},
+		{"ASCII and NUL", S("a\0z\x7f"), S("a\0z\x7f")},
+		{"first and last of 2 bytes", S("\xc2\x80\xdf\xbf"), S("\xc2\x80\xdf\xbf")},
+		{"first and last of 3 bytes", S("\xe0\xa0\x80\xef\xbf\xbf"), S("\xe0\xa0\x80\xef\xbf\xbf")},
+		{"around the surrogates", S("\xed\x9f\xbf\xee\x80\x80"), S("\xed\x9f\xbf\xee\x80\x80")},
+		{"first and last of 4 bytes", S("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"),
+			S("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf")},
+		{"overlong 2 bytes", S("\xc0\xaf\xc1\xbf"), S(FFFD FFFD FFFD FFFD)},
+		{"overlong 3 bytes", S("\xe0\x9f\xbf"), S(FFFD FFFD FFFD)},
+		{"overlong 4 bytes", S("\xf0\x8f\xbf\xbf"), S(FFFD FFFD FFFD FFFD)},
+		{"surrogate", S("\xed\xa0\x80"), S(FFFD FFFD FFFD)},
+		{"above U+10FFFF", S("\xf4\x90\x80\x80"), S(FFFD FFFD FFFD FFFD)},
+		{"5 and 6 byte forms", S("\xf8\xfd\xff"), S(FFFD FFFD FFFD)},
+		{"lone continuation", S("a\x80z"), S("a" FFFD "z")},
+		{"cut at the end", S("a\xe2\x82"), S("a" FFFD FFFD)},
+		{"cut by a letter", S("\xe2\x82z\xf0\x9f\x98"), S(FFFD FFFD "z" FFFD FFFD FFFD)},
+		{"cut by a character", S("\xe2\xc3\xa9"), S(FFFD "\xc3\xa9")},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -240,7 +239,7 @@ T(utf8_automaton_knows_each_code_point)
 
 	for (uint32_t v = 0; v < 0x120000; v++) {
 		uint8_t bytes[4] = {(uint8_t)(0xf0 | v >> 18), (uint8_t)(0x80 | (v >> 12 & 63)),
-		        (uint8_t)(0x80 | (v >> 6 & 63)), (uint8_t)(0x80 | (v & 63))};
+			(uint8_t)(0x80 | (v >> 6 & 63)), (uint8_t)(0x80 | (v & 63))};
 		size_t from = v < 0x80 ? 3 : v < 0x800 ? 2 : v < 0x10000 ? 1 : 0;
 		uint32_t state = 0;
 
@@ -291,8 +290,8 @@ static void write_document(struct zn_out *o, const void *what)
 T(writer_document)
 {
 	static const char want[] =
-	        "{\"text\":\"q\\\" b\\\\ \\b\\f\\n\\r\\t \\u0001 \\u001f \x7f \xc3\xa9 " FFFD "\","
-	        "\"list\":[18446744073709551615,[],{\"a\\\"\":null},true,false,1.5,142.0,0.25],\"empty\":{}}";
+		"{\"text\":\"q\\\" b\\\\ \\b\\f\\n\\r\\t \\u0001 \\u001f \x7f \xc3\xa9 " FFFD "\","
+		"\"list\":[18446744073709551615,[],{\"a\\\"\":null},true,false,1.5,142.0,0.25],\"empty\":{}}";
 
 	check_output(write_document, NULL, want, strlen(want));
 	CHECK_EQ(zn_json_check(S(want)), 0);
@@ -357,61 +356,61 @@ static void documents(void)
 		int want;
 		bool whole;
 	} rows[] = {
-	        {"empty", S(""), -EINVAL, 0},
-	        {"space only", S(" \t\r\n"), -EINVAL, 0},
-	        {"null", S(" null "), 0, 0},
-	        {"true", S("true"), 0, 1},
-	        {"false", S("false"), 0, 1},
-	        {"word with a tail", S("nullx"), -EINVAL, 0},
-	        {"upper case word", S("True"), -EINVAL, 0},
-	        {"NaN", S("NaN"), -EINVAL, 0},
-	        {"Infinity", S("-Infinity"), -EINVAL, 0},
-	        {"zero", S("0"), 0, 1},
-	        {"minus zero", S("-0"), 0, 1},
-	        {"every part of a number", S("[-12.340e+56]"), 0, 1},
-	        {"exponent without sign", S("[1E5,1e-5]"), 0, 1},
-	        {"leading zero", S("01"), -EINVAL, 0},
-	        {"plus", S("+1"), -EINVAL, 0},
-	        {"no whole part", S(".5"), -EINVAL, 0},
-	        {"no fraction", S("5."), -EINVAL, 0},
-	        {"no exponent", S("[5e]"), -EINVAL, 0},
-	        {"exponent of signs", S("[5e+-1]"), -EINVAL, 0},
-	        {"minus alone", S("-"), -EINVAL, 0},
-	        {"hexadecimal", S("0x10"), -EINVAL, 0},
-	        {"array", S("[1, \"a\" ,[],{} , null]"), 0, 1},
-	        {"object", S("{\"a\":1 , \"b\" : [true]}"), 0, 1},
-	        {"trailing comma in array", S("[1,]"), -EINVAL, 0},
-	        {"trailing comma in object", S("{\"a\":1,}"), -EINVAL, 0},
-	        {"leading comma", S("[,1]"), -EINVAL, 0},
-	        {"no comma", S("[1 2]"), -EINVAL, 0},
-	        {"no colon", S("{\"a\" 1}"), -EINVAL, 0},
-	        {"no value", S("{\"a\":}"), -EINVAL, 0},
-	        {"key not a string", S("{1:2}"), -EINVAL, 0},
-	        {"wrong bracket", S("[1}"), -EINVAL, 0},
-	        {"two documents", S("[] []"), -EINVAL, 0},
-	        {"comment", S("[/**/]"), -EINVAL, 0},
-	        {"byte order mark", S("\xef\xbb\xbf[]"), -EINVAL, 0},
-	        {"NUL after the end", S("[]\0"), -EINVAL, 0},
-	        {"vertical tab as space", S("[\v]"), -EINVAL, 0},
-	        {"escapes", S("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\uDE00\""), 0, 1},
-	        {"half a surrogate pair is grammar", S("\"\\ud800\""), 0, 1},
-	        {"unknown escape", S("\"\\x\""), -EINVAL, 0},
-	        {"short \\u", S("\"\\u12\""), -EINVAL, 0},
-	        {"no digit in \\u", S("\"\\u12g4\""), -EINVAL, 0},
-	        {"escaped quote at the end", S("\"a\\\""), -EINVAL, 0},
-	        {"escaped backslash at the end", S("\"a\\\\\""), 0, 1},
-	        {"quote alone", S("\""), -EINVAL, 0},
-	        {"newline in a string", S("\"\n\""), -EINVAL, 0},
-	        {"last control byte in a string", S("\"\x1f\""), -EINVAL, 0},
-	        {"NUL in a string", S("\"\0\""), -EINVAL, 0},
-	        {"DEL in a string", S("\"\x7f\""), 0, 1},
-	        {"4 byte character", S("\"\xf0\x9f\x98\x80\""), 0, 1},
-	        {"not UTF-8", S("\"\xff\""), -EINVAL, 0},
-	        {"cut UTF-8", S("\"\xe2\x82\""), -EINVAL, 0},
-	        {"surrogate in UTF-8", S("\"\xed\xa0\x80\""), -EINVAL, 0},
-	        {"64 deep", S(DEEP_32 DEEP_32 UNDO_32 UNDO_32), 0, 1},
-	        {"65 deep", S("[" DEEP_32 DEEP_32 UNDO_32 UNDO_32 "]"), -EINVAL, 0},
-	        {"open only", S(DEEP_32 DEEP_32 DEEP_32), -EINVAL, 0},
+		{"empty", S(""), -EINVAL, 0},
+		{"space only", S(" \t\r\n"), -EINVAL, 0},
+		{"null", S(" null "), 0, 0},
+		{"true", S("true"), 0, 1},
+		{"false", S("false"), 0, 1},
+		{"word with a tail", S("nullx"), -EINVAL, 0},
+		{"upper case word", S("True"), -EINVAL, 0},
+		{"NaN", S("NaN"), -EINVAL, 0},
+		{"Infinity", S("-Infinity"), -EINVAL, 0},
+		{"zero", S("0"), 0, 1},
+		{"minus zero", S("-0"), 0, 1},
+		{"every part of a number", S("[-12.340e+56]"), 0, 1},
+		{"exponent without sign", S("[1E5,1e-5]"), 0, 1},
+		{"leading zero", S("01"), -EINVAL, 0},
+		{"plus", S("+1"), -EINVAL, 0},
+		{"no whole part", S(".5"), -EINVAL, 0},
+		{"no fraction", S("5."), -EINVAL, 0},
+		{"no exponent", S("[5e]"), -EINVAL, 0},
+		{"exponent of signs", S("[5e+-1]"), -EINVAL, 0},
+		{"minus alone", S("-"), -EINVAL, 0},
+		{"hexadecimal", S("0x10"), -EINVAL, 0},
+		{"array", S("[1, \"a\" ,[],{} , null]"), 0, 1},
+		{"object", S("{\"a\":1 , \"b\" : [true]}"), 0, 1},
+		{"trailing comma in array", S("[1,]"), -EINVAL, 0},
+		{"trailing comma in object", S("{\"a\":1,}"), -EINVAL, 0},
+		{"leading comma", S("[,1]"), -EINVAL, 0},
+		{"no comma", S("[1 2]"), -EINVAL, 0},
+		{"no colon", S("{\"a\" 1}"), -EINVAL, 0},
+		{"no value", S("{\"a\":}"), -EINVAL, 0},
+		{"key not a string", S("{1:2}"), -EINVAL, 0},
+		{"wrong bracket", S("[1}"), -EINVAL, 0},
+		{"two documents", S("[] []"), -EINVAL, 0},
+		{"comment", S("[/**/]"), -EINVAL, 0},
+		{"byte order mark", S("\xef\xbb\xbf[]"), -EINVAL, 0},
+		{"NUL after the end", S("[]\0"), -EINVAL, 0},
+		{"vertical tab as space", S("[\v]"), -EINVAL, 0},
+		{"escapes", S("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\uDE00\""), 0, 1},
+		{"half a surrogate pair is grammar", S("\"\\ud800\""), 0, 1},
+		{"unknown escape", S("\"\\x\""), -EINVAL, 0},
+		{"short \\u", S("\"\\u12\""), -EINVAL, 0},
+		{"no digit in \\u", S("\"\\u12g4\""), -EINVAL, 0},
+		{"escaped quote at the end", S("\"a\\\""), -EINVAL, 0},
+		{"escaped backslash at the end", S("\"a\\\\\""), 0, 1},
+		{"quote alone", S("\""), -EINVAL, 0},
+		{"newline in a string", S("\"\n\""), -EINVAL, 0},
+		{"last control byte in a string", S("\"\x1f\""), -EINVAL, 0},
+		{"NUL in a string", S("\"\0\""), -EINVAL, 0},
+		{"DEL in a string", S("\"\x7f\""), 0, 1},
+		{"4 byte character", S("\"\xf0\x9f\x98\x80\""), 0, 1},
+		{"not UTF-8", S("\"\xff\""), -EINVAL, 0},
+		{"cut UTF-8", S("\"\xe2\x82\""), -EINVAL, 0},
+		{"surrogate in UTF-8", S("\"\xed\xa0\x80\""), -EINVAL, 0},
+		{"64 deep", S(DEEP_32 DEEP_32 UNDO_32 UNDO_32), 0, 1},
+		{"65 deep", S("[" DEEP_32 DEEP_32 UNDO_32 UNDO_32 "]"), -EINVAL, 0},
+		{"open only", S(DEEP_32 DEEP_32 DEEP_32), -EINVAL, 0},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -482,23 +481,23 @@ static void numbers(void)
 		double number;
 		uint64_t integer;
 	} rows[] = {
-	        {"0", 0, 0},
-	        {"18446744073709551615", 18446744073709551615.0, UINT64_MAX},
-	        {"18446744073709551616", 18446744073709551616.0, 0},
-	        {"99999999999999999999", 99999999999999999999.0, 0},
-	        {"-1", -1, 0},
-	        {"1.0", 1, 0},
-	        {"12.5e-1", 1.25, 0},
-	        {"1e2", 100, 0},
-	        {"1e999", 0, 0},
-	        {"1 ", 0, 0},
-	        {"", 0, 0},
-	        {"nan", 0, 0},
-	        {"0x10", 0, 0},
-	        {"007", 0, 0},
-	        {"\"5\"", 0, 0},
-	        {"0.00000000000000000000000000000000000000000000000000000000000001", 1e-62, 0},
-	        {"0.000000000000000000000000000000000000000000000000000000000000001", 0, 0},
+		{"0", 0, 0},
+		{"18446744073709551615", 18446744073709551615.0, UINT64_MAX},
+		{"18446744073709551616", 18446744073709551616.0, 0},
+		{"99999999999999999999", 99999999999999999999.0, 0},
+		{"-1", -1, 0},
+		{"1.0", 1, 0},
+		{"12.5e-1", 1.25, 0},
+		{"1e2", 100, 0},
+		{"1e999", 0, 0},
+		{"1 ", 0, 0},
+		{"", 0, 0},
+		{"nan", 0, 0},
+		{"0x10", 0, 0},
+		{"007", 0, 0},
+		{"\"5\"", 0, 0},
+		{"0.00000000000000000000000000000000000000000000000000000000000001", 1e-62, 0},
+		{"0.000000000000000000000000000000000000000000000000000000000000001", 0, 0},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -519,22 +518,22 @@ static void strings(void)
 	static const struct {
 		const char *text, *want;
 	} rows[] = {
-	        {"\"\"", ""},
-	        {"\"plain\"", "plain"},
-	        {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t"},
-	        {"\"\\u0041\\u00e9\\u20AC\\ud83d\\ude00\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
-	        {"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
-	        {"\"\\ud800\"", FFFD},
-	        {"\"\\udc00x\"", FFFD "x"},
-	        {"\"\\ud800\\u0041\"", FFFD "A"},
-	        {"\"\\ud800\\ud800\\udc00\"", FFFD "\xf0\x90\x80\x80"},
-	        {"\"\\udc00\\udc00\"", FFFD FFFD},
-	        {"\"\\ud800\\ue000\"", FFFD "\xee\x80\x80"},
-	        {"\"\\udbff\\udfff\"", "\xf4\x8f\xbf\xbf"},
-	        {"\"open", ""},
-	        {"\"a\"b\"", ""},
-	        {"12", ""},
-	        {"", ""},
+		{"\"\"", ""},
+		{"\"plain\"", "plain"},
+		{"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t"},
+		{"\"\\u0041\\u00e9\\u20AC\\ud83d\\ude00\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+		{"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+		{"\"\\ud800\"", FFFD},
+		{"\"\\udc00x\"", FFFD "x"},
+		{"\"\\ud800\\u0041\"", FFFD "A"},
+		{"\"\\ud800\\ud800\\udc00\"", FFFD "\xf0\x90\x80\x80"},
+		{"\"\\udc00\\udc00\"", FFFD FFFD},
+		{"\"\\ud800\\ue000\"", FFFD "\xee\x80\x80"},
+		{"\"\\udbff\\udfff\"", "\xf4\x8f\xbf\xbf"},
+		{"\"open", ""},
+		{"\"a\"b\"", ""},
+		{"12", ""},
+		{"", ""},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {

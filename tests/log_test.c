@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,6 +64,41 @@ static void bytes_of_a_line(void)
 		listen_no_more();
 		CHECK_STR(got, lines[i].line);
 	}
+}
+
+static void wait_for_a_second(void)
+{
+	uint64_t second = zn_now_ns() / ZN_NS_PER_S;
+
+	while (zn_now_ns() / ZN_NS_PER_S == second)
+		usleep(1000);
+}
+
+/* Within one second only so many lines; the rest is counted, and told in the next. */
+T(a_limit_for_each_second)
+{
+	char seen[3][64];
+	unsigned lines_of_ten = 0;
+
+	zn_log_per_second = 3;
+	wait_for_a_second();
+	listen_in();
+	for (int i = 0; i < 10; i++)
+		zn_log(ZN_WARN, "line %d", i);
+	while (*next_write())
+		lines_of_ten++;
+	zn_log(ZN_ERROR, "always");
+	strcpy(seen[0], next_write());
+	wait_for_a_second();
+	zn_log(ZN_INFO, "next");
+	strcpy(seen[1], next_write());
+	strcpy(seen[2], next_write());
+	listen_no_more();
+	zn_log_per_second = 0;
+	CHECK_EQ(lines_of_ten, 3);
+	CHECK_STR(seen[0], "zerneld: error: always\n");
+	CHECK_STR(seen[1], "zerneld: warning: log: 7 more lines in that second\n");
+	CHECK_STR(seen[2], "zerneld: next\n");
 }
 
 T(a_prefix_for_each_level)
@@ -190,6 +226,7 @@ T(clocks)
 int main(void)
 {
 	bytes_of_a_line();
+	RUN(a_limit_for_each_second);
 	RUN(a_prefix_for_each_level);
 	RUN(levels_above_are_silent);
 	RUN(long_lines_are_cut);

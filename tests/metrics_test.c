@@ -51,6 +51,14 @@ const char *zn_first_label(enum zn_first first)
 	return label[first];
 }
 
+static uint64_t finder_late_s;
+
+uint64_t zn_find_round_ns(struct zn_find *f)
+{
+	CHECK(f == (struct zn_find *)libs);
+	return zn_now_ns() - finder_late_s * ZN_NS_PER_S;
+}
+
 void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to)
 {
 	CHECK(f == (struct zn_find *)libs);
@@ -985,18 +993,20 @@ T(alerts_as_json)
 static const struct {
 	const char *name;
 	bool live;
-	unsigned available, families, late_s;
+	unsigned available, families, late_s, finder_late_s;
 	int status;
 	const char *want;
 } healths[] = {
-	{"health: simulated", false, 0, 7, 0, 200, "\"ok\""},
-	{"health: all families", true, 7, 7, 0, 200, "\"ok\""},
-	{"health: one family of three", true, 2, 7, 0, 200, "\"ok\""},
-	{"health: no family", true, 0, 7, 0, 503, "\"no probes\""},
-	{"health: none was asked for", true, 0, 0, 0, 200, "\"ok\""},
-	{"health: a little late", true, 7, 7, 4, 200, "\"ok\""},
-	{"health: ticks have stopped", true, 7, 7, 9, 503, "\"stalled\""},
-	{"health: stopped, simulated", false, 0, 7, 9, 503, "\"stalled\""},
+	{"health: simulated", false, 0, 7, 0, 0, 200, "\"ok\""},
+	{"health: all families", true, 7, 7, 0, 0, 200, "\"ok\""},
+	{"health: one family of three", true, 2, 7, 0, 0, 200, "\"ok\""},
+	{"health: no family", true, 0, 7, 0, 0, 503, "\"no probes\""},
+	{"health: none was asked for", true, 0, 0, 0, 0, 200, "\"ok\""},
+	{"health: a little late", true, 7, 7, 4, 0, 200, "\"ok\""},
+	{"health: the finder is slow", true, 7, 7, 0, 29, 200, "\"ok\""},
+	{"health: the finder is stuck", true, 7, 7, 0, 31, 503, "\"library finder stalled\""},
+	{"health: ticks have stopped", true, 7, 7, 9, 0, 503, "\"stalled\""},
+	{"health: stopped, simulated", false, 0, 7, 9, 0, 503, "\"stalled\""},
 };
 
 static void health(void)
@@ -1011,6 +1021,7 @@ static void health(void)
 		for (uint32_t f = 0; f < ZN_FAMILY_COUNT; f++)
 			probe.available[f] = healths[i].available >> f & 1;
 		options.families = healths[i].families;
+		finder_late_s = healths[i].finder_late_s;
 		view.tick_ns = zn_now_ns() - healths[i].late_s * ZN_NS_PER_S;
 		CHECK_EQ(zn_health_json(&o, &view), healths[i].status);
 		check_member(json(write_health), "status", healths[i].want);

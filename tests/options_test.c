@@ -30,8 +30,7 @@ static int split(char *text, char *words[WORDS_MAX])
 	char *save = NULL;
 	int count = 0;
 
-	for (char *word = strtok_r(text, " ", &save); word && count < WORDS_MAX - 1;
-		word = strtok_r(NULL, " ", &save))
+	for (char *word = strtok_r(text, " ", &save); word && count < WORDS_MAX - 1; word = strtok_r(NULL, " ", &save))
 		words[count++] = word;
 	words[count] = NULL;
 	return count;
@@ -87,8 +86,7 @@ static const struct good {
 	{"probes", "none", NUMBER, AT(families), 0},
 	{"probes", "cuda", NUMBER, AT(families), 1ULL << ZN_FAM_CUDA_TRACE},
 	{"probes", "nccl,gpu_mem", NUMBER, AT(families), 1ULL << ZN_FAM_NCCL | 1ULL << ZN_FAM_GPU_MEM},
-	{"probes", "gpu,cuda_trace,gpu", NUMBER, AT(families),
-		1ULL << ZN_FAM_CUDA_TRACE | 1ULL << ZN_FAM_GPU_MEM},
+	{"probes", "gpu,cuda_trace,gpu", NUMBER, AT(families), 1ULL << ZN_FAM_CUDA_TRACE | 1ULL << ZN_FAM_GPU_MEM},
 	{"listen", "*", TEXT, AT(listen), 0},
 	{"listen", "127.0.0.1", TEXT, AT(listen), 0},
 	{"listen", "127.0.0.1,::1,2001:db8::7", TEXT, AT(listen), 0},
@@ -117,8 +115,7 @@ static void check_field(const struct good *g)
 
 static void good_values(void)
 {
-	static const char *const lines[] = {
-		"%s = %s\n", "%s %s", "%s=%s", "\t%s\t=\t%s \r\n", "#\n\n%s  %s # why\n"};
+	static const char *const lines[] = {"%s = %s\n", "%s %s", "%s=%s", "\t%s\t=\t%s \r\n", "#\n\n%s  %s # why\n"};
 	static const char *const words[] = {"--%s %s", "--%s=%s"};
 	char text[256];
 
@@ -163,9 +160,8 @@ T(actions)
 	static const struct {
 		const char *arg;
 		size_t at;
-	} action[] = {{"--check", AT(check)}, {"--list-metrics", AT(list_metrics)},
-		{"--list-probes", AT(list_probes)}, {"--version", AT(version)}, {"--help", AT(help)},
-		{"--simulate", AT(simulate)}};
+	} action[] = {{"--check", AT(check)}, {"--list-metrics", AT(list_metrics)}, {"--list-probes", AT(list_probes)},
+		{"--version", AT(version)}, {"--help", AT(help)}, {"--simulate", AT(simulate)}};
 
 	for (size_t i = 0; i < ZN_LEN(action); i++) {
 		CHECK_EQ(run("", "", action[i].arg), 0);
@@ -252,11 +248,9 @@ static const struct {
 	{"file without name", "", "ZERNEL_CONFIG=", "", ": cannot read it: No such file or directory"},
 	{"folder", "", "", "--config /tmp", "/tmp: cannot read it: Is a directory"},
 	{"endless file", "", "", "--config /dev/zero", "/dev/zero: larger than 16383 bytes"},
-	{"line number", "#\n\nws-port 1\nws-port x\n", "", "",
-		"%s:4: ws-port: 'x' is not a port: 0 to 65535"},
+	{"line number", "#\n\nws-port 1\nws-port x\n", "", "", "%s:4: ws-port: 'x' is not a port: 0 to 65535"},
 	{"typo in the file", "wsport 1", "", "", "%s:1: wsport: unknown option; did you mean ws-port?"},
-	{"dashes in the file", "--ws-port 1", "", "",
-		"%s:1: --ws-port: unknown option; did you mean ws-port?"},
+	{"dashes in the file", "--ws-port 1", "", "", "%s:1: --ws-port: unknown option; did you mean ws-port?"},
 	{"no value in the file", "simulate\n", "", "", "%s:1: simulate: needs yes or no"},
 	{"only a comment as value", "simulate = # yes\n", "", "", "%s:1: simulate: needs yes or no"},
 	{"no name in the file", "= 7\n", "", "", "%s:1: unknown option; --help lists them"},
@@ -316,12 +310,9 @@ static const struct {
 		"*, or up to 8 IPv4 or IPv6 addresses with commas between them"},
 	{"ws-origin", "grafana.example.org",
 		"an origin as browsers send it: http:// or https://, host in lower case, no path"},
-	{"ws-origin", "https://",
-		"an origin as browsers send it: http:// or https://, host in lower case, no path"},
-	{"ws-origin", "https://a/",
-		"an origin as browsers send it: http:// or https://, host in lower case, no path"},
-	{"ws-origin", "https://A",
-		"an origin as browsers send it: http:// or https://, host in lower case, no path"},
+	{"ws-origin", "https://", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
+	{"ws-origin", "https://a/", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
+	{"ws-origin", "https://A", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
 	{"ws-origin", "*", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
 	{"probes", "gpu,", "all, none, or some of these with commas between them: gpu cuda nccl"},
 	{"probes", "gpu,all", "all, none, or some of these with commas between them: gpu cuda nccl"},
@@ -517,8 +508,7 @@ T(nul_bytes_are_refused)
 
 T(any_bytes_are_survived)
 {
-	static const char seed[] =
-		"ws-port = 1\n# x\nlisten ::1,1.2.3.4\nprobes gpu,cuda\noverhead-budget 2.5%\n";
+	static const char seed[] = "ws-port = 1\n# x\nlisten ::1,1.2.3.4\nprobes gpu,cuda\noverhead-budget 2.5%\n";
 	char text[sizeof(seed)];
 	uint32_t state = 1;
 	int refused = 0;
@@ -541,8 +531,8 @@ T(any_bytes_are_survived)
 T(help_names_every_option)
 {
 	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
-		"push-interval-ms", "probes", "ws-origin", "overhead-budget", "config", "check",
-		"list-metrics", "list-probes", "version", "help"};
+		"push-interval-ms", "probes", "ws-origin", "overhead-budget", "config", "check", "list-metrics",
+		"list-probes", "version", "help"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

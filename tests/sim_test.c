@@ -125,8 +125,8 @@ static void check_near(uint64_t got, uint64_t least, uint64_t most)
 {
 	CHECK(got >= least && got <= most);
 	if (got < least || got > most)
-		fprintf(stderr, "%llu is not within %llu to %llu\n", (unsigned long long)got,
-			(unsigned long long)least, (unsigned long long)most);
+		fprintf(stderr, "%llu is not within %llu to %llu\n", (unsigned long long)got, (unsigned long long)least,
+			(unsigned long long)most);
 }
 
 T(durations)

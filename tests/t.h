@@ -21,31 +21,31 @@ static int t_checks, t_bad, t_passed, t_failed;
 
 #define T(name)   static void name(void)
 #define RUN(name) (t_begin(#name), name())
-#define T_FAIL(format, ...)                                                                                  \
-	do {                                                                                                 \
-		if (t_bad++ < 3)                                                                             \
-			fprintf(stderr, "%s:%d: %s: " format "\n", __FILE__, __LINE__, t_name, __VA_ARGS__); \
+#define T_FAIL(format, ...)                                                                                            \
+	do {                                                                                                           \
+		if (t_bad++ < 3)                                                                                       \
+			fprintf(stderr, "%s:%d: %s: " format "\n", __FILE__, __LINE__, t_name, __VA_ARGS__);           \
 	} while (0)
-#define CHECK(cond)                                                                                          \
-	do {                                                                                                 \
-		t_checks++;                                                                                  \
-		if (!(cond))                                                                                 \
-			T_FAIL("%s", #cond);                                                                 \
+#define CHECK(cond)                                                                                                    \
+	do {                                                                                                           \
+		t_checks++;                                                                                            \
+		if (!(cond))                                                                                           \
+			T_FAIL("%s", #cond);                                                                           \
 	} while (0)
-#define CHECK_EQ(got, want)                                                                                  \
-	do {                                                                                                 \
-		long long got_ = (long long)(got), want_ = (long long)(want);                                \
-		t_checks++;                                                                                  \
-		if (got_ != want_)                                                                           \
-			T_FAIL("%s is %lld (%#llx), not %lld (%#llx)", #got, got_, got_, want_, want_);      \
+#define CHECK_EQ(got, want)                                                                                            \
+	do {                                                                                                           \
+		long long got_ = (long long)(got), want_ = (long long)(want);                                          \
+		t_checks++;                                                                                            \
+		if (got_ != want_)                                                                                     \
+			T_FAIL("%s is %lld (%#llx), not %lld (%#llx)", #got, got_, got_, want_, want_);                \
 	} while (0)
-#define CHECK_MEM(got, got_len, want, want_len)                                                              \
-	do {                                                                                                 \
-		const char *got_ = (got), *want_ = (want);                                                   \
-		size_t glen_ = (got_len), wlen_ = (want_len);                                                \
-		t_checks++;                                                                                  \
-		if (glen_ != wlen_ || (wlen_ && memcmp(got_, want_, wlen_)))                                 \
-			T_FAIL("%s is \"%.*s\", not \"%.*s\"", #got, (int)glen_, got_, (int)wlen_, want_);   \
+#define CHECK_MEM(got, got_len, want, want_len)                                                                        \
+	do {                                                                                                           \
+		const char *got_ = (got), *want_ = (want);                                                             \
+		size_t glen_ = (got_len), wlen_ = (want_len);                                                          \
+		t_checks++;                                                                                            \
+		if (glen_ != wlen_ || (wlen_ && memcmp(got_, want_, wlen_)))                                           \
+			T_FAIL("%s is \"%.*s\", not \"%.*s\"", #got, (int)glen_, got_, (int)wlen_, want_);             \
 	} while (0)
 #define CHECK_STR(got, want) CHECK_MEM(got, strlen(got), want, strlen(want))
 

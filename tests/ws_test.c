@@ -18,19 +18,19 @@ static void accepts(void)
 		struct zn_str key;
 		const char *want; /* NULL: refused */
 	} rows[] = {
-	        {S("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}, /* RFC 6455, section 1.3 */
-	        {S("x3JJHMbDL1EzLkh9GBhXDw=="), "HSmrc0sMlYUkAGmm5OPpG2HaGWk="},
-	        {S("AQIDBAUGBwgJCgsMDQ4PEA=="), "C/0nmHhBztSRGR1CwL6Tf4ZjwpY="},
-	        {S(""), NULL},
-	        {S("dGhlIHNhbXBsZSBub25jZQ="), NULL},
-	        {S("dGhlIHNhbXBsZSBub25jZQ"), NULL},
-	        {S("dGhlIHNhbXBsZSBub25jZQAA"), NULL},
-	        {S("dGhlIHNhbXBsZSBub25jZQA="), NULL},
-	        {S("dGhlIHNhbXBsZSBub25jZ==="), NULL},
-	        {S("dGhlIHNhbXBsZSBub25j ZQ=="), NULL},
-	        {S("dGhlIHNhbXBsZSB-b25jZQ=="), NULL},
-	        {S("dGhlIHNhbXBsZSB\0b25jZQ=="), NULL},
-	        {S("AQIDBAUGBwgJCgsMDQ4PEBESExQ="), NULL},
+		{S("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}, /* RFC 6455, section 1.3 */
+		{S("x3JJHMbDL1EzLkh9GBhXDw=="), "HSmrc0sMlYUkAGmm5OPpG2HaGWk="},
+		{S("AQIDBAUGBwgJCgsMDQ4PEA=="), "C/0nmHhBztSRGR1CwL6Tf4ZjwpY="},
+		{S(""), NULL},
+		{S("dGhlIHNhbXBsZSBub25jZQ="), NULL},
+		{S("dGhlIHNhbXBsZSBub25jZQ"), NULL},
+		{S("dGhlIHNhbXBsZSBub25jZQAA"), NULL},
+		{S("dGhlIHNhbXBsZSBub25jZQA="), NULL},
+		{S("dGhlIHNhbXBsZSBub25jZ==="), NULL},
+		{S("dGhlIHNhbXBsZSBub25j ZQ=="), NULL},
+		{S("dGhlIHNhbXBsZSB-b25jZQ=="), NULL},
+		{S("dGhlIHNhbXBsZSB\0b25jZQ=="), NULL},
+		{S("AQIDBAUGBwgJCgsMDQ4PEBESExQ="), NULL},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -55,26 +55,24 @@ static void handshakes(void)
 		struct zn_str head;
 		int want;
 	} rows[] = {
-	        {"good", S(ASK KEY VERSION END), 0},
-	        {"POST", S("POST" ASK KEY VERSION END), 400},
-	        {"HEAD",
-	                S("HEAD / HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" KEY
-	                                VERSION END),
-	                400},
-	        {"1.0", S("GET / HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" KEY VERSION END),
-	                400},
-	        {"no Upgrade", S("GET / HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\n" KEY VERSION END),
-	                400},
-	        {"no key", S(ASK VERSION END), 400},
-	        {"short key", S(ASK "Sec-WebSocket-Key: dGhl\r\n" VERSION END), 400},
-	        {"two keys", S(ASK KEY KEY VERSION END), 400},
-	        {"no version", S(ASK KEY END), 400},
-	        {"version 8", S(ASK KEY "Sec-WebSocket-Version: 8\r\n" END), 426},
-	        {"version 14 and no key", S(ASK "Sec-WebSocket-Version: 14\r\n" END), 426},
-	        {"version 013", S(ASK KEY "Sec-WebSocket-Version: 013\r\n" END), 426},
-	        {"versions 13, 8", S(ASK KEY "Sec-WebSocket-Version: 13, 8\r\n" END), 426},
-	        {"version empty", S(ASK KEY "Sec-WebSocket-Version:\r\n" END), 426},
-	        {"body", S(ASK KEY VERSION "Content-Length: 1\r\n" END), 400},
+		{"good", S(ASK KEY VERSION END), 0},
+		{"POST", S("POST" ASK KEY VERSION END), 400},
+		{"HEAD",
+			S("HEAD / HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" KEY VERSION
+					END),
+			400},
+		{"1.0", S("GET / HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" KEY VERSION END), 400},
+		{"no Upgrade", S("GET / HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\n" KEY VERSION END), 400},
+		{"no key", S(ASK VERSION END), 400},
+		{"short key", S(ASK "Sec-WebSocket-Key: dGhl\r\n" VERSION END), 400},
+		{"two keys", S(ASK KEY KEY VERSION END), 400},
+		{"no version", S(ASK KEY END), 400},
+		{"version 8", S(ASK KEY "Sec-WebSocket-Version: 8\r\n" END), 426},
+		{"version 14 and no key", S(ASK "Sec-WebSocket-Version: 14\r\n" END), 426},
+		{"version 013", S(ASK KEY "Sec-WebSocket-Version: 013\r\n" END), 426},
+		{"versions 13, 8", S(ASK KEY "Sec-WebSocket-Version: 13, 8\r\n" END), 426},
+		{"version empty", S(ASK KEY "Sec-WebSocket-Version:\r\n" END), 426},
+		{"body", S(ASK KEY VERSION "Content-Length: 1\r\n" END), 400},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -93,12 +91,12 @@ static void headers(void)
 		uint64_t len;
 		struct zn_str want;
 	} rows[] = {
-	        {"0 bytes", 0, S("\x81\x00")},
-	        {"125 bytes", 125, S("\x81\x7d")},
-	        {"126 bytes", 126, S("\x81\x7e\x00\x7e")},
-	        {"65535 bytes", 65535, S("\x81\x7e\xff\xff")},
-	        {"65536 bytes", 65536, S("\x81\x7f\x00\x00\x00\x00\x00\x01\x00\x00")},
-	        {"2^63 - 1 bytes", INT64_MAX, S("\x81\x7f\x7f\xff\xff\xff\xff\xff\xff\xff")},
+		{"0 bytes", 0, S("\x81\x00")},
+		{"125 bytes", 125, S("\x81\x7d")},
+		{"126 bytes", 126, S("\x81\x7e\x00\x7e")},
+		{"65535 bytes", 65535, S("\x81\x7e\xff\xff")},
+		{"65536 bytes", 65536, S("\x81\x7f\x00\x00\x00\x00\x00\x01\x00\x00")},
+		{"2^63 - 1 bytes", INT64_MAX, S("\x81\x7f\x7f\xff\xff\xff\xff\xff\xff\xff")},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -118,9 +116,9 @@ T(close_frames)
 	CHECK_MEM((char *)got, zn_ws_close_frame(got, 0, "x"), "\x88\x00", 2);
 	CHECK_MEM((char *)got, zn_ws_close_frame(got, 1000, ""), "\x88\x02\x03\xe8", 4);
 	CHECK_MEM((char *)got, zn_ws_close_frame(got, 1001, "bye"),
-	        "\x88\x05\x03\xe9"
-	        "bye",
-	        7);
+		"\x88\x05\x03\xe9"
+		"bye",
+		7);
 	memset(reason, 'r', sizeof(reason));
 	reason[123] = '\0';
 	CHECK_EQ(zn_ws_close_frame(got, 1000, reason), 127);
@@ -255,71 +253,66 @@ static void streams(void)
 		} frames[6];
 		const char *want;
 	} rows[] = {
-	        {"text", {{0x81, S("Hello")}}, "text(Hello) "},
-	        {"empty text", {{0x81, S("")}}, "text() "},
-	        {"binary", {{0x82, S("\xff\xfe")}}, "binary(\xff\xfe) "},
-	        {"two messages", {{0x81, S("a")}, {0x82, S("b")}}, "text(a) binary(b) "},
-	        {"fragments", {{0x01, S("Hel")}, {0x00, S("")}, {0x80, S("lo")}}, "text(Hello) "},
-	        {"empty last fragment", {{0x01, S("Hello")}, {0x80, S("")}}, "text(Hello) "},
-	        {"all fragments empty", {{0x02, S("")}, {0x00, S("")}, {0x80, S("")}}, "binary() "},
-	        {"ping between fragments", {{0x01, S("Hel")}, {0x89, S("p")}, {0x80, S("lo")}},
-	                "text(Helping(p) lo) "},
-	        {"pings in a character",
-	                {{0x01, S("\xf0\x9f")}, {0x89, S("")}, {0x8a, S("q")}, {0x80, S("\x98\x80")}},
-	                "text(\xf0\x9fping() pong(q) \x98\x80) "},
-	        {"ping of 125 bytes", {{0x89, S(D120 "12345")}},
-	                "ping(" D120 "12345"
-	                ") "},
-	        {"ping is binary", {{0x89, S("\xff")}}, "ping(\xff) "},
-	        {"close between fragments", {{0x01, S("a")}, {0x88, S("")}, {0x80, S("b")}},
-	                "text(aclose=1005() "},
-	        {"nothing after close", {{0x88, S("\x03\xe8")}, {0x81, S("late")}}, "close=1000() "},
-	        {"text after ping", {{0x89, S("")}, {0x81, S(SMILE)}}, "ping() text(" SMILE ") "},
+		{"text", {{0x81, S("Hello")}}, "text(Hello) "},
+		{"empty text", {{0x81, S("")}}, "text() "},
+		{"binary", {{0x82, S("\xff\xfe")}}, "binary(\xff\xfe) "},
+		{"two messages", {{0x81, S("a")}, {0x82, S("b")}}, "text(a) binary(b) "},
+		{"fragments", {{0x01, S("Hel")}, {0x00, S("")}, {0x80, S("lo")}}, "text(Hello) "},
+		{"empty last fragment", {{0x01, S("Hello")}, {0x80, S("")}}, "text(Hello) "},
+		{"all fragments empty", {{0x02, S("")}, {0x00, S("")}, {0x80, S("")}}, "binary() "},
+		{"ping between fragments", {{0x01, S("Hel")}, {0x89, S("p")}, {0x80, S("lo")}}, "text(Helping(p) lo) "},
+		{"pings in a character", {{0x01, S("\xf0\x9f")}, {0x89, S("")}, {0x8a, S("q")}, {0x80, S("\x98\x80")}},
+			"text(\xf0\x9fping() pong(q) \x98\x80) "},
+		{"ping of 125 bytes", {{0x89, S(D120 "12345")}},
+			"ping(" D120 "12345"
+			") "},
+		{"ping is binary", {{0x89, S("\xff")}}, "ping(\xff) "},
+		{"close between fragments", {{0x01, S("a")}, {0x88, S("")}, {0x80, S("b")}}, "text(aclose=1005() "},
+		{"nothing after close", {{0x88, S("\x03\xe8")}, {0x81, S("late")}}, "close=1000() "},
+		{"text after ping", {{0x89, S("")}, {0x81, S(SMILE)}}, "ping() text(" SMILE ") "},
 
-	        {"reserved bit 1", {{0xc1, S("a")}}, "error=1002() "},
-	        {"reserved bit 2", {{0xa1, S("a")}}, "error=1002() "},
-	        {"reserved bit 3", {{0x91, S("a")}}, "error=1002() "},
-	        {"opcode 3", {{0x83, S("a")}}, "error=1002() "},
-	        {"opcode 7", {{0x87, S("a")}}, "error=1002() "},
-	        {"opcode 11", {{0x8b, S("a")}}, "error=1002() "},
-	        {"opcode 15", {{0x8f, S("a")}}, "error=1002() "},
-	        {"ping in fragments", {{0x09, S("a")}}, "error=1002() "},
-	        {"close in fragments", {{0x08, S("")}}, "error=1002() "},
-	        {"ping of 126 bytes",
-	                {{0x89,
-	                        S(D120 "12345"
-	                               "6")}},
-	                "error=1002() "},
-	        {"continues nothing", {{0x80, S("a")}}, "error=1002() "},
-	        {"continues a message that ended", {{0x81, S("a")}, {0x80, S("b")}}, "text(a) error=1002() "},
-	        {"text within text", {{0x01, S("a")}, {0x81, S("b")}}, "error=1002() "},
-	        {"binary within text", {{0x01, S("a")}, {0x02, S("b")}}, "error=1002() "},
+		{"reserved bit 1", {{0xc1, S("a")}}, "error=1002() "},
+		{"reserved bit 2", {{0xa1, S("a")}}, "error=1002() "},
+		{"reserved bit 3", {{0x91, S("a")}}, "error=1002() "},
+		{"opcode 3", {{0x83, S("a")}}, "error=1002() "},
+		{"opcode 7", {{0x87, S("a")}}, "error=1002() "},
+		{"opcode 11", {{0x8b, S("a")}}, "error=1002() "},
+		{"opcode 15", {{0x8f, S("a")}}, "error=1002() "},
+		{"ping in fragments", {{0x09, S("a")}}, "error=1002() "},
+		{"close in fragments", {{0x08, S("")}}, "error=1002() "},
+		{"ping of 126 bytes",
+			{{0x89,
+				S(D120 "12345"
+				       "6")}},
+			"error=1002() "},
+		{"continues nothing", {{0x80, S("a")}}, "error=1002() "},
+		{"continues a message that ended", {{0x81, S("a")}, {0x80, S("b")}}, "text(a) error=1002() "},
+		{"text within text", {{0x01, S("a")}, {0x81, S("b")}}, "error=1002() "},
+		{"binary within text", {{0x01, S("a")}, {0x02, S("b")}}, "error=1002() "},
 
-	        {"overlong", {{0x81, S("ok\xc0\xaf")}}, "error=1007() "},
-	        {"surrogate", {{0x81, S("ok\xed\xa0\x80")}}, "error=1007() "},
-	        {"above U+10FFFF", {{0x81, S("\xf4\x90\x80\x80")}}, "error=1007() "},
-	        {"first bad byte in a fragment", {{0x01, S("\xf4\x90")}, {0x80, S("\x80\x80")}},
-	                "error=1007() "},
-	        {"cut at the end of the message", {{0x81, S("\xf0\x9f\x98")}}, "error=1007() "},
-	        {"cut at the end of the last fragment", {{0x01, S("\xe2")}, {0x80, S("\x82")}},
-	                "error=1007() "},
-	        {"cut, then an empty last fragment", {{0x01, S("\xe2\x82")}, {0x80, S("")}}, "error=1007() "},
-	        {"state is not kept", {{0x82, S("\xe2")}, {0x81, S("\x82")}}, "binary(\xe2) error=1007() "},
-	        {"good until the ping", {{0x01, S("a")}, {0x89, S("")}, {0x80, S("\xff")}},
-	                "text(aping() error=1007() "},
+		{"overlong", {{0x81, S("ok\xc0\xaf")}}, "error=1007() "},
+		{"surrogate", {{0x81, S("ok\xed\xa0\x80")}}, "error=1007() "},
+		{"above U+10FFFF", {{0x81, S("\xf4\x90\x80\x80")}}, "error=1007() "},
+		{"first bad byte in a fragment", {{0x01, S("\xf4\x90")}, {0x80, S("\x80\x80")}}, "error=1007() "},
+		{"cut at the end of the message", {{0x81, S("\xf0\x9f\x98")}}, "error=1007() "},
+		{"cut at the end of the last fragment", {{0x01, S("\xe2")}, {0x80, S("\x82")}}, "error=1007() "},
+		{"cut, then an empty last fragment", {{0x01, S("\xe2\x82")}, {0x80, S("")}}, "error=1007() "},
+		{"state is not kept", {{0x82, S("\xe2")}, {0x81, S("\x82")}}, "binary(\xe2) error=1007() "},
+		{"good until the ping", {{0x01, S("a")}, {0x89, S("")}, {0x80, S("\xff")}},
+			"text(aping() error=1007() "},
 
-	        {"close without code", {{0x88, S("")}}, "close=1005() "},
-	        {"close with a reason",
-	                {{0x88,
-	                        S("\x03\xe9"
-	                          "bye " SMILE)}},
-	                "close=1001(bye " SMILE ") "},
-	        {"close of 125 bytes", {{0x88, S("\x0b\xb8" D120 "123")}}, "close=3000(" D120 "123) "},
-	        {"close of 1 byte", {{0x88, S("\x03")}}, "error=1002() "},
-	        {"close of 1 byte after a longer ping", {{0x89, S("a\xe8")}, {0x88, S("\x03")}},
-	                "ping(a\xe8) error=1002() "},
-	        {"close reason not UTF-8", {{0x88, S("\x03\xe8\xff")}}, "error=1007() "},
-	        {"close reason cut", {{0x88, S("\x03\xe8\xe2\x82")}}, "error=1007() "},
+		{"close without code", {{0x88, S("")}}, "close=1005() "},
+		{"close with a reason",
+			{{0x88,
+				S("\x03\xe9"
+				  "bye " SMILE)}},
+			"close=1001(bye " SMILE ") "},
+		{"close of 125 bytes", {{0x88, S("\x0b\xb8" D120 "123")}}, "close=3000(" D120 "123) "},
+		{"close of 1 byte", {{0x88, S("\x03")}}, "error=1002() "},
+		{"close of 1 byte after a longer ping", {{0x89, S("a\xe8")}, {0x88, S("\x03")}},
+			"ping(a\xe8) error=1002() "},
+		{"close reason not UTF-8", {{0x88, S("\x03\xe8\xff")}}, "error=1007() "},
+		{"close reason cut", {{0x88, S("\x03\xe8\xe2\x82")}}, "error=1007() "},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -342,26 +335,26 @@ static void bare_headers(void)
 		struct zn_str bytes;
 		const char *want;
 	} rows[] = {
-	        {"not masked", S("\x81\x05"), "error=1002() "},
-	        {"not masked and empty", S("\x89\x00"), "error=1002() "},
-	        {"bad at two bytes", S("\xf1\x85"), "error=1002() "},
-	        {"long ping at two bytes", S("\x89\xfe"), "error=1002() "},
-	        {"text within text at two bytes", S("\x01\x80mask\x01\x80"), "error=1002() "},
-	        {"125 in 16 bits", S("\x82\xfe\x00\x7dmask"), "error=1002() "},
-	        {"126 in 16 bits", S("\x82\xfe\x00\x7emask"), ""},
-	        {"0 in 64 bits", S("\x82\xff\0\0\0\0\0\0\0\0mask"), "error=1002() "},
-	        {"65535 in 64 bits", S("\x82\xff\0\0\0\0\0\0\xff\xffmask"), "error=1002() "},
-	        {"65536 in 64 bits", S("\x82\xff\0\0\0\0\0\x01\0\0mask"), ""},
-	        {"the limit, 70000", S("\x82\xff\0\0\0\0\0\x01\x11\x70mask"), ""},
-	        {"one above the limit", S("\x82\xff\0\0\0\0\0\x01\x11\x71mask"), "error=1009() "},
-	        {"one above the limit in two fragments", S("\x02\x81maskm\x80\xff\0\0\0\0\0\x01\x11\x70mask"),
-	                "error=1009() "},
-	        {"the limit is that of one message", S("\x82\x81mask\x0c\x82\xff\0\0\0\0\0\x01\x11\x70mask"),
-	                "binary(a) "},
-	        {"2^63 - 1", S("\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xffmask"), "error=1009() "},
-	        {"2^63", S("\x82\xff\x80\0\0\0\0\0\0\0mask"), "error=1002() "},
-	        {"2^64 - 1 after a fragment", S("\x02\x81maskm\x80\xff\xff\xff\xff\xff\xff\xff\xff\xffmask"),
-	                "error=1002() "},
+		{"not masked", S("\x81\x05"), "error=1002() "},
+		{"not masked and empty", S("\x89\x00"), "error=1002() "},
+		{"bad at two bytes", S("\xf1\x85"), "error=1002() "},
+		{"long ping at two bytes", S("\x89\xfe"), "error=1002() "},
+		{"text within text at two bytes", S("\x01\x80mask\x01\x80"), "error=1002() "},
+		{"125 in 16 bits", S("\x82\xfe\x00\x7dmask"), "error=1002() "},
+		{"126 in 16 bits", S("\x82\xfe\x00\x7emask"), ""},
+		{"0 in 64 bits", S("\x82\xff\0\0\0\0\0\0\0\0mask"), "error=1002() "},
+		{"65535 in 64 bits", S("\x82\xff\0\0\0\0\0\0\xff\xffmask"), "error=1002() "},
+		{"65536 in 64 bits", S("\x82\xff\0\0\0\0\0\x01\0\0mask"), ""},
+		{"the limit, 70000", S("\x82\xff\0\0\0\0\0\x01\x11\x70mask"), ""},
+		{"one above the limit", S("\x82\xff\0\0\0\0\0\x01\x11\x71mask"), "error=1009() "},
+		{"one above the limit in two fragments", S("\x02\x81maskm\x80\xff\0\0\0\0\0\x01\x11\x70mask"),
+			"error=1009() "},
+		{"the limit is that of one message", S("\x82\x81mask\x0c\x82\xff\0\0\0\0\0\x01\x11\x70mask"),
+			"binary(a) "},
+		{"2^63 - 1", S("\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xffmask"), "error=1009() "},
+		{"2^63", S("\x82\xff\x80\0\0\0\0\0\0\0mask"), "error=1002() "},
+		{"2^64 - 1 after a fragment", S("\x02\x81maskm\x80\xff\xff\xff\xff\xff\xff\xff\xff\xffmask"),
+			"error=1002() "},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -374,7 +367,7 @@ T(close_codes)
 {
 	for (unsigned code = 0; code < 65536; code++) {
 		bool good = (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
-		        (code >= 3000 && code <= 4999);
+			(code >= 3000 && code <= 4999);
 		char bytes[] = {(char)0x88, (char)0x82, 0, 0, 0, 0, (char)(code >> 8), (char)code};
 		struct zn_ws_event ev;
 		struct zn_ws ws;
@@ -392,7 +385,7 @@ static void long_messages(void)
 		const char *name;
 		size_t len;
 	} rows[] = {{"125 bytes", 125}, {"126 bytes", 126}, {"127 bytes", 127}, {"65535 bytes", 65535},
-	        {"65536 bytes", 65536}, {"70000 bytes", LIMIT}};
+		{"65536 bytes", 65536}, {"70000 bytes", LIMIT}};
 	static char payload[LIMIT], want[LIMIT + 16], bytes[LIMIT + 16];
 
 	for (size_t i = 0; i < LIMIT; i++)

@@ -27,8 +27,7 @@ static void check(const struct zn_elf_symbol *s, const uint8_t *data, size_t siz
 
 	if (s->offset) {
 		require(s->offset < size);
-		require(!memcmp(s->code, data + s->offset, len) &&
-			!memcmp(s->code + len, zero, sizeof(zero) - len));
+		require(!memcmp(s->code, data + s->offset, len) && !memcmp(s->code + len, zero, sizeof(zero) - len));
 	} else {
 		require(!memcmp(s->code, zero, sizeof(zero)));
 	}

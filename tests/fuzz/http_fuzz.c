@@ -29,8 +29,8 @@ static int parse_part(const char *data, size_t len, struct zn_http_req *req)
 
 static void check_slices(const char *data, size_t used, const struct zn_http_req *req)
 {
-	const struct zn_str slices[] = {req->path, req->query, req->host, req->origin, req->authorization,
-	        req->ws_key, req->ws_version, req->ws_protocol};
+	const struct zn_str slices[] = {req->path, req->query, req->host, req->origin, req->authorization, req->ws_key,
+		req->ws_version, req->ws_protocol};
 
 	for (size_t i = 0; i < ZN_LEN(slices); i++)
 		if (slices[i].at && !same(slices[i], "/"))

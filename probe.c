@@ -150,6 +150,7 @@ enum map {
 	MAP_FREE_HISTS,
 	MAP_EVENTS,
 	MAP_ROWS,
+	MAP_SEATS,
 	MAP_THREADS,
 	/* keys of these hold the id of a process at byte 8 */
 	MAP_ALLOCS,
@@ -159,7 +160,7 @@ enum map {
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
-	"threads", "allocs", "ctxs", "comms", "streams"};
+	"seats", "threads", "allocs", "ctxs", "comms", "streams"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1

@@ -16,7 +16,8 @@
 #define ZN_PROCS_MAX   1024  /* processes that call a hooked library at one time; the next one is dropped and counted */
 #define ZN_HISTS_MAX   4096  /* histograms of one page each: 16 MiB of kernel memory */
 #define ZN_HISTS_FIRST 1     /* histogram 0 is never handed out, so that 0 can mean "none" */
-#define ZN_THREADS_MAX 8192  /* threads that have called a hooked library */
+#define ZN_THREADS_MAX 4096  /* threads that have called a hooked library and found their seat taken */
+#define ZN_SEATS       4096  /* threads that are found by the low bits of their id alone; a power of two */
 #define ZN_ALLOCS_MAX  32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX    4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX   4096  /* NCCL communicators */
@@ -256,7 +257,7 @@ struct zn_thread {
 	__u32 depth; /* frames in use */
 	__u32 ctx_depth;
 	__u32 group_depth; /* ncclGroupStart without ncclGroupEnd */
-	__u32 pad;
+	__u32 tid; /* whose seat it is; 0: free, or no seat */
 	__u64 group_start_ns;
 	__u64 group_nested_ns;   /* what the probes inside the outermost group cost */
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */

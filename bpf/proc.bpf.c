@@ -8,13 +8,16 @@
 
 static __always_inline void thread_gone(__u32 tid)
 {
-	struct zn_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct zn_thread *t = zn_thread_find(tid);
 
 	if (!t)
 		return;
 	if (t->depth)
 		zn_lost_many(ZN_LOST_INFLIGHT, t->depth);
-	bpf_map_delete_elem(&threads, &tid);
+	if (t->tid == tid)
+		t->tid = 0;
+	else
+		bpf_map_delete_elem(&threads, &tid);
 }
 
 static __always_inline void proc_gone(__u32 tgid)

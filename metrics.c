@@ -582,6 +582,24 @@ static void emit_bias(struct text *t, const struct metric *m)
 			bias_lines(t, m, &p->bias[i], zn_first_label(i));
 }
 
+static void emit_run(struct text *t, const struct metric *m)
+{
+	const struct zn_probe *p = t->view->probe;
+	const char *name;
+	struct labels l;
+
+	family(t, m);
+	for (uint32_t i = 0; p && i < ZN_PROGRAMS; i++) {
+		uint64_t ns = zn_probe_run_ns(p, i, &name);
+
+		if (ns == 0)
+			continue;
+		labels_begin(&l);
+		label(&l, "program", name);
+		series_scaled(t, m, &l, ns, 9);
+	}
+}
+
 static void emit_duty(struct text *t, const struct metric *m)
 {
 	struct labels l;
@@ -797,6 +815,8 @@ static const struct metric table[] = {
 	{"zernel_probe_hits_total", COUNTER, "family", emit_hits, NULL, "Hooked calls."},
 	{"zernel_probe_bias_seconds", SUMMARY, "first_instruction,quantile", emit_bias, NULL,
 		"What the probes themselves add to a measured interval, calibrated at start; the median is taken out of each. It depends on how the kernel executes the first instruction of a function."},
+	{"zernel_probe_run_seconds_total", COUNTER, "program", emit_run, NULL,
+		"Time in each BPF program; there only while the kernel keeps statistics (sysctl kernel.bpf_stats_enabled)."},
 	{"zernel_probe_duty_ratio", GAUGE, "family", emit_duty, NULL,
 		"CPU time that all processes spent in our probes over the last tick, in cores: calls at their calibrated cost."},
 	{"zernel_overhead_ratio", GAUGE, "pid", emit_overhead, NULL,

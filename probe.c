@@ -1016,17 +1016,30 @@ uint64_t zn_probe_map_bytes(const struct zn_probe *p)
 	return sum;
 }
 
+static bool program_info(const struct zn_probe *p, uint32_t i, struct bpf_prog_info *info)
+{
+	int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
+	uint32_t len = sizeof(*info);
+
+	memset(info, 0, sizeof(*info));
+	return fd >= 0 && bpf_obj_get_info_by_fd(fd, info, &len) == 0;
+}
+
 uint64_t zn_probe_missed(const struct zn_probe *p)
 {
+	struct bpf_prog_info info;
 	uint64_t missed = 0;
 
-	for (int i = 0; i < 2 * ZN_FAMILY_COUNT; i++) {
-		struct bpf_prog_info info = {0};
-		uint32_t len = sizeof(info);
-		int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
-
-		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &len) == 0)
+	for (uint32_t i = 0; i < ZN_PROGRAMS; i++)
+		if (program_info(p, i, &info))
 			missed += info.recursion_misses;
-	}
 	return missed;
+}
+
+uint64_t zn_probe_run_ns(const struct zn_probe *p, uint32_t i, const char **name)
+{
+	struct bpf_prog_info info;
+
+	*name = i % 2 ? object[i / 2].ret : object[i / 2].entry;
+	return program_info(p, i, &info) ? info.run_time_ns : 0;
 }

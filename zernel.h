@@ -257,7 +257,7 @@ struct zn_thread {
 	__u32 depth; /* frames in use */
 	__u32 ctx_depth;
 	__u32 group_depth; /* ncclGroupStart without ncclGroupEnd */
-	__u32 tid; /* whose seat it is; 0: free, or no seat */
+	__u32 tid;         /* whose seat it is; 0: free, or no seat */
 	__u64 group_start_ns;
 	__u64 group_nested_ns;   /* what the probes inside the outermost group cost */
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
@@ -889,6 +889,9 @@ bool zn_probe_detach(struct zn_lib *lib, int steps);
 /* Kernel memory of all maps, bytes, as the kernel accounts it. */
 uint64_t zn_probe_map_bytes(const struct zn_probe *p);
 uint64_t zn_probe_missed(const struct zn_probe *p); /* hits that the kernel skipped */
+#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
+/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
+uint64_t zn_probe_run_ns(const struct zn_probe *p, uint32_t i, const char **name);
 const char *zn_family_label(enum zn_family f);
 const char *zn_first_label(enum zn_first first);
 

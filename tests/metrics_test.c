@@ -51,6 +51,13 @@ const char *zn_first_label(enum zn_first first)
 	return label[first];
 }
 
+uint64_t zn_probe_run_ns(const struct zn_probe *p, uint32_t i, const char **name)
+{
+	CHECK(p == &probe);
+	*name = i ? "others" : "cuda_entry";
+	return i ? 0 : 1500000000;
+}
+
 static uint64_t finder_late_s;
 
 uint64_t zn_find_round_ns(struct zn_find *f)
@@ -560,6 +567,8 @@ T(probes_of_two_files_at_one_path)
 		"0");
 	CHECK_STR(value_of("zernel_probe_bias_seconds{first_instruction=\"push\",quantile=\"0.5\"}"), "0.000004");
 	CHECK_STR(value_of("zernel_probe_bias_seconds_count{first_instruction=\"nop\"}"), "absent");
+	CHECK_STR(value_of("zernel_probe_run_seconds_total{program=\"cuda_entry\"}"), "1.5");
+	CHECK_EQ(count_with("zernel_probe_run_seconds_total{"), 1);
 	CHECK_STR(value_of("zernel_lost_total{what=\"missed\"}"), "35");
 	CHECK_STR(value_of("zernel_lost_total{what=\"ws_frame\"}"), "5");
 	CHECK_STR(value_of("zernel_table_entries{table=\"libraries\"}"), "2");

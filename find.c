@@ -534,19 +534,22 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 
 /* Lines are cut at the chunk's end and completed by the next read; one longer than a chunk cannot be (paths end at 4
  * KiB). */
-static void pid_scan(struct zn_find *f, int pid)
+static bool pid_scan(struct zn_find *f, int pid)
 {
 	char path[32], *line, *end;
-	size_t have = 0;
+	size_t have = 0, total = 0;
 	ssize_t n;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	fd = pid == getpid() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	if (pid == getpid())
+		return true;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return;
+		return false;
 	while ((n = read(fd, f->text + have, MAPS_CHUNK - have)) > 0) {
 		have += n;
+		total += n;
 		f->text[have] = 0;
 		for (line = f->text; (end = memchr(line, '\n', f->text + have - line)); line = end + 1) {
 			*end = 0;
@@ -556,6 +559,7 @@ static void pid_scan(struct zn_find *f, int pid)
 		memmove(f->text, line, have);
 	}
 	close(fd);
+	return total > 0;
 }
 
 /* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates. */
@@ -786,7 +790,8 @@ static void round_run(struct zn_find *f)
 	if (f->scan_all && due(&f->scanned_ns, now_ns, FULL_SCAN_MS))
 		all_scan(f);
 	for (uint32_t i = 0; i < f->pending_count; i++)
-		pid_scan(f, f->pending[i]);
+		if (!pid_scan(f, f->pending[i]))
+			f->scan_all = true; /* it is gone already, but a child of it may have what it mapped */
 	f->pending_count = 0;
 	facts_serve(f);
 	if (due(&f->left_ns, now_ns, ROUND_MS))

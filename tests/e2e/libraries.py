@@ -5,9 +5,12 @@ import glob
 import os
 import shutil
 import struct
+import subprocess
+import sys
+import time
 
-from harness import (CUDA, DRIVER, NCCL, ROOT, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run,
-                     test, wait_until)
+from harness import (CUDA, DRIVER, HERE, NCCL, ROOT, Absent, Actor, Daemon, Driver, Process, check, copy_of, equal,
+                     folder, main, run, test, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
 
@@ -172,6 +175,64 @@ def a_library_goes_with_its_last_process():
     daemon.detached(NCCL)
     wait_until(lambda: (daemon.fds(), live_links(daemon)) == (fds, links), f"{fds} descriptors again, {links} of BPF")
     equal(daemon.metrics().one("zernel_table_entries", table="libraries"), 0, "libraries")
+
+
+FORKED = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from actor import CDLL, launch, ready
+cuda = CDLL(sys.argv[2])
+if os.fork():
+    os._exit(0)
+time.sleep(4)
+ready(cuda)
+launch(cuda, 7)
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+
+@test
+def a_child_that_outlives_its_parent():
+    """fork maps nothing anew, so no event tells that the child uses the library too."""
+    path = copy_of(CUDA, "libcuda.so.1")
+    daemon = Daemon()
+    parent = Process([sys.executable, "-c", FORKED, HERE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = parent.process.stdout.readline().strip()
+    equal(daemon.metrics().one(LAUNCHES, pid=child, kind="kernel"), 7, "launches of the child")
+    parent.process.stdin.close()
+    daemon.detached(path)
+
+
+@test
+def a_mapping_that_is_split():
+    """madvise and the like divide a mapping without an event; the process still uses the library."""
+    path = copy_of(CUDA, "libcuda.so.1")
+    daemon, actor = Daemon(), Actor(("cuda", path))
+    daemon.attached(path)
+    actor.do("text = next(int(l.split('-')[0], 16) for l in open('/proc/self/maps') if 'libcuda' in l and ' r-xp ' in l)")
+    actor.do("ok(CDLL(None).madvise(c_void_p(text), c_size_t(4096), 16))")  # MADV_DONTDUMP
+    time.sleep(3)
+    actor.do("ready(cuda)")
+    actor.do("launch(cuda, 11)")
+    equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid), kind="kernel"), 11, "launches")
+
+
+@test
+def a_copy_that_is_written_over():
+    """The same inode with new code: the old probes must go before anybody runs it for long, and the new ones count."""
+    path = copy_of(CUDA, "libcuda.so.1")
+    daemon = Daemon(expect=["was written over while it was in use"])
+    old = Driver("launches", cuda=path)
+    daemon.attached(path)
+    before = os.stat(path).st_ino
+    old.start()
+    old.end()
+    shutil.copyfile(CUDA, path)
+    equal(os.stat(path).st_ino, before, "inode")
+    new = Driver("launches", "--ready-ms", "2500", cuda=path)
+    daemon.attached(path)
+    counted(daemon, new.start())
 
 
 @test

@@ -499,14 +499,16 @@ def cpu_model():
 
 
 def other_daemons():
-    names = []
+    """How many there are, without those that have ended and were not waited for."""
+    count = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{pid}/comm") as f:
-                names.append(f.read().strip())
+            with open(f"/proc/{pid}/stat") as f:
+                name, state = re.search(r"\((.*)\) (.)", f.read()).groups()
         except OSError:
-            pass
-    return names.count("zerneld")
+            continue
+        count += name == "zerneld" and state != "Z"
+    return count
 
 
 def page(run, load_before):

@@ -575,7 +575,7 @@ static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *
 			continue;
 		spots.offset[spots.count] = symbol[i].offset;
 		spots.hook[spots.count] = i;
-		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code));
+		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code), f);
 	}
 }
 
@@ -819,7 +819,7 @@ static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first fir
 	spots.path = "/proc/self/exe";
 	spots.count = 1;
 	spots.offset[0] = self_offset((uintptr_t)calib[first]);
-	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first);
+	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first, f);
 	for (int ret = 1; ret >= 0 && !err; ret--) {
 		int prog = ret ? p->return_fd[f] : p->entry_fd[f];
 

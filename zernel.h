@@ -321,10 +321,12 @@ struct zn_event {
 _Static_assert(sizeof(struct zn_event) == 24, "padding");
 
 /* Attach cookies: what a handler needs to know about the function it stands on. */
-#define ZN_COOKIE(shape, detail, first) ((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16)
-#define ZN_COOKIE_SHAPE(c)              ((c)&0xff)
-#define ZN_COOKIE_DETAIL(c)             ((c) >> 8 & 0xff)
-#define ZN_COOKIE_FIRST(c)              ((c) >> 16 & (ZN_FIRST_COUNT - 1))
+#define ZN_COOKIE(shape, detail, first, family)                                                                        \
+	((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16 | (__u64)(family) << 24)
+#define ZN_COOKIE_SHAPE(c)  ((c)&0xff)
+#define ZN_COOKIE_DETAIL(c) ((c) >> 8 & 0xff)
+#define ZN_COOKIE_FIRST(c)  ((c) >> 16 & (ZN_FIRST_COUNT - 1))
+#define ZN_COOKIE_FAMILY(c) ((c) >> 24 & 0xff)
 
 /* Shapes: where a function has its arguments and what they mean. One handler each, in bpf/<family>.bpf.c. */
 enum zn_shape {

@@ -134,12 +134,11 @@ int cuda_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int cuda_return(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct zn_call c;
 
-	if (!zn_call_return(&c, ctx, cookie, ZN_FAM_CUDA_TRACE))
+	if (!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE))
 		return 0;
-	switch (ZN_COOKIE_SHAPE(cookie)) {
+	switch (c.shape) {
 	case ZN_S_LAUNCH:
 	case ZN_S_LAUNCH_EX:
 	case ZN_S_GRAPH_LAUNCH: launch_return(&c); break;

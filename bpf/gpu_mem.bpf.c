@@ -546,17 +546,17 @@ static __always_inline void primary_reset_return(struct zn_call *c)
 	ctx_drop(c->proc, &key, true);
 }
 
-static __always_inline void device_return(struct zn_call *c, __u32 shape)
+static __always_inline void device_return(struct zn_call *c)
 {
-	__u32 ordinal = shape == ZN_S_DEVICE_PCI ? c->frame->arg[2] : c->frame->arg[1];
+	__u32 ordinal = c->shape == ZN_S_DEVICE_PCI ? c->frame->arg[2] : c->frame->arg[1];
 	struct zn_proc_gpu *g;
 
 	if (c->result || ordinal >= ZN_PROC_GPUS)
 		return;
 	g = gpu_of(c->proc, ordinal);
-	if (shape == ZN_S_DEVICE_UUID)
+	if (c->shape == ZN_S_DEVICE_UUID)
 		zn_read_user(g->uuid, sizeof(g->uuid), c->frame->arg[0]);
-	else if (shape == ZN_S_DEVICE_TOTAL)
+	else if (c->shape == ZN_S_DEVICE_TOTAL)
 		zn_read_user(&g->total_bytes, sizeof(g->total_bytes), c->frame->arg[0]);
 	else if (bpf_probe_read_user_str(g->pci, sizeof(g->pci), (void *)c->frame->arg[0]) < 0)
 		zn_lost(ZN_LOST_USER_READ);
@@ -605,13 +605,11 @@ int gpu_mem_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int gpu_mem_return(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
-	__u32 shape = ZN_COOKIE_SHAPE(cookie);
 	struct zn_call c;
 
-	if (!zn_call_return(&c, ctx, cookie, ZN_FAM_GPU_MEM))
+	if (!zn_call_return(&c, ctx, ZN_FAM_GPU_MEM))
 		return 0;
-	switch (shape) {
+	switch (c.shape) {
 	case ZN_S_ALLOC: alloc_return(&c); break;
 	case ZN_S_ALLOC_PITCH: pitch_return(&c); break;
 	case ZN_S_VMM_CREATE: vmm_create_return(&c); break;
@@ -635,7 +633,7 @@ int gpu_mem_return(struct pt_regs *ctx)
 	case ZN_S_MEM_INFO: mem_info_return(&c); break;
 	case ZN_S_DEVICE_UUID:
 	case ZN_S_DEVICE_PCI:
-	case ZN_S_DEVICE_TOTAL: device_return(&c, shape); break;
+	case ZN_S_DEVICE_TOTAL: device_return(&c); break;
 	}
 	return 0;
 }

@@ -210,12 +210,11 @@ int nccl_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int nccl_return(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct zn_call c;
 
-	if (!zn_call_return(&c, ctx, cookie, ZN_FAM_NCCL))
+	if (!zn_call_return(&c, ctx, ZN_FAM_NCCL))
 		return 0;
-	switch (ZN_COOKIE_SHAPE(cookie)) {
+	switch (c.shape) {
 	case ZN_S_COLL: operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
 	case ZN_S_P2P: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
 	case ZN_S_GROUP_START: group_start_return(&c); break;

@@ -261,6 +261,7 @@ struct zn_call {
 	__u64 end_ns;
 	__u64 ns; /* its duration without what the probes added */
 	__u32 result;
+	__u32 shape;
 	__u32 detail;
 };
 
@@ -340,11 +341,12 @@ static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p,
 	ZN_ADD(p->count[ZN_C_HIT(family, first)], 1);
 }
 
-/* Closes the call that returns here. False: it began before the probe was there, or is nobody's. */
-static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, __u64 cookie, int family)
+/* Closes the call that returns here: the stack pointer finds its frame, which has the cookie of its entry. False: it began
+ * before the probe was there, or is nobody's. */
+static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, int family)
 {
 	__u64 id, sp = ZN_SP_RETURN(ctx);
-	__u32 tid, depth;
+	__u32 tid, depth, cookie;
 
 	c->end_ns = bpf_ktime_get_ns();
 	id = bpf_get_current_pid_tgid();
@@ -358,7 +360,8 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 		return false;
 	depth--;
 	c->frame = &c->thread->frame[depth & (ZN_FRAMES - 1)];
-	if (c->frame->sp != sp || c->frame->cookie != (__u32)cookie)
+	cookie = c->frame->cookie;
+	if (c->frame->sp != sp || ZN_COOKIE_FAMILY(cookie) != family)
 		return false;
 	c->thread->depth = depth;
 	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CALIBRATE) {
@@ -369,6 +372,7 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 	if (!c->proc)
 		return false;
 	c->result = ZN_RESULT(ctx);
+	c->shape = ZN_COOKIE_SHAPE(cookie);
 	c->detail = ZN_COOKIE_DETAIL(cookie);
 	zn_call_time(c, depth, family);
 	return true;

@@ -81,9 +81,10 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log hist agg proc json http ws elf options alert sim serve metrics
+UNIT := log secure hist agg proc json http ws elf options alert sim serve metrics
 # what each unit test links besides itself
 log_test_SRC     := log.c
+secure_test_SRC  := secure.c
 hist_test_SRC    := agg.c proc.c json.c log.c
 agg_test_SRC     := agg.c proc.c json.c log.c
 proc_test_SRC    := proc.c json.c log.c

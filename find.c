@@ -736,7 +736,12 @@ bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
 	return ready;
 }
 
-static void all_scan(struct zn_find *f);
+static void all_scan(struct zn_find *f)
+{
+	f->scan_all = false;
+	f->pending_count = 0;
+	dir_read("/proc", scan_entry, f);
+}
 
 static bool lib_unused(const struct zn_lib *lib)
 {
@@ -768,13 +773,6 @@ static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
 		return false;
 	*last_ns = now_ns;
 	return true;
-}
-
-static void all_scan(struct zn_find *f)
-{
-	f->scan_all = false;
-	f->pending_count = 0;
-	dir_read("/proc", scan_entry, f);
 }
 
 static void round_run(struct zn_find *f)

@@ -279,7 +279,7 @@ struct zn_alloc {
 	__u32 refs;    /* VMM: handles and mappings that keep it alive */
 	__u16 gpu;     /* ordinal or ZN_PROC_GPUS */
 	__u16 kind;
-	__u32 row;
+	__u32 pad;
 };
 _Static_assert(sizeof(struct zn_alloc_key) == 16 && sizeof(struct zn_alloc) == 32, "padding");
 

@@ -162,7 +162,6 @@ static __always_inline void alloc_done(struct zn_call *c, struct zn_alloc *a, __
 		return;
 	ZN_ADD(g->alloc_calls[kind], 1);
 	ZN_ADD(g->alloc_bytes[kind], a->bytes);
-	a->row = c->thread->row;
 	ledger_enter(c->proc, &key, a);
 }
 
@@ -258,7 +257,6 @@ static __always_inline void freed_undo(struct zn_call *c, __u32 space)
 		.gpu = packed >> 16,
 		.kind = packed,
 		.refs = 1,
-		.row = c->thread->row,
 	};
 
 	ledger_enter(c->proc, &key, &a);
@@ -302,7 +300,7 @@ static __always_inline void vmm_release_return(struct zn_call *c)
 static __always_inline void vmm_import_return(struct zn_call *c)
 {
 	struct zn_alloc_key key = {.id = c->thread->id, .kind = ZN_K_VMM};
-	struct zn_alloc a = {.kind = ZN_K_VMM, .refs = 1, .gpu = ZN_PROC_GPUS, .row = c->thread->row};
+	struct zn_alloc a = {.kind = ZN_K_VMM, .refs = 1, .gpu = ZN_PROC_GPUS};
 
 	if (c->result == 0 && zn_read_user(&key.addr, sizeof(key.addr), c->frame->arg[0]))
 		ledger_enter(c->proc, &key, &a);
@@ -324,7 +322,6 @@ static __always_inline void vmm_map_return(struct zn_call *c)
 
 	if (c->result)
 		return;
-	a.row = c->thread->row;
 	if (bpf_map_update_elem(&allocs, &key, &a, BPF_ANY)) {
 		zn_lost(ZN_LOST_ALLOC);
 		return;

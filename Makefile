@@ -39,7 +39,7 @@ FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c listen.c push.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	view.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c
-OBJ      := $(SRC:%.c=$(B)/%.o)
+OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
 all: $(B)/zerneld $(B)/zernel
 
@@ -67,6 +67,12 @@ FORCE:
 
 $(B)/%.o: %.c | $(B)
 	@echo "  CC      $<"
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/page.c: web/embed.sh web/page.html web/page.css web/page.js | $(B)
+	@echo "  PAGE    $@"
+	$(Q)web/embed.sh > $@
+$(B)/page.o: $(B)/page.c
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(B)/zerneld.debug: $(OBJ)

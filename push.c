@@ -176,7 +176,7 @@ bool zn_push_render(struct zn_serve *s)
 	if (!b)
 		return false;
 	o.at = b->at;
-	zn_snapshot_json(&o, s->view);
+	zn_snapshot_json(&o, s->view, NULL);
 	b->len = o.len;
 	if (o.full) {
 		zn_body_put(b);

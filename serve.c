@@ -146,7 +146,7 @@ static void get_json(struct zn_serve *s, const struct zn_http_req *req, struct z
 	(void)req;
 	if (!begin(s, to, &o))
 		return;
-	zn_snapshot_json(&o, s->view);
+	zn_snapshot_json(&o, s->view, NULL);
 	finish(s, to, &o, "application/json");
 }
 

@@ -378,10 +378,11 @@ static uint64_t uptime_s(const struct zn_view *v)
 	return (zn_now_ns() - v->start_ns) / ZN_NS_PER_S;
 }
 
-void zn_snapshot_json(struct zn_out *o, struct zn_view *v)
+bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter)
 {
 	struct zn_json j;
 
+	(void)filter;
 	zn_agg_refresh(v->agg);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
@@ -404,6 +405,7 @@ void zn_snapshot_json(struct zn_out *o, struct zn_view *v)
 	probes(&j, v);
 	losses(&j, v);
 	zn_json_close(&j, '}');
+	return true;
 }
 
 void zn_alerts_json(struct zn_out *o, struct zn_view *v)

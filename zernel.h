@@ -211,8 +211,12 @@ _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that t
 	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                      \
 	X(MAPPING, "mapping", "mapping events dropped by the kernel; a full scan of /proc followed")                   \
 	X(CONNECTION, "connection", "clients refused because all connections were in use")                             \
+	X(PEER, "peer", "clients refused because their address has too many connections")                              \
 	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                                       \
-	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")
+	X(WS_CLIENT, "ws_client", "WebSocket clients closed because they did not read")                                \
+	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")                 \
+	X(ANSWER, "answer", "answers cut off because the client took too long to read them")                           \
+	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -472,6 +476,13 @@ void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals);
 void zn_json_double(struct zn_json *j, double v);
 void zn_json_bool(struct zn_json *j, bool v);
 void zn_json_null(struct zn_json *j);
+/* A place to come back to when what follows did not fit: the document up to there is as it was, and not full. */
+struct zn_json_mark {
+	struct zn_json json;
+	size_t len;
+};
+struct zn_json_mark zn_json_mark(const struct zn_json *j);
+void zn_json_back(struct zn_json *j, const struct zn_json_mark *mark);
 
 /* JSON reader for `zernel watch`: no tree, no allocation. A value is the slice of text that holds it. */
 /* Checks one whole document strictly (RFC 8259, depth up to 64, valid UTF-8): 0, or -EINVAL. Call it once, first. */
@@ -498,7 +509,9 @@ struct zn_http_req {
 	enum zn_method method;
 	bool http10;
 	bool keep_alive;     /* false: close after the answer (asked for, HTTP/1.0, or a body was announced) */
-	bool expect;         /* Expect: 100-continue; answered like any other request, the body is never read */
+	bool expect;         /* Expect: 100-continue; the answer comes at once, and the body is not asked for */
+	bool chunked;        /* a body follows in chunks */
+	uint64_t length;     /* of the body that follows; 0: none, or chunked */
 	bool openmetrics;    /* Accept prefers application/openmetrics-text over text/plain, by q-value */
 	bool gzip;           /* Accept-Encoding allows gzip with q above 0 */
 	bool upgrade;        /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
@@ -506,6 +519,7 @@ struct zn_http_req {
 	struct zn_str query; /* after '?', may be empty */
 	struct zn_str host;
 	struct zn_str origin;        /* at == NULL: absent */
+	struct zn_str if_none_match; /* at == NULL: absent; more than one header line: the last */
 	struct zn_str authorization; /* at == NULL: absent */
 	struct zn_str ws_key;        /* Sec-WebSocket-Key; at == NULL: absent */
 	struct zn_str ws_version;
@@ -517,6 +531,28 @@ struct zn_http_req {
  * the bytes used by the head, 0 for "more needed", or -status (-400, -414, -431, -501, -505) for a request that gets
  * this answer and then a close. Never reads past len. 414 is decided before 431, both as soon as the limit is passed. */
 int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req);
+
+/* A request body is read, bounded, and thrown away: no route takes one, but where it ends is where the request ends. */
+#define ZN_HTTP_BODY_MAX 65536 /* content; a longer one is 413 */
+#define ZN_HTTP_LINE_MAX 256   /* of a chunk's size and extensions, and of all trailers together: 400 */
+struct zn_http_body {
+	uint64_t left;    /* of the content, or of the chunk at hand */
+	uint64_t content; /* bytes so far */
+	uint32_t line;    /* bytes of the line at hand, or of the trailers */
+	uint8_t state;
+	bool chunked;
+	bool done;
+};
+void zn_http_body_init(struct zn_http_body *b, const struct zn_http_req *req);
+/* Uses up what belongs to the body; the bytes used, or -400 or -413. Call until done. */
+int zn_http_body_read(struct zn_http_body *b, const char *buf, size_t len);
+
+/* The path that is looked up (RFC 3986, section 6): percent-escapes decoded once, dot segments taken out. The length,
+ * without a NUL, or 0 for one that is malformed, holds a NUL or an escaped '/', or does not fit. */
+size_t zn_http_path(struct zn_str path, char *to, size_t cap);
+/* Takes the next name=value pair off a query, percent-decoded, '+' as a space, both with a NUL. 1, or 0 at the end, or
+ * -EINVAL: a bad escape, a NUL, or one that does not fit. Empty pairs are passed over. */
+int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value, size_t value_cap);
 
 /* What an answer needs to say. Content-Length, Date, Server and Connection are added. */
 struct zn_http_res {
@@ -621,9 +657,14 @@ struct zn_options {
 	uint64_t push_interval_ms;
 	uint64_t overhead_budget; /* parts per million of one core */
 	uint64_t families;        /* bit 1 << enum zn_family */
-	char listen[ZN_TEXT_MAX]; /* addresses with commas between them; "*": all, IPv6 and IPv4 */
-	char ws_origin[ZN_TEXT_MAX];
-	const char *config; /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
+	uint64_t max_connections;
+	uint64_t max_connections_per_peer;
+	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
+	char ws_origin[ZN_TEXT_MAX]; /* origins with commas between them */
+	char host_names
+		[ZN_TEXT_MAX]; /* further names of this node, with commas; one that begins with a dot: all under it */
+	char token_file[ZN_TEXT_MAX]; /* empty: no token is asked for */
+	const char *config;           /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
 /* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
  * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
@@ -959,6 +1000,55 @@ const char *zn_alert_state_label(enum zn_alert_state s);
 /* The highest state of a rule's instances. */
 enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rule *r);
 
+/* ---- filter.c: what a client asks to see: ?interval_ms=&job=&topics= ---- */
+
+#define ZN_TOPICS(X)                                                                                                   \
+	X(GPUS, "gpus")                                                                                                \
+	X(PROCESSES, "processes")                                                                                      \
+	X(JOBS, "jobs")                                                                                                \
+	X(IO, "io")                                                                                                    \
+	X(ALERTS, "alerts")                                                                                            \
+	X(PROBES, "probes")                                                                                            \
+	X(LOST, "lost")
+enum zn_topic {
+#define X(e, label) ZN_TOPIC_##e,
+	ZN_TOPICS(X)
+#undef X
+		ZN_TOPIC_COUNT
+};
+#define ZN_TOPICS_ALL   ((1u << ZN_TOPIC_COUNT) - 1)
+#define ZN_JOB_ID_BYTES 64
+#define ZN_INTERVAL_MIN 250 /* ms */
+#define ZN_INTERVAL_MAX 60000
+struct zn_filter {
+	uint32_t topics;           /* bit 1 << enum zn_topic */
+	uint32_t interval_ms;      /* 0: the daemon's own */
+	char job[ZN_JOB_ID_BYTES]; /* empty: all; zero-padded, so that filters compare as memory */
+};
+/* Reads a query; everything is shown where it says nothing. interval: interval_ms is known here. -EINVAL with a line in
+ * why that names the parameter and what it may be: an unknown one, one that comes twice, a bad value. */
+int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
+
+/* ---- history.c: the last 15 minutes, for charts. ---- */
+
+#define ZN_HISTORY_POINTS  180
+#define ZN_HISTORY_STEP_MS 5000
+/* One process over one step. */
+struct zn_point {
+	float rate;           /* launches per second */
+	float p50_us, p99_us; /* of the launches of this step; 0: there was none */
+};
+/* One mapping made at the start, of which only what is used becomes resident. */
+struct zn_history;
+int zn_history_open(struct zn_history **h);
+void zn_history_close(struct zn_history *h);
+/* Takes a point of every process and GPU once a step is over. */
+void zn_history_tick(struct zn_history *h, struct zn_agg *a, uint64_t now_ns);
+/* The newest point of a row; NULL: none yet. *end_ns: when its step ended. */
+const struct zn_point *zn_history_last(const struct zn_history *h, uint32_t row, uint32_t id);
+uint64_t zn_history_steps(const struct zn_history *h); /* steps since the start: it changes when there are new points */
+void zn_history_json(struct zn_out *o, struct zn_view *v); /* GET /history */
+
 /* ---- metrics.c: one table of metrics -> text, docs. snapshot.c: the JSON views. ---- */
 
 struct zn_serve;
@@ -966,9 +1056,10 @@ struct zn_view {
 	const struct zn_options *options;
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
-	struct zn_probe *probe; /* NULL: simulated */
-	struct zn_find *find;   /* NULL: simulated */
-	struct zn_serve *serve; /* NULL: not serving (tests) */
+	struct zn_probe *probe;     /* NULL: simulated */
+	struct zn_find *find;       /* NULL: simulated */
+	struct zn_serve *serve;     /* NULL: not serving (tests) */
+	struct zn_history *history; /* NULL: none is kept (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
@@ -991,16 +1082,60 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
-void zn_snapshot_json(struct zn_out *o, struct zn_view *v);
+/* What does not fit is left out, whole items at a time, and "truncated": true says so: false is returned then. It is
+ * full only if not even the smallest snapshot fits. */
+bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter);
 void zn_alerts_json(struct zn_out *o, struct zn_view *v);
 int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
 extern const char zn_version[], zn_commit[];
 extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
 
+/* ---- access.c: who may ask. ---- */
+
+#define ZN_TOKENS_MAX 8   /* so that a new one can be rolled out beside the old */
+#define ZN_TOKEN_MAX  128 /* characters */
+struct zn_access {
+	const struct zn_options *options;
+	const char *node;
+	char domains[ZN_TEXT_MAX]; /* of this node: the search list of resolv.conf, with spaces between them */
+	uint32_t token_count;      /* 0: none is asked for */
+	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
+};
+/* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
+ * why. node stays the caller's. */
+int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
+	char why[ZN_TEXT_MAX]);
+/* Reads the token file again. -errno with why: the old tokens stay. */
+int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX]);
+/* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one
+ * of --host-names or --ws-origin. A page whose own name was made to point here (DNS rebinding) asks for another. */
+bool zn_access_host(const struct zn_access *a, struct zn_str host);
+/* Whether a page of this origin may open the WebSocket: the same scheme-less host and port, one of --ws-origin, or, on
+ * the WebSocket port, a page of the metrics port. No origin: no page. */
+bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port);
+/* The bearer token of RFC 6750, section 2.1, or, as a browser's WebSocket cannot send that, the subprotocol
+ * "zernel.token.<the token in hex>". Takes as long for a wrong token as for a right one. */
+bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req);
+
+/* ---- gzip.c: answers made smaller (RFC 1952), in memory that is set aside at the start. ---- */
+
+#define ZN_GZIP_MIN 1024      /* bytes; a smaller answer goes as it is */
+#define ZN_GZIP_MAX (4 << 20) /* a larger one too: it would hold the loop up too long */
+/* False: it did not fit, and o is as it was. Not thread-safe: one state for all. */
+bool zn_gzip(struct zn_out *o, const char *bytes, size_t len);
+
+/* ---- page.c (made from web/ by web/embed.sh at build time): the dashboard. ---- */
+
+extern const char zn_page[], zn_page_gzip[]; /* the whole page, plain and compressed */
+extern const size_t zn_page_len, zn_page_gzip_len;
+extern const char zn_page_headers[]; /* ETag, security headers: lines with CRLF */
+extern const char zn_page_etag[];    /* with its quotes */
+
 /* ---- serve.c: connections, routes. listen.c: where they come from. push.c: their WebSocket side. ---- */
 
-#define ZN_CONNS_MAX      1024
-#define ZN_BODIES_MAX     8
+#define ZN_CONNS_MAX      8192 /* --max-connections is at most this */
+#define ZN_BODIES_MAX     32
+#define ZN_FEEDS_MAX      16         /* different snapshots that WebSocket clients may ask for at one time */
 #define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
 #define ZN_WRITE_PER_TURN (1 << 20)
 
@@ -1009,6 +1144,14 @@ struct zn_body {
 	char *at;
 	size_t len;
 	uint32_t refs;
+	uint64_t since_ns; /* when it was taken */
+};
+/* A snapshot as some WebSocket clients want it; those who want the same share it. */
+struct zn_feed {
+	uint32_t clients;        /* 0: free */
+	struct zn_filter filter; /* interval_ms is 0: each client has its own */
+	struct zn_body *body;    /* the newest; NULL: not rendered yet */
+	uint64_t rendered_ns;
 };
 struct zn_answer {
 	int status;
@@ -1022,7 +1165,9 @@ struct zn_route {
 };
 #define ZN_CODES(X)                                                                                                    \
 	X(101)                                                                                                         \
-	X(200) X(204) X(400) X(403) X(404) X(405) X(408) X(414) X(426) X(431) X(500) X(501) X(503) X(505)
+	X(200)                                                                                                         \
+	X(204) X(304) X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(421) X(426) X(431) X(500) X(501)       \
+		X(503) X(505)
 enum {
 #define X(code) ZN_CODE_##code,
 	ZN_CODES(X)
@@ -1051,6 +1196,9 @@ struct zn_serve {
 	uint32_t conn_count, ws_count;
 	struct zn_body body[ZN_BODIES_MAX];
 	struct zn_body *snapshot; /* the newest; held while there are WebSocket clients */
+	struct zn_feed feed[ZN_FEEDS_MAX];
+	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
+	struct zn_access access;
 	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
 	struct zn_answer shared;
 	const struct zn_route *shared_route; /* NULL: none */

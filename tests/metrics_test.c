@@ -668,7 +668,7 @@ static void write_openmetrics(struct zn_out *o)
 
 static void write_snapshot(struct zn_out *o)
 {
-	zn_snapshot_json(o, &view);
+	zn_snapshot_json(o, &view, NULL);
 }
 
 static void write_alerts(struct zn_out *o)

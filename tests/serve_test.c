@@ -62,12 +62,14 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 		zn_out_text(o, openmetrics ? "open\n" : "text\n");
 }
 
-void zn_snapshot_json(struct zn_out *o, struct zn_view *v)
+bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter)
 {
 	(void)v;
+	(void)filter;
 	zn_out_u64(o, ++snapshot_seq);
 	zn_out_char(o, ' ');
 	out_pattern(o, snapshot_bytes);
+	return true;
 }
 
 void zn_alerts_json(struct zn_out *o, struct zn_view *v)

@@ -22,6 +22,8 @@ promtool                                            prometheus
 curl                                                curl
 jq                                                  jq
 node                                                nodejs
+npm                                                 npm
+chromium-headless-shell                             chromium-headless-shell
 git                                                 git
 file                                                file
 script                                              bsdutils
@@ -67,15 +69,37 @@ install_packages() {
 	apt-get -qq -y install --no-install-recommends "$@" >/dev/null
 }
 
-case ${1:-} in
-build) needs=$build_needs ;;
-check) needs=$build_needs$check_needs ;;
-*) echo "usage: setup.sh build|check" >&2; exit 2 ;;
-esac
+see_to_packages() {
+	packages=$(echo "$1" | missing | sort -u | tr '\n' ' ' | sed 's/ $//')
+	[ -n "$packages" ] || return 0
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || refuse "$packages"
+	install_packages $packages
+	packages=$(echo "$1" | missing | sort -u | tr '\n' ' ' | sed 's/ $//')
+	[ -z "$packages" ] || refuse "$packages"
+}
 
-packages=$(echo "$needs" | missing | sort -u | tr '\n' ' ' | sed 's/ $//')
-[ -n "$packages" ] || exit 0
-[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || refuse "$packages"
-install_packages $packages
-packages=$(echo "$needs" | missing | sort -u | tr '\n' ' ' | sed 's/ $//')
-[ -z "$packages" ] || refuse "$packages"
+# What tests/web/package-lock.json names, by its checksums; what is there already is kept.
+modules=tests/web/node_modules/.package-lock.json
+see_to_modules() {
+	cd "$(dirname "$0")/.."
+	[ $modules -ot tests/web/package-lock.json ] || [ ! -e $modules ] || return 0
+	echo "setup: installing the modules of tests/web"
+	npm ci --prefix tests/web --no-audit --no-fund --silent || {
+		echo "setup: npm ci --prefix tests/web failed" >&2
+		exit 1
+	}
+}
+
+case ${1:-} in
+build)
+	see_to_packages "$build_needs"
+	;;
+check)
+	see_to_packages "$build_needs$check_needs"
+	see_to_modules
+	;;
+*)
+	echo "usage: setup.sh build|check" >&2
+	exit 2
+	;;
+esac

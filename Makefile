@@ -37,7 +37,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 
 FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
-SRC      := zerneld.c loop.c serve.c listen.c push.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
+SRC      := zerneld.c loop.c serve.c listen.c push.c gzip.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	view.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
@@ -87,8 +87,8 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws elf options alert sim serve metrics
-# what each unit test links besides itself
+UNIT := log secure hist agg proc json http ws elf options alert sim serve metrics gzip
+# what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
 hist_test_SRC    := agg.c proc.c json.c log.c
@@ -102,6 +102,8 @@ options_test_SRC := options.c log.c json.c
 alert_test_SRC   := alert.c agg.c proc.c json.c log.c
 sim_test_SRC     := sim.c alert.c agg.c proc.c json.c log.c
 serve_test_SRC   := serve.c listen.c push.c loop.c http.c ws.c json.c log.c
+gzip_test_SRC    := gzip.c
+gzip_test_LIBS   := -lz
 metrics_test_SRC := metrics.c snapshot.c view.c alert.c sim.c agg.c proc.c json.c log.c
 
 T := build/test
@@ -111,7 +113,7 @@ define unit_rule
 $(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h
 	@mkdir -p $(T)
 	@echo "  TEST CC $$<"
-	$(Q)$(CC) $(TEST_CFLAGS) $$(filter %.c,$$^) -o $$@ -lpthread -lm
+	$(Q)$(CC) $(TEST_CFLAGS) $$(filter %.c,$$^) -o $$@ $$($(1)_test_LIBS) -lpthread -lm
 endef
 $(foreach u,$(UNIT),$(eval $(call unit_rule,$(u))))
 

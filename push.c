@@ -180,7 +180,7 @@ bool zn_push_render(struct zn_serve *s)
 	b->len = o.len;
 	if (o.full) {
 		zn_body_put(b);
-		s->lost_response++;
+		s->lost[ZN_LOST_RESPONSE]++;
 		return false;
 	}
 	if (s->snapshot)
@@ -299,7 +299,7 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns, bool fresh)
 	if (!c->pinged && now_ns >= c->heard_ns + PING_NS)
 		c->pinged = c->ping_due = true;
 	if (fresh && !c->closing) {
-		c->serve->lost_frame += c->due;
+		c->serve->lost[ZN_LOST_WS_FRAME] += c->due;
 		c->due = true;
 	}
 	return true;

@@ -73,7 +73,7 @@ struct zn_body *zn_body_get(struct zn_serve *s)
 			return &s->body[i];
 		}
 	}
-	s->lost_response++;
+	s->lost[ZN_LOST_RESPONSE]++;
 	return NULL;
 }
 
@@ -102,7 +102,7 @@ static void finish(struct zn_serve *s, struct zn_answer *to, const struct zn_out
 	zn_body_put(to->body);
 	to->body = NULL;
 	to->status = 500;
-	s->lost_response++;
+	s->lost[ZN_LOST_RESPONSE]++;
 }
 
 static void get_index(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
@@ -503,7 +503,7 @@ static void turn_away(struct zn_serve *s, int fd)
 	send(fd, text, o.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	shutdown(fd, SHUT_WR);
 	close(fd);
-	s->lost_connection++;
+	s->lost[ZN_LOST_CONNECTION]++;
 }
 
 void zn_conn_welcome(struct zn_listener *from, int fd)
@@ -524,7 +524,7 @@ void zn_conn_welcome(struct zn_listener *from, int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	if (zn_loop_add(s->loop, &c->io, EPOLLIN)) {
 		forget(c);
-		s->lost_connection++;
+		s->lost[ZN_LOST_CONNECTION]++;
 	}
 }
 

@@ -29,15 +29,7 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
 
 	if (what == ZN_LOST_MISSED && v->probe)
 		n += zn_probe_missed(v->probe);
-	if (!v->serve)
-		return n;
-	if (what == ZN_LOST_CONNECTION)
-		n += v->serve->lost_connection;
-	if (what == ZN_LOST_WS_FRAME)
-		n += v->serve->lost_frame;
-	if (what == ZN_LOST_RESPONSE)
-		n += v->serve->lost_response;
-	return n;
+	return n + (v->serve ? v->serve->lost[what] : 0);
 }
 
 static void lib_count(void *to, const struct zn_lib *lib)
@@ -80,7 +72,7 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 	to[n++] = (struct zn_usage){"libraries", libs, ZN_LIBS_MAX};
 	to[n++] = (struct zn_usage){"alerts", v->alerts->count, ZN_ALERTS_MAX};
 	if (v->serve)
-		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, ZN_CONNS_MAX};
+		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, v->options->max_connections};
 	return n;
 }
 

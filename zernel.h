@@ -1166,8 +1166,9 @@ struct zn_route {
 #define ZN_CODES(X)                                                                                                    \
 	X(101)                                                                                                         \
 	X(200)                                                                                                         \
-	X(204) X(304) X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(421) X(426) X(431) X(500) X(501)       \
-		X(503) X(505)
+	X(204)                                                                                                         \
+	X(304) X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(421) X(426) X(431) X(500) X(501) X(503)       \
+		X(505)
 enum {
 #define X(code) ZN_CODE_##code,
 	ZN_CODES(X)
@@ -1205,7 +1206,7 @@ struct zn_serve {
 	bool shared_openmetrics;
 	void *memory;
 	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
-	uint64_t lost_connection, lost_frame, lost_response;
+	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost here; the rest of the enum stays 0 */
 };
 /* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
 int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);

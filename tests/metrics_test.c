@@ -555,7 +555,7 @@ T(probes_of_two_files_at_one_path)
 	start_live("/home/u/libcuda.so.1");
 	view.serve = &serve;
 	plain.arena.shared->lost[ZN_LOST_MISSED] = 4;
-	serve.lost_frame = 5;
+	serve.lost[ZN_LOST_WS_FRAME] = 5;
 	render(true);
 	CHECK_EQ(count_with("zernel_probe_attached{"), 4);
 	CHECK_EQ(count_with("symbol=\"ncclAllReduce\""), 0);
@@ -571,6 +571,7 @@ T(probes_of_two_files_at_one_path)
 	CHECK_EQ(count_with("zernel_probe_run_seconds_total{"), 1);
 	CHECK_STR(value_of("zernel_lost_total{what=\"missed\"}"), "35");
 	CHECK_STR(value_of("zernel_lost_total{what=\"ws_frame\"}"), "5");
+	CHECK_STR(value_of("zernel_lost_total{what=\"ws_client\"}"), "0");
 	CHECK_STR(value_of("zernel_table_entries{table=\"libraries\"}"), "2");
 }
 
@@ -626,7 +627,10 @@ T(requests_by_path_and_code)
 	serve.requests[0][ZN_CODE_200] = 5;
 	serve.requests[1][ZN_CODE_405] = 6;
 	serve.requests[ZN_ROUTES_MAX][ZN_CODE_404] = 7;
+	serve.lost[ZN_LOST_PEER] = 11;
+	serve.lost[ZN_LOST_TRUNCATED] = 12;
 	serve.conn_count = 8;
+	options.max_connections = 1000;
 	serve.ws_count = 9;
 	render(false);
 	CHECK_EQ(count_with("zernel_http_requests_total{"), 3);
@@ -636,6 +640,9 @@ T(requests_by_path_and_code)
 	CHECK_STR(value_of("zernel_http_connections"), "8");
 	CHECK_STR(value_of("zernel_ws_clients"), "9");
 	CHECK_STR(value_of("zernel_table_entries{table=\"connections\"}"), "8");
+	CHECK_STR(value_of("zernel_table_limit{table=\"connections\"}"), "1000");
+	CHECK_STR(value_of("zernel_lost_total{what=\"peer\"}"), "11");
+	CHECK_STR(value_of("zernel_lost_total{what=\"truncated\"}"), "12");
 }
 
 /* Into blocks of many sizes: nothing is written past the end, and what was written is the beginning. The first `fixed`

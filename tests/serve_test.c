@@ -448,7 +448,7 @@ T(unhealthy)
 	CHECK(await_reply(&c, &r, false));
 	CHECK_EQ(r.status, 503);
 	CHECK_MEM(r.body, r.length, "{\"health\":1}", 12);
-	CHECK_EQ(s.lost_response, 0);
+	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 0);
 	health_status = 200;
 	hang_up(&c);
 	stop();
@@ -463,13 +463,13 @@ T(too_large_or_no_buffer)
 	c = dial(false);
 	metrics_bytes = ZN_BODY_BYTES + 1;
 	CHECK_EQ(get(&c, "/metrics"), 500);
-	CHECK_EQ(s.lost_response, 1);
+	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
 	metrics_bytes = 0;
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
 		held[i] = zn_body_get(&s);
 	CHECK(held[ZN_BODIES_MAX - 1] != NULL);
 	CHECK_EQ(get(&c, "/metrics"), 503);
-	CHECK_EQ(s.lost_response, 2);
+	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 2);
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
 		zn_body_put(held[i]);
 	CHECK_EQ(get(&c, "/metrics"), 200);
@@ -814,10 +814,10 @@ T(all_connections_in_use)
 		c[i] = dial(false);
 		turn();
 	}
-	for (int i = 0; i < HANG_TURNS && s.lost_connection < 6; i++)
+	for (int i = 0; i < HANG_TURNS && s.lost[ZN_LOST_CONNECTION] < 6; i++)
 		turn();
 	CHECK_EQ(s.conn_count, ZN_CONNS_MAX);
-	CHECK_EQ(s.lost_connection, 6);
+	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 6);
 	for (size_t i = 0; i < ZN_LEN(c); i++)
 		if (hear(&c[i], 4096))
 			refused += strstr(c[i].data, "HTTP/1.1 503 ") && strstr(c[i].data, "Retry-After: 1\r\n");
@@ -830,7 +830,7 @@ T(all_connections_in_use)
 	for (size_t i = 0; i < ZN_LEN(c); i++)
 		hang_up(&c[i]);
 	settle(0);
-	CHECK_EQ(s.lost_connection, 6);
+	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 6);
 	stop();
 }
 
@@ -883,7 +883,7 @@ T(no_descriptors)
 	CHECK_EQ(get(&c, "/alerts"), 200);
 	CHECK_EQ(timerfd_gettime(s.rest.io.fd, &rest), 0);
 	CHECK(!rest.it_value.tv_sec && !rest.it_value.tv_nsec);
-	CHECK_EQ(s.lost_connection, 0);
+	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 0);
 	zn_log_level = ZN_INFO;
 	hang_up(&c);
 	stop();
@@ -1135,7 +1135,7 @@ T(one_snapshot_for_all)
 		CHECK_MEM(f.data, f.len, "2 ", 2);
 		hang_up(&c[i]);
 	}
-	CHECK_EQ(s.lost_frame, 0);
+	CHECK_EQ(s.lost[ZN_LOST_WS_FRAME], 0);
 	stop();
 }
 
@@ -1350,7 +1350,7 @@ T(slow_client_gets_newest)
 	for (int i = 0; i < 20; i++)
 		tick(0);
 	CHECK_EQ(snapshot_seq, 21);
-	CHECK(s.lost_frame >= 15);
+	CHECK(s.lost[ZN_LOST_WS_FRAME] >= 15);
 	while (last < 21 && await_frame(&c, &f)) {
 		unsigned seq = (unsigned)strtoul(f.data, NULL, 10);
 
@@ -1362,7 +1362,7 @@ T(slow_client_gets_newest)
 		take_frame(&c, &f);
 	}
 	CHECK_EQ(last, 21);
-	CHECK_EQ(frames + s.lost_frame, 20);
+	CHECK_EQ(frames + s.lost[ZN_LOST_WS_FRAME], 20);
 	hang_up(&c);
 	stop();
 }
@@ -1434,7 +1434,7 @@ T(snapshot_does_not_fit)
 	c = open_ws(0);
 	snapshot_bytes = ZN_BODY_BYTES;
 	tick(0);
-	CHECK_EQ(s.lost_response, 1);
+	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
 	CHECK(!hear(&c, 1));
 	snapshot_bytes = 0;
 	tick(0);

@@ -37,7 +37,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 
 FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
-SRC      := zerneld.c loop.c serve.c listen.c push.c gzip.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
+SRC      := zerneld.c loop.c serve.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	view.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
@@ -87,7 +87,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws elf options alert sim serve metrics gzip
+UNIT := log secure hist agg proc json http ws elf access options alert sim serve metrics gzip
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
@@ -98,6 +98,7 @@ json_test_SRC    := json.c
 http_test_SRC    := http.c json.c
 ws_test_SRC      := ws.c http.c json.c
 elf_test_SRC     := elf.c
+access_test_SRC  := access.c log.c json.c
 options_test_SRC := options.c log.c json.c
 alert_test_SRC   := alert.c agg.c proc.c json.c log.c
 sim_test_SRC     := sim.c alert.c agg.c proc.c json.c log.c

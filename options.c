@@ -10,12 +10,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "zernel.h"
 
 #define DEFAULT_FILE "/etc/zernel.conf"
 #define PREFIX       "ZERNEL_"
+#define UNIX         "unix:"
 #define FILE_BYTES   (16 * 1024)
 #define NAME_BYTES   32
 #define SHOWN_BYTES  64 /* of somebody else's text in an error line, "..." and NUL included */
@@ -168,40 +170,103 @@ static bool is_address(const char *at, size_t len)
 	return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
 }
 
-static bool set_addresses(const struct option *opt, void *field, const char *value)
+/* A socket in the file system. sun_path holds its NUL too (unix(7)). */
+static bool is_unix(struct zn_str item)
 {
-	int count = 0;
+	size_t prefix = strlen(UNIX);
 
-	(void)opt;
-	if (!strcmp(value, "*"))
-		return copy_text(field, value);
+	return item.len > prefix + 1 && item.len - prefix < sizeof(((struct sockaddr_un *)0)->sun_path) &&
+		!memcmp(item.at, UNIX "/", prefix + 1);
+}
+
+/* Takes a list apart at its commas: whether each item is good. */
+static bool each(const char *value, bool (*good)(struct zn_str item))
+{
 	for (const char *at = value;; at++) {
 		size_t len = strcspn(at, ",");
 
-		if (++count > ZN_LISTEN_MAX || !is_address(at, len))
+		if (!good((struct zn_str){at, len}))
 			return false;
 		at += len;
 		if (!*at)
-			break;
+			return true;
 	}
+}
+
+static bool is_all(struct zn_str item)
+{
+	return item.len == 1 && *item.at == '*';
+}
+
+static bool is_listen(struct zn_str item)
+{
+	return is_all(item) || is_unix(item) || is_address(item.at, item.len);
+}
+
+static bool is_not_address(struct zn_str item)
+{
+	return !is_address(item.at, item.len);
+}
+
+/* "*" takes two places, and leaves no address to add. */
+static bool set_listen(const struct option *opt, void *field, const char *value)
+{
+	int count = 1, all = 0;
+
+	(void)opt;
+	if (!each(value, is_listen))
+		return false;
+	for (const char *at = value; *at; at++) {
+		count += *at == ',';
+		all += *at == '*' && (at == value || at[-1] == ',');
+	}
+	if (all > 1 || count + all > ZN_LISTEN_MAX || (all && !each(value, is_not_address)))
+		return false;
 	return copy_text(field, value);
 }
 
 /* Compared with what browsers send byte by byte, so only their form is of use: RFC 6454, section 6.2. */
-static bool set_origin(const struct option *opt, void *field, const char *value)
+static bool is_origin(struct zn_str item)
 {
 	static const char *const schemes[] = {"http://", "https://"};
+	static const char set[] = "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]";
 
-	(void)opt;
 	for (size_t i = 0; i < ZN_LEN(schemes); i++) {
 		size_t len = strlen(schemes[i]);
-		const char *host = value + len;
 
-		if (!strncmp(value, schemes[i], len) && *host &&
-			!host[strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]")])
-			return copy_text(field, value);
+		if (item.len > len && !memcmp(item.at, schemes[i], len))
+			return strspn(item.at + len, set) >= item.len - len;
 	}
 	return false;
+}
+
+static bool set_origins(const struct option *opt, void *field, const char *value)
+{
+	(void)opt;
+	return each(value, is_origin) && copy_text(field, value);
+}
+
+/* Letters, digits, - and _ with dots between them, and maybe before and after. */
+static bool is_host_name(struct zn_str item)
+{
+	static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+
+	if (!item.len || item.len > 254 || strspn(item.at, set) < item.len || (item.len == 1 && *item.at == '.'))
+		return false;
+	return !memmem(item.at, item.len, "..", 2);
+}
+
+static bool set_host_names(const struct option *opt, void *field, const char *value)
+{
+	(void)opt;
+	return each(value, is_host_name) && copy_text(field, value);
+}
+
+/* Copied: the value of a line of the file does not stay. */
+static bool set_path(const struct option *opt, void *field, const char *value)
+{
+	(void)opt;
+	return *value && copy_text(field, value);
 }
 
 static bool set_file(const struct option *opt, void *field, const char *value)
@@ -222,12 +287,21 @@ static const struct option options[] = {
 	{"metrics-port", set_number, AT(metrics_port), "PORT", "9091", "a port", 0, 65535, ANYWHERE,
 		"of /metrics, /json and the dashboard; 0: any"},
 	{"ws-port", set_number, AT(ws_port), "PORT", "9092", "a port", 0, 65535, ANYWHERE, "of the WebSocket; 0: any"},
-	{"listen", set_addresses, AT(listen), "ADDR[,ADDR]", "*",
-		"*, or up to 8 IPv4 or IPv6 addresses with commas between them", 0, 0, ANYWHERE,
-		"listen on these addresses; *: on all"},
-	{"ws-origin", set_origin, AT(ws_origin), "ORIGIN", NULL,
-		"an origin as browsers send it: http:// or https://, host in lower case, no path", 0, 0, ANYWHERE,
-		"let this web page's scripts open the WebSocket"},
+	{"listen", set_listen, AT(listen), "ADDR[,ADDR]", "*",
+		"up to 8 of *, IPv4 and IPv6 addresses, unix:/PATH, with commas between them; * stands for all addresses",
+		0, 0, ANYWHERE, "listen on these, unix:/PATH too; *: all addresses"},
+	{"host-names", set_host_names, AT(host_names), "NAME[,NAME]", NULL,
+		"names of this node with commas between them; .example.org: all under it", 0, 0, ANYWHERE,
+		"further names by which this node is asked"},
+	{"ws-origin", set_origins, AT(ws_origin), "ORIGIN[,...]", NULL,
+		"origins as browsers send them, with commas between them: http:// or https://, host in lower case, no path",
+		0, 0, ANYWHERE, "let these pages' scripts open the WebSocket"},
+	{"token-file", set_path, AT(token_file), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,
+		"ask for a bearer token of this file; HUP rereads it"},
+	{"max-connections", set_number, AT(max_connections), "N", "1024", "a number of connections", 16, ZN_CONNS_MAX,
+		ANYWHERE, "refuse further clients with 503"},
+	{"max-connections-per-peer", set_number, AT(max_connections_per_peer), "N", "512", "a number of connections", 1,
+		ZN_CONNS_MAX, ANYWHERE, "the same for one address"},
 	{"push-interval-ms", set_number, AT(push_interval_ms), "N", "1000", "a number of milliseconds", 100, 60000,
 		ANYWHERE, "take rates and push snapshots this often"},
 	{"probes", set_families, AT(families), "LIST", "all",
@@ -296,7 +370,10 @@ static const struct option *closest(struct zn_str name, unsigned where)
 		bool begins = !strncmp(options[i].name, name.at, name.len);
 		unsigned distance = begins ? 1 : edits(name, options[i].name);
 
-		if (options[i].where & where && distance < least) {
+		if (!(options[i].where & where))
+			continue;
+		/* of several that begin so, the shortest */
+		if (distance < least || (begins && least == 1 && strlen(options[i].name) < strlen(found->name))) {
 			least = distance;
 			found = &options[i];
 		}

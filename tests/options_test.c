@@ -63,6 +63,12 @@ static void variable_of(char *to, size_t cap, const char *name, const char *valu
 }
 
 #define AT(field) offsetof(struct zn_options, field)
+#define IS_LISTEN                                                                                                      \
+	"up to 8 of *, IPv4 and IPv6 addresses, unix:/PATH, with commas between them; * stands for all addresses"
+#define IS_ORIGIN                                                                                                      \
+	"origins as browsers send them, with commas between them: http:// or https://, host in lower case, no path"
+#define IS_NAMES "names of this node with commas between them; .example.org: all under it"
+
 enum kind { NUMBER, TEXT, FLAG };
 
 static const struct good {
@@ -91,6 +97,23 @@ static const struct good {
 	{"listen", "127.0.0.1", TEXT, AT(listen), 0},
 	{"listen", "127.0.0.1,::1,2001:db8::7", TEXT, AT(listen), 0},
 	{"listen", "1.1.1.1,2.2.2.2,3.3.3.3,4.4.4.4,::5,::6,::7,::8", TEXT, AT(listen), 0},
+	{"listen", "unix:/run/zernel/metrics.sock", TEXT, AT(listen), 0},
+	{"listen", "*,unix:/run/a.sock", TEXT, AT(listen), 0},
+	{"listen", "unix:/a,127.0.0.1,unix:/b", TEXT, AT(listen), 0},
+	{"listen", "*,unix:/2,unix:/3,unix:/4,unix:/5,unix:/6,unix:/7", TEXT, AT(listen), 0},
+	{"listen",
+		"unix:/"
+		"23456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-1234567",
+		TEXT, AT(listen), 0},
+	{"host-names", "node7", TEXT, AT(host_names), 0},
+	{"host-names", "node7.Cluster.example,.cluster.example,login.example.", TEXT, AT(host_names), 0},
+	{"token-file", "/etc/zernel/tokens", TEXT, AT(token_file), 0},
+	{"token-file", "x", TEXT, AT(token_file), 0},
+	{"max-connections", "16", NUMBER, AT(max_connections), 16},
+	{"max-connections", "8192", NUMBER, AT(max_connections), 8192},
+	{"max-connections-per-peer", "1", NUMBER, AT(max_connections_per_peer), 1},
+	{"max-connections-per-peer", "8192", NUMBER, AT(max_connections_per_peer), 8192},
+	{"ws-origin", "http://a.example,https://b.example:8443,http://[::1]", TEXT, AT(ws_origin), 0},
 	{"ws-origin", "https://grafana.example.org", TEXT, AT(ws_origin), 0},
 	{"ws-origin", "http://[::1]:3000", TEXT, AT(ws_origin), 0},
 	{"simulate", "yes", FLAG, AT(simulate), 1},
@@ -151,8 +174,20 @@ T(defaults)
 	CHECK_EQ(o.families, (1 << ZN_FAMILY_COUNT) - 1);
 	CHECK_STR(o.listen, "*");
 	CHECK_STR(o.ws_origin, "");
+	CHECK_STR(o.host_names, "");
+	CHECK_STR(o.token_file, "");
+	CHECK_EQ(o.max_connections, 1024);
+	CHECK_EQ(o.max_connections_per_peer, 512);
 	CHECK(!o.config);
 	CHECK(!o.simulate && !o.check && !o.list_metrics && !o.list_probes && !o.version && !o.help);
+}
+
+T(paths_of_the_file_stay)
+{
+	CHECK_EQ(run("token-file /a/b # c\n", "", ""), 0);
+	CHECK_STR(o.token_file, "/a/b");
+	CHECK_EQ(run("", "", ""), 0);
+	CHECK_STR(o.token_file, "");
 }
 
 T(actions)
@@ -239,8 +274,7 @@ static const struct {
 	{"dash", "", "", "-", "-: unknown option; --help lists them"},
 	{"empty name", "", "", "--=x", "--: unknown option; --help lists them"},
 	{"value missing", "", "", "--ws-port", "--ws-port: needs a port: 0 to 65535"},
-	{"value empty", "", "",
-		"--listen=", "--listen: needs *, or up to 8 IPv4 or IPv6 addresses with commas between them"},
+	{"value empty", "", "", "--listen=", "--listen: needs " IS_LISTEN},
 	{"flag with a bad value", "", "", "--check=maybe", "--check: 'maybe' is not yes or no"},
 	{"no file", "", "", "--config /nowhere/x", "/nowhere/x: cannot read it: No such file or directory"},
 	{"no file in the environment", "", "ZERNEL_CONFIG=/nowhere/x", "",
@@ -252,6 +286,12 @@ static const struct {
 	{"typo in the file", "wsport 1", "", "", "%s:1: wsport: unknown option; did you mean ws-port?"},
 	{"dashes in the file", "--ws-port 1", "", "", "%s:1: --ws-port: unknown option; did you mean ws-port?"},
 	{"no value in the file", "simulate\n", "", "", "%s:1: simulate: needs yes or no"},
+	{"no token file", "", "", "--token-file=", "--token-file: needs the path of a file"},
+	{"socket path too long", "", "",
+		"--listen "
+		"unix:/23456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-"
+		"12345678",
+		"--listen: 'unix:/23456789-123456789-123456789-123456789-123456789-12345...' is not " IS_LISTEN},
 	{"only a comment as value", "simulate = # yes\n", "", "", "%s:1: simulate: needs yes or no"},
 	{"no name in the file", "= 7\n", "", "", "%s:1: unknown option; --help lists them"},
 	{"two values in the file", "ws-port 1 2\n", "", "", "%s:1: ws-port: '1 2' is not a port: 0 to 65535"},
@@ -301,19 +341,39 @@ static const struct {
 	{"overhead-budget", "100.0001%", "a share of one core: 0.0001% to 100%"},
 	{"overhead-budget", "18446744073709551617%", "a share of one core: 0.0001% to 100%"},
 	{"overhead-budget", "1844674407370956%", "a share of one core: 0.0001% to 100%"},
-	{"listen", "localhost", "*, or up to 8 IPv4 or IPv6 addresses with commas between them"},
-	{"listen", "*,::1", "*, or up to 8 IPv4 or IPv6 addresses with commas between them"},
-	{"listen", "::1,", "*, or up to 8 IPv4 or IPv6 addresses with commas between them"},
-	{"listen", "1.2.3", "*, or up to 8 IPv4 or IPv6 addresses with commas between them"},
-	{"listen", "1.2.3.4:80", "*, or up to 8 IPv4 or IPv6 addresses with commas between them"},
-	{"listen", "::1,::2,::3,::4,::5,::6,::7,::8,::9",
-		"*, or up to 8 IPv4 or IPv6 addresses with commas between them"},
-	{"ws-origin", "grafana.example.org",
-		"an origin as browsers send it: http:// or https://, host in lower case, no path"},
-	{"ws-origin", "https://", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
-	{"ws-origin", "https://a/", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
-	{"ws-origin", "https://A", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
-	{"ws-origin", "*", "an origin as browsers send it: http:// or https://, host in lower case, no path"},
+	{"listen", "localhost", IS_LISTEN},
+	{"listen", "*,::1", IS_LISTEN},
+	{"listen", "::1,", IS_LISTEN},
+	{"listen", "1.2.3", IS_LISTEN},
+	{"listen", "1.2.3.4:80", IS_LISTEN},
+	{"listen", "::1,::2,::3,::4,::5,::6,::7,::8,::9", IS_LISTEN},
+	{"ws-origin", "grafana.example.org", IS_ORIGIN},
+	{"ws-origin", "https://", IS_ORIGIN},
+	{"ws-origin", "https://a/", IS_ORIGIN},
+	{"ws-origin", "https://A", IS_ORIGIN},
+	{"ws-origin", "*", IS_ORIGIN},
+	{"listen", "*,*", IS_LISTEN},
+	{"listen", "*,unix:/2,unix:/3,unix:/4,unix:/5,unix:/6,unix:/7,unix:/8", IS_LISTEN},
+	{"listen", "unix:", IS_LISTEN},
+	{"listen", "unix:/", IS_LISTEN},
+	{"listen", "unix:a", IS_LISTEN},
+	{"listen", "unix:@a", IS_LISTEN},
+	{"listen", "unix:/a,", IS_LISTEN},
+	{"listen", "UNIX:/a", IS_LISTEN},
+	{"host-names", ",", IS_NAMES},
+	{"host-names", ".", IS_NAMES},
+	{"host-names", "a,,b", IS_NAMES},
+	{"host-names", "a..b", IS_NAMES},
+	{"host-names", "a:80", IS_NAMES},
+	{"host-names", "*.a", IS_NAMES},
+	{"host-names", "http://a", IS_NAMES},
+	{"max-connections", "15", "a number of connections: 16 to 8192"},
+	{"max-connections", "8193", "a number of connections: 16 to 8192"},
+	{"max-connections-per-peer", "0", "a number of connections: 1 to 8192"},
+	{"max-connections-per-peer", "8193", "a number of connections: 1 to 8192"},
+	{"ws-origin", "https://a,", IS_ORIGIN},
+	{"ws-origin", "https://a,b", IS_ORIGIN},
+	{"ws-origin", "https://a,,https://b", IS_ORIGIN},
 	{"probes", "gpu,", "all, none, or some of these with commas between them: gpu cuda nccl"},
 	{"probes", "gpu,all", "all, none, or some of these with commas between them: gpu cuda nccl"},
 	{"probes", "cud", "all, none, or some of these with commas between them: gpu cuda nccl"},
@@ -321,7 +381,7 @@ static const struct {
 
 static void bad_values(void)
 {
-	char text[256], want[2 * ZN_TEXT_MAX], is[160];
+	char text[256], want[2 * ZN_TEXT_MAX], is[ZN_TEXT_MAX];
 
 	for (size_t i = 0; i < ZN_LEN(bad); i++) {
 		t_begin(bad[i].value);
@@ -531,8 +591,9 @@ T(any_bytes_are_survived)
 T(help_names_every_option)
 {
 	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
-		"push-interval-ms", "probes", "ws-origin", "overhead-budget", "config", "check", "list-metrics",
-		"list-probes", "version", "help"};
+		"push-interval-ms", "probes", "ws-origin", "host-names", "token-file", "max-connections",
+		"max-connections-per-peer", "overhead-budget", "config", "check", "list-metrics", "list-probes",
+		"version", "help"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;
@@ -559,6 +620,7 @@ int main(void)
 	close(fd);
 	RUN(defaults);
 	good_values();
+	RUN(paths_of_the_file_stay);
 	RUN(actions);
 	RUN(help_and_version_read_nothing_else);
 	RUN(later_sources_win);

@@ -331,6 +331,75 @@ void zn_json_null(struct zn_json *j)
 	zn_out_text(j->out, "null");
 }
 
+struct zn_json_mark zn_json_mark(const struct zn_json *j)
+{
+	return (struct zn_json_mark){*j, *j->out};
+}
+
+void zn_json_back(struct zn_json *j, const struct zn_json_mark *mark)
+{
+	*j = mark->json;
+	*j->out = mark->out;
+}
+
+void zn_json_reserve(struct zn_json *j, size_t bytes)
+{
+	if (bytes > j->out->cap - j->out->len)
+		j->out->full = true;
+	else
+		j->out->cap -= bytes;
+}
+
+void zn_json_release(struct zn_json *j, size_t bytes)
+{
+	if (!j->out->full)
+		j->out->cap += bytes;
+}
+
+/* Writes items until there is no more, or one does not fit. */
+static bool items(struct zn_json *j, bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner)
+{
+	for (uint32_t i = 0;; i++) {
+		struct zn_json_mark before = zn_json_mark(j);
+
+		if (!item(owner, j, i))
+			return true;
+		if (j->out->full) {
+			zn_json_back(j, &before);
+			return false;
+		}
+	}
+}
+
+bool zn_json_list(struct zn_json *j, const char *key, char bracket,
+	bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner)
+{
+	struct zn_json_mark before = zn_json_mark(j);
+	bool whole;
+
+	zn_json_key(j, key);
+	zn_json_open(j, bracket);
+	zn_json_reserve(j, 1);
+	if (j->out->full) {
+		zn_json_back(j, &before);
+		return false;
+	}
+	whole = items(j, item, owner);
+	zn_json_release(j, 1);
+	zn_json_close(j, bracket == '[' ? ']' : '}');
+	return whole;
+}
+
+void zn_json_end(struct zn_json *j, bool whole)
+{
+	zn_json_release(j, ZN_JSON_END);
+	if (!whole) {
+		zn_json_key(j, "truncated");
+		zn_json_bool(j, true);
+	}
+	zn_json_close(j, '}');
+}
+
 /* Where the reader stands. The eat_*() functions step over one thing and say whether it was there. */
 struct cursor {
 	const char *at;

@@ -476,13 +476,23 @@ void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals);
 void zn_json_double(struct zn_json *j, double v);
 void zn_json_bool(struct zn_json *j, bool v);
 void zn_json_null(struct zn_json *j);
-/* A place to come back to when what follows did not fit: the document up to there is as it was, and not full. */
+/* A place to come back to when what follows did not fit: the document and its buffer are as they were there. */
 struct zn_json_mark {
 	struct zn_json json;
-	size_t len;
+	struct zn_out out;
 };
 struct zn_json_mark zn_json_mark(const struct zn_json *j);
 void zn_json_back(struct zn_json *j, const struct zn_json_mark *mark);
+/* A document that is cut between items where it would not fit. Room for its end is set aside once its first bracket and
+ * the members that must be there are written; then come lists; then the end. Full if the room is not there. */
+#define ZN_JSON_END (sizeof(",\"truncated\":true}") - 1)
+void zn_json_reserve(struct zn_json *j, size_t bytes);
+void zn_json_release(struct zn_json *j, size_t bytes);
+/* The key and the list, bracket '[' or '{', of items that item() writes for i = 0 and up, until it returns false; it
+ * may write nothing for one. False: it was cut, or, if not even an empty one fits, left out. */
+bool zn_json_list(struct zn_json *j, const char *key, char bracket,
+	bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner);
+void zn_json_end(struct zn_json *j, bool whole); /* the last bracket; before it, "truncated": true if not whole */
 
 /* JSON reader for `zernel watch`: no tree, no allocation. A value is the slice of text that holds it. */
 /* Checks one whole document strictly (RFC 8259, depth up to 64, valid UTF-8): 0, or -EINVAL. Call it once, first. */
@@ -1042,12 +1052,14 @@ struct zn_point {
 struct zn_history;
 int zn_history_open(struct zn_history **h);
 void zn_history_close(struct zn_history *h);
-/* Takes a point of every process and GPU once a step is over. */
+/* Takes a point of every process and GPU once a step is over. Call it after zn_agg_tick(), with a clock that goes on
+ * while the machine is suspended: else older points would seem to be of later than they are. */
 void zn_history_tick(struct zn_history *h, struct zn_agg *a, uint64_t now_ns);
-/* The newest point of a row; NULL: none yet. *end_ns: when its step ended. */
+/* The newest point of a row; NULL: none yet. */
 const struct zn_point *zn_history_last(const struct zn_history *h, uint32_t row, uint32_t id);
 uint64_t zn_history_steps(const struct zn_history *h); /* steps since the start: it changes when there are new points */
-void zn_history_json(struct zn_out *o, struct zn_view *v); /* GET /history */
+void zn_history_json(struct zn_out *o, struct zn_view *v);       /* GET /history; cut as the snapshot is */
+void zn_point_json(struct zn_json *j, const struct zn_point *p); /* an object; null if p is NULL */
 
 /* ---- metrics.c: one table of metrics -> text, docs. snapshot.c: the JSON views. ---- */
 

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef ZN_VERSION
@@ -35,6 +36,7 @@ struct daemon {
 	struct zn_sim sim;
 	struct zn_agg agg;
 	struct zn_alerts alerts;
+	struct zn_history *history;
 	struct zn_serve serve;
 	struct zn_view view;
 	struct zn_io signals, tick, ring, sim_step;
@@ -56,6 +58,15 @@ static void on_signal(struct zn_io *io, uint32_t events)
 	d->loop.stop = true;
 }
 
+/* As zn_now_ns(), and it goes on while the machine is suspended. */
+static uint64_t boot_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 static void on_tick(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, tick);
@@ -65,6 +76,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	if (zn_timer_count(io) == 0)
 		return;
 	zn_agg_tick(&d->agg, now);
+	zn_history_tick(d->history, &d->agg, boot_ns());
 	zn_alerts_tick(&d->alerts, &d->view, now);
 	zn_view_tick(&d->view);
 	zn_serve_tick(&d->serve, now);
@@ -197,6 +209,16 @@ static int loop_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
+static int history_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = zn_history_open(&d->history);
+
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot get memory for the history: %s", strerror(-err));
+	d->view.history = d->history;
+	return err;
+}
+
 static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
@@ -223,6 +245,8 @@ static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	view_open(d);
 	err = loop_open(d, why);
 	if (!err)
+		err = history_open(d, why);
+	if (!err)
 		err = zn_serve_open(&d->serve, &d->loop, &d->view, why);
 	if (!err)
 		err = d->options.simulate ? sim_open(d, why) : live_open(d, why);
@@ -245,6 +269,7 @@ static void daemon_close(struct daemon *d)
 	zn_loop_forget(&d->loop, &d->sim_step);
 	zn_loop_forget(&d->loop, &d->signals);
 	zn_loop_close(&d->loop);
+	zn_history_close(d->history);
 }
 
 static int fail(const char *why)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a client asks to see of the snapshot, by the query of its request: ?interval_ms=&job=&topics= */
+#include "zernel.h"
+#include <errno.h>
+#include <string.h>
+
+#define NAME_BYTES  32
+#define VALUE_BYTES 256
+
+static const char *const topics[ZN_TOPIC_COUNT] = {
+#define X(e, label) label,
+	ZN_TOPICS(X)
+#undef X
+};
+
+/* Digits only: strtoul() would take signs, spaces and more digits than it can hold. */
+static bool read_interval(struct zn_filter *f, const char *value)
+{
+	uint32_t ms = 0;
+
+	for (size_t i = 0; value[i]; i++) {
+		if (value[i] < '0' || value[i] > '9' || ms > ZN_INTERVAL_MAX)
+			return false;
+		ms = 10 * ms + (uint32_t)(value[i] - '0');
+	}
+	f->interval_ms = ms;
+	return ms >= ZN_INTERVAL_MIN && ms <= ZN_INTERVAL_MAX;
+}
+
+static bool job_byte(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c && strchr("._+-", c));
+}
+
+static bool read_job(struct zn_filter *f, const char *value)
+{
+	size_t len = strlen(value);
+
+	if (len == 0 || len >= sizeof(f->job))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!job_byte(value[i]))
+			return false;
+	memcpy(f->job, value, len);
+	return true;
+}
+
+static uint32_t topic_bit(const char *name, size_t len)
+{
+	for (uint32_t i = 0; i < ZN_TOPIC_COUNT; i++)
+		if (strlen(topics[i]) == len && !memcmp(topics[i], name, len))
+			return 1u << i;
+	return 0;
+}
+
+static bool read_topics(struct zn_filter *f, const char *value)
+{
+	uint32_t all = 0;
+
+	for (;;) {
+		size_t len = strcspn(value, ",");
+		uint32_t bit = topic_bit(value, len);
+
+		if (!bit)
+			return false;
+		all |= bit;
+		if (!value[len])
+			break;
+		value += len + 1;
+	}
+	f->topics = all;
+	return true;
+}
+
+#define TEXT_OF(number) #number
+#define TEXT(number)    TEXT_OF(number)
+
+static const struct parameter {
+	const char *name;
+	bool (*read)(struct zn_filter *f, const char *value);
+	const char *may_be; /* NULL: a list of topics */
+} parameters[] = {
+	{"job", read_job, "1 to 63 of A-Z a-z 0-9 . _ + -"},
+	{"topics", read_topics, NULL},
+	{"interval_ms", read_interval, "a whole number from " TEXT(ZN_INTERVAL_MIN) " to " TEXT(ZN_INTERVAL_MAX)},
+};
+#define INTERVAL 2 /* the last one: only a WebSocket knows it */
+
+static const char *known(bool interval)
+{
+	return interval ? "job, topics or interval_ms" : "job or topics";
+}
+
+static int bad_value(const struct parameter *p, char why[ZN_TEXT_MAX])
+{
+	size_t at =
+		(size_t)snprintf(why, ZN_TEXT_MAX, "%s must be %s", p->name, p->may_be ? p->may_be : "one or more of ");
+
+	for (size_t i = 0; !p->may_be && i < ZN_TOPIC_COUNT; i++)
+		at += (size_t)snprintf(why + at, ZN_TEXT_MAX - at, "%s%s", i ? "," : "", topics[i]);
+	return -EINVAL;
+}
+
+/* The name is the client's own: what could be taken for anything but a name is not repeated. */
+static int bad_name(const char *name, bool interval, char why[ZN_TEXT_MAX])
+{
+	bool plain = *name;
+
+	for (size_t i = 0; name[i]; i++)
+		plain = plain && job_byte(name[i]);
+	snprintf(why, ZN_TEXT_MAX, "unknown parameter%s%s; it may be %s", plain ? " " : "", plain ? name : "",
+		known(interval));
+	return -EINVAL;
+}
+
+int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX])
+{
+	char name[NAME_BYTES], value[VALUE_BYTES];
+	uint32_t seen = 0, i;
+	int got;
+
+	*f = (struct zn_filter){.topics = ZN_TOPICS_ALL};
+	while ((got = zn_http_pair(&query, name, sizeof(name), value, sizeof(value))) > 0) {
+		for (i = 0; i < ZN_LEN(parameters) && strcmp(parameters[i].name, name); i++)
+			;
+		if (i == ZN_LEN(parameters) || (i == INTERVAL && !interval))
+			return bad_name(name, interval, why);
+		if (seen >> i & 1) {
+			snprintf(why, ZN_TEXT_MAX, "%s may come only once", name);
+			return -EINVAL;
+		}
+		seen |= 1u << i;
+		if (!parameters[i].read(f, value))
+			return bad_value(&parameters[i], why);
+	}
+	if (got == 0)
+		return 0;
+	snprintf(why, ZN_TEXT_MAX, "the query has a parameter that is too long or not well-formed; it may be %s",
+		known(interval));
+	return -EINVAL;
+}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * push.c: the WebSocket side of a connection: who may open one, which frame goes out next, and time limits.
- * All clients share one rendered snapshot; a client that is still sending an older one gets the newest when
- * it is done, and what it missed is counted. What clients say is checked and ignored.
+ * Clients that want the same snapshot are a feed and share what is rendered for it; a client that is still taking an
+ * older one gets the newest when it is done, and what it missed is counted. What clients say is checked and ignored.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "zernel.h"
@@ -17,6 +18,9 @@
 #define SILENCE_NS   (60 * ZN_NS_PER_S)
 #define UNSENT_BYTES (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
 #define SUBPROTOCOL  "zernel.v1"
+#define PACE_MS      50 /* clients with an interval of their own are looked at this often */
+#define BYE_READS    8
+#define GOING_AWAY   1001
 #define TRY_LATER    1013
 #define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
 
@@ -148,27 +152,23 @@ static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 	zn_conn_queue(c, head.len, NULL);
 }
 
-int zn_push_open(struct zn_conn *c, const struct zn_http_req *req)
+/* The feed of those who want the same, or a free one; NULL: as many different ones as there may be are in use. */
+static struct zn_feed *find_feed(struct zn_serve *s, const struct zn_filter *filter)
 {
-	struct zn_serve *s = c->serve;
-	int status = zn_ws_handshake(req);
+	struct zn_feed *free = NULL;
 
-	if (status)
-		return status;
-	if (req->origin.at && !(host_is_known(c, req->host) && origin_is_allowed(c, req)))
-		return 403;
-	answer_101(c, req);
-	setsockopt(c->io.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
-	zn_ws_init(&c->ws, MESSAGE_MAX);
-	c->state = ZN_CONN_PUSH;
-	c->last = false;
-	c->heard_ns = zn_now_ns();
-	s->ws_count++;
-	c->due = s->snapshot || zn_push_render(s);
-	return 101;
+	for (struct zn_feed *f = s->feed; f < s->feed + ZN_FEEDS_MAX; f++) {
+		if (f->clients && !memcmp(&f->filter, filter, sizeof(*filter)))
+			return f;
+		if (!f->clients && !free)
+			free = f;
+	}
+	if (free)
+		*free = (struct zn_feed){.filter = *filter};
+	return free;
 }
 
-bool zn_push_render(struct zn_serve *s)
+static bool render(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
 {
 	struct zn_body *b = zn_body_get(s);
 	struct zn_out o = {.cap = ZN_BODY_BYTES};
@@ -176,17 +176,108 @@ bool zn_push_render(struct zn_serve *s)
 	if (!b)
 		return false;
 	o.at = b->at;
-	zn_snapshot_json(&o, s->view, NULL);
+	if (!zn_snapshot_json(&o, s->view, &f->filter))
+		s->lost[ZN_LOST_TRUNCATED]++;
 	b->len = o.len;
 	if (o.full) {
 		zn_body_put(b);
 		s->lost[ZN_LOST_RESPONSE]++;
 		return false;
 	}
-	if (s->snapshot)
-		zn_body_put(s->snapshot);
-	s->snapshot = b;
+	if (f->body)
+		zn_body_put(f->body);
+	f->body = b;
+	f->rendered_ns = now_ns;
 	return true;
+}
+
+void zn_push_render(struct zn_serve *s, uint64_t now_ns)
+{
+	for (struct zn_feed *f = s->feed; f < s->feed + ZN_FEEDS_MAX; f++)
+		if (f->clients > f->paced)
+			render(s, f, now_ns);
+}
+
+/* Clients with the same interval are due at the same times, so that they share what is rendered. */
+static uint64_t due_after(const struct zn_conn *c, uint64_t now_ns)
+{
+	uint64_t interval_ns = c->interval_ms * ZN_NS_PER_MS;
+
+	return (now_ns / interval_ns + 1) * interval_ns;
+}
+
+static void set_pace(struct zn_conn *c, uint64_t now_ns)
+{
+	c->feed->paced++;
+	if (!c->serve->paced_count++)
+		zn_timer_set(&c->serve->pace, PACE_MS);
+	/* the second snapshot comes after half an interval at the soonest */
+	c->next_ns = due_after(c, now_ns + c->interval_ms * ZN_NS_PER_MS / 2);
+}
+
+/* The first snapshot is at hand if the feed is rendered at every tick; else it may be as old as an interval. */
+static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
+{
+	struct zn_feed *f = c->feed;
+
+	if (f->body && (f->clients > f->paced || now_ns < f->rendered_ns + PACE_MS * ZN_NS_PER_MS))
+		return true;
+	return render(c->serve, f, now_ns) || f->body;
+}
+
+static void begin_push(struct zn_conn *c, uint32_t interval_ms)
+{
+	setsockopt(c->io.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
+	zn_ws_init(&c->ws, MESSAGE_MAX);
+	c->state = ZN_CONN_PUSH;
+	c->last = false;
+	c->heard_ns = zn_now_ns();
+	c->interval_ms = interval_ms;
+	c->due = first_snapshot(c, c->heard_ns);
+	c->serve->ws_count++;
+	c->feed->clients++;
+	if (interval_ms)
+		set_pace(c, c->heard_ns);
+}
+
+int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX])
+{
+	struct zn_filter filter;
+	uint32_t interval_ms;
+	int status = zn_ws_handshake(req);
+
+	if (status)
+		return status;
+	if (req->origin.at && !(host_is_known(c, req->host) && origin_is_allowed(c, req)))
+		return 403;
+	filter = (struct zn_filter){.topics = ZN_TOPICS_ALL};
+	(void)why;
+	interval_ms = 0;
+	c->feed = find_feed(c->serve, &filter);
+	if (!c->feed)
+		return 503;
+	answer_101(c, req);
+	begin_push(c, interval_ms);
+	return 101;
+}
+
+void zn_push_leave(struct zn_conn *c)
+{
+	struct zn_serve *s = c->serve;
+	struct zn_feed *f = c->feed;
+
+	s->ws_count--;
+	if (c->interval_ms) {
+		f->paced--;
+		if (!--s->paced_count)
+			zn_timer_set(&s->pace, 0);
+	}
+	c->feed = NULL;
+	if (--f->clients)
+		return;
+	if (f->body)
+		zn_body_put(f->body);
+	*f = (struct zn_feed){0};
 }
 
 static void act(struct zn_conn *c, const struct zn_ws_event *ev)
@@ -224,6 +315,12 @@ void zn_push_read(struct zn_conn *c)
 	c->in_len = 0;
 }
 
+static void queue_frame(struct zn_conn *c, size_t len, struct zn_body *body)
+{
+	zn_conn_queue(c, len, body);
+	c->frame_deadline_ns = zn_now_ns() + ZN_PUSH_FRAME_S * ZN_NS_PER_S;
+}
+
 static void queue_control(struct zn_conn *c, enum zn_ws_op op, const char *data, size_t len)
 {
 	uint8_t head[10];
@@ -231,7 +328,7 @@ static void queue_control(struct zn_conn *c, enum zn_ws_op op, const char *data,
 
 	memcpy(c->out, head, head_len);
 	memcpy(c->out + head_len, data, len);
-	zn_conn_queue(c, head_len + len, NULL);
+	queue_frame(c, head_len + len, NULL);
 }
 
 static void queue_close(struct zn_conn *c)
@@ -241,19 +338,19 @@ static void queue_close(struct zn_conn *c)
 
 	memcpy(c->out, frame, len);
 	c->last = true;
-	zn_conn_queue(c, len, NULL);
+	queue_frame(c, len, NULL);
 }
 
 static void queue_snapshot(struct zn_conn *c)
 {
-	struct zn_body *b = c->serve->snapshot;
+	struct zn_body *b = c->feed->body;
 	uint8_t head[10];
 	size_t len = zn_ws_header(head, ZN_WS_TEXT, b->len);
 
 	memcpy(c->out, head, len);
 	b->refs++;
 	c->due = false;
-	zn_conn_queue(c, len, b);
+	queue_frame(c, len, b);
 }
 
 bool zn_push_next(struct zn_conn *c)
@@ -266,7 +363,7 @@ bool zn_push_next(struct zn_conn *c)
 	} else if (c->ping_due) {
 		c->ping_due = false;
 		queue_control(c, ZN_WS_PING, "", 0);
-	} else if (c->due && c->serve->snapshot) {
+	} else if (c->due) {
 		queue_snapshot(c);
 	} else {
 		return false;
@@ -274,33 +371,106 @@ bool zn_push_next(struct zn_conn *c)
 	return true;
 }
 
-/* Nothing could be written for too long. A snapshot that was not begun is given up for a Close; within a
- * frame there is no room for one. */
-static bool give_up(struct zn_conn *c)
+static bool waits(const struct zn_conn *c)
 {
-	if (!c->body || c->out_at || c->body_at)
+	return c->out_at < c->out_len || c->body;
+}
+
+/* Gives a frame that was not begun up for a Close; within one there is no room. */
+static bool close_instead(struct zn_conn *c, uint16_t code)
+{
+	if (c->closing || !c->frame_deadline_ns || c->out_at || c->body_at)
 		return false;
-	zn_body_put(c->body);
+	if (c->body)
+		zn_body_put(c->body);
 	c->body = NULL;
 	c->closing = true;
-	c->close_code = TRY_LATER;
+	c->close_code = code;
 	queue_close(c);
 	return true;
 }
 
-bool zn_push_tick(struct zn_conn *c, uint64_t now_ns, bool fresh)
+/* It does not read: nothing could be written for too long, or a frame takes too long in all. */
+static bool give_up(struct zn_conn *c)
 {
-	bool waits = c->out_at < c->out_len || c->body;
+	if (!c->closing)
+		c->serve->lost[ZN_LOST_WS_CLIENT]++;
+	return close_instead(c, TRY_LATER);
+}
+
+static void offer(struct zn_conn *c)
+{
+	if (c->closing)
+		return;
+	c->serve->lost[ZN_LOST_WS_FRAME] += c->due;
+	c->due = true;
+}
+
+bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
+{
+	bool late = c->frame_deadline_ns && now_ns >= c->frame_deadline_ns;
+	bool stuck = waits(c) && (now_ns >= c->deadline_ns || late);
 
 	if (now_ns >= c->heard_ns + SILENCE_NS)
 		return false;
-	if (waits && now_ns >= c->deadline_ns && !give_up(c))
+	if (stuck && !give_up(c))
 		return false;
 	if (!c->pinged && now_ns >= c->heard_ns + PING_NS)
 		c->pinged = c->ping_due = true;
-	if (fresh && !c->closing) {
-		c->serve->lost[ZN_LOST_WS_FRAME] += c->due;
-		c->due = true;
-	}
+	if (!c->interval_ms && c->feed->rendered_ns == now_ns)
+		offer(c);
 	return true;
+}
+
+static bool renew(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
+{
+	return (f->body && now_ns < f->rendered_ns + PACE_MS * ZN_NS_PER_MS) || render(s, f, now_ns);
+}
+
+void zn_push_pace(struct zn_serve *s, uint64_t now_ns)
+{
+	uint32_t left = s->paced_count;
+
+	for (struct zn_conn *c = s->conns; left && c < s->conns + s->conn_high; c++) {
+		if (c->io.fd < 0 || c->state != ZN_CONN_PUSH || !c->interval_ms)
+			continue;
+		left--;
+		if (now_ns < c->next_ns)
+			continue;
+		c->next_ns = due_after(c, now_ns);
+		if (!renew(s, c->feed, now_ns))
+			continue;
+		offer(c);
+		zn_conn_advance(c);
+	}
+}
+
+static void pace_ready(struct zn_io *io, uint32_t events)
+{
+	(void)events;
+	zn_timer_count(io);
+	zn_push_pace((struct zn_serve *)((char *)io - offsetof(struct zn_serve, pace)), zn_now_ns());
+}
+
+int zn_push_start(struct zn_serve *s)
+{
+	int err = zn_timer_open(&s->pace, 0);
+
+	s->pace.ready = pace_ready;
+	return err ? err : zn_loop_add(s->loop, &s->pace, EPOLLIN);
+}
+
+/* What the socket does not take at once is lost: nobody waits for a client at the end. What it has said is read, as
+ * closing with some of it unread would destroy what is on its way to it. */
+void zn_push_bye(struct zn_conn *c)
+{
+	int reads = 0;
+
+	if (!close_instead(c, GOING_AWAY) && !c->closing) {
+		c->closing = true;
+		c->close_code = GOING_AWAY;
+	}
+	zn_conn_advance(c);
+	while (c->io.fd >= 0 && reads++ < BYE_READS && recv(c->io.fd, c->in, sizeof(c->in), MSG_DONTWAIT) > 0)
+		;
 }

@@ -207,7 +207,7 @@ static bool waits(const struct zn_conn *c)
 static void leave_push(struct zn_conn *c)
 {
 	if (c->state == ZN_CONN_PUSH)
-		c->serve->ws_count--;
+		zn_push_leave(c);
 }
 
 static void forget(struct zn_conn *c)
@@ -301,11 +301,12 @@ static void count(struct zn_serve *s, const struct zn_route *route, int status)
 static void respond(struct zn_conn *c, const struct zn_answer *a, bool head_only)
 {
 	const struct remark *remark = remark_of(a->status);
+	const char *line = *a->why ? a->why : remark->line, *end = *a->why ? "\n" : "";
 	struct zn_out o = {.at = c->out, .cap = sizeof(c->out)};
 	struct zn_http_res res = {.status = a->status,
 		.type = a->body ? a->type : "text/plain; charset=utf-8",
 		.extra = remark->extra,
-		.length = a->body ? a->body->len : strlen(remark->line),
+		.length = a->body ? a->body->len : strlen(line) + strlen(end),
 		.close = c->last,
 		.no_length = a->status == 204,
 		.date_s = (int64_t)(zn_wall_ms() / 1000)};
@@ -313,8 +314,10 @@ static void respond(struct zn_conn *c, const struct zn_answer *a, bool head_only
 	if (a->status == 204)
 		res.type = NULL;
 	zn_http_head(&o, &res);
-	if (!a->body && !head_only)
-		zn_out_text(&o, remark->line);
+	if (!a->body && !head_only) {
+		zn_out_text(&o, line);
+		zn_out_text(&o, end);
+	}
 	if (a->body && !head_only)
 		a->body->refs++;
 	zn_conn_queue(c, o.len, head_only ? NULL : a->body);
@@ -340,7 +343,7 @@ static void render(struct zn_serve *s, const struct zn_route *route, const struc
 }
 
 /* The status of a request that needs no body, 0: it needs one. After 101 the WebSocket is open. */
-static int judge(struct zn_conn *c, const struct zn_http_req *req, const struct zn_route *route)
+static int judge(struct zn_conn *c, const struct zn_http_req *req, const struct zn_route *route, char why[ZN_TEXT_MAX])
 {
 	if (req->method == ZN_OPTIONS && (route || path_is(req->path, "*")))
 		return 204;
@@ -350,7 +353,7 @@ static int judge(struct zn_conn *c, const struct zn_http_req *req, const struct 
 		return 405;
 	if (route->get)
 		return 0;
-	return req->upgrade ? zn_push_open(c, req) : 426;
+	return req->upgrade ? zn_push_open(c, req, why) : 426;
 }
 
 static void handle(struct zn_conn *c, const struct zn_http_req *req)
@@ -359,7 +362,7 @@ static void handle(struct zn_conn *c, const struct zn_http_req *req)
 	struct zn_answer a = {0};
 
 	c->last = !req->keep_alive;
-	a.status = judge(c, req, route);
+	a.status = judge(c, req, route, a.why);
 	if (!a.status) {
 		render(c->serve, route, req);
 		a = c->serve->shared;
@@ -434,6 +437,12 @@ static void advance(struct zn_conn *c)
 		forget(c);
 	else
 		wait_for(c, left || !c->budget);
+}
+
+void zn_conn_advance(struct zn_conn *c)
+{
+	c->budget = ZN_WRITE_PER_TURN;
+	advance(c);
 }
 
 static bool note_received(struct zn_conn *c, size_t len)
@@ -572,12 +581,14 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 {
 	int err;
 
-	*s = (struct zn_serve){.loop = loop, .view = view, .routes = routes, .rest.io.fd = -1};
+	*s = (struct zn_serve){.loop = loop, .view = view, .routes = routes, .rest.io.fd = -1, .pace.fd = -1};
 	err = map_memory(s);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no address space: %s", strerror(-err));
 	else
 		err = zn_listen_open(s, why);
+	if (!err && (err = zn_push_start(s)))
+		snprintf(why, ZN_TEXT_MAX, "cannot serve: no timer: %s", strerror(-err));
 	if (err) {
 		zn_serve_close(s);
 		return err;
@@ -592,8 +603,12 @@ void zn_serve_close(struct zn_serve *s)
 	if (!s->loop)
 		return;
 	zn_listen_close(s);
-	for (uint32_t i = 0; i < s->conn_high; i++)
+	for (uint32_t i = 0; i < s->conn_high; i++) {
+		if (s->conns[i].io.fd >= 0 && s->conns[i].state == ZN_CONN_PUSH)
+			zn_push_bye(&s->conns[i]);
 		zn_loop_forget(s->loop, &s->conns[i].io);
+	}
+	zn_loop_forget(s->loop, &s->pace);
 	if (s->loop->owner == s)
 		s->loop->after = NULL;
 	if (s->memory)
@@ -612,26 +627,20 @@ static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 	return true;
 }
 
-static void tick_conn(struct zn_conn *c, uint64_t now_ns, bool fresh)
+static void tick_conn(struct zn_conn *c, uint64_t now_ns)
 {
-	bool stays = c->state == ZN_CONN_PUSH ? zn_push_tick(c, now_ns, fresh) : tick_http(c, now_ns);
+	bool stays = c->state == ZN_CONN_PUSH ? zn_push_tick(c, now_ns) : tick_http(c, now_ns);
 
-	c->budget = ZN_WRITE_PER_TURN;
 	if (stays)
-		advance(c);
+		zn_conn_advance(c);
 	else
 		forget(c);
 }
 
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns)
 {
-	bool fresh = s->ws_count && zn_push_render(s);
-
-	if (!s->ws_count && s->snapshot) {
-		zn_body_put(s->snapshot);
-		s->snapshot = NULL;
-	}
+	zn_push_render(s, now_ns);
 	for (uint32_t i = 0; i < s->conn_high; i++)
 		if (s->conns[i].io.fd >= 0)
-			tick_conn(&s->conns[i], now_ns, fresh);
+			tick_conn(&s->conns[i], now_ns);
 }

@@ -1150,6 +1150,7 @@ extern const char zn_page_etag[];    /* with its quotes */
 #define ZN_FEEDS_MAX      16         /* different snapshots that WebSocket clients may ask for at one time */
 #define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
 #define ZN_WRITE_PER_TURN (1 << 20)
+#define ZN_PUSH_FRAME_S   30 /* a WebSocket client that takes longer for one frame is closed, with 1013 if it can be */
 
 /* A rendered answer, shared by all who send it. */
 struct zn_body {
@@ -1161,6 +1162,7 @@ struct zn_body {
 /* A snapshot as some WebSocket clients want it; those who want the same share it. */
 struct zn_feed {
 	uint32_t clients;        /* 0: free */
+	uint32_t paced;          /* of them, those with an interval of their own */
 	struct zn_filter filter; /* interval_ms is 0: each client has its own */
 	struct zn_body *body;    /* the newest; NULL: not rendered yet */
 	uint64_t rendered_ns;
@@ -1168,7 +1170,8 @@ struct zn_feed {
 struct zn_answer {
 	int status;
 	const char *type;
-	struct zn_body *body; /* NULL: none; the status has a line of its own */
+	struct zn_body *body;  /* NULL: none; the status has a line of its own */
+	char why[ZN_TEXT_MAX]; /* instead of that line; empty: none */
 };
 struct zn_route {
 	const char *path;
@@ -1179,8 +1182,7 @@ struct zn_route {
 	X(101)                                                                                                         \
 	X(200)                                                                                                         \
 	X(204)                                                                                                         \
-	X(304) X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(421) X(426) X(431) X(500) X(501) X(503)       \
-		X(505)
+	X(304) X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
 enum {
 #define X(code) ZN_CODE_##code,
 	ZN_CODES(X)
@@ -1208,9 +1210,9 @@ struct zn_serve {
 	uint32_t conn_high;            /* slots that were ever used */
 	uint32_t conn_count, ws_count;
 	struct zn_body body[ZN_BODIES_MAX];
-	struct zn_body *snapshot; /* the newest; held while there are WebSocket clients */
 	struct zn_feed feed[ZN_FEEDS_MAX];
 	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
+	uint32_t paced_count;
 	struct zn_access access;
 	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
 	struct zn_answer shared;
@@ -1247,12 +1249,16 @@ struct zn_conn {
 	bool ws_port;
 	bool last; /* nothing is sent after what is in out and body */
 	/* push.c */
-	bool due;     /* the newest snapshot was not begun yet */
+	bool due;     /* the newest snapshot of its feed was not begun yet */
 	bool closing; /* with close_code; 0: without a code */
 	bool pinged, ping_due, pong_due;
 	uint8_t pong_len;
 	uint16_t close_code;
 	uint64_t heard_ns;
+	uint64_t frame_deadline_ns; /* of the frame in out and body; 0: there was none yet */
+	uint64_t next_ns;           /* when a client with an interval of its own is due */
+	uint32_t interval_ms;       /* 0: at every tick */
+	struct zn_feed *feed;       /* while state is ZN_CONN_PUSH */
 	struct zn_ws ws;
 	/* not cleared when the slot is reused */
 	char pong[ZN_WS_CONTROL_MAX];
@@ -1261,17 +1267,22 @@ struct zn_conn {
 };
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
+void zn_conn_advance(struct zn_conn *c);                /* sends what is due; may close it */
 void zn_conn_welcome(struct zn_listener *from, int fd); /* takes fd over; no connection free: counted and closed */
 /* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
 void zn_listen_close(struct zn_serve *s);
-/* Answers an opening handshake: 101, or the status to refuse it with. */
-int zn_push_open(struct zn_conn *c, const struct zn_http_req *req);
-void zn_push_read(struct zn_conn *c); /* all of in */
-bool zn_push_next(struct zn_conn *c); /* queues the next frame that is due; false: none is */
-/* Time limits of a client; fresh: there is a new snapshot. False: give it up. */
-bool zn_push_tick(struct zn_conn *c, uint64_t now_ns, bool fresh);
-bool zn_push_render(struct zn_serve *s); /* a new snapshot; false: there is none, which was counted */
+int zn_push_start(struct zn_serve *s); /* opens the timer for zn_serve.pace */
+/* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
+int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX]);
+void zn_push_leave(struct zn_conn *c); /* when it stops to be in state ZN_CONN_PUSH: gives its feed back */
+void zn_push_bye(struct zn_conn *c);   /* the daemon ends: a Close with 1001, as far as it goes at once */
+void zn_push_read(struct zn_conn *c);  /* all of in */
+bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; false: none is */
+/* At each tick: a new snapshot for every feed, then the time limits of each client. False: give it up. */
+void zn_push_render(struct zn_serve *s, uint64_t now_ns);
+bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
+void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
 
 /* ---- secure.c: what is given up once everything is open. ---- */
 

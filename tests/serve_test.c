@@ -1097,7 +1097,7 @@ T(handshake)
 	settle(0);
 	CHECK_EQ(s.ws_count, 0);
 	tick(0);
-	CHECK(s.snapshot == NULL);
+	check_no_body_held();
 	CHECK_EQ(snapshot_seq, 2);
 	stop();
 }

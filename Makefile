@@ -132,12 +132,16 @@ $(T)/driver: tests/fake/driver.c tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -Itests/fake $< -o $@ -ldl -lpthread -lm
 
+$(T)/load: tests/load/load.c tests/bench/bench.h
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@
+
 # The daemon with every allocator call of the whole static program wrapped, libc's own calls included.
 $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build

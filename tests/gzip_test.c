@@ -84,7 +84,8 @@ static void check_size(char *(*make)(size_t), size_t len)
 
 T(sizes)
 {
-	static const size_t sizes[] = {0, 1, 2, 63, ZN_GZIP_MIN, 32767, 32768, 32769, 65535, 65536, 300001, ZN_GZIP_MAX};
+	static const size_t sizes[] = {
+		0, 1, 2, 63, ZN_GZIP_MIN, 32767, 32768, 32769, 65535, 65536, 300001, ZN_GZIP_MAX};
 
 	for (size_t i = 0; i < ZN_LEN(sizes); i++) {
 		check_size(metrics_like, sizes[i]);

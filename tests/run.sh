@@ -57,6 +57,7 @@ for source in tests/*_test.c; do
 	run "$name" 120 "$tests/$name"
 done
 run watch_test 300 "$python" tests/watch_test.py build/zernel
+run load 240 "$python" tests/load/run.py
 live
 
 echo "$passed passed, $failed failed"

@@ -28,6 +28,7 @@ git                                                 git
 file                                                file
 script                                              bsdutils
 unshare                                             util-linux
+strace                                              strace
 clang-format                                        clang-format
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev
 "

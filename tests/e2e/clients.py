@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A public WebSocket client, for the tests: python3-websockets."""
+"""WebSocket clients for the tests: a public one, python3-websockets, and a plain one that reads when it is told to."""
 import asyncio
 import importlib.util
 import time
@@ -28,3 +28,58 @@ def read_snapshots(port, path, count):
     """[(seconds since the connection was there, snapshot)]"""
     got = asyncio.run(receive(f"ws://127.0.0.1:{port}{path}", count))
     return [(at, parse_json(text)) for at, text in got]
+
+
+def handshake(s, path="/ws"):
+    """Opens a WebSocket on a connected socket; what came after the answer."""
+    s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+              "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw==\r\n\r\n".encode())
+    got = b""
+    while b"\r\n\r\n" not in got:
+        more = s.recv(4096)
+        assert more, f"the connection ended in {got!r}"
+        got += more
+    head, _, rest = got.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 101 "), head
+    return rest
+
+
+class Frames:
+    """What a server sends over an open WebSocket; it reads no more than it must."""
+
+    def __init__(self, s, rest=b""):
+        self.socket, self.rest = s, rest
+
+    def take(self, count):
+        while len(self.rest) < count:
+            more = self.socket.recv(65536)
+            if not more:
+                raise ConnectionError("the end")
+            self.rest += more
+        got, self.rest = self.rest[:count], self.rest[count:]
+        return got
+
+    def frame(self):
+        """(opcode, payload) of a frame, which must be whole, unmasked and of the shortest length."""
+        first, second = self.take(2)
+        assert first & 0xF0 == 0x80 and second < 128, f"frame of {first:#x} {second:#x}"
+        size = {126: 2, 127: 8}.get(second, 0)
+        length = int.from_bytes(self.take(size), "big") if size else second
+        assert length >= {0: 0, 2: 126, 8: 65536}[size], f"{length} in {size} bytes"
+        return first & 0xF, self.take(length)
+
+    def message(self):
+        """The next text; pings are passed over."""
+        while (frame := self.frame())[0] == 9:
+            pass
+        assert frame[0] == 1, f"opcode {frame[0]}: {frame[1]!r}"
+        return frame[1].decode()
+
+    def until_the_end(self):
+        """Reads it all: the code of the Close, or None if there was none."""
+        try:
+            while (frame := self.frame())[0] != 8:
+                pass
+            return int.from_bytes(frame[1][:2], "big")
+        except ConnectionError:
+            return None

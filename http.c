@@ -2,12 +2,14 @@
 /*
  * http.c: parses the head of an HTTP/1.1 request and writes the head of an answer (RFC 9110, RFC 9112). It
  * holds no state: a head that is not complete is scanned again from its start, at most ZN_HTTP_HEAD_MAX
- * bytes. Bodies are never read; a request that announces one is answered and its connection closed. Every
- * verdict depends only on the bytes up to the one that decides it, so where TCP cuts the stream changes
- * nothing.
+ * bytes. Bodies are measured and thrown away; a request that announces one is answered and its connection
+ * closed. Every verdict depends only on the bytes up to the one that decides it, so where TCP cuts the stream
+ * changes nothing.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 
@@ -19,11 +21,25 @@
 #define LAST_SECOND     253402300799LL /* 9999-12-31 23:59:59 */
 #define DAY_S           86400
 
+/* What Accept and Accept-Encoding may name. A range of another version than the one that is spoken is another type. */
+struct choice {
+	const char *name;
+	const char *version; /* NULL: has none */
+};
 enum { OPENMETRICS, TEXT_PLAIN, TEXT_ANY, ANY_ANY, TYPE_COUNT };
-static const char *const types[TYPE_COUNT] = {"application/openmetrics-text", "text/plain", "text/*", "*/*"};
-
-enum { GZIP, CODING_ANY, CODING_COUNT };
-static const char *const codings[CODING_COUNT] = {"gzip", "*"};
+static const struct choice types[TYPE_COUNT] = {
+	[OPENMETRICS] = {"application/openmetrics-text", "1.0.0"},
+	[TEXT_PLAIN] = {"text/plain", "0.0.4"},
+	[TEXT_ANY] = {"text/*", NULL},
+	[ANY_ANY] = {"*/*", NULL},
+};
+enum { GZIP, X_GZIP, CODING_ANY, IDENTITY, CODING_COUNT }; /* x-gzip is gzip (RFC 9110, 8.4.1.3) */
+static const struct choice codings[CODING_COUNT] = {
+	[GZIP] = {"gzip", NULL},
+	[X_GZIP] = {"x-gzip", NULL},
+	[CODING_ANY] = {"*", NULL},
+	[IDENTITY] = {"identity", NULL},
+};
 
 struct head {
 	const char *at;
@@ -31,12 +47,14 @@ struct head {
 	struct zn_http_req *req;
 	unsigned headers;
 	unsigned hosts;
-	struct zn_str length;
-	bool absolute;          /* the target names the host, so the Host header does not (RFC 9112, 3.2.2) */
-	bool coded, chunked;    /* Transfer-Encoding: there was one; its last coding so far is chunked */
-	bool close, to_upgrade; /* tokens of Connection */
-	bool websocket;         /* token of Upgrade */
-	int type_q[TYPE_COUNT]; /* thousandths plus one, 0: not named */
+	bool sized;                   /* Content-Length: there was one */
+	bool empty;                   /* it was a plain 0 */
+	bool absolute;                /* the target names the host, so Host does not (RFC 9112, 3.2.2) */
+	bool coded, chunked;          /* Transfer-Encoding: there was one; its last coding so far is chunked */
+	bool recoded;                 /* it has a coding other than chunked */
+	bool close, keep, to_upgrade; /* tokens of Connection */
+	bool websocket;               /* token of Upgrade */
+	int type_q[TYPE_COUNT];       /* thousandths plus one, 0: not named */
 	int coding_q[CODING_COUNT];
 	bool done;
 };
@@ -136,21 +154,45 @@ static int parse_q(struct zn_str s)
 	return q > 1000 ? 0 : q;
 }
 
-/* Notes the weight of each named choice, the highest if it comes more than once. */
-static void weigh(struct zn_str list, const char *const *names, size_t count, int *weights)
+/* The value of a parameter if it has that name, else an empty slice. */
+static struct zn_str parameter_of(struct zn_str parameter, const char *name)
 {
-	struct zn_str item, name, parameter;
+	const char *mark = parameter.len ? memchr(parameter.at, '=', parameter.len) : NULL;
+
+	if (!mark || !same_nocase(trim(slice(parameter.at, mark)), name))
+		return (struct zn_str){0};
+	return trim(slice(mark + 1, parameter.at + parameter.len));
+}
+
+static struct zn_str unquote(struct zn_str s)
+{
+	return s.len > 1 && *s.at == '"' && s.at[s.len - 1] == '"' ? slice(s.at + 1, s.at + s.len - 1) : s;
+}
+
+static bool is_choice(const struct choice *c, struct zn_str name, struct zn_str version)
+{
+	return same_nocase(name, c->name) && (!version.at || !c->version || same(unquote(version), c->version));
+}
+
+/* Notes the weight of each named choice, the highest if it comes more than once. */
+static void weigh(struct zn_str list, const struct choice *choices, size_t count, int *weights)
+{
+	struct zn_str item, name, parameter, value;
 
 	while (next_item(&list, ',', &item)) {
+		struct zn_str version = {0};
 		int q = 1000;
 
 		if (!next_item(&item, ';', &name))
 			continue;
-		while (next_item(&item, ';', &parameter))
-			if (parameter.len > 1 && !strncasecmp(parameter.at, "q=", 2))
-				q = parse_q((struct zn_str){parameter.at + 2, parameter.len - 2});
+		while (next_item(&item, ';', &parameter)) {
+			if ((value = parameter_of(parameter, "q")).at)
+				q = parse_q(value);
+			else if ((value = parameter_of(parameter, "version")).at)
+				version = value;
+		}
 		for (size_t i = 0; i < count; i++)
-			if (same_nocase(name, names[i]) && weights[i] < q + 1)
+			if (is_choice(&choices[i], name, version) && weights[i] < q + 1)
 				weights[i] = q + 1;
 	}
 }
@@ -211,6 +253,7 @@ static int take_host(struct head *h, struct zn_str value)
 static int take_connection(struct head *h, struct zn_str value)
 {
 	h->close |= zn_http_has_token(value, "close");
+	h->keep |= zn_http_has_token(value, "keep-alive");
 	h->to_upgrade |= zn_http_has_token(value, "upgrade");
 	return 0;
 }
@@ -221,19 +264,22 @@ static int take_upgrade(struct head *h, struct zn_str value)
 	return 0;
 }
 
+/* A length that does not fit into 64 bits is a length all the same: too long is as far as it is counted. */
 static int take_length(struct head *h, struct zn_str value)
 {
 	uint64_t length = 0;
 
-	if (!value.len)
+	if (h->sized || !value.len)
 		return -400;
-	for (size_t i = 0; i < value.len; i++)
-		if (!isdigit((uint8_t)value.at[i]) || __builtin_mul_overflow(length, 10, &length) ||
-			__builtin_add_overflow(length, (uint64_t)(value.at[i] - '0'), &length))
+	for (size_t i = 0; i < value.len; i++) {
+		if (!isdigit((uint8_t)value.at[i]))
 			return -400;
-	if (h->length.at && (h->length.len != value.len || memcmp(h->length.at, value.at, value.len)))
-		return -400;
-	h->length = value;
+		if (length <= ZN_HTTP_BODY_MAX)
+			length = length * 10 + (uint64_t)(value.at[i] - '0');
+	}
+	h->sized = true;
+	h->empty = same(value, "0");
+	h->req->length = length;
 	return 0;
 }
 
@@ -249,13 +295,23 @@ static int take_coding(struct head *h, struct zn_str value)
 		if (h->chunked)
 			return -400;
 		h->chunked = same_nocase(item, "chunked");
+		h->recoded |= !h->chunked;
 	}
 	return 0;
 }
 
+/* RFC 9110 section 10.1.1: from HTTP/1.0 it means nothing; one that nobody knows cannot be met. */
 static int take_expect(struct head *h, struct zn_str value)
 {
-	h->req->expect |= !h->req->http10 && zn_http_has_token(value, "100-continue");
+	struct zn_str item;
+
+	while (!h->req->http10 && next_item(&value, ',', &item)) {
+		if (!item.len)
+			continue;
+		if (!same_nocase(item, "100-continue"))
+			return -417;
+		h->req->expect = true;
+	}
 	return 0;
 }
 
@@ -282,6 +338,12 @@ static int take_once(struct zn_str *to, struct zn_str value)
 static int take_origin(struct head *h, struct zn_str value)
 {
 	return take_once(&h->req->origin, value);
+}
+
+static int take_if_none_match(struct head *h, struct zn_str value)
+{
+	h->req->if_none_match = value;
+	return 0;
 }
 
 static int take_authorization(struct head *h, struct zn_str value)
@@ -321,6 +383,7 @@ static const struct {
 	{"expect", take_expect},
 	{"upgrade", take_upgrade},
 	{"origin", take_origin},
+	{"if-none-match", take_if_none_match},
 	{"authorization", take_authorization},
 	{"sec-websocket-key", take_ws_key},
 	{"sec-websocket-version", take_ws_version},
@@ -365,17 +428,31 @@ static int eat_request_word(struct head *h, bool (*is_part)(char), struct zn_str
 	return word->len && *h->at++ == ' ' ? 0 : -400;
 }
 
-static enum zn_method method_of(struct zn_str word)
+/* A method that is not known is 501, one that is known and not served is left to the caller (RFC 9110, 9.1). CONNECT is
+ * for proxies, so it is not known. */
+static int take_method(struct head *h, struct zn_str word)
 {
-	static const char *const names[] = {[ZN_GET] = "GET", [ZN_HEAD] = "HEAD", [ZN_OPTIONS] = "OPTIONS"};
+	static const char *const names[] = {[ZN_GET] = "GET",
+		[ZN_HEAD] = "HEAD",
+		[ZN_OPTIONS] = "OPTIONS",
+		"POST",
+		"PUT",
+		"DELETE",
+		"TRACE",
+		"PATCH"};
 
-	for (size_t i = 0; i < ZN_LEN(names); i++)
-		if (same(word, names[i]))
-			return (enum zn_method)i;
-	return ZN_OTHER_METHOD;
+	for (size_t i = 0; i < ZN_LEN(names); i++) {
+		if (same(word, names[i])) {
+			h->req->method = i < ZN_OTHER_METHOD ? (enum zn_method)i : ZN_OTHER_METHOD;
+			return 0;
+		}
+	}
+	h->req->method = ZN_OTHER_METHOD;
+	return -501;
 }
 
-/* Cuts "http://authority" off an absolute-form target. */
+/* Cuts "http://authority" off an absolute-form target. What is meant for https was not meant to come here in the clear
+ * (RFC 9110, 7.4). */
 static int take_authority(struct head *h, struct zn_str *target)
 {
 	const char *end = target->at + target->len, *at;
@@ -392,29 +469,31 @@ static int take_authority(struct head *h, struct zn_str *target)
 	h->absolute = true;
 	h->req->host = slice(target->at + scheme, at);
 	*target = slice(at, end);
-	return valid_host(h->req->host) ? 0 : -400;
+	if (!valid_host(h->req->host))
+		return -400;
+	return scheme == 8 ? -421 : 0;
 }
 
-/* The four forms of RFC 9112 section 3.2. */
-static int take_target(struct head *h, struct zn_str method, struct zn_str target)
+/* origin-form, absolute-form and asterisk-form of RFC 9112 section 3.2; authority-form is CONNECT's. */
+static int take_target(struct head *h, struct zn_str target)
 {
 	struct zn_http_req *req = h->req;
+	bool options = req->method == ZN_OPTIONS;
 	const char *mark;
+	int err;
 
-	if (same(method, "CONNECT"))
-		return valid_host(target) ? 0 : -400;
-	if (req->method == ZN_OPTIONS && same(target, "*")) {
+	if (options && same(target, "*")) {
 		req->path = target;
 		return 0;
 	}
-	if (*target.at != '/' && take_authority(h, &target))
-		return -400;
+	if (*target.at != '/' && (err = take_authority(h, &target)))
+		return err;
 	mark = target.len ? memchr(target.at, '?', target.len) : NULL;
 	req->path = mark ? slice(target.at, mark) : target;
 	if (mark)
 		req->query = slice(mark + 1, target.at + target.len);
 	if (!req->path.len)
-		req->path = (struct zn_str){"/", 1};
+		req->path = (struct zn_str){options && !mark ? "*" : "/", 1}; /* RFC 9110, 4.2.3 */
 	return 0;
 }
 
@@ -436,19 +515,21 @@ static int eat_version(struct head *h)
 	return eat_crlf(h);
 }
 
+/* The version says what the other two words mean, so it is judged before them: HTTP/2 begins with a method and a target
+ * that HTTP/1.1 does not know, and is 505. */
 static int eat_request_line(struct head *h)
 {
 	struct zn_str method, target;
-	int err;
+	int unknown, err;
 
 	if ((err = eat_request_word(h, is_token, &method, METHOD_MAX, -501)))
 		return err;
-	h->req->method = method_of(method);
+	unknown = take_method(h, method);
 	if ((err = eat_request_word(h, is_target, &target, ZN_HTTP_TARGET_MAX, -414)))
 		return err;
-	if ((err = take_target(h, method, target)))
+	if ((err = eat_version(h)))
 		return err;
-	return eat_version(h);
+	return unknown ? unknown : take_target(h, target);
 }
 
 static int take_header(struct head *h, struct zn_str name, struct zn_str value)
@@ -497,18 +578,37 @@ static int first_of(const int *weights, size_t count)
 	return 0;
 }
 
+static bool wants_gzip(const struct head *h)
+{
+	int gzip = first_of(h->coding_q, IDENTITY);
+
+	return gzip > 1 && gzip >= h->coding_q[IDENTITY];
+}
+
+/* Where a body ends must be beyond doubt (RFC 9112, 6.1 and 6.3), and it must be short. */
+static int judge_body(const struct head *h)
+{
+	if (h->coded && (h->req->http10 || !h->chunked || h->sized))
+		return -400;
+	if (h->recoded)
+		return -501;
+	return h->req->length > ZN_HTTP_BODY_MAX ? -413 : 0;
+}
+
 static int conclude(struct head *h)
 {
 	struct zn_http_req *req = h->req;
-	bool body = h->coded || (h->length.at && !same(h->length, "0"));
+	bool body = h->coded || (h->sized && !h->empty);
+	int err;
 
 	if (!req->http10 && !h->hosts)
 		return -400;
-	if (h->coded && (req->http10 || !h->chunked || h->length.at))
-		return -400;
-	req->keep_alive = !req->http10 && !h->close && !body;
+	if ((err = judge_body(h)))
+		return err;
+	req->chunked = h->chunked;
+	req->keep_alive = !h->close && !body && (!req->http10 || h->keep);
 	req->upgrade = !req->http10 && !body && h->to_upgrade && h->websocket;
-	req->gzip = first_of(h->coding_q, CODING_COUNT) > 1;
+	req->gzip = wants_gzip(h);
 	req->openmetrics = h->type_q[OPENMETRICS] > 1 &&
 		h->type_q[OPENMETRICS] > first_of(h->type_q + TEXT_PLAIN, TYPE_COUNT - TEXT_PLAIN);
 	return 0;
@@ -533,6 +633,294 @@ int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req)
 	return err ? err : (int)(h.at - buf);
 }
 
+static bool is_hex(char c)
+{
+	return isxdigit((uint8_t)c);
+}
+
+static int hex_value(char c)
+{
+	return isdigit((uint8_t)c) ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+enum {
+	SIZE_FIRST,
+	SIZE,
+	SIZE_LF,
+	EXT_FIRST,
+	EXT_NAME,
+	EXT_NAME_GAP,
+	EXT_VALUE_FIRST,
+	EXT_VALUE,
+	EXT_QUOTED,
+	EXT_ESCAPED,
+	EXT_QUOTED_END,
+	EXT_GAP,
+	DATA,
+	DATA_CR,
+	DATA_LF,
+	TRAILER_FIRST,
+	TRAILER_NAME,
+	TRAILER_VALUE,
+	TRAILER_LF,
+	LAST_LF,
+	BAD
+};
+
+/* RFC 9112 section 7.1, byte by byte; the first row that fits counts, and a byte that fits none is bad. */
+static const struct {
+	uint8_t state;
+	char byte; /* '\0': the bytes that `takes` takes */
+	bool (*takes)(char);
+	uint8_t next;
+} steps[] = {
+	{SIZE_FIRST, 0, is_hex, SIZE},
+	{SIZE, 0, is_hex, SIZE},
+	{SIZE, '\r', NULL, SIZE_LF},
+	{SIZE, ';', NULL, EXT_FIRST},
+	{SIZE, 0, is_blank, EXT_GAP},
+	{SIZE_LF, '\n', NULL, DATA},
+	{EXT_FIRST, 0, is_blank, EXT_FIRST},
+	{EXT_FIRST, 0, is_token, EXT_NAME},
+	{EXT_NAME, 0, is_token, EXT_NAME},
+	{EXT_NAME, '=', NULL, EXT_VALUE_FIRST},
+	{EXT_NAME, ';', NULL, EXT_FIRST},
+	{EXT_NAME, '\r', NULL, SIZE_LF},
+	{EXT_NAME, 0, is_blank, EXT_NAME_GAP},
+	{EXT_NAME_GAP, 0, is_blank, EXT_NAME_GAP},
+	{EXT_NAME_GAP, '=', NULL, EXT_VALUE_FIRST},
+	{EXT_NAME_GAP, ';', NULL, EXT_FIRST},
+	{EXT_VALUE_FIRST, 0, is_blank, EXT_VALUE_FIRST},
+	{EXT_VALUE_FIRST, 0, is_token, EXT_VALUE},
+	{EXT_VALUE_FIRST, '"', NULL, EXT_QUOTED},
+	{EXT_VALUE, 0, is_token, EXT_VALUE},
+	{EXT_VALUE, ';', NULL, EXT_FIRST},
+	{EXT_VALUE, '\r', NULL, SIZE_LF},
+	{EXT_VALUE, 0, is_blank, EXT_GAP},
+	{EXT_QUOTED, '"', NULL, EXT_QUOTED_END},
+	{EXT_QUOTED, '\\', NULL, EXT_ESCAPED},
+	{EXT_QUOTED, 0, is_value, EXT_QUOTED},
+	{EXT_ESCAPED, 0, is_value, EXT_QUOTED},
+	{EXT_QUOTED_END, ';', NULL, EXT_FIRST},
+	{EXT_QUOTED_END, '\r', NULL, SIZE_LF},
+	{EXT_QUOTED_END, 0, is_blank, EXT_GAP},
+	{EXT_GAP, 0, is_blank, EXT_GAP},
+	{EXT_GAP, ';', NULL, EXT_FIRST},
+	{DATA_CR, '\r', NULL, DATA_LF},
+	{DATA_LF, '\n', NULL, SIZE_FIRST},
+	{TRAILER_FIRST, '\r', NULL, LAST_LF},
+	{TRAILER_FIRST, 0, is_token, TRAILER_NAME},
+	{TRAILER_NAME, 0, is_token, TRAILER_NAME},
+	{TRAILER_NAME, ':', NULL, TRAILER_VALUE},
+	{TRAILER_VALUE, '\r', NULL, TRAILER_LF},
+	{TRAILER_VALUE, 0, is_value, TRAILER_VALUE},
+	{TRAILER_LF, '\n', NULL, TRAILER_FIRST},
+	{LAST_LF, '\n', NULL, LAST_LF},
+};
+
+void zn_http_body_init(struct zn_http_body *b, const struct zn_http_req *req)
+{
+	*b = (struct zn_http_body){.left = req->length, .chunked = req->chunked};
+	b->state = req->chunked ? SIZE_FIRST : DATA;
+	b->done = !req->chunked && !req->length;
+}
+
+static uint8_t next_state(uint8_t state, char c)
+{
+	for (size_t i = 0; i < ZN_LEN(steps); i++)
+		if (steps[i].state == state && (steps[i].takes ? steps[i].takes(c) : steps[i].byte == c))
+			return steps[i].next;
+	return BAD;
+}
+
+/* One more digit of a chunk's size; before it overflows, it is too long. */
+static int add_digit(struct zn_http_body *b, char c)
+{
+	b->left = b->left * 16 + (uint64_t)hex_value(c);
+	return b->left > ZN_HTTP_BODY_MAX - b->content ? -413 : 0;
+}
+
+/* One byte that is no content. */
+static int take_framing(struct zn_http_body *b, char c)
+{
+	uint8_t state = next_state(b->state, c);
+	bool line_ends = c == '\n' && b->state != TRAILER_LF;
+
+	if (state == BAD || ++b->line > ZN_HTTP_LINE_MAX)
+		return -400;
+	if (++b->framing > ZN_HTTP_BODY_MAX)
+		return -413;
+	b->done = b->state == LAST_LF;
+	b->state = state == DATA && !b->left ? TRAILER_FIRST : state;
+	if (line_ends)
+		b->line = 0;
+	return state == SIZE ? add_digit(b, c) : 0;
+}
+
+/* Content there is, of which len bytes have come; how many of them. */
+static size_t take_content(struct zn_http_body *b, size_t len)
+{
+	size_t part = len < b->left ? len : (size_t)b->left;
+
+	b->content += part;
+	b->left -= part;
+	if (!b->left)
+		b->state = DATA_CR;
+	b->done = !b->left && !b->chunked;
+	return part;
+}
+
+int zn_http_body_read(struct zn_http_body *b, const char *buf, size_t len)
+{
+	size_t used = 0;
+	int err = 0;
+
+	if (len > INT_MAX)
+		len = INT_MAX;
+	while (used < len && !b->done && !err) {
+		if (b->state == DATA)
+			used += take_content(b, len - used);
+		else
+			err = take_framing(b, buf[used++]);
+	}
+	if (err)
+		b->state = BAD;
+	return err ? err : (int)used;
+}
+
+/* Takes a byte, or the escape that stands for one, off s, which is not empty. -1: a bad escape. */
+static int decode_byte(struct zn_str *s)
+{
+	size_t len = *s->at == '%' ? 3 : 1;
+	int c = (uint8_t)*s->at;
+
+	if (len > s->len || (len == 3 && !(is_hex(s->at[1]) && is_hex(s->at[2]))))
+		return -1;
+	if (len == 3)
+		c = hex_value(s->at[1]) * 16 + hex_value(s->at[2]);
+	s->at += len;
+	s->len -= len;
+	return c;
+}
+
+/* Takes a last segment of one or two dots off a path, and what the second leads out of; the '/' before it stays. False:
+ * it is another segment. */
+static bool resolve_dots(const char *path, size_t *len)
+{
+	size_t start = *len;
+
+	while (start && path[start - 1] != '/')
+		start--;
+	if (start == *len || *len - start > 2 || memcmp(path + start, "..", *len - start))
+		return false;
+	if (*len - start == 2 && start > 1)
+		for (start--; path[start - 1] != '/'; start--)
+			;
+	*len = start;
+	return true;
+}
+
+size_t zn_http_path(struct zn_str path, char *to, size_t cap)
+{
+	size_t len = 0;
+
+	if (!path.len || *path.at != '/')
+		return 0;
+	while (path.len) {
+		bool escaped = *path.at == '%';
+		int c = decode_byte(&path);
+
+		if (c <= 0 || (escaped && c == '/'))
+			return 0;
+		if (c == '/' && resolve_dots(to, &len))
+			continue;
+		if (len == cap)
+			return 0;
+		to[len++] = (char)c;
+	}
+	resolve_dots(to, &len);
+	return len;
+}
+
+/* Takes what comes before the separator off s, and the separator. */
+static struct zn_str cut(struct zn_str *s, char separator)
+{
+	const char *mark = s->len ? memchr(s->at, separator, s->len) : NULL;
+	struct zn_str part = {s->at, mark ? (size_t)(mark - s->at) : s->len};
+
+	s->at += part.len + (mark != NULL);
+	s->len -= part.len + (mark != NULL);
+	return part;
+}
+
+static int decode(struct zn_str s, char *to, size_t cap)
+{
+	size_t len = 0;
+
+	to[0] = '\0';
+	while (s.len) {
+		bool plus = *s.at == '+';
+		int c = decode_byte(&s);
+
+		if (c <= 0 || len + 1 >= cap)
+			return -EINVAL;
+		to[len++] = plus ? ' ' : (char)c;
+		to[len] = '\0';
+	}
+	return 0;
+}
+
+int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value, size_t value_cap)
+{
+	struct zn_str pair, first;
+	int err;
+
+	do {
+		if (!query->len)
+			return 0;
+		pair = cut(query, '&');
+	} while (!pair.len);
+	first = cut(&pair, '=');
+	err = decode(first, name, name_cap) | decode(pair, value, value_cap);
+	return err ? -EINVAL : 1;
+}
+
+/* Takes the next entity tag, without W/, off a list. Not next_item(): a backslash in a tag is a backslash. */
+static bool next_tag(struct zn_str *list, struct zn_str *tag)
+{
+	const char *end = list->at + list->len, *at = list->at, *close;
+
+	while (at < end && (*at == ',' || is_blank(*at)))
+		at++;
+	if (end - at > 2 && at[0] == 'W' && at[1] == '/')
+		at += 2;
+	close = end - at > 1 && *at == '"' ? memchr(at + 1, '"', (size_t)(end - at - 1)) : NULL;
+	if (!close)
+		return false;
+	*tag = slice(at, close + 1);
+	*list = slice(close + 1, end);
+	return true;
+}
+
+bool zn_http_etag_matches(struct zn_str if_none_match, const char *etag)
+{
+	struct zn_str own = {etag, strlen(etag)}, tag, mine;
+
+	if (same(trim(if_none_match), "*"))
+		return true;
+	if (!next_tag(&own, &mine))
+		return false;
+	while (next_tag(&if_none_match, &tag))
+		if (tag.len == mine.len && !memcmp(tag.at, mine.at, tag.len))
+			return true;
+	return false;
+}
+
 static const struct {
 	int status;
 	const char *reason;
@@ -540,6 +928,7 @@ static const struct {
 	{101, "Switching Protocols"},
 	{200, "OK"},
 	{204, "No Content"},
+	{304, "Not Modified"},
 	{400, "Bad Request"},
 	{401, "Unauthorized"},
 	{403, "Forbidden"},
@@ -547,7 +936,9 @@ static const struct {
 	{405, "Method Not Allowed"},
 	{406, "Not Acceptable"},
 	{408, "Request Timeout"},
+	{413, "Content Too Large"},
 	{414, "URI Too Long"},
+	{417, "Expectation Failed"},
 	{421, "Misdirected Request"},
 	{426, "Upgrade Required"},
 	{429, "Too Many Requests"},
@@ -611,6 +1002,12 @@ static void out_line(struct zn_out *o, const char *name, const char *value)
 	zn_out_text(o, "\r\n");
 }
 
+/* RFC 9110 section 8.6; that of 304 would be the length of what is not sent, which nobody knows here. */
+static bool has_length(const struct zn_http_res *res)
+{
+	return !res->no_length && res->status >= 200 && res->status != 204 && res->status != 304;
+}
+
 void zn_http_head(struct zn_out *o, const struct zn_http_res *res)
 {
 	zn_out_text(o, "HTTP/1.1 ");
@@ -625,13 +1022,13 @@ void zn_http_head(struct zn_out *o, const struct zn_http_res *res)
 	}
 	if (res->type)
 		out_line(o, "Content-Type", res->type);
-	if (!res->no_length) {
+	if (has_length(res)) {
 		zn_out_text(o, "Content-Length: ");
 		zn_out_u64(o, res->length);
 		zn_out_text(o, "\r\n");
 	}
-	if (res->close)
-		out_line(o, "Connection", "close");
+	if (res->close || res->keep_alive)
+		out_line(o, "Connection", res->close ? "close" : "keep-alive");
 	zn_out_text(o, res->extra ? res->extra : "");
 	zn_out_text(o, "\r\n");
 }

@@ -46,6 +46,7 @@ static const struct remark {
 	{405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered\n"},
 	{408, NO_STORE, "the request head took longer than 10 s\n"},
 	{414, NO_STORE, "the request target is too long\n"},
+	{417, NO_STORE, "no expectation but 100-continue is met here\n"},
 	{426, NO_STORE "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
 		"only WebSocket, version 13, is spoken here\n"},
 	{431, NO_STORE, "the request head is too long\n"},

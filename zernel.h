@@ -512,20 +512,21 @@ size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 #define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
 #define ZN_HTTP_HEADERS_MAX 64
 
-enum zn_method { ZN_GET, ZN_HEAD, ZN_OPTIONS, ZN_OTHER_METHOD };
+enum zn_method { ZN_GET, ZN_HEAD, ZN_OPTIONS, ZN_OTHER_METHOD }; /* the last: known, and never allowed here */
 
 /* A parsed head. Slices point into the parsed buffer and die with it. */
 struct zn_http_req {
 	enum zn_method method;
 	bool http10;
-	bool keep_alive;     /* false: close after the answer (asked for, HTTP/1.0, or a body was announced) */
-	bool expect;         /* Expect: 100-continue; the answer comes at once, and the body is not asked for */
-	bool chunked;        /* a body follows in chunks */
-	uint64_t length;     /* of the body that follows; 0: none, or chunked */
-	bool openmetrics;    /* Accept prefers application/openmetrics-text over text/plain, by q-value */
-	bool gzip;           /* Accept-Encoding allows gzip with q above 0 */
-	bool upgrade;        /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
-	struct zn_str path;  /* absolute path as sent, query cut off; absolute-form is reduced to its path */
+	bool keep_alive;  /* false: close after the answer (asked for, HTTP/1.0 by default, or a body follows) */
+	bool expect;      /* Expect: 100-continue; the answer comes at once, and the body is not asked for */
+	bool chunked;     /* a body follows in chunks */
+	uint64_t length;  /* of the body that follows; 0: none, or chunked */
+	bool openmetrics; /* Accept prefers application/openmetrics-text over text/plain, by q-value */
+	bool gzip;        /* Accept-Encoding has gzip with q above 0, and not below that of identity */
+	bool upgrade;     /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
+	struct zn_str
+		path; /* absolute path as sent, query cut off; absolute-form is reduced to its path; "*": OPTIONS */
 	struct zn_str query; /* after '?', may be empty */
 	struct zn_str host;
 	struct zn_str origin;        /* at == NULL: absent */
@@ -538,40 +539,49 @@ struct zn_http_req {
 };
 
 /* Parses one request head at the start of buf. Incremental: call again from the same start with more bytes. Returns
- * the bytes used by the head, 0 for "more needed", or -status (-400, -414, -431, -501, -505) for a request that gets
- * this answer and then a close. Never reads past len. 414 is decided before 431, both as soon as the limit is passed. */
+ * the bytes used by the head, 0 for "more needed", or -status (-400, -413, -414, -417, -421, -431, -501, -505) for a
+ * request that gets this answer and then a close; method is then right, if it was there. Never reads past len. 414 is
+ * decided before 431, both as soon as the limit is passed. */
 int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req);
 
 /* A request body is read, bounded, and thrown away: no route takes one, but where it ends is where the request ends. */
 #define ZN_HTTP_BODY_MAX 65536 /* content; a longer one is 413 */
-#define ZN_HTTP_LINE_MAX 256   /* of a chunk's size and extensions, and of all trailers together: 400 */
+#define ZN_HTTP_LINE_MAX 256   /* a chunk's line with its size and extensions, and all trailers together: 400 */
 struct zn_http_body {
 	uint64_t left;    /* of the content, or of the chunk at hand */
 	uint64_t content; /* bytes so far */
-	uint32_t line;    /* bytes of the line at hand, or of the trailers */
+	uint32_t line;    /* bytes of the line at hand, or of the trailers, with CRLF */
+	uint32_t framing; /* bytes that are no content; more than ZN_HTTP_BODY_MAX of them is 413 too */
 	uint8_t state;
 	bool chunked;
 	bool done;
 };
 void zn_http_body_init(struct zn_http_body *b, const struct zn_http_req *req);
-/* Uses up what belongs to the body; the bytes used, or -400 or -413. Call until done. */
+/* Uses up what belongs to the body; the bytes used, or -400 or -413. Call until done (0 from then on), or an error. */
 int zn_http_body_read(struct zn_http_body *b, const char *buf, size_t len);
 
-/* The path that is looked up (RFC 3986, section 6): percent-escapes decoded once, dot segments taken out. The length,
- * without a NUL, or 0 for one that is malformed, holds a NUL or an escaped '/', or does not fit. */
+/* The path that is looked up (RFC 3986, section 6.2.2): percent-escapes decoded once, then dot segments taken out;
+ * they do not lead above the root. The length, without a NUL, or 0 for one that does not begin with '/', has a bad
+ * escape, a NUL or an escaped '/', or does not fit while it is resolved. */
 size_t zn_http_path(struct zn_str path, char *to, size_t cap);
 /* Takes the next name=value pair off a query, percent-decoded, '+' as a space, both with a NUL. 1, or 0 at the end, or
- * -EINVAL: a bad escape, a NUL, or one that does not fit. Empty pairs are passed over. */
+ * -EINVAL: a bad escape, a NUL, or one that does not fit; it is taken off as well, and both are cut short. Empty pairs
+ * are passed over; one without '=' has an empty value. */
 int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value, size_t value_cap);
 
-/* What an answer needs to say. Content-Length, Date, Server and Connection are added. */
+/* If-None-Match against an entity tag in quotes: weak comparison (RFC 9110, section 13.1.2). True: answer 304. */
+bool zn_http_etag_matches(struct zn_str if_none_match, const char *etag);
+
+/* What an answer needs to say. Server, Date, Content-Length and Connection are added; 1xx, 204 and 304 never have
+ * a Content-Length. */
 struct zn_http_res {
 	int status;
 	const char *type;  /* Content-Type, or NULL */
 	const char *extra; /* further header lines, each with CRLF, or NULL */
 	uint64_t length;
 	bool close;
-	bool no_length; /* 1xx, 101 */
+	bool keep_alive; /* say so: the connection stays, and the request was HTTP/1.0 */
+	bool no_length;
 	int64_t date_s; /* seconds since 1970; below 0: no Date */
 };
 void zn_http_head(struct zn_out *o, const struct zn_http_res *res);
@@ -1182,7 +1192,8 @@ struct zn_route {
 	X(101)                                                                                                         \
 	X(200)                                                                                                         \
 	X(204)                                                                                                         \
-	X(304) X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
+	X(304)                                                                                                         \
+	X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(417) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
 enum {
 #define X(code) ZN_CODE_##code,
 	ZN_CODES(X)

@@ -56,7 +56,10 @@ static void handshakes(void)
 		int want;
 	} rows[] = {
 		{"good", S(ASK KEY VERSION END), 0},
-		{"POST", S("POST" ASK KEY VERSION END), 400},
+		{"POST",
+			S("POST /ws HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" KEY VERSION
+					END),
+			400},
 		{"HEAD",
 			S("HEAD / HTTP/1.1\r\nHost: n\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" KEY VERSION
 					END),

@@ -105,7 +105,7 @@ sim_test_SRC     := sim.c alert.c agg.c proc.c json.c log.c
 serve_test_SRC   := serve.c listen.c push.c loop.c http.c ws.c json.c log.c
 gzip_test_SRC    := gzip.c
 gzip_test_LIBS   := -lz
-metrics_test_SRC := metrics.c snapshot.c view.c alert.c sim.c agg.c proc.c json.c log.c
+metrics_test_SRC := metrics.c snapshot.c history.c view.c alert.c sim.c agg.c proc.c json.c log.c
 
 T := build/test
 TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.

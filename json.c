@@ -356,8 +356,7 @@ void zn_json_release(struct zn_json *j, size_t bytes)
 		j->out->cap += bytes;
 }
 
-/* Writes items until there is no more, or one does not fit. */
-static bool items(struct zn_json *j, bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner)
+bool zn_json_items(struct zn_json *j, bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner)
 {
 	for (uint32_t i = 0;; i++) {
 		struct zn_json_mark before = zn_json_mark(j);
@@ -384,7 +383,7 @@ bool zn_json_list(struct zn_json *j, const char *key, char bracket,
 		zn_json_back(j, &before);
 		return false;
 	}
-	whole = items(j, item, owner);
+	whole = zn_json_items(j, item, owner);
 	zn_json_release(j, 1);
 	zn_json_close(j, bracket == '[' ? ']' : '}');
 	return whole;

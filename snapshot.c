@@ -49,68 +49,96 @@ static void open_at(struct zn_json *j, const char *key, char bracket)
 	zn_json_open(j, bracket);
 }
 
-static void utilization(struct zn_json *j, struct zn_agg *a)
+/* What is being written, for the items of lists. */
+struct scope {
+	struct zn_view *view;
+	const char *job; /* empty: all */
+};
+
+/* Processes, jobs and I/O are narrowed to one job. No process is known to belong to one yet. */
+#define NO_JOB ""
+
+static bool wanted(const struct scope *s, const char *job)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
-	char key[80];
-
-	open_at(j, "gpu_utilization", '[');
-	for (uint32_t r = 0; r < a->row_count; r++) {
-		size_t n = zn_agg_shares(a, a->row[r], share);
-
-		for (size_t i = 0; i < n; i++) {
-			if (!share[i].sum.peak_bytes)
-				continue;
-			snprintf(key, sizeof(key), "%u:%s", a->arena->procs[a->row[r]].tgid,
-				a->gpus.gpu[share[i].gpu].id);
-			zn_json_open(j, '{');
-			key_text(j, "key", key);
-			key_u64(j, "current_bytes", share[i].sum.used_bytes);
-			key_u64(j, "peak_bytes", share[i].sum.peak_bytes);
-			zn_json_close(j, '}');
-		}
-	}
-	zn_json_close(j, ']');
+	return !*s->job || strcmp(s->job, job) == 0;
 }
 
-static void starred(struct zn_json *j, struct zn_view *v)
+static bool utilization_item(void *scope, struct zn_json *j, uint32_t i)
 {
-	const struct zn_hist *h;
+	struct zn_agg *a = ((struct scope *)scope)->view->agg;
+	struct zn_share share[ZN_PROC_GPUS + 1];
+	char key[80];
+	size_t n;
 
-	utilization(j, v->agg);
-	h = zn_agg_merge_live(v->agg, ZN_H_LAUNCH);
-	key_decimal(j, "cuda_latency_p50_us", zn_hist_quantile(h, 500), US);
-	key_decimal(j, "cuda_latency_p99_us", zn_hist_quantile(h, 990), US);
-	h = zn_agg_merge_live(v->agg, ZN_H_NCCL_ALL_REDUCE);
-	key_decimal(j, "nccl_allreduce_p50_ms", zn_hist_quantile(h, 500), MS);
-	key_decimal(j, "nccl_allreduce_p99_ms", zn_hist_quantile(h, 990), MS);
-	h = zn_agg_merge_live(v->agg, ZN_H_DATALOAD);
-	key_decimal(j, "dataloader_wait_p50_ms", zn_hist_quantile(h, 500), MS);
+	if (i >= a->row_count)
+		return false;
+	n = zn_agg_shares(a, a->row[i], share);
+	for (size_t s = 0; s < n; s++) {
+		if (!share[s].sum.peak_bytes)
+			continue;
+		snprintf(key, sizeof(key), "%u:%s", a->arena->procs[a->row[i]].tgid, a->gpus.gpu[share[s].gpu].id);
+		zn_json_open(j, '{');
+		key_text(j, "key", key);
+		key_u64(j, "current_bytes", share[s].sum.used_bytes);
+		key_u64(j, "peak_bytes", share[s].sum.peak_bytes);
+		zn_json_close(j, '}');
+	}
+	return true;
+}
+
+/* The six starred numbers: their keys, and up to 20 digits and a point each. */
+#define NUMBERS_MAX 320
+
+static void numbers(struct zn_json *j, struct zn_view *v)
+{
+	struct zn_summary s = zn_hist_summary(zn_agg_merge_live(v->agg, ZN_H_LAUNCH));
+
+	key_decimal(j, "cuda_latency_p50_us", s.p50_ns, US);
+	key_decimal(j, "cuda_latency_p99_us", s.p99_ns, US);
+	s = zn_hist_summary(zn_agg_merge_live(v->agg, ZN_H_NCCL_ALL_REDUCE));
+	key_decimal(j, "nccl_allreduce_p50_ms", s.p50_ns, MS);
+	key_decimal(j, "nccl_allreduce_p99_ms", s.p99_ns, MS);
+	s = zn_hist_summary(zn_agg_merge_live(v->agg, ZN_H_DATALOAD));
+	key_decimal(j, "dataloader_wait_p50_ms", s.p50_ns, MS);
 	key_u64(j, "last_update_ms", zn_wall_ms());
 }
 
-static void gpus(struct zn_json *j, const struct zn_gpus *g)
+/* The keys that are always there, first and in this order. */
+static bool starred(struct zn_json *j, struct scope *s)
 {
-	open_at(j, "gpus", '[');
-	for (uint32_t i = 0; i < g->count; i++) {
-		const struct zn_gpu *gpu = &g->gpu[i];
+	bool whole;
 
-		if (!zn_gpu_shown(gpu))
-			continue;
-		zn_json_open(j, '{');
-		key_text(j, "gpu_id", gpu->id);
-		key_text(j, "uuid", gpu->uuid);
-		key_text(j, "pci", gpu->pci);
-		key_u64(j, "used_bytes", gpu->used_bytes);
-		key_u64(j, "peak_bytes", gpu->peak_bytes);
-		if (gpu->total_bytes)
-			key_u64(j, "total_bytes", gpu->total_bytes);
-		else
-			key_null(j, "total_bytes");
-		key_u64(j, "processes", gpu->processes);
-		zn_json_close(j, '}');
-	}
+	open_at(j, "gpu_utilization", '[');
+	zn_json_reserve(j, 1 + NUMBERS_MAX);
+	whole = zn_json_items(j, utilization_item, s);
+	zn_json_release(j, 1 + NUMBERS_MAX);
 	zn_json_close(j, ']');
+	numbers(j, s->view);
+	return whole;
+}
+
+static bool gpu_item(void *scope, struct zn_json *j, uint32_t i)
+{
+	const struct zn_gpus *g = &((struct scope *)scope)->view->agg->gpus;
+	const struct zn_gpu *gpu = &g->gpu[i];
+
+	if (i >= g->count)
+		return false;
+	if (!zn_gpu_shown(gpu))
+		return true;
+	zn_json_open(j, '{');
+	key_text(j, "gpu_id", gpu->id);
+	key_text(j, "uuid", gpu->uuid);
+	key_text(j, "pci", gpu->pci);
+	key_u64(j, "used_bytes", gpu->used_bytes);
+	key_u64(j, "peak_bytes", gpu->peak_bytes);
+	if (gpu->total_bytes)
+		key_u64(j, "total_bytes", gpu->total_bytes);
+	else
+		key_null(j, "total_bytes");
+	key_u64(j, "processes", gpu->processes);
+	zn_json_close(j, '}');
+	return true;
 }
 
 static void proc_gpus(struct zn_json *j, struct zn_agg *a, uint32_t row)
@@ -137,16 +165,25 @@ static const struct zn_hist *hist_of(struct zn_agg *a, const struct zn_proc *p, 
 	return h ? h : &none;
 }
 
-static void launch(struct zn_json *j, struct zn_agg *a, uint32_t row, const struct zn_proc *p)
+/* Count, and two quantiles under keys with their unit. */
+static void summary(struct zn_json *j, const struct zn_hist *h, int unit)
+{
+	struct zn_summary s = zn_hist_summary(h);
+
+	key_u64(j, "count", s.count);
+	key_scaled(j, unit == US ? "p50_us" : "p50_ms", s.p50_ns, unit);
+	key_scaled(j, unit == US ? "p99_us" : "p99_ms", s.p99_ns, unit);
+}
+
+static void launch(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
-	const struct zn_hist *h = hist_of(a, p, ZN_H_LAUNCH);
 
 	open_at(j, "launch", '{');
-	key_u64(j, "count", zn_hist_count(h));
-	key_scaled(j, "rate", a->info[row].launch_rate, 3);
-	key_scaled(j, "p50_us", zn_hist_quantile(h, 500), US);
-	key_scaled(j, "p99_us", zn_hist_quantile(h, 990), US);
+	key_scaled(j, "rate", v->agg->info[row].launch_rate, 3);
+	summary(j, hist_of(v->agg, p, ZN_H_LAUNCH), US);
+	zn_json_key(j, "recent");
+	zn_point_json(j, v->history ? zn_history_last(v->history, row, p->id) : NULL);
 	key_u64(j, "errors", p->count[ZN_C_LAUNCH_ERRORS]);
 	for (uint32_t i = 0; i < ZN_LEN(kind); i++)
 		key_u64(j, kind[i], p->count[ZN_C_LAUNCH_KERNEL + i]);
@@ -162,10 +199,8 @@ static void sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 		if (p->hist[d])
 			zn_hist_merge(all, hist_of(a, p, d));
 	open_at(j, "sync", '{');
-	key_u64(j, "count", zn_hist_count(all));
 	key_scaled(j, "sum_ms", all->sum_ns, MS);
-	key_scaled(j, "p50_us", zn_hist_quantile(all, 500), US);
-	key_scaled(j, "p99_us", zn_hist_quantile(all, 990), US);
+	summary(j, all, US);
 	zn_json_close(j, '}');
 }
 
@@ -174,16 +209,18 @@ static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *
 	open_at(j, "ops", '[');
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
 		const struct zn_hist *h = hist_of(a, p, d);
+		struct zn_summary s;
 
 		if (!h->calls)
 			continue;
+		s = zn_hist_summary(h);
 		zn_json_open(j, '{');
 		key_text(j, "op", zn_detail_label(d));
 		key_u64(j, "calls", h->calls);
 		key_u64(j, "bytes", h->bytes);
 		key_u64(j, "errors", h->errors);
-		key_scaled(j, "p50_ms", zn_hist_quantile(h, 500), MS);
-		key_scaled(j, "p99_ms", zn_hist_quantile(h, 990), MS);
+		key_scaled(j, "p50_ms", s.p50_ns, MS);
+		key_scaled(j, "p99_ms", s.p99_ns, MS);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
@@ -242,23 +279,21 @@ static void dataloader(struct zn_json *j, struct zn_agg *a, const struct zn_proc
 		return;
 	}
 	open_at(j, "dataloader", '{');
-	key_u64(j, "count", zn_hist_count(h));
-	key_scaled(j, "p50_ms", zn_hist_quantile(h, 500), MS);
-	key_scaled(j, "p99_ms", zn_hist_quantile(h, 990), MS);
+	summary(j, h, MS);
 	zn_json_close(j, '}');
 }
 
-static void process(struct zn_json *j, struct zn_agg *a, uint32_t row)
+static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
 {
-	const struct zn_proc *p = zn_arena_proc(a->arena, row);
+	struct zn_agg *a = v->agg;
 
 	zn_json_open(j, '{');
 	key_u64(j, "pid", p->tgid);
 	key_bytes(j, "comm", a->info[row].comm, sizeof(a->info[row].comm));
-	key_text(j, "job_id", "");
+	key_text(j, "job_id", NO_JOB);
 	proc_gpus(j, a, row);
 	key_u64(j, "pinned_bytes", p->count[ZN_C_HOST_PINNED]);
-	launch(j, a, row, p);
+	launch(j, v, row, p);
 	sync(j, a, p);
 	nccl(j, a, p);
 	dataloader(j, a, p);
@@ -268,26 +303,43 @@ static void process(struct zn_json *j, struct zn_agg *a, uint32_t row)
 	zn_json_close(j, '}');
 }
 
-static void alerts(struct zn_json *j, const struct zn_alerts *a)
+static bool process_item(void *scope, struct zn_json *j, uint32_t i)
 {
-	open_at(j, "alerts", '[');
-	for (uint32_t i = 0; i < a->count; i++) {
-		const struct zn_alert *alert = &a->alert[i];
+	struct scope *s = scope;
+	struct zn_agg *a = s->view->agg;
+	const struct zn_proc *p = i < a->row_count ? zn_arena_proc(a->arena, a->row[i]) : NULL;
 
-		zn_json_open(j, '{');
-		key_text(j, "alert", alert->rule->name);
-		key_text(j, "severity", alert->rule->severity);
-		key_text(j, "state", zn_alert_state_label(alert->state));
-		key_text(j, alert->rule->label_name, alert->label);
-		zn_json_key(j, "value");
-		zn_json_double(j, alert->value);
-		zn_json_key(j, "threshold");
-		zn_json_double(j, alert->rule->above);
-		key_u64(j, "since_ms", alert->since_wall_ms);
-		key_text(j, "summary", alert->rule->summary);
-		zn_json_close(j, '}');
-	}
-	zn_json_close(j, ']');
+	if (p && wanted(s, NO_JOB))
+		process(j, s->view, a->row[i], p);
+	return i < a->row_count;
+}
+
+static bool no_item(void *scope, struct zn_json *j, uint32_t i)
+{
+	(void)scope, (void)j, (void)i;
+	return false;
+}
+
+static bool alert_item(void *scope, struct zn_json *j, uint32_t i)
+{
+	const struct zn_alerts *a = ((struct scope *)scope)->view->alerts;
+	const struct zn_alert *alert = &a->alert[i];
+
+	if (i >= a->count)
+		return false;
+	zn_json_open(j, '{');
+	key_text(j, "alert", alert->rule->name);
+	key_text(j, "severity", alert->rule->severity);
+	key_text(j, "state", zn_alert_state_label(alert->state));
+	key_text(j, alert->rule->label_name, alert->label);
+	zn_json_key(j, "value");
+	zn_json_double(j, alert->value);
+	zn_json_key(j, "threshold");
+	zn_json_double(j, alert->rule->above);
+	key_u64(j, "since_ms", alert->since_wall_ms);
+	key_text(j, "summary", alert->rule->summary);
+	zn_json_close(j, '}');
+	return true;
 }
 
 struct family_libs {
@@ -342,30 +394,29 @@ static void family_state(struct zn_json *j, const struct zn_view *v, const struc
 	key_text(j, "why", why);
 }
 
-static void probes(struct zn_json *j, const struct zn_view *v)
+static bool probe_item(void *scope, struct zn_json *j, uint32_t i)
 {
-	open_at(j, "probes", '[');
-	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		struct family_libs libs = {.json = j, .probe = v->probe, .family = f};
+	const struct zn_view *v = ((struct scope *)scope)->view;
+	struct family_libs libs = {.json = j, .probe = v->probe, .family = i};
 
-		zn_json_open(j, '{');
-		key_text(j, "family", zn_family_label(f));
-		open_at(j, "libraries", '[');
-		if (v->find)
-			zn_find_visit(v->find, family_lib, &libs);
-		zn_json_close(j, ']');
-		family_state(j, v, &libs);
-		zn_json_close(j, '}');
-	}
+	if (i >= ZN_FAMILY_COUNT)
+		return false;
+	zn_json_open(j, '{');
+	key_text(j, "family", zn_family_label(i));
+	open_at(j, "libraries", '[');
+	if (v->find)
+		zn_find_visit(v->find, family_lib, &libs);
 	zn_json_close(j, ']');
+	family_state(j, v, &libs);
+	zn_json_close(j, '}');
+	return true;
 }
 
-static void losses(struct zn_json *j, const struct zn_view *v)
+static bool loss_item(void *scope, struct zn_json *j, uint32_t i)
 {
-	open_at(j, "lost", '{');
-	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++)
-		key_u64(j, zn_loss_label(i), zn_view_lost(v, i));
-	zn_json_close(j, '}');
+	if (i < ZN_LOSS_COUNT)
+		key_u64(j, zn_loss_label(i), zn_view_lost(((struct scope *)scope)->view, i));
+	return i < ZN_LOSS_COUNT;
 }
 
 static const char *source(const struct zn_view *v)
@@ -378,46 +429,75 @@ static uint64_t uptime_s(const struct zn_view *v)
 	return (zn_now_ns() - v->start_ns) / ZN_NS_PER_S;
 }
 
+/* All or nothing of them. */
+static bool node(struct zn_json *j, const struct zn_view *v)
+{
+	struct zn_json_mark before = zn_json_mark(j);
+
+	key_text(j, "node", v->node);
+	key_text(j, "source", source(v));
+	key_text(j, "version", zn_version);
+	key_u64(j, "uptime_s", uptime_s(v));
+	key_u64(j, "interval_ms", v->options->push_interval_ms);
+	open_at(j, "history", '{');
+	key_u64(j, "step_ms", ZN_HISTORY_STEP_MS);
+	key_u64(j, "steps", v->history ? zn_history_steps(v->history) : 0);
+	zn_json_close(j, '}');
+	if (!j->out->full)
+		return true;
+	zn_json_back(j, &before);
+	return false;
+}
+
+/* The most important first, the largest last: where room is short, the last ones are cut. */
+static const struct {
+	enum zn_topic topic;
+	const char *key;
+	char bracket;
+	bool (*item)(void *scope, struct zn_json *j, uint32_t i);
+} lists[] = {
+	{ZN_TOPIC_ALERTS, "alerts", '[', alert_item},
+	{ZN_TOPIC_GPUS, "gpus", '[', gpu_item},
+	{ZN_TOPIC_LOST, "lost", '{', loss_item},
+	{ZN_TOPIC_PROBES, "probes", '[', probe_item},
+	{ZN_TOPIC_JOBS, "jobs", '[', no_item},
+	{ZN_TOPIC_IO, "io", '[', no_item},
+	{ZN_TOPIC_PROCESSES, "processes", '[', process_item},
+};
+
 bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter)
 {
+	struct scope s = {.view = v, .job = filter ? filter->job : ""};
+	uint32_t topics = filter ? filter->topics : ZN_TOPICS_ALL;
 	struct zn_json j;
+	bool whole;
 
-	(void)filter;
 	zn_agg_refresh(v->agg);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	starred(&j, v);
-	key_text(&j, "node", v->node);
-	key_text(&j, "source", source(v));
-	key_text(&j, "version", zn_version);
-	key_u64(&j, "uptime_s", uptime_s(v));
-	key_u64(&j, "interval_ms", v->options->push_interval_ms);
-	gpus(&j, &v->agg->gpus);
-	open_at(&j, "processes", '[');
-	for (uint32_t r = 0; r < v->agg->row_count; r++)
-		process(&j, v->agg, v->agg->row[r]);
-	zn_json_close(&j, ']');
-	open_at(&j, "jobs", '[');
-	zn_json_close(&j, ']');
-	open_at(&j, "io", '[');
-	zn_json_close(&j, ']');
-	alerts(&j, v->alerts);
-	probes(&j, v);
-	losses(&j, v);
-	zn_json_close(&j, '}');
-	return true;
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = starred(&j, &s);
+	whole &= node(&j, v);
+	for (size_t i = 0; i < ZN_LEN(lists); i++)
+		if (topics >> lists[i].topic & 1)
+			whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &s);
+	zn_json_end(&j, whole);
+	return whole && !o->full;
 }
 
 void zn_alerts_json(struct zn_out *o, struct zn_view *v)
 {
+	struct scope s = {.view = v};
 	struct zn_json j;
+	bool whole;
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	key_text(&j, "node", v->node);
 	key_text(&j, "source", source(v));
-	alerts(&j, v->alerts);
-	zn_json_close(&j, '}');
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = zn_json_list(&j, "alerts", '[', alert_item, &s);
+	zn_json_end(&j, whole);
 }
 
 #define FINDER_PATIENCE_NS (30 * ZN_NS_PER_S)
@@ -431,7 +511,9 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 	bool any = !v->probe || v->options->families == 0;
 	uint64_t round_ns = v->find ? zn_find_round_ns(v->find) : 0; /* 0: it has not begun */
 	bool stuck = round_ns && zn_now_ns() > round_ns + FINDER_PATIENCE_NS;
+	struct scope s = {.view = v};
 	struct zn_json j;
+	bool whole;
 
 	for (enum zn_family f = 0; v->probe && f < ZN_FAMILY_COUNT; f++)
 		any |= v->probe->available[f];
@@ -442,7 +524,8 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 	key_text(&j, "source", source(v));
 	key_text(&j, "version", zn_version);
 	key_u64(&j, "uptime_s", uptime_s(v));
-	probes(&j, v);
-	zn_json_close(&j, '}');
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = zn_json_list(&j, "probes", '[', probe_item, &s);
+	zn_json_end(&j, whole);
 	return any && !late && !stuck ? 200 : 503;
 }

@@ -488,8 +488,10 @@ void zn_json_back(struct zn_json *j, const struct zn_json_mark *mark);
 #define ZN_JSON_END (sizeof(",\"truncated\":true}") - 1)
 void zn_json_reserve(struct zn_json *j, size_t bytes);
 void zn_json_release(struct zn_json *j, size_t bytes);
-/* The key and the list, bracket '[' or '{', of items that item() writes for i = 0 and up, until it returns false; it
- * may write nothing for one. False: it was cut, or, if not even an empty one fits, left out. */
+/* Writes item 0 and up, until item() returns false; it may write nothing for one. False: one did not fit, and neither
+ * it nor those after it are there. */
+bool zn_json_items(struct zn_json *j, bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner);
+/* The key and a list of items, bracket '[' or '{'. False: it was cut, or, if not even an empty one fits, left out. */
 bool zn_json_list(struct zn_json *j, const char *key, char bracket,
 	bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner);
 void zn_json_end(struct zn_json *j, bool whole); /* the last bracket; before it, "truncated": true if not whole */

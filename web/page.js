@@ -1,1 +1,992 @@
+// SPDX-License-Identifier: GPL-2.0
+// page.js: the node in a browser, from the same snapshots that every WebSocket client gets. What comes from the daemon
+// holds names that users chose: it gets into the page as text only, never as markup.
 "use strict";
+
+const POINTS = 180; // of a chart; the daemon keeps as many
+const STEP_MS = 5000;
+const RETRY_MAX_S = 10;
+const ANSWER_MS = 10000; // for /history, and for the WebSocket to open
+const SVG = "http://www.w3.org/2000/svg";
+const NONE = "–";
+
+const $ = (id) => document.getElementById(id);
+
+// ---- figures for people ----
+
+function digits(v) {
+	return v.toFixed(v >= 99.95 || v === 0 ? 0 : v >= 9.995 ? 1 : 2);
+}
+
+function scaled(v, base, units) {
+	let i = 0;
+	for (; i < units.length - 1 && v >= base - 0.5; i++)
+		v /= base;
+	return (i === 0 && Number.isInteger(v) ? String(v) : digits(v)) + units[i];
+}
+
+function bytes(v) {
+	return v == null ? NONE : scaled(v, 1024, [" B", " KiB", " MiB", " GiB", " TiB", " PiB"]);
+}
+
+function count(v) {
+	return v == null ? NONE : scaled(v, 1000, ["", "k", "M", "G", "T"]);
+}
+
+function duration(us) {
+	if (!us)
+		return NONE;
+	return us >= 999.5e6 ? span(us / 1e6) : scaled(us, 1000, [" µs", " ms", " s"]);
+}
+
+function span(s) {
+	const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+	const whole = Math.max(0, Math.floor(s));
+	const first = Math.max(0, units.findIndex(([size]) => whole >= size));
+	const at = whole ? first : 3;
+	const part = (i, of) => `${Math.floor(of / units[i][0])} ${units[i][1]}`;
+	const rest = whole % units[at][0];
+	return part(at, whole) + (at < 3 && rest >= units[at + 1][0] ? ` ${part(at + 1, rest)}` : "");
+}
+
+function percent(ratio) {
+	return `${digits(100 * ratio)} %`;
+}
+
+function clock(ms) {
+	return new Date(ms).toLocaleTimeString("en-GB");
+}
+
+const exact = (v) => (v == null ? "" : v.toLocaleString("en-US"));
+
+// The unit of a figure that this page knows nothing else about is the end of its name.
+const byName = [
+	[/_?bytes$/, bytes],
+	[/_?ratio$/, percent],
+	[/_ns$/, (v) => duration(v / 1e3)],
+	[/_us$/, duration],
+	[/(start_time|since|end)_ms$/, clock],
+	[/_ms$/, (v) => duration(v * 1e3)],
+	[/_(s|seconds)$/, (v) => duration(v * 1e6)],
+	[/rate$/, (v) => `${count(v)}/s`],
+];
+
+function figure(name, v) {
+	if (v == null || v === "")
+		return NONE;
+	if (typeof v !== "number")
+		return String(v);
+	const known = byName.find(([end]) => end.test(name));
+	return known ? known[1](v) : Number.isInteger(v) ? exact(v) : count(v);
+}
+
+function label(name) {
+	return name.replace(/_(bytes|ratio|ns|us|ms|s|seconds)$/, "").replaceAll("_", " ");
+}
+
+// Pairs of label and figure of whatever an object holds.
+function flat(of, before = "") {
+	return Object.entries(of).flatMap(([name, v]) =>
+		v && typeof v === "object" ? flat(v, `${before}${label(name)} `) : [[before + label(name), figure(name, v)]]);
+}
+
+// ---- the document ----
+
+function make(tag, className = "", text = "") {
+	const node = document.createElement(tag);
+	if (className)
+		node.className = className;
+	if (text)
+		node.textContent = text;
+	return node;
+}
+
+function inside(parent, ...children) {
+	parent.append(...children);
+	return parent;
+}
+
+// What has not changed is not touched, or a screen reader would say it again.
+function say(node, text) {
+	if (node.textContent !== text)
+		node.textContent = text;
+}
+
+function mark(node, name, value) {
+	if (node.getAttribute(name) !== value)
+		node.setAttribute(name, value);
+}
+
+function show(node, on) {
+	if (node.hidden === on)
+		node.hidden = !on;
+}
+
+// One row of nodes for each item, kept as long as its key is there. build() returns {node, update(item)}.
+class Rows {
+	constructor(parent, build) {
+		this.parent = parent;
+		this.build = build;
+		this.rows = new Map();
+	}
+
+	show(items, keyOf) {
+		const before = this.rows;
+		this.rows = new Map();
+		for (const item of items) {
+			let key = keyOf(item);
+			for (let n = 2; this.rows.has(key); n++)
+				key = `${keyOf(item)}/${n}`;
+			this.rows.set(key, before.get(key) || this.build(item));
+			before.delete(key);
+		}
+		for (const row of before.values())
+			row.node.remove();
+		this.place(items);
+	}
+
+	place(items) {
+		const first = this.first || null; // what stands before the rows
+		let at = first ? first.nextElementSibling : this.parent.firstElementChild;
+		let i = 0;
+		for (const row of this.rows.values()) {
+			if (row.node === at)
+				at = at.nextElementSibling;
+			else
+				this.parent.insertBefore(row.node, at);
+			row.update(items[i++]);
+		}
+	}
+}
+
+// A list of terms and what they are.
+function pairsList(parent) {
+	let shown = [];
+	return (pairs) => {
+		if (shown.length !== pairs.length)
+			parent.replaceChildren(...pairs.flatMap(() => [make("dt"), make("dd")]));
+		pairs.forEach(([term, text], i) => {
+			say(parent.children[2 * i], term);
+			say(parent.children[2 * i + 1], text);
+		});
+		shown = pairs;
+	};
+}
+
+// ---- charts: lines over the last 15 minutes ----
+
+const watcher = new IntersectionObserver((entries) => {
+	for (const entry of entries) {
+		entry.target.chart.visible = entry.isIntersecting;
+		entry.target.chart.draw();
+	}
+}, {rootMargin: "200px"});
+
+function shape(tag, className, parent) {
+	const node = document.createElementNS(SVG, tag);
+	node.setAttribute("class", className);
+	parent.append(node);
+	return node;
+}
+
+// The runs of points that follow each other: [[index, value], ...] each.
+function runs(values) {
+	const all = [];
+	let run = null;
+	values.forEach((v, i) => {
+		if (v == null) {
+			run = null;
+			return;
+		}
+		if (!run)
+			all.push(run = []);
+		run.push([i, v]);
+	});
+	return all;
+}
+
+function outline(values, top) {
+	const y = (v) => (100 - 100 * Math.min(v / top, 1)).toFixed(1);
+	const all = runs(values);
+	const lines = all.map((run) => "M" + run.map(([i, v]) => `${i} ${y(v)}`).join("L") + "h0");
+	const areas = all.map((run) => `M${run[0][0]} 100L${run.map(([i, v]) => `${i} ${y(v)}`).join("L")}V100Z`);
+	return {line: lines.join(""), area: areas.join("")};
+}
+
+// The next of 1, 2, 5, 10, ... so that an axis ends with a number that is easily read.
+function above(v) {
+	const size = 10 ** Math.floor(Math.log10(v || 1));
+	return size * [1, 2, 5, 10].find((n) => n * size >= v * 0.9999);
+}
+
+function largest(series) {
+	return series.reduce((most, values) => values.reduce((m, v) => Math.max(m, v || 0), most), 0);
+}
+
+class Chart {
+	// lines: their names, for those who do not see them; text: how a figure is written
+	constructor(name, lines, text) {
+		Object.assign(this, {name, lines, text, visible: false, drawn: true, series: lines.map(() => [])});
+		this.node = document.createElementNS(SVG, "svg");
+		this.node.chart = this;
+		for (const [key, value] of Object.entries({class: "chart", role: "img", viewBox: `0 -4 ${POINTS - 1} 106`,
+			preserveAspectRatio: "none"}))
+			this.node.setAttribute(key, value);
+		this.area = lines.length === 1 ? shape("path", "area", this.node) : null;
+		this.paths = lines.map((_, i) => shape("path", i ? "second" : "first", this.node));
+		this.describe();
+		watcher.observe(this.node);
+	}
+
+	// top: the upper end of the scale; 0: what the points need
+	set(series, top) {
+		this.series = series;
+		this.top = top || above(largest(series));
+		this.drawn = false;
+		this.draw();
+	}
+
+	draw() {
+		if (this.drawn || !this.visible || document.hidden)
+			return;
+		this.drawn = true;
+		this.series.forEach((values, i) => {
+			const {line, area} = outline(values, this.top);
+			this.paths[i].setAttribute("d", line);
+			if (this.area)
+				this.area.setAttribute("d", area);
+		});
+		this.describe();
+	}
+
+	describe() {
+		const parts = this.series.map((values, i) => {
+			const known = values.filter((v) => v != null);
+			const range = known.length ? `latest ${this.text(known[known.length - 1])}, lowest ` +
+				`${this.text(Math.min(...known))}, highest ${this.text(Math.max(...known))}` : "nothing yet";
+			return this.lines[i] ? `${this.lines[i]}: ${range}` : range;
+		});
+		mark(this.node, "aria-label", `${this.name}, last 15 minutes: ${parts.join("; ")}`);
+	}
+}
+
+// A chart with axes, and with the figures under the pointer.
+class Plot {
+	constructor(name, lines, text) {
+		this.chart = new Chart(name, lines, text);
+		this.text = text;
+		this.node = make("figure");
+		const caption = inside(make("figcaption"), make("span", "", name));
+		lines.forEach((line, i) => line && caption.append(make("span", `key ${i ? "second" : "first"}`, line)));
+		this.read = make("span", "read");
+		caption.append(this.read);
+		this.y = inside(make("div", "axis y"), make("span"), make("span"), make("span", "", "0"));
+		const x = inside(make("div", "axis x"), ...["15 min ago", "10 min", "5 min", "now"].map((t) => make("span", "", t)));
+		mark(this.y, "aria-hidden", "true");
+		mark(x, "aria-hidden", "true");
+		inside(this.node, caption, inside(make("div", "plot"), this.y, this.chart.node, x));
+		this.lines();
+		this.point();
+	}
+
+	lines() {
+		const line = (className, x1, x2, y1, y2) => {
+			const node = shape("line", className, this.chart.node);
+			Object.entries({x1, x2, y1, y2}).forEach(([key, v]) => node.setAttribute(key, v));
+			return node;
+		};
+		for (const y of [0, 50])
+			this.chart.node.prepend(line("grid", 0, POINTS - 1, y, y));
+		this.cursor = line("cursor", 0, 0, 0, 100);
+	}
+
+	point() {
+		const svg = this.chart.node;
+		svg.addEventListener("pointermove", (e) => {
+			const box = svg.getBoundingClientRect();
+			const i = Math.round((e.clientX - box.left) / box.width * (POINTS - 1));
+			const at = Math.min(POINTS - 1, Math.max(0, i));
+			const ago = (POINTS - 1 - at) * STEP_MS / 1000;
+			const values = this.chart.series.map((s) => s[at] == null ? NONE : this.text(s[at])).join("  ");
+			say(this.read, `${ago ? `${span(ago)} ago` : "now"}: ${values}`);
+			for (const x of ["x1", "x2"])
+				this.cursor.setAttribute(x, at);
+			this.cursor.style.visibility = "visible";
+		});
+		svg.addEventListener("pointerleave", () => {
+			say(this.read, "");
+			this.cursor.style.visibility = "hidden";
+		});
+	}
+
+	set(series) {
+		this.chart.set(series, 0);
+		say(this.y.children[0], this.text(this.chart.top));
+		say(this.y.children[1], this.text(this.chart.top / 2));
+	}
+}
+
+// ---- the last 15 minutes: from /history, then a point for each step that the snapshots tell of ----
+
+const past = {processes: new Map(), gpus: new Map(), end_ms: 0, steps: null, fresh: true, sampled_at: 0};
+
+const empty = () => new Array(POINTS).fill(null);
+
+function lastPoints(values) {
+	const kept = (values || []).slice(-POINTS);
+	return [...new Array(POINTS - kept.length).fill(null), ...kept];
+}
+
+function takeHistory(h) {
+	const lines = (p) => ({rate: lastPoints(p.rate), p50_us: lastPoints(p.p50_us), p99_us: lastPoints(p.p99_us)});
+	past.processes = new Map((h.processes || []).map((p) => [p.pid, lines(p)]));
+	past.gpus = new Map((h.gpus || []).map((g) => [g.gpu_id, {used_bytes: lastPoints(g.used_bytes)}]));
+	past.end_ms = h.end_ms;
+	past.steps = null;
+	past.fresh = true;
+}
+
+// Steps that went by since the last snapshot. Without any word of them from the daemon, its clock tells.
+function newSteps(s) {
+	const told = s.history && s.history.steps;
+	if (told == null || past.steps == null) {
+		past.steps = told ?? null;
+		const n = past.end_ms ? Math.floor((s.last_update_ms - past.end_ms) / STEP_MS) : 1;
+		return Math.min(POINTS, Math.max(0, n));
+	}
+	const n = told - past.steps;
+	past.steps = told;
+	return n < 0 ? POINTS : Math.min(POINTS, n);
+}
+
+function append(store, items, key, point) {
+	for (const item of items)
+		if (!store.has(item[key]))
+			store.set(item[key], Object.fromEntries(Object.keys(point(item)).map((name) => [name, empty()])));
+	const now = new Map(items.map((item) => [item[key], point(item)]));
+	for (const [id, lines] of store) {
+		for (const [name, values] of Object.entries(lines)) {
+			values.shift();
+			values.push(now.has(id) ? now.get(id)[name] : null);
+		}
+		if (Object.values(lines).every((values) => values.every((v) => v == null)) && !now.has(id))
+			store.delete(id);
+	}
+}
+
+function recent(p) {
+	const l = p.launch;
+	const of = l.recent === undefined ? l : l.recent;
+	return of ? {rate: of.rate, p50_us: of.p50_us || null, p99_us: of.p99_us || null} :
+		{rate: null, p50_us: null, p99_us: null};
+}
+
+function remember(s) {
+	const steps = newSteps(s);
+	for (let i = 1; i <= steps; i++) {
+		// of steps that were not told of only the last is known
+		append(past.processes, i === steps ? s.processes : [], "pid", recent);
+		append(past.gpus, i === steps ? s.gpus : [], "gpu_id", (g) => ({used_bytes: g.used_bytes}));
+		past.fresh = true;
+	}
+	if (steps)
+		past.end_ms = past.end_ms && !s.history ? past.end_ms + steps * STEP_MS : s.last_update_ms;
+}
+
+// ---- sections ----
+
+const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
+	const node = make("li"), head = make("span"), word = make("span", "word"), what = make("span", "what");
+	const more = make("span"), since = make("span", "more");
+	inside(node, inside(head, word, what), more, since);
+	return {node, update(a) {
+		const known = ["alert", "severity", "state", "value", "threshold", "since_ms", "summary"];
+		const on = Object.entries(a).filter(([name]) => !known.includes(name)).map(([name, v]) => `${label(name)} ${v}`);
+		mark(node, "class", `${a.state} ${a.severity}`);
+		if (a.state === "firing")
+			mark(head, "role", "alert");
+		else
+			head.removeAttribute("role");
+		say(word, a.state);
+		say(what, `${a.alert}${on.length ? ` on ${on.join(", ")}` : ""}`);
+		say(more, `${a.summary}: ${digits(a.value)}, limit ${digits(a.threshold)}`);
+		say(since, `since ${clock(a.since_ms)}, ${span((now.last_update_ms - a.since_ms) / 1000)}`);
+	}};
+});
+
+function alerts(s) {
+	const order = [...s.alerts].sort((a, b) => (b.state === "firing") - (a.state === "firing"));
+	show($("alerts"), order.length > 0);
+	shownAlerts.show(order, (a) => JSON.stringify(Object.entries(a).filter(([name]) =>
+		!["severity", "state", "value", "threshold", "since_ms", "summary"].includes(name))));
+}
+
+const stateOf = (s, name, value) => (s.alerts.find((a) => a[name] === value) || {state: ""}).state;
+
+const shownGlance = new Rows($("glance"), ([name, , , title]) => {
+	const node = make("div"), value = make("dd"), text = document.createTextNode(""), small = make("small");
+	inside(node, make("dt", "", name), inside(value, text, small));
+	node.title = title;
+	return {node, update([, figure_, more]) {
+		if (text.data !== figure_)
+			text.data = figure_;
+		say(small, more);
+	}};
+});
+
+function glance(s) {
+	const sum = (items, of) => items.reduce((n, item) => n + (of(item) || 0), 0);
+	const used = sum(s.gpus, (g) => g.used_bytes), total = sum(s.gpus, (g) => g.total_bytes);
+	const ms = (v) => duration(v * 1000);
+	shownGlance.show([
+		["GPU memory", bytes(used), total ? `of ${bytes(total)}, ${percent(used / total)}` : "total not known",
+			"What all processes have reserved on all GPUs"],
+		["Processes", String(s.processes.length), `on ${s.gpus.length} GPU${s.gpus.length === 1 ? "" : "s"}`,
+			"Processes that use the hooked libraries"],
+		["Launches/s", count(sum(s.processes, (p) => p.launch.rate)), "all processes",
+			"CUDA kernels and graphs handed to the GPUs"],
+		["Launch p50", duration(s.cuda_latency_p50_us), `p99 ${duration(s.cuda_latency_p99_us)}`,
+			"Half, and 99 %, of all launch calls took at most this long"],
+		["All-reduce p50", ms(s.nccl_allreduce_p50_ms), `p99 ${ms(s.nccl_allreduce_p99_ms)}`,
+			"Host time in ncclAllReduce, all processes"],
+		["Data loader p50", ms(s.dataloader_wait_p50_ms), "wait for a batch", "Half of the waits took at most this long"],
+	], ([name]) => name);
+}
+
+const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
+	const node = make("li"), name = make("h3"), users = make("span"), used = make("p", "used");
+	const amount = document.createTextNode(""), of = make("small");
+	const meter = make("div", "meter"), fill = make("div", "fill"), peak = make("div", "peak"), highest = make("span");
+	const chart = new Chart(`Memory in use on GPU ${g.gpu_id}`, [""], bytes);
+	inside(node, inside(make("div", "head"), name, users), inside(used, amount, of), inside(meter, fill, peak), chart.node,
+		inside(make("div", "foot"), highest, make("span", "", "15 min")));
+	mark(meter, "role", "img");
+	return {node, update(gpu) {
+		const all = gpu.total_bytes || gpu.peak_bytes || 1;
+		say(name, `GPU ${gpu.gpu_id}`);
+		mark(name, "title", [gpu.uuid, gpu.pci].filter(Boolean).join(" "));
+		say(users, `${gpu.processes} process${gpu.processes === 1 ? "" : "es"}`);
+		if (amount.data !== `${bytes(gpu.used_bytes)} `)
+			amount.data = `${bytes(gpu.used_bytes)} `;
+		say(of, gpu.total_bytes ? `of ${bytes(gpu.total_bytes)}, ${percent(gpu.used_bytes / all)}` : "total not known");
+		mark(used, "title", `${exact(gpu.used_bytes)} bytes`);
+		say(highest, `peak ${bytes(gpu.peak_bytes)}`);
+		fill.style.width = percent(Math.min(1, gpu.used_bytes / all)).replace(" ", "");
+		peak.style.left = percent(Math.min(1, gpu.peak_bytes / all)).replace(" ", "");
+		mark(meter, "aria-label", `${bytes(gpu.used_bytes)} in use, peak ${bytes(gpu.peak_bytes)}, total ` +
+			(gpu.total_bytes ? bytes(gpu.total_bytes) : "not known"));
+		mark(node, "class", stateOf(now, "gpu_id", gpu.gpu_id));
+		if (past.fresh)
+			chart.set([(past.gpus.get(gpu.gpu_id) || {used_bytes: empty()}).used_bytes], gpu.total_bytes);
+	}};
+});
+
+function gpus(s) {
+	show($("gpus").querySelector(".empty"), !s.gpus.length);
+	shownGpus.show(s.gpus, (g) => g.gpu_id);
+}
+
+// ---- processes ----
+
+const memory = (p) => p.gpus.reduce((n, g) => n + g.used_bytes, 0);
+const gpuList = (p) => p.gpus.map((g) => g.gpu_id).join(", ") || NONE;
+
+// of: what is sorted by; a chart stands after its column, with the lines of the history that it shows
+const columns = [
+	{id: "pid", name: "PID", of: (p) => p.pid, text: String, title: "Process"},
+	{id: "comm", name: "Command", of: (p) => p.comm, text: String, title: "Its name, as the kernel has it"},
+	{id: "job", name: "Job", of: (p) => p.job_id, text: (v) => v || NONE, title: "Job that it belongs to"},
+	{id: "gpus", name: "GPU", of: gpuList, text: String, title: "GPUs on which it holds memory"},
+	{id: "memory", name: "Memory", of: memory, text: bytes, number: true, title: "GPU memory reserved now"},
+	{id: "rate", name: "Launches/s", of: (p) => p.launch.rate || 0, text: count, number: true,
+		title: "CUDA launches per second over the last interval", chart: ["rate"]},
+	{id: "p50", name: "p50", of: (p) => p.launch.p50_us, text: duration, number: true,
+		title: "Half of its launch calls took at most this long"},
+	{id: "p99", name: "p99", of: (p) => p.launch.p99_us, text: duration, number: true,
+		title: "99 % of its launch calls took at most this long", chart: ["p50_us", "p99_us"]},
+];
+const charts = {
+	rate: ["Launches per second", [""], (v) => `${count(v)}/s`],
+	p99: ["Launch latency", ["p50", "p99"], duration],
+};
+const CELLS = columns.length + 2;
+
+const sort = {column: columns[4], down: true, at: 0, order: new Map(), filter: ""};
+
+function byColumn(a, b) {
+	const x = sort.column.of(a), y = sort.column.of(b);
+	const way = typeof x === "number" ? x - y : x.localeCompare(y, undefined, {numeric: true});
+	return (sort.down ? -way : way) || a.pid - b.pid;
+}
+
+// Rows change places every five seconds at most, and not while somebody is in them: else nobody could read them.
+function inOrder(processes) {
+	const busy = document.activeElement && document.activeElement.closest("tbody.process");
+	if (!sort.at || (!busy && performance.now() - sort.at > STEP_MS)) {
+		sort.at = performance.now();
+		sort.order = new Map([...processes].sort(byColumn).map((p, i) => [p.pid, i]));
+	}
+	const place = (p) => sort.order.get(p.pid) ?? sort.order.size;
+	return [...processes].sort((a, b) => place(a) - place(b) || a.pid - b.pid);
+}
+
+function matches(p) {
+	return [p.comm, String(p.pid), p.job_id].some((text) => text.toLowerCase().includes(sort.filter));
+}
+
+function cell(tag, role, className) {
+	const node = make(tag, className);
+	node.setAttribute("role", role);
+	return node;
+}
+
+function ncclTable() {
+	const part = make("div"), table = make("table"), body = make("tbody"), head = make("tr"), none = make("p", "muted");
+	const names = ["Operation", "Calls", "Bytes", "Errors", "p50", "p99"];
+	names.forEach((name, i) => head.append(make("th", i ? "number" : "", name)));
+	inside(part, make("h3", "", "NCCL"), inside(table, inside(make("thead"), head), body), none);
+	const rows = new Rows(body, () => {
+		const node = make("tr"), cells = names.map((_, i) => make("td", i ? "number" : ""));
+		inside(node, ...cells);
+		return {node, update(o) {
+			[o.op.replaceAll("_", "-"), exact(o.calls), bytes(o.bytes), exact(o.errors), duration(o.p50_ms * 1000),
+				duration(o.p99_ms * 1000)].forEach((text, i) => say(cells[i], text));
+		}};
+	});
+	return {node: part, update(p) {
+		const ops = (p.nccl && p.nccl.ops) || [];
+		rows.show(ops, (o) => o.op);
+		show(table, ops.length > 0);
+		const ranks = ((p.nccl && p.nccl.comms) || []).map((c) => `rank ${c.rank} of ${c.nranks} in ${c.comm}`);
+		say(none, [ops.length ? "" : "No operation yet.", ...ranks].filter(Boolean).join(" "));
+	}};
+}
+
+function textsOf(title, pairs) {
+	const node = make("div"), list = make("dl", "pairs");
+	const fill = pairsList(list);
+	inside(node, make("h3", "", title), list);
+	return {node, update: (p) => fill(pairs(p))};
+}
+
+const measured = (name, v) => (v == null ? [[name, "not measured"]] : flat(v, `${name} `));
+
+function waits(p) {
+	const quantiles = (o, unit) => `p50 ${duration(o[`p50_${unit}`] * (unit === "ms" ? 1000 : 1))}, ` +
+		`p99 ${duration(o[`p99_${unit}`] * (unit === "ms" ? 1000 : 1))}, ${exact(o.count)} times`;
+	return [
+		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` : NONE],
+		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
+		...measured("Stalls", p.stalls),
+		...measured("Signals", p.signals),
+		...measured("Files", p.io),
+	];
+}
+
+function kinds(p) {
+	const l = p.launch;
+	return [
+		["Launches", `${exact(l.count)}, ${exact(l.errors)} failed`],
+		...["kernel", "graph", "cooperative", "captured"].filter((k) => l[k]).map((k) => [`of them ${k}`, exact(l[k])]),
+		...p.gpus.map((g) => [`Memory on GPU ${g.gpu_id}`, `${bytes(g.used_bytes)}, peak ${bytes(g.peak_bytes)}`]),
+		["Pinned host memory", bytes(p.pinned_bytes)],
+	];
+}
+
+// What an opened row shows below itself.
+function detail(p) {
+	const node = cell("tr", "row", "detail"), box = cell("td", "cell", "");
+	const plots = Object.entries(charts).map(([id, make_]) => [id, new Plot(...make_)]);
+	const parts = [ncclTable(), textsOf("Waits", waits), textsOf("Launches and memory", kinds)];
+	box.colSpan = CELLS;
+	node.id = `detail-${p.pid}`;
+	inside(node, inside(box, inside(make("div", "plots"), ...plots.map(([, plot]) => plot.node)),
+		inside(make("div", "parts"), ...parts.map((part) => part.node))));
+	return {node, update(process, fresh) {
+		if (fresh)
+			for (const [id, plot] of plots)
+				plot.set(linesOf(process, id));
+		for (const part of parts)
+			part.update(process);
+	}};
+}
+
+function linesOf(p, id) {
+	const lines = past.processes.get(p.pid);
+	return columns.find((c) => c.id === id).chart.map((name) => (lines ? lines[name] : empty()));
+}
+
+class ProcessRow {
+	constructor(p) {
+		this.node = cell("tbody", "rowgroup", "process");
+		this.row = cell("tr", "row", "row");
+		this.toggle = make("button", "toggle");
+		this.toggle.type = "button";
+		mark(this.toggle, "aria-expanded", "false");
+		this.cells = columns.map((c) => {
+			const node = cell("td", "cell", `${c.id}${c.number ? " number" : ""}`);
+			node.dataset.label = c.name;
+			return node;
+		});
+		this.cells[0].append(this.toggle);
+		this.charts = Object.entries(charts).map(([id, [name, ...rest]]) => [id, new Chart(`${name} of ${p.pid}`, ...rest)]);
+		this.place();
+		this.row.addEventListener("click", () => String(getSelection()) || this.open(!this.detail));
+	}
+
+	place() {
+		columns.forEach((c, i) => {
+			this.row.append(this.cells[i]);
+			if (c.chart)
+				this.row.append(inside(cell("td", "cell", "spark"), this.charts.find(([id]) => id === c.id)[1].node));
+		});
+		this.node.append(this.row);
+	}
+
+	open(on) {
+		mark(this.toggle, "aria-expanded", String(on));
+		this.node.classList.toggle("open", on);
+		if (!on) {
+			this.detail.node.remove();
+			this.toggle.removeAttribute("aria-controls");
+			this.detail = null;
+			return;
+		}
+		this.detail = detail(this.process);
+		this.node.append(this.detail.node);
+		this.toggle.setAttribute("aria-controls", this.detail.node.id);
+		this.detail.update(this.process, true);
+	}
+
+	update(p) {
+		this.process = p;
+		columns.forEach((c, i) => {
+			const v = c.of(p);
+			say(i ? this.cells[i] : this.toggle, c.text(v));
+			if (c.number)
+				mark(this.cells[i], "title", exact(v));
+		});
+		mark(this.toggle, "aria-label", `${p.pid}, details of ${p.comm}`);
+		mark(this.cells[1], "title", p.comm);
+		if (past.fresh)
+			for (const [id, chart] of this.charts)
+				chart.set(linesOf(p, id), 0);
+		if (this.detail)
+			this.detail.update(p, past.fresh);
+		show(this.node, matches(p));
+	}
+}
+
+const processTable = $("processes").querySelector("table");
+const shownProcesses = new Rows(processTable, (p) => new ProcessRow(p));
+shownProcesses.first = processTable.tHead;
+
+function nothingYet(s) {
+	const waiting = s.probes.filter((p) => p.state !== "attached" && p.why).map((p) => p.why);
+	return "No process uses a GPU library yet." + (waiting.length ? ` Now: ${[...new Set(waiting)].join("; ")}.` : "");
+}
+
+function processes(s) {
+	const hidden = s.processes.filter((p) => !matches(p)).length;
+	shownProcesses.show(inOrder(s.processes), (p) => p.pid);
+	say($("shown"), hidden ? `${s.processes.length - hidden} of ${s.processes.length}` : String(s.processes.length));
+	const none = $("processes").querySelector(".empty");
+	show(processTable.parentNode, s.processes.length > hidden);
+	show(none, s.processes.length === hidden);
+	say(none, hidden ? "No process has this in its command, PID or job." : nothingYet(s));
+}
+
+function sortBy(column, down) {
+	Object.assign(sort, {column, down, at: 0});
+	columns.forEach((c) => {
+		if (c === column)
+			mark(c.head, "aria-sort", down ? "descending" : "ascending");
+		else
+			c.head.removeAttribute("aria-sort");
+	});
+	$("sort").value = column.id;
+	if (now)
+		processes(now);
+}
+
+function header() {
+	const row = processTable.tHead.rows[0];
+	for (const c of columns) {
+		const button = make("button", "", c.name);
+		button.type = "button";
+		button.addEventListener("click", () => sortBy(c, sort.column === c ? !sort.down : Boolean(c.number)));
+		c.head = cell("th", "columnheader", c.number ? "number" : "");
+		c.head.scope = "col";
+		c.head.title = c.title;
+		row.append(inside(c.head, button));
+		if (c.chart)
+			row.append(inside(cell("th", "columnheader", ""), make("span", "unseen", `${charts[c.id][0]}, 15 minutes`)));
+		const option = make("option", "", c.name);
+		option.value = c.id;
+		$("sort").append(option);
+	}
+	$("sort").addEventListener("change", (e) => {
+		const c = columns.find((column) => column.id === e.target.value);
+		sortBy(c, Boolean(c.number));
+	});
+	$("filter").addEventListener("input", (e) => {
+		sort.filter = e.target.value.trim().toLowerCase();
+		if (now)
+			processes(now);
+	});
+	sortBy(sort.column, sort.down);
+}
+
+// ---- jobs and files: a table of what their entries hold ----
+
+function anyTable(section) {
+	const head = section.querySelector("thead tr");
+	let names = [];
+	const rows = new Rows(section.querySelector("tbody"), () => {
+		const node = make("tr");
+		return {node, update(item) {
+			while (node.children.length < names.length)
+				node.append(make("td"));
+			names.forEach((name, i) => {
+				const v = item[name];
+				const text = v && typeof v === "object" ? flat(v).map((pair) => pair.join(" ")).join(", ") : figure(name, v);
+				say(node.children[i], text || NONE);
+				mark(node.children[i], "class", typeof v === "number" ? "number" : "");
+			});
+		}};
+	});
+	return (items, keyOf) => {
+		show(section, items.length > 0);
+		const found = [...new Set(items.flatMap(Object.keys))];
+		if (found.join() !== names.join()) {
+			names = found;
+			head.replaceChildren(...names.map((name) =>
+				make("th", typeof items[0][name] === "number" ? "number" : "", label(name))));
+			rows.show([], keyOf);
+		}
+		rows.show(items, keyOf);
+	};
+}
+
+const jobs = anyTable($("jobs"));
+const files = anyTable($("io"));
+
+// ---- probes and losses ----
+
+const families = {gpu_mem: "GPU memory", cuda_trace: "CUDA launches and waits", nccl: "NCCL"};
+
+function library(lib) {
+	if (lib.why)
+		return `not hooked: ${lib.why}`;
+	return `${lib.attached} of ${lib.symbols} functions hooked`;
+}
+
+const shownProbes = new Rows($("probes").querySelector("ul"), () => {
+	const node = make("li"), name = make("span", "name"), chip = make("span"), why = make("span", "muted");
+	const list = make("ul", "libraries");
+	inside(node, inside(make("p", "head"), name, chip, why), list);
+	const rows = new Rows(list, () => {
+		const line = make("li"), path = make("span", "path"), text = make("span");
+		inside(line, path, " ", text);
+		return {node: line, update(lib) {
+			say(path, lib.path);
+			say(text, library(lib));
+			mark(text, "class", lib.why || lib.attached < lib.symbols ? "wrong" : "muted");
+		}};
+	});
+	return {node, update(p) {
+		say(name, families[p.family] || label(p.family));
+		say(chip, p.state);
+		mark(chip, "class", `chip ${p.state}`);
+		say(why, p.why);
+		show(list, p.libraries.length > 0);
+		rows.show(p.libraries, (lib) => lib.path);
+	}};
+});
+
+const shownLosses = new Rows($("lost").querySelector("ul"), () => {
+	const node = make("li", "wrong");
+	return {node, update([name, n]) {
+		say(node, `${exact(n)} ${label(name)}`);
+	}};
+});
+const allLosses = pairsList($("lost").querySelector("dl"));
+
+function losses(s) {
+	const all = Object.entries(s.lost), some = all.filter(([, n]) => n);
+	say($("lost-sum"), some.length ? "Something was lost, so it is missing from the figures:" : "Nothing was lost.");
+	$("lost").classList.toggle("some", some.length > 0);
+	shownLosses.show(some, ([name]) => name);
+	allLosses(all.map(([name, n]) => [label(name), exact(n)]));
+}
+
+// ---- the whole ----
+
+let now = null; // the newest snapshot
+
+function heading(s) {
+	const firing = s.alerts.filter((a) => a.state === "firing").length;
+	say($("node"), s.node);
+	say($("facts"), `${s.source} · zerneld ${s.version} · up ${span(s.uptime_s)}`);
+	const title = `${firing ? `(${firing} firing) ` : ""}${s.node} · zerneld`;
+	if (document.title !== title)
+		document.title = title;
+	show($("simulated"), s.source === "simulated");
+	show($("truncated"), Boolean(s.truncated));
+}
+
+function draw() {
+	const s = now;
+	if (!s || document.hidden)
+		return;
+	show($("main"), true);
+	heading(s);
+	alerts(s);
+	glance(s);
+	gpus(s);
+	processes(s);
+	jobs(s.jobs, (job) => job.job_id);
+	files(s.io, (f) => [f.job_id, f.mount, f.op].join());
+	shownProbes.show(s.probes, (p) => p.family);
+	losses(s);
+	past.fresh = false;
+	mark($("main"), "data-shown", String(s.last_update_ms)); // which snapshot this is
+}
+
+function take(text) {
+	const s = JSON.parse(text);
+	const empty_ = {gpus: [], processes: [], jobs: [], io: [], alerts: [], probes: [], lost: {}};
+	now = {...empty_, ...s};
+	remember(now);
+	draw();
+}
+
+// ---- the connection ----
+
+const link = {socket: null, tries: 0, heard_at: 0, retry_at: 0, busy: false};
+
+function headers() {
+	const token = sessionStorage.getItem("token");
+	return token ? {Authorization: `Bearer ${token}`} : {};
+}
+
+function protocols() {
+	const token = sessionStorage.getItem("token") || "";
+	const hex = [...new TextEncoder().encode(token)].map((b) => b.toString(16).padStart(2, "0")).join("");
+	return hex ? ["zernel.v1", `zernel.token.${hex}`] : ["zernel.v1"];
+}
+
+function retry() {
+	if (link.socket) {
+		link.socket.onopen = link.socket.onmessage = link.socket.onclose = null;
+		link.socket.close();
+	}
+	link.socket = null;
+	link.retry_at = performance.now() + 1000 * Math.min(RETRY_MAX_S, 2 ** link.tries);
+	link.tries++;
+	status();
+}
+
+function listen() {
+	const socket = new WebSocket(`${location.protocol.replace("http", "ws")}//${location.host}/ws`, protocols());
+	link.socket = socket;
+	link.opened_at = performance.now();
+	socket.onmessage = (e) => {
+		link.tries = 0;
+		link.heard_at = performance.now();
+		take(e.data);
+		status();
+	};
+	socket.onclose = retry;
+}
+
+function askForToken() {
+	say($("refused"), sessionStorage.getItem("token") ? "This token was refused." : "");
+	sessionStorage.removeItem("token");
+	show($("login"), true);
+	link.waits = true;
+	$("token").focus();
+	status();
+}
+
+// What a WebSocket is refused for a page never learns, so /history is asked first.
+async function connect() {
+	link.busy = true;
+	link.retry_at = 0;
+	status();
+	try {
+		const answer = await fetch("/history", {headers: headers(), cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS)});
+		if (answer.status === 401)
+			askForToken();
+		else {
+			if (answer.ok)
+				takeHistory(await answer.json());
+			show($("login"), false);
+			listen();
+		}
+	} catch {
+		retry();
+	}
+	link.busy = false;
+}
+
+function late(ms) {
+	const interval = (now && now.interval_ms) || 1000;
+	return ms > Math.max(3 * interval, 2000);
+}
+
+// What the connection is, in a word, and more of it.
+function condition(at) {
+	const silent = at - link.heard_at, ago = span(silent / 1000);
+	if (link.waits)
+		return ["off", "token needed", ""];
+	if (link.socket && link.heard_at && link.heard_at >= link.opened_at)
+		return late(silent) ? ["stale", "stale", `for ${ago}`] : ["live", "live", `· ${clock(now.last_update_ms)}`];
+	if (!link.tries)
+		return ["off", "connecting", ""];
+	const left = Math.ceil((link.retry_at - at) / 1000);
+	return ["down", "reconnecting", left > 0 ? `in ${left} s` : ""];
+}
+
+function status() {
+	const at = performance.now(), [kind, word, more] = condition(at);
+	const silent = link.heard_at ? `The figures below are ${span((at - link.heard_at) / 1000)} old.` : "";
+	mark($("link"), "class", kind);
+	say($("state"), word);
+	say($("state-more"), more);
+	show($("dead"), kind === "stale" || kind === "down");
+	document.body.classList.toggle("old", kind !== "live");
+	if (kind === "stale")
+		say($("dead-what"), "The daemon says nothing any more.");
+	else if (kind === "down")
+		say($("dead-what"), "The daemon cannot be reached.");
+	say($("dead-more"), [silent, kind === "down" ? `Trying again ${more || "now"}.` : ""].filter(Boolean).join(" "));
+}
+
+// A connection that is open and silent may be gone without a word: it is given up and made anew.
+function watch() {
+	const at = performance.now(), patience = Math.max(ANSWER_MS, 5 * ((now && now.interval_ms) || 1000));
+	if (link.socket && at - Math.max(link.heard_at, link.opened_at) > patience)
+		retry();
+	else if (link.retry_at && at >= link.retry_at && !link.busy)
+		connect();
+	status();
+}
+
+function token(e) {
+	e.preventDefault();
+	sessionStorage.setItem("token", $("token").value.trim());
+	$("token").value = "";
+	link.waits = false;
+	connect();
+}
+
+header();
+$("login").addEventListener("submit", token);
+document.addEventListener("visibilitychange", () => {
+	for (const node of document.querySelectorAll("svg.chart"))
+		node.chart.draw();
+	draw();
+});
+setInterval(watch, 500);
+connect();

@@ -341,7 +341,7 @@ function takeHistory(h) {
 	const lines = (p) => ({rate: lastPoints(p.rate), p50_us: lastPoints(p.p50_us), p99_us: lastPoints(p.p99_us)});
 	past.processes = new Map((h.processes || []).map((p) => [p.pid, lines(p)]));
 	past.gpus = new Map((h.gpus || []).map((g) => [g.gpu_id, {used_bytes: lastPoints(g.used_bytes)}]));
-	past.end_ms = h.end_ms;
+	past.end_ms = h.end_ms || 0;
 	past.steps = null;
 	past.fresh = true;
 }
@@ -395,13 +395,17 @@ function remember(s) {
 
 // ---- sections ----
 
+const common = ["alert", "severity", "state", "value", "threshold", "since_ms", "summary"];
+const labels = (alert) => Object.entries(alert).filter(([name]) => !common.includes(name)); // what it is about
+const spoken = {gpu_id: "GPU", pid: "process", job_id: "job", what: "kind"};
+
 const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 	const node = make("li"), head = make("span"), word = make("span", "word"), what = make("span", "what");
 	const more = make("span"), since = make("span", "more");
 	inside(node, inside(head, word, what), more, since);
 	return {node, update(a) {
-		const known = ["alert", "severity", "state", "value", "threshold", "since_ms", "summary"];
-		const on = Object.entries(a).filter(([name]) => !known.includes(name)).map(([name, v]) => `${label(name)} ${v}`);
+		const on = labels(a).map(([name, v]) => `${spoken[name] || label(name)} ${v}`);
+		const unit = a.threshold > 0 && a.threshold < 1 ? percent : count;
 		mark(node, "class", `${a.state} ${a.severity}`);
 		if (a.state === "firing")
 			mark(head, "role", "alert");
@@ -409,7 +413,7 @@ const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 			head.removeAttribute("role");
 		say(word, a.state);
 		say(what, `${a.alert}${on.length ? ` on ${on.join(", ")}` : ""}`);
-		say(more, `${a.summary}: ${digits(a.value)}, limit ${digits(a.threshold)}`);
+		say(more, `${a.summary}: ${unit(a.value)}, limit ${unit(a.threshold)}`);
 		say(since, `since ${clock(a.since_ms)}, ${span((now.last_update_ms - a.since_ms) / 1000)}`);
 	}};
 });
@@ -417,8 +421,7 @@ const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 function alerts(s) {
 	const order = [...s.alerts].sort((a, b) => (b.state === "firing") - (a.state === "firing"));
 	show($("alerts"), order.length > 0);
-	shownAlerts.show(order, (a) => JSON.stringify(Object.entries(a).filter(([name]) =>
-		!["severity", "state", "value", "threshold", "since_ms", "summary"].includes(name))));
+	shownAlerts.show(order, (a) => JSON.stringify([a.alert, labels(a)]));
 }
 
 const stateOf = (s, name, value) => (s.alerts.find((a) => a[name] === value) || {state: ""}).state;
@@ -544,6 +547,7 @@ function ncclTable() {
 	const part = make("div"), table = make("table"), body = make("tbody"), head = make("tr"), none = make("p", "muted");
 	const names = ["Operation", "Calls", "Bytes", "Errors", "p50", "p99"];
 	names.forEach((name, i) => head.append(make("th", i ? "number" : "", name)));
+	part.tabIndex = 0; // it may be wider than its place
 	inside(part, make("h3", "", "NCCL"), inside(table, inside(make("thead"), head), body), none);
 	const rows = new Rows(body, () => {
 		const node = make("tr"), cells = names.map((_, i) => make("td", i ? "number" : ""));
@@ -709,6 +713,13 @@ function sortBy(column, down) {
 		processes(now);
 }
 
+function chartHead(id) {
+	const node = cell("th", "columnheader", "spark"), [name, lines] = charts[id];
+	lines.forEach((line, i) => node.append(make("span", line && `key ${i ? "second" : "first"}`, line || "15 min")));
+	node.title = `${name}, last 15 minutes`;
+	return node;
+}
+
 function header() {
 	const row = processTable.tHead.rows[0];
 	for (const c of columns) {
@@ -720,7 +731,7 @@ function header() {
 		c.head.title = c.title;
 		row.append(inside(c.head, button));
 		if (c.chart)
-			row.append(inside(cell("th", "columnheader", ""), make("span", "unseen", `${charts[c.id][0]}, 15 minutes`)));
+			row.append(chartHead(c.id));
 		const option = make("option", "", c.name);
 		option.value = c.id;
 		$("sort").append(option);

@@ -46,6 +46,37 @@ static struct daemon daemon_;
 
 #define OWNER(io, member) ((struct daemon *)((char *)(io)-offsetof(struct daemon, member)))
 
+static int reload_tokens(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = zn_access_reload(&d->serve.access, why);
+
+	if (!err)
+		snprintf(why, ZN_TEXT_MAX,
+			d->options.token_file[0] ? "tokens in use: %u" : "no token file to read again",
+			d->serve.access.token_count);
+	return err;
+}
+
+/* What SIGHUP reads again. Each fills said, with the news or with what is wrong, and changes nothing on an error. */
+static const struct {
+	int (*reload)(struct daemon *d, char said[ZN_TEXT_MAX]);
+	const char *stays; /* after an error */
+} reloads[] = {
+	{reload_tokens, "the old tokens stay"},
+};
+
+static void reload(struct daemon *d)
+{
+	char said[ZN_TEXT_MAX];
+
+	for (size_t i = 0; i < ZN_LEN(reloads); i++) {
+		if (reloads[i].reload(d, said))
+			zn_log(ZN_ERROR, "SIGHUP: %s; %s", said, reloads[i].stays);
+		else
+			zn_log(ZN_INFO, "SIGHUP: %s", said);
+	}
+}
+
 static void on_signal(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, signals);
@@ -54,6 +85,10 @@ static void on_signal(struct zn_io *io, uint32_t events)
 	(void)events;
 	if (read(io->fd, &info, sizeof(info)) != sizeof(info))
 		return;
+	if (info.ssi_signo == SIGHUP) {
+		reload(d);
+		return;
+	}
 	zn_log(ZN_INFO, "signal %u: stopping", info.ssi_signo);
 	d->loop.stop = true;
 }
@@ -141,8 +176,8 @@ static int signals_open(struct daemon *d)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
 	if (sigprocmask(SIG_BLOCK, &set, NULL)) /* before any thread starts, so that all inherit it */
 		return -errno;
 	d->signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -278,6 +313,17 @@ static int fail(const char *why)
 	return EXIT_FAILURE;
 }
 
+static void say_ready(const struct daemon *d)
+{
+	char ports[96] = "";
+	uint16_t metrics = zn_serve_port(&d->serve, false), ws = zn_serve_port(&d->serve, true);
+
+	if (metrics || ws) /* none: Unix sockets alone */
+		snprintf(ports, sizeof(ports), "metrics on port %u, WebSocket on port %u, ", metrics, ws);
+	zn_log(ZN_INFO, "ready: %s data, %slistening on %s, %s", d->options.simulate ? "simulated" : "live", ports,
+		d->options.listen, d->serve.access.token_count ? "asking for a token" : "no token asked for");
+}
+
 static int run(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
@@ -291,9 +337,7 @@ static int run(struct daemon *d)
 	}
 	zn_log_per_second = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
-	zn_log(ZN_INFO, "ready: %s data, metrics on port %u, WebSocket on port %u",
-		d->options.simulate ? "simulated" : "live", zn_serve_port(&d->serve, false),
-		zn_serve_port(&d->serve, true));
+	say_ready(d);
 	zn_ready = true;
 	err = zn_loop_run(&d->loop);
 	zn_ready = false;

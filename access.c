@@ -160,13 +160,14 @@ static int parse_tokens(struct zn_access *to, struct zn_str text, const char *sh
 	return -EINVAL;
 }
 
-static int read_tokens(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX])
+int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX])
 {
 	char text[FILE_BYTES + 1], shown[SHOWN_BYTES];
-	struct stat st = {0};
+	struct stat st;
 	ssize_t len = read_file(path, text, sizeof(text), &st);
 	int err = (int)len;
 
+	why[0] = '\0';
 	show(shown, path);
 	if (len == -ENOTSUP) {
 		snprintf(why, ZN_TEXT_MAX, "token file %s: not a regular file", shown);
@@ -178,11 +179,18 @@ static int read_tokens(struct zn_access *to, const char *path, char why[ZN_TEXT_
 	} else {
 		err = parse_tokens(to, (struct zn_str){text, (size_t)len}, shown, why);
 	}
-	if (!err && st.st_mode & (S_IROTH | S_IWOTH))
-		zn_log(ZN_WARN, "token file %s: every user may %s it; chmod o= keeps the tokens secret", shown,
-			st.st_mode & S_IWOTH ? "change" : "read");
 	explicit_bzero(text, sizeof(text));
 	return err;
+}
+
+static void warn_of_readers(const char *path)
+{
+	char shown[SHOWN_BYTES];
+	struct stat st;
+
+	if (stat(path, &st) == 0 && st.st_mode & (S_IROTH | S_IWOTH))
+		zn_log(ZN_WARN, "token file %s: every user may %s it; chmod o= keeps the tokens secret",
+			show(shown, path), st.st_mode & S_IWOTH ? "change" : "read");
 }
 
 int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX])
@@ -193,8 +201,9 @@ int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX])
 	why[0] = '\0';
 	if (!a->options->token_file[0])
 		return 0;
-	err = read_tokens(&fresh, a->options->token_file, why);
+	err = zn_access_read(&fresh, a->options->token_file, why);
 	if (!err) {
+		warn_of_readers(a->options->token_file);
 		memcpy(a->token, fresh.token, sizeof(a->token));
 		a->token_count = fresh.token_count;
 	}

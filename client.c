@@ -3,7 +3,7 @@
  * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects over
  * one connection that is kept, and the look into an answer.
  *
- * Limits: numeric addresses and "localhost" only; an answer has a Content-Length of at most 16 MiB, a head of at most
+ * Limits: numeric addresses, "localhost" and Unix sockets only; an answer has a Content-Length of at most 16 MiB, a head of at most
  * 8 KiB, and takes at most 5 s.
  */
 #include "zernel.h"
@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #define METRICS_PORT 9091
+#define UNIX         "unix:"
+#define TOKEN_FILE   "--token-file"
 #define FETCH_NS     (5 * ZN_NS_PER_S)
 #define DIGITS       "0123456789"
 #define NO_LENGTH    SIZE_MAX
@@ -40,7 +42,8 @@ static bool set_address(struct zn_client *c, const char *host, in_port_t port)
 		c->address.v6.sin6_port = port;
 	else
 		c->address.v4.sin_port = port;
-	snprintf(c->name, sizeof(c->name), six ? "[%s]:%u" : "%s:%u", host, ntohs(port));
+	snprintf(c->host, sizeof(c->host), six ? "[%s]:%u" : "%s:%u", host, ntohs(port));
+	snprintf(c->name, sizeof(c->name), "%s", c->host);
 	return inet_pton(c->address.any.sa_family, host,
 		       six ? (void *)&c->address.v6.sin6_addr : &c->address.v4.sin_addr) == 1;
 }
@@ -70,6 +73,18 @@ static bool split_host(char *text, char **host, char **port)
 	return true;
 }
 
+/* The host of a Unix socket is this node (RFC 9110, section 7.2, asks for one). */
+static bool set_unix(struct zn_client *c, const char *path)
+{
+	c->address.local.sun_family = AF_UNIX;
+	c->address_len = sizeof(c->address.local);
+	snprintf(c->host, sizeof(c->host), "localhost");
+	snprintf(c->name, sizeof(c->name), UNIX "%s", path);
+	return *path &&
+		(size_t)snprintf(c->address.local.sun_path, sizeof(c->address.local.sun_path), "%s", path) <
+		sizeof(c->address.local.sun_path);
+}
+
 bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer)
 {
 	char text[INET6_ADDRSTRLEN + 16], *host, *port_text;
@@ -78,6 +93,8 @@ bool zn_client_init(struct zn_client *c, const char *url, const char *path, char
 
 	*c = (struct zn_client){.path = path, .fd = -1, .buffer = buffer};
 	url = url ? url : "127.0.0.1";
+	if (!strncmp(url, UNIX, strlen(UNIX)))
+		return set_unix(c, url + strlen(UNIX));
 	url += strncasecmp(url, "http://", 7) ? 0 : 7;
 	len = snprintf(text, sizeof(text), "%s", url);
 	if (len <= 0 || (size_t)len >= sizeof(text))
@@ -87,6 +104,53 @@ bool zn_client_init(struct zn_client *c, const char *url, const char *path, char
 	if (!split_host(text, &host, &port_text) || (port_text && !parse_port(port_text, &port)))
 		return false;
 	return set_address(c, strcasecmp(host, "localhost") ? host : "127.0.0.1", port);
+}
+
+int zn_client_misused(const struct zn_client_args *a, const char *what, const char *argument)
+{
+	fprintf(stderr, "zernel: %s: %s '%s'; %s\n", a->verb, what, argument, a->usage);
+	return 2;
+}
+
+int zn_client_argument(struct zn_client_args *a, char **argv, int at)
+{
+	const char *arg = argv[at];
+	size_t len = strlen(TOKEN_FILE);
+
+	if (!strncmp(arg, TOKEN_FILE "=", len + 1)) {
+		a->token_file = arg + len + 1;
+	} else if (!strcmp(arg, TOKEN_FILE) && argv[at + 1]) {
+		a->token_file = argv[at + 1];
+		return 2;
+	} else if (*arg == '-' || a->url) {
+		zn_client_misused(a,
+			*arg != '-'                       ? "a second address"
+				: strcmp(arg, TOKEN_FILE) ? "unknown option"
+							  : "a file must follow",
+			arg);
+		return -1;
+	} else {
+		a->url = arg;
+	}
+	return 1;
+}
+
+int zn_client_open(struct zn_client *c, const struct zn_client_args *a, const char *path, char *buffer)
+{
+	const char *file = a->token_file ? a->token_file : getenv("ZERNEL_TOKEN_FILE");
+	struct zn_access tokens = {0};
+	char why[ZN_TEXT_MAX];
+
+	if (!zn_client_init(c, a->url, path, buffer))
+		return zn_client_misused(a, "no address (names other than localhost are not looked up):", a->url);
+	if (!file || !*file)
+		return 0;
+	if (zn_access_read(&tokens, file, why)) {
+		fprintf(stderr, "zernel: %s: %s\n", a->verb, why);
+		return 2;
+	}
+	memcpy(c->token, tokens.token[0], ZN_TOKEN_MAX); /* the last byte of c->token stays NUL */
+	return 0;
 }
 
 static void hang_up(struct zn_client *c)
@@ -100,6 +164,7 @@ static void hang_up(struct zn_client *c)
 static int fail(struct zn_client *c, const char *why)
 {
 	c->unreachable = c->phase == ZN_CLIENT_CONNECTING;
+	c->refused = false;
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	hang_up(c);
 	return -1;
@@ -107,10 +172,10 @@ static int fail(struct zn_client *c, const char *why)
 
 static int send_request(struct zn_client *c)
 {
-	char request[256];
+	char request[512];
 	int len = snprintf(request, sizeof(request),
-		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nUser-Agent: zernel\r\n\r\n", c->path,
-		c->name);
+		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nUser-Agent: zernel\r\n%s%s%s\r\n", c->path,
+		c->host, c->token[0] ? "Authorization: Bearer " : "", c->token, c->token[0] ? "\r\n" : "");
 	ssize_t sent = send(c->fd, request, (size_t)len, MSG_NOSIGNAL);
 
 	if (sent != len)
@@ -186,20 +251,42 @@ static bool take_header(struct zn_client *c, struct zn_str line)
 	return c->body != NO_LENGTH && (before == NO_LENGTH || before == c->body);
 }
 
+/* A status other than that of an answer: what a daemon means by it. */
+static int fail_status(struct zn_client *c)
+{
+	static const struct {
+		int status;
+		const char *means, *with_token; /* NULL: the same */
+	} known[] = {
+		{401, "it asks for a token: " TOKEN_FILE " FILE", "it does not accept the token of " TOKEN_FILE},
+		{421, "it does not know itself by this name: ask for its address, or see --host-names of zerneld",
+			NULL},
+		{503, "status 503: it is too busy to answer", NULL},
+	};
+	char why[64];
+
+	for (size_t i = 0; i < ZN_LEN(known); i++) {
+		if (known[i].status != c->status)
+			continue;
+		fail(c, c->token[0] && known[i].with_token ? known[i].with_token : known[i].means);
+		c->refused = true;
+		return -1;
+	}
+	snprintf(why, sizeof(why), "status %d for %s", c->status, c->path);
+	return fail(c, why);
+}
+
 /* Reads a complete head: each of its lines ends with a line feed, and the last one is empty. */
 static int parse_head(struct zn_client *c)
 {
 	const char *at = c->buffer, *end = at + c->head - 2, *stop;
-	char why[64];
 
 	if (c->head < 16 || memcmp(at, "HTTP/1.", 7) || at[8] != ' ' || strspn(at + 9, DIGITS) != 3 ||
 		!memchr(" \r", at[12], 2))
 		return fail(c, "it does not speak HTTP/1.1");
 	c->status = (int)strtol(at + 9, NULL, 10);
-	if (c->status != 200 && c->status != c->also) {
-		snprintf(why, sizeof(why), "status %.3s for %s", at + 9, c->path);
-		return fail(c, why);
-	}
+	if (c->status != 200 && c->status != c->also)
+		return fail_status(c);
 	c->keep = at[7] != '0';
 	c->body = NO_LENGTH;
 	for (at = (const char *)memchr(at, '\n', c->head) + 1; at < end; at = stop + 1) {
@@ -317,7 +404,7 @@ int zn_client_complain(const struct zn_client *c, const char *verb)
 			"zernel %s http://ADDRESS:9091\n",
 			verb, c->name, c->why, verb);
 	else
-		fprintf(stderr, "zernel: %s: %s is no zerneld: %s\n", verb, c->name, c->why);
+		fprintf(stderr, "zernel: %s: %s%s: %s\n", verb, c->name, c->refused ? "" : " is no zerneld", c->why);
 	return 1;
 }
 

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define USAGE     "usage: zernel status [http://ADDRESS:PORT]"
+#define USAGE     "usage: zernel status [http://ADDRESS:PORT | unix:PATH] [--token-file FILE]"
 #define VALUE_MAX 512
 
 static void put_value(struct zn_term *t, struct zn_str health, const char *key)
@@ -72,26 +72,21 @@ static bool print(struct zn_str health)
 	return zn_term_flush(&t);
 }
 
-static int usage_error(const char *what, const char *argument)
-{
-	fprintf(stderr, "zernel: status: %s '%s'; " USAGE "\n", what, argument);
-	return 2;
-}
-
 int zn_status_main(int argc, char **argv)
 {
 	static char buffer[ZN_CLIENT_BUFFER];
 	static struct zn_client c;
-	const char *url = argc > 1 ? argv[1] : NULL;
+	struct zn_client_args args = {.verb = "status", .usage = USAGE};
 
-	if (argc > 2)
-		return usage_error("a second argument", argv[2]);
-	if (url && !strcmp(url, "--help"))
-		return puts(USAGE) < 0;
-	if (url && *url == '-')
-		return usage_error("unknown option", url);
-	if (!zn_client_init(&c, url, "/health", buffer))
-		return usage_error("no address (names other than localhost are not looked up):", url);
+	for (int i = 1, used; i < argc; i += used) {
+		if (!strcmp(argv[i], "--help"))
+			return puts(USAGE) < 0;
+		used = zn_client_argument(&args, argv, i);
+		if (used < 0)
+			return 2;
+	}
+	if (zn_client_open(&c, &args, "/health", buffer))
+		return 2;
 	c.also = 503;
 	if (zn_client_get(&c))
 		return zn_client_complain(&c, "status");

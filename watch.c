@@ -23,7 +23,7 @@
 #define CELL       ZN_TERM_CELL
 #define SILENCE_NS (3 * ZN_NS_PER_S) /* after this the last answer is no longer shown as live */
 
-#define USAGE "usage: zernel watch [http://ADDRESS:PORT] [--once] [--json]"
+#define USAGE "usage: zernel watch [http://ADDRESS:PORT | unix:PATH] [--token-file FILE] [--once] [--json]"
 
 #define KEY_CTRL_C    3
 #define KEY_ESCAPE    27
@@ -898,33 +898,23 @@ static int run_json(struct watch *w)
 	}
 }
 
-static int usage_error(const char *what, const char *argument)
-{
-	fprintf(stderr, "zernel: watch: %s '%s'; " USAGE "\n", what, argument);
-	return 2;
-}
-
 /* -1 to go on, or the exit status. */
 static int parse_options(struct watch *w, int argc, char **argv)
 {
-	const char *url = NULL;
+	struct zn_client_args args = {.verb = "watch", .usage = USAGE};
 
-	for (int i = 1; i < argc; i++) {
+	for (int i = 1, used = 1; i < argc; i += used, used = 1) {
 		if (!strcmp(argv[i], "--once"))
 			w->once = true;
 		else if (!strcmp(argv[i], "--json"))
 			w->json = true;
 		else if (!strcmp(argv[i], "--help"))
 			return puts(USAGE) < 0;
-		else if (*argv[i] == '-')
-			return usage_error("unknown option", argv[i]);
-		else if (url)
-			return usage_error("a second address", argv[i]);
-		else
-			url = argv[i];
+		else if ((used = zn_client_argument(&args, argv, i)) < 0)
+			return 2;
 	}
-	if (!zn_client_init(&w->client, url, "/json", answers[0]))
-		return usage_error("no address (names other than localhost are not looked up):", url);
+	if (zn_client_open(&w->client, &args, "/json", answers[0]))
+		return 2;
 	if (!w->once && !w->json && !isatty(STDOUT_FILENO)) {
 		fputs("zernel: watch: standard output is no terminal: use --once or --json\n", stderr);
 		return 2;

@@ -393,6 +393,7 @@ enum zn_shape {
 #include <string.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/un.h>
 
 #define ZN_LEN(a)    (sizeof(a) / sizeof((a)[0]))
 #define ZN_NS_PER_S  1000000000ULL
@@ -1129,7 +1130,9 @@ struct zn_access {
  * why. node stays the caller's. */
 int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
 	char why[ZN_TEXT_MAX]);
-/* Reads the token file again. -errno with why: the old tokens stay. */
+/* Reads a token file into to->token, which is empty before. -errno with a line in why. */
+int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX]);
+/* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
 int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX]);
 /* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one
  * of --host-names or --ws-origin. A page whose own name was made to point here (DNS rebinding) asks for another. */
@@ -1329,9 +1332,12 @@ struct zn_client {
 		struct sockaddr any;
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
+		struct sockaddr_un local;
 	} address;
 	socklen_t address_len;
-	char name[INET6_ADDRSTRLEN + 32]; /* of the daemon, as messages and the Host header show it */
+	char name[sizeof(((struct sockaddr_un *)0)->sun_path) + 8]; /* of the daemon, for messages */
+	char host[INET6_ADDRSTRLEN + 32]; /* the Host header */
+	char token[ZN_TOKEN_MAX + 1];                               /* empty: none is sent */
 	const char *path;
 	int also; /* a status that is an answer, besides 200; 0: none */
 	int fd;
@@ -1344,10 +1350,23 @@ struct zn_client {
 	int status;
 	struct zn_str answer; /* the last JSON object, checked, in the buffer it came into */
 	bool unreachable;     /* the last failure was a connection that did not come about */
+	bool refused;         /* it was an answer of a daemon that says no */
 	char why[128];        /* of the last failure */
 };
-/* url: [http://]ADDRESS[:PORT][/], NULL for this node. False if it is none; nothing is looked up. */
+/* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
 bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer);
+/* The arguments that all client verbs take: [URL] [--token-file FILE]. */
+struct zn_client_args {
+	const char *verb, *usage;
+	const char *url;        /* NULL: this node */
+	const char *token_file; /* NULL: that of ZERNEL_TOKEN_FILE, if it is set */
+};
+/* Takes argv[at], and the next one if that is its value: how many that were, or -1 after a line on stderr. */
+int zn_client_argument(struct zn_client_args *a, char **argv, int at);
+/* Says on stderr, in one line, what is wrong with the arguments; returns the exit status, 2. */
+int zn_client_misused(const struct zn_client_args *a, const char *what, const char *argument);
+/* Initializes a client by its arguments: 0, or the exit status, 2, after a line on stderr. */
+int zn_client_open(struct zn_client *c, const struct zn_client_args *a, const char *path, char *buffer);
 /* These return 1 with a new answer, 0 while it is under way, -1 with c->why after a failure. Start it when it is not
  * busy; call step after each poll(), ready: poll() had something for zn_client_poll(). */
 int zn_client_start(struct zn_client *c, uint64_t now_ns);
@@ -1415,13 +1434,13 @@ char *zn_term_clock(char to[ZN_TERM_CELL], uint64_t ms); /* time of day, here, o
 
 /* ---- status.c: the client verb `zernel status`. ---- */
 
-/* `status [URL]`, argv[0] being "status". Returns the exit status: 0 (the daemon is well), 1 (it is not, or there is
+/* `status [URL] [--token-file FILE]`, argv[0] being "status". Returns the exit status: 0 (the daemon is well), 1 (it is not, or there is
  * none), 2 (usage). */
 int zn_status_main(int argc, char **argv);
 
 /* ---- watch.c: the client verb `zernel watch`. ---- */
 
-/* `watch [URL] [--once] [--json]`, argv[0] being "watch". Runs until it is told to end and returns the exit status:
+/* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch". Runs until it is told to end and returns the exit status:
  * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as
  * it was. */
 int zn_watch_main(int argc, char **argv);

@@ -429,8 +429,8 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } verbs[] = {
-	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--once] [--json]"},
-	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL]"},
+	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--token-file FILE] [--once] [--json]"},
+	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
 };
 
 static int verb_usage(FILE *to)

@@ -146,7 +146,7 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail de
 	return true;
 }
 
-void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from)
+void zn_hist_merge(struct zn_hist *restrict to, const struct zn_hist *restrict from)
 {
 	to->calls += from->calls;
 	to->errors += from->errors;
@@ -154,6 +154,7 @@ void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from)
 	to->sum_ns += from->sum_ns;
 	if (from->max_ns > to->max_ns)
 		to->max_ns = from->max_ns;
+#pragma GCC unroll 4
 	for (uint32_t i = 0; i < ZN_SLOTS; i++)
 		to->slot[i] += from->slot[i];
 }
@@ -179,6 +180,7 @@ static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 		const __u64 *slot = &h->slot[power_first(p)];
 		uint64_t n = 0;
 
+#pragma GCC unroll 16
 		for (uint32_t i = 0; i < PER_POWER; i++)
 			n += slot[i];
 		to[p] = n;
@@ -247,12 +249,11 @@ uint64_t zn_le_ns(uint32_t i)
 }
 
 /* A slot holds [floor, next floor), so the limits are exclusive by one nanosecond. */
-void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
+static void cumulate(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COUNT])
 {
-	uint64_t powers[POWERS], seen = 0;
+	uint64_t seen = 0;
 	uint32_t p = 0;
 
-	powers_sum(h, powers);
 	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
 		uint32_t end = i < ZN_LE_COUNT - 1 ? LE_FIRST_POWER + 2 * i - ZN_FIRST_POWER + 1 : POWERS;
 
@@ -260,6 +261,24 @@ void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
 			seen += powers[p++];
 		le[i] = seen;
 	}
+}
+
+void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
+{
+	uint64_t powers[POWERS];
+
+	powers_sum(h, powers);
+	cumulate(powers, le);
+}
+
+void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to)
+{
+	uint64_t powers[POWERS], count = powers_sum(h, powers);
+
+	to->sum_ns = h->sum_ns;
+	to->p50_ns = count ? quantile(h, powers, count, 500) : 0;
+	to->p99_ns = count ? quantile(h, powers, count, 990) : 0;
+	cumulate(powers, to->le);
 }
 
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)

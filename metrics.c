@@ -7,164 +7,237 @@
 #include <string.h>
 #include <time.h>
 
-enum type { COUNTER, GAUGE, SUMMARY };
+enum type { COUNTER, GAUGE, INFO, SUMMARY };
 
-struct text {
-	struct zn_out *out;
-	struct zn_view *view;
-	bool openmetrics;
-};
-
+struct text;
 struct metric {
 	const char *name;
 	enum type type;
 	const char *labels;
-	void (*emit)(struct text *t, const struct metric *m);
+	void (*emit)(struct text *t);
 	const void *arg; /* of emit */
 	const char *help;
 };
 
-static void head(struct text *t, const char *name, size_t len, const char *type, const char *help)
-{
-	zn_out_text(t->out, "# HELP ");
-	zn_out_bytes(t->out, name, len);
-	zn_out_char(t->out, ' ');
-	zn_out_text(t->out, help);
-	zn_out_text(t->out, "\n# TYPE ");
-	zn_out_bytes(t->out, name, len);
-	zn_out_char(t->out, ' ');
-	zn_out_text(t->out, type);
-	zn_out_char(t->out, '\n');
-}
-
-static const char *type_name(const struct metric *m)
-{
-	static const char *const name[] = {"counter", "gauge", "summary"};
-
-	return name[m->type];
-}
-
-/* Opens a family. OpenMetrics names a counter's family without its _total. */
-static void family(struct text *t, const struct metric *m)
-{
-	size_t len = strlen(m->name);
-
-	if (t->openmetrics && m->type == COUNTER)
-		len -= strlen("_total");
-	head(t, m->name, len, type_name(m), m->help);
-}
-
-/* The labels of a series, kept as text: many lines share them. The longest are those of a library, whose path and
- * inode may be ZN_TEXT_MAX + 64 bytes that all become U+FFFD, three bytes each. */
-struct labels {
-	char text[3 * (ZN_TEXT_MAX + 64) + 256];
-	struct zn_out out;
+/* A page as it is written. A series is its labels, written once; further lines of it copy them from there. */
+struct text {
+	struct zn_out *out;
+	struct zn_view *view;
+	bool openmetrics;
+	const struct metric *metric; /* whose family is at hand */
+	struct zn_str name, base;    /* of its samples; without _total */
+	size_t labels, labels_len;   /* of the series at hand: where they begin in out, without the closing bracket */
+	uint64_t since_ms;           /* 1970: when the series at hand began to count */
 };
 
-static void labels_begin(struct labels *l)
+static void put(struct zn_out *o, struct zn_str s)
 {
-	l->out = (struct zn_out){.at = l->text, .cap = sizeof(l->text)};
+	zn_out_bytes(o, s.at, s.len);
 }
 
-static void label_name(struct labels *l, const char *name)
+static struct zn_str str(const char *text)
 {
-	zn_out_char(&l->out, l->out.len ? ',' : '{');
-	zn_out_text(&l->out, name);
-	zn_out_text(&l->out, "=\"");
+	return (struct zn_str){text, strlen(text)};
+}
+
+static bool ends_in(struct zn_str name, const char *end)
+{
+	size_t len = strlen(end);
+
+	return name.len > len && !memcmp(name.at + name.len - len, end, len);
+}
+
+static void comment(struct zn_out *o, const char *what, struct zn_str name, const char *text)
+{
+	zn_out_text(o, what);
+	put(o, name);
+	zn_out_char(o, ' ');
+	zn_out_text(o, text);
+	zn_out_char(o, '\n');
+}
+
+/* The help texts of the table need no escapes in either format, and a test holds them to it. */
+static void head(const struct text *t, struct zn_str name, const char *type, const char *help)
+{
+	static const char *const units[] = {"seconds", "bytes", "ratio"};
+
+	comment(t->out, "# HELP ", name, help);
+	comment(t->out, "# TYPE ", name, type);
+	for (size_t i = 0; t->openmetrics && i < ZN_LEN(units); i++)
+		if (ends_in(name, units[i]))
+			comment(t->out, "# UNIT ", name, units[i]);
+}
+
+static const char *type_name(enum type type)
+{
+	static const char *const name[] = {"counter", "gauge", "info", "summary"};
+
+	return name[type];
+}
+
+/* Opens a family. OpenMetrics names one without the _total or _info of its samples, and text 0.0.4 knows no info. */
+static void family(struct text *t, const struct metric *m)
+{
+	struct zn_str name = str(m->name);
+
+	t->metric = m;
+	t->name = t->base = name;
+	t->since_ms = t->view->start_wall_ms;
+	if (m->type == COUNTER)
+		t->base.len -= strlen("_total");
+	if (t->openmetrics && m->type == COUNTER)
+		name.len -= strlen("_total");
+	if (t->openmetrics && m->type == INFO)
+		name.len -= strlen("_info");
+	head(t, name, type_name(m->type == INFO && !t->openmetrics ? GAUGE : m->type), m->help);
+}
+
+/* Begins the first line of a series. Its labels follow, then its value. */
+static void series(struct text *t)
+{
+	put(t->out, t->name);
+	t->labels = t->out->len;
+}
+
+/* What separates a label from what was written before: a value ends in a quote, and a name does not. */
+static void separate(struct zn_out *o)
+{
+	zn_out_char(o, o->len && o->at[o->len - 1] == '"' ? ',' : '{');
+}
+
+static void label_name(struct text *t, const char *name)
+{
+	separate(t->out);
+	zn_out_text(t->out, name);
+	zn_out_text(t->out, "=\"");
 }
 
 /* A value of our own words, which needs no escapes. */
-static void label_word(struct labels *l, const char *name, const char *word)
+static void label_word(struct text *t, const char *name, const char *word)
 {
-	label_name(l, name);
-	zn_out_text(&l->out, word);
-	zn_out_char(&l->out, '"');
+	label_name(t, name);
+	zn_out_text(t->out, word);
+	zn_out_char(t->out, '"');
 }
 
-/* A value may be any bytes. Escapes what the format knows (backslash, quote, newline) on top of what UTF-8 demands. */
-static void label_bytes(struct labels *l, const char *name, const char *bytes, size_t len)
+/* Any bytes. Escapes what the format knows (backslash, quote, newline) on top of what UTF-8 demands. */
+static void escaped(struct zn_out *o, const char *text)
 {
-	size_t from = 0;
+	for (;;) {
+		size_t plain = strcspn(text, "\\\"\n");
 
-	label_name(l, name);
-	for (size_t i = 0; i < len; i++) {
-		if (bytes[i] != '\\' && bytes[i] != '"' && bytes[i] != '\n')
-			continue;
-		zn_out_utf8(&l->out, bytes + from, i - from);
-		zn_out_text(&l->out, bytes[i] == '\n' ? "\\n" : bytes[i] == '"' ? "\\\"" : "\\\\");
-		from = i + 1;
+		zn_out_utf8(o, text, plain);
+		text += plain;
+		if (!*text)
+			return;
+		zn_out_char(o, '\\');
+		zn_out_char(o, *text == '\n' ? 'n' : *text);
+		text++;
 	}
-	zn_out_utf8(&l->out, bytes + from, len - from);
-	zn_out_char(&l->out, '"');
 }
 
-static void label(struct labels *l, const char *name, const char *text)
+static void label(struct text *t, const char *name, const char *text)
 {
-	label_bytes(l, name, text, strlen(text));
+	label_name(t, name);
+	escaped(t->out, text);
+	zn_out_char(t->out, '"');
 }
 
-static void label_u64(struct labels *l, const char *name, uint64_t v)
+static void label_u64(struct text *t, const char *name, uint64_t v)
 {
-	label_name(l, name);
-	zn_out_u64(&l->out, v);
-	zn_out_char(&l->out, '"');
+	label_name(t, name);
+	zn_out_u64(t->out, v);
+	zn_out_char(t->out, '"');
 }
 
-/* Labels that were made before, after those that l has. */
-static void label_more(struct labels *l, const struct labels *more)
+static void label_hex(struct text *t, const char *name, uint64_t v)
 {
-	zn_out_char(&l->out, ',');
-	zn_out_bytes(&l->out, more->text + 1, more->out.len - 1);
+	label_name(t, name);
+	zn_out_hex(t->out, v, 16);
+	zn_out_char(t->out, '"');
 }
 
-/* Writes name, suffix and labels; `more` is one label that only this line has. The value and a newline follow. */
-static void line(struct text *t, const struct zn_str name, const char *suffix, const struct labels *l, const char *more)
+/* A whole label that was made before. */
+static void label_made(struct text *t, struct zn_str made)
 {
-	zn_out_bytes(t->out, name.at, name.len);
-	zn_out_text(t->out, suffix);
-	zn_out_bytes(t->out, l->text, l->out.len);
-	if (more[0]) {
-		zn_out_char(t->out, l->out.len ? ',' : '{');
-		zn_out_text(t->out, more);
-	}
-	zn_out_text(t->out, l->out.len || more[0] ? "} " : " ");
+	separate(t->out);
+	put(t->out, made);
+}
+
+/* The labels that all lines of the series share are written. */
+static void labels_end(struct text *t)
+{
+	t->labels_len = t->out->len - t->labels;
+}
+
+/* One more line of the series. */
+static void again(struct text *t, const char *suffix)
+{
+	struct zn_out *o = t->out;
+
+	put(o, t->base);
+	zn_out_text(o, suffix);
+	if (!o->full) /* else they were not all written */
+		zn_out_bytes(o, o->at + t->labels, t->labels_len);
+}
+
+static void before_value(struct zn_out *o)
+{
+	if (o->len && o->at[o->len - 1] == '"')
+		zn_out_char(o, '}');
+	zn_out_char(o, ' ');
 }
 
 static void value_u64(struct text *t, uint64_t v)
 {
+	before_value(t->out);
 	zn_out_u64(t->out, v);
 	zn_out_char(t->out, '\n');
 }
 
 static void value_scaled(struct text *t, uint64_t v, int decimals)
 {
+	before_value(t->out);
 	zn_out_scaled(t->out, v, decimals);
 	zn_out_char(t->out, '\n');
 }
 
-static struct zn_str name_of(const struct metric *m)
+/* OpenMetrics: when a counter, summary or histogram was 0. */
+static void created(struct text *t)
 {
-	return (struct zn_str){m->name, strlen(m->name)};
+	if (!t->openmetrics)
+		return;
+	again(t, "_created");
+	value_scaled(t, t->since_ms, 3);
 }
 
-static void series_u64(struct text *t, const struct metric *m, const struct labels *l, uint64_t v)
+static void end_u64(struct text *t, uint64_t v)
 {
-	line(t, name_of(m), "", l, "");
+	labels_end(t);
 	value_u64(t, v);
+	if (t->metric->type == COUNTER)
+		created(t);
 }
 
-static void series_scaled(struct text *t, const struct metric *m, const struct labels *l, uint64_t v, int decimals)
+static void end_scaled(struct text *t, uint64_t v, int decimals)
 {
-	line(t, name_of(m), "", l, "");
+	labels_end(t);
 	value_scaled(t, v, decimals);
+	if (t->metric->type == COUNTER)
+		created(t);
 }
 
-static void series_one(struct text *t, const struct metric *m, uint64_t v)
+/* The one series of a family without labels. */
+static void one_u64(struct text *t, uint64_t v)
 {
-	struct labels none;
+	series(t);
+	end_u64(t, v);
+}
 
-	labels_begin(&none);
-	series_u64(t, m, &none, v);
+static void one_scaled(struct text *t, uint64_t v, int decimals)
+{
+	series(t);
+	end_scaled(t, v, decimals);
 }
 
 static const struct zn_proc *proc_at(struct text *t, uint32_t r)
@@ -176,10 +249,19 @@ static const struct zn_proc *proc_at(struct text *t, uint32_t r)
 	for (uint32_t r = 0; r < (t)->view->agg->row_count; r++)                                                       \
 		if ((p = proc_at(t, r)))
 
-static void proc_labels(struct labels *l, const struct zn_proc *p)
+static uint64_t wall_ms(const struct zn_view *v, uint64_t ns)
 {
-	labels_begin(l);
-	label_u64(l, "pid", p->tgid);
+	int64_t after_ns = (int64_t)(ns - v->start_ns);
+
+	return v->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
+}
+
+/* A series of a process begins with its first hooked call. */
+static void proc_series(struct text *t, const struct zn_proc *p)
+{
+	series(t);
+	label_u64(t, "pid", p->tgid);
+	t->since_ms = wall_ms(t->view, p->first_ns);
 }
 
 /* A run of counters that differ in one label; a series appears with its first event. */
@@ -190,13 +272,11 @@ struct counts {
 	const char *value[4];
 };
 
-static void emit_counts(struct text *t, const struct metric *m)
+static void emit_counts(struct text *t)
 {
-	const struct counts *c = m->arg;
+	const struct counts *c = t->metric->arg;
 	const struct zn_proc *p;
-	struct labels l;
 
-	family(t, m);
 	EACH_PROC(t, r, p)
 	{
 		for (uint32_t i = 0; i < c->count; i++) {
@@ -204,21 +284,19 @@ static void emit_counts(struct text *t, const struct metric *m)
 
 			if (v == 0)
 				continue;
-			proc_labels(&l, p);
+			proc_series(t, p);
 			if (c->label)
-				label_word(&l, c->label, c->value[i]);
-			series_u64(t, m, &l, v);
+				label_word(t, c->label, c->value[i]);
+			end_u64(t, v);
 		}
 	}
 }
 
 /* A gauge stays when it is back at 0, but does not appear before there was something. */
-static void emit_pinned(struct text *t, const struct metric *m)
+static void emit_pinned(struct text *t)
 {
 	const struct zn_proc *p;
-	struct labels l;
 
-	family(t, m);
 	EACH_PROC(t, r, p)
 	{
 		uint64_t calls = 0;
@@ -227,8 +305,8 @@ static void emit_pinned(struct text *t, const struct metric *m)
 			calls += p->gpu[o].alloc_calls[ZN_K_HOST];
 		if (calls == 0 && p->count[ZN_C_HOST_PINNED] == 0)
 			continue;
-		proc_labels(&l, p);
-		series_u64(t, m, &l, p->count[ZN_C_HOST_PINNED]);
+		proc_series(t, p);
+		end_u64(t, p->count[ZN_C_HOST_PINNED]);
 	}
 }
 
@@ -241,15 +319,13 @@ struct share_field {
 	bool always; /* shown also while it is 0 */
 };
 
-static void emit_shares(struct text *t, const struct metric *m)
+static void emit_shares(struct text *t)
 {
-	const struct share_field *f = m->arg;
+	const struct share_field *f = t->metric->arg;
 	struct zn_share share[ZN_PROC_GPUS + 1];
 	struct zn_agg *agg = t->view->agg;
 	const struct zn_proc *p;
-	struct labels l;
 
-	family(t, m);
 	EACH_PROC(t, r, p)
 	{
 		size_t n = zn_agg_shares(agg, agg->row[r], share);
@@ -260,11 +336,11 @@ static void emit_shares(struct text *t, const struct metric *m)
 
 			if (v == 0 && !(f->always && s->sum.peak_bytes))
 				continue;
-			proc_labels(&l, p);
-			label(&l, "gpu_id", agg->gpus.gpu[s->gpu].id);
+			proc_series(t, p);
+			label(t, "gpu_id", agg->gpus.gpu[s->gpu].id);
 			if (f->label)
-				label_word(&l, f->label, f->value[i % f->count]);
-			series_u64(t, m, &l, v);
+				label_word(t, f->label, f->value[i % f->count]);
+			end_u64(t, v);
 		}
 	}
 }
@@ -275,22 +351,79 @@ struct durations {
 	bool by_pid;       /* false: all processes together, those that have gone included */
 };
 
-static void summary_lines(struct text *t, const struct metric *m, const struct labels *l, const struct zn_hist *h)
-{
-	struct zn_str name = name_of(m);
-	struct zn_summary s = zn_hist_summary(h);
+/* A series of durations, taken at one moment for both of its families. */
+struct taken {
+	const struct zn_proc *proc; /* NULL: all */
+	enum zn_detail detail;
+	struct zn_spread spread;
+};
+/* Scratch: pages are rendered one after the other. Each entry of a process stands for a histogram of its own. */
+static struct taken taken[ZN_HISTS_MAX];
 
-	line(t, name, "", l, "quantile=\"0.5\"");
-	value_scaled(t, s.p50_ns, 9);
-	line(t, name, "", l, "quantile=\"0.99\"");
-	value_scaled(t, s.p99_ns, 9);
-	line(t, name, "_sum", l, "");
-	value_scaled(t, h->sum_ns, 9);
-	line(t, name, "_count", l, "");
-	value_u64(t, s.count);
+static size_t take_of(struct text *t, const struct durations *d, const struct zn_proc *p, size_t n)
+{
+	struct zn_agg *agg = t->view->agg;
+
+	for (enum zn_detail i = d->first; i <= d->last && n < ZN_LEN(taken); i++) {
+		const struct zn_hist *h = p ? zn_arena_hist(agg->arena, p->hist[i]) : zn_agg_merge(agg, i);
+
+		if (!h || !h->calls)
+			continue;
+		taken[n].proc = p;
+		taken[n].detail = i;
+		zn_hist_spread(h, &taken[n++].spread);
+	}
+	return n;
 }
 
-/* As the Prometheus libraries print the limits of zn_le_ns(), in seconds: these strings never change. */
+static size_t take(struct text *t, const struct durations *d)
+{
+	const struct zn_proc *p;
+	size_t n = 0;
+
+	if (!d->by_pid)
+		return take_of(t, d, NULL, 0);
+	EACH_PROC(t, r, p)
+	n = take_of(t, d, p, n);
+	return n;
+}
+
+static void taken_labels(struct text *t, const struct durations *d, const struct taken *of)
+{
+	if (of->proc)
+		proc_series(t, of->proc);
+	else
+		series(t);
+	if (d->label)
+		label_word(t, d->label, zn_detail_label(of->detail));
+	labels_end(t);
+}
+
+static void quantile_line(struct text *t, const char *quantile, uint64_t ns)
+{
+	label_word(t, "quantile", quantile);
+	value_scaled(t, ns, 9);
+}
+
+static void sum_and_count(struct text *t, uint64_t sum_ns, uint64_t count)
+{
+	again(t, "_sum");
+	value_scaled(t, sum_ns, 9);
+	again(t, "_count");
+	value_u64(t, count);
+	created(t);
+}
+
+static void summary_lines(struct text *t, const struct zn_spread *s)
+{
+	quantile_line(t, "0.5", s->p50_ns);
+	again(t, "");
+	quantile_line(t, "0.99", s->p99_ns);
+	sum_and_count(t, s->sum_ns, s->le[ZN_LE_COUNT - 1]);
+}
+
+/* As the Prometheus libraries print the limits of zn_le_ns(), in seconds, and as OpenMetrics wants them: these strings
+ * never change. */
 #define LE(v)                                                                                                          \
 	{                                                                                                              \
 		"le=\"" v "\"} ", sizeof("le=\"" v "\"} ") - 1                                                         \
@@ -299,90 +432,55 @@ static const struct zn_str le_label[ZN_LE_COUNT] = {LE("1.024e-06"), LE("4.096e-
 	LE("6.5536e-05"), LE("0.000262144"), LE("0.001048576"), LE("0.004194304"), LE("0.016777216"), LE("0.067108864"),
 	LE("0.268435456"), LE("1.073741824"), LE("4.294967296"), LE("17.179869184"), LE("68.719476736"), LE("+Inf")};
 
-/* The lines of all buckets begin alike: what the first one begins with is copied. */
-static void bucket_lines(struct text *t, struct zn_str name, const struct labels *l, const uint64_t le[ZN_LE_COUNT])
+/* The lines of all buckets begin alike: what the first one begins with, which is there, is copied. */
+static void bucket_lines(struct zn_out *o, struct zn_str begin, const uint64_t le[ZN_LE_COUNT])
 {
-	struct zn_out *o = t->out;
-	const char *begin = o->at + o->len;
-	size_t len;
-
-	zn_out_bytes(o, name.at, name.len);
-	zn_out_text(o, "_bucket");
-	zn_out_bytes(o, l->text, l->out.len);
-	zn_out_char(o, l->out.len ? ',' : '{');
-	len = (size_t)(o->at + o->len - begin);
 	for (uint32_t i = 0; i < ZN_LE_COUNT && !o->full; i++) {
 		if (i)
-			zn_out_bytes(o, begin, len);
-		zn_out_bytes(o, le_label[i].at, le_label[i].len);
-		value_u64(t, le[i]);
+			put(o, begin);
+		put(o, le_label[i]);
+		zn_out_u64(o, le[i]);
+		zn_out_char(o, '\n');
 	}
 }
 
-static void histogram_lines(struct text *t, struct zn_str name, const struct labels *l, const struct zn_hist *h)
+static void histogram_lines(struct text *t, const struct durations *d, const struct taken *of)
 {
-	uint64_t le[ZN_LE_COUNT];
+	struct zn_out *o = t->out;
+	size_t at = o->len;
 
-	zn_hist_cumulate(h, le);
-	bucket_lines(t, name, l, le);
-	line(t, name, "_sum", l, "");
-	value_scaled(t, h->sum_ns, 9);
-	line(t, name, "_count", l, "");
-	value_u64(t, le[ZN_LE_COUNT - 1]);
-}
-
-/* Calls lines for each series of the family: summary lines, or the buckets of its twin. */
-static void each_duration(struct text *t, const struct metric *m, const struct zn_str *twin)
-{
-	const struct durations *d = m->arg;
-	struct zn_agg *agg = t->view->agg;
-	uint32_t procs = d->by_pid ? agg->row_count : 1;
-	struct labels l;
-
-	for (uint32_t r = 0; r < procs; r++) {
-		const struct zn_proc *p = d->by_pid ? proc_at(t, r) : NULL;
-
-		for (enum zn_detail i = d->first; i <= d->last; i++) {
-			const struct zn_hist *h = !d->by_pid ? zn_agg_merge(agg, i)
-				: p                          ? zn_arena_hist(agg->arena, p->hist[i])
-							     : NULL;
-			if (!h || !h->calls)
-				continue;
-			labels_begin(&l);
-			if (p)
-				label_u64(&l, "pid", p->tgid);
-			if (d->label)
-				label_word(&l, d->label, zn_detail_label(i));
-			if (twin)
-				histogram_lines(t, *twin, &l, h);
-			else
-				summary_lines(t, m, &l, h);
-		}
-	}
+	taken_labels(t, d, of);
+	separate(o);
+	bucket_lines(o, (struct zn_str){o->at + at, o->len - at}, of->spread.le);
+	sum_and_count(t, of->spread.sum_ns, of->spread.le[ZN_LE_COUNT - 1]);
 }
 
 /* A summary and its twin, a histogram whose buckets can be added up across nodes. */
-static void emit_durations(struct text *t, const struct metric *m)
+static void emit_durations(struct text *t)
 {
-	char name[96];
-	struct zn_str twin = {name, 0};
+	const struct durations *d = t->metric->arg;
+	size_t n = take(t, d);
+	char bucket[96];
 
-	family(t, m);
-	each_duration(t, m, NULL);
-	twin.len =
-		snprintf(name, sizeof(name), "%.*s_hist_seconds", (int)(strlen(m->name) - strlen("_seconds")), m->name);
-	head(t, name, twin.len, "histogram", m->help);
-	each_duration(t, m, &twin);
+	for (size_t i = 0; i < n; i++) {
+		taken_labels(t, d, &taken[i]);
+		summary_lines(t, &taken[i].spread);
+	}
+	snprintf(bucket, sizeof(bucket), "%.*s_hist_seconds_bucket", (int)(t->name.len - strlen("_seconds")),
+		t->name.at);
+	t->name = t->base = str(bucket);
+	t->base.len -= strlen("_bucket");
+	head(t, t->base, "histogram", t->metric->help);
+	for (size_t i = 0; i < n; i++)
+		histogram_lines(t, d, &taken[i]);
 }
 
 /* A field of struct zn_hist for each NCCL operation of each process. */
-static void emit_nccl(struct text *t, const struct metric *m)
+static void emit_nccl(struct text *t)
 {
-	size_t offset = *(const size_t *)m->arg;
+	size_t offset = *(const size_t *)t->metric->arg;
 	const struct zn_proc *p;
-	struct labels l;
 
-	family(t, m);
 	EACH_PROC(t, r, p)
 	{
 		for (enum zn_detail i = ZN_H_NCCL_ALL_REDUCE; i <= ZN_H_NCCL_RECV; i++) {
@@ -390,141 +488,169 @@ static void emit_nccl(struct text *t, const struct metric *m)
 
 			if (!h || !h->calls)
 				continue;
-			proc_labels(&l, p);
-			label_word(&l, "op", zn_detail_label(i));
-			series_u64(t, m, &l, *(const uint64_t *)((const char *)h + offset));
+			proc_series(t, p);
+			label_word(t, "op", zn_detail_label(i));
+			end_u64(t, *(const uint64_t *)((const char *)h + offset));
 		}
 	}
 }
 
-static void emit_ranks(struct text *t, const struct metric *m)
+#define SEEN (2 * ZN_COMMS_MAX)
+
+/* A program that makes one communicator twice would make two lines alike, which spoils a scrape. seen: indices into
+ * all, plus 1, by a hash of what a line shows. True: this one was there. */
+static bool seen_before(uint16_t seen[SEEN], const struct zn_comm *all, size_t i)
+{
+	const struct zn_comm *c = &all[i];
+	uint64_t at = (c->hash ^ (uint64_t)c->tgid << 32 ^ c->rank) * 0x9e3779b97f4a7c15ULL >> 32;
+
+	for (at %= SEEN; seen[at]; at = (at + 1) % SEEN) {
+		const struct zn_comm *other = &all[seen[at] - 1];
+
+		if (other->hash == c->hash && other->tgid == c->tgid && other->rank == c->rank &&
+			other->nranks == c->nranks)
+			return true;
+	}
+	seen[at] = (uint16_t)(i + 1);
+	return false;
+}
+
+static void emit_ranks(struct text *t)
 {
 	struct zn_agg *agg = t->view->agg;
-	struct labels l;
-	char hex[17];
+	uint16_t seen[SEEN] = {0};
 
-	family(t, m);
 	for (size_t i = 0; i < agg->comm_count; i++) {
 		const struct zn_comm *c = &agg->comms[i];
-		struct zn_out o = {.at = hex, .cap = sizeof(hex)};
 
-		if (c->rank == ZN_UNKNOWN || c->nranks == ZN_UNKNOWN || c->hash == 0)
+		if (c->rank == ZN_UNKNOWN || c->nranks == ZN_UNKNOWN || c->hash == 0 ||
+			seen_before(seen, agg->comms, i))
 			continue;
-		zn_out_hex(&o, c->hash, 16);
-		labels_begin(&l);
-		label_u64(&l, "pid", c->tgid);
-		label_bytes(&l, "comm", hex, o.len);
-		label_u64(&l, "rank", c->rank);
-		label_u64(&l, "nranks", c->nranks);
-		series_u64(t, m, &l, 1);
+		series(t);
+		label_u64(t, "pid", c->tgid);
+		label_hex(t, "comm", c->hash);
+		label_u64(t, "rank", c->rank);
+		label_u64(t, "nranks", c->nranks);
+		end_u64(t, 1);
 	}
 }
 
-enum gpu_what { GPU_TOTAL, GPU_RATIO, GPU_INFO };
-static const enum gpu_what gpu_total = GPU_TOTAL, gpu_ratio = GPU_RATIO, gpu_info = GPU_INFO;
-
-static void gpu_line(struct text *t, const struct metric *m, const struct zn_gpu *g, enum gpu_what what)
+static void gpu_series(struct text *t, const struct zn_gpu *g)
 {
-	struct labels l;
-
-	labels_begin(&l);
-	label(&l, "gpu_id", g->id);
-	if (what == GPU_INFO) {
-		label(&l, "uuid", g->uuid);
-		label(&l, "pci", g->pci);
-		if (g->minor >= 0)
-			label_u64(&l, "minor", g->minor);
-		else
-			label(&l, "minor", "");
-		series_u64(t, m, &l, 1);
-	} else if (g->total_bytes && what == GPU_TOTAL) {
-		series_u64(t, m, &l, g->total_bytes);
-	} else if (g->total_bytes) {
-		series_scaled(t, m, &l, (uint64_t)((__uint128_t)g->used_bytes * 1000000 / g->total_bytes), 6);
-	}
+	series(t);
+	label(t, "gpu_id", g->id);
 }
 
-static void emit_gpus(struct text *t, const struct metric *m)
+static void gpu_total(struct text *t, const struct zn_gpu *g)
+{
+	if (!g->total_bytes)
+		return;
+	gpu_series(t, g);
+	end_u64(t, g->total_bytes);
+}
+
+static void gpu_ratio(struct text *t, const struct zn_gpu *g)
+{
+	if (!g->total_bytes)
+		return;
+	gpu_series(t, g);
+	end_scaled(t, (uint64_t)((__uint128_t)g->used_bytes * 1000000 / g->total_bytes), 6);
+}
+
+static void gpu_info(struct text *t, const struct zn_gpu *g)
+{
+	gpu_series(t, g);
+	label(t, "uuid", g->uuid);
+	label(t, "pci", g->pci);
+	if (g->minor >= 0)
+		label_u64(t, "minor", g->minor);
+	else
+		label(t, "minor", "");
+	end_u64(t, 1);
+}
+
+static void each_gpu(struct text *t, void (*lines)(struct text *t, const struct zn_gpu *g))
 {
 	const struct zn_gpus *gpus = &t->view->agg->gpus;
 
-	family(t, m);
 	for (uint32_t i = 0; i < gpus->count; i++)
 		if (zn_gpu_shown(&gpus->gpu[i]) && !zn_gpu_unknown(&gpus->gpu[i]))
-			gpu_line(t, m, &gpus->gpu[i], *(const enum gpu_what *)m->arg);
+			lines(t, &gpus->gpu[i]);
 }
 
-static void emit_alerts(struct text *t, const struct metric *m)
+static void emit_gpu_total(struct text *t)
+{
+	each_gpu(t, gpu_total);
+}
+
+static void emit_gpu_ratio(struct text *t)
+{
+	each_gpu(t, gpu_ratio);
+}
+
+static void emit_gpu_info(struct text *t)
+{
+	each_gpu(t, gpu_info);
+}
+
+static void emit_alerts(struct text *t)
 {
 	const struct zn_alerts *a = t->view->alerts;
-	struct labels l;
 
-	family(t, m);
 	for (uint32_t i = 0; i < a->rule_count; i++) {
-		labels_begin(&l);
-		label(&l, "alert", a->rule[i].name);
-		label(&l, "severity", a->rule[i].severity);
-		series_u64(t, m, &l, zn_rule_state(a, &a->rule[i]));
+		series(t);
+		label(t, "alert", a->rule[i].name);
+		label(t, "severity", a->rule[i].severity);
+		end_u64(t, zn_rule_state(a, &a->rule[i]));
 	}
 }
 
-static void emit_build(struct text *t, const struct metric *m)
+static void emit_build(struct text *t)
 {
-	struct labels l;
 
-	family(t, m);
-	labels_begin(&l);
-	label(&l, "version", zn_version);
-	label(&l, "commit", zn_commit);
-	label(&l, "source", t->view->probe ? "live" : "simulated");
-	series_u64(t, m, &l, 1);
+	series(t);
+	label(t, "version", zn_version);
+	label(t, "commit", zn_commit);
+	label(t, "source", t->view->probe ? "live" : "simulated");
+	end_u64(t, 1);
 }
 
-static void emit_kernel(struct text *t, const struct metric *m)
+static void emit_kernel(struct text *t)
 {
-	struct labels l;
 
-	family(t, m);
-	labels_begin(&l);
-	label(&l, "release", t->view->release);
-	series_u64(t, m, &l, 1);
+	series(t);
+	label(t, "release", t->view->release);
+	end_u64(t, 1);
 }
 
-struct attached {
-	struct text *text;
-	const struct metric *metric;
-};
-
+/* Two files may have one path, in two mount namespaces or one after the other: the inode tells them apart. The longest
+ * label is one whose bytes all become U+FFFD, three bytes each. */
 static void attached_lines(void *to, const struct zn_lib *lib)
 {
-	const struct attached *a = to;
-	const struct zn_probe *p = a->text->view->probe;
-	char unique[ZN_TEXT_MAX + 64];
-	struct labels l, library;
+	struct text *t = to;
+	const struct zn_probe *p = t->view->probe;
+	char unique[ZN_TEXT_MAX + 64], library[3 * sizeof(unique) + 16];
+	struct zn_out o = {.at = library, .cap = sizeof(library)};
 
-	/* two files may have one path, in two mount namespaces or one after the other: the inode tells them
-	 * apart */
 	snprintf(unique, sizeof(unique), "%s@%lx:%lu", lib->path, lib->dev, lib->ino);
-	labels_begin(&library);
-	label(&library, "library", unique);
+	zn_out_text(&o, "library=\"");
+	escaped(&o, unique);
+	zn_out_char(&o, '"');
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		if (!zn_family_fits(p->hook[i].family, lib->kind))
 			continue;
-		labels_begin(&l);
-		label_word(&l, "family", zn_family_label(p->hook[i].family));
-		label_word(&l, "symbol", p->hook[i].name);
-		label_more(&l, &library);
-		series_u64(a->text, a->metric, &l, lib->symbol[i] == ZN_SYM_ATTACHED);
+		series(t);
+		label_word(t, "family", zn_family_label(p->hook[i].family));
+		label_word(t, "symbol", p->hook[i].name);
+		label_made(t, (struct zn_str){o.at, o.len});
+		end_u64(t, lib->symbol[i] == ZN_SYM_ATTACHED);
 	}
 }
 
-static void emit_attached(struct text *t, const struct metric *m)
+static void emit_attached(struct text *t)
 {
-	struct attached a = {t, m};
-
-	family(t, m);
 	if (t->view->find)
-		zn_find_visit(t->view->find, attached_lines, &a);
+		zn_find_visit(t->view->find, attached_lines, t);
 }
 
 static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
@@ -539,124 +665,105 @@ static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
 	return hits;
 }
 
-static void emit_hits(struct text *t, const struct metric *m)
+static void emit_hits(struct text *t)
 {
-	struct labels l;
 
-	family(t, m);
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		labels_begin(&l);
-		label(&l, "family", zn_family_label(f));
-		series_u64(t, m, &l, hits_of(t->view->agg, f));
+		series(t);
+		label(t, "family", zn_family_label(f));
+		end_u64(t, hits_of(t->view->agg, f));
 	}
 }
 
-static void bias_lines(struct text *t, const struct metric *m, const struct zn_bias *b, const char *first)
+static void bias_lines(struct text *t, const struct zn_bias *b, const char *first)
 {
-	const struct {
-		const char *quantile;
-		uint64_t ns;
-	} row[] = {{"quantile=\"0.1\"", b->p10_ns}, {"quantile=\"0.5\"", b->p50_ns}, {"quantile=\"0.9\"", b->p90_ns},
-		{"quantile=\"0.99\"", b->p99_ns}};
-	struct labels l;
-
-	labels_begin(&l);
-	label(&l, "first_instruction", first);
-	for (size_t i = 0; i < ZN_LEN(row); i++) {
-		line(t, name_of(m), "", &l, row[i].quantile);
-		value_scaled(t, row[i].ns, 9);
-	}
-	line(t, name_of(m), "_sum", &l, "");
-	value_scaled(t, b->sum_ns, 9);
-	line(t, name_of(m), "_count", &l, "");
-	value_u64(t, b->samples);
+	series(t);
+	label_word(t, "first_instruction", first);
+	labels_end(t);
+	quantile_line(t, "0.1", b->p10_ns);
+	again(t, "");
+	quantile_line(t, "0.5", b->p50_ns);
+	again(t, "");
+	quantile_line(t, "0.9", b->p90_ns);
+	again(t, "");
+	quantile_line(t, "0.99", b->p99_ns);
+	sum_and_count(t, b->sum_ns, b->samples);
 }
 
-static void emit_bias(struct text *t, const struct metric *m)
+static void emit_bias(struct text *t)
 {
 	const struct zn_probe *p = t->view->probe;
 
-	family(t, m);
 	for (enum zn_first i = 0; p && i < ZN_FIRST_COUNT; i++)
 		if (p->bias[i].samples)
-			bias_lines(t, m, &p->bias[i], zn_first_label(i));
+			bias_lines(t, &p->bias[i], zn_first_label(i));
 }
 
-static void emit_run(struct text *t, const struct metric *m)
+static void emit_run(struct text *t)
 {
 	const struct zn_probe *p = t->view->probe;
 	const char *name;
-	struct labels l;
 
-	family(t, m);
 	for (uint32_t i = 0; p && i < ZN_PROGRAMS; i++) {
 		uint64_t ns = zn_probe_run_ns(p, i, &name);
 
 		if (ns == 0)
 			continue;
-		labels_begin(&l);
-		label(&l, "program", name);
-		series_scaled(t, m, &l, ns, 9);
+		series(t);
+		label(t, "program", name);
+		end_scaled(t, ns, 9);
 	}
 }
 
-static void emit_duty(struct text *t, const struct metric *m)
+static void emit_duty(struct text *t)
 {
-	struct labels l;
 
-	family(t, m);
 	for (enum zn_family f = 0; t->view->probe && f < ZN_FAMILY_COUNT; f++) {
-		labels_begin(&l);
-		label(&l, "family", zn_family_label(f));
-		series_scaled(t, m, &l, t->view->agg->family_cost_rate[f], 12);
+		series(t);
+		label(t, "family", zn_family_label(f));
+		end_scaled(t, t->view->agg->family_cost_rate[f], 12);
 	}
 }
 
-static void emit_overhead(struct text *t, const struct metric *m)
+static void emit_overhead(struct text *t)
 {
 	const struct zn_agg *agg = t->view->agg;
 	const struct zn_proc *p;
-	struct labels l;
 
-	family(t, m);
 	if (!t->view->probe)
 		return;
 	EACH_PROC(t, r, p)
 	{
-		proc_labels(&l, p);
-		series_scaled(t, m, &l, agg->info[agg->row[r]].cost_rate, 12);
+		proc_series(t, p);
+		end_scaled(t, agg->info[agg->row[r]].cost_rate, 12);
 	}
 }
 
-static void emit_lost(struct text *t, const struct metric *m)
+static void emit_lost(struct text *t)
 {
 	struct zn_view *v = t->view;
-	struct labels l;
 
-	family(t, m);
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++) {
-		labels_begin(&l);
-		label_word(&l, "what", zn_loss_label(i));
-		series_u64(t, m, &l, zn_view_lost(v, i));
+		series(t);
+		label_word(t, "what", zn_loss_label(i));
+		end_u64(t, zn_view_lost(v, i));
 	}
 }
 
-static void emit_tables(struct text *t, const struct metric *m)
+static void emit_tables(struct text *t)
 {
-	const bool *limits = m->arg;
+	const bool *limits = t->metric->arg;
 	struct zn_usage usage[ZN_USAGES_MAX];
 	size_t n = zn_view_usage(t->view, usage);
-	struct labels l;
 
-	family(t, m);
 	for (size_t i = 0; i < n; i++) {
-		labels_begin(&l);
-		label_word(&l, "table", usage[i].table);
-		series_u64(t, m, &l, *limits ? usage[i].limit : usage[i].entries);
+		series(t);
+		label_word(t, "table", usage[i].table);
+		end_u64(t, *limits ? usage[i].limit : usage[i].entries);
 	}
 }
 
-static void emit_requests(struct text *t, const struct metric *m)
+static void emit_requests(struct text *t)
 {
 	static const char *const code[] = {
 #define X(n) #n,
@@ -664,70 +771,55 @@ static void emit_requests(struct text *t, const struct metric *m)
 #undef X
 	};
 	const struct zn_serve *s = t->view->serve;
-	struct labels l;
 
-	family(t, m);
 	for (uint32_t i = 0; s && i < (ZN_ROUTES_MAX + 1) * ZN_CODE_COUNT; i++) {
 		uint32_t route = i / ZN_CODE_COUNT;
 
 		if (s->requests[route][i % ZN_CODE_COUNT] == 0)
 			continue;
-		labels_begin(&l);
-		label(&l, "path", route < ZN_ROUTES_MAX ? s->routes[route].path : "other");
-		label(&l, "code", code[i % ZN_CODE_COUNT]);
-		series_u64(t, m, &l, s->requests[route][i % ZN_CODE_COUNT]);
+		series(t);
+		label(t, "path", route < ZN_ROUTES_MAX ? s->routes[route].path : "other");
+		label(t, "code", code[i % ZN_CODE_COUNT]);
+		end_u64(t, s->requests[route][i % ZN_CODE_COUNT]);
 	}
 }
 
-static void emit_connections(struct text *t, const struct metric *m)
+static void emit_connections(struct text *t)
 {
-	family(t, m);
-	series_one(t, m, t->view->serve ? t->view->serve->conn_count : 0);
+	one_u64(t, t->view->serve ? t->view->serve->conn_count : 0);
 }
 
-static void emit_clients(struct text *t, const struct metric *m)
+static void emit_clients(struct text *t)
 {
-	family(t, m);
-	series_one(t, m, t->view->serve ? t->view->serve->ws_count : 0);
+	one_u64(t, t->view->serve ? t->view->serve->ws_count : 0);
 }
 
-static void one_scaled(struct text *t, const struct metric *m, uint64_t v, int decimals)
+static void emit_render(struct text *t)
 {
-	struct labels none;
-
-	family(t, m);
-	labels_begin(&none);
-	series_scaled(t, m, &none, v, decimals);
+	one_scaled(t, t->view->render_ns, 9);
 }
 
-static void emit_render(struct text *t, const struct metric *m)
-{
-	one_scaled(t, m, t->view->render_ns, 9);
-}
-
-static void emit_cpu(struct text *t, const struct metric *m)
+static void emit_cpu(struct text *t)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	one_scaled(t, m, ts.tv_sec * ZN_NS_PER_S + ts.tv_nsec, 9);
+	one_scaled(t, ts.tv_sec * ZN_NS_PER_S + ts.tv_nsec, 9);
 }
 
-static void emit_resident(struct text *t, const struct metric *m)
+static void emit_resident(struct text *t)
 {
-	family(t, m);
-	series_one(t, m, t->view->resident_bytes);
+	one_u64(t, t->view->resident_bytes);
 }
 
-static void emit_fds(struct text *t, const struct metric *m)
+static void emit_fds(struct text *t)
 {
-	family(t, m);
-	series_one(t, m, t->view->open_fds);
+	one_u64(t, t->view->open_fds);
 }
 
-static void emit_start(struct text *t, const struct metric *m)
+static void emit_start(struct text *t)
 {
-	one_scaled(t, m, t->view->start_wall_ms, 3);
+	one_scaled(t, t->view->start_wall_ms, 3);
 }
 
 static const struct share_field used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true};
@@ -769,9 +861,9 @@ static const struct metric table[] = {
 		"Host time in an NCCL operation, of all processes since the daemon started. A collective enqueues and returns: this is not the time it takes on the GPU."},
 	{"zernel_dataloader_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &dataloader,
 		"Time that the training thread waits for a batch."},
-	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", emit_gpus, &gpu_total,
+	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", emit_gpu_total, NULL,
 		"Memory of a GPU as the driver reports it to the processes; absent until one of them asked."},
-	{"zernel_gpu_memory_used_ratio", GAUGE, "gpu_id", emit_gpus, &gpu_ratio,
+	{"zernel_gpu_memory_used_ratio", GAUGE, "gpu_id", emit_gpu_ratio, NULL,
 		"Memory used by all processes of a GPU, as a share of its total. Managed memory may exceed 1."},
 	{"zernel_gpu_alloc_calls_total", COUNTER, "pid,gpu_id,kind", emit_shares, &alloc_calls,
 		"Successful GPU memory allocations."},
@@ -783,7 +875,7 @@ static const struct metric table[] = {
 		"Failed GPU memory allocations; oom: the driver answered out of memory."},
 	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_pinned, NULL,
 		"Pinned host memory that a process has reserved through the driver."},
-	{"zernel_gpu_info", GAUGE, "gpu_id,uuid,pci,minor", emit_gpus, &gpu_info,
+	{"zernel_gpu_info", INFO, "gpu_id,uuid,pci,minor", emit_gpu_info, NULL,
 		"Always 1; the identity of a GPU. gpu_id is its index in PCI order."},
 	{"zernel_cuda_launches_total", COUNTER, "pid,kind", emit_counts, &launches,
 		"Calls that launch a kernel or replay a graph; captured: recorded into a graph, not run."},
@@ -804,12 +896,12 @@ static const struct metric table[] = {
 		"Time from the outermost ncclGroupStart to its ncclGroupEnd."},
 	{"zernel_nccl_comm_init_seconds", SUMMARY, "pid,quantile", emit_durations, &comm_init,
 		"Time in the creation of a communicator, which waits for the other ranks."},
-	{"zernel_nccl_rank_info", GAUGE, "pid,comm,rank,nranks", emit_ranks, NULL,
+	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", emit_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
 	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
-	{"zernel_build_info", GAUGE, "version,commit,source", emit_build, NULL,
+	{"zernel_build_info", INFO, "version,commit,source", emit_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},
-	{"zernel_kernel_info", GAUGE, "release", emit_kernel, NULL, "Always 1; the running kernel."},
+	{"zernel_kernel_info", INFO, "release", emit_kernel, NULL, "Always 1; the running kernel."},
 	{"zernel_probe_attached", GAUGE, "family,symbol,library", emit_attached, NULL,
 		"1 if the function is hooked in that library, 0 if it is missing there or could not be hooked."},
 	{"zernel_probe_hits_total", COUNTER, "family", emit_hits, NULL, "Hooked calls."},
@@ -841,8 +933,10 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	uint64_t start = zn_now_ns();
 
 	zn_agg_refresh(v->agg);
-	for (size_t i = 0; i < ZN_LEN(table); i++)
-		table[i].emit(&t, &table[i]);
+	for (size_t i = 0; i < ZN_LEN(table); i++) {
+		family(&t, &table[i]);
+		table[i].emit(&t);
+	}
 	if (openmetrics)
 		zn_out_text(o, "# EOF\n");
 	v->render_ns = zn_now_ns() - start;
@@ -851,7 +945,8 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 void zn_metrics_list(FILE *to)
 {
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		fprintf(to, "%s{%s} %s\n    %s\n", table[i].name, table[i].labels, type_name(&table[i]), table[i].help);
+		fprintf(to, "%s{%s} %s\n    %s\n", table[i].name, table[i].labels, type_name(table[i].type),
+			table[i].help);
 }
 
 static const char docs_head[] =
@@ -862,6 +957,9 @@ static const char docs_head[] =
 	"quantile is within "
 	"3.2 % of the exact one from 128 ns on.\n\n"
 	"A series of a process appears with its first event and goes when the process has ended.\n\n"
+	"OpenMetrics 1.0, which Prometheus asks for by itself, has the same samples, and `<name>_created` beside each counter, "
+	"summary and histogram: when it was 0, which is the process's first hooked call or the daemon's start. In text 0.0.4 "
+	"an info is a gauge.\n\n"
 	"| metric | type | labels | meaning |\n|---|---|---|---|\n";
 static const char docs_lost[] =
 	"\n## What can be lost\n\n`zernel_lost_total{what=...}`: all of them stay 0 on a healthy node.\n\n"
@@ -871,7 +969,7 @@ void zn_metrics_docs(FILE *to)
 {
 	fputs(docs_head, to);
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		fprintf(to, "| `%s` | %s | %s | %s |\n", table[i].name, type_name(&table[i]), table[i].labels,
+		fprintf(to, "| `%s` | %s | %s | %s |\n", table[i].name, type_name(table[i].type), table[i].labels,
 			table[i].help);
 	fputs(docs_lost, to);
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++)

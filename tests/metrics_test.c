@@ -144,7 +144,7 @@ struct sample {
 	uint32_t family;
 };
 static struct {
-	char *name[FAMILIES_MAX], *type[FAMILIES_MAX];
+	char *name[FAMILIES_MAX], *type[FAMILIES_MAX], *unit[FAMILIES_MAX];
 	uint32_t families;
 	struct sample sample[SAMPLES_MAX];
 	uint32_t samples;
@@ -206,27 +206,41 @@ static bool read_sample(char *line)
 	return end > s->value && !*end;
 }
 
-/* HELP and TYPE of one name, in this order, and never again. */
+/* A family's first line: its name was never there. */
+static bool read_help(char *name, char *end)
+{
+	for (uint32_t i = 0; i < page.families; i++)
+		if (!strcmp(page.name[i], name))
+			return false;
+	page.name[page.families] = name;
+	page.type[page.families] = page.unit[page.families] = NULL;
+	page.families++;
+	return skip_name(name) == end && end[1] && !strpbrk(end + 1, "\\\"");
+}
+
+/* HELP, TYPE and, in OpenMetrics, UNIT of one name, in this order, and never again. */
 static bool read_comment(char *line)
 {
 	char *name = line + strlen("# HELP "), *end = strchr(line, ' ') ? strchr(name, ' ') : NULL;
+	uint32_t last = page.families - 1;
+	char **to;
 
 	if (!strcmp(line, "# EOF"))
 		return page.ended = page.openmetrics;
 	if (!end || page.families == FAMILIES_MAX)
 		return false;
 	*end = '\0';
-	if (!strncmp(line, "# HELP ", 7)) {
-		for (uint32_t i = 0; i < page.families; i++)
-			if (!strcmp(page.name[i], name))
-				return false;
-		page.name[page.families] = name;
-		page.type[page.families++] = NULL;
-		return skip_name(name) == end && end[1] && !strchr(end + 1, '\\');
-	}
-	if (strncmp(line, "# TYPE ", 7) || !page.families || strcmp(page.name[page.families - 1], name))
+	if (!strncmp(line, "# HELP ", 7))
+		return read_help(name, end);
+	if (!page.families || strcmp(page.name[last], name) ||
+		(page.samples && page.sample[page.samples - 1].family == last))
 		return false;
-	page.type[page.families - 1] = end + 1;
+	to = !strncmp(line, "# TYPE ", 7)                          ? &page.type[last]
+		: !strncmp(line, "# UNIT ", 7) && page.openmetrics ? &page.unit[last]
+								   : NULL;
+	if (!to || *to)
+		return false;
+	*to = end + 1;
 	return true;
 }
 
@@ -238,20 +252,49 @@ static bool ends_with(const struct sample *s, const char *suffix)
 		!strncmp(s->series + len, suffix, strlen(suffix));
 }
 
+/* What a name of each type may end in. */
+static const struct {
+	const char *type;
+	bool openmetrics, text;
+	const char *suffix[5];
+} endings[] = {
+	{"counter", true, false, {"_total", "_created"}},
+	{"counter", false, true, {""}},
+	{"gauge", true, true, {""}},
+	{"info", true, false, {"_info"}},
+	{"summary", true, false, {"", "_sum", "_count", "_created"}},
+	{"summary", false, true, {"", "_sum", "_count"}},
+	{"histogram", true, false, {"_bucket", "_sum", "_count", "_created"}},
+	{"histogram", false, true, {"_bucket", "_sum", "_count"}},
+};
+
 static bool belongs(const struct sample *s)
 {
 	const char *type = page.type[s->family];
 
-	if (!type)
-		return false;
-	if (!strcmp(type, "counter"))
-		return page.openmetrics ? ends_with(s, "_total") : ends_with(s, "");
-	if (!strcmp(type, "gauge"))
-		return ends_with(s, "");
-	if (!strcmp(type, "summary"))
-		return ends_with(s, "") || ends_with(s, "_sum") || ends_with(s, "_count");
-	return !strcmp(type, "histogram") &&
-		(ends_with(s, "_bucket") || ends_with(s, "_sum") || ends_with(s, "_count"));
+	for (size_t i = 0; type && i < ZN_LEN(endings); i++) {
+		if (strcmp(type, endings[i].type) || !(page.openmetrics ? endings[i].openmetrics : endings[i].text))
+			continue;
+		for (size_t k = 0; k < ZN_LEN(endings[i].suffix) && endings[i].suffix[k]; k++)
+			if (ends_with(s, endings[i].suffix[k]))
+				return true;
+	}
+	return false;
+}
+
+/* OpenMetrics: a unit is the end of the name, and families that end in one of ours name it. */
+static void check_unit(uint32_t family)
+{
+	static const char *const units[] = {"_seconds", "_bytes", "_ratio"};
+	const char *name = page.name[family], *unit = page.unit[family];
+	const char *end = strrchr(name, '_');
+
+	for (size_t i = 0; i < ZN_LEN(units); i++)
+		if (page.openmetrics && end && !strcmp(end, units[i])) {
+			CHECK_STR(unit ? unit : "none", units[i] + 1);
+			return;
+		}
+	CHECK(!unit);
 }
 
 static int by_series(const void *a, const void *b)
@@ -291,6 +334,19 @@ static bool same_labels(const struct sample *a, const struct sample *b)
 	return n == m && !strncmp(x, y, n);
 }
 
+/* OpenMetrics: the line that says since when the series counts, after its others. */
+static uint32_t check_created(const struct sample *s, const struct sample *first, uint32_t left)
+{
+	if (!page.openmetrics)
+		return 0;
+	if (!left || !ends_with(s, "_created") || !same_labels(s, first)) {
+		T_FAIL("%s has no _created", first->series);
+		return 0;
+	}
+	CHECK(strtod(s->value, NULL) > 1.7e9);
+	return 1;
+}
+
 /* The lines of one summary or histogram series, from s on: growing values, then sum, then count. */
 static uint32_t check_group(const struct sample *s, uint32_t left)
 {
@@ -311,7 +367,7 @@ static uint32_t check_group(const struct sample *s, uint32_t left)
 	} else {
 		T_FAIL("%s has %u buckets", s->series, n);
 	}
-	return n + 2;
+	return n + 2 + check_created(&s[n + 2], s, left - n - 2);
 }
 
 static void check_groups(void)
@@ -323,6 +379,8 @@ static void check_groups(void)
 
 		if (type && (!strcmp(type, "summary") || !strcmp(type, "histogram")))
 			i += check_group(&page.sample[i], page.samples - i);
+		else if (type && !strcmp(type, "counter"))
+			i += 1 + check_created(&page.sample[i + 1], &page.sample[i], page.samples - i - 1);
 		else
 			i++;
 	}
@@ -347,6 +405,8 @@ static void read_page(size_t len, bool openmetrics)
 	CHECK_EQ(page.ended, openmetrics);
 	check_no_duplicates();
 	check_groups();
+	for (uint32_t i = 0; i < page.families; i++)
+		check_unit(i);
 }
 
 static void render(bool openmetrics)
@@ -514,6 +574,98 @@ static void known_figures(void)
 	}
 }
 
+/* The same in OpenMetrics: what is there besides, and what is called differently. */
+static const struct {
+	const char *series, *value;
+} known_openmetrics[] = {
+	{"zernel_cuda_launches_total{pid=\"4242\",kind=\"graph\"}", "1001"},
+	{"zernel_cuda_launches_created{pid=\"4242\",kind=\"graph\"}", "1711800020.123"},
+	{"zernel_gpu_alloc_bytes_created{pid=\"4242\"," GPU ",kind=\"vmm\"}", "1711800020.123"},
+	{"zernel_cuda_launch_latency_seconds_created{pid=\"4242\"}", "1711800020.123"},
+	{"zernel_cuda_launch_latency_hist_seconds_bucket{pid=\"4242\",le=\"1.024e-06\"}", "0"},
+	{"zernel_cuda_launch_latency_hist_seconds_created{pid=\"4242\"}", "1711800020.123"},
+	{"zernel_nccl_bytes_created{pid=\"4242\",op=\"recv\"}", "1711800020.123"},
+	{"zernel_nccl_collective_duration_seconds_created{op=\"recv\"}", "1711800000.123"},
+	{"zernel_lost_created{what=\"ringbuf\"}", "1711800000.123"},
+	{"zernel_probe_hits_created{family=\"nccl\"}", "1711800000.123"},
+	{"process_cpu_seconds_created", "1711800000.123"},
+	{"zernel_gpu_memory_used_bytes_created{pid=\"4242\"," GPU "}", "absent"},
+	{"zernel_kernel_info{release=\"6.1.0-test\"}", "1"},
+};
+static const struct {
+	const char *family, *type, *unit;
+} families[] = {
+	{"zernel_kernel", "info", ""},
+	{"zernel_gpu", "info", ""},
+	{"zernel_nccl_rank", "info", ""},
+	{"zernel_build", "info", ""},
+	{"zernel_gpu_alloc_bytes", "counter", "bytes"},
+	{"process_cpu_seconds", "counter", "seconds"},
+	{"zernel_gpu_memory_used_ratio", "gauge", "ratio"},
+	{"zernel_cuda_launches", "counter", ""},
+	{"zernel_cuda_sync_seconds", "summary", "seconds"},
+	{"zernel_cuda_sync_hist_seconds", "histogram", "seconds"},
+};
+
+static void known_in_openmetrics(void)
+{
+	t_begin("known_in_openmetrics: well-formed");
+	start();
+	known_process()->first_ns = view.start_ns + 20 * ZN_NS_PER_S;
+	render(true);
+	for (size_t i = 0; i < ZN_LEN(known_openmetrics); i++) {
+		t_begin(known_openmetrics[i].series);
+		CHECK_STR(value_of(known_openmetrics[i].series), known_openmetrics[i].value);
+	}
+	for (size_t i = 0; i < ZN_LEN(families); i++) {
+		uint32_t f = 0;
+
+		t_begin(families[i].family);
+		while (f + 1 < page.families && strcmp(page.name[f], families[i].family))
+			f++;
+		CHECK_STR(page.name[f], families[i].family);
+		CHECK_STR(page.type[f], families[i].type);
+		CHECK_STR(page.unit[f] ? page.unit[f] : "", families[i].unit);
+	}
+}
+
+/* The samples of both formats are the same but for _created; so are their labels, le and quantile among them. */
+T(openmetrics_differs_by_created_alone)
+{
+	static char *plain_series[SAMPLES_MAX];
+	static char copy[TEXT_BYTES];
+	uint32_t plain_count, n = 0;
+
+	start_simulated();
+	render(false);
+	memcpy(copy, text, sizeof(copy));
+	plain_count = page.samples;
+	for (uint32_t i = 0; i < plain_count; i++)
+		plain_series[i] = copy + (page.sample[i].series - text);
+	render(true);
+	for (uint32_t i = 0; i < page.samples && n < plain_count; i++) {
+		if (ends_with(&page.sample[i], "_created"))
+			continue;
+		CHECK_STR(page.sample[i].series, plain_series[n]);
+		n++;
+	}
+	CHECK_EQ(n, plain_count);
+	CHECK(page.samples > plain_count + 100);
+	render(false);
+	CHECK_EQ(count_with("_created"), 0);
+}
+
+T(a_communicator_that_is_there_twice)
+{
+	start();
+	for (uint32_t i = 0; i < 60; i++)
+		plain.comms[i] = (struct zn_comm){.hash = 7 + i % 3, .rank = i % 2, .nranks = 2, .tgid = PID + i % 5};
+	plain.comm_count = 60;
+	zn_agg_tick(&agg, zn_now_ns());
+	render(false);
+	CHECK_EQ(count_with("zernel_nccl_rank_info{"), 30);
+}
+
 T(what_has_not_happened_has_no_series)
 {
 	struct zn_proc *p;
@@ -548,6 +700,12 @@ T(series_go_with_their_process)
 	CHECK(count_with("pid=\"1004\"") > 50);
 	CHECK_STR(value_of("zernel_nccl_collective_duration_seconds_count{op=\"all_reduce\"}"), collectives);
 	CHECK_STR(value_of("zernel_table_entries{table=\"processes\"}"), "7");
+	render(true);
+	CHECK_EQ(count_with("pid=\"1003\""), 0);
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
+		zn_plain_exit(&sim.plain, sim.rank[i]);
+	render(true);
+	CHECK_EQ(count_with("pid=\""), sim.plain.comm_count);
 }
 
 T(probes_of_two_files_at_one_path)
@@ -611,7 +769,7 @@ T(long_paths)
 		start_live(path);
 		strcpy(view.release, "\"\\\n\xff");
 		memset(probe.hook[0].name, 'x', sizeof(probe.hook[0].name) - 1);
-		render(false);
+		render(byte & 1);
 		CHECK_EQ(count_with("zernel_probe_attached{"), 4);
 		CHECK_EQ(count_with(":101\"}"), 2);
 	}
@@ -1097,6 +1255,9 @@ int main(void)
 	RUN(simulated_data_is_well_formed);
 	RUN(nothing_yet);
 	known_figures();
+	known_in_openmetrics();
+	RUN(openmetrics_differs_by_created_alone);
+	RUN(a_communicator_that_is_there_twice);
 	RUN(what_has_not_happened_has_no_series);
 	RUN(series_go_with_their_process);
 	RUN(probes_of_two_files_at_one_path);

@@ -377,12 +377,17 @@ static void ready(struct client *c, uint32_t events)
 
 /* ---- what is due */
 
+/* One that has nothing to do, in turn; NULL: none. */
 static struct client *idle(enum kind kind)
 {
-	for (size_t i = 0; i < client_count; i++)
-		if (client[i].kind == kind &&
-			(kind == STORM ? client[i].fd < 0 : client[i].connected && !client[i].busy))
-			return &client[i];
+	static size_t last;
+
+	for (size_t n = 0; n < client_count; n++) {
+		struct client *c = &client[last = (last + 1) % client_count];
+
+		if (c->kind == kind && (kind == STORM ? c->fd < 0 : c->connected && !c->busy))
+			return c;
+	}
 	return NULL;
 }
 

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Each system call that the daemon makes fails once, by strace: at its first to fourth call while starting, and at the
+next four while serving. While starting that is one clear line and exit status 1, or it does not matter; while serving
+the daemon answers on, does not spin, and ends cleanly.
+"""
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from clients import Frames, handshake
+from harness import ZERNELD, check, equal, folder, need, parse_json, parse_metrics, test
+
+EXIT, GO, ANY = "exits", "goes on", "either"
+TIMES = 4
+AT_ONCE = 4
+PATIENCE = 20
+TURNS_MAX = 1000  # epoll_wait() calls in half a second in which nothing happens; one that spins makes tens of thousands
+
+# (call, what its failure leads to, errors)
+STARTING = [
+    ("bind", EXIT, "EADDRINUSE EACCES ENOMEM"),
+    ("bind", GO, "EADDRNOTAVAIL"),  # a machine without IPv6
+    ("close", GO, "EINTR"),
+    ("epoll_create1", EXIT, "EMFILE ENOMEM"),
+    ("epoll_ctl", EXIT, "ENOMEM ENOSPC"),
+    ("getdents64", ANY, "ENOMEM"),
+    ("getsockname", ANY, "ENOBUFS"),
+    ("listen", EXIT, "EADDRINUSE"),
+    ("madvise", GO, "ENOMEM"),
+    ("openat", ANY, "EMFILE ENOMEM EACCES"),
+    ("prctl", EXIT, "EINVAL"),
+    ("read", ANY, "EIO"),
+    ("rt_sigprocmask", EXIT, "EINVAL"),
+    ("seccomp", EXIT, "EINVAL ENOMEM"),
+    ("setsockopt", ANY, "ENOMEM"),
+    ("signalfd4", EXIT, "EMFILE ENOMEM"),
+    ("socket", EXIT, "EMFILE ENFILE ENOMEM EACCES"),
+    ("timerfd_create", EXIT, "EMFILE ENOMEM"),
+    ("timerfd_settime", EXIT, "ENOMEM"),
+    ("uname", GO, "EFAULT"),
+]
+SERVING = [
+    ("accept4", "EINTR EAGAIN ECONNABORTED EMFILE ENFILE ENOBUFS ENOMEM EPROTO"),
+    ("close", "EINTR EIO"),
+    ("epoll_ctl", "ENOMEM ENOSPC"),
+    ("epoll_wait", "EINTR"),
+    ("getdents64", "ENOMEM"),
+    ("openat", "EINTR EMFILE ENFILE ENOMEM"),
+    ("read", "EINTR EAGAIN EIO ENOMEM"),
+    ("recvfrom", "EINTR EAGAIN ECONNRESET ENOMEM ETIMEDOUT"),
+    ("sendmsg", "EINTR EAGAIN EPIPE ECONNRESET ENOMEM ENOBUFS"),
+    ("setsockopt", "ENOMEM ENOPROTOOPT"),
+    ("shutdown", "ENOTCONN ENOMEM"),
+]
+AGAIN = 11  # not in step with the calls that one connection makes
+
+
+def free_ports():
+    with socket.socket() as a, socket.socket() as b:
+        for s in (a, b):
+            s.bind(("127.0.0.1", 0))
+        return a.getsockname()[1], b.getsockname()[1]
+
+
+class Traced:
+    """A daemon under strace, of which one call may fail."""
+
+    def __init__(self, name, inject=None, trace=()):
+        self.place = os.path.join(folder(), name)
+        self.port, self.ws_port = free_ports()
+        calls = ",".join({"epoll_wait", *trace})
+        argv = [need("strace"), "-D", "-f", "-qq", "-o", f"{self.place}.trace", "-e", f"trace={calls}"]
+        argv += ["-e", f"inject={inject}"] if inject else []
+        argv += [ZERNELD, "--simulate", "--push-interval-ms", "100", "--metrics-port", str(self.port), "--ws-port",
+                 str(self.ws_port)]
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
+        with open(f"{self.place}.log", "wb") as log:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, env=clean)
+
+    def read(self, what):
+        with open(f"{self.place}.{what}", errors="replace") as f:
+            return f.read()
+
+    def calls(self, name):
+        return len(re.findall(rf"^\d+ +{name}\(", self.read("trace"), re.M))
+
+    def injected(self):
+        return "(INJECTED)" in self.read("trace")
+
+    def serves(self):
+        """One round of every kind of connection; an injected error may spoil one of them."""
+        with contextlib.suppress(OSError):
+            answers = [ask(self.port, path) for path in ("/metrics", "/json", "/health", "/nothing")]
+            with socket.create_connection(("127.0.0.1", self.ws_port), 3) as s:
+                frames = Frames(s, handshake(s))
+                for _ in range(2):
+                    parse_json(frames.message())
+            parse_metrics(answers[0])
+            parse_json(answers[1])
+            return True
+        return False
+
+    def end(self):
+        """The status; also that of one that ended by itself."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def ask(port, path):
+    with socket.create_connection(("127.0.0.1", port), 3) as s:
+        s.settimeout(3)
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        got = b""
+        while more := s.recv(65536):
+            got += more
+    head, _, body = got.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 "):
+        raise OSError(f"cut: {got[:80]!r}")
+    return body.decode()
+
+
+def until(probe, daemon=None):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if probe():
+            return True
+        if daemon and daemon.process.poll() is not None:
+            return False
+        time.sleep(0.02)
+    return False
+
+
+def looks_well(daemon):
+    """What is wrong with a daemon that serves, or None."""
+    if not until(daemon.serves, daemon):
+        return "it does not answer any more"
+    before = daemon.calls("epoll_wait")
+    time.sleep(0.5)
+    turns = daemon.calls("epoll_wait") - before
+    if turns > TURNS_MAX:
+        return f"it spins: {turns} turns in half a second"
+    status = daemon.end()
+    log = [line for line in daemon.read("log").splitlines() if not line.startswith("zerneld: ")]
+    return f"exit status {status}" if status else f"it said {log}" if log else None
+
+
+def ended_clearly(daemon, call):
+    """2: that is the status for a configuration file that cannot be read."""
+    lines = daemon.read("log").splitlines()
+    if daemon.process.returncode not in ((1, 2) if call == "openat" else (1,)):
+        return f"exit status {daemon.process.returncode}"
+    return None if len(lines) == 1 and re.match("zerneld: .{10}", lines[0]) else f"not one clear line: {lines}"
+
+
+def while_starting(call, error, when, leads_to):
+    daemon = Traced(f"start-{call}-{error}-{when}", f"{call}:error={error}:when={when}", [call])
+    try:
+        up = until(daemon.serves, daemon)
+        if not daemon.injected():
+            return "nothing was injected"
+        if up:
+            return "it goes on" if leads_to == EXIT else looks_well(daemon)
+        return "it ends" if leads_to == GO else ended_clearly(daemon, call)
+    finally:
+        daemon.end()
+
+
+def while_serving(call, error, when):
+    daemon = Traced(f"serve-{call}-{error}-{when}", f"{call}:error={error}:when={when}", [call])
+    try:
+        until(lambda: daemon.serves() and daemon.injected(), daemon)
+        return looks_well(daemon) if daemon.injected() else "nothing was injected"
+    finally:
+        daemon.end()
+
+
+def calls_while_starting():
+    """{call: how often it was made before the daemon said that it is ready}"""
+    calls = {row[0] for row in STARTING + SERVING}
+    daemon = Traced("plain", trace=[*calls, "write"])
+    try:
+        check(until(daemon.serves, daemon), f"it serves under strace: {daemon.read('log')}")
+        trace = daemon.read("trace")
+    finally:
+        equal(daemon.end(), 0, "exit status")
+    start = trace[:trace.index("zerneld: ready")]
+    return {call: len(re.findall(rf"^\d+ +{call}\(", start, re.M)) for call in calls}
+
+
+def fail(function, cases):
+    """No case, the arguments of the function, may return a word of what is wrong."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        results = list(pool.map(lambda case: function(*case), cases))
+    wrong = [f"{' '.join(map(str, case))}: {result}" for case, result in zip(cases, results) if result]
+    check(cases, "there are cases")
+    check(not wrong, f"{len(wrong)} of {len(cases)}: " + "; ".join(wrong[:12]))
+    print(f"{len(cases)} faults", flush=True)
+
+
+@test
+def calls_that_fail_while_starting():
+    made = calls_while_starting()
+    equal([call for call, _, _ in STARTING if not made[call]], [], "calls that are not made")
+    fail(while_starting, [(call, error, n, leads_to) for call, leads_to, errors in STARTING for error in errors.split()
+                          for n in range(1, min(TIMES, made[call]) + 1)])
+
+
+@test
+def calls_that_fail_while_serving():
+    made = calls_while_starting()
+    fail(while_serving, [(call, error, made[call] + n) for call, errors in SERVING for error in errors.split()
+                         for n in range(1, TIMES + 1)])
+
+
+@test
+def calls_that_fail_again_and_again():
+    """Some requests may get lost, but not all."""
+    made = calls_while_starting()
+    fail(while_serving, [(call, error, f"{made[call] + 2}+{AGAIN}") for call, errors in SERVING
+                         for error in errors.split()])

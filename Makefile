@@ -136,12 +136,16 @@ $(T)/load: tests/load/load.c tests/bench/bench.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@
 
+$(T)/json_write: tests/json_write.c json.c zernel.h
+	@mkdir -p $(T)
+	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lm
+
 # The daemon with every allocator call of the whole static program wrapped, libc's own calls included.
 $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/json_write $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build

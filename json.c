@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,15 +156,34 @@ void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals)
 	out_fraction(o, v, (unsigned)decimals, 0);
 }
 
+/* Rounds up at will; false if the text reads as another number. */
+static bool put_double(char text[32], double v, int digits, bool up)
+{
+	if (up)
+		fesetround(v < 0 ? FE_DOWNWARD : FE_UPWARD);
+	snprintf(text, 32, "%.*g", digits, v);
+	if (up)
+		fesetround(FE_TONEAREST);
+	return strtod(text, NULL) == v;
+}
+
+/* Fifteen digits tell normal doubles from any decimal that short, and %g leaves out zeros at the end, so there is no need
+ * to try fewer; subnormal ones have less. The doubles below a power of two lie closer than those above it: the nearest
+ * decimal may then read as the neighbour below, where the next one up would do. */
 void zn_out_double(struct zn_out *o, double v)
 {
-	char text[32] = "0";
+	char text[32], whole[32];
+	int exponent, digits = isnormal(v) ? 15 : 1;
+	bool power = fabs(frexp(v, &exponent)) == 0.5;
 
-	for (int digits = 15; isfinite(v) && digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
-			break;
+	if (!isfinite(v)) {
+		zn_out_text(o, isnan(v) ? "NaN" : v < 0 ? "-Inf" : "+Inf");
+		return;
 	}
+	while (!put_double(text, v, digits, false) && !(power && put_double(text, v, digits, true)) && digits < 17)
+		digits++;
+	if (fabs(v) < 1e17 && put_double(whole, v, 17, false) && strlen(whole) < strlen(text))
+		memcpy(text, whole, sizeof(text)); /* with fewer digits, %g has an exponent from 10^15 on */
 	zn_out_text(o, text);
 }
 
@@ -315,6 +335,10 @@ void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals)
 
 void zn_json_double(struct zn_json *j, double v)
 {
+	if (!isfinite(v)) {
+		zn_json_null(j);
+		return;
+	}
 	lead(j);
 	zn_out_double(j->out, v);
 }

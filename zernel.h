@@ -448,7 +448,7 @@ void zn_out_i64(struct zn_out *o, int64_t v);
 void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
 /* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
 void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
-/* Up to 17 digits, as many as read back as the same double; "0" for NaN and infinities (JSON has none). */
+/* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
 void zn_out_double(struct zn_out *o, double v);
 /* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
 void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
@@ -474,7 +474,7 @@ void zn_json_u64(struct zn_json *j, uint64_t v);
 void zn_json_scaled(struct zn_json *j, uint64_t v, int decimals);
 /* As zn_json_scaled, but always with a fraction ("0.0", "142.0"): the form of the snapshot's starred numbers. */
 void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals);
-void zn_json_double(struct zn_json *j, double v);
+void zn_json_double(struct zn_json *j, double v); /* null for NaN and infinities: JSON has none */
 void zn_json_bool(struct zn_json *j, bool v);
 void zn_json_null(struct zn_json *j);
 /* A place to come back to when what follows did not fit: the document and its buffer are as they were there. */

@@ -177,16 +177,42 @@ T(doubles_read_back)
 	}
 }
 
-T(doubles_without_json_are_0)
+T(doubles_are_short)
 {
-	const double rows[] = {NAN, INFINITY, -INFINITY};
+	static const struct {
+		double v;
+		const char *want;
+	} rows[] = {{5e-324, "5e-324"}, {1e-310, "1e-310"}, {0.1, "0.1"}, {1e22, "1e+22"},
+		{0x1p-44, "5.684341886080802e-14"}, {-0x1p-44, "-5.684341886080802e-14"},
+		{9007199254740993.0, "9007199254740992"}, {2.2250738585072014e-308, "2.2250738585072014e-308"}};
 	char text[32];
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
 		struct zn_out o = {.at = text, .cap = sizeof(text)};
 
-		zn_out_double(&o, rows[i]);
-		CHECK_MEM(text, o.len, "0", 1);
+		zn_out_double(&o, rows[i].v);
+		CHECK_MEM(text, o.len, rows[i].want, strlen(rows[i].want));
+	}
+}
+
+T(doubles_that_json_lacks)
+{
+	static const struct {
+		double v;
+		const char *text;
+	} rows[] = {{NAN, "NaN"}, {INFINITY, "+Inf"}, {-INFINITY, "-Inf"}};
+	char text[32];
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_out o = {.at = text, .cap = sizeof(text)};
+		struct zn_json j;
+
+		zn_out_double(&o, rows[i].v);
+		CHECK_MEM(text, o.len, rows[i].text, strlen(rows[i].text));
+		o.len = 0;
+		zn_json_begin(&j, &o);
+		zn_json_double(&j, rows[i].v);
+		CHECK_MEM(text, o.len, "null", 4);
 	}
 }
 
@@ -319,6 +345,112 @@ T(writer_depth)
 	zn_json_begin(&j, &o);
 	for (int i = 0; i < 33; i++)
 		zn_json_open(&j, '[');
+	CHECK(o.full);
+}
+
+/* Items of growing size; every third writes nothing. */
+static bool list_item(void *owner, struct zn_json *j, uint32_t i)
+{
+	if (i >= 12)
+		return false;
+	if (i % 3 == 2)
+		return true;
+	++*(int *)owner;
+	zn_json_open(j, '{');
+	for (uint32_t k = 0; k <= i; k++) {
+		zn_json_key(j, "k\n");
+		zn_json_u64(j, k);
+	}
+	zn_json_close(j, '}');
+	return true;
+}
+
+static int count_of(struct zn_str list)
+{
+	struct zn_str key, value;
+	size_t at = 0;
+	int n = 0;
+
+	while (zn_json_next(list, &at, &key, &value))
+		n++;
+	return n;
+}
+
+/* Two lists and a value that must be there. False: it was cut. */
+static bool write_cut(struct zn_out *o)
+{
+	struct zn_json j;
+	bool whole;
+	int n = 0;
+
+	zn_json_begin(&j, o);
+	zn_json_open(&j, '{');
+	zn_json_key(&j, "must");
+	zn_json_u64(&j, 7);
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = zn_json_list(&j, "one", '[', list_item, &n);
+	whole &= zn_json_list(&j, "two", '[', list_item, &n);
+	zn_json_end(&j, whole);
+	return whole && !o->full;
+}
+
+T(documents_cut_between_items)
+{
+	char whole[1024];
+	struct zn_out o = {.at = whole, .cap = sizeof(whole)};
+	size_t least = strlen("{\"must\":7") + ZN_JSON_END;
+	int before = 0;
+
+	CHECK(write_cut(&o));
+	CHECK_EQ(zn_json_check((struct zn_str){whole, o.len}), 0);
+	for (size_t cap = 0; cap <= o.len + ZN_JSON_END; cap++) {
+		char *block = malloc(cap ? cap : 1);
+		struct zn_out part = {.at = block, .cap = cap};
+		bool all = write_cut(&part);
+		struct zn_str text = {block, part.len};
+		int one = count_of(zn_json_member(text, "one")), two = count_of(zn_json_member(text, "two"));
+
+		CHECK_EQ(part.full, cap < least);
+		CHECK(!all || (part.len == o.len && !memcmp(block, whole, o.len)));
+		if (!part.full) {
+			CHECK_EQ(part.cap, cap);
+			CHECK_EQ(zn_json_check(text), 0);
+			CHECK_EQ(zn_json_integer(zn_json_member(text, "must")), 7);
+			CHECK_EQ(all, one + two == 16);
+			CHECK_EQ(all, !zn_json_member(text, "truncated").len);
+			CHECK(one >= before);
+			before = one;
+		}
+		free(block);
+	}
+	CHECK_EQ(before, 8);
+}
+
+T(coming_back_to_a_mark)
+{
+	char text[16];
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	struct zn_json_mark mark;
+	struct zn_json j;
+
+	zn_json_begin(&j, &o);
+	zn_json_open(&j, '[');
+	mark = zn_json_mark(&j);
+	zn_json_open(&j, '{');
+	zn_json_key(&j, "longer than the room");
+	CHECK(o.full);
+	zn_json_back(&j, &mark);
+	zn_json_u64(&j, 1);
+	mark = zn_json_mark(&j);
+	zn_json_text(&j, "longer than the room");
+	zn_json_back(&j, &mark);
+	zn_json_u64(&j, 2);
+	zn_json_close(&j, ']');
+	CHECK_MEM(text, o.len, "[1,2]", 5);
+	CHECK(!o.full);
+	o.full = true;
+	mark = zn_json_mark(&j);
+	zn_json_back(&j, &mark);
 	CHECK(o.full);
 }
 
@@ -564,11 +696,14 @@ int main(void)
 	scaled_numbers();
 	RUN(decimals_out_of_range_fill);
 	RUN(doubles_read_back);
-	RUN(doubles_without_json_are_0);
+	RUN(doubles_are_short);
+	RUN(doubles_that_json_lacks);
 	utf8_texts();
 	RUN(utf8_automaton_knows_each_code_point);
 	RUN(writer_document);
 	RUN(writer_depth);
+	RUN(documents_cut_between_items);
+	RUN(coming_back_to_a_mark);
 	RUN(process_name_of_all_bytes);
 	documents();
 	RUN(reader_members);

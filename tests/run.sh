@@ -56,6 +56,7 @@ for source in tests/*_test.c; do
 	name=$(basename "$source" .c)
 	run "$name" 120 "$tests/$name"
 done
+run json_strict 120 "$python" tests/json_strict.py "$tests/json_write"
 run watch_test 300 "$python" tests/watch_test.py build/zernel
 run load 240 "$python" tests/load/run.py
 live

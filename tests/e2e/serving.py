@@ -15,8 +15,8 @@ from harness import (CUDA, NCCL, ZERNEL, Actor, Daemon, Driver, Process, check, 
 
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",
            "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms"]
-REST = ["node", "source", "version", "uptime_s", "interval_ms", "gpus", "processes", "jobs", "io", "alerts", "probes",
-        "lost"]
+REST = ["node", "source", "version", "uptime_s", "interval_ms", "history", "alerts", "gpus", "lost", "probes",
+        "jobs", "io", "processes"]
 PROCESS = ["pid", "comm", "job_id", "gpus", "pinned_bytes", "launch", "sync", "nccl", "dataloader", "stalls", "signals",
            "io"]
 

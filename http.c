@@ -890,7 +890,8 @@ int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value,
 	return err ? -EINVAL : 1;
 }
 
-/* Takes the next entity tag, without W/, off a list. Not next_item(): a backslash in a tag is a backslash. */
+/* Takes the next entity tag, without W/, off a list; one that is not well-formed ends it. Not next_item(): a backslash in
+ * a tag is a backslash. */
 static bool next_tag(struct zn_str *list, struct zn_str *tag)
 {
 	const char *end = list->at + list->len, *at = list->at, *close;
@@ -904,7 +905,7 @@ static bool next_tag(struct zn_str *list, struct zn_str *tag)
 		return false;
 	*tag = slice(at, close + 1);
 	*list = slice(close + 1, end);
-	return true;
+	return !list->len || *list->at == ',' || is_blank(*list->at);
 }
 
 bool zn_http_etag_matches(struct zn_str if_none_match, const char *etag)
@@ -925,6 +926,7 @@ static const struct {
 	int status;
 	const char *reason;
 } reasons[] = {
+	{100, "Continue"},
 	{101, "Switching Protocols"},
 	{200, "OK"},
 	{204, "No Content"},

@@ -11,6 +11,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e")]
 main = importlib.import_module("harness").main
 
-for topic in ("load", "faults"):
+for topic in ("load", "faults", "soak"):
     importlib.import_module(topic)
 main(root=False)

@@ -142,12 +142,17 @@ $(T)/json_write: tests/json_write.c json.c zernel.h
 	@mkdir -p $(T)
 	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lm
 
+# for conformance suites: make build/test/ws_echo
+$(T)/ws_echo: tests/ws_echo.c ws.c http.c json.c loop.c zernel.h
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ -lm
+
 # The daemon with every allocator call of the whole static program wrapped, libc's own calls included.
 $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/json_write $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/json_write $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build

@@ -11,8 +11,9 @@
 
 #include "zernel.h"
 
-#define KEY_LEN       24 /* base64 of 16 bytes */
-#define FRAGMENTS_MAX 1024
+#define KEY_LEN       24   /* base64 of 16 bytes */
+#define FRAGMENTS_MAX 1024 /* of a message, and one more for each FRAGMENT_LEN bytes that it had so far */
+#define FRAGMENT_LEN  16
 #define FIN           0x80
 #define RESERVED      0x70
 #define MASKED        0x80
@@ -170,7 +171,7 @@ static int open_frame(struct zn_ws *ws)
 		ws->message_op = ws->op;
 		ws->have = ws->fragments = ws->utf8 = 0;
 	}
-	return ++ws->fragments > FRAGMENTS_MAX ? CODE_TOO_BIG : 0;
+	return ws->fragments++ >= FRAGMENTS_MAX + ws->have / FRAGMENT_LEN ? CODE_TOO_BIG : 0;
 }
 
 /* Judges the first two bytes of a frame (RFC 6455, section 5.2), and tells how long its header is. */

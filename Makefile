@@ -167,17 +167,19 @@ run: setup
 	@tests/run-daemon.sh $(B)/zerneld
 
 bench:
-	@tests/setup.sh check
+	@tests/setup.sh bench
 	@$(MAKE) --no-print-directory tests bench-tools
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md
 
-BENCH := launch mapping record scrape fleet attach_empty
+BENCH := launch mapping record scrape render fanout fleet attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) build/bench/empty.bpf.o
 build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread
 build/bench/record: agg.c proc.c json.c log.c
+build/bench/render: metrics.c view.c alert.c sim.c agg.c proc.c json.c log.c
+build/bench/render: BENCH_LIBS := -lm
 build/bench/attach_empty: elf.c
 build/bench/attach_empty: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/empty.bpf.o: tests/bench/empty.bpf.c

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# setup.sh build|check: sees to it that what a build, or the tests, need is installed. As root on Debian it installs
-# what is missing with apt-get, without starting any service; else it names the packages and exits 1.
+# setup.sh build|check|bench: sees to it that what a build, the tests, or the benchmarks need is installed. As root on
+# Debian it installs what is missing with apt-get, without starting any service; else it names the packages and exits 1.
 set -eu
 
 # what is looked for (a command, or a file by its pattern), and the package that has it
@@ -31,6 +31,10 @@ unshare                                             util-linux
 strace                                              strace
 clang-format                                        clang-format
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev
+"
+bench_needs="
+/usr/sbin/nginx             nginx-light
+prometheus-node-exporter    prometheus-node-exporter
 "
 
 have() {
@@ -99,8 +103,11 @@ check)
 	see_to_packages "$build_needs$check_needs"
 	see_to_modules
 	;;
+bench)
+	see_to_packages "$build_needs$check_needs$bench_needs"
+	;;
 *)
-	echo "usage: setup.sh build|check" >&2
+	echo "usage: setup.sh build|check|bench" >&2
 	exit 2
 	;;
 esac

@@ -26,7 +26,8 @@ BUILD = "build"
 DAEMON = f"{BUILD}/zerneld"
 DAEMON_CPU, CLIENT_CPU = 0, 1
 STEPPED, EMULATED = "cuLaunchKernel", "cuStreamSynchronize"
-NODE_EXPORTER = shutil.which("prometheus-node-exporter")
+SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin"
+NODE_EXPORTER, NGINX = (shutil.which(name, path=SYSTEM_PATH) for name in ("prometheus-node-exporter", "nginx"))
 
 
 class Run:
@@ -98,10 +99,10 @@ def fleet(run, processes, rate):
 class Daemon:
     """The daemon under test; `ready_s` and `stop_s` are how long it took to start and to end."""
 
-    def __init__(self, cpu=None):
+    def __init__(self, cpu=None, *options):
         start = time.monotonic()
-        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0"], stderr=subprocess.PIPE,
-                                        text=True, preexec_fn=None if cpu is None else pinned(cpu))
+        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0", *options], text=True,
+                                        stderr=subprocess.PIPE, preexec_fn=None if cpu is None else pinned(cpu))
         line = ""
         while "ready:" not in line:
             line = self.process.stderr.readline()
@@ -230,7 +231,15 @@ def bench_record(run):
 
 # ---- scrapes ----
 
-SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES = 5, 1000, 4
+SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES, RENDERINGS = 5, 1000, 4, 5000
+NGINX_CONF = """daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/log;
+events {{ worker_connections 64; }}
+http {{
+    access_log off; sendfile on; open_file_cache max=16; keepalive_requests 1000000000;
+    default_type "text/plain; version=0.0.4; charset=utf-8";
+    server {{ listen 127.0.0.1:{port}; root {folder}; }}
+}}
+"""
 
 
 def free_port():
@@ -239,16 +248,38 @@ def free_port():
         return s.getsockname()[1]
 
 
-def node_exporter_start():
+class Server:
+    """Another server, on the daemon's core; the answers that scrapes got are in `results`."""
+
+    def __init__(self, name, command, port):
+        self.name, self.port, self.results = name, port, []
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=pinned(DAEMON_CPU))
+        for _ in range(100):
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError(f"{name} does not start")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def node_exporter():
     port = free_port()
-    process = subprocess.Popen([NODE_EXPORTER, f"--web.listen-address=127.0.0.1:{port}", "--no-collector.systemd"],
-                               stderr=subprocess.DEVNULL, preexec_fn=pinned(DAEMON_CPU))
-    for _ in range(100):
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) == 0:
-                return process, port
-        time.sleep(0.05)
-    raise RuntimeError("the node exporter does not start")
+    return Server("Debian's node exporter", [NODE_EXPORTER, f"--web.listen-address=127.0.0.1:{port}",
+                                             "--no-collector.systemd"], port)
+
+
+def nginx(run, text):
+    """nginx with one worker, which serves these bytes as a file."""
+    folder, port = os.path.join(run.folder, "nginx"), free_port()
+    os.makedirs(folder)
+    for name, content in (("metrics", text), ("conf", NGINX_CONF.format(folder=folder, port=port))):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(content)
+    return Server("nginx with the same bytes as a file", [NGINX, "-c", f"{folder}/conf"], port)
 
 
 def scrape(port):
@@ -266,28 +297,75 @@ def scrape_row(run, name, results, limit=None):
             f"p99 {median([r[2] for r in results]):.0f} us")
 
 
+def ratio_row(run, what, ours, theirs, form):
+    ratio = [a / b for a, b in zip(ours, theirs)]
+    run.row(what, form.format(median(ratio)), spread(ratio, form))
+
+
+def render_row(run):
+    rows = [subprocess.check_output([f"{BUILD}/bench/render", str(RENDERINGS)], text=True,
+                                    preexec_fn=pinned(CLIENT_CPU)).split() for _ in range(SCRAPE_ROUNDS)]
+    us = [float(r[0]) / 1000 for r in rows]
+    run.row(f"rendering alone, simulated node, {rows[0][2]} lines", f"{median(us):.0f} us", spread(us, "{:.0f}"))
+
+
 def bench_scrape(run):
-    ours, theirs = [], []
-    process, port = node_exporter_start() if NODE_EXPORTER else (None, 0)
+    ours, others = [], [node_exporter()] if NODE_EXPORTER else []
     with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
         time.sleep(2)
+        others += [nginx(run, daemon.get())] if NGINX else []
         for _ in range(SCRAPE_ROUNDS):
             ours.append(scrape(daemon.metrics_port))
-            if process:
-                theirs.append(scrape(port))
+            for server in others:
+                server.results.append(scrape(server.port))
     if ours[-1][4] < 1000:
         raise RuntimeError("the scrape has fewer than 1,000 sample lines")
-    scrape_row(run, "zerneld", ours, 5000)
-    if process:
-        process.terminate()
-        process.wait()
-        scrape_row(run, "Debian's node exporter", theirs)
-        ratio = [(a[0] * a[4]) / (b[0] * b[4]) for a, b in zip(ours, theirs)]
-        run.row("sample lines per second, zerneld / node exporter", f"{median(ratio):.0f}", spread(ratio, "{:.0f}"))
-    run.note("Scrapes", f"""The server on one core, one client on another that keeps its connection and asks again at
+    scrape_row(run, "zerneld", ours, 12000)
+    for server in others:
+        server.stop()
+        scrape_row(run, server.name, server.results)
+        ratio_row(run, f"sample lines per second, zerneld / {server.name}", [r[0] * r[4] for r in ours],
+                  [r[0] * r[4] for r in server.results], "{:.2f}")
+    render_row(run)
+    absent = [name for name, path in (("node exporter", NODE_EXPORTER), ("nginx", NGINX)) if not path]
+    run.note("Scrapes", f"""Each server on one core, one client on another that keeps its connection and asks again at
         once, in turns of {SCRAPE_MS / 1000:.0f} s, {SCRAPE_ROUNDS} of each. Live data of {SCRAPE_PROCESSES} processes;
-        every scrape is rendered anew. {'' if NODE_EXPORTER else 'No node exporter is installed here to compare with.'}
-        The node exporter collects from /proc and /sys at each scrape, so it does other work than we do.""")
+        every scrape is rendered anew. nginx has one worker, sendfile and its cache of open files, and sends a file that
+        is one of our answers: what it does not do is to make the answer. The node exporter collects from /proc and /sys
+        at each scrape, so it does other work than we do. {f"Not installed here: {', '.join(absent)}." if absent else ''}""")
+
+
+# ---- snapshots ----
+
+FAN_CLIENTS, FAN_SNAPSHOTS, FAN_ROUNDS, FAN_INTERVAL_MS = 1000, 15, 3, 250
+
+
+def fan_out(daemon):
+    """p50 and the longest delay in ms, the bytes of a frame, how many were missed, and ms of CPU for each snapshot."""
+    with Tool("fanout", daemon.ws_port, FAN_CLIENTS, FAN_SNAPSHOTS, preexec_fn=pinned(CLIENT_CPU)) as tool:
+        tool.read()
+        before = daemon.cpu_s()
+        p50, longest, size, missed = map(float, tool.read().split())
+        cpu_ms = (daemon.cpu_s() - before) * 1e3 / (FAN_SNAPSHOTS + missed)
+    return p50 / 1e3, longest / 1e3, size, missed, cpu_ms
+
+
+def bench_snapshots(run):
+    options = ["--push-interval-ms", FAN_INTERVAL_MS, "--max-connections", 2 * FAN_CLIENTS,
+               "--max-connections-per-peer", 2 * FAN_CLIENTS]
+    with Daemon(DAEMON_CPU, *map(str, options)) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
+        time.sleep(2)
+        p50, longest, size, missed, cpu_ms = zip(*(fan_out(daemon) for _ in range(FAN_ROUNDS)))
+    run.row(f"a snapshot whole at the last of {FAN_CLIENTS:,} WebSocket clients, {size[-1] / 1024:.1f} KiB each",
+            f"p50 {median(p50):.1f} ms", f"{spread(p50)}; longest {max(longest):.1f}", "20 ms", median(p50) <= 20)
+    run.row("snapshots that one of them did not get", f"{sum(missed):.0f} of {FAN_ROUNDS * FAN_SNAPSHOTS + sum(missed):.0f}",
+            "", "0", not sum(missed))
+    run.row("CPU of the daemon for a snapshot to all of them", f"{median(cpu_ms):.1f} ms",
+            f"{spread(cpu_ms)}; {median(cpu_ms) * 1e3 / FAN_CLIENTS:.1f} us per client")
+    run.note("Snapshots", f"""The daemon on one core; on the other, one program with {FAN_CLIENTS:,} connections, which reads
+        and checks all that comes. From the time in the snapshot, which is cut off to a millisecond, so that up to 1 ms
+        too much is shown, until the last client has its last byte. One each {FAN_INTERVAL_MS} ms, {FAN_ROUNDS} times
+        {FAN_SNAPSHOTS}. The CPU is all that the daemon used meanwhile.""")
 
 
 # ---- start and stop ----
@@ -489,6 +567,7 @@ def bench_bias(run):
 # ---- the page ----
 
 BENCHES = (("cost of a call", bench_launch), ("recording", bench_record), ("scrapes", bench_scrape),
+           ("snapshots", bench_snapshots),
            ("start and stop", bench_start), ("memory", bench_memory), ("size and mapping", bench_mapping),
            ("bias", bench_bias), ("CPU of the daemon", bench_cpu))
 

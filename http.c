@@ -858,7 +858,7 @@ static struct zn_str cut(struct zn_str *s, char separator)
 	return part;
 }
 
-static int decode(struct zn_str s, char *to, size_t cap)
+static int decode_text(struct zn_str s, char *to, size_t cap)
 {
 	size_t len = 0;
 
@@ -886,7 +886,7 @@ int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value,
 		pair = cut(query, '&');
 	} while (!pair.len);
 	first = cut(&pair, '=');
-	err = decode(first, name, name_cap) | decode(pair, value, value_cap);
+	err = decode_text(first, name, name_cap) | decode_text(pair, value, value_cap);
 	return err ? -EINVAL : 1;
 }
 

@@ -37,7 +37,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 
 FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
-SRC      := zerneld.c loop.c serve.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
+SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
@@ -102,7 +102,8 @@ access_test_SRC  := access.c log.c json.c
 options_test_SRC := options.c log.c json.c
 alert_test_SRC   := alert.c agg.c proc.c json.c log.c
 sim_test_SRC     := sim.c alert.c agg.c proc.c json.c log.c
-serve_test_SRC   := serve.c listen.c push.c loop.c http.c ws.c json.c log.c
+serve_test_SRC   := serve.c answer.c listen.c push.c gzip.c access.c filter.c loop.c http.c ws.c json.c log.c
+serve_test_LIBS  := -lz -Wl,--wrap=accept4
 gzip_test_SRC    := gzip.c
 gzip_test_LIBS   := -lz
 metrics_test_SRC := metrics.c snapshot.c history.c view.c alert.c sim.c agg.c proc.c json.c log.c

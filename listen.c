@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * listen.c: the sockets that listen: addresses from --listen, one pair for each (metrics and WebSocket), and
- * accepting. Addresses are numeric only: names would need a resolver, which a static program does not have.
+ * listen.c: the sockets that listen, and accepting. An address of --listen has a pair of them, for metrics and for the
+ * WebSocket; a path has one, on which /ws is the WebSocket. Addresses are numeric only: names would need a resolver,
+ * which a static program does not have.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -15,6 +19,8 @@
 #define BACKLOG          1024
 #define ACCEPTS_PER_TURN 64
 #define REST_MS          100
+#define LOCAL            "unix:"
+#define LOCAL_MODE       0660 /* of a Unix socket: who may connect is up to its owner and group */
 
 static void listen_for(struct zn_serve *s, uint32_t events)
 {
@@ -35,14 +41,53 @@ static void rest_over(struct zn_io *io, uint32_t events)
 /* The client that cannot be accepted stays in the queue and would wake the loop again at once: look away. */
 static void begin_rest(struct zn_serve *s, int err)
 {
+	bool files = err == EMFILE || err == ENFILE;
+
 	if (!s->rested)
-		zn_log(ZN_WARN,
-			"serve: cannot accept a connection: %s; retrying every %d ms; a higher limit of open "
-			"files helps",
-			strerror(err), REST_MS);
+		zn_log(ZN_WARN, "serve: cannot accept a connection: %s; retrying every %d ms%s", strerror(err), REST_MS,
+			files ? "; a higher limit of open files helps" : "");
 	s->rested = true;
 	listen_for(s, 0);
 	zn_timer_set(&s->rest.io, REST_MS);
+}
+
+struct address {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_un local;
+	};
+	socklen_t len;
+	bool dual; /* IPv4 too */
+};
+
+/* Whose connections are counted together: an IPv4 address, however it is written, or an IPv6 network of /64, all of
+ * which one machine may well have. 0: those of a Unix socket, which are not counted. */
+static uint64_t peer_of(const struct address *a)
+{
+	const uint64_t v4 = 0xffffULL << 32; /* as IPv6 networks, 0:ffff::/32 and 0:0:0:1::/64 are nobody's */
+	uint64_t network = 0;
+	uint32_t address;
+
+	if (a->any.sa_family == AF_INET)
+		return v4 | ntohl(a->v4.sin_addr.s_addr);
+	if (a->any.sa_family != AF_INET6)
+		return 0;
+	if (IN6_IS_ADDR_V4MAPPED(&a->v6.sin6_addr)) {
+		memcpy(&address, a->v6.sin6_addr.s6_addr + 12, sizeof(address));
+		return v4 | ntohl(address);
+	}
+	for (int i = 0; i < 8; i++)
+		network = network << 8 | a->v6.sin6_addr.s6_addr[i];
+	return network ? network : 1; /* ::1 */
+}
+
+/* What says something of one client, not of us (accept(2)): the next one may be well. */
+static bool of_client(int err)
+{
+	return err == ECONNABORTED || err == EPROTO || err == ENOPROTOOPT || err == ENETDOWN || err == ENETUNREACH ||
+		err == EHOSTDOWN || err == EHOSTUNREACH || err == ENONET || err == EOPNOTSUPP || err == ETIMEDOUT;
 }
 
 static void listener_ready(struct zn_io *io, uint32_t events)
@@ -51,33 +96,36 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 
 	(void)events;
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct address a = {.len = sizeof(a.local)};
+		int fd = accept4(io->fd, &a.any, &a.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			zn_conn_welcome(from, fd);
-			continue;
+			zn_conn_welcome(from, fd, peer_of(&a));
+		} else if (!of_client(errno)) {
+			if (errno != EAGAIN && errno != EINTR)
+				begin_rest(from->serve, errno);
+			return;
 		}
-		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-			begin_rest(from->serve, errno);
-		return;
 	}
 }
 
-struct address {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	};
-	bool dual; /* IPv4 too */
-};
+/* An absolute path that fits. */
+static bool parse_local(struct zn_str path, struct address *to)
+{
+	*to = (struct address){.len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path.len + 1)};
+	to->local.sun_family = AF_UNIX;
+	if (path.len >= sizeof(to->local.sun_path) || !path.len || *path.at != '/')
+		return false;
+	memcpy(to->local.sun_path, path.at, path.len);
+	return true;
+}
 
 /* A numeric address, IPv6 with or without brackets, or "*". */
 static bool parse_address(struct zn_str text, uint16_t port, struct address *to)
 {
 	char name[INET6_ADDRSTRLEN] = "";
 
-	*to = (struct address){0};
+	*to = (struct address){.len = sizeof(to->v6)};
 	to->dual = text.len == 1 && *text.at == '*';
 	if (to->dual)
 		text = (struct zn_str){"::", 2};
@@ -91,22 +139,53 @@ static bool parse_address(struct zn_str text, uint16_t port, struct address *to)
 		to->v6.sin6_port = htons(port);
 		return true;
 	}
+	to->len = sizeof(to->v4);
 	to->v4.sin_family = AF_INET;
 	to->v4.sin_port = htons(port);
 	return inet_pton(AF_INET, name, &to->v4.sin_addr) == 1;
 }
 
-/* A listening socket, or -errno. */
-static int listen_on(struct address *a)
+/* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
+ * something else. */
+static int clear_path(const struct address *a)
 {
+	struct stat st;
+	int fd, err;
+
+	if (lstat(a->local.sun_path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	err = connect(fd, &a->any, a->len) ? errno : 0;
+	close(fd);
+	if (err == ENOENT)
+		return 0;
+	return err != ECONNREFUSED ? -EADDRINUSE : unlink(a->local.sun_path) ? -errno : 0;
+}
+
+/* What has to be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
+static bool prepare(int fd, const struct address *a)
+{
+	if (a->any.sa_family == AF_UNIX)
+		return !fchmod(fd, LOCAL_MODE);
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)))
+		return false;
+	return a->any.sa_family == AF_INET || !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){!a->dual}, sizeof(int));
+}
+
+/* A listening socket, or -errno. */
+static int listen_on(const struct address *a)
+{
+	bool local = a->any.sa_family == AF_UNIX;
 	int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
-	bool v6 = a->any.sa_family == AF_INET6;
 
 	if (fd < 0)
 		return -errno;
-	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) &&
-		(!v6 || !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){!a->dual}, sizeof(int))) &&
-		!bind(fd, &a->any, v6 ? sizeof(a->v6) : sizeof(a->v4)) && !listen(fd, BACKLOG))
+	if (prepare(fd, a) && !bind(fd, &a->any, a->len) && (!local || !chmod(a->local.sun_path, LOCAL_MODE)) &&
+		!listen(fd, BACKLOG))
 		return fd;
 	err = -errno;
 	close(fd);
@@ -121,6 +200,7 @@ static int listen_anyhow(struct address *a)
 	if ((fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL) || !a->dual)
 		return fd;
 	a->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = a->v6.sin6_port};
+	a->len = sizeof(a->v4);
 	return listen_on(a);
 }
 
@@ -144,27 +224,75 @@ static const char *hint_of(int err, bool ws)
 	}
 }
 
-static int add_listener(struct zn_serve *s, struct zn_str text, bool ws, char why[ZN_TEXT_MAX])
+static int watch(struct zn_serve *s, int fd, struct zn_listener kind)
+{
+	struct zn_listener *l = &s->listener[s->listener_count++];
+
+	*l = kind;
+	l->io = (struct zn_io){fd, listener_ready};
+	l->serve = s;
+	return fd < 0 ? fd : zn_loop_add(s->loop, &l->io, EPOLLIN);
+}
+
+static int add_address(struct zn_serve *s, struct zn_str text, bool ws, char why[ZN_TEXT_MAX])
 {
 	uint16_t port = (uint16_t)(ws ? s->view->options->ws_port : s->view->options->metrics_port);
-	struct zn_listener *l = &s->listener[s->listener_count];
 	bool bare_v6 = *text.at != '[' && memchr(text.at, ':', text.len);
 	struct address a;
 	int fd, err;
 
 	if (!parse_address(text, port, &a)) {
-		snprintf(why, ZN_TEXT_MAX, "--listen: \"%.*s\" is neither a numeric IP address nor *", (int)text.len,
-			text.at);
+		snprintf(why, ZN_TEXT_MAX, "--listen: \"%.*s\" is neither a numeric IP address, nor *, nor unix:/PATH",
+			(int)text.len, text.at);
 		return -EINVAL;
 	}
 	fd = listen_anyhow(&a);
-	*l = (struct zn_listener){{fd, listener_ready}, s, fd < 0 ? 0 : bound_port(fd), ws};
-	s->listener_count++;
-	err = fd < 0 ? fd : zn_loop_add(s->loop, &l->io, EPOLLIN);
+	err = watch(s, fd, (struct zn_listener){.port = fd < 0 ? 0 : bound_port(fd), .ws = ws});
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s%.*s%s:%u: %s%s", bare_v6 ? "[" : "", (int)text.len,
 			text.at, bare_v6 ? "]" : "", port, strerror(-err), hint_of(-err, ws));
 	return err;
+}
+
+static const char *local_hint_of(int err)
+{
+	switch (err) {
+	case EADDRINUSE: return "; another zerneld?";
+	case EEXIST: return "; it is no socket, and is left alone";
+	case ENOENT: return "; its folder must be there";
+	default: return "";
+	}
+}
+
+static int add_local(struct zn_serve *s, struct zn_str path, char why[ZN_TEXT_MAX])
+{
+	struct address a;
+	int err;
+
+	if (!parse_local(path, &a)) {
+		snprintf(why, ZN_TEXT_MAX,
+			"--listen: after unix: comes an absolute path of up to %zu bytes, not \"%.*s\"",
+			sizeof(a.local.sun_path) - 1, path.len > 128 ? 128 : (int)path.len, path.at);
+		return -EINVAL;
+	}
+	err = clear_path(&a);
+	if (!err)
+		err = watch(s, listen_on(&a), (struct zn_listener){.local = true});
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s: %s%s", a.local.sun_path, strerror(-err),
+			local_hint_of(-err));
+	return err;
+}
+
+static int add(struct zn_serve *s, struct zn_str text, char why[ZN_TEXT_MAX])
+{
+	size_t prefix = strlen(LOCAL);
+	int err;
+
+	if (text.len >= prefix && !memcmp(text.at, LOCAL, prefix))
+		return add_local(s, (struct zn_str){text.at + prefix, text.len - prefix}, why);
+	err = add_address(s, text, false, why);
+	return err ? err : add_address(s, text, true, why);
 }
 
 static int listen_all(struct zn_serve *s, char why[ZN_TEXT_MAX])
@@ -179,9 +307,7 @@ static int listen_all(struct zn_serve *s, char why[ZN_TEXT_MAX])
 			snprintf(why, ZN_TEXT_MAX, "--listen: more than %d addresses", ZN_LISTEN_MAX);
 			return -EINVAL;
 		}
-		err = add_listener(s, text, false, why);
-		if (!err)
-			err = add_listener(s, text, true, why);
+		err = add(s, text, why);
 		at += text.len;
 		if (!*at++)
 			break;
@@ -217,7 +343,7 @@ void zn_listen_close(struct zn_serve *s)
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws)
 {
 	for (uint32_t i = 0; i < s->listener_count; i++)
-		if (s->listener[i].ws == ws)
+		if (s->listener[i].ws == ws && !s->listener[i].local)
 			return s->listener[i].port;
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * serve.c: connections and routes of the read-only HTTP server. Connections and the buffers for answers lie
- * in one mapping made at the start, of which only what is used becomes resident. A request body is never
- * read. Where connections come from is listen.c, their WebSocket side push.c, the grammar http.c.
+ * serve.c: connections of the read-only HTTP server: their states, time limits and buffers. Connections and the buffers
+ * for answers lie in one mapping made at the start, of which only what is used becomes resident. Where connections come
+ * from is listen.c, what they are answered answer.c, their WebSocket side push.c, the grammar http.c.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,199 +10,32 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "zernel.h"
 
-#define REQUEST_COST (ZN_WRITE_PER_TURN / 16) /* so that one client gets at most 16 answers in a turn */
-#define HEAD_NS      (10 * ZN_NS_PER_S)
-#define IDLE_NS      (75 * ZN_NS_PER_S) /* longer than a usual scrape interval */
-#define WRITE_NS     (10 * ZN_NS_PER_S)
-#define DRAIN_NS     (2 * ZN_NS_PER_S)
-#define DRAIN_BYTES  (64 << 10)
-#define KEEP_BYTES   (64 << 10) /* of a free body's memory, once it was larger than RETURN_BYTES */
-#define RETURN_BYTES (512 << 10)
-#define NO_STORE     "Cache-Control: no-store\r\n"
-#define ALLOW        "Allow: GET, HEAD, OPTIONS\r\n"
+#define KEEP_BYTES    (64 << 10) /* of a free body's memory, once it was larger than RETURN_BYTES */
+#define RETURN_BYTES  (512 << 10)
+#define SCRATCH_BYTES (16 << 10) /* for what is read only to be thrown away */
+#define OTHER_FILES   1024       /* open files besides clients: libraries, probes, listeners */
+#define SLOTS         (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 
-static const int codes[ZN_CODE_COUNT] = {
-#define X(code) code,
-	ZN_CODES(X)
-#undef X
-};
-
-/* What goes with a status: further headers, and the body of an answer that has no other. */
-static const struct remark {
-	int status;
-	const char *extra;
-	const char *line;
-} remarks[] = {
-	{200, NO_STORE, ""},
-	{204, NO_STORE ALLOW, ""},
-	{400, NO_STORE, "the request is not well-formed\n"},
-	{403, NO_STORE, "this origin or host name may not open the WebSocket; see --ws-origin\n"},
-	{404, NO_STORE, "nothing is here; / on the metrics port lists what there is\n"},
-	{405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered\n"},
-	{408, NO_STORE, "the request head took longer than 10 s\n"},
-	{414, NO_STORE, "the request target is too long\n"},
-	{417, NO_STORE, "no expectation but 100-continue is met here\n"},
-	{426, NO_STORE "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
-		"only WebSocket, version 13, is spoken here\n"},
-	{431, NO_STORE, "the request head is too long\n"},
-	{500, NO_STORE, "the answer does not fit into its buffer\n"},
-	{501, NO_STORE, "this method is not known\n"},
-	{503, NO_STORE "Retry-After: 1\r\n", "everything is in use; ask again in a second\n"},
-	{505, NO_STORE, "only HTTP/1.0 and HTTP/1.1 are spoken\n"},
-};
-
-static const struct remark *remark_of(int status)
+static uint64_t after_s(uint64_t seconds)
 {
-	size_t i = 0;
-
-	while (i + 1 < ZN_LEN(remarks) && remarks[i].status != status)
-		i++;
-	return &remarks[i];
+	return zn_now_ns() + seconds * ZN_NS_PER_S;
 }
 
-struct zn_body *zn_body_get(struct zn_serve *s)
+static bool waits(const struct zn_conn *c)
 {
-	for (size_t i = 0; i < ZN_LEN(s->body); i++) {
-		if (!s->body[i].refs) {
-			s->body[i].refs = 1;
-			s->body[i].len = 0;
-			return &s->body[i];
-		}
-	}
-	s->lost[ZN_LOST_RESPONSE]++;
-	return NULL;
+	return c->out_at < c->out_len || c->body;
 }
 
 void zn_body_put(struct zn_body *b)
 {
 	if (--b->refs == 0 && b->len > RETURN_BYTES)
 		madvise(b->at + KEEP_BYTES, ZN_BODY_BYTES - KEEP_BYTES, MADV_DONTNEED);
-}
-
-/* A buffer for an answer; false: there is none, and the answer is 503. */
-static bool begin(struct zn_serve *s, struct zn_answer *to, struct zn_out *o)
-{
-	to->body = zn_body_get(s);
-	to->status = to->body ? 200 : 503;
-	if (to->body)
-		*o = (struct zn_out){.at = to->body->at, .cap = ZN_BODY_BYTES};
-	return to->body;
-}
-
-static void finish(struct zn_serve *s, struct zn_answer *to, const struct zn_out *o, const char *type)
-{
-	to->type = type;
-	to->body->len = o->len;
-	if (!o->full)
-		return;
-	zn_body_put(to->body);
-	to->body = NULL;
-	to->status = 500;
-	s->lost[ZN_LOST_RESPONSE]++;
-}
-
-static void get_index(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
-{
-	struct zn_out o;
-
-	(void)req;
-	if (!begin(s, to, &o))
-		return;
-	zn_out_text(&o, "zerneld ");
-	zn_out_text(&o, zn_version);
-	zn_out_text(&o, ": what machine-learning jobs do on this node\nsource: commit ");
-	zn_out_text(&o, zn_commit);
-	zn_out_text(&o, ", GPL-2.0\n\n");
-	for (const struct zn_route *r = s->routes; r->path; r++) {
-		zn_out_text(&o, r->path);
-		for (size_t len = strlen(r->path); len < 12; len++)
-			zn_out_char(&o, ' ');
-		zn_out_text(&o, r->help);
-		zn_out_char(&o, '\n');
-	}
-	finish(s, to, &o, "text/plain; charset=utf-8");
-}
-
-static void get_metrics(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
-{
-	struct zn_out o;
-
-	if (!begin(s, to, &o))
-		return;
-	zn_metrics_text(&o, s->view, req->openmetrics);
-	finish(s, to, &o,
-		req->openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-				 : "text/plain; version=0.0.4; charset=utf-8");
-}
-
-static void get_json(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
-{
-	struct zn_out o;
-
-	(void)req;
-	if (!begin(s, to, &o))
-		return;
-	zn_snapshot_json(&o, s->view, NULL);
-	finish(s, to, &o, "application/json");
-}
-
-static void get_alerts(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
-{
-	struct zn_out o;
-
-	(void)req;
-	if (!begin(s, to, &o))
-		return;
-	zn_alerts_json(&o, s->view);
-	finish(s, to, &o, "application/json");
-}
-
-static void get_health(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to)
-{
-	struct zn_out o;
-
-	(void)req;
-	if (!begin(s, to, &o))
-		return;
-	to->status = zn_health_json(&o, s->view);
-	finish(s, to, &o, "application/json");
-}
-
-static const struct zn_route routes[] = {
-	{"/", get_index, "this list"},
-	{"/metrics", get_metrics, "Prometheus text 0.0.4, or OpenMetrics 1.0 when asked for"},
-	{"/json", get_json, "the same as one JSON object"},
-	{"/alerts", get_alerts, "alert states as JSON"},
-	{"/health", get_health, "200 and what is live, or 503"},
-	{"/ws", NULL, "WebSocket: /json at every tick"},
-	{NULL, NULL, NULL},
-};
-_Static_assert(ZN_LEN(routes) - 1 <= ZN_ROUTES_MAX, "struct zn_serve has no room to count another route");
-
-static bool path_is(struct zn_str path, const char *text)
-{
-	return path.len == strlen(text) && !memcmp(path.at, text, path.len);
-}
-
-/* On the WebSocket port, / and /ws alone exist, and both are the WebSocket. */
-static const struct zn_route *find_route(const struct zn_conn *c, struct zn_str path)
-{
-	bool root = c->ws_port && path_is(path, "/");
-
-	for (const struct zn_route *r = c->serve->routes; r->path; r++)
-		if (c->ws_port ? !r->get && (root || path_is(path, r->path)) : path_is(path, r->path))
-			return r;
-	return NULL;
-}
-
-static bool waits(const struct zn_conn *c)
-{
-	return c->out_at < c->out_len || c->body;
 }
 
 static void leave_push(struct zn_conn *c)
@@ -215,14 +48,75 @@ static void forget(struct zn_conn *c)
 {
 	struct zn_serve *s = c->serve;
 
+	if (c->io.fd < 0)
+		return;
 	leave_push(c);
 	zn_loop_forget(s->loop, &c->io);
 	if (c->body)
 		zn_body_put(c->body);
 	c->body = NULL;
-	s->conn_count--;
+	s->peer[c - s->conns] = 0;
+	(*(c->refused ? &s->refused_count : &s->conn_count))--;
 	c->next = s->closed;
 	s->closed = c;
+}
+
+struct zn_body *zn_body_free(struct zn_serve *s)
+{
+	for (size_t i = 0; i < ZN_LEN(s->body); i++) {
+		if (!s->body[i].refs) {
+			s->body[i].refs = 1;
+			s->body[i].len = 0;
+			s->body[i].since_ns = zn_now_ns();
+			return &s->body[i];
+		}
+	}
+	return NULL;
+}
+
+static bool is_newest(const struct zn_serve *s, const struct zn_body *b)
+{
+	for (size_t i = 0; i < ZN_LEN(s->feed); i++)
+		if (s->feed[i].body == b)
+			return true;
+	return b == s->shared.body || b == s->packed;
+}
+
+/* Ends an answer within. The loop finds the connection closed and forgets it; here its owner may be at work on it. */
+static void cut_off(struct zn_conn *c)
+{
+	c->serve->lost[c->state == ZN_CONN_PUSH ? ZN_LOST_WS_CLIENT : ZN_LOST_ANSWER]++;
+	zn_body_put(c->body);
+	c->body = NULL;
+	c->out_at = c->out_len = 0;
+	shutdown(c->io.fd, SHUT_RDWR);
+}
+
+/* Who reads by sips must not keep answers from all others: takes from them what they have held longest. */
+static void evict(struct zn_serve *s)
+{
+	struct zn_body *oldest = NULL;
+
+	for (size_t i = 0; i < ZN_LEN(s->body); i++)
+		if (!is_newest(s, &s->body[i]) && (!oldest || s->body[i].since_ns < oldest->since_ns))
+			oldest = &s->body[i];
+	if (!oldest || zn_now_ns() < oldest->since_ns + ZN_HOLD_S * ZN_NS_PER_S)
+		return;
+	for (uint32_t i = 0; i < s->conn_high; i++)
+		if (s->conns[i].body == oldest)
+			cut_off(&s->conns[i]);
+}
+
+struct zn_body *zn_body_get(struct zn_serve *s)
+{
+	struct zn_body *b = zn_body_free(s);
+
+	if (b)
+		return b;
+	evict(s);
+	b = zn_body_free(s);
+	s->lost[ZN_LOST_RESPONSE] += !b;
+	return b;
 }
 
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body)
@@ -230,7 +124,7 @@ void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body)
 	c->out_at = c->body_at = 0;
 	c->out_len = len;
 	c->body = body;
-	c->deadline_ns = zn_now_ns() + WRITE_NS;
+	c->deadline_ns = after_s(ZN_PROGRESS_S);
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -246,14 +140,14 @@ static void note_sent(struct zn_conn *c, size_t sent)
 	c->budget -= sent;
 	c->out_at += of_out;
 	c->body_at += sent - of_out;
-	c->deadline_ns = now_ns + WRITE_NS;
+	c->deadline_ns = now_ns + ZN_PROGRESS_S * ZN_NS_PER_S;
 	if (c->out_at < c->out_len || (c->body && c->body_at < c->body->len))
 		return;
 	if (c->body)
 		zn_body_put(c->body);
 	c->body = NULL;
 	if (c->state == ZN_CONN_HTTP)
-		c->deadline_ns = now_ns + (c->in_len ? HEAD_NS : IDLE_NS);
+		c->deadline_ns = now_ns + (c->in_len ? ZN_HEAD_S : ZN_IDLE_S) * ZN_NS_PER_S;
 }
 
 /* Sends what waits, as far as the budget goes. 0: all is gone; 1: some waits; -errno. */
@@ -286,98 +180,63 @@ static void begin_drain(struct zn_conn *c)
 	shutdown(c->io.fd, SHUT_WR);
 	c->state = ZN_CONN_DRAIN;
 	c->in_len = c->drained = 0;
-	c->deadline_ns = zn_now_ns() + DRAIN_NS;
-}
-
-static void count(struct zn_serve *s, const struct zn_route *route, int status)
-{
-	size_t code = 0;
-
-	while (code + 1 < ZN_CODE_COUNT && codes[code] != status)
-		code++;
-	s->requests[route ? (size_t)(route - s->routes) : ZN_ROUTES_MAX][code]++;
-}
-
-/* Queues an answer. HEAD gets the length of the body, and not the body. */
-static void respond(struct zn_conn *c, const struct zn_answer *a, bool head_only)
-{
-	const struct remark *remark = remark_of(a->status);
-	const char *line = *a->why ? a->why : remark->line, *end = *a->why ? "\n" : "";
-	struct zn_out o = {.at = c->out, .cap = sizeof(c->out)};
-	struct zn_http_res res = {.status = a->status,
-		.type = a->body ? a->type : "text/plain; charset=utf-8",
-		.extra = remark->extra,
-		.length = a->body ? a->body->len : strlen(line) + strlen(end),
-		.close = c->last,
-		.no_length = a->status == 204,
-		.date_s = (int64_t)(zn_wall_ms() / 1000)};
-
-	if (a->status == 204)
-		res.type = NULL;
-	zn_http_head(&o, &res);
-	if (!a->body && !head_only) {
-		zn_out_text(&o, line);
-		zn_out_text(&o, end);
-	}
-	if (a->body && !head_only)
-		a->body->refs++;
-	zn_conn_queue(c, o.len, head_only ? NULL : a->body);
-}
-
-static void drop_shared(struct zn_serve *s)
-{
-	if (s->shared.body)
-		zn_body_put(s->shared.body);
-	s->shared = (struct zn_answer){0};
-	s->shared_route = NULL;
-}
-
-/* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
-static void render(struct zn_serve *s, const struct zn_route *route, const struct zn_http_req *req)
-{
-	if (s->shared_route == route && s->shared_openmetrics == req->openmetrics && s->shared.body)
-		return;
-	drop_shared(s);
-	s->shared_route = route;
-	s->shared_openmetrics = req->openmetrics;
-	route->get(s, req, &s->shared);
-}
-
-/* The status of a request that needs no body, 0: it needs one. After 101 the WebSocket is open. */
-static int judge(struct zn_conn *c, const struct zn_http_req *req, const struct zn_route *route, char why[ZN_TEXT_MAX])
-{
-	if (req->method == ZN_OPTIONS && (route || path_is(req->path, "*")))
-		return 204;
-	if (!route)
-		return 404;
-	if (req->method == ZN_OTHER_METHOD)
-		return 405;
-	if (route->get)
-		return 0;
-	return req->upgrade ? zn_push_open(c, req, why) : 426;
-}
-
-static void handle(struct zn_conn *c, const struct zn_http_req *req)
-{
-	const struct zn_route *route = find_route(c, req->path);
-	struct zn_answer a = {0};
-
-	c->last = !req->keep_alive;
-	a.status = judge(c, req, route, a.why);
-	if (!a.status) {
-		render(c->serve, route, req);
-		a = c->serve->shared;
-	}
-	count(c->serve, route, a.status);
-	if (a.status != 101)
-		respond(c, &a, req->method == ZN_HEAD);
+	c->deadline_ns = after_s(ZN_DRAIN_S);
 }
 
 static void refuse(struct zn_conn *c, int status, bool head_only)
 {
-	c->last = true;
-	count(c->serve, NULL, status);
-	respond(c, &(struct zn_answer){.status = status}, head_only);
+	c->state = ZN_CONN_HTTP;
+	c->serve->why[0] = '\0';
+	zn_answer_error(c, status, head_only);
+}
+
+/* For a body that is not well-formed, too long or too slow. */
+static void refuse_body(struct zn_conn *c, int status)
+{
+	struct zn_http_req req;
+
+	zn_http_parse(c->in, c->in_len, &req);
+	refuse(c, status, req.method == ZN_HEAD);
+}
+
+static void drop_input(struct zn_conn *c, size_t len)
+{
+	c->in_len -= len;
+	memmove(c->in, c->in + len, c->in_len);
+}
+
+/* The body has ended. Its head was kept, because what it asks for lies in it; nothing comes after it. */
+static void answer_kept(struct zn_conn *c)
+{
+	struct zn_http_req req;
+
+	zn_http_parse(c->in, c->in_len, &req);
+	c->state = ZN_CONN_HTTP;
+	c->in_len = 0;
+	zn_answer_request(c, &req);
+}
+
+static void skip_body(struct zn_conn *c, const char *bytes, size_t len)
+{
+	int used = zn_http_body_read(&c->skip, bytes, len);
+
+	if (used < 0)
+		refuse_body(c, -used);
+	else if (c->skip.done)
+		answer_kept(c);
+}
+
+/* A body is read to its end before the answer, else the client's own writing could fail before it has read that. Who
+ * expects 100 (Continue) gets the answer instead (RFC 9110, section 10.1.1) and sends none. */
+static void begin_body(struct zn_conn *c, const struct zn_http_req *req, size_t head)
+{
+	size_t have = c->in_len - head;
+
+	c->state = ZN_CONN_BODY;
+	c->deadline_ns = after_s(ZN_HEAD_S);
+	zn_http_body_init(&c->skip, req);
+	c->in_len = head;
+	skip_body(c, c->in + head, have);
 }
 
 /* Answers the next request that has come in whole; false: there is none. */
@@ -388,14 +247,17 @@ static bool next_request(struct zn_conn *c)
 
 	if (!used)
 		return false;
-	c->budget -= smaller(c->budget, REQUEST_COST);
+	c->budget -= smaller(c->budget, ZN_REQUEST_COST);
 	if (used < 0) {
 		refuse(c, -used, req.method == ZN_HEAD);
 		return true;
 	}
-	handle(c, &req);
-	c->in_len -= (size_t)used;
-	memmove(c->in, c->in + used, c->in_len);
+	if ((req.length || req.chunked) && !req.expect) {
+		begin_body(c, &req, (size_t)used);
+		return true;
+	}
+	zn_answer_request(c, &req);
+	drop_input(c, (size_t)used);
 	if (c->state == ZN_CONN_PUSH)
 		zn_push_read(c);
 	return true;
@@ -410,6 +272,8 @@ static bool step(struct zn_conn *c)
 		begin_drain(c);
 		return false;
 	}
+	if (c->state == ZN_CONN_BODY)
+		return false;
 	return c->state == ZN_CONN_PUSH ? zn_push_next(c) : next_request(c);
 }
 
@@ -452,10 +316,10 @@ static bool note_received(struct zn_conn *c, size_t len)
 	c->pinged = false;
 	if (c->state == ZN_CONN_DRAIN) {
 		c->drained += len;
-		return c->drained <= DRAIN_BYTES;
+		return c->drained <= ZN_DRAIN_BYTES;
 	}
 	if (c->state == ZN_CONN_HTTP && !c->in_len)
-		c->deadline_ns = c->heard_ns + HEAD_NS;
+		c->deadline_ns = c->heard_ns + ZN_HEAD_S * ZN_NS_PER_S;
 	c->in_len += len;
 	if (c->state == ZN_CONN_PUSH)
 		zn_push_read(c);
@@ -466,11 +330,16 @@ static bool note_received(struct zn_conn *c, size_t len)
  * the client's last byte no answer is owed. */
 static bool receive(struct zn_conn *c)
 {
-	ssize_t len = recv(c->io.fd, c->in + c->in_len, sizeof(c->in) - c->in_len, 0);
+	char scratch[SCRATCH_BYTES];
+	bool skips = c->state == ZN_CONN_BODY;
+	char *to = skips ? scratch : c->in + c->in_len;
+	ssize_t len = recv(c->io.fd, to, skips ? sizeof(scratch) : sizeof(c->in) - c->in_len, 0);
 
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR;
-	return len && note_received(c, (size_t)len);
+	if (len && skips)
+		skip_body(c, scratch, (size_t)len);
+	return len && (skips || note_received(c, (size_t)len));
 }
 
 static void conn_ready(struct zn_io *io, uint32_t events)
@@ -490,51 +359,75 @@ static struct zn_conn *take_slot(struct zn_serve *s)
 
 	if (c)
 		s->free = c->next;
-	else if (s->conn_high < ZN_CONNS_MAX)
+	else if (s->conn_high < SLOTS)
 		c = &s->conns[s->conn_high++];
 	if (c)
 		memset(c, 0, offsetof(struct zn_conn, pong));
 	return c;
 }
 
-/* All connections are in use. The answer may be lost: nobody waits for this client. */
-static void turn_away(struct zn_serve *s, int fd)
+/* Beyond a limit: in a slot of its own, so that the answer is not lost to a reset. */
+static void turn_away(struct zn_conn *c, enum zn_loss what)
 {
-	const struct remark *remark = remark_of(503);
-	struct zn_http_res res = {.status = 503, .type = "text/plain; charset=utf-8", .extra = remark->extra};
-	char text[512];
-	struct zn_out o = {.at = text, .cap = sizeof(text)};
-
-	res.length = strlen(remark->line);
-	res.close = true;
-	res.date_s = -1;
-	zn_http_head(&o, &res);
-	zn_out_text(&o, remark->line);
-	send(fd, text, o.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	shutdown(fd, SHUT_WR);
-	close(fd);
-	s->lost[ZN_LOST_CONNECTION]++;
+	c->refused = true;
+	c->budget = ZN_WRITE_PER_TURN;
+	c->serve->refused_count++;
+	c->serve->why[0] = '\0';
+	if (what == ZN_LOST_PEER)
+		snprintf(c->serve->why, ZN_TEXT_MAX,
+			"this address has too many connections; see --max-connections-per-peer");
+	zn_answer_error(c, 503, false);
 }
 
-void zn_conn_welcome(struct zn_listener *from, int fd)
+static uint32_t count_of(const struct zn_serve *s, uint64_t peer)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; peer && i < s->conn_high; i++)
+		count += s->peer[i] == peer;
+	return count;
+}
+
+/* The limit that one more would pass. */
+static enum zn_loss limit_passed(const struct zn_serve *s, uint64_t peer)
+{
+	if (s->conn_count >= s->conn_limit)
+		return ZN_LOST_CONNECTION;
+	return count_of(s, peer) >= s->peer_limit ? ZN_LOST_PEER : ZN_LOSS_COUNT;
+}
+
+void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 {
 	struct zn_serve *s = from->serve;
-	struct zn_conn *c = take_slot(s);
+	enum zn_loss passed = limit_passed(s, peer);
+	bool refused = passed != ZN_LOSS_COUNT;
+	struct zn_conn *c = refused && s->refused_count == ZN_REFUSED_MAX ? NULL : take_slot(s);
 
+	if (refused || !c)
+		s->lost[refused ? passed : ZN_LOST_CONNECTION]++;
 	if (!c) {
-		turn_away(s, fd);
+		close(fd);
 		return;
 	}
 	c->io = (struct zn_io){fd, conn_ready};
 	c->serve = s;
 	c->ws_port = from->ws;
-	c->deadline_ns = zn_now_ns() + HEAD_NS;
+	c->local = from->local;
+	c->deadline_ns = after_s(ZN_HEAD_S);
 	c->events = EPOLLIN;
-	s->conn_count++;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	if (!c->local)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	if (refused) {
+		turn_away(c, passed);
+	} else {
+		s->conn_count++;
+		s->peer[c - s->conns] = peer;
+	}
 	if (zn_loop_add(s->loop, &c->io, EPOLLIN)) {
 		forget(c);
-		s->lost[ZN_LOST_CONNECTION]++;
+		s->lost[ZN_LOST_CONNECTION] += !refused;
+	} else if (refused) {
+		advance(c);
 	}
 }
 
@@ -543,7 +436,7 @@ static void after_turn(void *owner)
 	struct zn_serve *s = owner;
 	struct zn_conn *c;
 
-	drop_shared(s);
+	zn_answer_drop(s);
 	while ((c = s->closed)) {
 		s->closed = c->next;
 		c->next = s->free;
@@ -551,16 +444,26 @@ static void after_turn(void *owner)
 	}
 }
 
-static size_t conns_bytes(void)
+static size_t whole_pages(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	return (sizeof(struct zn_conn) * ZN_CONNS_MAX + page - 1) / page * page;
+	return (bytes + page - 1) / page * page;
+}
+
+static size_t conns_bytes(void)
+{
+	return whole_pages(sizeof(struct zn_conn) * SLOTS);
+}
+
+static size_t peers_bytes(void)
+{
+	return whole_pages(sizeof(uint64_t) * SLOTS);
 }
 
 static size_t memory_bytes(void)
 {
-	return conns_bytes() + (size_t)ZN_BODIES_MAX * ZN_BODY_BYTES;
+	return conns_bytes() + peers_bytes() + (size_t)ZN_BODIES_MAX * ZN_BODY_BYTES;
 }
 
 static int map_memory(struct zn_serve *s)
@@ -573,20 +476,50 @@ static int map_memory(struct zn_serve *s)
 	madvise(at, memory_bytes(), MADV_NOHUGEPAGE); /* a page touched shall be a page, not 2 MiB */
 	s->memory = at;
 	s->conns = (struct zn_conn *)at;
+	s->peer = (uint64_t *)(at + conns_bytes());
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
-		s->body[i].at = at + conns_bytes() + i * ZN_BODY_BYTES;
+		s->body[i].at = at + conns_bytes() + peers_bytes() + i * ZN_BODY_BYTES;
 	return 0;
+}
+
+/* Raises the soft limit of open files as far as the connections may need it. */
+static void raise_files(const struct zn_serve *s)
+{
+	rlim_t need = s->conn_limit + ZN_REFUSED_MAX + OTHER_FILES;
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= need)
+		return;
+	if (files.rlim_max < need)
+		zn_log(ZN_WARN,
+			"serve: the hard limit of open files is %llu, but %u connections may need %llu; those beyond "
+			"it will have to wait",
+			(unsigned long long)files.rlim_max, s->conn_limit, (unsigned long long)need);
+	files.rlim_cur = files.rlim_max < need ? files.rlim_max : need;
+	setrlimit(RLIMIT_NOFILE, &files); /* up to the hard limit it cannot fail */
+}
+
+static uint32_t limit(uint64_t asked, uint32_t otherwise)
+{
+	return asked == 0 ? otherwise : asked < ZN_CONNS_MAX ? (uint32_t)asked : ZN_CONNS_MAX;
 }
 
 int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX])
 {
+	const struct zn_options *o = view->options;
 	int err;
 
-	*s = (struct zn_serve){.loop = loop, .view = view, .routes = routes, .rest.io.fd = -1, .pace.fd = -1};
+	*s = (struct zn_serve){.loop = loop, .view = view, .rest.io.fd = -1, .pace.fd = -1};
+	s->conn_limit = limit(o->max_connections, ZN_CONNS);
+	s->peer_limit = limit(o->max_connections_per_peer, ZN_CONNS_PER_PEER);
+	zn_answer_open(s);
+	raise_files(s);
 	err = map_memory(s);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no address space: %s", strerror(-err));
-	else
+	if (!err)
+		err = zn_access_open(&s->access, o, view->node, NULL, why);
+	if (!err)
 		err = zn_listen_open(s, why);
 	if (!err && (err = zn_push_start(s)))
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no timer: %s", strerror(-err));
@@ -599,16 +532,36 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 	return 0;
 }
 
+/* Sends what the socket takes, the Close of a WebSocket too. What the client sent must be read, or closing would make a
+ * reset of it; but nobody is waited for. */
+static void part(struct zn_conn *c)
+{
+	char scratch[SCRATCH_BYTES];
+
+	if (c->io.fd < 0)
+		return;
+	if (c->state == ZN_CONN_PUSH)
+		zn_push_bye(c);
+	c->budget = ZN_WRITE_PER_TURN;
+	flush(c);
+	shutdown(c->io.fd, SHUT_WR);
+	for (size_t got = 0; got < ZN_DRAIN_BYTES;) {
+		ssize_t len = recv(c->io.fd, scratch, sizeof(scratch), MSG_DONTWAIT);
+
+		if (len <= 0)
+			break;
+		got += (size_t)len;
+	}
+	forget(c);
+}
+
 void zn_serve_close(struct zn_serve *s)
 {
 	if (!s->loop)
 		return;
 	zn_listen_close(s);
-	for (uint32_t i = 0; i < s->conn_high; i++) {
-		if (s->conns[i].io.fd >= 0 && s->conns[i].state == ZN_CONN_PUSH)
-			zn_push_bye(&s->conns[i]);
-		zn_loop_forget(s->loop, &s->conns[i].io);
-	}
+	for (uint32_t i = 0; i < s->conn_high; i++)
+		part(&s->conns[i]);
 	zn_loop_forget(s->loop, &s->pace);
 	if (s->loop->owner == s)
 		s->loop->after = NULL;
@@ -617,14 +570,23 @@ void zn_serve_close(struct zn_serve *s)
 	*s = (struct zn_serve){0};
 }
 
-/* The time limits of HTTP; false: give the client up. One that has sent part of a head is told why. */
+/* The time limits of HTTP; false: give the client up. One that has sent part of a request is told why. */
 static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 {
+	if (waits(c)) {
+		bool late = now_ns >= c->deadline_ns || now_ns >= c->answer_ns;
+
+		c->serve->lost[ZN_LOST_ANSWER] += late && !c->refused;
+		return !late;
+	}
 	if (now_ns < c->deadline_ns)
 		return true;
-	if (waits(c) || !c->in_len)
+	if (!c->in_len)
 		return false;
-	refuse(c, 408, false);
+	if (c->state == ZN_CONN_BODY)
+		refuse_body(c, 408);
+	else
+		refuse(c, 408, false);
 	return true;
 }
 

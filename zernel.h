@@ -1163,14 +1163,26 @@ extern const size_t zn_page_len, zn_page_gzip_len;
 extern const char zn_page_headers[]; /* ETag, security headers: lines with CRLF */
 extern const char zn_page_etag[];    /* with its quotes */
 
-/* ---- serve.c: connections, routes. listen.c: where they come from. push.c: their WebSocket side. ---- */
+/* ---- serve.c: connections. answer.c: routes. listen.c: where clients come from. push.c: their WebSocket side. ---- */
 
 #define ZN_CONNS_MAX      8192 /* --max-connections is at most this */
+#define ZN_CONNS          1024 /* --max-connections, unless it is given */
+#define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
+#define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
 #define ZN_BODIES_MAX     32
 #define ZN_FEEDS_MAX      16         /* different snapshots that WebSocket clients may ask for at one time */
 #define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
 #define ZN_WRITE_PER_TURN (1 << 20)
-#define ZN_PUSH_FRAME_S   30 /* a WebSocket client that takes longer for one frame is closed, with 1013 if it can be */
+#define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
+/* Time limits in seconds. All are looked at once a tick. */
+#define ZN_HEAD_S       10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_IDLE_S       75 /* between two requests; longer than a usual scrape interval */
+#define ZN_PROGRESS_S   10 /* without a byte taken by the client */
+#define ZN_ANSWER_S     30 /* for a whole answer */
+#define ZN_HOLD_S       1  /* how long an answer may be held back from others, once no buffer is free */
+#define ZN_DRAIN_S      2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
+#define ZN_DRAIN_BYTES  (64 << 10) /* at most */
+#define ZN_PUSH_FRAME_S 30 /* a WebSocket client that takes longer for one frame is closed, with 1013 if it can be */
 
 /* A rendered answer, shared by all who send it. */
 struct zn_body {
@@ -1190,13 +1202,19 @@ struct zn_feed {
 struct zn_answer {
 	int status;
 	const char *type;
-	struct zn_body *body;  /* NULL: none; the status has a line of its own */
-	char why[ZN_TEXT_MAX]; /* instead of that line; empty: none */
+	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
+};
+struct zn_route;
+/* What an answer depends on: who asks alike in one turn of the loop gets the same. */
+struct zn_asked {
+	const struct zn_route *route;
+	bool openmetrics;
+	struct zn_filter filter;
 };
 struct zn_route {
 	const char *path;
-	void (*get)(struct zn_serve *s, const struct zn_http_req *req, struct zn_answer *to); /* NULL: WebSocket */
-	const char *help;
+	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
+	unsigned flags;                                                                      /* of answer.c */
 };
 #define ZN_CODES(X)                                                                                                    \
 	X(101)                                                                                                         \
@@ -1217,6 +1235,7 @@ struct zn_listener {
 	struct zn_serve *serve;
 	uint16_t port; /* as bound */
 	bool ws;
+	bool local; /* a Unix socket: it has no port, and its clients need no token */
 };
 struct zn_serve {
 	struct zn_loop *loop;
@@ -1230,15 +1249,20 @@ struct zn_serve {
 	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
 	uint32_t conn_high;            /* slots that were ever used */
 	uint32_t conn_count, ws_count;
+	uint32_t conn_limit, peer_limit;
+	uint32_t refused_count; /* clients that are being refused, in slots of their own */
+	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
 	struct zn_body body[ZN_BODIES_MAX];
+	struct zn_body page[2]; /* plain and compressed; never given back */
 	struct zn_feed feed[ZN_FEEDS_MAX];
 	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
 	uint32_t paced_count;
 	struct zn_access access;
 	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
+	struct zn_asked asked;
 	struct zn_answer shared;
-	const struct zn_route *shared_route; /* NULL: none */
-	bool shared_openmetrics;
+	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
+	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
 	void *memory;
 	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
 	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost here; the rest of the enum stays 0 */
@@ -1248,14 +1272,17 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* time limits; renders the snapshot and pushes it */
-/* A body that nobody holds, with one reference; NULL and counted if all are in use. */
+/* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
+ * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
+ * counted, if there is none. */
 struct zn_body *zn_body_get(struct zn_serve *s);
+struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
 void zn_body_put(struct zn_body *b);
 
-/* One client. From here on, for serve.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
+/* One client. From here on, for serve.c, answer.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
  * while some waits, no further request is parsed and no further frame begun. */
-#define ZN_CONN_OUT 1024
-enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_PUSH, ZN_CONN_DRAIN };
+#define ZN_CONN_OUT 2048
+enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_BODY, ZN_CONN_PUSH, ZN_CONN_DRAIN };
 struct zn_conn {
 	struct zn_io io; /* first */
 	struct zn_serve *serve;
@@ -1266,9 +1293,12 @@ struct zn_conn {
 	struct zn_body *body; /* held */
 	size_t budget;        /* of this turn of the loop, bytes */
 	size_t drained;
-	uint64_t deadline_ns; /* of the head, of the pause between requests, or of progress in writing */
-	bool ws_port;
-	bool last; /* nothing is sent after what is in out and body */
+	uint64_t deadline_ns; /* of the head, of the body, of the pause between requests, or of progress in writing */
+	uint64_t answer_ns;   /* when the whole answer must be gone */
+	struct zn_http_body skip; /* the request's body, while its head waits in `in` */
+	bool ws_port, local;      /* of the listener */
+	bool refused;             /* beyond a limit: it is told so, and no more */
+	bool last;                /* nothing is sent after what is in out and body */
 	/* push.c */
 	bool due;     /* the newest snapshot of its feed was not begun yet */
 	bool closing; /* with close_code; 0: without a code */
@@ -1288,8 +1318,15 @@ struct zn_conn {
 };
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
-void zn_conn_advance(struct zn_conn *c);                /* sends what is due; may close it */
-void zn_conn_welcome(struct zn_listener *from, int fd); /* takes fd over; no connection free: counted and closed */
+void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
+/* Takes fd over; beyond a limit the client is told so, and counted. peer: 0 if it is not counted. */
+void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer);
+/* answer.c: queues the answer to a request; after 101 the WebSocket is open. */
+void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
+/* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
+void zn_answer_error(struct zn_conn *c, int status, bool head_only);
+void zn_answer_open(struct zn_serve *s);
+void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
 /* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
 void zn_listen_close(struct zn_serve *s);

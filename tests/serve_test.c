@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * serve_test.c: the server (serve.c, listen.c, push.c, loop.c) against real loopback sockets, on one thread:
+ * serve_test.c: the server (serve.c, answer.c, listen.c, push.c, loop.c) against real loopback sockets, on one thread:
  * the loop runs one turn at a time, so that nothing depends on timing. A wait only ends a test that hangs.
  * The time limits are tested by telling zn_serve_tick() that it is later. What the daemon would render is
- * made up here.
+ * made up here, and so are failures of accept4().
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -31,6 +31,11 @@
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " KEY "\r\n"
 
 const char zn_version[] = "1.2.3", zn_commit[] = "0123abc";
+const char zn_page[] = "<!doctype html><title>page</title>", zn_page_gzip[] = "(compressed)";
+const size_t zn_page_len = sizeof(zn_page) - 1, zn_page_gzip_len = sizeof(zn_page_gzip) - 1;
+const char zn_page_etag[] = "\"0123456789abcdef\"";
+const char zn_page_headers[] = "ETag: \"0123456789abcdef\"\r\nCache-Control: no-cache\r\n"
+			       "Content-Security-Policy: default-src 'none'\r\nX-Content-Type-Options: nosniff\r\n";
 
 static struct zn_options options;
 static struct zn_view view = {.options = &options, .node = "node7"};
@@ -65,9 +70,15 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter)
 {
 	(void)v;
-	(void)filter;
 	zn_out_u64(o, ++snapshot_seq);
 	zn_out_char(o, ' ');
+	if (filter->topics != ZN_TOPICS_ALL || *filter->job) {
+		zn_out_text(o, "job \"");
+		zn_out_text(o, filter->job);
+		zn_out_text(o, "\" topics ");
+		zn_out_u64(o, filter->topics);
+		zn_out_char(o, ' ');
+	}
 	out_pattern(o, snapshot_bytes);
 	return true;
 }
@@ -78,11 +89,32 @@ void zn_alerts_json(struct zn_out *o, struct zn_view *v)
 	zn_out_text(o, "[\"alerts\"]");
 }
 
+void zn_history_json(struct zn_out *o, struct zn_view *v)
+{
+	(void)v;
+	zn_out_text(o, "{\"history\":1}");
+}
+
 int zn_health_json(struct zn_out *o, struct zn_view *v)
 {
 	(void)v;
 	zn_out_text(o, "{\"health\":1}");
 	return health_status;
+}
+
+/* accept4() fails like this, 0: not at all, and how often it did. */
+static int accept_error;
+static unsigned accept_failures;
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *len, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *len, int flags)
+{
+	if (!accept_error)
+		return __real_accept4(fd, address, len, flags);
+	accept_failures++;
+	errno = accept_error;
+	return -1;
 }
 
 static struct zn_io stopper;
@@ -105,7 +137,9 @@ static void start(void)
 	char why[ZN_TEXT_MAX] = "";
 
 	metrics_bytes = snapshot_bytes = metrics_renders = snapshot_seq = 0;
-	options.ws_origin[0] = '\0';
+	options.ws_origin[0] = options.token_file[0] = '\0';
+	options.max_connections = options.max_connections_per_peer = 0;
+	snprintf(options.host_names, sizeof(options.host_names), "x");
 	snprintf(options.listen, sizeof(options.listen), "127.0.0.1");
 	CHECK_EQ(zn_loop_open(&loop), 0);
 	stopper = (struct zn_io){eventfd(1, EFD_CLOEXEC), stop_ready};
@@ -329,6 +363,8 @@ static int get(struct client *c, const char *path)
 	return r.status;
 }
 
+enum { PAGE, METRICS, JSON, HISTORY, ALERTS, HEALTH, WS };
+
 static const struct {
 	const char *name;
 	bool ws_port;
@@ -339,34 +375,95 @@ static const struct {
 	bool closes;
 	int route, code; /* what is counted; route -1: none */
 } rows[] = {
-	{"index", 0, "GET / HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: text/plain", "zerneld 1.2.3", 0, 0,
+	{"page", 0, "GET / HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: text/html; charset=utf-8\r\n",
+		"<title>page</title>", 0, PAGE, ZN_CODE_200},
+	{"headers of the page", 0, "GET / HTTP/1.1\r\nHost: x\r\n", 200,
+		"ETag: \"0123456789abcdef\"\r\nCache-Control: no-cache\r\nContent-Security-Policy: default-src 'none'\r\nX-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\n\r\n",
+		"<title>page</title>", 0, PAGE, ZN_CODE_200},
+	{"page compressed", 0, "GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n", 200,
+		"Vary: Accept-Encoding\r\nContent-Encoding: gzip\r\n\r\n", "(compressed)", 0, PAGE, ZN_CODE_200},
+	{"page compressed, head", 0, "HEAD / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n", 200,
+		"Content-Encoding: gzip\r\n\r\n", "", 0, PAGE, ZN_CODE_200},
+	{"page not changed", 0, "GET / HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"a\", W/\"0123456789abcdef\"\r\n", 304,
+		"ETag: \"0123456789abcdef\"\r\n", "", 0, PAGE, ZN_CODE_304},
+	{"page changed", 0, "GET / HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"0123456789abcdee\"\r\n", 200,
+		"ETag: ", "<title>page</title>", 0, PAGE, ZN_CODE_200},
+	{"page with a query", 0, "GET /?job=7 HTTP/1.1\r\nHost: x\r\n", 200, "ETag: ", "<title>page</title>", 0, PAGE,
 		ZN_CODE_200},
-	{"index lists", 0, "GET / HTTP/1.1\r\nHost: x\r\n", 200, "no-store", "/metrics ", 0, 0, ZN_CODE_200},
+	{"nothing else has a tag", 0, "GET /json HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n", 200,
+		"Content-Type: application/json\r\n", "1 ", 0, JSON, ZN_CODE_200},
+	{"history", 0, "GET /history HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n",
+		"{\"history\":1}", 0, HISTORY, ZN_CODE_200},
+	{"data is not stored", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\n", 200,
+		"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\n\r\n", "alerts",
+		0, ALERTS, ZN_CODE_200},
+	{"errors are not stored", 0, "GET /jobs HTTP/1.1\r\nHost: x\r\n", 404,
+		"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\r\n", "/metrics", 0, -1, ZN_CODE_404},
+	{"narrowed", 0, "GET /json?topics=gpus,alerts&job=a%2D7 HTTP/1.1\r\nHost: x\r\n", 200, "application/json",
+		"job \"a-7\" topics 17 ", 0, JSON, ZN_CODE_200},
+	{"narrowed by nothing known", 0, "GET /json?topic=gpus HTTP/1.1\r\nHost: x\r\n", 400, "text/plain", "topic", 0,
+		JSON, ZN_CODE_400},
+	{"narrowed by a bad value", 0, "GET /json?topics=gpu HTTP/1.1\r\nHost: x\r\n", 400, "text/plain", "topics", 0,
+		JSON, ZN_CODE_400},
+	{"interval is for the WebSocket", 0, "GET /json?interval_ms=500 HTTP/1.1\r\nHost: x\r\n", 400, "text/plain",
+		"interval_ms", 0, JSON, ZN_CODE_400},
+	{"escaped path", 0, "GET /%6Detrics HTTP/1.1\r\nHost: x\r\n", 200, "version=0.0.4", "text\n", 0, METRICS,
+		ZN_CODE_200},
+	{"dot segments", 0, "GET /a/../b/./../metrics HTTP/1.1\r\nHost: x\r\n", 200, "version=0.0.4", "text\n", 0,
+		METRICS, ZN_CODE_200},
+	{"decoded once", 0, "GET /%256Detrics HTTP/1.1\r\nHost: x\r\n", 404, "text/plain", "nothing is here", 0, -1,
+		ZN_CODE_404},
+	{"bad escape", 0, "GET /%6xetrics HTTP/1.1\r\nHost: x\r\n", 400, "text/plain", "not well-formed", 0, -1,
+		ZN_CODE_400},
+	{"escaped slash", 0, "GET /a%2fb HTTP/1.1\r\nHost: x\r\n", 400, "text/plain", "not well-formed", 0, -1,
+		ZN_CODE_400},
+	{"absolute form", 0, "GET http://x/metrics HTTP/1.1\r\nHost: x\r\n", 200, "version=0.0.4", "text\n", 0, METRICS,
+		ZN_CODE_200},
+	{"another name", 0, "GET /json HTTP/1.1\r\nHost: evil.example\r\n", 421, "text/plain", "--host-names", 0, JSON,
+		ZN_CODE_421},
+	{"another name in absolute form", 0, "GET http://evil.example/json HTTP/1.1\r\nHost: x\r\n", 421, "text/plain",
+		"--host-names", 0, JSON, ZN_CODE_421},
+	{"another name, page", 0, "GET / HTTP/1.1\r\nHost: evil.example\r\n", 421, "text/plain", "--host-names", 0,
+		PAGE, ZN_CODE_421},
+	{"another name, WebSocket", 1, "GET / HTTP/1.1\r\nHost: evil.example\r\n", 421, "text/plain", "--host-names", 0,
+		WS, ZN_CODE_421},
+	{"another name, metrics", 0, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n", 200, "version=0.0.4", "text\n",
+		0, METRICS, ZN_CODE_200},
+	{"another name, health", 0, "GET /health HTTP/1.1\r\nHost: evil.example\r\n", 200, "application/json",
+		"{\"health\":1}", 0, HEALTH, ZN_CODE_200},
+	{"an address for a name", 0, "GET /json HTTP/1.1\r\nHost: [::1]:1\r\n", 200, "application/json", "1 ", 0, JSON,
+		ZN_CODE_200},
+	{"no CORS", 0,
+		"OPTIONS /json HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\nAccess-Control-Request-Method: GET\r\n", 204,
+		"Allow: GET, HEAD, OPTIONS\r\n", "", 0, JSON, ZN_CODE_204},
+	{"no name in HTTP/1.0", 0, "GET /json HTTP/1.0\r\n", 200, "Connection: close\r\n", "1 ", 1, JSON, ZN_CODE_200},
+	{"http 1.0, kept", 0, "GET /alerts HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n", 200,
+		"Connection: keep-alive\r\n", "alerts", 0, ALERTS, ZN_CODE_200},
 	{"metrics", 0, "GET /metrics HTTP/1.1\r\nHost: x\r\n", 200,
-		"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", "text\n", 0, 1, ZN_CODE_200},
+		"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", "text\n", 0, METRICS, ZN_CODE_200},
 	{"openmetrics", 0, "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n", 200,
-		"Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n", "open\n", 0, 1,
+		"Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n", "open\n", 0, METRICS,
 		ZN_CODE_200},
-	{"query", 0, "GET /metrics?a=b HTTP/1.1\r\nHost: x\r\n", 200, "Content-Length: 5\r\n", "text\n", 0, 1,
+	{"query", 0, "GET /metrics?a=b HTTP/1.1\r\nHost: x\r\n", 200, "Content-Length: 5\r\n", "text\n", 0, METRICS,
 		ZN_CODE_200},
-	{"json", 0, "GET /json HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n", "1 ", 0, 2,
+	{"json", 0, "GET /json HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n", "1 ", 0, JSON,
 		ZN_CODE_200},
 	{"alerts", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n", "[\"alerts\"]",
-		0, 3, ZN_CODE_200},
+		0, ALERTS, ZN_CODE_200},
 	{"health", 0, "GET /health HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n",
-		"{\"health\":1}", 0, 4, ZN_CODE_200},
-	{"head", 0, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n", 200, "Content-Length: 5\r\n", "", 0, 1, ZN_CODE_200},
+		"{\"health\":1}", 0, HEALTH, ZN_CODE_200},
+	{"head", 0, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n", 200, "Content-Length: 5\r\n", "", 0, METRICS, ZN_CODE_200},
 	{"head of an error", 0, "HEAD /no HTTP/1.1\r\nHost: x\r\n", 404, "Content-Length: ", "", 0, -1, ZN_CODE_404},
-	{"options", 0, "OPTIONS /metrics HTTP/1.1\r\nHost: x\r\n", 204, "Allow: GET, HEAD, OPTIONS\r\n", "", 0, 1,
+	{"options", 0, "OPTIONS /metrics HTTP/1.1\r\nHost: x\r\n", 204, "Allow: GET, HEAD, OPTIONS\r\n", "", 0, METRICS,
 		ZN_CODE_204},
 	{"options *", 0, "OPTIONS * HTTP/1.1\r\nHost: x\r\n", 204, "Allow: GET, HEAD, OPTIONS\r\n", "", 0, -1,
 		ZN_CODE_204},
 	{"options of nothing", 0, "OPTIONS /no HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "nothing is here", 0, -1,
 		ZN_CODE_404},
-	{"post", 0, "POST /metrics HTTP/1.1\r\nHost: x\r\n", 405, "Allow: GET, HEAD, OPTIONS\r\n", "only GET", 0, 1,
-		ZN_CODE_405},
-	{"post with a body", 0, "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n", 405, "Connection: close\r\n",
-		"only GET", 1, 2, ZN_CODE_405},
+	{"post", 0, "POST /metrics HTTP/1.1\r\nHost: x\r\n", 405, "Allow: GET, HEAD, OPTIONS\r\n", "only GET", 0,
+		METRICS, ZN_CODE_405},
+	{"post with an empty body", 0, "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n", 405,
+		"Allow: GET, HEAD, OPTIONS\r\n", "only GET", 0, JSON, ZN_CODE_405},
 	{"post to nothing", 0, "POST /no HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "nothing is here", 0, -1,
 		ZN_CODE_404},
 	{"a longer path", 0, "GET /metricss HTTP/1.1\r\nHost: x\r\n", 404, "text/plain", "nothing is here", 0, -1,
@@ -374,27 +471,28 @@ static const struct {
 	{"a shorter path", 0, "GET /metric HTTP/1.1\r\nHost: x\r\n", 404, "text/plain", "nothing is here", 0, -1,
 		ZN_CODE_404},
 	{"ws without upgrade", 0, "GET /ws HTTP/1.1\r\nHost: x\r\n", 426,
-		"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n", "only WebSocket", 0, 5,
+		"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n", "only WebSocket", 0, WS,
 		ZN_CODE_426},
-	{"ws port /", 1, "GET / HTTP/1.1\r\nHost: x\r\n", 426, "Sec-WebSocket-Version: 13\r\n", "only WebSocket", 0, 5,
+	{"ws port /", 1, "GET / HTTP/1.1\r\nHost: x\r\n", 426, "Sec-WebSocket-Version: 13\r\n", "only WebSocket", 0, WS,
 		ZN_CODE_426},
 	{"ws port /ws", 1, "GET /ws HTTP/1.1\r\nHost: x\r\n", 426, "Sec-WebSocket-Version: 13\r\n", "only WebSocket", 0,
-		5, ZN_CODE_426},
+		WS, ZN_CODE_426},
 	{"ws port /metrics", 1, "GET /metrics HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "nothing is here", 0, -1,
 		ZN_CODE_404},
-	{"ws port post", 1, "POST / HTTP/1.1\r\nHost: x\r\n", 405, "Allow: ", "only GET", 0, 5, ZN_CODE_405},
+	{"ws port post", 1, "POST / HTTP/1.1\r\nHost: x\r\n", 405, "Allow: ", "only GET", 0, WS, ZN_CODE_405},
 	{"ws with another version", 0,
 		"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 		"Sec-WebSocket-Version: 8\r\nSec-WebSocket-Key: " KEY "\r\n",
-		426, "Sec-WebSocket-Version: 13\r\n", "only WebSocket", 0, 5, ZN_CODE_426},
+		426, "Sec-WebSocket-Version: 13\r\n", "only WebSocket", 0, WS, ZN_CODE_426},
 	{"ws without a key", 0,
 		"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
-		400, "no-store", "not well-formed", 0, 5, ZN_CODE_400},
+		400, "no-store", "not well-formed", 0, WS, ZN_CODE_400},
 	{"upgrade of a page", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
-		200, "application/json", "[\"alerts\"]", 0, 3, ZN_CODE_200},
+		200, "application/json", "[\"alerts\"]", 0, ALERTS, ZN_CODE_200},
 	{"close", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\nConnection: close\r\n", 200, "Connection: close\r\n",
-		"[\"alerts\"]", 1, 3, ZN_CODE_200},
-	{"http 1.0", 0, "GET /alerts HTTP/1.0\r\n", 200, "Connection: close\r\n", "[\"alerts\"]", 1, 3, ZN_CODE_200},
+		"[\"alerts\"]", 1, ALERTS, ZN_CODE_200},
+	{"http 1.0", 0, "GET /alerts HTTP/1.0\r\n", 200, "Connection: close\r\n", "[\"alerts\"]", 1, ALERTS,
+		ZN_CODE_200},
 	{"http 2", 0, "GET /alerts HTTP/2.0\r\n", 505, "Connection: close\r\n", "only HTTP/1.0", 1, -1, ZN_CODE_505},
 	{"no host", 0, "GET /alerts HTTP/1.1\r\n", 400, "Connection: close\r\n", "not well-formed", 1, -1, ZN_CODE_400},
 	{"unknown method", 0, "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1\r\n", 501,
@@ -403,7 +501,7 @@ static const struct {
 
 static void check_row(size_t i)
 {
-	bool head_only = !*rows[i].body;
+	bool head_only = !strncmp(rows[i].request, "HEAD", 4);
 	struct client c = dial(rows[i].ws_port);
 	size_t route = rows[i].route < 0 ? ZN_ROUTES_MAX : (size_t)rows[i].route;
 	struct reply r;
@@ -413,7 +511,10 @@ static void check_row(size_t i)
 	CHECK(await_reply(&c, &r, head_only));
 	CHECK_EQ(r.status, rows[i].status);
 	CHECK(strstr(r.head, rows[i].head) != NULL);
-	CHECK_EQ(r.has_length, r.status != 204);
+	CHECK_EQ(r.has_length, r.status != 204 && r.status != 304);
+	CHECK(strstr(r.head, "\r\nDate: ") != NULL);
+	CHECK(!strstr(r.head, "Access-Control"));
+	CHECK_EQ(strstr(r.head, "Connection: close\r\n") != NULL, rows[i].closes);
 	CHECK(head_only || (r.body && strstr(r.body, rows[i].body)));
 	CHECK_EQ(s.requests[route][rows[i].code], 1);
 	take_reply(&c, &r, head_only);
@@ -494,9 +595,9 @@ T(pipelining)
 		len += (size_t)sprintf(text + len, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", kinds[i % 3].path);
 	settle(1);
 	post(&c, 0, text);
-	CHECK_EQ(s.requests[1][ZN_CODE_200], 0);
+	CHECK_EQ(s.requests[METRICS][ZN_CODE_200], 0);
 	turn();
-	CHECK(s.requests[1][ZN_CODE_200] <= 6);
+	CHECK(s.requests[METRICS][ZN_CODE_200] <= 6);
 	for (size_t i = 0; i < 50; i++) {
 		CHECK(await_reply(&c, &r, false));
 		CHECK_EQ(r.status, 200);
@@ -504,7 +605,7 @@ T(pipelining)
 		take_reply(&c, &r, false);
 	}
 	CHECK_EQ(c.len, 0);
-	CHECK_EQ(s.requests[1][ZN_CODE_200], 17);
+	CHECK_EQ(s.requests[METRICS][ZN_CODE_200], 17);
 	hang_up(&c);
 	stop();
 }
@@ -804,33 +905,120 @@ T(stuck_reader)
 	stop();
 }
 
+static void start_with(uint64_t connections, uint64_t per_peer)
+{
+	start();
+	s.conn_limit = (uint32_t)connections;
+	s.peer_limit = (uint32_t)per_peer;
+}
+
+/* Refused clients: one that is here already, or goes on talking, hears why, and does not get a reset. */
+static void check_refused(struct client *c, const char *line)
+{
+	struct reply r;
+
+	say_text(c, "GET /alerts HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(await_reply(c, &r, false));
+	CHECK_EQ(r.status, 503);
+	CHECK(strstr(r.head, "Retry-After: 1\r\n") && strstr(r.head, "Connection: close\r\n"));
+	CHECK(r.body && strstr(r.body, line));
+	take_reply(c, &r, false);
+	CHECK(await_eof(c));
+	CHECK_EQ(c->len, 0);
+}
+
 T(all_connections_in_use)
 {
-	static struct client c[ZN_CONNS_MAX + 6];
-	unsigned refused = 0;
+	enum { LIMIT = 20, MORE = 6 };
+	struct client c[LIMIT + MORE];
 
-	start();
-	for (size_t i = 0; i < ZN_LEN(c); i++) {
-		c[i] = dial(false);
-		turn();
-	}
-	for (int i = 0; i < HANG_TURNS && s.lost[ZN_LOST_CONNECTION] < 6; i++)
-		turn();
-	CHECK_EQ(s.conn_count, ZN_CONNS_MAX);
-	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 6);
+	start_with(LIMIT, LIMIT);
 	for (size_t i = 0; i < ZN_LEN(c); i++)
-		if (hear(&c[i], 4096))
-			refused += strstr(c[i].data, "HTTP/1.1 503 ") && strstr(c[i].data, "Retry-After: 1\r\n");
-	CHECK_EQ(refused, 6);
+		c[i] = dial(false);
+	for (int i = 0; i < HANG_TURNS && s.lost[ZN_LOST_CONNECTION] < MORE; i++)
+		turn();
+	CHECK_EQ(s.conn_count, LIMIT);
+	CHECK_EQ(s.refused_count, MORE);
+	for (size_t i = LIMIT; i < ZN_LEN(c); i++)
+		check_refused(&c[i], "everything is in use");
+	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], MORE);
+	CHECK_EQ(s.lost[ZN_LOST_PEER], 0);
+	CHECK_EQ(s.requests[ZN_ROUTES_MAX][ZN_CODE_503], 0);
 	CHECK_EQ(get(&c[0], "/alerts"), 200);
-	hang_up(&c[1]);
-	settle(ZN_CONNS_MAX - 1);
-	c[1] = dial(false);
-	CHECK_EQ(get(&c[1], "/alerts"), 200);
+	hang_up(&c[2]);
+	settle(LIMIT - 1);
+	c[2] = dial(false);
+	CHECK_EQ(get(&c[2], "/alerts"), 200);
+	tick(ZN_DRAIN_S + 1);
+	CHECK_EQ(s.refused_count, 0);
 	for (size_t i = 0; i < ZN_LEN(c); i++)
 		hang_up(&c[i]);
 	settle(0);
-	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 6);
+	stop();
+}
+
+/* More refused clients than can be told so at one time: the others are closed at once, and all are counted. */
+T(storm_of_refused)
+{
+	static struct client c[ZN_REFUSED_MAX + 10];
+
+	start_with(1, 100);
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		c[i] = dial(false);
+	for (int i = 0; i < HANG_TURNS && s.lost[ZN_LOST_CONNECTION] < ZN_LEN(c) - 1; i++)
+		turn();
+	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.refused_count, ZN_REFUSED_MAX);
+	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], ZN_LEN(c) - 1);
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		hang_up(&c[i]);
+	settle(0);
+	tick(ZN_DRAIN_S + 1);
+	CHECK_EQ(s.refused_count, 0);
+	check_no_body_held();
+	stop();
+}
+
+static struct client dial_from(const char *from, bool v6)
+{
+	struct sockaddr_in6 own6 = {.sin6_family = AF_INET6}, to6 = own6;
+	struct sockaddr_in own = {.sin_family = AF_INET}, to = own;
+	struct client c = {.fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+	to6.sin6_addr = in6addr_loopback;
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	to6.sin6_port = to.sin_port = htons(zn_serve_port(&s, false));
+	inet_pton(AF_INET, from, &own.sin_addr);
+	inet_pton(AF_INET6, from, &own6.sin6_addr);
+	CHECK(!bind(c.fd, v6 ? (void *)&own6 : (void *)&own, v6 ? sizeof(own6) : sizeof(own)));
+	CHECK(!connect(c.fd, v6 ? (void *)&to6 : (void *)&to, v6 ? sizeof(to6) : sizeof(to)));
+	return c;
+}
+
+/* One address may have so many connections, and another one gets its own. */
+T(connections_per_peer)
+{
+	struct client c[4], other, refused;
+
+	start_with(20, ZN_LEN(c));
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		c[i] = dial_from("127.0.0.1", false);
+	settle(ZN_LEN(c));
+	refused = dial_from("127.0.0.1", false);
+	check_refused(&refused, "--max-connections-per-peer");
+	CHECK_EQ(s.lost[ZN_LOST_PEER], 1);
+	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 0);
+	other = dial_from("127.0.0.2", false);
+	CHECK_EQ(get(&other, "/alerts"), 200);
+	hang_up(&c[1]);
+	settle(ZN_LEN(c));
+	c[1] = dial_from("127.0.0.1", false);
+	CHECK_EQ(get(&c[1], "/alerts"), 200);
+	CHECK_EQ(s.lost[ZN_LOST_PEER], 1);
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		hang_up(&c[i]);
+	hang_up(&other);
+	hang_up(&refused);
 	stop();
 }
 
@@ -1080,7 +1268,7 @@ T(handshake)
 	CHECK(strstr(r.head, "\r\nSec-WebSocket-Protocol: zernel.v1\r\n") != NULL);
 	CHECK(strstr(r.head, "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n") != NULL);
 	CHECK(!r.has_length);
-	CHECK_EQ(s.requests[5][ZN_CODE_101], 1);
+	CHECK_EQ(s.requests[WS][ZN_CODE_101], 1);
 	take_reply(&c, &r, true);
 	CHECK(await_frame(&c, &f));
 	CHECK_EQ(f.op, ZN_WS_PONG);
@@ -1451,7 +1639,8 @@ static const struct {
 	const char *host, *origin, *allowed; /* allowed: --ws-origin */
 	int status;
 } origins[] = {
-	{"no origin", 1, "evil.example", NULL, "", 101},
+	{"no origin", 1, "node7", NULL, "", 101},
+	{"no origin, another name", 1, "evil.example", NULL, "", 421},
 	{"same origin, address", 1, "127.0.0.1:W", "http://127.0.0.1:W", "", 101},
 	{"same origin, https", 1, "127.0.0.1:W", "https://127.0.0.1:W", "", 101},
 	{"same origin, IPv6", 1, "[::1]:W", "http://[::1]:W", "", 101},
@@ -1472,13 +1661,13 @@ static const struct {
 	{"no scheme", 1, "127.0.0.1:W", "127.0.0.1:W", "", 403},
 	{"scheme alone", 1, "127.0.0.1:W", "http://", "", 403},
 	{"another scheme", 1, "127.0.0.1:W", "ftp://127.0.0.1:W", "", 403},
-	{"rebinding", 1, "evil.example:W", "http://evil.example:W", "", 403},
-	{"rebinding, metrics port", 1, "evil.example:W", "http://evil.example:M", "", 403},
-	{"name begins like the node", 1, "node77:W", "http://node77:W", "", 403},
+	{"rebinding", 1, "evil.example:W", "http://evil.example:W", "", 421},
+	{"rebinding, metrics port", 1, "evil.example:W", "http://evil.example:M", "", 421},
+	{"name begins like the node", 1, "node77:W", "http://node77:W", "", 421},
 	{"given origin, node", 1, "node7:W", "https://dash.example", "https://dash.example", 101},
 	{"given origin, its own host", 1, "dash.example:W", "https://dash.example", "https://dash.example", 101},
 	{"given origin, another scheme", 1, "node7:W", "http://dash.example", "https://dash.example", 403},
-	{"given origin, another host", 1, "evil.example:W", "https://dash.example", "https://dash.example", 403},
+	{"given origin, another host", 1, "evil.example:W", "https://dash.example", "https://dash.example", 421},
 };
 
 static void put_ports(char *to, const char *text)
@@ -1514,7 +1703,10 @@ static void origin_policy(void)
 		CHECK(await_reply(&c, &r, true));
 		CHECK_EQ(r.status, origins[i].status);
 		CHECK_EQ(s.ws_count, r.status == 101);
-		CHECK_EQ(s.requests[5][r.status == 101 ? ZN_CODE_101 : ZN_CODE_403], 1);
+		CHECK_EQ(s.requests[WS][r.status == 101    ? ZN_CODE_101
+					 : r.status == 421 ? ZN_CODE_421
+							   : ZN_CODE_403],
+			1);
 		hang_up(&c);
 		stop();
 	}
@@ -1597,6 +1789,8 @@ int main(void)
 	RUN(idle_client);
 	RUN(stuck_reader);
 	RUN(all_connections_in_use);
+	RUN(storm_of_refused);
+	RUN(connections_per_peer);
 	RUN(no_descriptors);
 	RUN(listening);
 	RUN(closing);

@@ -24,10 +24,10 @@ async def receive(url, count):
     return got
 
 
-def read_snapshots(port, path, count):
+def read_snapshots(port, path, count, read=parse_json):
     """[(seconds since the connection was there, snapshot)]"""
     got = asyncio.run(receive(f"ws://127.0.0.1:{port}{path}", count))
-    return [(at, parse_json(text)) for at, text in got]
+    return [(at, read(text)) for at, text in got]
 
 
 def handshake(s, path="/ws"):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Other people's strict readers of what the daemon serves: JSON by Python, Node and jq, each fed through one pipe, and
-what they understood compared; Prometheus text and OpenMetrics by their parsers.
+what they understood compared; Prometheus text and OpenMetrics by their parsers; and a soak, which lets them read for a
+while.
 """
+import asyncio
 import subprocess
 import tempfile
+import time
 
 from clients import need_module
-from harness import State, check, equal, need, parse_json, parse_metrics, run
+from harness import PATIENCE, State, check, equal, need, parse_json, parse_metrics, run
 
 NODE = """
 const strict = new TextDecoder("utf-8", {fatal: true});
@@ -53,7 +56,7 @@ class Reader:
         self.err.seek(0)
         equal((status, self.err.read()[:300]), (0, ""), f"{self.process.args[0]}")
         self.out.seek(0)
-        return [parse_json(line) for line in self.out.read().splitlines()]
+        return [parse_json(line) for line in self.out.read().split("\n")[:-1]]
 
 
 class Readers:
@@ -97,3 +100,44 @@ def read_by_all(daemon):
         equal(len(series), len(set(series)), f"series twice for prometheus_client.{module}")
         check(names <= {name for name, _ in series}, f"all names are seen by prometheus_client.{module}")
     return plain
+
+
+# ---- a soak
+
+ROUTES = ("/json", "/history", "/alerts", "/health", "/json?topics=processes,alerts", "/json?topics=gpus")
+STREAMS = ("/ws", "/ws?topics=processes,alerts&interval_ms=250", "/ws?topics=gpus,lost", "/ws?job=17")
+
+
+async def stream(url, readers, end):
+    """Every snapshot until then; how many."""
+    count, newest = 0, 0
+    async with need_module("websockets").connect(url, max_size=None) as socket:
+        while time.monotonic() < end:
+            snapshot = readers.feed(await asyncio.wait_for(socket.recv(), PATIENCE))
+            check(snapshot["last_update_ms"] > newest, f"{url}: each is newer than the one before")
+            newest = snapshot["last_update_ms"]
+            count += 1
+    return count
+
+
+async def poll(daemon, readers, end):
+    while time.monotonic() < end:
+        for route in ROUTES:
+            readers.feed(await asyncio.to_thread(daemon.get, route))
+        await asyncio.to_thread(read_by_all, daemon)
+        await asyncio.sleep(0.2)
+    return 1
+
+
+async def everything(daemons, readers, seconds):
+    end = time.monotonic() + seconds
+    work = [stream(f"ws://127.0.0.1:{daemon.port}{path}", readers, end) for daemon in daemons for path in STREAMS]
+    return await asyncio.gather(*work, *(poll(daemon, readers, end) for daemon in daemons))
+
+
+def soak(daemons, seconds):
+    """Every snapshot and every route, each read by everybody."""
+    readers = Readers()
+    counts = asyncio.run(everything(daemons, readers, seconds))
+    check(min(counts) > 0, f"every stream brought snapshots: {counts}")
+    print(f"{readers.agree()} JSON documents of {len(daemons)} daemons in {seconds} s", flush=True)

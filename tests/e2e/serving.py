@@ -144,30 +144,6 @@ def unknown_paths_are_not_found():
     equal(daemon.metrics().one("zernel_http_requests_total", path="other", code="404"), 1, "requests")
 
 
-NAMES = [b'"quo\\ted"', b"new\nline\r\t", b")( 1 2 3", b"\xff\xfe\x80\xc0", b"\x01\x1b[31m\x7f", b"</script>",
-         "é".encode() * 7 + b"\xc3"]
-
-
-@test
-def hostile_names_of_processes_spoil_nothing():
-    daemon = Daemon()
-    actors = [Actor(("cuda", CUDA)) for _ in NAMES]
-    daemon.attached(CUDA)
-    for actor, name in zip(actors, NAMES):
-        actor.do(f"ok(CDLL(None).prctl(15, {name!r})); ready(cuda); alloc(cuda, 4096); launch(cuda, 3)")
-    wait_until(lambda: len(daemon.json()["gpu_utilization"]) == len(NAMES), "processes")
-    for actor, name in zip(actors, NAMES):
-        equal(daemon.process_json(actor.pid)["comm"], name[:15].decode(errors="replace"), "comm")
-        equal(daemon.metrics().one("zernel_cuda_launches_total", pid=str(actor.pid)), 3, "launches")
-    promtool_is_silent(daemon.get("/metrics"))
-    equal(run([need("jq"), "-e", ".processes | length"], input=daemon.get("/json")).stdout.strip(), str(len(NAMES)),
-          "processes that jq sees")
-    got = run([ZERNEL, "watch", f"http://127.0.0.1:{daemon.port}", "--once"])
-    equal(got.returncode, 0, got.stderr)
-    check("\x1b" not in got.stdout and "\x07" not in got.stdout, f"no escape reaches the terminal: {got.stdout!r}")
-    equal(sum(str(a.pid) in got.stdout for a in actors), len(NAMES), "processes that watch shows")
-
-
 @test
 def watch_shows_the_numbers():
     daemon, driver, report = busy_daemon()

@@ -10,7 +10,7 @@ import urllib.error
 
 from clients import need_module, read_snapshots
 from figures import shown
-from harness import (CUDA, NCCL, ZERNEL, Actor, Daemon, Driver, Process, check, equal, folder, main, need, parse_json,
+from harness import (CUDA, NCCL, ZERNEL, Daemon, Driver, Process, check, equal, folder, main, need, parse_json,
                      run, test, wait_until)
 
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",

@@ -177,10 +177,9 @@ BENCH := launch mapping record scrape render fanout fleet attach_empty
 bench-tools: $(BENCH:%=build/bench/%) build/bench/empty.bpf.o
 build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
-	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm
 build/bench/record: agg.c proc.c json.c log.c
 build/bench/render: metrics.c view.c alert.c sim.c agg.c proc.c json.c log.c
-build/bench/render: BENCH_LIBS := -lm
 build/bench/attach_empty: elf.c
 build/bench/attach_empty: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/empty.bpf.o: tests/bench/empty.bpf.c

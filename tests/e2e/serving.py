@@ -77,6 +77,7 @@ def prometheus_scrapes_and_answers():
                f'zernel_nccl_bytes_total{{pid="{pid}",op="all_to_all"}}': report["nccl"]["all_to_all"]["bytes"],
                f'sum(zernel_cuda_sync_seconds_count{{pid="{pid}"}})': sum(report["syncs"].values()),
                f'zernel_cuda_launch_latency_hist_seconds_bucket{{pid="{pid}",le="+Inf"}}': 145,
+               f'count(zernel_cuda_launch_latency_hist_seconds_created{{pid="{pid}"}})': 1,  # it asks for OpenMetrics
                'up': 1}
     equal({q: float(ask(q) or "nan") for q in queries}, queries, "what Prometheus answers")
     prometheus.kill()

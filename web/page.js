@@ -36,7 +36,7 @@ function count(v) {
 function duration(us) {
 	if (!us)
 		return NONE;
-	return us >= 999.5e6 ? span(us / 1e6) : scaled(us, 1000, [" µs", " ms", " s"]);
+	return us >= 60e6 ? span(us / 1e6) : scaled(us, 1000, [" µs", " ms", " s"]);
 }
 
 function span(s) {
@@ -402,7 +402,7 @@ const spoken = {gpu_id: "GPU", pid: "process", job_id: "job", what: "kind"};
 const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 	const node = make("li"), head = make("span"), word = make("span", "word"), what = make("span", "what");
 	const more = make("span"), since = make("span", "more");
-	inside(node, inside(head, word, what), more, since);
+	inside(node, inside(head, word, " ", what), more, since);
 	return {node, update(a) {
 		const on = labels(a).map(([name, v]) => `${spoken[name] || label(name)} ${v}`);
 		const unit = a.threshold > 0 && a.threshold < 1 ? percent : count;

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: GPL-2.0
+// page.test.mjs [PATTERN]: the page in a headless Chromium: against a daemon that simulates, a live one with the fake
+// libraries, and one that is played where the figures must be known. Ends with "N passed, N failed".
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import path from "node:path";
+import { Absent, ROOT, accessible, daemon, fake, is, later, open, runAll, shot, snapshot, start, test, text,
+	until } from "./harness.mjs";
+
+const GIB = 2 ** 30;
+const LIBRARY = path.join(ROOT, "build/test/libcuda.so.1");
+const NETWORK = /net::ERR_|WebSocket connection to/; // the browser itself says so where a daemon is gone
+
+const at = (more = {}) => ({alert: "gpu_oom_warning", severity: "critical", state: "firing", gpu_id: "3", value: 0.962,
+	threshold: 0.95, since_ms: Date.now() - 74000, summary: "the memory of a GPU is nearly full", ...more});
+const rows = (page) => page.locator("tbody.process");
+const toggle = (page, pid) => page.locator(`.toggle:text-is("${pid}")`);
+
+test("figures are written for people", async () => {
+	const page = await open((await fake(await snapshot())).url);
+	const table = [
+		["bytes", [0, "0 B"], [1023, "1023 B"], [1536, "1.50 KiB"], [25769803776, "24.0 GiB"], [1048575, "1.00 MiB"],
+			[2 ** 53, "8.00 PiB"], [null, "–"]],
+		["count", [0, "0"], [7, "7"], [999, "999"], [2052.997, "2.05k"], [999999, "1.00M"], [0.25, "0.25"], [12.34, "12.3"]],
+		["duration", [0, "–"], [null, "–"], [0.5, "0.50 µs"], [143.36, "143 µs"], [999.7, "1.00 ms"], [38800, "38.8 ms"],
+			[2.5e6, "2.50 s"], [90e6, "1 min 30 s"]],
+		["span", [0, "0 s"], [59.9, "59 s"], [60, "1 min"], [3605, "1 h"], [7500, "2 h 5 min"], [100000, "1 d 3 h"]],
+		["percent", [0.6, "60.0 %"], [1, "100 %"]],
+	];
+	for (const [name, ...vectors] of table)
+		for (const [value, wanted] of vectors)
+			assert.equal(await page.evaluate(([f, v]) => window[f](v), [name, value]), wanted, `${name}(${value})`);
+});
+
+test("figures whose names are new are written by the unit in them", async () => {
+	const page = await open((await fake(await snapshot())).url);
+	assert.deepEqual(await page.evaluate(() => flat({stall_ratio: 0.25, io: {read_bytes: 2048, wait_ms: 1.5}, mount: "/x",
+		calls: 12345, ids: ["a"]})), [["stall", "25.0 %"], ["io read", "2.00 KiB"], ["io wait", "1.50 ms"], ["mount", "/x"],
+		["calls", "12,345"], ["ids 0", "a"]]);
+});
+
+// What a page shows, with the time of the snapshot that it shows, in one go.
+function shownBy(page) {
+	return page.evaluate(() => {
+		const texts = (node, selector) => [...node.querySelectorAll(selector)].map((n) => n.innerText);
+		return {
+			at: document.querySelector("main").dataset.shown,
+			glance: texts(document, "#glance dd"),
+			gpus: [...document.querySelectorAll("#gpus li")].map((n) => [...texts(n, "h3, .used"), n.querySelector(".used").title,
+				n.querySelector(".meter").getAttribute("aria-label"), n.querySelector(".fill").style.width]),
+			processes: Object.fromEntries([...document.querySelectorAll("tbody.process")].map((n) =>
+				[n.querySelector(".toggle").innerText, texts(n, "tr.row td:not(.spark)")])),
+			memory: [...document.querySelectorAll("tbody.process td.memory")].map((n) => n.title),
+			facts: document.querySelector("#facts").innerText,
+		};
+	});
+}
+
+const gib = (v) => `${(v / GIB).toFixed(v >= 99.95 * GIB ? 0 : 1)} GiB`;
+const figure = (v, unit) => `${v.toFixed(v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2)}${unit}`;
+const micros = (v) => (v >= 999.5 ? figure(v / 1000, " ms") : figure(v, " µs"));
+
+function equalToSnapshot(seen, s) {
+	const sum = (of, items) => items.reduce((n, item) => n + of(item), 0);
+	const used = sum((g) => g.used_bytes, s.gpus), rate = sum((p) => p.launch.rate, s.processes);
+	assert.equal(seen.glance[0], `${gib(used)}\nof 320 GiB, ${(100 * used / (320 * GIB)).toFixed(1)} %`);
+	assert.equal(seen.glance[1], "8\non 4 GPUs");
+	assert.equal(seen.glance[2].split("\n")[0], figure(rate / 1000, "k"));
+	assert.equal(seen.glance[3], `${micros(s.cuda_latency_p50_us)}\np99 ${micros(s.cuda_latency_p99_us)}`);
+	assert.equal(seen.glance[4].split("\n")[0], figure(s.nccl_allreduce_p50_ms, " ms"));
+	assert.equal(seen.glance[5].split("\n")[0], figure(s.dataloader_wait_p50_ms, " ms"));
+	s.gpus.forEach((g, i) => assert.deepEqual(seen.gpus[i], [`GPU ${g.gpu_id}`,
+		`${gib(g.used_bytes)} of 80.0 GiB, ${(100 * g.used_bytes / g.total_bytes).toFixed(1)} %`,
+		`${g.used_bytes.toLocaleString("en-US")} bytes`,
+		`${gib(g.used_bytes)} in use, peak ${gib(g.peak_bytes)}, total 80.0 GiB`,
+		`${Number((100 * g.used_bytes / g.total_bytes).toFixed(1))}%`]));
+	assert.equal(Object.keys(seen.processes).length, s.processes.length);
+	for (const p of s.processes)
+		assert.deepEqual(seen.processes[p.pid], [String(p.pid), p.comm, p.job_id || "–", p.gpus.map((g) => g.gpu_id).join(", "),
+			gib(p.gpus[0].used_bytes), figure(p.launch.rate / 1000, "k"), micros(p.launch.p50_us), micros(p.launch.p99_us)]);
+}
+
+test("what is shown of a simulating daemon is its snapshot", async () => {
+	const source = await daemon("--simulate"), page = await open(source.url);
+	await is(page, "td.rate", /k$/);
+	await is(page, "#glance", /Data loader p50\s+\d/);
+	for (let round = 0; round < 3; round++) {
+		const seen = await shownBy(page);
+		equalToSnapshot(seen, page.frames_.get(seen.at));
+		await until(async () => (await shownBy(page)).at !== seen.at, "the next snapshot");
+	}
+	const json = await source.json();
+	assert.deepEqual(Object.keys((await shownBy(page)).processes).sort(), json.processes.map((p) => String(p.pid)).sort());
+	assert.match(await text(page, "#simulated"), /simulated/i);
+	assert.match(await text(page, "#facts"), new RegExp(`^simulated · zerneld ${json.version} · up `));
+	assert.equal(await text(page, "#node"), json.node);
+	await is(page, "#link", /^live/);
+	await shot(page, "simulated", {fullPage: true});
+});
+
+test("one request for the page, and nothing from elsewhere", async () => {
+	const source = await daemon("--simulate"), page = await open(source.url);
+	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")), [source.url, `${source.url}history`]);
+	const answer = await fetch(source.url);
+	assert.ok((await answer.text()).length < 100000, "its size");
+	assert.doesNotMatch(answer.headers.get("content-security-policy"), /unsafe/);
+	assert.equal(await page.evaluate(() => document.querySelectorAll("[style]:not(.fill, .peak, .cursor), [onclick]").length), 0);
+});
+
+test("an alert that fires is loud, one that is pending is calm, none is not there", async () => {
+	const server = await fake(await snapshot()), page = await open(server.url);
+	assert.equal(await page.locator("#alerts").isVisible(), false);
+	server.set({alerts: [at({state: "pending"})]});
+	await is(page, "#alerts li", /pending.*gpu_oom_warning on GPU 3/is);
+	assert.equal(await page.locator("#alerts [role=alert]").count(), 0);
+	const calm = await page.locator("#alerts li").evaluate((n) => getComputedStyle(n).backgroundColor);
+	server.set({alerts: [at()]});
+	await is(page, "#alerts [role=alert]", /firing.*gpu_oom_warning on GPU 3/is);
+	assert.match(await text(page, "#alerts li"), /nearly full: 96\.2 %, limit 95\.0 %\s+since \d\d:\d\d:\d\d, 1 min 1\d s/);
+	assert.notEqual(await page.locator("#alerts li").evaluate((n) => getComputedStyle(n).backgroundColor), calm);
+	assert.match(await page.title(), /^\(1 firing\) /);
+	assert.equal(await page.locator("#gpus li.firing h3").innerText(), "GPU 3");
+	assert.ok(await page.evaluate(() => document.querySelector("#alerts").offsetTop < document.querySelector("#gpus").offsetTop));
+	server.set({alerts: []});
+	await until(async () => !(await page.locator("#alerts").isVisible()), "no alert");
+	assert.doesNotMatch(await page.title(), /firing/);
+});
+
+test("a daemon that stops is stale, one that is killed is gone, one that comes back is live", async () => {
+	let source = await daemon("--simulate");
+	const page = await open(source.url, {expected: NETWORK}), port = String(source.port);
+	const banner = page.locator("#dead");
+	await is(page, "#link", /^live/);
+	assert.equal(await banner.isVisible(), false);
+	source.kill("SIGSTOP");
+	await is(page, "#link", /^stale for \d+ s/);
+	assert.match(await banner.innerText(), /says nothing any more\. The figures below are \d+ s old/);
+	assert.ok(await page.evaluate(() => getComputedStyle(document.querySelector("main")).filter.includes("grayscale")));
+	source.kill("SIGCONT");
+	await is(page, "#link", /^live/);
+	assert.equal(await banner.isVisible(), false);
+	await source.kill9();
+	await is(page, "#link", /^reconnecting/);
+	assert.match(await banner.innerText(), /cannot be reached\. The figures below are .* old/);
+	assert.equal(await page.locator("#dead [role=alert]").count(), 1);
+	await shot(page, "dead");
+	source = await daemon("--simulate", "--metrics-port", port);
+	await is(page, "#link", /^live/);
+	assert.equal(await banner.isVisible(), false);
+});
+
+test("a connection that is cut is made anew, and the history read again", async () => {
+	const server = await fake(await snapshot()), page = await open(server.url, {expected: NETWORK});
+	server.every(500, () => ({last_update_ms: Date.now()}));
+	for (let n = 1; n < 3; n++) {
+		assert.equal(server.asked, n);
+		server.drop();
+		await is(page, "#link", /^reconnecting/);
+		await is(page, "#link", /^live/);
+	}
+});
+
+const line = (n, of) => Array.from({length: n}, (_, i) => of(i));
+
+test("charts begin with the history and go on with each new step", async () => {
+	const s = await snapshot({alerts: []}), pid = s.processes[0].pid, end = Date.now();
+	const step = (steps, rate) => ({last_update_ms: end + 1000 + 5000 * (steps - 7), history: {step_ms: 5000, steps},
+		processes: s.processes.map((p) => ({...p, launch: {...p.launch, recent: rate && {rate, p50_us: 100, p99_us: 400}}}))});
+	const history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: end, gpus: [], processes: [{pid, comm: "x",
+		rate: line(50, (i) => 100 + i), p50_us: line(50, () => 90), p99_us: line(50, (i) => (i < 10 ? null : 300))}]};
+	const server = await fake({...s, ...step(7, 149)}, {history}), page = await open(server.url);
+	const chart = page.locator("tbody.process", {has: toggle(page, pid)}).locator("svg").first();
+	const says = (wanted) => until(async () => wanted.test(await chart.getAttribute("aria-label")), `chart ${wanted}`);
+	const points = async () => (await chart.locator("path.first").getAttribute("d")).match(/[ML]\S+ \S+?(?=[LMh])/g).length;
+	await says(/of 1000, last 15 minutes: latest 149\/s, lowest 100\/s, highest 149\/s/);
+	assert.equal(await points(), 50);
+	server.set(step(7, 149));
+	server.set(step(8, 700));
+	await says(/latest 700\/s, lowest 100\/s, highest 700\/s/);
+	assert.equal(await points(), 51);
+	server.set(step(10, 50));
+	await says(/latest 50\/s, lowest 50\/s, highest 700\/s/);
+	assert.equal(await points(), 52, "the step that was not told of is a gap");
+	await until(async () => (await page.locator("path.first").first().getAttribute("d")).includes("M"), "lines");
+});
+
+test("without a history the charts begin with what is live", async () => {
+	const s = await snapshot();
+	delete s.history;
+	s.processes.forEach((p) => delete p.launch.recent);
+	const server = await fake(s), page = await open(server.url);
+	const chart = rows(page).first().locator("svg").first();
+	await until(async () => /latest \d/.test(await chart.getAttribute("aria-label")), "a first point");
+});
+
+test("a row opens by keyboard, stays open and keeps the focus while figures change", async () => {
+	const s = await snapshot(), server = await fake(s);
+	const page = await open(server.url), pid = s.processes[2].pid, button = toggle(page, pid);
+	server.every(250, () => ({last_update_ms: Date.now()}));
+	await button.focus();
+	await page.keyboard.press("Enter");
+	assert.equal(await button.getAttribute("aria-expanded"), "true");
+	const box = page.locator(`#${await button.getAttribute("aria-controls")}`);
+	assert.match(await box.innerText(), /all-reduce\s+\d+\s+\d.*GiB\s+0\s+\d.* ms/);
+	assert.match(await box.innerText(), /rank 2 of 8 in [0-9a-f]{16}/);
+	assert.match(await box.innerText(), /Pinned host memory\s+512 MiB/);
+	assert.match(await box.innerText(), /Stalls\s+not measured/);
+	assert.equal(await box.locator("svg").count(), 2);
+	const now = await page.getAttribute("main", "data-shown");
+	await until(async () => Number(await page.getAttribute("main", "data-shown")) > Number(now) + 500, "more snapshots");
+	assert.equal(await page.evaluate(() => document.activeElement.innerText), String(pid));
+	await box.locator("svg").first().hover();
+	assert.match(await box.locator(".read").first().innerText(), / ago: /);
+	await page.keyboard.press("Space");
+	assert.equal(await button.getAttribute("aria-expanded"), "false");
+	assert.equal(await box.count(), 0);
+});
+
+test("columns sort and the filter filters", async () => {
+	const s = await snapshot();
+	s.processes.forEach((p, i) => Object.assign(p, {comm: i === 3 ? "trainer" : "python3", job_id: i < 2 ? "48213" : ""}));
+	const page = await open((await fake(s)).url), pids = () => page.locator("tbody.process:visible .toggle").allInnerTexts();
+	const byPid = s.processes.map((p) => String(p.pid));
+	await page.getByRole("button", {name: "PID", exact: true}).click();
+	assert.deepEqual(await pids(), byPid);
+	await page.getByRole("button", {name: "PID", exact: true}).focus();
+	await page.keyboard.press("Enter");
+	assert.deepEqual(await pids(), [...byPid].reverse());
+	assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "PID");
+	await page.getByRole("button", {name: "Launches/s"}).click();
+	const rates = [...s.processes].sort((a, b) => b.launch.rate - a.launch.rate).map((p) => String(p.pid));
+	assert.deepEqual(await pids(), rates);
+	for (const [wanted, found] of [["trainer", 1], ["48213", 2], [byPid[5], 1], ["", 8]]) {
+		await page.fill("#filter", wanted);
+		assert.equal((await pids()).length, found, `filter ${wanted}`);
+	}
+	await page.fill("#filter", "nothing like it");
+	assert.match(await text(page, "#processes .empty"), /No process has this/);
+});
+
+const HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\"quoted\" & 'so'", "a\nb\u202e\u0007", "\ufffd\ufffd",
+	")( 1 2 3", "__proto__", "{{7*7}}"];
+
+test("names that users chose are text", async () => {
+	const s = await snapshot({alerts: [at({gpu_id: HOSTILE[0], summary: HOSTILE[1]})], node: HOSTILE[0],
+		jobs: [{job_id: HOSTILE[1], name: HOSTILE[0], [HOSTILE[2]]: HOSTILE[3]}], lost: {[HOSTILE[0]]: 3},
+		probes: [{family: HOSTILE[0], state: HOSTILE[0], why: HOSTILE[1],
+			libraries: [{path: HOSTILE[0], attached: 0, symbols: 0, why: HOSTILE[1]}]}]});
+	s.processes.forEach((p, i) => Object.assign(p, {comm: HOSTILE[i], job_id: HOSTILE[(i + 1) % 8]}));
+	s.processes[0].gpus[0].gpu_id = s.gpus[0].gpu_id = "__proto__";
+	const page = await open((await fake(s)).url);
+	for (const p of s.processes)
+		assert.equal(await page.locator("tbody.process", {has: toggle(page, p.pid)}).locator("td.comm").textContent(), p.comm);
+	for (const button of await page.locator(".toggle").all())
+		await button.click();
+	assert.equal(await page.locator("img").count(), 0);
+	assert.equal(await page.locator("script").count(), 1);
+	assert.equal(await page.locator("#node").textContent(), HOSTILE[0]);
+	assert.match(await page.locator("#probes").textContent(), /onerror=alert\(1\)>/);
+});
+
+test("what is not measured, and what was lost, is said", async () => {
+	const s = await snapshot(), page_of = await fake({...s, truncated: true, probes: [
+		{family: "gpu_mem", state: "attached", why: "", libraries: [{path: "/lib/libcuda.so.1", attached: 24, symbols: 24, why: ""},
+			{path: "/old/libcuda.so.1", attached: 0, symbols: 0, why: "it is no ELF file"}]},
+		{family: "nccl", state: "unavailable", why: "Operation not permitted; needs CAP_BPF", libraries: []}]});
+	const page = await open(page_of.url);
+	assert.match(await text(page, "#probes"), /libcuda\.so\.1 24 of 24 functions hooked/);
+	assert.match(await text(page, "#probes"), /\/old\/libcuda\.so\.1 not hooked: it is no ELF file/);
+	assert.match(await text(page, "#probes"), /NCCL\s+unavailable\s+Operation not permitted; needs CAP_BPF/);
+	assert.match(await text(page, "#lost"), /Nothing was lost\./);
+	assert.match(await text(page, "#truncated"), /Cut short/);
+	page_of.set({lost: {...s.lost, alloc: 12345}, truncated: undefined});
+	await is(page, "#lost li", /^12,345 alloc$/);
+	assert.equal(await page.locator("#truncated").isVisible(), false);
+	await page.locator("#lost summary").click();
+	assert.equal(await page.locator("#lost dt").count(), Object.keys(s.lost).length);
+	page_of.set({processes: [], gpus: []});
+	await is(page, "#processes", /No process uses a GPU library yet\. Now: .*CAP_BPF/);
+	assert.equal(await page.locator("tbody.process").count(), 0);
+});
+
+function crowd(s, n) {
+	return Array.from({length: n}, (_, i) => ({...structuredClone(s.processes[i % 8]), pid: 2000 + i}));
+}
+
+test("it stays smooth with 64 processes four times a second", async () => {
+	const s = await snapshot(), pids = line(64, (i) => 2000 + i);
+	const history = {step_ms: 5000, end_ms: Date.now(), gpus: [], processes: pids.map((pid) => ({pid, comm: "x",
+		rate: line(180, (i) => 1000 + (i * pid) % 97), p50_us: line(180, () => 140), p99_us: line(180, (i) => 500 + (i * pid) % 89)}))};
+	let steps = 7;
+	const server = await fake({...s, interval_ms: 250, processes: crowd(s, 64)}, {history}), page = await open(server.url);
+	await page.evaluate(() => {
+		window.long = [];
+		new PerformanceObserver((list) => window.long.push(...list.getEntries().map((e) => e.duration))).observe({type: "longtask"});
+		document.querySelectorAll("tbody.process").forEach((n) => (n.kept = true));
+	});
+	const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+	server.every(250, () => ({last_update_ms: Date.now(), history: {step_ms: 5000, steps: steps++}, processes: server.current.processes.map((p) =>
+		({...p, launch: {...p.launch, count: p.launch.count + 1, rate: p.launch.rate + 1, recent: {rate: p.launch.rate, p50_us: 140, p99_us: 700}}}))}));
+	const from = steps;
+	await until(() => steps > from + 20, "20 snapshots");
+	await page.mouse.wheel(0, 1500);
+	await until(() => steps > from + 30, "10 more");
+	const long = await page.evaluate(() => window.long);
+	console.log(`   long tasks of 30 snapshots: ${long.length}, the longest ${Math.max(0, ...long)} ms`);
+	assert.ok(Math.max(0, ...long) < 1000, "no task of a second");
+	assert.equal(await page.evaluate(() => [...document.querySelectorAll("tbody.process")].filter((n) => n.kept).length), 64);
+	assert.equal(await page.evaluate(() => document.querySelectorAll("*").length), nodes, "nodes are used again");
+});
+
+const full = async () => {
+	const s = await snapshot({alerts: [at(), at({alert: "probe_overhead", severity: "warning", state: "pending", gpu_id: undefined, pid: "1002"})],
+		jobs: [{job_id: "48213", user: "ada", partition: "gpu", nodes: 2, gpus: 8, launches: 123456789}],
+		io: [{job_id: "48213", mount: "/data", fstype: "ext4", read_bytes: 123 * GIB, write_bytes: 0}]});
+	s.lost.alloc = 3;
+	s.processes[1].stalls = {cpu_ratio: 0.25, gpu_ratio: 0.75};
+	return s;
+};
+
+test("axe-core finds nothing serious, in light and in dark", async () => {
+	const server = await fake(await full());
+	for (const dark of [false, true]) {
+		const page = await open(server.url, {dark});
+		await toggle(page, 1001).click();
+		await page.locator("#legend summary").click();
+		await accessible(page, dark ? "the dark page" : "the light page");
+		await shot(page, dark ? "dark" : "light", {fullPage: true});
+	}
+	const narrow = await open(server.url, {width: 390, height: 844});
+	await toggle(narrow, 1001).click();
+	await accessible(narrow, "the page on a phone");
+	await shot(narrow, "phone", {fullPage: true});
+});
+
+test("axe-core finds nothing serious while the daemon is dead", async () => {
+	const server = await fake(await full()), page = await open(server.url, {expected: NETWORK});
+	await server.close();
+	await is(page, "#link", /^reconnecting/);
+	await accessible(page, "the page of a dead daemon");
+	await shot(page, "dead");
+});
+
+test("on a phone nothing is wider than the screen", async () => {
+	const server = await fake(await full());
+	for (const width of [320, 390, 740, 1000]) {
+		const page = await open(server.url, {width, height: 800});
+		await toggle(page, 1001).click();
+		await page.locator("#lost summary").click();
+		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `at ${width} pixels`);
+		assert.equal(await page.locator("#sort").isVisible(), width < 736);
+	}
+});
+
+test("who wants no motion gets none", async () => {
+	const page = await open((await fake(await snapshot())).url, {reducedMotion: "reduce"});
+	assert.equal(await page.locator(".dot").evaluate((n) => getComputedStyle(n).animationName), "none");
+});
+
+async function loginAt(url, good) {
+	const page = await open(url, {shown: false, expected: /401/});
+	await page.waitForSelector("#login:visible");
+	await accessible(page, "the form for the token");
+	assert.equal(await page.locator("main").isVisible(), false);
+	await page.fill("#token", "wrong");
+	await page.keyboard.press("Enter");
+	await is(page, "#refused", /refused/);
+	await page.fill("#token", good);
+	await page.getByRole("button", {name: "Connect"}).click();
+	await page.waitForSelector("main[data-shown]");
+	assert.equal(await page.locator("#login").isVisible(), false);
+	await is(page, "#link", /^live/);
+	assert.doesNotMatch(page.url(), /token|wrong/);
+	return page;
+}
+
+test("a token is asked for, and sent both ways", async () => {
+	const server = await fake(await snapshot(), {token: "s3cret-ü"});
+	const refused = await fetch(`${server.url}history`);
+	assert.equal(refused.status, 401);
+	server.every(500, () => ({last_update_ms: Date.now()}));
+	const good = await fake(await snapshot(), {token: "s3cret~"});
+	good.every(500, () => ({last_update_ms: Date.now()}));
+	const page = await loginAt(good.url, "s3cret~");
+	assert.deepEqual(good.protocols, ["zernel.v1", "zernel.token.7333637265747e"]);
+	await page.reload();
+	await page.waitForSelector("main[data-shown]");
+	assert.equal(await page.locator("#login").isVisible(), false, "it is kept while the tab is open");
+});
+
+test("a daemon with a token file is opened with a token of it", async () => {
+	const folder = mkdtempSync("/tmp/zernel-web-");
+	later(() => rmSync(folder, {recursive: true}));
+	const file = path.join(folder, "tokens"), token = "0123456789abcdef0123456789abcdef";
+	writeFileSync(file, `${token}\n`, {mode: 0o600});
+	await loginAt((await daemon("--simulate", "--token-file", file)).url, token);
+});
+
+// ---- a live daemon, and real calls of the fake library
+
+// The actor of the end-to-end tests: a Python that runs what it is told.
+async function actor(env) {
+	const child = start("/usr/bin/python3", [path.join(ROOT, "tests/e2e/actor.py")],
+		{env: {...process.env, ...env}, stdio: ["pipe", "pipe", "inherit"]});
+	const answers = createInterface({input: child.stdout})[Symbol.asyncIterator]();
+	const answer = async () => {
+		const got = JSON.parse((await answers.next()).value);
+		assert.equal(got.error, undefined, "the actor");
+		return got.answer;
+	};
+	await answer();
+	child.do = (code) => {
+		child.stdin.write(`${JSON.stringify(code)}\n`);
+		return answer();
+	};
+	return child;
+}
+
+test("what is shown of a live daemon is what a process did, and its alert", async () => {
+	if (process.getuid() || !existsSync("/sys/kernel/btf/vmlinux"))
+		throw new Absent("it needs root and a kernel with BTF");
+	const source = await daemon("--push-interval-ms", "250"), page = await open(source.url);
+	assert.equal(await page.locator("#simulated").isVisible(), false);
+	const process_ = await actor({FAKE_CUDA_TOTAL_MB: "1000"}), name = "<img src=x>\\\"";
+	await process_.do(`cuda = CDLL(${JSON.stringify(LIBRARY)})`);
+	await until(async () => (await source.json()).probes.some((p) => p.libraries.some((l) => l.attached)), "probes");
+	await process_.do(`ok(CDLL(None).prctl(15, ${JSON.stringify(name)}.encode())); ready(cuda)`);
+	await process_.do("ok(cuda.cuDeviceTotalMem_v2(byref(c_size_t()), 0)); launch(cuda, 1009); most = alloc(cuda, 970 << 20)");
+	const row = page.locator("tbody.process", {has: toggle(page, process_.pid)});
+	await until(async () => (await row.count()) === 1 && (await row.locator("td.memory").innerText()) === "970 MiB", "its row");
+	assert.equal(await row.locator("td.comm").textContent(), name);
+	await toggle(page, process_.pid).click();
+	await is(page, "tr.detail", /Launches\s+1,009, 0 failed/);
+	await is(page, "#gpus .used", /970 MiB of 1000 MiB, 97\.0 %/);
+	await is(page, "#probes", /libcuda\.so\.1 \d+ of \d+ functions hooked/);
+	await is(page, "#alerts li", /pending.*gpu_oom_warning on GPU 0/is);
+	await is(page, "#alerts [role=alert]", /firing.*gpu_oom_warning on GPU 0/is);
+	await shot(page, "live", {fullPage: true});
+	await process_.do("ok(cuda.cuMemFree_v2(most))");
+	await until(async () => !(await page.locator("#alerts").isVisible()), "it is resolved");
+	process_.stdin.end();
+	await until(async () => !(await row.count()), "the row goes when the process has ended");
+});
+
+runAll(process.argv[2]);

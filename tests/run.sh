@@ -58,6 +58,7 @@ for source in tests/*_test.c; do
 done
 run json_strict 120 "$python" tests/json_strict.py "$tests/json_write"
 run watch_test 300 "$python" tests/watch_test.py build/zernel
+run page_test 300 node tests/web/page.test.mjs
 run load 240 "$python" tests/load/run.py
 live
 

@@ -777,7 +777,7 @@ T(long_paths)
 
 T(requests_by_path_and_code)
 {
-	static const struct zn_route routes[] = {{"/metrics", NULL, ""}, {"/json", NULL, ""}, {NULL, NULL, NULL}};
+	static const struct zn_route routes[] = {{.path = "/metrics"}, {.path = "/json"}, {.path = NULL}};
 
 	start();
 	view.serve = &serve;

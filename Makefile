@@ -87,7 +87,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws elf access options alert sim serve metrics gzip filter history
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve metrics gzip filter history
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
@@ -97,6 +97,7 @@ proc_test_SRC    := proc.c json.c log.c
 json_test_SRC    := json.c
 http_test_SRC    := http.c json.c
 ws_test_SRC      := ws.c http.c json.c
+ws_cases_test_SRC := ws.c json.c
 elf_test_SRC     := elf.c
 access_test_SRC  := access.c log.c json.c
 options_test_SRC := options.c log.c json.c
@@ -144,6 +145,7 @@ $(T)/json_write: tests/json_write.c json.c zernel.h
 	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lm
 
 # for conformance suites: make build/test/ws_echo
+$(T)/ws_cases_test: tests/ws_cases.h | $(T)/ws_echo
 $(T)/ws_echo: tests/ws_echo.c ws.c http.c json.c loop.c zernel.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ -lm

@@ -4,10 +4,8 @@
  * Clients that want the same snapshot are a feed and share what is rendered for it; a client that is still taking an
  * older one gets the newest when it is done, and what it missed is counted. What clients say is checked and ignored.
  */
-#include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -19,122 +17,9 @@
 #define UNSENT_BYTES (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
 #define SUBPROTOCOL  "zernel.v1"
 #define PACE_MS      50 /* clients with an interval of their own are looked at this often */
-#define BYE_READS    8
 #define GOING_AWAY   1001
 #define TRY_LATER    1013
 #define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
-
-static bool same(struct zn_str a, struct zn_str b)
-{
-	return a.len == b.len && (!a.len || !memcmp(a.at, b.at, a.len));
-}
-
-static bool same_name(struct zn_str a, const char *b, size_t len)
-{
-	return a.len == len && !strncasecmp(a.at, b, len);
-}
-
-/* Cuts http:// or https:// off an origin, and tells the port that it stands for. False: it has neither. */
-static bool strip_scheme(struct zn_str *origin, uint32_t *port)
-{
-	static const struct {
-		const char *prefix;
-		uint32_t port;
-	} schemes[] = {{"http://", 80}, {"https://", 443}};
-
-	for (size_t i = 0; i < ZN_LEN(schemes); i++) {
-		size_t len = strlen(schemes[i].prefix);
-
-		if (origin->len > len && !memcmp(origin->at, schemes[i].prefix, len)) {
-			*port = schemes[i].port;
-			*origin = (struct zn_str){origin->at + len, origin->len - len};
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The name before the port; an IPv6 address keeps its brackets. */
-static struct zn_str name_of(struct zn_str authority)
-{
-	bool bracket = authority.len && *authority.at == '[';
-	const char *end = authority.len ? memchr(authority.at, bracket ? ']' : ':', authority.len) : NULL;
-
-	return end ? (struct zn_str){authority.at, (size_t)(end - authority.at) + bracket} : authority;
-}
-
-/* The port after the name, or `otherwise` if there is none. UINT32_MAX: what stands there is no port. */
-static uint32_t port_of(struct zn_str authority, uint32_t otherwise)
-{
-	size_t at = name_of(authority).len;
-	uint32_t port = 0;
-
-	if (at == authority.len)
-		return otherwise;
-	if (authority.at[at] != ':' || at + 1 == authority.len)
-		return UINT32_MAX;
-	while (++at < authority.len) {
-		if (authority.at[at] < '0' || authority.at[at] > '9' || port > 65535)
-			return UINT32_MAX;
-		port = port * 10 + (uint32_t)(authority.at[at] - '0');
-	}
-	return port;
-}
-
-static bool is_address(struct zn_str name)
-{
-	char text[INET6_ADDRSTRLEN] = "";
-	struct in6_addr address;
-	bool v6 = name.len > 2 && *name.at == '[';
-
-	if (v6)
-		name = (struct zn_str){name.at + 1, name.len - 2};
-	if (name.len >= sizeof(text))
-		return false;
-	memcpy(text, name.at, name.len);
-	return inet_pton(v6 ? AF_INET6 : AF_INET, text, &address) == 1;
-}
-
-static struct zn_str own_origin(const struct zn_conn *c)
-{
-	const char *text = c->serve->view->options->ws_origin;
-
-	return (struct zn_str){text, strlen(text)};
-}
-
-/* A page whose own name was made to point at this node (DNS rebinding) has Origin and Host alike: only names
- * that its owner cannot choose count. */
-static bool host_is_known(const struct zn_conn *c, struct zn_str host)
-{
-	const char *node = c->serve->view->node;
-	struct zn_str name = name_of(host), origin = own_origin(c);
-	uint32_t port;
-
-	if (!name.len)
-		return false;
-	if (is_address(name) || same_name(name, "localhost", 9) || same_name(name, node, strlen(node)))
-		return true;
-	if (!strip_scheme(&origin, &port))
-		return false;
-	origin = name_of(origin);
-	return same_name(name, origin.at, origin.len);
-}
-
-/* The same origin, the one from --ws-origin, or, on the WebSocket port, a page of the metrics port. */
-static bool origin_is_allowed(const struct zn_conn *c, const struct zn_http_req *req)
-{
-	struct zn_str own = own_origin(c), origin = req->origin;
-	uint32_t port;
-
-	if (own.len && same(origin, own))
-		return true;
-	if (!strip_scheme(&origin, &port))
-		return false;
-	if (same(origin, req->host))
-		return true;
-	return c->ws_port && same(name_of(origin), name_of(req->host)) &&
-		port_of(origin, port) == zn_serve_port(c->serve, false);
-}
 
 static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 {
@@ -248,11 +133,12 @@ int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_T
 
 	if (status)
 		return status;
-	if (req->origin.at && !(host_is_known(c, req->host) && origin_is_allowed(c, req)))
+	if (!zn_access_origin(&c->serve->access, req, c->ws_port, zn_serve_port(c->serve, false)))
 		return 403;
-	filter = (struct zn_filter){.topics = ZN_TOPICS_ALL};
-	(void)why;
-	interval_ms = 0;
+	if (zn_filter_read(&filter, req->query, true, why))
+		return 400;
+	interval_ms = filter.interval_ms;
+	filter.interval_ms = 0;
 	c->feed = find_feed(c->serve, &filter);
 	if (!c->feed)
 		return 503;
@@ -460,17 +346,11 @@ int zn_push_start(struct zn_serve *s)
 	return err ? err : zn_loop_add(s->loop, &s->pace, EPOLLIN);
 }
 
-/* What the socket does not take at once is lost: nobody waits for a client at the end. What it has said is read, as
- * closing with some of it unread would destroy what is on its way to it. */
 void zn_push_bye(struct zn_conn *c)
 {
-	int reads = 0;
-
 	if (!close_instead(c, GOING_AWAY) && !c->closing) {
 		c->closing = true;
 		c->close_code = GOING_AWAY;
 	}
 	zn_conn_advance(c);
-	while (c->io.fd >= 0 && reads++ < BYE_READS && recv(c->io.fd, c->in, sizeof(c->in), MSG_DONTWAIT) > 0)
-		;
 }

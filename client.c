@@ -116,19 +116,19 @@ int zn_client_argument(struct zn_client_args *a, char **argv, int at)
 {
 	const char *arg = argv[at];
 	size_t len = strlen(TOKEN_FILE);
+	bool token = !strncmp(arg, TOKEN_FILE, len), joined = token && arg[len] == '=';
 
-	if (!strncmp(arg, TOKEN_FILE "=", len + 1)) {
+	if (joined && arg[len + 1]) {
 		a->token_file = arg + len + 1;
-	} else if (!strcmp(arg, TOKEN_FILE) && argv[at + 1]) {
+	} else if (token && !arg[len] && argv[at + 1]) {
 		a->token_file = argv[at + 1];
 		return 2;
-	} else if (*arg == '-' || a->url) {
-		zn_client_misused(a,
-			*arg != '-'                       ? "a second address"
-				: strcmp(arg, TOKEN_FILE) ? "unknown option"
-							  : "a file must follow",
-			arg);
-		return -1;
+	} else if (joined || (token && !arg[len])) {
+		return zn_client_misused(a, "a file must follow", TOKEN_FILE), -1;
+	} else if (*arg == '-') {
+		return zn_client_misused(a, "unknown option", arg), -1;
+	} else if (a->url) {
+		return zn_client_misused(a, "a second address", arg), -1;
 	} else {
 		a->url = arg;
 	}

@@ -275,13 +275,20 @@ void zn_term_enter(const struct zn_term *t)
 	zn_term_write(enter, sizeof(enter) - 1);
 }
 
+bool zn_term_able(void)
+{
+	const char *term = getenv("TERM");
+
+	return !term || strcmp(term, "dumb");
+}
+
 void zn_term_open(struct zn_term *t)
 {
 	const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
 
 	t->keys = tcgetattr(STDIN_FILENO, &saved) == 0;
 	t->screen = true;
-	t->color = term && *term && strcmp(term, "dumb") && !(no_color && *no_color);
+	t->color = term && *term && !(no_color && *no_color);
 	zn_term_enter(t);
 }
 

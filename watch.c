@@ -69,12 +69,13 @@ struct row {
 	const struct track *track; /* NULL: none was free */
 };
 
-/* Launch rates of one process; NAN where there was no answer. */
+/* Launches of one process; NAN where there was no answer. */
 struct track {
 	uint64_t pid;
 	uint64_t launches;
 	uint32_t seen; /* number of the last answer that had the process */
 	float rate[SAMPLES];
+	float p99[SAMPLES];
 };
 
 struct watch {
@@ -99,8 +100,11 @@ struct watch {
 	int row_count;
 	int rows_left_out;
 	enum sort sort;
-	int top;  /* first process shown */
-	int fits; /* processes that found room */
+	uint32_t view; /* of the table `views` */
+	int top;       /* first line of the view that is shown */
+	int fits;      /* lines that found room */
+	int lines;     /* that the view has */
+	int line;      /* while they are put */
 	bool help;
 
 	int signals;
@@ -123,7 +127,7 @@ static struct track *find_track(struct watch *w, uint64_t pid, uint64_t launches
 			return t;
 	}
 	for (int i = 0; empty && i < SAMPLES; i++)
-		empty->rate[i] = NAN;
+		empty->rate[i] = empty->p99[i] = NAN;
 	return empty;
 }
 
@@ -133,13 +137,19 @@ static void add_sample(struct watch *w, struct row *row, uint32_t elapsed_s)
 	uint64_t launches = integer(row->process, "launch.count");
 	uint64_t valid_s = (integer(w->snapshot, "interval_ms") + 500) / 1000;
 	struct track *t = find_track(w, row->pid, launches);
-	float rate = row->rate < 1e30 ? (float)row->rate : 1e30f;
+	float rate = row->rate < 1e30 ? (float)row->rate : 1e30f, p99 = NAN;
 
 	row->track = t;
 	if (!t)
 		return;
-	for (uint32_t age = 0; age < elapsed_s; age++)
-		t->rate[(w->head + SAMPLES - age) % SAMPLES] = age == 0 || age < valid_s ? rate : NAN;
+	if (zn_client_known(row->process, "launch.recent"))
+		p99 = row->p99 < 1e30 ? (float)row->p99 : 1e30f;
+	for (uint32_t age = 0; age < elapsed_s; age++) {
+		bool valid = age == 0 || age < valid_s;
+
+		t->rate[(w->head + SAMPLES - age) % SAMPLES] = valid ? rate : NAN;
+		t->p99[(w->head + SAMPLES - age) % SAMPLES] = valid ? p99 : NAN;
+	}
 	t->pid = row->pid;
 	t->launches = launches;
 	t->seen = w->answer_count;
@@ -155,6 +165,12 @@ static uint64_t sum_members(struct zn_str array, const char *key)
 		if (__builtin_add_overflow(sum, integer(value, key), &sum))
 			return UINT64_MAX;
 	return sum;
+}
+
+/* Of the last seconds where the daemon knows that, else since the process began. */
+static double launch_us(struct zn_str process, const char *recent, const char *all)
+{
+	return number(process, zn_client_known(process, "launch.recent") ? recent : all);
 }
 
 /* elapsed_s: since the data shown before. */
@@ -175,7 +191,7 @@ static void load_rows(struct watch *w, uint32_t elapsed_s)
 		*row = (struct row){.process = process, .pid = integer(process, "pid")};
 		row->memory = sum_members(zn_json_member(process, "gpus"), "used_bytes");
 		row->rate = number(process, "launch.rate");
-		row->p99 = number(process, "launch.p99_us");
+		row->p99 = launch_us(process, "launch.recent.p99_us", "launch.p99_us");
 		add_sample(w, row, elapsed_s);
 	}
 }
@@ -283,8 +299,8 @@ static void put_alert(struct zn_term *t, struct zn_str alert, const char *state)
 	char name[CELL], severity[CELL], gpu[CELL], value[CELL], limit[CELL], since[CELL], summary[512];
 	bool firing = *state == 'f';
 
-	zn_term_style(t, firing ? ZN_STYLE_BAD : ZN_STYLE_WARN);
-	zn_term_putf(t, "%s %s %s", firing ? "FIRING " : "pending", text_of(alert, "severity", severity),
+	zn_term_style(t, firing ? ZN_STYLE_BAD : *state == 'p' ? ZN_STYLE_WARN : ZN_STYLE_PLAIN);
+	zn_term_putf(t, "%s %s %s", firing ? "FIRING " : state, text_of(alert, "severity", severity),
 		text_of(alert, "alert", name));
 	if (zn_client_known(alert, "gpu_id"))
 		zn_term_putf(t, " gpu %s", text_of(alert, "gpu_id", gpu));
@@ -453,41 +469,92 @@ static void put_losses(struct watch *w)
 		zn_term_end(&w->term);
 }
 
+/* ---- views: what the lower part of the screen can show ---- */
+
 struct column {
 	const char *title;
 	int width; /* the least; below 0: set against the right side */
-	void (*text)(struct zn_str process, const struct column *c, char to[CELL]); /* NULL: the sparkline */
+	void (*text)(struct zn_str object, const struct column *c, char to[CELL]); /* NULL: a sparkline */
 	const char *path;
-	const char *count; /* what must be above 0 for the value to be one */
+	const char *count; /* what must be above 0 for the value to be one; of a sparkline, what must be known */
 	int us;            /* microseconds in one unit of the value */
+	enum { OF_ITEM, OF_PROCESS } of;
+	enum { ALWAYS, IF_KNOWN /* by some process */, IF_ROOM } when;
 };
 
-static void text_cell(struct zn_str process, const struct column *c, char to[CELL])
+#define COLUMNS_MAX 16
+struct view {
+	int key;
+	const char *name;
+	const char *none; /* what it says when it is empty */
+	void (*items)(struct watch *w, const struct view *v, const int *widths);
+	bool sorted; /* by process */
+	const struct column *columns;
+	const struct growth {
+		int column; /* below 0: the end */
+		int most;
+	} * growth; /* of columns, in this order, while there is room */
+	int count;  /* of columns */
+};
+
+/* Counts one more line: whether it is one that is shown. */
+static bool shows(struct watch *w)
 {
-	text_of(process, c->path, to);
+	int line = w->line++;
+
+	return line >= w->top && line < w->top + w->fits;
 }
 
-static void count_cell(struct zn_str process, const struct column *c, char to[CELL])
+static void text_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	if (zn_client_known(process, c->path) && (!c->count || number(process, c->count) > 0))
-		zn_term_count(to, number(process, c->path));
+	text_of(object, c->path, to);
 }
 
-static void duration_cell(struct zn_str process, const struct column *c, char to[CELL])
+static void count_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	if (number(process, c->count) > 0)
-		zn_term_duration(to, c->us * number(process, c->path));
+	if (zn_client_known(object, c->path) && (!c->count || number(object, c->count) > 0))
+		zn_term_count(to, number(object, c->path));
 }
 
-static void memory_cell(struct zn_str process, const struct column *c, char to[CELL])
+static void duration_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	if (zn_client_known(process, c->path))
-		zn_term_bytes(to, sum_members(zn_client_find(process, c->path), "used_bytes"));
+	if (number(object, c->count) > 0)
+		zn_term_duration(to, c->us * number(object, c->path));
 }
 
-static void gpus_cell(struct zn_str process, const struct column *c, char to[CELL])
+static void launch_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	struct zn_str gpus = zn_client_find(process, c->path), key, gpu;
+	bool p50 = !strcmp(c->path, "p50");
+
+	if (number(object, c->count) > 0)
+		zn_term_duration(to,
+			p50 ? launch_us(object, "launch.recent.p50_us", "launch.p50_us")
+			    : launch_us(object, "launch.recent.p99_us", "launch.p99_us"));
+}
+
+static void bytes_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	if (zn_client_known(object, c->path))
+		zn_term_bytes(to, integer(object, c->path));
+}
+
+static void share_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	double v = 100 * number(object, c->path);
+
+	if (zn_client_known(object, c->path))
+		snprintf(to, CELL, "%.0f%%", v < 0 ? 0 : v < 999 ? v : 999);
+}
+
+static void memory_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	if (zn_client_known(object, c->path))
+		zn_term_bytes(to, sum_members(zn_client_find(object, c->path), "used_bytes"));
+}
+
+static void gpus_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	struct zn_str gpus = zn_client_find(object, c->path), key, gpu;
 	size_t at = 0, len = 0;
 	char id[CELL];
 
@@ -496,9 +563,9 @@ static void gpus_cell(struct zn_str process, const struct column *c, char to[CEL
 }
 
 /* The largest p99 among the operations. Making a communicator is none: it takes seconds, once. */
-static void nccl_cell(struct zn_str process, const struct column *c, char to[CELL])
+static void nccl_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	struct zn_str ops = zn_client_find(process, c->path), key, op;
+	struct zn_str ops = zn_client_find(object, c->path), key, op;
 	double most = 0;
 	size_t at = 0;
 
@@ -511,122 +578,322 @@ static void nccl_cell(struct zn_str process, const struct column *c, char to[CEL
 	zn_term_duration(to, c->us * most);
 }
 
-enum { COL_COMM = 1, COL_JOB, COL_GPUS, COL_SPARK = 11, COL_COUNT };
-
-static const struct column columns[] = {
-	{"PID", -7, text_cell, "pid", NULL, 0},
-	[COL_COMM] = {"COMMAND", 8, text_cell, "comm", NULL, 0},
-	[COL_JOB] = {"JOB", 6, text_cell, "job_id", NULL, 0},
-	[COL_GPUS] = {"GPU", 3, gpus_cell, "gpus", NULL, 0},
-	{"MEM", -5, memory_cell, "gpus", NULL, 0},
-	{"LNCH/s", -6, count_cell, "launch.rate", "launch.count", 0},
-	{"p50", -6, duration_cell, "launch.p50_us", "launch.count", 1},
-	{"p99", -6, duration_cell, "launch.p99_us", "launch.count", 1},
-	{"NCCL", -5, count_cell, "nccl.calls", NULL, 0},
-	{"NCCL99", -6, nccl_cell, "nccl.ops", NULL, 1000},
-	{"SYNC99", -6, duration_cell, "sync.p99_us", "sync.count", 1},
-	[COL_SPARK] = {"LNCH/s, last 60 s", 0, NULL, NULL, NULL, 0},
-};
-_Static_assert(ZN_LEN(columns) == COL_COUNT, "a column was added");
-
-static bool any_job(const struct watch *w)
+/* Rank and size of the first communicator. */
+static void rank_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	char id[CELL];
+	struct zn_str comms = zn_client_find(object, c->path), key, comm;
+	char rank[CELL / 2], size[CELL / 2];
+	size_t at = 0;
 
-	for (int i = 0; i < w->row_count; i++)
-		if (strcmp(text_of(w->rows[i].process, "job_id", id), "-"))
+	if (zn_json_next(comms, &at, &key, &comm))
+		snprintf(to, CELL, "%s/%s", zn_client_text(comm, "rank", rank, sizeof(rank)),
+			zn_client_text(comm, "nranks", size, sizeof(size)));
+}
+
+enum { COL_PID, COL_COMM, COL_JOB, COL_GPUS, COL_RATES = 11, COL_P99S };
+
+static const struct column process_columns[] = {
+	[COL_PID] = {"PID", -7, text_cell, "pid"},
+	[COL_COMM] = {"COMMAND", 8, text_cell, "comm"},
+	[COL_JOB] = {"JOB", 6, text_cell, "job_id", .when = IF_KNOWN},
+	[COL_GPUS] = {"GPU", 3, gpus_cell, "gpus"},
+	{"MEM", -5, memory_cell, "gpus"},
+	{"LNCH/s", -6, count_cell, "launch.rate", "launch.count"},
+	{"p50", -6, launch_cell, "p50", "launch.count"},
+	{"p99", -6, launch_cell, "p99", "launch.count"},
+	{"NCCL", -5, count_cell, "nccl.calls"},
+	{"NCCL99", -6, nccl_cell, "nccl.ops", .us = 1000},
+	{"SYNC99", -6, duration_cell, "sync.p99_us", "sync.count", 1},
+	[COL_RATES] = {"LNCH/s, last 60 s", 0, NULL},
+	[COL_P99S] = {"p99, last 60 s", 0, NULL, .count = "launch.recent"},
+};
+static const struct growth process_growth[] = {{COL_RATES, 8}, {COL_COMM, 15}, {COL_JOB, 12}, {COL_GPUS, 8},
+	{COL_RATES, 20}, {COL_P99S, 20}, {COL_RATES, SAMPLES}, {COL_P99S, SAMPLES}, {-1, 0}};
+
+static const struct column nccl_columns[] = {
+	[COL_PID] = {"PID", -7, text_cell, "pid", .of = OF_PROCESS},
+	[COL_COMM] = {"COMMAND", 8, text_cell, "comm", .of = OF_PROCESS},
+	{"RANK", -5, rank_cell, "nccl.comms", .of = OF_PROCESS},
+	{"OPERATION", 14, text_cell, "op"},
+	{"CALLS", -6, count_cell, "calls"},
+	{"BYTES", -6, bytes_cell, "bytes"},
+	{"ERRORS", -6, count_cell, "errors"},
+	{"p50", -6, duration_cell, "p50_ms", "calls", 1000},
+	{"p99", -6, duration_cell, "p99_ms", "calls", 1000},
+};
+
+#define STALL(title, path)                                                                                             \
+	{                                                                                                              \
+		title, -4, share_cell, "stalls." path, .when = IF_KNOWN                                                \
+	}
+static const struct column wait_columns[] = {
+	[COL_PID] = {"PID", -7, text_cell, "pid"},
+	[COL_COMM] = {"COMMAND", 8, text_cell, "comm"},
+	{"LOAD50", -6, duration_cell, "dataloader.p50_ms", "dataloader.count", 1000},
+	{"LOAD99", -6, duration_cell, "dataloader.p99_ms", "dataloader.count", 1000},
+	{"SYNC50", -6, duration_cell, "sync.p50_us", "sync.count", 1},
+	{"SYNC99", -6, duration_cell, "sync.p99_us", "sync.count", 1},
+	STALL("cpu", "cpu"),
+	STALL("gpu", "gpu"),
+	STALL("data", "data"),
+	STALL("dist", "dist"),
+	STALL("io", "io"),
+	STALL("runq", "runqueue"),
+	STALL("othr", "other"),
+	{"LOADS", -6, count_cell, "dataloader.count", .when = IF_ROOM},
+	{"SYNCS", -6, count_cell, "sync.count", .when = IF_ROOM},
+	{"SYNCSUM", -7, duration_cell, "sync.sum_ms", "sync.count", 1000, .when = IF_ROOM},
+};
+static const struct growth name_growth[] = {{COL_COMM, 15}, {-1, 0}};
+
+enum { JOB_ID, JOB_NAME = 2 };
+static const struct column job_columns[] = {
+	[JOB_ID] = {"JOB", 8, text_cell, "job_id"},
+	{"USER", 8, text_cell, "user"},
+	[JOB_NAME] = {"NAME", 10, text_cell, "name"},
+	{"PARTITION", 9, text_cell, "partition"},
+	{"NODES", -5, text_cell, "nodes"},
+	{"GPUS", -4, text_cell, "gpus"},
+	{"PROCESSES", -9, text_cell, "processes"},
+	{"LAUNCHES", -8, count_cell, "launches"},
+};
+static const struct growth job_growth[] = {{JOB_ID, 14}, {JOB_NAME, 24}, {-1, 0}};
+_Static_assert(ZN_LEN(process_columns) <= COLUMNS_MAX && ZN_LEN(wait_columns) <= COLUMNS_MAX, "columns");
+
+/* Whether some process has what a column shows. */
+static bool any_knows(const struct watch *w, const char *path)
+{
+	char text[CELL];
+
+	for (int i = 0; i < w->row_count; i++) {
+		struct zn_str value = zn_client_find(w->rows[i].process, path);
+
+		if (value.len && (*value.at == '{' || strcmp(text_of(value, "", text), "-")))
 			return true;
+	}
 	return false;
 }
 
-/* Widths of the columns, 0 for one that is left out: the least, and then what is left over, in the order of growth. */
-static void fit_columns(const struct watch *w, int widths[COL_COUNT])
+static bool has_column(const struct watch *w, const struct column *c)
 {
-	static const struct {
-		int column;
-		int most;
-	} growth[] = {{COL_SPARK, 8}, {COL_COMM, 15}, {COL_JOB, 12}, {COL_GPUS, 8}, {COL_SPARK, SAMPLES}};
-	bool jobs = any_job(w);
+	if (!c->text) /* what moves is of no use on paper */
+		return w->term.screen && (!c->count || any_knows(w, c->count));
+	return c->when != IF_KNOWN || any_knows(w, c->path);
+}
+
+/* Widths of the columns, 0 for one that is left out: the least, and then what is left over, in the order of growth. */
+static void fit_columns(const struct watch *w, const struct view *v, int widths[COLUMNS_MAX])
+{
+	bool has[COLUMNS_MAX];
 	int left = w->term.cols;
 
-	for (int i = 0; i < COL_COUNT; i++) {
-		widths[i] = i == COL_JOB && !jobs ? 0 : columns[i].width;
+	for (int i = 0; i < v->count; i++) {
+		int width = v->columns[i].width;
+
+		has[i] = has_column(w, &v->columns[i]) && (v->columns[i].when != IF_ROOM || abs(width) < left);
+		widths[i] = has[i] ? width : 0;
 		left -= widths[i] ? abs(widths[i]) + 1 : 0;
 	}
-	for (size_t i = 0; i < ZN_LEN(growth); i++) {
-		int c = growth[i].column, add = growth[i].most - widths[c];
+	for (const struct growth *g = v->growth; g && g->column >= 0; g++) {
+		int *width = &widths[g->column], add = g->most - *width, gap = *width == 0 && g->column == COL_P99S;
 
-		add = add < left ? add : left;
-		if (add <= 0 || (c == COL_JOB && !jobs) || (c == COL_SPARK && !w->term.screen))
+		add = add < left - gap ? add : left - gap;
+		if (add <= 0 || !has[g->column])
 			continue;
-		widths[c] += add;
-		left -= add;
+		*width += add;
+		left -= add + gap;
 	}
 }
 
 /* The newest second is on the right; the highest of the minute is a full block; a gap is a second without data. */
-static void put_spark(const struct watch *w, struct zn_term *t, const struct track *track, int width)
+static void put_spark(struct watch *w, const float *sample, int width)
 {
 	static const char *const levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 	float most = 0;
 
-	for (int i = 0; track && i < SAMPLES; i++)
-		most = track->rate[i] > most ? track->rate[i] : most;
-	for (int age = width - 1; track && age >= 0; age--) {
-		float rate = track->rate[(w->head + SAMPLES - (uint32_t)age) % SAMPLES];
+	for (int i = 0; sample && i < SAMPLES; i++)
+		most = sample[i] > most ? sample[i] : most;
+	for (int age = width - 1; age >= 0; age--) {
+		float v = sample ? sample[(w->head + SAMPLES - (uint32_t)age) % SAMPLES] : NAN;
 
-		zn_term_put(t, isnan(rate) ? " " : levels[rate > 0 ? (int)(rate / most * 7) : 0]);
+		zn_term_put(&w->term, isnan(v) ? " " : levels[v > 0 ? (int)(v / most * 7) : 0]);
 	}
 }
 
-static void put_titles(struct watch *w, const int widths[COL_COUNT])
+static void put_titles(struct watch *w, const struct view *v, const int *widths)
 {
-	for (int i = 0; i < COL_COUNT; i++) {
+	for (int i = 0; i < v->count; i++) {
 		if (!widths[i])
 			continue;
 		zn_term_style(&w->term, ZN_STYLE_BOLD);
-		zn_term_cell(&w->term, columns[i].title, widths[i]);
+		zn_term_cell(&w->term, v->columns[i].title, widths[i]);
 		zn_term_put(&w->term, " ");
 	}
-	zn_term_end(&w->term);
+	if (v->count)
+		zn_term_end(&w->term);
 }
 
-static void put_row(struct watch *w, const struct row *row, const int widths[COL_COUNT])
+/* item: what the columns are about; row: the process that it belongs to, or NULL. */
+static void put_cells(
+	struct watch *w, const struct view *v, const int *widths, struct zn_str item, const struct row *row)
 {
+	const struct track *track = row ? row->track : NULL;
 	char cell[CELL];
 
-	for (int i = 0; i < COL_COUNT; i++) {
-		const struct column *c = &columns[i];
+	for (int i = 0; i < v->count; i++) {
+		const struct column *c = &v->columns[i];
 
 		if (!widths[i])
 			continue;
 		snprintf(cell, sizeof(cell), "-");
 		if (c->text) {
-			c->text(row->process, c, cell);
+			c->text(c->of == OF_PROCESS && row ? row->process : item, c, cell);
 			zn_term_cell(&w->term, cell, widths[i]);
-			zn_term_put(&w->term, " ");
 		} else {
-			put_spark(w, &w->term, row->track, widths[i]);
+			put_spark(w, !track ? NULL : i == COL_P99S ? track->p99 : track->rate, widths[i]);
 		}
+		if (c->text || i + 1 < v->count)
+			zn_term_put(&w->term, " ");
 	}
 	zn_term_end(&w->term);
 }
 
-static void put_processes(struct watch *w)
+static void process_items(struct watch *w, const struct view *v, const int *widths)
 {
-	int widths[COL_COUNT], last;
+	for (int i = 0; i < w->row_count; i++)
+		if (shows(w))
+			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
+}
 
-	fit_columns(w, widths);
-	put_titles(w, widths);
-	w->fits = w->term.rows ? w->term.limit - w->term.row : w->row_count;
+static void nccl_items(struct watch *w, const struct view *v, const int *widths)
+{
+	for (int i = 0; i < w->row_count; i++) {
+		struct zn_str ops = zn_client_find(w->rows[i].process, "nccl.ops"), key, op;
+		size_t at = 0;
+
+		while (zn_json_next(ops, &at, &key, &op))
+			if (shows(w))
+				put_cells(w, v, widths, op, &w->rows[i]);
+	}
+}
+
+static void job_items(struct watch *w, const struct view *v, const int *widths)
+{
+	struct zn_str jobs = zn_client_find(w->snapshot, "jobs"), key, job;
+	size_t at = 0;
+
+	while (zn_json_next(jobs, &at, &key, &job))
+		if (shows(w))
+			put_cells(w, v, widths, job, NULL);
+}
+
+static void alert_items(struct watch *w, const struct view *v, const int *widths)
+{
+	struct zn_str alerts = zn_client_find(w->snapshot, "alerts"), key, alert;
+	char state[CELL], value[CELL], limit[CELL], summary[512];
+	size_t at = 0;
+
+	(void)v, (void)widths;
+	while (zn_json_next(alerts, &at, &key, &alert)) {
+		if (shows(w))
+			put_alert(&w->term, alert, text_of(alert, "state", state));
+		if (shows(w))
+			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  value %s, threshold %s: %s",
+				text_of(alert, "value", value), text_of(alert, "threshold", limit),
+				zn_client_text(alert, "summary", summary, sizeof(summary)));
+	}
+}
+
+static void library_item(struct watch *w, struct zn_str library)
+{
+	char attached[CELL], symbols[CELL], path[512], why[512] = ": ";
+
+	if (!shows(w))
+		return;
+	zn_client_text(library, "why", why + 2, sizeof(why) - 2);
+	zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s of %s functions of %s%s", text_of(library, "attached", attached),
+		text_of(library, "symbols", symbols), zn_client_text(library, "path", path, sizeof(path)),
+		strcmp(why, ": -") ? why : "");
+}
+
+static void probe_items(struct watch *w, const struct view *v, const int *widths)
+{
+	struct zn_str probes = zn_client_find(w->snapshot, "probes"), key, probe, inner, library;
+	char family[CELL], state[CELL], why[512];
+	size_t at = 0, in;
+
+	(void)v, (void)widths;
+	while (zn_json_next(probes, &at, &key, &probe)) {
+		text_of(probe, "state", state);
+		zn_client_text(probe, "why", why, sizeof(why));
+		if (shows(w))
+			zn_term_line(&w->term, *state == 'u' ? ZN_STYLE_WARN : ZN_STYLE_PLAIN, "%s: %s%s%s",
+				text_of(probe, "family", family), state, strcmp(why, "-") ? ": " : "",
+				strcmp(why, "-") ? why : "");
+		in = 0;
+		while (zn_json_next(zn_client_find(probe, "libraries"), &in, &inner, &library))
+			library_item(w, library);
+	}
+}
+
+/* What a loss means; empty if this program is older than the daemon. */
+static const char *loss_help(const char *label)
+{
+	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++)
+		if (!strcmp(zn_loss_label(i), label))
+			return zn_loss_help(i);
+	return "";
+}
+
+static void loss_items(struct watch *w, const struct view *v, const int *widths)
+{
+	struct zn_str lost = zn_client_find(w->snapshot, "lost"), key, value;
+	char name[CELL], count[CELL];
+	size_t at = 0;
+
+	(void)v, (void)widths;
+	while (zn_json_next(lost, &at, &key, &value)) {
+		if (!shows(w))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", key.len < CELL ? (int)key.len : CELL - 1, key.at ? key.at : "");
+		zn_term_line(&w->term, zn_json_number(value) > 0 ? ZN_STYLE_WARN : ZN_STYLE_PLAIN, "%-14s %8s  %s",
+			name, text_of(value, "", count), loss_help(name));
+	}
+}
+
+#define COLUMNS(of) of, .count = ZN_LEN(of)
+static const struct view views[] = {
+	{'t', "processes", "no process has called a hooked library yet", process_items, true, COLUMNS(process_columns),
+		.growth = process_growth},
+	{'n', "NCCL", "no process has called NCCL yet", nccl_items, true, COLUMNS(nccl_columns), .growth = name_growth},
+	{'w', "waits", "no process has called a hooked library yet", process_items, true, COLUMNS(wait_columns),
+		.growth = name_growth},
+	{'b', "jobs", "no job is known on this node", job_items, false, COLUMNS(job_columns), .growth = job_growth},
+	{'a', "alerts", "no alert is pending or firing", alert_items, .sorted = false},
+	{'h', "hooks", "the daemon says nothing of its hooks", probe_items, .sorted = false},
+	{'x', "losses", "the daemon says nothing of losses", loss_items, .sorted = false},
+};
+
+/* The view is gone through twice: at first to count its lines, with room for none. */
+static void put_view(struct watch *w)
+{
+	const struct view *v = &views[w->view];
+	int widths[COLUMNS_MAX], last;
+
+	fit_columns(w, v, widths);
+	put_titles(w, v, widths);
+	w->fits = w->line = 0;
+	v->items(w, v, widths);
+	w->lines = w->line;
+	w->fits = w->term.rows ? w->term.limit - w->term.row : w->lines;
 	w->fits = w->fits > 0 ? w->fits : 0;
-	last = w->row_count - at_least_one(w->fits);
+	last = w->lines - at_least_one(w->fits);
 	w->top = w->top > last ? last : w->top;
 	w->top = w->top < 0 ? 0 : w->top;
-	for (int i = w->top; i < w->row_count && i < w->top + w->fits; i++)
-		put_row(w, &w->rows[i], widths);
-	if (w->row_count == 0)
-		zn_term_line(&w->term, ZN_STYLE_PLAIN, "no process has called a hooked library yet");
+	w->line = 0;
+	v->items(w, v, widths);
+	if (w->lines == 0)
+		zn_term_line(&w->term, ZN_STYLE_PLAIN, "%s", v->none);
 	if (w->rows_left_out && !w->term.screen)
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "and %d more processes", w->rows_left_out);
 }
@@ -634,16 +901,20 @@ static void put_processes(struct watch *w)
 static void put_help(struct zn_term *t)
 {
 	static const char *const lines[] = {
-		"q, Ctrl-C       quit",
-		"?               this help, and back",
+		"q, Ctrl-C       quit            ?  this help, and back",
+		"Tab             the next view; or at once: t processes, n NCCL by operation,",
+		"                w waits, b jobs, a alerts, h hooks and what is not attached,",
+		"                x losses",
 		"p m l 9         sort by pid, GPU memory, launches per second, p99 of the launch",
-		"up down, k j    scroll the processes; page up and page down by a screen",
+		"up down, k j    scroll; page up and page down by a screen",
 		"",
 		"LNCH/s          kernel launches per second, now and over the last minute",
-		"launch p50 p99  time the host spends in a launch: half, and 99 of 100, take no longer",
-		"before",
+		"p50 p99         time the host spends in a launch: half, and 99 of 100, take no",
+		"                longer; of the last seconds, or where the daemon does not know",
+		"                these, since the process began (as in the line above the table)",
 		"NCCL, NCCL99    NCCL calls so far; the largest p99 among the operations",
-		"SYNC99          p99 of the host's waits for the GPU",
+		"SYNC, LOAD      the host's waits for the GPU, and for the data loader",
+		"cpu to othr     where the launching thread's time went",
 		"GPU bars        filled: used now; the line: the peak",
 		"-               there is no measurement",
 	};
@@ -657,16 +928,19 @@ static void put_footer(struct watch *w, bool table)
 	static const char *const sorts[] = {
 		[SORT_PID] = "pid", [SORT_MEMORY] = "memory", [SORT_RATE] = "launch rate", [SORT_P99] = "p99"};
 	struct zn_term *t = &w->term;
+	const struct view *v = &views[w->view];
 	int end = w->top + w->fits;
 
 	while (t->row < t->limit)
 		zn_term_end(t);
 	t->limit = t->rows;
 	zn_term_style(t, ZN_STYLE_FAINT);
-	zn_term_putf(t, "q quit  ? help  sort p m l 9: %s", sorts[w->sort]);
-	if (table && w->row_count && w->fits)
-		zn_term_putf(t, "  %d-%d of %d processes", w->top + 1, end < w->row_count ? end : w->row_count,
-			w->row_count + w->rows_left_out);
+	zn_term_putf(t, "q quit  ? help  Tab %s", v->name);
+	if (table && w->lines && w->fits)
+		zn_term_putf(t, " %d-%d of %d", w->top + 1, end < w->lines ? end : w->lines,
+			w->lines + (w->view == 0 ? w->rows_left_out : 0));
+	if (v->sorted)
+		zn_term_putf(t, "  sort p m l 9: %s", sorts[w->sort]);
 	zn_term_end(t);
 }
 
@@ -677,16 +951,17 @@ static void put_details(struct watch *w)
 	put_losses(w);
 }
 
-/* On a small screen the processes come before the details. */
+/* On a small screen the view comes before the details. */
 static void put_body(struct watch *w)
 {
 	bool small = w->term.rows && w->term.rows < SMALL_ROWS;
 
-	put_alerts(w);
+	if (views[w->view].items != alert_items)
+		put_alerts(w);
 	put_gpus(w);
 	if (!small)
 		put_details(w);
-	put_processes(w);
+	put_view(w);
 	if (small)
 		put_details(w);
 }
@@ -763,6 +1038,13 @@ static int key_of(struct watch *w, char c)
 	return 0;
 }
 
+static void choose_view(struct watch *w, uint32_t view)
+{
+	w->view = view;
+	w->top = 0;
+	w->help = false;
+}
+
 static void press(struct watch *w, int key)
 {
 	static const char sorts[] = {[SORT_PID] = 'p', [SORT_MEMORY] = 'm', [SORT_RATE] = 'l', [SORT_P99] = '9'};
@@ -772,10 +1054,14 @@ static void press(struct watch *w, int key)
 		w->sort = (enum sort)(sort - sorts);
 	if (sort)
 		sort_rows(w);
+	for (uint32_t i = 0; i < ZN_LEN(views); i++)
+		if (key == views[i].key)
+			choose_view(w, i);
 	switch (key) {
 	case 'q':
 	case KEY_CTRL_C: w->quit = true; break;
 	case '?': w->help = !w->help; break;
+	case '\t': choose_view(w, (w->view + 1) % ZN_LEN(views)); break;
 	case 'j': w->top++; break;
 	case 'k': w->top--; break;
 	case KEY_PAGE_DOWN: w->top += at_least_one(w->fits); break;
@@ -915,8 +1201,9 @@ static int parse_options(struct watch *w, int argc, char **argv)
 	}
 	if (zn_client_open(&w->client, &args, "/json", answers[0]))
 		return 2;
-	if (!w->once && !w->json && !isatty(STDOUT_FILENO)) {
-		fputs("zernel: watch: standard output is no terminal: use --once or --json\n", stderr);
+	if (!w->once && !w->json && (!isatty(STDOUT_FILENO) || !zn_term_able())) {
+		fprintf(stderr, "zernel: watch: %s: use --once or --json\n",
+			isatty(STDOUT_FILENO) ? "TERM=dumb cannot show a screen" : "standard output is no terminal");
 		return 2;
 	}
 	return -1;

@@ -1452,6 +1452,7 @@ struct zn_term {
 void zn_term_measure(struct zn_term *t);     /* cols and rows, from the terminal or COLUMNS */
 void zn_term_begin(struct zn_term *t);       /* an empty frame */
 bool zn_term_flush(struct zn_term *t);       /* writes it; false with errno */
+bool zn_term_able(void);                     /* TERM does not say that the cursor stays where it is */
 void zn_term_open(struct zn_term *t);        /* from now on it is a screen of its own; standard output is a terminal */
 void zn_term_enter(const struct zn_term *t); /* the same after somebody else had the terminal */
 void zn_term_close(const struct zn_term *t); /* the terminal is as it was */

@@ -17,6 +17,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import time
@@ -74,11 +75,12 @@ class Server:
         self.respond, self.hang_up, self.requests, self.connections = respond, hang_up, 0, 0
         self.drop_second = drop_second    # a second request on a connection only closes it
         self.heads, self.open, self.lock = [], [], threading.Lock()
-        self.sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        local = host.startswith("/")    # the path of a Unix socket
+        self.sock = socket.socket(socket.AF_UNIX if local else socket.AF_INET6 if ":" in host else socket.AF_INET)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.sock.bind((host, port))
+        self.sock.bind(host if local else (host, port))
         self.sock.listen(16)
-        self.port = self.sock.getsockname()[1]
+        self.port = 0 if local else self.sock.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -95,7 +97,8 @@ class Server:
     def serve(self, conn):
         pending = head = b""
         try:
-            conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if conn.family != socket.AF_UNIX:
+                conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while True:
                 while b"\r\n\r\n" not in pending:
                     more = conn.recv(65536)
@@ -348,7 +351,8 @@ def test_bad_usage():
     for args in (["--bogus"], ["-x"], ["127.0.0.1", "::1"], ["node7:9091"], ["http://node7"], ["https://127.0.0.1"],
                  ["127.0.0.1:0"], ["127.0.0.1:65536"], ["127.0.0.1:99999999999999999999"], ["127.0.0.1:x"],
                  ["127.0.0.1:"], ["[::1"], ["[::1]9"], ["[::1]:"], [""], ["/"], [":9091"], ["1" * 300],
-                 ["127.0.0.1/json"], ["300.1.1.1"], []):
+                 ["127.0.0.1/json"], ["300.1.1.1"], ["unix:"], ["unix:/" + "x" * 107], ["--token-file"],
+                 ["--token-file="], ["--token-file", "/nowhere/x"], ["::1", "--token-files", "x"], []):
         status, out, err = run(*args) if not args else run(*args, "--once")
         check(status == 2 and out == b"" and is_one_line(err), "%s: %d %r %r" % (args, status, out, err))
     check("'--bogus'" in run("--bogus")[2], "the option is not named")
@@ -372,6 +376,66 @@ def test_addresses():
         for form in ("[::1]:%d", "http://[::1]:%d/"):
             check(run(form % s.port, "--once")[0] == 0, form)
         check(b"Host: [::1]:%d" % s.port in s.heads[0], s.heads[0])
+
+
+def test_unix_socket():
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/" + "s" * (106 - len(folder))    # the longest that the kernel takes
+        with raw(answer(body_of(snapshot())), host=path) as s:
+            status, out, err = run("unix:" + path, "--once")
+            check(status == 0 and b"n1" in out, err)
+            check(b"\r\nHost: localhost\r\n" in s.heads[0] + b"\r\n", s.heads[0])
+            code, _, err = run("unix:" + path, verb="status")
+            check(code == 0 and err == "", err)
+        status, out, err = run("unix:%s/none" % folder, "--once")
+        check(status == 1 and is_one_line(err) and "no daemon at unix:%s/none: No such file" % folder in err, err)
+
+
+TOKEN = "0123456789abcdef"
+
+
+def token_file(text, mode=0o600):
+    f = tempfile.NamedTemporaryFile("w")
+    f.write(text)
+    f.flush()
+    os.chmod(f.name, mode)
+    return f
+
+
+def test_token():
+    want = b"\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n"
+    with token_file("# ours\n%s\nanother-0123456789\n" % TOKEN, 0o644) as f, live(snapshot()) as s:
+        url = "127.0.0.1:%d" % s.port
+        for verb, more in (("watch", ["--once"]), ("status", [])):
+            for args, env in ((["--token-file", f.name], None), (["--token-file=" + f.name], None),
+                              ([], {"ZERNEL_TOKEN_FILE": f.name}),
+                              (["--token-file", f.name], {"ZERNEL_TOKEN_FILE": "/nowhere"})):
+                status, out, err = run(url, *more, *args, verb=verb, env=env)
+                check(status == 0 and err == "" and want in s.heads[-1] + b"\r\n", "%s: %s %r" % (args, err, s.heads[-1]))
+        run(url, "--once", env={"ZERNEL_TOKEN_FILE": ""})
+        check(b"Authorization" not in s.heads[-1], s.heads[-1])
+    for text, why in (("short\n", ":1: a token is 16 to 128 of"), ("", "no token in it")):
+        with token_file(text) as f:
+            status, out, err = run("--once", "--token-file", f.name)
+            check(status == 2 and out == b"" and is_one_line(err) and why in err and "short" not in err, err)
+
+
+def test_refusals():
+    def refusal(status):
+        return answer(b"no\n", "HTTP/1.1 %d No\r\nContent-Length: %%d\r\n\r\n" % status)
+    with token_file(TOKEN) as f:
+        for status, args, why in ((401, [], "it asks for a token: --token-file FILE"),
+                                  (401, ["--token-file", f.name], "it does not accept the token of --token-file"),
+                                  (421, [], "it does not know itself by this name"), (503, [], "it is too busy")):
+            with raw(refusal(status)) as s:
+                code, out, err = run("127.0.0.1:%d" % s.port, "--once", *args)
+            check(code == 1 and out == b"" and is_one_line(err) and why in err and "no zerneld" not in err, err)
+    reply = [answer(body_of(snapshot()))]
+    with Server(lambda n: reply[0]) as s, Terminal("127.0.0.1:%d" % s.port, 120) as t:
+        t.wait_text("python")
+        reply[0] = refusal(401)
+        t.wait_text("no answer since", "it asks for a token")
+        t.quit()
 
 
 def test_once_shows_everything():
@@ -665,7 +729,7 @@ def test_sorting_keys():
 def test_scrolling():
     rows = [process(i, "proc%d" % i) for i in range(1, 101)]
     with live(snapshot(processes=rows)) as s, Terminal("127.0.0.1:%d" % s.port, 80, 12) as t:
-        t.wait(lambda s: pids_shown(s)[:1] == [1] and "of 100 processes" in s.text(), "the top")
+        t.wait(lambda s: pids_shown(s)[:1] == [1] and "of 100 " in s.text(), "the top")
         page = len(pids_shown(t.screen))
         for keys, first in ((b"j", 2), (b"jj", 4), (b"k", 3), (b"\x1b[B", 4), (b"\x1bOB", 5), (b"\x1b[A", 4),
                             (b"kkkkkkkk", 1), (b"\x1b[6~", 1 + page), (b"\x1b[5~", 1), (b"\x1b[1;5C\x1b[H\x1bj", 2),
@@ -680,11 +744,123 @@ def test_help():
     with live(snapshot()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         t.wait_text("python")
         t.press(b"?")
-        t.wait_text("Ctrl-C", "sort by pid")
+        t.wait_text("Ctrl-C", "sort by pid", "there is no measurement")
         t.wait_gone("python")
         t.press(b"?")
         t.wait_text("python")
         t.quit()
+
+
+STALLS = {"cpu": 0.5, "gpu": 0.25, "data": 0.125, "dist": 0.0, "io": 0.05, "runqueue": 0.05, "other": 0.025}
+
+
+def full():
+    """A snapshot with something in each view, and more than a screen holds in most."""
+    rows = [process(i, "proc%d" % i, job_id="4711", stalls=STALLS,
+                    dataloader={"count": 40 + i, "p50_ms": 8.0, "p99_ms": 12.5}) for i in range(1, 31)]
+    alerts = [{"alert": "gpu_oom_warning", "severity": "critical", "state": "firing", "gpu_id": str(i), "value": 0.97,
+               "threshold": 0.95, "since_ms": 1711800000000, "summary": "GPU %d is nearly full" % i} for i in range(20)]
+    probes = [{"family": "nccl", "state": "attached", "why": "", "libraries": [
+                  {"path": "/opt/libnccl.so.%d" % i, "attached": i, "symbols": 12, "why": ""} for i in range(20)]},
+              {"family": "vfs", "state": "unavailable", "why": "needs CAP_BPF", "libraries": []}]
+    jobs = [{"job_id": str(4711 + i), "user": "ada", "name": "train", "partition": "gpu", "nodes": 4, "gpus": 8,
+             "processes": 8, "launches": 123456} for i in range(20)]
+    return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs,
+                    lost={"ringbuf": 0, "series": 17, "of_the_future": 3})
+
+
+# key, name, what its first screen shows, one line of it by columns
+VIEWS = (
+    (b"n", "NCCL", ["OPERATION", "BYTES"], r"1 proc1 +0/8 all_reduce +7 +123B +0 34\.0ms 67\.3ms"),
+    (b"w", "waits", ["LOAD50", "runq"], r"1 proc1 +8\.00ms 12\.5ms 1\.50us 9\.25us +50% +25% +12% +0% +5% +5% +2%"),
+    (b"b", "jobs", ["PARTITION", "LAUNCHES"], r"4711 +ada +train +gpu +4 +8 +8 +123k"),
+    (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
+    (b"h", "hooks", ["nccl: attached"], r"1 of 12 functions of /opt/libnccl\.so\.1"),
+    (b"x", "losses", ["of_the_future"], r"series +17  measurements without a free histogram"),
+    (b"t", "processes", ["LNCH/s", "NCCL99"], r"1 proc1 +4711 +0 +3\.00G +12\.5 +142us +891us"),
+)
+
+
+def test_views():
+    with live(full()) as s:
+        for cols, rows in ((80, 24), (160, 50), (30, 8)):
+            with Terminal("127.0.0.1:%d" % s.port, cols, rows) as t:
+                t.wait_text("Tab processes")
+                for key, name, texts, line in VIEWS:
+                    t.press(key)
+                    t.wait_text(("Tab " + name)[:cols - 16])
+                    if cols >= 80:
+                        t.wait(lambda s: all(x in s.text() for x in texts) and re.search(line, s.text()), "view " + name)
+                    t.press(b"j" * 100 + b"k" * 100)
+                for key, name, _, _ in VIEWS:    # in the order of the table, from the first one on
+                    t.press(b"\t")
+                    t.wait_text(("Tab " + name)[:cols - 16])
+                t.quit()
+
+
+def test_views_scroll_to_their_ends():
+    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30", b"b": "4730", b"a": "GPU 19 is nearly full",
+            b"h": "vfs: unavailable: needs CAP_BPF", b"t": "30 proc30"}
+    with live(full()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        for key, last in ends.items():
+            t.press(b"p" + key + b"j" * 200)
+            t.wait(lambda s: re.search(last, s.text()) and re.search(r"-(\d+) of \1\b", s.text()), last)
+        t.quit()
+
+
+def test_empty_views():
+    empty = snapshot(processes=[], jobs=[], alerts=[], probes=[], lost={})
+    with live(empty) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        for key, text in ((b"t", "no process has called a hooked library"), (b"n", "no process has called NCCL"),
+                          (b"b", "no job is known"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
+                          (b"x", "nothing of losses")):
+            t.press(key)
+            t.wait_text(text)
+        t.quit()
+
+
+def test_views_survive_anything():
+    for wrong in (None, 5, "x", [], {}, [[]], [{}], {"a": {}}, [5, "x", None]):
+        v = full()
+        for key in ("processes", "jobs", "alerts", "probes", "lost"):
+            v[key] = wrong
+        odd = process(1, "odd", nccl=wrong, dataloader=wrong, stalls=wrong, sync=wrong, launch={"count": 1, "recent": wrong})
+        for value in (v, {**full(), "processes": [odd]}, json.loads(evil_body())):
+            with raw(answer(json.dumps(value).encode())) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+                t.wait_text("q quit")
+                for key, name, _, _ in VIEWS:
+                    t.press(key)
+                    t.wait_text("Tab " + name)
+                t.quit()
+
+
+def test_recent_launches():
+    """What happens now is shown where the daemon tells it, and else what was since the start."""
+    recent = {"count": 9, "rate": 5.0, "p50_us": 142.0, "p99_us": 891.0, "recent": {"rate": 5.0, "p50_us": 11.0, "p99_us": 22.0}}
+    idle = {**recent, "recent": {"rate": 0.0, "p50_us": 0.0, "p99_us": 0.0}}
+    v = snapshot(processes=[process(1, "now", launch=recent), process(2, "idle", launch=idle),
+                            process(3, "all", launch={**recent, "recent": None})])
+    for name, p50, p99 in (("now", "11.0us", "22.0us"), ("idle", "-", "-"), ("all", "142us", "891us")):
+        row = next(line for line in once(v).split("\n") if " %s " % name in line).split()
+        check(row[5:7] == [p50, p99], row)
+    with live(v) as s, Terminal("127.0.0.1:%d" % s.port, 200) as t:
+        t.press(b"9")
+        t.wait(lambda s: re.findall(r"^ +(\d) ", s.text(), re.M) == ["3", "1", "2"], "sorted by what is shown")
+        t.wait_text("LNCH/s, last 60 s", "p99, last 60 s")
+        t.quit()
+    with live(snapshot()) as s, Terminal("127.0.0.1:%d" % s.port, 200) as t:
+        t.wait_text("LNCH/s, last 60 s")
+        check("p99, last 60 s" not in t.screen.text(), "a column of nothing")
+        t.quit()
+
+
+def test_dumb_terminal():
+    with live(snapshot()) as s, Terminal("127.0.0.1:%d" % s.port, env={"TERM": "dumb"}) as t:
+        check(t.p.wait(PATIENCE) == 2 and b"TERM=dumb cannot show a screen" in t.p.stderr.read(), "it tried")
+        check(not t.pump(0), "wrote to the terminal")
+    with live(snapshot()) as s, Terminal("127.0.0.1:%d" % s.port, env={"TERM": "dumb"}, args=["--once"]) as t:
+        t.wait_text("python")
+        check(t.p.wait(PATIENCE) == 0 and not t.screen.sgr_seen and not t.screen.alternate, "--once")
 
 
 def test_ends():
@@ -702,7 +878,7 @@ def test_ends():
 
 def test_colors():
     with live(snapshot()) as s:
-        for env, want in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"TERM": ""}, False)):
+        for env, want in (({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": ""}, False)):
             with Terminal("127.0.0.1:%d" % s.port, env=env) as t:
                 t.wait_text("python", "q quit")
                 check(t.screen.sgr_seen == want, env)

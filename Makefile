@@ -87,7 +87,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve metrics gzip filter history
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve metrics gzip filter history snapshot
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
@@ -110,6 +110,7 @@ gzip_test_LIBS   := -lz
 metrics_test_SRC := metrics.c snapshot.c history.c view.c alert.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
+snapshot_test_SRC := snapshot.c history.c view.c alert.c agg.c proc.c json.c log.c
 
 T := build/test
 TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.

@@ -270,26 +270,34 @@ static void out_escape(struct zn_out *o, char c)
 	}
 }
 
+/* RFC 8259, section 7: what must be escaped. */
 static bool needs_escape(char c)
 {
 	return (uint8_t)c < 0x20 || c == '"' || c == '\\';
 }
 
+/* How many bytes at the start of a text stand for themselves. */
+static size_t plain_run(const char *at, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && !needs_escape(at[n]) && (uint8_t)at[n] < 0x80)
+		n++;
+	return n;
+}
+
 static void out_quoted(struct zn_out *o, const char *bytes, size_t len)
 {
 	zn_out_char(o, '"');
-	while (len) {
-		size_t plain = 0;
-
-		while (plain < len && !needs_escape(bytes[plain]))
-			plain++;
-		zn_out_utf8(o, bytes, plain);
-		bytes += plain;
-		len -= plain;
-		if (len) {
-			out_escape(o, *bytes++);
-			len--;
-		}
+	for (size_t n; len; bytes += n, len -= n) {
+		n = plain_run(bytes, len);
+		if (!n && needs_escape(*bytes))
+			out_escape(o, *bytes);
+		else if (n || (n = character(bytes, len)))
+			zn_out_bytes(o, bytes, n);
+		else
+			zn_out_text(o, REPLACEMENT);
+		n += !n;
 	}
 	zn_out_char(o, '"');
 }

@@ -200,7 +200,7 @@ check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 
 # ---- fuzzing ----
 
-FUZZ := http handshake ws json elf
+FUZZ := http handshake ws json elf filter
 FUZZ_SECONDS ?= 60
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 	@mkdir -p $(T)

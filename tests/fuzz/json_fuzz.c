@@ -110,6 +110,81 @@ static void check_writer(const uint8_t *data, size_t len)
 	free(block);
 }
 
+/* Items of a list: pieces of the data. */
+static struct {
+	const uint8_t *data;
+	size_t len;
+} pieces;
+
+static bool piece(void *owner, struct zn_json *j, uint32_t i)
+{
+	size_t at = 8 * (size_t)i, len = pieces.len - at < 8 ? pieces.len - at : 8;
+
+	if (at >= pieces.len)
+		return false;
+	++*(uint32_t *)owner;
+	if (pieces.data[at] & 1)
+		write_orders(j, pieces.data + at, len);
+	else
+		write_scalar(j, pieces.data + at, len);
+	return true;
+}
+
+/* A document with a list, in a block of a size that the data chooses: whole, valid, and true about what is missing. */
+static void check_list(const uint8_t *data, size_t len)
+{
+	size_t cap = len ? data[0] * (len + 64) / 16 : 0;
+	char *block = malloc(cap ? cap : 1);
+	struct zn_out o = {.at = block, .cap = cap};
+	struct zn_str text, key, value, list;
+	uint32_t written = 0, read = 0;
+	struct zn_json j;
+	size_t at = 0;
+	bool whole;
+
+	pieces.data = data;
+	pieces.len = len;
+	zn_json_begin(&j, &o);
+	zn_json_open(&j, '{');
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = zn_json_list(&j, "l", '[', piece, &written);
+	zn_json_end(&j, whole);
+	check(o.len <= cap && (!o.full || cap < 1 + ZN_JSON_END));
+	text = (struct zn_str){block, o.len};
+	if (!o.full) {
+		check(o.cap == cap && zn_json_check(text) == 0);
+		list = zn_json_member(text, "l");
+		while (zn_json_next(list, &at, &key, &value))
+			read++;
+		check(whole ? read == written && list.len : read + (list.len != 0) == written);
+		check(whole == !zn_json_member(text, "truncated").len);
+	}
+	free(block);
+}
+
+/* Shortest of its kind: one digit less reads as another number. */
+static void check_double(const uint8_t *data, size_t len)
+{
+	char text[32], shorter[32];
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
+	int digits = 0, e = 0;
+	double v = 0;
+
+	memcpy(&v, data, len < 8 ? len : 8);
+	if (!isfinite(v))
+		return;
+	zn_out_double(&o, v);
+	text[o.len] = 0;
+	check(!o.full && zn_json_check((struct zn_str){text, o.len}) == 0 && strtod(text, NULL) == v);
+	for (; digits < 17; digits++) {
+		snprintf(shorter, sizeof(shorter), "%.*e", digits, v);
+		if (strtod(shorter, NULL) == v)
+			break;
+	}
+	sscanf(strchr(shorter, 'e'), "e%d", &e);
+	check(o.len <= (size_t)digits + 2 + 1 + 5 && (e < 0 || e > 16 || o.len <= 19));
+}
+
 static void check_string(const uint8_t *data, size_t len)
 {
 	static char text[TEXT_MAX], want[TEXT_MAX], got[TEXT_MAX];
@@ -130,6 +205,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (len > 4096)
 		return 0;
 	check_writer(data, len);
+	check_list(data, len);
+	check_double(data, len);
 	check_string(data, len);
 	return 0;
 }

@@ -263,14 +263,6 @@ static void cumulate(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COUNT])
 	}
 }
 
-void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT])
-{
-	uint64_t powers[POWERS];
-
-	powers_sum(h, powers);
-	cumulate(powers, le);
-}
-
 void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to)
 {
 	uint64_t powers[POWERS], count = powers_sum(h, powers);

@@ -778,15 +778,14 @@ struct zn_summary {
 };
 struct zn_summary zn_hist_summary(const struct zn_hist *h);
 uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
-/* Cumulative counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is all. */
+/* What a summary and a histogram show together, from one pass, so that they agree while BPF is adding. le: cumulative
+ * counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is all. */
 #define ZN_LE_COUNT 15
-uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
-void zn_hist_cumulate(const struct zn_hist *h, uint64_t le[ZN_LE_COUNT]);
-/* What a summary and a histogram show together, from one pass: they agree while BPF is adding. le's last is the count. */
 struct zn_spread {
 	uint64_t sum_ns, p50_ns, p99_ns, le[ZN_LE_COUNT];
 };
 void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to);
+uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
 
 /* What find.c learned about a process from /proc; all of it is the user's own claim. */
 #define ZN_VISIBLE_MAX 16

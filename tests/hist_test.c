@@ -253,32 +253,35 @@ T(limits_are_powers_of_four)
 /* A slot begins at a limit, so what lasts exactly as long as the limit counts as longer. */
 T(cumulative_counts_are_exact_at_limits)
 {
-	uint64_t le[ZN_LE_COUNT];
+	struct zn_spread s;
 
 	for (uint32_t limit = 0; limit < ZN_LE_COUNT - 1; limit++)
 		for (int off = -1; off <= 1; off++) {
 			hist = (struct zn_hist){0};
 			zn_hist_add(&hist, zn_le_ns(limit) + (uint64_t)off);
-			zn_hist_cumulate(&hist, le);
+			zn_hist_spread(&hist, &s);
 			for (uint32_t i = 0; i < ZN_LE_COUNT; i++)
-				CHECK_EQ(le[i], i > limit || (i == limit && off < 0));
+				CHECK_EQ(s.le[i], i > limit || (i == limit && off < 0));
 		}
 }
 
 T(cumulative_counts_of_many)
 {
-	uint64_t le[ZN_LE_COUNT];
+	struct zn_spread s;
 
 	record(every_magnitude, SAMPLES_MAX);
-	zn_hist_cumulate(&hist, le);
+	zn_hist_spread(&hist, &s);
 	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
 		uint64_t below = 0;
 
 		while (below < SAMPLES_MAX && sample[below] < zn_le_ns(i))
 			below++;
-		CHECK_EQ(le[i], below);
+		CHECK_EQ(s.le[i], below);
 	}
-	CHECK_EQ(le[ZN_LE_COUNT - 1], SAMPLES_MAX);
+	CHECK_EQ(s.le[ZN_LE_COUNT - 1], SAMPLES_MAX);
+	CHECK_EQ(s.sum_ns, hist.sum_ns);
+	CHECK_EQ(s.p50_ns, zn_hist_quantile(&hist, 500));
+	CHECK_EQ(s.p99_ns, zn_hist_quantile(&hist, 990));
 }
 
 int main(void)

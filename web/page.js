@@ -229,7 +229,7 @@ class Chart {
 		Object.assign(this, {name, lines, text, visible: false, drawn: true, series: lines.map(() => [])});
 		this.node = document.createElementNS(SVG, "svg");
 		this.node.chart = this;
-		for (const [key, value] of Object.entries({class: "chart", role: "img", viewBox: `0 -4 ${POINTS - 1} 106`,
+		for (const [key, value] of Object.entries({class: "chart", role: "img", viewBox: `-1 -4 ${POINTS + 1} 106`,
 			preserveAspectRatio: "none"}))
 			this.node.setAttribute(key, value);
 		this.area = lines.length === 1 ? shape("path", "area", this.node) : null;
@@ -304,7 +304,7 @@ class Plot {
 		const svg = this.chart.node;
 		svg.addEventListener("pointermove", (e) => {
 			const box = svg.getBoundingClientRect();
-			const i = Math.round((e.clientX - box.left) / box.width * (POINTS - 1));
+			const i = Math.round((e.clientX - box.left) / box.width * (POINTS + 1) - 1);
 			const at = Math.min(POINTS - 1, Math.max(0, i));
 			const ago = (POINTS - 1 - at) * STEP_MS / 1000;
 			const values = this.chart.series.map((s) => s[at] == null ? NONE : this.text(s[at])).join("  ");
@@ -314,15 +314,23 @@ class Plot {
 			this.cursor.style.visibility = "visible";
 		});
 		svg.addEventListener("pointerleave", () => {
-			say(this.read, "");
+			this.rest();
 			this.cursor.style.visibility = "hidden";
 		});
 	}
 
+	rest() {
+		say(this.read, this.empty ? "no point yet" : "");
+	}
+
 	set(series) {
+		const before = this.empty;
+		this.empty = !series.some((values) => values.some((v) => v != null));
 		this.chart.set(series, 0);
-		say(this.y.children[0], this.text(this.chart.top));
-		say(this.y.children[1], this.text(this.chart.top / 2));
+		say(this.y.children[0], this.empty ? "" : this.text(this.chart.top));
+		say(this.y.children[1], this.empty ? "" : this.text(this.chart.top / 2));
+		if (before !== this.empty)
+			this.rest();
 	}
 }
 
@@ -351,7 +359,7 @@ function newSteps(s) {
 	const told = s.history && s.history.steps;
 	if (told == null || past.steps == null) {
 		past.steps = told ?? null;
-		const n = past.end_ms ? Math.floor((s.last_update_ms - past.end_ms) / STEP_MS) : 1;
+		const n = past.end_ms ? Math.floor((s.last_update_ms - past.end_ms) / STEP_MS) : told == null ? 1 : 0;
 		return Math.min(POINTS, Math.max(0, n));
 	}
 	const n = told - past.steps;
@@ -834,6 +842,7 @@ function losses(s) {
 // ---- the whole ----
 
 let now = null; // the newest snapshot
+let version = ""; // of the daemon that this page came from
 
 function heading(s) {
 	const firing = s.alerts.filter((a) => a.state === "firing").length;
@@ -844,6 +853,8 @@ function heading(s) {
 		document.title = title;
 	show($("simulated"), s.source === "simulated");
 	show($("truncated"), Boolean(s.truncated));
+	version = version || s.version;
+	show($("updated"), version !== s.version);
 }
 
 function draw() {

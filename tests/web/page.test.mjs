@@ -271,7 +271,8 @@ test("what is not measured, and what was lost, is said", async () => {
 	assert.match(await text(page, "#probes"), /NCCL\s+unavailable\s+Operation not permitted; needs CAP_BPF/);
 	assert.match(await text(page, "#lost"), /Nothing was lost\./);
 	assert.match(await text(page, "#truncated"), /Cut short/);
-	page_of.set({lost: {...s.lost, alloc: 12345}, truncated: undefined});
+	page_of.set({lost: {...s.lost, alloc: 12345}, truncated: undefined, version: "another"});
+	await is(page, "#updated", /load it again/);
 	await is(page, "#lost li", /^12,345 alloc$/);
 	assert.equal(await page.locator("#truncated").isVisible(), false);
 	await page.locator("#lost summary").click();
@@ -421,6 +422,7 @@ test("what is shown of a live daemon is what a process did, and its alert", asyn
 	if (process.getuid() || !existsSync("/sys/kernel/btf/vmlinux"))
 		throw new Absent("it needs root and a kernel with BTF");
 	const source = await daemon("--push-interval-ms", "250"), page = await open(source.url);
+	await is(page, "#processes .empty", /No process uses a GPU library yet\. Now: no process maps/);
 	assert.equal(await page.locator("#simulated").isVisible(), false);
 	const process_ = await actor({FAKE_CUDA_TOTAL_MB: "1000"}), name = "<img src=x>\\\"";
 	await process_.do(`cuda = CDLL(${JSON.stringify(LIBRARY)})`);

@@ -1,0 +1,232 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Who may ask: tokens and their change while the daemon runs, names of the node, Unix sockets, and what `zernel` says."""
+import os
+import signal
+import socket
+import stat
+import subprocess
+
+from harness import (NOBODY, TOOLS, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, main, need, parse_json, run,
+                     test, wait_until)
+
+OLD, NEW = "old-token-0123456789", "new-token-0123456789"
+ORIGIN_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
+
+
+def write(name, text, mode=0o600):
+    path = os.path.join(folder(), name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, mode)
+    return path
+
+
+def replace(path, text, mode=0o600):
+    """As secrets are exchanged by who knows how: in one step."""
+    os.rename(write("fresh", text, mode), path)
+
+
+def ask(where, path="/json", host="localhost", **headers):
+    """Status and head of one answer. where: a port, or the path of a Unix socket."""
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}"] + [f"{k.replace('_', '-')}: {v}" for k, v in headers.items()]
+    local = isinstance(where, str)
+    with socket.socket(socket.AF_UNIX if local else socket.AF_INET) as s:
+        s.settimeout(20)
+        s.connect(where if local else ("127.0.0.1", where))
+        s.sendall("\r\n".join(lines + ["", ""]).encode())
+        data = b""
+        while b"\r\n\r\n" not in data:
+            more = s.recv(65536)
+            check(more, f"an answer to {path}")
+            data += more
+    head = data.split(b"\r\n\r\n")[0].decode()
+    return int(head.split(" ")[1]), head
+
+
+def status(daemon, token=None, **more):
+    return ask(daemon.port, **({"Authorization": f"Bearer {token}"} if token else {}), **more)[0]
+
+
+def websocket(port, **headers):
+    return ask(port, "/ws", Upgrade="websocket", Connection="Upgrade", Sec_WebSocket_Version="13",
+               Sec_WebSocket_Key=ORIGIN_KEY, **headers)[0]
+
+
+def hang_up(daemon, *words):
+    """Sends SIGHUP and waits for the line that answers it."""
+    before = len(daemon.lines())
+    daemon.process.send_signal(signal.SIGHUP)
+    line = wait_until(lambda: next((s for s in daemon.lines()[before:] if "SIGHUP: " in s), None), "an answer to SIGHUP")
+    check(all(w in line for w in words), f"{line!r} has {words}")
+
+
+@test
+def token_is_asked_for_everywhere_but_on_the_page():
+    tokens = write("tokens", f"# first\n{OLD}\n{NEW}\n")
+    daemon = Daemon("--simulate", "--token-file", tokens)
+    check("asking for a token" in daemon.lines()[0], "the first line says so")
+    for path in ("/json", "/metrics", "/alerts", "/health", "/history"):
+        code, head = ask(daemon.port, path)
+        check(code == 401 and "\r\nWWW-Authenticate: Bearer" in head, f"{path}: {head}")
+        equal([status(daemon, t, path=path) for t in (OLD, NEW, OLD[:-1], OLD + "x")], [200, 200, 401, 401], path)
+    equal(ask(daemon.port, "/")[0], 200, "the page holds no data")
+    code, head = ask(daemon.port, Authorization=f"Basic {OLD}")
+    equal(code, 401, "another scheme")
+
+
+@test
+def token_opens_the_websocket():
+    daemon = Daemon("--simulate", "--token-file", write("tokens", OLD))
+    item = "zernel.token." + OLD.encode().hex()
+    for port in (daemon.port, daemon.ws_port):
+        equal(websocket(port), 401, "without a token")
+        equal(websocket(port, Sec_WebSocket_Protocol="zernel.v1"), 401, "with a subprotocol only")
+        equal(websocket(port, Authorization=f"Bearer {OLD}"), 101, "with the header")
+        equal(websocket(port, Sec_WebSocket_Protocol=f"zernel.v1, {item}"), 101, "with the subprotocol of the token")
+        equal(websocket(port, Sec_WebSocket_Protocol=f"zernel.v1, {item[:-2]}"), 401, "with a part of it")
+        equal(websocket(port, Authorization=f"Bearer {OLD}", Origin="http://evil.example"), 403, "another site")
+    equal(ask(daemon.port, Sec_WebSocket_Protocol=item)[0], 401, "the subprotocol is for the WebSocket")
+
+
+@test
+def tokens_change_while_it_runs():
+    """The live daemon, which has given up all but reading by then; no allocation, whatever it reads."""
+    tokens = write("tokens", OLD)
+    expect = ["SIGHUP: token file .*the old tokens stay"]
+    daemon = Daemon("--token-file", tokens, binary=os.path.join(TOOLS, "zerneld-alloc"), expect=expect)
+    equal((status(daemon, OLD), status(daemon, NEW)), (200, 401), "at first")
+    replace(tokens, f"{OLD}\n{NEW}\n")
+    hang_up(daemon, "tokens in use: 2")
+    equal((status(daemon, OLD), status(daemon, NEW)), (200, 200), "both, while the new one is handed out")
+    replace(tokens, f"{NEW}\n")
+    hang_up(daemon, "tokens in use: 1")
+    equal((status(daemon, OLD), status(daemon, NEW)), (401, 200), "the new one alone")
+    for text, why in (("x\n", ":1: a token is 16 to 128"), ("", "no token in it"), ("a" * 20000, "larger than"),
+                      (f"{OLD}\n" * 9, ":9: more than 8 tokens")):
+        replace(tokens, text)
+        hang_up(daemon, "error: SIGHUP: token file", why, "the old tokens stay")
+    os.unlink(tokens)
+    hang_up(daemon, "No such file or directory", "the old tokens stay")
+    equal((status(daemon, OLD), status(daemon, NEW)), (401, 200), "as before")
+    equal(daemon.end(), 0, "exit status")
+
+
+@test
+def tokens_of_another_user_are_read_after_start():
+    """In a directory that only its owner may enter: what is left of root's rights is enough to read it again."""
+    path = write("private/tokens", OLD)
+    os.chown(path, NOBODY, NOBODY)
+    os.chown(os.path.dirname(path), NOBODY, NOBODY)
+    os.chmod(os.path.dirname(path), 0o700)
+    daemon = Daemon("--token-file", path)
+    with open(path, "w") as f:
+        f.write(NEW)
+    hang_up(daemon, "tokens in use: 1")
+    equal((status(daemon, OLD), status(daemon, NEW)), (401, 200), "tokens")
+
+
+@test
+def tokens_need_no_root():
+    need("setpriv")
+    path = write("tokens", OLD)
+    os.chown(path, NOBODY, NOBODY)
+    argv = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", copy_of(ZERNELD, "zerneld")]
+    daemon = Daemon("--simulate", "--token-file", path, argv=argv,
+                    expect=["SIGHUP: .*Permission denied; the old tokens stay"])
+    os.chown(path, 0, 0)
+    hang_up(daemon, "Permission denied")
+    os.chown(path, NOBODY, NOBODY)
+    hang_up(daemon, "tokens in use: 1")
+    equal(status(daemon, OLD), 200, "with the token")
+
+
+@test
+def a_token_file_for_all_is_a_warning():
+    daemon = Daemon("--simulate", "--token-file", write("tokens", OLD, 0o644), expect=["every user may read it"])
+    equal(sum("every user" in s for s in daemon.lines()), 1, "warnings")
+
+
+@test
+def hanging_up_without_tokens_does_nothing():
+    daemon = Daemon("--simulate")
+    check("no token asked for" in daemon.lines()[0], "the first line says so")
+    for _ in range(3):
+        hang_up(daemon, "no token file to read again")
+    equal(status(daemon), 200, "an answer")
+
+
+@test
+def a_bad_token_file_ends_the_start():
+    for path, why in (("/nowhere/tokens", "token file /nowhere/tokens: cannot read it: No such file or directory"),
+                      (write("short", "\nx\n"), "short:2: a token is 16 to 128"), (folder(), "Is a directory")):
+        got = run([ZERNELD, "--simulate", "--metrics-port", "0", "--ws-port", "0", "--token-file", path])
+        equal((got.returncode, got.stdout, got.stderr.count("\n")), (1, "", 1), path)
+        check(got.stderr.startswith("zerneld: ") and why in got.stderr, got.stderr)
+
+
+@test
+def names_of_the_node():
+    daemon = Daemon("--simulate", "--host-names", "gpu7.cluster.example,.pool.example")
+    for host in ("localhost", "127.0.0.1", f"127.0.0.1:{daemon.port}", "[::1]:9091", os.uname().nodename,
+                 "GPU7.cluster.example:9091", "a.pool.example."):
+        equal(ask(daemon.port, host=host)[0], 200, host)
+    for host in ("evil.example", "pool.example", "cluster.example", "gpu7.cluster.example.evil.example"):
+        equal(ask(daemon.port, host=host)[0], 421, host)
+        for port in (daemon.port, daemon.ws_port):
+            check(websocket(port, host=host, Origin=f"http://{host}") in (403, 421), f"rebinding to {host}")
+
+
+@test
+def unix_socket_for_this_node():
+    """Who may connect is a matter of the file's mode, so no token is asked for there."""
+    path = os.path.join(folder(), "metrics.sock")
+    tokens = write("tokens", OLD)
+    daemon = Daemon("--simulate", "--token-file", tokens, "--listen", f"127.0.0.1,unix:{path}")
+    check(f"unix:{path}" in daemon.lines()[0], "the first line says what listens")
+    check(stat.S_ISSOCK(os.stat(path).st_mode) and not os.stat(path).st_mode & 0o007, "not for all")
+    equal([ask(path, p)[0] for p in ("/json", "/metrics", "/")], [200, 200, 200], "answers")
+    equal(websocket(path), 101, "WebSocket")
+    for argv in (["watch", f"unix:{path}", "--once"], ["status", f"unix:{path}"]):
+        got = run([ZERNEL, *argv])
+        check(got.returncode == 0 and "simulated" in got.stdout.lower(), f"{argv}: {got}")
+
+
+@test
+def a_unix_socket_alone():
+    """No port at all, and a second start where the first one left its socket behind."""
+    path = os.path.join(folder(), "only.sock")
+    for _ in range(2):
+        with open(os.path.join(folder(), "log"), "w+") as log:
+            daemon = subprocess.Popen([ZERNELD, "--simulate", "--listen", f"unix:{path}"], stderr=log)
+            try:
+                wait_until(lambda: os.path.getsize(log.name), "its first line")
+                equal(ask(path)[0], 200, "an answer")
+            finally:
+                daemon.terminate()
+                equal(daemon.wait(20), 0, "exit status")
+            log.seek(0)
+            first = log.readline()
+            check(first.startswith(f"zerneld: ready: simulated data, listening on unix:{path}, "), first)
+
+
+@test
+def clients_say_what_is_asked_for():
+    tokens, wrong = write("tokens", OLD), write("wrong", NEW)
+    daemon = Daemon("--simulate", "--token-file", tokens)
+    url = f"http://127.0.0.1:{daemon.port}"
+    for verb, more in (("watch", ["--once"]), ("status", [])):
+        for args, why in (([], "it asks for a token: --token-file FILE"),
+                          (["--token-file", wrong], "it does not accept the token of --token-file")):
+            got = run([ZERNEL, verb, url, *more, *args])
+            equal((got.returncode, got.stdout), (1, ""), verb)
+            equal(got.stderr, f"zernel: {verb}: 127.0.0.1:{daemon.port}: {why}\n", verb)
+        got = run([ZERNEL, verb, url, *more, "--token-file", tokens])
+        check(got.returncode == 0 and "simulated" in got.stdout.lower(), f"{verb}: {got}")
+    got = run([ZERNEL, "watch", url, "--once", "--json"], env={**os.environ, "ZERNEL_TOKEN_FILE": tokens})
+    equal(parse_json(got.stdout)["source"], "simulated", "token file of the environment")
+
+
+if __name__ == "__main__":
+    main()

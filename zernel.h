@@ -1377,7 +1377,7 @@ struct zn_client {
 	} address;
 	socklen_t address_len;
 	char name[sizeof(((struct sockaddr_un *)0)->sun_path) + 8]; /* of the daemon, for messages */
-	char host[INET6_ADDRSTRLEN + 32]; /* the Host header */
+	char host[INET6_ADDRSTRLEN + 32];                           /* the Host header */
 	char token[ZN_TOKEN_MAX + 1];                               /* empty: none is sent */
 	const char *path;
 	int also; /* a status that is an answer, besides 200; 0: none */

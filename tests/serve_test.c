@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -17,8 +18,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <linux/sockios.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "t.h"
 #include "../zernel.h"
@@ -132,20 +137,25 @@ static void turn(void)
 	CHECK_EQ(zn_loop_run(&loop), 0);
 }
 
-static void start(void)
+static void start_on(const char *addresses)
 {
 	char why[ZN_TEXT_MAX] = "";
 
 	metrics_bytes = snapshot_bytes = metrics_renders = snapshot_seq = 0;
-	options.ws_origin[0] = options.token_file[0] = '\0';
+	options.ws_origin[0] = '\0';
 	options.max_connections = options.max_connections_per_peer = 0;
 	snprintf(options.host_names, sizeof(options.host_names), "x");
-	snprintf(options.listen, sizeof(options.listen), "127.0.0.1");
+	snprintf(options.listen, sizeof(options.listen), "%s", addresses);
 	CHECK_EQ(zn_loop_open(&loop), 0);
 	stopper = (struct zn_io){eventfd(1, EFD_CLOEXEC), stop_ready};
 	CHECK_EQ(zn_loop_add(&loop, &stopper, EPOLLIN), 0);
 	CHECK_EQ(zn_serve_open(&s, &loop, &view, why), 0);
 	CHECK_STR(why, "");
+}
+
+static void start(void)
+{
+	start_on("127.0.0.1");
 }
 
 static void stop(void)
@@ -174,6 +184,7 @@ static struct client dial_with(bool ws, int receive_bytes)
 	struct client c = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
 
 	to.sin_port = htons(zn_serve_port(&s, ws));
+	setsockopt(c.fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* else a second piece waits 40 ms */
 	if (receive_bytes)
 		setsockopt(c.fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
 	CHECK(c.fd >= 0 && !connect(c.fd, (struct sockaddr *)&to, sizeof(to)));
@@ -202,6 +213,18 @@ static void check_no_body_held(void)
 {
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
 		CHECK_EQ(s.body[i].refs, 0);
+}
+
+static unsigned open_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	while (d && readdir(d))
+		count++;
+	if (d)
+		closedir(d);
+	return count;
 }
 
 static void hang_up(struct client *c)
@@ -361,6 +384,69 @@ static int get(struct client *c, const char *path)
 	await_reply(c, &r, false);
 	take_reply(c, &r, false);
 	return r.status;
+}
+
+struct frame {
+	int op; /* -1: none */
+	size_t len;
+	char *data; /* into the client's data until take_frame() */
+};
+
+static bool await_frame(struct client *c, struct frame *f)
+{
+	size_t head = 2;
+
+	*f = (struct frame){.op = -1};
+	if (!await(c, 2))
+		return false;
+	f->len = c->data[1] & 127;
+	CHECK(!(c->data[1] & 0x80));
+	head += f->len == 126 ? 2 : f->len == 127 ? 8 : 0;
+	if (!await(c, head))
+		return false;
+	for (size_t i = 2; i < head; i++)
+		f->len = (i == 2 ? 0 : f->len << 8) | (uint8_t)c->data[i];
+	if (!await(c, head + f->len))
+		return false;
+	f->op = c->data[0] & 15;
+	f->data = c->data + head;
+	return true;
+}
+
+static void take_frame(struct client *c, const struct frame *f)
+{
+	if (f->op >= 0)
+		take(c, (size_t)(f->data - c->data) + f->len);
+}
+
+/* Appends a masked frame of under 126 bytes; its length. first: FIN, reserved bits and opcode. */
+static size_t put_frame(char *to, int first, const void *data, size_t len)
+{
+	static const char mask[4] = {0x11, 0x22, 0x33, 0x44};
+
+	to[0] = (char)first;
+	to[1] = (char)(0x80 | len);
+	memcpy(to + 2, mask, 4);
+	for (size_t i = 0; i < len; i++)
+		to[6 + i] = ((const char *)data)[i] ^ mask[i & 3];
+	return 6 + len;
+}
+
+/* A client with its handshake done, and the first snapshot taken. */
+static struct client open_ws(int receive_bytes)
+{
+	struct client c = dial_with(true, receive_bytes);
+	struct reply r;
+	struct frame f;
+
+	say_text(&c, HANDSHAKE "\r\n");
+	CHECK(await_reply(&c, &r, true));
+	CHECK_EQ(r.status, 101);
+	take_reply(&c, &r, true);
+	CHECK(await_frame(&c, &f));
+	CHECK_EQ(f.op, ZN_WS_TEXT);
+	take_frame(&c, &f);
+	return c;
 }
 
 enum { PAGE, METRICS, JSON, HISTORY, ALERTS, HEALTH, WS };
@@ -535,6 +621,430 @@ static void answers(void)
 		check_row(i);
 		stop();
 	}
+}
+
+/* The same in two pieces, wherever it is cut: the answer is the same but for its date. */
+static void check_cuts(size_t i)
+{
+	bool head_only = !strncmp(rows[i].request, "HEAD", 4);
+	char text[1024];
+	size_t len = (size_t)snprintf(text, sizeof(text), "%s\r\n", rows[i].request);
+	struct client c = dial(rows[i].ws_port);
+	struct reply r;
+
+	for (size_t cut = 1; cut < len; cut++) {
+		say(&c, text, cut);
+		say(&c, text + cut, len - cut);
+		CHECK(await_reply(&c, &r, head_only));
+		CHECK_EQ(r.status, rows[i].status);
+		CHECK(strstr(r.head, rows[i].head) != NULL);
+		take_reply(&c, &r, head_only);
+		CHECK_EQ(c.len, 0);
+		if (rows[i].closes) {
+			CHECK(await_eof(&c));
+			hang_up(&c);
+			c = dial(rows[i].ws_port);
+		}
+	}
+	hang_up(&c);
+}
+
+static void answers_cut_at_each_byte(void)
+{
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		t_begin(rows[i].name);
+		start();
+		check_cuts(i);
+		stop();
+	}
+}
+
+/* Requests with a body: its end is where the request ends, and the connection too. */
+static const struct {
+	const char *name, *request;
+	int status;
+	const char *body; /* of the answer */
+} bodies[] = {
+	{"body of a length", "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\nabcdefg", 405, "only GET"},
+	{"GET with a body", "GET /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 200, "[\"alerts\"]"},
+	{"HEAD with a body", "HEAD /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 200, ""},
+	{"body in chunks",
+		"POST /json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+		"5\r\nhello\r\n3;a=b\r\nxyz\r\n0\r\nA: b\r\n\r\n",
+		405, "only GET"},
+	{"a request within a body",
+		"GET /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 34\r\n\r\n"
+		"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+		200, "[\"alerts\"]"},
+	{"a request after a body",
+		"GET /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"
+		"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+		200, "[\"alerts\"]"},
+	{"body of nothing known", "PUT /no HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na", 404, "nothing is here"},
+	{"body that is too long", "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\nabc", 413,
+		"too long"},
+	{"HEAD with a body that is too long", "HEAD /json HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\nabc", 413,
+		""},
+	{"chunk that is too long", "POST /json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\nabc",
+		413, "too long"},
+	{"chunk that is none", "POST /json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nabc", 400,
+		"not well-formed"},
+	{"length and chunks",
+		"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		400, "not well-formed"},
+	{"who expects 100 gets the answer",
+		"POST /json HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\n", 405, "only GET"},
+	{"who expects 100 and goes on",
+		"GET /alerts HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\nabcdefg", 200,
+		"[\"alerts\"]"},
+};
+
+static void check_body(size_t i, size_t cut)
+{
+	const char *text = bodies[i].request;
+	bool head_only = !strncmp(text, "HEAD", 4);
+	struct client c = dial(false);
+	struct reply r;
+
+	say(&c, text, cut);
+	say(&c, text + cut, strlen(text) - cut);
+	CHECK(await_reply(&c, &r, head_only));
+	CHECK_EQ(r.status, bodies[i].status);
+	CHECK(strstr(r.head, "\r\nConnection: close\r\n") != NULL);
+	CHECK(head_only || (r.body && !strncmp(r.body, bodies[i].body, strlen(bodies[i].body))) ||
+		(r.body && strstr(r.body, bodies[i].body)));
+	take_reply(&c, &r, head_only);
+	CHECK(await_eof(&c));
+	CHECK_EQ(c.len, 0);
+	hang_up(&c);
+}
+
+static void bodies_cut_at_each_byte(void)
+{
+	for (size_t i = 0; i < ZN_LEN(bodies); i++) {
+		t_begin(bodies[i].name);
+		start();
+		for (size_t cut = 1; cut <= strlen(bodies[i].request); cut++)
+			check_body(i, cut);
+		CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+		stop();
+	}
+}
+
+/* The longest body there may be, with a head that leaves no room beside it. */
+T(long_body_after_a_long_head)
+{
+	static char head[ZN_HTTP_HEAD_MAX + 1], body[ZN_HTTP_BODY_MAX];
+	int len = snprintf(
+		head, sizeof(head), "GET /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\nA: ", sizeof(body));
+	struct client c;
+	struct reply r;
+
+	start();
+	memset(body, 'b', sizeof(body));
+	memset(head + len, 'a', sizeof(head) - 5 - (size_t)len);
+	memcpy(head + sizeof(head) - 5, "\r\n\r\n", 5);
+	c = dial(false);
+	say_text(&c, head);
+	settle(1);
+	CHECK(!hear(&c, 1));
+	say(&c, body, sizeof(body) - 1);
+	turn();
+	CHECK(!hear(&c, 1));
+	CHECK_EQ(s.conns[0].state, ZN_CONN_BODY);
+	say(&c, body, 1);
+	CHECK(await_reply(&c, &r, false));
+	CHECK_EQ(r.status, 200);
+	take_reply(&c, &r, false);
+	CHECK(await_eof(&c));
+	hang_up(&c);
+	stop();
+}
+
+T(slow_body)
+{
+	uint64_t deadline_ns;
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	settle(1);
+	say_text(&c, "GET /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n");
+	deliver(&c, "abc", 3);
+	CHECK_EQ(s.conns[0].state, ZN_CONN_BODY);
+	deadline_ns = s.conns[0].deadline_ns;
+	deliver(&c, "def", 3);
+	CHECK_EQ(s.conns[0].deadline_ns, deadline_ns); /* the limit is for the whole body */
+	tick(ZN_HEAD_S - 1);
+	CHECK(!hear(&c, 1));
+	tick(ZN_HEAD_S + 1);
+	CHECK(await_reply(&c, &r, false));
+	CHECK_EQ(r.status, 408);
+	take_reply(&c, &r, false);
+	CHECK(await_eof(&c));
+	hang_up(&c);
+	settle(0);
+	/* one that ends within is no request */
+	c = dial(false);
+	say_text(&c, "GET /alerts HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nabc");
+	shutdown(c.fd, SHUT_WR);
+	CHECK(await_eof(&c));
+	CHECK_EQ(c.len, 0);
+	hang_up(&c);
+	stop();
+}
+
+/* Hellos of TLS, old and new, and other noise get a 400 and an orderly end, wherever they are cut. */
+T(noise)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+	} noises[] = {
+		{"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x20\x0d\x0a\x0d\x0a\x13\x01\x13\x02", 20},
+		{"\x80\x2e\x01\x03\x01\x00\x15\x00\x00\x00\x10", 11},
+		{"\0\0\0\0", 4},
+		{"\xff\xf4\xff\xfd\x06\r\n", 7},
+		{"SSH-2.0-x\r\n", 11},
+		{"\x05\x01\x00", 3},
+		{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24},
+	};
+	struct client c;
+	struct reply r;
+
+	start();
+	for (size_t i = 0; i < ZN_LEN(noises); i++) {
+		for (size_t cut = 1; cut < noises[i].len; cut++) {
+			c = dial(false);
+			say(&c, noises[i].bytes, cut);
+			say(&c, noises[i].bytes + cut, noises[i].len - cut);
+			CHECK(await_reply(&c, &r, false));
+			CHECK_EQ(r.status, *noises[i].bytes == 'P' ? 505 : 400);
+			take_reply(&c, &r, false);
+			CHECK(await_eof(&c));
+			CHECK(!c.reset && !c.len);
+			hang_up(&c);
+		}
+	}
+	stop();
+}
+
+/* Clients that vanish with a reset at any point of the exchange leave nothing behind. */
+T(resets)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+	unsigned before;
+
+	start();
+	metrics_bytes = 3 << 20;
+	before = open_descriptors();
+	for (size_t i = 0; i < 300; i++) {
+		size_t said = i % sizeof(request);
+		struct client c = dial(i % 7 == 0);
+
+		if (i % 3)
+			turn();
+		CHECK_EQ(send(c.fd, request, said, 0), said);
+		for (size_t t = i % 5; t; t--)
+			turn();
+		if (i % 2)
+			hear(&c, 1000);
+		setsockopt(c.fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+		hang_up(&c);
+	}
+	settle(0);
+	check_no_body_held();
+	CHECK_EQ(open_descriptors(), before);
+	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+	stop();
+}
+
+static void make_token(char path[64])
+{
+	int fd;
+
+	snprintf(path, 64, "/tmp/serve_test.XXXXXX");
+	fd = mkstemp(path);
+	CHECK(fd >= 0 && write(fd, "0123456789abcdef0123\n", 21) == 21);
+	close(fd);
+	snprintf(options.token_file, sizeof(options.token_file), "%s", path);
+}
+
+T(token)
+{
+	static const struct {
+		const char *request, *token;
+		int status;
+		bool ws_port;
+	} asks[] = {
+		{"GET / HTTP/1.1\r\nHost: x\r\n", "", 200, 0},
+		{"GET / HTTP/1.1\r\nHost: x\r\n", "", 401, 1},
+		{"GET /metrics HTTP/1.1\r\nHost: x\r\n", "", 401, 0},
+		{"GET /metrics HTTP/1.1\r\nHost: x\r\n", "Authorization: Bearer 0123456789abcdef0123\r\n", 200, 0},
+		{"GET /metrics HTTP/1.1\r\nHost: x\r\n", "Authorization: Bearer 0123456789abcdef0124\r\n", 401, 0},
+		{"GET /metrics HTTP/1.1\r\nHost: x\r\n", "Authorization: Basic 0123456789abcdef0123\r\n", 401, 0},
+		{"GET /health HTTP/1.1\r\nHost: x\r\n", "", 401, 0},
+		{"GET /no HTTP/1.1\r\nHost: x\r\n", "", 401, 0},
+		{"OPTIONS /json HTTP/1.1\r\nHost: x\r\n", "", 401, 0},
+		{"POST /json HTTP/1.1\r\nHost: x\r\n", "", 401, 0},
+		{HANDSHAKE, "", 401, 1},
+		{HANDSHAKE, "Authorization: Bearer 0123456789abcdef0123\r\n", 101, 1},
+	};
+	char path[64];
+
+	make_token(path);
+	start();
+	for (size_t i = 0; i < ZN_LEN(asks); i++) {
+		struct client c = dial(asks[i].ws_port);
+		struct reply r;
+
+		say_text(&c, asks[i].request);
+		say_text(&c, asks[i].token);
+		say_text(&c, "\r\n");
+		CHECK(await_reply(&c, &r, false));
+		CHECK_EQ(r.status, asks[i].status);
+		CHECK_EQ(strstr(r.head, "\r\nWWW-Authenticate: Bearer realm=\"zerneld\"\r\n") != NULL, r.status == 401);
+		hang_up(&c);
+	}
+	stop();
+	unlink(path);
+	options.token_file[0] = '\0';
+}
+
+static bool unpacks(const char *packed, size_t len, char *to, size_t want)
+{
+	z_stream z = {.next_in = (Bytef *)packed, .avail_in = (uInt)len, .next_out = (Bytef *)to};
+	bool good;
+
+	z.avail_out = (uInt)want;
+	good = inflateInit2(&z, 15 + 16) == Z_OK && inflate(&z, Z_FINISH) == Z_STREAM_END && z.total_out == want;
+	inflateEnd(&z);
+	return good;
+}
+
+#define ASK_GZIP(method) method " /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"
+
+/* Compressed or not by size; HEAD says the same as GET; both forms tell that they depend on Accept-Encoding. */
+T(gzip)
+{
+	static const struct {
+		size_t bytes;
+		bool packs;
+	} sizes[] = {{ZN_GZIP_MIN - 1, 0}, {ZN_GZIP_MIN, 1}, {100000, 1}, {ZN_GZIP_MAX, 1}, {ZN_GZIP_MAX + 1, 0}};
+	static char plain[ZN_GZIP_MAX + 1];
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	for (size_t i = 0; i < ZN_LEN(sizes); i++) {
+		size_t length;
+
+		metrics_bytes = sizes[i].bytes;
+		say_text(&c, ASK_GZIP("GET"));
+		CHECK(await_reply(&c, &r, false));
+		CHECK_EQ(strstr(r.head, "\r\nContent-Encoding: gzip\r\n") != NULL, sizes[i].packs);
+		CHECK(strstr(r.head, "\r\nVary: Accept-Encoding\r\n") != NULL);
+		CHECK_EQ(r.length < metrics_bytes, sizes[i].packs);
+		if (sizes[i].packs)
+			CHECK(unpacks(r.body, r.length, plain, metrics_bytes) && plain[0] == pattern(0) &&
+				plain[metrics_bytes - 1] == pattern(metrics_bytes - 1));
+		length = r.length;
+		take_reply(&c, &r, false);
+		say_text(&c, ASK_GZIP("HEAD"));
+		CHECK(await_reply(&c, &r, true));
+		CHECK_EQ(strstr(r.head, "\r\nContent-Encoding: gzip\r\n") != NULL, sizes[i].packs);
+		CHECK_EQ(r.length, length);
+		take_reply(&c, &r, true);
+	}
+	check_no_body_held();
+	hang_up(&c);
+	stop();
+}
+
+/* One who wants it compressed and one who does not share what is rendered; without a second buffer both get it plain. */
+T(gzip_is_shared)
+{
+	struct zn_body *held[ZN_BODIES_MAX - 1];
+	struct client c[3];
+	struct reply r;
+
+	start();
+	metrics_bytes = 5000;
+	for (int i = 0; i < 3; i++)
+		c[i] = dial(false);
+	settle(3);
+	for (uint32_t i = 0; i < 3; i++)
+		post(&c[i], i, i == 1 ? "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" : ASK_GZIP("GET"));
+	turn();
+	CHECK_EQ(metrics_renders, 1);
+	for (int i = 0; i < 3; i++) {
+		CHECK(await_reply(&c[i], &r, false));
+		CHECK_EQ(r.length == 5000, i == 1);
+		take_reply(&c[i], &r, false);
+	}
+	for (size_t i = 0; i < ZN_LEN(held); i++)
+		held[i] = zn_body_get(&s);
+	say_text(&c[0], ASK_GZIP("GET"));
+	CHECK(await_reply(&c[0], &r, false));
+	CHECK_EQ(r.length, 5000);
+	CHECK(strstr(r.head, "Content-Encoding") == NULL);
+	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 0);
+	for (size_t i = 0; i < ZN_LEN(held); i++)
+		zn_body_put(held[i]);
+	check_no_body_held();
+	for (int i = 0; i < 3; i++)
+		hang_up(&c[i]);
+	stop();
+}
+
+/* Nor is one narrowed snapshot taken for another. */
+T(not_shared_across_filters)
+{
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	settle(1);
+	post(&c, 0,
+		"GET /json?topics=gpus HTTP/1.1\r\nHost: x\r\n\r\nGET /json?topics=alerts HTTP/1.1\r\nHost: x\r\n\r\n"
+		"GET /json HTTP/1.1\r\nHost: x\r\n\r\n");
+	for (int i = 0; i < 3; i++) {
+		static const char *const want[] = {"1 job \"\" topics 1 ", "2 job \"\" topics 16 ", "3 "};
+
+		CHECK(await_reply(&c, &r, false));
+		CHECK_MEM(r.body, r.length, want[i], strlen(want[i]));
+		take_reply(&c, &r, false);
+	}
+	hang_up(&c);
+	stop();
+}
+
+T(pipelining_cut_at_each_byte)
+{
+	static const char text[] = "GET /alerts HTTP/1.1\r\nHost: x\r\n\r\nHEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+				   "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char *const want[] = {"[\"alerts\"]", "", "{\"health\":1}"};
+	struct client c;
+	struct reply r;
+
+	start();
+	c = dial(false);
+	for (size_t cut = 1; cut < strlen(text); cut++) {
+		say(&c, text, cut);
+		say_text(&c, text + cut);
+		for (int i = 0; i < 3; i++) {
+			CHECK(await_reply(&c, &r, i == 1));
+			CHECK_EQ(r.status, 200);
+			CHECK(i == 1 || !strncmp(r.body, want[i], r.length));
+			take_reply(&c, &r, i == 1);
+		}
+		CHECK_EQ(c.len, 0);
+	}
+	hang_up(&c);
+	stop();
 }
 
 T(unhealthy)
@@ -905,6 +1415,75 @@ T(stuck_reader)
 	stop();
 }
 
+/* Who takes a byte now and then makes progress, but not for ever. */
+T(trickle_reader)
+{
+	struct client c;
+
+	start();
+	metrics_bytes = 10 << 20;
+	c = dial_with(false, 4096);
+	say_text(&c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	settle(1);
+	for (int i = 0; i < 50; i++)
+		turn();
+	s.conns[0].deadline_ns += 2 * ZN_ANSWER_S * ZN_NS_PER_S; /* as if it made progress */
+	tick(ZN_ANSWER_S - 1);
+	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+	tick(ZN_ANSWER_S + 1);
+	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 1);
+	check_no_body_held();
+	hang_up(&c);
+	stop();
+}
+
+/* Slow readers that hold all buffers: at first others get 503, then the one held longest is taken from who has it, but
+ * never the newest snapshot. */
+T(buffers_held_by_slow_readers)
+{
+	struct client slow[ZN_BODIES_MAX - 1], ws, other;
+	struct reply r;
+
+	start();
+	ws = open_ws(0);
+	metrics_bytes = 3 << 20;
+	for (uint32_t i = 0; i < ZN_LEN(slow); i++) {
+		slow[i] = dial_with(false, 4096);
+		say_text(&slow[i], "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+		for (int t = 0; t < HANG_TURNS && !s.conns[i + 1].body; t++)
+			turn();
+		CHECK(s.conns[i + 1].body != NULL);
+	}
+	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+		s.body[i].since_ns = zn_now_ns() + 60 * ZN_NS_PER_S; /* however long that took */
+	metrics_bytes = 0;
+	other = dial(false);
+	CHECK_EQ(get(&other, "/alerts"), 503);
+	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
+	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+		s.body[i].since_ns = zn_now_ns() - (ZN_HOLD_S + 1) * ZN_NS_PER_S;
+	s.conns[5].body->since_ns -= ZN_NS_PER_S;
+	s.feed[0].body->since_ns -= 2 * ZN_NS_PER_S;
+	CHECK_EQ(get(&other, "/alerts"), 200);
+	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
+	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 1);
+	settle(ZN_LEN(slow) + 1);
+	CHECK_EQ(s.conns[5].io.fd, -1);
+	CHECK(s.conns[0].io.fd >= 0 && s.feed[0].body->refs == 1);
+	CHECK(await_reply(&slow[3], &r, false));
+	CHECK(!await_reply(&slow[4], &r, false));
+	for (size_t i = 0; i < ZN_LEN(slow); i++)
+		hang_up(&slow[i]);
+	hang_up(&ws);
+	hang_up(&other);
+	settle(0);
+	check_no_body_held();
+	stop();
+}
+
 static void start_with(uint64_t connections, uint64_t per_peer)
 {
 	start();
@@ -1022,6 +1601,40 @@ T(connections_per_peer)
 	stop();
 }
 
+/* What connections are counted by: IPv4 however it came, IPv6 by /64. */
+T(peers)
+{
+	static const struct {
+		const char *listen, *from;
+		bool v6;
+		uint64_t peer;
+	} cases[] = {
+		{"127.0.0.1", "127.0.0.1", 0, 0xffff7f000001},
+		{"127.0.0.1", "127.1.2.3", 0, 0xffff7f010203},
+		{"*", "127.0.0.1", 0, 0xffff7f000001},
+		{"::1", "::1", 1, 1},
+	};
+	int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	bool v6 = probe >= 0 && !bind(probe, (struct sockaddr *)&own, sizeof(own));
+
+	close(probe);
+	for (size_t i = 0; i < ZN_LEN(cases); i++) {
+		struct client c;
+
+		if (cases[i].v6 && !v6)
+			continue;
+		start_on(cases[i].listen);
+		c = dial_from(cases[i].from, cases[i].v6);
+		settle(1);
+		CHECK_EQ(s.peer[0], cases[i].peer);
+		hang_up(&c);
+		settle(0);
+		CHECK_EQ(s.peer[0], 0);
+		stop();
+	}
+}
+
 static unsigned turns_taken;
 static void (*next_after)(void *owner);
 
@@ -1038,55 +1651,137 @@ static void quit_ready(struct zn_io *io, uint32_t events)
 	loop.stop = true;
 }
 
-/* Without descriptors a waiting client must not make the loop spin: it may look again every 100 ms. */
-T(no_descriptors)
+/* Runs the loop for some rests of the listeners, undisturbed: it may look again every 100 ms, and must not spin. */
+static void run_starved(void)
 {
 	struct zn_io quit = {.ready = quit_ready};
+	uint64_t start_ns = zn_now_ns(), allowed;
+
+	zn_loop_change(&loop, &stopper, 0);
+	CHECK_EQ(zn_timer_open(&quit, 250), 0);
+	CHECK_EQ(zn_loop_add(&loop, &quit, EPOLLIN), 0);
+	next_after = loop.after;
+	loop.after = count_turn;
+	turns_taken = accept_failures = 0;
+	turn();
+	allowed = 4 + 2 * (zn_now_ns() - start_ns) / (100 * ZN_NS_PER_MS);
+	CHECK(turns_taken >= 2);
+	CHECK(turns_taken <= allowed);
+	CHECK(accept_failures <= allowed);
+	zn_loop_forget(&loop, &quit);
+	loop.after = next_after;
+	zn_loop_change(&loop, &stopper, EPOLLIN);
+}
+
+static void check_recovered(struct client *c)
+{
 	struct itimerspec rest;
+
+	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(get(c, "/alerts"), 200);
+	CHECK_EQ(timerfd_gettime(s.rest.io.fd, &rest), 0);
+	CHECK(!rest.it_value.tv_sec && !rest.it_value.tv_nsec);
+	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 0);
+}
+
+/* The same with a true lack of descriptors. */
+T(no_descriptors)
+{
 	struct rlimit old, low;
 	struct client c;
-	uint64_t start_ns;
+	int spare;
 
 	start();
 	zn_log_level = ZN_ERROR;
 	c = dial(false);
-	zn_loop_change(&loop, &stopper, 0);
-	CHECK_EQ(zn_timer_open(&quit, 450), 0);
-	CHECK_EQ(zn_loop_add(&loop, &quit, EPOLLIN), 0);
-	next_after = loop.after;
-	loop.after = count_turn;
 	getrlimit(RLIMIT_NOFILE, &old);
-	low = (struct rlimit){3, old.rlim_max};
+	spare = dup(0);
+	CHECK(spare >= 0);
+	close(spare);
+	low = (struct rlimit){(rlim_t)spare + 1, old.rlim_max}; /* one more: the timer */
 	setrlimit(RLIMIT_NOFILE, &low);
-	start_ns = zn_now_ns();
-	turns_taken = 0;
-	turn();
-	CHECK(turns_taken >= 2);
-	CHECK(turns_taken <= 4 + 2 * (zn_now_ns() - start_ns) / (100 * ZN_NS_PER_MS));
-	CHECK_EQ(s.conn_count, 0);
+	run_starved();
 	setrlimit(RLIMIT_NOFILE, &old);
-	zn_loop_forget(&loop, &quit);
-	loop.after = next_after;
-	zn_loop_change(&loop, &stopper, EPOLLIN);
-	CHECK_EQ(get(&c, "/alerts"), 200);
-	CHECK_EQ(timerfd_gettime(s.rest.io.fd, &rest), 0);
-	CHECK(!rest.it_value.tv_sec && !rest.it_value.tv_nsec);
-	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 0);
+	check_recovered(&c);
 	zn_log_level = ZN_INFO;
 	hang_up(&c);
 	stop();
 }
 
-static unsigned open_descriptors(void)
+T(accept_fails)
 {
-	DIR *d = opendir("/proc/self/fd");
-	unsigned count = 0;
+	static const int errors[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS, EPERM};
 
-	while (d && readdir(d))
-		count++;
-	if (d)
-		closedir(d);
-	return count;
+	zn_log_level = ZN_ERROR;
+	for (size_t i = 0; i < ZN_LEN(errors); i++) {
+		struct client c;
+
+		start();
+		c = dial(false);
+		accept_error = errors[i];
+		run_starved();
+		CHECK(accept_failures > 0);
+		accept_error = 0;
+		check_recovered(&c);
+		hang_up(&c);
+		stop();
+	}
+	zn_log_level = ZN_INFO;
+}
+
+/* What is wrong with one client is no reason to let others wait. */
+T(accept_fails_for_a_client)
+{
+	static const int errors[] = {ECONNABORTED, EPROTO, ENETDOWN, EINTR, EAGAIN};
+	struct itimerspec rest;
+	struct client c;
+
+	start();
+	c = dial(false);
+	for (size_t i = 0; i < ZN_LEN(errors); i++) {
+		accept_failures = 0;
+		accept_error = errors[i];
+		for (int t = 0; t < HANG_TURNS && !accept_failures; t++)
+			turn();
+		CHECK(accept_failures > 0);
+		CHECK_EQ(timerfd_gettime(s.rest.io.fd, &rest), 0);
+		CHECK(!rest.it_value.tv_sec && !rest.it_value.tv_nsec);
+	}
+	accept_error = 0;
+	CHECK_EQ(get(&c, "/alerts"), 200);
+	hang_up(&c);
+	stop();
+}
+
+/* In a child: a hard limit once lowered may stay so. Its exit status: what the soft limit is, less what is wanted. */
+static int files_after(rlim_t soft, rlim_t hard, rlim_t want)
+{
+	pid_t child = fork();
+	struct rlimit files = {soft, hard};
+	int status = -1;
+
+	if (child == 0) {
+		zn_log_level = ZN_ERROR;
+		if (setrlimit(RLIMIT_NOFILE, &files))
+			_exit(2);
+		start();
+		getrlimit(RLIMIT_NOFILE, &files);
+		_exit(files.rlim_cur != want || files.rlim_max != hard);
+	}
+	waitpid(child, &status, 0);
+	return status;
+}
+
+T(limit_of_open_files)
+{
+	const rlim_t need = ZN_CONNS + ZN_REFUSED_MAX + 1024;
+	struct rlimit own;
+
+	getrlimit(RLIMIT_NOFILE, &own);
+	CHECK(own.rlim_max > need);
+	CHECK_EQ(files_after(200, own.rlim_max, need), 0);
+	CHECK_EQ(files_after(need + 1, own.rlim_max, need + 1), 0); /* never lowered */
+	CHECK_EQ(files_after(200, 300, 300), 0);
 }
 
 static int try_listen(const char *addresses, uint64_t metrics_port, char why[ZN_TEXT_MAX])
@@ -1138,6 +1833,149 @@ T(listening)
 	stop();
 }
 
+static struct client dial_local(const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct client c = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+	memcpy(to.sun_path, path, strlen(path));
+	CHECK(!connect(c.fd, (struct sockaddr *)&to, sizeof(to)));
+	return c;
+}
+
+static void make_folder(char folder[64], char path[128], char listen[160])
+{
+	snprintf(folder, 64, "/tmp/serve_test.XXXXXX");
+	CHECK(mkdtemp(folder) != NULL);
+	snprintf(path, 128, "%s/m.sock", folder);
+	snprintf(listen, 160, "unix:%s", path);
+}
+
+/* A Unix socket: no token, no name of the host, no limit per peer; /ws on it; no second port. */
+T(local_clients)
+{
+	char folder[64], path[128], listen[160];
+	struct client c[3];
+	struct stat st;
+	struct reply r;
+
+	make_folder(folder, path, listen);
+	start_on(listen);
+	s.access.token_count = 1;
+	s.peer_limit = 1;
+	CHECK_EQ(stat(path, &st), 0);
+	CHECK_EQ(st.st_mode, S_IFSOCK | 0660);
+	CHECK_EQ(zn_serve_port(&s, false) + zn_serve_port(&s, true), 0);
+	for (int i = 0; i < 3; i++)
+		c[i] = dial_local(path);
+	for (int i = 0; i < 2; i++) {
+		say_text(&c[i], "GET /json HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+		CHECK(await_reply(&c[i], &r, false));
+		CHECK_EQ(r.status, 200);
+	}
+	say_text(&c[2], HANDSHAKE "\r\n");
+	CHECK(await_reply(&c[2], &r, true));
+	CHECK_EQ(r.status, 101);
+	CHECK_EQ(s.conn_count, 3);
+	for (int i = 0; i < 3; i++)
+		hang_up(&c[i]);
+	settle(0);
+	stop();
+	unlink(path);
+	rmdir(folder);
+}
+
+T(listening_on_a_path)
+{
+	char folder[64], path[128], listen[160], why[ZN_TEXT_MAX], want[ZN_TEXT_MAX], text[192];
+	struct stat before, after;
+	mode_t mask = umask(0077);
+	unsigned open;
+
+	make_folder(folder, path, listen);
+	start_on("127.0.0.1");
+	open = open_descriptors();
+	CHECK_EQ(try_listen(listen, 0, why), 0);
+	CHECK_EQ(stat(path, &before), 0); /* left behind, as by a daemon that may not unlink any more */
+	CHECK_EQ(before.st_mode, S_IFSOCK | 0660);
+	snprintf(text, sizeof(text), "127.0.0.1,%s", listen);
+	CHECK_EQ(try_listen(text, 0, why), 0);
+	stop();
+
+	start_on(listen);
+	CHECK_EQ(stat(path, &before), 0);
+	CHECK_EQ(try_listen(listen, 0, why), -EADDRINUSE);
+	snprintf(want, sizeof(want), "cannot listen on %s: Address already in use; another zerneld?", path);
+	CHECK_STR(why, want);
+	CHECK_EQ(stat(path, &after), 0);
+	CHECK_EQ(after.st_ino, before.st_ino);
+	snprintf(text, sizeof(text), "unix:%s/no/m.sock", folder);
+	CHECK_EQ(try_listen(text, 0, why), -ENOENT);
+	CHECK(strstr(why, "; its folder must be there") != NULL);
+	stop();
+
+	start_on("127.0.0.1");
+	unlink(path);
+	CHECK_EQ(mkdir(path, 0700), 0);
+	CHECK_EQ(try_listen(listen, 0, why), -EEXIST);
+	snprintf(want, sizeof(want), "cannot listen on %s: File exists; it is no socket, and is left alone", path);
+	CHECK_STR(why, want);
+	CHECK_EQ(open_descriptors(), open);
+	stop();
+	umask(mask);
+	rmdir(path);
+	rmdir(folder);
+}
+
+T(length_of_a_path)
+{
+	char folder[64], path[128], listen[160], why[ZN_TEXT_MAX], text[160];
+	size_t len;
+
+	make_folder(folder, path, listen);
+	start_on("127.0.0.1");
+	for (size_t want = 107; want <= 108; want++) {
+		len = (size_t)snprintf(text, sizeof(text), "unix:%s/", folder);
+		memset(text + len, 'a', 5 + want - len);
+		text[5 + want] = '\0';
+		CHECK_EQ(try_listen(text, 0, why), want == 107 ? 0 : -EINVAL);
+		if (want == 107)
+			CHECK_EQ(unlink(text + 5), 0);
+	}
+	CHECK(strstr(why, "--listen: after unix: comes an absolute path of up to 107 bytes") == why);
+	CHECK_EQ(try_listen("unix:", 0, why), -EINVAL);
+	CHECK_EQ(try_listen("unix:m.sock", 0, why), -EINVAL);
+	stop();
+	rmdir(folder);
+}
+
+/* A WebSocket client is told that the daemon goes, and an answer that is under way gets as far as it can. */
+T(farewell)
+{
+	struct client page, ws;
+	struct frame f;
+	struct reply r;
+
+	start();
+	ws = open_ws(0);
+	page = dial(false);
+	metrics_bytes = 50000;
+	settle(2);
+	post(&page, 1, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET");
+	turn();
+	stop();
+	CHECK(await_gone(&ws));
+	CHECK(await_gone(&page));
+	CHECK(ws.eof && page.eof);
+	CHECK(await_frame(&ws, &f));
+	CHECK_EQ(f.op, ZN_WS_CLOSE);
+	CHECK_MEM(f.data, f.len, "\x03\xe9", 2);
+	CHECK(await_reply(&page, &r, false));
+	CHECK_EQ(r.length, 50000);
+	hang_up(&page);
+	hang_up(&ws);
+}
+
 /* Clients that are there at the end leave no descriptor behind. */
 T(closing)
 {
@@ -1184,69 +2022,6 @@ T(listening_on_ipv6)
 		zn_serve_close(&s);
 		zn_loop_close(&loop);
 	}
-}
-
-struct frame {
-	int op; /* -1: none */
-	size_t len;
-	char *data; /* into the client's data until take_frame() */
-};
-
-static bool await_frame(struct client *c, struct frame *f)
-{
-	size_t head = 2;
-
-	*f = (struct frame){.op = -1};
-	if (!await(c, 2))
-		return false;
-	f->len = c->data[1] & 127;
-	CHECK(!(c->data[1] & 0x80));
-	head += f->len == 126 ? 2 : f->len == 127 ? 8 : 0;
-	if (!await(c, head))
-		return false;
-	for (size_t i = 2; i < head; i++)
-		f->len = (i == 2 ? 0 : f->len << 8) | (uint8_t)c->data[i];
-	if (!await(c, head + f->len))
-		return false;
-	f->op = c->data[0] & 15;
-	f->data = c->data + head;
-	return true;
-}
-
-static void take_frame(struct client *c, const struct frame *f)
-{
-	if (f->op >= 0)
-		take(c, (size_t)(f->data - c->data) + f->len);
-}
-
-/* Appends a masked frame of under 126 bytes; its length. first: FIN, reserved bits and opcode. */
-static size_t put_frame(char *to, int first, const void *data, size_t len)
-{
-	static const char mask[4] = {0x11, 0x22, 0x33, 0x44};
-
-	to[0] = (char)first;
-	to[1] = (char)(0x80 | len);
-	memcpy(to + 2, mask, 4);
-	for (size_t i = 0; i < len; i++)
-		to[6 + i] = ((const char *)data)[i] ^ mask[i & 3];
-	return 6 + len;
-}
-
-/* A client with its handshake done, and the first snapshot taken. */
-static struct client open_ws(int receive_bytes)
-{
-	struct client c = dial_with(true, receive_bytes);
-	struct reply r;
-	struct frame f;
-
-	say_text(&c, HANDSHAKE "\r\n");
-	CHECK(await_reply(&c, &r, true));
-	CHECK_EQ(r.status, 101);
-	take_reply(&c, &r, true);
-	CHECK(await_frame(&c, &f));
-	CHECK_EQ(f.op, ZN_WS_TEXT);
-	take_frame(&c, &f);
-	return c;
 }
 
 T(handshake)
@@ -1773,6 +2548,17 @@ int main(void)
 	RUN(closed_within_the_batch);
 	RUN(timer);
 	answers();
+	answers_cut_at_each_byte();
+	bodies_cut_at_each_byte();
+	RUN(long_body_after_a_long_head);
+	RUN(slow_body);
+	RUN(noise);
+	RUN(resets);
+	RUN(token);
+	RUN(gzip);
+	RUN(gzip_is_shared);
+	RUN(not_shared_across_filters);
+	RUN(pipelining_cut_at_each_byte);
 	RUN(unhealthy);
 	RUN(too_large_or_no_buffer);
 	RUN(pipelining);
@@ -1788,11 +2574,21 @@ int main(void)
 	RUN(slow_head);
 	RUN(idle_client);
 	RUN(stuck_reader);
+	RUN(trickle_reader);
+	RUN(buffers_held_by_slow_readers);
 	RUN(all_connections_in_use);
 	RUN(storm_of_refused);
 	RUN(connections_per_peer);
+	RUN(peers);
 	RUN(no_descriptors);
+	RUN(accept_fails);
+	RUN(accept_fails_for_a_client);
+	RUN(limit_of_open_files);
 	RUN(listening);
+	RUN(local_clients);
+	RUN(listening_on_a_path);
+	RUN(length_of_a_path);
+	RUN(farewell);
 	RUN(closing);
 	RUN(listening_on_ipv6);
 	RUN(handshake);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sim.c: what --simulate shows: eight ranks of a training job on four GPUs, one of which leaks GPU memory.
+ * sim.c: what --simulate shows: eight ranks of a training job on four GPUs. One leaks GPU memory; another waits for its
+ * data, so that the others wait for it in all_reduce; now and then all of them stop to write a checkpoint.
  * The figures are written where BPF programs would write them, so that all else is the real thing. Whole
  * numbers only, so that a seed gives the same figures on every machine; the shapes of the distributions are
  * rough.
@@ -15,11 +16,24 @@
 #define STAGGER_MS 5
 #define INIT_NS    1800000000
 
-#define LAUNCH_NS     142000
+#define LAUNCH_NS     142000ULL
 #define SPIKE_PERMILL 11
 #define SPIKE_FROM_NS 800000
 #define SPIKE_TO_NS   2000000
 #define GRAPH_EVERY   64 /* launches */
+
+/* All ranks launch some 2,000 kernels a second, a little more or less in turn, and few while they write a checkpoint,
+ * when nothing else goes on either. */
+#define SWING_MS         90000
+#define SWING_PERMILL    80
+#define CHECKPOINT_EVERY 120000 /* ms */
+#define CHECKPOINT_MS    6000
+#define CHECKPOINT_LEAVE 8 /* one launch in so many */
+
+#define STRAGGLER   3
+#define SLOW_LOADER 3  /* times */
+#define STALL_EVERY 60 /* batches: a new file is opened */
+#define STALL_TIMES 7
 
 #define GPU_BYTES    (80 * GIB)
 #define START_BYTES  (24 * GIB)
@@ -27,6 +41,10 @@
 #define PINNED_BYTES (512 * MIB)
 #define FULL_BYTES   (GPU_BYTES - GIB / 2) /* of both ranks; more is refused */
 #define CHUNK_BYTES  (32 * MIB)            /* of one allocation */
+
+/* What a rank holds beyond START_BYTES comes and goes, except on the GPU that fills up. */
+#define CACHE_CHUNKS   64
+#define CACHE_EVERY_MS 2000
 
 /* Two ranks start with 48 GiB of a GPU; 160 MiB/s take it past 95 % of 80 GiB after three minutes. */
 #define LEAKING_RANK  7
@@ -57,6 +75,11 @@ static const struct event {
 	{ZN_H_NCCL_BROADCAST, ZN_FAM_NCCL, 5000, 2000000, 1000000, 16 * MIB, NO_COPY},
 	{ZN_H_NCCL_GROUP, ZN_FAM_NCCL, 200, 260000, 0, 0, NO_COPY},
 };
+
+/* How long a launch takes on each rank, per mille, and what its model holds beyond START_BYTES, in GiB. */
+static const struct {
+	uint32_t launch, model_gib;
+} ranks[ZN_SIM_RANKS] = {{1000, 0}, {985, 0}, {1015, 3}, {1120, 3}, {960, 7}, {1005, 6}, {990, 0}, {1030, 0}};
 
 static const char *const pci[ZN_SIM_GPUS] = {"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:9d:00.0"};
 
@@ -93,22 +116,38 @@ static uint64_t skewed(uint64_t *state, uint64_t least_ns, uint64_t more_ns)
 	return least_ns + below(state, below(state, more_ns + 1) + 1);
 }
 
-static void launch(struct zn_sim *s, struct zn_proc *p)
+static void launch(struct zn_sim *s, uint32_t rank)
 {
+	struct zn_proc *p = s->rank[rank];
 	bool spike = below(&s->state, 1000) < SPIKE_PERMILL;
-	uint64_t ns =
-		spike ? SPIKE_FROM_NS + below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS) : around(&s->state, LAUNCH_NS);
+	uint64_t ns = spike ? SPIKE_FROM_NS + below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
+			    : around(&s->state, LAUNCH_NS * ranks[rank].launch / 1000);
 
 	zn_plain_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
 	p->count[below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
 	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
 }
 
-static void happen(struct zn_sim *s, struct zn_proc *p, const struct event *ev)
+/* Of a rank that waits for its data the others wait in all_reduce; itself it comes last, and waits for nobody. */
+static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
-	uint64_t ns = ev->skew_ns ? skewed(&s->state, ev->middle_ns, ev->skew_ns) : around(&s->state, ev->middle_ns);
+	uint64_t ns, skew = rank == STRAGGLER ? ev->skew_ns / 8 : ev->skew_ns;
 
-	zn_plain_record(&s->plain, p, ev->detail, ns, ev->bytes);
+	if (ev->skew_ns)
+		return skewed(&s->state, ev->middle_ns, skew);
+	ns = around(&s->state, ev->middle_ns);
+	if (ev->detail != ZN_H_DATALOAD)
+		return ns;
+	if (below(&s->state, STALL_EVERY) == 0)
+		return STALL_TIMES * ns;
+	return rank == STRAGGLER ? SLOW_LOADER * ns : ns;
+}
+
+static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
+{
+	struct zn_proc *p = s->rank[rank];
+
+	zn_plain_record(&s->plain, p, ev->detail, duration(s, rank, ev), ev->bytes);
 	if (ev->copy != NO_COPY) {
 		p->count[ev->copy] += ev->bytes;
 		p->count[ev->copy + COPY_CALLS]++;
@@ -141,6 +180,23 @@ static struct zn_proc_gpu *gpu_of(struct zn_sim *s, uint32_t rank)
 	return &s->rank[rank]->gpu[rank / 2];
 }
 
+static uint64_t model_bytes(uint32_t rank)
+{
+	return START_BYTES + ranks[rank].model_gib * GIB;
+}
+
+/* The allocator's cache grows and shrinks with the batches. */
+static void breathe(struct zn_sim *s, uint32_t rank)
+{
+	struct zn_proc_gpu *gpu = gpu_of(s, rank);
+	uint64_t want = model_bytes(rank) + below(&s->state, CACHE_CHUNKS) * CHUNK_BYTES;
+
+	if (want > gpu->used_bytes)
+		allocate(s->rank[rank], gpu, want - gpu->used_bytes);
+	else
+		release(s->rank[rank], gpu, gpu->used_bytes - want);
+}
+
 static void leak(struct zn_sim *s)
 {
 	struct zn_proc *p = s->rank[LEAKING_RANK];
@@ -157,9 +213,11 @@ static void leak(struct zn_sim *s)
 	}
 }
 
-static void start_gpu(struct zn_proc *p, uint32_t ordinal, uint64_t seed)
+static void start_gpu(struct zn_sim *s, uint32_t rank, uint64_t seed)
 {
-	struct zn_proc_gpu *gpu = &p->gpu[ordinal];
+	struct zn_proc *p = s->rank[rank];
+	struct zn_proc_gpu *gpu = gpu_of(s, rank);
+	uint32_t ordinal = rank / 2;
 	uint64_t state = seed + ordinal, half;
 
 	for (size_t i = 0; i < sizeof(gpu->uuid); i += sizeof(half)) {
@@ -168,7 +226,7 @@ static void start_gpu(struct zn_proc *p, uint32_t ordinal, uint64_t seed)
 	}
 	memcpy(gpu->pci, pci[ordinal], strlen(pci[ordinal]));
 	gpu->total_bytes = GPU_BYTES;
-	allocate(p, gpu, START_BYTES + WORK_BYTES);
+	allocate(p, gpu, model_bytes(rank) + WORK_BYTES);
 	release(p, gpu, WORK_BYTES);
 	p->count[ZN_C_HOST_PINNED] = PINNED_BYTES;
 }
@@ -185,7 +243,7 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 		return err;
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
 		s->rank[i] = zn_plain_claim(&s->plain, FIRST_PID + i, "python3");
-		start_gpu(s->rank[i], i / 2, seed);
+		start_gpu(s, i, seed);
 		zn_plain_record(&s->plain, s->rank[i], ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
 		s->rank[i]->count[ZN_C_HITS + ZN_FAM_NCCL]++;
 		s->plain.comms[s->plain.comm_count++] =
@@ -199,16 +257,33 @@ void zn_sim_close(struct zn_sim *s)
 	zn_plain_close(&s->plain);
 }
 
-/* Two launches a millisecond on average; the ranks' other calls do not fall on the same one. */
+static bool checkpointing(const struct zn_sim *s)
+{
+	return s->elapsed_ms >= CHECKPOINT_EVERY && s->elapsed_ms % CHECKPOINT_EVERY < CHECKPOINT_MS;
+}
+
+/* In this millisecond: 1 to 3, with a chance of one more or one less that rises and falls with time. */
+static uint64_t launch_count(struct zn_sim *s)
+{
+	uint64_t half = SWING_MS / 2, at = s->elapsed_ms % SWING_MS, n = 1 + below(&s->state, 3);
+	uint64_t up = (at < half ? at : SWING_MS - at) * 2 * SWING_PERMILL / half; /* 0 to 2 * SWING_PERMILL */
+	bool change = below(&s->state, 1000) < (up < SWING_PERMILL ? SWING_PERMILL - up : up - SWING_PERMILL);
+
+	if (checkpointing(s))
+		return below(&s->state, CHECKPOINT_LEAVE) == 0;
+	return change ? up < SWING_PERMILL ? n - 1 : n + 1 : n;
+}
+
+/* The ranks' calls other than launches do not fall on the same millisecond. */
 static void run_rank(struct zn_sim *s, uint32_t rank)
 {
-	struct zn_proc *p = s->rank[rank];
-
-	for (uint64_t n = 1 + below(&s->state, 3); n; n--)
-		launch(s, p);
-	for (size_t i = 0; i < ZN_LEN(events); i++)
+	for (uint64_t n = launch_count(s); n; n--)
+		launch(s, rank);
+	for (size_t i = 0; i < ZN_LEN(events) && !checkpointing(s); i++)
 		if ((s->elapsed_ms + rank * STAGGER_MS) % events[i].every_ms == 0)
-			happen(s, p, &events[i]);
+			happen(s, rank, &events[i]);
+	if (rank / 2 != LEAKING_RANK / 2 && s->elapsed_ms % CACHE_EVERY_MS == 0)
+		breathe(s, rank);
 }
 
 void zn_sim_step(struct zn_sim *s, uint64_t ms)

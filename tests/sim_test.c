@@ -12,6 +12,7 @@
 #define GIB          (1ULL << 30)
 #define LEAKING_RANK 7
 #define LEAKING_GPU  3
+#define STRAGGLER    3
 
 static struct zn_sim sim, other;
 static struct zn_agg agg;
@@ -150,9 +151,64 @@ T(durations)
 		check_near(h->bytes / h->calls, 1 << 20, 1 << 30);
 		h = merge(&sim, ZN_H_DATALOAD);
 		check_near(zn_hist_quantile(h, 500), 7200000, 8800000);
-		check_near(zn_hist_quantile(h, 990), 8000000, 16000000);
+		check_near(zn_hist_quantile(h, 990), 24000000, 64000000);
 		close_both();
 	}
+}
+
+static const struct zn_hist *hist_of(uint32_t rank, enum zn_detail detail)
+{
+	return zn_arena_hist(&sim.plain.arena, sim.rank[rank]->hist[detail]);
+}
+
+T(one_rank_is_late_and_the_others_wait)
+{
+	open_both(4, 4);
+	zn_sim_step(&sim, 60000);
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		bool late = i == STRAGGLER;
+
+		check_near(zn_hist_quantile(hist_of(i, ZN_H_DATALOAD), 500), late ? 22000000 : 7200000,
+			late ? 26000000 : 8800000);
+		check_near(zn_hist_quantile(hist_of(i, ZN_H_NCCL_ALL_REDUCE), 900), late ? 34000000 : 46000000,
+			late ? 39000000 : 67000000);
+	}
+	close_both();
+}
+
+T(launches_swing_and_pause)
+{
+	uint64_t before = 0, least = UINT64_MAX, most = 0;
+
+	open_both(4, 4);
+	for (int s = 1; s <= 126; s++) {
+		uint64_t calls;
+
+		zn_sim_step(&sim, 1000);
+		calls = merge(&sim, ZN_H_LAUNCH)->calls;
+		if (s > 121)
+			check_near(calls - before, 500, 2000);
+		else if (s < 120) {
+			least = calls - before < least ? calls - before : least;
+			most = calls - before > most ? calls - before : most;
+		}
+		before = calls;
+	}
+	check_near(least, 14000, 15500);
+	check_near(most, 16600, 18000);
+	close_both();
+}
+
+T(memory_comes_and_goes)
+{
+	open_both(4, 4);
+	for (int s = 0; s < 60; s++) {
+		zn_sim_step(&sim, 1000);
+		for (uint32_t i = 0; i < LEAKING_RANK - 1; i++)
+			check_near(sim.rank[i]->gpu[i / 2].used_bytes, 24 * GIB, 34 * GIB);
+	}
+	CHECK(sim.rank[0]->gpu[0].free_calls > 100);
+	close_both();
 }
 
 T(spikes_are_one_in_a_hundred)
@@ -252,6 +308,9 @@ int main(void)
 	RUN(other_seed_other_figures);
 	RUN(ranks_and_gpus);
 	RUN(durations);
+	RUN(one_rank_is_late_and_the_others_wait);
+	RUN(launches_swing_and_pause);
+	RUN(memory_comes_and_goes);
 	RUN(spikes_are_one_in_a_hundred);
 	RUN(counters_agree_with_histograms);
 	RUN(leak_fires_and_resolves);

@@ -87,7 +87,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve metrics gzip filter history snapshot
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
@@ -104,6 +104,8 @@ options_test_SRC := options.c log.c json.c
 alert_test_SRC   := alert.c agg.c proc.c json.c log.c
 sim_test_SRC     := sim.c alert.c agg.c proc.c json.c log.c
 serve_test_SRC   := serve.c answer.c listen.c push.c gzip.c access.c filter.c loop.c http.c ws.c json.c log.c
+push_test_SRC    := $(serve_test_SRC)
+push_test_LIBS   := -lz
 serve_test_LIBS  := -lz -Wl,--wrap=accept4
 gzip_test_SRC    := gzip.c
 gzip_test_LIBS   := -lz

@@ -13,16 +13,18 @@
 static const struct {
 	const char *name;
 	const char *path; /* NULL: a socket */
-	int flags;
-	int want; /* errno */
+	int flags;        /* of a socket, its domain */
+	int want;         /* errno */
 } calls[] = {
 	{"filter: open to read", "/proc/self/stat", O_RDONLY | O_CLOEXEC, 0},
 	{"filter: open a directory", "/proc", O_RDONLY | O_DIRECTORY, 0},
+	{"filter: a token file again", "/proc/self/stat", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0},
 	{"filter: open to write", "/dev/null", O_WRONLY, EPERM},
 	{"filter: open to read and write", "/dev/null", O_RDWR, EPERM},
 	{"filter: make a file", "/tmp/zn_secure_test", O_RDONLY | O_CREAT, EPERM},
 	{"filter: cut a file", "/dev/null", O_RDONLY | O_TRUNC, EPERM},
-	{"filter: a connection of its own", NULL, 0, EPERM},
+	{"filter: a connection of its own", NULL, AF_INET, EPERM},
+	{"filter: a Unix socket of its own", NULL, AF_UNIX, EPERM},
 };
 
 #define SEEN 100 /* no exit status but ours is this large */
@@ -31,7 +33,7 @@ static int errno_under_filter(const char *path, int flags)
 {
 	if (zn_secure_system_calls())
 		return ENOSYS;
-	if ((path ? open(path, flags, 0600) : socket(AF_INET, SOCK_STREAM, 0)) >= 0)
+	if ((path ? open(path, flags, 0600) : socket(flags, SOCK_STREAM, 0)) >= 0)
 		return 0;
 	return errno;
 }

@@ -775,6 +775,27 @@ T(long_paths)
 	}
 }
 
+/* What a driver or an environment says of a GPU, of each byte in turn. */
+T(hostile_gpus)
+{
+	struct zn_gpu *g = &agg.gpus.gpu[0];
+
+	for (int byte = 1; byte < 256; byte++) {
+		struct zn_proc *p;
+
+		start();
+		p = known_process();
+		memset(p->gpu[2].uuid, 0, sizeof(p->gpu[2].uuid)); /* else it is known under its old name */
+		memset(p->gpu[2].pci, 0, sizeof(p->gpu[2].pci));
+		memset(g->id, byte, sizeof(g->id) - 1);
+		memset(g->uuid, byte, sizeof(g->uuid) - 1);
+		memset(g->pci, byte, sizeof(g->pci) - 1);
+		render(byte & 1);
+		CHECK_EQ(count_with("zernel_gpu_alloc_calls_total{"), ZN_KIND_COUNT);
+		CHECK_EQ(count_with("zernel_gpu_info{"), 1);
+	}
+}
+
 T(requests_by_path_and_code)
 {
 	static const struct zn_route routes[] = {{.path = "/metrics"}, {.path = "/json"}, {.path = NULL}};
@@ -1263,6 +1284,7 @@ int main(void)
 	RUN(probes_of_two_files_at_one_path);
 	hostile_paths();
 	RUN(long_paths);
+	RUN(hostile_gpus);
 	RUN(requests_by_path_and_code);
 	RUN(too_little_room);
 	RUN(a_scrape_is_timed);

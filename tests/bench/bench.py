@@ -614,7 +614,9 @@ def main():
     try:
         for name, bench in BENCHES:
             print(f"{name}:", flush=True)
+            start = time.monotonic()
             bench(run)
+            print(f"  ({time.monotonic() - start:.0f} s)")
         text = page(run, load_before)
         with open(sys.argv[1], "w") as f:
             f.write(text)

@@ -26,6 +26,10 @@
 #define ZN_CTX_STACK   4     /* contexts pushed on one thread */
 #define ZN_PROC_GPUS   16    /* CUDA ordinals of one process; ordinal 16 stands for "unknown" */
 #define ZN_GPUS_MAX    64    /* GPUs of the node, MIG instances included */
+#define ZN_JOBS_MAX    256   /* jobs at one time, those that have ended and are still shown included */
+#define ZN_STEPS_MAX   64    /* steps of one job that are told apart */
+#define ZN_TASKS_MAX   65536 /* processes that belong to a job */
+#define ZN_CGROUPS_MAX 16384 /* control groups of jobs, their steps and tasks, in all hierarchies */
 #define ZN_RING_BYTES  (64 * 1024)
 #define ZN_LIBS_MAX    64  /* distinct libraries (by inode) that are hooked at one time */
 #define ZN_CALIB_MAX   512 /* samples of the calibration at start */
@@ -176,15 +180,22 @@ struct zn_proc_gpu {
 	char pci[16];      /* "0000:3b:00.0", may lack its NUL; empty: not known */
 };
 
+/* Which job something belongs to: a slot of the table of jobs, and the serial that the job there must have. */
+struct zn_tag {
+	__u32 slot;
+	__u32 serial; /* 0: no job */
+};
+
 /* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone. */
 struct zn_proc {
 	__u32 tgid;
-	__u32 id;       /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
+	__u32 id;          /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
 		     reused */
-	__u64 first_ns; /* the first hooked call */
-	__u64 exit_ns;  /* 0 while the thread group lives (or has not replaced itself by exec) */
-	char comm[16];  /* of the calling thread, raw bytes */
-	__u64 reserved[3];
+	__u64 first_ns;    /* the first hooked call */
+	__u64 exit_ns;     /* 0 while the thread group lives (or has not replaced itself by exec) */
+	char comm[16];     /* of the calling thread, raw bytes */
+	struct zn_tag job; /* serial 0: none, or not known yet */
+	__u64 reserved[2];
 	__u64 count[ZN_COUNT_SLOTS];
 	__u32 hist[ZN_DETAIL_SLOTS]; /* index into the histograms, 0: none yet */
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
@@ -202,6 +213,8 @@ _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that t
 	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                               \
 	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
 	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
+	X(JOB, "job", "jobs without a free slot")                                                                      \
+	X(TASK, "task", "processes or control groups of jobs without a free entry")                                    \
 	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")                        \
 	X(NCCL_TYPE, "nccl_type", "NCCL operations whose element type is not known: their bytes are not counted")      \
 	X(USER_READ, "user_read", "arguments that could not be read from the process")                                 \
@@ -313,8 +326,48 @@ struct zn_comm {
 #define ZN_UNKNOWN 0xffffffffu
 _Static_assert(sizeof(struct zn_comm) == 24, "padding");
 
+/* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
+ * daemon when it is told of a job, whichever comes first; the daemon alone gives it back. */
+#define ZN_JOB_NAME 16 /* bytes of a job's name in a path: "4711", or a SLUID ("s" and 13 characters); NUL-padded */
+struct zn_step {
+	char name[16]; /* "batch", "extern", "0"; NUL-padded, cut */
+	__u64 start_ns;
+	__u64 end_ns;         /* 0: it has a control group */
+	__u64 mem_peak_bytes; /* of its control group, read when that is removed; 0: not known */
+};
+struct zn_job_row {
+	__u32 serial;  /* unique as zn_proc.id; 0: free */
+	__u32 cgroups; /* of the job itself, one per hierarchy, that exist */
+	char name[ZN_JOB_NAME];
+	__u64 start_ns; /* when it was first heard of */
+	__u64 gone_ns;  /* when the last of its control groups was removed; 0: it has some, or never had one */
+	__u64 mem_peak_bytes;
+	__u32 step_count;
+	__u32 steps_lost;  /* beyond ZN_STEPS_MAX */
+	__u32 cgroup_seen; /* 1 once it had a control group */
+	__u32 pad;
+	__u64 reserved[184];
+	struct zn_step step[ZN_STEPS_MAX];
+};
+_Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_row) == 4096, "a job is one page");
+
+/* Control groups of jobs. A hierarchy of version 1 numbers its groups apart; version 2 is hierarchy 0. The id is the
+ * inode number of the group's folder. */
+struct zn_cgroup_key {
+	__u64 id;
+	__u32 hierarchy;
+	__u32 pad;
+};
+enum zn_cgroup_level { ZN_CGROUP_JOB = 1, ZN_CGROUP_STEP, ZN_CGROUP_BELOW };
+struct zn_cgroup {
+	struct zn_tag job;
+	__u32 level;
+	__u32 step; /* index into zn_job_row.step; ZN_STEPS_MAX: none */
+};
+_Static_assert(sizeof(struct zn_cgroup_key) == 16 && sizeof(struct zn_cgroup) == 16, "padding");
+
 /* Ring buffer: rare events. State is in the tables, so an event only hurries the daemon or feeds the log. */
-enum zn_event_type { ZN_EV_EXIT, ZN_EV_ALLOC_FAILED, ZN_EV_COMM_ABORT };
+enum zn_event_type { ZN_EV_EXIT, ZN_EV_ALLOC_FAILED, ZN_EV_COMM_ABORT, ZN_EV_JOB /* row: its slot */ };
 struct zn_event {
 	__u32 type;
 	__u32 tgid;
@@ -687,6 +740,8 @@ struct zn_options {
 	char host_names
 		[ZN_TEXT_MAX]; /* further names of this node, with commas; one that begins with a dot: all under it */
 	char token_file[ZN_TEXT_MAX]; /* empty: no token is asked for */
+	char control[ZN_TEXT_MAX];    /* path of the control socket; empty: none */
+	char report_dir[ZN_TEXT_MAX]; /* empty: reports are not kept */
 	const char *config;           /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
 /* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
@@ -731,11 +786,22 @@ struct zn_arena_ops {
 	void (*release)(struct zn_arena *a, uint32_t row); /* gives the row and its histograms back */
 	void (*sweep)(struct zn_arena *a); /* removes what other tables hold of released rows; NULL: nothing */
 	size_t (*comms)(struct zn_arena *a, struct zn_comm *to, size_t cap); /* NULL: none */
+	/* Jobs. The slot of the job of this name, claimed if there is none: 0 to ZN_JOBS_MAX - 1, or -ENOSPC. */
+	int (*job_claim)(struct zn_arena *a, const char name[ZN_JOB_NAME]);
+	int (*job_alias)(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME]); /* a second name for it */
+	/* A job that starts again under its name is another one: the name is free from here on, the slot is not. */
+	void (*job_unname)(struct zn_arena *a, uint32_t slot);
+	void (*job_forget)(struct zn_arena *a, uint32_t slot); /* names, tags, and the slot itself */
+	/* Tags a process that runs, and what it starts from here on; its row too if it has one. */
+	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
+		const char *step); /* step: its name, or NULL */
 };
 struct zn_arena {
 	struct zn_shared *shared;
 	struct zn_proc *procs;
 	struct zn_hist *hists;
+	struct zn_job_row *jobs; /* ZN_JOBS_MAX pages */
 	const struct zn_arena_ops *ops;
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
@@ -863,6 +929,9 @@ struct zn_agg {
 	struct zn_hist merged; /* scratch of zn_agg_merge() */
 	struct zn_comm comms[ZN_COMMS_MAX];
 	size_t comm_count;
+	/* called before the row of a process that has gone is given back; NULL: nobody asks */
+	void (*gone_row)(void *jobs, uint32_t row, const struct zn_proc *p);
+	void *jobs;
 	/* asks for facts about a row; false: not there yet. NULL: nothing is known about any process */
 	bool (*facts)(void *owner, const struct zn_proc *p, struct zn_facts *to);
 	void *owner;
@@ -1089,6 +1158,8 @@ struct zn_view {
 	struct zn_find *find;       /* NULL: simulated */
 	struct zn_serve *serve;     /* NULL: not serving (tests) */
 	struct zn_history *history; /* NULL: none is kept (tests) */
+	struct zn_jobs *jobs;       /* NULL: none (tests) */
+	struct zn_scribe *scribe;   /* NULL: none */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
@@ -1340,6 +1411,198 @@ bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; fal
 void zn_push_render(struct zn_serve *s, uint64_t now_ns);
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
+
+/* ---- message.c: what is said over the control socket, and kept in a file while the daemon is down. ---- */
+
+#define ZN_MESSAGE_BYTES 4096 /* one datagram, or one file */
+#define ZN_VALUE_BYTES   257  /* of one value with its NUL: printable ASCII */
+enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VERB_REPORT };
+/* Column 2 is the key as it is written; column 3 the variable of Slurm's prolog and epilog that it is copied from. */
+#define ZN_KEYS(X)                                                                                                     \
+	X(ID, "id", "SLURM_JOB_ID")                                                                                    \
+	X(RESTART, "restart", "SLURM_RESTART_COUNT")                                                                   \
+	X(UID, "uid", "SLURM_JOB_UID")                                                                                 \
+	X(GID, "gid", "SLURM_JOB_GID")                                                                                 \
+	X(USER, "user", "SLURM_JOB_USER")                                                                              \
+	X(ACCOUNT, "account", "SLURM_JOB_ACCOUNT")                                                                     \
+	X(PARTITION, "partition", "SLURM_JOB_PARTITION")                                                               \
+	X(NAME, "name", "SLURM_JOB_NAME")                                                                              \
+	X(NODELIST, "nodelist", "SLURM_JOB_NODELIST")                                                                  \
+	X(NODES, "nodes", "SLURM_JOB_NUM_NODES")                                                                       \
+	X(TASKS, "tasks", "SLURM_NTASKS")                                                                              \
+	X(CPUS, "cpus", "SLURM_JOB_CPUS_PER_NODE")                                                                     \
+	X(GPUS, "gpus", "SLURM_JOB_GPUS")                                                                              \
+	X(CLUSTER, "cluster", "SLURM_CLUSTER_NAME")                                                                    \
+	X(SLUID, "sluid", "SLURM_JOB_SLUID")                                                                           \
+	X(HET_JOB, "het_job", "SLURM_HET_JOB_ID")                                                                      \
+	X(ARRAY_JOB, "array_job", "SLURM_ARRAY_JOB_ID")                                                                \
+	X(ARRAY_TASK, "array_task", "SLURM_ARRAY_TASK_ID")                                                             \
+	X(START_TIME, "start_time", "SLURM_JOB_START_TIME")                                                            \
+	X(END_TIME, "end_time", "SLURM_JOB_END_TIME")                                                                  \
+	X(QOS, "qos", "SLURM_JOB_QOS")                                                                                 \
+	X(EXIT_CODE, "exit_code", "SLURM_JOB_EXIT_CODE2")                                                              \
+	X(CGROUP, "cgroup", NULL)                                                                                      \
+	X(PID, "pid", NULL)                                                                                            \
+	X(TIME, "time", NULL) /* when it was said, ms since 1970: of a message that was left as a file */              \
+	X(JSON, "json", NULL) /* the answer is wanted as JSON */                                                       \
+	X(LINE, "line", NULL) /* the report is wanted as one line */
+enum zn_key {
+#define X(e, name, variable) ZN_KEY_##e,
+	ZN_KEYS(X)
+#undef X
+		ZN_KEY_COUNT
+};
+struct zn_message {
+	enum zn_verb verb;
+	char value[ZN_KEY_COUNT][ZN_VALUE_BYTES]; /* empty: not said */
+};
+/* A message is lines of printable ASCII: "zernel 1 VERB", then key=value, each key once, at most 64 of them. -EINVAL with
+ * why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-]. */
+int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
+/* False: it does not fit into ZN_MESSAGE_BYTES. Values that are not printable ASCII were refused when they were set. */
+bool zn_message_write(struct zn_out *o, const struct zn_message *m);
+/* Copies a value; a byte that is not printable ASCII becomes '?', and it is cut at 256. */
+void zn_message_set(struct zn_message *m, enum zn_key key, const char *value);
+const char *zn_key_name(enum zn_key key);
+const char *zn_key_variable(enum zn_key key); /* NULL: none */
+const char *zn_verb_name(enum zn_verb verb);
+
+/* ---- job.c: the table of jobs: who they are, what they did, when they end. ---- */
+
+#define ZN_JOB_GRACE_NS (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
+#define ZN_JOB_SHOWN    2                  /* scrapes of /metrics that still show a job that has ended */
+#define ZN_JOB_ALERTS   16
+enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
+enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
+struct zn_job_gpu {
+	uint32_t gpu;        /* index into zn_gpus */
+	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
+	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
+	uint64_t busy_ns;    /* ticks in which a process of it with memory there launched, copied or waited */
+	uint64_t idle_ns;    /* the other ticks */
+};
+struct zn_job_alert {
+	char name[32], label[48];
+	uint64_t first_wall_ms;
+	uint32_t times;
+};
+struct zn_job {
+	enum zn_job_state state;
+	enum zn_job_source source;
+	uint32_t slot, serial;   /* of its zn_job_row */
+	struct zn_message about; /* what prolog, epilog or a tag said */
+	char id[ZN_JOB_NAME];    /* label job_id */
+	uint32_t restart;
+	uint32_t uid; /* ZN_UNKNOWN: not known */
+	uint64_t start_ns, end_ns, start_wall_ms, end_wall_ms;
+	bool epilog;
+	uint64_t epilog_ns;
+	uint32_t processes; /* that live and called a hooked library */
+	uint32_t processes_gone;
+	uint32_t shown; /* scrapes since it ended */
+	bool reported;
+	struct zn_job_gpu gpu[ZN_PROC_GPUS];
+	uint32_t gpu_count;
+	uint64_t count[ZN_COUNT_SLOTS]; /* of processes that have gone; gauges are 0 */
+	struct zn_hist *gone;           /* ZN_DETAIL_COUNT of them, likewise */
+	struct zn_job_alert alert[ZN_JOB_ALERTS];
+	uint32_t alert_count, alerts_lost;
+	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
+};
+struct zn_jobs {
+	struct zn_agg *agg;
+	struct zn_alerts *alerts;
+	struct zn_job job[ZN_JOBS_MAX]; /* by slot */
+	void *memory;                   /* of the histograms; touched only as far as it is used */
+	uint64_t refused;               /* newcomers that found the table full */
+	uint64_t tick_ns;
+	struct zn_hist merged;          /* scratch of zn_job_merge() */
+	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
+	/* what happens to a job, for who keeps records of it; NULL: nobody does */
+	void (*started)(void *owner, const struct zn_job *job);
+	void (*ended)(void *owner, struct zn_job *job);
+	void *owner;
+};
+/* One mapping for all histograms, made at the start. agg->gone_row and agg->jobs are taken. */
+int zn_jobs_open(struct zn_jobs *j, struct zn_agg *agg, struct zn_alerts *alerts);
+void zn_jobs_close(struct zn_jobs *j);
+/* 0, or -errno with a line in why. A start that is told twice is one start; the end of an unknown job is no error. A
+ * start of an id that has ended, or with another restart count, is a new job. */
+int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_source source, char why[ZN_TEXT_MAX]);
+int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
+/* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
+void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
+void zn_jobs_scraped(struct zn_jobs *j); /* after /metrics was answered */
+/* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
+struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
+const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p);     /* "" of no job */
+struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
+/* What all its processes did, gone ones included; each result lives until the next call. */
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
+const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
+const char *zn_job_state_label(enum zn_job_state s);
+/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
+void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
+
+/* ---- report.c: what a job did, when it has ended or so far. ---- */
+
+struct zn_view;
+void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
+/* From such JSON, so that a file says the same as a running job: a page for people, and one line for AdminComment. */
+void zn_report_page(struct zn_out *o, struct zn_str json);
+void zn_report_line(struct zn_out *o, struct zn_str json);
+void zn_jobs_json(struct zn_out *o, struct zn_view *v);                     /* GET /jobs */
+void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job); /* one entry of the snapshot's jobs */
+
+/* ---- cgroup.c: control groups as user space sees them: paths, and what runs when the daemon starts. ---- */
+
+/* The job, step and level that a path of a control group names: /...slurm.../job_<id>[/step_<x>[/...]], or a SLUID right
+ * below a slurmstepd.scope. False: it names none. Shared with BPF as zn_cgroup_parse(). */
+struct zn_cgroup_name {
+	char job[ZN_JOB_NAME];
+	char step[16]; /* empty: none */
+	uint32_t level;
+};
+bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
+/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
+void zn_cgroup_scan(struct zn_arena *a, const char *proc_root, const char *cgroup_root);
+/* Tags everything that runs in one control group (a path below /sys/fs/cgroup, or as /proc/PID/cgroup shows it). */
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
+
+/* ---- control.c: the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
+
+#define ZN_CONTROL_PATH    "/run/zernel/control.sock"
+#define ZN_SPOOL_PATH      "/run/zernel/jobs.d"
+#define ZN_CONTROL_CLIENTS 32
+#define ZN_ANSWER_BYTES    (128 << 10) /* of an answer, which is one datagram: "ok\n" or "error: why\n", and a text */
+struct zn_control;
+int zn_control_open(
+	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);
+void zn_control_close(struct zn_control *c);
+void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; reads what was left in the spool */
+
+/* ---- scribe.c: a process of its own that writes files, so that a slow disk stops nobody and the daemon itself can
+ * write none. ---- */
+
+enum zn_shelf { ZN_SHELF_REPORTS, ZN_SHELF_SPOOL, ZN_SHELF_COUNT };
+struct zn_scribe {
+	int fd; /* below 0: there is none */
+	pid_t pid;
+	bool available[ZN_SHELF_COUNT];
+	uint64_t lost; /* files that could not be handed over or written */
+};
+/* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL: none. */
+int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX]);
+void zn_scribe_close(struct zn_scribe *s); /* waits, bounded, until everything is written */
+/* Hands a file over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks. name: no '/', up
+ * to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. */
+bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text);
+bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name);
+
+/* ---- jobctl.c: the client verb `zernel job`. ---- */
+
+int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
 
 /* ---- secure.c: what is given up once everything is open. ---- */
 

@@ -1420,16 +1420,16 @@ enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VE
 /* Column 2 is the key as it is written; column 3 the variable of Slurm's prolog and epilog that it is copied from. */
 #define ZN_KEYS(X)                                                                                                     \
 	X(ID, "id", "SLURM_JOB_ID")                                                                                    \
-	X(RESTART, "restart", "SLURM_RESTART_COUNT")                                                                   \
+	X(RESTART, "restart", "SLURM_JOB_RESTART_COUNT")                                                               \
 	X(UID, "uid", "SLURM_JOB_UID")                                                                                 \
 	X(GID, "gid", "SLURM_JOB_GID")                                                                                 \
 	X(USER, "user", "SLURM_JOB_USER")                                                                              \
 	X(ACCOUNT, "account", "SLURM_JOB_ACCOUNT")                                                                     \
 	X(PARTITION, "partition", "SLURM_JOB_PARTITION")                                                               \
 	X(NAME, "name", "SLURM_JOB_NAME")                                                                              \
-	X(NODELIST, "nodelist", "SLURM_JOB_NODELIST")                                                                  \
+	X(NODELIST, "nodelist", "SLURM_NODELIST")                                                                      \
 	X(NODES, "nodes", "SLURM_JOB_NUM_NODES")                                                                       \
-	X(TASKS, "tasks", "SLURM_NTASKS")                                                                              \
+	X(TASKS, "tasks", "SLURM_JOB_NTASKS")                                                                          \
 	X(CPUS, "cpus", "SLURM_JOB_CPUS_PER_NODE")                                                                     \
 	X(GPUS, "gpus", "SLURM_JOB_GPUS")                                                                              \
 	X(CLUSTER, "cluster", "SLURM_CLUSTER_NAME")                                                                    \

@@ -58,6 +58,15 @@ static uint64_t allocs_used(const struct zn_agg *a)
 	return n;
 }
 
+static uint64_t jobs_used(const struct zn_jobs *j)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < ZN_JOBS_MAX; i++)
+		n += j->job[i].state != ZN_JOB_FREE;
+	return n;
+}
+
 size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 {
 	uint64_t libs = 0;
@@ -72,6 +81,8 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 	to[n++] = (struct zn_usage){"communicators", v->agg->comm_count, ZN_COMMS_MAX};
 	to[n++] = (struct zn_usage){"libraries", libs, ZN_LIBS_MAX};
 	to[n++] = (struct zn_usage){"alerts", v->alerts->count, ZN_ALERTS_MAX};
+	if (v->jobs)
+		to[n++] = (struct zn_usage){"jobs", jobs_used(v->jobs), ZN_JOBS_MAX};
 	if (v->serve)
 		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, v->options->max_connections};
 	return n;

@@ -1173,7 +1173,7 @@ void zn_view_tick(struct zn_view *v);
 uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
 const char *zn_loss_label(enum zn_loss what);
 const char *zn_loss_help(enum zn_loss what);
-#define ZN_USAGES_MAX 8
+#define ZN_USAGES_MAX 9
 struct zn_usage {
 	const char *table;
 	uint64_t entries, limit;
@@ -1475,11 +1475,13 @@ const char *zn_verb_name(enum zn_verb verb);
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
 enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
 struct zn_job_gpu {
-	uint32_t gpu;        /* index into zn_gpus */
+	uint32_t gpu;        /* index into zn_gpus, which another GPU may get once no process uses this one */
+	char id[48];         /* so this is how it is called */
 	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
 	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
 	uint64_t busy_ns;    /* ticks in which a process of it with memory there launched, copied or waited */
 	uint64_t idle_ns;    /* the other ticks */
+	uint64_t quiet_ns;   /* of these, those since it was busy last */
 };
 struct zn_job_alert {
 	char name[32], label[48];
@@ -1552,8 +1554,11 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
 /* From such JSON, so that a file says the same as a running job: a page for people, and one line for AdminComment. */
 void zn_report_page(struct zn_out *o, struct zn_str json);
 void zn_report_line(struct zn_out *o, struct zn_str json);
-void zn_jobs_json(struct zn_out *o, struct zn_view *v);                     /* GET /jobs */
-void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job); /* one entry of the snapshot's jobs */
+void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
+/* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
+ * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), processes, processes_gone,
+ * launches, nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s, quiet_s}]. */
+void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
 
 /* ---- cgroup.c: control groups as user space sees them: paths, and what runs when the daemon starts. ---- */
 

@@ -1556,8 +1556,9 @@ void zn_report_page(struct zn_out *o, struct zn_str json);
 void zn_report_line(struct zn_out *o, struct zn_str json);
 void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
 /* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
- * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), processes, processes_gone,
- * launches, nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s, quiet_s}]. */
+ * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), elapsed_s (by its _ns), processes,
+ * processes_gone, launches (without captured ones), nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s,
+ * quiet_s}]. */
 void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
 
 /* ---- cgroup.c: control groups as user space sees them: paths, and what runs when the daemon starts. ---- */

@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
-	history.c filter.c view.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c
+	history.c filter.c view.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c message.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -87,7 +87,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
@@ -111,6 +111,7 @@ gzip_test_SRC    := gzip.c
 gzip_test_LIBS   := -lz
 metrics_test_SRC := metrics.c snapshot.c history.c view.c alert.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
+message_test_SRC := message.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
 snapshot_test_SRC := snapshot.c history.c view.c alert.c agg.c proc.c json.c log.c
 
@@ -202,7 +203,7 @@ check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 
 # ---- fuzzing ----
 
-FUZZ := http handshake ws json elf filter
+FUZZ := http handshake ws json elf filter message
 FUZZ_SECONDS ?= 60
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 	@mkdir -p $(T)

@@ -1461,11 +1461,25 @@ struct zn_message {
 int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
 /* False: it does not fit into ZN_MESSAGE_BYTES. Values that are not printable ASCII were refused when they were set. */
 bool zn_message_write(struct zn_out *o, const struct zn_message *m);
+/* Whether a value may be said for a key; else why has a line that names the key and what it must be. */
+bool zn_message_check(enum zn_key key, const char *value, char why[ZN_TEXT_MAX]);
 /* Copies a value; a byte that is not printable ASCII becomes '?', and it is cut at 256. */
 void zn_message_set(struct zn_message *m, enum zn_key key, const char *value);
 const char *zn_key_name(enum zn_key key);
 const char *zn_key_variable(enum zn_key key); /* NULL: none */
 const char *zn_verb_name(enum zn_verb verb);
+int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
+/* The spool, a folder that is root's alone beside the control socket (below /run, so that it goes with the jobs when
+ * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that runs,
+ * the message that it was started with, which stays until the job has ended. */
+#define ZN_SPOOL_NAME   "jobs.d"
+#define ZN_SPOOL_LEFT   "left-" /* then the time and the process id of who left it */
+#define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
+#define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
+/* The folder that belongs to a control socket. False, and empty: there is no socket, or it does not fit. */
+bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control);
+/* "<prefix><id>[_<restart>]<suffix>": of a record (ZN_SPOOL_RECORD, "") or a report ("", ".json"). */
+void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uint32_t restart, const char *suffix);
 
 /* ---- job.c: the table of jobs: who they are, what they did, when they end. ---- */
 
@@ -1579,7 +1593,6 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 /* ---- control.c: the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 
 #define ZN_CONTROL_PATH    "/run/zernel/control.sock"
-#define ZN_SPOOL_PATH      "/run/zernel/jobs.d"
 #define ZN_CONTROL_CLIENTS 32
 #define ZN_ANSWER_BYTES    (128 << 10) /* of an answer, which is one datagram: "ok\n" or "error: why\n", and a text */
 struct zn_control;

@@ -22,6 +22,7 @@
 #define TRACKS     (2 * ZN_PROCS_MAX) /* so that all processes can change between two answers */
 #define CELL       ZN_TERM_CELL
 #define SILENCE_NS (3 * ZN_NS_PER_S) /* after this the last answer is no longer shown as live */
+#define IDLE_S     60                /* a job's GPU that nobody has used for so long stands out */
 
 #define USAGE "usage: zernel watch [http://ADDRESS:PORT | unix:PATH] [--token-file FILE] [--once] [--json]"
 
@@ -341,6 +342,69 @@ static void put_alerts(struct watch *w)
 		zn_term_line(&w->term, ZN_STYLE_WARN, "and %d more alerts", hidden);
 }
 
+static uint64_t seconds(struct zn_str object, const char *path)
+{
+	return (uint64_t)fmin(fmax(number(object, path), 0), 1e12);
+}
+
+/* A GPU that a running job keeps from others and does not use. */
+static bool is_idle(struct zn_str job, struct zn_str gpu)
+{
+	char state[CELL];
+
+	return !strcmp(text_of(job, "state", state), "running") && seconds(gpu, "quiet_s") >= IDLE_S;
+}
+
+/* "3 for 12 min" or "3 since it began"; the length. */
+static size_t idle_text(struct zn_str gpu, char *to, size_t cap)
+{
+	char id[CELL], span[CELL];
+	int len;
+
+	text_of(gpu, "gpu_id", id);
+	if (number(gpu, "busy_s") > 0)
+		len = snprintf(to, cap, "%s for %s", id, zn_term_span(span, seconds(gpu, "quiet_s")));
+	else
+		len = snprintf(to, cap, "%s since it began", id);
+	return (size_t)len < cap ? (size_t)len : cap - 1;
+}
+
+/* False: none is. */
+static bool idle_gpus(struct zn_str job, char *to, size_t cap)
+{
+	struct zn_str gpus = zn_client_find(job, "gpus"), key, gpu;
+	size_t at = 0, len = 0;
+
+	while (zn_json_next(gpus, &at, &key, &gpu)) {
+		if (!is_idle(job, gpu))
+			continue;
+		if (len && len + sizeof(", ") <= cap)
+			len += (size_t)snprintf(to + len, cap - len, ", ");
+		len += idle_text(gpu, to + len, cap - len);
+	}
+	return len > 0;
+}
+
+static void put_idle(struct watch *w)
+{
+	struct zn_str jobs = zn_client_find(w->snapshot, "jobs"), key, job;
+	int room = share(&w->term, 8), hidden = 0;
+	char id[CELL], user[CELL], idle[512];
+	size_t at = 0;
+
+	while (zn_json_next(jobs, &at, &key, &job)) {
+		if (!idle_gpus(job, idle, sizeof(idle)))
+			continue;
+		if (room-- > 0)
+			zn_term_line(&w->term, ZN_STYLE_BAD, "IDLE    job %s of %s has GPUs that it does not use: %s",
+				text_of(job, "job_id", id), text_of(job, "user", user), idle);
+		else
+			hidden++;
+	}
+	if (hidden)
+		zn_term_line(&w->term, ZN_STYLE_BAD, "and %d more jobs with idle GPUs", hidden);
+}
+
 static int bar_cells(uint64_t part, uint64_t total, int width)
 {
 	return part >= total ? width : (int)((double)part / (double)total * width + 0.5);
@@ -562,6 +626,58 @@ static void gpus_cell(struct zn_str object, const struct column *c, char to[CELL
 		len += (size_t)snprintf(to + len, CELL - len, "%s%s", len ? "," : "", text_of(gpu, "gpu_id", id));
 }
 
+static void idle_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	struct zn_str gpus = zn_client_find(object, c->path), key, gpu;
+	size_t at = 0, len = 0;
+	char id[CELL];
+
+	while (len < CELL && zn_json_next(gpus, &at, &key, &gpu))
+		if (is_idle(object, gpu))
+			len += (size_t)snprintf(
+				to + len, CELL - len, "%s%s", len ? "," : "", text_of(gpu, "gpu_id", id));
+}
+
+static double sum_numbers(struct zn_str array, const char *key)
+{
+	struct zn_str name, value;
+	double sum = 0;
+	size_t at = 0;
+
+	while (zn_json_next(array, &at, &name, &value))
+		sum += number(value, key);
+	return sum;
+}
+
+/* The share of their time in which its GPUs were used. */
+static void busy_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	struct zn_str gpus = zn_client_find(object, c->path);
+	double busy = sum_numbers(gpus, "busy_s"), all = busy + sum_numbers(gpus, "idle_s");
+
+	if (all > 0 && busy >= 0 && busy <= all)
+		snprintf(to, CELL, "%.0f%%", 100 * busy / all);
+}
+
+static void peak_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	if (zn_client_known(object, c->path))
+		zn_term_bytes(to, sum_members(zn_client_find(object, c->path), "peak_bytes"));
+}
+
+/* As Slurm shows it, but for the seconds of a job that has run for days. */
+static void elapsed_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	unsigned long s = seconds(object, c->path), day = 86400;
+
+	if (!zn_client_known(object, c->path))
+		return;
+	if (s < day)
+		snprintf(to, CELL, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
+	else
+		snprintf(to, CELL, "%lu-%02lu:%02lu", s / day, s / 3600 % 24, s / 60 % 60);
+}
+
 /* The largest p99 among the operations. Making a communicator is none: it takes seconds, once. */
 static void nccl_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
@@ -646,19 +762,29 @@ static const struct column wait_columns[] = {
 };
 static const struct growth name_growth[] = {{COL_COMM, 15}, {-1, 0}};
 
-enum { JOB_ID, JOB_NAME = 2 };
+enum { JOB_ID, JOB_USER = 2, JOB_NAME, JOB_GPUS = 5, JOB_IDLE };
 static const struct column job_columns[] = {
-	[JOB_ID] = {"JOB", 8, text_cell, "job_id"},
-	{"USER", 8, text_cell, "user"},
-	[JOB_NAME] = {"NAME", 10, text_cell, "name"},
-	{"PARTITION", 9, text_cell, "partition"},
-	{"NODES", -5, text_cell, "nodes"},
-	{"GPUS", -4, text_cell, "gpus"},
-	{"PROCESSES", -9, text_cell, "processes"},
-	{"LAUNCHES", -8, count_cell, "launches"},
+	[JOB_ID] = {"JOB", 7, text_cell, "job_id"},
+	{"STATE", 7, text_cell, "state"},
+	[JOB_USER] = {"USER", 8, text_cell, "user"},
+	[JOB_NAME] = {"NAME", 8, text_cell, "name"},
+	{"TIME", -8, elapsed_cell, "elapsed_s"},
+	[JOB_GPUS] = {"GPU", 7, gpus_cell, "gpus"},
+	[JOB_IDLE] = {"IDLE", 7, idle_cell, "gpus"},
+	{"BUSY", -4, busy_cell, "gpus"},
+	{"PROC", -4, text_cell, "processes"},
+	{"LNCHS", -5, count_cell, "launches"},
+	{"PEAK", -5, peak_cell, "gpus", .when = IF_ROOM},
+	{"NCCL", -5, bytes_cell, "nccl_bytes", .when = IF_ROOM},
+	{"PARTITION", 9, text_cell, "partition", .when = IF_ROOM},
+	{"ACCOUNT", 8, text_cell, "account", .when = IF_ROOM},
+	{"NODES", -5, text_cell, "nodes", .when = IF_ROOM},
 };
-static const struct growth job_growth[] = {{JOB_ID, 14}, {JOB_NAME, 24}, {-1, 0}};
-_Static_assert(ZN_LEN(process_columns) <= COLUMNS_MAX && ZN_LEN(wait_columns) <= COLUMNS_MAX, "columns");
+static const struct growth job_growth[] = {
+	{JOB_ID, 14}, {JOB_USER, 14}, {JOB_NAME, 24}, {JOB_GPUS, 15}, {JOB_IDLE, 15}, {-1, 0}};
+_Static_assert(ZN_LEN(process_columns) <= COLUMNS_MAX && ZN_LEN(wait_columns) <= COLUMNS_MAX &&
+		ZN_LEN(job_columns) <= COLUMNS_MAX,
+	"columns");
 
 /* Whether some process has what a column shows. */
 static bool any_knows(const struct watch *w, const char *path)
@@ -780,11 +906,16 @@ static void nccl_items(struct watch *w, const struct view *v, const int *widths)
 static void job_items(struct watch *w, const struct view *v, const int *widths)
 {
 	struct zn_str jobs = zn_client_find(w->snapshot, "jobs"), key, job;
+	char idle[CELL];
 	size_t at = 0;
 
-	while (zn_json_next(jobs, &at, &key, &job))
-		if (shows(w))
-			put_cells(w, v, widths, job, NULL);
+	while (zn_json_next(jobs, &at, &key, &job)) {
+		if (!shows(w))
+			continue;
+		if (idle_gpus(job, idle, sizeof(idle)))
+			zn_term_style(&w->term, ZN_STYLE_BAD);
+		put_cells(w, v, widths, job, NULL);
+	}
 }
 
 static void alert_items(struct watch *w, const struct view *v, const int *widths)
@@ -914,6 +1045,8 @@ static void put_help(struct zn_term *t)
 		"                these, since the process began (as in the line above the table)",
 		"NCCL, NCCL99    NCCL calls so far; the largest p99 among the operations",
 		"SYNC, LOAD      the host's waits for the GPU, and for the data loader",
+		"BUSY, IDLE      share of a job's time in which its GPUs were used; those that",
+		"                it has not used for a minute",
 		"cpu to othr     where the launching thread's time went",
 		"GPU bars        filled: used now; the line: the peak",
 		"-               there is no measurement",
@@ -958,6 +1091,7 @@ static void put_body(struct watch *w)
 
 	if (views[w->view].items != alert_items)
 		put_alerts(w);
+	put_idle(w);
 	put_gpus(w);
 	if (!small)
 		put_details(w);

@@ -60,6 +60,19 @@ def snapshot(**more):
     return s
 
 
+def job_gpu(gpu, busy, idle, quiet=0.0, peak=40 << 30):
+    return {"gpu_id": gpu, "allocated": True, "peak_bytes": peak, "busy_s": busy, "idle_s": idle, "quiet_s": quiet}
+
+
+def job(number, **more):
+    j = {"job_id": str(number), "restart": 0, "state": "running", "user": "user1000", "uid": 1000, "account": "lab",
+         "partition": "gpu", "name": "train", "nodes": "4", "start_ms": 1711799000000, "end_ms": None, "elapsed_s": 3723.4,
+         "processes": 8, "processes_gone": 3, "launches": 123456, "nccl_bytes": 7 << 40,
+         "gpus": [job_gpu("0", 900.0, 100.5), job_gpu("1", 600.0, 400.5)]}
+    j.update(more)
+    return j
+
+
 def body_of(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -510,6 +523,10 @@ def test_wrong_types():
             once({**base, key: wrong})
         for key in base["processes"][0]:
             once(snapshot(processes=[process(1, "x", **{key: wrong})]))
+        for key in job(1):
+            once(snapshot(jobs=[job(1, **{key: wrong})]))
+        for key in job_gpu("0", 1, 2):
+            once(snapshot(jobs=[job(1, gpus=[{**job_gpu("0", 0.0, 99.0, 99.0), key: wrong}])]))
         for key in ("used_bytes", "peak_bytes", "total_bytes"):
             once(snapshot(gpus=[{**base["gpus"][0], key: wrong}]))
         for key in ("count", "rate", "p50_us", "p99_us"):
@@ -650,7 +667,8 @@ EVIL = ["\x1b[2J", "\x1b]0;owned\x07", "\x9b2J", "\x7f\x08\r\n\t", "\u202eabc", 
 def evil_body():
     rows = [process(i + 1, "%s%d" % (e, i), job_id=e, gpus=[{"gpu_id": e, "used_bytes": 1}]) for i, e in enumerate(EVIL)]
     e = "".join(EVIL)
-    v = snapshot(node=e, source=e, version=e, processes=rows, gpus=[{"gpu_id": e, "processes": e}],
+    jobs = [job(1, job_id=e, user=e, name=e, state=e), job(2, job_id=e, user=e, gpus=[job_gpu(e, 0.0, 99.0, 99.0)])]
+    v = snapshot(node=e, source=e, version=e, processes=rows, jobs=jobs, gpus=[{"gpu_id": e, "processes": e}],
                  alerts=[{"alert": e, "severity": e, "state": "firing", "gpu_id": e, "value": e, "summary": e}],
                  probes=[{"family": e, "state": e, "why": e}], lost={"k\x1b[2J": 5})
     return json.dumps(v).encode()     # as escapes, so that even lone surrogates get there
@@ -763,8 +781,7 @@ def full():
     probes = [{"family": "nccl", "state": "attached", "why": "", "libraries": [
                   {"path": "/opt/libnccl.so.%d" % i, "attached": i, "symbols": 12, "why": ""} for i in range(20)]},
               {"family": "vfs", "state": "unavailable", "why": "needs CAP_BPF", "libraries": []}]
-    jobs = [{"job_id": str(4711 + i), "user": "ada", "name": "train", "partition": "gpu", "nodes": 4, "gpus": 8,
-             "processes": 8, "launches": 123456} for i in range(20)]
+    jobs = [job(4711 + i) for i in range(20)]
     return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs,
                     lost={"ringbuf": 0, "series": 17, "of_the_future": 3})
 
@@ -773,7 +790,7 @@ def full():
 VIEWS = (
     (b"n", "NCCL", ["OPERATION", "BYTES"], r"1 proc1 +0/8 all_reduce +7 +123B +0 34\.0ms 67\.3ms"),
     (b"w", "waits", ["LOAD50", "runq"], r"1 proc1 +8\.00ms 12\.5ms 1\.50us 9\.25us +50% +25% +12% +0% +5% +5% +2%"),
-    (b"b", "jobs", ["PARTITION", "LAUNCHES"], r"4711 +ada +train +gpu +4 +8 +8 +123k"),
+    (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
     (b"h", "hooks", ["nccl: attached"], r"1 of 12 functions of /opt/libnccl\.so\.1"),
     (b"x", "losses", ["of_the_future"], r"series +17  measurements without a free histogram"),
@@ -832,6 +849,39 @@ def test_views_survive_anything():
                     t.press(key)
                     t.wait_text("Tab " + name)
                 t.quit()
+
+
+def test_jobs_with_idle_gpus_are_loud():
+    idle = [job_gpu("0", 5.0, 725.0, 723.0), job_gpu("1", 800.5, 0.0), job_gpu("2", 0.0, 800.0, 800.0), job_gpu("3", 9.0, 9.0, 59.9)]
+    v = snapshot(jobs=[job(4711), job(4712, user="", gpus=idle), job(4713, state="ending", gpus=idle),
+                       job(4714, state="ended", end_ms=1711800000000, gpus=idle), job(4715, gpus=[])])
+    line = "IDLE    job 4712 of - has GPUs that it does not use: 0 for 12 min 3 s, 2 since it began\n"
+    out = once(v)
+    check(out.count("IDLE") == 1 and line in out and out.index(line) < out.index("GPU 0  "), out)
+    check("IDLE" not in once(snapshot(jobs=[job(4711)])), "a busy job")
+    rows = ((4711, "running", "-"), (4712, "running", "0,2"), (4713, "ending", "-"), (4714, "ended", "-"))
+    with live(v) as s, Terminal("127.0.0.1:%d" % s.port, 160) as t:
+        t.wait_text("IDLE    job 4712", "q quit")
+        t.press(b"b")
+        for number, state, idles in rows:
+            t.wait(lambda s: re.search(r"^%d +%s .* %s +\d+%%" % (number, state, idles), s.text(), re.M), "%d" % number)
+        t.wait(lambda s: re.search(r"^4715 +running .* 1:02:03 - +- +- +8 +123k +0B +7\.00T gpu +lab +4", s.text(), re.M), "no GPU")
+        t.wait(lambda s: "0;31" in s.styles[s.row_with("4712 ")] and "0;31" not in s.styles[s.row_with("4711 ")], "the row")
+        t.quit()
+    many = snapshot(jobs=[job(i, gpus=[job_gpu(str(g), 0, 900, 900) for g in range(200)]) for i in range(300)])
+    with live(many) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        t.wait_text("IDLE    job 0 ", "IDLE    job 2 ", "and 297 more jobs with idle GPUs", "python")
+        t.quit()
+
+
+def test_elapsed_time_of_jobs():
+    for seconds, text in ((0, "0:00:00"), (59.9, "0:00:59"), (86399, "23:59:59"), (86400, "1-00:00"), (1e6 + 0.5, "11-13:46"),
+                          (-5, "0:00:00"), (None, "-"), ("x", "0:00:00")):
+        v = snapshot(jobs=[job(4711, elapsed_s=seconds)])
+        with live(v) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+            t.press(b"b")
+            t.wait(lambda s: re.search(r"^4711 +running user1000 +train +%s " % text, s.text(), re.M), text)
+            t.quit()
 
 
 def test_recent_launches():

@@ -269,6 +269,14 @@ static bool set_path(const struct option *opt, void *field, const char *value)
 	return *value && copy_text(field, value);
 }
 
+/* An absolute path, shorter than opt->max if that is not 0; "none": empty. */
+static bool set_place(const struct option *opt, void *field, const char *value)
+{
+	if (!strcmp(value, "none"))
+		return copy_text(field, "");
+	return *value == '/' && (!opt->max || strlen(value) < opt->max) && copy_text(field, value);
+}
+
 static bool set_file(const struct option *opt, void *field, const char *value)
 {
 	(void)opt;
@@ -309,6 +317,10 @@ static const struct option options[] = {
 		"hook all, none, or some of" ZN_FAMILIES(FAMILY)},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
+	{"control", set_place, AT(control), "PATH", ZN_CONTROL_PATH, "an absolute path of up to 107 bytes, or none", 0,
+		sizeof(((struct sockaddr_un *)0)->sun_path), ANYWHERE, "socket for zernel job"},
+	{"report-dir", set_place, AT(report_dir), "DIR", ZN_REPORT_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
+		"keep reports of jobs here"},
 	{"simulate", set_flag, AT(simulate), .is = "yes or no", .where = ANYWHERE,
 		.help = "show made-up figures, marked as such; needs no GPU"},
 	{"simulate-seed", set_number, AT(simulate_seed), "N", "1", "a number", 0, UINT64_MAX, ANYWHERE,
@@ -680,6 +692,20 @@ int zn_options_read(struct zn_options *o, const char *file, int argc, char **arg
 		(err = read_arguments(o, argc, argv, why)))
 		return err;
 	return check_ports(o, why);
+}
+
+void zn_options_control(char to[ZN_TEXT_MAX])
+{
+	static struct zn_options o;
+	const char *variable = getenv(PREFIX "CONTROL"), *file = getenv(PREFIX "CONFIG");
+	char why[ZN_TEXT_MAX];
+
+	read_defaults(&o, why);
+	if (read_file(&o, file, why))
+		read_defaults(&o, why);
+	if (variable)
+		set_place(find(whole("control"), ANYWHERE), o.control, variable);
+	memcpy(to, o.control, ZN_TEXT_MAX);
 }
 
 void zn_options_help(FILE *to)

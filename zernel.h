@@ -718,8 +718,10 @@ int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const ch
 
 /* ---- options.c: file, then environment, then command line; later ones win. ---- */
 
-#define ZN_LISTEN_MAX 8
-#define ZN_TEXT_MAX   256
+#define ZN_LISTEN_MAX   8
+#define ZN_CONTROL_PATH "/run/zernel/control.sock"
+#define ZN_REPORT_PATH  "/var/lib/zernel/jobs"
+#define ZN_TEXT_MAX     256
 struct zn_options {
 	bool simulate;
 	bool check;
@@ -740,7 +742,7 @@ struct zn_options {
 	char host_names
 		[ZN_TEXT_MAX]; /* further names of this node, with commas; one that begins with a dot: all under it */
 	char token_file[ZN_TEXT_MAX]; /* empty: no token is asked for */
-	char control[ZN_TEXT_MAX];    /* path of the control socket; empty: none */
+	char control[ZN_TEXT_MAX];    /* absolute path of the control socket; empty: none */
 	char report_dir[ZN_TEXT_MAX]; /* empty: reports are not kept */
 	const char *config;           /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
@@ -749,6 +751,9 @@ struct zn_options {
  * a line in why, in printable ASCII, that names the bad option or value, where it stands, and what it may be. */
 int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
 void zn_options_help(FILE *to);
+/* Where a client finds the control socket, empty: nowhere. By the file and the environment alone; what is wrong with
+ * them is the daemon's business, and not told. */
+void zn_options_control(char to[ZN_TEXT_MAX]);
 
 /* ---- loop.c: the epoll loop. ---- */
 
@@ -1592,7 +1597,6 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 
 /* ---- control.c: the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 
-#define ZN_CONTROL_PATH    "/run/zernel/control.sock"
 #define ZN_CONTROL_CLIENTS 32
 #define ZN_ANSWER_BYTES    (128 << 10) /* of an answer, which is one datagram: "ok\n" or "error: why\n", and a text */
 struct zn_control;

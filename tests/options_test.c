@@ -67,7 +67,8 @@ static void variable_of(char *to, size_t cap, const char *name, const char *valu
 	"up to 8 of *, IPv4 and IPv6 addresses, unix:/PATH, with commas between them; * stands for all addresses"
 #define IS_ORIGIN                                                                                                      \
 	"origins as browsers send them, with commas between them: http:// or https://, host in lower case, no path"
-#define IS_NAMES "names of this node with commas between them; .example.org: all under it"
+#define IS_CONTROL "an absolute path of up to 107 bytes, or none"
+#define IS_NAMES   "names of this node with commas between them; .example.org: all under it"
 
 enum kind { NUMBER, TEXT, FLAG };
 
@@ -109,6 +110,12 @@ static const struct good {
 	{"host-names", "node7.Cluster.example,.cluster.example,login.example.", TEXT, AT(host_names), 0},
 	{"token-file", "/etc/zernel/tokens", TEXT, AT(token_file), 0},
 	{"token-file", "x", TEXT, AT(token_file), 0},
+	{"control", "/run/z/c.sock", TEXT, AT(control), 0},
+	{"control",
+		"/"
+		"23456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-1234567",
+		TEXT, AT(control), 0},
+	{"report-dir", "/srv/jobs", TEXT, AT(report_dir), 0},
 	{"max-connections", "16", NUMBER, AT(max_connections), 16},
 	{"max-connections", "8192", NUMBER, AT(max_connections), 8192},
 	{"max-connections-per-peer", "1", NUMBER, AT(max_connections_per_peer), 1},
@@ -292,6 +299,10 @@ static const struct {
 		"unix:/23456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-"
 		"12345678",
 		"--listen: 'unix:/23456789-123456789-123456789-123456789-123456789-12345...' is not " IS_LISTEN},
+	{"control socket's path too long", "", "",
+		"--control "
+		"/23456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-12345678",
+		"--control: '/23456789-123456789-123456789-123456789-123456789-123456789-...' is not " IS_CONTROL},
 	{"only a comment as value", "simulate = # yes\n", "", "", "%s:1: simulate: needs yes or no"},
 	{"no name in the file", "= 7\n", "", "", "%s:1: unknown option; --help lists them"},
 	{"two values in the file", "ws-port 1 2\n", "", "", "%s:1: ws-port: '1 2' is not a port: 0 to 65535"},
@@ -372,6 +383,9 @@ static const struct {
 	{"max-connections-per-peer", "0", "a number of connections: 1 to 8192"},
 	{"max-connections-per-peer", "8193", "a number of connections: 1 to 8192"},
 	{"ws-origin", "https://a,", IS_ORIGIN},
+	{"control", "c.sock", IS_CONTROL},
+	{"control", "None", IS_CONTROL},
+	{"report-dir", "jobs", "an absolute path, or none"},
 	{"ws-origin", "https://a,b", IS_ORIGIN},
 	{"ws-origin", "https://a,,https://b", IS_ORIGIN},
 	{"probes", "gpu,", "all, none, or some of these with commas between them: gpu cuda nccl"},
@@ -510,6 +524,43 @@ T(long_texts_are_cut)
 	check_why();
 }
 
+/* What a client takes for the control socket: variable and file are text of the environment and of a file. */
+static void client_control(const char *want, const char *file, const char *variable)
+{
+	char to[ZN_TEXT_MAX];
+
+	run(file, "", "");
+	clearenv();
+	setenv("ZERNEL_CONFIG", path, 1);
+	if (variable)
+		setenv("ZERNEL_CONTROL", variable, 1);
+	memset(to, 'x', sizeof(to));
+	zn_options_control(to);
+	CHECK_STR(to, want);
+}
+
+T(clients_find_the_control_socket)
+{
+	client_control("/run/zernel/control.sock", "", NULL);
+	client_control("/a", "control /a", NULL);
+	client_control("/b", "control /a", "/b");
+	client_control("", "control /a", "none");
+	client_control("", "control none", NULL);
+	client_control("/a", "control /a", "b");
+	client_control("/run/zernel/control.sock", "contro /a", NULL);
+	client_control("/run/zernel/control.sock", "control /a\ncontro /b", NULL);
+}
+
+T(places_may_be_none)
+{
+	CHECK_EQ(run("control none", "", "--report-dir=none"), 0);
+	CHECK_STR(o.control, "");
+	CHECK_STR(o.report_dir, "");
+	CHECK_EQ(run("control none", "", "--control /a"), 0);
+	CHECK_STR(o.control, "/a");
+	CHECK_STR(o.report_dir, "/var/lib/zernel/jobs");
+}
+
 T(default_file_need_not_exist)
 {
 	char *argv[] = {"zerneld", NULL};
@@ -591,9 +642,9 @@ T(any_bytes_are_survived)
 T(help_names_every_option)
 {
 	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
-		"push-interval-ms", "probes", "ws-origin", "host-names", "token-file", "max-connections",
-		"max-connections-per-peer", "overhead-budget", "config", "check", "list-metrics", "list-probes",
-		"version", "help"};
+		"push-interval-ms", "probes", "ws-origin", "host-names", "token-file", "control", "report-dir",
+		"max-connections", "max-connections-per-peer", "overhead-budget", "config", "check", "list-metrics",
+		"list-probes", "version", "help"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;
@@ -632,6 +683,8 @@ int main(void)
 	RUN(log_level);
 	RUN(bytes_are_shown_printable);
 	RUN(long_texts_are_cut);
+	RUN(clients_find_the_control_socket);
+	RUN(places_may_be_none);
 	RUN(default_file_need_not_exist);
 	RUN(no_arguments_at_all);
 	RUN(file_of_any_size);

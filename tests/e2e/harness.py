@@ -211,7 +211,7 @@ class Process:
 
 
 class Daemon(Process):
-    """zerneld on free ports. expect: patterns of the warnings that must be there; others must not."""
+    """zerneld on free ports, with no control socket unless there is an option. expect: patterns of the warnings that must be there; others must not."""
 
     def __init__(self, *options, expect=(), binary=ZERNELD, argv=None, env=None, wanted=0):
         self.log = tempfile.TemporaryFile("w+")
@@ -219,7 +219,7 @@ class Daemon(Process):
         ports = ["--metrics-port", "0", "--ws-port", "0"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         super().__init__([*(argv or [binary]), *ports, *options], stderr=self.log, stdin=subprocess.DEVNULL,
-                         env={**clean, **(env or {})})
+                         env={**clean, "ZERNEL_CONTROL": "none", "ZERNEL_REPORT_DIR": "none", **(env or {})})
         self.wanted = wanted
         ready = wait_until(self.ready, "the daemon being ready")
         self.port, self.ws_port = int(ready.group(1)), int(ready.group(2))

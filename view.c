@@ -30,6 +30,8 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
 
 	if (what == ZN_LOST_MISSED && v->probe)
 		n += zn_probe_missed(v->probe);
+	if (what == ZN_LOST_REPORT && v->scribe)
+		n += zn_scribe_lost(v->scribe);
 	return n + (v->serve ? v->serve->lost[what] : 0);
 }
 

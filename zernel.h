@@ -229,7 +229,8 @@ _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that t
 	X(WS_CLIENT, "ws_client", "WebSocket clients closed because they did not read")                                \
 	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")                 \
 	X(ANSWER, "answer", "answers cut off because the client took too long to read them")                           \
-	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")
+	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")                                \
+	X(REPORT, "report", "reports and records of jobs that could not be written")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -1525,6 +1526,7 @@ struct zn_job {
 	struct zn_job_gpu gpu[ZN_PROC_GPUS];
 	uint32_t gpu_count;
 	uint64_t count[ZN_COUNT_SLOTS]; /* of processes that have gone; gauges are 0 */
+	struct zn_proc_gpu memory;      /* likewise: their alloc_calls to fail_other, on all GPUs together */
 	struct zn_hist *gone;           /* ZN_DETAIL_COUNT of them, likewise */
 	struct zn_job_alert alert[ZN_JOB_ALERTS];
 	uint32_t alert_count, alerts_lost;
@@ -1610,11 +1612,19 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; rea
 
 enum zn_shelf { ZN_SHELF_REPORTS, ZN_SHELF_SPOOL, ZN_SHELF_COUNT };
 struct zn_scribe {
-	int fd; /* below 0: there is none */
+	int fd; /* below 0: there is none, or no more */
 	pid_t pid;
 	bool available[ZN_SHELF_COUNT];
-	uint64_t lost; /* files that could not be handed over or written */
+	uint64_t lost;                     /* files that could not be handed over */
+	const struct zn_scribe_done *done; /* what became of the others, told by the scribe; NULL: there is none */
 };
+struct zn_scribe_done {
+	uint64_t written, removed, failed;
+};
+static inline uint64_t zn_scribe_lost(const struct zn_scribe *s)
+{
+	return s->lost + (s->done ? __atomic_load_n(&s->done->failed, __ATOMIC_RELAXED) : 0);
+}
 /* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL: none. */
 int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX]);
 void zn_scribe_close(struct zn_scribe *s); /* waits, bounded, until everything is written */

@@ -447,6 +447,7 @@ enum zn_shape {
 #include <string.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/types.h>
 #include <sys/un.h>
 
 #define ZN_LEN(a)    (sizeof(a) / sizeof((a)[0]))
@@ -1597,11 +1598,28 @@ void zn_cgroup_scan(struct zn_arena *a, const char *proc_root, const char *cgrou
 /* Tags everything that runs in one control group (a path below /sys/fs/cgroup, or as /proc/PID/cgroup shows it). */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 
+/* ---- spool.c: messages that clients left as files while the daemon did not answer, and records of jobs that run. ---- */
+
+struct zn_spool;
+struct zn_scribe;
+/* Reads everything that is there, in the order of its time; before the filter of system calls, view->jobs being open. A
+ * folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
+int zn_spool_open(struct zn_spool **s, struct zn_view *view, const char *folder, uid_t owner);
+void zn_spool_close(struct zn_spool *s);
+void zn_spool_check(struct zn_spool *s); /* takes what came since, if the scribe can remove it */
+/* Whether a message was taken already, from the socket or as a file: who gives up waiting for an answer leaves the same
+ * text in the spool. It is noted as taken. */
+bool zn_spool_taken(struct zn_spool *s, struct zn_str text);
+/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job that nobody told of has none. */
+void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job);
+void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job);
+
 /* ---- control.c: the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 
 #define ZN_CONTROL_CLIENTS 32
 #define ZN_ANSWER_BYTES    (128 << 10) /* of an answer, which is one datagram: "ok\n" or "error: why\n", and a text */
 struct zn_control;
+/* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
 int zn_control_open(
 	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);
 void zn_control_close(struct zn_control *c);

@@ -5,6 +5,7 @@
 
 const POINTS = 180; // of a chart; the daemon keeps as many
 const STEP_MS = 5000;
+const IDLE_S = 60; // a job's GPU that it has not used for so long is marked
 const RETRY_MAX_S = 10;
 const ANSWER_MS = 10000; // for /history, and for the WebSocket to open
 const SVG = "http://www.w3.org/2000/svg";
@@ -464,13 +465,17 @@ function glance(s) {
 	], ([name]) => name);
 }
 
+// GPUs that a running job keeps from others and does not use.
+const idleOf = (job) => (job.state === "running" ? job.gpus.filter((g) => g.quiet_s >= IDLE_S) : []);
+const idleOn = (s, id) => s.jobs.filter((job) => idleOf(job).some((g) => g.gpu_id === id)).map((job) => job.job_id);
+
 const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 	const node = make("li"), name = make("h3"), users = make("span"), used = make("p", "used");
-	const amount = document.createTextNode(""), of = make("small");
+	const amount = document.createTextNode(""), of = make("small"), unused = make("p", "wrong");
 	const meter = make("div", "meter"), fill = make("div", "fill"), peak = make("div", "peak"), highest = make("span");
 	const chart = new Chart(`Memory in use on GPU ${g.gpu_id}`, [""], bytes);
 	inside(node, inside(make("div", "head"), name, users), inside(used, amount, of), inside(meter, fill, peak), chart.node,
-		inside(make("div", "foot"), highest, make("span", "", "15 min")));
+		inside(make("div", "foot"), highest, make("span", "", "15 min")), unused);
 	mark(meter, "role", "img");
 	return {node, update(gpu) {
 		const all = gpu.total_bytes || gpu.peak_bytes || 1;
@@ -487,6 +492,9 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 		mark(meter, "aria-label", `${bytes(gpu.used_bytes)} in use, peak ${bytes(gpu.peak_bytes)}, total ` +
 			(gpu.total_bytes ? bytes(gpu.total_bytes) : "not known"));
 		mark(node, "class", stateOf(now, "gpu_id", gpu.gpu_id));
+		const holders = idleOn(now, gpu.gpu_id);
+		say(unused, holders.length ? `Not used by its job: ${holders.join(", ")}` : "");
+		show(unused, holders.length > 0);
 		if (past.fresh)
 			chart.set([(past.gpus.get(gpu.gpu_id) || {used_bytes: empty()}).used_bytes], gpu.total_bytes);
 	}};
@@ -542,6 +550,8 @@ function inOrder(processes) {
 }
 
 function matches(p) {
+	if (sort.filter.startsWith("job:"))
+		return p.job_id.toLowerCase() === sort.filter.slice(4);
 	return [p.comm, String(p.pid), p.job_id].some((text) => text.toLowerCase().includes(sort.filter));
 }
 
@@ -756,7 +766,93 @@ function header() {
 	sortBy(sort.column, sort.down);
 }
 
-// ---- jobs and files: a table of what their entries hold ----
+// ---- jobs ----
+
+function narrow(job) {
+	$("filter").value = `job:${job.job_id}`;
+	$("filter").dispatchEvent(new Event("input"));
+	$("processes").scrollIntoView();
+}
+
+function gpuOfJob(g, idle) {
+	const all = g.busy_s + g.idle_s;
+	if (idle)
+		return `GPU ${g.gpu_id} idle ${g.busy_s ? `for ${span(g.quiet_s)}` : "since it began"}`;
+	return `GPU ${g.gpu_id} ${all ? `${percent(g.busy_s / all)} busy` : "new"}, peak ${bytes(g.peak_bytes)}`;
+}
+
+const times = (job) => `${clock(job.start_ms)} to ${job.end_ms ? clock(job.end_ms) : "now"}`;
+
+const jobColumns = [
+	{name: "Job"}, // a button
+	{name: "State", text: (job) => job.state + (job.restart ? `, restart ${job.restart}` : "")},
+	{name: "User", text: (job) => job.user || (job.uid ?? NONE)},
+	{name: "Account", text: (job) => job.account},
+	{name: "Partition", text: (job) => job.partition},
+	{name: "Name", text: (job) => job.name},
+	{name: "Nodes", text: (job) => job.nodes, number: true},
+	{name: "Time", text: (job) => span(job.elapsed_s), number: true, title: times},
+	{name: "Processes", text: (job) => exact(job.processes), number: true,
+		title: (job) => `and ${exact(job.processes_gone)} that have gone`},
+	{name: "Launches", text: (job) => count(job.launches), number: true, title: (job) => exact(job.launches)},
+	{name: "NCCL", text: (job) => bytes(job.nccl_bytes), number: true, title: (job) => exact(job.nccl_bytes)},
+];
+
+// A line of the job's GPUs, below its own.
+function gpusOfJob() {
+	const node = make("tr"), box = make("td"), list = make("ul");
+	const rows = new Rows(list, () => {
+		const item = make("li");
+		return {node: item, update([g, idle]) {
+			mark(item, "class", idle ? "idle" : "");
+			say(item, gpuOfJob(g, idle));
+		}};
+	});
+	box.colSpan = jobColumns.length;
+	inside(node, inside(box, list));
+	return {node, update(job) {
+		const idle = idleOf(job);
+		show(node, job.gpus.length > 0);
+		rows.show(job.gpus.map((g) => [g, idle.includes(g)]), ([g]) => g.gpu_id);
+	}};
+}
+
+const jobTable = $("jobs").querySelector("table");
+const shownJobs = new Rows(jobTable, () => {
+	const node = make("tbody"), line = make("tr"), button = make("button", "narrower"), gpuLine = gpusOfJob();
+	const cells = jobColumns.map((c) => make("td", c.number ? "number" : ""));
+	let shown = null;
+	button.type = "button";
+	button.addEventListener("click", () => narrow(shown));
+	cells[0].append(button);
+	inside(node, inside(line, ...cells), gpuLine.node);
+	return {node, update(job) {
+		shown = job;
+		say(button, job.job_id);
+		mark(button, "aria-label", `${job.job_id}, show only its processes`);
+		mark(node, "class", job.state);
+		jobColumns.forEach((c, i) => {
+			if (c.text)
+				say(cells[i], String(c.text(job) || NONE));
+			if (c.title)
+				mark(cells[i], "title", c.title(job));
+		});
+		gpuLine.update(job);
+	}};
+});
+shownJobs.first = jobTable.tHead;
+
+function jobs(s) {
+	const idle = s.jobs.reduce((n, job) => n + idleOf(job).length, 0);
+	show($("jobs"), s.jobs.length > 0);
+	shownJobs.show(s.jobs, (job) => [job.job_id, job.restart, job.start_ms].join());
+	say($("idle"), !idle ? "" : idle === 1 ? "1 GPU is not used by the job that has it." :
+		`${idle} GPUs are not used by the jobs that have them.`);
+}
+
+jobTable.tHead.rows[0].append(...jobColumns.map((c) => make("th", c.number ? "number" : "", c.name)));
+
+// ---- files: a table of what their entries hold ----
 
 function anyTable(section) {
 	const head = section.querySelector("thead tr");
@@ -787,7 +883,6 @@ function anyTable(section) {
 	};
 }
 
-const jobs = anyTable($("jobs"));
 const files = anyTable($("io"));
 
 // ---- probes and losses ----
@@ -867,7 +962,7 @@ function draw() {
 	glance(s);
 	gpus(s);
 	processes(s);
-	jobs(s.jobs, (job) => job.job_id);
+	jobs(s);
 	files(s.io, (f) => [f.job_id, f.mount, f.op].join());
 	shownProbes.show(s.probes, (p) => p.family);
 	losses(s);

@@ -14,6 +14,10 @@ const NETWORK = /net::ERR_|WebSocket connection to/; // the browser itself says 
 
 const at = (more = {}) => ({alert: "gpu_oom_warning", severity: "critical", state: "firing", gpu_id: "3", value: 0.962,
 	threshold: 0.95, since_ms: Date.now() - 74000, summary: "the memory of a GPU is nearly full", ...more});
+const jobGpu = (gpu_id, busy_s, idle_s, quiet_s = 0) => ({gpu_id, allocated: true, peak_bytes: 40 * GIB, busy_s, idle_s, quiet_s});
+const job = (more = {}) => ({job_id: "4711", restart: 0, state: "running", user: "user1000", uid: 1000, account: "lab", partition: "gpu",
+	name: "train", nodes: "4", start_ms: 1711800000000, end_ms: null, elapsed_s: 7500.5, processes: 8, processes_gone: 1234,
+	launches: 123456789, nccl_bytes: 7 * GIB, gpus: [jobGpu("0", 30, 10), jobGpu("1", 20, 20, 59.9)], ...more});
 const rows = (page) => page.locator("tbody.process");
 const toggle = (page, pid) => page.locator(`.toggle:text-is("${pid}")`);
 
@@ -239,12 +243,57 @@ test("columns sort and the filter filters", async () => {
 	assert.match(await text(page, "#processes .empty"), /No process has this/);
 });
 
+test("jobs are shown with their GPUs, and those that nobody uses are marked", async () => {
+	const unused = [jobGpu("0", 100, 800, 725.3), jobGpu("1", 300, 100, 3), jobGpu("2", 0, 900, 900), jobGpu("3", 0, 0)];
+	const jobs_ = [job(), job({job_id: "4712", user: "", gpus: unused}), job({job_id: "4713", state: "ending", gpus: unused}),
+		job({job_id: "4700", state: "ended", restart: 2, user: "", uid: null, account: "", partition: "", name: "", nodes: "",
+			end_ms: 1711800100000, elapsed_s: 100, gpus: []})];
+	const server = await fake(await snapshot()), page = await open(server.url), line_ = (i) => page.locator("#jobs tbody").nth(i);
+	const texts = async (i) => (await line_(i).locator("td").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
+	assert.equal(await page.locator("#jobs").isVisible(), false);
+	server.set({jobs: jobs_});
+	await is(page, "#idle", /^2 GPUs are not used by the jobs that have them\.$/);
+	assert.deepEqual(await texts(0), ["4711", "running", "user1000", "lab", "gpu", "train", "4", "2 h 5 min", "8", "123M", "7.00 GiB",
+		"GPU 0 75.0 % busy, peak 40.0 GiB GPU 1 50.0 % busy, peak 40.0 GiB"]);
+	assert.deepEqual((await texts(1)).slice(2), ["1000", "lab", "gpu", "train", "4", "2 h 5 min", "8", "123M", "7.00 GiB",
+		"GPU 0 idle for 12 min 5 s GPU 1 75.0 % busy, peak 40.0 GiB GPU 2 idle since it began GPU 3 new, peak 40.0 GiB"]);
+	assert.deepEqual(await page.locator("#jobs li.idle").allInnerTexts(), ["GPU 0 idle for 12 min 5 s", "GPU 2 idle since it began"]);
+	assert.deepEqual(await texts(3), ["4700", "ended, restart 2", "–", "–", "–", "–", "–", "1 min 40 s", "8", "123M", "7.00 GiB", ""]);
+	assert.match(await line_(3).locator("td").nth(7).getAttribute("title"), /^\d\d:\d\d:\d\d to \d\d:\d\d:\d\d$/);
+	assert.equal(await line_(0).locator("td").nth(8).getAttribute("title"), "and 1,234 that have gone");
+	assert.deepEqual(await page.locator("#gpus .cards > li").evaluateAll((all) => all.map((n) => n.querySelector(".wrong").innerText)),
+		["Not used by its job: 4712", "", "Not used by its job: 4712", ""]);
+	server.set({jobs: [job({gpus: [jobGpu("0", 0, 60, 60)]})]});
+	await is(page, "#idle", /^1 GPU is not used by the job that has it\.$/);
+	server.set({jobs: [job()]});
+	await until(async () => (await page.locator("#idle").innerText()) === "", "nothing idle");
+	server.set({jobs: []});
+	await until(async () => !(await page.locator("#jobs").isVisible()), "no job");
+});
+
+test("the number of a job leads to its processes, and to no others", async () => {
+	const s = await snapshot({jobs: [job({job_id: "4711"}), job({job_id: "47"})]});
+	s.processes.forEach((p, i) => Object.assign(p, {job_id: i < 3 ? "4711" : i < 5 ? "47" : ""}));
+	const page = await open((await fake(s)).url), pids = () => page.locator("tbody.process:visible .toggle").count();
+	await page.getByRole("button", {name: "47, show only its processes", exact: true}).click();
+	assert.equal(await page.inputValue("#filter"), "job:47");
+	assert.equal(await pids(), 2);
+	await page.getByRole("button", {name: "4711, show only its processes"}).focus();
+	await page.keyboard.press("Enter");
+	assert.equal(await pids(), 3);
+	await page.fill("#filter", "47");
+	assert.equal(await pids(), 5, "what is typed is looked for anywhere");
+	await page.fill("#filter", "");
+	assert.equal(await pids(), 8);
+});
+
 const HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\"quoted\" & 'so'", "a\nb\u202e\u0007", "\ufffd\ufffd",
 	")( 1 2 3", "__proto__", "{{7*7}}"];
 
 test("names that users chose are text", async () => {
 	const s = await snapshot({alerts: [at({gpu_id: HOSTILE[0], summary: HOSTILE[1]})], node: HOSTILE[0],
-		jobs: [{job_id: HOSTILE[1], name: HOSTILE[0], [HOSTILE[2]]: HOSTILE[3]}], lost: {[HOSTILE[0]]: 3},
+		jobs: HOSTILE.map((name, i) => job({job_id: name, user: name, name, account: HOSTILE[0], state: i ? "running" : HOSTILE[0],
+			gpus: [jobGpu(name, 0, 99, 99)]})), lost: {[HOSTILE[0]]: 3},
 		probes: [{family: HOSTILE[0], state: HOSTILE[0], why: HOSTILE[1],
 			libraries: [{path: HOSTILE[0], attached: 0, symbols: 0, why: HOSTILE[1]}]}]});
 	s.processes.forEach((p, i) => Object.assign(p, {comm: HOSTILE[i], job_id: HOSTILE[(i + 1) % 8]}));
@@ -258,6 +307,9 @@ test("names that users chose are text", async () => {
 	assert.equal(await page.locator("script").count(), 1);
 	assert.equal(await page.locator("#node").textContent(), HOSTILE[0]);
 	assert.match(await page.locator("#probes").textContent(), /onerror=alert\(1\)>/);
+	assert.deepEqual(await page.locator("#jobs .narrower").evaluateAll((all) => all.map((n) => n.textContent)), HOSTILE);
+	for (const button of await page.locator("#jobs .narrower").all())
+		await button.click();
 });
 
 test("what is not measured, and what was lost, is said", async () => {
@@ -313,7 +365,8 @@ test("it stays smooth with 64 processes four times a second", async () => {
 
 const full = async () => {
 	const s = await snapshot({alerts: [at(), at({alert: "probe_overhead", severity: "warning", state: "pending", gpu_id: undefined, pid: "1002"})],
-		jobs: [{job_id: "48213", user: "ada", partition: "gpu", nodes: 2, gpus: 8, launches: 123456789}],
+		jobs: [job({job_id: "48213", gpus: Array.from({length: 8}, (_, i) => jobGpu(String(i), i * 100, 900 - i * 100, i ? i : 900))}),
+			job({job_id: "48210", state: "ended", restart: 1, end_ms: 1711800100000})],
 		io: [{job_id: "48213", mount: "/data", fstype: "ext4", read_bytes: 123 * GIB, write_bytes: 0}]});
 	s.lost.alloc = 3;
 	s.processes[1].stalls = {cpu_ratio: 0.25, gpu_ratio: 0.75};

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A Slurm of one node for the tests: munged, slurmctld and slurmd from Debian's packages, as root, with everything they
+write in one temporary folder and on ports of their own. Prolog and epilog are those of contrib/slurm. The node has
+eight processors and four GPUs, which Slurm believes without looking; processes are in control groups of version 1.
+"""
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+CONTRIB = os.path.join(ROOT, "contrib", "slurm")
+NODE = "zntest"
+HIERARCHIES = ("freezer", "memory")
+PATIENCE = 60
+SBIN = "/usr/sbin"
+PROGRAMS = [f"{SBIN}/{name}" for name in ("munged", "slurmctld", "slurmd")] + ["/usr/bin/sbatch", "/usr/bin/srun"]
+
+SLURM_CONF = """\
+ClusterName=zntest
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CryptoType=crypto/munge
+SlurmctldPort={controller_port}
+SlurmdPort={node_port}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SlurmdParameters=config_overrides
+ReturnToService=2
+FirstJobId={first_job}
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+SchedulerType=sched/builtin
+SchedulerParameters=batch_sched_delay=0
+MpiDefault=none
+KillWait=2
+GresTypes=gpu
+PrologFlags=Alloc,Contain
+Prolog={folder}/prolog.d/*
+Epilog={folder}/epilog.d/*
+TaskProlog={folder}/taskprolog.sh
+NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=1000 Gres=gpu:4
+PartitionName=short Nodes={node} Default=YES MaxTime=5 State=UP
+"""
+CGROUP_CONF = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+ConstrainRAMSpace=yes
+"""
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def until(probe, what, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while True:
+        got = probe()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {patience} s: {what}")
+        time.sleep(0.05)
+
+
+class Cluster:
+    """Up when it is made; close() takes it down. first_job: the id of its first job."""
+
+    def __init__(self, zernel, first_job=4711):
+        self.daemons = []
+        self.folder = tempfile.mkdtemp(prefix="zernel-slurm-")
+        os.chmod(self.folder, 0o755)
+        self.env = {"PATH": "/usr/bin:/bin", "SLURM_CONF": f"{self.folder}/slurm.conf", "LANG": "C"}
+        try:
+            self.start_munge()
+            self.configure(zernel, first_job)
+            self.start_slurm()
+        except BaseException:
+            self.close()
+            raise
+
+    # what the folder has
+
+    def write(self, name, text, mode=0o644):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def install(self, name, zernel):
+        """A script of contrib/slurm as an administrator installs it: with the path of the program set."""
+        with open(os.path.join(CONTRIB, name)) as file:
+            text = file.read()
+        line = "zernel=/usr/local/bin/zernel\n"
+        assert text.count(line) == 1, f"{name}: no line that says where the program is"
+        self.write(name, text.replace(line, f"zernel={zernel}\n"), 0o755)
+
+    def configure(self, zernel, first_job):
+        for name in ("prolog.d/50-zernel.sh", "epilog.d/50-zernel.sh", "taskprolog.sh"):
+            self.install(name, zernel)
+        for name in ("state", "spool", "dev"):
+            os.mkdir(f"{self.folder}/{name}")
+        for gpu in range(4):
+            os.mknod(f"{self.folder}/dev/nvidia{gpu}", 0o20666, os.makedev(195, gpu))
+        controller, node = free_ports(2)
+        self.write("slurm.conf", SLURM_CONF.format(folder=self.folder, host=socket.gethostname(), node=NODE,
+                                                   controller_port=controller, node_port=node, first_job=first_job))
+        self.write("gres.conf", f"NodeName={NODE} Name=gpu File={self.folder}/dev/nvidia[0-3]\n")
+        self.write("cgroup.conf", CGROUP_CONF)
+
+    # daemons
+
+    def start_munge(self):
+        """munged refuses keys and folders that are not its own user's."""
+        user = pwd.getpwnam("munge")
+        folder = f"{self.folder}/munge"
+        os.mkdir(folder, 0o755)
+        with open(f"{folder}/key", "wb") as key:
+            key.write(os.urandom(128))
+        os.chmod(f"{folder}/key", 0o400)
+        for path in (folder, f"{folder}/key"):
+            os.chown(path, user.pw_uid, user.pw_gid)
+        files = [f"--{what}={folder}/{name}" for what, name in (
+            ("key-file", "key"), ("socket", "socket"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed"))]
+        self.start("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", f"{SBIN}/munged", "--foreground",
+                   *files)
+        until(lambda: os.path.exists(f"{folder}/socket"), "munged")
+
+    def start_slurm(self):
+        self.start(f"{SBIN}/slurmctld", "-D")
+        self.start(f"{SBIN}/slurmd", "-D", "-N", NODE)
+        until(lambda: self.node_state() == "idle", "an idle node")
+
+    def start(self, *argv):
+        with open(f"{self.folder}/{os.path.basename(argv[-2] if len(argv) > 1 else argv[0])}.err", "w") as log:
+            self.daemons.append(subprocess.Popen(argv, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+    def close(self):
+        if self.daemons and os.path.exists(self.env["SLURM_CONF"]):
+            self.say("scancel", f"--nodelist={NODE}")
+            with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+                until(lambda: not self.say("squeue", "-h"), "no job", 15)
+        for daemon in reversed(self.daemons):
+            daemon.send_signal(signal.SIGTERM)
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self.remove_groups()
+        if not os.environ.get("KEEP"):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def remove_groups(self):
+        for hierarchy in HIERARCHIES:
+            top = f"/sys/fs/cgroup/{hierarchy}/slurm_{NODE}"
+            for folder, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+
+    # commands
+
+    def say(self, *argv, user=None):
+        """What a command of Slurm prints; user: who asks."""
+        before = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups") if user else ()
+        done = subprocess.run([*before, *argv], env=self.env, cwd=self.folder, text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=PATIENCE)
+        assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr or done.stdout}"
+        return done.stdout.strip()
+
+    def node_state(self):
+        with contextlib.suppress(AssertionError):
+            return self.say("sinfo", "-h", "-o", "%T")
+
+    def log(self):
+        with open(f"{self.folder}/slurmd.log") as file:
+            return file.read()
+
+    def batch(self, script, *options, user=None):
+        """Submits a job: its id. What it prints is in output(id)."""
+        where = f"{self.folder}/out"
+        os.makedirs(where, exist_ok=True)
+        os.chmod(where, 0o1777)
+        path = self.write("jobs/script", "#!/bin/sh\n" + script, 0o755)
+        return self.say("sbatch", "--parsable", "-o", f"{where}/%j", *options, path, user=user)
+
+    def output(self, job):
+        with open(f"{self.folder}/out/{job}") as file:
+            return file.read()
+
+    def state(self, job):
+        """PENDING, RUNNING, COMPLETED ...; of an array: all of them."""
+        return self.say("squeue", "-h", "-r", "-t", "all", "-j", str(job), "-o", "%T").split()
+
+    def end(self, job):
+        """Ends a job if it has not ended; returns when the node has nothing of it."""
+        with contextlib.suppress(AssertionError):
+            self.say("scancel", str(job))
+        self.wait(job, "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT")
+
+    def requeue(self, job):
+        """Slurm would let it wait for two minutes."""
+        self.say("scontrol", "requeue", str(job))
+        self.wait(job, "PENDING")
+        self.say("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    def wait(self, job, *states):
+        until(lambda: set(self.state(job)) <= set(states), f"job {job} in state {' or '.join(states)}")

@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tests of run.py. A job's programs are the driver with the fake libraries, in copies that every user may run; what
+it did it prints as JSON, one file per task. An idle driver outside of all jobs keeps the libraries hooked, as on a node
+whose jobs follow one another: what is measured here is the job, not how fast a new library is found.
+"""
+import contextlib
+import glob
+import os
+import shutil
+import signal
+import stat
+
+from cluster import Cluster
+from harness import (CUDA, DRIVER, NCCL, ZERNEL, Daemon, Driver, State, check, equal, parse_json, run, run_all, test,
+                     wait_until)
+
+OWNER, OTHER = "games", "backup"  # users that every Debian has
+LAUNCHES = ("kernel", "graph", "cooperative", "captured")
+MIB = 1 << 20
+site = None  # the Site
+
+
+class Site:
+    """The cluster, and the programs where all users may run them."""
+
+    def __init__(self):
+        self.cluster = Cluster("/run/zernel-test/zernel")
+        self.folder = self.cluster.folder
+        self.bin = os.path.join(self.folder, "bin")
+        os.mkdir(self.bin)
+        os.mkdir("/run/zernel-test", 0o755)
+        shutil.copy(os.path.realpath(ZERNEL), "/run/zernel-test/zernel")
+        for path in (DRIVER, CUDA, NCCL):
+            shutil.copy(path, self.bin)
+        self.driver, self.cuda, self.nccl = (os.path.join(self.bin, os.path.basename(p)) for p in (DRIVER, CUDA, NCCL))
+        self.reports = os.path.join(self.folder, "reports")
+
+    def daemon(self, **more):
+        return Daemon("--report-dir", self.reports, **more)
+
+    def hooked(self, **more):
+        """A daemon that has hooked the libraries."""
+        daemon = self.daemon(**more)
+        Driver("idle", cuda=self.cuda, nccl=self.nccl, program=self.driver)
+        return daemon.attached(self.cuda, self.nccl)
+
+    def command(self, scenario, *options):
+        return " ".join([self.driver, "--cuda", self.cuda, "--nccl", self.nccl, "--scenario", scenario, *options])
+
+
+@contextlib.contextmanager
+def slurm():
+    global site
+    site = Site()
+    try:
+        yield
+    finally:
+        site.cluster.close()
+
+
+def run_tests(pattern):
+    return run_all(pattern, root=True)
+
+
+def submit(script, *options, user=OWNER):
+    """A batch job; it has gone when the test ends."""
+    job = site.cluster.batch(script, *options, user=user)
+    State.cleanup.callback(site.cluster.end, job)
+    return job
+
+
+# ---- what jobs did, by what they print and by their reports
+
+def did(job, name="*"):
+    """What the drivers of a job printed, into files JOB.NAME each."""
+    found = []
+    for path in sorted(glob.glob(f"{site.folder}/out/{job}.{name}")):
+        with open(path) as file:
+            text = file.read()
+        found.append(parse_json(text[text.index("{"):]))
+    check(found, f"no driver of job {job} has said what it did")
+    return found
+
+
+def report(job, restart=0):
+    path = f"{site.reports}/{job}_{restart}.json" if restart else f"{site.reports}/{job}.json"
+    wait_until(lambda: os.path.exists(path), f"{path}; there are {os.listdir(site.reports)}")
+    with open(path) as file:
+        return parse_json(file.read())
+
+
+def launches_of(drivers):
+    return {kind: sum(d["launches"][kind] for d in drivers) for kind in LAUNCHES}
+
+
+def collectives_of(drivers):
+    """{op: (calls, bytes, errors)} of those that were called."""
+    ops = {op for d in drivers for op, o in d["nccl"].items() if o["calls"]}
+    return {op: tuple(sum(d["nccl"][op][what] for d in drivers) for what in ("calls", "bytes", "errors")) for op in ops}
+
+
+def equal_figures(got, drivers):
+    """A report has all that the drivers did, and nothing else."""
+    equal({kind: got["launches"][kind] for kind in LAUNCHES}, launches_of(drivers), "launches")
+    equal(got["launches"]["errors"], sum(d["launch_errors"] for d in drivers), "launch errors")
+    equal({o["op"]: (o["calls"], o["bytes"], o["errors"]) for o in got["nccl"]}, collectives_of(drivers), "NCCL")
+    equal(got["processes"], len(drivers), "processes")
+
+
+def steps_of(got):
+    return sorted(s["name"] for s in got["steps"])
+
+
+def to_file(command, name):
+    return f"{command} > {site.folder}/out/$SLURM_JOB_ID.{name}"
+
+
+class Told:
+    """A driver in a job that waits until it is told to work, and then until it is told to end: a pipe is its input."""
+
+    def __init__(self, name, scenario, *options):
+        self.path = f"{site.folder}/{name}.pipe"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        os.mkfifo(self.path)
+        os.chmod(self.path, 0o666)
+        command = site.command(scenario, "--gate", "--hold-stdin", *options)
+        self.command = to_file(f"{command} < {self.path}", f"{name}$SLURM_RESTART_COUNT")
+        self.name, self.pipe = name, None
+
+    def go(self, job, restart=""):
+        """Returns when its work is done."""
+        self.pipe = open(self.path, "w")
+        self.pipe.write("\n")
+        self.pipe.flush()
+        path = f"{site.folder}/out/{job}.{self.name}{restart}"
+
+        def finished():
+            with contextlib.suppress(FileNotFoundError), open(path) as file:
+                return file.read().endswith("}\n")
+        wait_until(finished, f"{path}")
+
+    def let_go(self):
+        self.pipe.close()
+
+
+def spool():
+    """What lies in the spool."""
+    with contextlib.suppress(FileNotFoundError):
+        return [name for name in os.listdir("/run/zernel/jobs.d") if not name.startswith(".")]
+
+
+def zernel(*argv, user=None):
+    before = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups") if user else ()
+    return run([*before, "/run/zernel-test/zernel", *argv])
+
+
+def shown(job):
+    """What root sees of a job that runs."""
+    return wait_until(lambda: listed(job), f"job {job} in the list of jobs")
+
+
+def listed(job):
+    done = zernel("job", "show", str(job), "--json")
+    return parse_json(done.stdout) if done.returncode == 0 else None
+
+
+def not_drained():
+    state = site.cluster.node_state()
+    check("drain" not in state, f"the node is {state}: {site.cluster.log()}")
+
+
+# ---- tests
+
+@test
+def a_batch_job_is_reported_with_all_it_did():
+    site.hooked()
+    job = submit(to_file(site.command("nccl,launches,storm", "--threads", "3", "--calls", "1009"), "0"),
+                             "--account=physics", "--job-name=counting")
+    site.cluster.wait(job, "COMPLETED")
+    got = report(job)
+    equal_figures(got, did(job))
+    said = {key: got[key] for key in ("job_id", "restart", "user", "account", "partition", "name", "exit_code", "state")}
+    equal(said, {"job_id": job, "restart": 0, "user": OWNER, "account": "physics", "partition": "short",
+                 "name": "counting", "exit_code": "0:0", "state": "ended"}, "who it was")
+    equal(steps_of(got), ["batch", "extern"], "steps")
+    not_drained()
+
+
+@test
+def every_step_of_a_job_is_its_own():
+    site.hooked()
+    step = site.command("storm,nccl", "--threads", "2", "--calls", "503")
+    script = "".join(f"srun -n{n} -o {site.folder}/out/%j.%s.%t {step}\n" for n in (2, 3, 1))
+    job = submit(script, "-n3")
+    site.cluster.wait(job, "COMPLETED")
+    got = report(job)
+    equal(len(did(job)), 6, "tasks")
+    equal_figures(got, did(job))
+    equal(steps_of(got), ["0", "1", "2", "batch", "extern"], "steps")
+    check(all(s["end"] for s in got["steps"]), "a step without an end")
+
+
+@test
+def a_job_shorter_than_a_tick_is_complete():
+    site.hooked()
+    for calls in ("7", "1511"):
+        command = site.command("storm", "--threads", "1", "--calls", calls)
+        site.cluster.say("srun", "-o", f"{site.folder}/out/%j.short", command.split()[0], *command.split()[1:],
+                         user=OWNER)
+        job = max(int(os.path.basename(p).split(".")[0]) for p in glob.glob(f"{site.folder}/out/*.short"))
+        equal_figures(report(job), did(job))
+        equal(report(job)["launches"]["kernel"], int(calls), "launches")
+
+
+@test
+def an_array_of_jobs_of_one_second_is_complete():
+    site.hooked()
+    command = site.command("storm", "--threads", "1", "--calls", "$((1000 + SLURM_ARRAY_TASK_ID))", "--hold-ms", "1000")
+    array = submit(to_file(command, "$SLURM_ARRAY_TASK_ID"), "--array=1-11")
+    site.cluster.wait(array, "COMPLETED")
+    jobs = site.cluster.say("squeue", "-h", "-r", "-t", "all", "-j", array, "-o", "%A %K").split("\n")
+    equal(len(jobs), 11, "jobs of the array")
+    for job, task in (line.split() for line in jobs):
+        got = report(job)
+        equal_figures(got, did(job, task))
+        equal(got["launches"]["kernel"], 1000 + int(task), f"launches of task {task}")
+        equal((got["array_job"], got["array_task"]), (array, task), "array")
+
+
+@test
+def two_jobs_at_once_are_kept_apart():
+    site.hooked()
+    drivers = [Told("one", "storm,nccl", "--threads", "2", "--calls", "1013"),
+               Told("two", "launches,storm", "--threads", "3", "--calls", "509")]
+    jobs = [submit(d.command, user=user) for d, user in zip(drivers, (OWNER, OTHER))]
+    for job, driver in zip(jobs, drivers):
+        site.cluster.wait(job, "RUNNING")
+        driver.go(job)
+    for driver in drivers:
+        driver.let_go()
+    for job, user in zip(jobs, (OWNER, OTHER)):
+        site.cluster.wait(job, "COMPLETED")
+        equal_figures(report(job), did(job))
+        equal(report(job)["user"], user, "user")
+
+
+@test
+def a_requeued_job_is_two_jobs():
+    site.hooked()
+    driver = Told("again", "storm", "--threads", "1", "--calls", "1009")
+    job = submit(driver.command, "--requeue")
+    site.cluster.wait(job, "RUNNING")
+    driver.go(job)
+    site.cluster.requeue(job)
+    driver.let_go()
+    site.cluster.wait(job, "RUNNING")
+    driver.go(job, restart="1")
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    for restart, suffix in ((0, ""), (1, "1")):
+        got = report(job, restart)
+        equal((got["job_id"], got["restart"]), (job, restart), "which run it was")
+        equal_figures(got, did(job, f"again{suffix}"))
+    not_drained()
+
+
+@test
+def a_cancelled_job_is_reported():
+    site.hooked()
+    driver = Told("cancelled", "storm,nccl", "--threads", "2", "--calls", "757")
+    job = submit(driver.command)
+    site.cluster.wait(job, "RUNNING")
+    driver.go(job)
+    site.cluster.say("scancel", job)
+    site.cluster.wait(job, "CANCELLED")
+    got = report(job)
+    equal_figures(got, did(job))
+    equal(got["exit_code"], "0:15", "exit code: ended by SIGTERM")
+    driver.let_go()
+    not_drained()
+
+
+@test
+def memory_of_each_gpu_has_its_peak():
+    site.hooked()
+    job = submit(to_file(site.command("memory"), "0"), "--gres=gpu:4")
+    site.cluster.wait(job, "COMPLETED")
+    got = {g["gpu_id"]: g["peak_bytes"] for g in report(job)["gpus"]}
+    want = {gpu: peak for gpu, peak in did(job)[0]["peak"].items() if peak}
+    equal({gpu: peak for gpu, peak in got.items() if peak}, want, "peaks")
+
+
+@test
+def an_allocated_gpu_that_nobody_uses_is_seen():
+    daemon = site.hooked()
+    driver = Told("idle", "early,storm", "--threads", "1", "--calls", "1009")  # memory and launches on the first GPU
+    job = submit(driver.command, "--gres=gpu:2")
+    site.cluster.wait(job, "RUNNING")
+
+    def idle(gpu):
+        return daemon.metrics().one("zernel_job_gpu_idle_seconds_total", job_id=job, gpu_id=gpu)
+    wait_until(lambda: idle("1"), "an idle GPU in the metrics")
+    driver.go(job)
+    wait_until(lambda: idle("1") > 2, "a GPU idle for two seconds")
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    got = {g["gpu_id"]: g for g in report(job)["gpus"]}
+    equal(sorted(got), ["0", "1"], "GPUs of the job")
+    check(got["0"]["busy_seconds"] > 0, "the GPU that was used was busy")
+    equal(got["1"]["busy_seconds"], 0, "the other one was busy for")
+    check(got["1"]["idle_seconds"] > 2, "the other one was idle")
+    equal_figures(report(job), did(job))
+
+
+@test
+def the_peak_memory_of_each_step_is_known():
+    """A step that touches 50 MiB: Python needs some of its own. Nothing but the control group knows it afterwards."""
+    site.hooked()
+    touch = f"srun -n1 /usr/bin/python3 -c 'bytearray([1]) * {50 * MIB}'\n"
+    job = submit("srun -n1 true\n" + touch)
+    site.cluster.wait(job, "COMPLETED")
+    peak = {s["name"]: s["memory_peak_bytes"] for s in report(job)["steps"]}
+    check(0 < peak["0"] < 30 * MIB, f"the peak of `true`: {peak}")
+    check(50 * MIB < peak["1"] < 80 * MIB, f"the peak of 50 MiB: {peak}")
+
+
+@test
+def series_of_a_job_have_its_id_as_long_as_it_is_shown():
+    daemon = site.hooked()
+    driver = Told("labels", "storm,nccl", "--threads", "1", "--calls", "1019")
+    job = submit(driver.command)
+    site.cluster.wait(job, "RUNNING")
+    driver.go(job)
+    did_it, = did(job)
+    seen = daemon.metrics()
+    equal(seen.one("zernel_cuda_launches_total", pid=str(did_it["pid"]), kind="kernel", job_id=job),
+          did_it["launches"]["kernel"], "launches of the process")
+    equal(seen.one("zernel_job_launches_total", job_id=job), sum(did_it["launches"].values()), "launches of the job")
+    equal(seen.one("zernel_job_processes", job_id=job), 1, "processes of the job")
+    equal(seen.one("zernel_job_nccl_bytes_total", job_id=job), sum(o["bytes"] for o in did_it["nccl"].values()), "bytes")
+    info, = seen.all("zernel_job_info", job_id=job)
+    equal({**dict(info), "gpus": ""}, {"user": OWNER, "uid": str(os.stat(f"{site.folder}/out/{job}").st_uid), "account":
+          "", "partition": "short", "name": "script", "nodes": "1", "gpus": ""}, "labels of the job")
+    driver.let_go()
+    report(job)
+    sums = [daemon.metrics().one("zernel_job_launches_total", job_id=job) for _ in range(4)]
+    check(sums[-1] is None, f"the job is shown for ever: {sums}")
+    equal(set(sums[:-1]) - {None}, {float(sum(did_it["launches"].values()))}, "launches after the end")
+
+
+@test
+def a_job_that_began_without_the_daemon_is_known():
+    """The prolog leaves what it has to say as a file, and the daemon reads it when it comes."""
+    driver = Told("early", "storm", "--threads", "2", "--calls", "1021")
+    job = submit(driver.command, "--account=biology")
+    site.cluster.wait(job, "RUNNING")
+    wait_until(spool, "a file that the prolog left")
+    equal(stat.S_IMODE(os.stat("/run/zernel/jobs.d").st_mode) & 0o077, 0, "who else may read these files")
+    site.hooked()
+    driver.go(job)
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    got = report(job)
+    equal((got["user"], got["account"]), (OWNER, "biology"), "who it was")
+    equal_figures(got, did(job))
+    not_drained()
+
+
+@test
+def a_daemon_that_does_not_answer_holds_no_job():
+    daemon = site.hooked()
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        job = submit("true\n", user=OWNER)
+        site.cluster.wait(job, "COMPLETED")
+        wait_until(lambda: site.cluster.node_state() == "idle", "the node is idle again")
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    wait_until(lambda: spool() == [], "an empty spool")
+    not_drained()
+
+
+@test
+def a_restarted_daemon_knows_the_jobs_that_run():
+    first = site.hooked()
+    driver = Told("restarted", "storm,nccl", "--threads", "2", "--calls", "1031")
+    job = submit(driver.command, "--account=chemistry")
+    site.cluster.wait(job, "RUNNING")
+    shown(job)
+    first.end()
+    site.hooked()
+    equal(shown(job)["user"], OWNER, "user of the job")
+    driver.go(job)
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    got = report(job)
+    equal((got["user"], got["account"], got["partition"]), (OWNER, "chemistry", "short"), "who it was")
+    check(got["measured_since"], "that not all of it was seen")
+    equal_figures(got, did(job))
+
+
+@test
+def a_killed_daemon_knows_them_too():
+    first = site.hooked()
+    driver = Told("killed", "storm", "--threads", "1", "--calls", "1033")
+    job = submit(driver.command)
+    site.cluster.wait(job, "RUNNING")
+    shown(job)
+    first.kill()
+    site.hooked()
+    driver.go(job)
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    equal(report(job)["user"], OWNER, "user of the job")
+    equal_figures(report(job), did(job))
+
+
+@test
+def the_owner_and_root_read_a_report_and_nobody_else():
+    site.hooked()
+    job = submit(to_file(site.command("storm", "--threads", "1", "--calls", "11"), "0"))
+    site.cluster.wait(job, "COMPLETED")
+    report(job)
+    for form in ("--json", "--line", None):
+        argv = ["job", "report", job] + ([form] if form else [])
+        owner, root, other = zernel(*argv, user=OWNER), zernel(*argv), zernel(*argv, user=OTHER)
+        equal((owner.returncode, root.returncode, other.returncode), (0, 0, 1), f"exit status of {argv}")
+        check(job in owner.stdout or form == "--line", f"the owner reads {owner.stdout!r}")
+        equal(owner.stdout, root.stdout, "what the owner and root read")
+        equal(other.stdout, "", "what another user reads")
+        equal(other.stderr.count("\n"), 1, "lines that say why")
+    for path in glob.glob(f"{site.reports}/*"):
+        equal(stat.S_IMODE(os.stat(path).st_mode), 0o640, f"mode of {path}")
+
+
+@test
+def the_line_of_a_report_fits_a_comment_of_slurm():
+    site.hooked()
+    job = submit(to_file(site.command("storm,nccl,memory", "--threads", "1", "--calls", "11"), "0"),
+                             "--gres=gpu:4")
+    site.cluster.wait(job, "COMPLETED")
+    report(job)
+    line = zernel("job", "report", job, "--line").stdout.rstrip("\n")
+    check(line and "\n" not in line and len(line) <= 250, f"one line: {line!r}")
+    site.cluster.say("scontrol", "update", f"JobId={job}", f"AdminComment={line}")
+    check(f"AdminComment={line}" in site.cluster.say("scontrol", "show", "job", job), "the comment that Slurm has")
+
+
+@test
+def without_the_program_jobs_run_all_the_same():
+    os.rename("/run/zernel-test/zernel", "/run/zernel-test/away")
+    try:
+        job = submit("true\n", user=OWNER)
+        site.cluster.wait(job, "COMPLETED")
+        wait_until(lambda: site.cluster.node_state() == "idle", "the node is idle again")
+    finally:
+        os.rename("/run/zernel-test/away", "/run/zernel-test/zernel")
+    not_drained()
+
+
+@test
+def the_prolog_leaves_nobody_behind():
+    """slurmd waits for the end of the script's output; a prolog's processes are gone when it says that it is done."""
+    site.hooked()
+    env = {"SLURM_JOB_ID": "4294967001", "SLURM_JOB_UID": "0"}
+    for script in ("prolog.d/50-zernel.sh", "epilog.d/50-zernel.sh"):
+        done = run([f"{site.folder}/{script}"], env=env)
+        equal((done.returncode, done.stdout, done.stderr), (0, "", ""), script)

@@ -45,7 +45,7 @@ all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all run check bench fuzz docs dist install clean setup format format-check tests
+.PHONY: all run check check-slurm bench fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -169,6 +169,12 @@ check:
 	@$(MAKE) --no-print-directory tests
 	@tests/run.sh
 
+# a real Slurm on this machine, and what reports say of its jobs (part of check); as root
+check-slurm:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
+	@/usr/bin/python3 tests/slurm/run.py
+
 run: setup
 	@$(MAKE) --no-print-directory all
 	@tests/run-daemon.sh $(B)/zerneld
@@ -192,7 +198,7 @@ build/bench/empty.bpf.o: tests/bench/empty.bpf.c
 	@mkdir -p build/bench
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-# Other kernels, in virtual machines (tests/vm); 5.10, 6.18 and newest are known too.
+# Other kernels, in virtual machines (tests/vm), and Slurm with control groups of version 2; 5.10, 6.18 and newest are known too.
 KERNELS ?= 6.1 6.12
 $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 	@mkdir -p $(T)

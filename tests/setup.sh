@@ -30,6 +30,12 @@ script                                              bsdutils
 unshare                                             util-linux
 strace                                              strace
 clang-format                                        clang-format
+shellcheck                                          shellcheck
+/usr/sbin/slurmctld                                 slurmctld
+/usr/sbin/slurmd                                    slurmd
+sbatch                                              slurm-client
+/usr/lib/*/slurm-wlm/select_cons_tres.so            slurm-wlm-basic-plugins
+/usr/sbin/munged                                    munge
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev
 "
 bench_needs="

@@ -1,21 +1,50 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# initrd.sh TO BUILD: makes the file system of the virtual machines as the initramfs TO: busybox, guest.sh as its
-# init, and from the folder BUILD what is to be tested. Dynamic programs get the libraries of this machine, under
-# the paths they have here. One image does for all kernels: none of them needs a module.
+# initrd.sh TO BUILD guest|slurm: makes the file system of the virtual machines as the initramfs TO: busybox, its init
+# (guest.sh, or slurm.sh and with it a Slurm of this machine's packages), and from the folder BUILD what is to be tested.
+# Dynamic programs get the libraries of this machine, under the paths they have here. One image does for all kernels:
+# none of them needs a module.
 set -euo pipefail
 
+here=$(cd "$(dirname "$0")" && pwd)
 programs=(zerneld test/guest_check test/driver test/libcuda.so.1 test/libnccl.so.2)
+slurm=(/usr/sbin/{munged,slurmctld,slurmd,slurmstepd} /usr/bin/{sbatch,srun,sinfo,jq})
+plugins=/usr/lib/x86_64-linux-gnu/slurm-wlm
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-mkdir -p "$root"/{bin,proc,sys,dev,tmp,t}
+
+# with_libraries FILE...: copies what these programs or libraries link, to where it is here
+with_libraries() {
+	ldd "$@" | grep -oE '/[^ :]+ ' | sort -u | while read -r library; do
+		[ -e "$root$library" ] || install -D "$library" "$root$library"
+	done
+}
+
+put_slurm() {
+	local program script
+	for program in "${slurm[@]}"; do
+		install -D "$program" "$root$program"
+	done
+	mkdir -p "$root$plugins" "$root/usr/local/bin"
+	cp -L "$plugins"/*.so "$root$plugins/"
+	with_libraries "${slurm[@]}" "$plugins"/*.so
+	install -D -m 644 "$here/slurm.conf" "$root/etc/slurm/slurm.conf"
+	printf 'CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nConstrainRAMSpace=yes\n' > "$root/etc/slurm/cgroup.conf"
+	for script in prolog.d/50-zernel.sh epilog.d/50-zernel.sh; do
+		install -D -m 755 "$here/../../contrib/slurm/$script" "$root/etc/slurm/$script"
+	done
+	ln -s /t/zerneld "$root/usr/local/bin/zernel"
+	echo root:x:0:0:root:/:/bin/sh > "$root/etc/passwd"
+	echo root:x:0: > "$root/etc/group"
+}
+
+mkdir -p "$root"/{bin,proc,sys,dev,tmp,run,t}
 cp /bin/busybox "$root/bin/"
 ln -s busybox "$root/bin/sh"
-cp "$(dirname "$0")/guest.sh" "$root/init"
 for program in "${programs[@]}"; do
 	cp "$2/$program" "$root/t/"
 done
-ldd "$2/test/driver" | grep -oE '/[^ ]+' | while read -r library; do
-	install -D "$library" "$root$library"
-done
+with_libraries "$2/test/driver"
+cp "$here/$3.sh" "$root/init"
+[ "$3" = guest ] || put_slurm
 (cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) > "$1"

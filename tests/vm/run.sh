@@ -1,19 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names), runs guest_check in it, and prints
-# one table and "N passed, N failed". Kernels and consoles are kept in BUILD/vm. Needs qemu-system-x86, busybox
-# and cpio, and no privileges.
+# run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names) twice, with guest_check and with a Slurm
+# in control groups of version 2 (slurm.sh), and prints one table of each and "N passed, N failed". Kernels and
+# consoles are kept in BUILD/vm. Needs qemu-system-x86, busybox, cpio and Slurm, and no privileges.
 set -euo pipefail
 
 here=$(dirname "$0")
 build=$(cd "$1" && pwd)
 shift
-columns=(kernel way check counts detach killed restart stop refused)
+guest=(check counts detach killed restart stop refused)
+slurm=(job launches nccl steps peak node)
 passed=0 failed=0
 
 need() {
-	command -v "$1" > /dev/null && return
-	echo "run.sh: $1 is missing; apt-get install --no-install-recommends qemu-system-x86 busybox-static cpio" >&2
+	command -v "$1" > /dev/null || [ -x "$1" ] && return
+	echo "run.sh: $1 is missing; apt-get install --no-install-recommends qemu-system-x86 busybox-static cpio jq" \
+		"slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge" >&2
 	exit 1
 }
 
@@ -29,14 +31,13 @@ said() {
 	sed -n "s/^@@ $2 //p" "$1" | tail -n 1
 }
 
-one() {
-	local want=$1 console=$build/vm/$1.log cells=() name cell
-	echo "booting $want" >&2
-	: > "$console"
-	if "$here/kernels.sh" "$build/vm" "$want"; then
-		"$here/boot.sh" "$build/vm/$want/vmlinuz" "$build/vm/initrd" > "$console" || true
-	fi
-	for name in "${columns[@]}"; do
+# boot KERNEL IMAGE COLUMN...: a row of the table of this image
+boot() {
+	local want=$1 image=$2 console=$build/vm/$1.$2.log cells=() name cell
+	shift 2
+	echo "booting $want: $image" >&2
+	"$here/boot.sh" "$build/vm/$want/vmlinuz" "$build/vm/$image.initrd" > "$console" || true
+	for name in kernel way "$@"; do
 		cell=$(said "$console" "$name")
 		cells+=("${cell:-FAILED}")
 		case $cell in
@@ -45,19 +46,24 @@ one() {
 		esac
 	done
 	[ -n "$(said "$console" kernel)" ] || cells[0]=$want
-	row "${cells[@]}" >> "$build/vm/table"
+	row "${cells[@]}" >> "$build/vm/$image.table"
 	grep -qE '^@@RC=0$' "$console" || cat "$console"
 }
 
-for tool in qemu-system-x86_64 busybox cpio; do
+for tool in qemu-system-x86_64 busybox cpio jq /usr/sbin/slurmctld /usr/sbin/slurmd /usr/sbin/munged; do
 	need "$tool"
 done
 mkdir -p "$build/vm"
-"$here/initrd.sh" "$build/vm/initrd" "$build"
-row "${columns[@]}" > "$build/vm/table"
-for kernel in "$@"; do
-	one "$kernel"
+for image in guest slurm; do
+	"$here/initrd.sh" "$build/vm/$image.initrd" "$build" "$image"
 done
-cat "$build/vm/table"
+row kernel way "${guest[@]}" > "$build/vm/guest.table"
+row kernel way "${slurm[@]}" > "$build/vm/slurm.table"
+for kernel in "$@"; do
+	"$here/kernels.sh" "$build/vm" "$kernel" || { failed=$((failed + 1)); continue; }
+	boot "$kernel" guest "${guest[@]}"
+	boot "$kernel" slurm "${slurm[@]}"
+done
+cat "$build/vm/guest.table" "$build/vm/slurm.table"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1568,6 +1568,9 @@ const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
 const char *zn_job_state_label(enum zn_job_state s);
 /* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
 void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
+/* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
+ * of its array are taken where nothing was said, the rest is not. -EPERM with why: no such job of this user runs. */
+int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
 
 /* ---- report.c: what a job did, when it has ended or so far. ---- */
 
@@ -1619,6 +1622,7 @@ void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job);
 #define ZN_CONTROL_CLIENTS 32
 #define ZN_ANSWER_BYTES    (128 << 10) /* of an answer, which is one datagram: "ok\n" or "error: why\n", and a text */
 struct zn_control;
+/* start and end are root's; a start of anybody else is zn_jobs_describe(). */
 /* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
 int zn_control_open(
 	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);

@@ -43,6 +43,15 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 	return &a->hists[slot];
 }
 
+static void plain_untask(struct zn_plain *p, uint32_t tgid)
+{
+	for (uint32_t i = 0; i < p->task_count; i++)
+		if (p->tasks[i].tgid == tgid) {
+			p->tasks[i] = p->tasks[--p->task_count];
+			return;
+		}
+}
+
 static void plain_release(struct zn_arena *a, uint32_t row)
 {
 	struct zn_plain *p = (struct zn_plain *)a;
@@ -54,6 +63,7 @@ static void plain_release(struct zn_arena *a, uint32_t row)
 		memset(&a->hists[proc->hist[d]], 0, sizeof(struct zn_hist));
 		p->hists[p->hist_count++] = proc->hist[d];
 	}
+	plain_untask(p, proc->tgid);
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
 	p->rows[p->row_count++] = row;
@@ -68,13 +78,202 @@ static size_t plain_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	return n;
 }
 
-static const struct zn_arena_ops plain_ops = {.release = plain_release, .comms = plain_comms};
+void zn_job_row_claim(struct zn_job_row *row, const char name[ZN_JOB_NAME], uint32_t serial)
+{
+	memset(row, 0, sizeof(*row));
+	strncpy(row->name, name, sizeof(row->name) - 1);
+	row->start_ns = zn_now_ns();
+	__atomic_store_n(&row->serial, serial, __ATOMIC_RELEASE);
+}
+
+uint32_t zn_job_row_step(struct zn_job_row *row, const char *step)
+{
+	char name[sizeof(row->step[0].name)] = "";
+	uint32_t i = 0;
+
+	strncpy(name, step, sizeof(name) - 1);
+	while (i < row->step_count && memcmp(row->step[i].name, name, sizeof(name)))
+		i++;
+	if (i == ZN_STEPS_MAX) {
+		row->steps_lost++;
+		return ZN_STEPS_MAX;
+	}
+	if (i == row->step_count) {
+		memcpy(row->step[i].name, name, sizeof(name));
+		row->step[i].start_ns = zn_now_ns();
+		row->step_count = i + 1;
+	}
+	return i;
+}
+
+void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup)
+{
+	if (cgroup->level == ZN_CGROUP_STEP && cgroup->step < ZN_STEPS_MAX)
+		row->step[cgroup->step].end_ns = 0;
+	if (cgroup->level != ZN_CGROUP_JOB)
+		return;
+	__atomic_fetch_add(&row->cgroups, 1, __ATOMIC_RELAXED);
+	row->cgroup_seen = 1;
+	row->gone_ns = 0;
+}
+
+void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgroup)
+{
+	if (cgroup->level == ZN_CGROUP_STEP && cgroup->step < ZN_STEPS_MAX)
+		row->step[cgroup->step].end_ns = zn_now_ns();
+	if (cgroup->level == ZN_CGROUP_JOB && __atomic_fetch_sub(&row->cgroups, 1, __ATOMIC_RELAXED) == 1)
+		row->gone_ns = zn_now_ns();
+}
+
+static uint32_t plain_name_at(const struct zn_plain *p, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < p->name_count && strncmp(p->names[i].name, name, ZN_JOB_NAME))
+		i++;
+	return i;
+}
+
+static int plain_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME])
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t i = plain_name_at(p, name);
+
+	if (i < p->name_count)
+		return p->names[i].slot == slot ? 0 : -EEXIST;
+	if (i == ZN_LEN(p->names))
+		return -ENOSPC;
+	memset(p->names[i].name, 0, ZN_JOB_NAME);
+	strncpy(p->names[i].name, name, ZN_JOB_NAME - 1);
+	p->names[i].slot = slot;
+	p->name_count++;
+	return 0;
+}
+
+static int plain_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t i = plain_name_at(p, name), slot = 0;
+
+	if (i < p->name_count)
+		return p->names[i].slot;
+	while (slot < ZN_JOBS_MAX && a->jobs[slot].serial)
+		slot++;
+	if (slot == ZN_JOBS_MAX || plain_job_alias(a, slot, name)) {
+		a->shared->lost[ZN_LOST_JOB]++;
+		return -ENOSPC;
+	}
+	zn_job_row_claim(&a->jobs[slot], name, ++a->shared->next_id);
+	a->shared->jobs++;
+	return slot;
+}
+
+static void plain_job_unname(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+
+	for (uint32_t i = p->name_count; i-- > 0;)
+		if (p->names[i].slot == slot)
+			p->names[i] = p->names[--p->name_count];
+}
+
+static void plain_job_forget(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+
+	if (!a->jobs[slot].serial)
+		return;
+	plain_job_unname(a, slot);
+	for (uint32_t i = p->task_count; i-- > 0;)
+		if (p->tasks[i].job.slot == slot)
+			p->tasks[i] = p->tasks[--p->task_count];
+	for (uint32_t i = p->cgroup_count; i-- > 0;)
+		if (p->cgroups[i].cgroup.job.slot == slot)
+			p->cgroups[i] = p->cgroups[--p->cgroup_count];
+	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
+	a->shared->jobs--;
+}
+
+static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_tag tag = {slot, a->jobs[slot].serial};
+
+	plain_untask(p, tgid);
+	if (p->task_count == ZN_LEN(p->tasks)) {
+		a->shared->lost[ZN_LOST_TASK]++;
+		return -ENOSPC;
+	}
+	p->tasks[p->task_count].tgid = tgid;
+	p->tasks[p->task_count++].job = tag;
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (a->shared->row_tgid[row] == tgid && !a->procs[row].exit_ns)
+			a->procs[row].job = tag;
+	return 0;
+}
+
+static uint32_t plain_cgroup_at(const struct zn_plain *p, const struct zn_cgroup_key *key)
+{
+	uint32_t i = 0;
+
+	while (i < p->cgroup_count && memcmp(&p->cgroups[i].key, key, sizeof(*key)))
+		i++;
+	return i;
+}
+
+static int plain_job_cgroup(
+	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_cgroup cgroup = {{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
+	uint32_t i = plain_cgroup_at(p, key);
+
+	if (i < p->cgroup_count)
+		return 0;
+	if (i == ZN_LEN(p->cgroups)) {
+		a->shared->lost[ZN_LOST_TASK]++;
+		return -ENOSPC;
+	}
+	if (step)
+		cgroup.step = zn_job_row_step(&a->jobs[slot], step);
+	p->cgroups[i].key = *key;
+	p->cgroups[i].cgroup = cgroup;
+	p->cgroup_count++;
+	zn_job_row_group(&a->jobs[slot], &cgroup);
+	return 0;
+}
+
+static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t i = plain_cgroup_at(p, key);
+
+	if (i == p->cgroup_count)
+		return;
+	zn_job_row_group_gone(&a->jobs[p->cgroups[i].cgroup.job.slot], &p->cgroups[i].cgroup);
+	p->cgroups[i] = p->cgroups[--p->cgroup_count];
+}
+
+static const struct zn_arena_ops plain_ops = {
+	.release = plain_release,
+	.comms = plain_comms,
+	.job_claim = plain_job_claim,
+	.job_alias = plain_job_alias,
+	.job_unname = plain_job_unname,
+	.job_forget = plain_job_forget,
+	.job_task = plain_job_task,
+	.job_cgroup = plain_job_cgroup,
+	.job_cgroup_gone = plain_job_cgroup_gone,
+};
+
+#define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)
+#define PLAIN_PROCS  (ZN_PROCS_MAX * sizeof(struct zn_proc))
+#define PLAIN_HISTS  (ZN_HISTS_MAX * sizeof(struct zn_hist))
+#define PLAIN_BYTES  (PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + ZN_JOBS_MAX * sizeof(struct zn_job_row))
 
 int zn_plain_open(struct zn_plain *p)
 {
-	size_t shared = (sizeof(struct zn_shared) + 4095) & ~4095UL;
-	size_t size = shared + ZN_PROCS_MAX * sizeof(struct zn_proc) + ZN_HISTS_MAX * sizeof(struct zn_hist);
-	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *at = mmap(NULL, PLAIN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	memset(p, 0, sizeof(*p));
 	if (at == MAP_FAILED)
@@ -82,8 +281,9 @@ int zn_plain_open(struct zn_plain *p)
 	p->memory = at;
 	p->arena.ops = &plain_ops;
 	p->arena.shared = (void *)at;
-	p->arena.procs = (void *)(at + shared);
-	p->arena.hists = (void *)(at + shared + ZN_PROCS_MAX * sizeof(struct zn_proc));
+	p->arena.procs = (void *)(at + PLAIN_SHARED);
+	p->arena.hists = (void *)(at + PLAIN_SHARED + PLAIN_PROCS);
+	p->arena.jobs = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS);
 	while (p->row_count < ZN_PROCS_MAX) {
 		p->rows[p->row_count] = ZN_PROCS_MAX - 1 - p->row_count;
 		p->row_count++;
@@ -95,11 +295,8 @@ int zn_plain_open(struct zn_plain *p)
 
 void zn_plain_close(struct zn_plain *p)
 {
-	size_t shared = (sizeof(struct zn_shared) + 4095) & ~4095UL;
-
 	if (p->memory)
-		munmap(p->memory,
-			shared + ZN_PROCS_MAX * sizeof(struct zn_proc) + ZN_HISTS_MAX * sizeof(struct zn_hist));
+		munmap(p->memory, PLAIN_BYTES);
 	p->memory = NULL;
 }
 
@@ -119,6 +316,9 @@ struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *co
 	proc->id = ++s->next_id;
 	proc->first_ns = zn_now_ns();
 	strncpy(proc->comm, comm, sizeof(proc->comm) - 1);
+	for (uint32_t i = 0; i < p->task_count; i++)
+		if (p->tasks[i].tgid == tgid)
+			proc->job = p->tasks[i].job;
 	s->row_tgid[row] = tgid;
 	return proc;
 }

@@ -248,7 +248,7 @@ struct zn_shared {
 	__u32 next_id;  /* of processes and of context generations; never 0 */
 	__u32 calib_count;
 	__u32 daemon_tgid; /* its own calls are for calibration and belong to no row */
-	__u32 pad;
+	__u32 jobs;        /* slots of jobs in use: while there are none, fork and exit cost nothing */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 };
@@ -803,6 +803,7 @@ struct zn_arena_ops {
 	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
 		const char *step); /* step: its name, or NULL */
+	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);
 };
 struct zn_arena {
 	struct zn_shared *shared;
@@ -813,6 +814,12 @@ struct zn_arena {
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
 };
+/* What becomes of a job's row, for whoever writes to an arena of their own. The serial is stored last: it makes the row a
+ * job's. group() and group_gone() are for a control group that has just been entered into, or taken out of, the table. */
+void zn_job_row_claim(struct zn_job_row *row, const char name[ZN_JOB_NAME], uint32_t serial);
+uint32_t zn_job_row_step(struct zn_job_row *row, const char *step); /* its index; ZN_STEPS_MAX: no room, counted */
+void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup);
+void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgroup);
 /* Row or histogram as memory; NULL if the slot is 0, out of range, or cannot be mapped. */
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
@@ -824,6 +831,21 @@ struct zn_plain {
 	uint32_t hists[ZN_HISTS_MAX], hist_count;
 	struct zn_comm comms[64];
 	size_t comm_count;
+	struct {
+		char name[ZN_JOB_NAME];
+		uint32_t slot;
+	} names[2 * ZN_JOBS_MAX]; /* a job and its alias */
+	uint32_t name_count;
+	struct {
+		uint32_t tgid;
+		struct zn_tag job;
+	} tasks[ZN_PROCS_MAX];
+	uint32_t task_count;
+	struct {
+		struct zn_cgroup_key key;
+		struct zn_cgroup cgroup;
+	} cgroups[4 * ZN_JOBS_MAX];
+	uint32_t cgroup_count;
 	void *memory;
 };
 int zn_plain_open(struct zn_plain *p);

@@ -505,6 +505,8 @@ static void info_start(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 /* Keeps the sums of a process that has gone, and gives its row back. Gauges end with it. */
 static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 {
+	if (a->gone_row)
+		a->gone_row(a->jobs, row, p);
 	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
 		struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
@@ -520,13 +522,14 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 
 #define FACTS_PATIENCE_NS (2 * ZN_NS_PER_S)
 
-/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break series. */
+/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break series.
+ * Of one that has gone already it may be known still. */
 static bool facts_of(struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_facts *facts)
 {
 	*facts = (struct zn_facts){.gone = true};
 	if (!a->facts || a->facts(a->owner, p, facts))
 		return true;
-	return zn_now_ns() - info->first_tick_ns >= FACTS_PATIENCE_NS;
+	return p->exit_ns || zn_now_ns() - info->first_tick_ns >= FACTS_PATIENCE_NS;
 }
 
 static bool touched(const struct zn_proc_gpu *g)
@@ -657,12 +660,13 @@ void zn_agg_refresh(struct zn_agg *a)
 			continue;
 		if (a->info[row].id != p->id)
 			info_start(a, row, p);
+		if (!p->exit_ns || a->gone_row)
+			resolve_gpus(a, row, p);
 		if (p->exit_ns) {
 			retire(a, row, p);
 			gone = true;
 			continue;
 		}
-		resolve_gpus(a, row, p);
 		a->row[a->row_count++] = row;
 	}
 	if (gone && a->arena->ops->sweep)

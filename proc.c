@@ -204,6 +204,16 @@ static int gpu_by_text(struct zn_gpus *g, const char *text)
 	return gpu_by_id(g, text);
 }
 
+void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])
+{
+	bool index = text[0] && text[strspn(text, "0123456789")] == 0;
+	int gpu = index ? -1 : gpu_by_uuid(g, text);
+
+	if (index && g->listed && strtoul(text, NULL, 10) >= g->listed)
+		text = unknown_id;
+	snprintf(id, 48, "%.47s", gpu >= 0 ? g->gpu[gpu].id : text);
+}
+
 /* What the process was told to see: the entry at the ordinal, or the ordinal itself if nothing was said. */
 static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
 {

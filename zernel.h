@@ -346,7 +346,7 @@ struct zn_job_row {
 	__u32 step_count;
 	__u32 steps_lost;  /* beyond ZN_STEPS_MAX */
 	__u32 cgroup_seen; /* 1 once it had a control group */
-	__u32 pad;
+	__u32 tasks;       /* processes that live and have its tag */
 	__u64 reserved[184];
 	struct zn_step step[ZN_STEPS_MAX];
 };
@@ -882,6 +882,14 @@ struct zn_spread {
 void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to);
 uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
 
+/* What a process's environment says of its job: the user's own claim, but for uid. */
+struct zn_claim {
+	char job[ZN_JOB_NAME]; /* SLURM_JOB_ID; empty: none */
+	char array_job[12], array_task[12];
+	char name[64];
+	uint32_t uid; /* of the process, from the kernel; ZN_UNKNOWN: not known */
+};
+
 /* What find.c learned about a process from /proc; all of it is the user's own claim. */
 #define ZN_VISIBLE_MAX 16
 struct zn_facts {
@@ -893,6 +901,7 @@ struct zn_facts {
 	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
 	char visible_uuid[ZN_VISIBLE_MAX][44];
 	int32_t minors[ZN_VISIBLE_MAX];
+	struct zn_claim claim;
 };
 
 /* proc.c: the GPUs of the node and which of them a process means by its ordinals. */
@@ -922,6 +931,8 @@ bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU
 bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
 /* Frees the slots of GPUs that are neither on the driver's list nor in use by any process. */
 void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
+/* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
+void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
 /* What a process holds on one GPU: the sum over the ordinals that mean it. */
@@ -1524,7 +1535,14 @@ struct zn_job_gpu {
 	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
 	uint64_t busy_ns;    /* ticks in which a process of it with memory there launched, copied or waited */
 	uint64_t idle_ns;    /* the other ticks */
-	uint64_t quiet_ns;   /* of these, those since it was busy last */
+	uint64_t quiet_ns;   /* ticks since it was busy last */
+	/* of quiet_ns, what is not in idle_ns yet: a call that waits for the GPU may be under way, and is seen when it returns */
+	uint64_t held_ns;
+	/* since GPU time was counted last */
+	bool open;          /* a process that lives has memory on it */
+	bool active;        /* one that has, or had, did something */
+	uint64_t waited_ns; /* how long the calls took that such a process came back from */
+	uint64_t used_bytes;
 };
 struct zn_job_alert {
 	char name[32], label[48];
@@ -1554,16 +1572,33 @@ struct zn_job {
 	struct zn_job_alert alert[ZN_JOB_ALERTS];
 	uint32_t alert_count, alerts_lost;
 	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
+	bool told;                          /* of by a prolog, a tag or a file: else only its name in a path is known */
+	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
+	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
+	uint64_t counted_ns; /* up to when the GPUs' time is counted */
+	bool astray;         /* since then a process did something on a GPU that could not be told */
 };
 struct zn_jobs {
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
 	struct zn_job job[ZN_JOBS_MAX]; /* by slot */
 	void *memory;                   /* of the histograms; touched only as far as it is used */
+	uint32_t high;                  /* slots from here on were never used */
 	uint64_t refused;               /* newcomers that found the table full */
 	uint64_t tick_ns;
 	struct zn_hist merged;          /* scratch of zn_job_merge() */
 	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
+	uint64_t alerts_ns;             /* alerts that fired up to here are noted */
+	struct zn_job_seen {
+		uint32_t id;        /* zn_proc.id this belongs to */
+		bool asked;         /* its environment was read, or there is none */
+		uint64_t calls;     /* hooked calls to CUDA and NCCL, at the last look */
+		uint64_t waited_ns; /* what they took */
+		struct zn_claim claim;
+	} seen[ZN_PROCS_MAX];
+	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
+	uint64_t (*lost)(const struct zn_view *v, enum zn_loss what);
+	const struct zn_view *view;
 	/* what happens to a job, for who keeps records of it; NULL: nobody does */
 	void (*started)(void *owner, const struct zn_job *job);
 	void (*ended)(void *owner, struct zn_job *job);

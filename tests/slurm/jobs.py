@@ -36,7 +36,7 @@ class Site:
         self.reports = os.path.join(self.folder, "reports")
 
     def daemon(self, **more):
-        return Daemon("--report-dir", self.reports, **more)
+        return Daemon("--control", "/run/zernel/control.sock", "--report-dir", self.reports, **more)
 
     def hooked(self, **more):
         """A daemon that has hooked the libraries."""

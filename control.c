@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * control.c: the control socket. A connection is one message and one answer, each one datagram of SOCK_SEQPACKET. Anybody
+ * may connect; what is done for whom is decided by the credentials that the kernel took when the peer connected
+ * (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it did.
+ *
+ * Limits: the report of a job that was forgotten is read from its file on the loop, so the report folder should be on a
+ * disk of this node.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BACKLOG          1024
+#define ACCEPTS_PER_TURN 64
+#define LIMIT_NS         (2 * ZN_NS_PER_S) /* from connecting to the end of the message */
+#define RESTARTS_TRIED   64                /* of a job whose restart count was not given */
+
+struct client {
+	struct zn_io io; /* first */
+	struct zn_control *control;
+	uid_t uid;
+	uint64_t since_ns;
+};
+
+struct zn_control {
+	struct zn_io io; /* first: the listener */
+	struct zn_loop *loop;
+	struct zn_view *view;
+	struct zn_spool *spool;
+	uid_t owner; /* who may tag, besides root */
+	bool resting;
+	struct client client[ZN_CONTROL_CLIENTS];
+	struct zn_message message; /* the request at hand */
+	char why[ZN_TEXT_MAX];     /* it is refused */
+	char text[ZN_MESSAGE_BYTES];
+	char answer[ZN_ANSWER_BYTES], report[ZN_ANSWER_BYTES];
+};
+
+static int fail(struct zn_control *c, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int fail(struct zn_control *c, int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(c->why, sizeof(c->why), format, args);
+	va_end(args);
+	return err;
+}
+
+static bool may_tag(const struct zn_control *c, uid_t uid)
+{
+	return uid == 0 || uid == c->owner;
+}
+
+static bool may_see(const struct zn_control *c, uid_t uid, const struct zn_job *job)
+{
+	return may_tag(c, uid) || (job->uid != ZN_UNKNOWN && job->uid == uid);
+}
+
+/* ---- What is asked for. Each writes the text of the answer, or returns -errno with c->why. ---- */
+
+static const char *value(const struct zn_control *c, enum zn_key key)
+{
+	return c->message.value[key];
+}
+
+static uint32_t restart_of(const struct zn_control *c)
+{
+	const char *text = value(c, ZN_KEY_RESTART);
+
+	return *text ? (uint32_t)strtoul(text, NULL, 10) : ZN_UNKNOWN;
+}
+
+static struct zn_job *find(struct zn_control *c)
+{
+	return zn_jobs_find(c->view->jobs, value(c, ZN_KEY_ID), restart_of(c));
+}
+
+/* What everybody may know of a job. */
+static void put_brief(struct zn_json *j, const struct zn_job *job)
+{
+	zn_json_open(j, '{');
+	zn_json_key(j, "job_id");
+	zn_json_text(j, job->id);
+	zn_json_key(j, "restart");
+	zn_json_u64(j, job->restart);
+	zn_json_key(j, "state");
+	zn_json_text(j, zn_job_state_label(job->state));
+	zn_json_close(j, '}');
+}
+
+static void put_told(struct zn_control *c, struct zn_out *o)
+{
+	struct zn_job *job = find(c);
+	struct zn_json j;
+
+	zn_json_begin(&j, o);
+	if (job)
+		put_brief(&j, job);
+	else
+		zn_json_null(&j);
+}
+
+/* A task prolog is its job's own, and knows what no prolog is told. */
+static int describe(struct zn_control *c, uid_t uid)
+{
+	int err = zn_jobs_describe(c->view->jobs, &c->message, uid, c->why);
+	struct zn_job *job = err ? NULL : find(c);
+
+	if (job)
+		zn_spool_record(c->view->scribe, job);
+	return err;
+}
+
+static int start(struct zn_control *c, uid_t uid, struct zn_out *o)
+{
+	enum zn_job_source by = *value(c, ZN_KEY_PID) || *value(c, ZN_KEY_CGROUP) ? ZN_JOB_BY_TAG : ZN_JOB_BY_PROLOG;
+	int err = may_tag(c, uid) ? zn_jobs_start(c->view->jobs, &c->message, by, c->why) : describe(c, uid);
+
+	if (!err)
+		put_told(c, o);
+	return err;
+}
+
+static int end(struct zn_control *c, uid_t uid, struct zn_out *o)
+{
+	int err;
+
+	if (!may_tag(c, uid))
+		return fail(c, -EPERM, "only root may end a job");
+	err = zn_jobs_end(c->view->jobs, &c->message, c->why);
+	if (!err)
+		put_told(c, o);
+	return err;
+}
+
+struct listing {
+	struct zn_control *c;
+	uid_t uid;
+};
+
+static bool put_job(void *owner, struct zn_json *j, uint32_t slot)
+{
+	struct listing *l = owner;
+	struct zn_job *job;
+
+	if (slot == ZN_JOBS_MAX)
+		return false;
+	job = &l->c->view->jobs->job[slot];
+	if (job->state == ZN_JOB_FREE)
+		return true;
+	if (may_see(l->c, l->uid, job))
+		zn_job_json(j, l->c->view, job);
+	else
+		put_brief(j, job);
+	return true;
+}
+
+static int list(struct zn_control *c, uid_t uid, struct zn_out *o)
+{
+	struct listing l = {c, uid};
+	struct zn_json j;
+	bool whole;
+
+	zn_json_begin(&j, o);
+	zn_json_open(&j, '{');
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = zn_json_list(&j, "jobs", '[', put_job, &l);
+	zn_json_end(&j, whole);
+	return 0;
+}
+
+static int no_job(struct zn_control *c)
+{
+	return fail(c, -ENOENT, "no job %s here", value(c, ZN_KEY_ID));
+}
+
+static int show(struct zn_control *c, uid_t uid, struct zn_out *o)
+{
+	struct zn_job *job = find(c);
+	struct zn_json j;
+
+	if (!job)
+		return no_job(c);
+	zn_json_begin(&j, o);
+	if (may_see(c, uid, job))
+		zn_job_json(&j, c->view, job);
+	else
+		put_brief(&j, job);
+	return 0;
+}
+
+/* Reads a plain file of our folder; an empty text is none that could be read. */
+static struct zn_str read_file(struct zn_control *c, const char *name)
+{
+	char path[ZN_TEXT_MAX + ZN_NAME_BYTES];
+	struct zn_str text = {c->report, 0};
+	struct stat st;
+	ssize_t got = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", c->view->options->report_dir, name);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return text;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		while (text.len < sizeof(c->report) &&
+			(got = read(fd, c->report + text.len, sizeof(c->report) - text.len)) > 0)
+			text.len += (size_t)got;
+	close(fd);
+	if (got < 0 || text.len == sizeof(c->report))
+		text.len = 0;
+	return text;
+}
+
+/* The report that was kept of a job; of several restarts the last, unless one was asked for. */
+static struct zn_str kept_report(struct zn_control *c)
+{
+	uint32_t restart = restart_of(c), last = restart == ZN_UNKNOWN ? RESTARTS_TRIED - 1 : restart;
+	uint32_t first = restart == ZN_UNKNOWN ? 0 : restart;
+	struct zn_str text = {c->report, 0};
+	char name[ZN_NAME_BYTES];
+
+	for (uint32_t i = last + 1; !text.len && c->view->options->report_dir[0] && i-- > first;) {
+		zn_job_file(name, "", value(c, ZN_KEY_ID), i, ".json");
+		text = read_file(c, name);
+	}
+	return text;
+}
+
+/* A file may have been put there by whoever can write there: it must be about this job, and say whose that is. */
+static bool may_read(struct zn_control *c, uid_t uid, struct zn_str report)
+{
+	struct zn_str whose = zn_json_member(report, "uid");
+	char id[ZN_JOB_NAME];
+
+	zn_json_string(zn_json_member(report, "job_id"), id, sizeof(id));
+	if (strcmp(id, value(c, ZN_KEY_ID)))
+		return false;
+	return may_tag(c, uid) || (whose.len && *whose.at >= '0' && *whose.at <= '9' && zn_json_integer(whose) == uid);
+}
+
+static int find_report(struct zn_control *c, uid_t uid, struct zn_str *report)
+{
+	struct zn_out o = {.at = c->report, .cap = sizeof(c->report)};
+	struct zn_job *job = find(c);
+
+	if (job && !may_see(c, uid, job))
+		return fail(c, -EPERM, "only its owner and root may read the report of job %s", value(c, ZN_KEY_ID));
+	if (job) {
+		zn_report_json(&o, c->view, job);
+		*report = (struct zn_str){o.at, o.full ? 0 : o.len};
+		return o.full ? fail(c, -EMSGSIZE, "the report is too long") : 0;
+	}
+	*report = kept_report(c);
+	if (!report->len || zn_json_check(*report) || !may_read(c, uid, *report))
+		return fail(c, -ENOENT, "no report of job %s here, or it is not yours", value(c, ZN_KEY_ID));
+	return 0;
+}
+
+static int report(struct zn_control *c, uid_t uid, struct zn_out *o)
+{
+	struct zn_str json;
+	int err = find_report(c, uid, &json);
+
+	if (err)
+		return err;
+	if (*value(c, ZN_KEY_JSON))
+		zn_out_bytes(o, json.at, json.len);
+	else if (*value(c, ZN_KEY_LINE))
+		zn_report_line(o, json);
+	else
+		zn_report_page(o, json);
+	return 0;
+}
+
+static int (*const verbs[])(struct zn_control *c, uid_t uid, struct zn_out *o) = {
+	[ZN_VERB_START] = start,
+	[ZN_VERB_END] = end,
+	[ZN_VERB_LIST] = list,
+	[ZN_VERB_SHOW] = show,
+	[ZN_VERB_REPORT] = report,
+};
+
+/* ---- Connections. ---- */
+
+/* One datagram, which a socket that was not used yet takes at once, or never. */
+static void send_answer(int fd, struct zn_str text)
+{
+	send(fd, text.at, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void send_refusal(int fd, const char *why)
+{
+	char text[ZN_TEXT_MAX + 16];
+	int len = snprintf(text, sizeof(text), "error: %s\n", why);
+
+	send_answer(fd, (struct zn_str){text, (size_t)len});
+}
+
+static void dismiss(struct client *cl, const char *why)
+{
+	if (why)
+		send_refusal(cl->io.fd, why);
+	zn_loop_forget(cl->control->loop, &cl->io);
+}
+
+/* What clients left while nobody answered comes before what they say now. A message that was taken is answered again, and
+ * not acted on: its sender gave up, left it in the spool, and is gone. */
+static int act(struct zn_control *c, uid_t uid, size_t len, struct zn_out *o)
+{
+	bool tags;
+
+	if (len > sizeof(c->text))
+		return fail(c, -EMSGSIZE, "a message longer than %d bytes", ZN_MESSAGE_BYTES);
+	if (zn_message_read(&c->message, c->text, len, c->why))
+		return -EINVAL;
+	if (!c->view->jobs)
+		return fail(c, -ENOSYS, "this daemon keeps no jobs");
+	tags = may_tag(c, uid) && (c->message.verb == ZN_VERB_START || c->message.verb == ZN_VERB_END);
+	if (tags)
+		zn_spool_check(c->spool);
+	if (tags && *value(c, ZN_KEY_TIME) && zn_spool_taken(c->spool, (struct zn_str){c->text, len})) {
+		put_told(c, o);
+		return 0;
+	}
+	return verbs[c->message.verb](c, uid, o);
+}
+
+static void answer(struct client *cl, size_t len)
+{
+	struct zn_control *c = cl->control;
+	struct zn_out o = {.at = c->answer, .cap = sizeof(c->answer)};
+	int err;
+
+	zn_out_text(&o, "ok\n");
+	err = act(c, cl->uid, len, &o);
+	if (err || o.full)
+		send_refusal(cl->io.fd, err ? c->why : "the answer is too long");
+	else
+		send_answer(cl->io.fd, (struct zn_str){o.at, o.len});
+}
+
+/* In the turn in which a slot changed hands the event may be of the one before: then there is nothing to receive. */
+static void client_ready(struct zn_io *io, uint32_t events)
+{
+	struct client *cl = (struct client *)io;
+	ssize_t len = recv(io->fd, cl->control->text, sizeof(cl->control->text), MSG_TRUNC | MSG_DONTWAIT);
+
+	(void)events;
+	if (len < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (len > 0)
+		answer(cl, (size_t)len);
+	dismiss(cl, NULL);
+}
+
+static bool late(const struct client *cl, uint64_t now_ns)
+{
+	return cl->io.fd >= 0 && now_ns > cl->since_ns + LIMIT_NS;
+}
+
+/* A slot for a newcomer: a free one, or that of a client that takes too long, or, for who may tag, that of the first who may
+ * not: so no user keeps the hooks of a job out. NULL: none. */
+static struct client *slot_for(struct zn_control *c, uid_t uid, uint64_t now_ns)
+{
+	struct client *oldest = NULL;
+
+	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++) {
+		struct client *cl = &c->client[i];
+
+		if (late(cl, now_ns))
+			dismiss(cl, "no message within 2 s");
+		if (cl->io.fd < 0)
+			return cl;
+		if (!may_tag(c, cl->uid) && (!oldest || cl->since_ns < oldest->since_ns))
+			oldest = cl;
+	}
+	if (!oldest || !may_tag(c, uid))
+		return NULL;
+	dismiss(oldest, "too many clients");
+	return oldest;
+}
+
+static void welcome(struct zn_control *c, int fd)
+{
+	socklen_t len = sizeof(struct ucred);
+	uint64_t now_ns = zn_now_ns();
+	struct client *cl = NULL;
+	struct ucred peer;
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){2 * ZN_ANSWER_BYTES}, sizeof(int));
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+		cl = slot_for(c, peer.uid, now_ns);
+	if (!cl) {
+		send_refusal(fd, "too many clients");
+		recv(fd, c->text, sizeof(c->text), MSG_DONTWAIT); /* else the peer is told of a reset, and not this */
+		close(fd);
+		return;
+	}
+	*cl = (struct client){{fd, client_ready}, c, peer.uid, now_ns};
+	if (zn_loop_add(c->loop, &cl->io, EPOLLIN))
+		dismiss(cl, "no memory");
+}
+
+/* The client that cannot be accepted stays in the queue and would wake the loop again at once: look away for a tick. */
+static void rest(struct zn_control *c, int err)
+{
+	zn_log(ZN_WARN, "control: cannot accept a connection: %s; trying again at the next tick", strerror(err));
+	c->resting = !zn_loop_change(c->loop, &c->io, 0);
+}
+
+static void listener_ready(struct zn_io *io, uint32_t events)
+{
+	struct zn_control *c = (struct zn_control *)io;
+
+	(void)events;
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			welcome(c, fd);
+		} else if (errno != ECONNABORTED) {
+			if (errno != EAGAIN && errno != EINTR)
+				rest(c, errno);
+			return;
+		}
+	}
+}
+
+void zn_control_tick(struct zn_control *c, uint64_t now_ns)
+{
+	if (!c)
+		return;
+	if (c->resting)
+		c->resting = zn_loop_change(c->loop, &c->io, EPOLLIN);
+	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
+		if (late(&c->client[i], now_ns))
+			dismiss(&c->client[i], "no message within 2 s");
+	zn_spool_check(c->spool);
+}
+
+/* ---- Listening. ---- */
+
+/* The folder of the socket, if it is missing; those above it must be there. */
+static int make_folder(const char *path)
+{
+	char folder[ZN_TEXT_MAX];
+	int len = (int)(strrchr(path, '/') - path);
+
+	snprintf(folder, sizeof(folder), "%.*s", len, path);
+	return len && mkdir(folder, 0755) && errno != EEXIST ? -errno : 0;
+}
+
+static int open_socket(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
+ * something else. */
+static int clear_path(const struct sockaddr_un *at)
+{
+	struct stat st;
+	int fd, err;
+
+	if (lstat(at->sun_path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	if ((fd = open_socket()) < 0)
+		return fd;
+	err = connect(fd, (const struct sockaddr *)at, sizeof(*at)) ? errno : 0;
+	close(fd);
+	if (err == ENOENT)
+		return 0;
+	return err != ECONNREFUSED ? -EADDRINUSE : unlink(at->sun_path) ? -errno : 0;
+}
+
+/* The mode comes from the umask: by its name it could be changed only after somebody may have put another file there. */
+static int listen_on(const struct sockaddr_un *at)
+{
+	int fd = open_socket(), err;
+	mode_t before;
+
+	if (fd < 0)
+		return fd;
+	before = umask(0111);
+	err = bind(fd, (const struct sockaddr *)at, sizeof(*at)) || listen(fd, BACKLOG) ? -errno : 0;
+	umask(before);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+static const char *hint_of(int err)
+{
+	switch (err) {
+	case EADDRINUSE: return "; another zerneld? choose --control";
+	case EEXIST: return "; it is no socket, and is left alone";
+	case ENOENT: return "; the folder above its own must be there";
+	case EACCES: return "; --control none goes without";
+	default: return "";
+	}
+}
+
+static int open_listener(struct zn_control *c, const char *path, char why[ZN_TEXT_MAX])
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int err = *path == '/' && strlen(path) < sizeof(at.sun_path) ? make_folder(path) : -ENAMETOOLONG;
+
+	if (!err) {
+		strcpy(at.sun_path, path);
+		err = clear_path(&at);
+	}
+	if (!err) {
+		c->io = (struct zn_io){listen_on(&at), listener_ready};
+		err = c->io.fd < 0 ? c->io.fd : zn_loop_add(c->loop, &c->io, EPOLLIN);
+	}
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot open the control socket %.107s: %s%s", path, strerror(-err),
+			hint_of(-err));
+	return err;
+}
+
+int zn_control_open(
+	struct zn_control **to, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX])
+{
+	struct zn_control *c;
+	char folder[ZN_TEXT_MAX];
+	int err;
+
+	*to = NULL;
+	if (!*path)
+		return 0;
+	c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (c == MAP_FAILED)
+		return -errno;
+	c->io.fd = -1;
+	c->loop = loop;
+	c->view = view;
+	c->owner = view->options->simulate ? geteuid() : 0;
+	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
+		c->client[i] = (struct client){.io = {.fd = -1}, .control = c};
+	zn_spool_path(folder, path);
+	err = open_listener(c, path, why);
+	if (!err)
+		err = zn_spool_open(&c->spool, view, folder, c->owner);
+	if (err) {
+		zn_control_close(c);
+		return err;
+	}
+	*to = c;
+	return 0;
+}
+
+void zn_control_close(struct zn_control *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
+		zn_loop_forget(c->loop, &c->client[i].io);
+	zn_loop_forget(c->loop, &c->io);
+	zn_spool_close(c->spool);
+	munmap(c, sizeof(*c));
+}

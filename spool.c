@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * spool.c: the folder beside the control socket. Clients leave messages there while the daemon is down or does not
+ * answer; the daemon keeps a record there of each job that runs, and so knows it again after a restart. Only root can
+ * write there, yet what is read is checked like any message. The daemon only reads; the scribe removes.
+ *
+ * Limits: 2,048 files at a time, in the order of their time; what is beyond them waits until those are removed.
+ */
+#include "zernel.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FILES   2048
+#define TAKEN   1024
+#define SETTLED 1000 /* ms: a folder changed this long ago shows by its time when it changes again */
+
+struct entry {
+	uint64_t time_ms;
+	char name[ZN_NAME_BYTES];
+};
+
+struct zn_spool {
+	struct zn_view *view;
+	uid_t owner;
+	char folder[ZN_TEXT_MAX];
+	bool started;    /* what was there at the start has been read */
+	bool complained; /* of the folder itself */
+	struct timespec changed;
+	struct entry entry[FILES];
+	uint32_t count;
+	uint64_t taken[TAKEN]; /* hashes of messages, the oldest is written over */
+	uint32_t taken_count;
+	struct zn_message message;
+	char text[ZN_MESSAGE_BYTES + 1];
+};
+
+/* FNV-1a. Whoever could make two messages collide is root. */
+static uint64_t hash(struct zn_str text)
+{
+	uint64_t h = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < text.len; i++)
+		h = (h ^ (uint8_t)text.at[i]) * 0x100000001b3ULL;
+	return h;
+}
+
+bool zn_spool_taken(struct zn_spool *s, struct zn_str text)
+{
+	uint64_t h = hash(text);
+
+	if (!s)
+		return false;
+	for (uint32_t i = 0; i < s->taken_count && i < TAKEN; i++)
+		if (s->taken[i] == h)
+			return true;
+	s->taken[s->taken_count++ % TAKEN] = h;
+	return false;
+}
+
+static bool begins(const char *name, const char *prefix)
+{
+	return !strncmp(name, prefix, strlen(prefix));
+}
+
+/* Before the filter of system calls there may be no scribe; after it the scribe alone can. */
+static void take_away(struct zn_spool *s, int folder, const char *name)
+{
+	struct zn_scribe *scribe = s->view->scribe;
+
+	if (!s->started && !unlinkat(folder, name, 0))
+		return;
+	if (scribe && scribe->available[ZN_SHELF_SPOOL])
+		zn_scribe_remove(scribe, ZN_SHELF_SPOOL, name);
+}
+
+static void refuse(struct zn_spool *s, int folder, const char *name, const char *why)
+{
+	zn_log(ZN_WARN, "spool: %s: %s; removed", name, why);
+	take_away(s, folder, name);
+}
+
+/* The message in an open file, which is closed: 0, or -errno with why. */
+static int read_message(struct zn_spool *s, int fd, char why[ZN_TEXT_MAX])
+{
+	size_t len = 0;
+	struct stat st;
+	ssize_t got = 0;
+	int err = fstat(fd, &st) ? -errno : 0;
+
+	if (!err && (!S_ISREG(st.st_mode) || st.st_uid != s->owner || st.st_mode & (S_IWGRP | S_IWOTH)))
+		err = -EPERM;
+	while (!err && len < sizeof(s->text) && (got = read(fd, s->text + len, sizeof(s->text) - len)) > 0)
+		len += (size_t)got;
+	if (got < 0)
+		err = -errno;
+	close(fd);
+	if (err == -EPERM)
+		snprintf(why, ZN_TEXT_MAX, "it is not a plain file that its owner alone can write");
+	else if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot read it: %s", strerror(-err));
+	else
+		err = zn_message_read(&s->message, s->text, len, why);
+	if (!err && s->message.verb != ZN_VERB_START && s->message.verb != ZN_VERB_END) {
+		snprintf(why, ZN_TEXT_MAX, "it is neither of a start nor of an end");
+		err = -EINVAL;
+	}
+	return err;
+}
+
+/* Whether a file could be read; s->message is what it says. One that cannot be is refused. */
+static bool read_file(struct zn_spool *s, int folder, const char *name)
+{
+	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	char why[ZN_TEXT_MAX];
+
+	if (fd < 0 && errno == ENOENT) /* removed meanwhile */
+		return false;
+	if (fd < 0)
+		refuse(s, folder, name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+	else if (read_message(s, fd, why))
+		refuse(s, folder, name, why);
+	else
+		return true;
+	return false;
+}
+
+static void note(struct zn_spool *s, int folder, const char *name)
+{
+	bool record = begins(name, ZN_SPOOL_RECORD);
+	struct entry *e = &s->entry[s->count];
+
+	if (*name == '.' || (record && s->started)) /* half written; our own */
+		return;
+	if ((!record && !begins(name, ZN_SPOOL_LEFT)) || strlen(name) >= sizeof(e->name)) {
+		if (!s->started)
+			zn_log(ZN_WARN, "spool: %.80s: not a file of ours; left alone", name);
+		return;
+	}
+	if (s->count == FILES || !read_file(s, folder, name))
+		return;
+	e->time_ms = strtoull(s->message.value[ZN_KEY_TIME], NULL, 10);
+	strcpy(e->name, name);
+	s->count++;
+}
+
+/* By the system call: opendir() allocates. */
+static void list(struct zn_spool *s, int folder)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	long len;
+
+	s->count = 0;
+	while ((len = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
+		for (long at = 0; at < len;) {
+			struct dirent64 *d = (struct dirent64 *)(buffer + at);
+
+			note(s, folder, d->d_name);
+			at += d->d_reclen;
+		}
+}
+
+/* The oldest of entries from..count, records before what was left at the same time; it comes to `from`. */
+static struct entry *next(struct zn_spool *s, uint32_t from)
+{
+	uint32_t best = from;
+	struct entry e;
+
+	for (uint32_t i = from + 1; i < s->count; i++)
+		if (s->entry[i].time_ms < s->entry[best].time_ms ||
+			(s->entry[i].time_ms == s->entry[best].time_ms &&
+				strcmp(s->entry[i].name, s->entry[best].name) < 0))
+			best = i;
+	e = s->entry[best];
+	s->entry[best] = s->entry[from];
+	s->entry[from] = e;
+	return &s->entry[from];
+}
+
+static void take(struct zn_spool *s, int folder, const char *name)
+{
+	const struct zn_message *m = &s->message;
+	struct zn_out o = {.at = s->text, .cap = sizeof(s->text)};
+	bool record = begins(name, ZN_SPOOL_RECORD), again;
+	char why[ZN_TEXT_MAX] = "";
+	int err = 0;
+
+	if (!read_file(s, folder, name))
+		return;
+	zn_message_write(&o, m);
+	again = zn_spool_taken(s, (struct zn_str){s->text, o.len}) && !record;
+	if (!again && m->verb == ZN_VERB_START)
+		err = zn_jobs_start(s->view->jobs, m, ZN_JOB_BY_FILE, why);
+	else if (!again)
+		err = zn_jobs_end(s->view->jobs, m, why);
+	if (err)
+		refuse(s, folder, name, why);
+	else if (!record)
+		take_away(s, folder, name);
+}
+
+/* A folder that others may write into would let them tag. */
+static bool ours(struct zn_spool *s, const struct stat *st)
+{
+	bool good = st->st_uid == s->owner && !(st->st_mode & (S_IWGRP | S_IWOTH));
+
+	if (!good && !s->complained)
+		zn_log(ZN_WARN, "spool: %s: others than its owner can write there, or it is not ours; not read",
+			s->folder);
+	s->complained = !good;
+	return good;
+}
+
+static void read_folder(struct zn_spool *s)
+{
+	int folder = open(s->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	uint64_t now_ms = zn_wall_ms();
+	struct stat st;
+
+	if (folder < 0)
+		return;
+	if (!fstat(folder, &st) && ours(s, &st)) {
+		list(s, folder);
+		for (uint32_t i = 0; i < s->count; i++)
+			take(s, folder, next(s, i)->name);
+		s->changed = st.st_mtim;
+		if ((uint64_t)st.st_mtim.tv_sec * 1000 + SETTLED > now_ms)
+			s->changed = (struct timespec){0};
+	}
+	close(folder);
+}
+
+void zn_spool_check(struct zn_spool *s)
+{
+	struct zn_scribe *scribe = s ? s->view->scribe : NULL;
+	struct stat st;
+
+	if (!scribe || !scribe->available[ZN_SHELF_SPOOL] || !s->view->jobs)
+		return;
+	if (lstat(s->folder, &st) ||
+		(st.st_mtim.tv_sec == s->changed.tv_sec && st.st_mtim.tv_nsec == s->changed.tv_nsec))
+		return;
+	read_folder(s);
+}
+
+int zn_spool_open(struct zn_spool **to, struct zn_view *view, const char *folder, uid_t owner)
+{
+	struct zn_spool *s;
+
+	*to = NULL;
+	if (!*folder || !view->jobs)
+		return 0;
+	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (s == MAP_FAILED)
+		return -errno;
+	s->view = view;
+	s->owner = owner;
+	snprintf(s->folder, sizeof(s->folder), "%s", folder);
+	read_folder(s);
+	s->started = true;
+	*to = s;
+	return 0;
+}
+
+void zn_spool_close(struct zn_spool *s)
+{
+	if (s)
+		munmap(s, sizeof(*s));
+}
+
+void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job)
+{
+	static struct zn_message m;
+	static char text[ZN_MESSAGE_BYTES];
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	char name[ZN_NAME_BYTES], time[24];
+
+	if (!scribe || !scribe->available[ZN_SHELF_SPOOL] || !job->about.value[ZN_KEY_ID][0])
+		return;
+	m = job->about;
+	m.verb = ZN_VERB_START;
+	snprintf(time, sizeof(time), "%llu", (unsigned long long)job->start_wall_ms);
+	zn_message_set(&m, ZN_KEY_TIME, time);
+	zn_job_file(name, ZN_SPOOL_RECORD, job->id, job->restart, "");
+	if (zn_message_write(&o, &m))
+		zn_scribe_write(scribe, ZN_SHELF_SPOOL, name, (struct zn_str){text, o.len});
+}
+
+void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job)
+{
+	char name[ZN_NAME_BYTES];
+
+	zn_job_file(name, ZN_SPOOL_RECORD, job->id, job->restart, "");
+	if (scribe && scribe->available[ZN_SHELF_SPOOL])
+		zn_scribe_remove(scribe, ZN_SHELF_SPOOL, name);
+}

@@ -290,7 +290,7 @@ static void identity(struct zn_json *j, const struct report *r)
 	};
 
 	key_u64(j, "report", REPORT_VERSION);
-	key_text(j, "id", r->job->id);
+	key_text(j, "job_id", r->job->id);
 	key_u64(j, "restart", r->job->restart);
 	key_text(j, "state", zn_job_state_label(r->job->state));
 	key_uid(j, r->job->uid);

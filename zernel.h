@@ -1633,7 +1633,8 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
 
 struct zn_view;
 void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
-/* From such JSON, so that a file says the same as a running job: a page for people, and one line for AdminComment. */
+/* sheet.c. From such JSON, so that a file says the same as a running job: a page for people, and one line of up to 250
+ * characters without quotes or an end of line, for AdminComment. All is printable ASCII. Nothing if it is no JSON. */
 void zn_report_page(struct zn_out *o, struct zn_str json);
 void zn_report_line(struct zn_out *o, struct zn_str json);
 void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * sheet.c: a report of report.c as people read it: a page of at most 80 columns, and one line. Made from the JSON alone,
+ * so that a report that lies in a file reads as one of a running job, and one of another version as far as it goes: what
+ * it lacks is "-". All text is plain ASCII.
+ */
+#include <stdarg.h>
+#include <string.h>
+
+#include "zernel.h"
+
+#define COLUMNS  80
+#define LINE_MAX 250  /* of the one line */
+#define S_MAX    1e12 /* a span that is longer is no span */
+
+/* A cell's text; each returns to. The value is missing or null: "-". */
+static char *none(char to[ZN_TERM_CELL])
+{
+	strcpy(to, "-");
+	return to;
+}
+
+static double number(struct zn_str json, const char *path)
+{
+	return zn_json_number(zn_client_find(json, path));
+}
+
+static uint64_t integer(struct zn_str json, const char *path)
+{
+	return zn_json_integer(zn_client_find(json, path));
+}
+
+static char *bytes(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? zn_term_bytes(to, integer(json, path)) : none(to);
+}
+
+static char *count(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? zn_term_count(to, number(json, path)) : none(to);
+}
+
+static char *span_of(char to[ZN_TERM_CELL], double s)
+{
+	if (s < 0 || s > S_MAX)
+		return none(to);
+	if (s >= 60)
+		return zn_term_span(to, (uint64_t)s);
+	return s > 0 ? zn_term_duration(to, 1e6 * s) : strcpy(to, "0s");
+}
+
+static char *span(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? span_of(to, number(json, path)) : none(to);
+}
+
+/* Of microseconds, times scale. */
+static char *took(char to[ZN_TERM_CELL], struct zn_str json, const char *path, double scale)
+{
+	return zn_client_known(json, path) ? zn_term_duration(to, scale * number(json, path)) : none(to);
+}
+
+static char *percent_of(char to[ZN_TERM_CELL], double share)
+{
+	if (share < 0 || share > 1)
+		return none(to);
+	snprintf(to, ZN_TERM_CELL, "%.0f%%", 100 * share);
+	return to;
+}
+
+static char *percent(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? percent_of(to, number(json, path)) : none(to);
+}
+
+/* "2026-11-21 11:55:20 UTC" of a time in ISO 8601. */
+static char *moment(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+{
+	char text[ZN_TERM_CELL];
+
+	if (strlen(zn_client_text(json, path, text, sizeof(text))) < sizeof("2026-11-21T11:55:20") - 1)
+		return none(to);
+	snprintf(to, ZN_TERM_CELL, "%.10s %.8s UTC", text, text + 11);
+	return to;
+}
+
+static bool same(struct zn_str value, const char *text)
+{
+	return value.len == strlen(text) && !memcmp(value.at, text, value.len);
+}
+
+/* One line, cut at the last column. A report's texts are other people's: whatever is not printable is '?'. */
+static void line(struct zn_out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void line(struct zn_out *o, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+	size_t len;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	len = strlen(text);
+	if (len > COLUMNS) {
+		len = COLUMNS;
+		memcpy(text + len - 3, "...", 3);
+	}
+	while (len && text[len - 1] == ' ')
+		len--;
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			text[i] = '?';
+	zn_out_bytes(o, text, len);
+	zn_out_char(o, '\n');
+}
+
+static void heading(struct zn_out *o, const char *text)
+{
+	zn_out_char(o, '\n');
+	line(o, "%s", text);
+}
+
+static void who(struct zn_out *o, struct zn_str r)
+{
+	char id[32], name[80], user[64], uid[32], account[80], partition[80], node[80], cluster[80];
+	uint64_t restart = integer(r, "restart");
+
+	zn_client_text(r, "job_id", id, sizeof(id));
+	zn_client_text(r, "name", name, sizeof(name));
+	if (restart)
+		line(o, "Job %s, restarted %llu times: %s", id, (unsigned long long)restart, name);
+	else
+		line(o, "Job %s: %s", id, name);
+	line(o, "  user %s (uid %s), account %s, partition %s", zn_client_text(r, "user", user, sizeof(user)),
+		zn_client_text(r, "uid", uid, sizeof(uid)), zn_client_text(r, "account", account, sizeof(account)),
+		zn_client_text(r, "partition", partition, sizeof(partition)));
+	line(o, zn_client_known(r, "cluster") ? "  on node %s of cluster %s" : "  on node %s",
+		zn_client_text(r, "node", node, sizeof(node)), zn_client_text(r, "cluster", cluster, sizeof(cluster)));
+	if (same(zn_client_find(r, "source"), "\"simulated\""))
+		line(o, "  SIMULATED: these numbers are made up, no job is behind them");
+}
+
+static void when(struct zn_out *o, struct zn_str r)
+{
+	char state[32], code[32], a[ZN_TERM_CELL], b[ZN_TERM_CELL];
+
+	zn_out_char(o, '\n');
+	line(o, "  started    %s", moment(a, r, "start"));
+	if (zn_client_known(r, "end"))
+		line(o, "  ended      %s, after %s, exit code %s", moment(a, r, "end"), span(b, r, "wall_seconds"),
+			zn_client_text(r, "exit_code", code, sizeof(code)));
+	else
+		line(o, "  state      %s, for %s so far", zn_client_text(r, "state", state, sizeof(state)),
+			span(b, r, "wall_seconds"));
+	if (zn_client_known(r, "measured_since"))
+		line(o, "  measured   since %s only", moment(a, r, "measured_since"));
+	line(o, "  processes  %s that used a GPU library", count(a, r, "processes"));
+	line(o, "  memory     %s at its peak", bytes(a, r, "memory_peak_bytes"));
+}
+
+static bool is_true(struct zn_str json, const char *path)
+{
+	return same(zn_client_find(json, path), "true");
+}
+
+/* What should not go unseen. */
+static void gpu_sentence(struct zn_out *o, struct zn_str g)
+{
+	double share = number(g, "busy_share");
+	char id[56];
+
+	if (!is_true(g, "allocated") || !zn_client_known(g, "busy_share") || share >= 0.5)
+		return;
+	zn_client_text(g, "gpu_id", id, sizeof(id));
+	if (share > 0)
+		line(o, "  GPU %.24s was allocated and idle for %.0f %% of the time.", id, 100 * (1 - share));
+	else
+		line(o, "  GPU %.24s was allocated and never used.", id);
+}
+
+static void gpus(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "gpus"), key, g;
+	char id[56], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL], e[ZN_TERM_CELL];
+	size_t at = 0;
+
+	zn_out_char(o, '\n');
+	if (!zn_json_next(list, &at, &key, &g)) {
+		line(o, "No GPU was allocated or used.");
+		return;
+	}
+	line(o, "%-24s %8s %8s %5s %15s %15s", "GPU", "PEAK", "OF", "BUSY", "BUSY FOR", "IDLE FOR");
+	for (at = 0; zn_json_next(list, &at, &key, &g);)
+		line(o, "%-24.24s %8s %8s %5s %15s %15s", zn_client_text(g, "gpu_id", id, sizeof(id)),
+			bytes(a, g, "peak_bytes"), bytes(b, g, "total_bytes"), percent(c, g, "busy_share"),
+			span(d, g, "busy_seconds"), span(e, g, "idle_seconds"));
+	for (at = 0; zn_json_next(list, &at, &key, &g);)
+		gpu_sentence(o, g);
+}
+
+static void cuda(struct zn_out *o, struct zn_str r)
+{
+	char a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL];
+
+	zn_out_char(o, '\n');
+	line(o, "Launches     %s: %s kernels, %s graphs, %s cooperative", count(a, r, "launches.count"),
+		count(b, r, "launches.kernel"), count(c, r, "launches.graph"), count(d, r, "launches.cooperative"));
+	line(o, "             %s more captured into graphs, %s failed", count(a, r, "launches.captured"),
+		count(b, r, "launches.errors"));
+	line(o, "             each took p50 %s, p99 %s, mean %s", took(a, r, "launch_latency.p50_us", 1),
+		took(b, r, "launch_latency.p99_us", 1), took(c, r, "launch_latency.mean_us", 1));
+	line(o, "Waits        %s for the GPU, %s in all, %s failed", count(a, r, "sync_wait.calls"),
+		span(b, r, "sync_wait.seconds"), count(c, r, "sync_wait.errors"));
+	line(o, "Copies       to the GPU %s, back %s, between GPUs %s, other %s", bytes(a, r, "memcpy.htod.bytes"),
+		bytes(b, r, "memcpy.dtoh.bytes"), bytes(c, r, "memcpy.dtod.bytes"), bytes(d, r, "memcpy.other.bytes"));
+	line(o, "Allocations  %s of %s in all, %s freed", count(a, r, "allocations.calls"),
+		bytes(b, r, "allocations.bytes"), count(c, r, "allocations.frees"));
+	if (integer(r, "allocations.oom"))
+		line(o, "  %s allocations failed because the GPU was full.", count(a, r, "allocations.oom"));
+	if (integer(r, "allocations.other_failures"))
+		line(o, "  %s allocations failed for other reasons.", count(a, r, "allocations.other_failures"));
+}
+
+static void nccl(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "nccl"), key, op;
+	char name[32], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL], e[ZN_TERM_CELL],
+		f[ZN_TERM_CELL];
+	size_t at = 0;
+
+	if (integer(r, "nccl_init.calls"))
+		line(o, "NCCL         %s communicators set up in %s", count(a, r, "nccl_init.calls"),
+			span(b, r, "nccl_init.seconds"));
+	if (!zn_json_next(list, &at, &key, &op))
+		return;
+	zn_out_char(o, '\n');
+	line(o, "%-16s %8s %8s %8s %12s %8s %8s", "NCCL", "CALLS", "BYTES", "ERRORS", "TIME", "P50", "P99");
+	for (at = 0; zn_json_next(list, &at, &key, &op);)
+		line(o, "%-16s %8s %8s %8s %12s %8s %8s", zn_client_text(op, "op", name, sizeof(name)),
+			count(a, op, "calls"), bytes(b, op, "bytes"), count(c, op, "errors"), span(d, op, "seconds"),
+			took(e, op, "p50_ms", 1e3), took(f, op, "p99_ms", 1e3));
+}
+
+static void steps(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "steps"), key, s;
+	char name[32], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL];
+	size_t at = 0;
+
+	if (!zn_json_next(list, &at, &key, &s))
+		return;
+	zn_out_char(o, '\n');
+	line(o, "%-16s %-24s %-24s %11s", "STEP", "STARTED", "ENDED", "MEMORY PEAK");
+	for (at = 0; zn_json_next(list, &at, &key, &s);)
+		line(o, "%-16s %-24s %-24s %11s", zn_client_text(s, "name", name, sizeof(name)), moment(a, s, "start"),
+			moment(b, s, "end"), bytes(c, s, "memory_peak_bytes"));
+}
+
+static void alerts(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "alerts"), key, alert;
+	char name[40], of[56], a[ZN_TERM_CELL], b[ZN_TERM_CELL];
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &alert); n++) {
+		if (!n)
+			heading(o, "Alerts that fired");
+		line(o, "  %s of %s, %s times, at first %s", zn_client_text(alert, "alert", name, sizeof(name)),
+			zn_client_text(alert, "of", of, sizeof(of)), count(a, alert, "times"),
+			moment(b, alert, "first"));
+	}
+}
+
+static void losses(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "lost"), key, value;
+	char a[ZN_TERM_CELL];
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &value); n++) {
+		if (!n)
+			heading(o, "Lost by the whole node while the job ran");
+		line(o, "  %.*s %s", (int)(key.len < 40 ? key.len : 40), key.at, count(a, value, ""));
+	}
+}
+
+static void gaps(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "not_measured"), key, gap;
+	char what[80], why[160];
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &gap); n++) {
+		if (!n)
+			heading(o, "Not measured");
+		line(o, "  %s: %s", zn_client_text(gap, "what", what, sizeof(what)),
+			zn_client_text(gap, "why", why, sizeof(why)));
+	}
+	if (is_true(r, "truncated"))
+		line(o, "This report was cut: more was known than fits.");
+}
+
+void zn_report_page(struct zn_out *o, struct zn_str json)
+{
+	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {
+		who, when, gpus, cuda, nccl, steps, alerts, losses, gaps};
+
+	if (zn_json_check(json))
+		return;
+	for (size_t i = 0; i < ZN_LEN(parts); i++)
+		parts[i](o, json);
+}
+
+/* Of all GPUs: the one whose peak was highest, the share of their time that was used, and how many were not at all. */
+struct gpu_sums {
+	struct zn_str highest; /* empty: there is none, or memory was not measured */
+	double busy_s, all_s;
+	unsigned count, unused;
+};
+
+static struct gpu_sums sum_gpus(struct zn_str list)
+{
+	struct gpu_sums sums = {0};
+	struct zn_str key, g;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &g); sums.count++) {
+		double busy_s = number(g, "busy_seconds"), idle_s = number(g, "idle_seconds");
+
+		if (zn_client_known(g, "peak_bytes") &&
+			(!sums.highest.len || integer(g, "peak_bytes") > integer(sums.highest, "peak_bytes")))
+			sums.highest = g;
+		sums.busy_s += busy_s;
+		sums.all_s += busy_s + idle_s;
+		sums.unused += is_true(g, "allocated") && busy_s == 0 && idle_s > 0;
+	}
+	return sums;
+}
+
+static void line_gpus(struct zn_out *o, struct zn_str r)
+{
+	struct gpu_sums sums = sum_gpus(zn_client_find(r, "gpus"));
+	char cell[ZN_TERM_CELL];
+
+	zn_out_text(o, "gpus=");
+	zn_out_u64(o, sums.count);
+	zn_out_text(o, " gpu_peak=");
+	zn_out_text(o, bytes(cell, sums.highest, "peak_bytes"));
+	zn_out_char(o, '/');
+	zn_out_text(o, bytes(cell, sums.highest, "total_bytes"));
+	zn_out_text(o, " gpu_busy=");
+	zn_out_text(o, sums.all_s > 0 ? percent_of(cell, sums.busy_s / sums.all_s) : none(cell));
+	zn_out_text(o, " gpu_unused=");
+	zn_out_u64(o, sums.unused);
+}
+
+/* The sum of a list's or an object's numbers: of its items' member, or, without one, of its own values. */
+static double sum_of(struct zn_str list, const char *member)
+{
+	struct zn_str key, value;
+	double all = 0;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+		all += number(value, member);
+	return all;
+}
+
+static void pair(struct zn_out *o, const char *key, const char *value)
+{
+	zn_out_char(o, ' ');
+	zn_out_text(o, key);
+	zn_out_char(o, '=');
+	zn_out_text(o, value);
+}
+
+/* Null where NCCL was not measured is told by nccl_init: the list itself is then empty. */
+static char *nccl_bytes(char to[ZN_TERM_CELL], struct zn_str r)
+{
+	double all = sum_of(zn_client_find(r, "nccl"), "bytes");
+
+	if (!zn_client_known(r, "nccl_init") || all >= 0x1p63)
+		return none(to);
+	return zn_term_bytes(to, (uint64_t)all);
+}
+
+void zn_report_line(struct zn_out *o, struct zn_str json)
+{
+	char text[LINE_MAX], cell[ZN_TERM_CELL];
+	struct zn_out to = {.at = text, .cap = sizeof(text)};
+
+	if (zn_json_check(json))
+		return;
+	line_gpus(&to, json);
+	pair(&to, "mem_peak", bytes(cell, json, "memory_peak_bytes"));
+	pair(&to, "launches", count(cell, json, "launches.count"));
+	pair(&to, "p99", took(cell, json, "launch_latency.p99_us", 1));
+	/* a span of a minute has spaces in it */
+	pair(&to, "sync",
+		number(json, "sync_wait.seconds") < 60 ? span(cell, json, "sync_wait.seconds")
+						       : took(cell, json, "sync_wait.seconds", 1e6));
+	pair(&to, "nccl", nccl_bytes(cell, json));
+	pair(&to, "oom", count(cell, json, "allocations.oom"));
+	pair(&to, "lost",
+		zn_client_known(json, "lost") ? zn_term_count(cell, sum_of(zn_client_find(json, "lost"), ""))
+					      : none(cell));
+	if (zn_client_known(json, "measured_since"))
+		pair(&to, "measured", "partly");
+	zn_out_bytes(o, text, to.len);
+}

@@ -39,7 +39,7 @@ FAMILIES := proc gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c report.c sheet.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c
+	message.c spool.c control.c jobctl.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
 all: $(B)/zerneld $(B)/zernel

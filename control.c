@@ -146,15 +146,15 @@ struct listing {
 	uid_t uid;
 };
 
-static bool put_job(void *owner, struct zn_json *j, uint32_t slot)
+/* At first those that run, then those that have ended. */
+static bool put_job(void *owner, struct zn_json *j, uint32_t i)
 {
 	struct listing *l = owner;
-	struct zn_job *job;
+	struct zn_job *job = &l->c->view->jobs->job[i % ZN_JOBS_MAX];
 
-	if (slot == ZN_JOBS_MAX)
+	if (i == 2 * ZN_JOBS_MAX)
 		return false;
-	job = &l->c->view->jobs->job[slot];
-	if (job->state == ZN_JOB_FREE)
+	if (job->state == ZN_JOB_FREE || (job->state == ZN_JOB_ENDED) != (i >= ZN_JOBS_MAX))
 		return true;
 	if (may_see(l->c, l->uid, job))
 		zn_job_json(j, l->c->view, job);
@@ -169,6 +169,7 @@ static int list(struct zn_control *c, uid_t uid, struct zn_out *o)
 	struct zn_json j;
 	bool whole;
 
+	zn_agg_refresh(c->view->agg);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);
@@ -189,6 +190,7 @@ static int show(struct zn_control *c, uid_t uid, struct zn_out *o)
 
 	if (!job)
 		return no_job(c);
+	zn_agg_refresh(c->view->agg);
 	zn_json_begin(&j, o);
 	if (may_see(c, uid, job))
 		zn_job_json(&j, c->view, job);
@@ -241,7 +243,7 @@ static bool may_read(struct zn_control *c, uid_t uid, struct zn_str report)
 	struct zn_str whose = zn_json_member(report, "uid");
 	char id[ZN_JOB_NAME];
 
-	zn_json_string(zn_json_member(report, "job_id"), id, sizeof(id));
+	zn_json_string(zn_json_member(report, "id"), id, sizeof(id));
 	if (strcmp(id, value(c, ZN_KEY_ID)))
 		return false;
 	return may_tag(c, uid) || (whose.len && *whose.at >= '0' && *whose.at <= '9' && zn_json_integer(whose) == uid);
@@ -297,10 +299,10 @@ static void send_answer(int fd, struct zn_str text)
 	send(fd, text.at, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void send_refusal(int fd, const char *why)
+static void send_line(int fd, const char *word, const char *why)
 {
 	char text[ZN_TEXT_MAX + 16];
-	int len = snprintf(text, sizeof(text), "error: %s\n", why);
+	int len = snprintf(text, sizeof(text), "%s: %s\n", word, why);
 
 	send_answer(fd, (struct zn_str){text, (size_t)len});
 }
@@ -308,7 +310,7 @@ static void send_refusal(int fd, const char *why)
 static void dismiss(struct client *cl, const char *why)
 {
 	if (why)
-		send_refusal(cl->io.fd, why);
+		send_line(cl->io.fd, "busy", why);
 	zn_loop_forget(cl->control->loop, &cl->io);
 }
 
@@ -343,7 +345,7 @@ static void answer(struct client *cl, size_t len)
 	zn_out_text(&o, "ok\n");
 	err = act(c, cl->uid, len, &o);
 	if (err || o.full)
-		send_refusal(cl->io.fd, err ? c->why : "the answer is too long");
+		send_line(cl->io.fd, "error", err ? c->why : "the answer is too long");
 	else
 		send_answer(cl->io.fd, (struct zn_str){o.at, o.len});
 }
@@ -400,7 +402,7 @@ static void welcome(struct zn_control *c, int fd)
 	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
 		cl = slot_for(c, peer.uid, now_ns);
 	if (!cl) {
-		send_refusal(fd, "too many clients");
+		send_line(fd, "busy", "too many clients");
 		recv(fd, c->text, sizeof(c->text), MSG_DONTWAIT); /* else the peer is told of a reset, and not this */
 		close(fd);
 		return;

@@ -1678,7 +1678,8 @@ void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job);
 /* ---- control.c: the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 
 #define ZN_CONTROL_CLIENTS 32
-#define ZN_ANSWER_BYTES    (128 << 10) /* of an answer, which is one datagram: "ok\n" or "error: why\n", and a text */
+#define ZN_ANSWER_BYTES                                                                                                \
+	(128 << 10) /* of an answer, which is one datagram: "ok\n" and a text, "error: why\n", or "busy: why\n" (try again) */
 struct zn_control;
 /* start and end are root's; a start of anybody else is zn_jobs_describe(). */
 /* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */

@@ -35,7 +35,7 @@ ARCH_aarch64 := arm64
 BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/usr/include/$(MACHINE)-linux-gnu \
 	-Wall -Wextra -Wno-unused-function $(if $(CI),-Werror)
 
-FAMILIES := proc gpu_mem cuda_trace nccl
+FAMILIES := proc job gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c report.c sheet.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \

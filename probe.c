@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "proc.skel.h"
+#include "job.skel.h"
 #include "gpu_mem.skel.h"
 #include "cuda_trace.skel.h"
 #include "nccl.skel.h"
@@ -157,10 +158,16 @@ enum map {
 	MAP_CTXS,
 	MAP_COMMS,
 	MAP_STREAMS,
+	MAP_JOBS,
+	MAP_FREE_JOBS,
+	/* values of these begin with the slot of a job */
+	MAP_JOB_NAMES,
+	MAP_CGROUPS,
+	MAP_TASKS,
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
-	"seats", "threads", "allocs", "ctxs", "comms", "streams"};
+	"seats", "threads", "allocs", "ctxs", "comms", "streams", "jobs", "free_jobs", "job_names", "cgroups", "tasks"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -243,6 +250,41 @@ static int base_load(struct zn_probe *p)
 		p->exit_link[i] = bpf_raw_tracepoint_open(program[i][1], bpf_program__fd(prog));
 		err = p->exit_link[i] < 0 ? p->exit_link[i] : 0;
 	}
+	bpf_object__close(o);
+	return err;
+}
+
+/* Raw tracepoints alone: a kernel without one of them has no control groups. */
+static int job_attach(struct zn_probe *p, struct bpf_object *o)
+{
+	static const char *const program[ZN_LEN(p->job_link)][2] = {{"job_mkdir", "cgroup_mkdir"},
+		{"job_rmdir", "cgroup_rmdir"}, {"job_attach", "cgroup_attach_task"},
+		{"job_fork", "sched_process_fork"}};
+
+	for (size_t i = 0; i < ZN_LEN(program); i++) {
+		struct bpf_program *prog = bpf_object__find_program_by_name(o, program[i][0]);
+
+		p->job_link[i] = bpf_raw_tracepoint_open(program[i][1], bpf_program__fd(prog));
+		if (p->job_link[i] < 0)
+			return p->job_link[i];
+	}
+	return 0;
+}
+
+static int job_load(struct zn_probe *p)
+{
+	size_t size;
+	const void *bytes = job_bpf__elf_bytes(&size);
+	struct bpf_object *o = object_open(bytes, size);
+	int err;
+
+	if (!o)
+		return -errno;
+	err = maps_share(p, o);
+	if (!err)
+		err = bpf_object__load(o);
+	if (!err)
+		err = job_attach(p, o);
 	bpf_object__close(o);
 	return err;
 }
@@ -399,8 +441,181 @@ static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	return n;
 }
 
+/* ---- jobs ---- */
+
+/* Takes out of a table what is of one job: names, groups and processes alike begin with its slot. */
+static void slot_sweep(struct zn_probe *p, enum map m, uint32_t slot)
+{
+	static const struct {
+		size_t key, value;
+	} size[MAP_COUNT] = {
+		[MAP_JOB_NAMES] = {ZN_JOB_NAME, sizeof(uint32_t)},
+		[MAP_CGROUPS] = {sizeof(struct zn_cgroup_key), sizeof(struct zn_cgroup)},
+		[MAP_TASKS] = {sizeof(uint32_t), sizeof(struct zn_tag)},
+	};
+	bool first = true, more;
+
+	do {
+		more = batch_read(p->map_fd[m], first);
+		first = false;
+		for (uint32_t i = 0; i < batch.count; i++)
+			if (memcmp(batch.value + i * size[m].value, &slot, sizeof(slot)) == 0)
+				bpf_map_delete_elem(p->map_fd[m], (char *)batch.key + i * size[m].key);
+	} while (more);
+}
+
+static uint32_t next_id(struct zn_arena *a)
+{
+	uint32_t id = __atomic_add_fetch(&a->shared->next_id, 1, __ATOMIC_RELAXED);
+
+	return id ? id : __atomic_add_fetch(&a->shared->next_id, 1, __ATOMIC_RELAXED);
+}
+
+static int job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME])
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	char key[ZN_JOB_NAME] = "";
+	uint32_t known;
+
+	strncpy(key, name, sizeof(key) - 1);
+	if (bpf_map_update_elem(p->map_fd[MAP_JOB_NAMES], key, &slot, BPF_NOEXIST) == 0)
+		return 0;
+	if (bpf_map_lookup_elem(p->map_fd[MAP_JOB_NAMES], key, &known))
+		return -ENOSPC;
+	return known == slot ? 0 : -EEXIST;
+}
+
+/* BPF may claim the same name at the same time: whoever enters the name first has it. */
+static int job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	char key[ZN_JOB_NAME] = "";
+	uint32_t slot, known;
+
+	strncpy(key, name, sizeof(key) - 1);
+	if (bpf_map_lookup_elem(p->map_fd[MAP_JOB_NAMES], key, &known) == 0)
+		return known;
+	if (bpf_map_lookup_and_delete_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot)) {
+		__atomic_fetch_add(&a->shared->lost[ZN_LOST_JOB], 1, __ATOMIC_RELAXED);
+		return -ENOSPC;
+	}
+	zn_job_row_claim(&a->jobs[slot], key, next_id(a));
+	__atomic_fetch_add(&a->shared->jobs, 1, __ATOMIC_RELAXED);
+	if (job_alias(a, slot, key) == 0)
+		return slot;
+	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
+	__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
+	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
+	return bpf_map_lookup_elem(p->map_fd[MAP_JOB_NAMES], key, &known) ? -ENOSPC : (int)known;
+}
+
+static void job_unname(struct zn_arena *a, uint32_t slot)
+{
+	slot_sweep((struct zn_probe *)a, MAP_JOB_NAMES, slot);
+}
+
+/* Without its serial no tag counts any more, so what BPF adds while the tables are swept is nobody's. */
+static void job_forget(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+
+	if (!a->jobs[slot].serial)
+		return;
+	__atomic_store_n(&a->jobs[slot].serial, 0, __ATOMIC_SEQ_CST);
+	for (enum map m = MAP_JOB_NAMES; m <= MAP_TASKS; m++)
+		slot_sweep(p, m, slot);
+	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
+	__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
+	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
+}
+
+static int task_lost(struct zn_arena *a)
+{
+	__atomic_fetch_add(&a->shared->lost[ZN_LOST_TASK], 1, __ATOMIC_RELAXED);
+	return -ENOSPC;
+}
+
+/* All its threads have ended. A tag that was set after that would be inherited by the next process with this id. */
+static bool process_ended(uint32_t tgid)
+{
+	char path[32], text[512], state = 0;
+	const char *at;
+	int fd, threads = 0;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", tgid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	at = strrchr(text, ')'); /* the name before it may have any bytes */
+	if (!at ||
+		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d", &state,
+			&threads) != 2)
+		return true;
+	return state == 'X' || (state == 'Z' && threads <= 1);
+}
+
+static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	struct zn_tag tag = {slot, a->jobs[slot].serial};
+	struct zn_proc *proc;
+	uint32_t row;
+
+	if (bpf_map_update_elem(p->map_fd[MAP_TASKS], &tgid, &tag, BPF_ANY))
+		return task_lost(a);
+	if (process_ended(tgid)) {
+		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
+		return -ESRCH;
+	}
+	proc = bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &row) ? NULL : zn_arena_proc(a, row);
+	if (proc && proc->tgid == tgid)
+		proc->job = tag;
+	return 0;
+}
+
+static int job_cgroup(
+	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
+{
+	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
+	struct zn_cgroup group = {{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
+
+	if (bpf_map_lookup_elem(fd, key, &group) == 0 && group.job.serial == a->jobs[slot].serial)
+		return 0;
+	group = (struct zn_cgroup){{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
+	if (step)
+		group.step = zn_job_row_step(&a->jobs[slot], step);
+	if (bpf_map_update_elem(fd, key, &group, BPF_ANY))
+		return task_lost(a);
+	zn_job_row_group(&a->jobs[slot], &group);
+	return 0;
+}
+
+static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
+{
+	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
+	struct zn_cgroup group;
+
+	if (bpf_map_lookup_elem(fd, key, &group) == 0 && bpf_map_delete_elem(fd, key) == 0)
+		zn_job_row_group_gone(&a->jobs[group.job.slot], &group);
+}
+
 static const struct zn_arena_ops arena_ops = {
-	.map_proc = map_proc, .map_hist = map_hist, .release = release, .sweep = sweep, .comms = comms};
+	.map_proc = map_proc,
+	.map_hist = map_hist,
+	.release = release,
+	.sweep = sweep,
+	.comms = comms,
+	.job_claim = job_claim,
+	.job_alias = job_alias,
+	.job_unname = job_unname,
+	.job_forget = job_forget,
+	.job_task = job_task,
+	.job_cgroup = job_cgroup,
+	.job_cgroup_gone = job_cgroup_gone,
+};
 
 static void *reserve(size_t size)
 {
@@ -412,28 +627,42 @@ static void *reserve(size_t size)
 #define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)
 #define PROCS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_proc))
 #define HISTS_BYTES  ((size_t)ZN_HISTS_MAX * sizeof(struct zn_hist))
+#define JOBS_BYTES   ((size_t)ZN_JOBS_MAX * sizeof(struct zn_job_row))
+
+/* Highest first: the lowest is taken first. */
+static int free_list_fill(int fd, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = end; i-- > first;)
+		if (bpf_map_update_elem(fd, NULL, &i, BPF_ANY))
+			return -errno;
+	return 0;
+}
 
 static int arena_open(struct zn_probe *p)
 {
 	struct zn_arena *a = &p->arena;
 	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
+	int err;
 
 	if (shared == MAP_FAILED)
 		return -errno;
 	a->ops = &arena_ops;
 	a->shared = shared;
 	a->shared->daemon_tgid = getpid();
+	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
+	a->jobs = mmap(NULL, JOBS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_JOBS], 0);
+	if (a->jobs == MAP_FAILED) {
+		a->jobs = NULL;
+		return -errno;
+	}
 	a->procs = reserve(PROCS_BYTES);
 	a->hists = reserve(HISTS_BYTES);
 	if (!a->procs || !a->hists)
 		return -ENOMEM;
-	for (uint32_t i = ZN_PROCS_MAX; i-- > 0;)
-		if (bpf_map_update_elem(p->map_fd[MAP_FREE_ROWS], NULL, &i, BPF_ANY))
-			return -errno;
-	for (uint32_t i = ZN_HISTS_MAX; i-- > ZN_HISTS_FIRST;)
-		if (bpf_map_update_elem(p->map_fd[MAP_FREE_HISTS], NULL, &i, BPF_ANY))
-			return -errno;
-	return 0;
+	err = free_list_fill(p->map_fd[MAP_FREE_ROWS], 0, ZN_PROCS_MAX);
+	if (!err)
+		err = free_list_fill(p->map_fd[MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);
+	return err ? err : free_list_fill(p->map_fd[MAP_FREE_JOBS], 0, ZN_JOBS_MAX);
 }
 
 /* union bpf_attr of BPF_LINK_CREATE for uprobe_multi, linux/bpf.h from 6.6 on. */
@@ -874,6 +1103,20 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->return_fd, -1, sizeof(p->return_fd));
 	memset(p->map_fd, -1, sizeof(p->map_fd));
 	memset(p->exit_link, -1, sizeof(p->exit_link));
+	memset(p->job_link, -1, sizeof(p->job_link));
+}
+
+/* After the calibration: what it forks and maps is of no interest here, and a failure is not the end. */
+static void jobs_watch(struct zn_probe *p)
+{
+	int err = job_load(p);
+
+	p->job = err == 0;
+	if (!err)
+		return;
+	snprintf(p->job_why, sizeof(p->job_why), "cannot watch control groups: %s; %s", strerror(-err), load_hint(err));
+	for (size_t i = 0; i < ZN_LEN(p->job_link); i++)
+		fd_close(&p->job_link[i]);
 }
 
 static void families_load(struct zn_probe *p, uint64_t families)
@@ -957,6 +1200,7 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX])
 		return refuse(p, why, "map the ring buffer", -errno);
 	families_load(p, families);
 	families_calibrate(p);
+	jobs_watch(p);
 	return 0;
 }
 
@@ -971,6 +1215,8 @@ void zn_probe_close(struct zn_probe *p)
 	p->ring = NULL;
 	for (size_t i = 0; i < ZN_LEN(p->exit_link); i++)
 		fd_close(&p->exit_link[i]);
+	for (size_t i = 0; i < ZN_LEN(p->job_link); i++)
+		fd_close(&p->job_link[i]);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
 		fd_close(&p->entry_fd[f]);
 		fd_close(&p->return_fd[f]);
@@ -983,6 +1229,8 @@ void zn_probe_close(struct zn_probe *p)
 		munmap(a->procs, PROCS_BYTES);
 	if (a->hists)
 		munmap(a->hists, HISTS_BYTES);
+	if (a->jobs)
+		munmap(a->jobs, JOBS_BYTES);
 	memset(a, 0, sizeof(*a));
 }
 

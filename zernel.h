@@ -249,12 +249,14 @@ struct zn_shared {
 	__u32 calib_count;
 	__u32 daemon_tgid; /* its own calls are for calibration and belong to no row */
 	__u32 jobs;        /* slots of jobs in use: while there are none, fork and exit cost nothing */
+	__u32 page_bytes;  /* of a page, for what the kernel counts in pages */
+	__u32 pad;
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 };
 _Static_assert(ZN_LOSS_COUNT <= 32, "struct zn_shared has no room for another loss");
 _Static_assert(
-	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 2 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
+	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 3 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
 struct zn_frame {
@@ -366,6 +368,88 @@ struct zn_cgroup {
 	__u32 step; /* index into zn_job_row.step; ZN_STEPS_MAX: none */
 };
 _Static_assert(sizeof(struct zn_cgroup_key) == 16 && sizeof(struct zn_cgroup) == 16, "padding");
+
+/* One name in a path of control groups: as much of it as can decide, so that BPF needs no loop over a whole path. */
+#define ZN_SCOPE "slurmstepd.scope" /* 16 bytes without its NUL */
+struct zn_cgroup_part {
+	char head[16]; /* its first bytes, NUL-padded */
+	char tail[16]; /* its last bytes; only if it has 16 or more */
+	__u32 len;     /* 0: there is none */
+	char before;   /* the byte before tail; 0: none */
+	char pad[3];
+};
+_Static_assert(sizeof(struct zn_cgroup_part) == 40, "padding");
+
+/* Whether a text begins as another one; BPF has no memcmp(). */
+static inline int zn_cgroup_begins(const char *text, const char *with, int len)
+{
+	int other = 0;
+
+#pragma GCC unroll 16
+	for (int i = 0; i < len; i++)
+		other |= text[i] ^ with[i];
+	return other == 0;
+}
+
+/* A decimal number in its only form: no leading zero, at most 2^32 - 2 (Slurm's NO_VAL is one more). */
+static inline int zn_cgroup_number(const char at[12], __u64 least)
+{
+	__u64 n = 0;
+	int i;
+
+#pragma GCC unroll 12
+	for (i = 0; i < 12; i++) {
+		if (at[i] == 0)
+			break;
+		if (i == 10 || at[i] < '0' || at[i] > '9')
+			return 0;
+		n = n * 10 + (__u64)(at[i] - '0');
+	}
+	return i && (i == 1 || at[0] != '0') && n >= least && n <= 0xfffffffe;
+}
+
+/* "[<node>_]slurmstepd.scope", of version 2. */
+static inline int zn_cgroup_is_scope(const struct zn_cgroup_part *p)
+{
+	return p->len >= 16 && zn_cgroup_begins(p->tail, ZN_SCOPE, 16) && (p->len == 16 || p->before == '_');
+}
+
+/* "slurm[_<node>]" and "uid_<uid>" in it, of version 1. */
+static inline int zn_cgroup_is_uid(const struct zn_cgroup_part *p, const struct zn_cgroup_part *above)
+{
+	return zn_cgroup_begins(p->head, "uid_", 4) && zn_cgroup_number(p->head + 4, 0) &&
+		zn_cgroup_begins(above->head, "slurm", 5) && (above->len == 5 || above->head[5] == '_');
+}
+
+/* "s" and 13 letters and digits, instead of "job_<id>" from Slurm 26.05 on. */
+static inline int zn_cgroup_is_sluid(const struct zn_cgroup_part *p)
+{
+	if (p->len != 14 || p->head[0] != 's')
+		return 0;
+#pragma GCC unroll 13
+	for (int i = 1; i < 14; i++)
+		if ((p->head[i] < '0' || p->head[i] > '9') && (p->head[i] < 'A' || p->head[i] > 'Z'))
+			return 0;
+	return 1;
+}
+
+/* Whether a control group is the one of a job, by its own name and the two above it; true: job is the job's name. What is
+ * below a job's group belongs to that job, whatever it is called. Paths: Slurm's src/plugins/cgroup. */
+static inline int zn_cgroup_parse(const struct zn_cgroup_part *own, const struct zn_cgroup_part *above,
+	const struct zn_cgroup_part *top, char job[ZN_JOB_NAME])
+{
+	int scope = zn_cgroup_is_scope(above);
+
+	__builtin_memset(job, 0, ZN_JOB_NAME);
+	if (zn_cgroup_begins(own->head, "job_", 4) && zn_cgroup_number(own->head + 4, 1)) {
+		__builtin_memcpy(job, own->head + 4, 12);
+		return scope || zn_cgroup_is_uid(above, top);
+	}
+	if (!scope || !zn_cgroup_is_sluid(own))
+		return 0;
+	__builtin_memcpy(job, own->head, 16);
+	return 1;
+}
 
 /* Ring buffer: rare events. State is in the tables, so an event only hurries the daemon or feeds the log. */
 enum zn_event_type { ZN_EV_EXIT, ZN_EV_ALLOC_FAILED, ZN_EV_COMM_ABORT, ZN_EV_JOB /* row: its slot */ };
@@ -1039,9 +1123,12 @@ struct zn_probe {
 	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
 	bool multi;                             /* multi-uprobe links, from kernel 6.6 on */
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[16]; /* by enum in probe.c */
+	int map_fd[24]; /* by enum in probe.c */
 	int exit_link[2];
-	uint32_t perf_type; /* of uprobes as perf events; 0: none */
+	int job_link[4];
+	bool job;                  /* control groups, forks and moves are watched */
+	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
+	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
 	struct ring_buffer *ring;
 	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
@@ -1646,8 +1733,7 @@ void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
 
 /* ---- cgroup.c: control groups as user space sees them: paths, and what runs when the daemon starts. ---- */
 
-/* The job, step and level that a path of a control group names: /...slurm.../job_<id>[/step_<x>[/...]], or a SLUID right
- * below a slurmstepd.scope. False: it names none. Shared with BPF as zn_cgroup_parse(). */
+/* The job, step and level that a path of a control group names, by zn_cgroup_parse(). False: it names none. */
 struct zn_cgroup_name {
 	char job[ZN_JOB_NAME];
 	char step[16]; /* empty: none */

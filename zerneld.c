@@ -374,6 +374,8 @@ static int check(struct daemon *d)
 		any |= d->probe.available[f];
 		missing |= !d->probe.available[f] && d->options.families >> f & 1;
 	}
+	printf("%-14s %s\n", "job", d->probe.job ? "ok" : d->probe.job_why);
+	missing |= !d->probe.job;
 	if (any)
 		printf("%-14s %s\n", "attaching",
 			d->probe.multi ? "one multi-uprobe link per library and program"

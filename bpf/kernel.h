@@ -57,9 +57,41 @@ typedef struct {
 struct signal_struct {
 	atomic_t live;
 };
+struct kernfs_node {
+	__u64 id;
+	const char *name;
+};
+struct cgroup;
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+struct cgroup_root {
+	int hierarchy_id;
+};
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	struct cgroup_subsys_state *subsys[1];
+	struct cgroup_root *root;
+};
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+struct page_counter {
+	unsigned long watermark;
+};
+struct mem_cgroup {
+	struct page_counter memory;
+};
 struct task_struct {
+	int pid;
+	int tgid;
+	struct css_set *cgroups;
 	struct signal_struct *signal;
 };
 #pragma clang attribute pop
+
+enum cgroup_subsys_id { memory_cgrp_id = 1 /* each kernel has its own */ };
 
 #endif

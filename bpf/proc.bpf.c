@@ -36,6 +36,14 @@ static __always_inline void proc_gone(__u32 tgid)
 	zn_emit(ZN_EV_EXIT, row, 0, 0);
 }
 
+static __always_inline void task_gone(__u32 tgid)
+{
+	struct zn_shared *s = zn_globals();
+
+	if (s && s->jobs)
+		bpf_map_delete_elem(&tasks, &tgid);
+}
+
 SEC("raw_tp/sched_process_exit")
 int process_exit(void *ctx __attribute__((unused)))
 {
@@ -45,8 +53,10 @@ int process_exit(void *ctx __attribute__((unused)))
 	thread_gone(id);
 	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code
 	 * any more */
-	if (BPF_CORE_READ(task, signal, live.counter) == 0)
+	if (BPF_CORE_READ(task, signal, live.counter) == 0) {
 		proc_gone(id >> 32);
+		task_gone(id >> 32);
+	}
 	return 0;
 }
 

@@ -34,6 +34,15 @@ ZN_MAP(ctxs, BPF_MAP_TYPE_HASH, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, 0
 ZN_MAP(comms, BPF_MAP_TYPE_HASH, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, 0);
 ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
 
+/* Jobs by slot, their names (a job may have two), and what belongs to them. */
+struct zn_job_name {
+	char text[ZN_JOB_NAME];
+};
+ZN_MAP(jobs, BPF_MAP_TYPE_ARRAY, ZN_JOBS_MAX, __u32, struct zn_job_row, BPF_F_MMAPABLE);
+ZN_MAP(job_names, BPF_MAP_TYPE_HASH, 2 * ZN_JOBS_MAX, struct zn_job_name, __u32, 0);
+ZN_MAP(cgroups, BPF_MAP_TYPE_HASH, ZN_CGROUPS_MAX, struct zn_cgroup_key, struct zn_cgroup, 0);
+ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_tag, 0);
+
 /* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever touched. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
@@ -45,6 +54,11 @@ struct {
 	__uint(max_entries, ZN_HISTS_MAX);
 	__uint(value_size, sizeof(__u32));
 } free_hists SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, ZN_JOBS_MAX);
+	__uint(value_size, sizeof(__u32));
+} free_jobs SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, ZN_RING_BYTES);
@@ -103,11 +117,13 @@ static __always_inline __u32 zn_next_id(struct zn_shared *s)
 	return id ? id : __sync_fetch_and_add(&s->next_id, 1) + 1;
 }
 
-/* Takes a free row for a process that is seen for the first time. The row is complete before it can be found. */
+/* Takes a free row for a process that is seen for the first time. The row is complete before it can be found, but for the
+ * job: whoever tags a process does so in `tasks` first and in its row then, so here it is the other way round. */
 static __noinline __u32 zn_proc_claim(__u32 tgid)
 {
 	struct zn_shared *s = zn_globals();
 	struct zn_proc *p;
+	struct zn_tag *tag;
 	__u32 row, *other;
 
 	if (!s || bpf_map_pop_elem(&free_rows, &row)) {
@@ -126,6 +142,9 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 		bpf_map_push_elem(&free_rows, &row, 0);
 		return other ? *other : ZN_ROW_NONE;
 	}
+	tag = s->jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	if (tag)
+		p->job = *tag;
 	s->row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
 	return row;
 }

@@ -13,9 +13,8 @@ import subprocess
 import urllib.parse
 import urllib.request
 
-from harness import (Daemon, Process, State, check, equal, folder, main, need, parse_json, parse_metrics, run, test,
-                     wait_until)
-from serving import free_port
+from harness import (Daemon, Process, State, check, equal, folder, free_port, main, need, parse_json, parse_metrics,
+                     run, test, wait_until)
 
 ROUTES = ("/", "/metrics", "/json", "/history", "/alerts", "/health")
 
@@ -120,8 +119,7 @@ def curl_is_refused_politely():
     daemon = Daemon("--simulate")
     rows = (("/nothing", (), 404), ("/metrics", ("-X", "DELETE"), 405), ("/metrics", ("-d", "x=1"), 405),
             ("/json?topics=x", (), 400), ("/ws", (), 426), ("/" + "a" * 4000, (), 414),
-            ("/metrics", ("-H", "X-Long: " + "a" * 9000), 431), ("/metrics", ("-H", "Host: a", "-H", "Host: b"), 400),
-            ("/metrics", ("-H", "Host: evil.example"), 421), ("/metrics", ("-X", "BREW"), 405),
+            ("/metrics", ("-H", "X-Long: " + "a" * 9000), 431), ("/json", ("-H", "Host: evil.example"), 421), ("/metrics", ("-X", "BREW"), 501),
             ("/metrics", ("-H", "Transfer-Encoding: chunked", "-d", "x=1"), 405))
     for path, options, status in rows:
         first, headers, body = curl(daemon, path, *options)

@@ -19,6 +19,7 @@ EXIT, GO, ANY = "exits", "goes on", "either"
 TIMES = 4
 AT_ONCE = 4
 PATIENCE = 20
+PORTS = re.compile(r"metrics on port (\d+), WebSocket on port (\d+)")
 TURNS_MAX = 1000  # epoll_wait() calls in half a second in which nothing happens; one that spins makes tens of thousands
 
 # (call, what its failure leads to, errors)
@@ -60,24 +61,16 @@ SERVING = [
 AGAIN = 11  # not in step with the calls that one connection makes
 
 
-def free_ports():
-    with socket.socket() as a, socket.socket() as b:
-        for s in (a, b):
-            s.bind(("127.0.0.1", 0))
-        return a.getsockname()[1], b.getsockname()[1]
-
-
 class Traced:
     """A daemon under strace, of which one call may fail."""
 
     def __init__(self, name, inject=None, trace=()):
         self.place = os.path.join(folder(), name)
-        self.port, self.ws_port = free_ports()
+        self.ports = None
         calls = ",".join({"epoll_wait", *trace})
         argv = [need("strace"), "-D", "-f", "-qq", "-o", f"{self.place}.trace", "-e", f"trace={calls}"]
         argv += ["-e", f"inject={inject}"] if inject else []
-        argv += [ZERNELD, "--simulate", "--push-interval-ms", "100", "--metrics-port", str(self.port), "--ws-port",
-                 str(self.ws_port)]
+        argv += [ZERNELD, "--simulate", "--push-interval-ms", "100", "--metrics-port", "0", "--ws-port", "0"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         with open(f"{self.place}.log", "wb") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, env=clean)
@@ -94,9 +87,13 @@ class Traced:
 
     def serves(self):
         """One round of every kind of connection; an injected error may spoil one of them."""
+        self.ports = self.ports or PORTS.search(self.read("log"))
+        if not self.ports:
+            return False
+        port, ws_port = map(int, self.ports.groups())
         with contextlib.suppress(OSError):
-            answers = [ask(self.port, path) for path in ("/metrics", "/json", "/health", "/nothing")]
-            with socket.create_connection(("127.0.0.1", self.ws_port), 3) as s:
+            answers = [ask(port, path) for path in ("/metrics", "/json", "/health", "/nothing")]
+            with socket.create_connection(("127.0.0.1", ws_port), 3) as s:
                 frames = Frames(s, handshake(s))
                 for _ in range(2):
                     parse_json(frames.message())

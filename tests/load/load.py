@@ -120,11 +120,12 @@ def dial(port, source="127.0.0.1"):
 
 
 def answer(s):
-    """All that comes until the end."""
+    """All that comes until the end; then it hangs up too."""
     got = b""
     with contextlib.suppress(ConnectionResetError):
         while more := s.recv(65536):
             got += more
+    s.close()
     return got
 
 
@@ -183,7 +184,7 @@ def descriptors_run_out(daemon, load, fds):
 def at_the_limit_of_descriptors_nothing_spins():
     """The daemon may open 64 files and is called by 200."""
     daemon = Daemon("--simulate", "--push-interval-ms", "250", argv=[need("prlimit"), "--nofile=64", ZERNELD],
-                    expect=["cannot accept a connection: Too many open files"])
+                    expect=["hard limit of open files is 64", "cannot accept a connection: Too many open files"])
     daemon.get("/metrics")
     fds, load = daemon.fds(), Load(daemon, readers=20)
     for _ in range(2):

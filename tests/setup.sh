@@ -29,6 +29,8 @@ file                                                file
 script                                              bsdutils
 unshare                                             util-linux
 strace                                              strace
+openssl                                             openssl
+/usr/sbin/nginx                                     nginx-light
 clang-format                                        clang-format
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev
 "

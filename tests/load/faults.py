@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from clients import Frames, handshake
-from harness import ZERNELD, check, equal, folder, need, parse_json, parse_metrics, test
+from harness import ZERNELD, Absent, check, equal, folder, need, parse_json, parse_metrics, test
 
 EXIT, GO, ANY = "exits", "goes on", "either"
 TIMES = 4
@@ -69,13 +69,13 @@ AGAIN = 11  # not in step with the calls that one connection makes
 class Traced:
     """A daemon under strace, of which one call may fail."""
 
-    def __init__(self, name, inject=None, trace=()):
+    def __init__(self, name, inject=None, trace=(), source=("--simulate",)):
         self.place = os.path.join(folder(), name)
         self.ports = None
         calls = ",".join({"epoll_wait", *trace})
         argv = [need("strace"), "-D", "-f", "-qq", "-o", f"{self.place}.trace", "-e", f"trace={calls}"]
         argv += ["-e", f"inject={inject}"] if inject else []
-        argv += [ZERNELD, "--simulate", "--push-interval-ms", "100", "--metrics-port", "0", "--ws-port", "0"]
+        argv += [ZERNELD, *source, "--push-interval-ms", "100", "--metrics-port", "0", "--ws-port", "0"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         with open(f"{self.place}.log", "wb") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, env=clean)
@@ -164,8 +164,9 @@ def ended_clearly(daemon, call):
     return None if len(lines) == 1 and re.match("zerneld: .{10}", lines[0]) else f"not one clear line: {lines}"
 
 
-def while_starting(call, error, when, leads_to):
-    daemon = Traced(f"start-{call}-{error}-{when}", f"{call}:error={error}:when={when}", [call])
+def while_starting(call, error, when, leads_to, *source):
+    daemon = Traced(f"start-{call}-{error}-{when}", f"{call}:error={error}:when={when}", [call],
+                    source or ("--simulate",))
     try:
         up = until(daemon.serves, daemon)
         if not daemon.injected():
@@ -200,9 +201,9 @@ def calls_while_starting():
     return {call: len(re.findall(rf"^\d+ +{call}\(", start, re.M)) for call in tables}
 
 
-def fail(function, cases):
+def fail(function, cases, at_once=AT_ONCE):
     """No case, the arguments of the function, may return a word of what is wrong."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         results = list(pool.map(lambda case: function(*case), cases))
     wrong = [f"{' '.join(map(str, case))}: {result}" for case, result in zip(cases, results) if result]
     check(cases, "there are cases")
@@ -231,3 +232,28 @@ def calls_that_fail_again_and_again():
     made = calls_while_starting()
     fail(while_serving, [(call, error, f"{made[call] + 2}+{AGAIN}") for call, errors in SERVING
                          for error in errors.split()])
+
+
+# ---- live: the kernel's side, and other people's files
+
+LIVE = [
+    ("bpf", ANY, "EPERM ENOMEM", (1, 2, 3, 4, 60, 200)),
+    ("capset", EXIT, "EPERM", (1,)),
+    ("clone3", EXIT, "EAGAIN", (1,)),
+    ("eventfd2", ANY, "EMFILE", (1,)),
+    ("perf_event_open", ANY, "EMFILE EACCES", (1, 2)),
+    ("poll", ANY, "EINTR", (1, 2, 3, 4)),
+]
+
+
+def need_live():
+    if os.geteuid() or not os.path.exists("/sys/kernel/btf/vmlinux"):
+        raise Absent("it needs root and a kernel with BTF")
+
+
+@test
+def live_calls_that_fail_while_starting():
+    """One after the other: daemons that calibrate at one time hit each other's probes."""
+    need_live()
+    fail(while_starting, [(call, error, n, leads_to, "--probes", "all") for call, leads_to, errors, when in LIVE
+                          for error in errors.split() for n in when], at_once=1)

@@ -1174,14 +1174,19 @@ extern const char zn_page_etag[];    /* with its quotes */
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
 /* Time limits in seconds. All are looked at once a tick. */
-#define ZN_HEAD_S       10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
-#define ZN_IDLE_S       75 /* between two requests; longer than a usual scrape interval */
-#define ZN_PROGRESS_S   10 /* without a byte taken by the client */
-#define ZN_ANSWER_S     30 /* for a whole answer */
-#define ZN_HOLD_S       1  /* how long an answer may be held back from others, once no buffer is free */
-#define ZN_DRAIN_S      2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
-#define ZN_DRAIN_BYTES  (64 << 10) /* at most */
-#define ZN_PUSH_FRAME_S 30 /* a WebSocket client that takes longer for one frame is closed, with 1013 if it can be */
+#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
+#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
+#define ZN_ANSWER_S    30 /* for a whole answer */
+#define ZN_HOLD_S      1  /* how long an answer may be held back from others, once no buffer is free */
+#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
+#define ZN_DRAIN_BYTES (64 << 10) /* at most */
+/* WebSocket clients */
+#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S      25 /* of silence: a ping */
+#define ZN_PUSH_SILENCE_S   60 /* closed */
+#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
+#define ZN_PUSH_MESSAGE_MAX 65536
 
 /* A rendered answer, shared by all who send it. */
 struct zn_body {

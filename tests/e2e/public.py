@@ -97,7 +97,9 @@ def curl_keeps_a_page_that_did_not_change():
     daemon = Daemon("--simulate")
     _, headers, body = curl(daemon, "/")
     tag = headers["etag"]
-    for options in (("-H", f"If-None-Match: {tag}"), ("-H", f'If-None-Match: "x", W/{tag}'), ("-H", "If-None-Match: *")):
+    opaque = tag.removeprefix("W/")
+    for options in (("-H", f"If-None-Match: {tag}"), ("-H", f'If-None-Match: "x", W/{opaque}'),
+                    ("-H", f"If-None-Match: {opaque}"), ("-H", "If-None-Match: *")):
         status, headers, body = curl(daemon, "/", *options)
         equal((status, body, headers.get("etag")), ("HTTP/1.1 304 Not Modified", b"", tag), f"{options}")
     equal(curl(daemon, "/", "-H", 'If-None-Match: "x"')[0], "HTTP/1.1 200 OK", "another page")

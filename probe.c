@@ -449,6 +449,7 @@ struct spots {
 	uint64_t offset[ZN_ROWS_MAX], cookie[ZN_ROWS_MAX];
 	uint32_t hook[ZN_ROWS_MAX];
 	uint32_t count;
+	pid_t pid; /* whose calls alone count; 0: everybody's */
 };
 
 static int multi_link(int prog_fd, bool ret, const struct spots *s, uint32_t first, uint32_t count)
@@ -460,6 +461,7 @@ static int multi_link(int prog_fd, bool ret, const struct spots *s, uint32_t fir
 		.offsets = (uintptr_t)&s->offset[first],
 		.cookies = (uintptr_t)&s->cookie[first],
 		.count = count,
+		.pid = (uint32_t)s->pid,
 		.multi_flags = ret ? UPROBE_MULTI_RETURN_FLAG_ : 0,
 	};
 	int fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
@@ -477,7 +479,9 @@ static int perf_link(const struct zn_probe *p, int prog_fd, bool ret, const stru
 		.config2 = s->offset[i],
 	};
 	union bpf_attr attr = {0};
-	int event_fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC), fd;
+	int event_fd = syscall(
+		    SYS_perf_event_open, &event, s->pid ? s->pid : -1, s->pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC),
+	    fd;
 
 	if (event_fd < 0)
 		return -errno;
@@ -811,12 +815,14 @@ static int calib_measure(struct zn_probe *p, enum zn_first first)
 	return 0;
 }
 
-/* Measures a function that does nothing between its two probes. */
+/* Measures a function that does nothing between its two probes. Only our own calls count: another daemon of the same
+ * file may be doing the same. */
 static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first first)
 {
 	int link[2] = {-1, -1}, err = 0;
 
 	spots.path = "/proc/self/exe";
+	spots.pid = getpid();
 	spots.count = 1;
 	spots.offset[0] = self_offset((uintptr_t)calib[first]);
 	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first, f);
@@ -830,6 +836,7 @@ static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first fir
 		err = calib_measure(p, first);
 	fd_close(&link[0]);
 	fd_close(&link[1]);
+	spots.pid = 0;
 	return err;
 }
 

@@ -482,9 +482,13 @@ static bool subprotocol(const struct zn_access *a, struct zn_str list)
 
 bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req)
 {
+	bool right = false;
+
 	if (!a->token_count)
 		return true;
 	if (req->authorization.at)
 		return bearer(a, req->authorization);
-	return req->upgrade && subprotocol(a, req->ws_protocol);
+	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
+		right |= req->upgrade && subprotocol(a, req->ws_protocol[i]);
+	return right;
 }

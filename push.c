@@ -17,6 +17,14 @@
 #define TRY_LATER    1013
 #define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
 
+static bool offered(const struct zn_http_req *req)
+{
+	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
+		if (zn_http_has_token(req->ws_protocol[i], SUBPROTOCOL))
+			return true;
+	return false;
+}
+
 static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 {
 	char extra[192], accept[ZN_WS_ACCEPT_LEN + 1] = "";
@@ -26,7 +34,7 @@ static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 	zn_out_text(&more, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
 	zn_out_text(&more, accept);
 	zn_out_text(&more, "\r\n");
-	if (req->ws_protocol.at && zn_http_has_token(req->ws_protocol, SUBPROTOCOL))
+	if (offered(req))
 		zn_out_text(&more, "Sec-WebSocket-Protocol: " SUBPROTOCOL "\r\n");
 	extra[more.len] = '\0';
 	zn_http_head(&head, &(struct zn_http_res){.status = 101, .extra = extra, .no_length = true, .date_s = -1});

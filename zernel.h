@@ -514,6 +514,7 @@ size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 #define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */
 #define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
 #define ZN_HTTP_HEADERS_MAX 64
+#define ZN_WS_PROTOCOLS     4 /* lines of Sec-WebSocket-Protocol (RFC 6455, section 11.3.4); a further one is 400 */
 
 enum zn_method { ZN_GET, ZN_HEAD, ZN_OPTIONS, ZN_OTHER_METHOD }; /* the last: known, and never allowed here */
 
@@ -537,8 +538,8 @@ struct zn_http_req {
 	struct zn_str authorization; /* at == NULL: absent */
 	struct zn_str ws_key;        /* Sec-WebSocket-Key; at == NULL: absent */
 	struct zn_str ws_version;
-	struct zn_str ws_protocol;
-	unsigned ws_keys; /* how many Sec-WebSocket-Key headers there were */
+	struct zn_str ws_protocol[ZN_WS_PROTOCOLS]; /* Sec-WebSocket-Protocol, by line; at == NULL: no more */
+	unsigned ws_keys;                           /* how many Sec-WebSocket-Key headers there were */
 };
 
 /* Parses one request head at the start of buf. Incremental: call again from the same start with more bytes. Returns

@@ -44,6 +44,7 @@ static void check_verdict(struct zn_str text, int want)
 #define G     "GET / HTTP/1.1\r\n"
 #define G10   "GET / HTTP/1.0\r\n"
 #define H     "Host: n1:9091\r\n"
+#define WSP   "Sec-WebSocket-Protocol: p\r\n"
 #define E     "\r\n"
 #define L5    "Content-Length: 5\r\n"
 #define HOSTS "GET / HTTP/1.1\r\nHost:"
@@ -71,6 +72,7 @@ static void verdicts(void)
 		{"method longer", S("OPTIONSX / HTTP/1.1\r\n" H E), -501},
 		{"method empty", S(" / HTTP/1.1\r\n" H E), -400},
 		{"method with a colon", S("Host: n1\r\n" E), -400},
+		{"five lines of subprotocols", S(G H WSP WSP WSP WSP WSP E), -400},
 		{"empty lines of LF", S("\n\n" G H E), -400},
 		{"empty line of CR", S("\r" G H E), -400},
 		{"empty line of a space", S(" \r\n" G H E), -400},
@@ -389,7 +391,8 @@ static void describe(struct zn_out *o, const struct zn_http_req *req)
 	add(o, " auth=", req->authorization);
 	add(o, " key=", req->ws_key);
 	add(o, " version=", req->ws_version);
-	add(o, " protocol=", req->ws_protocol);
+	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
+		add(o, " protocol=", req->ws_protocol[i]);
 	zn_out_text(o, req->http10 ? " 1.0" : "");
 	zn_out_text(o, req->keep_alive ? " keep" : " close");
 	zn_out_text(o, req->expect ? " expect" : "");
@@ -563,7 +566,9 @@ static void meanings(void)
 		{S(A WSC WSU "Transfer-Encoding: chunked\r\n" E), "GET / host=n close chunked"},
 		{S(A WSC WSU "Content-Length: 0\r\n" E), "GET / host=n keep upgrade"},
 		{S(A "Sec-WebSocket-Key: k\r\nSec-WebSocket-Key: l\r\n" E), "GET / host=n key=l keep keys"},
-		{S(A "Sec-WebSocket-Protocol: p\r\nSec-WebSocket-Protocol: q\r\n" E), "GET / host=n protocol=p keep"},
+		{S(A "Sec-WebSocket-Protocol: p\r\nSec-WebSocket-Protocol: q\r\n" E),
+			"GET / host=n protocol=p protocol=q keep"},
+		{S(A WSP WSP WSP WSP E), "GET / host=n protocol=p protocol=p protocol=p protocol=p keep"},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {

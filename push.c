@@ -41,12 +41,19 @@ static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 	zn_conn_queue(c, head.len, NULL);
 }
 
-/* The feed of those who want the same, or a free one; NULL: as many different ones as there may be are in use. */
+static bool wants_all(const struct zn_filter *filter)
+{
+	return filter->topics == ZN_TOPICS_ALL && !filter->job[0];
+}
+
+/* The feed of those who want the same, or a free one; NULL: as many different ones as there may be are in use. The first
+ * one is kept for those who want all, so that narrow queries never keep the page out. */
 static struct zn_feed *find_feed(struct zn_serve *s, const struct zn_filter *filter)
 {
+	size_t first = wants_all(filter) ? 0 : 1, end = wants_all(filter) ? 1 : ZN_FEEDS_MAX;
 	struct zn_feed *free = NULL;
 
-	for (struct zn_feed *f = s->feed; f < s->feed + ZN_FEEDS_MAX; f++) {
+	for (struct zn_feed *f = s->feed + first; f < s->feed + end; f++) {
 		if (f->clients && !memcmp(&f->filter, filter, sizeof(*filter)))
 			return f;
 		if (!f->clients && !free)

@@ -1170,7 +1170,7 @@ extern const char zn_page_etag[];    /* with its quotes */
 #define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
 #define ZN_BODIES_MAX     32
-#define ZN_FEEDS_MAX      16         /* different snapshots that WebSocket clients may ask for at one time */
+#define ZN_FEEDS_MAX      16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
 #define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */

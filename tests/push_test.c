@@ -241,13 +241,16 @@ T(as_many_feeds_as_there_may_be)
 	int fd[ZN_FEEDS_MAX], more;
 
 	start();
-	for (int i = 0; i < ZN_FEEDS_MAX; i++) {
+	for (int i = 1; i < ZN_FEEDS_MAX; i++) {
 		snprintf(query, sizeof(query), "job=%d", i);
 		fd[i] = dial(query);
 	}
 	more = ask("job=x", "", head);
 	CHECK(!strncmp(head, "HTTP/1.1 503 ", 13) && strstr(head, "\r\nRetry-After: "));
 	hang_up(more);
+	fd[0] = dial("topics=gpus,processes,jobs,io,alerts,probes,lost"); /* its place was kept */
+	CHECK_FRAME(fd[0], "16 " ALL " ");
+	hang_up(dial(""));
 	hang_up(dial("job=3"));
 	hang_up(fd[3]);
 	fd[3] = dial("job=x");

@@ -1174,7 +1174,8 @@ extern const char zn_page_etag[];    /* with its quotes */
 #define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
-/* Time limits in seconds. All are looked at once a tick. */
+/* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
+#define ZN_LIMITS_MS   1000
 #define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
 #define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
 #define ZN_PROGRESS_S  10 /* without a byte taken by the client */
@@ -1262,6 +1263,7 @@ struct zn_serve {
 	struct zn_feed feed[ZN_FEEDS_MAX];
 	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
 	uint32_t paced_count;
+	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
 	struct zn_access access;
 	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
 	struct zn_asked asked;
@@ -1276,7 +1278,8 @@ struct zn_serve {
 int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
-void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* time limits; renders the snapshot and pushes it */
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
+void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 /* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
  * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
  * counted, if there is none. */

@@ -1023,30 +1023,37 @@ uint64_t zn_probe_map_bytes(const struct zn_probe *p)
 	return sum;
 }
 
-static bool program_info(const struct zn_probe *p, uint32_t i, struct bpf_prog_info *info)
-{
-	int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
-	uint32_t len = sizeof(*info);
+#define STATS_AGE_NS (100 * ZN_NS_PER_MS) /* asking costs 1 us for each program: too much for every scrape */
 
-	memset(info, 0, sizeof(*info));
-	return fd >= 0 && bpf_obj_get_info_by_fd(fd, info, &len) == 0;
+static void stats_read(struct zn_probe *p)
+{
+	uint64_t now = zn_now_ns();
+
+	if (p->stats_ns && now - p->stats_ns < STATS_AGE_NS)
+		return;
+	p->stats_ns = now;
+	p->missed = 0;
+	for (uint32_t i = 0; i < ZN_PROGRAMS; i++) {
+		int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
+		struct bpf_prog_info info = {0};
+		uint32_t len = sizeof(info);
+
+		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len))
+			continue;
+		p->missed += info.recursion_misses;
+		p->run_ns[i] = info.run_time_ns;
+	}
 }
 
-uint64_t zn_probe_missed(const struct zn_probe *p)
+uint64_t zn_probe_missed(struct zn_probe *p)
 {
-	struct bpf_prog_info info;
-	uint64_t missed = 0;
-
-	for (uint32_t i = 0; i < ZN_PROGRAMS; i++)
-		if (program_info(p, i, &info))
-			missed += info.recursion_misses;
-	return missed;
+	stats_read(p);
+	return p->missed;
 }
 
-uint64_t zn_probe_run_ns(const struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
-	struct bpf_prog_info info;
-
 	*name = i % 2 ? object[i / 2].ret : object[i / 2].entry;
-	return program_info(p, i, &info) ? info.run_time_ns : 0;
+	stats_read(p);
+	return p->run_ns[i];
 }

@@ -924,6 +924,7 @@ struct zn_bias {
 	uint64_t call_ns;                        /* added to a call in all */
 };
 
+#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
 struct ring_buffer;
 struct zn_probe {
 	struct zn_arena arena; /* first */
@@ -938,6 +939,7 @@ struct zn_probe {
 	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
+	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS]; /* of our programs, and when they were read */
 	struct zn_hook hook[ZN_ROWS_MAX];
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
@@ -959,10 +961,9 @@ void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
 bool zn_probe_detach(struct zn_lib *lib, int steps);
 /* Kernel memory of all maps, bytes, as the kernel accounts it. */
 uint64_t zn_probe_map_bytes(const struct zn_probe *p);
-uint64_t zn_probe_missed(const struct zn_probe *p); /* hits that the kernel skipped */
-#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
+uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
-uint64_t zn_probe_run_ns(const struct zn_probe *p, uint32_t i, const char **name);
+uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 const char *zn_family_label(enum zn_family f);
 const char *zn_first_label(enum zn_first first);
 

@@ -436,7 +436,11 @@ static bool bearer(const struct zn_access *a, struct zn_str header)
 	static const char scheme[] = "Bearer ";
 	size_t len = sizeof(scheme) - 1;
 
-	return header.len > len && !strncasecmp(header.at, scheme, len) && is_right(a, skip(header, len));
+	if (header.len <= len || strncasecmp(header.at, scheme, len))
+		return false;
+	while (len < header.len && header.at[len] == ' ') /* one or more, RFC 9110 section 11.4 */
+		len++;
+	return is_right(a, skip(header, len));
 }
 
 static int hex_digit(char c)
@@ -482,9 +486,13 @@ static bool subprotocol(const struct zn_access *a, struct zn_str list)
 
 bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req)
 {
+	bool right = false;
+
 	if (!a->token_count)
 		return true;
 	if (req->authorization.at)
 		return bearer(a, req->authorization);
-	return req->upgrade && subprotocol(a, req->ws_protocol);
+	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
+		right |= req->upgrade && subprotocol(a, req->ws_protocol[i]);
+	return right;
 }

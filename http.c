@@ -365,9 +365,10 @@ static int take_ws_key(struct head *h, struct zn_str value)
 
 static int take_ws_protocol(struct head *h, struct zn_str value)
 {
-	if (!h->req->ws_protocol.at)
-		h->req->ws_protocol = value;
-	return 0;
+	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
+		if (!h->req->ws_protocol[i].at)
+			return take_once(&h->req->ws_protocol[i], value);
+	return -400;
 }
 
 static const struct {

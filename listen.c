@@ -204,14 +204,16 @@ static int listen_anyhow(struct address *a)
 	return listen_on(a);
 }
 
-static uint16_t bound_port(int fd)
+/* The kernel may have chosen the port. */
+static int note_port(struct zn_listener *l)
 {
 	struct address a = {0};
 	socklen_t len = sizeof(a.v6);
 
-	if (getsockname(fd, &a.any, &len))
-		return 0;
-	return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+	if (getsockname(l->io.fd, &a.any, &len))
+		return -errno;
+	l->port = ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+	return 0;
 }
 
 static const char *hint_of(int err, bool ws)
@@ -239,15 +241,16 @@ static int add_address(struct zn_serve *s, struct zn_str text, bool ws, char why
 	uint16_t port = (uint16_t)(ws ? s->view->options->ws_port : s->view->options->metrics_port);
 	bool bare_v6 = *text.at != '[' && memchr(text.at, ':', text.len);
 	struct address a;
-	int fd, err;
+	int err;
 
 	if (!parse_address(text, port, &a)) {
 		snprintf(why, ZN_TEXT_MAX, "--listen: \"%.*s\" is neither a numeric IP address, nor *, nor unix:/PATH",
 			(int)text.len, text.at);
 		return -EINVAL;
 	}
-	fd = listen_anyhow(&a);
-	err = watch(s, fd, (struct zn_listener){.port = fd < 0 ? 0 : bound_port(fd), .ws = ws});
+	err = watch(s, listen_anyhow(&a), (struct zn_listener){.ws = ws});
+	if (!err)
+		err = note_port(&s->listener[s->listener_count - 1]);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s%.*s%s:%u: %s%s", bare_v6 ? "[" : "", (int)text.len,
 			text.at, bare_v6 ? "]" : "", port, strerror(-err), hint_of(-err, ws));

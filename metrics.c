@@ -701,7 +701,7 @@ static void emit_bias(struct text *t)
 
 static void emit_run(struct text *t)
 {
-	const struct zn_probe *p = t->view->probe;
+	struct zn_probe *p = t->view->probe;
 	const char *name;
 
 	for (uint32_t i = 0; p && i < ZN_PROGRAMS; i++) {

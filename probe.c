@@ -678,6 +678,7 @@ struct spots {
 	uint64_t offset[ZN_ROWS_MAX], cookie[ZN_ROWS_MAX];
 	uint32_t hook[ZN_ROWS_MAX];
 	uint32_t count;
+	pid_t pid; /* whose calls alone count; 0: everybody's */
 };
 
 static int multi_link(int prog_fd, bool ret, const struct spots *s, uint32_t first, uint32_t count)
@@ -689,6 +690,7 @@ static int multi_link(int prog_fd, bool ret, const struct spots *s, uint32_t fir
 		.offsets = (uintptr_t)&s->offset[first],
 		.cookies = (uintptr_t)&s->cookie[first],
 		.count = count,
+		.pid = (uint32_t)s->pid,
 		.multi_flags = ret ? UPROBE_MULTI_RETURN_FLAG_ : 0,
 	};
 	int fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
@@ -706,7 +708,9 @@ static int perf_link(const struct zn_probe *p, int prog_fd, bool ret, const stru
 		.config2 = s->offset[i],
 	};
 	union bpf_attr attr = {0};
-	int event_fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC), fd;
+	int event_fd = syscall(
+		    SYS_perf_event_open, &event, s->pid ? s->pid : -1, s->pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC),
+	    fd;
 
 	if (event_fd < 0)
 		return -errno;
@@ -1040,12 +1044,14 @@ static int calib_measure(struct zn_probe *p, enum zn_first first)
 	return 0;
 }
 
-/* Measures a function that does nothing between its two probes. */
+/* Measures a function that does nothing between its two probes. Only our own calls count: another daemon of the same
+ * file may be doing the same. */
 static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first first)
 {
 	int link[2] = {-1, -1}, err = 0;
 
 	spots.path = "/proc/self/exe";
+	spots.pid = getpid();
 	spots.count = 1;
 	spots.offset[0] = self_offset((uintptr_t)calib[first]);
 	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first, f);
@@ -1059,6 +1065,7 @@ static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first fir
 		err = calib_measure(p, first);
 	fd_close(&link[0]);
 	fd_close(&link[1]);
+	spots.pid = 0;
 	return err;
 }
 
@@ -1264,30 +1271,37 @@ uint64_t zn_probe_map_bytes(const struct zn_probe *p)
 	return sum;
 }
 
-static bool program_info(const struct zn_probe *p, uint32_t i, struct bpf_prog_info *info)
-{
-	int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
-	uint32_t len = sizeof(*info);
+#define STATS_AGE_NS (100 * ZN_NS_PER_MS) /* asking costs 1 us for each program: too much for every scrape */
 
-	memset(info, 0, sizeof(*info));
-	return fd >= 0 && bpf_obj_get_info_by_fd(fd, info, &len) == 0;
+static void stats_read(struct zn_probe *p)
+{
+	uint64_t now = zn_now_ns();
+
+	if (p->stats_ns && now - p->stats_ns < STATS_AGE_NS)
+		return;
+	p->stats_ns = now;
+	p->missed = 0;
+	for (uint32_t i = 0; i < ZN_PROGRAMS; i++) {
+		int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
+		struct bpf_prog_info info = {0};
+		uint32_t len = sizeof(info);
+
+		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len))
+			continue;
+		p->missed += info.recursion_misses;
+		p->run_ns[i] = info.run_time_ns;
+	}
 }
 
-uint64_t zn_probe_missed(const struct zn_probe *p)
+uint64_t zn_probe_missed(struct zn_probe *p)
 {
-	struct bpf_prog_info info;
-	uint64_t missed = 0;
-
-	for (uint32_t i = 0; i < ZN_PROGRAMS; i++)
-		if (program_info(p, i, &info))
-			missed += info.recursion_misses;
-	return missed;
+	stats_read(p);
+	return p->missed;
 }
 
-uint64_t zn_probe_run_ns(const struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
-	struct bpf_prog_info info;
-
 	*name = i % 2 ? object[i / 2].ret : object[i / 2].entry;
-	return program_info(p, i, &info) ? info.run_time_ns : 0;
+	stats_read(p);
+	return p->run_ns[i];
 }

@@ -11,15 +11,19 @@
 
 #include "zernel.h"
 
-#define MESSAGE_MAX  (64 << 10)
-#define PING_NS      (25 * ZN_NS_PER_S)
-#define SILENCE_NS   (60 * ZN_NS_PER_S)
 #define UNSENT_BYTES (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
 #define SUBPROTOCOL  "zernel.v1"
-#define PACE_MS      50 /* clients with an interval of their own are looked at this often */
 #define GOING_AWAY   1001
 #define TRY_LATER    1013
 #define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
+
+static bool offered(const struct zn_http_req *req)
+{
+	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
+		if (zn_http_has_token(req->ws_protocol[i], SUBPROTOCOL))
+			return true;
+	return false;
+}
 
 static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 {
@@ -30,19 +34,26 @@ static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 	zn_out_text(&more, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
 	zn_out_text(&more, accept);
 	zn_out_text(&more, "\r\n");
-	if (req->ws_protocol.at && zn_http_has_token(req->ws_protocol, SUBPROTOCOL))
+	if (offered(req))
 		zn_out_text(&more, "Sec-WebSocket-Protocol: " SUBPROTOCOL "\r\n");
 	extra[more.len] = '\0';
 	zn_http_head(&head, &(struct zn_http_res){.status = 101, .extra = extra, .no_length = true, .date_s = -1});
 	zn_conn_queue(c, head.len, NULL);
 }
 
-/* The feed of those who want the same, or a free one; NULL: as many different ones as there may be are in use. */
+static bool wants_all(const struct zn_filter *filter)
+{
+	return filter->topics == ZN_TOPICS_ALL && !filter->job[0];
+}
+
+/* The feed of those who want the same, or a free one; NULL: as many different ones as there may be are in use. The first
+ * one is kept for those who want all, so that narrow queries never keep the page out. */
 static struct zn_feed *find_feed(struct zn_serve *s, const struct zn_filter *filter)
 {
+	size_t first = wants_all(filter) ? 0 : 1, end = wants_all(filter) ? 1 : ZN_FEEDS_MAX;
 	struct zn_feed *free = NULL;
 
-	for (struct zn_feed *f = s->feed; f < s->feed + ZN_FEEDS_MAX; f++) {
+	for (struct zn_feed *f = s->feed + first; f < s->feed + end; f++) {
 		if (f->clients && !memcmp(&f->filter, filter, sizeof(*filter)))
 			return f;
 		if (!f->clients && !free)
@@ -95,7 +106,7 @@ static void set_pace(struct zn_conn *c, uint64_t now_ns)
 {
 	c->feed->paced++;
 	if (!c->serve->paced_count++)
-		zn_timer_set(&c->serve->pace, PACE_MS);
+		zn_timer_set(&c->serve->pace, ZN_PUSH_PACE_MS);
 	/* the second snapshot comes after half an interval at the soonest */
 	c->next_ns = due_after(c, now_ns + c->interval_ms * ZN_NS_PER_MS / 2);
 }
@@ -105,7 +116,7 @@ static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
 {
 	struct zn_feed *f = c->feed;
 
-	if (f->body && (f->clients > f->paced || now_ns < f->rendered_ns + PACE_MS * ZN_NS_PER_MS))
+	if (f->body && (f->clients > f->paced || now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS))
 		return true;
 	return render(c->serve, f, now_ns) || f->body;
 }
@@ -113,7 +124,7 @@ static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
 static void begin_push(struct zn_conn *c, uint32_t interval_ms)
 {
 	setsockopt(c->io.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
-	zn_ws_init(&c->ws, MESSAGE_MAX);
+	zn_ws_init(&c->ws, ZN_PUSH_MESSAGE_MAX);
 	c->state = ZN_CONN_PUSH;
 	c->last = false;
 	c->heard_ns = zn_now_ns();
@@ -297,11 +308,11 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 	bool late = c->frame_deadline_ns && now_ns >= c->frame_deadline_ns;
 	bool stuck = waits(c) && (now_ns >= c->deadline_ns || late);
 
-	if (now_ns >= c->heard_ns + SILENCE_NS)
+	if (now_ns >= c->heard_ns + ZN_PUSH_SILENCE_S * ZN_NS_PER_S)
 		return false;
 	if (stuck && !give_up(c))
 		return false;
-	if (!c->pinged && now_ns >= c->heard_ns + PING_NS)
+	if (!c->pinged && now_ns >= c->heard_ns + ZN_PUSH_PING_S * ZN_NS_PER_S)
 		c->pinged = c->ping_due = true;
 	if (!c->interval_ms && c->feed->rendered_ns == now_ns)
 		offer(c);
@@ -310,7 +321,7 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 
 static bool renew(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
 {
-	return (f->body && now_ns < f->rendered_ns + PACE_MS * ZN_NS_PER_MS) || render(s, f, now_ns);
+	return (f->body && now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS) || render(s, f, now_ns);
 }
 
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns)

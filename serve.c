@@ -482,6 +482,61 @@ static int map_memory(struct zn_serve *s)
 	return 0;
 }
 
+/* The time limits of HTTP; false: give the client up. One that has sent part of a request is told why. */
+static bool tick_http(struct zn_conn *c, uint64_t now_ns)
+{
+	if (waits(c)) {
+		bool late = now_ns >= c->deadline_ns || now_ns >= c->answer_ns;
+
+		c->serve->lost[ZN_LOST_ANSWER] += late && !c->refused;
+		return !late;
+	}
+	if (now_ns < c->deadline_ns)
+		return true;
+	if (!c->in_len)
+		return false;
+	if (c->state == ZN_CONN_BODY)
+		refuse_body(c, 408);
+	else
+		refuse(c, 408, false);
+	return true;
+}
+
+static void tick_conn(struct zn_conn *c, uint64_t now_ns)
+{
+	bool stays = c->state == ZN_CONN_PUSH ? zn_push_tick(c, now_ns) : tick_http(c, now_ns);
+
+	if (stays)
+		zn_conn_advance(c);
+	else
+		forget(c);
+}
+
+void zn_serve_limits(struct zn_serve *s, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < s->conn_high; i++)
+		if (s->conns[i].io.fd >= 0)
+			tick_conn(&s->conns[i], now_ns);
+}
+
+static void limits_ready(struct zn_io *io, uint32_t events)
+{
+	(void)events;
+	zn_timer_count(io);
+	zn_serve_limits((struct zn_serve *)((char *)io - offsetof(struct zn_serve, limits)), zn_now_ns());
+}
+
+static int limits_open(struct zn_serve *s)
+{
+	int err;
+
+	if (s->view->options->push_interval_ms <= ZN_LIMITS_MS)
+		return 0;
+	s->limits.ready = limits_ready;
+	err = zn_timer_open(&s->limits, ZN_LIMITS_MS);
+	return err ? err : zn_loop_add(s->loop, &s->limits, EPOLLIN);
+}
+
 /* Raises the soft limit of open files as far as the connections may need it. */
 static void raise_files(const struct zn_serve *s)
 {
@@ -509,7 +564,7 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 	const struct zn_options *o = view->options;
 	int err;
 
-	*s = (struct zn_serve){.loop = loop, .view = view, .rest.io.fd = -1, .pace.fd = -1};
+	*s = (struct zn_serve){.loop = loop, .view = view, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
 	s->conn_limit = limit(o->max_connections, ZN_CONNS);
 	s->peer_limit = limit(o->max_connections_per_peer, ZN_CONNS_PER_PEER);
 	zn_answer_open(s);
@@ -521,7 +576,7 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 		err = zn_access_open(&s->access, o, view->node, NULL, why);
 	if (!err)
 		err = zn_listen_open(s, why);
-	if (!err && (err = zn_push_start(s)))
+	if (!err && ((err = zn_push_start(s)) || (err = limits_open(s))))
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no timer: %s", strerror(-err));
 	if (err) {
 		zn_serve_close(s);
@@ -563,6 +618,7 @@ void zn_serve_close(struct zn_serve *s)
 	for (uint32_t i = 0; i < s->conn_high; i++)
 		part(&s->conns[i]);
 	zn_loop_forget(s->loop, &s->pace);
+	zn_loop_forget(s->loop, &s->limits);
 	if (s->loop->owner == s)
 		s->loop->after = NULL;
 	if (s->memory)
@@ -570,40 +626,8 @@ void zn_serve_close(struct zn_serve *s)
 	*s = (struct zn_serve){0};
 }
 
-/* The time limits of HTTP; false: give the client up. One that has sent part of a request is told why. */
-static bool tick_http(struct zn_conn *c, uint64_t now_ns)
-{
-	if (waits(c)) {
-		bool late = now_ns >= c->deadline_ns || now_ns >= c->answer_ns;
-
-		c->serve->lost[ZN_LOST_ANSWER] += late && !c->refused;
-		return !late;
-	}
-	if (now_ns < c->deadline_ns)
-		return true;
-	if (!c->in_len)
-		return false;
-	if (c->state == ZN_CONN_BODY)
-		refuse_body(c, 408);
-	else
-		refuse(c, 408, false);
-	return true;
-}
-
-static void tick_conn(struct zn_conn *c, uint64_t now_ns)
-{
-	bool stays = c->state == ZN_CONN_PUSH ? zn_push_tick(c, now_ns) : tick_http(c, now_ns);
-
-	if (stays)
-		zn_conn_advance(c);
-	else
-		forget(c);
-}
-
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns)
 {
 	zn_push_render(s, now_ns);
-	for (uint32_t i = 0; i < s->conn_high; i++)
-		if (s->conns[i].io.fd >= 0)
-			tick_conn(&s->conns[i], now_ns);
+	zn_serve_limits(s, now_ns); /* who was offered the new snapshot gets it there */
 }

@@ -653,6 +653,7 @@ size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 #define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */
 #define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
 #define ZN_HTTP_HEADERS_MAX 64
+#define ZN_WS_PROTOCOLS     4 /* lines of Sec-WebSocket-Protocol (RFC 6455, section 11.3.4); a further one is 400 */
 
 enum zn_method { ZN_GET, ZN_HEAD, ZN_OPTIONS, ZN_OTHER_METHOD }; /* the last: known, and never allowed here */
 
@@ -676,8 +677,8 @@ struct zn_http_req {
 	struct zn_str authorization; /* at == NULL: absent */
 	struct zn_str ws_key;        /* Sec-WebSocket-Key; at == NULL: absent */
 	struct zn_str ws_version;
-	struct zn_str ws_protocol;
-	unsigned ws_keys; /* how many Sec-WebSocket-Key headers there were */
+	struct zn_str ws_protocol[ZN_WS_PROTOCOLS]; /* Sec-WebSocket-Protocol, by line; at == NULL: no more */
+	unsigned ws_keys;                           /* how many Sec-WebSocket-Key headers there were */
 };
 
 /* Parses one request head at the start of buf. Incremental: call again from the same start with more bytes. Returns
@@ -1116,6 +1117,7 @@ struct zn_bias {
 	uint64_t call_ns;                        /* added to a call in all */
 };
 
+#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
 struct ring_buffer;
 struct zn_probe {
 	struct zn_arena arena; /* first */
@@ -1133,6 +1135,7 @@ struct zn_probe {
 	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
+	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS]; /* of our programs, and when they were read */
 	struct zn_hook hook[ZN_ROWS_MAX];
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
@@ -1154,10 +1157,9 @@ void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
 bool zn_probe_detach(struct zn_lib *lib, int steps);
 /* Kernel memory of all maps, bytes, as the kernel accounts it. */
 uint64_t zn_probe_map_bytes(const struct zn_probe *p);
-uint64_t zn_probe_missed(const struct zn_probe *p); /* hits that the kernel skipped */
-#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
+uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
-uint64_t zn_probe_run_ns(const struct zn_probe *p, uint32_t i, const char **name);
+uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 const char *zn_family_label(enum zn_family f);
 const char *zn_first_label(enum zn_first first);
 
@@ -1367,19 +1369,25 @@ extern const char zn_page_etag[];    /* with its quotes */
 #define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
 #define ZN_BODIES_MAX     32
-#define ZN_FEEDS_MAX      16         /* different snapshots that WebSocket clients may ask for at one time */
+#define ZN_FEEDS_MAX      16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
 #define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
-/* Time limits in seconds. All are looked at once a tick. */
-#define ZN_HEAD_S       10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
-#define ZN_IDLE_S       75 /* between two requests; longer than a usual scrape interval */
-#define ZN_PROGRESS_S   10 /* without a byte taken by the client */
-#define ZN_ANSWER_S     30 /* for a whole answer */
-#define ZN_HOLD_S       1  /* how long an answer may be held back from others, once no buffer is free */
-#define ZN_DRAIN_S      2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
-#define ZN_DRAIN_BYTES  (64 << 10) /* at most */
-#define ZN_PUSH_FRAME_S 30 /* a WebSocket client that takes longer for one frame is closed, with 1013 if it can be */
+/* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
+#define ZN_LIMITS_MS   1000
+#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
+#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
+#define ZN_ANSWER_S    30 /* for a whole answer */
+#define ZN_HOLD_S      1  /* how long an answer may be held back from others, once no buffer is free */
+#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
+#define ZN_DRAIN_BYTES (64 << 10) /* at most */
+/* WebSocket clients */
+#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S      25 /* of silence: a ping */
+#define ZN_PUSH_SILENCE_S   60 /* closed */
+#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
+#define ZN_PUSH_MESSAGE_MAX 65536
 
 /* A rendered answer, shared by all who send it. */
 struct zn_body {
@@ -1454,6 +1462,7 @@ struct zn_serve {
 	struct zn_feed feed[ZN_FEEDS_MAX];
 	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
 	uint32_t paced_count;
+	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
 	struct zn_access access;
 	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
 	struct zn_asked asked;
@@ -1468,7 +1477,8 @@ struct zn_serve {
 int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
-void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* time limits; renders the snapshot and pushes it */
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
+void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 /* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
  * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
  * counted, if there is none. */

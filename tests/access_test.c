@@ -57,7 +57,7 @@ static bool with_header(const char *text, size_t len)
 static bool with_protocol(const char *text, size_t len, bool upgrade)
 {
 	struct zn_str box = boxed(text, len);
-	struct zn_http_req req = {.ws_protocol = box, .upgrade = upgrade};
+	struct zn_http_req req = {.ws_protocol = {box}, .upgrade = upgrade};
 	bool is = zn_access_token(&a, &req);
 
 	free((void *)box.at);
@@ -257,7 +257,9 @@ static const struct {
 	{"BEARER " TOKEN, true},
 	{"Bearer " OTHER, true},
 	{"Bearer " LINE_128, true},
-	{"Bearer  " TOKEN, false},
+	{"Bearer   " TOKEN, true},
+	{"Bearer  ", false},
+	{"Bearer \t" TOKEN, false},
 	{"Bearer\t" TOKEN, false},
 	{"Bearer " TOKEN " ", false},
 	{"Bearer " TOKEN "," TOKEN, false},
@@ -360,12 +362,15 @@ static void subprotocols(void)
 
 T(a_wrong_header_is_not_helped_by_a_subprotocol)
 {
-	struct zn_http_req req = {.authorization = {"Bearer x", 8}, .ws_protocol = {HEX, sizeof(HEX) - 1}};
+	struct zn_http_req req = {.authorization = {"Bearer x", 8}, .ws_protocol = {{HEX, sizeof(HEX) - 1}}};
 
 	req.upgrade = true;
 	open_with(TOKEN);
 	CHECK(!zn_access_token(&a, &req));
 	req.authorization = (struct zn_str){NULL, 0};
+	CHECK(zn_access_token(&a, &req));
+	req.ws_protocol[1] = req.ws_protocol[0]; /* on a line of its own (RFC 6455, section 11.3.4) */
+	req.ws_protocol[0] = (struct zn_str){"zernel.v1", 9};
 	CHECK(zn_access_token(&a, &req));
 }
 

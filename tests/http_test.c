@@ -44,6 +44,7 @@ static void check_verdict(struct zn_str text, int want)
 #define G     "GET / HTTP/1.1\r\n"
 #define G10   "GET / HTTP/1.0\r\n"
 #define H     "Host: n1:9091\r\n"
+#define WSP   "Sec-WebSocket-Protocol: p\r\n"
 #define E     "\r\n"
 #define L5    "Content-Length: 5\r\n"
 #define HOSTS "GET / HTTP/1.1\r\nHost:"
@@ -71,6 +72,7 @@ static void verdicts(void)
 		{"method longer", S("OPTIONSX / HTTP/1.1\r\n" H E), -501},
 		{"method empty", S(" / HTTP/1.1\r\n" H E), -400},
 		{"method with a colon", S("Host: n1\r\n" E), -400},
+		{"five lines of subprotocols", S(G H WSP WSP WSP WSP WSP E), -400},
 		{"empty lines of LF", S("\n\n" G H E), -400},
 		{"empty line of CR", S("\r" G H E), -400},
 		{"empty line of a space", S(" \r\n" G H E), -400},
@@ -127,6 +129,7 @@ static void verdicts(void)
 		{"HTTP/1.9", S("GET / HTTP/1.9\r\n" H E), WHOLE},
 		{"HTTP/3.0", S("GET / HTTP/3.0\r\n" H E), -505},
 		{"HTTP/2", S("GET / HTTP/2\r\n" H E), -400},
+		{"version and a header", S("GET / HTTP/1.1" H E), -400},
 		{"HTTP/1.", S("GET / HTTP/1.\r\n" H E), -400},
 		{"HTTP/01.1", S("GET / HTTP/01.1\r\n" H E), -400},
 		{"HTTP/1,1", S("GET / HTTP/1,1\r\n" H E), -400},
@@ -215,6 +218,8 @@ static void verdicts(void)
 		{"Host IPv6 with a zone", S(HOSTS " [fe80::1%25eth0]\r\n" E), -400},
 		{"Host IPv6 and letters", S(HOSTS " [::1]x\r\n" E), -400},
 		{"Host IPv6 bare", S(HOSTS " ::1\r\n" E), -400},
+		{"Host IPv6 of 45 bytes", S(HOSTS " [0000:0000:0000:0000:0000:ffff:192.168.100.228]\r\n" E), WHOLE},
+		{"Host IPv6 of 46 bytes", S(HOSTS " [0000:0000:0000:0000:0000:ffff:192.168.100.2281]\r\n" E), -400},
 		{"Host IPv6 too long", S(HOSTS " [0000000000000000000000000000000000000000000000::1]\r\n" E), -400},
 
 		{"length 5", S(G H "Content-Length: 5\r\n" E), WHOLE},
@@ -223,6 +228,7 @@ static void verdicts(void)
 		{"length twice, two spellings", S(G H "Content-Length: 0\r\nContent-Length: 00\r\n" E), -400},
 		{"length 65536", S(G H "Content-Length: 65536\r\n" E), WHOLE},
 		{"length 65537", S(G H "Content-Length: 65537\r\n" E), -413},
+		{"length 655360", S(G H "Content-Length: 655360\r\n" E), -413},
 		{"length 65536 with zeros", S(G H "Content-Length: 000000000000000000000065536\r\n" E), WHOLE},
 		{"length of 40 digits", S(G H "Content-Length: 1234567890123456789012345678901234567890\r\n" E), -413},
 		{"length of 40 digits and a letter",
@@ -385,7 +391,8 @@ static void describe(struct zn_out *o, const struct zn_http_req *req)
 	add(o, " auth=", req->authorization);
 	add(o, " key=", req->ws_key);
 	add(o, " version=", req->ws_version);
-	add(o, " protocol=", req->ws_protocol);
+	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
+		add(o, " protocol=", req->ws_protocol[i]);
 	zn_out_text(o, req->http10 ? " 1.0" : "");
 	zn_out_text(o, req->keep_alive ? " keep" : " close");
 	zn_out_text(o, req->expect ? " expect" : "");
@@ -485,6 +492,7 @@ static void meanings(void)
 		{S(A "Accept-Encoding: identity, gzip;q=0.9\r\n" E), "GET / host=n keep"},
 		{S(A "Accept-Encoding: gzip;q=0.5, identity;q=0.5\r\n" E), "GET / host=n keep gzip"},
 		{S(A "Accept-Encoding: *;q=0, gzip;q=0.001\r\n" E), "GET / host=n keep gzip"},
+		{S(A "Accept-Encoding: gzip;q=1\r\n" E), "GET / host=n keep gzip"},
 		{S(A "Accept-Encoding: gzip;q=0.0\r\n" E), "GET / host=n keep"},
 		{S(A "Accept-Encoding: gzip;q=0.\r\n" E), "GET / host=n keep"},
 		{S(A "Accept-Encoding: gzip;q=1.\r\n" E), "GET / host=n keep gzip"},
@@ -514,6 +522,10 @@ static void meanings(void)
 		{S(A "Accept: " OM "; version=\"1.0.0\"; charset=utf-8\r\n" E), "GET / host=n keep openmetrics"},
 		{S(A "Accept: " OM ";Version=1.0.0;escaping=underscores;q=0.7,*/*;q=0.1\r\n" E),
 			"GET / host=n keep openmetrics"},
+		{S(A "Accept: " OM ";version=\"1.0.0x\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " OM ";version=\"\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " OM ";version=1.0.0\"\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " OM ";version=\"\"\r\n" E), "GET / host=n keep"},
 		{S(A "Accept: " OM ";version=0.0.1\r\n" E), "GET / host=n keep"},
 		{S(A "Accept: " OM ";version=2.0.0;q=0.9,*/*;q=0.1\r\n" E), "GET / host=n keep"},
 		{S(A "Accept: " OM "; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n" E),
@@ -542,6 +554,8 @@ static void meanings(void)
 		{S(A WSC WSU "Sec-WebSocket-Key: k\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: "
 			     "p, q\r\n" E),
 			"GET / host=n key=k version=13 protocol=p, q keep upgrade"},
+		{S(A WSC "Connection: a\r\n" WSU "Upgrade: h2c\r\n" E), "GET / host=n keep upgrade"},
+		{S("GET / HTTP/1.0\r\nConnection: keep-alive\r\nConnection: a\r\n" E), "GET / 1.0 keep"},
 		{S(A WSC "Upgrade: h2c, WebSocket\r\n" E), "GET / host=n keep upgrade"},
 		{S(A WSC "Upgrade: websocket/13, websockets\r\n" E), "GET / host=n keep"},
 		{S(A "Connection: upgraded\r\n" WSU E), "GET / host=n keep"},
@@ -552,7 +566,9 @@ static void meanings(void)
 		{S(A WSC WSU "Transfer-Encoding: chunked\r\n" E), "GET / host=n close chunked"},
 		{S(A WSC WSU "Content-Length: 0\r\n" E), "GET / host=n keep upgrade"},
 		{S(A "Sec-WebSocket-Key: k\r\nSec-WebSocket-Key: l\r\n" E), "GET / host=n key=l keep keys"},
-		{S(A "Sec-WebSocket-Protocol: p\r\nSec-WebSocket-Protocol: q\r\n" E), "GET / host=n protocol=p keep"},
+		{S(A "Sec-WebSocket-Protocol: p\r\nSec-WebSocket-Protocol: q\r\n" E),
+			"GET / host=n protocol=p protocol=q keep"},
+		{S(A WSP WSP WSP WSP E), "GET / host=n protocol=p protocol=p protocol=p protocol=p keep"},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -760,6 +776,10 @@ static void chunked_bodies(void)
 		{"extension: blanks", S("0 \t; a\t= b ;\tc ;d\r\n\r\n"), END("0 \t; a\t= b ;\tc ;d\r\n\r\n")},
 		{"extension: quoted", S("0;a=\" ;\\\"\\\\=\xe9\t\";b\r\n\r\n"),
 			END("0;a=\" ;\\\"\\\\=\xe9\t\";b\r\n\r\n")},
+		{"extension: blanks in a row", S("0\t \t;\t a \t =\t b \t ;c\r\n\r\n"),
+			END("0\t \t;\t a \t =\t b \t ;c\r\n\r\n")},
+		{"extension: values in a row", S("0;a=b;c=\"d\";e=\"f\"\r\n\r\n"),
+			END("0;a=b;c=\"d\";e=\"f\"\r\n\r\n")},
 		{"extension: quoted empty", S("0;a=\"\" ;b\r\n\r\n"), END("0;a=\"\" ;b\r\n\r\n")},
 		{"extension: no name", S("0;\r\n"), -400},
 		{"extension: no name before the next", S("0;;a\r\n"), -400},
@@ -855,7 +875,9 @@ T(longest_bodies)
 	for (int i = 0; i < ZN_HTTP_BODY_MAX / 5; i++)
 		zn_out_text(&o, "1\r\na\r\n");
 	CHECK_EQ(read_cut(&chunked, (struct zn_str){text, o.len}, 1, 4099), 0);
-	zn_out_text(&o, LAST);
+	zn_out_char(&o, '0');
+	CHECK_EQ(read_cut(&chunked, (struct zn_str){text, o.len}, 1, 4099), 0);
+	zn_out_char(&o, '\r');
 	CHECK_EQ(read_cut(&chunked, (struct zn_str){text, o.len}, 1, 4099), -413);
 }
 

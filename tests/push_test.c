@@ -241,13 +241,16 @@ T(as_many_feeds_as_there_may_be)
 	int fd[ZN_FEEDS_MAX], more;
 
 	start();
-	for (int i = 0; i < ZN_FEEDS_MAX; i++) {
+	for (int i = 1; i < ZN_FEEDS_MAX; i++) {
 		snprintf(query, sizeof(query), "job=%d", i);
 		fd[i] = dial(query);
 	}
 	more = ask("job=x", "", head);
 	CHECK(!strncmp(head, "HTTP/1.1 503 ", 13) && strstr(head, "\r\nRetry-After: "));
 	hang_up(more);
+	fd[0] = dial("topics=gpus,processes,jobs,io,alerts,probes,lost"); /* its place was kept */
+	CHECK_FRAME(fd[0], "16 " ALL " ");
+	hang_up(dial(""));
 	hang_up(dial("job=3"));
 	hang_up(fd[3]);
 	fd[3] = dial("job=x");
@@ -348,6 +351,8 @@ T(pace_shared)
 	hang_up(a);
 	hang_up(b);
 	CHECK_EQ(s.paced_count, 1);
+	tick();
+	CHECK_FRAME(d, "6 " ALL " ");
 	hang_up(c);
 	hang_up(d);
 	check_rest();
@@ -494,6 +499,46 @@ T(stuck_is_counted_once)
 	stop();
 }
 
+static size_t fill(int fd)
+{
+	size_t len = 0;
+
+	while (send(fd, "x", 1, 0) == 1)
+		len++;
+	return len;
+}
+
+/* What was begun cannot be replaced by a Close: a frame whose first byte is gone, and the answer to the handshake. A
+ * client that has sent its own Close and reads nothing is no loss. */
+T(no_room_for_a_close)
+{
+	static const char close_1000[] = "\x88\x82\0\0\0\0\x03\xe8";
+	uint64_t late_ns = zn_now_ns() + 11 * ZN_NS_PER_S;
+	int fd[3];
+
+	start();
+	for (int i = 0; i < 3; i++) {
+		fd[i] = dial("");
+		frame(fd[i]);
+		fill(s.conns[i].io.fd);
+	}
+	zn_serve_tick(&s, zn_now_ns());
+	CHECK(s.conns[0].body && !s.conns[0].out_at);
+	s.conns[0].out_at = 1;
+	s.conns[1].frame_deadline_ns = 0; /* as if this were still the answer */
+	CHECK_EQ(send(fd[2], close_1000, sizeof(close_1000) - 1, 0), sizeof(close_1000) - 1);
+	turn();
+	CHECK(s.conns[2].closing);
+	zn_serve_tick(&s, late_ns);
+	turn();
+	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.lost[ZN_LOST_WS_CLIENT], 2);
+	for (int i = 0; i < 3; i++)
+		hang_up(fd[i]);
+	check_rest();
+	stop();
+}
+
 /* At the end everybody is told, but not within a frame, and not twice. */
 T(bye)
 {
@@ -583,6 +628,7 @@ int main(void)
 	RUN(no_buffer);
 	RUN(trickle);
 	RUN(stuck_is_counted_once);
+	RUN(no_room_for_a_close);
 	RUN(bye);
 	subprotocols();
 	return t_end();

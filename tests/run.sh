@@ -59,7 +59,7 @@ done
 run json_strict 120 "$python" tests/json_strict.py "$tests/json_write"
 run watch_test 300 "$python" tests/watch_test.py build/zernel
 run page_test 300 node tests/web/page.test.mjs
-run load 240 "$python" tests/load/run.py
+run load 300 "$python" tests/load/run.py
 live
 
 echo "$passed passed, $failed failed"

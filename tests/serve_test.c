@@ -2300,6 +2300,40 @@ T(silence)
 	stop();
 }
 
+/* Ticks may be a minute apart; time limits are not looked at that late, and nobody gets a snapshot for it. */
+T(limits_between_ticks)
+{
+	struct itimerspec every;
+	struct client slow, ws;
+	struct frame f;
+
+	options.push_interval_ms = 60000;
+	start();
+	options.push_interval_ms = 0;
+	CHECK_EQ(timerfd_gettime(s.limits.fd, &every), 0);
+	CHECK_EQ(every.it_interval.tv_sec, ZN_LIMITS_MS / 1000);
+	ws = open_ws(0);
+	slow = dial(false);
+	settle(2);
+	deliver(&slow, "G", 1);
+	s.conns[0].heard_ns = zn_now_ns() - ZN_PUSH_PING_S * ZN_NS_PER_S;
+	s.conns[1].deadline_ns = 0;
+	CHECK_EQ(zn_timer_set(&s.limits, 1), 0);
+	CHECK_EQ(poll(&(struct pollfd){s.limits.fd, POLLIN, 0}, 1, -1), 1);
+	turn();
+	CHECK_EQ(s.requests[ZN_ROUTES_MAX][ZN_CODE_408], 1);
+	CHECK(await_frame(&ws, &f));
+	CHECK_EQ(f.op, ZN_WS_PING);
+	take_frame(&ws, &f);
+	CHECK_EQ(snapshot_seq, 1);
+	hang_up(&ws);
+	hang_up(&slow);
+	stop();
+	start();
+	CHECK_EQ(s.limits.fd, -1); /* ticks are close enough */
+	stop();
+}
+
 /* A client that does not read for 20 ticks is not sent 20 snapshots afterwards, but ends with the newest. */
 T(slow_client_gets_newest)
 {
@@ -2600,6 +2634,7 @@ int main(void)
 	RUN(close_for_unmasked_and_too_large);
 	RUN(close_ignored);
 	RUN(silence);
+	RUN(limits_between_ticks);
 	RUN(slow_client_gets_newest);
 	RUN(stuck_within_a_frame);
 	RUN(stuck_between_frames);

@@ -29,6 +29,8 @@ file                                                file
 script                                              bsdutils
 unshare                                             util-linux
 strace                                              strace
+openssl                                             openssl
+/usr/sbin/nginx                                     nginx-light
 clang-format                                        clang-format
 shellcheck                                          shellcheck
 /usr/sbin/slurmctld                                 slurmctld

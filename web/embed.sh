@@ -47,7 +47,7 @@ cat <<C
 #include "zernel.h"
 const char zn_page_etag[] = "\"$etag\"";
 const char zn_page_headers[] =
-	"ETag: \"$etag\"\r\n"
+	"ETag: W/\"$etag\"\r\n" /* weak: of both forms, plain and compressed (RFC 9110, section 8.8.3) */
 	"Cache-Control: no-cache\r\n"
 	"Content-Security-Policy: default-src 'none'; style-src 'sha256-$(csp_hash <"$work/css")'; "
 	"script-src 'sha256-$(csp_hash <"$work/js")'; connect-src 'self'; img-src data:; base-uri 'none'; "

@@ -142,7 +142,7 @@ class Rows {
 			before.delete(key);
 		}
 		for (const row of before.values())
-			row.node.remove();
+			drop(row.node);
 		this.place(items);
 	}
 
@@ -183,6 +183,13 @@ const watcher = new IntersectionObserver((entries) => {
 	}
 }, {rootMargin: "200px"});
 
+// Takes a node out, and its charts from what is watched.
+function drop(node) {
+	for (const svg of node.querySelectorAll("svg.chart"))
+		watcher.unobserve(svg);
+	node.remove();
+}
+
 function shape(tag, className, parent) {
 	const node = document.createElementNS(SVG, tag);
 	node.setAttribute("class", className);
@@ -214,10 +221,10 @@ function outline(values, top) {
 	return {line: lines.join(""), area: areas.join("")};
 }
 
-// The next of 1, 2, 5, 10, ... so that an axis ends with a number that is easily read.
+// The next of 1, 2, 2.5, 5, 10, ... so that an axis ends with a number that is easily read.
 function above(v) {
 	const size = 10 ** Math.floor(Math.log10(v || 1));
-	return size * [1, 2, 5, 10].find((n) => n * size >= v * 0.9999);
+	return size * [1, 2, 2.5, 5, 10].find((n) => n * size >= v * 0.9999);
 }
 
 function largest(series) {
@@ -669,7 +676,7 @@ class ProcessRow {
 		mark(this.toggle, "aria-expanded", String(on));
 		this.node.classList.toggle("open", on);
 		if (!on) {
-			this.detail.node.remove();
+			drop(this.detail.node);
 			this.toggle.removeAttribute("aria-controls");
 			this.detail = null;
 			return;

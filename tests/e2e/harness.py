@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,12 @@ def folder():
         os.chmod(State.folder, 0o755)
         State.cleanup.callback(shutil.rmtree, State.folder, ignore_errors=True)
     return State.folder
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def copy_of(path, name):

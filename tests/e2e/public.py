@@ -13,9 +13,8 @@ import subprocess
 import urllib.parse
 import urllib.request
 
-from harness import (Daemon, Process, State, check, equal, folder, main, need, parse_json, parse_metrics, run, test,
-                     wait_until)
-from serving import free_port
+from harness import (Daemon, Process, State, check, equal, folder, free_port, main, need, parse_json, parse_metrics,
+                     run, test, wait_until)
 
 ROUTES = ("/", "/metrics", "/json", "/history", "/alerts", "/health")
 
@@ -98,7 +97,9 @@ def curl_keeps_a_page_that_did_not_change():
     daemon = Daemon("--simulate")
     _, headers, body = curl(daemon, "/")
     tag = headers["etag"]
-    for options in (("-H", f"If-None-Match: {tag}"), ("-H", f'If-None-Match: "x", W/{tag}'), ("-H", "If-None-Match: *")):
+    opaque = tag.removeprefix("W/")
+    for options in (("-H", f"If-None-Match: {tag}"), ("-H", f'If-None-Match: "x", W/{opaque}'),
+                    ("-H", f"If-None-Match: {opaque}"), ("-H", "If-None-Match: *")):
         status, headers, body = curl(daemon, "/", *options)
         equal((status, body, headers.get("etag")), ("HTTP/1.1 304 Not Modified", b"", tag), f"{options}")
     equal(curl(daemon, "/", "-H", 'If-None-Match: "x"')[0], "HTTP/1.1 200 OK", "another page")
@@ -120,8 +121,7 @@ def curl_is_refused_politely():
     daemon = Daemon("--simulate")
     rows = (("/nothing", (), 404), ("/metrics", ("-X", "DELETE"), 405), ("/metrics", ("-d", "x=1"), 405),
             ("/json?topics=x", (), 400), ("/ws", (), 426), ("/" + "a" * 4000, (), 414),
-            ("/metrics", ("-H", "X-Long: " + "a" * 9000), 431), ("/metrics", ("-H", "Host: a", "-H", "Host: b"), 400),
-            ("/metrics", ("-H", "Host: evil.example"), 421), ("/metrics", ("-X", "BREW"), 405),
+            ("/metrics", ("-H", "X-Long: " + "a" * 9000), 431), ("/json", ("-H", "Host: evil.example"), 421), ("/metrics", ("-X", "BREW"), 501),
             ("/metrics", ("-H", "Transfer-Encoding: chunked", "-d", "x=1"), 405))
     for path, options, status in rows:
         first, headers, body = curl(daemon, path, *options)

@@ -114,7 +114,7 @@ async def stream(url, readers, end):
     async with need_module("websockets").connect(url, max_size=None) as socket:
         while time.monotonic() < end:
             snapshot = readers.feed(await asyncio.wait_for(socket.recv(), PATIENCE))
-            check(snapshot["last_update_ms"] > newest, f"{url}: each is newer than the one before")
+            check(snapshot["last_update_ms"] >= newest, f"{url}: none is older than the one before")
             newest = snapshot["last_update_ms"]
             count += 1
     return count

@@ -4,13 +4,12 @@
 `zernel watch`.
 """
 import os
-import socket
 import subprocess
 import urllib.error
 
 from clients import need_module, read_snapshots
 from figures import shown
-from harness import (CUDA, NCCL, ZERNEL, Daemon, Driver, Process, check, equal, folder, main, need, parse_json,
+from harness import (CUDA, NCCL, ZERNEL, Daemon, Driver, Process, check, equal, folder, free_port, main, need, parse_json,
                      run, test, wait_until)
 
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",
@@ -47,12 +46,6 @@ def promtool_has_nothing_to_say_of_simulated_data():
     daemon = Daemon("--simulate")
     wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")
     promtool_is_silent(daemon.get("/metrics"))
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 @test

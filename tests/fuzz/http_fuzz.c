@@ -38,7 +38,8 @@ static int parse_part(const char *data, size_t len, struct zn_http_req *req)
 static void check_slices(struct zn_str head, const struct zn_http_req *req)
 {
 	const struct zn_str slices[] = {req->path, req->query, req->host, req->origin, req->if_none_match,
-		req->authorization, req->ws_key, req->ws_version, req->ws_protocol};
+		req->authorization, req->ws_key, req->ws_version, req->ws_protocol[0],
+		req->ws_protocol[ZN_WS_PROTOCOLS - 1]};
 
 	for (size_t i = 0; i < ZN_LEN(slices); i++)
 		if (slices[i].at && !same(slices[i], "/") && !same(slices[i], "*"))

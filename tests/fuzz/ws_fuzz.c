@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ws_fuzz.c: any bytes as a stream of frames. The first input byte says how the stream is cut; read whole and
- * read in pieces, it must mean the same. What the daemon sends as a close frame must itself be good.
+ * ws_fuzz.c: any bytes as a stream of frames, and messages put together from it. The first input byte says how the
+ * stream is cut; read whole and read in pieces, it must mean the same. Messages keep to their limit, texts and reasons
+ * are UTF-8 by a second reading of the rules, codes are ones that may be sent. What the daemon sends as a close frame
+ * must itself be good.
  */
 #include <stdlib.h>
 
 #include "../../json.c"
 #include "../../ws.c"
 
-#define STORY_MAX (1 << 20)
+#define STORY_MAX   (1 << 20)
+#define MESSAGE_MAX 300
 
 /* Events as bytes: type, code, data. After an error, data of an unfinished message does not count. */
 struct story {
@@ -41,12 +44,72 @@ static void tell(struct story *s, const struct zn_ws_event *ev)
 	}
 }
 
+/* Unicode 15, table 3-7, as it stands there. */
+static bool is_text(const uint8_t *at, size_t len)
+{
+	static const struct {
+		uint8_t first[2], second[2], more;
+	} rows[] = {{{0xc2, 0xdf}, {0x80, 0xbf}, 0}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 1}, {{0xe1, 0xec}, {0x80, 0xbf}, 1},
+		{{0xed, 0xed}, {0x80, 0x9f}, 1}, {{0xee, 0xef}, {0x80, 0xbf}, 1}, {{0xf0, 0xf0}, {0x90, 0xbf}, 2},
+		{{0xf1, 0xf3}, {0x80, 0xbf}, 2}, {{0xf4, 0xf4}, {0x80, 0x8f}, 2}};
+	const uint8_t *end = at + len;
+
+	while (at < end) {
+		size_t i = 0;
+
+		if (*at < 0x80) {
+			at++;
+			continue;
+		}
+		while (i < ZN_LEN(rows) && (*at < rows[i].first[0] || *at > rows[i].first[1]))
+			i++;
+		if (i == ZN_LEN(rows) || end - at < 2 + rows[i].more || at[1] < rows[i].second[0] ||
+			at[1] > rows[i].second[1])
+			return false;
+		at += 2;
+		for (uint8_t more = rows[i].more; more; more--)
+			if (*at++ >> 6 != 2)
+				return false;
+	}
+	return true;
+}
+
+static void check_close(const struct zn_ws_event *ev)
+{
+	check(is_text((const uint8_t *)ev->data.at, ev->data.len) && ev->data.len <= ZN_WS_CONTROL_MAX - 2);
+	if (ev->type == ZN_WS_EV_ERROR)
+		check(ev->code == 1002 || ev->code == 1007 || ev->code == 1009);
+	else
+		check(ev->code == 1005 || (ev->code >= 3000 && ev->code < 5000) ||
+			(ev->code >= 1000 && ev->code < 1015 && ev->code != 1004 && ev->code != 1006));
+}
+
+/* Puts messages together. */
+static void check_event(struct zn_out *message, const struct zn_ws_event *ev)
+{
+	if (ev->type >= ZN_WS_EV_CLOSE)
+		check_close(ev);
+	if (ev->type == ZN_WS_EV_PING || ev->type == ZN_WS_EV_PONG)
+		check(ev->data.len <= ZN_WS_CONTROL_MAX);
+	if (ev->type != ZN_WS_EV_DATA)
+		return;
+	check(ev->op == ZN_WS_TEXT || ev->op == ZN_WS_BINARY);
+	zn_out_bytes(message, ev->data.at, ev->data.len);
+	check(!message->full);
+	if (!ev->final)
+		return;
+	check(ev->op != ZN_WS_TEXT || is_text((uint8_t *)message->at, message->len));
+	message->len = 0;
+}
+
 static void read_in_pieces(struct story *s, const uint8_t *data, size_t len, size_t step)
 {
+	char text[MESSAGE_MAX];
+	struct zn_out message = {.at = text, .cap = sizeof(text)};
 	struct zn_ws_event ev;
 	struct zn_ws ws;
 
-	zn_ws_init(&ws, 300);
+	zn_ws_init(&ws, MESSAGE_MAX);
 	for (size_t at = 0; at < len && !ws.done; at += step) {
 		size_t n = len - at < step ? len - at : step, done = 0;
 		char *block = malloc(n);
@@ -58,6 +121,7 @@ static void read_in_pieces(struct story *s, const uint8_t *data, size_t len, siz
 			check(used > 0 && (size_t)used <= n - done && ws.have <= ws.max);
 			done += (size_t)used;
 			tell(s, &ev);
+			check_event(&message, &ev);
 		}
 		free(block);
 	}

@@ -13,12 +13,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from clients import Frames, handshake
-from harness import ZERNELD, check, equal, folder, need, parse_json, parse_metrics, test
+from harness import ZERNELD, Absent, check, equal, folder, need, parse_json, parse_metrics, test
 
 EXIT, GO, ANY = "exits", "goes on", "either"
 TIMES = 4
 AT_ONCE = 4
 PATIENCE = 20
+PORTS = re.compile(r"metrics on port (\d+), WebSocket on port (\d+)")
 TURNS_MAX = 1000  # epoll_wait() calls in half a second in which nothing happens; one that spins makes tens of thousands
 
 # (call, what its failure leads to, errors)
@@ -28,12 +29,14 @@ STARTING = [
     ("close", GO, "EINTR"),
     ("epoll_create1", EXIT, "EMFILE ENOMEM"),
     ("epoll_ctl", EXIT, "ENOMEM ENOSPC"),
-    ("getdents64", ANY, "ENOMEM"),
-    ("getsockname", ANY, "ENOBUFS"),
+    ("getsockname", EXIT, "ENOBUFS"),
     ("listen", EXIT, "EADDRINUSE"),
     ("madvise", GO, "ENOMEM"),
+    ("mmap", EXIT, "ENOMEM"),
     ("openat", ANY, "EMFILE ENOMEM EACCES"),
     ("prctl", EXIT, "EINVAL"),
+    ("newfstatat", GO, "ENOMEM"),
+    ("prlimit64", GO, "EPERM"),
     ("read", ANY, "EIO"),
     ("rt_sigprocmask", EXIT, "EINVAL"),
     ("seccomp", EXIT, "EINVAL ENOMEM"),
@@ -49,7 +52,7 @@ SERVING = [
     ("close", "EINTR EIO"),
     ("epoll_ctl", "ENOMEM ENOSPC"),
     ("epoll_wait", "EINTR"),
-    ("getdents64", "ENOMEM"),
+    ("newfstatat", "ENOMEM"),
     ("openat", "EINTR EMFILE ENFILE ENOMEM"),
     ("read", "EINTR EAGAIN EIO ENOMEM"),
     ("recvfrom", "EINTR EAGAIN ECONNRESET ENOMEM ETIMEDOUT"),
@@ -57,27 +60,22 @@ SERVING = [
     ("setsockopt", "ENOMEM ENOPROTOOPT"),
     ("shutdown", "ENOTCONN ENOMEM"),
 ]
+# what libc does by itself before and after, and what cannot fail or whose failure cannot matter
+OTHERS = set("""arch_prctl brk clock_gettime execve exit_group getrandom mprotect munmap readlink rseq rt_sigaction
+rt_sigreturn set_robust_list set_tid_address write""".split())
 AGAIN = 11  # not in step with the calls that one connection makes
-
-
-def free_ports():
-    with socket.socket() as a, socket.socket() as b:
-        for s in (a, b):
-            s.bind(("127.0.0.1", 0))
-        return a.getsockname()[1], b.getsockname()[1]
 
 
 class Traced:
     """A daemon under strace, of which one call may fail."""
 
-    def __init__(self, name, inject=None, trace=()):
+    def __init__(self, name, inject=None, trace=(), source=("--simulate",)):
         self.place = os.path.join(folder(), name)
-        self.port, self.ws_port = free_ports()
+        self.ports = None
         calls = ",".join({"epoll_wait", *trace})
         argv = [need("strace"), "-D", "-f", "-qq", "-o", f"{self.place}.trace", "-e", f"trace={calls}"]
         argv += ["-e", f"inject={inject}"] if inject else []
-        argv += [ZERNELD, "--simulate", "--push-interval-ms", "100", "--metrics-port", str(self.port), "--ws-port",
-                 str(self.ws_port)]
+        argv += [ZERNELD, *source, "--push-interval-ms", "100", "--metrics-port", "0", "--ws-port", "0"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         with open(f"{self.place}.log", "wb") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, env=clean)
@@ -94,9 +92,13 @@ class Traced:
 
     def serves(self):
         """One round of every kind of connection; an injected error may spoil one of them."""
+        self.ports = self.ports or PORTS.search(self.read("log"))
+        if not self.ports:
+            return False
+        port, ws_port = map(int, self.ports.groups())
         with contextlib.suppress(OSError):
-            answers = [ask(self.port, path) for path in ("/metrics", "/json", "/health", "/nothing")]
-            with socket.create_connection(("127.0.0.1", self.ws_port), 3) as s:
+            answers = [ask(port, path) for path in ("/metrics", "/json", "/health", "/nothing")]
+            with socket.create_connection(("127.0.0.1", ws_port), 3) as s:
                 frames = Frames(s, handshake(s))
                 for _ in range(2):
                     parse_json(frames.message())
@@ -162,8 +164,9 @@ def ended_clearly(daemon, call):
     return None if len(lines) == 1 and re.match("zerneld: .{10}", lines[0]) else f"not one clear line: {lines}"
 
 
-def while_starting(call, error, when, leads_to):
-    daemon = Traced(f"start-{call}-{error}-{when}", f"{call}:error={error}:when={when}", [call])
+def while_starting(call, error, when, leads_to, *source):
+    daemon = Traced(f"start-{call}-{error}-{when}", f"{call}:error={error}:when={when}", [call],
+                    source or ("--simulate",))
     try:
         up = until(daemon.serves, daemon)
         if not daemon.injected():
@@ -185,21 +188,22 @@ def while_serving(call, error, when):
 
 
 def calls_while_starting():
-    """{call: how often it was made before the daemon said that it is ready}"""
-    calls = {row[0] for row in STARTING + SERVING}
-    daemon = Traced("plain", trace=[*calls, "write"])
+    """{call: how often it was made before the daemon said that it is ready}; all that it makes are in the tables."""
+    daemon = Traced("plain", trace=["all"])
     try:
         check(until(daemon.serves, daemon), f"it serves under strace: {daemon.read('log')}")
         trace = daemon.read("trace")
     finally:
         equal(daemon.end(), 0, "exit status")
+    tables = {row[0] for row in STARTING + SERVING}
+    equal(set(re.findall(r"^\d+ +(\w+)\(", trace, re.M)) - tables - OTHERS, set(), "calls that no test makes fail")
     start = trace[:trace.index("zerneld: ready")]
-    return {call: len(re.findall(rf"^\d+ +{call}\(", start, re.M)) for call in calls}
+    return {call: len(re.findall(rf"^\d+ +{call}\(", start, re.M)) for call in tables}
 
 
-def fail(function, cases):
+def fail(function, cases, at_once=AT_ONCE):
     """No case, the arguments of the function, may return a word of what is wrong."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         results = list(pool.map(lambda case: function(*case), cases))
     wrong = [f"{' '.join(map(str, case))}: {result}" for case, result in zip(cases, results) if result]
     check(cases, "there are cases")
@@ -228,3 +232,28 @@ def calls_that_fail_again_and_again():
     made = calls_while_starting()
     fail(while_serving, [(call, error, f"{made[call] + 2}+{AGAIN}") for call, errors in SERVING
                          for error in errors.split()])
+
+
+# ---- live: the kernel's side, and other people's files
+
+LIVE = [
+    ("bpf", ANY, "EPERM ENOMEM", (1, 2, 3, 4, 60, 200)),
+    ("capset", EXIT, "EPERM", (1,)),
+    ("clone3", EXIT, "EAGAIN", (1,)),
+    ("eventfd2", ANY, "EMFILE", (1,)),
+    ("perf_event_open", ANY, "EMFILE EACCES", (1, 2)),
+    ("poll", ANY, "EINTR", (1, 2, 3, 4)),
+]
+
+
+def need_live():
+    if os.geteuid() or not os.path.exists("/sys/kernel/btf/vmlinux"):
+        raise Absent("it needs root and a kernel with BTF")
+
+
+@test
+def live_calls_that_fail_while_starting():
+    """One after the other: daemons that calibrate at one time hit each other's probes."""
+    need_live()
+    fail(while_starting, [(call, error, n, leads_to, "--probes", "all") for call, leads_to, errors, when in LIVE
+                          for error in errors.split() for n in when], at_once=1)

@@ -380,10 +380,10 @@ static void ready(struct client *c, uint32_t events)
 /* One that has nothing to do, in turn; NULL: none. */
 static struct client *idle(enum kind kind)
 {
-	static size_t last;
+	static size_t last[STORM + 1];
 
 	for (size_t n = 0; n < client_count; n++) {
-		struct client *c = &client[last = (last + 1) % client_count];
+		struct client *c = &client[last[kind] = (last[kind] + 1) % client_count];
 
 		if (c->kind == kind && (kind == STORM ? c->fd < 0 : c->connected && !c->busy))
 			return c;

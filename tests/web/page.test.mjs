@@ -37,6 +37,12 @@ test("figures are written for people", async () => {
 			assert.equal(await page.evaluate(([f, v]) => window[f](v), [name, value]), wanted, `${name}(${value})`);
 });
 
+test("an axis ends at a number that is easily read", async () => {
+	const page = await open((await fake(await snapshot())).url);
+	for (const [v, wanted] of [[0, 1], [0.3, 0.5], [1, 1], [1.01, 2], [2.1, 2.5], [2600, 5000], [7, 10], [1e6, 1e6], [99, 100]])
+		assert.equal(await page.evaluate((x) => above(x), v), wanted, `above(${v})`);
+});
+
 test("figures whose names are new are written by the unit in them", async () => {
 	const page = await open((await fake(await snapshot())).url);
 	assert.deepEqual(await page.evaluate(() => flat({stall_ratio: 0.25, io: {read_bytes: 2048, wait_ms: 1.5}, mount: "/x",
@@ -361,6 +367,27 @@ test("it stays smooth with 64 processes four times a second", async () => {
 	assert.ok(Math.max(0, ...long) < 1000, "no task of a second");
 	assert.equal(await page.evaluate(() => [...document.querySelectorAll("tbody.process")].filter((n) => n.kept).length), 64);
 	assert.equal(await page.evaluate(() => document.querySelectorAll("*").length), nodes, "nodes are used again");
+});
+
+test("processes that come and go leave nothing behind", async () => {
+	const s = await snapshot(), server = await fake({...s, processes: crowd(s, 8)}), page = await open(server.url);
+	const cdp = await page.context().newCDPSession(page);
+	let first = 2000, sent = s.last_update_ms;
+	const generations = async (n) => {
+		for (; n; n--) {
+			server.set({last_update_ms: ++sent, processes: crowd(s, 8).map((p) => ({...p, pid: p.pid + first}))});
+			await page.waitForSelector(`main[data-shown="${sent}"]`);
+			await page.locator(".toggle").first().click();
+			first += 8;
+		}
+		server.set({last_update_ms: ++sent, processes: []});
+		await page.waitForSelector(`main[data-shown="${sent}"]`);
+		await cdp.send("HeapProfiler.collectGarbage");
+		return (await cdp.send("Memory.getDOMCounters")).nodes;
+	};
+	const before = await generations(5), after = await generations(40);
+	console.log(`   nodes after 40 processes: ${before}, after 320 more: ${after}`);
+	assert.ok(after < 1.5 * before, "nodes");
 });
 
 const full = async () => {

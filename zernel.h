@@ -1687,10 +1687,10 @@ struct zn_jobs {
 	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
 	uint64_t alerts_ns;             /* alerts that fired up to here are noted */
 	struct zn_job_seen {
-		uint32_t id;        /* zn_proc.id this belongs to */
-		bool asked;         /* its environment was read, or there is none */
-		uint64_t calls;     /* hooked calls to CUDA and NCCL, at the last look */
-		uint64_t waited_ns; /* what they took */
+		uint32_t id;     /* zn_proc.id this belongs to */
+		bool asked;      /* its environment was read, or there is none */
+		uint64_t calls;  /* hooked calls to CUDA and NCCL, at the last look */
+		uint64_t sum_ns; /* what those that have returned took */
 		struct zn_claim claim;
 	} seen[ZN_PROCS_MAX];
 	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */

@@ -42,14 +42,15 @@ skip() {
 	[ "${CI:-}" != true ] || failed=$((failed + $2))
 }
 
+# live NAME SECONDS PROGRAM: what needs root and probes; its tests are functions under @test in the PROGRAM's folder
 live() {
 	local count
 	if [ "$(id -u)" = 0 ] && [ -e /sys/kernel/btf/vmlinux ]; then
-		run live 900 "$python" tests/e2e/run.py
+		run "$1" "$2" "$python" "$3"
 		return
 	fi
-	count=$(cat tests/e2e/*.py | grep -c '^@test')
-	skip live "$count" "they need root and a kernel with BTF"
+	count=$(cat "$(dirname "$3")"/*.py | grep -c '^@test')
+	skip "$1" "$count" "they need root and a kernel with BTF"
 }
 
 for source in tests/*_test.c; do
@@ -60,7 +61,8 @@ run json_strict 120 "$python" tests/json_strict.py "$tests/json_write"
 run watch_test 300 "$python" tests/watch_test.py build/zernel
 run page_test 300 node tests/web/page.test.mjs
 run load 300 "$python" tests/load/run.py
-live
+live live 900 tests/e2e/run.py
+live slurm 600 tests/slurm/run.py
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" != 0 ]

@@ -20,7 +20,6 @@ NODE = "zntest"
 HIERARCHIES = ("freezer", "memory")
 PATIENCE = 60
 SBIN = "/usr/sbin"
-PROGRAMS = [f"{SBIN}/{name}" for name in ("munged", "slurmctld", "slurmd")] + ["/usr/bin/sbatch", "/usr/bin/srun"]
 
 SLURM_CONF = """\
 ClusterName=zntest
@@ -64,6 +63,10 @@ CgroupMountpoint=/sys/fs/cgroup
 CgroupAutomount=no
 ConstrainRAMSpace=yes
 """
+
+
+def as_user(name):
+    return ("setpriv", f"--reuid={name}", f"--regid={name}", "--clear-groups") if name else ()
 
 
 def free_ports(count):
@@ -146,8 +149,7 @@ class Cluster:
             os.chown(path, user.pw_uid, user.pw_gid)
         files = [f"--{what}={folder}/{name}" for what, name in (
             ("key-file", "key"), ("socket", "socket"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed"))]
-        self.start("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", f"{SBIN}/munged", "--foreground",
-                   *files)
+        self.start(f"{SBIN}/munged", "--foreground", *files, before=as_user("munge"))
         until(lambda: os.path.exists(f"{folder}/socket"), "munged")
 
     def start_slurm(self):
@@ -155,8 +157,9 @@ class Cluster:
         self.start(f"{SBIN}/slurmd", "-D", "-N", NODE)
         until(lambda: self.node_state() == "idle", "an idle node")
 
-    def start(self, *argv):
-        with open(f"{self.folder}/{os.path.basename(argv[-2] if len(argv) > 1 else argv[0])}.err", "w") as log:
+    def start(self, *argv, before=()):
+        argv = [*before, *argv]
+        with open(f"{self.folder}/{os.path.basename(argv[len(before)])}.err", "w") as log:
             self.daemons.append(subprocess.Popen(argv, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
 
     def close(self):
@@ -186,8 +189,7 @@ class Cluster:
 
     def say(self, *argv, user=None):
         """What a command of Slurm prints; user: who asks."""
-        before = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups") if user else ()
-        done = subprocess.run([*before, *argv], env=self.env, cwd=self.folder, text=True, capture_output=True,
+        done = subprocess.run([*as_user(user), *argv], env=self.env, cwd=self.folder, text=True, capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=PATIENCE)
         assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr or done.stdout}"
         return done.stdout.strip()

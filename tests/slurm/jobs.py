@@ -10,7 +10,7 @@ import shutil
 import signal
 import stat
 
-from cluster import Cluster
+from cluster import CONTRIB, Cluster, as_user
 from harness import (CUDA, DRIVER, NCCL, ZERNEL, Daemon, Driver, State, check, equal, parse_json, run, run_all, test,
                      wait_until)
 
@@ -151,8 +151,7 @@ def spool():
 
 
 def zernel(*argv, user=None):
-    before = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups") if user else ()
-    return run([*before, "/run/zernel-test/zernel", *argv])
+    return run([*as_user(user), "/run/zernel-test/zernel", *argv])
 
 
 def shown(job):
@@ -180,9 +179,9 @@ def a_batch_job_is_reported_with_all_it_did():
     site.cluster.wait(job, "COMPLETED")
     got = report(job)
     equal_figures(got, did(job))
-    said = {key: got[key] for key in ("job_id", "restart", "user", "account", "partition", "name", "exit_code", "state")}
-    equal(said, {"job_id": job, "restart": 0, "user": OWNER, "account": "physics", "partition": "short",
-                 "name": "counting", "exit_code": "0:0", "state": "ended"}, "who it was")
+    want = {"job_id": job, "restart": 0, "user": OWNER, "account": "physics", "partition": "short", "name": "counting",
+            "exit_code": "0:0", "state": "ended"}
+    equal({key: got[key] for key in want}, want, "who it was")
     equal(steps_of(got), ["batch", "extern"], "steps")
     not_drained()
 
@@ -338,7 +337,8 @@ def series_of_a_job_have_its_id_as_long_as_it_is_shown():
           did_it["launches"]["kernel"], "launches of the process")
     equal(seen.one("zernel_job_launches_total", job_id=job), sum(did_it["launches"].values()), "launches of the job")
     equal(seen.one("zernel_job_processes", job_id=job), 1, "processes of the job")
-    equal(seen.one("zernel_job_nccl_bytes_total", job_id=job), sum(o["bytes"] for o in did_it["nccl"].values()), "bytes")
+    bytes_done = sum(op["bytes"] for op in did_it["nccl"].values())
+    equal(seen.one("zernel_job_nccl_bytes_total", job_id=job), bytes_done, "bytes of collectives")
     info, = seen.all("zernel_job_info", job_id=job)
     equal({**dict(info), "gpus": ""}, {"user": OWNER, "uid": str(os.stat(f"{site.folder}/out/{job}").st_uid), "account":
           "", "partition": "short", "name": "script", "nodes": "1", "gpus": ""}, "labels of the job")
@@ -467,3 +467,11 @@ def the_prolog_leaves_nobody_behind():
     for script in ("prolog.d/50-zernel.sh", "epilog.d/50-zernel.sh"):
         done = run([f"{site.folder}/{script}"], env=env)
         equal((done.returncode, done.stdout, done.stderr), (0, "", ""), script)
+
+
+@test
+def the_scripts_are_clean():
+    scripts = glob.glob(f"{CONTRIB}/*.sh") + glob.glob(f"{CONTRIB}/*/*.sh")
+    equal(len(scripts), 3, "scripts")
+    done = run(["shellcheck", *scripts])
+    equal((done.returncode, done.stdout), (0, ""), "shellcheck")

@@ -212,6 +212,16 @@ static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
+static uint32_t plain_job_tasks(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->task_count; i++)
+		n += p->tasks[i].job.slot == slot && p->tasks[i].job.serial == a->jobs[slot].serial;
+	return n;
+}
+
 static uint32_t plain_cgroup_at(const struct zn_plain *p, const struct zn_cgroup_key *key)
 {
 	uint32_t i = 0;
@@ -262,6 +272,7 @@ static const struct zn_arena_ops plain_ops = {
 	.job_unname = plain_job_unname,
 	.job_forget = plain_job_forget,
 	.job_task = plain_job_task,
+	.job_tasks = plain_job_tasks,
 	.job_cgroup = plain_job_cgroup,
 	.job_cgroup_gone = plain_job_cgroup_gone,
 };

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define LOOK_AHEAD 16 /* claims that race for one name leave holes among the slots */
-#define ROOM       16 /* slots that are kept free while there are jobs that have ended */
+#define LOOK_AHEAD 16                  /* claims that race for one name leave holes among the slots */
+#define ROOM       16                  /* slots that are kept free while there are jobs that have ended */
 #define SHOWN_NS   (300 * ZN_NS_PER_S) /* to those who do not scrape */
 #define HOLD_NS    (60 * ZN_NS_PER_S)  /* calls that wait longer for the GPU count as idle for the rest */
 
@@ -22,8 +22,10 @@
 
 const char *zn_job_state_label(enum zn_job_state s)
 {
-	static const char *const label[] = {
-		[ZN_JOB_FREE] = "free", [ZN_JOB_RUNNING] = "running", [ZN_JOB_ENDING] = "ending", [ZN_JOB_ENDED] = "ended"};
+	static const char *const label[] = {[ZN_JOB_FREE] = "free",
+		[ZN_JOB_RUNNING] = "running",
+		[ZN_JOB_ENDING] = "ending",
+		[ZN_JOB_ENDED] = "ended"};
 
 	return s < ZN_LEN(label) ? label[s] : "unknown";
 }
@@ -187,7 +189,8 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 		zn_hist_merge(&j->merged, &job->gone[detail]);
 	for (uint32_t r = 0; r < j->agg->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
-		const struct zn_hist *h = p && zn_jobs_of(j, p) == job ? zn_arena_hist(j->agg->arena, p->hist[detail]) : NULL;
+		const struct zn_hist *h =
+			p && zn_jobs_of(j, p) == job ? zn_arena_hist(j->agg->arena, p->hist[detail]) : NULL;
 
 		if (h && h->calls)
 			zn_hist_merge(&j->merged, h);
@@ -602,9 +605,10 @@ static uint64_t ended_at(struct zn_jobs *j, const struct zn_job *job, uint64_t n
 /* Of a process that was tagged by hand nothing else tells the end. */
 static void note_empty(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 {
-	const struct zn_job_row *row = zn_job_row(j, job);
+	struct zn_arena *a = j->agg->arena;
 
-	if (!said(job, ZN_KEY_PID)[0] || row->cgroup_seen || row->tasks || job->processes)
+	if (!said(job, ZN_KEY_PID)[0] || zn_job_row(j, job)->cgroup_seen || job->processes ||
+		a->ops->job_tasks(a, job->slot))
 		job->empty_ns = 0;
 	else if (!job->empty_ns)
 		job->empty_ns = now_ns;

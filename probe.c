@@ -576,6 +576,21 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
+static uint32_t job_tasks(struct zn_arena *a, uint32_t slot)
+{
+	const struct zn_tag *tag = (const struct zn_tag *)batch.value;
+	bool first = true, more;
+	uint32_t n = 0;
+
+	do {
+		more = batch_read(((struct zn_probe *)a)->map_fd[MAP_TASKS], first);
+		first = false;
+		for (uint32_t i = 0; i < batch.count; i++)
+			n += tag[i].slot == slot && tag[i].serial == a->jobs[slot].serial;
+	} while (more);
+	return n;
+}
+
 static int job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
 {
@@ -613,6 +628,7 @@ static const struct zn_arena_ops arena_ops = {
 	.job_unname = job_unname,
 	.job_forget = job_forget,
 	.job_task = job_task,
+	.job_tasks = job_tasks,
 	.job_cgroup = job_cgroup,
 	.job_cgroup_gone = job_cgroup_gone,
 };

@@ -348,7 +348,7 @@ struct zn_job_row {
 	__u32 step_count;
 	__u32 steps_lost;  /* beyond ZN_STEPS_MAX */
 	__u32 cgroup_seen; /* 1 once it had a control group */
-	__u32 tasks;       /* processes that live and have its tag */
+	__u32 pad;
 	__u64 reserved[184];
 	struct zn_step step[ZN_STEPS_MAX];
 };
@@ -886,6 +886,7 @@ struct zn_arena_ops {
 	void (*job_forget)(struct zn_arena *a, uint32_t slot); /* names, tags, and the slot itself */
 	/* Tags a process that runs, and what it starts from here on; its row too if it has one. */
 	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+	uint32_t (*job_tasks)(struct zn_arena *a, uint32_t slot); /* how many live; reads a whole table */
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
 		const char *step); /* step: its name, or NULL */
 	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);

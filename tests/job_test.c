@@ -1120,8 +1120,7 @@ T(a_claim_moves_nobody)
 
 T(names_that_no_prolog_is_told)
 {
-	struct zn_claim c = {
-		.job = "4711", .uid = 1000, .name = "train", .array_job = "4700", .array_task = "11"};
+	struct zn_claim c = {.job = "4711", .uid = 1000, .name = "train", .array_job = "4700", .array_task = "11"};
 	struct zn_job *job;
 
 	start_with_claim(c);
@@ -1169,7 +1168,8 @@ static void fire(const struct zn_rule *rule, const char *label)
 {
 	struct zn_alert *alert = &alerts.alert[alerts.count++];
 
-	*alert = (struct zn_alert){.rule = rule, .state = ZN_FIRING, .since_ns = clock_ns, .since_wall_ms = zn_wall_ms()};
+	*alert = (struct zn_alert){
+		.rule = rule, .state = ZN_FIRING, .since_ns = clock_ns, .since_wall_ms = zn_wall_ms()};
 	snprintf(alert->label, sizeof(alert->label), "%s", label);
 }
 

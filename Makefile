@@ -39,7 +39,7 @@ FAMILIES := proc job gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c
+	message.c spool.c control.c jobctl.c scribe.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -88,10 +88,11 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message job
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message job scribe
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
+scribe_test_SRC  := scribe.c secure.c log.c
 hist_test_SRC    := agg.c proc.c json.c log.c
 agg_test_SRC     := agg.c proc.c json.c log.c
 proc_test_SRC    := proc.c json.c log.c

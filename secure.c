@@ -2,7 +2,7 @@
 /*
  * Gives up, once everything is open, what the daemon does not need any more: capabilities, and system calls. What is
  * left is for libraries that processes map later: reading /proc of any process, opening its files, attaching programs
- * that are loaded already. Nothing here can be undone.
+ * that are loaded already. The process that writes files (scribe.c) gives up all else. Nothing here can be undone.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -10,6 +10,7 @@
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -24,24 +25,32 @@ static const int kept[] = {
 	CAP_PERFMON,            /* attaching */
 };
 
-/* perf-event uprobes need more, so a kernel without multi-uprobe links leaves the daemon CAP_SYS_ADMIN. */
-int zn_secure_capabilities(bool sys_admin)
+/* Keeps what is wanted as far as it is there. */
+static int keep(struct __user_cap_data_struct want[2])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct have[2], want[2] = {{0}};
+	struct __user_cap_data_struct have[2];
 
 	if (syscall(SYS_capget, &head, have))
 		return -errno;
-	for (size_t i = 0; i < ZN_LEN(kept); i++)
-		want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
-	if (sys_admin)
-		want[CAP_SYS_ADMIN / 32].permitted |= 1U << (CAP_SYS_ADMIN % 32);
 	for (int i = 0; i < 2; i++)
 		want[i].effective = want[i].permitted &= have[i].permitted;
 	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
 		if (!(want[cap / 32].permitted >> (cap % 32) & 1))
 			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* fails where it was given up before */
 	return syscall(SYS_capset, &head, want) ? -errno : 0;
+}
+
+/* perf-event uprobes need more, so a kernel without multi-uprobe links leaves the daemon CAP_SYS_ADMIN. */
+int zn_secure_capabilities(bool sys_admin)
+{
+	struct __user_cap_data_struct want[2] = {{0}};
+
+	for (size_t i = 0; i < ZN_LEN(kept); i++)
+		want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
+	if (sys_admin)
+		want[CAP_SYS_ADMIN / 32].permitted |= 1U << (CAP_SYS_ADMIN % 32);
+	return keep(want);
 }
 
 /* Everything that the loop, the finder and a clean exit use, besides openat() to read. Others fail with EPERM: no program is
@@ -62,10 +71,16 @@ static const int allowed[] = {
 	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_clock_gettime, SYS_gettimeofday,
 	SYS_clock_nanosleep, SYS_nanosleep, SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_getrandom,
 	SYS_getpid, SYS_gettid, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall,
-	SYS_exit, SYS_exit_group,
+	SYS_wait4, SYS_exit, SYS_exit_group,
 #ifdef __x86_64__
 	SYS_epoll_wait, SYS_poll,
 #endif
+};
+
+/* What the scribe uses, besides openat() to make a file that was not there. */
+static const int scribe_allowed[] = {
+	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_close, SYS_fsync, SYS_flock, SYS_unlinkat, SYS_renameat,
+	SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
 };
 /* clang-format on */
 
@@ -81,29 +96,88 @@ static const int allowed[] = {
 #define SKIP_IF_ANY(v)   BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, v, 1, 0)
 #define RUN_IF_EQUAL(v)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v, 0, 1)
 
-int zn_secure_system_calls(void)
-{
-	static struct sock_filter code[2 * ZN_LEN(allowed) + 16];
-	struct sock_fprog program = {.filter = code};
-	unsigned short n = 0;
+#define CODE_MAX 256
+static struct sock_filter code[CODE_MAX];
+static unsigned short code_len;
+_Static_assert(2 * ZN_LEN(allowed) + 16 <= CODE_MAX, "the list is too long for the filter");
 
-	code[n++] = (struct sock_filter)LOAD(arch);
-	code[n++] = (struct sock_filter)SKIP_IF_EQUAL(THIS_ARCH);
-	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-	code[n++] = (struct sock_filter)LOAD(nr);
-	for (size_t i = 0; i < ZN_LEN(allowed); i++) {
-		code[n++] = (struct sock_filter)RUN_IF_EQUAL(allowed[i]);
-		code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+static void put(struct sock_filter instruction)
+{
+	code[code_len++] = instruction;
+}
+
+#define PUT(instruction) put((struct sock_filter)instruction)
+
+/* Lets the listed calls pass and refuses all others but openat(), which what follows decides on. */
+static void begin(const int *list, size_t count)
+{
+	code_len = 0;
+	PUT(LOAD(arch));
+	PUT(SKIP_IF_EQUAL(THIS_ARCH));
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	PUT(LOAD(nr));
+	for (size_t i = 0; i < count; i++) {
+		PUT(RUN_IF_EQUAL(list[i]));
+		PUT(RETURN(SECCOMP_RET_ALLOW));
 	}
-	code[n++] = (struct sock_filter)SKIP_IF_EQUAL(SYS_openat);
-	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-	code[n++] = (struct sock_filter)LOAD(args[2]); /* flags: its low half on both machines */
-	code[n++] = (struct sock_filter)SKIP_IF_ANY(O_ACCMODE | O_CREAT | O_TRUNC);
-	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-	code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-	program.len = n;
+	PUT(SKIP_IF_EQUAL(SYS_openat));
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	PUT(LOAD(args[2])); /* flags: its low half on both machines */
+}
+
+static int install(unsigned flags)
+{
+	struct sock_fprog program = {.filter = code, .len = code_len};
+
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	/* all threads: the finder runs already */
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) ? -errno : 0;
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) ? -errno : 0;
+}
+
+int zn_secure_system_calls(void)
+{
+	begin(allowed, ZN_LEN(allowed));
+	PUT(SKIP_IF_ANY(O_ACCMODE | O_CREAT | O_TRUNC));
+	PUT(RETURN(SECCOMP_RET_ALLOW));
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	return install(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
+}
+
+/* From Linux 5.13 on, where it is switched on; else the list of system calls must do. */
+static void confine(const int *folder, size_t count)
+{
+	const uint64_t makes =
+		LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE;
+	struct landlock_ruleset_attr all = {
+		.handled_access_fs = 2 * LANDLOCK_ACCESS_FS_MAKE_SYM - 1}; /* of its version 1 */
+	int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all.handled_access_fs), 0);
+
+	if (rules < 0)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		struct landlock_path_beneath_attr rule = {.allowed_access = makes, .parent_fd = folder[i]};
+
+		if (folder[i] >= 0)
+			syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	}
+	syscall(SYS_landlock_restrict_self, rules, 0);
+	close(rules);
+}
+
+int zn_secure_scribe(const int *folder, size_t count)
+{
+	struct __user_cap_data_struct none[2] = {{0}};
+	int err = keep(none);
+
+	if (err)
+		return err;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	confine(folder, count);
+	begin(scribe_allowed, ZN_LEN(scribe_allowed));
+	PUT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, O_CREAT | O_EXCL));
+	PUT(RUN_IF_EQUAL(O_CREAT | O_EXCL));
+	PUT(RETURN(SECCOMP_RET_ALLOW));
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	return install(0);
 }

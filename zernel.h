@@ -1792,8 +1792,9 @@ enum zn_shelf { ZN_SHELF_REPORTS, ZN_SHELF_SPOOL, ZN_SHELF_COUNT };
 struct zn_scribe {
 	int fd; /* below 0: there is none, or no more */
 	pid_t pid;
-	bool available[ZN_SHELF_COUNT];
-	uint64_t lost;                     /* files that could not be handed over */
+	bool wanted[ZN_SHELF_COUNT];    /* a folder was given; else what is written there is not lost, but not kept */
+	bool available[ZN_SHELF_COUNT]; /* and files can be made in it */
+	uint64_t lost;                  /* files that could not be handed over */
 	const struct zn_scribe_done *done; /* what became of the others, told by the scribe; NULL: there is none */
 };
 struct zn_scribe_done {
@@ -1803,11 +1804,12 @@ static inline uint64_t zn_scribe_lost(const struct zn_scribe *s)
 {
 	return s->lost + (s->done ? __atomic_load_n(&s->done->failed, __ATOMIC_RELAXED) : 0);
 }
-/* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL: none. */
+/* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL or empty:
+ * none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no memory. */
 int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX]);
 void zn_scribe_close(struct zn_scribe *s); /* waits, bounded, until everything is written */
-/* Hands a file over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks. name: no '/', up
- * to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. */
+/* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks.
+ * name: as of zn_job_file(), up to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. False: it is lost, and counted. */
 bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text);
 bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name);
 
@@ -1820,6 +1822,9 @@ int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
 /* Capabilities are per thread: call it before any is started. */
 int zn_secure_capabilities(bool sys_admin);
 int zn_secure_system_calls(void); /* of all threads */
+/* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel has
+ * Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
+int zn_secure_scribe(const int *folder, size_t count);
 
 /* ---- sim.c: --simulate. ---- */
 

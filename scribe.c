@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * scribe.c: writes files for the daemon, in a process of its own: a slow or stuck disk stops nobody, and the daemon itself
+ * needs no right to write. What it may do is little: no capability, a short list of system calls, and, where the kernel
+ * has Landlock, no folder but its own.
+ *
+ * A file is handed over in pieces over a socket pair, each a datagram of at most PIECE_BYTES: larger ones need memory in
+ * one piece from the kernel. It is written under a temporary name, flushed, and renamed: whole, or not there. What has
+ * been handed over is written even if the daemon ends or is killed; then the socket's end says so, and no signal does.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define TEXT_MAX     (256 << 10) /* of one file */
+#define PIECE_BYTES  (32 << 10)
+#define BACKLOG      (8 << 20) /* bytes that may wait to be written; root alone may ask for so much */
+#define PATIENCE_MS  5000      /* for the folders to answer at the start, and for the rest to be written at the end */
+#define NEW_FILE     ".new"    /* no name begins with a dot, so it is nobody's */
+#define PROCESS_NAME "zerneld: scribe"
+
+enum verb { WRITE, REMOVE };
+
+struct piece {
+	uint32_t shelf, verb;
+	uint32_t total; /* bytes of the file */
+	uint32_t at;    /* where this piece begins; 0: a file begins, and what came of another is void */
+	char name[ZN_NAME_BYTES];
+	char text[PIECE_BYTES];
+};
+#define HEAD_BYTES offsetof(struct piece, text)
+
+/* What both processes see; the scribe alone writes. */
+struct shared {
+	struct zn_scribe_done done;
+	int32_t state[ZN_SHELF_COUNT]; /* -errno: the folder cannot be written to */
+};
+
+static bool is_name(const char *name)
+{
+	size_t len = strnlen(name, ZN_NAME_BYTES);
+
+	if (!len || len == ZN_NAME_BYTES || *name == '.')
+		return false;
+	for (; *name; name++)
+		if (!(*name >= '0' && *name <= '9') && !(*name >= 'A' && *name <= 'Z') &&
+			!(*name >= 'a' && *name <= 'z') && !strchr("._-", *name))
+			return false;
+	return true;
+}
+
+/* ---- the scribe ---- */
+
+struct scribe {
+	struct shared *shared;
+	int socket;
+	int folder[ZN_SHELF_COUNT];       /* below 0: none */
+	const char *path[ZN_SHELF_COUNT]; /* NULL: none */
+	bool failing[ZN_SHELF_COUNT];     /* the last file could not be written */
+	uint32_t have;                    /* bytes of text */
+	struct piece piece;
+	char text[TEXT_MAX];
+};
+
+static void add(uint64_t *to)
+{
+	__atomic_fetch_add(to, 1, __ATOMIC_RELAXED);
+}
+
+static int write_all(int fd, const char *at, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int write_new(int folder, const char *text, size_t len)
+{
+	int fd, err;
+
+	unlinkat(folder, NEW_FILE, 0); /* of one that was killed */
+	fd = openat(folder, NEW_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, text, len);
+	if (!err && fsync(fd))
+		err = -errno;
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+/* The lock keeps another daemon's scribe off the temporary name; on a file system without locks there is none. */
+static int write_file(int folder, const char *name, const char *text, size_t len)
+{
+	int err;
+
+	flock(folder, LOCK_EX);
+	err = write_new(folder, text, len);
+	if (!err && renameat(folder, NEW_FILE, folder, name))
+		err = -errno;
+	if (err)
+		unlinkat(folder, NEW_FILE, 0);
+	flock(folder, LOCK_UN);
+	return err;
+}
+
+/* One line when it begins to fail, one when it works again. */
+static void note(struct scribe *s, enum zn_shelf shelf, const char *what, const char *name, int err)
+{
+	if (err && !s->failing[shelf])
+		zn_log(ZN_WARN, "scribe: cannot %s %s/%s: %s; such files are lost, and counted, until it works again",
+			what, s->path[shelf], name, strerror(-err));
+	else if (!err && s->failing[shelf])
+		zn_log(ZN_INFO, "scribe: files are written to %s again", s->path[shelf]);
+	s->failing[shelf] = err;
+	if (err)
+		add(&s->shared->done.failed);
+}
+
+static void do_write(struct scribe *s)
+{
+	const struct piece *p = &s->piece;
+	int err = write_file(s->folder[p->shelf], p->name, s->text, p->total);
+
+	note(s, p->shelf, "write", p->name, err);
+	if (!err)
+		add(&s->shared->done.written);
+}
+
+/* One that is not there is removed. */
+static void do_remove(struct scribe *s)
+{
+	const struct piece *p = &s->piece;
+	int err = unlinkat(s->folder[p->shelf], p->name, 0) && errno != ENOENT ? -errno : 0;
+
+	note(s, p->shelf, "remove", p->name, err);
+	if (!err)
+		add(&s->shared->done.removed);
+}
+
+/* A piece that does not follow the one before it is of a file whose beginning was not sent: it is passed over. */
+static void take(struct scribe *s, size_t bytes)
+{
+	const struct piece *p = &s->piece;
+	size_t len = bytes - HEAD_BYTES;
+
+	if (bytes < HEAD_BYTES || p->shelf >= ZN_SHELF_COUNT || s->folder[p->shelf] < 0 || !is_name(p->name))
+		return;
+	if (p->verb == REMOVE) {
+		do_remove(s);
+		return;
+	}
+	if (p->at == 0)
+		s->have = 0;
+	if (p->at != s->have || p->total > TEXT_MAX || len > p->total - p->at)
+		return;
+	memcpy(s->text + p->at, p->text, len);
+	s->have += (uint32_t)len;
+	if (s->have == p->total)
+		do_write(s);
+}
+
+/* Until the daemon has gone and all is read. */
+static void serve(struct scribe *s)
+{
+	for (;;) {
+		ssize_t n = recv(s->socket, &s->piece, sizeof(s->piece), 0);
+
+		if (n > 0)
+			take(s, (size_t)n);
+		else if (n == 0 || errno != EINTR)
+			return;
+	}
+}
+
+/* All but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the daemon's end of the socket:
+ * then the scribe does not end by itself. */
+static void close_others(int socket)
+{
+	if (socket > 3)
+		close_range(3, (unsigned)socket - 1, 0);
+	close_range((unsigned)socket + 1, ~0U, 0);
+}
+
+/* Standard error stays: it is where the log goes. */
+static void close_standard(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	if (null > STDERR_FILENO)
+		close(null);
+}
+
+/* Makes a folder and what leads to it. */
+static int make_folder(const char *path)
+{
+	char part[ZN_TEXT_MAX];
+
+	if (strlen(path) >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (size_t i = 1; path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, 0755) && errno != EEXIST)
+			return -errno;
+	}
+	return mkdir(path, 0750) && errno != EEXIST ? -errno : 0;
+}
+
+static void warn_if_open(int folder, const char *path)
+{
+	struct stat st;
+
+	if (fstat(folder, &st))
+		return;
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
+		zn_log(ZN_WARN, "scribe: %s can be written to by others, who may forge what lies there", path);
+}
+
+/* The descriptor, or -errno. */
+static int open_folder(const char *path)
+{
+	int err = make_folder(path), fd;
+
+	if (err)
+		return err;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	warn_if_open(fd, path);
+	return fd;
+}
+
+/* Whatever the folder's mode and its file system look like: a file tells. */
+static int try_folder(int folder)
+{
+	int err;
+
+	if (folder < 0)
+		return folder;
+	flock(folder, LOCK_EX);
+	err = write_new(folder, "", 0);
+	if (!err && unlinkat(folder, NEW_FILE, 0))
+		err = -errno;
+	flock(folder, LOCK_UN);
+	return err;
+}
+
+static void become(struct scribe *s)
+{
+	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+
+	for (size_t i = 0; i < ZN_LEN(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	prctl(PR_SET_NAME, PROCESS_NAME, 0, 0, 0);
+	umask(0);
+	close_standard();
+	close_others(s->socket);
+	zn_log_per_second = 20;
+}
+
+static void run(struct scribe *s)
+{
+	int err;
+
+	become(s);
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		s->folder[i] = s->path[i] ? open_folder(s->path[i]) : -EBADF;
+	err = zn_secure_scribe(s->folder, ZN_SHELF_COUNT);
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		s->shared->state[i] = err ? err : try_folder(s->folder[i]);
+	if (send(s->socket, "", 1, MSG_NOSIGNAL) == 1)
+		serve(s);
+	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
+}
+
+/* ---- the daemon's side ---- */
+
+/* True: something came, or the other end has gone. */
+static bool wait_for(int fd, short events)
+{
+	struct pollfd one = {.fd = fd, .events = events};
+	uint64_t end_ns = zn_now_ns() + PATIENCE_MS * ZN_NS_PER_MS, now_ns;
+	int n = 0;
+
+	while (n != 1 && (now_ns = zn_now_ns()) < end_ns)
+		n = poll(&one, 1, (int)((end_ns - now_ns) / ZN_NS_PER_MS) + 1);
+	return n == 1;
+}
+
+/* The scribe has tried its folders. If one does not answer in time, it may do so later. */
+static void await(struct zn_scribe *s, const struct shared *shared, const char *const dir[ZN_SHELF_COUNT])
+{
+	bool answered = wait_for(s->fd, POLLIN) && recv(s->fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
+
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
+		int err = answered ? shared->state[i] : 0;
+
+		s->available[i] = s->wanted[i] && !err;
+		if (s->wanted[i] && err)
+			zn_log(ZN_WARN, "scribe: cannot write to %s: %s; nothing is kept there", dir[i],
+				strerror(-err));
+	}
+	if (!answered)
+		zn_log(ZN_WARN, "scribe: its folders do not answer; what is written may come late, or not at all");
+}
+
+static void child(struct shared *shared, int socket, const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
+{
+	static struct scribe scribe;
+
+	scribe.shared = shared;
+	scribe.socket = socket;
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		scribe.path[i] = s->wanted[i] ? dir[i] : NULL;
+	run(&scribe);
+}
+
+static int start(struct zn_scribe *s, struct shared *shared, const char *const dir[ZN_SHELF_COUNT])
+{
+	int ends[2], size = BACKLOG;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return -errno;
+	if (setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as anybody may have */
+	s->pid = fork();
+	if (s->pid == 0)
+		child(shared, ends[1], s, dir);
+	close(ends[1]);
+	if (s->pid < 0) {
+		close(ends[0]);
+		return -errno;
+	}
+	s->fd = ends[0];
+	s->done = &shared->done;
+	await(s, shared, dir);
+	return 0;
+}
+
+int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX])
+{
+	struct shared *shared;
+	bool any = false;
+	int err;
+
+	*s = (struct zn_scribe){.fd = -1};
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		any |= s->wanted[i] = dir[i] && *dir[i];
+	if (!any)
+		return 0;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	err = shared == MAP_FAILED ? -errno : start(s, shared, dir);
+	if (!err)
+		return 0;
+	snprintf(why, ZN_TEXT_MAX, "cannot start the process that writes files: %s", strerror(-err));
+	if (shared != MAP_FAILED)
+		munmap(shared, sizeof(*shared));
+	*s = (struct zn_scribe){.fd = -1};
+	return err;
+}
+
+/* It cannot be started again: that needs rights that the daemon gave up. */
+static void mourn(struct zn_scribe *s, int err)
+{
+	int status = 0;
+
+	close(s->fd);
+	s->fd = -1;
+	memset(s->available, 0, sizeof(s->available));
+	if (waitpid(s->pid, &status, WNOHANG) == s->pid && WIFSIGNALED(status))
+		zn_log(ZN_ERROR, "scribe: killed by signal %d; reports and records of jobs are lost from here on",
+			WTERMSIG(status));
+	else
+		zn_log(ZN_ERROR, "scribe: %s; reports and records of jobs are lost from here on", strerror(-err));
+}
+
+static bool send_piece(struct zn_scribe *s, const struct piece *head, struct zn_str text)
+{
+	struct iovec part[] = {{(void *)head, HEAD_BYTES}, {(void *)text.at, text.len}};
+	struct msghdr message = {.msg_iov = part, .msg_iovlen = ZN_LEN(part)};
+
+	if (sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return true;
+	if (errno == EPIPE || errno == ECONNRESET)
+		mourn(s, -errno);
+	return false;
+}
+
+static bool send_all(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
+{
+	static struct piece head;
+	size_t len;
+
+	if (!s->available[shelf] || !is_name(name) || text.len > TEXT_MAX)
+		return false;
+	head = (struct piece){.shelf = shelf, .verb = verb, .total = (uint32_t)text.len};
+	strcpy(head.name, name);
+	do {
+		len = text.len - head.at < PIECE_BYTES ? text.len - head.at : PIECE_BYTES;
+		if (!send_piece(s, &head, (struct zn_str){text.at + head.at, len}))
+			return false;
+		head.at += (uint32_t)len;
+	} while (head.at < text.len);
+	return true;
+}
+
+static bool hand_over(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
+{
+	bool sent = send_all(s, shelf, verb, name, text);
+
+	s->lost += !sent && s->wanted[shelf];
+	return sent;
+}
+
+bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text)
+{
+	return hand_over(s, shelf, WRITE, name, text);
+}
+
+bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name)
+{
+	return hand_over(s, shelf, REMOVE, name, (struct zn_str){"", 0});
+}
+
+/* The scribe's end of the socket closes when it ends. */
+void zn_scribe_close(struct zn_scribe *s)
+{
+	if (s->pid > 0 && s->fd >= 0) {
+		shutdown(s->fd, SHUT_WR);
+		if (wait_for(s->fd, POLLIN))
+			waitpid(s->pid, NULL, 0);
+		else
+			zn_log(ZN_WARN, "scribe: the disk is slow; it goes on writing after the daemon has ended");
+		close(s->fd);
+	}
+	if (s->done)
+		munmap((void *)s->done, sizeof(struct shared));
+	*s = (struct zn_scribe){.fd = -1};
+}

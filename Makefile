@@ -111,7 +111,7 @@ push_test_LIBS   := -lz
 serve_test_LIBS  := -lz -Wl,--wrap=accept4
 gzip_test_SRC    := gzip.c
 gzip_test_LIBS   := -lz
-metrics_test_SRC := metrics.c snapshot.c history.c view.c alert.c sim.c agg.c proc.c json.c log.c
+metrics_test_SRC := metrics.c snapshot.c history.c view.c job.c report.c message.c alert.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
@@ -194,7 +194,7 @@ build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm
 build/bench/record: agg.c proc.c json.c log.c
-build/bench/render: metrics.c view.c alert.c sim.c agg.c proc.c json.c log.c
+build/bench/render: metrics.c view.c job.c message.c alert.c sim.c agg.c proc.c json.c log.c
 build/bench/attach_empty: elf.c
 build/bench/attach_empty: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/empty.bpf.o: tests/bench/empty.bpf.c

@@ -19,6 +19,11 @@ struct metric {
 	const char *help;
 };
 
+/* What the processes of a job did, those that have gone included. */
+struct job_sum {
+	uint64_t launches, nccl_bytes;
+};
+
 /* A page as it is written. A series is its labels, written once; further lines of it copy them from there. */
 struct text {
 	struct zn_out *out;
@@ -28,6 +33,10 @@ struct text {
 	struct zn_str name, base;    /* of its samples; without _total */
 	size_t labels, labels_len;   /* of the series at hand: where they begin in out, without the closing bracket */
 	uint64_t since_ms;           /* 1970: when the series at hand began to count */
+	const char *job_id;          /* its last label; NULL or empty: it has none */
+	const struct zn_job *job[ZN_JOBS_MAX]; /* those that are shown */
+	uint32_t job_count;
+	struct job_sum sum[ZN_JOBS_MAX]; /* by slot */
 };
 
 static void put(struct zn_out *o, struct zn_str s)
@@ -97,6 +106,7 @@ static void series(struct text *t)
 {
 	put(t->out, t->name);
 	t->labels = t->out->len;
+	t->job_id = NULL;
 }
 
 /* What separates a label from what was written before: a value ends in a quote, and a name does not. */
@@ -164,9 +174,11 @@ static void label_made(struct text *t, struct zn_str made)
 	put(t->out, made);
 }
 
-/* The labels that all lines of the series share are written. */
+/* The labels that all lines of the series share are written, but for the job's. */
 static void labels_end(struct text *t)
 {
+	if (t->job_id && *t->job_id)
+		label(t, "job_id", t->job_id);
 	t->labels_len = t->out->len - t->labels;
 }
 
@@ -256,11 +268,17 @@ static uint64_t wall_ms(const struct zn_view *v, uint64_t ns)
 	return v->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
 }
 
+static const char *job_id(struct text *t, const struct zn_proc *p)
+{
+	return t->view->jobs && p ? zn_job_id(t->view->jobs, p) : NULL;
+}
+
 /* A series of a process begins with its first hooked call. */
 static void proc_series(struct text *t, const struct zn_proc *p)
 {
 	series(t);
 	label_u64(t, "pid", p->tgid);
+	t->job_id = job_id(t, p);
 	t->since_ms = wall_ms(t->view, p->first_ns);
 }
 
@@ -515,10 +533,22 @@ static bool seen_before(uint16_t seen[SEEN], const struct zn_comm *all, size_t i
 	return false;
 }
 
+/* NULL: it has no row. */
+static const struct zn_proc *proc_of(struct text *t, uint32_t tgid)
+{
+	const struct zn_proc *p;
+
+	EACH_PROC(t, r, p)
+	if (p->tgid == tgid)
+		return p;
+	return NULL;
+}
+
 static void emit_ranks(struct text *t)
 {
 	struct zn_agg *agg = t->view->agg;
 	uint16_t seen[SEEN] = {0};
+	const struct zn_proc *p = NULL;
 
 	for (size_t i = 0; i < agg->comm_count; i++) {
 		const struct zn_comm *c = &agg->comms[i];
@@ -526,8 +556,11 @@ static void emit_ranks(struct text *t)
 		if (c->rank == ZN_UNKNOWN || c->nranks == ZN_UNKNOWN || c->hash == 0 ||
 			seen_before(seen, agg->comms, i))
 			continue;
+		if (!p || p->tgid != c->tgid)
+			p = proc_of(t, c->tgid);
 		series(t);
 		label_u64(t, "pid", c->tgid);
+		t->job_id = job_id(t, p);
 		label_hex(t, "comm", c->hash);
 		label_u64(t, "rank", c->rank);
 		label_u64(t, "nranks", c->nranks);
@@ -591,6 +624,174 @@ static void emit_gpu_ratio(struct text *t)
 static void emit_gpu_info(struct text *t)
 {
 	each_gpu(t, gpu_info);
+}
+
+/* Of the jobs of one id only the newest is shown: the labels of two would be the same. */
+static void jobs_shown(struct text *t)
+{
+	struct zn_jobs *j = t->view->jobs;
+
+	for (uint32_t i = 0; j && i < ZN_JOBS_MAX; i++)
+		if (j->job[i].state != ZN_JOB_FREE && zn_jobs_find(j, j->job[i].id, ZN_UNKNOWN) == &j->job[i])
+			t->job[t->job_count++] = &j->job[i];
+}
+
+static void sum_gone(struct job_sum *s, const struct zn_job *job)
+{
+	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
+		s->launches += job->count[i];
+	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; job->gone && d <= ZN_H_NCCL_RECV; d++)
+		s->nccl_bytes += job->gone[d].bytes;
+}
+
+static void sum_live(struct text *t, struct job_sum *s, const struct zn_proc *p)
+{
+	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
+		s->launches += p->count[i];
+	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
+		const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[d]);
+
+		s->nccl_bytes += h ? h->bytes : 0;
+	}
+}
+
+/* In one pass over the processes, whatever the number of jobs. */
+static void jobs_take(struct text *t)
+{
+	struct zn_jobs *j = t->view->jobs;
+	const struct zn_proc *p;
+
+	jobs_shown(t);
+	for (uint32_t i = 0; i < t->job_count; i++)
+		sum_gone(&t->sum[t->job[i] - j->job], t->job[i]);
+	if (t->job_count == 0)
+		return;
+	EACH_PROC(t, r, p)
+	{
+		const struct zn_job *job = zn_jobs_of(j, p);
+
+		if (job)
+			sum_live(t, &t->sum[job - j->job], p);
+	}
+}
+
+/* A job that began before the daemon is counted from the daemon's start on. */
+static void job_series(struct text *t, const struct zn_job *job)
+{
+	series(t);
+	label(t, "job_id", job->id);
+	t->since_ms = job->start_wall_ms > t->view->start_wall_ms ? job->start_wall_ms : t->view->start_wall_ms;
+}
+
+static void job_info(struct text *t, const struct zn_job *job)
+{
+	static const struct {
+		const char *label;
+		enum zn_key key;
+	} said[] = {{"account", ZN_KEY_ACCOUNT}, {"partition", ZN_KEY_PARTITION}, {"name", ZN_KEY_NAME},
+		{"nodes", ZN_KEY_NODES}, {"gpus", ZN_KEY_GPUS}};
+
+	job_series(t, job);
+	label(t, "user", job->about.value[ZN_KEY_USER]);
+	if (job->uid != ZN_UNKNOWN)
+		label_u64(t, "uid", job->uid);
+	else
+		label(t, "uid", "");
+	for (size_t i = 0; i < ZN_LEN(said); i++)
+		label(t, said[i].label, job->about.value[said[i].key]);
+	end_u64(t, 1);
+}
+
+static void job_processes(struct text *t, const struct zn_job *job)
+{
+	job_series(t, job);
+	end_u64(t, job->processes);
+}
+
+static void job_start(struct text *t, const struct zn_job *job)
+{
+	job_series(t, job);
+	end_scaled(t, job->start_wall_ms, 3);
+}
+
+static void job_ended(struct text *t, const struct zn_job *job)
+{
+	if (job->state != ZN_JOB_ENDED)
+		return;
+	job_series(t, job);
+	end_scaled(t, job->end_wall_ms, 3);
+}
+
+static void job_launches(struct text *t, const struct zn_job *job)
+{
+	job_series(t, job);
+	end_u64(t, t->sum[job - t->view->jobs->job].launches);
+}
+
+static void job_nccl_bytes(struct text *t, const struct zn_job *job)
+{
+	job_series(t, job);
+	end_u64(t, t->sum[job - t->view->jobs->job].nccl_bytes);
+}
+
+static void each_job(struct text *t, void (*lines)(struct text *t, const struct zn_job *job))
+{
+	for (uint32_t i = 0; i < t->job_count; i++)
+		lines(t, t->job[i]);
+}
+
+static void emit_job_info(struct text *t)
+{
+	each_job(t, job_info);
+}
+
+static void emit_job_processes(struct text *t)
+{
+	each_job(t, job_processes);
+}
+
+static void emit_job_start(struct text *t)
+{
+	each_job(t, job_start);
+}
+
+static void emit_job_ended(struct text *t)
+{
+	each_job(t, job_ended);
+}
+
+static void emit_job_launches(struct text *t)
+{
+	each_job(t, job_launches);
+}
+
+static void emit_job_nccl_bytes(struct text *t)
+{
+	each_job(t, job_nccl_bytes);
+}
+
+/* A field of struct zn_job_gpu. */
+struct job_gpu_field {
+	size_t offset;
+	int decimals;
+	bool time; /* which is counted on GPUs that can be told alone */
+};
+
+static void emit_job_gpus(struct text *t)
+{
+	const struct job_gpu_field *f = t->metric->arg;
+
+	for (uint32_t i = 0; i < t->job_count; i++) {
+		for (uint32_t g = 0; g < t->job[i]->gpu_count; g++) {
+			const struct zn_job_gpu *gpu = &t->job[i]->gpu[g];
+
+			if (f->time && !gpu->allocated)
+				continue;
+			job_series(t, t->job[i]);
+			label(t, "gpu_id", gpu->id);
+			end_scaled(t, *(const uint64_t *)((const char *)gpu + f->offset), f->decimals);
+		}
+	}
 }
 
 static void emit_alerts(struct text *t)
@@ -850,6 +1051,10 @@ static const size_t nccl_errors = offsetof(struct zn_hist, errors);
 
 static const bool entries = false, limit = true;
 
+static const struct job_gpu_field job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
+static const struct job_gpu_field job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true};
+static const struct job_gpu_field job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
+
 static const struct metric table[] = {
 	{"zernel_gpu_memory_used_bytes", GAUGE, "pid,gpu_id", emit_shares, &used,
 		"GPU memory that a process has reserved from the driver and not freed; without the CUDA context itself, loaded modules, and pinned host memory."},
@@ -898,6 +1103,24 @@ static const struct metric table[] = {
 		"Time in the creation of a communicator, which waits for the other ranks."},
 	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", emit_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
+	{"zernel_job_info", INFO, "job_id,user,uid,account,partition,name,nodes,gpus", emit_job_info, NULL,
+		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
+	{"zernel_job_processes", GAUGE, "job_id", emit_job_processes, NULL,
+		"Processes of a job that run and have called a hooked library."},
+	{"zernel_job_start_time_seconds", GAUGE, "job_id", emit_job_start, NULL,
+		"Start of a job since the epoch, as far as it is known: when it was first heard of, if nobody said it."},
+	{"zernel_job_ended_time_seconds", GAUGE, "job_id", emit_job_ended, NULL,
+		"End of a job since the epoch; there only once it has ended."},
+	{"zernel_job_gpu_memory_peak_bytes", GAUGE, "job_id,gpu_id", emit_job_gpus, &job_peak,
+		"Highest GPU memory use of all processes of a job together, as seen at a tick, or of one of them at any time."},
+	{"zernel_job_gpu_busy_seconds_total", COUNTER, "job_id,gpu_id", emit_job_gpus, &job_busy,
+		"Time of a job in which a process of it that had memory on that GPU called CUDA or NCCL: the ticks with such a call, and how long the call waited, up to a minute."},
+	{"zernel_job_gpu_idle_seconds_total", COUNTER, "job_id,gpu_id", emit_job_gpus, &job_idle,
+		"All other time of a job on a GPU that it was given or has used. It is told up to a minute late while a process of it has memory there."},
+	{"zernel_job_launches_total", COUNTER, "job_id", emit_job_launches, NULL,
+		"Launches of all processes of a job, those that have gone included; without captured ones."},
+	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", emit_job_nccl_bytes, NULL,
+		"Bytes of NCCL operations of all processes of a job, those that have gone included."},
 	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
 	{"zernel_build_info", INFO, "version,commit,source", emit_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},
@@ -933,6 +1156,7 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	uint64_t start = zn_now_ns();
 
 	zn_agg_refresh(v->agg);
+	jobs_take(&t);
 	for (size_t i = 0; i < ZN_LEN(table); i++) {
 		family(&t, &table[i]);
 		table[i].emit(&t);
@@ -956,7 +1180,12 @@ static const char docs_head[] =
 	"(4^5 ns) to 68.719476736 s (4^18 ns): its buckets are exact and can be added up across nodes. A "
 	"quantile is within "
 	"3.2 % of the exact one from 128 ns on.\n\n"
-	"A series of a process appears with its first event and goes when the process has ended.\n\n"
+	"A series of a process appears with its first event and goes when the process has ended. Once the process is known to "
+	"belong to a job, each of its series has one label more, the last, `job_id`; the label `job` is Prometheus's own and never "
+	"used.\n\n"
+	"The sums of a job, `zernel_job_*`, hold what its processes did that have gone. They stay until they were scraped twice "
+	"after its end, or for five minutes if nobody scrapes. A job that is requeued runs again under its `job_id`: only the "
+	"newest run is shown, from 0 on, which reads as a reset of a counter; the reports keep them apart.\n\n"
 	"OpenMetrics 1.0, which Prometheus asks for by itself, has the same samples, and `<name>_created` beside each counter, "
 	"summary and histogram: when it was 0, which is the process's first hooked call or the daemon's start. In text 0.0.4 "
 	"an info is a gauge.\n\n"

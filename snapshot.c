@@ -55,9 +55,12 @@ struct scope {
 	const char *job; /* empty: all */
 };
 
-/* Processes, jobs and I/O are narrowed to one job. No process is known to belong to one yet. */
-#define NO_JOB ""
+static const char *job_id(const struct zn_view *v, const struct zn_proc *p)
+{
+	return v->jobs ? zn_job_id(v->jobs, p) : "";
+}
 
+/* Processes, jobs and I/O are narrowed to one job. */
 static bool wanted(const struct scope *s, const char *job)
 {
 	return !*s->job || strcmp(s->job, job) == 0;
@@ -290,7 +293,7 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	zn_json_open(j, '{');
 	key_u64(j, "pid", p->tgid);
 	key_bytes(j, "comm", a->info[row].comm, sizeof(a->info[row].comm));
-	key_text(j, "job_id", NO_JOB);
+	key_text(j, "job_id", job_id(v, p));
 	proc_gpus(j, a, row);
 	key_u64(j, "pinned_bytes", p->count[ZN_C_HOST_PINNED]);
 	launch(j, v, row, p);
@@ -309,9 +312,22 @@ static bool process_item(void *scope, struct zn_json *j, uint32_t i)
 	struct zn_agg *a = s->view->agg;
 	const struct zn_proc *p = i < a->row_count ? zn_arena_proc(a->arena, a->row[i]) : NULL;
 
-	if (p && wanted(s, NO_JOB))
+	if (p && wanted(s, job_id(s->view, p)))
 		process(j, s->view, a->row[i], p);
 	return i < a->row_count;
+}
+
+/* At first those that run, then those that have ended. */
+static bool job_item(void *scope, struct zn_json *j, uint32_t i)
+{
+	struct scope *s = scope;
+	struct zn_job *job = s->view->jobs ? &s->view->jobs->job[i % ZN_JOBS_MAX] : NULL;
+
+	if (!job || i >= 2 * ZN_JOBS_MAX)
+		return false;
+	if (job->state != ZN_JOB_FREE && (job->state == ZN_JOB_ENDED) == (i >= ZN_JOBS_MAX) && wanted(s, job->id))
+		zn_job_json(j, s->view, job);
+	return true;
 }
 
 static bool no_item(void *scope, struct zn_json *j, uint32_t i)
@@ -460,7 +476,7 @@ static const struct {
 	{ZN_TOPIC_GPUS, "gpus", '[', gpu_item},
 	{ZN_TOPIC_LOST, "lost", '{', loss_item},
 	{ZN_TOPIC_PROBES, "probes", '[', probe_item},
-	{ZN_TOPIC_JOBS, "jobs", '[', no_item},
+	{ZN_TOPIC_JOBS, "jobs", '[', job_item},
 	{ZN_TOPIC_IO, "io", '[', no_item},
 	{ZN_TOPIC_PROCESSES, "processes", '[', process_item},
 };

@@ -24,6 +24,7 @@ static struct zn_plain plain;
 static struct zn_sim sim;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
+static struct zn_jobs jobs;
 static struct zn_probe probe;
 static struct zn_options options;
 static struct zn_serve serve;
@@ -74,10 +75,18 @@ void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_li
 			visit(to, &libs[i]);
 }
 
+/* No job of these tests is tagged by hand. */
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
+{
+	(void)a, (void)slot, (void)path, (void)why;
+	return -1;
+}
+
 /* A view of nothing at all; simulated, as there is no probe. */
 static void start(void)
 {
 	zn_log_level = ZN_ERROR;
+	zn_jobs_close(&jobs);
 	zn_plain_close(&plain);
 	zn_sim_close(&sim);
 	if (zn_plain_open(&plain))
@@ -796,6 +805,258 @@ T(hostile_gpus)
 	}
 }
 
+/* Its job has been told of in full. */
+static struct zn_job *start_job(const char *id, const char *restart)
+{
+	static const struct {
+		enum zn_key key;
+		const char *value;
+	} said[] = {{ZN_KEY_UID, "1000"}, {ZN_KEY_USER, "user1000"}, {ZN_KEY_ACCOUNT, "lab\\\""},
+		{ZN_KEY_PARTITION, "gpu"}, {ZN_KEY_NAME, "train"}, {ZN_KEY_NODES, "4"}, {ZN_KEY_GPUS, "0-1"}};
+	struct zn_message m = {.verb = ZN_VERB_START};
+	char why[ZN_TEXT_MAX];
+
+	zn_message_set(&m, ZN_KEY_ID, id);
+	zn_message_set(&m, ZN_KEY_RESTART, restart);
+	for (size_t i = 0; i < ZN_LEN(said); i++)
+		zn_message_set(&m, said[i].key, said[i].value);
+	CHECK_EQ(zn_jobs_start(&jobs, &m, ZN_JOB_BY_PROLOG, why), 0);
+	return zn_jobs_find(&jobs, id, (uint32_t)atoi(restart));
+}
+
+static void tag(struct zn_proc *p, const struct zn_job *job)
+{
+	p->job = (struct zn_tag){.slot = job->slot, .serial = job->serial};
+}
+
+static void start_jobs(void)
+{
+	start();
+	if (zn_jobs_open(&jobs, &agg, &alerts))
+		abort();
+	view.jobs = &jobs;
+}
+
+/* Job 4711: the known process, what others of it did before, and two GPUs. */
+static struct zn_job *known_job(void)
+{
+	struct zn_job *job;
+
+	start_jobs();
+	job = start_job("4711", "0");
+	tag(known_process(), job);
+	job->start_wall_ms = view.start_wall_ms + 5000;
+	job->processes = 3;
+	job->count[ZN_C_LAUNCH_KERNEL] = 100000;
+	job->count[ZN_C_LAUNCH_COOPERATIVE] = 50000;
+	job->count[ZN_C_LAUNCH_CAPTURED] = 7777777;
+	job->gone[ZN_H_NCCL_SEND].bytes = 1000000;
+	job->gone[ZN_H_NCCL_INIT].bytes = 7777777;
+	job->gpu_count = 3;
+	job->gpu[0] = (struct zn_job_gpu){.allocated = true,
+		.peak_bytes = 83,
+		.busy_ns = 1500000000,
+		.idle_ns = 250000000,
+		.quiet_ns = 125000000};
+	job->gpu[1] = (struct zn_job_gpu){.allocated = true, .idle_ns = 60000000001, .quiet_ns = 60000000001};
+	strcpy(job->gpu[0].id, "0");
+	job->gpu[2] = (struct zn_job_gpu){.peak_bytes = 89, .id = "unknown"};
+	strcpy(job->gpu[1].id, "GPU-\"1");
+	return job;
+}
+
+#define JOB "job_id=\"4711\""
+static const struct {
+	const char *series, *value;
+} known_with_job[] = {
+	{"zernel_gpu_memory_used_bytes{pid=\"4242\"," GPU "," JOB "}", "7"},
+	{"zernel_gpu_alloc_calls_total{pid=\"4242\"," GPU ",kind=\"device\"," JOB "}", "1"},
+	{"zernel_gpu_host_pinned_bytes{pid=\"4242\"," JOB "}", "1014"},
+	{"zernel_cuda_launches_total{pid=\"4242\",kind=\"kernel\"," JOB "}", "1000"},
+	{"zernel_cuda_launches_created{pid=\"4242\",kind=\"kernel\"," JOB "}", "1711800020.123"},
+	{"zernel_cuda_launch_latency_seconds{pid=\"4242\"," JOB ",quantile=\"0.5\"}", "0.000999424"},
+	{"zernel_cuda_launch_latency_seconds_sum{pid=\"4242\"," JOB "}", "0.001"},
+	{"zernel_cuda_launch_latency_hist_seconds_bucket{pid=\"4242\"," JOB ",le=\"+Inf\"}", "1"},
+	{"zernel_cuda_sync_seconds_count{pid=\"4242\",call=\"mem_free\"," JOB "}", "7"},
+	{"zernel_nccl_collective_duration_seconds_count{op=\"all_reduce\"}", "8"},
+	{"zernel_nccl_bytes_total{pid=\"4242\",op=\"all_reduce\"," JOB "}", "856"},
+	{"zernel_nccl_rank_info{pid=\"4242\",comm=\"000000000000beef\",rank=\"3\",nranks=\"4\"," JOB "}", "1"},
+	{"zernel_job_info{" JOB
+	 ",user=\"user1000\",uid=\"1000\",account=\"lab\\\\\\\"\",partition=\"gpu\",name=\"train\",nodes=\"4\",gpus=\"0-1\"}",
+		"1"},
+	{"zernel_job_processes{" JOB "}", "3"},
+	{"zernel_job_start_time_seconds{" JOB "}", "1711800005.123"},
+	{"zernel_job_ended_time_seconds{" JOB "}", "absent"},
+	{"zernel_job_gpu_memory_peak_bytes{" JOB ",gpu_id=\"0\"}", "83"},
+	{"zernel_job_gpu_memory_peak_bytes{" JOB ",gpu_id=\"GPU-\\\"1\"}", "0"},
+	{"zernel_job_gpu_busy_seconds_total{" JOB ",gpu_id=\"0\"}", "1.5"},
+	{"zernel_job_gpu_busy_seconds_total{" JOB ",gpu_id=\"GPU-\\\"1\"}", "0"},
+	{"zernel_job_gpu_idle_seconds_total{" JOB ",gpu_id=\"0\"}", "0.25"},
+	{"zernel_job_gpu_idle_seconds_total{" JOB ",gpu_id=\"GPU-\\\"1\"}", "60.000000001"},
+	{"zernel_job_gpu_memory_peak_bytes{" JOB ",gpu_id=\"unknown\"}", "89"},
+	{"zernel_job_gpu_busy_seconds_total{" JOB ",gpu_id=\"unknown\"}", "absent"},
+	{"zernel_job_gpu_idle_seconds_total{" JOB ",gpu_id=\"unknown\"}", "absent"},
+	{"zernel_job_gpu_idle_seconds_created{" JOB ",gpu_id=\"0\"}", "1711800005.123"},
+	/* 1000 + 1001 + 1002 of the process, without the captured ones */
+	{"zernel_job_launches_total{" JOB "}", "153003"},
+	{"zernel_job_launches_created{" JOB "}", "1711800005.123"},
+	/* (d + 1) * (100 + d) of each operation's detail d, and what was sent before */
+	{"zernel_job_nccl_bytes_total{" JOB "}", "1014020"},
+	{"zernel_table_entries{table=\"jobs\"}", "1"},
+	{"zernel_table_limit{table=\"jobs\"}", "256"},
+};
+
+static void known_figures_of_a_job(void)
+{
+	t_begin("known_figures_of_a_job: well-formed");
+	known_job();
+	plain.arena.procs[agg.row[0]].first_ns = view.start_ns + 20 * ZN_NS_PER_S;
+	render(true);
+	for (size_t i = 0; i < ZN_LEN(known_with_job); i++) {
+		t_begin(known_with_job[i].series);
+		CHECK_STR(value_of(known_with_job[i].series), known_with_job[i].value);
+	}
+}
+
+/* Each series of a process has the job as its last shared label, and no series has a label "job". */
+static uint32_t count_without_job(const char *pid, const char *job)
+{
+	uint32_t without = 0;
+
+	for (uint32_t i = 0; i < page.samples; i++) {
+		const char *labels;
+		size_t len;
+
+		if (!strstr(page.sample[i].series, pid))
+			continue;
+		len = shared_labels(&page.sample[i], &labels);
+		without += len < strlen(job) || strncmp(labels + len - strlen(job), job, strlen(job));
+	}
+	return without;
+}
+
+T(every_series_of_a_process_names_its_job)
+{
+	const struct zn_job *job = known_job();
+	struct zn_proc *other = zn_plain_claim(&plain, 77, "x");
+	uint32_t of_job;
+
+	tag(other, job);
+	other->job.serial++; /* of a job that was there before, or is to come */
+	other->count[ZN_C_LAUNCH_KERNEL] = 5;
+	zn_plain_record(&plain, other, ZN_H_LAUNCH, 1000, 0);
+	for (int openmetrics = 0; openmetrics < 2; openmetrics++) {
+		render(openmetrics);
+		of_job = count_with("pid=\"4242\"");
+		CHECK(of_job > 100);
+		CHECK_EQ(count_without_job("pid=\"4242\"", "," JOB), 0);
+		CHECK(count_with("pid=\"77\"") > 10);
+		CHECK_EQ(count_without_job("pid=\"77\"", "," JOB), count_with("pid=\"77\""));
+		CHECK_STR(value_of("zernel_cuda_launches_total{pid=\"77\",kind=\"kernel\"}"), "5");
+		CHECK_EQ(count_with("{job=\""), 0);
+		CHECK_EQ(count_with(",job=\""), 0);
+	}
+	CHECK_STR(value_of("zernel_job_launches_total{" JOB "}"), "153003");
+}
+
+/* The sums of a job are the same before and after its processes have gone. */
+T(sums_of_a_job_outlive_its_processes)
+{
+	const struct zn_job *job = known_job();
+
+	zn_plain_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	plain.comm_count = 0;
+	render(false);
+	CHECK_EQ(agg.row_count, 0);
+	CHECK_EQ(count_with("pid=\"4242\""), 0);
+	CHECK_STR(value_of("zernel_job_launches_total{" JOB "}"), "153003");
+	CHECK_STR(value_of("zernel_job_nccl_bytes_total{" JOB "}"), "1014020");
+	CHECK_STR(value_of("zernel_job_gpu_idle_seconds_total{" JOB ",gpu_id=\"0\"}"), "0.25");
+	CHECK_EQ(job->count[ZN_C_LAUNCH_KERNEL], 101000);
+}
+
+static void end_job(const char *id)
+{
+	struct zn_message m = {.verb = ZN_VERB_END};
+	char why[ZN_TEXT_MAX];
+
+	zn_message_set(&m, ZN_KEY_ID, id);
+	CHECK_EQ(zn_jobs_end(&jobs, &m, why), 0);
+	zn_jobs_tick(&jobs, zn_now_ns() + ZN_JOB_GRACE_NS + ZN_NS_PER_S);
+}
+
+T(a_job_that_has_ended_is_shown_twice)
+{
+	struct zn_job *job = known_job();
+
+	zn_plain_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	zn_agg_tick(&agg, zn_now_ns());
+	end_job("4711");
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	job->end_wall_ms = 1711800009001;
+	for (int i = 0; i < ZN_JOB_SHOWN; i++) {
+		render(false);
+		CHECK_STR(value_of("zernel_job_ended_time_seconds{" JOB "}"), "1711800009.001");
+		CHECK_STR(value_of("zernel_job_launches_total{" JOB "}"), "153003");
+		zn_jobs_scraped(&jobs);
+	}
+	zn_jobs_tick(&jobs, zn_now_ns() + 2 * ZN_JOB_GRACE_NS);
+	render(false);
+	CHECK_EQ(count_with("job_id="), 0);
+	CHECK_STR(value_of("zernel_table_entries{table=\"jobs\"}"), "0");
+}
+
+/* The page's reader finds series that are there twice. */
+T(of_a_requeued_job_the_new_run_is_shown)
+{
+	struct zn_job *old = known_job(), *new;
+
+	zn_plain_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	zn_agg_tick(&agg, zn_now_ns());
+	end_job("4711");
+	new = start_job("4711", "1");
+	CHECK(new &&new != old && old->state == ZN_JOB_ENDED);
+	new->count[ZN_C_LAUNCH_GRAPH] = 11;
+	render(false);
+	CHECK_EQ(count_with("zernel_job_info{"), 1);
+	CHECK_STR(value_of("zernel_job_launches_total{" JOB "}"), "11");
+	CHECK_STR(value_of("zernel_job_nccl_bytes_total{" JOB "}"), "0");
+	CHECK_STR(value_of("zernel_table_entries{table=\"jobs\"}"), "2");
+}
+
+/* What a message cannot have, but a process may claim. */
+T(hostile_jobs)
+{
+	for (int byte = 1; byte < 256; byte++) {
+		struct zn_job *job = known_job();
+
+		for (int key = 0; key < ZN_KEY_COUNT; key++)
+			memset(job->about.value[key], byte, ZN_VALUE_BYTES - 1);
+		memset(job->gpu[0].id, byte, sizeof(job->gpu[0].id) - 1);
+		job->uid = ZN_UNKNOWN;
+		render(byte & 1);
+		CHECK_EQ(count_with("zernel_job_info{" JOB ",user="), 1);
+		CHECK_EQ(count_with(",uid=\"\","), 1);
+		CHECK_EQ(count_with("zernel_job_gpu_memory_peak_bytes{"), 3);
+	}
+}
+
+T(all_jobs_there_can_be)
+{
+	char id[16];
+
+	start_jobs();
+	for (int i = 0; i < ZN_JOBS_MAX; i++) {
+		snprintf(id, sizeof(id), "%d", 1000 + i);
+		start_job(id, "0")->count[ZN_C_LAUNCH_KERNEL] = (uint64_t)i;
+	}
+	render(true);
+	CHECK_EQ(count_with("zernel_job_info{"), ZN_JOBS_MAX);
+	CHECK_STR(value_of("zernel_job_launches_total{job_id=\"1000\"}"), "0");
+	CHECK_STR(value_of("zernel_job_launches_total{job_id=\"1255\"}"), "255");
+	CHECK_STR(value_of("zernel_table_entries{table=\"jobs\"}"), "256");
+}
+
 T(requests_by_path_and_code)
 {
 	static const struct zn_route routes[] = {{.path = "/metrics"}, {.path = "/json"}, {.path = NULL}};
@@ -1045,6 +1306,52 @@ static void known_figures_as_json(void)
 	}
 }
 
+static const char *const job_keys[] = {"job_id", "restart", "state", "user", "uid", "account", "partition", "name",
+	"nodes", "start_ms", "end_ms", "elapsed_s", "processes", "processes_gone", "launches", "nccl_bytes", "gpus"};
+static const char *const job_gpu_keys[] = {"gpu_id", "allocated", "peak_bytes", "busy_s", "idle_s", "quiet_s"};
+static const struct {
+	const char *path, *want;
+} known_job_json[] = {
+	{"processes.0.job_id", "\"4711\""},
+	{"jobs.0.job_id", "\"4711\""},
+	{"jobs.0.restart", "0"},
+	{"jobs.0.state", "\"running\""},
+	{"jobs.0.user", "\"user1000\""},
+	{"jobs.0.uid", "1000"},
+	{"jobs.0.account", "\"lab\\\\\\\"\""},
+	{"jobs.0.nodes", "\"4\""},
+	{"jobs.0.start_ms", "1711800005123"},
+	{"jobs.0.end_ms", "null"},
+	{"jobs.0.processes", "3"},
+	{"jobs.0.processes_gone", "0"},
+	{"jobs.0.launches", "153003"},
+	{"jobs.0.nccl_bytes", "1014020"},
+	{"jobs.0.gpus.0.gpu_id", "\"0\""},
+	{"jobs.0.gpus.0.allocated", "true"},
+	{"jobs.0.gpus.0.peak_bytes", "83"},
+	{"jobs.0.gpus.0.busy_s", "1.5"},
+	{"jobs.0.gpus.0.idle_s", "0.25"},
+	{"jobs.0.gpus.0.quiet_s", "0.125"},
+	{"jobs.0.gpus.1.idle_s", "60.000000001"},
+};
+
+/* The keys are those that the page and `zernel watch` read. */
+static void a_job_as_json(void)
+{
+	struct zn_str whole;
+
+	t_begin("a_job_as_json: well-formed");
+	known_job();
+	whole = json(write_snapshot);
+	check_keys(member(whole, "jobs.0"), job_keys, ZN_LEN(job_keys), true);
+	check_keys(member(whole, "jobs.0.gpus.0"), job_gpu_keys, ZN_LEN(job_gpu_keys), true);
+	check_keys(member(whole, "processes.0"), process_keys, ZN_LEN(process_keys), true);
+	for (size_t i = 0; i < ZN_LEN(known_job_json); i++) {
+		t_begin(known_job_json[i].path);
+		check_member(whole, known_job_json[i].path, known_job_json[i].want);
+	}
+}
+
 T(null_where_nothing_is_known)
 {
 	struct zn_str whole;
@@ -1285,12 +1592,20 @@ int main(void)
 	hostile_paths();
 	RUN(long_paths);
 	RUN(hostile_gpus);
+	known_figures_of_a_job();
+	RUN(every_series_of_a_process_names_its_job);
+	RUN(sums_of_a_job_outlive_its_processes);
+	RUN(a_job_that_has_ended_is_shown_twice);
+	RUN(of_a_requeued_job_the_new_run_is_shown);
+	RUN(hostile_jobs);
+	RUN(all_jobs_there_can_be);
 	RUN(requests_by_path_and_code);
 	RUN(too_little_room);
 	RUN(a_scrape_is_timed);
 	RUN(snapshot_of_nothing);
 	RUN(snapshot_of_simulated_data);
 	known_figures_as_json();
+	a_job_as_json();
 	RUN(null_where_nothing_is_known);
 	RUN(text_and_json_agree);
 	RUN(hostile_names_in_json);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * snapshot_test.c: a busy node's snapshot at every capacity, and narrowed: always a whole document, that says when
- * something is missing and only then. What the figures are is for metrics_test.c. Probes and libraries are stand-ins.
+ * something is missing and only then. What the figures are is for metrics_test.c. Probes, libraries and jobs are
+ * stand-ins.
  */
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@
 
 #define PROCESSES 12
 #define GPUS      4
+#define JOBS      5
 #define LIST_MAX  16
 #define RECENT    "{\"rate\":0,\"p50_us\":null,\"p99_us\":null}"
 
@@ -19,6 +21,7 @@ bool zn_ready;
 static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
+static struct zn_jobs jobs;
 static struct zn_probe probe;
 static struct zn_options options;
 static struct zn_history *history;
@@ -50,6 +53,33 @@ void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_li
 	visit(to, &lib);
 }
 
+const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p)
+{
+	return p->job.serial ? j->job[p->job.slot].id : "";
+}
+
+void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
+{
+	CHECK(v == &view && job->state != ZN_JOB_FREE);
+	zn_json_open(j, '{');
+	zn_json_key(j, "job_id");
+	zn_json_text(j, job->id);
+	zn_json_key(j, "slot");
+	zn_json_u64(j, (uint64_t)(job - jobs.job));
+	zn_json_close(j, '}');
+}
+
+/* In every third slot. */
+static void add_jobs(void)
+{
+	for (uint32_t i = 0; i < JOBS; i++) {
+		struct zn_job *job = &jobs.job[3 * i];
+
+		job->state = i == 1 ? ZN_JOB_ENDED : i == 2 ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
+		snprintf(job->id, sizeof(job->id), "%u", 100 + i);
+	}
+}
+
 static void add_process(uint32_t i)
 {
 	static const enum zn_detail details[] = {
@@ -62,6 +92,7 @@ static void add_process(uint32_t i)
 	for (size_t d = 0; d < ZN_LEN(details); d++)
 		for (uint32_t n = 0; n <= i; n++)
 			zn_plain_record(&plain, p, details[d], 1000 + 100 * i * n, 5);
+	p->job.serial = i % 3 == 0; /* of the job in slot 0 */
 	gpu->uuid[0] = (uint8_t)(1 + i % GPUS);
 	gpu->total_bytes = 100 * PROCESSES / GPUS;
 	gpu->peak_bytes = gpu->used_bytes = 99;
@@ -93,11 +124,13 @@ static void start(void)
 	if (zn_plain_open(&plain) || zn_history_open(&history))
 		abort();
 	libraries();
+	add_jobs();
 	zn_agg_init(&agg, &plain.arena);
 	zn_alerts_init(&alerts, &options);
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
+		.jobs = &jobs,
 		.probe = &probe,
 		.history = history,
 		.find = (struct zn_find *)&lib,
@@ -280,14 +313,64 @@ T(no_topic_and_all_topics)
 	CHECK_EQ(count(whole(&f)), ZN_LEN(starred) + ZN_LEN(node) + ZN_LEN(lists));
 }
 
-T(a_job)
+/* Which of them the list has, in its order, as "100 101". */
+static void check_list(struct zn_str list, const char *key, const char *want)
 {
-	struct zn_filter f = {.topics = ZN_TOPICS_ALL, .job = "123"};
-	struct zn_str got = whole(&f);
+	struct zn_str name, value;
+	char got[256] = "", text_of[16];
+	size_t at = 0;
 
-	CHECK_EQ(count(zn_json_member(got, "processes")), 0);
-	CHECK_EQ(count(zn_json_member(got, "gpus")), GPUS);
-	CHECK_EQ(count(zn_json_member(got, "gpu_utilization")), PROCESSES);
+	while (zn_json_next(list, &at, &name, &value)) {
+		zn_json_string(zn_json_member(value, key), text_of, sizeof(text_of));
+		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s", *got ? " " : "", text_of);
+	}
+	CHECK_STR(got, want);
+}
+
+T(jobs_that_run_come_first)
+{
+	struct zn_str got = whole(NULL);
+
+	check_list(zn_json_member(got, "jobs"), "job_id", "100 102 103 104 101");
+	check_list(zn_json_member(got, "processes"), "job_id", "100   100   100   100  ");
+}
+
+static const struct {
+	const char *name, *job, *jobs;
+	int processes;
+} narrowed[] = {
+	{"narrowed: to a job", "100", "100", 4},
+	{"narrowed: to one without processes", "104", "104", 0},
+	{"narrowed: to one that has ended", "101", "101", 0},
+	{"narrowed: to none", "123", "", 0},
+	{"narrowed: to the beginning of an id", "10", "", 0},
+	{"narrowed: to more than an id", "1000", "", 0},
+	{"narrowed: not", "", "100 102 103 104 101", PROCESSES},
+};
+
+static void narrowed_to_a_job(void)
+{
+	for (size_t i = 0; i < ZN_LEN(narrowed); i++) {
+		struct zn_filter f = {.topics = ZN_TOPICS_ALL};
+		struct zn_str got;
+
+		t_begin(narrowed[i].name);
+		strcpy(f.job, narrowed[i].job);
+		got = whole(&f);
+		check_list(zn_json_member(got, "jobs"), "job_id", narrowed[i].jobs);
+		CHECK_EQ(count(zn_json_member(got, "processes")), narrowed[i].processes);
+		CHECK_EQ(count(zn_json_member(got, "gpus")), GPUS);
+		CHECK_EQ(count(zn_json_member(got, "gpu_utilization")), PROCESSES);
+	}
+}
+
+T(without_a_table_of_jobs)
+{
+	view.jobs = NULL;
+	CHECK_EQ(count(zn_json_member(whole(NULL), "jobs")), 0);
+	check_list(zn_json_member(whole(NULL), "processes"), "job_id", "");
+	CHECK_EQ(count(zn_json_member(whole(NULL), "processes")), PROCESSES);
+	view.jobs = &jobs;
 }
 
 T(recent_launches)
@@ -360,7 +443,9 @@ int main(void)
 	RUN(at_every_capacity);
 	RUN(each_topic_alone);
 	RUN(no_topic_and_all_topics);
-	RUN(a_job);
+	RUN(jobs_that_run_come_first);
+	narrowed_to_a_job();
+	RUN(without_a_table_of_jobs);
 	RUN(recent_launches);
 	RUN(alerts_at_every_capacity);
 	RUN(health_at_every_capacity);

@@ -785,7 +785,7 @@ function gpuOfJob(g, idle) {
 	const all = g.busy_s + g.idle_s;
 	if (idle)
 		return `GPU ${g.gpu_id} idle ${g.busy_s ? `for ${span(g.quiet_s)}` : "since it began"}`;
-	return `GPU ${g.gpu_id} ${all ? `${percent(g.busy_s / all)} busy` : "new"}, peak ${bytes(g.peak_bytes)}`;
+	return `GPU ${g.gpu_id} ${all ? `${percent(g.busy_s / all)} busy, ` : ""}peak ${bytes(g.peak_bytes)}`;
 }
 
 const times = (job) => `${clock(job.start_ms)} to ${job.end_ms ? clock(job.end_ms) : "now"}`;

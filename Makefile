@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl
 SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
-	history.c filter.c view.c job.c report.c sheet.c probe.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
+	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c scribe.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
 
@@ -88,7 +88,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message job scribe
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message job scribe cgroup
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
@@ -116,6 +116,7 @@ filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
 job_test_SRC     := job.c agg.c proc.c json.c
+cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c
 snapshot_test_SRC := snapshot.c history.c view.c alert.c agg.c proc.c json.c log.c
 
 T := build/test
@@ -212,7 +213,7 @@ check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 
 # ---- fuzzing ----
 
-FUZZ := http handshake ws json elf filter message
+FUZZ := cgroup http handshake ws json elf filter message
 FUZZ_SECONDS ?= 60
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 	@mkdir -p $(T)

@@ -231,6 +231,20 @@ static uint32_t plain_cgroup_at(const struct zn_plain *p, const struct zn_cgroup
 	return i;
 }
 
+static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t i = plain_cgroup_at(p, key);
+	struct zn_cgroup group;
+
+	if (i == p->cgroup_count)
+		return;
+	group = p->cgroups[i].cgroup;
+	p->cgroups[i] = p->cgroups[--p->cgroup_count];
+	if (group.job.serial == a->jobs[group.job.slot].serial)
+		zn_job_row_group_gone(&a->jobs[group.job.slot], &group);
+}
+
 static int plain_job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
 {
@@ -238,8 +252,10 @@ static int plain_job_cgroup(
 	struct zn_cgroup cgroup = {{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
 	uint32_t i = plain_cgroup_at(p, key);
 
-	if (i < p->cgroup_count)
+	if (i < p->cgroup_count && p->cgroups[i].cgroup.job.serial == cgroup.job.serial)
 		return 0;
+	plain_job_cgroup_gone(a, key); /* it was another job's, or still is */
+	i = p->cgroup_count;
 	if (i == ZN_LEN(p->cgroups)) {
 		a->shared->lost[ZN_LOST_TASK]++;
 		return -ENOSPC;
@@ -251,17 +267,6 @@ static int plain_job_cgroup(
 	p->cgroup_count++;
 	zn_job_row_group(&a->jobs[slot], &cgroup);
 	return 0;
-}
-
-static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
-{
-	struct zn_plain *p = (struct zn_plain *)a;
-	uint32_t i = plain_cgroup_at(p, key);
-
-	if (i == p->cgroup_count)
-		return;
-	zn_job_row_group_gone(&a->jobs[p->cgroups[i].cgroup.job.slot], &p->cgroups[i].cgroup);
-	p->cgroups[i] = p->cgroups[--p->cgroup_count];
 }
 
 static const struct zn_arena_ops plain_ops = {

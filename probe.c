@@ -591,14 +591,27 @@ static uint32_t job_tasks(struct zn_arena *a, uint32_t slot)
 	return n;
 }
 
+static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
+{
+	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
+	struct zn_cgroup group;
+
+	if (bpf_map_lookup_elem(fd, key, &group) == 0 && bpf_map_delete_elem(fd, key) == 0 &&
+		group.job.serial == a->jobs[group.job.slot].serial)
+		zn_job_row_group_gone(&a->jobs[group.job.slot], &group);
+}
+
 static int job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
 {
 	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
-	struct zn_cgroup group = {{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
+	struct zn_cgroup group;
 
-	if (bpf_map_lookup_elem(fd, key, &group) == 0 && group.job.serial == a->jobs[slot].serial)
-		return 0;
+	if (bpf_map_lookup_elem(fd, key, &group) == 0) {
+		if (group.job.serial == a->jobs[slot].serial)
+			return 0;
+		job_cgroup_gone(a, key); /* it was another job's, or still is */
+	}
 	group = (struct zn_cgroup){{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
 	if (step)
 		group.step = zn_job_row_step(&a->jobs[slot], step);
@@ -606,15 +619,6 @@ static int job_cgroup(
 		return task_lost(a);
 	zn_job_row_group(&a->jobs[slot], &group);
 	return 0;
-}
-
-static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
-{
-	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
-	struct zn_cgroup group;
-
-	if (bpf_map_lookup_elem(fd, key, &group) == 0 && bpf_map_delete_elem(fd, key) == 0)
-		zn_job_row_group_gone(&a->jobs[group.job.slot], &group);
 }
 
 static const struct zn_arena_ops arena_ops = {

@@ -1752,8 +1752,9 @@ struct zn_cgroup_name {
 };
 bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
 /* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
-void zn_cgroup_scan(struct zn_arena *a, const char *proc_root, const char *cgroup_root);
-/* Tags everything that runs in one control group (a path below /sys/fs/cgroup, or as /proc/PID/cgroup shows it). */
+void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
+/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
+ * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 
 /* ---- spool.c: messages that clients left as files while the daemon did not answer, and records of jobs that run. ---- */

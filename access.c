@@ -204,6 +204,7 @@ int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX])
 	err = zn_access_read(&fresh, a->options->token_file, why);
 	if (!err) {
 		warn_of_readers(a->options->token_file);
+		a->token_set += a->token_count != fresh.token_count || memcmp(a->token, fresh.token, sizeof(a->token));
 		memcpy(a->token, fresh.token, sizeof(a->token));
 		a->token_count = fresh.token_count;
 	}
@@ -431,13 +432,17 @@ static bool is_right(const struct zn_access *a, struct zn_str given)
 	return right;
 }
 
+#define SCHEME "Bearer "
+
+static bool is_bearer(struct zn_str header)
+{
+	return header.len > strlen(SCHEME) && !strncasecmp(header.at, SCHEME, strlen(SCHEME));
+}
+
 static bool bearer(const struct zn_access *a, struct zn_str header)
 {
-	static const char scheme[] = "Bearer ";
-	size_t len = sizeof(scheme) - 1;
+	size_t len = strlen(SCHEME);
 
-	if (header.len <= len || strncasecmp(header.at, scheme, len))
-		return false;
 	while (len < header.len && header.at[len] == ' ') /* one or more, RFC 9110 section 11.4 */
 		len++;
 	return is_right(a, skip(header, len));
@@ -490,7 +495,7 @@ bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req)
 
 	if (!a->token_count)
 		return true;
-	if (req->authorization.at)
+	if (is_bearer(req->authorization)) /* another scheme is between the client and a proxy */
 		return bearer(a, req->authorization);
 	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
 		right |= req->upgrade && subprotocol(a, req->ws_protocol[i]);

@@ -300,6 +300,15 @@ static int admit(const struct zn_conn *c, const struct zn_http_req *req, unsigne
 	return flags & OPEN || !a->token_count || zn_access_token(a, req) ? 0 : 401;
 }
 
+/* Who asks the port of the WebSocket for anything else means the other port. */
+static int not_found(struct zn_conn *c)
+{
+	if (c->ws_port)
+		snprintf(c->serve->why, ZN_TEXT_MAX,
+			"this port is for the WebSocket alone, at / and /ws; all else is on --metrics-port");
+	return 404;
+}
+
 /* The status of a request that needs no body, 0: it needs one, and *asked says which. After 101 the WebSocket is open. */
 static int judge(struct zn_conn *c, const struct zn_http_req *req, struct zn_asked *asked)
 {
@@ -317,7 +326,7 @@ static int judge(struct zn_conn *c, const struct zn_http_req *req, struct zn_ask
 	if (req->method == ZN_OPTIONS && (route || all))
 		return 204;
 	if (!route)
-		return 404;
+		return not_found(c);
 	if (req->method == ZN_OTHER_METHOD)
 		return 405;
 	if (!route->get)

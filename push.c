@@ -14,6 +14,7 @@
 #define UNSENT_BYTES (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
 #define SUBPROTOCOL  "zernel.v1"
 #define GOING_AWAY   1001
+#define NOT_ALLOWED  1008
 #define TRY_LATER    1013
 #define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
 
@@ -128,6 +129,7 @@ static void begin_push(struct zn_conn *c, uint32_t interval_ms)
 	c->state = ZN_CONN_PUSH;
 	c->last = false;
 	c->heard_ns = zn_now_ns();
+	c->token_set = c->serve->access.token_set;
 	c->interval_ms = interval_ms;
 	c->due = first_snapshot(c, c->heard_ns);
 	c->serve->ws_count++;
@@ -287,6 +289,15 @@ static bool close_instead(struct zn_conn *c, uint16_t code)
 	return true;
 }
 
+/* A Close as soon as the frame under way, if one is, has gone. */
+static void part(struct zn_conn *c, uint16_t code)
+{
+	if (close_instead(c, code) || c->closing)
+		return;
+	c->closing = true;
+	c->close_code = code;
+}
+
 /* It does not read: nothing could be written for too long, or a frame takes too long in all. */
 static bool give_up(struct zn_conn *c)
 {
@@ -312,6 +323,8 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 		return false;
 	if (stuck && !give_up(c))
 		return false;
+	if (!c->local && c->token_set != c->serve->access.token_set)
+		part(c, NOT_ALLOWED); /* its token may be the one that was taken away; who has another comes back */
 	if (!c->pinged && now_ns >= c->heard_ns + ZN_PUSH_PING_S * ZN_NS_PER_S)
 		c->pinged = c->ping_due = true;
 	if (!c->interval_ms && c->feed->rendered_ns == now_ns)
@@ -359,9 +372,6 @@ int zn_push_start(struct zn_serve *s)
 
 void zn_push_bye(struct zn_conn *c)
 {
-	if (!close_instead(c, GOING_AWAY) && !c->closing) {
-		c->closing = true;
-		c->close_code = GOING_AWAY;
-	}
+	part(c, GOING_AWAY);
 	zn_conn_advance(c);
 }

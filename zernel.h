@@ -1329,6 +1329,7 @@ struct zn_access {
 	const char *node;
 	char domains[ZN_TEXT_MAX]; /* of this node: the search list of resolv.conf, with spaces between them */
 	uint32_t token_count;      /* 0: none is asked for */
+	uint32_t token_set;        /* counts up when a reload changes the tokens */
 	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
 };
 /* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
@@ -1514,6 +1515,7 @@ struct zn_conn {
 	uint8_t pong_len;
 	uint16_t close_code;
 	uint64_t heard_ns;
+	uint32_t token_set;         /* that it was let in by */
 	uint64_t frame_deadline_ns; /* of the frame in out and body; 0: there was none yet */
 	uint64_t next_ns;           /* when a client with an interval of its own is due */
 	uint32_t interval_ms;       /* 0: at every tick */

@@ -367,6 +367,8 @@ T(a_wrong_header_is_not_helped_by_a_subprotocol)
 	req.upgrade = true;
 	open_with(TOKEN);
 	CHECK(!zn_access_token(&a, &req));
+	req.authorization = (struct zn_str){"Basic eDp5", 10}; /* for a proxy on the way */
+	CHECK(zn_access_token(&a, &req));
 	req.authorization = (struct zn_str){NULL, 0};
 	CHECK(zn_access_token(&a, &req));
 	req.ws_protocol[1] = req.ws_protocol[0]; /* on a line of its own (RFC 6455, section 11.3.4) */

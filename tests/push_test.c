@@ -582,6 +582,31 @@ T(bye)
 	stop();
 }
 
+/* Who was let in by a token that may be gone has to show one again. */
+static void tokens_changed(void)
+{
+	const char *got;
+	int there;
+
+	start();
+	there = dial("");
+	frame(there);
+	tick();
+	CHECK(*frame(there) != 'c');
+	s.access.token_set++;
+	tick();
+	while (*(got = frame(there)) != 'c')
+		CHECK(*got != 'n');
+	CHECK_STR(got, "close 1008");
+	hang_up(there);
+	there = dial("");
+	frame(there);
+	tick();
+	CHECK(*frame(there) != 'c');
+	hang_up(there);
+	stop();
+}
+
 /* A browser sends its token as a subprotocol; the answer names ours and never the token. */
 static void subprotocols(void)
 {
@@ -630,6 +655,7 @@ int main(void)
 	RUN(stuck_is_counted_once);
 	RUN(no_room_for_a_close);
 	RUN(bye);
+	RUN(tokens_changed);
 	subprotocols();
 	return t_end();
 }

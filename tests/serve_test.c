@@ -563,7 +563,7 @@ static const struct {
 		ZN_CODE_426},
 	{"ws port /ws", 1, "GET /ws HTTP/1.1\r\nHost: x\r\n", 426, "Sec-WebSocket-Version: 13\r\n", "only WebSocket", 0,
 		WS, ZN_CODE_426},
-	{"ws port /metrics", 1, "GET /metrics HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "nothing is here", 0, -1,
+	{"ws port /metrics", 1, "GET /metrics HTTP/1.1\r\nHost: x\r\n", 404, "no-store", "--metrics-port", 0, -1,
 		ZN_CODE_404},
 	{"ws port post", 1, "POST / HTTP/1.1\r\nHost: x\r\n", 405, "Allow: ", "only GET", 0, WS, ZN_CODE_405},
 	{"ws with another version", 0,

@@ -1099,8 +1099,13 @@ function watch() {
 
 function token(e) {
 	e.preventDefault();
-	sessionStorage.setItem("token", $("token").value.trim());
+	const text = $("token").value.trim();
 	$("token").value = "";
+	if (!/^[\w.~+/-]+=*$/.test(text)) { // RFC 6750; of some others fetch() would make an error, as if nobody were there
+		say($("refused"), "This is no token.");
+		return;
+	}
+	sessionStorage.setItem("token", text);
 	link.waits = false;
 	connect();
 }

@@ -444,6 +444,9 @@ async function loginAt(url, good) {
 	await page.waitForSelector("#login:visible");
 	await accessible(page, "the form for the token");
 	assert.equal(await page.locator("main").isVisible(), false);
+	await page.fill("#token", "wrong\u2026"); // no header may hold this
+	await page.keyboard.press("Enter");
+	await is(page, "#refused", /no token/);
 	await page.fill("#token", "wrong");
 	await page.keyboard.press("Enter");
 	await is(page, "#refused", /refused/);

@@ -88,7 +88,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message job scribe cgroup
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 secure_test_SRC  := secure.c
@@ -114,6 +114,7 @@ gzip_test_LIBS   := -lz
 metrics_test_SRC := metrics.c snapshot.c history.c view.c job.c report.c message.c alert.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
+control_test_SRC := control.c spool.c message.c json.c loop.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
 job_test_SRC     := job.c agg.c proc.c json.c
 cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c

@@ -52,23 +52,13 @@ struct call {
 
 static bool in_hook;
 
-/* In a hook without waiting: by a description of our own, as O_NONBLOCK on the one that is shared would change it for others. */
+/* In a hook only if it can be written at once; should somebody else fill a pipe meanwhile, the time limit ends it. */
 static void write_stderr(const char *text, size_t len)
 {
-	int fd;
+	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-	if (!in_hook) {
-		fwrite(text, 1, len, stderr);
-		return;
-	}
-	if (send(STDERR_FILENO, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno != ENOTSOCK)
-		return;
-	fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (write(fd, text, len) < 0) /* it is lost */
-		errno = 0;
-	close(fd);
+	if ((!in_hook || poll(&fd, 1, 0) > 0) && write(STDERR_FILENO, text, len) < 0)
+		errno = 0; /* it is lost */
 }
 
 static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -516,7 +506,8 @@ static void put_members(struct zn_term *t, struct zn_str object, const char *ind
 	size_t at = 0, in = 0;
 
 	while (zn_json_next(object, &at, &key, &value)) {
-		zn_json_string(key, name, sizeof(name));
+		snprintf(name, sizeof(name), "%.*s", key.len < sizeof(name) ? (int)key.len : (int)sizeof(name) - 1,
+			key.at);
 		if (value.len && *value.at == '[') {
 			zn_term_line(t, ZN_STYLE_PLAIN, "%s%s", indent, name);
 			for (in = 0; zn_json_next(value, &in, &none, &element);)

@@ -1,0 +1,563 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""`zernel job` against daemons that are absent, stopped, slow, broken or well, as a prolog calls it and as people do.
+
+Run as: python3 tests/job_cli_test.py PATH_TO_ZERNEL [part of a test's name]. Each of the four ways in which a daemon does not
+answer is tried 1,000 times: the status is 0 each time, stdout stays empty, and no call takes longer than 250 ms. On a busy
+machine a call may wait for a processor for longer than it runs: one that took too long is tried again, a few times.
+"""
+import concurrent.futures
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BINARY = ""
+CALLS = 1000
+AT_A_TIME = 8
+LIMIT_S = 0.25
+TRIES = 4
+HANG_S = 60
+FILES_MAX = 1000
+SLURM = {"SLURM_JOB_ID": "4711", "SLURM_JOB_UID": "1000", "SLURM_JOB_USER": "alice", "SLURM_JOB_PARTITION": "gpu",
+         "SLURM_NODELIST": "n[1-4]", "SLURM_JOB_GPUS": "0,1", "SLURM_JOB_RESTART_COUNT": "1"}
+
+checks = 0
+
+
+class Absent(Exception):
+    """This machine lacks what a test needs."""
+
+
+def check(condition, what):
+    global checks
+    checks += 1
+    if not condition:
+        raise AssertionError(what)
+
+
+def equal(got, want, what):
+    check(got == want, f"{what}: {got!r}, not {want!r}")
+
+
+@contextlib.contextmanager
+def folder():
+    path = tempfile.mkdtemp(prefix="zernel-job-")
+    os.chmod(path, 0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class Fake:
+    """A control socket. answer(message) gives the answer; None: none, and the connection stays. Not listening at all, or
+    not accepting, is a daemon that is stopped."""
+
+    def __init__(self, path, answer=None, accepting=True, backlog=64, kind=socket.SOCK_SEQPACKET):
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        self.answer, self.messages, self.kept = answer, [], []
+        self.sock = socket.socket(socket.AF_UNIX, kind)
+        self.sock.bind(path)
+        self.sock.listen(backlog)
+        if accepting:
+            threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.sock.accept()
+                self.one(connection)
+
+    def one(self, connection):
+        if self.answer is None:
+            self.kept.append(connection)
+            return
+        with connection:
+            message = connection.recv(8192)
+            self.messages.append(message.decode())
+            with contextlib.suppress(BrokenPipeError):
+                answer = self.answer(message)
+                if answer:
+                    connection.send(answer)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)    # wakes accept()
+        self.sock.close()
+        for connection in self.kept:
+            connection.close()
+
+
+def call(where, *arguments, env=None, binary=None, **more):
+    """The finished command; env: besides where the socket is."""
+    env = {**(SLURM if env is None else env), "ZERNEL_CONTROL": f"{where}/run/control.sock", "ZERNEL_CONFIG": "/dev/null"}
+    more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+    return subprocess.run([binary or BINARY, "job", *arguments], env=env, timeout=HANG_S, **more)
+
+
+def timed(where, verb):
+    """How long one call took, in seconds, and how often it was tried."""
+    for tries in range(TRIES):
+        start = time.monotonic()
+        done = call(where, verb, "--slurm")
+        took = time.monotonic() - start
+        if (done.returncode, done.stdout) != (0, b""):
+            raise AssertionError(f"status {done.returncode}, stdout {done.stdout!r}, stderr {done.stderr!r}")
+        if took <= LIMIT_S:
+            return took, tries, done.stderr
+    raise AssertionError(f"{took * 1e3:.0f} ms, {TRIES} times in a row")
+
+
+def many(where, what, stderr):
+    """CALLS calls; stderr: what each must say, a pattern."""
+    verbs = ["start", "end"] * (CALLS // 2)
+    with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+        results = list(pool.map(lambda verb: timed(where, verb), verbs))
+    times = sorted(took for took, _, _ in results)
+    again = sum(tries for _, tries, _ in results)
+    print(f"   {what}: {len(times)} calls, p50 {times[len(times) // 2] * 1e3:.0f} ms, "
+          f"p99 {times[len(times) * 99 // 100] * 1e3:.0f} ms, longest {times[-1] * 1e3:.0f} ms; {again} tried again",
+          flush=True)
+    equal(len(times), CALLS, what)
+    for _, _, said in results:
+        check(re.fullmatch(stderr, said.decode()), f"{what}: stderr {said!r}")
+
+
+def left(where):
+    """What is in the spool, in the order of its names."""
+    spool = f"{where}/run/jobs.d"
+    names = sorted(os.listdir(spool)) if os.path.isdir(spool) else []
+    texts = []
+    for name in names:
+        with open(f"{spool}/{name}") as file:
+            texts.append(file.read())
+    return names, texts
+
+
+def check_left(where):
+    """The spool is full of whole messages of this job, and is its owner's alone."""
+    names, texts = left(where)
+    check(FILES_MAX - AT_A_TIME <= len(names) <= FILES_MAX + AT_A_TIME, f"{len(names)} files")
+    for name, text in zip(names, texts):
+        check(re.fullmatch(r"left-\d{13}-\d+", name), name)
+        check(re.match("zernel 1 (start|end)\nid=4711\n", text) and text.endswith("\n"), text)
+        equal(os.stat(f"{where}/run/jobs.d/{name}").st_mode & 0o7777, 0o600, name)
+    equal(os.stat(f"{where}/run/jobs.d").st_mode & 0o7777, 0o750, "the folder")
+
+
+# ---- 1,000 calls
+
+def test_absent_daemon():
+    with folder() as where:
+        many(where, "absent", "")
+        check_left(where)
+
+
+def test_stopped_daemon():
+    """The few first wait for an answer, the others for room in the queue."""
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", accepting=False, backlog=8)
+        many(where, "stopped", "")
+        check_left(where)
+        fake.close()
+
+
+def test_slow_daemon():
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock")
+        many(where, "slow", "")
+        check_left(where)
+        fake.close()
+
+
+def test_full_disk():
+    with folder() as where:
+        os.mkdir(f"{where}/run")
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", f"{where}/run"], stderr=subprocess.DEVNULL).returncode:
+            raise Absent("it needs to mount a file system")
+        try:
+            with contextlib.suppress(OSError), open(f"{where}/run/filler", "wb") as filler:
+                while True:
+                    filler.write(b"x" * 4096)
+                    filler.flush()
+            many(where, "full disk", r"zernel: job: job 4711: no daemon at \S+: .*; cannot leave a file for it: No space left on device\n")
+            equal(left(where), ([], []), "half written files")
+        finally:
+            subprocess.run(["umount", f"{where}/run"], check=True)
+
+
+# ---- with a daemon that is well
+
+def test_what_a_prolog_says():
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", lambda _: b'ok\n{"job_id":"4711","restart":1,"state":"running"}')
+        before = time.time() * 1000
+        done = call(where, "start", "--slurm", env={**SLURM, "SLURM_JOB_COMMENT": "x", "SLURM_HET_JOB_ID": "", "PATH": "/bin"})
+        equal((done.returncode, done.stdout, done.stderr), (0, b"", b""), "start")
+        lines = fake.messages[0].split("\n")
+        equal(lines[0], "zernel 1 start", "the first line")
+        pairs = dict(line.split("=", 1) for line in lines[1:-1])
+        check(before <= int(pairs.pop("time")) <= time.time() * 1000, "its time")
+        equal(pairs, {"id": "4711", "uid": "1000", "user": "alice", "partition": "gpu", "nodelist": "n[1-4]", "gpus": "0,1",
+                      "restart": "1"}, "what is said")
+        done = call(where, "end", "--slurm", env={**SLURM, "SLURM_JOB_EXIT_CODE2": "0:9"})
+        equal((done.returncode, done.stdout, done.stderr), (0, b"", b""), "end")
+        check("exit_code=0:9\n" in fake.messages[1], fake.messages[1])
+        equal(left(where), ([], []), "files")
+        fake.close()
+
+
+def test_what_the_command_line_says_wins():
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", lambda _: b"ok\nnull")
+        call(where, "start", "--slurm", "--id", "9", "name=x y", "--restart=2")
+        check(re.match("zernel 1 start\nid=9\nrestart=2\nuid=1000\n", fake.messages[0]) and "name=x y\n" in fake.messages[0],
+              fake.messages[0])
+        fake.close()
+
+
+def test_refusals_in_a_prolog():
+    """One that stands is told, and not left for later; one that may pass is left."""
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", lambda _: b"error: the table of jobs is full\n")
+        done = call(where, "start", "--slurm")
+        equal((done.returncode, done.stdout, done.stderr),
+              (0, b"", b"zernel: job: the daemon refused job 4711: the table of jobs is full\n"), "refused")
+        equal(left(where), ([], []), "files")
+        fake.answer = lambda _: b"busy: too many clients\n"
+        done = call(where, "start", "--slurm")
+        equal((done.returncode, done.stdout, done.stderr, len(left(where)[0])), (0, b"", b"", 1), "busy")
+        fake.close()
+
+
+def test_answers_of_something_else():
+    for what, answer in (("nothing", b""), ("a web server", b"HTTP/1.1 400 Bad Request\r\n\r\n"), ("no end", b"error"),
+                         ("bytes", bytes(range(256))), ("much", b"ok\n" + b"x" * 131070), ("a line feed", b"\n")):
+        with folder() as where:
+            fake = Fake(f"{where}/run/control.sock", lambda _, answer=answer: answer)
+            done = call(where, "end", "--slurm")
+            equal((done.returncode, done.stdout, done.stderr, len(left(where)[0])), (0, b"", b"", 1), what)
+            done = call(where, "report", "7")
+            equal((done.returncode, done.stdout, done.stderr.count(b"\n")), (1, b"", 1), what)
+            fake.close()
+
+
+def test_another_kind_of_socket():
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", accepting=False, kind=socket.SOCK_STREAM)
+        done = call(where, "start", "--slurm")
+        equal((done.returncode, done.stdout, done.stderr, len(left(where)[0])), (0, b"", b"", 1), "a stream")
+        fake.close()
+
+
+# ---- in bad company
+
+def test_hostile_environment():
+    """Values that are huge or no text; what cannot be said is left out, and the message is whole."""
+    env = {name: value for name, value in SLURM.items() if name != "SLURM_JOB_RESTART_COUNT"}
+    env.update({"SLURM_JOB_USER": "a\"b\n\x1b[2J", "SLURM_JOB_ACCOUNT": "x" * 100000, "SLURM_JOB_RESTART_COUNT": "-1",
+                "SLURM_ARRAY_TASK_ID": "4294967294", "SLURM_JOB_NAME": "\udcff\udcfe", "SLURM_JOB_PARTITION": "",
+                "SLURM_CLUSTER_NAME": "a\\n=b"})
+    env.update({f"X{i}": "y" * 1000 for i in range(500)})
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", lambda _: b"ok\nnull")
+        done = call(where, "start", "--slurm", env=env)
+        equal((done.returncode, done.stdout, done.stderr), (0, b"", b""), "start")
+        pairs = dict(line.split("=", 1) for line in fake.messages[0].split("\n")[1:-1])
+        del pairs["time"]
+        equal(pairs, {"id": "4711", "uid": "1000", "user": 'a"b??[2J', "account": "x" * 256, "name": "??",
+                      "nodelist": "n[1-4]", "gpus": "0,1", "cluster": "a\\n=b"}, "what is said")
+        fake.close()
+
+
+def test_no_id():
+    for value in (None, "", "0", "-1", "x/y", "18446744073709551616", "4711 "):
+        with folder() as where:
+            done = call(where, "start", "--slurm", env={} if value is None else {"SLURM_JOB_ID": value})
+            equal((done.returncode, done.stdout, done.stderr),
+                  (0, b"", b"zernel: job: SLURM_JOB_ID is not set, or is no id of a job\n"), f"id {value!r}")
+            equal(left(where), ([], []), "files")
+
+
+def test_misuse_in_a_prolog():
+    with folder() as where:
+        for arguments in (["start", "--slurm", "--wrong"], ["--slurm"], ["start", "--slurm", "--pid"], ["stop", "--slurm"],
+                          ["start", "--slurm", "x=1"], ["start", "--slurm", "--control", "x"], ["list", "--slurm"]):
+            done = call(where, *arguments)
+            equal((done.returncode, done.stdout, done.stderr.count(b"\n")), (0, b"", 1), f"{arguments}: {done.stderr}")
+
+
+def closed(where, *fds, verb="start"):
+    def close():
+        for fd in fds:
+            os.close(fd)
+    return call(where, verb, "--slurm", stdin=None, stdout=None, stderr=None, preexec_fn=close)
+
+
+def test_closed_streams():
+    """The socket takes the place of none of them, and the file does not either."""
+    for fds in ((0,), (1,), (2,), (0, 1, 2), (1, 2)):
+        with folder() as where:
+            equal(closed(where, *fds).returncode, 0, f"closed {fds}, absent")
+            equal(len(left(where)[0]), 1, "files")
+            equal(left(where)[1][0].count("zernel 1 start\n"), 1, "the message")
+            fake = Fake(f"{where}/run/control.sock", lambda _: b"error: no\n")
+            equal(closed(where, *fds).returncode, 0, f"closed {fds}, refused")
+            equal(len(fake.messages), 1, "messages")
+            fake.close()
+
+
+def test_streams_that_nobody_reads():
+    """A full pipe, and one without a reader; the flags of the full one are as they were."""
+    with folder() as where:
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(write, b"x" * 4096)
+        os.set_blocking(write, True)
+        flags = fcntl.fcntl(write, fcntl.F_GETFL)
+        start = time.monotonic()
+        done = call(where, "start", "--slurm", env={}, stderr=write, stdout=write)
+        check(done.returncode == 0 and time.monotonic() - start < 5, "a full pipe")
+        equal(fcntl.fcntl(write, fcntl.F_GETFL), flags, "flags")
+        os.close(read)
+        equal(call(where, "start", "--slurm", env={}, stderr=write, stdout=write).returncode, 0, "no reader")
+        os.close(write)
+        full, peer = socket.socketpair()
+        full.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                full.send(b"x" * 4096)
+        full.setblocking(True)
+        equal(call(where, "start", "--slurm", env={}, stderr=full, stdout=full).returncode, 0, "a full socket")
+        full.close()
+        peer.close()
+        with open("/dev/full", "wb") as device:
+            equal(call(where, "start", "--slurm", env={}, stderr=device, stdout=device).returncode, 0, "a full device")
+
+
+def test_signals_that_are_blocked():
+    """SIGALRM is the last resort: it works although it was blocked and ignored."""
+    def block():
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock")
+        equal(call(where, "start", "--slurm", preexec_fn=block).returncode, 0, "status")
+        equal(len(left(where)[0]), 1, "files")
+        fake.close()
+
+
+def test_no_process_is_left():
+    """Whoever waits for the end of stdout, as slurmd does, waits for this process alone."""
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock")
+        read, write = os.pipe()
+        done = call(where, "end", "--slurm", stdout=write)
+        os.close(write)
+        equal((done.returncode, os.read(read, 1)), (0, b""), "the end of stdout")
+        os.close(read)
+        fake.close()
+
+
+# ---- the spool
+
+def test_spool_of_somebody_else():
+    """A folder that others can write to, or a link, is not written to."""
+    with folder() as where:
+        os.makedirs(f"{where}/run/jobs.d")
+        os.chmod(f"{where}/run/jobs.d", 0o777)
+        done = call(where, "start", "--slurm")
+        equal((done.returncode, done.stderr.count(b"Operation not permitted")), (0, 1), "open to all")
+        os.rmdir(f"{where}/run/jobs.d")
+        os.makedirs(f"{where}/elsewhere")
+        os.symlink(f"{where}/elsewhere", f"{where}/run/jobs.d")
+        done = call(where, "start", "--slurm")
+        equal((done.returncode, done.stderr.count(b"cannot leave a file")), (0, 1), "a link")
+        equal(os.listdir(f"{where}/elsewhere"), [], "files elsewhere")
+
+
+def test_oldest_files_go():
+    with folder() as where:
+        os.makedirs(f"{where}/run/jobs.d", mode=0o750)
+        for i in range(FILES_MAX + 5):
+            with open(f"{where}/run/jobs.d/{'.' * (i % 2)}left-{i:013d}-1", "w") as file:
+                file.write("zernel 1 end\nid=1\n")
+        with open(f"{where}/run/jobs.d/job-7", "w") as file:
+            file.write("zernel 1 start\nid=7\n")
+        equal(call(where, "start", "--slurm").returncode, 0, "status")
+        names = [name.lstrip(".") for name in left(where)[0]]
+        equal(len(names), FILES_MAX + 1, "files")
+        check("job-7" in names, "a record of the daemon")
+        equal([i for i in range(FILES_MAX + 5) if f"left-{i:013d}-1" not in names], list(range(6)), "those that went")
+
+
+def test_no_control_socket():
+    with folder() as where:
+        done = subprocess.run([BINARY, "job", "start", "--slurm"], env={**SLURM, "ZERNEL_CONTROL": "none"}, capture_output=True,
+                              cwd=where, timeout=HANG_S)
+        equal((done.returncode, done.stdout, done.stderr.count(b"control is none")), (0, b"", 1), "none")
+        equal(os.listdir(where), [], "files")
+
+
+def test_the_file_says_where():
+    with folder() as where:
+        with open(f"{where}/conf", "w") as file:
+            file.write(f"control {where}/other/c.sock\n")
+        env = {**SLURM, "ZERNEL_CONFIG": f"{where}/conf"}
+        subprocess.run([BINARY, "job", "start", "--slurm"], env=env, check=True, timeout=HANG_S)
+        equal(len(os.listdir(f"{where}/other/jobs.d")), 1, "files")
+
+
+def test_user_without_privileges():
+    """A task prolog is its job's: without a daemon nothing happens."""
+    if os.getuid():
+        raise Absent("it needs root, to be somebody else")
+    with folder() as where:
+        os.makedirs(f"{where}/run/jobs.d", mode=0o750)
+        copy = shutil.copy(BINARY, f"{where}/zernel")
+        done = call(where, "start", "--slurm", binary=copy, preexec_fn=lambda: os.setresuid(65534, 65534, 65534))
+        equal((done.returncode, done.stdout, done.stderr.count(b"\n")), (0, b"", 1), "status")
+        equal(left(where), ([], []), "files")
+
+
+# ---- for people
+
+LIST = json.dumps({"jobs": [
+    {"job_id": "4711", "restart": 0, "state": "running", "user": "alice", "uid": 1000, "name": "tr\x1bain", "processes": 8,
+     "launches": 123456, "elapsed_s": 3723.5, "gpus": [{"gpu_id": "0", "allocated": True, "peak_bytes": 5}]},
+    {"job_id": "4712", "restart": 2, "state": "ended"}]}).encode()
+
+
+def answered(answer, *arguments):
+    """What `zernel job` makes of an answer, and what it had asked."""
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", lambda _: answer)
+        done = call(where, *arguments, env={})
+        fake.close()
+        asked = re.sub(r"time=\d+\n", "", fake.messages[0]) if fake.messages else None
+        return done.returncode, done.stdout.decode(), done.stderr.decode(), asked
+
+
+def test_list():
+    status, out, err, asked = answered(b"ok\n" + LIST, "list")
+    equal((status, err, asked), (0, "", "zernel 1 list\n"), "list")
+    lines = [line.split() for line in out.splitlines()]
+    equal(lines[0], ["JOB", "RESTART", "STATE", "USER", "NAME", "PROCS", "LAUNCHES", "ELAPSED"], "heads")
+    equal(lines[1][:4] + lines[1][5:7], ["4711", "0", "running", "alice", "8", "123456"], "a job")
+    equal(lines[2], ["4712", "2", "ended", "-", "-", "-", "-", "-"], "somebody else's")
+    check("\x1b" not in out and len(lines) == 3, out)
+    status, out, _, asked = answered(b"ok\n" + LIST, "list", "--json")
+    equal((status, json.loads(out), asked), (0, json.loads(LIST), "zernel 1 list\njson=1\n"), "list as JSON")
+
+
+def test_show():
+    entry = json.dumps(json.loads(LIST)["jobs"][0]).encode()
+    status, out, _, asked = answered(b"ok\n" + entry, "show", "4711", "--restart", "0")
+    equal((status, asked), (0, "zernel 1 show\nid=4711\nrestart=0\n"), "show")
+    check(re.search(r"(?m)^user +alice$", out) and re.search(r"(?m)^  peak_bytes +5$", out), out)
+    equal(json.loads(answered(b"ok\n" + entry, "show", "--id=4711", "--json")[1]), json.loads(entry), "show as JSON")
+
+
+def test_report():
+    equal(answered(b"ok\nJob 7\n  wall\x1b[2J 1 s\n", "report", "7"), (0, "Job 7\n  wall?[2J 1 s\n", "", "zernel 1 report\nid=7\n"),
+          "a page")
+    equal(answered(b"ok\njob 7", "report", "7", "--line"), (0, "job 7\n", "", "zernel 1 report\nid=7\nline=1\n"), "a line")
+    equal(answered(b'ok\n{"id":"7"}', "report", "7", "--json")[:3], (0, '{"id":"7"}\n', ""), "JSON")
+
+
+def test_start_and_end():
+    told = b'ok\n{"job_id":"x","restart":0,"state":"running"}'
+    equal(answered(told, "start", "--id", "x", "--pid", "1", "name=a b", "user=alice"),
+          (0, "job x: running\n", "", "zernel 1 start\nid=x\nuser=alice\nname=a b\npid=1\n"), "start")
+    equal(answered(told, "start", "x", "--cgroup=/a/b")[3], "zernel 1 start\nid=x\ncgroup=/a/b\n", "by a control group")
+    equal(answered(told, "start", "x", "--json")[1], told[3:].decode() + "\n", "start as JSON")
+    equal(answered(b"ok\nnull", "end", "x"), (0, "job x: -\n", "", "zernel 1 end\nid=x\n"), "end of an unknown job")
+    equal(answered(b"error: only root may end a job\n", "end", "x")[:3], (1, "", "zernel: job: only root may end a job\n"),
+          "refused")
+
+
+def test_no_daemon():
+    with folder() as where:
+        done = call(where, "list", env={})
+        equal((done.returncode, done.stdout, done.stderr.decode()),
+              (1, b"", f"zernel: job: no daemon at {where}/run/control.sock: No such file or directory\n"), "absent")
+        equal(call(where, "start", "7", env={}).returncode, 1, "start")
+        equal(os.listdir(where), [], "no file is left for people")
+
+
+def test_misuse():
+    with folder() as where:
+        for arguments, why in (
+                ([], "a verb must follow"), (["stop"], "no such verb: 'stop'"), (["show"], "the id of a job must follow"),
+                (["list", "7"], "unknown argument '7'"), (["show", "7", "8"], "a second value of 'id'"),
+                (["show", "7", "--slurm"], None), (["list", "--line"], "unknown option '--line'"),
+                (["end", "7", "--pid", "1"], "unknown option '--pid'"), (["start", "7", "--pid"], "a value must follow '--pid'"),
+                (["start", "7", "--pid", "0"], "pid must be a number"), (["start", "7", "pid=1"], "no such key: 'pid=1'"),
+                (["start", "7", "colour=red"], "no such key: 'colour=red'"), (["show", "7", "name=x"], "no such key"),
+                (["start", "7", "name="], "name: no value"), (["start", "7", "name=a\nb"], "not printable ASCII"),
+                (["show", "../7"], "id must be a number"), (["show", "18446744073709551616"], "id must be a number"),
+                (["list", "--json=1"], "no value may follow '--json=1'"), (["list", "--control"], "a path must follow"),
+                (["list", "--control", "x"], "absolute path"), (["list", "--control", "/" + "x" * 107], "absolute path"),
+                (["start", "7", "--cgroup", "/a/../b"], "cgroup must be an absolute path")):
+            done = call(where, *arguments, env={})
+            if why is None:
+                continue
+            equal((done.returncode, done.stdout, done.stderr.count(b"\n")), (2, b"", 1), f"{arguments}: {done.stderr}")
+            check(done.stderr.startswith(b"zernel: job: ") and why.encode() in done.stderr, f"{arguments}: {done.stderr}")
+        done = call(where, "--help", env={})
+        check(done.returncode == 0 and done.stdout.startswith(b"usage: zernel job start"), done.stdout)
+
+
+def test_stdout_that_cannot_be_written():
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", lambda _: b"ok\n" + LIST)
+        with open("/dev/full", "wb") as device:
+            equal(call(where, "list", env={}, stdout=device).returncode, 1, "a full device")
+        equal(call(where, "list", env={}, stdout=None, preexec_fn=lambda: os.close(1)).returncode, 1, "closed")
+        fake.close()
+
+
+def run_one(name, function):
+    global checks
+    checks = 0
+    start = time.monotonic()
+    try:
+        function()
+        check(checks, "this test checks nothing")
+    except Absent as why:
+        print(f"absent: {name}: {why}", flush=True)
+        return None
+    except Exception as error:    # pylint: disable=broad-except
+        print(f"FAILED {name}: {type(error).__name__}: {error}", flush=True)
+        return False
+    print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
+    return True
+
+
+def main():
+    global BINARY
+    BINARY = os.path.realpath(sys.argv[1])
+    pattern = sys.argv[2] if len(sys.argv) > 2 else ""
+    with tempfile.TemporaryDirectory() as links:    # the verbs go by the name of the program
+        os.symlink(BINARY, f"{links}/zernel")
+        os.chmod(links, 0o755)
+        BINARY = f"{links}/zernel"
+        results = [run_one(name, function) for name, function in list(globals().items())
+                   if name.startswith("test_") and pattern in name]
+    print(f"{results.count(True)} passed, {results.count(False)} failed")
+    sys.exit(1 if False in results or True not in results else 0)
+
+
+main()

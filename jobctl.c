@@ -374,6 +374,7 @@ static int write_file(struct call *c, int folder, const char *name)
 	return err;
 }
 
+/* The file comes first: it is what matters, should the time be over before there is order. */
 static int leave(struct call *c)
 {
 	char path[ZN_TEXT_MAX], name[ZN_NAME_BYTES], oldest[ZN_NAME_BYTES];
@@ -381,11 +382,10 @@ static int leave(struct call *c)
 
 	if (folder < 0)
 		return folder;
-	for (unsigned count = count_left(folder, oldest); count >= LEFT_MAX; count--)
-		if (unlinkat(folder, oldest, 0) || (count > LEFT_MAX && !count_left(folder, oldest)))
-			break;
 	snprintf(name, sizeof(name), "." ZN_SPOOL_LEFT "%013llu-%d", (unsigned long long)zn_wall_ms(), getpid());
 	err = write_file(c, folder, name);
+	while (count_left(folder, oldest) > LEFT_MAX && !unlinkat(folder, oldest, 0))
+		;
 	close(folder);
 	return err;
 }

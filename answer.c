@@ -37,7 +37,7 @@ static const struct remark {
 	{401, NO_STORE "WWW-Authenticate: Bearer realm=\"zerneld\"\r\n",
 		"a token is asked for: Authorization: Bearer TOKEN, one of --token-file"},
 	{403, NO_STORE, "this origin or host name may not open the WebSocket; see --ws-origin"},
-	{404, NO_STORE, "nothing is here; there are /, /metrics, /json, /history, /alerts, /health and /ws"},
+	{404, NO_STORE, "nothing is here; there are /, /metrics, /json, /history, /alerts, /jobs, /health and /ws"},
 	{405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered"},
 	{408, NO_STORE, "the request took longer than 10 s"},
 	{413, NO_STORE, "the request's body is too long; none is wanted"},
@@ -102,6 +102,8 @@ static void get_metrics(struct zn_serve *s, const struct zn_asked *asked, struct
 	finish(s, to, &o,
 		asked->openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
 				   : "text/plain; version=0.0.4; charset=utf-8");
+	if (to->body && s->view->jobs)
+		zn_jobs_scraped(s->view->jobs);
 }
 
 static void get_json(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
@@ -137,6 +139,17 @@ static void get_alerts(struct zn_serve *s, const struct zn_asked *asked, struct 
 	finish(s, to, &o, "application/json");
 }
 
+static void get_jobs(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	(void)asked;
+	if (!begin(s, to, &o))
+		return;
+	zn_jobs_json(&o, s->view);
+	finish(s, to, &o, "application/json");
+}
+
 static void get_health(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
 {
 	struct zn_out o;
@@ -154,6 +167,7 @@ static const struct zn_route routes[] = {
 	{"/json", get_json, PACKS | NARROWS},
 	{"/history", get_history, PACKS},
 	{"/alerts", get_alerts, PACKS},
+	{"/jobs", get_jobs, PACKS},
 	{"/health", get_health, ANY_HOST},
 	{"/ws", NULL, 0},
 	{NULL, NULL, 0},

@@ -100,6 +100,20 @@ void zn_history_json(struct zn_out *o, struct zn_view *v)
 	zn_out_text(o, "{\"history\":1}");
 }
 
+void zn_jobs_json(struct zn_out *o, struct zn_view *v)
+{
+	(void)v;
+	zn_out_text(o, "{\"jobs\":[]}");
+}
+
+static unsigned scrapes; /* that the table of jobs was told of */
+
+void zn_jobs_scraped(struct zn_jobs *j)
+{
+	(void)j;
+	scrapes++;
+}
+
 int zn_health_json(struct zn_out *o, struct zn_view *v)
 {
 	(void)v;
@@ -449,7 +463,7 @@ static struct client open_ws(int receive_bytes)
 	return c;
 }
 
-enum { PAGE, METRICS, JSON, HISTORY, ALERTS, HEALTH, WS };
+enum { PAGE, METRICS, JSON, HISTORY, ALERTS, JOBS, HEALTH, WS };
 
 static const struct {
 	const char *name;
@@ -483,7 +497,7 @@ static const struct {
 	{"data is not stored", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\n", 200,
 		"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\n\r\n", "alerts",
 		0, ALERTS, ZN_CODE_200},
-	{"errors are not stored", 0, "GET /jobs HTTP/1.1\r\nHost: x\r\n", 404,
+	{"errors are not stored", 0, "GET /job HTTP/1.1\r\nHost: x\r\n", 404,
 		"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\r\n", "/metrics", 0, -1, ZN_CODE_404},
 	{"narrowed", 0, "GET /json?topics=gpus,alerts&job=a%2D7 HTTP/1.1\r\nHost: x\r\n", 200, "application/json",
 		"job \"a-7\" topics 17 ", 0, JSON, ZN_CODE_200},
@@ -536,6 +550,10 @@ static const struct {
 		ZN_CODE_200},
 	{"alerts", 0, "GET /alerts HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n", "[\"alerts\"]",
 		0, ALERTS, ZN_CODE_200},
+	{"jobs", 0, "GET /jobs HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n", "{\"jobs\":[]}", 0,
+		JOBS, ZN_CODE_200},
+	{"jobs under another name", 0, "GET /jobs HTTP/1.1\r\nHost: evil.example\r\n", 421, "text/plain",
+		"--host-names", 0, JOBS, ZN_CODE_421},
 	{"health", 0, "GET /health HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n",
 		"{\"health\":1}", 0, HEALTH, ZN_CODE_200},
 	{"head", 0, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n", 200, "Content-Length: 5\r\n", "", 0, METRICS, ZN_CODE_200},
@@ -1145,6 +1163,34 @@ T(shared_answer)
 	check_no_body_held();
 	for (int i = 0; i < 2; i++)
 		hang_up(&c[i]);
+	stop();
+}
+
+/* Jobs that have ended are shown for so many scrapes: each text that was made is one, whoever shares it, and no other
+ * answer is. */
+T(scrapes_are_counted)
+{
+	static struct zn_jobs *const some = (struct zn_jobs *)&view;
+	struct client c;
+
+	start();
+	c = dial(false);
+	scrapes = 0;
+	CHECK_EQ(get(&c, "/metrics"), 200);
+	CHECK_EQ(scrapes, 0);
+	view.jobs = some;
+	CHECK_EQ(get(&c, "/metrics"), 200);
+	CHECK_EQ(get(&c, "/json"), 200);
+	CHECK_EQ(get(&c, "/jobs"), 200);
+	CHECK_EQ(scrapes, 1);
+	metrics_bytes = ZN_BODY_BYTES + 1;
+	CHECK_EQ(get(&c, "/metrics"), 500);
+	metrics_bytes = 0;
+	CHECK_EQ(scrapes, 1);
+	CHECK_EQ(get(&c, "/metrics"), 200);
+	CHECK_EQ(scrapes, 2);
+	view.jobs = NULL;
+	hang_up(&c);
 	stop();
 }
 
@@ -2597,6 +2643,7 @@ int main(void)
 	RUN(too_large_or_no_buffer);
 	RUN(pipelining);
 	RUN(shared_answer);
+	RUN(scrapes_are_counted);
 	RUN(not_shared_across_formats);
 	RUN(byte_by_byte);
 	RUN(half_close);

@@ -67,7 +67,7 @@ def token_is_asked_for_everywhere_but_on_the_page():
     tokens = write("tokens", f"# first\n{OLD}\n{NEW}\n")
     daemon = Daemon("--simulate", "--token-file", tokens)
     check("asking for a token" in daemon.lines()[0], "the first line says so")
-    for path in ("/json", "/metrics", "/alerts", "/health", "/history"):
+    for path in ("/json", "/metrics", "/alerts", "/jobs", "/health", "/history"):
         code, head = ask(daemon.port, path)
         check(code == 401 and "\r\nWWW-Authenticate: Bearer" in head, f"{path}: {head}")
         equal([status(daemon, t, path=path) for t in (OLD, NEW, OLD[:-1], OLD + "x")], [200, 200, 401, 401], path)

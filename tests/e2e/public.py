@@ -16,7 +16,7 @@ import urllib.request
 from harness import (Daemon, Process, State, check, equal, folder, free_port, main, need, parse_json, parse_metrics,
                      run, test, wait_until)
 
-ROUTES = ("/", "/metrics", "/json", "/history", "/alerts", "/health")
+ROUTES = ("/", "/metrics", "/json", "/history", "/alerts", "/jobs", "/health")
 
 
 def curl(daemon, path, *options):

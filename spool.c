@@ -14,11 +14,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#define FILES   2048
-#define TAKEN   1024
-#define SETTLED 1000 /* ms: a folder changed this long ago shows by its time when it changes again */
+#define FILES       2048
+#define TAKEN       1024
+#define SETTLED     1000  /* ms: a folder changed this long ago shows by its time when it changes again */
+#define CLOCK_SLACK 10000 /* ms by which the clock may have been set meanwhile */
 
 struct entry {
 	uint64_t time_ms;
@@ -182,6 +184,41 @@ static struct entry *next(struct zn_spool *s, uint32_t from)
 	return &s->entry[from];
 }
 
+/* When a process was started, in ms since 1970 by today's clock; 0: there is none. /proc/PID/stat, field 22: ticks since
+ * boot, and the command in field 2 may hold anything. */
+static uint64_t born_ms(const char *pid)
+{
+	char path[64], text[1024], *at;
+	uint64_t ticks, boot_ns;
+	struct timespec now;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%.10s/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (!at || clock_gettime(CLOCK_BOOTTIME, &now))
+		return 0;
+	ticks = strtoull(at, NULL, 10);
+	boot_ns = (uint64_t)now.tv_sec * ZN_NS_PER_S + (uint64_t)now.tv_nsec;
+	return zn_wall_ms() - (boot_ns / ZN_NS_PER_MS - ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+/* The number of a process that was tagged may be another's by now, which began after the record was made. */
+static bool is_stale(const struct zn_message *m)
+{
+	const char *pid = m->value[ZN_KEY_PID];
+	uint64_t born = *pid ? born_ms(pid) : 1;
+
+	return !born || born > strtoull(m->value[ZN_KEY_TIME], NULL, 10) + CLOCK_SLACK;
+}
+
 static void take(struct zn_spool *s, int folder, const char *name)
 {
 	const struct zn_message *m = &s->message;
@@ -194,7 +231,10 @@ static void take(struct zn_spool *s, int folder, const char *name)
 		return;
 	zn_message_write(&o, m);
 	again = zn_spool_taken(s, (struct zn_str){s->text, o.len}) && !record;
-	if (!again && m->verb == ZN_VERB_START)
+	if (record && is_stale(m)) {
+		snprintf(why, sizeof(why), "the process that was tagged has ended");
+		err = -ESRCH;
+	} else if (!again && m->verb == ZN_VERB_START)
 		err = zn_jobs_start(s->view->jobs, m, ZN_JOB_BY_FILE, why);
 	else if (!again)
 		err = zn_jobs_end(s->view->jobs, m, why);

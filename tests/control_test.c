@@ -853,6 +853,27 @@ T(a_full_table_refuses_files_too)
 	down();
 }
 
+T(records_of_processes)
+{
+	char text[128];
+
+	fresh();
+	down();
+	forget_all();
+	make_spool();
+	snprintf(text, sizeof(text), H "start\nid=1\npid=%d\ntime=%llu\n", getpid(), (unsigned long long)zn_wall_ms());
+	write_text("run/jobs.d/job-1", text);
+	snprintf(text, sizeof(text), H "start\nid=2\npid=%d\ntime=1711800000000\n", getpid()); /* before it began */
+	write_text("run/jobs.d/job-2", text);
+	write_text("run/jobs.d/job-3", H "start\nid=3\npid=4194304\ntime=1\n"); /* no process can have it */
+	up();
+	CHECK_STR(said, "start 1 by 3\n");
+	CHECK_EQ(log_lines, 2);
+	CHECK(strstr(logged, "the process that was tagged has ended; removed"));
+	CHECK(there("run/jobs.d/job-1") && !there("run/jobs.d/job-2") && !there("run/jobs.d/job-3"));
+	down();
+}
+
 T(more_files_than_it_can_sort)
 {
 	char name[64], text[64];
@@ -918,6 +939,7 @@ int main(void)
 	RUN(what_is_left_while_it_runs);
 	RUN(what_is_told_twice_is_told_once);
 	RUN(a_full_table_refuses_files_too);
+	RUN(records_of_processes);
 	RUN(more_files_than_it_can_sort);
 	RUN(records);
 	status = t_end();

@@ -616,26 +616,72 @@ static void memory_cell(struct zn_str object, const struct column *c, char to[CE
 		zn_term_bytes(to, sum_members(zn_client_find(object, c->path), "used_bytes"));
 }
 
-static void gpus_cell(struct zn_str object, const struct column *c, char to[CELL])
+/* Names with commas between them; numbers that follow one another become a range, so that eight GPUs find room. */
+struct names {
+	char *to;
+	size_t len; /* CELL and more: it is full */
+	uint32_t first, last;
+	bool range; /* first to last are not written yet */
+};
+
+__attribute__((format(printf, 2, 3))) static void names_put(struct names *n, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (n->len < CELL)
+		n->len += (size_t)vsnprintf(n->to + n->len, CELL - n->len, format, args);
+	va_end(args);
+}
+
+static void names_end(struct names *n)
+{
+	if (!n->range)
+		return;
+	names_put(n, "%s%u", n->len ? "," : "", n->first);
+	if (n->last > n->first)
+		names_put(n, "%c%u", n->last > n->first + 1 ? '-' : ',', n->last);
+	n->range = false;
+}
+
+static void names_add(struct names *n, const char *name)
+{
+	bool plain = strlen(name) < 6 && strspn(name, "0123456789") == strlen(name) && (*name != '0' || !name[1]);
+	uint32_t number = plain ? (uint32_t)strtoul(name, NULL, 10) : 0;
+
+	if (plain && n->range && number == n->last + 1) {
+		n->last = number;
+		return;
+	}
+	names_end(n);
+	if (plain)
+		n->first = n->last = number;
+	else
+		names_put(n, "%s%s", n->len ? "," : "", name);
+	n->range = plain;
+}
+
+static void gpu_names(struct zn_str object, const struct column *c, bool idle, char to[CELL])
 {
 	struct zn_str gpus = zn_client_find(object, c->path), key, gpu;
-	size_t at = 0, len = 0;
+	struct names names = {.to = to};
 	char id[CELL];
+	size_t at = 0;
 
-	while (len < CELL && zn_json_next(gpus, &at, &key, &gpu))
-		len += (size_t)snprintf(to + len, CELL - len, "%s%s", len ? "," : "", text_of(gpu, "gpu_id", id));
+	while (names.len < CELL && zn_json_next(gpus, &at, &key, &gpu))
+		if (!idle || is_idle(object, gpu))
+			names_add(&names, text_of(gpu, "gpu_id", id));
+	names_end(&names);
+}
+
+static void gpus_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	gpu_names(object, c, false, to);
 }
 
 static void idle_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	struct zn_str gpus = zn_client_find(object, c->path), key, gpu;
-	size_t at = 0, len = 0;
-	char id[CELL];
-
-	while (len < CELL && zn_json_next(gpus, &at, &key, &gpu))
-		if (is_idle(object, gpu))
-			len += (size_t)snprintf(
-				to + len, CELL - len, "%s%s", len ? "," : "", text_of(gpu, "gpu_id", id));
+	gpu_names(object, c, true, to);
 }
 
 static double sum_numbers(struct zn_str array, const char *key)

@@ -874,6 +874,15 @@ def test_jobs_with_idle_gpus_are_loud():
         t.quit()
 
 
+def test_names_of_gpus():
+    for ids, text in ((["0"], "0"), (["0", "1"], "0,1"), (["0", "1", "2"], "0-2"), (["3", "1", "2"], "3,1,2"), (["0", "2", "3", "4", "9"], "0,2-4,9"),
+                      (["1", "1"], "1,1"), (["unknown"], "unknown"), (["0", "x", "1"], "0,x,1"), (["00", "1"], "00,1"), (["0", "01"], "0,01"),
+                      ([], "-"), ([""], "-"), (["7", "", "8"], "7,-,8"), (["99999", "100000"], "99999,100000"), ([str(i) for i in range(64)], "0-63")):
+        out = once(snapshot(processes=[process(1, "proc1", gpus=[{"gpu_id": i, "used_bytes": 1} for i in ids])]), env={"COLUMNS": "120"})
+        row = next(line for line in out.split("\n") if "proc1" in line).split()
+        check(row[2] == text[:8] or row[2] == text, "%s: %s" % (ids, row))
+
+
 def test_elapsed_time_of_jobs():
     for seconds, text in ((0, "0:00:00"), (59.9, "0:00:59"), (86399, "23:59:59"), (86400, "1-00:00"), (1e6 + 0.5, "11-13:46"),
                           (-5, "0:00:00"), (None, "-"), ("x", "0:00:00")):

@@ -627,8 +627,31 @@ static void visible_parse(struct zn_facts *to, const char *list)
 	}
 }
 
+/* What is longer than its place is no value of Slurm's. */
+static void claim_entry(struct zn_claim *c, const char *entry)
+{
+	const struct {
+		const char *name;
+		char *to;
+		size_t cap;
+	} known[] = {
+		{"SLURM_JOB_ID=", c->job, sizeof(c->job)},
+		{"SLURM_JOB_NAME=", c->name, sizeof(c->name)},
+		{"SLURM_ARRAY_JOB_ID=", c->array_job, sizeof(c->array_job)},
+		{"SLURM_ARRAY_TASK_ID=", c->array_task, sizeof(c->array_task)},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(known); i++) {
+		size_t n = strlen(known[i].name);
+
+		if (strncmp(entry, known[i].name, n) == 0 && strlen(entry + n) < known[i].cap)
+			strcpy(known[i].to, entry + n);
+	}
+}
+
 static void environ_entry(struct zn_facts *to, const char *entry, bool *cuda)
 {
+	claim_entry(&to->claim, entry);
 	if (strchr(entry, '='))
 		to->gone = false; /* it is an environment, not what a program wrote over it */
 	if (strncmp(entry, "CUDA_VISIBLE_DEVICES=", 21) == 0) {
@@ -667,6 +690,27 @@ static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
 		close(fd);
 }
 
+/* The real user id of a process, from "Uid:" in its status; the name above it is hostile, but has no line of its own: the
+ * kernel escapes line feeds in it. */
+static uint32_t uid_of(int pid)
+{
+	char path[32], text[1024], *at;
+	unsigned uid = ZN_UNKNOWN;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	at = strstr(text, "\nUid:\t");
+	if (!at || sscanf(at, "\nUid:\t%u", &uid) != 1)
+		return ZN_UNKNOWN;
+	return uid;
+}
+
 static bool minor_entry(void *arg, int dir, const char *name)
 {
 	struct zn_facts *to = arg;
@@ -702,6 +746,7 @@ static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 	pthread_mutex_unlock(&f->lock); /* these may block */
 	environ_read(f, pid, &facts);
 	minors_read(pid, &facts);
+	facts.claim.uid = uid_of(pid);
 	pthread_mutex_lock(&f->lock);
 	slot->facts = facts;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sim.c: what --simulate shows: eight ranks of a training job on four GPUs. One leaks GPU memory; another waits for its
- * data, so that the others wait for it in all_reduce; now and then all of them stop to write a checkpoint.
+ * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. One rank leaks GPU memory; another waits
+ * for its data, so that the others wait for it in all_reduce; now and then all of them stop to write a checkpoint. The
+ * first job ends from time to time and is followed by another; the second was given a GPU that it never uses.
  * The figures are written where BPF programs would write them, so that all else is the real thing. Whole
  * numbers only, so that a seed gives the same figures on every machine; the shapes of the distributions are
  * rough.
@@ -52,6 +53,13 @@
 #define LEAK_EVERY_MS 1000
 #define LEAK_FREED_MS 240000
 
+/* The first job runs this long, and the next one comes after a pause. */
+#define JOB_MS       300000
+#define JOB_PAUSE_MS 10000
+#define JOB_RANKS    (ZN_SIM_RANKS / ZN_SIM_JOBS)
+#define JOB_FIRST_ID 4711
+#define STEP_BYTES   (61 * GIB) /* of host memory, at its highest */
+
 enum copy { NO_COPY = -1, HTOD = ZN_C_COPY_BYTES_HTOD, DTOH = ZN_C_COPY_BYTES_DTOH };
 #define COPY_CALLS (ZN_C_COPY_CALLS_HTOD - ZN_C_COPY_BYTES_HTOD)
 
@@ -80,6 +88,11 @@ static const struct event {
 static const struct {
 	uint32_t launch, model_gib;
 } ranks[ZN_SIM_RANKS] = {{1000, 0}, {985, 0}, {1015, 3}, {1120, 3}, {960, 7}, {1005, 6}, {990, 0}, {1030, 0}};
+
+/* What their prologs say. */
+static const struct {
+	const char *uid, *user, *name, *gpus;
+} jobs[ZN_SIM_JOBS] = {{"1000", "user1000", "pretrain", "0,1"}, {"1001", "user1001", "finetune", "2-4"}};
 
 static const char *const pci[ZN_SIM_GPUS] = {"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:9d:00.0"};
 
@@ -231,30 +244,138 @@ static void start_gpu(struct zn_sim *s, uint32_t rank, uint64_t seed)
 	p->count[ZN_C_HOST_PINNED] = PINNED_BYTES;
 }
 
+/* One communicator for each job. */
+static void start_comms(struct zn_sim *s)
+{
+	s->plain.comm_count = 0;
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
+		if (s->rank[i])
+			s->plain.comms[s->plain.comm_count++] = (struct zn_comm){.hash = s->comm[i / JOB_RANKS],
+				.rank = i % JOB_RANKS,
+				.nranks = JOB_RANKS,
+				.tgid = s->rank[i]->tgid};
+}
+
+static void start_rank(struct zn_sim *s, uint32_t rank, uint64_t seed)
+{
+	struct zn_proc *p = zn_plain_claim(&s->plain, FIRST_PID + s->pids++, "python3");
+
+	s->rank[rank] = p;
+	if (!p)
+		return;
+	start_gpu(s, rank, seed);
+	zn_plain_record(&s->plain, p, ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
+	p->count[ZN_C_HITS + ZN_FAM_NCCL]++;
+}
+
+static void start_ranks(struct zn_sim *s, uint32_t job)
+{
+	s->comm[job] = draw(&s->comm_state) | 1;
+	for (uint32_t i = 0; i < JOB_RANKS; i++)
+		start_rank(s, job * JOB_RANKS + i, s->seed);
+	start_comms(s);
+}
+
 int zn_sim_open(struct zn_sim *s, uint64_t seed)
 {
-	uint64_t job;
 	int err;
 
-	*s = (struct zn_sim){.state = seed};
-	job = draw(&s->state) | 1;
+	*s = (struct zn_sim){.state = seed, .seed = seed};
+	s->comm_state = draw(&s->state);
 	err = zn_plain_open(&s->plain);
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
-		s->rank[i] = zn_plain_claim(&s->plain, FIRST_PID + i, "python3");
-		start_gpu(s, i, seed);
-		zn_plain_record(&s->plain, s->rank[i], ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
-		s->rank[i]->count[ZN_C_HITS + ZN_FAM_NCCL]++;
-		s->plain.comms[s->plain.comm_count++] =
-			(struct zn_comm){.hash = job, .rank = i, .nranks = ZN_SIM_RANKS, .tgid = FIRST_PID + i};
-	}
-	return 0;
+	for (uint32_t job = 0; !err && job < ZN_SIM_JOBS; job++)
+		start_ranks(s, job);
+	return err;
 }
 
 void zn_sim_close(struct zn_sim *s)
 {
 	zn_plain_close(&s->plain);
+}
+
+/* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. ---- */
+
+static struct zn_cgroup_key group_of(const struct zn_sim *s, uint32_t job, uint32_t level)
+{
+	return (struct zn_cgroup_key){.id = 10 * s->job[job] + level};
+}
+
+static const struct zn_message *message_of(const struct zn_sim *s, uint32_t job)
+{
+	static struct zn_message m;
+
+	memset(&m, 0, sizeof(m));
+	snprintf(m.value[ZN_KEY_ID], ZN_VALUE_BYTES, "%u", s->job[job]);
+	snprintf(m.value[ZN_KEY_UID], ZN_VALUE_BYTES, "%s", jobs[job].uid);
+	snprintf(m.value[ZN_KEY_USER], ZN_VALUE_BYTES, "%s", jobs[job].user);
+	snprintf(m.value[ZN_KEY_NAME], ZN_VALUE_BYTES, "%s", jobs[job].name);
+	snprintf(m.value[ZN_KEY_GPUS], ZN_VALUE_BYTES, "%s", jobs[job].gpus);
+	strcpy(m.value[ZN_KEY_ACCOUNT], "research");
+	strcpy(m.value[ZN_KEY_PARTITION], "gpu");
+	strcpy(m.value[ZN_KEY_NODES], "1");
+	return &m;
+}
+
+static void start_job(struct zn_sim *s, uint32_t job)
+{
+	struct zn_arena *a = &s->plain.arena;
+	char why[ZN_TEXT_MAX];
+	const struct zn_job *told;
+
+	s->job[job] = JOB_FIRST_ID + s->jobs_started++;
+	if (zn_jobs_start(s->jobs, message_of(s, job), ZN_JOB_BY_PROLOG, why))
+		return;
+	told = zn_jobs_find(s->jobs, message_of(s, job)->value[ZN_KEY_ID], ZN_UNKNOWN);
+	for (uint32_t level = ZN_CGROUP_JOB; level <= ZN_CGROUP_STEP; level++) {
+		struct zn_cgroup_key key = group_of(s, job, level);
+
+		a->ops->job_cgroup(a, told->slot, &key, level, level == ZN_CGROUP_STEP ? "batch" : NULL);
+	}
+	for (uint32_t i = 0; i < JOB_RANKS; i++)
+		if (s->rank[job * JOB_RANKS + i])
+			a->ops->job_task(a, told->slot, s->rank[job * JOB_RANKS + i]->tgid);
+}
+
+static void end_job(struct zn_sim *s, uint32_t job)
+{
+	struct zn_arena *a = &s->plain.arena;
+	const struct zn_message *m = message_of(s, job);
+	const struct zn_job *told = zn_jobs_find(s->jobs, m->value[ZN_KEY_ID], ZN_UNKNOWN);
+	char why[ZN_TEXT_MAX];
+
+	for (uint32_t i = 0; i < JOB_RANKS; i++) {
+		if (s->rank[job * JOB_RANKS + i])
+			zn_plain_exit(&s->plain, s->rank[job * JOB_RANKS + i]);
+		s->rank[job * JOB_RANKS + i] = NULL;
+	}
+	start_comms(s);
+	if (told)
+		a->jobs[told->slot].mem_peak_bytes = a->jobs[told->slot].step[0].mem_peak_bytes = STEP_BYTES;
+	for (uint32_t level = ZN_CGROUP_STEP; level >= ZN_CGROUP_JOB; level--) {
+		struct zn_cgroup_key key = group_of(s, job, level);
+
+		a->ops->job_cgroup_gone(a, &key);
+	}
+	zn_jobs_end(s->jobs, m, why);
+}
+
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told)
+{
+	s->jobs = told;
+	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
+		start_job(s, job);
+}
+
+static void jobs_run(struct zn_sim *s)
+{
+	uint64_t at = s->elapsed_ms % (JOB_MS + JOB_PAUSE_MS);
+
+	if (at == JOB_MS) {
+		end_job(s, 0);
+	} else if (at == 0) {
+		start_ranks(s, 0);
+		start_job(s, 0);
+	}
 }
 
 static bool checkpointing(const struct zn_sim *s)
@@ -291,7 +412,10 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 	for (; ms; ms--) {
 		s->elapsed_ms++;
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
-			run_rank(s, rank);
+			if (s->rank[rank])
+				run_rank(s, rank);
+		if (s->jobs)
+			jobs_run(s);
 		if (s->elapsed_ms % LEAK_EVERY_MS == 0)
 			leak(s);
 	}

@@ -1833,14 +1833,21 @@ int zn_secure_scribe(const int *folder, size_t count);
 
 #define ZN_SIM_GPUS  4
 #define ZN_SIM_RANKS 8
+#define ZN_SIM_JOBS  2
 struct zn_sim {
 	struct zn_plain plain; /* first */
-	uint64_t state;        /* of the random numbers */
+	uint64_t seed;
+	uint64_t state; /* of the random numbers */
 	uint64_t elapsed_ms;
-	struct zn_proc *rank[ZN_SIM_RANKS];
+	struct zn_proc *rank[ZN_SIM_RANKS]; /* NULL: between two jobs */
+	uint64_t comm[ZN_SIM_JOBS], comm_state;
+	uint32_t pids;        /* handed out so far */
+	struct zn_jobs *jobs; /* NULL: nobody is told of jobs, and none ends */
+	uint32_t job[ZN_SIM_JOBS], jobs_started;
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed);
 void zn_sim_close(struct zn_sim *s);
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, there and from then on */
 /* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is cut into
  * steps. */
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */

@@ -111,14 +111,15 @@ T(ranks_and_gpus)
 		CHECK(!memcmp(gpu->uuid, sim.rank[i ^ 1]->gpu[i / 2].uuid, sizeof(gpu->uuid)));
 		CHECK(!memcmp(gpu->pci, sim.rank[i ^ 1]->gpu[i / 2].pci, sizeof(gpu->pci)));
 		CHECK(memcmp(gpu->uuid, sim.rank[(i + 2) % 8]->gpu[(i + 2) % 8 / 2].uuid, sizeof(gpu->uuid)));
-		CHECK_EQ(sim.plain.comms[i].rank, i);
-		CHECK_EQ(sim.plain.comms[i].nranks, ZN_SIM_RANKS);
+		CHECK_EQ(sim.plain.comms[i].rank, i % 4);
+		CHECK_EQ(sim.plain.comms[i].nranks, 4);
 		CHECK_EQ(sim.plain.comms[i].tgid, p->tgid);
-		CHECK(sim.plain.comms[i].hash && sim.plain.comms[i].hash == sim.plain.comms[0].hash);
+		CHECK(sim.plain.comms[i].hash && sim.plain.comms[i].hash == sim.plain.comms[i / 4 * 4].hash);
 		for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
 			CHECK(o == i / 2 || !p->gpu[o].total_bytes);
 	}
 	CHECK_EQ(sim.plain.comm_count, ZN_SIM_RANKS);
+	CHECK(sim.plain.comms[0].hash != sim.plain.comms[4].hash);
 	close_both();
 }
 
@@ -301,6 +302,112 @@ T(leak_fires_and_resolves)
 	close_both();
 }
 
+/* In place of cgroup.c and message.c: the simulator tags no folder, and its processes claim nothing. */
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
+{
+	(void)a, (void)slot, (void)path, (void)why;
+	abort();
+}
+
+void zn_message_set(struct zn_message *m, enum zn_key key, const char *value)
+{
+	(void)m, (void)key, (void)value;
+	abort();
+}
+
+static struct zn_jobs jobs;
+static uint32_t ended;
+static uint64_t ended_launches, ended_idle;
+
+static void on_ended(void *owner, struct zn_job *job)
+{
+	const struct zn_job_row *row = zn_job_row(owner, job);
+
+	ended++;
+	ended_launches = zn_job_counts(owner, job)[ZN_C_LAUNCH_KERNEL];
+	ended_idle = job->gpu[0].idle_ns + job->gpu[1].idle_ns;
+	CHECK_EQ(job->gpu_count, 2);
+	CHECK_EQ(job->processes, 0);
+	CHECK_EQ(job->processes_gone, 4);
+	CHECK(job->gpu[0].peak_bytes > 48 * GIB);
+	CHECK_EQ(row->step_count, 1);
+	CHECK_STR(row->step[0].name, "batch");
+	CHECK(row->step[0].end_ns && row->step[0].mem_peak_bytes == row->mem_peak_bytes);
+}
+
+static void open_jobs(void)
+{
+	open_both(7, 7);
+	zn_log_level = ZN_ERROR;
+	zn_agg_init(&agg, &sim.plain.arena);
+	agg.facts = zn_sim_facts;
+	if (zn_jobs_open(&jobs, &agg, NULL))
+		abort();
+	ended = 0;
+	jobs.ended = on_ended;
+	jobs.owner = &jobs;
+	zn_sim_jobs(&sim, &jobs);
+}
+
+static void second_of_jobs(uint64_t *now_ns)
+{
+	zn_sim_step(&sim, 1000);
+	*now_ns += ZN_NS_PER_S;
+	zn_agg_tick(&agg, *now_ns);
+	zn_jobs_tick(&jobs, *now_ns);
+}
+
+T(two_jobs_and_an_idle_gpu)
+{
+	uint64_t now_ns = zn_now_ns();
+	const struct zn_job *first, *second;
+
+	open_jobs();
+	for (int s = 0; s < 30; s++)
+		second_of_jobs(&now_ns);
+	first = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
+	second = zn_jobs_find(&jobs, "4712", ZN_UNKNOWN);
+	CHECK(first && second && first->uid == 1000 && second->uid == 1001);
+	CHECK_EQ(first->processes, 4);
+	CHECK_EQ(second->processes, 4);
+	CHECK_EQ(first->gpu_count, 2);
+	CHECK_EQ(second->gpu_count, 3);
+	CHECK_STR(second->gpu[2].id, "4");
+	CHECK(second->gpu[2].allocated && !second->gpu[2].peak_bytes && !second->gpu[2].busy_ns);
+	check_near(second->gpu[2].idle_ns, 29 * ZN_NS_PER_S, 31 * ZN_NS_PER_S);
+	check_near(second->gpu[1].busy_ns, 29 * ZN_NS_PER_S, 31 * ZN_NS_PER_S);
+	CHECK_EQ(second->gpu[1].idle_ns, 0);
+	CHECK_STR(zn_job_id(&jobs, sim.rank[3]), "4711");
+	CHECK_STR(zn_job_id(&jobs, sim.rank[4]), "4712");
+	zn_jobs_close(&jobs);
+	close_both();
+}
+
+T(one_job_follows_another)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	open_jobs();
+	for (int s = 0; s < 305; s++)
+		second_of_jobs(&now_ns);
+	CHECK_EQ(ended, 1);
+	check_near(ended_launches, 4 * 1900 * 280, 4 * 2100 * 300);
+	check_near(ended_idle, 0, 20 * ZN_NS_PER_S);
+	CHECK_EQ(agg.row_count, 4);
+	CHECK_EQ(agg.comm_count, 4);
+	CHECK_EQ(sim.rank[0] != NULL, 0);
+	for (int s = 0; s < 10; s++)
+		second_of_jobs(&now_ns);
+	CHECK_EQ(agg.row_count, 8);
+	CHECK_EQ(agg.comm_count, 8);
+	CHECK_STR(zn_job_id(&jobs, sim.rank[0]), "4713");
+	CHECK_EQ(sim.rank[0]->tgid, 1008);
+	CHECK_STR(zn_job_id(&jobs, sim.rank[7]), "4712");
+	CHECK_EQ(ended, 1);
+	zn_jobs_close(&jobs);
+	close_both();
+}
+
 int main(void)
 {
 	RUN(same_seed_same_figures);
@@ -314,5 +421,7 @@ int main(void)
 	RUN(spikes_are_one_in_a_hundred);
 	RUN(counters_agree_with_histograms);
 	RUN(leak_fires_and_resolves);
+	RUN(two_jobs_and_an_idle_gpu);
+	RUN(one_job_follows_another);
 	return t_end();
 }

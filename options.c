@@ -671,6 +671,15 @@ static int check_ports(const struct zn_options *o, char *why)
 		o->ws_port);
 }
 
+#define NOT_GIVEN "?" /* no place: they are absolute */
+
+/* A simulation leaves nothing behind unless it is told where. */
+static void settle_place(char place[ZN_TEXT_MAX], const char *initial, bool simulate)
+{
+	if (!strcmp(place, NOT_GIVEN))
+		copy_text(place, simulate ? "" : initial);
+}
+
 /* The command line is read twice: at first for --config and --help, and at last because it has the last word.
  */
 int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX])
@@ -687,10 +696,14 @@ int zn_options_read(struct zn_options *o, const char *file, int argc, char **arg
 	o->version = first.version;
 	if (o->help || o->version)
 		return 0;
+	copy_text(o->control, NOT_GIVEN);
+	copy_text(o->report_dir, NOT_GIVEN);
 	file = first.config ? first.config : variable ? variable : file;
 	if ((err = read_file(o, file, why)) || (err = read_environment(o, why)) ||
 		(err = read_arguments(o, argc, argv, why)))
 		return err;
+	settle_place(o->control, ZN_CONTROL_PATH, o->simulate);
+	settle_place(o->report_dir, ZN_REPORT_PATH, o->simulate);
 	return check_ports(o, why);
 }
 

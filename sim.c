@@ -293,7 +293,8 @@ void zn_sim_close(struct zn_sim *s)
 	zn_plain_close(&s->plain);
 }
 
-/* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. ---- */
+/* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. A daemon that
+ * starts again makes them up anew, so they need no record, as if they were only found. ---- */
 
 static struct zn_cgroup_key group_of(const struct zn_sim *s, uint32_t job, uint32_t level)
 {
@@ -323,7 +324,7 @@ static void start_job(struct zn_sim *s, uint32_t job)
 	const struct zn_job *told;
 
 	s->job[job] = JOB_FIRST_ID + s->jobs_started++;
-	if (zn_jobs_start(s->jobs, message_of(s, job), ZN_JOB_BY_PROLOG, why))
+	if (zn_jobs_start(s->jobs, message_of(s, job), ZN_JOB_BY_CGROUP, why))
 		return;
 	told = zn_jobs_find(s->jobs, message_of(s, job)->value[ZN_KEY_ID], ZN_UNKNOWN);
 	for (uint32_t level = ZN_CGROUP_JOB; level <= ZN_CGROUP_STEP; level++) {

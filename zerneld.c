@@ -36,6 +36,9 @@ struct daemon {
 	struct zn_sim sim;
 	struct zn_agg agg;
 	struct zn_alerts alerts;
+	struct zn_jobs jobs;
+	struct zn_scribe scribe;
+	struct zn_control *control;
 	struct zn_history *history;
 	struct zn_serve serve;
 	struct zn_view view;
@@ -113,9 +116,34 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_agg_tick(&d->agg, now);
 	zn_history_tick(d->history, &d->agg, boot_ns());
 	zn_alerts_tick(&d->alerts, &d->view, now);
+	zn_jobs_tick(&d->jobs, now);
+	zn_control_tick(d->control, now);
 	zn_view_tick(&d->view);
 	zn_serve_tick(&d->serve, now);
 	d->view.tick_ns = now;
+}
+
+static void on_job_start(void *daemon, const struct zn_job *job)
+{
+	struct daemon *d = daemon;
+
+	zn_log(ZN_DEBUG, "job %s starts", job->id);
+	if (job->source != ZN_JOB_BY_CGROUP) /* what is not told is found again */
+		zn_spool_record(&d->scribe, job);
+}
+
+static void on_job_end(void *daemon, struct zn_job *job)
+{
+	static char text[ZN_ANSWER_BYTES]; /* as much as `zernel job report` hands on */
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	struct daemon *d = daemon;
+	char name[ZN_NAME_BYTES];
+
+	zn_log(ZN_DEBUG, "job %s has ended", job->id);
+	zn_job_file(name, "", job->id, job->restart, ".json");
+	zn_report_json(&o, &d->view, job);
+	job->reported = zn_scribe_write(&d->scribe, ZN_SHELF_REPORTS, name, (struct zn_str){text, o.len});
+	zn_spool_forget(&d->scribe, job);
 }
 
 #define SIM_STEP_MS 100
@@ -254,6 +282,11 @@ static int history_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
+static int serve_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	return zn_serve_open(&d->serve, &d->loop, &d->view, why);
+}
+
 static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
@@ -267,35 +300,81 @@ static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
+static int scribe_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	char spool[ZN_TEXT_MAX];
+	const char *const folder[ZN_SHELF_COUNT] = {
+		[ZN_SHELF_REPORTS] = d->options.report_dir, [ZN_SHELF_SPOOL] = spool};
+
+	zn_spool_path(spool, d->options.control);
+	d->view.scribe = &d->scribe;
+	return zn_scribe_open(&d->scribe, folder, why);
+}
+
+static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = d->options.simulate ? sim_open(d, why) : live_open(d, why);
+
+	if (!err)
+		zn_alerts_init(&d->alerts, &d->options);
+	return err;
+}
+
+/* Jobs that run already are found before anything is told of them. */
+static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = zn_jobs_open(&d->jobs, &d->agg, &d->alerts);
+
+	if (err) {
+		snprintf(why, ZN_TEXT_MAX, "cannot get memory for jobs: %s", strerror(-err));
+		return err;
+	}
+	d->jobs.started = on_job_start;
+	d->jobs.ended = on_job_end;
+	d->jobs.owner = d;
+	d->jobs.lost = zn_view_lost;
+	d->jobs.view = &d->view;
+	d->view.jobs = &d->jobs;
+	if (d->options.simulate)
+		zn_sim_jobs(&d->sim, &d->jobs);
+	else
+		zn_cgroup_scan(&d->probe.arena, "/proc");
+	return 0;
+}
+
+static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	return zn_control_open(&d->control, &d->loop, &d->view, d->options.control, why);
+}
+
+/* In this order. The scribe is a process of its own and has nothing of the rest; capabilities go with the source's, after
+ * which threads may be started. */
+static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {
+	scribe_open, loop_open, history_open, serve_open, source_open, jobs_open, control_open, tick_open};
+
 static void closed_clear(struct daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = d->scribe.fd = -1;
 }
 
 static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err;
+	int err = 0;
 
 	closed_clear(d);
 	view_open(d);
-	err = loop_open(d, why);
-	if (!err)
-		err = history_open(d, why);
-	if (!err)
-		err = zn_serve_open(&d->serve, &d->loop, &d->view, why);
-	if (!err)
-		err = d->options.simulate ? sim_open(d, why) : live_open(d, why);
-	if (err)
-		return err;
-	zn_alerts_init(&d->alerts, &d->options);
-	return tick_open(d, why);
+	for (size_t i = 0; i < ZN_LEN(modules) && !err; i++)
+		err = modules[i](d, why);
+	return err;
 }
 
 static void daemon_close(struct daemon *d)
 {
+	zn_control_close(d->control);
 	zn_serve_close(&d->serve);
 	zn_find_close(d->find);
 	d->ring.fd = -1; /* the ring buffer's own */
+	zn_jobs_close(&d->jobs);
 	if (d->options.simulate)
 		zn_sim_close(&d->sim);
 	else
@@ -305,6 +384,7 @@ static void daemon_close(struct daemon *d)
 	zn_loop_forget(&d->loop, &d->signals);
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
+	zn_scribe_close(&d->scribe);
 }
 
 static int fail(const char *why)

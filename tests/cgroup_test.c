@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define J ZN_CGROUP_JOB
-#define S ZN_CGROUP_STEP
-#define B ZN_CGROUP_BELOW
+#define J     ZN_CGROUP_JOB
+#define S     ZN_CGROUP_STEP
+#define B     ZN_CGROUP_BELOW
 #define SCOPE "/system.slice/slurmstepd.scope"
 
 static const struct {
@@ -25,8 +25,9 @@ static const struct {
 	{"v2 with the node's name", "/system.slice/n01_slurmstepd.scope/job_4711/step_0", "4711", "0", S},
 	{"v2 in another slice", "/hpc.slice/hpc-slurm.slice/slurmstepd.scope/job_7/step_1/user/task_0", "7", "1", B},
 	{"v2 at the top", "/slurmstepd.scope/job_7", "7", "", J},
-	{"v2 in a container", "/kubepods.slice/kubepods-pod1.slice/cri-1.scope/system.slice/a_slurmstepd.scope/job_9/step_0",
-		"9", "0", S},
+	{"v2 in a container",
+		"/kubepods.slice/kubepods-pod1.slice/cri-1.scope/system.slice/a_slurmstepd.scope/job_9/step_0", "9",
+		"0", S},
 	{"v2 with a long node's name",
 		"/system.slice/nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn_slurmstepd.scope/job_5",
 		"5", "", J},
@@ -393,8 +394,8 @@ T(plain_table_full)
 
 T(tags_of_groups_that_do_not_exist)
 {
-	static const char *const bad[] = {"/no/such/group", "0::/no/such/group", "77:memory:/x", "/etc/passwd", "/sys/fs/cgroup/..",
-		"", "0::", "0::x", "relative", "/sys/../etc"};
+	static const char *const bad[] = {"/no/such/group", "0::/no/such/group", "77:memory:/x", "/etc/passwd",
+		"/sys/fs/cgroup/..", "", "0::", "0::x", "relative", "/sys/../etc"};
 	char why[ZN_TEXT_MAX];
 
 	zn_plain_open(&plain);

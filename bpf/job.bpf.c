@@ -235,7 +235,8 @@ static __always_inline void step_gone(struct zn_job_row *row, __u32 index, __u64
 
 	if (index >= ZN_STEPS_MAX)
 		return;
-	step = &row->step[index];
+	ZN_OPAQUE(index); /* verifiers up to 6.1 forget the check once the value is spilled */
+	step = &row->step[index & (ZN_STEPS_MAX - 1)];
 	step->end_ns = bpf_ktime_get_ns();
 	if (peak > step->mem_peak_bytes)
 		step->mem_peak_bytes = peak;

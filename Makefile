@@ -88,9 +88,10 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
+report_test_SRC  := report.c sheet.c job.c message.c view.c agg.c proc.c client.c term.c access.c http.c json.c
 secure_test_SRC  := secure.c
 scribe_test_SRC  := scribe.c secure.c log.c
 hist_test_SRC    := agg.c proc.c json.c log.c

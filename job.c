@@ -268,11 +268,28 @@ static struct zn_job_gpu *gpu_named(struct zn_jobs *j, struct zn_job *job, const
 	return gpu_add(j, job, id);
 }
 
+/* The GPU of a job that has but one; NULL: it has none, or several. */
+static struct zn_job_gpu *only_gpu(struct zn_job *job)
+{
+	struct zn_job_gpu *only = NULL;
+
+	for (uint32_t i = 0; i < job->gpu_count; i++) {
+		if (only && job->gpu[i].allocated)
+			return NULL;
+		if (job->gpu[i].allocated)
+			only = &job->gpu[i];
+	}
+	return only;
+}
+
+/* A GPU that could not be told, of a process that was gone too soon, is the job's, if it has but one. */
 static struct zn_job_gpu *gpu_of(struct zn_jobs *j, struct zn_job *job, uint32_t index)
 {
 	const struct zn_gpu *gpu = &j->agg->gpus.gpu[index];
-	struct zn_job_gpu *g = NULL;
+	struct zn_job_gpu *g = zn_gpu_unknown(gpu) ? only_gpu(job) : NULL;
 
+	if (g)
+		return g;
 	for (uint32_t i = 0; i < job->gpu_count && !g; i++)
 		if (same_gpu(&job->gpu[i], gpu))
 			g = &job->gpu[i];
@@ -361,20 +378,15 @@ static void note_share(struct zn_job_gpu *g, const struct zn_share *s, bool live
 		g->waited_ns = waited_ns;
 }
 
-/* A process that did something, and on which GPU cannot be told: on the job's, if it has but one. */
+/* A process that did something, and on which GPU cannot be told. */
 static void note_astray(struct zn_job *job, uint64_t waited_ns)
 {
-	struct zn_job_gpu *only = NULL;
-	uint32_t known = 0;
+	struct zn_job_gpu *only = only_gpu(job);
 
-	for (uint32_t i = 0; i < job->gpu_count; i++)
-		if (job->gpu[i].allocated) {
-			only = &job->gpu[i];
-			known++;
-		}
-	job->astray |= known != 1;
-	if (known != 1)
+	if (!only) {
+		job->astray = true;
 		return;
+	}
 	only->active = true;
 	if (waited_ns > only->waited_ns)
 		only->waited_ns = waited_ns;

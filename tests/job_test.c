@@ -979,6 +979,23 @@ T(a_gpu_that_cannot_be_told)
 	CHECK_EQ(gpu(two, "0")->idle_ns, 2 * ZN_NS_PER_S);
 }
 
+T(the_only_gpu_of_a_job)
+{
+	struct zn_job *job;
+	struct zn_proc *p;
+
+	start();
+	list_gpus(4);
+	job = prolog("id=4711 gpus=3");
+	p = process_of(job->slot, PID);
+	p->gpu[ZN_PROC_GPUS].used_bytes = p->gpu[ZN_PROC_GPUS].peak_bytes = 3 * GIB;
+	launch(p, 1);
+	pass(1);
+	CHECK_EQ(job->gpu_count, 1);
+	CHECK_EQ(gpu(job, "3")->peak_bytes, 3 * GIB);
+	CHECK_EQ(gpu(job, "3")->busy_ns, ZN_NS_PER_S);
+}
+
 T(peaks_of_a_job)
 {
 	struct zn_job *job;
@@ -1258,6 +1275,7 @@ int main(void)
 	RUN(idle_and_busy);
 	RUN(a_wait_is_busy_once_it_is_over);
 	RUN(a_gpu_that_cannot_be_told);
+	RUN(the_only_gpu_of_a_job);
 	RUN(peaks_of_a_job);
 	RUN(a_uuid_that_turns_out_to_be_an_index);
 	claims();

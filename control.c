@@ -243,7 +243,7 @@ static bool may_read(struct zn_control *c, uid_t uid, struct zn_str report)
 	struct zn_str whose = zn_json_member(report, "uid");
 	char id[ZN_JOB_NAME];
 
-	zn_json_string(zn_json_member(report, "id"), id, sizeof(id));
+	zn_json_string(zn_json_member(report, "job_id"), id, sizeof(id));
 	if (strcmp(id, value(c, ZN_KEY_ID)))
 		return false;
 	return may_tag(c, uid) || (whose.len && *whose.at >= '0' && *whose.at <= '9' && zn_json_integer(whose) == uid);
@@ -410,6 +410,8 @@ static void welcome(struct zn_control *c, int fd)
 	*cl = (struct client){{fd, client_ready}, c, peer.uid, now_ns};
 	if (zn_loop_add(c->loop, &cl->io, EPOLLIN))
 		dismiss(cl, "no memory");
+	else
+		client_ready(&cl->io, EPOLLIN); /* most have sent their message by now, and give the slot back */
 }
 
 /* The client that cannot be accepted stays in the queue and would wake the loop again at once: look away for a tick. */

@@ -155,7 +155,7 @@ void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
 void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 {
 	(void)v;
-	zn_out_text(o, "{\"id\":\"");
+	zn_out_text(o, "{\"job_id\":\"");
 	zn_out_text(o, job->id);
 	zn_out_text(o, "\"}");
 }
@@ -369,9 +369,9 @@ static const struct {
 	{"show", H "show\nid=1000\n", "ok\n{\"job_id\":\"1000\",\"secret\":\"a\\\"b\\\\\"}", ""},
 	{"show nothing", H "show\nid=7\n", "error: no job 7 here\n", ""},
 	{"show another restart", H "show\nid=1000\nrestart=3\n", "error: no job 1000 here\n", ""},
-	{"report", H "report\nid=1000\n", "ok\npage of {\"id\":\"1000\"}", ""},
-	{"report as JSON", H "report\nid=1000\njson=1\n", "ok\n{\"id\":\"1000\"}", ""},
-	{"report as a line", H "report\nid=1000\nline=1\n", "ok\nline of {\"id\":\"1000\"}", ""},
+	{"report", H "report\nid=1000\n", "ok\npage of {\"job_id\":\"1000\"}", ""},
+	{"report as JSON", H "report\nid=1000\njson=1\n", "ok\n{\"job_id\":\"1000\"}", ""},
+	{"report as a line", H "report\nid=1000\nline=1\n", "ok\nline of {\"job_id\":\"1000\"}", ""},
 	{"no report", H "report\nid=7\n", "error: no report of job 7 here, or it is not yours\n", ""},
 	{"no message", "hello\n", "error: the first line is not \"zernel 1 VERB\"\n", ""},
 	{"GET", "GET / HTTP/1.1\r\n\r\n", "error: the first line is not \"zernel 1 VERB\"\n", ""},
@@ -462,8 +462,8 @@ static const struct {
 	{"nobody shows its own", H "show\nid=65534\n", "ok\n{\"job_id\":\"65534\",\"secret\":\"\"}", ""},
 	{"nobody reads another's report", H "report\nid=1000\n",
 		"error: only its owner and root may read the report of job 1000\n", ""},
-	{"nobody reads its own report", H "report\nid=65534\njson=1\n", "ok\n{\"id\":\"65534\"}", ""},
-	{"nobody reads a kept report", H "report\nid=50\njson=1\n", "ok\n{\"id\":\"50\",\"uid\":65534}\n", ""},
+	{"nobody reads its own report", H "report\nid=65534\njson=1\n", "ok\n{\"job_id\":\"65534\"}", ""},
+	{"nobody reads a kept report", H "report\nid=50\njson=1\n", "ok\n{\"job_id\":\"50\",\"uid\":65534}\n", ""},
 	{"nobody reads another's kept report", H "report\nid=51\njson=1\n",
 		"error: no report of job 51 here, or it is not yours\n", ""},
 	{"nobody reads a kept report of unknown owner", H "report\nid=52\njson=1\n",
@@ -480,10 +480,10 @@ static void wrong_peers(void)
 		add_job(5, "1000", 1000, ZN_JOB_RUNNING);
 		add_job(6, "65534", NOBODY, ZN_JOB_RUNNING);
 		add_job(7, "9", ZN_UNKNOWN, ZN_JOB_RUNNING);
-		write_text("reports/50.json", "{\"id\":\"50\",\"uid\":65534}\n");
-		write_text("reports/51.json", "{\"id\":\"51\",\"uid\":0}\n");
-		write_text("reports/52.json", "{\"id\":\"52\",\"uid\":null}\n");
-		write_text("reports/53.json", "{\"id\":\"53\",\"uid\":\"65534\"}\n");
+		write_text("reports/50.json", "{\"job_id\":\"50\",\"uid\":65534}\n");
+		write_text("reports/51.json", "{\"job_id\":\"51\",\"uid\":0}\n");
+		write_text("reports/52.json", "{\"job_id\":\"52\",\"uid\":null}\n");
+		write_text("reports/53.json", "{\"job_id\":\"53\",\"uid\":\"65534\"}\n");
 		CHECK_GOT(ask_bytes(NOBODY, nobodys[i].text, strlen(nobodys[i].text)), nobodys[i].answer);
 		CHECK_STR(said, nobodys[i].said);
 		down();
@@ -507,13 +507,13 @@ T(the_socket_is_for_all)
 T(kept_reports)
 {
 	fresh();
-	write_text("reports/50.json", "{\"id\":\"50\",\"uid\":1,\"restart\":0}");
-	write_text("reports/50_2.json", "{\"id\":\"50\",\"uid\":1,\"restart\":2}");
-	CHECK_GOT(ask(H "report\nid=50\njson=1\n"), "ok\n{\"id\":\"50\",\"uid\":1,\"restart\":2}");
-	CHECK_GOT(ask(H "report\nid=50\nrestart=0\njson=1\n"), "ok\n{\"id\":\"50\",\"uid\":1,\"restart\":0}");
+	write_text("reports/50.json", "{\"job_id\":\"50\",\"uid\":1,\"restart\":0}");
+	write_text("reports/50_2.json", "{\"job_id\":\"50\",\"uid\":1,\"restart\":2}");
+	CHECK_GOT(ask(H "report\nid=50\njson=1\n"), "ok\n{\"job_id\":\"50\",\"uid\":1,\"restart\":2}");
+	CHECK_GOT(ask(H "report\nid=50\nrestart=0\njson=1\n"), "ok\n{\"job_id\":\"50\",\"uid\":1,\"restart\":0}");
 	CHECK_GOT(ask(H "report\nid=50\nrestart=1\njson=1\n"), NO_REPORT("50"));
 	CHECK_GOT(ask(H "report\nid=50\nrestart=4294967293\njson=1\n"), NO_REPORT("50"));
-	CHECK_GOT(ask(H "report\nid=50\nrestart=0\n"), "ok\npage of {\"id\":\"50\",\"uid\":1,\"restart\":0}");
+	CHECK_GOT(ask(H "report\nid=50\nrestart=0\n"), "ok\npage of {\"job_id\":\"50\",\"uid\":1,\"restart\":0}");
 	options.report_dir[0] = '\0';
 	CHECK_GOT(ask(H "report\nid=50\njson=1\n"), NO_REPORT("50"));
 	down();
@@ -524,21 +524,21 @@ T(what_is_no_report)
 	static char huge[ZN_ANSWER_BYTES + 16];
 
 	fresh();
-	write_text("secret", "{\"id\":\"60\",\"uid\":0}");
+	write_text("secret", "{\"job_id\":\"60\",\"uid\":0}");
 	CHECK(!symlink(at("secret"), at("reports/60.json")));
 	CHECK_GOT(ask(H "report\nid=60\n"), NO_REPORT("60"));
 	CHECK(!mkfifo(at("reports/61.json"), 0600));
 	CHECK_GOT(ask(H "report\nid=61\n"), NO_REPORT("61"));
 	CHECK(!mkdir(at("reports/62.json"), 0700));
 	CHECK_GOT(ask(H "report\nid=62\n"), NO_REPORT("62"));
-	write_text("reports/63.json", "{\"id\":\"64\",\"uid\":0}");
+	write_text("reports/63.json", "{\"job_id\":\"64\",\"uid\":0}");
 	CHECK_GOT(ask(H "report\nid=63\n"), NO_REPORT("63"));
-	write_text("reports/64.json", "{\"id\":\"64\",\"uid\":0");
+	write_text("reports/64.json", "{\"job_id\":\"64\",\"uid\":0");
 	CHECK_GOT(ask(H "report\nid=64\n"), NO_REPORT("64"));
 	write_text("reports/65.json", "");
 	CHECK_GOT(ask(H "report\nid=65\n"), NO_REPORT("65"));
 	memset(huge, ' ', sizeof(huge));
-	memcpy(huge, "{\"id\":\"66\",\"uid\":0}", 19);
+	memcpy(huge, "{\"job_id\":\"66\",\"uid\":0}", 23);
 	write_bytes("reports/66.json", huge, sizeof(huge));
 	CHECK_GOT(ask(H "report\nid=66\n"), NO_REPORT("66"));
 	unlink(at("secret"));

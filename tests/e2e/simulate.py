@@ -59,6 +59,33 @@ def simulated_launches_go_on():
     equal(daemon.json()["interval_ms"], 500, "interval")
 
 
+@test
+def jobs_are_the_same_in_every_form():
+    daemon = Daemon("--simulate", "--push-interval-ms", "100")
+    wait_until(lambda: all(j["nccl_bytes"] and any(g["busy_s"] for g in j["gpus"]) for j in daemon.json()["jobs"]), "figures of two jobs")
+    before, metrics, after = daemon.json(), daemon.metrics(), daemon.json()
+    for p in before["processes"]:
+        named = {dict(labels).get("job_id") for _, labels in metrics if dict(labels).get("pid") == str(p["pid"])}
+        equal(named, {p["job_id"]}, f"the job of {p['pid']} in /metrics")
+    equal({p["job_id"] for p in before["processes"]}, {j["job_id"] for j in before["jobs"]}, "jobs of the processes")
+    for job, later in zip(before["jobs"], after["jobs"]):
+        job_id = job["job_id"]
+        for name, key in (("zernel_job_launches_total", "launches"), ("zernel_job_nccl_bytes_total", "nccl_bytes")):
+            check(job[key] <= metrics.one(name, job_id=job_id) <= later[key], f"{name} of {job_id}")
+        equal(metrics.one("zernel_job_processes", job_id=job_id), job["processes"], "processes")
+        equal(metrics.one("zernel_job_info", job_id=job_id, user=job["user"], nodes=job["nodes"]), 1, "who it is")
+        for gpu, now in zip(job["gpus"], later["gpus"]):
+            for name, key in (("zernel_job_gpu_busy_seconds_total", "busy_s"), ("zernel_job_gpu_idle_seconds_total", "idle_s")):
+                check(gpu[key] <= metrics.one(name, job_id=job_id, gpu_id=gpu["gpu_id"]) <= now[key], f"{name} of {gpu}")
+        narrowed = daemon.json(f"/json?job={job_id}")
+        equal([j["job_id"] for j in narrowed["jobs"]], [job_id], "the only job")
+        equal({p["job_id"] for p in narrowed["processes"]}, {job_id}, "the processes of one job")
+        equal(len(narrowed["processes"]), job["processes"], "all of them")
+    unused = [g["gpu_id"] for job in after["jobs"] for g in job["gpus"] if g["idle_s"] and not g["busy_s"]]
+    equal(unused, ["4"], "GPUs that their job does not use")
+    equal([len(daemon.json("/json?job=1")[key]) for key in ("jobs", "processes")], [0, 0], "of a job that is not there")
+
+
 # ---- the memory alert, of real calls
 
 

@@ -103,10 +103,10 @@ static struct zn_job *find(struct zn_jobs *j, const char *id, uint32_t restart)
 	return found;
 }
 
-static void note_losses(struct zn_jobs *j, struct zn_job *job)
+static void note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT])
 {
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
-		job->lost_start[i] = j->lost ? j->lost(j->view, i) : j->agg->arena->shared->lost[i];
+		to[i] = j->lost ? j->lost(j->view, i) : j->agg->arena->shared->lost[i];
 }
 
 /* The entry of a row that was claimed, here or in the kernel. Another job of this id is over: but who sums up may be in
@@ -130,7 +130,7 @@ static struct zn_job *adopt(struct zn_jobs *j, uint32_t slot)
 	job->start_ns = job->counted_ns = row->start_ns;
 	job->start_wall_ms = wall_ms_of(row->start_ns);
 	job->gone = (struct zn_hist *)((char *)j->memory + slot * GONE_BYTES);
-	note_losses(j, job);
+	note_losses(j, job->lost_start);
 	if (slot >= j->high)
 		j->high = slot + 1;
 	return job;
@@ -150,6 +150,13 @@ static void discover(struct zn_jobs *j)
 {
 	for (uint32_t slot = 0; j->agg->arena->jobs && slot < ZN_JOBS_MAX && slot < j->high + LOOK_AHEAD; slot++)
 		job_at(j, slot);
+}
+
+void zn_jobs_found(struct zn_jobs *j)
+{
+	discover(j);
+	for (uint32_t slot = 0; slot < j->high; slot++)
+		j->job[slot].found = j->job[slot].state != ZN_JOB_FREE;
 }
 
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
@@ -583,6 +590,7 @@ static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 		job->gpu[i].idle_ns += job->gpu[i].held_ns;
 		job->gpu[i].held_ns = 0;
 	}
+	note_losses(j, job->lost_end);
 	job->state = ZN_JOB_ENDED;
 	job->end_ns = at_ns > job->start_ns ? at_ns : job->start_ns;
 	job->end_wall_ms = job->start_wall_ms + (job->end_ns - job->start_ns) / ZN_NS_PER_MS;

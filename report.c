@@ -262,7 +262,7 @@ static uint64_t measured_since_ms(const struct report *r)
 		said_s = 10 * said_s + (uint64_t)(*c - '0');
 	if (said_s && 1000 * said_s < began_ms)
 		began_ms = 1000 * said_s;
-	return began_ms < daemon_ms ? daemon_ms : 0;
+	return r->job->found || began_ms < daemon_ms ? daemon_ms : 0;
 }
 
 static void identity(struct zn_json *j, const struct report *r)
@@ -545,7 +545,7 @@ static bool loss_item(void *report, struct zn_json *j, uint32_t i)
 
 	if (i >= ZN_LOSS_COUNT)
 		return false;
-	now = zn_view_lost(r->view, i);
+	now = r->job->state == ZN_JOB_ENDED ? r->job->lost_end[i] : zn_view_lost(r->view, i);
 	before = r->job->lost_start[i];
 	if (now > before)
 		key_u64(j, zn_loss_label(i), now - before);

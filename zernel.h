@@ -1672,6 +1672,8 @@ struct zn_job {
 	struct zn_job_alert alert[ZN_JOB_ALERTS];
 	uint32_t alert_count, alerts_lost;
 	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
+	uint64_t lost_end[ZN_LOSS_COUNT];   /* and when it ended */
+	bool found;                         /* it ran before the daemon started */
 	bool told;                          /* of by a prolog, a tag or a file: else only its name in a path is known */
 	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
@@ -1713,6 +1715,8 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
 /* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
 void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
+/* Once, at the start: the jobs that are there by now ran before. */
+void zn_jobs_found(struct zn_jobs *j);
 void zn_jobs_scraped(struct zn_jobs *j); /* after /metrics was answered */
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);

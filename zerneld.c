@@ -335,10 +335,12 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->jobs.lost = zn_view_lost;
 	d->jobs.view = &d->view;
 	d->view.jobs = &d->jobs;
-	if (d->options.simulate)
+	if (d->options.simulate) {
 		zn_sim_jobs(&d->sim, &d->jobs);
-	else
-		zn_cgroup_scan(&d->probe.arena, "/proc");
+		return 0;
+	}
+	zn_cgroup_scan(&d->probe.arena, "/proc");
+	zn_jobs_found(&d->jobs);
 	return 0;
 }
 

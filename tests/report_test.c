@@ -298,6 +298,10 @@ T(every_figure)
 	finish();
 	got = report(job);
 	CHECK_MEM(got.at, got.len, exact, strlen(exact));
+	plain.arena.shared->lost[ZN_LOST_COMM] += 3; /* later, and so of others */
+	pass_ms(1000);
+	got = report(job);
+	CHECK_MEM(got.at, got.len, exact, strlen(exact));
 }
 
 T(while_it_runs)
@@ -392,6 +396,12 @@ T(daemon_came_later)
 	say(ZN_KEY_TIME, "1709165000000");
 	check_is(report(prolog()), "measured_since", "\"2024-02-29T00:16:40.000Z\"");
 	check_is(report(&jobs.job[0]), "start", "\"2024-02-29T00:03:20.000Z\"");
+	start(); /* found by its control group, while nobody tells since when it runs */
+	prolog();
+	zn_jobs_found(&jobs);
+	say(ZN_KEY_ID, "4712");
+	check_is(report(told()), "measured_since", "null");
+	check_is(report(&jobs.job[0]), "measured_since", "\"2024-02-29T00:16:40.000Z\"");
 }
 
 T(dates)

@@ -24,6 +24,7 @@ import urllib.request
 
 BUILD = "build"
 DAEMON = f"{BUILD}/zerneld"
+NO_FILES = ["--control", "none", "--report-dir", "none"]
 DAEMON_CPU, CLIENT_CPU = 0, 1
 STEPPED, EMULATED = "cuLaunchKernel", "cuStreamSynchronize"
 SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin"
@@ -101,7 +102,7 @@ class Daemon:
 
     def __init__(self, cpu=None, *options):
         start = time.monotonic()
-        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0", *options], text=True,
+        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0", *NO_FILES, *options], text=True,
                                         stderr=subprocess.PIPE, preexec_fn=None if cpu is None else pinned(cpu))
         line = ""
         while "ready:" not in line:

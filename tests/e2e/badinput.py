@@ -92,7 +92,7 @@ def no_permission():
 def no_btf():
     """A mount namespace in which the kernel has none."""
     script = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
-    refused(1, ["BTF", "/sys/kernel/btf/vmlinux"], *ANY_PORT,
+    refused(1, ["BTF", "/sys/kernel/btf/vmlinux"], *ANY_PORT, "--control", "none", "--report-dir", "none",
             argv=[need("unshare"), "--mount", "--propagation", "private", "sh", "-c", script, "sh", ZERNELD])
 
 

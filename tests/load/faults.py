@@ -78,7 +78,8 @@ class Traced:
         argv += [ZERNELD, *source, "--push-interval-ms", "100", "--metrics-port", "0", "--ws-port", "0"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         with open(f"{self.place}.log", "wb") as log:
-            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, env=clean)
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log,
+                                            env={**clean, "ZERNEL_CONTROL": "none", "ZERNEL_REPORT_DIR": "none"})
 
     def read(self, what):
         with open(f"{self.place}.{what}", errors="replace") as f:

@@ -148,7 +148,8 @@ static bool daemon_ready(void)
 
 static void daemon_start(void)
 {
-	static char *const argv[] = {"./zerneld", "--metrics-port", "0", "--ws-port", "0", NULL};
+	static char *const argv[] = {"./zerneld", "--metrics-port", "0", "--ws-port", "0", "--control", "none",
+		"--report-dir", "none", NULL};
 
 	unlink(zerneld.out);
 	start(&zerneld, argv);

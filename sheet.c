@@ -195,6 +195,11 @@ static void gpus(struct zn_out *o, struct zn_str r)
 			bytes(a, g, "peak_bytes"), bytes(b, g, "total_bytes"), percent(c, g, "busy_share"),
 			span(d, g, "busy_seconds"), span(e, g, "idle_seconds"));
 	for (at = 0; zn_json_next(list, &at, &key, &g);)
+		if (same(zn_json_member(g, "gpu_id"), "\"unknown\"")) {
+			line(o, "  It used a GPU that could not be told: which ones it left idle is not known.");
+			return;
+		}
+	for (at = 0; zn_json_next(list, &at, &key, &g);)
 		gpu_sentence(o, g);
 }
 

@@ -167,12 +167,52 @@ def test_absent_daemon():
         check_left(where, cut)
 
 
+@contextlib.contextmanager
+def zerneld(where):
+    """The daemon itself, simulating."""
+    os.symlink(os.path.realpath(BINARY), f"{where}/zerneld")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ZERNEL_")}
+    with open(f"{where}/log", "w") as log:
+        daemon = subprocess.Popen([f"{where}/zerneld", "--simulate", "--metrics-port", "0", "--ws-port", "0", "--control",
+                                   f"{where}/run/control.sock", "--report-dir", f"{where}/reports"], stderr=log, env=env)
+    try:
+        until(lambda: call(where, "list").returncode == 0, "the daemon")
+        yield daemon
+    finally:
+        daemon.terminate()
+        status = daemon.wait(HANG_S)
+    with open(f"{where}/log") as log:
+        lines = log.read().splitlines()
+    check(status == 0 and not [line for line in lines if re.match("zerneld: (warning|error)", line)], lines)
+
+
+def until(probe, what):
+    end = time.monotonic() + HANG_S
+    while not probe():
+        check(time.monotonic() < end, f"not within {HANG_S} s: {what}")
+        time.sleep(0.05)
+
+
 def test_stopped_daemon():
+    """And when it goes on, it takes what was left, and then what waits in its queue, of which each was left as well."""
+    with folder() as where, zerneld(where) as daemon:
+        daemon.send_signal(signal.SIGSTOP)
+        try:
+            cut = many(where, "stopped", "")
+            check_left(where, cut)
+        finally:
+            daemon.send_signal(signal.SIGCONT)
+        until(lambda: not [name for name in left(where)[0] if name.startswith("left-")], "what was left is taken")
+        equal(call(where, "list").returncode, 0, "it answers")
+
+
+def test_full_queue():
     """The few first wait for an answer, the others for room in the queue."""
     with folder() as where:
         fake = Fake(f"{where}/run/control.sock", accepting=False, backlog=8)
-        cut = many(where, "stopped", "")
-        check_left(where, cut)
+        for _ in range(40):
+            check(timed(where, "start")[0] <= LIMIT_S, "in time")
+        equal(len(left(where)[0]), 40, "files")
         fake.close()
 
 

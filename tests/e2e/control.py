@@ -14,7 +14,7 @@ import struct
 import subprocess
 import time
 
-from harness import NOBODY, PATIENCE, ZERNEL, Daemon, State, check, equal, folder, main, parse_json, test, wait_until
+from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, State, check, equal, folder, main, parse_json, test, wait_until
 
 SLURM = {"SLURM_JOB_ID": "94711", "SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_USER": "nobody", "SLURM_JOB_PARTITION": "gpu"}
 HEAD = "zernel 1 "
@@ -30,6 +30,11 @@ def socket_path():
 
 def simulated(*options, **more):
     return Daemon("--simulate", "--control", socket_path(), "--report-dir", place("reports"), *options, **more)
+
+
+def frugal():
+    """One that must not allocate once it is ready."""
+    return simulated(binary=os.path.join(TOOLS, "zerneld-alloc"))
 
 
 def zernel(*arguments, user=None, env=None):
@@ -146,7 +151,7 @@ def an_owner_names_its_job_once():
 
 @test
 def hostile_messages():
-    daemon = simulated()
+    daemon = frugal()
     before, jobs = daemon.fds(), sorted(listed())
     for what, message in (
             ("noise", bytes(range(256)) * 8), ("bad UTF-8", HEAD.encode() + b"start\nid=7\nname=\xff\xfe\n"),
@@ -209,7 +214,7 @@ def try_list():
 @test
 def reports_of_forgotten_jobs():
     """From the folder: only what is a report of that job, and only for its owner and root."""
-    simulated()
+    frugal()
     said("start", "--slurm", env=SLURM)
     said("end", "--slurm", env=SLURM)
     report = report_of("94711.json")
@@ -233,7 +238,7 @@ def reports_of_forgotten_jobs():
 @test
 def a_daemon_that_was_stopped():
     """What hooks left meanwhile, and what waits in the queue of its socket, is one start and one end."""
-    daemon = simulated()
+    daemon = frugal()
     said("start", "4000")
     os.kill(daemon.pid, signal.SIGSTOP)
     try:

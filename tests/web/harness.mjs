@@ -60,6 +60,7 @@ export function start(file, args, options = {}) {
 // options may hold ports of their own; without, they are free ones.
 export async function daemon(...options) {
 	const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ZERNEL_")));
+	Object.assign(env, {ZERNEL_CONTROL: "none", ZERNEL_REPORT_DIR: "none"}); // what runs on this machine anyway stays alone
 	const ports = options.includes("--metrics-port") ? [] : ["--metrics-port", "0"];
 	const child = start(ZERNELD, [...ports, "--ws-port", "0", ...options], {env, stdio: ["ignore", "ignore", "pipe"]});
 	let log = "";

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pwd
-import re
 import shutil
 import signal
 import socket

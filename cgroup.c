@@ -506,3 +506,63 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 		snprintf(why, ZN_TEXT_MAX, "not all processes of %.150s can be tagged: %s", path, strerror(-t.err));
 	return t.err;
 }
+
+#define TREE_MAX 4096 /* processes */
+
+struct tree {
+	struct zn_arena *arena;
+	uint32_t slot;
+	uint32_t pid[TREE_MAX], count;
+};
+
+static bool tree_has(const struct tree *t, uint32_t pid)
+{
+	for (uint32_t i = 0; i < t->count; i++)
+		if (t->pid[i] == pid)
+			return true;
+	return false;
+}
+
+/* 0: none, or it has ended. */
+static uint32_t parent_of(uint32_t pid)
+{
+	char path[32], text[512], *at;
+	unsigned parent = 0;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	text_read(path, text, sizeof(text));
+	at = strrchr(text, ')'); /* the name before it may have any bytes */
+	return at && sscanf(at, ") %*c %u", &parent) == 1 ? parent : 0;
+}
+
+static void tree_visit(void *to, const struct dirent64 *e)
+{
+	uint32_t pid = strtoul(e->d_name, NULL, 10), parent;
+	struct tree *t = to;
+
+	if (!pid || t->count == TREE_MAX || tree_has(t, pid))
+		return;
+	parent = parent_of(pid);
+	if (parent && tree_has(t, parent) && t->arena->ops->job_task(t->arena, t->slot, pid) == 0)
+		t->pid[t->count++] = pid;
+}
+
+/* Each process after its parent: what that starts from then on is tagged by the kernel. */
+int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid)
+{
+	static struct tree t;
+	uint32_t before = 0;
+	int err = a->ops->job_task(a, slot, tgid);
+
+	t = (struct tree){.arena = a, .slot = slot, .pid = {tgid}, .count = 1};
+	while (!err && t.count > before && t.count < TREE_MAX) {
+		int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		before = t.count;
+		if (fd < 0)
+			break;
+		dir_read(fd, tree_visit, &t);
+		close(fd);
+	}
+	return err;
+}

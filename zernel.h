@@ -886,6 +886,8 @@ struct zn_arena_ops {
 	void (*job_forget)(struct zn_arena *a, uint32_t slot); /* names, tags, and the slot itself */
 	/* Tags a process that runs, and what it starts from here on; its row too if it has one. */
 	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+	/* The same with all that it has started already; NULL: as job_task. */
+	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	uint32_t (*job_tasks)(struct zn_arena *a, uint32_t slot); /* how many live; reads a whole table */
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
 		const char *step); /* step: its name, or NULL */
@@ -1762,6 +1764,8 @@ void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
 /* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
  * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
+/* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
+int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 
 /* ---- spool.c: messages that clients left as files while the daemon did not answer, and records of jobs that run. ---- */
 

@@ -40,8 +40,8 @@ static bool hook_cost(const struct zn_view *v, uint32_t i, double *value, char l
 
 static bool new_losses(const struct zn_view *v, uint32_t i, double *value, char label[48])
 {
-	static const enum zn_loss watched[] = {
-		ZN_LOST_RINGBUF, ZN_LOST_SERIES, ZN_LOST_PROCESS, ZN_LOST_THREAD, ZN_LOST_ALLOC};
+	static const enum zn_loss watched[] = {ZN_LOST_RINGBUF, ZN_LOST_SERIES, ZN_LOST_PROCESS, ZN_LOST_THREAD,
+		ZN_LOST_ALLOC, ZN_LOST_JOB, ZN_LOST_TASK};
 	static const char *const labels[] = {
 #define X(e, text, help) [ZN_LOST_##e] = text,
 		ZN_LOSSES(X)

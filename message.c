@@ -72,8 +72,13 @@ static bool is_id(const char *text)
 }
 
 /* Absolute, and no part of it is "..". */
+/* As it is, or behind "hierarchy:controllers:", as /proc/PID/cgroup has it. */
 static bool is_path(const char *text)
 {
+	const char *line = text + strspn(text, "0123456789");
+
+	if (line > text && *line == ':' && (line = strchr(line + 1, ':')))
+		text = line + 1;
 	if (*text != '/')
 		return false;
 	for (const char *at = text; (at = strstr(at, "/..")); at += 3)

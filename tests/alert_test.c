@@ -322,7 +322,7 @@ T(losses_fire_and_stay_a_minute)
 		enum zn_loss loss;
 		const char *label;
 	} watched[] = {{ZN_LOST_RINGBUF, "ringbuf"}, {ZN_LOST_SERIES, "series"}, {ZN_LOST_PROCESS, "process"},
-		{ZN_LOST_THREAD, "thread"}, {ZN_LOST_ALLOC, "alloc"}};
+		{ZN_LOST_THREAD, "thread"}, {ZN_LOST_ALLOC, "alloc"}, {ZN_LOST_JOB, "job"}, {ZN_LOST_TASK, "task"}};
 
 	for (size_t i = 0; i < ZN_LEN(watched); i++) {
 		start();
@@ -352,7 +352,7 @@ T(other_losses_do_not_fire)
 	start();
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
 		if (i != ZN_LOST_RINGBUF && i != ZN_LOST_SERIES && i != ZN_LOST_PROCESS && i != ZN_LOST_THREAD &&
-			i != ZN_LOST_ALLOC)
+			i != ZN_LOST_ALLOC && i != ZN_LOST_JOB && i != ZN_LOST_TASK)
 			shared.lost[i] = 9;
 	tick();
 	CHECK_EQ(alerts.count, 0);

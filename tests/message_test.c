@@ -53,6 +53,8 @@ static const struct {
 	{"first restart", H "start\nid=1\nrestart=0\n", ZN_VERB_START, {{ZN_KEY_RESTART, "0"}}},
 	{"root", H "start\nid=1\nuid=0\ngid=0\n", ZN_VERB_START, {{ZN_KEY_UID, "0"}, {ZN_KEY_GID, "0"}}},
 	{"path", H "start\nid=1\ncgroup=/a/..b/c..\n", ZN_VERB_START, {{ZN_KEY_CGROUP, "/a/..b/c.."}}},
+	{"line of /proc/PID/cgroup", H "start\nid=1\ncgroup=4:cpu,cpuacct:/a\n", ZN_VERB_START,
+		{{ZN_KEY_CGROUP, "4:cpu,cpuacct:/a"}}},
 	{"last time", H "end\nid=1\ntime=9223372036854775807\n", ZN_VERB_END, {{ZN_KEY_TIME, "9223372036854775807"}}},
 };
 
@@ -166,6 +168,9 @@ static const struct {
 	BAD("large pid", START "pid=4194305\n", "pid must be a number from 1 to 4194304"),
 	BAD("path from nowhere", START "cgroup=a/b\n", "cgroup must be an absolute path without \"..\""),
 	BAD("path that climbs", START "cgroup=/a/../b\n", "cgroup must be an absolute path without \"..\""),
+	BAD("line that climbs", START "cgroup=0::/a/../b\n", "cgroup must be an absolute path without \"..\""),
+	BAD("line without its path", START "cgroup=0::\n", "cgroup must be an absolute path without \"..\""),
+	BAD("line without a hierarchy", START "cgroup=::/a\n", "cgroup must be an absolute path without \"..\""),
 	BAD("path that ends above", START "cgroup=/a/..\n", "cgroup must be an absolute path without \"..\""),
 	BAD("JSON with a word", H "list\njson=yes\n", "json must be 1"),
 };

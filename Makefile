@@ -21,7 +21,7 @@ Q := $(if $(V),,@)
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(CI),-Werror)
 CFLAGS  ?= -O2 -g
-CFLAGS  += -std=gnu11 -D_GNU_SOURCE $(WARN) -ffunction-sections -fdata-sections -I$(B) -I.
+CFLAGS  += -std=gnu11 -D_GNU_SOURCE $(WARN) -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -I$(B) -I.
 LDFLAGS += -Wl,--gc-sections
 ifdef SAN
 CFLAGS  += -fsanitize=address,undefined -fno-omit-frame-pointer

@@ -583,10 +583,11 @@ static bool given(int argc, char **argv, const char *what)
 
 int zn_jobctl_main(int argc, char **argv)
 {
-	static struct call c = {.fd = -1};
+	static struct call c;
 	uint64_t now_ns = zn_now_ns();
 	char time[24];
 
+	c.fd = -1;
 	in_hook = given(argc, argv, "--slurm");
 	signal(SIGPIPE, SIG_IGN);
 	if (in_hook)

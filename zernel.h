@@ -28,8 +28,8 @@
 #define ZN_GPUS_MAX    64    /* GPUs of the node, MIG instances included */
 #define ZN_JOBS_MAX    256   /* jobs at one time, those that have ended and are still shown included */
 #define ZN_STEPS_MAX   64    /* steps of one job that are told apart */
-#define ZN_TASKS_MAX   65536 /* processes that belong to a job */
-#define ZN_CGROUPS_MAX 16384 /* control groups of jobs, their steps and tasks, in all hierarchies */
+#define ZN_TASKS_MAX   16384 /* processes that belong to a job */
+#define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
 #define ZN_RING_BYTES  (64 * 1024)
 #define ZN_LIBS_MAX    64  /* distinct libraries (by inode) that are hooked at one time */
 #define ZN_CALIB_MAX   512 /* samples of the calibration at start */

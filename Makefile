@@ -215,11 +215,12 @@ check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 
 # ---- fuzzing ----
 
-FUZZ := cgroup http handshake ws json elf filter message
+FUZZ := cgroup http handshake ws json elf filter message sheet
 FUZZ_SECONDS ?= 60
+sheet_fuzz_SRC := client.c term.c access.c log.c http.c json.c # what it links besides its own source
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 	@mkdir -p $(T)
-	$(Q)$(CLANG) -O1 -g -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. $< -o $@ -lm
+	$(Q)$(CLANG) -O1 -g -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. $< $($*_fuzz_SRC) -o $@ -lm
 fuzz:
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory $(FUZZ:%=$(T)/%_fuzz)

@@ -356,7 +356,7 @@ def a_job_that_began_without_the_daemon_is_known():
     job = submit(driver.command, "--account=biology")
     site.cluster.wait(job, "RUNNING")
     wait_until(spool, "a file that the prolog left")
-    equal(stat.S_IMODE(os.stat("/run/zernel/jobs.d").st_mode) & 0o077, 0, "who else may read these files")
+    equal(stat.S_IMODE(os.stat("/run/zernel/jobs.d").st_mode) & 0o007, 0, "who else may read these files")
     site.hooked()
     driver.go(job)
     driver.let_go()

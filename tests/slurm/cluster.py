@@ -26,7 +26,8 @@ ClusterName=zntest
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
+# a job that is queued again waits until the credential of its first run is no longer good: 120 s, and 5 at least
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
 CryptoType=crypto/munge
 SlurmctldPort={controller_port}
 SlurmdPort={node_port}
@@ -46,7 +47,7 @@ AccountingStorageType=accounting_storage/none
 ProctrackType=proctrack/cgroup
 TaskPlugin=task/cgroup
 SchedulerType=sched/builtin
-SchedulerParameters=batch_sched_delay=0
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
 MpiDefault=none
 KillWait=2
 GresTypes=gpu
@@ -223,12 +224,6 @@ class Cluster:
         with contextlib.suppress(AssertionError):
             self.say("scancel", str(job))
         self.wait(job, "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT")
-
-    def requeue(self, job):
-        """Slurm would let it wait for two minutes."""
-        self.say("scontrol", "requeue", str(job))
-        self.wait(job, "PENDING")
-        self.say("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def wait(self, job, *states):
         until(lambda: set(self.state(job)) <= set(states), f"job {job} in state {' or '.join(states)}")

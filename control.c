@@ -257,6 +257,7 @@ static int find_report(struct zn_control *c, uid_t uid, struct zn_str *report)
 	if (job && !may_see(c, uid, job))
 		return fail(c, -EPERM, "only its owner and root may read the report of job %s", value(c, ZN_KEY_ID));
 	if (job) {
+		zn_agg_refresh(c->view->agg);
 		zn_report_json(&o, c->view, job);
 		*report = (struct zn_str){o.at, o.full ? 0 : o.len};
 		return o.full ? fail(c, -EMSGSIZE, "the report is too long") : 0;

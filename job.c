@@ -410,11 +410,13 @@ static void note_process(struct zn_jobs *j, struct zn_job *job, uint32_t row, co
 		any |= share[i].sum.used_bytes > 0;
 	for (size_t i = 0; i < n; i++) {
 		bool uses = active && (any ? share[i].sum.used_bytes : share[i].sum.peak_bytes);
-		struct zn_job_gpu *g = gpu_of(j, job, share[i].gpu);
+		bool unknown = zn_gpu_unknown(&j->agg->gpus.gpu[share[i].gpu]);
+		/* calls without a context fail on no GPU */
+		struct zn_job_gpu *g = unknown && !share[i].sum.peak_bytes ? NULL : gpu_of(j, job, share[i].gpu);
 
 		if (g)
 			note_share(g, &share[i], !p->exit_ns, uses, waited_ns);
-		placed |= uses && !zn_gpu_unknown(&j->agg->gpus.gpu[share[i].gpu]);
+		placed |= uses && !unknown;
 	}
 	if (active && !placed)
 		note_astray(job, waited_ns);

@@ -585,6 +585,27 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
 
 /* ---- The end. ---- */
 
+/* Without PrologFlags=Contain a job has a control group only while a step of it runs, and it has no end before its epilog:
+ * if a step comes later than expected, the job goes on, as long as it was not forgotten. */
+static bool may_resume(const struct zn_job *job)
+{
+	return job->told && !job->epilog && !job->next_ns && !by_hand(job);
+}
+
+static void resume(struct zn_jobs *j, struct zn_job *job)
+{
+	const struct zn_job_row *row = zn_job_row(j, job);
+
+	if (!may_resume(job) || !row->cgroups || row->gone_ns)
+		return;
+	job->state = ZN_JOB_RUNNING;
+	job->end_ns = job->end_wall_ms = 0;
+	job->shown = 0;
+	job->reported = false;
+	if (j->started)
+		j->started(j->owner, job);
+}
+
 static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 {
 	count_gpus(job, at_ns);
@@ -596,7 +617,8 @@ static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 	job->state = ZN_JOB_ENDED;
 	job->end_ns = at_ns > job->start_ns ? at_ns : job->start_ns;
 	job->end_wall_ms = job->start_wall_ms + (job->end_ns - job->start_ns) / ZN_NS_PER_MS;
-	j->agg->arena->ops->job_unname(j->agg->arena, job->slot);
+	if (!may_resume(job))
+		j->agg->arena->ops->job_unname(j->agg->arena, job->slot);
 	if (j->ended)
 		j->ended(j->owner, job);
 }
@@ -768,12 +790,15 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
 {
 	j->tick_ns = now_ns;
 	discover(j);
-	if (j->high)
+	if (j->agg->arena->shared->jobs)
 		processes_tick(j);
 	note_alerts(j, now_ns);
-	for (uint32_t slot = 0; slot < j->high; slot++)
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		if (j->job[slot].state == ZN_JOB_ENDED)
+			resume(j, &j->job[slot]);
 		if (runs(&j->job[slot]))
 			life(j, &j->job[slot], now_ns);
+	}
 	forget_shown(j, now_ns);
 }
 
@@ -825,6 +850,8 @@ static struct zn_job *begin(struct zn_jobs *j, const char *id, char why[ZN_TEXT_
 		zn_agg_refresh(j->agg);
 		settle(j);
 	}
+	if (before)
+		a->ops->job_unname(a, before->slot);
 	make_room(j, 1);
 	slot = a->ops->job_claim(a, id);
 	if (slot >= 0)

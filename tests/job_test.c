@@ -347,6 +347,46 @@ T(a_group_that_comes_back_is_no_end)
 	CHECK_EQ(told.ended, 0);
 }
 
+T(a_step_after_a_pause_goes_on_with_its_job)
+{
+	struct zn_job *job, *next;
+
+	start();
+	list_gpus(1);
+	job = prolog("id=4711 uid=1000 gpus=0");
+	group("4711", 77);
+	launch(process_of(job->slot, PID), 7);
+	pass(3);
+	zn_plain_exit(&plain, zn_arena_proc(&plain.arena, agg.row[0]));
+	group_gone(77);
+	pass(30);
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK_EQ(told.launches, 7);
+	zn_jobs_scraped(&jobs);
+	CHECK_EQ(group("4711", 78), job->slot);
+	launch(process_of(job->slot, PID + 1), 11);
+	pass(1);
+	CHECK_EQ(job->state, ZN_JOB_RUNNING);
+	CHECK_EQ(job->end_ns, 0);
+	CHECK_EQ(job->shown, 0);
+	CHECK_EQ(told.started, 2);
+	epilog("id=4711");
+	group_gone(78);
+	pass(1);
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK_EQ(told.ended, 2);
+	CHECK_EQ(told.launches, 18);
+	CHECK_EQ(gpu(job, "0")->busy_ns + gpu(job, "0")->idle_ns, 34 * ZN_NS_PER_S);
+	next = prolog("id=4712 uid=1000");
+	group("4712", 79);
+	group_gone(79);
+	pass(10);
+	CHECK_EQ(next->state, ZN_JOB_ENDED);
+	CHECK(prolog("id=4712 uid=1000") != next);
+	CHECK(group("4712", 80) != next->slot);
+	CHECK_EQ(job_count(), 3);
+}
+
 T(without_groups_the_epilog_ends_it)
 {
 	struct zn_job *job;
@@ -1247,6 +1287,7 @@ int main(void)
 	RUN(epilog_then_group);
 	RUN(one_sign_alone_counts_after_ten_seconds);
 	RUN(a_group_that_comes_back_is_no_end);
+	RUN(a_step_after_a_pause_goes_on_with_its_job);
 	RUN(without_groups_the_epilog_ends_it);
 	RUN(group_before_prolog);
 	RUN(group_alone);

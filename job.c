@@ -924,6 +924,11 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	fresh = !job;
 	if (fresh && !(job = begin(j, m->value[ZN_KEY_ID], why)))
 		return -ENOSPC;
+	err = tag(j, job, m, why);
+	if (err && fresh)
+		forget(j, job);
+	if (err) /* a job that ran before is as it was */
+		return err;
 	job->source = source;
 	learn(job, m);
 	name(j, job, m);
@@ -932,12 +937,9 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 		job->start_ns = start_ns;
 		job->start_wall_ms = wall_ms_of(start_ns);
 	}
-	err = tag(j, job, m, why);
-	if (err && fresh)
-		forget(j, job);
-	else if (!err && j->started)
+	if (j->started)
 		j->started(j->owner, job);
-	return err;
+	return 0;
 }
 
 /* An epilog that names no restart count is of the job that runs. */

@@ -603,6 +603,23 @@ T(tagged_by_hand)
 	CHECK_EQ(state_of("other"), ZN_JOB_FREE);
 }
 
+T(a_tag_that_fails_changes_no_job)
+{
+	struct zn_job *job;
+
+	start();
+	prolog("id=4711 uid=1000 name=train");
+	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
+	tag_result = -ENOENT;
+	CHECK_EQ(zn_jobs_start(&jobs, say("id=4711 uid=1001 name=other cgroup=/none"), ZN_JOB_BY_TAG, why), -ENOENT);
+	CHECK_EQ(job->state, ZN_JOB_RUNNING);
+	CHECK_EQ(job->uid, 1000);
+	CHECK_STR(job->about.value[ZN_KEY_NAME], "train");
+	CHECK_STR(job->about.value[ZN_KEY_CGROUP], "");
+	CHECK_EQ(job->source, ZN_JOB_BY_PROLOG);
+	CHECK_EQ(told.started, 1);
+}
+
 T(a_tagged_process_ends_its_job)
 {
 	struct zn_proc *p = NULL;
@@ -1300,6 +1317,7 @@ int main(void)
 	RUN(from_a_file);
 	RUN(a_daemon_that_comes_back);
 	RUN(tagged_by_hand);
+	RUN(a_tag_that_fails_changes_no_job);
 	RUN(a_tagged_process_ends_its_job);
 	RUN(shown_for_two_scrapes);
 	RUN(nobody_scrapes);

@@ -590,6 +590,7 @@ int zn_jobctl_main(int argc, char **argv)
 	c.fd = -1;
 	in_hook = given(argc, argv, "--slurm");
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* write() says so as well */
 	if (in_hook)
 		limit_time();
 	hold_streams();

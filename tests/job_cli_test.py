@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -401,6 +402,14 @@ def test_signals_that_are_blocked():
         equal(call(where, "start", "--slurm", preexec_fn=block).returncode, 0, "status")
         equal(len(left(where)[0]), 1, "files")
         fake.close()
+
+
+def test_file_size_limit():
+    with folder() as where:
+        done = call(where, "start", "--slurm", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+        equal((done.returncode, done.stdout), (0, b""), "status, stdout")
+        check(b"File too large" in done.stderr, f"stderr {done.stderr!r}")
+        equal(left(where), ([], []), "half written files")
 
 
 def test_no_process_is_left():

@@ -12,7 +12,8 @@
 #define HEAD     "zernel 1 "
 #define ID_MAX   4294967294ULL /* one more is Slurm's INFINITE, and ZN_UNKNOWN */
 #define U32_LAST 4294967293ULL /* one more is Slurm's NO_VAL */
-#define PID_MAX  4194304ULL    /* the kernel's PID_MAX_LIMIT */
+#define DIGITS   "0123456789"
+#define PID_MAX  4194304ULL /* the kernel's PID_MAX_LIMIT */
 
 static const struct {
 	const char *name;
@@ -65,10 +66,20 @@ static bool is_word(const char *text)
 	return true;
 }
 
+/* As the file of a job of Slurm that was restarted is called: "4711_1" would take the place of its report. */
+static bool is_restarted(const char *text)
+{
+	size_t id = strspn(text, DIGITS);
+
+	return id && text[id] == '_' && text[id + 1] && !text[id + 1 + strspn(text + id + 1, DIGITS)];
+}
+
 /* What is all digits is a number, so that no id of Slurm has two forms. */
 static bool is_id(const char *text)
 {
-	return text[strspn(text, "0123456789")] ? is_word(text) : is_number(text, 1, ID_MAX);
+	if (!text[strspn(text, DIGITS)])
+		return is_number(text, 1, ID_MAX);
+	return is_word(text) && !is_restarted(text);
 }
 
 /* Absolute, and no part of it is "..". */
@@ -101,7 +112,7 @@ static const struct rule {
 	const char *is;
 	uint64_t min, max;
 } rules[] = {
-	{ZN_KEY_ID, is_id, "a number from 1 to 4294967294, or " WORD_IS, 0, 0},
+	{ZN_KEY_ID, is_id, "a number from 1 to 4294967294, or " WORD_IS ", but not NUMBER_NUMBER", 0, 0},
 	{ZN_KEY_RESTART, NULL, NULL, 0, U32_LAST},
 	{ZN_KEY_UID, NULL, NULL, 0, ID_MAX},
 	{ZN_KEY_GID, NULL, NULL, 0, ID_MAX},

@@ -1599,7 +1599,8 @@ struct zn_message {
 	char value[ZN_KEY_COUNT][ZN_VALUE_BYTES]; /* empty: not said */
 };
 /* A message is lines of printable ASCII: "zernel 1 VERB", then key=value, each key once, at most 64 of them. -EINVAL with
- * why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-]. */
+ * why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-] that is
+ * not NUMBER_NUMBER. */
 int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
 /* False: it does not fit into ZN_MESSAGE_BYTES. Values that are not printable ASCII were refused when they were set. */
 bool zn_message_write(struct zn_out *o, const struct zn_message *m);

@@ -12,7 +12,8 @@
 #define A256    A64 A64 A64 A64
 #define HEAD_IS "the first line is not \"zernel 1 VERB\""
 #define VERB_IS "no such verb; it may be start, end, list, show or report"
-#define ID_IS   "id must be a number from 1 to 4294967294, or a word of up to 15 of A-Z a-z 0-9 . _ -"
+#define ID_IS                                                                                                          \
+	"id must be a number from 1 to 4294967294, or a word of up to 15 of A-Z a-z 0-9 . _ -, but not NUMBER_NUMBER"
 
 static int read_text(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX])
 {
@@ -44,6 +45,9 @@ static const struct {
 	{"least id", H "show\nid=1\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "1"}}},
 	{"largest id", H "show\nid=4294967294\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "4294967294"}}},
 	{"SLUID", H "show\nid=s1ABCDEFGHJKMN\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "s1ABCDEFGHJKMN"}}},
+	{"id of a word and a number", H "show\nid=train_1\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "train_1"}}},
+	{"id of two numbers and more", H "show\nid=1_2_\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "1_2_"}}},
+	{"id of a number and no other", H "show\nid=1_\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "1_"}}},
 	{"id of digits and more", H "show\nid=00-1\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "00-1"}}},
 	{"longest word", H "show\nid=a.b_c-d.e_f-g.h\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "a.b_c-d.e_f-g.h"}}},
 	{"sign in a value", H "start\nid=1\nname=a=b=\n", ZN_VERB_START, {{ZN_KEY_NAME, "a=b="}}},
@@ -151,6 +155,7 @@ static const struct {
 	BAD("id with a zero in front", H "end\nid=07\n", ID_IS),
 	BAD("signed id", H "end\nid=+7\n", ID_IS),
 	BAD("negative id", H "end\nid=-7\n", ID_IS),
+	BAD("id like the file of a restart", H "end\nid=4711_1\n", ID_IS),
 	BAD("id with a space", H "end\nid= 7\n", ID_IS),
 	BAD("path as id", H "end\nid=../7\n", ID_IS),
 	BAD("folder as id", H "end\nid=..\n", ID_IS),

@@ -108,15 +108,16 @@ static void put_told(struct zn_control *c, struct zn_out *o)
 		zn_json_null(&j);
 }
 
-/* A task prolog is its job's own, and knows what no prolog is told. */
+/* A task prolog is its job's own, and knows what no prolog is told. The record is written once for each label: whoever says
+ * the same over and over would fill the scribe's queue, and others' reports be lost. */
 static int describe(struct zn_control *c, uid_t uid)
 {
-	int err = zn_jobs_describe(c->view->jobs, &c->message, uid, c->why);
-	struct zn_job *job = err ? NULL : find(c);
+	int news = zn_jobs_describe(c->view->jobs, &c->message, uid, c->why);
+	struct zn_job *job = news > 0 ? find(c) : NULL;
 
 	if (job)
 		zn_spool_record(c->view->scribe, job);
-	return err;
+	return news < 0 ? news : 0;
 }
 
 static int start(struct zn_control *c, uid_t uid, struct zn_out *o)

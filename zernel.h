@@ -1733,7 +1733,8 @@ const char *zn_job_state_label(enum zn_job_state s);
 /* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
 void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
 /* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
- * of its array are taken where nothing was said, the rest is not. -EPERM with why: no such job of this user runs. */
+ * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
+ * user runs. */
 int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
 
 /* ---- report.c: what a job did, when it has ended or so far. ---- */

@@ -133,7 +133,7 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
 
 	note("describe %s as %u\n", m->value[ZN_KEY_ID], uid);
 	snprintf(why, ZN_TEXT_MAX, "not yours");
-	return job && job->uid == uid ? 0 : -EPERM;
+	return job && job->uid == uid ? m->value[ZN_KEY_NAME][0] != 0 : -EPERM;
 }
 
 const char *zn_job_state_label(enum zn_job_state s)
@@ -453,6 +453,8 @@ static const struct {
 	{"nobody adds labels to its own", H "start\nid=65534\nname=x\n",
 		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}",
 		"describe 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n"},
+	{"nobody says nothing new of its own", H "start\nid=65534\n",
+		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}", "describe 65534 as 65534\n"},
 	{"nobody lists", H "list\n",
 		"ok\n{\"jobs\":[{\"job_id\":\"1000\",\"restart\":0,\"state\":\"running\"},"
 		"{\"job_id\":\"65534\",\"secret\":\"\"},{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}]}",

@@ -1216,7 +1216,7 @@ T(described_by_its_owner)
 
 	start();
 	job = prolog("id=4711 uid=1000 user=user1000");
-	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4711 name=train user=root uid=0 array_job=17"), 1000, why), 0);
+	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4711 name=train user=root uid=0 array_job=17"), 1000, why), 2);
 	CHECK_STR(job->about.value[ZN_KEY_NAME], "train");
 	CHECK_STR(job->about.value[ZN_KEY_ARRAY_JOB], "17");
 	CHECK_STR(job->about.value[ZN_KEY_USER], "user1000");

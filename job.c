@@ -597,16 +597,21 @@ static bool may_resume(const struct zn_job *job)
 	return job->told && !job->epilog && !job->next_ns && !by_hand(job);
 }
 
+static void reopen(struct zn_job *job)
+{
+	job->state = ZN_JOB_RUNNING;
+	job->end_ns = job->end_wall_ms = 0;
+	job->shown = 0;
+	job->reported = false;
+}
+
 static void resume(struct zn_jobs *j, struct zn_job *job)
 {
 	const struct zn_job_row *row = zn_job_row(j, job);
 
 	if (!may_resume(job) || !row->cgroups || row->gone_ns)
 		return;
-	job->state = ZN_JOB_RUNNING;
-	job->end_ns = job->end_wall_ms = 0;
-	job->shown = 0;
-	job->reported = false;
+	reopen(job);
 	if (j->started)
 		j->started(j->owner, job);
 }
@@ -947,7 +952,8 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	return 0;
 }
 
-/* An epilog that names no restart count is of the job that runs. */
+/* An epilog that names no restart count is of the job that runs. One that comes late, as after a pause, is the end all the
+ * same, and has the exit code. */
 static struct zn_job *meant_to_end(struct zn_jobs *j, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
@@ -957,7 +963,7 @@ static struct zn_job *meant_to_end(struct zn_jobs *j, const struct zn_message *m
 		job = find(j, m->value[ZN_KEY_ID], restart);
 	if (!job && m->value[ZN_KEY_SLUID][0])
 		job = find(j, m->value[ZN_KEY_SLUID], ZN_UNKNOWN);
-	return job && runs(job) ? job : NULL;
+	return job && (runs(job) || may_resume(job)) ? job : NULL;
 }
 
 int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX])
@@ -970,6 +976,8 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 	if (!said_at(m, &end_ns, why))
 		return -ESTALE;
 	learn(job, m);
+	if (!runs(job))
+		reopen(job);
 	if (!job->epilog) {
 		job->epilog = true;
 		job->epilog_ns = end_ns > job->start_ns ? end_ns : job->start_ns;

@@ -387,6 +387,33 @@ T(a_step_after_a_pause_goes_on_with_its_job)
 	CHECK_EQ(job_count(), 3);
 }
 
+T(an_epilog_that_comes_late_is_the_end)
+{
+	struct zn_job *job;
+	uint64_t start_ns;
+
+	start();
+	list_gpus(1);
+	job = prolog("id=4711 uid=1000 gpus=0");
+	start_ns = clock_ns;
+	group("4711", 77);
+	pass(3);
+	group_gone(77);
+	pass(30);
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	zn_jobs_scraped(&jobs);
+	epilog("id=4711 exit_code=1:0");
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK_EQ(told.ended, 2);
+	CHECK_EQ(job->shown, 0);
+	CHECK_EQ(job->end_ns, start_ns + 33 * ZN_NS_PER_S);
+	CHECK_STR(job->about.value[ZN_KEY_EXIT_CODE], "1:0");
+	CHECK_EQ(gpu(job, "0")->idle_ns, 33 * ZN_NS_PER_S);
+	epilog("id=4711 exit_code=2:0");
+	CHECK_EQ(told.ended, 2);
+	CHECK_STR(job->about.value[ZN_KEY_EXIT_CODE], "1:0");
+}
+
 T(without_groups_the_epilog_ends_it)
 {
 	struct zn_job *job;
@@ -1305,6 +1332,7 @@ int main(void)
 	RUN(one_sign_alone_counts_after_ten_seconds);
 	RUN(a_group_that_comes_back_is_no_end);
 	RUN(a_step_after_a_pause_goes_on_with_its_job);
+	RUN(an_epilog_that_comes_late_is_the_end);
 	RUN(without_groups_the_epilog_ends_it);
 	RUN(group_before_prolog);
 	RUN(group_alone);

@@ -976,6 +976,7 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 	if (!said_at(m, &end_ns, why))
 		return -ESTALE;
 	learn(job, m);
+	name(j, job, m); /* of one whose prolog was not heard only the SLUID may be known */
 	if (!runs(job))
 		reopen(job);
 	if (!job->epilog) {

@@ -414,6 +414,24 @@ T(an_epilog_that_comes_late_is_the_end)
 	CHECK_STR(job->about.value[ZN_KEY_EXIT_CODE], "1:0");
 }
 
+T(an_epilog_alone_tells_the_number_of_a_sluid)
+{
+	struct zn_job *job;
+
+	start();
+	group("s0123456789ABC", 77);
+	pass(1);
+	job = zn_jobs_find(&jobs, "s0123456789ABC", ZN_UNKNOWN);
+	CHECK(job);
+	group_gone(77);
+	epilog("id=4711 uid=1000 sluid=s0123456789ABC");
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK_EQ(told.ended, 1);
+	CHECK_STR(told.id, "4711");
+	CHECK(zn_jobs_find(&jobs, "4711", ZN_UNKNOWN) == job);
+	CHECK(group("4711", 78) != job->slot);
+}
+
 T(without_groups_the_epilog_ends_it)
 {
 	struct zn_job *job;
@@ -1333,6 +1351,7 @@ int main(void)
 	RUN(a_group_that_comes_back_is_no_end);
 	RUN(a_step_after_a_pause_goes_on_with_its_job);
 	RUN(an_epilog_that_comes_late_is_the_end);
+	RUN(an_epilog_alone_tells_the_number_of_a_sluid);
 	RUN(without_groups_the_epilog_ends_it);
 	RUN(group_before_prolog);
 	RUN(group_alone);

@@ -228,6 +228,25 @@ static void add_memory(struct zn_proc_gpu *to, const struct zn_proc_gpu *from)
 	to->fail_other += from->fail_other;
 }
 
+static void add_process_memory(struct zn_proc_gpu *to, const struct zn_proc *p)
+{
+	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
+		add_memory(to, &p->gpu[o]);
+}
+
+struct zn_proc_gpu zn_job_memory(struct zn_jobs *j, const struct zn_job *job)
+{
+	struct zn_proc_gpu all = job->memory;
+
+	for (uint32_t r = 0; r < j->agg->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
+
+		if (p && zn_jobs_of(j, p) == job)
+			add_process_memory(&all, p);
+	}
+	return all;
+}
+
 static void add_gone(struct zn_jobs *j, struct zn_job *job, const struct zn_proc *p)
 {
 	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
@@ -239,8 +258,7 @@ static void add_gone(struct zn_jobs *j, struct zn_job *job, const struct zn_proc
 	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
 		if (!is_gauge(i))
 			job->count[i] += p->count[i];
-	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
-		add_memory(&job->memory, &p->gpu[o]);
+	add_process_memory(&job->memory, p);
 	job->processes_gone++;
 	job->processes -= job->processes > 0;
 }

@@ -430,30 +430,11 @@ static void nccl_init(struct zn_json *j, struct report *r)
 	key_scaled(j, "seconds", h->sum_ns, NS);
 }
 
-static void add_memory(struct zn_proc_gpu *to, const struct zn_proc_gpu *from)
-{
-	for (enum zn_alloc_kind k = 0; k < ZN_KIND_COUNT; k++) {
-		to->alloc_calls[k] += from->alloc_calls[k];
-		to->alloc_bytes[k] += from->alloc_bytes[k];
-	}
-	to->free_calls += from->free_calls;
-	to->fail_oom += from->fail_oom;
-	to->fail_other += from->fail_other;
-}
-
 static void allocations(struct zn_json *j, struct report *r)
 {
-	const struct zn_agg *a = r->view->agg;
-	struct zn_proc_gpu all = r->job->memory;
+	struct zn_proc_gpu all = zn_job_memory(r->view->jobs, r->job);
 	uint64_t calls = 0, bytes = 0;
 
-	for (uint32_t i = 0; i < a->row_count; i++) {
-		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[i]);
-
-		if (p && zn_jobs_of(r->view->jobs, p) == r->job)
-			for (uint32_t g = 0; g <= ZN_PROC_GPUS; g++)
-				add_memory(&all, &p->gpu[g]);
-	}
 	for (enum zn_alloc_kind k = 0; k < ZN_KIND_COUNT; k++) {
 		calls += all.alloc_calls[k];
 		bytes += all.alloc_bytes[k];

@@ -1729,6 +1729,8 @@ struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
 /* What all its processes did, gone ones included; each result lives until the next call. */
 const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
+struct zn_proc_gpu zn_job_memory(
+	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
 const char *zn_job_state_label(enum zn_job_state s);
 /* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
 void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);

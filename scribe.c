@@ -315,7 +315,7 @@ static bool wait_for(int fd, short events)
 }
 
 /* The scribe has tried its folders. If one does not answer in time, it may do so later. */
-static void await(struct zn_scribe *s, const struct shared *shared, const char *const dir[ZN_SHELF_COUNT])
+static void await(struct zn_scribe *s, const struct shared *shared)
 {
 	bool answered = wait_for(s->fd, POLLIN) && recv(s->fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
 
@@ -323,9 +323,7 @@ static void await(struct zn_scribe *s, const struct shared *shared, const char *
 		int err = answered ? shared->state[i] : 0;
 
 		s->available[i] = s->wanted[i] && !err;
-		if (s->wanted[i] && err)
-			zn_log(ZN_WARN, "scribe: cannot write to %s: %s; nothing is kept there", dir[i],
-				strerror(-err));
+		s->refused[i] = s->wanted[i] ? err : 0;
 	}
 	if (!answered)
 		zn_log(ZN_WARN, "scribe: its folders do not answer; what is written may come late, or not at all");
@@ -360,7 +358,7 @@ static int start(struct zn_scribe *s, struct shared *shared, const char *const d
 	}
 	s->fd = ends[0];
 	s->done = &shared->done;
-	await(s, shared, dir);
+	await(s, shared);
 	return 0;
 }
 
@@ -384,6 +382,14 @@ int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], c
 		munmap(shared, sizeof(*shared));
 	*s = (struct zn_scribe){.fd = -1};
 	return err;
+}
+
+void zn_scribe_warn(const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
+{
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		if (s->refused[i])
+			zn_log(ZN_WARN, "scribe: cannot write to %s: %s; nothing is kept there", dir[i],
+				strerror(-s->refused[i]));
 }
 
 /* It cannot be started again: that needs rights that the daemon gave up. */

@@ -1809,6 +1809,7 @@ struct zn_scribe {
 	pid_t pid;
 	bool wanted[ZN_SHELF_COUNT];    /* a folder was given; else what is written there is not lost, but not kept */
 	bool available[ZN_SHELF_COUNT]; /* and files can be made in it */
+	int refused[ZN_SHELF_COUNT];    /* -errno: why none can */
 	uint64_t lost;                  /* files that could not be handed over */
 	const struct zn_scribe_done *done; /* what became of the others, told by the scribe; NULL: there is none */
 };
@@ -1822,6 +1823,8 @@ static inline uint64_t zn_scribe_lost(const struct zn_scribe *s)
 /* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL or empty:
  * none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no memory. */
 int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX]);
+/* Says of each folder why nothing can be kept there: once the daemon runs, as a start that fails is one line. */
+void zn_scribe_warn(const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT]);
 void zn_scribe_close(struct zn_scribe *s); /* waits, bounded, until everything is written */
 /* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks.
  * name: as of zn_job_file(), up to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. False: it is lost, and counted. */

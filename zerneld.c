@@ -38,6 +38,8 @@ struct daemon {
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_scribe scribe;
+	char spool[ZN_TEXT_MAX];
+	const char *folder[ZN_SHELF_COUNT]; /* of the scribe */
 	struct zn_control *control;
 	struct zn_history *history;
 	struct zn_serve serve;
@@ -302,13 +304,11 @@ static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static int scribe_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	char spool[ZN_TEXT_MAX];
-	const char *const folder[ZN_SHELF_COUNT] = {
-		[ZN_SHELF_REPORTS] = d->options.report_dir, [ZN_SHELF_SPOOL] = spool};
-
-	zn_spool_path(spool, d->options.control);
+	zn_spool_path(d->spool, d->options.control);
+	d->folder[ZN_SHELF_REPORTS] = d->options.report_dir;
+	d->folder[ZN_SHELF_SPOOL] = d->spool;
 	d->view.scribe = &d->scribe;
-	return zn_scribe_open(&d->scribe, folder, why);
+	return zn_scribe_open(&d->scribe, d->folder, why);
 }
 
 static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
@@ -417,6 +417,7 @@ static int run(struct daemon *d)
 		daemon_close(d);
 		return fail(why[0] ? why : strerror(-err));
 	}
+	zn_scribe_warn(&d->scribe, d->folder);
 	zn_log_per_second = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
 	say_ready(d);

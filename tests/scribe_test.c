@@ -253,6 +253,7 @@ T(folder_cannot_be_made)
 	empty_folder();
 	said_from = lseek(STDERR_FILENO, 0, SEEK_END);
 	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
+	zn_scribe_warn(&scribe, dir);
 	CHECK(!scribe.available[ZN_SHELF_REPORTS] && scribe.available[ZN_SHELF_SPOOL]);
 	CHECK(!put("a", 1));
 	CHECK_EQ(scribe.lost, 1);
@@ -401,6 +402,7 @@ T(read_only_disk)
 	zn_scribe_close(&scribe);
 	start();
 	CHECK(!scribe.available[ZN_SHELF_REPORTS]);
+	zn_scribe_warn(&scribe, (const char *[]){folder, spool});
 	CHECK_EQ(said("Read-only file system; nothing is kept there"), 1);
 	zn_scribe_close(&scribe);
 	CHECK(there("before", 5));

@@ -964,6 +964,8 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	if (start_ns < job->start_ns) {
 		job->start_ns = start_ns;
 		job->start_wall_ms = wall_ms_of(start_ns);
+		if (m->value[ZN_KEY_TIME][0]) /* two clocks that are read one after the other may differ by 1 ms */
+			job->start_wall_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10);
 	}
 	if (j->started)
 		j->started(j->owner, job);

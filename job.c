@@ -832,13 +832,14 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
 
 /* ---- What is told. ---- */
 
-/* When a message was said, which may have waited in a file. False: before this boot, so it is of no job that runs. */
-static bool said_at(const struct zn_message *m, uint64_t *ns, char why[ZN_TEXT_MAX])
+/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no job that runs. */
+static bool said_at(const struct zn_message *m, uint64_t *ns, uint64_t *wall_ms, char why[ZN_TEXT_MAX])
 {
 	uint64_t now_ns = zn_now_ns(), now_ms = zn_wall_ms(), then_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10);
 	uint64_t ago_ms = then_ms && then_ms < now_ms ? now_ms - then_ms : 0;
 
 	*ns = clamp_before(now_ns, ago_ms * ZN_NS_PER_MS);
+	*wall_ms = now_ms - ago_ms;
 	if (ago_ms < now_ns / ZN_NS_PER_MS)
 		return true;
 	snprintf(why, ZN_TEXT_MAX, "it is from before the node was started");
@@ -940,11 +941,11 @@ static int tag(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m
 int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_source source, char why[ZN_TEXT_MAX])
 {
 	struct zn_job *job;
-	uint64_t start_ns;
+	uint64_t start_ns, start_ms;
 	bool fresh;
 	int err;
 
-	if (!said_at(m, &start_ns, why))
+	if (!said_at(m, &start_ns, &start_ms, why))
 		return -ESTALE;
 	discover(j);
 	settle(j);
@@ -963,9 +964,7 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	gpus_given(j, job);
 	if (start_ns < job->start_ns) {
 		job->start_ns = start_ns;
-		job->start_wall_ms = wall_ms_of(start_ns);
-		if (m->value[ZN_KEY_TIME][0]) /* two clocks that are read one after the other may differ by 1 ms */
-			job->start_wall_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10);
+		job->start_wall_ms = start_ms;
 	}
 	if (j->started)
 		j->started(j->owner, job);
@@ -993,7 +992,7 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 
 	if (!job)
 		return 0;
-	if (!said_at(m, &end_ns, why))
+	if (!said_at(m, &end_ns, &(uint64_t){0}, why))
 		return -ESTALE;
 	learn(job, m);
 	name(j, job, m); /* of one whose prolog was not heard only the SLUID may be known */

@@ -832,7 +832,8 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
 
 /* ---- What is told. ---- */
 
-/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no job that runs. */
+/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no job that
+ * runs. */
 static bool said_at(const struct zn_message *m, uint64_t *ns, uint64_t *wall_ms, char why[ZN_TEXT_MAX])
 {
 	uint64_t now_ns = zn_now_ns(), now_ms = zn_wall_ms(), then_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10);

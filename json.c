@@ -363,6 +363,36 @@ void zn_json_null(struct zn_json *j)
 	zn_out_text(j->out, "null");
 }
 
+void zn_json_key_open(struct zn_json *j, const char *key, char bracket)
+{
+	zn_json_key(j, key);
+	zn_json_open(j, bracket);
+}
+
+void zn_json_key_text(struct zn_json *j, const char *key, const char *text)
+{
+	zn_json_key(j, key);
+	zn_json_text(j, text);
+}
+
+void zn_json_key_u64(struct zn_json *j, const char *key, uint64_t v)
+{
+	zn_json_key(j, key);
+	zn_json_u64(j, v);
+}
+
+void zn_json_key_scaled(struct zn_json *j, const char *key, uint64_t v, int decimals)
+{
+	zn_json_key(j, key);
+	zn_json_scaled(j, v, decimals);
+}
+
+void zn_json_key_null(struct zn_json *j, const char *key)
+{
+	zn_json_key(j, key);
+	zn_json_null(j);
+}
+
 struct zn_json_mark zn_json_mark(const struct zn_json *j)
 {
 	return (struct zn_json_mark){*j, *j->out};

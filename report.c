@@ -19,51 +19,21 @@ struct report {
 	const uint64_t *count; /* of all its processes */
 };
 
-static void key_text(struct zn_json *j, const char *key, const char *text)
-{
-	zn_json_key(j, key);
-	zn_json_text(j, text);
-}
-
-static void key_u64(struct zn_json *j, const char *key, uint64_t v)
-{
-	zn_json_key(j, key);
-	zn_json_u64(j, v);
-}
-
-static void key_scaled(struct zn_json *j, const char *key, uint64_t v, int decimals)
-{
-	zn_json_key(j, key);
-	zn_json_scaled(j, v, decimals);
-}
-
-static void key_null(struct zn_json *j, const char *key)
-{
-	zn_json_key(j, key);
-	zn_json_null(j);
-}
-
 /* Null for 0, where that means that it is not known. */
 static void key_known(struct zn_json *j, const char *key, uint64_t v)
 {
 	if (v)
-		key_u64(j, key, v);
+		zn_json_key_u64(j, key, v);
 	else
-		key_null(j, key);
+		zn_json_key_null(j, key);
 }
 
 static void key_said(struct zn_json *j, const char *key, const char *text)
 {
 	if (*text)
-		key_text(j, key, text);
+		zn_json_key_text(j, key, text);
 	else
-		key_null(j, key);
-}
-
-static void open_at(struct zn_json *j, const char *key, char bracket)
-{
-	zn_json_key(j, key);
-	zn_json_open(j, bracket);
+		zn_json_key_null(j, key);
 }
 
 static void out_two(struct zn_out *o, unsigned v)
@@ -96,7 +66,7 @@ static void key_time(struct zn_json *j, const char *key, uint64_t ms)
 	unsigned of_day = (unsigned)(ms / 1000 % 86400);
 
 	if (!ms) {
-		key_null(j, key);
+		zn_json_key_null(j, key);
 		return;
 	}
 	out_date(&o, ms / 86400000);
@@ -163,18 +133,18 @@ static uint64_t nccl_bytes(const struct zn_view *v, const struct zn_job *job)
 
 static void entry_gpus(struct zn_json *j, const struct zn_job *job)
 {
-	open_at(j, "gpus", '[');
+	zn_json_key_open(j, "gpus", '[');
 	for (uint32_t i = 0; i < job->gpu_count; i++) {
 		const struct zn_job_gpu *g = &job->gpu[i];
 
 		zn_json_open(j, '{');
-		key_text(j, "gpu_id", g->id);
+		zn_json_key_text(j, "gpu_id", g->id);
 		zn_json_key(j, "allocated");
 		zn_json_bool(j, g->allocated);
-		key_u64(j, "peak_bytes", g->peak_bytes);
-		key_scaled(j, "busy_s", g->busy_ns, NS);
-		key_scaled(j, "idle_s", g->idle_ns, NS);
-		key_scaled(j, "quiet_s", g->quiet_ns, NS);
+		zn_json_key_u64(j, "peak_bytes", g->peak_bytes);
+		zn_json_key_scaled(j, "busy_s", g->busy_ns, NS);
+		zn_json_key_scaled(j, "idle_s", g->idle_ns, NS);
+		zn_json_key_scaled(j, "quiet_s", g->quiet_ns, NS);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
@@ -183,9 +153,9 @@ static void entry_gpus(struct zn_json *j, const struct zn_job *job)
 static void key_uid(struct zn_json *j, uint32_t uid)
 {
 	if (uid == ZN_UNKNOWN)
-		key_null(j, "uid");
+		zn_json_key_null(j, "uid");
 	else
-		key_u64(j, "uid", uid);
+		zn_json_key_u64(j, "uid", uid);
 }
 
 void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
@@ -197,20 +167,20 @@ void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
 		{"nodes", ZN_KEY_NODES}};
 
 	zn_json_open(j, '{');
-	key_text(j, "job_id", job->id);
-	key_u64(j, "restart", job->restart);
-	key_text(j, "state", zn_job_state_label(job->state));
-	key_text(j, "user", job->about.value[ZN_KEY_USER]);
+	zn_json_key_text(j, "job_id", job->id);
+	zn_json_key_u64(j, "restart", job->restart);
+	zn_json_key_text(j, "state", zn_job_state_label(job->state));
+	zn_json_key_text(j, "user", job->about.value[ZN_KEY_USER]);
 	key_uid(j, job->uid);
 	for (size_t i = 0; i < ZN_LEN(texts); i++)
-		key_text(j, texts[i].key, job->about.value[texts[i].from]);
-	key_u64(j, "start_ms", job->start_wall_ms);
+		zn_json_key_text(j, texts[i].key, job->about.value[texts[i].from]);
+	zn_json_key_u64(j, "start_ms", job->start_wall_ms);
 	key_known(j, "end_ms", job->end_wall_ms);
-	key_scaled(j, "elapsed_s", elapsed_ns(job), NS);
-	key_u64(j, "processes", job->processes);
-	key_u64(j, "processes_gone", job->processes_gone);
-	key_u64(j, "launches", sum(zn_job_counts(v->jobs, job), ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED));
-	key_u64(j, "nccl_bytes", nccl_bytes(v, job));
+	zn_json_key_scaled(j, "elapsed_s", elapsed_ns(job), NS);
+	zn_json_key_u64(j, "processes", job->processes);
+	zn_json_key_u64(j, "processes_gone", job->processes_gone);
+	zn_json_key_u64(j, "launches", sum(zn_job_counts(v->jobs, job), ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED));
+	zn_json_key_u64(j, "nccl_bytes", nccl_bytes(v, job));
 	entry_gpus(j, job);
 	zn_json_close(j, '}');
 }
@@ -241,8 +211,8 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v)
 	zn_agg_refresh(v->agg);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	key_text(&j, "node", v->node);
-	key_text(&j, "source", source(v));
+	zn_json_key_text(&j, "node", v->node);
+	zn_json_key_text(&j, "source", source(v));
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "jobs", '[', job_item, v);
 	zn_json_end(&j, whole);
@@ -289,16 +259,16 @@ static void identity(struct zn_json *j, const struct report *r)
 		{"exit_code", ZN_KEY_EXIT_CODE},
 	};
 
-	key_u64(j, "report", REPORT_VERSION);
-	key_text(j, "job_id", r->job->id);
-	key_u64(j, "restart", r->job->restart);
-	key_text(j, "state", zn_job_state_label(r->job->state));
+	zn_json_key_u64(j, "report", REPORT_VERSION);
+	zn_json_key_text(j, "job_id", r->job->id);
+	zn_json_key_u64(j, "restart", r->job->restart);
+	zn_json_key_text(j, "state", zn_job_state_label(r->job->state));
 	key_uid(j, r->job->uid);
 	for (size_t i = 0; i < ZN_LEN(texts); i++)
 		key_said(j, texts[i].key, r->job->about.value[texts[i].from]);
-	key_text(j, "node", r->view->node);
-	key_text(j, "source", source(r->view));
-	key_text(j, "version", zn_version);
+	zn_json_key_text(j, "node", r->view->node);
+	zn_json_key_text(j, "source", source(r->view));
+	zn_json_key_text(j, "version", zn_version);
 }
 
 static void times(struct zn_json *j, const struct report *r)
@@ -306,13 +276,13 @@ static void times(struct zn_json *j, const struct report *r)
 	const struct zn_job *job = r->job;
 
 	key_time(j, "start", job->start_wall_ms);
-	key_u64(j, "start_ms", job->start_wall_ms);
+	zn_json_key_u64(j, "start_ms", job->start_wall_ms);
 	key_time(j, "end", job->end_wall_ms);
 	key_known(j, "end_ms", job->end_wall_ms);
-	key_scaled(j, "wall_seconds", elapsed_ns(job), NS);
+	zn_json_key_scaled(j, "wall_seconds", elapsed_ns(job), NS);
 	key_time(j, "measured_since", measured_since_ms(r));
-	key_u64(j, "processes", (uint64_t)job->processes + job->processes_gone);
-	key_u64(j, "processes_running", job->processes);
+	zn_json_key_u64(j, "processes", (uint64_t)job->processes + job->processes_gone);
+	zn_json_key_u64(j, "processes_running", job->processes);
 	key_known(j, "memory_peak_bytes", zn_job_row(r->view->jobs, job)->mem_peak_bytes);
 }
 
@@ -329,19 +299,19 @@ static void gpu_time(struct zn_json *j, const struct zn_job_gpu *g)
 {
 	uint64_t all = g->busy_ns + g->idle_ns;
 
-	key_scaled(j, "busy_seconds", g->busy_ns, NS);
-	key_scaled(j, "idle_seconds", g->idle_ns, NS);
+	zn_json_key_scaled(j, "busy_seconds", g->busy_ns, NS);
+	zn_json_key_scaled(j, "idle_seconds", g->idle_ns, NS);
 	if (all)
-		key_scaled(j, "busy_share", (uint64_t)((__uint128_t)g->busy_ns * 10000 / all), 4);
+		zn_json_key_scaled(j, "busy_share", (uint64_t)((__uint128_t)g->busy_ns * 10000 / all), 4);
 	else
-		key_null(j, "busy_share");
+		zn_json_key_null(j, "busy_share");
 }
 
 static void gpu_no_time(struct zn_json *j)
 {
-	key_null(j, "busy_seconds");
-	key_null(j, "idle_seconds");
-	key_null(j, "busy_share");
+	zn_json_key_null(j, "busy_seconds");
+	zn_json_key_null(j, "idle_seconds");
+	zn_json_key_null(j, "busy_share");
 }
 
 static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
@@ -352,13 +322,13 @@ static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 	if (i >= r->job->gpu_count)
 		return false;
 	zn_json_open(j, '{');
-	key_text(j, "gpu_id", g->id);
+	zn_json_key_text(j, "gpu_id", g->id);
 	zn_json_key(j, "allocated");
 	zn_json_bool(j, g->allocated);
 	if (measured(r->view, ZN_FAM_GPU_MEM))
-		key_u64(j, "peak_bytes", g->peak_bytes);
+		zn_json_key_u64(j, "peak_bytes", g->peak_bytes);
 	else
-		key_null(j, "peak_bytes");
+		zn_json_key_null(j, "peak_bytes");
 	key_known(j, "total_bytes", total_bytes(&r->view->agg->gpus, g->id));
 	if (measured(r->view, ZN_FAM_CUDA_TRACE))
 		gpu_time(j, g);
@@ -377,10 +347,10 @@ static void launches(struct zn_json *j, struct report *r)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
 
-	key_u64(j, "count", sum(r->count, ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED));
+	zn_json_key_u64(j, "count", sum(r->count, ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED));
 	for (uint32_t i = 0; i < ZN_LEN(kind); i++)
-		key_u64(j, kind[i], r->count[ZN_C_LAUNCH_KERNEL + i]);
-	key_u64(j, "errors", r->count[ZN_C_LAUNCH_ERRORS]);
+		zn_json_key_u64(j, kind[i], r->count[ZN_C_LAUNCH_KERNEL + i]);
+	zn_json_key_u64(j, "errors", r->count[ZN_C_LAUNCH_ERRORS]);
 }
 
 static void latency(struct zn_json *j, struct report *r)
@@ -388,10 +358,10 @@ static void latency(struct zn_json *j, struct report *r)
 	const struct zn_hist *h = merge(r, ZN_H_LAUNCH);
 	struct zn_summary s = zn_hist_summary(h);
 
-	key_u64(j, "count", s.count);
-	key_scaled(j, "p50_us", s.p50_ns, NS_US);
-	key_scaled(j, "p99_us", s.p99_ns, NS_US);
-	key_scaled(j, "mean_us", s.count ? h->sum_ns / s.count : 0, NS_US);
+	zn_json_key_u64(j, "count", s.count);
+	zn_json_key_scaled(j, "p50_us", s.p50_ns, NS_US);
+	zn_json_key_scaled(j, "p99_us", s.p99_ns, NS_US);
+	zn_json_key_scaled(j, "mean_us", s.count ? h->sum_ns / s.count : 0, NS_US);
 }
 
 static void sync_wait(struct zn_json *j, struct report *r)
@@ -404,9 +374,9 @@ static void sync_wait(struct zn_json *j, struct report *r)
 		calls += zn_hist_count(h);
 		ns += h->sum_ns;
 	}
-	key_u64(j, "calls", calls);
-	key_scaled(j, "seconds", ns, NS);
-	key_u64(j, "errors", r->count[ZN_C_SYNC_ERRORS]);
+	zn_json_key_u64(j, "calls", calls);
+	zn_json_key_scaled(j, "seconds", ns, NS);
+	zn_json_key_u64(j, "errors", r->count[ZN_C_SYNC_ERRORS]);
 }
 
 static void memcpy_bytes(struct zn_json *j, struct report *r)
@@ -414,9 +384,9 @@ static void memcpy_bytes(struct zn_json *j, struct report *r)
 	static const char *const direction[] = {"htod", "dtoh", "dtod", "other"};
 
 	for (uint32_t i = 0; i < ZN_LEN(direction); i++) {
-		open_at(j, direction[i], '{');
-		key_u64(j, "calls", r->count[ZN_C_COPY_CALLS_HTOD + i]);
-		key_u64(j, "bytes", r->count[ZN_C_COPY_BYTES_HTOD + i]);
+		zn_json_key_open(j, direction[i], '{');
+		zn_json_key_u64(j, "calls", r->count[ZN_C_COPY_CALLS_HTOD + i]);
+		zn_json_key_u64(j, "bytes", r->count[ZN_C_COPY_BYTES_HTOD + i]);
 		zn_json_close(j, '}');
 	}
 }
@@ -425,9 +395,9 @@ static void nccl_init(struct zn_json *j, struct report *r)
 {
 	const struct zn_hist *h = merge(r, ZN_H_NCCL_INIT);
 
-	key_u64(j, "calls", h->calls);
-	key_u64(j, "errors", h->errors);
-	key_scaled(j, "seconds", h->sum_ns, NS);
+	zn_json_key_u64(j, "calls", h->calls);
+	zn_json_key_u64(j, "errors", h->errors);
+	zn_json_key_scaled(j, "seconds", h->sum_ns, NS);
 }
 
 static void allocations(struct zn_json *j, struct report *r)
@@ -439,11 +409,11 @@ static void allocations(struct zn_json *j, struct report *r)
 		calls += all.alloc_calls[k];
 		bytes += all.alloc_bytes[k];
 	}
-	key_u64(j, "calls", calls);
-	key_u64(j, "bytes", bytes);
-	key_u64(j, "frees", all.free_calls);
-	key_u64(j, "oom", all.fail_oom);
-	key_u64(j, "other_failures", all.fail_other);
+	zn_json_key_u64(j, "calls", calls);
+	zn_json_key_u64(j, "bytes", bytes);
+	zn_json_key_u64(j, "frees", all.free_calls);
+	zn_json_key_u64(j, "oom", all.fail_oom);
+	zn_json_key_u64(j, "other_failures", all.fail_other);
 }
 
 /* Objects: what a family of probes counted, or null where that is not measured. */
@@ -473,13 +443,13 @@ static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 		return true;
 	s = zn_hist_summary(h);
 	zn_json_open(j, '{');
-	key_text(j, "op", zn_detail_label(d));
-	key_u64(j, "calls", h->calls);
-	key_u64(j, "bytes", h->bytes);
-	key_u64(j, "errors", h->errors);
-	key_scaled(j, "seconds", h->sum_ns, NS);
-	key_scaled(j, "p50_ms", s.p50_ns, NS_MS);
-	key_scaled(j, "p99_ms", s.p99_ns, NS_MS);
+	zn_json_key_text(j, "op", zn_detail_label(d));
+	zn_json_key_u64(j, "calls", h->calls);
+	zn_json_key_u64(j, "bytes", h->bytes);
+	zn_json_key_u64(j, "errors", h->errors);
+	zn_json_key_scaled(j, "seconds", h->sum_ns, NS);
+	zn_json_key_scaled(j, "p50_ms", s.p50_ns, NS_MS);
+	zn_json_key_scaled(j, "p99_ms", s.p99_ns, NS_MS);
 	zn_json_close(j, '}');
 	return true;
 }
@@ -510,10 +480,10 @@ static bool alert_item(void *report, struct zn_json *j, uint32_t i)
 	if (i >= job->alert_count || i >= ZN_JOB_ALERTS)
 		return false;
 	zn_json_open(j, '{');
-	key_text(j, "alert", a->name);
-	key_text(j, "of", a->label);
+	zn_json_key_text(j, "alert", a->name);
+	zn_json_key_text(j, "of", a->label);
 	key_time(j, "first", a->first_wall_ms);
-	key_u64(j, "times", a->times);
+	zn_json_key_u64(j, "times", a->times);
 	zn_json_close(j, '}');
 	return true;
 }
@@ -529,7 +499,7 @@ static bool loss_item(void *report, struct zn_json *j, uint32_t i)
 	now = r->job->state == ZN_JOB_ENDED ? r->job->lost_end[i] : zn_view_lost(r->view, i);
 	before = r->job->lost_start[i];
 	if (now > before)
-		key_u64(j, zn_loss_label(i), now - before);
+		zn_json_key_u64(j, zn_loss_label(i), now - before);
 	return true;
 }
 
@@ -608,8 +578,8 @@ static bool gap_item(void *report, struct zn_json *j, uint32_t i)
 
 	if (why) {
 		zn_json_open(j, '{');
-		key_text(j, "what", gaps[i].what);
-		key_text(j, "why", why);
+		zn_json_key_text(j, "what", gaps[i].what);
+		zn_json_key_text(j, "why", why);
 		zn_json_close(j, '}');
 	}
 	return i < ZN_LEN(gaps);
@@ -657,8 +627,8 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	zn_json_open(&j, '{');
 	identity(&j, &r);
 	times(&j, &r);
-	key_null(&j, "thread_time");
-	key_null(&j, "io");
+	zn_json_key_null(&j, "thread_time");
+	zn_json_key_null(&j, "io");
 	zn_json_reserve(&j, ZN_JSON_END);
 	for (size_t i = 0; i < ZN_LEN(objects); i++)
 		whole &= add_object(&j, &r, i);

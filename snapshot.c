@@ -6,24 +6,6 @@
 #define US 3 /* decimals from nanoseconds to microseconds, and to milliseconds */
 #define MS 6
 
-static void key_text(struct zn_json *j, const char *key, const char *text)
-{
-	zn_json_key(j, key);
-	zn_json_text(j, text);
-}
-
-static void key_u64(struct zn_json *j, const char *key, uint64_t v)
-{
-	zn_json_key(j, key);
-	zn_json_u64(j, v);
-}
-
-static void key_scaled(struct zn_json *j, const char *key, uint64_t v, int decimals)
-{
-	zn_json_key(j, key);
-	zn_json_scaled(j, v, decimals);
-}
-
 /* A starred number of the contract: always there, 0.0 when there is nothing. */
 static void key_decimal(struct zn_json *j, const char *key, uint64_t v, int decimals)
 {
@@ -31,22 +13,10 @@ static void key_decimal(struct zn_json *j, const char *key, uint64_t v, int deci
 	zn_json_decimal(j, v, decimals);
 }
 
-static void key_null(struct zn_json *j, const char *key)
-{
-	zn_json_key(j, key);
-	zn_json_null(j);
-}
-
 static void key_bytes(struct zn_json *j, const char *key, const char *bytes, size_t cap)
 {
 	zn_json_key(j, key);
 	zn_json_bytes(j, bytes, strnlen(bytes, cap));
-}
-
-static void open_at(struct zn_json *j, const char *key, char bracket)
-{
-	zn_json_key(j, key);
-	zn_json_open(j, bracket);
 }
 
 /* What is being written, for the items of lists. */
@@ -81,9 +51,9 @@ static bool utilization_item(void *scope, struct zn_json *j, uint32_t i)
 			continue;
 		snprintf(key, sizeof(key), "%u:%s", a->arena->procs[a->row[i]].tgid, a->gpus.gpu[share[s].gpu].id);
 		zn_json_open(j, '{');
-		key_text(j, "key", key);
-		key_u64(j, "current_bytes", share[s].sum.used_bytes);
-		key_u64(j, "peak_bytes", share[s].sum.peak_bytes);
+		zn_json_key_text(j, "key", key);
+		zn_json_key_u64(j, "current_bytes", share[s].sum.used_bytes);
+		zn_json_key_u64(j, "peak_bytes", share[s].sum.peak_bytes);
 		zn_json_close(j, '}');
 	}
 	return true;
@@ -103,7 +73,7 @@ static void numbers(struct zn_json *j, struct zn_view *v)
 	key_decimal(j, "nccl_allreduce_p99_ms", s.p99_ns, MS);
 	s = zn_hist_summary(zn_agg_merge_live(v->agg, ZN_H_DATALOAD));
 	key_decimal(j, "dataloader_wait_p50_ms", s.p50_ns, MS);
-	key_u64(j, "last_update_ms", zn_wall_ms());
+	zn_json_key_u64(j, "last_update_ms", zn_wall_ms());
 }
 
 /* The keys that are always there, first and in this order. */
@@ -111,7 +81,7 @@ static bool starred(struct zn_json *j, struct scope *s)
 {
 	bool whole;
 
-	open_at(j, "gpu_utilization", '[');
+	zn_json_key_open(j, "gpu_utilization", '[');
 	zn_json_reserve(j, 1 + NUMBERS_MAX);
 	whole = zn_json_items(j, utilization_item, s);
 	zn_json_release(j, 1 + NUMBERS_MAX);
@@ -130,16 +100,16 @@ static bool gpu_item(void *scope, struct zn_json *j, uint32_t i)
 	if (!zn_gpu_shown(gpu))
 		return true;
 	zn_json_open(j, '{');
-	key_text(j, "gpu_id", gpu->id);
-	key_text(j, "uuid", gpu->uuid);
-	key_text(j, "pci", gpu->pci);
-	key_u64(j, "used_bytes", gpu->used_bytes);
-	key_u64(j, "peak_bytes", gpu->peak_bytes);
+	zn_json_key_text(j, "gpu_id", gpu->id);
+	zn_json_key_text(j, "uuid", gpu->uuid);
+	zn_json_key_text(j, "pci", gpu->pci);
+	zn_json_key_u64(j, "used_bytes", gpu->used_bytes);
+	zn_json_key_u64(j, "peak_bytes", gpu->peak_bytes);
 	if (gpu->total_bytes)
-		key_u64(j, "total_bytes", gpu->total_bytes);
+		zn_json_key_u64(j, "total_bytes", gpu->total_bytes);
 	else
-		key_null(j, "total_bytes");
-	key_u64(j, "processes", gpu->processes);
+		zn_json_key_null(j, "total_bytes");
+	zn_json_key_u64(j, "processes", gpu->processes);
 	zn_json_close(j, '}');
 	return true;
 }
@@ -149,12 +119,12 @@ static void proc_gpus(struct zn_json *j, struct zn_agg *a, uint32_t row)
 	struct zn_share share[ZN_PROC_GPUS + 1];
 	size_t n = zn_agg_shares(a, row, share);
 
-	open_at(j, "gpus", '[');
+	zn_json_key_open(j, "gpus", '[');
 	for (size_t i = 0; i < n; i++) {
 		zn_json_open(j, '{');
-		key_text(j, "gpu_id", a->gpus.gpu[share[i].gpu].id);
-		key_u64(j, "used_bytes", share[i].sum.used_bytes);
-		key_u64(j, "peak_bytes", share[i].sum.peak_bytes);
+		zn_json_key_text(j, "gpu_id", a->gpus.gpu[share[i].gpu].id);
+		zn_json_key_u64(j, "used_bytes", share[i].sum.used_bytes);
+		zn_json_key_u64(j, "peak_bytes", share[i].sum.peak_bytes);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
@@ -173,23 +143,23 @@ static void summary(struct zn_json *j, const struct zn_hist *h, int unit)
 {
 	struct zn_summary s = zn_hist_summary(h);
 
-	key_u64(j, "count", s.count);
-	key_scaled(j, unit == US ? "p50_us" : "p50_ms", s.p50_ns, unit);
-	key_scaled(j, unit == US ? "p99_us" : "p99_ms", s.p99_ns, unit);
+	zn_json_key_u64(j, "count", s.count);
+	zn_json_key_scaled(j, unit == US ? "p50_us" : "p50_ms", s.p50_ns, unit);
+	zn_json_key_scaled(j, unit == US ? "p99_us" : "p99_ms", s.p99_ns, unit);
 }
 
 static void launch(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
 
-	open_at(j, "launch", '{');
-	key_scaled(j, "rate", v->agg->info[row].launch_rate, 3);
+	zn_json_key_open(j, "launch", '{');
+	zn_json_key_scaled(j, "rate", v->agg->info[row].launch_rate, 3);
 	summary(j, hist_of(v->agg, p, ZN_H_LAUNCH), US);
 	zn_json_key(j, "recent");
 	zn_point_json(j, v->history ? zn_history_last(v->history, row, p->id) : NULL);
-	key_u64(j, "errors", p->count[ZN_C_LAUNCH_ERRORS]);
+	zn_json_key_u64(j, "errors", p->count[ZN_C_LAUNCH_ERRORS]);
 	for (uint32_t i = 0; i < ZN_LEN(kind); i++)
-		key_u64(j, kind[i], p->count[ZN_C_LAUNCH_KERNEL + i]);
+		zn_json_key_u64(j, kind[i], p->count[ZN_C_LAUNCH_KERNEL + i]);
 	zn_json_close(j, '}');
 }
 
@@ -201,15 +171,15 @@ static void sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 	for (enum zn_detail d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++)
 		if (p->hist[d])
 			zn_hist_merge(all, hist_of(a, p, d));
-	open_at(j, "sync", '{');
-	key_scaled(j, "sum_ms", all->sum_ns, MS);
+	zn_json_key_open(j, "sync", '{');
+	zn_json_key_scaled(j, "sum_ms", all->sum_ns, MS);
 	summary(j, all, US);
 	zn_json_close(j, '}');
 }
 
 static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 {
-	open_at(j, "ops", '[');
+	zn_json_key_open(j, "ops", '[');
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
 		const struct zn_hist *h = hist_of(a, p, d);
 		struct zn_summary s;
@@ -218,12 +188,12 @@ static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *
 			continue;
 		s = zn_hist_summary(h);
 		zn_json_open(j, '{');
-		key_text(j, "op", zn_detail_label(d));
-		key_u64(j, "calls", h->calls);
-		key_u64(j, "bytes", h->bytes);
-		key_u64(j, "errors", h->errors);
-		key_scaled(j, "p50_ms", s.p50_ns, MS);
-		key_scaled(j, "p99_ms", s.p99_ns, MS);
+		zn_json_key_text(j, "op", zn_detail_label(d));
+		zn_json_key_u64(j, "calls", h->calls);
+		zn_json_key_u64(j, "bytes", h->bytes);
+		zn_json_key_u64(j, "errors", h->errors);
+		zn_json_key_scaled(j, "p50_ms", s.p50_ns, MS);
+		zn_json_key_scaled(j, "p99_ms", s.p99_ns, MS);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
@@ -233,7 +203,7 @@ static void nccl_comms(struct zn_json *j, const struct zn_agg *a, uint32_t tgid)
 {
 	char hex[17];
 
-	open_at(j, "comms", '[');
+	zn_json_key_open(j, "comms", '[');
 	for (size_t i = 0; i < a->comm_count; i++) {
 		const struct zn_comm *c = &a->comms[i];
 		struct zn_out o = {.at = hex, .cap = sizeof(hex)};
@@ -244,8 +214,8 @@ static void nccl_comms(struct zn_json *j, const struct zn_agg *a, uint32_t tgid)
 		zn_json_open(j, '{');
 		zn_json_key(j, "comm");
 		zn_json_bytes(j, hex, o.len);
-		key_u64(j, "rank", c->rank);
-		key_u64(j, "nranks", c->nranks);
+		zn_json_key_u64(j, "rank", c->rank);
+		zn_json_key_u64(j, "nranks", c->nranks);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
@@ -263,11 +233,11 @@ static void nccl(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 		errors += h->errors;
 		ns += h->sum_ns;
 	}
-	open_at(j, "nccl", '{');
-	key_u64(j, "calls", calls);
-	key_u64(j, "bytes", bytes);
-	key_u64(j, "errors", errors);
-	key_scaled(j, "sum_ms", ns, MS);
+	zn_json_key_open(j, "nccl", '{');
+	zn_json_key_u64(j, "calls", calls);
+	zn_json_key_u64(j, "bytes", bytes);
+	zn_json_key_u64(j, "errors", errors);
+	zn_json_key_scaled(j, "sum_ms", ns, MS);
 	nccl_ops(j, a, p);
 	nccl_comms(j, a, p->tgid);
 	zn_json_close(j, '}');
@@ -278,10 +248,10 @@ static void dataloader(struct zn_json *j, struct zn_agg *a, const struct zn_proc
 	const struct zn_hist *h = hist_of(a, p, ZN_H_DATALOAD);
 
 	if (!h->calls) {
-		key_null(j, "dataloader");
+		zn_json_key_null(j, "dataloader");
 		return;
 	}
-	open_at(j, "dataloader", '{');
+	zn_json_key_open(j, "dataloader", '{');
 	summary(j, h, MS);
 	zn_json_close(j, '}');
 }
@@ -291,18 +261,18 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	struct zn_agg *a = v->agg;
 
 	zn_json_open(j, '{');
-	key_u64(j, "pid", p->tgid);
+	zn_json_key_u64(j, "pid", p->tgid);
 	key_bytes(j, "comm", a->info[row].comm, sizeof(a->info[row].comm));
-	key_text(j, "job_id", job_id(v, p));
+	zn_json_key_text(j, "job_id", job_id(v, p));
 	proc_gpus(j, a, row);
-	key_u64(j, "pinned_bytes", p->count[ZN_C_HOST_PINNED]);
+	zn_json_key_u64(j, "pinned_bytes", p->count[ZN_C_HOST_PINNED]);
 	launch(j, v, row, p);
 	sync(j, a, p);
 	nccl(j, a, p);
 	dataloader(j, a, p);
-	key_null(j, "stalls");
-	key_null(j, "signals");
-	key_null(j, "io");
+	zn_json_key_null(j, "stalls");
+	zn_json_key_null(j, "signals");
+	zn_json_key_null(j, "io");
 	zn_json_close(j, '}');
 }
 
@@ -344,16 +314,16 @@ static bool alert_item(void *scope, struct zn_json *j, uint32_t i)
 	if (i >= a->count)
 		return false;
 	zn_json_open(j, '{');
-	key_text(j, "alert", alert->rule->name);
-	key_text(j, "severity", alert->rule->severity);
-	key_text(j, "state", zn_alert_state_label(alert->state));
-	key_text(j, alert->rule->label_name, alert->label);
+	zn_json_key_text(j, "alert", alert->rule->name);
+	zn_json_key_text(j, "severity", alert->rule->severity);
+	zn_json_key_text(j, "state", zn_alert_state_label(alert->state));
+	zn_json_key_text(j, alert->rule->label_name, alert->label);
 	zn_json_key(j, "value");
 	zn_json_double(j, alert->value);
 	zn_json_key(j, "threshold");
 	zn_json_double(j, alert->rule->above);
-	key_u64(j, "since_ms", alert->since_wall_ms);
-	key_text(j, "summary", alert->rule->summary);
+	zn_json_key_u64(j, "since_ms", alert->since_wall_ms);
+	zn_json_key_text(j, "summary", alert->rule->summary);
 	zn_json_close(j, '}');
 	return true;
 }
@@ -382,8 +352,8 @@ static void family_lib(void *to, const struct zn_lib *lib)
 	f->count++;
 	zn_json_open(f->json, '{');
 	key_bytes(f->json, "path", lib->path, sizeof(lib->path));
-	key_u64(f->json, "attached", attached);
-	key_u64(f->json, "symbols", symbols);
+	zn_json_key_u64(f->json, "attached", attached);
+	zn_json_key_u64(f->json, "symbols", symbols);
 	key_bytes(f->json, "why", lib->why, sizeof(lib->why));
 	zn_json_close(f->json, '}');
 }
@@ -406,8 +376,8 @@ static void family_state(struct zn_json *j, const struct zn_view *v, const struc
 		state = "waiting";
 		why = f == ZN_FAM_NCCL ? "no process maps libnccl.so or librccl.so" : "no process maps libcuda.so";
 	}
-	key_text(j, "state", state);
-	key_text(j, "why", why);
+	zn_json_key_text(j, "state", state);
+	zn_json_key_text(j, "why", why);
 }
 
 static bool probe_item(void *scope, struct zn_json *j, uint32_t i)
@@ -418,8 +388,8 @@ static bool probe_item(void *scope, struct zn_json *j, uint32_t i)
 	if (i >= ZN_FAMILY_COUNT)
 		return false;
 	zn_json_open(j, '{');
-	key_text(j, "family", zn_family_label(i));
-	open_at(j, "libraries", '[');
+	zn_json_key_text(j, "family", zn_family_label(i));
+	zn_json_key_open(j, "libraries", '[');
 	if (v->find)
 		zn_find_visit(v->find, family_lib, &libs);
 	zn_json_close(j, ']');
@@ -431,7 +401,7 @@ static bool probe_item(void *scope, struct zn_json *j, uint32_t i)
 static bool loss_item(void *scope, struct zn_json *j, uint32_t i)
 {
 	if (i < ZN_LOSS_COUNT)
-		key_u64(j, zn_loss_label(i), zn_view_lost(((struct scope *)scope)->view, i));
+		zn_json_key_u64(j, zn_loss_label(i), zn_view_lost(((struct scope *)scope)->view, i));
 	return i < ZN_LOSS_COUNT;
 }
 
@@ -450,14 +420,14 @@ static bool node(struct zn_json *j, const struct zn_view *v)
 {
 	struct zn_json_mark before = zn_json_mark(j);
 
-	key_text(j, "node", v->node);
-	key_text(j, "source", source(v));
-	key_text(j, "version", zn_version);
-	key_u64(j, "uptime_s", uptime_s(v));
-	key_u64(j, "interval_ms", v->options->push_interval_ms);
-	open_at(j, "history", '{');
-	key_u64(j, "step_ms", ZN_HISTORY_STEP_MS);
-	key_u64(j, "steps", v->history ? zn_history_steps(v->history) : 0);
+	zn_json_key_text(j, "node", v->node);
+	zn_json_key_text(j, "source", source(v));
+	zn_json_key_text(j, "version", zn_version);
+	zn_json_key_u64(j, "uptime_s", uptime_s(v));
+	zn_json_key_u64(j, "interval_ms", v->options->push_interval_ms);
+	zn_json_key_open(j, "history", '{');
+	zn_json_key_u64(j, "step_ms", ZN_HISTORY_STEP_MS);
+	zn_json_key_u64(j, "steps", v->history ? zn_history_steps(v->history) : 0);
 	zn_json_close(j, '}');
 	if (!j->out->full)
 		return true;
@@ -509,8 +479,8 @@ void zn_alerts_json(struct zn_out *o, struct zn_view *v)
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	key_text(&j, "node", v->node);
-	key_text(&j, "source", source(v));
+	zn_json_key_text(&j, "node", v->node);
+	zn_json_key_text(&j, "source", source(v));
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "alerts", '[', alert_item, &s);
 	zn_json_end(&j, whole);
@@ -535,11 +505,11 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 		any |= v->probe->available[f];
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	key_text(&j, "status", late ? "stalled" : stuck ? "library finder stalled" : any ? "ok" : "no probes");
-	key_text(&j, "node", v->node);
-	key_text(&j, "source", source(v));
-	key_text(&j, "version", zn_version);
-	key_u64(&j, "uptime_s", uptime_s(v));
+	zn_json_key_text(&j, "status", late ? "stalled" : stuck ? "library finder stalled" : any ? "ok" : "no probes");
+	zn_json_key_text(&j, "node", v->node);
+	zn_json_key_text(&j, "source", source(v));
+	zn_json_key_text(&j, "version", zn_version);
+	zn_json_key_u64(&j, "uptime_s", uptime_s(v));
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "probes", '[', probe_item, &s);
 	zn_json_end(&j, whole);

@@ -616,6 +616,12 @@ void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals);
 void zn_json_double(struct zn_json *j, double v); /* null for NaN and infinities: JSON has none */
 void zn_json_bool(struct zn_json *j, bool v);
 void zn_json_null(struct zn_json *j);
+/* A key and its value. */
+void zn_json_key_open(struct zn_json *j, const char *key, char bracket);
+void zn_json_key_text(struct zn_json *j, const char *key, const char *text);
+void zn_json_key_u64(struct zn_json *j, const char *key, uint64_t v);
+void zn_json_key_scaled(struct zn_json *j, const char *key, uint64_t v, int decimals);
+void zn_json_key_null(struct zn_json *j, const char *key);
 /* A place to come back to when what follows did not fit: the document and its buffer are as they were there. */
 struct zn_json_mark {
 	struct zn_json json;

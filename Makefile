@@ -62,6 +62,9 @@ $(B)/%.skel.h: $(B)/%.bpf.o
 $(B)/probe.o: $(SKEL)
 $(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/zerneld.o: $(B)/version
+# what runs once, or when a person asks, is made small
+SMALL := options report sheet spool message control jobctl client term watch status sim secure access
+$(SMALL:%=$(B)/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
 FORCE:

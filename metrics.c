@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of metrics, and its forms: Prometheus text 0.0.4, OpenMetrics 1.0, the list of --list-metrics, and
- * docs/METRICS.md. A metric is one row; nothing else names it.
+ * The table of metrics, and its forms: Prometheus text 0.0.4, OpenMetrics 1.0, values one by one for whoever has a form of
+ * their own, the list of --list-metrics, and docs/METRICS.md. A metric is one row; nothing else names it.
  */
 #include "zernel.h"
 #include <string.h>
 #include <time.h>
 
-enum type { COUNTER, GAUGE, INFO, SUMMARY };
+#define COUNTER ZN_METRIC_COUNTER
+#define GAUGE   ZN_METRIC_GAUGE
+#define INFO    ZN_METRIC_INFO
+#define SUMMARY ZN_METRIC_SUMMARY
 
 struct text;
 struct metric {
 	const char *name;
-	enum type type;
+	enum zn_metric_type type;
 	const char *labels;
 	void (*emit)(struct text *t);
 	const void *arg; /* of emit */
@@ -24,9 +27,17 @@ struct job_sum {
 	uint64_t launches, nccl_bytes;
 };
 
+/* A walk: instead of lines of a page, each series becomes a value. */
+struct walk {
+	struct zn_sample sample; /* of the series at hand */
+	void (*visit)(void *to, const struct zn_sample *s);
+	void *to;
+};
+
 /* A page as it is written. A series is its labels, written once; further lines of it copy them from there. */
 struct text {
-	struct zn_out *out;
+	struct zn_out *out; /* in a walk: scratch for the numbers among the labels of one series */
+	struct walk *walk;  /* NULL: a page is written */
 	struct zn_view *view;
 	bool openmetrics;
 	const struct metric *metric; /* whose family is at hand */
@@ -34,6 +45,7 @@ struct text {
 	size_t labels, labels_len;   /* of the series at hand: where they begin in out, without the closing bracket */
 	uint64_t since_ms;           /* 1970: when the series at hand began to count */
 	const char *job_id;          /* its last label; NULL or empty: it has none */
+	bool jobs_taken;             /* what follows is there */
 	const struct zn_job *job[ZN_JOBS_MAX]; /* those that are shown */
 	uint32_t job_count;
 	struct job_sum sum[ZN_JOBS_MAX]; /* by slot */
@@ -77,7 +89,7 @@ static void head(const struct text *t, struct zn_str name, const char *type, con
 			comment(t->out, "# UNIT ", name, units[i]);
 }
 
-static const char *type_name(enum type type)
+static const char *type_name(enum zn_metric_type type)
 {
 	static const char *const name[] = {"counter", "gauge", "info", "summary"};
 
@@ -92,6 +104,11 @@ static void family(struct text *t, const struct metric *m)
 	t->metric = m;
 	t->name = t->base = name;
 	t->since_ms = t->view->start_wall_ms;
+	if (t->walk) {
+		t->walk->sample = (struct zn_sample){
+			.metric = m->name, .help = m->help, .type = m->type, .value = __builtin_nan("")};
+		return;
+	}
 	if (m->type == COUNTER)
 		t->base.len -= strlen("_total");
 	if (t->openmetrics && m->type == COUNTER)
@@ -104,9 +121,27 @@ static void family(struct text *t, const struct metric *m)
 /* Begins the first line of a series. Its labels follow, then its value. */
 static void series(struct text *t)
 {
+	t->job_id = NULL;
+	if (t->walk) {
+		t->walk->sample.label_count = 0;
+		t->out->len = 0;
+		return;
+	}
 	put(t->out, t->name);
 	t->labels = t->out->len;
-	t->job_id = NULL;
+}
+
+static void walk_label(struct walk *w, const char *name, struct zn_str value)
+{
+	if (w->sample.label_count < ZN_LABELS_MAX)
+		w->sample.label[w->sample.label_count++] = (struct zn_label){str(name), value};
+}
+
+/* The labels are there, and the value, or what it is taken from. */
+static void walk_end(struct text *t)
+{
+	t->walk->sample.since_ms = t->since_ms;
+	t->walk->visit(t->walk->to, &t->walk->sample);
 }
 
 /* What separates a label from what was written before: a value ends in a quote, and a name does not. */
@@ -122,9 +157,29 @@ static void label_name(struct text *t, const char *name)
 	zn_out_text(t->out, "=\"");
 }
 
+/* A number comes between these two; where it begins is handed from one to the other. */
+static size_t number_begin(struct text *t, const char *name)
+{
+	if (!t->walk)
+		label_name(t, name);
+	return t->out->len;
+}
+
+static void number_end(struct text *t, const char *name, size_t at)
+{
+	if (t->walk)
+		walk_label(t->walk, name, (struct zn_str){t->out->at + at, t->out->len - at});
+	else
+		zn_out_char(t->out, '"');
+}
+
 /* A value of our own words, which needs no escapes. */
 static void label_word(struct text *t, const char *name, const char *word)
 {
+	if (t->walk) {
+		walk_label(t->walk, name, str(word));
+		return;
+	}
 	label_name(t, name);
 	zn_out_text(t->out, word);
 	zn_out_char(t->out, '"');
@@ -148,6 +203,10 @@ static void escaped(struct zn_out *o, const char *text)
 
 static void label(struct text *t, const char *name, const char *text)
 {
+	if (t->walk) {
+		walk_label(t->walk, name, str(text));
+		return;
+	}
 	label_name(t, name);
 	escaped(t->out, text);
 	zn_out_char(t->out, '"');
@@ -155,21 +214,27 @@ static void label(struct text *t, const char *name, const char *text)
 
 static void label_u64(struct text *t, const char *name, uint64_t v)
 {
-	label_name(t, name);
+	size_t at = number_begin(t, name);
+
 	zn_out_u64(t->out, v);
-	zn_out_char(t->out, '"');
+	number_end(t, name, at);
 }
 
 static void label_hex(struct text *t, const char *name, uint64_t v)
 {
-	label_name(t, name);
+	size_t at = number_begin(t, name);
+
 	zn_out_hex(t->out, v, 16);
-	zn_out_char(t->out, '"');
+	number_end(t, name, at);
 }
 
-/* A whole label that was made before. */
-static void label_made(struct text *t, struct zn_str made)
+/* A whole label that was made before, of this name and text. */
+static void label_made(struct text *t, struct zn_str made, const char *name, const char *text)
 {
+	if (t->walk) {
+		walk_label(t->walk, name, str(text));
+		return;
+	}
 	separate(t->out);
 	put(t->out, made);
 }
@@ -179,7 +244,8 @@ static void labels_end(struct text *t)
 {
 	if (t->job_id && *t->job_id)
 		label(t, "job_id", t->job_id);
-	t->labels_len = t->out->len - t->labels;
+	if (!t->walk)
+		t->labels_len = t->out->len - t->labels;
 }
 
 /* One more line of the series. */
@@ -226,14 +292,28 @@ static void created(struct text *t)
 static void end_u64(struct text *t, uint64_t v)
 {
 	labels_end(t);
+	if (t->walk) {
+		t->walk->sample.value = (double)v;
+		walk_end(t);
+		return;
+	}
 	value_u64(t, v);
 	if (t->metric->type == COUNTER)
 		created(t);
 }
 
+/* As a value it is the double that is nearest, as long as v is below 2^53: it is exact then, and so is 10^12. The
+ * decimals are 0, 3, 6, 9 or 12. */
 static void end_scaled(struct text *t, uint64_t v, int decimals)
 {
+	static const double power10[] = {1, 1e3, 1e6, 1e9, 1e12};
+
 	labels_end(t);
+	if (t->walk) {
+		t->walk->sample.value = (double)v / power10[decimals / 3];
+		walk_end(t);
+		return;
+	}
 	value_scaled(t, v, decimals);
 	if (t->metric->type == COUNTER)
 		created(t);
@@ -378,14 +458,21 @@ struct taken {
 /* Scratch: pages are rendered one after the other. Each entry of a process stands for a histogram of its own. */
 static struct taken taken[ZN_HISTS_MAX];
 
-static size_t take_of(struct text *t, const struct durations *d, const struct zn_proc *p, size_t n)
+/* NULL: there is nothing to show. */
+static const struct zn_hist *durations_of(struct text *t, const struct zn_proc *p, enum zn_detail i)
 {
 	struct zn_agg *agg = t->view->agg;
+	const struct zn_hist *h = p ? zn_arena_hist(agg->arena, p->hist[i]) : zn_agg_merge(agg, i);
 
+	return h && h->calls ? h : NULL;
+}
+
+static size_t take_of(struct text *t, const struct durations *d, const struct zn_proc *p, size_t n)
+{
 	for (enum zn_detail i = d->first; i <= d->last && n < ZN_LEN(taken); i++) {
-		const struct zn_hist *h = p ? zn_arena_hist(agg->arena, p->hist[i]) : zn_agg_merge(agg, i);
+		const struct zn_hist *h = durations_of(t, p, i);
 
-		if (!h || !h->calls)
+		if (!h)
 			continue;
 		taken[n].proc = p;
 		taken[n].detail = i;
@@ -406,14 +493,14 @@ static size_t take(struct text *t, const struct durations *d)
 	return n;
 }
 
-static void taken_labels(struct text *t, const struct durations *d, const struct taken *of)
+static void duration_labels(struct text *t, const struct durations *d, const struct zn_proc *p, enum zn_detail i)
 {
-	if (of->proc)
-		proc_series(t, of->proc);
+	if (p)
+		proc_series(t, p);
 	else
 		series(t);
 	if (d->label)
-		label_word(t, d->label, zn_detail_label(of->detail));
+		label_word(t, d->label, zn_detail_label(i));
 	labels_end(t);
 }
 
@@ -467,21 +554,49 @@ static void histogram_lines(struct text *t, const struct durations *d, const str
 	struct zn_out *o = t->out;
 	size_t at = o->len;
 
-	taken_labels(t, d, of);
+	duration_labels(t, d, of->proc, of->detail);
 	separate(o);
 	bucket_lines(o, (struct zn_str){o->at + at, o->len - at}, of->spread.le);
 	sum_and_count(t, of->spread.sum_ns, of->spread.le[ZN_LE_COUNT - 1]);
+}
+
+static void walk_durations_of(struct text *t, const struct durations *d, const struct zn_proc *p)
+{
+	for (enum zn_detail i = d->first; i <= d->last; i++) {
+		t->walk->sample.hist = durations_of(t, p, i);
+		if (!t->walk->sample.hist)
+			continue;
+		duration_labels(t, d, p, i);
+		walk_end(t);
+	}
+}
+
+static void walk_durations(struct text *t, const struct durations *d)
+{
+	const struct zn_proc *p;
+
+	if (!d->by_pid)
+		walk_durations_of(t, d, NULL);
+	else
+		EACH_PROC(t, r, p)
+	walk_durations_of(t, d, p);
 }
 
 /* A summary and its twin, a histogram whose buckets can be added up across nodes. */
 static void emit_durations(struct text *t)
 {
 	const struct durations *d = t->metric->arg;
-	size_t n = take(t, d);
 	char bucket[96];
+	size_t n;
+
+	if (t->walk) {
+		walk_durations(t, d);
+		return;
+	}
+	n = take(t, d);
 
 	for (size_t i = 0; i < n; i++) {
-		taken_labels(t, d, &taken[i]);
+		duration_labels(t, d, taken[i].proc, taken[i].detail);
 		summary_lines(t, &taken[i].spread);
 	}
 	snprintf(bucket, sizeof(bucket), "%.*s_hist_seconds_bucket", (int)(t->name.len - strlen("_seconds")),
@@ -655,12 +770,15 @@ static void sum_live(struct text *t, struct job_sum *s, const struct zn_proc *p)
 	}
 }
 
-/* In one pass over the processes, whatever the number of jobs. */
+/* In one pass over the processes, whatever the number of jobs, once for all metrics of jobs. */
 static void jobs_take(struct text *t)
 {
 	struct zn_jobs *j = t->view->jobs;
 	const struct zn_proc *p;
 
+	if (t->jobs_taken)
+		return;
+	t->jobs_taken = true;
 	jobs_shown(t);
 	for (uint32_t i = 0; i < t->job_count; i++)
 		sum_gone(&t->sum[t->job[i] - j->job], t->job[i]);
@@ -736,6 +854,7 @@ static void job_nccl_bytes(struct text *t, const struct zn_job *job)
 
 static void each_job(struct text *t, void (*lines)(struct text *t, const struct zn_job *job))
 {
+	jobs_take(t);
 	for (uint32_t i = 0; i < t->job_count; i++)
 		lines(t, t->job[i]);
 }
@@ -781,6 +900,7 @@ static void emit_job_gpus(struct text *t)
 {
 	const struct job_gpu_field *f = t->metric->arg;
 
+	jobs_take(t);
 	for (uint32_t i = 0; i < t->job_count; i++) {
 		for (uint32_t g = 0; g < t->job[i]->gpu_count; g++) {
 			const struct zn_job_gpu *gpu = &t->job[i]->gpu[g];
@@ -843,7 +963,7 @@ static void attached_lines(void *to, const struct zn_lib *lib)
 		series(t);
 		label_word(t, "family", zn_family_label(p->hook[i].family));
 		label_word(t, "symbol", p->hook[i].name);
-		label_made(t, (struct zn_str){o.at, o.len});
+		label_made(t, (struct zn_str){o.at, o.len}, "library", unique);
 		end_u64(t, lib->symbol[i] == ZN_SYM_ATTACHED);
 	}
 }
@@ -881,6 +1001,11 @@ static void bias_lines(struct text *t, const struct zn_bias *b, const char *firs
 	series(t);
 	label_word(t, "first_instruction", first);
 	labels_end(t);
+	if (t->walk) {
+		t->walk->sample.bias = b;
+		walk_end(t);
+		return;
+	}
 	quantile_line(t, "0.1", b->p10_ns);
 	again(t, "");
 	quantile_line(t, "0.5", b->p50_ns);
@@ -1156,7 +1281,6 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	uint64_t start = zn_now_ns();
 
 	zn_agg_refresh(v->agg);
-	jobs_take(&t);
 	for (size_t i = 0; i < ZN_LEN(table); i++) {
 		family(&t, &table[i]);
 		table[i].emit(&t);
@@ -1164,6 +1288,39 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	if (openmetrics)
 		zn_out_text(o, "# EOF\n");
 	v->render_ns = zn_now_ns() - start;
+}
+
+static const struct metric *find(const char *name)
+{
+	for (size_t i = 0; i < ZN_LEN(table); i++)
+		if (!strcmp(table[i].name, name))
+			return &table[i];
+	return NULL;
+}
+
+bool zn_metrics_known(const char *name)
+{
+	return find(name);
+}
+
+const char *zn_metrics_name(size_t i)
+{
+	return i < ZN_LEN(table) ? table[i].name : NULL;
+}
+
+void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to)
+{
+	char numbers[128]; /* of the series with most of them, zernel_nccl_rank_info: 46 digits */
+	struct zn_out o = {.at = numbers, .cap = sizeof(numbers)};
+	struct walk w = {.visit = visit, .to = to};
+	struct text t = {.out = &o, .walk = &w, .view = v};
+	const struct metric *m = name ? find(name) : table;
+	size_t n = !m ? 0 : name ? 1 : ZN_LEN(table);
+
+	for (size_t i = 0; i < n; i++) {
+		family(&t, &m[i]);
+		m[i].emit(&t);
+	}
 }
 
 void zn_metrics_list(FILE *to)

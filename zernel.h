@@ -1318,6 +1318,27 @@ struct zn_usage {
 };
 size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX]);
 void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
+struct zn_label {
+	struct zn_str name, value; /* value: raw bytes, of whatever a user chose; who writes it makes it valid */
+};
+#define ZN_LABELS_MAX 12
+enum zn_metric_type { ZN_METRIC_COUNTER, ZN_METRIC_GAUGE, ZN_METRIC_INFO, ZN_METRIC_SUMMARY };
+/* One series of a metric, as a value. All that it points to lives until visit() returns. */
+struct zn_sample {
+	const char *metric, *help;
+	enum zn_metric_type type;
+	struct zn_label label[ZN_LABELS_MAX]; /* as in the text, without quantile */
+	uint32_t label_count;
+	double value; /* in base units; exact up to 2^53. Summaries: NaN, and one of the next two is there: */
+	const struct zn_hist *hist; /* durations; BPF may be adding to it: take what belongs together in one pass */
+	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
+	uint64_t since_ms;          /* since 1970: when it began to count */
+};
+/* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table), as of the last
+ * zn_agg_tick() or zn_agg_refresh(). Nothing happens for a name that there is none of. The twin histograms are no metrics of their own. */
+void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
+bool zn_metrics_known(const char *name);
+const char *zn_metrics_name(size_t i); /* of the table; NULL after the last */
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
 /* What does not fit is left out, whole items at a time, and "truncated": true says so: false is returned then. It is

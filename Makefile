@@ -35,12 +35,11 @@ ARCH_aarch64 := arm64
 BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/usr/include/$(MACHINE)-linux-gnu \
 	-Wall -Wextra -Wno-unused-function $(if $(CI),-Werror)
 
-FAMILIES := proc job gpu_mem cuda_trace nccl
-SKEL     := $(FAMILIES:%=$(B)/%.skel.h)
+FAMILIES := proc job gpu_mem cuda_trace nccl sched
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c scribe.c
-OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o
+	message.c spool.c control.c jobctl.c scribe.c kernel.c
+OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel
 
@@ -53,13 +52,15 @@ $(B):
 
 $(B)/%.bpf.o: bpf/%.bpf.c | $(B)
 	@echo "  BPF     $<"
-	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
-	$(Q)llvm-strip -g $@ 2>/dev/null || true
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
+	$(Q)$(BPFTOOL) gen object $@ $(@:.o=.full.o)
 
-$(B)/%.skel.h: $(B)/%.bpf.o
-	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@ 2>$@.log || { cat $@.log; exit 1; }
+$(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o)
+	@echo "  EMBED   $@"
+	$(Q)bpf/embed.sh $(filter %.o,$^) > $@
+$(B)/bpf.o: $(B)/bpf.c
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/probe.o: $(SKEL)
 $(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/zerneld.o: $(B)/version
 # what runs once, or when a person asks, is made small
@@ -255,4 +256,4 @@ install: all
 clean:
 	$(Q)rm -rf build build-san
 
--include $(OBJ:.o=.d) $(wildcard $(B)/*.bpf.d)
+-include $(OBJ:.o=.d) $(wildcard $(B)/*.bpf.full.d)

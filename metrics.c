@@ -968,8 +968,28 @@ static void attached_lines(void *to, const struct zn_lib *lib)
 	}
 }
 
+/* Each place of the tier in use once: programs at its entry and its return are side by side. */
+static void sites_attached(struct text *t, const struct zn_kernel *k)
+{
+	for (uint32_t i = 0; i < k->site_count; i++) {
+		const struct zn_site *s = &k->site[i];
+
+		if (s->prog_fd < 0 && s->state != ZN_SYM_FAILED)
+			continue;
+		if (i && s[-1].prog_fd >= 0 && s[-1].family == s->family && strcmp(s[-1].place, s->place) == 0)
+			continue;
+		series(t);
+		label_word(t, "family", zn_family_label(s->family));
+		label_word(t, "symbol", s->place);
+		label_word(t, "library", "kernel");
+		end_u64(t, s->link_fd >= 0);
+	}
+}
+
 static void emit_attached(struct text *t)
 {
+	if (t->view->probe)
+		sites_attached(t, &t->view->probe->kernel);
 	if (t->view->find)
 		zn_find_visit(t->view->find, attached_lines, t);
 }

@@ -111,7 +111,7 @@ static uint64_t family_bit(struct zn_str name)
 {
 	static const char *const names[][2] = {
 #define X(e, label, option) [ZN_FAM_##e] = {label, option},
-		ZN_FAMILIES(X)
+		ZN_FAMILIES(X) ZN_KERNEL_FAMILIES(X)
 #undef X
 	};
 
@@ -130,7 +130,7 @@ static bool set_families(const struct option *opt, void *field, const char *valu
 
 	(void)opt;
 	if (!strcmp(value, "all") || !strcmp(value, "none")) {
-		*(uint64_t *)field = *value == 'a' ? (1ULL << ZN_FAMILY_COUNT) - 1 : 0;
+		*(uint64_t *)field = *value == 'a' ? (1ULL << ZN_FAM_ALL) - 1 : 0;
 		return true;
 	}
 	for (const char *at = value;; at++) {

@@ -15,22 +15,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "proc.skel.h"
-#include "job.skel.h"
-#include "gpu_mem.skel.h"
-#include "cuda_trace.skel.h"
-#include "nccl.skel.h"
-
-const char *zn_family_label(enum zn_family f)
-{
-	static const char *const label[] = {
-#define X(e, text, option) text,
-		ZN_FAMILIES(X)
-#undef X
-	};
-
-	return f < ZN_FAMILY_COUNT ? label[f] : "unknown";
-}
+#include <zlib.h>
 
 #define PTSZ 1 /* also under the name with _ptsz: per-thread default stream */
 #define PTDS 2 /* also under the name with _ptds */
@@ -173,12 +158,12 @@ static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "fre
 #define UPROBE_MULTI_RETURN_FLAG_ 1
 
 static const struct object {
-	const void *(*bytes)(size_t *size);
+	const struct zn_blob *blob;
 	const char *entry, *ret;
 } object[ZN_FAMILY_COUNT] = {
-	[ZN_FAM_GPU_MEM] = {gpu_mem_bpf__elf_bytes, "gpu_mem_entry", "gpu_mem_return"},
-	[ZN_FAM_CUDA_TRACE] = {cuda_trace_bpf__elf_bytes, "cuda_entry", "cuda_return"},
-	[ZN_FAM_NCCL] = {nccl_bpf__elf_bytes, "nccl_entry", "nccl_return"},
+	[ZN_FAM_GPU_MEM] = {&zn_bpf_gpu_mem, "gpu_mem_entry", "gpu_mem_return"},
+	[ZN_FAM_CUDA_TRACE] = {&zn_bpf_cuda_trace, "cuda_entry", "cuda_return"},
+	[ZN_FAM_NCCL] = {&zn_bpf_nccl, "nccl_entry", "nccl_return"},
 };
 
 static int keep(int fd)
@@ -197,15 +182,36 @@ static int to_libbpf_log(enum libbpf_print_level level, const char *format, va_l
 	return 0;
 }
 
-static struct bpf_object *object_open(const void *bytes, size_t size)
+static int inflate_blob(const struct zn_blob *blob, uint8_t *to)
+{
+	z_stream z = {
+		.next_in = (uint8_t *)blob->bytes, .avail_in = blob->len, .next_out = to, .avail_out = blob->plain_len};
+	int state;
+
+	if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) /* 16: with gzip's header */
+		return -ENOMEM;
+	state = inflate(&z, Z_FINISH);
+	inflateEnd(&z);
+	return state == Z_STREAM_END ? 0 : -EINVAL;
+}
+
+struct bpf_object *zn_probe_object(const struct zn_blob *blob)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "zernel");
+	uint8_t *bytes = malloc(blob->plain_len);
+	struct bpf_object *o = NULL;
+	int err = bytes ? inflate_blob(blob, bytes) : -ENOMEM;
 
-	return bpf_object__open_mem(bytes, size, &opts);
+	if (!err)
+		o = bpf_object__open_mem(bytes, blob->plain_len, &opts); /* copies what it needs */
+	free(bytes);
+	if (err)
+		errno = -err;
+	return o;
 }
 
 /* Hands the maps that exist already to a further object, so that all families share them. */
-static int maps_share(const struct zn_probe *p, struct bpf_object *o)
+int zn_probe_share(const struct zn_probe *p, struct bpf_object *o)
 {
 	int err = 0;
 
@@ -234,9 +240,7 @@ static int base_load(struct zn_probe *p)
 {
 	static const char *const program[][2] = {
 		{"process_exit", "sched_process_exit"}, {"process_exec", "sched_process_exec"}};
-	size_t size;
-	const void *bytes = proc_bpf__elf_bytes(&size);
-	struct bpf_object *o = object_open(bytes, size);
+	struct bpf_object *o = zn_probe_object(&zn_bpf_proc);
 	int err;
 
 	if (!o)
@@ -273,14 +277,12 @@ static int job_attach(struct zn_probe *p, struct bpf_object *o)
 
 static int job_load(struct zn_probe *p)
 {
-	size_t size;
-	const void *bytes = job_bpf__elf_bytes(&size);
-	struct bpf_object *o = object_open(bytes, size);
+	struct bpf_object *o = zn_probe_object(&zn_bpf_job);
 	int err;
 
 	if (!o)
 		return -errno;
-	err = maps_share(p, o);
+	err = zn_probe_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
@@ -293,14 +295,12 @@ static int family_load(struct zn_probe *p, enum zn_family f)
 {
 	const char *const names[2] = {object[f].entry, object[f].ret};
 	int *const kept[2] = {&p->entry_fd[f], &p->return_fd[f]};
-	size_t size;
-	const void *bytes = object[f].bytes(&size);
-	struct bpf_object *o = object_open(bytes, size);
+	struct bpf_object *o = zn_probe_object(object[f].blob);
 	int err;
 
 	if (!o)
 		return -errno;
-	err = maps_share(p, o);
+	err = zn_probe_share(p, o);
 	for (int i = 0; i < 2 && !err; i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
 		err = bpf_program__set_expected_attach_type(
 			bpf_object__find_program_by_name(o, names[i]), BPF_TRACE_UPROBE_MULTI_);
@@ -365,6 +365,7 @@ static void release(struct zn_arena *a, uint32_t row)
 	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
+	__atomic_fetch_sub(&a->shared->procs, 1, __ATOMIC_RELAXED);
 	bpf_map_update_elem(p->map_fd[MAP_FREE_ROWS], NULL, &row, BPF_ANY);
 }
 
@@ -1229,6 +1230,8 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX])
 	families_load(p, families);
 	families_calibrate(p);
 	jobs_watch(p);
+	p->arena.shared->families = families;
+	zn_kernel_open(p, families);
 	return 0;
 }
 
@@ -1245,6 +1248,7 @@ void zn_probe_close(struct zn_probe *p)
 		fd_close(&p->exit_link[i]);
 	for (size_t i = 0; i < ZN_LEN(p->job_link); i++)
 		fd_close(&p->job_link[i]);
+	zn_kernel_close(&p->kernel);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
 		fd_close(&p->entry_fd[f]);
 		fd_close(&p->return_fd[f]);

@@ -380,15 +380,40 @@ static void family_state(struct zn_json *j, const struct zn_view *v, const struc
 	zn_json_key_text(j, "why", why);
 }
 
+/* The same keys as of a family on libraries, and which tier of places it stands on. */
+static void kernel_state(struct zn_json *j, const struct zn_view *v, enum zn_family f)
+{
+	const struct zn_kernel *k = v->probe ? &v->probe->kernel : NULL;
+	const char *state = "attached";
+
+	if (!k)
+		state = "simulated";
+	else if (k->tier[f] == ZN_TIER_NONE)
+		state = v->options->families >> f & 1 ? "unavailable" : "off";
+	else if (!k->wanted && k->on_demand[f])
+		state = "waiting";
+	zn_json_key_open(j, "libraries", '[');
+	zn_json_close(j, ']');
+	zn_json_key_text(j, "state", state);
+	zn_json_key_text(j, "why", k ? k->why[f] : "");
+	if (k && k->tier[f] != ZN_TIER_NONE)
+		zn_json_key_text(j, "tier", zn_tier_label(k->tier[f]));
+}
+
 static bool probe_item(void *scope, struct zn_json *j, uint32_t i)
 {
 	const struct zn_view *v = ((struct scope *)scope)->view;
 	struct family_libs libs = {.json = j, .probe = v->probe, .family = i};
 
-	if (i >= ZN_FAMILY_COUNT)
+	if (i >= ZN_FAM_ALL)
 		return false;
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "family", zn_family_label(i));
+	if (i >= ZN_FAMILY_COUNT) {
+		kernel_state(j, v, i);
+		zn_json_close(j, '}');
+		return true;
+	}
 	zn_json_key_open(j, "libraries", '[');
 	if (v->find)
 		zn_find_visit(v->find, family_lib, &libs);

@@ -87,17 +87,34 @@ _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that
 
 /* ---- 3. Shared with BPF. ---- */
 
-/* Probe families: switched on and off together, one BPF object each. Columns: name of the enum, label, option. */
+/* Probe families: switched on and off together. Columns: name of the enum, label, option. These stand on functions of
+ * libraries, one BPF object each. */
 #define ZN_FAMILIES(X)                                                                                                 \
 	X(GPU_MEM, "gpu_mem", "gpu")                                                                                   \
 	X(CUDA_TRACE, "cuda_trace", "cuda")                                                                            \
 	X(NCCL, "nccl", "nccl")
 
+/* And these on the kernel itself, see kernel.c. */
+#define ZN_KERNEL_FAMILIES(X)                                                                                          \
+	X(SCHED, "sched", "sched")                                                                                     \
+	X(DATALOAD, "dataload", "dataload")                                                                            \
+	X(DIST_SYNC, "dist_sync", "dist")                                                                              \
+	X(SYSCALLS, "syscalls", "syscalls")                                                                            \
+	X(IOCTL, "ioctl", "ioctl")                                                                                     \
+	X(NET, "net", "net")                                                                                           \
+	X(VFS, "vfs", "vfs")                                                                                           \
+	X(META, "meta", "meta")
+
 enum zn_family {
 #define X(e, label, option) ZN_FAM_##e,
 	ZN_FAMILIES(X)
 #undef X
-		ZN_FAMILY_COUNT
+		ZN_FAMILY_COUNT, /* of those on libraries */
+	ZN_FAM_BEFORE_KERNEL_ = ZN_FAMILY_COUNT - 1,
+#define X(e, label, option) ZN_FAM_##e,
+	ZN_KERNEL_FAMILIES(X)
+#undef X
+		ZN_FAM_ALL /* of both */
 };
 
 /* What a process can have a histogram of. Column 2 is the value of the label `call` or `op`. */
@@ -121,7 +138,12 @@ enum zn_family {
 	X(NCCL_RECV, "recv")                                                                                           \
 	X(NCCL_GROUP, "group")                                                                                         \
 	X(NCCL_INIT, "comm_init")                                                                                      \
-	X(DATALOAD, "dataloader")
+	X(DATALOAD, "dataloader")                                                                                      \
+	X(WORKER_IDLE, "worker_idle")                                                                                  \
+	X(DIST_SYNC, "dist_sync")                                                                                      \
+	X(RUNQUEUE, "runqueue")                                                                                        \
+	X(IOCTL, "ioctl")                                                                                              \
+	X(TCP_SEND, "tcp_sendmsg")
 
 enum zn_detail {
 #define X(e, label) ZN_H_##e,
@@ -156,6 +178,30 @@ enum zn_count {
 	ZN_C_LIVE_ALLOCS, /* gauge, entries of the allocation table */
 	ZN_C_CAPTURES,    /* gauge, streams being captured */
 	ZN_C_UNMATCHED_FREE,
+	ZN_C_SWITCH_VOLUNTARY, /* context switches: keep the two together, in this order */
+	ZN_C_SWITCH_INVOLUNTARY,
+	ZN_C_MIGRATE_CPU, /* thread migrations, those to another NUMA node in both: keep the two together */
+	ZN_C_MIGRATE_NUMA,
+	ZN_C_OFFCPU_IO, /* ns that threads slept, by what they slept in: keep the five together, in this order */
+	ZN_C_OFFCPU_FUTEX,
+	ZN_C_OFFCPU_POLL,
+	ZN_C_OFFCPU_SLEEP,
+	ZN_C_OFFCPU_OTHER,
+	ZN_C_STALL_CPU, /* ns of launching threads, by enum zn_stall: keep the seven together, in its order */
+	ZN_C_STALL_GPU,
+	ZN_C_STALL_DATA,
+	ZN_C_STALL_DIST,
+	ZN_C_STALL_IO,
+	ZN_C_STALL_RUNQUEUE,
+	ZN_C_STALL_OTHER,
+	ZN_C_SYSCALLS,
+	ZN_C_MMAP_CALLS, /* mmap, munmap: keep each two together, in this order */
+	ZN_C_MUNMAP_CALLS,
+	ZN_C_MMAP_BYTES,
+	ZN_C_MUNMAP_BYTES,
+	ZN_C_TCP_SENT, /* bytes */
+	ZN_C_TCP_RECEIVED,
+	ZN_C_TCP_RETRANSMITS,
 	ZN_C_HITS, /* hooked calls: ZN_C_HIT(family, first) from here on */
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_COUNT,
 	ZN_COUNT_COUNT = ZN_C_HITS_END
@@ -163,6 +209,24 @@ enum zn_count {
 #define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
 #define ZN_COUNT_SLOTS          96
 _Static_assert(ZN_COUNT_COUNT <= ZN_COUNT_SLOTS, "struct zn_proc has no room for another counter");
+
+/* Where the time of a thread goes that launches work on a GPU; together they are its wall time. Column 2 is the label
+ * `cause`, column 3 is for docs/METRICS.md. */
+#define ZN_STALLS(X)                                                                                                   \
+	X(CPU, "cpu", "it runs, outside of the GPU's and NCCL's functions")                                            \
+	X(GPU, "gpu", "it waits for the GPU, spinning or asleep, inside a synchronizing call")                         \
+	X(DATA, "data", "it waits for a batch of its data loader")                                                     \
+	X(DIST, "dist", "it waits for other ranks")                                                                    \
+	X(IO, "io", "it is blocked on a file or in a page fault")                                                      \
+	X(RUNQUEUE, "runqueue", "it could run, and no CPU was free")                                                   \
+	X(OTHER, "other", "it sleeps for any other reason, such as a lock")
+enum zn_stall {
+#define X(e, label, help) ZN_STALL_##e,
+	ZN_STALLS(X)
+#undef X
+		ZN_STALL_COUNT
+};
+_Static_assert(ZN_C_STALL_OTHER - ZN_C_STALL_CPU + 1 == ZN_STALL_COUNT, "each cause has its counter");
 
 enum zn_alloc_kind { ZN_K_DEVICE, ZN_K_MANAGED, ZN_K_ASYNC, ZN_K_POOL, ZN_K_VMM, ZN_K_HOST, ZN_KIND_COUNT };
 
@@ -250,13 +314,14 @@ struct zn_shared {
 	__u32 daemon_tgid; /* its own calls are for calibration and belong to no row */
 	__u32 jobs;        /* slots of jobs in use: while there are none, fork and exit cost nothing */
 	__u32 page_bytes;  /* of a page, for what the kernel counts in pages */
-	__u32 pad;
+	__u32 procs;       /* rows in use: while there are none, the signals of processes cost next to nothing */
+	__u64 families;    /* that are on, 1 << enum zn_family */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 };
 _Static_assert(ZN_LOSS_COUNT <= 32, "struct zn_shared has no room for another loss");
 _Static_assert(
-	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 3 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
+	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 4 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
 struct zn_frame {
@@ -452,7 +517,14 @@ static inline int zn_cgroup_parse(const struct zn_cgroup_part *own, const struct
 }
 
 /* Ring buffer: rare events. State is in the tables, so an event only hurries the daemon or feeds the log. */
-enum zn_event_type { ZN_EV_EXIT, ZN_EV_ALLOC_FAILED, ZN_EV_COMM_ABORT, ZN_EV_JOB /* row: its slot */ };
+enum zn_event_type {
+	ZN_EV_EXIT,
+	ZN_EV_ALLOC_FAILED,
+	ZN_EV_COMM_ABORT,
+	ZN_EV_JOB,   /* row: its slot */
+	ZN_EV_PROC,  /* a row was claimed */
+	ZN_EV_DEVICE /* I/O on a device that the daemon has no mount for; detail: as zn_io_key.dev */
+};
 struct zn_event {
 	__u32 type;
 	__u32 tgid;
@@ -1126,6 +1198,33 @@ struct zn_bias {
 	uint64_t call_ns;                        /* added to a call in all */
 };
 
+/* A file that is part of this program, compressed with gzip. */
+struct zn_blob {
+	const uint8_t *bytes;
+	uint32_t len, plain_len;
+};
+extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched;
+
+/* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
+enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
+/* One program of ours at one place of the kernel. */
+struct zn_site {
+	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
+	uint8_t family, tier;
+	uint8_t state; /* enum zn_symbol_state; MISSING: another place or tier does it, or its family is off */
+	int prog_fd, link_fd;
+};
+#define ZN_SITES_MAX 128
+struct zn_kernel {
+	struct zn_site site[ZN_SITES_MAX];
+	uint32_t site_count;
+	enum zn_tier tier[ZN_FAM_ALL];     /* NONE: the family is not available */
+	char why[ZN_FAM_ALL][ZN_TEXT_MAX]; /* why not; or, if it is, what of it is missing */
+	bool on_demand[ZN_FAM_ALL];        /* all of its sites are attached only while they are wanted */
+	bool wanted;                       /* some process is hooked: sites that are on demand are attached */
+	uint32_t kprobe_type;              /* of kprobes as perf events; 0: none */
+};
+
 #define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
 struct ring_buffer;
 struct zn_probe {
@@ -1140,6 +1239,7 @@ struct zn_probe {
 	bool job;                  /* control groups, forks and moves are watched */
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
+	struct zn_kernel kernel;
 	struct ring_buffer *ring;
 	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
@@ -1169,7 +1269,21 @@ uint64_t zn_probe_map_bytes(const struct zn_probe *p);
 uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
-const char *zn_family_label(enum zn_family f);
+const char *zn_family_label(enum zn_family f); /* of both kinds */
+/* For probe.c and kernel.c, which know libbpf: opens an embedded object, and hands it the tables that exist already. */
+struct bpf_object;
+struct bpf_object *zn_probe_object(const struct zn_blob *blob);
+int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
+/* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
+void zn_kernel_open(struct zn_probe *p, uint64_t families);
+void zn_kernel_close(struct zn_kernel *k);
+/* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
+void zn_kernel_want(struct zn_kernel *k, bool wanted);
+void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes */
+const char *zn_tier_label(enum zn_tier t);
+/* Whether a family is measured, so that 0 means none; simulated data has all. */
+struct zn_view;
+bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
 const char *zn_first_label(enum zn_first first);
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. It alone writes libs;

@@ -115,6 +115,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	(void)events;
 	if (zn_timer_count(io) == 0)
 		return;
+	if (!d->options.simulate)
+		zn_kernel_want(&d->probe.kernel, d->probe.arena.shared->procs > 0);
 	zn_agg_tick(&d->agg, now);
 	zn_history_tick(d->history, &d->agg, boot_ns());
 	zn_alerts_tick(&d->alerts, &d->view, now);
@@ -163,6 +165,8 @@ static void on_event(void *owner, const struct zn_event *ev)
 
 	if (ev->type == ZN_EV_EXIT)
 		d->exits = true;
+	else if (ev->type == ZN_EV_PROC)
+		zn_kernel_want(&d->probe.kernel, true);
 	else if (ev->type == ZN_EV_ALLOC_FAILED)
 		zn_log(ZN_DEBUG, "process %u: allocation of %llu bytes failed: CUresult %u", ev->tgid,
 			(unsigned long long)ev->bytes, ev->detail);
@@ -215,6 +219,18 @@ static int signals_open(struct daemon *d)
 	return d->signals.fd < 0 ? -errno : zn_loop_add(&d->loop, &d->signals, EPOLLIN);
 }
 
+static void kernel_family_log(const struct daemon *d, enum zn_family f)
+{
+	const struct zn_kernel *k = &d->probe.kernel;
+	bool asked = d->options.families >> f & 1;
+
+	if (k->tier[f] == ZN_TIER_NONE && k->why[f][0])
+		zn_log(asked ? ZN_WARN : ZN_INFO, "probe: %s: %s; its metrics are absent", zn_family_label(f),
+			k->why[f]);
+	else if (k->why[f][0])
+		zn_log(ZN_INFO, "probe: %s: not all of it is there: %s", zn_family_label(f), k->why[f]);
+}
+
 static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_probe_open(&d->probe, d->options.families, why);
@@ -225,6 +241,8 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		if (!d->probe.available[f])
 			zn_log(d->options.families >> f & 1 ? ZN_WARN : ZN_INFO,
 				"probe: %s: %s; its metrics are absent", zn_family_label(f), d->probe.why[f]);
+	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
+		kernel_family_log(d, f);
 	d->probe.event = on_event;
 	d->probe.owner = d;
 	zn_agg_init(&d->agg, &d->probe.arena);
@@ -438,6 +456,24 @@ static void check_bias(const struct zn_probe *p)
 				p->bias[i].p90_ns / 1e3, p->bias[i].call_ns / 1e3, zn_first_label(i));
 }
 
+static bool kernel_check(const struct daemon *d)
+{
+	const struct zn_kernel *k = &d->probe.kernel;
+	bool missing = false;
+
+	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++) {
+		bool has = k->tier[f] != ZN_TIER_NONE;
+
+		if (has)
+			printf("%-14s ok, by %s%s%s\n", zn_family_label(f), zn_tier_label(k->tier[f]),
+				k->why[f][0] ? "; not all of it: " : "", k->why[f]);
+		else if (k->why[f][0])
+			printf("%-14s %s\n", zn_family_label(f), k->why[f]);
+		missing |= !has && k->why[f][0] && d->options.families >> f & 1;
+	}
+	return missing;
+}
+
 /* Says family by family what this kernel and machine allow; 1 if something that was asked for cannot be had. */
 static int check(struct daemon *d)
 {
@@ -457,6 +493,7 @@ static int check(struct daemon *d)
 		any |= d->probe.available[f];
 		missing |= !d->probe.available[f] && d->options.families >> f & 1;
 	}
+	missing |= kernel_check(d);
 	printf("%-14s %s\n", "job", d->probe.job ? "ok" : d->probe.job_why);
 	missing |= !d->probe.job;
 	if (any)
@@ -480,6 +517,10 @@ static int list_probes(struct daemon *d)
 	for (uint32_t i = 0; i < d->probe.hook_count; i++)
 		printf("%-12s %s%s\n", zn_family_label(d->probe.hook[i].family), d->probe.hook[i].name,
 			d->probe.hook[i].flags & ZN_HOOK_ENTRY_ONLY ? " (entry only)" : "");
+	zn_kernel_table(&d->probe.kernel);
+	for (uint32_t i = 0; i < d->probe.kernel.site_count; i++)
+		printf("%-12s %s (kernel, %s)\n", zn_family_label(d->probe.kernel.site[i].family),
+			d->probe.kernel.site[i].place, zn_tier_label(d->probe.kernel.site[i].tier));
 	return EXIT_SUCCESS;
 }
 

@@ -146,6 +146,8 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 	if (tag)
 		p->job = *tag;
 	s->row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
+	ZN_ADD(s->procs, 1);
+	zn_emit(ZN_EV_PROC, row, 0, 0);
 	return row;
 }
 
@@ -222,6 +224,15 @@ static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
 	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
 
 	return p && p->id == t->id ? p : NULL;
+}
+
+/* The row of a process by its thread group id, for programs on the kernel itself; NULL: it is not tracked. */
+static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
+{
+	struct zn_shared *s = zn_globals();
+	__u32 *row = s && s->procs ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
+
+	return row ? bpf_map_lookup_elem(&procs, row) : NULL;
 }
 
 /* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there yet): they

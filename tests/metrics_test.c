@@ -38,13 +38,6 @@ uint64_t zn_probe_missed(struct zn_probe *p)
 	return 31;
 }
 
-const char *zn_family_label(enum zn_family f)
-{
-	static const char *const label[] = {"gpu_mem", "cuda_trace", "nccl"};
-
-	return label[f];
-}
-
 const char *zn_first_label(enum zn_first first)
 {
 	static const char *const label[] = {"nop", "push", "landing", "other"};
@@ -562,7 +555,7 @@ static const struct {
 	{"zernel_alert_state{alert=\"gpu_oom_warning\",severity=\"critical\"}", "0"},
 	{"zernel_kernel_info{release=\"6.1.0-test\"}", "1"},
 	{"zernel_table_entries{table=\"processes\"}", "1"},
-	{"zernel_table_entries{table=\"histograms\"}", "20"},
+	{"zernel_table_entries{table=\"histograms\"}", "25"},
 	{"zernel_table_entries{table=\"gpus\"}", "1"},
 	{"zernel_table_entries{table=\"communicators\"}", "3"},
 	{"zernel_table_limit{table=\"processes\"}", "1024"},

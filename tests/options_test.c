@@ -89,7 +89,7 @@ static const struct good {
 	{"overhead-budget", "0.5%", NUMBER, AT(overhead_budget), 5000},
 	{"overhead-budget", "12.0345%", NUMBER, AT(overhead_budget), 120345},
 	{"overhead-budget", "0.0001%", NUMBER, AT(overhead_budget), 1},
-	{"probes", "all", NUMBER, AT(families), (1ULL << ZN_FAMILY_COUNT) - 1},
+	{"probes", "all", NUMBER, AT(families), (1ULL << ZN_FAM_ALL) - 1},
 	{"probes", "none", NUMBER, AT(families), 0},
 	{"probes", "cuda", NUMBER, AT(families), 1ULL << ZN_FAM_CUDA_TRACE},
 	{"probes", "nccl,gpu_mem", NUMBER, AT(families), 1ULL << ZN_FAM_NCCL | 1ULL << ZN_FAM_GPU_MEM},
@@ -178,7 +178,7 @@ T(defaults)
 	CHECK_EQ(o.push_interval_ms, 1000);
 	CHECK_EQ(o.overhead_budget, 10000);
 	CHECK_EQ(o.simulate_seed, 1);
-	CHECK_EQ(o.families, (1 << ZN_FAMILY_COUNT) - 1);
+	CHECK_EQ(o.families, (1 << ZN_FAM_ALL) - 1);
 	CHECK_STR(o.listen, "*");
 	CHECK_STR(o.ws_origin, "");
 	CHECK_STR(o.host_names, "");

@@ -34,13 +34,6 @@ uint64_t zn_probe_missed(struct zn_probe *p)
 	return p == &probe ? 31 : 0;
 }
 
-const char *zn_family_label(enum zn_family f)
-{
-	static const char *const label[] = {"gpu_mem", "cuda_trace", "nccl"};
-
-	return label[f];
-}
-
 uint64_t zn_find_round_ns(struct zn_find *f)
 {
 	(void)f;

@@ -25,17 +25,6 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 	return -1;
 }
 
-const char *zn_family_label(enum zn_family f)
-{
-	static const char *const label[] = {
-#define X(e, text, option) text,
-		ZN_FAMILIES(X)
-#undef X
-	};
-
-	return label[f];
-}
-
 const char *zn_first_label(enum zn_first first)
 {
 	(void)first;

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each family
+ * the tiers in their order, a whole tier at once, and if that fails each program alone, so that one function which a
+ * kernel lacks takes nothing else down. With probe.c the only file that knows libbpf, at start only; attaching is bare
+ * system calls, which allocate nothing.
+ */
+#include "zernel.h"
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum how { RAW /* raw tracepoint */, TRACE /* fentry, fexit: the program names its place */, PROBE, RETURN /* kprobes */ };
+#define NEEDED 1 /* attached only while some process is hooked; for tracepoints alone */
+#define OR     2 /* in place of the one before it, where that cannot be loaded */
+
+/* A family's rows are together, best tier first. */
+static const struct {
+	const struct zn_blob *object;
+	const char *program, *place;
+	uint8_t family, tier, how, flags;
+} table[] = {
+	{&zn_bpf_sched, "sched_switch", "sched_switch", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+};
+
+/* Families without programs of their own, and those that measure for them. */
+static const struct {
+	uint8_t family, on;
+} rests[] = {{ZN_FAM_DATALOAD, ZN_FAM_SCHED}, {ZN_FAM_DIST_SYNC, ZN_FAM_SCHED}};
+
+_Static_assert(ZN_LEN(table) <= ZN_SITES_MAX, "struct zn_kernel has no room for another site");
+
+void zn_kernel_table(struct zn_kernel *k)
+{
+	memset(k, 0, sizeof(*k));
+	for (size_t i = 0; i < ZN_LEN(table); i++)
+		k->site[i] = (struct zn_site){table[i].program, table[i].place, table[i].family, table[i].tier,
+			ZN_SYM_MISSING, -1, -1};
+	k->site_count = ZN_LEN(table);
+}
+
+/* ---- loading ---- */
+
+/* Rows first to end, all of one family and tier, or one alone. */
+struct rows {
+	uint32_t first, end;
+};
+
+static bool is_of(const struct rows *r, const char *program)
+{
+	for (uint32_t i = r->first; i < r->end; i++)
+		if (strcmp(table[i].program, program) == 0)
+			return true;
+	return false;
+}
+
+static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct rows *r)
+{
+	for (uint32_t i = r->first; i < r->end; i++) {
+		struct bpf_program *prog = bpf_object__find_program_by_name(o, table[i].program);
+
+		k->site[i].prog_fd = prog ? fcntl(bpf_program__fd(prog), F_DUPFD_CLOEXEC, 3) : -1;
+		if (k->site[i].prog_fd < 0)
+			return -ENOENT;
+	}
+	return 0;
+}
+
+static int rows_load(struct zn_probe *p, const struct rows *r)
+{
+	struct bpf_object *o = zn_probe_object(table[r->first].object);
+	struct bpf_program *prog;
+	int err;
+
+	if (!o)
+		return -errno;
+	bpf_object__for_each_program(prog, o)
+		bpf_program__set_autoload(prog, is_of(r, bpf_program__name(prog)));
+	err = zn_probe_share(p, o);
+	if (!err)
+		err = bpf_object__load(o);
+	if (!err)
+		err = programs_keep(&p->kernel, o, r);
+	bpf_object__close(o);
+	return err;
+}
+
+/* ---- attaching ---- */
+
+static int trace_attach(int prog_fd)
+{
+	int fd = bpf_raw_tracepoint_open(NULL, prog_fd);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int raw_attach(const char *name, int prog_fd)
+{
+	int fd = bpf_raw_tracepoint_open(name, prog_fd);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int kprobe_attach(const struct zn_kernel *k, const char *function, int prog_fd, bool ret)
+{
+	struct perf_event_attr event = {
+		.type = k->kprobe_type,
+		.size = sizeof(event),
+		.config = ret, /* format/retprobe: config:0 */
+		.config1 = (uintptr_t)function,
+	};
+	union bpf_attr attr = {0};
+	int event_fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC), fd;
+
+	if (event_fd < 0)
+		return -errno;
+	attr.link_create.prog_fd = prog_fd;
+	attr.link_create.target_fd = event_fd;
+	attr.link_create.attach_type = BPF_PERF_EVENT;
+	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	if (fd < 0)
+		fd = -errno;
+	close(event_fd); /* the link holds it */
+	return fd;
+}
+
+static int site_attach(struct zn_kernel *k, uint32_t i)
+{
+	struct zn_site *s = &k->site[i];
+	int fd;
+
+	if (s->link_fd >= 0)
+		return 0;
+	switch (table[i].how) {
+	case RAW: fd = raw_attach(s->place, s->prog_fd); break;
+	case TRACE: fd = trace_attach(s->prog_fd); break;
+	default: fd = kprobe_attach(k, s->place, s->prog_fd, table[i].how == RETURN); break;
+	}
+	s->state = fd < 0 ? ZN_SYM_FAILED : ZN_SYM_ATTACHED;
+	s->link_fd = fd < 0 ? -1 : fd;
+	return fd < 0 ? fd : 0;
+}
+
+static void fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void sites_close(struct zn_kernel *k, const struct rows *r)
+{
+	for (uint32_t i = r->first; i < r->end; i++) {
+		fd_close(&k->site[i].link_fd);
+		fd_close(&k->site[i].prog_fd);
+		k->site[i].state = ZN_SYM_MISSING;
+	}
+}
+
+/* What is on demand is attached once here too, so that --check and the start tell whether it can be. */
+static int rows_attach(struct zn_kernel *k, const struct rows *r)
+{
+	for (uint32_t i = r->first; i < r->end; i++) {
+		int err = site_attach(k, i);
+
+		if (err)
+			return err;
+		if (table[i].flags & NEEDED)
+			fd_close(&k->site[i].link_fd);
+	}
+	return 0;
+}
+
+static int rows_open(struct zn_probe *p, const struct rows *r)
+{
+	int err = rows_load(p, r);
+
+	if (!err)
+		err = rows_attach(&p->kernel, r);
+	if (err)
+		sites_close(&p->kernel, r);
+	return err;
+}
+
+/* ---- tiers ---- */
+
+static struct rows tier_rows(uint32_t first)
+{
+	struct rows r = {first, first + 1};
+
+	while (r.end < ZN_LEN(table) && table[r.end].family == table[first].family &&
+		table[r.end].tier == table[first].tier)
+		r.end++;
+	return r;
+}
+
+static bool has_ways(const struct rows *r)
+{
+	for (uint32_t i = r->first; i < r->end; i++)
+		if (table[i].flags & OR)
+			return true;
+	return false;
+}
+
+/* One program after the other; of those that stand for one another the first that works. Returns how many places were
+ * lost; why names the first of them. */
+static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
+{
+	uint32_t lost = 0, i = r->first;
+
+	while (i < r->end) {
+		int err = -ENOENT;
+		uint32_t place = i;
+
+		do {
+			if (err)
+				err = rows_open(p, &(struct rows){i, i + 1});
+			i++;
+		} while (i < r->end && table[i].flags & OR);
+		if (err && lost++ == 0)
+			snprintf(why, ZN_TEXT_MAX, "%s: %s", table[place].place, strerror(-err));
+		if (err)
+			p->kernel.site[place].state = ZN_SYM_FAILED;
+	}
+	return lost;
+}
+
+static uint32_t places(const struct rows *r)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = r->first; i < r->end; i++)
+		n += !(table[i].flags & OR);
+	return n;
+}
+
+/* True: the family has this tier, or some of it. */
+static bool tier_open(struct zn_probe *p, const struct rows *r)
+{
+	struct zn_kernel *k = &p->kernel;
+	uint8_t f = table[r->first].family;
+	int err = has_ways(r) ? -ENOENT : rows_open(p, r);
+
+	if (err && rows_open_each(p, r, k->why[f]) == places(r))
+		return false;
+	k->tier[f] = table[r->first].tier;
+	k->on_demand[f] = true;
+	for (uint32_t i = r->first; i < r->end; i++)
+		k->on_demand[f] &= table[i].flags & NEEDED || k->site[i].prog_fd < 0;
+	return true;
+}
+
+static uint32_t perf_kprobe_type(void)
+{
+	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
+	unsigned type = 0;
+
+	if (f && fscanf(f, "%u", &type) != 1)
+		type = 0;
+	if (f)
+		fclose(f);
+	return type;
+}
+
+static void tiers_open(struct zn_probe *p, uint64_t families)
+{
+	struct zn_kernel *k = &p->kernel;
+	struct rows r;
+
+	for (uint32_t i = 0; i < k->site_count; i = r.end) {
+		uint8_t f = table[i].family;
+
+		r = tier_rows(i);
+		if (families >> f & 1 && k->tier[f] == ZN_TIER_NONE && tier_open(p, &r))
+			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_tier_label(k->tier[f]));
+	}
+}
+
+void zn_kernel_open(struct zn_probe *p, uint64_t families)
+{
+	struct zn_kernel *k = &p->kernel;
+	uint64_t all = families;
+
+	zn_kernel_table(k);
+	k->kprobe_type = perf_kprobe_type();
+	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
+		if (!(families >> f & 1))
+			snprintf(k->why[f], ZN_TEXT_MAX, "switched off by --probes");
+	for (size_t i = 0; i < ZN_LEN(rests); i++)
+		if (families >> rests[i].family & 1)
+			all |= 1ULL << rests[i].on;
+	tiers_open(p, all);
+	for (size_t i = 0; i < ZN_LEN(rests); i++) {
+		if (!(families >> rests[i].family & 1))
+			continue;
+		k->tier[rests[i].family] = k->tier[rests[i].on];
+		k->on_demand[rests[i].family] = k->on_demand[rests[i].on];
+		memcpy(k->why[rests[i].family], k->why[rests[i].on], ZN_TEXT_MAX);
+	}
+}
+
+void zn_kernel_close(struct zn_kernel *k)
+{
+	sites_close(k, &(struct rows){0, k->site_count});
+	k->site_count = 0;
+}
+
+void zn_kernel_want(struct zn_kernel *k, bool wanted)
+{
+	if (wanted == k->wanted)
+		return;
+	k->wanted = wanted;
+	for (uint32_t i = 0; i < k->site_count; i++) {
+		if (!(table[i].flags & NEEDED) || k->site[i].prog_fd < 0)
+			continue;
+		if (!wanted)
+			fd_close(&k->site[i].link_fd);
+		else if (site_attach(k, i))
+			zn_log(ZN_WARN, "kernel: cannot attach to %s", k->site[i].place);
+	}
+}

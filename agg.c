@@ -20,6 +20,17 @@ const char *zn_detail_label(enum zn_detail d)
 	return d < ZN_DETAIL_COUNT ? label[d] : "unknown";
 }
 
+const char *zn_io_label(enum zn_io_op op)
+{
+	static const char *const label[] = {
+#define X(e, text) text,
+		ZN_IO_OPS(X)
+#undef X
+	};
+
+	return op < ZN_IO_OP_COUNT ? label[op] : "unknown";
+}
+
 static bool bit_test(const uint8_t *bits, uint32_t i)
 {
 	return bits[i / 8] >> (i % 8) & 1;
@@ -269,6 +280,35 @@ static int plain_job_cgroup(
 	return 0;
 }
 
+static size_t plain_io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	size_t n = p->io_count < cap ? p->io_count : cap;
+
+	memcpy(to, p->io, n * sizeof(*to));
+	return n;
+}
+
+static struct zn_io_entry *plain_io_find(struct zn_plain *p, const struct zn_io_key *key)
+{
+	for (uint32_t i = 0; i < p->io_count; i++)
+		if (memcmp(&p->io[i].key, key, sizeof(*key)) == 0)
+			return &p->io[i];
+	return NULL;
+}
+
+static void plain_io_release(struct zn_arena *a, const struct zn_io_key *key)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_io_entry *e = plain_io_find(p, key);
+
+	if (!e)
+		return;
+	memset(&a->hists[e->hist], 0, sizeof(struct zn_hist));
+	p->hists[p->hist_count++] = e->hist;
+	*e = p->io[--p->io_count];
+}
+
 static const struct zn_arena_ops plain_ops = {
 	.release = plain_release,
 	.comms = plain_comms,
@@ -280,6 +320,8 @@ static const struct zn_arena_ops plain_ops = {
 	.job_tasks = plain_job_tasks,
 	.job_cgroup = plain_job_cgroup,
 	.job_cgroup_gone = plain_job_cgroup_gone,
+	.io = plain_io,
+	.io_release = plain_io_release,
 };
 
 #define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)
@@ -360,6 +402,22 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail de
 	zn_hist_add(h, ns);
 	h->bytes += bytes;
 	return true;
+}
+
+struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns)
+{
+	struct zn_io_entry *e = plain_io_find(p, key);
+
+	if (!e && (p->io_count == ZN_LEN(p->io) || p->hist_count == 0)) {
+		p->arena.shared->lost[p->hist_count ? ZN_LOST_IO : ZN_LOST_SERIES]++;
+		return NULL;
+	}
+	if (!e) {
+		e = &p->io[p->io_count++];
+		*e = (struct zn_io_entry){*key, p->hists[--p->hist_count]};
+	}
+	zn_hist_add(&p->arena.hists[e->hist], ns);
+	return &p->arena.hists[e->hist];
 }
 
 void zn_hist_merge(struct zn_hist *restrict to, const struct zn_hist *restrict from)

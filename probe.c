@@ -149,10 +149,12 @@ enum map {
 	MAP_JOB_NAMES,
 	MAP_CGROUPS,
 	MAP_TASKS,
+	MAP_IO_ROWS,
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
-	"seats", "threads", "allocs", "ctxs", "comms", "streams", "jobs", "free_jobs", "job_names", "cgroups", "tasks"};
+	"seats", "threads", "allocs", "ctxs", "comms", "streams", "jobs", "free_jobs", "job_names", "cgroups", "tasks",
+	"io_rows"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -442,6 +444,40 @@ static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	return n;
 }
 
+/* ---- file I/O ---- */
+
+static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	bool first = true, more;
+	size_t n = 0;
+
+	do {
+		more = batch_read(p->map_fd[MAP_IO_ROWS], first);
+		first = false;
+		for (uint32_t i = 0; i < batch.count && n < cap; i++, n++) {
+			memcpy(&to[n].key, &batch.key[i], sizeof(to[n].key));
+			memcpy(&to[n].hist, batch.value + i * sizeof(to[n].hist), sizeof(to[n].hist));
+		}
+	} while (more && n < cap);
+	return n;
+}
+
+static void io_release(struct zn_arena *a, const struct zn_io_key *key)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	struct zn_hist *h;
+	uint32_t slot;
+
+	if (bpf_map_lookup_elem(p->map_fd[MAP_IO_ROWS], key, &slot) || bpf_map_delete_elem(p->map_fd[MAP_IO_ROWS], key))
+		return;
+	h = zn_arena_hist(a, slot);
+	if (!h)
+		return;
+	memset(h, 0, sizeof(*h));
+	bpf_map_update_elem(p->map_fd[MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
+}
+
 /* ---- jobs ---- */
 
 /* Takes out of a table what is of one job: names, groups and processes alike begin with its slot. */
@@ -637,6 +673,8 @@ static const struct zn_arena_ops arena_ops = {
 	.job_tasks = job_tasks,
 	.job_cgroup = job_cgroup,
 	.job_cgroup_gone = job_cgroup_gone,
+	.io = io,
+	.io_release = io_release,
 };
 
 static void *reserve(size_t size)

@@ -30,6 +30,7 @@
 #define ZN_STEPS_MAX   64    /* steps of one job that are told apart */
 #define ZN_TASKS_MAX   16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
+#define ZN_IO_MAX      2048  /* series of file I/O: job, device, operation and shard; each has a histogram of its own */
 #define ZN_RING_BYTES  (64 * 1024)
 #define ZN_LIBS_MAX    64  /* distinct libraries (by inode) that are hooked at one time */
 #define ZN_CALIB_MAX   512 /* samples of the calibration at start */
@@ -202,6 +203,10 @@ enum zn_count {
 	ZN_C_TCP_SENT, /* bytes */
 	ZN_C_TCP_RECEIVED,
 	ZN_C_TCP_RETRANSMITS,
+	ZN_C_IO_READ_BYTES, /* of files, as enum zn_io_op; copies and mapped files not included: keep the four together */
+	ZN_C_IO_WRITE_BYTES,
+	ZN_C_IO_READ_CALLS,
+	ZN_C_IO_WRITE_CALLS,
 	ZN_C_HITS, /* hooked calls: ZN_C_HIT(family, first) from here on */
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_COUNT,
 	ZN_COUNT_COUNT = ZN_C_HITS_END
@@ -267,6 +272,42 @@ struct zn_proc {
 };
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
+/* File operations. A byte is in one of read, write, copy and mmap, each a figure of its own: copy_file_range() may move
+ * nothing at all (a reflink), and a fault brings in whole pages. Column 2 is the label `op`. */
+#define ZN_IO_OPS(X)                                                                                                   \
+	X(READ, "read")                                                                                                \
+	X(WRITE, "write")                                                                                              \
+	X(COPY, "copy")                                                                                                \
+	X(MMAP, "mmap")                                                                                                \
+	X(OPEN, "open")                                                                                                \
+	X(CREATE, "create")                                                                                            \
+	X(UNLINK, "unlink")                                                                                            \
+	X(MKDIR, "mkdir")                                                                                              \
+	X(RMDIR, "rmdir")                                                                                              \
+	X(RENAME, "rename")                                                                                            \
+	X(FSYNC, "fsync")                                                                                              \
+	X(STAT, "stat")
+enum zn_io_op {
+#define X(e, label) ZN_IO_##e,
+	ZN_IO_OPS(X)
+#undef X
+		ZN_IO_OP_COUNT
+};
+
+/* A series of file I/O: its histogram has calls, errors, bytes and durations. Shards of one series differ by the CPU
+ * alone and are added up by the daemon: atomics on one cache line are cheap among few CPUs, and per-CPU values would
+ * need 4 KiB for each series and possible CPU. */
+#define ZN_IO_SHARD_CPUS 16 /* CPUs that share one */
+#define ZN_IO_SHARDS     16
+struct zn_io_key {
+	struct zn_tag job; /* serial 0: none */
+	__u32 dev;         /* of the file system, as the kernel has it: major << 20 | minor */
+	__u8 op;           /* enum zn_io_op */
+	__u8 shard;
+	__u8 pad[2];
+};
+_Static_assert(sizeof(struct zn_io_key) == 16, "padding");
+
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
 #define ZN_LOSSES(X)                                                                                                   \
 	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
@@ -294,7 +335,8 @@ _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that t
 	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")                 \
 	X(ANSWER, "answer", "answers cut off because the client took too long to read them")                           \
 	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")                                \
-	X(REPORT, "report", "reports and records of jobs that could not be written")
+	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
+	X(IO, "io", "file operations without a free series")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -950,6 +992,7 @@ uint64_t zn_timer_count(struct zn_io *io);
 
 /* The tables of section 3 as memory: mmap'ed BPF maps, or plain pages in simulate mode and in unit tests. */
 struct zn_arena;
+struct zn_io_entry;
 struct zn_arena_ops {
 	int (*map_proc)(struct zn_arena *a, uint32_t row); /* makes a page readable; NULL: all of them are */
 	int (*map_hist)(struct zn_arena *a, uint32_t slot);
@@ -970,6 +1013,16 @@ struct zn_arena_ops {
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
 		const char *step); /* step: its name, or NULL */
 	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);
+	/* File I/O: the series there are, in no order; at most cap of them; returns how many. NULL: none. */
+	size_t (*io)(struct zn_arena *a, struct zn_io_entry *to, size_t cap);
+	/* Gives a series back, its histogram too. Whoever is just adding to it would do so to what comes after it: not before
+	 * some time has passed since its job's last process ended. One of a device that is used again starts from 0. */
+	void (*io_release)(struct zn_arena *a, const struct zn_io_key *key);
+};
+/* zn_arena_hist(arena, hist) is valid until the series is given back. */
+struct zn_io_entry {
+	struct zn_io_key key;
+	uint32_t hist;
 };
 struct zn_arena {
 	struct zn_shared *shared;
@@ -1012,6 +1065,8 @@ struct zn_plain {
 		struct zn_cgroup cgroup;
 	} cgroups[4 * ZN_JOBS_MAX];
 	uint32_t cgroup_count;
+	struct zn_io_entry io[256];
+	uint32_t io_count;
 	void *memory;
 };
 int zn_plain_open(struct zn_plain *p);
@@ -1020,6 +1075,10 @@ struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *co
 void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
+/* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
+ * bytes are the caller's to add. */
+struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
+const char *zn_io_label(enum zn_io_op op); /* of the operation */
 
 static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {

@@ -42,6 +42,7 @@ ZN_MAP(jobs, BPF_MAP_TYPE_ARRAY, ZN_JOBS_MAX, __u32, struct zn_job_row, BPF_F_MM
 ZN_MAP(job_names, BPF_MAP_TYPE_HASH, 2 * ZN_JOBS_MAX, struct zn_job_name, __u32, 0);
 ZN_MAP(cgroups, BPF_MAP_TYPE_HASH, ZN_CGROUPS_MAX, struct zn_cgroup_key, struct zn_cgroup, 0);
 ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_tag, 0);
+ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, __u32, 0); /* histograms of file I/O */
 
 /* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever touched. */
 struct {

@@ -623,6 +623,31 @@ T(patience_ends)
 	CHECK(gpu("unknown") && gpu("unknown")->used_bytes == 60);
 }
 
+static void series_of_files(void)
+{
+	struct zn_io_key key = {.dev = 8 << 20, .op = ZN_IO_READ};
+	struct zn_io_entry got[ZN_LEN(plain.io)];
+	uint32_t n = 0;
+
+	start();
+	while (zn_plain_io(&plain, &key, 1000)) {
+		n++;
+		key.dev++;
+	}
+	CHECK_EQ(n, ZN_LEN(plain.io));
+	CHECK_EQ(lost(ZN_LOST_IO), 1);
+	key.dev--;
+	zn_plain_io(&plain, &key, 1000)->bytes += 4096;
+	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, 7), 7);
+	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n);
+	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].hist)->calls, 2);
+	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].hist)->bytes, 4096);
+	plain.arena.ops->io_release(&plain.arena, &key);
+	plain.arena.ops->io_release(&plain.arena, &key); /* there is none any more */
+	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n - 1);
+	CHECK_EQ(zn_plain_io(&plain, &key, 1000)->bytes, 0);
+}
+
 int main(void)
 {
 	RUN(labels_of_details);
@@ -633,6 +658,7 @@ int main(void)
 	RUN(one_more_than_there_are_histograms);
 	RUN(slots_out_of_range);
 	RUN(what_cannot_be_mapped_is_passed_over);
+	RUN(series_of_files);
 	RUN(communicators_are_read_at_a_tick);
 	RUN(sums_stay_when_a_process_ends);
 	RUN(counters_stay_and_gauges_go);

@@ -9,6 +9,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+const char *zn_stall_label(enum zn_stall s)
+{
+	static const char *const label[] = {
+#define X(e, text, help) text,
+		ZN_STALLS(X)
+#undef X
+	};
+
+	return s < ZN_LEN(label) ? label[s] : "unknown";
+}
+
 const char *zn_detail_label(enum zn_detail d)
 {
 	static const char *const label[] = {
@@ -563,6 +574,12 @@ static uint64_t sum(const __u64 *v, uint32_t from, uint32_t to)
 	return n;
 }
 
+bool zn_count_is_gauge(uint32_t count)
+{
+	return count == ZN_C_HOST_PINNED || count == ZN_C_LIVE_ALLOCS || count == ZN_C_CAPTURES ||
+		count == ZN_C_WORKERS;
+}
+
 static uint64_t launches_of(const struct zn_proc *p)
 {
 	return sum(p->count, ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED);
@@ -588,7 +605,7 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 			zn_hist_merge(&a->gone[d], h);
 	}
 	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
-		if (i != ZN_C_HOST_PINNED && i != ZN_C_LIVE_ALLOCS && i != ZN_C_CAPTURES)
+		if (!zn_count_is_gauge(i))
 			a->gone_count[i] += p->count[i];
 	a->arena->ops->release(a->arena, row);
 	a->info[row].id = 0;
@@ -777,6 +794,29 @@ static void family_rates(struct zn_agg *a, uint64_t ns)
 	}
 }
 
+/* Takes over a sum that never falls; returns what was added. A segment that ends while it is read may be seen shorter. */
+static uint64_t advance(uint64_t *sum_ns, uint64_t now)
+{
+	uint64_t more = now > *sum_ns ? now - *sum_ns : 0;
+
+	*sum_ns += more;
+	return more;
+}
+
+static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, uint64_t now_ns)
+{
+	struct zn_info *info = &a->info[row];
+	uint64_t ns[ZN_STALL_COUNT];
+
+	memcpy(ns, p->count + ZN_C_STALL_CPU, sizeof(ns));
+	if (a->arena->ops->stalls)
+		a->arena->ops->stalls(a->arena, row, now_ns, ns);
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		info->stall_tick_ns[s] = advance(&info->stall_ns[s], ns[s]);
+	for (uint32_t i = 0; i < ZN_LEN(info->worker_ns); i++)
+		info->worker_tick_ns[i] = advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
+}
+
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 {
 	uint64_t ns = a->tick_ns ? now_ns - a->tick_ns : 0;
@@ -794,6 +834,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 		info->cost_rate = rate(cost, info->cost_ns, lived < ns ? lived : ns);
 		info->launches = launches;
 		info->cost_ns = cost;
+		note_waits(a, a->row[r], p, now_ns);
 	}
 	family_rates(a, ns);
 	a->tick_ns = now_ns;

@@ -184,11 +184,6 @@ const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p)
 
 /* ---- Sums. ---- */
 
-static bool is_gauge(uint32_t count)
-{
-	return count == ZN_C_HOST_PINNED || count == ZN_C_LIVE_ALLOCS || count == ZN_C_CAPTURES;
-}
-
 const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail)
 {
 	memset(&j->merged, 0, sizeof(j->merged));
@@ -205,6 +200,15 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 	return &j->merged;
 }
 
+/* Waits that go on are in the sums of the last tick, and no sum falls when a process ends. */
+static uint64_t count_of(const struct zn_jobs *j, uint32_t row, const struct zn_proc *p, uint32_t i)
+{
+	uint64_t shown =
+		i >= ZN_C_STALL_CPU && i <= ZN_C_STALL_OTHER ? j->agg->info[row].stall_ns[i - ZN_C_STALL_CPU] : 0;
+
+	return p->count[i] > shown ? p->count[i] : shown;
+}
+
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job)
 {
 	memcpy(j->count, job->count, sizeof(j->count));
@@ -212,7 +216,7 @@ const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job)
 		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
 
 		for (uint32_t i = 0; p && zn_jobs_of(j, p) == job && i < ZN_COUNT_COUNT; i++)
-			j->count[i] += p->count[i];
+			j->count[i] += count_of(j, j->agg->row[r], p, i);
 	}
 	return j->count;
 }
@@ -247,7 +251,7 @@ struct zn_proc_gpu zn_job_memory(struct zn_jobs *j, const struct zn_job *job)
 	return all;
 }
 
-static void add_gone(struct zn_jobs *j, struct zn_job *job, const struct zn_proc *p)
+static void add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p)
 {
 	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
 		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[d]);
@@ -256,8 +260,8 @@ static void add_gone(struct zn_jobs *j, struct zn_job *job, const struct zn_proc
 			zn_hist_merge(&job->gone[d], h);
 	}
 	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
-		if (!is_gauge(i))
-			job->count[i] += p->count[i];
+		if (!zn_count_is_gauge(i))
+			job->count[i] += count_of(j, row, p, i);
 	add_process_memory(&job->memory, p);
 	job->processes_gone++;
 	job->processes -= job->processes > 0;
@@ -587,7 +591,7 @@ static void gone_row(void *jobs, uint32_t row, const struct zn_proc *p)
 		return;
 	seen_of(j, row, p);
 	note_process(j, job, row, p);
-	add_gone(j, job, p);
+	add_gone(j, job, row, p);
 	j->seen[row].id = 0;
 }
 

@@ -14,7 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum how { RAW /* raw tracepoint */, TRACE /* fentry, fexit: the program names its place */, PROBE, RETURN /* kprobes */ };
+enum how {
+	RAW /* raw tracepoint */,
+	TRACE /* fentry, fexit: the program names its place */,
+	PROBE,
+	RETURN /* kprobes */
+};
 #define NEEDED 1 /* attached only while some process is hooked; for tracepoints alone */
 #define OR     2 /* in place of the one before it, where that cannot be loaded */
 
@@ -38,8 +43,8 @@ void zn_kernel_table(struct zn_kernel *k)
 {
 	memset(k, 0, sizeof(*k));
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		k->site[i] = (struct zn_site){table[i].program, table[i].place, table[i].family, table[i].tier,
-			ZN_SYM_MISSING, -1, -1};
+		k->site[i] = (struct zn_site){
+			table[i].program, table[i].place, table[i].family, table[i].tier, ZN_SYM_MISSING, -1, -1};
 	k->site_count = ZN_LEN(table);
 }
 
@@ -78,8 +83,7 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 
 	if (!o)
 		return -errno;
-	bpf_object__for_each_program(prog, o)
-		bpf_program__set_autoload(prog, is_of(r, bpf_program__name(prog)));
+	bpf_object__for_each_program(prog, o) bpf_program__set_autoload(prog, is_of(r, bpf_program__name(prog)));
 	err = zn_probe_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);

@@ -195,6 +195,9 @@ enum zn_count {
 	ZN_C_STALL_IO,
 	ZN_C_STALL_RUNQUEUE,
 	ZN_C_STALL_OTHER,
+	ZN_C_WORKERS, /* gauge: live processes that it, or one of them, forked, and that call no hooked library */
+	ZN_C_WORKER_BUSY_NS, /* of data loader workers, summed up: keep the two together */
+	ZN_C_WORKER_IDLE_NS, /* asleep until they are asked for another batch */
 	ZN_C_SYSCALLS,
 	ZN_C_MMAP_CALLS, /* mmap, munmap: keep each two together, in this order */
 	ZN_C_MUNMAP_CALLS,
@@ -1018,6 +1021,10 @@ struct zn_arena_ops {
 	/* Gives a series back, its histogram too. Whoever is just adding to it would do so to what comes after it: not before
 	 * some time has passed since its job's last process ended. One of a device that is used again starts from 0. */
 	void (*io_release)(struct zn_arena *a, const struct zn_io_key *key);
+	/* ZN_C_STALL_* of a process with what has begun and not ended by now. NULL: the counters are all there is. */
+	void (*stalls)(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT]);
+	/* A process that a row's process forked before it was tracked. NULL: nobody follows workers. */
+	void (*worker_add)(struct zn_arena *a, uint32_t tgid, uint32_t row);
 };
 /* zn_arena_hist(arena, hist) is valid until the series is given back. */
 struct zn_io_entry {
@@ -1176,6 +1183,9 @@ struct zn_info {
 	uint64_t launch_rate; /* per 1000 s, over the last tick */
 	uint64_t cost_rate;   /* ns of probes per 1000 s, over the last tick */
 	uint64_t share_peak[ZN_PROC_GPUS + 1];
+	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not known */
+	uint64_t stall_ns[ZN_STALL_COUNT], stall_tick_ns[ZN_STALL_COUNT];
+	uint64_t worker_ns[2], worker_tick_ns[2]; /* busy and idle, likewise */
 	char comm[16];
 };
 
@@ -1213,6 +1223,8 @@ const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail);
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail);
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
 const char *zn_detail_label(enum zn_detail d);
+const char *zn_stall_label(enum zn_stall s);
+bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
 /* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */
 

@@ -22,6 +22,7 @@
 #define ZN_CTXS_MAX    4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX   4096  /* NCCL communicators */
 #define ZN_STREAMS_MAX 1024  /* streams that are being captured into a graph */
+#define ZN_MARKS       16384 /* what the low bits of a thread group id are looked up in first; a power of two */
 #define ZN_FRAMES      4     /* hooked calls nested in one another on one thread */
 #define ZN_CTX_STACK   4     /* contexts pushed on one thread */
 #define ZN_PROC_GPUS   16    /* CUDA ordinals of one process; ordinal 16 stands for "unknown" */
@@ -363,10 +364,17 @@ struct zn_shared {
 	__u64 families;    /* that are on, 1 << enum zn_family */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
+	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
+	 * processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to know. */
+	__u32 mark[ZN_MARKS];
 };
+#define ZN_MARK_TRACKED  1u
+#define ZN_MARK_WORKER   0x10000u
+#define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 32, "struct zn_shared has no room for another loss");
 _Static_assert(
-	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 4 + ZN_CALIB_MAX) + 4 * ZN_PROCS_MAX, "padding");
+	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 4 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
+	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
 struct zn_frame {

@@ -147,6 +147,7 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 	if (tag)
 		p->job = *tag;
 	s->row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
+	ZN_ADD(s->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED);
 	ZN_ADD(s->procs, 1);
 	zn_emit(ZN_EV_PROC, row, 0, 0);
 	return row;
@@ -231,8 +232,10 @@ static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
 static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 {
 	struct zn_shared *s = zn_globals();
-	__u32 *row = s && s->procs ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
+	__u32 *row = NULL;
 
+	if (s && s->mark[ZN_MARK_AT(tgid)] & (ZN_MARK_WORKER - 1))
+		row = bpf_map_lookup_elem(&rows, &tgid);
 	return row ? bpf_map_lookup_elem(&procs, row) : NULL;
 }
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# initrd.sh TO BUILD guest|slurm: makes the file system of the virtual machines as the initramfs TO: busybox, its init
-# (guest.sh, or slurm.sh and with it a Slurm of this machine's packages), and from the folder BUILD what is to be tested.
-# Dynamic programs get the libraries of this machine, under the paths they have here. One image does for all kernels:
-# none of them needs a module.
+# initrd.sh TO BUILD guest|slurm|io: makes the file system of the virtual machines as the initramfs TO: busybox, its init
+# (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS server), and from the
+# folder BUILD what is to be tested. Dynamic programs get the libraries of this machine, under the paths they have here. One
+# image does for all kernels; modules of the kernel come behind it (modules.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,6 +38,28 @@ put_slurm() {
 	echo root:x:0: > "$root/etc/group"
 }
 
+# The NFS server is not installed, which would start it: its package is unpacked.
+put_io() {
+	local program nfs=$1/nfs
+	if [ ! -x "$nfs/usr/sbin/rpc.mountd" ]; then
+		mkdir -p "$nfs"
+		(cd "$nfs" && apt-get -qq -o APT::Sandbox::User=root download nfs-kernel-server libwrap0)
+		for program in "$nfs"/*.deb; do
+			dpkg-deb -x "$program" "$nfs"
+		done
+	fi
+	install -D -t "$root/usr/lib/x86_64-linux-gnu" "$nfs"/usr/lib/x86_64-linux-gnu/libwrap.so.0
+	with_libraries "$nfs"/usr/lib/x86_64-linux-gnu/libwrap.so.0
+	for program in /usr/sbin/{rpc.mountd,exportfs}; do
+		install -D "$nfs$program" "$root$program"
+		with_libraries "$nfs$program"
+	done
+	for program in /usr/bin/fio /usr/sbin/mkfs.ext4; do
+		install -D "$program" "$root$program"
+		with_libraries "$program"
+	done
+}
+
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,run,t}
 cp /bin/busybox "$root/bin/"
 ln -s busybox "$root/bin/sh"
@@ -46,5 +68,8 @@ for program in "${programs[@]}"; do
 done
 with_libraries "$2/test/driver"
 cp "$here/$3.sh" "$root/init"
-[ "$3" = guest ] || put_slurm
+case $3 in
+slurm) put_slurm ;;
+io) put_io "$2/vm" ;;
+esac
 (cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) > "$1"

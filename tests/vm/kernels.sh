@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# kernels.sh DIR WANT: fetches one Debian kernel for virtual machines as DIR/WANT/vmlinuz; nothing is installed.
+# kernels.sh DIR WANT: fetches one Debian kernel for virtual machines as DIR/WANT/vmlinuz, with its modules under
+# DIR/WANT/lib/modules; nothing is installed.
 # WANT is a version like 6.1, or newest. What lies in DIR already is not fetched again. The archive is the one
 # that this machine's own apt uses, read through lists of its own in DIR/apt. amd64 only.
 set -euo pipefail
@@ -40,16 +41,18 @@ update() {
 
 # The newest package that matches, and the parts that an image is split into from 7.2 on.
 packages() {
-	local number=$1 image part
+	local number=$1 image part name
 	[ "$number" = newest ] && number='[0-9]+'
 	image=$(own_apt apt-cache pkgnames linux-image- |
 		grep -E "^linux-image-${number//./\\.}\.[0-9.]+(-[0-9]+|\+deb[0-9]+)*-cloud-amd64$" | sort -V | tail -n 1)
 	[ -n "$image" ] || return 1
 	echo "$image"
-	part=linux-binary-${image#linux-image-}
-	if own_apt apt-cache show "$part" > "$dir/apt/show" 2>&1; then
-		echo "$part"
-	fi
+	for name in binary modules; do
+		part=linux-$name-${image#linux-image-}
+		if own_apt apt-cache show "$part" > "$dir/apt/show" 2>&1; then
+			echo "$part"
+		fi
+	done
 }
 
 fetch() {
@@ -60,12 +63,15 @@ fetch() {
 	rm -rf "$dir/apt/new" && mkdir -p "$dir/apt/new/root"
 	(cd "$dir/apt/new" && own_apt apt-get download "${names[@]}")
 	for deb in "$dir"/apt/new/*.deb; do
-		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir/apt/new/root" --wildcards '*vmlinuz*' 2> "$dir/apt/tar.log" || true
+		dpkg-deb -x "$deb" "$dir/apt/new/root"
 	done
-	mkdir -p "$dir/$want"
-	mv "$(find "$dir/apt/new/root" -name 'vmlinuz*' -type f | head -n 1)" "$dir/$want/vmlinuz"
+	rm -rf "${dir:?}/$want" && mkdir -p "$dir/$want/lib/modules"
+	mv "$(find "$dir/apt/new/root" -name 'vmlinuz*' -type f | head -n 1)" "$dir/$want/vmlinuz.new"
+	mv "$(find "$dir/apt/new/root" -path '*lib/modules/*/kernel' -printf '%h\n' -quit)" "$dir/$want/lib/modules/"
+	depmod -b "$dir/$want" "$(ls "$dir/$want/lib/modules")"
+	mv "$dir/$want/vmlinuz.new" "$dir/$want/vmlinuz"
 }
 
 dir=$(mkdir -p "$1" && cd "$1" && pwd)
 [ "$(dpkg --print-architecture)" = amd64 ] || { echo "kernels.sh: only amd64 kernels are known here" >&2; exit 1; }
-[ -s "$dir/$2/vmlinuz" ] || fetch "$2"
+[ -s "$dir/$2/vmlinuz" ] && [ -d "$dir/$2/lib" ] || fetch "$2"

@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c scribe.c kernel.c
+	message.c spool.c control.c jobctl.c scribe.c kernel.c proto.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -92,7 +92,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 report_test_SRC  := report.c sheet.c job.c message.c view.c agg.c proc.c client.c term.c access.c http.c json.c
@@ -115,6 +115,7 @@ push_test_SRC    := $(serve_test_SRC)
 push_test_LIBS   := -lz
 serve_test_LIBS  := -lz -Wl,--wrap=accept4
 gzip_test_SRC    := gzip.c
+proto_test_SRC   := proto.c json.c
 gzip_test_LIBS   := -lz
 metrics_test_SRC := metrics.c snapshot.c history.c view.c job.c report.c message.c alert.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
@@ -219,7 +220,7 @@ check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 
 # ---- fuzzing ----
 
-FUZZ := cgroup http handshake ws json elf filter message sheet
+FUZZ := cgroup proto http handshake ws json elf filter message sheet
 FUZZ_SECONDS ?= 60
 sheet_fuzz_SRC := client.c term.c access.c log.c http.c json.c # what it links besides its own source
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h

@@ -779,6 +779,25 @@ uint64_t zn_json_integer(struct zn_str value); /* exact up to 2^64-1; 0 if it is
 /* Decodes a string value to UTF-8 with a NUL, cut at a whole character; the length. 0 if it is no string. */
 size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 
+/* ---- proto.c: Protocol Buffers, written. ---- */
+
+/* Fields in the order of the calls; all are bounded by o, as everything that is written. A packed field is a nested one
+ * whose elements are put one after the other. */
+#define ZN_PROTO_VARINT_MAX 10                                   /* bytes */
+void zn_proto_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
+void zn_proto_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
+void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
+void zn_proto_double(struct zn_out *o, uint32_t field, double v);
+void zn_proto_text(struct zn_out *o, uint32_t field, struct zn_str s); /* any bytes, by zn_out_utf8() */
+void zn_proto_word(struct zn_out *o, uint32_t field, const char *word);
+/* Begins a nested message; field 0: one without a tag, as in a stream of delimited messages. What is returned ends it. */
+size_t zn_proto_open(struct zn_out *o, uint32_t field);
+void zn_proto_close(struct zn_out *o, size_t mark);
+/* Elements of a packed field. */
+void zn_proto_put(struct zn_out *o, uint64_t v);
+void zn_proto_put_signed(struct zn_out *o, int64_t v);
+void zn_proto_put_fixed64(struct zn_out *o, uint64_t v);
+
 /* ---- http.c: HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out. ---- */
 
 #define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */

@@ -558,6 +558,55 @@ void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to)
 	cumulate(powers, to->le);
 }
 
+/* The bucket of a time, above 0: halved or doubled into (1, 2], then by its 32 steps. */
+static int32_t bucket_of(double seconds)
+{
+	const double step = 1.0218971486541166; /* 2^(1/32) */
+	int32_t index = 0;
+	double end = step;
+
+	for (; seconds <= 1; seconds *= 2)
+		index -= 1 << ZN_SCALE;
+	for (; seconds > 2; seconds /= 2)
+		index += 1 << ZN_SCALE;
+	for (; seconds > end; end *= step)
+		index++;
+	return index;
+}
+
+static const int16_t *slot_buckets(void)
+{
+	static int16_t bucket[ZN_SLOTS]; /* made when it is first asked for; 0 of slot 0 is not used */
+	static bool made;
+
+	for (uint32_t i = 1; !made && i < ZN_SLOTS; i++) {
+		uint64_t floor = zn_slot_floor(i), end = i < ZN_SLOTS - 1 ? zn_slot_floor(i + 1) : floor;
+
+		bucket[i] = (int16_t)bucket_of((double)(floor + end) / 2e9);
+	}
+	made = true;
+	return bucket;
+}
+
+void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to)
+{
+	const int16_t *index = slot_buckets();
+
+	to->zero = *(const volatile __u64 *)&h->slot[0];
+	to->count = to->zero;
+	to->sum_ns = h->sum_ns;
+	to->max_ns = h->max_ns;
+	to->used = 0;
+	for (uint32_t i = 1; i < ZN_SLOTS; i++) {
+		uint64_t n = *(const volatile __u64 *)&h->slot[i];
+
+		if (!n)
+			continue;
+		to->bucket[to->used++] = (struct zn_bucket){index[i], n};
+		to->count += n;
+	}
+}
+
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)
 {
 	if (a->arena) /* a fresh one is zero, and memory that nobody needs is not touched */

@@ -94,14 +94,21 @@ static void get_page(struct zn_serve *s, const struct zn_asked *asked, struct zn
 
 static void get_metrics(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
 {
+	static const char *const types[ZN_FORMAT_COUNT] = {
+		[ZN_FORMAT_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+		[ZN_FORMAT_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+		[ZN_FORMAT_PROTO] = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
+				    "encoding=delimited",
+	};
 	struct zn_out o;
 
 	if (!begin(s, to, &o))
 		return;
-	zn_metrics_text(&o, s->view, asked->openmetrics);
-	finish(s, to, &o,
-		asked->openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-				   : "text/plain; version=0.0.4; charset=utf-8");
+	if (asked->format == ZN_FORMAT_PROTO)
+		zn_metrics_proto(&o, s->view);
+	else
+		zn_metrics_text(&o, s->view, asked->format == ZN_FORMAT_OPENMETRICS);
+	finish(s, to, &o, types[asked->format]);
 	if (to->body && s->view->jobs)
 		zn_jobs_scraped(s->view->jobs);
 }
@@ -211,8 +218,7 @@ void zn_answer_drop(struct zn_serve *s)
 
 static bool same_asked(const struct zn_asked *a, const struct zn_asked *b)
 {
-	return a->route == b->route && a->openmetrics == b->openmetrics &&
-		!memcmp(&a->filter, &b->filter, sizeof(a->filter));
+	return a->route == b->route && a->format == b->format && !memcmp(&a->filter, &b->filter, sizeof(a->filter));
 }
 
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
@@ -332,7 +338,7 @@ static int judge(struct zn_conn *c, const struct zn_http_req *req, struct zn_ask
 	bool all = req->method == ZN_OPTIONS && same(req->path, "*");
 	int status = admit(c, req, route ? route->flags : ANY_HOST);
 
-	*asked = (struct zn_asked){.route = route, .openmetrics = req->openmetrics};
+	*asked = (struct zn_asked){.route = route, .format = req->format};
 	if (status)
 		return status;
 	if (!len && !all)

@@ -21,24 +21,32 @@
 #define LAST_SECOND     253402300799LL /* 9999-12-31 23:59:59 */
 #define DAY_S           86400
 
-/* What Accept and Accept-Encoding may name. A range of another version than the one that is spoken is another type. */
+#define PARAMETERS 2
+
+/* What Accept and Accept-Encoding may name. A range of another version than the one that is spoken is another type, and so
+ * is one without a parameter that must be there. */
 struct choice {
 	const char *name;
-	const char *version; /* NULL: has none */
+	struct {
+		const char *name, *value;
+		bool must;
+	} parameter[PARAMETERS];
 };
-enum { OPENMETRICS, TEXT_PLAIN, TEXT_ANY, ANY_ANY, TYPE_COUNT };
+enum { OPENMETRICS, PROTOBUF, TEXT_PLAIN, TEXT_ANY, ANY_ANY, TYPE_COUNT };
 static const struct choice types[TYPE_COUNT] = {
-	[OPENMETRICS] = {"application/openmetrics-text", "1.0.0"},
-	[TEXT_PLAIN] = {"text/plain", "0.0.4"},
-	[TEXT_ANY] = {"text/*", NULL},
-	[ANY_ANY] = {"*/*", NULL},
+	[OPENMETRICS] = {"application/openmetrics-text", {{"version", "1.0.0", false}}},
+	[PROTOBUF] = {"application/vnd.google.protobuf",
+		{{"proto", "io.prometheus.client.MetricFamily", true}, {"encoding", "delimited", true}}},
+	[TEXT_PLAIN] = {"text/plain", {{"version", "0.0.4", false}}},
+	[TEXT_ANY] = {"text/*", {{0}}},
+	[ANY_ANY] = {"*/*", {{0}}},
 };
 enum { GZIP, X_GZIP, CODING_ANY, IDENTITY, CODING_COUNT }; /* x-gzip is gzip (RFC 9110, 8.4.1.3) */
 static const struct choice codings[CODING_COUNT] = {
-	[GZIP] = {"gzip", NULL},
-	[X_GZIP] = {"x-gzip", NULL},
-	[CODING_ANY] = {"*", NULL},
-	[IDENTITY] = {"identity", NULL},
+	[GZIP] = {"gzip", {{0}}},
+	[X_GZIP] = {"x-gzip", {{0}}},
+	[CODING_ANY] = {"*", {{0}}},
+	[IDENTITY] = {"identity", {{0}}},
 };
 
 struct head {
@@ -169,9 +177,23 @@ static struct zn_str unquote(struct zn_str s)
 	return s.len > 1 && *s.at == '"' && s.at[s.len - 1] == '"' ? slice(s.at + 1, s.at + s.len - 1) : s;
 }
 
-static bool is_choice(const struct choice *c, struct zn_str name, struct zn_str version)
+/* rest: the parameters of the range, which may have others besides. */
+static bool is_choice(const struct choice *c, struct zn_str name, struct zn_str rest)
 {
-	return same_nocase(name, c->name) && (!version.at || !c->version || same(unquote(version), c->version));
+	bool fits = same_nocase(name, c->name);
+
+	for (size_t i = 0; fits && i < PARAMETERS && c->parameter[i].name; i++) {
+		struct zn_str left = rest, item, value;
+		bool there = false;
+
+		while (next_item(&left, ';', &item)) {
+			value = parameter_of(item, c->parameter[i].name);
+			there |= value.at != NULL;
+			fits &= !value.at || same(unquote(value), c->parameter[i].value);
+		}
+		fits &= there || !c->parameter[i].must;
+	}
+	return fits;
 }
 
 /* Notes the weight of each named choice, the highest if it comes more than once. */
@@ -180,19 +202,17 @@ static void weigh(struct zn_str list, const struct choice *choices, size_t count
 	struct zn_str item, name, parameter, value;
 
 	while (next_item(&list, ',', &item)) {
-		struct zn_str version = {0};
+		struct zn_str rest;
 		int q = 1000;
 
 		if (!next_item(&item, ';', &name))
 			continue;
-		while (next_item(&item, ';', &parameter)) {
+		rest = item;
+		while (next_item(&item, ';', &parameter))
 			if ((value = parameter_of(parameter, "q")).at)
 				q = parse_q(value);
-			else if ((value = parameter_of(parameter, "version")).at)
-				version = value;
-		}
 		for (size_t i = 0; i < count; i++)
-			if (is_choice(&choices[i], name, version) && weights[i] < q + 1)
+			if (is_choice(&choices[i], name, rest) && weights[i] < q + 1)
 				weights[i] = q + 1;
 	}
 }
@@ -596,6 +616,18 @@ static int judge_body(const struct head *h)
 	return h->req->length > ZN_HTTP_BODY_MAX ? -413 : 0;
 }
 
+/* The form of the metrics that is wanted most: of two that are wanted alike, text before OpenMetrics, and the messages,
+ * which nobody names by accident, before both. */
+static enum zn_format preferred(const struct head *h)
+{
+	int text = first_of(h->type_q + TEXT_PLAIN, TYPE_COUNT - TEXT_PLAIN), open = h->type_q[OPENMETRICS];
+	int proto = h->type_q[PROTOBUF];
+
+	if (proto > 1 && proto >= text && proto >= open)
+		return ZN_FORMAT_PROTO;
+	return open > 1 && open > text ? ZN_FORMAT_OPENMETRICS : ZN_FORMAT_TEXT;
+}
+
 static int conclude(struct head *h)
 {
 	struct zn_http_req *req = h->req;
@@ -610,8 +642,7 @@ static int conclude(struct head *h)
 	req->keep_alive = !h->close && !body && (!req->http10 || h->keep);
 	req->upgrade = !req->http10 && !body && h->to_upgrade && h->websocket;
 	req->gzip = wants_gzip(h);
-	req->openmetrics = h->type_q[OPENMETRICS] > 1 &&
-		h->type_q[OPENMETRICS] > first_of(h->type_q + TEXT_PLAIN, TYPE_COUNT - TEXT_PLAIN);
+	req->format = preferred(h);
 	return 0;
 }
 

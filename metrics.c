@@ -77,16 +77,27 @@ static void comment(struct zn_out *o, const char *what, struct zn_str name, cons
 	zn_out_char(o, '\n');
 }
 
-/* The help texts of the table need no escapes in either format, and a test holds them to it. */
-static void head(const struct text *t, struct zn_str name, const char *type, const char *help)
+const char *zn_metrics_unit(struct zn_str name)
 {
 	static const char *const units[] = {"seconds", "bytes", "ratio"};
 
+	if (ends_in(name, "_total"))
+		name.len -= strlen("_total");
+	for (size_t i = 0; i < ZN_LEN(units); i++)
+		if (ends_in(name, units[i]))
+			return units[i];
+	return NULL;
+}
+
+/* The help texts of the table need no escapes in either format, and a test holds them to it. */
+static void head(const struct text *t, struct zn_str name, const char *type, const char *help)
+{
+	const char *unit = t->openmetrics ? zn_metrics_unit(name) : NULL;
+
 	comment(t->out, "# HELP ", name, help);
 	comment(t->out, "# TYPE ", name, type);
-	for (size_t i = 0; t->openmetrics && i < ZN_LEN(units); i++)
-		if (ends_in(name, units[i]))
-			comment(t->out, "# UNIT ", name, units[i]);
+	if (unit)
+		comment(t->out, "# UNIT ", name, unit);
 }
 
 static const char *type_name(enum zn_metric_type type)
@@ -1365,7 +1376,7 @@ static const char docs_head[] =
 	"newest run is shown, from 0 on, which reads as a reset of a counter; the reports keep them apart.\n\n"
 	"OpenMetrics 1.0, which Prometheus asks for by itself, has the same samples, and `<name>_created` beside each counter, "
 	"summary and histogram: when it was 0, which is the process's first hooked call or the daemon's start. In text 0.0.4 "
-	"an info is a gauge.\n\n"
+	"an info is a gauge. Prometheus with native histograms asks for Protocol Buffers: docs/SERVING.md says what it gets.\n\n"
 	"| metric | type | labels | meaning |\n|---|---|---|---|\n";
 static const char docs_lost[] =
 	"\n## What can be lost\n\n`zernel_lost_total{what=...}`: all of them stay 0 on a healthy node.\n\n"

@@ -805,19 +805,20 @@ void zn_proto_put_fixed64(struct zn_out *o, uint64_t v);
 #define ZN_HTTP_HEADERS_MAX 64
 #define ZN_WS_PROTOCOLS     4 /* lines of Sec-WebSocket-Protocol (RFC 6455, section 11.3.4); a further one is 400 */
 
+enum zn_format { ZN_FORMAT_TEXT, ZN_FORMAT_OPENMETRICS, ZN_FORMAT_PROTO, ZN_FORMAT_COUNT };
 enum zn_method { ZN_GET, ZN_HEAD, ZN_OPTIONS, ZN_OTHER_METHOD }; /* the last: known, and never allowed here */
 
 /* A parsed head. Slices point into the parsed buffer and die with it. */
 struct zn_http_req {
 	enum zn_method method;
 	bool http10;
-	bool keep_alive;  /* false: close after the answer (asked for, HTTP/1.0 by default, or a body follows) */
-	bool expect;      /* Expect: 100-continue; the answer comes at once, and the body is not asked for */
-	bool chunked;     /* a body follows in chunks */
-	uint64_t length;  /* of the body that follows; 0: none, or chunked */
-	bool openmetrics; /* Accept prefers application/openmetrics-text over text/plain, by q-value */
-	bool gzip;        /* Accept-Encoding has gzip with q above 0, and not below that of identity */
-	bool upgrade;     /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
+	bool keep_alive;       /* false: close after the answer (asked for, HTTP/1.0 by default, or a body follows) */
+	bool expect;           /* Expect: 100-continue; the answer comes at once, and the body is not asked for */
+	bool chunked;          /* a body follows in chunks */
+	uint64_t length;       /* of the body that follows; 0: none, or chunked */
+	enum zn_format format; /* of the metrics: which one Accept prefers, by q-value; text where it says nothing */
+	bool gzip;             /* Accept-Encoding has gzip with q above 0, and not below that of identity */
+	bool upgrade;          /* Upgrade: websocket and Connection: upgrade, both as tokens, on HTTP/1.1, no body */
 	struct zn_str
 		path; /* absolute path as sent, query cut off; absolute-form is reduced to its path; "*": OPTIONS */
 	struct zn_str query; /* after '?', may be empty */
@@ -1140,6 +1141,24 @@ struct zn_spread {
 };
 void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to);
 uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
+
+/* Exponential buckets, as Prometheus' native histograms and OpenTelemetry have them: bucket i of this scale is above
+ * 2^(i/32) and up to 2^((i+1)/32) seconds, 2.2 % wide. Our slots are 3.1 to 6.3 % wide and have other limits, so each goes
+ * whole to the bucket that its middle is in (the last slot: its floor): no two slots share one, and no count ever shrinks. */
+#define ZN_SCALE       5
+#define ZN_ZERO_BELOW  128e-9 /* seconds: slot 0 has no middle to speak of, and goes to the bucket of zero */
+#define ZN_BUCKETS_MAX (ZN_SLOTS - 1)
+struct zn_bucket {
+	int32_t index;
+	uint64_t count; /* above 0 */
+};
+struct zn_buckets {
+	uint64_t count; /* of all, those in zero included, from one pass */
+	uint64_t zero, sum_ns, max_ns;
+	uint32_t used;
+	struct zn_bucket bucket[ZN_BUCKETS_MAX]; /* by index */
+};
+void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to);
 
 /* What a process's environment says of its job: the user's own claim, but for uid. */
 struct zn_claim {
@@ -1551,6 +1570,8 @@ struct zn_sample {
 void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
 bool zn_metrics_known(const char *name);
 const char *zn_metrics_name(size_t i); /* of the table; NULL after the last */
+const char *zn_metrics_unit(
+	struct zn_str name); /* "seconds", "bytes" or "ratio", by the name's end; NULL: none of them */
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
 /* What does not fit is left out, whole items at a time, and "truncated": true says so: false is returned then. It is
@@ -1560,6 +1581,12 @@ void zn_alerts_json(struct zn_out *o, struct zn_view *v);
 int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
 extern const char zn_version[], zn_commit[];
 extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
+
+/* ---- expo.c: /metrics in Protocol Buffers. ---- */
+
+/* Prometheus' MetricFamily messages (io.prometheus.client), each behind its length. A twin histogram has its classic
+ * buckets and native ones. */
+void zn_metrics_proto(struct zn_out *o, struct zn_view *v);
 
 /* ---- access.c: who may ask. ---- */
 
@@ -1656,7 +1683,7 @@ struct zn_route;
 /* What an answer depends on: who asks alike in one turn of the loop gets the same. */
 struct zn_asked {
 	const struct zn_route *route;
-	bool openmetrics;
+	enum zn_format format;
 	struct zn_filter filter;
 };
 struct zn_route {

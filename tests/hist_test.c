@@ -284,6 +284,36 @@ T(cumulative_counts_of_many)
 	CHECK_EQ(s.p99_ns, zn_hist_quantile(&hist, 990));
 }
 
+/* Each slot has an exponential bucket of its own, which its middle is in; the bucket's limits are told by the C library. */
+T(every_slot_has_its_bucket)
+{
+	static struct zn_hist h;
+	static struct zn_buckets b;
+
+	memset(&h, 0, sizeof(h));
+	for (uint32_t i = 0; i < ZN_SLOTS; i++)
+		h.slot[i] = i + 1;
+	h.sum_ns = 12345;
+	h.max_ns = 678;
+	zn_hist_buckets(&h, &b);
+	CHECK_EQ(b.used, ZN_BUCKETS_MAX);
+	CHECK_EQ(b.zero, 1);
+	CHECK_EQ(b.count, ZN_SLOTS * (ZN_SLOTS + 1) / 2);
+	CHECK_EQ(b.sum_ns, 12345);
+	CHECK_EQ(b.max_ns, 678);
+	for (uint32_t i = 0; i < b.used; i++) {
+		uint64_t floor = zn_slot_floor(i + 1), end = i + 2 < ZN_SLOTS ? zn_slot_floor(i + 2) : floor;
+		double middle = (double)(floor + end) / 2e9;
+
+		CHECK_EQ(b.bucket[i].count, i + 2);
+		CHECK(i == 0 || b.bucket[i].index > b.bucket[i - 1].index);
+		CHECK(middle > exp2(b.bucket[i].index / 32.0) && middle <= exp2((b.bucket[i].index + 1) / 32.0));
+	}
+	memset(&h, 0, sizeof(h));
+	zn_hist_buckets(&h, &b);
+	CHECK_EQ(b.used + b.zero + b.count, 0);
+}
+
 int main(void)
 {
 	RUN(slots_around_powers_of_two);
@@ -296,5 +326,6 @@ int main(void)
 	RUN(limits_are_powers_of_four);
 	RUN(cumulative_counts_are_exact_at_limits);
 	RUN(cumulative_counts_of_many);
+	RUN(every_slot_has_its_bucket);
 	return t_end();
 }

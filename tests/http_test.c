@@ -401,7 +401,8 @@ static void describe(struct zn_out *o, const struct zn_http_req *req)
 		zn_out_text(o, " length=");
 		zn_out_u64(o, req->length);
 	}
-	zn_out_text(o, req->openmetrics ? " openmetrics" : "");
+	zn_out_text(o, req->format == ZN_FORMAT_OPENMETRICS ? " openmetrics" : "");
+	zn_out_text(o, req->format == ZN_FORMAT_PROTO ? " proto" : "");
 	zn_out_text(o, req->gzip ? " gzip" : "");
 	zn_out_text(o, req->upgrade ? " upgrade" : "");
 	zn_out_text(o, req->ws_keys > 1 ? " keys" : "");
@@ -409,6 +410,8 @@ static void describe(struct zn_out *o, const struct zn_http_req *req)
 
 #define A   "GET / HTTP/1.1\r\nHost: n\r\n"
 #define OM  "application/openmetrics-text"
+#define PB  "application/vnd.google.protobuf"
+#define PBF PB ";proto=io.prometheus.client.MetricFamily;encoding=delimited"
 #define WSC "Connection: keep-alive, Upgrade\r\n"
 #define WSU "Upgrade: websocket\r\n"
 
@@ -546,6 +549,25 @@ static void meanings(void)
 			"GET / host=n keep openmetrics"},
 		{S(A "Accept: application/json;a=\"\\\",text/plain;q=1\", " OM ";q=0.2\r\n" E),
 			"GET / host=n keep openmetrics"},
+		{S(A "Accept: " PBF "\r\n" E), "GET / host=n keep proto"},
+		{S(A "Accept: " PBF ";q=0.001\r\n" E), "GET / host=n keep proto"},
+		{S(A "Accept: " PBF ";q=0\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " PB "\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " PB ";proto=io.prometheus.client.MetricFamily\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " PB ";encoding=delimited\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " PB ";proto=x;encoding=delimited\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " PB ";proto=io.prometheus.client.MetricFamily;encoding=text\r\n" E),
+			"GET / host=n keep"},
+		{S(A "Accept: " PB " ; encoding=\"delimited\" ; Proto=\"io.prometheus.client.MetricFamily\";q=1\r\n" E),
+			"GET / host=n keep proto"},
+		{S(A "Accept: " PBF ";proto=x\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " OM ", " PBF "\r\n" E), "GET / host=n keep proto"},
+		{S(A "Accept: " OM ", " PBF ";q=0.9\r\n" E), "GET / host=n keep openmetrics"},
+		{S(A "Accept: text/plain, " PBF ";q=0.9\r\n" E), "GET / host=n keep"},
+		{S(A "Accept: " PBF "," OM ";version=1.0.0;q=0.8," OM
+		     ";version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,"
+		     "*/*;q=0.1\r\n" E),
+			"GET / host=n keep proto"},
 		{S(A "Accept: " OM ";version=1.0.0;escaping=allow-utf-8;q=0.6," OM ";version=0.0.1;q=0.5,"
 		     "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,"
 		     "*/*;q=0.2\r\n" E),

@@ -43,6 +43,11 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 		zn_out_char(o, '.');
 	return whole;
 }
+void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
+{
+	zn_metrics_text(o, v, false);
+}
+
 void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 {
 	(void)v;

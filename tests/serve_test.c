@@ -62,6 +62,13 @@ static void out_pattern(struct zn_out *o, size_t len)
 		zn_out_char(o, pattern(i));
 }
 
+void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
+{
+	(void)v;
+	metrics_renders++;
+	zn_out_text(o, "proto\n");
+}
+
 void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 {
 	(void)v;
@@ -541,6 +548,12 @@ static const struct {
 		"Connection: keep-alive\r\n", "alerts", 0, ALERTS, ZN_CODE_200},
 	{"metrics", 0, "GET /metrics HTTP/1.1\r\nHost: x\r\n", 200,
 		"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", "text\n", 0, METRICS, ZN_CODE_200},
+	{"messages", 0,
+		"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/vnd.google.protobuf;"
+		"proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.9,text/plain;q=0.5\r\n",
+		200,
+		"Content-Type: application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited\r\n",
+		"proto\n", 0, METRICS, ZN_CODE_200},
 	{"openmetrics", 0, "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n", 200,
 		"Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n", "open\n", 0, METRICS,
 		ZN_CODE_200},

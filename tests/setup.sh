@@ -18,6 +18,10 @@ check_needs="
 /usr/bin/python3                                    python3
 /usr/lib/python3/dist-packages/websockets           python3-websockets
 /usr/lib/python3/dist-packages/prometheus_client    python3-prometheus-client
+/usr/lib/python3/dist-packages/google/protobuf      python3-protobuf
+protoc                                              protobuf-compiler
+/usr/include/google/protobuf/timestamp.proto        libprotobuf-dev
+/usr/share/gocode/src/github.com/prometheus/client_model  golang-github-prometheus-client-model-dev
 promtool                                            prometheus
 curl                                                curl
 jq                                                  jq

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""WebSocket clients for the tests: a public one, python3-websockets, and a plain one that reads when it is told to."""
+"""Clients for the tests: of the WebSocket a public one, python3-websockets, and a plain one that reads when it is told to;
+and Prometheus."""
 import asyncio
 import importlib.util
+import json
+import os
+import subprocess
 import time
+import urllib.parse
+import urllib.request
 
-from harness import PATIENCE, Absent, parse_json
+from harness import PATIENCE, Absent, Process, folder, free_port, need, parse_json
 
 
 def need_module(name):
@@ -83,3 +89,29 @@ class Frames:
             return int.from_bytes(frame[1][:2], "big")
         except ConnectionError:
             return None
+
+
+def api(server, path, **query):
+    with urllib.request.urlopen(f"{server}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=20) as answer:
+        return json.load(answer)["data"]
+
+
+def prometheus(daemon, *options):
+    """(process, URL) of a Prometheus that scrapes this daemon each second."""
+    port, place = free_port(), folder()
+    config = os.path.join(place, "prometheus.yml")
+    with open(config, "w") as f:
+        f.write("global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: node\n"
+                f"  static_configs:\n  - targets: ['127.0.0.1:{daemon.port}']\n")
+    process = Process([need("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={place}/data",
+                       f"--web.listen-address=127.0.0.1:{port}", *options], stderr=subprocess.DEVNULL)
+    process.wanted = None
+    return process, f"http://127.0.0.1:{port}"
+
+
+def target(server):
+    try:
+        targets = api(server, "targets")["activeTargets"]
+    except OSError:
+        return None
+    return targets[0] if targets and targets[0]["health"] != "unknown" else None

@@ -5,16 +5,13 @@ pipelining, formats.
 """
 import gzip
 import http.client
-import json
 import os
 import re
 import socket
 import subprocess
-import urllib.parse
-import urllib.request
 
-from harness import (Daemon, Process, State, check, equal, folder, free_port, main, need, parse_json, parse_metrics,
-                     run, test, wait_until)
+from clients import api, prometheus, target
+from harness import Daemon, State, check, equal, main, need, parse_json, parse_metrics, run, test, wait_until
 
 ROUTES = ("/", "/metrics", "/json", "/history", "/alerts", "/jobs", "/health")
 
@@ -197,31 +194,6 @@ def pythons_client_keeps_its_connection():
 
 
 # ---- Prometheus
-
-def api(server, path, **query):
-    with urllib.request.urlopen(f"{server}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=20) as answer:
-        return json.load(answer)["data"]
-
-
-def prometheus(daemon):
-    port, place = free_port(), folder()
-    config = os.path.join(place, "prometheus.yml")
-    with open(config, "w") as f:
-        f.write("global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: node\n"
-                f"  static_configs:\n  - targets: ['127.0.0.1:{daemon.port}']\n")
-    process = Process([need("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={place}/data",
-                       f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
-    process.wanted = None
-    return process, f"http://127.0.0.1:{port}"
-
-
-def target(server):
-    try:
-        targets = api(server, "targets")["activeTargets"]
-    except OSError:
-        return None
-    return targets[0] if targets and targets[0]["health"] != "unknown" else None
-
 
 @test
 def prometheus_finds_the_target_up():

@@ -1,0 +1,231 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""/metrics in Protocol Buffers, read with Prometheus' own definitions, and by Prometheus with native histograms.
+"""
+import glob
+import importlib.util
+import math
+import os
+import re
+import urllib.request
+
+from clients import api, prometheus, target
+from harness import PATIENCE, Absent, Daemon, check, equal, folder, main, need, parse_metrics, run, test, wait_until
+
+ACCEPT = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+MODEL = "/usr/share/gocode/src/github.com/prometheus/client_model"
+# what differs between two scrapes in a row, whatever is measured
+OWN = re.compile(r"process_|zernel_http_|zernel_scrape_|zernel_probe_run_")
+WITHIN = 0.032
+
+
+def definitions():
+    """The module that protoc makes of Prometheus' definitions."""
+    place = folder()
+    source = os.path.join(MODEL, "io/prometheus/client/metrics.proto")
+    if not os.path.exists(source):
+        raise Absent(f"{source} (golang-github-prometheus-client-model-dev)")
+    got = run([need("protoc"), "-I", MODEL, "-I", "/usr/include", f"--python_out={place}", "io/prometheus/client/metrics.proto"])
+    equal((got.returncode, got.stderr), (0, ""), "protoc")
+    made = glob.glob(f"{place}/**/metrics_pb2.py", recursive=True)
+    spec = importlib.util.spec_from_file_location("metrics_pb2", made[0])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MADE = []
+
+
+def model():
+    if not MADE:
+        MADE.append(definitions())
+    return MADE[0]
+
+
+def get(daemon):
+    request = urllib.request.Request(f"http://127.0.0.1:{daemon.port}/metrics", headers={"Accept": ACCEPT})
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        kind = answer.headers["Content-Type"].replace(" ", "")
+        equal(kind, ACCEPT, "its type")
+        return answer.read()
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            return value, at
+
+
+def families(data):
+    """Each message behind its length; nothing in them is unknown to the definitions but the unit, which is newer."""
+    at, found = 0, []
+    while at < len(data):
+        length, at = varint(data, at)
+        family = model().MetricFamily.FromString(data[at:at + length])
+        equal(at + length <= len(data), True, "a whole message")
+        found.append(family)
+        at += length
+    equal(len({f.name for f in found}), len(found), "families, and families that differ")
+    return found
+
+
+def shown(value):
+    """A limit or a quantile as the text has it."""
+    return "+Inf" if math.isinf(value) else f"{value:.12g}"
+
+
+def samples(family):
+    """[(name, labels, value)] as the text would have them."""
+    out, kind = [], model().MetricType.Name(family.type)
+    for m in family.metric:
+        labels = [(p.name, p.value) for p in m.label]
+
+        def add(suffix, value, *more):
+            out.append((family.name + suffix, (*labels, *more), value))
+        if kind == "COUNTER":
+            add("", m.counter.value)
+        elif kind == "GAUGE":
+            add("", m.gauge.value)
+        elif kind == "SUMMARY":
+            for q in m.summary.quantile:
+                add("", q.value, ("quantile", shown(q.quantile)))
+            add("_sum", m.summary.sample_sum)
+            add("_count", m.summary.sample_count)
+        else:
+            equal(kind, "HISTOGRAM", family.name)
+            for b in m.histogram.bucket:
+                add("_bucket", b.cumulative_count, ("le", shown(b.upper_bound)))
+            add("_bucket", m.histogram.sample_count, ("le", "+Inf"))
+            add("_sum", m.histogram.sample_sum)
+            add("_count", m.histogram.sample_count)
+    return out
+
+
+def native(h):
+    """[(lower, upper, count)] of a native histogram in seconds, ascending, the bucket of zero first."""
+    deltas, at, index, count = list(h.positive_delta), 0, 0, 0
+    out = [(0, h.zero_threshold, h.zero_count)]
+    for span in h.positive_span:
+        index += span.offset
+        for _ in range(span.length):
+            count += deltas[at]
+            check(count >= 0, "no bucket has less than nothing")
+            out.append((2 ** ((index - 1) / 2 ** h.schema), 2 ** (index / 2 ** h.schema), count))
+            at, index = at + 1, index + 1
+    equal(at, len(deltas), "deltas, and buckets of the spans")
+    equal(sum(n for _, _, n in out), h.sample_count, "what is in all buckets")
+    check(all(a[0] < b[0] for a, b in zip(out, out[1:])), "buckets ascend")
+    return out
+
+
+def quantile(buckets, q):
+    """As histogram_quantile() has it: in proportion within the bucket."""
+    rank, seen = q * sum(n for _, _, n in buckets), 0
+    for lower, upper, n in buckets:
+        if n and seen + n >= rank:
+            return lower + (upper - lower) * (rank - seen) / n
+        seen += n
+    raise AssertionError("an empty histogram")
+
+
+def steady(daemon):
+    """(text, families) of the same tick: the text before and after is the same."""
+    def text():
+        return {k: v for k, v in parse_metrics(daemon.get("/metrics")).items() if not OWN.match(k[0])}
+
+    def look():
+        before, got = text(), families(get(daemon))
+        return (before, got) if before == text() else None
+    return wait_until(look, "two pages of one tick")
+
+
+@test
+def messages_say_what_the_text_says():
+    daemon = Daemon("--simulate")
+    wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")
+    text, got = steady(daemon)
+    pairs = [((name, labels), v) for f in got for name, labels, v in samples(f) if not OWN.match(name)]
+    equal(len(dict(pairs)), len(pairs), "series, and series that differ")
+    ours = {(name, frozenset(labels)): v for (name, labels), v in pairs}
+    theirs = {(name, frozenset(labels)): v for (name, labels), v in text.items()}
+    equal(set(ours), set(theirs), "series")
+    check(len(ours) > 500, f"{len(ours)} of them")
+    for key, value in theirs.items():
+        equal(ours[key], value, f"{key}")
+
+
+@test
+def messages_know_kinds_and_beginnings():
+    daemon = Daemon("--simulate")
+    wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")
+    lines = daemon.get("/metrics").split("\n")
+    kinds = {line.split(" ")[2]: line.split(" ")[3].upper() for line in lines if line.startswith("# TYPE ")}
+    helps = {line.split(" ", 3)[2]: line.split(" ", 3)[3] for line in lines if line.startswith("# HELP ")}
+    now = float(run(["date", "+%s"]).stdout)
+    for family in families(get(daemon)):
+        equal(model().MetricType.Name(family.type), kinds[family.name], family.name)
+        equal(family.help, helps[family.name], f"help of {family.name}")
+        check(family.metric, f"{family.name} has a series")
+        if family.type == model().HISTOGRAM:
+            check(all(m.histogram.schema == 5 for m in family.metric), "the schema")
+
+
+@test
+def native_histograms_have_the_quantiles_of_the_summaries():
+    daemon = Daemon("--simulate")
+    wait_until(lambda: max(daemon.metrics().all("zernel_dataloader_wait_seconds_count").values(), default=0) >= 30, "data")
+    _, got = steady(daemon)
+    by_name, compared = {f.name: f for f in got}, 0
+    for family in got:
+        if family.type != model().HISTOGRAM:
+            continue
+        summaries = by_name[family.name.replace("_hist_seconds", "_seconds")].metric
+        equal(len(family.metric), len(summaries), family.name)
+        for h, s in zip(family.metric, summaries):
+            equal([(p.name, p.value) for p in h.label], [(p.name, p.value) for p in s.label], "labels")
+            buckets = native(h.histogram)
+            for q in s.summary.quantile:
+                if s.summary.sample_count * (1 - q.quantile) < 10:
+                    continue  # the largest of a few: the summary is clipped to the largest time, which buckets do not know
+                found = quantile(buckets, q.quantile)
+                check(abs(found / q.value - 1) <= WITHIN, f"{family.name} {q.quantile}: {found}, not {q.value}")
+                compared += 1
+    check(compared > 30, f"{compared} quantiles")
+
+
+def by_labels(result):
+    drop = ("__name__", "quantile")
+    return {frozenset((k, v) for k, v in r["metric"].items() if k not in drop): float(r["value"][1]) for r in result}
+
+
+@test
+def prometheus_takes_native_histograms():
+    daemon = Daemon("--simulate")
+    process, server = prometheus(daemon, "--enable-feature=native-histograms")
+    seen = wait_until(lambda: target(server), "a scrape")
+    equal((seen["health"], seen["lastError"]), ("up", ""), "the target")
+    name = "zernel_cuda_launch_latency"
+    wait_until(lambda: api(server, "query", query=f"histogram_count({name}_hist_seconds) > 20000")["result"], "a native histogram")
+    wait_until(lambda: api(server, "query", query="up == 1")["result"], "up")
+    equal(api(server, "query", query=f"{name}_hist_seconds_bucket")["result"], [], "classic buckets besides")
+    stamp = api(server, "query", query=f"timestamp({name}_hist_seconds)")["result"][0]["value"][1]
+    for q in ("0.5", "0.99"):
+        summary = by_labels(api(server, "query", query=f'{name}_seconds{{quantile="{q}"}}', time=stamp)["result"])
+        found = by_labels(api(server, "query", query=f"histogram_quantile({q}, {name}_hist_seconds)", time=stamp)["result"])
+        equal(set(found), set(summary), "series")
+        equal(len(found), 8, "ranks")
+        for key, value in summary.items():
+            check(abs(found[key] / value - 1) <= WITHIN, f"{q} of {set(key)}: {found[key]}, not {value}")
+    for what in ("count", "sum"):
+        summary = by_labels(api(server, "query", query=f"{name}_seconds_{what}", time=stamp)["result"])
+        equal(by_labels(api(server, "query", query=f"histogram_{what}({name}_hist_seconds)", time=stamp)["result"]), summary, what)
+    wait_until(lambda: api(server, "query", query=f"histogram_quantile(0.99, sum(rate({name}_hist_seconds[10s])))")["result"], "a rate")
+    process.kill()
+
+
+if __name__ == "__main__":
+    main()

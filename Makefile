@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c scribe.c kernel.c expo.c proto.c
+	message.c spool.c control.c jobctl.c scribe.c kernel.c expo.c proto.c wait.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -92,10 +92,10 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
-report_test_SRC  := report.c sheet.c job.c message.c view.c agg.c proc.c client.c term.c access.c http.c json.c
+report_test_SRC  := report.c wait.c sheet.c job.c message.c view.c agg.c proc.c client.c term.c access.c http.c json.c
 secure_test_SRC  := secure.c
 scribe_test_SRC  := scribe.c secure.c log.c
 hist_test_SRC    := agg.c proc.c json.c log.c
@@ -117,14 +117,15 @@ serve_test_LIBS  := -lz -Wl,--wrap=accept4
 gzip_test_SRC    := gzip.c
 proto_test_SRC   := proto.c json.c
 gzip_test_LIBS   := -lz
-metrics_test_SRC := metrics.c snapshot.c history.c view.c job.c report.c message.c alert.c sim.c agg.c proc.c json.c log.c
+wait_test_SRC    := wait.c agg.c proc.c json.c
+metrics_test_SRC := metrics.c wait.c snapshot.c history.c view.c job.c report.c message.c alert.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
 control_test_SRC := control.c spool.c message.c json.c loop.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
 job_test_SRC     := job.c agg.c proc.c json.c
 cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c
-snapshot_test_SRC := snapshot.c history.c view.c alert.c agg.c proc.c json.c log.c
+snapshot_test_SRC := snapshot.c wait.c history.c view.c alert.c agg.c proc.c json.c log.c
 
 T := build/test
 TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.
@@ -202,7 +203,7 @@ build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm
 build/bench/record: agg.c proc.c json.c log.c
-build/bench/render: metrics.c view.c job.c message.c alert.c sim.c agg.c proc.c json.c log.c
+build/bench/render: metrics.c wait.c view.c job.c message.c alert.c sim.c agg.c proc.c json.c log.c
 build/bench/attach_empty: elf.c
 build/bench/attach_empty: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/empty.bpf.o: tests/bench/empty.bpf.c

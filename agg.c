@@ -852,6 +852,13 @@ static uint64_t advance(uint64_t *sum_ns, uint64_t now)
 	return more;
 }
 
+uint64_t zn_agg_stall(const struct zn_agg *a, uint32_t row, enum zn_stall s)
+{
+	uint64_t shown = a->info[row].stall_ns[s], now = a->arena->procs[row].count[ZN_C_STALL_CPU + s];
+
+	return now > shown ? now : shown;
+}
+
 static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, uint64_t now_ns)
 {
 	struct zn_info *info = &a->info[row];

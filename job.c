@@ -200,13 +200,11 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 	return &j->merged;
 }
 
-/* Waits that go on are in the sums of the last tick, and no sum falls when a process ends. */
 static uint64_t count_of(const struct zn_jobs *j, uint32_t row, const struct zn_proc *p, uint32_t i)
 {
-	uint64_t shown =
-		i >= ZN_C_STALL_CPU && i <= ZN_C_STALL_OTHER ? j->agg->info[row].stall_ns[i - ZN_C_STALL_CPU] : 0;
-
-	return p->count[i] > shown ? p->count[i] : shown;
+	if (i >= ZN_C_STALL_CPU && i <= ZN_C_STALL_OTHER)
+		return zn_agg_stall(j->agg, row, i - ZN_C_STALL_CPU);
+	return p->count[i];
 }
 
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job)

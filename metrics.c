@@ -24,7 +24,7 @@ struct metric {
 
 /* What the processes of a job did, those that have gone included. */
 struct job_sum {
-	uint64_t launches, nccl_bytes;
+	uint64_t launches, nccl_bytes, stall_ns[ZN_STALL_COUNT];
 };
 
 /* A walk: instead of lines of a page, each series becomes a value. */
@@ -419,6 +419,57 @@ static void emit_pinned(struct text *t)
 	}
 }
 
+static void emit_stalls(struct text *t)
+{
+	const struct zn_proc *p;
+	struct zn_shares shares;
+
+	EACH_PROC(t, r, p)
+	{
+		if (!zn_wait_shares(t->view, t->view->agg->row[r], &shares))
+			continue;
+		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
+			if (!shares.known[s])
+				continue;
+			proc_series(t, p);
+			label_word(t, "cause", zn_stall_label(s));
+			end_scaled(t, shares.share[s], 9);
+		}
+	}
+}
+
+static void emit_workers(struct text *t)
+{
+	const struct zn_proc *p;
+
+	EACH_PROC(t, r, p)
+	{
+		if (!zn_wait_loader(t->view, t->view->agg->row[r]))
+			continue;
+		proc_series(t, p);
+		end_u64(t, p->count[ZN_C_WORKERS]);
+	}
+}
+
+static void emit_worker_time(struct text *t)
+{
+	static const char *const state[] = {"busy", "idle"};
+	const struct zn_proc *p;
+
+	EACH_PROC(t, r, p)
+	{
+		if (!zn_wait_loader(t->view, t->view->agg->row[r]))
+			continue;
+		for (uint32_t i = 0; i < ZN_LEN(state); i++) {
+			if (p->count[ZN_C_WORKER_BUSY_NS + i] == 0)
+				continue;
+			proc_series(t, p);
+			label_word(t, "state", state[i]);
+			end_scaled(t, p->count[ZN_C_WORKER_BUSY_NS + i], 9);
+		}
+	}
+}
+
 /* One field of struct zn_proc_gpu, per GPU of each process. */
 struct share_field {
 	size_t offset;
@@ -766,14 +817,20 @@ static void sum_gone(struct job_sum *s, const struct zn_job *job)
 {
 	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
 		s->launches += job->count[i];
+	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
+		s->stall_ns[i] += job->count[ZN_C_STALL_CPU + i];
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; job->gone && d <= ZN_H_NCCL_RECV; d++)
 		s->nccl_bytes += job->gone[d].bytes;
 }
 
-static void sum_live(struct text *t, struct job_sum *s, const struct zn_proc *p)
+static void sum_live(struct text *t, struct job_sum *s, uint32_t row)
 {
+	const struct zn_proc *p = zn_arena_proc(t->view->agg->arena, row);
+
 	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
 		s->launches += p->count[i];
+	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
+		s->stall_ns[i] += zn_agg_stall(t->view->agg, row, i);
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
 		const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[d]);
 
@@ -800,7 +857,7 @@ static void jobs_take(struct text *t)
 		const struct zn_job *job = zn_jobs_of(j, p);
 
 		if (job)
-			sum_live(t, &t->sum[job - j->job], p);
+			sum_live(t, &t->sum[job - j->job], t->view->agg->row[r]);
 	}
 }
 
@@ -863,6 +920,23 @@ static void job_nccl_bytes(struct text *t, const struct zn_job *job)
 	end_u64(t, t->sum[job - t->view->jobs->job].nccl_bytes);
 }
 
+/* Waits for data are told where there were some: whether a loader is one that is known cannot be told of a job. */
+static void job_stalls(struct text *t, const struct zn_job *job)
+{
+	const uint64_t *ns = t->sum[job - t->view->jobs->job].stall_ns;
+	uint64_t all = 0;
+
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		all += ns[s];
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT && all; s++) {
+		if (s == ZN_STALL_DATA && !ns[s])
+			continue;
+		job_series(t, job);
+		label_word(t, "cause", zn_stall_label(s));
+		end_scaled(t, ns[s], 9);
+	}
+}
+
 static void each_job(struct text *t, void (*lines)(struct text *t, const struct zn_job *job))
 {
 	jobs_take(t);
@@ -898,6 +972,11 @@ static void emit_job_launches(struct text *t)
 static void emit_job_nccl_bytes(struct text *t)
 {
 	each_job(t, job_nccl_bytes);
+}
+
+static void emit_job_stalls(struct text *t)
+{
+	each_job(t, job_stalls);
 }
 
 /* A field of struct zn_job_gpu. */
@@ -1197,6 +1276,8 @@ static const struct counts copy_calls = {ZN_C_COPY_CALLS_HTOD, 4, "direction", {
 static const struct durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
 static const struct durations collective = {ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_RECV, "op", false};
 static const struct durations dataloader = {ZN_H_DATALOAD, ZN_H_DATALOAD, NULL, true};
+static const struct durations worker_idle = {ZN_H_WORKER_IDLE, ZN_H_WORKER_IDLE, NULL, true};
+static const struct durations dist_sync = {ZN_H_DIST_SYNC, ZN_H_DIST_SYNC, NULL, true};
 static const struct durations sync_calls = {ZN_H_SYNC_STREAM, ZN_H_SYNC_FREE, "call", true};
 static const struct durations group = {ZN_H_NCCL_GROUP, ZN_H_NCCL_GROUP, NULL, true};
 static const struct durations comm_init = {ZN_H_NCCL_INIT, ZN_H_NCCL_INIT, NULL, true};
@@ -1222,6 +1303,16 @@ static const struct metric table[] = {
 		"Host time in an NCCL operation, of all processes since the daemon started. A collective enqueues and returns: this is not the time it takes on the GPU."},
 	{"zernel_dataloader_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &dataloader,
 		"Time that the training thread waits for a batch."},
+	{"zernel_dataloader_worker_idle_seconds", SUMMARY, "pid,quantile", emit_durations, &worker_idle,
+		"Time that a worker of a process's data loader sleeps until it is asked for another batch."},
+	{"zernel_dataloader_workers", GAUGE, "pid", emit_workers, NULL,
+		"Live processes that this one, or one of them, started and that call no hooked library; there once its data loader was seen to wait."},
+	{"zernel_dataloader_worker_seconds_total", COUNTER, "pid,state", emit_worker_time, NULL,
+		"Time of all data loader workers of a process: idle, asleep until they are asked for another batch, or busy."},
+	{"zernel_dist_sync_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &dist_sync,
+		"Time that a launching thread waits for other ranks: in the creation of a communicator, at the end of a group, or asleep until a peer has answered over a socket."},
+	{"zernel_step_stall_ratio", GAUGE, "pid,cause", emit_stalls, NULL,
+		"Where the time of a process's launching threads went over the last tick; the causes add up to 1. Of a data loader that is not known there is no cause data: its waits are in other."},
 	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", emit_gpu_total, NULL,
 		"Memory of a GPU as the driver reports it to the processes; absent until one of them asked."},
 	{"zernel_gpu_memory_used_ratio", GAUGE, "gpu_id", emit_gpu_ratio, NULL,
@@ -1277,6 +1368,8 @@ static const struct metric table[] = {
 		"Launches of all processes of a job, those that have gone included; without captured ones."},
 	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", emit_job_nccl_bytes, NULL,
 		"Bytes of NCCL operations of all processes of a job, those that have gone included."},
+	{"zernel_job_stall_seconds_total", COUNTER, "job_id,cause", emit_job_stalls, NULL,
+		"Where the time of all launching threads of a job went, those that have gone included; causes as of zernel_step_stall_ratio."},
 	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
 	{"zernel_build_info", INFO, "version,commit,source", emit_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},

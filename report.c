@@ -220,7 +220,7 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v)
 
 static bool measured(const struct zn_view *v, enum zn_family f)
 {
-	return !v->probe || v->probe->available[f];
+	return f >= ZN_FAMILY_COUNT ? zn_kernel_has(v, f) : !v->probe || v->probe->available[f];
 }
 
 /* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
@@ -416,6 +416,18 @@ static void allocations(struct zn_json *j, struct report *r)
 	zn_json_key_u64(j, "other_failures", all.fail_other);
 }
 
+/* Seconds of all launching threads, by cause. */
+static void thread_time(struct zn_json *j, const struct report *r)
+{
+	if (!measured(r->view, ZN_FAM_SCHED)) {
+		zn_json_key_null(j, "thread_time");
+		return;
+	}
+	zn_json_key_open(j, "thread_time", '{');
+	zn_wait_seconds(j, r->count + ZN_C_STALL_CPU);
+	zn_json_close(j, '}');
+}
+
 /* Objects: what a family of probes counted, or null where that is not measured. */
 static const struct {
 	const char *key;
@@ -528,7 +540,9 @@ static const char *no_peak(const struct report *r)
 
 static const char *without(const struct zn_view *v, enum zn_family f)
 {
-	return measured(v, f) ? NULL : v->probe->why[f];
+	if (measured(v, f))
+		return NULL;
+	return f >= ZN_FAMILY_COUNT ? v->probe->kernel.why[f] : v->probe->why[f];
 }
 
 static const char *no_gpu_memory(const struct report *r)
@@ -544,6 +558,11 @@ static const char *no_launches(const struct report *r)
 static const char *no_nccl(const struct report *r)
 {
 	return without(r->view, ZN_FAM_NCCL);
+}
+
+static const char *no_thread_time(const struct report *r)
+{
+	return without(r->view, ZN_FAM_SCHED);
 }
 
 static const char *steps_lost(const struct report *r)
@@ -568,7 +587,7 @@ static const struct {
 	{"peak memory of the job", no_peak},
 	{"some of its steps", steps_lost},
 	{"some of its alerts", alerts_lost},
-	{"where the launching threads' time went", not_yet},
+	{"where the launching threads' time went", no_thread_time},
 	{"I/O", not_yet},
 };
 
@@ -627,7 +646,7 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	zn_json_open(&j, '{');
 	identity(&j, &r);
 	times(&j, &r);
-	zn_json_key_null(&j, "thread_time");
+	thread_time(&j, &r);
 	zn_json_key_null(&j, "io");
 	zn_json_reserve(&j, ZN_JSON_END);
 	for (size_t i = 0; i < ZN_LEN(objects); i++)

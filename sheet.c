@@ -203,6 +203,44 @@ static void gpus(struct zn_out *o, struct zn_str r)
 		gpu_sentence(o, g);
 }
 
+/* The sum of a list's or an object's numbers: of its items' member, or, without one, of its own values. */
+static double sum_of(struct zn_str list, const char *member)
+{
+	struct zn_str key, value;
+	double all = 0;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+		all += number(value, member);
+	return all;
+}
+
+/* The causes with most of the time first, as many as fit on a line; those below a percent are left out. */
+static void thread_time(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "thread_time"), key, value;
+	double limit = 2, all = sum_of(list, "");
+	char text[COLUMNS] = "", cell[ZN_TERM_CELL];
+
+	for (int i = 0; all > 0 && i < ZN_STALL_COUNT; i++) {
+		struct zn_str most = {0};
+		double share = 0;
+
+		for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+			if (number(value, "") / all < limit && number(value, "") / all > share) {
+				share = number(value, "") / all;
+				most = key;
+			}
+		if (share < 0.01)
+			break;
+		limit = share;
+		snprintf(cell, sizeof(cell), "%s%.0f %% %.*s", i ? ", " : "", 100 * share,
+			most.len < 10 ? (int)most.len : 10, most.at);
+		strncat(text, cell, sizeof(text) - strlen(text) - 1);
+	}
+	if (*text)
+		line(o, "Its threads  %s", text);
+}
+
 static void cuda(struct zn_out *o, struct zn_str r)
 {
 	char a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL];
@@ -216,6 +254,7 @@ static void cuda(struct zn_out *o, struct zn_str r)
 		took(b, r, "launch_latency.p99_us", 1), took(c, r, "launch_latency.mean_us", 1));
 	line(o, "Waits        %s for the GPU, %s in all, %s failed", count(a, r, "sync_wait.calls"),
 		span(b, r, "sync_wait.seconds"), count(c, r, "sync_wait.errors"));
+	thread_time(o, r);
 	line(o, "Copies       to the GPU %s, back %s, between GPUs %s, other %s", bytes(a, r, "memcpy.htod.bytes"),
 		bytes(b, r, "memcpy.dtoh.bytes"), bytes(c, r, "memcpy.dtod.bytes"), bytes(d, r, "memcpy.other.bytes"));
 	line(o, "Allocations  %s of %s in all, %s freed", count(a, r, "allocations.calls"),
@@ -353,17 +392,6 @@ static void line_gpus(struct zn_out *o, struct zn_str r)
 	zn_out_text(o, sums.all_s > 0 ? percent_of(cell, sums.busy_s / sums.all_s) : none(cell));
 	zn_out_text(o, " gpu_unused=");
 	zn_out_u64(o, sums.unused);
-}
-
-/* The sum of a list's or an object's numbers: of its items' member, or, without one, of its own values. */
-static double sum_of(struct zn_str list, const char *member)
-{
-	struct zn_str key, value;
-	double all = 0;
-
-	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
-		all += number(value, member);
-	return all;
 }
 
 static void pair(struct zn_out *o, const char *key, const char *value)

@@ -243,19 +243,6 @@ static void nccl(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 	zn_json_close(j, '}');
 }
 
-static void dataloader(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
-{
-	const struct zn_hist *h = hist_of(a, p, ZN_H_DATALOAD);
-
-	if (!h->calls) {
-		zn_json_key_null(j, "dataloader");
-		return;
-	}
-	zn_json_key_open(j, "dataloader", '{');
-	summary(j, h, MS);
-	zn_json_close(j, '}');
-}
-
 static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_agg *a = v->agg;
@@ -269,8 +256,8 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	launch(j, v, row, p);
 	sync(j, a, p);
 	nccl(j, a, p);
-	dataloader(j, a, p);
-	zn_json_key_null(j, "stalls");
+	zn_wait_loader_json(j, v, row);
+	zn_wait_json(j, v, row);
 	zn_json_key_null(j, "signals");
 	zn_json_key_null(j, "io");
 	zn_json_close(j, '}');

@@ -1269,6 +1269,8 @@ const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail);
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail);
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
 const char *zn_detail_label(enum zn_detail d);
+/* Where a process's time went, waits that go on as of the last tick: it never falls, also when the process ends. */
+uint64_t zn_agg_stall(const struct zn_agg *a, uint32_t row, enum zn_stall s);
 const char *zn_stall_label(enum zn_stall s);
 bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
@@ -2004,6 +2006,35 @@ void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid
  * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
  * user runs. */
 int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
+
+/* ---- wait.c: why a GPU is idle. ---- */
+
+struct zn_json;
+/* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
+ * began. A cause that cannot be told of this process is not known: its share is 0, and part of another one. */
+struct zn_shares {
+	uint32_t share[ZN_STALL_COUNT];
+	bool known[ZN_STALL_COUNT];
+	uint64_t seconds_ns[ZN_STALL_COUNT];
+};
+bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to); /* false: not measured, or no time */
+/* Waits of a data loader were seen: PyTorch's, the only one that is known. */
+bool zn_wait_loader(const struct zn_view *v, uint32_t row);
+/* What a sentence about a process is made of. */
+struct zn_wait_facts {
+	char who[24];                   /* "rank 3" or "process 4711" */
+	uint32_t share[ZN_STALL_COUNT]; /* as of struct zn_shares */
+	uint32_t workers;               /* of its data loader; 0: none are known */
+	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
+	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
+};
+#define ZN_SAYS_MAX 160
+void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX]);
+/* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
+void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+void zn_wait_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+/* One key for each cause, in seconds; null for data where no loader was seen. */
+void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
 
 /* ---- report.c: what a job did, when it has ended or so far. ---- */
 

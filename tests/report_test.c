@@ -86,6 +86,7 @@ static void start(void)
 		abort();
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		probe.available[f] = true;
+	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_TIER_TRACEPOINT;
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
@@ -181,6 +182,10 @@ static void work(struct zn_proc *p)
 		p->count[ZN_C_COPY_CALLS_HTOD + i] = 31 + i;
 	}
 	p->count[ZN_C_LAUNCH_ERRORS] = 17;
+	p->count[ZN_C_STALL_CPU] = 600000000;
+	p->count[ZN_C_STALL_GPU] = 300000000;
+	p->count[ZN_C_STALL_DATA] = 95000000;
+	p->count[ZN_C_STALL_OTHER] = 5000000;
 	p->count[ZN_C_SYNC_ERRORS] = 19;
 	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_FIRST_OTHER)] = 4001;
 	p->gpu[0] = (struct zn_proc_gpu){.used_bytes = 600,
@@ -266,7 +271,8 @@ static const char exact[] =
 	"\"source\":\"live\",\"version\":\"1.2-test\","
 	"\"start\":\"2024-02-29T00:16:40.000Z\",\"start_ms\":1709165800000,"
 	"\"end\":\"2024-02-29T00:16:43.250Z\",\"end_ms\":1709165803250,\"wall_seconds\":3.25,\"measured_since\":null,"
-	"\"processes\":2,\"processes_running\":1,\"memory_peak_bytes\":80740352,\"thread_time\":null,\"io\":null,"
+	"\"processes\":2,\"processes_running\":1,\"memory_peak_bytes\":80740352,\"thread_time\":{\"cpu\":1.2,\"gpu\":0.6,"
+	"\"data\":0.19,\"dist\":0,\"io\":0,\"runqueue\":0,\"other\":0.01},\"io\":null,"
 	"\"launches\":{\"count\":612,\"kernel\":202,\"graph\":204,\"cooperative\":206,\"captured\":208,\"errors\":34},"
 	"\"launch_latency\":{\"count\":14,\"p50_us\":4.992,\"p99_us\":4.992,\"mean_us\":5},"
 	"\"sync_wait\":{\"calls\":8,\"seconds\":1.500002,\"errors\":38},"
@@ -278,8 +284,7 @@ static const char exact[] =
 	"\"idle_seconds\":2.25,\"busy_share\":0.3076},"
 	"{\"gpu_id\":\"1\",\"allocated\":true,\"peak_bytes\":0,\"total_bytes\":81920,\"busy_seconds\":0,"
 	"\"idle_seconds\":3.25,\"busy_share\":0}],"
-	"\"not_measured\":[{\"what\":\"where the launching threads' time went\",\"why\":\"not measured by this version\"},"
-	"{\"what\":\"I/O\",\"why\":\"not measured by this version\"}],"
+	"\"not_measured\":[{\"what\":\"I/O\",\"why\":\"not measured by this version\"}],"
 	"\"nccl\":[{\"op\":\"all_reduce\",\"calls\":10,\"bytes\":10090,\"errors\":2,\"seconds\":0.02,\"p50_ms\":1.998848,"
 	"\"p99_ms\":1.998848},{\"op\":\"send\",\"calls\":2,\"bytes\":26,\"errors\":0,\"seconds\":0.006,\"p50_ms\":2.94912,\"p99_ms\":2.94912}],"
 	"\"lost\":{\"alloc\":23,\"report\":2},"
@@ -559,6 +564,7 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "             208 more captured into graphs, 34 failed\n"
 				 "             each took p50 4.99us, p99 4.99us, mean 5.00us\n"
 				 "Waits        8 for the GPU, 1.50s in all, 38 failed\n"
+				 "Its threads  60 % cpu, 30 % gpu, 10 % data\n"
 				 "Copies       to the GPU 3.91K, back 3.91K, between GPUs 3.92K, other 3.92K\n"
 				 "Allocations  84 of 8.59K in all, 74 freed\n"
 				 "  6 allocations failed because the GPU was full.\n"
@@ -581,7 +587,6 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "  report 2\n"
 				 "\n"
 				 "Not measured\n"
-				 "  where the launching threads' time went: not measured by this version\n"
 				 "  I/O: not measured by this version\n";
 
 static const char exact_line[] = "gpus=2 gpu_peak=1.17K/80.0K gpu_busy=15% gpu_unused=1 mem_peak=77.0M launches=612 "

@@ -96,6 +96,23 @@ static __noinline int job_claim(const struct zn_job_name *name)
 	return slot;
 }
 
+/* The job that a group of this tag is of now. A requeued job is told of again while the group of its earlier run may still
+ * be there: what is made in it from then on is the new run's, which its name leads to. */
+static __always_inline bool tag_now(struct zn_tag *to, const struct zn_tag *tag)
+{
+	struct zn_job_row *row = job_of(tag), *newer;
+	__u32 *slot;
+
+	if (!row)
+		return false;
+	*to = *tag;
+	slot = bpf_map_lookup_elem(&job_names, row->name);
+	newer = slot && *slot != tag->slot ? bpf_map_lookup_elem(&jobs, slot) : NULL;
+	if (newer && newer->serial)
+		*to = (struct zn_tag){.slot = *slot, .serial = newer->serial};
+	return true;
+}
+
 static __always_inline bool same_step(const struct zn_step *step, const char name[16])
 {
 	const __u64 *a = (const void *)step->name, *b = (const void *)name;
@@ -147,8 +164,8 @@ static __always_inline void group_below(struct zn_cgroup *to, const struct zn_cg
 {
 	struct zn_job_name name;
 
-	*to = *parent;
 	to->level = ZN_CGROUP_BELOW;
+	to->step = to->job.serial == parent->job.serial ? parent->step : ZN_STEPS_MAX;
 	if (parent->level == ZN_CGROUP_JOB && step_read(&name, cgrp)) {
 		to->level = ZN_CGROUP_STEP;
 		to->step = step_claim(to->job.slot, &name);
@@ -192,13 +209,13 @@ int job_mkdir(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct cgroup *cgrp = (void *)ctx->args[0], *parent = parent_of(cgrp);
 	struct zn_cgroup_key key = {}, above = {};
-	struct zn_cgroup *in = NULL, group = {};
+	struct zn_cgroup *in = NULL, group = {.step = ZN_STEPS_MAX};
 
 	if (parent) {
 		above = key_of(parent);
 		in = bpf_map_lookup_elem(&cgroups, &above);
 	}
-	if (in && job_of(&in->job))
+	if (in && tag_now(&group.job, &in->job))
 		group_below(&group, in, cgrp);
 	else if (!group_top(&group, cgrp))
 		return 0;
@@ -293,20 +310,21 @@ int job_attach(struct bpf_raw_tracepoint_args *ctx)
 	struct zn_shared *s = zn_globals();
 	struct zn_cgroup_key key;
 	struct zn_cgroup *group;
+	struct zn_tag job = {};
 	__u32 tgid;
 
 	if (!s || !s->jobs)
 		return 0;
 	key = key_of((void *)ctx->args[0]);
 	group = bpf_map_lookup_elem(&cgroups, &key);
-	if (!group || !job_of(&group->job))
+	if (!group || !tag_now(&job, &group->job))
 		return 0;
 	tgid = BPF_CORE_READ(task, tgid);
-	if (bpf_map_update_elem(&tasks, &tgid, &group->job, BPF_ANY)) {
+	if (bpf_map_update_elem(&tasks, &tgid, &job, BPF_ANY)) {
 		zn_lost(ZN_LOST_TASK);
 		return 0;
 	}
-	row_tag(tgid, &group->job);
+	row_tag(tgid, &job);
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
 		bpf_map_delete_elem(&tasks, &tgid);
 	return 0;

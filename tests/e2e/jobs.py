@@ -363,6 +363,26 @@ def the_same_id_again():
 
 
 @test
+def a_group_that_an_earlier_run_left():
+    """What starts in it once the job is told of again is the new run's."""
+    daemon, left = Node(), Group("freezer", V1 + "/job_4711")
+    first = actor_in(Group("freezer", V1 + "/job_4711/step_batch"))
+    started(daemon, first, 7)
+    wait_until(lambda: daemon.job_of(first.pid) == "4711", "the job")
+    first.end()
+    daemon.job("end", "4711")
+    wait_until(lambda: daemon.jobs("4711") == ["ended"], "the end of the first run")
+    daemon.job("start", "4711", "--restart", "1")
+    for n, group in enumerate((Group("freezer", V1 + "/job_4711/step_0"), left), 1):
+        actor = actor_in(group)
+        started(daemon, actor, 11)
+        wait_until(lambda a=actor: daemon.job_of(a.pid) == "4711", "the second run")
+        equal(daemon.sum("4711"), 11 * n, "launches of the second run")
+        actor.end()
+    equal(sorted(daemon.jobs("4711")), ["ended", "running"], "runs of this id")
+
+
+@test
 def a_process_that_outlives_its_job():
     """Its tag is stale then, and the next job of the same id does not get it."""
     daemon = Node()

@@ -38,7 +38,8 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c scribe.c kernel.c expo.c proto.c wait.c
+	message.c spool.c control.c jobctl.c scribe.c kernel.c expo.c proto.c wait.c \
+	courier.c sender.c fetch.c dns.c notify.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -64,7 +65,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/zerneld.o: $(B)/version
 # what runs once, or when a person asks, is made small
-SMALL := options report sheet spool message control jobctl client term watch status sim secure access
+SMALL := options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify
 $(SMALL:%=$(B)/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
@@ -92,11 +93,15 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait
+UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 report_test_SRC  := report.c wait.c sheet.c job.c message.c view.c agg.c proc.c client.c term.c access.c http.c json.c
 secure_test_SRC  := secure.c
+fetch_test_SRC   := fetch.c http.c json.c
+dns_test_SRC     := dns.c
+sender_test_SRC  := sender.c fetch.c dns.c http.c json.c log.c
+notify_test_SRC  := notify.c json.c
 scribe_test_SRC  := scribe.c secure.c log.c
 hist_test_SRC    := agg.c proc.c json.c log.c
 agg_test_SRC     := agg.c proc.c json.c log.c
@@ -107,7 +112,7 @@ ws_test_SRC      := ws.c http.c json.c
 ws_cases_test_SRC := ws.c json.c
 elf_test_SRC     := elf.c
 access_test_SRC  := access.c log.c json.c
-options_test_SRC := options.c log.c json.c
+options_test_SRC := options.c fetch.c http.c log.c json.c
 alert_test_SRC   := alert.c agg.c proc.c json.c log.c
 sim_test_SRC     := sim.c job.c alert.c agg.c proc.c json.c log.c
 serve_test_SRC   := serve.c answer.c listen.c push.c gzip.c access.c filter.c loop.c http.c ws.c json.c log.c

@@ -1186,6 +1186,34 @@ static void emit_lost(struct text *t)
 	}
 }
 
+/* Of each kind of destination that is given. */
+static void emit_sent(struct text *t)
+{
+	const struct zn_courier *c = t->view->courier;
+
+	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
+		for (enum zn_sent i = 0; c->senders[to] && i < ZN_SENT_COUNT; i++) {
+			series(t);
+			label_word(t, "to", zn_outbound_label(to));
+			label_word(t, "result", zn_sent_label(i));
+			end_u64(t, c->sum[to].sent[i]);
+		}
+}
+
+/* What a courier that has ended did not send is not known to be anywhere. */
+static void emit_outbound(struct text *t)
+{
+	const struct zn_courier *c = t->view->courier;
+	const bool *waiting = t->metric->arg;
+
+	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
+		if (c->senders[to] && (!*waiting || c->fd >= 0)) {
+			series(t);
+			label_word(t, "to", zn_outbound_label(to));
+			end_u64(t, *waiting ? c->sum[to].queued : zn_courier_down(c, to));
+		}
+}
+
 static void emit_tables(struct text *t)
 {
 	const bool *limits = t->metric->arg;
@@ -1286,7 +1314,7 @@ static const size_t nccl_calls = offsetof(struct zn_hist, calls);
 static const size_t nccl_bytes = offsetof(struct zn_hist, bytes);
 static const size_t nccl_errors = offsetof(struct zn_hist, errors);
 
-static const bool entries = false, limit = true;
+static const bool entries = false, limit = true, waiting = true, down = false;
 
 static const struct job_gpu_field job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
 static const struct job_gpu_field job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true};
@@ -1386,6 +1414,11 @@ static const struct metric table[] = {
 	{"zernel_overhead_ratio", GAUGE, "pid", emit_overhead, NULL,
 		"Share of one core that a process spent in our probes over the last tick: calls at their calibrated cost."},
 	{"zernel_lost_total", COUNTER, "what", emit_lost, NULL, "Things that could not be counted or delivered."},
+	{"zernel_outbound_requests_total", COUNTER, "to,result", emit_sent, NULL,
+		"Requests that the daemon made, by destination and what became of them: retried ones are made again, refused ones are not, failed ones were given up for newer ones."},
+	{"zernel_outbound_queue", GAUGE, "to", emit_outbound, &waiting, "Messages that wait to be sent."},
+	{"zernel_outbound_down", GAUGE, "to", emit_outbound, &down,
+		"Destinations that cannot be reached, or say that they cannot serve now."},
 	{"zernel_table_entries", GAUGE, "table", emit_tables, &entries, "Entries in use of a fixed table."},
 	{"zernel_table_limit", GAUGE, "table", emit_tables, &limit, "Size of a fixed table."},
 	{"zernel_http_requests_total", COUNTER, "path,code", emit_requests, NULL, "Requests answered."},

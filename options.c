@@ -262,6 +262,26 @@ static bool set_host_names(const struct option *opt, void *field, const char *va
 	return each(value, is_host_name) && copy_text(field, value);
 }
 
+static bool is_url(struct zn_str item)
+{
+	return !zn_url_read(&(struct zn_url){0}, item);
+}
+
+/* As many as opt->max, "none": no more. */
+static bool set_urls(const struct option *opt, void *field, const char *value)
+{
+	uint64_t count = 1;
+
+	for (const char *at = value; *at; at++)
+		count += *at == ',';
+	if (!strcmp(value, "none"))
+		value = "";
+	else if (count > opt->max || !each(value, is_url))
+		return false;
+	memcpy(field, value, strlen(value) + 1); /* fits: each URL has its limit */
+	return true;
+}
+
 /* Copied: the value of a line of the file does not stay. */
 static bool set_path(const struct option *opt, void *field, const char *value)
 {
@@ -286,6 +306,7 @@ static bool set_file(const struct option *opt, void *field, const char *value)
 
 #define AT(field)                offsetof(struct zn_options, field)
 #define FAMILY(e, label, option) " " option
+#define URLS                     "http://HOST[:PORT][/PATH], or none; for https use a proxy on this node"
 #define ACTION(name_, field, help_)                                                                                    \
 	{                                                                                                              \
 		name_, set_flag, AT(field), .is = "yes or no", .where = IN_ARGUMENTS, .help = help_                    \
@@ -321,6 +342,17 @@ static const struct option options[] = {
 		sizeof(((struct sockaddr_un *)0)->sun_path), ANYWHERE, "socket for zernel job"},
 	{"report-dir", set_place, AT(report_dir), "DIR", ZN_REPORT_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"keep reports of jobs here"},
+	{"alertmanager", set_urls, AT(alertmanager), "URL[,...]", NULL, "up to 4 URLs " URLS, 0, ZN_URLS_MAX, ANYWHERE,
+		"tell these Alertmanagers of alerts"},
+	{"webhook", set_urls, AT(webhook), "URL", NULL, "a URL " URLS, 0, 1, ANYWHERE,
+		"post alerts here as they change"},
+	{"notify-repeat-ms", set_number, AT(notify_repeat_ms), "N", "60000", "a number of milliseconds", 1000, 3600000,
+		ANYWHERE, "tell Alertmanagers again this often"},
+	{"otlp", set_urls, AT(otlp), "URL", NULL, "a URL " URLS, 0, 1, ANYWHERE, "push all metrics here by OTLP"},
+	{"otlp-interval-ms", set_number, AT(otlp_interval_ms), "N", "15000", "a number of milliseconds", 1000, 3600000,
+		ANYWHERE, "push them this often"},
+	{"outbound-token-file", set_path, AT(outbound_token_file), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,
+		"bearer token to send there"},
 	{"simulate", set_flag, AT(simulate), .is = "yes or no", .where = ANYWHERE,
 		.help = "show made-up figures, marked as such; needs no GPU"},
 	{"simulate-seed", set_number, AT(simulate_seed), "N", "1", "a number", 0, UINT64_MAX, ANYWHERE,
@@ -382,7 +414,7 @@ static const struct option *closest(struct zn_str name, unsigned where)
 		bool begins = !strncmp(options[i].name, name.at, name.len);
 		unsigned distance = begins ? 1 : edits(name, options[i].name);
 
-		if (!(options[i].where & where))
+		if (!(options[i].where & where) || 2 * distance >= strlen(options[i].name))
 			continue;
 		/* of several that begin so, the shortest */
 		if (distance < least || (begins && least == 1 && strlen(options[i].name) < strlen(found->name))) {

@@ -2,7 +2,8 @@
 /*
  * Gives up, once everything is open, what the daemon does not need any more: capabilities, and system calls. What is
  * left is for libraries that processes map later: reading /proc of any process, opening its files, attaching programs
- * that are loaded already. The process that writes files (scribe.c) gives up all else. Nothing here can be undone.
+ * that are loaded already. The processes that write files (scribe.c) and make connections (courier.c)
+ * give up all else. Nothing here can be undone.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -82,6 +84,16 @@ static const int scribe_allowed[] = {
 	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_close, SYS_fsync, SYS_flock, SYS_unlinkat, SYS_renameat,
 	SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
 };
+
+/* What the courier uses, besides openat() to read and socket(). */
+static const int courier_allowed[] = {
+	SYS_connect, SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_getsockopt, SYS_setsockopt, SYS_ppoll, SYS_read, SYS_write,
+	SYS_close, SYS_getrandom, SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall,
+	SYS_exit_group,
+#ifdef __x86_64__
+	SYS_poll,
+#endif
+};
 /* clang-format on */
 
 #ifdef __x86_64__
@@ -108,7 +120,7 @@ static void put(struct sock_filter instruction)
 
 #define PUT(instruction) put((struct sock_filter)instruction)
 
-/* Lets the listed calls pass and refuses all others but openat(), which what follows decides on. */
+/* Lets the listed calls pass. */
 static void begin(const int *list, size_t count)
 {
 	code_len = 0;
@@ -120,9 +132,22 @@ static void begin(const int *list, size_t count)
 		PUT(RUN_IF_EQUAL(list[i]));
 		PUT(RETURN(SECCOMP_RET_ALLOW));
 	}
+}
+
+/* Refuses all others but openat(), which what follows decides on. */
+static void then_open(void)
+{
 	PUT(SKIP_IF_EQUAL(SYS_openat));
 	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
 	PUT(LOAD(args[2])); /* flags: its low half on both machines */
+}
+
+static void read_only(void)
+{
+	then_open();
+	PUT(SKIP_IF_ANY(O_ACCMODE | O_CREAT | O_TRUNC));
+	PUT(RETURN(SECCOMP_RET_ALLOW));
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
 }
 
 static int install(unsigned flags)
@@ -137,17 +162,13 @@ static int install(unsigned flags)
 int zn_secure_system_calls(void)
 {
 	begin(allowed, ZN_LEN(allowed));
-	PUT(SKIP_IF_ANY(O_ACCMODE | O_CREAT | O_TRUNC));
-	PUT(RETURN(SECCOMP_RET_ALLOW));
-	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	read_only();
 	return install(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
 }
 
 /* From Linux 5.13 on, where it is switched on; else the list of system calls must do. */
-static void confine(const int *folder, size_t count)
+static void confine(const int *folder, size_t count, uint64_t access)
 {
-	const uint64_t makes =
-		LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE;
 	struct landlock_ruleset_attr all = {
 		.handled_access_fs = 2 * LANDLOCK_ACCESS_FS_MAKE_SYM - 1}; /* of its version 1 */
 	int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all.handled_access_fs), 0);
@@ -155,7 +176,7 @@ static void confine(const int *folder, size_t count)
 	if (rules < 0)
 		return;
 	for (size_t i = 0; i < count; i++) {
-		struct landlock_path_beneath_attr rule = {.allowed_access = makes, .parent_fd = folder[i]};
+		struct landlock_path_beneath_attr rule = {.allowed_access = access, .parent_fd = folder[i]};
 
 		if (folder[i] >= 0)
 			syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
@@ -164,7 +185,8 @@ static void confine(const int *folder, size_t count)
 	close(rules);
 }
 
-int zn_secure_scribe(const int *folder, size_t count)
+/* For a process that needs no more than folders: no capability, and that access below them alone. */
+static int begin_child(const int *folder, size_t count, uint64_t access)
 {
 	struct __user_cap_data_struct none[2] = {{0}};
 	int err = keep(none);
@@ -173,11 +195,40 @@ int zn_secure_scribe(const int *folder, size_t count)
 		return err;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	confine(folder, count);
+	confine(folder, count, access);
+	return 0;
+}
+
+int zn_secure_scribe(const int *folder, size_t count)
+{
+	int err = begin_child(folder, count,
+		LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE);
+
+	if (err)
+		return err;
 	begin(scribe_allowed, ZN_LEN(scribe_allowed));
+	then_open();
 	PUT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, O_CREAT | O_EXCL));
 	PUT(RUN_IF_EQUAL(O_CREAT | O_EXCL));
 	PUT(RETURN(SECCOMP_RET_ALLOW));
 	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	return install(0);
+}
+
+/* A Unix socket would lead to whatever listens on this node. */
+int zn_secure_courier(const int *folder, size_t count)
+{
+	int err = begin_child(folder, count, LANDLOCK_ACCESS_FS_READ_FILE);
+
+	if (err)
+		return err;
+	begin(courier_allowed, ZN_LEN(courier_allowed));
+	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 5));
+	PUT(LOAD(args[0]));
+	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 1, 0));
+	PUT(RUN_IF_EQUAL(AF_INET6));
+	PUT(RETURN(SECCOMP_RET_ALLOW));
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	read_only();
 	return install(0);
 }

@@ -500,6 +500,24 @@ void zn_alerts_json(struct zn_out *o, struct zn_view *v)
 
 #define FINDER_PATIENCE_NS (30 * ZN_NS_PER_S)
 
+static bool outbound_item(void *owner, struct zn_json *j, uint32_t i)
+{
+	const struct zn_courier *c = ((struct scope *)owner)->view->courier;
+
+	if (!c || i >= ZN_TO_COUNT)
+		return false;
+	if (!c->senders[i])
+		return true;
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "to", zn_outbound_label(i));
+	zn_json_key_text(j, "state", c->fd < 0 ? "ended" : c->sum[i].down ? "down" : "ok");
+	zn_json_key_u64(j, "destinations", c->senders[i]);
+	zn_json_key_u64(j, "down", zn_courier_down(c, i));
+	zn_json_key_u64(j, "queued", c->sum[i].queued);
+	zn_json_close(j, '}');
+	return true;
+}
+
 /* Unhealthy: live, but no family that was asked for can be had; or the ticks have stopped, or the
  * finder waits for a file system that does not answer. */
 int zn_health_json(struct zn_out *o, struct zn_view *v)
@@ -523,7 +541,8 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 	zn_json_key_text(&j, "version", zn_version);
 	zn_json_key_u64(&j, "uptime_s", uptime_s(v));
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "probes", '[', probe_item, &s);
+	whole = zn_json_list(&j, "outbound", '[', outbound_item, &s);
+	whole &= zn_json_list(&j, "probes", '[', probe_item, &s);
 	zn_json_end(&j, whole);
 	return any && !late && !stuck ? 200 : 503;
 }

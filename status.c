@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* status.c: `zernel status`, the health of a daemon as plain lines: itself, and what each family is attached to. */
+/* status.c: `zernel status`, the health of a daemon as plain lines: itself, what each family is attached to, and whether
+ * what it is told to send to can be reached. */
 #include "zernel.h"
 
 #include <limits.h>
@@ -54,11 +55,22 @@ static void put_family(struct zn_term *t, struct zn_str probe)
 		put_library(t, library);
 }
 
+static void put_outbound(struct zn_term *t, struct zn_str outbound)
+{
+	char to[ZN_TERM_CELL], state[ZN_TERM_CELL], down[ZN_TERM_CELL], all[ZN_TERM_CELL];
+
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s: %s of %s down", zn_client_text(outbound, "to", to, sizeof(to)),
+		zn_client_text(outbound, "state", state, sizeof(state)),
+		zn_client_text(outbound, "down", down, sizeof(down)),
+		zn_client_text(outbound, "destinations", all, sizeof(all)));
+}
+
 static bool print(struct zn_str health)
 {
 	static char lines[1 << 16];
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
-	struct zn_str probes = zn_client_find(health, "probes"), key, probe;
+	struct zn_str probes = zn_client_find(health, "probes"), outbound = zn_client_find(health, "outbound"), key,
+		      item;
 	size_t at = 0;
 
 	zn_term_begin(&t);
@@ -67,8 +79,10 @@ static bool print(struct zn_str health)
 	put_value(&t, health, "version");
 	put_uptime(&t, health);
 	put_value(&t, health, "status");
-	while (zn_json_next(probes, &at, &key, &probe))
-		put_family(&t, probe);
+	while (zn_json_next(probes, &at, &key, &item))
+		put_family(&t, item);
+	for (at = 0; zn_json_next(outbound, &at, &key, &item);)
+		put_outbound(&t, item);
 	return zn_term_flush(&t);
 }
 

@@ -32,6 +32,10 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
 		n += zn_probe_missed(v->probe);
 	if (what == ZN_LOST_REPORT && v->scribe)
 		n += zn_scribe_lost(v->scribe);
+	if (what == ZN_LOST_NOTIFICATION && v->notify)
+		n += zn_notify_lost(v->notify);
+	if (what == ZN_LOST_OTLP && v->courier)
+		n += zn_courier_lost(v->courier, ZN_TO_OTLP);
 	return n + (v->serve ? v->serve->lost[what] : 0);
 }
 

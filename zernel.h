@@ -340,7 +340,9 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(ANSWER, "answer", "answers cut off because the client took too long to read them")                           \
 	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")                                \
 	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
-	X(IO, "io", "file operations without a free series")
+	X(IO, "io", "file operations without a free series")                                                           \
+	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
+	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -956,10 +958,12 @@ int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const ch
 
 /* ---- options.c: file, then environment, then command line; later ones win. ---- */
 
-#define ZN_LISTEN_MAX   8
-#define ZN_CONTROL_PATH "/run/zernel/control.sock"
-#define ZN_REPORT_PATH  "/var/lib/zernel/jobs"
-#define ZN_TEXT_MAX     256
+#define ZN_LISTEN_MAX    8
+#define ZN_CONTROL_PATH  "/run/zernel/control.sock"
+#define ZN_REPORT_PATH   "/var/lib/zernel/jobs"
+#define ZN_TEXT_MAX      256
+#define ZN_URLS_MAX      4 /* Alertmanagers */
+#define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
 struct zn_options {
 	bool simulate;
 	bool check;
@@ -979,10 +983,14 @@ struct zn_options {
 	char ws_origin[ZN_TEXT_MAX]; /* origins with commas between them */
 	char host_names
 		[ZN_TEXT_MAX]; /* further names of this node, with commas; one that begins with a dot: all under it */
-	char token_file[ZN_TEXT_MAX]; /* empty: no token is asked for */
-	char control[ZN_TEXT_MAX];    /* absolute path of the control socket; empty: none */
-	char report_dir[ZN_TEXT_MAX]; /* empty: reports are not kept */
-	const char *config;           /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
+	char token_file[ZN_TEXT_MAX];        /* empty: no token is asked for */
+	char control[ZN_TEXT_MAX];           /* absolute path of the control socket; empty: none */
+	char report_dir[ZN_TEXT_MAX];        /* empty: reports are not kept */
+	char alertmanager[ZN_URLS_TEXT_MAX]; /* URLs with commas between them; empty: none, as in the next two */
+	char webhook[ZN_TEXT_MAX], otlp[ZN_TEXT_MAX];
+	char outbound_token_file[ZN_TEXT_MAX]; /* empty: none is sent */
+	uint64_t otlp_interval_ms, notify_repeat_ms;
+	const char *config; /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
 /* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
  * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
@@ -1531,6 +1539,8 @@ struct zn_view {
 	struct zn_history *history; /* NULL: none is kept (tests) */
 	struct zn_jobs *jobs;       /* NULL: none (tests) */
 	struct zn_scribe *scribe;   /* NULL: none */
+	struct zn_courier *courier; /* NULL: none */
+	struct zn_notify *notify;   /* NULL: none */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
@@ -2097,6 +2107,248 @@ int zn_control_open(
 void zn_control_close(struct zn_control *c);
 void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; reads what was left in the spool */
 
+/* ---- fetch.c: HTTP/1.1 as a client that posts. Pure: bytes in, bytes out. ---- */
+
+#define ZN_HOST_MAX  254                   /* bytes of a host's name, its NUL included */
+#define ZN_BASIC_MAX (ZN_TEXT_MAX * 4 / 3) /* of a user and a password in base64 */
+/* http://[USER:PASSWORD@]HOST[:PORT][/PATH][?QUERY] */
+struct zn_url {
+	char host[ZN_HOST_MAX]; /* a name or an address, without brackets */
+	bool v6;                /* it stood in brackets */
+	uint16_t port;
+	char target[ZN_TEXT_MAX]; /* path and query; empty: it ended with the port */
+	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
+};
+int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
+struct zn_post {
+	const struct zn_url *url;
+	const char *target, *type, *token; /* token: empty, or sent where the URL has no user */
+	size_t length;                     /* of the body */
+};
+void zn_post_head(struct zn_out *o, const struct zn_post *p);
+
+/* An answer that is coming in. */
+struct zn_reply {
+	int status;             /* 200 and up; 0: the head is not complete */
+	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
+	bool keep_alive;        /* the connection can be used again once it is done */
+	bool done;              /* all of it has come, or the rest is not wanted */
+	/* for fetch.c only */
+	uint8_t interim;
+	size_t len;
+	struct zn_http_body body;
+	char head[ZN_HTTP_HEAD_MAX];
+};
+void zn_reply_init(struct zn_reply *r);
+/* Takes what came: the bytes used, or -EBADMSG for what is no HTTP or has a head beyond ZN_HTTP_HEAD_MAX. A body beyond
+ * ZN_HTTP_BODY_MAX, or one that is not well formed, is no error: it is done, and the connection cannot be kept. */
+int zn_reply_read(struct zn_reply *r, const char *buf, size_t len);
+/* How long to wait after so many failures in a row: 0.5 s, doubled up to 60 s, of which a random part is taken off, and
+ * what the answer asked for (up to 120 s) on top. */
+uint64_t zn_retry_ms(unsigned failures, uint32_t retry_after_s, uint32_t random);
+
+/* ---- dns.c: names of hosts, as a stub resolver sees them. Pure. ---- */
+
+#define ZN_PEERS_MAX    8 /* addresses of one name */
+#define ZN_DNS_PORT     53
+#define ZN_DNS_QUESTION 272 /* bytes of the longest question: a name of 255, and 16 more */
+struct zn_peer {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} address;
+	socklen_t len; /* 0: none */
+};
+bool zn_peer_read(struct zn_peer *p, const char *text, uint16_t port); /* false: it is no address */
+/* The addresses of a name in the text of /etc/hosts. */
+size_t zn_hosts_find(struct zn_str text, const char *name, uint16_t port, struct zn_peer to[ZN_PEERS_MAX]);
+/* What /etc/resolv.conf says; without a server it is 127.0.0.1. */
+struct zn_resolver {
+	struct zn_peer server[3];
+	unsigned server_count, search_count;
+	char search[6][ZN_HOST_MAX];
+	unsigned ndots, timeout_s, attempts;
+};
+void zn_resolver_read(struct zn_resolver *r, struct zn_str text);
+/* The i-th name to ask for, alone or in a domain of the search list; empty if it is too long. False: there are no more. */
+bool zn_resolver_name(const struct zn_resolver *r, const char *name, unsigned i, char to[ZN_HOST_MAX]);
+enum zn_dns_type { ZN_DNS_A = 1, ZN_DNS_AAAA = 28 };
+size_t zn_dns_ask(uint8_t to[ZN_DNS_QUESTION], uint16_t id, const char *name, enum zn_dns_type type); /* 0: no name */
+struct zn_dns_wanted {
+	const uint8_t *question; /* as asked */
+	size_t question_len;
+	uint16_t port;
+	struct zn_peer *to;
+	size_t cap;
+};
+/* How many addresses came; -EAGAIN: it answers something else; -EBADMSG: the server failed, or it is no answer. */
+int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want);
+
+/* ---- sender.c: one destination: its queue, its connection, and when it is tried again. Never blocks, but for the two
+ * files that say where names are. ---- */
+
+/* Column 2 is the label `to`. */
+#define ZN_OUTBOUNDS(X)                                                                                                \
+	X(ALERTMANAGER, "alertmanager")                                                                                \
+	X(WEBHOOK, "webhook")                                                                                          \
+	X(OTLP, "otlp")
+enum zn_outbound {
+#define X(e, label) ZN_TO_##e,
+	ZN_OUTBOUNDS(X)
+#undef X
+		ZN_TO_COUNT
+};
+static inline const char *zn_outbound_label(enum zn_outbound to)
+{
+	static const char *const labels[] = {
+#define X(e, label) label,
+		ZN_OUTBOUNDS(X)
+#undef X
+	};
+
+	return labels[to];
+}
+/* What became of a request, and the label `result`: ok is 2xx; retried is no answer, no HTTP, or 408, 429, 5xx; refused is
+ * another status: it is dropped, as it would be refused again; failed is dropped for newer ones after it was retried. */
+#define ZN_SENTS(X)                                                                                                    \
+	X(OK, "ok")                                                                                                    \
+	X(RETRIED, "retried")                                                                                          \
+	X(REFUSED, "refused")                                                                                          \
+	X(FAILED, "failed")
+enum zn_sent {
+#define X(e, label) ZN_SENT_##e,
+	ZN_SENTS(X)
+#undef X
+		ZN_SENT_COUNT
+};
+static inline const char *zn_sent_label(enum zn_sent s)
+{
+	static const char *const labels[] = {
+#define X(e, label) label,
+		ZN_SENTS(X)
+#undef X
+	};
+
+	return labels[s];
+}
+struct zn_sender_done {
+	uint64_t sent[ZN_SENT_COUNT];
+	uint64_t dropped; /* letters that were not taken: refused, or pushed out of the queue */
+	uint64_t settled; /* the number of the last letter that was taken or refused */
+	uint32_t queued;  /* letters, that under way included */
+	uint32_t down;    /* 1: the last try failed */
+};
+#define ZN_LETTER_BYTES  (256 << 10)
+#define ZN_LETTERS_STATE 2  /* those that hold all that is: a newer one makes the older one void */
+#define ZN_LETTERS_OTLP  16 /* at one time; the oldest is dropped first */
+#define ZN_LETTERS_MAX   ZN_LETTERS_OTLP
+struct zn_letter {
+	uint64_t number;
+	uint32_t len;
+	bool tried;
+	char text[ZN_LETTER_BYTES];
+};
+enum zn_sender_state { ZN_SENDER_IDLE, ZN_SENDER_ASKING, ZN_SENDER_CONNECTING, ZN_SENDER_TALKING, ZN_SENDER_WAITING };
+struct zn_sender {
+	enum zn_outbound to;
+	struct zn_url url;
+	char target[ZN_TEXT_MAX + 16];
+	char token[ZN_TOKEN_MAX + 1]; /* empty: none */
+	struct zn_sender_done *done;
+	struct zn_letter *queue[ZN_LETTERS_MAX];
+	unsigned depth, count;
+	enum zn_sender_state state;
+	int fd;          /* below 0: none */
+	uint64_t due_ns; /* when it wants to be stepped whatever is ready; UINT64_MAX: never */
+	bool kept;       /* the connection has carried an answer before */
+	bool heard;      /* something came on it since */
+	unsigned failures;
+	uint64_t said_ns; /* when a refusal was last logged */
+	size_t at, head_len;
+	struct zn_reply reply;
+	struct zn_peer peer[ZN_PEERS_MAX];
+	size_t peer_count, peer_at;
+	const char *hosts, *resolv_conf; /* the two files */
+	struct zn_resolver resolver;
+	unsigned name_at, server_at; /* server_at counts on through all attempts */
+	uint8_t question[2][ZN_DNS_QUESTION];
+	size_t question_len[2];
+	bool answered[2], unsure;
+	char head[2048];
+};
+/* letters: as many as are queued at most, the caller's, as done is, and both must stay. */
+void zn_sender_init(struct zn_sender *s, enum zn_outbound to, const struct zn_url *url, struct zn_letter *letters,
+	struct zn_sender_done *done);
+void zn_sender_push(struct zn_sender *s, struct zn_str text, uint64_t number); /* copies up to ZN_LETTER_BYTES */
+struct pollfd zn_sender_poll(const struct zn_sender *s);
+void zn_sender_step(struct zn_sender *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
+bool zn_sender_busy(const struct zn_sender *s); /* it has letters, and does not wait after a failure */
+void zn_sender_close(struct zn_sender *s);
+
+/* ---- courier.c: a process of its own that makes connections, as the daemon itself may not. ---- */
+
+#define ZN_SENDERS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
+struct zn_courier {
+	int fd; /* below 0: there is none, or no more */
+	pid_t pid;
+	unsigned senders[ZN_TO_COUNT];     /* destinations of each kind */
+	uint64_t number[ZN_TO_COUNT];      /* of the last letter handed over */
+	uint64_t lost[ZN_TO_COUNT];        /* letters that could not be handed over */
+	const struct zn_sender_done *done; /* by destination, those of the first kind first; NULL: none */
+	/* at the last tick, of all destinations of a kind: sums, but settled is the least; down: how many are */
+	struct zn_sender_done sum[ZN_TO_COUNT];
+};
+/* Starts it if any destination is given; before any thread and any filter. -errno with a line in why. */
+int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
+void zn_courier_close(struct zn_courier *c); /* what waits gets 2 s to be sent */
+/* Hands a body over to all destinations of a kind. Never blocks. Its number, or 0: it is lost, and counted. */
+uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str text);
+void zn_courier_tick(struct zn_courier *c); /* brings sum up to date; notices that the courier has ended */
+static inline uint32_t zn_courier_down(const struct zn_courier *c, enum zn_outbound to)
+{
+	return c->fd < 0 ? c->senders[to] : c->sum[to].down; /* none works without it */
+}
+static inline uint64_t zn_courier_lost(const struct zn_courier *c, enum zn_outbound to) /* letters that nobody took */
+{
+	return c->lost[to] + c->sum[to].dropped;
+}
+
+/* ---- notify.c: what Alertmanagers and the webhook are told of alerts. ---- */
+
+#define ZN_TOLD_MAX    (2 * ZN_ALERTS_MAX) /* what fires, and what was resolved and is not known everywhere */
+#define ZN_PAIRS_BYTES 768
+struct zn_pairs {
+	size_t len;
+	char text[ZN_PAIRS_BYTES]; /* names and values in turn, each with its NUL */
+};
+struct zn_told {
+	const struct zn_rule *rule;
+	char label[48];
+	uint64_t starts_ms, ends_ms;  /* since 1970; ends_ms 0: it fires */
+	uint64_t number[ZN_TO_COUNT]; /* of the first letter that says that it was resolved; 0: none does */
+	bool seen;
+	double value; /* as are the next two, of when it last fired */
+	struct zn_pairs labels, annotations;
+};
+struct zn_notify {
+	struct zn_view *view;
+	struct zn_courier *courier;
+	uint16_t port;         /* of the page, for who wants to see more; 0: none */
+	bool due[ZN_TO_COUNT]; /* a letter is to be sent */
+	uint64_t told_ns, now_ms;
+	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
+	uint32_t count;
+	struct zn_told told[ZN_TOLD_MAX];
+	char text[ZN_LETTER_BYTES];
+};
+void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_courier *courier, uint16_t port);
+void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_courier_tick() */
+static inline uint64_t zn_notify_lost(const struct zn_notify *n)
+{
+	return n->lost + zn_courier_lost(n->courier, ZN_TO_ALERTMANAGER) + zn_courier_lost(n->courier, ZN_TO_WEBHOOK);
+}
+
 /* ---- scribe.c: a process of its own that writes files, so that a slow disk stops nobody and the daemon itself can
  * write none. ---- */
 
@@ -2140,6 +2392,9 @@ int zn_secure_system_calls(void); /* of all threads */
 /* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel has
  * Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
 int zn_secure_scribe(const int *folder, size_t count);
+/* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
+ * the kernel has Landlock those in these folders alone (below 0: none). */
+int zn_secure_courier(const int *folder, size_t count);
 
 /* ---- sim.c: --simulate. ---- */
 

@@ -38,6 +38,8 @@ struct daemon {
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_scribe scribe;
+	struct zn_courier courier;
+	struct zn_notify notify;
 	char spool[ZN_TEXT_MAX];
 	const char *folder[ZN_SHELF_COUNT]; /* of the scribe */
 	struct zn_control *control;
@@ -120,6 +122,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_agg_tick(&d->agg, now);
 	zn_history_tick(d->history, &d->agg, boot_ns());
 	zn_alerts_tick(&d->alerts, &d->view, now);
+	zn_courier_tick(&d->courier);
+	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
 	zn_control_tick(d->control, now);
 	zn_view_tick(&d->view);
@@ -329,6 +333,20 @@ static int scribe_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_scribe_open(&d->scribe, d->folder, why);
 }
 
+static int courier_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	d->view.courier = &d->courier;
+	return zn_courier_open(&d->courier, &d->options, why);
+}
+
+static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	(void)why;
+	zn_notify_init(&d->notify, &d->view, &d->courier, zn_serve_port(&d->serve, false));
+	d->view.notify = &d->notify;
+	return 0;
+}
+
 static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = d->options.simulate ? sim_open(d, why) : live_open(d, why);
@@ -367,14 +385,14 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->view, d->options.control, why);
 }
 
-/* In this order. The scribe is a process of its own and has nothing of the rest; capabilities go with the source's, after
+/* In this order. The scribe and the courier are processes of their own and have nothing of the rest; capabilities go with the source's, after
  * which threads may be started. */
-static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {
-	scribe_open, loop_open, history_open, serve_open, source_open, jobs_open, control_open, tick_open};
+static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {scribe_open, courier_open, loop_open,
+	history_open, serve_open, source_open, jobs_open, notify_open, control_open, tick_open};
 
 static void closed_clear(struct daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = d->scribe.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = d->scribe.fd = d->courier.fd = -1;
 }
 
 static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
@@ -405,6 +423,7 @@ static void daemon_close(struct daemon *d)
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
 	zn_scribe_close(&d->scribe);
+	zn_courier_close(&d->courier);
 }
 
 static int fail(const char *why)

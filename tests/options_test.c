@@ -116,6 +116,10 @@ static const struct good {
 		"23456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-1234567",
 		TEXT, AT(control), 0},
 	{"report-dir", "/srv/jobs", TEXT, AT(report_dir), 0},
+	{"alertmanager", "http://a:9093,http://[::1]/x", TEXT, AT(alertmanager), 0},
+	{"webhook", "http://u:p@a/x?y", TEXT, AT(webhook), 0},
+	{"otlp", "http://a:4318", TEXT, AT(otlp), 0},
+	{"outbound-token-file", "/etc/token", TEXT, AT(outbound_token_file), 0},
 	{"max-connections", "16", NUMBER, AT(max_connections), 16},
 	{"max-connections", "8192", NUMBER, AT(max_connections), 8192},
 	{"max-connections-per-peer", "1", NUMBER, AT(max_connections_per_peer), 1},
@@ -386,6 +390,14 @@ static const struct {
 	{"control", "c.sock", IS_CONTROL},
 	{"control", "None", IS_CONTROL},
 	{"report-dir", "jobs", "an absolute path, or none"},
+	{"alertmanager", "http://a,http://b,http://c,http://d,http://e",
+		"up to 4 URLs http://HOST[:PORT][/PATH], or none; for https use a proxy on this node"},
+	{"alertmanager", "http://a,",
+		"up to 4 URLs http://HOST[:PORT][/PATH], or none; for https use a proxy on this node"},
+	{"webhook", "https://a", "a URL http://HOST[:PORT][/PATH], or none; for https use a proxy on this node"},
+	{"webhook", "http://a,http://b",
+		"a URL http://HOST[:PORT][/PATH], or none; for https use a proxy on this node"},
+	{"otlp", "a:4318", "a URL http://HOST[:PORT][/PATH], or none; for https use a proxy on this node"},
 	{"ws-origin", "https://a,b", IS_ORIGIN},
 	{"ws-origin", "https://a,,https://b", IS_ORIGIN},
 	{"probes", "gpu,", "all, none, or some of these with commas between them: gpu cuda nccl"},
@@ -644,7 +656,8 @@ T(help_names_every_option)
 	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
 		"push-interval-ms", "probes", "ws-origin", "host-names", "token-file", "control", "report-dir",
 		"max-connections", "max-connections-per-peer", "overhead-budget", "config", "check", "list-metrics",
-		"list-probes", "version", "help"};
+		"list-probes", "version", "help", "alertmanager", "webhook", "notify-repeat-ms", "otlp",
+		"otlp-interval-ms", "outbound-token-file"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

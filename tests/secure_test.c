@@ -196,11 +196,121 @@ static void check_scribe(void)
 		printf("absent: %d tests need a kernel with Landlock\n", absent);
 }
 
+/* ---- the process that makes connections ---- */
+
+static int open_socket(int domain, int type)
+{
+	return socket(domain, type, 0) < 0 ? errno : 0;
+}
+
+static int stream(int at)
+{
+	(void)at;
+	return open_socket(AF_INET, SOCK_STREAM);
+}
+
+static int datagram(int at)
+{
+	(void)at;
+	return open_socket(AF_INET6, SOCK_DGRAM);
+}
+
+static int unix_socket(int at)
+{
+	(void)at;
+	return open_socket(AF_UNIX, SOCK_STREAM);
+}
+
+static int netlink_socket(int at)
+{
+	(void)at;
+	return open_socket(AF_NETLINK, SOCK_RAW);
+}
+
+static int bind_port(int at)
+{
+	(void)at;
+	return syscall(SYS_bind, 0, NULL, 0) ? errno : 0;
+}
+
+static int read_here(int at)
+{
+	return made(at, "victim", O_RDONLY);
+}
+
+static int read_elsewhere(int at)
+{
+	return made(at, "/tmp/zn_secure_victim", O_RDONLY);
+}
+
+static int make_here(int at)
+{
+	return made(at, "new", NEW);
+}
+
+static int list_folder(int at)
+{
+	return made(at, ".", O_RDONLY | O_DIRECTORY);
+}
+
+static int find_parent(int at)
+{
+	(void)at;
+	return syscall(SYS_kill, getppid(), 0) ? errno : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*call)(int at);
+	int want;
+	bool landlock;
+} courier_calls[] = {
+	{"courier: a stream", stream, 0, false},
+	{"courier: datagrams of IPv6", datagram, 0, false},
+	{"courier: a Unix socket", unix_socket, EPERM, false},
+	{"courier: a netlink socket", netlink_socket, EPERM, false},
+	{"courier: bind", bind_port, EPERM, false},
+	{"courier: read a file of its folders", read_here, 0, false},
+	{"courier: write to one", write_existing, EPERM, false},
+	{"courier: make a file", make_here, EPERM, false},
+	{"courier: remove a file", remove_outside, EPERM, false},
+	{"courier: run a program", run_a_program, EPERM, false},
+	{"courier: a signal", find_parent, EPERM, false},
+	{"courier: read a file elsewhere", read_elsewhere, EACCES, true},
+	{"courier: list a folder", list_folder, EACCES, true},
+};
+
+static int errno_of_courier(int (*call)(int at))
+{
+	const int at[] = {open(folder, O_RDONLY | O_DIRECTORY), -1};
+
+	return zn_secure_courier(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
+}
+
+static void check_courier(void)
+{
+	bool landlock = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
+
+	for (size_t i = 0; i < ZN_LEN(courier_calls); i++) {
+		pid_t child;
+
+		if (courier_calls[i].landlock && !landlock)
+			continue;
+		t_begin(courier_calls[i].name);
+		child = fork();
+		if (child == 0)
+			leave(errno_of_courier(courier_calls[i].call));
+		check_child(child, courier_calls[i].want);
+	}
+}
+
 static void clean(void)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "%s/new", folder);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/victim", folder);
 	unlink(path);
 	rmdir(folder);
 	unlink(OUTSIDE);
@@ -214,6 +324,8 @@ int main(void)
 		return 1;
 	close(open("/tmp/zn_secure_victim", NEW, 0600));
 	check_scribe();
+	close(openat(open(folder, O_PATH), "victim", NEW, 0644));
+	check_courier();
 	clean();
 	return t_end();
 }

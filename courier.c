@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * courier.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver. The daemon itself
+ * can make none after its start, and nothing there waits for a network. What the courier may do is little: it is nobody,
+ * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
+ * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
+ *
+ * A letter is handed over in pieces over a socket pair, as a file is to the scribe: each a datagram of at most PIECE_BYTES,
+ * since larger ones need memory in one piece from the kernel. What came of it is told in memory that both see.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define PIECE_BYTES  (32 << 10)
+#define BACKLOG      (1 << 20) /* bytes that may wait to be read; root alone may ask for so much */
+#define START_MS     2000      /* for the courier to say that it is there */
+#define FAREWELL_MS  2000      /* for what waits to be sent at the end */
+#define NOBODY       65534
+#define PROCESS_NAME "zerneld: courier"
+
+struct piece {
+	uint32_t to;
+	uint32_t total; /* bytes of the letter */
+	uint32_t at;    /* where this piece begins; 0: a letter begins, and what came of another is void */
+	uint32_t pad;
+	uint64_t number; /* of the letter */
+	char text[PIECE_BYTES];
+};
+#define HEAD_BYTES offsetof(struct piece, text)
+
+/* ---- the courier ---- */
+
+struct courier {
+	int socket; /* below 0: the daemon has gone */
+	unsigned count;
+	struct zn_sender sender[ZN_SENDERS_MAX];
+	uint32_t have; /* bytes of text */
+	struct piece piece;
+	char text[ZN_LETTER_BYTES];
+};
+
+/* A piece that does not follow the one before it is of a letter whose beginning was not sent: it is passed over. */
+static void take(struct courier *c, size_t bytes)
+{
+	const struct piece *p = &c->piece;
+	size_t len = bytes - HEAD_BYTES;
+
+	if (bytes < HEAD_BYTES || p->to >= ZN_TO_COUNT)
+		return;
+	if (p->at == 0)
+		c->have = 0;
+	if (p->at != c->have || p->total > sizeof(c->text) || len > p->total - p->at)
+		return;
+	memcpy(c->text + p->at, p->text, len);
+	c->have += (uint32_t)len;
+	if (c->have < p->total)
+		return;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->sender[i].to == p->to)
+			zn_sender_push(&c->sender[i], (struct zn_str){c->text, p->total}, p->number);
+}
+
+/* All that is there. */
+static void receive(struct courier *c)
+{
+	ssize_t n;
+
+	while ((n = recv(c->socket, &c->piece, sizeof(c->piece), MSG_DONTWAIT)) > 0)
+		take(c, (size_t)n);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	close(c->socket);
+	c->socket = -1;
+}
+
+static int wait_ms(const struct courier *c, uint64_t end_ns, uint64_t now_ns)
+{
+	uint64_t due_ns = end_ns;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->sender[i].due_ns < due_ns)
+			due_ns = c->sender[i].due_ns;
+	if (due_ns == UINT64_MAX)
+		return -1;
+	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / ZN_NS_PER_MS) + 1;
+}
+
+static void turn(struct courier *c, uint64_t end_ns)
+{
+	struct pollfd all[ZN_SENDERS_MAX + 1];
+
+	for (unsigned i = 0; i < c->count; i++)
+		all[i] = zn_sender_poll(&c->sender[i]);
+	all[c->count] = (struct pollfd){.fd = c->socket, .events = POLLIN};
+	if (poll(all, c->count + 1, wait_ms(c, end_ns, zn_now_ns())) < 0)
+		return;
+	if (c->socket >= 0 && all[c->count].revents)
+		receive(c);
+	for (unsigned i = 0; i < c->count; i++)
+		zn_sender_step(&c->sender[i], all[i].revents, zn_now_ns());
+}
+
+static bool busy(const struct courier *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (zn_sender_busy(&c->sender[i]))
+			return true;
+	return false;
+}
+
+/* Until the daemon has gone; then what waits is sent as far as that goes without delay. */
+static void serve(struct courier *c)
+{
+	uint64_t end_ns;
+
+	while (c->socket >= 0)
+		turn(c, UINT64_MAX);
+	end_ns = zn_now_ns() + FAREWELL_MS * ZN_NS_PER_MS;
+	while (busy(c) && zn_now_ns() < end_ns)
+		turn(c, end_ns);
+}
+
+/* Takes the next item off a list with commas. */
+static bool next_url(const char **list, struct zn_url *to)
+{
+	struct zn_str text = {*list, strcspn(*list, ",")};
+
+	*list += text.len + ((*list)[text.len] == ',');
+	return text.len && !zn_url_read(to, text);
+}
+
+struct start {
+	const struct zn_options *options;
+	char token[ZN_TOKEN_MAX + 1];
+	struct zn_sender_done *done;
+};
+
+static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
+{
+	const char *const urls[] = {
+		[ZN_TO_ALERTMANAGER] = o->alertmanager, [ZN_TO_WEBHOOK] = o->webhook, [ZN_TO_OTLP] = o->otlp};
+
+	return urls[to];
+}
+
+/* The memory of letters becomes resident as far as it is used. */
+static bool add_senders(struct courier *c, const struct start *s, enum zn_outbound to)
+{
+	const char *list = urls_of(s->options, to);
+	unsigned depth = to == ZN_TO_OTLP ? ZN_LETTERS_OTLP : ZN_LETTERS_STATE;
+	struct zn_url url;
+
+	while (c->count < ZN_SENDERS_MAX && next_url(&list, &url)) {
+		void *letters = mmap(NULL, depth * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (letters == MAP_FAILED)
+			return false;
+		zn_sender_init(&c->sender[c->count], to, &url, letters, &s->done[c->count]);
+		memcpy(c->sender[c->count].token, s->token, sizeof(s->token));
+		c->count++;
+	}
+	return true;
+}
+
+/* Standard error stays: it is where the log goes. */
+static void close_others(int socket)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+	}
+	if (socket > 3)
+		close_range(3, (unsigned)socket - 1, 0);
+	close_range((unsigned)socket + 1, ~0U, 0);
+}
+
+/* Root's files are not its business; what is below may fail only for who is not root, and has no more to give up. */
+static int be_nobody(void)
+{
+	if (geteuid())
+		return 0;
+	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
+		return -errno;
+	return 0;
+}
+
+/* The folder that /etc/resolv.conf really lies in. */
+static int open_resolv_folder(void)
+{
+	char path[PATH_MAX], *slash;
+
+	if (!realpath("/etc/resolv.conf", path) || !(slash = strrchr(path, '/')) || slash == path)
+		return -1;
+	*slash = '\0';
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int give_up(int socket)
+{
+	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+	int folder[2], err;
+
+	for (size_t i = 0; i < ZN_LEN(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	prctl(PR_SET_NAME, PROCESS_NAME, 0, 0, 0);
+	close_others(socket);
+	zn_log_per_second = 20;
+	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	folder[1] = open_resolv_folder();
+	err = be_nobody();
+	return err ? err : zn_secure_courier(folder, ZN_LEN(folder));
+}
+
+static void run(const struct start *s, int socket)
+{
+	struct courier *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool ok = c != MAP_FAILED;
+
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && ok; to++)
+		ok = add_senders(c, s, to);
+	if (ok)
+		c->socket = socket;
+	if (ok && !give_up(socket) && send(socket, "", 1, MSG_NOSIGNAL) == 1)
+		serve(c);
+	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
+}
+
+/* ---- the daemon's side ---- */
+
+/* True: something came, or the other end has gone. */
+static bool wait_for(int fd, unsigned ms)
+{
+	struct pollfd one = {.fd = fd, .events = POLLIN};
+	uint64_t end_ns = zn_now_ns() + ms * ZN_NS_PER_MS, now_ns;
+	int n = 0;
+
+	while (n != 1 && (now_ns = zn_now_ns()) < end_ns)
+		n = poll(&one, 1, (int)((end_ns - now_ns) / ZN_NS_PER_MS) + 1);
+	return n == 1;
+}
+
+static int start(struct zn_courier *c, const struct start *s)
+{
+	int ends[2], size = BACKLOG;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return -errno;
+	if (setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as anybody may have */
+	c->pid = fork();
+	if (c->pid == 0)
+		run(s, ends[1]);
+	close(ends[1]);
+	if (c->pid < 0) {
+		close(ends[0]);
+		return -errno;
+	}
+	c->fd = ends[0];
+	c->done = s->done;
+	return wait_for(c->fd, START_MS) && recv(c->fd, &(char){0}, 1, MSG_DONTWAIT) == 1 ? 0 : -EPERM;
+}
+
+static int read_token(struct start *s, char why[ZN_TEXT_MAX])
+{
+	static struct zn_access access;
+	int err = 0;
+
+	if (s->options->outbound_token_file[0])
+		err = zn_access_read(&access, s->options->outbound_token_file, why);
+	memcpy(s->token, access.token[0], ZN_TOKEN_MAX);
+	return err;
+}
+
+static unsigned count_urls(const char *list)
+{
+	struct zn_url url;
+	unsigned n = 0;
+
+	while (next_url(&list, &url))
+		n++;
+	return n;
+}
+
+#define DONE_BYTES (ZN_SENDERS_MAX * sizeof(struct zn_sender_done))
+
+int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[ZN_TEXT_MAX])
+{
+	struct start s = {.options = o};
+	unsigned any = 0;
+	int err;
+
+	*c = (struct zn_courier){.fd = -1};
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
+		any += c->senders[to] = count_urls(urls_of(o, to));
+	if (!any)
+		return 0;
+	err = read_token(&s, why);
+	if (err)
+		return err;
+	s.done = mmap(NULL, DONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	err = s.done == MAP_FAILED ? -errno : start(c, &s);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot start the process that makes connections: %s", strerror(-err));
+	return err;
+}
+
+/* It cannot be started again: that needs rights that the daemon gave up. */
+static void mourn(struct zn_courier *c)
+{
+	int status = 0;
+
+	close(c->fd);
+	c->fd = -1;
+	if (waitpid(c->pid, &status, WNOHANG) == c->pid && WIFSIGNALED(status))
+		zn_log(ZN_ERROR, "courier: killed by signal %d; nothing is sent any more until zerneld is restarted",
+			WTERMSIG(status));
+	else
+		zn_log(ZN_ERROR, "courier: it has ended; nothing is sent any more until zerneld is restarted");
+}
+
+/* Adds up what the destinations of a kind did; d: the first of them. */
+static void add_up(struct zn_sender_done *sum, const struct zn_sender_done *d, unsigned count)
+{
+	*sum = (struct zn_sender_done){.settled = UINT64_MAX};
+	for (unsigned i = 0; i < count; i++, d++) {
+		uint64_t settled = __atomic_load_n(&d->settled, __ATOMIC_RELAXED);
+
+		for (enum zn_sent s = 0; s < ZN_SENT_COUNT; s++)
+			sum->sent[s] += __atomic_load_n(&d->sent[s], __ATOMIC_RELAXED);
+		sum->dropped += __atomic_load_n(&d->dropped, __ATOMIC_RELAXED);
+		sum->queued += __atomic_load_n(&d->queued, __ATOMIC_RELAXED);
+		sum->down += __atomic_load_n(&d->down, __ATOMIC_RELAXED);
+		sum->settled = settled < sum->settled ? settled : sum->settled;
+	}
+}
+
+/* The courier says nothing: what can be read is its end. */
+void zn_courier_tick(struct zn_courier *c)
+{
+	const struct zn_sender_done *d = c->done;
+
+	if (c->fd >= 0 && recv(c->fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
+		mourn(c);
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && d; d += c->senders[to++])
+		add_up(&c->sum[to], d, c->senders[to]);
+}
+
+static bool send_piece(struct zn_courier *c, const struct piece *head, struct zn_str text)
+{
+	struct iovec part[] = {{(void *)head, HEAD_BYTES}, {(void *)text.at, text.len}};
+	struct msghdr message = {.msg_iov = part, .msg_iovlen = ZN_LEN(part)};
+
+	if (sendmsg(c->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return true;
+	if (errno == EPIPE || errno == ECONNRESET)
+		mourn(c);
+	return false;
+}
+
+static bool send_all(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
+{
+	static struct piece head;
+	size_t len;
+
+	if (c->fd < 0 || text.len > ZN_LETTER_BYTES)
+		return false;
+	head.to = to;
+	head.total = (uint32_t)text.len;
+	head.at = 0;
+	head.number = c->number[to] + 1;
+	do {
+		len = text.len - head.at < PIECE_BYTES ? text.len - head.at : PIECE_BYTES;
+		if (!send_piece(c, &head, (struct zn_str){text.at + head.at, len}))
+			return false;
+		head.at += (uint32_t)len;
+	} while (head.at < text.len);
+	return true;
+}
+
+uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
+{
+	if (!c->senders[to])
+		return 0;
+	if (send_all(c, to, text))
+		return ++c->number[to];
+	c->lost[to]++;
+	return 0;
+}
+
+/* The courier's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */
+void zn_courier_close(struct zn_courier *c)
+{
+	if (c->pid > 0 && c->fd >= 0) {
+		shutdown(c->fd, SHUT_WR);
+		if (wait_for(c->fd, 2 * FAREWELL_MS))
+			waitpid(c->pid, NULL, 0);
+		close(c->fd);
+	}
+	if (c->done)
+		munmap((void *)c->done, DONE_BYTES);
+	*c = (struct zn_courier){.fd = -1};
+}

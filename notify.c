@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * notify.c: what Alertmanagers and the webhook are told of alerts. A message holds all that is: what fires, and what was
+ * resolved and not everybody has taken yet. So one that was not taken is made up for by the next, and of several that wait
+ * only the newest counts. What a receiver knows of a node that falls silent ends by itself: an Alertmanager is told that
+ * an alert ends after three repeats, and a later message puts that off.
+ */
+#include <stdlib.h>
+
+#include "zernel.h"
+
+#define REPEATS   3        /* that an Alertmanager may miss */
+#define KEEP_MS   (900000) /* what was resolved and nobody takes: longer than anybody remembers it */
+#define FORM      1        /* of the webhook's messages; counts up when a reader would have to change */
+#define DAYS_ERA  146097   /* of 400 years */
+#define TO_YEAR_0 719468   /* days from 0000-03-01 to 1970-01-01 */
+#define DAY_MS    86400000
+
+/* RFC 3339 in UTC. By hand: gmtime_r() of glibc reads files and allocates. The calendar is that of years that begin in
+ * March, so that a leap day is the last one. */
+static const char *date(char to[32], uint64_t ms)
+{
+	uint64_t days = ms / DAY_MS + TO_YEAR_0, s = ms / 1000 % 86400;
+	unsigned day = (unsigned)(days % DAYS_ERA);
+	unsigned year = (day - day / 1460 + day / 36524 - day / (DAYS_ERA - 1)) / 365;
+	unsigned in_year = day - (365 * year + year / 4 - year / 100), month = (5 * in_year + 2) / 153;
+	unsigned long long full = days / DAYS_ERA * 400 + year + (month >= 10);
+
+	snprintf(to, 32, "%04llu-%02u-%02uT%02u:%02u:%02u.%03uZ", full % 10000, month < 10 ? month + 3 : month - 9,
+		in_year - (153 * month + 2) / 5 + 1, (unsigned)(s / 3600), (unsigned)(s / 60 % 60), (unsigned)(s % 60),
+		(unsigned)(ms % 1000));
+	return to;
+}
+
+/* ---- what was told ---- */
+
+/* Names and values in turn, each with its NUL. One that does not fit is left out. */
+static void put_pair(struct zn_pairs *p, struct zn_str name, struct zn_str value)
+{
+	if (!value.len || name.len + value.len + 2 > sizeof(p->text) - p->len)
+		return;
+	memcpy(p->text + p->len, name.at, name.len);
+	p->text[p->len + name.len] = '\0';
+	p->len += name.len + 1;
+	memcpy(p->text + p->len, value.at, value.len);
+	p->text[p->len + value.len] = '\0';
+	p->len += value.len + 1;
+}
+
+/* The value; NULL: there is no such name. */
+static const char *get(const struct zn_pairs *p, const char *wanted)
+{
+	for (size_t at = 0; at < p->len;) {
+		const char *name = p->text + at, *value = name + strlen(name) + 1;
+
+		if (!strcmp(name, wanted))
+			return value;
+		at = (size_t)(value - p->text) + strlen(value) + 1;
+	}
+	return NULL;
+}
+
+static struct zn_str whole(const char *text)
+{
+	return (struct zn_str){text, strlen(text)};
+}
+
+/* An alert as receivers want it. */
+static size_t labels_of(const struct zn_alert *a, struct zn_label to[ZN_LABELS_MAX])
+{
+	to[0] = (struct zn_label){whole("alertname"), whole(a->rule->name)};
+	to[1] = (struct zn_label){whole("severity"), whole(a->rule->severity)};
+	to[2] = (struct zn_label){whole(a->rule->label_name), whole(a->label)};
+	return 3;
+}
+
+static void annotation_of(struct zn_out *o, const struct zn_alert *a, const char *name)
+{
+	if (!strcmp(name, "summary"))
+		zn_out_text(o, a->rule->summary);
+}
+
+static bool is_of(const struct zn_told *t, const struct zn_alert *a)
+{
+	return t->rule == a->rule && t->starts_ms == a->since_wall_ms && !strcmp(t->label, a->label);
+}
+
+static void fill(struct zn_told *t, const struct zn_alert *a)
+{
+	static const char *const names[] = {"summary", "description", "runbook_url"};
+	struct zn_label label[ZN_LABELS_MAX];
+	size_t count = labels_of(a, label);
+	char text[ZN_PAIRS_BYTES];
+
+	t->labels.len = t->annotations.len = 0;
+	for (size_t i = 0; i < count; i++)
+		put_pair(&t->labels, label[i].name, label[i].value);
+	for (size_t i = 0; i < ZN_LEN(names); i++) {
+		struct zn_out o = {.at = text, .cap = sizeof(text)};
+
+		annotation_of(&o, a, names[i]);
+		put_pair(&t->annotations, whole(names[i]), (struct zn_str){text, o.len});
+	}
+	t->value = a->value;
+}
+
+static void take_out(struct zn_notify *n, uint32_t i)
+{
+	n->told[i] = n->told[--n->count];
+}
+
+/* The one that was resolved longest ago makes room. */
+static bool make_room(struct zn_notify *n)
+{
+	uint32_t oldest = n->count;
+
+	for (uint32_t i = 0; i < n->count; i++)
+		if (n->told[i].ends_ms && (oldest == n->count || n->told[i].ends_ms < n->told[oldest].ends_ms))
+			oldest = i;
+	n->lost++;
+	if (oldest == n->count)
+		return false;
+	take_out(n, oldest);
+	return true;
+}
+
+static void mark_dirty(struct zn_notify *n)
+{
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
+		n->due[to] = true;
+}
+
+static void note(struct zn_notify *n, const struct zn_alert *a)
+{
+	struct zn_told *t;
+
+	for (uint32_t i = 0; i < n->count; i++)
+		if (!n->told[i].ends_ms && is_of(&n->told[i], a)) {
+			n->told[i].seen = true;
+			fill(&n->told[i], a);
+			return;
+		}
+	if (n->count == ZN_TOLD_MAX && !make_room(n))
+		return;
+	t = &n->told[n->count++];
+	t->rule = a->rule;
+	memcpy(t->label, a->label, sizeof(t->label));
+	t->starts_ms = a->since_wall_ms;
+	t->ends_ms = 0;
+	memset(t->number, 0, sizeof(t->number));
+	t->seen = true;
+	fill(t, a);
+	mark_dirty(n);
+}
+
+/* What fires now, and what does no longer. */
+static void compare(struct zn_notify *n, uint64_t now_ms)
+{
+	const struct zn_alerts *alerts = n->view->alerts;
+
+	for (uint32_t i = 0; i < n->count; i++)
+		n->told[i].seen = false;
+	for (uint32_t i = 0; i < alerts->count; i++)
+		if (alerts->alert[i].state == ZN_FIRING)
+			note(n, &alerts->alert[i]);
+	for (uint32_t i = 0; i < n->count; i++)
+		if (!n->told[i].seen && !n->told[i].ends_ms) {
+			n->told[i].ends_ms = now_ms;
+			mark_dirty(n);
+		}
+}
+
+/* Whether all destinations know that it was resolved. */
+static bool is_known(const struct zn_notify *n, const struct zn_told *t)
+{
+	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
+		if (n->courier->senders[to] && (!t->number[to] || n->courier->sum[to].settled < t->number[to]))
+			return false;
+	return true;
+}
+
+static void forget(struct zn_notify *n, uint64_t now_ms)
+{
+	for (uint32_t i = n->count; i-- > 0;) {
+		const struct zn_told *t = &n->told[i];
+		bool known = is_known(n, t), old = now_ms > t->ends_ms + KEEP_MS;
+
+		if (!t->ends_ms || !(known || old))
+			continue;
+		n->lost += !known;
+		take_out(n, i);
+	}
+}
+
+/* ---- messages ---- */
+
+static void put_members(struct zn_json *j, const struct zn_pairs *p)
+{
+	for (size_t at = 0; at < p->len;) {
+		const char *name = p->text + at, *value = name + strlen(name) + 1;
+
+		zn_json_key_text(j, name, value);
+		at = (size_t)(value - p->text) + strlen(value) + 1;
+	}
+}
+
+static void put_own(struct zn_json *j, const struct zn_told *t, const char *name, const char *value)
+{
+	if (!get(&t->labels, name))
+		zn_json_key_text(j, name, value);
+}
+
+/* What is made up must not pass for a node's. */
+static void put_labels(const struct zn_notify *n, struct zn_json *j, const struct zn_told *t)
+{
+	zn_json_key_open(j, "labels", '{');
+	put_members(j, &t->labels);
+	put_own(j, t, "node", n->view->node);
+	if (n->view->options->simulate)
+		put_own(j, t, "source", "simulated");
+	zn_json_close(j, '}');
+	zn_json_key_open(j, "annotations", '{');
+	put_members(j, &t->annotations);
+	zn_json_close(j, '}');
+}
+
+static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, const struct zn_told *t)
+{
+	uint64_t ends_ms = t->ends_ms ? t->ends_ms : n->now_ms + REPEATS * n->view->options->notify_repeat_ms;
+	char text[128];
+
+	zn_json_open(j, '{');
+	put_labels(n, j, t);
+	zn_json_key_text(j, "startsAt", date(text, t->starts_ms));
+	zn_json_key_text(j, "endsAt", date(text, ends_ms));
+	if (n->port) {
+		snprintf(text, sizeof(text), "http://%s:%u/", n->view->node, n->port);
+		zn_json_key_text(j, "generatorURL", text);
+	}
+	zn_json_close(j, '}');
+}
+
+static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const struct zn_told *t)
+{
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "status", t->ends_ms ? "resolved" : "firing");
+	zn_json_key_text(j, "name", get(&t->labels, "alertname"));
+	zn_json_key_text(j, "severity", get(&t->labels, "severity"));
+	put_labels(n, j, t);
+	zn_json_key(j, "value");
+	zn_json_double(j, t->value);
+	zn_json_key_u64(j, "since_ms", t->starts_ms);
+	if (t->ends_ms)
+		zn_json_key_u64(j, "ends_ms", t->ends_ms);
+	else
+		zn_json_key_null(j, "ends_ms");
+	zn_json_close(j, '}');
+}
+
+/* As many as there is room for; what is left out stays to be told. False: not even all that fire are in it. */
+static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to, bool resolved)
+{
+	for (uint32_t i = 0; i < n->count; i++) {
+		struct zn_told *t = &n->told[i];
+		struct zn_json_mark mark = zn_json_mark(j);
+
+		if (!t->ends_ms == resolved)
+			continue;
+		if (to == ZN_TO_WEBHOOK)
+			put_for_webhook(n, j, t);
+		else
+			put_for_alertmanager(n, j, t);
+		if (j->out->full) {
+			zn_json_back(j, &mark);
+			return false;
+		}
+		if (resolved && !t->number[to])
+			t->number[to] = n->courier->number[to] + 1;
+	}
+	return true;
+}
+
+/* Resolved ones first: one may fire again under the same labels. */
+static void render(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
+{
+	struct zn_json j;
+
+	zn_json_begin(&j, o);
+	if (to == ZN_TO_WEBHOOK) {
+		zn_json_open(&j, '{');
+		zn_json_key_u64(&j, "version", FORM);
+		zn_json_key_text(&j, "node", n->view->node);
+		zn_json_key_text(&j, "source", n->view->options->simulate ? "simulated" : "live");
+		zn_json_key(&j, "alerts");
+	}
+	zn_json_open(&j, '[');
+	zn_json_reserve(&j, ZN_JSON_END);
+	if (!put_all(n, &j, to, true) || !put_all(n, &j, to, false))
+		n->lost++;
+	zn_json_release(&j, ZN_JSON_END);
+	zn_json_close(&j, ']');
+	if (to == ZN_TO_WEBHOOK)
+		zn_json_close(&j, '}');
+}
+
+/* One that cannot be handed over is tried again at the next tick. */
+static void send_to(struct zn_notify *n, enum zn_outbound to)
+{
+	struct zn_out o = {.at = n->text, .cap = sizeof(n->text)};
+	uint64_t next = n->courier->number[to] + 1;
+
+	render(n, &o, to);
+	n->due[to] = !zn_courier_send(n->courier, to, (struct zn_str){n->text, o.len});
+	for (uint32_t i = 0; i < n->count && n->due[to]; i++)
+		if (n->told[i].number[to] == next)
+			n->told[i].number[to] = 0;
+}
+
+void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_courier *courier, uint16_t port)
+{
+	*n = (struct zn_notify){.view = view, .courier = courier, .port = port};
+}
+
+void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
+{
+	bool wanted = n->courier->senders[ZN_TO_ALERTMANAGER] || n->courier->senders[ZN_TO_WEBHOOK];
+
+	if (!wanted || n->courier->fd < 0)
+		return;
+	n->now_ms = zn_wall_ms();
+	forget(n, n->now_ms);
+	compare(n, n->now_ms);
+	if (now_ns - n->told_ns >= n->view->options->notify_repeat_ms * ZN_NS_PER_MS) {
+		n->due[ZN_TO_ALERTMANAGER] = true;
+		n->told_ns = now_ns;
+	}
+	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
+		if (n->due[to] && n->count && n->courier->senders[to])
+			send_to(n, to);
+}

@@ -39,7 +39,7 @@ FAMILIES := proc job gpu_mem cuda_trace nccl sched
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c scribe.c kernel.c expo.c proto.c wait.c \
-	courier.c sender.c fetch.c dns.c notify.c
+	courier.c sender.c fetch.c dns.c notify.c otlp.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -132,6 +132,9 @@ job_test_SRC     := job.c agg.c proc.c json.c
 cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c
 snapshot_test_SRC := snapshot.c wait.c history.c view.c alert.c agg.c proc.c json.c log.c
 
+# what a page of simulated metrics takes
+RENDER_SRC := metrics.c wait.c view.c job.c message.c alert.c sim.c agg.c proc.c json.c log.c
+
 T := build/test
 TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.
 
@@ -165,6 +168,10 @@ $(T)/json_write: tests/json_write.c json.c zernel.h
 	@mkdir -p $(T)
 	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lm
 
+$(T)/otlp_dump: tests/otlp_dump.c otlp.c proto.c $(RENDER_SRC) zernel.h
+	@mkdir -p $(T)
+	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lpthread -lm
+
 # for conformance suites: make build/test/ws_echo
 $(T)/ws_cases_test: tests/ws_cases.h | $(T)/ws_echo
 $(T)/ws_echo: tests/ws_echo.c ws.c http.c json.c loop.c zernel.h
@@ -176,7 +183,7 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/json_write $(T)/ws_echo $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build
@@ -208,7 +215,7 @@ build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm
 build/bench/record: agg.c proc.c json.c log.c
-build/bench/render: metrics.c wait.c view.c job.c message.c alert.c sim.c agg.c proc.c json.c log.c
+build/bench/render: $(RENDER_SRC)
 build/bench/attach_empty: elf.c
 build/bench/attach_empty: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/empty.bpf.o: tests/bench/empty.bpf.c

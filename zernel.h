@@ -1600,6 +1600,16 @@ extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
  * buckets and native ones. */
 void zn_metrics_proto(struct zn_out *o, struct zn_view *v);
 
+/* ---- otlp.c: all metrics for OpenTelemetry. ---- */
+
+#define ZN_OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
+#define ZN_OTLP_SERIES_BITS 20         /* of one metric, at most */
+/* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
+ * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
+ * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
+ * all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
+bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uint32_t *at);
+
 /* ---- access.c: who may ask. ---- */
 
 #define ZN_TOKENS_MAX 8   /* so that a new one can be rolled out beside the old */

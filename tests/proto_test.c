@@ -100,8 +100,9 @@ T(texts_are_utf8)
 	struct zn_out o = fresh();
 
 	zn_proto_text(&o, 1, (struct zn_str){"a\xff\0z", 4});
-	CHECK_WIRE(o, "\x0a\x06"
-		      "a\xef\xbf\xbd\0z");
+	CHECK_WIRE(o,
+		"\x0a\x06"
+		"a\xef\xbf\xbd\0z");
 }
 
 T(nested_messages)

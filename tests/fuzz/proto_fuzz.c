@@ -67,7 +67,7 @@ static void write_calls(struct zn_out *o, const uint8_t *data, size_t len)
 			note(field, FIXED64, v, 0);
 		} else if (what % 8 == 4) {
 			zn_proto_i64(o, field, (int64_t)v);
-			note(field, VARINT, v << 1 ^ (uint64_t)-(int64_t)(v >> 63), 0);
+			note(field, VARINT, v << 1 ^ (uint64_t) - (int64_t)(v >> 63), 0);
 		} else {
 			zn_proto_u64(o, field, v);
 			note(field, VARINT, v, 0);

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * otlp.c: all metrics as ExportMetricsServiceRequest messages of OpenTelemetry's protocol, 1.x, each no larger than its
+ * buffer. The numbers below are the fields of opentelemetry/proto. What becomes what is told in docs/EXPORT.md.
+ */
+#include <string.h>
+
+#include "zernel.h"
+
+enum { REQUEST_RESOURCE_METRICS = 1 };
+enum { RESOURCE = 1, SCOPE_METRICS };
+enum { RESOURCE_ATTRIBUTE = 1 };
+enum { SCOPE = 1, METRIC };
+enum { SCOPE_NAME = 1, SCOPE_VERSION };
+enum { METRIC_NAME = 1, METRIC_DESCRIPTION, METRIC_UNIT, GAUGE = 5, SUM = 7, EXPONENTIAL = 10, SUMMARY = 11 };
+enum { POINT = 1, TEMPORALITY, MONOTONIC };
+enum { CUMULATIVE = 2 };
+enum { START = 2, TIME, COUNT, TOTAL }; /* of every kind of point; AS_DOUBLE is where others have their count */
+enum { AS_DOUBLE = 4, QUANTILE = 6, NUMBER_ATTRIBUTE = 7 };
+enum { EXPONENTIAL_ATTRIBUTE = 1, SCALE = 6, ZERO_COUNT, POSITIVE, MAX = 13, ZERO_THRESHOLD };
+enum { OFFSET = 1, BUCKET_COUNTS };
+enum { KEY = 1, ANY_VALUE };
+enum { ANY_STRING = 1, ANY_INT = 3 };
+
+#define END_BYTES 64 /* left free behind each point, for the lengths of the messages around it as they end */
+
+/* One request while it is written. */
+struct request {
+	struct zn_out *out;
+	uint64_t now_ns;     /* since 1970 */
+	uint32_t skip, seen; /* series of the metric at hand: those in requests before, and those so far */
+	uint32_t points;     /* in this request */
+	bool stop;           /* the series numbered seen did not fit, nor do those after it */
+	bool open;           /* a metric and its data are: */
+	size_t metric, data; /* their marks */
+};
+
+/* Which message holds the points of a sample. */
+static uint32_t data_of(const struct zn_sample *s)
+{
+	if (s->type == ZN_METRIC_SUMMARY)
+		return s->hist ? EXPONENTIAL : SUMMARY;
+	return s->type == ZN_METRIC_COUNTER ? SUM : GAUGE;
+}
+
+static void put_attribute(struct zn_out *o, uint32_t field, const char *key, struct zn_str value)
+{
+	size_t mark = zn_proto_open(o, field), any;
+
+	zn_proto_word(o, KEY, key);
+	any = zn_proto_open(o, ANY_VALUE);
+	zn_proto_text(o, ANY_STRING, value);
+	zn_proto_close(o, any);
+	zn_proto_close(o, mark);
+}
+
+/* process.pid is a number by OpenTelemetry's conventions. */
+static void put_pid(struct zn_out *o, uint32_t field, struct zn_str digits)
+{
+	size_t mark = zn_proto_open(o, field), any;
+	uint64_t pid = 0;
+
+	for (size_t i = 0; i < digits.len; i++)
+		pid = pid * 10 + (uint64_t)(digits.at[i] - '0');
+	zn_proto_word(o, KEY, "process.pid");
+	any = zn_proto_open(o, ANY_VALUE);
+	zn_proto_u64(o, ANY_INT, pid);
+	zn_proto_close(o, any);
+	zn_proto_close(o, mark);
+}
+
+static void put_attributes(struct zn_out *o, uint32_t field, const struct zn_sample *s)
+{
+	for (uint32_t i = 0; i < s->label_count; i++) {
+		const struct zn_label *l = &s->label[i];
+		char name[64];
+
+		if (l->name.len == 3 && !memcmp(l->name.at, "pid", 3)) {
+			put_pid(o, field, l->value);
+			continue;
+		}
+		snprintf(name, sizeof(name), "%.*s", (int)l->name.len, l->name.at);
+		put_attribute(o, field, name, l->value);
+	}
+}
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static void put_times(const struct request *r, const struct zn_sample *s)
+{
+	uint64_t start_ns = s->since_ms * ZN_NS_PER_MS;
+
+	if (data_of(s) != GAUGE) /* the clock may have been set back since: a point does not begin after it ends */
+		zn_proto_fixed64(r->out, START, start_ns < r->now_ns ? start_ns : r->now_ns);
+	zn_proto_fixed64(r->out, TIME, r->now_ns);
+}
+
+static void put_exponential(struct zn_out *o, const struct zn_hist *h)
+{
+	static struct zn_buckets b;
+	size_t positive, counts;
+	int32_t index;
+
+	zn_hist_buckets(h, &b);
+	zn_proto_fixed64(o, COUNT, b.count);
+	zn_proto_double(o, TOTAL, seconds(b.sum_ns));
+	zn_proto_i64(o, SCALE, ZN_SCALE);
+	zn_proto_fixed64(o, ZERO_COUNT, b.zero);
+	zn_proto_double(o, MAX, seconds(b.max_ns));
+	zn_proto_double(o, ZERO_THRESHOLD, ZN_ZERO_BELOW);
+	if (!b.used)
+		return;
+	positive = zn_proto_open(o, POSITIVE);
+	index = b.bucket[0].index;
+	zn_proto_i64(o, OFFSET, index);
+	counts = zn_proto_open(o, BUCKET_COUNTS);
+	for (uint32_t i = 0; i < b.used; index++)
+		zn_proto_put(o, b.bucket[i].index == index ? b.bucket[i++].count : 0);
+	zn_proto_close(o, counts);
+	zn_proto_close(o, positive);
+}
+
+static void put_quantiles(struct zn_out *o, const struct zn_bias *b)
+{
+	const struct {
+		double quantile;
+		uint64_t ns;
+	} rows[] = {{0.1, b->p10_ns}, {0.5, b->p50_ns}, {0.9, b->p90_ns}, {0.99, b->p99_ns}};
+
+	zn_proto_fixed64(o, COUNT, b->samples);
+	zn_proto_double(o, TOTAL, seconds(b->sum_ns));
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		size_t mark = zn_proto_open(o, QUANTILE);
+
+		zn_proto_double(o, 1, rows[i].quantile);
+		zn_proto_double(o, 2, seconds(rows[i].ns));
+		zn_proto_close(o, mark);
+	}
+}
+
+static void put_point(const struct request *r, const struct zn_sample *s)
+{
+	struct zn_out *o = r->out;
+	size_t mark = zn_proto_open(o, POINT);
+
+	put_times(r, s);
+	put_attributes(o, s->hist ? EXPONENTIAL_ATTRIBUTE : NUMBER_ATTRIBUTE, s);
+	if (s->hist)
+		put_exponential(o, s->hist);
+	else if (s->bias)
+		put_quantiles(o, s->bias);
+	else
+		zn_proto_double(o, AS_DOUBLE, s->value);
+	zn_proto_close(o, mark);
+}
+
+static const char *unit_of(const char *name)
+{
+	static const char *const units[][2] = {{"seconds", "s"}, {"bytes", "By"}, {"ratio", "1"}};
+	const char *unit = zn_metrics_unit((struct zn_str){name, strlen(name)});
+
+	for (size_t i = 0; unit && i < ZN_LEN(units); i++)
+		if (!strcmp(units[i][0], unit))
+			return units[i][1];
+	return NULL;
+}
+
+/* A metric and its data, up to the first point. Durations go by the name of the twin histogram, which they are. */
+static void open_metric(struct request *r, const struct zn_sample *s)
+{
+	size_t len = strlen(s->metric) - (s->hist ? strlen("_seconds") : 0);
+	const char *unit = unit_of(s->metric);
+	uint32_t data = data_of(s);
+	struct zn_out *o = r->out;
+	char name[96];
+
+	snprintf(name, sizeof(name), "%.*s%s", (int)len, s->metric, s->hist ? "_hist_seconds" : "");
+	r->metric = zn_proto_open(o, METRIC);
+	zn_proto_word(o, METRIC_NAME, name);
+	zn_proto_word(o, METRIC_DESCRIPTION, s->help);
+	if (unit)
+		zn_proto_word(o, METRIC_UNIT, unit);
+	r->data = zn_proto_open(o, data);
+	if (data == SUM || data == EXPONENTIAL)
+		zn_proto_u64(o, TEMPORALITY, CUMULATIVE);
+	if (data == SUM)
+		zn_proto_u64(o, MONOTONIC, true);
+	r->open = true;
+}
+
+/* A series that does not fit is taken back, with its metric if it is the first one. */
+static void put_series(void *to, const struct zn_sample *s)
+{
+	struct request *r = to;
+	size_t before = r->out->len;
+	bool opened = false;
+
+	if (r->stop || r->seen < r->skip) {
+		r->seen += !r->stop;
+		return;
+	}
+	if (!r->open) {
+		open_metric(r, s);
+		opened = true;
+	}
+	put_point(r, s);
+	if (r->out->full || r->out->cap - r->out->len < END_BYTES) {
+		r->out->full = false;
+		r->out->len = before;
+		r->stop = true;
+		r->open &= !opened;
+		return;
+	}
+	r->seen++;
+	r->points++;
+}
+
+static void put_resource(struct zn_out *o, const struct zn_view *v)
+{
+	const struct {
+		const char *key, *value;
+	} rows[] = {{"service.name", "zerneld"}, {"service.version", zn_version}, {"service.instance.id", v->node},
+		{"host.name", v->node}};
+	size_t mark = zn_proto_open(o, RESOURCE);
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++)
+		put_attribute(
+			o, RESOURCE_ATTRIBUTE, rows[i].key, (struct zn_str){rows[i].value, strlen(rows[i].value)});
+	zn_proto_close(o, mark);
+}
+
+static void put_scope(struct zn_out *o)
+{
+	size_t mark = zn_proto_open(o, SCOPE);
+
+	zn_proto_word(o, SCOPE_NAME, "zerneld");
+	zn_proto_word(o, SCOPE_VERSION, zn_version);
+	zn_proto_close(o, mark);
+}
+
+/* From the series *at on, until they end or one does not fit. *at: the metric's number, and the series' within it. */
+static void put_metrics(struct request *r, struct zn_view *v, uint32_t *at)
+{
+	uint32_t row = *at >> ZN_OTLP_SERIES_BITS;
+	const char *name;
+
+	r->skip = *at & ((1u << ZN_OTLP_SERIES_BITS) - 1);
+	for (; !r->stop && (name = zn_metrics_name(row)); row += !r->stop) {
+		r->seen = 0;
+		r->open = false;
+		zn_metrics_walk(v, name, put_series, r);
+		if (r->open) {
+			zn_proto_close(r->out, r->data);
+			zn_proto_close(r->out, r->metric);
+		}
+		r->skip = 0;
+	}
+	*at = row << ZN_OTLP_SERIES_BITS | (r->stop ? r->seen : 0);
+}
+
+bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uint32_t *at)
+{
+	struct request r = {.out = o, .now_ns = now_wall_ms * ZN_NS_PER_MS};
+	size_t before = o->len, resource, scope;
+
+	if (o->cap - o->len < ZN_OTLP_BYTES_MIN) {
+		o->full = true;
+		return false;
+	}
+	resource = zn_proto_open(o, REQUEST_RESOURCE_METRICS);
+	put_resource(o, v);
+	scope = zn_proto_open(o, SCOPE_METRICS);
+	put_scope(o);
+	put_metrics(&r, v, at);
+	zn_proto_close(o, scope);
+	zn_proto_close(o, resource);
+	if (!r.points)
+		*o = (struct zn_out){.at = o->at, .cap = o->cap, .len = before, .full = r.stop};
+	return r.points;
+}

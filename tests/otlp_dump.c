@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * otlp_dump FOLDER BYTES: writes what a simulated node shows, with jobs, a calibration and a GPU of a hostile name, to
+ * FOLDER/metrics as text and to FOLDER/0.pb, 1.pb ... as requests of up to BYTES bytes. It prints how many requests and
+ * the time of their points in ms.
+ */
+#include <stdlib.h>
+
+#include "../zernel.h"
+
+const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";
+bool zn_ready;
+
+uint64_t zn_probe_missed(struct zn_probe *p)
+{
+	(void)p;
+	return 31;
+}
+
+const char *zn_first_label(enum zn_first first)
+{
+	static const char *const label[] = {"nop", "push", "landing", "other"};
+
+	return label[first];
+}
+
+uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+{
+	(void)p;
+	*name = i ? "others" : "cuda_entry";
+	return i ? 0 : 1500000000;
+}
+
+void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+{
+	(void)f, (void)visit, (void)to;
+}
+
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
+{
+	(void)a, (void)slot, (void)path, (void)why;
+	return -1;
+}
+
+static struct zn_sim sim;
+static struct zn_agg agg;
+static struct zn_alerts alerts;
+static struct zn_jobs jobs;
+static struct zn_probe probe;
+static struct zn_options options = {.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
+static struct zn_view view = {
+	.options = &options, .agg = &agg, .alerts = &alerts, .jobs = &jobs, .node = "node1", .release = "6.1.0-test"};
+static char bytes[8 << 20];
+
+static int simulate(void)
+{
+	if (zn_sim_open(&sim, 1))
+		return -1;
+	zn_agg_init(&agg, &sim.plain.arena);
+	zn_alerts_init(&alerts, &options);
+	if (zn_jobs_open(&jobs, &agg, &alerts))
+		return -1;
+	zn_sim_jobs(&sim, &jobs);
+	view.start_ns = zn_now_ns() - 77 * ZN_NS_PER_S;
+	view.start_wall_ms = zn_wall_ms() - 77000;
+	view.probe = &probe;
+	for (enum zn_first i = 0; i < ZN_FIRST_COUNT; i++)
+		probe.bias[i] = (struct zn_bias){512, 2048000, 3900, 4000, 4100, 5000, 9000};
+	zn_agg_tick(&agg, zn_now_ns());
+	zn_sim_step(&sim, 6000);
+	zn_agg_tick(&agg, zn_now_ns() + ZN_NS_PER_S);
+	memcpy(agg.gpus.gpu[0].uuid, "GPU-\xff\"\\\n\xe2\x82", 11);
+	return 0;
+}
+
+static void write_file(const char *folder, const char *name, const struct zn_out *o)
+{
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	if (o->full || !f || fwrite(o->at, 1, o->len, f) != o->len || fclose(f)) {
+		perror(path);
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct zn_out o = {.at = bytes, .cap = sizeof(bytes)};
+	uint64_t now = zn_wall_ms();
+	uint32_t at = 0, count = 0;
+	char name[16];
+
+	if (argc != 3 || simulate())
+		return 2;
+	zn_metrics_text(&o, &view, false);
+	write_file(argv[1], "metrics", &o);
+	for (;;) {
+		o = (struct zn_out){.at = bytes, .cap = strtoul(argv[2], NULL, 10)};
+		if (o.cap > sizeof(bytes) || !zn_otlp_next(&o, &view, now, &at))
+			break;
+		snprintf(name, sizeof(name), "%u.pb", count++);
+		write_file(argv[1], name, &o);
+	}
+	printf("%u %lu\n", count, now);
+	return o.full || o.len;
+}

@@ -22,6 +22,7 @@ enum how {
 };
 #define NEEDED 1 /* attached only while some process is hooked; for tracepoints alone */
 #define OR     2 /* in place of the one before it, where that cannot be loaded */
+#define ALSO   4 /* goes with any tier: alone it makes none */
 
 /* A family's rows are together, best tier first. */
 static const struct {
@@ -30,12 +31,35 @@ static const struct {
 	uint8_t family, tier, how, flags;
 } table[] = {
 	{&zn_bpf_sched, "sched_switch", "sched_switch", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+
+	{&zn_bpf_syscalls, "sys_enter", "sys_enter", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+	{&zn_bpf_syscalls, "sys_exit", "sys_exit", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+
+	{&zn_bpf_net, "fentry_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "fexit_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "fexit_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "fexit_receive6", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, ALSO},
+	{&zn_bpf_net, "kprobe_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_net, "kreturn_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_net, "kprobe_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_net, "kreturn_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_net, "kprobe_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_net, "kreturn_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, ALSO},
+	{&zn_bpf_net, "net_enter", "sys_enter", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+	{&zn_bpf_net, "sock_send", "sock_send_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+	{&zn_bpf_net, "sock_receive", "sock_recv_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, ALSO},
 };
 
 /* Families without programs of their own, and those that measure for them. */
 static const struct {
 	uint8_t family, on;
-} rests[] = {{ZN_FAM_DATALOAD, ZN_FAM_SCHED}, {ZN_FAM_DIST_SYNC, ZN_FAM_SCHED}};
+} rests[] = {{ZN_FAM_DATALOAD, ZN_FAM_SCHED}, {ZN_FAM_DIST_SYNC, ZN_FAM_SCHED}, {ZN_FAM_IOCTL, ZN_FAM_SYSCALLS}};
 
 _Static_assert(ZN_LEN(table) <= ZN_SITES_MAX, "struct zn_kernel has no room for another site");
 
@@ -211,7 +235,7 @@ static bool has_ways(const struct rows *r)
 }
 
 /* One program after the other; of those that stand for one another the first that works. Returns how many places were
- * lost; why names the first of them. */
+ * lost, without those that go with any tier; why, empty at first, names the first of all. */
 static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
 {
 	uint32_t lost = 0, i = r->first;
@@ -225,10 +249,11 @@ static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char wh
 				err = rows_open(p, &(struct rows){i, i + 1});
 			i++;
 		} while (i < r->end && table[i].flags & OR);
-		if (err && lost++ == 0)
+		if (err && why[0] == 0)
 			snprintf(why, ZN_TEXT_MAX, "%s: %s", table[place].place, strerror(-err));
 		if (err)
 			p->kernel.site[place].state = ZN_SYM_FAILED;
+		lost += err && !(table[place].flags & ALSO);
 	}
 	return lost;
 }
@@ -238,7 +263,7 @@ static uint32_t places(const struct rows *r)
 	uint32_t n = 0;
 
 	for (uint32_t i = r->first; i < r->end; i++)
-		n += !(table[i].flags & OR);
+		n += !(table[i].flags & (OR | ALSO));
 	return n;
 }
 
@@ -248,9 +273,14 @@ static bool tier_open(struct zn_probe *p, const struct rows *r)
 	struct zn_kernel *k = &p->kernel;
 	uint8_t f = table[r->first].family;
 	int err = has_ways(r) ? -ENOENT : rows_open(p, r);
+	char why[ZN_TEXT_MAX] = "";
 
-	if (err && rows_open_each(p, r, k->why[f]) == places(r))
+	if (err && rows_open_each(p, r, why) == places(r)) {
+		sites_close(k, r);
+		memcpy(k->why[f], why, sizeof(why));
 		return false;
+	}
+	memcpy(k->why[f], why, sizeof(why)); /* that a better tier is refused is no lack */
 	k->tier[f] = table[r->first].tier;
 	k->on_demand[f] = true;
 	for (uint32_t i = r->first; i < r->end; i++)
@@ -291,9 +321,6 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families)
 
 	zn_kernel_table(k);
 	k->kprobe_type = perf_kprobe_type();
-	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
-		if (!(families >> f & 1))
-			snprintf(k->why[f], ZN_TEXT_MAX, "switched off by --probes");
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;
@@ -305,6 +332,11 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families)
 		k->on_demand[rests[i].family] = k->on_demand[rests[i].on];
 		memcpy(k->why[rests[i].family], k->why[rests[i].on], ZN_TEXT_MAX);
 	}
+	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
+		if (!(families >> f & 1)) { /* its programs may be there for another one */
+			k->tier[f] = ZN_TIER_NONE;
+			snprintf(k->why[f], ZN_TEXT_MAX, "switched off by --probes");
+		}
 }
 
 void zn_kernel_close(struct zn_kernel *k)

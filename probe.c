@@ -150,11 +150,13 @@ enum map {
 	MAP_CGROUPS,
 	MAP_TASKS,
 	MAP_IO_ROWS,
+	MAP_CALLS,
+	MAP_SOCKS,
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "jobs", "free_jobs", "job_names", "cgroups", "tasks",
-	"io_rows"};
+	"io_rows", "calls", "socks"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1

@@ -16,6 +16,8 @@
 #define ZN_PROCS_MAX   1024  /* processes that call a hooked library at one time; the next one is dropped and counted */
 #define ZN_HISTS_MAX   4096  /* histograms of one page each: 16 MiB of kernel memory */
 #define ZN_HISTS_FIRST 1     /* histogram 0 is never handed out, so that 0 can mean "none" */
+#define ZN_CALLS_MAX   4096  /* system calls that are under way and timed: one per thread and kind */
+#define ZN_SOCKS_MAX   4096  /* TCP connections of processes that call a hooked library */
 #define ZN_THREADS_MAX 4096  /* threads that have called a hooked library and found their seat taken */
 #define ZN_SEATS       4096  /* threads that are found by the low bits of their id alone; a power of two */
 #define ZN_ALLOCS_MAX  32768 /* live GPU allocations of all processes */
@@ -268,7 +270,9 @@ struct zn_proc {
 	__u64 exit_ns;     /* 0 while the thread group lives (or has not replaced itself by exec) */
 	char comm[16];     /* of the calling thread, raw bytes */
 	struct zn_tag job; /* serial 0: none, or not known yet */
-	__u64 reserved[2];
+	__u32 in_ioctl;    /* threads of it inside ioctl() on a GPU device */
+	__u32 pad;
+	__u64 reserved;
 	__u64 count[ZN_COUNT_SLOTS];
 	__u32 hist[ZN_DETAIL_SLOTS]; /* index into the histograms, 0: none yet */
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
@@ -321,6 +325,8 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                                       \
 	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                               \
 	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
+	X(CALL, "call", "system calls that were not timed: too many at one time")                                      \
+	X(SOCKET, "socket", "TCP connections without a free entry: their retransmissions are not counted")             \
 	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
 	X(JOB, "job", "jobs without a free slot")                                                                      \
 	X(TASK, "task", "processes or control groups of jobs without a free entry")                                    \
@@ -351,6 +357,25 @@ enum zn_loss {
 		ZN_LOSS_COUNT
 };
 
+/*
+ * How long some process was inside the GPU's driver, and how long two or more were: a sum over the changes of how many
+ * are inside, each with its time. From 0 to 1 and back is the busy time, from 1 to 2 and back the contended one; a change
+ * up takes the time off, the change down adds it. The atomic counter puts all changes into one order, and sums do not
+ * depend on the order in which CPUs add to them, so nothing is lost or counted twice, and no lock is held. What remains is
+ * that a clock is read some nanoseconds before its change. While somebody is inside, a sum lacks the time now.
+ */
+struct zn_gpu_calls {
+	__u64 begun; /* changes; equal to done while none is half made: see zn_gpu_calls_read() */
+	__u64 done;
+	__u64 busy_ns;
+	__u64 contended_ns;
+	__u32 processes; /* that are inside */
+	__u32 pad;
+};
+_Static_assert(sizeof(struct zn_gpu_calls) == 40, "padding");
+
+#define ZN_MAJOR_WORDS 8 /* of 64 bits: device numbers below 512 are all that Linux gives out */
+
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
 	__u64 bias_ns[ZN_FIRST_COUNT]; /* taken off each interval, by enum zn_first */
@@ -364,6 +389,8 @@ struct zn_shared {
 	__u32 page_bytes;  /* of a page, for what the kernel counts in pages */
 	__u32 procs;       /* rows in use: while there are none, the signals of processes cost next to nothing */
 	__u64 families;    /* that are on, 1 << enum zn_family */
+	__u64 gpu_majors[ZN_MAJOR_WORDS]; /* of character devices that are GPUs, a bit each; the daemon writes it */
+	struct zn_gpu_calls gpu_calls;
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
@@ -374,8 +401,8 @@ struct zn_shared {
 #define ZN_MARK_WORKER   0x10000u
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 32, "struct zn_shared has no room for another loss");
-_Static_assert(
-	sizeof(struct zn_shared) == 8 * (2 * ZN_FIRST_COUNT + 32 + 4 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
+_Static_assert(sizeof(struct zn_shared) ==
+		8 * (2 * ZN_FIRST_COUNT + 32 + 4 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -388,6 +415,22 @@ struct zn_frame {
 	__u32 pad;
 };
 _Static_assert(sizeof(struct zn_frame) == 80, "padding");
+
+/* A system call that is timed and has not returned. Key: the thread, and what it is. */
+enum zn_timed { ZN_TIMED_IOCTL, ZN_TIMED_SEND, ZN_TIMED_RECEIVE };
+#define ZN_TIMED_KEY(tid, what) ((__u64)(what) << 32 | (__u32)(tid))
+struct zn_timed_call {
+	__u64 start_ns;
+	__u64 arg; /* a pointer to the kernel's struct sock */
+	__u32 id;  /* of its process */
+	__u32 flags;
+};
+_Static_assert(sizeof(struct zn_timed_call) == 24, "padding");
+
+/* Whose a TCP connection is: its last sender. Key: the address of the kernel's struct sock. */
+struct zn_sock {
+	__u32 row, id;
+};
 
 /* A thread that called a hooked library. Only its own thread writes it; it goes when the thread exits. */
 #define ZN_ROW_NONE 0xffffffffu
@@ -975,8 +1018,9 @@ struct zn_options {
 	uint64_t metrics_port;
 	uint64_t ws_port;
 	uint64_t push_interval_ms;
-	uint64_t overhead_budget; /* parts per million of one core */
-	uint64_t families;        /* bit 1 << enum zn_family */
+	uint64_t overhead_budget;            /* parts per million of one core */
+	uint64_t families;                   /* bit 1 << enum zn_family */
+	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
 	uint64_t max_connections;
 	uint64_t max_connections_per_peer;
 	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
@@ -1282,6 +1326,53 @@ uint64_t zn_agg_stall(const struct zn_agg *a, uint32_t row, enum zn_stall s);
 const char *zn_stall_label(enum zn_stall s);
 bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
+/* ---- signals.c: what the kernel's counters say of a process over the last tick, and of the GPUs' drivers. ---- */
+
+enum zn_signal {
+	ZN_SIGNAL_LAUNCHES, /* without captured ones */
+	ZN_SIGNAL_SYSCALLS,
+	ZN_SIGNAL_MAPPED, /* bytes */
+	ZN_SIGNAL_UNMAPPED,
+	ZN_SIGNAL_SWITCHES,
+	ZN_SIGNAL_MIGRATIONS,
+	ZN_SIGNAL_SENT, /* bytes */
+	ZN_SIGNAL_RECEIVED,
+	ZN_SIGNAL_COUNT
+};
+struct zn_signal_row {
+	uint32_t id;                    /* of the process */
+	uint64_t ns;                    /* of the last tick in which it lived; 0: not known yet */
+	uint64_t all[ZN_SIGNAL_COUNT];  /* at the last tick */
+	uint64_t tick[ZN_SIGNAL_COUNT]; /* over it */
+};
+struct zn_gpu_time {
+	uint64_t busy_ns, contended_ns;
+};
+struct zn_signals {
+	struct zn_signal_row row[ZN_PROCS_MAX];
+	uint64_t tick_ns;
+	struct zn_gpu_time gpu,
+		gpu_tick; /* since the daemon started, and over the last tick; see struct zn_gpu_calls */
+};
+void zn_signals_tick(struct zn_signals *s, struct zn_agg *a, uint64_t now_ns); /* after zn_agg_tick() */
+#define ZN_NOT_KNOWN UINT64_MAX
+struct zn_rates {
+	uint64_t per_1000_s[ZN_SIGNAL_COUNT];
+	uint64_t syscalls_per_launch, switches_per_launch; /* in thousandths; not known without a launch */
+	uint64_t
+		churn; /* the smaller of bytes mapped and unmapped by the larger, in thousandths; not known without either */
+};
+/* Of the process that has this id in this row, over the last tick; false, and all not known: there was no whole one. */
+bool zn_signals_rates(const struct zn_signals *s, uint32_t row, uint32_t id, struct zn_rates *to);
+/* Share of the time with a process inside a GPU's driver in which two or more were, in parts per million, over the last
+ * tick; not known if nobody was inside. */
+uint64_t zn_signals_contention(const struct zn_signals *s);
+/* One moment of counters that BPF changes; false: it was changed at each try. */
+bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
+/* The device numbers of GPU drivers, a bit each, from a file such as /proc/devices: some are given out when a module is
+ * loaded. NVIDIA's and DRM's fixed ones are always among them. */
+void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
+
 /* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */
 
 #define ZN_ROWS_MAX 160 /* hooked names, all suffixes spelled out */
@@ -1330,7 +1421,8 @@ struct zn_blob {
 	const uint8_t *bytes;
 	uint32_t len, plain_len;
 };
-extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched;
+extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
+	zn_bpf_syscalls, zn_bpf_net;
 
 /* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
 enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
@@ -1533,14 +1625,15 @@ struct zn_view {
 	const struct zn_options *options;
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
-	struct zn_probe *probe;     /* NULL: simulated */
-	struct zn_find *find;       /* NULL: simulated */
-	struct zn_serve *serve;     /* NULL: not serving (tests) */
-	struct zn_history *history; /* NULL: none is kept (tests) */
-	struct zn_jobs *jobs;       /* NULL: none (tests) */
-	struct zn_scribe *scribe;   /* NULL: none */
-	struct zn_courier *courier; /* NULL: none */
-	struct zn_notify *notify;   /* NULL: none */
+	struct zn_probe *probe;           /* NULL: simulated */
+	struct zn_find *find;             /* NULL: simulated */
+	struct zn_serve *serve;           /* NULL: not serving (tests) */
+	struct zn_history *history;       /* NULL: none is kept (tests) */
+	struct zn_jobs *jobs;             /* NULL: none (tests) */
+	struct zn_scribe *scribe;         /* NULL: none */
+	struct zn_courier *courier;       /* NULL: none */
+	struct zn_notify *notify;         /* NULL: none */
+	const struct zn_signals *signals; /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;

@@ -28,10 +28,20 @@ struct pt_regs {
 #define ZN_STACK_ARG9(r)     ((r)->sp + 24)
 #define ZN_STACK_STRUCT(r)   ((r)->sp + 8)
 #define ZN_INIT_RANK_RANK(r) ((r)->dx)
+#define ZN_SYS_NUMBER(r)     ((r)->orig_ax) /* of the system call that the thread is in */
+#define ZN_NR_WRITE          1
+#define ZN_NR_MMAP           9
+#define ZN_NR_MUNMAP         11
+#define ZN_NR_IOCTL          16
+#define ZN_NR_WRITEV         20
+#define ZN_NR_SENDTO         44
+#define ZN_NR_SENDMSG        46
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31];
 	__u64 sp, pc, pstate;
+	__u64 orig_x0;
+	int syscallno;
 };
 #define ZN_ARG1(r)           ((r)->regs[0])
 #define ZN_ARG2(r)           ((r)->regs[1])
@@ -46,6 +56,14 @@ struct pt_regs {
 #define ZN_STACK_ARG9(r)     ((r)->sp)
 #define ZN_STACK_STRUCT(r)   ((r)->regs[2])
 #define ZN_INIT_RANK_RANK(r) ((r)->regs[3])
+#define ZN_SYS_NUMBER(r)     ((r)->syscallno)
+#define ZN_NR_IOCTL          29
+#define ZN_NR_WRITE          64
+#define ZN_NR_WRITEV         66
+#define ZN_NR_SENDTO         206
+#define ZN_NR_SENDMSG        211
+#define ZN_NR_MUNMAP         215
+#define ZN_NR_MMAP           222
 #else
 #error "unknown target architecture"
 #endif
@@ -84,9 +102,36 @@ struct page_counter {
 struct mem_cgroup {
 	struct page_counter memory;
 };
+/* open files */
+struct inode {
+	unsigned short i_mode;
+	unsigned int i_rdev;
+};
+struct file {
+	struct inode *f_inode;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+/* sockets */
+struct sock_common {
+	unsigned short skc_family;
+};
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+};
+struct socket {
+	struct sock *sk;
+};
 struct task_struct {
 	int pid;
 	int tgid;
+	struct files_struct *files;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
 };

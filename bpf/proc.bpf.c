@@ -20,6 +20,21 @@ static __always_inline void thread_gone(__u32 tid)
 		bpf_map_delete_elem(&threads, &tid);
 }
 
+/* A thread that dies inside a system call leaves it without a return (an oops in a driver). */
+static __always_inline void calls_gone(__u32 tid, __u32 tgid)
+{
+	__u64 send = ZN_TIMED_KEY(tid, ZN_TIMED_SEND), receive = ZN_TIMED_KEY(tid, ZN_TIMED_RECEIVE);
+	struct zn_proc *p = zn_tracked(tgid);
+	struct zn_timed_call c;
+
+	if (!p)
+		return;
+	if (zn_timed_end(p, ZN_TIMED_IOCTL, &c))
+		zn_gpu_leave(p, bpf_ktime_get_ns());
+	bpf_map_delete_elem(&calls, &send);
+	bpf_map_delete_elem(&calls, &receive);
+}
+
 static __always_inline void proc_gone(__u32 tgid)
 {
 	__u32 *found = bpf_map_lookup_elem(&rows, &tgid);
@@ -53,6 +68,7 @@ int process_exit(void *ctx __attribute__((unused)))
 	__u64 id = bpf_get_current_pid_tgid();
 
 	thread_gone(id);
+	calls_gone(id, id >> 32);
 	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code
 	 * any more */
 	if (BPF_CORE_READ(task, signal, live.counter) == 0) {

@@ -34,6 +34,9 @@ ZN_MAP(ctxs, BPF_MAP_TYPE_HASH, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, 0
 ZN_MAP(comms, BPF_MAP_TYPE_HASH, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, 0);
 ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
 
+ZN_MAP(calls, BPF_MAP_TYPE_HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, 0);
+ZN_MAP(socks, BPF_MAP_TYPE_HASH, ZN_SOCKS_MAX, __u64, struct zn_sock, 0);
+
 /* Jobs by slot, their names (a job may have two), and what belongs to them. */
 struct zn_job_name {
 	char text[ZN_JOB_NAME];
@@ -237,6 +240,67 @@ static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 	if (s && s->mark[ZN_MARK_AT(tgid)] & (ZN_MARK_WORKER - 1))
 		row = bpf_map_lookup_elem(&rows, &tgid);
 	return row ? bpf_map_lookup_elem(&procs, row) : NULL;
+}
+
+static __always_inline struct zn_proc *zn_tracked_current(void)
+{
+	return zn_tracked(bpf_get_current_pid_tgid() >> 32);
+}
+
+/* The calling thread begins something that is timed. */
+static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what, __u64 arg, __u32 flags)
+{
+	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), what);
+	struct zn_timed_call c = {.start_ns = bpf_ktime_get_ns(), .arg = arg, .id = p->id, .flags = flags};
+
+	if (bpf_map_update_elem(&calls, &key, &c, BPF_ANY))
+		zn_lost(ZN_LOST_CALL);
+}
+
+/* It ends. False: it began before it was timed, or another program of the same process began it. */
+static __always_inline bool zn_timed_end(struct zn_proc *p, enum zn_timed what, struct zn_timed_call *to)
+{
+	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), what);
+	struct zn_timed_call *c = bpf_map_lookup_elem(&calls, &key);
+
+	if (!c)
+		return false;
+	*to = *c;
+	bpf_map_delete_elem(&calls, &key);
+	return to->id == p->id;
+}
+
+/* See struct zn_gpu_calls. */
+static __always_inline void zn_gpu_enter(struct zn_proc *p, __u64 now_ns)
+{
+	struct zn_shared *s = zn_globals();
+	__u32 inside;
+
+	if (!s || __sync_fetch_and_add(&p->in_ioctl, 1) != 0)
+		return;
+	ZN_ADD(s->gpu_calls.begun, 1);
+	inside = __sync_fetch_and_add(&s->gpu_calls.processes, 1);
+	if (inside == 0)
+		ZN_ADD(s->gpu_calls.busy_ns, -now_ns);
+	else if (inside == 1)
+		ZN_ADD(s->gpu_calls.contended_ns, -now_ns);
+	ZN_ADD(s->gpu_calls.done, 1);
+}
+
+static __always_inline void zn_gpu_leave(struct zn_proc *p, __u64 now_ns)
+{
+	struct zn_shared *s = zn_globals();
+	__u32 inside;
+
+	if (!s || __sync_fetch_and_add(&p->in_ioctl, -1) != 1)
+		return;
+	ZN_ADD(s->gpu_calls.begun, 1);
+	inside = __sync_fetch_and_add(&s->gpu_calls.processes, -1);
+	if (inside == 1)
+		ZN_ADD(s->gpu_calls.busy_ns, now_ns);
+	else if (inside == 2)
+		ZN_ADD(s->gpu_calls.contended_ns, now_ns);
+	ZN_ADD(s->gpu_calls.done, 1);
 }
 
 /* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there yet): they

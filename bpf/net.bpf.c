@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP of tracked processes: bytes, the time in which a send gives them to the kernel, and what had to be sent again.
+ * Best with functions of the kernel (fentry or kprobes); else with the tracepoints that sockets have from 6.3 on.
+ *
+ * Limits: what splice() takes out of a socket is not seen. Only what a call of the process moves is its own; a
+ * retransmission happens long after that, so it is the last sender's of the connection.
+ */
+#include "zernel.bpf.h"
+#include <bpf/bpf_core_read.h>
+
+#define IPV4     2
+#define IPV6     10
+#define TCP      6
+#define MSG_PEEK 2
+
+static __always_inline bool is_tcp(struct sock *sk)
+{
+	__u16 family = sk ? BPF_CORE_READ(sk, __sk_common.skc_family) : 0;
+
+	return (family == IPV4 || family == IPV6) && BPF_CORE_READ(sk, sk_protocol) == TCP;
+}
+
+static __always_inline void received(struct zn_proc *p, struct sock *sk, int result, __u32 flags)
+{
+	if (result > 0 && !(flags & MSG_PEEK) && is_tcp(sk))
+		ZN_ADD(p->count[ZN_C_TCP_RECEIVED], result);
+}
+
+/* The row of a process is found by its id, and the address of a connection stays its own until it is destroyed. */
+static __always_inline void own(struct zn_proc *p, __u64 sk)
+{
+	__u32 tgid = p->tgid, *row = bpf_map_lookup_elem(&rows, &tgid);
+	struct zn_sock *known = bpf_map_lookup_elem(&socks, &sk), mine = {.id = p->id};
+
+	if (!row || (known && known->id == p->id))
+		return;
+	mine.row = *row;
+	if (bpf_map_update_elem(&socks, &sk, &mine, BPF_ANY))
+		zn_lost(ZN_LOST_SOCKET);
+}
+
+static __always_inline void send_begin(struct sock *sk)
+{
+	struct zn_proc *p = zn_tracked_current();
+
+	if (!p)
+		return;
+	own(p, (__u64)sk); /* before the bytes are on their way */
+	zn_timed_begin(p, ZN_TIMED_SEND, (__u64)sk, 0);
+}
+
+static __always_inline void send_end(int result)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct zn_proc *p = zn_tracked_current();
+	struct zn_timed_call c;
+
+	if (!p || !zn_timed_end(p, ZN_TIMED_SEND, &c))
+		return;
+	zn_record(p, ZN_H_TCP_SEND, zn_minus(now, c.start_ns), 0, result < 0);
+	if (result > 0)
+		ZN_ADD(p->count[ZN_C_TCP_SENT], result);
+}
+
+/* ---- fentry, fexit: the arguments, and behind them the result ---- */
+
+SEC("fentry/tcp_sendmsg")
+int fentry_send(__u64 *ctx)
+{
+	send_begin((struct sock *)ctx[0]);
+	return 0;
+}
+
+SEC("fexit/tcp_sendmsg")
+int fexit_send(__u64 *ctx)
+{
+	send_end(ctx[3]);
+	return 0;
+}
+
+/* (sock, msg, size, flags): unlike those of tcp_recvmsg, the same in all kernels. */
+static __always_inline int fexit_received(__u64 *ctx)
+{
+	struct zn_proc *p = zn_tracked_current();
+
+	if (p)
+		received(p, BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[4], ctx[3]);
+	return 0;
+}
+
+SEC("fexit/inet_recvmsg")
+int fexit_receive(__u64 *ctx)
+{
+	return fexit_received(ctx);
+}
+
+SEC("fexit/inet6_recvmsg")
+int fexit_receive6(__u64 *ctx)
+{
+	return fexit_received(ctx);
+}
+
+/* ---- kprobes ---- */
+
+SEC("kprobe/tcp_sendmsg")
+int kprobe_send(struct pt_regs *ctx)
+{
+	send_begin((struct sock *)ZN_ARG1(ctx));
+	return 0;
+}
+
+SEC("kretprobe/tcp_sendmsg")
+int kreturn_send(struct pt_regs *ctx)
+{
+	send_end(ZN_RESULT(ctx));
+	return 0;
+}
+
+/* inet_recvmsg and inet6_recvmsg */
+SEC("kprobe/inet_recvmsg")
+int kprobe_receive(struct pt_regs *ctx)
+{
+	struct zn_proc *p = zn_tracked_current();
+
+	if (p)
+		zn_timed_begin(
+			p, ZN_TIMED_RECEIVE, (__u64)BPF_CORE_READ((struct socket *)ZN_ARG1(ctx), sk), ZN_ARG4(ctx));
+	return 0;
+}
+
+SEC("kretprobe/inet_recvmsg")
+int kreturn_receive(struct pt_regs *ctx)
+{
+	struct zn_proc *p = zn_tracked_current();
+	struct zn_timed_call c;
+
+	if (p && zn_timed_end(p, ZN_TIMED_RECEIVE, &c))
+		received(p, (struct sock *)c.arg, ZN_RESULT(ctx), c.flags);
+	return 0;
+}
+
+/* ---- tracepoints ---- */
+
+static __always_inline bool is_send(long number)
+{
+	return number == ZN_NR_WRITE || number == ZN_NR_WRITEV || number == ZN_NR_SENDTO || number == ZN_NR_SENDMSG;
+}
+
+/* (regs, number). Whether it is a connection is told at its end; until then the time is only noted. */
+SEC("raw_tp/sys_enter")
+int net_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct zn_proc *p = is_send(ctx->args[1]) ? zn_tracked_current() : NULL;
+
+	if (p)
+		zn_timed_begin(p, ZN_TIMED_SEND, 0, 0);
+	return 0;
+}
+
+/* One call is one send here: what other calls send (sendfile, sendmmsg, io_uring) is counted and not timed. */
+static __always_inline void send_time(struct zn_proc *p, int result, __u64 now)
+{
+	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct zn_timed_call c;
+	__s32 number = -1;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &ZN_SYS_NUMBER(regs));
+	if (is_send(number) && zn_timed_end(p, ZN_TIMED_SEND, &c))
+		zn_record(p, ZN_H_TCP_SEND, zn_minus(now, c.start_ns), 0, result < 0);
+}
+
+/* (sk, result, flags), once the bytes are with the kernel */
+SEC("raw_tp/sock_send_length")
+int sock_send(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct zn_proc *p = zn_tracked_current();
+	struct sock *sk = (struct sock *)ctx->args[0];
+	int result = ctx->args[1];
+
+	if (!p || !is_tcp(sk))
+		return 0;
+	own(p, (__u64)sk);
+	send_time(p, result, now);
+	if (result > 0)
+		ZN_ADD(p->count[ZN_C_TCP_SENT], result);
+	return 0;
+}
+
+SEC("raw_tp/sock_recv_length")
+int sock_receive(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct zn_proc *p = zn_tracked_current();
+
+	if (p)
+		received(p, (struct sock *)ctx->args[0], ctx->args[1], ctx->args[2]);
+	return 0;
+}
+
+/* ---- of all of them ---- */
+
+/* (sk, skb), on whatever thread the timer or the answer found */
+SEC("raw_tp/tcp_retransmit_skb")
+int tcp_retransmit(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 sk = ctx->args[0];
+	struct zn_sock *owner = bpf_map_lookup_elem(&socks, &sk);
+	struct zn_proc *p = owner ? bpf_map_lookup_elem(&procs, &owner->row) : NULL;
+
+	if (p && p->id == owner->id)
+		ZN_ADD(p->count[ZN_C_TCP_RETRANSMITS], 1);
+	return 0;
+}
+
+/* Always attached, so that no connection is left that outlives its process. */
+SEC("raw_tp/tcp_destroy_sock")
+int tcp_destroy(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 sk = ctx->args[0];
+
+	bpf_map_delete_elem(&socks, &sk);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * System calls of tracked processes: how many; mappings made and removed; time inside ioctl() on a GPU's device. Every
+ * other process pays one look-up by its id in an array per call and return, and nothing while no process is tracked.
+ *
+ * Limits: numbers are those of 64-bit calls, as only 64-bit libraries are hooked; a 32-bit call of such a process counts
+ * as one call, and may be taken for another one. brk() and mremap() make no mapping and are calls alone.
+ */
+#include "zernel.bpf.h"
+#include <bpf/bpf_core_read.h>
+
+#define MAX_ERRNO    4095
+#define MINOR_BITS   20 /* include/linux/kdev_t.h */
+#define TYPE_OF_FILE 0170000
+#define IS_CHARACTER 0020000
+
+static __always_inline bool is_on(const struct zn_shared *s, enum zn_family f)
+{
+	return s && s->families >> f & 1;
+}
+
+static __always_inline struct inode *inode_of(__u32 fd)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+
+	if (fd >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), files + fd) || !file)
+		return NULL;
+	return BPF_CORE_READ(file, f_inode);
+}
+
+static __always_inline bool is_gpu(const struct zn_shared *s, __u32 fd)
+{
+	struct inode *inode = inode_of(fd);
+	__u32 major;
+
+	if (!inode || (BPF_CORE_READ(inode, i_mode) & TYPE_OF_FILE) != IS_CHARACTER)
+		return false;
+	major = BPF_CORE_READ(inode, i_rdev) >> MINOR_BITS;
+	return major < 64 * ZN_MAJOR_WORDS && s->gpu_majors[major / 64 & (ZN_MAJOR_WORDS - 1)] >> (major & 63) & 1;
+}
+
+static __always_inline void ioctl_enter(struct zn_proc *p, const struct pt_regs *regs)
+{
+	struct zn_shared *s = zn_globals();
+	__u64 fd = 0, key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), ZN_TIMED_IOCTL);
+	struct zn_timed_call *c;
+
+	bpf_probe_read_kernel(&fd, sizeof(fd), &ZN_ARG1(regs));
+	if (!s || !is_gpu(s, fd))
+		return;
+	zn_timed_begin(p, ZN_TIMED_IOCTL, 0, 0);
+	c = bpf_map_lookup_elem(&calls, &key); /* none: it is not timed, so it will not leave either */
+	if (c)
+		zn_gpu_enter(p, c->start_ns);
+}
+
+static __always_inline void ioctl_exit(struct zn_proc *p, long result)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct zn_timed_call c;
+
+	if (!zn_timed_end(p, ZN_TIMED_IOCTL, &c))
+		return;
+	zn_gpu_leave(p, now);
+	zn_record(p, ZN_H_IOCTL, zn_minus(now, c.start_ns), 0, result < 0);
+}
+
+/* (regs, number) */
+SEC("raw_tp/sys_enter")
+int sys_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct zn_proc *p = zn_tracked_current();
+
+	if (!p)
+		return 0;
+	if (is_on(zn_globals(), ZN_FAM_SYSCALLS))
+		ZN_ADD(p->count[ZN_C_SYSCALLS], 1);
+	if (ctx->args[1] == ZN_NR_IOCTL && is_on(zn_globals(), ZN_FAM_IOCTL))
+		ioctl_enter(p, (const struct pt_regs *)ctx->args[0]);
+	return 0;
+}
+
+/* Bytes in whole pages, as the kernel maps them. */
+static __always_inline void mapped(struct zn_proc *p, const struct pt_regs *regs, bool unmapped)
+{
+	struct zn_shared *s = zn_globals();
+	__u64 len = 0, page;
+
+	if (!is_on(s, ZN_FAM_SYSCALLS))
+		return;
+	page = s->page_bytes;
+	bpf_probe_read_kernel(&len, sizeof(len), &ZN_ARG2(regs));
+	ZN_ADD(p->count[unmapped ? ZN_C_MUNMAP_CALLS : ZN_C_MMAP_CALLS], 1);
+	ZN_ADD(p->count[unmapped ? ZN_C_MUNMAP_BYTES : ZN_C_MMAP_BYTES], (len + page - 1) & -page);
+}
+
+/* (regs, result): the registers still hold the number of the call and its second argument. */
+SEC("raw_tp/sys_exit")
+int sys_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)ctx->args[0];
+	struct zn_proc *p = zn_tracked_current();
+	__u64 result = ctx->args[1];
+	__s32 number = -1;
+
+	if (!p || bpf_probe_read_kernel(&number, sizeof(number), &ZN_SYS_NUMBER(regs)))
+		return 0;
+	if (number == ZN_NR_MMAP && result < -(__u64)MAX_ERRNO)
+		mapped(p, regs, false);
+	else if (number == ZN_NR_MUNMAP && result == 0)
+		mapped(p, regs, true);
+	else if (number == ZN_NR_IOCTL)
+		ioctl_exit(p, result);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

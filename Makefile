@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched syscalls net
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c scribe.c kernel.c expo.c proto.c wait.c \
+	message.c spool.c control.c jobctl.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
 	courier.c sender.c fetch.c dns.c notify.c otlp.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
@@ -96,7 +96,7 @@ $(B)/zernel: $(B)/zerneld
 UNIT := log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
-report_test_SRC  := report.c wait.c sheet.c job.c message.c view.c agg.c proc.c client.c term.c access.c http.c json.c
+report_test_SRC  := report.c wait.c sheet.c job.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
 secure_test_SRC  := secure.c
 fetch_test_SRC   := fetch.c http.c json.c
 dns_test_SRC     := dns.c
@@ -123,14 +123,14 @@ gzip_test_SRC    := gzip.c
 proto_test_SRC   := proto.c json.c
 gzip_test_LIBS   := -lz
 wait_test_SRC    := wait.c agg.c proc.c json.c
-metrics_test_SRC := metrics.c wait.c snapshot.c history.c view.c job.c report.c message.c alert.c sim.c agg.c proc.c json.c log.c
+metrics_test_SRC := metrics.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
 control_test_SRC := control.c spool.c message.c json.c loop.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
 job_test_SRC     := job.c agg.c proc.c json.c
 cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c
-snapshot_test_SRC := snapshot.c wait.c history.c view.c alert.c agg.c proc.c json.c log.c
+snapshot_test_SRC := snapshot.c wait.c history.c view.c signals.c alert.c agg.c proc.c json.c log.c
 
 # what a page of simulated metrics takes
 RENDER_SRC := metrics.c wait.c view.c job.c message.c alert.c sim.c agg.c proc.c json.c log.c

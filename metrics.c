@@ -25,6 +25,7 @@ struct metric {
 /* What the processes of a job did, those that have gone included. */
 struct job_sum {
 	uint64_t launches, nccl_bytes, stall_ns[ZN_STALL_COUNT];
+	uint64_t signal[ZN_C_TCP_RETRANSMITS - ZN_C_SWITCH_VOLUNTARY + 1]; /* by enum zn_count, from the first on */
 };
 
 /* A walk: instead of lines of a page, each series becomes a value. */
@@ -378,7 +379,8 @@ struct counts {
 	enum zn_count first;
 	uint32_t count;
 	const char *label;
-	const char *value[4];
+	const char *value[5];
+	int decimals; /* as of end_scaled() */
 };
 
 static void emit_counts(struct text *t)
@@ -396,9 +398,54 @@ static void emit_counts(struct text *t)
 			proc_series(t, p);
 			if (c->label)
 				label_word(t, c->label, c->value[i]);
-			end_u64(t, v);
+			end_scaled(t, v, c->decimals);
 		}
 	}
+}
+
+/* A field of struct zn_rates; it appears with the first event of one of its counters. */
+struct rate {
+	size_t offset;
+	enum zn_count first, last;
+};
+
+static void emit_rates(struct text *t)
+{
+	const struct rate *f = t->metric->arg;
+	struct zn_agg *agg = t->view->agg;
+	const struct zn_proc *p;
+	struct zn_rates rates;
+
+	EACH_PROC(t, r, p)
+	{
+		uint64_t v, events = 0;
+
+		for (enum zn_count i = f->first; i <= f->last; i++)
+			events += p->count[i];
+		zn_signals_rates(t->view->signals, agg->row[r], p->id, &rates);
+		v = *(const uint64_t *)((const char *)&rates + f->offset);
+		if (events == 0 || v == ZN_NOT_KNOWN)
+			continue;
+		proc_series(t, p);
+		end_scaled(t, v, 3);
+	}
+}
+
+/* A field of struct zn_signals, once a GPU's driver was called. */
+static void emit_gpu_calls(struct text *t)
+{
+	const struct zn_signals *s = t->view->signals;
+
+	if (s && s->gpu.busy_ns)
+		one_scaled(t, *(const uint64_t *)((const char *)s + *(const size_t *)t->metric->arg), 9);
+}
+
+static void emit_contention(struct text *t)
+{
+	uint64_t v = zn_signals_contention(t->view->signals);
+
+	if (v != ZN_NOT_KNOWN)
+		one_scaled(t, v, 6);
 }
 
 /* A gauge stays when it is back at 0, but does not appear before there was something. */
@@ -819,6 +866,8 @@ static void sum_gone(struct job_sum *s, const struct zn_job *job)
 		s->launches += job->count[i];
 	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
 		s->stall_ns[i] += job->count[ZN_C_STALL_CPU + i];
+	for (uint32_t i = 0; i < ZN_LEN(s->signal); i++)
+		s->signal[i] += job->count[ZN_C_SWITCH_VOLUNTARY + i];
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; job->gone && d <= ZN_H_NCCL_RECV; d++)
 		s->nccl_bytes += job->gone[d].bytes;
 }
@@ -831,6 +880,8 @@ static void sum_live(struct text *t, struct job_sum *s, uint32_t row)
 		s->launches += p->count[i];
 	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
 		s->stall_ns[i] += zn_agg_stall(t->view->agg, row, i);
+	for (uint32_t i = 0; i < ZN_LEN(s->signal); i++)
+		s->signal[i] += p->count[ZN_C_SWITCH_VOLUNTARY + i];
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
 		const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[d]);
 
@@ -942,6 +993,26 @@ static void each_job(struct text *t, void (*lines)(struct text *t, const struct 
 	jobs_take(t);
 	for (uint32_t i = 0; i < t->job_count; i++)
 		lines(t, t->job[i]);
+}
+
+/* Counters of all processes of a job, which appear with their first event. */
+static void emit_job_counts(struct text *t)
+{
+	const struct counts *c = t->metric->arg;
+
+	jobs_take(t);
+	for (uint32_t i = 0; i < t->job_count * c->count; i++) {
+		const struct zn_job *job = t->job[i / c->count];
+		uint32_t n = i % c->count;
+		uint64_t v = t->sum[job - t->view->jobs->job].signal[c->first - ZN_C_SWITCH_VOLUNTARY + n];
+
+		if (v == 0)
+			continue;
+		job_series(t, job);
+		if (c->label)
+			label_word(t, c->label, c->value[n]);
+		end_scaled(t, v, c->decimals);
+	}
 }
 
 static void emit_job_info(struct text *t)
@@ -1296,10 +1367,11 @@ static const struct share_field free_calls = {offsetof(struct zn_proc_gpu, free_
 static const struct share_field failures = {
 	offsetof(struct zn_proc_gpu, fail_oom), 2, "reason", {"oom", "other"}, false};
 
-static const struct counts launches = {ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel", "graph", "cooperative", "captured"}};
-static const struct counts launch_errors = {ZN_C_LAUNCH_ERRORS, 1, NULL, {0}};
-static const struct counts copy_bytes = {ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
-static const struct counts copy_calls = {ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}};
+static const struct counts launches = {
+	ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel", "graph", "cooperative", "captured"}, 0};
+static const struct counts launch_errors = {ZN_C_LAUNCH_ERRORS, 1, NULL, {0}, 0};
+static const struct counts copy_bytes = {ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
+static const struct counts copy_calls = {ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
 
 static const struct durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
 static const struct durations collective = {ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_RECV, "op", false};
@@ -1309,6 +1381,27 @@ static const struct durations dist_sync = {ZN_H_DIST_SYNC, ZN_H_DIST_SYNC, NULL,
 static const struct durations sync_calls = {ZN_H_SYNC_STREAM, ZN_H_SYNC_FREE, "call", true};
 static const struct durations group = {ZN_H_NCCL_GROUP, ZN_H_NCCL_GROUP, NULL, true};
 static const struct durations comm_init = {ZN_H_NCCL_INIT, ZN_H_NCCL_INIT, NULL, true};
+
+static const struct counts syscalls = {ZN_C_SYSCALLS, 1, NULL, {0}, 0};
+static const struct counts mmap_calls = {ZN_C_MMAP_CALLS, 2, "call", {"mmap", "munmap"}, 0};
+static const struct counts mmap_bytes = {ZN_C_MMAP_BYTES, 2, "call", {"mmap", "munmap"}, 0};
+static const struct counts switches = {ZN_C_SWITCH_VOLUNTARY, 2, "kind", {"voluntary", "involuntary"}, 0};
+static const struct counts migrations = {ZN_C_MIGRATE_CPU, 2, "scope", {"cpu", "numa"}, 0};
+static const struct counts offcpu = {ZN_C_OFFCPU_IO, 5, "state", {"io", "futex", "poll", "sleep", "other"}, 9};
+static const struct counts tcp_sent = {ZN_C_TCP_SENT, 1, NULL, {0}, 0};
+static const struct counts tcp_received = {ZN_C_TCP_RECEIVED, 1, NULL, {0}, 0};
+static const struct counts tcp_retransmits = {ZN_C_TCP_RETRANSMITS, 1, NULL, {0}, 0};
+static const struct rate density = {offsetof(struct zn_rates, syscalls_per_launch), ZN_C_SYSCALLS, ZN_C_SYSCALLS};
+static const struct rate churn = {offsetof(struct zn_rates, churn), ZN_C_MMAP_CALLS, ZN_C_MUNMAP_CALLS};
+static const struct rate launch_switches = {
+	offsetof(struct zn_rates, switches_per_launch), ZN_C_SWITCH_VOLUNTARY, ZN_C_SWITCH_INVOLUNTARY};
+static const struct rate migration_rate = {
+	offsetof(struct zn_rates, per_1000_s[ZN_SIGNAL_MIGRATIONS]), ZN_C_MIGRATE_CPU, ZN_C_MIGRATE_CPU};
+static const struct durations gpu_ioctl = {ZN_H_IOCTL, ZN_H_IOCTL, NULL, true};
+static const struct durations runqueue = {ZN_H_RUNQUEUE, ZN_H_RUNQUEUE, NULL, true};
+static const struct durations tcp_send = {ZN_H_TCP_SEND, ZN_H_TCP_SEND, NULL, true};
+static const size_t gpu_busy = offsetof(struct zn_signals, gpu.busy_ns);
+static const size_t gpu_contended = offsetof(struct zn_signals, gpu.contended_ns);
 
 static const size_t nccl_calls = offsetof(struct zn_hist, calls);
 static const size_t nccl_bytes = offsetof(struct zn_hist, bytes);
@@ -1378,6 +1471,44 @@ static const struct metric table[] = {
 		"Time in the creation of a communicator, which waits for the other ranks."},
 	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", emit_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
+	{"zernel_syscalls_total", COUNTER, "pid", emit_counts, &syscalls,
+		"System calls that the threads of a process began."},
+	{"zernel_syscall_density", GAUGE, "pid", emit_rates, &density,
+		"System calls per launch: those that began over the last tick, by the launches of that tick; absent without one."},
+	{"zernel_gpu_ioctl_seconds", SUMMARY, "pid,quantile", emit_durations, &gpu_ioctl,
+		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for."},
+	{"zernel_gpu_ioctl_contention_ratio", GAUGE, "", emit_contention, NULL,
+		"Share of the time with some process inside ioctl() on a GPU's device in which two or more were, over the last tick; absent if none was."},
+	{"zernel_gpu_ioctl_busy_seconds_total", COUNTER, "", emit_gpu_calls, &gpu_busy,
+		"Time with some process inside ioctl() on a GPU's device."},
+	{"zernel_gpu_ioctl_contended_seconds_total", COUNTER, "", emit_gpu_calls, &gpu_contended,
+		"Time with two or more processes inside ioctl() on GPU devices; threads of one process are one."},
+	{"zernel_mmap_calls_total", COUNTER, "pid,call", emit_counts, &mmap_calls,
+		"Calls of mmap and munmap that succeeded; brk and mremap are none."},
+	{"zernel_mmap_bytes_total", COUNTER, "pid,call", emit_counts, &mmap_bytes,
+		"Bytes that successful calls of mmap and munmap asked for, in whole pages."},
+	{"zernel_mmap_churn_ratio", GAUGE, "pid", emit_rates, &churn,
+		"Of the bytes mapped and the bytes unmapped over the last tick, the smaller by the larger: near 1, memory is given back and fetched anew; absent without either."},
+	{"zernel_context_switches_total", COUNTER, "pid,kind", emit_counts, &switches,
+		"Times a thread left its CPU: voluntary, to wait; involuntary, for another thread."},
+	{"zernel_context_switches_per_launch", GAUGE, "pid", emit_rates, &launch_switches,
+		"Context switches of a process over the last tick, by the launches of that tick; absent without one."},
+	{"zernel_thread_migrations_total", COUNTER, "pid,scope", emit_counts, &migrations,
+		"Times a thread was moved to another CPU; numa: those of them to another memory node."},
+	{"zernel_thread_migrations_per_second", GAUGE, "pid", emit_rates, &migration_rate,
+		"Migrations of a process's threads per second, over the last tick."},
+	{"zernel_runqueue_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &runqueue,
+		"Time from when a thread could run to when it ran."},
+	{"zernel_offcpu_seconds_total", COUNTER, "pid,state", emit_counts, &offcpu,
+		"Time that threads slept, added up over threads, by what they slept in."},
+	{"zernel_tcp_sent_bytes_total", COUNTER, "pid", emit_counts, &tcp_sent,
+		"Bytes that a process gave to TCP, loopback included. RDMA and NVLink do not pass the kernel and are in no figure."},
+	{"zernel_tcp_received_bytes_total", COUNTER, "pid", emit_counts, &tcp_received,
+		"Bytes that a process took from TCP; what splice() takes is not seen."},
+	{"zernel_tcp_retransmits_total", COUNTER, "pid", emit_counts, &tcp_retransmits,
+		"Segments sent again on connections whose last sender is this process."},
+	{"zernel_tcp_sendmsg_seconds", SUMMARY, "pid,quantile", emit_durations, &tcp_send,
+		"Time in which a send gives its bytes to TCP, waits for room included. By tracepoints it is that of the whole call up to there, of write, writev, sendto and sendmsg alone."},
 	{"zernel_job_info", INFO, "job_id,user,uid,account,partition,name,nodes,gpus", emit_job_info, NULL,
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
 	{"zernel_job_processes", GAUGE, "job_id", emit_job_processes, NULL,
@@ -1398,6 +1529,18 @@ static const struct metric table[] = {
 		"Bytes of NCCL operations of all processes of a job, those that have gone included."},
 	{"zernel_job_stall_seconds_total", COUNTER, "job_id,cause", emit_job_stalls, NULL,
 		"Where the time of all launching threads of a job went, those that have gone included; causes as of zernel_step_stall_ratio."},
+	{"zernel_job_syscalls_total", COUNTER, "job_id", emit_job_counts, &syscalls,
+		"System calls of all processes of a job that called a hooked library, those that have gone included."},
+	{"zernel_job_context_switches_total", COUNTER, "job_id,kind", emit_job_counts, &switches,
+		"Context switches of all processes of a job, likewise."},
+	{"zernel_job_offcpu_seconds_total", COUNTER, "job_id,state", emit_job_counts, &offcpu,
+		"Time that threads of all processes of a job slept, likewise."},
+	{"zernel_job_tcp_sent_bytes_total", COUNTER, "job_id", emit_job_counts, &tcp_sent,
+		"Bytes that all processes of a job gave to TCP, likewise."},
+	{"zernel_job_tcp_received_bytes_total", COUNTER, "job_id", emit_job_counts, &tcp_received,
+		"Bytes that all processes of a job took from TCP, likewise."},
+	{"zernel_job_tcp_retransmits_total", COUNTER, "job_id", emit_job_counts, &tcp_retransmits,
+		"Segments sent again of all processes of a job, likewise."},
 	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
 	{"zernel_build_info", INFO, "version,commit,source", emit_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},

@@ -148,6 +148,23 @@ static bool set_families(const struct option *opt, void *field, const char *valu
 	return true;
 }
 
+static bool set_majors(const struct option *opt, void *field, const char *value)
+{
+	uint64_t bits[ZN_MAJOR_WORDS] = {0}, v;
+	const char *at = value;
+
+	for (;; at++) {
+		at = digits(at, &v);
+		if (!at || v < opt->min || v > opt->max)
+			return false;
+		bits[v / 64] |= 1ULL << (v % 64);
+		if (*at != ',')
+			break;
+	}
+	memcpy(field, bits, sizeof(bits));
+	return *at == 0;
+}
+
 static bool copy_text(char *field, const char *value)
 {
 	size_t len = strlen(value);
@@ -336,6 +353,9 @@ static const struct option options[] = {
 	{"probes", set_families, AT(families), "LIST", "all",
 		"all, none, or some of these with commas between them:" ZN_FAMILIES(FAMILY), 0, 0, ANYWHERE,
 		"hook all, none, or some of" ZN_FAMILIES(FAMILY)},
+	{"gpu-majors", set_majors, AT(gpu_majors), "LIST", NULL,
+		"one or more device numbers from 1 to 511 with commas between them", 1, 511, ANYWHERE,
+		"majors of GPU devices; else as in /proc/devices"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
 	{"control", set_place, AT(control), "PATH", ZN_CONTROL_PATH, "an absolute path of up to 107 bytes, or none", 0,

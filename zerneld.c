@@ -35,6 +35,7 @@ struct daemon {
 	struct zn_find *find;
 	struct zn_sim sim;
 	struct zn_agg agg;
+	struct zn_signals kernel_signals;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_scribe scribe;
@@ -109,6 +110,29 @@ static uint64_t boot_ns(void)
 	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
+/* Drivers may be loaded by the first process that needs them. */
+static void gpu_majors_find(struct daemon *d)
+{
+	static const uint64_t none[ZN_MAJOR_WORDS];
+	uint64_t majors[ZN_MAJOR_WORDS];
+
+	if (memcmp(d->options.gpu_majors, none, sizeof(none)))
+		memcpy(majors, d->options.gpu_majors, sizeof(majors));
+	else
+		zn_gpu_majors_read("/proc/devices", majors);
+	for (int i = 0; i < ZN_MAJOR_WORDS; i++)
+		__atomic_store_n(&d->probe.arena.shared->gpu_majors[i], majors[i], __ATOMIC_RELAXED);
+}
+
+static void live_tick(struct daemon *d)
+{
+	bool wanted = d->probe.arena.shared->procs > 0;
+
+	zn_kernel_want(&d->probe.kernel, wanted);
+	if (wanted)
+		gpu_majors_find(d);
+}
+
 static void on_tick(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, tick);
@@ -118,8 +142,9 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	if (zn_timer_count(io) == 0)
 		return;
 	if (!d->options.simulate)
-		zn_kernel_want(&d->probe.kernel, d->probe.arena.shared->procs > 0);
+		live_tick(d);
 	zn_agg_tick(&d->agg, now);
+	zn_signals_tick(&d->kernel_signals, &d->agg, now);
 	zn_history_tick(d->history, &d->agg, boot_ns());
 	zn_alerts_tick(&d->alerts, &d->view, now);
 	zn_courier_tick(&d->courier);
@@ -197,6 +222,7 @@ static void view_open(struct daemon *d)
 	v->options = &d->options;
 	v->agg = &d->agg;
 	v->alerts = &d->alerts;
+	v->signals = &d->kernel_signals;
 	v->serve = &d->serve;
 	v->start_ns = zn_now_ns();
 	v->start_wall_ms = zn_wall_ms();
@@ -247,6 +273,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 				"probe: %s: %s; its metrics are absent", zn_family_label(f), d->probe.why[f]);
 	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
 		kernel_family_log(d, f);
+	gpu_majors_find(d);
 	d->probe.event = on_event;
 	d->probe.owner = d;
 	zn_agg_init(&d->agg, &d->probe.arena);

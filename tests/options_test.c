@@ -89,6 +89,10 @@ static const struct good {
 	{"overhead-budget", "0.5%", NUMBER, AT(overhead_budget), 5000},
 	{"overhead-budget", "12.0345%", NUMBER, AT(overhead_budget), 120345},
 	{"overhead-budget", "0.0001%", NUMBER, AT(overhead_budget), 1},
+	{"gpu-majors", "1", NUMBER, AT(gpu_majors), 2},
+	{"gpu-majors", "1,3,63", NUMBER, AT(gpu_majors), 1ULL << 63 | 10},
+	{"gpu-majors", "195", NUMBER, AT(gpu_majors[3]), 8},
+	{"gpu-majors", "511,1", NUMBER, AT(gpu_majors[7]), 1ULL << 63},
 	{"probes", "all", NUMBER, AT(families), (1ULL << ZN_FAM_ALL) - 1},
 	{"probes", "none", NUMBER, AT(families), 0},
 	{"probes", "cuda", NUMBER, AT(families), 1ULL << ZN_FAM_CUDA_TRACE},
@@ -347,6 +351,12 @@ static const struct {
 	{"simulate-seed", "x", "a number: 0 to 18446744073709551615"},
 	{"simulate", "on", "yes or no"},
 	{"simulate", "YES", "yes or no"},
+	{"gpu-majors", "0", "one or more device numbers from 1 to 511 with commas between them"},
+	{"gpu-majors", "512", "one or more device numbers from 1 to 511 with commas between them"},
+	{"gpu-majors", "1,", "one or more device numbers from 1 to 511 with commas between them"},
+	{"gpu-majors", "1,,2", "one or more device numbers from 1 to 511 with commas between them"},
+	{"gpu-majors", "nvidia", "one or more device numbers from 1 to 511 with commas between them"},
+	{"gpu-majors", "195;226", "one or more device numbers from 1 to 511 with commas between them"},
 	{"overhead-budget", "0%", "a share of one core: 0.0001% to 100%"},
 	{"overhead-budget", "1", "a share of one core: 0.0001% to 100%"},
 	{"overhead-budget", "1.%", "a share of one core: 0.0001% to 100%"},
@@ -655,9 +665,14 @@ T(help_names_every_option)
 {
 	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
 		"push-interval-ms", "probes", "ws-origin", "host-names", "token-file", "control", "report-dir",
+<<<<<<< HEAD
 		"max-connections", "max-connections-per-peer", "overhead-budget", "config", "check", "list-metrics",
 		"list-probes", "version", "help", "alertmanager", "webhook", "notify-repeat-ms", "otlp",
 		"otlp-interval-ms", "outbound-token-file"};
+=======
+		"max-connections", "max-connections-per-peer", "gpu-majors", "overhead-budget", "config", "check",
+		"list-metrics", "list-probes", "version", "help"};
+>>>>>>> 8f6b618 (signals: rates over a tick, the GPU driver's contention, and their metrics)
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

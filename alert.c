@@ -1,80 +1,87 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * alert.c: rules over the view, evaluated every tick. An instance of a rule is inactive, pending or firing;
- * only what is not inactive takes room in the table. States do not outlive the daemon, and nothing is sent
- * anywhere: what fires or resolves is one line in the log.
+ * alert.c: the states of alerts, by rules (rule.c) that are evaluated every tick. An instance of a rule is inactive,
+ * pending or firing; only what is not inactive takes room in the table. States do not outlive the daemon.
  */
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
+#include <sys/random.h>
 
 #include "zernel.h"
 
-#define BUDGET_CLEAR 0.8 /* of the budget */
-#define PPM          1e6
+/* Each is tried by tests/alert_test.c and explained in docs/ALERTS.md. */
+const char zn_alerts_defaults[] =
+	"alert gpu_oom_warning\n"
+	"  expr      zernel_gpu_memory_used_ratio > 95%\n"
+	"  clear     at 93%\n"
+	"  for       10s\n"
+	"  severity  critical\n"
+	"  summary   the memory of GPU {{gpu_id}} is nearly full: {{value|percent}}\n"
+	"\n"
+	"alert gpu_memory_growing\n"
+	"  expr      time_to(zernel_gpu_memory_used_ratio[3m], 100%) < 10m\n"
+	"            and zernel_gpu_memory_used_ratio > 80%\n"
+	"  for       30s\n"
+	"  keep_firing_for 60s\n"
+	"  summary   the memory of GPU {{gpu_id}} grows: at this rate it is full in {{value|duration}}\n"
+	"\n"
+	"alert gpu_allocation_failed\n"
+	"  expr      increase(zernel_gpu_alloc_failures_total{reason=\"oom\"}[60s]) > 0\n"
+	"  summary   process {{pid}} was refused memory on GPU {{gpu_id}}, {{value}} times in a minute\n"
+	"\n"
+	"alert data_starvation\n"
+	"  expr      rate(zernel_dataloader_wait_seconds_sum[60s]) > 30%\n"
+	"  clear     at 20%\n"
+	"  for       30s\n"
+	"  summary   process {{pid}} spends {{value|percent}} of its time waiting for data\n"
+	"\n"
+	"alert gpu_idle\n"
+	"  expr      rate(zernel_job_gpu_idle_seconds_total[5m]) > 95% unless zernel_job_ended_time_seconds > 0\n"
+	"  clear     at 80%\n"
+	"  for       10m\n"
+	"  summary   job {{job_id}} has GPU {{gpu_id}} and does not use it\n"
+	"\n"
+	"alert probe_overhead\n"
+	"  expr      zernel_overhead_ratio > overhead_budget\n"
+	"  clear     at overhead_budget * 80%\n"
+	"  for       30s\n"
+	"  summary   hooked calls cost process {{pid}} {{value|percent}} of a core, more than --overhead-budget\n"
+	"\n"
+	"alert events_lost\n"
+	"  expr      increase(zernel_lost_total{what=(\"ringbuf\", \"series\", \"process\", \"thread\",\n"
+	"              \"alloc\", \"job\", \"task\", \"alert\")}[10s]) > 0\n"
+	"  keep_firing_for 60s\n"
+	"  summary   a table was full, so something was not measured: {{what}}\n";
 
-static bool gpu_memory(const struct zn_view *v, uint32_t i, double *value, char label[48])
+static int read_rules(struct zn_alerts *a, struct zn_rules *to, char why[ZN_TEXT_MAX])
 {
-	const struct zn_gpu *gpu = v->agg->gpus.gpu + i;
+	struct zn_str defaults = {zn_alerts_defaults, sizeof(zn_alerts_defaults) - 1};
+	int err;
 
-	if (i >= v->agg->gpus.count)
-		return false;
-	memcpy(label, gpu->id, sizeof(gpu->id));
-	*value = NAN;
-	if (gpu->total_bytes && strcmp(gpu->id, "unknown"))
-		*value = (double)gpu->used_bytes / (double)gpu->total_bytes;
-	return true;
+	to->rule_count = to->selector_count = to->word_count = 0;
+	err = zn_rules_parse(to, "built-in", defaults, &a->names, why);
+	for (uint32_t i = 0; i < to->rule_count; i++)
+		to->rule[i].built_in = true;
+	return err || !a->file[0] ? err : zn_rules_read(to, a->file, &a->names, why);
 }
 
-/* Share of one core that a process spends in our probes. */
-static bool hook_cost(const struct zn_view *v, uint32_t i, double *value, char label[48])
+#define PPM 1e6
+
+int zn_alerts_open(
+	struct zn_alerts *a, const struct zn_options *o, int (*type)(const char *metric), char why[ZN_TEXT_MAX])
 {
-	const struct zn_agg *agg = v->agg;
+	uint64_t seed;
 
-	if (!v->probe || i >= agg->row_count)
-		return false;
-	snprintf(label, 48, "%" PRIu32, agg->arena->shared->row_tgid[agg->row[i]]);
-	*value = (double)agg->info[agg->row[i]].cost_rate / 1000 / (double)ZN_NS_PER_S;
-	return true;
-}
-
-static bool new_losses(const struct zn_view *v, uint32_t i, double *value, char label[48])
-{
-	static const enum zn_loss watched[] = {ZN_LOST_RINGBUF, ZN_LOST_SERIES, ZN_LOST_PROCESS, ZN_LOST_THREAD,
-		ZN_LOST_ALLOC, ZN_LOST_JOB, ZN_LOST_TASK};
-	static const char *const labels[] = {
-#define X(e, text, help) [ZN_LOST_##e] = text,
-		ZN_LOSSES(X)
-#undef X
-	};
-
-	if (i >= ZN_LEN(watched))
-		return false;
-	snprintf(label, 48, "%s", labels[watched[i]]);
-	*value = (double)v->alerts->new_losses[watched[i]];
-	return true;
-}
-
-static const struct zn_rule rules[] = {
-	{"gpu_oom_warning", "critical", "the memory of a GPU is nearly full", gpu_memory, "gpu_id", 0.95, 0.93,
-		.for_ms = 10000},
-	{"probe_overhead", "warning", "hooked calls cost a process more than --overhead-budget", hook_cost, "pid",
-		.for_ms = 30000},
-	{"events_lost", "warning", "a table was full, so something was not measured", new_losses, "what",
-		.keep_ms = 60000},
-};
-_Static_assert(ZN_LEN(rules) <= ZN_LEN(((struct zn_alerts *)0)->rule), "struct zn_alerts has no room for another rule");
-
-void zn_alerts_init(struct zn_alerts *a, const struct zn_options *o)
-{
-	*a = (struct zn_alerts){.rule_count = ZN_LEN(rules)};
-	memcpy(a->rule, rules, sizeof(rules));
-	for (uint32_t i = 0; i < a->rule_count; i++) {
-		if (a->rule[i].value != hook_cost)
-			continue;
-		a->rule[i].above = (double)o->overhead_budget / PPM;
-		a->rule[i].clear = a->rule[i].above * BUDGET_CLEAR;
-	}
+	memset(a, 0, offsetof(struct zn_alerts, work));
+	a->work.past_count = 0;
+	memset(a->work.past_slot, 0, sizeof(a->work.past_slot));
+	a->work.lost = 0;
+	a->names = (struct zn_rule_names){type, (double)o->overhead_budget / PPM};
+	a->file = o->alerts;
+	a->next_id = zn_wall_ms() << 20;
+	a->rules = &a->book[0];
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+		zn_rule_seed(seed);
+	return read_rules(a, &a->book[0], why);
 }
 
 const char *zn_alert_state_label(enum zn_alert_state s)
@@ -95,81 +102,198 @@ enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rul
 	return highest;
 }
 
-static void enter(struct zn_alert *alert, enum zn_alert_state state, uint64_t now_ns)
-{
-	const struct zn_rule *rule = alert->rule;
+/* ---- What an alert is about. ---- */
 
-	if (state == ZN_FIRING)
-		zn_log(ZN_WARN, "alert %s{%s=\"%s\"} fires: %.4g is above %.4g; %s", rule->name, rule->label_name,
-			alert->label, alert->value, rule->above, rule->summary);
-	else if (alert->state == ZN_FIRING)
-		zn_log(ZN_INFO, "alert %s{%s=\"%s\"} resolved after %llu s", rule->name, rule->label_name, alert->label,
-			(now_ns - alert->since_ns) / ZN_NS_PER_S);
+static struct zn_str whole(const char *text)
+{
+	return (struct zn_str){text, strlen(text)};
+}
+
+/* Behind the name or the value at at. */
+static const char *behind(const char *at)
+{
+	return at + strlen(at) + 1;
+}
+
+static char *labels_end(struct zn_alert *alert)
+{
+	char *at = alert->labels;
+
+	for (uint32_t i = 0; i < 2u * alert->label_count; i++)
+		at += strlen(at) + 1;
+	return at;
+}
+
+bool zn_alert_label_add(struct zn_alert *alert, struct zn_str name, struct zn_str value)
+{
+	char *at = labels_end(alert);
+	struct zn_out o = {.at = at, .cap = sizeof(alert->labels) - (size_t)(at - alert->labels)};
+
+	zn_out_bytes(&o, name.at, name.len);
+	zn_out_char(&o, '\0');
+	for (size_t i = 0; i < value.len; i++)
+		zn_out_char(&o, value.at[i] ? value.at[i] : '?');
+	zn_out_char(&o, '\0');
+	if (o.full || alert->label_count + 2 >= ZN_LABELS_MAX)
+		return false;
+	alert->label_count++;
+	return true;
+}
+
+size_t zn_alert_labels(const struct zn_alert *alert, struct zn_label to[ZN_LABELS_MAX])
+{
+	const char *at = alert->labels;
+	size_t n = 0;
+
+	to[n++] = (struct zn_label){whole("alertname"), whole(alert->rule->name)};
+	to[n++] = (struct zn_label){whole("severity"), whole(alert->rule->severity)};
+	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
+		to[n++] = (struct zn_label){whole(at), whole(behind(at))};
+	return n;
+}
+
+static struct zn_str label_of(const void *of, struct zn_str name)
+{
+	const struct zn_alert *alert = of;
+	const char *at = alert->labels;
+
+	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
+		if (strlen(at) == name.len && !memcmp(at, name.at, name.len))
+			return whole(behind(at));
+	return whole("");
+}
+
+const char *zn_alert_label(const struct zn_alert *alert, const char *name)
+{
+	return label_of(alert, whole(name)).at;
+}
+
+void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name)
+{
+	const struct zn_rule *r = alert->rule;
+	const struct {
+		const char *name;
+		struct zn_str text;
+	} all[] = {{"summary", r->summary}, {"description", r->description}, {"runbook_url", r->runbook}};
+
+	for (size_t i = 0; i < ZN_LEN(all); i++)
+		if (!strcmp(name, all[i].name))
+			zn_rule_fill(o, all[i].text, alert->value, label_of, alert);
+}
+
+/* ---- States. ---- */
+
+/* name{label="value"}, and a summary. The log shows what is not printable as \xNN. */
+static void say(const struct zn_alert *alert, char to[ZN_TEXT_MAX], char summary[ZN_TEXT_MAX])
+{
+	struct zn_label label[ZN_LABELS_MAX];
+	size_t n = zn_alert_labels(alert, label);
+	struct zn_out o = {.at = to, .cap = ZN_TEXT_MAX - 2}, s = {.at = summary, .cap = ZN_TEXT_MAX - 1};
+
+	zn_out_text(&o, alert->rule->name);
+	for (size_t i = 2; i < n; i++) {
+		zn_out_char(&o, i == 2 ? '{' : ',');
+		zn_out_bytes(&o, label[i].name.at, label[i].name.len);
+		zn_out_text(&o, "=\"");
+		zn_out_bytes(&o, label[i].value.at, label[i].value.len);
+		zn_out_char(&o, '"');
+	}
+	if (n > 2)
+		to[o.len++] = '}';
+	to[o.len] = '\0';
+	zn_alert_annotation(&s, alert, "summary");
+	summary[s.len] = '\0';
+}
+
+static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_state state, uint64_t now_ns)
+{
+	char name[ZN_TEXT_MAX], summary[ZN_TEXT_MAX];
+	enum zn_alert_state was = alert->state;
+	uint64_t since_ns = alert->since_ns;
+
 	alert->state = state;
 	alert->since_ns = now_ns;
 	alert->since_wall_ms = zn_wall_ms();
+	if (was != ZN_FIRING && state != ZN_FIRING)
+		return;
+	say(alert, name, summary);
+	if (state == ZN_FIRING)
+		zn_log(ZN_WARN, "alert %s fires at %.4g: %s", name, alert->value, summary);
+	else
+		zn_log(ZN_INFO, "alert %s resolved after %llu s", name,
+			(unsigned long long)((now_ns - since_ns) / ZN_NS_PER_S));
+	if (a->changed)
+		a->changed(a->owner, alert);
 }
 
-static struct zn_alert *find(struct zn_alerts *a, const struct zn_rule *rule, const char *label)
+static struct zn_alert *find(struct zn_alerts *a, const struct zn_rule *rule, uint64_t key)
 {
 	for (uint32_t i = 0; i < a->count; i++)
-		if (a->alert[i].rule == rule && !strcmp(a->alert[i].label, label))
+		if (a->alert[i].key == key && a->alert[i].rule == rule)
 			return &a->alert[i];
 	return NULL;
 }
 
-static struct zn_alert *add(struct zn_alerts *a, const struct zn_rule *rule, const char label[48], uint64_t now_ns)
+static struct zn_alert *add(
+	struct zn_alerts *a, const struct zn_rule *rule, const struct zn_instance *i, uint64_t now_ns)
 {
 	struct zn_alert *alert = a->alert + a->count;
+	bool fits = a->count < ZN_ALERTS_MAX;
 
-	if (a->count == ZN_ALERTS_MAX) {
+	if (fits)
+		*alert = (struct zn_alert){.rule = rule, .key = i->key, .value = i->value};
+	for (uint32_t l = 0; fits && l < i->label_count; l++)
+		fits = zn_alert_label_add(alert, i->label[l].label.name, i->label[l].label.value);
+	if (!fits) {
 		a->lost++;
 		return NULL;
 	}
-	*alert = (struct zn_alert){.rule = rule, .seen = true};
-	memcpy(alert->label, label, sizeof(alert->label));
-	enter(alert, ZN_PENDING, now_ns);
+	alert->id = a->next_id++;
+	enter(a, alert, ZN_PENDING, now_ns);
 	a->count++;
 	return alert;
 }
 
-static void advance(struct zn_alert *alert, uint64_t now_ns)
+static void advance(struct zn_alerts *a, struct zn_alert *alert, const struct zn_instance *i, uint64_t now_ns)
 {
 	const struct zn_rule *rule = alert->rule;
 
-	if (alert->value > rule->clear) {
+	if (!i->clear) {
 		alert->cleared = false;
 	} else if (!alert->cleared) {
 		alert->cleared = true;
 		alert->clear_since_ns = now_ns;
 	}
-	if (alert->state == ZN_PENDING && alert->value > rule->above &&
-		now_ns - alert->since_ns >= rule->for_ms * ZN_NS_PER_MS)
-		enter(alert, ZN_FIRING, now_ns);
+	if (alert->state == ZN_PENDING && i->truth == ZN_YES && now_ns - alert->since_ns >= rule->for_ms * ZN_NS_PER_MS)
+		enter(a, alert, ZN_FIRING, now_ns);
 	if (alert->cleared &&
 		(alert->state == ZN_PENDING || now_ns - alert->clear_since_ns >= rule->keep_ms * ZN_NS_PER_MS))
-		enter(alert, ZN_INACTIVE, now_ns);
+		enter(a, alert, ZN_INACTIVE, now_ns);
 }
 
-static void evaluate(struct zn_alerts *a, const struct zn_rule *rule, const struct zn_view *v, uint64_t now_ns)
+struct evaluation {
+	struct zn_alerts *alerts;
+	const struct zn_rule *rule;
+	uint64_t now_ns;
+};
+
+/* What was not measured leaves the state as it is. */
+static void instance(void *to, const struct zn_instance *i)
 {
-	char label[48] = "";
-	double value;
+	const struct evaluation *e = to;
+	struct zn_alert *alert = find(e->alerts, e->rule, i->key);
 
-	for (uint32_t i = 0; rule->value(v, i, &value, label); i++) {
-		struct zn_alert *alert = find(a, rule, label);
-
-		if (alert)
-			alert->seen = true;
-		if (isnan(value))
-			continue;
-		if (!alert && value > rule->above)
-			alert = add(a, rule, label, now_ns);
-		if (!alert)
-			continue;
-		alert->value = value;
-		advance(alert, now_ns);
-	}
+	if (alert)
+		alert->seen = true;
+	if (i->truth == ZN_UNKNOWN_TRUTH)
+		return;
+	if (!alert && i->truth == ZN_YES)
+		alert = add(e->alerts, e->rule, i, e->now_ns);
+	if (!alert)
+		return;
+	alert->seen = true;
+	alert->value = i->value;
+	advance(e->alerts, alert, i, e->now_ns);
 }
 
 /* Takes out what has become inactive or is no longer there; the rest keeps its order. */
@@ -180,8 +304,8 @@ static void sweep(struct zn_alerts *a, uint64_t now_ns)
 	for (uint32_t i = 0; i < a->count; i++) {
 		struct zn_alert *alert = &a->alert[i];
 
-		if (!alert->seen)
-			enter(alert, ZN_INACTIVE, now_ns);
+		if (!alert->seen && alert->state != ZN_INACTIVE)
+			enter(a, alert, ZN_INACTIVE, now_ns);
 		if (alert->state == ZN_INACTIVE)
 			continue;
 		alert->seen = false;
@@ -190,20 +314,49 @@ static void sweep(struct zn_alerts *a, uint64_t now_ns)
 	a->count = kept;
 }
 
-static void count_losses(struct zn_alerts *a, const struct zn_shared *shared)
+void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++) {
-		uint64_t now = shared->lost[i];
+	uint64_t start_ns = zn_now_ns();
 
-		a->new_losses[i] = now - a->losses[i];
-		a->losses[i] = now;
+	a->work.rules = a->rules;
+	a->work.now_ns = now_ns;
+	a->work.wall_ms = zn_wall_ms();
+	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
+		struct evaluation e = {a, &a->rules->rule[i], now_ns};
+
+		zn_rule_run(&a->work, e.rule, instance, &e);
 	}
+	zn_rule_sweep(&a->work);
+	sweep(a, now_ns);
+	a->run_ns = zn_now_ns() - start_ns;
 }
 
-void zn_alerts_tick(struct zn_alerts *a, const struct zn_view *v, uint64_t now_ns)
+/* ---- Other rules. ---- */
+
+static const struct zn_rule *rule_named(const struct zn_rules *r, const char *name)
 {
-	count_losses(a, v->agg->arena->shared);
-	for (uint32_t i = 0; i < a->rule_count; i++)
-		evaluate(a, &a->rule[i], v, now_ns);
-	sweep(a, now_ns);
+	for (uint32_t i = 0; i < r->rule_count; i++)
+		if (!strcmp(r->rule[i].name, name))
+			return &r->rule[i];
+	return NULL;
+}
+
+int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX])
+{
+	struct zn_rules *fresh = &a->book[a->rules == &a->book[0]];
+	int err = read_rules(a, fresh, why);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct zn_rule *rule = rule_named(fresh, a->alert[i].rule->name);
+
+		a->alert[i].seen = rule;
+		if (rule)
+			a->alert[i].rule = rule;
+	}
+	sweep(a, zn_now_ns());
+	a->rules = fresh;
+	snprintf(why, ZN_TEXT_MAX, "alert rules in use: %u", fresh->rule_count);
+	return 0;
 }

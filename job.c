@@ -765,12 +765,24 @@ void zn_jobs_scraped(struct zn_jobs *j)
 
 /* ---- Alerts. ---- */
 
+/* The GPU or the process that an alert is about, else whatever else its rule tells its instances by. */
+static const char *about(const struct zn_alert *alert)
+{
+	static const char *const names[] = {"gpu_id", "pid", "comm", "mount", "op"};
+
+	for (size_t i = 0; i < ZN_LEN(names); i++)
+		if (*zn_alert_label(alert, names[i]))
+			return zn_alert_label(alert, names[i]);
+	return "";
+}
+
 static void note_alert(struct zn_job *job, const struct zn_alert *alert)
 {
+	const char *of = about(alert);
 	struct zn_job_alert *to;
 
 	for (uint32_t i = 0; i < job->alert_count; i++)
-		if (!strcmp(job->alert[i].name, alert->rule->name) && !strcmp(job->alert[i].label, alert->label)) {
+		if (!strcmp(job->alert[i].name, alert->rule->name) && !strcmp(job->alert[i].label, of)) {
 			job->alert[i].times++;
 			return;
 		}
@@ -781,20 +793,23 @@ static void note_alert(struct zn_job *job, const struct zn_alert *alert)
 	to = &job->alert[job->alert_count++];
 	*to = (struct zn_job_alert){.first_wall_ms = alert->since_wall_ms, .times = 1};
 	snprintf(to->name, sizeof(to->name), "%s", alert->rule->name);
-	memcpy(to->label, alert->label, sizeof(to->label));
+	snprintf(to->label, sizeof(to->label), "%.*s", (int)sizeof(to->label) - 1, of);
 }
 
 static bool concerns(struct zn_jobs *j, const struct zn_job *job, const struct zn_alert *alert)
 {
 	const struct zn_agg *a = j->agg;
+	const char *id = zn_alert_label(alert, "job_id"), *gpu = zn_alert_label(alert, "gpu_id");
 	uint32_t pid;
 
-	if (strcmp(alert->rule->label_name, "gpu_id") == 0)
+	if (*id)
+		return !strcmp(job->id, id);
+	if (!number(zn_alert_label(alert, "pid"), &pid)) {
 		for (uint32_t i = 0; i < job->gpu_count; i++)
-			if (!strcmp(job->gpu[i].id, alert->label))
+			if (!strcmp(job->gpu[i].id, gpu))
 				return true;
-	if (strcmp(alert->rule->label_name, "pid") || !number(alert->label, &pid))
 		return false;
+	}
 	for (uint32_t r = 0; r < a->row_count; r++)
 		if (a->arena->shared->row_tgid[a->row[r]] == pid)
 			return zn_jobs_of(j, &a->arena->procs[a->row[r]]) == job;

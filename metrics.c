@@ -1079,11 +1079,13 @@ static void emit_alerts(struct text *t)
 {
 	const struct zn_alerts *a = t->view->alerts;
 
-	for (uint32_t i = 0; i < a->rule_count; i++) {
+	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
+		const struct zn_rule *rule = &a->rules->rule[i];
+
 		series(t);
-		label(t, "alert", a->rule[i].name);
-		label(t, "severity", a->rule[i].severity);
-		end_u64(t, zn_rule_state(a, &a->rule[i]));
+		label(t, "alert", rule->name);
+		label(t, "severity", rule->severity);
+		end_u64(t, zn_rule_state(a, rule));
 	}
 }
 
@@ -1601,6 +1603,13 @@ static const struct metric *find(const char *name)
 bool zn_metrics_known(const char *name)
 {
 	return find(name);
+}
+
+int zn_metrics_type(const char *name)
+{
+	const struct metric *m = find(name);
+
+	return m ? (int)m->type : -1;
 }
 
 const char *zn_metrics_name(size_t i)

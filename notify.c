@@ -65,31 +65,11 @@ static struct zn_str whole(const char *text)
 	return (struct zn_str){text, strlen(text)};
 }
 
-/* An alert as receivers want it. */
-static size_t labels_of(const struct zn_alert *a, struct zn_label to[ZN_LABELS_MAX])
-{
-	to[0] = (struct zn_label){whole("alertname"), whole(a->rule->name)};
-	to[1] = (struct zn_label){whole("severity"), whole(a->rule->severity)};
-	to[2] = (struct zn_label){whole(a->rule->label_name), whole(a->label)};
-	return 3;
-}
-
-static void annotation_of(struct zn_out *o, const struct zn_alert *a, const char *name)
-{
-	if (!strcmp(name, "summary"))
-		zn_out_text(o, a->rule->summary);
-}
-
-static bool is_of(const struct zn_told *t, const struct zn_alert *a)
-{
-	return t->rule == a->rule && t->starts_ms == a->since_wall_ms && !strcmp(t->label, a->label);
-}
-
 static void fill(struct zn_told *t, const struct zn_alert *a)
 {
 	static const char *const names[] = {"summary", "description", "runbook_url"};
 	struct zn_label label[ZN_LABELS_MAX];
-	size_t count = labels_of(a, label);
+	size_t count = zn_alert_labels(a, label);
 	char text[ZN_PAIRS_BYTES];
 
 	t->labels.len = t->annotations.len = 0;
@@ -98,7 +78,7 @@ static void fill(struct zn_told *t, const struct zn_alert *a)
 	for (size_t i = 0; i < ZN_LEN(names); i++) {
 		struct zn_out o = {.at = text, .cap = sizeof(text)};
 
-		annotation_of(&o, a, names[i]);
+		zn_alert_annotation(&o, a, names[i]);
 		put_pair(&t->annotations, whole(names[i]), (struct zn_str){text, o.len});
 	}
 	t->value = a->value;
@@ -135,7 +115,7 @@ static void note(struct zn_notify *n, const struct zn_alert *a)
 	struct zn_told *t;
 
 	for (uint32_t i = 0; i < n->count; i++)
-		if (!n->told[i].ends_ms && is_of(&n->told[i], a)) {
+		if (!n->told[i].ends_ms && n->told[i].id == a->id) {
 			n->told[i].seen = true;
 			fill(&n->told[i], a);
 			return;
@@ -143,8 +123,7 @@ static void note(struct zn_notify *n, const struct zn_alert *a)
 	if (n->count == ZN_TOLD_MAX && !make_room(n))
 		return;
 	t = &n->told[n->count++];
-	t->rule = a->rule;
-	memcpy(t->label, a->label, sizeof(t->label));
+	t->id = a->id;
 	t->starts_ms = a->since_wall_ms;
 	t->ends_ms = 0;
 	memset(t->number, 0, sizeof(t->number));

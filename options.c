@@ -358,6 +358,8 @@ static const struct option options[] = {
 		"majors of GPU devices; else as in /proc/devices"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
+	{"alerts", set_path, AT(alerts), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,
+		"further alert rules, docs/ALERTS.md; HUP rereads it"},
 	{"control", set_place, AT(control), "PATH", ZN_CONTROL_PATH, "an absolute path of up to 107 bytes, or none", 0,
 		sizeof(((struct sockaddr_un *)0)->sun_path), ANYWHERE, "socket for zernel job"},
 	{"report-dir", set_place, AT(report_dir), "DIR", ZN_REPORT_PATH, "an absolute path, or none", 0, 0, ANYWHERE,

@@ -293,6 +293,35 @@ static bool no_item(void *scope, struct zn_json *j, uint32_t i)
 	return false;
 }
 
+/* One that has the name of another member is called label_<name>. */
+static void alert_labels(struct zn_json *j, const struct zn_alert *alert)
+{
+	static const char *const members[] = {
+		"alert", "severity", "state", "value", "threshold", "since_ms", "summary", "description"};
+	struct zn_label label[ZN_LABELS_MAX];
+	size_t n = zn_alert_labels(alert, label);
+	char key[80];
+
+	for (size_t i = 2; i < n; i++) {
+		bool taken = false;
+
+		for (size_t m = 0; m < ZN_LEN(members); m++)
+			taken |= !strcmp(members[m], label[i].name.at);
+		snprintf(key, sizeof(key), "%s%.64s", taken ? "label_" : "", label[i].name.at);
+		zn_json_key_text(j, key, label[i].value.at);
+	}
+}
+
+static void annotation(struct zn_json *j, const struct zn_alert *alert, const char *name)
+{
+	char text[1024];
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+
+	zn_alert_annotation(&o, alert, name);
+	zn_json_key(j, name);
+	zn_json_bytes(j, text, o.len);
+}
+
 static bool alert_item(void *scope, struct zn_json *j, uint32_t i)
 {
 	const struct zn_alerts *a = ((struct scope *)scope)->view->alerts;
@@ -304,13 +333,15 @@ static bool alert_item(void *scope, struct zn_json *j, uint32_t i)
 	zn_json_key_text(j, "alert", alert->rule->name);
 	zn_json_key_text(j, "severity", alert->rule->severity);
 	zn_json_key_text(j, "state", zn_alert_state_label(alert->state));
-	zn_json_key_text(j, alert->rule->label_name, alert->label);
+	alert_labels(j, alert);
 	zn_json_key(j, "value");
 	zn_json_double(j, alert->value);
 	zn_json_key(j, "threshold");
-	zn_json_double(j, alert->rule->above);
+	zn_json_double(j, alert->rule->limit);
 	zn_json_key_u64(j, "since_ms", alert->since_wall_ms);
-	zn_json_key_text(j, "summary", alert->rule->summary);
+	annotation(j, alert, "summary");
+	if (alert->rule->description.len)
+		annotation(j, alert, "description");
 	zn_json_close(j, '}');
 	return true;
 }

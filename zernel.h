@@ -34,9 +34,20 @@
 #define ZN_TASKS_MAX   16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
 #define ZN_IO_MAX      2048  /* series of file I/O: job, device, operation and shard; each has a histogram of its own */
-#define ZN_RING_BYTES  (64 * 1024)
-#define ZN_LIBS_MAX    64  /* distinct libraries (by inode) that are hooked at one time */
-#define ZN_CALIB_MAX   512 /* samples of the calibration at start */
+/* Alert rules (docs/ALERTS.md). What is at work in one evaluation is given back after it. */
+#define ZN_RULES_MAX     64
+#define ZN_RULE_NODES    48        /* operations and operands of one rule, its clear included */
+#define ZN_SELECTORS_MAX 192       /* metrics named in all rules */
+#define ZN_RULE_WORDS    768       /* names and values of their matchers, and of by (...), of all rules */
+#define ZN_RULE_BYTES    32768     /* of a file of rules */
+#define ZN_ELEMENTS_MAX  16384     /* instances at work */
+#define ZN_ELEMENT_TEXT  (1 << 20) /* bytes of their labels */
+#define ZN_PASTS_MAX     4096      /* series whose past is kept for rate() and the like; one more has no value there */
+#define ZN_ALERTS_MAX    256       /* alerts that are pending or firing */
+#define ZN_ALERT_BYTES   384       /* of the labels of one alert */
+#define ZN_RING_BYTES    (64 * 1024)
+#define ZN_LIBS_MAX      64  /* distinct libraries (by inode) that are hooked at one time */
+#define ZN_CALIB_MAX     512 /* samples of the calibration at start */
 
 /* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
 
@@ -347,6 +358,7 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")                                \
 	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
 	X(IO, "io", "file operations without a free series")                                                           \
+	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                        \
 	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
 	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")
 
@@ -1034,7 +1046,8 @@ struct zn_options {
 	char webhook[ZN_TEXT_MAX], otlp[ZN_TEXT_MAX];
 	char outbound_token_file[ZN_TEXT_MAX]; /* empty: none is sent */
 	uint64_t otlp_interval_ms, notify_repeat_ms;
-	const char *config; /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
+	char alerts[ZN_TEXT_MAX]; /* file of alert rules; empty: the built-in ones alone */
+	const char *config;       /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
 /* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
  * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
@@ -1523,50 +1536,6 @@ bool zn_find_by_events(const struct zn_find *f);
 
 struct zn_view;
 
-/* ---- alert.c: rules over the view, evaluated every tick. ---- */
-
-#define ZN_ALERTS_MAX 128 /* rule and label set */
-enum zn_alert_state { ZN_INACTIVE, ZN_PENDING, ZN_FIRING };
-struct zn_rule {
-	const char *name;
-	const char *severity;
-	const char *summary;
-	/* The value of instance i and its label; false after the last one. NaN: not measured, which leaves
-	 * the state. */
-	bool (*value)(const struct zn_view *v, uint32_t i, double *value, char label[48]);
-	const char *label_name;
-	double above;     /* pending above this; may come from an option, see zn_alerts_init() */
-	double clear;     /* no longer pending, or resolved, at or below this; between the two nothing changes */
-	uint64_t for_ms;  /* pending this long before it fires */
-	uint64_t keep_ms; /* firing until the value has been at or below clear for this long */
-};
-struct zn_alert {
-	const struct zn_rule *rule;
-	char label[48];
-	enum zn_alert_state state;
-	double value;
-	uint64_t since_ns; /* of the state */
-	uint64_t since_wall_ms;
-	uint64_t clear_since_ns; /* while cleared: since when the value is at or below clear */
-	bool cleared;
-	bool seen;
-};
-struct zn_alerts {
-	struct zn_rule rule[8];
-	uint32_t rule_count;
-	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
-	uint32_t count;
-	uint64_t lost; /* times that an instance found the table full; it is tried again at the next tick */
-	uint64_t losses[ZN_LOSS_COUNT];     /* zn_shared.lost at the last tick */
-	uint64_t new_losses[ZN_LOSS_COUNT]; /* what came to it in that tick */
-};
-void zn_alerts_init(struct zn_alerts *a, const struct zn_options *o);
-/* Evaluates every rule. v->alerts is a. An instance that its rule no longer delivers is resolved. */
-void zn_alerts_tick(struct zn_alerts *a, const struct zn_view *v, uint64_t now_ns);
-const char *zn_alert_state_label(enum zn_alert_state s);
-/* The highest state of a rule's instances. */
-enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rule *r);
-
 /* ---- filter.c: what a client asks to see: ?interval_ms=&job=&topics= ---- */
 
 #define ZN_TOPICS(X)                                                                                                   \
@@ -1674,6 +1643,7 @@ struct zn_sample {
  * zn_agg_tick() or zn_agg_refresh(). Nothing happens for a name that there is none of. The twin histograms are no metrics of their own. */
 void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
 bool zn_metrics_known(const char *name);
+int zn_metrics_type(const char *name); /* enum zn_metric_type; below 0: not known */
 const char *zn_metrics_name(size_t i); /* of the table; NULL after the last */
 const char *zn_metrics_unit(
 	struct zn_str name); /* "seconds", "bytes" or "ratio", by the name's end; NULL: none of them */
@@ -1702,6 +1672,242 @@ void zn_metrics_proto(struct zn_out *o, struct zn_view *v);
  * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
  * all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
 bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uint32_t *at);
+
+/* ---- rule.c: the language of alert rules. Text becomes a fixed program once; nothing is allocated. ---- */
+
+enum zn_rule_op {
+	ZN_OP_NUMBER,
+	ZN_OP_SELECT, /* of a selector; the next ones too */
+	ZN_OP_QUANTILE,
+	ZN_OP_RATE,
+	ZN_OP_INCREASE,
+	ZN_OP_SLOPE,
+	ZN_OP_TIME_TO,
+	ZN_OP_AVG, /* of left, by some labels; the next ones too */
+	ZN_OP_MAX,
+	ZN_OP_MIN,
+	ZN_OP_SUM,
+	ZN_OP_COUNT,
+	ZN_OP_ADD, /* of left and right; the next ones too */
+	ZN_OP_SUB,
+	ZN_OP_MUL,
+	ZN_OP_DIV,
+	ZN_OP_GT, /* a condition; the next ones too */
+	ZN_OP_GE,
+	ZN_OP_LT,
+	ZN_OP_LE,
+	ZN_OP_EQ,
+	ZN_OP_NE,
+	ZN_OP_AND,
+	ZN_OP_OR,
+	ZN_OP_UNLESS
+};
+struct zn_rule_node {
+	uint8_t op, left, right;
+	uint8_t by_count;
+	uint16_t by;       /* the first of its words */
+	uint16_t selector; /* index */
+	double number;     /* itself; the limit of time_to() */
+};
+enum zn_rule_part { ZN_PART_VALUE, ZN_PART_SUM, ZN_PART_COUNT };
+struct zn_matcher {
+	uint16_t name, values; /* words; the values are one after the other */
+	uint8_t value_count;
+	bool negated; /* none of them */
+};
+#define ZN_MATCHERS_MAX 8 /* of one selector */
+struct zn_selector {
+	char metric[64];
+	enum zn_rule_part part; /* of a summary */
+	uint8_t matcher_count;
+	bool counter;       /* it only grows, but for resets */
+	uint32_t q;         /* of a quantile, in per mille */
+	uint64_t window_ns; /* of a past */
+	uint64_t id;        /* equal for what has the same past */
+	struct zn_matcher matcher[ZN_MATCHERS_MAX];
+};
+enum zn_clear { ZN_CLEAR_NOT /* when expr does not hold */, ZN_CLEAR_AT, ZN_CLEAR_WHEN };
+struct zn_rule {
+	char name[32];
+	char severity[16];
+	struct zn_str expr, summary, description, runbook; /* as written */
+	struct zn_rule_node node[ZN_RULE_NODES];
+	uint8_t node_count, root, clear_root;
+	uint8_t first; /* comparison of expr: its left side is the value */
+	enum zn_clear clear;
+	bool below;       /* of the first comparison: the value must be below the limit */
+	bool built_in;    /* not of a file */
+	double limit;     /* of the first comparison, if that is a number; NaN: none */
+	double clear_at;  /* no longer pending, or resolved, from here on; between the two nothing changes */
+	uint64_t for_ms;  /* pending this long before it fires */
+	uint64_t keep_ms; /* firing until it was clear for this long */
+};
+struct zn_rules {
+	struct zn_rule rule[ZN_RULES_MAX];
+	uint32_t rule_count;
+	struct zn_selector selector[ZN_SELECTORS_MAX];
+	uint32_t selector_count;
+	struct zn_str word[ZN_RULE_WORDS];
+	uint32_t word_count;
+	char text[ZN_RULE_BYTES]; /* for a text that would not stay otherwise; the words and texts are slices of one */
+};
+/* What a rule may name. type: enum zn_metric_type, or below 0 if there is no such metric. */
+struct zn_rule_names {
+	int (*type)(const char *metric);
+	double overhead_budget;
+};
+/* Adds the rules of a text, which must stay. A rule takes the place of a built-in one of its name; disable NAME takes one
+ * away. name: of the text, for why. -EINVAL with "name:line:column: what was expected" in why; r is then of no use. */
+int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, const struct zn_rule_names *names,
+	char why[ZN_TEXT_MAX]);
+/* The rules of a file on top of those that are there: read into r->text, then as zn_rules_parse(). */
+int zn_rules_read(struct zn_rules *r, const char *path, const struct zn_rule_names *names, char why[ZN_TEXT_MAX]);
+/* A summary or description with {{label}}, {{value}} and {{value|percent}}, |bytes, |duration filled in. */
+void zn_rule_fill(struct zn_out *o, struct zn_str text, double value,
+	struct zn_str (*label)(const void *of, struct zn_str), const void *of);
+
+static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
+{
+	const uint8_t *at = bytes;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ at[i]) * 0x100000001b3;
+	h = (h ^ h >> 32) * 0xd6e8feb86659fd93;
+	return h ^ h >> 32;
+}
+double zn_rule_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
+
+/* ---- rule_run.c: runs the rules. ---- */
+
+/* Where values come from: all samples of a metric, by zn_metrics_walk() or from a saved page. A sample of a page has the
+ * number itself and no hist: part and q say which. */
+struct zn_rule_wanted {
+	const char *metric;
+	enum zn_rule_part part;
+	uint32_t q; /* 0: no quantile is wanted */
+};
+struct zn_rule_source {
+	void (*walk)(void *from, const struct zn_rule_wanted *wanted,
+		void (*sample)(void *to, const struct zn_sample *s), void *to);
+	void *from;
+};
+/* Whether a condition holds; and is the least of two, or the greatest. */
+enum zn_truth { ZN_NO, ZN_UNKNOWN_TRUTH /* what it needs was not measured */, ZN_YES };
+struct zn_element {
+	double value;
+	uint64_t key;   /* of all labels */
+	uint64_t match; /* of those that are compared at the moment */
+	uint32_t first; /* label */
+	uint16_t count;
+	uint8_t truth;
+	uint8_t loose; /* the same with clear at in place of the first limit */
+	bool many;     /* not the only one that matches */
+};
+struct zn_element_label {
+	struct zn_label label;
+	uint64_t hash, name_hash;
+};
+#define ZN_ELEMENT_LABELS (2 * ZN_ELEMENTS_MAX)
+#define ZN_PAST_POINTS    10
+struct zn_past {
+	uint64_t key, seen_ns;
+	double last, total; /* total: without the resets of a counter */
+	uint32_t count, newest;
+	struct {
+		uint64_t ns;
+		double total;
+	} point[ZN_PAST_POINTS];
+};
+/* Scratch, and the past of series. Large, but touched only as far as it is used. Zero is valid. */
+struct zn_rule_work {
+	struct zn_rule_source source;
+	const struct zn_rules *rules;
+	const struct zn_rule_node *first; /* of a rule with clear at: its first comparison */
+	double clear_at;
+	uint64_t now_ns, wall_ms; /* of this evaluation */
+	uint64_t lost;            /* instances and series without room */
+	struct zn_element element[ZN_ELEMENTS_MAX];
+	uint32_t element_count;
+	uint32_t tally[ZN_ELEMENTS_MAX]; /* of an aggregation: what was added to an element */
+	struct zn_element_label label[ZN_ELEMENT_LABELS];
+	uint32_t label_count;
+	char text[ZN_ELEMENT_TEXT];
+	size_t text_len;
+	uint32_t slot[2 * ZN_ELEMENTS_MAX]; /* elements by match, plus 1 */
+	struct zn_past past[ZN_PASTS_MAX];
+	uint32_t past_count;
+	uint16_t past_slot[2 * ZN_PASTS_MAX]; /* plus 1 */
+};
+struct zn_instance {
+	double value;
+	enum zn_truth truth;
+	bool clear;
+	uint64_t key; /* of its labels */
+	const struct zn_element_label *label;
+	uint32_t label_count;
+};
+/* Evaluates a rule: each instance that it has now, whether its condition holds or not. */
+void zn_rule_run(struct zn_rule_work *w, const struct zn_rule *rule,
+	void (*instance)(void *to, const struct zn_instance *i), void *to);
+/* After all rules: forgets the past of series that were not there. */
+void zn_rule_sweep(struct zn_rule_work *w);
+/* The key of a past is a hash: nobody who chooses labels may know it. */
+void zn_rule_seed(uint64_t seed);
+
+/* ---- alert.c: states of alerts, by rules that are evaluated every tick. ---- */
+
+enum zn_alert_state { ZN_INACTIVE, ZN_PENDING, ZN_FIRING };
+struct zn_alert {
+	const struct zn_rule *rule;
+	uint64_t id;  /* of this alert; never used again, not by a later daemon either */
+	uint64_t key; /* of its labels */
+	enum zn_alert_state state;
+	double value;
+	uint64_t since_ns; /* of the state */
+	uint64_t since_wall_ms;
+	uint64_t clear_since_ns; /* while cleared: since when */
+	bool cleared;
+	bool seen;
+	uint8_t label_count;
+	char labels[ZN_ALERT_BYTES]; /* of its instance: names and values in turn, each with a NUL */
+};
+struct zn_alerts {
+	struct zn_rules book[2]; /* one is in use, the other is for a reload */
+	const struct zn_rules *rules;
+	struct zn_rule_names names;
+	const char *file;                     /* empty: the built-in rules alone */
+	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
+	uint32_t count;
+	uint64_t lost; /* times that an instance found the table full; it is tried again at the next tick */
+	uint64_t next_id;
+	uint64_t run_ns; /* of the last tick */
+	void (*changed)(
+		void *owner, const struct zn_alert *alert); /* it fires, or is resolved: state; NULL: nobody asks */
+	void *owner;
+	struct zn_rule_work work;
+};
+extern const char zn_alerts_defaults[]; /* the built-in rules, as text */
+/* Reads the rules: the built-in ones, then those of options->alerts if it is not empty. -EINVAL or -errno with why. */
+int zn_alerts_open(
+	struct zn_alerts *a, const struct zn_options *o, int (*type)(const char *metric), char why[ZN_TEXT_MAX]);
+/* Reads them again. An alert goes on if there is still a rule of its name; else it is resolved. On an error, with why, all
+ * stays as it was; else why has the news. */
+int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX]);
+/* Evaluates every rule, a->work.source being set. An instance that its rule no longer delivers is resolved. */
+void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns);
+static inline uint64_t zn_alerts_lost(const struct zn_alerts *a)
+{
+	return a->lost + a->work.lost;
+}
+const char *zn_alert_state_label(enum zn_alert_state s);
+/* The highest state of a rule's instances. */
+enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rule *r);
+/* alertname, severity, then the labels of the instance; without the node. How many; they live as long as the alert. */
+size_t zn_alert_labels(const struct zn_alert *alert, struct zn_label to[ZN_LABELS_MAX]);
+const char *zn_alert_label(const struct zn_alert *alert, const char *name); /* of the instance; "" if it has none */
+bool zn_alert_label_add(struct zn_alert *alert, struct zn_str name, struct zn_str value); /* false: no room */
+/* summary, description or runbook_url, filled in as of the last evaluation; nothing if the rule has none. */
+void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name);
 
 /* ---- access.c: who may ask. ---- */
 
@@ -2426,8 +2632,7 @@ struct zn_pairs {
 	char text[ZN_PAIRS_BYTES]; /* names and values in turn, each with its NUL */
 };
 struct zn_told {
-	const struct zn_rule *rule;
-	char label[48];
+	uint64_t id;                  /* of the alert */
 	uint64_t starts_ms, ends_ms;  /* since 1970; ends_ms 0: it fires */
 	uint64_t number[ZN_TO_COUNT]; /* of the first letter that says that it was resolved; 0: none does */
 	bool seen;

@@ -65,12 +65,18 @@ static int reload_tokens(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
+static int reload_rules(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	return zn_alerts_reload(&d->alerts, why);
+}
+
 /* What SIGHUP reads again. Each fills said, with the news or with what is wrong, and changes nothing on an error. */
 static const struct {
 	int (*reload)(struct daemon *d, char said[ZN_TEXT_MAX]);
 	const char *stays; /* after an error */
 } reloads[] = {
 	{reload_tokens, "the old tokens stay"},
+	{reload_rules, "the old rules stay"},
 };
 
 static void reload(struct daemon *d)
@@ -146,7 +152,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_agg_tick(&d->agg, now);
 	zn_signals_tick(&d->kernel_signals, &d->agg, now);
 	zn_history_tick(d->history, &d->agg, boot_ns());
-	zn_alerts_tick(&d->alerts, &d->view, now);
+	zn_alerts_tick(&d->alerts, now);
 	zn_courier_tick(&d->courier);
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
@@ -376,11 +382,20 @@ static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err = d->options.simulate ? sim_open(d, why) : live_open(d, why);
+	return d->options.simulate ? sim_open(d, why) : live_open(d, why);
+}
 
-	if (!err)
-		zn_alerts_init(&d->alerts, &d->options);
-	return err;
+static void alerts_walk(
+	void *view, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
+{
+	zn_metrics_walk(view, wanted->metric, sample, to);
+}
+
+/* First: a mistake in the rules is told at once, and nothing was opened yet. */
+static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	d->alerts.work.source = (struct zn_rule_source){alerts_walk, &d->view};
+	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
 }
 
 /* Jobs that run already are found before anything is told of them. */
@@ -414,8 +429,8 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 /* In this order. The scribe and the courier are processes of their own and have nothing of the rest; capabilities go with the source's, after
  * which threads may be started. */
-static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {scribe_open, courier_open, loop_open,
-	history_open, serve_open, source_open, jobs_open, notify_open, control_open, tick_open};
+static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, scribe_open, courier_open,
+	loop_open, history_open, serve_open, source_open, jobs_open, notify_open, control_open, tick_open};
 
 static void closed_clear(struct daemon *d)
 {

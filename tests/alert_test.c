@@ -1,229 +1,93 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * alert_test.c: series of values, one a second, and the states that must follow; then the default rules over
- * a view that is filled by hand.
+ * alert_test.c: series of values, one a second, and the states that must follow; then each of the built-in rules, over
+ * samples that make it fire and be resolved.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "../zernel.h"
+#include "alert_source.h"
 #include "t.h"
 
-#define MANY 200
+#define MANY 300
 
-static struct zn_shared shared;
-static struct zn_arena arena = {.shared = &shared};
-static struct zn_agg agg;
-static struct zn_probe probe;
 static struct zn_options options;
 static struct zn_alerts alerts;
-static struct zn_view view = {.options = &options, .agg = &agg, .alerts = &alerts};
 static uint64_t now_ns;
+
+/* What the source delivers: series of up to three labels. */
+static struct series {
+	const char *metric;
+	const char *label[3][2];
+	double value;
+	struct zn_hist *hist;
+	bool gone;
+} world[16];
+static uint32_t world_count;
+static uint32_t many; /* series of the metric "many", numbered by the label i */
+
+static void give(const struct series *s, void (*sample)(void *to, const struct zn_sample *s), void *to)
+{
+	struct zn_sample out = {.metric = s->metric, .value = s->value, .hist = s->hist};
+
+	for (size_t i = 0; i < ZN_LEN(s->label) && s->label[i][0]; i++)
+		out.label[out.label_count++] = (struct zn_label){
+			{s->label[i][0], strlen(s->label[i][0])}, {s->label[i][1], strlen(s->label[i][1])}};
+	sample(to, &out);
+}
+
+static void walk(
+	void *from, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
+{
+	char number[12];
+
+	(void)from;
+	for (uint32_t i = 0; i < world_count; i++)
+		if (!world[i].gone && !strcmp(world[i].metric, wanted->metric))
+			give(&world[i], sample, to);
+	for (uint32_t i = 0; i < many && !strcmp(wanted->metric, "many"); i++) {
+		struct series s = {.metric = "many", .label = {{"i", number}}, .value = 1};
+
+		snprintf(number, sizeof(number), "%u", i);
+		give(&s, sample, to);
+	}
+}
 
 static void start(void)
 {
-	memset(&shared, 0, sizeof(shared));
-	memset(&agg, 0, sizeof(agg));
-	memset(&probe, 0, sizeof(probe));
-	agg.arena = &arena;
-	options = (struct zn_options){.overhead_budget = 10000};
-	view.probe = NULL;
-	now_ns = 77 * ZN_NS_PER_S;
+	options.overhead_budget = 10000;
+	now_ns = 7777 * ZN_NS_PER_S;
 	zn_log_level = ZN_ERROR;
-	zn_alerts_init(&alerts, &options);
+	world_count = many = 0;
+	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk, NULL});
 }
+
+/* These rules and no others. */
+static void rules(const char *text)
+{
+	char why[ZN_TEXT_MAX];
+
+	start();
+	memset(&alerts.book[0], 0, sizeof(alerts.book[0]));
+	if (zn_rules_parse(&alerts.book[0], "test", (struct zn_str){text, strlen(text)}, &alerts.names, why))
+		T_FAIL("%s", why);
+}
+
+static struct series *add(struct series s)
+{
+	world[world_count] = s;
+	return &world[world_count++];
+}
+
+#define ADD(metric_, value_, ...) add((struct series){.metric = (metric_), .value = (value_), .label = {__VA_ARGS__}})
 
 static void tick(void)
 {
 	now_ns += ZN_NS_PER_S;
-	zn_alerts_tick(&alerts, &view, now_ns);
-}
-
-static const struct zn_rule *rule(const char *name)
-{
-	for (uint32_t i = 0; i < alerts.rule_count; i++)
-		if (!strcmp(alerts.rule[i].name, name))
-			return &alerts.rule[i];
-	abort();
-}
-
-static const struct zn_alert *find(const char *name, const char *label)
-{
-	for (uint32_t i = 0; i < alerts.count; i++)
-		if (!strcmp(alerts.alert[i].rule->name, name) && !strcmp(alerts.alert[i].label, label))
-			return &alerts.alert[i];
-	return NULL;
-}
-
-static enum zn_alert_state state_of(const char *name, const char *label)
-{
-	const struct zn_alert *alert = find(name, label);
-
-	return alert ? alert->state : ZN_INACTIVE;
-}
-
-/* One second of the one instance: H above, A exactly at the upper limit, M between, C exactly at the lower
- * one, L below, I infinite, N not measured, - no longer delivered. */
-static char letter;
-
-static bool lettered(const struct zn_view *v, uint32_t i, double *value, char label[48])
-{
-	(void)v;
-	if (i || letter == '-')
-		return false;
-	strcpy(label, "x");
-	*value = letter == 'H'  ? 20
-		: letter == 'A' ? 10
-		: letter == 'M' ? 7
-		: letter == 'C' ? 5
-		: letter == 'I' ? INFINITY
-		: letter == 'N' ? NAN
-				: 1;
-	return true;
-}
-
-static const struct {
-	const char *name;
-	uint64_t for_ms, keep_ms;
-	const char *values, *states; /* . inactive, p pending, F firing */
-} series[] = {
-	{"nothing", 0, 0, "LCMA", "...."},
-	{"at the limit is not above it", 0, 0, "AAAA", "...."},
-	{"at once", 0, 0, "LHL", ".F."},
-	{"infinite", 0, 0, "IL", "F."},
-	{"waits before it fires", 3000, 0, "HHHHHL", "pppFF."},
-	{"a part of a tick is not enough", 2500, 0, "HHHH", "pppF"},
-	{"pending ends below", 2000, 0, "HHLHHH", "pp.ppF"},
-	{"pending ends at the lower limit", 2000, 0, "HHCHHH", "pp.ppF"},
-	{"pending does not wait to end", 2000, 5000, "HLL", "p.."},
-	{"between: pending stays, and does not fire", 2000, 0, "HMMMMA", "pppppp"},
-	{"between: pending fires when above again", 2000, 0, "HMMH", "pppF"},
-	{"between: firing stays", 0, 0, "HMAMMC", "FFFFF."},
-	{"between: inactive stays", 0, 0, "LMAM", "...."},
-	{"stays for a while", 0, 3000, "HLLLLL", "FFFF.."},
-	{"the while starts again", 0, 3000, "HLLMLLLL", "FFFFFFF."},
-	{"the while starts again above", 0, 3000, "HLLHLLLL", "FFFFFFF."},
-	{"not measured: inactive", 0, 0, "NNH", "..F"},
-	{"not measured: pending", 3000, 0, "HNNNNNN", "ppppppp"},
-	{"not measured: pending, then above", 3000, 0, "HNNH", "pppF"},
-	{"not measured: firing", 0, 0, "HNNNL", "FFFF."},
-	{"not measured: firing, being kept", 0, 3000, "HLNNNL", "FFFFF."},
-	{"gone: pending", 3000, 0, "H-HHHH", "p.pppF"},
-	{"gone: firing", 0, 60000, "H--", "F.."},
-	{"gone, and back", 0, 0, "H-H", "F.F"},
-	{"again and again", 1000, 1000, "HHLLHHLL", "pFF.pFF."},
-};
-
-static void states_follow_values(void)
-{
-	for (size_t i = 0; i < ZN_LEN(series); i++) {
-		t_begin(series[i].name);
-		start();
-		alerts.rule[0] = (struct zn_rule){
-			"test", "warning", "a test", lettered, "what", 10, 5, series[i].for_ms, series[i].keep_ms};
-		alerts.rule_count = 1;
-		CHECK_EQ(strlen(series[i].values), strlen(series[i].states));
-		for (size_t j = 0; series[i].values[j]; j++) {
-			letter = series[i].values[j];
-			tick();
-			CHECK_EQ(".pF"[state_of("test", "x")], series[i].states[j]);
-			CHECK_EQ(".pF"[zn_rule_state(&alerts, &alerts.rule[0])], series[i].states[j]);
-			CHECK_EQ(alerts.count, series[i].states[j] != '.');
-		}
-	}
-}
-
-T(an_alert_says_since_when)
-{
-	const struct zn_alert *alert;
-
-	start();
-	alerts.rule[0] = (struct zn_rule){"test", "warning", "a test", lettered, "what", 10, 5, 2000, 2000};
-	alerts.rule_count = 1;
-	letter = 'H';
-	tick();
-	alert = find("test", "x");
-	CHECK(alert && alert->since_ns == now_ns && alert->since_wall_ms);
-	CHECK(alert && alert->value > 19 && alert->value < 21);
-	tick();
-	CHECK_EQ(alerts.alert[0].since_ns, now_ns - ZN_NS_PER_S);
-	tick();
-	CHECK_EQ(alerts.alert[0].since_ns, now_ns);
-	CHECK_EQ(alerts.alert[0].state, ZN_FIRING);
-	letter = 'L';
-	tick();
-	CHECK_EQ(alerts.alert[0].since_ns, now_ns - ZN_NS_PER_S);
-	CHECK(alerts.alert[0].value < 2);
-}
-
-/* As many instances as `many` says, each above; the label is its number. */
-static uint32_t many;
-
-static bool numbered(const struct zn_view *v, uint32_t i, double *value, char label[48])
-{
-	(void)v;
-	snprintf(label, 48, "%u", i);
-	*value = 1;
-	return i < many;
-}
-
-T(full_table)
-{
-	start();
-	alerts.rule[0] = (struct zn_rule){"many", "warning", "a test", numbered, "what", 0, 0, 0, 0};
-	alerts.rule[1] = (struct zn_rule){"test", "warning", "a test", lettered, "what", 10, 5, 0, 0};
-	alerts.rule_count = 2;
-	many = MANY;
-	letter = 'H';
-	tick();
-	CHECK_EQ(alerts.count, ZN_ALERTS_MAX);
-	CHECK_EQ(alerts.lost, MANY - ZN_ALERTS_MAX + 1);
-	CHECK_EQ(state_of("many", "127"), ZN_FIRING);
-	CHECK(!find("many", "128"));
-	CHECK_EQ(state_of("test", "x"), ZN_INACTIVE);
-	many = 3;
-	tick();
-	CHECK_EQ(alerts.count, 3);
-	tick();
-	CHECK_EQ(alerts.count, 4);
-	CHECK_EQ(state_of("many", "2"), ZN_FIRING);
-	CHECK_EQ(state_of("test", "x"), ZN_FIRING);
-	CHECK_EQ(alerts.lost, MANY - ZN_ALERTS_MAX + 2);
-}
-
-T(rule_state_is_the_highest)
-{
-	start();
-	alerts.rule[0] = (struct zn_rule){"a", "warning", "a test", numbered, "what", 0, 0, 1000, 0};
-	alerts.rule[1] = (struct zn_rule){"b", "warning", "a test", lettered, "what", 10, 5, 0, 0};
-	alerts.rule_count = 2;
-	many = 1;
-	letter = 'L';
-	tick();
-	many = 2;
-	tick();
-	CHECK_EQ(state_of("a", "0"), ZN_FIRING);
-	CHECK_EQ(state_of("a", "1"), ZN_PENDING);
-	CHECK_EQ(zn_rule_state(&alerts, &alerts.rule[0]), ZN_FIRING);
-	CHECK_EQ(zn_rule_state(&alerts, &alerts.rule[1]), ZN_INACTIVE);
-}
-
-T(labels)
-{
-	CHECK_STR(zn_alert_state_label(ZN_INACTIVE), "inactive");
-	CHECK_STR(zn_alert_state_label(ZN_PENDING), "pending");
-	CHECK_STR(zn_alert_state_label(ZN_FIRING), "firing");
-}
-
-static void set_gpu(uint32_t i, const char *id, uint64_t used, uint64_t total)
-{
-	struct zn_gpu *gpu = &agg.gpus.gpu[i];
-
-	*gpu = (struct zn_gpu){.used_bytes = used, .total_bytes = total};
-	snprintf(gpu->id, sizeof(gpu->id), "%s", id);
-	if (agg.gpus.count <= i)
-		agg.gpus.count = i + 1;
+	zn_alerts_tick(&alerts, now_ns);
 }
 
 static void ticks(int count)
@@ -232,133 +96,442 @@ static void ticks(int count)
 		tick();
 }
 
+static const struct zn_rule *rule(const char *name)
+{
+	for (uint32_t i = 0; i < alerts.rules->rule_count; i++)
+		if (!strcmp(alerts.rules->rule[i].name, name))
+			return &alerts.rules->rule[i];
+	abort();
+}
+
+static enum zn_alert_state state_of(const char *name)
+{
+	return zn_rule_state(&alerts, rule(name));
+}
+
+static const struct zn_alert *find(const char *name, const char *label, const char *value)
+{
+	for (uint32_t i = 0; i < alerts.count; i++)
+		if (!strcmp(alerts.alert[i].rule->name, name) &&
+			!strcmp(zn_alert_label(&alerts.alert[i], label), value))
+			return &alerts.alert[i];
+	return NULL;
+}
+
+/* One second of the one instance: H above, A exactly at the upper limit, M between, C exactly at the lower
+ * one, L below, I infinite, N not measured, - no longer delivered. */
+static void letter(struct series *s, char c)
+{
+	static const struct {
+		char letter;
+		double value;
+	} values[] = {{'H', 20}, {'A', 10}, {'M', 7}, {'C', 5}, {'L', 1}, {'I', INFINITY}, {'N', NAN}};
+
+	s->gone = c == '-';
+	for (size_t i = 0; i < ZN_LEN(values); i++)
+		if (values[i].letter == c)
+			s->value = values[i].value;
+}
+
+static const struct {
+	const char *name, *fields, *values, *states; /* . inactive, p pending, F firing */
+} series[] = {
+	{"nothing", "", "LCMA", "...."},
+	{"at the limit is not above it", "", "AAAA", "...."},
+	{"at once", "", "LHL", ".F."},
+	{"infinite", "", "IL", "F."},
+	{"waits before it fires", " for 3s", "HHHHHL", "pppFF."},
+	{"a part of a tick is not enough", " for 2500ms", "HHHH", "pppF"},
+	{"pending ends below", " for 2s", "HHLHHH", "pp.ppF"},
+	{"pending ends at the lower limit", " for 2s", "HHCHHH", "pp.ppF"},
+	{"pending does not wait to end", " for 2s\n keep_firing_for 5s", "HLL", "p.."},
+	{"between: pending stays, and does not fire", " for 2s", "HMMMMA", "pppppp"},
+	{"between: pending fires when above again", " for 2s", "HMMH", "pppF"},
+	{"between: firing stays", "", "HMAMMC", "FFFFF."},
+	{"between: inactive stays", "", "LMAM", "...."},
+	{"stays for a while", " keep_firing_for 3s", "HLLLLL", "FFFF.."},
+	{"the while starts again", " keep_firing_for 3s", "HLLMLLLL", "FFFFFFF."},
+	{"the while starts again above", " keep_firing_for 3s", "HLLHLLLL", "FFFFFFF."},
+	{"not measured: inactive", "", "NNH", "..F"},
+	{"not measured: pending", " for 3s", "HNNNNNN", "ppppppp"},
+	{"not measured: pending, then above", " for 3s", "HNNH", "pppF"},
+	{"not measured: firing", "", "HNNNL", "FFFF."},
+	{"not measured: firing, being kept", " keep_firing_for 3s", "HLNNNL", "FFFFF."},
+	{"gone: pending", " for 3s", "H-HHHH", "p.pppF"},
+	{"gone: firing", " keep_firing_for 60s", "H--", "F.."},
+	{"gone, and back", "", "H-H", "F.F"},
+	{"again and again", " for 1s\n keep_firing_for 1s", "HHLLHHLL", "pFF.pFF."},
+};
+
+static void states_follow_values(void)
+{
+	static const char *const clears[] = {"clear at 5", "clear when test <= 5"};
+	char text[256];
+
+	for (size_t i = 0; i < ZN_LEN(clears) * ZN_LEN(series); i++) {
+		size_t n = i / ZN_LEN(clears);
+		struct series *s;
+
+		t_begin(series[n].name);
+		snprintf(text, sizeof(text), "alert test\n expr test > 10\n %s\n%s\n", clears[i % ZN_LEN(clears)],
+			series[n].fields);
+		rules(text);
+		s = ADD("test", 0, {"what", "x"});
+		CHECK_EQ(strlen(series[n].values), strlen(series[n].states));
+		for (size_t j = 0; series[n].values[j]; j++) {
+			letter(s, series[n].values[j]);
+			tick();
+			CHECK_EQ(".pF"[state_of("test")], series[n].states[j]);
+			CHECK_EQ(alerts.count, series[n].states[j] != '.');
+		}
+	}
+}
+
+T(an_alert_says_since_when)
+{
+	struct series *s;
+
+	rules("alert test\n expr test > 10\n clear at 5\n for 2s\n keep_firing_for 2s\n");
+	s = ADD("test", 20, {"what", "x"});
+	tick();
+	CHECK(alerts.alert[0].since_ns == now_ns && alerts.alert[0].since_wall_ms);
+	CHECK(alerts.alert[0].value > 19 && alerts.alert[0].value < 21);
+	tick();
+	CHECK_EQ(alerts.alert[0].since_ns, now_ns - ZN_NS_PER_S);
+	tick();
+	CHECK_EQ(alerts.alert[0].since_ns, now_ns);
+	CHECK_EQ(alerts.alert[0].state, ZN_FIRING);
+	s->value = 1;
+	tick();
+	CHECK_EQ(alerts.alert[0].since_ns, now_ns - ZN_NS_PER_S);
+	CHECK(alerts.alert[0].value < 2);
+}
+
+T(full_table)
+{
+	rules("alert many\n expr many > 0\nalert test\n expr test > 10\n");
+	many = MANY;
+	ADD("test", 20, {"what", "x"});
+	tick();
+	CHECK_EQ(alerts.count, ZN_ALERTS_MAX);
+	CHECK_EQ(zn_alerts_lost(&alerts), MANY - ZN_ALERTS_MAX + 1);
+	CHECK(find("many", "i", "255"));
+	CHECK(!find("many", "i", "256"));
+	CHECK_EQ(state_of("test"), ZN_INACTIVE);
+	many = 3;
+	tick();
+	CHECK_EQ(alerts.count, 3);
+	tick();
+	CHECK_EQ(alerts.count, 4);
+	CHECK_EQ(state_of("test"), ZN_FIRING);
+	CHECK_EQ(zn_alerts_lost(&alerts), MANY - ZN_ALERTS_MAX + 2);
+}
+
+/* Labels that have no room make no alert, rather than one that is like another. */
+T(labels_without_room)
+{
+	char longest[ZN_ALERT_BYTES];
+
+	rules("alert test\n expr test > 10\n");
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	ADD("test", 20, {"what", longest});
+	ADD("test", 20, {"what", longest + strlen("what") + 2});
+	tick();
+	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(zn_alerts_lost(&alerts), 1);
+	CHECK_EQ(strlen(zn_alert_label(&alerts.alert[0], "what")), sizeof(longest) - 1 - strlen("what") - 2);
+}
+
+T(the_highest_state)
+{
+	rules("alert a\n expr many > 0\n for 1s\nalert b\n expr many > 1\n");
+	many = 1;
+	tick();
+	many = 2;
+	tick();
+	CHECK_EQ(find("a", "i", "0")->state, ZN_FIRING);
+	CHECK_EQ(find("a", "i", "1")->state, ZN_PENDING);
+	CHECK_EQ(state_of("a"), ZN_FIRING);
+	CHECK_EQ(state_of("b"), ZN_INACTIVE);
+	CHECK_STR(zn_alert_state_label(ZN_INACTIVE), "inactive");
+	CHECK_STR(zn_alert_state_label(ZN_PENDING), "pending");
+	CHECK_STR(zn_alert_state_label(ZN_FIRING), "firing");
+}
+
+/* ---- What others read of an alert. ---- */
+
+static struct {
+	uint64_t id;
+	enum zn_alert_state state;
+} told[8];
+static uint32_t told_count;
+
+static void note(void *owner, const struct zn_alert *alert)
+{
+	(void)owner;
+	if (told_count < ZN_LEN(told)) {
+		told[told_count].id = alert->id;
+		told[told_count].state = alert->state;
+	}
+	told_count++;
+}
+
+T(changes_are_told_once)
+{
+	struct series *s;
+
+	rules("alert test\n expr test > 10\n for 1s\n");
+	alerts.changed = note;
+	told_count = 0;
+	s = ADD("test", 20, {"what", "x"});
+	tick();
+	CHECK_EQ(told_count, 0);
+	s->value = 1;
+	tick(); /* pending, and no more: nobody is told */
+	CHECK_EQ(told_count, 0);
+	s->value = 20;
+	ticks(10);
+	CHECK_EQ(told_count, 1);
+	CHECK_EQ(told[0].state, ZN_FIRING);
+	s->gone = true;
+	ticks(5);
+	CHECK_EQ(told_count, 2);
+	CHECK_EQ(told[1].state, ZN_INACTIVE);
+	CHECK_EQ(told[1].id, told[0].id);
+	s->gone = false;
+	ticks(5);
+	CHECK_EQ(told_count, 3);
+	CHECK(told[2].id != told[0].id);
+}
+
+static const char *annotation(const struct zn_alert *alert, const char *name)
+{
+	static char text[256];
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
+
+	zn_alert_annotation(&o, alert, name);
+	text[o.len] = '\0';
+	return text;
+}
+
+T(labels_and_annotations)
+{
+	struct zn_label label[ZN_LABELS_MAX];
+
+	rules("alert test\n expr test > 10\n severity page\n summary {{what}} has {{value}} of {{nothing}}.\n"
+	      " description # {{ value|percent }} or {{value|bytes}} or {{value|duration}}\n");
+	ADD("test", 20.5, {"what", "x\"y"}, {"empty", ""}, {"job_id", "4711"});
+	tick();
+	CHECK_EQ(zn_alert_labels(&alerts.alert[0], label), 4);
+	CHECK_STR(label[0].name.at, "alertname");
+	CHECK_STR(label[0].value.at, "test");
+	CHECK_STR(label[1].name.at, "severity");
+	CHECK_STR(label[1].value.at, "page");
+	CHECK_STR(label[2].name.at, "what");
+	CHECK_MEM(label[2].value.at, label[2].value.len, "x\"y", 3);
+	CHECK_STR(label[3].name.at, "job_id");
+	CHECK_STR(label[3].value.at, "4711");
+	CHECK_STR(annotation(&alerts.alert[0], "summary"), "x\"y has 20.5 of .");
+	CHECK_STR(annotation(&alerts.alert[0], "description"), "# 2050 % or 20.5 B or 20.5 s");
+	CHECK_STR(annotation(&alerts.alert[0], "runbook_url"), "");
+	CHECK_STR(annotation(&alerts.alert[0], "nothing"), "");
+}
+
+/* ---- The built-in rules. ---- */
+
+static struct zn_hist hist;
+
 T(gpu_memory)
 {
+	struct series *s;
+
 	start();
-	set_gpu(0, "0", 94, 100);
-	set_gpu(1, "1", 96, 100);
-	set_gpu(2, "2", 95, 100);
-	set_gpu(3, "3", 96, 0);
-	set_gpu(4, "unknown", 96, 100);
+	s = ADD("zernel_gpu_memory_used_ratio", 0.96, {"gpu_id", "1"});
+	ADD("zernel_gpu_memory_used_ratio", 0.95, {"gpu_id", "2"});
 	ticks(10);
-	CHECK_EQ(state_of("gpu_oom_warning", "1"), ZN_PENDING);
+	CHECK_EQ(state_of("gpu_oom_warning"), ZN_PENDING);
 	tick();
-	CHECK_EQ(state_of("gpu_oom_warning", "1"), ZN_FIRING);
+	CHECK_EQ(state_of("gpu_oom_warning"), ZN_FIRING);
 	CHECK_EQ(alerts.count, 1);
-	set_gpu(1, "1", 94, 100);
+	s->value = 0.94;
 	ticks(100);
-	CHECK_EQ(state_of("gpu_oom_warning", "1"), ZN_FIRING);
-	set_gpu(1, "1", 93, 100);
+	CHECK_EQ(state_of("gpu_oom_warning"), ZN_FIRING);
+	s->value = 0.93;
 	tick();
 	CHECK_EQ(alerts.count, 0);
-	set_gpu(1, "1", 96, 100);
+	s->value = 0.96;
 	ticks(11);
-	CHECK_EQ(state_of("gpu_oom_warning", "1"), ZN_FIRING);
-	agg.gpus.count = 1;
+	CHECK_EQ(state_of("gpu_oom_warning"), ZN_FIRING);
+	s->gone = true;
 	tick();
 	CHECK_EQ(alerts.count, 0);
 	CHECK_STR(rule("gpu_oom_warning")->severity, "critical");
-	CHECK_STR(rule("gpu_oom_warning")->label_name, "gpu_id");
 }
 
-/* A hooked call costs 1 us: 10,000 calls a second are 1 % of a core. */
-static void set_rate(uint64_t per_s)
+/* 0.1 % a second: from 80 % on there are 200 s left. */
+T(gpu_memory_grows)
 {
-	agg.row[0] = 7;
-	agg.row_count = 1;
-	shared.row_tgid[7] = 4242;
-	agg.info[7].cost_rate = per_s * 1000 * 1000;
-	view.probe = &probe;
+	struct series *s;
+	int first = 0;
+
+	start();
+	s = ADD("zernel_gpu_memory_used_ratio", 0.6, {"gpu_id", "1"});
+	for (int i = 1; i <= 300; i++) {
+		s->value += 0.001;
+		tick();
+		if (!first && state_of("gpu_memory_growing") == ZN_FIRING)
+			first = i;
+	}
+	CHECK(first >= 230 && first <= 232); /* 30 s after 80 % */
+	CHECK_STR(annotation(find("gpu_memory_growing", "gpu_id", "1"), "summary"),
+		"the memory of GPU 1 grows: at this rate it is full in 1 min 40 s");
+	ticks(30);
+	CHECK_EQ(state_of("gpu_memory_growing"), ZN_FIRING);
+	ticks(270); /* it stays at 90 %: the past without growth is as long as the window, and a minute more */
+	CHECK_EQ(state_of("gpu_memory_growing"), ZN_INACTIVE);
+}
+
+/* What a caching allocator does: up and down by 4 % of the GPU, never near full. */
+T(gpu_memory_breathes)
+{
+	struct series *s;
+
+	start();
+	s = ADD("zernel_gpu_memory_used_ratio", 0.82, {"gpu_id", "1"});
+	for (uint32_t i = 1, random = 7; i <= 3000; i++) {
+		if (i % 2 == 0)
+			s->value = 0.81 + (random = random * 1103515245 + 12345, random >> 16) % 64 * (0.04 / 64);
+		tick();
+		CHECK(state_of("gpu_memory_growing") != ZN_FIRING);
+	}
+}
+
+T(gpu_allocation_failed)
+{
+	struct series *s, *other;
+
+	start();
+	s = ADD("zernel_gpu_alloc_failures_total", 5, {"pid", "4242"}, {"gpu_id", "0"}, {"reason", "oom"});
+	other = ADD("zernel_gpu_alloc_failures_total", 5, {"pid", "4242"}, {"gpu_id", "0"}, {"reason", "other"});
+	ticks(3);
+	CHECK_EQ(alerts.count, 0);
+	other->value++;
+	ticks(3);
+	CHECK_EQ(alerts.count, 0);
+	s->value += 7;
+	tick();
+	CHECK_EQ(state_of("gpu_allocation_failed"), ZN_FIRING);
+	CHECK_STR(annotation(&alerts.alert[0], "summary"),
+		"process 4242 was refused memory on GPU 0, 7 times in a minute");
+	ticks(75);
+	CHECK_EQ(alerts.count, 0);
+}
+
+T(data_starvation)
+{
+	start();
+	memset(&hist, 0, sizeof(hist));
+	ADD("zernel_dataloader_wait_seconds", NAN, {"pid", "4242"})->hist = &hist;
+	for (int i = 0; i < 90; i++, hist.sum_ns += 290000000)
+		tick();
+	CHECK_EQ(alerts.count, 0);
+	for (int i = 0; i < 120; i++, hist.sum_ns += 400000000)
+		tick();
+	CHECK_EQ(state_of("data_starvation"), ZN_FIRING);
+	CHECK_STR(annotation(&alerts.alert[0], "summary"), "process 4242 spends 40 % of its time waiting for data");
+	for (int i = 0; i < 90; i++, hist.sum_ns += 190000000)
+		tick();
+	CHECK_EQ(alerts.count, 0);
+}
+
+T(gpu_idle)
+{
+	struct series *idle, *busy, *ended;
+
+	start();
+	idle = ADD("zernel_job_gpu_idle_seconds_total", 100, {"job_id", "4711"}, {"gpu_id", "4"});
+	busy = ADD("zernel_job_gpu_idle_seconds_total", 100, {"job_id", "4711"}, {"gpu_id", "0"});
+	for (int i = 0; i < 1000; i++, idle->value++, busy->value += 0.5)
+		tick();
+	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(state_of("gpu_idle"), ZN_FIRING);
+	CHECK_STR(annotation(&alerts.alert[0], "summary"), "job 4711 has GPU 4 and does not use it");
+	for (int i = 0; i < 120; i++, busy->value++) /* it is used */
+		tick();
+	CHECK_EQ(alerts.count, 0);
+	for (int i = 0; i < 1000; i++, idle->value++)
+		tick();
+	CHECK_EQ(state_of("gpu_idle"), ZN_FIRING);
+	ended = ADD("zernel_job_ended_time_seconds", 1.7e9, {"job_id", "4711"});
+	tick();
+	CHECK_EQ(alerts.count, 0);
+	ended->gone = true;
 }
 
 T(probe_overhead)
 {
-	start();
-	set_rate(10000);
-	ticks(60);
-	CHECK_EQ(alerts.count, 0);
-	set_rate(10100);
-	ticks(30);
-	CHECK_EQ(state_of("probe_overhead", "4242"), ZN_PENDING);
-	tick();
-	CHECK_EQ(state_of("probe_overhead", "4242"), ZN_FIRING);
-	CHECK(alerts.alert[0].value > 0.010099 && alerts.alert[0].value < 0.010101);
-	set_rate(8100);
-	ticks(60);
-	CHECK_EQ(state_of("probe_overhead", "4242"), ZN_FIRING);
-	set_rate(7900);
-	tick();
-	CHECK_EQ(alerts.count, 0);
-}
+	struct series *s;
 
-T(probe_overhead_of_simulated_data)
-{
 	start();
-	set_rate(1000000);
-	view.probe = NULL;
+	s = ADD("zernel_overhead_ratio", 0.01, {"pid", "4242"});
 	ticks(60);
+	CHECK_EQ(alerts.count, 0);
+	s->value = 0.0101;
+	ticks(30);
+	CHECK_EQ(state_of("probe_overhead"), ZN_PENDING);
+	tick();
+	CHECK_EQ(state_of("probe_overhead"), ZN_FIRING);
+	s->value = 0.0081;
+	ticks(60);
+	CHECK_EQ(state_of("probe_overhead"), ZN_FIRING);
+	s->value = 0.0079;
+	tick();
 	CHECK_EQ(alerts.count, 0);
 }
 
 T(probe_overhead_of_another_budget)
 {
+	struct series *s;
+
 	start();
 	options.overhead_budget = 500000;
-	zn_alerts_init(&alerts, &options);
-	set_rate(499999);
+	open_alerts(&alerts, &options, type_of_name, alerts.work.source);
+	s = ADD("zernel_overhead_ratio", 0.499, {"pid", "4242"});
 	ticks(60);
 	CHECK_EQ(alerts.count, 0);
-	set_rate(500001);
+	s->value = 0.501;
 	ticks(31);
-	CHECK_EQ(state_of("probe_overhead", "4242"), ZN_FIRING);
-	set_rate(399999);
+	CHECK_EQ(state_of("probe_overhead"), ZN_FIRING);
+	s->value = 0.399;
 	tick();
 	CHECK_EQ(alerts.count, 0);
 }
 
 T(losses_fire_and_stay_a_minute)
 {
-	static const struct {
-		enum zn_loss loss;
-		const char *label;
-	} watched[] = {{ZN_LOST_RINGBUF, "ringbuf"}, {ZN_LOST_SERIES, "series"}, {ZN_LOST_PROCESS, "process"},
-		{ZN_LOST_THREAD, "thread"}, {ZN_LOST_ALLOC, "alloc"}, {ZN_LOST_JOB, "job"}, {ZN_LOST_TASK, "task"}};
+	static const char *const watched[] = {
+		"ringbuf", "series", "process", "thread", "alloc", "job", "task", "alert"};
 
 	for (size_t i = 0; i < ZN_LEN(watched); i++) {
+		struct series *s;
+
 		start();
-		tick();
-		shared.lost[watched[i].loss] += 3;
+		s = ADD("zernel_lost_total", 9, {"what", watched[i]});
+		ADD("zernel_lost_total", 9, {"what", "elf"});
+		ticks(20);
+		CHECK_EQ(alerts.count, 0);
+		s->value += 3;
+		world[1].value += 3;
 		tick();
 		CHECK_EQ(alerts.count, 1);
-		CHECK_EQ(state_of("events_lost", watched[i].label), ZN_FIRING);
-		CHECK(alerts.count && alerts.alert[0].value > 2.9 && alerts.alert[0].value < 3.1);
+		CHECK_EQ(state_of("events_lost"), ZN_FIRING);
+		CHECK(alerts.alert[0].value > 2.9 && alerts.alert[0].value < 3.1);
 		ticks(60);
 		CHECK_EQ(alerts.count, 1);
-		tick();
+		ticks(15);
 		CHECK_EQ(alerts.count, 0);
 	}
-}
-
-T(losses_before_the_first_tick_count)
-{
-	start();
-	shared.lost[ZN_LOST_ALLOC] = 1;
-	tick();
-	CHECK_EQ(state_of("events_lost", "alloc"), ZN_FIRING);
-}
-
-T(other_losses_do_not_fire)
-{
-	start();
-	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
-		if (i != ZN_LOST_RINGBUF && i != ZN_LOST_SERIES && i != ZN_LOST_PROCESS && i != ZN_LOST_THREAD &&
-			i != ZN_LOST_ALLOC && i != ZN_LOST_JOB && i != ZN_LOST_TASK)
-			shared.lost[i] = 9;
-	tick();
-	CHECK_EQ(alerts.count, 0);
-	CHECK_EQ(alerts.new_losses[ZN_LOST_ELF], 9);
-	tick();
-	CHECK_EQ(alerts.new_losses[ZN_LOST_ELF], 0);
 }
 
 /* What the log said since the pipe was made. */
@@ -373,30 +546,90 @@ static size_t said(int fd, char *to, size_t cap)
 T(one_line_for_each_change)
 {
 	int fds[2], saved = dup(STDERR_FILENO);
+	struct series *s;
 	char text[2048];
 
 	start();
 	zn_log_level = ZN_INFO;
-	set_gpu(0, "0", 961, 1000);
+	s = ADD("zernel_gpu_memory_used_ratio", 0.961, {"gpu_id", "0"});
 	if (saved < 0 || pipe(fds))
 		abort();
 	dup2(fds[1], STDERR_FILENO);
 	close(fds[1]);
 	ticks(40);
-	set_gpu(0, "0", 100, 1000);
+	s->value = 0.1;
 	ticks(5);
-	set_gpu(0, "0", 961, 1000);
+	s->value = 0.961;
 	ticks(5);
-	set_gpu(0, "0", 100, 1000);
+	s->value = 0.1;
 	ticks(5);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	said(fds[0], text, sizeof(text));
 	close(fds[0]);
 	CHECK_STR(text,
-		"zerneld: warning: alert gpu_oom_warning{gpu_id=\"0\"} fires: 0.961 is above 0.95; "
-		"the memory of a GPU is nearly full\n"
+		"zerneld: warning: alert gpu_oom_warning{gpu_id=\"0\"} fires at 0.961: "
+		"the memory of GPU 0 is nearly full: 96.1 %\n"
 		"zerneld: alert gpu_oom_warning{gpu_id=\"0\"} resolved after 30 s\n");
+}
+
+/* ---- A file. ---- */
+
+static void write_file(const char *text)
+{
+	FILE *f = fopen(options.alerts, "w");
+
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		abort();
+}
+
+T(reload)
+{
+	char why[ZN_TEXT_MAX];
+	const struct zn_rules *before;
+	uint64_t id;
+
+	snprintf(options.alerts, sizeof(options.alerts), "/tmp/alert_test.%d", getpid());
+	write_file("disable events_lost\nalert test\n expr test > 10\nalert other\n expr test > 11\n");
+	start();
+	CHECK_EQ(alerts.rules->rule[alerts.rules->rule_count - 2].built_in, false);
+	ADD("test", 20, {"what", "x"});
+	tick();
+	CHECK_EQ(alerts.count, 2);
+	id = find("test", "what", "x")->id;
+	before = alerts.rules;
+	write_file("alert test\n expr test > 10\n clear at 11\n");
+	CHECK_EQ(zn_alerts_reload(&alerts, why), -EINVAL);
+	CHECK(strstr(why, ":1:7: clear at 11 is on the wrong side of the limit, 10"));
+	CHECK(alerts.rules == before);
+	tick();
+	CHECK_EQ(alerts.count, 2);
+	write_file("alert test\n expr test > 5\n");
+	told_count = 0;
+	alerts.changed = note;
+	CHECK_EQ(zn_alerts_reload(&alerts, why), 0);
+	CHECK_EQ(told_count, 1); /* the other one is resolved */
+	CHECK_EQ(told[0].state, ZN_INACTIVE);
+	tick();
+	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(find("test", "what", "x")->id, id);
+	CHECK(rule("events_lost"));
+	unlink(options.alerts);
+	CHECK_EQ(zn_alerts_reload(&alerts, why), -EINVAL);
+	CHECK(strstr(why, "cannot read the rules: No such file or directory"));
+	options.alerts[0] = '\0';
+}
+
+/* docs/ALERTS.md shows the built-in rules as they are. */
+T(documented)
+{
+	static char text[1 << 16];
+	FILE *f = fopen("docs/ALERTS.md", "r");
+	size_t len = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+	CHECK(f && fclose(f) == 0);
+	text[len] = '\0';
+	CHECK(strstr(text, zn_alerts_defaults));
 }
 
 int main(void)
@@ -404,15 +637,21 @@ int main(void)
 	states_follow_values();
 	RUN(an_alert_says_since_when);
 	RUN(full_table);
-	RUN(rule_state_is_the_highest);
-	RUN(labels);
+	RUN(labels_without_room);
+	RUN(the_highest_state);
+	RUN(changes_are_told_once);
+	RUN(labels_and_annotations);
 	RUN(gpu_memory);
+	RUN(gpu_memory_grows);
+	RUN(gpu_memory_breathes);
+	RUN(gpu_allocation_failed);
+	RUN(data_starvation);
+	RUN(gpu_idle);
 	RUN(probe_overhead);
-	RUN(probe_overhead_of_simulated_data);
 	RUN(probe_overhead_of_another_budget);
 	RUN(losses_fire_and_stay_a_minute);
-	RUN(losses_before_the_first_tick_count);
-	RUN(other_losses_do_not_fire);
 	RUN(one_line_for_each_change);
+	RUN(reload);
+	RUN(documented);
 	return t_end();
 }

@@ -1279,17 +1279,24 @@ T(described_by_its_owner)
 
 /* ---- Alerts. ---- */
 
-static const struct zn_rule by_gpu = {.name = "gpu_oom_warning", .label_name = "gpu_id"};
-static const struct zn_rule by_pid = {.name = "probe_overhead", .label_name = "pid"};
-static const struct zn_rule by_what = {.name = "events_lost", .label_name = "what"};
+static const struct zn_rule by_gpu = {.name = "gpu_oom_warning"};
+static const struct zn_rule by_pid = {.name = "probe_overhead"};
+static const struct zn_rule by_what = {.name = "events_lost"};
+static const struct zn_rule by_job = {.name = "gpu_idle"};
 
-static void fire(const struct zn_rule *rule, const char *label)
+static void label(const char *name, const char *value)
+{
+	CHECK(zn_alert_label_add(&alerts.alert[alerts.count - 1], (struct zn_str){name, strlen(name)},
+		(struct zn_str){value, strlen(value)}));
+}
+
+static void fire(const struct zn_rule *rule, const char *value)
 {
 	struct zn_alert *alert = &alerts.alert[alerts.count++];
 
 	*alert = (struct zn_alert){
 		.rule = rule, .state = ZN_FIRING, .since_ns = clock_ns, .since_wall_ms = zn_wall_ms()};
-	snprintf(alert->label, sizeof(alert->label), "%s", label);
+	label(rule == &by_gpu || rule == &by_job ? "gpu_id" : rule == &by_pid ? "pid" : "what", value);
 }
 
 T(alerts_of_a_job)
@@ -1308,13 +1315,17 @@ T(alerts_of_a_job)
 	fire(&by_pid, "4243");
 	fire(&by_what, "alloc");
 	alerts.alert[2].state = ZN_PENDING;
+	fire(&by_job, "1"); /* a GPU of the first job, but it says itself which one is meant */
+	label("job_id", "4712");
 	tick();
 	CHECK_EQ(job->alert_count, 2);
 	CHECK_STR(job->alert[0].name, "gpu_oom_warning");
 	CHECK_STR(job->alert[0].label, "1");
 	CHECK_EQ(job->alert[0].first_wall_ms, BOOT_MS + 1002000);
 	CHECK_STR(job->alert[1].label, "4242");
-	CHECK_EQ(other->alert_count, 0);
+	CHECK_EQ(other->alert_count, 1);
+	CHECK_STR(other->alert[0].name, "gpu_idle");
+	CHECK_STR(other->alert[0].label, "1");
 	pass(3); /* it goes on firing */
 	CHECK_EQ(job->alert[0].times, 1);
 	clock_ns += ZN_NS_PER_S;

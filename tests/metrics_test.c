@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../zernel.h"
+#include "alert_source.h"
 #include "t.h"
 
 #define TEXT_BYTES   (8 << 20)
@@ -76,6 +77,12 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 }
 
 /* A view of nothing at all; simulated, as there is no probe. */
+static void walk_view(
+	void *of, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
+{
+	zn_metrics_walk(of, wanted->metric, sample, to);
+}
+
 static void start(void)
 {
 	zn_log_level = ZN_ERROR;
@@ -89,7 +96,7 @@ static void start(void)
 	memset(libs, 0, sizeof(libs));
 	memset(&serve, 0, sizeof(serve));
 	zn_agg_init(&agg, &plain.arena);
-	zn_alerts_init(&alerts, &options);
+	open_alerts(&alerts, &options, zn_metrics_type, (struct zn_rule_source){walk_view, &view});
 	view = (struct zn_view){.options = &options, .agg = &agg, .alerts = &alerts, .node = "node1"};
 	view.start_ns = zn_now_ns() - 77 * ZN_NS_PER_S;
 	view.start_wall_ms = 1711800000123;
@@ -1661,7 +1668,7 @@ T(alerts_as_json)
 	start();
 	known_process();
 	agg.gpus.gpu[0].used_bytes = 28;
-	zn_alerts_tick(&alerts, &view, 100 * ZN_NS_PER_S);
+	zn_alerts_tick(&alerts, 100 * ZN_NS_PER_S);
 	whole = json(write_alerts);
 	check_member(whole, "node", "\"node1\"");
 	check_member(whole, "alerts.0.alert", "\"gpu_oom_warning\"");

@@ -120,6 +120,7 @@ static const struct good {
 		"23456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-123456789-1234567",
 		TEXT, AT(control), 0},
 	{"report-dir", "/srv/jobs", TEXT, AT(report_dir), 0},
+	{"alerts", "/etc/zernel.rules", TEXT, AT(alerts), 0},
 	{"alertmanager", "http://a:9093,http://[::1]/x", TEXT, AT(alertmanager), 0},
 	{"webhook", "http://u:p@a/x?y", TEXT, AT(webhook), 0},
 	{"otlp", "http://a:4318", TEXT, AT(otlp), 0},
@@ -665,14 +666,9 @@ T(help_names_every_option)
 {
 	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
 		"push-interval-ms", "probes", "ws-origin", "host-names", "token-file", "control", "report-dir",
-<<<<<<< HEAD
-		"max-connections", "max-connections-per-peer", "overhead-budget", "config", "check", "list-metrics",
-		"list-probes", "version", "help", "alertmanager", "webhook", "notify-repeat-ms", "otlp",
-		"otlp-interval-ms", "outbound-token-file"};
-=======
 		"max-connections", "max-connections-per-peer", "gpu-majors", "overhead-budget", "config", "check",
-		"list-metrics", "list-probes", "version", "help"};
->>>>>>> 8f6b618 (signals: rates over a tick, the GPU driver's contention, and their metrics)
+		"list-metrics", "list-probes", "version", "help", "alertmanager", "webhook", "notify-repeat-ms", "otlp",
+		"otlp-interval-ms", "outbound-token-file", "alerts"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "../zernel.h"
+#include "alert_source.h"
 #include "t.h"
 
 #define PROCESSES 12
@@ -119,7 +120,7 @@ static void start(void)
 	libraries();
 	add_jobs();
 	zn_agg_init(&agg, &plain.arena);
-	zn_alerts_init(&alerts, &options);
+	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk_gpus, &agg});
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
@@ -136,7 +137,7 @@ static void start(void)
 			agg.gpus.gpu[g].total_bytes = 100 * PROCESSES / GPUS;
 		zn_agg_tick(&agg, now_ns);
 		zn_history_tick(history, &agg, now_ns);
-		zn_alerts_tick(&alerts, &view, now_ns);
+		zn_alerts_tick(&alerts, now_ns);
 	}
 }
 

@@ -63,12 +63,14 @@ int main(int argc, char **argv)
 		.options = &options, .agg = &agg, .alerts = &alerts, .node = "bench", .release = "bench"};
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
 	unsigned long times = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+	char why[ZN_TEXT_MAX];
 	uint64_t start;
 
 	if (!times || zn_sim_open(&sim, 1))
 		die("usage", "render TIMES [openmetrics]");
 	zn_agg_init(&agg, &sim.plain.arena);
-	zn_alerts_init(&alerts, &options);
+	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why))
+		die("alerts", why);
 	zn_sim_step(&sim, 60000);
 	zn_agg_tick(&agg, zn_now_ns());
 	start = zn_now_ns();

@@ -320,9 +320,22 @@ static void plain_io_release(struct zn_arena *a, const struct zn_io_key *key)
 	*e = p->io[--p->io_count];
 }
 
+static void plain_skew_release(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t hist = a->skews[slot].hist;
+
+	if (hist) {
+		memset(&a->hists[hist], 0, sizeof(a->hists[hist]));
+		p->hists[p->hist_count++] = hist;
+	}
+	memset(&a->skews[slot], 0, sizeof(a->skews[slot]));
+}
+
 static const struct zn_arena_ops plain_ops = {
 	.release = plain_release,
 	.comms = plain_comms,
+	.skew_release = plain_skew_release,
 	.job_claim = plain_job_claim,
 	.job_alias = plain_job_alias,
 	.job_unname = plain_job_unname,
@@ -338,7 +351,8 @@ static const struct zn_arena_ops plain_ops = {
 #define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)
 #define PLAIN_PROCS  (ZN_PROCS_MAX * sizeof(struct zn_proc))
 #define PLAIN_HISTS  (ZN_HISTS_MAX * sizeof(struct zn_hist))
-#define PLAIN_BYTES  (PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + ZN_JOBS_MAX * sizeof(struct zn_job_row))
+#define PLAIN_JOBS   (ZN_JOBS_MAX * sizeof(struct zn_job_row))
+#define PLAIN_BYTES  (PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + ZN_SKEWS_MAX * sizeof(struct zn_skew))
 
 int zn_plain_open(struct zn_plain *p)
 {
@@ -353,6 +367,7 @@ int zn_plain_open(struct zn_plain *p)
 	p->arena.procs = (void *)(at + PLAIN_SHARED);
 	p->arena.hists = (void *)(at + PLAIN_SHARED + PLAIN_PROCS);
 	p->arena.jobs = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS);
+	p->arena.skews = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS);
 	while (p->row_count < ZN_PROCS_MAX) {
 		p->rows[p->row_count] = ZN_PROCS_MAX - 1 - p->row_count;
 		p->row_count++;
@@ -873,6 +888,33 @@ static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, 
 		info->worker_tick_ns[i] = advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
 }
 
+/* How late each rank was over the last tick. A communicator that all have left, or died in, is given back. */
+static void note_skew(struct zn_agg *a, uint32_t slot, uint64_t ns)
+{
+	const struct zn_skew *s = &a->arena->skews[slot];
+	bool any = false;
+
+	for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
+		const struct zn_skew_rank *rank = &s->member[m];
+		uint64_t late = advance(&a->late_ns[slot][m], rank->late_ns);
+
+		a->late_share[slot][m] = ns && late < ns ? (uint32_t)(late * ZN_NS_PER_S / ns) : late ? ZN_NS_PER_S : 0;
+		any |= rank->id && rank->row < ZN_PROCS_MAX && a->info[rank->row].id == rank->id;
+	}
+	if (any || !s->members)
+		return;
+	memset(a->late_ns[slot], 0, sizeof(a->late_ns[slot]));
+	memset(a->late_share[slot], 0, sizeof(a->late_share[slot]));
+	a->arena->ops->skew_release(a->arena, slot);
+}
+
+static void note_skews(struct zn_agg *a, uint64_t ns)
+{
+	for (uint32_t slot = 0; a->arena->skews && slot < ZN_SKEWS_MAX; slot++)
+		if (a->arena->skews[slot].hash)
+			note_skew(a, slot, ns);
+}
+
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 {
 	uint64_t ns = a->tick_ns ? now_ns - a->tick_ns : 0;
@@ -893,6 +935,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 		note_waits(a, a->row[r], p, now_ns);
 	}
 	family_rates(a, ns);
+	note_skews(a, ns);
 	a->tick_ns = now_ns;
 	comms_read(a);
 }

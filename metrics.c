@@ -562,6 +562,7 @@ struct durations {
 struct taken {
 	const struct zn_proc *proc; /* NULL: all */
 	enum zn_detail detail;
+	const struct zn_skew *skew; /* NULL: it is a process's, or all processes' */
 	struct zn_spread spread;
 };
 /* Scratch: pages are rendered one after the other. Each entry of a process stands for a histogram of its own. */
@@ -585,6 +586,7 @@ static size_t take_of(struct text *t, const struct durations *d, const struct zn
 			continue;
 		taken[n].proc = p;
 		taken[n].detail = i;
+		taken[n].skew = NULL;
 		zn_hist_spread(h, &taken[n++].spread);
 	}
 	return n;
@@ -610,6 +612,22 @@ static void duration_labels(struct text *t, const struct durations *d, const str
 		series(t);
 	if (d->label)
 		label_word(t, d->label, zn_detail_label(i));
+	labels_end(t);
+}
+
+static void skew_labels(struct text *t, const struct zn_skew *s)
+{
+	series(t);
+	label_hex(t, "comm", s->hash);
+}
+
+static void taken_labels(struct text *t, const struct durations *d, const struct taken *of)
+{
+	if (!of->skew) {
+		duration_labels(t, d, of->proc, of->detail);
+		return;
+	}
+	skew_labels(t, of->skew);
 	labels_end(t);
 }
 
@@ -663,7 +681,7 @@ static void histogram_lines(struct text *t, const struct durations *d, const str
 	struct zn_out *o = t->out;
 	size_t at = o->len;
 
-	duration_labels(t, d, of->proc, of->detail);
+	taken_labels(t, d, of);
 	separate(o);
 	bucket_lines(o, (struct zn_str){o->at + at, o->len - at}, of->spread.le);
 	sum_and_count(t, of->spread.sum_ns, of->spread.le[ZN_LE_COUNT - 1]);
@@ -691,21 +709,13 @@ static void walk_durations(struct text *t, const struct durations *d)
 	walk_durations_of(t, d, p);
 }
 
-/* A summary and its twin, a histogram whose buckets can be added up across nodes. */
-static void emit_durations(struct text *t)
+/* What was taken, as a summary and as its twin, a histogram whose buckets can be added up across nodes. */
+static void taken_lines(struct text *t, const struct durations *d, size_t n)
 {
-	const struct durations *d = t->metric->arg;
 	char bucket[96];
-	size_t n;
-
-	if (t->walk) {
-		walk_durations(t, d);
-		return;
-	}
-	n = take(t, d);
 
 	for (size_t i = 0; i < n; i++) {
-		duration_labels(t, d, taken[i].proc, taken[i].detail);
+		taken_labels(t, d, &taken[i]);
 		summary_lines(t, &taken[i].spread);
 	}
 	snprintf(bucket, sizeof(bucket), "%.*s_hist_seconds_bucket", (int)(t->name.len - strlen("_seconds")),
@@ -715,6 +725,16 @@ static void emit_durations(struct text *t)
 	head(t, t->base, "histogram", t->metric->help);
 	for (size_t i = 0; i < n; i++)
 		histogram_lines(t, d, &taken[i]);
+}
+
+static void emit_durations(struct text *t)
+{
+	const struct durations *d = t->metric->arg;
+
+	if (t->walk)
+		walk_durations(t, d);
+	else
+		taken_lines(t, d, take(t, d));
 }
 
 /* A field of struct zn_hist for each NCCL operation of each process. */
@@ -766,6 +786,58 @@ static const struct zn_proc *proc_of(struct text *t, uint32_t tgid)
 	if (p->tgid == tgid)
 		return p;
 	return NULL;
+}
+
+/* Communicators of which two ranks and more are on this node and have issued a collective. */
+static const struct zn_skew *skew_shown(struct text *t, uint32_t slot)
+{
+	struct zn_arena *a = t->view->agg->arena;
+	const struct zn_skew *s = a->skews ? &a->skews[slot] : NULL;
+
+	return s && s->hash && s->hist && s->members > 1 ? s : NULL;
+}
+
+static void emit_skew(struct text *t)
+{
+	const struct durations none = {0};
+	const struct zn_skew *s;
+	size_t n = 0;
+
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_hist *h =
+			(s = skew_shown(t, slot)) ? zn_arena_hist(t->view->agg->arena, s->hist) : NULL;
+
+		if (!h || !h->calls)
+			continue;
+		if (t->walk) {
+			t->walk->sample.hist = h;
+			skew_labels(t, s);
+			labels_end(t);
+			walk_end(t);
+			continue;
+		}
+		taken[n].skew = s;
+		zn_hist_spread(h, &taken[n++].spread);
+	}
+	if (!t->walk)
+		taken_lines(t, &none, n);
+}
+
+static void emit_lateness(struct text *t)
+{
+	const struct zn_skew *s;
+
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		if (!(s = skew_shown(t, slot)))
+			continue;
+		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
+			if (s->member[m].rank == ZN_UNKNOWN)
+				continue;
+			skew_labels(t, s);
+			label_u64(t, "rank", s->member[m].rank);
+			end_scaled(t, s->member[m].late_ns, 9);
+		}
+	}
 }
 
 static void emit_ranks(struct text *t)
@@ -1471,6 +1543,10 @@ static const struct metric table[] = {
 		"Time from the outermost ncclGroupStart to its ncclGroupEnd."},
 	{"zernel_nccl_comm_init_seconds", SUMMARY, "pid,quantile", emit_durations, &comm_init,
 		"Time in the creation of a communicator, which waits for the other ranks."},
+	{"zernel_nccl_issue_skew_seconds", SUMMARY, "comm,quantile", emit_skew, NULL,
+		"Of the ranks of a communicator on this node: how long after the first one the last one issued the same collective. Operations with a root other than broadcast, and point-to-point ones, are not compared."},
+	{"zernel_nccl_issue_late_seconds_total", COUNTER, "comm,rank", emit_lateness, NULL,
+		"How long after the first rank of this node a rank issued its collectives: the straggler's grows."},
 	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", emit_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
 	{"zernel_syscalls_total", COUNTER, "pid", emit_counts, &syscalls,

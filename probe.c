@@ -143,6 +143,7 @@ enum map {
 	MAP_CTXS,
 	MAP_COMMS,
 	MAP_STREAMS,
+	MAP_SKEWS,
 	MAP_JOBS,
 	MAP_FREE_JOBS,
 	/* values of these begin with the slot of a job */
@@ -155,8 +156,8 @@ enum map {
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
-	"seats", "threads", "allocs", "ctxs", "comms", "streams", "jobs", "free_jobs", "job_names", "cgroups", "tasks",
-	"io_rows", "calls", "socks"};
+	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
+	"tasks", "io_rows", "calls", "socks"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -446,6 +447,20 @@ static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	return n;
 }
 
+/* The hash is cleared last: it makes the slot a communicator's. */
+static void skew_release(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_skew *s = &a->skews[slot];
+	struct zn_hist *h = zn_arena_hist(a, s->hist);
+
+	if (h) {
+		memset(h, 0, sizeof(*h));
+		bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &s->hist, BPF_ANY);
+	}
+	memset(&s->done, 0, sizeof(*s) - offsetof(struct zn_skew, done));
+	__atomic_store_n(&s->hash, 0, __ATOMIC_RELEASE);
+}
+
 /* ---- file I/O ---- */
 
 static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
@@ -666,6 +681,7 @@ static const struct zn_arena_ops arena_ops = {
 	.release = release,
 	.sweep = sweep,
 	.comms = comms,
+	.skew_release = skew_release,
 	.job_claim = job_claim,
 	.job_alias = job_alias,
 	.job_unname = job_unname,
@@ -689,6 +705,7 @@ static void *reserve(size_t size)
 #define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)
 #define PROCS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_proc))
 #define HISTS_BYTES  ((size_t)ZN_HISTS_MAX * sizeof(struct zn_hist))
+#define SKEWS_BYTES  (((size_t)ZN_SKEWS_MAX * sizeof(struct zn_skew) + 4095) & ~4095UL)
 #define JOBS_BYTES   ((size_t)ZN_JOBS_MAX * sizeof(struct zn_job_row))
 
 /* Highest first: the lowest is taken first. */
@@ -715,6 +732,11 @@ static int arena_open(struct zn_probe *p)
 	a->jobs = mmap(NULL, JOBS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_JOBS], 0);
 	if (a->jobs == MAP_FAILED) {
 		a->jobs = NULL;
+		return -errno;
+	}
+	a->skews = mmap(NULL, SKEWS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SKEWS], 0);
+	if (a->skews == MAP_FAILED) {
+		a->skews = NULL;
 		return -errno;
 	}
 	a->procs = reserve(PROCS_BYTES);
@@ -1303,6 +1325,8 @@ void zn_probe_close(struct zn_probe *p)
 		munmap(a->hists, HISTS_BYTES);
 	if (a->jobs)
 		munmap(a->jobs, JOBS_BYTES);
+	if (a->skews)
+		munmap(a->skews, SKEWS_BYTES);
 	memset(a, 0, sizeof(*a));
 }
 

@@ -179,6 +179,36 @@ static uint32_t rank_of(const struct zn_agg *a, uint32_t tgid)
 	return largest ? largest->rank : ZN_UNKNOWN;
 }
 
+#define LATE_LEAST (SHARE_ONE / 10) /* of the last tick */
+
+static bool is_in(const struct zn_skew *s, uint32_t tgid)
+{
+	for (uint32_t m = 0; s->hash && m < ZN_SKEW_RANKS && m < s->members; m++)
+		if (s->member[m].tgid == tgid)
+			return true;
+	return false;
+}
+
+/* The rank of a process's communicators that was later than the others for most of the last tick; not itself. */
+static void late_by_issue(const struct zn_agg *a, uint32_t tgid, struct zn_wait_facts *f)
+{
+	uint32_t most = LATE_LEAST;
+
+	for (uint32_t slot = 0; a->arena->skews && slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = &a->arena->skews[slot];
+
+		for (uint32_t m = 0; is_in(s, tgid) && m < ZN_SKEW_RANKS && m < s->members; m++) {
+			const struct zn_skew_rank *rank = &s->member[m];
+
+			if (a->late_share[slot][m] < most || !rank->id)
+				continue;
+			most = a->late_share[slot][m];
+			f->late_pid = rank->tgid == tgid ? 0 : rank->tgid;
+			f->late_rank = rank->rank;
+		}
+	}
+}
+
 static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 {
 	const uint64_t *ns = a->info[row].stall_tick_ns;
@@ -224,6 +254,7 @@ static void facts(const struct zn_view *v, uint32_t row, const struct zn_shares 
 	if (worked)
 		f->worker_busy = (uint32_t)share(info->worker_tick_ns[0], worked);
 	late_by_waits(v, row, f);
+	late_by_issue(v->agg, p->tgid, f);
 }
 
 /* ---- JSON ---- */

@@ -23,6 +23,9 @@
 #define ZN_ALLOCS_MAX  32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX    4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX   4096  /* NCCL communicators */
+#define ZN_SKEWS_MAX   128   /* communicators whose ranks on this node are compared */
+#define ZN_SKEW_RANKS  16    /* ranks of one of them */
+#define ZN_SKEW_WINDOW 64    /* collectives that one rank may be ahead of another */
 #define ZN_STREAMS_MAX 1024  /* streams that are being captured into a graph */
 #define ZN_MARKS       16384 /* what the low bits of a thread group id are looked up in first; a power of two */
 #define ZN_FRAMES      4     /* hooked calls nested in one another on one thread */
@@ -339,6 +342,7 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(CALL, "call", "system calls that were not timed: too many at one time")                                      \
 	X(SOCKET, "socket", "TCP connections without a free entry: their retransmissions are not counted")             \
 	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
+	X(SKEW, "skew", "communicators, ranks or collectives whose time of issue could not be compared")               \
 	X(JOB, "job", "jobs without a free slot")                                                                      \
 	X(TASK, "task", "processes or control groups of jobs without a free entry")                                    \
 	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")                        \
@@ -500,9 +504,32 @@ struct zn_comm {
 	__u32 nranks; /* ZN_UNKNOWN: not known */
 	__u32 splits;
 	__u32 tgid;
+	__u16 skew;   /* its slot in the table of skews, plus 1; 0: none */
+	__u16 member; /* there */
+	__u32 pad;
 };
 #define ZN_UNKNOWN 0xffffffffu
-_Static_assert(sizeof(struct zn_comm) == 24, "padding");
+_Static_assert(sizeof(struct zn_comm) == 32, "padding");
+
+/* When the ranks of this node issued the collectives of one communicator: the n-th of each is the same one. Made by the
+ * first rank, given back by the daemon once all have gone. Only a rank itself writes its times and its count. */
+struct zn_skew_rank {
+	__u32 tgid;
+	__u32 row, id; /* of its process; id 0: it has left */
+	__u32 rank;    /* ZN_UNKNOWN: not known */
+	__u64 issued;  /* collectives */
+	__u64 late_ns; /* after the first one to issue, summed up */
+	__u64 last;    /* collectives that it was the last to issue */
+};
+struct zn_skew {
+	__u64 hash; /* as of zn_comm; 0: free */
+	__u64 done; /* collectives that all have issued */
+	__u32 members;
+	__u32 hist; /* of the difference between the last and the first */
+	struct zn_skew_rank member[ZN_SKEW_RANKS];
+	__u64 at_ns[ZN_SKEW_WINDOW][ZN_SKEW_RANKS];
+};
+_Static_assert(sizeof(struct zn_skew) == 24 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS, "padding");
 
 /* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
  * daemon when it is told of a job, whichever comes first; the daemon alone gives it back. */
@@ -1114,6 +1141,7 @@ struct zn_arena_ops {
 	/* Gives a series back, its histogram too. Whoever is just adding to it would do so to what comes after it: not before
 	 * some time has passed since its job's last process ended. One of a device that is used again starts from 0. */
 	void (*io_release)(struct zn_arena *a, const struct zn_io_key *key);
+	void (*skew_release)(struct zn_arena *a, uint32_t slot); /* gives it and its histogram back */
 	/* ZN_C_STALL_* of a process with what has begun and not ended by now. NULL: the counters are all there is. */
 	void (*stalls)(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT]);
 	/* A process that a row's process forked before it was tracked. NULL: nobody follows workers. */
@@ -1129,6 +1157,7 @@ struct zn_arena {
 	struct zn_proc *procs;
 	struct zn_hist *hists;
 	struct zn_job_row *jobs; /* ZN_JOBS_MAX pages */
+	struct zn_skew *skews;   /* ZN_SKEWS_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
@@ -1315,6 +1344,8 @@ struct zn_agg {
 	struct zn_hist merged; /* scratch of zn_agg_merge() */
 	struct zn_comm comms[ZN_COMMS_MAX];
 	size_t comm_count;
+	uint64_t late_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS];    /* as of zn_skew_rank, at the last tick */
+	uint32_t late_share[ZN_SKEWS_MAX][ZN_SKEW_RANKS]; /* of the last tick, in units of 1e-9 */
 	/* called before the row of a process that has gone is given back; NULL: nobody asks */
 	void (*gone_row)(void *jobs, uint32_t row, const struct zn_proc *p);
 	void *jobs;

@@ -60,6 +60,168 @@ static __noinline __u64 unique_id_hash(__u64 at)
 	return hash ? hash : 1;
 }
 
+/* ---- issue skew among the ranks of this node ---- */
+
+#define SKEW_PROBES 8 /* slots that a communicator may have */
+
+static __always_inline struct zn_skew *skew_at(__u32 at)
+{
+	at &= ZN_SKEWS_MAX - 1;
+	return bpf_map_lookup_elem(&skews, &at);
+}
+
+/* Functions that are not static are verified once, whoever calls them; their arguments are numbers. */
+
+/* Slot + 1 of a communicator, made if it has none and `make`; 0: none. */
+__noinline __u32 skew_find(__u64 hash, __u32 make)
+{
+	for (__u32 i = 0; i < SKEW_PROBES; i++) {
+		__u32 at = (__u32)hash + i;
+		struct zn_skew *s = skew_at(at);
+
+		if (s && (s->hash == hash || (make && __sync_val_compare_and_swap(&s->hash, 0, hash) == 0)))
+			return (at & (ZN_SKEWS_MAX - 1)) + 1;
+	}
+	return 0;
+}
+
+/* A rank of this node joins. Communicators of unknown id, and of one rank, have nobody to be compared with. */
+static __always_inline void skew_join(struct zn_call *c, struct zn_comm *comm)
+{
+	__u32 slot, m;
+	struct zn_skew *s;
+
+	if (!comm->hash || comm->nranks == 1)
+		return;
+	slot = skew_find(comm->hash, 0);
+	slot = slot ? slot : skew_find(comm->hash, 1);
+	s = slot ? skew_at(slot - 1) : NULL;
+	m = s ? __sync_fetch_and_add(&s->members, 1) : ZN_SKEW_RANKS;
+	if (!s || m >= ZN_SKEW_RANKS) {
+		zn_lost(ZN_LOST_SKEW);
+		return;
+	}
+	s->member[m].tgid = comm->tgid;
+	s->member[m].rank = comm->rank;
+	s->member[m].row = c->thread->row;
+	s->member[m].id = c->thread->id;
+	comm->skew = slot;
+	comm->member = m;
+}
+
+static __always_inline struct zn_hist *skew_hist(struct zn_skew *s)
+{
+	__u32 slot = s->hist, old;
+
+	if (!slot) {
+		if (bpf_map_pop_elem(&free_hists, &slot)) {
+			zn_lost(ZN_LOST_SERIES);
+			return NULL;
+		}
+		old = __sync_val_compare_and_swap(&s->hist, 0, slot);
+		if (old) {
+			bpf_map_push_elem(&free_hists, &slot, 0);
+			slot = old;
+		}
+	}
+	return bpf_map_lookup_elem(&hists, &slot);
+}
+
+/* First and last of several times. Without branches: the verifier would follow each way of ordering them. */
+struct order {
+	__u64 first, last, who;
+};
+
+static __always_inline void order_add(struct order *o, __u64 at, __u64 m)
+{
+	__u64 before = (__s64)(at - o->first) >> 63, after = (__s64)(o->last - at) >> 63; /* all ones: it is */
+
+	ZN_OPAQUE(before);
+	ZN_OPAQUE(after);
+	o->first += (at - o->first) & before;
+	o->last += (at - o->last) & after;
+	o->who = (o->who & ~after) | (m & after);
+}
+
+/* All have issued collective n: who was first, who was last, and how late each was. */
+__noinline __u32 skew_record(__u32 slot, __u64 n)
+{
+	struct zn_skew *s = skew_at(slot);
+	__u32 w = n & (ZN_SKEW_WINDOW - 1);
+	struct order o;
+	struct zn_hist *h;
+
+	if (!s)
+		return 0;
+	o = (struct order){s->at_ns[w][0], s->at_ns[w][0], 0};
+	for (__u32 m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
+		if (s->member[m].issued > n + ZN_SKEW_WINDOW) { /* it has written over that time */
+			zn_lost(ZN_LOST_SKEW);
+			return 0;
+		}
+		order_add(&o, s->at_ns[w][m], m);
+	}
+	for (__u32 m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)
+		ZN_ADD(s->member[m].late_ns, s->at_ns[w][m] - o.first);
+	ZN_ADD(s->member[o.who & (ZN_SKEW_RANKS - 1)].last, 1);
+	h = skew_hist(s);
+	if (h)
+		zn_hist_record(h, o.last - o.first);
+	return 1;
+}
+
+/* Collective n is complete with the rank that raises the least count of all to n + 1. */
+__noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns)
+{
+	struct zn_skew *s = skew_at(slot);
+	__u32 own = member & (ZN_SKEW_RANKS - 1);
+	__u64 n, done;
+
+	if (!s)
+		return 0;
+	n = s->member[own].issued;
+	s->at_ns[n & (ZN_SKEW_WINDOW - 1)][own] = start_ns;
+	ZN_ADD(s->member[own].issued, 1);
+	if (s->members < 2)
+		return 0;
+	for (__u32 m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)
+		if (*(volatile __u64 *)&s->member[m].issued <= n)
+			return 0;
+	done = s->done;
+	if (done <= n && __sync_val_compare_and_swap(&s->done, done, n + 1) == done)
+		skew_record(slot, n);
+	return 1;
+}
+
+/* The communicator's argument is in a register, but for operations with a root, which are left out on all ranks. */
+static __always_inline struct zn_comm *comm_of(struct zn_call *c)
+{
+	switch (c->detail) {
+	case ZN_H_NCCL_ALL_REDUCE:
+	case ZN_H_NCCL_REDUCE_SCATTER:
+	case ZN_H_NCCL_BROADCAST: return comm_find(c->thread, c->frame->arg[5]);
+	case ZN_H_NCCL_ALL_GATHER:
+	case ZN_H_NCCL_ALL_TO_ALL: return comm_find(c->thread, c->frame->arg[4]);
+	}
+	return NULL;
+}
+
+static __always_inline void skew_rank(const struct zn_comm *comm)
+{
+	struct zn_skew *s = comm->skew ? skew_at(comm->skew - 1) : NULL;
+
+	if (s && s->hash == comm->hash)
+		s->member[comm->member & (ZN_SKEW_RANKS - 1)].rank = comm->rank;
+}
+
+static __always_inline void skew_leave(const struct zn_comm *comm)
+{
+	struct zn_skew *s = comm && comm->skew ? skew_at(comm->skew - 1) : NULL;
+
+	if (s && s->hash == comm->hash)
+		s->member[comm->member & (ZN_SKEW_RANKS - 1)].id = 0;
+}
+
 static __always_inline void comm_init_return(struct zn_call *c)
 {
 	struct zn_comm comm = {
@@ -71,8 +233,10 @@ static __always_inline void comm_init_return(struct zn_call *c)
 	__u64 addr;
 
 	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
-	if (!failed(c) && zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
-		comm_add(c->thread, addr, &comm);
+	if (failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
+		return;
+	skew_join(c, &comm);
+	comm_add(c->thread, addr, &comm);
 }
 
 /* (comms[], ndev, devices[]): one process is all ranks; no unique id, so the hash is of what is unique on this node. */
@@ -109,6 +273,8 @@ static __always_inline void comm_split_return(struct zn_call *c)
 		return;
 	if (parent && parent->hash)
 		comm.hash = mix(mix(parent->hash, (__u32)c->frame->arg[1]), ++parent->splits);
+	if (addr)
+		skew_join(c, &comm);
 	comm_add(c->thread, addr, &comm);
 }
 
@@ -127,6 +293,7 @@ static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
 		comm.rank = value;
 	else
 		comm.nranks = value;
+	skew_rank(&comm);
 	comm_add(c->thread, c->frame->arg[0], &comm);
 }
 
@@ -135,6 +302,7 @@ static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 {
 	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
 
+	skew_leave(comm_find(t, f->arg[0]));
 	bpf_map_delete_elem(&comms, &key);
 }
 
@@ -142,13 +310,13 @@ static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type)
 {
 	__u64 bytes = count * (type < 12 ? type_size[type & 15] : 0);
-	struct zn_comm *comm;
+	struct zn_comm *comm = comm_of(c);
 
 	if (type >= 12 && count)
 		zn_lost(ZN_LOST_NCCL_TYPE);
-
+	if (comm && comm->skew && !failed(c))
+		skew_issue(comm->skew - 1, comm->member, c->frame->start_ns);
 	if (c->detail == ZN_H_NCCL_ALL_TO_ALL) {
-		comm = comm_find(c->thread, c->frame->arg[4]);
 		if (comm && comm->nranks != ZN_UNKNOWN)
 			bytes *= comm->nranks;
 		else

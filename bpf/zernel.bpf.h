@@ -32,6 +32,7 @@ ZN_MAP(threads, BPF_MAP_TYPE_HASH, ZN_THREADS_MAX, __u32, struct zn_thread, 0);
 ZN_MAP(allocs, BPF_MAP_TYPE_HASH, ZN_ALLOCS_MAX, struct zn_alloc_key, struct zn_alloc, 0);
 ZN_MAP(ctxs, BPF_MAP_TYPE_HASH, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, 0);
 ZN_MAP(comms, BPF_MAP_TYPE_HASH, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, 0);
+ZN_MAP(skews, BPF_MAP_TYPE_ARRAY, ZN_SKEWS_MAX, __u32, struct zn_skew, BPF_F_MMAPABLE);
 ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
 
 ZN_MAP(calls, BPF_MAP_TYPE_HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, 0);

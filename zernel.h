@@ -397,7 +397,7 @@ struct zn_shared {
 	__u64 bias_ns[ZN_FIRST_COUNT]; /* taken off each interval, by enum zn_first */
 	__u64 cost_ns[ZN_FIRST_COUNT]; /* what a hooked call costs in all; taken off the call it is nested in */
 
-	__u64 lost[32]; /* by enum zn_loss, added to with atomics */
+	__u64 lost[48]; /* by enum zn_loss, added to with atomics */
 	__u32 next_id;  /* of processes and of context generations; never 0 */
 	__u32 calib_count;
 	__u32 daemon_tgid; /* its own calls are for calibration and belong to no row */
@@ -416,9 +416,9 @@ struct zn_shared {
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
-_Static_assert(ZN_LOSS_COUNT <= 32, "struct zn_shared has no room for another loss");
+_Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_FIRST_COUNT + 32 + 4 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
+		8 * (2 * ZN_FIRST_COUNT + 48 + 4 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */

@@ -35,7 +35,7 @@ ARCH_aarch64 := arm64
 BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/usr/include/$(MACHINE)-linux-gnu \
 	-Wall -Wextra -Wno-unused-function $(if $(CI),-Werror)
 
-FAMILIES := proc job gpu_mem cuda_trace nccl sched syscalls net
+FAMILIES := proc job gpu_mem cuda_trace nccl sched syscalls net vfs
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
@@ -173,6 +173,10 @@ $(T)/otlp_dump: tests/otlp_dump.c otlp.c proto.c $(RENDER_SRC) zernel.h
 	@mkdir -p $(T)
 	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lpthread -lm
 
+$(T)/matrix: tests/io/matrix.c zernel.h
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -static $< -o $@ -lpthread
+
 # for conformance suites: make build/test/ws_echo
 $(T)/ws_cases_test: tests/ws_cases.h | $(T)/ws_echo
 $(T)/ws_echo: tests/ws_echo.c ws.c http.c json.c loop.c zernel.h
@@ -184,7 +188,7 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/burst $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build

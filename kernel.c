@@ -21,10 +21,30 @@ enum how {
 	RETURN /* kprobes */
 };
 #define NEEDED 1 /* attached only while some process is hooked; for tracepoints alone */
-#define OR     2 /* in place of the one before it, where that cannot be loaded */
+#define OR     2 /* in place of the one before it, where that cannot be loaded; such places are the last of their tier */
+#define CORE   8 /* without it the tier is worth nothing; such rows are the first of their tier */
 #define ALSO   4 /* goes with any tier: alone it makes none */
 
-/* A family's rows are together, best tier first. */
+#define TRACED(family, function, flags)                                                                                \
+	{&zn_bpf_vfs, #function "_leave", #function, family, ZN_TIER_FENTRY, TRACE, flags},                            \
+	{                                                                                                              \
+		&zn_bpf_vfs, #function "_enter", #function, family, ZN_TIER_FENTRY, TRACE, flags                       \
+	}
+#define PROBED(family, function, entry, ret, flags)                                                                    \
+	{&zn_bpf_vfs, ret, #function, family, ZN_TIER_KPROBE, RETURN, flags},                                          \
+	{                                                                                                              \
+		&zn_bpf_vfs, entry, #function, family, ZN_TIER_KPROBE, PROBE, flags                                    \
+	}
+/* Pages that come into the cache, and io_uring, whose submission has one of two names. */
+#define IO_EVENTS(tier, page_added)                                                                                    \
+	{&zn_bpf_vfs, page_added, "mm_filemap_add_to_page_cache", ZN_FAM_VFS, tier, RAW, 0},                           \
+		{&zn_bpf_vfs, "ring_complete", "io_uring_complete", ZN_FAM_VFS, tier, RAW, 0},                         \
+		{&zn_bpf_vfs, "ring_submit_req", "io_uring_submit_req", ZN_FAM_VFS, tier, RAW, 0},                     \
+	{                                                                                                              \
+		&zn_bpf_vfs, "ring_submit_sqe", "io_uring_submit_sqe", ZN_FAM_VFS, tier, RAW, OR                       \
+	}
+
+/* A family's rows are together, best tier first. Returns come before entries: a return without its entry is passed over. */
 static const struct {
 	const struct zn_blob *object;
 	const char *program, *place;
@@ -54,6 +74,67 @@ static const struct {
 	{&zn_bpf_net, "sock_receive", "sock_recv_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
 	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | ALSO},
 	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, ALSO},
+
+	TRACED(ZN_FAM_VFS, vfs_read, CORE),
+	TRACED(ZN_FAM_VFS, vfs_write, CORE),
+	TRACED(ZN_FAM_VFS, vfs_readv, 0),
+	TRACED(ZN_FAM_VFS, vfs_writev, 0),
+	TRACED(ZN_FAM_VFS, do_sendfile, 0),
+	TRACED(ZN_FAM_VFS, do_splice, 0),
+	TRACED(ZN_FAM_VFS, vfs_copy_file_range, 0),
+	TRACED(ZN_FAM_VFS, aio_read, 0),
+	TRACED(ZN_FAM_VFS, aio_write, 0),
+	{&zn_bpf_vfs, "aio_complete_rw_enter", "aio_complete_rw", ZN_FAM_VFS, ZN_TIER_FENTRY, TRACE, 0},
+	TRACED(ZN_FAM_VFS, filemap_fault, 0),
+	IO_EVENTS(ZN_TIER_FENTRY, "page_added"),
+
+	PROBED(ZN_FAM_VFS, vfs_read, "on_read", "after_data", CORE),
+	PROBED(ZN_FAM_VFS, vfs_write, "on_write", "after_data", CORE),
+	PROBED(ZN_FAM_VFS, vfs_readv, "on_read", "after_data", 0),
+	PROBED(ZN_FAM_VFS, vfs_writev, "on_write", "after_data", 0),
+	PROBED(ZN_FAM_VFS, do_sendfile, "on_sendfile", "after_data", 0),
+	PROBED(ZN_FAM_VFS, do_splice, "on_splice", "after_data", 0),
+	PROBED(ZN_FAM_VFS, vfs_copy_file_range, "on_copy", "after_data", 0),
+	{&zn_bpf_vfs, "on_aio_read", "aio_read", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "on_aio_write", "aio_write", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "on_aio_complete", "aio_complete_rw", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
+	PROBED(ZN_FAM_VFS, filemap_fault, "on_fault", "after_fault", 0),
+	IO_EVENTS(ZN_TIER_KPROBE, "page_added"),
+
+	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_VFS, ZN_TIER_TRACEPOINT, TRACE, CORE},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_VFS, ZN_TIER_TRACEPOINT, TRACE, CORE},
+	{&zn_bpf_vfs, "call_fault", "mm_filemap_fault", ZN_FAM_VFS, ZN_TIER_TRACEPOINT, RAW, 0},
+	IO_EVENTS(ZN_TIER_TRACEPOINT, "call_page_added"),
+
+	TRACED(ZN_FAM_META, do_filp_open, CORE),
+	TRACED(ZN_FAM_META, vfs_mkdir, 0),
+	TRACED(ZN_FAM_META, vfs_rmdir, 0),
+	TRACED(ZN_FAM_META, vfs_unlink, 0),
+	TRACED(ZN_FAM_META, vfs_rename, 0),
+	TRACED(ZN_FAM_META, vfs_fsync_range, 0),
+	TRACED(ZN_FAM_META, vfs_getattr, 0),
+
+	PROBED(ZN_FAM_META, do_filp_open, "on_open", "after_open", CORE),
+	PROBED(ZN_FAM_META, vfs_mkdir, "on_mkdir", "after_meta", 0),
+	PROBED(ZN_FAM_META, vfs_rmdir, "on_rmdir", "after_meta", 0),
+	PROBED(ZN_FAM_META, vfs_unlink, "on_unlink", "after_meta", 0),
+	PROBED(ZN_FAM_META, vfs_rename, "on_rename", "after_meta", 0),
+	PROBED(ZN_FAM_META, vfs_fsync_range, "on_fsync", "after_meta", 0),
+	PROBED(ZN_FAM_META, vfs_getattr, "on_stat", "after_meta", 0),
+
+	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
+};
+
+/* What a family cannot see on a tier, even where all of that is there. */
+static const struct {
+	uint8_t family, tier;
+	const char *text;
+} limits[] = {
+	{ZN_FAM_VFS, ZN_TIER_TRACEPOINT,
+		"libaio is not counted; of mapped files no duration, nor faults within system calls"},
+	{ZN_FAM_META, ZN_TIER_TRACEPOINT,
+		"unlink, mkdir, rmdir, rename and stat by path are not counted, nor what io_uring does"},
 };
 
 /* Families without programs of their own, and those that measure for them. */
@@ -226,16 +307,35 @@ static struct rows tier_rows(uint32_t first)
 	return r;
 }
 
-static bool has_ways(const struct rows *r)
+/* The first place that has more than one way. */
+static uint32_t ways_begin(const struct rows *r)
 {
+	uint32_t i = r->first;
+
+	while (i < r->end && !(i + 1 < r->end && table[i + 1].flags & OR))
+		i++;
+	return i;
+}
+
+static uint32_t places(const struct rows *r)
+{
+	uint32_t n = 0;
+
 	for (uint32_t i = r->first; i < r->end; i++)
-		if (table[i].flags & OR)
-			return true;
-	return false;
+		n += !(table[i].flags & (OR | ALSO));
+	return n;
+}
+
+static void why_add(char why[ZN_TEXT_MAX], const char *text, const char *reason)
+{
+	size_t len = strlen(why);
+
+	snprintf(why + len, ZN_TEXT_MAX - len, "%s%s%s%s", len ? "; " : "", text, reason ? ": " : "",
+		reason ? reason : "");
 }
 
 /* One program after the other; of those that stand for one another the first that works. Returns how many places were
- * lost, without those that go with any tier; why, empty at first, names the first of all. */
+ * lost, without those that go with any tier, and which why names; all of them where the core of the tier was. */
 static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
 {
 	uint32_t lost = 0, i = r->first;
@@ -249,39 +349,59 @@ static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char wh
 				err = rows_open(p, &(struct rows){i, i + 1});
 			i++;
 		} while (i < r->end && table[i].flags & OR);
-		if (err && why[0] == 0)
-			snprintf(why, ZN_TEXT_MAX, "%s: %s", table[place].place, strerror(-err));
-		if (err)
-			p->kernel.site[place].state = ZN_SYM_FAILED;
-		lost += err && !(table[place].flags & ALSO);
+		if (!err)
+			continue;
+		why_add(why, table[place].place, strerror(-err));
+		p->kernel.site[place].state = ZN_SYM_FAILED;
+		lost += !(table[place].flags & ALSO);
+		if (table[place].flags & CORE)
+			return places(r);
 	}
 	return lost;
 }
 
-static uint32_t places(const struct rows *r)
+/* Another family stands on the same programs already. */
+static bool is_open(const struct zn_kernel *k, const struct rows *r)
 {
-	uint32_t n = 0;
+	uint32_t found = 0;
 
 	for (uint32_t i = r->first; i < r->end; i++)
-		n += !(table[i].flags & (OR | ALSO));
-	return n;
+		for (uint32_t j = 0; j < r->first; j++)
+			found += k->site[j].prog_fd >= 0 && table[i].object == table[j].object &&
+				strcmp(table[i].program, table[j].program) == 0;
+	return found == r->end - r->first;
+}
+
+/* The places that have one way at once, then those with more. False: nothing of the tier can be had. */
+static bool tier_load(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
+{
+	struct rows plain = {r->first, ways_begin(r)}, ways = {plain.end, r->end};
+	uint32_t lost = 0;
+
+	if (plain.end > plain.first && rows_open(p, &plain))
+		lost = rows_open_each(p, &plain, why);
+	if (lost == places(&plain) && table[r->first].flags & CORE)
+		return false;
+	return lost + rows_open_each(p, &ways, why) < places(r);
 }
 
 /* True: the family has this tier, or some of it. */
 static bool tier_open(struct zn_probe *p, const struct rows *r)
 {
 	struct zn_kernel *k = &p->kernel;
-	uint8_t f = table[r->first].family;
-	int err = has_ways(r) ? -ENOENT : rows_open(p, r);
+	uint8_t f = table[r->first].family, tier = table[r->first].tier;
 	char why[ZN_TEXT_MAX] = "";
 
-	if (err && rows_open_each(p, r, why) == places(r)) {
+	if (!is_open(k, r) && !tier_load(p, r, why)) {
 		sites_close(k, r);
 		memcpy(k->why[f], why, sizeof(why));
 		return false;
 	}
-	memcpy(k->why[f], why, sizeof(why)); /* that a better tier is refused is no lack */
-	k->tier[f] = table[r->first].tier;
+	for (size_t i = 0; i < ZN_LEN(limits); i++)
+		if (limits[i].family == f && limits[i].tier == tier)
+			why_add(why, limits[i].text, NULL);
+	memcpy(k->why[f], why, sizeof(why));
+	k->tier[f] = tier;
 	k->on_demand[f] = true;
 	for (uint32_t i = r->first; i < r->end; i++)
 		k->on_demand[f] &= table[i].flags & NEEDED || k->site[i].prog_fd < 0;
@@ -300,7 +420,7 @@ static uint32_t perf_kprobe_type(void)
 	return type;
 }
 
-static void tiers_open(struct zn_probe *p, uint64_t families)
+static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier)
 {
 	struct zn_kernel *k = &p->kernel;
 	struct rows r;
@@ -309,12 +429,14 @@ static void tiers_open(struct zn_probe *p, uint64_t families)
 		uint8_t f = table[i].family;
 
 		r = tier_rows(i);
+		if ((f == ZN_FAM_VFS || f == ZN_FAM_META) && vfs_tier != ZN_TIER_NONE && vfs_tier != table[i].tier)
+			continue;
 		if (families >> f & 1 && k->tier[f] == ZN_TIER_NONE && tier_open(p, &r))
 			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_tier_label(k->tier[f]));
 	}
 }
 
-void zn_kernel_open(struct zn_probe *p, uint64_t families)
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier)
 {
 	struct zn_kernel *k = &p->kernel;
 	uint64_t all = families;
@@ -324,7 +446,10 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families)
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;
-	tiers_open(p, all);
+	tiers_open(p, all, vfs_tier);
+	for (enum zn_family f = ZN_FAM_VFS; f <= ZN_FAM_META; f++)
+		if (k->tier[f] == ZN_TIER_TRACEPOINT)
+			p->arena.shared->by_call |= 1ULL << f;
 	for (size_t i = 0; i < ZN_LEN(rests); i++) {
 		if (!(families >> rests[i].family & 1))
 			continue;

@@ -165,6 +165,19 @@ static bool set_majors(const struct option *opt, void *field, const char *value)
 	return *at == 0;
 }
 
+static bool set_tier(const struct option *opt, void *field, const char *value)
+{
+	static const char *const name[] = {"auto", "fentry", "kprobe", "tracepoint"}; /* enum zn_tier */
+
+	(void)opt;
+	for (size_t i = 0; i < ZN_LEN(name); i++)
+		if (strcmp(value, name[i]) == 0) {
+			*(uint64_t *)field = i;
+			return true;
+		}
+	return false;
+}
+
 static bool copy_text(char *field, const char *value)
 {
 	size_t len = strlen(value);
@@ -351,11 +364,13 @@ static const struct option options[] = {
 	{"push-interval-ms", set_number, AT(push_interval_ms), "N", "1000", "a number of milliseconds", 100, 60000,
 		ANYWHERE, "take rates and push snapshots this often"},
 	{"probes", set_families, AT(families), "LIST", "all",
-		"all, none, or some of these with commas between them:" ZN_FAMILIES(FAMILY), 0, 0, ANYWHERE,
-		"hook all, none, or some of" ZN_FAMILIES(FAMILY)},
+		"all, none, or some of these with commas between them:" ZN_FAMILIES(FAMILY) ZN_KERNEL_FAMILIES(FAMILY),
+		0, 0, ANYWHERE, "all, none, or families, as in --list-probes"},
 	{"gpu-majors", set_majors, AT(gpu_majors), "LIST", NULL,
 		"one or more device numbers from 1 to 511 with commas between them", 1, 511, ANYWHERE,
 		"majors of GPU devices; else as in /proc/devices"},
+	{"vfs-tier", set_tier, AT(vfs_tier), "WAY", "auto", "auto, fentry, kprobe or tracepoint", 0, 0, ANYWHERE,
+		"measure file I/O so; auto: the best way"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
 	{"alerts", set_path, AT(alerts), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,

@@ -153,11 +153,14 @@ enum map {
 	MAP_IO_ROWS,
 	MAP_CALLS,
 	MAP_SOCKS,
+	MAP_IO_SEATS,
+	MAP_IO_REQUESTS,
+	MAP_AIOS,
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
-	"tasks", "io_rows", "calls", "socks"};
+	"tasks", "io_rows", "calls", "socks", "io_seats", "io_requests", "aios"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -1268,7 +1271,7 @@ static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, i
 	return err;
 }
 
-int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX])
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier, char why[ZN_TEXT_MAX])
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int err;
@@ -1293,7 +1296,7 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX])
 	families_calibrate(p);
 	jobs_watch(p);
 	p->arena.shared->families = families;
-	zn_kernel_open(p, families);
+	zn_kernel_open(p, families, vfs_tier);
 	return 0;
 }
 

@@ -37,6 +37,9 @@
 #define ZN_TASKS_MAX   16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
 #define ZN_IO_MAX      2048  /* series of file I/O: job, device, operation and shard; each has a histogram of its own */
+#define ZN_IO_SEATS    8192  /* threads inside of a file operation at one time; a power of two */
+#define ZN_IO_REQUESTS 4096  /* requests of io_uring whose duration is known; a power of two */
+#define ZN_AIOS_MAX    8192  /* requests of libaio under way */
 /* Alert rules (docs/ALERTS.md). What is at work in one evaluation is given back after it. */
 #define ZN_RULES_MAX     64
 #define ZN_RULE_NODES    48        /* operations and operands of one rule, its clear included */
@@ -407,6 +410,7 @@ struct zn_shared {
 	__u64 families;    /* that are on, 1 << enum zn_family */
 	__u64 gpu_majors[ZN_MAJOR_WORDS]; /* of character devices that are GPUs, a bit each; the daemon writes it */
 	struct zn_gpu_calls gpu_calls;
+	__u64 by_call; /* those of them that stand on the tracepoints of system calls */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
@@ -418,7 +422,7 @@ struct zn_shared {
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_FIRST_COUNT + 48 + 4 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
+		8 * (2 * ZN_FIRST_COUNT + 48 + 5 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -1060,6 +1064,7 @@ struct zn_options {
 	uint64_t overhead_budget;            /* parts per million of one core */
 	uint64_t families;                   /* bit 1 << enum zn_family */
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
+	uint64_t vfs_tier;                   /* enum zn_tier; ZN_TIER_NONE: the best there is */
 	uint64_t max_connections;
 	uint64_t max_connections_per_peer;
 	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
@@ -1466,7 +1471,7 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_syscalls, zn_bpf_net;
+	zn_bpf_syscalls, zn_bpf_net, zn_bpf_vfs;
 
 /* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
 enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
@@ -1477,7 +1482,7 @@ struct zn_site {
 	uint8_t state; /* enum zn_symbol_state; MISSING: another place or tier does it, or its family is off */
 	int prog_fd, link_fd;
 };
-#define ZN_SITES_MAX 128
+#define ZN_SITES_MAX 192
 struct zn_kernel {
 	struct zn_site site[ZN_SITES_MAX];
 	uint32_t site_count;
@@ -1496,7 +1501,7 @@ struct zn_probe {
 	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
 	bool multi;                             /* multi-uprobe links, from kernel 6.6 on */
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[24]; /* by enum in probe.c */
+	int map_fd[32]; /* by enum in probe.c */
 	int exit_link[2];
 	int job_link[4];
 	bool job;                  /* control groups, forks and moves are watched */
@@ -1517,7 +1522,7 @@ struct zn_probe {
 void zn_probe_table(struct zn_probe *p);
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
  * be had. */
-int zn_probe_open(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX]);
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier, char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
@@ -1538,7 +1543,7 @@ struct bpf_object;
 struct bpf_object *zn_probe_object(const struct zn_blob *blob);
 int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
-void zn_kernel_open(struct zn_probe *p, uint64_t families);
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier);
 void zn_kernel_close(struct zn_kernel *k);
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
 void zn_kernel_want(struct zn_kernel *k, bool wanted);

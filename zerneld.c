@@ -269,7 +269,7 @@ static void kernel_family_log(const struct daemon *d, enum zn_family f)
 
 static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err = zn_probe_open(&d->probe, d->options.families, why);
+	int err = zn_probe_open(&d->probe, d->options.families, d->options.vfs_tier, why);
 
 	if (err)
 		return err;
@@ -545,7 +545,7 @@ static int check(struct daemon *d)
 	printf("%-14s %s %s\n", "version", zn_version, zn_commit);
 	view_open(d);
 	printf("%-14s %s\n", "kernel", d->view.release);
-	if (zn_probe_open(&d->probe, d->options.families, why)) {
+	if (zn_probe_open(&d->probe, d->options.families, d->options.vfs_tier, why)) {
 		printf("%-14s %s\n", "nothing", why);
 		return EXIT_FAILURE;
 	}

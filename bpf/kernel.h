@@ -36,34 +36,43 @@ struct pt_regs {
 #define ZN_NR_WRITEV         20
 #define ZN_NR_SENDTO         44
 #define ZN_NR_SENDMSG        46
+#define ZN_RESULT_LONG(r)    ((r)->ax)
+/* At the start of a system call: its fourth argument, and its number, which is -1 where an exception came in instead. */
+#define ZN_CALL_ARG4(r)          ((r)->r10)
+#define ZN_CALL_NUMBER(r)        ((r)->orig_ax)
+#define ZN_CALL_OF_32_BITS(info) ((info)->status & 2) /* TS_COMPAT: the numbers are others */
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31];
 	__u64 sp, pc, pstate;
 	__u64 orig_x0;
-	int syscallno;
+	__s32 syscallno;
 };
-#define ZN_ARG1(r)           ((r)->regs[0])
-#define ZN_ARG2(r)           ((r)->regs[1])
-#define ZN_ARG3(r)           ((r)->regs[2])
-#define ZN_ARG4(r)           ((r)->regs[3])
-#define ZN_ARG5(r)           ((r)->regs[4])
-#define ZN_ARG6(r)           ((r)->regs[5])
-#define ZN_RESULT(r)         ((__u32)(r)->regs[0])
-#define ZN_SP_ENTRY(r)       ((r)->sp)
-#define ZN_SP_RETURN(r)      ((r)->sp)
+#define ZN_ARG1(r)               ((r)->regs[0])
+#define ZN_ARG2(r)               ((r)->regs[1])
+#define ZN_ARG3(r)               ((r)->regs[2])
+#define ZN_ARG4(r)               ((r)->regs[3])
+#define ZN_ARG5(r)               ((r)->regs[4])
+#define ZN_ARG6(r)               ((r)->regs[5])
+#define ZN_RESULT(r)             ((__u32)(r)->regs[0])
+#define ZN_SP_ENTRY(r)           ((r)->sp)
+#define ZN_SP_RETURN(r)          ((r)->sp)
 /* AAPCS64: eight registers, then the stack; a large struct by value is passed as a pointer to a copy. */
-#define ZN_STACK_ARG9(r)     ((r)->sp)
-#define ZN_STACK_STRUCT(r)   ((r)->regs[2])
-#define ZN_INIT_RANK_RANK(r) ((r)->regs[3])
-#define ZN_SYS_NUMBER(r)     ((r)->syscallno)
-#define ZN_NR_IOCTL          29
-#define ZN_NR_WRITE          64
-#define ZN_NR_WRITEV         66
-#define ZN_NR_SENDTO         206
-#define ZN_NR_SENDMSG        211
-#define ZN_NR_MUNMAP         215
-#define ZN_NR_MMAP           222
+#define ZN_STACK_ARG9(r)         ((r)->sp)
+#define ZN_STACK_STRUCT(r)       ((r)->regs[2])
+#define ZN_INIT_RANK_RANK(r)     ((r)->regs[3])
+#define ZN_RESULT_LONG(r)        ((r)->regs[0])
+#define ZN_CALL_ARG4(r)          ((r)->regs[3])
+#define ZN_CALL_NUMBER(r)        ((__s64)(__s32)(r)->syscallno)
+#define ZN_CALL_OF_32_BITS(info) ((info)->flags >> 22 & 1) /* TIF_32BIT */
+#define ZN_SYS_NUMBER(r)         ((r)->syscallno)
+#define ZN_NR_IOCTL              29
+#define ZN_NR_WRITE              64
+#define ZN_NR_WRITEV             66
+#define ZN_NR_SENDTO             206
+#define ZN_NR_SENDMSG            211
+#define ZN_NR_MUNMAP             215
+#define ZN_NR_MMAP               222
 #else
 #error "unknown target architecture"
 #endif
@@ -102,12 +111,25 @@ struct page_counter {
 struct mem_cgroup {
 	struct page_counter memory;
 };
-/* open files */
+/* files */
+struct super_block {
+	__u32 s_dev;
+	unsigned long s_flags;
+	unsigned long s_magic;
+};
 struct inode {
-	unsigned short i_mode;
-	unsigned int i_rdev;
+	__u16 i_mode;
+	__u32 i_rdev;
+	struct super_block *i_sb;
+};
+struct dentry {
+	struct super_block *d_sb;
+};
+struct path {
+	struct dentry *dentry;
 };
 struct file {
+	__u32 f_mode;
 	struct inode *f_inode;
 };
 struct fdtable {
@@ -116,6 +138,43 @@ struct fdtable {
 };
 struct files_struct {
 	struct fdtable *fdt;
+};
+struct renamedata {
+	struct dentry *old_dentry;
+};
+struct kiocb {
+	struct file *ki_filp;
+};
+struct address_space {
+	struct inode *host;
+};
+struct folio { /* its first word are its flags, in all kernels */
+	struct address_space *mapping;
+	unsigned long _flags_1;
+};
+struct folio___order {
+	unsigned char _folio_order; /* before 6.6 */
+};
+struct vm_area_struct {
+	struct file *vm_file;
+};
+struct vm_fault {
+	struct vm_area_struct *vma;
+};
+struct io_uring_cqe {
+	__s32 res;
+};
+struct io_uring_task;
+struct io_kiocb {
+	struct file *file;
+	__u8 opcode;
+	struct io_uring_task *tctx; /* from 6.13 on */
+};
+struct io_kiocb___task {
+	struct task_struct *task; /* before that */
+};
+struct io_uring_task {
+	struct task_struct *task;
 };
 /* sockets */
 struct sock_common {
@@ -128,15 +187,21 @@ struct sock {
 struct socket {
 	struct sock *sk;
 };
+struct thread_info {
+	unsigned long flags;
+	__u32 status;
+};
 struct task_struct {
+	struct thread_info thread_info;
 	int pid;
 	int tgid;
-	struct files_struct *files;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
+	struct files_struct *files;
 };
 #pragma clang attribute pop
 
+enum pageflags { PG_head = 6 /* likewise */ };
 enum cgroup_subsys_id { memory_cgrp_id = 1 /* each kernel has its own */ };
 
 #endif

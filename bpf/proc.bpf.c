@@ -35,6 +35,17 @@ static __always_inline void calls_gone(__u32 tid, __u32 tgid)
 	bpf_map_delete_elem(&calls, &receive);
 }
 
+/* A thread that was killed inside of a system call. */
+static __always_inline void seats_gone(__u32 tid)
+{
+	for (int kind = ZN_IO_DATA; kind < ZN_IO_KINDS; kind++) {
+		struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER(tid, kind));
+
+		if (s)
+			s->owner = 0;
+	}
+}
+
 static __always_inline void proc_gone(__u32 tgid)
 {
 	__u32 *found = bpf_map_lookup_elem(&rows, &tgid);
@@ -69,6 +80,7 @@ int process_exit(void *ctx __attribute__((unused)))
 
 	thread_gone(id);
 	calls_gone(id, id >> 32);
+	seats_gone(id);
 	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code
 	 * any more */
 	if (BPF_CORE_READ(task, signal, live.counter) == 0) {
@@ -85,6 +97,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 	__u64 id = bpf_get_current_pid_tgid();
 
 	thread_gone(ctx->args[1]);
+	seats_gone(ctx->args[1]);
 	thread_gone(id);
 	proc_gone(id >> 32);
 	return 0;

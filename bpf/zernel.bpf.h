@@ -48,6 +48,35 @@ ZN_MAP(cgroups, BPF_MAP_TYPE_HASH, ZN_CGROUPS_MAX, struct zn_cgroup_key, struct 
 ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_tag, 0);
 ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, __u32, 0); /* histograms of file I/O */
 
+/* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
+ * that end inside of one. */
+enum zn_io_kind { ZN_IO_DATA = 1, ZN_IO_META, ZN_IO_FAULT, ZN_IO_KINDS };
+struct zn_io_seat {
+	__u32 owner; /* thread and kind; 0: free */
+	__u8 op[2];
+	__u8 stacked; /* its file system calls another one for it */
+	__u8 inner;   /* calls of that that have not returned */
+	__u32 dev[2]; /* 0: nothing is counted for this side */
+	__u64 start_ns;
+	__u64 bytes; /* FAULT: brought in */
+};
+ZN_MAP(io_seats, BPF_MAP_TYPE_ARRAY, ZN_IO_SEATS, __u32, struct zn_io_seat, 0);
+
+/* Requests of io_uring by their address; the next one of the same place takes it, which costs a duration. */
+struct zn_io_request {
+	__u64 at;
+	__u64 start_ns;
+};
+ZN_MAP(io_requests, BPF_MAP_TYPE_ARRAY, ZN_IO_REQUESTS, __u32, struct zn_io_request, 0);
+
+/* Requests of libaio by the address of their kiocb: what completes one knows nothing of who made it. */
+struct zn_aio {
+	__u64 start_ns;
+	__u32 tgid;
+	__u32 op;
+};
+ZN_MAP(aios, BPF_MAP_TYPE_HASH, ZN_AIOS_MAX, __u64, struct zn_aio, 0);
+
 /* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever touched. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
@@ -302,6 +331,24 @@ static __always_inline void zn_gpu_leave(struct zn_proc *p, __u64 now_ns)
 	else if (inside == 2)
 		ZN_ADD(s->gpu_calls.contended_ns, now_ns);
 	ZN_ADD(s->gpu_calls.done, 1);
+}
+
+#define ZN_IO_OWNER(tid, kind) ((tid) << 2 | (kind))
+#define ZN_IO_TRIES            4
+/* Far apart for threads that follow one another, so that no two CPUs write to one cache line. */
+#define ZN_IO_PLACE(owner, i) (((owner)*40503u + (i)) & (ZN_IO_SEATS - 1))
+
+static __always_inline struct zn_io_seat *zn_io_seat_find(__u32 owner)
+{
+#pragma unroll
+	for (int i = 0; i < ZN_IO_TRIES; i++) {
+		__u32 at = ZN_IO_PLACE(owner, i);
+		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+
+		if (s && s->owner == owner)
+			return s;
+	}
+	return NULL;
 }
 
 /* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there yet): they

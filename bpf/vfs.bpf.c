@@ -1,0 +1,789 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * File I/O by job, device and operation: each byte once, whichever call moved it, from the entry of the call to its
+ * return, and metadata operations. Regular files only for bytes; what lies on pseudo file systems (proc, sysfs,
+ * cgroup, ...) or on mounts that are the kernel's own (pipes, sockets, memfd) is not I/O of a job.
+ *
+ * One core, three ways to it: fentry and fexit, kprobes, and system calls (by their number and the table of open files,
+ * for kernels that allow nothing else). Functions that others of them call are not hooked (vfs_iter_*, filemap_read,
+ * rw_verify_area, iter_file_splice_write, do_splice_read): they would count twice.
+ *
+ * The device is looked up at the entry: another thread may close the file before the return. A call that the kernel
+ * itself starts again after a signal (ERESTART*) counts when it is through.
+ */
+#include "zernel.bpf.h"
+#include <asm/unistd.h>
+#include <bpf/bpf_core_read.h>
+
+enum { ERESTARTSYS = 512, ERESTART_LAST = 516, EAGAIN_ = 11, EINTR_ = 4, ERRNO_LAST = 4095 }; /* linux/errno.h */
+enum { S_TYPE = 0170000, S_DIRECTORY = 0040000, S_REGULAR = 0100000 };
+#define FMODE_PATH_    0x4000u /* linux/fs.h */
+#define FMODE_CREATED_ 0x100000u
+#define SB_KERNMOUNT_  (1u << 22)
+#define OVERLAYFS      0x794c7630 /* linux/magic.h */
+#define ECRYPTFS       0xf15f
+#define STALE_NS       60000000000ULL
+
+/* ---- which file system ---- */
+
+static __noinline int is_pseudo(__u32 magic)
+{
+	switch (magic) {
+	case 0x9fa0:     /* proc */
+	case 0x62656572: /* sysfs */
+	case 0x27e0eb:   /* cgroup */
+	case 0x63677270: /* cgroup2 */
+	case 0x64626720: /* debugfs */
+	case 0x74726163: /* tracefs */
+	case 0xcafe4a11: /* bpf */
+	case 0x1cd1:     /* devpts */
+	case 0x73636673: /* securityfs */
+	case 0x62656570: /* configfs */
+	case 0x6165676c: /* pstore */
+	case 0xde5e81e4: /* efivarfs */
+	case 0xf97cff8c: /* selinuxfs */
+	case 0x43415d53: /* smackfs */
+	case 0x5a3c69f0: /* apparmorfs */
+	case 0x42494e4d: /* binfmt_misc */
+	case 0x65735543: /* fusectl */
+	case 0x19800202: /* mqueue */
+	case 0x7655821:  /* resctrl */
+	case 0x67596969: /* rpc_pipefs */
+	case 0x6e667364: /* nfsd */
+	case 0x6e736673: /* nsfs */ return true;
+	}
+	return false;
+}
+
+/* Kernel memory, by the address of a field: directly where the verifier knows the pointer's type, which costs nothing. */
+#define READ(typed, at, field) ((typed) ? (at)->field : BPF_CORE_READ(at, field))
+
+/* What an operation is on: a device, and whether its file system hands on to others. */
+struct place {
+	__u32 dev; /* 0: not counted */
+	__u32 stacked;
+};
+
+static __always_inline struct place place_of_sb(bool typed, struct super_block *sb)
+{
+	__u32 magic = READ(typed, sb, s_magic);
+	struct place p = {};
+
+	if (is_pseudo(magic) || READ(typed, sb, s_flags) & SB_KERNMOUNT_)
+		return p;
+	p.dev = READ(typed, sb, s_dev);
+	p.stacked = magic == OVERLAYFS || magic == ECRYPTFS;
+	return p;
+}
+
+static __always_inline struct place place_of_inode(bool typed, struct inode *inode, bool directories)
+{
+	__u32 type = READ(typed, inode, i_mode) & S_TYPE;
+
+	if (type != S_REGULAR && !(directories && type == S_DIRECTORY))
+		return (struct place){};
+	return place_of_sb(typed, READ(typed, inode, i_sb));
+}
+
+static __always_inline struct place place_of_file(bool typed, struct file *file, bool directories)
+{
+	return place_of_inode(typed, READ(typed, file, f_inode), directories);
+}
+
+static __always_inline struct file *file_of(int fd)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files, *file = NULL;
+
+	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	files = BPF_CORE_READ(table, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+	return file;
+}
+
+static __always_inline struct place place_of_fd(int fd, bool directories)
+{
+	struct file *file = file_of(fd);
+
+	return file ? place_of_file(false, file, directories) : (struct place){};
+}
+
+/* ---- counting ---- */
+
+/* What an operation came to. ns 0: not known. */
+struct outcome {
+	__u64 ns;
+	__u64 bytes;
+	bool error;
+};
+
+/* The histogram of a series that is seen for the first time; 0: there is none. */
+static __noinline __u32 series_claim(const struct zn_io_key *key)
+{
+	__u32 slot, *known;
+
+	if (!key)
+		return 0;
+	if (bpf_map_pop_elem(&free_hists, &slot)) {
+		zn_lost(ZN_LOST_SERIES);
+		return 0;
+	}
+	if (bpf_map_update_elem(&io_rows, key, &slot, BPF_NOEXIST) == 0) {
+		zn_emit(ZN_EV_DEVICE, 0, key->dev, 0);
+		return slot;
+	}
+	bpf_map_push_elem(&free_hists, &slot, 0);
+	known = bpf_map_lookup_elem(&io_rows, key); /* another CPU was faster, or the table is full */
+	if (!known)
+		zn_lost(ZN_LOST_IO);
+	return known ? *known : 0;
+}
+
+static __always_inline struct zn_hist *series_of(__u32 op, __u32 dev, __u32 tgid)
+{
+	struct zn_shared *s = zn_globals();
+	struct zn_io_key key = {.dev = dev, .op = op};
+	__u32 slot, *known;
+	struct zn_tag *tag;
+
+	key.shard = bpf_get_smp_processor_id() / ZN_IO_SHARD_CPUS % ZN_IO_SHARDS;
+	tag = s && s->jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	if (tag)
+		key.job = *tag;
+	known = bpf_map_lookup_elem(&io_rows, &key);
+	slot = known ? *known : series_claim(&key);
+	return slot ? bpf_map_lookup_elem(&hists, &slot) : NULL;
+}
+
+static __noinline int count(__u32 op, __u32 dev, __u32 tgid, const struct outcome *o)
+{
+	struct zn_hist *h;
+	struct zn_proc *p;
+
+	if (!o)
+		return 0;
+	h = series_of(op, dev, tgid);
+	if (h && o->ns)
+		zn_hist_record(h, o->ns);
+	else if (h)
+		ZN_ADD(h->calls, 1);
+	if (h && o->bytes)
+		ZN_ADD(h->bytes, o->bytes);
+	if (h && o->error)
+		ZN_ADD(h->errors, 1);
+	p = op <= ZN_IO_WRITE ? zn_tracked(tgid) : NULL;
+	if (!p)
+		return 0;
+	ZN_ADD(p->count[op == ZN_IO_READ ? ZN_C_IO_READ_BYTES : ZN_C_IO_WRITE_BYTES], o->bytes);
+	ZN_ADD(p->count[op == ZN_IO_READ ? ZN_C_IO_READ_CALLS : ZN_C_IO_WRITE_CALLS], 1);
+	return 0;
+}
+
+/* Of a result. EAGAIN and EINTR are answers, not failures: the caller did not want to wait, or has a signal. False: the
+ * call comes again. */
+static __always_inline bool outcome_of(struct outcome *o, __s64 result)
+{
+	if (result <= -ERESTARTSYS && result >= -ERESTART_LAST)
+		return false;
+	o->bytes = result > 0 ? result : 0;
+	o->error = result < 0 && result != -EAGAIN_ && result != -EINTR_;
+	return true;
+}
+
+/* ---- the operation that a thread is in ---- */
+
+static __always_inline __u32 owner_of(enum zn_io_kind kind)
+{
+	return ZN_IO_OWNER((__u32)bpf_get_current_pid_tgid(), kind);
+}
+
+/* The thread's own seat, or a free one. */
+static __always_inline void seat_free(struct zn_io_seat *s)
+{
+	s->stacked = 0;
+	s->owner = 0;
+}
+
+static __always_inline struct zn_io_seat *seat_take(__u32 owner)
+{
+#pragma unroll
+	for (int i = 0; i < ZN_IO_TRIES; i++) {
+		__u32 at = ZN_IO_PLACE(owner, i);
+		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+
+		if (s && (s->owner == owner || __sync_val_compare_and_swap(&s->owner, 0, owner) == 0))
+			return s;
+	}
+	zn_lost(ZN_LOST_INFLIGHT);
+	return NULL;
+}
+
+/* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was missed
+ * would hide all that comes after it: not for long. NULL: nothing is to be counted. */
+static __always_inline struct zn_io_seat *seat_begin(__u32 kind, __u32 op, struct place p)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct zn_io_seat *s = p.dev ? seat_take(owner_of(kind)) : NULL;
+
+	if (s && s->stacked && now - s->start_ns < STALE_NS) {
+		s->inner++;
+		return NULL;
+	}
+	if (!s)
+		return NULL;
+	s->op[0] = op;
+	s->dev[0] = p.dev;
+	s->dev[1] = 0;
+	s->stacked = p.stacked;
+	s->inner = 0;
+	s->bytes = 0;
+	s->start_ns = now;
+	return s;
+}
+
+/* One that reads one file and writes another; either may be no regular file. */
+static __always_inline void pair_begin(struct place from, struct place to)
+{
+	bool both = from.dev;
+	struct zn_io_seat *s = seat_begin(ZN_IO_DATA, both ? ZN_IO_READ : ZN_IO_WRITE, both ? from : to);
+
+	if (!s || !both)
+		return;
+	s->op[1] = ZN_IO_WRITE;
+	s->dev[1] = to.dev;
+}
+
+static __noinline int begin_pair_at(__u32 from, __u32 to)
+{
+	pair_begin((struct place){.dev = from}, (struct place){.dev = to});
+	return 0;
+}
+
+static __always_inline void begin_pair(struct place from, struct place to)
+{
+	if (from.dev || to.dev)
+		begin_pair_at(from.dev, to.dev);
+}
+
+/* These are functions, and not copied into each program, for the size of it all. */
+static __noinline int begin_at(__u32 kind, __u32 op, __u32 dev, __u32 stacked)
+{
+	seat_begin(kind, op, (struct place){dev, stacked});
+	return 0;
+}
+
+static __always_inline void begin(enum zn_io_kind kind, __u32 op, struct place p)
+{
+	if (p.dev)
+		begin_at(kind, op, p.dev, p.stacked);
+}
+
+static __noinline int end(__u32 kind, __s64 result)
+{
+	struct zn_io_seat *s = zn_io_seat_find(owner_of(kind));
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct outcome o;
+
+	if (!s)
+		return 0;
+	if (s->inner) {
+		s->inner--;
+		return 0;
+	}
+	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
+	if (outcome_of(&o, result)) {
+		if (kind == ZN_IO_META)
+			o.bytes = 0; /* its result is no size */
+		if (s->dev[0])
+			count(s->op[0], s->dev[0], tgid, &o);
+		if (kind == ZN_IO_DATA && s->dev[1])
+			count(s->op[1], s->dev[1], tgid, &o);
+	}
+	seat_free(s);
+	return 0;
+}
+
+/* A write to a file with O_SYNC is one write, no fsync besides. */
+static __always_inline void begin_fsync(struct place p)
+{
+	if (!zn_io_seat_find(owner_of(ZN_IO_DATA)))
+		begin(ZN_IO_META, ZN_IO_FSYNC, p);
+}
+
+/* The file that was opened, or an error. That nothing could be opened is on no device that is known here. */
+static __always_inline void end_open(bool typed, struct file *file)
+{
+	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_META));
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, mode, dev;
+	struct outcome o = {};
+
+	if (!s)
+		return;
+	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
+	seat_free(s);
+	if (!file || (unsigned long)file >= (unsigned long)-ERRNO_LAST)
+		return;
+	mode = READ(typed, file, f_mode);
+	dev = mode & FMODE_PATH_ ? 0 : place_of_file(typed, file, true).dev;
+	if (dev)
+		count(mode & FMODE_CREATED_ ? ZN_IO_CREATE : ZN_IO_OPEN, dev, tgid, &o);
+}
+
+/* ---- fentry and fexit: the position of the result is that of the first one after the arguments ---- */
+
+#define ENTER(function, what)                                                                                          \
+	SEC("fentry/" #function)                                                                                       \
+	int function##_enter(__u64 *ctx __attribute__((unused)))                                                       \
+	{                                                                                                              \
+		what;                                                                                                  \
+		return 0;                                                                                              \
+	}
+#define LEAVE(function, what)                                                                                          \
+	SEC("fexit/" #function)                                                                                        \
+	int function##_leave(__u64 *ctx __attribute__((unused)))                                                       \
+	{                                                                                                              \
+		what;                                                                                                  \
+		return 0;                                                                                              \
+	}
+#define FILE_AT(n) place_of_file(true, (struct file *)ctx[n], false)
+
+ENTER(vfs_read, begin(ZN_IO_DATA, ZN_IO_READ, FILE_AT(0)))
+ENTER(vfs_write, begin(ZN_IO_DATA, ZN_IO_WRITE, FILE_AT(0)))
+ENTER(vfs_readv, begin(ZN_IO_DATA, ZN_IO_READ, FILE_AT(0)))
+ENTER(vfs_writev, begin(ZN_IO_DATA, ZN_IO_WRITE, FILE_AT(0)))
+ENTER(do_sendfile, begin_pair(place_of_fd(ctx[1], false), place_of_fd(ctx[0], false)))
+ENTER(do_splice, begin_pair(FILE_AT(0), FILE_AT(2)))
+ENTER(vfs_copy_file_range, begin(ZN_IO_DATA, ZN_IO_COPY, FILE_AT(2)))
+LEAVE(vfs_read, end(ZN_IO_DATA, ctx[4]))
+LEAVE(vfs_write, end(ZN_IO_DATA, ctx[4]))
+LEAVE(vfs_readv, end(ZN_IO_DATA, ctx[5]))
+LEAVE(vfs_writev, end(ZN_IO_DATA, ctx[5]))
+LEAVE(do_sendfile, end(ZN_IO_DATA, ctx[5]))
+LEAVE(do_splice, end(ZN_IO_DATA, ctx[6]))
+LEAVE(vfs_copy_file_range, end(ZN_IO_DATA, ctx[6]))
+
+#define SUPER_AT(n) place_of_sb(true, ((struct inode *)ctx[n])->i_sb)
+/* int returns leave the upper half of the register undefined, and from 6.15 on vfs_mkdir returns a pointer. */
+static __always_inline __s64 error_of(__u64 result)
+{
+	bool is_int = result >> 32 == 0 || result >> 32 == 0xffffffff;
+	__s32 low = result;
+
+	return is_int && low < 0 && low >= -ERRNO_LAST ? low : 0;
+}
+
+/* From 5.17 on; before that the number of arguments is known. */
+static __always_inline __s64 result_of(__u64 *ctx)
+{
+	__u64 result = 0;
+
+	bpf_get_func_ret(ctx, &result);
+	return error_of(result);
+}
+
+ENTER(do_filp_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
+LEAVE(do_filp_open, end_open(true, (struct file *)ctx[3]))
+ENTER(vfs_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, SUPER_AT(1)))
+ENTER(vfs_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, SUPER_AT(1)))
+ENTER(vfs_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, SUPER_AT(1)))
+ENTER(vfs_rename, begin(ZN_IO_META, ZN_IO_RENAME, place_of_sb(true, ((struct renamedata *)ctx[0])->old_dentry->d_sb)))
+ENTER(vfs_fsync_range, begin_fsync(place_of_file(true, (struct file *)ctx[0], true)))
+ENTER(vfs_getattr, begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(true, ((struct path *)ctx[0])->dentry->d_sb)))
+LEAVE(vfs_mkdir, end(ZN_IO_META, result_of(ctx)))
+LEAVE(vfs_rmdir, end(ZN_IO_META, result_of(ctx)))
+LEAVE(vfs_unlink, end(ZN_IO_META, result_of(ctx)))
+LEAVE(vfs_rename, end(ZN_IO_META, error_of(ctx[1])))
+LEAVE(vfs_fsync_range, end(ZN_IO_META, error_of(ctx[4])))
+LEAVE(vfs_getattr, end(ZN_IO_META, error_of(ctx[4])))
+
+/* ---- kprobes on the same functions ---- */
+
+#define AT_ENTRY(name, what)                                                                                           \
+	SEC("kprobe")                                                                                                  \
+	int name(struct pt_regs *ctx __attribute__((unused)))                                                          \
+	{                                                                                                              \
+		what;                                                                                                  \
+		return 0;                                                                                              \
+	}
+#define AT_RETURN(name, what)                                                                                          \
+	SEC("kretprobe")                                                                                               \
+	int name(struct pt_regs *ctx __attribute__((unused)))                                                          \
+	{                                                                                                              \
+		what;                                                                                                  \
+		return 0;                                                                                              \
+	}
+#define FILE_IN(arg, directories) place_of_file(false, (struct file *)(arg), directories)
+#define SUPER_OF(arg)             place_of_sb(false, BPF_CORE_READ((struct inode *)(arg), i_sb))
+
+AT_ENTRY(on_read, begin(ZN_IO_DATA, ZN_IO_READ, FILE_IN(ZN_ARG1(ctx), false)))
+AT_ENTRY(on_write, begin(ZN_IO_DATA, ZN_IO_WRITE, FILE_IN(ZN_ARG1(ctx), false)))
+AT_ENTRY(on_sendfile, begin_pair(place_of_fd(ZN_ARG2(ctx), false), place_of_fd(ZN_ARG1(ctx), false)))
+AT_ENTRY(on_splice, begin_pair(FILE_IN(ZN_ARG1(ctx), false), FILE_IN(ZN_ARG3(ctx), false)))
+AT_ENTRY(on_copy, begin(ZN_IO_DATA, ZN_IO_COPY, FILE_IN(ZN_ARG3(ctx), false)))
+AT_RETURN(after_data, end(ZN_IO_DATA, ZN_RESULT_LONG(ctx)))
+
+AT_ENTRY(on_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
+AT_RETURN(after_open, end_open(false, (struct file *)ZN_RESULT_LONG(ctx)))
+AT_ENTRY(on_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, SUPER_OF(ZN_ARG2(ctx))))
+AT_ENTRY(on_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, SUPER_OF(ZN_ARG2(ctx))))
+AT_ENTRY(on_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, SUPER_OF(ZN_ARG2(ctx))))
+AT_ENTRY(on_rename,
+	begin(ZN_IO_META, ZN_IO_RENAME,
+		place_of_sb(false, BPF_CORE_READ((struct renamedata *)ZN_ARG1(ctx), old_dentry, d_sb))))
+AT_ENTRY(on_fsync, begin_fsync(FILE_IN(ZN_ARG1(ctx), true)))
+AT_ENTRY(on_stat,
+	begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(false, BPF_CORE_READ((struct path *)ZN_ARG1(ctx), dentry, d_sb))))
+AT_RETURN(after_meta, end(ZN_IO_META, error_of(ZN_RESULT_LONG(ctx))))
+
+/* ---- io_uring: by completion, in whatever thread that happens, for the process that made the request ---- */
+
+enum { /* linux/io_uring.h: enum io_uring_op */
+	READV = 1,
+	WRITEV = 2,
+	FSYNC = 3,
+	READ_FIXED = 4,
+	WRITE_FIXED = 5,
+	READ_ = 22,
+	WRITE_ = 23,
+	READ_MULTISHOT = 49,
+	READV_FIXED = 60,
+	WRITEV_FIXED = 61,
+};
+
+/* The operation of a request; ZN_IO_OP_COUNT: none that is counted here. */
+static __always_inline __u32 ring_op(__u8 opcode)
+{
+	switch (opcode) {
+	case READV:
+	case READ_FIXED:
+	case READ_:
+	case READ_MULTISHOT:
+	case READV_FIXED: return ZN_IO_READ;
+	case WRITEV:
+	case WRITE_FIXED:
+	case WRITE_:
+	case WRITEV_FIXED: return ZN_IO_WRITE;
+	}
+	return ZN_IO_OP_COUNT;
+}
+
+static __always_inline __u32 ring_tgid(struct io_kiocb *req)
+{
+	if (bpf_core_field_exists(struct io_kiocb, tctx))
+		return BPF_CORE_READ(req, tctx, task, tgid);
+	return BPF_CORE_READ((struct io_kiocb___task *)req, task, tgid);
+}
+
+static __always_inline struct zn_io_request *ring_seat(struct io_kiocb *req)
+{
+	__u32 at = (__u64)req >> 6 & (ZN_IO_REQUESTS - 1); /* they are 64-byte aligned */
+
+	return bpf_map_lookup_elem(&io_requests, &at);
+}
+
+static __always_inline void ring_begin(struct io_kiocb *req)
+{
+	struct zn_io_request *seat;
+
+	if (ring_op(BPF_CORE_READ(req, opcode)) == ZN_IO_OP_COUNT)
+		return;
+	seat = ring_seat(req);
+	if (!seat)
+		return;
+	seat->start_ns = bpf_ktime_get_ns();
+	seat->at = (__u64)req;
+}
+
+static __always_inline void ring_end(struct io_kiocb *req, __s64 result)
+{
+	__u32 op = ring_op(BPF_CORE_READ(req, opcode));
+	struct zn_io_request *seat = ring_seat(req);
+	struct outcome o = {};
+	struct file *file;
+	__u32 dev;
+
+	if (op == ZN_IO_OP_COUNT)
+		return;
+	file = BPF_CORE_READ(req, file);
+	dev = file ? place_of_file(false, file, false).dev : 0;
+	if (!dev || !outcome_of(&o, result))
+		return;
+	if (seat && seat->at == (__u64)req) {
+		o.ns = zn_minus(bpf_ktime_get_ns(), seat->start_ns);
+		seat->at = 0;
+	}
+	count(op, dev, ring_tgid(req), &o);
+}
+
+/* The events changed their arguments; CO-RE tells which they are. Before 5.18 they lack the request. */
+struct io_ring_ctx {
+};
+typedef void (*btf_trace_io_uring_complete___cqe)(void *, struct io_ring_ctx *, void *, struct io_uring_cqe *);
+typedef void (*btf_trace_io_uring_submit_sqe___req)(void *, struct io_kiocb *, bool);
+
+SEC("raw_tp/io_uring_submit_req")
+int ring_submit_req(struct bpf_raw_tracepoint_args *ctx)
+{
+	ring_begin((void *)ctx->args[0]);
+	return 0;
+}
+
+SEC("raw_tp/io_uring_submit_sqe")
+int ring_submit_sqe(struct bpf_raw_tracepoint_args *ctx)
+{
+	ring_begin((void *)ctx->args[bpf_core_type_exists(btf_trace_io_uring_submit_sqe___req) ? 0 : 1]);
+	return 0;
+}
+
+SEC("raw_tp/io_uring_complete")
+int ring_complete(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct io_kiocb *req = (void *)ctx->args[1];
+	struct io_uring_cqe *cqe = (void *)ctx->args[2];
+
+	if (!req)
+		return 0; /* an event of the ring's own, no request's */
+	if (bpf_core_type_exists(btf_trace_io_uring_complete___cqe))
+		ring_end(req, BPF_CORE_READ(cqe, res));
+	else
+		ring_end(req, (__s32)ctx->args[3]);
+	return 0;
+}
+
+/* ---- libaio: completions run anywhere ---- */
+
+static __always_inline void aio_begin(struct kiocb *kiocb, __u32 op)
+{
+	struct zn_aio aio = {.start_ns = bpf_ktime_get_ns(), .tgid = bpf_get_current_pid_tgid() >> 32, .op = op};
+
+	if (bpf_map_update_elem(&aios, &kiocb, &aio, BPF_ANY))
+		zn_lost(ZN_LOST_INFLIGHT);
+}
+
+/* Refused before it began: it will not complete. */
+static __always_inline void aio_refused(struct kiocb *kiocb, __s64 result)
+{
+	if (result < 0)
+		bpf_map_delete_elem(&aios, &kiocb);
+}
+
+static __always_inline void aio_end(struct kiocb *kiocb, __s64 result)
+{
+	struct zn_aio *found = bpf_map_lookup_elem(&aios, &kiocb), aio;
+	struct file *file = BPF_CORE_READ(kiocb, ki_filp);
+	struct outcome o;
+	__u32 dev;
+
+	if (!found)
+		return;
+	aio = *found;
+	bpf_map_delete_elem(&aios, &kiocb);
+	dev = file ? place_of_file(false, file, false).dev : 0;
+	o.ns = zn_minus(bpf_ktime_get_ns(), aio.start_ns);
+	if (dev && outcome_of(&o, result))
+		count(aio.op, dev, aio.tgid, &o);
+}
+
+ENTER(aio_read, aio_begin((void *)ctx[0], ZN_IO_READ))
+ENTER(aio_write, aio_begin((void *)ctx[0], ZN_IO_WRITE))
+LEAVE(aio_read, aio_refused((void *)ctx[0], (__s32)ctx[4]))
+LEAVE(aio_write, aio_refused((void *)ctx[0], (__s32)ctx[4]))
+ENTER(aio_complete_rw, aio_end((void *)ctx[0], ctx[1]))
+AT_ENTRY(on_aio_read, aio_begin((void *)ZN_ARG1(ctx), ZN_IO_READ))
+AT_ENTRY(on_aio_write, aio_begin((void *)ZN_ARG1(ctx), ZN_IO_WRITE))
+AT_ENTRY(on_aio_complete, aio_end((void *)ZN_ARG1(ctx), ZN_ARG2(ctx)))
+
+/* ---- mapped files: what their page faults bring in ---- */
+
+static __always_inline void end_fault(void)
+{
+	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_FAULT));
+	struct outcome o = {};
+
+	if (!s)
+		return;
+	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
+	o.bytes = s->bytes;
+	if (o.bytes)
+		count(ZN_IO_MMAP, s->dev[0], bpf_get_current_pid_tgid() >> 32, &o);
+	seat_free(s);
+}
+
+static __always_inline __u64 folio_bytes(struct folio *folio)
+{
+	struct folio___order *before = (void *)folio;
+	struct zn_shared *s = zn_globals();
+	unsigned long flags = 0;
+	__u32 order;
+
+	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
+	if (!(flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
+		order = 0;
+	else if (bpf_core_field_exists(struct folio___order, _folio_order))
+		order = BPF_CORE_READ(before, _folio_order);
+	else
+		order = BPF_CORE_READ(folio, _flags_1) & 0xff;
+	return s ? (__u64)s->page_bytes << (order & 31) : 0;
+}
+
+/* (folio): what a thread reads ahead inside of a fault is the fault's. */
+SEC("raw_tp/mm_filemap_add_to_page_cache")
+int page_added(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_FAULT));
+
+	if (s)
+		s->bytes += folio_bytes((void *)ctx->args[0]);
+	return 0;
+}
+
+ENTER(filemap_fault,
+	begin(ZN_IO_FAULT, ZN_IO_MMAP, place_of_file(true, ((struct vm_fault *)ctx[0])->vma->vm_file, false)))
+LEAVE(filemap_fault, end_fault())
+AT_ENTRY(on_fault,
+	begin(ZN_IO_FAULT, ZN_IO_MMAP,
+		place_of_file(false, BPF_CORE_READ((struct vm_fault *)ZN_ARG1(ctx), vma, vm_file), false)))
+AT_RETURN(after_fault, end_fault())
+
+/* ---- system calls ---- */
+
+enum way { NONE, FD, PAIR, OPENS, AT_FD /* an empty path and AT_EMPTY_PATH among its flags */ };
+static const struct {
+	__u8 way, op, first, second; /* second: the argument with the file that is written, or the flags */
+} table[512] = {
+	[__NR_read] = {FD, ZN_IO_READ, 0, 0},
+	[__NR_pread64] = {FD, ZN_IO_READ, 0, 0},
+	[__NR_readv] = {FD, ZN_IO_READ, 0, 0},
+	[__NR_preadv] = {FD, ZN_IO_READ, 0, 0},
+	[__NR_preadv2] = {FD, ZN_IO_READ, 0, 0},
+	[__NR_write] = {FD, ZN_IO_WRITE, 0, 0},
+	[__NR_pwrite64] = {FD, ZN_IO_WRITE, 0, 0},
+	[__NR_writev] = {FD, ZN_IO_WRITE, 0, 0},
+	[__NR_pwritev] = {FD, ZN_IO_WRITE, 0, 0},
+	[__NR_pwritev2] = {FD, ZN_IO_WRITE, 0, 0},
+	[__NR_copy_file_range] = {FD, ZN_IO_COPY, 2, 0},
+	[__NR_sendfile] = {PAIR, ZN_IO_READ, 1, 0},
+	[__NR_splice] = {PAIR, ZN_IO_READ, 0, 2},
+	[__NR_fsync] = {FD, ZN_IO_FSYNC, 0, 0},
+	[__NR_fdatasync] = {FD, ZN_IO_FSYNC, 0, 0},
+	[__NR_fstat] = {FD, ZN_IO_STAT, 0, 0},
+	[__NR_statx] = {AT_FD, ZN_IO_STAT, 0, 2},
+#ifdef __NR_newfstatat
+	[__NR_newfstatat] = {AT_FD, ZN_IO_STAT, 0, 3},
+#endif
+#ifdef __NR_open
+	[__NR_open] = {OPENS, ZN_IO_OPEN, 0, 0},
+	[__NR_creat] = {OPENS, ZN_IO_OPEN, 0, 0},
+#endif
+	[__NR_openat] = {OPENS, ZN_IO_OPEN, 0, 0},
+	[__NR_openat2] = {OPENS, ZN_IO_OPEN, 0, 0},
+};
+#define CALLS         (sizeof(table) / sizeof(table[0]))
+#define AT_EMPTY_PATH 0x1000 /* linux/fcntl.h */
+
+/* Which of these families stand on system calls. */
+static __always_inline bool is_wanted(__u32 op)
+{
+	struct zn_shared *s = zn_globals();
+	__u32 family = op <= ZN_IO_MMAP ? ZN_FAM_VFS : ZN_FAM_META;
+
+	return s && s->by_call >> family & 1;
+}
+
+static __always_inline __u64 call_argument(const struct pt_regs *regs, __u32 n)
+{
+	switch (n) {
+	case 0: return ZN_ARG1(regs);
+	case 1: return ZN_ARG2(regs);
+	case 2: return ZN_ARG3(regs);
+	}
+	return ZN_CALL_ARG4(regs);
+}
+
+static __always_inline bool is_of_32_bits(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return ZN_CALL_OF_32_BITS(&task->thread_info);
+}
+
+SEC("tp_btf/sys_enter")
+int call_enter(__u64 *ctx)
+{
+	const struct pt_regs *regs = (void *)ctx[0];
+	__u64 nr = ctx[1];
+	__u32 op, way;
+	int fd;
+
+	if (nr >= CALLS || !table[nr].way || is_of_32_bits())
+		return 0;
+	way = table[nr].way;
+	op = table[nr].op;
+	if (!is_wanted(op))
+		return 0;
+	fd = call_argument(regs, table[nr].first);
+	if (way == PAIR)
+		begin_pair(place_of_fd(fd, false), place_of_fd(call_argument(regs, table[nr].second), false));
+	else if (way == OPENS)
+		begin(ZN_IO_META, op, (struct place){.dev = 1});
+	else if (way == FD && op <= ZN_IO_MMAP)
+		begin(ZN_IO_DATA, op, place_of_fd(fd, false));
+	else if (way == FD || call_argument(regs, table[nr].second) & AT_EMPTY_PATH)
+		begin(ZN_IO_META, op, place_of_fd(fd, true));
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int call_leave(__u64 *ctx)
+{
+	const struct pt_regs *regs = (void *)ctx[0];
+	__u64 nr = ZN_CALL_NUMBER(regs);
+	__s64 result = ctx[1];
+
+	if (nr >= CALLS || !table[nr].way)
+		return 0;
+	if (table[nr].way == OPENS)
+		end_open(false, result < 0 ? NULL : file_of(result));
+	else if (table[nr].op <= ZN_IO_MMAP)
+		end(ZN_IO_DATA, result);
+	else
+		end(ZN_IO_META, error_of(result));
+	return 0;
+}
+
+/* (mapping, index), from 6.10 on: a fault begins. */
+SEC("raw_tp/mm_filemap_fault")
+int call_fault(void *ctx __attribute__((unused)))
+{
+	begin(ZN_IO_FAULT, ZN_IO_MMAP, (struct place){.dev = 1});
+	return 0;
+}
+
+/* (folio): only where an exception came in from a program: that is a fault, which has no event at its end. */
+SEC("raw_tp/mm_filemap_add_to_page_cache")
+int call_page_added(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct folio *folio = (void *)ctx->args[0];
+	struct zn_io_seat *s;
+	struct zn_hist *h;
+	__u32 dev;
+
+	if ((__s64)ZN_CALL_NUMBER(regs) != -1)
+		return 0;
+	dev = place_of_inode(false, BPF_CORE_READ(folio, mapping, host), false).dev;
+	h = dev ? series_of(ZN_IO_MMAP, dev, bpf_get_current_pid_tgid() >> 32) : NULL;
+	if (!h)
+		return 0;
+	ZN_ADD(h->bytes, folio_bytes(folio));
+	s = zn_io_seat_find(owner_of(ZN_IO_FAULT));
+	if (!s)
+		return 0; /* more of the same fault */
+	ZN_ADD(h->calls, 1);
+	seat_free(s);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

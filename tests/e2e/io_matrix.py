@@ -1,0 +1,38 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""File I/O, by the ways that this kernel allows: each byte and each call, however it was made. tests/io/matrix.c reads
+the daemon's tables itself, so that nothing between them and it can hide a byte."""
+import os
+import re
+
+from harness import Daemon, TOOLS, check, equal, folder, main, need, run, test
+
+MATRIX = os.path.join(TOOLS, "matrix")
+WAYS = ("fentry", "kprobe", "tracepoint")
+
+
+def tier(daemon):
+    """How the daemon measures file I/O here; None: it does not."""
+    return next((p.get("tier") for p in daemon.json()["probes"] if p["family"] == "vfs"), None)
+
+
+def matrix(way):
+    daemon = Daemon("--probes", "vfs,meta", "--vfs-tier", way, expect=[r"warning: probe: (vfs|meta): "])
+    if tier(daemon) != way:
+        return False
+    daemon.expect = ()
+    done = run([need(MATRIX), folder(), way])
+    last = done.stdout.strip().splitlines()[-1]
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    check(re.fullmatch(r"[1-9]\d+ passed, 0 failed", last), last)
+    equal(daemon.metrics().lost(), {}, "what was lost")
+    return True
+
+
+@test
+def each_byte_once_whichever_call_moved_it():
+    check(any([matrix(way) for way in WAYS]), "no way to measure file I/O")
+
+
+if __name__ == "__main__":
+    main()

@@ -308,16 +308,21 @@ static struct zn_io_entry *plain_io_find(struct zn_plain *p, const struct zn_io_
 	return NULL;
 }
 
-static void plain_io_release(struct zn_arena *a, const struct zn_io_key *key)
+static void plain_io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
 	struct zn_plain *p = (struct zn_plain *)a;
 	struct zn_io_entry *e = plain_io_find(p, key);
 
-	if (!e)
-		return;
-	memset(&a->hists[e->hist], 0, sizeof(struct zn_hist));
-	p->hists[p->hist_count++] = e->hist;
-	*e = p->io[--p->io_count];
+	if (e)
+		*e = p->io[--p->io_count];
+}
+
+static void plain_io_free(struct zn_arena *a, uint32_t hist)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+
+	memset(&a->hists[hist], 0, sizeof(struct zn_hist));
+	p->hists[p->hist_count++] = hist;
 }
 
 static void plain_skew_release(struct zn_arena *a, uint32_t slot)
@@ -345,7 +350,8 @@ static const struct zn_arena_ops plain_ops = {
 	.job_cgroup = plain_job_cgroup,
 	.job_cgroup_gone = plain_job_cgroup_gone,
 	.io = plain_io,
-	.io_release = plain_io_release,
+	.io_cut = plain_io_cut,
+	.io_free = plain_io_free,
 };
 
 #define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)

@@ -241,6 +241,8 @@ void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
 	uint64_t start = zn_now_ns();
 
 	zn_agg_refresh(v->agg);
+	if (v->flows)
+		zn_flows_refresh(v->flows);
 	for (size_t i = 0; zn_metrics_name(i); i++) {
 		bool twin = false;
 

@@ -165,14 +165,19 @@ struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
 	return find(j, id, restart);
 }
 
-struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p)
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag)
 {
 	struct zn_job *job;
 
-	if (!p->job.serial || p->job.slot >= ZN_JOBS_MAX)
+	if (!tag.serial || tag.slot >= ZN_JOBS_MAX)
 		return NULL;
-	job = job_at(j, p->job.slot);
-	return job && job->serial == p->job.serial ? job : NULL;
+	job = job_at(j, tag.slot);
+	return job && job->serial == tag.serial ? job : NULL;
+}
+
+struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p)
+{
+	return zn_jobs_at(j, p->job);
 }
 
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p)

@@ -552,6 +552,7 @@ static void emit_shares(struct text *t)
 	}
 }
 
+/* NULL in its place: durations of file I/O, by job, mount and operation. */
 struct durations {
 	enum zn_detail first, last;
 	const char *label; /* whose value is the detail's name; NULL: none */
@@ -561,7 +562,8 @@ struct durations {
 /* A series of durations, taken at one moment for both of its families. */
 struct taken {
 	const struct zn_proc *proc; /* NULL: all */
-	enum zn_detail detail;
+	const struct zn_flow *flow; /* of file I/O instead, and its op; NULL: none */
+	int detail;                 /* enum zn_detail, or enum zn_io_op */
 	const struct zn_skew *skew; /* NULL: it is a process's, or all processes' */
 	struct zn_spread spread;
 };
@@ -577,6 +579,128 @@ static const struct zn_hist *durations_of(struct text *t, const struct zn_proc *
 	return h && h->calls ? h : NULL;
 }
 
+/* ---- File I/O. ---- */
+
+/* The flows that are shown, each for every operation of it. */
+#define EACH_FLOW(t, i, f)                                                                                             \
+	for (uint32_t i = 0; io_measured(t) && i < (t)->view->flows->high; i++)                                        \
+		if ((f = flow_at(t, i)))
+
+static bool io_measured(const struct text *t)
+{
+	return t->view->flows && (zn_kernel_has(t->view, ZN_FAM_VFS) || zn_kernel_has(t->view, ZN_FAM_META));
+}
+
+static const struct zn_flow *flow_at(const struct text *t, uint32_t i)
+{
+	const struct zn_flow *f = &t->view->flows->flow[i];
+
+	return f->used && zn_flow_job(t->view->flows, f) ? f : NULL;
+}
+
+/* The label job_id is always there: what is of no job has an empty one. */
+static void flow_series(struct text *t, const struct zn_flow *f, bool fstype)
+{
+	const struct zn_job *job = f->job.serial ? zn_jobs_at(t->view->jobs, f->job) : NULL;
+
+	series(t);
+	label(t, "job_id", job ? job->id : "");
+	label(t, "mount", f->point);
+	if (fstype)
+		label(t, "fstype", f->fstype);
+	if (job && job->start_wall_ms > t->view->start_wall_ms)
+		t->since_ms = job->start_wall_ms;
+	else
+		t->since_ms = t->view->start_wall_ms;
+}
+
+static void emit_io_bytes(struct text *t)
+{
+	enum zn_io_op op = *(const enum zn_io_op *)t->metric->arg;
+	const struct zn_flow *f;
+
+	EACH_FLOW(t, i, f)
+	{
+		struct zn_flow_sum sum = zn_flow_sum(t->view->flows, f, op);
+
+		if (!sum.calls)
+			continue;
+		flow_series(t, f, true);
+		end_u64(t, sum.bytes);
+	}
+}
+
+/* A field of struct zn_flow_sum of every operation. */
+static void emit_io_ops(struct text *t)
+{
+	size_t offset = *(const size_t *)t->metric->arg;
+	const struct zn_flow *f;
+
+	EACH_FLOW(t, i, f)
+	{
+		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
+			struct zn_flow_sum sum = zn_flow_sum(t->view->flows, f, op);
+			uint64_t v = *(const uint64_t *)((const char *)&sum + offset);
+
+			if (!v)
+				continue;
+			flow_series(t, f, true);
+			label_word(t, "op", zn_io_label(op));
+			end_u64(t, v);
+		}
+	}
+}
+
+/* Operations whose duration is not known have none. */
+static const struct zn_hist *io_durations(struct text *t, const struct zn_flow *f, enum zn_io_op op)
+{
+	const struct zn_hist *h = f->op[op].first ? zn_flow_merge(t->view->flows, f, op, true) : NULL;
+
+	return h && zn_hist_count(h) ? h : NULL;
+}
+
+static size_t take_io(struct text *t)
+{
+	const struct zn_flow *f;
+	size_t n = 0;
+
+	EACH_FLOW(t, i, f)
+	{
+		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT && n < ZN_LEN(taken); op++) {
+			const struct zn_hist *h = io_durations(t, f, op);
+
+			if (!h)
+				continue;
+			taken[n] = (struct taken){.flow = f, .detail = op};
+			zn_hist_spread(h, &taken[n++].spread);
+		}
+	}
+	return n;
+}
+
+static void io_duration_labels(struct text *t, const struct zn_flow *f, enum zn_io_op op)
+{
+	flow_series(t, f, false);
+	label_word(t, "op", zn_io_label(op));
+	labels_end(t);
+}
+
+static void walk_io(struct text *t)
+{
+	const struct zn_flow *f;
+
+	EACH_FLOW(t, i, f)
+	{
+		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
+			t->walk->sample.hist = io_durations(t, f, op);
+			if (!t->walk->sample.hist)
+				continue;
+			io_duration_labels(t, f, op);
+			walk_end(t);
+		}
+	}
+}
+
 static size_t take_of(struct text *t, const struct durations *d, const struct zn_proc *p, size_t n)
 {
 	for (enum zn_detail i = d->first; i <= d->last && n < ZN_LEN(taken); i++) {
@@ -585,6 +709,7 @@ static size_t take_of(struct text *t, const struct durations *d, const struct zn
 		if (!h)
 			continue;
 		taken[n].proc = p;
+		taken[n].flow = NULL;
 		taken[n].detail = i;
 		taken[n].skew = NULL;
 		zn_hist_spread(h, &taken[n++].spread);
@@ -597,6 +722,8 @@ static size_t take(struct text *t, const struct durations *d)
 	const struct zn_proc *p;
 	size_t n = 0;
 
+	if (!d)
+		return take_io(t);
 	if (!d->by_pid)
 		return take_of(t, d, NULL, 0);
 	EACH_PROC(t, r, p)
@@ -623,6 +750,10 @@ static void skew_labels(struct text *t, const struct zn_skew *s)
 
 static void taken_labels(struct text *t, const struct durations *d, const struct taken *of)
 {
+	if (of->flow) {
+		io_duration_labels(t, of->flow, of->detail);
+		return;
+	}
 	if (!of->skew) {
 		duration_labels(t, d, of->proc, of->detail);
 		return;
@@ -702,7 +833,9 @@ static void walk_durations(struct text *t, const struct durations *d)
 {
 	const struct zn_proc *p;
 
-	if (!d->by_pid)
+	if (!d)
+		walk_io(t);
+	else if (!d->by_pid)
 		walk_durations_of(t, d, NULL);
 	else
 		EACH_PROC(t, r, p)
@@ -816,6 +949,7 @@ static void emit_skew(struct text *t)
 			walk_end(t);
 			continue;
 		}
+		taken[n].flow = NULL;
 		taken[n].skew = s;
 		zn_hist_spread(h, &taken[n++].spread);
 	}
@@ -1477,6 +1611,9 @@ static const struct durations tcp_send = {ZN_H_TCP_SEND, ZN_H_TCP_SEND, NULL, tr
 static const size_t gpu_busy = offsetof(struct zn_signals, gpu.busy_ns);
 static const size_t gpu_contended = offsetof(struct zn_signals, gpu.contended_ns);
 
+static const enum zn_io_op io_read = ZN_IO_READ, io_write = ZN_IO_WRITE, io_mapped = ZN_IO_MMAP, io_copied = ZN_IO_COPY;
+static const size_t io_calls = offsetof(struct zn_flow_sum, calls);
+static const size_t io_errors = offsetof(struct zn_flow_sum, errors);
 static const size_t nccl_calls = offsetof(struct zn_hist, calls);
 static const size_t nccl_bytes = offsetof(struct zn_hist, bytes);
 static const size_t nccl_errors = offsetof(struct zn_hist, errors);
@@ -1619,6 +1756,20 @@ static const struct metric table[] = {
 		"Bytes that all processes of a job took from TCP, likewise."},
 	{"zernel_job_tcp_retransmits_total", COUNTER, "job_id", emit_job_counts, &tcp_retransmits,
 		"Segments sent again of all processes of a job, likewise."},
+	{"zernel_io_read_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_read,
+		"Bytes read from files, each counted once, whichever call moved it. Those of mapped files and of copy_file_range are apart. Of no job: job_id is empty."},
+	{"zernel_io_write_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_write,
+		"Bytes written to files, as accepted by the call; likewise."},
+	{"zernel_io_mapped_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_mapped,
+		"Bytes that page faults of mapped files brought into memory: whole pages, and what was read ahead."},
+	{"zernel_io_copied_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_copied,
+		"Bytes copied by copy_file_range, on the mount they were copied to; the file system may share them instead of moving them."},
+	{"zernel_io_requests_total", COUNTER, "job_id,mount,fstype,op", emit_io_ops, &io_calls,
+		"File operations; op is read, write, copy, mmap, open, create, unlink, mkdir, rmdir, rename, fsync or stat."},
+	{"zernel_io_errors_total", COUNTER, "job_id,mount,fstype,op", emit_io_ops, &io_errors,
+		"File operations that failed, where the file or its directory was found."},
+	{"zernel_io_latency_seconds", SUMMARY, "job_id,mount,op,quantile", emit_durations, NULL,
+		"Duration of file operations, from the call to its return; of asynchronous ones, where it is known, to their completion."},
 	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
 	{"zernel_build_info", INFO, "version,commit,source", emit_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},
@@ -1659,6 +1810,8 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	uint64_t start = zn_now_ns();
 
 	zn_agg_refresh(v->agg);
+	if (v->flows)
+		zn_flows_refresh(v->flows);
 	for (size_t i = 0; i < ZN_LEN(table); i++) {
 		family(&t, &table[i]);
 		table[i].emit(&t);

@@ -483,19 +483,19 @@ static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 	return n;
 }
 
-static void io_release(struct zn_arena *a, const struct zn_io_key *key)
+static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
-	struct zn_probe *p = (struct zn_probe *)a;
-	struct zn_hist *h;
-	uint32_t slot;
+	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[MAP_IO_ROWS], key);
+}
 
-	if (bpf_map_lookup_elem(p->map_fd[MAP_IO_ROWS], key, &slot) || bpf_map_delete_elem(p->map_fd[MAP_IO_ROWS], key))
-		return;
-	h = zn_arena_hist(a, slot);
+static void io_free(struct zn_arena *a, uint32_t hist)
+{
+	struct zn_hist *h = zn_arena_hist(a, hist);
+
 	if (!h)
 		return;
 	memset(h, 0, sizeof(*h));
-	bpf_map_update_elem(p->map_fd[MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
+	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &hist, BPF_ANY);
 }
 
 /* ---- jobs ---- */
@@ -695,7 +695,8 @@ static const struct zn_arena_ops arena_ops = {
 	.job_cgroup = job_cgroup,
 	.job_cgroup_gone = job_cgroup_gone,
 	.io = io,
-	.io_release = io_release,
+	.io_cut = io_cut,
+	.io_free = io_free,
 };
 
 static void *reserve(size_t size)

@@ -515,10 +515,45 @@ static bool loss_item(void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static const char *not_yet(const struct report *r)
+static bool io_measured(const struct zn_view *v)
 {
-	(void)r;
-	return "not measured by this version";
+	return v->flows && (zn_kernel_has(v, ZN_FAM_VFS) || zn_kernel_has(v, ZN_FAM_META));
+}
+
+static bool io_item(void *report, struct zn_json *j, uint32_t i)
+{
+	const struct report *r = report;
+	struct zn_flows *flows = r->view->flows;
+
+	if (!io_measured(r->view) || i >= flows->high)
+		return false;
+	if (zn_flow_of(&flows->flow[i], r->job))
+		zn_flow_json(j, r->view, &flows->flow[i], false);
+	return true;
+}
+
+static const char *no_io(const struct report *r)
+{
+	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+
+	if (io_measured(r->view))
+		return NULL;
+	return k && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : "not measured by this version";
+}
+
+/* Parts of it: what a tier does not see. */
+static const char *some_io(const struct report *r)
+{
+	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+
+	return k && io_measured(r->view) && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : NULL;
+}
+
+static const char *some_metadata(const struct report *r)
+{
+	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+
+	return k && io_measured(r->view) && k->why[ZN_FAM_META][0] ? k->why[ZN_FAM_META] : NULL;
 }
 
 static const char *before_daemon(const struct report *r)
@@ -588,7 +623,9 @@ static const struct {
 	{"some of its steps", steps_lost},
 	{"some of its alerts", alerts_lost},
 	{"where the launching threads' time went", no_thread_time},
-	{"I/O", not_yet},
+	{"I/O", no_io},
+	{"some I/O", some_io},
+	{"some operations on directories and names", some_metadata},
 };
 
 static bool gap_item(void *report, struct zn_json *j, uint32_t i)
@@ -616,6 +653,7 @@ static const struct {
 	{"lost", '{', loss_item},
 	{"alerts", '[', alert_item},
 	{"steps", '[', step_item},
+	{"io", '[', io_item},
 };
 
 static bool add_object(struct zn_json *j, struct report *r, size_t i)
@@ -642,16 +680,20 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	struct zn_json j;
 	bool whole = true;
 
+	if (v->flows)
+		zn_flows_refresh(v->flows);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	identity(&j, &r);
 	times(&j, &r);
 	thread_time(&j, &r);
-	zn_json_key_null(&j, "io");
+	if (!io_measured(v))
+		zn_json_key_null(&j, "io");
 	zn_json_reserve(&j, ZN_JSON_END);
 	for (size_t i = 0; i < ZN_LEN(objects); i++)
 		whole &= add_object(&j, &r, i);
 	for (size_t i = 0; i < ZN_LEN(lists); i++)
-		whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &r);
+		if (lists[i].item != io_item || io_measured(v))
+			whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &r);
 	zn_json_end(&j, whole);
 }

@@ -84,6 +84,43 @@ static const struct event {
 	{ZN_H_NCCL_GROUP, ZN_FAM_NCCL, 200, 260000, 0, 0, NO_COPY},
 };
 
+/* Files: what a rank does, and what the node does that is of no job. */
+enum disk { ROOT, HOME, SCRATCH };
+static const struct {
+	uint32_t dev;
+	const char *point, *fstype;
+} disks[] = {
+	[ROOT] = {259 << 20 | 2, "/", "ext4"}, [HOME] = {51, "/home", "nfs4"}, [SCRATCH] = {62, "/scratch", "lustre"}};
+
+static const struct file_event {
+	enum zn_io_op op;
+	enum disk disk;
+	uint32_t every_ms, calls;
+	uint64_t middle_ns, bytes; /* of one call */
+	bool fails;
+} file_events[] =
+	{
+		{ZN_IO_READ, SCRATCH, 200, 11, 2400000, 7 * MIB, false},
+		{ZN_IO_OPEN, SCRATCH, 1000, 2, 350000, 0, false},
+		{ZN_IO_STAT, SCRATCH, 500, 3, 120000, 0, false},
+		{ZN_IO_READ, HOME, 5000, 1, 420000, 8192, false},
+		{ZN_IO_STAT, HOME, 5000, 1, 260000, 0, true},
+		{ZN_IO_WRITE, HOME, 10000, 1, 900000, 4096, false},
+		{ZN_IO_READ, ROOT, 1000, 3, 6000, 16384, false},
+		{ZN_IO_MMAP, ROOT, 2000, 1, 90000, 131072, false},
+},
+  checkpoint_events[] =
+	  {
+		  {ZN_IO_CREATE, SCRATCH, CHECKPOINT_EVERY, 1, 800000, 0, false},
+		  {ZN_IO_WRITE, SCRATCH, 100, 2, 11000000, 16 * MIB, false},
+		  {ZN_IO_FSYNC, SCRATCH, CHECKPOINT_EVERY, 1, 180000000, 0, false},
+		  {ZN_IO_RENAME, SCRATCH, CHECKPOINT_EVERY, 1, 700000, 0, false},
+},
+  node_events[] = {
+	  {ZN_IO_WRITE, ROOT, 1000, 4, 15000, 700, false},
+	  {ZN_IO_FSYNC, ROOT, 5000, 1, 2100000, 0, false},
+};
+
 /* How long a launch takes on each rank, per mille, and what its model holds beyond START_BYTES, in GiB. */
 static const struct {
 	uint32_t launch, model_gib;
@@ -188,6 +225,34 @@ static void release(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
 	gpu->used_bytes -= bytes;
 }
 
+/* Random numbers of their own, so that what is done to files changes nothing else. */
+static void file_happen(struct zn_sim *s, struct zn_proc *p, const struct file_event *ev)
+{
+	struct zn_io_key key = {.dev = disks[ev->disk].dev, .op = ev->op};
+
+	if (p)
+		key.job = p->job;
+	for (uint32_t i = 0; i < ev->calls; i++) {
+		struct zn_hist *h = zn_plain_io(&s->plain, &key, around(&s->file_state, ev->middle_ns));
+
+		if (h) {
+			h->bytes += ev->bytes;
+			h->errors += ev->fails;
+		}
+	}
+	if (p && (ev->op == ZN_IO_READ || ev->op == ZN_IO_WRITE)) {
+		p->count[ZN_C_IO_READ_BYTES + ev->op] += ev->calls * ev->bytes;
+		p->count[ZN_C_IO_READ_CALLS + ev->op] += ev->calls;
+	}
+}
+
+static void files_run(struct zn_sim *s, struct zn_proc *p, uint32_t late_ms, const struct file_event *ev, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((s->elapsed_ms + late_ms) % ev[i].every_ms == 0)
+			file_happen(s, p, &ev[i]);
+}
+
 static struct zn_proc_gpu *gpu_of(struct zn_sim *s, uint32_t rank)
 {
 	return &s->rank[rank]->gpu[rank / 2];
@@ -280,7 +345,7 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 {
 	int err;
 
-	*s = (struct zn_sim){.state = seed, .seed = seed};
+	*s = (struct zn_sim){.state = seed, .seed = seed, .file_state = ~seed};
 	s->comm_state = draw(&s->state);
 	err = zn_plain_open(&s->plain);
 	for (uint32_t job = 0; !err && job < ZN_SIM_JOBS; job++)
@@ -404,6 +469,10 @@ static void run_rank(struct zn_sim *s, uint32_t rank)
 	for (size_t i = 0; i < ZN_LEN(events) && !checkpointing(s); i++)
 		if ((s->elapsed_ms + rank * STAGGER_MS) % events[i].every_ms == 0)
 			happen(s, rank, &events[i]);
+	if (checkpointing(s))
+		files_run(s, s->rank[rank], 0, checkpoint_events, ZN_LEN(checkpoint_events));
+	else
+		files_run(s, s->rank[rank], rank * STAGGER_MS, file_events, ZN_LEN(file_events));
 	if (rank / 2 != LEAKING_RANK / 2 && s->elapsed_ms % CACHE_EVERY_MS == 0)
 		breathe(s, rank);
 }
@@ -415,11 +484,18 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
 			if (s->rank[rank])
 				run_rank(s, rank);
+		files_run(s, NULL, 0, node_events, ZN_LEN(node_events));
 		if (s->jobs)
 			jobs_run(s);
 		if (s->elapsed_ms % LEAK_EVERY_MS == 0)
 			leak(s);
 	}
+}
+
+void zn_sim_mounts(struct zn_mounts *to)
+{
+	for (size_t i = 0; i < ZN_LEN(disks); i++)
+		zn_mounts_fix(to, disks[i].dev, disks[i].point, disks[i].fstype);
 }
 
 /* A rank was told nothing about which GPUs to see, so its ordinals are the node's. */

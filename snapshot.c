@@ -243,6 +243,21 @@ static void nccl(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 	zn_json_close(j, '}');
 }
 
+/* Of its own calls; a process is known from its first hooked call on. */
+static void proc_io(struct zn_json *j, struct zn_view *v, const struct zn_proc *p)
+{
+	if (!zn_kernel_has(v, ZN_FAM_VFS)) {
+		zn_json_key_null(j, "io");
+		return;
+	}
+	zn_json_key_open(j, "io", '{');
+	zn_json_key_u64(j, "read_bytes", p->count[ZN_C_IO_READ_BYTES]);
+	zn_json_key_u64(j, "write_bytes", p->count[ZN_C_IO_WRITE_BYTES]);
+	zn_json_key_u64(j, "reads", p->count[ZN_C_IO_READ_CALLS]);
+	zn_json_key_u64(j, "writes", p->count[ZN_C_IO_WRITE_CALLS]);
+	zn_json_close(j, '}');
+}
+
 static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_agg *a = v->agg;
@@ -259,7 +274,7 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	zn_wait_loader_json(j, v, row);
 	zn_wait_json(j, v, row);
 	zn_json_key_null(j, "signals");
-	zn_json_key_null(j, "io");
+	proc_io(j, v, p);
 	zn_json_close(j, '}');
 }
 
@@ -287,10 +302,16 @@ static bool job_item(void *scope, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static bool no_item(void *scope, struct zn_json *j, uint32_t i)
+static bool io_item(void *scope, struct zn_json *j, uint32_t i)
 {
-	(void)scope, (void)j, (void)i;
-	return false;
+	struct scope *s = scope;
+	struct zn_flows *flows = s->view->flows;
+	const struct zn_flow *f = flows && i < flows->high ? &flows->flow[i] : NULL;
+	const char *job = f && f->used ? zn_flow_job(flows, f) : NULL;
+
+	if (job && wanted(s, job))
+		zn_flow_json(j, s->view, f, true);
+	return f;
 }
 
 /* One that has the name of another member is called label_<name>. */
@@ -490,7 +511,7 @@ static const struct {
 	{ZN_TOPIC_LOST, "lost", '{', loss_item},
 	{ZN_TOPIC_PROBES, "probes", '[', probe_item},
 	{ZN_TOPIC_JOBS, "jobs", '[', job_item},
-	{ZN_TOPIC_IO, "io", '[', no_item},
+	{ZN_TOPIC_IO, "io", '[', io_item},
 	{ZN_TOPIC_PROCESSES, "processes", '[', process_item},
 };
 
@@ -502,6 +523,8 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 	bool whole;
 
 	zn_agg_refresh(v->agg);
+	if (v->flows)
+		zn_flows_refresh(v->flows);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);

@@ -91,6 +91,10 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 	to[n++] = (struct zn_usage){"alerts", v->alerts->count, ZN_ALERTS_MAX};
 	if (v->jobs)
 		to[n++] = (struct zn_usage){"jobs", jobs_used(v->jobs), ZN_JOBS_MAX};
+	if (v->flows) {
+		to[n++] = (struct zn_usage){"io_series", v->flows->row_count, ZN_IO_MAX};
+		to[n++] = (struct zn_usage){"mounts", v->flows->mounts.count, ZN_MOUNTS_MAX};
+	}
 	if (v->serve)
 		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, v->options->max_connections};
 	return n;

@@ -51,6 +51,8 @@
 #define ZN_PASTS_MAX     4096      /* series whose past is kept for rate() and the like; one more has no value there */
 #define ZN_ALERTS_MAX    256       /* alerts that are pending or firing */
 #define ZN_ALERT_BYTES   384       /* of the labels of one alert */
+#define ZN_FLOWS_MAX     1024      /* pairs of a job and a mount that have series */
+#define ZN_MOUNTS_MAX    512       /* devices in use whose mount is known */
 #define ZN_RING_BYTES    (64 * 1024)
 #define ZN_LIBS_MAX      64  /* distinct libraries (by inode) that are hooked at one time */
 #define ZN_CALIB_MAX     512 /* samples of the calibration at start */
@@ -365,6 +367,7 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")                                \
 	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
 	X(IO, "io", "file operations without a free series")                                                           \
+	X(MOUNT, "mount", "looks at a series of files that found no free entry for its mount")                         \
 	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                        \
 	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
 	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")
@@ -1143,14 +1146,15 @@ struct zn_arena_ops {
 	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);
 	/* File I/O: the series there are, in no order; at most cap of them; returns how many. NULL: none. */
 	size_t (*io)(struct zn_arena *a, struct zn_io_entry *to, size_t cap);
-	/* Gives a series back, its histogram too. Whoever is just adding to it would do so to what comes after it: not before
-	 * some time has passed since its job's last process ended. One of a device that is used again starts from 0. */
-	void (*io_release)(struct zn_arena *a, const struct zn_io_key *key);
 	void (*skew_release)(struct zn_arena *a, uint32_t slot); /* gives it and its histogram back */
 	/* ZN_C_STALL_* of a process with what has begun and not ended by now. NULL: the counters are all there is. */
 	void (*stalls)(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT]);
 	/* A process that a row's process forked before it was tracked. NULL: nobody follows workers. */
 	void (*worker_add)(struct zn_arena *a, uint32_t tgid, uint32_t row);
+	/* Takes a series out of the table: who comes next makes another one. Its histogram stays, for those who are adding to
+	 * it right now, until it is given back, at least a second later. */
+	void (*io_cut)(struct zn_arena *a, const struct zn_io_key *key);
+	void (*io_free)(struct zn_arena *a, uint32_t hist);
 };
 /* zn_arena_hist(arena, hist) is valid until the series is given back. */
 struct zn_io_entry {
@@ -1422,6 +1426,119 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
  * loaded. NVIDIA's and DRM's fixed ones are always among them. */
 void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
 
+/* ---- mount.c: where the file systems that are used are mounted. ---- */
+
+#define ZN_MOUNT_BYTES  256 /* of a mount point with its NUL, as it is shown: UTF-8; a longer one ends in a hash */
+#define ZN_FSTYPE_BYTES 32
+enum zn_mount_state {
+	ZN_MOUNT_FREE,
+	ZN_MOUNT_UNKNOWN, /* point is "unknown:MAJOR:MINOR" */
+	ZN_MOUNT_HOST,    /* it is in the host's list */
+	ZN_MOUNT_OTHER,   /* only in that of a process, as a container's own mounts are */
+	ZN_MOUNT_GONE     /* it was in the host's list, and keeps its name */
+};
+struct zn_mount {
+	uint32_t dev; /* as zn_io_key.dev */
+	enum zn_mount_state state;
+	bool fixed;       /* not from a list */
+	bool rooted;      /* point is where the root of the file system is */
+	uint32_t version; /* changes with the name; no two entries have the same */
+	uint32_t
+		cut; /* the version from which on it is another file system: what was counted before is not of this name */
+	uint64_t used_ns; /* set it while series of the device exist: else the entry is free a minute later */
+	uint32_t tgid;    /* whose list it is from; 0: the host's, or none */
+	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
+	/* for the walk over a list */
+	uint32_t ask; /* a process whose list may have it; 0: none */
+	bool there, best_rooted;
+	char best_point[ZN_MOUNT_BYTES], best_fstype[ZN_FSTYPE_BYTES];
+};
+struct zn_mounts {
+	struct zn_io host; /* the host's list: poll() tells when it changes */
+	struct zn_io timer;
+	struct zn_loop *loop;
+	const char *proc;
+	struct zn_mount mount[ZN_MOUNTS_MAX];
+	uint32_t high, count; /* entries that were ever used, and that are */
+	uint32_t version;
+	bool changed, fresh; /* the host's list must be read again; at once, for a device that is new */
+	int walk_fd;         /* the list that is being read; below 0: none */
+	uint32_t tgid;       /* whose it is; 0: the host's */
+	bool skip;           /* up to the end of a line */
+	size_t have;
+	uint64_t walk_ns, rest_until_ns;
+	char text[64 * 1024];
+};
+void zn_mounts_init(struct zn_mounts *m);
+/* proc: "/proc". loop: NULL for tests: changes are not heard of, and what is left of a walk goes on at the next tick. -errno: the
+ * list cannot be read, all devices are unknown. */
+int zn_mounts_open(struct zn_mounts *m, struct zn_loop *loop, const char *proc);
+void zn_mounts_close(struct zn_mounts *m);
+/* The entry of a device, made if there is none; NULL: no room. tgid: who used it, while that still lives, or 0. The name
+ * may come later: watch the version. */
+struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid);
+/* Names a device once and for all. NULL: no room. */
+struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *point, const char *fstype);
+void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns);
+
+/* ---- flow.c: file I/O by job and mount. ---- */
+
+/* The series of one operation: of any device with that mount, and of all shards. Figures are sums over its rows. */
+struct zn_flow_op {
+	uint32_t first; /* row, chained; 0: none */
+	uint64_t tick_calls, tick_bytes;
+	uint64_t call_rate, byte_rate; /* per 1000 s, and per second, over the last tick */
+};
+struct zn_flow {
+	bool used;
+	bool twin;         /* another one has the same job and point: they differ in the type of file system */
+	struct zn_tag job; /* serial 0: none */
+	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
+	uint64_t active_ns; /* when it was last seen to grow */
+	struct zn_flow_op op[ZN_IO_OP_COUNT];
+};
+struct zn_flow_sum {
+	uint64_t calls, errors, bytes;
+};
+enum zn_flow_row_state { ZN_ROW_FREE, ZN_ROW_LIVE, ZN_ROW_CUT /* of a mount that is gone */, ZN_ROW_LEAVING };
+/* One entry of the arena's table, by its histogram. */
+struct zn_flow_row {
+	struct zn_io_key key;
+	enum zn_flow_row_state state;
+	uint32_t next, flow, version;
+	uint64_t since_ns; /* of its state */
+};
+struct zn_job;
+struct zn_jobs;
+struct zn_flows {
+	struct zn_arena *arena;
+	struct zn_jobs *jobs; /* NULL: nothing is of any job (tests) */
+	struct zn_mounts mounts;
+	struct zn_flow flow[ZN_FLOWS_MAX];
+	uint32_t high; /* flows from here on were never used */
+	struct zn_flow_row row[ZN_HISTS_MAX];
+	uint32_t row_high, row_count;
+	uint64_t tick_ns;
+	struct zn_io_entry entry[ZN_IO_MAX]; /* scratch */
+	struct zn_hist merged;               /* scratch of zn_flow_merge() */
+};
+void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *jobs);
+/* Finds what is new. At each tick, and before figures are shown, so that what is short is seen too. */
+void zn_flows_refresh(struct zn_flows *f);
+/* The same with new rates; what is of jobs that are forgotten goes, and of mounts that are gone and idle. */
+void zn_flows_tick(struct zn_flows *f, uint64_t now_ns);
+/* The label job_id of a flow, "" of no job; NULL: it is not shown, as a newer job has the same id. */
+const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow);
+bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job);
+struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op);
+/* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
+const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
+struct zn_view;
+/* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
+ * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
+ * rate; of a report (rates false) the seconds of each op. */
+void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates);
+
 /* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */
 
 #define ZN_ROWS_MAX 160 /* hooked names, all suffixes spelled out */
@@ -1639,6 +1756,7 @@ struct zn_view {
 	struct zn_courier *courier;       /* NULL: none */
 	struct zn_notify *notify;         /* NULL: none */
 	const struct zn_signals *signals; /* NULL: none (tests) */
+	struct zn_flows *flows;           /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
@@ -1652,7 +1770,7 @@ void zn_view_tick(struct zn_view *v);
 uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
 const char *zn_loss_label(enum zn_loss what);
 const char *zn_loss_help(enum zn_loss what);
-#define ZN_USAGES_MAX 9
+#define ZN_USAGES_MAX 12
 struct zn_usage {
 	const char *table;
 	uint64_t entries, limit;
@@ -2347,7 +2465,8 @@ void zn_jobs_scraped(struct zn_jobs *j); /* after /metrics was answered */
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
-const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p);     /* "" of no job */
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
+const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
 struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
 /* What all its processes did, gone ones included; each result lives until the next call. */
 const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
@@ -2749,6 +2868,7 @@ struct zn_sim {
 	struct zn_plain plain; /* first */
 	uint64_t seed;
 	uint64_t state; /* of the random numbers */
+	uint64_t file_state;
 	uint64_t elapsed_ms;
 	struct zn_proc *rank[ZN_SIM_RANKS]; /* NULL: between two jobs */
 	uint64_t comm[ZN_SIM_JOBS], comm_state;
@@ -2757,6 +2877,7 @@ struct zn_sim {
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed);
+void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 void zn_sim_close(struct zn_sim *s);
 void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, there and from then on */
 /* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is cut into

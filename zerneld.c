@@ -38,6 +38,7 @@ struct daemon {
 	struct zn_signals kernel_signals;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
+	struct zn_flows flows;
 	struct zn_scribe scribe;
 	struct zn_courier courier;
 	struct zn_notify notify;
@@ -156,6 +157,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_courier_tick(&d->courier);
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
+	zn_flows_tick(&d->flows, now);
 	zn_control_tick(d->control, now);
 	zn_view_tick(&d->view);
 	zn_serve_tick(&d->serve, now);
@@ -205,6 +207,8 @@ static void on_event(void *owner, const struct zn_event *ev)
 	else if (ev->type == ZN_EV_ALLOC_FAILED)
 		zn_log(ZN_DEBUG, "process %u: allocation of %llu bytes failed: CUresult %u", ev->tgid,
 			(unsigned long long)ev->bytes, ev->detail);
+	else if (ev->type == ZN_EV_DEVICE)
+		zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid);
 	else if (ev->type == ZN_EV_COMM_ABORT)
 		zn_log(ZN_WARN, "process %u: ncclCommAbort", ev->tgid);
 }
@@ -422,6 +426,25 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return 0;
 }
 
+/* Without the list of mounts I/O is counted all the same. */
+static int flows_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err;
+
+	(void)why;
+	zn_flows_init(&d->flows, d->agg.arena, &d->jobs);
+	d->view.flows = &d->flows;
+	if (d->options.simulate) {
+		zn_sim_mounts(&d->flows.mounts);
+		return 0;
+	}
+	err = zn_mounts_open(&d->flows.mounts, &d->loop, "/proc");
+	if (err)
+		zn_log(ZN_WARN, "mount: cannot follow the list of mounts: %s; mounts are shown as unknown",
+			strerror(-err));
+	return 0;
+}
+
 static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	return zn_control_open(&d->control, &d->loop, &d->view, d->options.control, why);
@@ -430,11 +453,12 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 /* In this order. The scribe and the courier are processes of their own and have nothing of the rest; capabilities go with the source's, after
  * which threads may be started. */
 static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, scribe_open, courier_open,
-	loop_open, history_open, serve_open, source_open, jobs_open, notify_open, control_open, tick_open};
+	loop_open, history_open, serve_open, source_open, jobs_open, flows_open, notify_open, control_open, tick_open};
 
 static void closed_clear(struct daemon *d)
 {
 	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = d->scribe.fd = d->courier.fd = -1;
+	zn_mounts_init(&d->flows.mounts);
 }
 
 static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
@@ -454,6 +478,7 @@ static void daemon_close(struct daemon *d)
 	zn_serve_close(&d->serve);
 	zn_find_close(d->find);
 	d->ring.fd = -1; /* the ring buffer's own */
+	zn_mounts_close(&d->flows.mounts);
 	zn_jobs_close(&d->jobs);
 	if (d->options.simulate)
 		zn_sim_close(&d->sim);

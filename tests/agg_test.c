@@ -643,9 +643,11 @@ static void series_of_files(void)
 	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n);
 	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].hist)->calls, 2);
 	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].hist)->bytes, 4096);
-	plain.arena.ops->io_release(&plain.arena, &key);
-	plain.arena.ops->io_release(&plain.arena, &key); /* there is none any more */
+	plain.arena.ops->io_cut(&plain.arena, &key);
+	plain.arena.ops->io_cut(&plain.arena, &key); /* there is none any more */
 	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n - 1);
+	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].hist)->bytes, 4096);
+	plain.arena.ops->io_free(&plain.arena, got[n - 1].hist);
 	CHECK_EQ(zn_plain_io(&plain, &key, 1000)->bytes, 0);
 }
 

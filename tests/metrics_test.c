@@ -1481,10 +1481,11 @@ static const struct {
 	{"processes.0.stalls.seconds.data", "0.000001029"},
 	{"processes.0.stalls.says", "\"rank 3 finds no free CPU 14 % of its time\""},
 	{"processes.0.signals", "null"},
-	{"processes.0.io", "null"},
 	{"probes.0.family", "\"gpu_mem\""},
 	{"probes.0.state", "\"simulated\""},
 };
+
+static const char *const io_keys[] = {"read_bytes", "write_bytes", "reads", "writes"};
 
 static void known_figures_as_json(void)
 {
@@ -1497,6 +1498,13 @@ static void known_figures_as_json(void)
 	for (size_t i = 0; i < ZN_LEN(known_json); i++) {
 		t_begin(known_json[i].path);
 		check_member(whole, known_json[i].path, known_json[i].want);
+	}
+	for (size_t i = 0; i < ZN_LEN(io_keys); i++) {
+		char path[64], want[16];
+
+		snprintf(path, sizeof(path), "processes.0.io.%s", io_keys[i]);
+		snprintf(want, sizeof(want), "%zu", 1000 + ZN_C_IO_READ_BYTES + i);
+		check_member(whole, path, want);
 	}
 }
 

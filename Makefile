@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched syscalls net vfs
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
+	message.c spool.c control.c jobctl.c alertctl.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
 	courier.c sender.c fetch.c dns.c notify.c otlp.c mount.c flow.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
@@ -65,7 +65,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/zerneld.o: $(B)/version
 # what runs once, or when a person asks, is made small
-SMALL := rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify
+SMALL := alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify
 $(SMALL:%=$(B)/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
@@ -241,8 +241,9 @@ check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 
 # ---- fuzzing ----
 
-FUZZ := cgroup proto http handshake ws json elf filter message sheet
+FUZZ := rule cgroup proto http handshake ws json elf filter message sheet
 FUZZ_SECONDS ?= 60
+rule_fuzz_SRC := alert.c rule.c rule_run.c agg.c proc.c json.c log.c
 sheet_fuzz_SRC := client.c term.c access.c log.c http.c json.c # what it links besides its own source
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 	@mkdir -p $(T)

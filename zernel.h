@@ -2847,6 +2847,12 @@ bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name
 
 int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
 
+/* ---- alertctl.c: the client verb `zernel alerts`. ---- */
+
+/* argv[0] is "alerts". Returns the exit status: 0 (nothing is pending or firing), 1 (something is), 2 (usage, or a file
+ * that is not what it must be). */
+int zn_alertctl_main(int argc, char **argv);
+
 /* ---- secure.c: what is given up once everything is open. ---- */
 
 /* Capabilities are per thread: call it before any is started. */

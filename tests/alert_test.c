@@ -469,6 +469,39 @@ T(gpu_idle)
 	ended->gone = true;
 }
 
+T(driver_contention)
+{
+	struct series *s;
+
+	start();
+	s = ADD("zernel_gpu_ioctl_contention_ratio", 0.3, {0});
+	ticks(40);
+	CHECK_EQ(alerts.count, 0);
+	s->value = 0.31;
+	ticks(31);
+	CHECK_EQ(state_of("driver_contention"), ZN_FIRING);
+	s->value = 0.2;
+	tick();
+	CHECK_EQ(alerts.count, 0);
+}
+
+T(tcp_retransmits)
+{
+	struct series *s;
+
+	start();
+	s = ADD("zernel_tcp_retransmits_total", 1000, {"pid", "4242"});
+	for (int i = 0; i < 100; i++, s->value += 49)
+		tick();
+	CHECK_EQ(alerts.count, 0);
+	for (int i = 0; i < 200; i++, s->value += 60)
+		tick();
+	CHECK_EQ(state_of("tcp_retransmits"), ZN_FIRING);
+	CHECK_STR(annotation(&alerts.alert[0], "summary"), "process 4242 sends 60 TCP segments a second again");
+	ticks(70);
+	CHECK_EQ(alerts.count, 0);
+}
+
 T(probe_overhead)
 {
 	struct series *s;
@@ -647,6 +680,8 @@ int main(void)
 	RUN(gpu_allocation_failed);
 	RUN(data_starvation);
 	RUN(gpu_idle);
+	RUN(driver_contention);
+	RUN(tcp_retransmits);
 	RUN(probe_overhead);
 	RUN(probe_overhead_of_another_budget);
 	RUN(losses_fire_and_stay_a_minute);

@@ -203,7 +203,9 @@ static void show(void *to, const struct zn_instance *i)
 
 		printf("%s%.*s=\"", l ? "," : "{", (int)label->name.len, label->name.at);
 		for (size_t c = 0; c < label->value.len; c++)
-			printf(label->value.at[c] >= ' ' && label->value.at[c] < 127 ? "%c" : "\\x%02x",
+			printf(label->value.at[c] >= ' ' && label->value.at[c] < 127 && label->value.at[c] != '"'
+					? "%c"
+					: "\\x%02x",
 				(unsigned char)label->value.at[c]);
 		printf("\"");
 	}

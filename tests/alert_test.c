@@ -469,6 +469,41 @@ T(gpu_idle)
 	ended->gone = true;
 }
 
+T(stalled_on_data)
+{
+	struct series *s;
+
+	start();
+	s = ADD("zernel_step_stall_ratio", 0.4, {"pid", "4242"}, {"cause", "data"});
+	ADD("zernel_step_stall_ratio", 0.6, {"pid", "4242"}, {"cause", "gpu"});
+	ticks(31);
+	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(state_of("stalled_on_data"), ZN_FIRING);
+	s->value = 0.2;
+	tick();
+	CHECK_EQ(alerts.count, 0);
+}
+
+T(nccl_straggler)
+{
+	struct series *s;
+
+	start();
+	s = ADD("zernel_nccl_issue_late_seconds_total", 10, {"comm", "ab"}, {"rank", "3"});
+	ADD("zernel_nccl_issue_late_seconds_total", 10, {"comm", "ab"}, {"rank", "2"});
+	ADD("zernel_nccl_rank_info", 1, {"pid", "4243"}, {"comm", "ab"}, {"rank", "3"});
+	ADD("zernel_nccl_rank_info", 1, {"pid", "4242"}, {"comm", "ab"}, {"rank", "2"});
+	for (int i = 0; i < 100; i++, s->value += 0.25)
+		tick();
+	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(state_of("nccl_straggler"), ZN_FIRING);
+	CHECK_STR(annotation(&alerts.alert[0], "summary"),
+		"rank 3, process 4243, issues its collectives late: 25 % of the time the others wait for it");
+	CHECK_STR(zn_alert_label(&alerts.alert[0], "pid"), "4243");
+	ticks(75);
+	CHECK_EQ(alerts.count, 0);
+}
+
 T(driver_contention)
 {
 	struct series *s;
@@ -680,6 +715,8 @@ int main(void)
 	RUN(gpu_allocation_failed);
 	RUN(data_starvation);
 	RUN(gpu_idle);
+	RUN(stalled_on_data);
+	RUN(nccl_straggler);
 	RUN(driver_contention);
 	RUN(tcp_retransmits);
 	RUN(probe_overhead);

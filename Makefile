@@ -137,7 +137,7 @@ snapshot_test_SRC := flow.c mount.c loop.c snapshot.c wait.c history.c view.c si
 RENDER_SRC := flow.c mount.c loop.c metrics.c wait.c view.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 
 mount_test_SRC   := mount.c loop.c json.c log.c
-flow_test_SRC    := flow.c mount.c loop.c job.c message.c agg.c proc.c json.c log.c
+flow_test_SRC    := flow.c mount.c loop.c job.c alert.c rule.c rule_run.c message.c agg.c proc.c json.c
 
 T := build/test
 TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.

@@ -87,7 +87,8 @@ static void twins_mark(struct zn_flows *f, struct zn_flow *flow)
 	for (uint32_t i = 0; i < f->high; i++) {
 		struct zn_flow *other = &f->flow[i];
 
-		if (other != flow && other->used && same_tag(other->job, flow->job) && !strcmp(other->point, flow->point))
+		if (other != flow && other->used && same_tag(other->job, flow->job) &&
+			!strcmp(other->point, flow->point))
 			other->twin = flow->twin = true;
 	}
 }

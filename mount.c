@@ -78,8 +78,8 @@ static void unescape(char *text)
 	char *to = text;
 
 	for (const char *from = text; *from; to++) {
-		bool escaped = from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
-			from[3] >= '0' && from[3] <= '7';
+		bool escaped = from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' &&
+			from[2] <= '7' && from[3] >= '0' && from[3] <= '7';
 
 		*to = escaped ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0')) : *from;
 		if (!*to)
@@ -197,7 +197,8 @@ static void consider(struct zn_mount *e, struct line *l)
 	show(fstype, sizeof(fstype), l->fstype);
 	if (rooted == e->rooted && !strcmp(point, e->point) && !strcmp(fstype, e->fstype))
 		e->there = true;
-	if (e->best_point[0] && (e->best_rooted > rooted || (e->best_rooted == rooted && strlen(point) >= strlen(e->best_point))))
+	if (e->best_point[0] &&
+		(e->best_rooted > rooted || (e->best_rooted == rooted && strlen(point) >= strlen(e->best_point))))
 		return;
 	memcpy(e->best_point, point, sizeof(point));
 	memcpy(e->best_fstype, fstype, sizeof(fstype));

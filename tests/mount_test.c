@@ -90,7 +90,8 @@ static const struct {
 } vectors[] = {
 	{"plain", "36 35 0:40 / /scratch rw,noatime master:1 - ext4 /dev/sda1 rw\n", "/scratch", "ext4"},
 	{"no optional fields", "36 35 0:40 / /scratch rw - ext4 /dev/sda1 rw\n", "/scratch", "ext4"},
-	{"many optional fields", "36 35 0:40 / /s rw shared:1 master:2 propagate_from:3 unbindable - xfs d rw\n", "/s", "xfs"},
+	{"many optional fields", "36 35 0:40 / /s rw shared:1 master:2 propagate_from:3 unbindable - xfs d rw\n", "/s",
+		"xfs"},
 	{"root", "36 35 0:40 / / rw - ext4 /dev/sda1 rw\n", "/", "ext4"},
 	{"no source", "36 35 0:40 / /t rw - tmpfs  rw\n", "/t", "tmpfs"},
 	{"escapes", "36 35 0:40 / /a\\040b\\011c\\012d\\134e\\043 rw - ext4 d rw\n", "/a b\tc\nd\\e#", "ext4"},
@@ -100,13 +101,17 @@ static const struct {
 	{"a removed mount point", "36 35 0:40 / /a\\040b//deleted rw - ext4 d rw\n", "/a b", "ext4"},
 	{"fuse", "36 35 0:40 / /a rw - fuse.sshfs host: rw\n", "/a", "fuse.sshfs"},
 	{"a long type", "36 35 0:40 / /a rw - fuse." LONG64 " x rw\n", "/a", "fuse.0123456789abcdef0~e6df115a"},
-	{"a bind mount after it", "1 1 0:40 / /long/name rw - ext4 d rw\n2 1 0:40 /sub /b rw - ext4 d rw\n", "/long/name", "ext4"},
-	{"a bind mount before it", "1 1 0:40 /sub /b rw - ext4 d rw\n2 1 0:40 / /long/name rw - ext4 d rw\n", "/long/name", "ext4"},
+	{"a bind mount after it", "1 1 0:40 / /long/name rw - ext4 d rw\n2 1 0:40 /sub /b rw - ext4 d rw\n",
+		"/long/name", "ext4"},
+	{"a bind mount before it", "1 1 0:40 /sub /b rw - ext4 d rw\n2 1 0:40 / /long/name rw - ext4 d rw\n",
+		"/long/name", "ext4"},
 	{"only bind mounts", "1 1 0:40 /sub /long rw - ext4 d rw\n2 1 0:40 /other /b rw - ext4 d rw\n", "/b", "ext4"},
 	{"subvolumes", "1 1 0:40 /@ / rw - btrfs d rw\n2 1 0:40 /@home /home rw - btrfs d rw\n", "/", "btrfs"},
-	{"the whole of it twice", "1 1 0:40 / /longer rw - ext4 d rw\n2 1 0:40 / /short rw - ext4 d rw\n", "/short", "ext4"},
+	{"the whole of it twice", "1 1 0:40 / /longer rw - ext4 d rw\n2 1 0:40 / /short rw - ext4 d rw\n", "/short",
+		"ext4"},
 	{"two of a length", "1 1 0:40 / /b rw - ext4 d rw\n2 1 0:40 / /a rw - ext4 d rw\n", "/b", "ext4"},
-	{"the same last part", "1 1 0:40 / /x/data rw - ext4 d rw\n2 1 0:41 / /y/data rw - ext4 d rw\n", "/x/data", "ext4"},
+	{"the same last part", "1 1 0:40 / /x/data rw - ext4 d rw\n2 1 0:41 / /y/data rw - ext4 d rw\n", "/x/data",
+		"ext4"},
 	{"stacked", "1 1 0:40 / /data rw - ext4 d rw\n2 1 0:41 / /data rw - tmpfs d rw\n", "/data", "ext4"},
 	{"no end of line", "36 35 0:40 / /cut rw - ext4 d rw", "unknown:0:40", "unknown"},
 	{"another device", "36 35 8:40 / /a rw - ext4 d rw\n", "unknown:0:40", "unknown"},
@@ -117,8 +122,10 @@ static const struct {
 	{"no point", "36 35 0:40 / \n", "unknown:0:40", "unknown"},
 	{"a point that is no path", "36 35 0:40 / a rw - ext4 d rw\n", "unknown:0:40", "unknown"},
 	{"a root that is no path", "36 35 0:40 mnt:[4026531840] /a rw - nsfs nsfs rw\n", "unknown:0:40", "unknown"},
-	{"a device that wraps", "36 35 4096:40 / /a rw - ext4 d rw\n36 35 0:1048616 / /b rw - ext4 d rw\n", "unknown:0:40", "unknown"},
-	{"a device of words", "36 35 x:40 / /a rw - ext4 d rw\n36 35 0: / /b rw - ext4 d rw\n", "unknown:0:40", "unknown"},
+	{"a device that wraps", "36 35 4096:40 / /a rw - ext4 d rw\n36 35 0:1048616 / /b rw - ext4 d rw\n",
+		"unknown:0:40", "unknown"},
+	{"a device of words", "36 35 x:40 / /a rw - ext4 d rw\n36 35 0: / /b rw - ext4 d rw\n", "unknown:0:40",
+		"unknown"},
 	{"a device with more", "36 35 0:40x / /a rw - ext4 d rw\n", "unknown:0:40", "unknown"},
 	{"empty lines", "\n\n \n  \n36 35 0:40 / /a rw - ext4 d rw\n\n", "/a", "ext4"},
 };
@@ -130,7 +137,8 @@ static void lines(void)
 		open_over(vectors[i].list);
 		check_is(use(DEV(0, 40), 0), vectors[i].point, vectors[i].fstype);
 		CHECK_EQ(use(DEV(0, 40), 0)->state, vectors[i].point[0] == '/' ? ZN_MOUNT_HOST : ZN_MOUNT_UNKNOWN);
-		for (size_t cut = 0; cut < strlen(vectors[i].list); cut++) { /* at every byte: no more than that is asked */
+		for (size_t cut = 0; cut < strlen(vectors[i].list);
+			cut++) { /* at every byte: no more than that is asked */
 			char *text = strndup(vectors[i].list, cut);
 			const struct zn_mount *e;
 

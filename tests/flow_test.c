@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * flow_test.c: rows of the arena become figures by job, mount and operation: shards, several devices on one mount, names
+ * that come late or change, jobs that end, and everything given back in the end.
+ */
+#include <errno.h>
+
+#include "../zernel.h"
+#include "t.h"
+
+#define HOME 40u
+#define DATA 41u
+
+static struct zn_plain plain;
+static struct zn_agg agg;
+static struct zn_jobs jobs;
+static struct zn_flows flows;
+static uint64_t clock_ns;
+static uint32_t hists;
+
+/* In place of log.c: the clock is the test's. */
+enum zn_level zn_log_level;
+unsigned zn_log_per_second;
+
+void zn_log(enum zn_level level, const char *format, ...)
+{
+	(void)level, (void)format;
+}
+
+uint64_t zn_now_ns(void)
+{
+	return clock_ns;
+}
+
+uint64_t zn_wall_ms(void)
+{
+	return clock_ns / ZN_NS_PER_MS;
+}
+
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
+{
+	(void)a, (void)slot, (void)path, (void)why;
+	return -ENOENT;
+}
+
+static void start(void)
+{
+	zn_jobs_close(&jobs);
+	zn_plain_close(&plain);
+	clock_ns = 1000 * ZN_NS_PER_S;
+	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_agg_init(&agg, &plain.arena);
+	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
+	zn_flows_init(&flows, &plain.arena, &jobs);
+	zn_mounts_fix(&flows.mounts, HOME, "/home", "nfs4");
+	hists = plain.hist_count;
+}
+
+static void tick(uint32_t s)
+{
+	clock_ns += s * ZN_NS_PER_S;
+	zn_agg_tick(&agg, clock_ns);
+	zn_jobs_tick(&jobs, clock_ns);
+	zn_flows_tick(&flows, clock_ns);
+}
+
+static struct zn_tag job(const char *id)
+{
+	static struct zn_message m;
+	char why[ZN_TEXT_MAX];
+	const struct zn_job *told;
+
+	m = (struct zn_message){.verb = ZN_VERB_START};
+	strcpy(m.value[ZN_KEY_ID], id);
+	CHECK_EQ(zn_jobs_start(&jobs, &m, ZN_JOB_BY_PROLOG, why), 0);
+	told = zn_jobs_find(&jobs, id, ZN_UNKNOWN);
+	return (struct zn_tag){told->slot, told->serial};
+}
+
+static void end(const char *id)
+{
+	struct zn_message m = {.verb = ZN_VERB_END};
+	char why[ZN_TEXT_MAX];
+
+	strcpy(m.value[ZN_KEY_ID], id);
+	CHECK_EQ(zn_jobs_end(&jobs, &m, why), 0);
+}
+
+static void happen(struct zn_tag of, uint32_t dev, enum zn_io_op op, uint8_t shard, uint64_t bytes)
+{
+	struct zn_io_key key = {of, dev, op, shard, {0}};
+	struct zn_hist *h = zn_plain_io(&plain, &key, 1000);
+
+	CHECK(h);
+	if (h)
+		h->bytes += bytes;
+}
+
+static const struct zn_flow *flow(const char *id, const char *point, const char *fstype)
+{
+	for (uint32_t i = 0; i < flows.high; i++) {
+		const struct zn_flow *f = &flows.flow[i];
+		const char *of = f->used ? zn_flow_job(&flows, f) : NULL;
+
+		if (of && !strcmp(of, id) && !strcmp(f->point, point) && !strcmp(f->fstype, fstype))
+			return f;
+	}
+	return NULL;
+}
+
+static uint64_t bytes(const char *id, const char *point, const char *fstype)
+{
+	const struct zn_flow *f = flow(id, point, fstype);
+
+	return f ? zn_flow_sum(&flows, f, ZN_IO_READ).bytes : 0;
+}
+
+static uint32_t used(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < flows.high; i++)
+		n += flows.flow[i].used;
+	return n;
+}
+
+/* As mount.c does when a list says so. */
+static void rename_to(uint32_t dev, const char *point, const char *fstype, bool another)
+{
+	struct zn_mount *e = zn_mounts_use(&flows.mounts, dev, 0);
+
+	strcpy(e->point, point);
+	strcpy(e->fstype, fstype);
+	e->version = ++flows.mounts.version;
+	if (another)
+		e->cut = e->version;
+	e->state = ZN_MOUNT_HOST;
+}
+
+static const struct zn_tag none;
+
+T(shards_and_operations_add_up)
+{
+	start();
+	for (uint8_t shard = 0; shard < ZN_IO_SHARDS; shard++)
+		happen(none, HOME, ZN_IO_READ, shard, 100 + shard);
+	happen(none, HOME, ZN_IO_WRITE, 0, 7);
+	zn_flows_refresh(&flows);
+	CHECK_EQ(used(), 1);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 16 * 100 + 120);
+	CHECK_EQ(zn_flow_sum(&flows, flow("", "/home", "nfs4"), ZN_IO_READ).calls, 16);
+	CHECK_EQ(zn_flow_sum(&flows, flow("", "/home", "nfs4"), ZN_IO_WRITE).bytes, 7);
+	CHECK_EQ(zn_hist_count(zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true)), 16);
+	happen(none, HOME, ZN_IO_READ, 3, 1000); /* seen at once, without a tick */
+	CHECK_EQ(bytes("", "/home", "nfs4"), 16 * 100 + 120 + 1000);
+}
+
+T(rates_are_of_the_last_tick)
+{
+	const struct zn_flow *f;
+
+	start();
+	tick(1);
+	happen(none, HOME, ZN_IO_READ, 0, 3000);
+	happen(none, HOME, ZN_IO_READ, 1, 1000);
+	tick(2);
+	f = flow("", "/home", "nfs4");
+	CHECK(f);
+	CHECK_EQ(f->op[ZN_IO_READ].byte_rate, 2000);
+	CHECK_EQ(f->op[ZN_IO_READ].call_rate, 1000);
+	tick(1);
+	CHECK_EQ(f->op[ZN_IO_READ].byte_rate, 0);
+}
+
+T(two_devices_on_one_mount_are_one_series)
+{
+	start();
+	zn_mounts_fix(&flows.mounts, DATA, "/home", "nfs4");
+	happen(none, HOME, ZN_IO_READ, 0, 5);
+	happen(none, DATA, ZN_IO_READ, 0, 6);
+	zn_flows_refresh(&flows);
+	CHECK_EQ(used(), 1);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 11);
+}
+
+T(stacked_mounts_of_two_types_share_durations)
+{
+	const struct zn_hist *a, *b;
+
+	start();
+	zn_mounts_fix(&flows.mounts, DATA, "/home", "tmpfs");
+	happen(none, HOME, ZN_IO_READ, 0, 5);
+	happen(none, DATA, ZN_IO_READ, 0, 6);
+	happen(none, DATA, ZN_IO_WRITE, 0, 6);
+	zn_flows_refresh(&flows);
+	CHECK_EQ(used(), 2);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 5);
+	CHECK_EQ(bytes("", "/home", "tmpfs"), 6);
+	a = zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true);
+	CHECK_EQ(a ? a->calls : 0, 2);
+	CHECK(!zn_flow_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_READ, true));
+	b = zn_flow_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_WRITE, true);
+	CHECK_EQ(b ? b->calls : 0, 1);
+	CHECK_EQ(zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, false)->calls, 1);
+}
+
+T(a_name_that_comes_late_takes_the_figures_along)
+{
+	start();
+	happen(none, DATA, ZN_IO_READ, 0, 500);
+	tick(1);
+	CHECK_EQ(bytes("", "unknown:0:41", "unknown"), 500);
+	rename_to(DATA, "/data", "ext4", false);
+	tick(1);
+	CHECK_EQ(bytes("", "/data", "ext4"), 500);
+	CHECK_EQ(flow("", "/data", "ext4")->op[ZN_IO_READ].byte_rate, 0);
+	CHECK(!flow("", "unknown:0:41", "unknown"));
+	CHECK_EQ(used(), 1);
+}
+
+T(a_number_that_is_used_again_takes_nothing_along)
+{
+	start();
+	rename_to(DATA, "/a", "ext4", false);
+	happen(none, DATA, ZN_IO_READ, 0, 500);
+	tick(1);
+	rename_to(DATA, "/b", "ext4", true);
+	zn_flows_refresh(&flows);
+	happen(none, DATA, ZN_IO_READ, 0, 60);
+	tick(1);
+	CHECK_EQ(bytes("", "/a", "ext4"), 500);
+	CHECK_EQ(bytes("", "/b", "ext4"), 60);
+	/* and back: both of /a's are one series */
+	rename_to(DATA, "/a", "ext4", true);
+	zn_flows_refresh(&flows);
+	happen(none, DATA, ZN_IO_READ, 0, 7);
+	tick(1);
+	CHECK_EQ(bytes("", "/a", "ext4"), 507);
+	CHECK_EQ(bytes("", "/b", "ext4"), 60);
+}
+
+T(mounting_again_and_again_costs_a_bounded_number)
+{
+	start();
+	rename_to(DATA, "/a", "ext4", false);
+	for (uint32_t i = 0; i < 101; i++) {
+		happen(none, DATA, ZN_IO_READ, 0, 3);
+		tick(1);
+		rename_to(DATA, i % 2 ? "/a" : "/b", "ext4", true);
+		tick(1);
+	}
+	for (uint32_t i = 0; i < 10; i++)
+		tick(1);
+	CHECK_EQ(bytes("", "/a", "ext4") + bytes("", "/b", "ext4"), 303);
+	CHECK_EQ(bytes("", "/b", "ext4"), 150);
+	CHECK(hists - plain.hist_count <= 2);
+}
+
+T(a_job_that_is_forgotten_gives_everything_back)
+{
+	struct zn_tag tag;
+
+	start();
+	tag = job("7");
+	happen(tag, HOME, ZN_IO_READ, 0, 1000);
+	happen(tag, HOME, ZN_IO_OPEN, 0, 0);
+	happen(none, HOME, ZN_IO_READ, 0, 1);
+	tick(1);
+	CHECK_EQ(bytes("7", "/home", "nfs4"), 1000);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
+	end("7");
+	tick(20);
+	CHECK_EQ(bytes("7", "/home", "nfs4"), 1000); /* until it was shown */
+	zn_jobs_scraped(&jobs);
+	zn_jobs_scraped(&jobs);
+	tick(1);
+	CHECK(!flow("7", "/home", "nfs4"));
+	happen(none, HOME, ZN_IO_WRITE, 0, 2);
+	CHECK_EQ(hists - plain.hist_count, 4); /* not yet: somebody may be adding to them */
+	tick(1);
+	tick(2);
+	CHECK_EQ(hists - plain.hist_count, 2);
+	CHECK_EQ(plain.io_count, 2);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
+}
+
+T(only_the_newest_job_of_an_id_is_shown)
+{
+	struct zn_tag first, second;
+
+	start();
+	first = job("7");
+	happen(first, HOME, ZN_IO_READ, 0, 1000);
+	tick(1);
+	end("7");
+	tick(20);
+	second = job("7");
+	CHECK(second.serial != first.serial);
+	happen(second, HOME, ZN_IO_READ, 0, 1);
+	tick(1);
+	CHECK_EQ(bytes("7", "/home", "nfs4"), 1);
+	CHECK_EQ(used(), 2);
+}
+
+T(of_no_job_what_is_gone_and_idle_goes)
+{
+	start();
+	happen(none, HOME, ZN_IO_READ, 0, 1);
+	happen(none, DATA, ZN_IO_READ, 0, 1);
+	tick(1);
+	tick(500);
+	CHECK_EQ(used(), 2);
+	happen(none, DATA, ZN_IO_READ, 0, 1);
+	tick(500);
+	CHECK_EQ(used(), 2);
+	tick(600);
+	CHECK(flow("", "/home", "nfs4"));
+	CHECK(!flow("", "unknown:0:41", "unknown"));
+	tick(3);
+	CHECK_EQ(hists - plain.hist_count, 1);
+}
+
+T(one_flow_more_than_there_is_room_for)
+{
+	char point[32];
+
+	start();
+	happen(none, HOME, ZN_IO_READ, 0, 1);
+	for (uint32_t i = 0; i < ZN_FLOWS_MAX; i++) { /* a device that is always somewhere else */
+		snprintf(point, sizeof(point), "/%u", i);
+		rename_to(DATA, point, "ext4", true);
+		zn_flows_refresh(&flows);
+		happen(none, DATA, ZN_IO_READ, 0, 1);
+		zn_flows_refresh(&flows);
+	}
+	CHECK_EQ(used(), ZN_FLOWS_MAX);
+	CHECK(plain.arena.shared->lost[ZN_LOST_MOUNT] > 0);
+	CHECK_EQ(bytes("", "/0", "ext4"), 1);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
+}
+
+int main(void)
+{
+	RUN(shards_and_operations_add_up);
+	RUN(rates_are_of_the_last_tick);
+	RUN(two_devices_on_one_mount_are_one_series);
+	RUN(stacked_mounts_of_two_types_share_durations);
+	RUN(a_name_that_comes_late_takes_the_figures_along);
+	RUN(a_number_that_is_used_again_takes_nothing_along);
+	RUN(mounting_again_and_again_costs_a_bounded_number);
+	RUN(a_job_that_is_forgotten_gives_everything_back);
+	RUN(only_the_newest_job_of_an_id_is_shown);
+	RUN(of_no_job_what_is_gone_and_idle_goes);
+	RUN(one_flow_more_than_there_is_room_for);
+	zn_jobs_close(&jobs);
+	zn_plain_close(&plain);
+	return t_end();
+}

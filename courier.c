@@ -28,7 +28,7 @@
 #define START_MS     2000      /* for the courier to say that it is there */
 #define FAREWELL_MS  2000      /* for what waits to be sent at the end */
 #define NOBODY       65534
-#define PROCESS_NAME "zerneld: courier"
+#define PROCESS_NAME "zernel: courier" /* up to 15 characters */
 
 struct piece {
 	uint32_t to;

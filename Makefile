@@ -39,7 +39,7 @@ FAMILIES := proc job gpu_mem cuda_trace nccl sched syscalls net vfs
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
 	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c alertctl.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
-	courier.c sender.c fetch.c dns.c notify.c otlp.c mount.c flow.c
+	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -65,7 +65,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/zerneld.o: $(B)/version
 # what runs once, or when a person asks, is made small
-SMALL := alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify
+SMALL := alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify export
 $(SMALL:%=$(B)/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@

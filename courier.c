@@ -24,7 +24,7 @@
 #include "zernel.h"
 
 #define PIECE_BYTES  (32 << 10)
-#define BACKLOG      (1 << 20) /* bytes that may wait to be read; root alone may ask for so much */
+#define BACKLOG      (8 << 20) /* bytes that may wait to be read; root alone may ask for so much */
 #define START_MS     2000      /* for the courier to say that it is there */
 #define FAREWELL_MS  2000      /* for what waits to be sent at the end */
 #define NOBODY       65534

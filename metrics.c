@@ -1542,6 +1542,13 @@ static void emit_render(struct text *t)
 	one_scaled(t, t->view->render_ns, 9);
 }
 
+/* There once there was an export. */
+static void emit_export(struct text *t)
+{
+	if (t->view->export && t->view->export->render_ns)
+		one_scaled(t, t->view->export->render_ns, 9);
+}
+
 static void emit_cpu(struct text *t)
 {
 	struct timespec ts;
@@ -1798,6 +1805,8 @@ static const struct metric table[] = {
 	{"zernel_ws_clients", GAUGE, "", emit_clients, NULL, "WebSocket clients."},
 	{"zernel_scrape_render_seconds", GAUGE, "", emit_render, NULL,
 		"Time it took to render the scrape before this."},
+	{"zernel_otlp_render_seconds", GAUGE, "", emit_export, NULL,
+		"Time it took to make and hand over the requests of the last OTLP export."},
 	{"process_cpu_seconds_total", COUNTER, "", emit_cpu, NULL, "CPU time of the daemon."},
 	{"process_resident_memory_bytes", GAUGE, "", emit_resident, NULL, "Resident memory of the daemon."},
 	{"process_open_fds", GAUGE, "", emit_fds, NULL, "Open file descriptors of the daemon."},

@@ -1755,6 +1755,7 @@ struct zn_view {
 	struct zn_scribe *scribe;         /* NULL: none */
 	struct zn_courier *courier;       /* NULL: none */
 	struct zn_notify *notify;         /* NULL: none */
+	struct zn_export *export;         /* NULL: none */
 	const struct zn_signals *signals; /* NULL: none (tests) */
 	struct zn_flows *flows;           /* NULL: none (tests) */
 	char node[65];
@@ -2811,6 +2812,18 @@ static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 {
 	return n->lost + zn_courier_lost(n->courier, ZN_TO_ALERTMANAGER) + zn_courier_lost(n->courier, ZN_TO_WEBHOOK);
 }
+
+/* ---- export.c: all metrics pushed by OTLP. ---- */
+
+struct zn_export {
+	struct zn_view *view;
+	struct zn_courier *courier;
+	uint64_t next_ns;   /* when the next one is due */
+	uint64_t render_ns; /* what the last one took */
+	char text[ZN_LETTER_BYTES];
+};
+void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_courier *courier);
+void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick() */
 
 /* ---- scribe.c: a process of its own that writes files, so that a slow disk stops nobody and the daemon itself can
  * write none. ---- */

@@ -42,6 +42,7 @@ struct daemon {
 	struct zn_scribe scribe;
 	struct zn_courier courier;
 	struct zn_notify notify;
+	struct zn_export export;
 	char spool[ZN_TEXT_MAX];
 	const char *folder[ZN_SHELF_COUNT]; /* of the scribe */
 	struct zn_control *control;
@@ -156,6 +157,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_alerts_tick(&d->alerts, now);
 	zn_courier_tick(&d->courier);
 	zn_notify_tick(&d->notify, now);
+	zn_export_tick(&d->export, now);
 	zn_jobs_tick(&d->jobs, now);
 	zn_flows_tick(&d->flows, now);
 	zn_control_tick(d->control, now);
@@ -380,7 +382,9 @@ static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
 	zn_notify_init(&d->notify, &d->view, &d->courier, zn_serve_port(&d->serve, false));
+	zn_export_init(&d->export, &d->view, &d->courier);
 	d->view.notify = &d->notify;
+	d->view.export = &d->export;
 	return 0;
 }
 

@@ -230,6 +230,35 @@ def what_is_refused_is_dropped_and_counted():
 
 
 @test
+def metrics_are_pushed_by_otlp():
+    """What the requests say is looked at elsewhere; here: that they come, whole, and that a receiver that fails loses
+    nothing but its own time."""
+    receiver = Receiver(failing_at_first)
+    daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", receiver.url, "--otlp-interval-ms", "1000",
+                    expect=["courier: otlp .*status 500"])
+    wait_until(lambda: sent(daemon, "otlp")["ok"] >= 5, "exports", 40)
+    check(all(h.startswith("POST /v1/metrics HTTP/1.1\r\n") for h in receiver.heads), "the path")
+    check("\r\nContent-Type: application/x-protobuf\r\n" in receiver.heads[0], "the type")
+    check(all(b"zernel_cuda_launches" in body or b"zernel" in body for body in receiver.requests), "metrics in each")
+    equal(sent(daemon, "otlp")["retried"], 3, "tries that were answered 500")
+    equal(receiver.requests[0], receiver.requests[3], "what was tried again")
+    check(daemon.metrics().one("zernel_otlp_render_seconds") > 0, "what an export takes")
+    equal(daemon.metrics().lost(), {}, "losses")
+
+
+@test
+def exports_that_nobody_takes_are_dropped_and_counted():
+    receiver = Receiver(silent)
+    daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", receiver.url, "--otlp-interval-ms", "1000",
+                    "--webhook", f"http://127.0.0.1:{free_port()}", expect=["courier: otlp .*no answer in time"])
+    courier = courier_of(daemon)
+    wait_until(lambda: daemon.metrics().one("zernel_lost_total", what="otlp"), "a loss", 60)
+    check(daemon.metrics().one("zernel_outbound_queue", to="otlp") <= 32, "the queue")
+    check(resident(courier) < 16384, "the courier's memory")
+    equal([o["to"] for o in daemon.json("/health")["outbound"] if o["state"] == "down"], ["otlp"], "what is down")
+
+
+@test
 def the_daemon_outlives_the_courier():
     hook = Receiver(good)
     daemon = Daemon("--simulate", "--push-interval-ms", "100", "--webhook", hook.url, expect=["courier: killed by signal 9"])

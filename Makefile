@@ -93,7 +93,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow
+UNIT := rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 report_test_SRC  := flow.c mount.c loop.c report.c wait.c sheet.c job.c alert.c rule.c rule_run.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
@@ -131,10 +131,11 @@ control_test_SRC := control.c spool.c message.c json.c loop.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
 job_test_SRC     := job.c alert.c rule.c rule_run.c agg.c proc.c json.c
 cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c
+signals_test_SRC := signals.c agg.c proc.c json.c
 snapshot_test_SRC := flow.c mount.c loop.c snapshot.c wait.c history.c view.c signals.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
 
 # what a page of simulated metrics takes
-RENDER_SRC := flow.c mount.c loop.c metrics.c wait.c view.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
+RENDER_SRC := flow.c mount.c loop.c metrics.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 
 mount_test_SRC   := mount.c loop.c json.c log.c
 flow_test_SRC    := flow.c mount.c loop.c job.c alert.c rule.c rule_run.c message.c agg.c proc.c json.c

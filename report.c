@@ -687,6 +687,7 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	identity(&j, &r);
 	times(&j, &r);
 	thread_time(&j, &r);
+	zn_signals_job_json(&j, v, job, r.count);
 	if (!io_measured(v))
 		zn_json_key_null(&j, "io");
 	zn_json_reserve(&j, ZN_JSON_END);

@@ -31,6 +31,22 @@
 #define CHECKPOINT_MS    6000
 #define CHECKPOINT_LEAVE 8 /* one launch in so many */
 
+/* What the kernel sees. */
+#define SYSCALLS_LEAST   3        /* per launch */
+#define SYSCALLS_MORE    4        /* per millisecond, below this */
+#define SWITCHES_MORE    3        /* per millisecond, below this */
+#define OFFCPU_NS        61000ULL /* per launch */
+#define PREEMPT_EVERY    23       /* context switches */
+#define MIGRATE_EVERY    67       /* ms */
+#define IOCTL_EVERY      19       /* ms with a launch */
+#define IOCTL_NS         9000ULL
+#define IOCTL_WAITS      80 /* ioctls */
+#define IOCTL_WAIT_NS    610000ULL
+#define MAP_EVERY_MS     100
+#define SEND_EVERY_MS    50
+#define SEND_NS          180000ULL
+#define RETRANSMIT_EVERY 400 /* sends */
+
 #define STRAGGLER   3
 #define SLOW_LOADER 3  /* times */
 #define STALL_EVERY 60 /* batches: a new file is opened */
@@ -345,7 +361,7 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 {
 	int err;
 
-	*s = (struct zn_sim){.state = seed, .seed = seed, .file_state = ~seed};
+	*s = (struct zn_sim){.state = seed, .seed = seed, .file_state = ~seed, .kernel_state = seed + 1};
 	s->comm_state = draw(&s->state);
 	err = zn_plain_open(&s->plain);
 	for (uint32_t job = 0; !err && job < ZN_SIM_JOBS; job++)
@@ -462,10 +478,50 @@ static uint64_t launch_count(struct zn_sim *s)
 }
 
 /* The ranks' calls other than launches do not fall on the same millisecond. */
+/* What the kernel sees of a millisecond with so many launches, from random numbers of its own: system calls and short
+ * sleeps at each launch, the GPU's driver at some, and gradients to other nodes now and then. */
+static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
+{
+	struct zn_proc *p = s->rank[rank];
+	struct zn_gpu_calls *gpu = &s->plain.arena.shared->gpu_calls;
+	uint64_t *state = &s->kernel_state, at = s->elapsed_ms + rank * STAGGER_MS, ns;
+
+	p->count[ZN_C_SYSCALLS] += SYSCALLS_LEAST * launches + below(state, SYSCALLS_MORE);
+	p->count[ZN_C_SWITCH_VOLUNTARY] += below(state, SWITCHES_MORE);
+	p->count[ZN_C_OFFCPU_FUTEX] += launches * around(state, OFFCPU_NS);
+	for (uint64_t n = launches; n; n--) {
+		p->count[below(state, PREEMPT_EVERY) ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY]++;
+		zn_plain_record(&s->plain, p, ZN_H_RUNQUEUE, skewed(state, 2000, 90000), 0);
+	}
+	p->count[ZN_C_MIGRATE_CPU] += below(state, MIGRATE_EVERY) == 0;
+	if (launches && below(state, IOCTL_EVERY) == 0) {
+		bool waits = below(state, IOCTL_WAITS) == 0;
+
+		ns = around(state, waits ? IOCTL_WAIT_NS : IOCTL_NS);
+		zn_plain_record(&s->plain, p, ZN_H_IOCTL, ns, 0);
+		gpu->busy_ns += ns;
+		gpu->contended_ns += waits ? ns / 8 : 0;
+	}
+	if (at % MAP_EVERY_MS == 0)
+		for (uint32_t unmap = 0; unmap < 2; unmap++) {
+			p->count[ZN_C_MMAP_CALLS + unmap]++;
+			p->count[ZN_C_MMAP_BYTES + unmap] += 2 * MIB;
+		}
+	if (at % SEND_EVERY_MS == 0) {
+		zn_plain_record(&s->plain, p, ZN_H_TCP_SEND, around(state, SEND_NS), 0);
+		p->count[ZN_C_TCP_SENT] += MIB;
+		p->count[ZN_C_TCP_RECEIVED] += MIB;
+		p->count[ZN_C_TCP_RETRANSMITS] += below(state, RETRANSMIT_EVERY) == 0;
+	}
+}
+
 static void run_rank(struct zn_sim *s, uint32_t rank)
 {
-	for (uint64_t n = launch_count(s); n; n--)
+	uint64_t launches = launch_count(s);
+
+	for (uint64_t n = launches; n; n--)
 		launch(s, rank);
+	kernel_sees(s, rank, launches);
 	for (size_t i = 0; i < ZN_LEN(events) && !checkpointing(s); i++)
 		if ((s->elapsed_ms + rank * STAGGER_MS) % events[i].every_ms == 0)
 			happen(s, rank, &events[i]);

@@ -273,7 +273,7 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	nccl(j, a, p);
 	zn_wait_loader_json(j, v, row);
 	zn_wait_json(j, v, row);
-	zn_json_key_null(j, "signals");
+	zn_signals_json(j, v, row, p);
 	proc_io(j, v, p);
 	zn_json_close(j, '}');
 }
@@ -489,6 +489,7 @@ static bool node(struct zn_json *j, const struct zn_view *v)
 	zn_json_key_text(j, "version", zn_version);
 	zn_json_key_u64(j, "uptime_s", uptime_s(v));
 	zn_json_key_u64(j, "interval_ms", v->options->push_interval_ms);
+	zn_signals_node_json(j, v);
 	zn_json_key_open(j, "history", '{');
 	zn_json_key_u64(j, "step_ms", ZN_HISTORY_STEP_MS);
 	zn_json_key_u64(j, "steps", v->history ? zn_history_steps(v->history) : 0);

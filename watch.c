@@ -489,6 +489,8 @@ static void put_node(struct watch *w)
 			zn_term_end(t);
 		zn_term_putf(t, "%s%s", t->col > 0 ? "  " : "", text);
 	}
+	if (zn_client_known(w->snapshot, "gpu_ioctl.contention"))
+		zn_term_putf(t, "  GPU driver contended %.0f%%", 100 * number(w->snapshot, "gpu_ioctl.contention"));
 	zn_term_end(t);
 }
 
@@ -1038,12 +1040,32 @@ static void loss_items(struct watch *w, const struct view *v, const int *widths)
 	}
 }
 
+static const struct column signal_columns[] = {
+	[COL_PID] = {"PID", -7, text_cell, "pid"},
+	[COL_COMM] = {"COMMAND", 8, text_cell, "comm"},
+	{"LNCH/s", -6, count_cell, "launch.rate", "launch.count"},
+	{"p99", -6, launch_cell, "p99", "launch.count"},
+	{"SYS/L", -6, count_cell, "signals.syscalls.per_launch"},
+	{"IOCT99", -6, duration_cell, "signals.ioctl.p99_us", "signals.ioctl.count", 1},
+	{"SW/L", -6, count_cell, "signals.sched.switches_per_launch"},
+	{"MIG/s", -5, count_cell, "signals.sched.migration_rate"},
+	{"RUNQ99", -6, duration_cell, "signals.sched.runqueue.p99_us", "signals.sched.runqueue.count", 1},
+	{"SENT/s", -6, bytes_cell, "signals.tcp.sent_rate", .when = IF_KNOWN},
+	{"RECV/s", -6, bytes_cell, "signals.tcp.received_rate", .when = IF_KNOWN},
+	{"SYS/s", -6, count_cell, "signals.syscalls.rate", .when = IF_ROOM},
+	{"CHURN", -5, share_cell, "signals.syscalls.mmap_churn", .when = IF_ROOM},
+	{"RETR", -5, count_cell, "signals.tcp.retransmits", .when = IF_ROOM},
+	{"SEND99", -6, duration_cell, "signals.tcp.send.p99_us", "signals.tcp.send.count", 1, .when = IF_ROOM},
+};
+
 #define COLUMNS(of) of, .count = ZN_LEN(of)
 static const struct view views[] = {
 	{'t', "processes", "no process has called a hooked library yet", process_items, true, COLUMNS(process_columns),
 		.growth = process_growth},
 	{'n', "NCCL", "no process has called NCCL yet", nccl_items, true, COLUMNS(nccl_columns), .growth = name_growth},
 	{'w', "waits", "no process has called a hooked library yet", process_items, true, COLUMNS(wait_columns),
+		.growth = name_growth},
+	{'s', "signals", "no process has called a hooked library yet", process_items, true, COLUMNS(signal_columns),
 		.growth = name_growth},
 	{'b', "jobs", "no job is known on this node", job_items, false, COLUMNS(job_columns), .growth = job_growth},
 	{'a', "alerts", "no alert is pending or firing", alert_items, .sorted = false},

@@ -1420,6 +1420,21 @@ bool zn_signals_rates(const struct zn_signals *s, uint32_t row, uint32_t id, str
 /* Share of the time with a process inside a GPU's driver in which two or more were, in parts per million, over the last
  * tick; not known if nobody was inside. */
 uint64_t zn_signals_contention(const struct zn_signals *s);
+/* What JSON calls a counter, and how many decimals it has. */
+struct zn_signal_key {
+	const char *key;
+	enum zn_count count;
+	int decimals;
+};
+struct zn_view;
+struct zn_job;
+/* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such family. A
+ * rate is of the last tick; null: there was no whole one, or no launch in it. */
+void zn_signals_json(struct zn_json *j, const struct zn_view *v, uint32_t row, const struct zn_proc *p);
+/* The node's key `gpu_ioctl`: {busy_s, contended_s, contention}, null likewise. */
+void zn_signals_node_json(struct zn_json *j, const struct zn_view *v);
+/* The key `signals` of a job's report; count: of zn_job_counts(). */
+void zn_signals_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job, const uint64_t *count);
 /* One moment of counters that BPF changes; false: it was changed at each try. */
 bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
 /* The device numbers of GPU drivers, a bit each, from a file such as /proc/devices: some are given out when a module is
@@ -2888,6 +2903,7 @@ struct zn_sim {
 	uint64_t seed;
 	uint64_t state; /* of the random numbers */
 	uint64_t file_state;
+	uint64_t kernel_state; /* of those for what the kernel sees */
 	uint64_t elapsed_ms;
 	struct zn_proc *rank[ZN_SIM_RANKS]; /* NULL: between two jobs */
 	uint64_t comm[ZN_SIM_JOBS], comm_state;

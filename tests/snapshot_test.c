@@ -64,6 +64,14 @@ struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
 	return NULL;
 }
 
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail)
+{
+	static const struct zn_hist none;
+
+	(void)j, (void)job, (void)detail;
+	return &none;
+}
+
 void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
 {
 	CHECK(v == &view && job->state != ZN_JOB_FREE);

@@ -66,6 +66,7 @@ run otlp_test 120 node tests/web/otlp.test.mjs
 run load 300 "$python" tests/load/run.py
 live live 900 tests/e2e/run.py
 live slurm 600 tests/slurm/run.py
+live pytorch 600 tests/pytorch/run.py
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" != 0 ]

@@ -16,6 +16,7 @@ llvm-strip                       llvm
 "
 check_needs="
 /usr/bin/python3                                    python3
+/usr/lib/python3/dist-packages/torch                python3-torch
 /usr/lib/python3/dist-packages/websockets           python3-websockets
 /usr/lib/python3/dist-packages/prometheus_client    python3-prometheus-client
 /usr/lib/python3/dist-packages/google/protobuf      python3-protobuf

@@ -67,20 +67,22 @@ def settled(daemon, pid, waits):
 
 
 def starved(**options):
-    """A loader that is slower than the training: nearly every batch is waited for."""
+    """A loader that is slower than the training. A batch that is there already is no wait, neither here nor there."""
     daemon = start()
     p = Program("train.py", **options)
     daemon.attached(CUDA)
     r = p.go().report()
     waits, total = r["waits"], sum(r["waits"]) / 1e9
-    m, s = settled(daemon, p.pid, int(0.9 * len(waits)))
+    waits = [w for w in waits if w > 10_000_000]  # a batch that is there is unpickled, which takes milliseconds
+    m, s = settled(daemon, p.pid, int(0.8 * len(waits)))
     pid = str(p.pid)
     print(f"   {options}: {m.one(WAIT + '_sum', pid=pid):.3f} s of {total:.3f} s, {m.one(WAIT + '_count', pid=pid):.0f} waits of "
           f"{len(waits)}, {s}", flush=True)
     near(m.one(WAIT + "_sum", pid=pid), total, 0.05, "sum of the waits")
     near(s["data"], total, 0.05, "time in waits for data")
-    for q, name in ((500, "0.5"), (990, "0.99")):
-        near(m.one(WAIT, pid=pid, quantile=name), rank(waits, q), 0.033, f"quantile {name}", more=0.002)
+    for q, name, more in ((500, "0.5", 0.003), (990, "0.99", 0.015)):  # the longest wait is the first: workers are forked
+        near(m.one(WAIT, pid=pid, quantile=name), rank(waits, q), 0.033, f"quantile {name}", more=more)
+    near(m.one(WAIT + "_count", pid=pid), len(waits), 0.1, "number of waits")
     equal(daemon.process_json(p.pid)["dataloader"]["loader"], "pytorch", "the loader")
     check(not m.lost(), f"lost: {m.lost()}")
     return daemon, p, r
@@ -88,39 +90,39 @@ def starved(**options):
 
 @test
 def one_worker():
-    daemon, p, r = starved(workers=1, item=40, step=5, batches=60)
+    daemon, p, r = starved(workers=1, item=80, step=5, batches=30)
     s = seconds(daemon, p.pid)
     check(s["data"] > 4 * s["cpu"], f"a starved program: {s}")
 
 
 @test
 def four_workers():
-    starved(workers=4, item=200, step=5, batches=60)
+    starved(workers=4, item=400, step=5, batches=24)
 
 
 @test
 def pinning_thread():
-    starved(workers=1, item=40, step=5, batches=60, pin=True)
+    starved(workers=1, item=80, step=5, batches=30, pin=True)
 
 
 @test
 def own_timeout():
-    starved(workers=1, item=40, step=5, batches=40, timeout=30)
+    starved(workers=1, item=80, step=5, batches=30, timeout=30)
 
 
 @test
 def persistent_workers():
-    starved(workers=2, item=60, step=5, batches=30, persistent=True)
+    starved(workers=2, item=160, step=5, batches=16, persistent=True)
 
 
 @test
 def spawned_workers():
-    starved(workers=1, item=40, step=5, batches=60, context="spawn")
+    starved(workers=1, item=80, step=5, batches=30, context="spawn")
 
 
 @test
 def several_loaders():
-    starved(workers=1, item=60, step=5, batches=30, loaders=2)
+    starved(workers=1, item=160, step=5, batches=12, loaders=2)
 
 
 @test
@@ -169,8 +171,8 @@ def waits_for_the_gpu():
     time.sleep(0.6)
     total = daemon.metrics().one("zernel_cuda_sync_seconds_sum", pid=str(p.pid), call="stream_synchronize")
     s = seconds(daemon, p.pid)
-    near(s["gpu"], total, 0.02, "time in waits for the GPU", more=0.01)
-    near(total, 51 * 0.04, 0.05, "waits for the GPU")
+    near(s["gpu"], 51 * 0.04, 0.02, "time in waits for the GPU", more=0.02)
+    check(total >= s["gpu"] - 0.01, f"a call waits for the GPU, and for a CPU after that: {total} s, of it {s}")
 
 
 def gloo(size, late_rank):

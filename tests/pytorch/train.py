@@ -10,6 +10,7 @@ import ctypes
 import json
 import sys
 import time
+import warnings
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -64,9 +65,8 @@ def step(cuda, options):
     time.sleep(options["step"] / 1000)
 
 
-def epoch(cuda, options, loaders, waits):
-    iterators = [iter(each) for each in loaders]
-    for i in range(options["batches"] * len(loaders)):
+def epoch(cuda, options, iterators, waits):
+    for i in range(options["batches"] * len(iterators)):
         start = time.perf_counter_ns()
         next(iterators[i % len(iterators)])
         waits.append(time.perf_counter_ns() - start)
@@ -78,6 +78,7 @@ def main():
     if options["pin"]:
         pin_without_cuda()
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of more workers than CPUs
     cuda = prepare(sys.argv[1])
     cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(options["sync"] * 1000))
     print("ready", flush=True)
@@ -86,7 +87,8 @@ def main():
     start, waits = time.perf_counter_ns(), []
     loaders = [loader(options) for _ in range(options["loaders"])]
     for _ in range(2 if options["persistent"] else 1):
-        epoch(cuda, options, loaders, waits)
+        iterators = [iter(each) for each in loaders]  # they live on: their end waits for the workers' end
+        epoch(cuda, options, iterators, waits)
     report = {"waits": waits, "wall": time.perf_counter_ns() - start}
     print(json.dumps(report), flush=True)
     sys.stdin.read()

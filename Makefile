@@ -242,9 +242,10 @@ check-vm: all $(T)/guest_check $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 
 # ---- fuzzing ----
 
-FUZZ := rule cgroup proto http handshake ws json elf filter message sheet
+FUZZ := rule cgroup proto http handshake ws json elf filter message sheet response
 FUZZ_SECONDS ?= 60
 rule_fuzz_SRC := alert.c rule.c rule_run.c agg.c proc.c json.c log.c
+response_fuzz_SRC := http.c json.c
 sheet_fuzz_SRC := client.c term.c access.c log.c http.c json.c # what it links besides its own source
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 	@mkdir -p $(T)

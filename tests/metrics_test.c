@@ -1324,6 +1324,24 @@ T(too_little_room)
 	check_cut(write_openmetrics, 2000, 64);
 }
 
+/* Messages are moved as they end: none is written beyond a block of its own, whatever its size. */
+T(too_little_room_for_messages)
+{
+	struct zn_out whole = {.at = text, .cap = sizeof(text)};
+
+	start_live("/opt/\xff\"\n\\/libcuda.so.1");
+	known_process();
+	zn_metrics_proto(&whole, &view);
+	CHECK(!whole.full && whole.len > 10000);
+	for (size_t cap = 0; cap < whole.len; cap += cap < 2000 ? 1 : 37) {
+		struct zn_out o = {.at = malloc(cap + 1), .cap = cap};
+
+		zn_metrics_proto(&o, &view);
+		CHECK(o.full && o.len <= cap);
+		free(o.at);
+	}
+}
+
 T(a_scrape_is_timed)
 {
 	start_simulated();
@@ -1813,6 +1831,7 @@ int main(void)
 	RUN(all_jobs_there_can_be);
 	RUN(requests_by_path_and_code);
 	RUN(too_little_room);
+	RUN(too_little_room_for_messages);
 	RUN(a_scrape_is_timed);
 	RUN(snapshot_of_nothing);
 	RUN(snapshot_of_simulated_data);

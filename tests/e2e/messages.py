@@ -10,7 +10,8 @@ import re
 import urllib.request
 
 from clients import api, prometheus, target
-from harness import PATIENCE, Absent, Daemon, check, equal, folder, main, need, parse_metrics, run, test, wait_until
+from harness import (CUDA, PATIENCE, Absent, Actor, Daemon, check, copy_of, equal, folder, main, need, parse_metrics, run, test,
+                     wait_until)
 
 ACCEPT = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 MODEL = "/usr/share/gocode/src/github.com/prometheus/client_model"
@@ -172,6 +173,28 @@ def messages_know_kinds_and_beginnings():
         check(family.metric, f"{family.name} has a series")
         if family.type == model().HISTOGRAM:
             check(all(m.histogram.schema == 5 for m in family.metric), "the schema")
+
+
+@test
+def messages_of_a_live_process():
+    """Names that a user chose, probes and their calibration included."""
+    daemon = Daemon()
+    library = copy_of(CUDA, 'quo"te\\/libcuda.so.1')
+    actor = Actor(("cuda", library))
+    daemon.attached(library)
+    actor.do("ready(cuda); alloc(cuda, 4096); launch(cuda, 7)")
+    wait_until(lambda: daemon.metrics().one("zernel_cuda_launches_total", pid=str(actor.pid)) == 7, "launches")
+
+    def compare():
+        text = {(n, frozenset(ls)): v for (n, ls), v in parse_metrics(daemon.get("/metrics")).items() if not OWN.match(n)}
+        ours = {(n, frozenset(ls)): v for f in families(get(daemon)) for n, ls, v in samples(f) if not OWN.match(n)}
+        return (text, ours) if set(text) == set(ours) else None
+    text, ours = wait_until(compare, "the same series in both")
+    check({"zernel_probe_attached", "zernel_probe_bias_seconds"} <= {n for n, _ in ours}, "probes")
+    mine = [k for k in text if ("pid", str(actor.pid)) in k[1] and k[0].startswith(("zernel_cuda_", "zernel_gpu_"))]
+    check(mine, "series of the process")
+    for key in mine:
+        equal(ours[key], text[key], f"{key}")
 
 
 @test

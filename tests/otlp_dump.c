@@ -54,11 +54,12 @@ static char bytes[8 << 20];
 
 static int simulate(void)
 {
+	char why[ZN_TEXT_MAX];
+
 	if (zn_sim_open(&sim, 1))
 		return -1;
 	zn_agg_init(&agg, &sim.plain.arena);
-	zn_alerts_init(&alerts, &options);
-	if (zn_jobs_open(&jobs, &agg, &alerts))
+	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts))
 		return -1;
 	zn_sim_jobs(&sim, &jobs);
 	view.start_ns = zn_now_ns() - 77 * ZN_NS_PER_S;

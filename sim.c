@@ -477,6 +477,29 @@ static uint64_t launch_count(struct zn_sim *s)
 	return change ? up < SWING_PERMILL ? n - 1 : n + 1 : n;
 }
 
+/* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are busy in it. */
+#define WORKERS 4
+enum { SPENT_NORMAL, SPENT_STRAGGLER, SPENT_CHECKPOINT };
+static const struct {
+	uint16_t us[ZN_STALL_COUNT], busy_us;
+} spent[] = {
+	[SPENT_NORMAL] = {{300, 560, 40, 60, 20, 10, 10}, 550},
+	[SPENT_STRAGGLER] = {{300, 520, 125, 15, 20, 10, 10}, 985},
+	[SPENT_CHECKPOINT] = {{200, 0, 0, 40, 740, 10, 10}, 20},
+};
+
+static void spend(struct zn_sim *s, uint32_t rank)
+{
+	uint32_t i = checkpointing(s) ? SPENT_CHECKPOINT : rank == STRAGGLER ? SPENT_STRAGGLER : SPENT_NORMAL;
+	struct zn_proc *p = s->rank[rank];
+
+	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
+		p->count[ZN_C_STALL_CPU + c] += spent[i].us[c] * 1000u;
+	p->count[ZN_C_WORKERS] = WORKERS;
+	p->count[ZN_C_WORKER_BUSY_NS] += WORKERS * spent[i].busy_us * 1000u;
+	p->count[ZN_C_WORKER_IDLE_NS] += WORKERS * (1000u - spent[i].busy_us) * 1000u;
+}
+
 /* The ranks' calls other than launches do not fall on the same millisecond. */
 /* What the kernel sees of a millisecond with so many launches, from random numbers of its own: system calls and short
  * sleeps at each launch, the GPU's driver at some, and gradients to other nodes now and then. */
@@ -517,6 +540,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 
 static void run_rank(struct zn_sim *s, uint32_t rank)
 {
+	spend(s, rank);
 	uint64_t launches = launch_count(s);
 
 	for (uint64_t n = launches; n; n--)

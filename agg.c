@@ -647,7 +647,7 @@ static uint64_t sum(const __u64 *v, uint32_t from, uint32_t to)
 bool zn_count_is_gauge(uint32_t count)
 {
 	return count == ZN_C_HOST_PINNED || count == ZN_C_LIVE_ALLOCS || count == ZN_C_CAPTURES ||
-		count == ZN_C_WORKERS;
+		count == ZN_C_CHILDREN || count == ZN_C_WORKERS;
 }
 
 static uint64_t launches_of(const struct zn_proc *p)

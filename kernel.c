@@ -50,7 +50,10 @@ static const struct {
 	const char *program, *place;
 	uint8_t family, tier, how, flags;
 } table[] = {
-	{&zn_bpf_sched, "sched_switch", "sched_switch", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+	{&zn_bpf_sched, "sched_switch", "sched_switch", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_sched, "sched_waking", "sched_waking", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_sched, "sched_migrate_task", "sched_migrate_task", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_sched, "sched_fork", "sched_process_fork", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
 
 	{&zn_bpf_syscalls, "sys_enter", "sys_enter", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, RAW, NEEDED},
 	{&zn_bpf_syscalls, "sys_exit", "sys_exit", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, RAW, NEEDED},

@@ -156,11 +156,14 @@ enum map {
 	MAP_IO_SEATS,
 	MAP_IO_REQUESTS,
 	MAP_AIOS,
+	MAP_RUNS,
+	MAP_OPENS,
+	MAP_WORKERS,
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
-	"tasks", "io_rows", "calls", "socks", "io_seats", "io_requests", "aios"};
+	"tasks", "io_rows", "calls", "socks", "io_seats", "io_requests", "aios", "runs", "opens", "workers"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -370,6 +373,8 @@ static void release(struct zn_arena *a, uint32_t row)
 		memset(h, 0, sizeof(*h));
 		bpf_map_update_elem(p->map_fd[MAP_FREE_HISTS], NULL, &proc->hist[d], BPF_ANY);
 	}
+	if (p->opens)
+		memset(&p->opens[row], 0, sizeof(p->opens[row]));
 	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
@@ -496,6 +501,48 @@ static void io_free(struct zn_arena *a, uint32_t hist)
 		return;
 	memset(h, 0, sizeof(*h));
 	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &hist, BPF_ANY);
+}
+
+/* ---- waits ---- */
+
+/* The counters first: a segment that ends meanwhile is then in neither, and not in both. */
+static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
+{
+	const struct zn_opens *all = &((struct zn_probe *)a)->opens[row];
+	const struct zn_proc *proc = &a->procs[row];
+
+	for (uint32_t i = 0; i < ZN_STALL_COUNT; i++)
+		ns[i] = __atomic_load_n(&proc->count[ZN_C_STALL_CPU + i], __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < ZN_OPENS; i++) {
+		const struct zn_open *o = &all->open[i];
+		uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_OPEN_SINCE(word);
+
+		if (o->tid && o->id == proc->id && ZN_OPEN_STATE(word) < ZN_STALL_COUNT && since < now_ns)
+			ns[ZN_OPEN_STATE(word)] += now_ns - since;
+	}
+}
+
+static bool process_ended(uint32_t tgid);
+
+/* As BPF does at a fork. */
+static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	struct zn_proc *proc = zn_arena_proc(a, row);
+	struct zn_worker w = {row, proc ? proc->id : 0, zn_now_ns()};
+	uint32_t other;
+
+	if (!proc || bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &other) == 0)
+		return -EEXIST;
+	if (bpf_map_update_elem(p->map_fd[MAP_WORKERS], &tgid, &w, BPF_NOEXIST))
+		return -errno;
+	__atomic_fetch_add(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
+	if (!process_ended(tgid) || bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
+		return 0;
+	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
+	return -ESRCH;
 }
 
 /* ---- jobs ---- */
@@ -697,6 +744,8 @@ static const struct zn_arena_ops arena_ops = {
 	.io = io,
 	.io_cut = io_cut,
 	.io_free = io_free,
+	.stalls = stalls,
+	.worker_add = worker_add,
 };
 
 static void *reserve(size_t size)
@@ -710,6 +759,7 @@ static void *reserve(size_t size)
 #define PROCS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_proc))
 #define HISTS_BYTES  ((size_t)ZN_HISTS_MAX * sizeof(struct zn_hist))
 #define SKEWS_BYTES  (((size_t)ZN_SKEWS_MAX * sizeof(struct zn_skew) + 4095) & ~4095UL)
+#define OPENS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_opens))
 #define JOBS_BYTES   ((size_t)ZN_JOBS_MAX * sizeof(struct zn_job_row))
 
 /* Highest first: the lowest is taken first. */
@@ -741,6 +791,11 @@ static int arena_open(struct zn_probe *p)
 	a->skews = mmap(NULL, SKEWS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SKEWS], 0);
 	if (a->skews == MAP_FAILED) {
 		a->skews = NULL;
+		return -errno;
+	}
+	p->opens = mmap(NULL, OPENS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_OPENS], 0);
+	if (p->opens == MAP_FAILED) {
+		p->opens = NULL;
 		return -errno;
 	}
 	a->procs = reserve(PROCS_BYTES);
@@ -1298,6 +1353,8 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier, 
 	jobs_watch(p);
 	p->arena.shared->families = families;
 	zn_kernel_open(p, families, vfs_tier);
+	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
+	p->arena.shared->stalls = p->kernel.tier[ZN_FAM_SCHED] != ZN_TIER_NONE;
 	return 0;
 }
 
@@ -1331,6 +1388,9 @@ void zn_probe_close(struct zn_probe *p)
 		munmap(a->jobs, JOBS_BYTES);
 	if (a->skews)
 		munmap(a->skews, SKEWS_BYTES);
+	if (p->opens)
+		munmap(p->opens, OPENS_BYTES);
+	p->opens = NULL;
 	memset(a, 0, sizeof(*a));
 }
 

@@ -27,6 +27,11 @@
 #define ZN_SKEW_RANKS  16    /* ranks of one of them */
 #define ZN_SKEW_WINDOW 64    /* collectives that one rank may be ahead of another */
 #define ZN_STREAMS_MAX 1024  /* streams that are being captured into a graph */
+#define ZN_RUN_SETS    1024 /* of threads of tracked processes and workers, by the low bits of their ids; a power of two */
+#define ZN_RUN_WAYS    4    /* threads in each set */
+#define ZN_OPENS       16    /* threads of one process whose time is followed: those that launch; a power of two */
+#define ZN_WORKERS_MAX 4096  /* children of tracked processes that are not tracked themselves */
+#define ZN_CPUS_MAX    1024  /* CPUs whose NUMA node is known */
 #define ZN_MARKS       16384 /* what the low bits of a thread group id are looked up in first; a power of two */
 #define ZN_FRAMES      4     /* hooked calls nested in one another on one thread */
 #define ZN_CTX_STACK   4     /* contexts pushed on one thread */
@@ -207,7 +212,7 @@ enum zn_count {
 	ZN_C_MIGRATE_NUMA,
 	ZN_C_OFFCPU_IO, /* ns that threads slept, by what they slept in: keep the five together, in this order */
 	ZN_C_OFFCPU_FUTEX,
-	ZN_C_OFFCPU_POLL,
+	ZN_C_OFFCPU_POLL, /* until a descriptor is ready: poll, select, epoll, and calls on pipes and sockets */
 	ZN_C_OFFCPU_SLEEP,
 	ZN_C_OFFCPU_OTHER,
 	ZN_C_STALL_CPU, /* ns of launching threads, by enum zn_stall: keep the seven together, in its order */
@@ -217,7 +222,8 @@ enum zn_count {
 	ZN_C_STALL_IO,
 	ZN_C_STALL_RUNQUEUE,
 	ZN_C_STALL_OTHER,
-	ZN_C_WORKERS, /* gauge: live processes that it, or one of them, forked, and that call no hooked library */
+	ZN_C_CHILDREN, /* gauge: live processes that it, or one of them, forked, and that call no hooked library */
+	ZN_C_WORKERS,  /* gauge: those of them that have handed it a batch, or waited to be asked for one */
 	ZN_C_WORKER_BUSY_NS, /* of data loader workers, summed up: keep the two together */
 	ZN_C_WORKER_IDLE_NS, /* asleep until they are asked for another batch */
 	ZN_C_SYSCALLS,
@@ -257,6 +263,7 @@ enum zn_stall {
 		ZN_STALL_COUNT
 };
 _Static_assert(ZN_C_STALL_OTHER - ZN_C_STALL_CPU + 1 == ZN_STALL_COUNT, "each cause has its counter");
+#define ZN_STALL_PENDING ZN_STALL_COUNT /* asleep on a futex: who wakes it will tell why */
 
 enum zn_alloc_kind { ZN_K_DEVICE, ZN_K_MANAGED, ZN_K_ASYNC, ZN_K_POOL, ZN_K_VMM, ZN_K_HOST, ZN_KIND_COUNT };
 
@@ -419,13 +426,18 @@ struct zn_shared {
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
 	 * processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to know. */
 	__u32 mark[ZN_MARKS];
+	__u32 stalls; /* 1: the scheduler is watched, so the time of threads that launch can be followed */
+	__u32 pad;
+	__u64 wall_ns;              /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
+	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1, modulo 256; 0: not known */
 };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_FIRST_COUNT + 48 + 5 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS),
+		8 * (2 * ZN_FIRST_COUNT + 48 + 5 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
+			16 + ZN_CPUS_MAX,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -467,9 +479,66 @@ struct zn_thread {
 	__u64 group_start_ns;
 	__u64 group_nested_ns;   /* what the probes inside the outermost group cost */
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
+	__u32 open;              /* index and 1 into zn_opens of its row; 0: it has not launched yet */
+	__u32 pad;
 	struct zn_frame frame[ZN_FRAMES];
 };
-_Static_assert(sizeof(struct zn_thread) == 40 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
+#define ZN_OPEN_NONE 0xffffffffu /* its time is not followed */
+_Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
+
+/* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
+struct zn_run {
+	__u32 tid; /* 0: free */
+	__u32 row;
+	__u32 id;       /* of the row's process */
+	__u32 open;     /* as in struct zn_thread; 0: none */
+	__u64 off_ns;   /* when it left its CPU; 0: it runs */
+	__u64 ready_ns; /* since when it could run again; 0: it sleeps */
+	__u64 mark_ns;  /* worker: up to where its time is accounted for */
+	__u64 busy_ns;  /* worker: before it was known to be one of a data loader */
+	__u64 news_ns;  /* when the last wait ended that explains the waits of those it wakes */
+	__u64 wait_ns;  /* of the wait at hand: earlier sleeps that only ran into their time limit */
+	__u64 limit_ns; /* time limit of the sleep at hand; 0: none */
+	__u64 file;     /* the pipe that it last waited for a batch on */
+	__u8 kind;      /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_RUN_PREEMPTED */
+	__u8 cause;     /* enum zn_stall, or ZN_STALL_PENDING */
+	__u8 news;      /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: nothing to tell */
+	__u8 flags;
+	__u32 pad;
+};
+#define ZN_RUN_PREEMPTED 0xff
+#define ZN_RUN_WORKER    1 /* main thread of a worker */
+#define ZN_RUN_LOADER    2 /* and that is known to be one of a data loader */
+#define ZN_RUN_ASKING    4 /* asleep until it is asked for a batch */
+#define ZN_RUN_GIVEN     8 /* woken by a worker, so not by its time limit */
+struct zn_runs {
+	struct zn_run way[ZN_RUN_WAYS];
+};
+_Static_assert(sizeof(struct zn_run) == 88, "padding");
+
+/* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in the
+ * counters of the process, ZN_C_STALL_CPU and up. */
+struct zn_open {
+	__u64 word;
+	__u32 tid;    /* 0: free */
+	__u32 id;     /* of the process */
+	__u32 inside; /* enum zn_stall while it runs: CPU, or what it waits for in a function that may spin */
+	__u32 pad;
+};
+#define ZN_OPEN_WORD(ns, state) ((ns) << 3 | (state))
+#define ZN_OPEN_STATE(word)     ((__u32)(word)&7)
+#define ZN_OPEN_SINCE(word)     ((word) >> 3)
+struct zn_opens {
+	struct zn_open open[ZN_OPENS];
+};
+_Static_assert(sizeof(struct zn_opens) == 24 * ZN_OPENS && ZN_STALL_PENDING < 8, "padding");
+
+/* A child of a tracked process, by its thread group id. */
+struct zn_worker {
+	__u32 row;
+	__u32 id; /* of the row's process */
+	__u64 start_ns;
+};
 
 /* Ledger of live allocations. kind ZN_K_VMM: addr is the handle. ZN_ADDR_MAPPING: addr is where a handle is mapped. */
 #define ZN_ADDR_MAPPING ZN_KIND_COUNT
@@ -1149,8 +1218,9 @@ struct zn_arena_ops {
 	void (*skew_release)(struct zn_arena *a, uint32_t slot); /* gives it and its histogram back */
 	/* ZN_C_STALL_* of a process with what has begun and not ended by now. NULL: the counters are all there is. */
 	void (*stalls)(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT]);
-	/* A process that a row's process forked before it was tracked. NULL: nobody follows workers. */
-	void (*worker_add)(struct zn_arena *a, uint32_t tgid, uint32_t row);
+	/* A child of a row's process, or of one of its children, that was forked when nobody watched. 0, or -errno: it is known
+	 * already, tracked itself, or has ended. NULL: nobody follows workers. */
+	int (*worker_add)(struct zn_arena *a, uint32_t row, uint32_t tgid);
 	/* Takes a series out of the table: who comes next makes another one. Its histogram stays, for those who are adding to
 	 * it right now, until it is given back, at least a second later. */
 	void (*io_cut)(struct zn_arena *a, const struct zn_io_key *key);
@@ -1640,6 +1710,7 @@ struct zn_probe {
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
+	struct zn_opens *opens; /* ZN_PROCS_MAX of them, by row */
 	struct ring_buffer *ring;
 	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */

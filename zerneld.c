@@ -136,6 +136,7 @@ static void live_tick(struct daemon *d)
 {
 	bool wanted = d->probe.arena.shared->procs > 0;
 
+	d->probe.arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	zn_kernel_want(&d->probe.kernel, wanted);
 	if (wanted)
 		gpu_majors_find(d);

@@ -3,7 +3,12 @@
  * Launches, waits for the GPU, and copied bytes: entry and return of libcuda's functions. Which function, and what it
  * means, comes with the attach cookie; see the probe table in probe.c.
  */
-#include "zernel.bpf.h"
+#include "stall.bpf.h"
+
+static __always_inline bool waits(__u32 shape)
+{
+	return shape == ZN_S_SYNC || shape == ZN_S_COPY;
+}
 
 static __always_inline void stream_key(struct zn_ctx_key *key, struct zn_thread *t, __u64 stream)
 {
@@ -116,6 +121,7 @@ int cuda_entry(struct pt_regs *ctx)
 
 	if (!t)
 		return 0;
+	zn_launching(t);
 	if (shape == ZN_S_COPY_ASYNC || shape == ZN_S_COPY_PEER) {
 		copy_async(ctx, t, cookie);
 		return 0;
@@ -128,6 +134,8 @@ int cuda_entry(struct pt_regs *ctx)
 	else if (shape == ZN_S_LAUNCH_EX)
 		launch_entry(f, t, ZN_ARG1(ctx) + 32); /* CUlaunchConfig.hStream */
 	zn_frame_start(f);
+	if (waits(shape))
+		zn_inside(t, f->start_ns, ZN_STALL_GPU);
 	return 0;
 }
 
@@ -138,6 +146,8 @@ int cuda_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE))
 		return 0;
+	if (waits(c.shape))
+		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_LAUNCH:
 	case ZN_S_LAUNCH_EX:

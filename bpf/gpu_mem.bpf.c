@@ -7,7 +7,7 @@
  * the *entry* of the free: the driver may hand it out again before the free has returned. A free that fails puts it
  * back.
  */
-#include "zernel.bpf.h"
+#include "stall.bpf.h"
 
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 
@@ -573,6 +573,12 @@ static __always_inline void mem_info_return(struct zn_call *c)
 		zn_read_user(&g->total_bytes, sizeof(g->total_bytes), c->frame->arg[1]);
 }
 
+/* cuMemFree may wait for the GPU, the others do not */
+static __always_inline bool waits(__u32 cookie)
+{
+	return ZN_COOKIE_SHAPE(cookie) == ZN_S_FREE && ZN_COOKIE_DETAIL(cookie) == ZN_K_DEVICE;
+}
+
 SEC("uprobe")
 int gpu_mem_entry(struct pt_regs *ctx)
 {
@@ -596,6 +602,8 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	case ZN_S_CTX_DESTROY: ctx_destroy_entry(f, t); break;
 	}
 	zn_frame_start(f);
+	if (t->open && waits(cookie))
+		zn_inside(t, f->start_ns, ZN_STALL_GPU);
 	return 0;
 }
 
@@ -606,6 +614,8 @@ int gpu_mem_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_GPU_MEM))
 		return 0;
+	if (c.thread->open && waits(c.frame->cookie))
+		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_ALLOC: alloc_return(&c); break;
 	case ZN_S_ALLOC_PITCH: pitch_return(&c); break;

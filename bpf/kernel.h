@@ -38,6 +38,9 @@ struct pt_regs {
 #define ZN_NR_SENDMSG        46
 #define ZN_RESULT_LONG(r)    ((r)->ax)
 /* At the start of a system call: its fourth argument, and its number, which is -1 where an exception came in instead. */
+#define ZN_CALL_ARG1(r)          ((r)->di)
+#define ZN_CALL_ARG2(r)          ((r)->si)
+#define ZN_CALL_ARG3(r)          ((r)->dx)
 #define ZN_CALL_ARG4(r)          ((r)->r10)
 #define ZN_CALL_NUMBER(r)        ((r)->orig_ax)
 #define ZN_CALL_OF_32_BITS(info) ((info)->status & 2) /* TS_COMPAT: the numbers are others */
@@ -47,6 +50,7 @@ struct pt_regs {
 	__u64 sp, pc, pstate;
 	__u64 orig_x0;
 	__s32 syscallno;
+	__u32 pad;
 };
 #define ZN_ARG1(r)               ((r)->regs[0])
 #define ZN_ARG2(r)               ((r)->regs[1])
@@ -62,6 +66,9 @@ struct pt_regs {
 #define ZN_STACK_STRUCT(r)       ((r)->regs[2])
 #define ZN_INIT_RANK_RANK(r)     ((r)->regs[3])
 #define ZN_RESULT_LONG(r)        ((r)->regs[0])
+#define ZN_CALL_ARG1(r)          ((r)->orig_x0)
+#define ZN_CALL_ARG2(r)          ((r)->regs[1])
+#define ZN_CALL_ARG3(r)          ((r)->regs[2])
 #define ZN_CALL_ARG4(r)          ((r)->regs[3])
 #define ZN_CALL_NUMBER(r)        ((__s64)(__s32)(r)->syscallno)
 #define ZN_CALL_OF_32_BITS(info) ((info)->flags >> 22 & 1) /* TIF_32BIT */
@@ -131,6 +138,7 @@ struct path {
 struct file {
 	__u32 f_mode;
 	struct inode *f_inode;
+	void *private_data;
 };
 struct fdtable {
 	unsigned int max_fds;
@@ -187,17 +195,42 @@ struct sock {
 struct socket {
 	struct sock *sk;
 };
+struct rb_node {
+	struct rb_node *rb_right, *rb_left;
+};
+struct rb_root {
+	struct rb_node *rb_node;
+};
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
+struct eventpoll {
+	struct rb_root_cached rbr;
+};
+struct epoll_filefd {
+	struct file *file;
+};
+struct epitem {
+	struct epoll_filefd ffd;
+};
+
 struct thread_info {
 	unsigned long flags;
 	__u32 status;
+	__u32 cpu;
 };
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int __state;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
 	struct files_struct *files;
+};
+struct task_struct___before_516 {
+	unsigned int cpu;
 };
 #pragma clang attribute pop
 

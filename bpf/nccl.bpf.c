@@ -4,7 +4,7 @@
  * enqueues and returns), group windows, and which rank a process is in which communicator. Fields of struct ncclComm
  * are never read: their offsets differ from version to version.
  */
-#include "zernel.bpf.h"
+#include "stall.bpf.h"
 
 #define NCCL_IN_PROGRESS 7
 #define UNIQUE_ID_WORDS  16 /* ncclUniqueId: 128 bytes */
@@ -352,6 +352,24 @@ static __always_inline void group_end_return(struct zn_call *c)
 	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, failed(c));
 }
 
+/* Calls in which the host may wait for other ranks. */
+static __always_inline bool waits(__u32 shape)
+{
+	return shape == ZN_S_COLL || shape == ZN_S_P2P || shape == ZN_S_GROUP_END || shape == ZN_S_COMM_INIT ||
+		shape == ZN_S_COMM_INIT_SCALABLE || shape == ZN_S_COMM_INIT_ALL || shape == ZN_S_COMM_SPLIT;
+}
+
+#define WAIT_NS 1000000 /* a call that takes longer did not just enqueue */
+
+static __always_inline void wait_return(struct zn_call *c)
+{
+	struct zn_shared *s = zn_globals();
+
+	zn_inside(c->thread, c->end_ns, ZN_STALL_CPU);
+	if (s && s->stalls && s->families >> ZN_FAM_DIST_SYNC & 1 && c->ns >= WAIT_NS)
+		zn_record(c->proc, ZN_H_DIST_SYNC, c->ns, 0, false);
+}
+
 SEC("uprobe")
 int nccl_entry(struct pt_regs *ctx)
 {
@@ -372,6 +390,10 @@ int nccl_entry(struct pt_regs *ctx)
 		comm_gone(f, t);
 	}
 	zn_frame_start(f);
+	if (waits(shape)) {
+		zn_launching(t);
+		zn_inside(t, f->start_ns, ZN_STALL_DIST);
+	}
 	return 0;
 }
 
@@ -382,6 +404,8 @@ int nccl_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_NCCL))
 		return 0;
+	if (waits(c.shape))
+		wait_return(&c);
 	switch (c.shape) {
 	case ZN_S_COLL: operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
 	case ZN_S_P2P: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;

@@ -3,13 +3,14 @@
  * The end of threads and processes, and exec, which ends a program without ending its process. Raw tracepoints: they
  * need no BTF to attach. The row itself is given back by the daemon, after it has read the last figures.
  */
-#include "zernel.bpf.h"
+#include "stall.bpf.h"
 #include <bpf/bpf_core_read.h>
 
 static __always_inline void thread_gone(__u32 tid)
 {
 	struct zn_thread *t = zn_thread_find(tid);
 
+	zn_run_gone(tid);
 	if (!t)
 		return;
 	if (t->depth)
@@ -68,6 +69,8 @@ static __always_inline void task_gone(__u32 tgid)
 {
 	struct zn_shared *s = zn_globals();
 
+	if (s && s->mark[ZN_MARK_AT(tgid)] >= ZN_MARK_WORKER)
+		zn_worker_gone(tgid);
 	if (s && s->jobs)
 		bpf_map_delete_elem(&tasks, &tgid);
 }

@@ -1,19 +1,653 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Context switches of tracked processes. Everything else on the node pays one look-up of the count of tracked processes,
- * and while there is none these programs are not attached at all.
+ * Context switches, migrations, and what threads of tracked processes wait for. A thread that leaves its CPU by itself is
+ * in a system call (or a page fault), and its saved registers say in which one; the rest follows from that:
+ *
+ *   a pipe, in poll() with a time limit, of a process with children   a batch of its data loader
+ *   a TCP socket, in poll(), epoll or a blocking call                 other ranks
+ *   a file, a page fault, an uninterruptible sleep                    I/O
+ *   a futex                                                           what its waker had been waiting for just before
+ *
+ * The last one follows a chain: the pinning thread of a data loader, or a thread of gloo, comes out of its own wait and
+ * wakes the one that launches, maybe by way of another. What is handed on must have ended after the sleeper fell asleep:
+ * one that was held up by a lock alone inherits nothing, and neither does one that would have woken within 50 ms by
+ * itself, as Python's threads do while they wait for the interpreter's lock.
+ *
+ * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each switch, and
+ * while no process is tracked these programs are not attached at all.
  */
-#include "zernel.bpf.h"
+#include "stall.bpf.h"
+#include <asm/unistd.h>
 #include <bpf/bpf_core_read.h>
 
-/* (preempt, prev, next): the thread that runs is still prev. */
-SEC("raw_tp/sched_switch")
-int sched_switch(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct zn_proc *p = zn_tracked(bpf_get_current_pid_tgid() >> 32);
+#define TASK_UNINTERRUPTIBLE 2
+#define TASK_NOLOAD          0x400
+#define PF_EXITING           4
+#define S_IFMT               0170000
+#define S_IFIFO              0010000
+#define S_IFSOCK             0140000
+#define AF_UNIX              1
+#define AF_INET              2
+#define AF_INET6             10
+#define FUTEX_WAIT           0
+#define FUTEX_WAIT_BITSET    9
+#define FUTEX_COMMAND        0x7f
+#define FUTEX_CLOCK_REALTIME 0x100
 
+#define MS 1000000ULL
+/* Python waits for its interpreter's lock in steps of 5 ms */
+#define LOCK_LIMIT (50 * MS)
+/* MP_STATUS_CHECK_INTERVAL of PyTorch; the deadline was computed a little before the sleep */
+#define LOADER_LIMIT_LOW  (4900 * MS)
+#define LOADER_LIMIT_HIGH (5001 * MS)
+/* A wait goes on in the next sleep if that begins within this after a time limit ran out. */
+#define RETRY_GAP (10 * MS)
+/* A thread that slept this long for a reason of its own has nothing to tell about what was before. */
+#define NEWS_OVER (20 * MS)
+/* Timers fire late, never early; the limit counts from a little before the sleep. */
+#define LIMIT_SLACK (MS / 5)
+
+enum call { OTHER, FUTEX, POLL, PPOLL, SELECT, EPOLL, SLEEP, DESCRIPTOR, FILES, CHILD };
+
+#define CALLS 512 /* a power of two; newer calls are OTHER */
+const __u8 call_of[CALLS] = {
+	[__NR_futex] = FUTEX,
+#ifdef __NR_poll
+	[__NR_poll] = POLL,
+	[__NR_select] = SELECT,
+	[__NR_epoll_wait] = EPOLL,
+	[__NR_open] = FILES,
+	[__NR_stat] = FILES,
+	[__NR_lstat] = FILES,
+	[__NR_unlink] = FILES,
+	[__NR_rename] = FILES,
+	[__NR_mkdir] = FILES,
+	[__NR_rmdir] = FILES,
+	[__NR_vfork] = CHILD,
+#endif
+	[__NR_ppoll] = PPOLL,
+	[__NR_pselect6] = SELECT,
+	[__NR_epoll_pwait] = EPOLL,
+	[441 /* epoll_pwait2 */] = EPOLL,
+	[__NR_nanosleep] = SLEEP,
+	[__NR_clock_nanosleep] = SLEEP,
+	[__NR_read] = DESCRIPTOR,
+	[__NR_write] = DESCRIPTOR,
+	[__NR_readv] = DESCRIPTOR,
+	[__NR_writev] = DESCRIPTOR,
+	[__NR_pread64] = DESCRIPTOR,
+	[__NR_pwrite64] = DESCRIPTOR,
+	[__NR_preadv] = DESCRIPTOR,
+	[__NR_pwritev] = DESCRIPTOR,
+	[__NR_preadv2] = DESCRIPTOR,
+	[__NR_pwritev2] = DESCRIPTOR,
+	[__NR_recvfrom] = DESCRIPTOR,
+	[__NR_recvmsg] = DESCRIPTOR,
+	[__NR_recvmmsg] = DESCRIPTOR,
+	[__NR_sendto] = DESCRIPTOR,
+	[__NR_sendmsg] = DESCRIPTOR,
+	[__NR_sendmmsg] = DESCRIPTOR,
+	[__NR_accept] = DESCRIPTOR,
+	[__NR_accept4] = DESCRIPTOR,
+	[__NR_connect] = DESCRIPTOR,
+	[__NR_getdents64] = DESCRIPTOR,
+	[__NR_fsync] = FILES,
+	[__NR_fdatasync] = FILES,
+	[__NR_sync_file_range] = FILES,
+	[__NR_ftruncate] = FILES,
+	[__NR_fallocate] = FILES,
+	[__NR_openat] = FILES,
+	[437 /* openat2 */] = FILES,
+	[__NR_newfstatat] = FILES,
+	[__NR_statx] = FILES,
+	[__NR_unlinkat] = FILES,
+	[__NR_renameat2] = FILES,
+	[__NR_mkdirat] = FILES,
+	[__NR_io_getevents] = FILES,
+	[426 /* io_uring_enter */] = FILES,
+	[__NR_clone] = CHILD,
+	[435 /* clone3 */] = CHILD,
+};
+
+/* A sleep that begins: what is known of it now. */
+struct sleep {
+	struct task_struct *task;
+	struct zn_run *run;
+	struct zn_proc *proc;
+	__u64 now;
+	__u32 state;
+};
+
+static __always_inline void known(struct zn_run *r, __u8 kind, __u8 cause)
+{
+	r->kind = kind - ZN_C_OFFCPU_IO;
+	r->cause = cause;
+}
+
+/* ---- descriptors ---- */
+
+static __always_inline struct file *file_of(struct task_struct *task, __u32 fd)
+{
+	struct fdtable *table = task->files ? task->files->fdt : NULL;
+	struct file *file = NULL;
+
+	if (!table || fd >= table->max_fds)
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), &table->fd[fd]);
+	return file;
+}
+
+static __always_inline __u32 type_of(struct file *file)
+{
+	return file ? BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT : 0;
+}
+
+static __always_inline __u32 family_of(struct file *file)
+{
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+
+	return BPF_CORE_READ(socket, sk, __sk_common.skc_family);
+}
+
+static __always_inline bool is_tcp(struct file *file)
+{
+	__u32 family = type_of(file) == S_IFSOCK ? family_of(file) : 0;
+
+	return family == AF_INET || family == AF_INET6;
+}
+
+/* Shared memory's descriptors come from workers over Unix sockets. */
+static __always_inline __u8 socket_cause(const struct sleep *s, struct file *file)
+{
+	__u32 family = family_of(file);
+
+	if (family == AF_INET || family == AF_INET6)
+		return ZN_STALL_DIST;
+	return family == AF_UNIX && s->proc->count[ZN_C_CHILDREN] ? ZN_STALL_DATA : ZN_STALL_OTHER;
+}
+
+/* A blocking call on a descriptor: the rest of a batch after its first bytes, a socket, or a file. */
+static __noinline void descriptor(const struct sleep *s, __u32 fd)
+{
+	struct file *file = file_of(s->task, fd);
+	__u32 type = type_of(file);
+	struct zn_run *r = s->run;
+
+	if (type == S_IFSOCK)
+		known(r, ZN_C_OFFCPU_POLL, socket_cause(s, file));
+	else if (type != S_IFIFO)
+		known(r, ZN_C_OFFCPU_IO, ZN_STALL_IO);
+	else if (r->file == (__u64)file && r->news == ZN_STALL_DATA && s->now - r->news_ns < RETRY_GAP)
+		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_DATA);
+	else
+		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
+}
+
+struct poll_fd {
+	__s32 fd;
+	__s16 events, revents;
+};
+struct timespec64 {
+	__s64 sec, nsec;
+};
+
+static __always_inline __u64 timespec_ns(__u64 at)
+{
+	struct timespec64 t;
+
+	if (!at || bpf_probe_read_user(&t, sizeof(t), (void *)at) || t.sec < 0 || t.sec >> 32)
+		return 0;
+	return t.sec * 1000 * MS + t.nsec;
+}
+
+/* poll() of one descriptor; limit_ns 0: for ever. */
+static __noinline void poll_one(const struct sleep *s, __u64 at, __u64 limit_ns)
+{
+	struct zn_run *r = s->run;
+	struct poll_fd poll;
+	struct file *file;
+	__u32 type;
+
+	known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
+	if (bpf_probe_read_user(&poll, sizeof(poll), (void *)at))
+		return;
+	file = file_of(s->task, poll.fd);
+	type = type_of(file);
+	if (type == S_IFSOCK)
+		r->cause = socket_cause(s, file);
+	else if (type == S_IFIFO && limit_ns && (s->proc->count[ZN_C_CHILDREN] || r->flags & ZN_RUN_WORKER))
+		r->cause = ZN_STALL_DATA;
+	r->limit_ns = limit_ns;
+	r->file = (__u64)file;
+}
+
+static __always_inline struct file *item_file(struct rb_node *node)
+{
+	struct epitem *item = (void *)node; /* the node is its first member */
+
+	return node ? BPF_CORE_READ(item, ffd.file) : NULL;
+}
+
+/* An epoll instance is for what the topmost of its descriptors are. */
+static __noinline void epoll(const struct sleep *s, __u32 fd)
+{
+	struct file *file = file_of(s->task, fd);
+	struct eventpoll *ep = file ? BPF_CORE_READ(file, private_data) : NULL;
+	struct rb_node *root = ep ? BPF_CORE_READ(ep, rbr.rb_root.rb_node) : NULL;
+	bool tcp = false;
+
+	if (root)
+		tcp = is_tcp(item_file(root)) || is_tcp(item_file(BPF_CORE_READ(root, rb_left))) ||
+			is_tcp(item_file(BPF_CORE_READ(root, rb_right)));
+	known(s->run, ZN_C_OFFCPU_POLL, tcp ? ZN_STALL_DIST : ZN_STALL_OTHER);
+}
+
+/* ---- futexes ---- */
+
+static __noinline void futex(const struct sleep *s, __u32 op, __u64 timeout)
+{
+	__u64 limit = timespec_ns(timeout), from = s->now;
+	struct zn_shared *shared_ = zn_globals();
+	struct zn_run *r = s->run;
+
+	known(r, ZN_C_OFFCPU_FUTEX, ZN_STALL_PENDING);
+	if (!limit || !shared_)
+		return;
+	if (op & FUTEX_CLOCK_REALTIME)
+		from += shared_->wall_ns;
+	if ((op & FUTEX_COMMAND) != FUTEX_WAIT)
+		limit = zn_minus(limit, from);
+	r->limit_ns = limit;
+	if (limit < LOCK_LIMIT)
+		r->cause = ZN_STALL_OTHER;
+	else if (limit >= LOADER_LIMIT_LOW && limit <= LOADER_LIMIT_HIGH && s->proc->count[ZN_C_CHILDREN])
+		r->cause = ZN_STALL_DATA;
+}
+
+/* ---- falling asleep ---- */
+
+static __always_inline void call_classify(const struct sleep *s, struct pt_regs *regs, __u32 call)
+{
+	struct zn_run *r = s->run;
+
+	switch (call) {
+	case FUTEX: futex(s, ZN_CALL_ARG2(regs), ZN_CALL_ARG4(regs)); break;
+	case SLEEP: known(r, ZN_C_OFFCPU_SLEEP, ZN_STALL_OTHER); break;
+	case FILES: known(r, ZN_C_OFFCPU_IO, ZN_STALL_IO); break;
+	case DESCRIPTOR: descriptor(s, ZN_CALL_ARG1(regs)); break;
+	case EPOLL: epoll(s, ZN_CALL_ARG1(regs)); break;
+	case SELECT: known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER); break;
+	case POLL:
+	case PPOLL:
+		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
+		if (ZN_CALL_ARG2(regs) != 1)
+			break;
+		if (call == PPOLL)
+			poll_one(s, ZN_CALL_ARG1(regs), timespec_ns(ZN_CALL_ARG3(regs)));
+		else
+			poll_one(s, ZN_CALL_ARG1(regs),
+				(__s32)ZN_CALL_ARG3(regs) > 0 ? (__u32)ZN_CALL_ARG3(regs) * MS : 0);
+		break;
+	default: known(r, ZN_C_OFFCPU_OTHER, ZN_STALL_OTHER);
+	}
+}
+
+static __always_inline void classify(const struct sleep *s)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(s->task);
+	int number = ZN_CALL_NUMBER(regs);
+	__u32 call = number >= 0 && number < CALLS ? call_of[number & (CALLS - 1)] : OTHER;
+	bool blocked = s->state & TASK_UNINTERRUPTIBLE && !(s->state & TASK_NOLOAD) && call != FUTEX && call != CHILD;
+
+	s->run->limit_ns = 0;
+	s->run->flags &= ~ZN_RUN_GIVEN;
+	if (blocked || number < 0)
+		known(s->run, ZN_C_OFFCPU_IO, ZN_STALL_IO);
+	else
+		call_classify(s, regs, call);
+}
+
+/* ---- workers ---- */
+
+static __always_inline bool loads(void)
+{
+	struct zn_shared *s = zn_globals();
+
+	return s && s->families >> ZN_FAM_DATALOAD & 1;
+}
+
+/* The first sign that a child is a data loader's worker. What it did before counts too. */
+static __always_inline void loader_found(struct zn_run *r, struct zn_proc *p)
+{
+	if (r->flags & ZN_RUN_LOADER)
+		return;
+	r->flags |= ZN_RUN_LOADER;
+	ZN_ADD(p->count[ZN_C_WORKERS], 1);
+}
+
+static __always_inline void worker_busy(struct zn_run *r, struct zn_proc *p, __u64 now)
+{
+	r->busy_ns += zn_minus(now, r->mark_ns);
+	r->mark_ns = now;
+	if (!(r->flags & ZN_RUN_LOADER))
+		return;
+	ZN_ADD(p->count[ZN_C_WORKER_BUSY_NS], r->busy_ns);
+	r->busy_ns = 0;
+}
+
+static __always_inline void worker_off(const struct sleep *s, bool asleep)
+{
+	struct zn_run *r = s->run;
+
+	if (asleep)
+		classify(s);
+	if (asleep && r->cause == ZN_STALL_DATA && r->limit_ns) {
+		loader_found(r, s->proc);
+		r->flags |= ZN_RUN_ASKING;
+	}
+	worker_busy(r, s->proc, s->now);
+}
+
+/* ---- the end of a wait ---- */
+
+/* One wait may be several sleeps, each but the last of which ran into its time limit. */
+static __always_inline void wait_over(struct zn_run *r, struct zn_proc *p, __u32 detail, __u64 slept)
+{
+	if (r->wait_ns && r->news_ns + RETRY_GAP < r->off_ns) { /* given up after a time limit */
+		zn_record(p, detail, r->wait_ns, 0, false);
+		r->wait_ns = 0;
+	}
+	r->wait_ns += slept;
+	if (r->limit_ns && slept + LIMIT_SLACK >= r->limit_ns && !(r->flags & ZN_RUN_GIVEN))
+		return;
+	zn_record(p, detail, r->wait_ns, 0, false);
+	r->wait_ns = 0;
+}
+
+static __always_inline void worker_on(struct zn_run *r, struct zn_proc *p, __u64 ready)
+{
+	if (!(r->flags & ZN_RUN_ASKING))
+		return;
+	r->flags &= ~ZN_RUN_ASKING;
+	ZN_ADD(p->count[ZN_C_WORKER_IDLE_NS], zn_minus(ready, r->mark_ns));
+	r->mark_ns = ready;
+	if (loads())
+		wait_over(r, p, ZN_H_WORKER_IDLE, zn_minus(ready, r->off_ns));
+	r->news_ns = ready;
+}
+
+static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const struct zn_open *o, __u64 ready)
+{
+	__u64 slept = zn_minus(ready, r->off_ns);
+	struct zn_shared *s = zn_globals();
+	__u32 kind = r->kind;
+
+	if (kind <= ZN_C_OFFCPU_OTHER - ZN_C_OFFCPU_IO)
+		ZN_ADD(p->count[ZN_C_OFFCPU_IO + kind], slept);
+	if (r->cause != ZN_STALL_DATA && r->cause != ZN_STALL_DIST) {
+		if (slept >= NEWS_OVER)
+			r->news = 0;
+		return;
+	}
+	if (o && o->inside == ZN_STALL_CPU && s) { /* a wait inside a function of NCCL is recorded at its return */
+		if (r->cause == ZN_STALL_DATA && r->limit_ns && s->families >> ZN_FAM_DATALOAD & 1)
+			wait_over(r, p, ZN_H_DATALOAD, slept);
+		else if (r->cause == ZN_STALL_DIST && s->families >> ZN_FAM_DIST_SYNC & 1)
+			wait_over(r, p, ZN_H_DIST_SYNC, slept);
+	}
+	r->news = r->cause;
+	r->news_ns = ready;
+}
+
+/* ---- the switch ---- */
+
+/* A place for the thread that leaves, if it is of a tracked process or the main thread of a worker. */
+static __noinline struct zn_run *run_of(struct task_struct *task, __u32 mark)
+{
+	__u32 tid = task->pid, tgid = task->tgid, *row;
+	struct zn_worker *w;
+	struct zn_proc *p;
+	struct zn_run *r;
+
+	if (task->flags & PF_EXITING)
+		return NULL;
+	row = mark & (ZN_MARK_WORKER - 1) ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
+	p = row ? bpf_map_lookup_elem(&procs, row) : NULL;
 	if (p)
-		ZN_ADD(p->count[ctx->args[0] ? ZN_C_SWITCH_INVOLUNTARY : ZN_C_SWITCH_VOLUNTARY], 1);
+		return zn_run_claim(tid, *row, p->id);
+	w = mark >= ZN_MARK_WORKER && tid == tgid ? bpf_map_lookup_elem(&workers, &tgid) : NULL;
+	r = w ? zn_run_claim(tid, w->row, w->id) : NULL;
+	if (!r)
+		return NULL;
+	r->flags = ZN_RUN_WORKER;
+	r->mark_ns = w->start_ns;
+	return r;
+}
+
+static __always_inline void proc_off(const struct sleep *s, bool asleep)
+{
+	struct zn_run *r = s->run;
+	struct zn_open *o = zn_open_at(r->row, r->open);
+	__u32 state = ZN_STALL_RUNQUEUE;
+
+	ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
+	if (asleep)
+		classify(s);
+	if (!o)
+		return;
+	if (asleep && o->inside != ZN_STALL_CPU)
+		r->cause = o->inside;
+	if (asleep)
+		state = r->cause;
+	zn_stall_to(o, s->proc, s->now, state, ZN_STALL_OTHER);
+}
+
+static __noinline void switch_off(struct task_struct *task, __u32 mark, bool preempt, __u64 now)
+{
+	struct sleep s = {.task = task, .now = now, .state = task->__state};
+	bool asleep = !preempt && s.state;
+
+	s.run = zn_run_find(task->pid);
+	if (!s.run)
+		s.run = run_of(task, mark);
+	s.proc = s.run ? zn_run_proc(s.run) : NULL;
+	if (!s.proc)
+		return;
+	s.run->kind = ZN_RUN_PREEMPTED;
+	if (s.run->flags & ZN_RUN_WORKER)
+		worker_off(&s, asleep);
+	else
+		proc_off(&s, asleep);
+	s.run->ready_ns = asleep ? 0 : now;
+	s.run->off_ns = now;
+}
+
+/* It fell asleep before these programs were attached: what that was for is not known, and is not counted as anything. */
+static __always_inline void unseen(struct zn_run *r, __u64 now)
+{
+	struct zn_open *o = zn_run_proc(r) ? zn_open_at(r->row, r->open) : NULL;
+
+	if (o)
+		o->word = ZN_OPEN_WORD(now, o->inside);
+}
+
+static __noinline void switch_on(struct task_struct *task, __u64 now)
+{
+	struct zn_run *r = zn_run_find(task->pid);
+	struct zn_proc *p = r && r->off_ns ? zn_run_proc(r) : NULL;
+	struct zn_open *o = p ? zn_open_at(r->row, r->open) : NULL;
+	__u64 ready;
+
+	if (!p && r && !r->off_ns)
+		unseen(r, now);
+	if (!p)
+		return;
+	ready = r->ready_ns ? r->ready_ns : now;
+	if (r->cause == ZN_STALL_PENDING)
+		r->cause = ZN_STALL_OTHER;
+	if (r->flags & ZN_RUN_WORKER) {
+		worker_on(r, p, ready);
+	} else {
+		if (r->kind != ZN_RUN_PREEMPTED)
+			waited(r, p, o, ready);
+		zn_record(p, ZN_H_RUNQUEUE, zn_minus(now, ready), 0, false);
+	}
+	if (o)
+		zn_stall_to(o, p, now, o->inside, ZN_STALL_OTHER);
+	r->off_ns = 0;
+}
+
+/* (preempt, prev, next): the thread that runs is still prev. */
+SEC("tp_btf/sched_switch")
+int sched_switch(__u64 *ctx)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	struct zn_shared *s = zn_globals();
+	__u32 off, on;
+	__u64 now;
+
+	if (!s)
+		return 0;
+	off = s->mark[ZN_MARK_AT(prev->tgid)];
+	on = s->mark[ZN_MARK_AT(next->tgid)];
+	if (!(off | on))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (off)
+		switch_off(prev, off, ctx[0] & 1, now);
+	if (on)
+		switch_on(next, now);
+	return 0;
+}
+
+/* ---- waking ---- */
+
+/* What the waker had been waiting for, if that explains the wait that ends here. */
+static __always_inline __u8 inherited(const struct zn_run *r)
+{
+	struct zn_run *waker = zn_run_find(bpf_get_current_pid_tgid());
+
+	if (!waker || waker->id != r->id || waker->row != r->row || waker->news_ns < r->off_ns)
+		return ZN_STALL_OTHER;
+	return waker->news ? waker->news : ZN_STALL_OTHER;
+}
+
+/* A batch that a child has written: that child is a worker of the data loader. */
+static __always_inline void batch_from(struct zn_run *r, struct zn_proc *p)
+{
+	struct zn_run *waker = zn_run_find(bpf_get_current_pid_tgid() >> 32);
+
+	if (!waker || !(waker->flags & ZN_RUN_WORKER) || waker->row != r->row || waker->id != r->id)
+		return;
+	loader_found(waker, p);
+	r->flags |= ZN_RUN_GIVEN;
+}
+
+static __noinline void wake(struct task_struct *task)
+{
+	struct zn_run *r = zn_run_find(task->pid);
+	struct zn_proc *p = r && r->off_ns && !r->ready_ns ? zn_run_proc(r) : NULL;
+	struct zn_open *o;
+	__u64 now;
+
+	if (!p)
+		return;
+	now = bpf_ktime_get_ns();
+	if (r->cause == ZN_STALL_PENDING)
+		r->cause = inherited(r);
+	else if (r->cause == ZN_STALL_DATA && !(r->flags & ZN_RUN_WORKER))
+		batch_from(r, p);
+	o = zn_open_at(r->row, r->open);
+	if (o)
+		zn_stall_to(o, p, now, ZN_STALL_RUNQUEUE, r->cause);
+	r->ready_ns = now;
+}
+
+/* (task): it is about to be made runnable, by the thread that runs, or by an interrupt of that. */
+SEC("tp_btf/sched_waking")
+int sched_waking(__u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct zn_shared *s = zn_globals();
+
+	if (s && s->mark[ZN_MARK_AT(task->tgid)])
+		wake(task);
+	return 0;
+}
+
+/* ---- migrations ---- */
+
+static __always_inline __u32 cpu_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return task->thread_info.cpu;
+	return ((struct task_struct___before_516 *)task)->cpu;
+}
+
+/* (task, to): the kernel asks for it even where the thread stays. */
+SEC("tp_btf/sched_migrate_task")
+int sched_migrate_task(__u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	__u32 to = ctx[1], from;
+	struct zn_shared *s = zn_globals();
+	struct zn_proc *p;
+	__u8 a, b;
+
+	p = zn_tracked(task->tgid);
+	from = p ? cpu_of(task) : to;
+	if (!s || !p || from == to)
+		return 0;
+	ZN_ADD(p->count[ZN_C_MIGRATE_CPU], 1);
+	if (from >= ZN_CPUS_MAX || to >= ZN_CPUS_MAX)
+		return 0;
+	a = s->cpu_node[from & (ZN_CPUS_MAX - 1)];
+	b = s->cpu_node[to & (ZN_CPUS_MAX - 1)];
+	if (a && b && a != b)
+		ZN_ADD(p->count[ZN_C_MIGRATE_NUMA], 1);
+	return 0;
+}
+
+/* ---- children ---- */
+
+static __always_inline bool parent_row(__u32 tgid, struct zn_worker *to)
+{
+	__u32 *row = bpf_map_lookup_elem(&rows, &tgid);
+	struct zn_proc *p = row ? bpf_map_lookup_elem(&procs, row) : NULL;
+	struct zn_worker *w;
+
+	if (p) {
+		*to = (struct zn_worker){.row = *row, .id = p->id};
+		return true;
+	}
+	w = bpf_map_lookup_elem(&workers, &tgid);
+	if (w)
+		*to = *w;
+	return w;
+}
+
+/* (parent, child) */
+SEC("tp_btf/sched_process_fork")
+int sched_fork(__u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	struct zn_shared *s = zn_globals();
+	__u32 tgid = child->tgid;
+	struct zn_worker w;
+	struct zn_proc *p;
+
+	if (!s || !s->mark[ZN_MARK_AT(parent->tgid)] || (__u32)child->pid != tgid || !parent_row(parent->tgid, &w))
+		return 0;
+	p = zn_worker_proc(&w);
+	w.start_ns = bpf_ktime_get_ns();
+	if (!p)
+		return 0;
+	if (bpf_map_update_elem(&workers, &tgid, &w, BPF_NOEXIST)) {
+		zn_lost(ZN_LOST_THREAD);
+		return 0;
+	}
+	ZN_ADD(s->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER);
+	ZN_ADD(p->count[ZN_C_CHILDREN], 1);
 	return 0;
 }
 

@@ -37,6 +37,10 @@ ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
 
 ZN_MAP(calls, BPF_MAP_TYPE_HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, 0);
 ZN_MAP(socks, BPF_MAP_TYPE_HASH, ZN_SOCKS_MAX, __u64, struct zn_sock, 0);
+/* The time of threads, see stall.bpf.h. */
+ZN_MAP(runs, BPF_MAP_TYPE_ARRAY, ZN_RUN_SETS, __u32, struct zn_runs, 0);
+ZN_MAP(opens, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_opens, BPF_F_MMAPABLE);
+ZN_MAP(workers, BPF_MAP_TYPE_HASH, ZN_WORKERS_MAX, __u32, struct zn_worker, 0);
 
 /* Jobs by slot, their names (a job may have two), and what belongs to them. */
 struct zn_job_name {
@@ -210,6 +214,7 @@ static __always_inline struct zn_thread *zn_thread_new(__u32 tid)
 	if (t && __sync_val_compare_and_swap(&t->tid, 0, tid) == 0) {
 		t->depth = t->ctx_depth = t->group_depth = 0;
 		t->group_start_ns = t->group_nested_ns = 0;
+		t->open = 0;
 		return t;
 	}
 	if (bpf_map_update_elem(&threads, &tid, &zero_thread, BPF_ANY))

@@ -306,7 +306,7 @@ T(counters_stay_and_gauges_go)
 		zn_agg_refresh(&agg);
 		for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++) {
 			bool gauge = i == ZN_C_HOST_PINNED || i == ZN_C_LIVE_ALLOCS || i == ZN_C_CAPTURES ||
-				i == ZN_C_WORKERS;
+				i == ZN_C_CHILDREN || i == ZN_C_WORKERS;
 
 			CHECK_EQ(agg.gone_count[i], gauge ? 0 : (uint64_t)round * (100 + i));
 		}

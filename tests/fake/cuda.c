@@ -95,7 +95,7 @@ static struct {
 
 static atomic_bool ready;
 static atomic_int capture_count;
-static atomic_long launch_ns, launch_sleep_us, sync_sleep_us, free_sleep_us;
+static atomic_long launch_ns, launch_sleep_us, sync_ns, sync_sleep_us, free_sleep_us;
 static __thread struct context *stack[STACK_MAX];
 static __thread int stack_depth;
 static __thread int fail_next;
@@ -106,7 +106,8 @@ static const struct knob {
 } knobs[] = {
 	{"launch_ns", &launch_ns},             /* spin in each launch that is not captured */
 	{"launch_sleep_us", &launch_sleep_us}, /* sleep there */
-	{"sync_sleep_us", &sync_sleep_us},     /* sleep in each wait and blocking copy */
+	{"sync_ns", &sync_ns},                 /* spin in each wait and blocking copy */
+	{"sync_sleep_us", &sync_sleep_us},     /* sleep there */
 	{"free_sleep_us", &free_sleep_us},     /* sleep in cuMemFree_v2 */
 };
 #define KNOB_COUNT (sizeof(knobs) / sizeof(knobs[0]))
@@ -765,9 +766,11 @@ static int wait_for_gpu(enum call call)
 {
 	int err = enter_with_context(call);
 
-	if (!err)
-		sleep_us(sync_sleep_us);
-	return err;
+	if (err)
+		return err;
+	spin(sync_ns);
+	sleep_us(sync_sleep_us);
+	return OK;
 }
 
 /* Calls that differ in their names and arguments only. */

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where a launching thread's time went, against a program that waits in known ways and times itself."""
+import subprocess
+import time
+
+from harness import BUILD, CUDA, NCCL, Daemon, Process, application_env, check, main, parse_json, test, wait_until
+
+CAUSES = ("cpu", "gpu", "data", "dist", "io", "runqueue", "other")
+TICK_MS = 250
+
+
+class Waiter(Process):
+    """tests/fake/waiter.c."""
+
+    def __init__(self):
+        super().__init__([f"{BUILD}/test/waiter", CUDA, NCCL], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         env=application_env({}))
+        self.answer()
+
+    def answer(self):
+        return parse_json(self.process.stdout.readline())
+
+    def tell(self, scenario, repeats):
+        self.process.stdin.write(f"{scenario} {repeats}\n")
+        self.process.stdin.flush()
+
+    def do(self, scenario, repeats):
+        self.tell(scenario, repeats)
+        return self.answer()
+
+
+class Watched:
+    """A daemon and a waiter whose time is followed already."""
+
+    def __init__(self):
+        self.daemon = Daemon("--push-interval-ms", str(TICK_MS))
+        self.waiter = Waiter()
+        self.daemon.attached(CUDA, NCCL)
+        self.waiter.do("sleep", 3)  # the first launch; the scheduler is watched from a moment later on
+        wait_until(lambda: self.process()["stalls"], "where its time goes")
+
+    def process(self):
+        found = self.daemon.process_json(self.waiter.pid)
+        return found or {"stalls": None}
+
+    def seconds(self):
+        """As of a tick that has just been, and that tick's time."""
+        def now():
+            return {c: s or 0 for c, s in self.process()["stalls"]["seconds"].items()}
+        for _ in range(2):  # the second one began after this call
+            before = now()
+            while now() == before:
+                time.sleep(0.002)
+            at = time.monotonic()
+        return now(), at
+
+    def do(self, scenario, repeats):
+        """What the program says it did, and what the daemon saw, in seconds."""
+        before, start = self.seconds()
+        did = self.waiter.do(scenario, repeats)
+        after, end = self.seconds()
+        got = {c: after[c] - before[c] for c in CAUSES}
+        wall = end - start
+        check(abs(sum(got.values()) - wall) <= 0.01 * wall + 0.02, f"{scenario}: {got} are not the {wall} s that went by")
+        return did, got
+
+
+def compare(scenario, repeats=41):
+    """All causes within 2 % of the whole. What the program takes for a wait has in it the time until a CPU was free."""
+    w = Watched()
+    did, got = w.do(scenario, repeats)
+    whole = did["wall"] / 1e9
+    spare = 0.02 * whole + 0.005
+    for cause in ("gpu", "data", "dist", "io"):
+        own = did[cause] / 1e9
+        check(own - got["runqueue"] - spare <= got[cause] <= own + spare, f"{scenario}: {cause}: {got}, not {did}")
+    check(abs(got["runqueue"] - did["runqueue"] / 1e9) <= spare or not did["runqueue"], f"{scenario}: {got}, not {did}")
+    check(got["cpu"] >= did["cpu"] / 1e9 - got["runqueue"] - spare, f"{scenario}: cpu: {got}, not {did}")
+    return w, did, got
+
+
+def figures(w, what):
+    found = w.daemon.metrics().all(f"zernel_{what}_seconds_count", pid=str(w.waiter.pid))
+    total = w.daemon.metrics().all(f"zernel_{what}_seconds_sum", pid=str(w.waiter.pid))
+    return sum(found.values()), sum(total.values())
+
+
+def near(w, what, count, ns, got):
+    calls, total = figures(w, what)
+    check(calls == count, f"{what}: {calls} waits, not {count}")
+    own = ns / 1e9
+    check(own * 0.97 - got["runqueue"] - 0.005 <= total <= own * 1.01 + 0.005, f"{what}: {total} s, not {own} s")
+
+
+@test
+def batches_are_waits_for_data():
+    w, did, got = compare("batches")
+    near(w, "dataloader_wait", did["waits"], did["data"], got)
+
+
+@test
+def retries_are_one_wait():
+    w, did, got = compare("retries", 23)
+    near(w, "dataloader_wait", did["waits"], did["data"], got)
+
+
+@test
+def workers_that_wait_are_idle():
+    w, did, got = compare("idle")
+    calls, total = figures(w, "dataloader_worker_idle")
+    check(did["waits"] - 1 <= calls <= did["waits"] + 1, f"{calls} idle waits, not {did['waits']}")
+    check(abs(total - did["other"] / 1e9) <= 0.03 * did["other"] / 1e9 + 0.02, f"idle for {total} s, {did}")
+
+
+@test
+def a_wait_that_goes_on_is_seen():
+    w = Watched()
+    before, _ = w.seconds()
+    w.waiter.tell("hold", 3000)
+    time.sleep(2)
+    now, _ = w.seconds()
+    check(now["data"] - before["data"] > 1.5, f"{before} became {now}")
+    w.waiter.answer()
+
+
+@test
+def the_pinning_thread_hands_on_why():
+    compare("pin")
+    compare("pin_hop")
+
+
+@test
+def what_was_over_before_explains_nothing():
+    compare("stale", 23)
+
+
+@test
+def a_lock_is_no_wait_for_data():
+    compare("lock", 23)
+
+
+@test
+def other_ranks_are_waited_for():
+    for scenario in ("gloo", "gloo_hop", "recv"):
+        w, did, got = compare(scenario)
+        near(w, "dist_sync_wait", did["waits"], did["dist"], got)
+
+
+@test
+def nccl_that_blocks_is_a_wait_for_ranks():
+    w, did, got = compare("group")
+    near(w, "dist_sync_wait", did["waits"], did["dist"], got)
+
+
+@test
+def the_gpu_is_waited_for_awake_and_asleep():
+    compare("sync_spin")
+    compare("sync_sleep")
+
+
+@test
+def page_faults_are_io():
+    compare("fault")
+
+
+@test
+def sleep_and_work_are_told_apart():
+    compare("sleep")
+    compare("compute")
+
+
+@test
+def a_crowded_cpu_is_the_run_queue():
+    w, did, got = compare("crowd")
+    check(got["runqueue"] > 0.2 * did["wall"] / 1e9, f"{got}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * render TIMES [openmetrics]: renders the text of a simulated node that often, without a daemon or a socket around it,
- * and prints the time of one, its bytes and its sample lines. Under `valgrind --tool=callgrind
+ * render TIMES [openmetrics | rules]: renders the text of a simulated node that often, without a daemon or a socket around it,
+ * and prints the time of one, its bytes and its sample lines; or evaluates the built-in alert rules
+ * over 256 processes, and prints the time of one evaluation, in ns. Under `valgrind --tool=callgrind
  * --toggle-collect=zn_metrics_text` its instruction count is the same each time, on any machine.
  */
 #include <string.h>
@@ -52,6 +53,35 @@ static uint32_t lines(const struct zn_out *o)
 	return count;
 }
 
+static void walk(
+	void *view, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
+{
+	zn_metrics_walk(view, wanted->metric, sample, to);
+}
+
+#define PROCESSES 256
+
+static double rules(struct zn_view *view, struct zn_plain *plain, unsigned long times)
+{
+	uint64_t now_ns = zn_now_ns(), took_ns = 0;
+
+	zn_log_level = ZN_ERROR;
+	for (uint32_t i = 0; i < PROCESSES - ZN_SIM_RANKS; i++) {
+		struct zn_proc *p = zn_plain_claim(plain, 5000 + i, "python3");
+
+		for (enum zn_detail d = 0; p && d <= ZN_H_DATALOAD; d += ZN_H_DATALOAD)
+			zn_plain_record(plain, p, d, 100000, 0);
+	}
+	view->alerts->work.source = (struct zn_rule_source){walk, view};
+	for (unsigned long i = 0; i < times; i++) {
+		now_ns += ZN_NS_PER_S;
+		zn_agg_tick(view->agg, now_ns);
+		zn_alerts_tick(view->alerts, now_ns);
+		took_ns += view->alerts->run_ns;
+	}
+	return (double)took_ns / (double)times;
+}
+
 int main(int argc, char **argv)
 {
 	static struct zn_sim sim;
@@ -73,6 +103,10 @@ int main(int argc, char **argv)
 		die("alerts", why);
 	zn_sim_step(&sim, 60000);
 	zn_agg_tick(&agg, zn_now_ns());
+	if (argc > 2 && !strcmp(argv[2], "rules")) {
+		printf("%.0f\n", rules(&view, &sim.plain, times));
+		return 0;
+	}
 	start = zn_now_ns();
 	for (unsigned long i = 0; i < times; i++) {
 		o.len = 0;

@@ -44,6 +44,12 @@ enum how {
 		&zn_bpf_vfs, "ring_submit_sqe", "io_uring_submit_sqe", ZN_FAM_VFS, tier, RAW, OR                       \
 	}
 
+#ifdef __x86_64__
+#define FDATASYNC "__x64_sys_fdatasync"
+#else
+#define FDATASYNC "__arm64_sys_fdatasync"
+#endif
+
 /* A family's rows are together, best tier first. Returns come before entries: a return without its entry is passed over. */
 static const struct {
 	const struct zn_blob *object;
@@ -115,7 +121,9 @@ static const struct {
 	TRACED(ZN_FAM_META, vfs_unlink, 0),
 	TRACED(ZN_FAM_META, vfs_rename, 0),
 	TRACED(ZN_FAM_META, vfs_fsync_range, 0),
-	TRACED(ZN_FAM_META, vfs_getattr, 0),
+	TRACED(ZN_FAM_META, vfs_getattr_nosec, 0),
+	{&zn_bpf_vfs, "fdatasync_leave", FDATASYNC, ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fdatasync_enter", FDATASYNC, ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
 
 	PROBED(ZN_FAM_META, do_filp_open, "on_open", "after_open", CORE),
 	PROBED(ZN_FAM_META, vfs_mkdir, "on_mkdir", "after_meta", 0),
@@ -123,7 +131,9 @@ static const struct {
 	PROBED(ZN_FAM_META, vfs_unlink, "on_unlink", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_rename, "on_rename", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_fsync_range, "on_fsync", "after_meta", 0),
-	PROBED(ZN_FAM_META, vfs_getattr, "on_stat", "after_meta", 0),
+	PROBED(ZN_FAM_META, vfs_getattr_nosec, "on_stat", "after_meta", 0),
+	{&zn_bpf_vfs, "after_meta", FDATASYNC, ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_vfs, "on_fdatasync", FDATASYNC, ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
 
 	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
 	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
@@ -134,6 +144,8 @@ static const struct {
 	uint8_t family, tier;
 	const char *text;
 } limits[] = {
+	{ZN_FAM_VFS, ZN_TIER_KPROBE,
+		"where many threads are inside one function, some calls are lost, and counted as that"},
 	{ZN_FAM_VFS, ZN_TIER_TRACEPOINT,
 		"libaio is not counted; of mapped files no duration, nor faults within system calls"},
 	{ZN_FAM_META, ZN_TIER_TRACEPOINT,

@@ -42,8 +42,13 @@ static __always_inline void seats_gone(__u32 tid)
 	for (int kind = ZN_IO_DATA; kind < ZN_IO_KINDS; kind++) {
 		struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER(tid, kind));
 
-		if (s)
-			s->owner = 0;
+		if (!s)
+			continue;
+		if (s->start_ns && kind != ZN_IO_FAULT)
+			zn_lost(ZN_LOST_INFLIGHT);
+		s->stacked = 0;
+		s->start_ns = 0;
+		s->owner = 0;
 	}
 }
 

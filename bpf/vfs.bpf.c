@@ -203,6 +203,7 @@ static __always_inline __u32 owner_of(enum zn_io_kind kind)
 static __always_inline void seat_free(struct zn_io_seat *s)
 {
 	s->stacked = 0;
+	s->start_ns = 0;
 	s->owner = 0;
 }
 
@@ -227,12 +228,14 @@ static __always_inline struct zn_io_seat *seat_begin(__u32 kind, __u32 op, struc
 	__u64 now = bpf_ktime_get_ns();
 	struct zn_io_seat *s = p.dev ? seat_take(owner_of(kind)) : NULL;
 
-	if (s && s->stacked && now - s->start_ns < STALE_NS) {
+	if (!s)
+		return NULL;
+	if (s->stacked && now - s->start_ns < STALE_NS) {
 		s->inner++;
 		return NULL;
 	}
-	if (!s)
-		return NULL;
+	if (s->start_ns && kind != ZN_IO_FAULT)
+		zn_lost(ZN_LOST_INFLIGHT); /* its return was missed: a kretprobe has room for so many calls at a time */
 	s->op[0] = op;
 	s->dev[0] = p.dev;
 	s->dev[1] = 0;
@@ -308,6 +311,10 @@ static __noinline int end(__u32 kind, __s64 result)
 /* A write to a file with O_SYNC is one write, no fsync besides. */
 static __always_inline void begin_fsync(struct place p)
 {
+	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_META));
+
+	if (s && s->op[0] == ZN_IO_FSYNC && !s->stacked)
+		return; /* inside of fdatasync() */
 	if (!zn_io_seat_find(owner_of(ZN_IO_DATA)))
 		begin(ZN_IO_META, ZN_IO_FSYNC, p);
 }
@@ -390,13 +397,34 @@ ENTER(vfs_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, SUPER_AT(1)))
 ENTER(vfs_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, SUPER_AT(1)))
 ENTER(vfs_rename, begin(ZN_IO_META, ZN_IO_RENAME, place_of_sb(true, ((struct renamedata *)ctx[0])->old_dentry->d_sb)))
 ENTER(vfs_fsync_range, begin_fsync(place_of_file(true, (struct file *)ctx[0], true)))
-ENTER(vfs_getattr, begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(true, ((struct path *)ctx[0])->dentry->d_sb)))
+ENTER(vfs_getattr_nosec, begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(true, ((struct path *)ctx[0])->dentry->d_sb)))
 LEAVE(vfs_mkdir, end(ZN_IO_META, result_of(ctx)))
 LEAVE(vfs_rmdir, end(ZN_IO_META, result_of(ctx)))
 LEAVE(vfs_unlink, end(ZN_IO_META, result_of(ctx)))
 LEAVE(vfs_rename, end(ZN_IO_META, error_of(ctx[1])))
 LEAVE(vfs_fsync_range, end(ZN_IO_META, error_of(ctx[4])))
-LEAVE(vfs_getattr, end(ZN_IO_META, error_of(ctx[4])))
+LEAVE(vfs_getattr_nosec, end(ZN_IO_META, error_of(ctx[4])))
+
+/* fdatasync() may have vfs_fsync_range() inside of itself (6.1 does). The first argument is the registers. */
+#if defined(__TARGET_ARCH_x86)
+#define FDATASYNC "__x64_sys_fdatasync"
+#else
+#define FDATASYNC "__arm64_sys_fdatasync"
+#endif
+
+SEC("fentry/" FDATASYNC)
+int fdatasync_enter(__u64 *ctx)
+{
+	begin_fsync(place_of_fd(ZN_ARG1((struct pt_regs *)ctx[0]), true));
+	return 0;
+}
+
+SEC("fexit/" FDATASYNC)
+int fdatasync_leave(__u64 *ctx)
+{
+	end(ZN_IO_META, error_of(ctx[1]));
+	return 0;
+}
 
 /* ---- kprobes on the same functions ---- */
 
@@ -435,6 +463,16 @@ AT_ENTRY(on_rename,
 AT_ENTRY(on_fsync, begin_fsync(FILE_IN(ZN_ARG1(ctx), true)))
 AT_ENTRY(on_stat,
 	begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(false, BPF_CORE_READ((struct path *)ZN_ARG1(ctx), dentry, d_sb))))
+SEC("kprobe")
+int on_fdatasync(struct pt_regs *ctx)
+{
+	struct pt_regs regs;
+
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), (void *)ZN_ARG1(ctx)) == 0)
+		begin_fsync(place_of_fd(ZN_ARG1(&regs), true));
+	return 0;
+}
+
 AT_RETURN(after_meta, end(ZN_IO_META, error_of(ZN_RESULT_LONG(ctx))))
 
 /* ---- io_uring: by completion, in whatever thread that happens, for the process that made the request ---- */

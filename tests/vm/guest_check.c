@@ -146,14 +146,19 @@ static bool daemon_ready(void)
 	return at && sscanf(at, "metrics on port %u", &port) == 1;
 }
 
-static void daemon_start(void)
+static void daemon_start_with(char *option, char *argument)
 {
-	static char *const argv[] = {"./zerneld", "--metrics-port", "0", "--ws-port", "0", "--control", "none",
-		"--report-dir", "none", NULL};
+	char *const argv[] = {"./zerneld", "--metrics-port", "0", "--ws-port", "0", "--control", "none", "--report-dir",
+		"none", option, argument, NULL};
 
 	unlink(zerneld.out);
 	start(&zerneld, argv);
 	until(daemon_ready, "the daemon is not ready");
+}
+
+static void daemon_start(void)
+{
+	daemon_start_with(NULL, NULL);
 }
 
 static int daemon_stop(int sig)
@@ -603,6 +608,26 @@ static void check_refused(void)
 	verdict("refused");
 }
 
+/* File I/O by fentry, and by kprobes: the daemon's tables against what tests/io/matrix.c did. */
+static void check_io(void)
+{
+	static char *const tiers[] = {"fentry", "kprobe"};
+
+	for (size_t i = 0; i < ZN_LEN(tiers); i++) {
+		static struct program matrix = {.out = "matrix.out"};
+		char dir[] = "/tmp/io-XXXXXX";
+
+		daemon_start_with("--vfs-tier", tiers[i]);
+		expect(mkdtemp(dir) != NULL, "no folder");
+		unlink(matrix.out);
+		start(&matrix, (char *const[]){"./matrix", dir, tiers[i], NULL});
+		if (!expect(finish(&matrix) == 0, "file I/O is not as it was done"))
+			show(&matrix);
+		expect(daemon_stop(SIGTERM) == 0, "the daemon has the wrong exit status");
+	}
+	verdict("io");
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -613,6 +638,7 @@ static const struct {
 	{"killed", check_killed, false},
 	{"restart", check_restart, false},
 	{"stop", check_stop, false},
+	{"io", check_io, false},
 	{"refused", check_refused, true},
 };
 

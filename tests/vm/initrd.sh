@@ -7,7 +7,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-programs=(zerneld test/guest_check test/driver test/libcuda.so.1 test/libnccl.so.2)
+programs=(zerneld test/guest_check test/matrix test/driver test/libcuda.so.1 test/libnccl.so.2)
 slurm=(/usr/sbin/{munged,slurmctld,slurmd,slurmstepd} /usr/bin/{sbatch,srun,sinfo,jq})
 plugins=/usr/lib/x86_64-linux-gnu/slurm-wlm
 root=$(mktemp -d)

@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(dirname "$0")
 build=$(cd "$1" && pwd)
 shift
-guest=(check counts detach killed restart stop refused)
+guest=(check counts detach killed restart stop io refused)
 slurm=(job launches nccl steps peak node)
 passed=0 failed=0
 

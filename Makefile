@@ -3,7 +3,7 @@
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
 # make bench      measures and writes docs/BENCHMARKS.md      make fuzz   a minute of each fuzz target
-# make docs       docs/METRICS.md from the metric table       make dist   a source archive with its checksum
+# make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
 # V=1 shows the commands, SAN=1 builds with ASan and UBSan into a folder of its own.
 
@@ -270,17 +270,16 @@ format:
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 
-dist:
-	@mkdir -p build
-	$(Q)echo '$(VERSION)' > build/VERSION
-	$(Q)git archive --format=tar.gz --prefix=zerneld-$(VERSION)/ --add-file=build/VERSION -o build/zerneld-$(VERSION).tar.gz HEAD
-	$(Q)cd build && sha256sum zerneld-$(VERSION).tar.gz > zerneld-$(VERSION).tar.gz.sha256
-	@echo build/zerneld-$(VERSION).tar.gz
+dist: all
+	$(Q)contrib/dist.sh $(B) $(VERSION)
 
 install: all
 	install -D -m 0755 $(B)/zerneld $(DESTDIR)$(PREFIX)/sbin/zerneld
 	install -d $(DESTDIR)$(PREFIX)/bin
 	ln -sf ../sbin/zerneld $(DESTDIR)$(PREFIX)/bin/zernel
+	install -d $(DESTDIR)$(PREFIX)/share/man/man8 $(DESTDIR)$(PREFIX)/share/man/man1
+	gzip -9nc docs/man/zerneld.8 > $(DESTDIR)$(PREFIX)/share/man/man8/zerneld.8.gz
+	gzip -9nc docs/man/zernel.1 > $(DESTDIR)$(PREFIX)/share/man/man1/zernel.1.gz
 
 clean:
 	$(Q)rm -rf build build-san

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -515,11 +516,36 @@ static void say_ready(const struct daemon *d)
 		d->options.listen, d->serve.access.token_count ? "asking for a token" : "no token asked for");
 }
 
+/* Tells systemd that the service is ready (Type=notify); sd_notify(3). Nobody is told where nobody asks. */
+static void notify_ready(void)
+{
+	static const char ready[] = "READY=1";
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	size_t len = path ? strlen(path) : 0;
+	int fd;
+
+	if (len < 2 || len >= sizeof(to.sun_path))
+		return;
+	memcpy(to.sun_path, path, len);
+	if (to.sun_path[0] == '@')
+		to.sun_path[0] = 0; /* an abstract one */
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 ||
+		sendto(fd, ready, sizeof(ready) - 1, 0, (struct sockaddr *)&to,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+		zn_log(ZN_WARN, "cannot tell %s that the daemon is ready: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
 static int run(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
 	int err = daemon_open(d, why);
 
+	if (!err)
+		notify_ready(); /* the filter allows no further socket */
 	if (!err && (err = zn_secure_system_calls()))
 		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {

@@ -61,6 +61,7 @@ run json_strict 120 "$python" tests/json_strict.py "$tests/json_write"
 run watch_test 300 "$python" tests/watch_test.py build/zernel
 run job_cli_test 300 "$python" tests/job_cli_test.py build/zernel
 run alerts_cli_test 120 "$python" tests/alerts_cli_test.py build/zernel
+run dist_test 300 "$python" tests/dist_test.py
 run page_test 300 node tests/web/page.test.mjs
 run otlp_test 120 node tests/web/otlp.test.mjs
 run load 300 "$python" tests/load/run.py

@@ -39,6 +39,8 @@ openssl                                             openssl
 /usr/sbin/nginx                                     nginx-light
 clang-format                                        clang-format
 shellcheck                                          shellcheck
+systemd-analyze                                     systemd
+lintian                                             lintian
 /usr/sbin/slurmctld                                 slurmctld
 /usr/sbin/slurmd                                    slurmd
 sbatch                                              slurm-client

@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# dist.sh BUILD VERSION: makes what is given away, in BUILD/dist: an archive of the source, one of the program with what
+# belongs to it, a Debian package, and their checksums. The same commit gives the same bytes with the same compiler.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=$1 version=$2
+number=${version#v}
+arch=$(dpkg --print-architecture 2> /dev/null || uname -m)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2> /dev/null || stat -c %Y README.md)
+export SOURCE_DATE_EPOCH
+# Debian's: it must grow with time, and a dash would part the packager's number from it
+[[ $number == [0-9]*.[0-9]* ]] || number=0~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).$number
+number=${number//-/+}
+out=$build/dist
+rm -rf "$out" && mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+umask 022
+
+# pack FOLDER TO: a tar that does not depend on who packs it and when
+pack() {
+	tar -C "$(dirname "$1")" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c \
+		"$(basename "$1")" | gzip -9n > "$2"
+}
+
+source_archive() {
+	echo "$version" > "$work/VERSION"
+	git archive --format=tar --prefix="zerneld-$version/" --add-file="$work/VERSION" HEAD | gzip -9n > "$out/zerneld-$version.tar.gz"
+}
+
+binary_archive() {
+	local to=$work/zerneld-$version-linux-$arch
+	mkdir -p "$to"
+	install -m 755 "$build/zerneld" "$to/zerneld"
+	ln -s zerneld "$to/zernel"
+	cp -r README.md LICENSE contrib docs "$to/"
+	rm -rf "$to/contrib/deb" "$to/contrib/dist.sh" "$to/docs/images"
+	pack "$to" "$out/zerneld-$version-linux-$arch.tar.gz"
+}
+
+debian_package() {
+	local root=$work/deb doc=$work/deb/usr/share/doc/zerneld
+	mkdir -p "$root/DEBIAN" "$root/etc/default" "$doc"
+	make --no-print-directory install DESTDIR="$root" PREFIX=/usr > /dev/null
+	install -D -m 644 contrib/systemd/zerneld.service "$root/lib/systemd/system/zerneld.service"
+	install -m 644 contrib/deb/default "$root/etc/default/zerneld"
+	cp -r contrib/* docs/*.md README.md "$doc/"
+	rm -r "$doc/deb" "$doc/dist.sh"
+	install -m 644 contrib/deb/copyright "$doc/copyright"
+	printf 'zerneld (%s) unstable; urgency=medium\n\n  * See the history of the source.\n\n -- %s  %s\n' "$number" \
+		"$(sed -n 's/^Maintainer: //p' contrib/deb/control)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
+	sed -e "s/@version@/$number/" -e "s/@arch@/$arch/" \
+		-e "s/@size@/$(du -sk --apparent-size "$root" | cut -f 1)/" contrib/deb/control > "$root/DEBIAN/control"
+	echo /etc/default/zerneld > "$root/DEBIAN/conffiles"
+	install -m 755 contrib/deb/{postinst,prerm,postrm} "$root/DEBIAN/"
+	(cd "$root" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"
+	dpkg-deb --root-owner-group -b "$root" "$out/zerneld_${number}_$arch.deb" > /dev/null
+}
+
+source_archive
+binary_archive
+if command -v dpkg-deb > /dev/null; then
+	debian_package
+fi
+(cd "$out" && sha256sum -- * > "$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
+ls "$out"

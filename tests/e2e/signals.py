@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the kernel counts of a process that calls a hooked library: exactly where the kernel is exact, and nothing of any
+other process. An interpreter makes a few system calls of its own between two looks: those may be 1 % more."""
+import os
+import time
+
+from harness import CUDA, Actor, Daemon, check, equal, main, test, wait_until
+
+RANDOM_MAJOR = "1"
+OFTEN, SOME = 10007, 101
+HELPERS = """
+import array, fcntl, os, pty, resource, socket, struct, threading
+libc = CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+libc.mmap.restype = c_void_p
+def switches():
+    rows = [open(f"/proc/self/task/{t}/status").read() for t in os.listdir("/proc/self/task")]
+    return [sum(int(r.split(k)[1].split()[0]) for r in rows) for k in ("\\nvoluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")]
+"""
+
+
+def tracked(daemon):
+    """An actor whose kernel counters have begun."""
+    actor = Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    actor.do("ready(cuda); launch(cuda, 1)")
+
+    def begun():
+        actor.do("os.getppid()")
+        return daemon.metrics().one("zernel_syscalls_total", pid=str(actor.pid))
+    wait_until(begun, "system calls are counted")
+    actor.do(HELPERS)
+    return actor
+
+
+def grown(daemon, actor, code, name, **labels):
+    before = daemon.metrics().one(name, pid=str(actor.pid), **labels) or 0
+    actor.do(code)
+    return (daemon.metrics().one(name, pid=str(actor.pid), **labels) or 0) - before
+
+
+def about(got, want, what):
+    check(want <= got <= want * 1.01, f"{what}: {got}, not {want} and at most 1 % more")
+
+
+@test
+def system_calls_and_mappings_are_counted():
+    daemon = Daemon()
+    actor = tracked(daemon)
+    about(grown(daemon, actor, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN, "system calls")
+    code = f"for _ in range({SOME}): libc.munmap(c_void_p(libc.mmap(None, c_size_t(100001), 3, 0x22, -1, c_size_t(0))), c_size_t(100001))"
+    equal(grown(daemon, actor, code, "zernel_mmap_calls_total", call="munmap"), SOME, "munmap calls")
+    equal(grown(daemon, actor, code, "zernel_mmap_bytes_total", call="munmap"), SOME * 25 * 4096, "bytes in whole pages")
+    about(grown(daemon, actor, code, "zernel_mmap_calls_total", call="mmap"), SOME, "mmap calls")
+    fails = f"for _ in range({SOME}): libc.mmap(None, c_size_t(0), 3, 0x22, -1, c_size_t(0)); libc.munmap(c_void_p(1), c_size_t(4096))"
+    equal(grown(daemon, actor, fails, "zernel_mmap_calls_total", call="munmap"), 0, "calls that fail")
+    equal(daemon.metrics().lost(), {}, "losses")
+
+
+@test
+def others_count_nothing():
+    daemon = Daemon("--gpu-majors", RANDOM_MAJOR)
+    actor, other = tracked(daemon), Actor()
+    other.do(HELPERS + f"\nfd = os.open('/dev/random', os.O_RDONLY)\nfor _ in range({SOME}): fcntl.ioctl(fd, 0x80045200, b'1234')")
+    signal = [n for (n, ls) in daemon.metrics() if dict(ls).get("pid") == str(other.pid)]
+    equal(signal, [], "series of a process that calls no hooked library")
+    equal(daemon.metrics().one("zernel_gpu_ioctl_busy_seconds_total"), None, "time inside its ioctls")
+    actor.do("os.getppid()")
+
+
+@test
+def ioctls_are_timed_on_gpus_alone():
+    daemon = Daemon("--gpu-majors", RANDOM_MAJOR)
+    actor = tracked(daemon)
+    call = f"for _ in range({SOME}): fcntl.ioctl(fd, 0x80045200, b'1234')"
+    actor.do("fd = os.open('/dev/random', os.O_RDONLY)")
+    equal(grown(daemon, actor, call, "zernel_gpu_ioctl_seconds_count"), SOME, "ioctls")
+    tick(daemon)
+    m = daemon.metrics()
+    equal(m.one("zernel_gpu_ioctl_seconds_sum"), m.one("zernel_gpu_ioctl_busy_seconds_total"), "one process: all of it is busy")
+    equal(m.one("zernel_gpu_ioctl_contended_seconds_total"), 0, "and none of it contended")
+    actor.do("fd = pty.openpty()[1]")
+    equal(grown(daemon, actor, f"for _ in range({SOME}): fcntl.ioctl(fd, 0x5413, b'12345678')", "zernel_gpu_ioctl_seconds_count"),
+          0, "ioctls on another device")
+
+
+def tick(daemon):
+    """Two ticks later: what both forms show is of now."""
+    for _ in range(2):
+        last = daemon.json()["last_update_ms"]
+        wait_until(lambda: daemon.json()["last_update_ms"] != last, "a tick")
+        time.sleep(1.1)
+
+
+@test
+def two_processes_at_once_are_exact():
+    """Each change of how many are inside adds its time to one of two sums: together they are what both were inside."""
+    daemon = Daemon("--gpu-majors", RANDOM_MAJOR)
+    actors = [tracked(daemon) for _ in range(2)]
+    for a in actors:
+        a.do("fd = os.open('/dev/random', os.O_RDONLY)")
+        a.tell(f"for _ in range({10 * OFTEN}): fcntl.ioctl(fd, 0x80045200, b'1234')")
+    for a in actors:
+        a.answer("ioctls")
+    tick(daemon)
+    m = daemon.metrics()
+    equal(sum(m.all("zernel_gpu_ioctl_seconds_count").values()), 2 * 10 * OFTEN, "ioctls")
+    inside = sum(round(v * 1e9) for v in m.all("zernel_gpu_ioctl_seconds_sum").values())
+    busy = round(m.one("zernel_gpu_ioctl_busy_seconds_total") * 1e9)
+    contended = round(m.one("zernel_gpu_ioctl_contended_seconds_total") * 1e9)
+    equal(busy + contended, inside, "nanoseconds inside")
+
+
+@test
+def one_process_inside_the_time_of_another():
+    """A long call and a short one within it: busy is the long one, contended the short one, to the nanosecond."""
+    for size in (200, 800, 2000):
+        daemon = Daemon("--gpu-majors", RANDOM_MAJOR)
+        long, short = tracked(daemon), tracked(daemon)
+        for actor, mib in ((long, size), (short, 8)):
+            actor.do(f"n = {mib} << 20; at = libc.mmap(None, c_size_t(n + 4096), 3, 0x4022, -1, c_size_t(0))")
+            actor.do("ctypes.memmove(at, struct.pack('ii', 0, n), 8); fd = os.open('/dev/random', os.O_RDWR)")
+        add = "start = time.monotonic(); ok(libc.ioctl(fd, ctypes.c_ulong(0x40085203), c_void_p(at))); answer = start, time.monotonic()"
+        long.tell(add)
+        time.sleep(0.05)
+        inner, outer = short.do(add), long.answer(add)
+        if outer[0] < inner[0] and inner[1] < outer[1]:
+            break
+        daemon.end()
+    check(outer[0] < inner[0] and inner[1] < outer[1], f"one is within the other: {outer}, {inner}")
+    tick(daemon)
+    m = daemon.metrics()
+    spent = [m.one("zernel_gpu_ioctl_seconds_sum", pid=str(a.pid)) for a in (long, short)]
+    equal([m.one(f"zernel_gpu_ioctl_{k}_seconds_total") for k in ("busy", "contended")], spent, "seconds")
+
+
+@test
+def switches_are_those_of_the_kernel():
+    daemon = Daemon()
+    actor = tracked(daemon)
+
+    def look():
+        m = daemon.metrics()
+        return [m.one("zernel_context_switches_total", pid=str(actor.pid), kind=k) or 0 for k in ("voluntary", "involuntary")]
+    actor.do("os.sched_setaffinity(0, {0}); a, b = os.pipe(); c, d = os.pipe()")
+    actor.do("answer = switches()")
+    before = look()
+    actor.do(f"""
+def echo():
+    for _ in range({SOME}): os.write(d, os.read(a, 1))
+t = threading.Thread(target=echo); t.start()
+for _ in range({SOME}): os.write(b, b'x'); os.read(c, 1)
+""")
+    after = look()
+    check(sum(after) - sum(before) >= 2 * SOME, f"{sum(after) - sum(before)} switches of {2 * SOME} at least")
+    # a thread that has ended took its own counts with it, so only what is left is held against the kernel's
+    kernel_before, seen_before = actor.do("answer = switches()"), look()
+    actor.do("for _ in range(211): time.sleep(0.0001)")
+    seen_after, kernel_after = look(), actor.do("answer = switches()")
+    voluntary = kernel_after[0] - kernel_before[0]
+    check(abs(seen_after[0] - seen_before[0] - voluntary) <= 2, f"{seen_after[0] - seen_before[0]} voluntary switches, the kernel says {voluntary}")
+
+
+@test
+def tcp_bytes_are_counted_exactly():
+    daemon = Daemon()
+    actor, other = tracked(daemon), Actor()
+    connect = "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); t = s.accept()[0]"
+    send = f"for _ in range({SOME}): c.sendall(b'x' * 1009); t.recv(4096, socket.MSG_PEEK); t.recv(4096)"
+    other.do(HELPERS + "\n" + connect + "\n" + send)
+    actor.do(connect)
+    equal(grown(daemon, actor, send, "zernel_tcp_sent_bytes_total"), SOME * 1009, "sent bytes")
+    pid = str(actor.pid)
+    m = daemon.metrics()
+    equal(m.one("zernel_tcp_received_bytes_total", pid=pid), SOME * 1009, "received bytes, without those only looked at")
+    equal(m.one("zernel_tcp_sendmsg_seconds_count", pid=pid), SOME, "sends")
+    equal(m.one("zernel_tcp_retransmits_total", pid=pid), None, "nothing was lost")
+    equal(m.all("zernel_tcp_sent_bytes_total", pid=str(other.pid)), {}, "of another process")
+    actor.do("u = socket.socketpair()")
+    equal(grown(daemon, actor, "u[0].sendall(bytes(1009))", "zernel_tcp_sent_bytes_total"),
+          0, "bytes over a Unix socket")
+
+
+@test
+def retransmissions_are_the_senders():
+    """A filter at the receiver drops everything, so that the sender tries again until it is taken away."""
+    daemon = Daemon()
+    actor = tracked(daemon)
+    actor.do("""
+s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); t = s.accept()[0]
+drop = struct.pack('HBBI', 6, 0, 0, 0); keep = ctypes.create_string_buffer(drop)
+t.setsockopt(socket.SOL_SOCKET, 26, struct.pack('HL', 1, ctypes.addressof(keep)))
+c.sendall(b'x' * 1009)
+""")
+    again = "answer = struct.unpack_from('I', c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 200), 100)[0]"
+    wait_until(lambda: actor.do(again) >= 3, "three retransmissions")
+    actor.do("t.setsockopt(socket.SOL_SOCKET, 27, 0); got = t.recv(4096)")
+    want = actor.do(again)
+    equal(daemon.metrics().one("zernel_tcp_retransmits_total", pid=str(actor.pid)), want, "retransmissions")
+
+
+@test
+def a_bad_list_of_devices_is_refused():
+    from harness import ZERNELD, run
+    for bad in ("0", "512", "195,", "nvidia"):
+        got = run([ZERNELD, "--gpu-majors", bad])
+        equal(got.returncode, 2, "exit status")
+        check("--gpu-majors" in got.stderr and got.stderr.count("\n") == 1, f"one line that names it: {got.stderr!r}")
+
+
+if __name__ == "__main__":
+    main()

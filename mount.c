@@ -11,14 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define SLICE_NS  ZN_NS_PER_MS
 #define RESUME_MS 5
-#define REST      50                 /* times as long as a walk took, before the next one: at most 2 % of a core */
+#define REST      50                 /* times as long as a walk took that was more than a slice, before the next one */
 #define IDLE_NS   (60 * ZN_NS_PER_S) /* an entry that no series needs any more */
 
 /* ---- One line: id parent major:minor root point options [optional...] - type source super-options (proc(5)) ---- */
@@ -253,8 +251,16 @@ static void other_conclude(struct zn_mounts *m, struct zn_mount *e)
 		e->ask = 0;
 }
 
+/* Whoever keeps figures by name looks before, so that all that there is has the old name, and after it. */
+static void look(struct zn_mounts *m)
+{
+	if (m->look)
+		m->look(m->owner);
+}
+
 static void conclude(struct zn_mounts *m)
 {
+	look(m);
 	for (uint32_t i = 0; i < m->high; i++) {
 		struct zn_mount *e = &m->mount[i];
 
@@ -262,6 +268,7 @@ static void conclude(struct zn_mounts *m)
 			continue;
 		(m->tgid ? other_conclude : host_conclude)(m, e);
 	}
+	look(m);
 }
 
 static void walk_begin(struct zn_mounts *m, int fd, uint32_t tgid)
@@ -279,12 +286,14 @@ static void walk_begin(struct zn_mounts *m, int fd, uint32_t tgid)
 
 static void walk_end(struct zn_mounts *m, bool whole)
 {
+	if (whole || m->tgid)
+		conclude(
+			m); /* while it still counts as a walk: who looks may ask for a device, and no walk begins in it */
 	if (m->tgid)
 		close(m->walk_fd);
+	else if (m->walk_ns > SLICE_NS)
+		m->rest_until_ns = zn_now_ns() + REST * m->walk_ns;
 	m->walk_fd = -1;
-	if (whole || m->tgid)
-		conclude(m);
-	m->rest_until_ns = m->tgid ? m->rest_until_ns : zn_now_ns() + REST * m->walk_ns;
 }
 
 /* A line that is longer than the buffer is nobody's: it is passed over. */
@@ -452,18 +461,6 @@ void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns)
 	run(m);
 }
 
-/* Files of no mount: memfd_create(), System V shared memory and shared anonymous mappings are on one device of their own. */
-static void memory_find(struct zn_mounts *m)
-{
-	int fd = memfd_create("", MFD_CLOEXEC);
-	struct stat st;
-
-	if (fd >= 0 && fstat(fd, &st) == 0)
-		zn_mounts_fix(m, major(st.st_dev) << 20 | minor(st.st_dev), "memfd", "tmpfs");
-	if (fd >= 0)
-		close(fd);
-}
-
 void zn_mounts_init(struct zn_mounts *m)
 {
 	m->walk_fd = m->host.fd = m->timer.fd = -1;
@@ -485,7 +482,6 @@ int zn_mounts_open(struct zn_mounts *m, struct zn_loop *loop, const char *proc)
 	if (m->host.fd < 0)
 		return -errno;
 	m->changed = true;
-	memory_find(m);
 	m->loop = loop;
 	if (!loop)
 		return 0;

@@ -285,6 +285,41 @@ static void nccl(struct zn_out *o, struct zn_str r)
 			took(e, op, "p50_ms", 1e3), took(f, op, "p99_ms", 1e3));
 }
 
+/* Of all operations of a mount: a member's sum, or its largest value. */
+static double over_ops(struct zn_str ops, const char *member, bool largest)
+{
+	struct zn_str key, op;
+	double all = 0;
+
+	for (size_t at = 0; zn_json_next(ops, &at, &key, &op);) {
+		double v = number(op, member);
+
+		all = !largest ? all + v : v > all ? v : all;
+	}
+	return all;
+}
+
+static void files(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "io"), key, f;
+	char mount[64], type[16], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL], e[ZN_TERM_CELL];
+	size_t at = 0;
+
+	if (!zn_json_next(list, &at, &key, &f))
+		return;
+	zn_out_char(o, '\n');
+	line(o, "%-24s %-8s %8s %8s %9s %8s %8s", "FILES ON", "TYPE", "READ", "WRITTEN", "CALLS", "FAILED", "P99");
+	for (at = 0; zn_json_next(list, &at, &key, &f);) {
+		struct zn_str ops = zn_client_find(f, "ops");
+
+		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_client_text(f, "mount", mount, sizeof(mount)),
+			zn_client_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
+			bytes(b, f, "write_bytes"), zn_term_count(c, over_ops(ops, "count", false)),
+			zn_term_count(d, over_ops(ops, "errors", false)),
+			zn_term_duration(e, over_ops(ops, "p99_us", true)));
+	}
+}
+
 static void steps(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "steps"), key, s;
@@ -344,7 +379,7 @@ static void gaps(struct zn_out *o, struct zn_str r)
 void zn_report_page(struct zn_out *o, struct zn_str json)
 {
 	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {
-		who, when, gpus, cuda, nccl, steps, alerts, losses, gaps};
+		who, when, gpus, cuda, nccl, files, steps, alerts, losses, gaps};
 
 	if (zn_json_check(json))
 		return;

@@ -1543,6 +1543,8 @@ struct zn_mounts {
 	struct zn_io timer;
 	struct zn_loop *loop;
 	const char *proc;
+	void (*look)(void *owner); /* called before names change, and after it; NULL: nobody minds */
+	void *owner;
 	struct zn_mount mount[ZN_MOUNTS_MAX];
 	uint32_t high, count; /* entries that were ever used, and that are */
 	uint32_t version;

@@ -51,7 +51,8 @@ struct daemon {
 	struct zn_serve serve;
 	struct zn_view view;
 	struct zn_io signals, tick, ring, sim_step;
-	bool exits; /* a process has gone since the last refresh */
+	bool exits;  /* a process has gone since the last refresh */
+	bool series; /* one of file I/O was made: it gets its name while that is right */
 };
 static struct daemon daemon_;
 
@@ -199,6 +200,12 @@ static void on_sim_step(struct zn_io *io, uint32_t events)
 	zn_sim_step(&OWNER(io, sim_step)->sim, zn_timer_count(io) * SIM_STEP_MS);
 }
 
+static void on_device(struct daemon *d, const struct zn_event *ev)
+{
+	zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid);
+	d->series = true;
+}
+
 /* The ring buffer only hurries: what a process did and that it has ended is in the arena. */
 static void on_event(void *owner, const struct zn_event *ev)
 {
@@ -212,7 +219,7 @@ static void on_event(void *owner, const struct zn_event *ev)
 		zn_log(ZN_DEBUG, "process %u: allocation of %llu bytes failed: CUresult %u", ev->tgid,
 			(unsigned long long)ev->bytes, ev->detail);
 	else if (ev->type == ZN_EV_DEVICE)
-		zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid);
+		on_device(d, ev);
 	else if (ev->type == ZN_EV_COMM_ABORT)
 		zn_log(ZN_WARN, "process %u: ncclCommAbort", ev->tgid);
 }
@@ -226,6 +233,9 @@ static void on_ring(struct zn_io *io, uint32_t events)
 	if (d->exits)
 		zn_agg_refresh(&d->agg);
 	d->exits = false;
+	if (d->series)
+		zn_flows_refresh(&d->flows);
+	d->series = false;
 }
 
 static void view_open(struct daemon *d)
@@ -432,6 +442,11 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return 0;
 }
 
+static void on_mounts(void *daemon)
+{
+	zn_flows_refresh(&((struct daemon *)daemon)->flows);
+}
+
 /* Without the list of mounts I/O is counted all the same. */
 static int flows_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
@@ -444,6 +459,8 @@ static int flows_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		zn_sim_mounts(&d->flows.mounts);
 		return 0;
 	}
+	d->flows.mounts.look = on_mounts;
+	d->flows.mounts.owner = d;
 	err = zn_mounts_open(&d->flows.mounts, &d->loop, "/proc");
 	if (err)
 		zn_log(ZN_WARN, "mount: cannot follow the list of mounts: %s; mounts are shown as unknown",

@@ -35,6 +35,7 @@ file                                                file
 script                                              bsdutils
 unshare                                             util-linux
 strace                                              strace
+fio                                                 fio
 openssl                                             openssl
 /usr/sbin/nginx                                     nginx-light
 clang-format                                        clang-format

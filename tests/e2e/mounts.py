@@ -1,0 +1,208 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Which mount I/O is shown on, and that dd's and fio's own figures are those that are shown. Mounts are made for the
+test and nobody else writes to them, so each byte is known."""
+import contextlib
+import json
+import os
+import subprocess
+
+from harness import Absent, Daemon, check, equal, folder, main, run, test, wait_until
+
+MIB = 1 << 20
+WARNINGS = [r"warning: probe: (vfs|meta): "]
+
+
+def sh(*argv, **more):
+    return run([str(a) for a in argv], check=True, **more)
+
+
+@contextlib.contextmanager
+def mounted(*argv):
+    """A mount made by these arguments; its point is the last one, and is made too."""
+    point = str(argv[-1])
+    os.makedirs(point, exist_ok=True)
+    try:
+        sh("mount", *argv)
+    except subprocess.CalledProcessError as error:
+        raise Absent(f"mount: {error.stderr.strip()}") from error
+    try:
+        yield point
+    finally:
+        run(["umount", "-l", point])
+
+
+def tmpfs(point):
+    return mounted("-t", "tmpfs", "-o", "size=64m", "zernel-test", point)
+
+
+class Files(Daemon):
+    """A daemon of which only file I/O is looked at."""
+
+    def __init__(self, *options):
+        super().__init__("--probes", "vfs,meta", *options, expect=WARNINGS)
+        self.expect = ()
+        family = next(p for p in self.json()["probes"] if p["family"] == "vfs")
+        if "tier" not in family:
+            raise Absent(f"file I/O: {family['why']}")
+        self.why = family["why"]
+
+    def bytes(self, what, point, fstype="tmpfs", job=""):
+        """None: there is no such series."""
+        return self.metrics().one(f"zernel_io_{what}_bytes_total", job_id=job, mount=point, fstype=fstype)
+
+    def expects(self, what, point, count, fstype="tmpfs"):
+        equal(self.bytes(what, point, fstype), count, f"bytes of {what} on {point}")
+
+
+def dd(path, count, *more, source="/dev/zero"):
+    """Writes count blocks of 1 MiB, or what else is said; dd's own count is what counts."""
+    sh("dd", f"if={source}", f"of={path}", "bs=1M", f"count={count}", "status=none", *more)
+
+
+@test
+def each_kind_of_mount():
+    root, daemon = folder(), Files()
+    with tmpfs(f"{root}/one/data") as one, tmpfs(f"{root}/two/data") as two:
+        dd(f"{one}/f", 3)
+        dd(f"{two}/f", 5)
+        with mounted("--bind", one, f"{root}/b") as bind:
+            dd(f"{bind}/g", 2)  # the same file system: the name that it has stays
+            daemon.expects("write", one, 5 * MIB)
+            daemon.expects("write", two, 5 * MIB)
+            equal(daemon.bytes("write", bind), None, "of a bind mount")
+        for part in ("lower", "upper", "work"):
+            os.mkdir(f"{one}/{part}")
+        overlay = f"lowerdir={one}/lower,upperdir={one}/upper,workdir={one}/work"
+        with mounted("-t", "overlay", "-o", overlay, "overlay", f"{root}/over") as over:
+            dd(f"{over}/f", 7)
+            daemon.expects("write", over, 7 * MIB, "overlay")
+            daemon.expects("write", one, 5 * MIB)
+        daemon.expects("write", over, 7 * MIB, "overlay")  # it is gone, its figures stay
+
+
+@test
+def a_mount_on_a_mount():
+    root, daemon = folder(), Files()
+    with tmpfs(f"{root}/data") as below:
+        dd(f"{below}/f", 3)
+        with tmpfs(below):
+            dd(f"{below}/f", 4)
+            daemon.expects("write", below, 7 * MIB)  # one series: the labels are the same
+        dd(f"{below}/g", 1)
+        daemon.expects("write", below, 8 * MIB)
+
+
+@test
+def a_number_that_is_used_again():
+    root, daemon = folder(), Files()
+    names = [f"{root}/m{i}" for i in range(5)]
+    for i, name in enumerate(names):
+        with tmpfs(name) as point:
+            dd(f"{point}/f", i + 1)
+    for i, name in enumerate(names):
+        daemon.expects("write", name, (i + 1) * MIB)
+
+
+@test
+def a_name_with_every_kind_of_byte():
+    root, daemon = folder(), Files()
+    with tmpfs(f"{root}/a b\t\\ \"#\n") as point:
+        dd(f"{point}/f", 1)
+        daemon.expects("write", point, MIB)
+
+
+@test
+def what_only_a_process_sees():
+    root, daemon = folder(), Files()
+    point = f"{root}/own"
+    os.mkdir(point)
+    script = f"mount -t tmpfs none {point} && dd if=/dev/zero of={point}/f bs=1M count=3 status=none && sleep 2 && " \
+             f"dd if=/dev/zero of={point}/g bs=1M count=4 status=none"
+    sh("unshare", "-m", "sh", "-c", script)
+    wait_until(lambda: daemon.bytes("write", point) == 7 * MIB, f"7 MiB on {point}: {daemon.bytes('write', point)}")
+
+
+@test
+def dd_in_small_and_large_blocks():
+    root, daemon = folder(), Files()
+    with tmpfs(f"{root}/dd") as point:
+        dd(f"{point}/a", 11)
+        dd(f"{point}/b", 5, "conv=fsync")
+        sh("dd", "if=/dev/zero", f"of={point}/c", "bs=7", "count=10007", "status=none")
+        daemon.expects("write", point, 16 * MIB + 7 * 10007)
+        calls = daemon.metrics().one("zernel_io_requests_total", mount=point, op="write")
+        equal(calls, 16 + 10007, "writes")
+        equal(daemon.metrics().one("zernel_io_latency_seconds_count", mount=point, op="write"), calls, "durations")
+        equal(daemon.metrics().one("zernel_io_requests_total", mount=point, op="fsync"), 1, "fsync")
+        if run(["dd", "if=/dev/zero", f"of={point}/d", "bs=1M", "count=3", "oflag=direct", "status=none"]).returncode == 0:
+            daemon.expects("write", point, 19 * MIB + 7 * 10007)
+        sh("dd", f"if={point}/a", "of=/dev/null", "bs=1M", "status=none")
+        daemon.expects("read", point, 11 * MIB)
+
+
+FIO = {"psync": [], "pvsync2": [], "io_uring": ["--iodepth=8"], "splice": [], "mmap": [], "libaio": ["--iodepth=8"]}
+
+
+def fio(engine, point, way):
+    """fio's own count of bytes; None: it does not have this engine here."""
+    out = f"{point}.{engine}.{way}.json"
+    done = run(["fio", f"--name={engine}", f"--ioengine={engine}", f"--rw={way}", f"--directory={point}", "--size=13M",
+                "--bs=32k", "--allow_file_create=1", "--fallocate=none", "--invalidate=0", "--output-format=json",
+                f"--output={out}", *FIO[engine]])
+    if done.returncode:
+        return None
+    with open(out) as f:
+        text = f.read()
+    return json.loads(text[text.index("{"):])["jobs"][0][way]["io_bytes"]
+
+
+def fio_case(engine):
+    root, daemon = folder(), Files()
+    with tmpfs(f"{root}/{engine}") as point:
+        wrote = fio(engine, point, "write")
+        if wrote is None:
+            raise Absent(f"fio has no {engine} here")
+        if engine == "libaio" and "libaio" in daemon.why.lower().replace("linux aio", "libaio"):
+            return  # it says that it does not see it
+        if engine == "mmap":  # what is read through a mapping is no read
+            before = daemon.bytes("read", point)
+            check(fio(engine, point, "read") == 13 * MIB, "fio read nothing")
+            equal(daemon.bytes("read", point), before, "bytes of loads from a mapping")
+            return
+        seen = daemon.bytes("write", point) or 0
+        check(abs(seen - wrote) <= wrote / 1000, f"{engine}: {seen:.0f} bytes seen, {wrote} written")
+        before = daemon.bytes("read", point) or 0  # fio lays files out, and looks at them
+        read = fio(engine, point, "read")
+        seen = (daemon.bytes("read", point) or 0) - before
+        check(abs(seen - read) <= read / 1000, f"{engine}: {seen:.0f} bytes seen, {read} read")
+
+
+@test
+def fio_by_one_call_at_a_time():
+    fio_case("psync")
+    fio_case("pvsync2")
+
+
+@test
+def fio_by_io_uring():
+    fio_case("io_uring")
+
+
+@test
+def fio_by_splice():
+    fio_case("splice")
+
+
+@test
+def fio_by_mappings():
+    fio_case("mmap")
+
+
+@test
+def fio_by_libaio():
+    fio_case("libaio")
+
+
+if __name__ == "__main__":
+    main()

@@ -511,6 +511,7 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 
 struct tree {
 	struct zn_arena *arena;
+	int (*add)(struct zn_arena *a, uint32_t slot, uint32_t pid); /* 0: its children are looked for too */
 	uint32_t slot;
 	uint32_t pid[TREE_MAX], count;
 };
@@ -543,26 +544,42 @@ static void tree_visit(void *to, const struct dirent64 *e)
 	if (!pid || t->count == TREE_MAX || tree_has(t, pid))
 		return;
 	parent = parent_of(pid);
-	if (parent && tree_has(t, parent) && t->arena->ops->job_task(t->arena, t->slot, pid) == 0)
+	if (parent && tree_has(t, parent) && t->add(t->arena, t->slot, pid) == 0)
 		t->pid[t->count++] = pid;
 }
 
-/* Each process after its parent: what that starts from then on is tagged by the kernel. */
+/* Each process after its parent: what that starts from then on is added by the kernel. */
+static void tree_walk(struct tree *t)
+{
+	uint32_t before = 0;
+
+	while (t->count > before && t->count < TREE_MAX) {
+		int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		before = t->count;
+		if (fd < 0)
+			break;
+		dir_read(fd, tree_visit, t);
+		close(fd);
+	}
+}
+
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 {
 	static struct tree t;
-	uint32_t before = 0;
 	int err = a->ops->job_task(a, slot, tgid);
 
-	t = (struct tree){.arena = a, .slot = slot, .pid = {tgid}, .count = 1};
-	while (!err && t.count > before && t.count < TREE_MAX) {
-		int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-		before = t.count;
-		if (fd < 0)
-			break;
-		dir_read(fd, tree_visit, &t);
-		close(fd);
-	}
+	t = (struct tree){.arena = a, .add = a->ops->job_task, .slot = slot, .pid = {tgid}, .count = 1};
+	if (!err)
+		tree_walk(&t);
 	return err;
+}
+
+void zn_cgroup_children(struct zn_arena *a, uint32_t row, uint32_t tgid)
+{
+	static struct tree t;
+
+	t = (struct tree){.arena = a, .add = a->ops->worker_add, .slot = row, .pid = {tgid}, .count = 1};
+	if (t.add)
+		tree_walk(&t);
 }

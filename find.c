@@ -79,7 +79,8 @@ struct zn_find {
 	bool scan_all;
 	uint64_t round_ns, polled_ns, scanned_ns, left_ns, checked_ns; /* when each was done last */
 	struct fact_slot fact[ZN_PROCS_MAX];
-	bool facts_wanted; /* of some row */
+	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
+	bool facts_wanted;                /* of some row */
 	char text[MAPS_CHUNK + 1];
 };
 
@@ -820,6 +821,23 @@ static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
 	return true;
 }
 
+/* Workers of data loaders that were forked before their parent was tracked. The loop maps a row before it uses it, and a
+ * process that is so new that it did not yet is looked at in the next round. */
+static void children_find(struct zn_find *f)
+{
+	struct zn_arena *a = &f->probe->arena;
+
+	for (uint32_t row = 0; row < ZN_PROCS_MAX && a->shared->stalls; row++) {
+		uint32_t tgid = __atomic_load_n(&a->shared->row_tgid[row], __ATOMIC_ACQUIRE);
+		uint8_t mapped = __atomic_load_n(&a->proc_mapped[row / 8], __ATOMIC_ACQUIRE);
+
+		if (!tgid || !(mapped >> (row % 8) & 1) || f->family_of[row] == a->procs[row].id)
+			continue;
+		f->family_of[row] = a->procs[row].id;
+		zn_cgroup_children(a, row, tgid);
+	}
+}
+
 static void round_run(struct zn_find *f)
 {
 	uint64_t now_ns = zn_now_ns();
@@ -837,6 +855,7 @@ static void round_run(struct zn_find *f)
 			f->scan_all = true; /* it is gone already, but a child of it may have what it mapped */
 	f->pending_count = 0;
 	facts_serve(f);
+	children_find(f);
 	if (due(&f->left_ns, now_ns, ROUND_MS))
 		libs_leave(f);
 	if (!due(&f->checked_ns, now_ns, CHECK_MS))

@@ -451,6 +451,42 @@ static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_t
 	}
 }
 
+#define NODES_MAX 255
+
+/* "0-3,8": a list of CPUs. */
+static void node_mark(struct zn_shared *s, const char *list, uint8_t node)
+{
+	unsigned first, last;
+	int used;
+
+	while (sscanf(list, "%u%n", &first, &used) == 1) {
+		list += used;
+		last = first;
+		if (*list == '-' && sscanf(list + 1, "%u%n", &last, &used) == 1)
+			list += 1 + used;
+		for (unsigned cpu = first; cpu <= last && cpu < ZN_CPUS_MAX; cpu++)
+			s->cpu_node[cpu] = node + 1;
+		if (*list++ != ',')
+			return;
+	}
+}
+
+static void nodes_read(struct zn_shared *s)
+{
+	char path[64], list[4096];
+
+	for (int node = 0; node < NODES_MAX; node++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
+		f = fopen(path, "re");
+		if (f && fgets(list, sizeof(list), f))
+			node_mark(s, list, node);
+		if (f)
+			fclose(f);
+	}
+}
+
 void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier)
 {
 	struct zn_kernel *k = &p->kernel;
@@ -458,6 +494,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier
 
 	zn_kernel_table(k);
 	k->kprobe_type = perf_kprobe_type();
+	nodes_read(p->arena.shared);
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;

@@ -263,7 +263,7 @@ enum zn_stall {
 		ZN_STALL_COUNT
 };
 _Static_assert(ZN_C_STALL_OTHER - ZN_C_STALL_CPU + 1 == ZN_STALL_COUNT, "each cause has its counter");
-#define ZN_STALL_PENDING ZN_STALL_COUNT /* asleep on a futex: who wakes it will tell why */
+#define ZN_STALL_PENDING ZN_STALL_COUNT /* not known yet: asleep on a futex, until it is woken */
 
 enum zn_alloc_kind { ZN_K_DEVICE, ZN_K_MANAGED, ZN_K_ASYNC, ZN_K_POOL, ZN_K_VMM, ZN_K_HOST, ZN_KIND_COUNT };
 
@@ -429,7 +429,7 @@ struct zn_shared {
 	__u32 stalls; /* 1: the scheduler is watched, so the time of threads that launch can be followed */
 	__u32 pad;
 	__u64 wall_ns;              /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
-	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1, modulo 256; 0: not known */
+	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1; 0: not known */
 };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
@@ -2630,6 +2630,9 @@ void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+/* zn_arena_ops.worker_add for all that a row's process started before it was tracked. Reads all of /proc: from one thread, and
+ * not from the loop. */
+void zn_cgroup_children(struct zn_arena *a, uint32_t row, uint32_t tgid);
 
 /* ---- spool.c: messages that clients left as files while the daemon did not answer, and records of jobs that run. ---- */
 

@@ -381,6 +381,8 @@ static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const st
 	__u64 slept = zn_minus(ready, r->off_ns);
 	struct zn_shared *s = zn_globals();
 	__u32 kind = r->kind;
+	/* of a batch whose beginning came in poll(): part of the stall, but no wait of its own */
+	bool rest = kind == ZN_C_OFFCPU_POLL - ZN_C_OFFCPU_IO && !r->limit_ns;
 
 	if (kind <= ZN_C_OFFCPU_OTHER - ZN_C_OFFCPU_IO)
 		ZN_ADD(p->count[ZN_C_OFFCPU_IO + kind], slept);
@@ -390,7 +392,7 @@ static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const st
 		return;
 	}
 	if (o && o->inside == ZN_STALL_CPU && s) { /* a wait inside a function of NCCL is recorded at its return */
-		if (r->cause == ZN_STALL_DATA && r->limit_ns && s->families >> ZN_FAM_DATALOAD & 1)
+		if (r->cause == ZN_STALL_DATA && !rest && s->families >> ZN_FAM_DATALOAD & 1)
 			wait_over(r, p, ZN_H_DATALOAD, slept);
 		else if (r->cause == ZN_STALL_DIST && s->families >> ZN_FAM_DIST_SYNC & 1)
 			wait_over(r, p, ZN_H_DIST_SYNC, slept);
@@ -439,7 +441,7 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 		r->cause = o->inside;
 	if (asleep)
 		state = r->cause;
-	zn_stall_to(o, s->proc, s->now, state, ZN_STALL_OTHER);
+	zn_stall_to(o, s->proc, s->now, state, ZN_STALL_CPU);
 }
 
 static __noinline void switch_off(struct task_struct *task, __u32 mark, bool preempt, __u64 now)

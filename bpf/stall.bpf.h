@@ -104,7 +104,8 @@ static __noinline void zn_open_claim(struct zn_thread *t)
 			continue;
 		o->id = t->id;
 		o->inside = ZN_STALL_CPU;
-		o->word = ZN_OPEN_WORD(bpf_ktime_get_ns(), ZN_STALL_CPU);
+		/* not shown until the scheduler says that it was seen: the tracepoints may come a moment later */
+		o->word = ZN_OPEN_WORD(bpf_ktime_get_ns(), ZN_STALL_PENDING);
 		r->open = t->open = i + 1;
 	}
 	if (t->open == ZN_OPEN_NONE)
@@ -127,7 +128,7 @@ static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 stat
 	if (!p || o->inside == state)
 		return;
 	o->inside = state;
-	zn_stall_to(o, p, now, state, ZN_STALL_OTHER);
+	zn_stall_to(o, p, now, state, ZN_STALL_CPU);
 }
 
 /* ---- workers ---- */
@@ -170,7 +171,7 @@ static __always_inline void zn_run_gone(__u32 tid)
 	struct zn_proc *p = o ? zn_run_proc(r) : NULL;
 
 	if (p) {
-		zn_stall_to(o, p, bpf_ktime_get_ns(), ZN_STALL_COUNT, ZN_STALL_OTHER);
+		zn_stall_to(o, p, bpf_ktime_get_ns(), ZN_STALL_COUNT, ZN_STALL_CPU);
 		o->word = 0;
 		o->tid = 0;
 	}

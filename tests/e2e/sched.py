@@ -65,15 +65,17 @@ class Watched:
         return did, got
 
 
-def compare(scenario, repeats=41):
-    """All causes within 2 % of the whole. What the program takes for a wait has in it the time until a CPU was free."""
+def compare(scenario, repeats=41, unseen=0):
+    """All causes within 2 % of the whole. What the program takes for a wait has in it the time until a CPU was free. unseen:
+    waits that may be nobody's, because on a busy machine the thread that wakes may find all there and not wait itself."""
     w = Watched()
     did, got = w.do(scenario, repeats)
     whole = did["wall"] / 1e9
     spare = 0.02 * whole + 0.005
+    short = unseen * whole / max(did["waits"], 1)
     for cause in ("gpu", "data", "dist", "io"):
         own = did[cause] / 1e9
-        check(own - got["runqueue"] - spare <= got[cause] <= own + spare, f"{scenario}: {cause}: {got}, not {did}")
+        check(own - got["runqueue"] - spare - short <= got[cause] <= own + spare, f"{scenario}: {cause}: {got}, not {did}")
     check(abs(got["runqueue"] - did["runqueue"] / 1e9) <= spare or not did["runqueue"], f"{scenario}: {got}, not {did}")
     check(got["cpu"] >= did["cpu"] / 1e9 - got["runqueue"] - spare, f"{scenario}: cpu: {got}, not {did}")
     return w, did, got
@@ -113,6 +115,16 @@ def workers_that_wait_are_idle():
 
 
 @test
+def workers_from_before_are_found():
+    daemon, waiter = Daemon("--push-interval-ms", str(TICK_MS)), Waiter()
+    daemon.attached(CUDA)
+    did = waiter.do("early", 23)
+    time.sleep(2.5 * TICK_MS / 1000)
+    calls = daemon.metrics().all("zernel_dataloader_wait_seconds_count", pid=str(waiter.pid))
+    check(sum(calls.values()) == did["waits"], f"{calls}, not {did}")
+
+
+@test
 def a_wait_that_goes_on_is_seen():
     w = Watched()
     before, _ = w.seconds()
@@ -125,8 +137,10 @@ def a_wait_that_goes_on_is_seen():
 
 @test
 def the_pinning_thread_hands_on_why():
-    compare("pin")
-    compare("pin_hop")
+    w, did, _ = compare("pin", unseen=2)
+    calls, _ = figures(w, "dataloader_wait")
+    check(did["waits"] - 2 <= calls <= did["waits"], f"{calls} waits, not {did}")
+    compare("pin_hop", unseen=2)
 
 
 @test
@@ -142,8 +156,9 @@ def a_lock_is_no_wait_for_data():
 @test
 def other_ranks_are_waited_for():
     for scenario in ("gloo", "gloo_hop", "recv"):
-        w, did, got = compare(scenario)
-        near(w, "dist_sync_wait", did["waits"], did["dist"], got)
+        w, did, got = compare(scenario, unseen=0 if scenario == "recv" else 2)
+        calls, total = figures(w, "dist_sync_wait")
+        check(did["waits"] - 2 <= calls <= did["waits"] and abs(total - got["dist"]) <= 0.01, f"{calls}, {total}: {did}")
 
 
 @test

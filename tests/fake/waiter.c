@@ -209,6 +209,26 @@ static void run_idle(int repeats)
 	loader_close(&l);
 }
 
+/* The worker is there before the first launch. */
+static void run_early(int repeats)
+{
+	struct loader l;
+
+	loader_open(&l, 31);
+	launch();
+	sleep_ms(1000);
+	while (repeats-- > 0) {
+		uint64_t start;
+
+		ask(&l);
+		start = now_ns();
+		take(&l, 5000);
+		add(DATA, start);
+		launch();
+	}
+	loader_close(&l);
+}
+
 /* One batch that takes its time. */
 static void run_hold(int repeats)
 {
@@ -654,8 +674,8 @@ static void run_moves(int repeats)
 static const struct {
 	const char *name;
 	void (*run)(int repeats);
-} scenario[] = {{"batches", run_batches}, {"retries", run_retries}, {"idle", run_idle}, {"hold", run_hold},
-	{"pin", run_pin}, {"pin_hop", run_pin_hop}, {"stale", run_stale}, {"gloo", run_gloo},
+} scenario[] = {{"batches", run_batches}, {"retries", run_retries}, {"idle", run_idle}, {"early", run_early},
+	{"hold", run_hold}, {"pin", run_pin}, {"pin_hop", run_pin_hop}, {"stale", run_stale}, {"gloo", run_gloo},
 	{"gloo_hop", run_gloo_hop}, {"recv", run_recv}, {"lock", run_lock}, {"sync_spin", run_sync_spin},
 	{"sync_sleep", run_sync_sleep}, {"group", run_group}, {"sleep", run_sleep}, {"compute", run_compute},
 	{"fault", run_fault}, {"crowd", run_crowd}, {"moves", run_moves}};

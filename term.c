@@ -166,7 +166,7 @@ void zn_term_cell(struct zn_term *t, const char *text, int width)
 
 void zn_term_style(struct zn_term *t, enum zn_style style)
 {
-	static const char *const codes[] = {
+	static const char *const codes[ZN_STYLE_COUNT] = {
 		[ZN_STYLE_PLAIN] = "\033[0m",
 		[ZN_STYLE_BOLD] = "\033[0;1m",
 		[ZN_STYLE_GOOD] = "\033[0;32m",
@@ -174,6 +174,13 @@ void zn_term_style(struct zn_term *t, enum zn_style style)
 		[ZN_STYLE_BAD] = "\033[0;31m",
 		[ZN_STYLE_LOUD] = "\033[0;1;37;41m",
 		[ZN_STYLE_FAINT] = "\033[0;2m",
+		[ZN_STYLE_CAUSE + ZN_STALL_CPU] = "\033[0;30;44m",
+		[ZN_STYLE_CAUSE + ZN_STALL_GPU] = "\033[0;30;42m",
+		[ZN_STYLE_CAUSE + ZN_STALL_DATA] = "\033[0;30;41m",
+		[ZN_STYLE_CAUSE + ZN_STALL_DIST] = "\033[0;30;43m",
+		[ZN_STYLE_CAUSE + ZN_STALL_IO] = "\033[0;30;45m",
+		[ZN_STYLE_CAUSE + ZN_STALL_RUNQUEUE] = "\033[0;30;46m",
+		[ZN_STYLE_CAUSE + ZN_STALL_OTHER] = "\033[0;30;47m",
 	};
 
 	if (t->color && t->row < t->limit)

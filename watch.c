@@ -549,12 +549,19 @@ struct column {
 };
 
 #define COLUMNS_MAX 16
+
+/* Under a process's figures; on a narrow terminal the sentence has a line of its own. */
+#define BAR_INDENT 8
+#define BAR_WIDTH  36
+#define BAR_COLS   120
+
 struct view {
 	int key;
 	const char *name;
 	const char *none; /* what it says when it is empty */
 	void (*items)(struct watch *w, const struct view *v, const int *widths);
 	bool sorted; /* by process */
+	bool legend; /* of the bars */
 	const struct column *columns;
 	const struct growth {
 		int column; /* below 0: the end */
@@ -939,6 +946,69 @@ static void process_items(struct watch *w, const struct view *v, const int *widt
 			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
 }
 
+/* By enum zn_stall. */
+static const char letters[] = "cgdniro";
+_Static_assert(sizeof(letters) == ZN_STALL_COUNT + 1, "letters");
+
+static void put_legend(struct watch *w)
+{
+	zn_term_cell(&w->term, "", BAR_INDENT);
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
+		zn_term_style(&w->term, ZN_STYLE_CAUSE + s);
+		zn_term_putf(&w->term, "%c", letters[s]);
+		zn_term_style(&w->term, ZN_STYLE_PLAIN);
+		zn_term_putf(&w->term, " %s  ", zn_stall_label(s));
+	}
+	zn_term_end(&w->term);
+}
+
+/* A letter for each part of its time, by what that went to. */
+static void put_stalls(struct zn_term *t, struct zn_str stalls, int width)
+{
+	double sum = 0;
+	int at = 0;
+
+	zn_term_cell(t, "", BAR_INDENT);
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
+		double share = number(stalls, zn_stall_label(s));
+
+		sum += share > 0 && share <= 1 ? share : 0;
+		zn_term_style(t, ZN_STYLE_CAUSE + s);
+		for (; at < width && at < (int)(sum * width + 0.5); at++)
+			zn_term_putf(t, "%c", letters[s]);
+	}
+	zn_term_style(t, ZN_STYLE_PLAIN);
+	zn_term_putf(t, "%*s", width - at, "");
+}
+
+static void stalls_item(struct watch *w, struct zn_str stalls)
+{
+	bool wide = w->term.cols >= BAR_COLS;
+	char says[512];
+
+	zn_client_text(stalls, "says", says, sizeof(says));
+	if (shows(w)) {
+		put_stalls(&w->term, stalls, wide ? BAR_WIDTH : w->term.cols - BAR_INDENT);
+		if (wide)
+			zn_term_putf(&w->term, "  %s", says);
+		zn_term_end(&w->term);
+	}
+	if (!wide && shows(w))
+		zn_term_line(&w->term, ZN_STYLE_PLAIN, "%*s%s", BAR_INDENT, "", says);
+}
+
+static void wait_items(struct watch *w, const struct view *v, const int *widths)
+{
+	for (int i = 0; i < w->row_count; i++) {
+		struct zn_str process = w->rows[i].process;
+
+		if (shows(w))
+			put_cells(w, v, widths, process, &w->rows[i]);
+		if (zn_client_known(process, "stalls.says"))
+			stalls_item(w, zn_client_find(process, "stalls"));
+	}
+}
+
 static void nccl_items(struct watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->row_count; i++) {
@@ -1060,14 +1130,16 @@ static const struct column signal_columns[] = {
 
 #define COLUMNS(of) of, .count = ZN_LEN(of)
 static const struct view views[] = {
-	{'t', "processes", "no process has called a hooked library yet", process_items, true, COLUMNS(process_columns),
-		.growth = process_growth},
-	{'n', "NCCL", "no process has called NCCL yet", nccl_items, true, COLUMNS(nccl_columns), .growth = name_growth},
-	{'w', "waits", "no process has called a hooked library yet", process_items, true, COLUMNS(wait_columns),
+	{'t', "processes", "no process has called a hooked library yet", process_items, true, false,
+		COLUMNS(process_columns), .growth = process_growth},
+	{'n', "NCCL", "no process has called NCCL yet", nccl_items, true, false, COLUMNS(nccl_columns),
 		.growth = name_growth},
-	{'s', "signals", "no process has called a hooked library yet", process_items, true, COLUMNS(signal_columns),
+	{'w', "waits", "no process has called a hooked library yet", wait_items, true, true, COLUMNS(wait_columns),
 		.growth = name_growth},
-	{'b', "jobs", "no job is known on this node", job_items, false, COLUMNS(job_columns), .growth = job_growth},
+	{'s', "signals", "no process has called a hooked library yet", process_items, true, false,
+		COLUMNS(signal_columns), .growth = name_growth},
+	{'b', "jobs", "no job is known on this node", job_items, false, false, COLUMNS(job_columns),
+		.growth = job_growth},
 	{'a', "alerts", "no alert is pending or firing", alert_items, .sorted = false},
 	{'h', "hooks", "the daemon says nothing of its hooks", probe_items, .sorted = false},
 	{'x', "losses", "the daemon says nothing of losses", loss_items, .sorted = false},
@@ -1081,6 +1153,8 @@ static void put_view(struct watch *w)
 
 	fit_columns(w, v, widths);
 	put_titles(w, v, widths);
+	if (v->legend && any_knows(w, "stalls"))
+		put_legend(w);
 	w->fits = w->line = 0;
 	v->items(w, v, widths);
 	w->lines = w->line;
@@ -1115,7 +1189,7 @@ static void put_help(struct zn_term *t)
 		"SYNC, LOAD      the host's waits for the GPU, and for the data loader",
 		"BUSY, IDLE      share of a job's time in which its GPUs were used; those that",
 		"                it has not used for a minute",
-		"cpu to othr     where the launching thread's time went",
+		"cpu to othr     where the launching thread's time went; the bar shows it",
 		"GPU bars        filled: used now; the line: the peak",
 		"-               there is no measurement",
 	};

@@ -3065,7 +3065,9 @@ enum zn_style {
 	ZN_STYLE_WARN,
 	ZN_STYLE_BAD,
 	ZN_STYLE_LOUD,
-	ZN_STYLE_FAINT
+	ZN_STYLE_FAINT,
+	ZN_STYLE_CAUSE, /* + enum zn_stall */
+	ZN_STYLE_COUNT = ZN_STYLE_CAUSE + ZN_STALL_COUNT
 };
 /* Text on a grid of columns, gathered in out. Whatever is put, only characters that stay in their place get there. */
 struct zn_term {

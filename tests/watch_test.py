@@ -769,7 +769,8 @@ def test_help():
         t.quit()
 
 
-STALLS = {"cpu": 0.5, "gpu": 0.25, "data": 0.125, "dist": 0.0, "io": 0.05, "runqueue": 0.05, "other": 0.025}
+STALLS = {"cpu": 0.5, "gpu": 0.25, "data": 0.125, "dist": 0.0, "io": 0.05, "runqueue": 0.05, "other": 0.025,
+          "seconds": {"cpu": 1.5}, "says": "rank 3 waits for data 13 % of its time; its 4 loader workers are busy"}
 
 
 def full():
@@ -790,6 +791,7 @@ def full():
 VIEWS = (
     (b"n", "NCCL", ["OPERATION", "BYTES"], r"1 proc1 +0/8 all_reduce +7 +123B +0 34\.0ms 67\.3ms"),
     (b"w", "waits", ["LOAD50", "runq"], r"1 proc1 +8\.00ms 12\.5ms 1\.50us 9\.25us +50% +25% +12% +0% +5% +5% +2%"),
+    (b"s", "signals", ["SYS/L", "RUNQ99"], r"1 proc1 +12\.5 +891us +- +- +- +- +-"),
     (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
     (b"h", "hooks", ["nccl: attached"], r"1 of 12 functions of /opt/libnccl\.so\.1"),
@@ -815,8 +817,44 @@ def test_views():
                 t.quit()
 
 
+BAR = "c" * 18 + "g" * 9 + "d" * 5 + "i" + "r" * 2 + "o"    # of 36
+
+
+def test_bars_of_waits():
+    v = snapshot(processes=[process(1, "proc1", stalls=STALLS), process(2, "unknown", launch={"count": 9, "rate": 1.0})])
+    with live(v) as s:
+        for cols, says in ((160, BAR + "  " + STALLS["says"]), (80, " " * 8 + STALLS["says"])):
+            with Terminal("127.0.0.1:%d" % s.port, cols, 24) as t:
+                t.press(b"w")
+                t.wait_text("c cpu  g gpu  d data  n dist  i io  r runqueue  o other", says)
+                y = t.screen.row_with("ccccc")
+                line = t.screen.text().split("\n")[y].strip()
+                check(len(line) == (72 if cols == 80 else len(BAR) + 2 + len(STALLS["says"])), line)
+                styles = {c: t.screen.styles[y][8 + line.index(c)] for c in "cgdiro"}
+                check(len(set(styles.values())) == 6, "a colour for each: %s" % styles)
+                y = t.screen.row_with("2 unknown")
+                check(t.screen.text().split("\n")[y + 1].strip() in ("", "proc1"), "a bar of what is not known")
+                t.quit()
+        with Terminal("127.0.0.1:%d" % s.port, 160, 24, env={"NO_COLOR": "1"}) as t:
+            t.press(b"w")
+            t.wait_text(BAR)
+            check(not t.screen.sgr_seen, "colours where there must be none")
+            t.quit()
+
+
+def test_bars_of_impossible_shares():
+    for wrong in (-1, 1e300, 7, "x", None, [], True):
+        odd = {**{k: wrong for k in STALLS}, "says": "it says"}
+        rest = {**STALLS, "cpu": 1.0, "gpu": 1.0}
+        with live(snapshot(processes=[process(1, "odd", stalls=odd), process(2, "rest", stalls=rest)])) as s:
+            with Terminal("127.0.0.1:%d" % s.port, 120, 24) as t:
+                t.press(b"w")
+                t.wait_text("it says", "c" * 36 + "  rank 3")
+                t.quit()
+
+
 def test_views_scroll_to_their_ends():
-    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30", b"b": "4730", b"a": "GPU 19 is nearly full",
+    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30.*\n.*ccc", b"b": "4730", b"a": "GPU 19 is nearly full",
             b"h": "vfs: unavailable: needs CAP_BPF", b"t": "30 proc30"}
     with live(full()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, last in ends.items():

@@ -606,10 +606,38 @@ function waits(p) {
 	return [
 		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` : NONE],
 		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
-		...measured("Stalls", p.stalls),
 		...measured("Signals", p.signals),
 		...measured("Files", p.io),
 	];
+}
+
+const causes = {cpu: "runs", gpu: "waits for the GPU", data: "waits for a batch", dist: "waits for other ranks",
+	io: "is blocked on a file", runqueue: "finds no free CPU", other: "sleeps for another reason"};
+
+// One bar of all the causes, a legend, and the sentence that says it.
+function stalls() {
+	const node = make("div", "stalls"), says = make("p"), bar = make("div", "meter"), legend = make("ul");
+	const parts = Object.entries(causes).map(([cause, meaning]) => {
+		const part = make("div", cause), item = make("li"), share = make("span");
+		item.title = `The launching thread ${meaning}`;
+		bar.append(part);
+		legend.append(inside(item, make("i", cause), `${cause} `, share));
+		return {cause, part, share};
+	});
+	bar.setAttribute("role", "img");
+	inside(node, make("h3", "", "Where the time of its launching threads goes"), says, bar, legend);
+	return {node, update(p) {
+		show(bar, p.stalls != null);
+		show(legend, p.stalls != null);
+		say(says, p.stalls ? p.stalls.says : "Not measured.");
+		if (!p.stalls)
+			return;
+		for (const {cause, part, share} of parts) {
+			part.style.width = `${100 * (p.stalls[cause] || 0)}%`;
+			say(share, p.stalls[cause] == null ? NONE : percent(p.stalls[cause]));
+		}
+		mark(bar, "aria-label", parts.map(({cause, share}) => `${cause} ${share.textContent}`).join(", "));
+	}};
 }
 
 function kinds(p) {
@@ -626,11 +654,12 @@ function kinds(p) {
 function detail(p) {
 	const node = cell("tr", "row", "detail"), box = cell("td", "cell", "");
 	const plots = Object.entries(charts).map(([id, make_]) => [id, new Plot(...make_)]);
-	const parts = [ncclTable(), textsOf("Waits", waits), textsOf("Launches and memory", kinds)];
+	const parts = [stalls(), ncclTable(), textsOf("Waits", waits), textsOf("Launches and memory", kinds)];
+	const [first, ...rest] = parts;
 	box.colSpan = CELLS;
 	node.id = `detail-${p.pid}`;
-	inside(node, inside(box, inside(make("div", "plots"), ...plots.map(([, plot]) => plot.node)),
-		inside(make("div", "parts"), ...parts.map((part) => part.node))));
+	inside(node, inside(box, inside(make("div", "plots"), ...plots.map(([, plot]) => plot.node)), first.node,
+		inside(make("div", "parts"), ...rest.map((part) => part.node))));
 	return {node, update(process, fresh) {
 		if (fresh)
 			for (const [id, plot] of plots)

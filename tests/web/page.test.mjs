@@ -18,6 +18,8 @@ const jobGpu = (gpu_id, busy_s, idle_s, quiet_s = 0) => ({gpu_id, allocated: tru
 const job = (more = {}) => ({job_id: "4711", restart: 0, state: "running", user: "user1000", uid: 1000, account: "lab", partition: "gpu",
 	name: "train", nodes: "4", start_ms: 1711800000000, end_ms: null, elapsed_s: 7500.5, processes: 8, processes_gone: 1234,
 	launches: 123456789, nccl_bytes: 7 * GIB, gpus: [jobGpu("0", 30, 10), jobGpu("1", 20, 20, 59.9)], ...more});
+const stalls = (more = {}) => ({cpu: 0.25, gpu: 0.125, data: 0.5, dist: 0.125, io: 0, runqueue: 0, other: 0, seconds: {cpu: 1.5},
+	says: "rank 3 waits for data 50 % of its time; its 4 loader workers are busy", ...more});
 const rows = (page) => page.locator("tbody.process");
 const toggle = (page, pid) => page.locator(`.toggle:text-is("${pid}")`);
 
@@ -396,9 +398,27 @@ const full = async () => {
 			job({job_id: "48210", state: "ended", restart: 1, end_ms: 1711800100000})],
 		io: [{job_id: "48213", mount: "/data", fstype: "ext4", read_bytes: 123 * GIB, write_bytes: 0}]});
 	s.lost.alloc = 3;
-	s.processes[1].stalls = {cpu_ratio: 0.25, gpu_ratio: 0.75};
+	s.processes[1].stalls = stalls();
 	return s;
 };
+
+test("where a launching thread's time goes is a bar, a legend and a sentence", async () => {
+	const s = await snapshot(), first = s.processes[0].pid;
+	s.processes[0].stalls = stalls();
+	const server = await fake(s), page = await open(server.url), bar = page.locator(".stalls .meter");
+	await toggle(page, first).click();
+	await is(page, ".stalls p", /^rank 3 waits for data 50 %/);
+	const widths = () => bar.evaluate((b) => [...b.children].map((c) => [c.className, Math.round(1000 * c.getBoundingClientRect().width / b.getBoundingClientRect().width) / 1000]));
+	const wanted = JSON.stringify([["cpu", 0.25], ["gpu", 0.125], ["data", 0.5], ["dist", 0.125], ["io", 0], ["runqueue", 0], ["other", 0]]);
+	await until(async () => JSON.stringify(await widths()) === wanted, `widths ${wanted}`);
+	assert.match(await bar.getAttribute("aria-label"), /^cpu 25\.0 %, gpu 12\.5 %, data 50\.0 %, dist 12\.5 %, io 0/);
+	assert.equal(new Set(await page.locator(".stalls i").evaluateAll((all) => all.map((i) => getComputedStyle(i).backgroundColor))).size, 7);
+	server.set({last_update_ms: Date.now(), processes: [{...s.processes[0], stalls: stalls({data: null, other: 0.5})}]});
+	await until(async () => /data –.*other 50/.test(await bar.getAttribute("aria-label")), "a share that is not known");
+	server.set({last_update_ms: Date.now() + 1, processes: [{...s.processes[0], stalls: null}]});
+	await is(page, ".stalls p", /^Not measured\.$/);
+	assert.ok(!await bar.isVisible());
+});
 
 test("axe-core finds nothing serious, in light and in dark", async () => {
 	const server = await fake(await full());

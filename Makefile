@@ -51,10 +51,10 @@ all: $(B)/zerneld $(B)/zernel
 $(B):
 	$(Q)mkdir -p $@
 
-$(B)/%.bpf.o: bpf/%.bpf.c | $(B)
+$(B)/%.bpf.o: bpf/%.bpf.c bpf/slim.sh | $(B)
 	@echo "  BPF     $<"
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
-	$(Q)$(BPFTOOL) gen object $@ $(@:.o=.full.o)
+	$(Q)BPFTOOL=$(BPFTOOL) bpf/slim.sh $(@:.o=.full.o) $@
 
 $(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o)
 	@echo "  EMBED   $@"

@@ -598,7 +598,7 @@ function textsOf(title, pairs) {
 	return {node, update: (p) => fill(pairs(p))};
 }
 
-const measured = (name, v) => (v == null ? [[name, "not measured"]] : flat(v, `${name} `));
+const measured = (v) => (v == null ? [["", "Not measured."]] : flat(v));
 
 function waits(p) {
 	const quantiles = (o, unit) => `p50 ${duration(o[`p50_${unit}`] * (unit === "ms" ? 1000 : 1))}, ` +
@@ -606,8 +606,6 @@ function waits(p) {
 	return [
 		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` : NONE],
 		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
-		...measured("Signals", p.signals),
-		...measured("Files", p.io),
 	];
 }
 
@@ -654,12 +652,13 @@ function kinds(p) {
 function detail(p) {
 	const node = cell("tr", "row", "detail"), box = cell("td", "cell", "");
 	const plots = Object.entries(charts).map(([id, make_]) => [id, new Plot(...make_)]);
-	const parts = [stalls(), ncclTable(), textsOf("Waits", waits), textsOf("Launches and memory", kinds)];
-	const [first, ...rest] = parts;
+	const beside = [ncclTable(), textsOf("Waits", waits), textsOf("Launches and memory", kinds)], first = stalls();
+	const wide = [textsOf("Kernel signals", (p) => measured(p.signals)), textsOf("Files", (p) => measured(p.io))];
+	const parts = [first, ...beside, ...wide];
 	box.colSpan = CELLS;
 	node.id = `detail-${p.pid}`;
 	inside(node, inside(box, inside(make("div", "plots"), ...plots.map(([, plot]) => plot.node)), first.node,
-		inside(make("div", "parts"), ...rest.map((part) => part.node))));
+		inside(make("div", "parts"), ...beside.map((part) => part.node)), inside(make("div", "wide"), ...wide.map((part) => part.node))));
 	return {node, update(process, fresh) {
 		if (fresh)
 			for (const [id, plot] of plots)

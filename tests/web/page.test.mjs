@@ -217,7 +217,7 @@ test("a row opens by keyboard, stays open and keeps the focus while figures chan
 	assert.match(await box.innerText(), /all-reduce\s+\d+\s+\d.*GiB\s+0\s+\d.* ms/);
 	assert.match(await box.innerText(), /rank 2 of 4 in [0-9a-f]{16}/);
 	assert.match(await box.innerText(), /Pinned host memory\s+512 MiB/);
-	assert.match(await box.innerText(), /Stalls\s+not measured/);
+	assert.match(await box.innerText(), /Where the time of its launching threads goes\s+rank 2 .* % of its time/);
 	assert.equal(await box.locator("svg").count(), 2);
 	const now = await page.getAttribute("main", "data-shown");
 	await until(async () => Number(await page.getAttribute("main", "data-shown")) > Number(now) + 500, "more snapshots");

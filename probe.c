@@ -5,6 +5,7 @@
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -246,6 +247,25 @@ static int maps_keep(struct zn_probe *p, struct bpf_object *o)
 	return 0;
 }
 
+/* Tables of which a node uses a small part. A kernel whose BPF has an allocator of its own (6.1 on) takes their memory as
+ * it is used, up to the same limits; before, that could stall a program, so there they are whole from the start. */
+static const enum map sparse[] = {MAP_ALLOCS, MAP_CTXS, MAP_COMMS, MAP_STREAMS, MAP_CGROUPS, MAP_TASKS};
+
+static int sparse_maps(struct bpf_object *o)
+{
+	struct btf *kernel = btf__load_vmlinux_btf();
+	bool grows = kernel && btf__find_by_name_kind(kernel, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
+	int err = 0;
+
+	btf__free(kernel);
+	for (size_t i = 0; grows && i < ZN_LEN(sparse) && !err; i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[sparse[i]]);
+
+		err = map ? bpf_map__set_map_flags(map, BPF_F_NO_PREALLOC) : -ENOENT;
+	}
+	return err;
+}
+
 /* The first object: makes the maps, and watches the end of processes. */
 static int base_load(struct zn_probe *p)
 {
@@ -256,7 +276,9 @@ static int base_load(struct zn_probe *p)
 
 	if (!o)
 		return -errno;
-	err = bpf_object__load(o);
+	err = sparse_maps(o);
+	if (!err)
+		err = bpf_object__load(o);
 	if (!err)
 		err = maps_keep(p, o);
 	for (size_t i = 0; i < ZN_LEN(program) && !err; i++) {

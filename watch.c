@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch.c: `zernel watch`, the snapshot of a daemon in a terminal, fetched once a second.
+ * watch.c: `zernel watch`, the snapshot of a daemon in a terminal, fetched once a second; `zernel top`, the same with the
+ * view of file I/O first.
  *
- * Limits: the first 1024 processes of an answer are shown; names are cut to their column. Two answers are kept, the one
- * on show and the one that is coming in.
+ * Limits: the first 1024 processes of an answer are shown, and as many mounts of jobs; names are cut to their column. Two
+ * answers are kept, the one on show and the one that is coming in.
  */
 #include "zernel.h"
 
@@ -24,7 +25,7 @@
 #define SILENCE_NS (3 * ZN_NS_PER_S) /* after this the last answer is no longer shown as live */
 #define IDLE_S     60                /* a job's GPU that nobody has used for so long stands out */
 
-#define USAGE "usage: zernel watch [http://ADDRESS:PORT | unix:PATH] [--token-file FILE] [--once] [--json]"
+#define USAGE "usage: zernel watch|top [http://ADDRESS:PORT | unix:PATH] [--token-file FILE] [--once] [--json]"
 
 #define KEY_CTRL_C    3
 #define KEY_ESCAPE    27
@@ -70,6 +71,13 @@ struct row {
 	const struct track *track; /* NULL: none was free */
 };
 
+/* The files of a job on a mount. */
+struct flow {
+	struct zn_str flow; /* in the answer on show */
+	double bytes;       /* per second */
+	double ops;
+};
+
 /* Launches of one process; NAN where there was no answer. */
 struct track {
 	uint64_t pid;
@@ -100,6 +108,8 @@ struct watch {
 	struct row rows[ZN_PROCS_MAX];
 	int row_count;
 	int rows_left_out;
+	struct flow flows[ZN_FLOWS_MAX]; /* the busiest first */
+	int flow_count;
 	enum sort sort;
 	uint32_t view; /* of the table `views` */
 	int top;       /* first line of the view that is shown */
@@ -197,6 +207,40 @@ static void load_rows(struct watch *w, uint32_t elapsed_s)
 	}
 }
 
+static double sum_numbers(struct zn_str array, const char *key)
+{
+	struct zn_str name, value;
+	double sum = 0;
+	size_t at = 0;
+
+	while (zn_json_next(array, &at, &name, &value))
+		sum += number(value, key);
+	return sum;
+}
+
+static bool is_busier(const struct flow *a, const struct flow *b)
+{
+	return a->bytes != b->bytes ? a->bytes > b->bytes : a->ops > b->ops;
+}
+
+static void load_flows(struct watch *w)
+{
+	struct zn_str list = zn_json_member(w->snapshot, "io"), key, item;
+	size_t at = 0;
+
+	w->flow_count = 0;
+	while (w->flow_count < ZN_FLOWS_MAX && zn_json_next(list, &at, &key, &item)) {
+		struct flow flow = {.flow = item};
+		int to = w->flow_count++;
+
+		flow.bytes = number(item, "read_bytes_per_s") + number(item, "write_bytes_per_s");
+		flow.ops = sum_numbers(zn_json_member(item, "ops"), "rate");
+		for (; to > 0 && is_busier(&flow, &w->flows[to - 1]); to--)
+			w->flows[to] = w->flows[to - 1];
+		w->flows[to] = flow;
+	}
+}
+
 static int compare(enum sort sort, const struct row *a, const struct row *b)
 {
 	if (sort == SORT_MEMORY && a->memory != b->memory)
@@ -250,6 +294,7 @@ static void take_answer(struct watch *w, uint64_t now_ns)
 	w->answer_count++;
 	w->head = (w->head + elapsed_s) % SAMPLES;
 	load_rows(w, elapsed_s);
+	load_flows(w);
 	sort_rows(w);
 }
 
@@ -542,8 +587,9 @@ struct column {
 	int width; /* the least; below 0: set against the right side */
 	void (*text)(struct zn_str object, const struct column *c, char to[CELL]); /* NULL: a sparkline */
 	const char *path;
-	const char *count; /* what must be above 0 for the value to be one; of a sparkline, what must be known */
-	int us;            /* microseconds in one unit of the value */
+	const char *
+		count; /* what must be above 0 for the value to be one; of a sparkline, what must be known; of a sum, its member */
+	int us; /* microseconds in one unit of the value */
 	enum { OF_ITEM, OF_PROCESS } of;
 	enum { ALWAYS, IF_KNOWN /* by some process */, IF_ROOM } when;
 };
@@ -591,8 +637,15 @@ static void count_cell(struct zn_str object, const struct column *c, char to[CEL
 
 static void duration_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	if (number(object, c->count) > 0)
+	if (number(object, c->count) > 0 && zn_client_known(object, c->path))
 		zn_term_duration(to, c->us * number(object, c->path));
+}
+
+/* Over all that an object or a list holds. */
+static void sum_cell(struct zn_str object, const struct column *c, char to[CELL])
+{
+	if (zn_client_known(object, c->path))
+		zn_term_count(to, sum_numbers(zn_client_find(object, c->path), c->count));
 }
 
 static void launch_cell(struct zn_str object, const struct column *c, char to[CELL])
@@ -691,17 +744,6 @@ static void gpus_cell(struct zn_str object, const struct column *c, char to[CELL
 static void idle_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
 	gpu_names(object, c, true, to);
-}
-
-static double sum_numbers(struct zn_str array, const char *key)
-{
-	struct zn_str name, value;
-	double sum = 0;
-	size_t at = 0;
-
-	while (zn_json_next(array, &at, &name, &value))
-		sum += number(value, key);
-	return sum;
 }
 
 /* The share of their time in which its GPUs were used. */
@@ -1009,6 +1051,33 @@ static void wait_items(struct watch *w, const struct view *v, const int *widths)
 	}
 }
 
+/* The signals of a process that are far from what is usual for it. */
+static void put_unusual(struct zn_term *t, struct zn_str anomalies)
+{
+	struct zn_str key, score;
+	size_t at = 0;
+
+	zn_term_style(t, ZN_STYLE_WARN);
+	zn_term_putf(t, "%*sunusual, in standard deviations:", BAR_INDENT, "");
+	while (zn_json_next(anomalies, &at, &key, &score))
+		zn_term_putf(t, "  %.*s %+.3g", key.len < CELL ? (int)key.len : CELL, key.at ? key.at : "",
+			zn_json_number(score));
+	zn_term_end(t);
+}
+
+static void signal_items(struct watch *w, const struct view *v, const int *widths)
+{
+	for (int i = 0; i < w->row_count; i++) {
+		struct zn_str anomalies = zn_client_find(w->rows[i].process, "anomalies"), key, score;
+		size_t at = 0;
+
+		if (shows(w))
+			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
+		if (zn_json_next(anomalies, &at, &key, &score) && shows(w))
+			put_unusual(&w->term, anomalies);
+	}
+}
+
 static void nccl_items(struct watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->row_count; i++) {
@@ -1019,6 +1088,13 @@ static void nccl_items(struct watch *w, const struct view *v, const int *widths)
 			if (shows(w))
 				put_cells(w, v, widths, op, &w->rows[i]);
 	}
+}
+
+static void flow_items(struct watch *w, const struct view *v, const int *widths)
+{
+	for (int i = 0; i < w->flow_count; i++)
+		if (shows(w))
+			put_cells(w, v, widths, w->flows[i].flow, NULL);
 }
 
 static void job_items(struct watch *w, const struct view *v, const int *widths)
@@ -1128,6 +1204,31 @@ static const struct column signal_columns[] = {
 	{"SEND99", -6, duration_cell, "signals.tcp.send.p99_us", "signals.tcp.send.count", 1, .when = IF_ROOM},
 };
 
+#define LATENCY(title, op, ...)                                                                                        \
+	{                                                                                                              \
+		title, -6, duration_cell, "ops." op ".p99_us", "ops." op ".count", 1, __VA_ARGS__                      \
+	}
+enum { FLOW_JOB, FLOW_MOUNT };
+static const struct column flow_columns[] = {
+	[FLOW_JOB] = {"JOB", 6, text_cell, "job_id"},
+	[FLOW_MOUNT] = {"MOUNT", 14, text_cell, "mount"},
+	{"TYPE", 6, text_cell, "fstype", .when = IF_ROOM},
+	{"READ/s", -6, bytes_cell, "read_bytes_per_s"},
+	{"WRIT/s", -6, bytes_cell, "write_bytes_per_s"},
+	{"OPS/s", -5, sum_cell, "ops", "rate"},
+	LATENCY("READ99", "read", ),
+	LATENCY("WRIT99", "write", ),
+	LATENCY("SYNC99", "fsync", ),
+	{"ERRS", -5, sum_cell, "ops", "errors"},
+	{"READ", -6, bytes_cell, "read_bytes", .when = IF_ROOM},
+	{"WRITTN", -6, bytes_cell, "write_bytes", .when = IF_ROOM},
+	LATENCY("OPEN99", "open", .when = IF_ROOM),
+	{"MAPPED", -6, bytes_cell, "mapped_bytes", .when = IF_ROOM},
+	{"OPS", -5, sum_cell, "ops", "count", .when = IF_ROOM},
+};
+static const struct growth flow_growth[] = {{FLOW_MOUNT, 24}, {FLOW_JOB, 12}, {FLOW_MOUNT, CELL - 1}, {-1, 0}};
+_Static_assert(ZN_LEN(signal_columns) <= COLUMNS_MAX && ZN_LEN(flow_columns) <= COLUMNS_MAX, "columns");
+
 #define COLUMNS(of) of, .count = ZN_LEN(of)
 static const struct view views[] = {
 	{'t', "processes", "no process has called a hooked library yet", process_items, true, false,
@@ -1136,8 +1237,10 @@ static const struct view views[] = {
 		.growth = name_growth},
 	{'w', "waits", "no process has called a hooked library yet", wait_items, true, true, COLUMNS(wait_columns),
 		.growth = name_growth},
-	{'s', "signals", "no process has called a hooked library yet", process_items, true, false,
+	{'s', "signals", "no process has called a hooked library yet", signal_items, true, false,
 		COLUMNS(signal_columns), .growth = name_growth},
+	{'i', "I/O", "no file I/O has been counted", flow_items, false, false, COLUMNS(flow_columns),
+		.growth = flow_growth},
 	{'b', "jobs", "no job is known on this node", job_items, false, false, COLUMNS(job_columns),
 		.growth = job_growth},
 	{'a', "alerts", "no alert is pending or firing", alert_items, .sorted = false},
@@ -1176,8 +1279,8 @@ static void put_help(struct zn_term *t)
 	static const char *const lines[] = {
 		"q, Ctrl-C       quit            ?  this help, and back",
 		"Tab             the next view; or at once: t processes, n NCCL by operation,",
-		"                w waits, b jobs, a alerts, h hooks and what is not attached,",
-		"                x losses",
+		"                w waits, s signals, i file I/O by job and mount, b jobs,",
+		"                a alerts, h hooks and what is not attached, x losses",
 		"p m l 9         sort by pid, GPU memory, launches per second, p99 of the launch",
 		"up down, k j    scroll; page up and page down by a screen",
 		"",
@@ -1189,6 +1292,9 @@ static void put_help(struct zn_term *t)
 		"SYNC, LOAD      the host's waits for the GPU, and for the data loader",
 		"BUSY, IDLE      share of a job's time in which its GPUs were used; those that",
 		"                it has not used for a minute",
+		"SYS/L, SW/L     system calls and context switches per launch, over the last",
+		"                tick; IOCT99: calls of the GPU's driver, RUNQ99: waits for a CPU",
+		"READ99, WRIT99  p99 of calls on files since the mount was first used",
 		"cpu to othr     where the launching thread's time went; the bar shows it",
 		"GPU bars        filled: used now; the line: the peak",
 		"-               there is no measurement",
@@ -1463,7 +1569,7 @@ static int run_json(struct watch *w)
 /* -1 to go on, or the exit status. */
 static int parse_options(struct watch *w, int argc, char **argv)
 {
-	struct zn_client_args args = {.verb = "watch", .usage = USAGE};
+	struct zn_client_args args = {.verb = argv[0], .usage = USAGE};
 
 	for (int i = 1, used = 1; i < argc; i += used, used = 1) {
 		if (!strcmp(argv[i], "--once"))
@@ -1478,7 +1584,7 @@ static int parse_options(struct watch *w, int argc, char **argv)
 	if (zn_client_open(&w->client, &args, "/json", answers[0]))
 		return 2;
 	if (!w->once && !w->json && (!isatty(STDOUT_FILENO) || !zn_term_able())) {
-		fprintf(stderr, "zernel: watch: %s: use --once or --json\n",
+		fprintf(stderr, "zernel: %s: %s: use --once or --json\n", argv[0],
 			isatty(STDOUT_FILENO) ? "TERM=dumb cannot show a screen" : "standard output is no terminal");
 		return 2;
 	}
@@ -1494,8 +1600,10 @@ int zn_watch_main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	if (zn_client_get(&w.client))
-		return zn_client_complain(&w.client, "watch");
+		return zn_client_complain(&w.client, argv[0]);
 	w.sort = SORT_MEMORY;
+	if (!strcmp(argv[0], "top"))
+		press(&w, 'i');
 	w.term.out = (struct zn_out){.at = frame, .cap = sizeof(frame)};
 	finish_fetch(&w, 1, zn_now_ns());
 	w.next_ns = w.answer_ns + ZN_NS_PER_S;

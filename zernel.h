@@ -3114,9 +3114,9 @@ char *zn_term_clock(char to[ZN_TERM_CELL], uint64_t ms); /* time of day, here, o
  * none), 2 (usage). */
 int zn_status_main(int argc, char **argv);
 
-/* ---- watch.c: the client verb `zernel watch`. ---- */
+/* ---- watch.c: the client verbs `zernel watch` and `zernel top`. ---- */
 
-/* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch". Runs until it is told to end and returns the exit status:
+/* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch", or "top", which begins with file I/O. Runs until it is told to end and returns the exit status:
  * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as
  * it was. */
 int zn_watch_main(int argc, char **argv);

@@ -690,6 +690,7 @@ static const struct {
 	const char *help;
 } verbs[] = {
 	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--token-file FILE] [--once] [--json]"},
+	{"top", zn_watch_main, "the same, with the file I/O of jobs and mounts first"},
 	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
 	{"alerts", zn_alertctl_main, "rules of alerts: zernel alerts check|test|defaults; docs/ALERTS.md"},
 	{"job", zn_jobctl_main, "jobs of this node and their reports: zernel job start|end|list|show|report"},

@@ -332,6 +332,10 @@ class Terminal:
         os.close(self.slave)
 
 
+def equal(got, wanted):
+    check(got == wanted, "%r, not %r" % (got, wanted))
+
+
 def check(ok, message):
     if not ok:
         raise AssertionError(message)
@@ -668,7 +672,8 @@ def evil_body():
     rows = [process(i + 1, "%s%d" % (e, i), job_id=e, gpus=[{"gpu_id": e, "used_bytes": 1}]) for i, e in enumerate(EVIL)]
     e = "".join(EVIL)
     jobs = [job(1, job_id=e, user=e, name=e, state=e), job(2, job_id=e, user=e, gpus=[job_gpu(e, 0.0, 99.0, 99.0)])]
-    v = snapshot(node=e, source=e, version=e, processes=rows, jobs=jobs, gpus=[{"gpu_id": e, "processes": e}],
+    flows = [flow(x, job_id=x, fstype=x) for x in EVIL] + [flow(e, ops={e: {"count": e, "p99_us": e}})]
+    v = snapshot(io=flows, node=e, source=e, version=e, processes=rows, jobs=jobs, gpus=[{"gpu_id": e, "processes": e}],
                  alerts=[{"alert": e, "severity": e, "state": "firing", "gpu_id": e, "value": e, "summary": e}],
                  probes=[{"family": e, "state": e, "why": e}], lost={"k\x1b[2J": 5})
     return json.dumps(v).encode()     # as escapes, so that even lone surrogates get there
@@ -683,7 +688,10 @@ def test_hostile_names():
     for cols, rows in ((80, 24), (200, 50), (33, 9)):
         with raw(answer(evil_body())) as s, Terminal("127.0.0.1:%d" % s.port, cols, rows) as t:
             t.wait(lambda s: "q quit" in s.text(), "a frame")
-            t.press(b"jjjj?")
+            for key in (b"i", b"s"):
+                t.press(key + b"jjjj")
+                t.wait_text("Tab " + {b"i": "I/O", b"s": "signals"}[key])
+            t.press(b"?")
             t.wait_text("Ctrl-C")
             t.quit()
     with raw(answer(raw_c1)) as s, Terminal("127.0.0.1:%d" % s.port, args=["--json", "--once"]) as t:
@@ -769,6 +777,17 @@ def test_help():
         t.quit()
 
 
+def flow(mount="/data", **more):
+    """The files of a job on a mount, as the snapshot has them."""
+    f = {"job_id": "4711", "mount": mount, "fstype": "nfs4", "read_bytes": 7 << 30, "write_bytes": 1 << 20, "mapped_bytes": 0,
+         "copied_bytes": 0, "read_bytes_per_s": 3 << 20, "write_bytes_per_s": 1024,
+         "ops": {"read": {"count": 70, "errors": 2, "rate": 12.5, "p50_us": 8.0, "p99_us": 450.0},
+                 "write": {"count": 9, "errors": 1, "rate": 2.5, "p50_us": 1.0, "p99_us": 25.5},
+                 "fsync": {"count": 4, "errors": 0, "rate": 0.0, "p50_us": None, "p99_us": None}}}
+    f.update(more)
+    return f
+
+
 STALLS = {"cpu": 0.5, "gpu": 0.25, "data": 0.125, "dist": 0.0, "io": 0.05, "runqueue": 0.05, "other": 0.025,
           "seconds": {"cpu": 1.5}, "says": "rank 3 waits for data 13 % of its time; its 4 loader workers are busy"}
 
@@ -783,7 +802,8 @@ def full():
                   {"path": "/opt/libnccl.so.%d" % i, "attached": i, "symbols": 12, "why": ""} for i in range(20)]},
               {"family": "vfs", "state": "unavailable", "why": "needs CAP_BPF", "libraries": []}]
     jobs = [job(4711 + i) for i in range(20)]
-    return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs,
+    flows = [flow("/mnt/%d" % i, read_bytes_per_s=i << 20) for i in range(1, 31)]
+    return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs, io=flows,
                     lost={"ringbuf": 0, "series": 17, "of_the_future": 3})
 
 
@@ -792,6 +812,7 @@ VIEWS = (
     (b"n", "NCCL", ["OPERATION", "BYTES"], r"1 proc1 +0/8 all_reduce +7 +123B +0 34\.0ms 67\.3ms"),
     (b"w", "waits", ["LOAD50", "runq"], r"1 proc1 +8\.00ms 12\.5ms 1\.50us 9\.25us +50% +25% +12% +0% +5% +5% +2%"),
     (b"s", "signals", ["SYS/L", "RUNQ99"], r"1 proc1 +12\.5 +891us +- +- +- +- +-"),
+    (b"i", "I/O", ["MOUNT", "OPS/s", "SYNC99"], r"4711 +/mnt/30 +nfs4 +30\.0M +1\.00K +15 +450us 25\.5us +- +3"),
     (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
     (b"h", "hooks", ["nccl: attached"], r"1 of 12 functions of /opt/libnccl\.so\.1"),
@@ -854,7 +875,7 @@ def test_bars_of_impossible_shares():
 
 
 def test_views_scroll_to_their_ends():
-    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30.*\n.*ccc", b"b": "4730", b"a": "GPU 19 is nearly full",
+    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30.*\n.*ccc", b"i": "/mnt/1 ", b"b": "4730", b"a": "GPU 19 is nearly full",
             b"h": "vfs: unavailable: needs CAP_BPF", b"t": "30 proc30"}
     with live(full()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, last in ends.items():
@@ -867,7 +888,7 @@ def test_empty_views():
     empty = snapshot(processes=[], jobs=[], alerts=[], probes=[], lost={})
     with live(empty) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, text in ((b"t", "no process has called a hooked library"), (b"n", "no process has called NCCL"),
-                          (b"b", "no job is known"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
+                          (b"i", "no file I/O has been counted"), (b"b", "no job is known"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
                           (b"x", "nothing of losses")):
             t.press(key)
             t.wait_text(text)
@@ -877,16 +898,47 @@ def test_empty_views():
 def test_views_survive_anything():
     for wrong in (None, 5, "x", [], {}, [[]], [{}], {"a": {}}, [5, "x", None]):
         v = full()
-        for key in ("processes", "jobs", "alerts", "probes", "lost"):
+        for key in ("processes", "io", "jobs", "alerts", "probes", "lost"):
             v[key] = wrong
-        odd = process(1, "odd", nccl=wrong, dataloader=wrong, stalls=wrong, sync=wrong, launch={"count": 1, "recent": wrong})
-        for value in (v, {**full(), "processes": [odd]}, json.loads(evil_body())):
+        odd = process(1, "odd", nccl=wrong, dataloader=wrong, stalls=wrong, sync=wrong, launch={"count": 1, "recent": wrong},
+                      signals=wrong, anomalies=wrong)
+        for value in (v, {**full(), "processes": [odd]}, {**full(), "io": [flow(wrong, ops=wrong), {"ops": {"read": wrong}}]}, json.loads(evil_body())):
             with raw(answer(json.dumps(value).encode())) as s, Terminal("127.0.0.1:%d" % s.port) as t:
                 t.wait_text("q quit")
                 for key, name, _, _ in VIEWS:
                     t.press(key)
                     t.wait_text("Tab " + name)
                 t.quit()
+
+
+def test_io_the_busiest_first():
+    quiet = {"read": {"count": 5, "errors": 0, "rate": 0.0, "p50_us": 1.0, "p99_us": 2.0}}
+    busy = {"stat": {"count": 5, "errors": 5, "rate": 900.0, "p50_us": None, "p99_us": None}}
+    v = snapshot(io=[flow("/quiet", read_bytes_per_s=0, write_bytes_per_s=0, ops=quiet, job_id=""),
+                     flow("/names", read_bytes_per_s=0, write_bytes_per_s=0, ops=busy),
+                     flow("/written", read_bytes_per_s=1, write_bytes_per_s=5 << 30), flow("/read", read_bytes_per_s=4 << 30)])
+    with raw(answer(body_of(v))) as s:
+        status, out, err = run("127.0.0.1:%d" % s.port, "--once", verb="top", env={"COLUMNS": "120"})
+    check(status == 0, err)
+    lines = out.decode().split("\n")
+    at = next(i for i, text in enumerate(lines) if text.startswith("JOB "))
+    equal([text.split()[1] for text in lines[at + 1:at + 5]], ["/written", "/read", "/names", "/quiet"])
+    equal(lines[at].split(), "JOB MOUNT TYPE READ/s WRIT/s OPS/s READ99 WRIT99 SYNC99 ERRS READ WRITTN OPEN99 MAPPED OPS".split())
+    equal(lines[at + 1].split(), "4711 /written nfs4 1B 5.00G 15 450us 25.5us - 3 7.00G 1.00M - 0B 83".split())
+    equal(lines[at + 3].split(), "4711 /names nfs4 0B 0B 900 - - - 5 7.00G 1.00M - 0B 5".split())
+    equal(lines[at + 4].split(), "- /quiet nfs4 0B 0B 0 2.00us - - 0 7.00G 1.00M - 0B 5".split())
+
+
+def test_unusual_signals():
+    rows = [process(1, "calm", anomalies={}), process(2, "wild", anomalies={"launch_p99": 12.25, "syscalls": -8}),
+            process(3, "new", anomalies=None)]
+    with live(snapshot(processes=rows)) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        t.wait_text("Tab processes")
+        t.press(b"ps")
+        t.wait_text("unusual, in standard deviations:  launch_p99 +12.2  syscalls -8", "1-4 of 4")
+        equal(t.screen.row_with("unusual"), t.screen.row_with("2 wild") + 1)
+        equal(t.screen.text().count("unusual"), 1)
+        t.quit()
 
 
 def test_jobs_with_idle_gpus_are_loud():

@@ -258,7 +258,7 @@ def synchronous(**options):
            "cpu": cpu - total(cpu for _, cpu, _ in r["syncs"])}
     print(f"   {options}: {own} in {clock:.3f} s, {got}", flush=True)
     for cause, want in own.items():
-        near(got[cause], want, 0, cause, more=0.02 * clock + 0.01)
+        near(got[cause], want, 0, cause, more=0.02 * clock)
     near(calls, total(wall for wall, _, _ in r["syncs"]), 0.05, "time in the calls", more=0.1)  # and the one of before
     return got
 
@@ -305,7 +305,7 @@ def gloo(size, late_rank):
         clock = total(r["waits"])
         print(f"   rank {n}: waited {s['dist'] - b['dist']:.3f} s of {clock:.3f} s; {says[4][n]}", flush=True)
         if n != late_rank:
-            near(s["dist"] - b["dist"], clock, 0.05, f"waits of rank {n}", more=0.02)
+            near(s["dist"] - b["dist"], clock, 0.05, f"waits of rank {n}")
         else:
             check(s["dist"] - b["dist"] <= clock + 0.05, f"waits of the straggler: {s}")
     named = f"process {ranks[late_rank].pid} is the straggler"

@@ -957,19 +957,35 @@ static void emit_skew(struct text *t)
 		taken_lines(t, &none, n);
 }
 
+/* A process may join a communicator twice as the same rank: the two are one series. False: an earlier member has it. */
+static bool lateness_of(const struct zn_skew *s, uint32_t m, uint64_t *ns)
+{
+	*ns = 0;
+	for (uint32_t i = 0; i < ZN_SKEW_RANKS && i < s->members; i++) {
+		if (s->member[i].rank != s->member[m].rank)
+			continue;
+		if (i < m)
+			return false;
+		*ns += s->member[i].late_ns;
+	}
+	return true;
+}
+
 static void emit_lateness(struct text *t)
 {
+	uint64_t ns;
+
 	const struct zn_skew *s;
 
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
 		if (!(s = skew_shown(t, slot)))
 			continue;
 		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
-			if (s->member[m].rank == ZN_UNKNOWN)
+			if (s->member[m].rank == ZN_UNKNOWN || !lateness_of(s, m, &ns))
 				continue;
 			skew_labels(t, s);
 			label_u64(t, "rank", s->member[m].rank);
-			end_scaled(t, s->member[m].late_ns, 9);
+			end_scaled(t, ns, 9);
 		}
 	}
 }

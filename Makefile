@@ -37,7 +37,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 
 FAMILIES := proc job gpu_mem cuda_trace nccl sched syscalls net vfs
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
-	history.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
+	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c alertctl.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
 	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
@@ -93,7 +93,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals
+UNIT := rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 report_test_SRC  := flow.c mount.c loop.c report.c wait.c sheet.c job.c alert.c rule.c rule_run.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
@@ -124,18 +124,19 @@ gzip_test_SRC    := gzip.c
 proto_test_SRC   := proto.c json.c
 gzip_test_LIBS   := -lz
 wait_test_SRC    := wait.c agg.c proc.c json.c
-metrics_test_SRC := flow.c mount.c loop.c metrics.c expo.c proto.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
+metrics_test_SRC := flow.c mount.c loop.c metrics.c baseline.c expo.c proto.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
 control_test_SRC := control.c spool.c message.c json.c loop.c
+baseline_test_SRC := baseline.c history.c wait.c agg.c proc.c json.c log.c
 history_test_SRC := history.c agg.c proc.c json.c log.c
 job_test_SRC     := job.c alert.c rule.c rule_run.c agg.c proc.c json.c
 cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c
 signals_test_SRC := signals.c agg.c proc.c json.c
-snapshot_test_SRC := flow.c mount.c loop.c snapshot.c wait.c history.c view.c signals.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
+snapshot_test_SRC := flow.c mount.c loop.c snapshot.c wait.c baseline.c history.c view.c signals.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
 
 # what a page of simulated metrics takes
-RENDER_SRC := flow.c mount.c loop.c metrics.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
+RENDER_SRC := flow.c mount.c loop.c metrics.c baseline.c history.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 
 mount_test_SRC   := mount.c loop.c json.c log.c
 flow_test_SRC    := flow.c mount.c loop.c job.c alert.c rule.c rule_run.c message.c agg.c proc.c json.c

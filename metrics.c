@@ -331,6 +331,22 @@ static void end_scaled(struct text *t, uint64_t v, int decimals)
 		created(t);
 }
 
+/* A gauge that may be below 0, in thousandths. */
+static void end_signed(struct text *t, int32_t v)
+{
+	labels_end(t);
+	if (t->walk) {
+		t->walk->sample.value = v / 1e3;
+		walk_end(t);
+		return;
+	}
+	before_value(t->out);
+	if (v < 0)
+		zn_out_char(t->out, '-');
+	zn_out_scaled(t->out, (uint64_t)(v < 0 ? -(int64_t)v : v), 3);
+	zn_out_char(t->out, '\n');
+}
+
 /* The one series of a family without labels. */
 static void one_u64(struct text *t, uint64_t v)
 {
@@ -1456,6 +1472,24 @@ static void emit_duty(struct text *t)
 	}
 }
 
+static void emit_anomalies(struct text *t)
+{
+	const struct zn_proc *p;
+
+	EACH_PROC(t, r, p)
+	{
+		for (uint32_t i = 0; i < ZN_BASELINES; i++) {
+			int32_t v = zn_baselines_score(t->view->baselines, t->view->agg->row[r], p->id, i);
+
+			if (v == ZN_SCORE_NONE)
+				continue;
+			proc_series(t, p);
+			label_word(t, "signal", zn_baseline_name(i));
+			end_signed(t, v);
+		}
+	}
+}
+
 static void emit_overhead(struct text *t)
 {
 	const struct zn_agg *agg = t->view->agg;
@@ -1794,6 +1828,8 @@ static const struct metric table[] = {
 	{"zernel_io_latency_seconds", SUMMARY, "job_id,mount,op,quantile", emit_durations, NULL,
 		"Duration of file operations, from the call to its return; of asynchronous ones, where it is known, to their completion."},
 	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
+	{"zernel_anomaly_score", GAUGE, "pid,signal", emit_anomalies, NULL,
+		"How far the last 5 s of a signal of a process are above (below: negative) what was usual in the 10 minutes before, in robust standard deviations, up to 100; docs/ALERTS.md has the signals. Absent for the first 3 minutes, and where there was no value."},
 	{"zernel_build_info", INFO, "version,commit,source", emit_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},
 	{"zernel_kernel_info", INFO, "release", emit_kernel, NULL, "Always 1; the running kernel."},

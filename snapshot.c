@@ -275,6 +275,7 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	zn_wait_json(j, v, row);
 	zn_signals_json(j, v, row, p);
 	proc_io(j, v, p);
+	zn_baselines_json(j, v, row, p->id);
 	zn_json_close(j, '}');
 }
 

@@ -1828,6 +1828,53 @@ uint64_t zn_history_steps(const struct zn_history *h); /* steps since the start:
 void zn_history_json(struct zn_out *o, struct zn_view *v);       /* GET /history; cut as the snapshot is */
 void zn_point_json(struct zn_json *j, const struct zn_point *p); /* an object; null if p is NULL */
 
+/* ---- baseline.c: what is usual for a process, and how far from it the newest step is. ---- */
+
+#define ZN_BASELINES       13  /* signals */
+#define ZN_BASELINE_POINTS 120 /* values that the level is of: 10 minutes, if none is missing */
+#define ZN_BASELINE_WARM   36  /* values before the first score: 3 minutes */
+#define ZN_BASELINE_HOLD   2   /* steps without a value over which the last score stays */
+#define ZN_EXCURSIONS      8   /* that are remembered */
+#define ZN_ANOMALY_LIMIT   5   /* standard deviations; what is above it is shown, and is an excursion */
+#define ZN_SCORE_NONE      INT32_MIN
+#define ZN_SCORE_MAX       100000 /* scores are in thousandths of a standard deviation, above the level positive */
+/* A value x is taken as asinh(x / unit), and floor is the least spread, in thousandths of that. */
+struct zn_baseline_scale {
+	double unit;
+	int32_t floor;
+};
+struct zn_excursion {
+	int32_t peak; /* the farthest from the level, signed */
+	uint32_t end; /* step */
+	uint16_t steps;
+};
+struct zn_baseline {
+	int16_t past
+		[ZN_BASELINE_POINTS]; /* a ring; next: the place of the next one, and of the oldest once it is full */
+	int16_t sorted[ZN_BASELINE_POINTS];
+	uint16_t count, next;
+	uint8_t before_next;
+	bool scored;
+	uint32_t scored_at; /* step */
+	int32_t score;
+	struct zn_excursion before[ZN_EXCURSIONS], now; /* now.steps 0: none is under way */
+};
+/* Takes the value of a step and tells its score by the values before it; zero is a valid baseline. ZN_SCORE_NONE: there were too
+ * few. No finite number is no value: nothing changes, and the last score is told up to 10 s later. step counts up all the
+ * same. */
+int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
+/* All of all processes: one mapping made at the start, of which only what is used becomes resident, 4 pages of a process. */
+struct zn_baselines;
+int zn_baselines_open(struct zn_baselines **b);
+void zn_baselines_close(struct zn_baselines *b);
+/* Takes a step of every process once the history has one. Call it after zn_history_tick(), with the same clock. */
+void zn_baselines_tick(struct zn_baselines *b, const struct zn_view *v, uint64_t now_ns);
+/* Of the newest step. ZN_SCORE_NONE: not known; also if b is NULL, or the row is not this process's. */
+int32_t zn_baselines_score(const struct zn_baselines *b, uint32_t row, uint32_t id, uint32_t signal);
+const char *zn_baseline_name(uint32_t signal);
+/* The key `anomalies` of a process: {signal: score} of those beyond the limit; null: no score is known. */
+void zn_baselines_json(struct zn_json *j, const struct zn_view *v, uint32_t row, uint32_t id);
+
 /* ---- metrics.c: one table of metrics -> text, docs. snapshot.c: the JSON views. ---- */
 
 struct zn_serve;
@@ -1846,6 +1893,7 @@ struct zn_view {
 	struct zn_export *export;         /* NULL: none */
 	const struct zn_signals *signals; /* NULL: none (tests) */
 	struct zn_flows *flows;           /* NULL: none (tests) */
+	struct zn_baselines *baselines;   /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;

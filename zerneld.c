@@ -48,6 +48,7 @@ struct daemon {
 	const char *folder[ZN_SHELF_COUNT]; /* of the scribe */
 	struct zn_control *control;
 	struct zn_history *history;
+	struct zn_baselines *baselines;
 	struct zn_serve serve;
 	struct zn_view view;
 	struct zn_io signals, tick, ring, sim_step;
@@ -147,7 +148,7 @@ static void live_tick(struct daemon *d)
 static void on_tick(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, tick);
-	uint64_t now = zn_now_ns();
+	uint64_t now = zn_now_ns(), boot = boot_ns();
 
 	(void)events;
 	if (zn_timer_count(io) == 0)
@@ -156,7 +157,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 		live_tick(d);
 	zn_agg_tick(&d->agg, now);
 	zn_signals_tick(&d->kernel_signals, &d->agg, now);
-	zn_history_tick(d->history, &d->agg, boot_ns());
+	zn_history_tick(d->history, &d->agg, boot);
+	zn_baselines_tick(d->baselines, &d->view, boot);
 	zn_alerts_tick(&d->alerts, now);
 	zn_courier_tick(&d->courier);
 	zn_notify_tick(&d->notify, now);
@@ -351,9 +353,12 @@ static int history_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_history_open(&d->history);
 
+	if (!err)
+		err = zn_baselines_open(&d->baselines);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot get memory for the history: %s", strerror(-err));
 	d->view.history = d->history;
+	d->view.baselines = d->baselines;
 	return err;
 }
 
@@ -512,6 +517,7 @@ static void daemon_close(struct daemon *d)
 	zn_loop_forget(&d->loop, &d->signals);
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
+	zn_baselines_close(d->baselines);
 	zn_scribe_close(&d->scribe);
 	zn_courier_close(&d->courier);
 }

@@ -537,6 +537,30 @@ T(tcp_retransmits)
 	CHECK_EQ(alerts.count, 0);
 }
 
+T(launch_latency_unusual)
+{
+	struct series *s;
+
+	start();
+	ADD("zernel_anomaly_score", 50, {"signal", "syscall_rate"}, {"pid", "4242"});
+	s = ADD("zernel_anomaly_score", 5, {"signal", "launch_p99"}, {"pid", "4242"});
+	ticks(60);
+	CHECK_EQ(alerts.count, 0);
+	s->value = 7.25;
+	ticks(30);
+	CHECK_EQ(state_of("launch_latency_unusual"), ZN_PENDING);
+	s->value = 3; /* still above half of the limit */
+	ticks(5);
+	s->value = 8.5;
+	tick();
+	CHECK_EQ(state_of("launch_latency_unusual"), ZN_FIRING);
+	CHECK_STR(annotation(&alerts.alert[0], "summary"),
+		"launch_p99 of process 4242 is 8.5 standard deviations above what was usual for it");
+	s->value = 2.5;
+	tick();
+	CHECK_EQ(alerts.count, 0);
+}
+
 T(probe_overhead)
 {
 	struct series *s;
@@ -719,6 +743,7 @@ int main(void)
 	RUN(nccl_straggler);
 	RUN(driver_contention);
 	RUN(tcp_retransmits);
+	RUN(launch_latency_unusual);
 	RUN(probe_overhead);
 	RUN(probe_overhead_of_another_budget);
 	RUN(losses_fire_and_stay_a_minute);

@@ -1411,7 +1411,7 @@ static const char *const snapshot_keys[] = {"gpu_utilization", "cuda_latency_p50
 	"nccl_allreduce_p50_ms", "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms", "node", "source",
 	"version", "uptime_s", "interval_ms", "history", "alerts", "gpus", "lost", "probes", "jobs", "io", "processes"};
 static const char *const process_keys[] = {"pid", "comm", "job_id", "gpus", "pinned_bytes", "launch", "sync", "nccl",
-	"dataloader", "stalls", "signals", "io"};
+	"dataloader", "stalls", "signals", "io", "anomalies"};
 
 T(snapshot_of_nothing)
 {

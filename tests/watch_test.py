@@ -39,7 +39,8 @@ def process(number, name, **more):
                   "ops": [{"op": "all_reduce", "calls": 7, "bytes": 123, "errors": 0, "p50_ms": 34.0, "p99_ms": 67.3},
                           {"op": "comm_init", "calls": 1, "bytes": 0, "errors": 0, "p50_ms": 4e3, "p99_ms": 4e3}],
                   "comms": [{"comm": "9f01", "rank": 0, "nranks": 8}]},
-         "dataloader": None, "stalls": None, "signals": None, "io": None}
+         "dataloader": None, "stalls": None, "signals": None, "io": None,
+         "anomalies": None}
     p.update(more)
     return p
 

@@ -600,12 +600,19 @@ function textsOf(title, pairs) {
 
 const measured = (v) => (v == null ? [["", "Not measured."]] : flat(v));
 
+// Standard deviations from what was usual, as "launch_p99 +12.3".
+function unusual(scores) {
+	const far = Object.entries(scores || {}).map(([signal, v]) => `${signal} ${v > 0 ? "+" : ""}${v.toFixed(1)}`);
+	return scores ? far.join(", ") || "nothing" : "not known yet";
+}
+
 function waits(p) {
 	const quantiles = (o, unit) => `p50 ${duration(o[`p50_${unit}`] * (unit === "ms" ? 1000 : 1))}, ` +
 		`p99 ${duration(o[`p99_${unit}`] * (unit === "ms" ? 1000 : 1))}, ${exact(o.count)} times`;
 	return [
 		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` : NONE],
 		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
+		["Unusual", unusual(p.anomalies)],
 	];
 }
 

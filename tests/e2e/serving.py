@@ -17,7 +17,7 @@ STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "ncc
 REST = ["node", "source", "version", "uptime_s", "interval_ms", "history", "alerts", "gpus", "lost", "probes",
         "jobs", "io", "processes"]
 PROCESS = ["pid", "comm", "job_id", "gpus", "pinned_bytes", "launch", "sync", "nccl", "dataloader", "stalls", "signals",
-           "io"]
+           "io", "anomalies"]
 
 
 def busy_daemon():

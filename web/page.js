@@ -5,6 +5,7 @@
 
 const POINTS = 180; // of a chart; the daemon keeps as many
 const STEP_MS = 5000;
+const FLOWS = 100; // rows of file I/O
 const IDLE_S = 60; // a job's GPU that it has not used for so long is marked
 const RETRY_MAX_S = 10;
 const ANSWER_MS = 10000; // for /history, and for the WebSocket to open
@@ -158,6 +159,38 @@ class Rows {
 			row.update(items[i++]);
 		}
 	}
+}
+
+// Rows change places every five seconds at most, and not while somebody is in them: else nobody could read them.
+class Order {
+	constructor(row, keyOf) { // row: a selector
+		Object.assign(this, {row, keyOf, at: 0, places: new Map()});
+	}
+
+	of(items, compare) {
+		const busy = document.activeElement && document.activeElement.closest(this.row);
+		if (!this.at || (!busy && performance.now() - this.at > STEP_MS)) {
+			this.at = performance.now();
+			this.places = new Map([...items].sort(compare).map((item, i) => [this.keyOf(item), i]));
+		}
+		const place = (item) => this.places.get(this.keyOf(item)) ?? this.places.size;
+		return [...items].sort((a, b) => place(a) - place(b));
+	}
+}
+
+// Columns of a table: {name, text(item), number, title}. The cells of one row, and what fills them.
+function cells(columns, node) {
+	const all = columns.map((c) => make("td", c.number ? "number" : ""));
+	inside(node, ...all);
+	return (item) => columns.forEach((c, i) => c.text && say(all[i], c.text(item)));
+}
+
+function titles(table, columns) {
+	table.tHead.rows[0].append(...columns.map((c) => {
+		const node = make("th", c.number ? "number" : "", c.name);
+		node.title = c.title || "";
+		return node;
+	}));
 }
 
 // A list of terms and what they are.
@@ -537,23 +570,12 @@ const charts = {
 };
 const CELLS = columns.length + 2;
 
-const sort = {column: columns[4], down: true, at: 0, order: new Map(), filter: ""};
+const sort = {column: columns[4], down: true, filter: "", order: new Order("tbody.process", (p) => p.pid)};
 
 function byColumn(a, b) {
 	const x = sort.column.of(a), y = sort.column.of(b);
 	const way = typeof x === "number" ? x - y : x.localeCompare(y, undefined, {numeric: true});
 	return (sort.down ? -way : way) || a.pid - b.pid;
-}
-
-// Rows change places every five seconds at most, and not while somebody is in them: else nobody could read them.
-function inOrder(processes) {
-	const busy = document.activeElement && document.activeElement.closest("tbody.process");
-	if (!sort.at || (!busy && performance.now() - sort.at > STEP_MS)) {
-		sort.at = performance.now();
-		sort.order = new Map([...processes].sort(byColumn).map((p, i) => [p.pid, i]));
-	}
-	const place = (p) => sort.order.get(p.pid) ?? sort.order.size;
-	return [...processes].sort((a, b) => place(a) - place(b) || a.pid - b.pid);
 }
 
 function matches(p) {
@@ -568,24 +590,29 @@ function cell(tag, role, className) {
 	return node;
 }
 
-function ncclTable() {
-	const part = make("div"), table = make("table"), body = make("tbody"), head = make("tr"), none = make("p", "muted");
-	const names = ["Operation", "Calls", "Bytes", "Errors", "p50", "p99"];
+// A table among details. fill() takes the texts of each row, of which the first one is its key.
+function partTable(title, names) {
+	const part = make("div"), table = make("table"), body = make("tbody"), head = make("tr");
 	names.forEach((name, i) => head.append(make("th", i ? "number" : "", name)));
 	part.tabIndex = 0; // it may be wider than its place
-	inside(part, make("h3", "", "NCCL"), inside(table, inside(make("thead"), head), body), none);
+	inside(part, make("h3", "", title), inside(table, inside(make("thead"), head), body));
 	const rows = new Rows(body, () => {
-		const node = make("tr"), cells = names.map((_, i) => make("td", i ? "number" : ""));
-		inside(node, ...cells);
-		return {node, update(o) {
-			[o.op.replaceAll("_", "-"), exact(o.calls), bytes(o.bytes), exact(o.errors), duration(o.p50_ms * 1000),
-				duration(o.p99_ms * 1000)].forEach((text, i) => say(cells[i], text));
-		}};
+		const node = make("tr");
+		return {node, update: cells(names.map((_, i) => ({text: (texts) => texts[i], number: i > 0})), node)};
 	});
-	return {node: part, update(p) {
+	return {node: part, fill(lines) {
+		rows.show(lines, ([key]) => key);
+		show(table, lines.length > 0);
+	}};
+}
+
+function ncclTable() {
+	const part = partTable("NCCL", ["Operation", "Calls", "Bytes", "Errors", "p50", "p99"]), none = make("p", "muted");
+	part.node.append(none);
+	return {node: part.node, update(p) {
 		const ops = (p.nccl && p.nccl.ops) || [];
-		rows.show(ops, (o) => o.op);
-		show(table, ops.length > 0);
+		part.fill(ops.map((o) => [o.op.replaceAll("_", "-"), exact(o.calls), bytes(o.bytes), exact(o.errors),
+			duration(o.p50_ms * 1000), duration(o.p99_ms * 1000)]));
 		const ranks = ((p.nccl && p.nccl.comms) || []).map((c) => `rank ${c.rank} of ${c.nranks} in ${c.comm}`);
 		say(none, [ops.length ? "" : "No operation yet.", ...ranks].filter(Boolean).join(" "));
 	}};
@@ -752,7 +779,9 @@ function nothingYet(s) {
 
 function processes(s) {
 	const hidden = s.processes.filter((p) => !matches(p)).length;
-	shownProcesses.show(inOrder(s.processes), (p) => p.pid);
+	const order = sort.order.of(s.processes, byColumn);
+	shownProcesses.show(order, (p) => p.pid);
+	signals(s, order);
 	say($("shown"), hidden ? `${s.processes.length - hidden} of ${s.processes.length}` : String(s.processes.length));
 	const none = $("processes").querySelector(".empty");
 	show(processTable.parentNode, s.processes.length > hidden);
@@ -761,7 +790,8 @@ function processes(s) {
 }
 
 function sortBy(column, down) {
-	Object.assign(sort, {column, down, at: 0});
+	Object.assign(sort, {column, down});
+	sort.order.at = 0;
 	columns.forEach((c) => {
 		if (c === column)
 			mark(c.head, "aria-sort", down ? "descending" : "ascending");
@@ -806,6 +836,59 @@ function header() {
 			processes(now);
 	});
 	sortBy(sort.column, sort.down);
+}
+
+// ---- what the kernel saw of the launching processes, in the same order ----
+
+const member = (p, path) => path.split(".").reduce((of, key) => of && of[key], p);
+const signal = (name, path, text, title) => ({name, title, number: true, text(p) {
+	const v = member(p, `signals.${path}`);
+	return v == null ? NONE : text(v);
+}});
+const unusual = (p) => Object.entries(p.anomalies || {}).map(([name, v]) => `${label(name)} ${v > 0 ? "+" : ""}${digits(v)}`);
+
+const signalColumns = [
+	{name: "PID", text: (p) => String(p.pid)},
+	{name: "Command", text: (p) => p.comm},
+	{name: "Launches/s", text: (p) => count(recent(p).rate ?? p.launch.rate), number: true, title: "Over the last five seconds"},
+	{name: "p99", text: (p) => duration(recent(p).p99_us), number: true, title: "Of its launch calls of the last five seconds"},
+	signal("Calls/launch", "syscalls.per_launch", count, "System calls, over the last interval"),
+	signal("Driver p99", "ioctl.p99_us", duration, "Time in a call of the GPU's driver, since the process began"),
+	signal("Switches/launch", "sched.switches_per_launch", count, "Context switches, over the last interval"),
+	signal("Migrations/s", "sched.migration_rate", count, "Threads that were moved to another CPU"),
+	signal("CPU wait p99", "sched.runqueue.p99_us", duration, "Time a thread was ready and had no CPU, since the process began"),
+	signal("Churn", "syscalls.mmap_churn", percent, "How much of what was mapped was unmapped again, over the last interval"),
+	signal("Sent/s", "tcp.sent_rate", bytes, "By TCP"),
+	signal("Received/s", "tcp.received_rate", bytes, "By TCP"),
+	signal("Resent", "tcp.retransmits", exact, "TCP segments, since the process began"),
+	{name: "Unusual", text: (p) => unusual(p).join(", ") || NONE, title: "Signals far from what is usual for it, in standard deviations"},
+];
+
+const signalTable = $("signals").querySelector("table");
+const shownSignals = new Rows(signalTable.tBodies[0], () => {
+	const node = make("tr"), fill = cells(signalColumns, node);
+	return {node, update(p) {
+		fill(p);
+		mark(node.lastChild, "class", unusual(p).length ? "wrong" : "");
+		show(node, matches(p));
+	}};
+});
+titles(signalTable, signalColumns);
+
+function contention(g) {
+	if (!g)
+		return "";
+	if (g.contention == null)
+		return "Nobody was in the GPU's driver in the last interval.";
+	return `Two processes or more were in the GPU's driver at once for ${percent(g.contention)} of the time that it was in use.`;
+}
+
+function signals(s, order) {
+	const known = (p) => Object.values(p.signals || {}).some(Boolean);
+	show($("signals"), s.processes.some((p) => matches(p) && known(p)));
+	shownSignals.show(order, (p) => p.pid);
+	signalTable.classList.toggle("usual", !order.some((p) => unusual(p).length));
+	say($("contention"), contention(s.gpu_ioctl));
 }
 
 // ---- jobs ----
@@ -894,38 +977,75 @@ function jobs(s) {
 
 jobTable.tHead.rows[0].append(...jobColumns.map((c) => make("th", c.number ? "number" : "", c.name)));
 
-// ---- files: a table of what their entries hold ----
+// ---- file I/O: a job on a mount in each row, its operations below ----
 
-function anyTable(section) {
-	const head = section.querySelector("thead tr");
-	let names = [];
-	const rows = new Rows(section.querySelector("tbody"), () => {
-		const node = make("tr");
-		return {node, update(item) {
-			while (node.children.length < names.length)
-				node.append(make("td"));
-			names.forEach((name, i) => {
-				const v = item[name];
-				const text = v && typeof v === "object" ? flat(v).map((pair) => pair.join(" ")).join(", ") : figure(name, v);
-				say(node.children[i], text || NONE);
-				mark(node.children[i], "class", typeof v === "number" ? "number" : "");
-			});
-		}};
-	});
-	return (items, keyOf) => {
-		show(section, items.length > 0);
-		const found = [...new Set(items.flatMap(Object.keys))];
-		if (found.join() !== names.join()) {
-			names = found;
-			head.replaceChildren(...names.map((name) =>
-				make("th", typeof items[0][name] === "number" ? "number" : "", label(name))));
-			rows.show([], keyOf);
-		}
-		rows.show(items, keyOf);
-	};
+const sumOps = (f, key) => Object.values(f.ops || {}).reduce((n, op) => n + (op[key] || 0), 0);
+const rateOf = (f) => f.read_bytes_per_s + f.write_bytes_per_s;
+const took = (name, op) => ({name: `${name} p99`, number: true, text: (f) => duration(f.ops && f.ops[op] && f.ops[op].p99_us),
+	title: "Since the mount was first used"});
+const flowKey = (f) => JSON.stringify([f.job_id, f.mount, f.fstype]);
+
+const flowColumns = [
+	{name: "Mount"}, // a button
+	{name: "Job", text: (f) => f.job_id || NONE},
+	{name: "Type", text: (f) => f.fstype},
+	{name: "Read/s", text: (f) => bytes(f.read_bytes_per_s), number: true},
+	{name: "Written/s", text: (f) => bytes(f.write_bytes_per_s), number: true},
+	{name: "Calls/s", text: (f) => count(sumOps(f, "rate")), number: true, title: "Of all operations"},
+	took("Read", "read"), took("Write", "write"), took("fsync", "fsync"),
+	{name: "Failed", text: (f) => exact(sumOps(f, "errors")), number: true, title: "Calls of all operations that ended in an error"},
+];
+
+function flowDetail() {
+	const node = make("tr", "detail"), box = make("td"), sums = make("p");
+	const part = partTable("Operations", ["Operation", "Calls", "Calls/s", "Failed", "p50", "p99"]);
+	box.colSpan = flowColumns.length;
+	inside(node, inside(box, sums, inside(make("div", "parts"), part.node)));
+	return {node, update(f) {
+		say(sums, ["read", "write", "mapped", "copied"].map((way) => `${way === "write" ? "written" : way} ` +
+			`${bytes(f[`${way}_bytes`])}`).join(", "));
+		part.fill(Object.entries(f.ops || {}).map(([op, o]) =>
+			[op, exact(o.count), count(o.rate), exact(o.errors), duration(o.p50_us), duration(o.p99_us)]));
+	}};
 }
 
-const files = anyTable($("io"));
+const flowTable = $("io").querySelector("table");
+const shownFlows = new Rows(flowTable, () => {
+	const node = make("tbody", "flow"), line = make("tr", "row"), toggle = make("button", "toggle");
+	const fill = cells(flowColumns, line), detail_ = flowDetail();
+	let shown = null;
+	toggle.type = "button";
+	line.firstChild.append(toggle);
+	inside(node, line, detail_.node);
+	const open = (on) => {
+		mark(toggle, "aria-expanded", String(on));
+		node.classList.toggle("open", on);
+		show(detail_.node, on);
+		if (on)
+			detail_.update(shown);
+	};
+	toggle.addEventListener("click", () => open(detail_.node.hidden));
+	open(false);
+	return {node, update(f) {
+		say(toggle, f.mount);
+		mark(toggle, "aria-label", `${f.mount}, details of job ${f.job_id || "none"}`);
+		fill(f);
+		shown = f;
+		if (!detail_.node.hidden)
+			detail_.update(f);
+	}};
+});
+shownFlows.first = flowTable.tHead;
+titles(flowTable, flowColumns);
+
+const flowOrder = new Order("tbody.flow", flowKey);
+
+function files(s) {
+	const busiest = (a, b) => rateOf(b) - rateOf(a) || sumOps(b, "rate") - sumOps(a, "rate");
+	show($("io"), s.io.length > 0);
+	shownFlows.show(flowOrder.of(s.io, busiest).slice(0, FLOWS), flowKey);
+	say($("flows"), s.io.length > FLOWS ? `the ${FLOWS} busiest of ${s.io.length}` : String(s.io.length));
+}
 
 // ---- probes and losses ----
 
@@ -1005,7 +1125,7 @@ function draw() {
 	gpus(s);
 	processes(s);
 	jobs(s);
-	files(s.io, (f) => [f.job_id, f.mount, f.op].join());
+	files(s);
 	shownProbes.show(s.probes, (p) => p.family);
 	losses(s);
 	past.fresh = false;

@@ -20,6 +20,10 @@ const job = (more = {}) => ({job_id: "4711", restart: 0, state: "running", user:
 	launches: 123456789, nccl_bytes: 7 * GIB, gpus: [jobGpu("0", 30, 10), jobGpu("1", 20, 20, 59.9)], ...more});
 const stalls = (more = {}) => ({cpu: 0.25, gpu: 0.125, data: 0.5, dist: 0.125, io: 0, runqueue: 0, other: 0, seconds: {cpu: 1.5},
 	says: "rank 3 waits for data 50 % of its time; its 4 loader workers are busy", ...more});
+const flow = (more = {}) => ({job_id: "4711", mount: "/data", fstype: "nfs4", read_bytes: 123 * GIB, write_bytes: 2048, mapped_bytes: 4096,
+	copied_bytes: 0, read_bytes_per_s: 3 * 2 ** 20, write_bytes_per_s: 512, ops: {
+		read: {count: 12345, errors: 2, rate: 12.5, p50_us: 8, p99_us: 450}, write: {count: 9, errors: 1, rate: 2.5, p50_us: 1, p99_us: 25},
+		fsync: {count: 4, errors: 0, rate: 0, p50_us: null, p99_us: null}}, ...more});
 const rows = (page) => page.locator("tbody.process");
 const toggle = (page, pid) => page.locator(`.toggle:text-is("${pid}")`);
 
@@ -298,19 +302,93 @@ test("the number of a job leads to its processes, and to no others", async () =>
 const HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\"quoted\" & 'so'", "a\nb\u202e\u0007", "\ufffd\ufffd",
 	")( 1 2 3", "__proto__", "{{7*7}}"];
 
+const text_ = (locator) => locator.textContent();
+const lineOf = (locator) => locator.evaluate((n) => [...n.cells].map((c) => c.textContent));
+
+test("file I/O is by job and mount, the busiest first, with its operations below", async () => {
+	const quiet = flow({job_id: "", mount: "/quiet", read_bytes_per_s: 0, write_bytes_per_s: 0, ops: {}});
+	const page = await open((await fake(await snapshot({io: [quiet, flow(), flow({mount: "/fast", write_bytes_per_s: 5 * GIB}),
+		flow({fstype: "ext4", read_bytes_per_s: 1})]}))).url), line = (i) => lineOf(page.locator("#io tr.row").nth(i));
+	assert.equal(await text(page, "#flows"), "4");
+	assert.deepEqual(await page.locator("#io .scroll > table > thead th").allTextContents(), ["Mount", "Job", "Type", "Read/s", "Written/s", "Calls/s",
+		"Read p99", "Write p99", "fsync p99", "Failed"]);
+	assert.deepEqual(await line(0), ["/fast", "4711", "nfs4", "3.00 MiB", "5.00 GiB", "15", "450 µs", "25 µs", "–", "3"]);
+	assert.deepEqual(await line(1), ["/data", "4711", "nfs4", "3.00 MiB", "512 B", "15", "450 µs", "25 µs", "–", "3"]);
+	assert.deepEqual(await line(2), ["/data", "4711", "ext4", "1 B", "512 B", "15", "450 µs", "25 µs", "–", "3"]);
+	assert.deepEqual(await line(3), ["/quiet", "–", "nfs4", "0 B", "0 B", "0", "–", "–", "–", "0"]);
+	assert.equal(await page.locator("#io tr.detail:visible").count(), 0);
+	const button = page.getByRole("button", {name: "/data, details of job 4711"}).first();
+	await button.focus();
+	await page.keyboard.press("Enter");
+	assert.equal(await button.getAttribute("aria-expanded"), "true");
+	const detail = page.locator("#io tr.detail:visible");
+	assert.match(await detail.innerText(), /read 123 GiB, written 2\.00 KiB, mapped 4\.00 KiB, copied 0 B/);
+	assert.deepEqual(await detail.locator("tbody tr").evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent))),
+		[["read", "12,345", "12.5", "2", "8 µs", "450 µs"], ["write", "9", "2.50", "1", "1 µs", "25 µs"], ["fsync", "4", "0", "0", "–", "–"]]);
+	await button.click();
+	assert.equal(await detail.count(), 0);
+});
+
+test("rows of file I/O stay while somebody reads them, and no more are shown than can be", async () => {
+	const s = await snapshot({io: [flow({mount: "/a"}), flow({mount: "/b", read_bytes_per_s: 1})]});
+	const server = await fake(s), page = await open(server.url), mounts = () => page.locator("#io .toggle").allTextContents();
+	await page.locator("#io .toggle").nth(1).click();
+	const long = Date.now() + 7000;
+	server.every(500, () => ({last_update_ms: Date.now(), io: [flow({mount: "/a"}), flow({mount: "/b", read_bytes_per_s: 5 * GIB})]}));
+	await until(() => Date.now() > long, "more than five seconds");
+	assert.deepEqual(await mounts(), ["/a", "/b"]);
+	assert.equal(await page.locator("#io tr.detail:visible").count(), 1);
+	await page.locator("#filter").focus();
+	await until(async () => (await mounts()).join() === "/b,/a", "the order of now");
+	const crowd_ = await open((await fake(await snapshot({io: line(230, (i) => flow({mount: `/m${i}`, read_bytes_per_s: i}))}))).url);
+	assert.equal(await text(crowd_, "#flows"), "the 100 busiest of 230");
+	assert.equal(await crowd_.locator("#io tr.row").count(), 100);
+	assert.equal(await text(crowd_, "#io .toggle"), "/m229");
+});
+
+test("signals stand beside the launches, and what is not measured is a dash", async () => {
+	const s = await snapshot({gpu_ioctl: {busy_s: 2, contended_s: 1, contention: 0.4}});
+	s.processes = s.processes.slice(0, 3);
+	s.processes[0].signals = {syscalls: {per_launch: 3.75, mmap_churn: 0.5}, ioctl: {count: 9, p99_us: 541}, tcp: null,
+		sched: {switches_per_launch: null, migration_rate: 0, runqueue: {count: 0, p99_us: 0}}};
+	s.processes[1].signals = {syscalls: null, ioctl: null, sched: null, tcp: {sent_rate: 2048, received_rate: 0, retransmits: 1234}};
+	for (const p of s.processes)
+		Object.assign(p.launch, {rate: 9, recent: p === s.processes[1] ? null : {rate: 100, p50_us: 7, p99_us: 250}});
+	s.processes[2].anomalies = {launch_p99: 12.25, syscalls: -8};
+	const server = await fake(s), page = await open(server.url);
+	const line = (p) => lineOf(page.locator("#signals tbody tr", {has: page.locator(`td:text-is("${p.pid}")`)}));
+	const [a, b, c] = s.processes;
+	assert.deepEqual((await line(a)).slice(2), ["100", "250 µs", "3.75", "541 µs", "–", "0", "–", "50.0 %", "–", "–", "–", "–"]);
+	assert.deepEqual((await line(b)).slice(2), ["9", "–", "–", "–", "–", "–", "–", "–", "2.00 KiB", "0 B", "1,234", "–"]);
+	assert.equal((await line(c)).at(-1), "launch p99 +12.3, syscalls -8.00");
+	assert.match(await text(page, "#contention"), /at once for 40\.0 % of the time/);
+	assert.deepEqual(await page.locator("#signals tbody td:first-child").allTextContents(), await page.locator("#processes .toggle").allTextContents());
+	await page.fill("#filter", String(c.pid));
+	assert.equal(await page.locator("#signals tbody tr:visible").count(), 1);
+	server.set({gpu_ioctl: {busy_s: 2, contended_s: 1, contention: null}});
+	await is(page, "#contention", /^Nobody was in the GPU's driver/);
+	await page.fill("#filter", "");
+	server.set({gpu_ioctl: null, processes: s.processes.map((p) => ({...p, anomalies: null, signals: {syscalls: null, ioctl: null, sched: null, tcp: null}}))});
+	await until(async () => !(await page.locator("#signals").isVisible()), "no signal is known");
+});
+
 test("names that users chose are text", async () => {
 	const s = await snapshot({alerts: [at({gpu_id: HOSTILE[0], summary: HOSTILE[1]})], node: HOSTILE[0],
 		jobs: HOSTILE.map((name, i) => job({job_id: name, user: name, name, account: HOSTILE[0], state: i ? "running" : HOSTILE[0],
 			gpus: [jobGpu(name, 0, 99, 99)]})), lost: {[HOSTILE[0]]: 3},
 		probes: [{family: HOSTILE[0], state: HOSTILE[0], why: HOSTILE[1],
-			libraries: [{path: HOSTILE[0], attached: 0, symbols: 0, why: HOSTILE[1]}]}]});
-	s.processes.forEach((p, i) => Object.assign(p, {comm: HOSTILE[i], job_id: HOSTILE[(i + 1) % 8]}));
+			libraries: [{path: HOSTILE[0], attached: 0, symbols: 0, why: HOSTILE[1]}]}],
+		io: HOSTILE.map((name) => flow({mount: name, job_id: name, fstype: name, read_bytes_per_s: 7, ops: {...flow().ops, [name]: flow().ops.read}}))});
+	s.processes.forEach((p, i) => Object.assign(p, {comm: HOSTILE[i], job_id: HOSTILE[(i + 1) % 8], anomalies: {[HOSTILE[i]]: 9}}));
 	s.processes[0].gpus[0].gpu_id = s.gpus[0].gpu_id = "__proto__";
 	const page = await open((await fake(s)).url);
 	for (const p of s.processes)
 		assert.equal(await page.locator("tbody.process", {has: toggle(page, p.pid)}).locator("td.comm").textContent(), p.comm);
 	for (const button of await page.locator(".toggle").all())
 		await button.click();
+	assert.deepEqual(await page.locator("#io .toggle").evaluateAll((all) => all.map((n) => n.textContent)), HOSTILE);
+	assert.match(await page.locator("#io tr.detail").first().textContent(), /onerror=alert\(1\)>/);
+	assert.equal(await page.locator("#signals tbody td:nth-child(2)").first().textContent(), await text_(rows(page).first().locator("td.comm")));
 	assert.equal(await page.locator("img").count(), 0);
 	assert.equal(await page.locator("script").count(), 1);
 	assert.equal(await page.locator("#node").textContent(), HOSTILE[0]);
@@ -396,7 +474,8 @@ const full = async () => {
 	const s = await snapshot({alerts: [at(), at({alert: "probe_overhead", severity: "warning", state: "pending", gpu_id: undefined, pid: "1002"})],
 		jobs: [job({job_id: "48213", gpus: Array.from({length: 8}, (_, i) => jobGpu(String(i), i * 100, 900 - i * 100, i ? i : 900))}),
 			job({job_id: "48210", state: "ended", restart: 1, end_ms: 1711800100000})],
-		io: [{job_id: "48213", mount: "/data", fstype: "ext4", read_bytes: 123 * GIB, write_bytes: 0}]});
+		io: [flow({job_id: "48213"}), flow({mount: `/${"long/".repeat(50)}`}), flow({job_id: "", mount: "/"})]});
+	s.processes[0].anomalies = {launch_p99: 12.25, syscalls: -8};
 	s.lost.alloc = 3;
 	s.processes[1].stalls = stalls();
 	return s;
@@ -425,6 +504,7 @@ test("axe-core finds nothing serious, in light and in dark", async () => {
 	for (const dark of [false, true]) {
 		const page = await open(server.url, {dark});
 		await toggle(page, 1001).click();
+		await page.locator("#io .toggle").first().click();
 		await page.locator("#legend summary").click();
 		await accessible(page, dark ? "the dark page" : "the light page");
 		await shot(page, dark ? "dark" : "light", {fullPage: true});

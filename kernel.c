@@ -435,7 +435,22 @@ static uint32_t perf_kprobe_type(void)
 	return type;
 }
 
-static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier)
+/* What has only one way has that, whichever is asked for. */
+static bool has_choice(uint8_t family)
+{
+	uint8_t tier = ZN_TIER_NONE;
+
+	for (uint32_t i = 0; i < ZN_LEN(table); i++) {
+		if (table[i].family != family)
+			continue;
+		if (tier != ZN_TIER_NONE && tier != table[i].tier)
+			return true;
+		tier = table[i].tier;
+	}
+	return false;
+}
+
+static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier wanted)
 {
 	struct zn_kernel *k = &p->kernel;
 	struct rows r;
@@ -444,7 +459,7 @@ static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_t
 		uint8_t f = table[i].family;
 
 		r = tier_rows(i);
-		if ((f == ZN_FAM_VFS || f == ZN_FAM_META) && vfs_tier != ZN_TIER_NONE && vfs_tier != table[i].tier)
+		if (wanted != ZN_TIER_NONE && wanted != table[i].tier && has_choice(f))
 			continue;
 		if (families >> f & 1 && k->tier[f] == ZN_TIER_NONE && tier_open(p, &r))
 			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_tier_label(k->tier[f]));
@@ -487,7 +502,7 @@ static void nodes_read(struct zn_shared *s)
 	}
 }
 
-void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier)
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier)
 {
 	struct zn_kernel *k = &p->kernel;
 	uint64_t all = families;
@@ -498,7 +513,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;
-	tiers_open(p, all, vfs_tier);
+	tiers_open(p, all, tier);
 	for (enum zn_family f = ZN_FAM_VFS; f <= ZN_FAM_META; f++)
 		if (k->tier[f] == ZN_TIER_TRACEPOINT)
 			p->arena.shared->by_call |= 1ULL << f;

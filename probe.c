@@ -1349,7 +1349,7 @@ static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, i
 	return err;
 }
 
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier, char why[ZN_TEXT_MAX])
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX])
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int err;
@@ -1374,7 +1374,7 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier, 
 	families_calibrate(p);
 	jobs_watch(p);
 	p->arena.shared->families = families;
-	zn_kernel_open(p, families, vfs_tier);
+	zn_kernel_open(p, families, tier);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	p->arena.shared->stalls = p->kernel.tier[ZN_FAM_SCHED] != ZN_TIER_NONE;
 	return 0;

@@ -1136,7 +1136,7 @@ struct zn_options {
 	uint64_t overhead_budget;            /* parts per million of one core */
 	uint64_t families;                   /* bit 1 << enum zn_family */
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
-	uint64_t vfs_tier;                   /* enum zn_tier; ZN_TIER_NONE: the best there is */
+	uint64_t tier;                       /* enum zn_tier; ZN_TIER_NONE: the best there is */
 	uint64_t max_connections;
 	uint64_t max_connections_per_peer;
 	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
@@ -1726,8 +1726,8 @@ struct zn_probe {
 /* The hook table alone, without touching the kernel: what --list-probes shows. */
 void zn_probe_table(struct zn_probe *p);
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
- * be had. */
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier, char why[ZN_TEXT_MAX]);
+ * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. */
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
@@ -1748,7 +1748,7 @@ struct bpf_object;
 struct bpf_object *zn_probe_object(const struct zn_blob *blob);
 int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
-void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier vfs_tier);
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier);
 void zn_kernel_close(struct zn_kernel *k);
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
 void zn_kernel_want(struct zn_kernel *k, bool wanted);

@@ -289,7 +289,7 @@ static void kernel_family_log(const struct daemon *d, enum zn_family f)
 
 static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err = zn_probe_open(&d->probe, d->options.families, d->options.vfs_tier, why);
+	int err = zn_probe_open(&d->probe, d->options.families, d->options.tier, why);
 
 	if (err)
 		return err;
@@ -624,7 +624,7 @@ static int check(struct daemon *d)
 	printf("%-14s %s %s\n", "version", zn_version, zn_commit);
 	view_open(d);
 	printf("%-14s %s\n", "kernel", d->view.release);
-	if (zn_probe_open(&d->probe, d->options.families, d->options.vfs_tier, why)) {
+	if (zn_probe_open(&d->probe, d->options.families, d->options.tier, why)) {
 		printf("%-14s %s\n", "nothing", why);
 		return EXIT_FAILURE;
 	}

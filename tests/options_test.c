@@ -93,9 +93,9 @@ static const struct good {
 	{"gpu-majors", "1,3,63", NUMBER, AT(gpu_majors), 1ULL << 63 | 10},
 	{"gpu-majors", "195", NUMBER, AT(gpu_majors[3]), 8},
 	{"gpu-majors", "511,1", NUMBER, AT(gpu_majors[7]), 1ULL << 63},
-	{"vfs-tier", "auto", NUMBER, AT(vfs_tier), ZN_TIER_NONE},
-	{"vfs-tier", "kprobe", NUMBER, AT(vfs_tier), ZN_TIER_KPROBE},
-	{"vfs-tier", "tracepoint", NUMBER, AT(vfs_tier), ZN_TIER_TRACEPOINT},
+	{"tier", "auto", NUMBER, AT(tier), ZN_TIER_NONE},
+	{"tier", "kprobe", NUMBER, AT(tier), ZN_TIER_KPROBE},
+	{"tier", "tracepoint", NUMBER, AT(tier), ZN_TIER_TRACEPOINT},
 	{"probes", "all", NUMBER, AT(families), (1ULL << ZN_FAM_ALL) - 1},
 	{"probes", "none", NUMBER, AT(families), 0},
 	{"probes", "cuda", NUMBER, AT(families), 1ULL << ZN_FAM_CUDA_TRACE},
@@ -414,7 +414,7 @@ static const struct {
 	{"otlp", "a:4318", "a URL http://HOST[:PORT][/PATH], or none; for https use a proxy on this node"},
 	{"ws-origin", "https://a,b", IS_ORIGIN},
 	{"ws-origin", "https://a,,https://b", IS_ORIGIN},
-	{"vfs-tier", "none", "auto, fentry, kprobe or tracepoint"},
+	{"tier", "none", "auto, fentry, kprobe or tracepoint"},
 	{"probes", "gpu,",
 		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta"},
 	{"probes", "gpu,all",
@@ -672,10 +672,10 @@ T(any_bytes_are_survived)
 T(help_names_every_option)
 {
 	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
-		"push-interval-ms", "probes", "vfs-tier", "ws-origin", "host-names", "token-file", "control",
-		"report-dir", "max-connections", "max-connections-per-peer", "gpu-majors", "overhead-budget", "config",
-		"check", "list-metrics", "list-probes", "version", "help", "alertmanager", "webhook",
-		"notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts"};
+		"push-interval-ms", "probes", "tier", "ws-origin", "host-names", "token-file", "control", "report-dir",
+		"max-connections", "max-connections-per-peer", "gpu-majors", "overhead-budget", "config", "check",
+		"list-metrics", "list-probes", "version", "help", "alertmanager", "webhook", "notify-repeat-ms", "otlp",
+		"otlp-interval-ms", "outbound-token-file", "alerts"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

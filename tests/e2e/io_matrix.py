@@ -17,7 +17,7 @@ def tier(daemon):
 
 
 def matrix(way):
-    daemon = Daemon("--probes", "vfs,meta", "--vfs-tier", way, expect=[r"warning: probe: (vfs|meta): "])
+    daemon = Daemon("--probes", "vfs,meta", "--tier", way, expect=[r"warning: probe: (vfs|meta): "])
     if tier(daemon) != way:
         return False
     daemon.expect = ()

@@ -20,7 +20,8 @@ enum { S_TYPE = 0170000, S_DIRECTORY = 0040000, S_REGULAR = 0100000 };
 #define FMODE_PATH_    0x4000u /* linux/fs.h */
 #define FMODE_CREATED_ 0x100000u
 #define SB_KERNMOUNT_  (1u << 22)
-#define OVERLAYFS      0x794c7630 /* linux/magic.h */
+#define PF_KTHREAD_    0x00200000u /* linux/sched.h */
+#define OVERLAYFS      0x794c7630  /* linux/magic.h */
 #define ECRYPTFS       0xf15f
 #define STALE_NS       60000000000ULL
 
@@ -270,9 +271,19 @@ static __always_inline void begin_pair(struct place from, struct place to)
 		begin_pair_at(from.dev, to.dev);
 }
 
+/* An NFS server's threads and the like make no calls: their reads and writes take other ways, but not all else. */
+static __always_inline bool is_of_kernel(__u32 op)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return op > ZN_IO_WRITE && op != ZN_IO_MMAP && BPF_CORE_READ(task, flags) & PF_KTHREAD_;
+}
+
 /* These are functions, and not copied into each program, for the size of it all. */
 static __noinline int begin_at(__u32 kind, __u32 op, __u32 dev, __u32 stacked)
 {
+	if (is_of_kernel(op))
+		return 0;
 	seat_begin(kind, op, (struct place){dev, stacked});
 	return 0;
 }

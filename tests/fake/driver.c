@@ -7,11 +7,13 @@
  */
 #include <dlfcn.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +29,7 @@
 #define SAMPLES_MAX 128
 #define THREADS_MAX 64
 #define NO_CONTEXT  201
+#define TCP_BYTES   1009 /* of one send */
 
 #define POINTER(name, args) int(*name) args;
 static struct {
@@ -97,6 +100,7 @@ static struct {
 	int comm_count;
 	uint64_t sample_ns[SAMPLES_MAX], sample_count;
 	uint64_t storm_ns;
+	uint64_t tcp_sends, tcp_sent, tcp_received;
 	bool devices;
 } did;
 
@@ -822,6 +826,41 @@ static void run_storm(void)
 	did.launches[KERNEL] += (uint64_t)opt.threads * (uint64_t)opt.calls;
 }
 
+/* Two ends of a connection over the loopback interface. */
+static void tcp_open(int ends[2])
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	must(bind(listener, (void *)&at, len), 0, "bind");
+	must(listen(listener, 1), 0, "listen");
+	must(getsockname(listener, (void *)&at, &len), 0, "getsockname");
+	ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+	must(connect(ends[0], (void *)&at, len), 0, "connect");
+	ends[1] = accept(listener, NULL, NULL);
+	must(ends[1] < 0, false, "accept");
+	close(listener);
+}
+
+/* Each send is received before the next one. */
+static void run_tcp(void)
+{
+	char bytes[TCP_BYTES] = {0};
+	int ends[2], i;
+
+	tcp_open(ends);
+	for (i = 0; i < opt.calls; i++) {
+		must((int)send(ends[0], bytes, sizeof(bytes), 0), sizeof(bytes), "send");
+		must((int)recv(ends[1], bytes, sizeof(bytes), MSG_WAITALL), sizeof(bytes), "recv");
+	}
+	did.tcp_sends += (uint64_t)opt.calls;
+	did.tcp_sent += (uint64_t)opt.calls * sizeof(bytes);
+	did.tcp_received += (uint64_t)opt.calls * sizeof(bytes);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void run_devices(void)
 {
 	size_t bytes, spare;
@@ -837,6 +876,14 @@ static void run_devices(void)
 		must(cuda.cuMemGetInfo_v2(&spare, &bytes), 0, "cuMemGetInfo_v2");
 	}
 	did.devices = true;
+}
+
+static void read_line(void)
+{
+	char c;
+
+	while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n')
+		;
 }
 
 static void run_idle(void)
@@ -857,7 +904,9 @@ static const struct scenario {
 	{"nccl", NULL, run_nccl},
 	{"latency", NULL, run_latency},
 	{"storm", NULL, run_storm},
+	{"tcp", NULL, run_tcp},
 	{"devices", NULL, run_devices},
+	{"gate", NULL, read_line}, /* another one, between two others; each byte up to the line's end is a call */
 	{"idle", NULL, run_idle},
 };
 
@@ -1037,6 +1086,9 @@ static void print_report(void)
 	print_nccl();
 	print_latency();
 	print_devices();
+	print_number("tcp_sends", did.tcp_sends);
+	print_number("tcp_sent", did.tcp_sent);
+	print_number("tcp_received", did.tcp_received);
 	print_number("storm_ns", did.storm_ns);
 	printf("}\n");
 	fflush(stdout);
@@ -1069,14 +1121,6 @@ static void load_libraries(void)
 	must(cuda.cuInit(0), 0, "cuInit");
 	must(cuda.cuDeviceGetCount(&count), 0, "cuDeviceGetCount");
 	must(count >= GPUS, 1, "having 4 devices");
-}
-
-static void read_line(void)
-{
-	char c;
-
-	while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n')
-		;
 }
 
 static void wait_at_gate(void)

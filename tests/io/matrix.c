@@ -4,7 +4,8 @@
  * them, read from the kernel. One case after the other on file systems of its own, so that nothing else on the node
  * is in the figures. Prints a line for each case and "N passed, N failed". Static, as root, while one daemon runs.
  *
- * matrix DIR WAY: DIR is an empty folder; WAY is the tier of the daemon, for what it cannot count there.
+ * matrix DIR WAY [FILES]: DIR is an empty folder; WAY is the tier of the daemon, for what it cannot count there; FILES is
+ * a folder on a file system that nobody else uses, in place of a new tmpfs.
  */
 #include "../../zernel.h"
 #include <errno.h>
@@ -822,8 +823,8 @@ int main(int argc, char **argv)
 	int fd;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (argc != 3) {
-		fprintf(stderr, "usage: matrix DIR fentry|kprobe|tracepoint\n");
+	if (argc < 3 || argc > 4) {
+		fprintf(stderr, "usage: matrix DIR fentry|kprobe|tracepoint [FILES]\n");
 		return 2;
 	}
 	by_call = strcmp(argv[2], "tracepoint") == 0;
@@ -831,7 +832,10 @@ int main(int argc, char **argv)
 	rows_fd = map_open("io_rows");
 	hists_fd = map_open("hists");
 	shared_fd = map_open("shared");
-	mounted(tmp, argv[1], "tmpfs", "tmpfs", "size=64m");
+	if (argc == 4)
+		snprintf(tmp, sizeof(tmp), "%s", argv[3]);
+	else
+		mounted(tmp, argv[1], "tmpfs", "tmpfs", "size=64m");
 	mounted(ram, argv[1], "ramfs", "ramfs", NULL);
 	mounted(small, argv[1], "small", "tmpfs", "size=256k");
 	fd = file_open(tmp, "source", O_WRONLY | O_CREAT);
@@ -843,7 +847,8 @@ int main(int argc, char **argv)
 	close(fd);
 	for (size_t i = 0; i < ZN_LEN(cases); i++)
 		run(i);
-	umount2(tmp, MNT_DETACH);
+	if (argc < 4)
+		umount2(tmp, MNT_DETACH);
 	umount(ram);
 	umount(small);
 	printf("%d passed, %d failed\n", passed, failed);

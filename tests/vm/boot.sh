@@ -16,6 +16,6 @@ trap 'rm -f "$log" "$initrd"' EXIT
 cat "$@" > "$initrd"
 timeout "${VM_SECONDS:-600}" qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -machine q35 -m "${VM_MB:-1024}" -smp 2 \
 	-display none -nodefaults -no-reboot -serial stdio -kernel "$kernel" -initrd "$initrd" \
-	-append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off tsc=unstable" < /dev/null 2>&1 | tr -d '\r' | tee "$log"
+	-append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off tsc=unstable" < /dev/null 2>&1 | stdbuf -oL tr -d '\r' | tee "$log"
 status=$(sed -n 's/^@@RC=//p' "$log" | tail -n 1)
 exit "${status:-125}"

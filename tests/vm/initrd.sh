@@ -54,7 +54,9 @@ put_io() {
 		install -D "$nfs$program" "$root$program"
 		with_libraries "$nfs$program"
 	done
-	for program in /usr/bin/fio /usr/sbin/mkfs.ext4; do
+	install -D /bin/dd "$root/usr/bin/dd" # busybox has one too
+	with_libraries /bin/dd
+	for program in /usr/bin/{fio,jq} /usr/sbin/mkfs.ext4; do
 		install -D "$program" "$root$program"
 		with_libraries "$program"
 	done

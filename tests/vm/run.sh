@@ -1,21 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names) twice, with guest_check and with a Slurm
-# in control groups of version 2 (slurm.sh), and prints one table of each and "N passed, N failed". Kernels and
-# consoles are kept in BUILD/vm. Needs qemu-system-x86, busybox, cpio and Slurm, and no privileges.
+# run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names) with each image: guest_check; disks, NFS and
+# fio (io.sh); a Slurm in control groups of version 2 (slurm.sh). Prints one table of each image and "N passed, N
+# failed". IMAGES names other ones. Kernels and consoles are kept in BUILD/vm. Needs what tests/setup.sh check installs,
+# and no privileges.
 set -euo pipefail
 
+export PATH=$PATH:/usr/sbin:/sbin
 here=$(dirname "$0")
 build=$(cd "$1" && pwd)
 shift
-guest=(check counts detach killed restart stop io refused)
-slurm=(job launches nccl steps peak node)
+declare -A columns=(
+	[guest]='check counts detach killed restart stop fentry kprobe refused'
+	[io]='tmpfs ext4 overlay nfs dd fio server kprobe syscall'
+	[slurm]='job launches nccl steps peak node'
+)
+modules=(ext4 loop overlay nfsd nfsv4) # of the image io
+read -ra images <<< "${IMAGES:-guest io slurm}"
 passed=0 failed=0
 
 need() {
-	command -v "$1" > /dev/null || [ -x "$1" ] && return
-	echo "run.sh: $1 is missing; apt-get install --no-install-recommends qemu-system-x86 busybox-static cpio jq" \
-		"slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge" >&2
+	command -v "$1" > /dev/null && return
+	echo "run.sh: $1 is missing; tests/setup.sh check installs it" >&2
 	exit 1
 }
 
@@ -33,10 +39,14 @@ said() {
 
 # boot KERNEL IMAGE COLUMN...: a row of the table of this image
 boot() {
-	local want=$1 image=$2 console=$build/vm/$1.$2.log cells=() name cell
+	local want=$1 image=$2 console=$build/vm/$1.$2.log cells=() name cell parts=("$build/vm/$2.initrd") start=$SECONDS
 	shift 2
-	echo "booting $want: $image" >&2
-	"$here/boot.sh" "$build/vm/$want/vmlinuz" "$build/vm/$image.initrd" > "$console" || true
+	if [ "$image" = io ]; then
+		parts+=("$build/vm/$want/modules.cpio")
+		"$here/modules.sh" "$build/vm/$want" "${parts[1]}" "${modules[@]}"
+	fi
+	"$here/boot.sh" "$build/vm/$want/vmlinuz" "${parts[@]}" > "$console" || true
+	echo "booted $want: $image, $((SECONDS - start)) s" >&2
 	for name in kernel way "$@"; do
 		cell=$(said "$console" "$name")
 		cells+=("${cell:-FAILED}")
@@ -50,20 +60,22 @@ boot() {
 	grep -qE '^@@RC=0$' "$console" || cat "$console"
 }
 
-for tool in qemu-system-x86_64 busybox cpio jq /usr/sbin/slurmctld /usr/sbin/slurmd /usr/sbin/munged; do
+for tool in qemu-system-x86_64 busybox cpio jq fio mkfs.ext4 slurmctld slurmd munged; do
 	need "$tool"
 done
 mkdir -p "$build/vm"
-for image in guest slurm; do
+for image in "${images[@]}"; do
 	"$here/initrd.sh" "$build/vm/$image.initrd" "$build" "$image"
+	row kernel way ${columns[$image]} > "$build/vm/$image.table"
 done
-row kernel way "${guest[@]}" > "$build/vm/guest.table"
-row kernel way "${slurm[@]}" > "$build/vm/slurm.table"
 for kernel in "$@"; do
 	"$here/kernels.sh" "$build/vm" "$kernel" || { failed=$((failed + 1)); continue; }
-	boot "$kernel" guest "${guest[@]}"
-	boot "$kernel" slurm "${slurm[@]}"
+	for image in "${images[@]}"; do
+		boot "$kernel" "$image" ${columns[$image]}
+	done
 done
-cat "$build/vm/guest.table" "$build/vm/slurm.table"
+for image in "${images[@]}"; do
+	cat "$build/vm/$image.table"
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

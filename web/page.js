@@ -627,11 +627,8 @@ function textsOf(title, pairs) {
 
 const measured = (v) => (v == null ? [["", "Not measured."]] : flat(v));
 
-// Standard deviations from what was usual, as "launch_p99 +12.3".
-function unusual(scores) {
-	const far = Object.entries(scores || {}).map(([signal, v]) => `${signal} ${v > 0 ? "+" : ""}${v.toFixed(1)}`);
-	return scores ? far.join(", ") || "nothing" : "not known yet";
-}
+// Standard deviations from what was usual, as "launch p99 +12.3".
+const unusual = (p) => Object.entries(p.anomalies || {}).map(([name, v]) => `${label(name)} ${v > 0 ? "+" : ""}${v.toFixed(1)}`);
 
 function waits(p) {
 	const quantiles = (o, unit) => `p50 ${duration(o[`p50_${unit}`] * (unit === "ms" ? 1000 : 1))}, ` +
@@ -639,7 +636,7 @@ function waits(p) {
 	return [
 		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` : NONE],
 		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
-		["Unusual", unusual(p.anomalies)],
+		["Unusual", p.anomalies ? unusual(p).join(", ") || "nothing" : "not known yet"],
 	];
 }
 
@@ -845,8 +842,6 @@ const signal = (name, path, text, title) => ({name, title, number: true, text(p)
 	const v = member(p, `signals.${path}`);
 	return v == null ? NONE : text(v);
 }});
-const unusual = (p) => Object.entries(p.anomalies || {}).map(([name, v]) => `${label(name)} ${v > 0 ? "+" : ""}${digits(v)}`);
-
 const signalColumns = [
 	{name: "PID", text: (p) => String(p.pid)},
 	{name: "Command", text: (p) => p.comm},

@@ -360,7 +360,7 @@ test("signals stand beside the launches, and what is not measured is a dash", as
 	const [a, b, c] = s.processes;
 	assert.deepEqual((await line(a)).slice(2), ["100", "250 µs", "3.75", "541 µs", "–", "0", "–", "50.0 %", "–", "–", "–", "–"]);
 	assert.deepEqual((await line(b)).slice(2), ["9", "–", "–", "–", "–", "–", "–", "–", "2.00 KiB", "0 B", "1,234", "–"]);
-	assert.equal((await line(c)).at(-1), "launch p99 +12.3, syscalls -8.00");
+	assert.equal((await line(c)).at(-1), "launch p99 +12.3, syscalls -8.0");
 	assert.match(await text(page, "#contention"), /at once for 40\.0 % of the time/);
 	assert.deepEqual(await page.locator("#signals tbody td:first-child").allTextContents(), await page.locator("#processes .toggle").allTextContents());
 	await page.fill("#filter", String(c.pid));

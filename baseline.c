@@ -286,29 +286,48 @@ struct zn_baselines {
 	struct process process[ZN_PROCS_MAX];
 };
 
+/* Sums of a group's slots into now; how many calls there are in all. One histogram is the rule, and is only copied. */
+static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t group)
+{
+	uint64_t calls = 0;
+	bool any = false;
+
+	for (enum zn_detail d = groups[group].first; d <= groups[group].last; d++) {
+		const struct zn_hist *h = zn_arena_hist(r->view->agg->arena, r->proc->hist[d]);
+
+		if (!h || !h->calls)
+			continue;
+		calls += h->calls;
+		if (any) {
+			zn_hist_merge(now, h);
+		} else {
+			memcpy(now->slot, h->slot, sizeof(now->slot));
+			now->max_ns = h->max_ns;
+		}
+		any = true;
+	}
+	return calls;
+}
+
 /* The 99th percentile of a group's durations over the step, in ns. */
 static double read_group(struct reading *r, uint32_t group)
 {
 	struct zn_hist *now = &r->all->now;
-	uint32_t *before = r->process->slots[group];
+	uint32_t *restrict before = r->process->slots[group];
+	uint64_t calls = group_sum(now, r, group);
 
-	memset(now, 0, sizeof(*now));
-	for (enum zn_detail d = groups[group].first; d <= groups[group].last; d++) {
-		const struct zn_hist *h = zn_arena_hist(r->view->agg->arena, r->proc->hist[d]);
-
-		if (h)
-			zn_hist_merge(now, h);
-	}
-	if (now->calls == r->process->calls[group])
+	if (calls == r->process->calls[group])
 		return NAN;
-	r->process->calls[group] = now->calls;
+	r->process->calls[group] = calls;
+#pragma GCC unroll 8
 	for (uint32_t i = 0; i < ZN_SLOTS; i++) {
 		uint32_t count = (uint32_t)now->slot[i];
 
 		now->slot[i] = count - before[i];
 		before[i] = count;
 	}
-	return r->seconds > 0 && zn_hist_count(now) ? (double)zn_hist_quantile(now, 990) : NAN;
+	calls = r->seconds > 0 ? zn_hist_quantile(now, 990) : 0; /* 0 of none, too */
+	return calls ? (double)calls : NAN;
 }
 
 int zn_baselines_open(struct zn_baselines **b)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * render TIMES [openmetrics | rules]: renders the text of a simulated node that often, without a daemon or a socket around it,
+ * render TIMES [openmetrics | rules | baselines]: renders the text of a simulated node that often, without a daemon or a socket around it,
  * and prints the time of one, its bytes and its sample lines; or evaluates the built-in alert rules
- * over 256 processes, and prints the time of one evaluation, in ns. Under `valgrind --tool=callgrind
+ * over 256 processes, and prints the time of one evaluation, in ns; or takes that many steps of the baselines of 256 processes
+ * with all signals, and prints the time of one, in ns. Under `valgrind --tool=callgrind
  * --toggle-collect=zn_metrics_text` its instruction count is the same each time, on any machine.
  */
 #include <string.h>
@@ -82,6 +83,46 @@ static double rules(struct zn_view *view, struct zn_plain *plain, unsigned long 
 	return (double)took_ns / (double)times;
 }
 
+/* Every signal of a process has a value, and another one at each step. */
+static void work(struct zn_plain *plain, struct zn_proc *p, uint64_t n)
+{
+	static const enum zn_detail details[] = {
+		ZN_H_LAUNCH, ZN_H_SYNC_STREAM, ZN_H_NCCL_ALL_REDUCE, ZN_H_RUNQUEUE, ZN_H_DATALOAD};
+
+	for (size_t i = 0; i < sizeof(details) / sizeof(*details); i++)
+		for (uint64_t k = 1; k < 8; k++)
+			zn_plain_record(plain, p, details[i], 10000 * k + (n * 7919 + p->id * 104729) % 99991, 0);
+	for (enum zn_count c = ZN_C_STALL_CPU; c <= ZN_C_STALL_OTHER; c++)
+		p->count[c] += 100000 + (n * 31 + c * 17) % 1009;
+	for (enum zn_count c = ZN_C_SYSCALLS; c <= ZN_C_TCP_RETRANSMITS; c++)
+		p->count[c] += 1000 + (n * 37 + c * 19) % 997;
+	p->count[ZN_C_SWITCH_VOLUNTARY] += 1000 + n * 41 % 991;
+	p->gpu[0].used_bytes = p->gpu[0].peak_bytes = (1 << 30) + (n * 43 % 983 << 20);
+}
+
+static double baselines(struct zn_view *view, struct zn_plain *plain, unsigned long times)
+{
+	uint64_t now_ns = zn_now_ns(), took_ns = 0;
+
+	if (zn_history_open(&view->history) || zn_baselines_open(&view->baselines))
+		die("baselines", "no memory");
+	for (uint32_t i = 0; i < PROCESSES - ZN_SIM_RANKS; i++)
+		zn_plain_claim(plain, 5000 + i, "python3");
+	for (unsigned long i = 0; i < times + ZN_BASELINE_POINTS; i++) {
+		uint64_t start_ns;
+
+		for (uint32_t r = 0; r < view->agg->row_count; r++)
+			work(plain, zn_arena_proc(view->agg->arena, view->agg->row[r]), i);
+		now_ns += ZN_HISTORY_STEP_MS * ZN_NS_PER_MS;
+		zn_agg_tick(view->agg, now_ns);
+		zn_history_tick(view->history, view->agg, now_ns);
+		start_ns = zn_now_ns();
+		zn_baselines_tick(view->baselines, view, now_ns);
+		took_ns += i < ZN_BASELINE_POINTS ? 0 : zn_now_ns() - start_ns;
+	}
+	return (double)took_ns / (double)times;
+}
+
 int main(int argc, char **argv)
 {
 	static struct zn_sim sim;
@@ -105,6 +146,10 @@ int main(int argc, char **argv)
 	zn_agg_tick(&agg, zn_now_ns());
 	if (argc > 2 && !strcmp(argv[2], "rules")) {
 		printf("%.0f\n", rules(&view, &sim.plain, times));
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[2], "baselines")) {
+		printf("%.0f\n", baselines(&view, &sim.plain, times));
 		return 0;
 	}
 	start = zn_now_ns();

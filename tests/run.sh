@@ -31,7 +31,7 @@ run() {
 		cat "$output"
 		echo "----"
 	else
-		grep -a '^absent: ' "$output"
+		grep -aE '^(absent|again): ' "$output"
 		echo "$name: $p passed"
 	fi
 }

@@ -3,7 +3,7 @@
 import subprocess
 import time
 
-from harness import BUILD, CUDA, NCCL, Daemon, Process, application_env, check, main, parse_json, test, wait_until
+from harness import BUILD, CUDA, NCCL, Daemon, Process, application_env, check, main, parse_json, test_timed, wait_until
 
 CAUSES = ("cpu", "gpu", "data", "dist", "io", "runqueue", "other")
 TICK_MS = 250
@@ -94,19 +94,19 @@ def near(w, what, count, ns, got):
     check(own * 0.97 - got["runqueue"] - 0.005 <= total <= own * 1.01 + 0.005, f"{what}: {total} s, not {own} s")
 
 
-@test
+@test_timed
 def batches_are_waits_for_data():
     w, did, got = compare("batches")
     near(w, "dataloader_wait", did["waits"], did["data"], got)
 
 
-@test
+@test_timed
 def retries_are_one_wait():
     w, did, got = compare("retries", 23)
     near(w, "dataloader_wait", did["waits"], did["data"], got)
 
 
-@test
+@test_timed
 def workers_that_wait_are_idle():
     w, did, got = compare("idle")
     calls, total = figures(w, "dataloader_worker_idle")
@@ -114,7 +114,7 @@ def workers_that_wait_are_idle():
     check(abs(total - did["other"] / 1e9) <= 0.03 * did["other"] / 1e9 + 0.02, f"idle for {total} s, {did}")
 
 
-@test
+@test_timed
 def workers_from_before_are_found():
     daemon, waiter = Daemon("--push-interval-ms", str(TICK_MS)), Waiter()
     daemon.attached(CUDA)
@@ -124,7 +124,7 @@ def workers_from_before_are_found():
     check(sum(calls.values()) == did["waits"], f"{calls}, not {did}")
 
 
-@test
+@test_timed
 def a_wait_that_goes_on_is_seen():
     w = Watched()
     before, _ = w.seconds()
@@ -135,7 +135,7 @@ def a_wait_that_goes_on_is_seen():
     w.waiter.answer()
 
 
-@test
+@test_timed
 def the_pinning_thread_hands_on_why():
     w, did, _ = compare("pin", unseen=2)
     calls, _ = figures(w, "dataloader_wait")
@@ -143,17 +143,17 @@ def the_pinning_thread_hands_on_why():
     compare("pin_hop", unseen=2)
 
 
-@test
+@test_timed
 def what_was_over_before_explains_nothing():
     compare("stale", 23)
 
 
-@test
+@test_timed
 def a_lock_is_no_wait_for_data():
     compare("lock", 23)
 
 
-@test
+@test_timed
 def other_ranks_are_waited_for():
     for scenario in ("gloo", "gloo_hop", "recv"):
         w, did, got = compare(scenario, unseen=0 if scenario == "recv" else 2)
@@ -161,30 +161,30 @@ def other_ranks_are_waited_for():
         check(did["waits"] - 2 <= calls <= did["waits"] and abs(total - got["dist"]) <= 0.01, f"{calls}, {total}: {did}")
 
 
-@test
+@test_timed
 def nccl_that_blocks_is_a_wait_for_ranks():
     w, did, got = compare("group")
     near(w, "dist_sync_wait", did["waits"], did["dist"], got)
 
 
-@test
+@test_timed
 def the_gpu_is_waited_for_awake_and_asleep():
     compare("sync_spin")
     compare("sync_sleep")
 
 
-@test
+@test_timed
 def page_faults_are_io():
     compare("fault")
 
 
-@test
+@test_timed
 def sleep_and_work_are_told_apart():
     compare("sleep")
     compare("compute")
 
 
-@test
+@test_timed
 def a_crowded_cpu_is_the_run_queue():
     w, did, got = compare("crowd")
     check(got["runqueue"] > 0.2 * did["wall"] / 1e9, f"{got}")

@@ -3,7 +3,7 @@
 clocks. Waits of data loaders and of gloo are tests/pytorch's business."""
 import time
 
-from harness import CUDA, NCCL, Actor, Daemon, check, equal, test, wait_until
+from harness import CUDA, NCCL, Actor, Daemon, check, equal, test_timed, wait_until
 
 SKEW, LATE = "zernel_nccl_issue_skew_seconds", "zernel_nccl_issue_late_seconds_total"
 WINDOW = 64  # ZN_SKEW_WINDOW
@@ -48,7 +48,7 @@ def summary(daemon, name=SKEW):
     return m.one(name + "_count") or 0, m.one(name + "_sum") or 0
 
 
-@test
+@test_timed
 def skew_of_a_rank_that_is_late():
     daemon = start()
     ranks = [rank(daemon, n) for n in (0, 1)]
@@ -66,7 +66,7 @@ def skew_of_a_rank_that_is_late():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_timed
 def skew_where_ranks_take_turns():
     """Each is late once; what has no partner is not compared."""
     daemon = start()
@@ -88,7 +88,7 @@ def skew_where_ranks_take_turns():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_timed
 def skew_of_ranks_far_apart():
     daemon = start()
     ranks = [rank(daemon, n) for n in (0, 1)]
@@ -101,7 +101,7 @@ def skew_of_ranks_far_apart():
     equal(daemon.metrics().lost(), {"skew": 7}, "what was lost")
 
 
-@test
+@test_timed
 def skew_ends_with_its_ranks():
     daemon = start()
     for _ in range(3):
@@ -116,7 +116,7 @@ def skew_ends_with_its_ranks():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_timed
 def skew_of_one_rank_is_not_told():
     daemon = start()
     reduce(rank(daemon, 0, 8), 3)

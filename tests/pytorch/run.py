@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from harness import CUDA, Daemon, Process, application_env, check, equal, folder, main, test, wait_until  # noqa: E402
+from harness import CUDA, Daemon, Process, application_env, check, equal, folder, main, test_timed, wait_until  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAIT, IDLE, DIST = ("zernel_dataloader_wait_seconds", "zernel_dataloader_worker_idle_seconds",
@@ -126,71 +126,71 @@ def starved(more_waits=0, name="train.py", **options):
     return daemon, p, r
 
 
-@test
+@test_timed
 def one_worker():
     daemon, p, r = starved(workers=1, item=80, step=5, batches=30)
     s = seconds(daemon, p.pid)
     check(s["data"] > 4 * s["cpu"], f"a starved program: {s}")
 
 
-@test
+@test_timed
 def four_workers():
     starved(workers=4, item=400, step=5, batches=24)
 
 
-@test
+@test_timed
 def pinning_thread():
     starved(workers=1, item=80, step=5, batches=30, pin=True)
 
 
-@test
+@test_timed
 def own_timeout():
     starved(workers=1, item=80, step=5, batches=30, timeout=30)
 
 
-@test
+@test_timed
 def persistent_workers():
     starved(2, workers=2, item=160, step=5, batches=16, persistent=True)  # they are asked to begin again
 
 
-@test
+@test_timed
 def spawned_workers():
     starved(workers=1, item=80, step=5, batches=30, context="spawn")
 
 
-@test
+@test_timed
 def newer_threads():
     starved(workers=2, item=160, step=5, batches=24, queues="poll")
 
 
-@test
+@test_timed
 def newer_pinning_thread():
     starved(workers=2, item=160, step=5, batches=24, queues="poll", pin=True)
 
 
-@test
+@test_timed
 def workers_on_arm64():
     starved(workers=1, item=80, step=5, batches=24, queues="ppoll")
 
 
-@test
+@test_timed
 def pinning_thread_on_arm64():
     starved(workers=1, item=80, step=5, batches=24, queues="ppoll", pin=True)
 
 
-@test
+@test_timed
 def several_loaders():
     starved(workers=1, item=160, step=5, batches=12, loaders=2)
 
 
-@test
+@test_timed
 def waits_longer_than_the_interval():
     """A batch that takes longer than the 5 s after which PyTorch looks whether its workers live is one wait, not three."""
     daemon, p, r = starved(workers=1, item=5600, step=1, batches=2)
     equal(daemon.metrics().one(WAIT + "_count", pid=str(p.pid)), 2, "waits")
 
 
-@test
+@test_timed
 def healthy():
     """Workers that are ahead: the training waits for nothing, and they wait for it."""
     daemon = start()
@@ -208,7 +208,7 @@ def healthy():
     near(idle, 2 * (wall - 60 * 0.005 / 2), 0.15, "time in which its workers had nothing to do")
 
 
-@test
+@test_timed
 def without_workers():
     """The program reads by itself: no loader can be seen, and none is claimed."""
     daemon = start()
@@ -222,7 +222,7 @@ def without_workers():
     equal(daemon.metrics().one("zernel_step_stall_ratio", pid=str(p.pid), cause="data"), None, "that share as a metric")
 
 
-@test
+@test_timed
 def a_daemon_that_comes_late():
     """It starts amid the training: workers and waits were there before."""
     p = Program("train.py", workers=1, item=80, step=5, batches=80)
@@ -263,17 +263,17 @@ def synchronous(**options):
     return got
 
 
-@test
+@test_timed
 def waits_for_the_gpu_asleep():
     synchronous(sync=40)
 
 
-@test
+@test_timed
 def waits_for_the_gpu_awake():
     synchronous(spin=40)
 
 
-@test
+@test_timed
 def no_free_cpu():
     """Two others compute on the only CPU: what the thread lacks is time there."""
     got = synchronous(spin=40, crowd=2)
@@ -316,12 +316,12 @@ def gloo(size, late_rank):
         p.go()
 
 
-@test
+@test_timed
 def two_gloo_ranks():
     gloo(2, 1)
 
 
-@test
+@test_timed
 def four_gloo_ranks():
     gloo(4, 2)
 

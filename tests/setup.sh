@@ -24,6 +24,7 @@ protoc                                              protobuf-compiler
 /usr/include/google/protobuf/timestamp.proto        libprotobuf-dev
 /usr/share/gocode/src/github.com/prometheus/client_model  golang-github-prometheus-client-model-dev
 promtool                                            prometheus
+prometheus                                          prometheus
 prometheus-alertmanager                             prometheus-alertmanager
 curl                                                curl
 jq                                                  jq

@@ -10,7 +10,7 @@ import shutil
 import signal
 import stat
 
-from cluster import CONTRIB, Cluster, as_user
+from cluster import CONTRIB, NODE, Cluster, as_user
 from harness import (CUDA, DRIVER, NCCL, ZERNEL, Daemon, Driver, State, check, equal, parse_json, run, run_all, test,
                      wait_until)
 
@@ -478,8 +478,22 @@ def the_prolog_leaves_nobody_behind():
 
 
 @test
+def prometheus_gets_the_nodes_that_slurm_has():
+    path = f"{site.folder}/nodes.json"
+
+    def listed_by(*options):
+        done = run([f"{CONTRIB}/../prometheus/slurm-file-sd.sh", *options, path], env=site.cluster.env)
+        return done.returncode, done.stdout, done.stderr
+    equal(listed_by(), (0, "", ""), "a list")
+    with open(path) as f:
+        equal(parse_json(f.read()), [{"targets": [f"{NODE}:9091"]}], "targets")
+    status, _, why = listed_by("-P", "nobodys")
+    equal((status, "no node" in why), (1, True), f"a partition that is not there: {why}")
+
+
+@test
 def the_scripts_are_clean():
-    scripts = glob.glob(f"{CONTRIB}/*.sh") + glob.glob(f"{CONTRIB}/*/*.sh")
-    equal(len(scripts), 3, "scripts")
+    scripts = glob.glob(f"{CONTRIB}/*.sh") + glob.glob(f"{CONTRIB}/*/*.sh") + glob.glob(f"{CONTRIB}/../prometheus/*.sh")
+    equal(len(scripts), 4, "scripts")
     done = run(["shellcheck", *scripts])
     equal((done.returncode, done.stdout), (0, ""), "shellcheck")

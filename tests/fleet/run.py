@@ -1,0 +1,451 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""A real Prometheus, with the files of contrib/prometheus as they are, scrapes a fleet of daemons that simulate: all answer,
+sums over nodes are those that the test adds up itself, rates and every query of the dashboard return data. Besides: the
+list of nodes that is made of Slurm's, promtool's tests of the rules, alerts that are equal to the built-in ones, and the
+form of the dashboard. The last line is `N passed, N failed`.
+
+Limits: needs no root; some 3 GiB of memory, and all addresses of 127.0.0.0/8, as Linux has them.
+"""
+import collections
+import concurrent.futures
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+from harness import LINE, ZERNEL, ZERNELD, free_port, parse_labels
+
+FILES = os.path.join(ROOT, "contrib/prometheus")
+DASHBOARD = os.path.join(ROOT, "docs/grafana-dashboard.json")
+NODES = [f"127.77.0.{i}" for i in range(1, 201)]
+# what simulate.c has on each
+GPUS, GPU_BYTES, RANKS, JOBS = 4, 80 << 30, 8, ("4711", "4712")
+# a rule that fires at once, on every tenth node
+ALERTING = NODES[::10]
+RULE = "alert fleet_test\n  expr zernel_gpu_memory_used_ratio > 1%\n  severity info\n  summary GPU {{gpu_id}} is in use\n"
+# what is compared between the nodes' own pages and Prometheus
+COUNTERS = ("zernel_cuda_launches_total", "zernel_nccl_bytes_total", "zernel_io_read_bytes_total", "zernel_job_launches_total")
+ENDS = NODES[-1]
+# no simulation has these
+LIVE_ONLY = ("zernel_overhead_ratio", "zernel_nccl_issue_late_seconds_total")
+PATIENCE = 120
+
+passed = failed = 0
+
+
+def check(name, good, said=""):
+    global passed, failed
+    passed += bool(good)
+    failed += not good
+    if not good:
+        print(f"FAILED {name}: {str(said)[:2000]}")
+
+
+def run(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **more)
+
+
+# ---- the list of nodes, from a sinfo that says what it is told to
+
+
+def slurm_file_sd(place, said, *options, status=0):
+    """(exit status, what it complains of); the list is place/nodes.json"""
+    tools = os.path.join(place, "tools")
+    os.makedirs(tools, exist_ok=True)
+    with open(f"{tools}/said", "w") as f:
+        f.write(said)
+    with open(f"{tools}/sinfo", "w") as f:
+        f.write(f'#!/bin/sh\necho "$@" > {tools}/asked\ncat {tools}/said\nexit {status}\n')
+    os.chmod(f"{tools}/sinfo", 0o755)
+    got = run(f"{FILES}/slurm-file-sd.sh", *options, f"{place}/nodes.json",
+              env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
+    return got.returncode, got.stderr
+
+
+def list_of_nodes():
+    with tempfile.TemporaryDirectory() as place:
+        path = f"{place}/nodes.json"
+        got = slurm_file_sd(place, "n-1 idle\nn2.x down*\nn-1 idle\nn3 idle~\nn4 mixed#\nn5 allocated%\nn6 idle!\nn7 drained\n")
+        check("a list of nodes", got == (0, ""), got)
+        check("its targets", json.load(open(path)) == [{"targets": ["n-1:9091", "n2.x:9091", "n7:9091"]}], open(path).read())
+        check("Prometheus may read it", os.stat(path).st_mode & 0o777 == 0o644)
+        before = os.stat(path).st_ino
+        slurm_file_sd(place, "n-1 idle\nn2.x idle\nn7 drained\n")
+        check("what has not changed is not replaced", os.stat(path).st_ino == before)
+        slurm_file_sd(place, "a idle\n", "-p", "9099", "-P", "gpu")
+        check("another port", json.load(open(path)) == [{"targets": ["a:9099"]}], open(path).read())
+        check("replaced, not written over", os.stat(path).st_ino != before)
+        check("only that partition", "--partition=gpu" in open(f"{place}/tools/asked").read())
+        kept = open(path).read()
+        for said in ("b idle\n$(reboot) idle\n", "b idle\n-x idle\n", 'b idle\nc"d idle\n', "b idle\nc/d idle\n", "b idle\nc:1 idle\n",
+                     "b idle\nc\x1b[2J idle\n", "b idle\n" + "c" * 254 + " idle\n", "b\n", "b idle more\n", "", "b idle~\n"):
+            status, why = slurm_file_sd(place, said)
+            check(f"refused: {said!r}", status == 1 and open(path).read() == kept, (status, open(path).read()))
+            check(f"one reason for {said!r}, in plain characters", re.fullmatch(r"slurm-file-sd: [ -~]+\nslurm-file-sd: [ -~]+ stays as it is\n", why), why)
+        status, why = slurm_file_sd(place, "", status=1)
+        check("Slurm does not answer", status == 1 and "stays as it is" in why and open(path).read() == kept, why)
+        for bad in (("-p", "0"), ("-p", "65536"), ("-p", "9x"), ("-p", "-1"), ("-p", ""), ("-x",), ("more",)):
+            status, why = slurm_file_sd(place, "b idle\n", *bad)
+            check(f"bad options {bad}", status == 2 and why and open(path).read() == kept, why)
+        check("nothing is left beside it", sorted(os.listdir(place)) == ["nodes.json", "tools"], os.listdir(place))
+
+
+# ---- the rules
+
+
+UNITS = {"%": 0.01, "s": 1, "m": 60, "h": 3600, "": 1}
+
+
+def numbers(expr):
+    """The numbers of an expression that are neither windows, nor in names or texts."""
+    bare = re.sub(r'"[^"]*"|\[[^]]*\]|offset \w+', " ", expr)
+    return {round(float(n) * UNITS[u], 9) for n, u in re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)(%|[smh]\b|(?![\w.]))", bare)}
+
+
+def names(expr):
+    return set(re.findall(r"\bzernel_\w+", expr))
+
+
+def seconds(text):
+    return sum(int(n) * UNITS[u] for n, u in re.findall(r"(\d+)([smh])", text or ""))
+
+
+def built_in():
+    """{name: {field: text}} of `zernel alerts defaults`."""
+    rules = {}
+    for line in run(ZERNEL, "alerts", "defaults").stdout.replace("\n              ", " ").replace("\n            and", " and").splitlines():
+        if line.startswith("alert "):
+            rule = rules[line.split()[1]] = {}
+        elif line.startswith("  "):
+            key, _, value = line.strip().partition(" ")
+            rule[key] = value.strip()
+    return rules
+
+
+def prometheus_alerts():
+    """{name: {field: text}} of zernel.alerts.yml, which is written in one way."""
+    rules = {}
+    with open(f"{FILES}/zernel.alerts.yml") as f:
+        for block in re.split(r"\n  - alert: ", f.read())[1:]:
+            fields = {k: v for k, v in re.findall(r"^    (for|keep_firing_for|labels): (.*)$", block, re.M)}
+            fields["expr"] = re.search(r"^    expr: (\|\n(?:      .*\n)+|.*\n)", block, re.M).group(1)
+            rules[block.split("\n", 1)[0]] = fields
+    return rules
+
+
+def rules_are_right():
+    got = run("promtool", "test", "rules", "rules_test.yml", cwd=HERE)
+    check("promtool test rules", got.returncode == 0, got.stdout + got.stderr)
+    with tempfile.TemporaryDirectory() as place:
+        shutil.copytree(FILES, place, dirs_exist_ok=True)
+        with open(f"{place}/zerneld-nodes.json", "w") as f:
+            f.write("[]")
+        got = run("promtool", "check", "config", f"{place}/prometheus.yml")
+        check("promtool check config", got.returncode == 0 and "WARNING" not in got.stdout + got.stderr, got.stdout + got.stderr)
+        with open(f"{place}/prometheus.yml") as f:
+            text = re.sub(r"^( *)#(?=[^ \n])", r"\1", f.read(), flags=re.M)
+        with open(f"{place}/all.yml", "w") as f:
+            f.write(text.replace("/etc/prometheus/zerneld.token", f"{place}/zerneld-nodes.json"))
+        got = run("promtool", "check", "config", f"{place}/all.yml")
+        check("with all its options", got.returncode == 0, got.stdout + got.stderr)
+        dropped = re.search(r"__name__\], regex: '([^']*)'", text).group(1)
+        used = names("".join(open(f"{FILES}/{f}").read() for f in ("zernel.rules.yml", "zernel.alerts.yml")) + open(DASHBOARD).read())
+        bad = [n for n in used if re.fullmatch(dropped, n)]
+        check("what may be dropped is not used", not bad and re.fullmatch(dropped, "zernel_cuda_sync_hist_seconds_bucket"), bad)
+        check("there are options", text.count("#") < open(f"{place}/prometheus.yml").read().count("#"))
+
+
+def alerts_are_the_built_in_ones():
+    ours, theirs = built_in(), prometheus_alerts()
+    check("there are rules", len(ours) >= 10, ours)
+    check("the same alerts", set(theirs) == set(ours) | {"node_unreachable"}, set(theirs) ^ set(ours))
+    for name in set(ours) & set(theirs):
+        a, b = ours[name], theirs[name]
+        expr = a["expr"].replace("overhead_budget", "1%")
+        check(f"{name}: limits", numbers(expr) <= numbers(b["expr"]) and numbers(expr), (numbers(expr), numbers(b["expr"])))
+        check(f"{name}: metrics", names(expr) <= names(b["expr"]), names(expr) ^ names(b["expr"]))
+        for field in ("for", "keep_firing_for"):
+            check(f"{name}: {field}", seconds(a.get(field)) == seconds(b.get(field)), (a.get(field), b.get(field)))
+        check(f"{name}: severity", b["labels"] == f"{{severity: {a.get('severity', 'warning')}}}", b["labels"])
+        for text in re.findall(r'what=\(([^)]*)\)', a["expr"]):
+            words = re.findall(r"\w+", text)
+            check(f"{name}: what", re.search(r'what=~"([^"]*)"', b["expr"]).group(1).split("|") == words, words)
+
+
+# ---- the form of the dashboard
+
+
+def dashboard():
+    with open(DASHBOARD) as f:
+        return json.load(f)
+
+
+def queries(board):
+    """[(panel, query)]"""
+    return [(p["title"], t["expr"]) for p in board["panels"] for t in p.get("targets", ())]
+
+
+def dashboard_is_in_form():
+    board = dashboard()
+    check("it asks for its data source", [i["name"] for i in board["__inputs"]] == ["DS_PROMETHEUS"])
+    check("a new one in Grafana", board["id"] is None and board["schemaVersion"] >= 36)
+    panels = board["panels"]
+    check("panels have numbers of their own", len({p["id"] for p in panels}) == len(panels))
+    wanted = {r["id"] for r in board["__requires"] if r["type"] == "panel"}
+    check("it names the panels it needs", {p["type"] for p in panels} - {"row"} == wanted, wanted)
+    cells = collections.Counter()
+    for p in panels:
+        at = p["gridPos"]
+        check(f"{p['title']} is within the page", at["x"] + at["w"] <= 24 and at["h"] > 0, at)
+        cells.update((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"]))
+        if p["type"] == "row":
+            continue
+        sources = [p["datasource"], *(t["datasource"] for t in p["targets"])]
+        check(f"{p['title']} asks the data source", all(s == {"type": "prometheus", "uid": "${DS_PROMETHEUS}"} for s in sources))
+        check(f"{p['title']} tells its queries apart", len({t["refId"] for t in p["targets"]}) == len(p["targets"]))
+        check(f"{p['title']} has a unit, or columns with units", "unit" in p["fieldConfig"]["defaults"] or p["type"] in ("table", "heatmap", "state-timeline"))
+    check("no panel lies on another", max(cells.values()) == 1)
+    variables = {v["name"] for v in board["templating"]["list"]}
+    used = set(re.findall(r"\$(\w+)", json.dumps([p["title"] for p in panels] + [q for _, q in queries(board)])))
+    check("its variables are used, and there", used == variables | {"__rate_interval"}, used ^ variables)
+
+
+# ---- the fleet
+
+
+class Fleet:
+    """The daemons, and a Prometheus; all end with `stack`."""
+
+    def __init__(self, stack):
+        self.place = tempfile.mkdtemp(prefix="zernel-fleet-")
+        stack.callback(shutil.rmtree, self.place, ignore_errors=True)
+        self.port, self.ws = free_port(), free_port()
+        with open(f"{self.place}/alerts", "w") as f:
+            f.write(RULE)
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
+        self.env = {**clean, "ZERNEL_CONTROL": "none", "ZERNEL_REPORT_DIR": "none", "ZERNEL_LOG": "warn"}
+        self.daemons = {}
+        for seed, node in enumerate(NODES, 1):
+            self.daemons[node] = self.daemon(stack, node, seed)
+        self.prometheus(stack)
+
+    def start(self, stack, command, **more):
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **more)
+        stack.callback(process.wait, 60)
+        stack.callback(process.terminate)
+        return process
+
+    def daemon(self, stack, node, seed):
+        more = ["--alerts", f"{self.place}/alerts"] if node in ALERTING else []
+        with open(f"{self.place}/{node}.log", "w") as log:
+            return self.start(stack, [ZERNELD, "--simulate", "--simulate-seed", str(seed), "--push-interval-ms", "10000",
+                                      "--listen", node, "--metrics-port", str(self.port), "--ws-port", str(self.ws), *more],
+                              env=self.env, stderr=log)
+
+    def prometheus(self, stack):
+        """With the files that are given away, and the list of nodes as the script makes it."""
+        config = f"{self.place}/etc"
+        shutil.copytree(FILES, config)
+        got = slurm_file_sd(self.place, "".join(f"{n} idle\n" for n in NODES), "-p", str(self.port))
+        assert got == (0, ""), got
+        os.rename(f"{self.place}/nodes.json", f"{config}/zerneld-nodes.json")
+        port = free_port()
+        self.server = f"http://127.0.0.1:{port}"
+        with open(f"{self.place}/prometheus.log", "w") as log:
+            self.prometheus_pid = self.start(stack, ["prometheus", f"--config.file={config}/prometheus.yml", f"--storage.tsdb.path={self.place}/data",
+                               f"--web.listen-address=127.0.0.1:{port}"], stderr=log, stdout=log).pid
+
+    def api(self, path, **query):
+        url = f"{self.server}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return json.load(answer)["data"]
+
+    def query(self, expr, at=None):
+        """{labels: value} of an instant vector."""
+        result = self.api("query", query=expr, **({"time": at} if at else {}))["result"]
+        return {frozenset((k, v) for k, v in r["metric"].items() if k != "__name__"): float(r["value"][1]) for r in result}
+
+    def value(self, expr, at=None):
+        return next(iter(self.query(expr, at).values()), None)
+
+    def pages(self):
+        """[(name, labels, value)] of COUNTERS on all nodes."""
+        def page(node):
+            with urllib.request.urlopen(f"http://{node}:{self.port}/metrics", timeout=60) as answer:
+                lines = [line for line in answer.read().decode().split("\n") if line.startswith(COUNTERS)]
+            return [(m.group(1), parse_labels(m.group(2)), float(m.group(3))) for m in map(LINE.fullmatch, lines)]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            return [sample for samples in pool.map(page, NODES) for sample in samples]
+
+
+def wait_for(probe, what, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if probe():
+                return
+        time.sleep(1)
+    raise AssertionError(f"not within {patience} s: {what}")
+
+
+def total(samples, name, **labels):
+    wanted = set(labels.items())
+    return sum(v for n, ls, v in samples if n == name and wanted <= ls)
+
+
+def every_target_is_up(fleet):
+    targets = fleet.api("targets", state="active")["activeTargets"]
+    bad = {t["scrapeUrl"]: t["lastError"] for t in targets if t["health"] != "up"}
+    check("all targets", len(targets) == len(NODES), len(targets))
+    check("all are up", not bad, bad)
+    check("an instance is a node", {t["labels"]["instance"] for t in targets} == set(NODES))
+    logs = {n: open(f"{fleet.place}/{n}.log").read() for n in NODES}
+    bad = {n: t for n, t in logs.items() if re.sub(r".* alert fleet_test.*\n", "", t)}
+    check("no daemon complains", not bad, bad)
+    rules = [r for g in fleet.api("rules")["groups"] for r in g["rules"]]
+    check("all rules are evaluated", all(r["health"] == "ok" for r in rules), [(r["name"], r.get("lastError")) for r in rules if r["health"] != "ok"])
+    with open(f"{FILES}/zernel.rules.yml") as f:
+        records = re.findall(r"record: (\S+)", f.read())
+    check("there are records", len(records) > 30, records)
+    for record in records:
+        check(f"{record} has data", fleet.query(record), "none")
+
+
+def sums_that_are_known(fleet):
+    """What a simulation has on each node, whatever its seed."""
+    nodes = len(NODES)
+    for expr, want in (("source:zernel_nodes:count", nodes), ("cluster:zernel_gpus:sum", nodes * GPUS),
+                       ("cluster:zernel_gpu_memory_total_bytes:sum", nodes * GPUS * GPU_BYTES),
+                       ("sum(job_id:zernel_job_processes:sum)", nodes * RANKS),
+                       ('alert:zernel_alert_firing:count{alert="fleet_test"}', len(ALERTING)),
+                       ("sum(what:zernel_lost:increase5m)", 0)):
+        check(expr, fleet.value(expr) == want, f"{fleet.value(expr)}, not {want}")
+    for job in JOBS:
+        got = fleet.value(f'job_id:zernel_nodes:count{{job_id="{job}"}}')
+        check(f"nodes of {job}", got == nodes, got)
+    stalls = fleet.query("sum by (job_id) (job_id_cause:zernel_job_stall:ratio_rate1m)")
+    check("causes add up to all of the time", stalls and all(abs(v - 1) < 1e-6 for v in stalls.values()), stalls)
+    seeds = fleet.query('sum by (instance) (zernel_cuda_launch_latency_seconds_sum)')
+    check("nodes differ", len(set(seeds.values())) == nodes, len(set(seeds.values())))
+
+
+def sums_that_are_added_up(fleet):
+    """Each series that Prometheus had when it evaluated the rule, added up here. It may have had the last scrapes but one
+    of the nodes that it was reading just then: so either is right."""
+    for record, label in (("instance:zernel_gpu_memory_used_bytes:sum", "instance"), ("job_id:zernel_gpu_memory_used_bytes:sum", "job_id")):
+        at = float(fleet.api("query", query=f"min(timestamp({record}))")["result"][0]["value"][1])
+        low, high = collections.Counter(), collections.Counter()
+        now, before = (fleet.query("zernel_gpu_memory_used_bytes", t) for t in (at, at - 2))
+        check(f"processes of {record}", len(now) == len(NODES) * RANKS, len(now))
+        for labels, value in now.items():
+            low[dict(labels)[label]] += min(value, before.get(labels, value))
+            high[dict(labels)[label]] += max(value, before.get(labels, value))
+        got = {dict(ls)[label]: v for ls, v in fleet.query(record, at).items()}
+        bad = {k: (low[k], got.get(k), high[k]) for k in low if not low[k] <= got.get(k, -1) <= high[k]}
+        check(f"{record}: all and no other", set(got) == set(low), set(got) ^ set(low))
+        check(record, not bad, bad)
+    # of what was recorded before, nothing is in doubt
+    at = fleet.api("query", query="timestamp(cluster:zernel_gpu_memory_used_bytes:sum)")["result"][0]["value"][1]
+    want = sum(fleet.query("instance:zernel_gpu_memory_used_bytes:sum", at).values())
+    got = fleet.value("cluster:zernel_gpu_memory_used_bytes:sum", at)
+    check("memory of all nodes", got == want > len(NODES) * GPUS << 34, (got, want))
+
+
+def rates_of_the_pages(fleet, first, began):
+    """Counters of all pages, a while apart, hold what Prometheus saw between; what rates say is of that size."""
+    stamp = time.time()
+    last, ended = fleet.pages(), time.monotonic()
+    for name, record in zip(COUNTERS, ("cluster:zernel_cuda_launches:rate1m", "cluster:zernel_nccl_bytes:rate1m", "cluster:zernel_io_read_bytes:rate1m")):
+        low, high = total(first, name), total(last, name)
+        seen = fleet.value(f"sum({name})", stamp)
+        check(f"{name} of all nodes", low <= seen <= high and low < high, (low, seen, high))
+        rate = (high - low) / (ended - began)
+        got = fleet.value(record, stamp)
+        check(f"{record} is of that size", 0.3 < got / rate < 2, (got, rate))
+    for job in JOBS:
+        low, high = (total(p, "zernel_job_launches_total", job_id=job) for p in (first, last))
+        seen = fleet.value(f'sum(zernel_job_launches_total{{job_id="{job}"}})', stamp)
+        check(f"launches of job {job}", low <= seen <= high, (low, seen, high))
+    buckets = fleet.query("cluster_le:zernel_cuda_launch_latency_hist_seconds_bucket:rate1m", stamp)
+    whole = {dict(ls)["le"]: v for ls, v in buckets.items()}["+Inf"]
+    check("all launches are in the buckets", 0.5 < whole / fleet.value("cluster:zernel_cuda_launches:rate1m", stamp) < 2, whole)
+    p50, p99 = (fleet.value(f"cluster:zernel_cuda_launch_latency_seconds:{q}_1m", stamp) for q in ("p50", "p99"))
+    slow = fleet.query('zernel_cuda_launch_latency_seconds{quantile="0.5"}', stamp).values()
+    check("p50 of all is that of the processes, within a bucket", min(slow) / 4 < p50 < 4 * max(slow) and p50 < p99 < 4 * 0.002, (p50, p99))
+
+
+def dashboard_has_data(fleet):
+    documented = open(os.path.join(ROOT, "docs/METRICS.md")).read()
+    for title, expr in queries(dashboard()):
+        ready = expr.replace("$__rate_interval", "1m").replace("$job_id", ".+").replace("$instance", ALERTING[0])
+        got = fleet.query(ready)
+        if any(name in expr for name in LIVE_ONLY):
+            check(f"{title}: its metrics are documented", all(f"`{n}`" in documented for n in names(expr)), expr)
+            continue
+        check(f"{title}: {ready}", got and all(v == v for v in got.values()), list(got.items())[:3])
+    for v in dashboard()["templating"]["list"]:
+        series, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", v["query"]["query"]).groups()
+        got = fleet.api(f"label/{label}/values", **{"match[]": series})
+        check(f"values of {v['name']}", set(got) == set(NODES if label == "instance" else JOBS), got[:5])
+
+
+def cost(fleet):
+    """What all of it costs; the limits are far off, and those of docs/OPERATIONS.md."""
+    memory = fleet.query('process_resident_memory_bytes{job="zerneld"}').values()
+    cpu = fleet.value('avg(rate(process_cpu_seconds_total{job="zerneld"}[1m]))')
+    series = max(fleet.query('scrape_samples_scraped{job="zerneld"}').values())
+    head = fleet.value('count({__name__=~".+"})')
+    with open(f"/proc/{fleet.prometheus_pid}/statm") as f:
+        resident = int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    buckets = fleet.value('count({__name__=~".+_bucket", instance!=""})') / len(NODES)
+    print(f"{len(NODES)} daemons: {max(memory) / 2**20:.1f} MiB, {cpu:.2%} of a core, {series:.0f} series ({buckets:.0f} of buckets) each; "
+          f"Prometheus: {head:.0f} series in {resident / 2**20:.0f} MiB")
+    check("a daemon is small", max(memory) < 12 << 20, max(memory))
+    check("a daemon is idle", cpu < 0.05, cpu)
+    check("series of a node with eight processes", 1000 < series < 4000, series)
+    ended = [n for n, p in fleet.daemons.items() if p.poll() is not None]
+    check("all other daemons live", ended == [ENDS], ended)
+
+
+def a_daemon_ended(fleet):
+    check("it ended well", fleet.daemons[ENDS].wait(60) == 0)
+    wait_for(lambda: fleet.value('count(up{job="zerneld"} == 0)') == 1, "its end is seen")
+    wait_for(lambda: fleet.value("source:zernel_nodes:count") == len(NODES) - 1, "sums without it")
+    wait_for(lambda: fleet.value("cluster:zernel_gpus:sum") == (len(NODES) - 1) * GPUS, "sums without its GPUs")
+    told = 'ALERTS{alertname="node_unreachable", alertstate="pending"}'
+    wait_for(lambda: [dict(ls)["instance"] for ls in fleet.query(told)] == [ENDS], "it will be told of")
+
+
+def fleet_tests():
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack)
+        wait_for(lambda: fleet.value('count(up{job="zerneld"} == 1)') == len(NODES), "all nodes are up")
+        first, began = fleet.pages(), time.monotonic()
+        needed = ("cluster:zernel_cuda_launch_latency_seconds:p99_1m", "job_id:zernel_job_gpu_idle:ratio_rate5m", "alert:zernel_alert_firing:count")
+        wait_for(lambda: all(map(fleet.query, needed)) and time.monotonic() - began > 35, "rates")
+        rates_of_the_pages(fleet, first, began)
+        for test in (every_target_is_up, sums_that_are_known, sums_that_are_added_up):
+            test(fleet)
+        fleet.daemons[ENDS].terminate()
+        for test in (dashboard_has_data, cost, a_daemon_ended):
+            test(fleet)
+
+
+for part in (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboard_is_in_form, fleet_tests):
+    try:
+        part()
+    except Exception as e:
+        check(part.__name__, False, repr(e))
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed != 0)

@@ -46,7 +46,7 @@ debian_package() {
 	make --no-print-directory install DESTDIR="$root" PREFIX=/usr > /dev/null
 	install -D -m 644 contrib/systemd/zerneld.service "$root/lib/systemd/system/zerneld.service"
 	install -m 644 contrib/deb/default "$root/etc/default/zerneld"
-	cp -r contrib/* docs/*.md README.md "$doc/"
+	cp -r contrib/* docs/*.md docs/grafana-dashboard.json README.md "$doc/"
 	rm -r "$doc/deb" "$doc/dist.sh"
 	install -m 644 contrib/deb/copyright "$doc/copyright"
 	printf 'zerneld (%s) unstable; urgency=medium\n\n  * See the history of the source.\n\n -- %s  %s\n' "$number" \

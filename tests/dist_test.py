@@ -48,7 +48,8 @@ def archives():
     tar, = glob.glob("build/dist/*-linux-*.tar.gz")
     run("tar", "-xzf", tar, "-C", work)
     top, = glob.glob(f"{work}/zerneld-*")
-    for name in ("zerneld", "zernel", "README.md", "LICENSE", UNIT, "contrib/slurm/README.md", "docs/METRICS.md"):
+    for name in ("zerneld", "zernel", "README.md", "LICENSE", UNIT, "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana-dashboard.json",
+                 "contrib/prometheus/prometheus.yml", "contrib/prometheus/slurm-file-sd.sh"):
         check(f"the archive has {name}", os.path.exists(f"{top}/{name}"))
     check("its program runs", run(f"{top}/zerneld", "--version").stdout.startswith("zerneld "))
     source, = [f for f in glob.glob("build/dist/zerneld-*.tar.gz") if f != tar]
@@ -68,7 +69,8 @@ def package():
     check("it installs", run(*tools, "-i", deb).returncode == 0, run(*tools, "-i", deb).stderr)
     files = run("dpkg", f"--root={root}", "-L", "zerneld").stdout.split()
     for name in ("/usr/sbin/zerneld", "/usr/bin/zernel", "/lib/systemd/system/zerneld.service",
-                 "/usr/share/man/man8/zerneld.8.gz", "/etc/default/zerneld"):
+                 "/usr/share/man/man8/zerneld.8.gz", "/etc/default/zerneld",
+                 "/usr/share/doc/zerneld/prometheus/zernel.rules.yml", "/usr/share/doc/zerneld/grafana-dashboard.json"):
         check(f"the package has {name}", name in files, files)
     check("its verbs run", run(f"{root}/usr/bin/zernel", "--help").returncode == 0)
     check("it is purged", run(*tools, "--purge", "zerneld").returncode == 0)

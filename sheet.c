@@ -437,12 +437,12 @@ static void pair(struct zn_out *o, const char *key, const char *value)
 	zn_out_text(o, value);
 }
 
-/* Null where NCCL was not measured is told by nccl_init: the list itself is then empty. */
-static char *nccl_bytes(char to[ZN_TERM_CELL], struct zn_str r)
+/* Over a list; known: what is there, and not null, if it was measured. */
+static char *all_bytes(char to[ZN_TERM_CELL], struct zn_str r, const char *known, const char *list, const char *member)
 {
-	double all = sum_of(zn_client_find(r, "nccl"), "bytes");
+	double all = sum_of(zn_client_find(r, list), member);
 
-	if (!zn_client_known(r, "nccl_init") || all >= 0x1p63)
+	if (!zn_client_known(r, known) || all < 0 || all >= 0x1p63)
 		return none(to);
 	return zn_term_bytes(to, (uint64_t)all);
 }
@@ -462,7 +462,9 @@ void zn_report_line(struct zn_out *o, struct zn_str json)
 	pair(&to, "sync",
 		number(json, "sync_wait.seconds") < 60 ? span(cell, json, "sync_wait.seconds")
 						       : took(cell, json, "sync_wait.seconds", 1e6));
-	pair(&to, "nccl", nccl_bytes(cell, json));
+	pair(&to, "nccl", all_bytes(cell, json, "nccl_init", "nccl", "bytes")); /* its list is there in any case */
+	pair(&to, "read", all_bytes(cell, json, "io", "io", "read_bytes"));
+	pair(&to, "written", all_bytes(cell, json, "io", "io", "write_bytes"));
 	pair(&to, "oom", count(cell, json, "allocations.oom"));
 	pair(&to, "lost",
 		zn_client_known(json, "lost") ? zn_term_count(cell, sum_of(zn_client_find(json, "lost"), ""))

@@ -635,23 +635,6 @@ static void count_cell(struct zn_str object, const struct column *c, char to[CEL
 		zn_term_count(to, number(object, c->path));
 }
 
-/* The signal that is farthest from what was usual, and by how many standard deviations. */
-static void unusual_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	struct zn_str all = zn_client_find(object, c->path), key, value;
-	double most = 0;
-	size_t at = 0;
-
-	while (all.len && *all.at == '{' && zn_json_next(all, &at, &key, &value)) {
-		double v = number(value, "");
-
-		if (fabs(v) <= fabs(most))
-			continue;
-		most = v;
-		snprintf(to, CELL, "%.*s %+.0f", (int)(key.len < 20 ? key.len : 20), key.at, v);
-	}
-}
-
 static void duration_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
 	if (number(object, c->count) > 0 && zn_client_known(object, c->path))
@@ -1219,7 +1202,6 @@ static const struct column signal_columns[] = {
 	{"CHURN", -5, share_cell, "signals.syscalls.mmap_churn", .when = IF_ROOM},
 	{"RETR", -5, count_cell, "signals.tcp.retransmits", .when = IF_ROOM},
 	{"SEND99", -6, duration_cell, "signals.tcp.send.p99_us", "signals.tcp.send.count", 1, .when = IF_ROOM},
-	{"UNUSUAL", 24, unusual_cell, "anomalies", .when = IF_ROOM},
 };
 
 #define LATENCY(title, op, ...)                                                                                        \

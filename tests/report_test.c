@@ -19,6 +19,7 @@ static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_probe probe;
+static struct zn_flows flows;
 static struct zn_scribe scribe;
 static struct zn_options options;
 static struct zn_view view;
@@ -232,6 +233,34 @@ static struct zn_job *busy_job(void)
 	return job;
 }
 
+/* One call on a file of its. */
+static void on_file(const struct zn_job *job, uint32_t dev, enum zn_io_op op, uint64_t ns, uint64_t bytes)
+{
+	struct zn_io_key key = {.job = {job->slot, job->serial}, .dev = dev, .op = op};
+	struct zn_hist *h = zn_plain_io(&plain, &key, ns);
+
+	if (!h)
+		abort();
+	h->bytes += bytes;
+}
+
+/* Its files on two mounts, and somebody else's. */
+static void files_of(const struct zn_job *job)
+{
+	zn_flows_init(&flows, &plain.arena, &jobs);
+	zn_mounts_fix(&flows.mounts, 40, "/home", "nfs4");
+	zn_mounts_fix(&flows.mounts, 41, "/scratch/a \x1b[2J", "lustre");
+	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] = ZN_TIER_TRACEPOINT;
+	strcpy(probe.kernel.why[ZN_FAM_VFS], "libaio is not seen");
+	view.flows = &flows;
+	for (int i = 0; i < 3; i++)
+		on_file(job, 41, ZN_IO_READ, 5000, MIB);
+	on_file(job, 41, ZN_IO_WRITE, 7000000, 1009);
+	on_file(job, 41, ZN_IO_MMAP, 0, 4096);
+	on_file(job, 40, ZN_IO_FSYNC, 20000000, 0);
+	on_file(&(struct zn_job){0}, 40, ZN_IO_READ, 5000, 77 * MIB);
+}
+
 static void finish(void)
 {
 	char why[ZN_TEXT_MAX];
@@ -244,10 +273,11 @@ static void finish(void)
 
 static struct zn_str report(struct zn_job *job)
 {
-	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
 
 	zn_report_json(&o, &view, job);
 	CHECK(!o.full);
+	text[o.len] = '\0'; /* what an earlier one left is not found in it */
 	CHECK_EQ(zn_json_check((struct zn_str){text, o.len}), 0);
 	return (struct zn_str){text, o.len};
 }
@@ -592,8 +622,62 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "Not measured\n"
 				 "  I/O: not measured by this version\n";
 
+/* Beyond what every_figure has. The figures of the files, a mount in each row. */
+static const char exact_io[] =
+	"\"io\":[{\"mount\":\"/scratch/a \\u001b[2J\",\"fstype\":\"lustre\",\"read_bytes\":3145728,\"write_bytes\":1009,"
+	"\"mapped_bytes\":4096,\"copied_bytes\":0,\"ops\":{"
+	"\"read\":{\"count\":3,\"errors\":0,\"seconds\":0.000015,\"p50_us\":4.992,\"p99_us\":4.992},"
+	"\"write\":{\"count\":1,\"errors\":0,\"seconds\":0.007,\"p50_us\":6946.816,\"p99_us\":6946.816},"
+	"\"mmap\":{\"count\":1,\"errors\":0,\"seconds\":0,\"p50_us\":0,\"p99_us\":0}}},"
+	"{\"mount\":\"/home\",\"fstype\":\"nfs4\",\"read_bytes\":0,\"write_bytes\":0,\"mapped_bytes\":0,\"copied_bytes\":0,"
+	"\"ops\":{\"fsync\":{\"count\":1,\"errors\":0,\"seconds\":0.02,\"p50_us\":20000,\"p99_us\":20000}}}]";
+
+static const char exact_files[] = "FILES ON                 TYPE         READ  WRITTEN     CALLS   FAILED      P99\n"
+				  "/scratch/a ?[2J          lustre      3.00M    0.99K         5        0   6.95ms\n"
+				  "/home                    nfs4           0B       0B         1        0   20.0ms\n";
+
+T(files)
+{
+	struct zn_job *job;
+	struct zn_str got;
+
+	start();
+	job = busy_job();
+	files_of(job);
+	for (int ended = 0; ended < 2; ended++) {
+		got = report(job);
+		CHECK(strstr(text, exact_io));
+		CHECK(strstr(text, "{\"what\":\"some I/O\",\"why\":\"libaio is not seen\"}"));
+		CHECK(!strstr(text, "\"what\":\"I/O\""));
+		CHECK(strstr(page_of(got), exact_files));
+		CHECK(strstr(line_of(got), " nccl=9.88K read=3.00M written=0.99K oom=6"));
+		if (!ended)
+			finish();
+	}
+	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] =
+		ZN_TIER_NONE; /* no longer measured: null, not 0 */
+	got = report(job);
+	check_is(got, "io", "null");
+	CHECK(!strstr(page_of(got), "FILES ON"));
+	CHECK(strstr(line_of(got), " read=- written=- "));
+}
+
+/* It did nothing to files, and that is known. */
+T(no_files)
+{
+	struct zn_job *job;
+
+	start();
+	job = busy_job();
+	zn_flows_init(&flows, &plain.arena, &jobs);
+	probe.kernel.tier[ZN_FAM_VFS] = ZN_TIER_FENTRY;
+	view.flows = &flows;
+	check_is(report(job), "io", "[]");
+	CHECK(strstr(line_of(report(job)), " read=0B written=0B "));
+}
+
 static const char exact_line[] = "gpus=2 gpu_peak=1.17K/80.0K gpu_busy=15% gpu_unused=1 mem_peak=77.0M launches=612 "
-				 "p99=4.99us sync=1.50s nccl=9.88K oom=6 lost=25";
+				 "p99=4.99us sync=1.50s nccl=9.88K read=- written=- oom=6 lost=25";
 
 T(as_a_page)
 {
@@ -659,6 +743,13 @@ static const struct {
 		"since 2024-02-29 00:16:40 UTC only", "lost=0 measured=partly"},
 	{"NCCL not measured", "{\"nccl_init\":null,\"nccl\":[]}", "", "nccl=-"},
 	{"NCCL not used", "{\"nccl_init\":{\"calls\":0},\"nccl\":[]}", "", "nccl=0B"},
+	{"I/O not measured", "{\"io\":null}", "", "read=- written=-"},
+	{"I/O of a hostile file",
+		"{\"io\":[{\"mount\":\"\\u0085\\ud83d\\ude80\",\"read_bytes\":1e300,\"write_bytes\":-5,\"ops\":7},7,null,"
+		"{\"ops\":{\"a\":null,\"b\":{\"count\":1e300,\"p99_us\":\"x\"}}}]}",
+		"FILES ON", "read=- written=-"},
+	{"I/O of two mounts", "{\"io\":[{\"read_bytes\":1024,\"write_bytes\":0},{\"read_bytes\":1024}]}", "1.00K",
+		"read=2.00K written=0B"},
 	{"cut", "{\"truncated\":true}", "This report was cut", ""},
 	{"simulated", "{\"source\":\"simulated\"}", "SIMULATED", ""},
 	{"a GPU well used", "{\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,\"busy_share\":0.97}]}", " 97%", ""},
@@ -797,6 +888,8 @@ int main(void)
 	RUN(dates);
 	RUN(largest);
 	RUN(at_every_capacity);
+	RUN(files);
+	RUN(no_files);
 	RUN(as_a_page);
 	RUN(as_a_line);
 	RUN(the_clients_read_what_is_written);

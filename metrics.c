@@ -1495,8 +1495,8 @@ static void emit_overhead(struct text *t)
 	const struct zn_agg *agg = t->view->agg;
 	const struct zn_proc *p;
 
-	if (!t->view->probe)
-		return;
+	if (!t->view->probe && !agg->arena->shared->cost_ns[0])
+		return; /* what hooked calls cost is not known */
 	EACH_PROC(t, r, p)
 	{
 		proc_series(t, p);

@@ -84,6 +84,14 @@ static bool set_number(const struct option *opt, void *field, const char *value)
 	return true;
 }
 
+static bool set_cycle(const struct option *opt, void *field, const char *value)
+{
+	if (strcmp(value, "auto"))
+		return set_number(opt, field, value);
+	*(uint64_t *)field = 0;
+	return true;
+}
+
 /* A percentage, as parts per million. */
 static bool set_percent(const struct option *opt, void *field, const char *value)
 {
@@ -165,17 +173,35 @@ static bool set_majors(const struct option *opt, void *field, const char *value)
 	return *at == 0;
 }
 
+/* One of some words, as its place among them. */
+static bool set_word(void *field, const char *value, const char *const *word, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(value, word[i])) {
+			*(uint64_t *)field = i;
+			return true;
+		}
+	return false;
+}
+
+static const char *const scenarios[] = {
+#define X(e, name) name,
+	ZN_SCENARIOS(X)
+#undef X
+};
+
+static bool set_scenario(const struct option *opt, void *field, const char *value)
+{
+	(void)opt;
+	return set_word(field, value, scenarios, ZN_LEN(scenarios));
+}
+
 static bool set_tier(const struct option *opt, void *field, const char *value)
 {
 	static const char *const name[] = {"auto", "fentry", "kprobe", "tracepoint"}; /* enum zn_tier */
 
 	(void)opt;
-	for (size_t i = 0; i < ZN_LEN(name); i++)
-		if (strcmp(value, name[i]) == 0) {
-			*(uint64_t *)field = i;
-			return true;
-		}
-	return false;
+	return set_word(field, value, name, ZN_LEN(name));
 }
 
 static bool copy_text(char *field, const char *value)
@@ -394,6 +420,14 @@ static const struct option options[] = {
 		.help = "show made-up figures, marked as such; needs no GPU"},
 	{"simulate-seed", set_number, AT(simulate_seed), "N", "1", "a number", 0, UINT64_MAX, ANYWHERE,
 		"equal seeds give equal figures"},
+	{"simulate-scenario", set_scenario, AT(simulate_scenario), "NAME", "mixed",
+#define X(e, name) " " name
+		"one of" ZN_SCENARIOS(X),
+#undef X
+		0, 0, ANYWHERE, "what goes wrong in it: below"},
+	{"simulate-cycle-s", set_cycle, AT(simulate_cycle_s), "N", "auto",
+		"a number of seconds from 10 to 86400, or auto", ZN_CYCLE_MIN_S, ZN_CYCLE_MAX_S, ANYWHERE,
+		"good in the first half of this"},
 	{"config", set_file, AT(config), "FILE", NULL, "a file", 0, 0, IN_ENVIRONMENT | IN_ARGUMENTS,
 		"read this file and not " DEFAULT_FILE},
 	ACTION("check", check, "say what would work on this machine, and exit"),
@@ -790,6 +824,20 @@ void zn_options_control(char to[ZN_TEXT_MAX])
 	memcpy(to, o.control, ZN_TEXT_MAX);
 }
 
+#define HELP_COLUMNS 79
+
+static void help_scenarios(FILE *to)
+{
+	int at = fprintf(to, "\nScenarios:") - 1;
+
+	for (size_t i = 0; i < ZN_LEN(scenarios); i++) {
+		if (at + 1 + (int)strlen(scenarios[i]) > HELP_COLUMNS)
+			at = fprintf(to, "\n ") - 1;
+		at += fprintf(to, " %s", scenarios[i]);
+	}
+	fputs("\n", to);
+}
+
 void zn_options_help(FILE *to)
 {
 	char left[SHOWN_BYTES];
@@ -805,6 +853,7 @@ void zn_options_help(FILE *to)
 		fprintf(to, "  %-24s %s", left, opt->help);
 		fprintf(to, opt->initial ? " (%s)\n" : "\n", opt->initial);
 	}
+	help_scenarios(to);
 	fputs("\nDefaults are in brackets. All but what exits may also stand in the environment\n"
 	      "(--metrics-port is " PREFIX "METRICS_PORT), and all of that but --config in\n" DEFAULT_FILE
 	      ", a line \"name = value\" each; # starts a comment. Flags are yes\n"

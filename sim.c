@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. One rank leaks GPU memory; another waits
- * for its data, so that the others wait for it in all_reduce; now and then all of them stop to write a checkpoint. The
- * first job ends from time to time and is followed by another; the second was given a GPU that it never uses.
+ * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. Now and then all of them stop to write a
+ * checkpoint; the first job ends from time to time and is followed by another. Without a scenario one rank leaks GPU memory,
+ * another waits for its data, so that the others wait for it in all_reduce, and the second job was given a GPU that it never
+ * uses. A scenario has one fault in the second half of each cycle, and no other.
  * The figures are written where BPF programs would write them, so that all else is the real thing. Whole
  * numbers only, so that a seed gives the same figures on every machine; the shapes of the distributions are
  * rough.
@@ -68,6 +69,18 @@
 #define LEAK_BYTES    (160 * MIB)
 #define LEAK_EVERY_MS 1000
 #define LEAK_FREED_MS 240000
+
+/* Of scenarios: a cycle gives the built-in rules the time that they look back on, and that they wait. */
+#define CYCLE_S       240
+#define STARVED_TIMES 12
+#define SLOW_TIMES    4
+#define LATE_NS       8000000 /* at each all_reduce */
+#define EARLY_NS      300000  /* below this, at every collective */
+#define RETRANSMIT_MS 10
+#define COST_NS       1000 /* of a hooked call */
+#define TINY_LAUNCHES 14   /* per millisecond */
+#define LOST_EVERY_MS 1000
+#define IDLE_GPU      3
 
 /* The first job runs this long, and the next one comes after a pause. */
 #define JOB_MS       300000
@@ -142,10 +155,13 @@ static const struct {
 	uint32_t launch, model_gib;
 } ranks[ZN_SIM_RANKS] = {{1000, 0}, {985, 0}, {1015, 3}, {1120, 3}, {960, 7}, {1005, 6}, {990, 0}, {1030, 0}};
 
+static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 2400, [ZN_SCENARIO_SLOW_LAUNCH] = 900};
+
 /* What their prologs say. */
 static const struct {
 	const char *uid, *user, *name, *gpus;
 } jobs[ZN_SIM_JOBS] = {{"1000", "user1000", "pretrain", "0,1"}, {"1001", "user1001", "finetune", "2-4"}};
+#define USED_GPUS "2,3" /* of the second one: 4 is not there to be used */
 
 static const char *const pci[ZN_SIM_GPUS] = {"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:9d:00.0"};
 
@@ -182,6 +198,17 @@ static uint64_t skewed(uint64_t *state, uint64_t least_ns, uint64_t more_ns)
 	return least_ns + below(state, below(state, more_ns + 1) + 1);
 }
 
+static bool straggles(const struct zn_sim *s, uint32_t rank)
+{
+	return rank == STRAGGLER && (s->phase == ZN_SCENARIO_MIXED || s->phase == ZN_SCENARIO_STRAGGLER);
+}
+
+/* Faults are those of the job that goes on. */
+static bool suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from)
+{
+	return s->phase == from && rank >= JOB_RANKS;
+}
+
 static void launch(struct zn_sim *s, uint32_t rank)
 {
 	struct zn_proc *p = s->rank[rank];
@@ -189,6 +216,8 @@ static void launch(struct zn_sim *s, uint32_t rank)
 	uint64_t ns = spike ? SPIKE_FROM_NS + below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
 			    : around(&s->state, LAUNCH_NS * ranks[rank].launch / 1000);
 
+	if (suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
+		ns *= SLOW_TIMES;
 	zn_plain_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
 	p->count[below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
 	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
@@ -197,7 +226,7 @@ static void launch(struct zn_sim *s, uint32_t rank)
 /* Of a rank that waits for its data the others wait in all_reduce; itself it comes last, and waits for nobody. */
 static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
-	uint64_t ns, skew = rank == STRAGGLER ? ev->skew_ns / 8 : ev->skew_ns;
+	uint64_t ns, skew = straggles(s, rank) ? ev->skew_ns / 8 : ev->skew_ns;
 
 	if (ev->skew_ns)
 		return skewed(&s->state, ev->middle_ns, skew);
@@ -206,7 +235,27 @@ static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev
 		return ns;
 	if (below(&s->state, STALL_EVERY) == 0)
 		return STALL_TIMES * ns;
-	return rank == STRAGGLER ? SLOW_LOADER * ns : ns;
+	if (suffers(s, rank, ZN_SCENARIO_STARVATION))
+		return STARVED_TIMES * ns;
+	return straggles(s, rank) ? SLOW_LOADER * ns : ns;
+}
+
+/* When a rank issues a collective, beside the others: random numbers of its own. */
+static void issue(struct zn_sim *s, uint32_t rank, enum zn_detail detail)
+{
+	struct zn_skew *skew = s->skew[rank / JOB_RANKS];
+	bool late = straggles(s, rank) && detail == ZN_H_NCCL_ALL_REDUCE, last = rank % JOB_RANKS == JOB_RANKS - 1;
+	uint64_t ns = below(&s->skew_state, EARLY_NS) + (late ? LATE_NS : 0);
+
+	if (!skew)
+		return;
+	skew->member[rank % JOB_RANKS].issued++;
+	skew->member[rank % JOB_RANKS].late_ns += ns;
+	skew->member[rank % JOB_RANKS].last += last;
+	if (!last)
+		return;
+	skew->done++;
+	zn_hist_add(&s->plain.arena.hists[skew->hist], ns);
 }
 
 static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
@@ -214,6 +263,8 @@ static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
 	struct zn_proc *p = s->rank[rank];
 
 	zn_plain_record(&s->plain, p, ev->detail, duration(s, rank, ev), ev->bytes);
+	if (ev->skew_ns)
+		issue(s, rank, ev->detail);
 	if (ev->copy != NO_COPY) {
 		p->count[ev->copy] += ev->bytes;
 		p->count[ev->copy + COPY_CALLS]++;
@@ -291,16 +342,33 @@ static void breathe(struct zn_sim *s, uint32_t rank)
 		release(s->rank[rank], gpu, gpu->used_bytes - want);
 }
 
+/* In a scenario three quarters of the bad half fill the GPU. */
+static uint64_t leak_bytes(const struct zn_sim *s)
+{
+	uint64_t seconds = s->cycle_ms / 2 * 3 / 4 / LEAK_EVERY_MS;
+
+	if (s->scenario == ZN_SCENARIO_MIXED)
+		return LEAK_BYTES;
+	return (FULL_BYTES - 2 * START_BYTES) / seconds / CHUNK_BYTES * CHUNK_BYTES;
+}
+
+static bool leak_ends(const struct zn_sim *s)
+{
+	if (s->scenario == ZN_SCENARIO_MIXED)
+		return s->elapsed_ms % LEAK_FREED_MS == 0;
+	return s->phase != ZN_SCENARIO_MEMORY_LEAK;
+}
+
 static void leak(struct zn_sim *s)
 {
 	struct zn_proc *p = s->rank[LEAKING_RANK];
 	struct zn_proc_gpu *gpu = gpu_of(s, LEAKING_RANK);
 	uint64_t used = gpu->used_bytes + gpu_of(s, LEAKING_RANK - 1)->used_bytes;
 
-	if (s->elapsed_ms % LEAK_FREED_MS == 0) {
+	if (leak_ends(s)) {
 		release(p, gpu, gpu->used_bytes - START_BYTES);
-	} else if (used + LEAK_BYTES <= FULL_BYTES) {
-		allocate(p, gpu, LEAK_BYTES);
+	} else if (used + leak_bytes(s) <= FULL_BYTES) {
+		allocate(p, gpu, leak_bytes(s));
 	} else {
 		p->count[ZN_C_HITS + ZN_FAM_GPU_MEM]++;
 		gpu->fail_oom++;
@@ -349,24 +417,68 @@ static void start_rank(struct zn_sim *s, uint32_t rank, uint64_t seed)
 	p->count[ZN_C_HITS + ZN_FAM_NCCL]++;
 }
 
+static void start_skew(struct zn_sim *s, uint32_t job)
+{
+	struct zn_plain *p = &s->plain;
+	uint32_t slot = 0;
+
+	while (slot < ZN_SKEWS_MAX && p->arena.skews[slot].hash)
+		slot++;
+	s->skew[job] = slot < ZN_SKEWS_MAX && p->hist_count ? &p->arena.skews[slot] : NULL;
+	if (!s->skew[job])
+		return;
+	*s->skew[job] = (struct zn_skew){.hash = s->comm[job], .members = JOB_RANKS, .hist = p->hists[--p->hist_count]};
+	for (uint32_t i = 0; i < JOB_RANKS; i++) {
+		const struct zn_proc *rank = s->rank[job * JOB_RANKS + i];
+
+		s->skew[job]->member[i].rank = i;
+		if (rank)
+			s->skew[job]->member[i] = (struct zn_skew_rank){.tgid = rank->tgid,
+				.row = (uint32_t)(rank - p->arena.procs),
+				.id = rank->id,
+				.rank = i};
+	}
+}
+
 static void start_ranks(struct zn_sim *s, uint32_t job)
 {
 	s->comm[job] = draw(&s->comm_state) | 1;
 	for (uint32_t i = 0; i < JOB_RANKS; i++)
 		start_rank(s, job * JOB_RANKS + i, s->seed);
 	start_comms(s);
+	start_skew(s, job);
 }
 
 int zn_sim_open(struct zn_sim *s, uint64_t seed)
 {
 	int err;
 
-	*s = (struct zn_sim){.state = seed, .seed = seed, .file_state = ~seed, .kernel_state = seed + 1};
+	*s = (struct zn_sim){
+		.state = seed, .seed = seed, .file_state = ~seed, .kernel_state = seed + 1, .skew_state = seed + 2};
+	zn_sim_scenario(s, ZN_SCENARIO_MIXED, 0);
 	s->comm_state = draw(&s->state);
 	err = zn_plain_open(&s->plain);
 	for (uint32_t job = 0; !err && job < ZN_SIM_JOBS; job++)
 		start_ranks(s, job);
 	return err;
+}
+
+void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t seconds)
+{
+	if (!seconds)
+		seconds = cycle_s[scenario] ? cycle_s[scenario] : CYCLE_S;
+	s->scenario = scenario;
+	s->cycle_ms = seconds * 1000;
+	if (scenario == ZN_SCENARIO_OVERHEAD)
+		s->plain.arena.shared->cost_ns[0] = COST_NS;
+}
+
+/* What is wrong now. */
+static enum zn_scenario phase_of(const struct zn_sim *s)
+{
+	bool good = s->scenario != ZN_SCENARIO_MIXED && s->elapsed_ms % s->cycle_ms < s->cycle_ms / 2;
+
+	return good ? ZN_SCENARIO_HEALTHY : s->scenario;
 }
 
 void zn_sim_close(struct zn_sim *s)
@@ -391,7 +503,8 @@ static const struct zn_message *message_of(const struct zn_sim *s, uint32_t job)
 	snprintf(m.value[ZN_KEY_UID], ZN_VALUE_BYTES, "%s", jobs[job].uid);
 	snprintf(m.value[ZN_KEY_USER], ZN_VALUE_BYTES, "%s", jobs[job].user);
 	snprintf(m.value[ZN_KEY_NAME], ZN_VALUE_BYTES, "%s", jobs[job].name);
-	snprintf(m.value[ZN_KEY_GPUS], ZN_VALUE_BYTES, "%s", jobs[job].gpus);
+	snprintf(m.value[ZN_KEY_GPUS], ZN_VALUE_BYTES, "%s",
+		job == 1 && s->scenario != ZN_SCENARIO_MIXED ? USED_GPUS : jobs[job].gpus);
 	strcpy(m.value[ZN_KEY_ACCOUNT], "research");
 	strcpy(m.value[ZN_KEY_PARTITION], "gpu");
 	strcpy(m.value[ZN_KEY_NODES], "1");
@@ -430,6 +543,7 @@ static void end_job(struct zn_sim *s, uint32_t job)
 			zn_plain_exit(&s->plain, s->rank[job * JOB_RANKS + i]);
 		s->rank[job * JOB_RANKS + i] = NULL;
 	}
+	s->skew[job] = NULL;
 	start_comms(s);
 	if (told)
 		a->jobs[told->slot].mem_peak_bytes = a->jobs[told->slot].step[0].mem_peak_bytes = STEP_BYTES;
@@ -474,25 +588,31 @@ static uint64_t launch_count(struct zn_sim *s)
 
 	if (checkpointing(s))
 		return below(&s->state, CHECKPOINT_LEAVE) == 0;
+	if (s->phase == ZN_SCENARIO_OVERHEAD)
+		return TINY_LAUNCHES;
 	return change ? up < SWING_PERMILL ? n - 1 : n + 1 : n;
 }
 
 /* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are busy in it. */
 #define WORKERS 4
-enum { SPENT_NORMAL, SPENT_STRAGGLER, SPENT_CHECKPOINT };
+enum { SPENT_NORMAL, SPENT_STRAGGLER, SPENT_STARVED, SPENT_CHECKPOINT };
 static const struct {
 	uint16_t us[ZN_STALL_COUNT], busy_us;
 } spent[] = {
 	[SPENT_NORMAL] = {{300, 560, 40, 60, 20, 10, 10}, 550},
 	[SPENT_STRAGGLER] = {{300, 520, 125, 15, 20, 10, 10}, 985},
+	[SPENT_STARVED] = {{300, 180, 450, 30, 20, 10, 10}, 985},
 	[SPENT_CHECKPOINT] = {{200, 0, 0, 40, 740, 10, 10}, 20},
 };
 
 static void spend(struct zn_sim *s, uint32_t rank)
 {
-	uint32_t i = checkpointing(s) ? SPENT_CHECKPOINT : rank == STRAGGLER ? SPENT_STRAGGLER : SPENT_NORMAL;
+	bool starved = suffers(s, rank, ZN_SCENARIO_STARVATION);
+	uint32_t i = starved ? SPENT_STARVED : straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
 	struct zn_proc *p = s->rank[rank];
 
+	if (checkpointing(s))
+		i = SPENT_CHECKPOINT;
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
 		p->count[ZN_C_STALL_CPU + c] += spent[i].us[c] * 1000u;
 	p->count[ZN_C_WORKERS] = WORKERS;
@@ -500,7 +620,6 @@ static void spend(struct zn_sim *s, uint32_t rank)
 	p->count[ZN_C_WORKER_IDLE_NS] += WORKERS * (1000u - spent[i].busy_us) * 1000u;
 }
 
-/* The ranks' calls other than launches do not fall on the same millisecond. */
 /* What the kernel sees of a millisecond with so many launches, from random numbers of its own: system calls and short
  * sleeps at each launch, the GPU's driver at some, and gradients to other nodes now and then. */
 static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
@@ -518,12 +637,13 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 	}
 	p->count[ZN_C_MIGRATE_CPU] += below(state, MIGRATE_EVERY) == 0;
 	if (launches && below(state, IOCTL_EVERY) == 0) {
-		bool waits = below(state, IOCTL_WAITS) == 0;
+		bool contended = s->phase == ZN_SCENARIO_CONTENTION,
+		     waits = below(state, IOCTL_WAITS) == 0 || contended;
 
 		ns = around(state, waits ? IOCTL_WAIT_NS : IOCTL_NS);
 		zn_plain_record(&s->plain, p, ZN_H_IOCTL, ns, 0);
 		gpu->busy_ns += ns;
-		gpu->contended_ns += waits ? ns / 8 : 0;
+		gpu->contended_ns += contended ? ns / 2 : waits ? ns / 8 : 0;
 	}
 	if (at % MAP_EVERY_MS == 0)
 		for (uint32_t unmap = 0; unmap < 2; unmap++) {
@@ -536,13 +656,15 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 		p->count[ZN_C_TCP_RECEIVED] += MIB;
 		p->count[ZN_C_TCP_RETRANSMITS] += below(state, RETRANSMIT_EVERY) == 0;
 	}
+	p->count[ZN_C_TCP_RETRANSMITS] += suffers(s, rank, ZN_SCENARIO_RETRANSMITS) && at % RETRANSMIT_MS == 0;
 }
 
+/* A rank's calls other than launches do not fall on the same millisecond as another's. */
 static void run_rank(struct zn_sim *s, uint32_t rank)
 {
-	spend(s, rank);
 	uint64_t launches = launch_count(s);
 
+	spend(s, rank);
 	for (uint64_t n = launches; n; n--)
 		launch(s, rank);
 	kernel_sees(s, rank, launches);
@@ -557,13 +679,26 @@ static void run_rank(struct zn_sim *s, uint32_t rank)
 		breathe(s, rank);
 }
 
+static bool idles(const struct zn_sim *s, uint32_t rank)
+{
+	return s->phase == ZN_SCENARIO_IDLE_GPU && rank / 2 == IDLE_GPU;
+}
+
+static void lose(struct zn_sim *s)
+{
+	if (s->phase == ZN_SCENARIO_LOSSES && s->elapsed_ms % LOST_EVERY_MS == 0)
+		s->plain.arena.shared->lost[ZN_LOST_SERIES]++;
+}
+
 void zn_sim_step(struct zn_sim *s, uint64_t ms)
 {
 	for (; ms; ms--) {
 		s->elapsed_ms++;
+		s->phase = phase_of(s);
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
-			if (s->rank[rank])
+			if (s->rank[rank] && !idles(s, rank))
 				run_rank(s, rank);
+		lose(s);
 		files_run(s, NULL, 0, node_events, ZN_LEN(node_events));
 		if (s->jobs)
 			jobs_run(s);

@@ -1116,6 +1116,29 @@ int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const ch
 
 /* ---- options.c: file, then environment, then command line; later ones win. ---- */
 
+/* What goes wrong in a simulation. MIXED is some of it, always; HEALTHY nothing; each other one is a healthy node with one
+ * fault in the second half of each cycle, so that alerts fire and are resolved: docs/ALERTS.md says which. */
+#define ZN_SCENARIOS(X)                                                                                                \
+	X(MIXED, "mixed")                                                                                              \
+	X(HEALTHY, "healthy")                                                                                          \
+	X(MEMORY_LEAK, "memory-leak")                                                                                  \
+	X(STARVATION, "starvation")                                                                                    \
+	X(STRAGGLER, "straggler")                                                                                      \
+	X(IDLE_GPU, "idle-gpu")                                                                                        \
+	X(SLOW_LAUNCH, "slow-launch")                                                                                  \
+	X(CONTENTION, "contention")                                                                                    \
+	X(RETRANSMITS, "retransmits")                                                                                  \
+	X(OVERHEAD, "overhead")                                                                                        \
+	X(LOSSES, "losses")
+enum zn_scenario {
+#define X(e, name) ZN_SCENARIO_##e,
+	ZN_SCENARIOS(X)
+#undef X
+		ZN_SCENARIO_COUNT
+};
+#define ZN_CYCLE_MIN_S 10
+#define ZN_CYCLE_MAX_S 86400
+
 #define ZN_LISTEN_MAX    8
 #define ZN_CONTROL_PATH  "/run/zernel/control.sock"
 #define ZN_REPORT_PATH   "/var/lib/zernel/jobs"
@@ -1130,6 +1153,8 @@ struct zn_options {
 	bool version;
 	bool help;
 	uint64_t simulate_seed;
+	uint64_t simulate_scenario; /* enum zn_scenario */
+	uint64_t simulate_cycle_s;  /* 0: as long as the scenario needs for the built-in rules */
 	uint64_t metrics_port;
 	uint64_t ws_port;
 	uint64_t push_interval_ms;
@@ -3031,11 +3056,17 @@ struct zn_sim {
 	uint64_t elapsed_ms;
 	struct zn_proc *rank[ZN_SIM_RANKS]; /* NULL: between two jobs */
 	uint64_t comm[ZN_SIM_JOBS], comm_state;
+	struct zn_skew *skew[ZN_SIM_JOBS]; /* NULL: none was free, or between two jobs */
+	uint64_t skew_state;
+	enum zn_scenario scenario, phase; /* phase: what is wrong right now; HEALTHY: nothing */
+	uint64_t cycle_ms;
 	uint32_t pids;        /* handed out so far */
 	struct zn_jobs *jobs; /* NULL: nobody is told of jobs, and none ends */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 };
-int zn_sim_open(struct zn_sim *s, uint64_t seed);
+int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */
+/* Before its first step. cycle_s 0: as long as the scenario needs for the built-in rules. */
+void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t cycle_s);
 void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 void zn_sim_close(struct zn_sim *s);
 void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, there and from then on */

@@ -326,6 +326,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	int err = zn_sim_open(&d->sim, d->options.simulate_seed);
 
 	if (!err) {
+		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
 		zn_agg_init(&d->agg, &d->sim.plain.arena);
 		d->agg.facts = zn_sim_facts;
 		d->sim_step.ready = on_sim_step;

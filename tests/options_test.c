@@ -67,8 +67,10 @@ static void variable_of(char *to, size_t cap, const char *name, const char *valu
 	"up to 8 of *, IPv4 and IPv6 addresses, unix:/PATH, with commas between them; * stands for all addresses"
 #define IS_ORIGIN                                                                                                      \
 	"origins as browsers send them, with commas between them: http:// or https://, host in lower case, no path"
-#define IS_CONTROL "an absolute path of up to 107 bytes, or none"
-#define IS_NAMES   "names of this node with commas between them; .example.org: all under it"
+#define NAME(e, name) " " name
+#define IS_SCENARIO   "one of" ZN_SCENARIOS(NAME)
+#define IS_CONTROL    "an absolute path of up to 107 bytes, or none"
+#define IS_NAMES      "names of this node with commas between them; .example.org: all under it"
 
 enum kind { NUMBER, TEXT, FLAG };
 
@@ -85,6 +87,11 @@ static const struct good {
 	{"push-interval-ms", "100", NUMBER, AT(push_interval_ms), 100},
 	{"push-interval-ms", "60000", NUMBER, AT(push_interval_ms), 60000},
 	{"simulate-seed", "18446744073709551615", NUMBER, AT(simulate_seed), UINT64_MAX},
+	{"simulate-scenario", "mixed", NUMBER, AT(simulate_scenario), ZN_SCENARIO_MIXED},
+	{"simulate-scenario", "losses", NUMBER, AT(simulate_scenario), ZN_SCENARIO_LOSSES},
+	{"simulate-cycle-s", "10", NUMBER, AT(simulate_cycle_s), 10},
+	{"simulate-cycle-s", "86400", NUMBER, AT(simulate_cycle_s), 86400},
+	{"simulate-cycle-s", "auto", NUMBER, AT(simulate_cycle_s), 0},
 	{"overhead-budget", "100%", NUMBER, AT(overhead_budget), 1000000},
 	{"overhead-budget", "0.5%", NUMBER, AT(overhead_budget), 5000},
 	{"overhead-budget", "12.0345%", NUMBER, AT(overhead_budget), 120345},
@@ -353,6 +360,9 @@ static const struct {
 	{"push-interval-ms", "1s", "a number of milliseconds: 100 to 60000"},
 	{"simulate-seed", "18446744073709551616", "a number: 0 to 18446744073709551615"},
 	{"simulate-seed", "x", "a number: 0 to 18446744073709551615"},
+	{"simulate-scenario", "leak", IS_SCENARIO},
+	{"simulate-cycle-s", "9", "a number of seconds from 10 to 86400, or auto"},
+	{"simulate-cycle-s", "86401", "a number of seconds from 10 to 86400, or auto"},
 	{"simulate", "on", "yes or no"},
 	{"simulate", "YES", "yes or no"},
 	{"gpu-majors", "0", "one or more device numbers from 1 to 511 with commas between them"},
@@ -671,11 +681,16 @@ T(any_bytes_are_survived)
 
 T(help_names_every_option)
 {
-	static const char *const names[] = {"simulate", "simulate-seed", "metrics-port", "ws-port", "listen",
-		"push-interval-ms", "probes", "tier", "ws-origin", "host-names", "token-file", "control", "report-dir",
-		"max-connections", "max-connections-per-peer", "gpu-majors", "overhead-budget", "config", "check",
-		"list-metrics", "list-probes", "version", "help", "alertmanager", "webhook", "notify-repeat-ms", "otlp",
-		"otlp-interval-ms", "outbound-token-file", "alerts"};
+	static const char *const scenarios[] = {
+#define X(e, name) name,
+		ZN_SCENARIOS(X)
+#undef X
+	};
+	static const char *const names[] = {"simulate", "simulate-seed", "simulate-scenario", "simulate-cycle-s",
+		"metrics-port", "ws-port", "listen", "push-interval-ms", "probes", "tier", "ws-origin", "host-names",
+		"token-file", "control", "report-dir", "max-connections", "max-connections-per-peer", "gpu-majors",
+		"overhead-budget", "config", "check", "list-metrics", "list-probes", "version", "help", "alertmanager",
+		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;
@@ -689,6 +704,8 @@ T(help_names_every_option)
 	for (const char *at = text; (at = strstr(at, "\n  --")); at++)
 		count++;
 	CHECK_EQ(count, ZN_LEN(names));
+	for (size_t i = 0; i < ZN_LEN(scenarios); i++)
+		CHECK(strstr(strstr(text, "\nScenarios:"), scenarios[i]));
 	for (const char *at = text; *at; at += strcspn(at, "\n") + 1)
 		CHECK(strcspn(at, "\n") <= 80);
 }

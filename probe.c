@@ -266,29 +266,45 @@ static int sparse_maps(struct bpf_object *o)
 	return err;
 }
 
-/* The first object: makes the maps, and watches the end of processes. */
-static int base_load(struct zn_probe *p)
+/* program: for the end of a process, and for exec, which may be NULL. */
+static int base_try(struct zn_probe *p, const char *const program[2])
 {
-	static const char *const program[][2] = {
-		{"process_exit", "sched_process_exit"}, {"process_exec", "sched_process_exec"}};
+	static const char *const event[] = {"sched_process_exit", "sched_process_exec"};
 	struct bpf_object *o = zn_probe_object(&zn_bpf_proc);
+	struct bpf_program *prog;
 	int err;
 
 	if (!o)
 		return -errno;
+	bpf_object__for_each_program(prog, o)
+	{
+		const char *name = bpf_program__name(prog);
+
+		bpf_program__set_autoload(
+			prog, strcmp(name, program[0]) == 0 || (program[1] && strcmp(name, program[1]) == 0));
+	}
 	err = sparse_maps(o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
 		err = maps_keep(p, o);
-	for (size_t i = 0; i < ZN_LEN(program) && !err; i++) {
-		struct bpf_program *prog = bpf_object__find_program_by_name(o, program[i][0]);
-
-		p->exit_link[i] = bpf_raw_tracepoint_open(program[i][1], bpf_program__fd(prog));
+	for (size_t i = 0; i < ZN_LEN(event) && program[i] && !err; i++) {
+		prog = bpf_object__find_program_by_name(o, program[i]);
+		p->exit_link[i] = bpf_raw_tracepoint_open(event[i], bpf_program__fd(prog));
 		err = p->exit_link[i] < 0 ? p->exit_link[i] : 0;
 	}
 	bpf_object__close(o);
 	return err;
+}
+
+/* The first object: makes the maps, and watches the end of processes. A kernel that is too old for its programs has
+ * others, so that the daemon can say family by family what cannot be had. */
+static int base_load(struct zn_probe *p)
+{
+	static const char *const program[][2] = {{"process_exit", "process_exec"}, {"process_exit_old", NULL}};
+	int err = base_try(p, program[0]);
+
+	return err == -EINVAL ? base_try(p, program[1]) : err;
 }
 
 /* Raw tracepoints alone: a kernel without one of them has no control groups. */

@@ -98,6 +98,20 @@ int process_exit(void *ctx __attribute__((unused)))
 	return 0;
 }
 
+/* Atomic operations that return what was there came with 5.12. Without them no process can be tracked, and there is
+ * less to give back. */
+SEC("raw_tp/sched_process_exit")
+int process_exit_old(void *ctx __attribute__((unused)))
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct zn_shared *s = zn_globals();
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	if (BPF_CORE_READ(task, signal, live.counter) == 0 && s && s->jobs)
+		bpf_map_delete_elem(&tasks, &tgid);
+	return 0;
+}
+
 /* (task, old_pid, bprm): the calling thread took over the leader's id, all other threads have exited. */
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args *ctx)

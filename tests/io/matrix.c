@@ -676,7 +676,7 @@ static void case_folder_errors(void)
 /* ---- many threads ---- */
 
 #define STORM_THREADS 128
-#define STORM_CALLS   1009
+#define STORM_CALLS   307
 #define STORM_BYTES   127
 
 static void *storm(void *fd)

@@ -423,18 +423,6 @@ static bool tier_open(struct zn_probe *p, const struct rows *r)
 	return true;
 }
 
-static uint32_t perf_kprobe_type(void)
-{
-	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
-	unsigned type = 0;
-
-	if (f && fscanf(f, "%u", &type) != 1)
-		type = 0;
-	if (f)
-		fclose(f);
-	return type;
-}
-
 /* What has only one way has that, whichever is asked for. */
 static bool has_choice(uint8_t family)
 {
@@ -508,7 +496,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier)
 	uint64_t all = families;
 
 	zn_kernel_table(k);
-	k->kprobe_type = perf_kprobe_type();
+	k->kprobe_type = zn_perf_type("kprobe");
 	nodes_read(p->arena.shared);
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)

@@ -906,11 +906,14 @@ static int perf_link(const struct zn_probe *p, int prog_fd, bool ret, const stru
 	return fd;
 }
 
-static uint32_t perf_uprobe_type(void)
+uint32_t zn_perf_type(const char *kind)
 {
-	FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	char path[64];
 	unsigned type = 0;
+	FILE *f;
 
+	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", kind);
+	f = fopen(path, "re");
 	if (f && fscanf(f, "%u", &type) != 1)
 		type = 0;
 	if (f)
@@ -1270,7 +1273,7 @@ static int attach_way_choose(struct zn_probe *p, enum zn_family f)
 	if (err != -EINVAL && err != -EOPNOTSUPP)
 		return err;
 	p->multi = false;
-	p->perf_type = perf_uprobe_type();
+	p->perf_type = zn_perf_type("uprobe");
 	return p->perf_type ? calibrate(p, f) : -EOPNOTSUPP;
 }
 

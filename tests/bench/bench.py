@@ -502,6 +502,63 @@ def bench_cpu(run):
         reached on {os.cpu_count()} cores.""")
 
 
+# ---- a training loop ----
+
+LOOP_ROUNDS, LOOP_STEPS = 11, 250
+PYTHON = "/usr/bin/python3"  # Debian's, which Debian's PyTorch is for
+
+
+class Loop(Tool):
+    def __init__(self, library):
+        self.process = subprocess.Popen([PYTHON, "tests/bench/torch_loop.py", library], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, bufsize=1, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    def steps(self):
+        """How many ms a step took, and its context switches."""
+        ns, switches = map(int, self.ask(str(LOOP_STEPS)).split())
+        return ns / 1e6 / LOOP_STEPS, switches / LOOP_STEPS
+
+
+def followed_steps(loop):
+    """With the daemon, once it says where the loop's time goes."""
+    with Daemon() as daemon:
+        while f'zernel_step_stall_ratio{{pid="{loop.process.pid}"' not in daemon.get():
+            loop.ask("10")
+        return loop.steps()
+
+
+def loop_turns(loop):
+    """ms and switches, by whether the daemon ran. Each turn with it lies between two without, and is compared with their mean."""
+    loop.steps()
+    off, on = [loop.steps()], []
+    for _ in range(LOOP_ROUNDS):
+        on.append(followed_steps(loop))
+        off.append(loop.steps())
+    return [tuple((a + b) / 2 for a, b in zip(*pair)) for pair in zip(off, off[1:])], on
+
+
+def bench_loop(run):
+    if subprocess.run([PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode:
+        run.note("A training loop", "Not measured: no PyTorch is installed here.")
+        return
+    with Loop(run.cuda) as loop:
+        turns = loop_turns(loop)
+    ms, switches = ([[turn[what] for turn in turns[on]] for on in (0, 1)] for what in (0, 1))
+    rates = [[1e3 * s / t for s, t in zip(switches[on], ms[on])] for on in (0, 1)]
+    for what, figures, form in (("time of a step of a PyTorch loop", ms, "{:.2f} ms"),
+                                ("its context switches per second", rates, "{:,.0f}")):
+        ratio = [on / off for off, on in zip(*figures)]
+        run.row(f"{what}, without zerneld", form.format(median(figures[0])), spread(figures[0], form))
+        run.row(f"{what}, with it", form.format(median(figures[1])), spread(figures[1], form))
+        timed = figures is ms
+        run.row(f"**{what}, with / without**", f"{median(ratio):.4f}", spread(ratio, "{:.3f}"), "1.01" if timed else "",
+                median(ratio) <= 1.01 if timed else None)
+    run.note("A training loop", f"""PyTorch with one worker of its DataLoader on {os.cpu_count()} cores, {LOOP_STEPS} steps with
+        the daemon between two such turns without it, {LOOP_ROUNDS} times; the ratio is taken turn by turn. A step computes, takes a
+        batch, and makes one launch, so that its context switches and waits are followed. A trap costs several us on this
+        kind of machine; what more launches add is told by the cost of a call.""")
+
+
 # ---- size, mapping ----
 
 MAPPINGS = 20
@@ -569,7 +626,8 @@ def bench_bias(run):
 
 BENCHES = (("cost of a call", bench_launch), ("recording", bench_record), ("scrapes", bench_scrape),
            ("snapshots", bench_snapshots),
-           ("start and stop", bench_start), ("memory", bench_memory), ("size and mapping", bench_mapping),
+           ("a training loop", bench_loop), ("start and stop", bench_start),
+           ("memory", bench_memory), ("size and mapping", bench_mapping),
            ("bias", bench_bias), ("CPU of the daemon", bench_cpu))
 
 

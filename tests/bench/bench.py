@@ -504,7 +504,7 @@ def bench_cpu(run):
 
 # ---- a training loop ----
 
-LOOP_ROUNDS, LOOP_STEPS = 11, 250
+LOOP_ROUNDS, LOOP_STEPS, SETTLE_S = 9, 250, 1
 PYTHON = "/usr/bin/python3"  # Debian's, which Debian's PyTorch is for
 
 
@@ -514,7 +514,9 @@ class Loop(Tool):
                                         stdout=subprocess.PIPE, bufsize=1, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     def steps(self):
-        """How many ms a step took, and its context switches."""
+        """How many ms a step took, and its context switches. What started or ended before has settled by then."""
+        time.sleep(SETTLE_S)
+        self.ask("20")
         ns, switches = map(int, self.ask(str(LOOP_STEPS)).split())
         return ns / 1e6 / LOOP_STEPS, switches / LOOP_STEPS
 

@@ -245,7 +245,9 @@ $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -static $(filter %.c,$^) -o $@ -lm
 .PHONY: check-vm
-check-vm: all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
+check-vm:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 	@tests/vm/run.sh build $(KERNELS)
 
 # ---- fuzzing ----

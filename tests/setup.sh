@@ -37,6 +37,13 @@ script                                              bsdutils
 unshare                                             util-linux
 strace                                              strace
 fio                                                 fio
+/usr/sbin/mkfs.ext4                                 e2fsprogs
+qemu-system-x86_64                                  qemu-system-x86
+busybox                                             busybox-static
+cpio                                                cpio
+/usr/sbin/depmod                                    kmod
+xz                                                  xz-utils
+zstd                                                zstd
 openssl                                             openssl
 /usr/sbin/nginx                                     nginx-light
 clang-format                                        clang-format

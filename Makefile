@@ -239,7 +239,8 @@ build/bench/empty.bpf.o: tests/bench/empty.bpf.c
 	@mkdir -p build/bench
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-# Other kernels, in virtual machines (tests/vm), and Slurm with control groups of version 2; 5.10, 6.18 and newest are known too.
+# Other kernels, in virtual machines (tests/vm): hooks, file I/O and NFS, and Slurm with control groups of version 2; 5.10,
+# 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm.
 KERNELS ?= 6.1 6.12
 $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 	@mkdir -p $(T)

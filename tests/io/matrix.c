@@ -368,6 +368,14 @@ static void case_copy(void)
 	close(to);
 }
 
+/* Without this event, which 6.1 lacks, system calls leave no way to count faults. */
+static bool has_fault_event(void)
+{
+	static const char folder[] = "/sys/kernel/tracing/events/filemap";
+
+	return access(folder, F_OK) || access("/sys/kernel/tracing/events/filemap/mm_filemap_fault", F_OK) == 0;
+}
+
 /* A file of holes in memory: each page that is touched is brought in once. */
 static void case_mmap(void)
 {
@@ -386,7 +394,7 @@ static void case_mmap(void)
 	munmap((void *)at, len);
 	close(fd);
 	expected.bytes[ZN_IO_MMAP] = len;
-	expected.calls[ZN_IO_MMAP] = len / 4096;
+	expected.calls[ZN_IO_MMAP] = by_call && !has_fault_event() ? 0 : len / 4096;
 }
 
 /* ---- io_uring ---- */

@@ -96,6 +96,16 @@ static uint32_t hash_of(const char *text)
 	return h;
 }
 
+/* Where a text may be cut at or before a byte without a character being cut; of what is no UTF-8 that is anywhere. */
+static size_t cut_at(const char *text, size_t at)
+{
+	size_t back = 0;
+
+	while (back < 3 && back < at && ((uint8_t)text[at - back] & 0xc0) == 0x80)
+		back++;
+	return at - back;
+}
+
 /* What is shown of a field: UTF-8, so that two that look alike are alike. One that is too long is cut at a whole character
  * and ends in a hash of all. */
 static void show(char *to, size_t cap, const char *text)
@@ -107,10 +117,10 @@ static void show(char *to, size_t cap, const char *text)
 	if (o.full && fits > cap - 10)
 		fits = cap - 10;
 	while (o.full) {
-		while (fits && ((uint8_t)text[fits] & 0xc0) == 0x80)
-			fits--;
+		fits = cut_at(text, fits);
 		o = (struct zn_out){.at = to, .cap = cap - 10};
-		zn_out_utf8(&o, text, fits--);
+		zn_out_utf8(&o, text, fits);
+		fits -= o.full;
 	}
 	o.cap = cap - 1;
 	if (fits < len) {

@@ -84,6 +84,9 @@ static void check_is(const struct zn_mount *e, const char *point, const char *fs
 
 #define LONG64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
+#define NEXT8  "\x80\x80\x80\x80\x80\x80\x80\x80"
+#define NEXT32 NEXT8 NEXT8 NEXT8 NEXT8
+
 /* Of device 0:40, but for those that are not. */
 static const struct {
 	const char *name, *list, *point, *fstype;
@@ -101,6 +104,9 @@ static const struct {
 	{"a removed mount point", "36 35 0:40 / /a\\040b//deleted rw - ext4 d rw\n", "/a b", "ext4"},
 	{"fuse", "36 35 0:40 / /a rw - fuse.sshfs host: rw\n", "/a", "fuse.sshfs"},
 	{"a long type", "36 35 0:40 / /a rw - fuse." LONG64 " x rw\n", "/a", "fuse.0123456789abcdef0~e6df115a"},
+	{"a long type of what goes on with characters that never began",
+		"36 35 0:40 / /a rw - t" NEXT32 NEXT32 " x rw\n", "/a",
+		"t\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd~16a418a3"},
 	{"a bind mount after it", "1 1 0:40 / /long/name rw - ext4 d rw\n2 1 0:40 /sub /b rw - ext4 d rw\n",
 		"/long/name", "ext4"},
 	{"a bind mount before it", "1 1 0:40 /sub /b rw - ext4 d rw\n2 1 0:40 / /long/name rw - ext4 d rw\n",

@@ -111,7 +111,7 @@ def starved(more_waits=0, name="train.py", **options):
     daemon.attached(CUDA)
     r = followed(daemon, p).report()
     clock = total(wall for wall, _, _ in r["waits"])
-    waits = [w for w in asleep(r["waits"]) if w > 5_000_000]
+    waits = [w for w in asleep(r["waits"]) if w > 20_000_000]  # it may sleep for a worker's answer about a batch that is there
     m, s = settled(daemon, p.pid, len(waits))
     pid = str(p.pid)
     print(f"   {options}: {m.one(WAIT + '_sum', pid=pid):.3f} s of {clock:.3f} s, {m.one(WAIT + '_count', pid=pid):.0f} waits of "
@@ -120,7 +120,8 @@ def starved(more_waits=0, name="train.py", **options):
     near(s["data"], clock, 0.05, "time in waits for data")
     for q, name in ((500, "0.5"), (990, "0.99")):
         near(m.one(WAIT, pid=pid, quantile=name), rank(waits, q), 0.032, f"quantile {name}", more=0.001)
-    check(len(waits) <= m.one(WAIT + "_count", pid=pid) <= len(waits) + more_waits, "number of waits")
+    count = m.one(WAIT + "_count", pid=pid)
+    check(len(waits) <= count <= len(r["waits"]) + more_waits, f"number of waits: {count}, not {len(waits)}")
     equal(daemon.process_json(p.pid)["dataloader"]["loader"], "pytorch", "the loader")
     check(not m.lost(), f"lost: {m.lost()}")
     return daemon, p, r

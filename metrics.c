@@ -1253,6 +1253,25 @@ static void emit_job_counts(struct text *t)
 	}
 }
 
+static void job_oom_kills(struct text *t, const struct zn_job *job)
+{
+	job_series(t, job);
+	end_u64(t, zn_job_row(t->view->jobs, job)->oom_kills);
+}
+
+/* From 0 on, as a job may have one such kill and no more. */
+static void emit_oom_kills(struct text *t)
+{
+	const struct zn_probe *probe = t->view->probe;
+
+	if (probe && probe->job_link[ZN_LEN(probe->job_link) - 1] < 0)
+		return;
+	series(t);
+	label(t, "job_id", "");
+	end_u64(t, t->view->agg->arena->shared->oom_kills);
+	each_job(t, job_oom_kills);
+}
+
 static void emit_job_info(struct text *t)
 {
 	each_job(t, job_info);
@@ -1783,6 +1802,8 @@ static const struct metric table[] = {
 		"Time in which a send gives its bytes to TCP, waits for room included. By tracepoints it is that of the whole call up to there, of write, writev, sendto and sendmsg alone."},
 	{"zernel_job_info", INFO, "job_id,user,uid,account,partition,name,nodes,gpus", emit_job_info, NULL,
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
+	{"zernel_oom_kills_total", COUNTER, "job_id", emit_oom_kills, NULL,
+		"Processes that the kernel killed for want of memory: of a job, or of none that called a hooked library or load data for one that did."},
 	{"zernel_job_processes", GAUGE, "job_id", emit_job_processes, NULL,
 		"Processes of a job that run and have called a hooked library."},
 	{"zernel_job_start_time_seconds", GAUGE, "job_id", emit_job_start, NULL,

@@ -311,14 +311,14 @@ static int base_load(struct zn_probe *p)
 static int job_attach(struct zn_probe *p, struct bpf_object *o)
 {
 	static const char *const program[ZN_LEN(p->job_link)][2] = {{"job_mkdir", "cgroup_mkdir"},
-		{"job_rmdir", "cgroup_rmdir"}, {"job_attach", "cgroup_attach_task"},
-		{"job_fork", "sched_process_fork"}};
+		{"job_rmdir", "cgroup_rmdir"}, {"job_attach", "cgroup_attach_task"}, {"job_fork", "sched_process_fork"},
+		{"oom_victim", "mark_victim"}};
 
 	for (size_t i = 0; i < ZN_LEN(program); i++) {
 		struct bpf_program *prog = bpf_object__find_program_by_name(o, program[i][0]);
 
 		p->job_link[i] = bpf_raw_tracepoint_open(program[i][1], bpf_program__fd(prog));
-		if (p->job_link[i] < 0)
+		if (p->job_link[i] < 0 && i + 1 < ZN_LEN(program))
 			return p->job_link[i];
 	}
 	return 0;

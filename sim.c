@@ -80,6 +80,7 @@
 #define COST_NS       1000 /* of a hooked call */
 #define TINY_LAUNCHES 14   /* per millisecond */
 #define LOST_EVERY_MS 1000
+#define KILL_EVERY_MS 5000
 #define IDLE_GPU      3
 
 /* The first job runs this long, and the next one comes after a pause. */
@@ -155,7 +156,8 @@ static const struct {
 	uint32_t launch, model_gib;
 } ranks[ZN_SIM_RANKS] = {{1000, 0}, {985, 0}, {1015, 3}, {1120, 3}, {960, 7}, {1005, 6}, {990, 0}, {1030, 0}};
 
-static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 2400, [ZN_SCENARIO_SLOW_LAUNCH] = 900};
+static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {
+	[ZN_SCENARIO_IDLE_GPU] = 2400, [ZN_SCENARIO_SLOW_LAUNCH] = 900, [ZN_SCENARIO_OOM] = 900};
 
 /* What their prologs say. */
 static const struct {
@@ -690,6 +692,18 @@ static void lose(struct zn_sim *s)
 		s->plain.arena.shared->lost[ZN_LOST_SERIES]++;
 }
 
+/* The kernel kills a process of the second job that loads data. */
+static void kill_one(struct zn_sim *s)
+{
+	const struct zn_job *told;
+
+	if (s->phase != ZN_SCENARIO_OOM || !s->jobs || s->elapsed_ms % KILL_EVERY_MS)
+		return;
+	told = zn_jobs_find(s->jobs, message_of(s, 1)->value[ZN_KEY_ID], ZN_UNKNOWN);
+	if (told)
+		s->plain.arena.jobs[told->slot].oom_kills++;
+}
+
 void zn_sim_step(struct zn_sim *s, uint64_t ms)
 {
 	for (; ms; ms--) {
@@ -699,6 +713,7 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 			if (s->rank[rank] && !idles(s, rank))
 				run_rank(s, rank);
 		lose(s);
+		kill_one(s);
 		files_run(s, NULL, 0, node_events, ZN_LEN(node_events));
 		if (s->jobs)
 			jobs_run(s);

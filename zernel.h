@@ -420,7 +420,8 @@ struct zn_shared {
 	__u64 families;    /* that are on, 1 << enum zn_family */
 	__u64 gpu_majors[ZN_MAJOR_WORDS]; /* of character devices that are GPUs, a bit each; the daemon writes it */
 	struct zn_gpu_calls gpu_calls;
-	__u64 by_call; /* those of them that stand on the tracepoints of system calls */
+	__u64 oom_kills; /* of tracked processes and their workers, of no job */
+	__u64 by_call;   /* those of them that stand on the tracepoints of system calls */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
@@ -436,7 +437,7 @@ struct zn_shared {
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_FIRST_COUNT + 48 + 5 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
+		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
 			16 + ZN_CPUS_MAX,
 	"padding");
 
@@ -627,7 +628,8 @@ struct zn_job_row {
 	__u32 steps_lost;  /* beyond ZN_STEPS_MAX */
 	__u32 cgroup_seen; /* 1 once it had a control group */
 	__u32 pad;
-	__u64 reserved[184];
+	__u64 oom_kills; /* of its processes, by the kernel */
+	__u64 reserved[183];
 	struct zn_step step[ZN_STEPS_MAX];
 };
 _Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_row) == 4096, "a job is one page");
@@ -1129,7 +1131,8 @@ int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const ch
 	X(CONTENTION, "contention")                                                                                    \
 	X(RETRANSMITS, "retransmits")                                                                                  \
 	X(OVERHEAD, "overhead")                                                                                        \
-	X(LOSSES, "losses")
+	X(LOSSES, "losses")                                                                                            \
+	X(OOM, "oom")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -1732,8 +1735,8 @@ struct zn_probe {
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
 	int map_fd[32]; /* by enum in probe.c */
 	int exit_link[2];
-	int job_link[4];
-	bool job;                  /* control groups, forks and moves are watched */
+	int job_link[5]; /* the last one: kills by the kernel, which jobs can do without; below 0: it is not there */
+	bool job;        /* control groups, forks and moves are watched */
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;

@@ -369,4 +369,31 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* ---- what the kernel kills for want of memory ---- */
+
+/* (pid), on newer kernels (task, uid): of a thread that has the memory. That is no process by its number once the first thread of
+ * one has ended; an address of the kernel is a negative number, and none is. */
+static __always_inline __u32 victim(const struct bpf_raw_tracepoint_args *ctx)
+{
+	const struct task_struct *task = (void *)ctx->args[0];
+
+	return (__s64)ctx->args[0] < 0 ? (__u32)BPF_CORE_READ(task, tgid) : (__u32)ctx->args[0];
+}
+
+SEC("raw_tp/mark_victim")
+int oom_victim(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 tgid = victim(ctx);
+	struct zn_shared *s = zn_globals();
+	struct zn_proc *p = zn_tracked(tgid);
+	struct zn_tag *tag = bpf_map_lookup_elem(&tasks, &tgid);
+	struct zn_job_row *row = tag ? job_of(tag) : p ? job_of(&p->job) : NULL;
+
+	if (row)
+		ZN_ADD(row->oom_kills, 1);
+	else if (s && (p || bpf_map_lookup_elem(&workers, &tgid)))
+		ZN_ADD(s->oom_kills, 1);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -1175,15 +1175,20 @@ T(a_job_that_has_ended_is_shown_twice)
 	end_job("4711");
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
 	job->end_wall_ms = 1711800009001;
+	zn_job_row(&jobs, job)->oom_kills = 7;
+	plain.arena.shared->oom_kills = 11;
 	for (int i = 0; i < ZN_JOB_SHOWN; i++) {
 		render(false);
+		CHECK_STR(value_of("zernel_oom_kills_total{" JOB "}"), "7");
+		CHECK_STR(value_of("zernel_oom_kills_total{job_id=\"\"}"), "11");
 		CHECK_STR(value_of("zernel_job_ended_time_seconds{" JOB "}"), "1711800009.001");
 		CHECK_STR(value_of("zernel_job_launches_total{" JOB "}"), "153003");
 		zn_jobs_scraped(&jobs);
 	}
 	zn_jobs_tick(&jobs, zn_now_ns() + 2 * ZN_JOB_GRACE_NS);
 	render(false);
-	CHECK_EQ(count_with("job_id="), 0);
+	CHECK_EQ(count_with("job_id="), 1);
+	CHECK_STR(value_of("zernel_oom_kills_total{job_id=\"\"}"), "11");
 	CHECK_STR(value_of("zernel_table_entries{table=\"jobs\"}"), "0");
 }
 

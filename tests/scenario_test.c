@@ -28,6 +28,7 @@ static const struct row {
 	{"tcp_retransmits", ZN_SCENARIO_RETRANSMITS},
 	{"probe_overhead", ZN_SCENARIO_OVERHEAD},
 	{"events_lost", ZN_SCENARIO_LOSSES},
+	{"oom_kill", ZN_SCENARIO_OOM},
 };
 
 /* Seconds since the start at which alerts of a rule fired first and were resolved last; 0: never. */

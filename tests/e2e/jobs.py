@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 
 from harness import (CUDA, DRIVER, NOBODY, TOOLS, ZERNEL, Absent, Actor, Daemon, Driver, Process, State, check, equal,
@@ -563,6 +564,62 @@ def nothing_is_allocated_for_jobs():
         daemon.metrics(), daemon.json()
     wait_until(lambda: daemon.metrics() and not daemon.jobs("4711"), "the job is forgotten")
     equal(daemon.end(), 0, "exit status")
+
+
+# ---- what the kernel kills for want of memory, in groups with a small limit
+
+LIMIT = 64 << 20
+KILLS = "zernel_oom_kills_total"
+EATER = "import sys; sys.stdin.readline(); x = b'x' * (512 << 20)"
+
+
+def small(path):
+    group = Group("memory", path)
+    for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max"):
+        if os.path.exists(f"{group.path}/{name}"):
+            with open(f"{group.path}/{name}", "w") as file:
+                file.write(str(LIMIT))
+    return group
+
+
+def eat(group):
+    """A process without a hooked library is killed in the group."""
+    eater = Process(["/usr/bin/python3", "-c", EATER], stdin=subprocess.PIPE)
+    eater.wanted = -9
+    group.enter(eater.pid)
+    eater.process.stdin.write("\n")
+    eater.end()
+
+
+@test
+def kills_of_a_job_are_counted():
+    daemon = Daemon("--push-interval-ms", "100", expect=["alert oom_kill.*job_id=\"4711\".* fires"])
+    equal(daemon.metrics().all(KILLS), {(("job_id", ""),): 0}, "kills of nothing")
+    group = small(f"{V1}/job_4711/step_0")
+    wait_until(lambda: daemon.metrics().one(KILLS, job_id="4711") == 0, "the job")
+    for _ in range(3):
+        eat(group)
+    wait_until(lambda: daemon.metrics().one(KILLS, job_id="4711") == 3, "three kills")
+    equal(daemon.metrics().one(KILLS, job_id=""), 0, "kills of no job")
+    wait_until(lambda: [a["job_id"] for a in daemon.json("/alerts")["alerts"] if a["state"] == "firing"] == ["4711"], "the alert")
+    equal(daemon.metrics().lost(), {}, "losses")
+
+
+@test
+def kills_of_other_processes_are_counted_if_they_are_tracked():
+    daemon = Daemon("--push-interval-ms", "100", expect=["alert oom_kill.*fires"])
+    group = small(f"/zernel_e2e_{os.getpid()}")
+    eat(group)
+    actor = Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    actor.do("ready(cuda); x = alloc(cuda, 1 << 20)")
+    wait_until(lambda: actor.pid in daemon.metrics().pids(), "the process")
+    group.enter(actor.pid)
+    actor.wanted = -9
+    actor.tell("x = b'x' * (512 << 20)")
+    wait_until(lambda: daemon.metrics().one(KILLS, job_id="") == 1, "the kill of a tracked process, and not of the other one")
+    daemon.gone(actor.pid)
+    wait_until(lambda: daemon.metrics().one("zernel_alert_state", alert="oom_kill") == 2, "the alert")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ SCENARIOS = {
     "retransmits": {"tcp_retransmits"},
     "overhead": {"probe_overhead"},
     "losses": {"events_lost"},
+    "oom": {"oom_kill"},
     "healthy": set(),
 }
 CYCLE_S = 20

@@ -188,6 +188,19 @@ def receivers_are_told_of_an_alert_and_of_its_end():
 
 
 @test
+def a_simulated_alert_comes_to_alertmanager_and_goes():
+    am, alerts = alertmanager()
+    with open(f"{folder()}/rules", "w") as f:
+        f.write("disable all\nalert gpu_oom_warning\n  expr zernel_gpu_memory_used_ratio > 95%\n  for 1s\n  severity critical\n")
+    daemon = Daemon("--simulate", "--simulate-scenario", "memory-leak", "--simulate-cycle-s", "20", "--push-interval-ms", "250",
+                    "--alerts", f"{folder()}/rules", "--alertmanager", am, expect=["alert gpu_oom_warning"])
+    firing = wait_until(alerts, "the alert in Alertmanager", 60)
+    equal([a["labels"] for a in firing], [{"alertname": "gpu_oom_warning", "severity": "critical", "gpu_id": "3", "source": "simulated",
+                                           "node": daemon.json()["node"]}], "labels")
+    wait_until(lambda: not alerts(), "its end in Alertmanager", 60)
+
+
+@test
 def bad_receivers_harm_nobody():
     """Each kind for itself: the good one beside it is told all the same, memory stays as it was, ticks go on."""
     hook = Receiver(good)

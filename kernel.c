@@ -61,29 +61,6 @@ static const struct {
 	{&zn_bpf_sched, "sched_migrate_task", "sched_migrate_task", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
 	{&zn_bpf_sched, "sched_fork", "sched_process_fork", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
 
-	{&zn_bpf_syscalls, "sys_enter", "sys_enter", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, RAW, NEEDED},
-	{&zn_bpf_syscalls, "sys_exit", "sys_exit", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, RAW, NEEDED},
-
-	{&zn_bpf_net, "fentry_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, CORE},
-	{&zn_bpf_net, "fexit_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, CORE},
-	{&zn_bpf_net, "fexit_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_net, "fexit_receive6", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, NEEDED | ALSO},
-	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, ALSO},
-	{&zn_bpf_net, "kprobe_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, CORE},
-	{&zn_bpf_net, "kreturn_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, CORE},
-	{&zn_bpf_net, "kprobe_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_net, "kreturn_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_net, "kprobe_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_net, "kreturn_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, NEEDED | ALSO},
-	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, ALSO},
-	{&zn_bpf_net, "sock_send", "sock_send_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | CORE},
-	{&zn_bpf_net, "net_enter", "sys_enter", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
-	{&zn_bpf_net, "sock_receive", "sock_recv_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
-	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | ALSO},
-	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, ALSO},
-
 	TRACED(ZN_FAM_VFS, vfs_read, CORE),
 	TRACED(ZN_FAM_VFS, vfs_write, CORE),
 	TRACED(ZN_FAM_VFS, vfs_readv, 0),
@@ -137,6 +114,29 @@ static const struct {
 
 	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
 	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
+
+	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+
+	{&zn_bpf_net, "fentry_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, CORE},
+	{&zn_bpf_net, "fexit_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, CORE},
+	{&zn_bpf_net, "fexit_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "fexit_receive6", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, ALSO},
+	{&zn_bpf_net, "kprobe_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, CORE},
+	{&zn_bpf_net, "kreturn_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, CORE},
+	{&zn_bpf_net, "kprobe_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_net, "kreturn_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_net, "kprobe_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_net, "kreturn_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, ALSO},
+	{&zn_bpf_net, "sock_send", "sock_send_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | CORE},
+	{&zn_bpf_net, "sock_receive", "sock_recv_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, ALSO},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_NET, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
 };
 
 /* What a family cannot see on a tier, even where all of that is there. */
@@ -164,7 +164,7 @@ void zn_kernel_table(struct zn_kernel *k)
 	memset(k, 0, sizeof(*k));
 	for (size_t i = 0; i < ZN_LEN(table); i++)
 		k->site[i] = (struct zn_site){
-			table[i].program, table[i].place, table[i].family, table[i].tier, ZN_SYM_MISSING, -1, -1};
+			table[i].program, table[i].place, table[i].family, table[i].tier, ZN_SYM_MISSING, 0, -1, -1};
 	k->site_count = ZN_LEN(table);
 }
 
@@ -175,10 +175,24 @@ struct rows {
 	uint32_t first, end;
 };
 
-static bool is_of(const struct rows *r, const char *program)
+/* Another family has this very program already, at the same place: it serves both. */
+static bool is_shared(struct zn_kernel *k, uint32_t i)
+{
+	uint32_t of = 0;
+
+	for (uint32_t j = 0; j < ZN_LEN(table) && !of; j++)
+		if (k->site[j].prog_fd >= 0 && table[j].family != table[i].family &&
+			table[j].object == table[i].object && strcmp(table[j].program, table[i].program) == 0 &&
+			strcmp(table[j].place, table[i].place) == 0)
+			of = j + 1;
+	k->site[i].of = of;
+	return of;
+}
+
+static bool is_of(const struct zn_kernel *k, const struct rows *r, const char *program)
 {
 	for (uint32_t i = r->first; i < r->end; i++)
-		if (strcmp(table[i].program, program) == 0)
+		if (!k->site[i].of && strcmp(table[i].program, program) == 0)
 			return true;
 	return false;
 }
@@ -188,6 +202,8 @@ static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct
 	for (uint32_t i = r->first; i < r->end; i++) {
 		struct bpf_program *prog = bpf_object__find_program_by_name(o, table[i].program);
 
+		if (k->site[i].of)
+			continue;
 		k->site[i].prog_fd = prog ? fcntl(bpf_program__fd(prog), F_DUPFD_CLOEXEC, 3) : -1;
 		if (k->site[i].prog_fd < 0)
 			return -ENOENT;
@@ -197,13 +213,20 @@ static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct
 
 static int rows_load(struct zn_probe *p, const struct rows *r)
 {
-	struct bpf_object *o = zn_probe_object(table[r->first].object);
 	struct bpf_program *prog;
+	struct bpf_object *o;
+	uint32_t own = 0;
 	int err;
 
+	for (uint32_t i = r->first; i < r->end; i++)
+		own += !is_shared(&p->kernel, i);
+	if (!own)
+		return 0;
+	o = zn_probe_object(table[r->first].object);
 	if (!o)
 		return -errno;
-	bpf_object__for_each_program(prog, o) bpf_program__set_autoload(prog, is_of(r, bpf_program__name(prog)));
+	bpf_object__for_each_program(prog, o)
+		bpf_program__set_autoload(prog, is_of(&p->kernel, r, bpf_program__name(prog)));
 	err = zn_probe_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);
@@ -257,7 +280,7 @@ static int site_attach(struct zn_kernel *k, uint32_t i)
 	struct zn_site *s = &k->site[i];
 	int fd;
 
-	if (s->link_fd >= 0)
+	if (s->link_fd >= 0 || s->of)
 		return 0;
 	switch (table[i].how) {
 	case RAW: fd = raw_attach(s->place, s->prog_fd); break;
@@ -282,6 +305,7 @@ static void sites_close(struct zn_kernel *k, const struct rows *r)
 		fd_close(&k->site[i].link_fd);
 		fd_close(&k->site[i].prog_fd);
 		k->site[i].state = ZN_SYM_MISSING;
+		k->site[i].of = 0;
 	}
 }
 
@@ -322,12 +346,12 @@ static struct rows tier_rows(uint32_t first)
 	return r;
 }
 
-/* The first place that has more than one way. */
+/* The first place that has more than one way, or whose program is in another object. */
 static uint32_t ways_begin(const struct rows *r)
 {
 	uint32_t i = r->first;
 
-	while (i < r->end && !(i + 1 < r->end && table[i + 1].flags & OR))
+	while (i < r->end && table[i].object == table[r->first].object && !(i + 1 < r->end && table[i + 1].flags & OR))
 		i++;
 	return i;
 }
@@ -375,18 +399,6 @@ static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char wh
 	return lost;
 }
 
-/* Another family stands on the same programs already. */
-static bool is_open(const struct zn_kernel *k, const struct rows *r)
-{
-	uint32_t found = 0;
-
-	for (uint32_t i = r->first; i < r->end; i++)
-		for (uint32_t j = 0; j < r->first; j++)
-			found += k->site[j].prog_fd >= 0 && table[i].object == table[j].object &&
-				strcmp(table[i].program, table[j].program) == 0;
-	return found == r->end - r->first;
-}
-
 /* The places that have one way at once, then those with more. False: nothing of the tier can be had. */
 static bool tier_load(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
 {
@@ -407,7 +419,7 @@ static bool tier_open(struct zn_probe *p, const struct rows *r)
 	uint8_t f = table[r->first].family, tier = table[r->first].tier;
 	char why[ZN_TEXT_MAX] = "";
 
-	if (!is_open(k, r) && !tier_load(p, r, why)) {
+	if (!tier_load(p, r, why)) {
 		sites_close(k, r);
 		memcpy(k->why[f], why, sizeof(why));
 		return false;
@@ -502,7 +514,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;
 	tiers_open(p, all, tier);
-	for (enum zn_family f = ZN_FAM_VFS; f <= ZN_FAM_META; f++)
+	for (enum zn_family f = ZN_FAM_NET; f <= ZN_FAM_META; f++)
 		if (k->tier[f] == ZN_TIER_TRACEPOINT)
 			p->arena.shared->by_call |= 1ULL << f;
 	for (size_t i = 0; i < ZN_LEN(rests); i++) {

@@ -1392,9 +1392,9 @@ static void attached_lines(void *to, const struct zn_lib *lib)
 static void sites_attached(struct text *t, const struct zn_kernel *k)
 {
 	for (uint32_t i = 0; i < k->site_count; i++) {
-		const struct zn_site *s = &k->site[i];
+		const struct zn_site *s = &k->site[i], *with = s->of ? &k->site[s->of - 1] : s;
 
-		if (s->prog_fd < 0 && s->state != ZN_SYM_FAILED)
+		if (with->prog_fd < 0 && s->state != ZN_SYM_FAILED)
 			continue;
 		if (i && s[-1].prog_fd >= 0 && s[-1].family == s->family && strcmp(s[-1].place, s->place) == 0)
 			continue;
@@ -1402,7 +1402,7 @@ static void sites_attached(struct text *t, const struct zn_kernel *k)
 		label_word(t, "family", zn_family_label(s->family));
 		label_word(t, "symbol", s->place);
 		label_word(t, "library", "kernel");
-		end_u64(t, s->link_fd >= 0);
+		end_u64(t, with->link_fd >= 0);
 	}
 }
 

@@ -1703,7 +1703,7 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_syscalls, zn_bpf_net, zn_bpf_vfs;
+	zn_bpf_net, zn_bpf_vfs;
 
 /* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
 enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
@@ -1712,6 +1712,7 @@ struct zn_site {
 	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
 	uint8_t family, tier;
 	uint8_t state; /* enum zn_symbol_state; MISSING: another place or tier does it, or its family is off */
+	uint16_t of;   /* index and 1 of the site whose program serves this one too; 0: it has its own, or none */
 	int prog_fd, link_fd;
 };
 #define ZN_SITES_MAX 192

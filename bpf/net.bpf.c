@@ -142,23 +142,8 @@ int kreturn_receive(struct pt_regs *ctx)
 
 /* ---- tracepoints ---- */
 
-static __always_inline bool is_send(long number)
-{
-	return number == ZN_NR_WRITE || number == ZN_NR_WRITEV || number == ZN_NR_SENDTO || number == ZN_NR_SENDMSG;
-}
-
-/* (regs, number). Whether it is a connection is told at its end; until then the time is only noted. */
-SEC("raw_tp/sys_enter")
-int net_enter(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct zn_proc *p = is_send(ctx->args[1]) ? zn_tracked_current() : NULL;
-
-	if (p)
-		zn_timed_begin(p, ZN_TIMED_SEND, 0, 0);
-	return 0;
-}
-
-/* One call is one send here: what other calls send (sendfile, sendmmsg, io_uring) is counted and not timed. */
+/* When it began was noted at the entry of the system call, see syscalls.bpf.h. One call is one send here: what other
+ * calls send (sendfile, sendmmsg, io_uring) is counted and not timed. */
 static __always_inline void send_time(struct zn_proc *p, int result, __u64 now)
 {
 	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -166,7 +151,7 @@ static __always_inline void send_time(struct zn_proc *p, int result, __u64 now)
 	__s32 number = -1;
 
 	bpf_probe_read_kernel(&number, sizeof(number), &ZN_SYS_NUMBER(regs));
-	if (is_send(number) && zn_timed_end(p, ZN_TIMED_SEND, &c))
+	if (zn_is_send(number) && zn_timed_end(p, ZN_TIMED_SEND, &c))
 		zn_record(p, ZN_H_TCP_SEND, zn_minus(now, c.start_ns), 0, result < 0);
 }
 

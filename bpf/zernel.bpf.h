@@ -305,6 +305,11 @@ static __always_inline bool zn_timed_end(struct zn_proc *p, enum zn_timed what, 
 	return to->id == p->id;
 }
 
+static __always_inline bool zn_is_send(long number)
+{
+	return number == ZN_NR_WRITE || number == ZN_NR_WRITEV || number == ZN_NR_SENDTO || number == ZN_NR_SENDMSG;
+}
+
 /* See struct zn_gpu_calls. */
 static __always_inline void zn_gpu_enter(struct zn_proc *p, __u64 now_ns)
 {

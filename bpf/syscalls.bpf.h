@@ -1,11 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
- * System calls of tracked processes: how many; mappings made and removed; time inside ioctl() on a GPU's device. Every
- * other process pays one look-up by its id in an array per call and return, and nothing while no process is tracked.
+ * System calls of tracked processes: how many; mappings made and removed; time inside ioctl() on a GPU's device; when a
+ * call begins that may send over TCP. Part of the one program at each end of a system call, see vfs.bpf.c. Every other
+ * process pays one look-up by its id in an array per call and return.
  *
  * Limits: numbers are those of 64-bit calls, as only 64-bit libraries are hooked; a 32-bit call of such a process counts
  * as one call, and may be taken for another one. brk() and mremap() make no mapping and are calls alone.
  */
+#ifndef ZN_SYSCALLS_BPF_H
+#define ZN_SYSCALLS_BPF_H
+
 #include "zernel.bpf.h"
 #include <bpf/bpf_core_read.h>
 
@@ -19,7 +23,7 @@ static __always_inline bool is_on(const struct zn_shared *s, enum zn_family f)
 	return s && s->families >> f & 1;
 }
 
-static __always_inline struct inode *inode_of(__u32 fd)
+static __always_inline struct inode *device_of(__u32 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -32,7 +36,7 @@ static __always_inline struct inode *inode_of(__u32 fd)
 
 static __always_inline bool is_gpu(const struct zn_shared *s, __u32 fd)
 {
-	struct inode *inode = inode_of(fd);
+	struct inode *inode = device_of(fd);
 	__u32 major;
 
 	if (!inode || (BPF_CORE_READ(inode, i_mode) & TYPE_OF_FILE) != IS_CHARACTER)
@@ -44,11 +48,10 @@ static __always_inline bool is_gpu(const struct zn_shared *s, __u32 fd)
 static __always_inline void ioctl_enter(struct zn_proc *p, const struct pt_regs *regs)
 {
 	struct zn_shared *s = zn_globals();
-	__u64 fd = 0, key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), ZN_TIMED_IOCTL);
+	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), ZN_TIMED_IOCTL);
 	struct zn_timed_call *c;
 
-	bpf_probe_read_kernel(&fd, sizeof(fd), &ZN_ARG1(regs));
-	if (!s || !is_gpu(s, fd))
+	if (!s || !is_gpu(s, ZN_CALL_ARG1(regs)))
 		return;
 	zn_timed_begin(p, ZN_TIMED_IOCTL, 0, 0);
 	c = bpf_map_lookup_elem(&calls, &key); /* none: it is not timed, so it will not leave either */
@@ -67,53 +70,43 @@ static __always_inline void ioctl_exit(struct zn_proc *p, long result)
 	zn_record(p, ZN_H_IOCTL, zn_minus(now, c.start_ns), 0, result < 0);
 }
 
-/* (regs, number) */
-SEC("raw_tp/sys_enter")
-int sys_enter(struct bpf_raw_tracepoint_args *ctx)
+/* Of a tracked process. */
+static __always_inline void signals_enter(struct zn_proc *p, const struct pt_regs *regs, __u64 number)
 {
-	struct zn_proc *p = zn_tracked_current();
+	struct zn_shared *s = zn_globals();
 
-	if (!p)
-		return 0;
-	if (is_on(zn_globals(), ZN_FAM_SYSCALLS))
+	if (!s)
+		return;
+	if (is_on(s, ZN_FAM_SYSCALLS))
 		ZN_ADD(p->count[ZN_C_SYSCALLS], 1);
-	if (ctx->args[1] == ZN_NR_IOCTL && is_on(zn_globals(), ZN_FAM_IOCTL))
-		ioctl_enter(p, (const struct pt_regs *)ctx->args[0]);
-	return 0;
+	if (number == ZN_NR_IOCTL && is_on(s, ZN_FAM_IOCTL))
+		ioctl_enter(p, regs);
+	else if (zn_is_send(number) && s->by_call >> ZN_FAM_NET & 1)
+		zn_timed_begin(p, ZN_TIMED_SEND, 0, 0); /* net.bpf.c tells at its end whether it is a connection */
 }
 
 /* Bytes in whole pages, as the kernel maps them. */
 static __always_inline void mapped(struct zn_proc *p, const struct pt_regs *regs, bool unmapped)
 {
 	struct zn_shared *s = zn_globals();
-	__u64 len = 0, page;
+	__u64 len = ZN_CALL_ARG2(regs), page;
 
 	if (!is_on(s, ZN_FAM_SYSCALLS))
 		return;
 	page = s->page_bytes;
-	bpf_probe_read_kernel(&len, sizeof(len), &ZN_ARG2(regs));
 	ZN_ADD(p->count[unmapped ? ZN_C_MUNMAP_CALLS : ZN_C_MMAP_CALLS], 1);
 	ZN_ADD(p->count[unmapped ? ZN_C_MUNMAP_BYTES : ZN_C_MMAP_BYTES], (len + page - 1) & -page);
 }
 
-/* (regs, result): the registers still hold the number of the call and its second argument. */
-SEC("raw_tp/sys_exit")
-int sys_exit(struct bpf_raw_tracepoint_args *ctx)
+/* The registers still hold the second argument of the call. */
+static __always_inline void signals_leave(struct zn_proc *p, const struct pt_regs *regs, __s64 number, __u64 result)
 {
-	const struct pt_regs *regs = (const struct pt_regs *)ctx->args[0];
-	struct zn_proc *p = zn_tracked_current();
-	__u64 result = ctx->args[1];
-	__s32 number = -1;
-
-	if (!p || bpf_probe_read_kernel(&number, sizeof(number), &ZN_SYS_NUMBER(regs)))
-		return 0;
 	if (number == ZN_NR_MMAP && result < -(__u64)MAX_ERRNO)
 		mapped(p, regs, false);
 	else if (number == ZN_NR_MUNMAP && result == 0)
 		mapped(p, regs, true);
 	else if (number == ZN_NR_IOCTL)
 		ioctl_exit(p, result);
-	return 0;
 }
 
-char LICENSE[] SEC("license") = "GPL";
+#endif

@@ -66,7 +66,7 @@ run page_test 300 node tests/web/page.test.mjs
 run otlp_test 120 node tests/web/otlp.test.mjs
 run load 300 "$python" tests/load/run.py
 run fleet 400 "$python" tests/fleet/run.py
-live live 900 tests/e2e/run.py
+live live 1500 tests/e2e/run.py
 live slurm 600 tests/slurm/run.py
 live pytorch 600 tests/pytorch/run.py
 

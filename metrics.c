@@ -1388,7 +1388,18 @@ static void attached_lines(void *to, const struct zn_lib *lib)
 	}
 }
 
-/* Each place of the tier in use once: programs at its entry and its return are side by side. */
+/* A place has up to two programs, at its entry and its return. */
+static bool is_second(const struct zn_kernel *k, uint32_t at)
+{
+	const struct zn_site *s = &k->site[at];
+
+	for (uint32_t i = at; i-- > 0 && k->site[i].family == s->family;)
+		if (k->site[i].prog_fd >= 0 && strcmp(k->site[i].place, s->place) == 0)
+			return true;
+	return false;
+}
+
+/* Each place of the tier in use once. */
 static void sites_attached(struct text *t, const struct zn_kernel *k)
 {
 	for (uint32_t i = 0; i < k->site_count; i++) {
@@ -1396,7 +1407,7 @@ static void sites_attached(struct text *t, const struct zn_kernel *k)
 
 		if (with->prog_fd < 0 && s->state != ZN_SYM_FAILED)
 			continue;
-		if (i && s[-1].prog_fd >= 0 && s[-1].family == s->family && strcmp(s[-1].place, s->place) == 0)
+		if (is_second(k, i))
 			continue;
 		series(t);
 		label_word(t, "family", zn_family_label(s->family));

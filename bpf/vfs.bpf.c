@@ -402,6 +402,8 @@ static __always_inline __s64 result_of(__u64 *ctx)
 
 ENTER(do_filp_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
 LEAVE(do_filp_open, end_open(true, (struct file *)ctx[3]))
+ENTER(do_file_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1})) /* its name from 7.x on */
+LEAVE(do_file_open, end_open(true, (struct file *)ctx[3]))
 ENTER(vfs_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, SUPER_AT(1)))
 ENTER(vfs_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, SUPER_AT(1)))
 ENTER(vfs_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, SUPER_AT(1)))

@@ -46,6 +46,11 @@ boot() {
 		"$here/modules.sh" "$build/vm/$want" "${parts[1]}" "${modules[@]}"
 	fi
 	"$here/boot.sh" "$build/vm/$want/vmlinuz" "${parts[@]}" > "$console" || true
+	# Seen once, on 7.3.4: a breakpoint of the kernel's own patching, met after it was taken away. No such thing is
+	# known but under emulation; it is shown, and the boot is done again, once.
+	if grep -E -A3 'Oops: int3|int3: 0000' "$console" >&2; then
+		"$here/boot.sh" "$build/vm/$want/vmlinuz" "${parts[@]}" > "$console" || true
+	fi
 	echo "booted $want: $image, $((SECONDS - start)) s" >&2
 	for name in kernel way "$@"; do
 		cell=$(said "$console" "$name")

@@ -45,9 +45,9 @@ enum how {
 	}
 
 #ifdef __x86_64__
-#define FDATASYNC "__x64_sys_fdatasync"
+#define SYSTEM_CALL(name) "__x64_sys_" #name
 #else
-#define FDATASYNC "__arm64_sys_fdatasync"
+#define SYSTEM_CALL(name) "__arm64_sys_" #name
 #endif
 
 /* A family's rows are together, best tier first. Returns come before entries: a return without its entry is passed over. */
@@ -98,8 +98,10 @@ static const struct {
 	TRACED(ZN_FAM_META, vfs_rename, 0),
 	TRACED(ZN_FAM_META, vfs_fsync_range, 0),
 	TRACED(ZN_FAM_META, vfs_getattr_nosec, 0),
-	{&zn_bpf_vfs, "fdatasync_leave", FDATASYNC, ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_vfs, "fdatasync_enter", FDATASYNC, ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fsync_leave", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fsync_enter", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fdatasync_leave", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fdatasync_enter", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
 	{&zn_bpf_vfs, "do_filp_open_leave", "do_filp_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
 	{&zn_bpf_vfs, "do_file_open_leave", "do_file_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, OR},
 	{&zn_bpf_vfs, "do_filp_open_enter", "do_filp_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
@@ -111,8 +113,10 @@ static const struct {
 	PROBED(ZN_FAM_META, vfs_rename, "on_rename", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_fsync_range, "on_fsync", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_getattr_nosec, "on_stat", "after_meta", 0),
-	{&zn_bpf_vfs, "after_meta", FDATASYNC, ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_vfs, "on_fdatasync", FDATASYNC, ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "after_meta", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_vfs, "on_sync", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "after_meta", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
+	{&zn_bpf_vfs, "on_sync", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
 	{&zn_bpf_vfs, "after_open", "do_filp_open", ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
 	{&zn_bpf_vfs, "after_open", "do_file_open", ZN_FAM_META, ZN_TIER_KPROBE, RETURN, OR},
 	{&zn_bpf_vfs, "on_open", "do_filp_open", ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},

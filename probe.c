@@ -1467,6 +1467,29 @@ uint64_t zn_probe_map_bytes(const struct zn_probe *p)
 
 #define STATS_AGE_NS (100 * ZN_NS_PER_MS) /* asking costs 1 us for each program: too much for every scrape */
 
+/* Programs on functions of the kernel. One that is interrupted, which preemptible kernels do, is not run for others on
+ * its CPU. A program at several places has one count. */
+static uint64_t sites_missed(const struct zn_kernel *k)
+{
+	uint32_t seen[ZN_SITES_MAX], count = 0, j;
+	uint64_t missed = 0;
+
+	for (uint32_t i = 0; i < k->site_count; i++) {
+		struct bpf_prog_info info = {0};
+		uint32_t len = sizeof(info);
+
+		if (k->site[i].prog_fd < 0 || bpf_obj_get_info_by_fd(k->site[i].prog_fd, &info, &len))
+			continue;
+		for (j = 0; j < count && seen[j] != info.id; j++)
+			;
+		if (j < count)
+			continue;
+		seen[count++] = info.id;
+		missed += info.recursion_misses;
+	}
+	return missed;
+}
+
 static void stats_read(struct zn_probe *p)
 {
 	uint64_t now = zn_now_ns();
@@ -1474,7 +1497,7 @@ static void stats_read(struct zn_probe *p)
 	if (p->stats_ns && now - p->stats_ns < STATS_AGE_NS)
 		return;
 	p->stats_ns = now;
-	p->missed = 0;
+	p->missed = sites_missed(&p->kernel);
 	for (uint32_t i = 0; i < ZN_PROGRAMS; i++) {
 		int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
 		struct bpf_prog_info info = {0};

@@ -324,7 +324,7 @@ static __always_inline void begin_fsync(struct place p)
 	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_META));
 
 	if (s && s->op[0] == ZN_IO_FSYNC && !s->stacked)
-		return; /* inside of fdatasync() */
+		return; /* inside of the system call */
 	if (!zn_io_seat_find(owner_of(ZN_IO_DATA)))
 		begin(ZN_IO_META, ZN_IO_FSYNC, p);
 }
@@ -417,26 +417,28 @@ LEAVE(vfs_rename, end(ZN_IO_META, error_of(ctx[1])))
 LEAVE(vfs_fsync_range, end(ZN_IO_META, error_of(ctx[4])))
 LEAVE(vfs_getattr_nosec, end(ZN_IO_META, error_of(ctx[4])))
 
-/* fdatasync() may have vfs_fsync_range() inside of itself (6.1 does). The first argument is the registers. */
+/* fdatasync() may have vfs_fsync_range() inside of itself (6.1 does), and fsync() (7.3). The first argument is the
+ * registers. */
 #if defined(__TARGET_ARCH_x86)
-#define FDATASYNC "__x64_sys_fdatasync"
+#define SYSTEM_CALL(name) "__x64_sys_" #name
 #else
-#define FDATASYNC "__arm64_sys_fdatasync"
+#define SYSTEM_CALL(name) "__arm64_sys_" #name
 #endif
-
-SEC("fentry/" FDATASYNC)
-int fdatasync_enter(__u64 *ctx)
-{
-	begin_fsync(place_of_fd(ZN_ARG1((struct pt_regs *)ctx[0]), true));
-	return 0;
-}
-
-SEC("fexit/" FDATASYNC)
-int fdatasync_leave(__u64 *ctx)
-{
-	end(ZN_IO_META, error_of(ctx[1]));
-	return 0;
-}
+#define SYNC(name)                                                                                                     \
+	SEC("fentry/" SYSTEM_CALL(name))                                                                               \
+	int name##_enter(__u64 *ctx)                                                                                   \
+	{                                                                                                              \
+		begin_fsync(place_of_fd(ZN_ARG1((struct pt_regs *)ctx[0]), true));                                     \
+		return 0;                                                                                              \
+	}                                                                                                              \
+	SEC("fexit/" SYSTEM_CALL(name))                                                                                \
+	int name##_leave(__u64 *ctx)                                                                                   \
+	{                                                                                                              \
+		end(ZN_IO_META, error_of(ctx[1]));                                                                     \
+		return 0;                                                                                              \
+	}
+SYNC(fsync)
+SYNC(fdatasync)
 
 /* ---- kprobes on the same functions ---- */
 
@@ -476,7 +478,7 @@ AT_ENTRY(on_fsync, begin_fsync(FILE_IN(ZN_ARG1(ctx), true)))
 AT_ENTRY(on_stat,
 	begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(false, BPF_CORE_READ((struct path *)ZN_ARG1(ctx), dentry, d_sb))))
 SEC("kprobe")
-int on_fdatasync(struct pt_regs *ctx)
+int on_sync(struct pt_regs *ctx)
 {
 	struct pt_regs regs;
 

@@ -119,6 +119,7 @@ matrix() { # NAME WAY [FOLDER]
 	./matrix "/tmp/matrix.$name" "$@" >/tmp/matrix.out 2>&1
 	set -- $?
 	grep -v '^ok' /tmp/matrix.out
+	wget -q -O - http://127.0.0.1:9091/metrics | grep '^zernel_lost_total.* [1-9]'
 	verdict "$name" [ "$1" = 0 ]
 }
 

@@ -287,18 +287,23 @@ static void kernel_family_log(const struct daemon *d, enum zn_family f)
 		zn_log(ZN_INFO, "probe: %s: not all of it is there: %s", zn_family_label(f), k->why[f]);
 }
 
-static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
+/* Once the daemon runs, as a start that fails is one line. */
+static void families_log(const struct daemon *d)
 {
-	int err = zn_probe_open(&d->probe, d->options.families, d->options.tier, why);
-
-	if (err)
-		return err;
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		if (!d->probe.available[f])
 			zn_log(d->options.families >> f & 1 ? ZN_WARN : ZN_INFO,
 				"probe: %s: %s; its metrics are absent", zn_family_label(f), d->probe.why[f]);
 	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
 		kernel_family_log(d, f);
+}
+
+static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = zn_probe_open(&d->probe, d->options.families, d->options.tier, why);
+
+	if (err)
+		return err;
 	gpu_majors_find(d);
 	d->probe.event = on_event;
 	d->probe.owner = d;
@@ -577,6 +582,8 @@ static int run(struct daemon *d)
 		return fail(why[0] ? why : strerror(-err));
 	}
 	zn_scribe_warn(&d->scribe, d->folder);
+	if (!d->options.simulate)
+		families_log(d);
 	zn_log_per_second = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
 	say_ready(d);

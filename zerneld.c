@@ -666,9 +666,13 @@ static int list_probes(struct daemon *d)
 		printf("%-12s %s%s\n", zn_family_label(d->probe.hook[i].family), d->probe.hook[i].name,
 			d->probe.hook[i].flags & ZN_HOOK_ENTRY_ONLY ? " (entry only)" : "");
 	zn_kernel_table(&d->probe.kernel);
-	for (uint32_t i = 0; i < d->probe.kernel.site_count; i++)
-		printf("%-12s %s (kernel, %s)\n", zn_family_label(d->probe.kernel.site[i].family),
-			d->probe.kernel.site[i].place, zn_tier_label(d->probe.kernel.site[i].tier));
+	for (uint32_t i = 0; i < d->probe.kernel.site_count; i++) {
+		const struct zn_site *s = &d->probe.kernel.site[i];
+
+		if (i && strcmp(s[-1].place, s->place) == 0 && s[-1].tier == s->tier && s[-1].family == s->family)
+			continue; /* its entry and its return */
+		printf("%-12s %s (kernel, %s)\n", zn_family_label(s->family), s->place, zn_tier_label(s->tier));
+	}
 	return EXIT_SUCCESS;
 }
 

@@ -268,7 +268,7 @@ def attached_tells_the_truth_of_each_symbol():
     actor = Actor(("cuda", path), ("whole", CUDA))
     daemon.attached(path, CUDA)
     listed = [line.split() for line in run([daemon.process.args[0], "--list-probes"]).stdout.splitlines()]
-    hooked = {row[1] for row in listed if row[0] != "nccl"}
+    hooked = {row[1] for row in listed if row[0] != "nccl" and "(kernel," not in row}
     equal(daemon.metrics().library(CUDA), dict.fromkeys(hooked, 1), "a library that has them all")
     missing = {"cuGraphLaunch", "cuEventSynchronize"}
     equal(daemon.metrics().library(path), {s: int(s not in missing) for s in hooked}, "one that lacks two")
@@ -314,7 +314,8 @@ def a_family_that_is_off():
     equal(metrics.all(LAUNCHES, pid=str(driver.pid)), {}, "launches")
     equal(metrics.one("zernel_gpu_host_pinned_bytes", pid=str(driver.pid)), r["pinned"], "pinned memory")
     states = {p["family"]: p["state"] for p in daemon.json()["probes"]}
-    equal(states, {"gpu_mem": "attached", "cuda_trace": "off", "nccl": "off"}, "families")
+    check(len(states) > 10, "families on the kernel itself are there too")
+    equal(states, {"gpu_mem": "attached", **{f: "off" for f in states if f != "gpu_mem"}}, "families")
 
 
 # ---- files that are not what their name says

@@ -14,7 +14,7 @@ from harness import (CUDA, NCCL, ZERNEL, Daemon, Driver, Process, check, equal, 
 
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",
            "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms"]
-REST = ["node", "source", "version", "uptime_s", "interval_ms", "history", "alerts", "gpus", "lost", "probes",
+REST = ["node", "source", "version", "uptime_s", "interval_ms", "gpu_ioctl", "history", "alerts", "gpus", "lost", "probes",
         "jobs", "io", "processes"]
 PROCESS = ["pid", "comm", "job_id", "gpus", "pinned_bytes", "launch", "sync", "nccl", "dataloader", "stalls", "signals",
            "io", "anomalies"]
@@ -148,7 +148,7 @@ def watch_shows_the_numbers():
     equal(process["launch"]["kernel"], report["launches"]["kernel"], "launches")
     got = run([ZERNEL, "watch", url, "--once"], env={**os.environ, "COLUMNS": "160", "LINES": "50"})
     equal(got.returncode, 0, got.stderr)
-    lines = [line for line in got.stdout.splitlines() if str(driver.pid) in line]
+    lines = [line for line in got.stdout.splitlines() if line.split()[:1] == [str(driver.pid)]]
     check(lines and "driver" in lines[0], f"the process: {got.stdout}")
 
 

@@ -162,9 +162,9 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_alerts_tick(&d->alerts, now);
 	zn_courier_tick(&d->courier);
 	zn_notify_tick(&d->notify, now);
-	zn_export_tick(&d->export, now);
 	zn_jobs_tick(&d->jobs, now);
 	zn_flows_tick(&d->flows, now);
+	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
 	zn_view_tick(&d->view);
 	zn_serve_tick(&d->serve, now);

@@ -46,7 +46,7 @@ all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all run check check-slurm bench fuzz docs dist install clean setup format format-check tests
+.PHONY: all run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -215,6 +215,10 @@ check-slurm:
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 	@/usr/bin/python3 tests/slurm/run.py
+
+# what VictoriaMetrics, of Debian's sid, stores of a push (fetched under build/; not part of check)
+check-otlp: all
+	@/usr/bin/python3 tests/otlp/run.py
 
 run: setup
 	@$(MAKE) --no-print-directory all

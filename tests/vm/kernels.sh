@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # kernels.sh DIR WANT: fetches one Debian kernel for virtual machines as DIR/WANT/vmlinuz, with its modules under
 # DIR/WANT/lib/modules; nothing is installed.
-# WANT is a version like 6.1, or newest. What lies in DIR already is not fetched again. The archive is the one
-# that this machine's own apt uses, read through lists of its own in DIR/apt. amd64 only.
+# WANT is a version like 6.1, or newest. What lies in DIR already is not fetched again. amd64 only.
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/apt.sh
+. "$here/../apt.sh"
 
 suite() {
 	case $1 in
@@ -13,30 +15,6 @@ suite() {
 	6.12) echo bookworm-backports ;;
 	*) echo trixie-backports ;;
 	esac
-}
-
-# The address of this machine's archive, or of its part with security updates ("-security").
-archive() {
-	local codename
-	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-		awk -v want="$codename$1" '$2 == want { print $1; exit }'
-}
-
-own_apt() {
-	local tool=$1
-	shift
-	"$tool" -o Dir::Etc::SourceList="$dir/apt/list" -o Dir::Etc::SourceParts=/dev/null \
-		-o Dir::State::Lists="$dir/apt/lists" -o Dir::Cache="$dir/apt/cache" \
-		-o APT::Sandbox::User=root -qq "$@"
-}
-
-update() {
-	local suite=$1 part=
-	[[ $suite == *-security ]] && part=-security
-	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial"
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(archive "$part") $suite main" > "$dir/apt/list"
-	own_apt apt-get update
 }
 
 # The newest package that matches, and the parts that an image is split into from 7.2 on.
@@ -57,7 +35,7 @@ packages() {
 
 fetch() {
 	local want=$1 names deb
-	update "$(suite "$want")"
+	own_update "$(suite "$want")"
 	mapfile -t names < <(packages "$want")
 	[ "${#names[@]}" -gt 0 ] || { echo "kernels.sh: no kernel $want in this archive" >&2; return 1; }
 	rm -rf "$dir/apt/new" && mkdir -p "$dir/apt/new/root"

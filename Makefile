@@ -148,7 +148,7 @@ T := build/test
 TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.
 
 define unit_rule
-$(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h
+$(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h tests/clock.h
 	@mkdir -p $(T)
 	@echo "  TEST CC $$<"
 	$(Q)$(CC) $(TEST_CFLAGS) $$(filter %.c,$$^) -o $$@ $$($(1)_test_LIBS) -lpthread -lm

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "../zernel.h"
+#include "clock.h"
 #include "t.h"
 
 #define HOME 40u
@@ -15,27 +16,7 @@ static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
 static struct zn_flows flows;
-static uint64_t clock_ns;
 static uint32_t hists;
-
-/* In place of log.c: the clock is the test's. */
-enum zn_level zn_log_level;
-unsigned zn_log_per_second;
-
-void zn_log(enum zn_level level, const char *format, ...)
-{
-	(void)level, (void)format;
-}
-
-uint64_t zn_now_ns(void)
-{
-	return clock_ns;
-}
-
-uint64_t zn_wall_ms(void)
-{
-	return clock_ns / ZN_NS_PER_MS;
-}
 
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
 {

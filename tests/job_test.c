@@ -12,35 +12,16 @@
 #define GIB     (1ULL << 30)
 #define BOOT_MS 1700000000000ULL /* wall clock when the node was started */
 #define PID     4242
+#include "clock.h"
 
 static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
-static uint64_t clock_ns;
 static char why[ZN_TEXT_MAX];
 static struct zn_message message;
 
-/* ---- In place of log.c, cgroup.c and control.c. ---- */
-
-enum zn_level zn_log_level;
-unsigned zn_log_per_second;
-
-void zn_log(enum zn_level level, const char *format, ...)
-{
-	(void)level;
-	(void)format;
-}
-
-uint64_t zn_now_ns(void)
-{
-	return clock_ns;
-}
-
-uint64_t zn_wall_ms(void)
-{
-	return BOOT_MS + clock_ns / ZN_NS_PER_MS;
-}
+/* ---- In place of cgroup.c and control.c. ---- */
 
 static int tag_result;
 

@@ -10,6 +10,7 @@
 
 #define BOOT_MS 1709164800000ULL /* 2024-02-29, 00:00:00 UTC, when the node was started */
 #define MIB     (1ULL << 20)
+#include "clock.h"
 
 const char zn_version[] = "1.2-test", zn_commit[] = "abc";
 bool zn_ready;
@@ -24,29 +25,9 @@ static struct zn_scribe scribe;
 static struct zn_options options;
 static struct zn_view view;
 static struct zn_message message;
-static uint64_t clock_ns;
 static char text[1 << 20], page[1 << 20];
 
-/* ---- In place of log.c, probe.c, find.c and cgroup.c. ---- */
-
-enum zn_level zn_log_level;
-unsigned zn_log_per_second;
-
-void zn_log(enum zn_level level, const char *format, ...)
-{
-	(void)level;
-	(void)format;
-}
-
-uint64_t zn_now_ns(void)
-{
-	return clock_ns;
-}
-
-uint64_t zn_wall_ms(void)
-{
-	return BOOT_MS + clock_ns / ZN_NS_PER_MS;
-}
+/* ---- In place of probe.c, find.c and cgroup.c. ---- */
 
 uint64_t zn_probe_missed(struct zn_probe *p)
 {

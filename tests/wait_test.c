@@ -3,6 +3,7 @@
  * wait_test.c: the sentence that says why a GPU is idle, and where a process's time went, over an arena of plain memory.
  */
 #include "../zernel.h"
+#include "clock.h"
 #include "t.h"
 
 #include <string.h>
@@ -13,23 +14,7 @@ static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_probe probe;
 static struct zn_view view;
-static uint64_t clock_ns;
 
-/* In place of log.c. */
-enum zn_level zn_log_level;
-unsigned zn_log_per_second;
-void zn_log(enum zn_level level, const char *format, ...)
-{
-	(void)level, (void)format;
-}
-uint64_t zn_now_ns(void)
-{
-	return clock_ns;
-}
-uint64_t zn_wall_ms(void)
-{
-	return clock_ns / 1000000;
-}
 /* In place of view.c. */
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
 {

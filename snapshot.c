@@ -424,7 +424,7 @@ static void family_state(struct zn_json *j, const struct zn_view *v, const struc
 static void kernel_state(struct zn_json *j, const struct zn_view *v, enum zn_family f)
 {
 	const struct zn_kernel *k = v->probe ? &v->probe->kernel : NULL;
-	const char *state = "attached";
+	const char *state = "attached", *why = k ? k->why[f] : "";
 
 	if (!k)
 		state = "simulated";
@@ -432,10 +432,12 @@ static void kernel_state(struct zn_json *j, const struct zn_view *v, enum zn_fam
 		state = v->options->families >> f & 1 ? "unavailable" : "off";
 	else if (!k->wanted && k->on_demand[f])
 		state = "waiting";
+	if (strcmp(state, "waiting") == 0 && !why[0])
+		why = "no process has called a hooked function";
 	zn_json_key_open(j, "libraries", '[');
 	zn_json_close(j, ']');
 	zn_json_key_text(j, "state", state);
-	zn_json_key_text(j, "why", k ? k->why[f] : "");
+	zn_json_key_text(j, "why", why);
 	if (k && k->tier[f] != ZN_TIER_NONE)
 		zn_json_key_text(j, "tier", zn_tier_label(k->tier[f]));
 }

@@ -4,6 +4,7 @@
 the daemon's tables itself, so that nothing between them and it can hide a byte."""
 import os
 import re
+import signal
 
 from harness import Daemon, TOOLS, check, equal, folder, main, need, run, test
 
@@ -32,6 +33,20 @@ def matrix(way):
 @test
 def each_byte_once_whichever_call_moved_it():
     check(any([matrix(way) for way in WAYS]), "no way to measure file I/O")
+
+
+@test
+def what_finds_the_tables_full_is_counted_as_lost():
+    daemon = Daemon("--probes", "vfs,meta", expect=[r"warning: probe: (vfs|meta): "])
+    daemon.expect = ()
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        done = run([need(MATRIX), folder(), "full"])
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    lost = daemon.metrics().lost()
+    check(lost.get("series") and lost.get("io"), f"both losses are told: {lost}")
 
 
 if __name__ == "__main__":

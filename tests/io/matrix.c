@@ -6,6 +6,8 @@
  *
  * matrix DIR WAY [FILES]: DIR is an empty folder; WAY is the tier of the daemon, for what it cannot count there; FILES is
  * a folder on a file system that nobody else uses, in place of a new tmpfs.
+ * matrix DIR full: fills the daemon's tables, and checks that what is not counted then is counted as lost. The daemon is
+ * stopped (SIGSTOP) meanwhile, as it would find series of devices that are none.
  */
 #include "../../zernel.h"
 #include <errno.h>
@@ -110,15 +112,21 @@ static uint32_t dev_of(const char *path)
 
 static int rows_fd, hists_fd, shared_fd;
 
-/* Calls whose return the daemon missed, by its own account. */
-static uint64_t lost_read(void)
+/* Calls that the daemon lost, by its own account. */
+static uint64_t lost_of(enum zn_loss what)
 {
 	static struct zn_shared shared;
 	uint32_t zero = 0;
 
 	if (map_read(shared_fd, &zero, &shared))
 		die("the daemon's losses");
-	return shared.lost[ZN_LOST_INFLIGHT];
+	return shared.lost[what];
+}
+
+/* Those whose return it missed. */
+static uint64_t lost_read(void)
+{
+	return lost_of(ZN_LOST_INFLIGHT);
 }
 
 static void sums_read(struct sums *to)
@@ -819,11 +827,110 @@ static void run(size_t i)
 	failed += wrong;
 }
 
+/* ---- full tables ---- */
+
+static uint32_t spare[ZN_HISTS_MAX], spares;
+static int free_fd;
+
+static void spares_put(uint32_t left)
+{
+	while (spares > left) {
+		union bpf_attr attr = {.map_fd = free_fd, .value = (uintptr_t)&spare[--spares]};
+
+		if (bpf(BPF_MAP_UPDATE_ELEM, &attr))
+			die("a free histogram");
+	}
+}
+
+/* One free histogram is left. */
+static void hists_fill(void)
+{
+	union bpf_attr attr = {.map_fd = free_fd, .value = (uintptr_t)&spare[0]};
+
+	while (spares < ZN_HISTS_MAX && bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &attr) == 0)
+		attr.value = (uintptr_t)&spare[++spares];
+	spares_put(spares - 1);
+}
+
+static void hists_drain(void)
+{
+	spares_put(0);
+}
+
+static uint32_t fillers;
+
+static int filler(int command, uint32_t i)
+{
+	struct zn_io_key key = {.dev = ~i};
+	uint32_t none = 0;
+	union bpf_attr attr = {.map_fd = rows_fd, .key = (uintptr_t)&key};
+
+	if (command == BPF_MAP_UPDATE_ELEM)
+		attr.value = (uintptr_t)&none;
+	return bpf(command, &attr);
+}
+
+static void rows_drain(void)
+{
+	while (fillers)
+		filler(BPF_MAP_DELETE_ELEM, --fillers);
+}
+
+/* One free entry is left. */
+static void rows_fill(void)
+{
+	while (fillers < ZN_IO_MAX && filler(BPF_MAP_UPDATE_ELEM, fillers) == 0)
+		fillers++;
+	if (!fillers || errno != E2BIG)
+		die("the table of series has no end");
+	filler(BPF_MAP_DELETE_ELEM, --fillers);
+}
+
+/* On a file system that has no series yet: the writes take what is left, and the reads are lost. */
+static void run_full(const char *name, const char *folder, void (*fill)(void), void (*drain)(void), enum zn_loss what)
+{
+	int fd = file_open(folder, "file", O_RDWR | O_CREAT);
+	uint64_t lost, measured;
+	struct sums before, sums;
+
+	sums_read(&before);
+	fill();
+	lost = lost_of(what);
+	for (int i = 0; i < CHUNKS; i++)
+		if (pwrite(fd, buffer, 1, i) != 1)
+			die("pwrite");
+	for (int i = 0; i < CHUNKS; i++)
+		if (pread(fd, buffer, 1, i) != 1)
+			die("pread");
+	lost = lost_of(what) - lost;
+	drain();
+	close(fd);
+	sums_read(&sums);
+	measured =
+		sums.calls[ZN_IO_READ] + sums.calls[ZN_IO_WRITE] - before.calls[ZN_IO_READ] - before.calls[ZN_IO_WRITE];
+	if (lost && measured + lost == 2 * CHUNKS) {
+		printf("ok %s: %llu calls counted, %llu lost\n", name, (unsigned long long)measured,
+			(unsigned long long)lost);
+		passed++;
+	} else {
+		printf("FAILED %s: %llu calls counted, %llu lost, of %d\n", name, (unsigned long long)measured,
+			(unsigned long long)lost, 2 * CHUNKS);
+		failed++;
+	}
+}
+
 static void mounted(char path[128], const char *folder, const char *name, const char *type, const char *options)
 {
 	snprintf(path, 128, "%s/%s", folder, name);
 	if ((mkdir(path, 0700) && errno != EEXIST) || mount("zernel", path, type, 0, options))
 		die(path);
+}
+
+static void run_fulls(void)
+{
+	free_fd = map_open("free_hists");
+	run_full("no free histogram", small, hists_fill, hists_drain, ZN_LOST_SERIES);
+	run_full("no free entry", ram, rows_fill, rows_drain, ZN_LOST_IO);
 }
 
 int main(int argc, char **argv)
@@ -832,7 +939,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc < 3 || argc > 4) {
-		fprintf(stderr, "usage: matrix DIR fentry|kprobe|tracepoint [FILES]\n");
+		fprintf(stderr, "usage: matrix DIR fentry|kprobe|tracepoint|full [FILES]\n");
 		return 2;
 	}
 	by_call = strcmp(argv[2], "tracepoint") == 0;
@@ -853,7 +960,9 @@ int main(int argc, char **argv)
 	fd = openat(open(tmp, O_PATH | O_CLOEXEC), "source", O_RDONLY | O_DIRECT | O_CLOEXEC);
 	has_direct = fd >= 0;
 	close(fd);
-	for (size_t i = 0; i < ZN_LEN(cases); i++)
+	if (strcmp(argv[2], "full") == 0)
+		run_fulls();
+	for (size_t i = 0; i < ZN_LEN(cases) && strcmp(argv[2], "full"); i++)
 		run(i);
 	if (argc < 4)
 		umount2(tmp, MNT_DETACH);

@@ -92,14 +92,13 @@ static __always_inline struct place place_of_file(bool typed, struct file *file,
 
 static __always_inline struct file *file_of(int fd)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files, *file = NULL;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct fdtable *table = task->files ? task->files->fdt : NULL;
+	struct file *file = NULL;
 
-	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+	if (!table || fd < 0 || (__u32)fd >= table->max_fds)
 		return NULL;
-	files = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
 	return file;
 }
 

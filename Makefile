@@ -229,17 +229,17 @@ bench:
 	@$(MAKE) --no-print-directory tests bench-tools
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md
 
-BENCH := launch mapping record scrape render fanout fleet attach_empty
+BENCH := calls attach_floor launch mapping record scrape render fanout fleet attach_empty
 .PHONY: bench-tools
-bench-tools: $(BENCH:%=build/bench/%) build/bench/empty.bpf.o
+bench-tools: $(BENCH:%=build/bench/%) build/bench/empty.bpf.o build/bench/floor.bpf.o
 build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm
 build/bench/record: agg.c proc.c json.c log.c
 build/bench/render: $(RENDER_SRC)
 build/bench/attach_empty: elf.c
-build/bench/attach_empty: BENCH_LIBS := -lbpf -lelf -lz
-build/bench/empty.bpf.o: tests/bench/empty.bpf.c
+build/bench/attach_empty build/bench/attach_floor: BENCH_LIBS := -lbpf -lelf -lz
+build/bench/%.bpf.o: tests/bench/%.bpf.c
 	@mkdir -p build/bench
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 

@@ -7,6 +7,7 @@ measured in turns within one run, and medians of the turns are shown with their 
 figure over its limit is written down as such. Libraries are copied to a folder of this run, but every other zerneld
 that runs meanwhile hooks them too, so there must be none.
 """
+import json
 import os
 import platform
 import re
@@ -207,6 +208,60 @@ def bench_launch(run):
         and single-steps it elsewhere, which costs another trap (first bytes here: {code[STEPPED]} and {code[EMULATED]}).
         With 4 threads on {os.cpu_count()} cores, threads wait for each other's time slice too, and ours add to the same
         counters from several cores.""")
+
+
+# ---- the cost of a system call and of a switch ----
+
+KERNEL_ROUNDS, KERNEL_BLOCKS = 7, 41
+KERNEL_CALLS = (("getppid", "a system call that is only counted", 2000), ("pread", "`pread` of one byte", 1000),
+                ("pwrite", "`pwrite` of one byte", 1000), ("openat", "`open` and `close`", 300),
+                ("switch", "a context switch with a read and a write of a pipe", 200),
+                ("send", "`send` of one byte over TCP", 200))
+
+
+def kernel_blocks(target, who, times):
+    for kind, _, calls in KERNEL_CALLS:
+        times.setdefault((kind, who), []).append(float(target.ask(f"time {kind} {KERNEL_BLOCKS} {calls}")))
+
+
+def kernel_round(run, plain, times):
+    """A program that calls no hooked library, before and while another one does, and that other one."""
+    with Tool("calls", run.folder, run.cuda) as tracked:
+        kernel_blocks(plain, "off", times)
+        with Tool("attach_floor", f"{BUILD}/bench/floor.bpf.o") as floor:
+            floor.read()
+            kernel_blocks(plain, "empty", times)
+        with Daemon():
+            time.sleep(SETTLE_S)
+            kernel_blocks(plain, "idle", times)
+            tracked.ask("track")
+            time.sleep(SETTLE_S)
+            kernel_blocks(plain, "other", times)
+            kernel_blocks(tracked, "tracked", times)
+
+
+def bench_kernel(run):
+    times = {}
+    with Tool("calls", run.folder) as plain:
+        for i in range(KERNEL_ROUNDS):
+            print(f"  round {i + 1} of {KERNEL_ROUNDS}")
+            kernel_round(run, plain, times)
+    for kind, what, _ in KERNEL_CALLS:
+        off = times[kind, "off"]
+        run.row(f"{what}, without zerneld", f"{median(off):,.0f} ns", spread(off, "{:,.0f}"))
+        for who, text in (("empty", "added by empty programs"), ("idle", "added while no process is tracked"),
+                          ("other", "added while another process is tracked"), ("tracked", "added to a tracked process")):
+            added = [b - a for a, b in zip(off, times[kind, who])]
+            run.row(f"{what}, {text}", f"{median(added):,.0f} ns", spread(added, "{:,.0f}") +
+                    f"; ratio {median([b / a for a, b in zip(off, times[kind, who])]):.2f}")
+    with Daemon() as daemon:
+        way = next((p.get("tier") for p in json.loads(daemon.get("/json"))["probes"] if p["family"] == "vfs"), "none")
+    run.note("Cost of a system call and of a switch", f"""All families on, files by: {way}. Medians of {KERNEL_BLOCKS} blocks, in
+        {KERNEL_ROUNDS} rounds, each: nothing attached; one empty program at the entry and at the return of system calls, at
+        switches and at wakings, which is what the kernel itself takes for being asked; the daemon, first with no process that
+        calls a hooked library, then with one. A switch has two threads that hand a byte to and fro over two pipes on one
+        CPU, so a read and a write belong to each. The tiers fentry and kprobe cannot be
+        had on every kernel; where they can, calls that are no file operations pay nothing for files.""")
 
 
 # ---- recording ----
@@ -626,7 +681,7 @@ def bench_bias(run):
 
 # ---- the page ----
 
-BENCHES = (("cost of a call", bench_launch), ("recording", bench_record), ("scrapes", bench_scrape),
+BENCHES = (("cost of a call", bench_launch), ("cost of a system call", bench_kernel), ("recording", bench_record), ("scrapes", bench_scrape),
            ("snapshots", bench_snapshots),
            ("a training loop", bench_loop), ("start and stop", bench_start),
            ("memory", bench_memory), ("size and mapping", bench_mapping),

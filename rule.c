@@ -1166,11 +1166,12 @@ static void fill_value(struct zn_out *o, struct zn_str form, double value)
 void zn_rule_fill(struct zn_out *o, struct zn_str text, double value,
 	struct zn_str (*label)(const void *of, struct zn_str), const void *of)
 {
-	const char *from, *behind, *end = text.at + text.len;
+	const char *from, *behind, *end;
 	struct zn_str inside;
 
-	if (!text.len)
+	if (!text.len) /* what is not there is NULL, and nothing may be added to that */
 		return;
+	end = text.at + text.len;
 	for (; next_placeholder(text, &inside, &from, &behind); text = cut(behind, end)) {
 		zn_out_bytes(o, text.at, (size_t)(from - text.at));
 		if (inside.len >= 5 && !memcmp(inside.at, "value", 5) && (inside.len == 5 || inside.at[5] == '|')) {

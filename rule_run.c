@@ -91,8 +91,6 @@ static bool keep_labels(struct zn_rule_work *w, struct zn_element *e, const stru
 
 /* ---- The past of a series: its points are window / 8 apart or more, so the oldest is as old as the window. ---- */
 
-#define NO_PAST 0xffffffffu
-
 static uint32_t past_at(const struct zn_rule_work *w, uint64_t key)
 {
 	uint32_t mask = ZN_LEN(w->past_slot) - 1, at = (uint32_t)(key >> 32) & mask;

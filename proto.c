@@ -43,19 +43,14 @@ void zn_proto_i64(struct zn_out *o, uint32_t field, int64_t v)
 	zn_proto_put_signed(o, v);
 }
 
-void zn_proto_put_fixed64(struct zn_out *o, uint64_t v)
+void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v)
 {
 	uint8_t bytes[8];
 
+	tag(o, field, FIXED64);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(v >> 8 * i);
 	zn_out_bytes(o, bytes, sizeof(bytes));
-}
-
-void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v)
-{
-	tag(o, field, FIXED64);
-	zn_proto_put_fixed64(o, v);
 }
 
 void zn_proto_double(struct zn_out *o, uint32_t field, double v)

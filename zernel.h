@@ -958,7 +958,6 @@ void zn_proto_close(struct zn_out *o, size_t mark);
 /* Elements of a packed field. */
 void zn_proto_put(struct zn_out *o, uint64_t v);
 void zn_proto_put_signed(struct zn_out *o, int64_t v);
-void zn_proto_put_fixed64(struct zn_out *o, uint64_t v);
 
 /* ---- http.c: HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out. ---- */
 

@@ -3,7 +3,6 @@
  * alert.c: the states of alerts, by rules (rule.c) that are evaluated every tick. An instance of a rule is inactive,
  * pending or firing; only what is not inactive takes room in the table. States do not outlive the daemon.
  */
-#include <math.h>
 #include <sys/random.h>
 
 #include "zernel.h"

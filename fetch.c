@@ -6,7 +6,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <strings.h>
 
 #include "zernel.h"

@@ -5,8 +5,6 @@
  * only the newest counts. What a receiver knows of a node that falls silent ends by itself: an Alertmanager is told that
  * an alert ends after three repeats, and a later message puts that off.
  */
-#include <stdlib.h>
-
 #include "zernel.h"
 
 #define REPEATS   3        /* that an Alertmanager may miss */

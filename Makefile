@@ -38,7 +38,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
 	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c alertctl.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
+	message.c spool.c control.c jobctl.c alertctl.c child.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
 	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
@@ -102,7 +102,7 @@ fetch_test_SRC   := fetch.c http.c json.c
 dns_test_SRC     := dns.c
 sender_test_SRC  := sender.c fetch.c dns.c http.c json.c log.c
 notify_test_SRC  := notify.c alert.c rule.c rule_run.c agg.c proc.c json.c
-scribe_test_SRC  := scribe.c secure.c log.c
+scribe_test_SRC  := scribe.c child.c secure.c log.c
 hist_test_SRC    := agg.c proc.c json.c log.c
 agg_test_SRC     := agg.c proc.c json.c log.c
 proc_test_SRC    := proc.c json.c log.c

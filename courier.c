@@ -12,10 +12,8 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,12 +21,10 @@
 
 #include "zernel.h"
 
-#define PIECE_BYTES  (32 << 10)
-#define BACKLOG      (8 << 20) /* bytes that may wait to be read; root alone may ask for so much */
-#define START_MS     2000      /* for the courier to say that it is there */
-#define FAREWELL_MS  2000      /* for what waits to be sent at the end */
-#define NOBODY       65534
-#define PROCESS_NAME "zernel: courier" /* up to 15 characters */
+#define PIECE_BYTES (32 << 10)
+#define START_MS    2000 /* for the courier to say that it is there */
+#define FAREWELL_MS 2000 /* for what waits to be sent at the end */
+#define NOBODY      65534
 
 struct piece {
 	uint32_t to;
@@ -175,20 +171,6 @@ static bool add_senders(struct courier *c, const struct start *s, enum zn_outbou
 	return true;
 }
 
-/* Standard error stays: it is where the log goes. */
-static void close_others(int socket)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null >= 0) {
-		dup2(null, STDIN_FILENO);
-		dup2(null, STDOUT_FILENO);
-	}
-	if (socket > 3)
-		close_range(3, (unsigned)socket - 1, 0);
-	close_range((unsigned)socket + 1, ~0U, 0);
-}
-
 /* Root's files are not its business; what is below may fail only for who is not root, and has no more to give up. */
 static int be_nobody(void)
 {
@@ -212,14 +194,9 @@ static int open_resolv_folder(void)
 
 static int give_up(int socket)
 {
-	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
 	int folder[2], err;
 
-	for (size_t i = 0; i < ZN_LEN(ignored); i++)
-		signal(ignored[i], SIG_IGN);
-	prctl(PR_SET_NAME, PROCESS_NAME, 0, 0, 0);
-	close_others(socket);
-	zn_log_per_second = 20;
+	zn_child_become("zernel: courier", socket);
 	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	folder[1] = open_resolv_folder();
 	err = be_nobody();
@@ -242,37 +219,15 @@ static void run(const struct start *s, int socket)
 
 /* ---- the daemon's side ---- */
 
-/* True: something came, or the other end has gone. */
-static bool wait_for(int fd, unsigned ms)
-{
-	struct pollfd one = {.fd = fd, .events = POLLIN};
-	uint64_t end_ns = zn_now_ns() + ms * ZN_NS_PER_MS, now_ns;
-	int n = 0;
-
-	while (n != 1 && (now_ns = zn_now_ns()) < end_ns)
-		n = poll(&one, 1, (int)((end_ns - now_ns) / ZN_NS_PER_MS) + 1);
-	return n == 1;
-}
-
 static int start(struct zn_courier *c, const struct start *s)
 {
-	int ends[2], size = BACKLOG;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return -errno;
-	if (setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
-		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as anybody may have */
-	c->pid = fork();
+	c->pid = zn_child_fork(&c->fd);
 	if (c->pid == 0)
-		run(s, ends[1]);
-	close(ends[1]);
-	if (c->pid < 0) {
-		close(ends[0]);
-		return -errno;
-	}
-	c->fd = ends[0];
+		run(s, c->fd);
+	if (c->pid < 0)
+		return c->pid;
 	c->done = s->done;
-	return wait_for(c->fd, START_MS) && recv(c->fd, &(char){0}, 1, MSG_DONTWAIT) == 1 ? 0 : -EPERM;
+	return zn_child_wait(c->fd, START_MS) && recv(c->fd, &(char){0}, 1, MSG_DONTWAIT) == 1 ? 0 : -EPERM;
 }
 
 static int read_token(struct start *s, char why[ZN_TEXT_MAX])
@@ -362,14 +317,11 @@ void zn_courier_tick(struct zn_courier *c)
 
 static bool send_piece(struct zn_courier *c, const struct piece *head, struct zn_str text)
 {
-	struct iovec part[] = {{(void *)head, HEAD_BYTES}, {(void *)text.at, text.len}};
-	struct msghdr message = {.msg_iov = part, .msg_iovlen = ZN_LEN(part)};
+	int err = zn_child_send(c->fd, head, HEAD_BYTES, text);
 
-	if (sendmsg(c->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return true;
-	if (errno == EPIPE || errno == ECONNRESET)
+	if (err == -EPIPE || err == -ECONNRESET)
 		mourn(c);
-	return false;
+	return !err;
 }
 
 static bool send_all(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
@@ -407,7 +359,7 @@ void zn_courier_close(struct zn_courier *c)
 {
 	if (c->pid > 0 && c->fd >= 0) {
 		shutdown(c->fd, SHUT_WR);
-		if (wait_for(c->fd, 2 * FAREWELL_MS))
+		if (zn_child_wait(c->fd, 2 * FAREWELL_MS))
 			waitpid(c->pid, NULL, 0);
 		close(c->fd);
 	}

@@ -10,11 +10,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,12 +21,10 @@
 
 #include "zernel.h"
 
-#define TEXT_MAX     (256 << 10) /* of one file */
-#define PIECE_BYTES  (32 << 10)
-#define BACKLOG      (8 << 20) /* bytes that may wait to be written; root alone may ask for so much */
-#define PATIENCE_MS  5000      /* for the folders to answer at the start, and for the rest to be written at the end */
-#define NEW_FILE     ".new"    /* no name begins with a dot, so it is nobody's */
-#define PROCESS_NAME "zerneld: scribe"
+#define TEXT_MAX    (256 << 10) /* of one file */
+#define PIECE_BYTES (32 << 10)
+#define PATIENCE_MS 5000   /* for the folders to answer at the start, and for the rest to be written at the end */
+#define NEW_FILE    ".new" /* no name begins with a dot, so it is nobody's */
 
 enum verb { WRITE, REMOVE };
 
@@ -193,28 +189,6 @@ static void serve(struct scribe *s)
 	}
 }
 
-/* All but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the daemon's end of the socket:
- * then the scribe does not end by itself. */
-static void close_others(int socket)
-{
-	if (socket > 3)
-		close_range(3, (unsigned)socket - 1, 0);
-	close_range((unsigned)socket + 1, ~0U, 0);
-}
-
-/* Standard error stays: it is where the log goes. */
-static void close_standard(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null < 0)
-		return;
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	if (null > STDERR_FILENO)
-		close(null);
-}
-
 /* Makes a folder and what leads to it. */
 static int make_folder(const char *path)
 {
@@ -272,24 +246,12 @@ static int try_folder(int folder)
 	return err;
 }
 
-static void become(struct scribe *s)
-{
-	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
-
-	for (size_t i = 0; i < ZN_LEN(ignored); i++)
-		signal(ignored[i], SIG_IGN);
-	prctl(PR_SET_NAME, PROCESS_NAME, 0, 0, 0);
-	umask(0);
-	close_standard();
-	close_others(s->socket);
-	zn_log_per_second = 20;
-}
-
 static void run(struct scribe *s)
 {
 	int err;
 
-	become(s);
+	zn_child_become("zerneld: scribe", s->socket);
+	umask(0);
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
 		s->folder[i] = s->path[i] ? open_folder(s->path[i]) : -EBADF;
 	err = zn_secure_scribe(s->folder, ZN_SHELF_COUNT);
@@ -302,22 +264,10 @@ static void run(struct scribe *s)
 
 /* ---- the daemon's side ---- */
 
-/* True: something came, or the other end has gone. */
-static bool wait_for(int fd, short events)
-{
-	struct pollfd one = {.fd = fd, .events = events};
-	uint64_t end_ns = zn_now_ns() + PATIENCE_MS * ZN_NS_PER_MS, now_ns;
-	int n = 0;
-
-	while (n != 1 && (now_ns = zn_now_ns()) < end_ns)
-		n = poll(&one, 1, (int)((end_ns - now_ns) / ZN_NS_PER_MS) + 1);
-	return n == 1;
-}
-
 /* The scribe has tried its folders. If one does not answer in time, it may do so later. */
 static void await(struct zn_scribe *s, const struct shared *shared)
 {
-	bool answered = wait_for(s->fd, POLLIN) && recv(s->fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
+	bool answered = zn_child_wait(s->fd, PATIENCE_MS) && recv(s->fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
 
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
 		int err = answered ? shared->state[i] : 0;
@@ -342,21 +292,11 @@ static void child(struct shared *shared, int socket, const struct zn_scribe *s, 
 
 static int start(struct zn_scribe *s, struct shared *shared, const char *const dir[ZN_SHELF_COUNT])
 {
-	int ends[2], size = BACKLOG;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return -errno;
-	if (setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
-		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as anybody may have */
-	s->pid = fork();
+	s->pid = zn_child_fork(&s->fd);
 	if (s->pid == 0)
-		child(shared, ends[1], s, dir);
-	close(ends[1]);
-	if (s->pid < 0) {
-		close(ends[0]);
-		return -errno;
-	}
-	s->fd = ends[0];
+		child(shared, s->fd, s, dir);
+	if (s->pid < 0)
+		return s->pid;
 	s->done = &shared->done;
 	await(s, shared);
 	return 0;
@@ -409,14 +349,11 @@ static void mourn(struct zn_scribe *s, int err)
 
 static bool send_piece(struct zn_scribe *s, const struct piece *head, struct zn_str text)
 {
-	struct iovec part[] = {{(void *)head, HEAD_BYTES}, {(void *)text.at, text.len}};
-	struct msghdr message = {.msg_iov = part, .msg_iovlen = ZN_LEN(part)};
+	int err = zn_child_send(s->fd, head, HEAD_BYTES, text);
 
-	if (sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return true;
-	if (errno == EPIPE || errno == ECONNRESET)
-		mourn(s, -errno);
-	return false;
+	if (err == -EPIPE || err == -ECONNRESET)
+		mourn(s, err);
+	return !err;
 }
 
 static bool send_all(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
@@ -460,7 +397,7 @@ void zn_scribe_close(struct zn_scribe *s)
 {
 	if (s->pid > 0 && s->fd >= 0) {
 		shutdown(s->fd, SHUT_WR);
-		if (wait_for(s->fd, POLLIN))
+		if (zn_child_wait(s->fd, PATIENCE_MS))
 			waitpid(s->pid, NULL, 0);
 		else
 			zn_log(ZN_WARN, "scribe: the disk is slow; it goes on writing after the daemon has ended");

@@ -2920,6 +2920,19 @@ void zn_sender_step(struct zn_sender *s, short ready, uint64_t now_ns); /* after
 bool zn_sender_busy(const struct zn_sender *s); /* it has letters, and does not wait after a failure */
 void zn_sender_close(struct zn_sender *s);
 
+/* ---- child.c: what the processes beside the daemon, courier.c and scribe.c, have in common. ---- */
+
+/* Forks, with a SOCK_SEQPACKET pair between the two; before any thread. 0: this is the child, and *fd its end; else its pid,
+ * and *fd the daemon's end, in which much may wait. Or -errno, *fd being as it was. */
+pid_t zn_child_fork(int *fd);
+/* The first thing that a child does: signals that end the daemon leave it alone, and of the descriptors it keeps standard
+ * error and the socket. name: up to 15 characters. */
+void zn_child_become(const char *name, int socket);
+/* Of the daemon. Waits: true if something came or the other end has gone. */
+bool zn_child_wait(int fd, unsigned ms);
+/* One datagram, of a head and a text. Never blocks. */
+int zn_child_send(int fd, const void *head, size_t head_len, struct zn_str text);
+
 /* ---- courier.c: a process of its own that makes connections, as the daemon itself may not. ---- */
 
 #define ZN_SENDERS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)

@@ -155,11 +155,10 @@ static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
 static bool add_senders(struct courier *c, const struct start *s, enum zn_outbound to)
 {
 	const char *list = urls_of(s->options, to);
-	unsigned depth = to == ZN_TO_OTLP ? ZN_LETTERS_OTLP : ZN_LETTERS_STATE;
 	struct zn_url url;
 
 	while (c->count < ZN_SENDERS_MAX && next_url(&list, &url)) {
-		void *letters = mmap(NULL, depth * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
+		void *letters = mmap(NULL, zn_sender_depth(to) * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (letters == MAP_FAILED)

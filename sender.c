@@ -24,12 +24,11 @@
 
 static const struct {
 	const char *path, *fixed, *type;
-	unsigned depth;
 } kinds[] = {
 	/* path: where the URL says none; fixed: after what it says */
-	[ZN_TO_ALERTMANAGER] = {"", "/api/v2/alerts", "application/json", ZN_LETTERS_STATE},
-	[ZN_TO_WEBHOOK] = {"/", "", "application/json", ZN_LETTERS_STATE},
-	[ZN_TO_OTLP] = {"/v1/metrics", "", "application/x-protobuf", ZN_LETTERS_OTLP},
+	[ZN_TO_ALERTMANAGER] = {"", "/api/v2/alerts", "application/json"},
+	[ZN_TO_WEBHOOK] = {"/", "", "application/json"},
+	[ZN_TO_OTLP] = {"/v1/metrics", "", "application/x-protobuf"},
 };
 
 /* ---- the queue ---- */
@@ -511,7 +510,7 @@ void zn_sender_init(struct zn_sender *s, enum zn_outbound to, const struct zn_ur
 	*s = (struct zn_sender){.to = to, .url = *url, .done = done, .fd = -1, .due_ns = UINT64_MAX};
 	s->hosts = "/etc/hosts";
 	s->resolv_conf = "/etc/resolv.conf";
-	s->depth = kinds[to].depth;
+	s->depth = zn_sender_depth(to);
 	for (unsigned i = 0; i < s->depth; i++)
 		s->queue[i] = &letters[i];
 	make_target(s);

@@ -2911,7 +2911,11 @@ struct zn_sender {
 	bool answered[2], unsure;
 	char head[2048];
 };
-/* letters: as many as are queued at most, the caller's, as done is, and both must stay. */
+static inline unsigned zn_sender_depth(enum zn_outbound to) /* letters that are queued at most */
+{
+	return to == ZN_TO_OTLP ? ZN_LETTERS_OTLP : ZN_LETTERS_STATE;
+}
+/* letters: zn_sender_depth() of them, the caller's, as done is, and both must stay. */
 void zn_sender_init(struct zn_sender *s, enum zn_outbound to, const struct zn_url *url, struct zn_letter *letters,
 	struct zn_sender_done *done);
 void zn_sender_push(struct zn_sender *s, struct zn_str text, uint64_t number); /* copies up to ZN_LETTER_BYTES */

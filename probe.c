@@ -396,6 +396,17 @@ static int map_hist(struct zn_arena *a, uint32_t slot)
 	return page_map(a->hists, a->hist_mapped, slot, ((struct zn_probe *)a)->map_fd[MAP_HISTS]);
 }
 
+/* For the next series: nobody adds to it any more. */
+static void hist_free(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_hist *h = zn_arena_hist(a, slot);
+
+	if (!h)
+		return;
+	memset(h, 0, sizeof(*h));
+	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
+}
+
 /* The process is gone: no program touches its row or its histograms any more. Its id was unique, so what other tables
  * still hold of it can be swept later. */
 static void release(struct zn_arena *a, uint32_t row)
@@ -403,14 +414,8 @@ static void release(struct zn_arena *a, uint32_t row)
 	struct zn_probe *p = (struct zn_probe *)a;
 	struct zn_proc *proc = &a->procs[row];
 
-	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++) {
-		struct zn_hist *h = zn_arena_hist(a, proc->hist[d]);
-
-		if (!h)
-			continue;
-		memset(h, 0, sizeof(*h));
-		bpf_map_update_elem(p->map_fd[MAP_FREE_HISTS], NULL, &proc->hist[d], BPF_ANY);
-	}
+	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
+		hist_free(a, proc->hist[d]);
 	if (p->opens)
 		memset(&p->opens[row], 0, sizeof(p->opens[row]));
 	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
@@ -497,12 +502,8 @@ static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 static void skew_release(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_skew *s = &a->skews[slot];
-	struct zn_hist *h = zn_arena_hist(a, s->hist);
 
-	if (h) {
-		memset(h, 0, sizeof(*h));
-		bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &s->hist, BPF_ANY);
-	}
+	hist_free(a, s->hist);
 	memset(&s->done, 0, sizeof(*s) - offsetof(struct zn_skew, done));
 	__atomic_store_n(&s->hash, 0, __ATOMIC_RELEASE);
 }
@@ -529,16 +530,6 @@ static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
 	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[MAP_IO_ROWS], key);
-}
-
-static void io_free(struct zn_arena *a, uint32_t hist)
-{
-	struct zn_hist *h = zn_arena_hist(a, hist);
-
-	if (!h)
-		return;
-	memset(h, 0, sizeof(*h));
-	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &hist, BPF_ANY);
 }
 
 /* ---- waits ---- */
@@ -781,7 +772,7 @@ static const struct zn_arena_ops arena_ops = {
 	.job_cgroup_gone = job_cgroup_gone,
 	.io = io,
 	.io_cut = io_cut,
-	.io_free = io_free,
+	.io_free = hist_free,
 	.stalls = stalls,
 	.worker_add = worker_add,
 };

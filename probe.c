@@ -784,6 +784,14 @@ static void *reserve(size_t size)
 	return at == MAP_FAILED ? NULL : at;
 }
 
+/* All of a table's values. NULL with errno. */
+static void *values_map(const struct zn_probe *p, enum map m, size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[m], 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
 #define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)
 #define PROCS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_proc))
 #define HISTS_BYTES  ((size_t)ZN_HISTS_MAX * sizeof(struct zn_hist))
@@ -803,30 +811,16 @@ static int free_list_fill(int fd, uint32_t first, uint32_t end)
 static int arena_open(struct zn_probe *p)
 {
 	struct zn_arena *a = &p->arena;
-	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
 	int err;
 
-	if (shared == MAP_FAILED)
-		return -errno;
 	a->ops = &arena_ops;
-	a->shared = shared;
+	if (!(a->shared = values_map(p, MAP_SHARED_, SHARED_BYTES)) ||
+		!(a->jobs = values_map(p, MAP_JOBS, JOBS_BYTES)) ||
+		!(a->skews = values_map(p, MAP_SKEWS, SKEWS_BYTES)) ||
+		!(p->opens = values_map(p, MAP_OPENS, OPENS_BYTES)))
+		return -errno;
 	a->shared->daemon_tgid = getpid();
 	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
-	a->jobs = mmap(NULL, JOBS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_JOBS], 0);
-	if (a->jobs == MAP_FAILED) {
-		a->jobs = NULL;
-		return -errno;
-	}
-	a->skews = mmap(NULL, SKEWS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SKEWS], 0);
-	if (a->skews == MAP_FAILED) {
-		a->skews = NULL;
-		return -errno;
-	}
-	p->opens = mmap(NULL, OPENS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_OPENS], 0);
-	if (p->opens == MAP_FAILED) {
-		p->opens = NULL;
-		return -errno;
-	}
 	a->procs = reserve(PROCS_BYTES);
 	a->hists = reserve(HISTS_BYTES);
 	if (!a->procs || !a->hists)

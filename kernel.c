@@ -16,7 +16,7 @@
 
 enum how {
 	RAW /* raw tracepoint */,
-	TRACE /* fentry, fexit: the program names its place */,
+	TRACE /* fentry, fexit, BTF tracepoint: the program names its place */,
 	PROBE,
 	RETURN /* kprobes */
 };
@@ -248,13 +248,7 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 
 /* ---- attaching ---- */
 
-static int trace_attach(int prog_fd)
-{
-	int fd = bpf_raw_tracepoint_open(NULL, prog_fd);
-
-	return fd < 0 ? -errno : fd;
-}
-
+/* name: NULL where the program names its place. */
 static int raw_attach(const char *name, int prog_fd)
 {
 	int fd = bpf_raw_tracepoint_open(name, prog_fd);
@@ -294,7 +288,7 @@ static int site_attach(struct zn_kernel *k, uint32_t i)
 		return 0;
 	switch (table[i].how) {
 	case RAW: fd = raw_attach(s->place, s->prog_fd); break;
-	case TRACE: fd = trace_attach(s->prog_fd); break;
+	case TRACE: fd = raw_attach(NULL, s->prog_fd); break;
 	default: fd = kprobe_attach(k, s->place, s->prog_fd, table[i].how == RETURN); break;
 	}
 	s->state = fd < 0 ? ZN_SYM_FAILED : ZN_SYM_ATTACHED;
@@ -302,18 +296,11 @@ static int site_attach(struct zn_kernel *k, uint32_t i)
 	return fd < 0 ? fd : 0;
 }
 
-static void fd_close(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void sites_close(struct zn_kernel *k, const struct rows *r)
 {
 	for (uint32_t i = r->first; i < r->end; i++) {
-		fd_close(&k->site[i].link_fd);
-		fd_close(&k->site[i].prog_fd);
+		zn_fd_close(&k->site[i].link_fd);
+		zn_fd_close(&k->site[i].prog_fd);
 		k->site[i].state = ZN_SYM_MISSING;
 		k->site[i].of = 0;
 	}
@@ -328,7 +315,7 @@ static int rows_attach(struct zn_kernel *k, const struct rows *r)
 		if (err)
 			return err;
 		if (table[i].flags & NEEDED)
-			fd_close(&k->site[i].link_fd);
+			zn_fd_close(&k->site[i].link_fd);
 	}
 	return 0;
 }
@@ -556,7 +543,7 @@ void zn_kernel_want(struct zn_kernel *k, bool wanted)
 		if (!(table[i].flags & NEEDED) || k->site[i].prog_fd < 0)
 			continue;
 		if (!wanted)
-			fd_close(&k->site[i].link_fd);
+			zn_fd_close(&k->site[i].link_fd);
 		else if (site_attach(k, i))
 			zn_log(ZN_WARN, "kernel: cannot attach to %s", k->site[i].place);
 	}

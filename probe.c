@@ -1113,7 +1113,7 @@ void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib)
 	}
 }
 
-static void fd_close(int *fd)
+void zn_fd_close(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -1125,13 +1125,13 @@ bool zn_probe_detach(struct zn_lib *lib, int steps)
 {
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++)
 		for (int ret = 0; ret < 2; ret++)
-			fd_close(&lib->link[f][ret]);
+			zn_fd_close(&lib->link[f][ret]);
 	for (int i = 0; i < 2 * ZN_ROWS_MAX; i++) {
 		int *event = &lib->event[i % ZN_ROWS_MAX][i / ZN_ROWS_MAX];
 
 		if (*event >= 0 && steps-- == 0)
 			return false;
-		fd_close(event);
+		zn_fd_close(event);
 	}
 	return true;
 }
@@ -1232,8 +1232,8 @@ static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first fir
 	}
 	if (!err)
 		err = calib_measure(p, first);
-	fd_close(&link[0]);
-	fd_close(&link[1]);
+	zn_fd_close(&link[0]);
+	zn_fd_close(&link[1]);
 	spots.pid = 0;
 	return err;
 }
@@ -1292,7 +1292,7 @@ static void jobs_watch(struct zn_probe *p)
 		return;
 	snprintf(p->job_why, sizeof(p->job_why), "cannot watch control groups: %s; %s", strerror(-err), load_hint(err));
 	for (size_t i = 0; i < ZN_LEN(p->job_link); i++)
-		fd_close(&p->job_link[i]);
+		zn_fd_close(&p->job_link[i]);
 }
 
 static void families_load(struct zn_probe *p, uint64_t families)
@@ -1394,16 +1394,16 @@ void zn_probe_close(struct zn_probe *p)
 	ring_buffer__free(p->ring);
 	p->ring = NULL;
 	for (size_t i = 0; i < ZN_LEN(p->exit_link); i++)
-		fd_close(&p->exit_link[i]);
+		zn_fd_close(&p->exit_link[i]);
 	for (size_t i = 0; i < ZN_LEN(p->job_link); i++)
-		fd_close(&p->job_link[i]);
+		zn_fd_close(&p->job_link[i]);
 	zn_kernel_close(&p->kernel);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
-		fd_close(&p->entry_fd[f]);
-		fd_close(&p->return_fd[f]);
+		zn_fd_close(&p->entry_fd[f]);
+		zn_fd_close(&p->return_fd[f]);
 	}
 	for (size_t i = 0; i < ZN_LEN(p->map_fd); i++)
-		fd_close(&p->map_fd[i]);
+		zn_fd_close(&p->map_fd[i]);
 	if (a->shared)
 		munmap(a->shared, SHARED_BYTES);
 	if (a->procs)

@@ -1771,10 +1771,12 @@ uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, a
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 const char *zn_family_label(enum zn_family f); /* of both kinds */
-/* For probe.c and kernel.c, which know libbpf: opens an embedded object, and hands it the tables that exist already. */
-struct bpf_object;
-/* The type that perf events of a kind ("uprobe", "kprobe") have on this kernel; 0: none. */
+/* For probe.c and kernel.c, which know libbpf: the type that perf events of a kind ("uprobe", "kprobe") have on this
+ * kernel; 0: none. */
 uint32_t zn_perf_type(const char *kind);
+void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
+/* Opens an embedded object (NULL with errno), and hands it the tables that exist already. */
+struct bpf_object;
 struct bpf_object *zn_probe_object(const struct zn_blob *blob);
 int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */

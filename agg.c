@@ -873,10 +873,12 @@ static uint64_t advance(uint64_t *sum_ns, uint64_t now)
 	return more;
 }
 
-uint64_t zn_agg_stall(const struct zn_agg *a, uint32_t row, enum zn_stall s)
+uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count)
 {
-	uint64_t shown = a->info[row].stall_ns[s], now = a->arena->procs[row].count[ZN_C_STALL_CPU + s];
+	uint64_t now = a->arena->procs[row].count[count], shown = 0;
 
+	if (count >= ZN_C_STALL_CPU && count <= ZN_C_STALL_OTHER)
+		shown = a->info[row].stall_ns[count - ZN_C_STALL_CPU];
 	return now > shown ? now : shown;
 }
 

@@ -205,13 +205,6 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 	return &j->merged;
 }
 
-static uint64_t count_of(const struct zn_jobs *j, uint32_t row, const struct zn_proc *p, uint32_t i)
-{
-	if (i >= ZN_C_STALL_CPU && i <= ZN_C_STALL_OTHER)
-		return zn_agg_stall(j->agg, row, i - ZN_C_STALL_CPU);
-	return p->count[i];
-}
-
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job)
 {
 	memcpy(j->count, job->count, sizeof(j->count));
@@ -219,7 +212,7 @@ const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job)
 		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
 
 		for (uint32_t i = 0; p && zn_jobs_of(j, p) == job && i < ZN_COUNT_COUNT; i++)
-			j->count[i] += count_of(j, j->agg->row[r], p, i);
+			j->count[i] += zn_agg_count(j->agg, j->agg->row[r], i);
 	}
 	return j->count;
 }
@@ -264,7 +257,7 @@ static void add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const 
 	}
 	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
 		if (!zn_count_is_gauge(i))
-			job->count[i] += count_of(j, row, p, i);
+			job->count[i] += zn_agg_count(j->agg, row, i);
 	add_process_memory(&job->memory, p);
 	job->processes_gone++;
 	job->processes -= job->processes > 0;

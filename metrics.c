@@ -23,9 +23,11 @@ struct metric {
 };
 
 /* What the processes of a job did, those that have gone included. */
+#define SUMMED_FIRST ZN_C_SWITCH_VOLUNTARY
+#define SUMMED_LAST  ZN_C_TCP_RETRANSMITS
 struct job_sum {
-	uint64_t launches, nccl_bytes, stall_ns[ZN_STALL_COUNT];
-	uint64_t signal[ZN_C_TCP_RETRANSMITS - ZN_C_SWITCH_VOLUNTARY + 1]; /* by enum zn_count, from the first on */
+	uint64_t launches, nccl_bytes;
+	uint64_t count[SUMMED_LAST - SUMMED_FIRST + 1]; /* by enum zn_count, from the first on */
 };
 
 /* A walk: instead of lines of a page, each series becomes a value. */
@@ -41,15 +43,12 @@ struct text {
 	struct walk *walk;  /* NULL: a page is written */
 	struct zn_view *view;
 	bool openmetrics;
-	const struct metric *metric; /* whose family is at hand */
-	struct zn_str name, base;    /* of its samples; without _total */
-	size_t labels, labels_len;   /* of the series at hand: where they begin in out, without the closing bracket */
-	uint64_t since_ms;           /* 1970: when the series at hand began to count */
-	const char *job_id;          /* its last label; NULL or empty: it has none */
-	bool jobs_taken;             /* what follows is there */
-	const struct zn_job *job[ZN_JOBS_MAX]; /* those that are shown */
-	uint32_t job_count;
-	struct job_sum sum[ZN_JOBS_MAX]; /* by slot */
+	const struct metric *metric;  /* whose family is at hand */
+	struct zn_str name, base;     /* of its samples; without _total */
+	size_t labels, labels_len;    /* of the series at hand: where they begin in out, without the closing bracket */
+	uint64_t since_ms;            /* 1970: when the series at hand began to count */
+	const char *job_id;           /* its last label; NULL or empty: it has none */
+	bool jobs_taken, jobs_summed; /* what is in `jobs` is there */
 };
 
 static void put(struct zn_out *o, struct zn_str s)
@@ -1088,24 +1087,34 @@ static void emit_gpu_info(struct text *t)
 	each_gpu(t, gpu_info);
 }
 
+/* Scratch, as `taken` is: a walk over one metric shall not clear 64 KiB. */
+static struct {
+	const struct zn_job *job[ZN_JOBS_MAX]; /* those that are shown */
+	uint32_t count;
+	struct job_sum sum[ZN_JOBS_MAX]; /* by slot; of those that are shown */
+} jobs;
+
 /* Of the jobs of one id only the newest is shown: the labels of two would be the same. */
-static void jobs_shown(struct text *t)
+static void jobs_take(struct text *t)
 {
 	struct zn_jobs *j = t->view->jobs;
 
+	if (t->jobs_taken)
+		return;
+	t->jobs_taken = true;
+	jobs.count = 0;
 	for (uint32_t i = 0; j && i < ZN_JOBS_MAX; i++)
 		if (j->job[i].state != ZN_JOB_FREE && zn_jobs_find(j, j->job[i].id, ZN_UNKNOWN) == &j->job[i])
-			t->job[t->job_count++] = &j->job[i];
+			jobs.job[jobs.count++] = &j->job[i];
 }
 
 static void sum_gone(struct job_sum *s, const struct zn_job *job)
 {
+	*s = (struct job_sum){0};
 	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
 		s->launches += job->count[i];
-	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
-		s->stall_ns[i] += job->count[ZN_C_STALL_CPU + i];
-	for (uint32_t i = 0; i < ZN_LEN(s->signal); i++)
-		s->signal[i] += job->count[ZN_C_SWITCH_VOLUNTARY + i];
+	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
+		s->count[i] += job->count[SUMMED_FIRST + i];
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; job->gone && d <= ZN_H_NCCL_RECV; d++)
 		s->nccl_bytes += job->gone[d].bytes;
 }
@@ -1116,10 +1125,8 @@ static void sum_live(struct text *t, struct job_sum *s, uint32_t row)
 
 	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
 		s->launches += p->count[i];
-	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
-		s->stall_ns[i] += zn_agg_stall(t->view->agg, row, i);
-	for (uint32_t i = 0; i < ZN_LEN(s->signal); i++)
-		s->signal[i] += p->count[ZN_C_SWITCH_VOLUNTARY + i];
+	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
+		s->count[i] += zn_agg_count(t->view->agg, row, SUMMED_FIRST + i);
 	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
 		const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[d]);
 
@@ -1127,27 +1134,30 @@ static void sum_live(struct text *t, struct job_sum *s, uint32_t row)
 	}
 }
 
-/* In one pass over the processes, whatever the number of jobs, once for all metrics of jobs. */
-static void jobs_take(struct text *t)
+/* In one pass over the processes, whatever the number of jobs, once for all metrics of a page. */
+static void jobs_sum(struct text *t)
 {
 	struct zn_jobs *j = t->view->jobs;
 	const struct zn_proc *p;
 
-	if (t->jobs_taken)
-		return;
-	t->jobs_taken = true;
-	jobs_shown(t);
-	for (uint32_t i = 0; i < t->job_count; i++)
-		sum_gone(&t->sum[t->job[i] - j->job], t->job[i]);
-	if (t->job_count == 0)
-		return;
+	t->jobs_summed = true;
+	for (uint32_t i = 0; i < jobs.count; i++)
+		sum_gone(&jobs.sum[jobs.job[i] - j->job], jobs.job[i]);
 	EACH_PROC(t, r, p)
 	{
 		const struct zn_job *job = zn_jobs_of(j, p);
 
 		if (job)
-			sum_live(t, &t->sum[job - j->job], t->view->agg->row[r]);
+			sum_live(t, &jobs.sum[job - j->job], t->view->agg->row[r]);
 	}
+}
+
+/* Of a job that is shown. */
+static const struct job_sum *sum_of(struct text *t, const struct zn_job *job)
+{
+	if (!t->jobs_summed)
+		jobs_sum(t);
+	return &jobs.sum[job - t->view->jobs->job];
 }
 
 /* A job that began before the daemon is counted from the daemon's start on. */
@@ -1200,19 +1210,19 @@ static void job_ended(struct text *t, const struct zn_job *job)
 static void job_launches(struct text *t, const struct zn_job *job)
 {
 	job_series(t, job);
-	end_u64(t, t->sum[job - t->view->jobs->job].launches);
+	end_u64(t, sum_of(t, job)->launches);
 }
 
 static void job_nccl_bytes(struct text *t, const struct zn_job *job)
 {
 	job_series(t, job);
-	end_u64(t, t->sum[job - t->view->jobs->job].nccl_bytes);
+	end_u64(t, sum_of(t, job)->nccl_bytes);
 }
 
 /* Waits for data are told where there were some: whether a loader is one that is known cannot be told of a job. */
 static void job_stalls(struct text *t, const struct zn_job *job)
 {
-	const uint64_t *ns = t->sum[job - t->view->jobs->job].stall_ns;
+	const uint64_t *ns = sum_of(t, job)->count + (ZN_C_STALL_CPU - SUMMED_FIRST);
 	uint64_t all = 0;
 
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
@@ -1229,8 +1239,8 @@ static void job_stalls(struct text *t, const struct zn_job *job)
 static void each_job(struct text *t, void (*lines)(struct text *t, const struct zn_job *job))
 {
 	jobs_take(t);
-	for (uint32_t i = 0; i < t->job_count; i++)
-		lines(t, t->job[i]);
+	for (uint32_t i = 0; i < jobs.count; i++)
+		lines(t, jobs.job[i]);
 }
 
 /* Counters of all processes of a job, which appear with their first event. */
@@ -1239,10 +1249,10 @@ static void emit_job_counts(struct text *t)
 	const struct counts *c = t->metric->arg;
 
 	jobs_take(t);
-	for (uint32_t i = 0; i < t->job_count * c->count; i++) {
-		const struct zn_job *job = t->job[i / c->count];
+	for (uint32_t i = 0; i < jobs.count * c->count; i++) {
+		const struct zn_job *job = jobs.job[i / c->count];
 		uint32_t n = i % c->count;
-		uint64_t v = t->sum[job - t->view->jobs->job].signal[c->first - ZN_C_SWITCH_VOLUNTARY + n];
+		uint64_t v = sum_of(t, job)->count[c->first - SUMMED_FIRST + n];
 
 		if (v == 0)
 			continue;
@@ -1319,13 +1329,13 @@ static void emit_job_gpus(struct text *t)
 	const struct job_gpu_field *f = t->metric->arg;
 
 	jobs_take(t);
-	for (uint32_t i = 0; i < t->job_count; i++) {
-		for (uint32_t g = 0; g < t->job[i]->gpu_count; g++) {
-			const struct zn_job_gpu *gpu = &t->job[i]->gpu[g];
+	for (uint32_t i = 0; i < jobs.count; i++) {
+		for (uint32_t g = 0; g < jobs.job[i]->gpu_count; g++) {
+			const struct zn_job_gpu *gpu = &jobs.job[i]->gpu[g];
 
 			if (f->time && !gpu->allocated)
 				continue;
-			job_series(t, t->job[i]);
+			job_series(t, jobs.job[i]);
 			label(t, "gpu_id", gpu->id);
 			end_scaled(t, *(const uint64_t *)((const char *)gpu + f->offset), f->decimals);
 		}

@@ -1471,8 +1471,9 @@ const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail);
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail);
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
 const char *zn_detail_label(enum zn_detail d);
-/* Where a process's time went, waits that go on as of the last tick: it never falls, also when the process ends. */
-uint64_t zn_agg_stall(const struct zn_agg *a, uint32_t row, enum zn_stall s);
+/* A counter of a process, by enum zn_count. Where its time went has the waits that go on as of the last tick: it never falls,
+ * also when the process ends. */
+uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count);
 const char *zn_stall_label(enum zn_stall s);
 bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 

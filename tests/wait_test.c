@@ -195,9 +195,9 @@ T(sums_never_fall)
 	tick(1000);
 	p->count[ZN_C_STALL_DATA] = 500; /* a wait that went on was seen longer than it was counted */
 	tick(1000);
-	CHECK_EQ(zn_agg_stall(&agg, row, ZN_STALL_DATA), 600);
+	CHECK_EQ(zn_agg_count(&agg, row, ZN_C_STALL_DATA), 600);
 	p->count[ZN_C_STALL_DATA] = 900;
-	CHECK_EQ(zn_agg_stall(&agg, row, ZN_STALL_DATA), 900);
+	CHECK_EQ(zn_agg_count(&agg, row, ZN_C_STALL_DATA), 900);
 }
 
 int main(void)

@@ -216,7 +216,7 @@ check-slurm:
 	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 	@/usr/bin/python3 tests/slurm/run.py
 
-# what VictoriaMetrics, of Debian's sid, stores of a push (fetched under build/; not part of check)
+# what VictoriaMetrics, of Debian's sid, stores of a push (fetched under build/; part of check)
 check-otlp: all
 	@/usr/bin/python3 tests/otlp/run.py
 

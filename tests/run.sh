@@ -64,6 +64,7 @@ run alerts_cli_test 120 "$python" tests/alerts_cli_test.py build/zernel
 run dist_test 300 "$python" tests/dist_test.py
 run page_test 300 node tests/web/page.test.mjs
 run otlp_test 120 node tests/web/otlp.test.mjs
+run otlp 300 "$python" tests/otlp/run.py
 run load 300 "$python" tests/load/run.py
 run fleet 400 "$python" tests/fleet/run.py
 live live 1500 tests/e2e/run.py

@@ -6,6 +6,7 @@ back, and hangs. Runs all tests, or those whose name has the word that is given.
 
 Limits: needs no root; simulated data alone, so nothing of the calibration, which is pushed as a summary.
 """
+import http.client
 import json
 import os
 import re
@@ -91,32 +92,48 @@ def named(metric):
 
 
 def pushing(receiver, **more):
-    return Daemon("--simulate", "--push-interval-ms", "1500", "--otlp", receiver.url + PATH, "--otlp-interval-ms", "1000", **more)
+    return Daemon("--simulate", "--push-interval-ms", "250", "--otlp", receiver.url + PATH, "--otlp-interval-ms", "1000", **more)
 
 
-def read_pages(daemon, seconds):
-    """[(when it was asked for, page)]"""
-    pages, end = [], time.time() + seconds
-    while time.time() < end:
-        pages.append((time.time() * 1000, daemon.get("/metrics")))
-    return pages
+def stop(daemon):
+    daemon.process.send_signal(signal.SIGSTOP)
+    State.cleanup.callback(daemon.process.send_signal, signal.SIGCONT)
+
+    def stopped():
+        with open(f"/proc/{daemon.pid}/stat") as stat:
+            return stat.read().rsplit(") ", 1)[1].startswith("T")
+    wait_until(stopped, "the daemon being stopped")
+
+
+def page_after_export(daemon):
+    """(when it was let go on, page). The daemon is stopped until its timers have expired, those of the simulation and of
+    the tick, and then a request has come. It takes up in one turn of its loop what waits for it, the oldest first: steps,
+    tick with an export, page."""
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)
+    connection.request("GET", "/health")
+    connection.getresponse().read()  # it is accepted
+    stop(daemon)
+    time.sleep(1.5)  # an export's interval and a tick's
+    start = time.time() * 1000
+    connection.request("GET", "/metrics")
+    daemon.process.send_signal(signal.SIGCONT)
+    page = connection.getresponse().read().decode()
+    connection.close()
+    return start, Metrics(parse_metrics(page))
 
 
 def page_and_export(receiver, daemon):
-    """(when, page, [(labels, value)]): the page is the next one after the export. The simulation goes on between them at
-    times, so pairs are looked at until the launches of one are equal; all else must be too."""
+    """(when, page, [(labels, value)]) of the same state. If the daemon was stopped between the two timers, or during a turn,
+    there are steps between them, which the launches tell: then once more."""
     def look():
-        pages = read_pages(daemon, 2)
-        when = max(receiver.exports(), default=0)
-        later = [page for start, page in pages if start > when]
-        if not later or when < pages[0][0]:
-            return None
-        page, pushed = Metrics(parse_metrics(later[0])), [(m, v[when]) for m, v in receiver.stored() if when in v]
-        counts = page.all(f"{LATENCY}_seconds_count")
-        got = {named(m)[1]: v for m, v in pushed if m["__name__"] == f"{LATENCY}_hist_seconds_count"}
-        equal_now = got == {frozenset(k): v for k, v in counts.items()}
-        return (when, page, pushed) if equal_now and counts and min(counts.values()) > 5000 else None
-    return wait_until(look, "an export, and a page of the same time", 90)
+        start, page = page_after_export(daemon)
+        # there is a later one, so this one is complete: they are sent one after another
+        when = wait_until(lambda: [t for t in receiver.exports() if t >= start][:-1], "two exports", PATIENCE)[0]
+        pushed = [(m, v[when]) for m, v in receiver.stored() if when in v]
+        launches = {frozenset(k): v for k, v in page.all(f"{LATENCY}_seconds_count").items()}
+        told = {named(m)[1]: v for m, v in pushed if m["__name__"] == f"{LATENCY}_hist_seconds_count"}
+        return (when, page, pushed) if told == launches and launches and min(launches.values()) > 5000 else None
+    return wait_until(look, "an export, and a page of the same state", 90)
 
 
 def durations(page):
@@ -232,23 +249,28 @@ def a_receiver_that_was_killed_gets_what_waited():
     check([t for t in receiver.exports() if killed < t < again], "exports of the time without a receiver, sent afterwards")
 
 
+def nobody_takes(daemon, harm):
+    """With a receiver that was stopped or killed: from the second export that waits on none is taken."""
+    def queued(n):
+        wait_until(lambda: daemon.metrics().one("zernel_outbound_queue", to="otlp") >= n, f"{n} exports that wait", PATIENCE)
+        return counts(daemon)["ok"]
+    equal(queued(2), queued(3), f"requests that were taken under {harm}")
+
+
 @test
 def a_daemon_ends_whatever_its_receiver_does():
+    receiver = Receiver()
     for harm in (None, signal.SIGSTOP, signal.SIGKILL):
-        receiver = Receiver()
-        daemon = pushing(receiver)
-        daemon.expect = []
+        daemon = pushing(receiver, expect=["courier: otlp "] if harm == signal.SIGKILL else [])
         wait_until(lambda: counts(daemon)["ok"] >= 1, "an export", PATIENCE)
         if harm:
             receiver.process.process.send_signal(harm)
-            taken = counts(daemon)["ok"]
-            wait_until(lambda: daemon.metrics().one("zernel_outbound_queue", to="otlp") >= 2, "exports that nobody takes", PATIENCE)
-            check(counts(daemon)["ok"] <= taken + 1, "they were not taken")
-            daemon.expect = ["courier: otlp "] if harm == signal.SIGKILL else []
+            nobody_takes(daemon, harm)
         start = time.monotonic()
         equal(daemon.end(), 0, f"exit status with a receiver under {harm}")
         check(time.monotonic() - start < 30, "it ends soon")
-        receiver.process.kill()
+        receiver.process.process.send_signal(signal.SIGCONT)
+    receiver.process.kill()
 
 
 if __name__ == "__main__":

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * alertctl.c: `zernel alerts`: checks a file of rules, and tries rules on pages of metrics that were saved from /metrics, as
- * the daemon would: page by page, a time apart. What a page holds is anybody's text.
+ * alertctl.c: `zernel alerts`: checks a file of rules, and tries rules on pages of metrics that were saved from /metrics, or
+ * are asked of a daemon, as that would: page by page, a time apart. What a page holds is anybody's text.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "zernel.h"
 
 #define USAGE                                                                                                          \
 	"usage: zernel alerts check FILE\n"                                                                            \
-	"       zernel alerts test FILE PAGE [PAGE]... [--every SECONDS] [--overhead-budget SHARE]\n"                  \
+	"       zernel alerts test FILE PAGE [PAGE]... [--every SECONDS] [--overhead-budget SHARE]"                    \
+	" [--token-file FILE]\n"                                                                                       \
+	"         a PAGE is a file, or a daemon: http://ADDRESS[:PORT] or unix:PATH\n"                                 \
 	"       zernel alerts defaults\n"
-#define PAGE_BYTES  (16 << 20)
+#define PAGE_BYTES  ZN_BODY_BYTES
 #define EVERY_S     15
 #define FIRST_NS    (3600 * ZN_NS_PER_S) /* any time from which one can look back */
 #define EXIT_USAGE  2
 #define LABEL_BYTES 4096 /* of one line, unescaped */
+#define METRICS     "/metrics"
+#define UNIX        "unix:"
 
 static int misused(const char *what, const char *argument)
 {
@@ -143,8 +148,14 @@ static void walk(
 	}
 }
 
-/* Reads a whole file: its length, or -1 after a line that says what is wrong. */
-static ssize_t read_page(const char *path, char *to)
+static bool complain(const char *page, const char *why)
+{
+	fprintf(stderr, "zernel: alerts: %s: %s\n", page, why);
+	return false;
+}
+
+/* Reads a whole file; false after a line that says what is wrong. */
+static bool read_page(const char *path, char *to, struct page *p)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t got = fd < 0 ? -1 : 1;
@@ -154,17 +165,47 @@ static ssize_t read_page(const char *path, char *to)
 		got = read(fd, to + len, PAGE_BYTES - len);
 		len += got > 0 ? (size_t)got : 0;
 	}
+	*p = (struct page){to, to + len};
 	if (got < 0)
-		fprintf(stderr, "zernel: alerts: %s: %s\n", path, strerror(errno));
+		complain(path, strerror(errno));
 	else if (len == PAGE_BYTES)
-		fprintf(stderr, "zernel: alerts: %s: larger than %d bytes\n", path, PAGE_BYTES - 1);
-	else if (!memmem(to, len, "zernel_build_info", 17))
-		fprintf(stderr, "zernel: alerts: %s is no saved /metrics: zernel_build_info is not there\n", path);
-	else
-		got = 1;
+		complain(path, "16 MiB or more are too much for a page");
 	if (fd >= 0)
 		close(fd);
-	return got == 1 ? (ssize_t)len : -1;
+	return got >= 0 && len < PAGE_BYTES;
+}
+
+static bool is_url(const char *page)
+{
+	return !strncmp(page, UNIX, strlen(UNIX)) || strstr(page, "://");
+}
+
+/* The same of a daemon; buffer: ZN_CLIENT_BUFFER bytes. */
+static bool fetch_page(const char *url, const char *token_file, char *buffer, struct page *p)
+{
+	static struct zn_client c;
+	char address[ZN_TEXT_MAX];
+	struct zn_client_args args = {
+		.verb = "alerts", .usage = "see zernel alerts --help", .url = address, .token_file = token_file};
+	size_t len = (size_t)snprintf(address, sizeof(address), "%s", url), tail = strlen(METRICS);
+
+	if (*url != *UNIX && len > tail && len < sizeof(address) && !strcmp(address + len - tail, METRICS))
+		address[len - tail] = '\0';
+	if (zn_client_open(&c, &args, METRICS, buffer))
+		return false;
+	c.text = true;
+	if (zn_client_get(&c))
+		return complain(url, c.why);
+	if (c.fd >= 0)
+		close(c.fd);
+	*p = (struct page){c.answer.at, c.answer.at + c.answer.len};
+	return true;
+}
+
+static bool is_page(const char *name, const struct page *p)
+{
+	return memmem(p->at, (size_t)(p->end - p->at), "zernel_build_info", 17) ||
+		complain(name, "no /metrics of zerneld: zernel_build_info is not there");
 }
 
 /* ---- Trying. ---- */
@@ -261,52 +302,74 @@ static int check(int argc, char **argv)
 	return err;
 }
 
-/* A page after the other, as if that much time had passed. */
-static int run_pages(char **page, int count, double every_s)
+struct trial {
+	char **page;
+	int count;
+	double every_s;
+	const char *token_file;
+};
+
+static void wait_until(uint64_t then_ns)
 {
-	static char text[PAGE_BYTES];
-	struct page p = {.at = text};
+	struct timespec t = {(time_t)(then_ns / ZN_NS_PER_S), (long)(then_ns % ZN_NS_PER_S)};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+}
+
+/* A page after the other, as if that much time had passed; between two of daemons it does. */
+static int run_pages(const struct trial *t)
+{
+	static char buffer[ZN_CLIENT_BUFFER];
+	uint64_t every_ns = (uint64_t)(t->every_s * 1e9), asked_ns = 0;
+	struct page p;
 
 	alerts.work.source = (struct zn_rule_source){walk, &p};
 	zn_log_level = ZN_ERROR; /* what changes from page to page is not what was asked for */
-	for (int i = 0; i < count; i++) {
-		ssize_t len = read_page(page[i], text);
+	for (int i = 0; i < t->count; i++) {
+		char *page = t->page[i];
+		bool url = is_url(page);
 
-		if (len < 0)
+		if (url && asked_ns)
+			wait_until(asked_ns + every_ns);
+		asked_ns = url ? zn_now_ns() : 0;
+		if (!(url ? fetch_page(page, t->token_file, buffer, &p) : read_page(page, buffer, &p)) ||
+			!is_page(page, &p))
 			return EXIT_USAGE;
-		p.end = text + len;
-		zn_alerts_tick(&alerts, FIRST_NS + (uint64_t)(i * every_s * 1e9));
+		zn_alerts_tick(&alerts, FIRST_NS + (uint64_t)i * every_ns);
 	}
 	return show_all();
 }
 
 static int test(int argc, char **argv)
 {
-	const char *budget = NULL, *every = NULL;
+	const char *value[3] = {0};
+	static const char *const option[] = {"--every", "--overhead-budget", "--token-file"};
+	struct trial t = {.page = argv + 1, .count = -1, .every_s = EVERY_S};
 	char *end = "";
-	double every_s;
-	int files = 0;
 
 	for (int i = 0; i < argc; i++) {
-		const char **to = !strcmp(argv[i], "--every")   ? &every
-			: !strcmp(argv[i], "--overhead-budget") ? &budget
-								: NULL;
+		size_t o = 0;
 
-		if (to && i + 1 == argc)
+		while (o < ZN_LEN(option) && strcmp(argv[i], option[o]))
+			o++;
+		if (o < ZN_LEN(option) && i + 1 == argc)
 			return misused("no value for ", argv[i]);
-		if (to)
-			*to = argv[++i];
+		if (o < ZN_LEN(option))
+			value[o] = argv[++i];
 		else if (argv[i][0] == '-')
 			return misused("no option ", argv[i]);
 		else
-			argv[files++] = argv[i];
+			argv[++t.count] = argv[i];
 	}
-	every_s = every ? strtod(every, &end) : EVERY_S;
-	if ((*end && strcmp(end, "s")) || !(every_s >= 0.1 && every_s <= 86400))
-		return misused("--every needs 0.1 to 86400 seconds, not ", every);
-	if (files < 2)
-		return misused("test takes a file of rules and one or more saved pages", "");
-	return rules_open(argv[0], budget) ?: run_pages(argv + 1, files - 1, every_s);
+	if (value[0])
+		t.every_s = strtod(value[0], &end);
+	if ((*end && strcmp(end, "s")) || !(t.every_s >= 0.1 && t.every_s <= 86400))
+		return misused("--every needs 0.1 to 86400 seconds, not ", value[0]);
+	if (t.count < 1)
+		return misused("test takes a file of rules and one or more pages, saved or of a daemon", "");
+	t.token_file = value[2];
+	return rules_open(argv[0], value[1]) ?: run_pages(&t);
 }
 
 int zn_alertctl_main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects over
- * one connection that is kept, and the look into an answer.
+ * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects or text
+ * over one connection that is kept, and the look into an answer.
  *
  * Limits: numeric addresses, "localhost" and Unix sockets only; an answer has a Content-Length of at most 16 MiB, a head of at most
  * 8 KiB, and takes at most 5 s.
@@ -174,8 +174,9 @@ static int send_request(struct zn_client *c)
 {
 	char request[512];
 	int len = snprintf(request, sizeof(request),
-		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nUser-Agent: zernel\r\n%s%s%s\r\n", c->path,
-		c->host, c->token[0] ? "Authorization: Bearer " : "", c->token, c->token[0] ? "\r\n" : "");
+		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nUser-Agent: zernel\r\n%s%s%s\r\n", c->path, c->host,
+		c->text ? "text/plain" : "application/json", c->token[0] ? "Authorization: Bearer " : "", c->token,
+		c->token[0] ? "\r\n" : "");
 	ssize_t sent = send(c->fd, request, (size_t)len, MSG_NOSIGNAL);
 
 	if (sent != len)
@@ -300,7 +301,7 @@ static int parse_head(struct zn_client *c)
 static int take_body(struct zn_client *c)
 {
 	c->answer = trim((struct zn_str){c->buffer + c->head, c->body});
-	if (c->answer.len == 0 || c->answer.at[0] != '{' || zn_json_check(c->answer))
+	if (!c->text && (c->answer.len == 0 || c->answer.at[0] != '{' || zn_json_check(c->answer)))
 		return fail(c, "an answer that is no JSON object");
 	if (c->keep && c->len == c->head + c->body)
 		c->phase = ZN_CLIENT_IDLE;

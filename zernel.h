@@ -3052,7 +3052,7 @@ int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
 /* ---- alertctl.c: the client verb `zernel alerts`. ---- */
 
 /* argv[0] is "alerts". Returns the exit status: 0 (nothing is pending or firing), 1 (something is), 2 (usage, or a file
- * that is not what it must be). */
+ * that is not what it must be, or no answer of a daemon). */
 int zn_alertctl_main(int argc, char **argv);
 
 /* ---- secure.c: what is given up once everything is open. ---- */
@@ -3100,7 +3100,7 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, 
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 
-/* ---- client.c: how the client verbs ask a daemon: GET of a JSON object, over one connection that is kept. ---- */
+/* ---- client.c: how the client verbs ask a daemon: GET of a JSON object, or of text, over one connection that is kept. ---- */
 
 #define ZN_CLIENT_BUFFER (ZN_HTTP_HEAD_MAX + ZN_BODY_BYTES)
 enum zn_client_phase { ZN_CLIENT_CLOSED, ZN_CLIENT_CONNECTING, ZN_CLIENT_READING, ZN_CLIENT_IDLE };
@@ -3116,7 +3116,8 @@ struct zn_client {
 	char host[INET6_ADDRSTRLEN + 32];                           /* the Host header */
 	char token[ZN_TOKEN_MAX + 1];                               /* empty: none is sent */
 	const char *path;
-	int also; /* a status that is an answer, besides 200; 0: none */
+	bool text; /* the answer is text, not a JSON object; set before it is started */
+	int also;  /* a status that is an answer, besides 200; 0: none */
 	int fd;
 	enum zn_client_phase phase;
 	bool reused; /* the request went over a kept connection, which the daemon may have closed meanwhile */
@@ -3125,7 +3126,7 @@ struct zn_client {
 	size_t len, head, body; /* bytes received; lengths of the head (0: not complete) and of the body */
 	char *buffer;           /* ZN_CLIENT_BUFFER bytes of the caller's; may be changed between two requests */
 	int status;
-	struct zn_str answer; /* the last JSON object, checked, in the buffer it came into */
+	struct zn_str answer; /* the last JSON object, checked, or text, in the buffer it came into */
 	bool unreachable;     /* the last failure was a connection that did not come about */
 	bool refused;         /* it was an answer of a daemon that says no */
 	char why[128];        /* of the last failure */

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""`zernel alerts`: what it says of files of rules, and of saved pages of metrics.
+"""`zernel alerts`: what it says of files of rules, of saved pages of metrics, and of pages of daemons, real and bad ones.
 
 Run as: python3 tests/alerts_cli_test.py PATH_TO_ZERNEL
 """
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 PAGE = """# HELP zernel_build_info x
 # TYPE zernel_build_info gauge
@@ -45,14 +49,110 @@ full (%s)
 """
 
 
+FAST = """disable all
+alert rate
+  expr rate(zernel_cuda_launches_total{kind="kernel"}[1s]) > 10
+"""
+NO_PAGE = "no /metrics of zerneld: zernel_build_info is not there"
+SEE = "; see zernel alerts --help\n"
+NO_ADDRESS = "no address (names other than localhost are not looked up): "
+
+
+class Server:
+    """Answers each connection's request with the next of its answers, the last one again and again, and hangs up."""
+
+    def __init__(self, *answers):
+        self.answers, self.requests, self.times = list(answers), [], []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            with self.socket.accept()[0] as connection:
+                self.times.append(time.monotonic())
+                self.requests.append(connection.recv(4096).decode())
+                answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                connection.sendall(answer)
+
+
+def http(body, status="200 OK", headers=""):
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n{body}".encode()
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def bad_daemons(rules):
+    """[(words, status, out, err)] of daemons that are none, or say no."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"http://127.0.0.1:{closed.getsockname()[1]}/metrics"
+    cases = [(nobody, f"{nobody}: Connection refused\n"), ("unix:/none", "unix:/none: No such file or directory\n")]
+    for url in ("https://127.0.0.1", "http://node1:9091", "http://127.0.0.1:0", "http://127.0.0.1:9091/json", "unix:"):
+        cases.append((url, f"{NO_ADDRESS}'{url}'{SEE}"))
+    cases.append(("http://node1/metrics", f"{NO_ADDRESS}'http://node1'{SEE}"))
+    too_large = f"HTTP/1.1 200 OK\r\nContent-Length: {(16 << 20) + 1}\r\n\r\n".encode()
+    no_length = "an answer without a Content-Length of at most 16 MiB"
+    for answer, why in ((http("up 1\n"), NO_PAGE), (http("", "200 OK"), NO_PAGE), (http("x", "404 Not Found"), "status 404 for /metrics"),
+                        (http("x", "401 Unauthorized"), "it asks for a token: --token-file FILE"),
+                        (http("x", "503 Service Unavailable"), "status 503: it is too busy to answer"),
+                        (b"SSH-2.0-x\r\n\r\n", "it does not speak HTTP/1.1"), (b"", "an empty answer"),
+                        (http("x" * 100)[:-1], "an answer that was cut off"), (too_large, no_length),
+                        (b"HTTP/1.1 200 OK\r\n\r\n", no_length)):
+        url = Server(answer).url
+        cases.append((url, f"{url}: {why}\n"))
+    return [(["test", rules, url], 2, "", f"zernel: alerts: {err}") for url, err in cases]
+
+
+def good_daemon(fast, folder):
+    """Two pages that a daemon gives a second apart, and what was asked for."""
+    server = Server(http(PAGE % 1000), http(PAGE % 1300))
+    token = write(folder, "token", "0123456789abcdef\n")
+    os.chmod(token, 0o600)
+    words = ["test", fast, server.url + "/metrics", server.url, "--every", "1s", "--token-file", token]
+    return server, (words, 1, 'rate (firing)\n  firing   300          {pid="1",kind="kernel"}\n', "")
+
+
+def asked_well(server):
+    heads = [r.split("\r\n") for r in server.requests]
+    return len(heads) == 2 and server.times[1] - server.times[0] > 0.9 and all(
+        h[0] == "GET /metrics HTTP/1.1" and "Authorization: Bearer 0123456789abcdef" in h and "Accept: text/plain" in h for h in heads)
+
+
+def real_daemon(zernel, fast, folder):
+    """The eight ranks of a simulated node all launch; by TCP and by a Unix socket."""
+    log = os.path.join(folder, "log")
+    with open(log, "w", encoding="utf-8") as stderr:
+        daemon = subprocess.Popen([zernel + "d", "--simulate", "--control", "none", "--metrics-port", "0", "--ws-port", "0",
+                                   "--listen", f"127.0.0.1,unix:{folder}/socket"], stderr=stderr, stdin=subprocess.DEVNULL)
+    try:
+        ready = None
+        for _ in range(400):
+            with open(log, encoding="utf-8") as text:
+                ready = ready or re.search(r"metrics on port (\d+)", text.read())
+            time.sleep(0 if ready else 0.05)
+        results = [run(zernel, ["test", fast, url, url, "--every", "1"])
+                   for url in (f"http://localhost:{ready.group(1)}/metrics", f"unix:{folder}/socket")]
+    finally:
+        daemon.terminate()
+        daemon.wait()
+    return [r.returncode == 1 and len(re.findall(r"^  firing   1\d{3} ", r.stdout, re.M)) == 8 and not r.stderr for r in results]
+
+
+def run(zernel, words):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
+    return subprocess.run([zernel, "alerts"] + words, capture_output=True, text=True, timeout=60, check=False, env=clean)
+
+
 def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
         def file(name, text):
-            path = os.path.join(folder, name)
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(text)
-            return path
+            return write(folder, name, text)
 
         rules, bad, quiet = file("rules", RULES), file("bad", "alert x\n expr up > 1\n"), file("quiet", "disable all\n")
         one, two = file("one", PAGE % 1000), file("two", PAGE % 1300)
@@ -67,21 +167,28 @@ def main():
             (["test", rules, file("zero", PAGE % 700), one, two], 1, firing, ""),
             (["test", quiet, one], 0, "", ""),
             (["test", rules, foreign], 2, "",
-             f"zernel: alerts: {foreign} is no saved /metrics: zernel_build_info is not there\n"),
+             f"zernel: alerts: {foreign}: {NO_PAGE}\n"),
             (["test", rules, folder + "/none"], 2, "", f"zernel: alerts: {folder}/none: No such file or directory\n"),
         ]
         for words in (["test", rules], ["test"], ["check"], [], ["what"], ["test", rules, one, "--every", "0"],
-                      ["test", rules, one, "--every"], ["test", rules, one, "--what"],
+                      ["test", rules, one, "--every"], ["test", rules, one, "--what"], ["test", rules, one, "--token-file"],
                       ["test", rules, one, "--overhead-budget", "7"]):
             cases.append((words, 2, "", None))
+        fast = file("fast", FAST)
+        server, case = good_daemon(fast, folder)
+        cases += [case, *bad_daemons(fast)]
         for words, status, out, err in cases:
-            r = subprocess.run([sys.argv[1], "alerts"] + words, capture_output=True, text=True, timeout=60, check=False)
+            r = run(sys.argv[1], words)
             usage = err is None and r.stderr.startswith("zernel: alerts: ") and "\nusage: zernel alerts" in r.stderr
             if (r.returncode, r.stdout) == (status, out) and (usage or r.stderr == err):
                 passed += 1
             else:
                 failed += 1
                 print(f"{words}: {r.returncode}\n{r.stdout}{r.stderr}", file=sys.stderr)
+        for name, ok in (("requests", asked_well(server)), *zip(("TCP", "socket"), real_daemon(sys.argv[1], fast, folder))):
+            passed, failed = passed + ok, failed + (not ok)
+            if not ok:
+                print(f"{name}: not as they should be: {server.requests} {server.times}", file=sys.stderr)
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 

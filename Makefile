@@ -259,7 +259,7 @@ check-vm:
 
 FUZZ := rule cgroup mount proto http handshake ws json elf filter message sheet response
 FUZZ_SECONDS ?= 60
-rule_fuzz_SRC := alert.c rule.c rule_run.c agg.c proc.c json.c log.c
+rule_fuzz_SRC := alert.c rule.c rule_run.c agg.c proc.c client.c access.c http.c json.c log.c
 response_fuzz_SRC := http.c json.c
 mount_fuzz_SRC := loop.c json.c log.c
 sheet_fuzz_SRC := client.c term.c access.c log.c http.c json.c # what it links besides its own source

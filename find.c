@@ -496,8 +496,11 @@ static void mapping_take(struct zn_find *f, int pid, uint64_t from, uint64_t to,
 
 	snprintf(name, sizeof(name), "/proc/%d/map_files/%lx-%lx", pid, from, to);
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == ENOENT || errno == ESRCH)
+			f->scan_all = true; /* it has gone since, but a child of it may have what it mapped */
 		return;
+	}
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || was_refused(f, &st)) {
 		close(fd);
 		return;

@@ -8,6 +8,7 @@ figure over its limit is written down as such. Libraries are copied to a folder 
 that runs meanwhile hooks them too, so there must be none.
 """
 import json
+import math
 import os
 import platform
 import re
@@ -217,11 +218,17 @@ KERNEL_CALLS = (("getppid", "a system call that is only counted", 2000), ("pread
                 ("pwrite", "`pwrite` of one byte", 1000), ("openat", "`open` and `close`", 300),
                 ("switch", "a context switch with a read and a write of a pipe", 200),
                 ("send", "`send` of one byte over TCP", 200))
+KERNEL_ADDED = (("empty", "added by empty programs", None), ("idle", "added while no process is tracked", None),
+                ("other", "added while another process is tracked", None),
+                ("tracked", "added to a tracked process", None),
+                ("other, sched", "added by `sched` alone while another process is tracked", 100),
+                ("tracked, sched", "added by `sched` alone to a tracked process", 100))
 
 
-def kernel_blocks(target, who, times):
+def kernel_blocks(target, who, times, only=""):
     for kind, _, calls in KERNEL_CALLS:
-        times.setdefault((kind, who), []).append(float(target.ask(f"time {kind} {KERNEL_BLOCKS} {calls}")))
+        if only in kind:
+            times.setdefault((kind, who), []).append(float(target.ask(f"time {kind} {KERNEL_BLOCKS} {calls}")))
 
 
 def kernel_round(run, plain, times):
@@ -238,6 +245,12 @@ def kernel_round(run, plain, times):
             time.sleep(SETTLE_S)
             kernel_blocks(plain, "other", times)
             kernel_blocks(tracked, "tracked", times)
+        with Daemon(None, "--probes", "gpu_mem,sched"):  # the first is what makes a process a tracked one
+            time.sleep(SETTLE_S)
+            tracked.ask("track")
+            time.sleep(SETTLE_S)
+            kernel_blocks(plain, "other, sched", times, "switch")
+            kernel_blocks(tracked, "tracked, sched", times, "switch")
 
 
 def bench_kernel(run):
@@ -249,11 +262,13 @@ def bench_kernel(run):
     for kind, what, _ in KERNEL_CALLS:
         off = times[kind, "off"]
         run.row(f"{what}, without zerneld", f"{median(off):,.0f} ns", spread(off, "{:,.0f}"))
-        for who, text in (("empty", "added by empty programs"), ("idle", "added while no process is tracked"),
-                          ("other", "added while another process is tracked"), ("tracked", "added to a tracked process")):
+        for who, text, limit in KERNEL_ADDED:
+            if (kind, who) not in times:
+                continue
             added = [b - a for a, b in zip(off, times[kind, who])]
             run.row(f"{what}, {text}", f"{median(added):,.0f} ns", spread(added, "{:,.0f}") +
-                    f"; ratio {median([b / a for a, b in zip(off, times[kind, who])]):.2f}")
+                    f"; ratio {median([b / a for a, b in zip(off, times[kind, who])]):.2f}",
+                    f"{limit} ns" if limit else "", median(added) <= limit if limit else None)
     with Daemon() as daemon:
         way = next((p.get("tier") for p in json.loads(daemon.get("/json"))["probes"] if p["family"] == "vfs"), "none")
     run.note("Cost of a system call and of a switch", f"""All families on, files by: {way}. Medians of {KERNEL_BLOCKS} blocks, in
@@ -559,7 +574,7 @@ def bench_cpu(run):
 
 # ---- a training loop ----
 
-LOOP_ROUNDS, LOOP_STEPS, SETTLE_S = 9, 250, 1
+LOOP_ROUNDS, LOOP_STEPS, SETTLE_S = 30, 200, 1
 PYTHON = "/usr/bin/python3"  # Debian's, which Debian's PyTorch is for
 
 
@@ -569,11 +584,11 @@ class Loop(Tool):
                                         stdout=subprocess.PIPE, bufsize=1, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     def steps(self):
-        """How many ms a step took, and its context switches. What started or ended before has settled by then."""
+        """ms that a step took, its ms on a CPU, and its context switches. What started or ended before has settled by then."""
         time.sleep(SETTLE_S)
         self.ask("20")
-        ns, switches = map(int, self.ask(str(LOOP_STEPS)).split())
-        return ns / 1e6 / LOOP_STEPS, switches / LOOP_STEPS
+        took, busy, switches = map(int, self.ask(str(LOOP_STEPS)).split())
+        return took / 1e6 / LOOP_STEPS, busy / 1e6 / LOOP_STEPS, 1e9 * switches / took
 
 
 def followed_steps(loop):
@@ -585,7 +600,8 @@ def followed_steps(loop):
 
 
 def loop_turns(loop):
-    """ms and switches, by whether the daemon ran. Each turn with it lies between two without, and is compared with their mean."""
+    """What steps() tells without the daemon, and with it. Each turn with it lies between two without, and is compared with
+    their mean."""
     loop.steps()
     off, on = [loop.steps()], []
     for _ in range(LOOP_ROUNDS):
@@ -594,24 +610,34 @@ def loop_turns(loop):
     return [tuple((a + b) / 2 for a, b in zip(*pair)) for pair in zip(off, off[1:])], on
 
 
+def median_between(values):
+    """The two values between which the true median lies 95 times of 100, if the turns are independent."""
+    ordered, n, out, chance = sorted(values), len(values), 0, 0.5 ** len(values)
+    while chance <= 0.025:
+        out += 1
+        chance += math.comb(n, out) * 0.5 ** n
+    return [ordered[max(out - 1, 0)], ordered[n - max(out, 1)]]
+
+
 def bench_loop(run):
     if subprocess.run([PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode:
         run.note("A training loop", "Not measured: no PyTorch is installed here.")
         return
     with Loop(run.cuda) as loop:
         turns = loop_turns(loop)
-    ms, switches = ([[turn[what] for turn in turns[on]] for on in (0, 1)] for what in (0, 1))
-    rates = [[1e3 * s / t for s, t in zip(switches[on], ms[on])] for on in (0, 1)]
-    for what, figures, form in (("time of a step of a PyTorch loop", ms, "{:.2f} ms"),
-                                ("its context switches per second", rates, "{:,.0f}")):
-        ratio = [on / off for off, on in zip(*figures)]
-        run.row(f"{what}, without zerneld", form.format(median(figures[0])), spread(figures[0], form))
-        run.row(f"{what}, with it", form.format(median(figures[1])), spread(figures[1], form))
-        timed = figures is ms
-        run.row(f"**{what}, with / without**", f"{median(ratio):.4f}", spread(ratio, "{:.3f}"), "1.01" if timed else "",
-                median(ratio) <= 1.01 if timed else None)
+    for k, (what, form, limit) in enumerate((("time of a step of a PyTorch loop", "{:.2f} ms", 1.01),
+                                             ("CPU of a step of it and its worker", "{:.2f} ms", 1.01),
+                                             ("its context switches per second", "{:,.0f}", None))):
+        off, on = ([turn[k] for turn in side] for side in turns)
+        ratio = [b / a for a, b in zip(off, on)]
+        run.row(f"{what}, without zerneld", form.format(median(off)), spread(off, form))
+        run.row(f"{what}, with it", form.format(median(on)), spread(on, form))
+        run.row(f"**{what}, with / without**", f"{median(ratio):.4f}", "the median lies between " +
+                " and ".join(f"{v:.3f}" for v in median_between(ratio)), f"{limit:.2f}" if limit else "",
+                limit and median(ratio) <= limit)
     run.note("A training loop", f"""PyTorch with one worker of its DataLoader on {os.cpu_count()} cores, {LOOP_STEPS} steps with
-        the daemon between two such turns without it, {LOOP_ROUNDS} times; the ratio is taken turn by turn. A step computes, takes a
+        the daemon between two such turns without it, {LOOP_ROUNDS} times; the ratio is taken turn by turn, and its median lies
+        between the two figures beside it in 95 of 100 such runs. A step computes, takes a
         batch, and makes one launch, so that its context switches and waits are followed. A trap costs several us on this
         kind of machine; what more launches add is told by the cost of a call.""")
 

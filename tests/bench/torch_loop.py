@@ -2,7 +2,7 @@
 """torch_loop.py LIBCUDA: a training loop of PyTorch with a worker, for the benchmarks.
 
 A step takes a batch from a DataLoader, makes one launch, and computes for about 5 ms on one thread. Each line on its standard input
-is a number of steps; it answers with the ns that they took, and the context switches of it and its worker.
+is a number of steps; it answers with the ns that they took, and of it and its worker the ns on a CPU and the context switches.
 """
 import ctypes
 import glob
@@ -21,12 +21,16 @@ class Endless(IterableDataset):
             yield torch.randn(64, 64).mm(torch.randn(64, 64))
 
 
-def switches(pids):
+def summed(pids, name, pattern):
     total = 0
-    for path in [p for pid in pids for p in glob.glob(f"/proc/{pid}/task/*/status")]:
+    for path in [p for pid in pids for p in glob.glob(f"/proc/{pid}/task/*/{name}")]:
         with open(path) as f:
-            total += sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", f.read())))
+            total += sum(map(int, re.findall(pattern, f.read())))
     return total
+
+
+def spent(pids):
+    return summed(pids, "schedstat", r"^\d+"), summed(pids, "status", r"ctxt_switches:\s+(\d+)")
 
 
 def main():
@@ -38,13 +42,14 @@ def main():
     pids = [os.getpid(), *(w.pid for w in batches._workers)]
     weights = torch.randn(64, 64)
     for line in sys.stdin:
-        before, start = switches(pids), time.perf_counter_ns()
+        before, start = spent(pids), time.perf_counter_ns()
         for _ in range(int(line)):
             batch = next(batches).reshape(-1, 64)
             for _ in range(4):
                 batch = batch.mm(weights)
             assert cuda.cuLaunchKernel(None, 1, 1, 1, 32, 1, 1, 0, None, None, None) == 0
-        print(time.perf_counter_ns() - start, switches(pids) - before, flush=True)
+        took = time.perf_counter_ns() - start
+        print(took, *(b - a for a, b in zip(before, spent(pids))), flush=True)
 
 
 if __name__ == "__main__":

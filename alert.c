@@ -252,7 +252,7 @@ static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_sta
 		return;
 	say(alert, name, summary);
 	if (state == ZN_FIRING)
-		zn_log(ZN_WARN, "alert %s fires at %.4g: %s", name, alert->value, summary);
+		zn_log(ZN_WARN, "alert %s fires at %.4g%s%s", name, alert->value, *summary ? ": " : "", summary);
 	else
 		zn_log(ZN_INFO, "alert %s resolved after %llu s", name,
 			(unsigned long long)((now_ns - since_ns) / ZN_NS_PER_S));

@@ -1627,6 +1627,11 @@ static void emit_clients(struct text *t)
 	one_u64(t, t->view->serve ? t->view->serve->ws_count : 0);
 }
 
+static void emit_ticks(struct text *t)
+{
+	one_u64(t, t->view->ticks);
+}
+
 static void emit_render(struct text *t)
 {
 	one_scaled(t, t->view->render_ns, 9);
@@ -1894,6 +1899,8 @@ static const struct metric table[] = {
 		"Destinations that cannot be reached, or say that they cannot serve now."},
 	{"zernel_table_entries", GAUGE, "table", emit_tables, &entries, "Entries in use of a fixed table."},
 	{"zernel_table_limit", GAUGE, "table", emit_tables, &limit, "Size of a fixed table."},
+	{"zernel_ticks_total", COUNTER, "", emit_ticks, NULL,
+		"Ticks since the start of the daemon: at each, rates are made anew and alerts evaluated."},
 	{"zernel_http_requests_total", COUNTER, "path,code", emit_requests, NULL, "Requests answered."},
 	{"zernel_http_connections", GAUGE, "", emit_connections, NULL, "Open connections, WebSocket clients included."},
 	{"zernel_ws_clients", GAUGE, "", emit_clients, NULL, "WebSocket clients."},

@@ -1933,6 +1933,7 @@ struct zn_view {
 	uint64_t start_wall_ms;
 	uint64_t render_ns;                /* of the last scrape */
 	uint64_t tick_ns;                  /* when the last tick ended */
+	uint64_t ticks;                    /* begun since the start */
 	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
 };
 /* view.c: what both forms show. */

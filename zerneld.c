@@ -153,6 +153,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	(void)events;
 	if (zn_timer_count(io) == 0)
 		return;
+	d->view.ticks++;
 	if (!d->options.simulate)
 		live_tick(d);
 	zn_agg_tick(&d->agg, now);

@@ -626,28 +626,19 @@ T(losses_fire_and_stay_a_minute)
 	}
 }
 
-/* What the log said since the pipe was made. */
-static size_t said(int fd, char *to, size_t cap)
+/* What the log says while a series goes up to 0.961 and back. */
+static const char *said_of(struct series *s)
 {
-	ssize_t len = read(fd, to, cap - 1);
-
-	to[len > 0 ? len : 0] = '\0';
-	return strlen(to);
-}
-
-T(one_line_for_each_change)
-{
+	static char text[2048];
 	int fds[2], saved = dup(STDERR_FILENO);
-	struct series *s;
-	char text[2048];
+	ssize_t len;
 
-	start();
 	zn_log_level = ZN_INFO;
-	s = ADD("zernel_gpu_memory_used_ratio", 0.961, {"gpu_id", "0"});
 	if (saved < 0 || pipe(fds))
 		abort();
 	dup2(fds[1], STDERR_FILENO);
 	close(fds[1]);
+	s->value = 0.961;
 	ticks(40);
 	s->value = 0.1;
 	ticks(5);
@@ -657,9 +648,19 @@ T(one_line_for_each_change)
 	ticks(5);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
-	said(fds[0], text, sizeof(text));
+	len = read(fds[0], text, sizeof(text) - 1);
+	text[len > 0 ? len : 0] = '\0';
 	close(fds[0]);
-	CHECK_STR(text,
+	return text;
+}
+
+T(one_line_for_each_change)
+{
+	const char *said;
+
+	start();
+	said = said_of(ADD("zernel_gpu_memory_used_ratio", 0.961, {"gpu_id", "0"}));
+	CHECK_STR(said,
 		"zerneld: warning: alert gpu_oom_warning{gpu_id=\"0\"} fires at 0.961: "
 		"the memory of GPU 0 is nearly full: 96.1 %\n"
 		"zerneld: alert gpu_oom_warning{gpu_id=\"0\"} resolved after 30 s\n");
@@ -712,6 +713,19 @@ T(reload)
 	options.alerts[0] = '\0';
 }
 
+T(a_line_without_a_summary)
+{
+	const char *said;
+
+	snprintf(options.alerts, sizeof(options.alerts), "/tmp/alert_test.%d", getpid());
+	write_file("disable all\nalert test\n expr test > 50%\n for 10s\n");
+	start();
+	said = said_of(ADD("test", 0.961, {0}));
+	CHECK_STR(said, "zerneld: warning: alert test fires at 0.961\nzerneld: alert test resolved after 30 s\n");
+	unlink(options.alerts);
+	options.alerts[0] = '\0';
+}
+
 /* docs/ALERTS.md shows the built-in rules as they are. */
 T(documented)
 {
@@ -749,6 +763,7 @@ int main(void)
 	RUN(losses_fire_and_stay_a_minute);
 	RUN(one_line_for_each_change);
 	RUN(reload);
+	RUN(a_line_without_a_summary);
 	RUN(documented);
 	return t_end();
 }

@@ -1266,6 +1266,7 @@ T(requests_by_path_and_code)
 	serve.conn_count = 8;
 	options.max_connections = 1000;
 	serve.ws_count = 9;
+	view.ticks = 10;
 	render(false);
 	CHECK_EQ(count_with("zernel_http_requests_total{"), 3);
 	CHECK_STR(value_of("zernel_http_requests_total{path=\"/metrics\",code=\"200\"}"), "5");
@@ -1273,6 +1274,7 @@ T(requests_by_path_and_code)
 	CHECK_STR(value_of("zernel_http_requests_total{path=\"other\",code=\"404\"}"), "7");
 	CHECK_STR(value_of("zernel_http_connections"), "8");
 	CHECK_STR(value_of("zernel_ws_clients"), "9");
+	CHECK_STR(value_of("zernel_ticks_total"), "10");
 	CHECK_STR(value_of("zernel_table_entries{table=\"connections\"}"), "8");
 	CHECK_STR(value_of("zernel_table_limit{table=\"connections\"}"), "1000");
 	CHECK_STR(value_of("zernel_lost_total{what=\"peer\"}"), "11");

@@ -259,6 +259,14 @@ class Daemon(Process):
     def metrics(self):
         return Metrics(parse_metrics(self.get("/metrics")))
 
+    def ticks(self):
+        return self.metrics().one("zernel_ticks_total")
+
+    def ticked(self, count):
+        """Waits until so many ticks have begun from now on."""
+        first = self.ticks()
+        wait_until(lambda: self.ticks() >= first + count, f"{count} ticks")
+
     def json(self, path="/json"):
         return parse_json(self.get(path))
 

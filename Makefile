@@ -231,7 +231,7 @@ bench:
 
 BENCH := calls attach_floor launch mapping record scrape render fanout fleet attach_empty
 .PHONY: bench-tools
-bench-tools: $(BENCH:%=build/bench/%) build/bench/empty.bpf.o build/bench/floor.bpf.o
+bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
 build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm

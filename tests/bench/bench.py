@@ -218,7 +218,9 @@ KERNEL_CALLS = (("getppid", "a system call that is only counted", 2000), ("pread
                 ("pwrite", "`pwrite` of one byte", 1000), ("openat", "`open` and `close`", 300),
                 ("switch", "a context switch with a read and a write of a pipe", 200),
                 ("send", "`send` of one byte over TCP", 200))
-KERNEL_ADDED = (("empty", "added by empty programs", None), ("idle", "added while no process is tracked", None),
+KERNEL_ADDED = (("empty", "added by empty programs", None),
+                ("clock", "added by programs that read the clock at switches and wakings", None),
+                ("idle", "added while no process is tracked", None),
                 ("other", "added while another process is tracked", None),
                 ("tracked", "added to a tracked process", None),
                 ("other, sched", "added by `sched` alone while another process is tracked", 100),
@@ -235,9 +237,10 @@ def kernel_round(run, plain, times):
     """A program that calls no hooked library, before and while another one does, and that other one."""
     with Tool("calls", run.folder, run.cuda) as tracked:
         kernel_blocks(plain, "off", times)
-        with Tool("attach_floor", f"{BUILD}/bench/floor.bpf.o") as floor:
-            floor.read()
-            kernel_blocks(plain, "empty", times)
+        for floor, who, only in (("floor", "empty", ""), ("clock", "clock", "switch")):
+            with Tool("attach_floor", f"{BUILD}/bench/{floor}.bpf.o") as programs:
+                programs.read()
+                kernel_blocks(plain, who, times, only)
         with Daemon():
             time.sleep(SETTLE_S)
             kernel_blocks(plain, "idle", times)

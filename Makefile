@@ -36,6 +36,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 	-Wall -Wextra -Wno-unused-function $(if $(CI),-Werror)
 
 FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs
+OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
 	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c alertctl.c child.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
@@ -55,8 +56,12 @@ $(B)/%.bpf.o: bpf/%.bpf.c bpf/slim.sh | $(B)
 	@echo "  BPF     $<"
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
 	$(Q)BPFTOOL=$(BPFTOOL) bpf/slim.sh $(@:.o=.full.o) $@
+$(B)/%_old.bpf.o: bpf/%.bpf.c bpf/slim.sh | $(B)
+	@echo "  BPF     $< (old)"
+	$(Q)$(CLANG) $(BPF_CFLAGS) -DZN_NO_FETCH -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
+	$(Q)BPFTOOL=$(BPFTOOL) bpf/slim.sh $(@:.o=.full.o) $@
 
-$(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o)
+$(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o)
 	@echo "  EMBED   $@"
 	$(Q)bpf/embed.sh $(filter %.o,$^) > $@
 $(B)/bpf.o: $(B)/bpf.c

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,6 +36,13 @@ enum how {
 	{                                                                                                              \
 		&zn_bpf_vfs, entry, #function, family, ZN_TIER_KPROBE, PROBE, flags                                    \
 	}
+/* What completes a request of io_uring on kernels where its event does not name the request. */
+#define RING_DONE(tier, how, done, complete, polled)                                                                   \
+	{&zn_bpf_vfs, done, "kiocb_done", ZN_FAM_VFS, tier, how, 0},                                                   \
+		{&zn_bpf_vfs, complete, "io_complete_rw", ZN_FAM_VFS, tier, how, 0},                                   \
+	{                                                                                                              \
+		&zn_bpf_vfs, polled, "io_complete_rw_iopoll", ZN_FAM_VFS, tier, how, 0                                 \
+	}
 /* Pages that come into the cache, and io_uring, whose submission has one of two names. */
 #define IO_EVENTS(tier, page_added)                                                                                    \
 	{&zn_bpf_vfs, page_added, "mm_filemap_add_to_page_cache", ZN_FAM_VFS, tier, RAW, 0},                           \
@@ -50,7 +58,8 @@ enum how {
 #define SYSTEM_CALL(name) "__arm64_sys_" #name
 #endif
 
-/* A family's rows are together, best tier first. Returns come before entries: a return without its entry is passed over. */
+/* A family's rows are together, best tier first. Returns come before entries: a return without its entry is passed over.
+ * A program that this kernel's object does not have is for other kernels, and its row is passed over too. */
 static const struct {
 	const struct zn_blob *object;
 	const char *program, *place;
@@ -72,6 +81,7 @@ static const struct {
 	TRACED(ZN_FAM_VFS, aio_write, 0),
 	{&zn_bpf_vfs, "aio_complete_rw_enter", "aio_complete_rw", ZN_FAM_VFS, ZN_TIER_FENTRY, TRACE, 0},
 	TRACED(ZN_FAM_VFS, filemap_fault, 0),
+	RING_DONE(ZN_TIER_FENTRY, TRACE, "kiocb_done_enter", "io_complete_rw_enter", "io_complete_rw_iopoll_enter"),
 	IO_EVENTS(ZN_TIER_FENTRY, "page_added"),
 
 	PROBED(ZN_FAM_VFS, vfs_read, "on_read", "after_data", CORE),
@@ -85,6 +95,7 @@ static const struct {
 	{&zn_bpf_vfs, "on_aio_write", "aio_write", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
 	{&zn_bpf_vfs, "on_aio_complete", "aio_complete_rw", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
 	PROBED(ZN_FAM_VFS, filemap_fault, "on_fault", "after_fault", 0),
+	RING_DONE(ZN_TIER_KPROBE, PROBE, "on_kiocb_done", "on_complete_rw", "on_complete_rw"),
 	IO_EVENTS(ZN_TIER_KPROBE, "page_added"),
 
 	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_VFS, ZN_TIER_TRACEPOINT, TRACE, CORE},
@@ -94,6 +105,8 @@ static const struct {
 
 	TRACED(ZN_FAM_META, vfs_mkdir, CORE),
 	TRACED(ZN_FAM_META, vfs_rmdir, 0),
+	TRACED(ZN_FAM_META, do_rmdir, 0),
+	{&zn_bpf_vfs, "security_inode_rmdir_enter", "security_inode_rmdir", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
 	TRACED(ZN_FAM_META, vfs_unlink, 0),
 	TRACED(ZN_FAM_META, vfs_rename, 0),
 	TRACED(ZN_FAM_META, vfs_fsync_range, 0),
@@ -108,7 +121,9 @@ static const struct {
 	{&zn_bpf_vfs, "do_file_open_enter", "do_file_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, OR},
 
 	PROBED(ZN_FAM_META, vfs_mkdir, "on_mkdir", "after_meta", CORE),
-	PROBED(ZN_FAM_META, vfs_rmdir, "on_rmdir", "after_meta", 0),
+	PROBED(ZN_FAM_META, vfs_rmdir, "on_rmdir", "after_rmdir", 0),
+	PROBED(ZN_FAM_META, do_rmdir, "on_do_rmdir", "after_do_rmdir", 0),
+	{&zn_bpf_vfs, "on_rmdir_folder", "security_inode_rmdir", ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
 	PROBED(ZN_FAM_META, vfs_unlink, "on_unlink", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_rename, "on_rename", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_fsync_range, "on_fsync", "after_meta", 0),
@@ -214,9 +229,11 @@ static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct
 
 		if (k->site[i].of)
 			continue;
-		k->site[i].prog_fd = prog ? fcntl(bpf_program__fd(prog), F_DUPFD_CLOEXEC, 3) : -1;
+		if (!prog)
+			continue;
+		k->site[i].prog_fd = fcntl(bpf_program__fd(prog), F_DUPFD_CLOEXEC, 3);
 		if (k->site[i].prog_fd < 0)
-			return -ENOENT;
+			return -errno;
 	}
 	return 0;
 }
@@ -232,7 +249,7 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 		own += !is_shared(&p->kernel, i);
 	if (!own)
 		return 0;
-	o = zn_probe_object(table[r->first].object);
+	o = zn_probe_object(p, table[r->first].object);
 	if (!o)
 		return -errno;
 	bpf_object__for_each_program(prog, o)
@@ -273,6 +290,8 @@ static int kprobe_attach(const struct zn_kernel *k, const char *function, int pr
 	attr.link_create.target_fd = event_fd;
 	attr.link_create.attach_type = BPF_PERF_EVENT;
 	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	if (fd < 0 && errno == EINVAL && ioctl(event_fd, PERF_EVENT_IOC_SET_BPF, prog_fd) == 0)
+		return event_fd; /* before 5.15 there is no link: the event itself keeps the program */
 	if (fd < 0)
 		fd = -errno;
 	close(event_fd); /* the link holds it */
@@ -284,7 +303,7 @@ static int site_attach(struct zn_kernel *k, uint32_t i)
 	struct zn_site *s = &k->site[i];
 	int fd;
 
-	if (s->link_fd >= 0 || s->of)
+	if (s->link_fd >= 0 || s->prog_fd < 0)
 		return 0;
 	switch (table[i].how) {
 	case RAW: fd = raw_attach(s->place, s->prog_fd); break;
@@ -447,9 +466,21 @@ static bool has_choice(uint8_t family)
 	return false;
 }
 
+/* What is not even tried; NULL: it is. Without bpf_tramp_image (5.12, and most 5.10) a call that sleeps while its fexit
+ * is taken away returns to memory that was freed. */
+static const char *refused(const struct zn_probe *p, uint32_t i)
+{
+	if (!p->old)
+		return NULL;
+	if (table[i].object != &zn_bpf_vfs || table[i].tier == ZN_TIER_TRACEPOINT)
+		return ZN_TOO_OLD;
+	return table[i].tier == ZN_TIER_FENTRY && !p->has_images ? "not safe on this kernel" : NULL;
+}
+
 static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier wanted)
 {
 	struct zn_kernel *k = &p->kernel;
+	const char *why;
 	struct rows r;
 
 	for (uint32_t i = 0; i < k->site_count; i = r.end) {
@@ -458,7 +489,12 @@ static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier wante
 		r = tier_rows(i);
 		if (wanted != ZN_TIER_NONE && wanted != table[i].tier && has_choice(f))
 			continue;
-		if (families >> f & 1 && k->tier[f] == ZN_TIER_NONE && tier_open(p, &r))
+		if (!(families >> f & 1) || k->tier[f] != ZN_TIER_NONE)
+			continue;
+		why = refused(p, i);
+		if (why && !k->why[f][0])
+			why_add(k->why[f], why, NULL);
+		if (!why && tier_open(p, &r))
 			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_tier_label(k->tier[f]));
 	}
 }

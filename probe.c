@@ -207,13 +207,28 @@ static int inflate_blob(const struct zn_blob *blob, uint8_t *to)
 	return state == Z_STREAM_END ? 0 : -EINVAL;
 }
 
-struct bpf_object *zn_probe_object(const struct zn_blob *blob)
+/* The verifier refuses what a kernel lacks even where it is never reached, so these are objects of their own. */
+static const struct zn_blob *blob_for(const struct zn_probe *p, const struct zn_blob *blob)
+{
+	static const struct zn_blob *const other[][2] = {
+		{&zn_bpf_proc, &zn_bpf_proc_old}, {&zn_bpf_job, &zn_bpf_job_old}, {&zn_bpf_vfs, &zn_bpf_vfs_old}};
+
+	for (size_t i = 0; i < ZN_LEN(other) && p->old; i++)
+		if (other[i][0] == blob)
+			return other[i][1];
+	return blob;
+}
+
+struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "zernel");
-	uint8_t *bytes = malloc(blob->plain_len);
 	struct bpf_object *o = NULL;
-	int err = bytes ? inflate_blob(blob, bytes) : -ENOMEM;
+	uint8_t *bytes;
+	int err;
 
+	blob = blob_for(p, blob);
+	bytes = malloc(blob->plain_len);
+	err = bytes ? inflate_blob(blob, bytes) : -ENOMEM;
 	if (!err)
 		o = bpf_object__open_mem(bytes, blob->plain_len, &opts); /* copies what it needs */
 	free(bytes);
@@ -251,12 +266,13 @@ static int maps_keep(struct zn_probe *p, struct bpf_object *o)
  * it is used, up to the same limits; before, that could stall a program, so there they are whole from the start. */
 static const enum map sparse[] = {MAP_ALLOCS, MAP_CTXS, MAP_COMMS, MAP_STREAMS, MAP_CGROUPS, MAP_TASKS};
 
-static int sparse_maps(struct bpf_object *o)
+static int sparse_maps(struct zn_probe *p, struct bpf_object *o)
 {
 	struct btf *kernel = btf__load_vmlinux_btf();
 	bool grows = kernel && btf__find_by_name_kind(kernel, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
 	int err = 0;
 
+	p->has_images = kernel && btf__find_by_name_kind(kernel, "bpf_tramp_image", BTF_KIND_STRUCT) > 0;
 	btf__free(kernel);
 	for (size_t i = 0; grows && i < ZN_LEN(sparse) && !err; i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[sparse[i]]);
@@ -266,29 +282,22 @@ static int sparse_maps(struct bpf_object *o)
 	return err;
 }
 
-/* program: for the end of a process, and for exec, which may be NULL. */
-static int base_try(struct zn_probe *p, const char *const program[2])
+static int base_try(struct zn_probe *p)
 {
 	static const char *const event[] = {"sched_process_exit", "sched_process_exec"};
-	struct bpf_object *o = zn_probe_object(&zn_bpf_proc);
+	static const char *const program[] = {"process_exit", "process_exec"};
+	struct bpf_object *o = zn_probe_object(p, &zn_bpf_proc);
 	struct bpf_program *prog;
 	int err;
 
 	if (!o)
 		return -errno;
-	bpf_object__for_each_program(prog, o)
-	{
-		const char *name = bpf_program__name(prog);
-
-		bpf_program__set_autoload(
-			prog, strcmp(name, program[0]) == 0 || (program[1] && strcmp(name, program[1]) == 0));
-	}
-	err = sparse_maps(o);
+	err = sparse_maps(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
 		err = maps_keep(p, o);
-	for (size_t i = 0; i < ZN_LEN(event) && program[i] && !err; i++) {
+	for (size_t i = 0; i < ZN_LEN(event) && !err; i++) {
 		prog = bpf_object__find_program_by_name(o, program[i]);
 		p->exit_link[i] = bpf_raw_tracepoint_open(event[i], bpf_program__fd(prog));
 		err = p->exit_link[i] < 0 ? p->exit_link[i] : 0;
@@ -297,14 +306,15 @@ static int base_try(struct zn_probe *p, const char *const program[2])
 	return err;
 }
 
-/* The first object: makes the maps, and watches the end of processes. A kernel that is too old for its programs has
- * others, so that the daemon can say family by family what cannot be had. */
+/* The first object: makes the maps, and watches the end of processes. It tells what the kernel's BPF can do. */
 static int base_load(struct zn_probe *p)
 {
-	static const char *const program[][2] = {{"process_exit", "process_exec"}, {"process_exit_old", NULL}};
-	int err = base_try(p, program[0]);
+	int err = base_try(p);
 
-	return err == -EINVAL ? base_try(p, program[1]) : err;
+	if (err != -EINVAL)
+		return err;
+	p->old = true;
+	return base_try(p);
 }
 
 /* Raw tracepoints alone: a kernel without one of them has no control groups. */
@@ -326,7 +336,7 @@ static int job_attach(struct zn_probe *p, struct bpf_object *o)
 
 static int job_load(struct zn_probe *p)
 {
-	struct bpf_object *o = zn_probe_object(&zn_bpf_job);
+	struct bpf_object *o = zn_probe_object(p, &zn_bpf_job);
 	int err;
 
 	if (!o)
@@ -344,7 +354,7 @@ static int family_load(struct zn_probe *p, enum zn_family f)
 {
 	const char *const names[2] = {object[f].entry, object[f].ret};
 	int *const kept[2] = {&p->entry_fd[f], &p->return_fd[f]};
-	struct bpf_object *o = zn_probe_object(object[f].blob);
+	struct bpf_object *o = zn_probe_object(p, object[f].blob);
 	int err;
 
 	if (!o)
@@ -369,7 +379,7 @@ static const char *load_hint(int err)
 	case EPERM: return "needs CAP_BPF and CAP_PERFMON: run as root";
 	case ENOENT:
 	case ESRCH: return "needs a kernel with BTF (/sys/kernel/btf/vmlinux)";
-	case EINVAL: return "this kernel is too old: 5.15 is needed";
+	case EINVAL: return ZN_TOO_OLD;
 	}
 	return "see ZERNEL_LOG=debug";
 }
@@ -1302,6 +1312,10 @@ static void families_load(struct zn_probe *p, uint64_t families)
 
 		if (!(families >> f & 1)) {
 			snprintf(p->why[f], ZN_TEXT_MAX, "switched off by --probes");
+			continue;
+		}
+		if (p->old) { /* it cannot track processes */
+			snprintf(p->why[f], ZN_TEXT_MAX, ZN_TOO_OLD);
 			continue;
 		}
 		err = family_load(p, f);

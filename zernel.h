@@ -427,9 +427,9 @@ struct zn_shared {
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
 	 * processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to know. */
 	__u32 mark[ZN_MARKS];
-	__u32 stalls; /* 1: the scheduler is watched, so the time of threads that launch can be followed */
-	__u32 pad;
-	__u64 wall_ns;              /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
+	__u32 stalls;      /* 1: the scheduler is watched, so the time of threads that launch can be followed */
+	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
+	__u64 wall_ns;     /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1; 0: not known */
 };
 #define ZN_MARK_TRACKED  1u
@@ -1703,9 +1703,10 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_net, zn_bpf_vfs;
+	zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
 
 /* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
+#define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
 enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
 /* One program of ours at one place of the kernel. */
 struct zn_site {
@@ -1732,7 +1733,9 @@ struct zn_probe {
 	struct zn_arena arena; /* first */
 	bool available[ZN_FAMILY_COUNT];
 	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
-	bool multi;                             /* multi-uprobe links, from kernel 6.6 on */
+	bool old; /* a kernel before 5.12, by what it refuses: file I/O and jobs alone, by objects of their own */
+	bool has_images; /* one whose trampolines outlast the calls that are in them */
+	bool multi;      /* multi-uprobe links, from kernel 6.6 on */
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
 	int map_fd[32]; /* by enum in probe.c */
 	int exit_link[2];
@@ -1776,9 +1779,10 @@ const char *zn_family_label(enum zn_family f); /* of both kinds */
  * kernel; 0: none. */
 uint32_t zn_perf_type(const char *kind);
 void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
-/* Opens an embedded object (NULL with errno), and hands it the tables that exist already. */
+/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno), and hands it the
+ * tables that exist already. */
 struct bpf_object;
-struct bpf_object *zn_probe_object(const struct zn_blob *blob);
+struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob);
 int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
 void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier);

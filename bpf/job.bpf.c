@@ -263,7 +263,7 @@ static __always_inline void job_gone(struct zn_job_row *row, __u32 slot, __u64 p
 {
 	if (peak > row->mem_peak_bytes)
 		row->mem_peak_bytes = peak;
-	if (__sync_fetch_and_sub(&row->cgroups, 1) != 1)
+	if (zn_one_less(&row->cgroups))
 		return;
 	row->gone_ns = bpf_ktime_get_ns();
 	zn_emit(ZN_EV_JOB, slot, 0, 0);

@@ -150,6 +150,11 @@ struct files_struct {
 struct renamedata {
 	struct dentry *old_dentry;
 };
+struct mnt_idmap { /* from 6.2 on */
+};
+struct vfsmount {
+	struct mnt_idmap *mnt_userns; /* 5.12 to 6.1 */
+};
 struct kiocb {
 	struct file *ki_filp;
 };
@@ -173,8 +178,16 @@ struct io_uring_cqe {
 	__s32 res;
 };
 struct io_uring_task;
+struct io_ring_ctx {
+	unsigned int flags;
+};
+struct io_async_rw {
+	unsigned long bytes_done;
+};
 struct io_kiocb {
 	struct file *file;
+	struct io_ring_ctx *ctx;
+	void *async_data;
 	__u8 opcode;
 	struct io_uring_task *tctx; /* from 6.13 on */
 };

@@ -46,11 +46,15 @@ static __always_inline void seats_gone(__u32 tid)
 			continue;
 		if (s->start_ns && kind != ZN_IO_FAULT)
 			zn_lost(ZN_LOST_INFLIGHT);
-		s->stacked = 0;
-		s->start_ns = 0;
-		s->owner = 0;
+		zn_io_seat_free(s);
 	}
 }
+
+#ifdef ZN_NO_FETCH
+#define TRACKS 0
+#else
+#define TRACKS 1
+#endif
 
 static __always_inline void proc_gone(__u32 tgid)
 {
@@ -74,7 +78,7 @@ static __always_inline void task_gone(__u32 tgid)
 {
 	struct zn_shared *s = zn_globals();
 
-	if (s && s->mark[ZN_MARK_AT(tgid)] >= ZN_MARK_WORKER)
+	if (TRACKS && s && s->mark[ZN_MARK_AT(tgid)] >= ZN_MARK_WORKER)
 		zn_worker_gone(tgid);
 	if (s && s->jobs)
 		bpf_map_delete_elem(&tasks, &tgid);
@@ -86,8 +90,10 @@ int process_exit(void *ctx __attribute__((unused)))
 	struct task_struct *task = (void *)bpf_get_current_task();
 	__u64 id = bpf_get_current_pid_tgid();
 
-	thread_gone(id);
-	calls_gone(id, id >> 32);
+	if (TRACKS) {
+		thread_gone(id);
+		calls_gone(id, id >> 32);
+	}
 	seats_gone(id);
 	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code
 	 * any more */
@@ -98,28 +104,16 @@ int process_exit(void *ctx __attribute__((unused)))
 	return 0;
 }
 
-/* Atomic operations that return what was there came with 5.12. Without them no process can be tracked, and there is
- * less to give back. */
-SEC("raw_tp/sched_process_exit")
-int process_exit_old(void *ctx __attribute__((unused)))
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct zn_shared *s = zn_globals();
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-
-	if (BPF_CORE_READ(task, signal, live.counter) == 0 && s && s->jobs)
-		bpf_map_delete_elem(&tasks, &tgid);
-	return 0;
-}
-
 /* (task, old_pid, bprm): the calling thread took over the leader's id, all other threads have exited. */
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
-	thread_gone(ctx->args[1]);
 	seats_gone(ctx->args[1]);
+	if (!TRACKS)
+		return 0;
+	thread_gone(ctx->args[1]);
 	thread_gone(id);
 	proc_gone(id >> 32);
 	return 0;

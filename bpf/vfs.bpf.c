@@ -5,8 +5,8 @@
  * cgroup, ...) or on mounts that are the kernel's own (pipes, sockets, memfd) is not I/O of a job.
  *
  * One core, three ways to it: fentry and fexit, kprobes, and system calls (by their number and the table of open files,
- * for kernels that allow nothing else). Functions that others of them call are not hooked (vfs_iter_*, filemap_read,
- * rw_verify_area, iter_file_splice_write, do_splice_read): they would count twice.
+ * for kernels that allow nothing else, but are new enough for it). Functions that others of them call are not hooked
+ * (vfs_iter_*, filemap_read, rw_verify_area, iter_file_splice_write, do_splice_read): they would count twice.
  *
  * The device is looked up at the entry: another thread may close the file before the return. A call that the kernel
  * itself starts again after a signal (ERESTART*) counts when it is through.
@@ -58,6 +58,15 @@ static __noinline int is_pseudo(__u32 magic)
 /* Kernel memory, by the address of a field: directly where the verifier knows the pointer's type, which costs nothing. */
 #define READ(typed, at, field) ((typed) ? (at)->field : BPF_CORE_READ(at, field))
 
+/* One of two words of a context, by what is known once the program is loaded. Both are read before that: a context cannot
+ * be read at a place that was worked out. */
+static __always_inline __u64 either(bool first, __u64 one, __u64 other)
+{
+	ZN_OPAQUE(one);
+	ZN_OPAQUE(other);
+	return first ? one : other;
+}
+
 /* What an operation is on: a device, and whether its file system hands on to others. */
 struct place {
 	__u32 dev; /* 0: not counted */
@@ -90,15 +99,24 @@ static __always_inline struct place place_of_file(bool typed, struct file *file,
 	return place_of_inode(typed, READ(typed, file, f_inode), directories);
 }
 
+#ifdef ZN_NO_FETCH /* as old as that, bpf_get_current_task_btf() is missing too (5.11) */
+#define CURRENT()     ((struct task_struct *)bpf_get_current_task())
+#define CURRENT_TYPED false
+#else
+#define CURRENT()     bpf_get_current_task_btf()
+#define CURRENT_TYPED true
+#endif
+
 static __always_inline struct file *file_of(int fd)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct fdtable *table = task->files ? task->files->fdt : NULL;
+	struct task_struct *task = CURRENT();
+	struct files_struct *files = READ(CURRENT_TYPED, task, files);
+	struct fdtable *table = files ? READ(CURRENT_TYPED, files, fdt) : NULL;
 	struct file *file = NULL;
 
-	if (!table || fd < 0 || (__u32)fd >= table->max_fds)
+	if (!table || fd < 0 || (__u32)fd >= READ(CURRENT_TYPED, table, max_fds))
 		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
+	bpf_probe_read_kernel(&file, sizeof(file), READ(CURRENT_TYPED, table, fd) + fd);
 	return file;
 }
 
@@ -198,26 +216,13 @@ static __always_inline __u32 owner_of(enum zn_io_kind kind)
 	return ZN_IO_OWNER((__u32)bpf_get_current_pid_tgid(), kind);
 }
 
-/* The thread's own seat, or a free one. */
-static __always_inline void seat_free(struct zn_io_seat *s)
-{
-	s->stacked = 0;
-	s->start_ns = 0;
-	s->owner = 0;
-}
-
 static __always_inline struct zn_io_seat *seat_take(__u32 owner)
 {
-#pragma unroll
-	for (int i = 0; i < ZN_IO_TRIES; i++) {
-		__u32 at = ZN_IO_PLACE(owner, i);
-		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+	struct zn_io_seat *s = zn_io_seat_take(owner);
 
-		if (s && (s->owner == owner || __sync_val_compare_and_swap(&s->owner, 0, owner) == 0))
-			return s;
-	}
-	zn_lost(ZN_LOST_INFLIGHT);
-	return NULL;
+	if (!s)
+		zn_lost(ZN_LOST_INFLIGHT);
+	return s;
 }
 
 /* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was missed
@@ -313,7 +318,7 @@ static __noinline int end(__u32 kind, __s64 result)
 		if (kind == ZN_IO_DATA && s->dev[1])
 			count(s->op[1], s->dev[1], tgid, &o);
 	}
-	seat_free(s);
+	zn_io_seat_free(s);
 	return 0;
 }
 
@@ -338,7 +343,7 @@ static __always_inline void end_open(bool typed, struct file *file)
 	if (!s)
 		return;
 	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
-	seat_free(s);
+	zn_io_seat_free(s);
 	if (!file || (unsigned long)file >= (unsigned long)-ERRNO_LAST)
 		return;
 	mode = READ(typed, file, f_mode);
@@ -380,7 +385,25 @@ LEAVE(do_sendfile, end(ZN_IO_DATA, ctx[5]))
 LEAVE(do_splice, end(ZN_IO_DATA, ctx[6]))
 LEAVE(vfs_copy_file_range, end(ZN_IO_DATA, ctx[6]))
 
-#define SUPER_AT(n) place_of_sb(true, ((struct inode *)ctx[n])->i_sb)
+/* From 5.12 on, the map of ids of the mount comes before the folder. */
+static __always_inline bool has_idmap(void)
+{
+	return bpf_core_type_exists(struct mnt_idmap) || bpf_core_field_exists(struct vfsmount, mnt_userns);
+}
+
+static __always_inline struct place place_of_folder(__u64 *ctx)
+{
+	return place_of_sb(true, ((struct inode *)either(has_idmap(), ctx[1], ctx[0]))->i_sb);
+}
+
+/* It takes a struct of what it took one by one before 5.12. */
+static __always_inline struct place place_of_renamed(__u64 *ctx)
+{
+	if (bpf_core_type_exists(struct renamedata))
+		return place_of_sb(true, ((struct renamedata *)ctx[0])->old_dentry->d_sb);
+	return place_of_sb(true, ((struct inode *)ctx[0])->i_sb);
+}
+
 /* int returns leave the upper half of the register undefined, and from 6.15 on vfs_mkdir returns a pointer. */
 static __always_inline __s64 error_of(__u64 result)
 {
@@ -390,11 +413,28 @@ static __always_inline __s64 error_of(__u64 result)
 	return is_int && low < 0 && low >= -ERRNO_LAST ? low : 0;
 }
 
-/* From 5.17 on; before that the number of arguments is known. */
-static __always_inline __s64 result_of(__u64 *ctx)
+/* Before 5.17 it is told by how many arguments come before it. */
+static __always_inline __s64 result_at(__u64 *ctx, bool first, int one, int other)
+{
+	__u64 result;
+
+	if (first) {
+		result = ctx[one];
+		ZN_OPAQUE(result); /* see either(); but here the other one may be none */
+	} else {
+		result = ctx[other];
+		ZN_OPAQUE(result);
+	}
+	return error_of(result);
+}
+
+/* Of a function with so many arguments, besides the map of ids. */
+static __always_inline __s64 result_of(__u64 *ctx, int arguments)
 {
 	__u64 result = 0;
 
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_func_ret))
+		return result_at(ctx, has_idmap(), arguments + 1, arguments);
 	bpf_get_func_ret(ctx, &result);
 	return error_of(result);
 }
@@ -403,18 +443,49 @@ ENTER(do_filp_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
 LEAVE(do_filp_open, end_open(true, (struct file *)ctx[3]))
 ENTER(do_file_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1})) /* its name from 7.x on */
 LEAVE(do_file_open, end_open(true, (struct file *)ctx[3]))
-ENTER(vfs_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, SUPER_AT(1)))
-ENTER(vfs_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, SUPER_AT(1)))
-ENTER(vfs_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, SUPER_AT(1)))
-ENTER(vfs_rename, begin(ZN_IO_META, ZN_IO_RENAME, place_of_sb(true, ((struct renamedata *)ctx[0])->old_dentry->d_sb)))
+ENTER(vfs_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, place_of_folder(ctx)))
+ENTER(vfs_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, place_of_folder(ctx)))
+ENTER(vfs_rename, begin(ZN_IO_META, ZN_IO_RENAME, place_of_renamed(ctx)))
 ENTER(vfs_fsync_range, begin_fsync(place_of_file(true, (struct file *)ctx[0], true)))
 ENTER(vfs_getattr_nosec, begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(true, ((struct path *)ctx[0])->dentry->d_sb)))
-LEAVE(vfs_mkdir, end(ZN_IO_META, result_of(ctx)))
-LEAVE(vfs_rmdir, end(ZN_IO_META, result_of(ctx)))
-LEAVE(vfs_unlink, end(ZN_IO_META, result_of(ctx)))
-LEAVE(vfs_rename, end(ZN_IO_META, error_of(ctx[1])))
+LEAVE(vfs_mkdir, end(ZN_IO_META, result_of(ctx, 3)))
+LEAVE(vfs_unlink, end(ZN_IO_META, result_of(ctx, 3)))
+LEAVE(vfs_rename, end(ZN_IO_META, result_at(ctx, bpf_core_type_exists(struct renamedata), 1, 6)))
 LEAVE(vfs_fsync_range, end(ZN_IO_META, error_of(ctx[4])))
 LEAVE(vfs_getattr_nosec, end(ZN_IO_META, error_of(ctx[4])))
+
+#ifdef ZN_NO_FETCH
+/* The first half of vfs_rmdir() is within do_rmdir() on Debian's 5.10. So it is begun and ended there, and whose folder it is
+ * is known once the security modules are asked. What a file system does below is not seen. */
+#define KNOWN_LATER 0xffffffff
+
+static __always_inline void rmdir_at(struct place p)
+{
+	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_META));
+
+	if (!s || s->op[0] != ZN_IO_RMDIR || s->dev[0] != KNOWN_LATER)
+		return;
+	s->dev[0] = p.dev;
+	s->stacked = p.stacked;
+	s->start_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void rmdir_end(__s64 result)
+{
+	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_META));
+
+	if (s && s->dev[0] == KNOWN_LATER)
+		s->dev[0] = 0;
+	end(ZN_IO_META, result);
+}
+
+ENTER(do_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, (struct place){.dev = KNOWN_LATER}))
+LEAVE(do_rmdir, rmdir_end(error_of(ctx[2])))
+ENTER(security_inode_rmdir, rmdir_at(place_of_sb(true, ((struct inode *)ctx[0])->i_sb)))
+#else
+ENTER(vfs_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, place_of_folder(ctx)))
+LEAVE(vfs_rmdir, end(ZN_IO_META, result_of(ctx, 2)))
+#endif
 
 /* fdatasync() may have vfs_fsync_range() inside of itself (6.1 does), and fsync() (7.3). The first argument is the
  * registers. */
@@ -456,7 +527,8 @@ SYNC(fdatasync)
 		return 0;                                                                                              \
 	}
 #define FILE_IN(arg, directories) place_of_file(false, (struct file *)(arg), directories)
-#define SUPER_OF(arg)             place_of_sb(false, BPF_CORE_READ((struct inode *)(arg), i_sb))
+#define FOLDER_IN(ctx)                                                                                                 \
+	place_of_sb(false, BPF_CORE_READ((struct inode *)either(has_idmap(), ZN_ARG2(ctx), ZN_ARG1(ctx)), i_sb))
 
 AT_ENTRY(on_read, begin(ZN_IO_DATA, ZN_IO_READ, FILE_IN(ZN_ARG1(ctx), false)))
 AT_ENTRY(on_write, begin(ZN_IO_DATA, ZN_IO_WRITE, FILE_IN(ZN_ARG1(ctx), false)))
@@ -467,12 +539,22 @@ AT_RETURN(after_data, end(ZN_IO_DATA, ZN_RESULT_LONG(ctx)))
 
 AT_ENTRY(on_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
 AT_RETURN(after_open, end_open(false, (struct file *)ZN_RESULT_LONG(ctx)))
-AT_ENTRY(on_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, SUPER_OF(ZN_ARG2(ctx))))
-AT_ENTRY(on_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, SUPER_OF(ZN_ARG2(ctx))))
-AT_ENTRY(on_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, SUPER_OF(ZN_ARG2(ctx))))
+AT_ENTRY(on_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, FOLDER_IN(ctx)))
+#ifdef ZN_NO_FETCH
+AT_ENTRY(on_do_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, (struct place){.dev = KNOWN_LATER}))
+AT_RETURN(after_do_rmdir, rmdir_end(error_of(ZN_RESULT_LONG(ctx))))
+AT_ENTRY(on_rmdir_folder, rmdir_at(place_of_sb(false, BPF_CORE_READ((struct inode *)ZN_ARG1(ctx), i_sb))))
+#else
+AT_ENTRY(on_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, FOLDER_IN(ctx)))
+AT_RETURN(after_rmdir, end(ZN_IO_META, error_of(ZN_RESULT_LONG(ctx))))
+#endif
+AT_ENTRY(on_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, FOLDER_IN(ctx)))
 AT_ENTRY(on_rename,
 	begin(ZN_IO_META, ZN_IO_RENAME,
-		place_of_sb(false, BPF_CORE_READ((struct renamedata *)ZN_ARG1(ctx), old_dentry, d_sb))))
+		place_of_sb(false,
+			bpf_core_type_exists(struct renamedata)
+				? BPF_CORE_READ((struct renamedata *)ZN_ARG1(ctx), old_dentry, d_sb)
+				: BPF_CORE_READ((struct inode *)ZN_ARG1(ctx), i_sb))))
 AT_ENTRY(on_fsync, begin_fsync(FILE_IN(ZN_ARG1(ctx), true)))
 AT_ENTRY(on_stat,
 	begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(false, BPF_CORE_READ((struct path *)ZN_ARG1(ctx), dentry, d_sb))))
@@ -569,8 +651,6 @@ static __always_inline void ring_end(struct io_kiocb *req, __s64 result)
 }
 
 /* The events changed their arguments; CO-RE tells which they are. Before 5.18 they lack the request. */
-struct io_ring_ctx {
-};
 typedef void (*btf_trace_io_uring_complete___cqe)(void *, struct io_ring_ctx *, void *, struct io_uring_cqe *);
 typedef void (*btf_trace_io_uring_submit_sqe___req)(void *, struct io_kiocb *, bool);
 
@@ -584,10 +664,42 @@ int ring_submit_req(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/io_uring_submit_sqe")
 int ring_submit_sqe(struct bpf_raw_tracepoint_args *ctx)
 {
-	ring_begin((void *)ctx->args[bpf_core_type_exists(btf_trace_io_uring_submit_sqe___req) ? 0 : 1]);
+	ring_begin(
+		(void *)either(bpf_core_type_exists(btf_trace_io_uring_submit_sqe___req), ctx->args[0], ctx->args[1]));
 	return 0;
 }
 
+#ifdef ZN_NO_FETCH
+/* There the event of a completion does not say of which request. A result is final where the request's own function for it
+ * is called, or would be: kiocb_done() does without for one that was neither an error nor polled for. */
+#define SETUP_IOPOLL 1 /* linux/io_uring.h */
+
+/* What a read had got before it was done again belongs to the result. EAGAIN: it is done again. */
+static __always_inline void ring_complete_rw(struct kiocb *kiocb, __s64 result)
+{
+	struct io_kiocb *req = (void *)kiocb; /* its first member */
+	struct io_async_rw *rw = BPF_CORE_READ(req, async_data);
+	__s64 before = rw ? BPF_CORE_READ(rw, bytes_done) : 0;
+
+	if (result == -EAGAIN_)
+		return;
+	ring_end(req, before <= 0 ? result : result < 0 ? before : before + result);
+}
+
+static __always_inline void ring_done(struct kiocb *kiocb, __s64 result)
+{
+	struct io_kiocb *req = (void *)kiocb;
+
+	if (result >= 0 && !(BPF_CORE_READ(req, ctx, flags) & SETUP_IOPOLL))
+		ring_complete_rw(kiocb, result);
+}
+
+ENTER(kiocb_done, ring_done((void *)ctx[0], ctx[1]))
+ENTER(io_complete_rw, ring_complete_rw((void *)ctx[0], ctx[1]))
+ENTER(io_complete_rw_iopoll, ring_complete_rw((void *)ctx[0], ctx[1]))
+AT_ENTRY(on_kiocb_done, ring_done((void *)ZN_ARG1(ctx), ZN_ARG2(ctx)))
+AT_ENTRY(on_complete_rw, ring_complete_rw((void *)ZN_ARG1(ctx), ZN_ARG2(ctx)))
+#else
 SEC("raw_tp/io_uring_complete")
 int ring_complete(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -602,6 +714,7 @@ int ring_complete(struct bpf_raw_tracepoint_args *ctx)
 		ring_end(req, (__s32)ctx->args[3]);
 	return 0;
 }
+#endif
 
 /* ---- libaio: completions run anywhere ---- */
 
@@ -659,7 +772,7 @@ static __always_inline void end_fault(void)
 	o.bytes = s->bytes;
 	if (o.bytes)
 		count(ZN_IO_MMAP, s->dev[0], bpf_get_current_pid_tgid() >> 32, &o);
-	seat_free(s);
+	zn_io_seat_free(s);
 }
 
 static __always_inline __u64 folio_bytes(struct folio *folio)
@@ -670,7 +783,9 @@ static __always_inline __u64 folio_bytes(struct folio *folio)
 	__u32 order;
 
 	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
-	if (!(flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
+	if (!bpf_core_type_exists(struct folio)) /* before 5.16: pages, one by one */
+		order = 0;
+	else if (!(flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
 		order = 0;
 	else if (bpf_core_field_exists(struct folio___order, _folio_order))
 		order = BPF_CORE_READ(before, _folio_order);
@@ -700,6 +815,7 @@ AT_RETURN(after_fault, end_fault())
 
 /* ---- system calls ---- */
 
+#ifndef ZN_NO_FETCH /* nor has it the registers of a thread (5.15) */
 enum way { NONE, FD, PAIR, OPENS, AT_FD /* an empty path and AT_EMPTY_PATH among its flags */ };
 static const struct {
 	__u8 way, op, first, second; /* second: the argument with the file that is written, or the flags */
@@ -851,8 +967,9 @@ int call_page_added(struct bpf_raw_tracepoint_args *ctx)
 	if (!s)
 		return 0; /* more of the same fault */
 	ZN_ADD(h->calls, 1);
-	seat_free(s);
+	zn_io_seat_free(s);
 	return 0;
 }
+#endif
 
 char LICENSE[] SEC("license") = "GPL";

@@ -3,6 +3,9 @@
  * The maps that all families share (by descriptor, see probe.c) and what every handler needs: the thread, its
  * process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit; everything
  * else is an array access that the verifier inlines.
+ *
+ * ZN_NO_FETCH builds the same for kernels whose atomic operations return nothing (before 5.12): what differs is here,
+ * a pair for each thing that is claimed. Processes are not tracked there.
  */
 #ifndef ZN_ZERNEL_BPF_H
 #define ZN_ZERNEL_BPF_H
@@ -64,7 +67,11 @@ struct zn_io_seat {
 	__u64 start_ns;
 	__u64 bytes; /* FAULT: brought in */
 };
+#ifdef ZN_NO_FETCH
+ZN_MAP(io_seats, BPF_MAP_TYPE_HASH, ZN_IO_SEATS, __u32, struct zn_io_seat, 0); /* by owner */
+#else
 ZN_MAP(io_seats, BPF_MAP_TYPE_ARRAY, ZN_IO_SEATS, __u32, struct zn_io_seat, 0);
+#endif
 
 /* Requests of io_uring by their address; the next one of the same place takes it, which costs a duration. */
 struct zn_io_request {
@@ -147,6 +154,28 @@ static __always_inline void zn_emit(__u32 type, __u32 row, __u32 detail, __u64 b
 	bpf_ringbuf_submit(ev, 0);
 }
 
+#ifdef ZN_NO_FETCH
+/* Only jobs are numbered: with cgroup_mutex held, so by one at a time. The upper half of all numbers is for these, the
+ * lower one for those that the daemon gives. */
+static __always_inline __u32 zn_next_id(struct zn_shared *s)
+{
+	return 0x80000000u | ++s->next_job_id;
+}
+
+/* Takes one off and returns what is left; where several do so at once, to all of them the same. */
+static __always_inline __u32 zn_one_less(volatile __u32 *count)
+{
+	ZN_ADD(*count, -1);
+	return *count;
+}
+
+/* Of two that raise it at the same time either may win. */
+static __always_inline void zn_raise(volatile __u64 *max, __u64 to)
+{
+	if (to > *max)
+		*max = to;
+}
+#else
 /* A number that no process or context generation had before: never 0. */
 static __always_inline __u32 zn_next_id(struct zn_shared *s)
 {
@@ -154,6 +183,30 @@ static __always_inline __u32 zn_next_id(struct zn_shared *s)
 
 	return id ? id : __sync_fetch_and_add(&s->next_id, 1) + 1;
 }
+
+/* Takes one off and returns what is left. */
+static __always_inline __u32 zn_one_less(__u32 *count)
+{
+	return __sync_fetch_and_sub(count, 1) - 1;
+}
+
+static __always_inline void zn_raise(__u64 *max, __u64 to)
+{
+	__u64 known = *max;
+
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		__u64 seen;
+
+		if (to <= known)
+			break;
+		seen = __sync_val_compare_and_swap(max, known, to);
+		if (seen == known)
+			break;
+		known = seen;
+	}
+}
+#endif
 
 /* Takes a free row for a process that is seen for the first time. The row is complete before it can be found, but for the
  * job: whoever tags a process does so in `tasks` first and in its row then, so here it is the other way round. */
@@ -344,7 +397,32 @@ static __always_inline void zn_gpu_leave(struct zn_proc *p, __u64 now_ns)
 }
 
 #define ZN_IO_OWNER(tid, kind) ((tid) << 2 | (kind))
-#define ZN_IO_TRIES            4
+
+#ifdef ZN_NO_FETCH
+static __always_inline struct zn_io_seat *zn_io_seat_find(__u32 owner)
+{
+	return bpf_map_lookup_elem(&io_seats, &owner);
+}
+
+/* The thread's own seat, or a free one; NULL: there is none. */
+static __always_inline struct zn_io_seat *zn_io_seat_take(__u32 owner)
+{
+	struct zn_io_seat *s = zn_io_seat_find(owner), fresh = {.owner = owner};
+
+	if (s || bpf_map_update_elem(&io_seats, &owner, &fresh, BPF_NOEXIST))
+		return s;
+	return zn_io_seat_find(owner);
+}
+
+/* It may be another thread's from here on. */
+static __always_inline void zn_io_seat_free(struct zn_io_seat *s)
+{
+	__u32 owner = s->owner;
+
+	bpf_map_delete_elem(&io_seats, &owner);
+}
+#else
+#define ZN_IO_TRIES           4
 /* Far apart for threads that follow one another, so that no two CPUs write to one cache line. */
 #define ZN_IO_PLACE(owner, i) (((owner)*40503u + (i)) & (ZN_IO_SEATS - 1))
 
@@ -360,6 +438,29 @@ static __always_inline struct zn_io_seat *zn_io_seat_find(__u32 owner)
 	}
 	return NULL;
 }
+
+/* The thread's own seat, or a free one; NULL: there is none. */
+static __always_inline struct zn_io_seat *zn_io_seat_take(__u32 owner)
+{
+#pragma unroll
+	for (int i = 0; i < ZN_IO_TRIES; i++) {
+		__u32 at = ZN_IO_PLACE(owner, i);
+		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+
+		if (s && (s->owner == owner || __sync_val_compare_and_swap(&s->owner, 0, owner) == 0))
+			return s;
+	}
+	return NULL;
+}
+
+/* It may be another thread's from here on. */
+static __always_inline void zn_io_seat_free(struct zn_io_seat *s)
+{
+	s->stacked = 0;
+	s->start_ns = 0;
+	s->owner = 0;
+}
+#endif
 
 /* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there yet): they
  * lie below the live stack pointer, or on it when the same function is entered again. */
@@ -429,23 +530,12 @@ static __always_inline __u64 zn_minus(__u64 a, __u64 b)
 static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
 {
 	__u32 slot = zn_slot(ns);
-	__u64 max = h->max_ns;
 
 	ZN_ADD(h->calls, 1);
 	ZN_ADD(h->sum_ns, ns);
 	if (slot < ZN_SLOTS)
 		ZN_ADD(h->slot[slot], 1);
-#pragma unroll
-	for (int i = 0; i < 8; i++) {
-		__u64 seen;
-
-		if (ns <= max)
-			break;
-		seen = __sync_val_compare_and_swap(&h->max_ns, max, ns);
-		if (seen == max)
-			break;
-		max = seen;
-	}
+	zn_raise(&h->max_ns, ns);
 }
 
 /* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole cost. */

@@ -192,6 +192,24 @@ server_is_silent() {
 	return 1
 }
 
+of_job() { # ID: the bytes that it wrote, anywhere
+	wget -q -O - http://127.0.0.1:9091/metrics | sed -n "s|^zernel_io_write_bytes_total{.*job_id=\"$1\".*} ||p"
+}
+
+wrote() { # ID BYTES
+	[ "$(of_job "$1")" = "$2" ]
+}
+
+# A process that enters the control group of a job, and one that it starts.
+job_is_bound() {
+	local step=/sys/fs/cgroup/slurmstepd.scope/job_77/step_0 bytes=$((5 * mib))
+	mount -t cgroup2 cgroup /sys/fs/cgroup && mkdir -p $step || return
+	sh -c "echo \$\$ >$step/cgroup.procs && dd if=/dev/zero of=/ext4/job bs=1M count=5 status=none; sync"
+	wait_for 5 wrote 77 $bytes && echo "   of a job: bytes written: $bytes" && return
+	echo "   of a job: bytes written: $(of_job 77), not $bytes"
+	return 1
+}
+
 verdict() { # NAME COMMAND...: what the command says of itself is its exit status
 	local name=$1
 	shift
@@ -223,14 +241,6 @@ checks() {
 	cd /t || return
 	base
 	echo "@@ kernel $(uname -r)"
-	case $(uname -r) in
-	5.10.*) # no atomic operations that return a value
-		echo "@@ way none"
-		absent tmpfs ext4 overlay nfs dd fio server kprobe syscall
-		! has_way fentry
-		return
-		;;
-	esac
 	disks && nfs || return
 	has_way fentry || return
 	echo "@@ way fentry"
@@ -242,6 +252,7 @@ checks() {
 	verdict dd on_each dd_on
 	verdict fio on_each fio_on
 	verdict server server_is_silent
+	verdict job job_is_bound
 	stop || failed=1
 	with_way kprobe kprobe
 	with_way syscall tracepoint

@@ -12,7 +12,7 @@ build=$(cd "$1" && pwd)
 shift
 declare -A columns=(
 	[guest]='check counts detach killed restart stop fentry kprobe refused'
-	[io]='tmpfs ext4 overlay nfs dd fio server kprobe syscall'
+	[io]='tmpfs ext4 overlay nfs dd fio server job kprobe syscall'
 	[slurm]='job launches nccl steps peak node'
 )
 modules=(ext4 loop overlay nfsd nfsv4) # of the image io

@@ -40,7 +40,7 @@ OLD      := proc job vfs # these also for kernels whose BPF has no atomic operat
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
 	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c alertctl.c child.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
-	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c
+	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c xid.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel
@@ -70,7 +70,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/zerneld.o: $(B)/version
 # what runs once, or when a person asks, is made small
-SMALL := alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify export
+SMALL := alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify export xid
 $(SMALL:%=$(B)/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
@@ -98,7 +98,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario
+UNIT := rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 report_test_SRC  := flow.c mount.c loop.c report.c wait.c sheet.c job.c alert.c rule.c rule_run.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
@@ -120,16 +120,18 @@ access_test_SRC  := access.c log.c json.c
 options_test_SRC := options.c fetch.c http.c log.c json.c
 rule_test_SRC    := rule.c rule_run.c agg.c proc.c json.c log.c
 alert_test_SRC   := alert.c rule.c rule_run.c agg.c proc.c json.c log.c
-sim_test_SRC     := flow.c mount.c loop.c sim.c job.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
+sim_test_SRC     := xid.c flow.c mount.c loop.c sim.c job.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
 serve_test_SRC   := serve.c answer.c listen.c push.c gzip.c access.c filter.c loop.c http.c ws.c json.c log.c
 push_test_SRC    := $(serve_test_SRC)
 push_test_LIBS   := -lz
 serve_test_LIBS  := -lz -Wl,--wrap=accept4
 gzip_test_SRC    := gzip.c
 proto_test_SRC   := proto.c json.c
+xid_test_SRC     := xid.c log.c
+xid_test_LIBS    := -Wl,--wrap=read
 gzip_test_LIBS   := -lz
 wait_test_SRC    := wait.c agg.c proc.c json.c
-metrics_test_SRC := flow.c mount.c loop.c metrics.c baseline.c expo.c proto.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
+metrics_test_SRC := xid.c flow.c mount.c loop.c metrics.c baseline.c expo.c proto.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
 control_test_SRC := control.c spool.c message.c json.c loop.c
@@ -141,7 +143,7 @@ signals_test_SRC := signals.c agg.c proc.c json.c
 snapshot_test_SRC := flow.c mount.c loop.c snapshot.c wait.c baseline.c history.c view.c signals.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
 
 # what a page of simulated metrics takes
-RENDER_SRC := flow.c mount.c loop.c metrics.c baseline.c history.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
+RENDER_SRC := xid.c flow.c mount.c loop.c metrics.c baseline.c history.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 
 mount_test_SRC   := mount.c loop.c json.c log.c
 # with a clock of its own in place of log.c; hours of simulated time, so nothing is checked but what it says
@@ -262,10 +264,11 @@ check-vm:
 
 # ---- fuzzing ----
 
-FUZZ := rule cgroup mount proto http handshake ws json elf filter message sheet response
+FUZZ := rule xid cgroup mount proto http handshake ws json elf filter message sheet response
 FUZZ_SECONDS ?= 60
 rule_fuzz_SRC := alert.c rule.c rule_run.c agg.c proc.c client.c access.c http.c json.c log.c
 response_fuzz_SRC := http.c json.c
+xid_fuzz_SRC := log.c
 mount_fuzz_SRC := loop.c json.c log.c
 sheet_fuzz_SRC := client.c term.c access.c log.c http.c json.c # what it links besides its own source
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h

@@ -1282,6 +1282,34 @@ static void emit_oom_kills(struct text *t)
 	each_job(t, job_oom_kills);
 }
 
+/* There only where the log is read. */
+static void emit_log_records(struct text *t)
+{
+	const struct zn_xids *x = t->view->xids;
+
+	if (!x || x->fd < 0)
+		return;
+	series(t);
+	label_word(t, "from", "kernel");
+	end_u64(t, x->kernel);
+	series(t);
+	label_word(t, "from", "others");
+	end_u64(t, x->other);
+}
+
+static void emit_xids(struct text *t)
+{
+	const struct zn_xids *x = t->view->xids;
+
+	for (uint32_t i = 0; x && i < x->count; i++) {
+		t->since_ms = x->xid[i].since_ms;
+		series(t);
+		label(t, "pci", x->xid[i].pci);
+		label_u64(t, "xid", x->xid[i].xid);
+		end_u64(t, x->xid[i].times);
+	}
+}
+
 static void emit_job_info(struct text *t)
 {
 	each_job(t, job_info);
@@ -1761,6 +1789,10 @@ static const struct metric table[] = {
 		"Failed GPU memory allocations; oom: the driver answered out of memory."},
 	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_pinned, NULL,
 		"Pinned host memory that a process has reserved through the driver."},
+	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", emit_xids, NULL,
+		"Errors that the driver of a GPU reported in the kernel's log since the daemon started."},
+	{"zernel_kernel_log_records_total", COUNTER, "from", emit_log_records, NULL,
+		"Records of the kernel's log that were read, of the kernel itself and of others; errors of GPUs are looked for in the first. Absent where it cannot be read."},
 	{"zernel_gpu_info", INFO, "gpu_id,uuid,pci,minor", emit_gpu_info, NULL,
 		"Always 1; the identity of a GPU. gpu_id is its index in PCI order."},
 	{"zernel_cuda_launches_total", COUNTER, "pid,kind", emit_counts, &launches,

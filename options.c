@@ -397,6 +397,8 @@ static const struct option options[] = {
 		"majors of GPU devices; else as in /proc/devices"},
 	{"tier", set_tier, AT(tier), "WAY", "auto", "auto, fentry, kprobe or tracepoint", 0, 0, ANYWHERE,
 		"count file I/O and TCP so"},
+	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
+		"the kernel's log: errors of GPUs"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
 	{"alerts", set_path, AT(alerts), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,

@@ -82,6 +82,8 @@
 #define LOST_EVERY_MS 1000
 #define KILL_EVERY_MS 5000
 #define IDLE_GPU      3
+#define BROKEN_GPU    2
+#define BROKEN_XID    94 /* a memory error that was contained */
 
 /* The first job runs this long, and the next one comes after a pause. */
 #define JOB_MS       300000
@@ -156,8 +158,10 @@ static const struct {
 	uint32_t launch, model_gib;
 } ranks[ZN_SIM_RANKS] = {{1000, 0}, {985, 0}, {1015, 3}, {1120, 3}, {960, 7}, {1005, 6}, {990, 0}, {1030, 0}};
 
-static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {
-	[ZN_SCENARIO_IDLE_GPU] = 2400, [ZN_SCENARIO_SLOW_LAUNCH] = 900, [ZN_SCENARIO_OOM] = 900};
+static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 2400,
+	[ZN_SCENARIO_SLOW_LAUNCH] = 900,
+	[ZN_SCENARIO_OOM] = 900,
+	[ZN_SCENARIO_XID] = 900};
 
 /* What their prologs say. */
 static const struct {
@@ -704,6 +708,12 @@ static void kill_one(struct zn_sim *s)
 		s->plain.arena.jobs[told->slot].oom_kills++;
 }
 
+static void report_error(struct zn_sim *s)
+{
+	if (s->phase == ZN_SCENARIO_XID && s->xids && s->elapsed_ms % KILL_EVERY_MS == 0)
+		zn_xids_add(s->xids, pci[BROKEN_GPU], BROKEN_XID);
+}
+
 void zn_sim_step(struct zn_sim *s, uint64_t ms)
 {
 	for (; ms; ms--) {
@@ -714,6 +724,7 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 				run_rank(s, rank);
 		lose(s);
 		kill_one(s);
+		report_error(s);
 		files_run(s, NULL, 0, node_events, ZN_LEN(node_events));
 		if (s->jobs)
 			jobs_run(s);

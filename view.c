@@ -36,6 +36,8 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
 		n += zn_notify_lost(v->notify);
 	if (what == ZN_LOST_OTLP && v->courier)
 		n += zn_courier_lost(v->courier, ZN_TO_OTLP);
+	if (what == ZN_LOST_KMSG && v->xids)
+		n += v->xids->lost;
 	if (what == ZN_LOST_ALERT)
 		n += zn_alerts_lost(v->alerts);
 	return n + (v->serve ? v->serve->lost[what] : 0);

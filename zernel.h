@@ -58,6 +58,7 @@
 #define ZN_ALERT_BYTES   384       /* of the labels of one alert */
 #define ZN_FLOWS_MAX     1024      /* pairs of a job and a mount that have series */
 #define ZN_MOUNTS_MAX    512       /* devices in use whose mount is known */
+#define ZN_XIDS_MAX      256       /* pairs of a GPU and an error that its driver reported */
 #define ZN_RING_BYTES    (64 * 1024)
 #define ZN_LIBS_MAX      64  /* distinct libraries (by inode) that are hooked at one time */
 #define ZN_CALIB_MAX     512 /* samples of the calibration at start */
@@ -377,7 +378,9 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(MOUNT, "mount", "looks at a series of files that found no free entry for its mount")                         \
 	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                        \
 	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
-	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")
+	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")           \
+	X(KMSG, "kmsg",                                                                                                \
+		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -1131,7 +1134,8 @@ int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const ch
 	X(RETRANSMITS, "retransmits")                                                                                  \
 	X(OVERHEAD, "overhead")                                                                                        \
 	X(LOSSES, "losses")                                                                                            \
-	X(OOM, "oom")
+	X(OOM, "oom")                                                                                                  \
+	X(XID, "xid")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -1144,6 +1148,7 @@ enum zn_scenario {
 #define ZN_LISTEN_MAX    8
 #define ZN_CONTROL_PATH  "/run/zernel/control.sock"
 #define ZN_REPORT_PATH   "/var/lib/zernel/jobs"
+#define ZN_KMSG_PATH     "/dev/kmsg"
 #define ZN_TEXT_MAX      256
 #define ZN_URLS_MAX      4 /* Alertmanagers */
 #define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
@@ -1175,6 +1180,7 @@ struct zn_options {
 	char report_dir[ZN_TEXT_MAX];        /* empty: reports are not kept */
 	char alertmanager[ZN_URLS_TEXT_MAX]; /* URLs with commas between them; empty: none, as in the next two */
 	char webhook[ZN_TEXT_MAX], otlp[ZN_TEXT_MAX];
+	char kmsg[ZN_TEXT_MAX];                /* empty: none */
 	char outbound_token_file[ZN_TEXT_MAX]; /* empty: none is sent */
 	uint64_t otlp_interval_ms, notify_repeat_ms;
 	char alerts[ZN_TEXT_MAX]; /* file of alert rules; empty: the built-in ones alone */
@@ -1931,6 +1937,7 @@ struct zn_view {
 	const struct zn_signals *signals; /* NULL: none (tests) */
 	struct zn_flows *flows;           /* NULL: none (tests) */
 	struct zn_baselines *baselines;   /* NULL: none (tests) */
+	const struct zn_xids *xids;       /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
@@ -3072,6 +3079,34 @@ int zn_secure_scribe(const int *folder, size_t count);
  * the kernel has Landlock those in these folders alone (below 0: none). */
 int zn_secure_courier(const int *folder, size_t count);
 
+/* ---- xid.c: errors of GPUs (XIDs), as their driver reports them in the kernel's log. ---- */
+
+#define ZN_PCI_BYTES  24   /* as in zernel_gpu_info: 0000:3b:00.0, the domain of up to 8 digits */
+#define ZN_KMSG_BYTES 8192 /* the longest record */
+struct zn_xid {
+	char pci[ZN_PCI_BYTES];
+	uint32_t xid;
+	uint64_t times, since_ms; /* 1970: the first of them */
+};
+struct zn_xids {
+	int fd;                 /* below 0: the log is not read */
+	uint64_t kernel, other; /* records read: of the kernel itself, and of who writes to it */
+	uint64_t lost;          /* times that records were overwritten, and errors without an entry */
+	uint32_t count;
+	struct zn_xid xid[ZN_XIDS_MAX];
+	bool cut; /* the line at hand is too long */
+	size_t len;
+	char text[ZN_KMSG_BYTES];
+};
+/* path: /dev/kmsg, or a file or pipe of such records; needs CAP_SYSLOG where the kernel keeps its log from others (sysctl
+ * kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
+int zn_xids_open(struct zn_xids *x, const char *path);
+void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
+void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid);
+void zn_xids_close(struct zn_xids *x);
+/* The text of a record; false: it reports no error of a GPU. */
+bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
+
 /* ---- sim.c: --simulate. ---- */
 
 #define ZN_SIM_GPUS  4
@@ -3092,6 +3127,7 @@ struct zn_sim {
 	uint64_t cycle_ms;
 	uint32_t pids;        /* handed out so far */
 	struct zn_jobs *jobs; /* NULL: nobody is told of jobs, and none ends */
+	struct zn_xids *xids; /* NULL: nobody is told of errors */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */

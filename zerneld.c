@@ -40,6 +40,7 @@ struct daemon {
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_flows flows;
+	struct zn_xids xids;
 	struct zn_scribe scribe;
 	struct zn_courier courier;
 	struct zn_notify notify;
@@ -52,6 +53,7 @@ struct daemon {
 	struct zn_serve serve;
 	struct zn_view view;
 	struct zn_io signals, tick, ring, sim_step;
+	int log_err; /* -errno: the kernel's log cannot be read */
 	bool exits;  /* a process has gone since the last refresh */
 	bool series; /* one of file I/O was made: it gets its name while that is right */
 };
@@ -156,6 +158,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	d->view.ticks++;
 	if (!d->options.simulate)
 		live_tick(d);
+	zn_xids_tick(&d->xids);
 	zn_agg_tick(&d->agg, now);
 	zn_signals_tick(&d->kernel_signals, &d->agg, now);
 	zn_history_tick(d->history, &d->agg, boot);
@@ -288,9 +291,29 @@ static void kernel_family_log(const struct daemon *d, enum zn_family f)
 		zn_log(ZN_INFO, "probe: %s: not all of it is there: %s", zn_family_label(f), k->why[f]);
 }
 
+/* Without the log there are no errors of GPUs, and everything else. */
+static void log_open(struct daemon *d)
+{
+	d->view.xids = &d->xids;
+	if (d->options.kmsg[0])
+		d->log_err = zn_xids_open(&d->xids, d->options.kmsg);
+}
+
+static void no_log_why(const struct daemon *d, char to[ZN_TEXT_MAX])
+{
+	snprintf(to, ZN_TEXT_MAX, "cannot read %.128s: %s%s", d->options.kmsg, strerror(-d->log_err),
+		d->log_err == -EPERM ? "; needs CAP_SYSLOG" : "");
+}
+
 /* Once the daemon runs, as a start that fails is one line. */
 static void families_log(const struct daemon *d)
 {
+	char why[ZN_TEXT_MAX];
+
+	if (d->log_err) {
+		no_log_why(d, why);
+		zn_log(ZN_WARN, "xid: %s; errors of GPUs are not counted", why);
+	}
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		if (!d->probe.available[f])
 			zn_log(d->options.families >> f & 1 ? ZN_WARN : ZN_INFO,
@@ -306,6 +329,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	if (err)
 		return err;
 	gpu_majors_find(d);
+	log_open(d);
 	d->probe.event = on_event;
 	d->probe.owner = d;
 	zn_agg_init(&d->agg, &d->probe.arena);
@@ -335,6 +359,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
 		zn_agg_init(&d->agg, &d->sim.plain.arena);
 		d->agg.facts = zn_sim_facts;
+		d->view.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;
 		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	}
@@ -492,7 +517,8 @@ static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts
 
 static void closed_clear(struct daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = d->scribe.fd = d->courier.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = d->scribe.fd = d->courier.fd =
+		d->xids.fd = -1;
 	zn_mounts_init(&d->flows.mounts);
 }
 
@@ -514,6 +540,7 @@ static void daemon_close(struct daemon *d)
 	zn_find_close(d->find);
 	d->ring.fd = -1; /* the ring buffer's own */
 	zn_mounts_close(&d->flows.mounts);
+	zn_xids_close(&d->xids);
 	zn_jobs_close(&d->jobs);
 	if (d->options.simulate)
 		zn_sim_close(&d->sim);
@@ -653,6 +680,13 @@ static int check(struct daemon *d)
 		printf("%-14s %s\n", "new libraries",
 			zn_find_by_events(d->find) ? "by mapping events"
 						   : "by scanning /proc: mapping events are refused");
+	log_open(d);
+	no_log_why(d, why);
+	printf("%-14s %s\n", "errors of GPUs",
+		!d->options.kmsg[0]  ? "none: --kmsg none"
+			: d->log_err ? why
+				     : "ok, of the kernel's log");
+	zn_xids_close(&d->xids);
 	check_bias(&d->probe);
 	printf("%-14s %.1f MiB in the kernel\n", "tables", zn_probe_map_bytes(&d->probe) / 1048576.0);
 	zn_find_close(d->find);

@@ -1251,6 +1251,29 @@ T(all_jobs_there_can_be)
 	CHECK_STR(value_of("zernel_table_entries{table=\"jobs\"}"), "256");
 }
 
+T(errors_of_gpus)
+{
+	static struct zn_xids xids;
+
+	start();
+	view.xids = &xids;
+	xids = (struct zn_xids){.fd = -1};
+	render(false);
+	CHECK_EQ(count_with("zernel_gpu_xid_errors_total{"), 0);
+	CHECK_EQ(count_with("zernel_kernel_log_records_total{"), 0);
+	xids = (struct zn_xids){.fd = 0, .kernel = 11, .other = 13, .lost = 17};
+	for (int i = 0; i < 3; i++)
+		zn_xids_add(&xids, "0000:3b:00.0", 79);
+	zn_xids_add(&xids, "0000:c1:00.0", 31);
+	render(false);
+	CHECK_EQ(count_with("zernel_gpu_xid_errors_total{"), 2);
+	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:3b:00.0\",xid=\"79\"}"), "3");
+	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:c1:00.0\",xid=\"31\"}"), "1");
+	CHECK_STR(value_of("zernel_kernel_log_records_total{from=\"kernel\"}"), "11");
+	CHECK_STR(value_of("zernel_kernel_log_records_total{from=\"others\"}"), "13");
+	CHECK_STR(value_of("zernel_lost_total{what=\"kmsg\"}"), "17");
+}
+
 T(requests_by_path_and_code)
 {
 	static const struct zn_route routes[] = {{.path = "/metrics"}, {.path = "/json"}, {.path = NULL}};
@@ -1836,6 +1859,7 @@ int main(void)
 	RUN(hostile_jobs);
 	RUN(a_walk_over_jobs_is_the_text);
 	RUN(all_jobs_there_can_be);
+	RUN(errors_of_gpus);
 	RUN(requests_by_path_and_code);
 	RUN(too_little_room);
 	RUN(too_little_room_for_messages);

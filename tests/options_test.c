@@ -92,6 +92,7 @@ static const struct good {
 	{"simulate-cycle-s", "10", NUMBER, AT(simulate_cycle_s), 10},
 	{"simulate-cycle-s", "86400", NUMBER, AT(simulate_cycle_s), 86400},
 	{"simulate-cycle-s", "auto", NUMBER, AT(simulate_cycle_s), 0},
+	{"kmsg", "/tmp/log", TEXT, AT(kmsg), 0},
 	{"overhead-budget", "100%", NUMBER, AT(overhead_budget), 1000000},
 	{"overhead-budget", "0.5%", NUMBER, AT(overhead_budget), 5000},
 	{"overhead-budget", "12.0345%", NUMBER, AT(overhead_budget), 120345},
@@ -371,6 +372,7 @@ static const struct {
 	{"gpu-majors", "1,,2", "one or more device numbers from 1 to 511 with commas between them"},
 	{"gpu-majors", "nvidia", "one or more device numbers from 1 to 511 with commas between them"},
 	{"gpu-majors", "195;226", "one or more device numbers from 1 to 511 with commas between them"},
+	{"kmsg", "log", "an absolute path, or none"},
 	{"overhead-budget", "0%", "a share of one core: 0.0001% to 100%"},
 	{"overhead-budget", "1", "a share of one core: 0.0001% to 100%"},
 	{"overhead-budget", "1.%", "a share of one core: 0.0001% to 100%"},
@@ -690,7 +692,7 @@ T(help_names_every_option)
 		"metrics-port", "ws-port", "listen", "push-interval-ms", "probes", "tier", "ws-origin", "host-names",
 		"token-file", "control", "report-dir", "max-connections", "max-connections-per-peer", "gpu-majors",
 		"overhead-budget", "config", "check", "list-metrics", "list-probes", "version", "help", "alertmanager",
-		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts"};
+		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts", "kmsg"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

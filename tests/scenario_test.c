@@ -29,6 +29,7 @@ static const struct row {
 	{"probe_overhead", ZN_SCENARIO_OVERHEAD},
 	{"events_lost", ZN_SCENARIO_LOSSES},
 	{"oom_kill", ZN_SCENARIO_OOM},
+	{"gpu_xid", ZN_SCENARIO_XID},
 };
 
 /* Seconds since the start at which alerts of a rule fired first and were resolved last; 0: never. */
@@ -102,6 +103,7 @@ static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
+static struct zn_xids xids;
 static struct zn_view view;
 
 static size_t row_of(const char *alert)
@@ -144,6 +146,8 @@ static void start(enum zn_scenario scenario)
 	if (zn_sim_open(&sim, 1))
 		abort();
 	zn_sim_scenario(&sim, scenario, 0);
+	xids = (struct zn_xids){.fd = -1};
+	sim.xids = &xids;
 	zn_agg_init(&agg, &sim.plain.arena);
 	agg.facts = zn_sim_facts;
 	memset(&kernel_signals, 0, sizeof(kernel_signals));
@@ -159,6 +163,7 @@ static void start(enum zn_scenario scenario)
 		.signals = &kernel_signals,
 		.history = history,
 		.baselines = baselines,
+		.xids = &xids,
 		.node = "node1"};
 	zn_sim_jobs(&sim, &jobs);
 }

@@ -16,6 +16,7 @@ SCENARIOS = {
     "overhead": {"probe_overhead"},
     "losses": {"events_lost"},
     "oom": {"oom_kill"},
+    "xid": {"gpu_xid"},
     "healthy": set(),
 }
 CYCLE_S = 20

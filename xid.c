@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * xid.c: errors of GPUs (XIDs), which their driver reports in the kernel's log alone, as in
+ *   NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus.
+ * Counted are records of the kernel itself: what is written to /dev/kmsg never has its facility, 0, whoever wrote it
+ * (devkmsg_write() in kernel/printk/printk.c). The log is read at each tick, as that is when alerts are evaluated: so a
+ * kernel that says much wakes nobody. Only what is said after the start counts. All text is hostile; one record is at most
+ * CONSOLE_EXT_LOG_MAX (8192) bytes, and what comes in other pieces, from a pipe, is put together.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define READS_MAX 4096 /* in one tick: some milliseconds */
+
+/* Takes text off the beginning if it is there. */
+static bool skip(struct zn_str *s, const char *text)
+{
+	size_t len = strlen(text);
+
+	if (s->len < len || memcmp(s->at, text, len))
+		return false;
+	s->at += len, s->len -= len;
+	return true;
+}
+
+/* A number of least to most digits, hexadecimal or decimal ones. */
+static bool number(struct zn_str *s, bool hex, uint32_t least, uint32_t most, uint32_t *to)
+{
+	uint32_t n = 0, v = 0;
+
+	for (; n < most && n < s->len; n++) {
+		char c = s->at[n];
+		uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0')
+			: hex && c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
+			: hex && c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
+						      : 16;
+
+		if (digit == 16)
+			break;
+		v = v * (hex ? 16 : 10) + digit;
+	}
+	*to = v;
+	s->at += n, s->len -= n;
+	return n >= least;
+}
+
+/* The text ends, or goes on, behind a number: not in the middle of it. */
+static bool ends(const struct zn_str *s)
+{
+	return !s->len || *s->at == ',';
+}
+
+bool zn_xid_parse(struct zn_str s, char pci[ZN_PCI_BYTES], uint32_t *xid)
+{
+	uint32_t domain, bus, device, function = 0, instance;
+
+	if (!skip(&s, "NVRM: Xid ("))
+		return false;
+	skip(&s, "PCI:"); /* older drivers leave it out */
+	if (!number(&s, true, 4, 8, &domain) || !skip(&s, ":") || !number(&s, true, 2, 2, &bus) || !skip(&s, ":") ||
+		!number(&s, true, 2, 2, &device))
+		return false;
+	if (skip(&s, ".") && !number(&s, false, 1, 1, &function))
+		return false;
+	if (skip(&s, " GPU-I:") && !number(&s, false, 1, 4, &instance)) /* of MIG */
+		return false;
+	if (!skip(&s, "): ") || !number(&s, false, 1, 6, xid) || !ends(&s))
+		return false;
+	snprintf(pci, ZN_PCI_BYTES, "%04x:%02x:%02x.%u", domain, bus, device, function);
+	return true;
+}
+
+void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid)
+{
+	uint32_t i = 0;
+
+	while (i < x->count && (x->xid[i].xid != xid || strcmp(x->xid[i].pci, pci)))
+		i++;
+	if (i == ZN_XIDS_MAX) {
+		x->lost++;
+		return;
+	}
+	if (i == x->count) {
+		x->xid[i] = (struct zn_xid){.xid = xid, .since_ms = zn_wall_ms()};
+		snprintf(x->xid[i].pci, sizeof(x->xid[i].pci), "%s", pci);
+		x->count++;
+	}
+	x->xid[i].times++;
+}
+
+/* A record is PRIORITY,SEQUENCE,TIME,FLAGS[,...];TEXT (Documentation/ABI/testing/dev-kmsg); lines that belong to it
+ * begin with a space. */
+static void take_line(struct zn_xids *x, struct zn_str line)
+{
+	const char *text = memchr(line.at, ';', line.len);
+	char pci[ZN_PCI_BYTES];
+	uint32_t priority, xid;
+	struct zn_str s = line;
+
+	if (!text || !number(&s, false, 1, 6, &priority) || !ends(&s))
+		return;
+	if (priority >> 3) {
+		x->other++;
+		return;
+	}
+	x->kernel++;
+	text++;
+	if (zn_xid_parse((struct zn_str){text, (size_t)(line.at + line.len - text)}, pci, &xid))
+		zn_xids_add(x, pci, xid);
+}
+
+/* Takes the lines that are complete; what is left stays, unless it is longer than any line may be. */
+static void take(struct zn_xids *x, size_t len)
+{
+	const char *at = x->text, *end = x->text + x->len + len, *stop;
+
+	for (; (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1) {
+		if (!x->cut)
+			take_line(x, (struct zn_str){at, (size_t)(stop - at)});
+		x->cut = false;
+	}
+	x->len = (size_t)(end - at);
+	memmove(x->text, at, x->len);
+	if (x->len == sizeof(x->text)) {
+		x->cut = true;
+		x->len = 0;
+	}
+}
+
+int zn_xids_open(struct zn_xids *x, const char *path)
+{
+	*x = (struct zn_xids){.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+	if (x->fd < 0)
+		return -errno;
+	lseek(x->fd, 0, SEEK_END); /* a pipe has no end, and begins now */
+	return 0;
+}
+
+void zn_xids_tick(struct zn_xids *x)
+{
+	for (uint32_t i = 0; x->fd >= 0 && i < READS_MAX; i++) {
+		ssize_t n = read(x->fd, x->text + x->len, sizeof(x->text) - x->len);
+
+		if (n > 0)
+			take(x, (size_t)n);
+		else if (n < 0 && errno == EPIPE)
+			x->lost++; /* overwritten; the next read has the oldest that is left */
+		else
+			return;
+	}
+}
+
+void zn_xids_close(struct zn_xids *x)
+{
+	if (x->fd >= 0)
+		close(x->fd);
+	x->fd = -1;
+}

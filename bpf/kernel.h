@@ -186,13 +186,17 @@ struct io_async_rw {
 };
 struct io_kiocb {
 	struct file *file;
-	struct io_ring_ctx *ctx;
-	void *async_data;
 	__u8 opcode;
 	struct io_uring_task *tctx; /* from 6.13 on */
 };
 struct io_kiocb___task {
 	struct task_struct *task; /* before that */
+};
+/* Of its own: a pointer among the above would make the compiler emit io_ring_ctx as a mere name everywhere, which matches no
+ * argument of that type. */
+struct io_kiocb___rw {
+	struct io_ring_ctx *ctx;
+	void *async_data;
 };
 struct io_uring_task {
 	struct task_struct *task;

@@ -677,18 +677,18 @@ int ring_submit_sqe(struct bpf_raw_tracepoint_args *ctx)
 /* What a read had got before it was done again belongs to the result. EAGAIN: it is done again. */
 static __always_inline void ring_complete_rw(struct kiocb *kiocb, __s64 result)
 {
-	struct io_kiocb *req = (void *)kiocb; /* its first member */
+	struct io_kiocb___rw *req = (void *)kiocb; /* its first member */
 	struct io_async_rw *rw = BPF_CORE_READ(req, async_data);
 	__s64 before = rw ? BPF_CORE_READ(rw, bytes_done) : 0;
 
 	if (result == -EAGAIN_)
 		return;
-	ring_end(req, before <= 0 ? result : result < 0 ? before : before + result);
+	ring_end((void *)req, before <= 0 ? result : result < 0 ? before : before + result);
 }
 
 static __always_inline void ring_done(struct kiocb *kiocb, __s64 result)
 {
-	struct io_kiocb *req = (void *)kiocb;
+	struct io_kiocb___rw *req = (void *)kiocb;
 
 	if (result >= 0 && !(BPF_CORE_READ(req, ctx, flags) & SETUP_IOPOLL))
 		ring_complete_rw(kiocb, result);

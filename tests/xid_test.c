@@ -115,9 +115,9 @@ T(only_the_kernel_itself_counts)
 {
 	static const struct answer log[] = {
 		{"3,339,5140900,-;" BROKEN "\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n", 0},
-		{"11,340,5140901,-;" BROKEN "\n", 0},			    /* user, error: echo > /dev/kmsg */
-		{"30,341,5140902,-;" BROKEN "\n", 0},			    /* daemon */
-		{"2047,342,5140903,-;" BROKEN "\n", 0},			    /* the highest there is */
+		{"11,340,5140901,-;" BROKEN "\n", 0},                       /* user, error: echo > /dev/kmsg */
+		{"30,341,5140902,-;" BROKEN "\n", 0},                       /* daemon */
+		{"2047,342,5140903,-;" BROKEN "\n", 0},                     /* the highest there is */
 		{"4,343,5140904,c,caller=T1;" BROKEN "\n " BROKEN "\n", 0}, /* the second line belongs to the first */
 		{"6,344,5140905,-;usb 1-1: " BROKEN "\n", 0},
 		{"6,345,5140906,-;NVRM: Xid (PCI:0000:3b:00): 13, x;" BROKEN "\n", 0},
@@ -197,7 +197,8 @@ static void put(int fd, const char *text, size_t len)
 
 T(a_pipe_cut_anywhere)
 {
-	static const char log[] = "3,1,1,-;" BROKEN "\n11,2,2,-;" BROKEN "\n3,3,3,-;NVRM: Xid (PCI:0000:3b:00): 13, x\n";
+	static const char log[] =
+		"3,1,1,-;" BROKEN "\n11,2,2,-;" BROKEN "\n3,3,3,-;NVRM: Xid (PCI:0000:3b:00): 13, x\n";
 
 	for (size_t cut = 0; cut < sizeof(log); cut++) {
 		int to;

@@ -154,6 +154,22 @@ for _ in range({SOME}): os.write(b, b'x'); os.read(c, 1)
 
 
 @test
+def migrations_are_exact():
+    """One thread that is sent to and fro between two CPUs moves each time, and at no other."""
+    daemon = Daemon()
+    actor = tracked(daemon)
+    equal(actor.do("answer = len(os.listdir('/proc/self/task'))"), 1, "threads")
+    actor.do("first, other = sorted(os.sched_getaffinity(0))[:2]; os.sched_setaffinity(0, {first})")
+    move = "os.sched_setaffinity(0, {other}); os.sched_setaffinity(0, {first})"
+    wait_until(lambda: actor.do(move) or daemon.metrics().one("zernel_thread_migrations_total", pid=str(actor.pid), scope="cpu"),
+               "migrations are counted")
+    move = f"for _ in range({OFTEN}): {move}"
+    equal(grown(daemon, actor, move, "zernel_thread_migrations_total", scope="cpu"), 2 * OFTEN, "migrations")
+    equal(grown(daemon, actor, f"for _ in range({OFTEN}): os.sched_setaffinity(0, {{first}})",
+                "zernel_thread_migrations_total", scope="cpu"), 0, "migrations of a thread that stays")
+
+
+@test
 def tcp_bytes_are_counted_exactly():
     daemon = Daemon()
     actor, other = tracked(daemon), Actor()

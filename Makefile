@@ -251,7 +251,7 @@ build/bench/%.bpf.o: tests/bench/%.bpf.c
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 # Other kernels, in virtual machines (tests/vm): hooks, file I/O and NFS, and Slurm with control groups of version 2; 5.10,
-# 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm.
+# 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm, cost (instructions of a system call; by hand).
 KERNELS ?= 6.1 6.12
 $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 	@mkdir -p $(T)
@@ -259,7 +259,8 @@ $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 .PHONY: check-vm
 check-vm:
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
+	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver \
+		$(if $(filter cost,$(IMAGES)),bench-tools)
 	@tests/vm/run.sh build $(KERNELS)
 
 # ---- fuzzing ----

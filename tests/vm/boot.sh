@@ -1,21 +1,57 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# boot.sh KERNEL INITRD...: runs a virtual machine until it switches itself off, and prints its console. Exits with
-# the status that the guest printed, or 125 if it printed none. VM_ACCEL=kvm is faster where stock kernels run on
-# it; VM_SECONDS is the longest it may take.
+# boot.sh KERNEL INITRD...: runs a virtual machine of two CPUs, each with a memory node of its own, until it switches
+# itself off, and prints its console. Exits with the status that the guest printed, or 125 if it printed none.
+# VM_ACCEL=kvm is faster where stock kernels run on it; VM_SECONDS is the longest it may take, and VM_SILENT the longest
+# that nothing may come from it. With VM_COUNT=1 the
+# guest's clocks count instructions, one for each nanosecond.
 set -uo pipefail
 
 accel=${VM_ACCEL:-tcg,thread=multi} cpu=host
 # Without -cx16 a 6.12 kernel double-faults in a third of its boots under QEMU 7.2's emulation (measured).
 [[ $accel == tcg* ]] && cpu=max,-cx16
+clock=tsc=unstable machine=(-smp 2)
+megabytes=${VM_MB:-1024}
+if [ "${VM_COUNT:-0}" = 1 ]; then # which is possible with one CPU alone
+	accel=tcg,thread=single clock=tsc=reliable machine=(-icount "shift=0,sleep=off")
+else
+	for node in 0 1; do
+		machine+=(-object "memory-backend-ram,id=ram$node,size=$((megabytes / 2))M")
+		machine+=(-numa "node,cpus=$node,memdev=ram$node")
+	done
+fi
+silent=${VM_SILENT:-180}
 kernel=$1
 shift
-log=$(mktemp)
-initrd=$(mktemp)
-trap 'rm -f "$log" "$initrd"' EXIT
-cat "$@" > "$initrd"
-timeout "${VM_SECONDS:-600}" qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -machine q35 -m "${VM_MB:-1024}" -smp 2 \
-	-display none -nodefaults -no-reboot -serial stdio -kernel "$kernel" -initrd "$initrd" \
-	-append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off tsc=unstable" < /dev/null 2>&1 | stdbuf -oL tr -d '\r' | tee "$log"
-status=$(sed -n 's/^@@RC=//p' "$log" | tail -n 1)
+work=$(mktemp -d)
+log=$work/console
+trap 'rm -rf "$work"' EXIT
+cat "$@" > "$work/initrd"
+mkfifo "$work"/monitor.{in,out}
+machine+=(-accel "$accel" -cpu "$cpu" -machine q35 -m "$megabytes" -display none -nodefaults -no-reboot)
+machine+=(-chardev "pipe,id=monitor,path=$work/monitor" -mon monitor)
+
+# What its processors were at, twice
+look() {
+	{ echo info registers -a; sleep 1; echo info registers -a; } | timeout 3 tee "$work/monitor.in" > "$work/asked"
+	timeout 3 cat "$work/monitor.out" | tr -d '\r' | grep -aE '^CPU#|^R[A-Z]+=|^CR0=|^CS ='
+}
+
+timeout "${VM_SECONDS:-600}" qemu-system-x86_64 "${machine[@]}" -serial "file:$log" -kernel "$kernel" -initrd "$work/initrd" \
+	-append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off $clock" < /dev/null > "$work/said" 2>&1 &
+vm=$!
+touch "$log"
+while kill -0 "$vm" 2> /dev/null; do
+	if [ $(($(date +%s) - $(stat -c %Y "$log"))) -gt "$silent" ]; then
+		echo "boot.sh: nothing came in $silent s"
+		look
+		kill "$vm"
+		break
+	fi
+	sleep 0.5
+done
+wait "$vm"
+cat "$work/said"
+tr -d '\r' < "$log"
+status=$(sed -n 's/^@@RC=//p' <(tr -d '\r' < "$log") | tail -n 1)
 exit "${status:-125}"

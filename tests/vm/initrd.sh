@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# initrd.sh TO BUILD guest|slurm|io: makes the file system of the virtual machines as the initramfs TO: busybox, its init
-# (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS server), and from the
+# initrd.sh TO BUILD guest|slurm|io|cost: makes the file system of the virtual machines as the initramfs TO: busybox, its init
+# (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS server; cost.sh), and from the
 # folder BUILD what is to be tested. Dynamic programs get the libraries of this machine, under the paths they have here. One
 # image does for all kernels; modules of the kernel come behind it (modules.sh).
 set -euo pipefail
@@ -62,6 +62,11 @@ put_io() {
 	done
 }
 
+put_cost() {
+	cp "$1"/{calls,attach_floor,floor.bpf.o,floor_io.bpf.o} "$root/t/"
+	with_libraries "$1"/{calls,attach_floor}
+}
+
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,run,t}
 cp /bin/busybox "$root/bin/"
 ln -s busybox "$root/bin/sh"
@@ -73,5 +78,6 @@ cp "$here/$3.sh" "$root/init"
 case $3 in
 slurm) put_slurm ;;
 io) put_io "$2/vm" ;;
+cost) put_cost "$2/bench" ;;
 esac
 (cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) > "$1"

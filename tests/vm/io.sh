@@ -85,10 +85,14 @@ has_way() {
 	[ "$(grep -cE '^(vfs|meta) +ok, by' /tmp/check)" = 2 ]
 }
 
+page() {
+	timeout 60 wget -q -O - http://127.0.0.1:9091/metrics
+}
+
 # count NAME MOUNT [LABEL]: what /metrics has of it; 0: no such series, as nothing was done there yet
 count() {
 	local n
-	n=$(wget -q -O - http://127.0.0.1:9091/metrics | sed -n "s|^zernel_io_$1_total{.*mount=\"$2\".*${3:-}.*} ||p")
+	n=$(page | sed -n "s|^zernel_io_$1_total{.*mount=\"$2\".*${3:-}.*} ||p")
 	echo "${n:-0}"
 }
 
@@ -119,7 +123,7 @@ matrix() { # NAME WAY [FOLDER]
 	./matrix "/tmp/matrix.$name" "$@" >/tmp/matrix.out 2>&1
 	set -- $?
 	grep -v '^ok' /tmp/matrix.out
-	wget -q -O - http://127.0.0.1:9091/metrics | grep '^zernel_lost_total.* [1-9]'
+	page | grep '^zernel_lost_total.* [1-9]'
 	verdict "$name" [ "$1" = 0 ]
 }
 
@@ -179,7 +183,7 @@ on_each() { # FUNCTION
 
 # What the server's threads do for its clients is no call of a process of this machine.
 served() {
-	wget -q -O - http://127.0.0.1:9091/metrics |
+	page |
 		grep -E '^zernel_io_([a-z]+_bytes_total|requests_total.*op="(write|read|create|unlink|rename|mkdir|rmdir|fsync)").*mount="/ext4"'
 }
 
@@ -193,7 +197,7 @@ server_is_silent() {
 }
 
 of_job() { # ID: the bytes that it wrote, anywhere
-	wget -q -O - http://127.0.0.1:9091/metrics | sed -n "s|^zernel_io_write_bytes_total{.*job_id=\"$1\".*} ||p"
+	page | sed -n "s|^zernel_io_write_bytes_total{.*job_id=\"$1\".*} ||p"
 }
 
 wrote() { # ID BYTES

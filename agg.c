@@ -65,6 +65,24 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 	return &a->hists[slot];
 }
 
+struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot)
+{
+	if (slot >= ZN_JOBS_MAX || !a->jobs)
+		return NULL;
+	if (a->ops->map_job && !bit_test(a->job_mapped, slot) && a->ops->map_job(a, slot))
+		return NULL;
+	return &a->jobs[slot];
+}
+
+struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot)
+{
+	if (slot >= ZN_SKEWS_MAX || !a->skews || !a->shared->skew_used[slot])
+		return NULL;
+	if (a->ops->map_skew && !bit_test(a->skew_mapped, slot) && a->ops->map_skew(a, slot))
+		return NULL;
+	return a->skews[slot].hash ? &a->skews[slot] : NULL;
+}
+
 static void plain_untask(struct zn_plain *p, uint32_t tgid)
 {
 	for (uint32_t i = 0; i < p->task_count; i++)
@@ -335,6 +353,7 @@ static void plain_skew_release(struct zn_arena *a, uint32_t slot)
 		p->hists[p->hist_count++] = hist;
 	}
 	memset(&a->skews[slot], 0, sizeof(a->skews[slot]));
+	a->shared->skew_used[slot] = 0;
 }
 
 static const struct zn_arena_ops plain_ops = {
@@ -897,9 +916,8 @@ static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, 
 }
 
 /* How late each rank was over the last tick. A communicator that all have left, or died in, is given back. */
-static void note_skew(struct zn_agg *a, uint32_t slot, uint64_t ns)
+static void note_skew(struct zn_agg *a, const struct zn_skew *s, uint32_t slot, uint64_t ns)
 {
-	const struct zn_skew *s = &a->arena->skews[slot];
 	bool any = false;
 
 	for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
@@ -918,9 +936,12 @@ static void note_skew(struct zn_agg *a, uint32_t slot, uint64_t ns)
 
 static void note_skews(struct zn_agg *a, uint64_t ns)
 {
-	for (uint32_t slot = 0; a->arena->skews && slot < ZN_SKEWS_MAX; slot++)
-		if (a->arena->skews[slot].hash)
-			note_skew(a, slot, ns);
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(a->arena, slot);
+
+		if (s)
+			note_skew(a, s, slot, ns);
+	}
 }
 
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)

@@ -7,7 +7,9 @@
 
 void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_courier *courier)
 {
-	*e = (struct zn_export){.view = view, .courier = courier};
+	e->view = view;
+	e->courier = courier;
+	e->next_ns = e->render_ns = 0; /* the text is not touched before it is needed */
 }
 
 void zn_export_tick(struct zn_export *e, uint64_t now_ns)

@@ -32,7 +32,7 @@ const char *zn_job_state_label(enum zn_job_state s)
 
 struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job)
 {
-	return &j->agg->arena->jobs[job->slot];
+	return &j->agg->arena->jobs[job->slot]; /* mapped when it was adopted */
 }
 
 static bool runs(const struct zn_job *job)
@@ -111,9 +111,8 @@ static void note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT])
 
 /* The entry of a row that was claimed, here or in the kernel. Another job of this id is over: but who sums up may be in
  * the middle of it, so that ends at the next tick. */
-static struct zn_job *adopt(struct zn_jobs *j, uint32_t slot)
+static struct zn_job *adopt(struct zn_jobs *j, const struct zn_job_row *row, uint32_t slot)
 {
-	const struct zn_job_row *row = &j->agg->arena->jobs[slot];
 	struct zn_job *job = &j->job[slot], *before;
 	char id[ZN_JOB_NAME] = "";
 
@@ -139,16 +138,21 @@ static struct zn_job *adopt(struct zn_jobs *j, uint32_t slot)
 static struct zn_job *job_at(struct zn_jobs *j, uint32_t slot)
 {
 	struct zn_job *job = &j->job[slot];
+	const struct zn_job_row *row;
 
 	if (job->state != ZN_JOB_FREE)
 		return job;
-	return __atomic_load_n(&j->agg->arena->jobs[slot].serial, __ATOMIC_ACQUIRE) ? adopt(j, slot) : NULL;
+	row = zn_arena_job(j->agg->arena, slot);
+	return row && __atomic_load_n(&row->serial, __ATOMIC_ACQUIRE) ? adopt(j, row, slot) : NULL;
 }
 
 /* Jobs that the kernel's programs claimed. Slots are handed out from the lowest on, so few rows are ever touched. */
 static void discover(struct zn_jobs *j)
 {
-	for (uint32_t slot = 0; j->agg->arena->jobs && slot < ZN_JOBS_MAX && slot < j->high + LOOK_AHEAD; slot++)
+	const uint32_t *jobs = &j->agg->arena->shared->jobs;
+
+	for (uint32_t slot = 0;
+		__atomic_load_n(jobs, __ATOMIC_RELAXED) && slot < ZN_JOBS_MAX && slot < j->high + LOOK_AHEAD; slot++)
 		job_at(j, slot);
 }
 

@@ -939,10 +939,9 @@ static const struct zn_proc *proc_of(struct text *t, uint32_t tgid)
 /* Communicators of which two ranks and more are on this node and have issued a collective. */
 static const struct zn_skew *skew_shown(struct text *t, uint32_t slot)
 {
-	struct zn_arena *a = t->view->agg->arena;
-	const struct zn_skew *s = a->skews ? &a->skews[slot] : NULL;
+	const struct zn_skew *s = zn_arena_skew(t->view->agg->arena, slot);
 
-	return s && s->hash && s->hist && s->members > 1 ? s : NULL;
+	return s && s->hist && s->members > 1 ? s : NULL;
 }
 
 static void emit_skew(struct text *t)

@@ -295,7 +295,10 @@ static void send_to(struct zn_notify *n, enum zn_outbound to)
 
 void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_courier *courier, uint16_t port)
 {
-	*n = (struct zn_notify){.view = view, .courier = courier, .port = port};
+	memset(n, 0, offsetof(struct zn_notify, told)); /* memory that nobody needs is not touched */
+	n->view = view;
+	n->courier = courier;
+	n->port = port;
 }
 
 void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)

@@ -384,26 +384,58 @@ static const char *load_hint(int err)
 	return "see ZERNEL_LOG=debug";
 }
 
-static int page_map(void *base, uint8_t *bits, size_t index, int fd)
+/* Tables that are mapped as their rows are used: the kernel fills a mapping of a table at once. */
+static const struct {
+	size_t size, count;
+} rows[MAP_COUNT] = {
+	[MAP_PROCS] = {sizeof(struct zn_proc), ZN_PROCS_MAX},
+	[MAP_HISTS] = {sizeof(struct zn_hist), ZN_HISTS_MAX},
+	[MAP_JOBS] = {sizeof(struct zn_job_row), ZN_JOBS_MAX},
+	[MAP_SKEWS] = {sizeof(struct zn_skew), ZN_SKEWS_MAX},
+	[MAP_OPENS] = {sizeof(struct zn_opens), ZN_PROCS_MAX},
+};
+
+/* Maps the pages that hold a row of a table at base, and sets the bits of all rows that lie in them as a whole. */
+static int row_map(const struct zn_probe *p, enum map m, void *base, uint8_t *bits, size_t row)
 {
-	size_t page = sysconf(_SC_PAGESIZE), at = index * 4096 / page * page;
-	void *got = mmap((char *)base + at, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at);
+	size_t page = sysconf(_SC_PAGESIZE), size = rows[m].size, from = row * size / page * page;
+	size_t to = ((row + 1) * size + page - 1) / page * page;
+	void *got = mmap(
+		(char *)base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->map_fd[m], from);
 
 	if (got == MAP_FAILED)
 		return -errno;
-	for (size_t i = at / 4096; i < (at + page) / 4096; i++)
+	for (size_t i = (from + size - 1) / size; i < rows[m].count && (i + 1) * size <= to; i++)
 		bits[i / 8] |= 1 << (i % 8);
 	return 0;
 }
 
 static int map_proc(struct zn_arena *a, uint32_t row)
 {
-	return page_map(a->procs, a->proc_mapped, row, ((struct zn_probe *)a)->map_fd[MAP_PROCS]);
+	return row_map((struct zn_probe *)a, MAP_PROCS, a->procs, a->proc_mapped, row);
 }
 
 static int map_hist(struct zn_arena *a, uint32_t slot)
 {
-	return page_map(a->hists, a->hist_mapped, slot, ((struct zn_probe *)a)->map_fd[MAP_HISTS]);
+	return row_map((struct zn_probe *)a, MAP_HISTS, a->hists, a->hist_mapped, slot);
+}
+
+static int map_job(struct zn_arena *a, uint32_t slot)
+{
+	return row_map((struct zn_probe *)a, MAP_JOBS, a->jobs, a->job_mapped, slot);
+}
+
+static int map_skew(struct zn_arena *a, uint32_t slot)
+{
+	return row_map((struct zn_probe *)a, MAP_SKEWS, a->skews, a->skew_mapped, slot);
+}
+
+/* What goes on in a process's threads; NULL: it cannot be mapped. */
+static struct zn_opens *opens_of(struct zn_probe *p, uint32_t row)
+{
+	bool mapped = p->opens_mapped[row / 8] >> (row % 8) & 1;
+
+	return mapped || row_map(p, MAP_OPENS, p->opens, p->opens_mapped, row) == 0 ? &p->opens[row] : NULL;
 }
 
 /* For the next series: nobody adds to it any more. */
@@ -423,11 +455,12 @@ static void release(struct zn_arena *a, uint32_t row)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 	struct zn_proc *proc = &a->procs[row];
+	struct zn_opens *opens = opens_of(p, row);
 
 	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
 		hist_free(a, proc->hist[d]);
-	if (p->opens)
-		memset(&p->opens[row], 0, sizeof(p->opens[row]));
+	if (opens)
+		memset(opens, 0, sizeof(*opens));
 	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
@@ -513,6 +546,7 @@ static void skew_release(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_skew *s = &a->skews[slot];
 
+	a->shared->skew_used[slot] = 0;
 	hist_free(a, s->hist);
 	memset(&s->done, 0, sizeof(*s) - offsetof(struct zn_skew, done));
 	__atomic_store_n(&s->hash, 0, __ATOMIC_RELEASE);
@@ -547,12 +581,12 @@ static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 /* The counters first: a segment that ends meanwhile is then in neither, and not in both. */
 static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
-	const struct zn_opens *all = &((struct zn_probe *)a)->opens[row];
+	const struct zn_opens *all = opens_of((struct zn_probe *)a, row);
 	const struct zn_proc *proc = &a->procs[row];
 
 	for (uint32_t i = 0; i < ZN_STALL_COUNT; i++)
 		ns[i] = __atomic_load_n(&proc->count[ZN_C_STALL_CPU + i], __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < ZN_OPENS; i++) {
+	for (uint32_t i = 0; all && i < ZN_OPENS; i++) {
 		const struct zn_open *o = &all->open[i];
 		uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_OPEN_SINCE(word);
 
@@ -628,28 +662,42 @@ static int job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_N
 	return known == slot ? 0 : -EEXIST;
 }
 
-/* BPF may claim the same name at the same time: whoever enters the name first has it. */
+static bool job_known(struct zn_arena *a, const char key[ZN_JOB_NAME], uint32_t *slot)
+{
+	return bpf_map_lookup_elem(((struct zn_probe *)a)->map_fd[MAP_JOB_NAMES], key, slot) == 0 &&
+		zn_arena_job(a, *slot);
+}
+
+static int job_lost(struct zn_arena *a)
+{
+	__atomic_fetch_add(&a->shared->lost[ZN_LOST_JOB], 1, __ATOMIC_RELAXED);
+	return -ENOSPC;
+}
+
+/* BPF may claim the same name at the same time: whoever enters the name first has it. The row of the slot is mapped. */
 static int job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 	char key[ZN_JOB_NAME] = "";
+	struct zn_job_row *row;
 	uint32_t slot, known;
 
 	strncpy(key, name, sizeof(key) - 1);
-	if (bpf_map_lookup_elem(p->map_fd[MAP_JOB_NAMES], key, &known) == 0)
+	if (job_known(a, key, &known))
 		return known;
-	if (bpf_map_lookup_and_delete_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot)) {
-		__atomic_fetch_add(&a->shared->lost[ZN_LOST_JOB], 1, __ATOMIC_RELAXED);
-		return -ENOSPC;
+	if (bpf_map_lookup_and_delete_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot))
+		return job_lost(a);
+	row = zn_arena_job(a, slot);
+	if (row) {
+		zn_job_row_claim(row, key, next_id(a));
+		__atomic_fetch_add(&a->shared->jobs, 1, __ATOMIC_RELAXED);
+		if (job_alias(a, slot, key) == 0)
+			return slot;
+		memset(row, 0, sizeof(*row));
+		__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
 	}
-	zn_job_row_claim(&a->jobs[slot], key, next_id(a));
-	__atomic_fetch_add(&a->shared->jobs, 1, __ATOMIC_RELAXED);
-	if (job_alias(a, slot, key) == 0)
-		return slot;
-	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
-	__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
 	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
-	return bpf_map_lookup_elem(p->map_fd[MAP_JOB_NAMES], key, &known) ? -ENOSPC : (int)known;
+	return row && job_known(a, key, &known) ? (int)known : job_lost(a);
 }
 
 static void job_unname(struct zn_arena *a, uint32_t slot)
@@ -738,10 +786,13 @@ static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 {
 	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
 	struct zn_cgroup group;
+	struct zn_job_row *row;
 
-	if (bpf_map_lookup_elem(fd, key, &group) == 0 && bpf_map_delete_elem(fd, key) == 0 &&
-		group.job.serial == a->jobs[group.job.slot].serial)
-		zn_job_row_group_gone(&a->jobs[group.job.slot], &group);
+	if (bpf_map_lookup_elem(fd, key, &group) || bpf_map_delete_elem(fd, key))
+		return;
+	row = zn_arena_job(a, group.job.slot);
+	if (row && group.job.serial == row->serial)
+		zn_job_row_group_gone(row, &group);
 }
 
 static int job_cgroup(
@@ -767,6 +818,8 @@ static int job_cgroup(
 static const struct zn_arena_ops arena_ops = {
 	.map_proc = map_proc,
 	.map_hist = map_hist,
+	.map_job = map_job,
+	.map_skew = map_skew,
 	.release = release,
 	.sweep = sweep,
 	.comms = comms,
@@ -787,27 +840,22 @@ static const struct zn_arena_ops arena_ops = {
 	.worker_add = worker_add,
 };
 
-static void *reserve(size_t size)
+/* Room for a table's rows. NULL with errno. */
+static void *reserve(enum map m)
 {
-	void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *at =
+		mmap(NULL, rows[m].size * rows[m].count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* All of a table's values. NULL with errno. */
-static void *values_map(const struct zn_probe *p, enum map m, size_t size)
+static void unreserve(enum map m, void *at)
 {
-	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[m], 0);
-
-	return at == MAP_FAILED ? NULL : at;
+	if (at)
+		munmap(at, rows[m].size * rows[m].count);
 }
 
 #define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)
-#define PROCS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_proc))
-#define HISTS_BYTES  ((size_t)ZN_HISTS_MAX * sizeof(struct zn_hist))
-#define SKEWS_BYTES  (((size_t)ZN_SKEWS_MAX * sizeof(struct zn_skew) + 4095) & ~4095UL)
-#define OPENS_BYTES  ((size_t)ZN_PROCS_MAX * sizeof(struct zn_opens))
-#define JOBS_BYTES   ((size_t)ZN_JOBS_MAX * sizeof(struct zn_job_row))
 
 /* Highest first: the lowest is taken first. */
 static int free_list_fill(int fd, uint32_t first, uint32_t end)
@@ -820,21 +868,19 @@ static int free_list_fill(int fd, uint32_t first, uint32_t end)
 
 static int arena_open(struct zn_probe *p)
 {
+	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
 	struct zn_arena *a = &p->arena;
 	int err;
 
+	if (shared == MAP_FAILED)
+		return -errno;
 	a->ops = &arena_ops;
-	if (!(a->shared = values_map(p, MAP_SHARED_, SHARED_BYTES)) ||
-		!(a->jobs = values_map(p, MAP_JOBS, JOBS_BYTES)) ||
-		!(a->skews = values_map(p, MAP_SKEWS, SKEWS_BYTES)) ||
-		!(p->opens = values_map(p, MAP_OPENS, OPENS_BYTES)))
+	a->shared = shared;
+	if (!(a->procs = reserve(MAP_PROCS)) || !(a->hists = reserve(MAP_HISTS)) || !(a->jobs = reserve(MAP_JOBS)) ||
+		!(a->skews = reserve(MAP_SKEWS)) || !(p->opens = reserve(MAP_OPENS)))
 		return -errno;
 	a->shared->daemon_tgid = getpid();
 	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
-	a->procs = reserve(PROCS_BYTES);
-	a->hists = reserve(HISTS_BYTES);
-	if (!a->procs || !a->hists)
-		return -ENOMEM;
 	err = free_list_fill(p->map_fd[MAP_FREE_ROWS], 0, ZN_PROCS_MAX);
 	if (!err)
 		err = free_list_fill(p->map_fd[MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);
@@ -1420,17 +1466,13 @@ void zn_probe_close(struct zn_probe *p)
 		zn_fd_close(&p->map_fd[i]);
 	if (a->shared)
 		munmap(a->shared, SHARED_BYTES);
-	if (a->procs)
-		munmap(a->procs, PROCS_BYTES);
-	if (a->hists)
-		munmap(a->hists, HISTS_BYTES);
-	if (a->jobs)
-		munmap(a->jobs, JOBS_BYTES);
-	if (a->skews)
-		munmap(a->skews, SKEWS_BYTES);
-	if (p->opens)
-		munmap(p->opens, OPENS_BYTES);
+	unreserve(MAP_PROCS, a->procs);
+	unreserve(MAP_HISTS, a->hists);
+	unreserve(MAP_JOBS, a->jobs);
+	unreserve(MAP_SKEWS, a->skews);
+	unreserve(MAP_OPENS, p->opens);
 	p->opens = NULL;
+	memset(p->opens_mapped, 0, sizeof(p->opens_mapped));
 	memset(a, 0, sizeof(*a));
 }
 

@@ -183,7 +183,7 @@ static uint32_t rank_of(const struct zn_agg *a, uint32_t tgid)
 
 static bool is_in(const struct zn_skew *s, uint32_t tgid)
 {
-	for (uint32_t m = 0; s->hash && m < ZN_SKEW_RANKS && m < s->members; m++)
+	for (uint32_t m = 0; s && m < ZN_SKEW_RANKS && m < s->members; m++)
 		if (s->member[m].tgid == tgid)
 			return true;
 	return false;
@@ -194,8 +194,8 @@ static void late_by_issue(const struct zn_agg *a, uint32_t tgid, struct zn_wait_
 {
 	uint32_t most = LATE_LEAST;
 
-	for (uint32_t slot = 0; a->arena->skews && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = &a->arena->skews[slot];
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(a->arena, slot);
 
 		for (uint32_t m = 0; is_in(s, tgid) && m < ZN_SKEW_RANKS && m < s->members; m++) {
 			const struct zn_skew_rank *rank = &s->member[m];

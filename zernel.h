@@ -433,7 +433,8 @@ struct zn_shared {
 	__u32 stalls;      /* 1: the scheduler is watched, so the time of threads that launch can be followed */
 	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
 	__u64 wall_ns;     /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
-	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1; 0: not known */
+	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
+	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
@@ -441,7 +442,7 @@ struct zn_shared {
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
-			16 + ZN_CPUS_MAX,
+			16 + ZN_CPUS_MAX + ZN_SKEWS_MAX,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -1229,6 +1230,8 @@ struct zn_io_entry;
 struct zn_arena_ops {
 	int (*map_proc)(struct zn_arena *a, uint32_t row); /* makes a page readable; NULL: all of them are */
 	int (*map_hist)(struct zn_arena *a, uint32_t slot);
+	int (*map_job)(struct zn_arena *a, uint32_t slot);
+	int (*map_skew)(struct zn_arena *a, uint32_t slot);
 	void (*release)(struct zn_arena *a, uint32_t row); /* gives the row and its histograms back */
 	void (*sweep)(struct zn_arena *a); /* removes what other tables hold of released rows; NULL: nothing */
 	size_t (*comms)(struct zn_arena *a, struct zn_comm *to, size_t cap); /* NULL: none */
@@ -1268,11 +1271,13 @@ struct zn_arena {
 	struct zn_shared *shared;
 	struct zn_proc *procs;
 	struct zn_hist *hists;
-	struct zn_job_row *jobs; /* ZN_JOBS_MAX pages */
+	struct zn_job_row *jobs; /* ZN_JOBS_MAX pages; NULL: none */
 	struct zn_skew *skews;   /* ZN_SKEWS_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
+	uint8_t job_mapped[ZN_JOBS_MAX / 8];
+	uint8_t skew_mapped[ZN_SKEWS_MAX / 8];
 };
 /* What becomes of a job's row, for whoever writes to an arena of their own. The serial is stored last: it makes the row a
  * job's. group() and group_gone() are for a control group that has just been entered into, or taken out of, the table. */
@@ -1280,9 +1285,11 @@ void zn_job_row_claim(struct zn_job_row *row, const char name[ZN_JOB_NAME], uint
 uint32_t zn_job_row_step(struct zn_job_row *row, const char *step); /* its index; ZN_STEPS_MAX: no room, counted */
 void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup);
 void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgroup);
-/* Row or histogram as memory; NULL if the slot is 0, out of range, or cannot be mapped. */
+/* Row or histogram as memory; NULL if the slot is out of range or cannot be mapped, or is histogram 0. */
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
+struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot);
+struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot); /* NULL also if it is free */
 
 /* An arena of plain memory with its own free lists; what --simulate and the tests write to. */
 struct zn_plain {
@@ -1751,6 +1758,7 @@ struct zn_probe {
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
 	struct zn_opens *opens; /* ZN_PROCS_MAX of them, by row */
+	uint8_t opens_mapped[ZN_PROCS_MAX / 8];
 	struct ring_buffer *ring;
 	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
@@ -2208,18 +2216,18 @@ struct zn_alert {
 	char labels[ZN_ALERT_BYTES]; /* of its instance: names and values in turn, each with a NUL */
 };
 struct zn_alerts {
-	struct zn_rules book[2]; /* one is in use, the other is for a reload */
 	const struct zn_rules *rules;
 	struct zn_rule_names names;
-	const char *file;                     /* empty: the built-in rules alone */
-	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
-	uint32_t count;
-	uint64_t lost; /* times that an instance found the table full; it is tried again at the next tick */
+	const char *file; /* empty: the built-in rules alone */
+	uint32_t count;   /* of alert[] */
+	uint64_t lost;    /* times that an instance found the table full; it is tried again at the next tick */
 	uint64_t next_id;
 	uint64_t run_ns; /* of the last tick */
 	void (*changed)(
 		void *owner, const struct zn_alert *alert); /* it fires, or is resolved: state; NULL: nobody asks */
 	void *owner;
+	struct zn_rules book[2];              /* one is in use, the other is for a reload */
+	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
 	struct zn_rule_work work;
 };
 extern const char zn_alerts_defaults[]; /* the built-in rules, as text */

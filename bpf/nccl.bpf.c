@@ -70,6 +70,15 @@ static __always_inline struct zn_skew *skew_at(__u32 at)
 	return bpf_map_lookup_elem(&skews, &at);
 }
 
+/* The daemon looks at it from here on, and takes the mark away when it gives it back. */
+static __always_inline void skew_mark(__u32 at)
+{
+	struct zn_shared *s = zn_globals();
+
+	if (s)
+		s->skew_used[at & (ZN_SKEWS_MAX - 1)] = 1;
+}
+
 /* Functions that are not static are verified once, whoever calls them; their arguments are numbers. */
 
 /* Slot + 1 of a communicator, made if it has none and `make`; 0: none. */
@@ -79,8 +88,13 @@ __noinline __u32 skew_find(__u64 hash, __u32 make)
 		__u32 at = (__u32)hash + i;
 		struct zn_skew *s = skew_at(at);
 
-		if (s && (s->hash == hash || (make && __sync_val_compare_and_swap(&s->hash, 0, hash) == 0)))
-			return (at & (ZN_SKEWS_MAX - 1)) + 1;
+		at &= ZN_SKEWS_MAX - 1;
+		if (s && s->hash == hash)
+			return at + 1;
+		if (s && make && __sync_val_compare_and_swap(&s->hash, 0, hash) == 0) {
+			skew_mark(at);
+			return at + 1;
+		}
 	}
 	return 0;
 }

@@ -2,7 +2,8 @@
 # make            the product: build/zerneld (static), with build/zernel as a link to it
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
-# make bench      measures and writes docs/BENCHMARKS.md      make fuzz   a minute of each fuzz target
+# make bench      measures and writes docs/BENCHMARKS.md; PARTS=memory measures that alone, and writes nothing
+# make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
 # V=1 shows the commands, SAN=1 builds with ASan and UBSan into a folder of its own.
@@ -234,7 +235,7 @@ run: setup
 bench:
 	@tests/setup.sh bench
 	@$(MAKE) --no-print-directory tests bench-tools
-	@python3 tests/bench/bench.py docs/BENCHMARKS.md
+	@python3 tests/bench/bench.py docs/BENCHMARKS.md $(PARTS)
 
 BENCH := calls attach_floor launch mapping record scrape render fanout fleet attach_empty
 .PHONY: bench-tools

@@ -363,7 +363,8 @@ static void row_read(struct zn_baselines *b, const struct zn_view *v, uint32_t r
 	if (!r.proc)
 		return;
 	if (r.process->id != r.proc->id) {
-		memset(r.process, 0, sizeof(*r.process));
+		if (r.process->id) /* else nobody had this row, and memory that nobody needs is not touched */
+			memset(r.process, 0, sizeof(*r.process));
 		r.process->id = r.proc->id;
 		r.seconds = 0; /* it may have come late in the step */
 	}

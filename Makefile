@@ -24,6 +24,8 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS  ?= -O2 -g
 CFLAGS  += -std=gnu11 -D_GNU_SOURCE $(WARN) -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -I$(B) -I.
 LDFLAGS += -Wl,--gc-sections
+# of the daemon: the kernel's types are read once, see probe.c
+WRAP := -Wl,--wrap=btf__load_vmlinux_btf,--wrap=btf__free
 ifdef SAN
 CFLAGS  += -fsanitize=address,undefined -fno-omit-frame-pointer
 else
@@ -89,7 +91,7 @@ $(B)/page.o: $(B)/page.c
 
 $(B)/zerneld.debug: $(OBJ)
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
 
 $(B)/zerneld: $(B)/zerneld.debug
 	$(Q)$(STRIP) -o $@ $<
@@ -206,7 +208,7 @@ $(T)/ws_echo: tests/ws_echo.c ws.c http.c json.c loop.c zernel.h
 # The daemon with every allocator call of the whole static program wrapped, libc's own calls included.
 $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
 tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/waiter $(T)/burst $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 

@@ -262,6 +262,43 @@ static int maps_keep(struct zn_probe *p, struct bpf_object *o)
 	return 0;
 }
 
+/* The kernel's own types, 6 MB, which libbpf reads and indexes anew for each object: 25 ms and more each time, and there
+ * are up to twenty objects. While the probes are opened its calls come here (--wrap, see the Makefile), and all have the
+ * same ones, which nobody changes. Where libbpf is a shared library, only our own call does. */
+static struct {
+	bool shared;
+	struct btf *btf; /* NULL: not read yet */
+} types;
+
+struct btf *__real_btf__load_vmlinux_btf(void);
+struct btf *__wrap_btf__load_vmlinux_btf(void);
+void __real_btf__free(struct btf *btf);
+void __wrap_btf__free(struct btf *btf);
+
+struct btf *__wrap_btf__load_vmlinux_btf(void)
+{
+	if (!types.shared)
+		return __real_btf__load_vmlinux_btf();
+	if (!types.btf)
+		types.btf = __real_btf__load_vmlinux_btf();
+	return types.btf;
+}
+
+void __wrap_btf__free(struct btf *btf)
+{
+	if (!btf || btf != types.btf)
+		__real_btf__free(btf);
+}
+
+static void types_share(bool shared)
+{
+	struct btf *btf = types.btf;
+
+	types.shared = shared;
+	types.btf = NULL;
+	__real_btf__free(btf);
+}
+
 /* Tables of which a node uses a small part. A kernel whose BPF has an allocator of its own (6.1 on) takes their memory as
  * it is used, up to the same limits; before, that could stall a program, so there they are whole from the start. */
 static const enum map sparse[] = {MAP_ALLOCS, MAP_CTXS, MAP_COMMS, MAP_STREAMS, MAP_CGROUPS, MAP_TASKS};
@@ -1413,16 +1450,10 @@ static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, i
 	return err;
 }
 
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX])
+static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX])
 {
-	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int err;
 
-	memset(p, 0, sizeof(*p));
-	fds_clear(p);
-	zn_probe_table(p);
-	libbpf_set_print(to_libbpf_log);
-	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 account maps to it */
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return refuse(p, why, "read /sys/kernel/btf/vmlinux", -errno);
 	err = base_load(p);
@@ -1442,6 +1473,22 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	p->arena.shared->stalls = p->kernel.tier[ZN_FAM_SCHED] != ZN_TIER_NONE;
 	return 0;
+}
+
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX])
+{
+	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+	int err;
+
+	memset(p, 0, sizeof(*p));
+	fds_clear(p);
+	zn_probe_table(p);
+	libbpf_set_print(to_libbpf_log);
+	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 account maps to it */
+	types_share(true);
+	err = open_all(p, families, tier, why);
+	types_share(false);
+	return err;
 }
 
 void zn_probe_close(struct zn_probe *p)

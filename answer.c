@@ -247,6 +247,16 @@ static struct zn_body *compress(struct zn_serve *s, const struct zn_body *plain)
 	return NULL;
 }
 
+/* Nearly all clients take the page compressed: it is unpacked with the first one that does not. */
+static bool page_unpack(struct zn_serve *s)
+{
+	struct zn_out o = {.at = zn_page, .cap = zn_page_len};
+
+	if (!s->page_unpacked)
+		s->page_unpacked = zn_gunzip(&o, zn_page_gzip, zn_page_gzip_len);
+	return s->page_unpacked;
+}
+
 /* The shared answer compressed, or as it is if that cannot be had. */
 static struct zn_body *packed(struct zn_serve *s)
 {
@@ -376,6 +386,10 @@ void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req)
 			a.body = packed(s);
 		say.packed = a.body != s->shared.body;
 	}
+	if (a.body == &s->page[0] && !say.head_only && !page_unpack(s)) {
+		a = (struct zn_answer){.status = 500};
+		s->lost[ZN_LOST_RESPONSE]++;
+	}
 	count(s, asked.route, a.status);
 	if (a.status != 101)
 		respond(c, &a, &say);
@@ -392,6 +406,6 @@ void zn_answer_error(struct zn_conn *c, int status, bool head_only)
 void zn_answer_open(struct zn_serve *s)
 {
 	s->routes = routes;
-	s->page[0] = (struct zn_body){(char *)zn_page, zn_page_len, 1, 0};
+	s->page[0] = (struct zn_body){zn_page, zn_page_len, 1, 0};
 	s->page[1] = (struct zn_body){(char *)zn_page_gzip, zn_page_gzip_len, 1, 0};
 }

@@ -2289,10 +2289,13 @@ bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req);
 #define ZN_GZIP_MAX (4 << 20) /* a larger one too: it would hold the loop up too long */
 /* False: it did not fit, and o is as it was. Not thread-safe: one state for all. */
 bool zn_gzip(struct zn_out *o, const char *bytes, size_t len);
+/* Unpacks what becomes as many bytes as o has room for, and no fewer. False: it is not that. */
+bool zn_gunzip(struct zn_out *o, const char *bytes, size_t len);
 
 /* ---- page.c (made from web/ by web/embed.sh at build time): the dashboard. ---- */
 
-extern const char zn_page[], zn_page_gzip[]; /* the whole page, plain and compressed */
+extern const char zn_page_gzip[]; /* the whole page, compressed */
+extern char zn_page[];            /* room for it unpacked: not touched before a client wants it so */
 extern const size_t zn_page_len, zn_page_gzip_len;
 extern const char zn_page_headers[]; /* ETag, security headers: lines with CRLF */
 extern const char zn_page_etag[];    /* with its quotes */
@@ -2393,7 +2396,8 @@ struct zn_serve {
 	uint32_t refused_count; /* clients that are being refused, in slots of their own */
 	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
 	struct zn_body body[ZN_BODIES_MAX];
-	struct zn_body page[2]; /* plain and compressed; never given back */
+	struct zn_body page[2]; /* plain, and compressed; never given back */
+	bool page_unpacked;
 	struct zn_feed feed[ZN_FEEDS_MAX];
 	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
 	uint32_t paced_count;

@@ -128,9 +128,30 @@ T(full_before)
 	CHECK(o.full);
 }
 
+/* Also while the state of zn_gzip() is in use, whose memory it shares. */
+T(unpacks_what_it_packed)
+{
+	char *text = metrics_like(5000), packed[5000], plain[5000];
+	size_t len = pack(packed, 0, sizeof(packed), text, 5000);
+	struct zn_out o = {.at = plain, .cap = sizeof(plain)};
+
+	CHECK(len > 0);
+	CHECK(zn_gunzip(&o, packed, len));
+	CHECK_MEM(plain, o.len, text, 5000);
+	CHECK_EQ(pack(packed, 0, sizeof(packed), text, 5000), len);
+	o.len = 0;
+	CHECK(!zn_gunzip(&o, packed, len - 1));
+	o.cap = 4999;
+	CHECK(!zn_gunzip(&o, packed, len));
+	CHECK(!zn_gunzip(&o, text, 5000));
+	CHECK_EQ(o.len, 0);
+	free(text);
+}
+
 int main(void)
 {
 	RUN(sizes);
+	RUN(unpacks_what_it_packed);
 	RUN(shrinks_text);
 	RUN(keeps_no_trace);
 	RUN(full_before);

@@ -19,7 +19,8 @@
 _Static_assert(ZN_TOPICS_ALL == 0x7f, "ALL");
 
 const char zn_version[] = "1", zn_commit[] = "2";
-const char zn_page[] = "page", zn_page_gzip[] = "page", zn_page_headers[] = "", zn_page_etag[] = "\"e\"";
+char zn_page[] = "page";
+const char zn_page_gzip[] = "page", zn_page_headers[] = "", zn_page_etag[] = "\"e\"";
 const size_t zn_page_len = 4, zn_page_gzip_len = 4;
 
 static struct zn_options options = {.listen = "127.0.0.1"};

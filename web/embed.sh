@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# embed.sh: makes page.c, on standard output, from page.html, page.css and page.js: one document, plain and compressed,
-# its ETag, and a Content-Security-Policy that allows exactly this style and this script, by their hashes.
+# embed.sh: makes page.c, on standard output, from page.html, page.css and page.js: one document, compressed, room for it
+# unpacked, its ETag, and a Content-Security-Policy that allows exactly this style and this script, by their hashes.
 set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)
@@ -58,5 +58,6 @@ const char zn_page_headers[] =
 	"Cross-Origin-Opener-Policy: same-origin\r\n"
 	"Cross-Origin-Resource-Policy: same-origin\r\n";
 C
-array zn_page "$work/page"
+echo "char zn_page[$(wc -c <"$work/page")];"
+echo "const size_t zn_page_len = sizeof(zn_page);"
 array zn_page_gzip "$work/page.gz"

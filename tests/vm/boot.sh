@@ -10,7 +10,7 @@ set -uo pipefail
 accel=${VM_ACCEL:-tcg,thread=multi} cpu=host
 # Without -cx16 a 6.12 kernel double-faults in a third of its boots under QEMU 7.2's emulation (measured).
 [[ $accel == tcg* ]] && cpu=max,-cx16
-clock=tsc=unstable machine=(-smp 2)
+clock=tsc=unstable machine=(-smp 2,sockets=2)
 megabytes=${VM_MB:-1024}
 if [ "${VM_COUNT:-0}" = 1 ]; then # which is possible with one CPU alone
 	accel=tcg,thread=single clock=tsc=reliable machine=(-icount "shift=0,sleep=off")

@@ -42,8 +42,8 @@ timeout "${VM_SECONDS:-600}" qemu-system-x86_64 "${machine[@]}" -serial "file:$l
 vm=$!
 touch "$log"
 while kill -0 "$vm" 2> /dev/null; do
-	if [ $(($(date +%s) - $(stat -c %Y "$log"))) -gt "$silent" ]; then
-		echo "boot.sh: nothing came in $silent s"
+	if [ $(($(date +%s) - $(stat -c %Y "$log"))) -gt "$silent" ] || grep -q 'BUG: soft lockup' "$log"; then
+		echo "boot.sh: the guest hangs"
 		look
 		kill "$vm"
 		break

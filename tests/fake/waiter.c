@@ -159,6 +159,18 @@ static void take(const struct loader *l, int limit_ms)
 	must(read(l->give[0], &byte, 1) == 1, "read");
 }
 
+/* One batch, and a launch with it. */
+static void batch(const struct loader *l, int limit_ms)
+{
+	uint64_t start;
+
+	ask(l);
+	start = now_ns();
+	take(l, limit_ms);
+	add(DATA, start);
+	launch();
+}
+
 static void batches(int repeats, int limit_ms)
 {
 	struct loader l;
@@ -167,11 +179,7 @@ static void batches(int repeats, int limit_ms)
 	while (repeats-- > 0) {
 		uint64_t start;
 
-		ask(&l);
-		start = now_ns();
-		take(&l, limit_ms);
-		add(DATA, start);
-		launch();
+		batch(&l, limit_ms);
 		start = now_ns();
 		spin_ms(15); /* a retry comes sooner */
 		did.ns[CPU] += now_ns() - start;
@@ -200,11 +208,7 @@ static void run_idle(int repeats)
 
 		sleep_ms(23);
 		did.ns[OTHER] += now_ns() - start;
-		ask(&l);
-		start = now_ns();
-		take(&l, 5000);
-		add(DATA, start);
-		launch();
+		batch(&l, 5000);
 	}
 	loader_close(&l);
 }
@@ -217,15 +221,8 @@ static void run_early(int repeats)
 	loader_open(&l, 31);
 	launch();
 	sleep_ms(1000);
-	while (repeats-- > 0) {
-		uint64_t start;
-
-		ask(&l);
-		start = now_ns();
-		take(&l, 5000);
-		add(DATA, start);
-		launch();
-	}
+	while (repeats-- > 0)
+		batch(&l, 5000);
 	loader_close(&l);
 }
 

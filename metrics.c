@@ -1702,7 +1702,7 @@ static const struct share_field alloc_bytes = {offsetof(struct zn_proc_gpu, allo
 	{"device", "managed", "async", "pool", "vmm", "host"}, false};
 static const struct share_field free_calls = {offsetof(struct zn_proc_gpu, free_calls), 1, NULL, {0}, false};
 static const struct share_field failures = {
-	offsetof(struct zn_proc_gpu, fail_oom), 2, "reason", {"oom", "other"}, false};
+	offsetof(struct zn_proc_gpu, fail_oom), 2, "reason", {"oom", "other"}, true};
 
 static const struct counts launches = {
 	ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel", "graph", "cooperative", "captured"}, 0};
@@ -1785,7 +1785,7 @@ static const struct metric table[] = {
 	{"zernel_gpu_free_calls_total", COUNTER, "pid,gpu_id", emit_shares, &free_calls,
 		"Successful frees of memory whose allocation was seen; of VMM memory, when its last reference went."},
 	{"zernel_gpu_alloc_failures_total", COUNTER, "pid,gpu_id,reason", emit_shares, &failures,
-		"Failed GPU memory allocations; oom: the driver answered out of memory."},
+		"Failed GPU memory allocations; oom: the driver answered out of memory. From 0 on where the process has had memory, so that the first one is a rise."},
 	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_pinned, NULL,
 		"Pinned host memory that a process has reserved through the driver."},
 	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", emit_xids, NULL,

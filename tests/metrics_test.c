@@ -870,7 +870,9 @@ T(what_has_not_happened_has_no_series)
 	render(false);
 	CHECK_STR(value_of("zernel_gpu_memory_used_bytes{pid=\"4242\",gpu_id=\"unknown\"}"), "0");
 	CHECK_STR(value_of("zernel_gpu_memory_peak_bytes{pid=\"4242\",gpu_id=\"unknown\"}"), "4");
-	CHECK_EQ(count_with("pid=\"4242\""), 2);
+	CHECK_STR(value_of("zernel_gpu_alloc_failures_total{pid=\"4242\",gpu_id=\"unknown\",reason=\"oom\"}"), "0");
+	CHECK_STR(value_of("zernel_gpu_alloc_failures_total{pid=\"4242\",gpu_id=\"unknown\",reason=\"other\"}"), "0");
+	CHECK_EQ(count_with("pid=\"4242\""), 4);
 }
 
 T(series_go_with_their_process)

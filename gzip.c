@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * gzip.c: makes answers smaller with zlib, at its fastest level: the text of metrics shrinks to a tenth all the same,
- * and the loop waits for it. Unpacks what was compressed when this was built. zlib's memory is a static block, of which nothing becomes resident before the first use.
+ * and the loop waits for it. Unpacks what was compressed when this was built. zlib's memory is a static block, of which
+ * nothing becomes resident before the first use.
  */
 #include <limits.h>
 #include <zlib.h>

@@ -5,8 +5,8 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, main, need,
                      run, test, wait_until)
@@ -238,22 +238,22 @@ def a_daemon_that_sleeps_misses_nothing():
 
 def everything_comes_and_goes(daemon):
     """Scrapes of every kind, clients, processes, libraries."""
-    readers = [threading.Thread(target=read_snapshots, args=(daemon.ws_port, "/", 3)) for _ in range(7)]
-    for reader in readers:
-        reader.start()
+    readers = ThreadPoolExecutor(7)
+    read = [readers.submit(read_snapshots, daemon.ws_port, "/", 3) for _ in range(7)]
     for n in range(3):
         path = copy_of(CUDA, f"{n}/libcuda.so.1")
         driver = Driver("devices,memory,launches,syncs,copies,nccl", cuda=path, nccl=NCCL)
         daemon.attached(path, NCCL)
         r = driver.start()
         shown(daemon, r)
-        for url in ("/metrics", "/json", "/alerts", "/health"):
+        for url in ("/", "/metrics", "/json", "/alerts", "/health"):
             daemon.get(url)
         daemon.get("/metrics", {"Accept": "application/openmetrics-text"})
         driver.end()
         daemon.detached(path)
-    for reader in readers:
-        reader.join()
+    for reader in read:
+        equal(len(reader.result()), 3, "snapshots")
+    readers.shutdown()
     burst = Burst(211, 3, 16)
     daemon.attached(CUDA)
     burst.go()

@@ -141,7 +141,7 @@ def real_daemon(zernel, fast, folder):
     finally:
         daemon.terminate()
         daemon.wait()
-    return [r.returncode == 1 and len(re.findall(r"^  firing   \d{3,4} ", r.stdout, re.M)) == 8 and not r.stderr for r in results]
+    return [r.returncode == 1 and len(re.findall(r"^  firing   \d{3,4}(?:\.\d+)? ", r.stdout, re.M)) == 8 and not r.stderr for r in results]
 
 
 def run(zernel, words):

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 PAGE = """# HELP zernel_build_info x
 # TYPE zernel_build_info gauge
@@ -131,11 +132,14 @@ def real_daemon(zernel, fast, folder):
         daemon = subprocess.Popen([zernel + "d", "--simulate", "--control", "none", "--metrics-port", "0", "--ws-port", "0",
                                    "--listen", f"127.0.0.1,unix:{folder}/socket"], stderr=stderr, stdin=subprocess.DEVNULL)
     try:
-        ready = None
+        ready, ranks = None, []
         for _ in range(400):
             with open(log, encoding="utf-8") as text:
                 ready = ready or re.search(r"metrics on port (\d+)", text.read())
-            time.sleep(0 if ready else 0.05)
+            if ready and len(ranks) < 8:
+                with urllib.request.urlopen(f"http://localhost:{ready.group(1)}/metrics", timeout=60) as answer:
+                    ranks = re.findall(r'launches_total\{pid="\d+",kind="kernel",job_id=', answer.read().decode())
+            time.sleep(0 if len(ranks) == 8 else 0.05)
         results = [run(zernel, ["test", fast, url, url, "--every", "3"])
                    for url in (f"http://localhost:{ready.group(1)}/metrics", f"unix:{folder}/socket")]
     finally:

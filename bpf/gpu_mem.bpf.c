@@ -50,21 +50,6 @@ static __always_inline void current_ctx(struct zn_thread *t, struct zn_alloc *a)
 	a->ctx_gen = c->gen;
 }
 
-static __always_inline void peak_raise(__u64 *peak, __u64 used)
-{
-	__u64 seen, now = *peak;
-
-#pragma unroll
-	for (int i = 0; i < 8; i++) {
-		if (used <= now)
-			return;
-		seen = __sync_val_compare_and_swap(peak, now, used);
-		if (seen == now)
-			return;
-		now = seen;
-	}
-}
-
 static __always_inline void books_add(struct zn_proc *p, const struct zn_alloc *a)
 {
 	struct zn_proc_gpu *g = gpu_of(p, a->gpu);
@@ -72,7 +57,7 @@ static __always_inline void books_add(struct zn_proc *p, const struct zn_alloc *
 	if (a->kind == ZN_K_HOST)
 		ZN_ADD(p->count[ZN_C_HOST_PINNED], a->bytes);
 	else
-		peak_raise(&g->peak_bytes, __sync_fetch_and_add(&g->used_bytes, a->bytes) + a->bytes);
+		zn_raise(&g->peak_bytes, __sync_fetch_and_add(&g->used_bytes, a->bytes) + a->bytes);
 }
 
 static __always_inline void books_subtract(struct zn_proc *p, const struct zn_alloc *a)

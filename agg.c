@@ -47,38 +47,38 @@ static bool bit_test(const uint8_t *bits, uint32_t i)
 	return bits[i / 8] >> (i % 8) & 1;
 }
 
+/* A row of a table that is mapped as its rows are used; map: NULL where all of it is there. */
+static bool is_mapped(struct zn_arena *a, const uint8_t *bits, uint32_t i, int (*map)(struct zn_arena *a, uint32_t i))
+{
+	return !map || bit_test(bits, i) || map(a, i) == 0;
+}
+
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row)
 {
 	if (row >= ZN_PROCS_MAX)
 		return NULL;
-	if (a->ops->map_proc && !bit_test(a->proc_mapped, row) && a->ops->map_proc(a, row))
-		return NULL;
-	return &a->procs[row];
+	return is_mapped(a, a->proc_mapped, row, a->ops->map_proc) ? &a->procs[row] : NULL;
 }
 
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 {
 	if (slot < ZN_HISTS_FIRST || slot >= ZN_HISTS_MAX)
 		return NULL;
-	if (a->ops->map_hist && !bit_test(a->hist_mapped, slot) && a->ops->map_hist(a, slot))
-		return NULL;
-	return &a->hists[slot];
+	return is_mapped(a, a->hist_mapped, slot, a->ops->map_hist) ? &a->hists[slot] : NULL;
 }
 
 struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot)
 {
 	if (slot >= ZN_JOBS_MAX || !a->jobs)
 		return NULL;
-	if (a->ops->map_job && !bit_test(a->job_mapped, slot) && a->ops->map_job(a, slot))
-		return NULL;
-	return &a->jobs[slot];
+	return is_mapped(a, a->job_mapped, slot, a->ops->map_job) ? &a->jobs[slot] : NULL;
 }
 
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot)
 {
 	if (slot >= ZN_SKEWS_MAX || !a->skews || !a->shared->skew_used[slot])
 		return NULL;
-	if (a->ops->map_skew && !bit_test(a->skew_mapped, slot) && a->ops->map_skew(a, slot))
+	if (!is_mapped(a, a->skew_mapped, slot, a->ops->map_skew))
 		return NULL;
 	return a->skews[slot].hash ? &a->skews[slot] : NULL;
 }

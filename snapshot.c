@@ -430,10 +430,10 @@ static void kernel_state(struct zn_json *j, const struct zn_view *v, enum zn_fam
 		state = "simulated";
 	else if (k->tier[f] == ZN_TIER_NONE)
 		state = v->options->families >> f & 1 ? "unavailable" : "off";
-	else if (!k->wanted && k->on_demand[f])
+	else if (!k->wanted && k->on_demand[f]) {
 		state = "waiting";
-	if (strcmp(state, "waiting") == 0 && !why[0])
-		why = "no process has called a hooked function";
+		why = why[0] ? why : "no process has called a hooked function";
+	}
 	zn_json_key_open(j, "libraries", '[');
 	zn_json_close(j, ']');
 	zn_json_key_text(j, "state", state);

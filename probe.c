@@ -153,6 +153,7 @@ enum map {
 	MAP_TASKS,
 	MAP_IO_ROWS,
 	MAP_CALLS,
+	MAP_SENDS,
 	MAP_SOCKS,
 	MAP_IO_SEATS,
 	MAP_IO_REQUESTS,
@@ -164,7 +165,7 @@ enum map {
 };
 static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
-	"tasks", "io_rows", "calls", "socks", "io_seats", "io_requests", "aios", "runs", "opens", "workers"};
+	"tasks", "io_rows", "calls", "sends", "socks", "io_seats", "io_requests", "aios", "runs", "opens", "workers"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -608,12 +609,33 @@ static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 	return n;
 }
 
+/* What threads remember of their series is of no use from here on. */
+static void io_changed(struct zn_arena *a)
+{
+	__atomic_fetch_add(&a->shared->io_change, 1, __ATOMIC_SEQ_CST);
+}
+
 static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
 	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[MAP_IO_ROWS], key);
+	io_changed(a);
 }
 
 /* ---- waits ---- */
+
+/* The segment that a thread is in. It may go on to the next one meanwhile, which is then told at the next tick. */
+static void stall_open(const struct zn_open *o, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
+{
+	uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_OPEN_SINCE(word);
+	uint64_t ready = __atomic_load_n(&o->ready_ns, __ATOMIC_ACQUIRE), until = ready > since ? ready : now_ns;
+
+	if (!since || until > now_ns || __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) != word)
+		return;
+	if (ZN_OPEN_STATE(word) < ZN_STALL_COUNT)
+		ns[ZN_OPEN_STATE(word)] += until - since;
+	if (ZN_OPEN_STATE(word) <= ZN_STALL_PENDING)
+		ns[ZN_STALL_RUNQUEUE] += now_ns - until;
+}
 
 /* The counters first: a segment that ends meanwhile is then in neither, and not in both. */
 static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
@@ -623,13 +645,9 @@ static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t n
 
 	for (uint32_t i = 0; i < ZN_STALL_COUNT; i++)
 		ns[i] = __atomic_load_n(&proc->count[ZN_C_STALL_CPU + i], __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; all && i < ZN_OPENS; i++) {
-		const struct zn_open *o = &all->open[i];
-		uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_OPEN_SINCE(word);
-
-		if (o->tid && o->id == proc->id && ZN_OPEN_STATE(word) < ZN_STALL_COUNT && since < now_ns)
-			ns[ZN_OPEN_STATE(word)] += now_ns - since;
-	}
+	for (uint32_t i = 0; all && i < ZN_OPENS; i++)
+		if (all->open[i].tid && all->open[i].id == proc->id)
+			stall_open(&all->open[i], now_ns, ns);
 }
 
 static bool process_ended(uint32_t tgid);
@@ -752,6 +770,7 @@ static void job_forget(struct zn_arena *a, uint32_t slot)
 	__atomic_store_n(&a->jobs[slot].serial, 0, __ATOMIC_SEQ_CST);
 	for (enum map m = MAP_JOB_NAMES; m <= MAP_TASKS; m++)
 		slot_sweep(p, m, slot);
+	io_changed(a);
 	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
 	__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
 	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
@@ -794,6 +813,7 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 
 	if (bpf_map_update_elem(p->map_fd[MAP_TASKS], &tgid, &tag, BPF_ANY))
 		return task_lost(a);
+	io_changed(a);
 	if (process_ended(tgid)) {
 		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
 		return -ESRCH;

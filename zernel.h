@@ -70,23 +70,26 @@
 #define ZN_LAST_POWER  37 /* the last slot holds everything from 2^37 ns (137 s) on */
 #define ZN_SLOTS       (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_SLOT_BITS))
 
-/* The slot of a duration. Branch-free but for the two ends; shared by both compilers, so that they cannot disagree. */
+/* The slot of a duration. Shared by both compilers, so that they cannot disagree. */
 static inline __u32 zn_slot(__u64 ns)
 {
-	__u32 power = 0, shift;
-	__u64 v = ns;
+	__u64 v = ns >> ZN_FIRST_POWER;
+	__u32 power = ZN_FIRST_POWER;
 
-	if (ns >> ZN_FIRST_POWER == 0)
+	if (v == 0)
 		return 0;
 	if (ns >> ZN_LAST_POWER)
 		return ZN_SLOTS - 1;
-	/* log2 by halving: BPF has no instruction to count leading zeros */
-	shift = (__u32)(v > 0xffffffffULL) << 5, v >>= shift, power |= shift;
-	shift = (__u32)(v > 0xffff) << 4, v >>= shift, power |= shift;
-	shift = (__u32)(v > 0xff) << 3, v >>= shift, power |= shift;
-	shift = (__u32)(v > 0xf) << 2, v >>= shift, power |= shift;
-	shift = (__u32)(v > 0x3) << 1, v >>= shift, power |= shift;
-	power |= (__u32)(v >> 1);
+	/* log2 by halving: BPF has no instruction to count leading zeros, and shifts by constants are cheap */
+	if (v >> 16)
+		v >>= 16, power += 16;
+	if (v >> 8)
+		v >>= 8, power += 8;
+	if (v >> 4)
+		v >>= 4, power += 4;
+	if (v >> 2)
+		v >>= 2, power += 2;
+	power += (__u32)(v >> 1);
 	return 1 + ((power - ZN_FIRST_POWER) << ZN_SLOT_BITS) +
 		((__u32)(ns >> (power - ZN_SLOT_BITS)) & ((1 << ZN_SLOT_BITS) - 1));
 }
@@ -423,6 +426,7 @@ struct zn_shared {
 	__u64 families;    /* that are on, 1 << enum zn_family */
 	__u64 gpu_majors[ZN_MAJOR_WORDS]; /* of character devices that are GPUs, a bit each; the daemon writes it */
 	struct zn_gpu_calls gpu_calls;
+	__u64 io_change; /* raised when a series of file I/O has gone, or a process belongs to another job than before */
 	__u64 oom_kills; /* of tracked processes and their workers, of no job */
 	__u64 by_call;   /* those of them that stand on the tracepoints of system calls */
 	__u64 calib_ns[ZN_CALIB_MAX];
@@ -430,9 +434,10 @@ struct zn_shared {
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
 	 * processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to know. */
 	__u32 mark[ZN_MARKS];
-	__u32 stalls;      /* 1: the scheduler is watched, so the time of threads that launch can be followed */
-	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
-	__u64 wall_ns;     /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
+	__u16 mark_row[ZN_MARKS]; /* the row of one of those tracked processes; the others are found in a hash */
+	__u32 stalls;             /* 1: the scheduler is watched, so the time of threads that launch can be followed */
+	__u32 next_job_id;        /* of jobs, where BPF has no atomic operation that returns a value */
+	__u64 wall_ns;            /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 };
@@ -441,8 +446,8 @@ struct zn_shared {
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 5 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
-			16 + ZN_CPUS_MAX + ZN_SKEWS_MAX,
+		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
+			2 * ZN_MARKS + 16 + ZN_CPUS_MAX + ZN_SKEWS_MAX,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -457,7 +462,7 @@ struct zn_frame {
 _Static_assert(sizeof(struct zn_frame) == 80, "padding");
 
 /* A system call that is timed and has not returned. Key: the thread, and what it is. */
-enum zn_timed { ZN_TIMED_IOCTL, ZN_TIMED_SEND, ZN_TIMED_RECEIVE };
+enum zn_timed { ZN_TIMED_IOCTL, ZN_TIMED_RECEIVE };
 #define ZN_TIMED_KEY(tid, what) ((__u64)(what) << 32 | (__u32)(tid))
 struct zn_timed_call {
 	__u64 start_ns;
@@ -466,6 +471,14 @@ struct zn_timed_call {
 	__u32 flags;
 };
 _Static_assert(sizeof(struct zn_timed_call) == 24, "padding");
+
+/* A send that a thread is in, or was: most calls that may be one are not, and are not looked at when they end. The next
+ * thread of the same place takes it, which costs a duration. */
+struct zn_send {
+	__u32 tid;
+	__u32 pad;
+	__u64 start_ns;
+};
 
 /* Whose a TCP connection is: its last sender. Key: the address of the kernel's struct sock. */
 struct zn_sock {
@@ -499,17 +512,18 @@ struct zn_run {
 	__u32 open;     /* as in struct zn_thread; 0: none */
 	__u64 off_ns;   /* when it left its CPU; 0: it runs */
 	__u64 ready_ns; /* since when it could run again; 0: it sleeps */
-	__u64 mark_ns;  /* worker: up to where its time is accounted for */
-	__u64 busy_ns;  /* worker: before it was known to be one of a data loader */
 	__u64 news_ns;  /* when the last wait ended that explains the waits of those it wakes */
-	__u64 wait_ns;  /* of the wait at hand: earlier sleeps that only ran into their time limit */
 	__u64 limit_ns; /* time limit of the sleep at hand; 0: none */
-	__u64 file;     /* the pipe that it last waited for a batch on */
 	__u8 kind;      /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_RUN_PREEMPTED */
 	__u8 cause;     /* enum zn_stall, or ZN_STALL_PENDING */
 	__u8 news;      /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: nothing to tell */
 	__u8 flags;
 	__u32 pad;
+	__u64 file;    /* the pipe that it last waited for a batch on */
+	__u64 wait_ns; /* of the wait at hand: earlier sleeps that only ran into their time limit */
+	__u64 mark_ns; /* worker: up to where its time is accounted for */
+	__u64 busy_ns; /* worker: before it was known to be one of a data loader */
+	__u64 reserved[5];
 };
 #define ZN_RUN_PREEMPTED 0xff
 #define ZN_RUN_WORKER    1 /* main thread of a worker */
@@ -519,15 +533,16 @@ struct zn_run {
 struct zn_runs {
 	struct zn_run way[ZN_RUN_WAYS];
 };
-_Static_assert(sizeof(struct zn_run) == 88, "padding");
+_Static_assert(sizeof(struct zn_run) == 128, "what every switch needs is within 64 bytes");
 
 /* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in the
  * counters of the process, ZN_C_STALL_CPU and up. */
 struct zn_open {
 	__u64 word;
-	__u32 tid;    /* 0: free */
-	__u32 id;     /* of the process */
-	__u32 inside; /* enum zn_stall while it runs: CPU, or what it waits for in a function that may spin */
+	__u64 ready_ns; /* later than the word's: since then it has been runnable, until it runs */
+	__u32 tid;      /* 0: free */
+	__u32 id;       /* of the process */
+	__u32 inside;   /* enum zn_stall while it runs: CPU, or what it waits for in a function that may spin */
 	__u32 pad;
 };
 #define ZN_OPEN_WORD(ns, state) ((ns) << 3 | (state))
@@ -536,7 +551,7 @@ struct zn_open {
 struct zn_opens {
 	struct zn_open open[ZN_OPENS];
 };
-_Static_assert(sizeof(struct zn_opens) == 24 * ZN_OPENS && ZN_STALL_PENDING < 8, "padding");
+_Static_assert(sizeof(struct zn_opens) == 32 * ZN_OPENS && ZN_STALL_PENDING < 8, "padding");
 
 /* A child of a tracked process, by its thread group id. */
 struct zn_worker {

@@ -324,6 +324,7 @@ int job_attach(struct bpf_raw_tracepoint_args *ctx)
 		zn_lost(ZN_LOST_TASK);
 		return 0;
 	}
+	ZN_ADD(s->io_change, 1);
 	row_tag(tgid, &job);
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
 		bpf_map_delete_elem(&tasks, &tgid);

@@ -47,18 +47,17 @@ static __always_inline void send_begin(struct sock *sk)
 	if (!p)
 		return;
 	own(p, (__u64)sk); /* before the bytes are on their way */
-	zn_timed_begin(p, ZN_TIMED_SEND, (__u64)sk, 0);
+	zn_send_begin();
 }
 
 static __always_inline void send_end(int result)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct zn_proc *p = zn_tracked_current();
-	struct zn_timed_call c;
 
-	if (!p || !zn_timed_end(p, ZN_TIMED_SEND, &c))
+	if (!p)
 		return;
-	zn_record(p, ZN_H_TCP_SEND, zn_minus(now, c.start_ns), 0, result < 0);
+	zn_send_end(p, now, result);
 	if (result > 0)
 		ZN_ADD(p->count[ZN_C_TCP_SENT], result);
 }
@@ -147,12 +146,11 @@ int kreturn_receive(struct pt_regs *ctx)
 static __always_inline void send_time(struct zn_proc *p, int result, __u64 now)
 {
 	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	struct zn_timed_call c;
 	__s32 number = -1;
 
 	bpf_probe_read_kernel(&number, sizeof(number), &ZN_SYS_NUMBER(regs));
-	if (zn_is_send(number) && zn_timed_end(p, ZN_TIMED_SEND, &c))
-		zn_record(p, ZN_H_TCP_SEND, zn_minus(now, c.start_ns), 0, result < 0);
+	if (zn_is_send(number))
+		zn_send_end(p, now, result);
 }
 
 /* (sk, result, flags), once the bytes are with the kernel */

@@ -24,7 +24,7 @@ static __always_inline void thread_gone(__u32 tid)
 /* A thread that dies inside a system call leaves it without a return (an oops in a driver). */
 static __always_inline void calls_gone(__u32 tid, __u32 tgid)
 {
-	__u64 send = ZN_TIMED_KEY(tid, ZN_TIMED_SEND), receive = ZN_TIMED_KEY(tid, ZN_TIMED_RECEIVE);
+	__u64 receive = ZN_TIMED_KEY(tid, ZN_TIMED_RECEIVE);
 	struct zn_proc *p = zn_tracked(tgid);
 	struct zn_timed_call c;
 
@@ -32,21 +32,21 @@ static __always_inline void calls_gone(__u32 tid, __u32 tgid)
 		return;
 	if (zn_timed_end(p, ZN_TIMED_IOCTL, &c))
 		zn_gpu_leave(p, bpf_ktime_get_ns());
-	bpf_map_delete_elem(&calls, &send);
 	bpf_map_delete_elem(&calls, &receive);
 }
 
-/* A thread that was killed inside of a system call. */
+/* A thread that was killed inside of a system call; and the next one with its id may be of another job. */
 static __always_inline void seats_gone(__u32 tid)
 {
 	for (int kind = ZN_IO_DATA; kind < ZN_IO_KINDS; kind++) {
-		struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER(tid, kind));
+		__u32 owner = ZN_IO_OWNER(tid, kind);
+		struct zn_io_seat *s = zn_io_seat_find(owner);
 
-		if (!s)
-			continue;
-		if (s->start_ns && kind != ZN_IO_FAULT)
+		if (s && s->start_ns && kind != ZN_IO_FAULT)
 			zn_lost(ZN_LOST_INFLIGHT);
-		zn_io_seat_free(s);
+		if (s)
+			zn_io_seat_free(s);
+		zn_io_seat_forget(owner);
 	}
 }
 

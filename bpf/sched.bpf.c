@@ -441,7 +441,7 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 		r->cause = o->inside;
 	if (asleep)
 		state = r->cause;
-	zn_stall_to(o, s->proc, s->now, state, ZN_STALL_CPU);
+	zn_stall_to(o, s->proc, s->now, state);
 }
 
 static __noinline void switch_off(struct task_struct *task, __u32 mark, bool preempt, __u64 now)
@@ -495,7 +495,7 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 		zn_record(p, ZN_H_RUNQUEUE, zn_minus(now, ready), 0, false);
 	}
 	if (o)
-		zn_stall_to(o, p, now, o->inside, ZN_STALL_OTHER);
+		zn_stall_on(o, p, ready, now, r->cause);
 	r->off_ns = 0;
 }
 
@@ -535,11 +535,12 @@ static __always_inline __u8 inherited(const struct zn_run *r)
 }
 
 /* A batch that a child has written: that child is a worker of the data loader. */
-static __always_inline void batch_from(struct zn_run *r, struct zn_proc *p)
+static __always_inline void batch_from(struct zn_run *r)
 {
 	struct zn_run *waker = zn_run_find(bpf_get_current_pid_tgid() >> 32);
+	struct zn_proc *p = waker && waker->flags & ZN_RUN_WORKER ? zn_run_proc(r) : NULL;
 
-	if (!waker || !(waker->flags & ZN_RUN_WORKER) || waker->row != r->row || waker->id != r->id)
+	if (!p || waker->row != r->row || waker->id != r->id)
 		return;
 	loader_found(waker, p);
 	r->flags |= ZN_RUN_GIVEN;
@@ -548,21 +549,18 @@ static __always_inline void batch_from(struct zn_run *r, struct zn_proc *p)
 static __noinline void wake(struct task_struct *task)
 {
 	struct zn_run *r = zn_run_find(task->pid);
-	struct zn_proc *p = r && r->off_ns && !r->ready_ns ? zn_run_proc(r) : NULL;
 	struct zn_open *o;
-	__u64 now;
 
-	if (!p)
+	if (!r || !r->off_ns || r->ready_ns)
 		return;
-	now = bpf_ktime_get_ns();
 	if (r->cause == ZN_STALL_PENDING)
 		r->cause = inherited(r);
 	else if (r->cause == ZN_STALL_DATA && !(r->flags & ZN_RUN_WORKER))
-		batch_from(r, p);
+		batch_from(r);
+	r->ready_ns = bpf_ktime_get_ns();
 	o = zn_open_at(r->row, r->open);
 	if (o)
-		zn_stall_to(o, p, now, ZN_STALL_RUNQUEUE, r->cause);
-	r->ready_ns = now;
+		o->ready_ns = r->ready_ns;
 }
 
 /* (task): it is about to be made runnable, by the thread that runs, or by an interrupt of that. */

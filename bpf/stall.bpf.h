@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where the time of a thread goes, written from three sides: by the thread as it enters and leaves the functions that wait
- * (uprobes), by the scheduler as it comes and goes, and by whoever wakes it. Each of them closes the present segment and
- * opens the next one by one exchange of one word, so that no time is counted twice or by nobody.
+ * Where the time of a thread goes, written from two sides: by the thread as it enters and leaves the functions that wait
+ * (uprobes), and by the scheduler as it comes and goes. Each of them closes the present segment and opens the next one by
+ * one exchange of one word, so that no time is counted twice or by nobody. Who wakes it only notes when: the waker's CPU
+ * has none of the counters at hand.
  */
 #ifndef ZN_STALL_BPF_H
 #define ZN_STALL_BPF_H
@@ -66,18 +67,33 @@ static __always_inline struct zn_open *zn_open_at(__u32 row, __u32 index)
 	return o ? &o->open[(index - 1) & (ZN_OPENS - 1)] : NULL;
 }
 
-/* What has lasted until now is over. pending: what it was if that was not known yet. */
-static __always_inline void zn_stall_to(struct zn_open *o, struct zn_proc *p, __u64 now, __u32 state, __u32 pending)
+/* A segment's time. */
+static __always_inline void zn_stall_add(struct zn_proc *p, __u32 state, __u64 since, __u64 until)
+{
+	ZN_OPAQUE(state);
+	if (state < ZN_STALL_COUNT && since && until > since)
+		ZN_ADD(p->count[ZN_C_STALL_CPU + state], until - since);
+}
+
+/* What has lasted until now is over. */
+static __always_inline void zn_stall_to(struct zn_open *o, struct zn_proc *p, __u64 now, __u32 state)
 {
 	__u64 old = __sync_lock_test_and_set(&o->word, ZN_OPEN_WORD(now, state));
 	__u32 was = ZN_OPEN_STATE(old);
-	__u64 since = ZN_OPEN_SINCE(old);
 
-	if (was == ZN_STALL_PENDING)
-		was = pending;
-	ZN_OPAQUE(was);
-	if (was < ZN_STALL_COUNT && since && now > since)
-		ZN_ADD(p->count[ZN_C_STALL_CPU + was], now - since);
+	zn_stall_add(p, was == ZN_STALL_PENDING ? ZN_STALL_CPU : was, ZN_OPEN_SINCE(old), now);
+}
+
+/* It runs again. Until ready it slept, for a cause that may have been found out since, and then it was in a run queue. */
+static __always_inline void zn_stall_on(struct zn_open *o, struct zn_proc *p, __u64 ready, __u64 now, __u32 cause)
+{
+	__u64 old = __sync_lock_test_and_set(&o->word, ZN_OPEN_WORD(now, o->inside)), since = ZN_OPEN_SINCE(old);
+	__u32 was = ZN_OPEN_STATE(old);
+
+	if (ready < since)
+		ready = since;
+	zn_stall_add(p, was == ZN_STALL_PENDING ? cause : was, since, ready);
+	zn_stall_add(p, ZN_STALL_RUNQUEUE, since ? ready : 0, now);
 }
 
 /* A launching thread's first launch: its time is followed from here on. */
@@ -128,7 +144,7 @@ static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 stat
 	if (!p || o->inside == state)
 		return;
 	o->inside = state;
-	zn_stall_to(o, p, now, state, ZN_STALL_CPU);
+	zn_stall_to(o, p, now, state);
 }
 
 /* ---- workers ---- */
@@ -171,7 +187,7 @@ static __always_inline void zn_run_gone(__u32 tid)
 	struct zn_proc *p = o ? zn_run_proc(r) : NULL;
 
 	if (p) {
-		zn_stall_to(o, p, bpf_ktime_get_ns(), ZN_STALL_COUNT, ZN_STALL_CPU);
+		zn_stall_to(o, p, bpf_ktime_get_ns(), ZN_STALL_COUNT);
 		o->word = 0;
 		o->tid = 0;
 	}

@@ -82,7 +82,7 @@ static __always_inline void signals_enter(struct zn_proc *p, const struct pt_reg
 	if (number == ZN_NR_IOCTL && is_on(s, ZN_FAM_IOCTL))
 		ioctl_enter(p, regs);
 	else if (zn_is_send(number) && s->by_call >> ZN_FAM_NET & 1)
-		zn_timed_begin(p, ZN_TIMED_SEND, 0, 0); /* net.bpf.c tells at its end whether it is a connection */
+		zn_send_begin(); /* net.bpf.c tells at its end whether it is a connection */
 }
 
 /* Bytes in whole pages, as the kernel maps them. */
@@ -99,8 +99,13 @@ static __always_inline void mapped(struct zn_proc *p, const struct pt_regs *regs
 }
 
 /* The registers still hold the second argument of the call. */
-static __always_inline void signals_leave(struct zn_proc *p, const struct pt_regs *regs, __s64 number, __u64 result)
+static __always_inline void signals_leave(const struct pt_regs *regs, __s64 number, __u64 result)
 {
+	bool counts = number == ZN_NR_MMAP || number == ZN_NR_MUNMAP || number == ZN_NR_IOCTL;
+	struct zn_proc *p = counts ? zn_tracked_current() : NULL;
+
+	if (!p)
+		return;
 	if (number == ZN_NR_MMAP && result < -(__u64)MAX_ERRNO)
 		mapped(p, regs, false);
 	else if (number == ZN_NR_MUNMAP && result == 0)

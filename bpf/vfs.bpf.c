@@ -158,30 +158,61 @@ static __noinline __u32 series_claim(const struct zn_io_key *key)
 	return known ? *known : 0;
 }
 
-static __always_inline struct zn_hist *series_of(__u32 op, __u32 dev, __u32 tgid)
+static __noinline __u32 series_find(struct zn_io_key *key, __u32 tgid)
 {
 	struct zn_shared *s = zn_globals();
-	struct zn_io_key key = {.dev = dev, .op = op};
-	__u32 slot, *known;
-	struct zn_tag *tag;
+	struct zn_tag *tag = s && s->jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	__u32 *known;
 
-	key.shard = bpf_get_smp_processor_id() / ZN_IO_SHARD_CPUS % ZN_IO_SHARDS;
-	tag = s && s->jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	if (!key)
+		return 0;
 	if (tag)
-		key.job = *tag;
-	known = bpf_map_lookup_elem(&io_rows, &key);
-	slot = known ? *known : series_claim(&key);
+		key->job = *tag;
+	known = bpf_map_lookup_elem(&io_rows, key);
+	return known ? *known : series_claim(key);
+}
+
+/* As before, or else to be remembered; of change as it was before it is looked up. */
+static __always_inline __u32 series_of_seat(struct zn_io_seat *seat, struct zn_io_key *key, __u32 tgid, __u64 change)
+{
+	struct zn_io_last *last = &seat->last[key->op & 1];
+
+	if (seat->last_owner != seat->owner || seat->last_change != change) {
+		seat->last[0].slot = seat->last[1].slot = 0;
+		seat->last_owner = seat->owner;
+		seat->last_change = change;
+	}
+	if (!last->slot || last->dev != key->dev || last->op != key->op || last->shard != key->shard) {
+		last->slot = series_find(key, tgid);
+		last->dev = key->dev;
+		last->op = key->op;
+		last->shard = key->shard;
+	}
+	return last->slot;
+}
+
+/* seat: the calling thread's own; NULL: it has none, or the operation is another one's. */
+static __always_inline struct zn_hist *series_of(__u32 op, __u32 dev, __u32 tgid, struct zn_io_seat *seat)
+{
+	struct zn_io_key key = {.dev = dev, .op = op};
+	struct zn_shared *s = zn_globals();
+	__u32 slot;
+
+	if (!s)
+		return NULL;
+	key.shard = bpf_get_smp_processor_id() / ZN_IO_SHARD_CPUS % ZN_IO_SHARDS;
+	slot = seat ? series_of_seat(seat, &key, tgid, *(volatile __u64 *)&s->io_change) : series_find(&key, tgid);
 	return slot ? bpf_map_lookup_elem(&hists, &slot) : NULL;
 }
 
-static __noinline int count(__u32 op, __u32 dev, __u32 tgid, const struct outcome *o)
+static __noinline int count(__u32 op, __u32 dev, __u32 tgid, const struct outcome *o, struct zn_io_seat *seat)
 {
 	struct zn_hist *h;
 	struct zn_proc *p;
 
 	if (!o)
 		return 0;
-	h = series_of(op, dev, tgid);
+	h = series_of(op, dev, tgid, seat);
 	if (h && o->ns)
 		zn_hist_record(h, o->ns);
 	else if (h)
@@ -299,8 +330,9 @@ static __always_inline void begin(enum zn_io_kind kind, __u32 op, struct place p
 
 static __noinline int end(__u32 kind, __s64 result)
 {
-	struct zn_io_seat *s = zn_io_seat_find(owner_of(kind));
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u64 id = bpf_get_current_pid_tgid();
+	struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER((__u32)id, kind));
+	__u32 tgid = id >> 32;
 	struct outcome o;
 
 	if (!s)
@@ -314,9 +346,9 @@ static __noinline int end(__u32 kind, __s64 result)
 		if (kind == ZN_IO_META)
 			o.bytes = 0; /* its result is no size */
 		if (s->dev[0])
-			count(s->op[0], s->dev[0], tgid, &o);
+			count(s->op[0], s->dev[0], tgid, &o, s);
 		if (kind == ZN_IO_DATA && s->dev[1])
-			count(s->op[1], s->dev[1], tgid, &o);
+			count(s->op[1], s->dev[1], tgid, &o, s);
 	}
 	zn_io_seat_free(s);
 	return 0;
@@ -349,7 +381,7 @@ static __always_inline void end_open(bool typed, struct file *file)
 	mode = READ(typed, file, f_mode);
 	dev = mode & FMODE_PATH_ ? 0 : place_of_file(typed, file, true).dev;
 	if (dev)
-		count(mode & FMODE_CREATED_ ? ZN_IO_CREATE : ZN_IO_OPEN, dev, tgid, &o);
+		count(mode & FMODE_CREATED_ ? ZN_IO_CREATE : ZN_IO_OPEN, dev, tgid, &o, NULL);
 }
 
 /* ---- fentry and fexit: the position of the result is that of the first one after the arguments ---- */
@@ -647,7 +679,7 @@ static __always_inline void ring_end(struct io_kiocb *req, __s64 result)
 		o.ns = zn_minus(bpf_ktime_get_ns(), seat->start_ns);
 		seat->at = 0;
 	}
-	count(op, dev, ring_tgid(req), &o);
+	count(op, dev, ring_tgid(req), &o, NULL);
 }
 
 /* The events changed their arguments; CO-RE tells which they are. Before 5.18 they lack the request. */
@@ -747,7 +779,7 @@ static __always_inline void aio_end(struct kiocb *kiocb, __s64 result)
 	dev = file ? place_of_file(false, file, false).dev : 0;
 	o.ns = zn_minus(bpf_ktime_get_ns(), aio.start_ns);
 	if (dev && outcome_of(&o, result))
-		count(aio.op, dev, aio.tgid, &o);
+		count(aio.op, dev, aio.tgid, &o, NULL);
 }
 
 ENTER(aio_read, aio_begin((void *)ctx[0], ZN_IO_READ))
@@ -771,7 +803,7 @@ static __always_inline void end_fault(void)
 	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
 	o.bytes = s->bytes;
 	if (o.bytes)
-		count(ZN_IO_MMAP, s->dev[0], bpf_get_current_pid_tgid() >> 32, &o);
+		count(ZN_IO_MMAP, s->dev[0], bpf_get_current_pid_tgid() >> 32, &o, s);
 	zn_io_seat_free(s);
 }
 
@@ -928,13 +960,10 @@ int call_leave(__u64 *ctx)
 {
 	const struct pt_regs *regs = (void *)ctx[0];
 	__u64 nr = ZN_CALL_NUMBER(regs);
-	struct zn_proc *p;
 
 	if (nr < CALLS && table[nr].way)
 		file_leave(nr, ctx[1]);
-	p = zn_tracked_current();
-	if (p)
-		signals_leave(p, regs, nr, ctx[1]);
+	signals_leave(regs, nr, ctx[1]);
 	return 0;
 }
 
@@ -959,7 +988,7 @@ int call_page_added(struct bpf_raw_tracepoint_args *ctx)
 	if ((__s64)ZN_CALL_NUMBER(regs) != -1)
 		return 0;
 	dev = place_of_inode(false, BPF_CORE_READ(folio, mapping, host), false).dev;
-	h = dev ? series_of(ZN_IO_MMAP, dev, bpf_get_current_pid_tgid() >> 32) : NULL;
+	h = dev ? series_of(ZN_IO_MMAP, dev, bpf_get_current_pid_tgid() >> 32, NULL) : NULL;
 	if (!h)
 		return 0;
 	ZN_ADD(h->bytes, folio_bytes(folio));

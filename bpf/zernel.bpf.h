@@ -39,6 +39,7 @@ ZN_MAP(skews, BPF_MAP_TYPE_ARRAY, ZN_SKEWS_MAX, __u32, struct zn_skew, BPF_F_MMA
 ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
 
 ZN_MAP(calls, BPF_MAP_TYPE_HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, 0);
+ZN_MAP(sends, BPF_MAP_TYPE_ARRAY, ZN_SEATS, __u32, struct zn_send, 0);
 ZN_MAP(socks, BPF_MAP_TYPE_HASH, ZN_SOCKS_MAX, __u64, struct zn_sock, 0);
 /* The time of threads, see stall.bpf.h. */
 ZN_MAP(runs, BPF_MAP_TYPE_ARRAY, ZN_RUN_SETS, __u32, struct zn_runs, 0);
@@ -58,6 +59,13 @@ ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, __u32, 0); /* hi
 /* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
  * that end inside of one. */
 enum zn_io_kind { ZN_IO_DATA = 1, ZN_IO_META, ZN_IO_FAULT, ZN_IO_KINDS };
+/* The series that an operation of the same thread went to before, which most go to again: a look-up in a hash less. */
+struct zn_io_last {
+	__u32 dev;
+	__u16 slot; /* of its histogram; 0: none */
+	__u8 op;
+	__u8 shard;
+};
 struct zn_io_seat {
 	__u32 owner; /* thread and kind; 0: free */
 	__u8 op[2];
@@ -66,7 +74,13 @@ struct zn_io_seat {
 	__u32 dev[2]; /* 0: nothing is counted for this side */
 	__u64 start_ns;
 	__u64 bytes; /* FAULT: brought in */
+	/* What follows stays when the seat is given back. */
+	__u32 last_owner;
+	__u32 pad;
+	__u64 last_change; /* zn_shared.io_change as it was then: what is known is of no use after the next one */
+	struct zn_io_last last[2]; /* reads, writes: a copy of a file does both by turns */
 };
+_Static_assert(sizeof(struct zn_io_seat) == 64 && ZN_HISTS_MAX <= 0x10000, "padding");
 #ifdef ZN_NO_FETCH
 ZN_MAP(io_seats, BPF_MAP_TYPE_HASH, ZN_IO_SEATS, __u32, struct zn_io_seat, 0); /* by owner */
 #else
@@ -237,6 +251,7 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 	if (tag)
 		p->job = *tag;
 	s->row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
+	s->mark_row[ZN_MARK_AT(tgid)] = row;
 	ZN_ADD(s->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED);
 	ZN_ADD(s->procs, 1);
 	zn_emit(ZN_EV_PROC, row, 0, 0);
@@ -323,11 +338,17 @@ static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
 static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 {
 	struct zn_shared *s = zn_globals();
-	__u32 *row = NULL;
+	struct zn_proc *p;
+	__u32 row, *known;
 
-	if (s && s->mark[ZN_MARK_AT(tgid)] & (ZN_MARK_WORKER - 1))
-		row = bpf_map_lookup_elem(&rows, &tgid);
-	return row ? bpf_map_lookup_elem(&procs, row) : NULL;
+	if (!s || !(s->mark[ZN_MARK_AT(tgid)] & (ZN_MARK_WORKER - 1)))
+		return NULL;
+	row = s->mark_row[ZN_MARK_AT(tgid)];
+	p = bpf_map_lookup_elem(&procs, &row);
+	if (p && p->tgid == tgid && !p->exit_ns)
+		return p;
+	known = bpf_map_lookup_elem(&rows, &tgid);
+	return known ? bpf_map_lookup_elem(&procs, known) : NULL;
 }
 
 static __always_inline struct zn_proc *zn_tracked_current(void)
@@ -421,6 +442,11 @@ static __always_inline void zn_io_seat_free(struct zn_io_seat *s)
 
 	bpf_map_delete_elem(&io_seats, &owner);
 }
+
+static __always_inline void zn_io_seat_forget(__u32 owner)
+{
+	(void)owner; /* nothing is known that outlives an operation */
+}
 #else
 #define ZN_IO_TRIES           4
 /* Far apart for threads that follow one another, so that no two CPUs write to one cache line. */
@@ -459,6 +485,19 @@ static __always_inline void zn_io_seat_free(struct zn_io_seat *s)
 	s->stacked = 0;
 	s->start_ns = 0;
 	s->owner = 0;
+}
+
+/* What the seats of a thread remember of it. */
+static __always_inline void zn_io_seat_forget(__u32 owner)
+{
+#pragma unroll
+	for (int i = 0; i < ZN_IO_TRIES; i++) {
+		__u32 at = ZN_IO_PLACE(owner, i);
+		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+
+		if (s && s->last_owner == owner)
+			s->last_owner = 0;
+	}
 }
 #endif
 
@@ -659,6 +698,41 @@ static __always_inline void zn_record(struct zn_proc *p, __u32 detail, __u64 ns,
 		ZN_ADD(h->bytes, bytes);
 	if (error)
 		ZN_ADD(h->errors, 1);
+}
+
+/* ---- sends ---- */
+
+static __always_inline struct zn_send *zn_send_of(__u32 tid)
+{
+	__u32 at = tid & (ZN_SEATS - 1);
+
+	return bpf_map_lookup_elem(&sends, &at);
+}
+
+/* The calling thread begins to send, or may do so. */
+static __always_inline void zn_send_begin(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct zn_send *s = zn_send_of(tid);
+
+	if (!s)
+		return;
+	s->start_ns = bpf_ktime_get_ns();
+	s->tid = tid;
+}
+
+/* It was a send over TCP, which ended now. */
+static __always_inline void zn_send_end(struct zn_proc *p, __u64 now, int result)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct zn_send *s = zn_send_of(tid);
+
+	if (!s || s->tid != tid) {
+		zn_lost(ZN_LOST_CALL);
+		return;
+	}
+	s->tid = 0;
+	zn_record(p, ZN_H_TCP_SEND, zn_minus(now, s->start_ns), 0, result < 0);
 }
 
 /* Reads the caller's memory; counted when it cannot be read. */

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 
-from harness import Absent, Daemon, check, equal, folder, main, run, test, wait_until
+from harness import ZERNEL, Absent, Daemon, Process, check, equal, folder, main, run, test, wait_until
 
 MIB = 1 << 20
 WARNINGS = [r"warning: probe: (vfs|meta): "]
@@ -102,6 +102,78 @@ def a_number_that_is_used_again():
             dd(f"{point}/f", i + 1)
     for i, name in enumerate(names):
         daemon.expects("write", name, (i + 1) * MIB)
+
+
+class Writer(Process):
+    """Writes from one thread all its life, and opens each file anew."""
+
+    SCRIPT = """
+import os, sys
+for line in sys.stdin:
+    f = os.open(line[:-1], os.O_WRONLY | os.O_CREAT, 0o600)
+    for _ in range(100):
+        os.write(f, b"x" * 10)
+    os.close(f)
+    print("done", flush=True)
+"""
+
+    def __init__(self):
+        super().__init__(["/usr/bin/python3", "-c", self.SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def kilobyte(self, path):
+        self.process.stdin.write(path + "\n")
+        self.process.stdin.flush()
+        equal(self.process.stdout.readline(), "done\n", "the writer's answer")
+
+
+def writer_with_id(pid):
+    """A new process gets the id after the last one that was given."""
+    for _ in range(100):
+        with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+            file.write(str(pid - 1))
+        writer = Writer()
+        if writer.pid == pid:
+            return writer
+        writer.end()
+    raise Absent(f"no process got the id {pid} again")
+
+
+@test
+def a_thread_that_stays_while_mounts_change():
+    root, daemon, writer = folder(), Files(), Writer()
+    names = [f"{root}/m{i}" for i in range(5)]
+    for i, name in enumerate(names):
+        with tmpfs(name) as point:  # the same device number each time
+            for _ in range(i + 1):
+                writer.kilobyte(f"{point}/f")
+    for i, name in enumerate(names):
+        daemon.expects("write", name, (i + 1) * 1000)
+
+
+@test
+def a_thread_whose_job_changes():
+    root = folder()
+    control = f"{root}/control.sock"
+    daemon, writer = Files("--control", control, "--report-dir", f"{root}/reports"), Writer()
+
+    def job(*arguments):
+        return run([ZERNEL, "job", *arguments, "--control", control], check=True).stdout
+
+    def of_jobs(point):
+        return [daemon.bytes("write", point, job=name) for name in ("", "one", "two")]
+
+    with tmpfs(f"{root}/data") as point:
+        path = f"{point}/f"
+        writer.kilobyte(path)
+        for name in ("one", "two"):
+            job("start", name, "--pid", str(writer.pid))
+            writer.kilobyte(path)
+            writer.kilobyte(path)
+        equal(of_jobs(point), [1000, 2000, 2000], "bytes of no job, one and two")
+        writer.end()
+        next_one = writer_with_id(writer.pid)  # of no job, in the thread id of one that was
+        next_one.kilobyte(path)
+        equal(of_jobs(point), [2000, 2000, 2000], "bytes after the id went to another process")
 
 
 @test

@@ -165,10 +165,15 @@ $(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h tests/cloc
 endef
 $(foreach u,$(UNIT),$(eval $(call unit_rule,$(u))))
 
-FAKE_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fPIC -fno-optimize-sibling-calls -fno-ipa-icf -Itests/fake
+# Functions of the real libcuda begin with a push, as those with a frame pointer do.
+FAKE_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fPIC -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-ipa-icf -Itests/fake
 $(T)/libcuda.so.1: tests/fake/cuda.c tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
+# with a landing pad (endbr64, bti) at the beginning of each function
+$(T)/pads/libcuda.so.1: tests/fake/cuda.c tests/fake/api.h
+	@mkdir -p $(T)/pads
+	$(Q)$(CC) $(FAKE_CFLAGS) $(if $(filter x86_64,$(MACHINE)),-fcf-protection=branch,-mbranch-protection=bti) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
 $(T)/libnccl.so.2: tests/fake/nccl.c tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libnccl.so.2 $< -o $@ -lpthread
@@ -210,7 +215,7 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/waiter $(T)/burst $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/pads/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/waiter $(T)/burst $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build

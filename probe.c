@@ -1053,6 +1053,21 @@ static enum zn_first first_of(const uint8_t *code)
 #endif
 }
 
+/* A landing pad does nothing, and the kernel has to step over it, which is most of a probe's cost. So where a push follows,
+ * which it emulates, the probe goes there: arguments, stack pointer and return address are the same. Behind anything else
+ * a loop may begin. Not on arm64: there the pad may sign the return address. */
+static uint32_t pad_before_push(const uint8_t *code)
+{
+#ifdef __x86_64__
+	enum { ENDBR64 = 4 };
+
+	return first_of(code) == ZN_FIRST_LANDING && first_of(code + ENDBR64) == ZN_FIRST_PUSH ? ENDBR64 : 0;
+#else
+	(void)code;
+	return 0;
+#endif
+}
+
 static struct spots spots;
 
 static bool spot_known(uint64_t offset)
@@ -1083,14 +1098,16 @@ static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *
 	spots.count = 0;
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		const struct zn_hook *h = &p->hook[i];
+		uint32_t pad = pad_before_push(symbol[i].code);
+		uint64_t offset = symbol[i].offset + pad;
 
-		if (h->family != f || !symbol[i].offset || spot_known(symbol[i].offset) || is_bad(symbol[i].offset))
+		if (h->family != f || !symbol[i].offset || spot_known(offset) || is_bad(offset))
 			continue;
 		if (ret && h->flags & ZN_HOOK_ENTRY_ONLY)
 			continue;
-		spots.offset[spots.count] = symbol[i].offset;
+		spots.offset[spots.count] = offset;
 		spots.hook[spots.count] = i;
-		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code), f);
+		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code + pad), f);
 	}
 }
 

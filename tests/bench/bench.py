@@ -29,7 +29,7 @@ BUILD = "build"
 DAEMON = f"{BUILD}/zerneld"
 NO_FILES = ["--control", "none", "--report-dir", "none"]
 DAEMON_CPU, CLIENT_CPU = 0, 1
-STEPPED, EMULATED = "cuLaunchKernel", "cuStreamSynchronize"
+EMULATED, STEPPED = "cuLaunchKernel", "cuStreamSynchronize"  # by their first instructions, which are looked at
 SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin"
 NODE_EXPORTER, NGINX = (shutil.which(name, path=SYSTEM_PATH) for name in ("prometheus-node-exporter", "nginx"))
 
@@ -163,6 +163,10 @@ LAUNCH_ROUNDS = 9
 CALLS = {"none": 200000, "empty": 5000, "ours": 5000}
 
 
+def is_push(byte):
+    return 0x50 <= byte <= 0x57 or byte == 0x41
+
+
 def launch_blocks(target, kind, times):
     for function in (STEPPED, EMULATED):
         for threads in (1, 4):
@@ -200,7 +204,9 @@ def bench_launch(run):
     times = {}
     with Tool("launch", run.cuda) as target, \
             Tool("attach_empty", f"{BUILD}/bench/empty.bpf.o", run.cuda, STEPPED, EMULATED) as empty:
-        code = {f: target.ask(f"code {f}") for f in (STEPPED, EMULATED)}
+        code = {f: int(target.ask(f"code {f}"), 16) for f in (STEPPED, EMULATED)}
+        if is_push(code[STEPPED]) or not is_push(code[EMULATED]):
+            sys.exit(f"bench.py: {EMULATED} has to begin with a push, and {STEPPED} must not: {code}")
         for i in range(LAUNCH_ROUNDS):
             print(f"  round {i + 1} of {LAUNCH_ROUNDS}")
             launch_round(target, empty, times)
@@ -210,7 +216,8 @@ def bench_launch(run):
     run.note("Cost of a call", f"""One process times blocks of calls of the fake libcuda in {LAUNCH_ROUNDS} rounds, each:
         no probe; programs that only return 0, on the same functions and through the same kind of link; the real daemon.
         The ratio is taken round by round. The kernel emulates the first instruction of a function where it can (`push`)
-        and single-steps it elsewhere, which costs another trap (first bytes here: {code[STEPPED]} and {code[EMULATED]}).
+        and single-steps it elsewhere, which costs another trap (first bytes here: {code[EMULATED]:x} and {code[STEPPED]:x}).
+        Functions of the real libcuda begin with a `push`.
         With 4 threads on {os.cpu_count()} cores, threads wait for each other's time slice too, and ours add to the same
         counters from several cores.""")
 
@@ -703,9 +710,9 @@ def bench_mapping(run):
 
 # ---- bias ----
 
-BIAS_CASES = ((EMULATED, 0, 20000), (STEPPED, 0, 5000), (STEPPED, 10000, 5000), (STEPPED, 100000, 2000))
-SERIES = {STEPPED: ("zernel_cuda_launch_latency_seconds", []),
-          EMULATED: ("zernel_cuda_sync_seconds", ['call="stream_synchronize"'])}
+BIAS_CASES = ((STEPPED, 0, 5000), (EMULATED, 0, 20000), (EMULATED, 10000, 5000), (EMULATED, 100000, 2000))
+SERIES = {EMULATED: ("zernel_cuda_launch_latency_seconds", []),
+          STEPPED: ("zernel_cuda_sync_seconds", ['call="stream_synchronize"'])}
 
 
 def bias_truth(target, function, spin_ns, calls):

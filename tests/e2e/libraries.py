@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from harness import (CUDA, DRIVER, HERE, NCCL, ROOT, Absent, Actor, Daemon, Driver, Process, check, copy_of, equal,
+from harness import (CUDA, DRIVER, HERE, NCCL, ROOT, TOOLS, Absent, Actor, Daemon, Driver, Process, check, copy_of, equal,
                      folder, main, run, test, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
@@ -69,6 +69,18 @@ def attached_before_calls_that_come_a_second_and_a_half_after_the_library():
     daemon = Daemon()
     driver = Driver("launches", "--ready-ms", "1500", gate=False)
     counted(daemon, driver.report())
+
+
+@test
+def a_landing_pad_is_passed_over():
+    """The kernel has to step over one, and emulates the push behind it. Both probes of a call are there, so all is exact."""
+    path = os.path.join(TOOLS, "pads", "libcuda.so.1")
+    daemon, actor = Daemon(), Actor(("cuda", path))
+    daemon.attached(path)
+    first = "ctypes.string_at(ctypes.cast(cuda.cuLaunchKernel, c_void_p).value, 5).hex()"
+    if os.uname().machine == "x86_64":
+        equal(actor.do(f"answer = {first}"), "f30f1efacc", "endbr64, and the probe's trap where the push was")
+    counted(daemon, Driver("launches", cuda=path).start())
 
 
 # ---- where

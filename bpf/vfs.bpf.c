@@ -944,8 +944,8 @@ SEC("tp_btf/sys_enter")
 int call_enter(__u64 *ctx)
 {
 	const struct pt_regs *regs = (void *)ctx[0];
-	struct zn_proc *p = zn_tracked_current();
 	__u64 nr = ctx[1];
+	struct zn_proc *p = ZN_NR_OF_PROBE(nr) ? NULL : zn_tracked_current();
 
 	if (p)
 		signals_enter(p, regs, nr);

@@ -17,7 +17,7 @@
 
 #define TRACE_UPROBE_MULTI 48 /* enum bpf_attach_type of linux/bpf.h from 6.6 on */
 #define RETURN_FLAG        1
-#define SYMBOLS_MAX        16
+#define SYMBOLS_MAX        256
 
 static struct zn_elf_symbol spot[SYMBOLS_MAX];
 static int spot_count;
@@ -28,7 +28,9 @@ static void spots_find(const char *library, char **names, int count)
 	int fd = open(library, O_RDONLY | O_CLOEXEC);
 	const char *why = "no such function";
 
-	for (spot_count = 0; spot_count < count && spot_count < SYMBOLS_MAX; spot_count++)
+	if (count > SYMBOLS_MAX)
+		die("symbols", "too many");
+	for (spot_count = 0; spot_count < count; spot_count++)
 		spot[spot_count].name = names[spot_count];
 	if (fd < 0 || zn_elf_symbols(fd, spot, (size_t)spot_count, &why) != spot_count)
 		die(library, why);

@@ -48,6 +48,8 @@ def system_calls_and_mappings_are_counted():
     daemon = Daemon()
     actor = tracked(daemon)
     about(grown(daemon, actor, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN, "system calls")
+    launches = grown(daemon, actor, f"launch(cuda, {OFTEN})", "zernel_syscalls_total")
+    check(launches <= OFTEN // 100, f"{launches} system calls in as many launches as {OFTEN}: probes make some that are not the program's")
     code = f"for _ in range({SOME}): libc.munmap(c_void_p(libc.mmap(None, c_size_t(100001), 3, 0x22, -1, c_size_t(0))), c_size_t(100001))"
     equal(grown(daemon, actor, code, "zernel_mmap_calls_total", call="munmap"), SOME, "munmap calls")
     equal(grown(daemon, actor, code, "zernel_mmap_bytes_total", call="munmap"), SOME * 25 * 4096, "bytes in whole pages")

@@ -1820,7 +1820,7 @@ static const struct metric table[] = {
 	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", emit_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
 	{"zernel_syscalls_total", COUNTER, "pid", emit_counts, &syscalls,
-		"System calls that the threads of a process began."},
+		"System calls that the threads of a process began; those that probes of the kernel make on the way are not among them."},
 	{"zernel_syscall_density", GAUGE, "pid", emit_rates, &density,
 		"System calls per launch: those that began over the last tick, by the launches of that tick; absent without one."},
 	{"zernel_gpu_ioctl_seconds", SUMMARY, "pid,quantile", emit_durations, &gpu_ioctl,

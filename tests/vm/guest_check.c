@@ -9,9 +9,11 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -23,6 +25,7 @@
 #define UNMATCHED 5 /* allocations of the driver's scenario "early" */
 #define THREADS   3
 #define CALLS     1009
+#define MOVES     211
 #define CUDA      "/t/libcuda.so.1"
 #define NCCL      "/t/libnccl.so.2"
 
@@ -660,7 +663,55 @@ static void expect_tier(char *tier)
 		show(&p);
 }
 
-/* What the kernel says of the driver's process: TCP exactly, by the way that is asked for; of the others that they count. */
+/* The driver, which waits for bytes, is sent to a CPU: it moves at once, or when the byte wakes it. */
+static void driver_move(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	expect(sched_setaffinity(driver.pid, sizeof(set), &set) == 0, "the driver cannot be sent to a CPU");
+	driver_send('x');
+}
+
+static const char moved[] = "zernel_thread_migrations_total";
+static const char *const scopes[] = {",scope=\"cpu\"", ",scope=\"numa\""};
+
+/* It has come to where it reads what it is sent, and its other threads are over. */
+static bool driver_reads(void)
+{
+	int left = 0;
+
+	return ioctl(driver.in, FIONREAD, &left) == 0 && left == 0;
+}
+
+static bool moves_counted(void)
+{
+	driver_move(0);
+	driver_move(1);
+	return scrape() && of_driver(moved, scopes[0]) > 0;
+}
+
+/* Between two CPUs, each with a memory node of its own (boot.sh). */
+static void expect_moves(void)
+{
+	uint64_t before[ZN_LEN(scopes)];
+
+	until(driver_reads, "the driver does not come to where it waits");
+	until(moves_counted, "migrations are not counted");
+	expect(scrape(), "/metrics is not served");
+	for (size_t i = 0; i < ZN_LEN(scopes); i++)
+		before[i] = of_driver(moved, scopes[i]);
+	for (int i = 0; i < MOVES; i++)
+		driver_move(i % 2);
+	expect(scrape(), "/metrics is not served");
+	for (size_t i = 0; i < ZN_LEN(scopes); i++)
+		if (!expect(of_driver(moved, scopes[i]) - before[i] == MOVES, scopes[i]))
+			printf("   %llu migrations, not %d\n",
+				(unsigned long long)(of_driver(moved, scopes[i]) - before[i]), MOVES);
+}
+
+/* What the kernel says of the driver's process: TCP and migrations exactly, by the way that is asked for; of the others that they count. */
 static void check_signals(char *tier)
 {
 	expect_tier(tier);
@@ -669,6 +720,7 @@ static void check_signals(char *tier)
 	until(both_hooked, "the libraries are not hooked");
 	driver_send('\n');
 	until(calls_counted, "system calls are not counted");
+	expect_moves();
 	driver_go();
 	expect_equal(4);
 	expect(of_driver("zernel_syscalls_total", "") >= 2 * CALLS, "too few system calls");

@@ -223,6 +223,7 @@ void zn_flows_refresh(struct zn_flows *f)
 			row_new(f, e);
 	}
 	f->row_count = (uint32_t)n;
+	zn_mounts_hurry(&f->mounts); /* at the end, as it comes back here to give the new names */
 }
 
 /* ---- The tick. ---- */

@@ -297,8 +297,7 @@ static void walk_begin(struct zn_mounts *m, int fd, uint32_t tgid)
 static void walk_end(struct zn_mounts *m, bool whole)
 {
 	if (whole || m->tgid)
-		conclude(
-			m); /* while it still counts as a walk: who looks may ask for a device, and no walk begins in it */
+		conclude(m); /* while it still counts as a walk, so that none begins in it */
 	if (m->tgid)
 		close(m->walk_fd);
 	else if (m->walk_ns > SLICE_NS)
@@ -438,9 +437,16 @@ struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid)
 	e->used_ns = zn_now_ns();
 	if (asks)
 		e->ask = tgid;
-	if ((m->fresh || asks) && m->walk_fd < 0)
-		run(m);
+	m->due = m->due || m->fresh || asks;
 	return e;
+}
+
+void zn_mounts_hurry(struct zn_mounts *m)
+{
+	if (!m->due || m->walk_fd >= 0)
+		return;
+	m->due = false;
+	run(m);
 }
 
 struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *point, const char *fstype)

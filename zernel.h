@@ -1605,6 +1605,7 @@ struct zn_mounts {
 	uint32_t high, count; /* entries that were ever used, and that are */
 	uint32_t version;
 	bool changed, fresh; /* the host's list must be read again; at once, for a device that is new */
+	bool due;            /* somebody asked since lists were read */
 	int walk_fd;         /* the list that is being read; below 0: none */
 	uint32_t tgid;       /* whose it is; 0: the host's */
 	bool skip;           /* up to the end of a line */
@@ -1618,8 +1619,11 @@ void zn_mounts_init(struct zn_mounts *m);
 int zn_mounts_open(struct zn_mounts *m, struct zn_loop *loop, const char *proc);
 void zn_mounts_close(struct zn_mounts *m);
 /* The entry of a device, made if there is none; NULL: no room. tgid: who used it, while that still lives, or 0. The name
- * may come later: watch the version. */
+ * comes later: watch the version. Reads nothing, so whoever goes through figures may call it. */
 struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid);
+/* Reads the lists that may have the names that were asked for, for a slice of time; the rest follows by itself. look() is
+ * called in it, and may call this again, which does nothing then. */
+void zn_mounts_hurry(struct zn_mounts *m);
 /* Names a device once and for all. NULL: no room. */
 struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *point, const char *fstype);
 void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns);

@@ -4,6 +4,9 @@
  * that come late or change, jobs that end, and everything given back in the end.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../zernel.h"
 #include "clock.h"
@@ -199,6 +202,48 @@ T(a_name_that_comes_late_takes_the_figures_along)
 	CHECK_EQ(used(), 1);
 }
 
+static void look(void *owner)
+{
+	(void)owner;
+	zn_flows_refresh(&flows);
+}
+
+/* As the daemon has it: the list of mounts is read while figures are looked at, and whoever keeps figures by name looks in
+ * it again. Several series of a new device that are found at the same time are each in one chain, once. */
+T(names_are_looked_up_while_figures_are_shown)
+{
+	static const char list[] = "30 1 0:41 / /data rw - ext4 disk rw\n";
+	char root[] = "/tmp/zernel-flow-XXXXXX", path[64];
+	FILE *f;
+
+	start();
+	CHECK(mkdtemp(root));
+	snprintf(path, sizeof(path), "%s/1", root);
+	CHECK_EQ(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/1/mountinfo", root);
+	f = fopen(path, "w");
+	CHECK(f && fputs(list, f) >= 0 && fclose(f) == 0);
+	CHECK_EQ(zn_mounts_open(&flows.mounts, NULL, root), 0);
+	flows.mounts.look = look;
+	for (uint8_t shard = 0; shard < 3; shard++)
+		happen(none, DATA, ZN_IO_READ, shard, 10);
+	happen(none, DATA, ZN_IO_WRITE, 0, 1);
+	alarm(20); /* a chain that comes back to itself has no end */
+	zn_flows_refresh(&flows);
+	CHECK_EQ(bytes("", "/data", "ext4"), 30);
+	for (uint8_t shard = 0; shard < 5; shard++)
+		happen(none, DATA, ZN_IO_READ, shard, 10);
+	tick(1);
+	CHECK_EQ(bytes("", "/data", "ext4"), 80);
+	CHECK_EQ(used(), 1);
+	alarm(0);
+	zn_mounts_close(&flows.mounts);
+	CHECK_EQ(unlink(path), 0);
+	*strrchr(path, '/') = 0;
+	CHECK_EQ(rmdir(path), 0);
+	CHECK_EQ(rmdir(root), 0);
+}
+
 T(a_number_that_is_used_again_takes_nothing_along)
 {
 	start();
@@ -327,6 +372,7 @@ int main(void)
 	RUN(two_devices_on_one_mount_are_one_series);
 	RUN(stacked_mounts_of_two_types_share_durations);
 	RUN(a_name_that_comes_late_takes_the_figures_along);
+	RUN(names_are_looked_up_while_figures_are_shown);
 	RUN(a_number_that_is_used_again_takes_nothing_along);
 	RUN(mounting_again_and_again_costs_a_bounded_number);
 	RUN(a_job_that_is_forgotten_gives_everything_back);

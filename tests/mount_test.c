@@ -68,6 +68,7 @@ static const struct zn_mount *use(uint32_t dev, uint32_t tgid)
 {
 	const struct zn_mount *e = zn_mounts_use(&m, dev, tgid);
 
+	zn_mounts_hurry(&m);
 	while (m.walk_fd >= 0)
 		zn_mounts_tick(&m, zn_now_ns());
 	return e;

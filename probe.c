@@ -500,6 +500,7 @@ static void release(struct zn_arena *a, uint32_t row)
 	if (opens)
 		memset(opens, 0, sizeof(*opens));
 	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
+	__atomic_store_n(&proc->tgid, 0, __ATOMIC_SEQ_CST); /* before exit_ns, see zn_tracked() */
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
 	__atomic_fetch_sub(&a->shared->procs, 1, __ATOMIC_RELAXED);
@@ -627,14 +628,14 @@ static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 static void stall_open(const struct zn_open *o, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
 	uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_OPEN_SINCE(word);
-	uint64_t ready = __atomic_load_n(&o->ready_ns, __ATOMIC_ACQUIRE), until = ready > since ? ready : now_ns;
+	uint64_t ready = __atomic_load_n(&o->ready_ns, __ATOMIC_ACQUIRE);
+	uint64_t until = ready > since && ready < now_ns ? ready : now_ns;
 
-	if (!since || until > now_ns || __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) != word)
+	if (!since || since >= now_ns || __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) != word)
 		return;
 	if (ZN_OPEN_STATE(word) < ZN_STALL_COUNT)
 		ns[ZN_OPEN_STATE(word)] += until - since;
-	if (ZN_OPEN_STATE(word) <= ZN_STALL_PENDING)
-		ns[ZN_STALL_RUNQUEUE] += now_ns - until;
+	ns[ZN_STALL_RUNQUEUE] += now_ns - until;
 }
 
 /* The counters first: a segment that ends meanwhile is then in neither, and not in both. */
@@ -1035,7 +1036,7 @@ static enum zn_first first_of(const uint8_t *code)
 	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
 		return ZN_FIRST_LANDING;
 	if (code[0] == 0x41) /* REX.B: push %r8 to %r15 */
-		code++;
+		return code[1] >= 0x50 && code[1] <= 0x57 ? ZN_FIRST_PUSH : ZN_FIRST_OTHER;
 	if (code[0] >= 0x50 && code[0] <= 0x57)
 		return ZN_FIRST_PUSH;
 	if (code[0] == 0x90 || code[0] == 0xe8 || code[0] == 0xe9 || code[0] == 0xeb || (code[0] & 0xf0) == 0x70)
@@ -1056,15 +1057,17 @@ static enum zn_first first_of(const uint8_t *code)
 /* A landing pad does nothing, and the kernel has to step over it, which is most of a probe's cost. So where a push follows,
  * which it emulates, the probe goes there: arguments, stack pointer and return address are the same. Behind anything else
  * a loop may begin. Not on arm64: there the pad may sign the return address. */
-static uint32_t pad_before_push(const uint8_t *code)
+static void pad_pass(struct zn_elf_symbol *s)
 {
 #ifdef __x86_64__
 	enum { ENDBR64 = 4 };
 
-	return first_of(code) == ZN_FIRST_LANDING && first_of(code + ENDBR64) == ZN_FIRST_PUSH ? ENDBR64 : 0;
+	if (first_of(s->code) != ZN_FIRST_LANDING || first_of(s->code + ENDBR64) != ZN_FIRST_PUSH)
+		return;
+	s->offset += ENDBR64;
+	memmove(s->code, s->code + ENDBR64, sizeof(s->code) - ENDBR64);
 #else
-	(void)code;
-	return 0;
+	(void)s;
 #endif
 }
 
@@ -1098,16 +1101,14 @@ static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *
 	spots.count = 0;
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		const struct zn_hook *h = &p->hook[i];
-		uint32_t pad = pad_before_push(symbol[i].code);
-		uint64_t offset = symbol[i].offset + pad;
 
-		if (h->family != f || !symbol[i].offset || spot_known(offset) || is_bad(offset))
+		if (h->family != f || !symbol[i].offset || spot_known(symbol[i].offset) || is_bad(symbol[i].offset))
 			continue;
 		if (ret && h->flags & ZN_HOOK_ENTRY_ONLY)
 			continue;
-		spots.offset[spots.count] = offset;
+		spots.offset[spots.count] = symbol[i].offset;
 		spots.hook[spots.count] = i;
-		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code + pad), f);
+		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code), f);
 	}
 }
 
@@ -1204,8 +1205,10 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, struct zn_elf_sy
 			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};
 		}
 	found = n ? zn_elf_symbols(lib->fd, wanted, n, &why) : 0;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		pad_pass(&wanted[i]);
 		symbol[hook[i]] = wanted[i];
+	}
 	if (found < 0)
 		snprintf(lib->why, sizeof(lib->why), "not a well-formed ELF file: %.200s", why);
 	else if (found == 0)

@@ -13,13 +13,13 @@
 
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
-#define ZN_PROCS_MAX   1024  /* processes that call a hooked library at one time; the next one is dropped and counted */
-#define ZN_HISTS_MAX   4096  /* histograms of one page each: 16 MiB of kernel memory */
-#define ZN_HISTS_FIRST 1     /* histogram 0 is never handed out, so that 0 can mean "none" */
-#define ZN_CALLS_MAX   4096  /* system calls that are under way and timed: one per thread and kind */
-#define ZN_SOCKS_MAX   4096  /* TCP connections of processes that call a hooked library */
-#define ZN_THREADS_MAX 4096  /* threads that have called a hooked library and found their seat taken */
-#define ZN_SEATS       4096  /* threads that are found by the low bits of their id alone; a power of two */
+#define ZN_PROCS_MAX   1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_HISTS_MAX   4096 /* histograms of one page each: 16 MiB of kernel memory */
+#define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
+#define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
+#define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */
+#define ZN_THREADS_MAX 4096 /* threads that have called a hooked library and found their seat taken */
+#define ZN_SEATS       4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
 #define ZN_ALLOCS_MAX  32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX    4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX   4096  /* NCCL communicators */
@@ -186,7 +186,7 @@ enum zn_detail {
 #define ZN_DETAIL_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
 _Static_assert(ZN_DETAIL_COUNT <= ZN_DETAIL_SLOTS, "struct zn_proc has no room for another histogram");
 
-/* First instruction of a hooked function: uprobes emulate some and single-step the others, which takes one more trap
+/* First instruction of a hooked function, behind a landing pad that is passed over: uprobes emulate some and single-step the others, which takes one more trap
  * inside the measured interval. What each costs depends on the kernel, so all four are calibrated. */
 enum zn_first { ZN_FIRST_NOP, ZN_FIRST_PUSH, ZN_FIRST_LANDING /* endbr64, bti */, ZN_FIRST_OTHER, ZN_FIRST_COUNT };
 
@@ -355,7 +355,7 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                                       \
 	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                               \
 	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
-	X(CALL, "call", "system calls that were not timed: too many at one time")                                      \
+	X(CALL, "call", "system calls and sends that were not timed: too many at one time")                            \
 	X(SOCKET, "socket", "TCP connections without a free entry: their retransmissions are not counted")             \
 	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
 	X(SKEW, "skew", "communicators, ranks or collectives whose time of issue could not be compared")               \
@@ -426,7 +426,7 @@ struct zn_shared {
 	__u64 families;    /* that are on, 1 << enum zn_family */
 	__u64 gpu_majors[ZN_MAJOR_WORDS]; /* of character devices that are GPUs, a bit each; the daemon writes it */
 	struct zn_gpu_calls gpu_calls;
-	__u64 io_change; /* raised when a series of file I/O has gone, or a process belongs to another job than before */
+	__u64 io_change; /* raised at each tick, when a series of file I/O has gone, and when a process changes its job */
 	__u64 oom_kills; /* of tracked processes and their workers, of no job */
 	__u64 by_call;   /* those of them that stand on the tracepoints of system calls */
 	__u64 calib_ns[ZN_CALIB_MAX];
@@ -476,9 +476,10 @@ _Static_assert(sizeof(struct zn_timed_call) == 24, "padding");
  * thread of the same place takes it, which costs a duration. */
 struct zn_send {
 	__u32 tid;
-	__u32 pad;
-	__u64 start_ns;
+	__u32 id;       /* of its process */
+	__u64 start_ns; /* 0: it has ended, or had begun before it was watched */
 };
+_Static_assert(sizeof(struct zn_send) == 16, "padding");
 
 /* Whose a TCP connection is: its last sender. Key: the address of the kernel's struct sock. */
 struct zn_sock {
@@ -533,13 +534,13 @@ struct zn_run {
 struct zn_runs {
 	struct zn_run way[ZN_RUN_WAYS];
 };
-_Static_assert(sizeof(struct zn_run) == 128, "what every switch needs is within 64 bytes");
+_Static_assert(sizeof(struct zn_run) == 128, "what every switch needs comes first");
 
 /* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in the
  * counters of the process, ZN_C_STALL_CPU and up. */
 struct zn_open {
 	__u64 word;
-	__u64 ready_ns; /* later than the word's: since then it has been runnable, until it runs */
+	__u64 ready_ns; /* later than the word's: since when it could run again; 0 while it runs */
 	__u32 tid;      /* 0: free */
 	__u32 id;       /* of the process */
 	__u32 inside;   /* enum zn_stall while it runs: CPU, or what it waits for in a function that may spin */

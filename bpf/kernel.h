@@ -37,8 +37,8 @@ struct pt_regs {
 #define ZN_NR_SENDTO         44
 #define ZN_NR_SENDMSG        46
 /* Made by the kernel's own code at the return (6.11) or the entry (6.18) of a probed function, not by the program. */
-#define ZN_NR_OF_PROBE(nr)   ((nr) == 335 || (nr) == 336)
-#define ZN_RESULT_LONG(r)    ((r)->ax)
+#define ZN_NR_OF_PROBE(nr) ((nr) == 335 || (nr) == 336)
+#define ZN_RESULT_LONG(r)  ((r)->ax)
 /* At the start of a system call: its fourth argument, and its number, which is -1 where an exception came in instead. */
 #define ZN_CALL_ARG1(r)          ((r)->di)
 #define ZN_CALL_ARG2(r)          ((r)->si)

@@ -47,7 +47,7 @@ static __always_inline void send_begin(struct sock *sk)
 	if (!p)
 		return;
 	own(p, (__u64)sk); /* before the bytes are on their way */
-	zn_send_begin();
+	zn_send_begin(p);
 }
 
 static __always_inline void send_end(int result)

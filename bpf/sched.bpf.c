@@ -559,7 +559,7 @@ static __noinline void wake(struct task_struct *task)
 		batch_from(r);
 	r->ready_ns = bpf_ktime_get_ns();
 	o = zn_open_at(r->row, r->open);
-	if (o)
+	if (o && o->id == r->id)
 		o->ready_ns = r->ready_ns;
 }
 

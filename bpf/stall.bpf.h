@@ -90,6 +90,9 @@ static __always_inline void zn_stall_on(struct zn_open *o, struct zn_proc *p, __
 	__u64 old = __sync_lock_test_and_set(&o->word, ZN_OPEN_WORD(now, o->inside)), since = ZN_OPEN_SINCE(old);
 	__u32 was = ZN_OPEN_STATE(old);
 
+	o->ready_ns = 0; /* behind the word: who reads it meanwhile sees that the word has changed */
+	if (ready > now) /* clocks of two CPUs */
+		ready = now;
 	if (ready < since)
 		ready = since;
 	zn_stall_add(p, was == ZN_STALL_PENDING ? cause : was, since, ready);

@@ -2,7 +2,7 @@
 /*
  * System calls of tracked processes: how many; mappings made and removed; time inside ioctl() on a GPU's device; when a
  * call begins that may send over TCP. Part of the one program at each end of a system call, see vfs.bpf.c. Every other
- * process pays one look-up by its id in an array per call and return.
+ * process pays one look-up by its id in an array per call, and at the return of those that change mappings and of ioctl().
  *
  * Limits: numbers are those of 64-bit calls, as only 64-bit libraries are hooked; a 32-bit call of such a process counts
  * as one call, and may be taken for another one. brk() and mremap() make no mapping and are calls alone.
@@ -82,7 +82,7 @@ static __always_inline void signals_enter(struct zn_proc *p, const struct pt_reg
 	if (number == ZN_NR_IOCTL && is_on(s, ZN_FAM_IOCTL))
 		ioctl_enter(p, regs);
 	else if (zn_is_send(number) && s->by_call >> ZN_FAM_NET & 1)
-		zn_send_begin(); /* net.bpf.c tells at its end whether it is a connection */
+		zn_send_begin(p); /* net.bpf.c tells at its end whether it is a connection */
 }
 
 /* Bytes in whole pages, as the kernel maps them. */

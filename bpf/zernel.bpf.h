@@ -244,6 +244,7 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 	bpf_get_current_comm(p->comm, sizeof(p->comm));
 	if (bpf_map_update_elem(&rows, &tgid, &row, BPF_NOEXIST)) {
 		other = bpf_map_lookup_elem(&rows, &tgid);
+		p->tgid = 0;
 		bpf_map_push_elem(&free_rows, &row, 0);
 		return other ? *other : ZN_ROW_NONE;
 	}
@@ -345,7 +346,7 @@ static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 		return NULL;
 	row = s->mark_row[ZN_MARK_AT(tgid)];
 	p = bpf_map_lookup_elem(&procs, &row);
-	if (p && p->tgid == tgid && !p->exit_ns)
+	if (p && tgid && p->tgid == tgid && !p->exit_ns)
 		return p;
 	known = bpf_map_lookup_elem(&rows, &tgid);
 	return known ? bpf_map_lookup_elem(&procs, known) : NULL;
@@ -484,7 +485,11 @@ static __always_inline void zn_io_seat_free(struct zn_io_seat *s)
 {
 	s->stacked = 0;
 	s->start_ns = 0;
+#ifdef __TARGET_ARCH_arm64 /* what was written to it before is seen before */
+	__sync_lock_test_and_set(&s->owner, 0);
+#else
 	s->owner = 0;
+#endif
 }
 
 /* What the seats of a thread remember of it. */
@@ -710,15 +715,16 @@ static __always_inline struct zn_send *zn_send_of(__u32 tid)
 }
 
 /* The calling thread begins to send, or may do so. */
-static __always_inline void zn_send_begin(void)
+static __always_inline void zn_send_begin(struct zn_proc *p)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct zn_send *s = zn_send_of(tid);
 
 	if (!s)
 		return;
-	s->start_ns = bpf_ktime_get_ns();
 	s->tid = tid;
+	s->id = p->id;
+	s->start_ns = bpf_ktime_get_ns();
 }
 
 /* It was a send over TCP, which ended now. */
@@ -727,12 +733,15 @@ static __always_inline void zn_send_end(struct zn_proc *p, __u64 now, int result
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct zn_send *s = zn_send_of(tid);
 
-	if (!s || s->tid != tid) {
+	if (!s || s->id == 0)
+		return;
+	if (s->tid != tid) {
 		zn_lost(ZN_LOST_CALL);
 		return;
 	}
-	s->tid = 0;
-	zn_record(p, ZN_H_TCP_SEND, zn_minus(now, s->start_ns), 0, result < 0);
+	if (s->id == p->id && s->start_ns)
+		zn_record(p, ZN_H_TCP_SEND, zn_minus(now, s->start_ns), 0, result < 0);
+	s->start_ns = 0;
 }
 
 /* Reads the caller's memory; counted when it cannot be read. */

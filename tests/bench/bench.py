@@ -165,7 +165,7 @@ HOOKS = "gpu_mem,cuda_trace,nccl"  # the families that stand on functions of lib
 
 
 def is_push(byte):
-    return 0x50 <= byte <= 0x57 or byte == 0x41
+    return 0x50 <= byte <= 0x57  # of the first eight registers, as compilers begin with
 
 
 def launch_blocks(target, kind, times):

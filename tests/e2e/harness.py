@@ -372,6 +372,18 @@ class Actor(Process):
         return got["answer"]
 
 
+def with_id(pid, make):
+    """What make() starts, as a process with this id: a new one gets the id after the last one that was given."""
+    for _ in range(100):
+        with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+            file.write(str(pid - 1))
+        process = make()
+        if process.pid == pid:
+            return process
+        process.end()
+    raise Absent(f"no process got the id {pid}")
+
+
 def run(argv, **more):
     """The finished command, with its output as text."""
     return subprocess.run(argv, text=True, capture_output=True, timeout=60, **more)

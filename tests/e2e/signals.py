@@ -4,7 +4,7 @@ other process. An interpreter makes a few system calls of its own between two lo
 import os
 import time
 
-from harness import CUDA, Actor, Daemon, check, equal, main, test, wait_until
+from harness import CUDA, Actor, Daemon, check, equal, main, test, wait_until, with_id
 
 RANDOM_MAJOR = "1"
 OFTEN, SOME = 10007, 101
@@ -19,9 +19,9 @@ def switches():
 """
 
 
-def tracked(daemon):
+def tracked(daemon, make=lambda: Actor(("cuda", CUDA))):
     """An actor whose kernel counters have begun."""
-    actor = Actor(("cuda", CUDA))
+    actor = make()
     daemon.attached(CUDA)
     actor.do("ready(cuda); launch(cuda, 1)")
 
@@ -57,6 +57,24 @@ def system_calls_and_mappings_are_counted():
     fails = f"for _ in range({SOME}): libc.mmap(None, c_size_t(0), 3, 0x22, -1, c_size_t(0)); libc.munmap(c_void_p(1), c_size_t(4096))"
     equal(grown(daemon, actor, fails, "zernel_mmap_calls_total", call="munmap"), 0, "calls that fail")
     equal(daemon.metrics().lost(), {}, "losses")
+
+
+MARKS = 16384  # ids of processes are told apart by the rest of this first
+
+
+@test
+def ids_that_are_alike_are_told_apart():
+    daemon = Daemon()
+    one = tracked(daemon)
+    alike = one.pid + MARKS if one.pid < MARKS else one.pid - MARKS
+    two = tracked(daemon, lambda: with_id(alike, lambda: Actor(("cuda", CUDA))))
+    for actor, times in (one, OFTEN), (two, 2 * OFTEN), (one, OFTEN):
+        before = daemon.metrics().one("zernel_syscalls_total", pid=str(one.pid + two.pid - actor.pid))
+        about(grown(daemon, actor, f"for _ in range({times}): libc.syscall(39)", "zernel_syscalls_total"), times, "system calls")
+        after = daemon.metrics().one("zernel_syscalls_total", pid=str(one.pid + two.pid - actor.pid))
+        equal(after, before, "those of the other one, which waits")
+    one.end()
+    about(grown(daemon, two, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN, "system calls of the one that is left")
 
 
 @test

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """Many calls, many processes, sudden ends, a daemon that dies or sleeps: every call is counted once or counted as lost."""
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, main, need,
+from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, folder, main, need,
                      run, test, wait_until)
 from clients import read_snapshots
 from figures import compare, compare_metrics, shown
@@ -52,6 +54,42 @@ def a_million_launches_of_four_threads():
     equal(metrics.one(HITS, family="cuda_trace"), 1000028, "hits")
     driver.end()
     tables_empty(daemon)
+
+
+def told_to_systemd(path, **env):
+    """What a daemon says within two seconds, and after that when it cannot run."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(path)
+        ear.settimeout(0.5)
+        daemon = Daemon("--push-interval-ms", "100", env={**os.environ, "NOTIFY_SOCKET": path, **env})
+        told = []
+
+        def listen(seconds):
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                with contextlib.suppress(TimeoutError):
+                    told.append(ear.recv(100).decode())
+        listen(2)
+        running = list(told)
+        os.kill(daemon.pid, signal.SIGSTOP)
+        listen(0.5)  # what was on its way
+        told.clear()
+        listen(1)
+        os.kill(daemon.pid, signal.SIGCONT)
+        daemon.end()
+        return running, told
+
+
+@test
+def systemd_is_told_that_it_is_ready_and_well():
+    path = os.path.join(folder(), "notify")
+    running, stopped = told_to_systemd(path, WATCHDOG_USEC="1000000")
+    equal((running[0], set(running[1:])), ("READY=1", {"WATCHDOG=1"}), "what systemd was told")
+    check(len(running) >= 10, f"{len(running)} messages in 20 ticks")
+    equal(stopped, [], "what a daemon says that stands still")
+    for env in {}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"}:
+        os.unlink(path)
+        equal(told_to_systemd(path, **env), (["READY=1"], []), f"what is told where nobody watches ({env})")
 
 
 @test

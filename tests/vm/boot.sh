@@ -37,6 +37,16 @@ look() {
 	timeout 3 cat "$work/monitor.out" | tr -d '\r' | grep -aE '^CPU#|^R[A-Z]+=|^CR0=|^CS ='
 }
 
+# No processor took an interrupt when it was looked at: that is the kernel's, under emulation, and no program's doing.
+deaf() {
+	local flags seen=1
+	while read -r flags; do
+		[ $((0x$flags & 0x200)) = 0 ] || return 1
+		seen=0
+	done < <(sed -n 's/.*RFL=\([0-9a-f]*\).*/\1/p' "$1")
+	return $seen
+}
+
 timeout "${VM_SECONDS:-600}" qemu-system-x86_64 "${machine[@]}" -serial "file:$log" -kernel "$kernel" -initrd "$work/initrd" \
 	-append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off $clock" < /dev/null > "$work/said" 2>&1 &
 vm=$!
@@ -44,7 +54,8 @@ touch "$log"
 while kill -0 "$vm" 2> /dev/null; do
 	if [ $(($(date +%s) - $(stat -c %Y "$log"))) -gt "$silent" ] || grep -q 'BUG: soft lockup' "$log"; then
 		echo "boot.sh: the guest hangs"
-		look
+		look | tee "$work/looked"
+		deaf "$work/looked" && echo "boot.sh: its kernel takes no interrupts"
 		kill "$vm"
 		break
 	fi

@@ -50,8 +50,8 @@ boot() {
 	"$here/boot.sh" "$build/vm/$want/vmlinuz" "${parts[@]}" > "$console" || true
 	# Two things were seen that nobody but the emulation is known for, and are shown; the boot is then done again, once: on
 	# 7.3.4 a breakpoint of the kernel's own patching, met after it was taken away; on 5.10 and 6.1, on a busy machine, a
-	# processor that does not leave the kernel. A guest from which nothing comes for any other reason has failed.
-	if grep -E -A8 'Oops: int3|int3: 0000|BUG: soft lockup' "$console" >&2; then
+	# kernel that does not take interrupts any more. A guest from which nothing comes for any other reason has failed.
+	if grep -E -A8 'Oops: int3|int3: 0000|BUG: soft lockup|takes no interrupts' "$console" >&2; then
 		"$here/boot.sh" "$build/vm/$want/vmlinuz" "${parts[@]}" > "$console" || true
 	fi
 	echo "booted $want: $image, $((SECONDS - start)) s" >&2

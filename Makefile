@@ -165,7 +165,7 @@ $(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h tests/cloc
 endef
 $(foreach u,$(UNIT),$(eval $(call unit_rule,$(u))))
 
-# Functions of the real libcuda begin with a push, as those with a frame pointer do.
+# In published disassemblies functions of the real libcuda begin with a push, as those with a frame pointer do.
 FAKE_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fPIC -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-ipa-icf -Itests/fake
 $(T)/libcuda.so.1: tests/fake/cuda.c tests/fake/api.h
 	@mkdir -p $(T)

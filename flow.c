@@ -334,7 +334,7 @@ static void rows_free(struct zn_flows *f, uint64_t now_ns)
 void zn_flows_tick(struct zn_flows *f, uint64_t now_ns)
 {
 	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from here on. */
-	__atomic_fetch_add(&f->arena->shared->io_change, 1, __ATOMIC_RELAXED);
+	zn_io_changed(f->arena->shared);
 	zn_flows_refresh(f);
 	for (uint32_t i = 0; i < f->high; i++)
 		if (f->flow[i].used)

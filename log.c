@@ -118,10 +118,7 @@ int zn_log_parse(const char *name)
 
 uint64_t zn_now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
+	return zn_clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t zn_wall_ms(void)

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SLICE_NS  ZN_NS_PER_MS
@@ -330,10 +329,7 @@ static void chunk_take(struct zn_mounts *m, size_t n)
 /* Of the calling thread. What others took from it meanwhile is no reason to rest. */
 static uint64_t cpu_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
+	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* False: the time of this slice is over. */

@@ -610,16 +610,10 @@ static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 	return n;
 }
 
-/* What threads remember of their series is of no use from here on. */
-static void io_changed(struct zn_arena *a)
-{
-	__atomic_fetch_add(&a->shared->io_change, 1, __ATOMIC_SEQ_CST);
-}
-
 static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
 	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[MAP_IO_ROWS], key);
-	io_changed(a);
+	zn_io_changed(a->shared);
 }
 
 /* ---- waits ---- */
@@ -771,7 +765,7 @@ static void job_forget(struct zn_arena *a, uint32_t slot)
 	__atomic_store_n(&a->jobs[slot].serial, 0, __ATOMIC_SEQ_CST);
 	for (enum map m = MAP_JOB_NAMES; m <= MAP_TASKS; m++)
 		slot_sweep(p, m, slot);
-	io_changed(a);
+	zn_io_changed(a->shared);
 	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
 	__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
 	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
@@ -814,7 +808,7 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 
 	if (bpf_map_update_elem(p->map_fd[MAP_TASKS], &tgid, &tag, BPF_ANY))
 		return task_lost(a);
-	io_changed(a);
+	zn_io_changed(a->shared);
 	if (process_ended(tgid)) {
 		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
 		return -ESRCH;

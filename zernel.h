@@ -186,8 +186,9 @@ enum zn_detail {
 #define ZN_DETAIL_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
 _Static_assert(ZN_DETAIL_COUNT <= ZN_DETAIL_SLOTS, "struct zn_proc has no room for another histogram");
 
-/* First instruction of a hooked function, behind a landing pad that is passed over: uprobes emulate some and single-step the others, which takes one more trap
- * inside the measured interval. What each costs depends on the kernel, so all four are calibrated. */
+/* First instruction of a hooked function, behind a landing pad that is passed over: uprobes emulate some and single-step
+ * the others, which takes one more trap inside the measured interval. What each costs depends on the kernel, so all four
+ * are calibrated. */
 enum zn_first { ZN_FIRST_NOP, ZN_FIRST_PUSH, ZN_FIRST_LANDING /* endbr64, bti */, ZN_FIRST_OTHER, ZN_FIRST_COUNT };
 
 /* Plain per-process counters. Gauges (that also go down) are marked. */
@@ -524,7 +525,6 @@ struct zn_run {
 	__u64 wait_ns; /* of the wait at hand: earlier sleeps that only ran into their time limit */
 	__u64 mark_ns; /* worker: up to where its time is accounted for */
 	__u64 busy_ns; /* worker: before it was known to be one of a data loader */
-	__u64 reserved[5];
 };
 #define ZN_RUN_PREEMPTED 0xff
 #define ZN_RUN_WORKER    1 /* main thread of a worker */
@@ -534,7 +534,7 @@ struct zn_run {
 struct zn_runs {
 	struct zn_run way[ZN_RUN_WAYS];
 };
-_Static_assert(sizeof(struct zn_run) == 128, "what every switch needs comes first");
+_Static_assert(sizeof(struct zn_run) == 88, "padding");
 
 /* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in the
  * counters of the process, ZN_C_STALL_CPU and up. */
@@ -840,6 +840,7 @@ enum zn_shape {
 #include <poll.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <time.h>
 
 #define ZN_LEN(a)    (sizeof(a) / sizeof((a)[0]))
 #define ZN_NS_PER_S  1000000000ULL
@@ -858,8 +859,15 @@ extern enum zn_level zn_log_level;
 extern unsigned zn_log_per_second; /* 0: no limit; else the rest of a second's lines is only counted */
 void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int zn_log_parse(const char *name); /* the level, or -EINVAL */
-uint64_t zn_now_ns(void);           /* CLOCK_MONOTONIC: what bpf_ktime_get_ns() reads */
-uint64_t zn_wall_ms(void);          /* since 1970 */
+static inline uint64_t zn_clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+uint64_t zn_now_ns(void);  /* CLOCK_MONOTONIC: what bpf_ktime_get_ns() reads */
+uint64_t zn_wall_ms(void); /* since 1970 */
 
 /* ---- json.c: bounded output, JSON writer and reader. ---- */
 
@@ -1278,6 +1286,11 @@ struct zn_arena_ops {
 	void (*io_cut)(struct zn_arena *a, const struct zn_io_key *key);
 	void (*io_free)(struct zn_arena *a, uint32_t hist);
 };
+/* What threads remember of their series (vfs.bpf.c) is of no use from here on. */
+static inline void zn_io_changed(struct zn_shared *s)
+{
+	__atomic_fetch_add(&s->io_change, 1, __ATOMIC_SEQ_CST);
+}
 /* zn_arena_hist(arena, hist) is valid until the series is given back. */
 struct zn_io_entry {
 	struct zn_io_key key;

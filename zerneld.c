@@ -118,10 +118,7 @@ static void on_signal(struct zn_io *io, uint32_t events)
 /* As zn_now_ns(), and it goes on while the machine is suspended. */
 static uint64_t boot_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
+	return zn_clock_ns(CLOCK_BOOTTIME);
 }
 
 /* Drivers may be loaded by the first process that needs them. */
@@ -153,7 +150,7 @@ static void live_tick(struct daemon *d)
 static void system_tell(int fd, const char *text)
 {
 	if (fd >= 0 && send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		zn_log(ZN_DEBUG, "cannot tell systemd %s: %s", text, strerror(errno));
+		zn_log(ZN_WARN, "cannot tell systemd %s: %s", text, strerror(errno));
 }
 
 /* The socket of Type=notify; -1: there is none. */

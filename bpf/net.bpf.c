@@ -30,10 +30,13 @@ static __always_inline void received(struct zn_proc *p, struct sock *sk, int res
 /* The row of a process is found by its id, and the address of a connection stays its own until it is destroyed. */
 static __always_inline void own(struct zn_proc *p, __u64 sk)
 {
-	__u32 tgid = p->tgid, *row = bpf_map_lookup_elem(&rows, &tgid);
 	struct zn_sock *known = bpf_map_lookup_elem(&socks, &sk), mine = {.id = p->id};
+	__u32 tgid = p->tgid, *row;
 
-	if (!row || (known && known->id == p->id))
+	if (known && known->id == p->id)
+		return;
+	row = bpf_map_lookup_elem(&rows, &tgid);
+	if (!row)
 		return;
 	mine.row = *row;
 	if (bpf_map_update_elem(&socks, &sk, &mine, BPF_ANY))

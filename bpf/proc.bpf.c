@@ -42,11 +42,12 @@ static __always_inline void seats_gone(__u32 tid)
 		__u32 owner = ZN_IO_OWNER(tid, kind);
 		struct zn_io_seat *s = zn_io_seat_find(owner);
 
-		if (s && s->start_ns && kind != ZN_IO_FAULT)
-			zn_lost(ZN_LOST_INFLIGHT);
-		if (s)
-			zn_io_seat_free(s);
 		zn_io_seat_forget(owner);
+		if (!s)
+			continue;
+		if (s->start_ns && kind != ZN_IO_FAULT)
+			zn_lost(ZN_LOST_INFLIGHT);
+		zn_io_seat_free(s);
 	}
 }
 

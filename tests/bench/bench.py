@@ -222,7 +222,7 @@ def bench_launch(run):
         return of a probed function, which takes longer while system calls are watched: that is most of what all
         families add. The kernel emulates the first instruction of a function where it can (`push`)
         and single-steps it elsewhere, which costs another trap (first bytes here: {code[EMULATED]:x} and {code[STEPPED]:x}).
-        Functions of the real libcuda begin with a `push`.
+        In published disassemblies functions of the real libcuda begin with a `push`.
         With 4 threads on {os.cpu_count()} cores, threads wait for each other's time slice too, and ours add to the same
         counters from several cores.""")
 

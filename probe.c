@@ -163,7 +163,7 @@ enum map {
 	MAP_WORKERS,
 	MAP_COUNT
 };
-static const char *const map_name[MAP_COUNT] = {"shared", "procs", "hists", "free_rows", "free_hists", "events", "rows",
+static const char *const map_name[MAP_COUNT] = {".bss", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
 	"tasks", "io_rows", "calls", "sends", "socks", "io_seats", "io_requests", "aios", "runs", "opens", "workers"};
 
@@ -238,13 +238,21 @@ struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blo
 	return o;
 }
 
+/* NULL: the object lacks it, or has variables besides struct zn_shared. */
+static struct bpf_map *map_of(struct bpf_object *o, enum map m)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[m]);
+
+	return map && (m != MAP_SHARED_ || bpf_map__value_size(map) == sizeof(struct zn_shared)) ? map : NULL;
+}
+
 /* Hands the maps that exist already to a further object, so that all families share them. */
 int zn_probe_share(const struct zn_probe *p, struct bpf_object *o)
 {
 	int err = 0;
 
 	for (int i = 0; i < MAP_COUNT && !err; i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[i]);
+		struct bpf_map *map = map_of(o, i);
 
 		err = map ? bpf_map__reuse_fd(map, p->map_fd[i]) : -ENOENT;
 	}
@@ -254,7 +262,7 @@ int zn_probe_share(const struct zn_probe *p, struct bpf_object *o)
 static int maps_keep(struct zn_probe *p, struct bpf_object *o)
 {
 	for (int i = 0; i < MAP_COUNT; i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[i]);
+		struct bpf_map *map = map_of(o, i);
 
 		p->map_fd[i] = map ? keep(bpf_map__fd(map)) : -1;
 		if (p->map_fd[i] < 0)

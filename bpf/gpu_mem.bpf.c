@@ -407,15 +407,14 @@ static __always_inline void free_return(struct zn_call *c)
 static __always_inline void ctx_drop(struct zn_proc *p, struct zn_ctx_key *key, bool keep)
 {
 	struct zn_ctx *ctx = bpf_map_lookup_elem(&ctxs, key);
-	struct zn_shared *s = zn_globals();
 	__u64 bytes, host;
 	__u32 gpu;
 
-	if (!ctx || !s)
+	if (!ctx)
 		return;
 	gpu = ctx->gpu;
 	if (keep) {
-		ctx->gen = zn_next_id(s);
+		ctx->gen = zn_next_id();
 		bytes = __sync_lock_test_and_set(&ctx->live_bytes, 0);
 		host = __sync_lock_test_and_set(&ctx->live_host, 0);
 	} else {
@@ -430,12 +429,11 @@ static __always_inline void ctx_drop(struct zn_proc *p, struct zn_ctx_key *key, 
 static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
 {
 	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
-	struct zn_shared *s = zn_globals();
 	struct zn_ctx ctx = {.gpu = gpu};
 
-	if (!s || gpu >= ZN_PROC_GPUS)
+	if (gpu >= ZN_PROC_GPUS)
 		return;
-	ctx.gen = zn_next_id(s);
+	ctx.gen = zn_next_id();
 	if (bpf_map_update_elem(&ctxs, &key, &ctx, BPF_ANY))
 		zn_lost(ZN_LOST_CONTEXT);
 }

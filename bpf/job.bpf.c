@@ -68,12 +68,11 @@ static __always_inline bool name_read(struct zn_job_name *name, struct cgroup *c
 static __noinline int job_claim(const struct zn_job_name *name)
 {
 	__u32 slot, *known = bpf_map_lookup_elem(&job_names, name);
-	struct zn_shared *s = zn_globals();
 	struct zn_job_row *row;
 
 	if (known)
 		return *known;
-	if (!s || bpf_map_pop_elem(&free_jobs, &slot)) {
+	if (bpf_map_pop_elem(&free_jobs, &slot)) {
 		zn_lost(ZN_LOST_JOB);
 		return -1;
 	}
@@ -82,7 +81,7 @@ static __noinline int job_claim(const struct zn_job_name *name)
 		return -1;
 	__builtin_memcpy(row->name, name, sizeof(row->name));
 	row->start_ns = bpf_ktime_get_ns();
-	row->serial = zn_next_id(s);
+	row->serial = zn_next_id();
 	if (bpf_map_update_elem(&job_names, name, &slot, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&job_names, name);
 		row->serial = 0;
@@ -91,7 +90,7 @@ static __noinline int job_claim(const struct zn_job_name *name)
 		bpf_map_push_elem(&free_jobs, &slot, 0);
 		return known ? *known : -1;
 	}
-	ZN_ADD(s->jobs, 1);
+	ZN_ADD(shared.jobs, 1);
 	zn_emit(ZN_EV_JOB, slot, 0, 0);
 	return slot;
 }
@@ -234,16 +233,15 @@ int job_mkdir(struct bpf_raw_tracepoint_args *ctx)
 static __always_inline __u64 mem_peak(struct cgroup *cgrp)
 {
 	struct cgroup_subsys_state *css = NULL, **subsys;
-	struct zn_shared *s = zn_globals();
 
-	if (!s || !bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id) ||
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id) ||
 		!bpf_core_field_exists(struct mem_cgroup, memory))
 		return 0;
 	subsys = __builtin_preserve_access_index(&cgrp->subsys[0]);
 	subsys += bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
 	if (bpf_probe_read_kernel(&css, sizeof(css), subsys) || !css)
 		return 0;
-	return BPF_CORE_READ((struct mem_cgroup *)css, memory.watermark) * s->page_bytes;
+	return BPF_CORE_READ((struct mem_cgroup *)css, memory.watermark) * shared.page_bytes;
 }
 
 static __always_inline void step_gone(struct zn_job_row *row, __u32 index, __u64 peak)
@@ -307,13 +305,12 @@ SEC("raw_tp/cgroup_attach_task")
 int job_attach(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (void *)ctx->args[2];
-	struct zn_shared *s = zn_globals();
 	struct zn_cgroup_key key;
 	struct zn_cgroup *group;
 	struct zn_tag job = {};
 	__u32 tgid;
 
-	if (!s || !s->jobs)
+	if (!shared.jobs)
 		return 0;
 	key = key_of((void *)ctx->args[0]);
 	group = bpf_map_lookup_elem(&cgroups, &key);
@@ -324,7 +321,7 @@ int job_attach(struct bpf_raw_tracepoint_args *ctx)
 		zn_lost(ZN_LOST_TASK);
 		return 0;
 	}
-	ZN_ADD(s->io_change, 1);
+	ZN_ADD(shared.io_change, 1);
 	row_tag(tgid, &job);
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
 		bpf_map_delete_elem(&tasks, &tgid);
@@ -355,11 +352,10 @@ SEC("raw_tp/sched_process_fork")
 int job_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *child = (void *)ctx->args[1];
-	struct zn_shared *s = zn_globals();
 	struct zn_tag *tag;
 	__u32 tgid;
 
-	if (!s || !s->jobs)
+	if (!shared.jobs)
 		return 0;
 	tgid = BPF_CORE_READ(child, tgid);
 	if ((__u32)BPF_CORE_READ(child, pid) != tgid)
@@ -385,15 +381,14 @@ SEC("raw_tp/mark_victim")
 int oom_victim(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 tgid = victim(ctx);
-	struct zn_shared *s = zn_globals();
 	struct zn_proc *p = zn_tracked(tgid);
 	struct zn_tag *tag = bpf_map_lookup_elem(&tasks, &tgid);
 	struct zn_job_row *row = tag ? job_of(tag) : p ? job_of(&p->job) : NULL;
 
 	if (row)
 		ZN_ADD(row->oom_kills, 1);
-	else if (s && (p || bpf_map_lookup_elem(&workers, &tgid)))
-		ZN_ADD(s->oom_kills, 1);
+	else if (p || bpf_map_lookup_elem(&workers, &tgid))
+		ZN_ADD(shared.oom_kills, 1);
 	return 0;
 }
 

@@ -73,10 +73,7 @@ static __always_inline struct zn_skew *skew_at(__u32 at)
 /* The daemon looks at it from here on, and takes the mark away when it gives it back. */
 static __always_inline void skew_mark(__u32 at)
 {
-	struct zn_shared *s = zn_globals();
-
-	if (s)
-		s->skew_used[at & (ZN_SKEWS_MAX - 1)] = 1;
+	shared.skew_used[at & (ZN_SKEWS_MAX - 1)] = 1;
 }
 
 /* Functions that are not static are verified once, whoever calls them; their arguments are numbers. */
@@ -343,11 +340,9 @@ static __always_inline void group_start_return(struct zn_call *c)
 {
 	struct zn_thread *t = c->thread;
 
-	struct zn_shared *s = zn_globals();
-
 	if (t->group_depth++ == 0) {
 		t->group_start_ns = c->frame->start_ns;
-		t->group_nested_ns = s ? s->cost_ns[ZN_COOKIE_FIRST(c->frame->cookie)] : 0;
+		t->group_nested_ns = shared.cost_ns[ZN_COOKIE_FIRST(c->frame->cookie)];
 	}
 }
 
@@ -357,12 +352,11 @@ static __always_inline void group_end_return(struct zn_call *c)
 {
 	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
 	struct zn_thread *t = c->thread;
-	struct zn_shared *s = zn_globals();
 	__u64 probes_ns;
 
-	if (t->group_depth == 0 || !s || --t->group_depth)
+	if (t->group_depth == 0 || --t->group_depth)
 		return;
-	probes_ns = zn_minus(t->group_nested_ns + s->bias_ns[first], s->cost_ns[first]);
+	probes_ns = zn_minus(t->group_nested_ns + shared.bias_ns[first], shared.cost_ns[first]);
 	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, failed(c));
 }
 
@@ -377,10 +371,8 @@ static __always_inline bool waits(__u32 shape)
 
 static __always_inline void wait_return(struct zn_call *c)
 {
-	struct zn_shared *s = zn_globals();
-
 	zn_inside(c->thread, c->end_ns, ZN_STALL_CPU);
-	if (s && s->stalls && s->families >> ZN_FAM_DIST_SYNC & 1 && c->ns >= WAIT_NS)
+	if (shared.stalls && shared.families >> ZN_FAM_DIST_SYNC & 1 && c->ns >= WAIT_NS)
 		zn_record(c->proc, ZN_H_DIST_SYNC, c->ns, 0, false);
 }
 

@@ -60,28 +60,25 @@ static __always_inline void seats_gone(__u32 tid)
 static __always_inline void proc_gone(__u32 tgid)
 {
 	__u32 *found = bpf_map_lookup_elem(&rows, &tgid);
-	struct zn_shared *s = zn_globals();
 	struct zn_proc *p;
 	__u32 row;
 
-	if (!found || !s)
+	if (!found)
 		return;
 	row = *found;
 	p = bpf_map_lookup_elem(&procs, &row);
 	if (!p || bpf_map_delete_elem(&rows, &tgid))
 		return;
-	ZN_ADD(s->mark[ZN_MARK_AT(tgid)], -ZN_MARK_TRACKED);
+	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], -ZN_MARK_TRACKED);
 	p->exit_ns = bpf_ktime_get_ns();
 	zn_emit(ZN_EV_EXIT, row, 0, 0);
 }
 
 static __always_inline void task_gone(__u32 tgid)
 {
-	struct zn_shared *s = zn_globals();
-
-	if (TRACKS && s && s->mark[ZN_MARK_AT(tgid)] >= ZN_MARK_WORKER)
+	if (TRACKS && shared.mark[ZN_MARK_AT(tgid)] >= ZN_MARK_WORKER)
 		zn_worker_gone(tgid);
-	if (s && s->jobs)
+	if (shared.jobs)
 		bpf_map_delete_elem(&tasks, &tgid);
 }
 

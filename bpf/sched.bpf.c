@@ -247,14 +247,13 @@ static __noinline void epoll(const struct sleep *s, __u32 fd)
 static __noinline void futex(const struct sleep *s, __u32 op, __u64 timeout)
 {
 	__u64 limit = timespec_ns(timeout), from = s->now;
-	struct zn_shared *shared_ = zn_globals();
 	struct zn_run *r = s->run;
 
 	known(r, ZN_C_OFFCPU_FUTEX, ZN_STALL_PENDING);
-	if (!limit || !shared_)
+	if (!limit)
 		return;
 	if (op & FUTEX_CLOCK_REALTIME)
-		from += shared_->wall_ns;
+		from += shared.wall_ns;
 	if ((op & FUTEX_COMMAND) != FUTEX_WAIT)
 		limit = zn_minus(limit, from);
 	r->limit_ns = limit;
@@ -311,9 +310,7 @@ static __always_inline void classify(const struct sleep *s)
 
 static __always_inline bool loads(void)
 {
-	struct zn_shared *s = zn_globals();
-
-	return s && s->families >> ZN_FAM_DATALOAD & 1;
+	return shared.families >> ZN_FAM_DATALOAD & 1;
 }
 
 /* The first sign that a child is a data loader's worker. What it did before counts too. */
@@ -379,7 +376,6 @@ static __always_inline void worker_on(struct zn_run *r, struct zn_proc *p, __u64
 static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const struct zn_open *o, __u64 ready)
 {
 	__u64 slept = zn_minus(ready, r->off_ns);
-	struct zn_shared *s = zn_globals();
 	__u32 kind = r->kind;
 	/* of a batch whose beginning came in poll(): part of the stall, but no wait of its own */
 	bool rest = kind == ZN_C_OFFCPU_POLL - ZN_C_OFFCPU_IO && !r->limit_ns;
@@ -391,10 +387,10 @@ static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const st
 			r->news = 0;
 		return;
 	}
-	if (o && o->inside == ZN_STALL_CPU && s) { /* a wait inside a function of NCCL is recorded at its return */
-		if (r->cause == ZN_STALL_DATA && !rest && s->families >> ZN_FAM_DATALOAD & 1)
+	if (o && o->inside == ZN_STALL_CPU) { /* a wait inside a function of NCCL is recorded at its return */
+		if (r->cause == ZN_STALL_DATA && !rest && shared.families >> ZN_FAM_DATALOAD & 1)
 			wait_over(r, p, ZN_H_DATALOAD, slept);
-		else if (r->cause == ZN_STALL_DIST && s->families >> ZN_FAM_DIST_SYNC & 1)
+		else if (r->cause == ZN_STALL_DIST && shared.families >> ZN_FAM_DIST_SYNC & 1)
 			wait_over(r, p, ZN_H_DIST_SYNC, slept);
 	}
 	r->news = r->cause;
@@ -504,14 +500,11 @@ SEC("tp_btf/sched_switch")
 int sched_switch(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct zn_shared *s = zn_globals();
 	__u32 off, on;
 	__u64 now;
 
-	if (!s)
-		return 0;
-	off = s->mark[ZN_MARK_AT(prev->tgid)];
-	on = s->mark[ZN_MARK_AT(next->tgid)];
+	off = shared.mark[ZN_MARK_AT(prev->tgid)];
+	on = shared.mark[ZN_MARK_AT(next->tgid)];
 	if (!(off | on))
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -568,9 +561,8 @@ SEC("tp_btf/sched_waking")
 int sched_waking(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	struct zn_shared *s = zn_globals();
 
-	if (s && s->mark[ZN_MARK_AT(task->tgid)])
+	if (shared.mark[ZN_MARK_AT(task->tgid)])
 		wake(task);
 	return 0;
 }
@@ -590,19 +582,18 @@ int sched_migrate_task(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	__u32 to = ctx[1], from;
-	struct zn_shared *s = zn_globals();
 	struct zn_proc *p;
 	__u8 a, b;
 
 	p = zn_tracked(task->tgid);
 	from = p ? cpu_of(task) : to;
-	if (!s || !p || from == to)
+	if (!p || from == to)
 		return 0;
 	ZN_ADD(p->count[ZN_C_MIGRATE_CPU], 1);
 	if (from >= ZN_CPUS_MAX || to >= ZN_CPUS_MAX)
 		return 0;
-	a = s->cpu_node[from & (ZN_CPUS_MAX - 1)];
-	b = s->cpu_node[to & (ZN_CPUS_MAX - 1)];
+	a = shared.cpu_node[from & (ZN_CPUS_MAX - 1)];
+	b = shared.cpu_node[to & (ZN_CPUS_MAX - 1)];
 	if (a && b && a != b)
 		ZN_ADD(p->count[ZN_C_MIGRATE_NUMA], 1);
 	return 0;
@@ -631,12 +622,11 @@ SEC("tp_btf/sched_process_fork")
 int sched_fork(__u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	struct zn_shared *s = zn_globals();
 	__u32 tgid = child->tgid;
 	struct zn_worker w;
 	struct zn_proc *p;
 
-	if (!s || !s->mark[ZN_MARK_AT(parent->tgid)] || (__u32)child->pid != tgid || !parent_row(parent->tgid, &w))
+	if (!shared.mark[ZN_MARK_AT(parent->tgid)] || (__u32)child->pid != tgid || !parent_row(parent->tgid, &w))
 		return 0;
 	p = zn_worker_proc(&w);
 	w.start_ns = bpf_ktime_get_ns();
@@ -646,7 +636,7 @@ int sched_fork(__u64 *ctx)
 		zn_lost(ZN_LOST_THREAD);
 		return 0;
 	}
-	ZN_ADD(s->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER);
+	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER);
 	ZN_ADD(p->count[ZN_C_CHILDREN], 1);
 	return 0;
 }

@@ -104,11 +104,10 @@ static __noinline void zn_open_claim(struct zn_thread *t)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), row = t->row;
 	struct zn_opens *all = bpf_map_lookup_elem(&opens, &row);
-	struct zn_shared *s = zn_globals();
 	struct zn_run *r;
 
 	t->open = ZN_OPEN_NONE;
-	if (!all || !s || !s->stalls)
+	if (!all || !shared.stalls)
 		return;
 	r = zn_run_find(tid);
 	if (!r)
@@ -165,15 +164,14 @@ static __noinline void zn_worker_gone(__u32 tgid)
 {
 	struct zn_worker *found = bpf_map_lookup_elem(&workers, &tgid), w;
 	struct zn_run *r = zn_run_find(tgid);
-	struct zn_shared *s = zn_globals();
 	struct zn_proc *p;
 
-	if (!found || !s)
+	if (!found)
 		return;
 	w = *found;
 	if (bpf_map_delete_elem(&workers, &tgid))
 		return;
-	ZN_ADD(s->mark[ZN_MARK_AT(tgid)], -ZN_MARK_WORKER);
+	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], -ZN_MARK_WORKER);
 	p = zn_worker_proc(&w);
 	if (!p)
 		return;

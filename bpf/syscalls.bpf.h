@@ -18,9 +18,9 @@
 #define TYPE_OF_FILE 0170000
 #define IS_CHARACTER 0020000
 
-static __always_inline bool is_on(const struct zn_shared *s, enum zn_family f)
+static __always_inline bool is_on(enum zn_family f)
 {
-	return s && s->families >> f & 1;
+	return shared.families >> f & 1;
 }
 
 static __always_inline struct inode *device_of(__u32 fd)
@@ -34,7 +34,7 @@ static __always_inline struct inode *device_of(__u32 fd)
 	return BPF_CORE_READ(file, f_inode);
 }
 
-static __always_inline bool is_gpu(const struct zn_shared *s, __u32 fd)
+static __always_inline bool is_gpu(__u32 fd)
 {
 	struct inode *inode = device_of(fd);
 	__u32 major;
@@ -42,16 +42,15 @@ static __always_inline bool is_gpu(const struct zn_shared *s, __u32 fd)
 	if (!inode || (BPF_CORE_READ(inode, i_mode) & TYPE_OF_FILE) != IS_CHARACTER)
 		return false;
 	major = BPF_CORE_READ(inode, i_rdev) >> MINOR_BITS;
-	return major < 64 * ZN_MAJOR_WORDS && s->gpu_majors[major / 64 & (ZN_MAJOR_WORDS - 1)] >> (major & 63) & 1;
+	return major < 64 * ZN_MAJOR_WORDS && shared.gpu_majors[major / 64 & (ZN_MAJOR_WORDS - 1)] >> (major & 63) & 1;
 }
 
 static __always_inline void ioctl_enter(struct zn_proc *p, const struct pt_regs *regs)
 {
-	struct zn_shared *s = zn_globals();
 	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), ZN_TIMED_IOCTL);
 	struct zn_timed_call *c;
 
-	if (!s || !is_gpu(s, ZN_CALL_ARG1(regs)))
+	if (!is_gpu(ZN_CALL_ARG1(regs)))
 		return;
 	zn_timed_begin(p, ZN_TIMED_IOCTL, 0, 0);
 	c = bpf_map_lookup_elem(&calls, &key); /* none: it is not timed, so it will not leave either */
@@ -73,27 +72,22 @@ static __always_inline void ioctl_exit(struct zn_proc *p, long result)
 /* Of a tracked process. */
 static __always_inline void signals_enter(struct zn_proc *p, const struct pt_regs *regs, __u64 number)
 {
-	struct zn_shared *s = zn_globals();
-
-	if (!s)
-		return;
-	if (is_on(s, ZN_FAM_SYSCALLS))
+	if (is_on(ZN_FAM_SYSCALLS))
 		ZN_ADD(p->count[ZN_C_SYSCALLS], 1);
-	if (number == ZN_NR_IOCTL && is_on(s, ZN_FAM_IOCTL))
+	if (number == ZN_NR_IOCTL && is_on(ZN_FAM_IOCTL))
 		ioctl_enter(p, regs);
-	else if (zn_is_send(number) && s->by_call >> ZN_FAM_NET & 1)
+	else if (zn_is_send(number) && shared.by_call >> ZN_FAM_NET & 1)
 		zn_send_begin(p); /* net.bpf.c tells at its end whether it is a connection */
 }
 
 /* Bytes in whole pages, as the kernel maps them. */
 static __always_inline void mapped(struct zn_proc *p, const struct pt_regs *regs, bool unmapped)
 {
-	struct zn_shared *s = zn_globals();
 	__u64 len = ZN_CALL_ARG2(regs), page;
 
-	if (!is_on(s, ZN_FAM_SYSCALLS))
+	if (!is_on(ZN_FAM_SYSCALLS))
 		return;
-	page = s->page_bytes;
+	page = shared.page_bytes;
 	ZN_ADD(p->count[unmapped ? ZN_C_MUNMAP_CALLS : ZN_C_MMAP_CALLS], 1);
 	ZN_ADD(p->count[unmapped ? ZN_C_MUNMAP_BYTES : ZN_C_MMAP_BYTES], (len + page - 1) & -page);
 }

@@ -26,7 +26,10 @@
 		__type(value, value_type);                                                                             \
 	} name SEC(".maps")
 
-ZN_MAP(shared, BPF_MAP_TYPE_ARRAY, 1, __u32, struct zn_shared, BPF_F_MMAPABLE);
+/* The only variable of each object, so that libbpf's map of variables, .bss, is this. Unlike an element of an array that is
+ * looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
+struct zn_shared shared;
+
 ZN_MAP(procs, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_proc, BPF_F_MMAPABLE);
 ZN_MAP(hists, BPF_MAP_TYPE_ARRAY, ZN_HISTS_MAX, __u32, struct zn_hist, BPF_F_MMAPABLE);
 ZN_MAP(rows, BPF_MAP_TYPE_HASH, ZN_PROCS_MAX, __u32, __u32, 0);
@@ -59,13 +62,6 @@ ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, __u32, 0); /* hi
 /* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
  * that end inside of one. */
 enum zn_io_kind { ZN_IO_DATA = 1, ZN_IO_META, ZN_IO_FAULT, ZN_IO_KINDS };
-/* The series that an operation of the same thread went to before, which most go to again: a look-up in a hash less. */
-struct zn_io_last {
-	__u32 dev;
-	__u16 slot; /* of its histogram; 0: none */
-	__u8 op;
-	__u8 shard;
-};
 struct zn_io_seat {
 	__u32 owner; /* thread and kind; 0: free */
 	__u8 op[2];
@@ -75,11 +71,14 @@ struct zn_io_seat {
 	__u64 start_ns;
 	__u64 bytes; /* FAULT: brought in */
 	/* What follows stays when the seat is given back. */
-	__u32 last_owner;
-	__u32 pad;
-	__u64 last_change; /* zn_shared.io_change as it was then: what is known is of no use after the next one */
-	struct zn_io_last last[2]; /* reads, writes: a copy of a file does both by turns */
+	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends it */
+	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less. ZN_IO_SERIES,
+	 * and above it the slot of the histogram. 0: none */
+	__u64 last[2];
+	__u64 pad;
 };
+#define ZN_IO_SERIES(dev, op, shard) ((__u64)(dev) | (__u64)(op) << 32 | (__u64)(shard) << 40)
+#define ZN_IO_SERIES_BITS            48
 _Static_assert(sizeof(struct zn_io_seat) == 64 && ZN_HISTS_MAX <= 0x10000, "padding");
 #ifdef ZN_NO_FETCH
 ZN_MAP(io_seats, BPF_MAP_TYPE_HASH, ZN_IO_SEATS, __u32, struct zn_io_seat, 0); /* by owner */
@@ -130,19 +129,9 @@ const struct zn_thread zero_thread = {};
 
 #define ZN_ADD(at, n) ((void)__sync_fetch_and_add(&(at), (n)))
 
-static __always_inline struct zn_shared *zn_globals(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&shared, &zero);
-}
-
 static __always_inline void zn_lost_many(enum zn_loss what, __u64 n)
 {
-	struct zn_shared *s = zn_globals();
-
-	if (s)
-		ZN_ADD(s->lost[what], n);
+	ZN_ADD(shared.lost[what], n);
 }
 
 static __always_inline void zn_lost(enum zn_loss what)
@@ -171,9 +160,9 @@ static __always_inline void zn_emit(__u32 type, __u32 row, __u32 detail, __u64 b
 #ifdef ZN_NO_FETCH
 /* Only jobs are numbered: with cgroup_mutex held, so by one at a time. The upper half of all numbers is for these, the
  * lower one for those that the daemon gives. */
-static __always_inline __u32 zn_next_id(struct zn_shared *s)
+static __always_inline __u32 zn_next_id(void)
 {
-	return 0x80000000u | ++s->next_job_id;
+	return 0x80000000u | ++shared.next_job_id;
 }
 
 /* Takes one off and returns what is left; where several do so at once, to all of them the same. */
@@ -191,11 +180,11 @@ static __always_inline void zn_raise(volatile __u64 *max, __u64 to)
 }
 #else
 /* A number that no process or context generation had before: never 0. */
-static __always_inline __u32 zn_next_id(struct zn_shared *s)
+static __always_inline __u32 zn_next_id(void)
 {
-	__u32 id = __sync_fetch_and_add(&s->next_id, 1) + 1;
+	__u32 id = __sync_fetch_and_add(&shared.next_id, 1) + 1;
 
-	return id ? id : __sync_fetch_and_add(&s->next_id, 1) + 1;
+	return id ? id : __sync_fetch_and_add(&shared.next_id, 1) + 1;
 }
 
 /* Takes one off and returns what is left. */
@@ -226,19 +215,18 @@ static __always_inline void zn_raise(__u64 *max, __u64 to)
  * job: whoever tags a process does so in `tasks` first and in its row then, so here it is the other way round. */
 static __noinline __u32 zn_proc_claim(__u32 tgid)
 {
-	struct zn_shared *s = zn_globals();
 	struct zn_proc *p;
 	struct zn_tag *tag;
 	__u32 row, *other;
 
-	if (!s || bpf_map_pop_elem(&free_rows, &row)) {
+	if (bpf_map_pop_elem(&free_rows, &row)) {
 		zn_lost(ZN_LOST_PROCESS);
 		return ZN_ROW_NONE;
 	}
 	p = bpf_map_lookup_elem(&procs, &row);
 	if (!p)
 		return ZN_ROW_NONE;
-	p->id = zn_next_id(s);
+	p->id = zn_next_id();
 	p->tgid = tgid;
 	p->first_ns = bpf_ktime_get_ns();
 	bpf_get_current_comm(p->comm, sizeof(p->comm));
@@ -248,13 +236,13 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 		bpf_map_push_elem(&free_rows, &row, 0);
 		return other ? *other : ZN_ROW_NONE;
 	}
-	tag = s->jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
 	if (tag)
 		p->job = *tag;
-	s->row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
-	s->mark_row[ZN_MARK_AT(tgid)] = row;
-	ZN_ADD(s->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED);
-	ZN_ADD(s->procs, 1);
+	shared.row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
+	shared.mark_row[ZN_MARK_AT(tgid)] = row;
+	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED);
+	ZN_ADD(shared.procs, 1);
 	zn_emit(ZN_EV_PROC, row, 0, 0);
 	return row;
 }
@@ -293,14 +281,11 @@ static __always_inline struct zn_thread *zn_thread_new(__u32 tid)
 
 static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid)
 {
-	struct zn_shared *s = zn_globals();
 	__u32 row = ZN_ROW_NONE, *known;
 	struct zn_thread *t;
 	struct zn_proc *p;
 
-	if (!s)
-		return NULL;
-	if (tgid != s->daemon_tgid) {
+	if (tgid != shared.daemon_tgid) {
 		known = bpf_map_lookup_elem(&rows, &tgid);
 		row = known ? *known : zn_proc_claim(tgid);
 		if (row == ZN_ROW_NONE)
@@ -338,13 +323,12 @@ static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
 /* The row of a process by its thread group id, for programs on the kernel itself; NULL: it is not tracked. */
 static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 {
-	struct zn_shared *s = zn_globals();
 	struct zn_proc *p;
 	__u32 row, *known;
 
-	if (!s || !(s->mark[ZN_MARK_AT(tgid)] & (ZN_MARK_WORKER - 1)))
+	if (!(shared.mark[ZN_MARK_AT(tgid)] & (ZN_MARK_WORKER - 1)))
 		return NULL;
-	row = s->mark_row[ZN_MARK_AT(tgid)];
+	row = shared.mark_row[ZN_MARK_AT(tgid)];
 	p = bpf_map_lookup_elem(&procs, &row);
 	if (p && tgid && p->tgid == tgid && !p->exit_ns)
 		return p;
@@ -388,34 +372,32 @@ static __always_inline bool zn_is_send(long number)
 /* See struct zn_gpu_calls. */
 static __always_inline void zn_gpu_enter(struct zn_proc *p, __u64 now_ns)
 {
-	struct zn_shared *s = zn_globals();
 	__u32 inside;
 
-	if (!s || __sync_fetch_and_add(&p->in_ioctl, 1) != 0)
+	if (__sync_fetch_and_add(&p->in_ioctl, 1) != 0)
 		return;
-	ZN_ADD(s->gpu_calls.begun, 1);
-	inside = __sync_fetch_and_add(&s->gpu_calls.processes, 1);
+	ZN_ADD(shared.gpu_calls.begun, 1);
+	inside = __sync_fetch_and_add(&shared.gpu_calls.processes, 1);
 	if (inside == 0)
-		ZN_ADD(s->gpu_calls.busy_ns, -now_ns);
+		ZN_ADD(shared.gpu_calls.busy_ns, -now_ns);
 	else if (inside == 1)
-		ZN_ADD(s->gpu_calls.contended_ns, -now_ns);
-	ZN_ADD(s->gpu_calls.done, 1);
+		ZN_ADD(shared.gpu_calls.contended_ns, -now_ns);
+	ZN_ADD(shared.gpu_calls.done, 1);
 }
 
 static __always_inline void zn_gpu_leave(struct zn_proc *p, __u64 now_ns)
 {
-	struct zn_shared *s = zn_globals();
 	__u32 inside;
 
-	if (!s || __sync_fetch_and_add(&p->in_ioctl, -1) != 1)
+	if (__sync_fetch_and_add(&p->in_ioctl, -1) != 1)
 		return;
-	ZN_ADD(s->gpu_calls.begun, 1);
-	inside = __sync_fetch_and_add(&s->gpu_calls.processes, -1);
+	ZN_ADD(shared.gpu_calls.begun, 1);
+	inside = __sync_fetch_and_add(&shared.gpu_calls.processes, -1);
 	if (inside == 1)
-		ZN_ADD(s->gpu_calls.busy_ns, now_ns);
+		ZN_ADD(shared.gpu_calls.busy_ns, now_ns);
 	else if (inside == 2)
-		ZN_ADD(s->gpu_calls.contended_ns, now_ns);
-	ZN_ADD(s->gpu_calls.done, 1);
+		ZN_ADD(shared.gpu_calls.contended_ns, now_ns);
+	ZN_ADD(shared.gpu_calls.done, 1);
 }
 
 #define ZN_IO_OWNER(tid, kind) ((tid) << 2 | (kind))
@@ -500,8 +482,8 @@ static __always_inline void zn_io_seat_forget(__u32 owner)
 		__u32 at = ZN_IO_PLACE(owner, i);
 		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
 
-		if (s && s->last_owner == owner)
-			s->last_owner = 0;
+		if (s && (__u32)s->last_for == owner)
+			s->last_for = 0;
 	}
 }
 #endif
@@ -586,15 +568,14 @@ static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
 static __always_inline void zn_calibrate(struct zn_call *c)
 {
 	__u64 ns = c->end_ns - c->frame->start_ns;
-	struct zn_shared *s = zn_globals();
 	__u32 at, none = 0;
 	struct zn_hist *h = bpf_map_lookup_elem(&hists, &none);
 
-	if (!s || !h || s->calib_count >= ZN_CALIB_MAX)
+	if (!h || shared.calib_count >= ZN_CALIB_MAX)
 		return;
 	zn_hist_record(h, ns);
-	at = s->calib_count++;
-	s->calib_ns[at & (ZN_CALIB_MAX - 1)] = ns;
+	at = shared.calib_count++;
+	shared.calib_ns[at & (ZN_CALIB_MAX - 1)] = ns;
 }
 
 /* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost
@@ -602,14 +583,11 @@ static __always_inline void zn_calibrate(struct zn_call *c)
 static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
 {
 	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
-	struct zn_shared *s = zn_globals();
 	__u64 cost;
 
 	c->ns = 0;
-	if (!s)
-		return;
-	cost = s->cost_ns[first];
-	c->ns = zn_minus(c->end_ns - c->frame->start_ns, s->bias_ns[first] + c->frame->nested_ns);
+	cost = shared.cost_ns[first];
+	c->ns = zn_minus(c->end_ns - c->frame->start_ns, shared.bias_ns[first] + c->frame->nested_ns);
 	if (depth)
 		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost + c->frame->nested_ns;
 	else if (c->thread->group_depth)
@@ -621,8 +599,7 @@ static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int fam
 static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family)
 {
 	__u32 first = ZN_COOKIE_FIRST(cookie);
-	struct zn_shared *s = zn_globals();
-	__u64 cost = s ? s->cost_ns[first] / 2 : 0;
+	__u64 cost = shared.cost_ns[first] / 2;
 
 	if (t->depth)
 		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost;

@@ -947,7 +947,7 @@ int main(int argc, char **argv)
 	buffer = mmap(NULL, TOTAL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	rows_fd = map_open("io_rows");
 	hists_fd = map_open("hists");
-	shared_fd = map_open("shared");
+	shared_fd = map_open("zernel.bss");
 	if (argc == 4)
 		snprintf(tmp, sizeof(tmp), "%s", argv[3]);
 	else

@@ -4,6 +4,7 @@
  * means, comes with the attach cookie; see the probe table in probe.c.
  */
 #include "stall.bpf.h"
+#include "uprobe.bpf.h"
 
 static __always_inline bool waits(__u32 shape)
 {
@@ -120,7 +121,7 @@ int cuda_entry(struct pt_regs *ctx)
 	struct zn_frame *f;
 
 	if (!t)
-		return 0;
+		return zn_nothing(ctx);
 	zn_launching(t);
 	if (shape == ZN_S_COPY_ASYNC || shape == ZN_S_COPY_PEER) {
 		copy_async(ctx, t, cookie);
@@ -145,7 +146,7 @@ int cuda_return(struct pt_regs *ctx)
 	struct zn_call c;
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE))
-		return 0;
+		return zn_nothing(ctx);
 	if (waits(c.shape))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {

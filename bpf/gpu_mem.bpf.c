@@ -8,6 +8,7 @@
  * back.
  */
 #include "stall.bpf.h"
+#include "uprobe.bpf.h"
 
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 
@@ -570,7 +571,7 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	struct zn_frame *f;
 
 	if (!t)
-		return 0;
+		return zn_nothing(ctx);
 	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CTX_SET) {
 		ctx_set(t, ZN_ARG1(ctx), cookie);
 		return 0;
@@ -596,7 +597,7 @@ int gpu_mem_return(struct pt_regs *ctx)
 	struct zn_call c;
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_GPU_MEM))
-		return 0;
+		return zn_nothing(ctx);
 	if (c.thread->open && waits(c.frame->cookie))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {

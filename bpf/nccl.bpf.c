@@ -5,6 +5,7 @@
  * are never read: their offsets differ from version to version.
  */
 #include "stall.bpf.h"
+#include "uprobe.bpf.h"
 
 #define NCCL_IN_PROGRESS 7
 #define UNIQUE_ID_WORDS  16 /* ncclUniqueId: 128 bytes */
@@ -385,7 +386,7 @@ int nccl_entry(struct pt_regs *ctx)
 	struct zn_frame *f = t ? zn_frame_push(t, ctx, cookie) : NULL;
 
 	if (!f)
-		return 0;
+		return zn_nothing(ctx);
 	if (shape == ZN_S_COMM_INIT) {
 		f->arg[NEW_RANK] = ZN_INIT_RANK_RANK(ctx);
 		f->arg[NEW_HASH] = unique_id_hash(ZN_STACK_STRUCT(ctx));
@@ -409,7 +410,7 @@ int nccl_return(struct pt_regs *ctx)
 	struct zn_call c;
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_NCCL))
-		return 0;
+		return zn_nothing(ctx);
 	if (waits(c.shape))
 		wait_return(&c);
 	switch (c.shape) {

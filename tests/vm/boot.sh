@@ -3,7 +3,7 @@
 # boot.sh KERNEL INITRD...: runs a virtual machine of two CPUs, each with a memory node of its own, until it switches
 # itself off, and prints its console. Exits with the status that the guest printed, or 125 if it printed none.
 # VM_ACCEL=kvm is faster where stock kernels run on it; VM_SECONDS is the longest it may take, and VM_SILENT the longest
-# that nothing may come from it. With VM_COUNT=1 the
+# that nothing may come from it; VM_APPEND is more for the kernel's command line, as preempt=full. With VM_COUNT=1 the
 # guest's clocks count instructions, one for each nanosecond.
 set -uo pipefail
 
@@ -48,7 +48,7 @@ deaf() {
 }
 
 timeout "${VM_SECONDS:-600}" qemu-system-x86_64 "${machine[@]}" -serial "file:$log" -kernel "$kernel" -initrd "$work/initrd" \
-	-append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off $clock" < /dev/null > "$work/said" 2>&1 &
+	-append "console=ttyS0 quiet panic=-1 loglevel=3 mitigations=off $clock ${VM_APPEND:-}" < /dev/null > "$work/said" 2>&1 &
 vm=$!
 touch "$log"
 while kill -0 "$vm" 2> /dev/null; do

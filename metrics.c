@@ -1273,7 +1273,7 @@ static void emit_oom_kills(struct text *t)
 {
 	const struct zn_probe *probe = t->view->probe;
 
-	if (probe && probe->job_link[ZN_LEN(probe->job_link) - 1] < 0)
+	if (probe && probe->job_on[ZN_LEN(probe->job_on) - 1].link < 0)
 		return;
 	series(t);
 	label(t, "job_id", "");

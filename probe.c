@@ -328,12 +328,31 @@ static int sparse_maps(struct zn_probe *p, struct bpf_object *o)
 	return err;
 }
 
+/* The program's descriptor is kept for the kernel's count of what it skipped. */
+static int raw_attach(struct zn_raw *r, struct bpf_object *o, const char *program, const char *event)
+{
+	int prog = bpf_program__fd(bpf_object__find_program_by_name(o, program));
+
+	r->link = bpf_raw_tracepoint_open(event, prog);
+	if (r->link < 0)
+		return r->link;
+	r->prog = keep(prog);
+	return 0;
+}
+
+static void raw_close(struct zn_raw *r, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		zn_fd_close(&r[i].link);
+		zn_fd_close(&r[i].prog);
+	}
+}
+
 static int base_try(struct zn_probe *p)
 {
-	static const char *const event[] = {"sched_process_exit", "sched_process_exec"};
-	static const char *const program[] = {"process_exit", "process_exec"};
+	static const char *const program[ZN_LEN(p->exit)][2] = {
+		{"process_exit", "sched_process_exit"}, {"process_exec", "sched_process_exec"}};
 	struct bpf_object *o = zn_probe_object(p, &zn_bpf_proc);
-	struct bpf_program *prog;
 	int err;
 
 	if (!o)
@@ -343,11 +362,8 @@ static int base_try(struct zn_probe *p)
 		err = bpf_object__load(o);
 	if (!err)
 		err = maps_keep(p, o);
-	for (size_t i = 0; i < ZN_LEN(event) && !err; i++) {
-		prog = bpf_object__find_program_by_name(o, program[i]);
-		p->exit_link[i] = bpf_raw_tracepoint_open(event[i], bpf_program__fd(prog));
-		err = p->exit_link[i] < 0 ? p->exit_link[i] : 0;
-	}
+	for (size_t i = 0; i < ZN_LEN(program) && !err; i++)
+		err = raw_attach(&p->exit[i], o, program[i][0], program[i][1]);
 	bpf_object__close(o);
 	return err;
 }
@@ -366,16 +382,15 @@ static int base_load(struct zn_probe *p)
 /* Raw tracepoints alone: a kernel without one of them has no control groups. */
 static int job_attach(struct zn_probe *p, struct bpf_object *o)
 {
-	static const char *const program[ZN_LEN(p->job_link)][2] = {{"job_mkdir", "cgroup_mkdir"},
+	static const char *const program[ZN_LEN(p->job_on)][2] = {{"job_mkdir", "cgroup_mkdir"},
 		{"job_rmdir", "cgroup_rmdir"}, {"job_attach", "cgroup_attach_task"}, {"job_fork", "sched_process_fork"},
 		{"oom_victim", "mark_victim"}};
 
 	for (size_t i = 0; i < ZN_LEN(program); i++) {
-		struct bpf_program *prog = bpf_object__find_program_by_name(o, program[i][0]);
+		int err = raw_attach(&p->job_on[i], o, program[i][0], program[i][1]);
 
-		p->job_link[i] = bpf_raw_tracepoint_open(program[i][1], bpf_program__fd(prog));
-		if (p->job_link[i] < 0 && i + 1 < ZN_LEN(program))
-			return p->job_link[i];
+		if (err && i + 1 < ZN_LEN(program))
+			return err;
 	}
 	return 0;
 }
@@ -1413,8 +1428,8 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->entry_fd, -1, sizeof(p->entry_fd));
 	memset(p->return_fd, -1, sizeof(p->return_fd));
 	memset(p->map_fd, -1, sizeof(p->map_fd));
-	memset(p->exit_link, -1, sizeof(p->exit_link));
-	memset(p->job_link, -1, sizeof(p->job_link));
+	memset(p->exit, -1, sizeof(p->exit));
+	memset(p->job_on, -1, sizeof(p->job_on));
 }
 
 /* After the calibration: what it forks and maps is of no interest here, and a failure is not the end. */
@@ -1426,8 +1441,7 @@ static void jobs_watch(struct zn_probe *p)
 	if (!err)
 		return;
 	snprintf(p->job_why, sizeof(p->job_why), "cannot watch control groups: %s; %s", strerror(-err), load_hint(err));
-	for (size_t i = 0; i < ZN_LEN(p->job_link); i++)
-		zn_fd_close(&p->job_link[i]);
+	raw_close(p->job_on, ZN_LEN(p->job_on));
 }
 
 static void families_load(struct zn_probe *p, uint64_t families)
@@ -1542,10 +1556,8 @@ void zn_probe_close(struct zn_probe *p)
 	p->hook_count = 0;
 	ring_buffer__free(p->ring);
 	p->ring = NULL;
-	for (size_t i = 0; i < ZN_LEN(p->exit_link); i++)
-		zn_fd_close(&p->exit_link[i]);
-	for (size_t i = 0; i < ZN_LEN(p->job_link); i++)
-		zn_fd_close(&p->job_link[i]);
+	raw_close(p->exit, ZN_LEN(p->exit));
+	raw_close(p->job_on, ZN_LEN(p->job_on));
 	zn_kernel_close(&p->kernel);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
 		zn_fd_close(&p->entry_fd[f]);
@@ -1597,8 +1609,22 @@ uint64_t zn_probe_map_bytes(const struct zn_probe *p)
 
 #define STATS_AGE_NS (100 * ZN_NS_PER_MS) /* asking costs 1 us for each program: too much for every scrape */
 
-/* Programs on functions of the kernel. One that is interrupted, which preemptible kernels do, is not run for others on
- * its CPU. A program at several places has one count. */
+/* Programs on the kernel. One that is interrupted, which preemptible kernels do, is not run for others on its CPU. */
+static uint64_t raw_missed(const struct zn_raw *r, size_t count)
+{
+	uint64_t missed = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct bpf_prog_info info = {0};
+		uint32_t len = sizeof(info);
+
+		if (r[i].prog >= 0 && bpf_obj_get_info_by_fd(r[i].prog, &info, &len) == 0)
+			missed += info.recursion_misses;
+	}
+	return missed;
+}
+
+/* A program at several places has one count. */
 static uint64_t sites_missed(const struct zn_kernel *k)
 {
 	uint32_t seen[ZN_SITES_MAX], count = 0, j;
@@ -1627,7 +1653,8 @@ static void stats_read(struct zn_probe *p)
 	if (p->stats_ns && now - p->stats_ns < STATS_AGE_NS)
 		return;
 	p->stats_ns = now;
-	p->missed = sites_missed(&p->kernel);
+	p->missed = sites_missed(&p->kernel) + raw_missed(p->exit, ZN_LEN(p->exit));
+	p->missed += raw_missed(p->job_on, ZN_LEN(p->job_on));
 	for (uint32_t i = 0; i < ZN_PROGRAMS; i++) {
 		int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
 		struct bpf_prog_info info = {0};
@@ -1651,4 +1678,79 @@ uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 	*name = i % 2 ? object[i / 2].ret : object[i / 2].entry;
 	stats_read(p);
 	return p->run_ns[i];
+}
+
+/* ---- ends that were missed ---- */
+
+#define END_TURNS 8 /* ticks in which each process is looked at once */
+
+static bool is_loader(const struct zn_probe *p, uint32_t tgid)
+{
+	uint32_t at = tgid & (ZN_RUN_SETS - 1);
+	struct zn_runs set;
+
+	if (bpf_map_lookup_elem(p->map_fd[MAP_RUNS], &at, &set))
+		return false;
+	for (uint32_t i = 0; i < ZN_RUN_WAYS; i++)
+		if (set.way[i].tid == tgid)
+			return set.way[i].flags & ZN_RUN_LOADER;
+	return false;
+}
+
+/* As BPF does at its end. */
+static void worker_end(struct zn_probe *p, uint32_t tgid)
+{
+	struct zn_arena *a = &p->arena;
+	struct zn_proc *proc;
+	struct zn_worker w;
+
+	if (bpf_map_lookup_elem(p->map_fd[MAP_WORKERS], &tgid, &w) ||
+		bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
+		return;
+	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
+	proc = zn_arena_proc(a, w.row);
+	if (!proc || proc->id != w.id)
+		return;
+	__atomic_fetch_sub(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
+	if (is_loader(p, tgid))
+		__atomic_fetch_sub(&proc->count[ZN_C_WORKERS], 1, __ATOMIC_RELAXED);
+}
+
+static void proc_end(struct zn_probe *p, uint32_t row, uint32_t tgid)
+{
+	struct zn_proc *proc = zn_arena_proc(&p->arena, row);
+
+	bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
+	if (!proc || proc->tgid != tgid || bpf_map_delete_elem(p->map_fd[MAP_ROWS], &tgid))
+		return;
+	__atomic_fetch_sub(&p->arena.shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED, __ATOMIC_RELAXED);
+	proc->exit_ns = zn_now_ns();
+}
+
+static void workers_check(struct zn_probe *p, uint32_t turn)
+{
+	uint32_t tgid, next;
+	bool more = bpf_map_get_next_key(p->map_fd[MAP_WORKERS], NULL, &next) == 0;
+
+	while (more) {
+		tgid = next;
+		more = bpf_map_get_next_key(p->map_fd[MAP_WORKERS], &tgid, &next) == 0;
+		if (tgid % END_TURNS == turn && process_ended(tgid))
+			worker_end(p, tgid);
+	}
+}
+
+/* Where none was missed so far, this is two system calls. */
+void zn_probe_ends(struct zn_probe *p)
+{
+	uint32_t turn = p->end_turn++ % END_TURNS, tgid;
+
+	if (!raw_missed(p->exit, ZN_LEN(p->exit)))
+		return;
+	for (uint32_t row = turn; row < ZN_PROCS_MAX; row += END_TURNS) {
+		tgid = p->arena.shared->row_tgid[row];
+		if (tgid && process_ended(tgid))
+			proc_end(p, row, tgid);
+	}
+	workers_check(p, turn);
 }

@@ -1775,6 +1775,10 @@ struct zn_kernel {
 
 #define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
 struct ring_buffer;
+/* A program on a raw tracepoint. Below 0: it is not there. */
+struct zn_raw {
+	int link, prog;
+};
 struct zn_probe {
 	struct zn_arena arena; /* first */
 	bool available[ZN_FAMILY_COUNT];
@@ -1783,10 +1787,10 @@ struct zn_probe {
 	bool has_images; /* one whose trampolines outlast the calls that are in them */
 	bool multi;      /* multi-uprobe links, from kernel 6.6 on */
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[32]; /* by enum in probe.c */
-	int exit_link[2];
-	int job_link[5]; /* the last one: kills by the kernel, which jobs can do without; below 0: it is not there */
-	bool job;        /* control groups, forks and moves are watched */
+	int map_fd[32];            /* by enum in probe.c */
+	struct zn_raw exit[2];     /* of a thread, of a program */
+	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
+	bool job;                  /* control groups, forks and moves are watched */
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
@@ -1797,6 +1801,7 @@ struct zn_probe {
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS]; /* of our programs, and when they were read */
+	uint32_t end_turn;
 	struct zn_hook hook[ZN_ROWS_MAX];
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
@@ -1810,7 +1815,9 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
-void zn_probe_clear(struct zn_lib *lib);   /* nothing is attached yet */
+/* Each tick: looks for processes whose end the kernel did not tell of; one that has ended is told of as others are. */
+void zn_probe_ends(struct zn_probe *p);
+void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
 /* Hooks what is not yet hooked of the library behind lib->fd and fills link, event, symbol and why. May take long: never
  * on the loop. */
 void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);

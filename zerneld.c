@@ -143,6 +143,7 @@ static void live_tick(struct daemon *d)
 	zn_kernel_want(&d->probe.kernel, wanted);
 	if (wanted)
 		gpu_majors_find(d);
+	zn_probe_ends(&d->probe);
 }
 
 /* ---- systemd: sd_notify(3), sd_watchdog_enabled(3). Nobody is told where nobody asks. ---- */

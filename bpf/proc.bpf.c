@@ -15,10 +15,7 @@ static __always_inline void thread_gone(__u32 tid)
 		return;
 	if (t->depth)
 		zn_lost_many(ZN_LOST_INFLIGHT, t->depth);
-	if (t->tid == tid)
-		t->tid = 0;
-	else
-		bpf_map_delete_elem(&threads, &tid);
+	zn_thread_forget(t, tid);
 }
 
 /* A thread that dies inside a system call leaves it without a return (an oops in a driver). */

@@ -446,6 +446,10 @@ static __noinline void switch_off(struct task_struct *task, __u32 mark, bool pre
 	bool asleep = !preempt && s.state;
 
 	s.run = zn_run_find(task->pid);
+	if (s.run && !zn_run_proc(s.run)) { /* an earlier thread's of this id, whose end was missed */
+		s.run->tid = 0;
+		s.run = NULL;
+	}
 	if (!s.run)
 		s.run = run_of(task, mark);
 	s.proc = s.run ? zn_run_proc(s.run) : NULL;

@@ -311,6 +311,14 @@ static __always_inline struct zn_thread *zn_thread(void)
 	return t ? t : zn_thread_claim(tid, id >> 32);
 }
 
+static __always_inline void zn_thread_forget(struct zn_thread *t, __u32 tid)
+{
+	if (t->tid == tid)
+		t->tid = 0;
+	else
+		bpf_map_delete_elem(&threads, &tid);
+}
+
 /* The process of a thread, or NULL for the daemon's own threads and for a row that has been given back since. */
 static __always_inline struct zn_proc *zn_proc_of(struct zn_thread *t)
 {
@@ -636,6 +644,10 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 		return false;
 	}
 	c->proc = zn_proc_of(c->thread);
+	if (!c->proc && c->thread->row != ZN_ROW_NONE) { /* an earlier thread's of this id, whose end was missed */
+		zn_lost(ZN_LOST_THREAD);
+		zn_thread_forget(c->thread, tid);
+	}
 	if (!c->proc)
 		return false;
 	c->result = ZN_RESULT(ctx);

@@ -9,6 +9,7 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t tracefs trace /sys/kernel/tracing
+mount -t debugfs debug /sys/kernel/debug
 ip link set lo up
 cd /t && ./guest_check
 echo "@@RC=$?"

@@ -337,7 +337,7 @@ static int raw_attach(struct zn_raw *r, struct bpf_object *o, const char *progra
 	if (r->link < 0)
 		return r->link;
 	r->prog = keep(prog);
-	return 0;
+	return r->prog < 0 ? -errno : 0;
 }
 
 static void raw_close(struct zn_raw *r, size_t count)
@@ -510,6 +510,21 @@ static void hist_free(struct zn_arena *a, uint32_t slot)
 	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
 }
 
+/* It ended inside of ioctl() on a GPU, and that was missed. As zn_gpu_leave() in BPF. */
+static void gpu_left(struct zn_gpu_calls *g)
+{
+	uint64_t now = zn_now_ns();
+	uint32_t inside;
+
+	__atomic_fetch_add(&g->begun, 1, __ATOMIC_SEQ_CST);
+	inside = __atomic_fetch_sub(&g->processes, 1, __ATOMIC_SEQ_CST);
+	if (inside == 1)
+		__atomic_fetch_add(&g->busy_ns, now, __ATOMIC_SEQ_CST);
+	else if (inside == 2)
+		__atomic_fetch_add(&g->contended_ns, now, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
+}
+
 /* The process is gone: no program touches its row or its histograms any more. Its id was unique, so what other tables
  * still hold of it can be swept later. */
 static void release(struct zn_arena *a, uint32_t row)
@@ -522,6 +537,8 @@ static void release(struct zn_arena *a, uint32_t row)
 		hist_free(a, proc->hist[d]);
 	if (opens)
 		memset(opens, 0, sizeof(*opens));
+	if (proc->in_ioctl)
+		gpu_left(&a->shared->gpu_calls);
 	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
 	__atomic_store_n(&proc->tgid, 0, __ATOMIC_SEQ_CST); /* before exit_ns, see zn_tracked() */
 	memset(proc, 0, sizeof(*proc));
@@ -675,7 +692,7 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 	struct zn_proc *proc = zn_arena_proc(a, row);
-	struct zn_worker w = {row, proc ? proc->id : 0, zn_now_ns()};
+	struct zn_worker w = {.row = row, .id = proc ? proc->id : 0, .start_ns = zn_now_ns()};
 	uint32_t other;
 
 	if (!proc || bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &other) == 0)
@@ -800,25 +817,24 @@ static int task_lost(struct zn_arena *a)
 	return -ENOSPC;
 }
 
-/* All its threads have ended. A tag that was set after that would be inherited by the next process with this id. */
+/* All its threads have ended. A tag that was set after that would be inherited by the next process with this id. False:
+ * it lives, or cannot be asked. */
 static bool process_ended(uint32_t tgid)
 {
-	char path[32], text[512], state = 0;
+	char path[32], text[512] = "", state = 0;
 	const char *at;
 	int fd, threads = 0;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", tgid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
+	if (fd < 0)
+		return errno == ENOENT || errno == ESRCH;
+	if (read(fd, text, sizeof(text) - 1) < 0 && errno == ESRCH)
+		state = 'X';
+	close(fd);
 	at = strrchr(text, ')'); /* the name before it may have any bytes */
-	if (!at ||
-		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d", &state,
-			&threads) != 2)
-		return true;
+	if (at)
+		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d", &state, &threads);
 	return state == 'X' || (state == 'Z' && threads <= 1);
 }
 
@@ -1682,20 +1698,7 @@ uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 
 /* ---- ends that were missed ---- */
 
-#define END_TURNS 8 /* ticks in which each process is looked at once */
-
-static bool is_loader(const struct zn_probe *p, uint32_t tgid)
-{
-	uint32_t at = tgid & (ZN_RUN_SETS - 1);
-	struct zn_runs set;
-
-	if (bpf_map_lookup_elem(p->map_fd[MAP_RUNS], &at, &set))
-		return false;
-	for (uint32_t i = 0; i < ZN_RUN_WAYS; i++)
-		if (set.way[i].tid == tgid)
-			return set.way[i].flags & ZN_RUN_LOADER;
-	return false;
-}
+#define END_CHECKS 64 /* entries of each table that are looked at in a tick */
 
 /* As BPF does at its end. */
 static void worker_end(struct zn_probe *p, uint32_t tgid)
@@ -1712,45 +1715,58 @@ static void worker_end(struct zn_probe *p, uint32_t tgid)
 	if (!proc || proc->id != w.id)
 		return;
 	__atomic_fetch_sub(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
-	if (is_loader(p, tgid))
+	if (w.loader)
 		__atomic_fetch_sub(&proc->count[ZN_C_WORKERS], 1, __ATOMIC_RELAXED);
 }
 
-static void proc_end(struct zn_probe *p, uint32_t row, uint32_t tgid)
+static void proc_end(struct zn_probe *p, uint32_t tgid)
 {
-	struct zn_proc *proc = zn_arena_proc(&p->arena, row);
+	struct zn_proc *proc;
+	uint32_t row;
 
-	bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
+	if (bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &row))
+		return;
+	proc = zn_arena_proc(&p->arena, row);
 	if (!proc || proc->tgid != tgid || bpf_map_delete_elem(p->map_fd[MAP_ROWS], &tgid))
 		return;
 	__atomic_fetch_sub(&p->arena.shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED, __ATOMIC_RELAXED);
 	proc->exit_ns = zn_now_ns();
 }
 
-static void workers_check(struct zn_probe *p, uint32_t turn)
+static void task_end(struct zn_probe *p, uint32_t tgid)
 {
-	uint32_t tgid, next;
-	bool more = bpf_map_get_next_key(p->map_fd[MAP_WORKERS], NULL, &next) == 0;
+	bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
+}
 
-	while (more) {
-		tgid = next;
-		more = bpf_map_get_next_key(p->map_fd[MAP_WORKERS], &tgid, &next) == 0;
-		if (tgid % END_TURNS == turn && process_ended(tgid))
-			worker_end(p, tgid);
+/* Tables whose keys are processes. */
+static const struct {
+	enum map map;
+	void (*end)(struct zn_probe *p, uint32_t tgid);
+} of_processes[] = {{MAP_ROWS, proc_end}, {MAP_WORKERS, worker_end}, {MAP_TASKS, task_end}};
+
+/* Goes on where the last tick left off. A key that has gone leads to the first one. */
+static void table_check(struct zn_probe *p, size_t i)
+{
+	int fd = p->map_fd[of_processes[i].map];
+	uint32_t *at = &p->end_at[i], tgid;
+
+	for (int n = 0; n < END_CHECKS; n++) {
+		if (bpf_map_get_next_key(fd, *at ? at : NULL, &tgid)) {
+			*at = 0;
+			return;
+		}
+		*at = tgid;
+		if (process_ended(tgid))
+			of_processes[i].end(p, tgid);
 	}
 }
 
-/* Where none was missed so far, this is two system calls. */
+/* Where none was missed so far, this is two system calls. Where the first process cannot be seen, none is looked for:
+ * another's /proc would show them all as ended (hidepid, a namespace). */
 void zn_probe_ends(struct zn_probe *p)
 {
-	uint32_t turn = p->end_turn++ % END_TURNS, tgid;
-
-	if (!raw_missed(p->exit, ZN_LEN(p->exit)))
+	if (!raw_missed(p->exit, ZN_LEN(p->exit)) || process_ended(1))
 		return;
-	for (uint32_t row = turn; row < ZN_PROCS_MAX; row += END_TURNS) {
-		tgid = p->arena.shared->row_tgid[row];
-		if (tgid && process_ended(tgid))
-			proc_end(p, row, tgid);
-	}
-	workers_check(p, turn);
+	for (size_t i = 0; i < ZN_LEN(of_processes); i++)
+		table_check(p, i);
 }

@@ -352,7 +352,7 @@ _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
 	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
 	X(SERIES, "series", "measurements without a free histogram")                                                   \
 	X(PROCESS, "process", "calls of processes without a free row")                                                 \
-	X(THREAD, "thread", "calls of threads without a free entry")                                                   \
+	X(THREAD, "thread", "calls of threads without a free entry, or that found that of an earlier thread")          \
 	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                                       \
 	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                               \
 	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
@@ -508,7 +508,7 @@ _Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAME
 
 /* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
 struct zn_run {
-	__u32 tid; /* 0: free */
+	__u32 tid; /* 0: free; ZN_RUN_BUSY: about to be some thread's */
 	__u32 row;
 	__u32 id;       /* of the row's process */
 	__u32 open;     /* as in struct zn_thread; 0: none */
@@ -527,10 +527,11 @@ struct zn_run {
 	__u64 busy_ns; /* worker: before it was known to be one of a data loader */
 };
 #define ZN_RUN_PREEMPTED 0xff
-#define ZN_RUN_WORKER    1 /* main thread of a worker */
-#define ZN_RUN_LOADER    2 /* and that is known to be one of a data loader */
-#define ZN_RUN_ASKING    4 /* asleep until it is asked for a batch */
-#define ZN_RUN_GIVEN     8 /* woken by a worker, so not by its time limit */
+#define ZN_RUN_BUSY      0xffffffffu /* of tid */
+#define ZN_RUN_WORKER    1           /* main thread of a worker */
+#define ZN_RUN_LOADER    2           /* and that is known to be one of a data loader */
+#define ZN_RUN_ASKING    4           /* asleep until it is asked for a batch */
+#define ZN_RUN_GIVEN     8           /* woken by a worker, so not by its time limit */
 struct zn_runs {
 	struct zn_run way[ZN_RUN_WAYS];
 };
@@ -559,7 +560,10 @@ struct zn_worker {
 	__u32 row;
 	__u32 id; /* of the row's process */
 	__u64 start_ns;
+	__u32 loader; /* 1: it is one of a data loader, and counted as that */
+	__u32 pad;
 };
+_Static_assert(sizeof(struct zn_worker) == 24, "padding");
 
 /* Ledger of live allocations. kind ZN_K_VMM: addr is the handle. ZN_ADDR_MAPPING: addr is where a handle is mapped. */
 #define ZN_ADDR_MAPPING ZN_KIND_COUNT
@@ -1801,7 +1805,7 @@ struct zn_probe {
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS]; /* of our programs, and when they were read */
-	uint32_t end_turn;
+	uint32_t end_at[3]; /* of the tables of processes: how far zn_probe_ends() has come */
 	struct zn_hook hook[ZN_ROWS_MAX];
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
@@ -1815,7 +1819,7 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
-/* Each tick: looks for processes whose end the kernel did not tell of; one that has ended is told of as others are. */
+/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
 void zn_probe_ends(struct zn_probe *p);
 void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
 /* Hooks what is not yet hooked of the library behind lib->fd and fills link, event, symbol and why. May take long: never

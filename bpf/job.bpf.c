@@ -361,7 +361,9 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 	if ((__u32)BPF_CORE_READ(child, pid) != tgid)
 		return 0; /* a thread */
 	tag = tag_of_new(child);
-	if (tag && job_of(tag) && bpf_map_update_elem(&tasks, &tgid, tag, BPF_ANY))
+	if (!tag || !job_of(tag))
+		bpf_map_delete_elem(&tasks, &tgid); /* of an earlier process of this id, whose end was missed */
+	else if (bpf_map_update_elem(&tasks, &tgid, tag, BPF_ANY))
 		zn_lost(ZN_LOST_TASK);
 	return 0;
 }

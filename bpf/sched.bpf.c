@@ -316,9 +316,15 @@ static __always_inline bool loads(void)
 /* The first sign that a child is a data loader's worker. What it did before counts too. */
 static __always_inline void loader_found(struct zn_run *r, struct zn_proc *p)
 {
+	__u32 tgid = r->tid; /* it is the main thread's */
+	struct zn_worker *w = r->flags & ZN_RUN_LOADER ? NULL : bpf_map_lookup_elem(&workers, &tgid);
+
 	if (r->flags & ZN_RUN_LOADER)
 		return;
 	r->flags |= ZN_RUN_LOADER;
+	if (!w || w->loader)
+		return;
+	w->loader = 1;
 	ZN_ADD(p->count[ZN_C_WORKERS], 1);
 }
 
@@ -414,12 +420,27 @@ static __noinline struct zn_run *run_of(struct task_struct *task, __u32 mark)
 	if (p)
 		return zn_run_claim(tid, *row, p->id);
 	w = mark >= ZN_MARK_WORKER && tid == tgid ? bpf_map_lookup_elem(&workers, &tgid) : NULL;
+	if (w && !zn_worker_proc(w)) {
+		zn_worker_gone(tgid); /* the process that it was one of has gone */
+		return NULL;
+	}
 	r = w ? zn_run_claim(tid, w->row, w->id) : NULL;
 	if (!r)
 		return NULL;
 	r->flags = ZN_RUN_WORKER;
 	r->mark_ns = w->start_ns;
 	return r;
+}
+
+/* False: it is an earlier thread's of this id, whose end was missed. */
+static __always_inline bool is_of(const struct zn_run *r, const struct zn_proc *p, const struct task_struct *task)
+{
+	__u32 first = task->pid; /* of the process, if it is that one's */
+
+	ZN_OPAQUE(first); /* the verifier refuses one load of either place */
+	if (!(r->flags & ZN_RUN_WORKER))
+		first = p->tgid;
+	return first == (__u32)task->tgid;
 }
 
 static __always_inline void proc_off(const struct sleep *s, bool asleep)
@@ -446,13 +467,13 @@ static __noinline void switch_off(struct task_struct *task, __u32 mark, bool pre
 	bool asleep = !preempt && s.state;
 
 	s.run = zn_run_find(task->pid);
-	if (s.run && !zn_run_proc(s.run)) { /* an earlier thread's of this id, whose end was missed */
-		s.run->tid = 0;
-		s.run = NULL;
-	}
-	if (!s.run)
-		s.run = run_of(task, mark);
 	s.proc = s.run ? zn_run_proc(s.run) : NULL;
+	if (!s.proc || !is_of(s.run, s.proc, task)) {
+		if (s.run)
+			s.run->tid = 0;
+		s.run = run_of(task, mark);
+		s.proc = s.run ? zn_run_proc(s.run) : NULL;
+	}
 	if (!s.proc)
 		return;
 	s.run->kind = ZN_RUN_PREEMPTED;
@@ -634,8 +655,10 @@ int sched_fork(__u64 *ctx)
 		return 0;
 	p = zn_worker_proc(&w);
 	w.start_ns = bpf_ktime_get_ns();
+	w.loader = 0;
 	if (!p)
 		return 0;
+	zn_run_gone(tgid); /* an earlier thread's of this id, whose end was missed */
 	if (bpf_map_update_elem(&workers, &tgid, &w, BPF_NOEXIST)) {
 		zn_lost(ZN_LOST_THREAD);
 		return 0;

@@ -25,6 +25,15 @@ static __always_inline struct zn_run *zn_run_find(__u32 tid)
 	return NULL;
 }
 
+/* The process of a thread's place, or NULL for one that has gone. */
+static __always_inline struct zn_proc *zn_run_proc(struct zn_run *r)
+{
+	__u32 row = r->row;
+	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
+
+	return p && p->id == r->id ? p : NULL;
+}
+
 /* Only a thread's own CPU takes a place for it, so it is not looked for while it is filled. */
 static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, __u32 id)
 {
@@ -36,8 +45,17 @@ static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, __u32 id)
 		return NULL;
 #pragma unroll
 	for (int i = 0; i < ZN_RUN_WAYS; i++)
-		if (!r && __sync_val_compare_and_swap(&set->way[i].tid, 0, tid) == 0)
+		if (!r && __sync_val_compare_and_swap(&set->way[i].tid, 0, ZN_RUN_BUSY) == 0)
 			r = &set->way[i];
+#pragma unroll
+	for (int i = 0; i < ZN_RUN_WAYS; i++) {
+		__u32 old = set->way[i].tid;
+
+		/* one whose end was missed */
+		if (!r && old != ZN_RUN_BUSY && !zn_run_proc(&set->way[i]) &&
+			__sync_val_compare_and_swap(&set->way[i].tid, old, ZN_RUN_BUSY) == old)
+			r = &set->way[i];
+	}
 	if (!r) {
 		zn_lost(ZN_LOST_THREAD);
 		return NULL;
@@ -47,16 +65,8 @@ static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, __u32 id)
 	r->kind = r->cause = r->news = r->flags = 0;
 	r->row = row;
 	r->id = id;
+	*(volatile __u32 *)&r->tid = tid;
 	return r;
-}
-
-/* The process of a thread's place, or NULL for one that has gone. */
-static __always_inline struct zn_proc *zn_run_proc(struct zn_run *r)
-{
-	__u32 row = r->row;
-	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
-
-	return p && p->id == r->id ? p : NULL;
 }
 
 /* index: 1 and up. */
@@ -110,6 +120,10 @@ static __noinline void zn_open_claim(struct zn_thread *t)
 	if (!all || !shared.stalls)
 		return;
 	r = zn_run_find(tid);
+	if (r && (r->row != row || r->id != t->id)) { /* an earlier thread's of this id, whose end was missed */
+		r->tid = 0;
+		r = NULL;
+	}
 	if (!r)
 		r = zn_run_claim(tid, row, t->id);
 	if (!r)
@@ -163,7 +177,6 @@ static __always_inline struct zn_proc *zn_worker_proc(const struct zn_worker *w)
 static __noinline void zn_worker_gone(__u32 tgid)
 {
 	struct zn_worker *found = bpf_map_lookup_elem(&workers, &tgid), w;
-	struct zn_run *r = zn_run_find(tgid);
 	struct zn_proc *p;
 
 	if (!found)
@@ -176,7 +189,7 @@ static __noinline void zn_worker_gone(__u32 tgid)
 	if (!p)
 		return;
 	ZN_ADD(p->count[ZN_C_CHILDREN], -1);
-	if (r && r->flags & ZN_RUN_LOADER)
+	if (w.loader)
 		ZN_ADD(p->count[ZN_C_WORKERS], -1);
 }
 

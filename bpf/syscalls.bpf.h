@@ -49,12 +49,15 @@ static __always_inline void ioctl_enter(struct zn_proc *p, const struct pt_regs 
 {
 	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), ZN_TIMED_IOCTL);
 	struct zn_timed_call *c;
+	bool inside;
 
 	if (!is_gpu(ZN_CALL_ARG1(regs)))
 		return;
+	c = bpf_map_lookup_elem(&calls, &key);
+	inside = c && c->id == p->id; /* the end of its last one was missed */
 	zn_timed_begin(p, ZN_TIMED_IOCTL, 0, 0);
 	c = bpf_map_lookup_elem(&calls, &key); /* none: it is not timed, so it will not leave either */
-	if (c)
+	if (c && !inside)
 		zn_gpu_enter(p, c->start_ns);
 }
 

@@ -79,7 +79,8 @@ struct zn_io_seat {
 };
 #define ZN_IO_SERIES(dev, op, shard) ((__u64)(dev) | (__u64)(op) << 32 | (__u64)(shard) << 40)
 #define ZN_IO_SERIES_BITS            48
-_Static_assert(sizeof(struct zn_io_seat) == 64 && ZN_HISTS_MAX <= 0x10000, "padding");
+_Static_assert(sizeof(struct zn_io_seat) == 64, "padding");
+_Static_assert(ZN_HISTS_MAX <= 0x10000 && ZN_IO_OP_COUNT <= 0x100 && ZN_IO_SHARDS <= 0x100, "bits of a series");
 #ifdef ZN_NO_FETCH
 ZN_MAP(io_seats, BPF_MAP_TYPE_HASH, ZN_IO_SEATS, __u32, struct zn_io_seat, 0); /* by owner */
 #else
@@ -643,13 +644,14 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 		zn_calibrate(c);
 		return false;
 	}
+	if (c->thread->row == ZN_ROW_NONE)
+		return false;
 	c->proc = zn_proc_of(c->thread);
-	if (!c->proc && c->thread->row != ZN_ROW_NONE) { /* an earlier thread's of this id, whose end was missed */
+	if (!c->proc || c->proc->tgid != id >> 32) { /* an earlier thread's of this id, whose end was missed */
 		zn_lost(ZN_LOST_THREAD);
 		zn_thread_forget(c->thread, tid);
-	}
-	if (!c->proc)
 		return false;
+	}
 	c->result = ZN_RESULT(ctx);
 	c->shape = ZN_COOKIE_SHAPE(cookie);
 	c->detail = ZN_COOKIE_DETAIL(cookie);

@@ -127,16 +127,27 @@ def starved(more_waits=0, name="train.py", **options):
     return daemon, p, r
 
 
+def workers_end(daemon, p, count):
+    """They are counted while they live."""
+    def counted():
+        return daemon.metrics().one("zernel_dataloader_workers", pid=str(p.pid))
+    equal(counted(), count, "workers")
+    p.go()
+    wait_until(lambda: counted() == 0, "the end of its workers")
+
+
 @test_timed
 def one_worker():
     daemon, p, r = starved(workers=1, item=80, step=5, batches=30)
+    workers_end(daemon, p, 1)
     s = seconds(daemon, p.pid)
     check(s["data"] > 4 * s["cpu"], f"a starved program: {s}")
 
 
 @test_timed
 def four_workers():
-    starved(workers=4, item=400, step=5, batches=24)
+    daemon, p, r = starved(workers=4, item=400, step=5, batches=24)
+    workers_end(daemon, p, 4)
 
 
 @test_timed

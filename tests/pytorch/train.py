@@ -2,11 +2,11 @@
 """A training loop of PyTorch that times its own waits: train.py LIBCUDA JSON.
 
 It makes one launch a step, so that it counts as a process on a GPU. It prints "ready", launches once there is a line on its
-standard input, prints "launched", trains after another line, prints a report in JSON, and stays until that input ends. Options,
-all times in milliseconds: item (a worker takes so long for one), step (the training takes so long, asleep), batches, workers,
-timeout, loaders (several, in turn), context, persistent (two epochs of the same workers), pin (a pinning thread), sync (each step
-waits so long for the GPU, asleep), spin (the same, awake), crowd (so many other processes compute meanwhile, on the one CPU that it
-may use), queues (poll or ppoll: those of queues.py in place of PyTorch's).
+standard input, prints "launched", trains after another line, prints a report in JSON, ends its workers after one more line, and
+stays until that input ends. Options, all times in milliseconds: item (a worker takes so long for one), step (the training takes
+so long, asleep), batches, workers, timeout, loaders (several, in turn), context, persistent (two epochs of the same workers),
+pin (a pinning thread), sync (each step waits so long for the GPU, asleep), spin (the same, awake), crowd (so many other
+processes compute meanwhile, on the one CPU that it may use), queues (poll or ppoll: those of queues.py in place of PyTorch's).
 
 The report has, of each wait for a batch (waits), of each wait for the GPU (syncs) and of the whole, ns by the clock, on a CPU, and
 runnable without one.
@@ -128,6 +128,8 @@ def train(cuda, options):
         iterators = [iter(each) for each in loaders]  # they live on: their end waits for the workers' end
         epoch(cuda, options, iterators, (waits, syncs))
     print(json.dumps({"waits": waits.spans, "syncs": syncs.spans, "whole": whole.since(start)}), flush=True)
+    sys.stdin.readline()
+    del iterators
     sys.stdin.read()
 
 

@@ -769,8 +769,8 @@ static bool no_rows(void)
 
 static void crowd(void)
 {
-	char *const argv[] = {
-		"./driver", "--cuda", CUDA, "--scenario", "launches", "--threads", "2", "--calls", "11", NULL};
+	char *const argv[] = {"./driver", "--cuda", CUDA, "--scenario", "launches", "--threads", "2", "--calls", "11",
+		"--hold-stdin", NULL};
 	struct program p[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
@@ -778,6 +778,10 @@ static void crowd(void)
 		start(&p[i], argv);
 	}
 	until(some_rows, "no process is tracked");
+	for (int i = 0; i < CROWD; i++) {
+		close(p[i].in);
+		p[i].in = -1;
+	}
 	for (int i = 0; i < CROWD; i++)
 		expect(finish(&p[i]) == 0, "the driver failed");
 }

@@ -254,7 +254,8 @@ static __always_inline struct zn_io_seat *seat_take(__u32 owner)
 }
 
 /* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was missed
- * would hide all that comes after it: not for long. NULL: nothing is to be counted. */
+ * would hide what comes after it: not on the same device, which is none of those below, and elsewhere not for long. NULL:
+ * nothing is to be counted. */
 static __always_inline struct zn_io_seat *seat_begin(__u32 kind, __u32 op, struct place p)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -262,7 +263,7 @@ static __always_inline struct zn_io_seat *seat_begin(__u32 kind, __u32 op, struc
 
 	if (!s)
 		return NULL;
-	if (s->stacked && now - s->start_ns < STALE_NS) {
+	if (s->stacked && s->dev[0] != p.dev && now - s->start_ns < STALE_NS) {
 		s->inner++;
 		return NULL;
 	}

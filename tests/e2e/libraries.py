@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """Libraries are found wherever they are, whenever they come, and let go when nobody maps them; broken ones are refused."""
+import ctypes
 import glob
 import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -446,6 +448,58 @@ def the_vendors_stub():
     equal(metrics.one("zernel_cuda_launch_errors_total", pid=pid), 13, "errors")
     equal(metrics.one("zernel_cuda_sync_seconds_count", pid=pid, call="ctx_synchronize"), 5, "waits")
     equal(metrics.lost(), {}, "what was lost")
+
+
+# ---- the programs
+
+SYS_BPF, PROG_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, CODE_MAX = 321, 13, 15, 1 << 16  # x86-64; linux/bpf.h
+ADD_PER_CPU = bytes.fromhex("654c030c25")  # add r9, gs:[...]: the address of something of this CPU
+
+
+def bpf(command, attr):
+    got = ctypes.CDLL(None, use_errno=True).syscall(SYS_BPF, command, ctypes.create_string_buffer(attr, 128), 128)
+    check(got >= 0, f"bpf({command}): {os.strerror(ctypes.get_errno())}")
+    return got
+
+
+def machine_code(number):
+    """The name of a BPF program and what the kernel made of it (struct bpf_prog_info)."""
+    fd = bpf(PROG_GET_FD_BY_ID, struct.pack("III", number, 0, 0))
+    code, info = ctypes.create_string_buffer(CODE_MAX), ctypes.create_string_buffer(128)
+    struct.pack_into("<I4xQ", info, 16, CODE_MAX, ctypes.addressof(code))
+    bpf(OBJ_GET_INFO_BY_FD, struct.pack("IIQ", fd, len(info), ctypes.addressof(info)))
+    os.close(fd)
+    return info[64:80].split(b"\0")[0].decode(), code[:struct.unpack_from("<I", info, 16)[0]]
+
+
+def programs(daemon):
+    """Machine code by name, of the programs that the daemon holds."""
+    found = {}
+    for n in os.listdir(f"/proc/{daemon.pid}/fdinfo"):
+        with open(f"/proc/{daemon.pid}/fdinfo/{n}") as f:
+            fields = dict(line.split(":", 1) for line in f.read().splitlines() if ":" in line)
+        if "prog_jited" in fields:
+            name, code = machine_code(int(fields["prog_id"]))
+            found[name] = code
+    return found
+
+
+@test
+def programs_keep_to_the_stack_of_their_thread():
+    """From 6.13 on, others with as much stack have one per CPU: two threads inside, as preemption has it, would share it."""
+    if platform.machine() != "x86_64":
+        raise Absent("the machine code of others is not known here")
+    daemon = Daemon()
+    driver = Driver("launches", nccl=NCCL)
+    daemon.attached(CUDA, NCCL)
+    driver.start()
+    wait_until(lambda: "sched_switch" in programs(daemon), "programs on the scheduler")
+    code = programs(daemon)
+    shared = {name for name in code if ADD_PER_CPU in code[name]}
+    for name in ("gpu_mem_entry", "gpu_mem_return", "cuda_entry", "cuda_return", "nccl_entry", "nccl_return"):
+        check(code[name] and name not in shared, f"{name} has a stack per CPU")
+    major, minor = map(int, platform.release().split(".")[:2])
+    equal("sched_switch" in shared, (major, minor) >= (6, 13), f"sched_switch has one, on {platform.release()}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
  * What programs on functions of libraries need to be safe where the kernel is preemptible. From 6.13 on, a program that uses
  * 64 bytes of stack or more gets a stack per CPU, for the kernel sees to it that no program runs twice on one CPU at a time;
  * but for uprobes it does not. There one thread may be preempted inside a program and another one enter it: they write over
- * each other's pointers, and the kernel oopses in the job's thread (seen on 7.3.4, lazily preemptible).
+ * each other's pointers, and the kernel oopses in the job's thread (seen on 6.18 and 7.3).
  *
  * A program with a tail call keeps to the stack of its thread (kernel/bpf/verifier.c, check_max_stack_depth()). So each of
  * these programs has one, which leads nowhere and does nothing.

@@ -757,9 +757,9 @@ static void check_kprobe(void)
 
 static const char rows[] = "zernel_table_entries{table=\"processes\"}";
 
-static bool some_rows(void)
+static bool all_rows(void)
 {
-	return scrape() && value(rows) > 0;
+	return scrape() && value(rows) == CROWD;
 }
 
 static bool no_rows(void)
@@ -767,17 +767,26 @@ static bool no_rows(void)
 	return scrape() && value(rows) == 0;
 }
 
+static bool cuda_hooked(void)
+{
+	return scrape() && hooked(CUDA "@");
+}
+
+/* They launch once the library is hooked, and end together. */
 static void crowd(void)
 {
 	char *const argv[] = {"./driver", "--cuda", CUDA, "--scenario", "launches", "--threads", "2", "--calls", "11",
-		"--hold-stdin", NULL};
+		"--gate", "--hold-stdin", NULL};
 	struct program p[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
 		p[i].out = "crowd.out";
 		start(&p[i], argv);
 	}
-	until(some_rows, "no process is tracked");
+	until(cuda_hooked, "the library is not hooked");
+	for (int i = 0; i < CROWD; i++)
+		expect(write(p[i].in, "\n", 1) == 1, "the driver is gone");
+	until(all_rows, "not all processes are tracked");
 	for (int i = 0; i < CROWD; i++) {
 		close(p[i].in);
 		p[i].in = -1;

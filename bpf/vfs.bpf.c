@@ -384,7 +384,7 @@ static __always_inline void begin_fsync(struct place p)
 {
 	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_META));
 
-	if (s && s->op[0] == ZN_IO_FSYNC && !s->stacked)
+	if (s && s->op[0] == ZN_IO_FSYNC && (!s->stacked || s->dev[0] == p.dev))
 		return; /* inside of the system call */
 	if (!zn_io_seat_find(owner_of(ZN_IO_DATA)))
 		begin(ZN_IO_META, ZN_IO_FSYNC, p);

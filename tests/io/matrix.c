@@ -57,6 +57,13 @@ static int bpf(int command, union bpf_attr *attr)
 	return syscall(SYS_bpf, command, attr, sizeof(*attr));
 }
 
+static int info_read(int fd, void *info, uint32_t len)
+{
+	union bpf_attr attr = {.info = {.bpf_fd = fd, .info_len = len, .info = (uintptr_t)info}};
+
+	return bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
+}
+
 /* The newest table of this name. */
 static int map_open(const char *name)
 {
@@ -65,16 +72,13 @@ static int map_open(const char *name)
 
 	while (bpf(BPF_MAP_GET_NEXT_ID, &attr) == 0) {
 		struct bpf_map_info info = {0};
-		union bpf_attr open_attr = {.map_id = attr.next_id}, info_attr = {0};
+		union bpf_attr open_attr = {.map_id = attr.next_id};
 		int fd = bpf(BPF_MAP_GET_FD_BY_ID, &open_attr);
 
 		attr.start_id = attr.next_id;
 		if (fd < 0)
 			continue;
-		info_attr.info.bpf_fd = fd;
-		info_attr.info.info_len = sizeof(info);
-		info_attr.info.info = (uintptr_t)&info;
-		if (bpf(BPF_OBJ_GET_INFO_BY_FD, &info_attr) || strcmp(info.name, name)) {
+		if (info_read(fd, &info, sizeof(info)) || strcmp(info.name, name)) {
 			close(fd);
 			continue;
 		}
@@ -137,18 +141,14 @@ static uint64_t skipped_read(void)
 
 	while (bpf(BPF_PROG_GET_NEXT_ID, &attr) == 0) {
 		struct bpf_prog_info info = {0};
-		union bpf_attr open_attr = {.prog_id = attr.next_id}, info_attr = {0};
+		union bpf_attr open_attr = {.prog_id = attr.next_id};
 		int fd = bpf(BPF_PROG_GET_FD_BY_ID, &open_attr);
 
 		attr.start_id = attr.next_id;
-		if (fd < 0)
-			continue;
-		info_attr.info.bpf_fd = fd;
-		info_attr.info.info_len = sizeof(info);
-		info_attr.info.info = (uintptr_t)&info;
-		if (bpf(BPF_OBJ_GET_INFO_BY_FD, &info_attr) == 0)
+		if (fd >= 0 && info_read(fd, &info, sizeof(info)) == 0)
 			n += info.recursion_misses;
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 	}
 	return n;
 }

@@ -1625,18 +1625,24 @@ uint64_t zn_probe_map_bytes(const struct zn_probe *p)
 
 #define STATS_AGE_NS (100 * ZN_NS_PER_MS) /* asking costs 1 us for each program: too much for every scrape */
 
+/* All zero for a program that is not there. */
+static struct bpf_prog_info info_of(int prog_fd)
+{
+	struct bpf_prog_info info = {0};
+	uint32_t len = sizeof(info);
+
+	if (prog_fd < 0 || bpf_obj_get_info_by_fd(prog_fd, &info, &len))
+		return (struct bpf_prog_info){0};
+	return info;
+}
+
 /* Programs on the kernel. One that is interrupted, which preemptible kernels do, is not run for others on its CPU. */
 static uint64_t raw_missed(const struct zn_raw *r, size_t count)
 {
 	uint64_t missed = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		struct bpf_prog_info info = {0};
-		uint32_t len = sizeof(info);
-
-		if (r[i].prog >= 0 && bpf_obj_get_info_by_fd(r[i].prog, &info, &len) == 0)
-			missed += info.recursion_misses;
-	}
+	for (size_t i = 0; i < count; i++)
+		missed += info_of(r[i].prog).recursion_misses;
 	return missed;
 }
 
@@ -1647,11 +1653,8 @@ static uint64_t sites_missed(const struct zn_kernel *k)
 	uint64_t missed = 0;
 
 	for (uint32_t i = 0; i < k->site_count; i++) {
-		struct bpf_prog_info info = {0};
-		uint32_t len = sizeof(info);
+		struct bpf_prog_info info = info_of(k->site[i].prog_fd);
 
-		if (k->site[i].prog_fd < 0 || bpf_obj_get_info_by_fd(k->site[i].prog_fd, &info, &len))
-			continue;
 		for (j = 0; j < count && seen[j] != info.id; j++)
 			;
 		if (j < count)
@@ -1672,12 +1675,8 @@ static void stats_read(struct zn_probe *p)
 	p->missed = sites_missed(&p->kernel) + raw_missed(p->exit, ZN_LEN(p->exit));
 	p->missed += raw_missed(p->job_on, ZN_LEN(p->job_on));
 	for (uint32_t i = 0; i < ZN_PROGRAMS; i++) {
-		int fd = i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2];
-		struct bpf_prog_info info = {0};
-		uint32_t len = sizeof(info);
+		struct bpf_prog_info info = info_of(i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2]);
 
-		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len))
-			continue;
 		p->missed += info.recursion_misses;
 		p->run_ns[i] = info.run_time_ns;
 	}

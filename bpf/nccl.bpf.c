@@ -373,7 +373,7 @@ static __always_inline bool waits(__u32 shape)
 static __always_inline void wait_return(struct zn_call *c)
 {
 	zn_inside(c->thread, c->end_ns, ZN_STALL_CPU);
-	if (shared.stalls && shared.families >> ZN_FAM_DIST_SYNC & 1 && c->ns >= WAIT_NS)
+	if (shared.stalls && zn_is_on(ZN_FAM_DIST_SYNC) && c->ns >= WAIT_NS)
 		zn_record(c->proc, ZN_H_DIST_SYNC, c->ns, 0, false);
 }
 

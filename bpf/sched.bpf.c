@@ -308,20 +308,16 @@ static __always_inline void classify(const struct sleep *s)
 
 /* ---- workers ---- */
 
-static __always_inline bool loads(void)
-{
-	return shared.families >> ZN_FAM_DATALOAD & 1;
-}
-
 /* The first sign that a child is a data loader's worker. What it did before counts too. */
 static __always_inline void loader_found(struct zn_run *r, struct zn_proc *p)
 {
 	__u32 tgid = r->tid; /* it is the main thread's */
-	struct zn_worker *w = r->flags & ZN_RUN_LOADER ? NULL : bpf_map_lookup_elem(&workers, &tgid);
+	struct zn_worker *w;
 
 	if (r->flags & ZN_RUN_LOADER)
 		return;
 	r->flags |= ZN_RUN_LOADER;
+	w = bpf_map_lookup_elem(&workers, &tgid);
 	if (!w || w->loader)
 		return;
 	w->loader = 1;
@@ -374,7 +370,7 @@ static __always_inline void worker_on(struct zn_run *r, struct zn_proc *p, __u64
 	r->flags &= ~ZN_RUN_ASKING;
 	ZN_ADD(p->count[ZN_C_WORKER_IDLE_NS], zn_minus(ready, r->mark_ns));
 	r->mark_ns = ready;
-	if (loads())
+	if (zn_is_on(ZN_FAM_DATALOAD))
 		wait_over(r, p, ZN_H_WORKER_IDLE, zn_minus(ready, r->off_ns));
 	r->news_ns = ready;
 }
@@ -394,9 +390,9 @@ static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const st
 		return;
 	}
 	if (o && o->inside == ZN_STALL_CPU) { /* a wait inside a function of NCCL is recorded at its return */
-		if (r->cause == ZN_STALL_DATA && !rest && shared.families >> ZN_FAM_DATALOAD & 1)
+		if (r->cause == ZN_STALL_DATA && !rest && zn_is_on(ZN_FAM_DATALOAD))
 			wait_over(r, p, ZN_H_DATALOAD, slept);
-		else if (r->cause == ZN_STALL_DIST && shared.families >> ZN_FAM_DIST_SYNC & 1)
+		else if (r->cause == ZN_STALL_DIST && zn_is_on(ZN_FAM_DIST_SYNC))
 			wait_over(r, p, ZN_H_DIST_SYNC, slept);
 	}
 	r->news = r->cause;

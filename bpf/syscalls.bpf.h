@@ -18,11 +18,6 @@
 #define TYPE_OF_FILE 0170000
 #define IS_CHARACTER 0020000
 
-static __always_inline bool is_on(enum zn_family f)
-{
-	return shared.families >> f & 1;
-}
-
 static __always_inline struct inode *device_of(__u32 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -75,9 +70,9 @@ static __always_inline void ioctl_exit(struct zn_proc *p, long result)
 /* Of a tracked process. */
 static __always_inline void signals_enter(struct zn_proc *p, const struct pt_regs *regs, __u64 number)
 {
-	if (is_on(ZN_FAM_SYSCALLS))
+	if (zn_is_on(ZN_FAM_SYSCALLS))
 		ZN_ADD(p->count[ZN_C_SYSCALLS], 1);
-	if (number == ZN_NR_IOCTL && is_on(ZN_FAM_IOCTL))
+	if (number == ZN_NR_IOCTL && zn_is_on(ZN_FAM_IOCTL))
 		ioctl_enter(p, regs);
 	else if (zn_is_send(number) && shared.by_call >> ZN_FAM_NET & 1)
 		zn_send_begin(p); /* net.bpf.c tells at its end whether it is a connection */
@@ -88,7 +83,7 @@ static __always_inline void mapped(struct zn_proc *p, const struct pt_regs *regs
 {
 	__u64 len = ZN_CALL_ARG2(regs), page;
 
-	if (!is_on(ZN_FAM_SYSCALLS))
+	if (!zn_is_on(ZN_FAM_SYSCALLS))
 		return;
 	page = shared.page_bytes;
 	ZN_ADD(p->count[unmapped ? ZN_C_MUNMAP_CALLS : ZN_C_MMAP_CALLS], 1);

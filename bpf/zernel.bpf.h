@@ -130,6 +130,11 @@ const struct zn_thread zero_thread = {};
 
 #define ZN_ADD(at, n) ((void)__sync_fetch_and_add(&(at), (n)))
 
+static __always_inline bool zn_is_on(enum zn_family f)
+{
+	return shared.families >> f & 1;
+}
+
 static __always_inline void zn_lost_many(enum zn_loss what, __u64 n)
 {
 	ZN_ADD(shared.lost[what], n);
@@ -592,10 +597,8 @@ static __always_inline void zn_calibrate(struct zn_call *c)
 static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
 {
 	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
-	__u64 cost;
+	__u64 cost = shared.cost_ns[first];
 
-	c->ns = 0;
-	cost = shared.cost_ns[first];
 	c->ns = zn_minus(c->end_ns - c->frame->start_ns, shared.bias_ns[first] + c->frame->nested_ns);
 	if (depth)
 		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost + c->frame->nested_ns;

@@ -117,6 +117,88 @@ struct zn_hist {
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
 
+/* ---- 2a. The quota: what one owner may hold of a table that several owners share (quota.c, quota.bpf.h). ---- */
+
+/*
+ * An owner may take an entry as long as he holds fewer than are free besides the reserve. So whoever takes all that he can
+ * get ends with half of the table, the next one with a quarter, and who needs little always finds room; a node with one
+ * user leaves him half. The owner ZN_OWNER_ROOT is bound by the size of the table alone, and the reserve is his.
+ *
+ * An owner of a process is its user, or, inside a user namespace, the user who made the outermost such namespace that is
+ * not root's: a user who is given a range of user ids stays one owner. Other tables have other owners: rules, jobs.
+ *
+ * Both compilers build this; BPF programs on many CPUs and the daemon may take and give at one time. Two owners who take
+ * the last entry together may both get it, so whatever hands out the entries has the last word.
+ */
+#define ZN_OWNER_ROOT   0u
+#define ZN_QUOTA_OWNERS 256 /* owners that are told apart; further ones share one place. A power of two */
+#define ZN_QUOTA_TRIES  8   /* places where an owner may be */
+struct zn_quota_owner {
+	__u32 owner; /* and 1; 0: nobody's place */
+	__s32 held;
+};
+struct zn_quota {
+	__u32 size;    /* entries of the table. It may change while entries are held */
+	__u32 reserve; /* of them for root alone */
+	__s32 used;
+	__u32 refused_owner; /* and 1: who was refused last; 0: nobody was since it was logged */
+	__u64 refused;
+	__u64 told_ns;      /* when it was logged last, and what refused was then */
+	__u64 told_refused; /* both are the daemon's */
+	struct zn_quota_owner rest;
+	struct zn_quota_owner row[ZN_QUOTA_OWNERS];
+};
+_Static_assert(sizeof(struct zn_quota) == 48 + 8 * ZN_QUOTA_OWNERS, "padding");
+
+#ifdef ZN_NO_FETCH /* BPF of kernels before 5.12: of two owners who come at one time, one shares the other's place */
+#define ZN_QUOTA_CLAIM(at, value) (*(at) ? *(volatile __u32 *)(at) : (*(volatile __u32 *)(at) = (value), 0))
+#else
+#define ZN_QUOTA_CLAIM(at, value) __sync_val_compare_and_swap(at, 0, value)
+#endif
+
+/* Where an owner's entries are counted; he is given a place if he has none. */
+static inline struct zn_quota_owner *zn_quota_owner(struct zn_quota *q, __u32 owner)
+{
+	__u32 first = owner * 2654435761u >> 16, key = owner + 1;
+
+	for (__u32 i = 0; i < ZN_QUOTA_TRIES; i++) {
+		struct zn_quota_owner *o = &q->row[(first + i) & (ZN_QUOTA_OWNERS - 1)];
+		__u32 seen = o->owner;
+
+		if (seen == 0) {
+			seen = ZN_QUOTA_CLAIM(&o->owner, key);
+			if (seen == 0)
+				return o;
+		}
+		if (seen == key)
+			return o;
+	}
+	return &q->rest;
+}
+
+/* Takes one entry. 0: the owner has his share, or the table is full; it is counted, and kept for the log. */
+static inline int zn_quota_take(struct zn_quota *q, __u32 owner)
+{
+	struct zn_quota_owner *o = zn_quota_owner(q, owner);
+	__s32 free = (__s32)q->size - q->used;
+
+	if (free > 0 && (owner == ZN_OWNER_ROOT || o->held < free - (__s32)q->reserve)) {
+		(void)__sync_fetch_and_add(&o->held, 1);
+		(void)__sync_fetch_and_add(&q->used, 1);
+		return 1;
+	}
+	(void)__sync_fetch_and_add(&q->refused, 1);
+	q->refused_owner = owner + 1;
+	return 0;
+}
+
+/* Gives one back. */
+static inline void zn_quota_give(struct zn_quota *q, __u32 owner)
+{
+	(void)__sync_fetch_and_add(&zn_quota_owner(q, owner)->held, -1);
+	(void)__sync_fetch_and_add(&q->used, -1);
+}
+
 /* ---- 3. Shared with BPF. ---- */
 
 /* Probe families: switched on and off together. Columns: name of the enum, label, option. These stand on functions of
@@ -872,6 +954,15 @@ static inline uint64_t zn_clock_ns(clockid_t clock)
 }
 uint64_t zn_now_ns(void);  /* CLOCK_MONOTONIC: what bpf_ktime_get_ns() reads */
 uint64_t zn_wall_ms(void); /* since 1970 */
+
+/* ---- quota.c: shares of tables, see struct zn_quota. ---- */
+
+/* Logs who was refused entries of the table, at most once a minute; the table's name goes into the line. Call it each
+ * tick. */
+void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
+/* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
+ * stands for no other, where it cannot be told. */
+uint32_t zn_owner_of(int pid);
 
 /* ---- json.c: bounded output, JSON writer and reader. ---- */
 

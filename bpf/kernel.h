@@ -239,12 +239,23 @@ struct thread_info {
 	__u32 status;
 	__u32 cpu;
 };
+typedef struct {
+	unsigned int val;
+} kuid_t;
+struct user_namespace {
+	struct user_namespace *parent;
+	kuid_t owner;
+};
+struct cred {
+	struct user_namespace *user_ns;
+};
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
 	int pid;
 	int tgid;
+	const struct cred *real_cred;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
 	struct files_struct *files;

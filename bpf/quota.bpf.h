@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Whose the calling process is, for struct zn_quota: as zn_owner_of() of quota.c says it. */
+#ifndef ZN_QUOTA_BPF_H
+#define ZN_QUOTA_BPF_H
+
+#include "zernel.bpf.h"
+#include <bpf/bpf_core_read.h>
+
+#define ZN_USER_NESTING 33 /* user namespaces inside one another: the kernel allows 32 */
+
+/* Only for what happens rarely: it reads the chain of user namespaces. The first one has no parent. */
+static __noinline __u32 zn_owner_current(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	__u32 uid = bpf_get_current_uid_gid(), owner;
+	struct user_namespace *ns, *parent;
+
+	ns = BPF_CORE_READ(task, real_cred, user_ns);
+	for (int i = 0; ns && i < ZN_USER_NESTING; i++) {
+		parent = BPF_CORE_READ(ns, parent);
+		if (!parent)
+			break;
+		owner = BPF_CORE_READ(ns, owner.val);
+		if (owner != ZN_OWNER_ROOT)
+			uid = owner;
+		ns = parent;
+	}
+	return uid;
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * quota.c: what the log says of owners who have their share of a table, and whose a process is. The shares themselves are
+ * struct zn_quota of zernel.h, which BPF programs use too.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define TELL_NS     (60 * ZN_NS_PER_S)
+#define NOBODY      65534u
+#define NESTING_MAX 33 /* user namespaces inside one another: the kernel allows 32 (kernel/user_namespace.c) */
+
+void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)
+{
+	uint32_t owner = __atomic_load_n(&q->refused_owner, __ATOMIC_RELAXED);
+	uint64_t refused = __atomic_load_n(&q->refused, __ATOMIC_RELAXED);
+
+	if (owner == 0 || (q->told_ns && now_ns - q->told_ns < TELL_NS))
+		return;
+	__atomic_store_n(&q->refused_owner, 0, __ATOMIC_RELAXED);
+	zn_log(ZN_WARN,
+		"quota: %s: %llu refused, the last one to %u, who holds %d of %u; what was refused is not shown", table,
+		(unsigned long long)(refused - q->told_refused), owner - 1, zn_quota_owner(q, owner - 1)->held,
+		q->size);
+	q->told_ns = now_ns;
+	q->told_refused = refused;
+}
+
+/* The real user id, from "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line
+ * feeds in it. */
+static uint32_t read_uid(int pid)
+{
+	char path[32], text[1024];
+	const char *at;
+	unsigned uid;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	at = strstr(text, "\nUid:\t");
+	return at && sscanf(at, "\nUid:\t%u", &uid) == 1 ? uid : NOBODY;
+}
+
+/* Takes over a descriptor of a user namespace. The owner of the outermost one that is not root's, or uid. NS_GET_PARENT fails
+ * at the daemon's own namespace, which is where to stop (ioctl_ns(2)). */
+static uint32_t outermost_owner(int ns, uint32_t uid)
+{
+	for (int depth = 0; ns >= 0 && depth < NESTING_MAX; depth++) {
+		int parent = ioctl(ns, NS_GET_PARENT);
+		uid_t owner;
+
+		if (parent >= 0 && ioctl(ns, NS_GET_OWNER_UID, &owner) == 0 && owner != ZN_OWNER_ROOT)
+			uid = owner;
+		close(ns);
+		ns = parent;
+	}
+	if (ns >= 0)
+		close(ns);
+	return uid;
+}
+
+static bool is_own_namespace(const char *path)
+{
+	struct stat own, other;
+
+	return stat("/proc/self/ns/user", &own) == 0 && stat(path, &other) == 0 && own.st_ino == other.st_ino &&
+		own.st_dev == other.st_dev;
+}
+
+uint32_t zn_owner_of(int pid)
+{
+	uint32_t uid = read_uid(pid);
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	return is_own_namespace(path) ? uid : outermost_owner(open(path, O_RDONLY | O_CLOEXEC), uid);
+}

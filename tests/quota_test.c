@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Shares of tables: what greedy owners leave to the others, and whose a process is, with real user namespaces. */
+#include "t.h"
+#include "zernel.h"
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct zn_quota q;
+
+static uint32_t take_all(uint32_t owner)
+{
+	uint32_t n = 0;
+
+	while (n < 10000 && zn_quota_take(&q, owner))
+		n++;
+	return n;
+}
+
+T(greedy_owners_leave_room)
+{
+	q = (struct zn_quota){.size = 1024, .reserve = 64};
+	CHECK_EQ(take_all(1000), 480);
+	CHECK_EQ(take_all(1001), 240);
+	CHECK_EQ(take_all(1002), 120);
+	CHECK(zn_quota_take(&q, 1003));
+	CHECK_EQ(q.refused, 3);
+	CHECK_EQ(q.refused_owner, 1003);
+}
+
+T(root_has_the_reserve)
+{
+	q = (struct zn_quota){.size = 128, .reserve = 16};
+	for (uint32_t owner = 1; owner < 100; owner++)
+		take_all(owner);
+	CHECK(q.used <= 112);
+	CHECK(take_all(ZN_OWNER_ROOT) >= 16);
+	CHECK_EQ(q.used, 128);
+}
+
+T(what_is_given_back_can_be_taken)
+{
+	q = (struct zn_quota){.size = 8};
+	CHECK_EQ(take_all(7), 4);
+	zn_quota_give(&q, 7);
+	CHECK(zn_quota_take(&q, 7));
+	CHECK(!zn_quota_take(&q, 7));
+	for (int i = 0; i < 4; i++)
+		zn_quota_give(&q, 7);
+	CHECK_EQ(q.used, 0);
+}
+
+T(owners_without_a_place_share_one)
+{
+	q = (struct zn_quota){.size = 1 << 20};
+	for (uint32_t owner = 1; owner < 2000; owner++)
+		CHECK(zn_quota_take(&q, owner * 7919));
+	CHECK(q.rest.held > 0);
+	for (uint32_t owner = 1; owner < 2000; owner++)
+		zn_quota_give(&q, owner * 7919);
+	CHECK_EQ(q.rest.held, 0);
+	CHECK_EQ(q.used, 0);
+}
+
+T(the_log_is_told_once_a_minute)
+{
+	q = (struct zn_quota){.size = 2};
+	take_all(1000);
+	zn_quota_tell(&q, "things", ZN_NS_PER_S);
+	CHECK_EQ(q.refused_owner, 0);
+	take_all(1001);
+	zn_quota_tell(&q, "things", 60 * ZN_NS_PER_S);
+	CHECK_EQ(q.refused_owner, 1002);
+	zn_quota_tell(&q, "things", 61 * ZN_NS_PER_S);
+	CHECK_EQ(q.refused_owner, 0);
+}
+
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* A user namespace in which the caller's user is user 0, so that it may make further ones. */
+static bool enter_namespace(void)
+{
+	char uid[32], gid[32];
+
+	snprintf(uid, sizeof(uid), "0 %u 1", geteuid());
+	snprintf(gid, sizeof(gid), "0 %u 1", getegid());
+	prctl(PR_SET_DUMPABLE, 1); /* files in /proc/self are the user's */
+	return unshare(CLONE_NEWUSER) == 0 && write_text("/proc/self/setgroups", "deny") &&
+		write_text("/proc/self/uid_map", uid) && write_text("/proc/self/gid_map", gid);
+}
+
+/* A child that becomes uid, makes user namespaces inside one another, and waits. */
+static int child_of(uid_t uid, int namespaces)
+{
+	int ready[2], pid;
+	char c;
+
+	if (pipe(ready) || (pid = fork()) < 0)
+		return -1;
+	if (pid == 0) {
+		if (uid && setresuid(uid, uid, uid))
+			_exit(1);
+		while (namespaces-- > 0)
+			if (!enter_namespace())
+				_exit(1);
+		if (write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	if (read(ready[0], &c, 1) != 1) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		pid = -1;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+static void check_owner(uid_t uid, int namespaces, uint32_t owner)
+{
+	int pid = child_of(uid, namespaces);
+
+	CHECK(pid > 0);
+	if (pid <= 0)
+		return;
+	CHECK_EQ(zn_owner_of(pid), owner);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+T(a_process_is_its_users)
+{
+	CHECK_EQ(zn_owner_of(getpid()), getuid());
+	CHECK_EQ(zn_owner_of(0x7fffffff), 65534);
+	if (getuid())
+		return;
+	check_owner(1234, 0, 1234);
+}
+
+T(a_user_namespace_is_its_makers)
+{
+	if (getuid())
+		return check_owner(0, 1, getuid());
+	check_owner(1234, 1, 1234);
+	check_owner(1234, 2, 1234);
+}
+
+int main(void)
+{
+	zn_log_level = ZN_ERROR;
+	RUN(greedy_owners_leave_room);
+	RUN(root_has_the_reserve);
+	RUN(what_is_given_back_can_be_taken);
+	RUN(owners_without_a_place_share_one);
+	RUN(the_log_is_told_once_a_minute);
+	RUN(a_process_is_its_users);
+	RUN(a_user_namespace_is_its_makers);
+	return t_end();
+}

@@ -38,12 +38,12 @@ ARCH_aarch64 := arm64
 BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/usr/include/$(MACHINE)-linux-gnu \
 	-Wall -Wextra -Wno-unused-function $(if $(CI),-Werror)
 
-FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs
+FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
 	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c alertctl.c child.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
-	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c xid.c quota.c
+	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c xid.c quota.c mappers.c libraries.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
 
 all: $(B)/zerneld $(B)/zernel

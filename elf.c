@@ -5,7 +5,7 @@
  * The string table is read first, once and in order: a name may stand in it at several places, also as the
  * tail of a longer name. Then the symbols are read once and in order, and compared by number only, so that a
  * library of 200,000 symbols costs two linear reads whatever the order of its names. Limits: 256 names of 2
- * to 127 bytes, 64 program headers, READ_BUDGET bytes read. Everything in the file is hostile.
+ * to 127 bytes, 64 program headers, as many bytes read as the caller allows. Everything in the file is hostile.
  */
 #include <elf.h>
 #include <errno.h>
@@ -16,7 +16,6 @@
 
 #include "zernel.h"
 
-#define READ_BUDGET    (256 << 20)
 #define READ_LEAST     4096 /* what a read costs at least: a system call is not free */
 #define COMPARE_COST   16
 #define WINDOW         65536
@@ -53,7 +52,7 @@ struct hit {
 struct elf {
 	int fd;
 	uint64_t size;
-	uint64_t budget;
+	uint64_t budget, whole_budget; /* bytes that may still be read, and that might be at first */
 	struct zn_elf_symbol *symbols;
 	size_t count;
 	size_t found;
@@ -93,7 +92,7 @@ static int read_at(struct elf *e, uint64_t at, void *to, size_t len, const char 
 	if (!inside(e, at, len))
 		return fail(e, "%s: outside the file", what);
 	if (cost > e->budget)
-		return fail(e, "%s: more than %d MiB would have to be read", what, READ_BUDGET >> 20);
+		return fail(e, "%s: more than %d MiB would have to be read", what, (int)(e->whole_budget >> 20));
 	e->budget -= cost;
 	for (done = 0; done < len; done += (size_t)n) {
 		n = pread(e->fd, (char *)to + done, len - done, (off_t)(at + done));
@@ -511,14 +510,14 @@ static int find(struct elf *e)
 	return err || dynamic || other ? err : fail(e, "no symbol table");
 }
 
-int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const char **why)
+int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why)
 {
 	static struct elf e;
 	size_t i;
 	int err;
 
 	e.fd = fd;
-	e.budget = READ_BUDGET;
+	e.budget = e.whole_budget = budget;
 	e.symbols = symbols;
 	e.count = count;
 	e.found = 0;

@@ -31,28 +31,13 @@
 #define CHECK_MS       1000 /* between looks at which processes still live */
 #define FULL_SCAN_MS   1000 /* from one full scan to the next, at least */
 #define SCAN_MS        2000 /* between full scans where there are no mapping events */
-#define MAPPERS_MAX    4096 /* (process, library) pairs */
 #define CPUS_MAX       1024
 #define RINGS_BYTES    (8 << 20) /* of all CPUs together */
 #define RING_PAGES_MAX 64
 #define PENDING_MAX    256 /* processes to look at in one round; more of them make it a full scan */
-#define REFUSED_MAX    64  /* files that had the right name but nothing to hook */
 #define SIDE_MAX       64
 #define MAPS_CHUNK     (64 * 1024)
 #define ENVIRON_MAX    (4 << 20)
-
-/* A process that maps a library. Its range is what shows later whether it still does. */
-struct mapper {
-	int pid; /* 0: free */
-	int lib;
-	uint64_t start_ticks; /* a pid may be used again */
-	uint64_t from, to;
-};
-
-/* A file that was looked at and refused: not to be read again while it is the same. */
-struct refused {
-	uint64_t dev, ino, size, mtime_ns;
-};
 
 struct fact_slot {
 	uint32_t wanted; /* zn_proc.id */
@@ -63,17 +48,14 @@ struct fact_slot {
 struct zn_find {
 	struct zn_probe *probe;
 	pthread_t thread;
-	pthread_mutex_t lock; /* over lib[].ready and what follows from it, and over fact[] */
+	pthread_mutex_t lock; /* over fact[], and what is shown of libraries */
 	int stop_fd;
 	bool running;
 	bool by_events;
 	int cpu_count;
 	struct perf_event_mmap_page *ring[CPUS_MAX];
 	int ring_fd[CPUS_MAX];
-	struct zn_lib lib[ZN_LIBS_MAX];
-	struct mapper mapper[MAPPERS_MAX];
-	struct refused refused[REFUSED_MAX];
-	uint32_t refused_next;
+	struct zn_libraries *libraries;
 	int pending[PENDING_MAX];
 	uint32_t pending_count;
 	bool scan_all;
@@ -87,28 +69,6 @@ struct zn_find {
 static void lost(struct zn_find *f, enum zn_loss what)
 {
 	__atomic_fetch_add(&f->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
-}
-
-static int lib_kind(const char *path, size_t len)
-{
-	static const struct {
-		const char *prefix;
-		enum zn_lib_kind kind;
-	} known[] = {
-		{"libcuda.so", ZN_LIB_CUDA}, {"libnccl.so", ZN_LIB_NCCL}, {"librccl.so", ZN_LIB_NCCL},
-		{"libtorch_cuda.so", ZN_LIB_NCCL}, /* NCCL may be linked into it */
-	};
-	const char *slash = memrchr(path, '/', len);
-	const char *name = slash ? slash + 1 : path;
-	size_t left = len - (name - path);
-
-	for (size_t i = 0; i < ZN_LEN(known); i++) {
-		size_t n = strlen(known[i].prefix);
-
-		if (left >= n && memcmp(name, known[i].prefix, n) == 0)
-			return known[i].kind;
-	}
-	return -1;
 }
 
 static void pending_add(struct zn_find *f, int pid)
@@ -236,7 +196,7 @@ static void record_take(struct zn_find *f, const struct mmap2_record *r, size_t 
 		lost(f, ZN_LOST_MAPPING);
 		f->scan_all = true;
 	} else if (r->header.type == PERF_RECORD_MMAP2 && len > head &&
-		lib_kind(r->name, strnlen(r->name, len - head)) >= 0) {
+		zn_library_kind(r->name, strnlen(r->name, len - head)) >= 0) {
 		pending_add(f, r->pid);
 	}
 }
@@ -262,7 +222,7 @@ static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
 
 /* Start time in clock ticks, field 22 of /proc/PID/stat, counted from the last ')': the name before it is hostile. 0:
  * gone. */
-static uint64_t start_ticks(int pid)
+uint64_t zn_start_ticks(int pid)
 {
 	char path[32], text[1024], *at;
 	unsigned long long ticks = 0;
@@ -285,255 +245,19 @@ static uint64_t start_ticks(int pid)
 	return ticks;
 }
 
-static bool still_maps(const struct mapper *m)
-{
-	char path[80];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", m->pid, m->from, m->to);
-	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
-}
-
-static uint64_t mtime_ns(const struct stat *st)
-{
-	return (uint64_t)st->st_mtim.tv_sec * ZN_NS_PER_S + st->st_mtim.tv_nsec;
-}
-
-static int lib_find(struct zn_find *f, const struct stat *st)
-{
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (f->lib[i].used && f->lib[i].dev == st->st_dev && f->lib[i].ino == st->st_ino)
-			return i;
-	return -1;
-}
-
-/* A file that was written over keeps its inode, but its functions are elsewhere. */
-static bool lib_changed(const struct zn_lib *lib, const struct stat *st)
-{
-	return lib->size != (uint64_t)st->st_size || lib->mtime_ns != mtime_ns(st);
-}
-
-static bool was_refused(const struct zn_find *f, const struct stat *st)
-{
-	for (int i = 0; i < REFUSED_MAX; i++) {
-		const struct refused *r = &f->refused[i];
-
-		if (r->ino == st->st_ino && r->dev == st->st_dev && r->size == (uint64_t)st->st_size &&
-			r->mtime_ns == mtime_ns(st))
-			return true;
-	}
-	return false;
-}
-
-static void refuse(struct zn_find *f, const struct stat *st)
-{
-	f->refused[f->refused_next++ % REFUSED_MAX] =
-		(struct refused){.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime_ns = mtime_ns(st)};
-}
-
-static int lib_slot(struct zn_find *f)
-{
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (!f->lib[i].used)
-			return i;
-	return -1;
-}
-
-static void lib_publish(struct zn_find *f, struct zn_lib *lib, bool ready)
-{
-	pthread_mutex_lock(&f->lock);
-	lib->ready = ready;
-	pthread_mutex_unlock(&f->lock);
-}
-
-static uint32_t attached_count(const struct zn_find *f, const struct zn_lib *lib)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < f->probe->hook_count; i++)
-		n += lib->symbol[i] == ZN_SYM_ATTACHED;
-	return n;
-}
-
-/* Takes over fd. The index of the library, or -1: no room, or nothing in it to hook. */
-static int lib_add(struct zn_find *f, int fd, const struct stat *st, enum zn_lib_kind kind, struct zn_str path)
-{
-	int i = lib_slot(f);
-	struct zn_lib *lib = &f->lib[i < 0 ? 0 : i];
-
-	if (i < 0) {
-		lost(f, ZN_LOST_LIBRARY);
-		zn_log(ZN_WARN, "find: %d libraries are hooked already; %.*s is not", ZN_LIBS_MAX, (int)path.len,
-			path.at);
-		close(fd);
-		return -1;
-	}
-	lib->kind = kind;
-	lib->fd = fd;
-	lib->dev = st->st_dev;
-	lib->ino = st->st_ino;
-	lib->size = st->st_size;
-	lib->mtime_ns = mtime_ns(st);
-	snprintf(lib->path, sizeof(lib->path), "%.*s", (int)path.len, path.at);
-	lib->leaving = false;
-	zn_probe_clear(lib);
-	zn_probe_attach(f->probe, lib);
-	if (lib->malformed || !lib->found) {
-		if (lib->malformed)
-			lost(f, ZN_LOST_ELF);
-		zn_log(lib->malformed ? ZN_WARN : ZN_INFO, "find: %s: %s; not hooked", lib->path, lib->why);
-		refuse(f, st);
-		close(fd);
-		return -1;
-	}
-	lib->used = true;
-	lib_publish(f, lib, true);
-	zn_log(ZN_INFO, "find: hooked %u functions of %s", attached_count(f, lib), lib->path);
-	if (lib->why[0])
-		zn_log(ZN_WARN, "find: %s: %s", lib->path, lib->why);
-	return i;
-}
-
-/* On kernels without multi-uprobe links all probes of a library take seconds to go. They go a few in each round, so that a
- * library that is mapped meanwhile is not kept waiting; one that comes back gets back what it has lost. */
-#define DETACH_STEPS 2
-
-static void lib_leave(struct zn_find *f, struct zn_lib *lib)
-{
-	if (lib->mappers) {
-		zn_probe_attach(f->probe, lib);
-		lib->leaving = false;
-		lib_publish(f, lib, true);
-		return;
-	}
-	if (!lib->leaving)
-		lib_publish(f, lib, false);
-	lib->leaving = true;
-	if (!zn_probe_detach(lib, DETACH_STEPS))
-		return;
-	close(lib->fd);
-	zn_log(ZN_INFO, "find: no process maps %s any more; its probes are gone", lib->path);
-	pthread_mutex_lock(&f->lock);
-	lib->used = false;
-	pthread_mutex_unlock(&f->lock);
-}
-
-/* What kept it from being hooked may have passed. */
-static void lib_retry(struct zn_find *f, struct zn_lib *lib)
-{
-	lib_publish(f, lib, false);
-	zn_probe_attach(f->probe, lib);
-	lib_publish(f, lib, true);
-}
-
-static void libs_leave(struct zn_find *f)
-{
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (f->lib[i].used && f->lib[i].leaving)
-			lib_leave(f, &f->lib[i]);
-}
-
-/* Its probes may stand anywhere in the new code: they go at once. The next look at a process that maps it hooks it anew. */
-static void lib_drop_changed(struct zn_find *f, int i)
-{
-	struct zn_lib *lib = &f->lib[i];
-
-	lib_publish(f, lib, false);
-	zn_probe_detach(lib, INT_MAX);
-	close(lib->fd);
-	zn_log(ZN_WARN, "find: %s was written over while it was in use; its probes are gone", lib->path);
-	for (int m = 0; m < MAPPERS_MAX; m++)
-		if (f->mapper[m].pid && f->mapper[m].lib == i)
-			f->mapper[m] = (struct mapper){0};
-	pthread_mutex_lock(&f->lock);
-	lib->mappers = 0;
-	lib->used = false;
-	pthread_mutex_unlock(&f->lock);
-	f->scan_all = true;
-}
-
-static struct mapper *mapper_find(struct zn_find *f, int pid, int lib)
-{
-	for (int i = 0; i < MAPPERS_MAX; i++)
-		if (f->mapper[i].pid == pid && f->mapper[i].lib == lib)
-			return &f->mapper[i];
-	return NULL;
-}
-
-/* Without room for its mapper a library is never found unused again: it stays hooked, which costs nobody anything. */
-static void mapper_note(struct zn_find *f, int pid, int lib, uint64_t from, uint64_t to)
-{
-	struct mapper *m = mapper_find(f, pid, lib);
-
-	if (!m) {
-		m = mapper_find(f, 0, 0);
-		f->lib[lib].mappers++;
-	}
-	if (m)
-		*m = (struct mapper){.pid = pid, .lib = lib, .start_ticks = start_ticks(pid), .from = from, .to = to};
-}
-
-static void mappers_check(struct zn_find *f)
-{
-	for (int i = 0; i < MAPPERS_MAX; i++) {
-		struct mapper *m = &f->mapper[i];
-
-		if (!m->pid || (start_ticks(m->pid) == m->start_ticks && still_maps(m)))
-			continue;
-		f->lib[m->lib].mappers--;
-		*m = (struct mapper){0};
-	}
-}
-
-/* One executable mapping under a library's name: "from-to perms offset maj:min inode path". The file is opened
- * through map_files: right in any mount namespace, and also when its name is gone or leads elsewhere by now. */
-static void mapping_take(struct zn_find *f, int pid, uint64_t from, uint64_t to, struct zn_str path)
-{
-	enum zn_lib_kind kind = lib_kind(path.at, path.len);
-	char name[80];
-	struct stat st;
-	int fd, lib;
-
-	snprintf(name, sizeof(name), "/proc/%d/map_files/%lx-%lx", pid, from, to);
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0) {
-		if (errno == ENOENT || errno == ESRCH)
-			f->scan_all = true; /* it has gone since, but a child of it may have what it mapped */
-		return;
-	}
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || was_refused(f, &st)) {
-		close(fd);
-		return;
-	}
-	lib = lib_find(f, &st);
-	if (lib >= 0 && lib_changed(&f->lib[lib], &st)) {
-		lib_drop_changed(f, lib);
-		lib = -1;
-	}
-	if (lib >= 0)
-		close(fd);
-	else
-		lib = lib_add(f, fd, &st, kind, path);
-	if (lib < 0)
-		return;
-	mapper_note(f, pid, lib, from, to);
-	if (f->lib[lib].leaving)
-		lib_leave(f, &f->lib[lib]);
-	else if (attached_count(f, &f->lib[lib]) == 0)
-		lib_retry(f, &f->lib[lib]);
-}
-
+/* One executable mapping under a library's name: "from-to perms offset maj:min inode path". */
 static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 {
 	unsigned long from, to;
 	char perms[5];
 	const char *path;
 
-	if (len < 20 || lib_kind(line, len) < 0)
+	if (len < 20 || zn_library_kind(line, len) < 0)
 		return;
 	path = memchr(line, '/', len);
-	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x')
-		mapping_take(f, pid, from, to, (struct zn_str){path, len - (path - line)});
+	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x' &&
+		zn_libraries_take(f->libraries, pid, from, to, (struct zn_str){path, len - (path - line)}) == -ENOENT)
+		f->scan_all = true; /* it has gone since, but a child of it may have what it mapped */
 }
 
 /* Lines are cut at the chunk's end and completed by the next read; one longer than a chunk cannot be (paths end at 4
@@ -566,10 +290,9 @@ static bool pid_scan(struct zn_find *f, int pid)
 	return total > 0;
 }
 
-/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates. */
-static void dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to)
+void zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to)
 {
-	static char buffer[8192] __attribute__((aligned(8)));
+	char buffer[4096] __attribute__((aligned(8))); /* of its own: visit may read another directory */
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool go_on = true;
 	ssize_t n;
@@ -739,7 +462,7 @@ static void minors_read(int pid, struct zn_facts *to)
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir_read(path, minor_entry, to);
+	zn_dir_read(path, minor_entry, to);
 }
 
 static void facts_answer(struct zn_find *f, struct fact_slot *slot)
@@ -789,31 +512,17 @@ static void all_scan(struct zn_find *f)
 {
 	f->scan_all = false;
 	f->pending_count = 0;
-	dir_read("/proc", scan_entry, f);
-}
-
-static bool lib_unused(const struct zn_lib *lib)
-{
-	return lib->used && !lib->leaving && lib->mappers == 0;
+	zn_dir_read("/proc", scan_entry, f);
 }
 
 /* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
-static void libs_check(struct zn_find *f)
+static void libraries_check(struct zn_find *f)
 {
-	struct stat st;
-	bool unused = false;
-
-	mappers_check(f);
-	for (int i = 0; i < ZN_LIBS_MAX; i++) {
-		if (f->lib[i].used && fstat(f->lib[i].fd, &st) == 0 && lib_changed(&f->lib[i], &st))
-			lib_drop_changed(f, i);
-		unused |= lib_unused(&f->lib[i]);
-	}
-	if (unused)
+	if (zn_libraries_check(f->libraries)) {
 		all_scan(f);
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (lib_unused(&f->lib[i]))
-			lib_leave(f, &f->lib[i]);
+		zn_libraries_release(f->libraries);
+	}
+	f->scan_all |= zn_libraries_again(f->libraries);
 }
 
 static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
@@ -860,10 +569,10 @@ static void round_run(struct zn_find *f)
 	facts_serve(f);
 	children_find(f);
 	if (due(&f->left_ns, now_ns, ROUND_MS))
-		libs_leave(f);
+		zn_libraries_leave(f->libraries);
 	if (!due(&f->checked_ns, now_ns, CHECK_MS))
 		return;
-	libs_check(f);
+	libraries_check(f);
 	if (f->by_events)
 		rings_open(f);
 }
@@ -892,6 +601,7 @@ static void *run(void *arg)
 {
 	struct zn_find *f = arg;
 
+	zn_libraries_system(f->libraries);
 	do
 		round_run(f);
 	while (round_wait(f));
@@ -900,13 +610,14 @@ static void *run(void *arg)
 
 static struct zn_find the_find; /* large, and there is one daemon in a process */
 
-int zn_find_open(struct zn_find **to, struct zn_probe *probe)
+int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_options *options)
 {
 	struct zn_find *f = &the_find;
 	int err;
 
 	f->probe = probe;
 	pthread_mutex_init(&f->lock, NULL);
+	f->libraries = zn_libraries_open(probe, options, &f->lock);
 	f->cpu_count = cpus_possible();
 	err = f->cpu_count > CPUS_MAX ? -E2BIG : rings_open(f);
 	f->by_events = err == 0;
@@ -931,7 +642,7 @@ int zn_find_start(struct zn_find *f)
 	return -err;
 }
 
-#define STOP_PATIENCE_MS 900
+#define STOP_PATIENCE_S 5
 
 /* False: the thread is stuck in a read that does not return. */
 static bool thread_stop(struct zn_find *f)
@@ -940,9 +651,7 @@ static bool thread_stop(struct zn_find *f)
 
 	eventfd_write(f->stop_fd, 1);
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += STOP_PATIENCE_MS * ZN_NS_PER_MS;
-	until.tv_sec += until.tv_nsec / (long)ZN_NS_PER_S;
-	until.tv_nsec %= (long)ZN_NS_PER_S;
+	until.tv_sec += STOP_PATIENCE_S;
 	return pthread_timedjoin_np(f->thread, NULL, &until) == 0;
 }
 
@@ -955,25 +664,17 @@ void zn_find_close(struct zn_find *f)
 		_exit(EXIT_SUCCESS); /* the kernel takes the probes away */
 	}
 	f->running = false;
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (f->lib[i].used) {
-			zn_probe_detach(&f->lib[i], INT_MAX);
-			close(f->lib[i].fd);
-			f->lib[i].used = false;
-		}
+	zn_libraries_close(f->libraries);
+	f->libraries = NULL;
 	rings_close(f);
 	if (f->stop_fd > 0)
 		close(f->stop_fd);
 	f->stop_fd = -1;
 }
 
-void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+struct zn_libraries *zn_find_libraries(struct zn_find *f)
 {
-	pthread_mutex_lock(&f->lock);
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		if (f->lib[i].used && f->lib[i].ready)
-			visit(to, &f->lib[i]);
-	pthread_mutex_unlock(&f->lock);
+	return f->libraries;
 }
 
 bool zn_find_by_events(const struct zn_find *f)

@@ -1459,7 +1459,41 @@ static void emit_attached(struct text *t)
 	if (t->view->probe)
 		sites_attached(t, &t->view->probe->kernel);
 	if (t->view->find)
-		zn_find_visit(t->view->find, attached_lines, t);
+		zn_libraries_visit(zn_find_libraries(t->view->find), attached_lines, t);
+}
+
+struct library_counts {
+	uint64_t hooked, waiting;
+};
+
+static void count_library(void *to, const struct zn_lib *lib)
+{
+	struct library_counts *n = to;
+
+	*(lib->waiting ? &n->waiting : &n->hooked) += 1;
+}
+
+static void emit_libraries(struct text *t)
+{
+	struct library_counts n = {0};
+
+	if (!t->view->find)
+		return;
+	zn_libraries_visit(zn_find_libraries(t->view->find), count_library, &n);
+	series(t);
+	label_word(t, "state", "hooked");
+	end_u64(t, n.hooked);
+	series(t);
+	label_word(t, "state", "waiting");
+	end_u64(t, n.waiting);
+}
+
+static void emit_hang(struct text *t)
+{
+	char why[ZN_TEXT_MAX];
+
+	if (t->view->find)
+		one_scaled(t, zn_view_hang(t->view, why), 9);
 }
 
 static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
@@ -1913,6 +1947,10 @@ static const struct metric table[] = {
 	{"zernel_kernel_info", INFO, "release", emit_kernel, NULL, "Always 1; the running kernel."},
 	{"zernel_probe_attached", GAUGE, "family,symbol,library", emit_attached, NULL,
 		"1 if the function is hooked in that library, 0 if it is missing there or could not be hooked."},
+	{"zernel_libraries", GAUGE, "state", emit_libraries, NULL,
+		"Files with a library's name that processes map: hooked, or waiting, for which /health has the reasons."},
+	{"zernel_probe_hang_seconds", GAUGE, "", emit_hang, NULL,
+		"For how long a change of probes has been waiting for a process; while it does, forks may wait. 0: none does."},
 	{"zernel_probe_hits_total", COUNTER, "family", emit_hits, NULL, "Hooked calls."},
 	{"zernel_probe_bias_seconds", SUMMARY, "first_instruction,quantile", emit_bias, NULL,
 		"What the probes themselves add to a measured interval, calibrated at start; the median is taken out of each. It depends on how the kernel executes the first instruction of a function."},

@@ -204,6 +204,14 @@ static bool set_tier(const struct option *opt, void *field, const char *value)
 	return set_word(field, value, name, ZN_LEN(name));
 }
 
+static bool set_user_libraries(const struct option *opt, void *field, const char *value)
+{
+	static const char *const name[] = {"safe", "all", "none"}; /* enum zn_user_libraries */
+
+	(void)opt;
+	return set_word(field, value, name, ZN_LEN(name));
+}
+
 static bool copy_text(char *field, const char *value)
 {
 	size_t len = strlen(value);
@@ -397,6 +405,10 @@ static const struct option options[] = {
 		"majors of GPU devices; else as in /proc/devices"},
 	{"tier", set_tier, AT(tier), "WAY", "auto", "auto, fentry, kprobe or tracepoint", 0, 0, ANYWHERE,
 		"count file I/O and TCP so"},
+	{"libraries", set_path, AT(libraries), "LIST", NULL, "paths with commas between them", 0, 0, ANYWHERE,
+		"hook these at the start, for good"},
+	{"user-libraries", set_user_libraries, AT(user_libraries), "WHICH", "safe", "safe, all or none", 0, 0, ANYWHERE,
+		"hook those of users; docs/SECURITY.md"},
 	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"the kernel's log: errors of GPUs"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,

@@ -1223,7 +1223,9 @@ static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family 
 	return err;
 }
 
-static int symbols_find(struct zn_probe *p, struct zn_lib *lib, struct zn_elf_symbol symbol[ZN_ROWS_MAX])
+static struct zn_elf_symbol symbol[ZN_ROWS_MAX]; /* of the library that was read last */
+
+static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 {
 	static struct zn_elf_symbol wanted[ZN_ROWS_MAX];
 	static uint32_t hook[ZN_ROWS_MAX];
@@ -1231,13 +1233,13 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, struct zn_elf_sy
 	uint32_t n = 0;
 	int found;
 
-	memset(symbol, 0, ZN_ROWS_MAX * sizeof(*symbol));
+	memset(symbol, 0, sizeof(symbol));
 	for (uint32_t i = 0; i < p->hook_count; i++)
 		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family]) {
 			hook[n] = i;
 			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};
 		}
-	found = n ? zn_elf_symbols(lib->fd, wanted, n, &why) : 0;
+	found = n ? zn_elf_symbols(lib->fd, wanted, n, budget, &why) : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		pad_pass(&wanted[i]);
 		symbol[hook[i]] = wanted[i];
@@ -1255,19 +1257,22 @@ void zn_probe_clear(struct zn_lib *lib)
 	memset(lib->event, -1, sizeof(lib->event));
 }
 
-void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib)
+void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 {
-	static struct zn_elf_symbol symbol[ZN_ROWS_MAX];
-	char path[32];
 	int err;
 
 	lib->why[0] = 0;
 	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
-	err = symbols_find(p, lib, symbol);
+	err = symbols_find(p, lib, budget);
 	lib->malformed = err < 0;
 	lib->found = err > 0 ? err : 0;
-	if (err <= 0)
-		return;
+}
+
+void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib)
+{
+	char path[32];
+	int err;
+
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", lib->fd);
 	spots.path = path;
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {

@@ -458,7 +458,7 @@ static bool probe_item(void *scope, struct zn_json *j, uint32_t i)
 	}
 	zn_json_key_open(j, "libraries", '[');
 	if (v->find)
-		zn_find_visit(v->find, family_lib, &libs);
+		zn_libraries_visit(zn_find_libraries(v->find), family_lib, &libs);
 	zn_json_close(j, ']');
 	family_state(j, v, &libs);
 	zn_json_close(j, '}');
@@ -584,6 +584,8 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 	bool late = late_ns > 5 * ZN_NS_PER_S + v->options->push_interval_ms * ZN_NS_PER_MS;
 	bool any = !v->probe || v->options->families == 0;
 	uint64_t round_ns = v->find ? zn_find_round_ns(v->find) : 0; /* 0: it has not begun */
+	char why[ZN_TEXT_MAX];
+	bool hangs = zn_view_hang(v, why) > 0;
 	bool stuck = round_ns && zn_now_ns() > round_ns + FINDER_PATIENCE_NS;
 	struct scope s = {.view = v};
 	struct zn_json j;
@@ -593,7 +595,14 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 		any |= v->probe->available[f];
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	zn_json_key_text(&j, "status", late ? "stalled" : stuck ? "library finder stalled" : any ? "ok" : "no probes");
+	zn_json_key_text(&j, "status",
+		late            ? "stalled"
+			: hangs ? "a change of probes hangs"
+			: stuck ? "library finder stalled"
+			: any   ? "ok"
+				: "no probes");
+	if (hangs)
+		zn_json_key_text(&j, "why", why);
 	zn_json_key_text(&j, "node", v->node);
 	zn_json_key_text(&j, "source", source(v));
 	zn_json_key_text(&j, "version", zn_version);
@@ -602,5 +611,5 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 	whole = zn_json_list(&j, "outbound", '[', outbound_item, &s);
 	whole &= zn_json_list(&j, "probes", '[', probe_item, &s);
 	zn_json_end(&j, whole);
-	return any && !late && !stuck ? 200 : 503;
+	return any && !late && !hangs && !stuck ? 200 : 503;
 }

@@ -83,7 +83,7 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 	size_t n = 0;
 
 	if (v->find)
-		zn_find_visit(v->find, lib_count, &libs);
+		zn_libraries_visit(zn_find_libraries(v->find), lib_count, &libs);
 	to[n++] = (struct zn_usage){"processes", v->agg->row_count, ZN_PROCS_MAX};
 	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg), ZN_HISTS_MAX - ZN_HISTS_FIRST};
 	to[n++] = (struct zn_usage){"allocations", allocs_used(v->agg), ZN_ALLOCS_MAX};
@@ -100,6 +100,28 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 	if (v->serve)
 		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, v->options->max_connections};
 	return n;
+}
+
+uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX])
+{
+	struct zn_hang hang;
+	uint32_t tgid = 0;
+	char who[64];
+	uint64_t ns;
+
+	why[0] = 0;
+	if (!v->find || !zn_libraries_hang(zn_find_libraries(v->find), &hang))
+		return 0;
+	if (zn_mappers_blocked(&hang.who, &tgid))
+		snprintf(who, sizeof(who), "process %u", tgid);
+	else
+		snprintf(who, sizeof(who), "one of %u processes, such as %u,", hang.who.count, hang.who.tgid[0]);
+	ns = zn_now_ns() - hang.since_ns;
+	snprintf(why, ZN_TEXT_MAX,
+		"%s probes %s %.80s waits since %u ms for %s that maps it; forks of this node may wait too; to end it helps",
+		hang.detach ? "taking" : "putting", hang.detach ? "from" : "on", hang.path,
+		(unsigned)(ns / ZN_NS_PER_MS), who);
+	return ns;
 }
 
 static uint64_t resident_bytes(void)

@@ -60,7 +60,7 @@
 #define ZN_MOUNTS_MAX    512       /* devices in use whose mount is known */
 #define ZN_XIDS_MAX      256       /* pairs of a GPU and an error that its driver reported */
 #define ZN_RING_BYTES    (64 * 1024)
-#define ZN_LIBS_MAX      64  /* distinct libraries (by inode) that are hooked at one time */
+#define ZN_LIBS_MAX      128 /* files that have a library's name, by inode, hooked or waiting */
 #define ZN_CALIB_MAX     512 /* samples of the calibration at start */
 
 /* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
@@ -855,6 +855,27 @@ struct zn_event {
 };
 _Static_assert(sizeof(struct zn_event) == 24, "padding");
 
+/* Who maps a file (bpf/mappers.bpf.c, mappers.c): what is asked, and an answer for each memory area that it is true of. */
+struct zn_mapping_query {
+	__u64 ino; /* of the file itself, below any overlay; 0: none */
+	__u64 start;
+	__u32 dev;  /* as the kernel has it: major << 20 | minor */
+	__u32 tgid; /* which file is mapped at start by this process? 0: it is not asked */
+};
+#define ZN_MAPPING_ASKED   1 /* it maps the file that is asked for */
+#define ZN_MAPPING_AT      2 /* it is the area that is asked for */
+#define ZN_MAPPING_FUSE    4 /* the file is of a FUSE file system */
+#define ZN_MAPPING_USER_NS 8 /* and that was mounted inside a user namespace */
+struct zn_mapping {
+	__u64 ino;
+	__u64 start;
+	__u32 dev;
+	__u32 tgid;
+	__u32 flags;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping) == 32, "padding");
+
 /* Attach cookies: what a handler needs to know about the function it stands on. */
 #define ZN_COOKIE(shape, detail, first, family)                                                                        \
 	((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16 | (__u64)(family) << 24)
@@ -924,6 +945,7 @@ enum zn_shape {
 #include <string.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/types.h>
 #include <sys/un.h>
 #include <time.h>
@@ -1233,10 +1255,11 @@ struct zn_elf_symbol {
 	uint8_t code[16]; /* out: its first bytes, zero-padded at the end of the file */
 };
 /* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still missing, in
- * .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at most 256 MiB of it. Up
+ * .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at most `budget` bytes. Up
  * to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No allocation. Not thread-safe: uses
  * static buffers. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
-int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, const char **why);
+#define ZN_ELF_BUDGET ((size_t)256 << 20) /* for files that can be trusted to be no larger than they need be */
+int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why);
 
 /* ---- options.c: file, then environment, then command line; later ones win. ---- */
 
@@ -1272,6 +1295,8 @@ enum zn_scenario {
 #define ZN_TEXT_MAX      256
 #define ZN_URLS_MAX      4 /* Alertmanagers */
 #define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
+/* Which libraries besides the system's own are hooked: libraries.c. */
+enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
 struct zn_options {
 	bool simulate;
 	bool check;
@@ -1289,6 +1314,8 @@ struct zn_options {
 	uint64_t families;                   /* bit 1 << enum zn_family */
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
 	uint64_t tier;                       /* enum zn_tier; ZN_TIER_NONE: the best there is */
+	uint64_t user_libraries;             /* enum zn_user_libraries */
+	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
 	uint64_t max_connections;
 	uint64_t max_connections_per_peer;
 	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
@@ -1813,13 +1840,31 @@ static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
 }
 
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
+struct zn_file_id {
+	uint64_t ino; /* as the kernel itself knows the file, below any overlay; 0: not known */
+	uint32_t dev;
+	uint32_t flags; /* ZN_MAPPING_FUSE, ZN_MAPPING_USER_NS */
+};
+/* As stat() shows a file through one overlay. */
+struct zn_alias {
+	uint64_t dev, ino;
+};
+#define ZN_ALIASES 8
 struct zn_lib {
 	bool used;
 	bool ready;   /* what follows may be shown */
-	bool leaving; /* no process maps it any more; its probes are going */
+	bool waiting; /* not hooked, and why says what for */
+	bool leaving; /* no process maps it any more, or it was written over; its probes are going */
+	bool changed; /* it was written over, and is to be read anew */
+	bool kept;    /* the system's: hooked while the daemon lives */
 	enum zn_lib_kind kind;
-	int fd; /* keeps the inode, so that its number cannot be reused while we hold it */
-	uint64_t dev, ino, size, mtime_ns;
+	uint32_t owner; /* of the process that brought it */
+	int fd; /* keeps the inode, so that its number cannot be reused while we hold it; -1: root may not open it */
+	uint64_t dev, ino, size, mtime_ns; /* as stat() showed it first */
+	uint64_t changed_ns;
+	struct zn_file_id id;
+	struct zn_alias alias[ZN_ALIASES];
+	uint32_t alias_next;
 	char path[ZN_TEXT_MAX]; /* as its first process sees it; raw bytes */
 	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
 	uint32_t mappers;
@@ -1844,7 +1889,7 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
+	zn_bpf_mappers, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
 
 /* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
 #define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
@@ -1913,8 +1958,10 @@ void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting ev
 /* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
 void zn_probe_ends(struct zn_probe *p);
 void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
-/* Hooks what is not yet hooked of the library behind lib->fd and fills link, event, symbol and why. May take long: never
- * on the loop. */
+/* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
+void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
+/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
+ * may zn_probe_detach(): never on the loop. */
 void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
 /* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
 bool zn_probe_detach(struct zn_lib *lib, int steps);
@@ -1945,18 +1992,77 @@ struct zn_view;
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
 const char *zn_first_label(enum zn_first first);
 
-/* One thread of its own, because a user's file system may block it for as long as it likes. It alone writes libs;
- * readers hold the lock. */
+/* ---- mappers.c: which processes map a file, and which of them could make the kernel wait. ---- */
+
+struct zn_mappers {
+	int link_fd, query_fd; /* -1: this kernel has no such iterator (before 5.12) */
+	int own_fd;            /* over this process alone; -1: not before 6.1 */
+};
+#define ZN_MAPPERS_MAX 64
+struct zn_mapper_list {
+	uint32_t count;     /* processes that map the file; the first ZN_MAPPERS_MAX are in tgid */
+	uint32_t fuse_tgid; /* one of them that maps a file of a FUSE file system that root did not mount; 0: none */
+	uint32_t tgid[ZN_MAPPERS_MAX];
+};
+int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: nothing below can be told */
+void zn_mappers_close(struct zn_mappers *m);
+/* The file that a process maps at an address, and that behind a descriptor. */
+int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to);
+int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to);
+/* Walks over all memory areas of the node: some 0.1 us each. */
+int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to);
+/* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
+ * an uninterruptible sleep, to see whether they move. */
+uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
+
+/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates. */
+void zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
+
+/* ---- libraries.c: the table of libraries, what may be hooked, and when. On the finder's thread, but for hang, visit and
+ * quota. ---- */
+
+struct zn_libraries;
+#define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
+/* A change of probes that is under way. */
+struct zn_hang {
+	uint64_t since_ns; /* 0: none */
+	bool detach;
+	char path[ZN_TEXT_MAX];
+	struct zn_mapper_list who; /* maps the file, as was seen before */
+};
+/* Needs all privileges; the options stay the caller's and the same. */
+struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
+/* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away. NULL is fine. */
+void zn_libraries_close(struct zn_libraries *l);
+int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
+void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
+int zn_library_kind(const char *path, size_t len);    /* enum zn_lib_kind by a file's name, or -1 */
+/* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
+int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
+/* Once a second. True: some are unused; look at all processes, and then release() those that still are. */
+bool zn_libraries_check(struct zn_libraries *l);
+void zn_libraries_release(struct zn_libraries *l);
+bool zn_libraries_again(
+	struct zn_libraries *l); /* something was passed over: all processes are to be looked at again */
+void zn_libraries_leave(struct zn_libraries *l); /* each round: takes probes away, a few at a time */
+/* True: a change of probes has been waiting for a process for 0.8 s and more. */
+bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
+/* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
+void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
+struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
+
+/* One thread of its own, because a user's file system may block it for as long as it likes. */
 struct zn_find;
 /* open() needs all privileges: where perf_event_paranoid is above 2 (Debian, Ubuntu), CAP_PERFMON does not get mapping
  * events. What start() runs has those that are left when it is called. */
-int zn_find_open(struct zn_find **f, struct zn_probe *probe);
+int zn_find_open(struct zn_find **f, struct zn_probe *probe, const struct zn_options *options);
 int zn_find_start(struct zn_find *f);
 void zn_find_close(struct zn_find *f);
 uint64_t zn_find_round_ns(
 	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
-/* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
-void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to);
+struct zn_libraries *zn_find_libraries(struct zn_find *f);
+/* Start time of a process in clock ticks; 0: it is gone. */
+uint64_t zn_start_ticks(int pid);
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
@@ -2093,6 +2199,8 @@ struct zn_view {
 /* view.c: what both forms show. */
 void zn_view_tick(struct zn_view *v);
 uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
+/* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
+uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX]);
 const char *zn_loss_label(enum zn_loss what);
 const char *zn_loss_help(enum zn_loss what);
 #define ZN_USAGES_MAX 12

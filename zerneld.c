@@ -52,7 +52,7 @@ struct daemon {
 	struct zn_baselines *baselines;
 	struct zn_serve serve;
 	struct zn_view view;
-	struct zn_io signals, tick, ring, sim_step;
+	struct zn_io signals, tick, ring, sim_step, hang;
 	int watchdog_fd; /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
 	int log_err;     /* -errno: the kernel's log cannot be read */
 	bool exits;      /* a process has gone since the last refresh */
@@ -144,6 +144,8 @@ static void live_tick(struct daemon *d)
 	if (wanted)
 		gpu_majors_find(d);
 	zn_probe_ends(&d->probe);
+	if (d->view.find)
+		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
 }
 
 /* ---- systemd: sd_notify(3), sd_watchdog_enabled(3). Nobody is told where nobody asks. ---- */
@@ -282,6 +284,17 @@ static void on_ring(struct zn_io *io, uint32_t events)
 	d->series = false;
 }
 
+/* Probes are being put on a file, or taken away, and the kernel waits. */
+static void on_hang(struct zn_io *io, uint32_t events)
+{
+	struct daemon *d = OWNER(io, hang);
+	char why[ZN_TEXT_MAX];
+
+	(void)events;
+	if (zn_timer_count(io) && zn_view_hang(&d->view, why))
+		zn_log(ZN_ERROR, "libraries: %s", why);
+}
+
 static void view_open(struct daemon *d)
 {
 	struct zn_view *v = &d->view;
@@ -373,7 +386,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus");
 	d->view.probe = &d->probe;
-	err = zn_find_open(&d->find, &d->probe);
+	err = zn_find_open(&d->find, &d->probe, &d->options);
 	if (!err)
 		err = zn_secure_capabilities(!d->probe.multi);
 	if (!err)
@@ -383,6 +396,9 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		return err;
 	}
 	d->view.find = d->find;
+	d->hang = (struct zn_io){.fd = zn_libraries_timer(zn_find_libraries(d->find)), .ready = on_hang};
+	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
+		return err;
 	d->agg.facts = zn_find_facts;
 	d->agg.owner = d->find;
 	d->ring = (struct zn_io){.fd = zn_probe_ring_fd(&d->probe), .ready = on_ring};
@@ -555,8 +571,8 @@ static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts
 
 static void closed_clear(struct daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->sim_step.fd = d->scribe.fd = d->courier.fd =
-		d->xids.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->scribe.fd =
+		d->courier.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->flows.mounts);
 }
 
@@ -576,7 +592,7 @@ static void daemon_close(struct daemon *d)
 	zn_control_close(d->control);
 	zn_serve_close(&d->serve);
 	zn_find_close(d->find);
-	d->ring.fd = -1; /* the ring buffer's own */
+	d->ring.fd = d->hang.fd = -1; /* the ring buffer's own, and the libraries' */
 	zn_mounts_close(&d->flows.mounts);
 	zn_xids_close(&d->xids);
 	zn_jobs_close(&d->jobs);
@@ -694,7 +710,7 @@ static int check(struct daemon *d)
 		printf("%-14s %s\n", "attaching",
 			d->probe.multi ? "one multi-uprobe link per library and program"
 				       : "one perf event per function: detaching is slow on this kernel (before 6.6)");
-	if (zn_find_open(&d->find, &d->probe) == 0)
+	if (zn_find_open(&d->find, &d->probe, &d->options) == 0)
 		printf("%-14s %s\n", "new libraries",
 			zn_find_by_events(d->find) ? "by mapping events"
 						   : "by scanning /proc: mapping events are refused");

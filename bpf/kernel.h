@@ -122,13 +122,20 @@ struct mem_cgroup {
 	struct page_counter memory;
 };
 /* files */
+struct user_namespace;
+struct file_system_type {
+	const char *name;
+};
 struct super_block {
 	__u32 s_dev;
 	unsigned long s_flags;
 	unsigned long s_magic;
+	struct file_system_type *s_type;
+	struct user_namespace *s_user_ns;
 };
 struct inode {
 	__u16 i_mode;
+	unsigned long i_ino;
 	__u32 i_rdev;
 	struct super_block *i_sb;
 };
@@ -172,6 +179,7 @@ struct folio___order {
 	unsigned char _folio_order; /* before 6.6 */
 };
 struct vm_area_struct {
+	unsigned long vm_start;
 	struct file *vm_file;
 };
 struct vm_fault {

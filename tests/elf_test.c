@@ -94,7 +94,7 @@ static int look(int fd)
 {
 	memcpy(got, wanted, sizeof(got));
 	why = NULL;
-	return zn_elf_symbols(fd, got, ZN_LEN(got), &why);
+	return zn_elf_symbols(fd, got, ZN_LEN(got), ZN_ELF_BUDGET, &why);
 }
 
 static int look_in(const void *bytes, size_t len)
@@ -171,9 +171,9 @@ T(finds_a_name_asked_for_twice)
 	struct zn_elf_symbol twice[] = {{.name = "last"}, {.name = "last"}, {.name = ""}, {.name = "x"}};
 	int fd = file_of(&good, sizeof(good));
 
-	CHECK_EQ(zn_elf_symbols(fd, twice, ZN_LEN(twice), &why), 2);
+	CHECK_EQ(zn_elf_symbols(fd, twice, ZN_LEN(twice), ZN_ELF_BUDGET, &why), 2);
 	CHECK_EQ(twice[0].offset, twice[1].offset);
-	CHECK_EQ(zn_elf_symbols(fd, twice, 0, &why), 0);
+	CHECK_EQ(zn_elf_symbols(fd, twice, 0, ZN_ELF_BUDGET, &why), 0);
 	close(fd);
 }
 
@@ -185,8 +185,8 @@ T(refuses_too_many_names)
 
 	for (i = 0; i < ZN_LEN(many); i++)
 		many[i].name = "last";
-	CHECK_EQ(zn_elf_symbols(fd, many, ZN_LEN(many), &why), -ENOEXEC);
-	CHECK_EQ(zn_elf_symbols(fd, many, ZN_LEN(many) - 1, &why), ZN_LEN(many) - 1);
+	CHECK_EQ(zn_elf_symbols(fd, many, ZN_LEN(many), ZN_ELF_BUDGET, &why), -ENOEXEC);
+	CHECK_EQ(zn_elf_symbols(fd, many, ZN_LEN(many) - 1, ZN_ELF_BUDGET, &why), ZN_LEN(many) - 1);
 	close(fd);
 }
 
@@ -386,7 +386,7 @@ T(comparisons_are_bounded)
 	m.sh[2].sh_size = sizeof(names);
 	fd = file_of(&m, sizeof(m));
 	CHECK_EQ(pwrite(fd, names, sizeof(names), 4096), sizeof(names));
-	CHECK_EQ(zn_elf_symbols(fd, same, ZN_LEN(same), &why), -ENOEXEC);
+	CHECK_EQ(zn_elf_symbols(fd, same, ZN_LEN(same), ZN_ELF_BUDGET, &why), -ENOEXEC);
 	CHECK_STR(why, "string table: too many names to compare");
 	close(fd);
 }
@@ -419,7 +419,7 @@ T(long_names)
 	fd = file_of(&m, sizeof(m));
 	CHECK_EQ(pwrite(fd, longer, 128, 4096 + 1), 128);
 	CHECK_EQ(ftruncate(fd, 8192), 0);
-	CHECK_EQ(zn_elf_symbols(fd, symbols, 2, &why), 1);
+	CHECK_EQ(zn_elf_symbols(fd, symbols, 2, ZN_ELF_BUDGET, &why), 1);
 	CHECK_EQ(symbols[0].offset, AT(text) + 4);
 	close(fd);
 }
@@ -518,7 +518,7 @@ T(real_libc)
 
 	truth(dlsym(libc, "malloc"), path);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	CHECK_EQ(zn_elf_symbols(fd, libc_symbols, ZN_LEN(libc_symbols), &why), ZN_LEN(libc_symbols));
+	CHECK_EQ(zn_elf_symbols(fd, libc_symbols, ZN_LEN(libc_symbols), ZN_ELF_BUDGET, &why), ZN_LEN(libc_symbols));
 	for (s = libc_symbols; s < libc_symbols + ZN_LEN(libc_symbols); s++) {
 		address = dlsym(libc, s->name);
 		offset = truth(address, path);
@@ -539,7 +539,7 @@ T(real_libc_lacks)
 
 	truth(dlsym(libc, "malloc"), path);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	CHECK_EQ(zn_elf_symbols(fd, none, ZN_LEN(none), &why), 0);
+	CHECK_EQ(zn_elf_symbols(fd, none, ZN_LEN(none), ZN_ELF_BUDGET, &why), 0);
 	close(fd);
 	dlclose(libc);
 }
@@ -561,7 +561,7 @@ T(real_libc_cut_at_each_page)
 	fd = file_of(bytes, (size_t)len);
 	for (cut = (len - 1) & ~4095; cut >= 0; cut -= 4096) {
 		CHECK_EQ(ftruncate(fd, cut), 0);
-		CHECK_EQ(zn_elf_symbols(fd, libc_symbols, ZN_LEN(libc_symbols), &why), -ENOEXEC);
+		CHECK_EQ(zn_elf_symbols(fd, libc_symbols, ZN_LEN(libc_symbols), ZN_ELF_BUDGET, &why), -ENOEXEC);
 	}
 	close(fd);
 	dlclose(libc);
@@ -590,7 +590,7 @@ T(real_vendor_libraries)
 		t_begin(v->path);
 		for (i = 0; i < 4; i++)
 			symbols[i] = (struct zn_elf_symbol){.name = v->names[i]};
-		CHECK_EQ(zn_elf_symbols(fd, symbols, 4, &why), 4);
+		CHECK_EQ(zn_elf_symbols(fd, symbols, 4, ZN_ELF_BUDGET, &why), 4);
 		if (v == vendors)
 			CHECK_EQ(symbols[0].offset, symbols[1].offset);
 		close(fd);

@@ -61,9 +61,31 @@ uint64_t zn_find_round_ns(struct zn_find *f)
 	return zn_now_ns() - finder_late_s * ZN_NS_PER_S;
 }
 
-void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+struct zn_libraries *zn_find_libraries(struct zn_find *f)
 {
 	CHECK(f == (struct zn_find *)libs);
+	return (struct zn_libraries *)libs;
+}
+
+static uint64_t hang_ns;
+
+bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
+{
+	CHECK(l == (struct zn_libraries *)libs);
+	*to = (struct zn_hang){
+		.since_ns = zn_now_ns() - hang_ns, .path = "/lib/libcuda.so.1", .who = {.count = 1, .tgid = {4711}}};
+	return hang_ns > 0;
+}
+
+uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
+{
+	*tgid = list->tgid[0];
+	return 4712;
+}
+
+void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+{
+	CHECK(l == (struct zn_libraries *)libs);
 	for (size_t i = 0; i < ZN_LEN(libs); i++)
 		if (libs[i].used)
 			visit(to, &libs[i]);
@@ -1750,20 +1772,21 @@ T(alerts_as_json)
 static const struct {
 	const char *name;
 	bool live;
-	unsigned available, families, late_s, finder_late_s;
+	unsigned available, families, late_s, finder_late_s, hang_s;
 	int status;
 	const char *want;
 } healths[] = {
-	{"health: simulated", false, 0, 7, 0, 0, 200, "\"ok\""},
-	{"health: all families", true, 7, 7, 0, 0, 200, "\"ok\""},
-	{"health: one family of three", true, 2, 7, 0, 0, 200, "\"ok\""},
-	{"health: no family", true, 0, 7, 0, 0, 503, "\"no probes\""},
-	{"health: none was asked for", true, 0, 0, 0, 0, 200, "\"ok\""},
-	{"health: a little late", true, 7, 7, 4, 0, 200, "\"ok\""},
-	{"health: the finder is slow", true, 7, 7, 0, 29, 200, "\"ok\""},
-	{"health: the finder is stuck", true, 7, 7, 0, 31, 503, "\"library finder stalled\""},
-	{"health: ticks have stopped", true, 7, 7, 9, 0, 503, "\"stalled\""},
-	{"health: stopped, simulated", false, 0, 7, 9, 0, 503, "\"stalled\""},
+	{"health: simulated", false, 0, 7, 0, 0, 0, 200, "\"ok\""},
+	{"health: all families", true, 7, 7, 0, 0, 0, 200, "\"ok\""},
+	{"health: one family of three", true, 2, 7, 0, 0, 0, 200, "\"ok\""},
+	{"health: no family", true, 0, 7, 0, 0, 0, 503, "\"no probes\""},
+	{"health: none was asked for", true, 0, 0, 0, 0, 0, 200, "\"ok\""},
+	{"health: a little late", true, 7, 7, 4, 0, 0, 200, "\"ok\""},
+	{"health: the finder is slow", true, 7, 7, 0, 29, 0, 200, "\"ok\""},
+	{"health: the finder is stuck", true, 7, 7, 0, 31, 0, 503, "\"library finder stalled\""},
+	{"health: a process holds up the kernel", true, 7, 7, 0, 0, 2, 503, "\"a change of probes hangs\""},
+	{"health: ticks have stopped", true, 7, 7, 9, 0, 0, 503, "\"stalled\""},
+	{"health: stopped, simulated", false, 0, 7, 9, 0, 0, 503, "\"stalled\""},
 };
 
 static void health(void)
@@ -1779,10 +1802,12 @@ static void health(void)
 			probe.available[f] = healths[i].available >> f & 1;
 		options.families = healths[i].families;
 		finder_late_s = healths[i].finder_late_s;
+		hang_ns = healths[i].hang_s * ZN_NS_PER_S;
 		view.tick_ns = zn_now_ns() - healths[i].late_s * ZN_NS_PER_S;
 		CHECK_EQ(zn_health_json(&o, &view), healths[i].status);
 		check_member(json(write_health), "status", healths[i].want);
 	}
+	hang_ns = 0;
 }
 
 T(docs_name_every_loss_and_metric)

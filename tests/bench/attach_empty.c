@@ -32,7 +32,7 @@ static void spots_find(const char *library, char **names, int count)
 		die("symbols", "too many");
 	for (spot_count = 0; spot_count < count; spot_count++)
 		spot[spot_count].name = names[spot_count];
-	if (fd < 0 || zn_elf_symbols(fd, spot, (size_t)spot_count, &why) != spot_count)
+	if (fd < 0 || zn_elf_symbols(fd, spot, (size_t)spot_count, ZN_ELF_BUDGET, &why) != spot_count)
 		die(library, why);
 	close(fd);
 }

@@ -40,9 +40,27 @@ uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 	return 0;
 }
 
-void zn_find_visit(struct zn_find *f, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+struct zn_libraries *zn_find_libraries(struct zn_find *f)
 {
-	(void)f, (void)visit, (void)to;
+	(void)f;
+	return NULL;
+}
+
+bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
+{
+	(void)l, (void)to;
+	return false;
+}
+
+uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
+{
+	(void)list, (void)tgid;
+	return 0;
+}
+
+void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+{
+	(void)l, (void)visit, (void)to;
 }
 
 static uint32_t lines(const struct zn_out *o)

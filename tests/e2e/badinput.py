@@ -143,7 +143,7 @@ def what_only_tells_something():
 def check_says_what_works():
     got = run([ZERNELD, "--check"])
     equal(got.returncode, 0, got.stderr)
-    rest = [s for s in got.stderr.splitlines() if not s.startswith("zerneld: find: hooked")]
+    rest = [s for s in got.stderr.splitlines() if not s.startswith("zerneld: libraries: hooked")]
     equal(rest, [], "what it says besides the libraries that somebody uses now")
     for family in ("gpu_mem", "cuda_trace", "nccl"):
         check(any(line.split() == [family, "ok"] for line in got.stdout.splitlines()), f"{family} in {got.stdout}")

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.error
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -269,6 +270,14 @@ class Daemon(Process):
 
     def json(self, path="/json"):
         return parse_json(self.get(path))
+
+    def health(self):
+        """Its status and what it says, good or bad."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=PATIENCE) as answer:
+                return answer.status, parse_json(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return error.code, parse_json(error.read().decode())
 
     def process_json(self, pid):
         return next((p for p in self.json()["processes"] if p["pid"] == pid), None)

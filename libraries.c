@@ -1,0 +1,833 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * libraries.c: the table of libraries, what may be hooked, and when. One row for each file as the kernel knows it, through
+ * whatever overlay and under whatever name it is mapped.
+ *
+ * Putting probes on a file, and taking them away, makes fork() of the whole node wait while the kernel waits for a process
+ * that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts and stay hooked, and
+ * any other file is hooked only while no process that maps it could hold the kernel up: see judge(). A file that waits is
+ * shown with its reason and looked at again each second.
+ *
+ * All of it runs on the finder's thread, but for what says so.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define MAPPERS_MAX      4096 /* (process, library) pairs */
+#define REFUSED_SETS     2048 /* files that had the right name but nothing to hook: sets of REFUSED_WAYS; a power of two */
+#define REFUSED_WAYS     4
+#define BUDGETS          256               /* owners whose files are counted; a power of two */
+#define FILES_PER_SECOND 8                 /* of one owner, that are read for the first time */
+#define USER_FILE_BYTES  (32 << 20)        /* read of a file that is not root's, at most */
+#define RETRIES          4                 /* files that wait and are looked at again in one check */
+#define SETTLED_NS       (2 * ZN_NS_PER_S) /* a file that was written over is left alone for so long after */
+#define DETACH_STEPS     2    /* probes that go in one round where each is a perf event, which costs some 0.1 s */
+#define HANG_MS          800  /* a change of probes that takes longer hangs */
+#define BARRED_MS        2000 /* whose files took longer is barred */
+#define BARRED_MAX       16
+#define CACHE_BYTES      (1 << 20) /* of the dynamic linker's cache */
+#define LIBS_RESERVE     16        /* rows for root's processes alone */
+
+/* A process that maps a library. Its range is what shows later whether it still does. */
+struct mapper {
+	int pid; /* 0: free */
+	int lib;
+	uint64_t start_ticks; /* a pid may be used again */
+	uint64_t from, to;
+};
+
+struct budget {
+	uint32_t owner;
+	uint32_t files; /* in that second */
+	uint64_t second;
+};
+
+struct zn_libraries {
+	struct zn_probe *probe;
+	const struct zn_options *options;
+	pthread_mutex_t *lock; /* over what is shown: lib[].used, ready, mappers, and hang */
+	struct zn_mappers mappers;
+	struct zn_quota quota;
+	struct zn_lib lib[ZN_LIBS_MAX];
+	struct mapper mapper[MAPPERS_MAX];
+	uint64_t refused[REFUSED_SETS][REFUSED_WAYS];
+	uint32_t refused_next;
+	struct budget budget[BUDGETS];
+	uint32_t barred[BARRED_MAX], barred_count; /* owners whose files made the kernel wait */
+	uint32_t retry_at;
+	bool again;
+	struct zn_hang hang;
+	struct zn_mapper_list who; /* of the file at hand */
+	int hang_timer;
+	char cache[CACHE_BYTES];
+};
+
+static void lost(struct zn_libraries *l, enum zn_loss what)
+{
+	__atomic_fetch_add(&l->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
+}
+
+int zn_library_kind(const char *path, size_t len)
+{
+	static const struct {
+		const char *prefix;
+		enum zn_lib_kind kind;
+	} known[] = {
+		{"libcuda.so", ZN_LIB_CUDA}, {"libnccl.so", ZN_LIB_NCCL}, {"librccl.so", ZN_LIB_NCCL},
+		{"libtorch_cuda.so", ZN_LIB_NCCL}, /* NCCL may be linked into it */
+	};
+	const char *slash = memrchr(path, '/', len);
+	const char *name = slash ? slash + 1 : path;
+	size_t left = len - (name - path);
+
+	for (size_t i = 0; i < ZN_LEN(known); i++) {
+		size_t n = strlen(known[i].prefix);
+
+		if (left >= n && memcmp(name, known[i].prefix, n) == 0)
+			return known[i].kind;
+	}
+	return -1;
+}
+
+static uint64_t mtime_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * ZN_NS_PER_S + st->st_mtim.tv_nsec;
+}
+
+/* ---- files that were refused ---- */
+
+/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. */
+static uint64_t fingerprint(const struct stat *st)
+{
+	const uint64_t part[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, mtime_ns(st)};
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < ZN_LEN(part); i++) {
+		hash = (hash ^ part[i]) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32;
+	}
+	return hash ? hash : 1;
+}
+
+static bool was_refused(const struct zn_libraries *l, uint64_t print)
+{
+	const uint64_t *set = l->refused[print & (REFUSED_SETS - 1)];
+
+	for (int i = 0; i < REFUSED_WAYS; i++)
+		if (set[i] == print)
+			return true;
+	return false;
+}
+
+static void remember_refused(struct zn_libraries *l, const struct stat *st)
+{
+	uint64_t print = fingerprint(st);
+
+	if (!was_refused(l, print))
+		l->refused[print & (REFUSED_SETS - 1)][l->refused_next++ % REFUSED_WAYS] = print;
+}
+
+/* An owner may show so many new files in a second. False: he is to wait, and all processes are looked at again later. */
+static bool within_budget(struct zn_libraries *l, uint32_t owner)
+{
+	struct budget *b = &l->budget[owner * 2654435761u >> 16 & (BUDGETS - 1)];
+	uint64_t second = zn_now_ns() / ZN_NS_PER_S;
+
+	if (b->owner != owner || b->second != second)
+		*b = (struct budget){.owner = owner, .second = second};
+	if (owner == ZN_OWNER_ROOT || b->files++ < FILES_PER_SECOND)
+		return true;
+	l->again = true;
+	return false;
+}
+
+/* ---- rows ---- */
+
+/* A file that was written over keeps its inode, but its functions are elsewhere. */
+static bool is_changed(const struct zn_lib *lib, const struct stat *st)
+{
+	return lib->size != (uint64_t)st->st_size || lib->mtime_ns != mtime_ns(st);
+}
+
+/* By the numbers that stat() shows, which are those of one overlay. */
+static struct zn_lib *find_by_name(struct zn_libraries *l, const struct stat *st)
+{
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		for (int k = 0; k < ZN_ALIASES && l->lib[i].used; k++)
+			if (l->lib[i].alias[k].ino == st->st_ino && l->lib[i].alias[k].dev == st->st_dev)
+				return &l->lib[i];
+	return NULL;
+}
+
+static struct zn_lib *find_by_id(struct zn_libraries *l, const struct zn_file_id *id)
+{
+	for (int i = 0; i < ZN_LIBS_MAX && id->ino; i++)
+		if (l->lib[i].used && l->lib[i].id.ino == id->ino && l->lib[i].id.dev == id->dev)
+			return &l->lib[i];
+	return NULL;
+}
+
+static void add_alias(struct zn_lib *lib, const struct stat *st)
+{
+	lib->alias[lib->alias_next++ % ZN_ALIASES] = (struct zn_alias){st->st_dev, st->st_ino};
+}
+
+static void publish(struct zn_libraries *l, struct zn_lib *lib, bool ready)
+{
+	pthread_mutex_lock(l->lock);
+	lib->ready = ready;
+	pthread_mutex_unlock(l->lock);
+}
+
+static uint32_t count_attached(const struct zn_libraries *l, const struct zn_lib *lib)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->probe->hook_count; i++)
+		n += lib->symbol[i] == ZN_SYM_ATTACHED;
+	return n;
+}
+
+/* A row for a file, or NULL: the owner has his share. */
+static struct zn_lib *claim_row(struct zn_libraries *l, uint32_t owner, struct zn_str path)
+{
+	struct zn_lib *lib = l->lib;
+
+	while (lib < l->lib + ZN_LIBS_MAX && lib->used)
+		lib++;
+	if (lib == l->lib + ZN_LIBS_MAX || !zn_quota_take(&l->quota, owner)) {
+		lost(l, ZN_LOST_LIBRARY);
+		return NULL;
+	}
+	*lib = (struct zn_lib){.used = true, .owner = owner, .fd = -1};
+	snprintf(lib->path, sizeof(lib->path), "%.*s", (int)path.len, path.at);
+	zn_probe_clear(lib);
+	return lib;
+}
+
+static void free_row(struct zn_libraries *l, struct zn_lib *lib)
+{
+	int i = (int)(lib - l->lib);
+
+	for (int m = 0; m < MAPPERS_MAX; m++)
+		if (l->mapper[m].pid && l->mapper[m].lib == i)
+			l->mapper[m] = (struct mapper){0};
+	zn_fd_close(&lib->fd);
+	zn_quota_give(&l->quota, lib->owner);
+	pthread_mutex_lock(l->lock);
+	*lib = (struct zn_lib){.fd = -1};
+	pthread_mutex_unlock(l->lock);
+}
+
+/* ---- changes of probes, and how long they take ---- */
+
+static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool detach)
+{
+	struct itimerspec in = {.it_value.tv_nsec = HANG_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 60};
+
+	pthread_mutex_lock(l->lock);
+	l->hang = (struct zn_hang){.since_ns = zn_now_ns(), .detach = detach, .who = l->who};
+	snprintf(l->hang.path, sizeof(l->hang.path), "%s", lib->path);
+	pthread_mutex_unlock(l->lock);
+	if (l->hang_timer >= 0)
+		timerfd_settime(l->hang_timer, 0, &in, NULL);
+}
+
+static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
+{
+	struct itimerspec off = {0};
+	uint64_t took_ms = (zn_now_ns() - l->hang.since_ns) / ZN_NS_PER_MS;
+
+	if (l->hang_timer >= 0)
+		timerfd_settime(l->hang_timer, 0, &off, NULL);
+	pthread_mutex_lock(l->lock);
+	l->hang.since_ns = 0;
+	pthread_mutex_unlock(l->lock);
+	if (took_ms < BARRED_MS || !l->probe->multi || l->hang.detach || !l->hang.who.count)
+		return;
+	zn_log(ZN_WARN, "libraries: attaching to %s took %llu ms; forks of this node may have waited", lib->path,
+		(unsigned long long)took_ms);
+	if (lib->owner != ZN_OWNER_ROOT)
+		l->barred[l->barred_count++ % BARRED_MAX] = lib->owner;
+}
+
+/* True: all are gone. */
+static bool detach(struct zn_libraries *l, struct zn_lib *lib, int steps)
+{
+	bool gone;
+
+	zn_mappers_list(&l->mappers, &lib->id, &l->who);
+	begin_change(l, lib, true);
+	gone = zn_probe_detach(lib, steps);
+	end_change(l, lib);
+	return gone;
+}
+
+/* ---- what may be hooked ---- */
+
+static bool is_barred(const struct zn_libraries *l, uint32_t owner)
+{
+	for (uint32_t i = 0; i < l->barred_count && i < BARRED_MAX; i++)
+		if (l->barred[i] == owner)
+			return true;
+	return false;
+}
+
+/* Fills why with what speaks against it. The blocked are looked for where there is time for it. */
+static bool find_hindrance(struct zn_libraries *l, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
+{
+	uint32_t tgid = 0, tid;
+
+	l->who = (struct zn_mapper_list){0};
+	if (zn_mappers_list(&l->mappers, &lib->id, &l->who) && !lib->kept) {
+		snprintf(why, ZN_TEXT_MAX, "this kernel cannot tell who maps it; see --user-libraries");
+		return true;
+	}
+	if (l->who.fuse_tgid) {
+		snprintf(why, ZN_TEXT_MAX, "process %u maps it and a file of a user's FUSE file system",
+			l->who.fuse_tgid);
+		return true;
+	}
+	if (blocked && (tid = zn_mappers_blocked(&l->who, &tgid))) {
+		snprintf(why, ZN_TEXT_MAX, "process %u maps it and its thread %u is blocked in the kernel", tgid, tid);
+		return true;
+	}
+	return false;
+}
+
+/* Whether probes may be put on a file now; else why says what it waits for. What users can change is refused by kind, what
+ * their processes do by looking. */
+static bool judge(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
+{
+	enum zn_user_libraries allowed = l->options->user_libraries;
+
+	why[0] = 0;
+	if (allowed == ZN_USER_LIBRARIES_ALL && lib->fd >= 0)
+		return true;
+	if (lib->fd < 0)
+		snprintf(why, ZN_TEXT_MAX, "root may not open it: it lies on a file system of a user");
+	else if (!lib->kept && allowed == ZN_USER_LIBRARIES_NONE)
+		snprintf(why, ZN_TEXT_MAX, "it is not the system's, and --user-libraries is none");
+	else if (lib->id.flags & ZN_MAPPING_FUSE)
+		snprintf(why, ZN_TEXT_MAX, "it lies on a FUSE file system; see --user-libraries");
+	else if (is_barred(l, lib->owner))
+		snprintf(why, ZN_TEXT_MAX, "a file of user %u has made the kernel wait", lib->owner);
+	else
+		return !find_hindrance(l, lib, blocked, why);
+	return false;
+}
+
+/* Shows that a file waits, and logs it when that is new. */
+static void show_waiting(struct zn_libraries *l, struct zn_lib *lib, const char *why)
+{
+	bool news = !lib->waiting || strcmp(lib->why, why) != 0;
+
+	pthread_mutex_lock(l->lock);
+	lib->waiting = lib->ready = true;
+	snprintf(lib->why, sizeof(lib->why), "%s", why);
+	pthread_mutex_unlock(l->lock);
+	if (news)
+		zn_log(ZN_INFO, "libraries: %s is not hooked: %s", lib->path, why);
+}
+
+/* Never again while it is the same. */
+static void refuse(struct zn_libraries *l, struct zn_lib *lib)
+{
+	struct stat st;
+
+	if (lib->malformed)
+		lost(l, ZN_LOST_ELF);
+	zn_log(lib->malformed ? ZN_WARN : ZN_INFO, "libraries: %s: %s; not hooked", lib->path, lib->why);
+	if (fstat(lib->fd, &st) == 0)
+		remember_refused(l, &st);
+	free_row(l, lib);
+}
+
+/* False: the row is gone, as there is nothing in the file. */
+static bool hook(struct zn_libraries *l, struct zn_lib *lib)
+{
+	char why[ZN_TEXT_MAX];
+
+	if (!judge(l, lib, true, why)) {
+		show_waiting(l, lib, why);
+		return true;
+	}
+	publish(l, lib, false);
+	zn_probe_read(l->probe, lib, lib->owner == ZN_OWNER_ROOT ? ZN_ELF_BUDGET : USER_FILE_BYTES);
+	if (lib->malformed || !lib->found) {
+		refuse(l, lib);
+		return false;
+	}
+	if (!judge(l, lib, false, why)) { /* reading took its time */
+		show_waiting(l, lib, why);
+		return true;
+	}
+	begin_change(l, lib, false);
+	zn_probe_attach(l->probe, lib);
+	end_change(l, lib);
+	lib->waiting = false;
+	publish(l, lib, true);
+	zn_log(ZN_INFO, "libraries: hooked %u functions of %s", count_attached(l, lib), lib->path);
+	if (lib->why[0])
+		zn_log(ZN_WARN, "libraries: %s: %s", lib->path, lib->why);
+	return true;
+}
+
+/* ---- files that come ---- */
+
+static void set_file(struct zn_lib *lib, int fd, const struct stat *st)
+{
+	lib->fd = fd;
+	lib->dev = st->st_dev;
+	lib->ino = st->st_ino;
+	lib->size = st->st_size;
+	lib->mtime_ns = mtime_ns(st);
+	add_alias(lib, st);
+}
+
+/* Without the kernel's own numbers those of stat() must do: right for all but overlays, where stat() invents some. */
+static void identify(const struct zn_libraries *l, int fd, const struct stat *st, struct zn_file_id *id)
+{
+	if (zn_mappers_identify_file(&l->mappers, fd, id))
+		*id = (struct zn_file_id){
+			.ino = st->st_ino, .dev = (uint32_t)(major(st->st_dev) << 20 | minor(st->st_dev))};
+}
+
+/* Takes over fd. The row of a file that was not met under these numbers; NULL: it is refused. */
+static struct zn_lib *meet_file(
+	struct zn_libraries *l, int fd, const struct stat *st, uint32_t owner, struct zn_str path)
+{
+	struct zn_file_id id;
+	struct zn_lib *lib;
+
+	if (was_refused(l, fingerprint(st)) || !within_budget(l, owner)) {
+		close(fd);
+		return NULL;
+	}
+	identify(l, fd, st, &id);
+	lib = find_by_id(l, &id);
+	if (lib) { /* through another overlay */
+		add_alias(lib, st);
+		close(fd);
+		return lib;
+	}
+	lib = claim_row(l, owner, path);
+	if (!lib) {
+		close(fd);
+		return NULL;
+	}
+	lib->id = id;
+	lib->kind = zn_library_kind(path.at, path.len);
+	set_file(lib, fd, st);
+	return hook(l, lib) ? lib : NULL;
+}
+
+/* A file that root may not open: of a FUSE file system without allow_other, or one that is mounted in a user namespace. It
+ * is shown, not hooked. */
+static struct zn_lib *meet_closed(struct zn_libraries *l, int pid, uint64_t from, struct zn_str path)
+{
+	struct zn_file_id id;
+	struct zn_lib *lib;
+	char why[ZN_TEXT_MAX];
+	uint32_t owner;
+
+	if (zn_mappers_identify(&l->mappers, pid, from, &id))
+		return NULL;
+	lib = find_by_id(l, &id);
+	owner = lib ? lib->owner : zn_owner_of(pid);
+	if (lib || !within_budget(l, owner) || !(lib = claim_row(l, owner, path)))
+		return lib;
+	lib->id = id;
+	lib->dev = id.dev;
+	lib->ino = id.ino;
+	lib->kind = zn_library_kind(path.at, path.len);
+	lost(l, ZN_LOST_LIBRARY);
+	judge(l, lib, false, why);
+	show_waiting(l, lib, why);
+	return lib;
+}
+
+static struct mapper *find_mapper(struct zn_libraries *l, int pid, int lib)
+{
+	for (int i = 0; i < MAPPERS_MAX; i++)
+		if (l->mapper[i].pid == pid && l->mapper[i].lib == lib)
+			return &l->mapper[i];
+	return NULL;
+}
+
+/* Without room for its mapper a library is never found unused again: it stays hooked, which costs nobody anything. */
+static void note_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib, uint64_t from, uint64_t to)
+{
+	int i = (int)(lib - l->lib);
+	struct mapper *m = find_mapper(l, pid, i);
+
+	if (!m) {
+		m = find_mapper(l, 0, 0);
+		lib->mappers++;
+	}
+	if (m)
+		*m = (struct mapper){.pid = pid, .lib = i, .start_ticks = zn_start_ticks(pid), .from = from, .to = to};
+}
+
+static void come_back(struct zn_libraries *l, struct zn_lib *lib)
+{
+	if (lib->waiting || lib->changed)
+		return; /* check() looks at it */
+	if (!lib->leaving && count_attached(l, lib))
+		return;
+	lib->leaving = false;
+	hook(l, lib);
+}
+
+static void begin_change_of_file(struct zn_libraries *l, struct zn_lib *lib)
+{
+	zn_log(ZN_WARN, "libraries: %s was written over while it was in use; its probes go", lib->path);
+	publish(l, lib, false);
+	lib->changed = lib->leaving = true;
+	lib->changed_ns = zn_now_ns();
+}
+
+int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path)
+{
+	struct zn_lib *lib = NULL;
+	char name[80];
+	struct stat st;
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%lx-%lx", pid, from, to);
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && (errno == ENOENT || errno == ESRCH))
+		return -ENOENT;
+	if (fd < 0) {
+		lib = meet_closed(l, pid, from, path);
+	} else if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		close(fd);
+	} else if ((lib = find_by_name(l, &st)) && (lib->changed || !is_changed(lib, &st))) {
+		close(fd);
+	} else {
+		if (lib && !lib->leaving)
+			begin_change_of_file(l, lib);
+		lib = lib ? (close(fd), lib) : meet_file(l, fd, &st, zn_owner_of(pid), path);
+	}
+	if (!lib)
+		return 0;
+	note_mapper(l, pid, lib, from, to);
+	come_back(l, lib);
+	return 0;
+}
+
+/* ---- the system's own ---- */
+
+/* root_only: a path that not the administrator but a file named. */
+static void hook_system_file(struct zn_libraries *l, const char *path, bool root_only)
+{
+	struct zn_str name = {path, strlen(path)};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct zn_lib *lib = NULL;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || (root_only && st.st_uid != ZN_OWNER_ROOT)) {
+		if (!root_only)
+			zn_log(ZN_WARN, "libraries: cannot hook %s: %s", path,
+				fd < 0 ? strerror(errno) : "no regular file");
+		zn_fd_close(&fd);
+		return;
+	}
+	if (find_by_name(l, &st))
+		close(fd);
+	else
+		lib = meet_file(l, fd, &st, ZN_OWNER_ROOT, name);
+	if (lib)
+		lib->kept = true;
+}
+
+/* The dynamic linker's cache as glibc 2.2 and later write it (sysdeps/generic/dl-cache.h): a header, entries, strings. */
+struct cache_header {
+	char magic[20];
+	uint32_t count, string_bytes, unused[5];
+};
+struct cache_entry {
+	uint32_t flags, key, value, os;
+	uint64_t hwcap;
+};
+
+/* Hooks those of its entries that have one of our names. Offsets are from the header on. */
+static void hook_cached(struct zn_libraries *l, const char *at, size_t len)
+{
+	const struct cache_header *h = (const void *)at;
+	const struct cache_entry *e = (const void *)(at + sizeof(*h));
+
+	for (uint32_t i = 0; i < h->count && (i + 1) * sizeof(*e) + sizeof(*h) <= len; i++) {
+		size_t value = e[i].value;
+		size_t n = value < len ? strnlen(at + value, len - value) : 0;
+
+		if (n && value + n < len && zn_library_kind(at + value, n) >= 0)
+			hook_system_file(l, at + value, true);
+	}
+}
+
+static void hook_cache(struct zn_libraries *l)
+{
+	static const char magic[] = "glibc-ld.so.cache1.1";
+	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, l->cache, sizeof(l->cache));
+	const char *at;
+
+	if (fd >= 0)
+		close(fd);
+	at = n > 0 ? memmem(l->cache, n, magic, sizeof(magic) - 1) : NULL; /* an older form may stand before it */
+	if (at && (at - l->cache) % 4 == 0 && l->cache + n - at >= (ssize_t)sizeof(struct cache_header))
+		hook_cached(l, at, l->cache + n - at);
+}
+
+void zn_libraries_system(struct zn_libraries *l)
+{
+	char list[sizeof(l->options->libraries)], *at, *save = NULL;
+
+	snprintf(list, sizeof(list), "%s", l->options->libraries);
+	for (at = strtok_r(list, ",", &save); at; at = strtok_r(NULL, ",", &save))
+		hook_system_file(l, at, false);
+	hook_cache(l);
+}
+
+/* ---- from time to time ---- */
+
+static bool still_maps(const struct mapper *m)
+{
+	char path[80];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", m->pid, m->from, m->to);
+	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
+}
+
+static void check_mappers(struct zn_libraries *l)
+{
+	for (int i = 0; i < MAPPERS_MAX; i++) {
+		struct mapper *m = &l->mapper[i];
+
+		if (!m->pid || (zn_start_ticks(m->pid) == m->start_ticks && still_maps(m)))
+			continue;
+		l->lib[m->lib].mappers--;
+		*m = (struct mapper){0};
+	}
+}
+
+/* The file has been the same for a while: it is read anew, or let go if nobody maps it any more. */
+static void settle(struct zn_libraries *l, struct zn_lib *lib)
+{
+	struct stat st;
+
+	if (fstat(lib->fd, &st) || zn_now_ns() - lib->changed_ns < SETTLED_NS)
+		return;
+	if (is_changed(lib, &st)) {
+		lib->size = st.st_size;
+		lib->mtime_ns = mtime_ns(&st);
+		lib->changed_ns = zn_now_ns();
+		return;
+	}
+	lib->changed = false;
+	hook(l, lib);
+}
+
+static void check_changed(struct zn_libraries *l, struct zn_lib *lib)
+{
+	struct stat st;
+
+	if (lib->changed && !lib->leaving)
+		settle(l, lib);
+	else if (!lib->changed && !lib->waiting && fstat(lib->fd, &st) == 0 && is_changed(lib, &st))
+		begin_change_of_file(l, lib);
+}
+
+/* Those that wait are tried again, a few in turn. */
+static void retry_waiting(struct zn_libraries *l)
+{
+	int tried = 0;
+
+	for (int n = 0; n < ZN_LIBS_MAX && tried < RETRIES; n++) {
+		struct zn_lib *lib = &l->lib[l->retry_at++ % ZN_LIBS_MAX];
+
+		if (!lib->used || lib->leaving || lib->fd < 0)
+			continue;
+		if (lib->waiting) {
+			tried++;
+			hook(l, lib);
+		}
+	}
+}
+
+bool zn_libraries_check(struct zn_libraries *l)
+{
+	bool unused = false;
+
+	check_mappers(l);
+	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++) {
+		if (lib->used && lib->fd >= 0)
+			check_changed(l, lib);
+		unused |= lib->used && !lib->kept && !lib->leaving && lib->mappers == 0;
+	}
+	retry_waiting(l);
+	return unused;
+}
+
+bool zn_libraries_again(struct zn_libraries *l)
+{
+	bool again = l->again;
+
+	l->again = false;
+	return again;
+}
+
+/* Nobody maps it under a name of ours. Who maps it under another one could hold up the kernel, so it stays until he goes. */
+static void let_go(struct zn_libraries *l, struct zn_lib *lib)
+{
+	if (zn_mappers_list(&l->mappers, &lib->id, &l->who) == 0 && l->who.count)
+		return;
+	publish(l, lib, false);
+	lib->leaving = true;
+}
+
+void zn_libraries_release(struct zn_libraries *l)
+{
+	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
+		if (lib->used && !lib->kept && !lib->leaving && lib->mappers == 0)
+			let_go(l, lib);
+}
+
+static void leave(struct zn_libraries *l, struct zn_lib *lib)
+{
+	if (lib->mappers && !lib->changed) { /* it is mapped again */
+		lib->leaving = false;
+		hook(l, lib);
+		return;
+	}
+	if (!detach(l, lib, DETACH_STEPS))
+		return;
+	lib->leaving = false;
+	if (lib->changed && (lib->mappers || lib->kept))
+		return; /* until it settles */
+	if (!lib->waiting)
+		zn_log(ZN_INFO, "libraries: no process maps %s any more; its probes are gone", lib->path);
+	free_row(l, lib);
+}
+
+void zn_libraries_leave(struct zn_libraries *l)
+{
+	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
+		if (lib->used && lib->leaving)
+			leave(l, lib);
+}
+
+/* ---- what others see; from any thread ---- */
+
+bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
+{
+	pthread_mutex_lock(l->lock);
+	*to = l->hang;
+	pthread_mutex_unlock(l->lock);
+	/* without a process that maps the file the kernel waits for nobody: it is slow */
+	return to->since_ns && to->who.count && zn_now_ns() - to->since_ns >= HANG_MS * ZN_NS_PER_MS;
+}
+
+void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+{
+	pthread_mutex_lock(l->lock);
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		if (l->lib[i].used && l->lib[i].ready)
+			visit(to, &l->lib[i]);
+	pthread_mutex_unlock(l->lock);
+}
+
+struct zn_quota *zn_libraries_quota(struct zn_libraries *l)
+{
+	return &l->quota;
+}
+
+/* ---- open and close ---- */
+
+static struct zn_libraries the_libraries; /* large, and there is one daemon in a process */
+
+struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock)
+{
+	struct zn_libraries *l = &the_libraries;
+	int err;
+
+	l->probe = probe;
+	l->options = options;
+	l->lock = lock;
+	l->quota = (struct zn_quota){.size = ZN_LIBS_MAX, .reserve = LIBS_RESERVE};
+	for (int i = 0; i < ZN_LIBS_MAX; i++)
+		l->lib[i].fd = -1;
+	l->hang_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	err = zn_mappers_open(&l->mappers, probe);
+	if (err)
+		zn_log(ZN_WARN,
+			"libraries: this kernel cannot tell who maps a file: %s; only the system's own are hooked",
+			strerror(-err));
+	return l;
+}
+
+int zn_libraries_timer(const struct zn_libraries *l)
+{
+	return l->hang_timer;
+}
+
+/* What probes are taken away from is mapped by nobody who could hold up the kernel, or the wait is over. */
+static bool is_quiet(struct zn_libraries *l, bool say)
+{
+	char why[ZN_TEXT_MAX];
+
+	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++) {
+		if (!lib->used || lib->fd < 0 || !count_attached(l, lib) || l->mappers.link_fd < 0 ||
+			!find_hindrance(l, lib, true, why))
+			continue;
+		if (say)
+			zn_log(ZN_WARN,
+				"libraries: the end waits up to %d s, so that forks of this node do not: %s: %s",
+				ZN_QUIET_MS / 1000, lib->path, why);
+		return false;
+	}
+	return true;
+}
+
+/* A further signal to stop ends the wait. */
+static void wait_for_quiet(struct zn_libraries *l)
+{
+	struct timespec turn = {.tv_nsec = 100 * ZN_NS_PER_MS};
+	uint64_t end_ns = zn_now_ns() + ZN_QUIET_MS * ZN_NS_PER_MS;
+	sigset_t stop;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTERM);
+	sigaddset(&stop, SIGINT);
+	if (is_quiet(l, true))
+		return;
+	while (zn_now_ns() < end_ns && !is_quiet(l, false))
+		if (sigtimedwait(&stop, NULL, &turn) > 0)
+			return;
+}
+
+void zn_libraries_close(struct zn_libraries *l)
+{
+	if (!l)
+		return;
+	wait_for_quiet(l);
+	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
+		if (lib->used) {
+			zn_probe_detach(lib, INT_MAX);
+			free_row(l, lib);
+		}
+	zn_mappers_close(&l->mappers);
+	zn_fd_close(&l->hang_timer);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mappers.c: which processes map a file, by the kernel's own inode, and which of them could make the kernel wait.
+ *
+ * To put a probe on a file or to take one away, the kernel takes the memory lock of each process that maps the file, under
+ * whatever name, and meanwhile no process of the node can fork (register_for_each_vma() and dup_mmap_sem of
+ * kernel/events/uprobes.c). A process that waits for a page of a FUSE file system may hold its own lock for as long as
+ * that file system's server likes, and one that is blocked on a dead server of files may hold it too. So both are looked
+ * for first. Names and numbers in /proc/PID/maps are those of an overlay, so the kernel is asked by an iterator.
+ */
+#include "zernel.h"
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define AGAIN_MAX  64 /* turns in which the kernel may ask to go on; each is a million memory areas */
+#define FUSES_MAX  8  /* FUSE file systems that are remembered of one process; more of them are taken for a user's */
+#define BLOCKED_MS 30 /* a thread that has not moved for so long is blocked */
+
+/* Walks over all memory areas that the query is true of, process by process. visit returns false to stop. */
+static int walk(const struct zn_mappers *m, int link, const struct zn_mapping_query *query,
+	void (*visit)(void *to, const struct zn_mapping *found), void *to)
+{
+	static struct zn_mapping found[512];
+	uint32_t none = 0;
+	size_t have = 0, i;
+	int fd, again = 0;
+	ssize_t n;
+
+	if (bpf_map_update_elem(m->query_fd, &none, query, BPF_ANY) || (fd = bpf_iter_create(link)) < 0)
+		return -errno;
+	while ((n = read(fd, (char *)found + have, sizeof(found) - have)) > 0 ||
+		(n < 0 && (errno == EAGAIN || errno == EINTR) && again++ < AGAIN_MAX)) {
+		have += n > 0 ? (size_t)n : 0;
+		for (i = 0; i < have / sizeof(*found); i++)
+			visit(to, &found[i]);
+		have -= i * sizeof(*found);
+		memmove(found, found + i, have);
+	}
+	n = n < 0 ? -errno : 0;
+	close(fd);
+	return (int)n;
+}
+
+static void take_identity(void *to, const struct zn_mapping *found)
+{
+	if (found->flags & ZN_MAPPING_AT)
+		*(struct zn_file_id *)to = (struct zn_file_id){found->ino, found->dev, found->flags};
+}
+
+int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to)
+{
+	struct zn_mapping_query query = {.tgid = tgid, .start = start};
+	bool own = tgid == (uint32_t)getpid() && m->own_fd >= 0;
+	int err;
+
+	*to = (struct zn_file_id){0};
+	if (m->link_fd < 0)
+		return -EOPNOTSUPP;
+	err = walk(m, own ? m->own_fd : m->link_fd, &query, take_identity, to);
+	return err ? err : to->ino ? 0 : -ENOENT;
+}
+
+/* Maps the file here for a moment: no page of it is read. */
+int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to)
+{
+	void *at = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	int err;
+
+	if (at == MAP_FAILED)
+		return -errno;
+	err = zn_mappers_identify(m, getpid(), (uintptr_t)at, to);
+	munmap(at, 1);
+	return err;
+}
+
+/* ---- who maps it ---- */
+
+/* What is gathered of one process while its memory areas go by. */
+struct gathered {
+	struct zn_mapper_list *list;
+	uint32_t tgid;
+	bool maps;
+	bool of_user; /* it maps a file of a user's FUSE, or too many to tell */
+	uint32_t fuse[FUSES_MAX], fuses;
+};
+
+/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source user_id=0,...". True: root mounted it. */
+static bool is_roots_line(char *line)
+{
+	char *type = strstr(line, " - "), *user;
+
+	if (!type || strncmp(type + 3, "fuse", 4))
+		return false;
+	user = strstr(type, "user_id=");
+	return user && strtoul(user + 8, NULL, 10) == 0 && isdigit((unsigned char)user[8]);
+}
+
+/* A mount that is in no list of its process's, one that was detached, is a user's; so is one whose line is cut. */
+static bool is_roots_fuse(uint32_t tgid, uint32_t dev)
+{
+	static char text[64 * 1024];
+	char path[40], id[32], *line, *end;
+	bool roots = false;
+	size_t have = 0;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/mountinfo", tgid);
+	snprintf(id, sizeof(id), " %u:%u ", dev >> 20, dev & 0xfffff);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && !roots && (n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		text[have += n] = 0;
+		for (line = text; (end = strchr(line, '\n')); line = end + 1) {
+			char *at = strstr(line, id);
+
+			*end = 0;
+			roots |= at && at - line < 24 && is_roots_line(line); /* two numbers stand before it */
+		}
+		have = text + have - line;
+		memmove(text, line, have);
+	}
+	if (fd >= 0)
+		close(fd);
+	return roots;
+}
+
+static void end_process(struct gathered *g)
+{
+	struct zn_mapper_list *l = g->list;
+
+	for (uint32_t i = 0; g->maps && i < g->fuses && !g->of_user; i++)
+		g->of_user = !is_roots_fuse(g->tgid, g->fuse[i]);
+	if (g->maps && g->of_user && !l->fuse_tgid)
+		l->fuse_tgid = g->tgid;
+	if (g->maps && l->count++ < ZN_MAPPERS_MAX)
+		l->tgid[l->count - 1] = g->tgid;
+	g->maps = g->of_user = false;
+	g->fuses = 0;
+}
+
+static void gather_fuse(struct gathered *g, const struct zn_mapping *found)
+{
+	for (uint32_t i = 0; i < g->fuses; i++)
+		if (g->fuse[i] == found->dev)
+			return;
+	if (g->fuses < FUSES_MAX && !(found->flags & ZN_MAPPING_USER_NS))
+		g->fuse[g->fuses++] = found->dev;
+	else
+		g->of_user = true;
+}
+
+static void gather(void *to, const struct zn_mapping *found)
+{
+	struct gathered *g = to;
+
+	if (found->tgid != g->tgid)
+		end_process(g);
+	g->tgid = found->tgid;
+	g->maps |= found->flags & ZN_MAPPING_ASKED;
+	if (found->flags & ZN_MAPPING_FUSE)
+		gather_fuse(g, found);
+}
+
+int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to)
+{
+	struct zn_mapping_query query = {.ino = id->ino, .dev = id->dev};
+	struct gathered g = {.list = to};
+	int err;
+
+	*to = (struct zn_mapper_list){0};
+	if (m->link_fd < 0)
+		return -EOPNOTSUPP;
+	err = walk(m, m->link_fd, &query, gather, &g);
+	end_process(&g);
+	return err;
+}
+
+/* ---- who is blocked ---- */
+
+struct blocked {
+	uint32_t tgid;
+	uint32_t seen[16], count; /* threads in an uninterruptible sleep */
+	uint64_t switches[16];
+};
+
+/* It waits for a lock that another one holds, as whoever forks meanwhile does: it holds nobody up by itself. */
+static bool waits_for_lock(uint32_t tgid, uint32_t tid)
+{
+	char path[64], text[64] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/wchan", tgid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	close(fd);
+	return strstr(text, "rwsem") != NULL;
+}
+
+/* How often a thread has left its CPU, or 0: it is not in an uninterruptible sleep. */
+static uint64_t sleeping_switches(uint32_t tgid, uint32_t tid)
+{
+	unsigned long long own = 0, forced = 0;
+	char path[64], text[4096] = "", *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", tgid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 || !strstr(text, "\nState:\tD") || waits_for_lock(tgid, tid))
+		return 0;
+	at = strstr(text, "\nvoluntary_ctxt_switches:");
+	if (at)
+		sscanf(at, "\nvoluntary_ctxt_switches: %llu nonvoluntary_ctxt_switches: %llu", &own, &forced);
+	return own + forced + 1;
+}
+
+static bool see_thread(void *to, int dir, const char *name)
+{
+	struct blocked *b = to;
+	uint32_t tid = (uint32_t)strtoul(name, NULL, 10);
+	uint64_t switches = tid ? sleeping_switches(b->tgid, tid) : 0;
+
+	(void)dir;
+	if (switches) {
+		b->seen[b->count] = tid;
+		b->switches[b->count++] = switches;
+	}
+	return b->count < ZN_LEN(b->seen);
+}
+
+uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
+{
+	static struct blocked all[ZN_MAPPERS_MAX];
+	uint32_t n = list->count < ZN_MAPPERS_MAX ? list->count : ZN_MAPPERS_MAX, suspects = 0;
+	struct timespec wait = {.tv_nsec = BLOCKED_MS * ZN_NS_PER_MS};
+	char path[40];
+
+	for (uint32_t i = 0; i < n; i++) {
+		all[i] = (struct blocked){.tgid = list->tgid[i]};
+		snprintf(path, sizeof(path), "/proc/%u/task", list->tgid[i]);
+		zn_dir_read(path, see_thread, &all[i]);
+		suspects += all[i].count;
+	}
+	if (suspects)
+		nanosleep(&wait, NULL);
+	for (uint32_t i = 0; i < n && suspects; i++)
+		for (uint32_t k = 0; k < all[i].count; k++)
+			if (sleeping_switches(all[i].tgid, all[i].seen[k]) == all[i].switches[k]) {
+				*tgid = all[i].tgid;
+				return all[i].seen[k];
+			}
+	return 0;
+}
+
+/* ---- open and close ---- */
+
+static int keep(int fd)
+{
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+/* An iterator over this process alone, from 6.1 on: what it maps is told without a walk over all the others. */
+static int own_link(struct bpf_program *program)
+{
+	/* struct task of union bpf_iter_link_info, linux/bpf.h from 6.1 on: thread, process, its descriptor */
+	uint32_t only[4] = {0, (uint32_t)getpid()};
+	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = (void *)only, .link_info_len = sizeof(only));
+	struct bpf_link *link = bpf_program__attach_iter(program, &options);
+	int fd = link ? keep(bpf_link__fd(link)) : -1;
+
+	bpf_link__destroy(link);
+	return fd;
+}
+
+int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
+{
+	struct bpf_object *o = zn_probe_object(p, &zn_bpf_mappers);
+	struct bpf_program *program;
+	struct bpf_link *link = NULL;
+	int err;
+
+	*m = (struct zn_mappers){-1, -1, -1};
+	if (!o)
+		return -errno;
+	err = bpf_object__load(o);
+	if (!err) {
+		program = bpf_object__find_program_by_name(o, "mapping_visit");
+		link = bpf_program__attach_iter(program, NULL);
+		err = link ? 0 : -errno;
+	}
+	if (!err) {
+		m->link_fd = keep(bpf_link__fd(link));
+		m->query_fd = keep(bpf_object__find_map_fd_by_name(o, "query"));
+		m->own_fd = own_link(program);
+	}
+	bpf_link__destroy(link);
+	bpf_object__close(o);
+	return err;
+}
+
+void zn_mappers_close(struct zn_mappers *m)
+{
+	zn_fd_close(&m->link_fd);
+	zn_fd_close(&m->query_fd);
+	zn_fd_close(&m->own_fd);
+}

@@ -235,6 +235,7 @@ static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool 
 {
 	struct itimerspec in = {.it_value.tv_nsec = HANG_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 60};
 
+	zn_mappers_list(&l->mappers, &lib->id, &l->who);
 	pthread_mutex_lock(l->lock);
 	l->hang = (struct zn_hang){.since_ns = zn_now_ns(), .detach = detach, .who = l->who};
 	snprintf(l->hang.path, sizeof(l->hang.path), "%s", lib->path);
@@ -266,7 +267,6 @@ static bool detach(struct zn_libraries *l, struct zn_lib *lib, int steps)
 {
 	bool gone;
 
-	zn_mappers_list(&l->mappers, &lib->id, &l->who);
 	begin_change(l, lib, true);
 	gone = zn_probe_detach(lib, steps);
 	end_change(l, lib);

@@ -187,27 +187,27 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 
 struct blocked {
 	uint32_t tgid;
-	uint32_t seen[16], count; /* threads in an uninterruptible sleep */
+	uint32_t seen[16], count; /* threads that sleep where they may hold the memory lock */
 	uint64_t switches[16];
 };
 
-/* It waits for a lock that another one holds, as whoever forks meanwhile does: it holds nobody up by itself. */
-static bool waits_for_lock(uint32_t tgid, uint32_t tid)
+/* Whether a thread sleeps where it may hold its memory lock: in an uninterruptible sleep, or in wait for a FUSE server, which
+ * is interruptible at first (fs/fuse/dev.c). Not in wait for a lock, as whoever forks meanwhile: it holds nobody up. */
+static bool may_hold_lock(uint32_t tgid, uint32_t tid, bool uninterruptible)
 {
 	char path[64], text[64] = "";
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/wchan", tgid, tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, text, sizeof(text) - 1) < 0)
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = 0;
-	close(fd);
-	return strstr(text, "rwsem") != NULL;
+	if (fd >= 0)
+		close(fd);
+	return strcmp(text, "request_wait_answer") == 0 || (uninterruptible && !strstr(text, "rwsem"));
 }
 
-/* How often a thread has left its CPU, or 0: it is not in an uninterruptible sleep. */
+/* How often a thread has left its CPU, and one; 0: it does not sleep where it may hold its memory lock. */
 static uint64_t sleeping_switches(uint32_t tgid, uint32_t tid)
 {
 	unsigned long long own = 0, forced = 0;
@@ -220,7 +220,7 @@ static uint64_t sleeping_switches(uint32_t tgid, uint32_t tid)
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (fd >= 0)
 		close(fd);
-	if (n <= 0 || !strstr(text, "\nState:\tD") || waits_for_lock(tgid, tid))
+	if (n <= 0 || strstr(text, "\nState:\tR") || !may_hold_lock(tgid, tid, strstr(text, "\nState:\tD") != NULL))
 		return 0;
 	at = strstr(text, "\nvoluntary_ctxt_switches:");
 	if (at)

@@ -105,14 +105,15 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX])
 {
 	struct zn_hang hang;
-	uint32_t tgid = 0;
+	uint32_t tgid;
 	char who[64];
 	uint64_t ns;
 
 	why[0] = 0;
 	if (!v->find || !zn_libraries_hang(zn_find_libraries(v->find), &hang))
 		return 0;
-	if (zn_mappers_blocked(&hang.who, &tgid))
+	tgid = hang.who.fuse_tgid;
+	if (tgid || zn_mappers_blocked(&hang.who, &tgid))
 		snprintf(who, sizeof(who), "process %u", tgid);
 	else
 		snprintf(who, sizeof(who), "one of %u processes, such as %u,", hang.who.count, hang.who.tgid[0]);

@@ -9,11 +9,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/nsfs.h>
+#include <linux/perf_event.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -55,25 +59,23 @@ int zn_secure_capabilities(bool sys_admin)
 	return keep(want);
 }
 
-/* Everything that the loop, the finder and a clean exit use, besides openat() to read. Others fail with EPERM: no program is
- * started, no file opened to write, made or removed, no connection made, no tracing. */
+/* Everything that the loop, the finder and a clean exit use and that does no harm whatever its arguments are. What
+ * checks[] does not let pass either fails with EPERM: no program is started, no file opened to write, made or removed, no
+ * connection made, no tracing. */
 /* clang-format off */
 static const int allowed[] = {
 	/* files and directories, to read */
-	SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat, SYS_readlinkat,
-	SYS_getdents64, SYS_fcntl,
+	SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_statfs,
+	SYS_fstatfs, SYS_readlinkat, SYS_getdents64,
 	/* the loop */
 	SYS_epoll_pwait, SYS_epoll_ctl, SYS_ppoll, SYS_timerfd_settime, SYS_write, SYS_writev,
 	/* clients */
-	SYS_accept4, SYS_sendmsg, SYS_sendto, SYS_recvfrom, SYS_recvmsg, SYS_shutdown, SYS_setsockopt, SYS_getsockopt,
-	SYS_getsockname, SYS_getpeername,
-	/* probes */
-	SYS_bpf, SYS_perf_event_open, SYS_ioctl,
+	SYS_accept4, SYS_recvfrom, SYS_shutdown, SYS_setsockopt, SYS_getsockopt, SYS_getsockname,
+	SYS_getpeername,
 	/* libc: memory, time, threads (one may be just starting), signals, the end */
-	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_clock_gettime, SYS_gettimeofday,
-	SYS_clock_nanosleep, SYS_nanosleep, SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_getrandom,
-	SYS_getpid, SYS_gettid, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall,
-	SYS_wait4, SYS_exit, SYS_exit_group,
+	SYS_munmap, SYS_mremap, SYS_brk, SYS_clock_gettime, SYS_gettimeofday, SYS_clock_nanosleep, SYS_nanosleep, SYS_futex,
+	SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_getrandom, SYS_getpid, SYS_gettid, SYS_rt_sigaction,
+	SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_wait4, SYS_exit, SYS_exit_group,
 #ifdef __x86_64__
 	SYS_epoll_wait, SYS_poll,
 #endif
@@ -96,6 +98,64 @@ static const int courier_allowed[] = {
 };
 /* clang-format on */
 
+/* The tables and programs are there: they are read, written and attached. Nothing is loaded, made, pinned, or fetched by a
+ * number or a name. */
+static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,
+	BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD,
+	BPF_LINK_CREATE, BPF_RAW_TRACEPOINT_OPEN};
+
+/* Whose a mount's user namespace is. None of them changes anything, unlike FIOSETOWN or PERF_EVENT_IOC_SET_BPF. */
+static const uint32_t ioctl_requests[] = {NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID};
+
+/* Not F_SETOWN, by which user 0 sends any process a signal, nor locks and leases, which others wait for. */
+static const uint32_t fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC};
+
+/* Not MADV_HWPOISON, which takes memory away from the machine. */
+static const uint32_t advices[] = {MADV_NORMAL, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
+
+/* The event is described by memory, which a filter cannot see: what is watched cannot be told apart here. */
+static const uint32_t event_flags[] = {PERF_FLAG_FD_CLOEXEC};
+
+static const uint32_t writing[] = {O_ACCMODE | O_CREAT | O_TRUNC};
+static const uint32_t executable[] = {PROT_EXEC};
+
+/* With it a socket that listened, and was shut down, makes a connection. */
+static const uint32_t connecting[] = {MSG_FASTOPEN};
+
+static uint32_t own_pid[1];
+
+/* The scribe makes new files alone. */
+static const uint32_t making[] = {O_CREAT | O_EXCL};
+
+/* A Unix socket would lead to whatever listens on this node. */
+static const uint32_t domains[] = {AF_INET, AF_INET6};
+
+/* What a system call's argument must be: one of these values, or a word with none, or all, of these bits. The kernel takes
+ * each of them as an int or looks at its low bits alone, so the high half of the register says nothing. */
+struct check {
+	int call;
+	unsigned argument;
+	enum { ONE_OF, NO_BIT_OF, ALL_BITS_OF } must;
+	const uint32_t *value;
+	size_t count;
+};
+
+#define CHECK_OF(call, argument, must, values)                                                                         \
+	{                                                                                                              \
+		call, argument, must, values, ZN_LEN(values)                                                           \
+	}
+static const struct check checks[] = {
+	CHECK_OF(SYS_sendto, 3, NO_BIT_OF, connecting), CHECK_OF(SYS_sendmsg, 2, NO_BIT_OF, connecting),
+	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing), CHECK_OF(SYS_bpf, 0, ONE_OF, bpf_commands),
+	CHECK_OF(SYS_mmap, 2, NO_BIT_OF, executable), CHECK_OF(SYS_mprotect, 2, NO_BIT_OF, executable),
+	CHECK_OF(SYS_madvise, 2, ONE_OF, advices), CHECK_OF(SYS_perf_event_open, 4, ONE_OF, event_flags),
+	CHECK_OF(SYS_ioctl, 1, ONE_OF, ioctl_requests), CHECK_OF(SYS_fcntl, 1, ONE_OF, fcntl_commands),
+	CHECK_OF(SYS_tgkill, 0, ONE_OF, own_pid), /* abort() */
+};
+static const struct check scribe_checks[] = {CHECK_OF(SYS_openat, 2, ALL_BITS_OF, making)};
+static const struct check courier_checks[] = {
+	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing), CHECK_OF(SYS_socket, 0, ONE_OF, domains)};
+
 #ifdef __x86_64__
 #define THIS_ARCH AUDIT_ARCH_X86_64
 #else
@@ -108,61 +168,77 @@ static const int courier_allowed[] = {
 #define SKIP_IF_ANY(v)   BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, v, 1, 0)
 #define RUN_IF_EQUAL(v)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v, 0, 1)
 
-#define CODE_MAX 256
+#define CODE_MAX 512
 static struct sock_filter code[CODE_MAX];
 static unsigned short code_len;
-_Static_assert(2 * ZN_LEN(allowed) + 16 <= CODE_MAX, "the list is too long for the filter");
 
+/* One instruction too many is counted, and refused when the filter is put on. */
 static void put(struct sock_filter instruction)
 {
-	code[code_len++] = instruction;
+	if (code_len < CODE_MAX)
+		code[code_len] = instruction;
+	code_len++;
 }
 
 #define PUT(instruction) put((struct sock_filter)instruction)
 
-/* Lets the listed calls pass. */
-static void begin(const int *list, size_t count)
+static void put_value(const struct check *c, uint32_t value)
 {
-	code_len = 0;
-	PUT(LOAD(arch));
-	PUT(SKIP_IF_EQUAL(THIS_ARCH));
-	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
-	PUT(LOAD(nr));
-	for (size_t i = 0; i < count; i++) {
-		PUT(RUN_IF_EQUAL(list[i]));
-		PUT(RETURN(SECCOMP_RET_ALLOW));
+	switch (c->must) {
+	case ONE_OF: PUT(RUN_IF_EQUAL(value)); break;
+	case NO_BIT_OF: PUT(SKIP_IF_ANY(value)); break;
+	case ALL_BITS_OF: PUT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, value)); PUT(RUN_IF_EQUAL(value));
 	}
-}
-
-/* Refuses all others but openat(), which what follows decides on. */
-static void then_open(void)
-{
-	PUT(SKIP_IF_EQUAL(SYS_openat));
-	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
-	PUT(LOAD(args[2])); /* flags: its low half on both machines */
-}
-
-static void read_only(void)
-{
-	then_open();
-	PUT(SKIP_IF_ANY(O_ACCMODE | O_CREAT | O_TRUNC));
 	PUT(RETURN(SECCOMP_RET_ALLOW));
+}
+
+/* Decides on a system call for good. Of another one the number stays loaded. */
+static void put_check(const struct check *c)
+{
+	unsigned first = code_len;
+
+	PUT(RUN_IF_EQUAL(c->call));
+	PUT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + c->argument * sizeof(uint64_t)));
+	for (size_t i = 0; i < c->count; i++)
+		put_value(c, c->value[i]);
 	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	if (code_len <= CODE_MAX)
+		code[first].jf = (uint8_t)(code_len - first - 1);
 }
 
 static int install(unsigned flags)
 {
 	struct sock_fprog program = {.filter = code, .len = code_len};
 
+	if (code_len > CODE_MAX)
+		return -E2BIG;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) ? -errno : 0;
 }
 
+/* Checks come first: the kernel remembers, from 5.11 on, which calls pass whatever their arguments are, and asks no filter
+ * about those. */
+static void build(const struct check *check, size_t checks_count, const int *list, size_t count)
+{
+	code_len = 0;
+	PUT(LOAD(arch));
+	PUT(SKIP_IF_EQUAL(THIS_ARCH));
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	PUT(LOAD(nr));
+	for (size_t i = 0; i < checks_count; i++)
+		put_check(&check[i]);
+	for (size_t i = 0; i < count; i++) {
+		PUT(RUN_IF_EQUAL(list[i]));
+		PUT(RETURN(SECCOMP_RET_ALLOW));
+	}
+	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+}
+
 int zn_secure_system_calls(void)
 {
-	begin(allowed, ZN_LEN(allowed));
-	read_only();
+	own_pid[0] = (uint32_t)getpid();
+	build(checks, ZN_LEN(checks), allowed, ZN_LEN(allowed));
 	return install(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
 }
 
@@ -206,29 +282,16 @@ int zn_secure_scribe(const int *folder, size_t count)
 
 	if (err)
 		return err;
-	begin(scribe_allowed, ZN_LEN(scribe_allowed));
-	then_open();
-	PUT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, O_CREAT | O_EXCL));
-	PUT(RUN_IF_EQUAL(O_CREAT | O_EXCL));
-	PUT(RETURN(SECCOMP_RET_ALLOW));
-	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
+	build(scribe_checks, ZN_LEN(scribe_checks), scribe_allowed, ZN_LEN(scribe_allowed));
 	return install(0);
 }
 
-/* A Unix socket would lead to whatever listens on this node. */
 int zn_secure_courier(const int *folder, size_t count)
 {
 	int err = begin_child(folder, count, LANDLOCK_ACCESS_FS_READ_FILE);
 
 	if (err)
 		return err;
-	begin(courier_allowed, ZN_LEN(courier_allowed));
-	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 5));
-	PUT(LOAD(args[0]));
-	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 1, 0));
-	PUT(RUN_IF_EQUAL(AF_INET6));
-	PUT(RETURN(SECCOMP_RET_ALLOW));
-	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
-	read_only();
+	build(courier_checks, ZN_LEN(courier_checks), courier_allowed, ZN_LEN(courier_allowed));
 	return install(0);
 }

@@ -2,8 +2,14 @@
 /* secure_test.c: what the system-call filters let through and what they refuse, each in a child that has put one on. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/landlock.h>
+#include <linux/nsfs.h>
+#include <linux/perf_event.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -66,6 +72,342 @@ static void check_daemon(void)
 			leave(errno_under_filter(calls[i].path, calls[i].flags));
 		check_child(child, calls[i].want);
 	}
+}
+
+/* ---- what the filter lets through by its arguments ---- */
+
+#define HIGH (1UL << 32) /* which the kernel does not look at */
+
+/* What the calls work on: opened before the filter is put on. */
+static struct {
+	int table, listener, other, space, fd;
+	pid_t self;            /* getppid() is refused */
+	struct sockaddr_in to; /* the other listener */
+	char *memory;
+} kit;
+
+static long bpf(unsigned long command, union bpf_attr *attr)
+{
+	return syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+static int new_table(unsigned long high)
+{
+	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 8, .max_entries = 1};
+
+	return (int)bpf(BPF_MAP_CREATE | high, &attr);
+}
+
+static int open_listener(struct sockaddr_in *at)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(*at);
+
+	*at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	CHECK(bind(fd, (struct sockaddr *)at, sizeof(*at)) == 0 && listen(fd, 4) == 0);
+	CHECK(getsockname(fd, (struct sockaddr *)at, &len) == 0);
+	return fd;
+}
+
+static void kit_open(void)
+{
+	struct sockaddr_in here;
+
+	kit.self = getpid();
+	kit.table = new_table(0);
+	kit.listener = open_listener(&here);
+	kit.other = open_listener(&kit.to);
+	kit.space = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	kit.fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	kit.memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static int make_table(void)
+{
+	return new_table(0) < 0 ? errno : 0;
+}
+
+static int make_table_high(void)
+{
+	return new_table(HIGH) < 0 ? errno : 0;
+}
+
+static int load_program(void)
+{
+	const struct bpf_insn nothing[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0}, {.code = BPF_JMP | BPF_EXIT}};
+	union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT,
+		.insns = (uintptr_t)nothing,
+		.insn_cnt = 2,
+		.license = (uintptr_t) "GPL"};
+
+	return bpf(BPF_PROG_LOAD, &attr) < 0 ? errno : 0;
+}
+
+static int first_table(void)
+{
+	union bpf_attr attr = {0};
+
+	return bpf(BPF_MAP_GET_NEXT_ID, &attr) < 0 ? errno : 0;
+}
+
+static int use_table(void)
+{
+	uint32_t key = 0;
+	uint64_t value = 4711, got = 0;
+	union bpf_attr attr = {.map_fd = (uint32_t)kit.table, .key = (uintptr_t)&key, .value = (uintptr_t)&value};
+
+	if (bpf(BPF_MAP_UPDATE_ELEM, &attr))
+		return errno;
+	attr.value = (uintptr_t)&got;
+	if (bpf(BPF_MAP_LOOKUP_ELEM, &attr))
+		return errno;
+	return got == value ? 0 : EIO;
+}
+
+static int describe_table(void)
+{
+	struct bpf_map_info info = {0};
+	union bpf_attr attr = {
+		.info.bpf_fd = (uint32_t)kit.table, .info.info_len = sizeof(info), .info.info = (uintptr_t)&info};
+
+	return bpf(BPF_OBJ_GET_INFO_BY_FD, &attr) ? errno : 0;
+}
+
+static int read_namespace(void)
+{
+	return ioctl(kit.space, NS_GET_USERNS) < 0 ? errno : 0;
+}
+
+static int own_by_ioctl(void)
+{
+	return ioctl(kit.listener, FIOSETOWN, &(int){kit.self}) ? errno : 0;
+}
+
+static int count_bytes(void)
+{
+	return ioctl(kit.listener, FIONREAD, &(int){0}) ? errno : 0;
+}
+
+static int set_program(void)
+{
+	return ioctl(kit.fd, PERF_EVENT_IOC_SET_BPF, 0) ? errno : 0;
+}
+
+static int own_by_fcntl(void)
+{
+	return fcntl(kit.listener, F_SETOWN, kit.self) ? errno : 0;
+}
+
+static int choose_signal(void)
+{
+	return fcntl(kit.listener, F_SETSIG, SIGTERM) ? errno : 0;
+}
+
+static int take_lease(void)
+{
+	return fcntl(kit.fd, F_SETLEASE, F_WRLCK) ? errno : 0;
+}
+
+static int take_lock(void)
+{
+	struct flock all = {.l_type = F_WRLCK};
+
+	return fcntl(kit.fd, F_SETLK, &all) ? errno : 0;
+}
+
+static int copy_descriptor(void)
+{
+	return fcntl(kit.fd, F_DUPFD_CLOEXEC, 3) < 0 ? errno : 0;
+}
+
+static int map_code(void)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? errno : 0;
+}
+
+static int make_executable(void)
+{
+	return mprotect(kit.memory, 4096, PROT_READ | PROT_EXEC) ? errno : 0;
+}
+
+static int map_memory(void)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? errno : 0;
+}
+
+static int make_read_only(void)
+{
+	return mprotect(kit.memory, 4096, PROT_READ) ? errno : 0;
+}
+
+static int drop_memory(void)
+{
+	return madvise(kit.memory, 4096, MADV_DONTNEED) ? errno : 0;
+}
+
+/* An address that is none: where the filter lets it pass the kernel does no harm. */
+static int poison_memory(void)
+{
+	return madvise(NULL, 0, MADV_HWPOISON) ? errno : 0;
+}
+
+static int open_event(unsigned long flags)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = PERF_COUNT_SW_DUMMY, .exclude_kernel = 1};
+
+	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, flags) < 0 ? errno : 0;
+}
+
+static int watch_mappings(void)
+{
+	return open_event(PERF_FLAG_FD_CLOEXEC);
+}
+
+static int watch_group(void)
+{
+	return open_event(PERF_FLAG_PID_CGROUP);
+}
+
+static int signal_self(void)
+{
+	return syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), 0) ? errno : 0;
+}
+
+static int signal_parent(void)
+{
+	return syscall(SYS_tgkill, kit.self, kit.self, 0) ? errno : 0;
+}
+
+/* A listener that is shut down is a socket without a peer, and the first bytes it sends may ask for one. */
+static int connect_by_sendto(void)
+{
+	shutdown(kit.listener, SHUT_RD);
+	return sendto(kit.listener, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&kit.to, sizeof(kit.to)) < 0 ? errno : 0;
+}
+
+static int connect_by_sendmsg(void)
+{
+	struct msghdr message = {.msg_name = &kit.to,
+		.msg_namelen = sizeof(kit.to),
+		.msg_iov = &(struct iovec){"x", 1},
+		.msg_iovlen = 1};
+
+	shutdown(kit.listener, SHUT_RD);
+	return sendmsg(kit.listener, &message, MSG_FASTOPEN) < 0 ? errno : 0;
+}
+
+/* Nobody is connected, and nothing else is wrong with it. */
+static int send_nowhere(void)
+{
+	return send(kit.listener, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
+static int open_high(void)
+{
+	return syscall(SYS_openat, AT_FDCWD, "/proc/self/stat", HIGH | O_RDONLY) < 0 ? errno : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*call)(void);
+	int want;
+	bool root; /* only root may do it without the filter */
+} by_argument[] = {
+	{"bpf: read and write a table", use_table, 0, true},
+	{"bpf: describe a table", describe_table, 0, true},
+	{"bpf: make a table", make_table, EPERM, true},
+	{"bpf: make a table, by a wider word", make_table_high, EPERM, true},
+	{"bpf: load a program", load_program, EPERM, true},
+	{"bpf: look for others' tables", first_table, EPERM, true},
+	{"ioctl: whose a namespace is", read_namespace, 0, false},
+	{"ioctl: whom a socket signals", own_by_ioctl, EPERM, false},
+	{"ioctl: bytes that wait", count_bytes, EPERM, false},
+	{"ioctl: a program on an event", set_program, EPERM, false},
+	{"fcntl: a copy", copy_descriptor, 0, false},
+	{"fcntl: whom a socket signals", own_by_fcntl, EPERM, false},
+	{"fcntl: by which signal", choose_signal, EPERM, false},
+	{"fcntl: a lease", take_lease, EPERM, false},
+	{"fcntl: a lock", take_lock, EPERM, false},
+	{"memory: more of it", map_memory, 0, false},
+	{"memory: to read alone", make_read_only, 0, false},
+	{"memory: to execute", map_code, EPERM, false},
+	{"memory: to execute later", make_executable, EPERM, false},
+	{"memory: give it back", drop_memory, 0, false},
+	{"memory: break it", poison_memory, EPERM, true},
+	{"events: mappings", watch_mappings, 0, true},
+	{"events: of a control group", watch_group, EPERM, true},
+	{"signal: to itself", signal_self, 0, false},
+	{"signal: to its parent", signal_parent, EPERM, false},
+	{"socket: a connection by sendto()", connect_by_sendto, EPERM, false},
+	{"socket: a connection by sendmsg()", connect_by_sendmsg, EPERM, false},
+	{"socket: bytes", send_nowhere, EPIPE, false},
+	{"open: to read, by a wider word", open_high, 0, false},
+};
+
+static int errno_of_argument(int (*call)(void))
+{
+	return zn_secure_system_calls() ? ENOSYS : call();
+}
+
+static void check_arguments(void)
+{
+	for (size_t i = 0; i < ZN_LEN(by_argument); i++) {
+		pid_t child;
+
+		if (by_argument[i].root && kit.table < 0)
+			continue;
+		t_begin(by_argument[i].name);
+		child = fork();
+		if (child == 0)
+			leave(errno_of_argument(by_argument[i].call));
+		check_child(child, by_argument[i].want);
+	}
+}
+
+/* By number, as later kernels have more: all but these are refused. An empty description is wrong for each of them, which
+ * only the kernel says. */
+static const int commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
+	BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD, BPF_LINK_CREATE,
+	BPF_RAW_TRACEPOINT_OPEN};
+#define COMMANDS_MAX 64
+
+static bool is_command(unsigned command)
+{
+	for (size_t i = 0; i < ZN_LEN(commands); i++)
+		if (commands[i] == (int)command)
+			return true;
+	return false;
+}
+
+/* The first command that is refused and should not be, or the reverse; none: COMMANDS_MAX. */
+static unsigned wrong_command(void)
+{
+	union bpf_attr wrong;
+
+	memset(&wrong, 0xff, sizeof(wrong));
+	if (zn_secure_system_calls())
+		return 0;
+	for (unsigned i = 0; i < COMMANDS_MAX; i++)
+		if ((bpf(i, &wrong) < 0 && errno == EPERM) == is_command(i))
+			return i;
+	return COMMANDS_MAX;
+}
+
+static void check_commands(void)
+{
+	pid_t child;
+
+	t_begin("bpf: each command");
+	if (kit.table < 0) {
+		printf("absent: tests of bpf() need root\n");
+		return;
+	}
+	child = fork();
+	if (child == 0)
+		leave((int)wrong_command());
+	check_child(child, COMMANDS_MAX);
 }
 
 /* ---- the process that writes files ---- */
@@ -320,6 +662,9 @@ static void clean(void)
 int main(void)
 {
 	check_daemon();
+	kit_open();
+	check_arguments();
+	check_commands();
 	if (!mkdtemp(folder))
 		return 1;
 	close(open("/tmp/zn_secure_victim", NEW, 0600));

@@ -66,7 +66,7 @@ int zn_secure_capabilities(bool sys_admin)
 static const int allowed[] = {
 	/* files and directories, to read */
 	SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_statfs,
-	SYS_fstatfs, SYS_readlinkat, SYS_getdents64,
+	SYS_fstatfs, SYS_readlinkat, SYS_faccessat, SYS_getdents64,
 	/* the loop */
 	SYS_epoll_pwait, SYS_epoll_ctl, SYS_ppoll, SYS_timerfd_settime, SYS_write, SYS_writev,
 	/* clients */
@@ -78,6 +78,8 @@ static const int allowed[] = {
 	SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_wait4, SYS_exit, SYS_exit_group,
 #ifdef __x86_64__
 	SYS_epoll_wait, SYS_poll,
+	/* what a C library uses in place of the newer ones: glibc before 2.33, musl */
+	SYS_stat, SYS_lstat, SYS_readlink, SYS_access,
 #endif
 };
 
@@ -145,16 +147,29 @@ struct check {
 		call, argument, must, values, ZN_LEN(values)                                                           \
 	}
 static const struct check checks[] = {
-	CHECK_OF(SYS_sendto, 3, NO_BIT_OF, connecting), CHECK_OF(SYS_sendmsg, 2, NO_BIT_OF, connecting),
-	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing), CHECK_OF(SYS_bpf, 0, ONE_OF, bpf_commands),
-	CHECK_OF(SYS_mmap, 2, NO_BIT_OF, executable), CHECK_OF(SYS_mprotect, 2, NO_BIT_OF, executable),
-	CHECK_OF(SYS_madvise, 2, ONE_OF, advices), CHECK_OF(SYS_perf_event_open, 4, ONE_OF, event_flags),
-	CHECK_OF(SYS_ioctl, 1, ONE_OF, ioctl_requests), CHECK_OF(SYS_fcntl, 1, ONE_OF, fcntl_commands),
+	CHECK_OF(SYS_sendto, 3, NO_BIT_OF, connecting),
+	CHECK_OF(SYS_sendmsg, 2, NO_BIT_OF, connecting),
+	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
+	CHECK_OF(SYS_bpf, 0, ONE_OF, bpf_commands),
+	CHECK_OF(SYS_mmap, 2, NO_BIT_OF, executable),
+	CHECK_OF(SYS_mprotect, 2, NO_BIT_OF, executable),
+	CHECK_OF(SYS_madvise, 2, ONE_OF, advices),
+	CHECK_OF(SYS_perf_event_open, 4, ONE_OF, event_flags),
+	CHECK_OF(SYS_ioctl, 1, ONE_OF, ioctl_requests),
+	CHECK_OF(SYS_fcntl, 1, ONE_OF, fcntl_commands),
 	CHECK_OF(SYS_tgkill, 0, ONE_OF, own_pid), /* abort() */
+#ifdef __x86_64__
+	CHECK_OF(SYS_open, 1, NO_BIT_OF, writing),
+#endif
 };
 static const struct check scribe_checks[] = {CHECK_OF(SYS_openat, 2, ALL_BITS_OF, making)};
 static const struct check courier_checks[] = {
-	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing), CHECK_OF(SYS_socket, 0, ONE_OF, domains)};
+	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
+	CHECK_OF(SYS_socket, 0, ONE_OF, domains),
+#ifdef __x86_64__
+	CHECK_OF(SYS_open, 1, NO_BIT_OF, writing),
+#endif
+};
 
 #ifdef __x86_64__
 #define THIS_ARCH AUDIT_ARCH_X86_64

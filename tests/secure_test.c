@@ -309,6 +309,60 @@ static int open_high(void)
 	return syscall(SYS_openat, AT_FDCWD, "/proc/self/stat", HIGH | O_RDONLY) < 0 ? errno : 0;
 }
 
+#ifdef __x86_64__
+/* What a C library may use in place of fstatat(), readlinkat(), faccessat() and openat(). */
+static int old_stat(void)
+{
+	struct stat st;
+
+	return syscall(SYS_stat, "/proc", &st) ? errno : 0;
+}
+
+static int old_lstat(void)
+{
+	struct stat st;
+
+	return syscall(SYS_lstat, "/proc/self", &st) ? errno : 0;
+}
+
+static int old_readlink(void)
+{
+	char to[64];
+
+	return syscall(SYS_readlink, "/proc/self", to, sizeof(to)) < 0 ? errno : 0;
+}
+
+static int old_access(void)
+{
+	return syscall(SYS_access, "/proc", R_OK) ? errno : 0;
+}
+
+static int old_open(void)
+{
+	return syscall(SYS_open, "/proc/self/stat", O_RDONLY | O_CLOEXEC) < 0 ? errno : 0;
+}
+
+static int old_open_to_write(void)
+{
+	return syscall(SYS_open, "/dev/null", O_WRONLY) < 0 ? errno : 0;
+}
+
+static int old_open_to_make(void)
+{
+	return syscall(SYS_open, "/tmp/zn_secure_test", O_RDONLY | O_CREAT, 0600) < 0 ? errno : 0;
+}
+
+static int old_creat(void)
+{
+	return syscall(SYS_creat, "/tmp/zn_secure_test", 0600) < 0 ? errno : 0;
+}
+
+static int old_unlink(void)
+{
+	return syscall(SYS_unlink, "/tmp/zn_secure_test") ? errno : 0;
+}
+#endif
+
 static const struct {
 	const char *name;
 	int (*call)(void);
@@ -344,6 +398,17 @@ static const struct {
 	{"socket: a connection by sendmsg()", connect_by_sendmsg, EPERM, false},
 	{"socket: bytes", send_nowhere, EPIPE, false},
 	{"open: to read, by a wider word", open_high, 0, false},
+#ifdef __x86_64__
+	{"old: stat", old_stat, 0, false},
+	{"old: lstat", old_lstat, 0, false},
+	{"old: readlink", old_readlink, 0, false},
+	{"old: access", old_access, 0, false},
+	{"old: open", old_open, 0, false},
+	{"old: open to write", old_open_to_write, EPERM, false},
+	{"old: open to make a file", old_open_to_make, EPERM, false},
+	{"old: creat", old_creat, EPERM, false},
+	{"old: unlink", old_unlink, EPERM, false},
+#endif
 };
 
 static int errno_of_argument(int (*call)(void))

@@ -85,7 +85,7 @@ static const int allowed[] = {
 
 /* What the scribe uses, besides openat() to make a file that was not there. */
 static const int scribe_allowed[] = {
-	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_close, SYS_fsync, SYS_flock, SYS_unlinkat, SYS_renameat,
+	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_close, SYS_fsync, SYS_unlinkat, SYS_renameat,
 	SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
 };
 

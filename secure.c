@@ -2,8 +2,9 @@
 /*
  * Gives up, once everything is open, what the daemon does not need any more: capabilities, and system calls. What is
  * left is for libraries that processes map later: reading /proc of any process, opening its files, attaching programs
- * that are loaded already. The processes that write files (scribe.c) and make connections (courier.c)
- * give up all else. Nothing here can be undone.
+ * that are loaded already. The finder's thread alone does that; the loop's, which reads what comes over the network, gives
+ * up that too. Both share their memory: docs/SECURITY.md says what that is worth. The processes that write files
+ * (scribe.c) and make connections (courier.c) give up all else. Nothing here can be undone.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -16,7 +17,10 @@
 #include <linux/nsfs.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -257,27 +261,184 @@ int zn_secure_system_calls(void)
 	return install(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
 }
 
-/* From Linux 5.13 on, where it is switched on; else the list of system calls must do. */
-static void confine(const int *folder, size_t count, uint64_t access)
+/* ---- Landlock: from Linux 5.13 on, where it is switched on. ---- */
+
+/* What a version of it added: all of that is refused but for the rules. linux/landlock.h of older systems lacks the last. */
+static const struct {
+	int version;
+	size_t bytes; /* of the description that the kernel knows */
+	uint64_t files, network, scopes;
+} landlock_added[] = {
+	{1, 8, (1 << 13) - 1, 0, 0}, /* execute, write, read, make and remove */
+	{2, 8, 1 << 13, 0, 0},       /* to other folders */
+	{3, 8, 1 << 14, 0, 0},       /* truncate */
+	{4, 16, 0, 3, 0},            /* ports: listen, connect */
+	{5, 16, 1 << 15, 0, 0},      /* ioctl() on devices */
+	{6, 24, 0, 0, 3},            /* abstract Unix sockets, signals */
+};
+
+/* What a thread may still do. */
+struct confinement {
+	const int *folder; /* below 0: none */
+	size_t count;
+	uint64_t access; /* in these folders */
+	bool network;    /* it makes connections */
+};
+
+static int make_rules(const struct confinement *c)
 {
-	struct landlock_ruleset_attr all = {
-		.handled_access_fs = 2 * LANDLOCK_ACCESS_FS_MAKE_SYM - 1}; /* of its version 1 */
-	int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all.handled_access_fs), 0);
+	struct {
+		uint64_t files, network, scopes;
+	} all = {0};
+	int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION), rules;
+	size_t bytes = 0;
 
-	if (rules < 0)
-		return;
-	for (size_t i = 0; i < count; i++) {
-		struct landlock_path_beneath_attr rule = {.allowed_access = access, .parent_fd = folder[i]};
-
-		if (folder[i] >= 0)
-			syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	if (version < 0)
+		return -errno;
+	for (size_t i = 0; i < ZN_LEN(landlock_added) && landlock_added[i].version <= version; i++) {
+		bytes = landlock_added[i].bytes;
+		all.files |= landlock_added[i].files;
+		all.scopes |= landlock_added[i].scopes;
+		if (!c->network)
+			all.network |= landlock_added[i].network;
 	}
-	syscall(SYS_landlock_restrict_self, rules, 0);
-	close(rules);
+	rules = (int)syscall(SYS_landlock_create_ruleset, &all, bytes, 0);
+	return rules < 0 ? -errno : rules;
 }
 
-/* For a process that needs no more than folders: no capability, and that access below them alone. */
-static int begin_child(const int *folder, size_t count, uint64_t access)
+/* The calling thread alone; it must have given up new privileges before. */
+static int confine(const struct confinement *c)
+{
+	int rules = make_rules(c), err = 0;
+
+	if (rules < 0)
+		return rules;
+	for (size_t i = 0; i < c->count; i++) {
+		struct landlock_path_beneath_attr rule = {.allowed_access = c->access, .parent_fd = c->folder[i]};
+
+		if (c->folder[i] >= 0)
+			syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	}
+	if (syscall(SYS_landlock_restrict_self, rules, 0))
+		err = -errno;
+	close(rules);
+	return err;
+}
+
+/* ---- the loop's thread ---- */
+
+void zn_secure_folder(struct zn_secure_folders *f, const char *path)
+{
+	if (f->count < ZN_LEN(f->fd))
+		f->fd[f->count++] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void add_folder_above(struct zn_secure_folders *f, const char *path)
+{
+	char folder[ZN_TEXT_MAX], *slash;
+
+	if (strlen(path) >= sizeof(folder))
+		return;
+	strcpy(folder, path);
+	slash = strrchr(folder, '/');
+	if (slash)
+		slash[slash == folder] = 0;
+	zn_secure_folder(f, slash ? folder : ".");
+}
+
+/* The file may be replaced; it may be a link, too, into a folder where it is replaced (Kubernetes' secrets). */
+void zn_secure_folder_of(struct zn_secure_folders *f, const char *path)
+{
+	char *real;
+
+	if (!*path)
+		return;
+	add_folder_above(f, path);
+	real = realpath(path, NULL);
+	if (real)
+		add_folder_above(f, real);
+	free(real);
+}
+
+/* Tables where the kernel asks for it each time, and files of others in the folders that are left. */
+static int give_up_most(void)
+{
+	struct __user_cap_data_struct want[2] = {{0}};
+
+	want[CAP_BPF / 32].permitted |= 1U << (CAP_BPF % 32);
+	want[CAP_DAC_READ_SEARCH / 32].permitted |= 1U << (CAP_DAC_READ_SEARCH % 32);
+	return keep(want);
+}
+
+static int confine_loop(const struct zn_secure_folders *f)
+{
+	int err;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	err = confine(&(struct confinement){.folder = f->fd,
+		.count = f->count,
+		.access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR});
+	return err ? err : give_up_most();
+}
+
+static bool sees(pid_t pid)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+struct attempt {
+	const struct zn_secure_folders *folders;
+	int err;
+};
+
+static void *attempt(void *to)
+{
+	const pid_t others[] = {1, getppid()};
+	struct attempt *a = to;
+	bool saw[ZN_LEN(others)];
+
+	for (size_t i = 0; i < ZN_LEN(others); i++)
+		saw[i] = sees(others[i]);
+	a->err = confine_loop(a->folders);
+	for (size_t i = 0; i < ZN_LEN(others) && !a->err; i++)
+		if (saw[i] && !sees(others[i]))
+			a->err = -EACCES;
+	return NULL;
+}
+
+/* Landlock keeps a thread from all that asks for the right to trace, which hidepid= does for each process. A thread that
+ * ends at once finds out. */
+int zn_secure_loop(struct zn_secure_folders *f)
+{
+	struct attempt a = {.folders = f};
+	pthread_t thread;
+	int err = -pthread_create(&thread, NULL, attempt, &a);
+
+	if (!err)
+		err = -pthread_join(thread, NULL);
+	if (!err)
+		err = a.err;
+	if (!err)
+		err = confine_loop(f);
+	for (size_t i = 0; i < f->count; i++)
+		if (f->fd[i] >= 0)
+			close(f->fd[i]);
+	f->count = 0;
+	return err;
+}
+
+/* ---- the processes beside the daemon ---- */
+
+/* No capability, and where the kernel has Landlock no more than is said. Elsewhere the list of system calls must do. */
+static int begin_child(const struct confinement *c)
 {
 	struct __user_cap_data_struct none[2] = {{0}};
 	int err = keep(none);
@@ -286,14 +447,16 @@ static int begin_child(const int *folder, size_t count, uint64_t access)
 		return err;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	confine(folder, count, access);
+	confine(c);
 	return 0;
 }
 
 int zn_secure_scribe(const int *folder, size_t count)
 {
-	int err = begin_child(folder, count,
-		LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE);
+	int err = begin_child(&(struct confinement){.folder = folder,
+		.count = count,
+		.access =
+			LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE});
 
 	if (err)
 		return err;
@@ -303,7 +466,8 @@ int zn_secure_scribe(const int *folder, size_t count)
 
 int zn_secure_courier(const int *folder, size_t count)
 {
-	int err = begin_child(folder, count, LANDLOCK_ACCESS_FS_READ_FILE);
+	int err = begin_child(&(struct confinement){
+		.folder = folder, .count = count, .access = LANDLOCK_ACCESS_FS_READ_FILE, .network = true});
 
 	if (err)
 		return err;

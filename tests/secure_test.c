@@ -7,9 +7,13 @@
 #include <linux/nsfs.h>
 #include <linux/perf_event.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -711,6 +715,238 @@ static void check_courier(void)
 	}
 }
 
+/* ---- the thread of the loop ---- */
+
+/* What a call gets from another process: this one, whose child makes the call. */
+static int made_of(const char *file, int flags)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", kit.self, file);
+	return made(AT_FDCWD, path, flags);
+}
+
+static int read_own_folder(int at)
+{
+	return made(at, "victim", O_RDONLY);
+}
+
+static int read_system_file(int at)
+{
+	(void)at;
+	return made(AT_FDCWD, "/etc/passwd", O_RDONLY);
+}
+
+static int list_root(int at)
+{
+	(void)at;
+	return made(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY);
+}
+
+static int read_stat(int at)
+{
+	(void)at;
+	return made_of("stat", O_RDONLY);
+}
+
+static int read_groups(int at)
+{
+	(void)at;
+	return made_of("cgroup", O_RDONLY);
+}
+
+static int read_mounts(int at)
+{
+	(void)at;
+	return made_of("mountinfo", O_RDONLY);
+}
+
+static int read_own_maps(int at)
+{
+	(void)at;
+	return made(AT_FDCWD, "/proc/self/maps", O_RDONLY);
+}
+
+static int read_memory(int at)
+{
+	(void)at;
+	return made_of("mem", O_RDONLY);
+}
+
+static int read_environment(int at)
+{
+	(void)at;
+	return made_of("environ", O_RDONLY);
+}
+
+static int read_descriptor(int at)
+{
+	(void)at;
+	return made_of("fd/0", O_RDONLY);
+}
+
+static int read_through_root(int at)
+{
+	(void)at;
+	return made_of("root/etc/passwd", O_RDONLY);
+}
+
+static int run_program(int at)
+{
+	(void)at;
+	syscall(SYS_execve, "/bin/true", (char *[]){"true", NULL}, (char *[]){NULL});
+	return errno;
+}
+
+static int write_file(int at)
+{
+	return made(at, "victim", O_WRONLY);
+}
+
+static int listen_on_port(int at)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	(void)at;
+	return bind(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&any, sizeof(any)) ? errno : 0;
+}
+
+static int connect_to_port(int at)
+{
+	(void)at;
+	return connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&kit.to, sizeof(kit.to)) ? errno : 0;
+}
+
+static int signal_other(int at)
+{
+	(void)at;
+	return kill(kit.self, 0) ? errno : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*call)(int at);
+	int want;
+	int version; /* of Landlock, that refuses it */
+} loop_calls[] = {
+	{"loop: read a file of its folders", read_own_folder, 0, 1},
+	{"loop: read its own maps", read_own_maps, 0, 1},
+	{"loop: what another process does", read_stat, 0, 1},
+	{"loop: where another process belongs", read_groups, 0, 1},
+	{"loop: the mounts of another process", read_mounts, 0, 1},
+	{"loop: read a file of the system", read_system_file, EACCES, 1},
+	{"loop: list a folder of the system", list_root, EACCES, 1},
+	{"loop: write to a file of its folders", write_file, EACCES, 1},
+	{"loop: run a program", run_program, EACCES, 1},
+	{"loop: the memory of another process", read_memory, EACCES, 1},
+	{"loop: the environment of another process", read_environment, EACCES, 1},
+	{"loop: a descriptor of another process", read_descriptor, EACCES, 1},
+	{"loop: the root of another process", read_through_root, EACCES, 1},
+	{"loop: listen on a port", listen_on_port, EACCES, 4},
+	{"loop: connect to a port", connect_to_port, EACCES, 4},
+	{"loop: signal another process", signal_other, EPERM, 6},
+};
+
+static int landlock_version(void)
+{
+	return (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+static int loop_begin(void)
+{
+	struct zn_secure_folders f = {.count = 0};
+
+	zn_secure_folder(&f, "/proc");
+	zn_secure_folder(&f, folder);
+	zn_secure_folder(&f, "/there/is/none");
+	return zn_secure_loop(&f);
+}
+
+static int errno_of_loop(int (*call)(int at))
+{
+	int at = open(folder, O_PATH | O_DIRECTORY);
+
+	return loop_begin() ? ENOSYS : call(at);
+}
+
+static void in_child(const char *name, int (*run)(int (*call)(int at)), int (*call)(int at), int want)
+{
+	pid_t child;
+
+	t_begin(name);
+	child = fork();
+	if (child == 0)
+		leave(run(call));
+	check_child(child, want);
+}
+
+/* The finder, which runs already: nothing is taken from it. */
+static int finder_go[2], finder_says[2];
+
+static void *finder(void *unused)
+{
+	unsigned char err;
+	char c;
+
+	if (read(finder_go[0], &c, 1) != 1)
+		return unused;
+	err = (unsigned char)(read_system_file(-1) ? 1 : read_memory(-1) ? 2 : read_environment(-1) ? 3 : 0);
+	return write(finder_says[1], &err, 1) == 1 ? &finder : NULL;
+}
+
+/* 0: the finder may do all that it did; else what it may not. */
+static int beside_a_finder(int (*call)(int at))
+{
+	unsigned char err = 9;
+	pthread_t thread;
+
+	(void)call;
+	if (pipe(finder_go) || pipe(finder_says) || pthread_create(&thread, NULL, finder, NULL) || loop_begin())
+		return ENOSYS;
+	if (write(finder_go[1], "", 1) != 1 || read(finder_says[0], &err, 1) != 1)
+		return EIO;
+	return err;
+}
+
+/* 0: of the capabilities of root two are left, CAP_BPF and CAP_DAC_READ_SEARCH. */
+static int capabilities_left(int at)
+{
+	static const char wanted[] = "CapPrm:\t0000008000000004\nCapEff:\t0000008000000004\n";
+	char text[4096] = "";
+	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+
+	(void)at;
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		return errno;
+	return strstr(text, wanted) ? 0 : EPERM;
+}
+
+/* Where /proc hides processes from all who may not trace them, group 0 too, nothing is taken. */
+static int under_hidepid(int (*call)(int at))
+{
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		mount("proc", "/proc", "proc", 0, "hidepid=2,gid=65533"))
+		return ENOSYS;
+	return loop_begin() == -EACCES ? call(-1) : EIO;
+}
+
+static void check_loop(void)
+{
+	int version = landlock_version();
+
+	for (size_t i = 0; i < ZN_LEN(loop_calls); i++)
+		if (loop_calls[i].version <= version)
+			in_child(loop_calls[i].name, errno_of_loop, loop_calls[i].call, loop_calls[i].want);
+		else
+			printf("absent: %s: needs Landlock %d\n", loop_calls[i].name, loop_calls[i].version);
+	if (version < 1 || geteuid())
+		return;
+	in_child("loop: its capabilities", errno_of_loop, capabilities_left, 0);
+	in_child("loop: the finder beside it", beside_a_finder, NULL, 0);
+	in_child("loop: hidepid, files", under_hidepid, read_system_file, 0);
+	in_child("loop: hidepid, memory", under_hidepid, read_memory, 0);
+}
+
 static void clean(void)
 {
 	char path[64];
@@ -736,6 +972,7 @@ int main(void)
 	check_scribe();
 	close(openat(open(folder, O_PATH), "victim", NEW, 0644));
 	check_courier();
+	check_loop();
 	clean();
 	return t_end();
 }

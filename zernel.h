@@ -1543,6 +1543,7 @@ struct zn_facts {
 	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
 	char visible_uuid[ZN_VISIBLE_MAX][44];
 	int32_t minors[ZN_VISIBLE_MAX];
+	uint32_t owner; /* zn_owner_of(), which the loop cannot ask: it may not look at the namespaces of others */
 	struct zn_claim claim;
 };
 

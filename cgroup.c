@@ -236,6 +236,14 @@ static const struct mounts *mounts_read(const char *proc_root)
 	return &all;
 }
 
+void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to)
+{
+	const struct mounts *all = mounts_read("/proc");
+
+	for (uint32_t i = 0; i < all->count; i++)
+		visit(to, all->mount[i].point);
+}
+
 /* The folder of a group, "" for the topmost one; NULL: it lies outside of what is mounted. */
 static const struct mount *folder_of(const struct mounts *all, uint32_t hierarchy, const char *group, char *to)
 {

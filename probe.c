@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -817,6 +818,14 @@ static int task_lost(struct zn_arena *a)
 	return -ENOSPC;
 }
 
+/* Where the first process is hidden (hidepid, a namespace), others are too, and none can be said to have ended. */
+static bool processes_shown(void)
+{
+	struct stat st;
+
+	return stat("/proc/1/stat", &st) == 0;
+}
+
 /* All its threads have ended. A tag that was set after that would be inherited by the next process with this id. False:
  * it lives, or cannot be asked. */
 static bool process_ended(uint32_t tgid)
@@ -828,7 +837,7 @@ static bool process_ended(uint32_t tgid)
 	snprintf(path, sizeof(path), "/proc/%u/stat", tgid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT || errno == ESRCH;
+		return (errno == ENOENT || errno == ESRCH) && processes_shown();
 	if (read(fd, text, sizeof(text) - 1) < 0 && errno == ESRCH)
 		state = 'X';
 	close(fd);
@@ -1765,11 +1774,10 @@ static void table_check(struct zn_probe *p, size_t i)
 	}
 }
 
-/* Where none was missed so far, this is two system calls. Where the first process cannot be seen, none is looked for:
- * another's /proc would show them all as ended (hidepid, a namespace). */
+/* Where none was missed so far, this is two system calls. */
 void zn_probe_ends(struct zn_probe *p)
 {
-	if (!raw_missed(p->exit, ZN_LEN(p->exit)) || process_ended(1))
+	if (!raw_missed(p->exit, ZN_LEN(p->exit)) || !processes_shown())
 		return;
 	for (size_t i = 0; i < ZN_LEN(of_processes); i++)
 		table_check(p, i);

@@ -7,12 +7,16 @@
  * A file is handed over in pieces over a socket pair, each a datagram of at most PIECE_BYTES: larger ones need memory in
  * one piece from the kernel. It is written under a temporary name, flushed, and renamed: whole, or not there. What has
  * been handed over is written even if the daemon ends or is killed; then the socket's end says so, and no signal does.
+ *
+ * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each scribe has a
+ * temporary name of its own instead, on whatever node it runs, and several of them share a folder.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,7 +28,9 @@
 #define TEXT_MAX    (256 << 10) /* of one file */
 #define PIECE_BYTES (32 << 10)
 #define PATIENCE_MS 5000   /* for the folders to answer at the start, and for the rest to be written at the end */
-#define NEW_FILE    ".new" /* no name begins with a dot, so it is nobody's */
+#define NEW_FILE    ".new" /* begins a temporary name: no other one begins with a dot */
+#define LEFT_S      3600   /* a temporary file that old is of a scribe that was killed */
+#define SWEEP_MS    500    /* for looking for such files, in a folder that may be large and slow */
 
 enum verb { WRITE, REMOVE };
 
@@ -64,6 +70,7 @@ struct scribe {
 	int folder[ZN_SHELF_COUNT];       /* below 0: none */
 	const char *path[ZN_SHELF_COUNT]; /* NULL: none */
 	bool failing[ZN_SHELF_COUNT];     /* the last file could not be written */
+	char temporary[32];               /* what a file is called until it is whole */
 	uint32_t have;                    /* bytes of text */
 	struct piece piece;
 	char text[TEXT_MAX];
@@ -89,12 +96,12 @@ static int write_all(int fd, const char *at, size_t len)
 	return 0;
 }
 
-static int write_new(int folder, const char *text, size_t len)
+static int write_new(int folder, const char *name, const char *text, size_t len)
 {
 	int fd, err;
 
-	unlinkat(folder, NEW_FILE, 0); /* of one that was killed */
-	fd = openat(folder, NEW_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+	unlinkat(folder, name, 0); /* left by a file that could be neither renamed nor removed */
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
 	if (fd < 0)
 		return -errno;
 	err = write_all(fd, text, len);
@@ -105,18 +112,14 @@ static int write_new(int folder, const char *text, size_t len)
 	return err;
 }
 
-/* The lock keeps another daemon's scribe off the temporary name; on a file system without locks there is none. */
-static int write_file(int folder, const char *name, const char *text, size_t len)
+static int write_file(const struct scribe *s, int folder, const char *name, size_t len)
 {
-	int err;
+	int err = write_new(folder, s->temporary, s->text, len);
 
-	flock(folder, LOCK_EX);
-	err = write_new(folder, text, len);
-	if (!err && renameat(folder, NEW_FILE, folder, name))
+	if (!err && renameat(folder, s->temporary, folder, name))
 		err = -errno;
 	if (err)
-		unlinkat(folder, NEW_FILE, 0);
-	flock(folder, LOCK_UN);
+		unlinkat(folder, s->temporary, 0);
 	return err;
 }
 
@@ -136,7 +139,7 @@ static void note(struct scribe *s, enum zn_shelf shelf, const char *what, const 
 static void do_write(struct scribe *s)
 {
 	const struct piece *p = &s->piece;
-	int err = write_file(s->folder[p->shelf], p->name, s->text, p->total);
+	int err = write_file(s, s->folder[p->shelf], p->name, p->total);
 
 	note(s, p->shelf, "write", p->name, err);
 	if (!err)
@@ -231,18 +234,52 @@ static int open_folder(const char *path)
 	return fd;
 }
 
+static bool is_left(int folder, const char *name, time_t now)
+{
+	struct stat st;
+
+	return !strncmp(name, NEW_FILE, strlen(NEW_FILE)) && !fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) &&
+		S_ISREG(st.st_mode) && st.st_mtim.tv_sec + LEFT_S < now;
+}
+
+/* Removes what scribes left that were killed while they wrote, as far as that is found in time. */
+static void sweep(int folder)
+{
+	uint64_t end_ns = zn_now_ns() + SWEEP_MS * ZN_NS_PER_MS;
+	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	time_t now = (time_t)(zn_wall_ms() / 1000);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (dir && zn_now_ns() < end_ns && (e = readdir(dir)))
+		if (is_left(folder, e->d_name, now))
+			unlinkat(folder, e->d_name, 0);
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+}
+
+/* Process numbers are not enough: other nodes may share the folder. */
+static void choose_temporary(struct scribe *s)
+{
+	uint64_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		number = zn_now_ns() << 20 ^ (uint64_t)getpid();
+	snprintf(s->temporary, sizeof(s->temporary), NEW_FILE ".%016llx", (unsigned long long)number);
+}
+
 /* Whatever the folder's mode and its file system look like: a file tells. */
-static int try_folder(int folder)
+static int try_folder(const struct scribe *s, int folder)
 {
 	int err;
 
 	if (folder < 0)
 		return folder;
-	flock(folder, LOCK_EX);
-	err = write_new(folder, "", 0);
-	if (!err && unlinkat(folder, NEW_FILE, 0))
+	err = write_new(folder, s->temporary, "", 0);
+	if (!err && unlinkat(folder, s->temporary, 0))
 		err = -errno;
-	flock(folder, LOCK_UN);
 	return err;
 }
 
@@ -252,11 +289,14 @@ static void run(struct scribe *s)
 
 	zn_child_become("zerneld: scribe", s->socket);
 	umask(0);
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+	choose_temporary(s);
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
 		s->folder[i] = s->path[i] ? open_folder(s->path[i]) : -EBADF;
+		sweep(s->folder[i]);
+	}
 	err = zn_secure_scribe(s->folder, ZN_SHELF_COUNT);
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
-		s->shared->state[i] = err ? err : try_folder(s->folder[i]);
+		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
 	if (send(s->socket, "", 1, MSG_NOSIGNAL) == 1)
 		serve(s);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */

@@ -1543,6 +1543,7 @@ struct zn_facts {
 	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
 	char visible_uuid[ZN_VISIBLE_MAX][44];
 	int32_t minors[ZN_VISIBLE_MAX];
+	uint32_t owner; /* zn_owner_of(), which the loop cannot ask: it may not look at the namespaces of others */
 	struct zn_claim claim;
 };
 
@@ -2973,6 +2974,7 @@ struct zn_cgroup_name {
 bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
 /* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
+void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* where control groups are mounted */
 /* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
  * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
@@ -3327,6 +3329,20 @@ int zn_alertctl_main(int argc, char **argv);
 /* Capabilities are per thread: call it before any is started. */
 int zn_secure_capabilities(bool sys_admin);
 int zn_secure_system_calls(void); /* of all threads */
+
+/* What the thread of the loop may still open files in: the first that are added. */
+struct zn_secure_folders {
+	int fd[64]; /* below 0: it is not there */
+	size_t count;
+};
+void zn_secure_folder(struct zn_secure_folders *f, const char *path);
+void zn_secure_folder_of(struct zn_secure_folders *f, const char *path); /* that of a file; "": none */
+/* Takes from the calling thread, once all others run and before the system calls are filtered, all capabilities but those for
+ * tables and for reading, and all files but those below the folders, which are closed: the kernel counts the memory of other
+ * processes among them. 0, or -errno and nothing is taken: the kernel has no Landlock, or, -EACCES, the thread would not see
+ * other processes (hidepid=). */
+int zn_secure_loop(struct zn_secure_folders *f);
+
 /* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel has
  * Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
 int zn_secure_scribe(const int *folder, size_t count);

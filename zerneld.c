@@ -627,12 +627,41 @@ static void say_ready(const struct daemon *d)
 		d->options.listen, d->serve.access.token_count ? "asking for a token" : "no token asked for");
 }
 
+static void add_folder(void *to, const char *path)
+{
+	zn_secure_folder(to, path);
+}
+
+/* All that the loop reads once it runs. The finder, which reads the files of all processes, has its own thread. */
+static void loop_confine(struct daemon *d)
+{
+	struct zn_secure_folders f = {.count = 0};
+	int err;
+
+	zn_secure_folder(&f, "/proc");
+	zn_secure_folder(&f, "/sys/fs/cgroup");
+	zn_secure_folder(&f, "/sys/devices/system/cpu");
+	zn_secure_folder_of(&f, d->options.token_file);
+	zn_secure_folder_of(&f, d->options.alerts);
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		if (d->folder[i] && *d->folder[i])
+			zn_secure_folder(&f, d->folder[i]);
+	zn_cgroup_points(add_folder, &f);
+	err = zn_secure_loop(&f);
+	if (err)
+		zn_log(ZN_INFO, "secure: the loop may read all files: %s",
+			err == -EACCES ? "with Landlock it would not see other processes (hidepid)"
+				       : "no Landlock in this kernel");
+}
+
 static int run(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
 	int err = daemon_open(d, why);
 
 	d->watchdog_fd = err ? -1 : system_open(); /* the filter allows no further socket */
+	if (!err)
+		loop_confine(d);
 	if (!err && (err = zn_secure_system_calls()))
 		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {

@@ -271,12 +271,23 @@ T(a_name_stays_while_it_is_right)
 	check_is(e, "/whole", "ext4");
 }
 
+/* A list that begins with the host's first mount is the host's. */
+T(who_has_the_hosts_mounts_is_not_asked)
+{
+	open_over("1 0 8:1 / / rw - ext4 d rw\n");
+	put_text(77, "1 0 8:1 / / rw - ext4 d rw\n2 1 0:41 / /data rw - tmpfs t rw\n");
+	check_is(use(DEV(0, 41), 77), "unknown:0:41", "unknown");
+	put_text(77, "12 0 8:1 / / rw - ext4 d rw\n13 12 0:41 / /data rw - tmpfs t rw\n");
+	check_is(use(DEV(0, 41), 77), "/data", "tmpfs");
+	remove_list(77);
+}
+
 T(what_only_a_container_sees)
 {
 	const struct zn_mount *e;
 
 	open_over("1 1 8:1 / / rw - ext4 d rw\n");
-	put_text(77, "1 1 0:40 / / rw - overlay overlay rw\n2 1 0:41 / /data rw - tmpfs t rw\n");
+	put_text(77, "30 1 0:40 / / rw - overlay overlay rw\n31 30 0:41 / /data rw - tmpfs t rw\n");
 	e = use(DEV(0, 41), 0);
 	check_is(e, "unknown:0:41", "unknown");
 	use(DEV(0, 41), 77);
@@ -285,7 +296,7 @@ T(what_only_a_container_sees)
 	CHECK_EQ(e->cut, 0);
 	check_is(use(DEV(0, 40), 77), "/", "overlay");
 	/* the host's word counts more, and of several containers that of the first that lives */
-	put_text(78, "1 1 0:41 / /other rw - tmpfs t rw\n");
+	put_text(78, "40 1 0:41 / /other rw - tmpfs t rw\n");
 	use(DEV(0, 41), 78);
 	check_is(e, "/data", "tmpfs");
 	remove_list(77);
@@ -359,6 +370,7 @@ int main(void)
 	RUN(a_mount_that_goes_keeps_its_name);
 	RUN(a_number_that_is_used_again_is_another_mount);
 	RUN(a_name_stays_while_it_is_right);
+	RUN(who_has_the_hosts_mounts_is_not_asked);
 	RUN(what_only_a_container_sees);
 	RUN(a_process_that_is_gone_tells_nothing);
 	RUN(one_more_than_there_is_room_for);

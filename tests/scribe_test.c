@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -496,7 +497,57 @@ T(signals_do_not_end_it)
 	zn_scribe_close(&scribe);
 }
 
-/* Two daemons with one folder share one temporary name: their files are whole all the same. */
+/* Whoever may read the folder may lock it, and what is in it. */
+T(readers_lock_the_folder)
+{
+	int fd;
+
+	start_fresh();
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_EQ(flock(fd, LOCK_SH), 0);
+	CHECK(put("locked", 5));
+	settle(1);
+	CHECK_EQ(flock(fd, LOCK_EX), 0);
+	CHECK(put("locked", 7));
+	CHECK(zn_scribe_write(&scribe, ZN_SHELF_SPOOL, "record", fill("record", 7)));
+	settle(3);
+	CHECK_EQ(done.written, 3);
+	zn_scribe_close(&scribe);
+	start(); /* the lock stands while it starts, too */
+	CHECK(scribe.available[ZN_SHELF_REPORTS]);
+	zn_scribe_close(&scribe);
+	CHECK(there("locked", 7));
+	close(fd);
+}
+
+static void leave_file(const char *name, time_t age_s)
+{
+	struct timespec times[2] = {{.tv_sec = time(NULL) - age_s}, {.tv_sec = time(NULL) - age_s}};
+	char path[256];
+	int fd;
+
+	path_of(path, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0640);
+	CHECK(fd >= 0 && futimens(fd, times) == 0);
+	close(fd);
+}
+
+/* Of killed scribes, this version's and the one's before; what may be in use stays, as does what is others'. */
+T(leftovers_go)
+{
+	start_fresh();
+	zn_scribe_close(&scribe);
+	leave_file(".new", 7200);
+	leave_file(".new.0123456789abcdef", 7200);
+	leave_file(".new.fedcba9876543210", 60);
+	leave_file(".others", 7200);
+	leave_file("4711.json", 7200);
+	start();
+	zn_scribe_close(&scribe);
+	CHECK_EQ(files(folder), 3);
+}
+
+/* Two daemons with one folder: each has a temporary name of its own, and their files are whole. */
 T(two_share_a_folder)
 {
 	struct zn_scribe other;
@@ -608,6 +659,8 @@ int main(void)
 	RUN(scribe_killed);
 	RUN(daemon_killed);
 	RUN(signals_do_not_end_it);
+	RUN(readers_lock_the_folder);
+	RUN(leftovers_go);
 	RUN(two_share_a_folder);
 	RUN(it_may_do_little);
 	empty_folder();

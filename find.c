@@ -51,6 +51,7 @@ struct zn_find {
 	pthread_mutex_t lock; /* over fact[], and what is shown of libraries */
 	int stop_fd;
 	bool running;
+	bool closing; /* probes are being taken away */
 	bool by_events;
 	int cpu_count;
 	struct perf_event_mmap_page *ring[CPUS_MAX];
@@ -606,6 +607,8 @@ static void *run(void *arg)
 	do
 		round_run(f);
 	while (round_wait(f));
+	__atomic_store_n(&f->closing, true, __ATOMIC_RELAXED);
+	zn_libraries_close(f->libraries); /* here, as it reads what other threads may not */
 	return NULL;
 }
 
@@ -643,17 +646,25 @@ int zn_find_start(struct zn_find *f)
 	return -err;
 }
 
-#define STOP_PATIENCE_S 5
+#define STOP_PATIENCE_S 5  /* for a round to end */
+#define AWAY_PATIENCE_S 55 /* for probes to go: systemd's patience is 60 s, and before 6.6 each takes 0.1 s */
 
-/* False: the thread is stuck in a read that does not return. */
-static bool thread_stop(struct zn_find *f)
+static bool is_joined(struct zn_find *f, int seconds)
 {
 	struct timespec until;
 
-	eventfd_write(f->stop_fd, 1);
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += STOP_PATIENCE_S;
+	until.tv_sec += seconds;
 	return pthread_timedjoin_np(f->thread, NULL, &until) == 0;
+}
+
+/* False: the thread is stuck in a read that does not return, or probes do not go. */
+static bool thread_stop(struct zn_find *f)
+{
+	eventfd_write(f->stop_fd, 1);
+	if (is_joined(f, STOP_PATIENCE_S))
+		return true;
+	return __atomic_load_n(&f->closing, __ATOMIC_RELAXED) && is_joined(f, AWAY_PATIENCE_S - STOP_PATIENCE_S);
 }
 
 void zn_find_close(struct zn_find *f)
@@ -661,11 +672,13 @@ void zn_find_close(struct zn_find *f)
 	if (!f)
 		return;
 	if (f->running && !thread_stop(f)) {
-		zn_log(ZN_WARN, "find: a file system does not answer; leaving without waiting for it");
+		zn_log(ZN_WARN, "find: %s; leaving without waiting for it",
+			f->closing ? "the kernel does not take probes away" : "a file system does not answer");
 		_exit(EXIT_SUCCESS); /* the kernel takes the probes away */
 	}
+	if (!f->running)
+		zn_libraries_close(f->libraries);
 	f->running = false;
-	zn_libraries_close(f->libraries);
 	f->libraries = NULL;
 	rings_close(f);
 	if (f->stop_fd > 0)

@@ -820,8 +820,6 @@ static void wait_for_quiet(struct zn_libraries *l)
 
 void zn_libraries_close(struct zn_libraries *l)
 {
-	if (!l)
-		return;
 	wait_for_quiet(l);
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
 		if (lib->used) {

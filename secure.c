@@ -108,7 +108,7 @@ static const int courier_allowed[] = {
  * number or a name. */
 static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,
 	BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD,
-	BPF_LINK_CREATE, BPF_RAW_TRACEPOINT_OPEN};
+	BPF_LINK_CREATE, BPF_RAW_TRACEPOINT_OPEN, BPF_ITER_CREATE};
 
 /* Whose a mount's user namespace is. None of them changes anything, unlike FIOSETOWN or PERF_EVENT_IOC_SET_BPF. */
 static const uint32_t ioctl_requests[] = {NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID};

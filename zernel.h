@@ -2033,7 +2033,8 @@ struct zn_hang {
 };
 /* Needs all privileges; the options stay the caller's and the same. */
 struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
-/* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away. NULL is fine. */
+/* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread, if
+ * that was started. */
 void zn_libraries_close(struct zn_libraries *l);
 int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
 void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */

@@ -439,7 +439,7 @@ static void check_arguments(void)
  * only the kernel says. */
 static const int commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
 	BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD, BPF_LINK_CREATE,
-	BPF_RAW_TRACEPOINT_OPEN};
+	BPF_RAW_TRACEPOINT_OPEN, BPF_ITER_CREATE};
 #define COMMANDS_MAX 64
 
 static bool is_command(unsigned command)

@@ -54,7 +54,8 @@
 #define ZN_ELEMENTS_MAX  16384     /* instances at work */
 #define ZN_ELEMENT_TEXT  (1 << 20) /* bytes of their labels */
 #define ZN_PASTS_MAX     4096      /* series whose past is kept for rate() and the like; one more has no value there */
-#define ZN_ALERTS_MAX    256       /* alerts that are pending or firing */
+#define ZN_ALERTS_OWN    256       /* alerts that are pending or firing, of one instance each */
+#define ZN_ALERTS_MAX    320       /* with one of each rule that stands for its further instances */
 #define ZN_ALERT_BYTES   384       /* of the labels of one alert */
 #define ZN_FLOWS_MAX     1024      /* pairs of a job and a mount that have series */
 #define ZN_MOUNTS_MAX    512       /* devices in use whose mount is known */
@@ -2292,6 +2293,7 @@ struct zn_past {
 	uint64_t key, seen_ns;
 	double last, total; /* total: without the resets of a counter */
 	uint32_t count, newest;
+	uint32_t whose;
 	struct {
 		uint64_t ns;
 		double total;
@@ -2300,6 +2302,7 @@ struct zn_past {
 /* Scratch, and the past of series. Large, but touched only as far as it is used. Zero is valid. */
 struct zn_rule_work {
 	struct zn_rule_source source;
+	uint32_t (*whose)(void *source_from, uint32_t pid); /* the owner of a process; NULL: nobody knows */
 	const struct zn_rules *rules;
 	const struct zn_rule_node *first; /* of a rule with clear at: its first comparison */
 	double clear_at;
@@ -2315,6 +2318,7 @@ struct zn_rule_work {
 	uint32_t slot[2 * ZN_ELEMENTS_MAX]; /* elements by match, plus 1 */
 	struct zn_past past[ZN_PASTS_MAX];
 	uint32_t past_count;
+	struct zn_quota past_quota;
 	uint16_t past_slot[2 * ZN_PASTS_MAX]; /* plus 1 */
 };
 struct zn_instance {
@@ -2328,6 +2332,8 @@ struct zn_instance {
 /* Evaluates a rule: each instance that it has now, whether its condition holds or not. */
 void zn_rule_run(struct zn_rule_work *w, const struct zn_rule *rule,
 	void (*instance)(void *to, const struct zn_instance *i), void *to);
+/* The owner of the process whose number the label pid is; ZN_OWNER_ROOT: there is none, so it is about the node. */
+uint32_t zn_rule_whose(const struct zn_rule_work *w, struct zn_str pid);
 /* After all rules: forgets the past of series that were not there. */
 void zn_rule_sweep(struct zn_rule_work *w);
 /* The key of a past is a hash: nobody who chooses labels may know it. */
@@ -2347,22 +2353,30 @@ struct zn_alert {
 	uint64_t clear_since_ns; /* while cleared: since when */
 	bool cleared;
 	bool seen;
+	bool summed;    /* it stands for the instances of its rule without a place of their own; value: how many */
+	uint8_t room;   /* enum zn_alert_room */
+	uint32_t whose; /* zn_rule_whose() */
 	uint8_t label_count;
 	char labels[ZN_ALERT_BYTES]; /* of its instance: names and values in turn, each with a NUL */
 };
+/* Two parts of the table, each shared by rules. Rules of severity "critical" may use both. */
+enum zn_alert_room { ZN_ROOM_CRITICAL, ZN_ROOM_ALL, ZN_ROOM_COUNT };
 struct zn_alerts {
 	const struct zn_rules *rules;
 	struct zn_rule_names names;
 	const char *file; /* empty: the built-in rules alone */
 	uint32_t count;   /* of alert[] */
-	uint64_t lost;    /* times that an instance found the table full; it is tried again at the next tick */
+	uint64_t lost;    /* times that an instance found no place; it is tried again at the next tick */
 	uint64_t next_id;
 	uint64_t run_ns; /* of the last tick */
 	void (*changed)(
 		void *owner, const struct zn_alert *alert); /* it fires, or is resolved: state; NULL: nobody asks */
 	void *owner;
-	struct zn_rules book[2];              /* one is in use, the other is for a reload */
-	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
+	/* What is taken of each, counted anew at every tick: of the two parts by rule, of what one rule may have by user. */
+	struct zn_quota room[ZN_ROOM_COUNT], of_rule[ZN_RULES_MAX];
+	uint64_t told_ns[ZN_RULES_MAX]; /* when it was last logged that a rule has no place for all its instances */
+	struct zn_rules book[2];        /* one is in use, the other is for a reload */
+	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no place */
 	struct zn_rule_work work;
 };
 extern const char zn_alerts_defaults[]; /* the built-in rules, as text */

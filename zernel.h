@@ -2711,7 +2711,6 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* ---- job.c: the table of jobs: who they are, what they did, when they end. ---- */
 
 #define ZN_JOB_GRACE_NS (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
-#define ZN_JOB_SHOWN    2                  /* scrapes of /metrics that still show a job that has ended */
 #define ZN_JOB_ALERTS   16
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
 enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
@@ -2749,7 +2748,6 @@ struct zn_job {
 	uint64_t epilog_ns;
 	uint32_t processes; /* that live and called a hooked library */
 	uint32_t processes_gone;
-	uint32_t shown; /* scrapes since it ended */
 	bool reported;
 	struct zn_job_gpu gpu[ZN_PROC_GPUS];
 	uint32_t gpu_count;
@@ -2774,6 +2772,7 @@ struct zn_jobs {
 	void *memory;                   /* of the histograms; touched only as far as it is used */
 	uint32_t high;                  /* slots from here on were never used */
 	uint64_t refused;               /* newcomers that found the table full */
+	bool crowded; /* series of file I/O run short: jobs that have ended make room. flow.c sets it */
 	uint64_t tick_ns;
 	struct zn_hist merged;          /* scratch of zn_job_merge() */
 	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
@@ -2804,7 +2803,6 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
 /* Once, at the start: the jobs that are there by now ran before. */
 void zn_jobs_found(struct zn_jobs *j);
-void zn_jobs_scraped(struct zn_jobs *j); /* after /metrics was answered */
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */

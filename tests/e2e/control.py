@@ -112,6 +112,19 @@ def a_job_from_its_start_to_its_report():
 
 
 @test
+def scrapes_take_no_job_away():
+    """Anybody may ask for /metrics as often as he likes: a Prometheus that comes later must find the last values."""
+    daemon = simulated("--push-interval-ms", "100")
+    said("start", "short", "uid=1234")
+    said("end", "short")
+    for _ in range(7):
+        daemon.metrics()
+        daemon.ticked(1)
+    check(daemon.metrics().one("zernel_job_ended_time_seconds", job_id="short"), "its last values are there")
+    equal(listed()["short"]["state"], "ended", "the job")
+
+
+@test
 def who_may_do_what():
     daemon = simulated()
     said("start", "--slurm", env=SLURM)

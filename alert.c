@@ -256,6 +256,13 @@ static void say(const struct zn_alert *alert, char to[ZN_TEXT_MAX], char summary
 	summary[s.len] = '\0';
 }
 
+/* A rule has lines of its own: what else is logged does not hold them back, nor do those of other rules. Reloads keep the
+ * number. */
+static uint64_t subject_of(const struct zn_rule *rule)
+{
+	return zn_rule_hash(0, rule->name, strlen(rule->name)) | 1;
+}
+
 static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_state state, uint64_t now_ns)
 {
 	char name[ZN_TEXT_MAX], summary[ZN_TEXT_MAX];
@@ -269,9 +276,10 @@ static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_sta
 		return;
 	say(alert, name, summary);
 	if (state == ZN_FIRING)
-		zn_log(ZN_WARN, "alert %s fires at %.4g%s%s", name, alert->value, *summary ? ": " : "", summary);
+		zn_log_about(ZN_WARN, subject_of(alert->rule), "alert %s fires at %.4g%s%s", name, alert->value,
+			*summary ? ": " : "", summary);
 	else
-		zn_log(ZN_INFO, "alert %s resolved after %llu s", name,
+		zn_log_about(ZN_INFO, subject_of(alert->rule), "alert %s resolved after %llu s", name,
 			(unsigned long long)((now_ns - since_ns) / ZN_NS_PER_S));
 	if (a->changed)
 		a->changed(a->owner, alert);

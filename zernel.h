@@ -943,8 +943,13 @@ struct zn_str {
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
 enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
 extern enum zn_level zn_log_level;
-extern unsigned zn_log_per_second; /* 0: no limit; else the rest of a second's lines is only counted */
+/* 0: no limit; else so many lines of one kind pass at a time, and one a second after that. Lines of one format are one kind. */
+extern unsigned zn_log_burst;
+#define ZN_LOG_SUBJECT 256 /* lines about one subject that pass at a time */
 void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, but lines about one subject (not 0) are one kind, of whatever format. */
+void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void zn_log_tick(uint64_t now_ns);  /* says how many lines were held back of kinds that have gone quiet */
 int zn_log_parse(const char *name); /* the level, or -EINVAL */
 static inline uint64_t zn_clock_ns(clockid_t clock)
 {
@@ -964,6 +969,56 @@ void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
+
+/*
+ * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst), which
+ * fills up again by one every interval. Owners with a full allowance need no place; where no place is free, owners share one.
+ */
+#define ZN_RATE_OWNERS 256 /* a power of two */
+#define ZN_RATE_TRIES  8   /* places where an owner may be */
+struct zn_rate_owner {
+	uint64_t owner;   /* 0: nobody's place */
+	uint64_t full_ns; /* when his allowance is full again */
+	uint32_t refused; /* since it was last looked at */
+	uint32_t burst;   /* as he had it last */
+};
+struct zn_rate {
+	struct zn_rate_owner row[ZN_RATE_OWNERS], rest;
+};
+
+/* Where an owner (not 0) is counted. */
+static inline struct zn_rate_owner *zn_rate_owner(struct zn_rate *r, uint64_t owner, uint64_t now_ns)
+{
+	uint64_t first = owner * 0x9e3779b97f4a7c15 >> 32;
+	struct zn_rate_owner *idle = NULL;
+
+	for (uint32_t i = 0; i < ZN_RATE_TRIES; i++) {
+		struct zn_rate_owner *o = &r->row[(first + i) & (ZN_RATE_OWNERS - 1)];
+
+		if (o->owner == owner)
+			return o;
+		if (!idle && o->full_ns <= now_ns && !o->refused)
+			idle = o;
+	}
+	if (!idle)
+		return &r->rest;
+	*idle = (struct zn_rate_owner){.owner = owner};
+	return idle;
+}
+
+/* Whether he may do one more now; else it is counted in refused. */
+static inline bool zn_rate_take(struct zn_rate_owner *o, uint32_t burst, uint64_t interval_ns, uint64_t now_ns)
+{
+	uint64_t full_ns = (o->full_ns > now_ns ? o->full_ns : now_ns) + interval_ns;
+
+	o->burst = burst;
+	if (full_ns - now_ns > burst * interval_ns) {
+		o->refused++;
+		return false;
+	}
+	o->full_ns = full_ns;
+	return true;
+}
 
 /* ---- json.c: bounded output, JSON writer and reader. ---- */
 

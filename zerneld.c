@@ -208,6 +208,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_flows_tick(&d->flows, now);
 	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
+	zn_log_tick(now);
 	zn_view_tick(&d->view);
 	zn_serve_tick(&d->serve, now);
 	d->view.tick_ns = now;
@@ -651,7 +652,7 @@ static int run(struct daemon *d)
 	zn_scribe_warn(&d->scribe, d->folder);
 	if (!d->options.simulate)
 		families_log(d);
-	zn_log_per_second = 20;
+	zn_log_burst = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
 	say_ready(d);
 	system_tell(d->watchdog_fd, "READY=1");

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * alert.c: the states of alerts, by rules (rule.c) that are evaluated every tick. An instance of a rule is inactive,
- * pending or firing; only what is not inactive takes room in the table. States do not outlive the daemon.
+ * pending or firing; only what is not inactive takes a place in the table. States do not outlive the daemon.
+ *
+ * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the instances
+ * of a rule beyond it are one alert together, which has a place of its own.
  */
 #include <sys/random.h>
 
@@ -102,7 +105,11 @@ static int read_rules(struct zn_alerts *a, struct zn_rules *to, char why[ZN_TEXT
 	return err || !a->file[0] ? err : zn_rules_read(to, a->file, &a->names, why);
 }
 
-#define PPM 1e6
+#define PPM             1e6
+#define CRITICAL_PLACES (ZN_ALERTS_OWN / 4)
+#define RULE_PLACES     (ZN_ALERTS_OWN / 2)
+#define TELL_NS         (60 * ZN_NS_PER_S)
+_Static_assert(ZN_ALERTS_MAX == ZN_ALERTS_OWN + ZN_RULES_MAX, "the alert that stands for others always has a place");
 
 int zn_alerts_open(
 	struct zn_alerts *a, const struct zn_options *o, int (*type)(const char *metric), char why[ZN_TEXT_MAX])
@@ -113,6 +120,9 @@ int zn_alerts_open(
 	a->work.past_count = 0;
 	memset(a->work.past_slot, 0, sizeof(a->work.past_slot));
 	a->work.lost = 0;
+	a->work.past_quota = (struct zn_quota){0};
+	a->room[ZN_ROOM_CRITICAL].size = CRITICAL_PLACES;
+	a->room[ZN_ROOM_ALL].size = ZN_ALERTS_OWN - CRITICAL_PLACES;
 	a->names = (struct zn_rule_names){type, (double)o->overhead_budget / PPM};
 	a->file = o->alerts;
 	a->next_id = zn_wall_ms() << 20;
@@ -206,13 +216,16 @@ const char *zn_alert_label(const struct zn_alert *alert, const char *name)
 	return label_of(alert, whole(name)).at;
 }
 
+/* What a rule says of one instance would be wrong of many. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name)
 {
 	const struct zn_rule *r = alert->rule;
+	struct zn_str more = whole("{{value}} more of this alert, which have no place of their own");
 	const struct {
 		const char *name;
 		struct zn_str text;
-	} all[] = {{"summary", r->summary}, {"description", r->description}, {"runbook_url", r->runbook}};
+	} all[] = {{"summary", alert->summed ? more : r->summary},
+		{"description", alert->summed ? whole("") : r->description}, {"runbook_url", r->runbook}};
 
 	for (size_t i = 0; i < ZN_LEN(all); i++)
 		if (!strcmp(name, all[i].name))
@@ -243,6 +256,13 @@ static void say(const struct zn_alert *alert, char to[ZN_TEXT_MAX], char summary
 	summary[s.len] = '\0';
 }
 
+/* A rule has lines of its own: what else is logged does not hold them back, nor do those of other rules. Reloads keep the
+ * number. */
+static uint64_t subject_of(const struct zn_rule *rule)
+{
+	return zn_rule_hash(0, rule->name, strlen(rule->name)) | 1;
+}
+
 static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_state state, uint64_t now_ns)
 {
 	char name[ZN_TEXT_MAX], summary[ZN_TEXT_MAX];
@@ -256,40 +276,104 @@ static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_sta
 		return;
 	say(alert, name, summary);
 	if (state == ZN_FIRING)
-		zn_log(ZN_WARN, "alert %s fires at %.4g%s%s", name, alert->value, *summary ? ": " : "", summary);
+		zn_log_about(ZN_WARN, subject_of(alert->rule), "alert %s fires at %.4g%s%s", name, alert->value,
+			*summary ? ": " : "", summary);
 	else
-		zn_log(ZN_INFO, "alert %s resolved after %llu s", name,
+		zn_log_about(ZN_INFO, subject_of(alert->rule), "alert %s resolved after %llu s", name,
 			(unsigned long long)((now_ns - since_ns) / ZN_NS_PER_S));
 	if (a->changed)
 		a->changed(a->owner, alert);
 }
 
-static struct zn_alert *find(struct zn_alerts *a, const struct zn_rule *rule, uint64_t key)
+static struct zn_alert *find(struct zn_alerts *a, const struct zn_rule *rule, uint64_t key, bool summed)
 {
 	for (uint32_t i = 0; i < a->count; i++)
-		if (a->alert[i].key == key && a->alert[i].rule == rule)
+		if (a->alert[i].key == key && a->alert[i].rule == rule && a->alert[i].summed == summed)
 			return &a->alert[i];
 	return NULL;
+}
+
+/* ---- Places. ---- */
+
+static uint32_t number_of(const struct zn_alerts *a, const struct zn_rule *rule)
+{
+	return (uint32_t)(rule - a->rules->rule);
+}
+
+/* Of a rule as an owner of places: no rule is ZN_OWNER_ROOT. */
+static uint32_t owner_of(const struct zn_alerts *a, const struct zn_rule *rule)
+{
+	return number_of(a, rule) + 1;
+}
+
+static void hold(struct zn_quota *q, uint32_t owner)
+{
+	zn_quota_owner(q, owner)->held++;
+	q->used++;
+}
+
+static void release_all(struct zn_quota *q)
+{
+	q->used = 0;
+	q->rest = (struct zn_quota_owner){0};
+	memset(q->row, 0, sizeof(q->row));
+}
+
+/* Counting anew costs less than it would to keep count through reloads, and owners that are gone leave no trace. */
+static void count_places(struct zn_alerts *a)
+{
+	for (size_t i = 0; i < ZN_ROOM_COUNT; i++)
+		release_all(&a->room[i]);
+	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
+		release_all(&a->of_rule[i]);
+		a->of_rule[i].size = RULE_PLACES;
+	}
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct zn_alert *alert = &a->alert[i];
+
+		if (alert->summed)
+			continue;
+		hold(&a->room[alert->room], owner_of(a, alert->rule));
+		hold(&a->of_rule[number_of(a, alert->rule)], alert->whose);
+	}
+}
+
+static bool take_place(struct zn_alerts *a, struct zn_alert *alert)
+{
+	struct zn_quota *of_rule = &a->of_rule[number_of(a, alert->rule)];
+	bool critical = !strcmp(alert->rule->severity, "critical");
+
+	if (!zn_quota_take(of_rule, alert->whose))
+		return false;
+	for (uint8_t r = critical ? ZN_ROOM_CRITICAL : ZN_ROOM_ALL; r < ZN_ROOM_COUNT; r++)
+		if (zn_quota_take(&a->room[r], owner_of(a, alert->rule))) {
+			alert->room = r;
+			return true;
+		}
+	zn_quota_give(of_rule, alert->whose);
+	return false;
+}
+
+static struct zn_alert *begin(struct zn_alerts *a, const struct zn_alert *fresh, uint64_t now_ns)
+{
+	struct zn_alert *alert = &a->alert[a->count++];
+
+	*alert = *fresh;
+	alert->id = a->next_id++;
+	enter(a, alert, ZN_PENDING, now_ns);
+	return alert;
 }
 
 static struct zn_alert *add(
 	struct zn_alerts *a, const struct zn_rule *rule, const struct zn_instance *i, uint64_t now_ns)
 {
-	struct zn_alert *alert = a->alert + a->count;
-	bool fits = a->count < ZN_ALERTS_MAX;
+	struct zn_alert fresh = {.rule = rule, .key = i->key, .value = i->value};
+	bool fits = true;
 
-	if (fits)
-		*alert = (struct zn_alert){.rule = rule, .key = i->key, .value = i->value};
 	for (uint32_t l = 0; fits && l < i->label_count; l++)
-		fits = zn_alert_label_add(alert, i->label[l].label.name, i->label[l].label.value);
-	if (!fits) {
-		a->lost++;
-		return NULL;
-	}
-	alert->id = a->next_id++;
-	enter(a, alert, ZN_PENDING, now_ns);
-	a->count++;
-	return alert;
+		fits = zn_alert_label_add(&fresh, i->label[l].label.name, i->label[l].label.value);
+	fresh.whose = zn_rule_whose(&a->work, whole(zn_alert_label(&fresh, "pid")));
+	return fits && take_place(a, &fresh) ? begin(a, &fresh, now_ns) : NULL;
 }
 
 static void advance(struct zn_alerts *a, struct zn_alert *alert, const struct zn_instance *i, uint64_t now_ns)
@@ -313,25 +397,62 @@ struct evaluation {
 	struct zn_alerts *alerts;
 	const struct zn_rule *rule;
 	uint64_t now_ns;
+	uint32_t more; /* instances for which it holds, and that found no place */
 };
 
 /* What was not measured leaves the state as it is. */
 static void instance(void *to, const struct zn_instance *i)
 {
-	const struct evaluation *e = to;
-	struct zn_alert *alert = find(e->alerts, e->rule, i->key);
+	struct evaluation *e = to;
+	struct zn_alert *alert = find(e->alerts, e->rule, i->key, false);
 
 	if (alert)
 		alert->seen = true;
 	if (i->truth == ZN_UNKNOWN_TRUTH)
 		return;
-	if (!alert && i->truth == ZN_YES)
+	if (!alert && i->truth == ZN_YES) {
 		alert = add(e->alerts, e->rule, i, e->now_ns);
+		e->more += !alert;
+	}
 	if (!alert)
 		return;
 	alert->seen = true;
 	alert->value = i->value;
 	advance(e->alerts, alert, i, e->now_ns);
+}
+
+static void tell_of_more(const struct evaluation *e)
+{
+	uint64_t *told_ns = &e->alerts->told_ns[number_of(e->alerts, e->rule)];
+
+	if (*told_ns && e->now_ns - *told_ns < TELL_NS)
+		return;
+	*told_ns = e->now_ns;
+	zn_log(ZN_WARN, "alerts: rule %s has %u instances beyond its share of the table; they are shown as one",
+		e->rule->name, e->more);
+}
+
+/* The alert that stands for all instances without a place: it holds as long as there is any. */
+static void sum_up(struct evaluation *e)
+{
+	struct zn_instance i = {.value = e->more, .truth = e->more ? ZN_YES : ZN_NO, .clear = !e->more};
+	struct zn_alerts *a = e->alerts;
+	struct zn_alert *alert = find(a, e->rule, 0, true);
+
+	a->lost += e->more;
+	if (e->more)
+		tell_of_more(e);
+	if (!alert && e->more) {
+		struct zn_alert fresh = {.rule = e->rule, .summed = true, .value = i.value};
+
+		zn_alert_label_add(&fresh, whole("summed"), whole("true"));
+		alert = begin(a, &fresh, e->now_ns);
+	}
+	if (!alert)
+		return;
+	alert->seen = true;
+	alert->value = i.value;
+	advance(a, alert, &i, e->now_ns);
 }
 
 /* Takes out what has become inactive or is no longer there; the rest keeps its order. */
@@ -359,10 +480,12 @@ void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
 	a->work.rules = a->rules;
 	a->work.now_ns = now_ns;
 	a->work.wall_ms = zn_wall_ms();
+	count_places(a);
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
-		struct evaluation e = {a, &a->rules->rule[i], now_ns};
+		struct evaluation e = {a, &a->rules->rule[i], now_ns, 0};
 
 		zn_rule_run(&a->work, e.rule, instance, &e);
+		sum_up(&e);
 	}
 	zn_rule_sweep(&a->work);
 	sweep(a, now_ns);

@@ -217,19 +217,29 @@ struct shown {
 	bool any; /* is pending or firing */
 };
 
-static const struct zn_alert *alert_of(const struct zn_rule *rule, uint64_t key)
+/* Its own, or that of all instances of the rule that hold and have no place of their own. */
+static const struct zn_alert *alert_of(const struct zn_rule *rule, const struct zn_instance *of)
 {
-	for (uint32_t i = 0; i < alerts.count; i++)
-		if (alerts.alert[i].rule == rule && alerts.alert[i].key == key)
-			return &alerts.alert[i];
-	return NULL;
+	const struct zn_alert *summed = NULL;
+
+	for (uint32_t i = 0; i < alerts.count; i++) {
+		const struct zn_alert *alert = &alerts.alert[i];
+
+		if (alert->rule != rule)
+			continue;
+		if (alert->summed)
+			summed = alert;
+		else if (alert->key == of->key)
+			return alert;
+	}
+	return of->truth == ZN_YES ? summed : NULL;
 }
 
 static const struct zn_rule *shown_rule;
 
 static void show(void *to, const struct zn_instance *i)
 {
-	const struct zn_alert *alert = alert_of(shown_rule, i->key);
+	const struct zn_alert *alert = alert_of(shown_rule, i);
 	struct shown *s = to;
 	char value[32];
 	struct zn_out o = {.at = value, .cap = sizeof(value) - 1};

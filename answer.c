@@ -109,8 +109,6 @@ static void get_metrics(struct zn_serve *s, const struct zn_asked *asked, struct
 	else
 		zn_metrics_text(&o, s->view, asked->format == ZN_FORMAT_OPENMETRICS);
 	finish(s, to, &o, types[asked->format]);
-	if (to->body && s->view->jobs)
-		zn_jobs_scraped(s->view->jobs);
 }
 
 static void get_json(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)

@@ -70,7 +70,7 @@ void zn_child_become(const char *name, int socket)
 	prctl(PR_SET_NAME, name, 0, 0, 0);
 	close_standard();
 	close_others(socket);
-	zn_log_per_second = 20;
+	zn_log_burst = 20;
 }
 
 bool zn_child_wait(int fd, unsigned ms)

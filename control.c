@@ -4,6 +4,8 @@
  * may connect; what is done for whom is decided by the credentials that the kernel took when the peer connected
  * (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it did.
  *
+ * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever users do.
+ *
  * Limits: the report of a job that was forgotten is read from its file on the loop, so the report folder should be on a
  * disk of this node.
  */
@@ -21,11 +23,19 @@
 #define ACCEPTS_PER_TURN 64
 #define LIMIT_NS         (2 * ZN_NS_PER_S) /* from connecting to the end of the message */
 #define RESTARTS_TRIED   64                /* of a job whose restart count was not given */
+#define REQUESTS_BURST   100               /* of one user; then so many a second: */
+#define REQUESTS_PER_S   50
+#define ROOT_CLIENTS     (ZN_CONTROL_CLIENTS / 4) /* places for root alone */
+#define NOBODY           65534u
+#define TOO_OFTEN        "more than 50 requests a second of one user; try again"
+#define TELL_NS          (60 * ZN_NS_PER_S)
 
 struct client {
 	struct zn_io io; /* first */
 	struct zn_control *control;
 	uid_t uid;
+	uint32_t owner;      /* of its place */
+	const char *refused; /* it is told why at a tick: who asks over and over waits, and costs nothing meanwhile */
 	uint64_t since_ns;
 };
 
@@ -37,6 +47,10 @@ struct zn_control {
 	uid_t owner; /* who may tag, besides root */
 	bool resting;
 	struct client client[ZN_CONTROL_CLIENTS];
+	struct zn_quota places; /* of client[] */
+	struct zn_rate requests;
+	uint64_t refused, told_refused, told_ns; /* requests beyond a user's allowance; when and which was logged */
+	uint32_t refused_owner;
 	struct zn_message message; /* the request at hand */
 	char why[ZN_TEXT_MAX];     /* it is refused */
 	char text[ZN_MESSAGE_BYTES];
@@ -311,9 +325,15 @@ static void send_line(int fd, const char *word, const char *why)
 
 static void dismiss(struct client *cl, const char *why)
 {
-	if (why)
+	struct zn_control *c = cl->control;
+
+	if (why) {
 		send_line(cl->io.fd, "busy", why);
-	zn_loop_forget(cl->control->loop, &cl->io);
+		recv(cl->io.fd, c->text, sizeof(c->text),
+			MSG_DONTWAIT); /* else the peer is told of a reset, and not this */
+	}
+	zn_quota_give(&c->places, cl->owner);
+	zn_loop_forget(c->loop, &cl->io);
 }
 
 /* What clients left while nobody answered comes before what they say now. A message that was taken is answered again, and
@@ -361,6 +381,8 @@ static void client_ready(struct zn_io *io, uint32_t events)
 	(void)events;
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	if (len > 0 && cl->refused)
+		return;
 	if (len > 0)
 		answer(cl, (size_t)len);
 	dismiss(cl, NULL);
@@ -371,45 +393,101 @@ static bool late(const struct client *cl, uint64_t now_ns)
 	return cl->io.fd >= 0 && now_ns > cl->since_ns + LIMIT_NS;
 }
 
-/* A slot for a newcomer: a free one, or that of a client that takes too long, or, for who may tag, that of the first who may
- * not: so no user keeps the hooks of a job out. NULL: none. */
-static struct client *slot_for(struct zn_control *c, uid_t uid, uint64_t now_ns)
+/* Whose a peer is, for what users may take: root's and ours are bound by the room alone. One that has ended by now is told
+ * by what the kernel noted when it connected; so is one whose number root has again. */
+static uint32_t owner_of(const struct zn_control *c, const struct ucred *peer)
+{
+	uint32_t owner;
+
+	if (may_tag(c, peer->uid))
+		return ZN_OWNER_ROOT;
+	owner = zn_owner_of(peer->pid);
+	return owner == ZN_OWNER_ROOT || owner == NOBODY ? peer->uid : owner;
+}
+
+static bool take_request(struct zn_control *c, uint32_t user, uint64_t now_ns)
+{
+	struct zn_rate_owner *o = zn_rate_owner(&c->requests, (uint64_t)user + 1, now_ns);
+
+	if (zn_rate_take(o, REQUESTS_BURST, ZN_NS_PER_S / REQUESTS_PER_S, now_ns))
+		return true;
+	o->refused = 0; /* counted for all */
+	c->refused++;
+	c->refused_owner = user;
+	return false;
+}
+
+/* By user id first, which costs no look at /proc; then by who owns that id, as one user may have many. */
+static bool may_ask(struct zn_control *c, const struct ucred *peer, uint32_t *owner, uint64_t now_ns)
+{
+	if (!may_tag(c, peer->uid) && !take_request(c, peer->uid, now_ns))
+		return false;
+	*owner = owner_of(c, peer);
+	return may_tag(c, peer->uid) || *owner == peer->uid || take_request(c, *owner, now_ns);
+}
+
+/* The client who may not tag and has been here longest makes room for one who may. */
+static void displace_one(struct zn_control *c)
 {
 	struct client *oldest = NULL;
 
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++) {
 		struct client *cl = &c->client[i];
 
-		if (late(cl, now_ns))
-			dismiss(cl, "no message within 2 s");
-		if (cl->io.fd < 0)
-			return cl;
-		if (!may_tag(c, cl->uid) && (!oldest || cl->since_ns < oldest->since_ns))
+		if (cl->io.fd >= 0 && !may_tag(c, cl->uid) && (!oldest || cl->since_ns < oldest->since_ns))
 			oldest = cl;
 	}
-	if (!oldest || !may_tag(c, uid))
+	if (oldest)
+		dismiss(oldest, "too many clients");
+}
+
+/* A slot for a newcomer: a free one, or that of a client that takes too long. NULL: none. */
+static struct client *slot_for(struct zn_control *c, uint32_t owner, uint64_t now_ns)
+{
+	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
+		if (late(&c->client[i], now_ns))
+			dismiss(&c->client[i], "no message within 2 s");
+	if (owner == ZN_OWNER_ROOT && c->places.used == ZN_CONTROL_CLIENTS)
+		displace_one(c);
+	if (!zn_quota_take(&c->places, owner))
 		return NULL;
-	dismiss(oldest, "too many clients");
-	return oldest;
+	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
+		if (c->client[i].io.fd < 0)
+			return &c->client[i];
+	zn_quota_give(&c->places, owner); /* never: there are as many */
+	return NULL;
+}
+
+static void turn_away(struct zn_control *c, int fd, const char *why)
+{
+	send_line(fd, "busy", why);
+	recv(fd, c->text, sizeof(c->text), MSG_DONTWAIT); /* as in dismiss() */
+	close(fd);
 }
 
 static void welcome(struct zn_control *c, int fd)
 {
 	socklen_t len = sizeof(struct ucred);
 	uint64_t now_ns = zn_now_ns();
-	struct client *cl = NULL;
+	struct client *cl;
 	struct ucred peer;
+	uint32_t owner;
+	bool refused;
 
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){2 * ZN_ANSWER_BYTES}, sizeof(int));
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
-		cl = slot_for(c, peer.uid, now_ns);
-	if (!cl) {
-		send_line(fd, "busy", "too many clients");
-		recv(fd, c->text, sizeof(c->text), MSG_DONTWAIT); /* else the peer is told of a reset, and not this */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
 		close(fd);
 		return;
 	}
-	*cl = (struct client){{fd, client_ready}, c, peer.uid, now_ns};
+	owner = peer.uid;
+	refused = !may_ask(c, &peer, &owner, now_ns);
+	cl = slot_for(c, owner, now_ns);
+	if (!cl) {
+		turn_away(
+			c, fd, owner == ZN_OWNER_ROOT ? "too many clients" : "too many clients of one user; try again");
+		return;
+	}
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){2 * ZN_ANSWER_BYTES}, sizeof(int));
+	*cl = (struct client){{fd, client_ready}, c, peer.uid, owner, refused ? TOO_OFTEN : NULL, now_ns};
 	if (zn_loop_add(c->loop, &cl->io, EPOLLIN))
 		dismiss(cl, "no memory");
 	else
@@ -441,15 +519,32 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 	}
 }
 
+static void tell_refused(struct zn_control *c, uint64_t now_ns)
+{
+	zn_quota_tell(&c->places, "clients of the control socket", now_ns);
+	if (c->refused == c->told_refused || (c->told_ns && now_ns - c->told_ns < TELL_NS))
+		return;
+	zn_log(ZN_WARN, "control: %llu requests refused, the last one of user %u: more than %d a second of one user",
+		(unsigned long long)(c->refused - c->told_refused), c->refused_owner, REQUESTS_PER_S);
+	c->told_refused = c->refused;
+	c->told_ns = now_ns;
+}
+
 void zn_control_tick(struct zn_control *c, uint64_t now_ns)
 {
 	if (!c)
 		return;
 	if (c->resting)
 		c->resting = zn_loop_change(c->loop, &c->io, EPOLLIN);
-	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
-		if (late(&c->client[i], now_ns))
-			dismiss(&c->client[i], "no message within 2 s");
+	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++) {
+		struct client *cl = &c->client[i];
+
+		if (cl->io.fd >= 0 && cl->refused)
+			dismiss(cl, cl->refused);
+		else if (late(cl, now_ns))
+			dismiss(cl, "no message within 2 s");
+	}
+	tell_refused(c, now_ns);
 	zn_spool_check(c->spool);
 }
 
@@ -556,6 +651,8 @@ int zn_control_open(
 	c->loop = loop;
 	c->view = view;
 	c->owner = view->options->simulate ? geteuid() : 0;
+	c->places.size = ZN_CONTROL_CLIENTS;
+	c->places.reserve = ROOT_CLIENTS;
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
 		c->client[i] = (struct client){.io = {.fd = -1}, .control = c};
 	zn_spool_path(folder, path);

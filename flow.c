@@ -223,6 +223,8 @@ void zn_flows_refresh(struct zn_flows *f)
 			row_new(f, e);
 	}
 	f->row_count = (uint32_t)n;
+	if (f->jobs)
+		f->jobs->crowded = f->row_count > ZN_IO_MAX / 4 * 3;
 	zn_mounts_hurry(&f->mounts); /* at the end, as it comes back here to give the new names */
 }
 

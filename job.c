@@ -15,7 +15,7 @@
 
 #define LOOK_AHEAD 16                  /* claims that race for one name leave holes among the slots */
 #define ROOM       16                  /* slots that are kept free while there are jobs that have ended */
-#define SHOWN_NS   (300 * ZN_NS_PER_S) /* to those who do not scrape */
+#define SHOWN_NS   (300 * ZN_NS_PER_S) /* after its end, whoever scrapes and how often */
 #define HOLD_NS    (60 * ZN_NS_PER_S)  /* calls that wait longer for the GPU count as idle for the rest */
 
 #define GONE_BYTES (ZN_DETAIL_COUNT * sizeof(struct zn_hist))
@@ -623,7 +623,6 @@ static void reopen(struct zn_job *job)
 {
 	job->state = ZN_JOB_RUNNING;
 	job->end_ns = job->end_wall_ms = 0;
-	job->shown = 0;
 	job->reported = false;
 }
 
@@ -723,46 +722,42 @@ static void forget(struct zn_jobs *j, struct zn_job *job)
 	job->gpu_count = 0;
 }
 
-/* The first to make room for others: one that was shown, then the oldest. */
-static bool goes_first(const struct zn_job *a, const struct zn_job *b)
+/* The job that ended longest ago makes room for others. False: none has ended. */
+static bool forget_oldest(struct zn_jobs *j)
 {
-	if (a->state != ZN_JOB_ENDED || !b)
-		return a->state == ZN_JOB_ENDED;
-	return !a->shown == !b->shown ? a->end_ns < b->end_ns : a->shown > 0;
+	struct zn_job *oldest = NULL;
+
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		struct zn_job *job = &j->job[slot];
+
+		if (job->state == ZN_JOB_ENDED && (!oldest || job->end_ns < oldest->end_ns))
+			oldest = job;
+	}
+	if (oldest)
+		forget(j, oldest);
+	return oldest;
 }
 
 static void make_room(struct zn_jobs *j, uint32_t room)
 {
 	const struct zn_shared *s = j->agg->arena->shared;
 
-	while (ZN_JOBS_MAX - __atomic_load_n(&s->jobs, __ATOMIC_RELAXED) < room) {
-		struct zn_job *first = NULL;
-
-		for (uint32_t slot = 0; slot < j->high; slot++)
-			if (goes_first(&j->job[slot], first))
-				first = &j->job[slot];
-		if (!first)
-			return;
-		forget(j, first);
-	}
+	while (ZN_JOBS_MAX - __atomic_load_n(&s->jobs, __ATOMIC_RELAXED) < room && forget_oldest(j))
+		;
 }
 
+/* Series of file I/O come back some ticks after their job was forgotten: one job a tick is enough. */
 static void forget_shown(struct zn_jobs *j, uint64_t now_ns)
 {
 	for (uint32_t slot = 0; slot < j->high; slot++) {
 		struct zn_job *job = &j->job[slot];
 
-		if (job->state == ZN_JOB_ENDED &&
-			(job->shown >= ZN_JOB_SHOWN || clamp_before(now_ns, job->end_ns) >= SHOWN_NS))
+		if (job->state == ZN_JOB_ENDED && clamp_before(now_ns, job->end_ns) >= SHOWN_NS)
 			forget(j, job);
 	}
 	make_room(j, ROOM);
-}
-
-void zn_jobs_scraped(struct zn_jobs *j)
-{
-	for (uint32_t slot = 0; slot < j->high; slot++)
-		j->job[slot].shown += j->job[slot].state == ZN_JOB_ENDED;
+	if (j->crowded)
+		forget_oldest(j);
 }
 
 /* ---- Alerts. ---- */

@@ -11,8 +11,9 @@
 
 #include "zernel.h"
 
-#define LINE_BYTES 1024
-#define CUT        "...\n"
+#define LINE_BYTES   1024
+#define CUT          "...\n"
+#define SAMPLE_BYTES 96
 
 static const struct {
 	const char *name;
@@ -25,28 +26,28 @@ static const struct {
 };
 
 enum zn_level zn_log_level = ZN_INFO;
-unsigned zn_log_per_second;
+unsigned zn_log_burst;
 
-/* A user can make events, but must not fill the log with them. Errors always pass. The number of lines that were held back
- * is told in the next second. Two threads may both pass the limit by a line; that is no harm. */
-static bool passes(enum zn_level level, unsigned *held)
+/* Kinds of lines are the owners of a rate, so that a user who makes lines of one kind hides none of another. The library
+ * finder's thread logs too, hence the lock, which is held for no system call. */
+static struct zn_rate kinds;
+static char sample[ZN_RATE_OWNERS + 1][SAMPLE_BYTES]; /* of each place: the first line that was held back */
+static bool locked;
+
+static void lock(void)
 {
-	static uint64_t second;
-	static unsigned count, held_back;
-	uint64_t now = zn_now_ns() / ZN_NS_PER_S;
+	while (__atomic_test_and_set(&locked, __ATOMIC_ACQUIRE))
+		;
+}
 
-	*held = 0;
-	if (!zn_log_per_second || level == ZN_ERROR)
-		return true;
-	if (second != now) {
-		*held = held_back;
-		second = now;
-		count = held_back = 0;
-	}
-	if (count++ < zn_log_per_second)
-		return true;
-	held_back++;
-	return false;
+static void unlock(void)
+{
+	__atomic_clear(&locked, __ATOMIC_RELEASE);
+}
+
+static char *sample_of(const struct zn_rate_owner *o)
+{
+	return sample[o == &kinds.rest ? ZN_RATE_OWNERS : o - kinds.row];
 }
 
 /* Appends text to a line of LINE_BYTES, unprintable bytes as \xNN, and ends it: with "..." if not all of it
@@ -88,24 +89,108 @@ static void put(enum zn_level level, const char *text)
 	while (sent < 0 && errno == EINTR);
 }
 
-void zn_log(enum zn_level level, const char *format, ...)
+/* Whether a line may pass, and how many of its kind did not since the last one that did; else the number of this one among
+ * those. Errors always pass. */
+static bool passes(enum zn_level level, uint64_t kind, uint32_t burst, uint32_t *held)
+{
+	uint64_t now_ns = zn_now_ns();
+	struct zn_rate_owner *o;
+	bool pass;
+
+	*held = 0;
+	if (!zn_log_burst || level == ZN_ERROR)
+		return true;
+	lock();
+	o = zn_rate_owner(&kinds, kind, now_ns);
+	pass = zn_rate_take(o, burst, ZN_NS_PER_S, now_ns);
+	*held = o->refused;
+	if (pass)
+		o->refused = 0;
+	unlock();
+	return pass;
+}
+
+static void keep_sample(uint64_t kind, const char *text)
+{
+	lock();
+	snprintf(sample_of(zn_rate_owner(&kinds, kind, zn_now_ns())), SAMPLE_BYTES, "%.*s", SAMPLE_BYTES - 1, text);
+	unlock();
+}
+
+static void put_held(uint32_t count, const char *like)
+{
+	char text[LINE_BYTES];
+
+	snprintf(text, sizeof(text), "log: %u more lines were held back like: %s", count, like);
+	put(ZN_WARN, text);
+}
+
+static void log_line(enum zn_level level, uint64_t kind, uint32_t burst, const char *format, va_list args)
 {
 	char text[LINE_BYTES] = "";
 	int saved = errno;
-	unsigned held;
+	uint32_t held;
+	bool pass = passes(level, kind, burst, &held);
+
+	if (pass || held == 1) /* the others cost nothing */
+		vsnprintf(text, sizeof(text), format, args);
+	if (!pass && held == 1)
+		keep_sample(kind, text);
+	if (pass && held)
+		put_held(held, text);
+	if (pass)
+		put(level, text);
+	errno = saved;
+}
+
+void zn_log(enum zn_level level, const char *format, ...)
+{
 	va_list args;
 
-	if (level > zn_log_level || !passes(level, &held))
+	if (level > zn_log_level)
 		return;
-	if (held) {
-		snprintf(text, sizeof(text), "log: %u more lines in that second", held);
-		put(ZN_WARN, text);
-	}
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	log_line(level, (uintptr_t)format, zn_log_burst, format, args);
 	va_end(args);
-	put(level, text);
-	errno = saved;
+}
+
+void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...)
+{
+	va_list args;
+
+	if (level > zn_log_level)
+		return;
+	va_start(args, format);
+	log_line(level, subject, ZN_LOG_SUBJECT, format, args);
+	va_end(args);
+}
+
+/* Of a kind that could log again, and did not. */
+static uint32_t take_held(struct zn_rate_owner *o, uint64_t now_ns, char like[SAMPLE_BYTES])
+{
+	uint32_t held;
+
+	lock();
+	held = o->refused;
+	if (held && zn_rate_take(o, o->burst, ZN_NS_PER_S, now_ns)) {
+		memcpy(like, sample_of(o), SAMPLE_BYTES);
+		o->refused = 0;
+	} else {
+		o->refused = held;
+		held = 0;
+	}
+	unlock();
+	return held;
+}
+
+void zn_log_tick(uint64_t now_ns)
+{
+	char like[SAMPLE_BYTES];
+	uint32_t held;
+
+	for (uint32_t i = 0; i <= ZN_RATE_OWNERS; i++)
+		if ((held = take_held(i < ZN_RATE_OWNERS ? &kinds.row[i] : &kinds.rest, now_ns, like)))
+			put_held(held, like);
 }
 
 int zn_log_parse(const char *name)

@@ -89,6 +89,18 @@ static bool keep_labels(struct zn_rule_work *w, struct zn_element *e, const stru
 	return true;
 }
 
+uint32_t zn_rule_whose(const struct zn_rule_work *w, struct zn_str pid)
+{
+	uint32_t number = 0;
+
+	for (size_t i = 0; i < pid.len; i++) {
+		if (pid.at[i] < '0' || pid.at[i] > '9')
+			return ZN_OWNER_ROOT;
+		number = number * 10 + (uint32_t)(pid.at[i] - '0');
+	}
+	return pid.len && w->whose ? w->whose(w->source.from, number) : ZN_OWNER_ROOT;
+}
+
 /* ---- The past of a series: its points are window / 8 apart or more, so the oldest is as old as the window. ---- */
 
 static uint32_t past_at(const struct zn_rule_work *w, uint64_t key)
@@ -121,21 +133,32 @@ static void past_begin(struct zn_rule_work *w, struct zn_past *past, const struc
 		point_add(past, w->now_ns - age_ns, 0);
 }
 
+static uint32_t whose_sample(const struct zn_rule_work *w, const struct zn_sample *s)
+{
+	for (uint32_t i = 0; i < s->label_count; i++)
+		if (same(s->label[i].name, (struct zn_str){"pid", 3}))
+			return zn_rule_whose(w, s->label[i].value);
+	return ZN_OWNER_ROOT;
+}
+
 static struct zn_past *past_of(
 	struct zn_rule_work *w, const struct zn_selector *sel, uint64_t key, const struct zn_sample *s, double value)
 {
-	uint32_t at = past_at(w, key);
+	uint32_t at = past_at(w, key), whose;
 	struct zn_past *past;
 
 	if (w->past_slot[at])
 		return &w->past[w->past_slot[at] - 1];
-	if (w->past_count == ZN_PASTS_MAX) {
+	w->past_quota.size = ZN_PASTS_MAX;
+	w->past_quota.reserve = ZN_PASTS_MAX / 8;
+	whose = whose_sample(w, s);
+	if (!zn_quota_take(&w->past_quota, whose)) {
 		w->lost++;
 		return NULL;
 	}
 	past = &w->past[w->past_count++];
 	w->past_slot[at] = (uint16_t)w->past_count;
-	*past = (struct zn_past){.key = key, .total = value, .last = value};
+	*past = (struct zn_past){.key = key, .total = value, .last = value, .whose = whose};
 	past_begin(w, past, sel, s->since_ms);
 	return past;
 }
@@ -216,10 +239,12 @@ void zn_rule_sweep(struct zn_rule_work *w)
 	uint32_t had = w->past_count;
 
 	for (uint32_t i = 0; i < w->past_count;)
-		if (w->past[i].seen_ns != w->now_ns)
+		if (w->past[i].seen_ns != w->now_ns) {
+			zn_quota_give(&w->past_quota, w->past[i].whose);
 			w->past[i] = w->past[--w->past_count];
-		else
+		} else {
 			i++;
+		}
 	if (w->past_count != had)
 		past_index(w);
 }

@@ -54,7 +54,8 @@
 #define ZN_ELEMENTS_MAX  16384     /* instances at work */
 #define ZN_ELEMENT_TEXT  (1 << 20) /* bytes of their labels */
 #define ZN_PASTS_MAX     4096      /* series whose past is kept for rate() and the like; one more has no value there */
-#define ZN_ALERTS_MAX    256       /* alerts that are pending or firing */
+#define ZN_ALERTS_OWN    256       /* alerts that are pending or firing, of one instance each */
+#define ZN_ALERTS_MAX    320       /* with one of each rule that stands for its further instances */
 #define ZN_ALERT_BYTES   384       /* of the labels of one alert */
 #define ZN_FLOWS_MAX     1024      /* pairs of a job and a mount that have series */
 #define ZN_MOUNTS_MAX    512       /* devices in use whose mount is known */
@@ -964,8 +965,13 @@ struct zn_str {
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
 enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
 extern enum zn_level zn_log_level;
-extern unsigned zn_log_per_second; /* 0: no limit; else the rest of a second's lines is only counted */
+/* 0: no limit; else so many lines of one kind pass at a time, and one a second after that. Lines of one format are one kind. */
+extern unsigned zn_log_burst;
+#define ZN_LOG_SUBJECT 256 /* lines about one subject that pass at a time */
 void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, but lines about one subject (not 0) are one kind, of whatever format. */
+void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void zn_log_tick(uint64_t now_ns);  /* says how many lines were held back of kinds that have gone quiet */
 int zn_log_parse(const char *name); /* the level, or -EINVAL */
 static inline uint64_t zn_clock_ns(clockid_t clock)
 {
@@ -985,6 +991,56 @@ void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
+
+/*
+ * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst), which
+ * fills up again by one every interval. Owners with a full allowance need no place; where no place is free, owners share one.
+ */
+#define ZN_RATE_OWNERS 256 /* a power of two */
+#define ZN_RATE_TRIES  8   /* places where an owner may be */
+struct zn_rate_owner {
+	uint64_t owner;   /* 0: nobody's place */
+	uint64_t full_ns; /* when his allowance is full again */
+	uint32_t refused; /* since it was last looked at */
+	uint32_t burst;   /* as he had it last */
+};
+struct zn_rate {
+	struct zn_rate_owner row[ZN_RATE_OWNERS], rest;
+};
+
+/* Where an owner (not 0) is counted. */
+static inline struct zn_rate_owner *zn_rate_owner(struct zn_rate *r, uint64_t owner, uint64_t now_ns)
+{
+	uint64_t first = owner * 0x9e3779b97f4a7c15 >> 32;
+	struct zn_rate_owner *idle = NULL;
+
+	for (uint32_t i = 0; i < ZN_RATE_TRIES; i++) {
+		struct zn_rate_owner *o = &r->row[(first + i) & (ZN_RATE_OWNERS - 1)];
+
+		if (o->owner == owner)
+			return o;
+		if (!idle && o->full_ns <= now_ns && !o->refused)
+			idle = o;
+	}
+	if (!idle)
+		return &r->rest;
+	*idle = (struct zn_rate_owner){.owner = owner};
+	return idle;
+}
+
+/* Whether he may do one more now; else it is counted in refused. */
+static inline bool zn_rate_take(struct zn_rate_owner *o, uint32_t burst, uint64_t interval_ns, uint64_t now_ns)
+{
+	uint64_t full_ns = (o->full_ns > now_ns ? o->full_ns : now_ns) + interval_ns;
+
+	o->burst = burst;
+	if (full_ns - now_ns > burst * interval_ns) {
+		o->refused++;
+		return false;
+	}
+	o->full_ns = full_ns;
+	return true;
+}
 
 /* ---- json.c: bounded output, JSON writer and reader. ---- */
 
@@ -2402,6 +2458,7 @@ struct zn_past {
 	uint64_t key, seen_ns;
 	double last, total; /* total: without the resets of a counter */
 	uint32_t count, newest;
+	uint32_t whose;
 	struct {
 		uint64_t ns;
 		double total;
@@ -2410,6 +2467,7 @@ struct zn_past {
 /* Scratch, and the past of series. Large, but touched only as far as it is used. Zero is valid. */
 struct zn_rule_work {
 	struct zn_rule_source source;
+	uint32_t (*whose)(void *source_from, uint32_t pid); /* the owner of a process; NULL: nobody knows */
 	const struct zn_rules *rules;
 	const struct zn_rule_node *first; /* of a rule with clear at: its first comparison */
 	double clear_at;
@@ -2425,6 +2483,7 @@ struct zn_rule_work {
 	uint32_t slot[2 * ZN_ELEMENTS_MAX]; /* elements by match, plus 1 */
 	struct zn_past past[ZN_PASTS_MAX];
 	uint32_t past_count;
+	struct zn_quota past_quota;
 	uint16_t past_slot[2 * ZN_PASTS_MAX]; /* plus 1 */
 };
 struct zn_instance {
@@ -2438,6 +2497,8 @@ struct zn_instance {
 /* Evaluates a rule: each instance that it has now, whether its condition holds or not. */
 void zn_rule_run(struct zn_rule_work *w, const struct zn_rule *rule,
 	void (*instance)(void *to, const struct zn_instance *i), void *to);
+/* The owner of the process whose number the label pid is; ZN_OWNER_ROOT: there is none, so it is about the node. */
+uint32_t zn_rule_whose(const struct zn_rule_work *w, struct zn_str pid);
 /* After all rules: forgets the past of series that were not there. */
 void zn_rule_sweep(struct zn_rule_work *w);
 /* The key of a past is a hash: nobody who chooses labels may know it. */
@@ -2457,22 +2518,30 @@ struct zn_alert {
 	uint64_t clear_since_ns; /* while cleared: since when */
 	bool cleared;
 	bool seen;
+	bool summed;    /* it stands for the instances of its rule without a place of their own; value: how many */
+	uint8_t room;   /* enum zn_alert_room */
+	uint32_t whose; /* zn_rule_whose() */
 	uint8_t label_count;
 	char labels[ZN_ALERT_BYTES]; /* of its instance: names and values in turn, each with a NUL */
 };
+/* Two parts of the table, each shared by rules. Rules of severity "critical" may use both. */
+enum zn_alert_room { ZN_ROOM_CRITICAL, ZN_ROOM_ALL, ZN_ROOM_COUNT };
 struct zn_alerts {
 	const struct zn_rules *rules;
 	struct zn_rule_names names;
 	const char *file; /* empty: the built-in rules alone */
 	uint32_t count;   /* of alert[] */
-	uint64_t lost;    /* times that an instance found the table full; it is tried again at the next tick */
+	uint64_t lost;    /* times that an instance found no place; it is tried again at the next tick */
 	uint64_t next_id;
 	uint64_t run_ns; /* of the last tick */
 	void (*changed)(
 		void *owner, const struct zn_alert *alert); /* it fires, or is resolved: state; NULL: nobody asks */
 	void *owner;
-	struct zn_rules book[2];              /* one is in use, the other is for a reload */
-	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no room */
+	/* What is taken of each, counted anew at every tick: of the two parts by rule, of what one rule may have by user. */
+	struct zn_quota room[ZN_ROOM_COUNT], of_rule[ZN_RULES_MAX];
+	uint64_t told_ns[ZN_RULES_MAX]; /* when it was last logged that a rule has no place for all its instances */
+	struct zn_rules book[2];        /* one is in use, the other is for a reload */
+	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no place */
 	struct zn_rule_work work;
 };
 extern const char zn_alerts_defaults[]; /* the built-in rules, as text */
@@ -2807,7 +2876,6 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* ---- job.c: the table of jobs: who they are, what they did, when they end. ---- */
 
 #define ZN_JOB_GRACE_NS (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
-#define ZN_JOB_SHOWN    2                  /* scrapes of /metrics that still show a job that has ended */
 #define ZN_JOB_ALERTS   16
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
 enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
@@ -2845,7 +2913,6 @@ struct zn_job {
 	uint64_t epilog_ns;
 	uint32_t processes; /* that live and called a hooked library */
 	uint32_t processes_gone;
-	uint32_t shown; /* scrapes since it ended */
 	bool reported;
 	struct zn_job_gpu gpu[ZN_PROC_GPUS];
 	uint32_t gpu_count;
@@ -2870,6 +2937,7 @@ struct zn_jobs {
 	void *memory;                   /* of the histograms; touched only as far as it is used */
 	uint32_t high;                  /* slots from here on were never used */
 	uint64_t refused;               /* newcomers that found the table full */
+	bool crowded; /* series of file I/O run short: jobs that have ended make room. flow.c sets it */
 	uint64_t tick_ns;
 	struct zn_hist merged;          /* scratch of zn_job_merge() */
 	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
@@ -2900,7 +2968,6 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
 /* Once, at the start: the jobs that are there by now ran before. */
 void zn_jobs_found(struct zn_jobs *j);
-void zn_jobs_scraped(struct zn_jobs *j); /* after /metrics was answered */
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */

@@ -28,6 +28,7 @@ const char zn_commit[] = ZN_COMMIT;
 bool zn_ready;
 
 #define EXIT_USAGE 2
+#define NOBODY     65534u
 
 struct daemon {
 	struct zn_options options;
@@ -209,6 +210,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_flows_tick(&d->flows, now);
 	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
+	zn_log_tick(now);
 	zn_view_tick(&d->view);
 	zn_serve_tick(&d->serve, now);
 	d->view.tick_ns = now;
@@ -502,10 +504,34 @@ static void alerts_walk(
 	zn_metrics_walk(view, wanted->metric, sample, to);
 }
 
+/* /proc is asked once for each process. What has ended by then is nobody's. */
+static uint32_t alerts_whose(void *view, uint32_t pid)
+{
+	static struct {
+		uint32_t id, owner;
+	} known[ZN_PROCS_MAX];
+	const struct zn_agg *a = ((const struct zn_view *)view)->agg;
+
+	for (uint32_t r = 0; r < a->row_count; r++) {
+		uint32_t row = a->row[r];
+		const struct zn_proc *p = a->arena->shared->row_tgid[row] == pid ? zn_arena_proc(a->arena, row) : NULL;
+
+		if (!p)
+			continue;
+		if (known[row].id != p->id) {
+			known[row].id = p->id;
+			known[row].owner = zn_owner_of((int)pid);
+		}
+		return known[row].owner;
+	}
+	return NOBODY;
+}
+
 /* First: a mistake in the rules is told at once, and nothing was opened yet. */
 static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	d->alerts.work.source = (struct zn_rule_source){alerts_walk, &d->view};
+	d->alerts.work.whose = d->options.simulate ? NULL : alerts_whose;
 	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
 }
 
@@ -671,7 +697,7 @@ static int run(struct daemon *d)
 	zn_scribe_warn(&d->scribe, d->folder);
 	if (!d->options.simulate)
 		families_log(d);
-	zn_log_per_second = 20;
+	zn_log_burst = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
 	say_ready(d);
 	system_tell(d->watchdog_fd, "READY=1");

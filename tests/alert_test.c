@@ -27,7 +27,9 @@ static struct series {
 	bool gone;
 } world[16];
 static uint32_t world_count;
-static uint32_t many; /* series of the metric "many", numbered by the label i */
+static uint32_t many;      /* series of the metric "many", numbered by the label i */
+static char (*failing)[8]; /* the processes that were refused memory, MANY of them */
+static double failures;
 
 static void give(const struct series *s, void (*sample)(void *to, const struct zn_sample *s), void *to)
 {
@@ -54,6 +56,11 @@ static void walk(
 		snprintf(number, sizeof(number), "%u", i);
 		give(&s, sample, to);
 	}
+	for (uint32_t i = 0; failing && i < MANY && !strcmp(wanted->metric, "zernel_gpu_alloc_failures_total"); i++)
+		give(&(struct series){.metric = wanted->metric,
+			     .label = {{"pid", failing[i]}, {"gpu_id", "0"}, {"reason", "oom"}},
+			     .value = failures},
+			sample, to);
 }
 
 static void start(void)
@@ -207,27 +214,143 @@ T(an_alert_says_since_when)
 	CHECK(alerts.alert[0].value < 2);
 }
 
-T(full_table)
+static const char *annotation(const struct zn_alert *alert, const char *name)
 {
-	rules("alert many\n expr many > 0\nalert test\n expr test > 10\n");
+	static char text[256];
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
+
+	zn_alert_annotation(&o, alert, name);
+	text[o.len] = '\0';
+	return text;
+}
+
+static const struct zn_alert *summed(const char *name)
+{
+	return find(name, "summed", "true");
+}
+
+/* Three quarters of the table are for all rules. Whoever comes first gets half of them, the next one half of the rest. */
+#define FIRST  96
+#define SECOND 48
+
+T(a_rule_has_a_share)
+{
+	rules("alert many\n expr many > 0\n summary {{i}}\n description {{i}}\n runbook_url http://x/\n"
+	      "alert again\n expr many > 0\nalert test\n expr test > 10\n");
 	many = MANY;
 	ADD("test", 20, {"what", "x"});
 	tick();
-	CHECK_EQ(alerts.count, ZN_ALERTS_MAX);
-	CHECK_EQ(zn_alerts_lost(&alerts), MANY - ZN_ALERTS_MAX + 1);
-	CHECK(find("many", "i", "255"));
-	CHECK(!find("many", "i", "256"));
-	CHECK_EQ(state_of("test"), ZN_INACTIVE);
+	CHECK_EQ(alerts.count, FIRST + 1 + SECOND + 1 + 1);
+	CHECK_EQ(zn_alerts_lost(&alerts), MANY - FIRST + MANY - SECOND);
+	CHECK(find("many", "i", "95") && !find("many", "i", "96"));
+	CHECK_EQ(state_of("test"), ZN_FIRING);
+	CHECK_EQ(summed("many")->state, ZN_FIRING);
+	CHECK(summed("many")->value == MANY - FIRST && summed("again")->value == MANY - SECOND);
+	CHECK_STR(annotation(summed("many"), "summary"), "204 more of this alert, which have no place of their own");
+	CHECK_STR(annotation(summed("many"), "description"), "");
+	CHECK_STR(annotation(summed("many"), "runbook_url"), "http://x/");
+	ticks(3);
+	CHECK_EQ(alerts.count, FIRST + 1 + SECOND + 1 + 1);
 	many = 3;
 	tick();
-	CHECK_EQ(alerts.count, 3);
+	CHECK_EQ(alerts.count, 3 + 3 + 1);
+	CHECK(!summed("many") && !summed("again"));
+	many = 90;
 	tick();
-	CHECK_EQ(alerts.count, 4);
-	CHECK_EQ(state_of("test"), ZN_FIRING);
-	CHECK_EQ(zn_alerts_lost(&alerts), MANY - ZN_ALERTS_MAX + 2);
+	CHECK_EQ(alerts.count, 90 + SECOND + 3 + 1 + 1); /* what is free is shared anew */
+	CHECK(!summed("many") && summed("again"));
 }
 
-/* Labels that have no room make no alert, rather than one that is like another. */
+T(the_sum_waits_and_stays_like_any_alert)
+{
+	rules("alert many\n expr many > 0\n for 2s\n keep_firing_for 3s\n");
+	many = MANY;
+	ticks(2);
+	CHECK_EQ(summed("many")->state, ZN_PENDING);
+	tick();
+	CHECK_EQ(summed("many")->state, ZN_FIRING);
+	many = 3;
+	ticks(3);
+	CHECK_EQ(summed("many")->state, ZN_FIRING);
+	CHECK(summed("many")->value == 0);
+	tick();
+	CHECK(!summed("many"));
+}
+
+/* 16 GPUs for 16 processes, or 300 processes: what was found to keep the most important alerts out. */
+T(nobody_hides_an_error_of_a_gpu)
+{
+	struct series *xid, *loss;
+	static char pid[MANY][8];
+
+	start();
+	for (uint32_t i = 0; i < MANY; i++)
+		snprintf(pid[i], sizeof(pid[i]), "%u", 1000 + i);
+	failing = pid;
+	xid = ADD("zernel_gpu_xid_errors_total", 0, {"pci", "0000:3b:00.0"}, {"xid", "79"});
+	loss = ADD("zernel_lost_total", 0, {"what", "alert"});
+	tick();
+	failures = 1;
+	tick();
+	CHECK(find("gpu_allocation_failed", "pid", "1000") && summed("gpu_allocation_failed"));
+	xid->value = 1;
+	loss->value = (double)zn_alerts_lost(&alerts);
+	tick();
+	CHECK_EQ(find("gpu_xid", "xid", "79")->state, ZN_FIRING);
+	CHECK_EQ(find("events_lost", "what", "alert")->state, ZN_FIRING);
+	failing = NULL;
+	failures = 0;
+}
+
+/* Rules of all kinds are full: one that is critical has places of its own, and those of all as well. */
+T(critical_alerts_have_places_of_their_own)
+{
+	char text[2048] = "";
+
+	for (int i = 0; i < 12; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "alert many%d\n expr many > 0\n", i);
+	strcat(text,
+		"alert late\n expr test > 10\nalert worst\n expr test > 10\n severity critical\n"
+		"alert all\n expr many > 0\n severity critical\n");
+	rules(text);
+	many = MANY;
+	tick();
+	ADD("test", 20, {"what", "x"});
+	tick();
+	CHECK(!find("late", "what", "x") && summed("late")->state == ZN_FIRING);
+	CHECK(find("worst", "what", "x")->state == ZN_FIRING && !summed("worst"));
+	CHECK(find("all", "i", "31") && !find("all", "i", "32"));
+	CHECK(alerts.count <= ZN_ALERTS_MAX);
+}
+
+static uint32_t owner_of_pid(void *from, uint32_t pid)
+{
+	(void)from;
+	return pid < 1200 ? 1001 : 1002;
+}
+
+/* The processes of one user do not hide those of another one behind the same rule. */
+T(a_user_has_a_share_of_a_rule)
+{
+	static char pid[MANY][8];
+
+	rules("alert failed\n expr zernel_gpu_alloc_failures_total > 0\n");
+	alerts.work.whose = owner_of_pid;
+	for (uint32_t i = 0; i < MANY; i++)
+		snprintf(pid[i], sizeof(pid[i]), "%u", 1000 + i);
+	failing = pid;
+	failures = 1;
+	tick();
+	CHECK(find("failed", "pid", "1063") && !find("failed", "pid", "1064"));
+	CHECK(find("failed", "pid", "1200") && find("failed", "pid", "1231") && !find("failed", "pid", "1232"));
+	ticks(2);
+	CHECK_EQ(alerts.count, FIRST + 1);
+	failing = NULL;
+	failures = 0;
+	alerts.work.whose = NULL;
+}
+
+/* Labels that have no room make no alert of their own, rather than one that is like another. */
 T(labels_without_room)
 {
 	char longest[ZN_ALERT_BYTES];
@@ -238,9 +361,10 @@ T(labels_without_room)
 	ADD("test", 20, {"what", longest});
 	ADD("test", 20, {"what", longest + strlen("what") + 2});
 	tick();
-	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(alerts.count, 2);
 	CHECK_EQ(zn_alerts_lost(&alerts), 1);
 	CHECK_EQ(strlen(zn_alert_label(&alerts.alert[0], "what")), sizeof(longest) - 1 - strlen("what") - 2);
+	CHECK(summed("test") && summed("test")->value == 1);
 }
 
 T(the_highest_state)
@@ -303,16 +427,6 @@ T(changes_are_told_once)
 	ticks(5);
 	CHECK_EQ(told_count, 3);
 	CHECK(told[2].id != told[0].id);
-}
-
-static const char *annotation(const struct zn_alert *alert, const char *name)
-{
-	static char text[256];
-	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
-
-	zn_alert_annotation(&o, alert, name);
-	text[o.len] = '\0';
-	return text;
 }
 
 T(labels_and_annotations)
@@ -742,7 +856,11 @@ int main(void)
 {
 	states_follow_values();
 	RUN(an_alert_says_since_when);
-	RUN(full_table);
+	RUN(a_rule_has_a_share);
+	RUN(the_sum_waits_and_stays_like_any_alert);
+	RUN(nobody_hides_an_error_of_a_gpu);
+	RUN(critical_alerts_have_places_of_their_own);
+	RUN(a_user_has_a_share_of_a_rule);
 	RUN(labels_without_room);
 	RUN(the_highest_state);
 	RUN(changes_are_told_once);

@@ -578,22 +578,83 @@ T(too_many_clients)
 	down();
 }
 
+#define HIS_CLIENTS 12 /* half of what is not root's alone */
+
+/* Without root there is but one user, who may tag in a simulation. */
 T(no_user_keeps_root_out)
 {
-	int fd[ZN_CONTROL_CLIENTS];
+	int fd[HIS_CLIENTS], roots[ZN_CONTROL_CLIENTS];
 
+	if (getuid())
+		return;
 	fresh();
-	for (int i = 0; i < ZN_CONTROL_CLIENTS; i++)
-		fd[i] = connect_as(getuid() ? getuid() : NOBODY);
+	for (int i = 0; i < HIS_CLIENTS; i++)
+		fd[i] = connect_as(NOBODY);
 	settle();
-	if (!getuid()) {
-		CHECK_GOT(ask_bytes(NOBODY, H "list\n", 14), "busy: too many clients\n");
-		CHECK_GOT(ask(H "start\nid=7\n"), "ok\n{\"job_id\":\"7\",\"restart\":0,\"state\":\"running\"}");
-		CHECK_GOT(receive(fd[0]), "busy: too many clients\n"); /* the first of them */
-	}
-	CHECK(settle());
+	CHECK_GOT(ask_bytes(NOBODY, H "list\n", 14), "busy: too many clients of one user; try again\n");
+	CHECK_GOT(ask_bytes(NOBODY - 1, H "list\n", 14), "ok\n{\"jobs\":[]}");
+	CHECK_GOT(ask(H "start\nid=7\n"), "ok\n{\"job_id\":\"7\",\"restart\":0,\"state\":\"running\"}");
 	for (int i = 0; i < ZN_CONTROL_CLIENTS; i++)
+		roots[i] = connect_as(0);
+	CHECK(settle());
+	for (int i = 0; i < HIS_CLIENTS; i++)
+		CHECK_GOT(receive(fd[i]), "busy: too many clients\n");
+	CHECK_GOT(ask(H "list\n"), "busy: too many clients\n");
+	zn_control_tick(c, zn_now_ns());
+	CHECK_STR(logged,
+		"quota: clients of the control socket: 2 refused, the last one to 0, who holds 32 of 32; what was "
+		"refused is not shown");
+	for (int i = 0; i < ZN_CONTROL_CLIENTS; i++)
+		close(roots[i]);
+	for (int i = 0; i < HIS_CLIENTS; i++)
 		close(fd[i]);
+	settle();
+	CHECK(!strncmp(ask_bytes(NOBODY, H "list\n", 14), "ok\n", 3));
+	down();
+}
+
+/* A user's loop of requests is turned away beyond his allowance; root's and other users' are answered in between. */
+T(requests_of_a_user_are_limited)
+{
+	uint64_t start_ns, took_ns;
+	unsigned answered = 0, refused = 0;
+	int waiting;
+
+	if (getuid())
+		return;
+	fresh();
+	start_ns = zn_now_ns();
+	for (int i = 0; i < 1000; i++) {
+		const char *got = ask_bytes(NOBODY, H "list\n", 14);
+
+		answered += !strncmp(got, "ok\n", 3);
+		refused += !strcmp(got, strerror(EAGAIN)); /* it would have to wait */
+		if (i % 100 == 99) {
+			CHECK_GOT(ask(H "list\n"), "ok\n{\"jobs\":[]}");
+			CHECK_GOT(ask_bytes(NOBODY - 1, H "list\n", 14), "ok\n{\"jobs\":[]}");
+		}
+	}
+	took_ns = zn_now_ns() - start_ns;
+	CHECK_EQ(answered + refused, 1000);
+	CHECK(answered >= 100 && answered <= 101 + 50 * took_ns / ZN_NS_PER_S);
+	for (int i = 0; i < 1000; i++)
+		ask(H "list\n");
+	CHECK_GOT(ask(H "list\n"), "ok\n{\"jobs\":[]}");
+	for (int i = 0; i < 1000 && !strncmp(ask_bytes(NOBODY, H "list\n", 14), "ok\n", 3); i++)
+		;
+	waiting = connect_as(NOBODY);
+	send(waiting, H "list\n", 14, 0);
+	settle();
+	CHECK_GOT(receive(waiting), strerror(EAGAIN));
+	log_lines = 0;
+	zn_control_tick(c, zn_now_ns());
+	CHECK_GOT(receive(waiting), "busy: more than 50 requests a second of one user; try again\n");
+	CHECK_GOT(receive(waiting), "");
+	close(waiting);
+	zn_control_tick(c, zn_now_ns() + 30 * ZN_NS_PER_S);
+	CHECK_EQ(log_lines, refused > 0);
+	CHECK(!refused ||
+		strstr(logged, "requests refused, the last one of user 65534: more than 50 a second of one user"));
 	down();
 }
 
@@ -933,6 +994,7 @@ int main(void)
 	RUN(what_is_no_report);
 	RUN(too_many_clients);
 	RUN(no_user_keeps_root_out);
+	RUN(requests_of_a_user_are_limited);
 	RUN(ten_thousand_connections_leave_nothing);
 	RUN(no_file_left_to_accept_with);
 	RUN(places_where_it_cannot_listen);

@@ -343,13 +343,11 @@ T(a_step_after_a_pause_goes_on_with_its_job)
 	pass(30);
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
 	CHECK_EQ(told.launches, 7);
-	zn_jobs_scraped(&jobs);
 	CHECK_EQ(group("4711", 78), job->slot);
 	launch(process_of(job->slot, PID + 1), 11);
 	pass(1);
 	CHECK_EQ(job->state, ZN_JOB_RUNNING);
 	CHECK_EQ(job->end_ns, 0);
-	CHECK_EQ(job->shown, 0);
 	CHECK_EQ(told.started, 2);
 	epilog("id=4711");
 	group_gone(78);
@@ -382,11 +380,9 @@ T(an_epilog_that_comes_late_is_the_end)
 	group_gone(77);
 	pass(30);
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
-	zn_jobs_scraped(&jobs);
 	epilog("id=4711 exit_code=1:0");
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
 	CHECK_EQ(told.ended, 2);
-	CHECK_EQ(job->shown, 0);
 	CHECK_EQ(job->end_ns, start_ns + 33 * ZN_NS_PER_S);
 	CHECK_STR(job->about.value[ZN_KEY_EXIT_CODE], "1:0");
 	CHECK_EQ(gpu(job, "0")->idle_ns, 33 * ZN_NS_PER_S);
@@ -668,28 +664,7 @@ T(a_tagged_process_ends_its_job)
 	CHECK_EQ(job->end_ns, 1101 * ZN_NS_PER_S);
 }
 
-T(shown_for_two_scrapes)
-{
-	start();
-	prolog("id=4711 uid=1000");
-	zn_jobs_scraped(&jobs);
-	zn_jobs_scraped(&jobs);
-	pass(1);
-	epilog("id=4711");
-	pass(100);
-	CHECK_EQ(state_of("4711"), ZN_JOB_ENDED);
-	zn_jobs_scraped(&jobs);
-	pass(1);
-	CHECK_EQ(state_of("4711"), ZN_JOB_ENDED);
-	zn_jobs_scraped(&jobs);
-	CHECK_EQ(state_of("4711"), ZN_JOB_ENDED);
-	pass(1);
-	CHECK_EQ(state_of("4711"), ZN_JOB_FREE);
-	CHECK_EQ(plain.arena.shared->jobs, 0);
-	CHECK_EQ(told.ended, 1);
-}
-
-T(nobody_scrapes)
+T(shown_for_five_minutes)
 {
 	start();
 	prolog("id=4711 uid=1000");
@@ -698,6 +673,8 @@ T(nobody_scrapes)
 	CHECK_EQ(state_of("4711"), ZN_JOB_ENDED);
 	pass(1);
 	CHECK_EQ(state_of("4711"), ZN_JOB_FREE);
+	CHECK_EQ(plain.arena.shared->jobs, 0);
+	CHECK_EQ(told.ended, 1);
 }
 
 /* ---- Many. ---- */
@@ -733,13 +710,12 @@ T(the_table_is_full)
 	}
 	epilog("id=7");
 	epilog("id=11");
-	job = zn_jobs_find(&jobs, "11", ZN_UNKNOWN);
-	zn_jobs_scraped(&jobs);
-	zn_jobs_find(&jobs, "7", ZN_UNKNOWN)->shown = 0;
-	CHECK(numbered(9999) == job); /* where 11 was: it had been shown */
-	CHECK_EQ(state_of("7"), ZN_JOB_ENDED);
+	job = zn_jobs_find(&jobs, "7", ZN_UNKNOWN);
+	zn_jobs_find(&jobs, "11", ZN_UNKNOWN)->end_ns++;
+	CHECK(numbered(9999) == job); /* where 7 was: it ended first */
+	CHECK_EQ(state_of("11"), ZN_JOB_ENDED);
 	numbered(9998);
-	CHECK_EQ(state_of("7"), ZN_JOB_FREE);
+	CHECK_EQ(state_of("11"), ZN_JOB_FREE);
 	CHECK_EQ(told.ended, 2);
 	CHECK_EQ(zn_jobs_start(&jobs, say("id=9997"), ZN_JOB_BY_PROLOG, why), -ENOSPC);
 	CHECK_EQ(zn_jobs_start(&jobs, say("id=9998 qos=x"), ZN_JOB_BY_PROLOG, why), 0); /* not a newcomer */
@@ -764,6 +740,46 @@ T(room_is_kept_for_the_kernel)
 	CHECK_EQ(state_of("102"), ZN_JOB_RUNNING);
 }
 
+/* A job every 3.6 s: each is shown for its five minutes, and none is refused. */
+T(a_thousand_short_jobs_an_hour)
+{
+	start();
+	for (uint32_t i = 1; i <= 1000; i++) {
+		char text[32], before[12];
+
+		numbered(i);
+		snprintf(text, sizeof(text), "id=%u", i);
+		epilog(text);
+		pass_ms(3600);
+		snprintf(before, sizeof(before), "%u", i > 80 ? i - 80 : 1);
+		CHECK_EQ(state_of(before), ZN_JOB_ENDED);
+	}
+	CHECK_EQ(jobs.refused, 0);
+	CHECK_EQ(job_count(), 83);
+}
+
+/* Where series of file I/O run short, the oldest of those that have ended goes, one at a tick. */
+T(jobs_that_have_ended_make_room_for_file_io)
+{
+	start();
+	for (uint32_t i = 1; i <= 3; i++) {
+		char text[32];
+
+		numbered(i);
+		snprintf(text, sizeof(text), "id=%u", i);
+		epilog(text);
+		pass(1);
+	}
+	numbered(4);
+	jobs.crowded = true;
+	pass(1);
+	CHECK_EQ(state_of("1"), ZN_JOB_FREE);
+	CHECK_EQ(state_of("2"), ZN_JOB_ENDED);
+	pass(9);
+	CHECK_EQ(job_count(), 1);
+	CHECK_EQ(state_of("4"), ZN_JOB_RUNNING);
+}
+
 T(thousands_in_turn)
 {
 	uint64_t launches = 0;
@@ -780,9 +796,7 @@ T(thousands_in_turn)
 		epilog("id=5000 uid=1000");
 		CHECK_EQ(told.ended, i);
 		launches += told.launches;
-		zn_jobs_scraped(&jobs);
-		zn_jobs_scraped(&jobs);
-		pass_ms(100);
+		pass_ms(300 * 1000);
 	}
 	CHECK_EQ(launches, 6007);
 	CHECK_EQ(job_count(), 0);
@@ -1358,10 +1372,11 @@ int main(void)
 	RUN(tagged_by_hand);
 	RUN(a_tag_that_fails_changes_no_job);
 	RUN(a_tagged_process_ends_its_job);
-	RUN(shown_for_two_scrapes);
-	RUN(nobody_scrapes);
+	RUN(shown_for_five_minutes);
 	RUN(the_table_is_full);
 	RUN(room_is_kept_for_the_kernel);
+	RUN(a_thousand_short_jobs_an_hour);
+	RUN(jobs_that_have_ended_make_room_for_file_io);
 	RUN(thousands_in_turn);
 	RUN(sums_outlive_processes);
 	RUN(a_job_between_two_ticks);

@@ -66,39 +66,88 @@ static void bytes_of_a_line(void)
 	}
 }
 
-static void wait_for_a_second(void)
+static unsigned lines_written(void)
 {
-	uint64_t second = zn_now_ns() / ZN_NS_PER_S;
+	unsigned count = 0;
 
-	while (zn_now_ns() / ZN_NS_PER_S == second)
-		usleep(1000);
+	while (*next_write())
+		count++;
+	return count;
 }
 
-/* Within one second only so many lines; the rest is counted, and told in the next. */
-T(a_limit_for_each_second)
+/* Lines of one format are one kind: so many pass at a time. What is held back is counted, and said once a line could pass. */
+T(each_kind_of_line_has_a_limit)
 {
-	char seen[3][64];
-	unsigned lines_of_ten = 0;
+	char seen[3][128];
+	unsigned passed;
 
-	zn_log_per_second = 3;
-	wait_for_a_second();
+	zn_log_burst = 3;
 	listen_in();
-	for (int i = 0; i < 10; i++)
-		zn_log(ZN_WARN, "line %d", i);
-	while (*next_write())
-		lines_of_ten++;
-	zn_log(ZN_ERROR, "always");
+	for (int i = 0; i < 1000; i++)
+		zn_log(ZN_WARN, "of a user %d", i);
+	passed = lines_written();
+	zn_log(ZN_ERROR, "an error");
 	strcpy(seen[0], next_write());
-	wait_for_a_second();
-	zn_log(ZN_INFO, "next");
+	zn_log(ZN_WARN, "of something else");
 	strcpy(seen[1], next_write());
-	strcpy(seen[2], next_write());
+	zn_log_tick(zn_now_ns());
+	snprintf(seen[2], sizeof(seen[2]), "%s", next_write()); /* empty, unless all this took a second */
+	zn_log_tick(zn_now_ns() + 10 * ZN_NS_PER_S);
+	next_write();
 	listen_no_more();
-	zn_log_per_second = 0;
-	CHECK_EQ(lines_of_ten, 3);
-	CHECK_STR(seen[0], "zerneld: error: always\n");
-	CHECK_STR(seen[1], "zerneld: warning: log: 7 more lines in that second\n");
-	CHECK_STR(seen[2], "zerneld: next\n");
+	zn_log_burst = 0;
+	CHECK(passed >= 3 && passed < 500);
+	CHECK_STR(seen[0], "zerneld: error: an error\n");
+	CHECK_STR(seen[1], "zerneld: warning: of something else\n");
+	CHECK(strstr(got, " more lines were held back like: of a user ") ||
+		strstr(seen[2], " more lines were held back like: of a user "));
+}
+
+/* What a user can log without end hides no alert, and a rule that flaps hides no other. */
+T(alerts_are_not_held_back)
+{
+	unsigned passed[3] = {0};
+
+	zn_log_burst = 3;
+	listen_in();
+	for (int i = 0; i < 1000; i++)
+		zn_log(ZN_WARN, "a flood");
+	lines_written();
+	for (int i = 0; i < 40; i++) {
+		zn_log_about(ZN_WARN, 7, "alert %d fires", i);
+		passed[0] += lines_written();
+	}
+	for (int i = 0; i < 1000; i++) {
+		zn_log_about(ZN_WARN, 7, "alert %d fires", i);
+		zn_log_about(ZN_INFO, 7, "alert %d is resolved", i);
+		passed[1] += lines_written();
+	}
+	zn_log_about(ZN_WARN, 9, "alert %d fires", 1);
+	passed[2] = lines_written();
+	listen_no_more();
+	zn_log_burst = 0;
+	CHECK_EQ(passed[0], 40);
+	CHECK(passed[1] >= ZN_LOG_SUBJECT - 40 && passed[1] < 1500);
+	CHECK_EQ(passed[2], 1);
+}
+
+/* More kinds than there are places: some share one, and none is lost for good. */
+T(kinds_without_a_place_share_one)
+{
+	unsigned passed = 0;
+
+	zn_log_burst = 3;
+	listen_in();
+	for (uint64_t subject = 1; subject <= 2000; subject++) {
+		zn_log_about(ZN_WARN, subject, "%u", (unsigned)subject);
+		passed += lines_written();
+	}
+	zn_log_tick(zn_now_ns() + 1000 * ZN_NS_PER_S);
+	next_write();
+	listen_no_more();
+	zn_log_burst = 0;
+	CHECK(passed >= ZN_RATE_OWNERS && passed < 2000);
+	CHECK(strstr(got, " more lines were held back like: "));
 }
 
 T(a_prefix_for_each_level)
@@ -226,7 +275,9 @@ T(clocks)
 int main(void)
 {
 	bytes_of_a_line();
-	RUN(a_limit_for_each_second);
+	RUN(each_kind_of_line_has_a_limit);
+	RUN(alerts_are_not_held_back);
+	RUN(kinds_without_a_place_share_one);
 	RUN(a_prefix_for_each_level);
 	RUN(levels_above_are_silent);
 	RUN(long_lines_are_cut);

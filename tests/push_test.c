@@ -65,10 +65,6 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v)
 	(void)v;
 	zn_out_char(o, '\n');
 }
-void zn_jobs_scraped(struct zn_jobs *j)
-{
-	(void)j;
-}
 void zn_history_json(struct zn_out *o, struct zn_view *v)
 {
 	(void)v;

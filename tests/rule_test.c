@@ -19,8 +19,9 @@ static int type_of(const char *metric)
 		const char *name;
 		enum zn_metric_type type;
 	} types[] = {{"g", ZN_METRIC_GAUGE}, {"h", ZN_METRIC_GAUGE}, {"total", ZN_METRIC_GAUGE},
-		{"many", ZN_METRIC_GAUGE}, {"c", ZN_METRIC_COUNTER}, {"s", ZN_METRIC_SUMMARY},
-		{"s_count", ZN_METRIC_GAUGE}, {"wide", ZN_METRIC_GAUGE}, {"zernel_anomaly_score", ZN_METRIC_GAUGE}};
+		{"many", ZN_METRIC_GAUGE}, {"crowd", ZN_METRIC_GAUGE}, {"c", ZN_METRIC_COUNTER},
+		{"s", ZN_METRIC_SUMMARY}, {"s_count", ZN_METRIC_GAUGE}, {"wide", ZN_METRIC_GAUGE},
+		{"zernel_anomaly_score", ZN_METRIC_GAUGE}};
 
 	for (size_t i = 0; i < ZN_LEN(types); i++)
 		if (!strcmp(metric, types[i].name))
@@ -38,7 +39,7 @@ static const struct {
 	{"zernel_anomaly_score", "1", "launch", 4}, {"zernel_anomaly_score", "1", "sync", 8}};
 
 static double counter, counter_since_s; /* of c{a="1"}; since: 0: not known */
-static uint32_t many;
+static uint32_t many, crowd;            /* series of the metrics of these names; labels: i, pid */
 static bool gone;
 static struct zn_hist hist;
 
@@ -65,11 +66,15 @@ static void walk(
 			s.label[s.label_count++] = (struct zn_label){text(b), text(world[i].b)};
 		sample(to, &s);
 	}
-	for (uint32_t i = 0; i < many && !strcmp(wanted->metric, "many"); i++) {
+	for (uint32_t i = 0,
+		      count = !strcmp(wanted->metric, "many") ? many
+			: !strcmp(wanted->metric, "crowd")    ? crowd
+							      : 0;
+		i < count; i++) {
 		struct zn_sample s = {.label_count = 1, .value = i};
 
 		snprintf(number, sizeof(number), "%u", i);
-		s.label[0] = (struct zn_label){text("i"), text(number)};
+		s.label[0] = (struct zn_label){text(*wanted->metric == 'm' ? "i" : "pid"), text(number)};
 		sample(to, &s);
 	}
 	if (!gone && !strcmp(wanted->metric, "c"))
@@ -431,6 +436,35 @@ T(full_tables)
 	CHECK_EQ(work.past_count, 0);
 }
 
+static uint32_t owner_of_pid(void *from, uint32_t pid)
+{
+	(void)from;
+	return pid < ZN_PASTS_MAX ? 1001 : 1002;
+}
+
+/* The series of one user's processes leave room for those of others, and for what is about the node. */
+T(a_user_has_a_share_of_the_pasts)
+{
+	uint32_t share = (ZN_PASTS_MAX - ZN_PASTS_MAX / 8) / 2;
+
+	work.past_count = 0;
+	work.past_quota = (struct zn_quota){0};
+	memset(work.past_slot, 0, sizeof(work.past_slot));
+	work.whose = owner_of_pid;
+	expression("slope(crowd[2s]) >= 0 or slope(many[2s]) >= 0");
+	crowd = ZN_PASTS_MAX + 7;
+	many = 11;
+	run_at(1);
+	CHECK_EQ(work.past_count, share + 7 + 11);
+	run_at(2);
+	CHECK_EQ(result_count, share + 7); /* "or" leaves out what the left side has already */
+	crowd = many = 0;
+	run_at(3);
+	CHECK_EQ(work.past_count, 0);
+	CHECK_EQ(work.past_quota.used, 0);
+	work.whose = NULL;
+}
+
 /* One value a second of the counter, and what the expression makes of it in each; "-": no instance. */
 static void over_time(const char *expr, double since, const char *values, const char *want)
 {
@@ -582,6 +616,7 @@ int main(void)
 	RUN(cut_anywhere);
 	RUN(files_replace_and_disable);
 	RUN(full_tables);
+	RUN(a_user_has_a_share_of_the_pasts);
 	RUN(past);
 	RUN(slopes);
 	RUN(pasts_are_shared);

@@ -62,6 +62,11 @@ void zn_log(enum zn_level level, const char *format, ...)
 	(void)level, (void)format;
 }
 
+void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...)
+{
+	(void)level, (void)subject, (void)format;
+}
+
 /* ---- What a simulation has none of. ---- */
 
 uint64_t zn_probe_missed(struct zn_probe *p)

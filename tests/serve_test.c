@@ -118,14 +118,6 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v)
 	zn_out_text(o, "{\"jobs\":[]}");
 }
 
-static unsigned scrapes; /* that the table of jobs was told of */
-
-void zn_jobs_scraped(struct zn_jobs *j)
-{
-	(void)j;
-	scrapes++;
-}
-
 int zn_health_json(struct zn_out *o, struct zn_view *v)
 {
 	(void)v;
@@ -1184,35 +1176,7 @@ T(shared_answer)
 	stop();
 }
 
-/* Jobs that have ended are shown for so many scrapes: each text that was made is one, whoever shares it, and no other
- * answer is. */
-T(scrapes_are_counted)
-{
-	static struct zn_jobs *const some = (struct zn_jobs *)&view;
-	struct client c;
-
-	start();
-	c = dial(false);
-	scrapes = 0;
-	CHECK_EQ(get(&c, "/metrics"), 200);
-	CHECK_EQ(scrapes, 0);
-	view.jobs = some;
-	CHECK_EQ(get(&c, "/metrics"), 200);
-	CHECK_EQ(get(&c, "/json"), 200);
-	CHECK_EQ(get(&c, "/jobs"), 200);
-	CHECK_EQ(scrapes, 1);
-	metrics_bytes = ZN_BODY_BYTES + 1;
-	CHECK_EQ(get(&c, "/metrics"), 500);
-	metrics_bytes = 0;
-	CHECK_EQ(scrapes, 1);
-	CHECK_EQ(get(&c, "/metrics"), 200);
-	CHECK_EQ(scrapes, 2);
-	view.jobs = NULL;
-	hang_up(&c);
-	stop();
-}
-
-/* Nor is the text of one format taken for the other. */
+/* The text of one format is not taken for that of the other. */
 T(not_shared_across_formats)
 {
 	struct client c;
@@ -2661,7 +2625,6 @@ int main(void)
 	RUN(too_large_or_no_buffer);
 	RUN(pipelining);
 	RUN(shared_answer);
-	RUN(scrapes_are_counted);
 	RUN(not_shared_across_formats);
 	RUN(byte_by_byte);
 	RUN(half_close);

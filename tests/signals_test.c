@@ -18,7 +18,7 @@ static bool clock_real; /* else clock_ns */
 
 /* In place of log.c. */
 enum zn_level zn_log_level;
-unsigned zn_log_per_second;
+unsigned zn_log_burst;
 void zn_log(enum zn_level level, const char *format, ...)
 {
 	(void)level, (void)format;

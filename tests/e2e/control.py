@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The control socket of a running daemon, with `zernel job` and with bare sockets: who may do what, hostile input, reports, what
 is left while the daemon is stopped or down, and records that a restart finds. The daemon simulates, but for one test."""
+import ast
 import contextlib
 import json
 import os
@@ -13,7 +14,7 @@ import struct
 import subprocess
 import time
 
-from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, State, check, equal, folder, main, parse_json, test, wait_until
+from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, parse_json, test, wait_until
 
 SLURM = {"SLURM_JOB_ID": "94711", "SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_USER": "nobody", "SLURM_JOB_PARTITION": "gpu"}
 HEAD = "zernel 1 "
@@ -112,6 +113,62 @@ def a_job_from_its_start_to_its_report():
 
 
 @test
+def scrapes_take_no_job_away():
+    """Anybody may ask for /metrics as often as he likes: a Prometheus that comes later must find the last values."""
+    daemon = simulated("--push-interval-ms", "100")
+    said("start", "short", "uid=1234")
+    said("end", "short")
+    for _ in range(7):
+        daemon.metrics()
+        daemon.ticked(1)
+    check(daemon.metrics().one("zernel_job_ended_time_seconds", job_id="short"), "its last values are there")
+    equal(listed()["short"]["state"], "ended", "the job")
+
+
+ASKS = """
+import select, socket, sys
+answers = {}
+while not select.select([sys.stdin], [], [], 0)[0]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        try:
+            s.connect(sys.argv[1])
+            s.send(b"zernel 1 list\\n")
+        except OSError:
+            pass
+        try:
+            word = s.recv(1 << 18).partition(b"\\n")[0].decode()
+        except OSError:
+            continue
+        answers[word] = answers.get(word, 0) + 1
+print(answers, flush=True)
+"""
+BUSY = "more than 50 requests a second of one user; try again"
+
+
+@test
+def users_have_an_allowance_and_root_is_answered():
+    daemon = simulated(expect=["control: [0-9]+ requests refused, the last one of user 65534"])
+    nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
+    start = time.monotonic()
+    users = [Process([*nobody, "/usr/bin/python3", "-c", ASKS, socket_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+             for _ in range(8)]
+    refused = wait_until(lambda: (lambda done: done if done.returncode else None)(zernel("list", user=NOBODY)), "a user is refused")
+    equal((refused.returncode, refused.stdout, refused.stderr), (1, "", f"zernel: job: {BUSY}\n"), "what it says")
+    for i in range(20):
+        said("start", f"job{i}")
+        check(f"job{i}" in listed(), "root is answered")
+        said("end", f"job{i}")
+    for user in users:
+        user.process.stdin.close()
+    answers = [ast.literal_eval(user.process.stdout.read()) for user in users]
+    took = time.monotonic() - start
+    equal({word for a in answers for word in a} <= {"ok", f"busy: {BUSY}", "busy: too many clients of one user; try again"}, True, "answers")
+    check(sum(a.get(f"busy: {BUSY}", 0) for a in answers) > 0, "some were refused")
+    check(sum(a.get("ok", 0) for a in answers) <= 101 + 50 * took, f"answered within {took:.1f} s: {answers}")
+    daemon.ticked(2)
+
+
+@test
 def who_may_do_what():
     daemon = simulated()
     said("start", "--slurm", env=SLURM)
@@ -190,7 +247,7 @@ def ten_thousand_connections():
 
 @test
 def clients_that_say_nothing():
-    daemon = simulated()
+    daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to 0, who holds 32 of 32"])
     before = daemon.fds()
     idle = []
     for _ in range(100):

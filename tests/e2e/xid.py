@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Errors of GPUs (XIDs) in the kernel's log: from a pipe as the driver writes them, and what root writes to the real log."""
 import os
+import re
 
-from harness import ZERNELD, Absent, Daemon, check, equal, folder, main, need, test, wait_until
+from harness import NCCL, ZERNELD, Absent, Actor, Daemon, check, equal, folder, main, need, test, wait_until
 
 BROKEN = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus."
 XIDS, RECORDS = "zernel_gpu_xid_errors_total", "zernel_kernel_log_records_total"
@@ -40,6 +41,24 @@ def errors_are_counted_and_told():
     equal([(a["alert"], a["pci"], a["xid"]) for a in alerts], [("gpu_xid", "0000:3b:00.0", "79")], "what fires")
     check(any("alert gpu_xid{pci=" in line and "XID 79 of the GPU at 0000:3b:00.0, 7 times" in line for line in daemon.lines()), "the log")
     equal(m.lost(), {}, "losses")
+
+
+@test
+def a_flood_in_the_log_hides_no_alert():
+    """By default the log is the only place where an alert goes: what a user can log without end must leave it there."""
+    path = pipe()
+    daemon = Daemon("--kmsg", path, "--push-interval-ms", "100", expect=["process [0-9]+: ncclCommAbort", "log: .* held back"])
+    user = Actor(("nccl", NCCL))
+    daemon.attached(NCCL)
+    user.tell("while True: nccl.ncclCommAbort(None); time.sleep(0.001)")
+    wait_until(lambda: sum("ncclCommAbort" in line for line in daemon.lines()) >= 20, "the flood")
+    write(path, f"3,1,1,-;{BROKEN}\n")
+    wait_until(lambda: any(a["state"] == "firing" for a in daemon.json("/alerts")["alerts"]), "the alert")
+    wait_until(lambda: any(re.search("log: .* more lines were held back like: .*ncclCommAbort", line) for line in daemon.lines()), "the count")
+    user.kill()
+    check(any("alert gpu_xid{pci=" in line for line in daemon.lines()), "the log")
+    floods = sum("ncclCommAbort" in line for line in daemon.lines())
+    check(floods < 1000, f"lines of the user: {floods}")
 
 
 @test

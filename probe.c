@@ -966,6 +966,24 @@ static int free_list_fill(int fd, uint32_t first, uint32_t end)
 	return 0;
 }
 
+/* What of each table is root's alone is enough for its own services. */
+static void quotas_open(struct zn_shared *s)
+{
+	static const struct {
+		uint32_t size, reserve;
+	} of[ZN_QUOTA_COUNT] = {
+		[ZN_QUOTA_PROCESS] = {ZN_PROCS_MAX, ZN_PROCS_MAX / 16},
+		[ZN_QUOTA_HISTOGRAM] = {ZN_HISTS_MAX - ZN_HISTS_FIRST, ZN_HISTS_MAX / 16},
+		[ZN_QUOTA_THREAD] = {ZN_THREADS_MAX, ZN_THREADS_MAX / 16},
+		[ZN_QUOTA_IO] = {ZN_IO_MAX, ZN_IO_MAX / 16},
+	};
+
+	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {
+		s->quota[t].size = of[t].size;
+		s->quota[t].reserve = of[t].reserve;
+	}
+}
+
 static int arena_open(struct zn_probe *p)
 {
 	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
@@ -981,6 +999,7 @@ static int arena_open(struct zn_probe *p)
 		return -errno;
 	a->shared->daemon_tgid = getpid();
 	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
+	quotas_open(a->shared);
 	err = free_list_fill(p->map_fd[MAP_FREE_ROWS], 0, ZN_PROCS_MAX);
 	if (!err)
 		err = free_list_fill(p->map_fd[MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);

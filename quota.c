@@ -33,6 +33,18 @@ void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)
 	q->told_refused = refused;
 }
 
+void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns)
+{
+	static const char *const label[] = {
+#define X(e, table, loss) table,
+		ZN_QUOTAS(X)
+#undef X
+	};
+
+	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++)
+		zn_quota_tell(&s->quota[t], label[t], now_ns);
+}
+
 /* The real user id, from "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line
  * feeds in it. */
 static uint32_t read_uid(int pid)

@@ -475,6 +475,20 @@ enum zn_loss {
 		ZN_LOSS_COUNT
 };
 
+/* Tables of the kernel that several owners share. Columns: name of the enum; what the log calls it; what it counts that is
+ * refused, of enum zn_loss. */
+#define ZN_QUOTAS(X)                                                                                                   \
+	X(PROCESS, "processes", PROCESS)                                                                               \
+	X(HISTOGRAM, "histograms", SERIES)                                                                             \
+	X(THREAD, "threads", THREAD)                                                                                   \
+	X(IO, "series of file I/O", IO)
+enum zn_quota_table {
+#define X(e, label, loss) ZN_QUOTA_##e,
+	ZN_QUOTAS(X)
+#undef X
+		ZN_QUOTA_COUNT
+};
+
 /*
  * How long some process was inside the GPU's driver, and how long two or more were: a sum over the changes of how many
  * are inside, each with its time. From 0 to 1 and back is the busy time, from 1 to 2 and back the contended one; a change
@@ -523,6 +537,7 @@ struct zn_shared {
 	__u64 wall_ns;            /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
+	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
 };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
@@ -530,7 +545,7 @@ struct zn_shared {
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
-			2 * ZN_MARKS + 16 + ZN_CPUS_MAX + ZN_SKEWS_MAX,
+			2 * ZN_MARKS + 16 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -982,6 +997,7 @@ uint64_t zn_wall_ms(void); /* since 1970 */
 /* Logs who was refused entries of the table, at most once a minute; the table's name goes into the line. Call it each
  * tick. */
 void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
+void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns); /* the same of all tables of the kernel */
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);

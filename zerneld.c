@@ -146,6 +146,7 @@ static void live_tick(struct daemon *d)
 	zn_probe_ends(&d->probe);
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
+	zn_quotas_tell(d->probe.arena.shared, zn_now_ns());
 }
 
 /* ---- systemd: sd_notify(3), sd_watchdog_enabled(3). Nobody is told where nobody asks. ---- */

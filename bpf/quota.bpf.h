@@ -28,4 +28,19 @@ static __noinline __u32 zn_owner_current(void)
 	return uid;
 }
 
+/* Takes an entry of a table for an owner. False: he has his share; it is counted as a loss. */
+static __always_inline bool zn_quota_claim(enum zn_quota_table table, __u32 owner)
+{
+	static const __u8 loss[] = {
+#define X(e, label, what) ZN_LOST_##what,
+		ZN_QUOTAS(X)
+#undef X
+	};
+
+	if (zn_quota_take(&shared.quota[table], owner))
+		return true;
+	zn_lost(loss[table]);
+	return false;
+}
+
 #endif

@@ -66,7 +66,7 @@ static void change(const char *text)
 
 static const struct zn_mount *use(uint32_t dev, uint32_t tgid)
 {
-	const struct zn_mount *e = zn_mounts_use(&m, dev, tgid);
+	const struct zn_mount *e = zn_mounts_use(&m, dev, tgid, ZN_OWNER_ROOT);
 
 	zn_mounts_hurry(&m);
 	while (m.walk_fd >= 0)
@@ -324,7 +324,7 @@ T(one_more_than_there_is_room_for)
 	uint32_t dev = DEV(1, 0);
 
 	open_over("");
-	while (zn_mounts_use(&m, dev, 0))
+	while (zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT))
 		dev++;
 	CHECK_EQ(m.count, ZN_MOUNTS_MAX);
 	CHECK_EQ(dev - DEV(1, 0), ZN_MOUNTS_MAX);
@@ -333,7 +333,7 @@ T(one_more_than_there_is_room_for)
 	CHECK_EQ(m.count, ZN_MOUNTS_MAX);
 	zn_mounts_tick(&m, zn_now_ns() + 61 * ZN_NS_PER_S);
 	CHECK_EQ(m.count, 0);
-	CHECK(zn_mounts_use(&m, dev, 0));
+	CHECK(zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT));
 }
 
 T(no_list_at_all)

@@ -151,8 +151,8 @@ static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, con
 		zn_quota_give(&f->quota, row->of.user);
 		return i;
 	}
-	f->flow[i] = (struct zn_flow){
-		.used = true, .job = row->key.job, .owner = row->of.user, .active_ns = zn_now_ns()};
+	f->flow[i] =
+		(struct zn_flow){.used = true, .job = row->key.job, .owner = row->of.user, .active_ns = zn_now_ns()};
 	snprintf(f->flow[i].point, ZN_MOUNT_BYTES, "%s", mount->point);
 	snprintf(f->flow[i].fstype, ZN_FSTYPE_BYTES, "%s", mount->fstype);
 	if (i >= f->high)
@@ -261,14 +261,19 @@ static void row_not_of_tick(struct zn_flows *f, uint32_t slot)
 	op->tick_bytes += h->bytes;
 }
 
-/* A device that got its name takes its figures along. */
+/* A device that got its name takes its figures along; what it was shown as goes with the last of its rows. */
 static void row_rename(struct zn_flows *f, uint32_t slot, const struct zn_mount *mount)
 {
+	struct zn_flow *before = &f->flow[f->row[slot].flow];
+
 	chain_remove(f, slot);
-	if (row_bind(f, slot, mount))
-		row_not_of_tick(f, slot);
-	else
+	if (!row_bind(f, slot, mount)) {
 		chain_add(f, slot, f->row[slot].flow);
+		return;
+	}
+	row_not_of_tick(f, slot);
+	if (flow_empty(before))
+		flow_drop(f, before);
 }
 
 static void row_check(struct zn_flows *f, uint32_t slot)

@@ -168,7 +168,8 @@ enum map {
 };
 static const char *const map_name[MAP_COUNT] = {".bss", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
-	"tasks", "io_rows", "coarse_hists", "free_coarse", "calls", "sends", "socks", "io_seats", "io_requests", "aios", "runs", "opens", "workers"};
+	"tasks", "io_rows", "coarse_hists", "free_coarse", "calls", "sends", "socks", "io_seats", "io_requests", "aios",
+	"runs", "opens", "workers"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1

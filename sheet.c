@@ -326,8 +326,7 @@ static void files(struct zn_out *o, struct zn_str r)
 
 		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_client_text(f, "mount", mount, sizeof(mount)),
 			zn_client_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
-			bytes(b, f, "write_bytes"),
-			whole ? zn_term_count(c, over_ops(ops, "count", false)) : none(c),
+			bytes(b, f, "write_bytes"), whole ? zn_term_count(c, over_ops(ops, "count", false)) : none(c),
 			whole ? zn_term_count(d, over_ops(ops, "errors", false)) : none(d),
 			zn_term_duration(e, over_ops(ops, "p99_us", true)));
 	}

@@ -41,7 +41,7 @@
 #define ZN_STEPS_MAX   64    /* steps of one job that are told apart */
 #define ZN_TASKS_MAX   16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
-#define ZN_IO_MAX      7168  /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
+#define ZN_IO_MAX      7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
 #define ZN_IO_HISTS    1024  /* of them with a whole histogram: reads and writes */
 #define ZN_IO_OF_USER  12288 /* twice what one user's series may be, those of all his jobs together */
 #define ZN_IO_SEATS    8192  /* threads inside of a file operation at one time; a power of two */
@@ -169,8 +169,8 @@ static inline __u32 zn_coarse_middle(__u32 bucket)
 #define ZN_OWNER_ROOT      0u
 #define ZN_OWNER_NOBODY    65534u                 /* whose user is not known */
 #define ZN_OWNER_JOB(slot) (0xffff0000u + (slot)) /* a job; no user is given such an id */
-#define ZN_QUOTA_OWNERS 256 /* owners that are told apart; further ones share one place. A power of two */
-#define ZN_QUOTA_TRIES  8   /* places where an owner may be */
+#define ZN_QUOTA_OWNERS    256 /* owners that are told apart; further ones share one place. A power of two */
+#define ZN_QUOTA_TRIES     8   /* places where an owner may be */
 struct zn_quota_owner {
 	__u32 owner; /* and 1; 0: nobody's place */
 	__s32 held;
@@ -812,7 +812,8 @@ struct zn_job_row {
 	__u32 cgroup_seen; /* 1 once it had a control group */
 	__u32 pad;
 	__u64 oom_kills; /* of its processes, by the kernel */
-	__u64 io_lost[ZN_IO_OP_COUNT]; /* times that a series of this operation was refused; then its figures are not whole */
+	__u64 io_lost
+		[ZN_IO_OP_COUNT]; /* times that a series of this operation was refused; then its figures are not whole */
 	__u64 reserved[183 - ZN_IO_OP_COUNT];
 	struct zn_step step[ZN_STEPS_MAX];
 };
@@ -920,8 +921,8 @@ enum zn_event_type {
 	ZN_EV_EXIT,
 	ZN_EV_ALLOC_FAILED,
 	ZN_EV_COMM_ABORT,
-	ZN_EV_JOB,   /* row: its slot */
-	ZN_EV_PROC,  /* a row was claimed */
+	ZN_EV_JOB,  /* row: its slot */
+	ZN_EV_PROC, /* a row was claimed */
 	ZN_EV_DEVICE /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
 };
 struct zn_event {
@@ -1503,8 +1504,8 @@ struct zn_arena {
 	struct zn_shared *shared;
 	struct zn_proc *procs;
 	struct zn_hist *hists;
-	struct zn_job_row *jobs; /* ZN_JOBS_MAX pages; NULL: none */
-	struct zn_skew *skews;   /* ZN_SKEWS_MAX; NULL: none */
+	struct zn_job_row *jobs;       /* ZN_JOBS_MAX pages; NULL: none */
+	struct zn_skew *skews;         /* ZN_SKEWS_MAX; NULL: none */
 	struct zn_coarse_hist *coarse; /* ZN_IO_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];

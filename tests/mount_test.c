@@ -336,6 +336,35 @@ T(one_more_than_there_is_room_for)
 	CHECK(zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT));
 }
 
+/* With it the rest between walks of a long list would be passed over, at each look. */
+T(what_there_is_no_room_for_asks_for_no_list)
+{
+	uint32_t dev = DEV(1, 0);
+
+	open_over("");
+	while (zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT))
+		dev++;
+	zn_mounts_tick(&m, zn_now_ns());
+	CHECK(!m.changed && !m.fresh);
+	CHECK(!zn_mounts_use(&m, dev, 77, ZN_OWNER_ROOT));
+	CHECK(!m.changed && !m.fresh);
+}
+
+T(one_user_leaves_room_for_others)
+{
+	uint32_t dev = DEV(1, 0), count = 0;
+
+	open_over("");
+	while (zn_mounts_use(&m, dev + count, 0, 1000))
+		count++;
+	CHECK_EQ(count, (ZN_MOUNTS_MAX - ZN_MOUNTS_MAX / 16) / 2);
+	CHECK(zn_mounts_use(&m, DEV(2, 0), 0, 2000));
+	CHECK(zn_mounts_use(&m, DEV(2, 1), 0, ZN_OWNER_ROOT));
+	CHECK(zn_mounts_use(&m, dev, 0, 1000)); /* it is there already */
+	zn_mounts_tick(&m, zn_now_ns() + 61 * ZN_NS_PER_S);
+	CHECK_EQ(m.quota.used, 0);
+}
+
 T(no_list_at_all)
 {
 	zn_mounts_close(&m);
@@ -374,6 +403,8 @@ int main(void)
 	RUN(what_only_a_container_sees);
 	RUN(a_process_that_is_gone_tells_nothing);
 	RUN(one_more_than_there_is_room_for);
+	RUN(what_there_is_no_room_for_asks_for_no_list);
+	RUN(one_user_leaves_room_for_others);
 	RUN(no_list_at_all);
 	RUN(the_list_of_this_machine);
 	zn_mounts_close(&m);

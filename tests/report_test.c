@@ -661,6 +661,27 @@ T(files)
 	CHECK(strstr(line_of(got), " read=- written=- "));
 }
 
+/* Its share was used up: null, not 0, and said. */
+T(files_beyond_its_share)
+{
+	struct zn_job *job;
+	struct zn_str got;
+
+	start();
+	job = busy_job();
+	files_of(job);
+	zn_arena_job(&plain.arena, job->slot)->io_lost[ZN_IO_WRITE] = 7;
+	got = report(job);
+	check_is(got, "io_lost", "[\"write\"]");
+	CHECK(strstr(text, "{\"mount\":\"/home\",\"fstype\":\"nfs4\",\"read_bytes\":0,\"write_bytes\":null,"));
+	CHECK(strstr(text, "\"read_bytes\":3145728,\"write_bytes\":1009,")); /* counted from the first one on */
+	CHECK(strstr(text, "{\"what\":\"some I/O\",\"why\":\"more pairs of a mount and an operation than its share, "));
+	CHECK(strstr(
+		page_of(got), "/home                    nfs4           0B        -         -        -   18.4ms\n"));
+	CHECK(strstr(page_of(got), "some I/O: more pairs of a mount and an operation than its share"));
+	CHECK(strstr(line_of(got), " read=3.00M written=- "));
+}
+
 /* It did nothing to files, and that is known. */
 T(no_files)
 {
@@ -888,6 +909,7 @@ int main(void)
 	RUN(largest);
 	RUN(at_every_capacity);
 	RUN(files);
+	RUN(files_beyond_its_share);
 	RUN(no_files);
 	RUN(as_a_page);
 	RUN(as_a_line);

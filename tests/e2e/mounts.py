@@ -55,6 +55,10 @@ class Files(Daemon):
     def expects(self, what, point, count, fstype="tmpfs"):
         equal(self.bytes(what, point, fstype), count, f"bytes of {what} on {point}")
 
+    def shows(self, what, point, count):
+        """The same, where many lists of mounts are read before its name is found."""
+        wait_until(lambda: self.bytes(what, point) == count, f"{count} bytes of {what} on {point}")
+
 
 def dd(path, count, *more, source="/dev/zero"):
     """Writes count blocks of 1 MiB, or what else is said; dd's own count is what counts."""
@@ -171,12 +175,12 @@ def mounts_of_one_user_leave_room_for_others():
     with tmpfs(f"{root}/new") as point:
         os.chmod(point, 0o777)
         write_as(1000, f"{point}/f", 1000000)
-        daemon.expects("write", point, 1000000)
+        daemon.shows("write", point, 1000000)
         write_as(1001, f"{point}/g", 7)
-        daemon.expects("write", point, 1000007)
+        daemon.shows("write", point, 1000007)
     with tmpfs(f"{root}/system") as point:
         dd(f"{point}/f", 3)
-        daemon.expects("write", point, 3 * MIB)
+        daemon.shows("write", point, 3 * MIB)
     used = daemon.metrics().one("zernel_table_entries", table="io_series")
     limit = daemon.metrics().one("zernel_table_limit", table="io_series")
     check(limit / 3 < used < 0.6 * limit, f"{used} of {limit} series are in use: half of them at most are the hoarder's")

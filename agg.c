@@ -67,6 +67,13 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 	return is_mapped(a, a->hist_mapped, slot, a->ops->map_hist) ? &a->hists[slot] : NULL;
 }
 
+struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index)
+{
+	if (index >= ZN_IO_MAX || !a->coarse)
+		return NULL;
+	return is_mapped(a, a->coarse_mapped, index, a->ops->map_coarse) ? &a->coarse[index] : NULL;
+}
+
 struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot)
 {
 	if (slot >= ZN_JOBS_MAX || !a->jobs)
@@ -335,12 +342,20 @@ static void plain_io_cut(struct zn_arena *a, const struct zn_io_key *key)
 		*e = p->io[--p->io_count];
 }
 
-static void plain_io_free(struct zn_arena *a, uint32_t hist)
+static void plain_io_free(struct zn_arena *a, const struct zn_io_row *row)
 {
 	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_quota *quota = a->shared->quota;
 
-	memset(&a->hists[hist], 0, sizeof(struct zn_hist));
-	p->hists[p->hist_count++] = hist;
+	if (row->hist < ZN_HISTS_MAX) {
+		memset(&a->hists[row->hist], 0, sizeof(struct zn_hist));
+		p->hists[p->hist_count++] = row->hist;
+	} else {
+		memset(&a->coarse[row->hist - ZN_HISTS_MAX], 0, sizeof(struct zn_coarse_hist));
+		p->coarse[p->coarse_count++] = row->hist - ZN_HISTS_MAX;
+	}
+	zn_quota_give(&quota[ZN_QUOTA_IO], row->owner);
+	zn_quota_give(&quota[ZN_QUOTA_IO_USER], row->user);
 }
 
 static void plain_skew_release(struct zn_arena *a, uint32_t slot)
@@ -377,7 +392,9 @@ static const struct zn_arena_ops plain_ops = {
 #define PLAIN_PROCS  (ZN_PROCS_MAX * sizeof(struct zn_proc))
 #define PLAIN_HISTS  (ZN_HISTS_MAX * sizeof(struct zn_hist))
 #define PLAIN_JOBS   (ZN_JOBS_MAX * sizeof(struct zn_job_row))
-#define PLAIN_BYTES  (PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + ZN_SKEWS_MAX * sizeof(struct zn_skew))
+#define PLAIN_COARSE (ZN_IO_MAX * sizeof(struct zn_coarse_hist))
+#define PLAIN_BYTES                                                                                                    \
+	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + ZN_SKEWS_MAX * sizeof(struct zn_skew))
 
 int zn_plain_open(struct zn_plain *p)
 {
@@ -392,13 +409,18 @@ int zn_plain_open(struct zn_plain *p)
 	p->arena.procs = (void *)(at + PLAIN_SHARED);
 	p->arena.hists = (void *)(at + PLAIN_SHARED + PLAIN_PROCS);
 	p->arena.jobs = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS);
-	p->arena.skews = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS);
+	p->arena.coarse = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS);
+	p->arena.skews = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE);
+	p->arena.shared->quota[ZN_QUOTA_IO] = (struct zn_quota){.size = ZN_IO_MAX, .reserve = ZN_IO_MAX / 16};
+	p->arena.shared->quota[ZN_QUOTA_IO_USER] = (struct zn_quota){.size = ZN_IO_OF_USER};
 	while (p->row_count < ZN_PROCS_MAX) {
 		p->rows[p->row_count] = ZN_PROCS_MAX - 1 - p->row_count;
 		p->row_count++;
 	}
 	for (uint32_t slot = ZN_HISTS_MAX - 1; slot >= ZN_HISTS_FIRST; slot--)
 		p->hists[p->hist_count++] = slot;
+	for (uint32_t i = ZN_IO_MAX; i-- > 0;)
+		p->coarse[p->coarse_count++] = i;
 	return 0;
 }
 
@@ -455,20 +477,50 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail de
 	return true;
 }
 
+/* As BPF does, but that a read or a write is never coarse. NULL: there is no room for its owner. */
+static struct zn_io_entry *plain_io_claim(struct zn_plain *p, const struct zn_io_key *key)
+{
+	struct zn_quota *quota = p->arena.shared->quota;
+	struct zn_io_entry e = {.key = *key, .row = p->io_of};
+	bool whole = key->op <= ZN_IO_WRITE;
+
+	if (p->io_count == ZN_LEN(p->io) || !(whole ? p->hist_count : p->coarse_count))
+		return NULL;
+	if (!zn_quota_take(&quota[ZN_QUOTA_IO_USER], e.row.user))
+		return NULL;
+	if (!zn_quota_take(&quota[ZN_QUOTA_IO], e.row.owner)) {
+		zn_quota_give(&quota[ZN_QUOTA_IO_USER], e.row.user);
+		return NULL;
+	}
+	e.row.hist = whole ? p->hists[--p->hist_count] : ZN_HISTS_MAX + p->coarse[--p->coarse_count];
+	p->io[p->io_count] = e;
+	return &p->io[p->io_count++];
+}
+
+static struct zn_hist *plain_coarse_add(struct zn_coarse_hist *h, uint64_t ns)
+{
+	h->calls++;
+	h->sum_ns += ns;
+	h->bucket[zn_coarse_bucket(ns)]++;
+	if (ns > h->max_ns)
+		h->max_ns = ns;
+	return (struct zn_hist *)h;
+}
+
 struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns)
 {
 	struct zn_io_entry *e = plain_io_find(p, key);
 
-	if (!e && (p->io_count == ZN_LEN(p->io) || p->hist_count == 0)) {
-		p->arena.shared->lost[p->hist_count ? ZN_LOST_IO : ZN_LOST_SERIES]++;
+	if (!e)
+		e = plain_io_claim(p, key);
+	if (!e) {
+		p->arena.shared->lost[ZN_LOST_IO]++;
 		return NULL;
 	}
-	if (!e) {
-		e = &p->io[p->io_count++];
-		*e = (struct zn_io_entry){*key, p->hists[--p->hist_count]};
-	}
-	zn_hist_add(&p->arena.hists[e->hist], ns);
-	return &p->arena.hists[e->hist];
+	if (e->row.hist >= ZN_HISTS_MAX)
+		return plain_coarse_add(&p->arena.coarse[e->row.hist - ZN_HISTS_MAX], ns);
+	zn_hist_add(&p->arena.hists[e->row.hist], ns);
+	return &p->arena.hists[e->row.hist];
 }
 
 void zn_hist_merge(struct zn_hist *restrict to, const struct zn_hist *restrict from)
@@ -482,6 +534,18 @@ void zn_hist_merge(struct zn_hist *restrict to, const struct zn_hist *restrict f
 #pragma GCC unroll 4
 	for (uint32_t i = 0; i < ZN_SLOTS; i++)
 		to->slot[i] += from->slot[i];
+}
+
+void zn_hist_merge_coarse(struct zn_hist *restrict to, const struct zn_coarse_hist *restrict from)
+{
+	to->calls += from->calls;
+	to->errors += from->errors;
+	to->bytes += from->bytes;
+	to->sum_ns += from->sum_ns;
+	if (from->max_ns > to->max_ns)
+		to->max_ns = from->max_ns;
+	for (uint32_t i = 0; i < ZN_COARSE_BUCKETS; i++)
+		to->slot[zn_coarse_middle(i)] += from->bucket[i];
 }
 
 /* Sums over powers of two: the first slot, the slots of each power, the last slot. */

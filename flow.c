@@ -12,6 +12,9 @@
 #define S         9
 #define SETTLE_NS (2 * ZN_NS_PER_S)   /* nobody adds to a row any more that was cut this long ago */
 #define IDLE_NS   (600 * ZN_NS_PER_S) /* then what is of no job and of no mount of the host goes */
+/* Calls per second from which on reads or writes are spread over groups of CPUs. Adding to a cache line that another CPU has
+ * takes a few 100 ns, so below this at most some 3 % of one CPU's time. */
+#define SPREAD_CALLS 100000
 
 void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *jobs)
 {
@@ -19,7 +22,50 @@ void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *j
 		memset(f, 0, sizeof(*f));
 	f->arena = arena;
 	f->jobs = jobs;
+	f->quota = (struct zn_quota){.size = ZN_FLOWS_MAX, .reserve = ZN_FLOWS_MAX / 16};
 	zn_mounts_init(&f->mounts);
+}
+
+/* ---- Histograms of both kinds, as one is numbered by the rows. ---- */
+
+/* What both begin with: nothing after max_ns may be looked at. NULL: it cannot be read. */
+static const struct zn_hist *counted(const struct zn_flows *f, uint32_t slot)
+{
+	if (slot < ZN_HISTS_MAX)
+		return zn_arena_hist(f->arena, slot);
+	return (const struct zn_hist *)zn_arena_coarse(f->arena, slot - ZN_HISTS_MAX);
+}
+
+static void merge_into(struct zn_flows *f, struct zn_hist *to, uint32_t slot)
+{
+	const struct zn_hist *h = counted(f, slot);
+
+	if (h && slot < ZN_HISTS_MAX)
+		zn_hist_merge(to, h);
+	else if (h)
+		zn_hist_merge_coarse(to, (const struct zn_coarse_hist *)h);
+}
+
+/* Adds one to another of the same kind, which nobody else changes. */
+static void fold_into(struct zn_flows *f, uint32_t to, uint32_t slot)
+{
+	struct zn_coarse_hist *into;
+	const struct zn_coarse_hist *from;
+
+	if (slot < ZN_HISTS_MAX) {
+		merge_into(f, zn_arena_hist(f->arena, to), slot);
+		return;
+	}
+	into = zn_arena_coarse(f->arena, to - ZN_HISTS_MAX);
+	from = zn_arena_coarse(f->arena, slot - ZN_HISTS_MAX);
+	into->calls += from->calls;
+	into->errors += from->errors;
+	into->bytes += from->bytes;
+	into->sum_ns += from->sum_ns;
+	if (from->max_ns > into->max_ns)
+		into->max_ns = from->max_ns;
+	for (uint32_t i = 0; i < ZN_COARSE_BUCKETS; i++)
+		into->bucket[i] += from->bucket[i];
 }
 
 /* ---- Chains of rows. ---- */
@@ -93,30 +139,35 @@ static void twins_mark(struct zn_flows *f, struct zn_flow *flow)
 	}
 }
 
-static uint32_t flow_make(struct zn_flows *f, struct zn_tag job, const char *point, const char *fstype)
+static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, const struct zn_mount *mount)
 {
 	uint32_t i = 0;
 
+	if (!zn_quota_take(&f->quota, row->of.user))
+		return ZN_FLOWS_MAX;
 	while (i < ZN_FLOWS_MAX && f->flow[i].used)
 		i++;
-	if (i == ZN_FLOWS_MAX)
+	if (i == ZN_FLOWS_MAX) {
+		zn_quota_give(&f->quota, row->of.user);
 		return i;
-	f->flow[i] = (struct zn_flow){.used = true, .job = job, .active_ns = zn_now_ns()};
-	snprintf(f->flow[i].point, ZN_MOUNT_BYTES, "%s", point);
-	snprintf(f->flow[i].fstype, ZN_FSTYPE_BYTES, "%s", fstype);
+	}
+	f->flow[i] =
+		(struct zn_flow){.used = true, .job = row->key.job, .owner = row->of.user, .active_ns = zn_now_ns()};
+	snprintf(f->flow[i].point, ZN_MOUNT_BYTES, "%s", mount->point);
+	snprintf(f->flow[i].fstype, ZN_FSTYPE_BYTES, "%s", mount->fstype);
 	if (i >= f->high)
 		f->high = i + 1;
 	twins_mark(f, &f->flow[i]);
 	return i;
 }
 
-static uint32_t flow_find(struct zn_flows *f, struct zn_tag job, const struct zn_mount *mount)
+static uint32_t flow_find(struct zn_flows *f, const struct zn_flow_row *row, const struct zn_mount *mount)
 {
 	for (uint32_t i = 0; i < f->high; i++)
-		if (f->flow[i].used && same_tag(f->flow[i].job, job) && !strcmp(f->flow[i].point, mount->point) &&
-			!strcmp(f->flow[i].fstype, mount->fstype))
+		if (f->flow[i].used && same_tag(f->flow[i].job, row->key.job) &&
+			!strcmp(f->flow[i].point, mount->point) && !strcmp(f->flow[i].fstype, mount->fstype))
 			return i;
-	return flow_make(f, job, mount->point, mount->fstype);
+	return flow_make(f, row, mount);
 }
 
 static void flow_drop(struct zn_flows *f, struct zn_flow *flow)
@@ -125,6 +176,7 @@ static void flow_drop(struct zn_flows *f, struct zn_flow *flow)
 		while (flow->op[op].first)
 			row_leave(f, flow->op[op].first);
 	flow->used = false;
+	zn_quota_give(&f->quota, flow->owner);
 }
 
 static bool flow_empty(const struct zn_flow *flow)
@@ -145,7 +197,7 @@ static void lost(struct zn_flows *f)
 /* The mount of a row. While the table has no room for the device it has no name at all, and is not shown. */
 static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
 {
-	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0);
+	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, f->row[slot].of.user);
 
 	if (!mount)
 		lost(f);
@@ -154,7 +206,7 @@ static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
 
 static bool row_bind(struct zn_flows *f, uint32_t slot, const struct zn_mount *mount)
 {
-	uint32_t flow = flow_find(f, f->row[slot].key.job, mount);
+	uint32_t flow = flow_find(f, &f->row[slot], mount);
 
 	if (flow == ZN_FLOWS_MAX) {
 		lost(f);
@@ -165,35 +217,63 @@ static bool row_bind(struct zn_flows *f, uint32_t slot, const struct zn_mount *m
 	return true;
 }
 
-static void row_new(struct zn_flows *f, const struct zn_io_entry *e)
+/* False: there is no room to show it. */
+static bool row_show(struct zn_flows *f, uint32_t slot)
 {
-	struct zn_flow_row *row = &f->row[e->hist];
-	struct zn_mount *mount;
+	struct zn_mount *mount = mount_of(f, slot);
 
-	row->key = e->key;
-	mount = mount_of(f, e->hist);
-	if (!mount || !row_bind(f, e->hist, mount))
-		return;
-	row_set(row, ZN_ROW_LIVE);
-	if (e->hist >= f->row_high)
-		f->row_high = e->hist + 1;
+	if (!mount || !row_bind(f, slot, mount))
+		return false;
+	row_set(&f->row[slot], ZN_ROW_LIVE);
+	return true;
 }
 
-/* A device that got its name takes its figures along; they are not of this tick. */
+/* What its job has done of it is in no figure that is shown. */
+static void row_hidden(struct zn_flows *f, uint32_t slot)
+{
+	const struct zn_io_key *key = &f->row[slot].key;
+
+	if (key->job.serial && key->job.slot < ZN_JOBS_MAX)
+		f->hidden[key->job.slot] |= (uint16_t)(1u << key->op);
+}
+
+static void row_new(struct zn_flows *f, const struct zn_io_entry *e)
+{
+	uint32_t slot = e->row.hist;
+
+	f->row[slot] = (struct zn_flow_row){.key = e->key, .of = e->row};
+	row_set(&f->row[slot], ZN_ROW_WAITING);
+	if (!row_show(f, slot))
+		row_hidden(f, slot);
+	if (slot >= f->row_high)
+		f->row_high = slot + 1;
+}
+
+/* What it has counted so far is not of this tick. */
+static void row_not_of_tick(struct zn_flows *f, uint32_t slot)
+{
+	const struct zn_hist *h = counted(f, slot);
+	struct zn_flow_op *op = op_of(f, &f->row[slot]);
+
+	if (!h)
+		return;
+	op->tick_calls += h->calls;
+	op->tick_bytes += h->bytes;
+}
+
+/* A device that got its name takes its figures along; what it was shown as goes with the last of its rows. */
 static void row_rename(struct zn_flows *f, uint32_t slot, const struct zn_mount *mount)
 {
-	const struct zn_hist *h = zn_arena_hist(f->arena, slot);
-	struct zn_flow_row *row = &f->row[slot];
+	struct zn_flow *before = &f->flow[f->row[slot].flow];
 
 	chain_remove(f, slot);
 	if (!row_bind(f, slot, mount)) {
-		chain_add(f, slot, row->flow);
+		chain_add(f, slot, f->row[slot].flow);
 		return;
 	}
-	if (h) {
-		op_of(f, row)->tick_calls += h->calls;
-		op_of(f, row)->tick_bytes += h->bytes;
-	}
+	row_not_of_tick(f, slot);
+	if (flow_empty(before))
+		flow_drop(f, before);
 }
 
 static void row_check(struct zn_flows *f, uint32_t slot)
@@ -219,7 +299,8 @@ void zn_flows_refresh(struct zn_flows *f)
 	for (size_t i = 0; i < n; i++) {
 		const struct zn_io_entry *e = &f->entry[i];
 
-		if (e->hist < ZN_HISTS_MAX && e->key.op < ZN_IO_OP_COUNT && f->row[e->hist].state == ZN_ROW_FREE)
+		if (e->row.hist < ZN_LEN(f->row) && e->key.op < ZN_IO_OP_COUNT &&
+			f->row[e->row.hist].state == ZN_ROW_FREE)
 			row_new(f, e);
 	}
 	f->row_count = (uint32_t)n;
@@ -235,7 +316,7 @@ struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *f
 	struct zn_flow_sum sum = {0};
 
 	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
-		const struct zn_hist *h = zn_arena_hist(f->arena, slot);
+		const struct zn_hist *h = counted(f, slot);
 
 		if (!h)
 			continue;
@@ -265,23 +346,23 @@ static void op_tick(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, 
 	o->tick_bytes = sum.bytes;
 }
 
-/* Rows that were cut long ago become one, so that a job that mounts again and again keeps no more than that. */
+/* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more than that. */
 static void op_fold(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, uint64_t now_ns)
 {
-	struct zn_hist *into = NULL;
-	uint32_t next;
+	uint32_t into[2] = {0}, next;
 
 	for (uint32_t slot = flow->op[op].first; slot; slot = next) {
-		struct zn_hist *h = zn_arena_hist(f->arena, slot);
+		uint32_t *to = &into[slot >= ZN_HISTS_MAX];
 
 		next = f->row[slot].next;
-		if (!h || f->row[slot].state != ZN_ROW_CUT || !settled(&f->row[slot], now_ns))
+		if (!counted(f, slot) || f->row[slot].state != ZN_ROW_CUT || !settled(&f->row[slot], now_ns))
 			continue;
-		if (into) {
-			zn_hist_merge(into, h);
+		if (*to) {
+			fold_into(f, *to, slot);
+			f->row[*to].of.partial |= f->row[slot].of.partial;
 			row_leave(f, slot);
 		} else {
-			into = h;
+			*to = slot;
 		}
 	}
 }
@@ -321,15 +402,56 @@ static void flow_tick(struct zn_flows *f, struct zn_flow *flow, uint64_t now_ns)
 		flow_drop(f, flow);
 }
 
-static void rows_free(struct zn_flows *f, uint64_t now_ns)
+/* So many at one time that CPUs would wait for one another: each group of them gets a shard, see vfs.bpf.c. */
+static void row_spread(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
 {
+	struct zn_flow_row *row = &f->row[slot];
+	struct zn_hist *h = slot < ZN_HISTS_MAX && row->key.shard == 0 ? zn_arena_hist(f->arena, slot) : NULL;
+	uint64_t calls = h ? h->calls : 0;
+
+	if (!h || row->key.op > ZN_IO_WRITE)
+		return;
+	if (f->tick_ns && per(calls, row->calls, 1, now_ns - f->tick_ns) >= SPREAD_CALLS)
+		h->spread = 1;
+	row->calls = calls;
+}
+
+/* Shows what there was no room for, if there is now. Until then it is kept as others are: of a job until that is forgotten. */
+static void row_wait(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
+{
+	struct zn_flow_row *row = &f->row[slot];
+	const struct zn_hist *h = counted(f, slot);
+	uint64_t calls = h ? h->calls : 0;
+
+	if (row_show(f, slot)) {
+		row_not_of_tick(f, slot);
+		return;
+	}
+	if (calls > row->calls)
+		row->since_ns = now_ns;
+	row->calls = calls;
+	if (row->key.job.serial ? f->jobs && !zn_jobs_at(f->jobs, row->key.job) : row->since_ns + IDLE_NS <= now_ns) {
+		row_cut(f, slot);
+		row->state = ZN_ROW_LEAVING;
+	} else {
+		row_hidden(f, slot);
+	}
+}
+
+static void rows_tick(struct zn_flows *f, uint64_t now_ns)
+{
+	memset(f->hidden, 0, sizeof(f->hidden));
 	for (uint32_t slot = ZN_HISTS_FIRST; slot < f->row_high; slot++) {
 		struct zn_flow_row *row = &f->row[slot];
 
-		if (row->state != ZN_ROW_LEAVING || !settled(row, now_ns))
-			continue;
-		f->arena->ops->io_free(f->arena, slot);
-		row->state = ZN_ROW_FREE;
+		if (row->state == ZN_ROW_WAITING) {
+			row_wait(f, slot, now_ns);
+		} else if (row->state == ZN_ROW_LIVE) {
+			row_spread(f, slot, now_ns);
+		} else if (row->state == ZN_ROW_LEAVING && settled(row, now_ns)) {
+			f->arena->ops->io_free(f->arena, &row->of);
+			row->state = ZN_ROW_FREE;
+		}
 	}
 }
 
@@ -343,7 +465,7 @@ void zn_flows_tick(struct zn_flows *f, uint64_t now_ns)
 			flow_tick(f, &f->flow[i], now_ns);
 	while (f->high && !f->flow[f->high - 1].used)
 		f->high--;
-	rows_free(f, now_ns);
+	rows_tick(f, now_ns);
 	zn_mounts_tick(&f->mounts, now_ns);
 	f->tick_ns = now_ns;
 }
@@ -367,12 +489,8 @@ bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job)
 
 static void merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op)
 {
-	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
-		const struct zn_hist *h = zn_arena_hist(f->arena, slot);
-
-		if (h)
-			zn_hist_merge(&f->merged, h);
-	}
+	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next)
+		merge_into(f, &f->merged, slot);
 }
 
 static bool is_twin(const struct zn_flow *a, const struct zn_flow *b)
@@ -392,6 +510,39 @@ const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *fl
 		merge(f, &f->flow[i], op);
 	}
 	return &f->merged;
+}
+
+uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;
+	uint32_t lost;
+
+	if (!row || row->serial != job.serial)
+		return 0;
+	lost = f->hidden[job.slot];
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		lost |= (uint32_t)(row->io_lost[op] > 0) << op;
+	return lost;
+}
+
+/* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on. */
+static bool is_whole(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, uint32_t lost)
+{
+	bool whole = flow->op[op].first;
+
+	if (!(lost >> op & 1))
+		return true;
+	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next)
+		whole &= !f->row[slot].of.partial;
+	return whole;
+}
+
+static void key_whole(struct zn_json *j, const char *key, uint64_t v, bool whole)
+{
+	if (whole)
+		zn_json_key_u64(j, key, v);
+	else
+		zn_json_key_null(j, key);
 }
 
 static void flow_op(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, enum zn_io_op op, bool rates)
@@ -429,6 +580,7 @@ void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f,
 	} bytes[] = {{"read_bytes", ZN_IO_READ}, {"write_bytes", ZN_IO_WRITE}, {"mapped_bytes", ZN_IO_MMAP},
 		{"copied_bytes", ZN_IO_COPY}};
 	const char *job = zn_flow_job(v->flows, f);
+	uint32_t lost = zn_flows_lost(v->flows, f->job);
 
 	zn_json_open(j, '{');
 	if (rates)
@@ -436,14 +588,19 @@ void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f,
 	zn_json_key_text(j, "mount", f->point);
 	zn_json_key_text(j, "fstype", f->fstype);
 	for (size_t i = 0; i < ZN_LEN(bytes); i++)
-		zn_json_key_u64(j, bytes[i].key, zn_flow_sum(v->flows, f, bytes[i].op).bytes);
+		key_whole(j, bytes[i].key, zn_flow_sum(v->flows, f, bytes[i].op).bytes,
+			is_whole(v->flows, f, bytes[i].op, lost));
 	if (rates) {
-		zn_json_key_u64(j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate);
-		zn_json_key_u64(j, "write_bytes_per_s", f->op[ZN_IO_WRITE].byte_rate);
+		key_whole(j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate, is_whole(v->flows, f, ZN_IO_READ, lost));
+		key_whole(
+			j, "write_bytes_per_s", f->op[ZN_IO_WRITE].byte_rate, is_whole(v->flows, f, ZN_IO_WRITE, lost));
 	}
 	zn_json_key_open(j, "ops", '{');
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
-		flow_op(j, v, f, op, rates);
+		if (is_whole(v->flows, f, op, lost))
+			flow_op(j, v, f, op, rates);
+		else if (!rates)
+			zn_json_key_null(j, zn_io_label(op));
 	zn_json_close(j, '}');
 	zn_json_close(j, '}');
 }

@@ -583,7 +583,7 @@ struct taken {
 	struct zn_spread spread;
 };
 /* Scratch: pages are rendered one after the other. Each entry of a process stands for a histogram of its own. */
-static struct taken taken[ZN_HISTS_MAX];
+static struct taken taken[ZN_HISTS_MAX + ZN_IO_MAX];
 
 /* NULL: there is nothing to show. */
 static const struct zn_hist *durations_of(struct text *t, const struct zn_proc *p, enum zn_detail i)

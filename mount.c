@@ -145,11 +145,25 @@ static void point_show(char to[ZN_MOUNT_BYTES], char *text)
 
 /* ---- The table. ---- */
 
+#define LAST_AT(dev) ((dev) & (ZN_MOUNTS_MAX - 1))
+
+static bool is_of(const struct zn_mount *e, uint32_t dev)
+{
+	return e->state != ZN_MOUNT_FREE && e->dev == dev;
+}
+
+/* Thousands of series ask for a few devices: the last one with the same low bits is looked at first. */
 static struct zn_mount *find(struct zn_mounts *m, uint32_t dev)
 {
+	uint16_t *last = &m->last[LAST_AT(dev)];
+
+	if (is_of(&m->mount[*last], dev))
+		return &m->mount[*last];
 	for (uint32_t i = 0; i < m->high; i++)
-		if (m->mount[i].state != ZN_MOUNT_FREE && m->mount[i].dev == dev)
+		if (is_of(&m->mount[i], dev)) {
+			*last = (uint16_t)i;
 			return &m->mount[i];
+		}
 	return NULL;
 }
 
@@ -159,19 +173,25 @@ static void name_unknown(struct zn_mount *e)
 	strcpy(e->fstype, "unknown");
 }
 
-static struct zn_mount *add(struct zn_mounts *m, uint32_t dev)
+/* NULL: there is no room for one more of this owner. */
+static struct zn_mount *add(struct zn_mounts *m, uint32_t dev, uint32_t owner)
 {
 	struct zn_mount *e = NULL;
 
+	if (!zn_quota_take(&m->quota, owner))
+		return NULL;
 	for (uint32_t i = 0; i < ZN_MOUNTS_MAX && !e; i++)
 		if (m->mount[i].state == ZN_MOUNT_FREE)
 			e = &m->mount[i];
-	if (!e)
+	if (!e) {
+		zn_quota_give(&m->quota, owner);
 		return NULL;
+	}
 	if (e - m->mount >= m->high)
 		m->high = (uint32_t)(e - m->mount) + 1;
 	m->count++;
-	*e = (struct zn_mount){.dev = dev, .state = ZN_MOUNT_UNKNOWN, .version = ++m->version};
+	*e = (struct zn_mount){.dev = dev, .owner = owner, .state = ZN_MOUNT_UNKNOWN, .version = ++m->version};
+	m->last[LAST_AT(dev)] = (uint16_t)(e - m->mount);
 	name_unknown(e);
 	return e;
 }
@@ -440,17 +460,17 @@ static void on_change(struct zn_io *io, uint32_t events)
 		run(m);
 }
 
-struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid)
+struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint32_t owner)
 {
 	struct zn_mount *e = find(m, dev);
 	bool asks = tgid && (!e || (!e->fixed && e->state != ZN_MOUNT_HOST && (!e->tgid || !alive(m, e->tgid))));
 
 	if (!e) {
-		e = add(m, dev);
+		e = add(m, dev, owner);
+		if (!e)
+			return NULL; /* no list has to be read for it */
 		m->changed = m->fresh = true;
 	}
-	if (!e)
-		return NULL;
 	e->used_ns = zn_now_ns();
 	if (asks)
 		e->ask = tgid;
@@ -471,7 +491,7 @@ struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *po
 	struct zn_mount *e = find(m, dev);
 
 	if (!e)
-		e = add(m, dev);
+		e = add(m, dev, ZN_OWNER_ROOT);
 	if (!e)
 		return NULL;
 	show(e->point, sizeof(e->point), point);
@@ -490,6 +510,7 @@ void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns)
 			continue;
 		e->state = ZN_MOUNT_FREE;
 		m->count--;
+		zn_quota_give(&m->quota, e->owner);
 	}
 	run(m);
 }
@@ -497,6 +518,7 @@ void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns)
 void zn_mounts_init(struct zn_mounts *m)
 {
 	m->walk_fd = m->host.fd = m->timer.fd = -1;
+	m->quota = (struct zn_quota){.size = ZN_MOUNTS_MAX, .reserve = ZN_MOUNTS_MAX / 16};
 }
 
 int zn_mounts_open(struct zn_mounts *m, struct zn_loop *loop, const char *proc)

@@ -153,6 +153,8 @@ enum map {
 	MAP_CGROUPS,
 	MAP_TASKS,
 	MAP_IO_ROWS,
+	MAP_COARSE,
+	MAP_FREE_COARSE,
 	MAP_CALLS,
 	MAP_SENDS,
 	MAP_SOCKS,
@@ -166,7 +168,8 @@ enum map {
 };
 static const char *const map_name[MAP_COUNT] = {".bss", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
-	"tasks", "io_rows", "calls", "sends", "socks", "io_seats", "io_requests", "aios", "runs", "opens", "workers"};
+	"tasks", "io_rows", "coarse_hists", "free_coarse", "calls", "sends", "socks", "io_seats", "io_requests", "aios",
+	"runs", "opens", "workers"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -455,6 +458,7 @@ static const struct {
 	[MAP_JOBS] = {sizeof(struct zn_job_row), ZN_JOBS_MAX},
 	[MAP_SKEWS] = {sizeof(struct zn_skew), ZN_SKEWS_MAX},
 	[MAP_OPENS] = {sizeof(struct zn_opens), ZN_PROCS_MAX},
+	[MAP_COARSE] = {sizeof(struct zn_coarse_hist), ZN_IO_MAX},
 };
 
 /* Maps the pages that hold a row of a table at base, and sets the bits of all rows that lie in them as a whole. */
@@ -490,6 +494,11 @@ static int map_job(struct zn_arena *a, uint32_t slot)
 static int map_skew(struct zn_arena *a, uint32_t slot)
 {
 	return row_map((struct zn_probe *)a, MAP_SKEWS, a->skews, a->skew_mapped, slot);
+}
+
+static int map_coarse(struct zn_arena *a, uint32_t index)
+{
+	return row_map((struct zn_probe *)a, MAP_COARSE, a->coarse, a->coarse_mapped, index);
 }
 
 /* What goes on in a process's threads; NULL: it cannot be mapped. */
@@ -645,7 +654,7 @@ static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 		first = false;
 		for (uint32_t i = 0; i < batch.count && n < cap; i++, n++) {
 			memcpy(&to[n].key, &batch.key[i], sizeof(to[n].key));
-			memcpy(&to[n].hist, batch.value + i * sizeof(to[n].hist), sizeof(to[n].hist));
+			memcpy(&to[n].row, batch.value + i * sizeof(to[n].row), sizeof(to[n].row));
 		}
 	} while (more && n < cap);
 	return n;
@@ -655,6 +664,31 @@ static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
 	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[MAP_IO_ROWS], key);
 	zn_io_changed(a->shared);
+}
+
+/* For the next series: nobody adds to it any more. */
+static void coarse_free(struct zn_arena *a, uint32_t index)
+{
+	struct zn_coarse_hist *h = zn_arena_coarse(a, index);
+
+	if (!h)
+		return;
+	memset(h, 0, sizeof(*h));
+	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_COARSE], NULL, &index, BPF_ANY);
+}
+
+static void io_free(struct zn_arena *a, const struct zn_io_row *row)
+{
+	struct zn_quota *quota = a->shared->quota;
+
+	if (row->hist < ZN_HISTS_MAX) {
+		hist_free(a, row->hist);
+		zn_quota_give(&quota[ZN_QUOTA_IO_HIST], row->owner);
+	} else {
+		coarse_free(a, row->hist - ZN_HISTS_MAX);
+	}
+	zn_quota_give(&quota[ZN_QUOTA_IO], row->owner);
+	zn_quota_give(&quota[ZN_QUOTA_IO_USER], row->user);
 }
 
 /* ---- waits ---- */
@@ -935,7 +969,8 @@ static const struct zn_arena_ops arena_ops = {
 	.job_cgroup_gone = job_cgroup_gone,
 	.io = io,
 	.io_cut = io_cut,
-	.io_free = hist_free,
+	.io_free = io_free,
+	.map_coarse = map_coarse,
 	.stalls = stalls,
 	.worker_add = worker_add,
 };
@@ -966,6 +1001,26 @@ static int free_list_fill(int fd, uint32_t first, uint32_t end)
 	return 0;
 }
 
+/* What of each table is root's alone is enough for its own services. */
+static void quotas_open(struct zn_shared *s)
+{
+	static const struct {
+		uint32_t size, reserve;
+	} of[ZN_QUOTA_COUNT] = {
+		[ZN_QUOTA_PROCESS] = {ZN_PROCS_MAX, ZN_PROCS_MAX / 16},
+		[ZN_QUOTA_HISTOGRAM] = {ZN_HISTS_MAX - ZN_HISTS_FIRST, ZN_HISTS_MAX / 16},
+		[ZN_QUOTA_THREAD] = {ZN_THREADS_MAX, ZN_THREADS_MAX / 16},
+		[ZN_QUOTA_IO] = {ZN_IO_MAX, ZN_IO_MAX / 16},
+		[ZN_QUOTA_IO_USER] = {ZN_IO_OF_USER, 0},
+		[ZN_QUOTA_IO_HIST] = {ZN_IO_HISTS, ZN_IO_HISTS / 16},
+	};
+
+	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {
+		s->quota[t].size = of[t].size;
+		s->quota[t].reserve = of[t].reserve;
+	}
+}
+
 static int arena_open(struct zn_probe *p)
 {
 	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
@@ -977,13 +1032,17 @@ static int arena_open(struct zn_probe *p)
 	a->ops = &arena_ops;
 	a->shared = shared;
 	if (!(a->procs = reserve(MAP_PROCS)) || !(a->hists = reserve(MAP_HISTS)) || !(a->jobs = reserve(MAP_JOBS)) ||
-		!(a->skews = reserve(MAP_SKEWS)) || !(p->opens = reserve(MAP_OPENS)))
+		!(a->skews = reserve(MAP_SKEWS)) || !(p->opens = reserve(MAP_OPENS)) ||
+		!(a->coarse = reserve(MAP_COARSE)))
 		return -errno;
 	a->shared->daemon_tgid = getpid();
 	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
+	quotas_open(a->shared);
 	err = free_list_fill(p->map_fd[MAP_FREE_ROWS], 0, ZN_PROCS_MAX);
 	if (!err)
 		err = free_list_fill(p->map_fd[MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);
+	if (!err)
+		err = free_list_fill(p->map_fd[MAP_FREE_COARSE], 0, ZN_IO_MAX);
 	return err ? err : free_list_fill(p->map_fd[MAP_FREE_JOBS], 0, ZN_JOBS_MAX);
 }
 
@@ -1599,6 +1658,7 @@ void zn_probe_close(struct zn_probe *p)
 		munmap(a->shared, SHARED_BYTES);
 	unreserve(MAP_PROCS, a->procs);
 	unreserve(MAP_HISTS, a->hists);
+	unreserve(MAP_COARSE, a->coarse);
 	unreserve(MAP_JOBS, a->jobs);
 	unreserve(MAP_SKEWS, a->skews);
 	unreserve(MAP_OPENS, p->opens);

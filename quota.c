@@ -25,12 +25,26 @@ void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)
 	if (owner == 0 || (q->told_ns && now_ns - q->told_ns < TELL_NS))
 		return;
 	__atomic_store_n(&q->refused_owner, 0, __ATOMIC_RELAXED);
+	owner--;
 	zn_log(ZN_WARN,
-		"quota: %s: %llu refused, the last one to %u, who holds %d of %u; what was refused is not shown", table,
-		(unsigned long long)(refused - q->told_refused), owner - 1, zn_quota_owner(q, owner - 1)->held,
-		q->size);
+		"quota: %s: %llu refused, the last one to %s %u, who holds %d of %u; what was refused is not shown",
+		table, (unsigned long long)(refused - q->told_refused),
+		owner < ZN_OWNER_JOB(0) ? "user" : "the job in slot",
+		owner < ZN_OWNER_JOB(0) ? owner : owner - ZN_OWNER_JOB(0), zn_quota_owner(q, owner)->held, q->size);
 	q->told_ns = now_ns;
 	q->told_refused = refused;
+}
+
+void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns)
+{
+	static const char *const label[] = {
+#define X(e, table, loss) table,
+		ZN_QUOTAS(X)
+#undef X
+	};
+
+	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++)
+		zn_quota_tell(&s->quota[t], label[t], now_ns);
 }
 
 /* The real user id, from "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line

@@ -532,6 +532,28 @@ static bool io_item(void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
+static uint32_t io_lost(const struct report *r)
+{
+	if (!io_measured(r->view))
+		return 0;
+	return zn_flows_lost(r->view->flows, (struct zn_tag){r->job->slot, r->job->serial});
+}
+
+/* The operations whose figures are not whole, on whatever mount. */
+static bool io_lost_item(void *report, struct zn_json *j, uint32_t i)
+{
+	const struct report *r = report;
+
+	if (i < ZN_IO_OP_COUNT && io_lost(r) >> i & 1)
+		zn_json_text(j, zn_io_label(i));
+	return i < ZN_IO_OP_COUNT;
+}
+
+static const char *io_beyond(const struct report *r)
+{
+	return io_lost(r) ? "more pairs of a mount and an operation than its share, see io_lost" : NULL;
+}
+
 static const char *no_io(const struct report *r)
 {
 	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
@@ -625,6 +647,7 @@ static const struct {
 	{"where the launching threads' time went", no_thread_time},
 	{"I/O", no_io},
 	{"some I/O", some_io},
+	{"some I/O", io_beyond},
 	{"some operations on directories and names", some_metadata},
 };
 
@@ -651,6 +674,7 @@ static const struct {
 	{"not_measured", '[', gap_item},
 	{"nccl", '[', nccl_item},
 	{"lost", '{', loss_item},
+	{"io_lost", '[', io_lost_item},
 	{"alerts", '[', alert_item},
 	{"steps", '[', step_item},
 	{"io", '[', io_item},
@@ -694,7 +718,7 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	for (size_t i = 0; i < ZN_LEN(objects); i++)
 		whole &= add_object(&j, &r, i);
 	for (size_t i = 0; i < ZN_LEN(lists); i++)
-		if (lists[i].item != io_item || io_measured(v))
+		if ((lists[i].item != io_item && lists[i].item != io_lost_item) || io_measured(v))
 			whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &r);
 	zn_json_end(&j, whole);
 }

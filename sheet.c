@@ -285,6 +285,16 @@ static void nccl(struct zn_out *o, struct zn_str r)
 			took(e, op, "p50_ms", 1e3), took(f, op, "p99_ms", 1e3));
 }
 
+static bool is_whole(struct zn_str ops)
+{
+	struct zn_str key, op;
+
+	for (size_t at = 0; zn_json_next(ops, &at, &key, &op);)
+		if (op.len && op.at[0] == 'n')
+			return false;
+	return true;
+}
+
 /* Of all operations of a mount: a member's sum, or its largest value. */
 static double over_ops(struct zn_str ops, const char *member, bool largest)
 {
@@ -312,10 +322,12 @@ static void files(struct zn_out *o, struct zn_str r)
 	for (at = 0; zn_json_next(list, &at, &key, &f);) {
 		struct zn_str ops = zn_client_find(f, "ops");
 
+		bool whole = is_whole(ops);
+
 		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_client_text(f, "mount", mount, sizeof(mount)),
 			zn_client_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
-			bytes(b, f, "write_bytes"), zn_term_count(c, over_ops(ops, "count", false)),
-			zn_term_count(d, over_ops(ops, "errors", false)),
+			bytes(b, f, "write_bytes"), whole ? zn_term_count(c, over_ops(ops, "count", false)) : none(c),
+			whole ? zn_term_count(d, over_ops(ops, "errors", false)) : none(d),
 			zn_term_duration(e, over_ops(ops, "p99_us", true)));
 	}
 }
@@ -447,6 +459,18 @@ static char *all_bytes(char to[ZN_TERM_CELL], struct zn_str r, const char *known
 	return zn_term_bytes(to, (uint64_t)all);
 }
 
+/* Of all mounts, of which some may be missing where the operation is one that was lost. */
+static char *file_bytes(char to[ZN_TERM_CELL], struct zn_str r, const char *op, const char *member)
+{
+	struct zn_str list = zn_client_find(r, "io_lost"), key, value;
+	char lost[16];
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+		if (!strcmp(zn_client_text(value, "", lost, sizeof(lost)), op))
+			return none(to);
+	return all_bytes(to, r, "io", "io", member);
+}
+
 void zn_report_line(struct zn_out *o, struct zn_str json)
 {
 	char text[LINE_MAX], cell[ZN_TERM_CELL];
@@ -463,8 +487,8 @@ void zn_report_line(struct zn_out *o, struct zn_str json)
 		number(json, "sync_wait.seconds") < 60 ? span(cell, json, "sync_wait.seconds")
 						       : took(cell, json, "sync_wait.seconds", 1e6));
 	pair(&to, "nccl", all_bytes(cell, json, "nccl_init", "nccl", "bytes")); /* its list is there in any case */
-	pair(&to, "read", all_bytes(cell, json, "io", "io", "read_bytes"));
-	pair(&to, "written", all_bytes(cell, json, "io", "io", "write_bytes"));
+	pair(&to, "read", file_bytes(cell, json, "read", "read_bytes"));
+	pair(&to, "written", file_bytes(cell, json, "write", "write_bytes"));
 	pair(&to, "oom", count(cell, json, "allocations.oom"));
 	pair(&to, "lost",
 		zn_client_known(json, "lost") ? zn_term_count(cell, sum_of(zn_client_find(json, "lost"), ""))

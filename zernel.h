@@ -41,7 +41,9 @@
 #define ZN_STEPS_MAX   64    /* steps of one job that are told apart */
 #define ZN_TASKS_MAX   16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
-#define ZN_IO_MAX      2048  /* series of file I/O: job, device, operation and shard; each has a histogram of its own */
+#define ZN_IO_MAX      7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
+#define ZN_IO_HISTS    1024  /* of them with a whole histogram: reads and writes */
+#define ZN_IO_OF_USER  12288 /* twice what one user's series may be, those of all his jobs together */
 #define ZN_IO_SEATS    8192  /* threads inside of a file operation at one time; a power of two */
 #define ZN_IO_REQUESTS 4096  /* requests of io_uring whose duration is known; a power of two */
 #define ZN_AIOS_MAX    8192  /* requests of libaio under way */
@@ -57,8 +59,8 @@
 #define ZN_ALERTS_OWN    256       /* alerts that are pending or firing, of one instance each */
 #define ZN_ALERTS_MAX    320       /* with one of each rule that stands for its further instances */
 #define ZN_ALERT_BYTES   384       /* of the labels of one alert */
-#define ZN_FLOWS_MAX     1024      /* pairs of a job and a mount that have series */
-#define ZN_MOUNTS_MAX    512       /* devices in use whose mount is known */
+#define ZN_FLOWS_MAX     2048      /* pairs of a job and a mount that have series */
+#define ZN_MOUNTS_MAX    1024      /* devices in use whose mount is known; a power of two */
 #define ZN_XIDS_MAX      256       /* pairs of a GPU and an error that its driver reported */
 #define ZN_RING_BYTES    (64 * 1024)
 #define ZN_LIBS_MAX      128 /* files that have a library's name, by inode, hooked or waiting */
@@ -113,10 +115,44 @@ struct zn_hist {
 	__u64 bytes;
 	__u64 sum_ns;
 	__u64 max_ns;
-	__u64 reserved[25];
+	__u64 spread; /* of reads or writes of files: so many that each group of CPUs has a series of its own */
+	__u64 reserved[24];
 	__u64 slot[ZN_SLOTS];
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
+
+/* The same with 4 buckets per power of two, in a quarter of the memory; it begins as the other one does. A quantile is at
+ * most 12.5 % off. */
+#define ZN_COARSE_BITS    2
+#define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_COARSE_BITS))
+struct zn_coarse_hist {
+	__u64 calls;
+	__u64 errors;
+	__u64 bytes;
+	__u64 sum_ns;
+	__u64 max_ns;
+	__u64 reserved;
+	__u64 bucket[ZN_COARSE_BUCKETS];
+};
+_Static_assert(sizeof(struct zn_coarse_hist) == 1024 &&
+		__builtin_offsetof(struct zn_coarse_hist, max_ns) == __builtin_offsetof(struct zn_hist, max_ns),
+	"a coarse histogram begins as a whole one");
+
+/* The bucket of a duration. */
+static inline __u32 zn_coarse_bucket(__u64 ns)
+{
+	__u32 whole = zn_slot(ns);
+
+	return whole ? 1 + ((whole - 1) >> (ZN_SLOT_BITS - ZN_COARSE_BITS)) : 0;
+}
+
+/* The bucket of a whole histogram that has the middle of a coarse bucket. */
+static inline __u32 zn_coarse_middle(__u32 bucket)
+{
+	if (bucket == 0 || bucket == ZN_COARSE_BUCKETS - 1)
+		return bucket ? ZN_SLOTS - 1 : 0;
+	return 1 + ((bucket - 1) << (ZN_SLOT_BITS - ZN_COARSE_BITS)) + 1;
+}
 
 /* ---- 2a. The quota: what one owner may hold of a table that several owners share (quota.c, quota.bpf.h). ---- */
 
@@ -131,9 +167,11 @@ _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that
  * Both compilers build this; BPF programs on many CPUs and the daemon may take and give at one time. Two owners who take
  * the last entry together may both get it, so whatever hands out the entries has the last word.
  */
-#define ZN_OWNER_ROOT   0u
-#define ZN_QUOTA_OWNERS 256 /* owners that are told apart; further ones share one place. A power of two */
-#define ZN_QUOTA_TRIES  8   /* places where an owner may be */
+#define ZN_OWNER_ROOT      0u
+#define ZN_OWNER_NOBODY    65534u                 /* whose user is not known */
+#define ZN_OWNER_JOB(slot) (0xffff0000u + (slot)) /* a job; no user is given such an id */
+#define ZN_QUOTA_OWNERS    256 /* owners that are told apart; further ones share one place. A power of two */
+#define ZN_QUOTA_TRIES     8   /* places where an owner may be */
 struct zn_quota_owner {
 	__u32 owner; /* and 1; 0: nobody's place */
 	__s32 held;
@@ -177,13 +215,20 @@ static inline struct zn_quota_owner *zn_quota_owner(struct zn_quota *q, __u32 ow
 	return &q->rest;
 }
 
+/* Whether an owner, whose entries are counted there, may take one more. */
+static inline int zn_quota_has_room(const struct zn_quota *q, const struct zn_quota_owner *o, __u32 owner)
+{
+	__s32 free = (__s32)q->size - q->used;
+
+	return free > 0 && (owner == ZN_OWNER_ROOT || o->held < free - (__s32)q->reserve);
+}
+
 /* Takes one entry. 0: the owner has his share, or the table is full; it is counted, and kept for the log. */
 static inline int zn_quota_take(struct zn_quota *q, __u32 owner)
 {
 	struct zn_quota_owner *o = zn_quota_owner(q, owner);
-	__s32 free = (__s32)q->size - q->used;
 
-	if (free > 0 && (owner == ZN_OWNER_ROOT || o->held < free - (__s32)q->reserve)) {
+	if (zn_quota_has_room(q, o, owner)) {
 		(void)__sync_fetch_and_add(&o->held, 1);
 		(void)__sync_fetch_and_add(&q->used, 1);
 		return 1;
@@ -191,6 +236,12 @@ static inline int zn_quota_take(struct zn_quota *q, __u32 owner)
 	(void)__sync_fetch_and_add(&q->refused, 1);
 	q->refused_owner = owner + 1;
 	return 0;
+}
+
+/* The same, but a refusal is no loss: whoever asks does without. */
+static inline int zn_quota_try(struct zn_quota *q, __u32 owner)
+{
+	return zn_quota_has_room(q, zn_quota_owner(q, owner), owner) && zn_quota_take(q, owner);
 }
 
 /* Gives one back. */
@@ -416,9 +467,10 @@ enum zn_io_op {
 		ZN_IO_OP_COUNT
 };
 
-/* A series of file I/O: its histogram has calls, errors, bytes and durations. Shards of one series differ by the CPU
- * alone and are added up by the daemon: atomics on one cache line are cheap among few CPUs, and per-CPU values would
- * need 4 KiB for each series and possible CPU. */
+/* A series of file I/O: its histogram has calls, errors, bytes and durations; a coarse one, but for the first ZN_IO_HISTS of
+ * reads and writes. Reads or writes that are very many are spread over shards, one for each group of CPUs, which the daemon
+ * adds up: atomics on one cache line are cheap among few CPUs, and per-CPU values would need 4 KiB for each series and
+ * possible CPU. Shard 0 is that of the first group, and of all while they are not spread. */
 #define ZN_IO_SHARD_CPUS 16 /* CPUs that share one */
 #define ZN_IO_SHARDS     16
 struct zn_io_key {
@@ -429,6 +481,14 @@ struct zn_io_key {
 	__u8 pad[2];
 };
 _Static_assert(sizeof(struct zn_io_key) == 16, "padding");
+/* Where it is counted, and whose share of the table it is of. */
+struct zn_io_row {
+	__u32 hist;    /* a histogram, or from ZN_HISTS_MAX on a coarse one */
+	__u32 owner;   /* of ZN_QUOTA_IO and ZN_QUOTA_IO_HIST: its job, else its user */
+	__u32 user;    /* of ZN_QUOTA_IO_USER */
+	__u32 partial; /* 1: such operations of its job were lost before it was made */
+};
+_Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
 #define ZN_LOSSES(X)                                                                                                   \
@@ -474,6 +534,22 @@ enum zn_loss {
 	ZN_LOSSES(X)
 #undef X
 		ZN_LOSS_COUNT
+};
+
+/* Tables of the kernel that several owners share. Columns: name of the enum; what the log calls it; what it counts that is
+ * refused, of enum zn_loss. */
+#define ZN_QUOTAS(X)                                                                                                   \
+	X(PROCESS, "processes", PROCESS)                                                                               \
+	X(HISTOGRAM, "histograms", SERIES)                                                                             \
+	X(THREAD, "threads", THREAD)                                                                                   \
+	X(IO, "series of file I/O", IO)                                                                                \
+	X(IO_USER, "series of file I/O of one user", IO)                                                               \
+	X(IO_HIST, "histograms of file I/O", IO)
+enum zn_quota_table {
+#define X(e, label, loss) ZN_QUOTA_##e,
+	ZN_QUOTAS(X)
+#undef X
+		ZN_QUOTA_COUNT
 };
 
 /*
@@ -524,6 +600,7 @@ struct zn_shared {
 	__u64 wall_ns;            /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
+	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
 };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
@@ -531,7 +608,7 @@ struct zn_shared {
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
-			2 * ZN_MARKS + 16 + ZN_CPUS_MAX + ZN_SKEWS_MAX,
+			2 * ZN_MARKS + 16 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -736,7 +813,9 @@ struct zn_job_row {
 	__u32 cgroup_seen; /* 1 once it had a control group */
 	__u32 pad;
 	__u64 oom_kills; /* of its processes, by the kernel */
-	__u64 reserved[183];
+	__u64 io_lost
+		[ZN_IO_OP_COUNT]; /* times that a series of this operation was refused; then its figures are not whole */
+	__u64 reserved[183 - ZN_IO_OP_COUNT];
 	struct zn_step step[ZN_STEPS_MAX];
 };
 _Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_row) == 4096, "a job is one page");
@@ -843,9 +922,9 @@ enum zn_event_type {
 	ZN_EV_EXIT,
 	ZN_EV_ALLOC_FAILED,
 	ZN_EV_COMM_ABORT,
-	ZN_EV_JOB,   /* row: its slot */
-	ZN_EV_PROC,  /* a row was claimed */
-	ZN_EV_DEVICE /* I/O on a device that the daemon has no mount for; detail: as zn_io_key.dev */
+	ZN_EV_JOB,  /* row: its slot */
+	ZN_EV_PROC, /* a row was claimed */
+	ZN_EV_DEVICE /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
 };
 struct zn_event {
 	__u32 type;
@@ -988,6 +1067,7 @@ uint64_t zn_wall_ms(void); /* since 1970 */
 /* Logs who was refused entries of the table, at most once a minute; the table's name goes into the line. Call it each
  * tick. */
 void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
+void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns); /* the same of all tables of the kernel */
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
@@ -1462,29 +1542,33 @@ struct zn_arena_ops {
 	/* Takes a series out of the table: who comes next makes another one. Its histogram stays, for those who are adding to
 	 * it right now, until it is given back, at least a second later. */
 	void (*io_cut)(struct zn_arena *a, const struct zn_io_key *key);
-	void (*io_free)(struct zn_arena *a, uint32_t hist);
+	void (*io_free)(struct zn_arena *a, const struct zn_io_row *row); /* with its owner's share */
+	int (*map_coarse)(struct zn_arena *a, uint32_t index);
 };
 /* What threads remember of their series (vfs.bpf.c) is of no use from here on. */
 static inline void zn_io_changed(struct zn_shared *s)
 {
 	__atomic_fetch_add(&s->io_change, 1, __ATOMIC_SEQ_CST);
 }
-/* zn_arena_hist(arena, hist) is valid until the series is given back. */
+/* zn_arena_hist(arena, row.hist), or zn_arena_coarse() of what is above ZN_HISTS_MAX, is valid until the series is given
+ * back. */
 struct zn_io_entry {
 	struct zn_io_key key;
-	uint32_t hist;
+	struct zn_io_row row;
 };
 struct zn_arena {
 	struct zn_shared *shared;
 	struct zn_proc *procs;
 	struct zn_hist *hists;
-	struct zn_job_row *jobs; /* ZN_JOBS_MAX pages; NULL: none */
-	struct zn_skew *skews;   /* ZN_SKEWS_MAX; NULL: none */
+	struct zn_job_row *jobs;       /* ZN_JOBS_MAX pages; NULL: none */
+	struct zn_skew *skews;         /* ZN_SKEWS_MAX; NULL: none */
+	struct zn_coarse_hist *coarse; /* ZN_IO_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
 	uint8_t job_mapped[ZN_JOBS_MAX / 8];
 	uint8_t skew_mapped[ZN_SKEWS_MAX / 8];
+	uint8_t coarse_mapped[ZN_IO_MAX / 8];
 };
 /* What becomes of a job's row, for whoever writes to an arena of their own. The serial is stored last: it makes the row a
  * job's. group() and group_gone() are for a control group that has just been entered into, or taken out of, the table. */
@@ -1495,6 +1579,7 @@ void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgrou
 /* Row or histogram as memory; NULL if the slot is out of range or cannot be mapped, or is histogram 0. */
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
+struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot); /* NULL also if it is free */
 
@@ -1520,8 +1605,10 @@ struct zn_plain {
 		struct zn_cgroup cgroup;
 	} cgroups[4 * ZN_JOBS_MAX];
 	uint32_t cgroup_count;
-	struct zn_io_entry io[256];
+	struct zn_io_entry io[ZN_IO_MAX];
 	uint32_t io_count;
+	uint32_t coarse[ZN_IO_MAX], coarse_count;
+	struct zn_io_row io_of; /* whose a series is that is made; zero: root's */
 	void *memory;
 };
 int zn_plain_open(struct zn_plain *p);
@@ -1531,7 +1618,7 @@ void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
 /* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
- * bytes are the caller's to add. */
+ * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
 struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
 const char *zn_io_label(enum zn_io_op op); /* of the operation */
 
@@ -1544,6 +1631,7 @@ static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 		h->max_ns = ns;
 }
 void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
+void zn_hist_merge_coarse(struct zn_hist *to, const struct zn_coarse_hist *from);
 /* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off from 128
  * ns on, never above the largest. 0 if there is none. */
 uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
@@ -1772,7 +1860,8 @@ enum zn_mount_state {
 	ZN_MOUNT_GONE     /* it was in the host's list, and keeps its name */
 };
 struct zn_mount {
-	uint32_t dev; /* as zn_io_key.dev */
+	uint32_t dev;   /* as zn_io_key.dev */
+	uint32_t owner; /* whose share of the table it is of: the first one who used it */
 	enum zn_mount_state state;
 	bool fixed;       /* not from a list */
 	bool rooted;      /* point is where the root of the file system is */
@@ -1795,7 +1884,9 @@ struct zn_mounts {
 	void (*look)(void *owner); /* called before names change, and after it; NULL: nobody minds */
 	void *owner;
 	struct zn_mount mount[ZN_MOUNTS_MAX];
-	uint32_t high, count; /* entries that were ever used, and that are */
+	struct zn_quota quota;
+	uint16_t last[ZN_MOUNTS_MAX]; /* by the low bits of a device: where it was found last */
+	uint32_t high, count;         /* entries that were ever used, and that are */
 	uint32_t version;
 	bool changed, fresh; /* the host's list must be read again; at once, for a device that is new */
 	bool due;            /* somebody asked since lists were read */
@@ -1811,9 +1902,9 @@ void zn_mounts_init(struct zn_mounts *m);
  * list cannot be read, all devices are unknown. */
 int zn_mounts_open(struct zn_mounts *m, struct zn_loop *loop, const char *proc);
 void zn_mounts_close(struct zn_mounts *m);
-/* The entry of a device, made if there is none; NULL: no room. tgid: who used it, while that still lives, or 0. The name
- * comes later: watch the version. Reads nothing, so whoever goes through figures may call it. */
-struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid);
+/* The entry of a device, made if there is none; NULL: no room for this owner. tgid: who used it, while that still lives, or
+ * 0. The name comes later: watch the version. Reads nothing, so whoever goes through figures may call it. */
+struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint32_t owner);
 /* Reads the lists that may have the names that were asked for, for a slice of time; the rest follows by itself. look() is
  * called in it, and may call this again, which does nothing then. */
 void zn_mounts_hurry(struct zn_mounts *m);
@@ -1835,18 +1926,27 @@ struct zn_flow {
 	struct zn_tag job; /* serial 0: none */
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	uint64_t active_ns; /* when it was last seen to grow */
+	uint32_t owner;     /* whose share of the table it is of */
 	struct zn_flow_op op[ZN_IO_OP_COUNT];
 };
 struct zn_flow_sum {
 	uint64_t calls, errors, bytes;
 };
-enum zn_flow_row_state { ZN_ROW_FREE, ZN_ROW_LIVE, ZN_ROW_CUT /* of a mount that is gone */, ZN_ROW_LEAVING };
+enum zn_flow_row_state {
+	ZN_ROW_FREE,
+	ZN_ROW_WAITING, /* there is no room to show it */
+	ZN_ROW_LIVE,
+	ZN_ROW_CUT, /* of a mount that is gone */
+	ZN_ROW_LEAVING
+};
 /* One entry of the arena's table, by its histogram. */
 struct zn_flow_row {
 	struct zn_io_key key;
+	struct zn_io_row of;
 	enum zn_flow_row_state state;
 	uint32_t next, flow, version;
-	uint64_t since_ns; /* of its state */
+	uint64_t calls;    /* at the last tick */
+	uint64_t since_ns; /* of its state; while it waits, since when there were no calls */
 };
 struct zn_job;
 struct zn_jobs;
@@ -1856,8 +1956,10 @@ struct zn_flows {
 	struct zn_mounts mounts;
 	struct zn_flow flow[ZN_FLOWS_MAX];
 	uint32_t high; /* flows from here on were never used */
-	struct zn_flow_row row[ZN_HISTS_MAX];
+	struct zn_quota quota;
+	struct zn_flow_row row[ZN_HISTS_MAX + ZN_IO_MAX];
 	uint32_t row_high, row_count;
+	uint16_t hidden[ZN_JOBS_MAX]; /* by a job's slot: operations, a bit each, of rows of it that wait */
 	uint64_t tick_ns;
 	struct zn_io_entry entry[ZN_IO_MAX]; /* scratch */
 	struct zn_hist merged;               /* scratch of zn_flow_merge() */
@@ -1871,12 +1973,15 @@ void zn_flows_tick(struct zn_flows *f, uint64_t now_ns);
 const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow);
 bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job);
 struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op);
+/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series. */
+uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
 const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
 struct zn_view;
 /* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
  * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
- * rate; of a report (rates false) the seconds of each op. */
+ * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
+ * is null in a report and not there in a snapshot. */
 void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates);
 
 /* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */

@@ -147,6 +147,9 @@ static void live_tick(struct daemon *d)
 	zn_probe_ends(&d->probe);
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
+	zn_quotas_tell(d->probe.arena.shared, zn_now_ns());
+	zn_quota_tell(&d->flows.quota, "pairs of a job and a mount", zn_now_ns());
+	zn_quota_tell(&d->flows.mounts.quota, "mounts", zn_now_ns());
 }
 
 /* ---- systemd: sd_notify(3), sd_watchdog_enabled(3). Nobody is told where nobody asks. ---- */
@@ -250,7 +253,7 @@ static void on_sim_step(struct zn_io *io, uint32_t events)
 
 static void on_device(struct daemon *d, const struct zn_event *ev)
 {
-	zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid);
+	zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid, ev->row);
 	d->series = true;
 }
 

@@ -142,12 +142,14 @@ struct inode {
 struct dentry {
 	struct super_block *d_sb;
 };
+struct cred;
 struct path {
 	struct dentry *dentry;
 };
 struct file {
 	__u32 f_mode;
 	struct inode *f_inode;
+	const struct cred *f_cred;
 	void *private_data;
 };
 struct fdtable {
@@ -255,6 +257,7 @@ struct user_namespace {
 	kuid_t owner;
 };
 struct cred {
+	kuid_t uid;
 	struct user_namespace *user_ns;
 };
 struct task_struct {

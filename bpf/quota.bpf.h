@@ -8,14 +8,20 @@
 
 #define ZN_USER_NESTING 33 /* user namespaces inside one another: the kernel allows 32 */
 
-/* Only for what happens rarely: it reads the chain of user namespaces. The first one has no parent. */
-static __noinline __u32 zn_owner_current(void)
+/*
+ * By what a thread is, or was when it opened a file. Only for what happens rarely: it reads the chain of user namespaces. The
+ * first one has no parent.
+ *
+ * Functions here that are not static are verified once, each alone: with them in place the paths through several of their
+ * loops would be multiplied.
+ */
+__noinline __u32 zn_owner_of_cred(__u64 address)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	__u32 uid = bpf_get_current_uid_gid(), owner;
+	const struct cred *cred = (void *)address;
+	__u32 uid = BPF_CORE_READ(cred, uid.val), owner;
 	struct user_namespace *ns, *parent;
 
-	ns = BPF_CORE_READ(task, real_cred, user_ns);
+	ns = BPF_CORE_READ(cred, user_ns);
 	for (int i = 0; ns && i < ZN_USER_NESTING; i++) {
 		parent = BPF_CORE_READ(ns, parent);
 		if (!parent)
@@ -26,6 +32,46 @@ static __noinline __u32 zn_owner_current(void)
 		ns = parent;
 	}
 	return uid;
+}
+
+static __always_inline __u32 zn_owner_current(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return zn_owner_of_cred((__u64)BPF_CORE_READ(task, real_cred));
+}
+
+/* As zn_quota_take() and the like: 1 if an entry was taken. */
+__noinline int zn_quota_take_from(__u32 table, __u32 owner)
+{
+	return table < ZN_QUOTA_COUNT ? zn_quota_take(&shared.quota[table], owner) : 0;
+}
+
+__noinline int zn_quota_try_from(__u32 table, __u32 owner)
+{
+	return table < ZN_QUOTA_COUNT ? zn_quota_try(&shared.quota[table], owner) : 0;
+}
+
+__noinline int zn_quota_give_to(__u32 table, __u32 owner)
+{
+	if (table < ZN_QUOTA_COUNT)
+		zn_quota_give(&shared.quota[table], owner);
+	return 0;
+}
+
+/* Takes an entry of a table for an owner. False: he has his share; it is counted as a loss. */
+static __always_inline bool zn_quota_claim(enum zn_quota_table table, __u32 owner)
+{
+	static const __u8 loss[] = {
+#define X(e, label, what) ZN_LOST_##what,
+		ZN_QUOTAS(X)
+#undef X
+	};
+
+	if (zn_quota_take(&shared.quota[table], owner))
+		return true;
+	zn_lost(loss[table]);
+	return false;
 }
 
 #endif

@@ -11,6 +11,7 @@
  * The device is looked up at the entry: another thread may close the file before the return. A call that the kernel
  * itself starts again after a signal (ERESTART*) counts when it is through.
  */
+#include "quota.bpf.h"
 #include "syscalls.bpf.h"
 #include <asm/unistd.h>
 
@@ -129,46 +130,147 @@ static __always_inline struct place place_of_fd(int fd, bool directories)
 
 /* ---- counting ---- */
 
-/* What an operation came to. ns 0: not known. */
+/* What an operation came to. ns 0: not known. file: of a request that ends in whatever thread, so that its user is known by
+ * who opened the file; NULL: it is the calling thread's. */
 struct outcome {
 	__u64 ns;
 	__u64 bytes;
+	struct file *file;
 	bool error;
 };
 
-/* The histogram of a series that is seen for the first time; 0: there is none. */
-static __noinline __u32 series_claim(const struct zn_io_key *key)
+static __always_inline bool share_take(const struct zn_io_row *row)
 {
-	__u32 slot, *known;
-
-	if (!key)
-		return 0;
-	if (bpf_map_pop_elem(&free_hists, &slot)) {
-		zn_lost(ZN_LOST_SERIES);
-		return 0;
-	}
-	if (bpf_map_update_elem(&io_rows, key, &slot, BPF_NOEXIST) == 0) {
-		zn_emit(ZN_EV_DEVICE, 0, key->dev, 0);
-		return slot;
-	}
-	bpf_map_push_elem(&free_hists, &slot, 0);
-	known = bpf_map_lookup_elem(&io_rows, key); /* another CPU was faster, or the table is full */
-	if (!known)
-		zn_lost(ZN_LOST_IO);
-	return known ? *known : 0;
+	if (!zn_quota_take_from(ZN_QUOTA_IO_USER, row->user))
+		return false;
+	if (zn_quota_take_from(ZN_QUOTA_IO, row->owner))
+		return true;
+	zn_quota_give_to(ZN_QUOTA_IO_USER, row->user);
+	return false;
 }
 
-/* series: ZN_IO_SERIES */
-static __noinline __u32 series_find(__u64 series, __u32 tgid)
+static __always_inline void share_give(const struct zn_io_row *row)
 {
-	struct zn_io_key key = {.dev = series, .op = series >> 32, .shard = series >> 40};
+	zn_quota_give_to(ZN_QUOTA_IO, row->owner);
+	zn_quota_give_to(ZN_QUOTA_IO_USER, row->user);
+}
+
+/* A whole histogram for reads and writes, as long as there are some. False: there is none of either kind. */
+static __always_inline bool hist_take(__u32 op, struct zn_io_row *row)
+{
+	__u32 index;
+
+	if (op <= ZN_IO_WRITE && zn_quota_try_from(ZN_QUOTA_IO_HIST, row->owner)) {
+		if (bpf_map_pop_elem(&free_hists, &index) == 0) {
+			row->hist = index;
+			return true;
+		}
+		zn_quota_give_to(ZN_QUOTA_IO_HIST, row->owner);
+	}
+	if (bpf_map_pop_elem(&free_coarse, &index))
+		return false;
+	row->hist = ZN_HISTS_MAX + index;
+	return true;
+}
+
+static __always_inline void hist_give(struct zn_io_row *row)
+{
+	__u32 index = row->hist;
+
+	if (index < ZN_HISTS_MAX) {
+		bpf_map_push_elem(&free_hists, &index, 0);
+		zn_quota_give_to(ZN_QUOTA_IO_HIST, row->owner);
+		return;
+	}
+	index -= ZN_HISTS_MAX;
+	bpf_map_push_elem(&free_coarse, &index, 0);
+}
+
+/* How often the job of a series was refused one of its kind; NULL: it is of no job. */
+static __always_inline __u64 *refused_of(const struct zn_io_key *key)
+{
+	__u32 slot = key->job.slot, op = key->op;
+	struct zn_job_row *job = key->job.serial ? bpf_map_lookup_elem(&jobs, &slot) : NULL;
+
+	return job && job->serial == key->job.serial && op < ZN_IO_OP_COUNT ? &job->io_lost[op] : NULL;
+}
+
+static __always_inline __u32 series_refused(const struct zn_io_key *key)
+{
+	__u64 *refused = refused_of(key);
+
+	if (refused)
+		ZN_ADD(*refused, 1);
+	return ZN_IO_REFUSED;
+}
+
+/* The histogram of a series that is seen for the first time; ZN_IO_REFUSED: there is none. */
+static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *file)
+{
+	struct zn_io_row row = {}, *known;
+	__u64 *refused;
+
+	if (!key)
+		return ZN_IO_REFUSED;
+	row.user = file ? zn_owner_of_cred((__u64)BPF_CORE_READ(file, f_cred)) : zn_owner_current();
+	if (row.user >= ZN_OWNER_JOB(0))
+		row.user = ZN_OWNER_NOBODY;
+	row.owner = key->job.serial ? ZN_OWNER_JOB(key->job.slot) : row.user;
+	refused = refused_of(key);
+	row.partial = refused && *refused;
+	if (!share_take(&row))
+		return series_refused(key);
+	if (!hist_take(key->op, &row)) {
+		share_give(&row);
+		return series_refused(key);
+	}
+	if (bpf_map_update_elem(&io_rows, key, &row, BPF_NOEXIST) == 0) {
+		zn_emit(ZN_EV_DEVICE, row.user, key->dev, 0);
+		return row.hist;
+	}
+	hist_give(&row);
+	share_give(&row);
+	known = bpf_map_lookup_elem(&io_rows, key); /* another CPU was faster, or the table is full */
+	return known ? known->hist : series_refused(key);
+}
+
+/* The shard of the calling CPU of a series that is spread. While the table is filling up, the first shard is for all. */
+static __noinline __u32 shard_find(struct zn_io_key *key, __u32 first, struct file *file)
+{
+	const struct zn_quota *q = &shared.quota[ZN_QUOTA_IO];
+	struct zn_io_row *known;
+	__u32 hist;
+
+	if (!key)
+		return first;
+	key->shard = bpf_get_smp_processor_id() / ZN_IO_SHARD_CPUS % ZN_IO_SHARDS;
+	known = key->shard ? bpf_map_lookup_elem(&io_rows, key) : NULL;
+	if (known)
+		return known->hist;
+	if (!key->shard || 2 * q->used > (__s32)q->size)
+		return first;
+	hist = series_claim(key, file);
+	return hist == ZN_IO_REFUSED ? first : hist;
+}
+
+/* series: ZN_IO_SERIES. file: the address of one, see struct outcome. Not static, nor is coarse_add(): they are verified once
+ * and not at each call, which made loading these programs take twice as long. */
+__noinline __u32 series_find(__u64 series, __u32 tgid, __u64 file)
+{
+	struct zn_io_key key = {.dev = series, .op = series >> 32};
 	struct zn_tag *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
-	__u32 *known;
+	struct zn_io_row *known;
+	struct zn_hist *h;
+	__u32 hist;
 
 	if (tag)
 		key.job = *tag;
 	known = bpf_map_lookup_elem(&io_rows, &key);
-	return known ? *known : series_claim(&key);
+	if (!known)
+		return series_claim(&key, (struct file *)file);
+	hist = known->hist;
+	h = key.op <= ZN_IO_WRITE ? bpf_map_lookup_elem(&hists, &hist) : NULL;
+	return h && h->spread ? shard_find(&key, hist, (struct file *)file) : hist;
 }
 
 /* As before, or else to be remembered; of change as it was before it is looked up. */
@@ -183,35 +285,67 @@ static __always_inline __u32 series_of_seat(struct zn_io_seat *seat, __u64 serie
 	}
 	if ((*last ^ series) << (64 - ZN_IO_SERIES_BITS) == 0)
 		return *last >> ZN_IO_SERIES_BITS;
-	slot = series_find(series, tgid);
-	*last = slot ? series | (__u64)slot << ZN_IO_SERIES_BITS : 0;
+	slot = series_find(series, tgid, 0);
+	*last = series | (__u64)slot << ZN_IO_SERIES_BITS;
 	return slot;
 }
 
-/* seat: the calling thread's own; NULL: it has none, or the operation is another one's. */
-static __always_inline struct zn_hist *series_of(__u32 op, __u32 dev, __u32 tgid, struct zn_io_seat *seat)
+/* seat: the calling thread's own; NULL: it has none, or the operation is another one's. file: as in outcome. */
+static __always_inline __u32 series_of(__u32 op, __u32 dev, __u32 tgid, struct file *file, struct zn_io_seat *seat)
 {
-	__u32 shard = bpf_get_smp_processor_id() / ZN_IO_SHARD_CPUS % ZN_IO_SHARDS, slot;
-	__u64 series = ZN_IO_SERIES(dev, op, shard), change = *(volatile __u64 *)&shared.io_change;
+	__u64 series = ZN_IO_SERIES(dev, op), change = *(volatile __u64 *)&shared.io_change;
 
-	slot = seat ? series_of_seat(seat, series, tgid, change) : series_find(series, tgid);
-	return slot ? bpf_map_lookup_elem(&hists, &slot) : NULL;
+	return seat ? series_of_seat(seat, series, tgid, change) : series_find(series, tgid, (__u64)file);
+}
+
+/* hist: from ZN_HISTS_MAX on. In what there is none for, the operation is lost. */
+__noinline int coarse_add(__u32 hist, __u64 ns, __u64 bytes, __u32 calls, __u32 errors)
+{
+	__u32 index = hist - ZN_HISTS_MAX, bucket = zn_coarse_bucket(ns);
+	struct zn_coarse_hist *h = bpf_map_lookup_elem(&coarse_hists, &index);
+
+	if (!h) {
+		if (calls)
+			zn_lost(ZN_LOST_IO);
+		return 0;
+	}
+	ZN_ADD(h->calls, calls);
+	ZN_ADD(h->bytes, bytes);
+	if (errors)
+		ZN_ADD(h->errors, errors);
+	if (ns == 0)
+		return 0;
+	ZN_ADD(h->sum_ns, ns);
+	if (bucket < ZN_COARSE_BUCKETS)
+		ZN_ADD(h->bucket[bucket], 1);
+	zn_raise(&h->max_ns, ns);
+	return 0;
+}
+
+static __always_inline void hist_add(__u32 hist, const struct outcome *o)
+{
+	struct zn_hist *h = bpf_map_lookup_elem(&hists, &hist);
+
+	if (!h) {
+		coarse_add(hist, o->ns, o->bytes, 1, o->error);
+		return;
+	}
+	if (o->ns)
+		zn_hist_record(h, o->ns);
+	else
+		ZN_ADD(h->calls, 1);
+	if (o->bytes)
+		ZN_ADD(h->bytes, o->bytes);
+	if (o->error)
+		ZN_ADD(h->errors, 1);
 }
 
 static __always_inline void count_here(
 	__u32 op, __u32 dev, __u32 tgid, const struct outcome *o, struct zn_io_seat *seat)
 {
-	struct zn_hist *h = series_of(op, dev, tgid, seat);
 	struct zn_proc *p;
 
-	if (h && o->ns)
-		zn_hist_record(h, o->ns);
-	else if (h)
-		ZN_ADD(h->calls, 1);
-	if (h && o->bytes)
-		ZN_ADD(h->bytes, o->bytes);
-	if (h && o->error)
-		ZN_ADD(h->errors, 1);
+	hist_add(series_of(op, dev, tgid, o->file, seat), o);
 	p = op <= ZN_IO_WRITE ? zn_tracked(tgid) : NULL;
 	if (!p)
 		return;
@@ -340,7 +474,7 @@ static __noinline int end(__u32 kind, __s64 result)
 	__u64 id = bpf_get_current_pid_tgid();
 	struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER((__u32)id, kind));
 	__u32 tgid = id >> 32;
-	struct outcome o;
+	struct outcome o = {};
 
 	if (!s || !is_over(s))
 		return 0;
@@ -369,7 +503,7 @@ static __always_inline void end_data(__s64 result)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER((__u32)id, ZN_IO_DATA));
-	struct outcome o;
+	struct outcome o = {};
 
 	if (!s || !is_over(s))
 		return;
@@ -700,6 +834,7 @@ static __always_inline void ring_end(struct io_kiocb *req, __s64 result)
 	dev = file ? place_of_file(false, file, false).dev : 0;
 	if (!dev || !outcome_of(&o, result))
 		return;
+	o.file = file;
 	if (seat && seat->at == (__u64)req) {
 		o.ns = zn_minus(bpf_ktime_get_ns(), seat->start_ns);
 		seat->at = 0;
@@ -794,7 +929,7 @@ static __always_inline void aio_end(struct kiocb *kiocb, __s64 result)
 {
 	struct zn_aio *found = bpf_map_lookup_elem(&aios, &kiocb), aio;
 	struct file *file = BPF_CORE_READ(kiocb, ki_filp);
-	struct outcome o;
+	struct outcome o = {.file = file};
 	__u32 dev;
 
 	if (!found)
@@ -1007,21 +1142,18 @@ int call_page_added(struct bpf_raw_tracepoint_args *ctx)
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct folio *folio = (void *)ctx->args[0];
 	struct zn_io_seat *s;
-	struct zn_hist *h;
-	__u32 dev;
+	__u32 dev, hist;
 
 	if ((__s64)ZN_CALL_NUMBER(regs) != -1)
 		return 0;
 	dev = place_of_inode(false, BPF_CORE_READ(folio, mapping, host), false).dev;
-	h = dev ? series_of(ZN_IO_MMAP, dev, bpf_get_current_pid_tgid() >> 32, NULL) : NULL;
-	if (!h)
+	if (!dev)
 		return 0;
-	ZN_ADD(h->bytes, folio_bytes(folio));
-	s = zn_io_seat_find(owner_of(ZN_IO_FAULT));
-	if (!s)
-		return 0; /* more of the same fault */
-	ZN_ADD(h->calls, 1);
-	zn_io_seat_free(s);
+	hist = series_of(ZN_IO_MMAP, dev, bpf_get_current_pid_tgid() >> 32, NULL, NULL);
+	s = zn_io_seat_find(owner_of(ZN_IO_FAULT)); /* NULL: more of the same fault */
+	coarse_add(hist, 0, folio_bytes(folio), s ? 1 : 0, 0);
+	if (s)
+		zn_io_seat_free(s);
 	return 0;
 }
 #endif

@@ -57,7 +57,8 @@ ZN_MAP(jobs, BPF_MAP_TYPE_ARRAY, ZN_JOBS_MAX, __u32, struct zn_job_row, BPF_F_MM
 ZN_MAP(job_names, BPF_MAP_TYPE_HASH, 2 * ZN_JOBS_MAX, struct zn_job_name, __u32, 0);
 ZN_MAP(cgroups, BPF_MAP_TYPE_HASH, ZN_CGROUPS_MAX, struct zn_cgroup_key, struct zn_cgroup, 0);
 ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_tag, 0);
-ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, __u32, 0); /* histograms of file I/O */
+ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, struct zn_io_row, 0);
+ZN_MAP(coarse_hists, BPF_MAP_TYPE_ARRAY, ZN_IO_MAX, __u32, struct zn_coarse_hist, BPF_F_MMAPABLE);
 
 /* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
  * that end inside of one. */
@@ -73,14 +74,15 @@ struct zn_io_seat {
 	/* What follows stays when the seat is given back. */
 	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends it */
 	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less. ZN_IO_SERIES,
-	 * and above it the slot of the histogram. 0: none */
+	 * and above it zn_io_row.hist or ZN_IO_REFUSED. 0: none */
 	__u64 last[2];
 	__u64 pad;
 };
-#define ZN_IO_SERIES(dev, op, shard) ((__u64)(dev) | (__u64)(op) << 32 | (__u64)(shard) << 40)
-#define ZN_IO_SERIES_BITS            48
+#define ZN_IO_SERIES(dev, op) ((__u64)(dev) | (__u64)(op) << 32)
+#define ZN_IO_SERIES_BITS     48
+#define ZN_IO_REFUSED         0xffffu /* in place of a histogram: there is none, and what is done is lost */
 _Static_assert(sizeof(struct zn_io_seat) == 64, "padding");
-_Static_assert(ZN_HISTS_MAX <= 0x10000 && ZN_IO_OP_COUNT <= 0x100 && ZN_IO_SHARDS <= 0x100, "bits of a series");
+_Static_assert(ZN_HISTS_MAX + ZN_IO_MAX <= ZN_IO_REFUSED && ZN_IO_OP_COUNT <= 0x100, "bits of a series");
 #ifdef ZN_NO_FETCH
 ZN_MAP(io_seats, BPF_MAP_TYPE_HASH, ZN_IO_SEATS, __u32, struct zn_io_seat, 0); /* by owner */
 #else
@@ -113,6 +115,11 @@ struct {
 	__uint(max_entries, ZN_HISTS_MAX);
 	__uint(value_size, sizeof(__u32));
 } free_hists SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, ZN_IO_MAX);
+	__uint(value_size, sizeof(__u32));
+} free_coarse SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, ZN_JOBS_MAX);

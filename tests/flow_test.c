@@ -19,7 +19,7 @@ static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
 static struct zn_flows flows;
-static uint32_t hists;
+static uint32_t hists; /* of both kinds, when nothing is in use */
 
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
 {
@@ -37,7 +37,12 @@ static void start(void)
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
 	zn_flows_init(&flows, &plain.arena, &jobs);
 	zn_mounts_fix(&flows.mounts, HOME, "/home", "nfs4");
-	hists = plain.hist_count;
+	hists = plain.hist_count + plain.coarse_count;
+}
+
+static uint32_t taken(void)
+{
+	return hists - plain.hist_count - plain.coarse_count;
 }
 
 static void tick(uint32_t s)
@@ -111,7 +116,7 @@ static uint32_t used(void)
 /* As mount.c does when a list says so. */
 static void rename_to(uint32_t dev, const char *point, const char *fstype, bool another)
 {
-	struct zn_mount *e = zn_mounts_use(&flows.mounts, dev, 0);
+	struct zn_mount *e = zn_mounts_use(&flows.mounts, dev, 0, ZN_OWNER_ROOT);
 
 	strcpy(e->point, point);
 	strcpy(e->fstype, fstype);
@@ -279,7 +284,7 @@ T(mounting_again_and_again_costs_a_bounded_number)
 		tick(1);
 	CHECK_EQ(bytes("", "/a", "ext4") + bytes("", "/b", "ext4"), 303);
 	CHECK_EQ(bytes("", "/b", "ext4"), 150);
-	CHECK(hists - plain.hist_count <= 2);
+	CHECK(taken() <= 2);
 }
 
 T(a_job_that_is_forgotten_gives_everything_back)
@@ -300,10 +305,10 @@ T(a_job_that_is_forgotten_gives_everything_back)
 	tick(280);
 	CHECK(!flow("7", "/home", "nfs4"));
 	happen(none, HOME, ZN_IO_WRITE, 0, 2);
-	CHECK_EQ(hists - plain.hist_count, 4); /* not yet: somebody may be adding to them */
+	CHECK_EQ(taken(), 4); /* not yet: somebody may be adding to them */
 	tick(1);
 	tick(2);
-	CHECK_EQ(hists - plain.hist_count, 2);
+	CHECK_EQ(taken(), 2);
 	CHECK_EQ(plain.io_count, 2);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
 }
@@ -341,7 +346,7 @@ T(of_no_job_what_is_gone_and_idle_goes)
 	CHECK(flow("", "/home", "nfs4"));
 	CHECK(!flow("", "unknown:0:41", "unknown"));
 	tick(3);
-	CHECK_EQ(hists - plain.hist_count, 1);
+	CHECK_EQ(taken(), 1);
 }
 
 T(one_flow_more_than_there_is_room_for)
@@ -363,6 +368,160 @@ T(one_flow_more_than_there_is_room_for)
 	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
 }
 
+/* A user's devices beyond his share wait, those of others do not; and they go as the others do. */
+T(a_user_with_too_many_mounts_leaves_room_for_others)
+{
+	uint32_t share = (ZN_MOUNTS_MAX - ZN_MOUNTS_MAX / 16) / 2;
+	struct zn_tag tag;
+
+	start();
+	tag = job("7");
+	plain.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
+	for (uint32_t i = 0; i < share + 9; i++)
+		happen(tag, 100 + i, ZN_IO_READ, 0, 1);
+	zn_flows_refresh(&flows);
+	CHECK_EQ(used(), share);
+	CHECK_EQ(zn_flows_lost(&flows, tag), 1u << ZN_IO_READ);
+	plain.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
+	happen(none, 90, ZN_IO_READ, 0, 500);
+	tick(1);
+	CHECK_EQ(used(), share + 1);
+	CHECK_EQ(bytes("", "unknown:0:90", "unknown"), 500);
+	CHECK_EQ(zn_flows_lost(&flows, tag), 1u << ZN_IO_READ);
+	end("7");
+	tick(20);
+	zn_jobs_scraped(&jobs);
+	zn_jobs_scraped(&jobs);
+	for (int i = 0; i < 5; i++)
+		tick(2);
+	CHECK_EQ(taken(), 1);
+	CHECK_EQ(plain.io_count, 1);
+	CHECK_EQ(plain.arena.shared->quota[ZN_QUOTA_IO].used, 1);
+	CHECK_EQ(plain.arena.shared->quota[ZN_QUOTA_IO_USER].used, 1);
+	CHECK_EQ(flows.quota.used, 1);
+}
+
+T(what_waited_is_shown_with_all_it_counted)
+{
+	const struct zn_flow *f;
+
+	start();
+	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
+	flows.quota.size = 1; /* with the reserve there is room for none but root's */
+	flows.quota.reserve = 1;
+	happen(none, HOME, ZN_IO_READ, 0, 10);
+	tick(1);
+	happen(none, DATA, ZN_IO_READ, 0, 500);
+	tick(1);
+	CHECK_EQ(used(), 0);
+	flows.quota.size = ZN_FLOWS_MAX;
+	happen(none, DATA, ZN_IO_READ, 0, 20);
+	tick(1);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 10);
+	f = flow("", "unknown:0:41", "unknown");
+	CHECK(f);
+	CHECK_EQ(bytes("", "unknown:0:41", "unknown"), 520);
+	CHECK_EQ(f ? f->op[ZN_IO_READ].byte_rate : 0, 0); /* nobody knows of when they are */
+}
+
+/* 100 jobs that do everything on 5 mounts, of one user. */
+T(a_hundred_small_jobs_have_room)
+{
+	char id[8];
+
+	start();
+	for (uint32_t dev = 50; dev < 55; dev++)
+		zn_mounts_fix(&flows.mounts, dev, (char[]){'/', (char)dev, 0}, "ext4");
+	for (uint32_t i = 1; i <= 100; i++) {
+		struct zn_tag tag;
+
+		snprintf(id, sizeof(id), "%u", i);
+		tag = job(id);
+		plain.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
+		for (uint32_t dev = 50; dev < 55; dev++)
+			for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+				happen(tag, dev, op, 0, 1);
+		CHECK_EQ(zn_flows_lost(&flows, tag), 0);
+	}
+	zn_flows_refresh(&flows);
+	CHECK_EQ(used(), 500);
+	CHECK_EQ(taken(), 500 * ZN_IO_OP_COUNT);
+	CHECK_EQ(bytes("100", "/6", "ext4"), 1);
+	plain.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
+	happen(none, HOME, ZN_IO_READ, 0, 1);
+}
+
+static bool within_eighth(uint64_t got, uint64_t want)
+{
+	return 8 * got >= 7 * want && 8 * got <= 9 * want;
+}
+
+T(durations_of_metadata_are_coarse)
+{
+	struct zn_io_key key = {.dev = HOME, .op = ZN_IO_OPEN};
+	const struct zn_hist *h;
+
+	start();
+	for (uint64_t ns = 1000; ns <= 1000000; ns += 1000)
+		CHECK(zn_plain_io(&plain, &key, ns));
+	zn_flows_refresh(&flows);
+	CHECK(plain.io[0].row.hist >= ZN_HISTS_MAX);
+	h = zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_OPEN, true);
+	CHECK_EQ(h->calls, 1000);
+	CHECK_EQ(zn_hist_count(h), 1000);
+	CHECK_EQ(h->sum_ns, 500500000);
+	CHECK_EQ(h->max_ns, 1000000);
+	CHECK(within_eighth(zn_hist_quantile(h, 500), 500000));
+	CHECK(within_eighth(zn_hist_quantile(h, 990), 990000));
+}
+
+T(reads_that_are_very_many_are_spread)
+{
+	struct zn_hist *h;
+
+	start();
+	happen(none, HOME, ZN_IO_READ, 0, 1);
+	h = zn_arena_hist(&plain.arena, plain.io[0].row.hist);
+	tick(1);
+	h->calls += 99999;
+	tick(1);
+	CHECK_EQ(h->spread, 0);
+	h->calls += 200000;
+	tick(2);
+	CHECK_EQ(h->spread, 1);
+	happen(none, HOME, ZN_IO_READ, 3, 2);
+	zn_flows_refresh(&flows);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 3);
+}
+
+/* What a job lost is null, and only that. */
+T(figures_that_are_not_whole_are_null)
+{
+	static char text[4096];
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	struct zn_view view = {.flows = &flows};
+	struct zn_json j;
+	struct zn_tag tag;
+
+	start();
+	tag = job("7");
+	happen(tag, HOME, ZN_IO_READ, 0, 5);
+	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_READ] = 1;
+	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_WRITE] = 1;
+	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_MMAP] = 1;
+	plain.io_of.partial = 1; /* made after the first one was lost */
+	happen(tag, HOME, ZN_IO_MMAP, 0, 7);
+	zn_flows_refresh(&flows);
+	CHECK_EQ(zn_flows_lost(&flows, tag), 1u << ZN_IO_READ | 1u << ZN_IO_WRITE | 1u << ZN_IO_MMAP);
+	zn_json_begin(&j, &o);
+	zn_flow_json(&j, &view, flow("7", "/home", "nfs4"), false);
+	text[o.len] = 0;
+	CHECK(strstr(text, "\"read_bytes\":5,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
+	CHECK(strstr(text, "\"read\":{\"count\":1,"));
+	CHECK(strstr(text, "\"write\":null,\"mmap\":null}"));
+	plain.io_of = (struct zn_io_row){0};
+}
+
 int main(void)
 {
 	RUN(shards_and_operations_add_up);
@@ -377,6 +536,12 @@ int main(void)
 	RUN(only_the_newest_job_of_an_id_is_shown);
 	RUN(of_no_job_what_is_gone_and_idle_goes);
 	RUN(one_flow_more_than_there_is_room_for);
+	RUN(a_user_with_too_many_mounts_leaves_room_for_others);
+	RUN(what_waited_is_shown_with_all_it_counted);
+	RUN(a_hundred_small_jobs_have_room);
+	RUN(durations_of_metadata_are_coarse);
+	RUN(reads_that_are_very_many_are_spread);
+	RUN(figures_that_are_not_whole_are_null);
 	zn_jobs_close(&jobs);
 	zn_plain_close(&plain);
 	return t_end();

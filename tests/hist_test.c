@@ -242,6 +242,20 @@ T(merged_parts_equal_the_whole)
 	CHECK(!memcmp(&merged, &hist, sizeof(hist)));
 }
 
+/* Each coarse bucket is some buckets of a whole histogram, of which one has its middle. */
+T(coarse_buckets)
+{
+	for (uint64_t ns = 1; ns < 1ULL << 40; ns += 1 + ns / 97) {
+		uint32_t bucket = zn_coarse_bucket(ns), middle = zn_coarse_middle(bucket);
+		uint64_t shown = (zn_slot_floor(middle) + zn_slot_floor(middle + 1)) / 2;
+
+		CHECK(bucket < ZN_COARSE_BUCKETS && middle < ZN_SLOTS);
+		CHECK_EQ(zn_coarse_bucket(zn_slot_floor(middle)), bucket);
+		CHECK(ns < 1 << ZN_FIRST_POWER || ns >> ZN_LAST_POWER || (8 * shown >= 7 * ns && 8 * shown <= 9 * ns));
+	}
+	CHECK_EQ(zn_coarse_bucket(UINT64_MAX), ZN_COARSE_BUCKETS - 1);
+}
+
 T(limits_are_powers_of_four)
 {
 	for (uint32_t i = 0; i < ZN_LE_COUNT - 1; i++)
@@ -323,6 +337,7 @@ int main(void)
 	RUN(quantiles_at_the_ends);
 	RUN(a_quantile_of_very_many);
 	RUN(merged_parts_equal_the_whole);
+	RUN(coarse_buckets);
 	RUN(limits_are_powers_of_four);
 	RUN(cumulative_counts_are_exact_at_limits);
 	RUN(cumulative_counts_of_many);

@@ -66,7 +66,7 @@ static void change(const char *text)
 
 static const struct zn_mount *use(uint32_t dev, uint32_t tgid)
 {
-	const struct zn_mount *e = zn_mounts_use(&m, dev, tgid);
+	const struct zn_mount *e = zn_mounts_use(&m, dev, tgid, ZN_OWNER_ROOT);
 
 	zn_mounts_hurry(&m);
 	while (m.walk_fd >= 0)
@@ -324,7 +324,7 @@ T(one_more_than_there_is_room_for)
 	uint32_t dev = DEV(1, 0);
 
 	open_over("");
-	while (zn_mounts_use(&m, dev, 0))
+	while (zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT))
 		dev++;
 	CHECK_EQ(m.count, ZN_MOUNTS_MAX);
 	CHECK_EQ(dev - DEV(1, 0), ZN_MOUNTS_MAX);
@@ -333,7 +333,36 @@ T(one_more_than_there_is_room_for)
 	CHECK_EQ(m.count, ZN_MOUNTS_MAX);
 	zn_mounts_tick(&m, zn_now_ns() + 61 * ZN_NS_PER_S);
 	CHECK_EQ(m.count, 0);
-	CHECK(zn_mounts_use(&m, dev, 0));
+	CHECK(zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT));
+}
+
+/* With it the rest between walks of a long list would be passed over, at each look. */
+T(what_there_is_no_room_for_asks_for_no_list)
+{
+	uint32_t dev = DEV(1, 0);
+
+	open_over("");
+	while (zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT))
+		dev++;
+	zn_mounts_tick(&m, zn_now_ns());
+	CHECK(!m.changed && !m.fresh);
+	CHECK(!zn_mounts_use(&m, dev, 77, ZN_OWNER_ROOT));
+	CHECK(!m.changed && !m.fresh);
+}
+
+T(one_user_leaves_room_for_others)
+{
+	uint32_t dev = DEV(1, 0), count = 0;
+
+	open_over("");
+	while (zn_mounts_use(&m, dev + count, 0, 1000))
+		count++;
+	CHECK_EQ(count, (ZN_MOUNTS_MAX - ZN_MOUNTS_MAX / 16) / 2);
+	CHECK(zn_mounts_use(&m, DEV(2, 0), 0, 2000));
+	CHECK(zn_mounts_use(&m, DEV(2, 1), 0, ZN_OWNER_ROOT));
+	CHECK(zn_mounts_use(&m, dev, 0, 1000)); /* it is there already */
+	zn_mounts_tick(&m, zn_now_ns() + 61 * ZN_NS_PER_S);
+	CHECK_EQ(m.quota.used, 0);
 }
 
 T(no_list_at_all)
@@ -374,6 +403,8 @@ int main(void)
 	RUN(what_only_a_container_sees);
 	RUN(a_process_that_is_gone_tells_nothing);
 	RUN(one_more_than_there_is_room_for);
+	RUN(what_there_is_no_room_for_asks_for_no_list);
+	RUN(one_user_leaves_room_for_others);
 	RUN(no_list_at_all);
 	RUN(the_list_of_this_machine);
 	zn_mounts_close(&m);

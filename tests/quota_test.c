@@ -42,6 +42,17 @@ T(root_has_the_reserve)
 	CHECK_EQ(q.used, 128);
 }
 
+T(trying_is_no_refusal)
+{
+	q = (struct zn_quota){.size = 8};
+	for (int i = 0; i < 4; i++)
+		CHECK(zn_quota_try(&q, 7));
+	CHECK(!zn_quota_try(&q, 7));
+	CHECK_EQ(q.refused, 0);
+	CHECK_EQ(q.refused_owner, 0);
+	CHECK_EQ(q.used, 4);
+}
+
 T(what_is_given_back_can_be_taken)
 {
 	q = (struct zn_quota){.size = 8};
@@ -163,6 +174,7 @@ int main(void)
 	zn_log_level = ZN_ERROR;
 	RUN(greedy_owners_leave_room);
 	RUN(root_has_the_reserve);
+	RUN(trying_is_no_refusal);
 	RUN(what_is_given_back_can_be_taken);
 	RUN(owners_without_a_place_share_one);
 	RUN(the_log_is_told_once_a_minute);

@@ -629,11 +629,11 @@ static const char exact_io[] =
 	"\"write\":{\"count\":1,\"errors\":0,\"seconds\":0.007,\"p50_us\":6946.816,\"p99_us\":6946.816},"
 	"\"mmap\":{\"count\":1,\"errors\":0,\"seconds\":0,\"p50_us\":0,\"p99_us\":0}}},"
 	"{\"mount\":\"/home\",\"fstype\":\"nfs4\",\"read_bytes\":0,\"write_bytes\":0,\"mapped_bytes\":0,\"copied_bytes\":0,"
-	"\"ops\":{\"fsync\":{\"count\":1,\"errors\":0,\"seconds\":0.02,\"p50_us\":20000,\"p99_us\":20000}}}]";
+	"\"ops\":{\"fsync\":{\"count\":1,\"errors\":0,\"seconds\":0.02,\"p50_us\":18350.08,\"p99_us\":18350.08}}}]";
 
 static const char exact_files[] = "FILES ON                 TYPE         READ  WRITTEN     CALLS   FAILED      P99\n"
 				  "/scratch/a ?[2J          lustre      3.00M    0.99K         5        0   6.95ms\n"
-				  "/home                    nfs4           0B       0B         1        0   20.0ms\n";
+				  "/home                    nfs4           0B       0B         1        0   18.4ms\n";
 
 T(files)
 {
@@ -659,6 +659,27 @@ T(files)
 	check_is(got, "io", "null");
 	CHECK(!strstr(page_of(got), "FILES ON"));
 	CHECK(strstr(line_of(got), " read=- written=- "));
+}
+
+/* Its share was used up: null, not 0, and said. */
+T(files_beyond_its_share)
+{
+	struct zn_job *job;
+	struct zn_str got;
+
+	start();
+	job = busy_job();
+	files_of(job);
+	zn_arena_job(&plain.arena, job->slot)->io_lost[ZN_IO_WRITE] = 7;
+	got = report(job);
+	check_is(got, "io_lost", "[\"write\"]");
+	CHECK(strstr(text, "{\"mount\":\"/home\",\"fstype\":\"nfs4\",\"read_bytes\":0,\"write_bytes\":null,"));
+	CHECK(strstr(text, "\"read_bytes\":3145728,\"write_bytes\":1009,")); /* counted from the first one on */
+	CHECK(strstr(text, "{\"what\":\"some I/O\",\"why\":\"more pairs of a mount and an operation than its share, "));
+	CHECK(strstr(
+		page_of(got), "/home                    nfs4           0B        -         -        -   18.4ms\n"));
+	CHECK(strstr(page_of(got), "some I/O: more pairs of a mount and an operation than its share"));
+	CHECK(strstr(line_of(got), " read=3.00M written=- "));
 }
 
 /* It did nothing to files, and that is known. */
@@ -888,6 +909,7 @@ int main(void)
 	RUN(largest);
 	RUN(at_every_capacity);
 	RUN(files);
+	RUN(files_beyond_its_share);
 	RUN(no_files);
 	RUN(as_a_page);
 	RUN(as_a_line);

@@ -5,9 +5,10 @@ test and nobody else writes to them, so each byte is known."""
 import contextlib
 import json
 import os
+import re
 import subprocess
 
-from harness import ZERNEL, Absent, Daemon, Process, check, equal, folder, main, run, test, wait_until, with_id
+from harness import NOBODY, ZERNEL, Absent, Daemon, Process, check, equal, folder, main, parse_json, run, test, wait_until, with_id
 
 MIB = 1 << 20
 WARNINGS = [r"warning: probe: (vfs|meta): "]
@@ -53,6 +54,10 @@ class Files(Daemon):
 
     def expects(self, what, point, count, fstype="tmpfs"):
         equal(self.bytes(what, point, fstype), count, f"bytes of {what} on {point}")
+
+    def shows(self, what, point, count):
+        """The same, where many lists of mounts are read before its name is found."""
+        wait_until(lambda: self.bytes(what, point) == count, f"{count} bytes of {what} on {point}")
 
 
 def dd(path, count, *more, source="/dev/zero"):
@@ -104,17 +109,159 @@ def a_number_that_is_used_again():
         daemon.expects("write", name, (i + 1) * MIB)
 
 
+class Hoard(Process):
+    """Mounts as many tmpfs as it is told to, in a namespace of its own, and does each kind of operation on each."""
+
+    SCRIPT = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+print("ready", flush=True)
+count = int(sys.stdin.readline())
+def use(point):
+    f = os.open(point + "/f", os.O_RDWR | os.O_CREAT, 0o600)
+    os.write(f, b"x" * 10)
+    os.pread(f, 5, 0)
+    os.fsync(f)
+    os.fstat(f)
+    os.close(os.open(point + "/f", os.O_RDONLY))
+    os.close(f)
+points = [f"/tmp/m{i}" for i in range(count)]
+for point in ["/tmp"] + points:
+    os.path.isdir(point) or os.mkdir(point)
+    if libc.mount(b"none", point.encode(), b"tmpfs", 0, None):
+        raise OSError(ctypes.get_errno(), "mount")
+    use(point)
+print("done", flush=True)
+for line in sys.stdin:  # and once more, for what was refused then
+    for point in points:
+        use(point)
+    print("done", flush=True)
+"""
+
+    def __init__(self, uid):
+        super().__init__(["unshare", "-rm", "/usr/bin/python3", "-c", self.SCRIPT], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, user=uid, cwd="/")
+        if self.process.stdout.readline() != "ready\n":
+            self.wanted = None
+            raise Absent("users cannot make namespaces here")
+
+    def say(self, line):
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        equal(self.process.stdout.readline(), "done\n", "what the hoarder says")
+
+
+REFUSED = [r"quota: series of file I/O: \d+ refused, the last one to user 65534, ",
+           r"quota: mounts: \d+ refused, the last one to user 65534, ", "alert events_lost.* fires"]
+
+
+def said(daemon):
+    """Waits until the daemon has said all that is expected of it."""
+    wait_until(lambda: all(any(re.search(p, s) for s in daemon.lines()) for p in daemon.expect), "the daemon's lines")
+
+
+def write_as(uid, path, count):
+    sh("/usr/bin/python3", "-c", f"open({path!r}, 'wb').write(bytes({count}))", user=uid)
+
+
+@test
+def mounts_of_one_user_leave_room_for_others():
+    root, daemon = folder(), Files()
+    daemon.expect = REFUSED
+    hoards = [Hoard(NOBODY) for _ in range(3)]
+    for hoard in hoards:  # 1,500 mounts with six operations: more than there are series
+        hoard.say(500)
+    wait_until(lambda: "io" in daemon.metrics().lost(), "some of it is lost")
+    with tmpfs(f"{root}/new") as point:
+        os.chmod(point, 0o777)
+        write_as(1000, f"{point}/f", 1000000)
+        daemon.shows("write", point, 1000000)
+        write_as(1001, f"{point}/g", 7)
+        daemon.shows("write", point, 1000007)
+    with tmpfs(f"{root}/system") as point:
+        dd(f"{point}/f", 3)
+        daemon.shows("write", point, 3 * MIB)
+    used = daemon.metrics().one("zernel_table_entries", table="io_series")
+    limit = daemon.metrics().one("zernel_table_limit", table="io_series")
+    check(limit / 3 < used < 0.6 * limit, f"{used} of {limit} series are in use: half of them at most are the hoarder's")
+    hoards[0].say("again")  # more than at the first tick
+    said(daemon)
+
+
+class Jobs(Files):
+    """The same with jobs."""
+
+    def __init__(self):
+        self.control = f"{folder()}/control.sock"
+        super().__init__("--control", self.control, "--report-dir", f"{folder()}/reports")
+
+    def job(self, *arguments):
+        return run([ZERNEL, "job", *arguments, "--control", self.control], check=True).stdout
+
+    def report_of(self, job):
+        """It ends; what was written of it."""
+        path = f"{folder()}/reports/{job}.json"
+        self.job("end", job)
+        wait_until(lambda: os.path.exists(path), f"the report of job {job}")
+        with open(path) as f:
+            return parse_json(f.read())
+
+
+@test
+def a_hundred_jobs_on_five_mounts():
+    root, daemon = folder(), Jobs()
+    writer = Writer()
+    with contextlib.ExitStack() as mounts:
+        points = [mounts.enter_context(tmpfs(f"{root}/m{i}")) for i in range(5)]
+        for job in range(1, 101):
+            daemon.job("start", f"{job}", "--pid", str(writer.pid))
+            for point in points:
+                writer.kilobyte(f"{point}/{job}")
+        metrics = daemon.metrics()
+        for job in range(1, 101):
+            for point in points:
+                got = metrics.one("zernel_io_write_bytes_total", job_id=str(job), mount=point)
+                equal(got, 1000, f"bytes of job {job} on {point}")
+        equal(metrics.lost(), {}, "what was lost")
+
+
+@test
+def a_job_beyond_its_share_says_so():
+    root, daemon = folder(), Jobs()
+    daemon.expect = [r"quota: series of file I/O: \d+ refused, the last one to the job in slot", *REFUSED[1:]]
+    hoard, writer = Hoard(NOBODY), Writer()
+    daemon.job("start", "1", "--pid", str(hoard.pid))
+    daemon.job("start", "2", "--pid", str(writer.pid))
+    hoard.say(1000)
+    with tmpfs(f"{root}/data") as point:
+        writer.kilobyte(f"{point}/f")
+        hoard.say("again")
+        reports = [daemon.report_of(job) for job in ("1", "2")]
+    check({"read", "write"} <= set(reports[0]["io_lost"]), f"lost: {reports[0]['io_lost']}")
+    check(any("its share" in gap["why"] for gap in reports[0]["not_measured"]), f"why: {reports[0]['not_measured']}")
+    check(" read=- written=- " in daemon.job("report", "1", "--line"), "no sum of what is not whole")
+    whole = [m for m in reports[0]["io"] if m["mount"].startswith("/tmp/m") and m["write_bytes"] is not None]
+    check(whole and all(m["write_bytes"] == 20 for m in whole), f"mounts that are whole: {whole[:5]}")
+    equal(reports[1]["io_lost"], [], "what the other job lost")
+    equal([m["write_bytes"] for m in reports[1]["io"] if m["mount"] == point], [1000], "what the other job wrote")
+    said(daemon)
+
+
 class Writer(Process):
-    """Writes from one thread all its life, and opens each file anew."""
+    """Writes from one thread all its life, and opens each file anew; and once each other operation."""
 
     SCRIPT = """
 import os, sys
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # what is remembered is by groups of CPUs
 for line in sys.stdin:
-    f = os.open(line[:-1], os.O_WRONLY | os.O_CREAT, 0o600)
+    f = os.open(line[:-1], os.O_RDWR | os.O_CREAT, 0o600)
     for _ in range(100):
         os.write(f, b"x" * 10)
+    os.pread(f, 5, 0)
+    os.fsync(f)
+    os.fstat(f)
     os.close(f)
+    os.close(os.open(line[:-1], os.O_RDONLY))
     print("done", flush=True)
 """
 

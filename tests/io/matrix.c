@@ -114,7 +114,7 @@ static uint32_t dev_of(const char *path)
 	return major(st.st_dev) << 20 | minor(st.st_dev);
 }
 
-static int rows_fd, hists_fd, shared_fd;
+static int rows_fd, hists_fd, coarse_fd, shared_fd;
 
 /* Calls that the daemon lost, by its own account. */
 static uint64_t lost_of(enum zn_loss what)
@@ -153,19 +153,26 @@ static uint64_t skipped_read(void)
 	return n;
 }
 
+static int hist_read(uint32_t hist, struct zn_hist *to)
+{
+	uint32_t index = hist < ZN_HISTS_MAX ? hist : hist - ZN_HISTS_MAX;
+
+	return map_read(hist < ZN_HISTS_MAX ? hists_fd : coarse_fd, &index, to);
+}
+
 static void sums_read(struct sums *to)
 {
 	const uint32_t devs[] = {dev_of(tmp), dev_of(ram), dev_of(small)};
 	struct zn_io_key key, next;
-	static struct zn_hist h;
-	uint32_t slot;
+	static struct zn_hist h; /* or the beginning of one, which is a coarse one */
+	struct zn_io_row row;
 
 	memset(to, 0, sizeof(*to));
 	for (const void *at = NULL; map_next(rows_fd, at, &next) == 0; at = &key) {
 		key = next;
 		if ((key.dev != devs[0] && key.dev != devs[1] && key.dev != devs[2]) || key.op >= ZN_IO_OP_COUNT)
 			continue;
-		if (map_read(rows_fd, &key, &slot) || map_read(hists_fd, &slot, &h))
+		if (map_read(rows_fd, &key, &row) || hist_read(row.hist, &h))
 			continue;
 		to->calls[key.op] += h.calls;
 		to->errors[key.op] += h.errors;
@@ -867,32 +874,48 @@ static void run(size_t i)
 
 /* ---- full tables ---- */
 
-static uint32_t spare[ZN_HISTS_MAX], spares;
-static int free_fd;
+/* Free histograms that are taken away. */
+static struct pool {
+	int fd;
+	uint32_t spare[ZN_IO_MAX], count;
+} whole, coarse;
 
-static void spares_put(uint32_t left)
+static void pool_take(struct pool *p)
 {
-	while (spares > left) {
-		union bpf_attr attr = {.map_fd = free_fd, .value = (uintptr_t)&spare[--spares]};
+	union bpf_attr attr = {.map_fd = p->fd, .value = (uintptr_t)&p->spare[0]};
+
+	while (p->count + 1 < ZN_IO_MAX && bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &attr) == 0)
+		attr.value = (uintptr_t)&p->spare[++p->count];
+}
+
+static void pool_put(struct pool *p, uint32_t left)
+{
+	while (p->count > left) {
+		union bpf_attr attr = {.map_fd = p->fd, .value = (uintptr_t)&p->spare[--p->count]};
 
 		if (bpf(BPF_MAP_UPDATE_ELEM, &attr))
 			die("a free histogram");
 	}
 }
 
-/* One free histogram is left. */
+/* One whole histogram is left. */
 static void hists_fill(void)
 {
-	union bpf_attr attr = {.map_fd = free_fd, .value = (uintptr_t)&spare[0]};
+	pool_take(&whole);
+	pool_put(&whole, whole.count - 1);
+}
 
-	while (spares < ZN_HISTS_MAX && bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &attr) == 0)
-		attr.value = (uintptr_t)&spare[++spares];
-	spares_put(spares - 1);
+/* None is left of either kind. */
+static void all_fill(void)
+{
+	pool_take(&whole);
+	pool_take(&coarse);
 }
 
 static void hists_drain(void)
 {
-	spares_put(0);
+	pool_put(&whole, 0);
+	pool_put(&coarse, 0);
 }
 
 static uint32_t fillers;
@@ -900,7 +923,7 @@ static uint32_t fillers;
 static int filler(int command, uint32_t i)
 {
 	struct zn_io_key key = {.dev = ~i};
-	uint32_t none = 0;
+	struct zn_io_row none = {0};
 	union bpf_attr attr = {.map_fd = rows_fd, .key = (uintptr_t)&key};
 
 	if (command == BPF_MAP_UPDATE_ELEM)
@@ -924,8 +947,8 @@ static void rows_fill(void)
 	filler(BPF_MAP_DELETE_ELEM, --fillers);
 }
 
-/* On a file system that has no series yet: the writes take what is left, and the reads are lost. */
-static void run_full(const char *name, const char *folder, void (*fill)(void), void (*drain)(void), enum zn_loss what)
+/* On a file system that has no series of reads yet; loses: those are lost. */
+static void run_full(const char *name, const char *folder, void (*fill)(void), void (*drain)(void), bool loses)
 {
 	int fd = file_open(folder, "file", O_RDWR | O_CREAT);
 	uint64_t lost, measured;
@@ -933,20 +956,20 @@ static void run_full(const char *name, const char *folder, void (*fill)(void), v
 
 	sums_read(&before);
 	fill();
-	lost = lost_of(what);
+	lost = lost_of(ZN_LOST_IO);
 	for (int i = 0; i < CHUNKS; i++)
 		if (pwrite(fd, buffer, 1, i) != 1)
 			die("pwrite");
 	for (int i = 0; i < CHUNKS; i++)
 		if (pread(fd, buffer, 1, i) != 1)
 			die("pread");
-	lost = lost_of(what) - lost;
+	lost = lost_of(ZN_LOST_IO) - lost;
 	drain();
 	close(fd);
 	sums_read(&sums);
 	measured =
 		sums.calls[ZN_IO_READ] + sums.calls[ZN_IO_WRITE] - before.calls[ZN_IO_READ] - before.calls[ZN_IO_WRITE];
-	if (lost && measured + lost == 2 * CHUNKS) {
+	if ((lost > 0) == loses && measured + lost == 2 * CHUNKS) {
 		printf("ok %s: %llu calls counted, %llu lost\n", name, (unsigned long long)measured,
 			(unsigned long long)lost);
 		passed++;
@@ -966,9 +989,11 @@ static void mounted(char path[128], const char *folder, const char *name, const 
 
 static void run_fulls(void)
 {
-	free_fd = map_open("free_hists");
-	run_full("no free histogram", small, hists_fill, hists_drain, ZN_LOST_SERIES);
-	run_full("no free entry", ram, rows_fill, rows_drain, ZN_LOST_IO);
+	whole.fd = map_open("free_hists");
+	coarse.fd = map_open("free_coarse");
+	run_full("no whole histogram", small, hists_fill, hists_drain, false);
+	run_full("no histogram", tmp, all_fill, hists_drain, true);
+	run_full("no free entry", ram, rows_fill, rows_drain, true);
 }
 
 int main(int argc, char **argv)
@@ -984,6 +1009,7 @@ int main(int argc, char **argv)
 	buffer = mmap(NULL, TOTAL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	rows_fd = map_open("io_rows");
 	hists_fd = map_open("hists");
+	coarse_fd = map_open("coarse_hists");
 	shared_fd = map_open("zernel.bss");
 	if (argc == 4)
 		snprintf(tmp, sizeof(tmp), "%s", argv[3]);

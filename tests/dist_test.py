@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""dist_test.py: what `make dist` gives away, and the systemd unit: the archives hold what they should, the package installs
-and leaves nothing, the same commit gives the same bytes, the unit is valid and no weaker than docs/OPERATIONS.md says, and
-the daemon runs with the unit's capabilities and system calls alone, whatever option the package offers is set."""
+"""dist_test.py: what `make dist` gives away, and the systemd unit: the archives hold what they should, the package installs,
+is upgraded and leaves nothing, the same commit gives the same bytes, the unit is valid and no weaker than
+docs/OPERATIONS.md says, and the daemon runs with the unit's capabilities and system calls alone, whatever option the package
+offers is set."""
 import contextlib
 import glob
 import http.server
@@ -63,7 +64,7 @@ def package():
     os.makedirs(f"{root}/var/lib/dpkg/info")
     for name in ("status", "available"):
         open(f"{root}/var/lib/dpkg/{name}", "w").close()
-    # no maintainer script runs here: there is no shell in this root
+    # no maintainer script runs here: there is no shell in this root; see installed()
     tools = ("dpkg", f"--root={root}", "--force-script-chrootless", "--log=/dev/null")
     check("it installs", run(*tools, "-i", deb).returncode == 0, run(*tools, "-i", deb).stderr)
     files = run("dpkg", f"--root={root}", "-L", "zerneld").stdout.split()
@@ -78,6 +79,18 @@ def package():
     said = [line for line in run("lintian", deb).stdout.splitlines() if line.startswith("E:")]
     known = ("statically-linked-binary", "embedded-library", "bogus-mail-host", "root-in-contact")
     check("lintian has no other errors", all(any(k in line for k in known) for line in said), said)
+
+
+def installed():
+    """With its own maintainer scripts, on this machine's files, of which nothing is changed: installed.sh."""
+    deb, = glob.glob("build/dist/*.deb")
+    made = run("tests/older.sh", deb, f"{work}/older.deb")
+    check("a version before it", made.returncode == 0, made.stderr)
+    said = subprocess.run(["tests/installed.sh", f"{work}/older.deb", deb], capture_output=True, text=True, timeout=900)
+    for line in said.stdout.splitlines():
+        good, _, name = line.partition(" ")
+        check(f"installed: {name}", good == "ok")
+    check("installed: all was tried", said.stdout.count("\n") == 18, said.stdout + said.stderr)
 
 
 def unit_is_valid():
@@ -271,6 +284,8 @@ try:
     archives()
     package()
     unit_is_valid()
+    if os.geteuid() == 0:
+        installed()
     if os.geteuid() == 0 and os.path.exists("/sys/kernel/btf/vmlinux"):
         daemon_of_the_unit()
         options_of_the_package()

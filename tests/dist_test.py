@@ -180,7 +180,10 @@ def status(pid):
 
 
 def capabilities(pid, which):
-    mask = int(status(pid)[which], 16)
+    """Of all its threads."""
+    mask = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        mask |= int(status(thread)[which], 16)
     return {name for name, number in confined.numbers().items() if mask >> number & 1}
 
 

@@ -423,6 +423,8 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	}
 	if (!err)
+		err = zn_secure_capabilities(false);
+	if (!err)
 		err = zn_loop_add(&d->loop, &d->sim_step, EPOLLIN);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot simulate: %s", strerror(-err));

@@ -48,6 +48,8 @@ debian_package() {
 	install -m 644 contrib/deb/default "$root/etc/default/zerneld"
 	cp -r contrib/* docs/*.md docs/grafana-dashboard.json README.md "$doc/"
 	rm -r "$doc/deb" "$doc/dist.sh"
+	# the package's scripts know its own path alone
+	sed -i '/\/usr\/local/d' "$doc"/slurm/{prolog.d,epilog.d}/*.sh "$doc/slurm/taskprolog.sh"
 	install -m 644 contrib/deb/copyright "$doc/copyright"
 	printf 'zerneld (%s) unstable; urgency=medium\n\n  * See the history of the source.\n\n -- %s  %s\n' "$number" \
 		"$(sed -n 's/^Maintainer: //p' contrib/deb/control)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"

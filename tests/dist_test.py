@@ -1,9 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""dist_test.py: what `make dist` gives away, and the systemd unit: the archives hold what they should, the package installs
-and leaves nothing, the same commit gives the same bytes, the unit is valid and no weaker than docs/OPERATIONS.md says, and
-the daemon runs with the unit's capabilities and system calls alone."""
+"""dist_test.py: what `make dist` gives away, and the systemd unit: the archives hold what they should, the package installs,
+is upgraded and leaves nothing, the same commit gives the same bytes, the unit is valid and no weaker than
+docs/OPERATIONS.md says, and the daemon runs with the unit's capabilities and system calls alone, whatever option the package
+offers is set."""
+import contextlib
 import glob
+import http.server
 import os
 import re
 import shutil
@@ -11,8 +14,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
+
+import confined
 
 UNIT = "contrib/systemd/zerneld.service"
 passed = failed = 0
@@ -28,13 +34,7 @@ def check(name, good, said=""):
     passed += bool(good)
     failed += not good
     if not good:
-        print(f"FAILED {name}: {said}")
-
-
-def unit(key):
-    """All values of a key of the unit, in one string."""
-    with open(UNIT) as f:
-        return " ".join(re.findall(rf"^{key}=(.*)$", f.read(), re.M))
+        print(f"FAILED {name}: {str(said)[:2000]}")
 
 
 def archives():
@@ -64,7 +64,7 @@ def package():
     os.makedirs(f"{root}/var/lib/dpkg/info")
     for name in ("status", "available"):
         open(f"{root}/var/lib/dpkg/{name}", "w").close()
-    # no maintainer script runs here: there is no shell in this root
+    # no maintainer script runs here: there is no shell in this root; see installed()
     tools = ("dpkg", f"--root={root}", "--force-script-chrootless", "--log=/dev/null")
     check("it installs", run(*tools, "-i", deb).returncode == 0, run(*tools, "-i", deb).stderr)
     files = run("dpkg", f"--root={root}", "-L", "zerneld").stdout.split()
@@ -79,6 +79,18 @@ def package():
     said = [line for line in run("lintian", deb).stdout.splitlines() if line.startswith("E:")]
     known = ("statically-linked-binary", "embedded-library", "bogus-mail-host", "root-in-contact")
     check("lintian has no other errors", all(any(k in line for k in known) for line in said), said)
+
+
+def installed():
+    """With its own maintainer scripts, on this machine's files, of which nothing is changed: installed.sh."""
+    deb, = glob.glob("build/dist/*.deb")
+    made = run("tests/older.sh", deb, f"{work}/older.deb")
+    check("a version before it", made.returncode == 0, made.stderr)
+    said = subprocess.run(["tests/installed.sh", f"{work}/older.deb", deb], capture_output=True, text=True, timeout=900)
+    for line in said.stdout.splitlines():
+        good, _, name = line.partition(" ")
+        check(f"installed: {name}", good == "ok")
+    check("installed: all was tried", said.stdout.count("\n") == 18, said.stdout + said.stderr)
 
 
 def unit_is_valid():
@@ -98,66 +110,85 @@ def unit_is_valid():
     check("the score is what the document says", score <= stated, f"{score}, not {stated}")
 
 
-def bounding():
-    """The arguments of setpriv that leave what the unit leaves."""
-    caps = ",".join("+" + c[4:].lower() for c in unit("CapabilityBoundingSet").split())
-    return ["setpriv", f"--bounding-set=-all,{caps}", "--no-new-privs"]
-
-
-def group(name):
-    """The system calls of one of systemd's groups, those in it included."""
-    calls = set()
-    for line in run("systemd-analyze", "syscall-filter", name).stdout.splitlines()[1:]:
-        word = line.strip()
-        if word.startswith("@"):
-            calls |= group(word)
-        elif word and not word.startswith("#"):
-            calls.add(word)
-    return calls
-
-
-def allowed():
-    calls = set()
-    with open(UNIT) as f:
-        for value in re.findall(r"^SystemCallFilter=(.*)$", f.read(), re.M):
-            names = set()
-            for word in value.lstrip("~").split():
-                names |= group(word) if word.startswith("@") else {word}
-            calls = calls - names if value.startswith("~") else calls | names
-    return calls | group("@default")
-
-
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
 
 
-def daemon_of_the_unit():
-    """Live, with the unit's capabilities, under strace: what it calls must be what the unit allows."""
-    port, ws, trace = free_port(), free_port(), f"{work}/trace"
-    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    told.bind(f"{work}/notify")
-    told.settimeout(60)
-    command = [*bounding(), "build/zerneld", "--listen", "127.0.0.1", "--metrics-port", str(port), "--ws-port", str(ws),
-               "--control", f"{work}/run/control", "--report-dir", f"{work}/reports"]
-    # strace itself needs more than the unit leaves, so it stands outside
-    daemon = subprocess.Popen(["strace", "-f", "-qq", "-o", trace, *command], stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, "NOTIFY_SOCKET": f"{work}/notify"})
-    try:
-        check("it says that it is ready", told.recv(100) == b"READY=1")
-        time.sleep(1.5)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=20) as answer:
-            check("it is well", answer.status == 200)
-        pid = int(re.search(r"^(\d+)", open(trace).read()).group(1))
-        os.kill(pid, 1)
-        time.sleep(0.5)
-        os.kill(pid, 15)
-        said = daemon.communicate(timeout=120)[1]
-    finally:
-        daemon.kill()
-    check("it ends well", daemon.returncode == 0, said)
-    check("it misses nothing", "absent" not in said, said)
+CONFINED = [sys.executable, "tests/confined.py"]
+KEPT = {"cap_sys_ptrace", "cap_dac_read_search", "cap_checkpoint_restore", "cap_bpf", "cap_perfmon"}
+
+
+class Daemon:
+    """zerneld on free ports with what the unit leaves it, as systemd starts it: it has said that it is ready."""
+
+    def __init__(self, name, around=(), **environment):
+        self.folder = f"{work}/{name}"
+        os.mkdir(self.folder)
+        self.port = free_port()
+        told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        told.bind(f"{self.folder}/notify")
+        told.settimeout(60)
+        own = {"NOTIFY_SOCKET": f"{self.folder}/notify", "ZERNEL_LISTEN": "127.0.0.1", "ZERNEL_METRICS_PORT": str(self.port),
+               "ZERNEL_WS_PORT": str(free_port()), "ZERNEL_CONTROL": f"{self.folder}/run/control",
+               "ZERNEL_REPORT_DIR": f"{self.folder}/reports"}
+        self.log = open(f"{self.folder}/log", "w+")
+        # what looks at it from outside needs more than the unit leaves
+        self.process = subprocess.Popen([*around, *CONFINED, "build/zerneld"], stderr=self.log, env={**os.environ, **own, **environment})
+        try:
+            self.ready = told.recv(100) == b"READY=1"
+        except socket.timeout:
+            self.ready = False
+        self.pid = self.process.pid
+        if around:
+            with contextlib.suppress(OSError, IndexError), open(f"/proc/{self.pid}/task/{self.pid}/children") as f:
+                self.pid = int(f.read().split()[0])
+        check(f"{name}: it says that it is ready", self.ready, self.said())
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def get(self, path, **headers):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers=headers)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.read().decode()
+
+    def children(self):
+        """{name: process id} of the processes beside it."""
+        with open(f"/proc/{self.pid}/task/{self.pid}/children") as f:
+            return {open(f"/proc/{pid}/comm").read().strip(): int(pid) for pid in f.read().split()}
+
+    def stop(self):
+        """What it logged. It ends well."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, 15)
+        try:
+            self.process.wait(120)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        said = self.said()
+        check("it ends well", self.process.returncode == 0, said)
+        check("it misses nothing", "absent" not in said, said)
+        return said
+
+
+def status(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f)
+
+
+def capabilities(pid, which):
+    """Of all its threads."""
+    mask = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        mask |= int(status(thread)[which], 16)
+    return {name for name, number in confined.numbers().items() if mask >> number & 1}
+
+
+def calls_of(trace):
+    """The system calls of the daemon in what strace wrote, from its beginning on."""
     began, used = False, set()
     with open(trace) as f:
         for line in f:
@@ -165,10 +196,90 @@ def daemon_of_the_unit():
             began |= "execve(" in line and "build/zerneld" in line and "= 0" in line
             if call and began:
                 used.add(call.group(1))
+    # the kernel makes these itself when it returns from a probe (6.11 on), and does not filter them
+    return used - {"execve", "uretprobe", "syscall_0x14f", "uprobe", "syscall_0x150"}
+
+
+def daemon_of_the_unit():
+    """Live, under the unit's filter, and under strace: what it calls must be what the unit allows."""
+    trace = f"{work}/trace"
+    daemon = Daemon("unit", around=("strace", "-f", "-qq", "-o", trace), ZERNEL_OTLP=f"http://127.0.0.1:{free_port()}")
+    if daemon.ready:
+        time.sleep(1.5)
+        check("it is well", '"status":"ok"' in daemon.get("/health"), daemon.get("/health"))
+        os.kill(daemon.pid, 1)
+        time.sleep(0.5)
+    daemon.stop()
+    used = calls_of(trace)
     check("many calls were seen", len(used) > 30, used)
-    # the kernel makes these two itself when it returns from a probe (6.11 on), and does not filter them
-    used -= {"execve", "uretprobe", "syscall_0x14f", "uprobe", "syscall_0x150"}
-    check("the unit allows all of them", used <= allowed(), used - allowed())
+    check("the unit allows all of them", used <= confined.calls(), used - confined.calls())
+
+
+def gives_up(daemon):
+    """What is left after the start, where probes are multi-uprobe links; perf events want CAP_SYS_ADMIN for good."""
+    kept = KEPT if "multi-uprobe" in run("build/zerneld", "--check").stdout else KEPT | {"cap_sys_admin"}
+    for which in ("CapEff", "CapPrm", "CapBnd"):
+        check(f"what it keeps: {which}", capabilities(daemon.pid, which) == kept, capabilities(daemon.pid, which))
+    beside = daemon.children()
+    check("two processes beside it", set(beside) == {"zerneld: scribe", "zernel: courier"}, beside)
+    for name, pid in beside.items():
+        check(f"{name} keeps nothing", capabilities(pid, "CapPrm") | capabilities(pid, "CapBnd") == set(), status(pid))
+    who = status(beside.get("zernel: courier", "self"))
+    check("who makes connections is nobody", who["Uid"].split() == who["Gid"].split() == ["65534"] * 4, who)
+    check("and in no group", who["Groups"].strip() == "", who)
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Counts what is posted, by path."""
+    came = {}
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        Receiver.came[self.path] = Receiver.came.get(self.path, 0) + 1
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def offered():
+    """{name: value} of what /etc/default/zerneld offers, commented out."""
+    return dict(re.findall(r"^#(ZERNEL_\w+)=(.*)$", open("contrib/deb/default").read(), re.M))
+
+
+def wait_until(condition):
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def options_of_the_package():
+    """Each option of /etc/default/zerneld by itself, and with them all at once every kind of connection."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    with open(f"{work}/token", "w") as f:
+        f.write("a-token-of-this-test\n")
+    with open(f"{work}/rules", "w") as f:
+        f.write("alert always\n  expr zernel_build_info == 1\n")
+    os.chmod(f"{work}/token", 0o600)
+    values = {"ZERNEL_TOKEN_FILE": f"{work}/token", "ZERNEL_ALERTMANAGER": url, "ZERNEL_WEBHOOK": f"{url}/hook",
+              "ZERNEL_OTLP": f"{url}/otlp", "ZERNEL_LOG": "info"}
+    check("each offered option is tried", set(offered()) <= set(values), offered())
+    for name, value in values.items():
+        Daemon(name, **{name: value}).stop()
+    Receiver.came.clear()
+    daemon = Daemon("all", **values, ZERNEL_ALERTS=f"{work}/rules", ZERNEL_OTLP_INTERVAL_MS="1000")
+    if daemon.ready:
+        wanted = {"/api/v2/alerts", "/hook", "/otlp"}
+        check("all three are told", wait_until(lambda: wanted <= set(Receiver.came)), Receiver.came)
+        gives_up(daemon)
+        check("it is well", '"status":"ok"' in daemon.get("/health", Authorization="Bearer a-token-of-this-test"))
+    daemon.stop()
+    server.shutdown()
 
 
 os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -176,8 +287,11 @@ try:
     archives()
     package()
     unit_is_valid()
+    if os.geteuid() == 0:
+        installed()
     if os.geteuid() == 0 and os.path.exists("/sys/kernel/btf/vmlinux"):
         daemon_of_the_unit()
+        options_of_the_package()
     else:
         print("the daemon was NOT run with the unit's privileges: this needs root and a kernel with BTF")
 finally:

@@ -4,7 +4,9 @@
 # is told. It runs as the job's user, so that these are labels and no more. Only the first task of each node asks.
 # Always succeeds: a task prolog that fails ends the task.
 
-zernel=/usr/local/bin/zernel
+# /usr/local may lie on a file server that does not answer, and is not touched where the package is installed.
+zernel=/usr/bin/zernel
+[ -x "$zernel" ] || zernel=/usr/local/bin/zernel
 
 [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0
 "$zernel" job start --slurm </dev/null >/dev/null 2>&1

@@ -119,9 +119,9 @@ class Cluster:
         """A script of contrib/slurm as an administrator installs it: with the path of the program set."""
         with open(os.path.join(CONTRIB, name)) as file:
             text = file.read()
-        line = "zernel=/usr/local/bin/zernel\n"
-        assert text.count(line) == 1, f"{name}: no line that says where the program is"
-        self.write(name, text.replace(line, f"zernel={zernel}\n"), 0o755)
+        text, places = re.subn(r"(?<=zernel=)/usr/\S*bin/zernel\n", f"{zernel}\n", text)
+        assert places, f"{name}: no line that says where the program is"
+        self.write(name, text, 0o755)
 
     def configure(self, zernel, first_job):
         for name in ("prolog.d/50-zernel.sh", "epilog.d/50-zernel.sh", "taskprolog.sh"):

@@ -3,7 +3,9 @@
 # 50-zernel.sh: Slurm's epilog: tells zerneld that a job has ended on this node. Takes 200 ms at most, leaves no process
 # behind, holds no stream of slurmd's, and always succeeds: an epilog that fails drains the node.
 
-zernel=/usr/local/bin/zernel
+# /usr/local may lie on a file server that does not answer, and is not touched where the package is installed.
+zernel=/usr/bin/zernel
+[ -x "$zernel" ] || zernel=/usr/local/bin/zernel
 
 # no exec: if the program is missing, the line after it still says that all is well
 "$zernel" job end --slurm </dev/null >/dev/null 2>&1

@@ -602,7 +602,7 @@ T(no_user_keeps_root_out)
 	CHECK_GOT(ask(H "list\n"), "busy: too many clients\n");
 	zn_control_tick(c, zn_now_ns());
 	CHECK_STR(logged,
-		"quota: clients of the control socket: 2 refused, the last one to 0, who holds 32 of 32; what was "
+		"quota: clients of the control socket: 2 refused, the last one to user 0, who holds 32 of 32; what was "
 		"refused is not shown");
 	for (int i = 0; i < ZN_CONTROL_CLIENTS; i++)
 		close(roots[i]);

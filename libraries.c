@@ -67,6 +67,7 @@ struct zn_libraries {
 	uint32_t retry_at;
 	bool again;
 	struct zn_hang hang;
+	const struct zn_lib *hang_lib;
 	struct zn_mapper_list who; /* of the file at hand */
 	int hang_timer;
 	char cache[CACHE_BYTES];
@@ -233,10 +234,11 @@ static void free_row(struct zn_libraries *l, struct zn_lib *lib)
 
 static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool detach)
 {
-	struct itimerspec in = {.it_value.tv_nsec = HANG_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 60};
+	struct itimerspec in = {.it_value.tv_nsec = HANG_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 1};
 
 	zn_mappers_list(&l->mappers, &lib->id, &l->who);
 	pthread_mutex_lock(l->lock);
+	l->hang_lib = lib;
 	l->hang = (struct zn_hang){.since_ns = zn_now_ns(), .detach = detach, .who = l->who};
 	snprintf(l->hang.path, sizeof(l->hang.path), "%s", lib->path);
 	pthread_mutex_unlock(l->lock);
@@ -733,9 +735,14 @@ void zn_libraries_leave(struct zn_libraries *l)
 
 bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
 {
+	uint64_t step_ns;
+
 	pthread_mutex_lock(l->lock);
 	*to = l->hang;
+	step_ns = l->hang_lib ? __atomic_load_n(&l->hang_lib->step_ns, __ATOMIC_RELAXED) : 0;
 	pthread_mutex_unlock(l->lock);
+	if (to->since_ns && step_ns > to->since_ns) /* before 6.6 there are many steps, and none of them hangs */
+		to->since_ns = step_ns;
 	/* without a process that maps the file the kernel waits for nobody: it is slow */
 	return to->since_ns && to->who.count && zn_now_ns() - to->since_ns >= HANG_MS * ZN_NS_PER_MS;
 }

@@ -1259,6 +1259,7 @@ static int family_attach_perf(struct zn_probe *p, struct zn_lib *lib, enum zn_fa
 		if (*event >= 0)
 			continue;
 		*event = perf_link(p, prog_fd, ret, &spots, i);
+		__atomic_store_n(&lib->step_ns, zn_now_ns(), __ATOMIC_RELAXED);
 		if (*event < 0) {
 			err = *event;
 			bad.offset[bad.count++] = spots.offset[i];
@@ -1370,6 +1371,8 @@ bool zn_probe_detach(struct zn_lib *lib, int steps)
 
 		if (*event >= 0 && steps-- == 0)
 			return false;
+		if (*event >= 0)
+			__atomic_store_n(&lib->step_ns, zn_now_ns(), __ATOMIC_RELAXED);
 		zn_fd_close(event);
 	}
 	return true;

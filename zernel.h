@@ -2024,6 +2024,7 @@ struct zn_lib {
 	int fd; /* keeps the inode, so that its number cannot be reused while we hold it; -1: root may not open it */
 	uint64_t dev, ino, size, mtime_ns; /* as stat() showed it first */
 	uint64_t changed_ns;
+	uint64_t step_ns; /* when the kernel last put on or took away one of its probes */
 	struct zn_file_id id;
 	struct zn_alias alias[ZN_ALIASES];
 	uint32_t alias_next;

@@ -57,6 +57,7 @@ struct daemon {
 	int watchdog_fd; /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
 	int log_err;     /* -errno: the kernel's log cannot be read */
 	bool exits;      /* a process has gone since the last refresh */
+	bool hang_told;  /* the change of probes that hangs is in the log */
 	bool series;     /* one of file I/O was made: it gets its name while that is right */
 };
 static struct daemon daemon_;
@@ -139,12 +140,14 @@ static void gpu_majors_find(struct daemon *d)
 static void live_tick(struct daemon *d)
 {
 	bool wanted = d->probe.arena.shared->procs > 0;
+	char why[ZN_TEXT_MAX];
 
 	d->probe.arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	zn_kernel_want(&d->probe.kernel, wanted);
 	if (wanted)
 		gpu_majors_find(d);
 	zn_probe_ends(&d->probe);
+	d->hang_told = d->hang_told && zn_view_hang(&d->view, why);
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
 	zn_quotas_tell(d->probe.arena.shared, zn_now_ns());
@@ -296,8 +299,10 @@ static void on_hang(struct zn_io *io, uint32_t events)
 	char why[ZN_TEXT_MAX];
 
 	(void)events;
-	if (zn_timer_count(io) && zn_view_hang(&d->view, why))
+	if (zn_timer_count(io) && zn_view_hang(&d->view, why) && !d->hang_told) {
+		d->hang_told = true;
 		zn_log(ZN_ERROR, "libraries: %s", why);
+	}
 }
 
 static void view_open(struct daemon *d)

@@ -247,7 +247,7 @@ def ten_thousand_connections():
 
 @test
 def clients_that_say_nothing():
-    daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to 0, who holds 32 of 32"])
+    daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to user 0, who holds 32 of 32"])
     before = daemon.fds()
     idle = []
     for _ in range(100):

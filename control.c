@@ -340,6 +340,7 @@ static void dismiss(struct client *cl, const char *why)
  * not acted on: its sender gave up, left it in the spool, and is gone. */
 static int act(struct zn_control *c, uid_t uid, size_t len, struct zn_out *o)
 {
+	struct zn_moment now;
 	bool tags;
 
 	if (len > sizeof(c->text))
@@ -348,6 +349,9 @@ static int act(struct zn_control *c, uid_t uid, size_t len, struct zn_out *o)
 		return -EINVAL;
 	if (!c->view->jobs)
 		return fail(c, -ENOSYS, "this daemon keeps no jobs");
+	zn_moment_now(&now);
+	if (!*value(c, ZN_KEY_BOOT)) /* who says it now is of this boot, however the wall clock was set meanwhile */
+		zn_message_set(&c->message, ZN_KEY_BOOT, now.boot);
 	tags = may_tag(c, uid) && (c->message.verb == ZN_VERB_START || c->message.verb == ZN_VERB_END);
 	if (tags)
 		zn_spool_check(c->spool);

@@ -850,15 +850,17 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
  * runs. */
 static bool said_at(const struct zn_message *m, uint64_t *ns, uint64_t *wall_ms, char why[ZN_TEXT_MAX])
 {
-	uint64_t now_ns = zn_now_ns(), now_ms = zn_wall_ms(), then_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10);
-	uint64_t ago_ms = then_ms && then_ms < now_ms ? now_ms - then_ms : 0;
+	struct zn_moment now;
+	uint64_t ago_ms;
 
-	*ns = clamp_before(now_ns, ago_ms * ZN_NS_PER_MS);
-	*wall_ms = now_ms - ago_ms;
-	if (ago_ms < now_ns / ZN_NS_PER_MS)
-		return true;
-	snprintf(why, ZN_TEXT_MAX, "it is from before the node was started");
-	return false;
+	zn_moment_now(&now);
+	if (!zn_message_ago(m, &now, &ago_ms)) {
+		snprintf(why, ZN_TEXT_MAX, "it is from before the node was started");
+		return false;
+	}
+	*ns = clamp_before(zn_now_ns(), ago_ms * ZN_NS_PER_MS);
+	*wall_ms = now.wall_ms - ago_ms;
+	return true;
 }
 
 static uint32_t restart_of(const struct zn_message *m)
@@ -905,12 +907,18 @@ static struct zn_job *begin(struct zn_jobs *j, const char *id, char why[ZN_TEXT_
 	return NULL;
 }
 
+/* What is said of the job, and not of the message itself. */
+static bool is_about_job(enum zn_key k)
+{
+	return k != ZN_KEY_TIME && k != ZN_KEY_BOOT && k != ZN_KEY_UPTIME && k != ZN_KEY_JSON && k != ZN_KEY_LINE;
+}
+
 static void learn(struct zn_job *job, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
 
 	for (enum zn_key k = 0; k < ZN_KEY_COUNT; k++)
-		if (m->value[k][0] && k != ZN_KEY_TIME && k != ZN_KEY_JSON && k != ZN_KEY_LINE)
+		if (m->value[k][0] && is_about_job(k))
 			memcpy(job->about.value[k], m->value[k], ZN_VALUE_BYTES);
 	if (!job->told && restart != ZN_UNKNOWN)
 		job->restart = restart;

@@ -45,6 +45,7 @@ struct call {
 	size_t len;
 	char answer[ZN_ANSWER_BYTES + 1];
 	size_t answer_len;
+	struct zn_moment said;
 	char why[ZN_TEXT_MAX]; /* of REFUSED and UNANSWERED, and of a file that could not be left */
 };
 
@@ -374,6 +375,23 @@ static int write_file(struct call *c, int folder, const char *name)
 	return err;
 }
 
+/* A file may wait until the wall clock was set, or for another boot. Over the socket this is not said: who listens there may
+ * be of an earlier version, which knows no such keys. */
+static void date_message(struct call *c)
+{
+	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
+	static struct zn_message dated;
+
+	dated = c->message;
+	zn_message_date(&dated, &c->said);
+	if (!zn_message_write(&o, &dated)) { /* too long with it */
+		o.len = 0;
+		o.full = false;
+		zn_message_write(&o, &c->message);
+	}
+	c->len = o.len;
+}
+
 /* The file comes first: it is what matters, should the time be over before there is order. */
 static int leave(struct call *c)
 {
@@ -382,6 +400,7 @@ static int leave(struct call *c)
 
 	if (folder < 0)
 		return folder;
+	date_message(c);
 	snprintf(name, sizeof(name), "." ZN_SPOOL_LEFT "%013llu-%d", (unsigned long long)zn_wall_ms(), getpid());
 	err = write_file(c, folder, name);
 	while (count_left(folder, oldest) > LEFT_MAX && !unlinkat(folder, oldest, 0))
@@ -598,7 +617,8 @@ int zn_jobctl_main(int argc, char **argv)
 		return fputs(USAGE, stdout) < 0;
 	c.deadline_ns = now_ns + (in_hook ? SLURM_ANSWER_NS : PATIENCE_NS);
 	zn_options_control(c.socket);
-	snprintf(time, sizeof(time), "%llu", (unsigned long long)zn_wall_ms());
+	zn_moment_now(&c.said);
+	snprintf(time, sizeof(time), "%llu", (unsigned long long)c.said.wall_ms);
 	zn_message_set(&c.message, ZN_KEY_TIME, time);
 	return in_hook ? run_slurm(&c, argc, argv) : run(&c, argc, argv);
 }

@@ -5,6 +5,7 @@
  * be written is lost.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -204,6 +205,25 @@ int zn_log_parse(const char *name)
 uint64_t zn_now_ns(void)
 {
 	return zn_clock_ns(CLOCK_MONOTONIC);
+}
+
+static const char *boot_id(void)
+{
+	static char id[ZN_BOOT_BYTES];
+	int fd = id[0] ? -1 : open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && read(fd, id, sizeof(id) - 1) != sizeof(id) - 1)
+		id[0] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return id;
+}
+
+void zn_moment_now(struct zn_moment *m)
+{
+	m->wall_ms = zn_wall_ms();
+	m->uptime_ms = zn_clock_ns(CLOCK_BOOTTIME) / ZN_NS_PER_MS;
+	snprintf(m->boot, sizeof(m->boot), "%s", boot_id());
 }
 
 uint64_t zn_wall_ms(void)

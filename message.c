@@ -7,6 +7,7 @@
 #include "zernel.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HEAD     "zernel 1 "
@@ -98,6 +99,12 @@ static bool is_path(const char *text)
 	return true;
 }
 
+/* As in /proc/sys/kernel/random/boot_id. */
+static bool is_boot(const char *text)
+{
+	return strlen(text) == ZN_BOOT_BYTES - 1 && strspn(text, DIGITS "abcdef-") == ZN_BOOT_BYTES - 1;
+}
+
 static bool is_one(const char *text)
 {
 	return !strcmp(text, "1");
@@ -127,6 +134,8 @@ static const struct rule {
 	{ZN_KEY_CGROUP, is_path, "an absolute path without \"..\"", 0, 0},
 	{ZN_KEY_PID, NULL, NULL, 1, PID_MAX},
 	{ZN_KEY_TIME, NULL, NULL, 0, INT64_MAX},
+	{ZN_KEY_BOOT, is_boot, "the id of a boot", 0, 0},
+	{ZN_KEY_UPTIME, NULL, NULL, 0, INT64_MAX},
 	{ZN_KEY_JSON, is_one, "1", 0, 0},
 	{ZN_KEY_LINE, is_one, "1", 0, 0},
 };
@@ -273,6 +282,44 @@ bool zn_message_write(struct zn_out *o, const struct zn_message *m)
 		zn_out_char(o, '\n');
 	}
 	return !o->full && o->len - before <= ZN_MESSAGE_BYTES;
+}
+
+static void set_number(struct zn_message *m, enum zn_key key, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	zn_message_set(m, key, text);
+}
+
+void zn_message_date(struct zn_message *m, const struct zn_moment *when)
+{
+	set_number(m, ZN_KEY_TIME, when->wall_ms);
+	if (!when->boot[0])
+		return;
+	zn_message_set(m, ZN_KEY_BOOT, when->boot);
+	set_number(m, ZN_KEY_UPTIME, when->uptime_ms);
+}
+
+static uint64_t since(uint64_t then, uint64_t now)
+{
+	return then < now ? now - then : 0;
+}
+
+bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uint64_t *ago_ms)
+{
+	uint64_t time_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10);
+
+	*ago_ms = time_ms ? since(time_ms, now->wall_ms) : 0;
+	if (!m->value[ZN_KEY_BOOT][0] || !now->boot[0])
+		return *ago_ms < now->uptime_ms;
+	if (strcmp(m->value[ZN_KEY_BOOT], now->boot))
+		return false;
+	if (m->value[ZN_KEY_UPTIME][0])
+		*ago_ms = since(strtoull(m->value[ZN_KEY_UPTIME], NULL, 10), now->uptime_ms);
+	else if (*ago_ms >= now->uptime_ms) /* the wall clock was set since */
+		*ago_ms = 0;
+	return true;
 }
 
 void zn_message_set(struct zn_message *m, enum zn_key key, const char *value)

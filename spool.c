@@ -34,11 +34,12 @@ struct zn_spool {
 	bool started;    /* what was there at the start has been read */
 	bool complained; /* of the folder itself */
 	struct timespec changed;
+	struct zn_moment now; /* when the folder was listed last */
 	struct entry entry[FILES];
 	uint32_t count;
 	uint64_t taken[TAKEN]; /* hashes of messages, the oldest is written over */
 	uint32_t taken_count;
-	struct zn_message message;
+	struct zn_message message, bare;
 	char text[ZN_MESSAGE_BYTES + 1];
 };
 
@@ -132,6 +133,14 @@ static bool read_file(struct zn_spool *s, int folder, const char *name)
 	return false;
 }
 
+/* When it was said, by today's wall clock. */
+static uint64_t said_ms(const struct zn_spool *s, const struct zn_message *m)
+{
+	if (m->value[ZN_KEY_UPTIME][0] && !strcmp(m->value[ZN_KEY_BOOT], s->now.boot))
+		return s->now.wall_ms - s->now.uptime_ms + strtoull(m->value[ZN_KEY_UPTIME], NULL, 10);
+	return strtoull(m->value[ZN_KEY_TIME], NULL, 10);
+}
+
 static void note(struct zn_spool *s, int folder, const char *name)
 {
 	bool record = begins(name, ZN_SPOOL_RECORD);
@@ -146,7 +155,7 @@ static void note(struct zn_spool *s, int folder, const char *name)
 	}
 	if (s->count == FILES || !read_file(s, folder, name))
 		return;
-	e->time_ms = strtoull(s->message.value[ZN_KEY_TIME], NULL, 10);
+	e->time_ms = said_ms(s, &s->message);
 	strcpy(e->name, name);
 	s->count++;
 }
@@ -158,6 +167,7 @@ static void list(struct zn_spool *s, int folder)
 	long len;
 
 	s->count = 0;
+	zn_moment_now(&s->now);
 	while ((len = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
 		for (long at = 0; at < len;) {
 			struct dirent64 *d = (struct dirent64 *)(buffer + at);
@@ -184,13 +194,12 @@ static struct entry *next(struct zn_spool *s, uint32_t from)
 	return &s->entry[from];
 }
 
-/* When a process was started, in ms since 1970 by today's clock; 0: there is none. /proc/PID/stat, field 22: ticks since
- * boot, and the command in field 2 may hold anything. */
-static uint64_t born_ms(const char *pid)
+/* How long ago a process was started, in ms. False: there is none. /proc/PID/stat, field 22: ticks since boot, and the
+ * command in field 2 may hold anything. */
+static bool is_born(const char *pid, uint64_t now_ms, uint64_t *ago_ms)
 {
+	uint64_t born_ms;
 	char path[64], text[1024], *at;
-	uint64_t ticks, boot_ns;
-	struct timespec now;
 	ssize_t len;
 	int fd;
 
@@ -203,35 +212,47 @@ static uint64_t born_ms(const char *pid)
 	at = strrchr(text, ')');
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
-	if (!at || clock_gettime(CLOCK_BOOTTIME, &now))
-		return 0;
-	ticks = strtoull(at, NULL, 10);
-	boot_ns = (uint64_t)now.tv_sec * ZN_NS_PER_S + (uint64_t)now.tv_nsec;
-	return zn_wall_ms() - (boot_ns / ZN_NS_PER_MS - ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK));
+	if (!at)
+		return false;
+	born_ms = strtoull(at, NULL, 10) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	*ago_ms = born_ms < now_ms ? now_ms - born_ms : 0;
+	return true;
 }
 
 /* The number of a process that was tagged may be another's by now, which began after the record was made. */
-static bool is_stale(const struct zn_message *m)
+static bool is_stale(const struct zn_spool *s)
 {
-	const char *pid = m->value[ZN_KEY_PID];
-	uint64_t born = *pid ? born_ms(pid) : 1;
+	const struct zn_message *m = &s->message;
+	uint64_t born_ago_ms, said_ago_ms;
 
-	return !born || born > strtoull(m->value[ZN_KEY_TIME], NULL, 10) + CLOCK_SLACK;
+	if (!*m->value[ZN_KEY_PID])
+		return false;
+	return !is_born(m->value[ZN_KEY_PID], s->now.uptime_ms, &born_ago_ms) ||
+		!zn_message_ago(m, &s->now, &said_ago_ms) || born_ago_ms + CLOCK_SLACK < said_ago_ms;
+}
+
+/* As it came over the socket, where nothing says its boot. */
+static bool is_taken(struct zn_spool *s)
+{
+	struct zn_out o = {.at = s->text, .cap = sizeof(s->text)};
+
+	s->bare = s->message;
+	s->bare.value[ZN_KEY_BOOT][0] = s->bare.value[ZN_KEY_UPTIME][0] = '\0';
+	zn_message_write(&o, &s->bare);
+	return zn_spool_taken(s, (struct zn_str){s->text, o.len});
 }
 
 static void take(struct zn_spool *s, int folder, const char *name)
 {
 	const struct zn_message *m = &s->message;
-	struct zn_out o = {.at = s->text, .cap = sizeof(s->text)};
 	bool record = begins(name, ZN_SPOOL_RECORD), again;
 	char why[ZN_TEXT_MAX] = "";
 	int err = 0;
 
 	if (!read_file(s, folder, name))
 		return;
-	zn_message_write(&o, m);
-	again = zn_spool_taken(s, (struct zn_str){s->text, o.len}) && !record;
-	if (record && is_stale(m)) {
+	again = is_taken(s) && !record;
+	if (record && is_stale(s)) {
 		snprintf(why, sizeof(why), "the process that was tagged has ended");
 		err = -ESRCH;
 	} else if (!again && m->verb == ZN_VERB_START)
@@ -318,14 +339,19 @@ void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job)
 	static struct zn_message m;
 	static char text[ZN_MESSAGE_BYTES];
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
-	char name[ZN_NAME_BYTES], time[24];
+	char name[ZN_NAME_BYTES];
+	struct zn_moment start;
+	uint64_t ago_ms;
 
 	if (!scribe || !scribe->available[ZN_SHELF_SPOOL] || !job->about.value[ZN_KEY_ID][0])
 		return;
 	m = job->about;
 	m.verb = ZN_VERB_START;
-	snprintf(time, sizeof(time), "%llu", (unsigned long long)job->start_wall_ms);
-	zn_message_set(&m, ZN_KEY_TIME, time);
+	ago_ms = (zn_now_ns() - job->start_ns) / ZN_NS_PER_MS;
+	zn_moment_now(&start);
+	start.wall_ms = job->start_wall_ms;
+	start.uptime_ms = start.uptime_ms > ago_ms ? start.uptime_ms - ago_ms : 0;
+	zn_message_date(&m, &start);
 	zn_job_file(name, ZN_SPOOL_RECORD, job->id, job->restart, "");
 	if (zn_message_write(&o, &m))
 		zn_scribe_write(scribe, ZN_SHELF_SPOOL, name, (struct zn_str){text, o.len});

@@ -1061,6 +1061,14 @@ static inline uint64_t zn_clock_ns(clockid_t clock)
 }
 uint64_t zn_now_ns(void);  /* CLOCK_MONOTONIC: what bpf_ktime_get_ns() reads */
 uint64_t zn_wall_ms(void); /* since 1970 */
+#define ZN_BOOT_BYTES 37
+/* A moment by all clocks that outlive the daemon. */
+struct zn_moment {
+	uint64_t wall_ms;
+	uint64_t uptime_ms;       /* CLOCK_BOOTTIME: nothing sets it, and /proc/PID/stat counts in it */
+	char boot[ZN_BOOT_BYTES]; /* another one after each boot; "" where it cannot be read */
+};
+void zn_moment_now(struct zn_moment *m);
 
 /* ---- quota.c: shares of tables, see struct zn_quota. ---- */
 
@@ -2940,9 +2948,11 @@ enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VE
 	X(EXIT_CODE, "exit_code", "SLURM_JOB_EXIT_CODE2")                                                              \
 	X(CGROUP, "cgroup", NULL)                                                                                      \
 	X(PID, "pid", NULL)                                                                                            \
-	X(TIME, "time", NULL) /* when it was said, ms since 1970: of a message that was left as a file */              \
-	X(JSON, "json", NULL) /* the answer is wanted as JSON */                                                       \
-	X(LINE, "line", NULL) /* the report is wanted as one line */
+	X(TIME, "time", NULL)     /* when it was said, ms since 1970: of a message that was left as a file */          \
+	X(BOOT, "boot", NULL)     /* of struct zn_moment, when it was said; both are in files alone */                 \
+	X(UPTIME, "uptime", NULL) /* likewise: it tells when, however the wall clock was set since */                  \
+	X(JSON, "json", NULL)     /* the answer is wanted as JSON */                                                   \
+	X(LINE, "line", NULL)     /* the report is wanted as one line */
 enum zn_key {
 #define X(e, name, variable) ZN_KEY_##e,
 	ZN_KEYS(X)
@@ -2963,6 +2973,10 @@ bool zn_message_write(struct zn_out *o, const struct zn_message *m);
 bool zn_message_check(enum zn_key key, const char *value, char why[ZN_TEXT_MAX]);
 /* Copies a value; a byte that is not printable ASCII becomes '?', and it is cut at 256. */
 void zn_message_set(struct zn_message *m, enum zn_key key, const char *value);
+/* Writes when it was said into it. */
+void zn_message_date(struct zn_message *m, const struct zn_moment *when);
+/* How long ago it was said. False: before this boot. Of a message that does not name its boot the wall clock decides. */
+bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uint64_t *ago_ms);
 const char *zn_key_name(enum zn_key key);
 const char *zn_key_variable(enum zn_key key); /* NULL: none */
 const char *zn_verb_name(enum zn_verb verb);

@@ -31,9 +31,18 @@ uint64_t zn_now_ns(void)
 	return clock_ns;
 }
 
+#define BOOT_ID "01234567-89ab-cdef-0123-456789abcdef"
+
+static int64_t clock_step_ms; /* by which the wall clock was set */
+
 uint64_t zn_wall_ms(void)
 {
-	return BOOT_MS + clock_ns / ZN_NS_PER_MS;
+	return BOOT_MS + clock_ns / ZN_NS_PER_MS + (uint64_t)clock_step_ms;
+}
+
+void zn_moment_now(struct zn_moment *m)
+{
+	*m = (struct zn_moment){zn_wall_ms(), clock_ns / ZN_NS_PER_MS, BOOT_ID};
 }
 
 #endif

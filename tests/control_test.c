@@ -81,9 +81,19 @@ uint64_t zn_now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
+static int64_t clock_step_ms; /* by which the wall clock was set */
+
 uint64_t zn_wall_ms(void)
 {
-	return clock_ns(CLOCK_REALTIME) / ZN_NS_PER_MS;
+	return clock_ns(CLOCK_REALTIME) / ZN_NS_PER_MS + (uint64_t)clock_step_ms;
+}
+
+#define BOOT_ID "01234567-89ab-cdef-0123-456789abcdef"
+#define IS_BOOT "boot=" BOOT_ID "\n"
+
+void zn_moment_now(struct zn_moment *m)
+{
+	*m = (struct zn_moment){zn_wall_ms(), clock_ns(CLOCK_BOOTTIME) / ZN_NS_PER_MS, BOOT_ID};
 }
 
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
@@ -179,8 +189,10 @@ void zn_agg_refresh(struct zn_agg *a)
 
 bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text)
 {
+	const char *uptime = memmem(text.at, text.len, "uptime=", 7);
+
 	(void)s;
-	note("write %d %s: %.*s", shelf, name, (int)text.len, text.at);
+	note("write %d %s: %.*s", shelf, name, (int)(uptime ? (size_t)(uptime - text.at) : text.len), text.at);
 	return true;
 }
 
@@ -452,7 +464,7 @@ static const struct {
 	{"nobody ends its own", H "end\nid=65534\n", "error: only root may end a job\n", ""},
 	{"nobody adds labels to its own", H "start\nid=65534\nname=x\n",
 		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}",
-		"describe 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n"},
+		"describe 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n" IS_BOOT},
 	{"nobody says nothing new of its own", H "start\nid=65534\n",
 		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}", "describe 65534 as 65534\n"},
 	{"nobody lists", H "list\n",
@@ -903,6 +915,33 @@ T(what_is_told_twice_is_told_once)
 	down();
 }
 
+/* A message that was left names its boot and the time since then, which tell the order however the clock was set meanwhile. Over
+ * the socket it has neither, and is the same message. */
+T(messages_from_before_the_clock_was_set)
+{
+	uint64_t uptime_ms = clock_ns(CLOCK_BOOTTIME) / ZN_NS_PER_MS;
+	char text[256];
+
+	fresh();
+	make_spool();
+	CHECK_GOT(ask(H "start\nid=7\ntime=5\n"), "ok\n{\"job_id\":\"7\",\"restart\":0,\"state\":\"running\"}");
+	snprintf(text, sizeof(text), H "start\nid=7\ntime=5\n" IS_BOOT "uptime=%llu\n",
+		(unsigned long long)uptime_ms - 1);
+	write_text("run/jobs.d/left-1", text);
+	zn_control_tick(c, zn_now_ns());
+	CHECK_STR(said, "start 7 by 1\nremove 1 left-1\n");
+	said[0] = '\0';
+	snprintf(text, sizeof(text), H "end\nid=7\ntime=%llu\n" IS_BOOT "uptime=%llu\n",
+		(unsigned long long)zn_wall_ms(), (unsigned long long)uptime_ms - 50);
+	write_text("run/jobs.d/left-2", text);
+	snprintf(text, sizeof(text), H "start\nid=8\ntime=1234\n" IS_BOOT "uptime=%llu\n",
+		(unsigned long long)uptime_ms - 20);
+	write_text("run/jobs.d/left-1", text); /* the clock was at 1970 again */
+	zn_control_tick(c, zn_now_ns());
+	CHECK_STR(said, "end 7\nremove 1 left-2\nstart 8 by 3\nremove 1 left-1\n");
+	down();
+}
+
 T(a_full_table_refuses_files_too)
 {
 	fresh();
@@ -920,7 +959,7 @@ T(a_full_table_refuses_files_too)
 
 T(records_of_processes)
 {
-	char text[128];
+	char text[256];
 
 	fresh();
 	down();
@@ -931,10 +970,14 @@ T(records_of_processes)
 	snprintf(text, sizeof(text), H "start\nid=2\npid=%d\ntime=1711800000000\n", getpid()); /* before it began */
 	write_text("run/jobs.d/job-2", text);
 	write_text("run/jobs.d/job-3", H "start\nid=3\npid=4194304\ntime=1\n"); /* no process can have it */
+	snprintf(text, sizeof(text), H "start\nid=4\npid=%d\ntime=1234\n" IS_BOOT "uptime=%llu\n", getpid(),
+		(unsigned long long)(clock_ns(CLOCK_BOOTTIME) / ZN_NS_PER_MS - 500)); /* the clock was set since */
+	write_text("run/jobs.d/job-4", text);
 	up();
-	CHECK_STR(said, "start 1 by 3\n");
+	CHECK_STR(said, "start 4 by 3\nstart 1 by 3\n");
 	CHECK_EQ(log_lines, 2);
 	CHECK(strstr(logged, "the process that was tagged has ended; removed"));
+	CHECK(there("run/jobs.d/job-4"));
 	CHECK(there("run/jobs.d/job-1") && !there("run/jobs.d/job-2") && !there("run/jobs.d/job-3"));
 	down();
 }
@@ -968,7 +1011,7 @@ T(records)
 	jobs.job[3].restart = 2;
 	zn_spool_record(&scribe, &jobs.job[3]);
 	zn_spool_forget(&scribe, &jobs.job[3]);
-	CHECK_STR(said, "write 1 job-70_2: zernel 1 start\nid=70\ntime=1234\nremove 1 job-70_2\n");
+	CHECK_STR(said, "write 1 job-70_2: zernel 1 start\nid=70\ntime=1234\n" IS_BOOT "remove 1 job-70_2\n");
 	said[0] = '\0';
 	jobs.job[3].about = (struct zn_message){0}; /* known by its control group alone */
 	zn_spool_record(&scribe, &jobs.job[3]);
@@ -1004,6 +1047,7 @@ int main(void)
 	RUN(a_folder_that_others_can_write_is_not_read);
 	RUN(what_is_left_while_it_runs);
 	RUN(what_is_told_twice_is_told_once);
+	RUN(messages_from_before_the_clock_was_set);
 	RUN(a_full_table_refuses_files_too);
 	RUN(records_of_processes);
 	RUN(more_files_than_it_can_sort);

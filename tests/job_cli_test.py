@@ -282,6 +282,10 @@ def test_refusals_in_a_prolog():
         fake.answer = lambda _: b"busy: too many clients\n"
         done = call(where, "start", "--slurm")
         equal((done.returncode, done.stdout, done.stderr, len(left(where)[0])), (0, b"", b"", 1), "busy")
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read().strip()
+        check(re.search(rf"\ntime=\d+\nboot={boot}\nuptime=\d+\n$", left(where)[1][0]), f"when it was left: {left(where)[1][0]}")
+        check("boot=" not in fake.messages[-1], "over the socket it is as it always was")
         fake.close()
 
 

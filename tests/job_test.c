@@ -86,6 +86,8 @@ static void tick(void)
 	zn_jobs_tick(&jobs, clock_ns);
 }
 
+#define OTHER_ID "76543210-89ab-cdef-0123-456789abcdef"
+
 static void pass_ms(uint64_t ms)
 {
 	clock_ns += ms * ZN_NS_PER_MS;
@@ -118,11 +120,6 @@ static const struct zn_message *say(const char *text)
 		text += *text == ' ';
 	}
 	return &message;
-}
-
-void zn_message_set(struct zn_message *m, enum zn_key key, const char *value)
-{
-	snprintf(m->value[key], ZN_VALUE_BYTES, "%s", value);
 }
 
 static struct zn_job *prolog(const char *text)
@@ -583,6 +580,30 @@ T(from_a_file)
 	CHECK_EQ(zn_jobs_start(&jobs, say("id=4713 time=1700009999999"), ZN_JOB_BY_FILE, why), 0);
 	CHECK_EQ(zn_jobs_find(&jobs, "4713", ZN_UNKNOWN)->start_ns, clock_ns);
 	CHECK_EQ(job_count(), 2);
+}
+
+/* A step of the clock by more than the node is up: at boot, when the first answer of a time server comes. */
+T(from_a_file_that_is_older_than_the_clock)
+{
+	struct zn_job *job;
+
+	start();
+	clock_step_ms = 7LL * 365 * 86400 * 1000;
+	CHECK_EQ(zn_jobs_start(&jobs, say("id=4711 uid=1000 time=1700000900000 boot=" BOOT_ID " uptime=900000"),
+			 ZN_JOB_BY_FILE, why),
+		0);
+	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
+	CHECK_EQ(job->start_ns, 900 * ZN_NS_PER_S);
+	CHECK_EQ(job->start_wall_ms, 1700000900000 + (uint64_t)clock_step_ms);
+	CHECK_STR(job->about.value[ZN_KEY_BOOT], "");
+	CHECK_STR(job->about.value[ZN_KEY_UPTIME], "");
+	CHECK_EQ(zn_jobs_end(&jobs, say("id=4711 time=1700000990000 boot=" BOOT_ID " uptime=990000"), why), 0);
+	CHECK_EQ(job->end_ns, 990 * ZN_NS_PER_S);
+	CHECK_EQ(zn_jobs_start(
+			 &jobs, say("id=4712 time=1700000990000 boot=" OTHER_ID " uptime=990000"), ZN_JOB_BY_FILE, why),
+		-ESTALE);
+	CHECK_STR(why, "it is from before the node was started");
+	clock_step_ms = 0;
 }
 
 T(a_daemon_that_comes_back)
@@ -1368,6 +1389,7 @@ int main(void)
 	RUN(after_its_end_an_id_is_a_new_job);
 	RUN(a_sluid_and_a_number_are_one_job);
 	RUN(from_a_file);
+	RUN(from_a_file_that_is_older_than_the_clock);
 	RUN(a_daemon_that_comes_back);
 	RUN(tagged_by_hand);
 	RUN(a_tag_that_fails_changes_no_job);

@@ -28,6 +28,9 @@ static int read_text(struct zn_message *m, const char *text, size_t len, char wh
 	return err;
 }
 
+#define BOOT  "01234567-89ab-cdef-0123-456789abcdef"
+#define OTHER "76543210-89ab-cdef-0123-456789abcdef"
+
 static const struct {
 	const char *name, *text;
 	enum zn_verb verb;
@@ -59,6 +62,7 @@ static const struct {
 	{"path", H "start\nid=1\ncgroup=/a/..b/c..\n", ZN_VERB_START, {{ZN_KEY_CGROUP, "/a/..b/c.."}}},
 	{"line of /proc/PID/cgroup", H "start\nid=1\ncgroup=4:cpu,cpuacct:/a\n", ZN_VERB_START,
 		{{ZN_KEY_CGROUP, "4:cpu,cpuacct:/a"}}},
+	{"a boot", H "end\nid=1\nboot=" BOOT "\nuptime=0\n", ZN_VERB_END, {{ZN_KEY_BOOT, BOOT}, {ZN_KEY_UPTIME, "0"}}},
 	{"last time", H "end\nid=1\ntime=9223372036854775807\n", ZN_VERB_END, {{ZN_KEY_TIME, "9223372036854775807"}}},
 };
 
@@ -236,13 +240,61 @@ T(everything_fits)
 		zn_message_set(&m, key, huge);
 		CHECK_EQ(strlen(m.value[key]), 256);
 		if (!zn_message_check(key, m.value[key], why))
-			strncpy(m.value[key], key == ZN_KEY_CGROUP ? "/" A64 : "1", ZN_VALUE_BYTES);
+			strncpy(m.value[key],
+				key == ZN_KEY_CGROUP         ? "/" A64
+					: key == ZN_KEY_BOOT ? BOOT
+							     : "1",
+				ZN_VALUE_BYTES);
 	}
 	CHECK(zn_message_write(&o, &m));
 	CHECK_EQ(read_text(&again, text, o.len, why), 0);
 	CHECK(!memcmp(&again, &m, sizeof(m)));
 	o = (struct zn_out){.at = text, .cap = o.len - 1};
 	CHECK(!zn_message_write(&o, &m));
+}
+
+/* A node was started at uptime 0, and its wall clock says whatever it says. */
+static const struct {
+	const char *name;
+	uint64_t time_ms, uptime_ms; /* of the message */
+	const char *boot;            /* NULL: it says neither this nor the uptime */
+	bool of_now;                 /* it says no uptime */
+	bool good;
+	uint64_t ago_ms;
+} ages[] = {
+	{"earlier version: this boot", 1000000 - 4000, 0, NULL, false, true, 4000},
+	{"earlier version: before it", 1000000 - 60000, 0, NULL, false, false, 60000},
+	{"earlier version: from the future", 1000001, 0, NULL, false, true, 0},
+	{"no time", 0, 0, NULL, false, true, 0},
+	{"this boot", 1000000 - 4000, 60000 - 4000, BOOT, false, true, 4000},
+	{"the clock was set forward by years", 1, 60000 - 4000, BOOT, false, true, 4000},
+	{"the clock was set back by years", 900000000, 60000 - 4000, BOOT, false, true, 4000},
+	{"uptime of the future", 1000000, 60001, BOOT, false, true, 0},
+	{"another boot of the same time", 1000000, 60000, OTHER, false, false, 0},
+	{"now, with no uptime", 1000000 - 7, 0, BOOT, true, true, 7},
+	{"now, and the clock is set meanwhile", 1, 0, BOOT, true, true, 0},
+};
+
+static void how_long_ago_it_was_said(void)
+{
+	const struct zn_moment now = {1000000, 60000, BOOT}, unknown = {1000000, 60000, ""};
+
+	for (size_t i = 0; i < ZN_LEN(ages); i++) {
+		struct zn_moment then = {ages[i].time_ms, ages[i].uptime_ms, ""};
+		struct zn_message m = {.verb = ZN_VERB_END};
+		uint64_t ago_ms;
+
+		t_begin(ages[i].name);
+		snprintf(then.boot, sizeof(then.boot), "%s", ages[i].boot ? ages[i].boot : "");
+		zn_message_date(&m, &then);
+		CHECK_EQ(!m.value[ZN_KEY_BOOT][0], !ages[i].boot);
+		if (ages[i].of_now)
+			m.value[ZN_KEY_UPTIME][0] = '\0';
+		CHECK_EQ(zn_message_ago(&m, &now, &ago_ms), ages[i].good);
+		CHECK(!ages[i].good || ago_ms == ages[i].ago_ms);
+		m.value[ZN_KEY_BOOT][0] = '\0'; /* as if nobody could tell the boot: the wall clock decides */
+		CHECK_EQ(zn_message_ago(&m, &unknown, &ago_ms), !ages[i].time_ms || ages[i].time_ms > 940000);
+	}
 }
 
 T(set_makes_bytes_printable)
@@ -290,6 +342,7 @@ int main(void)
 	bad_messages();
 	RUN(longest_message);
 	RUN(everything_fits);
+	how_long_ago_it_was_said();
 	RUN(set_makes_bytes_printable);
 	RUN(keys_have_names);
 	RUN(files);

@@ -57,6 +57,11 @@ uint64_t zn_wall_ms(void)
 	return 1700000000000 + second * 1000;
 }
 
+void zn_moment_now(struct zn_moment *m)
+{
+	*m = (struct zn_moment){zn_wall_ms(), (START_S + second) * 1000, ""};
+}
+
 void zn_log(enum zn_level level, const char *format, ...)
 {
 	(void)level, (void)format;

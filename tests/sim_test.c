@@ -307,16 +307,10 @@ T(leak_fires_and_resolves)
 	close_both();
 }
 
-/* In place of cgroup.c and message.c: the simulator tags no folder, and its processes claim nothing. */
+/* In place of cgroup.c: the simulator tags no folder. */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
 {
 	(void)a, (void)slot, (void)path, (void)why;
-	abort();
-}
-
-void zn_message_set(struct zn_message *m, enum zn_key key, const char *value)
-{
-	(void)m, (void)key, (void)value;
 	abort();
 }
 

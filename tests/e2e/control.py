@@ -247,7 +247,7 @@ def ten_thousand_connections():
 
 @test
 def clients_that_say_nothing():
-    daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to 0, who holds 32 of 32"])
+    daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to user 0, who holds 32 of 32"])
     before = daemon.fds()
     idle = []
     for _ in range(100):
@@ -335,6 +335,26 @@ def a_daemon_that_was_down():
         equal(report_of(f"{job}.json")["job_id"], job, "a report")
     wait_until(lambda: spool() == ["job-100", "job-102"], "records, and nothing else")
     again.end()
+
+
+@test
+def a_clock_that_was_set():
+    """What was left before a time server was asked says 1970; what is of another boot is told by that, whatever its time."""
+    simulated().end()
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read().strip()
+    uptime = int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
+    for name, job, clock, of in (("left-0000000000001-1", 100, 1000, boot), ("job-101", 101, 2000, boot),
+                                 ("left-0000000000002-1", 102, int(time.time() * 1000), "0" * 8 + boot[8:])):
+        with open(place(f"run/jobs.d/{name}"), "w") as file:
+            file.write(f"zernel 1 start\nid={job}\nuid=1234\npartition=gpu\ntime={clock}\nboot={of}\nuptime={uptime - 30000}\n")
+    daemon = simulated(expect=["spool: left-0000000000002-1: it is from before the node was started; removed"])
+    for job in ("100", "101"):
+        equal((shown(job)["state"], shown(job)["partition"]), ("running", "gpu"), f"job {job}")
+        check(30 <= shown(job)["elapsed_s"] < 90, f"since when job {job} runs: {shown(job)['elapsed_s']} s")
+    check("102" not in listed(), "one of another boot")
+    wait_until(lambda: spool() == ["job-100", "job-101"], "records")
+    daemon.end()
 
 
 @test

@@ -41,7 +41,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
-	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c sim.c client.c term.c watch.c status.c \
+	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c elf.c secure.c check.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c alertctl.c child.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
 	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c xid.c quota.c mappers.c libraries.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
@@ -73,7 +73,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/zerneld.o: $(B)/version
 # what runs once, or when a person asks, is made small
-SMALL := alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify export xid
+SMALL := check alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify export xid
 $(SMALL:%=$(B)/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
@@ -101,12 +101,13 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := quota rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
+UNIT := quota check rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 quota_test_SRC   := quota.c log.c
 report_test_SRC  := flow.c mount.c loop.c report.c wait.c sheet.c job.c alert.c rule.c rule_run.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
 secure_test_SRC  := secure.c
+check_test_SRC   := check.c secure.c
 fetch_test_SRC   := fetch.c http.c json.c
 dns_test_SRC     := dns.c
 sender_test_SRC  := sender.c fetch.c dns.c http.c json.c log.c

@@ -24,8 +24,8 @@
 #include "zernel.h"
 
 #define PIECE_BYTES (32 << 10)
-#define START_MS    2000 /* for the courier to say that it is there */
-#define FAREWELL_MS 2000 /* for what waits to be sent at the end */
+#define START_MS    10000 /* for the courier to say that it is there */
+#define FAREWELL_MS 2000  /* for what waits to be sent at the end */
 #define NOBODY      65534
 
 struct piece {
@@ -209,28 +209,35 @@ static int give_up(int socket)
 static void run(const struct start *s, int socket)
 {
 	struct courier *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bool ok = c != MAP_FAILED;
+	int err = c == MAP_FAILED ? -ENOMEM : 0;
 
-	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && ok; to++)
-		ok = add_senders(c, s, to);
-	if (ok)
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && !err; to++)
+		err = add_senders(c, s, to) ? 0 : -ENOMEM;
+	if (!err)
 		c->socket = socket;
-	if (ok && !give_up(socket) && send(socket, "", 1, MSG_NOSIGNAL) == 1)
+	if (!err)
+		err = give_up(socket);
+	if (send(socket, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
 		serve(c);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
 
 /* ---- the daemon's side ---- */
 
+/* What the courier says of its start. */
 static int start(struct zn_courier *c, const struct start *s)
 {
+	int err = -EPIPE;
+
 	c->pid = zn_child_fork(&c->fd);
 	if (c->pid == 0)
 		run(s, c->fd);
 	if (c->pid < 0)
 		return c->pid;
 	c->done = s->done;
-	return zn_child_wait(c->fd, START_MS) && recv(c->fd, &(char){0}, 1, MSG_DONTWAIT) == 1 ? 0 : -EPERM;
+	if (!zn_child_wait(c->fd, START_MS))
+		return -ETIMEDOUT;
+	return recv(c->fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
 }
 
 static int read_token(struct start *s, char why[ZN_TEXT_MAX])
@@ -273,7 +280,8 @@ int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[Z
 	s.done = mmap(NULL, DONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	err = s.done == MAP_FAILED ? -errno : start(c, &s);
 	if (err)
-		snprintf(why, ZN_TEXT_MAX, "cannot start the process that makes connections: %s", strerror(-err));
+		snprintf(why, ZN_TEXT_MAX, "cannot start the process that makes connections: %s%s", strerror(-err),
+			err == -EPERM ? "; needs CAP_SETUID and CAP_SETGID, to become nobody" : "");
 	return err;
 }
 

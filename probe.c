@@ -9,6 +9,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -438,10 +439,37 @@ static int family_load(struct zn_probe *p, enum zn_family f)
 	return err;
 }
 
+#define CAP(name) (1ULL << CAP_##name)
+
+/* Names what is missing. CAP_SYS_ADMIN has in it what CAP_BPF and CAP_PERFMON allow. */
+static const char *right_hint(void)
+{
+	static const struct {
+		uint64_t have;
+		const char *text;
+	} hint[] = {
+		{CAP(SYS_ADMIN),
+			"CAP_SYS_ADMIN is there: a filter of system calls (SystemCallFilter= of a service), "
+			"a security module, lockdown, or before Linux 5.11 the limit of locked memory refuses it"},
+		{CAP(BPF) | CAP(PERFMON),
+			"CAP_BPF and CAP_PERFMON are there: this kernel wants CAP_SYS_ADMIN as well, or "
+			"a filter of system calls refuses it"},
+		{CAP(BPF), "CAP_BPF is there: needs CAP_PERFMON as well"},
+		{CAP(PERFMON), "CAP_PERFMON is there: needs CAP_BPF as well"},
+	};
+	uint64_t have = zn_secure_capable();
+
+	for (size_t i = 0; i < ZN_LEN(hint); i++)
+		if ((have & hint[i].have) == hint[i].have)
+			return hint[i].text;
+	return geteuid() ? "needs CAP_BPF and CAP_PERFMON: run as root"
+			 : "needs CAP_BPF and CAP_PERFMON, which were taken from this root";
+}
+
 static const char *load_hint(int err)
 {
 	switch (-err) {
-	case EPERM: return "needs CAP_BPF and CAP_PERFMON: run as root";
+	case EPERM: return right_hint();
 	case ENOENT:
 	case ESRCH: return "needs a kernel with BTF (/sys/kernel/btf/vmlinux)";
 	case EINVAL: return ZN_TOO_OLD;
@@ -1621,6 +1649,28 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, ch
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	p->arena.shared->stalls = p->kernel.tier[ZN_FAM_SCHED] != ZN_TIER_NONE;
 	return 0;
+}
+
+/* For each program a descriptor, and one for what it is attached to; twice as many tables as there are while they are handed
+ * to an object; and for each CPU its mapping events. */
+#define START_FILES 512
+
+int zn_probe_files(char why[ZN_TEXT_MAX])
+{
+	rlim_t need = START_FILES + (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= need)
+		return 0;
+	if (files.rlim_max < need) {
+		snprintf(why, ZN_TEXT_MAX,
+			"the hard limit of open files is %llu, and the start needs %llu: raise it with LimitNOFILE= of the "
+			"service, nofile in limits.conf, or ulimit -n as root",
+			(unsigned long long)files.rlim_max, (unsigned long long)need);
+		return -EMFILE;
+	}
+	files.rlim_cur = need;
+	return setrlimit(RLIMIT_NOFILE, &files) ? -errno : 0;
 }
 
 int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX])

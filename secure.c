@@ -35,6 +35,14 @@ static const int kept[] = {
 	CAP_PERFMON,            /* attaching */
 };
 
+uint64_t zn_secure_capable(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct have[2];
+
+	return syscall(SYS_capget, &head, have) ? 0 : have[0].effective | (uint64_t)have[1].effective << 32;
+}
+
 /* Keeps what is wanted as far as it is there. */
 static int keep(struct __user_cap_data_struct want[2])
 {

@@ -2122,6 +2122,8 @@ struct zn_probe {
 void zn_probe_table(struct zn_probe *p);
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
  * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. */
+/* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too low. */
+int zn_probe_files(char why[ZN_TEXT_MAX]);
 int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
@@ -3514,6 +3516,7 @@ int zn_alertctl_main(int argc, char **argv);
 
 /* ---- secure.c: what is given up once everything is open. ---- */
 
+uint64_t zn_secure_capable(void); /* bit 1 << CAP_...: what this thread may do now */
 /* Capabilities are per thread: call it before any is started. */
 int zn_secure_capabilities(bool sys_admin);
 int zn_secure_system_calls(void); /* of all threads */
@@ -3537,6 +3540,24 @@ int zn_secure_scribe(const int *folder, size_t count);
 /* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
  * the kernel has Landlock those in these folders alone (below 0: none). */
 int zn_secure_courier(const int *folder, size_t count);
+
+/* ---- check.c: the limits of zerneld.service, under which --check looks. ---- */
+
+#define ZN_SERVICE_CALLS 11 /* system calls that the start needs and that a filter may refuse */
+struct zn_service {
+	bool there; /* systemd runs, and knows it */
+	uint64_t capabilities;
+	uint64_t files;   /* it may open; 0: not said */
+	uint32_t refused; /* system calls, by their place in a table of check.c */
+	uint32_t options_count;
+	char options[4][ZN_TEXT_MAX]; /* files with its options */
+};
+void zn_service_ask(struct zn_service *s);              /* runs systemctl */
+void zn_service_read(struct zn_service *s, FILE *from); /* what `systemctl show` says */
+/* Puts its options into the environment, but for those that are there. False: there are none to read. */
+bool zn_service_options(const struct zn_service *s);
+/* Limits this process to what the service has, for good. said: a line on it. */
+void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
 
 /* ---- xid.c: errors of GPUs (XIDs), as their driver reports them in the kernel's log. ---- */
 

@@ -503,6 +503,12 @@ static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return 0;
 }
 
+/* First, so that a limit that is too low is one line. */
+static int files_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	return d->options.simulate ? 0 : zn_probe_files(why);
+}
+
 static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	return d->options.simulate ? sim_open(d, why) : live_open(d, why);
@@ -602,8 +608,9 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 /* In this order. The scribe and the courier are processes of their own and have nothing of the rest; capabilities go with the source's, after
  * which threads may be started. */
-static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, scribe_open, courier_open,
-	loop_open, history_open, serve_open, source_open, jobs_open, flows_open, notify_open, control_open, tick_open};
+static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, scribe_open,
+	courier_open, loop_open, history_open, serve_open, source_open, jobs_open, flows_open, notify_open,
+	control_open, tick_open};
 
 static void closed_clear(struct daemon *d)
 {
@@ -749,28 +756,21 @@ static bool kernel_check(const struct daemon *d)
 	return missing;
 }
 
-/* Says family by family what this kernel and machine allow; 1 if something that was asked for cannot be had. */
-static int check(struct daemon *d)
+/* Whether the libraries' families can be had; any: whether one can. */
+static bool families_check(const struct daemon *d, bool *any)
 {
-	char why[ZN_TEXT_MAX];
-	int missing = 0;
-	bool any = false;
+	bool missing = false;
 
-	printf("%-14s %s %s\n", "version", zn_version, zn_commit);
-	view_open(d);
-	printf("%-14s %s\n", "kernel", d->view.release);
-	if (zn_probe_open(&d->probe, d->options.families, d->options.tier, why)) {
-		printf("%-14s %s\n", "nothing", why);
-		return EXIT_FAILURE;
-	}
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
 		printf("%-14s %s\n", zn_family_label(f), d->probe.available[f] ? "ok" : d->probe.why[f]);
-		any |= d->probe.available[f];
+		*any |= d->probe.available[f];
 		missing |= !d->probe.available[f] && d->options.families >> f & 1;
 	}
-	missing |= kernel_check(d);
-	printf("%-14s %s\n", "job", d->probe.job ? "ok" : d->probe.job_why);
-	missing |= !d->probe.job;
+	return missing;
+}
+
+static void libraries_check(struct daemon *d, bool any)
+{
 	if (any)
 		printf("%-14s %s\n", "attaching",
 			d->probe.multi ? "one multi-uprobe link per library and program"
@@ -779,6 +779,12 @@ static int check(struct daemon *d)
 		printf("%-14s %s\n", "new libraries",
 			zn_find_by_events(d->find) ? "by mapping events"
 						   : "by scanning /proc: mapping events are refused");
+}
+
+static void log_check(struct daemon *d)
+{
+	char why[ZN_TEXT_MAX];
+
 	log_open(d);
 	no_log_why(d, why);
 	printf("%-14s %s\n", "errors of GPUs",
@@ -786,6 +792,52 @@ static int check(struct daemon *d)
 			: d->log_err ? why
 				     : "ok, of the kernel's log");
 	zn_xids_close(&d->xids);
+}
+
+/* The process that makes connections, if there is anybody to tell: whether it can be started. */
+static bool courier_check(struct daemon *d)
+{
+	char why[ZN_TEXT_MAX];
+	int err = zn_courier_open(&d->courier, &d->options, why);
+
+	if (err || d->courier.fd >= 0)
+		printf("%-14s %s\n", "connections", err ? why : "ok, by a process of nobody");
+	zn_courier_close(&d->courier);
+	return err;
+}
+
+/* Limits this process to what the service has, if there is one. */
+static void limits_check(const struct zn_service *service)
+{
+	char said[ZN_TEXT_MAX];
+
+	if (!service->there)
+		return;
+	zn_service_limit(service, said);
+	printf("%-14s %s\n", "limits", said);
+}
+
+/* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot be had. */
+static int check(struct daemon *d, const struct zn_service *service)
+{
+	bool missing, any = false;
+	char why[ZN_TEXT_MAX];
+
+	printf("%-14s %s %s\n", "version", zn_version, zn_commit);
+	view_open(d);
+	printf("%-14s %s\n", "kernel", d->view.release);
+	limits_check(service);
+	missing = courier_check(d);
+	if (zn_probe_files(why) || zn_probe_open(&d->probe, d->options.families, d->options.tier, why)) {
+		printf("%-14s %s\n", "nothing", why);
+		return EXIT_FAILURE;
+	}
+	missing |= families_check(d, &any);
+	missing |= kernel_check(d);
+	printf("%-14s %s\n", "job", d->probe.job ? "ok" : d->probe.job_why);
+	missing |= !d->probe.job;
+	libraries_check(d, any);
+	log_check(d);
 	check_bias(&d->probe);
 	printf("%-14s %.1f MiB in the kernel\n", "tables", zn_probe_map_bytes(&d->probe) / 1048576.0);
 	zn_find_close(d->find);
@@ -810,6 +862,23 @@ static int list_probes(struct daemon *d)
 	return EXIT_SUCCESS;
 }
 
+/* The service's options are read as it would: the environment of the shell wins over them. */
+static int check_service(struct daemon *d, int argc, char **argv)
+{
+	struct zn_service service;
+	char why[ZN_TEXT_MAX];
+
+	zn_service_ask(&service);
+	if (service.there && zn_service_options(&service)) {
+		d->options = (struct zn_options){0};
+		if (zn_options_read(&d->options, NULL, argc, argv, why)) {
+			fail(why);
+			return EXIT_USAGE;
+		}
+	}
+	return check(d, &service);
+}
+
 static int daemon_main(int argc, char **argv)
 {
 	struct daemon *d = &daemon_;
@@ -832,7 +901,7 @@ static int daemon_main(int argc, char **argv)
 	else if (d->options.list_probes)
 		return list_probes(d);
 	else
-		return d->options.check ? check(d) : run(d);
+		return d->options.check ? check_service(d, argc, argv) : run(d);
 	return EXIT_SUCCESS;
 }
 

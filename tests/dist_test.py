@@ -282,6 +282,45 @@ def options_of_the_package():
     server.shutdown()
 
 
+def shown(without=(), files=16384, options="/nowhere"):
+    """What `systemctl show` says of the unit, but for what an administrator took away from it."""
+    capabilities = " ".join(sorted(confined.capabilities() - set(without)))
+    return (f"LoadState=loaded\nCapabilityBoundingSet={capabilities}\nSystemCallFilter={' '.join(sorted(confined.calls() - set(without)))}\n"
+            f"LimitNOFILE={files}\nEnvironmentFiles={options} (ignore_errors=yes)\n")
+
+
+def check_under(said):
+    """--check where systemctl says so, in a mount namespace of its own."""
+    with open(f"{work}/show", "w") as f:
+        f.write(said)
+    with open(f"{work}/systemctl", "w") as f:
+        f.write(f"#!/bin/sh\ncat {work}/show\n")
+    os.chmod(f"{work}/systemctl", 0o755)
+    script = f"mount -t tmpfs run /run && mkdir -p /run/systemd/system && mount --bind {work}/systemctl $(command -v systemctl) && exec build/zerneld --check"
+    return run("unshare", "--mount", "sh", "-c", script)
+
+
+def check_of_the_service():
+    """--check has no more than the service, whoever runs it, and names what that lacks."""
+    trace = {"cap_bpf", "cap_perfmon", "cap_sys_admin"}
+    with open(f"{work}/options", "w") as f:
+        f.write("ZERNEL_WEBHOOK='http://127.0.0.1:1/x'\nZERNEL_KMSG=none\n")
+    for name, said, status, lines in (
+            ("as it is", shown(), 0, ["limits +as zerneld.service has them: 10 of 41 capabilities$", "gpu_mem +ok$", "new libraries +by mapping events$"]),
+            ("no BPF", shown(trace), 1, ["needs CAP_BPF and CAP_PERFMON, which were taken from this root"]),
+            ("BPF alone", shown(trace - {"cap_bpf"}), 1, ["CAP_BPF is there: needs CAP_PERFMON as well"]),
+            ("a filter", shown({"bpf"}), 1, ["limits .*; its SystemCallFilter refuses bpf$", "nothing .*CAP_SYS_ADMIN is there: a filter of system calls"]),
+            ("a filter, and no SYS_ADMIN", shown({"bpf", "cap_sys_admin"}), 1, ["nothing .*: this kernel wants CAP_SYS_ADMIN as well"]),
+            ("its options", shown(options=f"{work}/options"), 0, ["connections +ok", "errors of GPUs +none: --kmsg none$"]),
+            ("no nobody", shown({"cap_setuid"}, options=f"{work}/options"), 1, ["connections +cannot start .*Operation not permitted; needs CAP_SETUID"]),
+            ("few files", shown(files=64), 1, ["nothing +the hard limit of open files is 64, and the start needs "]),
+            ("no such service", "LoadState=not-found\n", 0, ["gpu_mem +ok$"])):
+        got = check_under(said)
+        check(f"--check: {name}", got.returncode == status and all(re.search(f"(?m){line}", got.stdout) for line in lines),
+              got.stdout + got.stderr)
+    check("--check: there is no service", "limits" not in got.stdout, got.stdout)
+
+
 os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 try:
     archives()
@@ -292,6 +331,7 @@ try:
     if os.geteuid() == 0 and os.path.exists("/sys/kernel/btf/vmlinux"):
         daemon_of_the_unit()
         options_of_the_package()
+        check_of_the_service()
     else:
         print("the daemon was NOT run with the unit's privileges: this needs root and a kernel with BTF")
 finally:

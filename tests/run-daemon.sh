@@ -9,7 +9,7 @@ shift
 
 # The first line of --check that is neither a fact nor "ok".
 refused() {
-	awk '$1 != "version" && $1 != "kernel" && $2 != "ok" { print; exit }'
+	awk '$1 !~ /^(version|kernel|limits)$/ && $2 !~ /^ok,?$/ { print; exit }'
 }
 
 why=

@@ -246,12 +246,13 @@ bench:
 	@$(MAKE) --no-print-directory tests bench-tools
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md $(PARTS)
 
-BENCH := calls attach_floor launch mapping record scrape render fanout fleet attach_empty
+BENCH := calls attach_floor launch mapping crowd record scrape render fanout fleet attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
 build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 	@mkdir -p build/bench
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm
+build/bench/crowd: BENCH_LIBS := -static
 build/bench/record: agg.c proc.c json.c log.c
 build/bench/render: $(RENDER_SRC)
 build/bench/attach_empty: elf.c

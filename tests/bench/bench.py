@@ -713,6 +713,54 @@ def bench_mapping(run):
         for the breakpoint in its own code from before dlopen().""")
 
 
+# ---- a crowded node ----
+
+CROWD_IDLE, CROWD_RATE, CROWD_S = 10000, 100, 20
+CROWD_SETTLE_S, CROWD_MAPPINGS = 5, 10
+
+
+def finder_s(daemon):
+    """CPU time of the thread that looks for libraries: the only one beside the loop's."""
+    thread = next(t for t in os.listdir(f"/proc/{daemon.pid}/task") if int(t) != daemon.pid)
+    with open(f"/proc/{daemon.pid}/task/{thread}/schedstat") as f:
+        return int(f.read().split()[0]) / 1e9
+
+
+def finder_share(daemon):
+    start, before = time.monotonic(), finder_s(daemon)
+    time.sleep(CROWD_S)
+    return 100 * (finder_s(daemon) - before) / (time.monotonic() - start)
+
+
+def hooked_ms(run, name):
+    library = run.copy("libcuda.so.1", name)
+    try:
+        return int(subprocess.check_output([f"{BUILD}/bench/mapping", library], text=True)) / 1000
+    finally:
+        shutil.rmtree(os.path.dirname(library))
+
+
+def bench_crowd(run):
+    with Tool("crowd", CROWD_IDLE, CROWD_RATE, run.cuda) as crowd:
+        crowd.read()
+        once_ms = median([int(crowd.ask("read")) / 1e6 for _ in range(5)])
+        with Daemon() as daemon:
+            time.sleep(CROWD_SETTLE_S)
+            begun, started = time.monotonic(), int(crowd.ask(""))
+            share = finder_share(daemon)
+            rate = (int(crowd.ask("")) - started) / (time.monotonic() - begun)
+            ms = [hooked_ms(run, f"crowd{i}") for i in range(CROWD_MAPPINGS)]
+    crowded = f"{CROWD_IDLE:,} processes, {rate:.0f} new ones a second"
+    run.row(f"CPU of the finder ({crowded})", f"{share:.2f} % of a core",
+            f"/proc read once each {once_ms / share / 10:.0f} s; that takes {once_ms:,.0f} ms", "5 %", share <= 5)
+    run.row("mapping of a new library to its probes, meanwhile", f"{median(ms):.0f} ms", spread(ms, "{:.0f}"), "1000 ms",
+            max(ms) < 1000)
+    run.note("A crowded node", f"""{CROWD_IDLE:,} small processes that sleep. Of {CROWD_RATE} new ones a second one half maps
+        libcuda and ends at once, the other half executes `true`. CPU is what the scheduler counts for the thread that
+        looks for libraries, over {CROWD_S} s; beside it, how often one could read all of /proc/PID/maps for as much.
+        Then {CROWD_MAPPINGS} processes map a copy that was never seen before, as above.""")
+
+
 # ---- bias ----
 
 BIAS_CASES = ((STEPPED, 0, 5000), (EMULATED, 0, 20000), (EMULATED, 10000, 5000), (EMULATED, 100000, 2000))
@@ -760,7 +808,7 @@ def bench_bias(run):
 BENCHES = (("cost of a call", bench_launch), ("cost of a system call", bench_kernel), ("recording", bench_record), ("scrapes", bench_scrape),
            ("snapshots", bench_snapshots),
            ("a training loop", bench_loop), ("start and stop", bench_start),
-           ("memory", bench_memory), ("size and mapping", bench_mapping),
+           ("memory", bench_memory), ("size and mapping", bench_mapping), ("a crowded node", bench_crowd),
            ("bias", bench_bias), ("CPU of the daemon", bench_cpu))
 
 

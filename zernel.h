@@ -2225,6 +2225,82 @@ bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
 void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
 struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
 
+/* ---- scan.c: what the finder looks at, a little at a time. Zero is valid everywhere, close may be called at any time. ---- */
+
+/* A kind of work that may take so much of a core, and burst_ns more when there was none for a while. */
+struct zn_pace {
+	uint32_t percent;
+	uint64_t burst_ns;
+	int64_t credit_ns; /* below 0: it took more than it may; by so much that a wait is at most 0.25 s */
+	uint64_t counted_ns;
+};
+bool zn_pace_may(struct zn_pace *p, uint64_t now_ns); /* takes note of the time that has passed, too */
+void zn_pace_spend(struct zn_pace *p, uint64_t spent_ns);
+uint64_t zn_pace_wait_ns(const struct zn_pace *p); /* until it may go on; 0: it may now */
+
+/* An executable mapping of a file that may be a library, as the kernel told of it. */
+struct zn_map_event {
+	uint32_t pid, owner; /* owner: as of struct zn_quota */
+	uint64_t from, to;
+	uint64_t ino; /* of the file, as of struct zn_file_id */
+	uint32_t dev;
+	uint32_t reader; /* of whoever works on it; 0 when it is added */
+};
+/* A queue of them in which the owners take turns. */
+#define ZN_MAP_EVENTS_MAX   4096
+#define ZN_MAP_EVENT_QUEUES 64
+struct zn_map_event_queue {
+	uint32_t first, last, count;
+};
+struct zn_map_events {
+	struct {
+		struct zn_map_event event;
+		uint32_t next; /* index and 1; 0: none */
+	} entry[ZN_MAP_EVENTS_MAX];
+	struct zn_map_event_queue queue[ZN_MAP_EVENT_QUEUES];
+	struct zn_quota quota;
+	uint32_t turn, used, free; /* free: index and 1 of the first entry that was given back */
+};
+/* False: there is no room for this owner. */
+bool zn_map_events_add(struct zn_map_events *all, const struct zn_map_event *m);
+/* The first of the next owner in turn; NULL: none. */
+struct zn_map_event *zn_map_events_next(struct zn_map_events *all);
+void zn_map_events_done(struct zn_map_events *all); /* removes what next() returned last */
+
+/* The lines of a /proc/PID/maps, each with a 0 in place of its end; those longer than ZN_MAPS_TEXT are left out. */
+#define ZN_MAPS_TEXT 8192
+typedef void zn_maps_line(void *to, uint32_t pid, const char *line, size_t len);
+struct zn_maps {
+	bool open, skip;
+	bool any; /* it had something to read: the process had not ended */
+	int fd;
+	uint32_t pid;
+	size_t have;
+	char text[ZN_MAPS_TEXT + 1];
+};
+bool zn_maps_open(struct zn_maps *m, const char *proc_root, uint32_t pid);
+bool zn_maps_step(struct zn_maps *m, zn_maps_line *visit, void *to); /* false: that was all, and it is closed */
+void zn_maps_close(struct zn_maps *m);
+
+/* The maps of all processes, first of those that are younger than the sweep before. A step is one read. */
+struct zn_sweep {
+	bool running;
+	/* private */
+	bool reading, young;
+	const char *proc_root;
+	int dir;
+	uint32_t before, newest; /* ids that were given last when the sweep before, and this one, began */
+	struct zn_maps maps;
+	size_t have, at;
+	char names[1024] __attribute__((aligned(8)));
+};
+void zn_sweep_begin(struct zn_sweep *s, const char *proc_root);
+bool zn_sweep_step(struct zn_sweep *s, zn_maps_line *visit, void *to); /* false: it is done */
+void zn_sweep_close(struct zn_sweep *s);
+
+/* Pages of each CPU's ring of events, a power of two. */
+size_t zn_ring_pages(int cpus, size_t page_bytes);
+
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
 struct zn_find;
 /* open() needs all privileges: where perf_event_paranoid is above 2 (Debian, Ubuntu), CAP_PERFMON does not get mapping

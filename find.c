@@ -7,6 +7,9 @@
  *
  * The kernel tells about each executable mapping through a software perf event (PERF_RECORD_MMAP2); nothing runs in
  * the kernel for it but that. Only where it refuses, /proc is scanned now and then.
+ *
+ * The work is linear in what has changed and goes in slices: whatever users start and map, the next event is looked at
+ * soon, their processes take turns by user, and all of it together takes a small part of a core (scan.c).
  */
 #include "zernel.h"
 #include <ctype.h>
@@ -29,14 +32,16 @@
 #define GATHER_MS      10   /* a library is hooked this long after it was mapped, and the time to attach */
 #define ROUND_MS       250  /* a round comes after this at the latest */
 #define CHECK_MS       1000 /* between looks at which processes still live */
-#define FULL_SCAN_MS   1000 /* from one full scan to the next, at least */
-#define SCAN_MS        2000 /* between full scans where there are no mapping events */
+#define SWEEP_MS       1000 /* from the begin of one look at all processes to the next, at least */
+#define SCAN_MS        2000 /* the same where there are no mapping events, each of which asks for the next */
+#define SLICE_MS       5    /* of one kind of work in one round */
+#define CHECK_SLICE_MS 1    /* of looks at which processes still live */
+#define WORK_PERCENT   5    /* of a core, for what users set off by mapping libraries and making calls */
+#define WORK_BURST_MS  2000
+#define IDLE_PERCENT   2 /* of a core, for what is done without a hurry; WORK_PERCENT where there are no mapping events */
 #define CPUS_MAX       1024
-#define RINGS_BYTES    (8 << 20) /* of all CPUs together */
-#define RING_PAGES_MAX 64
-#define PENDING_MAX    256 /* processes to look at in one round; more of them make it a full scan */
-#define SIDE_MAX       64
-#define MAPS_CHUNK     (64 * 1024)
+#define READERS_MAX    8 /* processes whose maps are read at one time, each of another owner */
+#define CHUNK          (64 * 1024)
 #define ENVIRON_MAX    (4 << 20)
 
 struct fact_slot {
@@ -57,14 +62,22 @@ struct zn_find {
 	struct perf_event_mmap_page *ring[CPUS_MAX];
 	int ring_fd[CPUS_MAX];
 	struct zn_libraries *libraries;
-	int pending[PENDING_MAX];
-	uint32_t pending_count;
-	bool scan_all;
-	uint64_t round_ns, polled_ns, scanned_ns, left_ns, checked_ns; /* when each was done last */
+	struct zn_map_events events;
+	struct zn_maps reader[READERS_MAX];
+	struct zn_sweep sweep;
+	struct zn_tree tree;
+	struct zn_pace work, idle;
+	bool scan_all; /* all processes are to be looked at, without a hurry */
+	bool checking; /* which processes still map their libraries */
+	uint64_t round_ns, polled_ns, left_ns, checked_ns, mappers_ns; /* when each was done last */
+	uint64_t sweep_ns, swept_ns; /* when this look at all processes, and the last one that is done, began */
+	uint64_t cpu_ns;             /* of this thread, as of the last round */
+	uint32_t owner_pid, owner;   /* of the event before */
+	uint32_t fact_next;
 	struct fact_slot fact[ZN_PROCS_MAX];
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
 	bool facts_wanted;                /* of some row */
-	char text[MAPS_CHUNK + 1];
+	char text[CHUNK];
 };
 
 static void lost(struct zn_find *f, enum zn_loss what)
@@ -72,15 +85,12 @@ static void lost(struct zn_find *f, enum zn_loss what)
 	__atomic_fetch_add(&f->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
 }
 
-static void pending_add(struct zn_find *f, int pid)
+static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
 {
-	for (uint32_t i = 0; i < f->pending_count; i++)
-		if (f->pending[i] == pid)
-			return;
-	if (f->pending_count == PENDING_MAX)
-		f->scan_all = true;
-	else
-		f->pending[f->pending_count++] = pid;
+	if (*last_ns && now_ns - *last_ns < every_ms * ZN_NS_PER_MS)
+		return false;
+	*last_ns = now_ns;
+	return true;
 }
 
 /* The highest number that a CPU may have, and one: "0-7" or "0-3,8-11". */
@@ -100,16 +110,13 @@ static int cpus_possible(void)
 	return atoi(last) + 1;
 }
 
-/* The larger, the fewer CPUs there are to share a burst of processes. A power of two of pages, as the kernel demands. */
 static size_t ring_size(void)
 {
 	static size_t size;
-	size_t page = sysconf(_SC_PAGESIZE), pages = RING_PAGES_MAX;
+	size_t page = sysconf(_SC_PAGESIZE);
 
-	while (!size && pages > 1 && pages * page * cpus_possible() > RINGS_BYTES)
-		pages /= 2;
 	if (!size)
-		size = pages * page;
+		size = page * zn_ring_pages(cpus_possible(), page);
 	return size;
 }
 
@@ -189,17 +196,46 @@ static void ring_copy(const struct perf_event_mmap_page *ring, uint64_t at, void
 	memcpy((char *)to + first, data, len - first);
 }
 
+/* Many events in a row are of one process. */
+static uint32_t owner_of(struct zn_find *f, uint32_t pid)
+{
+	if (f->owner_pid != pid)
+		f->owner = zn_owner_of((int)pid);
+	f->owner_pid = pid;
+	return f->owner;
+}
+
+/* There was no room for what was mapped, or the kernel had none to tell of it. */
+static void event_lost(struct zn_find *f)
+{
+	lost(f, ZN_LOST_MAPPING);
+	f->scan_all = true;
+}
+
+static void event_add(struct zn_find *f, const struct mmap2_record *r)
+{
+	struct zn_map_event e = {
+		.pid = r->pid,
+		.owner = owner_of(f, r->pid),
+		.from = r->addr,
+		.to = r->addr + r->len,
+		.ino = r->ino,
+		.dev = r->maj << 20 | r->min,
+	};
+
+	if (!zn_map_events_add(&f->events, &e))
+		event_lost(f);
+}
+
 static void record_take(struct zn_find *f, const struct mmap2_record *r, size_t len)
 {
 	size_t head = offsetof(struct mmap2_record, name);
 
-	if (r->header.type == PERF_RECORD_LOST) {
-		lost(f, ZN_LOST_MAPPING);
-		f->scan_all = true;
-	} else if (r->header.type == PERF_RECORD_MMAP2 && len > head &&
-		zn_library_kind(r->name, strnlen(r->name, len - head)) >= 0) {
-		pending_add(f, r->pid);
-	}
+	if (r->header.type == PERF_RECORD_LOST)
+		event_lost(f);
+	else if (r->header.type == PERF_RECORD_MMAP2 && len > head &&
+		zn_library_kind(r->name, strnlen(r->name, len - head)) >= 0)
+		event_add(f, r);
 }
 
 static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
@@ -219,6 +255,14 @@ static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
 		tail += len;
 	}
 	__atomic_store_n(&ring->data_tail, head, __ATOMIC_RELEASE);
+}
+
+static void rings_drain(struct zn_find *f)
+{
+	f->owner_pid = 0; /* that process may have ended, or have another user by now */
+	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
+		if (f->ring[cpu])
+			ring_drain(f, f->ring[cpu]);
 }
 
 /* Start time in clock ticks, field 22 of /proc/PID/stat, counted from the last ')': the name before it is hostile. 0:
@@ -261,35 +305,99 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 		f->scan_all = true; /* it has gone since, but a child of it may have what it mapped */
 }
 
-/* Lines are cut at the chunk's end and completed by the next read; one longer than a chunk cannot be (paths end at 4
- * KiB). */
-static bool pid_scan(struct zn_find *f, int pid)
+static void maps_visit(void *find, uint32_t pid, const char *line, size_t len)
 {
-	char path[32], *line, *end;
-	size_t have = 0, total = 0;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	if (pid == getpid())
-		return true;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	while ((n = read(fd, f->text + have, MAPS_CHUNK - have)) > 0) {
-		have += n;
-		total += n;
-		f->text[have] = 0;
-		for (line = f->text; (end = memchr(line, '\n', f->text + have - line)); line = end + 1) {
-			*end = 0;
-			maps_line(f, pid, line, end - line);
-		}
-		have = f->text + have - line;
-		memmove(f->text, line, have);
-	}
-	close(fd);
-	return total > 0;
+	maps_line(find, (int)pid, line, len);
 }
+
+/* ---- what events told of ---- */
+
+/* The file by its place, without a look at what else the process maps. False: it is not there any more, or not alone. */
+static bool place_look(struct zn_find *f, const struct zn_map_event *e)
+{
+	char name[80], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "/proc/%u/map_files/%lx-%lx", e->pid, e->from, e->to);
+	n = readlinkat(AT_FDCWD, name, path, sizeof(path));
+	if (n <= 0 || n == sizeof(path) || memchr(path, '\n', n)) /* in a list of maps that is written as \012 */
+		return false;
+	return zn_library_kind(path, n) < 0 ||
+		zn_libraries_take(f->libraries, e->pid, e->from, e->to, (struct zn_str){path, n}) == 0;
+}
+
+/* A reader for it; 0: all are busy, and with others' processes, because of one owner's only the first is looked at. */
+static uint32_t reader_take(struct zn_find *f, uint32_t pid)
+{
+	for (uint32_t i = 0; i < READERS_MAX; i++)
+		if (!f->reader[i].open) {
+			zn_maps_open(&f->reader[i], "/proc", pid);
+			return i + 1;
+		}
+	return 0;
+}
+
+/* A few lines of all that a process maps. True: that was all. */
+static bool maps_look(struct zn_find *f, struct zn_map_event *e)
+{
+	struct zn_maps *reader;
+
+	if (!e->reader)
+		e->reader = reader_take(f, e->pid);
+	if (!e->reader)
+		return false;
+	reader = &f->reader[e->reader - 1];
+	if (zn_maps_step(reader, maps_visit, f))
+		return false;
+	if (!reader->any)
+		f->scan_all = true; /* it is gone already, but a child of it may have what it mapped */
+	return true;
+}
+
+/* True: nothing more is to be done. A process that has gone, or maps something else by now, is not looked for if its file
+ * is in the table anyway. */
+static bool event_look(struct zn_find *f, struct zn_map_event *e)
+{
+	if (e->to) {
+		if (e->pid == (uint32_t)getpid() || place_look(f, e) || zn_libraries_has(f->libraries, e->dev, e->ino))
+			return true;
+		e->to = 0;
+	}
+	return maps_look(f, e);
+}
+
+static void events_look(struct zn_find *f)
+{
+	uint64_t until_ns = zn_now_ns() + SLICE_MS * ZN_NS_PER_MS;
+	struct zn_map_event *e;
+
+	while ((e = zn_map_events_next(&f->events))) {
+		if (event_look(f, e))
+			zn_map_events_done(&f->events);
+		if (zn_now_ns() > until_ns)
+			break;
+	}
+}
+
+/* ---- all processes ---- */
+
+static void sweep_run(struct zn_find *f, uint64_t now_ns)
+{
+	uint64_t until_ns = now_ns + SLICE_MS * ZN_NS_PER_MS;
+
+	if (!f->sweep.running) {
+		if (!f->scan_all || !due(&f->sweep_ns, now_ns, SWEEP_MS))
+			return;
+		f->scan_all = false;
+		zn_sweep_begin(&f->sweep, "/proc");
+	}
+	while (zn_sweep_step(&f->sweep, maps_visit, f))
+		if (zn_now_ns() > until_ns)
+			return;
+	f->swept_ns = f->sweep_ns;
+}
+
+/* ---- what a process was told to see ---- */
 
 void zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to)
 {
@@ -307,14 +415,6 @@ void zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *
 		}
 	if (fd >= 0)
 		close(fd);
-}
-
-static bool scan_entry(void *to, int dir, const char *name)
-{
-	(void)dir;
-	if (isdigit((unsigned char)name[0]))
-		pid_scan(to, atoi(name));
-	return true;
 }
 
 /* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA. */
@@ -402,7 +502,7 @@ static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	to->gone = true;
-	while (fd >= 0 && total < ENVIRON_MAX && (n = read(fd, f->text, MAPS_CHUNK)) > 0) {
+	while (fd >= 0 && total < ENVIRON_MAX && (n = read(fd, f->text, CHUNK)) > 0) {
 		total += n;
 		for (ssize_t i = 0; i < n; i++) {
 			entry[len] = f->text[i];
@@ -482,13 +582,19 @@ static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 
 static void facts_serve(struct zn_find *f)
 {
+	uint64_t until_ns = zn_now_ns() + SLICE_MS * ZN_NS_PER_MS;
+	uint32_t left;
+
 	pthread_mutex_lock(&f->lock);
-	if (f->facts_wanted) {
-		f->facts_wanted = false;
-		for (int row = 0; row < ZN_PROCS_MAX; row++)
-			if (f->fact[row].wanted != f->fact[row].facts.id)
-				facts_answer(f, &f->fact[row]);
+	left = f->facts_wanted ? ZN_PROCS_MAX : 0;
+	f->facts_wanted = false;
+	for (; left && zn_now_ns() < until_ns; left--) {
+		struct fact_slot *slot = &f->fact[f->fact_next++ % ZN_PROCS_MAX];
+
+		if (slot->wanted != slot->facts.id)
+			facts_answer(f, slot);
 	}
+	f->facts_wanted |= left > 0;
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -510,73 +616,117 @@ bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
 	return ready;
 }
 
-static void all_scan(struct zn_find *f)
-{
-	f->scan_all = false;
-	f->pending_count = 0;
-	zn_dir_read("/proc", scan_entry, f);
-}
-
 /* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
 static void libraries_check(struct zn_find *f)
 {
-	if (zn_libraries_check(f->libraries)) {
-		all_scan(f);
-		zn_libraries_release(f->libraries);
-	}
+	uint64_t unused_ns = zn_libraries_check(f->libraries);
+
+	f->scan_all |= unused_ns && unused_ns >= f->sweep_ns;
 	f->scan_all |= zn_libraries_again(f->libraries);
+	zn_libraries_release(f->libraries, f->swept_ns);
 }
 
-static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
+/* In slices: each process costs three system calls or more. */
+static void mappers_check(struct zn_find *f, uint64_t now_ns)
 {
-	if (*last_ns && now_ns - *last_ns < every_ms * ZN_NS_PER_MS)
-		return false;
-	*last_ns = now_ns;
-	return true;
+	if (f->checking || due(&f->mappers_ns, now_ns, CHECK_MS))
+		f->checking = !zn_libraries_mappers(f->libraries, now_ns + CHECK_SLICE_MS * ZN_NS_PER_MS);
 }
 
-/* Workers of data loaders that were forked before their parent was tracked. The loop maps a row before it uses it, and a
- * process that is so new that it did not yet is looked at in the next round. */
-static void children_find(struct zn_find *f)
+static int worker_add(void *arena, const struct zn_tree_process *parent, uint32_t pid)
+{
+	struct zn_arena *a = arena;
+
+	if (!a->ops->worker_add || a->procs[parent->index].id != parent->id)
+		return -ESRCH;
+	return a->ops->worker_add(a, parent->index, pid);
+}
+
+/* Processes that are tracked since the last round. The loop maps a row before it uses it, and a process that is so new that
+ * it did not yet is looked at in the next round. */
+static void parents_find(struct zn_find *f)
 {
 	struct zn_arena *a = &f->probe->arena;
 
 	for (uint32_t row = 0; row < ZN_PROCS_MAX && a->shared->stalls; row++) {
 		uint32_t tgid = __atomic_load_n(&a->shared->row_tgid[row], __ATOMIC_ACQUIRE);
 		uint8_t mapped = __atomic_load_n(&a->proc_mapped[row / 8], __ATOMIC_ACQUIRE);
+		struct zn_tree_process parent = {.pid = tgid, .index = row};
 
 		if (!tgid || !(mapped >> (row % 8) & 1) || f->family_of[row] == a->procs[row].id)
 			continue;
-		f->family_of[row] = a->procs[row].id;
-		zn_cgroup_children(a, row, tgid);
+		parent.id = a->procs[row].id;
+		if (zn_tree_add(&f->tree, &parent))
+			f->family_of[row] = parent.id;
 	}
+}
+
+/* Workers of data loaders that were forked before their parent was tracked. Those that come later are seen when they are
+ * forked, so that one look at a process is enough. */
+static void children_find(struct zn_find *f)
+{
+	uint64_t until_ns = zn_now_ns() + SLICE_MS * ZN_NS_PER_MS;
+
+	parents_find(f);
+	while (zn_tree_step(&f->tree) && zn_now_ns() < until_ns)
+		;
+	for (; f->tree.dropped; f->tree.dropped--)
+		lost(f, ZN_LOST_THREAD);
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* What nobody waits for; the first look at all processes is another matter. Returns the CPU time that it took. */
+static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
+{
+	uint64_t start_ns = thread_cpu_ns(), spent_ns;
+
+	if (!zn_pace_may(&f->idle, now_ns) && f->swept_ns)
+		return 0;
+	mappers_check(f, now_ns);
+	sweep_run(f, zn_now_ns());
+	spent_ns = thread_cpu_ns() - start_ns;
+	zn_pace_spend(&f->idle, spent_ns);
+	return spent_ns;
+}
+
+/* What users set off. All of it together has one share of a core, and what came first does not keep the others waiting. */
+static void work_run(struct zn_find *f, uint64_t now_ns)
+{
+	if (!zn_pace_may(&f->work, now_ns))
+		return;
+	events_look(f);
+	facts_serve(f);
+	children_find(f);
 }
 
 static void round_run(struct zn_find *f)
 {
-	uint64_t now_ns = zn_now_ns();
+	uint64_t now_ns = zn_now_ns(), idle_ns, cpu_ns;
 
 	__atomic_store_n(&f->round_ns, now_ns, __ATOMIC_RELAXED);
-	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
-		if (f->ring[cpu])
-			ring_drain(f, f->ring[cpu]);
+	rings_drain(f);
 	if (!f->by_events && due(&f->polled_ns, now_ns, SCAN_MS))
 		f->scan_all = true;
-	if (f->scan_all && due(&f->scanned_ns, now_ns, FULL_SCAN_MS))
-		all_scan(f);
-	for (uint32_t i = 0; i < f->pending_count; i++)
-		if (!pid_scan(f, f->pending[i]))
-			f->scan_all = true; /* it is gone already, but a child of it may have what it mapped */
-	f->pending_count = 0;
-	facts_serve(f);
-	children_find(f);
+	work_run(f, now_ns);
+	idle_ns = idle_run(f, now_ns);
 	if (due(&f->left_ns, now_ns, ROUND_MS))
 		zn_libraries_leave(f->libraries);
-	if (!due(&f->checked_ns, now_ns, CHECK_MS))
-		return;
-	libraries_check(f);
-	if (f->by_events)
-		rings_open(f);
+	if (due(&f->checked_ns, now_ns, CHECK_MS)) {
+		libraries_check(f);
+		zn_quota_tell(&f->events.quota, "mapping events", now_ns);
+		if (f->by_events)
+			rings_open(f);
+	}
+	cpu_ns = thread_cpu_ns();
+	zn_pace_spend(&f->work, cpu_ns - f->cpu_ns - idle_ns);
+	f->cpu_ns = cpu_ns;
 }
 
 uint64_t zn_find_round_ns(struct zn_find *f)
@@ -584,18 +734,41 @@ uint64_t zn_find_round_ns(struct zn_find *f)
 	return __atomic_load_n(&f->round_ns, __ATOMIC_RELAXED);
 }
 
-/* Sleeps until something was mapped (or forked, or has ended), or until the next round. False: for good. */
+/* Whether there is more to do at once. */
+static bool has_work(struct zn_find *f)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&f->lock);
+	wanted = f->facts_wanted;
+	pthread_mutex_unlock(&f->lock);
+	return wanted || f->events.quota.used || f->tree.rest != f->tree.end || !f->swept_ns;
+}
+
+/* Until idle_run() is to be called again, at the latest. */
+static int idle_wait_ms(const struct zn_find *f)
+{
+	uint64_t wait_ms = zn_pace_wait_ns(&f->idle) / ZN_NS_PER_MS + 1;
+
+	return (f->sweep.running || f->checking) && wait_ms < ROUND_MS ? (int)wait_ms : ROUND_MS;
+}
+
+/* Sleeps until something was mapped, or until the next round; longer only where the thread has had its share of a core.
+ * False: for good. */
 static bool round_wait(struct zn_find *f)
 {
 	static struct pollfd wait[1 + CPUS_MAX];
-	int n = 0;
+	uint64_t debt_ns = zn_pace_wait_ns(&f->work);
+	int n = 0, pause_ms = debt_ns ? (int)(debt_ns / ZN_NS_PER_MS) + 1 : has_work(f) ? 0 : GATHER_MS;
 
 	wait[n++] = (struct pollfd){.fd = f->stop_fd, .events = POLLIN};
-	poll(wait, n, GATHER_MS); /* what comes together is looked at together */
+	poll(wait, n, pause_ms); /* what comes together is looked at together */
+	if (pause_ms != GATHER_MS || wait[0].revents)
+		return !(wait[0].revents & POLLIN);
 	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
 		if (f->ring[cpu])
 			wait[n++] = (struct pollfd){.fd = f->ring_fd[cpu], .events = POLLIN};
-	poll(wait, n, ROUND_MS);
+	poll(wait, n, idle_wait_ms(f));
 	return !(wait[0].revents & POLLIN);
 }
 
@@ -620,6 +793,9 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	int err;
 
 	f->probe = probe;
+	zn_tree_init(&f->tree, "/proc");
+	f->tree.add = worker_add;
+	f->tree.owner = &probe->arena;
 	pthread_mutex_init(&f->lock, NULL);
 	f->libraries = zn_libraries_open(probe, options, &f->lock);
 	f->cpu_count = cpus_possible();
@@ -627,9 +803,14 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	f->by_events = err == 0;
 	if (err) {
 		rings_close(f);
-		zn_log(ZN_WARN, "find: no mapping events: %s; new libraries are found by scanning /proc every %d s",
+		zn_log(ZN_WARN,
+			"find: no mapping events: %s; new libraries are found by scanning /proc every %d s, or less "
+			"often where there are very many processes",
 			strerror(-err), SCAN_MS / 1000);
 	}
+	f->work = (struct zn_pace){.percent = WORK_PERCENT, .burst_ns = WORK_BURST_MS * ZN_NS_PER_MS};
+	f->idle = (struct zn_pace){
+		.percent = f->by_events ? IDLE_PERCENT : WORK_PERCENT, .burst_ns = SLICE_MS * ZN_NS_PER_MS};
 	f->scan_all = true; /* after the events are on: what is mapped in between is seen twice, never missed */
 	f->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (f->stop_fd < 0)
@@ -680,6 +861,10 @@ void zn_find_close(struct zn_find *f)
 		zn_libraries_close(f->libraries);
 	f->running = false;
 	f->libraries = NULL;
+	for (int i = 0; i < READERS_MAX; i++)
+		zn_maps_close(&f->reader[i]);
+	zn_sweep_close(&f->sweep);
+	zn_tree_close(&f->tree);
 	rings_close(f);
 	if (f->stop_fd > 0)
 		close(f->stop_fd);

@@ -64,7 +64,7 @@ struct zn_libraries {
 	uint32_t refused_next;
 	struct budget budget[BUDGETS];
 	uint32_t barred[BARRED_MAX], barred_count; /* owners whose files made the kernel wait */
-	uint32_t retry_at;
+	uint32_t retry_at, mapper_at;
 	bool again;
 	struct zn_hang hang;
 	const struct zn_lib *hang_lib;
@@ -473,6 +473,7 @@ static void note_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib, uin
 	int i = (int)(lib - l->lib);
 	struct mapper *m = find_mapper(l, pid, i);
 
+	lib->unused_ns = 0;
 	if (!m) {
 		m = find_mapper(l, 0, 0);
 		lib->mappers++;
@@ -613,16 +614,22 @@ static bool still_maps(const struct mapper *m)
 	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
 }
 
-static void check_mappers(struct zn_libraries *l)
+bool zn_libraries_mappers(struct zn_libraries *l, uint64_t until_ns)
 {
-	for (int i = 0; i < MAPPERS_MAX; i++) {
-		struct mapper *m = &l->mapper[i];
+	for (; l->mapper_at < MAPPERS_MAX; l->mapper_at++) {
+		struct mapper *m = &l->mapper[l->mapper_at];
 
-		if (!m->pid || (zn_start_ticks(m->pid) == m->start_ticks && still_maps(m)))
+		if (!m->pid)
+			continue;
+		if (zn_now_ns() > until_ns)
+			return false;
+		if (still_maps(m) && zn_start_ticks(m->pid) == m->start_ticks)
 			continue;
 		l->lib[m->lib].mappers--;
 		*m = (struct mapper){0};
 	}
+	l->mapper_at = 0;
+	return true;
 }
 
 /* The file has been the same for a while: it is read anew, or let go if nobody maps it any more. */
@@ -669,18 +676,27 @@ static void retry_waiting(struct zn_libraries *l)
 	}
 }
 
-bool zn_libraries_check(struct zn_libraries *l)
+static bool is_unused(const struct zn_lib *lib)
 {
-	bool unused = false;
+	return lib->used && !lib->kept && !lib->leaving && lib->mappers == 0;
+}
 
-	check_mappers(l);
+uint64_t zn_libraries_check(struct zn_libraries *l)
+{
+	uint64_t unused_ns = 0;
+
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++) {
 		if (lib->used && lib->fd >= 0)
 			check_changed(l, lib);
-		unused |= lib->used && !lib->kept && !lib->leaving && lib->mappers == 0;
+		if (!is_unused(lib))
+			lib->unused_ns = 0;
+		else if (!lib->unused_ns)
+			lib->unused_ns = zn_now_ns();
+		if (lib->unused_ns > unused_ns)
+			unused_ns = lib->unused_ns;
 	}
 	retry_waiting(l);
-	return unused;
+	return unused_ns;
 }
 
 bool zn_libraries_again(struct zn_libraries *l)
@@ -694,17 +710,25 @@ bool zn_libraries_again(struct zn_libraries *l)
 /* Nobody maps it under a name of ours. Who maps it under another one could hold up the kernel, so it stays until he goes. */
 static void let_go(struct zn_libraries *l, struct zn_lib *lib)
 {
+	lib->unused_ns = 0;
 	if (zn_mappers_list(&l->mappers, &lib->id, &l->who) == 0 && l->who.count)
 		return;
 	publish(l, lib, false);
 	lib->leaving = true;
 }
 
-void zn_libraries_release(struct zn_libraries *l)
+void zn_libraries_release(struct zn_libraries *l, uint64_t looked_ns)
 {
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
-		if (lib->used && !lib->kept && !lib->leaving && lib->mappers == 0)
+		if (is_unused(lib) && lib->unused_ns && lib->unused_ns < looked_ns)
 			let_go(l, lib);
+}
+
+bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino)
+{
+	const struct zn_lib *lib = find_by_id(l, &(struct zn_file_id){.ino = ino, .dev = dev});
+
+	return lib && !lib->leaving;
 }
 
 static void leave(struct zn_libraries *l, struct zn_lib *lib)

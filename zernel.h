@@ -512,7 +512,8 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 	X(GPU, "gpu", "GPUs beyond the limit: memory on them is not shown")                                            \
 	X(LIBRARY, "library", "libraries beyond the limit")                                                            \
 	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                      \
-	X(MAPPING, "mapping", "mapping events dropped by the kernel; a full scan of /proc followed")                   \
+	X(MAPPING, "mapping",                                                                                          \
+		"mapping events dropped, by the kernel or as one owner had too many; all of /proc is looked at then")  \
 	X(CONNECTION, "connection", "clients refused because all connections were in use")                             \
 	X(PEER, "peer", "clients refused because their address has too many connections")                              \
 	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                                       \
@@ -2039,6 +2040,7 @@ struct zn_lib {
 	char path[ZN_TEXT_MAX]; /* as its first process sees it; raw bytes */
 	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
 	uint32_t mappers;
+	uint64_t unused_ns;           /* since when there are none; 0: there are */
 	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
 	int event[ZN_ROWS_MAX][2];    /* by hook, on kernels without multi-uprobe links; -1: none */
 	bool malformed;
@@ -2213,9 +2215,14 @@ void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the syste
 int zn_library_kind(const char *path, size_t len);    /* enum zn_lib_kind by a file's name, or -1 */
 /* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
-/* Once a second. True: some are unused; look at all processes, and then release() those that still are. */
-bool zn_libraries_check(struct zn_libraries *l);
-void zn_libraries_release(struct zn_libraries *l);
+/* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins anew. */
+bool zn_libraries_mappers(struct zn_libraries *l, uint64_t until_ns);
+/* Once a second. Since when the last one of those is unused that are not mapped any more, as far as is known; 0: none. */
+uint64_t zn_libraries_check(struct zn_libraries *l);
+/* Lets those go that are unused since before a look at all processes began, and still are. */
+void zn_libraries_release(struct zn_libraries *l, uint64_t looked_ns);
+/* Whether a file, as events tell of it, is in the table: whoever else has it mapped is found before it is let go. */
+bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino);
 bool zn_libraries_again(
 	struct zn_libraries *l); /* something was passed over: all processes are to be looked at again */
 void zn_libraries_leave(struct zn_libraries *l); /* each round: takes probes away, a few at a time */
@@ -3246,9 +3253,33 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-/* zn_arena_ops.worker_add for all that a row's process started before it was tracked. Reads all of /proc: from one thread, and
- * not from the loop. */
-void zn_cgroup_children(struct zn_arena *a, uint32_t row, uint32_t tgid);
+/* A search, a step at a time, for what processes have started, what that has started, and so on. Where the kernel lists
+ * the children of a thread (CONFIG_PROC_CHILDREN) a step reads one such list, or those of some 40 threads; elsewhere it
+ * reads the parents of some 40 processes. A process whose parent has ended before is nobody's child any more, and not
+ * found. From one thread; steps may block. */
+#define ZN_TREE_MAX 8192 /* processes whose children are still to be looked for; a power of two */
+struct zn_tree_process {
+	uint32_t pid;
+	uint32_t index, id; /* of what it belongs to: add() knows */
+};
+struct zn_tree {
+	/* Called with each child, possibly more than once. 0: its children are looked for too. */
+	int (*add)(void *owner, const struct zn_tree_process *parent, uint32_t pid);
+	void *owner;
+	const char *proc_root;
+	uint32_t dropped; /* processes that found no room */
+	/* private */
+	struct zn_tree_process process[ZN_TREE_MAX];
+	uint32_t rest, first, end; /* where those begin whose threads, whose main thread was not looked at; their end */
+	bool by_children;
+	bool reading; /* a folder, behind fd */
+	int fd;
+	uint32_t pass_end;
+};
+void zn_tree_init(struct zn_tree *t, const char *proc_root);
+bool zn_tree_add(struct zn_tree *t, const struct zn_tree_process *p); /* false: there is no room */
+bool zn_tree_step(struct zn_tree *t);                                 /* false: nothing is left to do */
+void zn_tree_close(struct zn_tree *t);
 
 /* ---- spool.c: messages that clients left as files while the daemon did not answer, and records of jobs that run. ---- */
 

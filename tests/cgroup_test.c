@@ -408,6 +408,222 @@ T(tags_of_groups_that_do_not_exist)
 	zn_plain_close(&plain);
 }
 
+/* ---- what processes have started ---- */
+
+#define FOUND_MAX 4096
+
+static struct zn_tree tree;
+static struct {
+	uint32_t pid, index;
+} found[FOUND_MAX];
+static uint32_t found_count, refused_pid;
+
+static int found_add(void *owner, const struct zn_tree_process *parent, uint32_t pid)
+{
+	CHECK(owner == &tree && found_count < FOUND_MAX);
+	if (pid == refused_pid)
+		return -EEXIST;
+	found[found_count].pid = pid;
+	found[found_count++].index = parent->index;
+	return 0;
+}
+
+/* Of which index this process was found; found twice or never: ZN_UNKNOWN. */
+static uint32_t index_of(uint32_t pid)
+{
+	uint32_t index = ZN_UNKNOWN, times = 0;
+
+	for (uint32_t i = 0; i < found_count; i++)
+		if (found[i].pid == pid) {
+			index = found[i].index;
+			times++;
+		}
+	return times == 1 ? index : ZN_UNKNOWN;
+}
+
+static void thread(uint32_t pid, uint32_t tid, const char *children)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u", pid, tid);
+	make(path);
+	strcat(path, "/children");
+	put(path, "%s", children);
+}
+
+static void parent(uint32_t pid, uint32_t of)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	make(path);
+	strcat(path, "/stat");
+	put(path, "%u (a ) b) S %u 1 1 0 -1 4194304", pid, of);
+}
+
+static void tree_begin(bool lists)
+{
+	static char path[64];
+
+	begin();
+	make("/proc/thread-self");
+	if (lists)
+		put("/proc/thread-self/children", "%s", "");
+	snprintf(path, sizeof(path), "%s/proc", root);
+	zn_tree_init(&tree, path);
+	tree.add = found_add;
+	tree.owner = &tree;
+	found_count = refused_pid = 0;
+}
+
+static void tree_add(uint32_t pid, uint32_t index)
+{
+	CHECK(zn_tree_add(&tree, &(struct zn_tree_process){.pid = pid, .index = index}));
+}
+
+static uint32_t tree_steps(void)
+{
+	uint32_t steps = 1;
+
+	while (zn_tree_step(&tree))
+		steps++;
+	return steps;
+}
+
+static void tree_end(void)
+{
+	zn_tree_close(&tree);
+	zn_tree_close(&tree);
+	end();
+}
+
+T(children_of_all_threads_and_theirs)
+{
+	tree_begin(true);
+	thread(10, 10, "20 21 ");
+	thread(10, 11, "22 ");
+	thread(20, 20, "30 ");
+	thread(21, 21, "31 "); /* of a process that is refused */
+	thread(30, 30, "");
+	thread(30, 33, "1000000");
+	thread(50, 50, "60 ");
+	refused_pid = 21;
+	tree_add(10, 1);
+	tree_add(50, 5);
+	tree_add(99, 9); /* it has ended */
+	CHECK(!zn_tree_step(&(struct zn_tree){0}));
+	tree_steps();
+	CHECK_EQ(found_count, 5);
+	CHECK_EQ(index_of(20), 1);
+	CHECK_EQ(index_of(22), 1);
+	CHECK_EQ(index_of(30), 1);
+	CHECK_EQ(index_of(1000000), 1);
+	CHECK_EQ(index_of(60), 5);
+	CHECK(!zn_tree_step(&tree));
+	tree_end();
+}
+
+T(a_long_list_of_children_is_cut_anywhere)
+{
+	char text[8 * 1500] = "";
+	size_t len = 0;
+
+	tree_begin(true);
+	for (uint32_t i = 0; i < 1500; i++)
+		len += snprintf(text + len, sizeof(text) - len, "%u ", 30000 + i);
+	thread(10, 10, text);
+	tree_add(10, 1);
+	tree_steps();
+	CHECK_EQ(found_count, 1500);
+	for (uint32_t i = 0; i < 1500; i++)
+		CHECK_EQ(index_of(30000 + i), 1);
+	tree_end();
+}
+
+T(many_threads_keep_nobody_waiting)
+{
+	tree_begin(true);
+	for (uint32_t i = 0; i < 300; i++)
+		thread(1000, 1000 + i, i == 299 ? "7 " : "");
+	thread(40, 40, "41 ");
+	tree_add(1000, 1);
+	tree_add(40, 4);
+	zn_tree_step(&tree);
+	zn_tree_step(&tree);
+	CHECK_EQ(index_of(41), 4);
+	for (int i = 0; i < 3; i++) /* within the threads of the first one */
+		CHECK(zn_tree_step(&tree));
+	thread(42, 42, "43 ");
+	tree_add(42, 4);
+	zn_tree_step(&tree);
+	zn_tree_step(&tree); /* the folder may have told of 7 already */
+	CHECK_EQ(index_of(43), 4);
+	tree_steps();
+	CHECK_EQ(index_of(7), 1);
+	tree_end();
+}
+
+/* As many as there are in /proc, and not times the number of processes whose children are looked for. */
+T(without_lists_one_pass_is_for_all)
+{
+	uint32_t one, all;
+
+	tree_begin(false);
+	for (uint32_t i = 0; i < 300; i++) {
+		parent(1000 + i, 1);
+		parent(2000 + i, 1000 + i);
+		parent(500 + i, 2000 + i); /* a pid that was used anew: its parent has a larger one */
+	}
+	tree_add(1000, 0);
+	one = tree_steps();
+	CHECK_EQ(found_count, 2);
+	CHECK_EQ(index_of(500), 0);
+	found_count = 0;
+	for (uint32_t i = 0; i < 300; i++)
+		tree_add(1000 + i, i);
+	all = tree_steps();
+	CHECK_EQ(found_count, 600);
+	for (uint32_t i = 0; i < 300; i++) {
+		CHECK_EQ(index_of(2000 + i), i);
+		CHECK_EQ(index_of(500 + i), i);
+	}
+	CHECK(all <= one + 2);
+	CHECK(one > 300 / 40); /* it goes in slices */
+	tree_end();
+}
+
+T(one_that_comes_during_a_pass_has_a_whole_one)
+{
+	tree_begin(false);
+	for (uint32_t i = 0; i < 200; i++)
+		parent(1000 + i, i % 2 ? 5 : 6);
+	tree_add(5, 5);
+	zn_tree_step(&tree);
+	zn_tree_step(&tree);
+	tree_add(6, 6);
+	tree_steps();
+	CHECK_EQ(found_count, 200);
+	for (uint32_t i = 0; i < 200; i++)
+		CHECK_EQ(index_of(1000 + i), i % 2 ? 5 : 6);
+	tree_end();
+}
+
+T(a_tree_without_room)
+{
+	tree_begin(true);
+	for (uint32_t i = 0; i < ZN_TREE_MAX; i++)
+		tree_add(100000, i);
+	CHECK(!zn_tree_add(&tree, &(struct zn_tree_process){.pid = 10}));
+	CHECK_EQ(tree.dropped, 1);
+	tree_steps();
+	CHECK_EQ(found_count, 0);
+	thread(10, 10, "11 ");
+	tree_add(10, 3);
+	tree_steps();
+	CHECK_EQ(index_of(11), 3);
+	tree_end();
+}
+
 int main(void)
 {
 	every_path();
@@ -420,5 +636,11 @@ int main(void)
 	RUN(plain_tags);
 	RUN(plain_table_full);
 	RUN(tags_of_groups_that_do_not_exist);
+	RUN(children_of_all_threads_and_theirs);
+	RUN(a_long_list_of_children_is_cut_anywhere);
+	RUN(many_threads_keep_nobody_waiting);
+	RUN(without_lists_one_pass_is_for_all);
+	RUN(one_that_comes_during_a_pass_has_a_whole_one);
+	RUN(a_tree_without_room);
 	return t_end();
 }

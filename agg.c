@@ -807,6 +807,18 @@ static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p
 	}
 }
 
+static void ledger_look(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
+{
+	enum zn_ledger ledger = a->ledger ? a->ledger(a->owner, p) : ZN_LEDGER_WHOLE;
+
+	a->info[row].ledger = p->count[ZN_C_ALLOC_DROPPED] ? ZN_LEDGER_PARTIAL : ledger;
+}
+
+bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row)
+{
+	return a->info[row].ledger == ZN_LEDGER_WHOLE;
+}
+
 static void share_add(struct zn_proc_gpu *to, const struct zn_proc_gpu *from)
 {
 	to->used_bytes += from->used_bytes;
@@ -837,7 +849,7 @@ static bool share_of(struct zn_info *info, const struct zn_proc *p, uint32_t fir
 	for (uint32_t o = 0; o < first; o++)
 		if (info->resolved[o] && info->gpu[o] == info->gpu[first])
 			return false;
-	*to = (struct zn_share){.gpu = info->gpu[first]};
+	*to = (struct zn_share){.gpu = info->gpu[first], .partial = info->ledger != ZN_LEDGER_WHOLE};
 	for (uint32_t o = first; o <= ZN_PROC_GPUS; o++) {
 		if (!info->resolved[o] || info->gpu[o] != info->gpu[first])
 			continue;
@@ -863,24 +875,68 @@ size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_
 	return n;
 }
 
+/* Without the driver's list no minor number is known: a GPU is called by it where its device file told its name. */
+static bool has_minor(const struct zn_gpus *g, const struct zn_gpu *gpu, uint64_t minors)
+{
+	char id[12];
+
+	for (int minor = 0; minors; minor++, minors >>= 1) {
+		if (!(minors & 1))
+			continue;
+		snprintf(id, sizeof(id), "%d", minor);
+		if (g->listed ? gpu->minor == minor : strcmp(gpu->id, id) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void gpus_clear(struct zn_agg *a)
+{
+	uint64_t minors = a->partial_gpus ? a->partial_gpus(a->owner) : 0;
+
+	for (uint32_t i = 0; i < a->gpus.count; i++) {
+		struct zn_gpu *gpu = &a->gpus.gpu[i];
+
+		gpu->used_bytes = gpu->processes = 0;
+		gpu->partial = has_minor(&a->gpus, gpu, minors);
+	}
+}
+
+/* Memory that was not seen, on a GPU that cannot be told, may be on any GPU; on one of the driver's list it is only where the
+ * process has its device open, which zn_agg.partial_gpus tells. */
+static void gpu_is_partial(struct zn_agg *a, struct zn_gpu *gpu)
+{
+	gpu->partial = true;
+	for (uint32_t i = 0; i < a->gpus.count && zn_gpu_unknown(gpu) && !a->gpus.listed; i++)
+		a->gpus.gpu[i].partial = true;
+}
+
+static void gpu_add(struct zn_agg *a, const struct zn_share *share)
+{
+	struct zn_gpu *gpu = &a->gpus.gpu[share->gpu];
+
+	gpu->used_bytes += share->sum.used_bytes;
+	gpu->processes += share->sum.used_bytes > 0;
+	if (share->partial)
+		gpu_is_partial(a, gpu);
+}
+
 static void gpus_sum(struct zn_agg *a)
 {
 	struct zn_share share[ZN_PROC_GPUS + 1];
 	bool used[ZN_GPUS_MAX] = {false};
 
-	for (uint32_t i = 0; i < a->gpus.count; i++)
-		a->gpus.gpu[i].used_bytes = a->gpus.gpu[i].processes = 0;
+	gpus_clear(a);
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		size_t n = zn_agg_shares(a, a->row[r], share);
 
 		for (size_t i = 0; i < n; i++) {
 			used[share[i].gpu] = true;
-			a->gpus.gpu[share[i].gpu].used_bytes += share[i].sum.used_bytes;
-			a->gpus.gpu[share[i].gpu].processes += share[i].sum.used_bytes > 0;
+			gpu_add(a, &share[i]);
 		}
 	}
 	for (uint32_t i = 0; i < a->gpus.count; i++)
-		if (a->gpus.gpu[i].used_bytes > a->gpus.gpu[i].peak_bytes)
+		if (!a->gpus.gpu[i].partial && a->gpus.gpu[i].used_bytes > a->gpus.gpu[i].peak_bytes)
 			a->gpus.gpu[i].peak_bytes = a->gpus.gpu[i].used_bytes;
 	zn_gpus_forget(&a->gpus, used);
 }
@@ -906,6 +962,7 @@ void zn_agg_refresh(struct zn_agg *a)
 			info_start(a, row, p);
 		if (!p->exit_ns || a->gone_row)
 			resolve_gpus(a, row, p);
+		ledger_look(a, row, p);
 		if (p->exit_ns) {
 			retire(a, row, p);
 			gone = true;

@@ -214,6 +214,8 @@ static double read_memory(struct reading *r, uint32_t arg)
 	uint64_t used = 0, peak = 0;
 
 	(void)arg;
+	if (!zn_agg_memory_known(r->view->agg, r->row))
+		return NAN;
 	for (uint32_t i = 0; i < ZN_LEN(r->proc->gpu); i++) {
 		used += r->proc->gpu[i].used_bytes;
 		peak += r->proc->gpu[i].peak_bytes;

@@ -43,10 +43,12 @@
 #define READERS_MAX    8 /* processes whose maps are read at one time, each of another owner */
 #define CHUNK          (64 * 1024)
 #define ENVIRON_MAX    (4 << 20)
+#define SHORT_LIFE_NS  ZN_NS_PER_S
 
 struct fact_slot {
 	uint32_t wanted; /* zn_proc.id */
 	uint32_t pid;
+	uint8_t ledger; /* enum zn_ledger, where the process is not partial for another reason */
 	struct zn_facts facts;
 };
 
@@ -129,6 +131,10 @@ static int ring_open(struct zn_find *f, int cpu)
 		.mmap = 1, /* executable mappings only */
 		.mmap2 = 1,
 		.watermark = 1,
+		.sample_type = PERF_SAMPLE_TIME, /* behind each record */
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_BOOTTIME,
 		.wakeup_watermark = 1, /* each record: what a process does right after it maps a library matters most */
 	};
 	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -184,7 +190,7 @@ struct mmap2_record {
 	uint32_t maj, min;
 	uint64_t ino, generation;
 	uint32_t prot, flags;
-	char name[4096];
+	char name[4096 + 8]; /* and the time of the record */
 };
 
 static void ring_copy(const struct perf_event_mmap_page *ring, uint64_t at, void *to, size_t len)
@@ -212,7 +218,8 @@ static void event_lost(struct zn_find *f)
 	f->scan_all = true;
 }
 
-static void event_add(struct zn_find *f, const struct mmap2_record *r)
+/* The time of a record stands behind it. */
+static void event_add(struct zn_find *f, const struct mmap2_record *r, size_t len)
 {
 	struct zn_map_event e = {
 		.pid = r->pid,
@@ -223,6 +230,8 @@ static void event_add(struct zn_find *f, const struct mmap2_record *r)
 		.dev = r->maj << 20 | r->min,
 	};
 
+	if (zn_library_kind(r->name, strnlen(r->name, len - offsetof(struct mmap2_record, name))) == ZN_LIB_CUDA)
+		memcpy(&e.mapped_ns, (const char *)r + len - sizeof(e.mapped_ns), sizeof(e.mapped_ns));
 	if (!zn_map_events_add(&f->events, &e))
 		event_lost(f);
 }
@@ -233,9 +242,9 @@ static void record_take(struct zn_find *f, const struct mmap2_record *r, size_t 
 
 	if (r->header.type == PERF_RECORD_LOST)
 		event_lost(f);
-	else if (r->header.type == PERF_RECORD_MMAP2 && len > head &&
+	else if (r->header.type == PERF_RECORD_MMAP2 && len > head + sizeof(uint64_t) &&
 		zn_library_kind(r->name, strnlen(r->name, len - head)) >= 0)
-		event_add(f, r);
+		event_add(f, r, len);
 }
 
 static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
@@ -288,6 +297,11 @@ uint64_t zn_start_ticks(int pid)
 	if (at)
 		ticks = strtoull(at + 1, NULL, 10);
 	return ticks;
+}
+
+uint64_t zn_start_ns(int pid)
+{
+	return zn_start_ticks(pid) * (ZN_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 /* One executable mapping under a library's name: "from-to perms offset maj:min inode path". */
@@ -358,6 +372,7 @@ static bool maps_look(struct zn_find *f, struct zn_map_event *e)
  * is in the table anyway. */
 static bool event_look(struct zn_find *f, struct zn_map_event *e)
 {
+	zn_libraries_process(f->libraries, e->mapped_ns);
 	if (e->to) {
 		if (e->pid == (uint32_t)getpid() || place_look(f, e) || zn_libraries_has(f->libraries, e->dev, e->ino))
 			return true;
@@ -391,6 +406,7 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 		f->scan_all = false;
 		zn_sweep_begin(&f->sweep, "/proc");
 	}
+	zn_libraries_process(f->libraries, 0);
 	while (zn_sweep_step(&f->sweep, maps_visit, f))
 		if (zn_now_ns() > until_ns)
 			return;
@@ -399,7 +415,7 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 
 /* ---- what a process was told to see ---- */
 
-void zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to)
+bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to)
 {
 	char buffer[4096] __attribute__((aligned(8))); /* of its own: visit may read another directory */
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -415,6 +431,7 @@ void zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *
 		}
 	if (fd >= 0)
 		close(fd);
+	return fd >= 0;
 }
 
 /* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA. */
@@ -566,18 +583,104 @@ static void minors_read(int pid, struct zn_facts *to)
 	zn_dir_read(path, minor_entry, to);
 }
 
+struct open_gpus {
+	const uint64_t *majors, *numbered;
+	uint64_t minors;
+	bool any;
+};
+
+#define NVIDIA_MAJOR     195
+#define NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
+
+static bool has_major(const uint64_t majors[ZN_MAJOR_WORDS], uint32_t major)
+{
+	return major < 64 * ZN_MAJOR_WORDS && majors[major / 64] >> (major % 64) & 1;
+}
+
+/* Who only names a device (O_PATH) need not have the right to use it: a link to such a file can neither be read nor written. */
+static bool is_usable(int dir, const char *name)
+{
+	struct statx st;
+
+	return syscall(SYS_statx, dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MODE, &st) == 0 &&
+		st.stx_mode & (S_IRUSR | S_IWUSR);
+}
+
+/* A file system that does not answer is not asked. */
+static bool open_gpu_entry(void *to, int dir, const char *name)
+{
+	struct open_gpus *gpus = to;
+	uint32_t major, minor;
+	struct statx st;
+
+	if (!isdigit((unsigned char)name[0]) || syscall(SYS_statx, dir, name, AT_STATX_DONT_SYNC, STATX_TYPE, &st) ||
+		!S_ISCHR(st.stx_mode))
+		return true;
+	major = st.stx_rdev_major;
+	minor = st.stx_rdev_minor;
+	if (!has_major(gpus->majors, major) || (major == NVIDIA_MAJOR && minor > NVIDIA_MINOR_MAX) ||
+		!is_usable(dir, name))
+		return true;
+	gpus->any = true;
+	if (has_major(gpus->numbered, major) && minor < 64)
+		gpus->minors |= 1ULL << minor;
+	return true;
+}
+
+bool zn_open_gpus(
+	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors)
+{
+	static const uint64_t nvidia[ZN_MAJOR_WORDS] = {[NVIDIA_MAJOR / 64] = 1ULL << NVIDIA_MAJOR % 64},
+			      none[ZN_MAJOR_WORDS];
+	struct open_gpus gpus = {majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, false};
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	if (!zn_dir_read(path, open_gpu_entry, &gpus))
+		gpus.any = zn_start_ticks(pid) != 0;
+	*minors = gpus.minors;
+	return gpus.any;
+}
+
+/* All that one process maps. */
+static void maps_look_at_once(struct zn_find *f, uint32_t pid)
+{
+	static struct zn_maps maps;
+
+	zn_libraries_process(f->libraries, 0);
+	if (zn_maps_open(&maps, "/proc", pid))
+		while (zn_maps_step(&maps, maps_visit, f))
+			;
+}
+
+/* A child of a process that maps a library has mapped it without an event, and may have no mapper yet. */
+static enum zn_ledger ledger_find(struct zn_find *f, int pid)
+{
+	enum zn_ledger ledger = zn_libraries_ledger(f->libraries, pid);
+
+	if (ledger == ZN_LEDGER_UNKNOWN) {
+		maps_look_at_once(f, (uint32_t)pid);
+		ledger = zn_libraries_ledger(f->libraries, pid);
+	}
+	zn_libraries_tell(f->libraries);
+	return ledger == ZN_LEDGER_UNKNOWN ? ZN_LEDGER_WHOLE : ledger; /* it maps none that is hooked */
+}
+
 static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 {
 	struct zn_facts facts = {.id = slot->wanted};
+	enum zn_ledger ledger;
 	int pid = slot->pid;
 
 	pthread_mutex_unlock(&f->lock); /* these may block */
+	ledger = ledger_find(f, pid);
 	environ_read(f, pid, &facts);
 	minors_read(pid, &facts);
 	facts.claim.uid = uid_of(pid);
 	facts.owner = zn_owner_of(pid);
 	pthread_mutex_lock(&f->lock);
 	slot->facts = facts;
+	slot->ledger = ledger;
 }
 
 static void facts_serve(struct zn_find *f)
@@ -598,22 +701,65 @@ static void facts_serve(struct zn_find *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* With the lock held. NULL: they are not there yet, and are asked for. */
+static const struct fact_slot *facts_ask(struct zn_find *f, const struct zn_proc *p)
+{
+	struct fact_slot *slot = &f->fact[p - f->probe->arena.procs];
+	bool ready = slot->facts.id == p->id;
+
+	f->facts_wanted |= !ready;
+	slot->wanted = p->id;
+	slot->pid = p->tgid;
+	return ready ? slot : NULL;
+}
+
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
 {
 	struct zn_find *f = find;
-	uint32_t row = p - f->probe->arena.procs;
-	bool ready;
+	const struct fact_slot *slot;
 
 	pthread_mutex_lock(&f->lock);
-	ready = f->fact[row].facts.id == p->id;
-	if (ready)
-		*to = f->fact[row].facts;
-	else
-		f->facts_wanted = true;
-	f->fact[row].wanted = p->id;
-	f->fact[row].pid = p->tgid;
+	slot = facts_ask(f, p);
+	if (slot)
+		*to = slot->facts;
 	pthread_mutex_unlock(&f->lock);
-	return ready;
+	return slot;
+}
+
+/* Of a process that was gone before it could be looked at. There was no time in which it could have been there before the daemon
+ * and not be found by its first scan. */
+static bool was_short(const struct zn_proc *p)
+{
+	return p->exit_ns && p->exit_ns - p->first_ns < SHORT_LIFE_NS;
+}
+
+enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p)
+{
+	enum zn_ledger ledger = ZN_LEDGER_UNKNOWN;
+	struct zn_find *f = find;
+	const struct fact_slot *slot;
+
+	pthread_mutex_lock(&f->lock);
+	slot = facts_ask(f, p);
+	if (zn_libraries_is_partial(f->libraries, p->tgid))
+		ledger = ZN_LEDGER_PARTIAL;
+	else if (slot)
+		ledger = slot->ledger;
+	else if (was_short(p))
+		ledger = ZN_LEDGER_WHOLE;
+	pthread_mutex_unlock(&f->lock);
+	return ledger;
+}
+
+uint64_t zn_find_partial_gpus(void *find)
+{
+	struct zn_find *f = find;
+	uint64_t gpus;
+
+	pthread_mutex_lock(&f->lock);
+	gpus = zn_libraries_partial_gpus(f->libraries);
+	pthread_mutex_unlock(&f->lock);
+	return gpus;
 }
 
 /* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
@@ -716,6 +862,7 @@ static void round_run(struct zn_find *f)
 		f->scan_all = true;
 	work_run(f, now_ns);
 	idle_ns = idle_run(f, now_ns);
+	zn_libraries_tell(f->libraries);
 	if (due(&f->left_ns, now_ns, ROUND_MS))
 		zn_libraries_leave(f->libraries);
 	if (due(&f->checked_ns, now_ns, CHECK_MS)) {

@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct process) == 4096, "a process is one page, so that o
 struct gpu {
 	char id[sizeof(((struct zn_gpu *)0)->id)]; /* empty: none had this place yet */
 	uint64_t first;
-	uint64_t used_bytes[ZN_HISTORY_POINTS];
+	uint64_t used_bytes[ZN_HISTORY_POINTS]; /* ZN_NOT_KNOWN: not known */
 };
 
 struct zn_history {
@@ -111,6 +111,7 @@ static void process_read(struct zn_history *h, struct zn_agg *a, uint32_t row, u
 
 static void gpu_read(struct zn_history *h, const struct zn_gpu *gpu, uint32_t index, uint64_t steps)
 {
+	uint64_t used_bytes = gpu->partial ? ZN_NOT_KNOWN : gpu->used_bytes;
 	struct gpu *g = &h->gpu[index];
 
 	if (!zn_gpu_shown(gpu)) {
@@ -122,7 +123,7 @@ static void gpu_read(struct zn_history *h, const struct zn_gpu *gpu, uint32_t in
 		g->first = h->steps;
 	}
 	for (uint64_t i = newest(steps); i; i--)
-		g->used_bytes[(h->steps + steps - i) % ZN_HISTORY_POINTS] = gpu->used_bytes;
+		g->used_bytes[(h->steps + steps - i) % ZN_HISTORY_POINTS] = used_bytes;
 }
 
 static void read_all(struct zn_history *h, struct zn_agg *a, uint64_t steps, uint64_t now_ns)
@@ -210,6 +211,14 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p)
 	zn_json_close(j, '}');
 }
 
+static void used_point(struct zn_json *j, uint64_t used_bytes)
+{
+	if (used_bytes == ZN_NOT_KNOWN)
+		zn_json_null(j);
+	else
+		zn_json_u64(j, used_bytes);
+}
+
 /* zn_json_list() items; they may be empty where there are no points. */
 static bool gpu_item(void *view, struct zn_json *j, uint32_t i)
 {
@@ -226,7 +235,7 @@ static bool gpu_item(void *view, struct zn_json *j, uint32_t i)
 	zn_json_key(j, "used_bytes");
 	zn_json_open(j, '[');
 	for (uint64_t n = newest(h->steps - g->first); n; n--)
-		zn_json_u64(j, g->used_bytes[(h->steps - n) % ZN_HISTORY_POINTS]);
+		used_point(j, g->used_bytes[(h->steps - n) % ZN_HISTORY_POINTS]);
 	zn_json_close(j, ']');
 	zn_json_close(j, '}');
 	return true;

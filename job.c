@@ -407,6 +407,27 @@ static void note_share(struct zn_job_gpu *g, const struct zn_share *s, bool live
 		g->waited_ns = waited_ns;
 }
 
+/* Where memory was not seen, the peak of a job is not known. The GPU of a process with a partial ledger is told by the device
+ * files that it has open; without the driver's list of devices it may be any GPU of the job. */
+static void note_partial(struct zn_jobs *j, struct zn_job *job, bool any)
+{
+	const struct zn_gpus *gpus = &j->agg->gpus;
+
+	for (uint32_t i = 0; i < job->gpu_count; i++) {
+		job->gpu[i].partial |= any;
+		for (uint32_t n = 0; n < gpus->count && !job->gpu[i].partial; n++)
+			job->gpu[i].partial = gpus->gpu[n].partial && same_gpu(&job->gpu[i], &gpus->gpu[n]);
+	}
+}
+
+/* What a process with a partial ledger holds may be on each GPU of its job: a call of it may wait for that one, too. */
+static void note_unseen(struct zn_jobs *j, struct zn_job *job, bool lives)
+{
+	note_partial(j, job, !j->agg->gpus.listed);
+	for (uint32_t i = 0; i < job->gpu_count; i++)
+		job->gpu[i].open |= lives;
+}
+
 /* A process that did something, and on which GPU cannot be told. */
 static void note_astray(struct zn_job *job, uint64_t waited_ns)
 {
@@ -427,6 +448,7 @@ static void note_process(struct zn_jobs *j, struct zn_job *job, uint32_t row, co
 	size_t n = zn_agg_shares(j->agg, row, share);
 	uint64_t waited_ns;
 	bool active = activity(j, row, p, &waited_ns), any = false, placed = false;
+	bool partial = j->agg->info[row].ledger == ZN_LEDGER_PARTIAL;
 
 	for (size_t i = 0; i < n; i++)
 		any |= share[i].sum.used_bytes > 0;
@@ -440,8 +462,10 @@ static void note_process(struct zn_jobs *j, struct zn_job *job, uint32_t row, co
 			note_share(g, &share[i], !p->exit_ns, uses, waited_ns);
 		placed |= uses && !unknown;
 	}
-	if (active && !placed)
+	if (active && (!placed || partial))
 		note_astray(job, waited_ns);
+	if (partial)
+		note_unseen(j, job, !p->exit_ns);
 }
 
 /* A GPU of which a process holds memory, and nothing is heard, may be idle, or a call waits for it and returns later: up to
@@ -480,6 +504,8 @@ static void count_gpus(struct zn_job *job, uint64_t now_ns)
 			gpu_busy(g, ns);
 		else if (g->allocated && !job->astray)
 			gpu_quiet(g, ns);
+		else
+			g->quiet_ns = 0; /* it may be that one */
 		g->active = false;
 		g->waited_ns = 0;
 	}
@@ -563,6 +589,19 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 	note_process(j, job, row, p);
 }
 
+/* A process that was there before the daemon, and has made no call since, has no row, but its device files are known. */
+static void older_jobs_tick(struct zn_jobs *j)
+{
+	uint64_t began_ms = j->view ? j->view->start_wall_ms : 0;
+
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		struct zn_job *job = &j->job[slot];
+
+		if (runs(job) && (job->found || job->start_wall_ms < began_ms))
+			note_partial(j, job, false);
+	}
+}
+
 /* What is of this moment is taken anew; what happened since the last count stays. */
 static void processes_tick(struct zn_jobs *j)
 {
@@ -575,6 +614,7 @@ static void processes_tick(struct zn_jobs *j)
 	}
 	for (uint32_t r = 0; r < j->agg->row_count; r++)
 		process_tick(j, j->agg->row[r]);
+	older_jobs_tick(j);
 	for (uint32_t slot = 0; slot < j->high; slot++)
 		for (uint32_t i = 0; i < j->job[slot].gpu_count; i++)
 			if (j->job[slot].gpu[i].used_bytes > j->job[slot].gpu[i].peak_bytes)

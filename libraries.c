@@ -37,6 +37,11 @@
 #define BARRED_MAX       16
 #define CACHE_BYTES      (1 << 20) /* of the dynamic linker's cache */
 #define LIBS_RESERVE     16        /* rows for root's processes alone */
+#define JUDGED           16        /* processes that map a library which is not hooked, looked at in one check */
+#define SAY_MS           60000     /* between two lines of the log about the same */
+/* A library that is hooked this long after a process mapped it, or sooner, was hooked in time: it is a round of the finder, and a
+ * driver takes about as long to make a first context. */
+#define LATE_NS (250 * ZN_NS_PER_MS)
 
 /* A process that maps a library. Its range is what shows later whether it still does. */
 struct mapper {
@@ -44,6 +49,15 @@ struct mapper {
 	int lib;
 	uint64_t start_ticks; /* a pid may be used again */
 	uint64_t from, to;
+	uint64_t since_ns; /* it was not mapped before this moment of CLOCK_BOOTTIME */
+	bool partial;      /* it had a GPU open while its library was not hooked: what it holds is not known */
+	uint64_t gpus;     /* minor numbers of those that it had open, a bit each */
+};
+
+/* Processes of which a mapper is partial. */
+struct partials {
+	uint32_t pid[MAPPERS_MAX], count;
+	uint64_t gpus;
 };
 
 struct budget {
@@ -55,11 +69,16 @@ struct budget {
 struct zn_libraries {
 	struct zn_probe *probe;
 	const struct zn_options *options;
-	pthread_mutex_t *lock; /* over what is shown: lib[].used, ready, mappers, and hang */
+	pthread_mutex_t *lock; /* over what is shown: lib[].used, ready, mappers, and hang; and over partials */
 	struct zn_mappers mappers;
 	struct zn_quota quota;
 	struct zn_lib lib[ZN_LIBS_MAX];
 	struct mapper mapper[MAPPERS_MAX];
+	uint64_t told_ns;         /* when the process at hand mapped the driver's library; 0: no event told */
+	struct partials partials; /* for other threads, under the lock */
+	bool partials_change;     /* the mappers say otherwise by now */
+	uint64_t partials_said_ns;
+	uint32_t judge_at;
 	uint64_t refused[REFUSED_SETS][REFUSED_WAYS];
 	uint32_t refused_next;
 	struct budget budget[BUDGETS];
@@ -216,18 +235,128 @@ static struct zn_lib *claim_row(struct zn_libraries *l, uint32_t owner, struct z
 	return lib;
 }
 
+static void free_mapper(struct zn_libraries *l, struct mapper *m)
+{
+	l->partials_change |= m->partial;
+	*m = (struct mapper){0};
+}
+
 static void free_row(struct zn_libraries *l, struct zn_lib *lib)
 {
 	int i = (int)(lib - l->lib);
 
 	for (int m = 0; m < MAPPERS_MAX; m++)
 		if (l->mapper[m].pid && l->mapper[m].lib == i)
-			l->mapper[m] = (struct mapper){0};
+			free_mapper(l, &l->mapper[m]);
 	zn_fd_close(&lib->fd);
 	zn_quota_give(&l->quota, lib->owner);
 	pthread_mutex_lock(l->lock);
 	*lib = (struct zn_lib){.fd = -1};
 	pthread_mutex_unlock(l->lock);
+}
+
+/* ---- processes whose memory was not seen as a whole ---- */
+
+/* What a process opens after its library was hooked is seen, and it has no memory on a GPU that it has not open. */
+static void judge_mapper(struct zn_libraries *l, struct mapper *m)
+{
+	const struct zn_lib *lib = &l->lib[m->lib];
+	uint64_t hooked_ns = lib->hooked_ns ? lib->hooked_ns : zn_clock_ns(CLOCK_BOOTTIME);
+	uint64_t majors[ZN_MAJOR_WORDS];
+
+	if (m->partial || lib->kind != ZN_LIB_CUDA || hooked_ns <= m->since_ns + LATE_NS)
+		return;
+	memcpy(majors, l->probe->arena.shared->gpu_majors, sizeof(majors));
+	m->partial = zn_open_gpus(m->pid, majors, l->options->gpu_majors, &m->gpus);
+	l->partials_change |= m->partial;
+}
+
+/* Its probes were attached just now, or are about to go. */
+static void mark_hooked(struct zn_libraries *l, struct zn_lib *lib)
+{
+	lib->hooked_ns = lib->leaving || !count_attached(l, lib) ? 0 : zn_clock_ns(CLOCK_BOOTTIME);
+	for (int i = 0; i < MAPPERS_MAX; i++)
+		if (l->mapper[i].pid && &l->lib[l->mapper[i].lib] == lib)
+			judge_mapper(l, &l->mapper[i]);
+}
+
+/* Those that map a library which waits may open a GPU at any time. */
+static void judge_waiting(struct zn_libraries *l)
+{
+	int judged = 0;
+
+	for (int n = 0; n < MAPPERS_MAX && judged < JUDGED; n++) {
+		struct mapper *m = &l->mapper[l->judge_at++ % MAPPERS_MAX];
+
+		if (!m->pid || m->partial || l->lib[m->lib].hooked_ns || l->lib[m->lib].kind != ZN_LIB_CUDA)
+			continue;
+		judged++;
+		judge_mapper(l, m);
+	}
+}
+
+static void say_partials(struct zn_libraries *l, uint32_t before)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	if (l->partials.count <= before ||
+		(l->partials_said_ns && now_ns - l->partials_said_ns < SAY_MS * ZN_NS_PER_MS))
+		return;
+	l->partials_said_ns = now_ns;
+	zn_log(ZN_INFO,
+		"libraries: GPU memory is not known of %u processes, %u among them: they had a GPU open before their library was hooked",
+		l->partials.count, l->partials.pid[l->partials.count - 1]);
+}
+
+void zn_libraries_tell(struct zn_libraries *l)
+{
+	uint32_t before = l->partials.count;
+
+	if (!l->partials_change)
+		return;
+	l->partials_change = false;
+	pthread_mutex_lock(l->lock);
+	l->partials.count = 0;
+	l->partials.gpus = 0;
+	for (int i = 0; i < MAPPERS_MAX; i++) {
+		if (!l->mapper[i].pid || !l->mapper[i].partial)
+			continue;
+		l->partials.pid[l->partials.count++] = (uint32_t)l->mapper[i].pid;
+		l->partials.gpus |= l->mapper[i].gpus;
+	}
+	pthread_mutex_unlock(l->lock);
+	say_partials(l, before);
+}
+
+bool zn_libraries_is_partial(const struct zn_libraries *l, uint32_t pid)
+{
+	for (uint32_t i = 0; i < l->partials.count; i++)
+		if (l->partials.pid[i] == pid)
+			return true;
+	return false;
+}
+
+uint64_t zn_libraries_partial_gpus(const struct zn_libraries *l)
+{
+	return l->partials.gpus;
+}
+
+enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid)
+{
+	uint64_t newest_ns = 0;
+	bool room = false;
+
+	for (const struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
+		if (lib->used && lib->kind == ZN_LIB_CUDA && lib->hooked_ns > newest_ns)
+			newest_ns = lib->hooked_ns;
+	if (zn_start_ns(pid) + LATE_NS >= newest_ns)
+		return ZN_LEDGER_WHOLE;
+	for (int i = 0; i < MAPPERS_MAX; i++) {
+		if (l->mapper[i].pid == pid)
+			return ZN_LEDGER_WHOLE; /* or partial, which zn_libraries_is_partial() tells */
+		room |= !l->mapper[i].pid;
+	}
+	return room ? ZN_LEDGER_UNKNOWN : ZN_LEDGER_PARTIAL;
 }
 
 /* ---- changes of probes, and how long they take ---- */
@@ -336,6 +465,7 @@ static void show_waiting(struct zn_libraries *l, struct zn_lib *lib, const char 
 
 	pthread_mutex_lock(l->lock);
 	lib->waiting = lib->ready = true;
+	lib->hooked_ns = 0;
 	snprintf(lib->why, sizeof(lib->why), "%s", why);
 	pthread_mutex_unlock(l->lock);
 	if (news)
@@ -378,6 +508,7 @@ static bool hook(struct zn_libraries *l, struct zn_lib *lib)
 	zn_probe_attach(l->probe, lib);
 	end_change(l, lib);
 	lib->waiting = false;
+	mark_hooked(l, lib);
 	publish(l, lib, true);
 	zn_log(ZN_INFO, "libraries: hooked %u functions of %s", count_attached(l, lib), lib->path);
 	if (lib->why[0])
@@ -467,19 +598,44 @@ static struct mapper *find_mapper(struct zn_libraries *l, int pid, int lib)
 	return NULL;
 }
 
+static bool still_maps(const struct mapper *m)
+{
+	char path[80];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", m->pid, m->from, m->to);
+	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
+}
+
+/* False: another process has its id by now, or another program runs in it, which has mapped the library anew. */
+static bool is_same(const struct zn_libraries *l, const struct mapper *m, uint64_t ticks, uint64_t from)
+{
+	return m->start_ticks == ticks && (m->from == from || !l->told_ns || still_maps(m));
+}
+
 /* Without room for its mapper a library is never found unused again: it stays hooked, which costs nobody anything. */
 static void note_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib, uint64_t from, uint64_t to)
 {
 	int i = (int)(lib - l->lib);
 	struct mapper *m = find_mapper(l, pid, i);
+	uint64_t ticks = zn_start_ticks(pid);
 
 	lib->unused_ns = 0;
+	if (m && is_same(l, m, ticks, from)) {
+		m->from = from;
+		m->to = to;
+		return;
+	}
 	if (!m) {
 		m = find_mapper(l, 0, 0);
 		lib->mappers++;
 	}
-	if (m)
-		*m = (struct mapper){.pid = pid, .lib = i, .start_ticks = zn_start_ticks(pid), .from = from, .to = to};
+	if (!m)
+		return;
+	free_mapper(l, m);
+	*m = (struct mapper){.pid = pid, .lib = i, .start_ticks = ticks, .from = from, .to = to};
+	m->since_ns = l->told_ns ? l->told_ns : zn_start_ns(pid);
+	judge_mapper(l, m);
 }
 
 static void come_back(struct zn_libraries *l, struct zn_lib *lib)
@@ -498,6 +654,12 @@ static void begin_change_of_file(struct zn_libraries *l, struct zn_lib *lib)
 	publish(l, lib, false);
 	lib->changed = lib->leaving = true;
 	lib->changed_ns = zn_now_ns();
+	mark_hooked(l, lib);
+}
+
+void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns)
+{
+	l->told_ns = told_ns;
 }
 
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path)
@@ -605,15 +767,6 @@ void zn_libraries_system(struct zn_libraries *l)
 
 /* ---- from time to time ---- */
 
-static bool still_maps(const struct mapper *m)
-{
-	char path[80];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", m->pid, m->from, m->to);
-	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
-}
-
 bool zn_libraries_mappers(struct zn_libraries *l, uint64_t until_ns)
 {
 	for (; l->mapper_at < MAPPERS_MAX; l->mapper_at++) {
@@ -626,7 +779,7 @@ bool zn_libraries_mappers(struct zn_libraries *l, uint64_t until_ns)
 		if (still_maps(m) && zn_start_ticks(m->pid) == m->start_ticks)
 			continue;
 		l->lib[m->lib].mappers--;
-		*m = (struct mapper){0};
+		free_mapper(l, m);
 	}
 	l->mapper_at = 0;
 	return true;
@@ -696,6 +849,7 @@ uint64_t zn_libraries_check(struct zn_libraries *l)
 			unused_ns = lib->unused_ns;
 	}
 	retry_waiting(l);
+	judge_waiting(l);
 	return unused_ns;
 }
 

@@ -463,6 +463,40 @@ static void emit_contention(struct text *t)
 		one_scaled(t, v, 6);
 }
 
+static bool had_memory(const struct zn_proc *p)
+{
+	uint64_t peak = 0;
+
+	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
+		peak |= p->gpu[o].peak_bytes;
+	return peak;
+}
+
+static bool had_pinned(const struct zn_proc *p)
+{
+	uint64_t calls = 0;
+
+	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
+		calls |= p->gpu[o].alloc_calls[ZN_K_HOST];
+	return calls || p->count[ZN_C_HOST_PINNED];
+}
+
+static void emit_memory_complete(struct text *t)
+{
+	const struct zn_agg *agg = t->view->agg;
+	const struct zn_proc *p;
+
+	EACH_PROC(t, r, p)
+	{
+		uint8_t ledger = agg->info[agg->row[r]].ledger;
+
+		if (ledger == ZN_LEDGER_UNKNOWN || (ledger == ZN_LEDGER_WHOLE && !had_pinned(p) && !had_memory(p)))
+			continue;
+		proc_series(t, p);
+		end_u64(t, ledger == ZN_LEDGER_WHOLE);
+	}
+}
+
 /* A gauge stays when it is back at 0, but does not appear before there was something. */
 static void emit_pinned(struct text *t)
 {
@@ -470,11 +504,7 @@ static void emit_pinned(struct text *t)
 
 	EACH_PROC(t, r, p)
 	{
-		uint64_t calls = 0;
-
-		for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
-			calls += p->gpu[o].alloc_calls[ZN_K_HOST];
-		if (calls == 0 && p->count[ZN_C_HOST_PINNED] == 0)
+		if (!had_pinned(p) || !zn_agg_memory_known(t->view->agg, t->view->agg->row[r]))
 			continue;
 		proc_series(t, p);
 		end_u64(t, p->count[ZN_C_HOST_PINNED]);
@@ -539,6 +569,7 @@ struct share_field {
 	const char *label;
 	const char *value[ZN_KIND_COUNT];
 	bool always; /* shown also while it is 0 */
+	bool ledger; /* of what the process holds: not shown where that was not seen as a whole */
 };
 
 static void emit_shares(struct text *t)
@@ -556,7 +587,7 @@ static void emit_shares(struct text *t)
 			const struct zn_share *s = &share[i / f->count];
 			uint64_t v = ((const uint64_t *)((const char *)&s->sum + f->offset))[i % f->count];
 
-			if (v == 0 && !(f->always && s->sum.peak_bytes))
+			if ((v == 0 && !(f->always && s->sum.peak_bytes)) || (f->ledger && s->partial))
 				continue;
 			proc_series(t, p);
 			label(t, "gpu_id", agg->gpus.gpu[s->gpu].id);
@@ -1044,10 +1075,16 @@ static void gpu_total(struct text *t, const struct zn_gpu *g)
 
 static void gpu_ratio(struct text *t, const struct zn_gpu *g)
 {
-	if (!g->total_bytes)
+	if (!g->total_bytes || g->partial)
 		return;
 	gpu_series(t, g);
 	end_scaled(t, (uint64_t)((__uint128_t)g->used_bytes * 1000000 / g->total_bytes), 6);
+}
+
+static void gpu_complete(struct text *t, const struct zn_gpu *g)
+{
+	gpu_series(t, g);
+	end_u64(t, !g->partial);
 }
 
 static void gpu_info(struct text *t, const struct zn_gpu *g)
@@ -1079,6 +1116,11 @@ static void emit_gpu_total(struct text *t)
 static void emit_gpu_ratio(struct text *t)
 {
 	each_gpu(t, gpu_ratio);
+}
+
+static void emit_gpu_complete(struct text *t)
+{
+	each_gpu(t, gpu_complete);
 }
 
 static void emit_gpu_info(struct text *t)
@@ -1360,7 +1402,7 @@ static void emit_job_gpus(struct text *t)
 		for (uint32_t g = 0; g < jobs.job[i]->gpu_count; g++) {
 			const struct zn_job_gpu *gpu = &jobs.job[i]->gpu[g];
 
-			if (f->time && !gpu->allocated)
+			if (f->time ? !gpu->allocated : gpu->partial)
 				continue;
 			job_series(t, jobs.job[i]);
 			label(t, "gpu_id", gpu->id);
@@ -1728,15 +1770,15 @@ static void emit_start(struct text *t)
 	one_scaled(t, t->view->start_wall_ms, 3);
 }
 
-static const struct share_field used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true};
-static const struct share_field peak = {offsetof(struct zn_proc_gpu, peak_bytes), 1, NULL, {0}, true};
+static const struct share_field used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true, true};
+static const struct share_field peak = {offsetof(struct zn_proc_gpu, peak_bytes), 1, NULL, {0}, true, true};
 static const struct share_field alloc_calls = {offsetof(struct zn_proc_gpu, alloc_calls), ZN_KIND_COUNT, "kind",
-	{"device", "managed", "async", "pool", "vmm", "host"}, false};
+	{"device", "managed", "async", "pool", "vmm", "host"}, false, false};
 static const struct share_field alloc_bytes = {offsetof(struct zn_proc_gpu, alloc_bytes), ZN_KIND_COUNT, "kind",
-	{"device", "managed", "async", "pool", "vmm", "host"}, false};
-static const struct share_field free_calls = {offsetof(struct zn_proc_gpu, free_calls), 1, NULL, {0}, false};
+	{"device", "managed", "async", "pool", "vmm", "host"}, false, false};
+static const struct share_field free_calls = {offsetof(struct zn_proc_gpu, free_calls), 1, NULL, {0}, false, false};
 static const struct share_field failures = {
-	offsetof(struct zn_proc_gpu, fail_oom), 2, "reason", {"oom", "other"}, true};
+	offsetof(struct zn_proc_gpu, fail_oom), 2, "reason", {"oom", "other"}, true, false};
 
 static const struct counts launches = {
 	ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel", "graph", "cooperative", "captured"}, 0};
@@ -1789,9 +1831,9 @@ static const struct job_gpu_field job_idle = {offsetof(struct zn_job_gpu, idle_n
 
 static const struct metric table[] = {
 	{"zernel_gpu_memory_used_bytes", GAUGE, "pid,gpu_id", emit_shares, &used,
-		"GPU memory that a process has reserved from the driver and not freed; without the CUDA context itself, loaded modules, and pinned host memory."},
+		"GPU memory that a process has reserved from the driver and not freed; without the CUDA context itself, loaded modules, and pinned host memory. Absent where zernel_process_memory_complete is 0."},
 	{"zernel_gpu_memory_peak_bytes", GAUGE, "pid,gpu_id", emit_shares, &peak,
-		"Highest GPU memory use of a process since its first call."},
+		"Highest GPU memory use of a process since its first call. Absent where zernel_process_memory_complete is 0."},
 	{"zernel_cuda_launch_latency_seconds", SUMMARY, "pid,quantile", emit_durations, &launch,
 		"Host time from entry to return of a call that launches a kernel or a graph, since the process started; the time that the probes add is taken out."},
 	{"zernel_nccl_collective_duration_seconds", SUMMARY, "op,quantile", emit_durations, &collective,
@@ -1811,7 +1853,11 @@ static const struct metric table[] = {
 	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", emit_gpu_total, NULL,
 		"Memory of a GPU as the driver reports it to the processes; absent until one of them asked."},
 	{"zernel_gpu_memory_used_ratio", GAUGE, "gpu_id", emit_gpu_ratio, NULL,
-		"Memory used by all processes of a GPU, as a share of its total. Managed memory may exceed 1."},
+		"Memory used by all processes of a GPU, as a share of its total. Managed memory may exceed 1. Absent where zernel_gpu_memory_complete is 0."},
+	{"zernel_process_memory_complete", GAUGE, "pid", emit_memory_complete, NULL,
+		"1: all GPU memory of a process was seen. 0: it used a GPU before its library was hooked, as those do that run while the daemon is restarted, or the table of allocations was full; what it holds is then not known and not shown, as long as it lives."},
+	{"zernel_gpu_memory_complete", GAUGE, "gpu_id", emit_gpu_complete, NULL,
+		"1: the GPU memory of all processes that use a GPU is known. 0: a process has it open of which it is not; the memory used on that GPU is then not known, and not shown."},
 	{"zernel_gpu_alloc_calls_total", COUNTER, "pid,gpu_id,kind", emit_shares, &alloc_calls,
 		"Successful GPU memory allocations."},
 	{"zernel_gpu_alloc_bytes_total", COUNTER, "pid,gpu_id,kind", emit_shares, &alloc_bytes,
@@ -1821,7 +1867,7 @@ static const struct metric table[] = {
 	{"zernel_gpu_alloc_failures_total", COUNTER, "pid,gpu_id,reason", emit_shares, &failures,
 		"Failed GPU memory allocations; oom: the driver answered out of memory. From 0 on where the process has had memory, so that the first one is a rise."},
 	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_pinned, NULL,
-		"Pinned host memory that a process has reserved through the driver."},
+		"Pinned host memory that a process has reserved through the driver. Absent where zernel_process_memory_complete is 0."},
 	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", emit_xids, NULL,
 		"Errors that the driver of a GPU reported in the kernel's log since the daemon started."},
 	{"zernel_kernel_log_records_total", COUNTER, "from", emit_log_records, NULL,
@@ -1902,7 +1948,7 @@ static const struct metric table[] = {
 	{"zernel_job_ended_time_seconds", GAUGE, "job_id", emit_job_ended, NULL,
 		"End of a job since the epoch; there only once it has ended."},
 	{"zernel_job_gpu_memory_peak_bytes", GAUGE, "job_id,gpu_id", emit_job_gpus, &job_peak,
-		"Highest GPU memory use of all processes of a job together, as seen at a tick, or of one of them at any time."},
+		"Highest GPU memory use of all processes of a job together, as seen at a tick, or of one of them at any time. Absent where the memory of one of them is not known."},
 	{"zernel_job_gpu_busy_seconds_total", COUNTER, "job_id,gpu_id", emit_job_gpus, &job_busy,
 		"Time of a job in which a process of it that had memory on that GPU called CUDA or NCCL: the ticks with such a call, and how long the call waited, up to a minute."},
 	{"zernel_job_gpu_idle_seconds_total", COUNTER, "job_id,gpu_id", emit_job_gpus, &job_idle,

@@ -131,6 +131,14 @@ static uint64_t nccl_bytes(const struct zn_view *v, const struct zn_job *job)
 	return bytes;
 }
 
+static void key_peak(struct zn_json *j, const struct zn_job_gpu *g, bool is_measured)
+{
+	if (is_measured && !g->partial)
+		zn_json_key_u64(j, "peak_bytes", g->peak_bytes);
+	else
+		zn_json_key_null(j, "peak_bytes");
+}
+
 static void entry_gpus(struct zn_json *j, const struct zn_job *job)
 {
 	zn_json_key_open(j, "gpus", '[');
@@ -141,7 +149,7 @@ static void entry_gpus(struct zn_json *j, const struct zn_job *job)
 		zn_json_key_text(j, "gpu_id", g->id);
 		zn_json_key(j, "allocated");
 		zn_json_bool(j, g->allocated);
-		zn_json_key_u64(j, "peak_bytes", g->peak_bytes);
+		key_peak(j, g, true);
 		zn_json_key_scaled(j, "busy_s", g->busy_ns, NS);
 		zn_json_key_scaled(j, "idle_s", g->idle_ns, NS);
 		zn_json_key_scaled(j, "quiet_s", g->quiet_ns, NS);
@@ -294,14 +302,15 @@ static uint64_t total_bytes(const struct zn_gpus *g, const char *id)
 	return 0;
 }
 
-/* busy_share: to four digits after the point, and null if the job was too short for a tick. */
-static void gpu_time(struct zn_json *j, const struct zn_job_gpu *g)
+/* busy_share: to four digits after the point, and null if the job was too short for a tick, or if calls could not be told from
+ * those on another GPU. */
+static void gpu_time(struct zn_json *j, const struct zn_job *job, const struct zn_job_gpu *g)
 {
 	uint64_t all = g->busy_ns + g->idle_ns;
 
 	zn_json_key_scaled(j, "busy_seconds", g->busy_ns, NS);
 	zn_json_key_scaled(j, "idle_seconds", g->idle_ns, NS);
-	if (all)
+	if (all && !(g->partial && job->gpu_count > 1))
 		zn_json_key_scaled(j, "busy_share", (uint64_t)((__uint128_t)g->busy_ns * 10000 / all), 4);
 	else
 		zn_json_key_null(j, "busy_share");
@@ -325,13 +334,10 @@ static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 	zn_json_key_text(j, "gpu_id", g->id);
 	zn_json_key(j, "allocated");
 	zn_json_bool(j, g->allocated);
-	if (measured(r->view, ZN_FAM_GPU_MEM))
-		zn_json_key_u64(j, "peak_bytes", g->peak_bytes);
-	else
-		zn_json_key_null(j, "peak_bytes");
+	key_peak(j, g, measured(r->view, ZN_FAM_GPU_MEM));
 	key_known(j, "total_bytes", total_bytes(&r->view->agg->gpus, g->id));
 	if (measured(r->view, ZN_FAM_CUDA_TRACE))
-		gpu_time(j, g);
+		gpu_time(j, r->job, g);
 	else
 		gpu_no_time(j);
 	zn_json_close(j, '}');
@@ -607,6 +613,14 @@ static const char *no_gpu_memory(const struct report *r)
 	return without(r->view, ZN_FAM_GPU_MEM);
 }
 
+static const char *some_gpu_memory(const struct report *r)
+{
+	for (uint32_t i = 0; i < r->job->gpu_count; i++)
+		if (r->job->gpu[i].partial)
+			return "processes used the GPU before the daemon came, or its table of allocations was full";
+	return NULL;
+}
+
 static const char *no_launches(const struct report *r)
 {
 	return without(r->view, ZN_FAM_CUDA_TRACE);
@@ -639,6 +653,7 @@ static const struct {
 } gaps[] = {
 	{"the time before measured_since", before_daemon},
 	{"GPU memory", no_gpu_memory},
+	{"GPU memory where no peak is given", some_gpu_memory},
 	{"launches, waits and copies", no_launches},
 	{"NCCL", no_nccl},
 	{"peak memory of the job", no_peak},

@@ -401,9 +401,10 @@ void zn_report_page(struct zn_out *o, struct zn_str json)
 
 /* Of all GPUs: the one whose peak was highest, the share of their time that was used, and how many were not at all. */
 struct gpu_sums {
-	struct zn_str highest; /* empty: there is none, or memory was not measured */
+	struct zn_str highest; /* empty: there is none, or memory was not measured on one of them */
 	double busy_s, all_s;
 	unsigned count, unused;
+	bool hidden; /* the peak of one is not known */
 };
 
 static struct gpu_sums sum_gpus(struct zn_str list)
@@ -414,13 +415,16 @@ static struct gpu_sums sum_gpus(struct zn_str list)
 	for (size_t at = 0; zn_json_next(list, &at, &key, &g); sums.count++) {
 		double busy_s = number(g, "busy_seconds"), idle_s = number(g, "idle_seconds");
 
-		if (zn_client_known(g, "peak_bytes") &&
-			(!sums.highest.len || integer(g, "peak_bytes") > integer(sums.highest, "peak_bytes")))
+		if (!zn_client_known(g, "peak_bytes"))
+			sums.hidden = true;
+		else if (!sums.highest.len || integer(g, "peak_bytes") > integer(sums.highest, "peak_bytes"))
 			sums.highest = g;
 		sums.busy_s += busy_s;
 		sums.all_s += busy_s + idle_s;
-		sums.unused += is_true(g, "allocated") && busy_s == 0 && idle_s > 0;
+		sums.unused += is_true(g, "allocated") && zn_client_known(g, "busy_share") && busy_s == 0 && idle_s > 0;
 	}
+	if (sums.hidden) /* it may be the highest */
+		sums.highest = (struct zn_str){0};
 	return sums;
 }
 

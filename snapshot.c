@@ -19,6 +19,14 @@ static void key_bytes(struct zn_json *j, const char *key, const char *bytes, siz
 	zn_json_bytes(j, bytes, strnlen(bytes, cap));
 }
 
+static void key_if(struct zn_json *j, const char *key, bool known, uint64_t v)
+{
+	if (known)
+		zn_json_key_u64(j, key, v);
+	else
+		zn_json_key_null(j, key);
+}
+
 /* What is being written, for the items of lists. */
 struct scope {
 	struct zn_view *view;
@@ -47,7 +55,7 @@ static bool utilization_item(void *scope, struct zn_json *j, uint32_t i)
 		return false;
 	n = zn_agg_shares(a, a->row[i], share);
 	for (size_t s = 0; s < n; s++) {
-		if (!share[s].sum.peak_bytes)
+		if (!share[s].sum.peak_bytes || share[s].partial)
 			continue;
 		snprintf(key, sizeof(key), "%u:%s", a->arena->procs[a->row[i]].tgid, a->gpus.gpu[share[s].gpu].id);
 		zn_json_open(j, '{');
@@ -103,13 +111,15 @@ static bool gpu_item(void *scope, struct zn_json *j, uint32_t i)
 	zn_json_key_text(j, "gpu_id", gpu->id);
 	zn_json_key_text(j, "uuid", gpu->uuid);
 	zn_json_key_text(j, "pci", gpu->pci);
-	zn_json_key_u64(j, "used_bytes", gpu->used_bytes);
-	zn_json_key_u64(j, "peak_bytes", gpu->peak_bytes);
+	key_if(j, "used_bytes", !gpu->partial, gpu->used_bytes);
+	key_if(j, "peak_bytes", !gpu->partial, gpu->peak_bytes);
 	if (gpu->total_bytes)
 		zn_json_key_u64(j, "total_bytes", gpu->total_bytes);
 	else
 		zn_json_key_null(j, "total_bytes");
-	zn_json_key_u64(j, "processes", gpu->processes);
+	key_if(j, "processes", !gpu->partial, gpu->processes);
+	zn_json_key(j, "memory_complete");
+	zn_json_bool(j, !gpu->partial);
 	zn_json_close(j, '}');
 	return true;
 }
@@ -123,8 +133,8 @@ static void proc_gpus(struct zn_json *j, struct zn_agg *a, uint32_t row)
 	for (size_t i = 0; i < n; i++) {
 		zn_json_open(j, '{');
 		zn_json_key_text(j, "gpu_id", a->gpus.gpu[share[i].gpu].id);
-		zn_json_key_u64(j, "used_bytes", share[i].sum.used_bytes);
-		zn_json_key_u64(j, "peak_bytes", share[i].sum.peak_bytes);
+		key_if(j, "used_bytes", !share[i].partial, share[i].sum.used_bytes);
+		key_if(j, "peak_bytes", !share[i].partial, share[i].sum.peak_bytes);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
@@ -267,7 +277,9 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	key_bytes(j, "comm", a->info[row].comm, sizeof(a->info[row].comm));
 	zn_json_key_text(j, "job_id", job_id(v, p));
 	proc_gpus(j, a, row);
-	zn_json_key_u64(j, "pinned_bytes", p->count[ZN_C_HOST_PINNED]);
+	key_if(j, "pinned_bytes", zn_agg_memory_known(a, row), p->count[ZN_C_HOST_PINNED]);
+	zn_json_key(j, "memory_complete");
+	zn_json_bool(j, zn_agg_memory_known(a, row));
 	launch(j, v, row, p);
 	sync(j, a, p);
 	nccl(j, a, p);

@@ -476,6 +476,11 @@ static const char *memory_text(struct zn_str object, const char *path, char to[C
 	return zn_term_bytes(to, integer(object, path));
 }
 
+static bool is_false(struct zn_str object, const char *key)
+{
+	return same(zn_json_member(object, key), (struct zn_str){"false", 5});
+}
+
 static void put_gpu(struct zn_term *t, struct zn_str gpu)
 {
 	char id[CELL], used[CELL], peak[CELL], total[CELL], users[CELL];
@@ -487,6 +492,12 @@ static void put_gpu(struct zn_term *t, struct zn_str gpu)
 	zn_term_put(t, " ");
 	if (size && zn_client_known(gpu, "used_bytes"))
 		put_bar(t, width < 6 ? 6 : width, gpu, size);
+	if (is_false(gpu, "memory_complete")) {
+		zn_term_putf(t, "not known, of %s: a process used it before the daemon came",
+			size ? zn_term_bytes(total, size) : "unknown size");
+		zn_term_end(t);
+		return;
+	}
 	text_of(gpu, "processes", users);
 	zn_term_putf(t, "%s of %s  peak %s  %s process%s", memory_text(gpu, "used_bytes", used),
 		size ? zn_term_bytes(total, size) : "unknown size", memory_text(gpu, "peak_bytes", peak), users,
@@ -672,10 +683,22 @@ static void share_cell(struct zn_str object, const struct column *c, char to[CEL
 		snprintf(to, CELL, "%.0f%%", v < 0 ? 0 : v < 999 ? v : 999);
 }
 
+/* Of a list of GPUs. Where one of them is not known, neither is the sum. */
+static void known_sum(struct zn_str gpus, const char *key, char to[CELL])
+{
+	struct zn_str name, gpu;
+	bool known = gpus.len > 0 && !same(gpus, (struct zn_str){"null", 4});
+
+	for (size_t at = 0; known && zn_json_next(gpus, &at, &name, &gpu);)
+		known = !same(zn_json_member(gpu, key), (struct zn_str){"null", 4});
+	if (known)
+		zn_term_bytes(to, sum_members(gpus, key));
+}
+
 static void memory_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	if (zn_client_known(object, c->path))
-		zn_term_bytes(to, sum_members(zn_client_find(object, c->path), "used_bytes"));
+	if (!is_false(object, "memory_complete"))
+		known_sum(zn_client_find(object, c->path), "used_bytes", to);
 }
 
 /* Names with commas between them; numbers that follow one another become a range, so that eight GPUs find room. */
@@ -758,8 +781,7 @@ static void busy_cell(struct zn_str object, const struct column *c, char to[CELL
 
 static void peak_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
-	if (zn_client_known(object, c->path))
-		zn_term_bytes(to, sum_members(zn_client_find(object, c->path), "peak_bytes"));
+	known_sum(zn_client_find(object, c->path), "peak_bytes", to);
 }
 
 /* As Slurm shows it, but for the seconds of a job that has run for days. */

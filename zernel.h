@@ -377,7 +377,8 @@ enum zn_count {
 	ZN_C_IO_WRITE_BYTES,
 	ZN_C_IO_READ_CALLS,
 	ZN_C_IO_WRITE_CALLS,
-	ZN_C_HITS, /* hooked calls: ZN_C_HIT(family, first) from here on */
+	ZN_C_ALLOC_DROPPED, /* allocations and mappings that the ledger had no room for */
+	ZN_C_HITS,          /* hooked calls: ZN_C_HIT(family, first) from here on */
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_COUNT,
 	ZN_COUNT_COUNT = ZN_C_HITS_END
 };
@@ -1710,6 +1711,7 @@ struct zn_gpu {
 	uint64_t used_bytes; /* of all processes, at the last refresh */
 	uint64_t peak_bytes; /* the highest used_bytes of a refresh */
 	uint32_t processes;
+	bool partial; /* a process has it open whose memory was not seen as a whole: used, peak and processes are not known */
 };
 struct zn_gpus {
 	struct zn_gpu gpu[ZN_GPUS_MAX];
@@ -1731,9 +1733,14 @@ void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
+/* Whether the ledger has all GPU memory that a process holds. It has not where the process made its context before its
+ * library was hooked, as each process did that runs while the daemon is restarted, and where a table was full. */
+enum zn_ledger { ZN_LEDGER_UNKNOWN, ZN_LEDGER_WHOLE, ZN_LEDGER_PARTIAL };
+
 /* What a process holds on one GPU: the sum over the ordinals that mean it. */
 struct zn_share {
 	uint32_t gpu; /* index into zn_gpus */
+	bool partial; /* the ledger is not known to be whole: used_bytes and peak_bytes of sum are not to be shown */
 	struct zn_proc_gpu sum;
 };
 
@@ -1741,6 +1748,7 @@ struct zn_info {
 	uint32_t id; /* of the row this belongs to; 0: free */
 	bool resolved[ZN_PROC_GPUS + 1];
 	int8_t gpu[ZN_PROC_GPUS + 1];
+	uint8_t ledger; /* enum zn_ledger, at the last refresh */
 	uint64_t first_tick_ns;
 	uint64_t launches;    /* at the last tick */
 	uint64_t cost_ns;     /* of our probes, at the last tick */
@@ -1775,6 +1783,10 @@ struct zn_agg {
 	void *jobs;
 	/* asks for facts about a row; false: not there yet. NULL: nothing is known about any process */
 	bool (*facts)(void *owner, const struct zn_proc *p, struct zn_facts *to);
+	/* NULL: every ledger is whole */
+	enum zn_ledger (*ledger)(void *owner, const struct zn_proc *p);
+	/* minor numbers, a bit each, of the GPUs that processes with a partial ledger have open; NULL: none */
+	uint64_t (*partial_gpus)(void *owner);
 	void *owner;
 };
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena);
@@ -1793,6 +1805,8 @@ const char *zn_detail_label(enum zn_detail d);
  * also when the process ends. */
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count);
 const char *zn_stall_label(enum zn_stall s);
+/* Whether the memory of a process is known: the figures that come from its ledger may be shown. */
+bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
 /* ---- signals.c: what the kernel's counters say of a process over the last tick, and of the GPUs' drivers. ---- */
@@ -2041,6 +2055,7 @@ struct zn_lib {
 	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
 	uint32_t mappers;
 	uint64_t unused_ns;           /* since when there are none; 0: there are */
+	uint64_t hooked_ns;           /* when its probes were attached, of CLOCK_BOOTTIME; 0: none is */
 	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
 	int event[ZN_ROWS_MAX][2];    /* by hook, on kernels without multi-uprobe links; -1: none */
 	bool malformed;
@@ -2190,8 +2205,9 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
 
-/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates. */
-void zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
+/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
+ * False: it cannot be opened. */
+bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
 
 /* ---- libraries.c: the table of libraries, what may be hooked, and when. On the finder's thread, but for hang, visit and
  * quota. ---- */
@@ -2213,6 +2229,15 @@ void zn_libraries_close(struct zn_libraries *l);
 int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
 void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
 int zn_library_kind(const char *path, size_t len);    /* enum zn_lib_kind by a file's name, or -1 */
+/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
+void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns);
+/* Shows other threads which processes are partial by now. */
+void zn_libraries_tell(struct zn_libraries *l);
+/* With the lock held: whether a process, and which GPUs. */
+bool zn_libraries_is_partial(const struct zn_libraries *l, uint32_t pid);
+uint64_t zn_libraries_partial_gpus(const struct zn_libraries *l);
+/* Whole: it is, if it is not partial. Unknown: what the process maps must be looked at first. */
+enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid);
 /* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
 /* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins anew. */
@@ -2249,7 +2274,8 @@ uint64_t zn_pace_wait_ns(const struct zn_pace *p); /* until it may go on; 0: it 
 struct zn_map_event {
 	uint32_t pid, owner; /* owner: as of struct zn_quota */
 	uint64_t from, to;
-	uint64_t ino; /* of the file, as of struct zn_file_id */
+	uint64_t ino;       /* of the file, as of struct zn_file_id */
+	uint64_t mapped_ns; /* of the driver's library: when, of CLOCK_BOOTTIME; 0: of another one */
 	uint32_t dev;
 	uint32_t reader; /* of whoever works on it; 0 when it is added */
 };
@@ -2320,7 +2346,16 @@ uint64_t zn_find_round_ns(
 struct zn_libraries *zn_find_libraries(struct zn_find *f);
 /* Start time of a process in clock ticks; 0: it is gone. */
 uint64_t zn_start_ticks(int pid);
+uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
+/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
+ * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
+ * files has some. */
+bool zn_open_gpus(
+	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
+/* For zn_agg.ledger and partial_gpus. */
+enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
+uint64_t zn_find_partial_gpus(void *find);
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
 
@@ -3089,6 +3124,7 @@ struct zn_job_gpu {
 	char id[48];         /* so this is how it is called */
 	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
 	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
+	bool partial;        /* the memory of a process was not seen as a whole: peak_bytes is not known */
 	uint64_t busy_ns;    /* ticks in which a process of it with memory there launched, copied or waited */
 	uint64_t idle_ns;    /* the other ticks */
 	uint64_t quiet_ns;   /* ticks since it was busy last */

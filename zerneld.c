@@ -410,6 +410,8 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
 		return err;
 	d->agg.facts = zn_find_facts;
+	d->agg.ledger = zn_find_ledger;
+	d->agg.partial_gpus = zn_find_partial_gpus;
 	d->agg.owner = d->find;
 	d->ring = (struct zn_io){.fd = zn_probe_ring_fd(&d->probe), .ready = on_ring};
 	return zn_loop_add(&d->loop, &d->ring, EPOLLIN);

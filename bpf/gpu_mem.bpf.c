@@ -97,6 +97,13 @@ static __noinline int ledger_credit(struct zn_proc *p, struct zn_alloc *a, __u32
 	return 0;
 }
 
+/* The table of allocations is full: from now on the memory of the process is not known. */
+static __always_inline void ledger_dropped(struct zn_proc *p)
+{
+	ZN_ADD(p->count[ZN_C_ALLOC_DROPPED], 1);
+	zn_lost(ZN_LOST_ALLOC);
+}
+
 static __noinline int ledger_enter(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *a)
 {
 	struct zn_alloc *old;
@@ -112,7 +119,7 @@ static __noinline int ledger_enter(struct zn_proc *p, struct zn_alloc_key *key, 
 		ledger_credit(p, &gone, key->id);
 	}
 	if (bpf_map_update_elem(&allocs, key, a, BPF_ANY)) {
-		zn_lost(ZN_LOST_ALLOC);
+		ledger_dropped(p);
 		return 0;
 	}
 	ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], 1);
@@ -309,7 +316,7 @@ static __always_inline void vmm_map_return(struct zn_call *c)
 	if (c->result)
 		return;
 	if (bpf_map_update_elem(&allocs, &key, &a, BPF_ANY)) {
-		zn_lost(ZN_LOST_ALLOC);
+		ledger_dropped(c->proc);
 		return;
 	}
 	ZN_ADD(c->proc->count[ZN_C_LIVE_ALLOCS], 1);

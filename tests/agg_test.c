@@ -624,6 +624,119 @@ T(patience_ends)
 	CHECK(gpu("unknown") && gpu("unknown")->used_bytes == 60);
 }
 
+/* Of each process by its id: what is known of its memory; and the GPUs that processes without a row have open. */
+static enum zn_ledger ledger_of[8];
+static uint64_t partial_gpus;
+
+static enum zn_ledger ledger(void *owner, const struct zn_proc *p)
+{
+	CHECK(owner == &plain);
+	return ledger_of[p->tgid % 8];
+}
+
+static uint64_t gpus_of_partial(void *owner)
+{
+	CHECK(owner == &plain);
+	return partial_gpus;
+}
+
+static void start_with_ledgers(uint32_t listed)
+{
+	start();
+	agg.ledger = ledger;
+	agg.partial_gpus = gpus_of_partial;
+	agg.owner = &plain;
+	partial_gpus = 0;
+	for (size_t i = 0; i < ZN_LEN(ledger_of); i++)
+		ledger_of[i] = ZN_LEDGER_WHOLE;
+	agg.gpus = (struct zn_gpus){.count = listed, .listed = listed};
+	for (uint32_t i = 0; i < listed; i++) {
+		uint8_t uuid[16] = {(uint8_t)(i + 1)};
+
+		agg.gpus.gpu[i].minor = (int)i;
+		snprintf(agg.gpus.gpu[i].id, sizeof(agg.gpus.gpu[i].id), "%u", i);
+		zn_uuid_text(agg.gpus.gpu[i].uuid, uuid);
+	}
+}
+
+T(memory_of_a_gpu_is_known_if_that_of_all_is)
+{
+	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_proc *a, *b;
+
+	start_with_ledgers(3);
+	a = claim(1);
+	b = claim(2);
+	name_gpu(a, 0, 1);
+	name_gpu(b, 0, 1);
+	name_gpu(b, 1, 2);
+	ledger_of[1] = ZN_LEDGER_PARTIAL;
+	hold(a, 0, 10);
+	hold(b, 0, 100);
+	hold(b, 1, 1000);
+	CHECK(gpu("0")->partial);
+	CHECK(!gpu("1")->partial && !gpu("2")->partial);
+	CHECK_EQ(gpu("0")->peak_bytes, 0);
+	CHECK_EQ(gpu("1")->peak_bytes, 1000);
+	CHECK(!zn_agg_memory_known(&agg, row_of(a)) && zn_agg_memory_known(&agg, row_of(b)));
+	CHECK_EQ(zn_agg_shares(&agg, row_of(a), share), 1);
+	CHECK(share[0].partial);
+	CHECK_EQ(zn_agg_shares(&agg, row_of(b), share), 2);
+	CHECK(!share[0].partial && !share[1].partial);
+	zn_plain_exit(&plain, a);
+	zn_agg_refresh(&agg);
+	CHECK(!gpu("0")->partial);
+	CHECK_EQ(gpu("0")->used_bytes, 100);
+	CHECK_EQ(gpu("0")->peak_bytes, 100);
+}
+
+T(a_process_without_a_row_hides_the_gpus_it_has_open)
+{
+	start_with_ledgers(3);
+	partial_gpus = 1 << 2 | 1 << 0;
+	zn_agg_refresh(&agg);
+	CHECK(gpu("0")->partial && !gpu("1")->partial && gpu("2")->partial);
+	start_with_ledgers(0); /* without the driver's list a GPU has the name of its device */
+	hold(claim(1), ZN_PROC_GPUS, 5);
+	partial_gpus = 1 << 7;
+	strcpy(agg.gpus.gpu[0].id, "7");
+	zn_agg_refresh(&agg);
+	CHECK(gpu("7")->partial);
+}
+
+/* A user's process, which may say what it likes, has no GPU open: it hides none of a node whose GPUs are known. */
+T(memory_on_a_gpu_that_cannot_be_told)
+{
+	struct zn_proc *p;
+
+	start_with_ledgers(2);
+	ledger_of[1] = ZN_LEDGER_PARTIAL;
+	hold(claim(1), ZN_PROC_GPUS, 5);
+	CHECK(gpu("unknown")->partial && !gpu("0")->partial && !gpu("1")->partial);
+	start_with_ledgers(0);
+	p = claim(2);
+	name_gpu(p, 0, 3);
+	hold(p, 0, 1);
+	CHECK(!agg.gpus.gpu[0].partial);
+	ledger_of[1] = ZN_LEDGER_PARTIAL;
+	hold(claim(1), ZN_PROC_GPUS, 5);
+	CHECK(agg.gpus.gpu[0].partial && agg.gpus.gpu[1].partial);
+}
+
+T(an_allocation_without_room_is_told_of)
+{
+	struct zn_proc *p;
+
+	start_with_ledgers(1);
+	p = claim(1);
+	name_gpu(p, 0, 1);
+	hold(p, 0, 10);
+	CHECK(zn_agg_memory_known(&agg, row_of(p)) && !gpu("0")->partial);
+	p->count[ZN_C_ALLOC_DROPPED]++;
+	zn_agg_refresh(&agg);
+	CHECK(!zn_agg_memory_known(&agg, row_of(p)) && gpu("0")->partial);
+}
+
 static void series_of_files(void)
 {
 	struct zn_io_key key = {.dev = 8 << 20, .op = ZN_IO_READ};
@@ -678,5 +791,9 @@ int main(void)
 	RUN(facts_that_come_late);
 	RUN(facts_that_do_not_come);
 	RUN(patience_ends);
+	RUN(memory_of_a_gpu_is_known_if_that_of_all_is);
+	RUN(a_process_without_a_row_hides_the_gpus_it_has_open);
+	RUN(memory_on_a_gpu_that_cannot_be_told);
+	RUN(an_allocation_without_room_is_told_of);
 	return t_end();
 }

@@ -377,6 +377,10 @@ T(memory_of_gpus)
 	gpu = element(zn_json_member(json(), "gpus"), 0);
 	CHECK_JSON(zn_json_member(gpu, "gpu_id"), "\"GPU-ab000000-0000-0000-0000-000000000000\"");
 	CHECK_JSON(zn_json_member(gpu, "used_bytes"), "[40,60,60]");
+	p->count[ZN_C_ALLOC_DROPPED] = 1;
+	pass(5 * S);
+	gpu = element(zn_json_member(json(), "gpus"), 0);
+	CHECK_JSON(zn_json_member(gpu, "used_bytes"), "[40,60,60,null]");
 	zn_plain_exit(&plain, p);
 	pass(5 * S);
 	CHECK_JSON(zn_json_member(json(), "gpus"), "[]");

@@ -1141,6 +1141,80 @@ T(peaks_of_a_job)
 	CHECK_EQ(gpu(job, "0")->peak_bytes, 13 * GIB);
 }
 
+static enum zn_ledger partial_of_pid(void *owner, const struct zn_proc *p)
+{
+	(void)owner;
+	return p->tgid == PID ? ZN_LEDGER_PARTIAL : ZN_LEDGER_WHOLE;
+}
+
+static uint64_t gpu_0_and_1(void *owner)
+{
+	(void)owner;
+	return 3;
+}
+
+/* A process that has GPUs 0 and 1 open, and was there before the daemon. */
+static void start_partial(void)
+{
+	start();
+	list_gpus(4);
+	agg.ledger = partial_of_pid;
+	agg.partial_gpus = gpu_0_and_1;
+}
+
+T(the_peak_of_memory_that_was_not_seen)
+{
+	struct zn_job *job, *other, *found;
+	struct zn_proc *p, *q;
+
+	start_partial();
+	job = prolog("id=1 gpus=0,1,2");
+	other = prolog("id=2 gpus=0");
+	found = prolog("id=3 gpus=1,3");
+	found->found = true;
+	p = process_of(job->slot, PID);
+	q = process_of(other->slot, PID + 1);
+	hold(p, 0, GIB);
+	hold(q, 0, 2 * GIB);
+	launch(p, 1);
+	pass(1);
+	CHECK(gpu(job, "0")->partial && gpu(job, "1")->partial);
+	CHECK(!gpu(job, "2")->partial);
+	CHECK(!gpu(other, "0")->partial); /* its own process was seen, whoever else is there */
+	CHECK_EQ(gpu(other, "0")->peak_bytes, 2 * GIB);
+	CHECK(gpu(found, "1")->partial && !gpu(found, "3")->partial); /* it may have a process that makes no call */
+	zn_plain_exit(&plain, p);
+	pass(1);
+	CHECK(gpu(job, "0")->partial);
+}
+
+/* Its calls may be on each of its GPUs, so none of the others is said to be idle. */
+T(the_time_of_a_process_whose_memory_was_not_seen)
+{
+	struct zn_job *job, *single;
+	struct zn_proc *p;
+
+	start_partial();
+	job = prolog("id=1 gpus=0,1");
+	p = process_of(job->slot, PID);
+	hold(p, 0, GIB);
+	pass(30);
+	CHECK_EQ(gpu(job, "1")->idle_ns, 0); /* a call may be under way */
+	launch(p, 1);
+	pass(1);
+	CHECK_EQ(gpu(job, "0")->busy_ns, ZN_NS_PER_S);
+	CHECK_EQ(gpu(job, "1")->busy_ns, 0);
+	CHECK_EQ(gpu(job, "1")->quiet_ns, 0);
+	CHECK_EQ(gpu(job, "1")->idle_ns, 0);
+	start_partial();
+	single = prolog("id=2 gpus=1");
+	p = process_of(single->slot, PID);
+	launch(p, 1);
+	pass(1);
+	CHECK_EQ(gpu(single, "1")->busy_ns, ZN_NS_PER_S);
+	CHECK(gpu(single, "1")->partial);
+}
+
 T(a_uuid_that_turns_out_to_be_an_index)
 {
 	struct zn_job *job;
@@ -1412,6 +1486,8 @@ int main(void)
 	RUN(a_gpu_that_cannot_be_told);
 	RUN(the_only_gpu_of_a_job);
 	RUN(peaks_of_a_job);
+	RUN(the_peak_of_memory_that_was_not_seen);
+	RUN(the_time_of_a_process_whose_memory_was_not_seen);
 	RUN(a_uuid_that_turns_out_to_be_an_index);
 	claims();
 	RUN(a_claim_of_a_job_that_comes_later);

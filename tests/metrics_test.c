@@ -522,7 +522,7 @@ static struct zn_proc *known_process(void)
 		.uuid = {0xab},
 		.pci = "0000:3b:00.0"};
 	for (uint32_t i = ZN_C_LAUNCH_KERNEL; i < ZN_C_HITS_END; i++)
-		p->count[i] = 1000 + i;
+		p->count[i] = i == ZN_C_ALLOC_DROPPED ? 0 : 1000 + i;
 	for (enum zn_detail d = 0; d < ZN_DETAIL_COUNT; d++)
 		for (uint64_t n = 0; n <= d; n++)
 			zn_plain_record(&plain, p, d, 1000000 * (d + 1), 100 + d);
@@ -543,6 +543,8 @@ static const struct {
 	{"zernel_gpu_memory_peak_bytes{pid=\"4242\"," GPU "}", "11"},
 	{"zernel_gpu_memory_total_bytes{" GPU "}", "28"},
 	{"zernel_gpu_memory_used_ratio{" GPU "}", "0.25"},
+	{"zernel_gpu_memory_complete{" GPU "}", "1"},
+	{"zernel_process_memory_complete{pid=\"4242\"}", "1"},
 	{"zernel_gpu_alloc_calls_total{pid=\"4242\"," GPU ",kind=\"device\"}", "1"},
 	{"zernel_gpu_alloc_calls_total{pid=\"4242\"," GPU ",kind=\"host\"}", "6"},
 	{"zernel_gpu_alloc_bytes_total{pid=\"4242\"," GPU ",kind=\"managed\"}", "20"},
@@ -892,9 +894,10 @@ T(what_has_not_happened_has_no_series)
 	render(false);
 	CHECK_STR(value_of("zernel_gpu_memory_used_bytes{pid=\"4242\",gpu_id=\"unknown\"}"), "0");
 	CHECK_STR(value_of("zernel_gpu_memory_peak_bytes{pid=\"4242\",gpu_id=\"unknown\"}"), "4");
+	CHECK_STR(value_of("zernel_process_memory_complete{pid=\"4242\"}"), "1");
 	CHECK_STR(value_of("zernel_gpu_alloc_failures_total{pid=\"4242\",gpu_id=\"unknown\",reason=\"oom\"}"), "0");
 	CHECK_STR(value_of("zernel_gpu_alloc_failures_total{pid=\"4242\",gpu_id=\"unknown\",reason=\"other\"}"), "0");
-	CHECK_EQ(count_with("pid=\"4242\""), 4);
+	CHECK_EQ(count_with("pid=\"4242\""), 5);
 }
 
 T(series_go_with_their_process)
@@ -1464,8 +1467,8 @@ static void check_keys(struct zn_str object, const char *const want[], size_t co
 static const char *const snapshot_keys[] = {"gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us",
 	"nccl_allreduce_p50_ms", "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms", "node", "source",
 	"version", "uptime_s", "interval_ms", "history", "alerts", "gpus", "lost", "probes", "jobs", "io", "processes"};
-static const char *const process_keys[] = {"pid", "comm", "job_id", "gpus", "pinned_bytes", "launch", "sync", "nccl",
-	"dataloader", "stalls", "signals", "io", "anomalies"};
+static const char *const process_keys[] = {"pid", "comm", "job_id", "gpus", "pinned_bytes", "memory_complete", "launch",
+	"sync", "nccl", "dataloader", "stalls", "signals", "io", "anomalies"};
 
 T(snapshot_of_nothing)
 {
@@ -1632,6 +1635,66 @@ static void a_job_as_json(void)
 	}
 }
 
+static enum zn_ledger ledger_is(void *owner, const struct zn_proc *p)
+{
+	(void)p;
+	return *(enum zn_ledger *)owner;
+}
+
+/* Of a process with memory on one GPU. 1: the figure is there; 0: it is not. */
+static const char *const from_the_ledger[] = {
+	"zernel_gpu_memory_used_bytes{pid=\"4242\"," GPU "}",
+	"zernel_gpu_memory_peak_bytes{pid=\"4242\"," GPU "}",
+	"zernel_gpu_host_pinned_bytes{pid=\"4242\"}",
+	"zernel_gpu_memory_used_ratio{" GPU "}",
+};
+static const struct {
+	const char *name;
+	enum zn_ledger ledger;
+	const char *process, *gpu, *json;
+} ledgers[] = {
+	{"ledger: not known yet", ZN_LEDGER_UNKNOWN, "absent", "0", "false"},
+	{"ledger: whole", ZN_LEDGER_WHOLE, "1", "1", "true"},
+	{"ledger: partial", ZN_LEDGER_PARTIAL, "0", "0", "false"},
+};
+
+static void check_ledger_json(bool whole, const char *complete)
+{
+	static const char *const path[] = {"gpus.0.used_bytes", "gpus.0.peak_bytes", "gpus.0.processes",
+		"processes.0.gpus.0.used_bytes", "processes.0.gpus.0.peak_bytes", "processes.0.pinned_bytes"};
+	struct zn_str shown = json(write_snapshot);
+
+	for (size_t i = 0; i < ZN_LEN(path); i++)
+		CHECK_EQ(member(shown, path[i]).at[0] != 'n', whole);
+	CHECK_EQ(member(shown, "gpu_utilization.0").at != NULL, whole);
+	check_member(shown, "gpus.0.memory_complete", complete);
+	check_member(shown, "processes.0.memory_complete", complete);
+}
+
+/* What a process holds is shown if all of it was seen; what it does is shown in any case. */
+static void memory_that_was_not_seen(void)
+{
+	for (size_t i = 0; i < ZN_LEN(ledgers); i++) {
+		enum zn_ledger ledger = ledgers[i].ledger;
+		bool whole = ledger == ZN_LEDGER_WHOLE;
+
+		t_begin(ledgers[i].name);
+		start();
+		agg.ledger = ledger_is;
+		agg.owner = &ledger;
+		known_process();
+		render(false);
+		for (size_t n = 0; n < ZN_LEN(from_the_ledger); n++)
+			CHECK_EQ(strcmp(value_of(from_the_ledger[n]), "absent") != 0, whole);
+		CHECK_STR(value_of("zernel_process_memory_complete{pid=\"4242\"}"), ledgers[i].process);
+		CHECK_STR(value_of("zernel_gpu_memory_complete{" GPU "}"), ledgers[i].gpu);
+		CHECK_STR(value_of("zernel_gpu_memory_total_bytes{" GPU "}"), "28");
+		CHECK_STR(value_of("zernel_gpu_alloc_calls_total{pid=\"4242\"," GPU ",kind=\"device\"}"), "1");
+		CHECK_STR(value_of("zernel_gpu_alloc_failures_total{pid=\"4242\"," GPU ",reason=\"oom\"}"), "17");
+		check_ledger_json(whole, ledgers[i].json);
+	}
+}
+
 T(null_where_nothing_is_known)
 {
 	struct zn_str whole;
@@ -1769,6 +1832,25 @@ T(alerts_as_json)
 	CHECK_STR(value_of("zernel_table_entries{table=\"alerts\"}"), "1");
 }
 
+/* Of a GPU that is not known to be empty it is not said how full it is. */
+T(no_alert_on_memory_that_was_not_seen)
+{
+	enum zn_ledger ledger = ZN_LEDGER_PARTIAL;
+
+	start();
+	agg.ledger = ledger_is;
+	agg.owner = &ledger;
+	known_process();
+	agg.gpus.gpu[0].used_bytes = 28;
+	zn_alerts_tick(&alerts, 100 * ZN_NS_PER_S);
+	CHECK_EQ(alerts.count, 0);
+	ledger = ZN_LEDGER_WHOLE;
+	zn_agg_refresh(&agg);
+	agg.gpus.gpu[0].used_bytes = 28;
+	zn_alerts_tick(&alerts, 101 * ZN_NS_PER_S);
+	CHECK_EQ(alerts.count, 1);
+}
+
 static const struct {
 	const char *name;
 	bool live;
@@ -1894,12 +1976,14 @@ int main(void)
 	RUN(snapshot_of_nothing);
 	RUN(snapshot_of_simulated_data);
 	known_figures_as_json();
+	memory_that_was_not_seen();
 	a_job_as_json();
 	RUN(null_where_nothing_is_known);
 	RUN(text_and_json_agree);
 	RUN(hostile_names_in_json);
 	RUN(states_of_families);
 	RUN(alerts_as_json);
+	RUN(no_alert_on_memory_that_was_not_seen);
 	health();
 	RUN(docs_name_every_loss_and_metric);
 	RUN(figures_of_the_daemon);

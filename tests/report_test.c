@@ -729,6 +729,27 @@ static void check_plain(const char *all, size_t columns)
 	}
 }
 
+/* The peak of one GPU is not known: no sum and no sentence is made of it. */
+T(memory_that_was_not_seen)
+{
+	struct zn_job *job;
+	struct zn_str got;
+
+	start();
+	job = busy_job();
+	CHECK(job->gpu_count == 2 && job->gpu[1].idle_ns);
+	job->gpu[1].partial = true;
+	got = report(job);
+	CHECK(strstr(text, "\"gpu_id\":\"0\",\"allocated\":true,\"peak_bytes\":1200,"));
+	CHECK(strstr(text,
+		"\"gpu_id\":\"1\",\"allocated\":true,\"peak_bytes\":null,\"total_bytes\":81920,\"busy_seconds\":0,"));
+	CHECK_EQ(!strstr(text, "\"busy_share\":null"), false);
+	CHECK(strstr(text, "\"what\":\"GPU memory where no peak is given\",\"why\":\"processes used the GPU before"));
+	CHECK(strstr(line_of(got), "gpu_peak=-/- ") && strstr(line_of(got), " gpu_unused=0 "));
+	CHECK(!strstr(page_of(got), "never used"));
+	CHECK(strstr(page_of(got), "GPU memory where no peak is given"));
+}
+
 /* Files of other versions, of nobody, and of an enemy: always plain text within its width. */
 static const struct {
 	const char *name, *json, *page, *line; /* what is in them */
@@ -904,6 +925,7 @@ int main(void)
 	RUN(while_it_runs);
 	RUN(nothing_said);
 	RUN(not_measured);
+	RUN(memory_that_was_not_seen);
 	RUN(daemon_came_later);
 	RUN(dates);
 	RUN(largest);

@@ -521,6 +521,21 @@ def test_missing_fields():
     check(re.search(r"^ +5 -( +-)+ *$", bare, re.M), "a process of a pid only:\n" + bare)
 
 
+def test_memory_that_is_not_known():
+    """Of a process that used a GPU before the daemon came, and of that GPU, nothing is said; 0 would be wrong."""
+    unknown = {"gpu_id": "0", "used_bytes": None, "peak_bytes": None}
+    gpu = {**snapshot()["gpus"][0], "used_bytes": None, "peak_bytes": None, "processes": None, "memory_complete": False}
+    half = [unknown, {"gpu_id": "1", "used_bytes": 1 << 30, "peak_bytes": 1 << 30}]
+    out = once(snapshot(gpus=[gpu, snapshot()["gpus"][1]], jobs=[job(1, gpus=[job_gpu("0", 1.0, 1.0, peak=None)])],
+                        processes=[process(6, "idle", gpus=[], memory_complete=False), process(7, "old", gpus=[unknown]),
+                                   process(8, "half", gpus=half), process(9, "young")]),
+               env={"COLUMNS": "160"})
+    check(re.search(r"^GPU 0 +not known, of 80\.0G: a process used it before the daemon came *$", out, re.M), out)
+    check(re.search(r"^GPU 1 +5\.00G of", out, re.M), out)
+    cells = {line.split()[0]: line.split() for line in out.split("\n") if re.match(r" +[6-9] ", line)}
+    check([[t for t in ("3.00G", "0B", "1.00G") if t in cells[n]] for n in "6789"] == [[], [], [], ["3.00G"]], out)
+
+
 def test_wrong_types():
     for wrong in (5, -5, 1e308, -1e308, 18446744073709551615, 10 ** 40, "x", "", [], {}, [[]], [{}], {"a": {}}, True):
         base = snapshot(alerts=[{"state": "firing"}], probes=[{"family": "f"}])

@@ -490,8 +490,10 @@ function glance(s) {
 	const sum = (items, of) => items.reduce((n, item) => n + (of(item) || 0), 0);
 	const used = sum(s.gpus, (g) => g.used_bytes), total = sum(s.gpus, (g) => g.total_bytes);
 	const ms = (v) => duration(v * 1000);
+	const unseen = s.gpus.filter((g) => g.used_bytes == null).length;
+	const of = total ? `of ${bytes(total)}` : "total not known";
 	shownGlance.show([
-		["GPU memory", bytes(used), total ? `of ${bytes(total)}, ${percent(used / total)}` : "total not known",
+		["GPU memory", unseen ? NONE : bytes(used), unseen ? `${of}, not known on ${unseen}` : total ? `${of}, ${percent(used / total)}` : of,
 			"What all processes have reserved on all GPUs"],
 		["Processes", String(s.processes.length), `on ${s.gpus.length} GPU${s.gpus.length === 1 ? "" : "s"}`,
 			"Processes that use the hooked libraries"],
@@ -521,15 +523,16 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 		const all = gpu.total_bytes || gpu.peak_bytes || 1;
 		say(name, `GPU ${gpu.gpu_id}`);
 		mark(name, "title", [gpu.uuid, gpu.pci].filter(Boolean).join(" "));
-		say(users, `${gpu.processes} process${gpu.processes === 1 ? "" : "es"}`);
+		const known = gpu.used_bytes != null, size = gpu.total_bytes ? `of ${bytes(gpu.total_bytes)}` : "total not known";
+		say(users, known ? `${gpu.processes} process${gpu.processes === 1 ? "" : "es"}` : "used before the daemon came");
 		if (amount.data !== `${bytes(gpu.used_bytes)} `)
 			amount.data = `${bytes(gpu.used_bytes)} `;
-		say(of, gpu.total_bytes ? `of ${bytes(gpu.total_bytes)}, ${percent(gpu.used_bytes / all)}` : "total not known");
-		mark(used, "title", `${exact(gpu.used_bytes)} bytes`);
+		say(of, !known ? `${size}, use not known` : gpu.total_bytes ? `${size}, ${percent(gpu.used_bytes / all)}` : size);
+		mark(used, "title", known ? `${exact(gpu.used_bytes)} bytes` : "A process used this GPU before the daemon came: what it holds is not known.");
 		say(highest, `peak ${bytes(gpu.peak_bytes)}`);
 		fill.style.width = percent(Math.min(1, gpu.used_bytes / all)).replace(" ", "");
 		peak.style.left = percent(Math.min(1, gpu.peak_bytes / all)).replace(" ", "");
-		mark(meter, "aria-label", `${bytes(gpu.used_bytes)} in use, peak ${bytes(gpu.peak_bytes)}, total ` +
+		mark(meter, "aria-label", `${known ? `${bytes(gpu.used_bytes)} in use, peak ${bytes(gpu.peak_bytes)}` : "use not known"}, total ` +
 			(gpu.total_bytes ? bytes(gpu.total_bytes) : "not known"));
 		mark(node, "class", stateOf(now, "gpu_id", gpu.gpu_id));
 		const holders = idleOn(now, gpu.gpu_id);
@@ -547,7 +550,8 @@ function gpus(s) {
 
 // ---- processes ----
 
-const memory = (p) => p.gpus.reduce((n, g) => n + g.used_bytes, 0);
+// null: it is not known
+const memory = (p) => (p.memory_complete === false ? null : p.gpus.reduce((n, g) => n + g.used_bytes, 0));
 const gpuList = (p) => p.gpus.map((g) => g.gpu_id).join(", ") || NONE;
 
 // of: what is sorted by; a chart stands after its column, with the lines of the history that it shows
@@ -574,7 +578,7 @@ const sort = {column: columns[4], down: true, filter: "", order: new Order("tbod
 
 function byColumn(a, b) {
 	const x = sort.column.of(a), y = sort.column.of(b);
-	const way = typeof x === "number" ? x - y : x.localeCompare(y, undefined, {numeric: true});
+	const way = typeof x !== "string" ? x - y : x.localeCompare(y, undefined, {numeric: true});
 	return (sort.down ? -way : way) || a.pid - b.pid;
 }
 

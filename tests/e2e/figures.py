@@ -121,6 +121,7 @@ def shown(daemon, r):
     """Waits for what is named a little after the event: GPUs, and the ranks of communicators."""
     pid, peaks = r["pid"], any(r["peak"].values())
     wait_until(lambda: not peaks or daemon.metrics().all("zernel_gpu_memory_peak_bytes", pid=str(pid)), "GPUs named")
+    wait_until(lambda: daemon.process_json(pid)["memory_complete"], "its memory known as a whole")
     wait_until(lambda: len(daemon.metrics().all("zernel_nccl_rank_info")) == len(r["comms"]), "ranks shown")
 
 

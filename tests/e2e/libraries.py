@@ -327,7 +327,8 @@ def a_family_that_is_off():
     hooked = metrics.all("zernel_probe_attached")
     check(all(v == (dict(k)["family"] == "gpu_mem") for k, v in hooked.items()), "only gpu_mem is attached")
     equal(metrics.all(LAUNCHES, pid=str(driver.pid)), {}, "launches")
-    equal(metrics.one("zernel_gpu_host_pinned_bytes", pid=str(driver.pid)), r["pinned"], "pinned memory")
+    pinned = wait_until(lambda: daemon.metrics().one("zernel_gpu_host_pinned_bytes", pid=str(driver.pid)), "pinned memory")
+    equal(pinned, r["pinned"], "pinned memory")
     states = {p["family"]: p["state"] for p in daemon.json()["probes"]}
     check(len(states) > 10, "families on the kernel itself are there too")
     equal(states, {"gpu_mem": "attached", **{f: "off" for f in states if f != "gpu_mem"}}, "families")

@@ -272,6 +272,145 @@ def a_daemon_that_sleeps_misses_nothing():
     equal((lost, used(daemon)), ({}, 0), "what was lost, and memory in use")
 
 
+# ---- GPU memory over a restart of the daemon
+
+# There is no driver: the daemons take the devices of memory (major number 1) for GPUs, and /dev/zero for number 5.
+GPU, DEVICE, GPUS = "5", "/dev/zero", ("--gpu-majors", "1")
+NO_ERRORS = ("sh", "-c", 'exec "$0" "$@" 2>&-')  # they may go to /dev/null, which is such a device
+MEMORY = ("zernel_gpu_memory_used_bytes", "zernel_gpu_memory_peak_bytes", "zernel_gpu_host_pinned_bytes")
+
+
+def gpu_user():
+    return Actor(("cuda", CUDA), env={"CUDA_VISIBLE_DEVICES": GPU}, before=NO_ERRORS)
+
+
+def hold(daemon, actor, held):
+    """Opens the GPU, as one with a context on it does, and takes memory there. The library is hooked before that."""
+    daemon.attached(CUDA)
+    actor.do(f"device = os.open({DEVICE!r}, os.O_RDONLY)")
+    actor.do(f"ready(cuda); total = c_size_t(); ok(cuda.cuDeviceTotalMem_v2(byref(total), 0)); alloc(cuda, {held})")
+    return actor
+
+
+def memory_of(metrics, pid):
+    """The series of memory that a process has, and whether the daemon says that they are whole."""
+    got = {name: list(metrics.all(name, pid=str(pid)).values()) for name in MEMORY}
+    return {k: v for k, v in got.items() if v}, metrics.one("zernel_process_memory_complete", pid=str(pid))
+
+
+def wait_for_memory(daemon, actor, complete):
+    wait_until(lambda: memory_of(daemon.metrics(), actor.pid)[1] == complete, f"memory of {actor.pid}: {complete}")
+    return memory_of(daemon.metrics(), actor.pid)[0]
+
+
+def ratio(daemon):
+    metrics = daemon.metrics()
+    return [metrics.one(f"zernel_gpu_memory_{what}", gpu_id=GPU) for what in ("complete", "used_ratio")]
+
+
+def restarted(end):
+    """A daemon that came after end(daemon) to a process which holds 3 GiB."""
+    daemon = Daemon(*GPUS)
+    old = hold(daemon, gpu_user(), 3 << 30)
+    before = {name: [3 << 30] for name in MEMORY[:2]}
+    equal(wait_for_memory(daemon, old, 1), before, "memory before the restart")
+    equal(ratio(daemon), [1, 0.0375], "the GPU before the restart")
+    end(daemon)
+    return Daemon(*GPUS, "--push-interval-ms", "200").attached(CUDA), old
+
+
+def memory_is_absent_after(end):
+    daemon, old = restarted(end)
+    old.do("alloc(cuda, 1 << 20); launch(cuda, 7); p = c_void_p(); ok(cuda.cuMemAllocHost_v2(byref(p), c_size_t(4096)))")
+    old.do("ok(cuda.cuDeviceTotalMem_v2(byref(total), 0))")
+    equal(wait_for_memory(daemon, old, 0), {}, "memory of a process that is older than the probes")
+    equal(daemon.metrics().one(LAUNCHES, pid=str(old.pid)), 7, "its launches")
+    wait_until(lambda: ratio(daemon)[0] is not None, "its GPU")
+    equal(ratio(daemon), [0, None], "its GPU")
+    process = daemon.process_json(old.pid)
+    equal((process["memory_complete"], process["pinned_bytes"]), (False, None), "the process in JSON")
+    equal({g["used_bytes"] for g in process["gpus"]} | {g["peak_bytes"] for g in process["gpus"]}, {None}, "its GPUs in JSON")
+    gpu = next(g for g in daemon.json()["gpus"] if g["gpu_id"] == GPU)
+    equal([gpu[k] for k in ("used_bytes", "peak_bytes", "processes", "memory_complete")], [None, None, None, False], "GPU in JSON")
+    equal(daemon.json()["gpu_utilization"], [], "gpu_utilization")
+    young = hold(daemon, gpu_user(), 5 << 30)
+    equal(wait_for_memory(daemon, young, 1), {name: [5 << 30] for name in MEMORY[:2]}, "memory of a process that came later")
+    equal(ratio(daemon), [0, None], "the GPU of both")
+    old.end()
+    daemon.gone(old.pid)
+    wait_until(lambda: ratio(daemon)[0] == 1, "the GPU without the old process")
+    equal(ratio(daemon), [1, 0.0625], "the GPU without the old process")
+
+
+@test
+def memory_from_before_a_restart_is_absent():
+    memory_is_absent_after(Daemon.end)
+
+
+@test
+def memory_from_before_a_sudden_end_is_absent():
+    memory_is_absent_after(Daemon.kill)
+
+
+@test
+def a_process_that_says_nothing_hides_its_gpu():
+    """It holds 3 GiB and makes no call after the restart: it has no series at all, but its GPU is not said to be empty."""
+    daemon, old = restarted(Daemon.end)
+    young = hold(daemon, gpu_user(), 5 << 30)
+    equal(wait_for_memory(daemon, young, 1), {name: [5 << 30] for name in MEMORY[:2]}, "memory of a process that came later")
+    equal(ratio(daemon), [0, None], "the GPU of both")
+    check(old.pid not in daemon.metrics().pids(), "the silent one has no series")
+    old.end()
+    wait_until(lambda: ratio(daemon) == [1, 0.0625], "the GPU without it")
+
+
+@test
+def memory_after_an_exec_is_whole():
+    daemon, old = restarted(Daemon.end)
+    keeper = Actor(("cuda", CUDA))  # so that the library stays hooked
+    old.do("launch(cuda, 1)")
+    wait_for_memory(daemon, old, 0)
+    old.tell(f"os.execv(sys.executable, [sys.executable, {os.path.join(HERE, 'actor.py')!r}])")
+    old.answer("exec")
+    daemon.gone(old.pid)
+    old.do(f"cuda = CDLL({CUDA!r})")
+    hold(daemon, old, 7 << 30)
+    equal(wait_for_memory(daemon, old, 1), {name: [7 << 30] for name in MEMORY[:2]}, "memory of the new program")
+    wait_until(lambda: ratio(daemon) == [1, 0.0875], "the GPU")
+    keeper.end()
+
+
+@test
+def a_library_that_is_not_hooked_hides_its_gpu():
+    """Its process was there neither before nor after the daemon in a way that mattered: nothing of it is ever seen."""
+    path = copy_of(CUDA, "mine/libcuda.so.1")
+    daemon = Daemon(*GPUS, "--user-libraries", "none", "--libraries", CUDA)
+    young = hold(daemon, gpu_user(), 5 << 30)
+    wait_for_memory(daemon, young, 1)
+    equal(ratio(daemon), [1, 0.0625], "the GPU with one process")
+    unseen = Actor(("cuda", path), before=NO_ERRORS)
+    unseen.do(f"device = os.open({DEVICE!r}, os.O_PATH); ready(cuda); alloc(cuda, 3 << 30)")
+    daemon.ticked(3)
+    equal(ratio(daemon), [1, 0.0625], "the GPU, which the other one has only named")
+    unseen.do(f"device = os.open({DEVICE!r}, os.O_RDONLY)")
+    wait_until(lambda: ratio(daemon) == [0, None], "the GPU with both")
+    equal(wait_for_memory(daemon, young, 1), {name: [5 << 30] for name in MEMORY[:2]}, "memory of the one that is seen")
+    check(unseen.pid not in daemon.metrics().pids(), "the other one has no series")
+    unseen.end()
+    wait_until(lambda: ratio(daemon) == [1, 0.0625], "the GPU with one process")
+
+
+@test
+def an_older_process_without_a_gpu_is_whole():
+    """It has the library and no GPU open when the daemon comes: it cannot hold memory yet."""
+    old = gpu_user()
+    time.sleep(0.5)  # longer than a library may take to be hooked
+    daemon = Daemon(*GPUS)
+    hold(daemon, old, 9 << 30)
+    equal(wait_for_memory(daemon, old, 1), {name: [9 << 30] for name in MEMORY[:2]}, "its memory")
+    equal(ratio(daemon), [1, 0.1125], "its GPU")
+
+
 # ---- memory of the daemon
 
 def many_pass(daemon, processes):

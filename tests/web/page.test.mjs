@@ -420,6 +420,28 @@ test("what is not measured, and what was lost, is said", async () => {
 	assert.equal(await page.locator("tbody.process").count(), 0);
 });
 
+// 0 would be wrong: a process holds memory on GPU 0 since before the daemon came.
+test("memory that is not known is a dash, of the process, its GPU and the node", async () => {
+	const s = await snapshot(), [first, ...others] = s.gpus, [old, young] = structuredClone(s.processes);
+	const gpu = {...first, used_bytes: null, peak_bytes: null, processes: null, memory_complete: false};
+	Object.assign(old, {memory_complete: false, pinned_bytes: null, gpus: [{gpu_id: "0", used_bytes: null, peak_bytes: null}]});
+	const server = await fake({...s, gpus: [gpu, ...others], processes: [old, young]}), page = await open(server.url);
+	await is(page, "#gpus li", /^GPU 0\s+used before the daemon came\s+– of 80\.0 GiB, use not known/);
+	const seen = await shownBy(page);
+	assert.match(seen.glance[0], /^–\nof 320 GiB, not known on 1$/);
+	assert.deepEqual(seen.gpus[0].slice(2), ["A process used this GPU before the daemon came: what it holds is not known.",
+		"use not known, total 80.0 GiB", "0%"]);
+	assert.match(seen.gpus[1][1], /GiB of 80\.0 GiB, /);
+	assert.deepEqual([seen.processes[old.pid][4], seen.processes[young.pid][4]], ["–", gib(young.gpus[0].used_bytes)]);
+	for (let click = 0; click < 2; click++) {
+		await page.locator('th:has-text("Memory")').first().locator("button").click();
+		await until(async () => (await rows(page).count()) === 2, "both are there, whatever is sorted by");
+	}
+	await toggle(page, old.pid).click();
+	await is(page, "tr.detail", /Memory on GPU 0\s+–, peak –/);
+	await is(page, "tr.detail", /Pinned host memory\s+–/);
+});
+
 function crowd(s, n) {
 	return Array.from({length: n}, (_, i) => ({...structuredClone(s.processes[i % 8]), pid: 2000 + i}));
 }

@@ -259,14 +259,12 @@ static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
-static uint32_t plain_job_tasks(struct zn_arena *a, uint32_t slot)
+static void plain_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
-	uint32_t n = 0;
+	const struct zn_plain *p = (const struct zn_plain *)a;
 
 	for (uint32_t i = 0; i < p->task_count; i++)
-		n += p->tasks[i].job.slot == slot && p->tasks[i].job.serial == a->jobs[slot].serial;
-	return n;
+		task(to, &p->tasks[i].job);
 }
 
 static uint32_t plain_cgroup_at(const struct zn_plain *p, const struct zn_cgroup_key *key)

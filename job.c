@@ -717,24 +717,46 @@ static uint64_t ended_at(struct zn_jobs *j, const struct zn_job *job, uint64_t n
 	return clamp_before(now_ns, sign_ns) >= ZN_JOB_GRACE_NS ? sign_ns : 0;
 }
 
+static void count_task(void *to, const struct zn_tag *tag)
+{
+	struct zn_jobs *j = to;
+
+	if (tag->slot < j->high && tag->serial == j->job[tag->slot].serial)
+		j->tasks[tag->slot]++;
+}
+
 /* Of a process that was tagged by hand nothing else tells the end. */
-static void note_empty(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
+static bool ends_with_processes(struct zn_jobs *j, const struct zn_job *job)
+{
+	return runs(job) && said(job, ZN_KEY_PID)[0] && !zn_job_row(j, job)->cgroup_seen;
+}
+
+/* The table of tasks is read once for all jobs, and only if some job has no process that called a hooked library. */
+static void note_empty(struct zn_jobs *j, uint64_t now_ns)
 {
 	struct zn_arena *a = j->agg->arena;
+	bool counted = false;
 
-	if (!said(job, ZN_KEY_PID)[0] || zn_job_row(j, job)->cgroup_seen || job->processes ||
-		a->ops->job_tasks(a, job->slot))
-		job->empty_ns = 0;
-	else if (!job->empty_ns)
-		job->empty_ns = now_ns;
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		struct zn_job *job = &j->job[slot];
+		bool asks = ends_with_processes(j, job) && !job->processes;
+
+		if (asks && !counted) {
+			memset(j->tasks, 0, sizeof(j->tasks));
+			a->ops->job_tasks(a, count_task, j);
+			counted = true;
+		}
+		if (!asks || j->tasks[slot])
+			job->empty_ns = 0;
+		else if (!job->empty_ns)
+			job->empty_ns = now_ns;
+	}
 }
 
 static void life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 {
-	uint64_t at_ns;
+	uint64_t at_ns = ended_at(j, job, now_ns);
 
-	note_empty(j, job, now_ns);
-	at_ns = ended_at(j, job, now_ns);
 	if (at_ns) {
 		finish(j, job, at_ns);
 		return;
@@ -875,6 +897,7 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
 	if (j->agg->arena->shared->jobs)
 		processes_tick(j);
 	note_alerts(j, now_ns);
+	note_empty(j, now_ns);
 	for (uint32_t slot = 0; slot < j->high; slot++) {
 		if (j->job[slot].state == ZN_JOB_ENDED)
 			resume(j, &j->job[slot]);

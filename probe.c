@@ -929,19 +929,17 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
-static uint32_t job_tasks(struct zn_arena *a, uint32_t slot)
+static void job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to)
 {
 	const struct zn_tag *tag = (const struct zn_tag *)batch.value;
 	bool first = true, more;
-	uint32_t n = 0;
 
 	do {
 		more = batch_read(((struct zn_probe *)a)->map_fd[MAP_TASKS], first);
 		first = false;
 		for (uint32_t i = 0; i < batch.count; i++)
-			n += tag[i].slot == slot && tag[i].serial == a->jobs[slot].serial;
+			task(to, &tag[i]);
 	} while (more);
-	return n;
 }
 
 static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)

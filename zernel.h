@@ -1537,7 +1537,8 @@ struct zn_arena_ops {
 	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	/* The same with all that it has started already; NULL: as job_task. */
 	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-	uint32_t (*job_tasks)(struct zn_arena *a, uint32_t slot); /* how many live; reads a whole table */
+	/* The job of each process that lives and is of one. Reads a whole table: once for all jobs. */
+	void (*job_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to);
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
 		const char *step); /* step: its name, or NULL */
 	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);
@@ -3183,6 +3184,7 @@ struct zn_jobs {
 	struct zn_hist merged;          /* scratch of zn_job_merge() */
 	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
 	uint64_t alerts_ns;             /* alerts that fired up to here are noted */
+	uint32_t tasks[ZN_JOBS_MAX];    /* processes of each job, when one without any was looked for last */
 	struct zn_job_seen {
 		uint32_t id;     /* zn_proc.id this belongs to */
 		bool asked;      /* its environment was read, or there is none */

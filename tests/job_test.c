@@ -685,6 +685,44 @@ T(a_tagged_process_ends_its_job)
 	CHECK_EQ(job->end_ns, 1101 * ZN_NS_PER_S);
 }
 
+static struct zn_arena_ops counting;
+static void (*read_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to);
+static unsigned readings;
+
+static void count_readings(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to)
+{
+	readings++;
+	read_tasks(a, task, to);
+}
+
+/* However many jobs are followed by their processes, the table of those is read once at a tick. */
+T(tasks_of_all_jobs_are_counted_in_one_reading)
+{
+	start();
+	counting = *plain.arena.ops;
+	read_tasks = counting.job_tasks;
+	counting.job_tasks = count_readings;
+	plain.arena.ops = &counting;
+	for (uint32_t i = 1; i <= 200; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "id=%u pid=%u", i, 5000 + i);
+		CHECK_EQ(zn_jobs_start(&jobs, say(text), ZN_JOB_BY_TAG, why), 0);
+	}
+	readings = 0;
+	pass(30);
+	CHECK_EQ(readings, 30);
+	CHECK_EQ(job_count(), 200);
+	CHECK_EQ(state_of("7"), ZN_JOB_RUNNING);
+	for (uint32_t i = 0; i < plain.task_count; i++)
+		if (plain.tasks[i].tgid == 5007)
+			plain.tasks[i] = plain.tasks[--plain.task_count];
+	pass(11);
+	CHECK_EQ(state_of("7"), ZN_JOB_ENDED);
+	CHECK_EQ(state_of("8"), ZN_JOB_RUNNING);
+	CHECK_EQ(readings, 41);
+}
+
 T(shown_for_five_minutes)
 {
 	start();
@@ -1468,6 +1506,7 @@ int main(void)
 	RUN(tagged_by_hand);
 	RUN(a_tag_that_fails_changes_no_job);
 	RUN(a_tagged_process_ends_its_job);
+	RUN(tasks_of_all_jobs_are_counted_in_one_reading);
 	RUN(shown_for_five_minutes);
 	RUN(the_table_is_full);
 	RUN(room_is_kept_for_the_kernel);

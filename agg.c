@@ -768,7 +768,7 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
  * Of one that has gone already it may be known still. */
 static bool facts_of(struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_facts *facts)
 {
-	*facts = (struct zn_facts){.gone = true};
+	*facts = (struct zn_facts){.gone = true, .owner = a->facts ? ZN_OWNER_NOBODY : ZN_OWNER_ROOT};
 	if (!a->facts || a->facts(a->owner, p, facts))
 		return true;
 	return p->exit_ns || zn_now_ns() - info->first_tick_ns >= FACTS_PATIENCE_NS;
@@ -779,30 +779,81 @@ static bool touched(const struct zn_proc_gpu *g)
 	return g->peak_bytes || g->fail_oom || g->fail_other || g->total_bytes || sum(g->alloc_calls, 0, ZN_KIND_COUNT);
 }
 
+#define LOOK_FIRST_NS (ZN_NS_PER_S / 2)
+#define LOOK_MAX_NS   (64 * ZN_NS_PER_S)
+
+/* Open devices decide where the driver has a list. */
+static bool asks_for_looks(const struct zn_agg *a, const struct zn_proc *p)
+{
+	return a->look && a->gpus.listed && !p->exit_ns;
+}
+
+/* It may open its devices, or be given its context, after it was looked at: so it is looked at again, ever more rarely. */
+static void look_again(struct zn_agg *a, struct zn_info *info, const struct zn_proc *p)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	if (!asks_for_looks(a, p) || now_ns < info->look_ns)
+		return;
+	a->look(a->owner, p);
+	info->look_wait_ns = info->look_wait_ns ? 2 * info->look_wait_ns : LOOK_FIRST_NS;
+	if (info->look_wait_ns > LOOK_MAX_NS)
+		info->look_wait_ns = LOOK_MAX_NS;
+	info->look_ns = now_ns + info->look_wait_ns;
+}
+
+static bool is_unknown(const struct zn_agg *a, const struct zn_info *info, uint32_t o)
+{
+	return info->resolved[o] && zn_gpu_unknown(&a->gpus.gpu[info->gpu[o]]);
+}
+
+/* Whether to wait for another look before its memory is shown as that of an unknown GPU. */
+static bool waits_for_look(const struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p)
+{
+	return asks_for_looks(a, p) && zn_now_ns() - info->first_tick_ns < FACTS_PATIENCE_NS;
+}
+
+static void resolve_gpu(
+	struct zn_agg *a, struct zn_info *info, const struct zn_proc *p, const struct zn_facts *facts, uint32_t o)
+{
+	if (is_unknown(a, info, o) && facts->looks != info->looks)
+		info->resolved[o] = false;
+	if (!info->resolved[o]) {
+		uint64_t refused = a->gpus.quota.refused;
+
+		info->gpu[o] = zn_gpus_resolve(&a->gpus, p, facts, o);
+		info->resolved[o] = info->gpu[o] >= 0;
+		a->arena->shared->lost[ZN_LOST_GPU] += a->gpus.quota.refused - refused;
+	}
+	if (info->gpu[o] < 0) {
+		a->arena->shared->lost[ZN_LOST_GPU]++;
+	} else if (is_unknown(a, info, o)) {
+		look_again(a, info, p);
+		info->resolved[o] = !waits_for_look(a, info, p);
+	} else if (o < ZN_PROC_GPUS) {
+		/* a driver that says otherwise is right: the name is looked for anew */
+		info->resolved[o] = zn_gpu_identify(&a->gpus.gpu[info->gpu[o]], &p->gpu[o]);
+	}
+}
+
 static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_info *info = &a->info[row];
-	struct zn_facts facts;
+	struct zn_facts facts = {.looks = info->looks};
 	bool asked = false;
 
 	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++) {
-		const struct zn_proc_gpu *g = &p->gpu[o];
-
-		if (!touched(g))
+		if (!touched(&p->gpu[o]))
 			continue;
-		if (!info->resolved[o]) {
-			if (!asked && !facts_of(a, info, p, &facts))
+		if (!asked && (!info->resolved[o] || (asks_for_looks(a, p) && is_unknown(a, info, o)))) {
+			if (!facts_of(a, info, p, &facts))
 				return;
 			asked = true;
-			info->gpu[o] = zn_gpus_resolve(&a->gpus, p, &facts, o);
-			info->resolved[o] = info->gpu[o] >= 0;
 		}
-		if (info->gpu[o] < 0)
-			a->arena->shared->lost[ZN_LOST_GPU]++;
-		/* a driver that says otherwise is right: the name is looked for anew */
-		if (info->resolved[o] && o < ZN_PROC_GPUS)
-			info->resolved[o] = zn_gpu_identify(&a->gpus.gpu[info->gpu[o]], g);
+		resolve_gpu(a, info, p, &facts, o);
 	}
+	if (asked)
+		info->looks = facts.looks;
 }
 
 static void ledger_look(struct zn_agg *a, uint32_t row, const struct zn_proc *p)

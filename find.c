@@ -44,11 +44,13 @@
 #define CHUNK          (64 * 1024)
 #define ENVIRON_MAX    (4 << 20)
 #define SHORT_LIFE_NS  ZN_NS_PER_S
+#define FDS_MAX        4096 /* of a process, the lowest ones, among which its GPUs are looked for */
 
 struct fact_slot {
 	uint32_t wanted; /* zn_proc.id */
 	uint32_t pid;
 	uint8_t ledger; /* enum zn_ledger, where the process is not partial for another reason */
+	bool again;     /* its open devices are to be looked at once more */
 	struct zn_facts facts;
 };
 
@@ -79,6 +81,7 @@ struct zn_find {
 	struct fact_slot fact[ZN_PROCS_MAX];
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
 	bool facts_wanted;                /* of some row */
+	struct zn_gpu_files gpu_files;    /* gpu 0: as /proc/devices has them */
 	char text[CHUNK];
 };
 
@@ -556,31 +559,58 @@ static uint32_t uid_of(int pid)
 	return uid;
 }
 
-static bool minor_entry(void *arg, int dir, const char *name)
-{
-	struct zn_facts *to = arg;
-	char target[64];
-	int minor, used;
-	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
+struct devices {
+	struct zn_gpu_files files;
+	struct zn_facts *to;
+	uint32_t seen;
+};
 
-	if (n <= 0)
-		return true;
-	target[n] = 0;
-	if (sscanf(target, "/dev/nvidia%d%n", &minor, &used) != 1 || target[used])
-		return true;
+static void minor_add(struct zn_facts *to, int minor)
+{
 	for (uint8_t i = 0; i < to->minor_count; i++)
 		if (to->minors[i] == minor)
-			return true;
-	to->minors[to->minor_count++] = minor;
-	return to->minor_count < ZN_VISIBLE_MAX;
+			return;
+	if (to->minor_count < ZN_VISIBLE_MAX)
+		to->minors[to->minor_count++] = minor;
 }
 
-static void minors_read(int pid, struct zn_facts *to)
+static bool device_entry(void *arg, int dir, const char *name)
 {
+	struct devices *d = arg;
+	int minor;
+	enum zn_gpu_file file = zn_gpu_file(&d->files, dir, name, &minor);
+
+	if (file == ZN_GPU_FILE_GPU)
+		minor_add(d->to, minor);
+	else if (file == ZN_GPU_FILE_INSTANCE)
+		d->to->instances = true;
+	return ++d->seen < FDS_MAX;
+}
+
+static void devices_read(const struct zn_find *f, int pid, struct zn_facts *to)
+{
+	struct devices d = {.files = f->gpu_files, .to = to};
 	char path[32];
 
+	if (!d.files.gpu)
+		d.files = zn_gpu_files_read("/proc/devices"); /* drivers may be loaded at any time */
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	zn_dir_read(path, minor_entry, to);
+	zn_dir_read(path, device_entry, &d);
+	to->looks++;
+}
+
+/* Of the same process what it had open before still counts. */
+static struct zn_facts facts_before(const struct fact_slot *slot)
+{
+	struct zn_facts facts = {.id = slot->wanted};
+
+	if (slot->facts.id != slot->wanted)
+		return facts;
+	facts.looks = slot->facts.looks;
+	facts.instances = slot->facts.instances;
+	facts.minor_count = slot->facts.minor_count;
+	memcpy(facts.minors, slot->facts.minors, sizeof(facts.minors));
+	return facts;
 }
 
 struct open_gpus {
@@ -668,14 +698,15 @@ static enum zn_ledger ledger_find(struct zn_find *f, int pid)
 
 static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 {
-	struct zn_facts facts = {.id = slot->wanted};
+	struct zn_facts facts = facts_before(slot);
 	enum zn_ledger ledger;
 	int pid = slot->pid;
 
+	slot->again = false;
 	pthread_mutex_unlock(&f->lock); /* these may block */
 	ledger = ledger_find(f, pid);
 	environ_read(f, pid, &facts);
-	minors_read(pid, &facts);
+	devices_read(f, pid, &facts);
 	facts.claim.uid = uid_of(pid);
 	facts.owner = zn_owner_of(pid);
 	pthread_mutex_lock(&f->lock);
@@ -694,7 +725,7 @@ static void facts_serve(struct zn_find *f)
 	for (; left && zn_now_ns() < until_ns; left--) {
 		struct fact_slot *slot = &f->fact[f->fact_next++ % ZN_PROCS_MAX];
 
-		if (slot->wanted != slot->facts.id)
+		if (slot->wanted != slot->facts.id || slot->again)
 			facts_answer(f, slot);
 	}
 	f->facts_wanted |= left > 0;
@@ -760,6 +791,17 @@ uint64_t zn_find_partial_gpus(void *find)
 	gpus = zn_libraries_partial_gpus(f->libraries);
 	pthread_mutex_unlock(&f->lock);
 	return gpus;
+}
+
+void zn_find_look(void *find, const struct zn_proc *p)
+{
+	struct zn_find *f = find;
+	struct fact_slot *slot = &f->fact[p - f->probe->arena.procs];
+
+	pthread_mutex_lock(&f->lock);
+	if (slot->wanted == p->id)
+		slot->again = f->facts_wanted = true;
+	pthread_mutex_unlock(&f->lock);
 }
 
 /* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
@@ -932,6 +974,15 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* The first of --gpu-majors stands for both. */
+static struct zn_gpu_files files_given(const struct zn_options *o)
+{
+	for (uint32_t major = 0; major < 64 * ZN_MAJOR_WORDS; major++)
+		if (o->gpu_majors[major / 64] >> (major % 64) & 1)
+			return (struct zn_gpu_files){major, major};
+	return (struct zn_gpu_files){0};
+}
+
 static struct zn_find the_find; /* large, and there is one daemon in a process */
 
 int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_options *options)
@@ -945,6 +996,7 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	f->tree.owner = &probe->arena;
 	pthread_mutex_init(&f->lock, NULL);
 	f->libraries = zn_libraries_open(probe, options, &f->lock);
+	f->gpu_files = files_given(options);
 	f->cpu_count = cpus_possible();
 	err = f->cpu_count > CPUS_MAX ? -E2BIG : rings_open(f);
 	f->by_events = err == 0;

@@ -705,21 +705,90 @@ static const struct zn_hist *io_durations(struct text *t, const struct zn_flow *
 	return h && zn_hist_count(h) ? h : NULL;
 }
 
+/* ---- Durations of file I/O are most of a page where there are thousands of series, with names as long as users like. ---- */
+
+#define LINES_OF_DURATIONS 24        /* of one series, in both families */
+#define BYTES_OF_LINE      128       /* at most, besides the name of the mount */
+#define ROOM_AFTER         (3 << 20) /* for what follows on the page */
+
+static int32_t bytes_of_durations(const struct zn_flow *f)
+{
+	size_t name = 0, series = 0;
+
+	for (const char *c = f->point; *c; c++)
+		name += 1 + (*c == '"' || *c == '\\' || *c == '\n');
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		series += f->op[op].first != 0;
+	return (int32_t)(series * LINES_OF_DURATIONS * (name + BYTES_OF_LINE));
+}
+
+/* Whose part of the page it takes. */
+static struct zn_quota_owner *owner_of(struct zn_quota *all, const struct zn_flow *f)
+{
+	return zn_quota_owner(all, f->job.serial ? ZN_OWNER_JOB(f->job.slot) : f->owner);
+}
+
+static int64_t sum_within(const struct zn_quota *all, int32_t share)
+{
+	int64_t sum = all->rest.held < share ? all->rest.held : share;
+
+	for (uint32_t i = 0; i < ZN_QUOTA_OWNERS; i++)
+		sum += all->row[i].held < share ? all->row[i].held : share;
+	return sum;
+}
+
+/* Bytes that the durations of each owner may take, so that the page holds those of all: who takes little is not cut. */
+static int32_t share_of_page(struct text *t)
+{
+	static struct zn_quota all;
+	size_t used = t->out->len + ROOM_AFTER;
+	int32_t room = t->out->cap > used ? (int32_t)(t->out->cap - used) : 0, share = INT32_MAX;
+	const struct zn_flow *f;
+
+	memset(&all, 0, sizeof(all));
+	EACH_FLOW(t, i, f)
+	{
+		owner_of(&all, f)->held += bytes_of_durations(f);
+	}
+	if (sum_within(&all, share) <= room)
+		return share;
+	for (share = room; share && sum_within(&all, share) > room;)
+		share -= share / 16 + 1;
+	return share;
+}
+
+static size_t take_flow(struct text *t, const struct zn_flow *f, size_t n)
+{
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT && n < ZN_LEN(taken); op++) {
+		const struct zn_hist *h = io_durations(t, f, op);
+
+		if (!h)
+			continue;
+		taken[n] = (struct taken){.flow = f, .detail = op};
+		zn_hist_spread(h, &taken[n++].spread);
+	}
+	return n;
+}
+
 static size_t take_io(struct text *t)
 {
+	static struct zn_quota taken_by;
+	int32_t share = share_of_page(t);
 	const struct zn_flow *f;
 	size_t n = 0;
 
+	memset(&taken_by, 0, sizeof(taken_by));
 	EACH_FLOW(t, i, f)
 	{
-		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT && n < ZN_LEN(taken); op++) {
-			const struct zn_hist *h = io_durations(t, f, op);
+		struct zn_quota_owner *o = owner_of(&taken_by, f);
+		int32_t bytes = bytes_of_durations(f);
 
-			if (!h)
-				continue;
-			taken[n] = (struct taken){.flow = f, .detail = op};
-			zn_hist_spread(h, &taken[n++].spread);
+		if (bytes > share - o->held) {
+			t->view->agg->arena->shared->lost[ZN_LOST_TRUNCATED]++;
+			continue;
 		}
+		o->held += bytes;
+		n = take_flow(t, f, n);
 	}
 	return n;
 }
@@ -2099,7 +2168,7 @@ static const char docs_head[] =
 	"from 1.024e-06 "
 	"(4^5 ns) to 68.719476736 s (4^18 ns): its buckets are exact and can be added up across nodes. A "
 	"quantile is within "
-	"3.2 % of the exact one from 128 ns on.\n\n"
+	"3.2 % of the exact one from 128 ns on; of file I/O within 12.5 %, but for the first 1,024 series of reads and writes.\n\n"
 	"A series of a process appears with its first event and goes when the process has ended. Once the process is known to "
 	"belong to a job, each of its series has one label more, the last, `job_id`; the label `job` is Prometheus's own and never "
 	"used.\n\n"

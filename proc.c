@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char unknown_id[] = "unknown";
@@ -40,9 +41,13 @@ bool zn_gpu_shown(const struct zn_gpu *gpu)
 
 void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX])
 {
-	for (uint32_t i = g->listed; i < g->count; i++)
-		if (!used[i])
-			g->gpu[i] = (struct zn_gpu){.minor = -1};
+	for (uint32_t i = g->listed; i < g->count; i++) {
+		if (used[i])
+			continue;
+		if (g->gpu[i].is_name)
+			zn_quota_give(&g->quota, g->gpu[i].owner);
+		g->gpu[i] = (struct zn_gpu){.minor = -1};
+	}
 	while (g->count > g->listed && !g->gpu[g->count - 1].id[0])
 		g->count--;
 }
@@ -133,6 +138,60 @@ void zn_gpus_read(struct zn_gpus *g, const char *root)
 	g->listed = g->count;
 }
 
+/* ---- Open devices. ---- */
+
+#define NVIDIA 195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
+
+struct zn_gpu_files zn_gpu_files_read(const char *path)
+{
+	struct zn_gpu_files files = {.gpu = NVIDIA};
+	char text[8192], *line, *rest = text, *name;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[len > 0 ? len : 0] = 0;
+	while ((line = strsep(&rest, "\n")) && strcmp(line, "Block devices:")) {
+		unsigned long major = strtoul(line, &name, 10);
+
+		name += strspn(name, " ");
+		if (name > line && !strcmp(name, "nvidia-caps"))
+			files.instance = (uint32_t)major;
+	}
+	return files;
+}
+
+/* In a namespace of his own a user may put anything under such a name. The link in /proc says whether it is open, and the
+ * attributes are taken as the kernel has them: whatever a user's file system should say to that is not waited for. */
+static bool device_of(int dir, const char *name, struct statx *device)
+{
+	struct stat link;
+
+	if (fstatat(dir, name, &link, AT_SYMLINK_NOFOLLOW) || !(link.st_mode & (S_IRUSR | S_IWUSR)))
+		return false;
+	return statx(dir, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, device) == 0 &&
+		S_ISCHR(device->stx_mode);
+}
+
+enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, int *minor)
+{
+	char target[64];
+	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
+	struct statx device;
+	int used = 0;
+
+	target[n > 0 ? n : 0] = 0;
+	if (sscanf(target, "/dev/nvidia-caps/nvidia-cap%d%n", minor, &used) == 1 && !target[used])
+		return of->instance && device_of(dir, name, &device) && device.stx_rdev_major == of->instance
+			? ZN_GPU_FILE_INSTANCE
+			: ZN_GPU_FILE_NONE;
+	if (sscanf(target, "/dev/nvidia%d%n", minor, &used) != 1 || target[used] || !device_of(dir, name, &device))
+		return ZN_GPU_FILE_NONE;
+	return device.stx_rdev_major == of->gpu && device.stx_rdev_minor == (uint32_t)*minor ? ZN_GPU_FILE_GPU
+											     : ZN_GPU_FILE_NONE;
+}
+
 static int gpu_by_id(struct zn_gpus *g, const char *id)
 {
 	struct zn_gpu *gpu;
@@ -144,22 +203,60 @@ static int gpu_by_id(struct zn_gpus *g, const char *id)
 	return gpu ? (int)(gpu - g->gpu) : -1;
 }
 
-static int gpu_by_index(struct zn_gpus *g, int index)
+/* Room for one more name: one entry is for the unknown GPU, and where there is no list some are for indices. */
+static bool name_room(struct zn_gpus *g, const struct zn_facts *f)
+{
+	g->quota.size = ZN_GPUS_MAX - 1 - (g->listed ? g->listed : ZN_PROC_GPUS);
+	if (f->owner != ZN_OWNER_ROOT && !f->instances && zn_quota_owner(&g->quota, f->owner)->held >= ZN_GPU_NAMES) {
+		g->quota.refused++;
+		g->quota.refused_owner = f->owner + 1;
+		return false;
+	}
+	return zn_quota_take(&g->quota, f->owner);
+}
+
+/* Where the driver has a list, a name is the one's who gave it first. */
+static bool is_his(const struct zn_gpus *g, const struct zn_gpu *gpu, const struct zn_facts *f)
+{
+	return !g->listed || !gpu->is_name || gpu->owner == f->owner || f->owner == ZN_OWNER_ROOT;
+}
+
+/* What no list has: a MIG instance, or a GPU where there is no list. -1: the process is not believed, or has its share. */
+static int gpu_by_name(struct zn_gpus *g, const struct zn_facts *f, const char *name)
+{
+	struct zn_gpu *gpu;
+
+	for (uint32_t i = g->listed; i < g->count; i++)
+		if (g->gpu[i].id[0] && strcmp(g->gpu[i].id, name) == 0)
+			return is_his(g, &g->gpu[i], f) ? (int)i : -1;
+	if ((g->listed && !f->instances) || !name_room(g, f))
+		return -1;
+	gpu = gpu_add(g, name);
+	if (!gpu) {
+		zn_quota_give(&g->quota, f->owner);
+		return -1;
+	}
+	gpu->is_name = true;
+	gpu->owner = f->owner;
+	return (int)(gpu - g->gpu);
+}
+
+static int gpu_by_index(struct zn_gpus *g, const struct zn_facts *f, int index)
 {
 	char id[16];
 
 	if (g->listed && (uint32_t)index >= g->listed)
 		return gpu_by_id(g, unknown_id);
 	snprintf(id, sizeof(id), "%d", index);
-	return gpu_by_id(g, id);
+	return index < ZN_PROC_GPUS ? gpu_by_id(g, id) : gpu_by_name(g, f, id);
 }
 
-static int gpu_by_minor(struct zn_gpus *g, int minor)
+static int gpu_by_minor(struct zn_gpus *g, const struct zn_facts *f, int minor)
 {
 	for (uint32_t i = 0; i < g->count; i++)
 		if (g->gpu[i].minor == minor)
 			return i;
-	return g->listed ? gpu_by_id(g, unknown_id) : gpu_by_index(g, minor);
+	return g->listed ? gpu_by_id(g, unknown_id) : gpu_by_index(g, f, minor);
 }
 
 /* A UUID as in CUDA_VISIBLE_DEVICES may be cut short, as long as it is unique. */
@@ -192,7 +289,7 @@ static int gpu_by_pci(const struct zn_gpus *g, const char pci[16])
 }
 
 /* A GPU or MIG instance as a user's environment names it. Other bytes than these name none. */
-static int gpu_by_text(struct zn_gpus *g, const char *text)
+static int gpu_by_text(struct zn_gpus *g, const struct zn_facts *f, const char *text)
 {
 	int gpu = gpu_by_uuid(g, text);
 	size_t i = 0;
@@ -201,7 +298,7 @@ static int gpu_by_text(struct zn_gpus *g, const char *text)
 		i++;
 	if (gpu >= 0 || text[i])
 		return gpu;
-	return gpu_by_id(g, text);
+	return gpu_by_name(g, f, text);
 }
 
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])
@@ -220,12 +317,26 @@ static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t 
 	if (f->gone || f->id == 0)
 		return -1;
 	if (!f->visible_set)
-		return gpu_by_index(g, ordinal);
+		return gpu_by_index(g, f, ordinal);
 	if (ordinal >= f->visible_count)
 		return -1;
 	if (f->visible[ordinal] >= 0)
-		return gpu_by_index(g, f->visible[ordinal]);
-	return gpu_by_text(g, f->visible_uuid[ordinal]);
+		return gpu_by_index(g, f, f->visible[ordinal]);
+	return gpu_by_text(g, f, f->visible_uuid[ordinal]);
+}
+
+/* Whether a process may mean this GPU. What the driver lists has a device, which must be open: whoever fakes the driver could
+ * name any other. */
+static bool is_believed(const struct zn_gpus *g, const struct zn_facts *f, int gpu)
+{
+	if (gpu < 0)
+		return false;
+	if ((uint32_t)gpu >= g->listed)
+		return is_his(g, &g->gpu[gpu], f);
+	for (uint8_t i = 0; i < f->minor_count; i++)
+		if (f->minors[i] == g->gpu[gpu].minor)
+			return true;
+	return false;
 }
 
 static bool uuid_known(const struct zn_proc_gpu *g)
@@ -258,17 +369,13 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
  * start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them is none. */
 static int gpu_by_facts(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
 {
+	bool instance = f->instances && ordinal < f->visible_count && strncmp(f->visible_uuid[ordinal], "MIG-", 4) == 0;
 	int gpu;
 
-	if (f->minor_count == 1)
-		return ordinal ? -1 : gpu_by_minor(g, f->minors[0]);
+	if (f->minor_count == 1 && !instance)
+		return ordinal ? -1 : gpu_by_minor(g, f, f->minors[0]);
 	gpu = gpu_by_visible(g, f, ordinal);
-	if (gpu < 0 || f->minor_count == 0 || g->gpu[gpu].minor < 0)
-		return gpu;
-	for (uint8_t i = 0; i < f->minor_count; i++)
-		if (f->minors[i] == g->gpu[gpu].minor)
-			return gpu;
-	return -1;
+	return is_believed(g, f, gpu) ? gpu : -1;
 }
 
 static int resolve_unknown(struct zn_gpus *g, const struct zn_facts *f)
@@ -291,18 +398,17 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 	if (uuid_known(seen)) {
 		zn_uuid_text(uuid, seen->uuid);
 		gpu = gpu_by_uuid(g, uuid);
-		if (gpu >= 0)
+		if (is_believed(g, f, gpu))
 			return gpu;
 	}
-	if (seen->pci[0] && (gpu = gpu_by_pci(g, seen->pci)) >= 0 && zn_gpu_identify(&g->gpu[gpu], seen))
+	gpu = seen->pci[0] ? gpu_by_pci(g, seen->pci) : -1;
+	if (is_believed(g, f, gpu) && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
 	gpu = gpu_by_facts(g, f, ordinal);
 	if (gpu >= 0 && !zn_gpu_unknown(&g->gpu[gpu]) && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
-	if (!uuid_known(seen))
-		return gpu_by_id(g, unknown_id);
-	gpu = gpu_by_id(g, uuid);
+	gpu = uuid_known(seen) ? gpu_by_name(g, f, uuid) : -1;
 	if (gpu >= 0)
 		zn_gpu_identify(&g->gpu[gpu], seen);
-	return gpu;
+	return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
 }

@@ -510,7 +510,7 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 	X(NCCL_TYPE, "nccl_type", "NCCL operations whose element type is not known: their bytes are not counted")      \
 	X(USER_READ, "user_read", "arguments that could not be read from the process")                                 \
 	X(MISSED, "missed", "probe hits that the kernel skipped")                                                      \
-	X(GPU, "gpu", "GPUs beyond the limit: memory on them is not shown")                                            \
+	X(GPU, "gpu", "GPUs beyond the limit: memory on them is shown as that of an unknown one")                      \
 	X(LIBRARY, "library", "libraries beyond the limit")                                                            \
 	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                      \
 	X(MAPPING, "mapping",                                                                                          \
@@ -521,7 +521,7 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 	X(WS_CLIENT, "ws_client", "WebSocket clients closed because they did not read")                                \
 	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")                 \
 	X(ANSWER, "answer", "answers cut off because the client took too long to read them")                           \
-	X(TRUNCATED, "truncated", "snapshots that did not fit as a whole and were cut")                                \
+	X(TRUNCATED, "truncated", "snapshots that were cut, and mounts whose durations found no room on a page")       \
 	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
 	X(IO, "io", "file operations without a free series")                                                           \
 	X(MOUNT, "mount", "looks at a series of files that found no free entry for its mount")                         \
@@ -1687,14 +1687,16 @@ struct zn_claim {
 	uint32_t uid; /* of the process, from the kernel; ZN_UNKNOWN: not known */
 };
 
-/* What find.c learned about a process from /proc; all of it is the user's own claim. */
+/* What find.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
 #define ZN_VISIBLE_MAX 16
 struct zn_facts {
 	uint32_t id; /* zn_proc.id it belongs to; 0: none */
 	bool gone;   /* the process ended before it could be asked */
 	bool visible_set;
 	uint8_t visible_count;
-	uint8_t minor_count;             /* of open /dev/nvidiaN */
+	bool instances;                  /* the device of a MIG instance is open, or was at an earlier look */
+	uint8_t minor_count;             /* of GPUs whose device is open, or was */
+	uint32_t looks;                  /* how often its open devices were looked at */
 	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
 	char visible_uuid[ZN_VISIBLE_MAX][44];
 	int32_t minors[ZN_VISIBLE_MAX];
@@ -1707,7 +1709,9 @@ struct zn_gpu {
 	char id[48]; /* label gpu_id: index in PCI order, a UUID where there is no index, or "unknown" */
 	char uuid[48];
 	char pci[16];
-	int minor; /* -1: not known */
+	int minor;      /* -1: not known */
+	bool is_name;   /* of a user's, and of his share of the table: not listed, and no index */
+	uint32_t owner; /* whose share */
 	uint64_t total_bytes;
 	uint64_t used_bytes; /* of all processes, at the last refresh */
 	uint64_t peak_bytes; /* the highest used_bytes of a refresh */
@@ -1717,12 +1721,25 @@ struct zn_gpu {
 struct zn_gpus {
 	struct zn_gpu gpu[ZN_GPUS_MAX];
 	uint32_t count;
-	uint32_t listed; /* how many of them the driver's own list has: indices come from it alone */
+	uint32_t listed;       /* how many of them the driver's own list has: indices come from it alone */
+	struct zn_quota quota; /* of names */
 };
+#define ZN_GPU_NAMES 8 /* that one user may give, unless he has MIG instances; root has no such limit */
+/* Which device an entry of /proc/PID/fd is: one of these majors, open to read or write. What stands in its place on a user's
+ * file system, and a device that was looked up without being opened (O_PATH), is none. */
+struct zn_gpu_files {
+	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */
+};
+enum zn_gpu_file { ZN_GPU_FILE_NONE, ZN_GPU_FILE_GPU, ZN_GPU_FILE_INSTANCE };
+enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, int *minor);
+/* The majors of this machine, by a file like /proc/devices. */
+struct zn_gpu_files zn_gpu_files_read(const char *path);
+
 /* Reads `root`/<pci>/information (root: /proc/driver/nvidia/gpus). No driver: 0 GPUs, and no error. */
 void zn_gpus_read(struct zn_gpus *g, const char *root);
-/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. -1: the
- * table is full. */
+/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed GPU is
+ * believed only of a process that has its device open, a name that is not listed only of one that has an instance open; else
+ * it is "unknown". -1: the table is full. */
 int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal);
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
@@ -1759,6 +1776,9 @@ struct zn_info {
 	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not known */
 	uint64_t stall_ns[ZN_STALL_COUNT], stall_tick_ns[ZN_STALL_COUNT];
 	uint64_t worker_ns[2], worker_tick_ns[2]; /* busy and idle, likewise */
+	/* where a GPU could not be told: which look at its open devices that is of, and when the next one is due */
+	uint32_t looks;
+	uint64_t look_ns, look_wait_ns;
 	char comm[16];
 };
 
@@ -1788,6 +1808,8 @@ struct zn_agg {
 	enum zn_ledger (*ledger)(void *owner, const struct zn_proc *p);
 	/* minor numbers, a bit each, of the GPUs that processes with a partial ledger have open; NULL: none */
 	uint64_t (*partial_gpus)(void *owner);
+	/* asks for another look at its open devices, which zn_facts.looks tells; NULL: there is none */
+	void (*look)(void *owner, const struct zn_proc *p);
 	void *owner;
 };
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena);
@@ -2357,6 +2379,7 @@ bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
 uint64_t zn_find_partial_gpus(void *find);
+void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
 

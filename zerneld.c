@@ -153,6 +153,7 @@ static void live_tick(struct daemon *d)
 	zn_quotas_tell(d->probe.arena.shared, zn_now_ns());
 	zn_quota_tell(&d->flows.quota, "pairs of a job and a mount", zn_now_ns());
 	zn_quota_tell(&d->flows.mounts.quota, "mounts", zn_now_ns());
+	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
 }
 
 /* ---- systemd: sd_notify(3), sd_watchdog_enabled(3). Nobody is told where nobody asks. ---- */
@@ -412,6 +413,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->agg.facts = zn_find_facts;
 	d->agg.ledger = zn_find_ledger;
 	d->agg.partial_gpus = zn_find_partial_gpus;
+	d->agg.look = zn_find_look;
 	d->agg.owner = d->find;
 	d->ring = (struct zn_io){.fd = zn_probe_ring_fd(&d->probe), .ready = on_ring};
 	return zn_loop_add(&d->loop, &d->ring, EPOLLIN);

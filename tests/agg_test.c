@@ -540,8 +540,11 @@ T(no_room_for_another_gpu)
 		name_gpu(p, 0, (uint8_t)(1 + i));
 		hold(p, 0, 10);
 	}
-	CHECK_EQ(agg.gpus.count, ZN_GPUS_MAX);
-	CHECK_EQ(zn_agg_shares(&agg, row_of(p), share), 0);
+	CHECK_EQ(agg.gpus.count, ZN_GPUS_MAX - ZN_PROC_GPUS); /* names, and the unknown one; the rest is for indices */
+	CHECK_EQ(zn_agg_shares(&agg, row_of(p), share), 1);
+	CHECK(zn_gpu_unknown(&agg.gpus.gpu[share[0].gpu]));
+	CHECK_EQ(gpu("unknown")->used_bytes, 10 * (1 + ZN_PROC_GPUS + 1));
+	CHECK(lost(ZN_LOST_GPU) > 0);
 	CHECK_EQ(agg.row_count, ZN_GPUS_MAX + 1);
 }
 
@@ -580,6 +583,84 @@ T(facts_that_are_there)
 	CHECK(gpu("4") && gpu("4")->used_bytes == 40);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(facts_asked, 2);
+}
+
+static uint32_t looks, looks_asked;
+
+/* As if all that is known of a process were so much older. */
+static void pass_s(struct zn_proc *p, uint64_t s)
+{
+	agg.info[row_of(p)].first_tick_ns -= s * ZN_NS_PER_S;
+	agg.info[row_of(p)].look_ns -= s * ZN_NS_PER_S;
+}
+
+static bool facts_of_looks(void *owner, const struct zn_proc *p, struct zn_facts *to)
+{
+	(void)owner;
+	*to = (struct zn_facts){.id = p->id, .looks = looks, .minors = {5}, .minor_count = looks > 1};
+	return true;
+}
+
+static void look(void *owner, const struct zn_proc *p)
+{
+	CHECK(owner == &plain && p->tgid == PID);
+	looks_asked++;
+}
+
+/* Of a listed GPU, whose device was not open when the process was looked at first. */
+T(a_device_that_is_opened_late)
+{
+	struct zn_proc *p;
+
+	start();
+	agg.facts = facts_of_looks;
+	agg.look = look;
+	agg.owner = &plain;
+	agg.gpus.listed = agg.gpus.count = 1;
+	strcpy(agg.gpus.gpu[0].id, "0");
+	agg.gpus.gpu[0].minor = 5;
+	looks = 1;
+	looks_asked = 0;
+	p = claim(PID);
+	hold(p, 0, 60);
+	CHECK_EQ(agg.gpus.gpu[0].used_bytes, 0);
+	CHECK(!gpu("unknown")); /* it is waited for */
+	CHECK_EQ(looks_asked, 1);
+	zn_agg_refresh(&agg);
+	CHECK_EQ(looks_asked, 1);
+	pass_s(p, 3);
+	zn_agg_refresh(&agg);
+	CHECK(gpu("unknown") && gpu("unknown")->used_bytes == 60);
+	CHECK_EQ(looks_asked, 2);
+	looks = 2;
+	zn_agg_refresh(&agg);
+	CHECK_EQ(agg.gpus.gpu[0].used_bytes, 60);
+	CHECK(!gpu("unknown"));
+	for (int i = 0; i < 1000; i++)
+		zn_agg_refresh(&agg);
+	CHECK_EQ(looks_asked, 2);
+}
+
+/* Who never opens one is looked at ever more rarely. */
+T(looks_are_few)
+{
+	struct zn_proc *p;
+
+	start();
+	agg.facts = facts_of_looks;
+	agg.look = look;
+	agg.owner = &plain;
+	agg.gpus.listed = agg.gpus.count = 1;
+	strcpy(agg.gpus.gpu[0].id, "0");
+	looks = 1;
+	looks_asked = 0;
+	p = claim(PID);
+	hold(p, 0, 60);
+	for (int i = 0; i < 3600; i++) {
+		pass_s(p, 1);
+		zn_agg_refresh(&agg);
+	}
+	CHECK(looks_asked > 50 && looks_asked < 70);
 }
 
 T(facts_that_come_late)
@@ -788,6 +869,8 @@ int main(void)
 	RUN(an_ordinal_that_did_nothing_is_not_named);
 	RUN(no_room_for_another_gpu);
 	RUN(facts_that_are_there);
+	RUN(a_device_that_is_opened_late);
+	RUN(looks_are_few);
 	RUN(facts_that_come_late);
 	RUN(facts_that_do_not_come);
 	RUN(patience_ends);

@@ -1399,6 +1399,50 @@ T(too_little_room_for_messages)
 	}
 }
 
+static struct zn_flows flows;
+
+/* Every operation of a user on a mount with a long name. */
+static void happens_on(uint32_t dev, uint32_t user)
+{
+	char point[ZN_MOUNT_BYTES];
+
+	memset(point, '"', sizeof(point));
+	snprintf(point, sizeof(point), "/%u", dev);
+	point[strlen(point)] = '"';
+	point[user == 2000 ? 9 : sizeof(point) - 1] = 0;
+	zn_mounts_fix(&flows.mounts, dev, point, "tmpfs");
+	plain.io_of = (struct zn_io_row){.owner = user, .user = user};
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
+		struct zn_io_key key = {.dev = dev, .op = op};
+
+		CHECK(zn_plain_io(&plain, &key, 12345));
+	}
+}
+
+/* One user's mounts with long names take no room from another's. */
+T(durations_of_files_that_do_not_fit)
+{
+	static char whole[ZN_BODY_BYTES];
+	struct zn_out o = {.at = whole, .cap = sizeof(whole) - 1};
+	size_t shown = 0;
+
+	start();
+	zn_flows_init(&flows, &plain.arena, NULL);
+	view.flows = &flows;
+	for (uint32_t i = 0; i < 270; i++)
+		happens_on(100 + i, 1000);
+	happens_on(999, 2000);
+	zn_metrics_text(&o, &view, true);
+	CHECK(!o.full);
+	whole[o.len] = 0;
+	CHECK(strstr(whole, "zernel_io_latency_seconds{job_id=\"\",mount=\"/999\\\"\\\""));
+	for (const char *at = whole; (at = strstr(at, "zernel_io_latency_seconds_count{")); at++)
+		shown++;
+	CHECK(shown >= 40 * ZN_IO_OP_COUNT && shown < 271 * ZN_IO_OP_COUNT);
+	CHECK(plain.arena.shared->lost[ZN_LOST_TRUNCATED] > 0);
+	view.flows = NULL;
+}
+
 T(a_scrape_is_timed)
 {
 	start_simulated();
@@ -1972,6 +2016,7 @@ int main(void)
 	RUN(requests_by_path_and_code);
 	RUN(too_little_room);
 	RUN(too_little_room_for_messages);
+	RUN(durations_of_files_that_do_not_fit);
 	RUN(a_scrape_is_timed);
 	RUN(snapshot_of_nothing);
 	RUN(snapshot_of_simulated_data);

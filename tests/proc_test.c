@@ -3,8 +3,13 @@
  * proc_test.c: the driver's list of GPUs, read from a tree made here, and which GPU a process means by an
  * ordinal.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../zernel.h"
@@ -176,8 +181,14 @@ static void uuid_of(uint8_t uuid[16], uint8_t number)
 }
 
 #define UNKNOWN ZN_PROC_GPUS
-#define FACTS   .id = 1
-#define SEES(n) .id = 1, .visible_set = true, .visible_count = n
+/* All devices of the list are open, but for the first two. */
+#define CLOSED   .id = 1
+#define NAMES(n) .id = 1, .visible_set = true, .visible_count = n
+#define OPEN     .minor_count = 3, .minors = {0, 1, 2}
+#define FACTS    CLOSED, OPEN
+#define SEES(n)  NAMES(n), OPEN
+#define MIG      .instances = true
+#define MIG_1    "MIG-1c4d5b7e-72b2-5a0f-b2cb-4f6c4fc5bf51"
 
 /* Which GPU an ordinal means: with the driver's list, and without (NULL: not asked). */
 static const struct {
@@ -192,13 +203,26 @@ static const struct {
 	{"ordinal alone, beyond the list", 3, 0, NULL, {FACTS}, "unknown", "3"},
 	{"facts gone", 1, 0, NULL, {.id = 1, .gone = true}, "unknown", "unknown"},
 	{"facts of nobody", 1, 0, NULL, {0}, "unknown", "unknown"},
-	{"facts gone, UUID known", 0, 3, NULL, {.gone = true}, "2", "GPU-03000000-0000-0000-0000-0000000000c3"},
-	{"facts gone, PCI known", 0, 0, "0000:43:00.0", {.gone = true}, "1", "unknown"},
-	{"PCI in other letters", 0, 0, "0000:9D:00.0", {.gone = true}, "2", "unknown"},
+	{"facts gone, UUID known", 0, 3, NULL, {.gone = true}, "unknown", "GPU-03000000-0000-0000-0000-0000000000c3"},
+	{"facts gone, PCI known", 0, 0, "0000:43:00.0", {.gone = true}, "unknown", "unknown"},
+	{"PCI in other letters", 0, 0, "0000:9D:00.0", {.gone = true, OPEN}, "2", "unknown"},
 	{"UUID decides over what is visible", 0, 1, NULL, {SEES(1), .visible = {2}}, "0", "2"},
 	{"PCI decides over what is visible", 0, 0, "0000:1b:00.0", {SEES(1), .visible = {2}}, "0", "2"},
 	{"UUID decides over PCI", 0, 3, "0000:1b:00.0", {FACTS}, "2", "0"},
-	{"UUID that is not listed", 0, 9, NULL, {FACTS}, "GPU-09000000-0000-0000-0000-0000000000c9", "0"},
+	{"UUID that is not listed", 0, 9, NULL, {FACTS}, "unknown", "0"},
+	{"UUID that is not listed, of an instance", 0, 9, NULL, {FACTS, MIG},
+		"GPU-09000000-0000-0000-0000-0000000000c9", "0"},
+	{"UUID, another device is open", 0, 1, NULL, {CLOSED, .minor_count = 2, .minors = {0, 1}}, "unknown", "0"},
+	{"UUID, one other device is open", 0, 1, NULL, {CLOSED, .minor_count = 1, .minors = {0}}, "unknown", "0"},
+	{"UUID, no device is open", 0, 1, NULL, {CLOSED}, "unknown", "0"},
+	{"PCI, another device is open", 0, 0, "0000:1b:00.0", {CLOSED, .minor_count = 2, .minors = {0, 1}}, "unknown",
+		"0"},
+	{"ordinal, no device is open", 1, 0, NULL, {CLOSED}, "unknown", "1"},
+	{"visible index, another device is open", 0, 0, NULL,
+		{NAMES(1), .visible = {2}, .minor_count = 2, .minors = {0, 2}}, "unknown", "2"},
+	{"visible UUID, another device is open", 0, 0, NULL,
+		{NAMES(1), .visible = {-1}, .visible_uuid = {"GPU-03"}, .minor_count = 2, .minors = {0, 2}}, "unknown",
+		"GPU-03"},
 	{"visible 2,3: first", 0, 0, NULL, {SEES(2), .visible = {2, 1}}, "2", "2"},
 	{"visible 2,3: second", 1, 0, NULL, {SEES(2), .visible = {2, 1}}, "1", "1"},
 	{"visible 2,3: ordinal beyond", 2, 0, NULL, {SEES(2), .visible = {2, 1}}, "unknown", "unknown"},
@@ -213,12 +237,19 @@ static const struct {
 		"GPU-02"},
 	{"visible: UUID in capitals", 0, 0, NULL,
 		{SEES(1), .visible = {-1}, .visible_uuid = {"GPU-03000000-0000-0000-0000-0000000000C3"}}, "2", NULL},
-	{"visible: beginning of all UUIDs", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-0"}}, "GPU-0",
-		"GPU-0"},
-	{"visible: MIG", 0, 0, NULL,
-		{SEES(1), .visible = {-1}, .visible_uuid = {"MIG-1c4d5b7e-72b2-5a0f-b2cb-4f6c4fc5bf51"}},
-		"MIG-1c4d5b7e-72b2-5a0f-b2cb-4f6c4fc5bf51", "MIG-1c4d5b7e-72b2-5a0f-b2cb-4f6c4fc5bf51"},
-	{"visible: MIG of old", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"MIG-GPU-0100/1/0"}},
+	{"visible: beginning of all UUIDs", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-0"}},
+		"unknown", "GPU-0"},
+	{"visible: MIG", 0, 0, NULL, {SEES(1), MIG, .visible = {-1}, .visible_uuid = {MIG_1}}, MIG_1, MIG_1},
+	{"visible: MIG, and one GPU is open", 0, 0, NULL,
+		{NAMES(1), MIG, .minor_count = 1, .minors = {2}, .visible = {-1}, .visible_uuid = {MIG_1}}, MIG_1,
+		MIG_1},
+	{"visible: MIG, none is open, and one GPU is", 0, 0, NULL,
+		{NAMES(1), .minor_count = 1, .minors = {2}, .visible = {-1}, .visible_uuid = {MIG_1}}, "0", "2"},
+	{"visible: MIG, none is open", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {MIG_1}}, "unknown",
+		MIG_1},
+	{"visible: MIG, the driver says of which GPU", 0, 0, "0000:43:00.0",
+		{SEES(1), MIG, .visible = {-1}, .visible_uuid = {MIG_1}}, "1", MIG_1},
+	{"visible: MIG of old", 0, 0, NULL, {SEES(1), MIG, .visible = {-1}, .visible_uuid = {"MIG-GPU-0100/1/0"}},
 		"MIG-GPU-0100/1/0", "MIG-GPU-0100/1/0"},
 	{"visible: bytes that name nothing", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-\xff\"\n"}},
 		"unknown", "unknown"},
@@ -230,13 +261,13 @@ static const struct {
 	{"no context, two visible", UNKNOWN, 0, NULL, {SEES(2), .visible = {2, 1}}, "unknown", "unknown"},
 	{"no context, nothing visible", UNKNOWN, 0, NULL, {SEES(0)}, "unknown", "unknown"},
 	{"no context, nothing said", UNKNOWN, 0, NULL, {FACTS}, "unknown", "unknown"},
-	{"no context, one device open", UNKNOWN, 0, NULL, {FACTS, .minor_count = 1, .minors = {2}}, "0", "2"},
-	{"no context, one device open that is not listed", UNKNOWN, 0, NULL, {FACTS, .minor_count = 1, .minors = {9}},
+	{"no context, one device open", UNKNOWN, 0, NULL, {CLOSED, .minor_count = 1, .minors = {2}}, "0", "2"},
+	{"no context, one device open that is not listed", UNKNOWN, 0, NULL, {CLOSED, .minor_count = 1, .minors = {9}},
 		"unknown", "9"},
-	{"no context, two devices open", UNKNOWN, 0, NULL, {FACTS, .minor_count = 2, .minors = {1, 2}}, "unknown",
+	{"no context, two devices open", UNKNOWN, 0, NULL, {CLOSED, .minor_count = 2, .minors = {1, 2}}, "unknown",
 		"unknown"},
 	{"no context, two visible and one open", UNKNOWN, 0, NULL,
-		{SEES(2), .visible = {2, 1}, .minor_count = 1, .minors = {1}}, "2", "1"},
+		{NAMES(2), .visible = {2, 1}, .minor_count = 1, .minors = {1}}, "2", "1"},
 	{"no context, UUID of elsewhere", UNKNOWN, 3, NULL, {FACTS}, "unknown", "unknown"},
 	{"no context, facts gone", UNKNOWN, 0, NULL, {.gone = true}, "unknown", "unknown"},
 };
@@ -346,25 +377,160 @@ T(two_gpus_of_one_ordinal)
 	CHECK(second >= 0 && zn_gpu_unknown(&gpus.gpu[second]));
 }
 
+static int name_by(uint32_t owner, bool instances, const char *name)
+{
+	static struct zn_proc p;
+	struct zn_facts facts = {NAMES(1), .visible = {-1}, .instances = instances, .owner = owner};
+
+	snprintf(facts.visible_uuid[0], sizeof(facts.visible_uuid[0]), "%s", name);
+	return zn_gpus_resolve(&gpus, &p, &facts, 0);
+}
+
+/* How many of a hundred names are not the unknown GPU. */
+static int names_of(uint32_t owner, bool instances)
+{
+	char name[44];
+	int n = 0;
+
+	for (int i = 0; i < 100; i++) {
+		int gpu;
+
+		snprintf(name, sizeof(name), "MIG-%u-%d", owner, i);
+		gpu = name_by(owner, instances, name);
+		CHECK(gpu >= 0);
+		n += gpu >= 0 && !zn_gpu_unknown(&gpus.gpu[gpu]);
+	}
+	return n;
+}
+
+/* The last entry is for what cannot be told. */
 T(a_full_table)
 {
 	static struct zn_proc p;
-	struct zn_facts facts = {SEES(1)};
+	struct zn_facts facts = {NAMES(1)};
+	int unknown;
 
 	memset(&gpus, 0, sizeof(gpus));
-	for (int i = 0; i < ZN_GPUS_MAX; i++) {
+	for (int i = 0; i < ZN_GPUS_MAX - 1; i++) {
 		facts.visible[0] = i;
 		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), i);
 	}
 	facts.visible[0] = ZN_GPUS_MAX;
-	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), -1);
-	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, UNKNOWN), -1);
+	unknown = zn_gpus_resolve(&gpus, &p, &facts, 0);
+	CHECK(unknown == ZN_GPUS_MAX - 1 && zn_gpu_unknown(&gpus.gpu[unknown]));
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, UNKNOWN), unknown);
 	uuid_of(p.gpu[0].uuid, 5);
-	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), -1);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), unknown);
 	CHECK_EQ(gpus.count, ZN_GPUS_MAX);
 	facts.visible[0] = 6;
 	memset(p.gpu[0].uuid, 0, 16);
 	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), 6);
+}
+
+T(names_of_users_have_shares)
+{
+	static const bool none[ZN_GPUS_MAX];
+
+	memset(&gpus, 0, sizeof(gpus));
+	CHECK_EQ(names_of(1000, false), ZN_GPU_NAMES);
+	CHECK_EQ(names_of(1001, false), ZN_GPU_NAMES);
+	CHECK_EQ(name_by(1002, false, "MIG-mine"), (int)gpus.count - 1);
+	CHECK(names_of(ZN_OWNER_ROOT, false) > ZN_GPU_NAMES);
+	CHECK(gpus.quota.refused > 0);
+	zn_gpus_forget(&gpus, none);
+	CHECK_EQ(gpus.count, 0);
+	CHECK_EQ(gpus.quota.used, 0);
+	CHECK_EQ(names_of(1000, false), ZN_GPU_NAMES);
+}
+
+/* Who has MIG instances may have many, and they are his. */
+T(instances_on_a_node_with_a_list)
+{
+	int mine;
+
+	list();
+	CHECK_EQ(names_of(1000, false), 0);
+	CHECK_EQ(names_of(1000, true), (ZN_GPUS_MAX - 1 - LISTED) / 2);
+	mine = name_by(1001, true, "MIG-mine");
+	CHECK_STR(gpus.gpu[mine].id, "MIG-mine");
+	CHECK_EQ(name_by(1001, true, "MIG-mine"), mine);
+	CHECK(zn_gpu_unknown(&gpus.gpu[name_by(1002, true, "MIG-mine")]));
+	CHECK_EQ(name_by(ZN_OWNER_ROOT, false, "MIG-mine"), mine);
+}
+
+/* ---- Open devices. Those of memory stand for GPUs. ---- */
+
+#define MEMORY 1 /* its devices 3, 5 and 7 are null, zero and full */
+
+static const struct {
+	const char *name, *path;
+	uint32_t major, minor; /* 0: a regular file */
+	int flags;
+	enum zn_gpu_file want;
+} devices[] = {
+	{"device", "/dev/nvidia3", MEMORY, 3, O_RDWR, ZN_GPU_FILE_GPU},
+	{"device, to read", "/dev/nvidia5", MEMORY, 5, O_RDONLY, ZN_GPU_FILE_GPU},
+	{"device that is only looked up", "/dev/nvidia3", MEMORY, 3, O_PATH, ZN_GPU_FILE_NONE},
+	{"device of another number", "/dev/nvidia3", MEMORY, 5, O_RDWR, ZN_GPU_FILE_NONE},
+	{"device of another driver", "/dev/nvidia0", 5, 0, O_RDWR | O_NOCTTY, ZN_GPU_FILE_NONE},
+	{"file", "/dev/nvidia3", 0, 0, O_RDWR, ZN_GPU_FILE_NONE},
+	{"device elsewhere", "/tmp/nvidia3", MEMORY, 3, O_RDWR, ZN_GPU_FILE_NONE},
+	{"longer name", "/dev/nvidia3x", MEMORY, 3, O_RDWR, ZN_GPU_FILE_NONE},
+	{"instance", "/dev/nvidia-caps/nvidia-cap7", MEMORY, 7, O_RDONLY, ZN_GPU_FILE_INSTANCE},
+	{"instance that is a file", "/dev/nvidia-caps/nvidia-cap7", 0, 0, O_RDONLY, ZN_GPU_FILE_NONE},
+	{"instance that is only looked up", "/dev/nvidia-caps/nvidia-cap7", MEMORY, 7, O_PATH, ZN_GPU_FILE_NONE},
+};
+
+static void device_is(size_t i, const struct zn_gpu_files *of, enum zn_gpu_file want)
+{
+	mode_t type = devices[i].major ? S_IFCHR : S_IFREG;
+	int fd, dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY), minor = -1;
+	char name[16];
+
+	CHECK_EQ(mknod(devices[i].path, type | 0600, makedev(devices[i].major, devices[i].minor)), 0);
+	fd = open(devices[i].path, devices[i].flags);
+	if (fd < 0 && errno != ENXIO && errno != EIO)
+		T_FAIL("cannot open %s: %s", devices[i].path, strerror(errno));
+	snprintf(name, sizeof(name), "%d", fd);
+	CHECK_EQ(zn_gpu_file(of, dir, name, &minor), want);
+	if (want == ZN_GPU_FILE_GPU)
+		CHECK_EQ(minor, (int)devices[i].minor);
+	close(fd);
+	close(dir);
+	unlink(devices[i].path);
+}
+
+/* In a file system of the test's own in place of /dev, as a user may have one. */
+static void open_devices(void)
+{
+	const struct zn_gpu_files both = {MEMORY, MEMORY}, gpus_alone = {MEMORY, 0};
+
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		mount("none", "/dev", "tmpfs", 0, NULL) || mkdir("/dev/nvidia-caps", 0700)) {
+		printf("absent: open devices: %s\n", strerror(errno));
+		return;
+	}
+	for (size_t i = 0; i < ZN_LEN(devices); i++) {
+		t_begin(devices[i].name);
+		device_is(i, &both, devices[i].want);
+		if (devices[i].want == ZN_GPU_FILE_INSTANCE)
+			device_is(i, &gpus_alone, ZN_GPU_FILE_NONE);
+	}
+}
+
+T(majors_of_devices)
+{
+	char path[] = "/tmp/proc_test.XXXXXX";
+	int fd = mkstemp(path);
+
+	dprintf(fd,
+		"Character devices:\n  1 mem\n195 nvidia-frontend\n510 nvidia-caps\n\nBlock devices:\n259 nvidia-caps\n");
+	close(fd);
+	CHECK_EQ(zn_gpu_files_read(path).gpu, 195);
+	CHECK_EQ(zn_gpu_files_read(path).instance, 510);
+	unlink(path);
+	CHECK_EQ(zn_gpu_files_read(path).gpu, 195);
+	CHECK_EQ(zn_gpu_files_read(path).instance, 0);
 }
 
 int main(void)
@@ -383,6 +549,10 @@ int main(void)
 	RUN(a_pci_address_without_its_end);
 	RUN(two_gpus_of_one_ordinal);
 	RUN(a_full_table);
+	RUN(names_of_users_have_shares);
+	RUN(instances_on_a_node_with_a_list);
+	RUN(majors_of_devices);
 	rmdir(root);
+	open_devices(); /* the last one, as it has mounts of its own from there on */
 	return t_end();
 }

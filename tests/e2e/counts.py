@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """The driver's scenarios: every figure of its report is in /metrics and /json, exactly, on the right GPU."""
-from harness import CUDA, NCCL, Daemon, Driver, check, equal, main, test, wait_until
+from harness import CUDA, NCCL, NOBODY, Actor, Daemon, Driver, check, copy_of, equal, main, test, wait_until
 from figures import compare, compare_metrics, shown
+
+GIB = 1 << 30
 
 
 def scenario(name, expect=(), nccl=None):
@@ -112,6 +114,55 @@ def visible_devices_by_known_uuid():
     r = driver.start()
     shown(daemon, r)
     compare_metrics(daemon.metrics(), r, ["1", "0", "3", "2", "unknown"])
+
+
+def as_user(uid):
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+
+
+def holds(cuda, size, devices, uid, visible):
+    """A process of a user that holds so much on each of its devices."""
+    actor = Actor(("cuda", cuda), before=as_user(uid), env={"CUDA_VISIBLE_DEVICES": visible, "FAKE_CUDA_DEVICES": "16"})
+    for device in range(devices):
+        actor.do(f"ready(cuda, {device}); alloc(cuda, {size})")
+    return actor
+
+
+def used(daemon, gpu):
+    return sum(daemon.metrics().all("zernel_gpu_memory_used_bytes", gpu_id=gpu).values())
+
+
+@test
+def names_of_gpus_that_one_user_gives_leave_room_for_others():
+    daemon = Daemon(expect=[r"quota: names of GPUs: \d+ refused, the last one to user 65534, "])
+    cuda = copy_of(CUDA, "libcuda.so.1")
+    first = holds(cuda, 4096, 1, NOBODY, "MIG-0")
+    daemon.attached(cuda)
+    many = [holds(cuda, 4096, 16, NOBODY, ",".join(f"MIG-{i}-{n}" for n in range(16))) for i in range(5)]
+    wait_until(lambda: {actor.pid for actor in many} <= daemon.metrics().pids(), "who gives many names")
+    daemon.ticked(3)
+    holds(cuda, GIB, 1, 1000, "GPU-another-user")
+    wait_until(lambda: used(daemon, "GPU-another-user") == GIB, "another user's memory")
+    names = [dict(k)["gpu_id"] for k in daemon.metrics().all("zernel_gpu_memory_used_bytes")]
+    equal(len([name for name in set(names) if name.startswith("MIG-")]), 8, f"names of one user: {names}")
+    first.end()
+
+
+@test
+def a_file_in_place_of_a_gpu_is_none():
+    daemon, cuda = Daemon("--gpu-majors", "1"), copy_of(CUDA, "libcuda.so.1")
+    actors = [Actor(("cuda", cuda), before=["unshare", "-m"]),
+              Actor(("cuda", cuda), before=[*as_user(NOBODY), "unshare", "-rm"])]
+    daemon.attached(cuda)
+    for actor, make in zip(actors, ("os.mknod('/dev/nvidia5', 0o20600, os.makedev(1, 5))", "open('/dev/nvidia7', 'w')")):
+        actor.do("ok(CDLL(None).mount(b'none', b'/dev', b'tmpfs', 0, None))")
+        actor.do(f"device = {make}")
+    actors[0].do("device = os.open('/dev/nvidia5', os.O_RDWR)")
+    for i, actor in enumerate(actors):
+        actor.do(f"ready(cuda, 0); alloc(cuda, {4096 * (i + 1)})")
+    wait_until(lambda: used(daemon, "5") == 4096, "the GPU by its open device")
+    wait_until(lambda: used(daemon, "0") == 8192, "the GPU by its ordinal alone")
+    equal(used(daemon, "7"), 0, "what is a file")
 
 
 @test

@@ -101,13 +101,14 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := quota scan check rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
+UNIT := quota scan check child rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 quota_test_SRC   := quota.c log.c
 scan_test_SRC    := scan.c quota.c log.c
 report_test_SRC  := flow.c mount.c loop.c report.c wait.c sheet.c job.c alert.c rule.c rule_run.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
 secure_test_SRC  := secure.c
+child_test_SRC   := log.c
 check_test_SRC   := check.c secure.c
 fetch_test_SRC   := fetch.c http.c json.c
 dns_test_SRC     := dns.c
@@ -262,8 +263,9 @@ build/bench/%.bpf.o: tests/bench/%.bpf.c
 	@mkdir -p build/bench
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-# Other kernels, in virtual machines (tests/vm): hooks, file I/O and NFS, and Slurm with control groups of version 2; 5.10,
-# 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm, cost (instructions of a system call; by hand).
+# Other kernels, in virtual machines (tests/vm): hooks, file I/O and NFS, Slurm with control groups of version 2, and the Debian
+# package under systemd; 5.10, 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm, package, cost
+# (instructions of a system call; by hand).
 KERNELS ?= 6.1 6.12
 $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 	@mkdir -p $(T)
@@ -272,7 +274,7 @@ $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 check-vm:
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver \
-		$(if $(filter cost,$(IMAGES)),bench-tools)
+		$(if $(filter cost,$(IMAGES)),bench-tools) $(if $(filter package,$(or $(IMAGES),package)),dist)
 	@tests/vm/run.sh build $(KERNELS)
 
 # ---- fuzzing ----

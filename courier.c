@@ -5,8 +5,7 @@
  * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
  * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
  *
- * A letter is handed over in pieces over a socket pair, as a file is to the scribe: each a datagram of at most PIECE_BYTES,
- * since larger ones need memory in one piece from the kernel. What came of it is told in memory that both see.
+ * A letter is handed over as a message (child.c). What came of it is told in memory that both see.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,64 +22,47 @@
 
 #include "zernel.h"
 
-#define PIECE_BYTES (32 << 10)
 #define START_MS    10000 /* for the courier to say that it is there */
 #define FAREWELL_MS 2000  /* for what waits to be sent at the end */
 #define NOBODY      65534
 
-struct piece {
+struct message {
 	uint32_t to;
-	uint32_t total; /* bytes of the letter */
-	uint32_t at;    /* where this piece begins; 0: a letter begins, and what came of another is void */
 	uint32_t pad;
 	uint64_t number; /* of the letter */
-	char text[PIECE_BYTES];
+	char text[ZN_LETTER_BYTES];
 };
-#define HEAD_BYTES offsetof(struct piece, text)
+#define HEAD_BYTES offsetof(struct message, text)
 
 /* ---- the courier ---- */
 
 struct courier {
-	int socket; /* below 0: the daemon has gone */
+	struct zn_child child;
+	bool alone; /* the daemon has gone */
 	unsigned count;
 	struct zn_sender sender[ZN_SENDERS_MAX];
-	uint32_t have; /* bytes of text */
-	struct piece piece;
-	char text[ZN_LETTER_BYTES];
+	struct message message;
 };
 
-/* A piece that does not follow the one before it is of a letter whose beginning was not sent: it is passed over. */
 static void take(struct courier *c, size_t bytes)
 {
-	const struct piece *p = &c->piece;
-	size_t len = bytes - HEAD_BYTES;
+	const struct message *m = &c->message;
 
-	if (bytes < HEAD_BYTES || p->to >= ZN_TO_COUNT)
-		return;
-	if (p->at == 0)
-		c->have = 0;
-	if (p->at != c->have || p->total > sizeof(c->text) || len > p->total - p->at)
-		return;
-	memcpy(c->text + p->at, p->text, len);
-	c->have += (uint32_t)len;
-	if (c->have < p->total)
+	if (bytes < HEAD_BYTES || m->to >= ZN_TO_COUNT)
 		return;
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->sender[i].to == p->to)
-			zn_sender_push(&c->sender[i], (struct zn_str){c->text, p->total}, p->number);
+		if (c->sender[i].to == m->to)
+			zn_sender_push(&c->sender[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
 }
 
 /* All that is there. */
 static void receive(struct courier *c)
 {
-	ssize_t n;
+	size_t bytes;
 
-	while ((n = recv(c->socket, &c->piece, sizeof(c->piece), MSG_DONTWAIT)) > 0)
-		take(c, (size_t)n);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	close(c->socket);
-	c->socket = -1;
+	c->alone = !zn_child_woken(&c->child, false);
+	while ((bytes = zn_child_take(&c->child, &c->message, sizeof(c->message))))
+		take(c, bytes);
 }
 
 static int wait_ms(const struct courier *c, uint64_t end_ns, uint64_t now_ns)
@@ -101,10 +83,10 @@ static void turn(struct courier *c, uint64_t end_ns)
 
 	for (unsigned i = 0; i < c->count; i++)
 		all[i] = zn_sender_poll(&c->sender[i]);
-	all[c->count] = (struct pollfd){.fd = c->socket, .events = POLLIN};
+	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->child.fd, .events = POLLIN};
 	if (poll(all, c->count + 1, wait_ms(c, end_ns, zn_now_ns())) < 0)
 		return;
-	if (c->socket >= 0 && all[c->count].revents)
+	if (all[c->count].revents)
 		receive(c);
 	for (unsigned i = 0; i < c->count; i++)
 		zn_sender_step(&c->sender[i], all[i].revents, zn_now_ns());
@@ -123,7 +105,7 @@ static void serve(struct courier *c)
 {
 	uint64_t end_ns;
 
-	while (c->socket >= 0)
+	while (!c->alone)
 		turn(c, UINT64_MAX);
 	end_ns = zn_now_ns() + FAREWELL_MS * ZN_NS_PER_MS;
 	while (busy(c) && zn_now_ns() < end_ns)
@@ -206,7 +188,7 @@ static int give_up(int socket)
 	return err ? err : zn_secure_courier(folder, ZN_LEN(folder));
 }
 
-static void run(const struct start *s, int socket)
+static void run(const struct start *s, const struct zn_child *child)
 {
 	struct courier *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int err = c == MAP_FAILED ? -ENOMEM : 0;
@@ -214,10 +196,10 @@ static void run(const struct start *s, int socket)
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && !err; to++)
 		err = add_senders(c, s, to) ? 0 : -ENOMEM;
 	if (!err)
-		c->socket = socket;
+		c->child = *child;
 	if (!err)
-		err = give_up(socket);
-	if (send(socket, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
+		err = give_up(child->fd);
+	if (send(child->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
 		serve(c);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
@@ -227,17 +209,16 @@ static void run(const struct start *s, int socket)
 /* What the courier says of its start. */
 static int start(struct zn_courier *c, const struct start *s)
 {
-	int err = -EPIPE;
+	int err = zn_child_open(&c->child);
 
-	c->pid = zn_child_fork(&c->fd);
-	if (c->pid == 0)
-		run(s, c->fd);
-	if (c->pid < 0)
-		return c->pid;
+	if (err)
+		return err;
+	if (c->child.pid == 0)
+		run(s, &c->child);
 	c->done = s->done;
-	if (!zn_child_wait(c->fd, START_MS))
+	if (!zn_child_wait(c->child.fd, START_MS))
 		return -ETIMEDOUT;
-	return recv(c->fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
+	return recv(c->child.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
 }
 
 static int read_token(struct start *s, char why[ZN_TEXT_MAX])
@@ -269,7 +250,7 @@ int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[Z
 	unsigned any = 0;
 	int err;
 
-	*c = (struct zn_courier){.fd = -1};
+	*c = (struct zn_courier){.child.fd = -1};
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
 		any += c->senders[to] = count_urls(urls_of(o, to));
 	if (!any)
@@ -290,9 +271,8 @@ static void mourn(struct zn_courier *c)
 {
 	int status = 0;
 
-	close(c->fd);
-	c->fd = -1;
-	if (waitpid(c->pid, &status, WNOHANG) == c->pid && WIFSIGNALED(status))
+	zn_child_hang_up(&c->child);
+	if (waitpid(c->child.pid, &status, WNOHANG) == c->child.pid && WIFSIGNALED(status))
 		zn_log(ZN_ERROR, "courier: killed by signal %d; nothing is sent any more until zerneld is restarted",
 			WTERMSIG(status));
 	else
@@ -320,46 +300,34 @@ void zn_courier_tick(struct zn_courier *c)
 {
 	const struct zn_sender_done *d = c->done;
 
-	if (c->fd >= 0 && recv(c->fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
+	if (c->child.fd >= 0 && recv(c->child.fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
 		mourn(c);
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && d; d += c->senders[to++])
 		add_up(&c->sum[to], d, c->senders[to]);
 }
 
-static bool send_piece(struct zn_courier *c, const struct piece *head, struct zn_str text)
+static bool hand_over(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
 {
-	int err = zn_child_send(c->fd, head, HEAD_BYTES, text);
+	struct {
+		uint32_t to, pad;
+		uint64_t number;
+	} head = {.to = to, .number = c->number[to] + 1};
+	int err;
 
+	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
+	if (c->child.fd < 0 || text.len > ZN_LETTER_BYTES)
+		return false;
+	err = zn_child_put(&c->child, &head, sizeof(head), text);
 	if (err == -EPIPE || err == -ECONNRESET)
 		mourn(c);
 	return !err;
-}
-
-static bool send_all(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
-{
-	static struct piece head;
-	size_t len;
-
-	if (c->fd < 0 || text.len > ZN_LETTER_BYTES)
-		return false;
-	head.to = to;
-	head.total = (uint32_t)text.len;
-	head.at = 0;
-	head.number = c->number[to] + 1;
-	do {
-		len = text.len - head.at < PIECE_BYTES ? text.len - head.at : PIECE_BYTES;
-		if (!send_piece(c, &head, (struct zn_str){text.at + head.at, len}))
-			return false;
-		head.at += (uint32_t)len;
-	} while (head.at < text.len);
-	return true;
 }
 
 uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
 {
 	if (!c->senders[to])
 		return 0;
-	if (send_all(c, to, text))
+	if (hand_over(c, to, text))
 		return ++c->number[to];
 	c->lost[to]++;
 	return 0;
@@ -368,13 +336,13 @@ uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_st
 /* The courier's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */
 void zn_courier_close(struct zn_courier *c)
 {
-	if (c->pid > 0 && c->fd >= 0) {
-		shutdown(c->fd, SHUT_WR);
-		if (zn_child_wait(c->fd, 2 * FAREWELL_MS))
-			waitpid(c->pid, NULL, 0);
-		close(c->fd);
+	if (c->child.pid > 0 && c->child.fd >= 0) {
+		shutdown(c->child.fd, SHUT_WR);
+		if (zn_child_wait(c->child.fd, 2 * FAREWELL_MS))
+			waitpid(c->child.pid, NULL, 0);
 	}
+	zn_child_close(&c->child);
 	if (c->done)
 		munmap((void *)c->done, DONE_BYTES);
-	*c = (struct zn_courier){.fd = -1};
+	*c = (struct zn_courier){.child.fd = -1};
 }

@@ -1748,7 +1748,7 @@ static void emit_outbound(struct text *t)
 	const bool *waiting = t->metric->arg;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
-		if (c->senders[to] && (!*waiting || c->fd >= 0)) {
+		if (c->senders[to] && (!*waiting || c->child.fd >= 0)) {
 			series(t);
 			label_word(t, "to", zn_outbound_label(to));
 			end_u64(t, *waiting ? c->sum[to].queued : zn_courier_down(c, to));

@@ -305,7 +305,7 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 {
 	bool wanted = n->courier->senders[ZN_TO_ALERTMANAGER] || n->courier->senders[ZN_TO_WEBHOOK];
 
-	if (!wanted || n->courier->fd < 0)
+	if (!wanted || n->courier->child.fd < 0)
 		return;
 	n->now_ms = zn_wall_ms();
 	forget(n, n->now_ms);

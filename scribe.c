@@ -4,9 +4,9 @@
  * needs no right to write. What it may do is little: no capability, a short list of system calls, and, where the kernel
  * has Landlock, no folder but its own.
  *
- * A file is handed over in pieces over a socket pair, each a datagram of at most PIECE_BYTES: larger ones need memory in
- * one piece from the kernel. It is written under a temporary name, flushed, and renamed: whole, or not there. What has
- * been handed over is written even if the daemon ends or is killed; then the socket's end says so, and no signal does.
+ * A file is handed over as a message (child.c). It is written under a temporary name, flushed, and renamed: whole, or not
+ * there. What has been handed over is written even if the daemon ends or is killed; then the socket's end says so, and no
+ * signal does.
  *
  * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each scribe has a
  * temporary name of its own instead, on whatever node it runs, and several of them share a folder.
@@ -26,22 +26,19 @@
 #include "zernel.h"
 
 #define TEXT_MAX    (256 << 10) /* of one file */
-#define PIECE_BYTES (32 << 10)
-#define PATIENCE_MS 5000   /* for the folders to answer at the start, and for the rest to be written at the end */
-#define NEW_FILE    ".new" /* begins a temporary name: no other one begins with a dot */
-#define LEFT_S      3600   /* a temporary file that old is of a scribe that was killed */
-#define SWEEP_MS    500    /* for looking for such files, in a folder that may be large and slow */
+#define PATIENCE_MS 5000        /* for the folders to answer at the start, and for the rest to be written at the end */
+#define NEW_FILE    ".new"      /* begins a temporary name: no other one begins with a dot */
+#define LEFT_S      3600        /* a temporary file that old is of a scribe that was killed */
+#define SWEEP_MS    500         /* for looking for such files, in a folder that may be large and slow */
 
 enum verb { WRITE, REMOVE };
 
-struct piece {
+struct message {
 	uint32_t shelf, verb;
-	uint32_t total; /* bytes of the file */
-	uint32_t at;    /* where this piece begins; 0: a file begins, and what came of another is void */
 	char name[ZN_NAME_BYTES];
-	char text[PIECE_BYTES];
+	char text[TEXT_MAX];
 };
-#define HEAD_BYTES offsetof(struct piece, text)
+#define HEAD_BYTES offsetof(struct message, text)
 
 /* What both processes see; the scribe alone writes. */
 struct shared {
@@ -66,14 +63,12 @@ static bool is_name(const char *name)
 
 struct scribe {
 	struct shared *shared;
-	int socket;
+	struct zn_child child;
 	int folder[ZN_SHELF_COUNT];       /* below 0: none */
 	const char *path[ZN_SHELF_COUNT]; /* NULL: none */
 	bool failing[ZN_SHELF_COUNT];     /* the last file could not be written */
 	char temporary[32];               /* what a file is called until it is whole */
-	uint32_t have;                    /* bytes of text */
-	struct piece piece;
-	char text[TEXT_MAX];
+	struct message message;
 };
 
 static void add(uint64_t *to)
@@ -114,7 +109,7 @@ static int write_new(int folder, const char *name, const char *text, size_t len)
 
 static int write_file(const struct scribe *s, int folder, const char *name, size_t len)
 {
-	int err = write_new(folder, s->temporary, s->text, len);
+	int err = write_new(folder, s->temporary, s->message.text, len);
 
 	if (!err && renameat(folder, s->temporary, folder, name))
 		err = -errno;
@@ -136,12 +131,12 @@ static void note(struct scribe *s, enum zn_shelf shelf, const char *what, const 
 		add(&s->shared->done.failed);
 }
 
-static void do_write(struct scribe *s)
+static void do_write(struct scribe *s, size_t len)
 {
-	const struct piece *p = &s->piece;
-	int err = write_file(s, s->folder[p->shelf], p->name, p->total);
+	const struct message *m = &s->message;
+	int err = write_file(s, s->folder[m->shelf], m->name, len);
 
-	note(s, p->shelf, "write", p->name, err);
+	note(s, m->shelf, "write", m->name, err);
 	if (!err)
 		add(&s->shared->done.written);
 }
@@ -149,46 +144,36 @@ static void do_write(struct scribe *s)
 /* One that is not there is removed. */
 static void do_remove(struct scribe *s)
 {
-	const struct piece *p = &s->piece;
-	int err = unlinkat(s->folder[p->shelf], p->name, 0) && errno != ENOENT ? -errno : 0;
+	const struct message *m = &s->message;
+	int err = unlinkat(s->folder[m->shelf], m->name, 0) && errno != ENOENT ? -errno : 0;
 
-	note(s, p->shelf, "remove", p->name, err);
+	note(s, m->shelf, "remove", m->name, err);
 	if (!err)
 		add(&s->shared->done.removed);
 }
 
-/* A piece that does not follow the one before it is of a file whose beginning was not sent: it is passed over. */
 static void take(struct scribe *s, size_t bytes)
 {
-	const struct piece *p = &s->piece;
-	size_t len = bytes - HEAD_BYTES;
+	const struct message *m = &s->message;
 
-	if (bytes < HEAD_BYTES || p->shelf >= ZN_SHELF_COUNT || s->folder[p->shelf] < 0 || !is_name(p->name))
+	if (bytes < HEAD_BYTES || m->shelf >= ZN_SHELF_COUNT || s->folder[m->shelf] < 0 || !is_name(m->name))
 		return;
-	if (p->verb == REMOVE) {
+	if (m->verb == REMOVE)
 		do_remove(s);
-		return;
-	}
-	if (p->at == 0)
-		s->have = 0;
-	if (p->at != s->have || p->total > TEXT_MAX || len > p->total - p->at)
-		return;
-	memcpy(s->text + p->at, p->text, len);
-	s->have += (uint32_t)len;
-	if (s->have == p->total)
-		do_write(s);
+	else
+		do_write(s, bytes - HEAD_BYTES);
 }
 
 /* Until the daemon has gone and all is read. */
 static void serve(struct scribe *s)
 {
-	for (;;) {
-		ssize_t n = recv(s->socket, &s->piece, sizeof(s->piece), 0);
+	size_t bytes;
+	bool there = true;
 
-		if (n > 0)
-			take(s, (size_t)n);
-		else if (n == 0 || errno != EINTR)
-			return;
+	while (there) {
+		there = zn_child_woken(&s->child, true);
+		while ((bytes = zn_child_take(&s->child, &s->message, sizeof(s->message))))
+			take(s, bytes);
 	}
 }
 
@@ -287,7 +272,7 @@ static void run(struct scribe *s)
 {
 	int err;
 
-	zn_child_become("zerneld: scribe", s->socket);
+	zn_child_become("zerneld: scribe", s->child.fd);
 	umask(0);
 	choose_temporary(s);
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
@@ -297,7 +282,7 @@ static void run(struct scribe *s)
 	err = zn_secure_scribe(s->folder, ZN_SHELF_COUNT);
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
 		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
-	if (send(s->socket, "", 1, MSG_NOSIGNAL) == 1)
+	if (send(s->child.fd, "", 1, MSG_NOSIGNAL) == 1)
 		serve(s);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
@@ -307,7 +292,7 @@ static void run(struct scribe *s)
 /* The scribe has tried its folders. If one does not answer in time, it may do so later. */
 static void await(struct zn_scribe *s, const struct shared *shared)
 {
-	bool answered = zn_child_wait(s->fd, PATIENCE_MS) && recv(s->fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
+	bool answered = zn_child_wait(s->child.fd, PATIENCE_MS) && recv(s->child.fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
 
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
 		int err = answered ? shared->state[i] : 0;
@@ -319,12 +304,12 @@ static void await(struct zn_scribe *s, const struct shared *shared)
 		zn_log(ZN_WARN, "scribe: its folders do not answer; what is written may come late, or not at all");
 }
 
-static void child(struct shared *shared, int socket, const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
+static void child(struct shared *shared, const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
 {
 	static struct scribe scribe;
 
 	scribe.shared = shared;
-	scribe.socket = socket;
+	scribe.child = s->child;
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
 		scribe.path[i] = s->wanted[i] ? dir[i] : NULL;
 	run(&scribe);
@@ -332,11 +317,12 @@ static void child(struct shared *shared, int socket, const struct zn_scribe *s, 
 
 static int start(struct zn_scribe *s, struct shared *shared, const char *const dir[ZN_SHELF_COUNT])
 {
-	s->pid = zn_child_fork(&s->fd);
-	if (s->pid == 0)
-		child(shared, s->fd, s, dir);
-	if (s->pid < 0)
-		return s->pid;
+	int err = zn_child_open(&s->child);
+
+	if (err)
+		return err;
+	if (s->child.pid == 0)
+		child(shared, s, dir);
 	s->done = &shared->done;
 	await(s, shared);
 	return 0;
@@ -348,7 +334,7 @@ int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], c
 	bool any = false;
 	int err;
 
-	*s = (struct zn_scribe){.fd = -1};
+	*s = (struct zn_scribe){.child.fd = -1};
 	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
 		any |= s->wanted[i] = dir[i] && *dir[i];
 	if (!any)
@@ -360,7 +346,7 @@ int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], c
 	snprintf(why, ZN_TEXT_MAX, "cannot start the process that writes files: %s", strerror(-err));
 	if (shared != MAP_FAILED)
 		munmap(shared, sizeof(*shared));
-	*s = (struct zn_scribe){.fd = -1};
+	*s = (struct zn_scribe){.child.fd = -1};
 	return err;
 }
 
@@ -377,46 +363,36 @@ static void mourn(struct zn_scribe *s, int err)
 {
 	int status = 0;
 
-	close(s->fd);
-	s->fd = -1;
+	zn_child_hang_up(&s->child);
 	memset(s->available, 0, sizeof(s->available));
-	if (waitpid(s->pid, &status, WNOHANG) == s->pid && WIFSIGNALED(status))
+	if (waitpid(s->child.pid, &status, WNOHANG) == s->child.pid && WIFSIGNALED(status))
 		zn_log(ZN_ERROR, "scribe: killed by signal %d; reports and records of jobs are lost from here on",
 			WTERMSIG(status));
 	else
 		zn_log(ZN_ERROR, "scribe: %s; reports and records of jobs are lost from here on", strerror(-err));
 }
 
-static bool send_piece(struct zn_scribe *s, const struct piece *head, struct zn_str text)
+static bool send_message(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
 {
-	int err = zn_child_send(s->fd, head, HEAD_BYTES, text);
+	struct {
+		uint32_t shelf, verb;
+		char name[ZN_NAME_BYTES];
+	} head = {.shelf = shelf, .verb = verb};
+	int err;
 
+	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
+	if (!s->available[shelf] || !is_name(name) || text.len > TEXT_MAX)
+		return false;
+	strcpy(head.name, name);
+	err = zn_child_put(&s->child, &head, sizeof(head), text);
 	if (err == -EPIPE || err == -ECONNRESET)
 		mourn(s, err);
 	return !err;
 }
 
-static bool send_all(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
-{
-	static struct piece head;
-	size_t len;
-
-	if (!s->available[shelf] || !is_name(name) || text.len > TEXT_MAX)
-		return false;
-	head = (struct piece){.shelf = shelf, .verb = verb, .total = (uint32_t)text.len};
-	strcpy(head.name, name);
-	do {
-		len = text.len - head.at < PIECE_BYTES ? text.len - head.at : PIECE_BYTES;
-		if (!send_piece(s, &head, (struct zn_str){text.at + head.at, len}))
-			return false;
-		head.at += (uint32_t)len;
-	} while (head.at < text.len);
-	return true;
-}
-
 static bool hand_over(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
 {
-	bool sent = send_all(s, shelf, verb, name, text);
+	bool sent = send_message(s, shelf, verb, name, text);
 
 	s->lost += !sent && s->wanted[shelf];
 	return sent;
@@ -435,15 +411,15 @@ bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name
 /* The scribe's end of the socket closes when it ends. */
 void zn_scribe_close(struct zn_scribe *s)
 {
-	if (s->pid > 0 && s->fd >= 0) {
-		shutdown(s->fd, SHUT_WR);
-		if (zn_child_wait(s->fd, PATIENCE_MS))
-			waitpid(s->pid, NULL, 0);
+	if (s->child.pid > 0 && s->child.fd >= 0) {
+		shutdown(s->child.fd, SHUT_WR);
+		if (zn_child_wait(s->child.fd, PATIENCE_MS))
+			waitpid(s->child.pid, NULL, 0);
 		else
 			zn_log(ZN_WARN, "scribe: the disk is slow; it goes on writing after the daemon has ended");
-		close(s->fd);
 	}
+	zn_child_close(&s->child);
 	if (s->done)
 		munmap((void *)s->done, sizeof(struct shared));
-	*s = (struct zn_scribe){.fd = -1};
+	*s = (struct zn_scribe){.child.fd = -1};
 }

@@ -580,7 +580,7 @@ static bool outbound_item(void *owner, struct zn_json *j, uint32_t i)
 		return true;
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "to", zn_outbound_label(i));
-	zn_json_key_text(j, "state", c->fd < 0 ? "ended" : c->sum[i].down ? "down" : "ok");
+	zn_json_key_text(j, "state", c->child.fd < 0 ? "ended" : c->sum[i].down ? "down" : "ok");
 	zn_json_key_u64(j, "destinations", c->senders[i]);
 	zn_json_key_u64(j, "down", zn_courier_down(c, i));
 	zn_json_key_u64(j, "queued", c->sum[i].queued);

@@ -3556,23 +3556,36 @@ void zn_sender_close(struct zn_sender *s);
 
 /* ---- child.c: what the processes beside the daemon, courier.c and scribe.c, have in common. ---- */
 
-/* Forks, with a SOCK_SEQPACKET pair between the two; before any thread. 0: this is the child, and *fd its end; else its pid,
- * and *fd the daemon's end, in which much may wait. Or -errno, *fd being as it was. */
-pid_t zn_child_fork(int *fd);
+struct zn_queue;
+struct zn_child {
+	pid_t pid;
+	int fd;                 /* of a socket to the other process; below 0: there is none, or no more */
+	struct zn_queue *queue; /* of messages to the child, in memory that both see */
+	uint64_t place, origin; /* in the queue: of this process */
+};
+/* Forks, before any thread. pid 0: this is the child. Or -errno. 8 MiB of messages may wait for the child, which takes them
+ * also after the daemon has ended or was killed. */
+int zn_child_open(struct zn_child *c);
+void zn_child_hang_up(struct zn_child *c); /* closes the socket, by which the other process learns of it */
+void zn_child_close(struct zn_child *c);   /* of the daemon; waits for nothing */
 /* The first thing that a child does: signals that end the daemon leave it alone, and of the descriptors it keeps standard
  * error and the socket. name: up to 15 characters. */
 void zn_child_become(const char *name, int socket);
 /* Of the daemon. Waits: true if something came or the other end has gone. */
 bool zn_child_wait(int fd, unsigned ms);
-/* One datagram, of a head and a text. Never blocks. */
-int zn_child_send(int fd, const void *head, size_t head_len, struct zn_str text);
+/* Of the daemon: a message of a head and a text. Never blocks. -EAGAIN: there is no room. */
+int zn_child_put(struct zn_child *c, const void *head, size_t head_len, struct zn_str text);
+/* Of the child: hears what woke it, or with waits, waits for that; then it takes all messages that are there. False: the
+ * daemon has gone. */
+bool zn_child_woken(const struct zn_child *c, bool waits);
+/* The length of the next message, or 0. One that is longer than cap, or makes no sense, is lost with all that wait. */
+size_t zn_child_take(struct zn_child *c, void *to, size_t cap);
 
 /* ---- courier.c: a process of its own that makes connections, as the daemon itself may not. ---- */
 
 #define ZN_SENDERS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
 struct zn_courier {
-	int fd; /* below 0: there is none, or no more */
-	pid_t pid;
+	struct zn_child child;
 	unsigned senders[ZN_TO_COUNT];     /* destinations of each kind */
 	uint64_t number[ZN_TO_COUNT];      /* of the last letter handed over */
 	uint64_t lost[ZN_TO_COUNT];        /* letters that could not be handed over */
@@ -3588,7 +3601,7 @@ uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_st
 void zn_courier_tick(struct zn_courier *c); /* brings sum up to date; notices that the courier has ended */
 static inline uint32_t zn_courier_down(const struct zn_courier *c, enum zn_outbound to)
 {
-	return c->fd < 0 ? c->senders[to] : c->sum[to].down; /* none works without it */
+	return c->child.fd < 0 ? c->senders[to] : c->sum[to].down; /* none works without it */
 }
 static inline uint64_t zn_courier_lost(const struct zn_courier *c, enum zn_outbound to) /* letters that nobody took */
 {
@@ -3646,8 +3659,7 @@ void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick(
 
 enum zn_shelf { ZN_SHELF_REPORTS, ZN_SHELF_SPOOL, ZN_SHELF_COUNT };
 struct zn_scribe {
-	int fd; /* below 0: there is none, or no more */
-	pid_t pid;
+	struct zn_child child;
 	bool wanted[ZN_SHELF_COUNT];    /* a folder was given; else what is written there is not lost, but not kept */
 	bool available[ZN_SHELF_COUNT]; /* and files can be made in it */
 	int refused[ZN_SHELF_COUNT];    /* -errno: why none can */

@@ -618,8 +618,8 @@ static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts
 
 static void closed_clear(struct daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->scribe.fd =
-		d->courier.fd = d->xids.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->scribe.child.fd =
+		d->courier.child.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->flows.mounts);
 }
 
@@ -804,7 +804,7 @@ static bool courier_check(struct daemon *d)
 	char why[ZN_TEXT_MAX];
 	int err = zn_courier_open(&d->courier, &d->options, why);
 
-	if (err || d->courier.fd >= 0)
+	if (err || d->courier.child.fd >= 0)
 		printf("%-14s %s\n", "connections", err ? why : "ok, by a process of nobody");
 	zn_courier_close(&d->courier);
 	return err;

@@ -51,7 +51,7 @@ static const struct zn_rule rule = {
 static void begin(void)
 {
 	alerts.count = 0;
-	courier = (struct zn_courier){.fd = 0, .senders = {1, 1, 0}};
+	courier = (struct zn_courier){.child.fd = 0, .senders = {1, 1, 0}};
 	memset(letters, 0, sizeof(letters));
 	wall_ms = 1711800000123;
 	now_ns = 1000 * ZN_NS_PER_S;
@@ -234,7 +234,7 @@ T(pending_ones_are_not_told)
 T(without_a_courier)
 {
 	begin();
-	courier.fd = -1;
+	courier.child.fd = -1;
 	fire("0");
 	tick();
 	CHECK_EQ(letters[ZN_TO_WEBHOOK], 0);

@@ -250,7 +250,7 @@ def containers_of_one_image_count_each_call_once():
 def one_users_files_do_not_keep_others_out():
     """More files than the table has rows; the other user's library, which comes last, is hooked."""
     whole = open(CUDA, "rb").read()
-    daemon = Daemon(expect=["quota: libraries: .* refused, the last one to 65534"])
+    daemon = Daemon(expect=["quota: libraries: .* refused, the last one to user 65534"])
     greedy, other = Actor(before=USER), Actor(before=["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"])
     paths = []
     for n in range(140):

@@ -99,17 +99,22 @@ static void plain_untask(struct zn_plain *p, uint32_t tgid)
 		}
 }
 
+/* A histogram that is nobody's any more. */
+static void plain_hist_free(struct zn_plain *p, uint32_t hist)
+{
+	memset(&p->arena.hists[hist], 0, sizeof(struct zn_hist));
+	p->hists[p->hist_count++] = hist;
+	p->arena.shared->quota[ZN_QUOTA_HISTOGRAM].used--;
+}
+
 static void plain_release(struct zn_arena *a, uint32_t row)
 {
 	struct zn_plain *p = (struct zn_plain *)a;
 	struct zn_proc *proc = &a->procs[row];
 
-	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++) {
-		if (!proc->hist[d])
-			continue;
-		memset(&a->hists[proc->hist[d]], 0, sizeof(struct zn_hist));
-		p->hists[p->hist_count++] = proc->hist[d];
-	}
+	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
+		if (proc->hist[d])
+			plain_hist_free(p, proc->hist[d]);
 	plain_untask(p, proc->tgid);
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
@@ -346,8 +351,7 @@ static void plain_io_free(struct zn_arena *a, const struct zn_io_row *row)
 	struct zn_quota *quota = a->shared->quota;
 
 	if (row->hist < ZN_HISTS_MAX) {
-		memset(&a->hists[row->hist], 0, sizeof(struct zn_hist));
-		p->hists[p->hist_count++] = row->hist;
+		plain_hist_free(p, row->hist);
 	} else {
 		memset(&a->coarse[row->hist - ZN_HISTS_MAX], 0, sizeof(struct zn_coarse_hist));
 		p->coarse[p->coarse_count++] = row->hist - ZN_HISTS_MAX;
@@ -358,13 +362,10 @@ static void plain_io_free(struct zn_arena *a, const struct zn_io_row *row)
 
 static void plain_skew_release(struct zn_arena *a, uint32_t slot)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
 	uint32_t hist = a->skews[slot].hist;
 
-	if (hist) {
-		memset(&a->hists[hist], 0, sizeof(a->hists[hist]));
-		p->hists[p->hist_count++] = hist;
-	}
+	if (hist)
+		plain_hist_free((struct zn_plain *)a, hist);
 	memset(&a->skews[slot], 0, sizeof(a->skews[slot]));
 	a->shared->skew_used[slot] = 0;
 }
@@ -458,6 +459,14 @@ void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc)
 	proc->exit_ns = zn_now_ns();
 }
 
+uint32_t zn_plain_hist(struct zn_plain *p)
+{
+	if (p->hist_count == 0)
+		return 0;
+	p->arena.shared->quota[ZN_QUOTA_HISTOGRAM].used++;
+	return p->hists[--p->hist_count];
+}
+
 bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes)
 {
 	struct zn_hist *h;
@@ -467,7 +476,7 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail de
 			p->arena.shared->lost[ZN_LOST_SERIES]++;
 			return false;
 		}
-		proc->hist[detail] = p->hists[--p->hist_count];
+		proc->hist[detail] = zn_plain_hist(p);
 	}
 	h = &p->arena.hists[proc->hist[detail]];
 	zn_hist_add(h, ns);
@@ -490,7 +499,7 @@ static struct zn_io_entry *plain_io_claim(struct zn_plain *p, const struct zn_io
 		zn_quota_give(&quota[ZN_QUOTA_IO_USER], e.row.user);
 		return NULL;
 	}
-	e.row.hist = whole ? p->hists[--p->hist_count] : ZN_HISTS_MAX + p->coarse[--p->coarse_count];
+	e.row.hist = whole ? zn_plain_hist(p) : ZN_HISTS_MAX + p->coarse[--p->coarse_count];
 	p->io[p->io_count] = e;
 	return &p->io[p->io_count++];
 }

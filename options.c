@@ -409,6 +409,8 @@ static const struct option options[] = {
 		"hook these at the start, for good"},
 	{"user-libraries", set_user_libraries, AT(user_libraries), "WHICH", "safe", "safe, all or none", 0, 0, ANYWHERE,
 		"hook those of users; docs/SECURITY.md"},
+	{"table-cpus", set_number, AT(table_cpus), "N", "0", "a number of CPUs", 0, ZN_TABLE_CPUS_MAX, ANYWHERE,
+		"size tables as for so many; 0: all there may be"},
 	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"the kernel's log: errors of GPUs"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,

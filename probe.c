@@ -165,12 +165,13 @@ enum map {
 	MAP_RUNS,
 	MAP_OPENS,
 	MAP_WORKERS,
+	MAP_SPILLED,
 	MAP_COUNT
 };
 static const char *const map_name[MAP_COUNT] = {".bss", "procs", "hists", "free_rows", "free_hists", "events", "rows",
 	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
 	"tasks", "io_rows", "coarse_hists", "free_coarse", "calls", "sends", "socks", "io_seats", "io_requests", "aios",
-	"runs", "opens", "workers"};
+	"runs", "opens", "workers", "spilled"};
 
 #define BPF_TRACE_UPROBE_MULTI_   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 #define UPROBE_MULTI_RETURN_FLAG_ 1
@@ -315,22 +316,66 @@ static void types_share(bool shared)
 
 /* Tables of which a node uses a small part. A kernel whose BPF has an allocator of its own (6.1 on) takes their memory as
  * it is used, up to the same limits; before, that could stall a program, so there they are whole from the start. */
-static const enum map sparse[] = {MAP_ALLOCS, MAP_CTXS, MAP_COMMS, MAP_STREAMS, MAP_CGROUPS, MAP_TASKS};
+static const enum map sparse[] = {
+	MAP_ALLOCS, MAP_CTXS, MAP_COMMS, MAP_STREAMS, MAP_CGROUPS, MAP_TASKS, MAP_THREADS, MAP_SPILLED, MAP_WORKERS};
 
 static int sparse_maps(struct zn_probe *p, struct bpf_object *o)
 {
 	struct btf *kernel = btf__load_vmlinux_btf();
-	bool grows = kernel && btf__find_by_name_kind(kernel, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
 	int err = 0;
 
+	p->grows = kernel && btf__find_by_name_kind(kernel, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
 	p->has_images = kernel && btf__find_by_name_kind(kernel, "bpf_tramp_image", BTF_KIND_STRUCT) > 0;
+	p->keeps_shadow = kernel && btf__find_by_name_kind(kernel, "shstk_update_last_frame", BTF_KIND_FUNC) > 0;
 	btf__free(kernel);
-	for (size_t i = 0; grows && i < ZN_LEN(sparse) && !err; i++) {
+	for (size_t i = 0; p->grows && i < ZN_LEN(sparse) && !err; i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[sparse[i]]);
 
 		err = map ? bpf_map__set_map_flags(map, BPF_F_NO_PREALLOC) : -ENOENT;
 	}
 	return err;
+}
+
+#define LIBRARIES (1u << ZN_FAM_GPU_MEM | 1u << ZN_FAM_CUDA_TRACE | 1u << ZN_FAM_NCCL)
+#define FILES     (1u << ZN_FAM_VFS | 1u << ZN_FAM_META)
+
+/* Tables of processes that call a hooked library, and what else only some families need: who has none of them has one entry
+ * of it. */
+static const struct {
+	enum map map;
+	uint32_t families;
+} needed[] = {{MAP_PROCS, LIBRARIES}, {MAP_ROWS, LIBRARIES}, {MAP_SEATS, LIBRARIES}, {MAP_ALLOCS, 1 << ZN_FAM_GPU_MEM},
+	{MAP_CTXS, 1 << ZN_FAM_GPU_MEM}, {MAP_COMMS, 1 << ZN_FAM_NCCL}, {MAP_SKEWS, 1 << ZN_FAM_NCCL},
+	{MAP_STREAMS, 1 << ZN_FAM_CUDA_TRACE}, {MAP_CALLS, LIBRARIES}, {MAP_SENDS, LIBRARIES}, {MAP_SOCKS, LIBRARIES},
+	{MAP_OPENS, LIBRARIES}, {MAP_IO_ROWS, FILES}, {MAP_COARSE, FILES}, {MAP_IO_SEATS, FILES},
+	{MAP_IO_REQUESTS, FILES}, {MAP_AIOS, FILES}};
+
+static int table_size(struct bpf_object *o, enum map m, uint32_t entries)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[m]);
+
+	return map ? bpf_map__set_max_entries(map, entries) : -ENOENT;
+}
+
+/* Tables whose size follows from the machine, and those that nobody will use. A kernel that is too old tracks no process. */
+static int tables_size(struct zn_probe *p, struct bpf_object *o)
+{
+	struct zn_sizes s = zn_sizes(p->cpus, p->grows);
+	uint64_t on = p->old ? p->families & ~(uint64_t)LIBRARIES : p->families;
+	bool follows = (on & LIBRARIES) && (on >> ZN_FAM_SCHED & 1);
+	int err = 0;
+
+	p->sizes = s;
+	for (size_t i = 0; i < ZN_LEN(needed) && !err; i++)
+		if (!(on & needed[i].families))
+			err = table_size(o, needed[i].map, 1);
+	if (!err && (on & LIBRARIES))
+		err = table_size(o, MAP_THREADS, ZN_THREADS_MAX + ZN_LAUNCHES_MAX);
+	if (!err && follows)
+		err = table_size(o, MAP_RUNS, s.runs / ZN_RUN_WAYS);
+	if (!err && follows)
+		err = table_size(o, MAP_SPILLED, ZN_SPILLED_MAX + ZN_RESERVED_MAX);
+	return err || !follows ? err : table_size(o, MAP_WORKERS, ZN_WORKERS_MAX);
 }
 
 /* The program's descriptor is kept for the kernel's count of what it skipped. */
@@ -363,6 +408,8 @@ static int base_try(struct zn_probe *p)
 	if (!o)
 		return -errno;
 	err = sparse_maps(p, o);
+	if (!err)
+		err = tables_size(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
@@ -538,7 +585,7 @@ static struct zn_opens *opens_of(struct zn_probe *p, uint32_t row)
 }
 
 /* For the next series: nobody adds to it any more. */
-static void hist_free(struct zn_arena *a, uint32_t slot)
+static void hist_clear(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_hist *h = zn_arena_hist(a, slot);
 
@@ -546,6 +593,17 @@ static void hist_free(struct zn_arena *a, uint32_t slot)
 		return;
 	memset(h, 0, sizeof(*h));
 	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
+}
+
+/* One that a process or a communicator had. */
+static void hist_free(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_hist *h = zn_arena_hist(a, slot);
+
+	if (!h)
+		return;
+	zn_quota_give(&a->shared->quota[ZN_QUOTA_HISTOGRAM], h->owner);
+	hist_clear(a, slot);
 }
 
 /* It ended inside of ioctl() on a GPU, and that was missed. As zn_gpu_leave() in BPF. */
@@ -563,6 +621,16 @@ static void gpu_left(struct zn_gpu_calls *g)
 	__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
 }
 
+/* What a process held of tables that are swept later. */
+static void holdings_give(struct zn_shared *s, const struct zn_proc *proc)
+{
+	zn_quota_give(&s->quota[ZN_QUOTA_PROCESS], proc->owner);
+	zn_quota_give_many(&s->quota[ZN_QUOTA_ALLOC], proc->owner, (int32_t)proc->count[ZN_C_LIVE_ALLOCS]);
+	zn_quota_give_many(&s->quota[ZN_QUOTA_STREAM], proc->owner, (int32_t)proc->count[ZN_C_CAPTURES]);
+	zn_quota_give_many(&s->quota[ZN_QUOTA_CONTEXT], proc->owner, (int32_t)proc->ctxs);
+	zn_quota_give_many(&s->quota[ZN_QUOTA_COMM], proc->owner, (int32_t)proc->comms);
+}
+
 /* The process is gone: no program touches its row or its histograms any more. Its id was unique, so what other tables
  * still hold of it can be swept later. */
 static void release(struct zn_arena *a, uint32_t row)
@@ -577,6 +645,7 @@ static void release(struct zn_arena *a, uint32_t row)
 		memset(opens, 0, sizeof(*opens));
 	if (proc->in_ioctl)
 		gpu_left(&a->shared->gpu_calls);
+	holdings_give(a->shared, proc);
 	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
 	__atomic_store_n(&proc->tgid, 0, __ATOMIC_SEQ_CST); /* before exit_ns, see zn_tracked() */
 	memset(proc, 0, sizeof(*proc));
@@ -710,7 +779,7 @@ static void io_free(struct zn_arena *a, const struct zn_io_row *row)
 	struct zn_quota *quota = a->shared->quota;
 
 	if (row->hist < ZN_HISTS_MAX) {
-		hist_free(a, row->hist);
+		hist_clear(a, row->hist);
 		zn_quota_give(&quota[ZN_QUOTA_IO_HIST], row->owner);
 	} else {
 		coarse_free(a, row->hist - ZN_HISTS_MAX);
@@ -755,23 +824,42 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 	struct zn_proc *proc = zn_arena_proc(a, row);
-	struct zn_worker w = {.row = row, .id = proc ? proc->id : 0, .start_ns = zn_now_ns()};
+	struct zn_worker w = {.row = row, .id = proc ? proc->id : 0, .start_ns = zn_now_ns()}, known;
+	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_WORKER];
 	uint32_t other;
 
-	if (!proc || bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &other) == 0)
+	if (!proc || bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &other) == 0 ||
+		bpf_map_lookup_elem(p->map_fd[MAP_WORKERS], &tgid, &known) == 0)
 		return -EEXIST;
-	if (bpf_map_update_elem(p->map_fd[MAP_WORKERS], &tgid, &w, BPF_NOEXIST))
+	w.owner = proc->owner;
+	if (!zn_quota_take(q, w.owner))
+		return -ENOSPC;
+	if (bpf_map_update_elem(p->map_fd[MAP_WORKERS], &tgid, &w, BPF_NOEXIST)) {
+		zn_quota_give(q, w.owner);
 		return -errno;
+	}
 	__atomic_fetch_add(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
 	if (!process_ended(tgid) || bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
 		return 0;
+	zn_quota_give(q, w.owner);
 	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
 	return -ESRCH;
 }
 
 /* ---- jobs ---- */
+
+/* An entry of a job has gone from a table. */
+static void job_gives(struct zn_probe *p, enum map m, uint32_t slot)
+{
+	struct zn_quota *q = p->arena.shared->quota;
+
+	if (m == MAP_TASKS)
+		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(slot));
+	else if (m == MAP_CGROUPS)
+		zn_quota_give(&q[ZN_QUOTA_CGROUP], ZN_OWNER_JOB(slot));
+}
 
 /* Takes out of a table what is of one job: names, groups and processes alike begin with its slot. */
 static void slot_sweep(struct zn_probe *p, enum map m, uint32_t slot)
@@ -789,8 +877,9 @@ static void slot_sweep(struct zn_probe *p, enum map m, uint32_t slot)
 		more = batch_read(p->map_fd[m], first);
 		first = false;
 		for (uint32_t i = 0; i < batch.count; i++)
-			if (memcmp(batch.value + i * size[m].value, &slot, sizeof(slot)) == 0)
-				bpf_map_delete_elem(p->map_fd[m], (char *)batch.key + i * size[m].key);
+			if (memcmp(batch.value + i * size[m].value, &slot, sizeof(slot)) == 0 &&
+				bpf_map_delete_elem(p->map_fd[m], (char *)batch.key + i * size[m].key) == 0)
+				job_gives(p, m, slot);
 	} while (more);
 }
 
@@ -909,6 +998,37 @@ static bool process_ended(uint32_t tgid)
 	return state == 'X' || (state == 'Z' && threads <= 1);
 }
 
+/* As zn_task_put() in BPF. */
+static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_tag *tag)
+{
+	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_TASK];
+	int fd = ((struct zn_probe *)a)->map_fd[MAP_TASKS];
+	uint32_t owner = ZN_OWNER_JOB(tag->slot);
+	struct zn_tag old;
+
+	if (bpf_map_lookup_elem(fd, &tgid, &old) == 0 && bpf_map_update_elem(fd, &tgid, tag, BPF_EXIST) == 0) {
+		zn_quota_give(q, ZN_OWNER_JOB(old.slot));
+		zn_quota_give_many(q, owner, -1);
+		return true;
+	}
+	if (!zn_quota_take(q, owner))
+		return false;
+	if (bpf_map_update_elem(fd, &tgid, tag, BPF_NOEXIST) == 0)
+		return true;
+	zn_quota_give(q, owner);
+	return false;
+}
+
+/* As zn_task_drop() in BPF. */
+static void task_end(struct zn_probe *p, uint32_t tgid)
+{
+	struct zn_tag old;
+
+	if (bpf_map_lookup_elem(p->map_fd[MAP_TASKS], &tgid, &old) == 0 &&
+		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid) == 0)
+		job_gives(p, MAP_TASKS, old.slot);
+}
+
 static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
@@ -916,11 +1036,11 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	struct zn_proc *proc;
 	uint32_t row;
 
-	if (bpf_map_update_elem(p->map_fd[MAP_TASKS], &tgid, &tag, BPF_ANY))
+	if (!task_put(a, tgid, &tag))
 		return task_lost(a);
 	zn_io_changed(a->shared);
 	if (process_ended(tgid)) {
-		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
+		task_end(p, tgid);
 		return -ESRCH;
 	}
 	proc = bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &row) ? NULL : zn_arena_proc(a, row);
@@ -950,6 +1070,7 @@ static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 
 	if (bpf_map_lookup_elem(fd, key, &group) || bpf_map_delete_elem(fd, key))
 		return;
+	job_gives((struct zn_probe *)a, MAP_CGROUPS, group.job.slot);
 	row = zn_arena_job(a, group.job.slot);
 	if (row && group.job.serial == row->serial)
 		zn_job_row_group_gone(row, &group);
@@ -959,6 +1080,7 @@ static int job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
 {
 	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
+	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_CGROUP];
 	struct zn_cgroup group;
 
 	if (bpf_map_lookup_elem(fd, key, &group) == 0) {
@@ -969,8 +1091,12 @@ static int job_cgroup(
 	group = (struct zn_cgroup){{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
 	if (step)
 		group.step = zn_job_row_step(&a->jobs[slot], step);
-	if (bpf_map_update_elem(fd, key, &group, BPF_ANY))
+	if (!zn_quota_take(q, ZN_OWNER_JOB(slot)))
 		return task_lost(a);
+	if (bpf_map_update_elem(fd, key, &group, BPF_NOEXIST)) {
+		zn_quota_give(q, ZN_OWNER_JOB(slot));
+		return errno == EEXIST ? 0 : task_lost(a);
+	}
 	zn_job_row_group(&a->jobs[slot], &group);
 	return 0;
 }
@@ -1027,24 +1153,34 @@ static int free_list_fill(int fd, uint32_t first, uint32_t end)
 	return 0;
 }
 
-/* What of each table is root's alone is enough for its own services. */
-static void quotas_open(struct zn_shared *s)
+/* A sixteenth of each table is root's alone. */
+static void quotas_open(struct zn_probe *p)
 {
-	static const struct {
-		uint32_t size, reserve;
-	} of[ZN_QUOTA_COUNT] = {
-		[ZN_QUOTA_PROCESS] = {ZN_PROCS_MAX, ZN_PROCS_MAX / 16},
-		[ZN_QUOTA_HISTOGRAM] = {ZN_HISTS_MAX - ZN_HISTS_FIRST, ZN_HISTS_MAX / 16},
-		[ZN_QUOTA_THREAD] = {ZN_THREADS_MAX, ZN_THREADS_MAX / 16},
-		[ZN_QUOTA_IO] = {ZN_IO_MAX, ZN_IO_MAX / 16},
-		[ZN_QUOTA_IO_USER] = {ZN_IO_OF_USER, 0},
-		[ZN_QUOTA_IO_HIST] = {ZN_IO_HISTS, ZN_IO_HISTS / 16},
+	const uint32_t size[ZN_QUOTA_COUNT] = {
+		[ZN_QUOTA_PROCESS] = ZN_PROCS_MAX,
+		[ZN_QUOTA_HISTOGRAM] = ZN_HISTS_MAX - ZN_HISTS_FIRST - ZN_IO_HISTS,
+		[ZN_QUOTA_THREAD] = p->sizes.threads,
+		[ZN_QUOTA_LAUNCH] = ZN_LAUNCHES_MAX,
+		[ZN_QUOTA_RUN] = p->sizes.runs,
+		[ZN_QUOTA_SPILL] = ZN_SPILLED_MAX,
+		[ZN_QUOTA_RESERVE] = ZN_RESERVED_MAX,
+		[ZN_QUOTA_WORKER] = ZN_WORKERS_MAX,
+		[ZN_QUOTA_ALLOC] = ZN_ALLOCS_MAX,
+		[ZN_QUOTA_CONTEXT] = ZN_CTXS_MAX,
+		[ZN_QUOTA_STREAM] = ZN_STREAMS_MAX,
+		[ZN_QUOTA_COMM] = ZN_COMMS_MAX,
+		[ZN_QUOTA_TASK] = ZN_TASKS_MAX,
+		[ZN_QUOTA_CGROUP] = ZN_CGROUPS_MAX,
+		[ZN_QUOTA_IO] = ZN_IO_MAX,
+		[ZN_QUOTA_IO_USER] = ZN_IO_OF_USER,
+		[ZN_QUOTA_IO_HIST] = ZN_IO_HISTS,
 	};
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {
-		s->quota[t].size = of[t].size;
-		s->quota[t].reserve = of[t].reserve;
+		p->arena.shared->quota[t].size = size[t];
+		p->arena.shared->quota[t].reserve = size[t] / 16;
 	}
+	p->arena.shared->run_mask = p->sizes.runs / ZN_RUN_WAYS - 1;
 }
 
 static int arena_open(struct zn_probe *p)
@@ -1063,7 +1199,7 @@ static int arena_open(struct zn_probe *p)
 		return -errno;
 	a->shared->daemon_tgid = getpid();
 	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
-	quotas_open(a->shared);
+	quotas_open(p);
 	err = free_list_fill(p->map_fd[MAP_FREE_ROWS], 0, ZN_PROCS_MAX);
 	if (!err)
 		err = free_list_fill(p->map_fd[MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);
@@ -1630,6 +1766,7 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, ch
 
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return refuse(p, why, "read /sys/kernel/btf/vmlinux", -errno);
+	p->families = families;
 	err = base_load(p);
 	if (err)
 		return refuse(p, why, "load BPF programs", err);
@@ -1671,12 +1808,13 @@ int zn_probe_files(char why[ZN_TEXT_MAX])
 	return setrlimit(RLIMIT_NOFILE, &files) ? -errno : 0;
 }
 
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX])
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint32_t cpus, char why[ZN_TEXT_MAX])
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
-	int err;
+	int err, possible = libbpf_num_possible_cpus();
 
 	memset(p, 0, sizeof(*p));
+	p->cpus = cpus ? cpus : possible > 0 ? (uint32_t)possible : 1;
 	fds_clear(p);
 	zn_probe_table(p);
 	libbpf_set_print(to_libbpf_log);
@@ -1729,23 +1867,83 @@ void zn_probe_consume(struct zn_probe *p)
 	ring_buffer__consume(p->ring);
 }
 
-uint64_t zn_probe_map_bytes(const struct zn_probe *p)
+/* What belongs together in a table's account. */
+static const enum zn_map_group group_of[MAP_COUNT] = {[MAP_HISTS] = ZN_MAPS_HISTOGRAMS,
+	[MAP_FREE_HISTS] = ZN_MAPS_HISTOGRAMS,
+	[MAP_PROCS] = ZN_MAPS_PROCESSES,
+	[MAP_FREE_ROWS] = ZN_MAPS_PROCESSES,
+	[MAP_ROWS] = ZN_MAPS_PROCESSES,
+	[MAP_SEATS] = ZN_MAPS_THREADS,
+	[MAP_THREADS] = ZN_MAPS_THREADS,
+	[MAP_SENDS] = ZN_MAPS_THREADS,
+	[MAP_CALLS] = ZN_MAPS_THREADS,
+	[MAP_RUNS] = ZN_MAPS_THREADS,
+	[MAP_SPILLED] = ZN_MAPS_THREADS,
+	[MAP_OPENS] = ZN_MAPS_THREADS,
+	[MAP_WORKERS] = ZN_MAPS_THREADS,
+	[MAP_ALLOCS] = ZN_MAPS_LEDGER,
+	[MAP_CTXS] = ZN_MAPS_LEDGER,
+	[MAP_COMMS] = ZN_MAPS_LEDGER,
+	[MAP_STREAMS] = ZN_MAPS_LEDGER,
+	[MAP_SKEWS] = ZN_MAPS_LEDGER,
+	[MAP_JOBS] = ZN_MAPS_JOBS,
+	[MAP_FREE_JOBS] = ZN_MAPS_JOBS,
+	[MAP_JOB_NAMES] = ZN_MAPS_JOBS,
+	[MAP_CGROUPS] = ZN_MAPS_JOBS,
+	[MAP_TASKS] = ZN_MAPS_JOBS,
+	[MAP_IO_ROWS] = ZN_MAPS_FILES,
+	[MAP_COARSE] = ZN_MAPS_FILES,
+	[MAP_FREE_COARSE] = ZN_MAPS_FILES,
+	[MAP_IO_SEATS] = ZN_MAPS_FILES,
+	[MAP_IO_REQUESTS] = ZN_MAPS_FILES,
+	[MAP_AIOS] = ZN_MAPS_FILES};
+
+/* Entries of a hash that takes its memory as it is used come from the sizes that the kernel has (kernel/bpf/memalloc.c), each
+ * with a head of 48 bytes; there is a list of 16 bytes for each of a power of two of entries. */
+static uint64_t sparse_bytes(const struct bpf_map_info *info)
 {
-	uint64_t sum = 0, bytes;
+	static const uint32_t size[] = {64, 96, 128, 192, 256, 512, 1024};
+	uint32_t entry = 48 + (info->key_size + 7) / 8 * 8 + (info->value_size + 7) / 8 * 8, i = 0, lists = 1;
+
+	while (i + 1 < ZN_LEN(size) && size[i] < entry)
+		i++;
+	while (lists < info->max_entries)
+		lists *= 2;
+	return (uint64_t)info->max_entries * size[i] + 16ULL * lists;
+}
+
+static uint64_t map_bytes(int fd)
+{
+	uint64_t bytes = 0, found;
 	char path[48], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "memlock: %lu", &found) == 1)
+			bytes = found;
+	if (f)
+		fclose(f);
+	return bytes;
+}
+
+struct zn_map_bytes zn_probe_map_bytes(const struct zn_probe *p)
+{
+	struct zn_map_bytes b = {0};
 
 	for (int i = 0; i < MAP_COUNT; i++) {
-		FILE *f;
+		struct bpf_map_info info = {0};
+		uint32_t len = sizeof(info);
+		uint64_t now = map_bytes(p->map_fd[i]), most = now;
 
-		snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", p->map_fd[i]);
-		f = fopen(path, "re");
-		while (f && fgets(line, sizeof(line), f))
-			if (sscanf(line, "memlock: %lu", &bytes) == 1)
-				sum += bytes;
-		if (f)
-			fclose(f);
+		if (bpf_obj_get_info_by_fd(p->map_fd[i], &info, &len) == 0 && info.map_flags & BPF_F_NO_PREALLOC)
+			most = sparse_bytes(&info);
+		b.now += now;
+		b.most += most > now ? most : now;
+		b.group[group_of[i]] += now;
 	}
-	return sum;
+	return b;
 }
 
 #define STATS_AGE_NS (100 * ZN_NS_PER_MS) /* asking costs 1 us for each program: too much for every scrape */
@@ -1822,7 +2020,8 @@ uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 
 /* ---- ends that were missed ---- */
 
-#define END_CHECKS 64 /* entries of each table that are looked at in a tick */
+#define END_CHECKS 64  /* entries of each table that are looked at in a tick */
+#define END_GROUPS 256 /* and how far it goes through places, most of which may be free */
 
 /* As BPF does at its end. */
 static void worker_end(struct zn_probe *p, uint32_t tgid)
@@ -1834,6 +2033,7 @@ static void worker_end(struct zn_probe *p, uint32_t tgid)
 	if (bpf_map_lookup_elem(p->map_fd[MAP_WORKERS], &tgid, &w) ||
 		bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
 		return;
+	zn_quota_give(&a->shared->quota[ZN_QUOTA_WORKER], w.owner);
 	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
 	proc = zn_arena_proc(a, w.row);
 	if (!proc || proc->id != w.id)
@@ -1857,16 +2057,151 @@ static void proc_end(struct zn_probe *p, uint32_t tgid)
 	proc->exit_ns = zn_now_ns();
 }
 
-static void task_end(struct zn_probe *p, uint32_t tgid)
+/* What the owner of a thread holds for it, in this order in ZN_HELD_*. */
+static void thread_gives(struct zn_probe *p, const enum zn_quota_table *of, uint32_t owner, uint32_t held)
 {
-	bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid);
+	for (uint32_t i = 0; held >> i; i++)
+		if (held >> i & 1)
+			zn_quota_give(&p->arena.shared->quota[of[i]], owner);
 }
 
-/* Tables whose keys are processes. */
+static const enum zn_quota_table of_caller[] = {ZN_QUOTA_THREAD, ZN_QUOTA_LAUNCH};
+static const enum zn_quota_table of_run[] = {ZN_QUOTA_RUN, ZN_QUOTA_SPILL, ZN_QUOTA_RESERVE};
+
+/* A thread that called a hooked library. */
+static void caller_end(struct zn_probe *p, uint32_t tid)
+{
+	struct zn_thread t;
+
+	if (bpf_map_lookup_elem(p->map_fd[MAP_THREADS], &tid, &t) == 0 &&
+		bpf_map_delete_elem(p->map_fd[MAP_THREADS], &tid) == 0)
+		thread_gives(p, of_caller, t.owner, t.held);
+}
+
+static void seat_end(struct zn_probe *p, void *seat, uint32_t tid)
+{
+	struct zn_thread *t = seat;
+
+	if (__sync_bool_compare_and_swap(&t->tid, tid, 0))
+		thread_gives(p, of_caller, t->owner, t->held & 3);
+}
+
+/* Its time is not followed any more. */
+static void open_end(struct zn_probe *p, const struct zn_run *r, uint32_t tid)
+{
+	struct zn_opens *all = r->open && r->open <= ZN_OPENS && r->row < ZN_PROCS_MAX ? opens_of(p, r->row) : NULL;
+	struct zn_open *o = all ? &all->open[r->open - 1] : NULL;
+
+	if (!o || o->tid != tid || o->id != r->id)
+		return;
+	o->word = 0;
+	__atomic_store_n(&o->tid, 0, __ATOMIC_RELEASE);
+}
+
+static void run_end(struct zn_probe *p, void *place, uint32_t tid)
+{
+	struct zn_run *r = place;
+
+	open_end(p, r, tid);
+	if (__sync_bool_compare_and_swap(&r->tid, tid, 0))
+		thread_gives(p, of_run, r->owner, r->held & ZN_HELD_RUN);
+}
+
+/* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so what is looked
+ * at is given back at once. */
+struct piece {
+	void *at;
+	size_t offset, bytes;
+};
+
+static void *piece_map(const struct zn_probe *p, enum map m, size_t from, size_t bytes, struct piece *piece)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	piece->offset = from % page;
+	piece->bytes = (piece->offset + bytes + page - 1) / page * page;
+	piece->at = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[m], from - piece->offset);
+	return piece->at == MAP_FAILED ? NULL : (char *)piece->at + piece->offset;
+}
+
+static void piece_unmap(const struct piece *piece)
+{
+	if (piece->at != MAP_FAILED)
+		munmap(piece->at, piece->bytes);
+}
+
+static void spilled_end(struct zn_probe *p, uint32_t tid)
+{
+	uint32_t set = tid & p->arena.shared->run_mask;
+	struct zn_run r;
+	struct zn_runs *runs;
+	struct piece piece;
+
+	if (bpf_map_lookup_elem(p->map_fd[MAP_SPILLED], &tid, &r) || bpf_map_delete_elem(p->map_fd[MAP_SPILLED], &tid))
+		return;
+	open_end(p, &r, tid);
+	thread_gives(p, of_run, r.owner, r.held & 7);
+	runs = piece_map(p, MAP_RUNS, set * sizeof(*runs), sizeof(*runs), &piece);
+	if (runs)
+		__atomic_fetch_sub(&runs->spilled, 1, __ATOMIC_RELAXED);
+	piece_unmap(&piece);
+}
+
+/* Hashes whose keys are processes or threads. */
 static const struct {
 	enum map map;
-	void (*end)(struct zn_probe *p, uint32_t tgid);
-} of_processes[] = {{MAP_ROWS, proc_end}, {MAP_WORKERS, worker_end}, {MAP_TASKS, task_end}};
+	void (*end)(struct zn_probe *p, uint32_t id);
+} of_processes[ZN_END_HASHES] = {{MAP_ROWS, proc_end}, {MAP_WORKERS, worker_end}, {MAP_TASKS, task_end},
+	{MAP_THREADS, caller_end}, {MAP_SPILLED, spilled_end}};
+
+/* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a count. */
+static const struct {
+	enum map map;
+	size_t group, size, places, tid;
+	void (*end)(struct zn_probe *p, void *place, uint32_t tid);
+} of_threads[ZN_END_ARRAYS] = {
+	{MAP_SEATS, sizeof(struct zn_thread), sizeof(struct zn_thread), 1, offsetof(struct zn_thread, tid), seat_end},
+	{MAP_RUNS, sizeof(struct zn_runs), sizeof(struct zn_run), ZN_RUN_WAYS, offsetof(struct zn_run, tid), run_end}};
+
+static uint32_t groups_of(const struct zn_probe *p, size_t i)
+{
+	return of_threads[i].map == MAP_SEATS ? ZN_SEATS : p->sizes.runs / ZN_RUN_WAYS;
+}
+
+/* Looks at the places of one group; returns how many threads were asked for. */
+static int group_check(struct zn_probe *p, size_t i, char *group)
+{
+	int asked = 0;
+
+	for (size_t n = 0; n < of_threads[i].places; n++) {
+		void *place = group + n * of_threads[i].size;
+		uint32_t tid = __atomic_load_n((uint32_t *)((char *)place + of_threads[i].tid), __ATOMIC_RELAXED);
+
+		if (tid == 0 || tid == ZN_RUN_BUSY)
+			continue;
+		asked++;
+		if (process_ended(tid))
+			of_threads[i].end(p, place, tid);
+	}
+	return asked;
+}
+
+static void places_check(struct zn_probe *p, size_t i)
+{
+	uint32_t all = groups_of(p, i), *at = &p->end_group[i], n, last;
+	struct piece piece;
+	char *from;
+	int asked = 0;
+
+	if (*at >= all)
+		*at = 0;
+	last = all - *at < END_GROUPS ? all : *at + END_GROUPS;
+	from = piece_map(p, of_threads[i].map, *at * of_threads[i].group, (last - *at) * of_threads[i].group, &piece);
+	for (n = *at; from && n < last && asked < END_CHECKS; n++)
+		asked += group_check(p, i, from + (n - *at) * of_threads[i].group);
+	*at = from ? n : 0;
+	piece_unmap(&piece);
+}
 
 /* Goes on where the last tick left off. A key that has gone leads to the first one. */
 static void table_check(struct zn_probe *p, size_t i)
@@ -1892,4 +2227,50 @@ void zn_probe_ends(struct zn_probe *p)
 		return;
 	for (size_t i = 0; i < ZN_LEN(of_processes); i++)
 		table_check(p, i);
+	for (size_t i = 0; i < ZN_LEN(of_threads) && p->arena.shared->stalls; i++)
+		places_check(p, i);
+}
+
+/* ---- shares ---- */
+
+#define RECOUNT_NS (60 * ZN_NS_PER_S)
+
+/* How many processes of each job there are, by slot. */
+static void tasks_count(struct zn_probe *p, int32_t count[ZN_JOBS_MAX])
+{
+	const struct zn_tag *tag = (const struct zn_tag *)batch.value;
+	bool first = true, more;
+
+	memset(count, 0, ZN_JOBS_MAX * sizeof(*count));
+	do {
+		more = batch_read(p->map_fd[MAP_TASKS], first);
+		first = false;
+		for (uint32_t i = 0; i < batch.count; i++)
+			if (tag[i].slot < ZN_JOBS_MAX)
+				count[tag[i].slot]++;
+	} while (more);
+}
+
+/* A process that is moved to another job just as it ends may leave a job's count one too high or too low: nobody sees the table
+ * and the counts at one time. What differs by as much twice in a row, a minute apart, is set right. */
+static void tasks_recount(struct zn_probe *p, uint64_t now_ns)
+{
+	static int32_t count[ZN_JOBS_MAX], held[ZN_QUOTA_OWNERS + 1];
+	struct zn_quota *q = &p->arena.shared->quota[ZN_QUOTA_TASK];
+
+	if (now_ns - p->recount_ns < RECOUNT_NS || q->used == 0)
+		return;
+	p->recount_ns = now_ns;
+	tasks_count(p, count);
+	memset(held, 0, sizeof(held));
+	for (uint32_t slot = 0; slot < ZN_JOBS_MAX; slot++)
+		if (count[slot])
+			held[zn_quota_at(q, ZN_OWNER_JOB(slot))] += count[slot];
+	zn_quota_correct(q, held, p->recounted);
+}
+
+void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns)
+{
+	tasks_recount(p, now_ns);
+	zn_quotas_tell(&p->arena, now_ns);
 }

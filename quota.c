@@ -17,25 +17,56 @@
 #define NOBODY      65534u
 #define NESTING_MAX 33 /* user namespaces inside one another: the kernel allows 32 (kernel/user_namespace.c) */
 
-void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)
+/* Who was refused and is to be told of; false: nobody, or not yet. */
+static bool has_news(struct zn_quota *q, uint64_t now_ns, uint32_t *owner)
 {
-	uint32_t owner = __atomic_load_n(&q->refused_owner, __ATOMIC_RELAXED);
+	*owner = __atomic_load_n(&q->refused_owner, __ATOMIC_RELAXED) - 1;
+	return *owner != ZN_OWNER_NONE && (q->told_ns == 0 || now_ns - q->told_ns >= TELL_NS);
+}
+
+static void tell(struct zn_quota *q, const char *table, const char *who, uint32_t owner, uint64_t now_ns)
+{
 	uint64_t refused = __atomic_load_n(&q->refused, __ATOMIC_RELAXED);
 
-	if (owner == 0 || (q->told_ns && now_ns - q->told_ns < TELL_NS))
-		return;
 	__atomic_store_n(&q->refused_owner, 0, __ATOMIC_RELAXED);
-	owner--;
 	zn_log(ZN_WARN,
-		"quota: %s: %llu refused, the last one to %s %u, who holds %d of %u; what was refused is not shown",
-		table, (unsigned long long)(refused - q->told_refused),
-		owner < ZN_OWNER_JOB(0) ? "user" : "the job in slot",
-		owner < ZN_OWNER_JOB(0) ? owner : owner - ZN_OWNER_JOB(0), zn_quota_owner(q, owner)->held, q->size);
+		"quota: %s: %llu refused, the last one to %s, who holds %d of %u; what was refused is not shown", table,
+		(unsigned long long)(refused - q->told_refused), who, zn_quota_owner(q, owner)->held, q->size);
 	q->told_ns = now_ns;
 	q->told_refused = refused;
 }
 
-void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns)
+/* A user, or a job by its name, or by its slot where its name is not at hand. a: NULL, or what knows the jobs. */
+static void owner_name(const struct zn_arena *a, uint32_t owner, char name[32])
+{
+	uint32_t slot = owner - ZN_OWNER_JOB(0);
+	bool named = a && a->jobs && slot < ZN_JOBS_MAX && (!a->ops || a->job_mapped[slot / 8] >> (slot % 8) & 1);
+
+	if (owner < ZN_OWNER_JOB(0))
+		snprintf(name, 32, "user %u", owner);
+	else if (named && a->jobs[slot].name[0])
+		snprintf(name, 32, "job %.*s", ZN_JOB_NAME, a->jobs[slot].name);
+	else
+		snprintf(name, 32, "the job in slot %u", slot);
+}
+
+static void tell_of(struct zn_quota *q, const char *table, const struct zn_arena *a, uint64_t now_ns)
+{
+	uint32_t owner;
+	char name[32];
+
+	if (!has_news(q, now_ns, &owner))
+		return;
+	owner_name(a, owner, name);
+	tell(q, table, name, owner, now_ns);
+}
+
+void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)
+{
+	tell_of(q, table, NULL, now_ns);
+}
+
+void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns)
 {
 	static const char *const label[] = {
 #define X(e, table, loss) table,
@@ -44,7 +75,29 @@ void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns)
 	};
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++)
-		zn_quota_tell(&s->quota[t], label[t], now_ns);
+		tell_of(&a->shared->quota[t], label[t], a, now_ns);
+}
+
+uint32_t zn_quota_at(struct zn_quota *q, uint32_t owner)
+{
+	const struct zn_quota_owner *o = zn_quota_owner(q, owner);
+
+	return o == &q->rest ? ZN_QUOTA_OWNERS : (uint32_t)(o - q->row);
+}
+
+void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1], int32_t before[ZN_QUOTA_OWNERS + 1])
+{
+	for (uint32_t i = 0; i <= ZN_QUOTA_OWNERS; i++) {
+		struct zn_quota_owner *o = i < ZN_QUOTA_OWNERS ? &q->row[i] : &q->rest;
+		int32_t differs = held[i] - __atomic_load_n(&o->held, __ATOMIC_RELAXED);
+
+		if (differs && differs == before[i]) {
+			__atomic_fetch_add(&o->held, differs, __ATOMIC_RELAXED);
+			__atomic_fetch_add(&q->used, differs, __ATOMIC_RELAXED);
+			differs = 0;
+		}
+		before[i] = differs;
+	}
 }
 
 /* The real user id, from "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line

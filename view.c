@@ -49,16 +49,6 @@ static void lib_count(void *to, const struct zn_lib *lib)
 	(*(uint64_t *)to)++;
 }
 
-static uint64_t hists_used(const struct zn_agg *a)
-{
-	uint64_t n = 0;
-
-	for (uint32_t r = 0; r < a->row_count; r++)
-		for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++)
-			n += a->arena->procs[a->row[r]].hist[d] != 0;
-	return n;
-}
-
 static uint64_t allocs_used(const struct zn_agg *a)
 {
 	uint64_t n = 0;
@@ -77,6 +67,33 @@ static uint64_t jobs_used(const struct zn_jobs *j)
 	return n;
 }
 
+/* Of processes and communicators, and of reads and writes of files. */
+static uint64_t hists_used(const struct zn_shared *s)
+{
+	int64_t n = (int64_t)s->quota[ZN_QUOTA_HISTOGRAM].used + s->quota[ZN_QUOTA_IO_HIST].used;
+
+	return n > 0 ? n : 0;
+}
+
+/* Tables of the kernel that no structure of the daemon counts. Simulated data has none of them. */
+static size_t shares_usage(const struct zn_shared *s, struct zn_usage *to)
+{
+	static const struct {
+		const char *table;
+		enum zn_quota_table of;
+	} shown[] = {{"threads", ZN_QUOTA_THREAD}, {"sched_threads", ZN_QUOTA_RUN}, {"workers", ZN_QUOTA_WORKER},
+		{"job_processes", ZN_QUOTA_TASK}, {"job_cgroups", ZN_QUOTA_CGROUP}};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ZN_LEN(shown); i++) {
+		const struct zn_quota *q = &s->quota[shown[i].of];
+
+		if (q->size)
+			to[n++] = (struct zn_usage){shown[i].table, q->used > 0 ? q->used : 0, q->size};
+	}
+	return n;
+}
+
 size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 {
 	uint64_t libs = 0;
@@ -85,7 +102,7 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 	if (v->find)
 		zn_libraries_visit(zn_find_libraries(v->find), lib_count, &libs);
 	to[n++] = (struct zn_usage){"processes", v->agg->row_count, ZN_PROCS_MAX};
-	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg), ZN_HISTS_MAX - ZN_HISTS_FIRST};
+	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg->arena->shared), ZN_HISTS_MAX - ZN_HISTS_FIRST};
 	to[n++] = (struct zn_usage){"allocations", allocs_used(v->agg), ZN_ALLOCS_MAX};
 	to[n++] = (struct zn_usage){"gpus", v->agg->gpus.count, ZN_GPUS_MAX};
 	to[n++] = (struct zn_usage){"communicators", v->agg->comm_count, ZN_COMMS_MAX};
@@ -97,6 +114,7 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 		to[n++] = (struct zn_usage){"io_series", v->flows->row_count, ZN_IO_MAX};
 		to[n++] = (struct zn_usage){"mounts", v->flows->mounts.count, ZN_MOUNTS_MAX};
 	}
+	n += shares_usage(v->agg->arena->shared, &to[n]);
 	if (v->serve)
 		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, v->options->max_connections};
 	return n;

@@ -18,8 +18,8 @@
 #define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
 #define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
 #define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */
-#define ZN_THREADS_MAX 4096 /* threads that have called a hooked library and found their seat taken */
 #define ZN_SEATS       4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
+#define ZN_THREADS_MAX 4096  /* of these threads, those that found their seat taken */
 #define ZN_ALLOCS_MAX  32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX    4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX   4096  /* NCCL communicators */
@@ -27,8 +27,7 @@
 #define ZN_SKEW_RANKS  16    /* ranks of one of them */
 #define ZN_SKEW_WINDOW 64    /* collectives that one rank may be ahead of another */
 #define ZN_STREAMS_MAX 1024  /* streams that are being captured into a graph */
-#define ZN_RUN_SETS    1024 /* of threads of tracked processes and workers, by the low bits of their ids; a power of two */
-#define ZN_RUN_WAYS    4    /* threads in each set */
+#define ZN_RUN_WAYS    4     /* threads in each set of struct zn_sizes */
 #define ZN_OPENS       16    /* threads of one process whose time is followed: those that launch; a power of two */
 #define ZN_WORKERS_MAX 4096  /* children of tracked processes that are not tracked themselves */
 #define ZN_CPUS_MAX    1024  /* CPUs whose NUMA node is known */
@@ -65,6 +64,34 @@
 #define ZN_RING_BYTES    (64 * 1024)
 #define ZN_LIBS_MAX      128 /* files that have a library's name, by inode, hooked or waiting */
 #define ZN_CALIB_MAX     512 /* samples of the calibration at start */
+
+/* Tables whose size follows from the CPUs that the machine may have: the threads that work on a node grow with them. Threads
+ * that launch have a reserve, so that those that do not cannot keep them out. */
+#define ZN_CPU_THREADS  32   /* threads for each CPU that call hooked libraries */
+#define ZN_CPU_RUNS     96   /* threads for each CPU that are of processes that call one */
+#define ZN_LAUNCHES_MAX 1024 /* threads that launch, beyond the former */
+#define ZN_SPILLED_MAX  1024 /* of the latter whose set was full */
+#define ZN_RESERVED_MAX 3072 /* of the latter that launch, where their owner has his share or their set is full */
+struct zn_sizes {
+	__u32 threads;
+	__u32 runs;
+};
+static inline __u32 zn_power_of_two(__u32 least, __u32 most, __u32 n)
+{
+	__u32 size = least;
+
+	while (size < n && size < most)
+		size *= 2;
+	return size;
+}
+/* sparse: the kernel takes the memory of a hash as it is used. */
+static inline struct zn_sizes zn_sizes(__u32 cpus, int sparse)
+{
+	return (struct zn_sizes){
+		.threads = zn_power_of_two(4096, sparse ? 8192 : 4096, cpus * ZN_CPU_THREADS),
+		.runs = zn_power_of_two(8192, 32768, cpus * ZN_CPU_RUNS),
+	};
+}
 
 /* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
 
@@ -115,8 +142,10 @@ struct zn_hist {
 	__u64 bytes;
 	__u64 sum_ns;
 	__u64 max_ns;
+	__u32 owner; /* who holds it of the quota */
+	__u32 pad;
 	__u64 spread; /* of reads or writes of files: so many that each group of CPUs has a series of its own */
-	__u64 reserved[24];
+	__u64 reserved[23];
 	__u64 slot[ZN_SLOTS];
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
@@ -169,6 +198,7 @@ static inline __u32 zn_coarse_middle(__u32 bucket)
  */
 #define ZN_OWNER_ROOT      0u
 #define ZN_OWNER_NOBODY    65534u                 /* whose user is not known */
+#define ZN_OWNER_NONE      0xffffffffu            /* no user, and no job */
 #define ZN_OWNER_JOB(slot) (0xffff0000u + (slot)) /* a job; no user is given such an id */
 #define ZN_QUOTA_OWNERS    256 /* owners that are told apart; further ones share one place. A power of two */
 #define ZN_QUOTA_TRIES     8   /* places where an owner may be */
@@ -215,40 +245,46 @@ static inline struct zn_quota_owner *zn_quota_owner(struct zn_quota *q, __u32 ow
 	return &q->rest;
 }
 
-/* Whether an owner, whose entries are counted there, may take one more. */
-static inline int zn_quota_has_room(const struct zn_quota *q, const struct zn_quota_owner *o, __u32 owner)
-{
-	__s32 free = (__s32)q->size - q->used;
-
-	return free > 0 && (owner == ZN_OWNER_ROOT || o->held < free - (__s32)q->reserve);
-}
-
-/* Takes one entry. 0: the owner has his share, or the table is full; it is counted, and kept for the log. */
-static inline int zn_quota_take(struct zn_quota *q, __u32 owner)
-{
-	struct zn_quota_owner *o = zn_quota_owner(q, owner);
-
-	if (zn_quota_has_room(q, o, owner)) {
-		(void)__sync_fetch_and_add(&o->held, 1);
-		(void)__sync_fetch_and_add(&q->used, 1);
-		return 1;
-	}
-	(void)__sync_fetch_and_add(&q->refused, 1);
-	q->refused_owner = owner + 1;
-	return 0;
-}
-
-/* The same, but a refusal is no loss: whoever asks does without. */
+/* Takes one entry. 0: the owner has his share, or the table is full; nobody is told. */
 static inline int zn_quota_try(struct zn_quota *q, __u32 owner)
 {
-	return zn_quota_has_room(q, zn_quota_owner(q, owner), owner) && zn_quota_take(q, owner);
+	struct zn_quota_owner *o = zn_quota_owner(q, owner);
+	__s32 free = (__s32)q->size - q->used;
+
+	if (free <= 0 || (owner != ZN_OWNER_ROOT && o->held >= free - (__s32)q->reserve))
+		return 0;
+	(void)__sync_fetch_and_add(&o->held, 1);
+	(void)__sync_fetch_and_add(&q->used, 1);
+	return 1;
 }
 
-/* Gives one back. */
+/* An owner did not get one: it is counted, and kept for the log. */
+static inline void zn_quota_refuse(struct zn_quota *q, __u32 owner)
+{
+	(void)__sync_fetch_and_add(&q->refused, 1);
+	q->refused_owner = owner + 1;
+}
+
+/* Both in one. */
+static inline int zn_quota_take(struct zn_quota *q, __u32 owner)
+{
+	int taken = zn_quota_try(q, owner);
+
+	if (!taken)
+		zn_quota_refuse(q, owner);
+	return taken;
+}
+
+/* Gives so many back. */
+static inline void zn_quota_give_many(struct zn_quota *q, __u32 owner, __s32 count)
+{
+	(void)__sync_fetch_and_add(&zn_quota_owner(q, owner)->held, -count);
+	(void)__sync_fetch_and_add(&q->used, -count);
+}
+
 static inline void zn_quota_give(struct zn_quota *q, __u32 owner)
 {
-	(void)__sync_fetch_and_add(&zn_quota_owner(q, owner)->held, -1);
-	(void)__sync_fetch_and_add(&q->used, -1);
+	zn_quota_give_many(q, owner, 1);
 }
 
 /* ---- 3. Shared with BPF. ---- */
@@ -430,19 +466,20 @@ struct zn_tag {
 /* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone. */
 struct zn_proc {
 	__u32 tgid;
-	__u32 id;          /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
+	__u32 id;           /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
 		     reused */
-	__u64 first_ns;    /* the first hooked call */
-	__u64 exit_ns;     /* 0 while the thread group lives (or has not replaced itself by exec) */
-	char comm[16];     /* of the calling thread, raw bytes */
-	struct zn_tag job; /* serial 0: none, or not known yet */
-	__u32 in_ioctl;    /* threads of it inside ioctl() on a GPU device */
-	__u32 pad;
-	__u64 reserved;
+	__u64 first_ns;     /* the first hooked call */
+	__u64 exit_ns;      /* 0 while the thread group lives (or has not replaced itself by exec) */
+	char comm[16];      /* of the calling thread, raw bytes */
+	struct zn_tag job;  /* serial 0: none, or not known yet */
+	__u32 in_ioctl;     /* threads of it inside ioctl() on a GPU device */
+	__u32 owner;        /* who holds its entries of the quotas */
+	__u64 hist_refused; /* bit by enum zn_detail: it did not get this histogram, and that was counted */
 	__u64 count[ZN_COUNT_SLOTS];
 	__u32 hist[ZN_DETAIL_SLOTS]; /* index into the histograms, 0: none yet */
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
-	__u64 end[2];
+	__u32 ctxs, comms; /* entries of these tables that it holds of the quotas */
+	__u64 end;
 };
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
@@ -494,9 +531,9 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
 #define ZN_LOSSES(X)                                                                                                   \
 	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
-	X(SERIES, "series", "measurements without a free histogram")                                                   \
-	X(PROCESS, "process", "calls of processes without a free row")                                                 \
-	X(THREAD, "thread", "calls of threads without a free entry, or that found that of an earlier thread")          \
+	X(SERIES, "series", "histograms that a process or a series did not get")                                       \
+	X(PROCESS, "process", "processes that were not measured: no row was free, or their owner has his share")       \
+	X(THREAD, "thread", "threads or children without a free entry, or that found that of an earlier thread")       \
 	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                                       \
 	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                               \
 	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
@@ -543,7 +580,18 @@ enum zn_loss {
 #define ZN_QUOTAS(X)                                                                                                   \
 	X(PROCESS, "processes", PROCESS)                                                                               \
 	X(HISTOGRAM, "histograms", SERIES)                                                                             \
-	X(THREAD, "threads", THREAD)                                                                                   \
+	X(THREAD, "threads that call hooked libraries", THREAD)                                                        \
+	X(LAUNCH, "such threads that launch", THREAD)                                                                  \
+	X(RUN, "threads of processes that do", THREAD)                                                                 \
+	X(SPILL, "such threads beside their set", THREAD)                                                              \
+	X(RESERVE, "such threads beside their set that launch", THREAD)                                                \
+	X(WORKER, "children of such processes", THREAD)                                                                \
+	X(ALLOC, "allocations", ALLOC)                                                                                 \
+	X(CONTEXT, "contexts", CONTEXT)                                                                                \
+	X(STREAM, "captured streams", CONTEXT)                                                                         \
+	X(COMM, "communicators", COMM)                                                                                 \
+	X(TASK, "processes of jobs", TASK)                                                                             \
+	X(CGROUP, "control groups of jobs", TASK)                                                                      \
 	X(IO, "series of file I/O", IO)                                                                                \
 	X(IO_USER, "series of file I/O of one user", IO)                                                               \
 	X(IO_HIST, "histograms of file I/O", IO)
@@ -571,7 +619,8 @@ struct zn_gpu_calls {
 };
 _Static_assert(sizeof(struct zn_gpu_calls) == 40, "padding");
 
-#define ZN_MAJOR_WORDS 8 /* of 64 bits: device numbers below 512 are all that Linux gives out */
+#define ZN_REFUSED_WORDS 1024 /* of 64 bits */
+#define ZN_MAJOR_WORDS   8    /* of 64 bits: device numbers below 512 are all that Linux gives out */
 
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
@@ -599,18 +648,24 @@ struct zn_shared {
 	__u16 mark_row[ZN_MARKS]; /* the row of one of those tracked processes; the others are found in a hash */
 	__u32 stalls;             /* 1: the scheduler is watched, so the time of threads that launch can be followed */
 	__u32 next_job_id;        /* of jobs, where BPF has no atomic operation that returns a value */
-	__u64 wall_ns;            /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
+	__u32 run_mask;           /* sets of threads less one; the daemon writes it at start */
+	__u32 pad;
+	__u64 wall_ns;                /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
+	/* Bits by the low bits of an id: a thread or process of it found no entry, and was counted. */
+	__u64 refused[2][ZN_REFUSED_WORDS];
 };
+enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
-			2 * ZN_MARKS + 16 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT,
+			2 * ZN_MARKS + 24 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
+			16 * ZN_REFUSED_WORDS,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -649,6 +704,13 @@ struct zn_sock {
 	__u32 row, id;
 };
 
+/* What an owner may hold of the quotas for one thread. */
+#define ZN_HELD_THREAD  1
+#define ZN_HELD_LAUNCH  2
+#define ZN_HELD_RUN     1
+#define ZN_HELD_SPILL   2
+#define ZN_HELD_RESERVE 4
+
 /* A thread that called a hooked library. Only its own thread writes it; it goes when the thread exits. */
 #define ZN_ROW_NONE 0xffffffffu
 struct zn_thread {
@@ -661,19 +723,23 @@ struct zn_thread {
 	__u64 group_start_ns;
 	__u64 group_nested_ns;   /* what the probes inside the outermost group cost */
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
-	__u32 open;              /* index and 1 into zn_opens of its row; 0: it has not launched yet */
-	__u32 pad;
+	__u16 open;              /* index and 1 into zn_opens of its row; 0: it has not launched yet */
+	__u8 held;               /* ZN_HELD_*: what its owner holds of the quotas for it */
+	__u8 pad;
+	__u32 owner;
 	struct zn_frame frame[ZN_FRAMES];
 };
-#define ZN_OPEN_NONE 0xffffffffu /* its time is not followed */
+#define ZN_OPEN_NONE 0xffffu /* its time is not followed */
 _Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
 /* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
 struct zn_run {
 	__u32 tid; /* 0: free; ZN_RUN_BUSY: about to be some thread's */
 	__u32 row;
-	__u32 id;       /* of the row's process */
-	__u32 open;     /* as in struct zn_thread; 0: none */
+	__u32 id;  /* of the row's process */
+	__u8 open; /* as in struct zn_thread; 0: none */
+	__u8 held; /* ZN_HELD_*: what its owner holds of the quotas for it; outside of its set if more than ZN_HELD_RUN */
+	__u8 pad[2];
 	__u64 off_ns;   /* when it left its CPU; 0: it runs */
 	__u64 ready_ns; /* since when it could run again; 0: it sleeps */
 	__u64 news_ns;  /* when the last wait ended that explains the waits of those it wakes */
@@ -682,7 +748,7 @@ struct zn_run {
 	__u8 cause;     /* enum zn_stall, or ZN_STALL_PENDING */
 	__u8 news;      /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: nothing to tell */
 	__u8 flags;
-	__u32 pad;
+	__u32 owner;
 	__u64 file;    /* the pipe that it last waited for a batch on */
 	__u64 wait_ns; /* of the wait at hand: earlier sleeps that only ran into their time limit */
 	__u64 mark_ns; /* worker: up to where its time is accounted for */
@@ -696,6 +762,8 @@ struct zn_run {
 #define ZN_RUN_GIVEN     8           /* woken by a worker, so not by its time limit */
 struct zn_runs {
 	struct zn_run way[ZN_RUN_WAYS];
+	__u32 spilled; /* threads that found it full; they are found in a hash */
+	__u32 pad;
 };
 _Static_assert(sizeof(struct zn_run) == 88, "padding");
 
@@ -723,7 +791,7 @@ struct zn_worker {
 	__u32 id; /* of the row's process */
 	__u64 start_ns;
 	__u32 loader; /* 1: it is one of a data loader, and counted as that */
-	__u32 pad;
+	__u32 owner;  /* who holds it of the quota */
 };
 _Static_assert(sizeof(struct zn_worker) == 24, "padding");
 
@@ -1077,7 +1145,14 @@ void zn_moment_now(struct zn_moment *m);
 /* Logs who was refused entries of the table, at most once a minute; the table's name goes into the line. Call it each
  * tick. */
 void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
-void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns); /* the same of all tables of the kernel */
+/* The same of all tables of the kernel. */
+struct zn_arena;
+void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns);
+/* Where an owner's entries are counted: below ZN_QUOTA_OWNERS, or that for those who share a place. */
+uint32_t zn_quota_at(struct zn_quota *q, uint32_t owner);
+/* held: what a walk over the table found, by that. What differs from the counts by as much as it did at the last walk (before)
+ * is set right: entries come and go while one walks, so a difference that is seen once says nothing. */
+void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1], int32_t before[ZN_QUOTA_OWNERS + 1]);
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
@@ -1434,13 +1509,14 @@ enum zn_scenario {
 #define ZN_CYCLE_MIN_S 10
 #define ZN_CYCLE_MAX_S 86400
 
-#define ZN_LISTEN_MAX    8
-#define ZN_CONTROL_PATH  "/run/zernel/control.sock"
-#define ZN_REPORT_PATH   "/var/lib/zernel/jobs"
-#define ZN_KMSG_PATH     "/dev/kmsg"
-#define ZN_TEXT_MAX      256
-#define ZN_URLS_MAX      4 /* Alertmanagers */
-#define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
+#define ZN_TABLE_CPUS_MAX 8192 /* NR_CPUS of any distribution's kernel */
+#define ZN_LISTEN_MAX     8
+#define ZN_CONTROL_PATH   "/run/zernel/control.sock"
+#define ZN_REPORT_PATH    "/var/lib/zernel/jobs"
+#define ZN_KMSG_PATH      "/dev/kmsg"
+#define ZN_TEXT_MAX       256
+#define ZN_URLS_MAX       4 /* Alertmanagers */
+#define ZN_URLS_TEXT_MAX  (ZN_URLS_MAX * ZN_TEXT_MAX)
 /* Which libraries besides the system's own are hooked: libraries.c. */
 enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
 struct zn_options {
@@ -1462,6 +1538,7 @@ struct zn_options {
 	uint64_t tier;                       /* enum zn_tier; ZN_TIER_NONE: the best there is */
 	uint64_t user_libraries;             /* enum zn_user_libraries */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
+	uint64_t table_cpus;                 /* 0: as many as the machine may have */
 	uint64_t max_connections;
 	uint64_t max_connections_per_peer;
 	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
@@ -1624,6 +1701,7 @@ struct zn_plain {
 };
 int zn_plain_open(struct zn_plain *p);
 void zn_plain_close(struct zn_plain *p);
+uint32_t zn_plain_hist(struct zn_plain *p); /* a histogram that nobody has; 0: there is none */
 struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
 void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
@@ -2124,7 +2202,9 @@ struct zn_kernel {
 	uint32_t kprobe_type;              /* of kprobes as perf events; 0: none */
 };
 
-#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
+#define ZN_PROGRAMS   (2 * ZN_FAMILY_COUNT)
+#define ZN_END_HASHES 5 /* tables of what may end without being seen */
+#define ZN_END_ARRAYS 2
 struct ring_buffer;
 /* A program on a raw tracepoint. Below 0: it is not there. */
 struct zn_raw {
@@ -2135,8 +2215,13 @@ struct zn_probe {
 	bool available[ZN_FAMILY_COUNT];
 	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
 	bool old; /* a kernel before 5.12, by what it refuses: file I/O and jobs alone, by objects of their own */
-	bool has_images; /* one whose trampolines outlast the calls that are in them */
-	bool multi;      /* multi-uprobe links, from kernel 6.6 on */
+	bool has_images;   /* one whose trampolines outlast the calls that are in them */
+	bool multi;        /* multi-uprobe links, from kernel 6.6 on */
+	bool grows;        /* hashes take their memory as they are used, from kernel 6.1 on */
+	bool keeps_shadow; /* return probes leave user shadow stacks right: from kernel 6.11 on */
+	uint64_t families; /* that are asked for, 1 << enum zn_family */
+	uint32_t cpus;     /* that the machine may have, and the tables that follow from them */
+	struct zn_sizes sizes;
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
 	int map_fd[32];            /* by enum in probe.c */
 	struct zn_raw exit[2];     /* of a thread, of a program */
@@ -2151,8 +2236,10 @@ struct zn_probe {
 	uint32_t consumed;                       /* events in this turn */
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
-	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS]; /* of our programs, and when they were read */
-	uint32_t end_at[3]; /* of the tables of processes: how far zn_probe_ends() has come */
+	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
+	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_probe_ends() has come in each table */
+	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
+	int32_t recounted[ZN_QUOTA_OWNERS + 1];
 	struct zn_hook hook[ZN_ROWS_MAX];
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
@@ -2161,15 +2248,27 @@ struct zn_probe {
 /* The hook table alone, without touching the kernel: what --list-probes shows. */
 void zn_probe_table(struct zn_probe *p);
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
- * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. */
+ * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. cpus: as on how big a
+ * machine the tables are; 0: this one. */
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint32_t cpus, char why[ZN_TEXT_MAX]);
 /* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too low. */
 int zn_probe_files(char why[ZN_TEXT_MAX]);
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
 /* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
 void zn_probe_ends(struct zn_probe *p);
+/* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
+void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
+/* shadow.c: whether a return probe would kill a process, because it has a shadow stack and this kernel does not keep that right.
+ * A probe stands in a file, so a library that such a process maps is to be left alone. in(): the same of the text of
+ * /proc/PID/status; used(): of a process, whatever the kernel. */
+bool zn_shadow_stack_in(const char *status);
+bool zn_shadow_stack_used(int pid);
+static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
+{
+	return !p->keeps_shadow && zn_shadow_stack_used(pid);
+}
 void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
 /* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
 void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
@@ -2178,8 +2277,21 @@ void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
 void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
 /* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
 bool zn_probe_detach(struct zn_lib *lib, int steps);
-/* Kernel memory of all maps, bytes, as the kernel accounts it. */
-uint64_t zn_probe_map_bytes(const struct zn_probe *p);
+/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
+enum zn_map_group {
+	ZN_MAPS_OTHER,
+	ZN_MAPS_HISTOGRAMS,
+	ZN_MAPS_PROCESSES,
+	ZN_MAPS_THREADS,
+	ZN_MAPS_LEDGER,
+	ZN_MAPS_JOBS,
+	ZN_MAPS_FILES,
+	ZN_MAPS_COUNT
+};
+struct zn_map_bytes {
+	uint64_t now, most, group[ZN_MAPS_COUNT];
+};
+struct zn_map_bytes zn_probe_map_bytes(const struct zn_probe *p);
 uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
@@ -2519,7 +2631,7 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
 uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX]);
 const char *zn_loss_label(enum zn_loss what);
 const char *zn_loss_help(enum zn_loss what);
-#define ZN_USAGES_MAX 12
+#define ZN_USAGES_MAX 20
 struct zn_usage {
 	const char *table;
 	uint64_t entries, limit;

@@ -150,7 +150,7 @@ static void live_tick(struct daemon *d)
 	d->hang_told = d->hang_told && zn_view_hang(&d->view, why);
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
-	zn_quotas_tell(d->probe.arena.shared, zn_now_ns());
+	zn_probe_quotas(&d->probe, zn_now_ns());
 	zn_quota_tell(&d->flows.quota, "pairs of a job and a mount", zn_now_ns());
 	zn_quota_tell(&d->flows.mounts.quota, "mounts", zn_now_ns());
 	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
@@ -386,7 +386,7 @@ static void families_log(const struct daemon *d)
 
 static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err = zn_probe_open(&d->probe, d->options.families, d->options.tier, why);
+	int err = zn_probe_open(&d->probe, d->options.families, d->options.tier, d->options.table_cpus, why);
 
 	if (err)
 		return err;
@@ -821,6 +821,22 @@ static void limits_check(const struct zn_service *service)
 	printf("%-14s %s\n", "limits", said);
 }
 
+#define MIB (1024.0 * 1024)
+
+/* The first line is what a script reads. */
+static void check_tables(const struct zn_probe *p)
+{
+	struct zn_map_bytes b = zn_probe_map_bytes(p);
+
+	printf("%-14s %.1f MiB in the kernel, %.1f when all are full\n", "tables", b.now / MIB, b.most / MIB);
+	printf("%-14s histograms %.1f, processes %.1f, threads %.1f, GPU memory and NCCL %.1f, jobs %.1f, files %.1f, other %.1f\n",
+		"", b.group[ZN_MAPS_HISTOGRAMS] / MIB, b.group[ZN_MAPS_PROCESSES] / MIB, b.group[ZN_MAPS_THREADS] / MIB,
+		b.group[ZN_MAPS_LEDGER] / MIB, b.group[ZN_MAPS_JOBS] / MIB, b.group[ZN_MAPS_FILES] / MIB,
+		b.group[ZN_MAPS_OTHER] / MIB);
+	printf("%-14s for %u CPUs: %u threads of processes that call a hooked library, %u that call it, one user half of them\n",
+		"", p->cpus, p->sizes.runs, p->sizes.threads);
+}
+
 /* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot be had. */
 static int check(struct daemon *d, const struct zn_service *service)
 {
@@ -832,7 +848,8 @@ static int check(struct daemon *d, const struct zn_service *service)
 	printf("%-14s %s\n", "kernel", d->view.release);
 	limits_check(service);
 	missing = courier_check(d);
-	if (zn_probe_files(why) || zn_probe_open(&d->probe, d->options.families, d->options.tier, why)) {
+	if (zn_probe_files(why) ||
+		zn_probe_open(&d->probe, d->options.families, d->options.tier, d->options.table_cpus, why)) {
 		printf("%-14s %s\n", "nothing", why);
 		return EXIT_FAILURE;
 	}
@@ -843,7 +860,7 @@ static int check(struct daemon *d, const struct zn_service *service)
 	libraries_check(d, any);
 	log_check(d);
 	check_bias(&d->probe);
-	printf("%-14s %.1f MiB in the kernel\n", "tables", zn_probe_map_bytes(&d->probe) / 1048576.0);
+	check_tables(&d->probe);
 	zn_find_close(d->find);
 	zn_probe_close(&d->probe);
 	return missing ? EXIT_FAILURE : EXIT_SUCCESS;

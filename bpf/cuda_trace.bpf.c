@@ -55,16 +55,20 @@ static __always_inline void capture_return(struct zn_call *c, bool begin)
 
 	stream_key(&key, c->thread, c->frame->arg[0]);
 	if (!begin) {
-		if (bpf_map_delete_elem(&streams, &key) == 0)
-			ZN_ADD(c->proc->count[ZN_C_CAPTURES], -1);
+		if (bpf_map_delete_elem(&streams, &key))
+			return;
+		ZN_ADD(c->proc->count[ZN_C_CAPTURES], -1);
+		zn_quota_give_to(ZN_QUOTA_STREAM, c->proc->owner);
 		return;
 	}
-	if (c->result || bpf_map_lookup_elem(&streams, &key))
+	if (c->result || bpf_map_lookup_elem(&streams, &key) || !zn_quota_claim(ZN_QUOTA_STREAM, c->proc->owner))
 		return;
-	if (bpf_map_update_elem(&streams, &key, &on, BPF_NOEXIST))
+	if (bpf_map_update_elem(&streams, &key, &on, BPF_NOEXIST)) {
+		zn_quota_give_to(ZN_QUOTA_STREAM, c->proc->owner);
 		zn_lost(ZN_LOST_CONTEXT);
-	else
-		ZN_ADD(c->proc->count[ZN_C_CAPTURES], 1);
+		return;
+	}
+	ZN_ADD(c->proc->count[ZN_C_CAPTURES], 1);
 }
 
 static __always_inline void copy_count(struct zn_proc *p, __u32 direction, __u64 bytes)
@@ -117,7 +121,7 @@ int cuda_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread();
+	struct zn_thread *t = zn_thread(true);
 	struct zn_frame *f;
 
 	if (!t)

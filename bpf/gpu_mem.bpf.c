@@ -86,22 +86,47 @@ static __always_inline bool ctx_hold(const struct zn_alloc *a, __u32 id, bool ad
 	return true;
 }
 
+/* Entries of the table that a process holds: what it has when it ends is given back then. */
+static __noinline int entry_take(struct zn_proc *p)
+{
+	if (!p || !zn_quota_claim(ZN_QUOTA_ALLOC, p->owner))
+		return 0;
+	ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], 1);
+	return 1;
+}
+
+static __noinline int entry_give(struct zn_proc *p)
+{
+	if (!p)
+		return 0;
+	ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], -1);
+	zn_quota_give_to(ZN_QUOTA_ALLOC, p->owner);
+	return 0;
+}
+
 /* An allocation that is no longer: its entry is already out of the table, or about to be replaced. */
 static __noinline int ledger_credit(struct zn_proc *p, struct zn_alloc *a, __u32 id)
 {
 	if (!p || !a)
 		return 0;
-	ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], -1);
 	if (ctx_hold(a, id, false))
 		books_subtract(p, a);
 	return 0;
 }
 
-/* The table of allocations is full: from now on the memory of the process is not known. */
-static __always_inline void ledger_dropped(struct zn_proc *p)
+/* replaces: there was an entry of this key, which has its place. Each that comes anew is taken once, whatever other threads do. */
+static __always_inline bool entry_put(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *a, bool replaces)
 {
-	ZN_ADD(p->count[ZN_C_ALLOC_DROPPED], 1);
-	zn_lost(ZN_LOST_ALLOC);
+	if (replaces && bpf_map_update_elem(&allocs, key, a, BPF_EXIST) == 0)
+		return true;
+	if (entry_take(p)) {
+		if (bpf_map_update_elem(&allocs, key, a, BPF_NOEXIST) == 0)
+			return true;
+		entry_give(p);
+		zn_lost(ZN_LOST_ALLOC);
+	}
+	ZN_ADD(p->count[ZN_C_ALLOC_DROPPED], 1); /* from now on the memory of the process is not known */
+	return false;
 }
 
 static __noinline int ledger_enter(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *a)
@@ -118,11 +143,8 @@ static __noinline int ledger_enter(struct zn_proc *p, struct zn_alloc_key *key, 
 
 		ledger_credit(p, &gone, key->id);
 	}
-	if (bpf_map_update_elem(&allocs, key, a, BPF_ANY)) {
-		ledger_dropped(p);
+	if (!entry_put(p, key, a, old))
 		return 0;
-	}
-	ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], 1);
 	if (ctx_hold(a, key->id, true))
 		books_add(p, a);
 	return 0;
@@ -208,7 +230,8 @@ static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key, struc
 	if (__sync_fetch_and_add(&a->refs, -1) != 1)
 		return FREED_REFERENCE;
 	*gone = *a;
-	bpf_map_delete_elem(&allocs, key);
+	if (bpf_map_delete_elem(&allocs, key) == 0)
+		entry_give(p);
 	ledger_credit(p, gone, key->id);
 	return FREED_MEMORY;
 }
@@ -315,12 +338,8 @@ static __always_inline void vmm_map_return(struct zn_call *c)
 
 	if (c->result)
 		return;
-	if (bpf_map_update_elem(&allocs, &key, &a, BPF_ANY)) {
-		ledger_dropped(c->proc);
-		return;
-	}
-	ZN_ADD(c->proc->count[ZN_C_LIVE_ALLOCS], 1);
-	vmm_get(c, a.ctx);
+	if (entry_put(c->proc, &key, &a, bpf_map_lookup_elem(&allocs, &key)))
+		vmm_get(c, a.ctx);
 }
 
 #define UNMAP_MAX 64 /* mappings that one cuMemUnmap() may cover */
@@ -359,8 +378,9 @@ static __always_inline void vmm_unmap_entry(struct zn_frame *f, struct zn_thread
 			return;
 		handle.addr = a->ctx;
 		bytes = a->bytes;
-		bpf_map_delete_elem(&allocs, &key);
-		ZN_ADD(p->count[ZN_C_LIVE_ALLOCS], -1);
+		if (bpf_map_delete_elem(&allocs, &key))
+			return; /* another thread was faster */
+		entry_give(p);
 		if (vmm_put(p, &handle, &gone) == FREED_MEMORY && gone.bytes)
 			count_free(p, gone.gpu);
 		key.addr += bytes;
@@ -386,7 +406,9 @@ static __always_inline void free_entry(struct zn_frame *f, struct zn_thread *t, 
 	if (!a)
 		return;
 	gone = *a;
-	bpf_map_delete_elem(&allocs, &key);
+	if (bpf_map_delete_elem(&allocs, &key))
+		return; /* another thread was faster */
+	entry_give(p);
 	ledger_credit(p, &gone, t->id);
 	freed_keep(f, &gone, FREED_MEMORY);
 }
@@ -428,10 +450,29 @@ static __always_inline void ctx_drop(struct zn_proc *p, struct zn_ctx_key *key, 
 	} else {
 		bytes = ctx->live_bytes;
 		host = ctx->live_host;
-		bpf_map_delete_elem(&ctxs, key);
+		if (bpf_map_delete_elem(&ctxs, key))
+			return; /* another thread was faster */
+		ZN_ADD(p->ctxs, -1);
+		zn_quota_give_to(ZN_QUOTA_CONTEXT, p->owner);
 	}
 	ZN_ADD(gpu_of(p, gpu)->used_bytes, -bytes);
 	ZN_ADD(p->count[ZN_C_HOST_PINNED], -host);
+}
+
+/* A context, or the record of a device. */
+static __noinline int ctx_put(struct zn_proc *p, struct zn_ctx_key *key, struct zn_ctx *ctx)
+{
+	if (!p || !key || !ctx || bpf_map_update_elem(&ctxs, key, ctx, BPF_EXIST) == 0)
+		return 0;
+	if (!zn_quota_claim(ZN_QUOTA_CONTEXT, p->owner))
+		return 0;
+	if (bpf_map_update_elem(&ctxs, key, ctx, BPF_NOEXIST) == 0) {
+		ZN_ADD(p->ctxs, 1);
+		return 0;
+	}
+	zn_quota_give_to(ZN_QUOTA_CONTEXT, p->owner);
+	zn_lost(ZN_LOST_CONTEXT);
+	return 0;
 }
 
 static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
@@ -442,8 +483,7 @@ static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
 	if (gpu >= ZN_PROC_GPUS)
 		return;
 	ctx.gen = zn_next_id();
-	if (bpf_map_update_elem(&ctxs, &key, &ctx, BPF_ANY))
-		zn_lost(ZN_LOST_CONTEXT);
+	ctx_put(c->proc, &key, &ctx);
 }
 
 static __always_inline void ctx_push(struct zn_thread *t, __u64 addr)
@@ -519,8 +559,7 @@ static __always_inline void primary_retain_return(struct zn_call *c)
 	key.addr = record.primary;
 	ctx_drop(c->proc, &key, false);
 	ctx_add(c, record.primary, device.addr);
-	if (bpf_map_update_elem(&ctxs, &device, &record, BPF_ANY))
-		zn_lost(ZN_LOST_CONTEXT);
+	ctx_put(c->proc, &device, &record);
 }
 
 static __always_inline void primary_reset_return(struct zn_call *c)
@@ -574,7 +613,7 @@ SEC("uprobe")
 int gpu_mem_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct zn_thread *t = zn_thread();
+	struct zn_thread *t = zn_thread(false);
 	struct zn_frame *f;
 
 	if (!t)

@@ -219,10 +219,14 @@ int job_mkdir(struct bpf_raw_tracepoint_args *ctx)
 	else if (!group_top(&group, cgrp))
 		return 0;
 	key = key_of(cgrp);
-	if (bpf_map_update_elem(&cgroups, &key, &group, BPF_NOEXIST))
-		zn_lost(ZN_LOST_TASK);
-	else
+	if (!zn_quota_claim(ZN_QUOTA_CGROUP, ZN_OWNER_JOB(group.job.slot)))
+		return 0;
+	if (bpf_map_update_elem(&cgroups, &key, &group, BPF_NOEXIST) == 0) {
 		group_counted(&group);
+		return 0;
+	}
+	zn_quota_give_to(ZN_QUOTA_CGROUP, ZN_OWNER_JOB(group.job.slot));
+	zn_lost(ZN_LOST_TASK);
 	return 0;
 }
 
@@ -279,7 +283,10 @@ int job_rmdir(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	group = *found; /* an element may be another's once it is deleted */
 	row = job_of(&group.job);
-	if (bpf_map_delete_elem(&cgroups, &key) || !row)
+	if (bpf_map_delete_elem(&cgroups, &key))
+		return 0;
+	zn_quota_give_to(ZN_QUOTA_CGROUP, ZN_OWNER_JOB(group.job.slot));
+	if (!row)
 		return 0;
 	if (group.level == ZN_CGROUP_STEP)
 		step_gone(row, group.step, mem_peak(cgrp));
@@ -317,14 +324,12 @@ int job_attach(struct bpf_raw_tracepoint_args *ctx)
 	if (!group || !tag_now(&job, &group->job))
 		return 0;
 	tgid = BPF_CORE_READ(task, tgid);
-	if (bpf_map_update_elem(&tasks, &tgid, &job, BPF_ANY)) {
-		zn_lost(ZN_LOST_TASK);
+	if (!zn_task_put(tgid, &job))
 		return 0;
-	}
 	ZN_ADD(shared.io_change, 1);
 	row_tag(tgid, &job);
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
-		bpf_map_delete_elem(&tasks, &tgid);
+		zn_task_drop(tgid);
 	return 0;
 }
 
@@ -362,9 +367,9 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 		return 0; /* a thread */
 	tag = tag_of_new(child);
 	if (!tag || !job_of(tag))
-		bpf_map_delete_elem(&tasks, &tgid); /* of an earlier process of this id, whose end was missed */
-	else if (bpf_map_update_elem(&tasks, &tgid, tag, BPF_ANY))
-		zn_lost(ZN_LOST_TASK);
+		zn_task_drop(tgid); /* of an earlier process of this id, whose end was missed */
+	else
+		zn_task_put(tgid, tag);
 	return 0;
 }
 

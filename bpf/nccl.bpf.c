@@ -35,12 +35,28 @@ static __always_inline struct zn_comm *comm_find(struct zn_thread *t, __u64 addr
 	return bpf_map_lookup_elem(&comms, &key);
 }
 
-static __always_inline void comm_add(struct zn_thread *t, __u64 addr, const struct zn_comm *comm)
+/* What a process has when it ends is given back then. */
+static __noinline int comm_put(struct zn_proc *p, struct zn_ctx_key *key, const struct zn_comm *comm)
 {
-	struct zn_ctx_key key = {.addr = addr, .id = t->id};
+	if (!p || !key || !comm || bpf_map_update_elem(&comms, key, comm, BPF_EXIST) == 0)
+		return 0;
+	if (!zn_quota_claim(ZN_QUOTA_COMM, p->owner))
+		return 0;
+	if (bpf_map_update_elem(&comms, key, comm, BPF_NOEXIST) == 0) {
+		ZN_ADD(p->comms, 1);
+		return 0;
+	}
+	zn_quota_give_to(ZN_QUOTA_COMM, p->owner);
+	zn_lost(ZN_LOST_COMM);
+	return 0;
+}
 
-	if (addr && bpf_map_update_elem(&comms, &key, comm, BPF_ANY))
-		zn_lost(ZN_LOST_COMM);
+static __always_inline void comm_add(struct zn_call *c, __u64 addr, const struct zn_comm *comm)
+{
+	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
+
+	if (addr)
+		comm_put(c->proc, &key, comm);
 }
 
 static __always_inline __u32 current_tgid(void)
@@ -121,22 +137,24 @@ static __always_inline void skew_join(struct zn_call *c, struct zn_comm *comm)
 	comm->member = m;
 }
 
+/* It is the last rank's. */
+static __always_inline __u32 skew_hist_claim(struct zn_skew *s)
+{
+	__u32 owner = zn_owner_current(), slot = zn_hist_take(owner), old;
+
+	old = slot ? __sync_val_compare_and_swap(&s->hist, 0, slot) : 0;
+	if (old)
+		zn_hist_give(slot, owner);
+	return old ? old : slot;
+}
+
 static __always_inline struct zn_hist *skew_hist(struct zn_skew *s)
 {
-	__u32 slot = s->hist, old;
+	__u32 slot = s->hist;
 
-	if (!slot) {
-		if (bpf_map_pop_elem(&free_hists, &slot)) {
-			zn_lost(ZN_LOST_SERIES);
-			return NULL;
-		}
-		old = __sync_val_compare_and_swap(&s->hist, 0, slot);
-		if (old) {
-			bpf_map_push_elem(&free_hists, &slot, 0);
-			slot = old;
-		}
-	}
-	return bpf_map_lookup_elem(&hists, &slot);
+	if (!slot)
+		slot = skew_hist_claim(s);
+	return slot ? bpf_map_lookup_elem(&hists, &slot) : NULL;
 }
 
 /* First and last of several times. Without branches: the verifier would follow each way of ordering them. */
@@ -248,7 +266,7 @@ static __always_inline void comm_init_return(struct zn_call *c)
 	if (failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
 		return;
 	skew_join(c, &comm);
-	comm_add(c->thread, addr, &comm);
+	comm_add(c, addr, &comm);
 }
 
 /* (comms[], ndev, devices[]): one process is all ranks; no unique id, so the hash is of what is unique on this node. */
@@ -267,7 +285,7 @@ static __always_inline void comm_init_all_return(struct zn_call *c)
 		if (i == 0)
 			comm.hash = mix(mix(1, c->thread->id), addr);
 		comm.rank = i;
-		comm_add(c->thread, addr, &comm);
+		comm_add(c, addr, &comm);
 	}
 	if (n > INIT_ALL_MAX)
 		zn_lost_many(ZN_LOST_COMM, n - INIT_ALL_MAX);
@@ -287,7 +305,7 @@ static __always_inline void comm_split_return(struct zn_call *c)
 		comm.hash = mix(mix(parent->hash, (__u32)c->frame->arg[1]), ++parent->splits);
 	if (addr)
 		skew_join(c, &comm);
-	comm_add(c->thread, addr, &comm);
+	comm_add(c, addr, &comm);
 }
 
 /* ncclCommUserRank and ncclCommCount (comm, int *): tell rank and size of communicators that were made unseen. */
@@ -306,16 +324,20 @@ static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
 	else
 		comm.nranks = value;
 	skew_rank(&comm);
-	comm_add(c->thread, c->frame->arg[0], &comm);
+	comm_add(c, c->frame->arg[0], &comm);
 }
 
 /* At its entry: the pointer may be given out again before it returns. */
 static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 {
 	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
+	struct zn_proc *p = zn_proc_of(t);
 
 	skew_leave(comm_find(t, f->arg[0]));
-	bpf_map_delete_elem(&comms, &key);
+	if (bpf_map_delete_elem(&comms, &key) || !p)
+		return;
+	ZN_ADD(p->comms, -1);
+	zn_quota_give_to(ZN_QUOTA_COMM, p->owner);
 }
 
 /* type is an int: the upper half of its register says nothing. */
@@ -382,7 +404,7 @@ int nccl_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread();
+	struct zn_thread *t = zn_thread(waits(shape));
 	struct zn_frame *f = t ? zn_frame_push(t, ctx, cookie) : NULL;
 
 	if (!f)

@@ -11,6 +11,7 @@ static __always_inline void thread_gone(__u32 tid)
 	struct zn_thread *t = zn_thread_find(tid);
 
 	zn_run_gone(tid);
+	zn_quota_refused_end(ZN_REFUSED_THREAD, tid);
 	if (!t)
 		return;
 	if (t->depth)
@@ -75,8 +76,10 @@ static __always_inline void task_gone(__u32 tgid)
 {
 	if (TRACKS && shared.mark[ZN_MARK_AT(tgid)] >= ZN_MARK_WORKER)
 		zn_worker_gone(tgid);
+	if (TRACKS)
+		zn_quota_refused_end(ZN_REFUSED_PROCESS, tgid);
 	if (shared.jobs)
-		bpf_map_delete_elem(&tasks, &tgid);
+		zn_task_drop(tgid);
 }
 
 SEC("raw_tp/sched_process_exit")

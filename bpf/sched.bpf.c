@@ -414,13 +414,14 @@ static __noinline struct zn_run *run_of(struct task_struct *task, __u32 mark)
 	row = mark & (ZN_MARK_WORKER - 1) ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
 	p = row ? bpf_map_lookup_elem(&procs, row) : NULL;
 	if (p)
-		return zn_run_claim(tid, *row, p->id);
+		return zn_run_claim(tid, *row, p, false);
 	w = mark >= ZN_MARK_WORKER && tid == tgid ? bpf_map_lookup_elem(&workers, &tgid) : NULL;
-	if (w && !zn_worker_proc(w)) {
+	p = w ? zn_worker_proc(w) : NULL;
+	if (w && !p) {
 		zn_worker_gone(tgid); /* the process that it was one of has gone */
 		return NULL;
 	}
-	r = w ? zn_run_claim(tid, w->row, w->id) : NULL;
+	r = w ? zn_run_claim(tid, w->row, p, false) : NULL;
 	if (!r)
 		return NULL;
 	r->flags = ZN_RUN_WORKER;
@@ -466,7 +467,7 @@ static __noinline void switch_off(struct task_struct *task, __u32 mark, bool pre
 	s.proc = s.run ? zn_run_proc(s.run) : NULL;
 	if (!s.proc || !is_of(s.run, s.proc, task)) {
 		if (s.run)
-			s.run->tid = 0;
+			zn_run_drop(s.run, task->pid);
 		s.run = run_of(task, mark);
 		s.proc = s.run ? zn_run_proc(s.run) : NULL;
 	}
@@ -655,7 +656,11 @@ int sched_fork(__u64 *ctx)
 	if (!p)
 		return 0;
 	zn_run_gone(tgid); /* an earlier thread's of this id, whose end was missed */
+	w.owner = p->owner;
+	if (!zn_quota_claim(ZN_QUOTA_WORKER, w.owner))
+		return 0;
 	if (bpf_map_update_elem(&workers, &tgid, &w, BPF_NOEXIST)) {
+		zn_quota_give_to(ZN_QUOTA_WORKER, w.owner);
 		zn_lost(ZN_LOST_THREAD);
 		return 0;
 	}

@@ -10,11 +10,18 @@
 
 #include "zernel.bpf.h"
 
-/* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. */
+static __always_inline struct zn_runs *zn_run_set(__u32 tid)
+{
+	__u32 at = tid & shared.run_mask;
+
+	return bpf_map_lookup_elem(&runs, &at);
+}
+
+/* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. The hash is
+ * asked only where some thread found its set full. */
 static __always_inline struct zn_run *zn_run_find(__u32 tid)
 {
-	__u32 at = tid & (ZN_RUN_SETS - 1);
-	struct zn_runs *set = bpf_map_lookup_elem(&runs, &at);
+	struct zn_runs *set = zn_run_set(tid);
 
 	if (!set)
 		return NULL;
@@ -22,7 +29,7 @@ static __always_inline struct zn_run *zn_run_find(__u32 tid)
 	for (int i = 0; i < ZN_RUN_WAYS; i++)
 		if (set->way[i].tid == tid)
 			return &set->way[i];
-	return NULL;
+	return set->spilled ? bpf_map_lookup_elem(&spilled, &tid) : NULL;
 }
 
 /* The process of a thread's place, or NULL for one that has gone. */
@@ -34,11 +41,21 @@ static __always_inline struct zn_proc *zn_run_proc(struct zn_run *r)
 	return p && p->id == r->id ? p : NULL;
 }
 
-/* Only a thread's own CPU takes a place for it, so it is not looked for while it is filled. */
-static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, __u32 id)
+/* Gives back what an owner holds for a thread. */
+static __always_inline void zn_run_give(__u32 owner, __u32 held)
 {
-	__u32 at = tid & (ZN_RUN_SETS - 1);
-	struct zn_runs *set = bpf_map_lookup_elem(&runs, &at);
+	if (held & ZN_HELD_RUN)
+		zn_quota_give_to(ZN_QUOTA_RUN, owner);
+	if (held & ZN_HELD_SPILL)
+		zn_quota_give_to(ZN_QUOTA_SPILL, owner);
+	if (held & ZN_HELD_RESERVE)
+		zn_quota_give_to(ZN_QUOTA_RESERVE, owner);
+}
+
+/* A free place in the thread's set, or one of a thread whose end was missed. */
+static __always_inline struct zn_run *zn_run_place(__u32 tid)
+{
+	struct zn_runs *set = zn_run_set(tid);
 	struct zn_run *r = NULL;
 
 	if (!set)
@@ -49,24 +66,92 @@ static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, __u32 id)
 			r = &set->way[i];
 #pragma unroll
 	for (int i = 0; i < ZN_RUN_WAYS; i++) {
-		__u32 old = set->way[i].tid;
+		__u32 old = set->way[i].tid, owner = set->way[i].owner;
 
-		/* one whose end was missed */
 		if (!r && old != ZN_RUN_BUSY && !zn_run_proc(&set->way[i]) &&
-			__sync_val_compare_and_swap(&set->way[i].tid, old, ZN_RUN_BUSY) == old)
+			__sync_val_compare_and_swap(&set->way[i].tid, old, ZN_RUN_BUSY) == old) {
+			zn_run_give(owner, ZN_HELD_RUN);
 			r = &set->way[i];
+		}
+	}
+	return r;
+}
+
+/* A place outside of the thread's set. */
+static __noinline struct zn_run *zn_run_spill(__u32 tid)
+{
+	struct zn_runs *set = zn_run_set(tid);
+
+	if (!set || bpf_map_update_elem(&spilled, &tid, &zero_run, BPF_NOEXIST))
+		return NULL;
+	ZN_ADD(set->spilled, 1);
+	return bpf_map_lookup_elem(&spilled, &tid);
+}
+
+/* What the owner holds for a thread that gets no place in its set. Those that launch have a reserve, also where he has had his
+ * share of the sets. 0: nothing. */
+static __always_inline __u32 zn_run_admit(__u32 owner, __u32 held, bool launches)
+{
+	if (launches && zn_quota_try_from(ZN_QUOTA_RESERVE, owner))
+		return held | ZN_HELD_RESERVE;
+	if (held && zn_quota_try_from(ZN_QUOTA_SPILL, owner))
+		return held | ZN_HELD_SPILL;
+	return 0;
+}
+
+/* Only a thread's own CPU takes a place for it, so it is not looked for while it is filled. */
+static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, struct zn_proc *p, __u32 launches)
+{
+	__u32 owner, held, beside;
+	struct zn_run *r;
+
+	if (!p)
+		return NULL;
+	owner = p->owner;
+	held = zn_quota_try_from(ZN_QUOTA_RUN, owner) ? ZN_HELD_RUN : 0;
+	r = held ? zn_run_place(tid) : NULL;
+	if (!r) {
+		beside = zn_run_admit(owner, held, launches);
+		held |= beside;
+		r = beside ? zn_run_spill(tid) : NULL;
 	}
 	if (!r) {
-		zn_lost(ZN_LOST_THREAD);
+		zn_run_give(owner, held);
+		zn_quota_refuse_once(ZN_QUOTA_RUN, owner, ZN_REFUSED_THREAD, tid);
 		return NULL;
 	}
 	r->off_ns = r->ready_ns = r->mark_ns = r->news_ns = r->wait_ns = r->limit_ns = r->busy_ns = r->file = 0;
 	r->open = 0;
 	r->kind = r->cause = r->news = r->flags = 0;
 	r->row = row;
-	r->id = id;
+	r->id = p->id;
+	r->owner = owner;
+	r->held = held;
 	*(volatile __u32 *)&r->tid = tid;
 	return r;
+}
+
+/* Gives a place back. */
+static __noinline int zn_run_drop(struct zn_run *r, __u32 tid)
+{
+	__u32 owner, held;
+	struct zn_runs *set;
+
+	if (!r)
+		return 0;
+	owner = r->owner;
+	held = r->held;
+	if (held & (ZN_HELD_SPILL | ZN_HELD_RESERVE)) {
+		if (bpf_map_delete_elem(&spilled, &tid))
+			return 0;
+		set = zn_run_set(tid);
+		if (set)
+			ZN_ADD(set->spilled, -1);
+	} else if (__sync_val_compare_and_swap(&r->tid, tid, 0) != tid) {
+		return 0;
+	}
+	zn_run_give(owner, held);
+	return 0;
 }
 
 /* index: 1 and up. */
@@ -109,39 +194,57 @@ static __always_inline void zn_stall_on(struct zn_open *o, struct zn_proc *p, __
 	zn_stall_add(p, ZN_STALL_RUNQUEUE, since ? ready : 0, now);
 }
 
+/* Index and 1 of a free one for the calling thread; 0: as many of its process are followed as can be. */
+static __always_inline __u32 zn_open_take(struct zn_opens *all, __u32 tid)
+{
+#pragma unroll
+	for (int i = 0; i < ZN_OPENS; i++)
+		if (__sync_val_compare_and_swap(&all->open[i].tid, 0, tid) == 0)
+			return i + 1;
+	return 0;
+}
+
+/* The calling thread's place; NULL: there is none, which was counted. */
+static __always_inline struct zn_run *zn_run_launching(struct zn_thread *t, struct zn_proc *p)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct zn_run *r = zn_run_find(tid);
+
+	if (r && r->row == t->row && r->id == t->id)
+		return r;
+	if (r)
+		zn_run_drop(r, tid); /* an earlier thread's of this id, whose end was missed */
+	return zn_run_claim(tid, t->row, p, true);
+}
+
 /* A launching thread's first launch: its time is followed from here on. */
 static __noinline void zn_open_claim(struct zn_thread *t)
 {
-	__u32 tid = bpf_get_current_pid_tgid(), row = t->row;
+	__u32 tid = bpf_get_current_pid_tgid(), row = t->row, index;
 	struct zn_opens *all = bpf_map_lookup_elem(&opens, &row);
+	struct zn_proc *p = zn_proc_of(t);
+	struct zn_open *o;
 	struct zn_run *r;
 
 	t->open = ZN_OPEN_NONE;
-	if (!all || !shared.stalls)
+	if (!all || !p || !shared.stalls)
 		return;
-	r = zn_run_find(tid);
-	if (r && (r->row != row || r->id != t->id)) { /* an earlier thread's of this id, whose end was missed */
-		r->tid = 0;
-		r = NULL;
-	}
-	if (!r)
-		r = zn_run_claim(tid, row, t->id);
-	if (!r)
-		return;
-#pragma unroll
-	for (int i = 0; i < ZN_OPENS; i++) {
-		struct zn_open *o = &all->open[i];
-
-		if (t->open != ZN_OPEN_NONE || __sync_val_compare_and_swap(&o->tid, 0, tid))
-			continue;
-		o->id = t->id;
-		o->inside = ZN_STALL_CPU;
-		/* not shown until the scheduler says that it was seen: the tracepoints may come a moment later */
-		o->word = ZN_OPEN_WORD(bpf_ktime_get_ns(), ZN_STALL_PENDING);
-		r->open = t->open = i + 1;
-	}
-	if (t->open == ZN_OPEN_NONE)
+	index = zn_open_take(all, tid);
+	o = zn_open_at(row, index);
+	if (!o) {
 		zn_lost(ZN_LOST_THREAD);
+		return;
+	}
+	r = zn_run_launching(t, p);
+	if (!r) {
+		o->tid = 0;
+		return;
+	}
+	o->id = t->id;
+	o->inside = ZN_STALL_CPU;
+	/* not shown until the scheduler says that it was seen: the tracepoints may come a moment later */
+	o->word = ZN_OPEN_WORD(bpf_ktime_get_ns(), ZN_STALL_PENDING);
+	r->open = t->open = index;
 }
 
 /* At the entry of anything that makes a thread a launching one. */
@@ -185,6 +288,7 @@ static __noinline void zn_worker_gone(__u32 tgid)
 	if (bpf_map_delete_elem(&workers, &tgid))
 		return;
 	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], -ZN_MARK_WORKER);
+	zn_quota_give_to(ZN_QUOTA_WORKER, w.owner);
 	p = zn_worker_proc(&w);
 	if (!p)
 		return;
@@ -206,7 +310,7 @@ static __always_inline void zn_run_gone(__u32 tid)
 		o->tid = 0;
 	}
 	if (r)
-		r->tid = 0;
+		zn_run_drop(r, tid);
 }
 
 #endif

@@ -30,11 +30,13 @@
  * looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
 struct zn_shared shared;
 
+/* Tables of one entry here get their size from the machine, see tables_size() in probe.c. */
+
 ZN_MAP(procs, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_proc, BPF_F_MMAPABLE);
 ZN_MAP(hists, BPF_MAP_TYPE_ARRAY, ZN_HISTS_MAX, __u32, struct zn_hist, BPF_F_MMAPABLE);
 ZN_MAP(rows, BPF_MAP_TYPE_HASH, ZN_PROCS_MAX, __u32, __u32, 0);
-ZN_MAP(seats, BPF_MAP_TYPE_ARRAY, ZN_SEATS, __u32, struct zn_thread, 0);
-ZN_MAP(threads, BPF_MAP_TYPE_HASH, ZN_THREADS_MAX, __u32, struct zn_thread, 0);
+ZN_MAP(seats, BPF_MAP_TYPE_ARRAY, ZN_SEATS, __u32, struct zn_thread, BPF_F_MMAPABLE);
+ZN_MAP(threads, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_thread, 0);
 ZN_MAP(allocs, BPF_MAP_TYPE_HASH, ZN_ALLOCS_MAX, struct zn_alloc_key, struct zn_alloc, 0);
 ZN_MAP(ctxs, BPF_MAP_TYPE_HASH, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, 0);
 ZN_MAP(comms, BPF_MAP_TYPE_HASH, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, 0);
@@ -45,9 +47,10 @@ ZN_MAP(calls, BPF_MAP_TYPE_HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, 0);
 ZN_MAP(sends, BPF_MAP_TYPE_ARRAY, ZN_SEATS, __u32, struct zn_send, 0);
 ZN_MAP(socks, BPF_MAP_TYPE_HASH, ZN_SOCKS_MAX, __u64, struct zn_sock, 0);
 /* The time of threads, see stall.bpf.h. */
-ZN_MAP(runs, BPF_MAP_TYPE_ARRAY, ZN_RUN_SETS, __u32, struct zn_runs, 0);
+ZN_MAP(runs, BPF_MAP_TYPE_ARRAY, 1, __u32, struct zn_runs, BPF_F_MMAPABLE);
+ZN_MAP(spilled, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_run, 0);
 ZN_MAP(opens, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_opens, BPF_F_MMAPABLE);
-ZN_MAP(workers, BPF_MAP_TYPE_HASH, ZN_WORKERS_MAX, __u32, struct zn_worker, 0);
+ZN_MAP(workers, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_worker, 0);
 
 /* Jobs by slot, their names (a job may have two), and what belongs to them. */
 struct zn_job_name {
@@ -131,6 +134,7 @@ struct {
 } events SEC(".maps");
 
 const struct zn_thread zero_thread = {};
+const struct zn_run zero_run = {};
 
 /* Hides where a value came from, so that the compiler checks and uses the same register, as the verifier demands. */
 #define ZN_OPAQUE(v) asm volatile("" : "+r"(v))
@@ -151,6 +155,8 @@ static __always_inline void zn_lost(enum zn_loss what)
 {
 	zn_lost_many(what, 1);
 }
+
+#include "quota.bpf.h"
 
 static __always_inline void zn_emit(__u32 type, __u32 row, __u32 detail, __u64 bytes)
 {
@@ -224,29 +230,44 @@ static __always_inline void zn_raise(__u64 *max, __u64 to)
 }
 #endif
 
+/* A free row for a process of this owner. */
+static __always_inline struct zn_proc *zn_row_take(__u32 tgid, __u32 owner, __u32 *row)
+{
+	bool taken = zn_quota_try_from(ZN_QUOTA_PROCESS, owner);
+
+	if (taken && bpf_map_pop_elem(&free_rows, row) == 0)
+		return bpf_map_lookup_elem(&procs, row);
+	if (taken)
+		zn_quota_give_to(ZN_QUOTA_PROCESS, owner);
+	zn_quota_refuse_once(ZN_QUOTA_PROCESS, owner, ZN_REFUSED_PROCESS, tgid);
+	return NULL;
+}
+
+static __always_inline void zn_row_give(struct zn_proc *p, __u32 row, __u32 owner)
+{
+	p->tgid = 0;
+	zn_quota_give_to(ZN_QUOTA_PROCESS, owner);
+	bpf_map_push_elem(&free_rows, &row, 0);
+}
+
 /* Takes a free row for a process that is seen for the first time. The row is complete before it can be found, but for the
  * job: whoever tags a process does so in `tasks` first and in its row then, so here it is the other way round. */
 static __noinline __u32 zn_proc_claim(__u32 tgid)
 {
-	struct zn_proc *p;
+	__u32 row = ZN_ROW_NONE, owner = zn_owner_current(), *other;
+	struct zn_proc *p = zn_row_take(tgid, owner, &row);
 	struct zn_tag *tag;
-	__u32 row, *other;
 
-	if (bpf_map_pop_elem(&free_rows, &row)) {
-		zn_lost(ZN_LOST_PROCESS);
-		return ZN_ROW_NONE;
-	}
-	p = bpf_map_lookup_elem(&procs, &row);
 	if (!p)
 		return ZN_ROW_NONE;
 	p->id = zn_next_id();
 	p->tgid = tgid;
+	p->owner = owner;
 	p->first_ns = bpf_ktime_get_ns();
 	bpf_get_current_comm(p->comm, sizeof(p->comm));
 	if (bpf_map_update_elem(&rows, &tgid, &row, BPF_NOEXIST)) {
 		other = bpf_map_lookup_elem(&rows, &tgid);
-		p->tgid = 0;
-		bpf_map_push_elem(&free_rows, &row, 0);
+		zn_row_give(p, row, owner);
 		return other ? *other : ZN_ROW_NONE;
 	}
 	tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
@@ -292,9 +313,27 @@ static __always_inline struct zn_thread *zn_thread_new(__u32 tid)
 	return bpf_map_lookup_elem(&threads, &tid);
 }
 
-static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid)
+/* What its owner holds for a new thread: ZN_HELD_*, 0: he has his share. Threads that launch have a reserve. */
+static __always_inline __u32 zn_thread_admit(__u32 owner, __u32 tid, bool launches)
 {
-	__u32 row = ZN_ROW_NONE, *known;
+	if (zn_quota_try_from(ZN_QUOTA_THREAD, owner))
+		return ZN_HELD_THREAD;
+	if (launches && zn_quota_try_from(ZN_QUOTA_LAUNCH, owner))
+		return ZN_HELD_LAUNCH;
+	zn_quota_refuse_once(ZN_QUOTA_THREAD, owner, ZN_REFUSED_THREAD, tid);
+	return 0;
+}
+
+static __always_inline void zn_thread_give(__u32 owner, __u32 held)
+{
+	if (held)
+		zn_quota_give_to(held & ZN_HELD_THREAD ? ZN_QUOTA_THREAD : ZN_QUOTA_LAUNCH, owner);
+}
+
+/* launches: this call makes the thread a launching one. */
+static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid, __u32 launches)
+{
+	__u32 row = ZN_ROW_NONE, held = 0, *known;
 	struct zn_thread *t;
 	struct zn_proc *p;
 
@@ -304,32 +343,45 @@ static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid)
 		if (row == ZN_ROW_NONE)
 			return NULL;
 	}
+	p = bpf_map_lookup_elem(&procs, &row);
+	if (p) {
+		held = zn_thread_admit(p->owner, tid, launches);
+		if (!held)
+			return NULL;
+	}
 	t = zn_thread_new(tid);
 	if (!t) {
 		zn_lost(ZN_LOST_THREAD);
+		zn_thread_give(p ? p->owner : 0, held);
 		return NULL;
 	}
 	t->row = row;
-	p = bpf_map_lookup_elem(&procs, &row);
+	t->held = held;
+	t->owner = p ? p->owner : 0;
 	t->id = p ? p->id : 0;
 	return t;
 }
 
-static __always_inline struct zn_thread *zn_thread(void)
+static __always_inline struct zn_thread *zn_thread(bool launches)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tid = id;
 	struct zn_thread *t = zn_thread_find(tid);
 
-	return t ? t : zn_thread_claim(tid, id >> 32);
+	return t ? t : zn_thread_claim(tid, id >> 32, launches);
 }
 
 static __always_inline void zn_thread_forget(struct zn_thread *t, __u32 tid)
 {
+	__u32 owner = t->owner, held = t->held;
+	bool own;
+
 	if (t->tid == tid)
-		t->tid = 0;
+		own = __sync_val_compare_and_swap(&t->tid, tid, 0) == tid;
 	else
-		bpf_map_delete_elem(&threads, &tid);
+		own = bpf_map_delete_elem(&threads, &tid) == 0;
+	if (own)
+		zn_thread_give(owner, held);
 }
 
 /* The process of a thread, or NULL for the daemon's own threads and for a row that has been given back since. */
@@ -360,6 +412,37 @@ static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 static __always_inline struct zn_proc *zn_tracked_current(void)
 {
 	return zn_tracked(bpf_get_current_pid_tgid() >> 32);
+}
+
+/* ---- processes of jobs ---- */
+
+/* A process is of this job from here on. False: the job has its share of the table; that was counted. One that moves from
+ * another job has its place already. */
+static __always_inline bool zn_task_put(__u32 tgid, const struct zn_tag *tag)
+{
+	struct zn_tag *old = bpf_map_lookup_elem(&tasks, &tgid);
+	__u32 owner = ZN_OWNER_JOB(tag->slot), before = old ? ZN_OWNER_JOB(old->slot) : 0;
+
+	if (old && bpf_map_update_elem(&tasks, &tgid, tag, BPF_EXIST) == 0) {
+		zn_quota_move(ZN_QUOTA_TASK, before, owner);
+		return true;
+	}
+	if (!zn_quota_claim(ZN_QUOTA_TASK, owner))
+		return false;
+	if (bpf_map_update_elem(&tasks, &tgid, tag, BPF_NOEXIST) == 0)
+		return true;
+	zn_quota_give_to(ZN_QUOTA_TASK, owner);
+	zn_lost(ZN_LOST_TASK);
+	return false;
+}
+
+static __always_inline void zn_task_drop(__u32 tgid)
+{
+	struct zn_tag *old = bpf_map_lookup_elem(&tasks, &tgid);
+	__u32 owner = old ? ZN_OWNER_JOB(old->slot) : 0;
+
+	if (old && bpf_map_delete_elem(&tasks, &tgid) == 0)
+		zn_quota_give_to(ZN_QUOTA_TASK, owner);
 }
 
 /* The calling thread begins something that is timed. */
@@ -599,6 +682,46 @@ static __always_inline void zn_calibrate(struct zn_call *c)
 	shared.calib_ns[at & (ZN_CALIB_MAX - 1)] = ns;
 }
 
+/* A histogram for this owner; 0: he has his share, or none is free. */
+static __always_inline __u32 zn_hist_try(__u32 owner)
+{
+	struct zn_hist *h;
+	__u32 slot = 0;
+
+	if (!zn_quota_try_from(ZN_QUOTA_HISTOGRAM, owner))
+		return 0;
+	h = bpf_map_pop_elem(&free_hists, &slot) ? NULL : bpf_map_lookup_elem(&hists, &slot);
+	if (!h) {
+		zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
+		return 0;
+	}
+	h->owner = owner;
+	return slot;
+}
+
+static __always_inline void zn_hist_refuse(__u32 owner)
+{
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_HISTOGRAM], owner);
+	zn_lost(zn_quota_loss[ZN_QUOTA_HISTOGRAM]);
+}
+
+/* The same for what asks once; who is refused is counted. */
+__noinline __u32 zn_hist_take(__u32 owner)
+{
+	__u32 slot = zn_hist_try(owner);
+
+	if (!slot)
+		zn_hist_refuse(owner);
+	return slot;
+}
+
+/* For one that was taken in vain. */
+__noinline __u32 zn_hist_give(__u32 slot, __u32 owner)
+{
+	zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
+	return bpf_map_push_elem(&free_hists, &slot, 0);
+}
+
 /* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost
  * of hooked calls inside this one. What this call cost is handed to the one around it. */
 static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
@@ -671,16 +794,21 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 
 static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 detail)
 {
+	__u64 bit = 1ULL << (detail & (ZN_DETAIL_SLOTS - 1));
 	__u32 slot, old;
 
-	if (bpf_map_pop_elem(&free_hists, &slot)) {
-		zn_lost(ZN_LOST_SERIES);
+	slot = p ? zn_hist_try(p->owner) : 0;
+	if (!p)
+		return 0;
+	if (!slot) {
+		if (!(__sync_fetch_and_or(&p->hist_refused, bit) & bit))
+			zn_hist_refuse(p->owner);
 		return 0;
 	}
 	old = __sync_val_compare_and_swap(&p->hist[detail & (ZN_DETAIL_SLOTS - 1)], 0, slot);
 	if (old == 0)
 		return slot;
-	bpf_map_push_elem(&free_hists, &slot, 0);
+	zn_hist_give(slot, p->owner);
 	return old;
 }
 

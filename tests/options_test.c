@@ -98,6 +98,8 @@ static const struct good {
 	{"overhead-budget", "12.0345%", NUMBER, AT(overhead_budget), 120345},
 	{"overhead-budget", "0.0001%", NUMBER, AT(overhead_budget), 1},
 	{"gpu-majors", "1", NUMBER, AT(gpu_majors), 2},
+	{"table-cpus", "0", NUMBER, AT(table_cpus), 0},
+	{"table-cpus", "8192", NUMBER, AT(table_cpus), 8192},
 	{"gpu-majors", "1,3,63", NUMBER, AT(gpu_majors), 1ULL << 63 | 10},
 	{"gpu-majors", "195", NUMBER, AT(gpu_majors[3]), 8},
 	{"gpu-majors", "511,1", NUMBER, AT(gpu_majors[7]), 1ULL << 63},
@@ -366,6 +368,7 @@ static const struct {
 	{"simulate-cycle-s", "86401", "a number of seconds from 10 to 86400, or auto"},
 	{"simulate", "on", "yes or no"},
 	{"simulate", "YES", "yes or no"},
+	{"table-cpus", "8193", "a number of CPUs: 0 to 8192"},
 	{"gpu-majors", "0", "one or more device numbers from 1 to 511 with commas between them"},
 	{"gpu-majors", "512", "one or more device numbers from 1 to 511 with commas between them"},
 	{"gpu-majors", "1,", "one or more device numbers from 1 to 511 with commas between them"},
@@ -693,7 +696,7 @@ T(help_names_every_option)
 		"token-file", "control", "report-dir", "max-connections", "max-connections-per-peer", "gpu-majors",
 		"overhead-budget", "config", "check", "list-metrics", "list-probes", "version", "help", "alertmanager",
 		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts", "kmsg",
-		"libraries", "user-libraries"};
+		"libraries", "user-libraries", "table-cpus"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

@@ -90,6 +90,75 @@ T(the_log_is_told_once_a_minute)
 	CHECK_EQ(q.refused_owner, 0);
 }
 
+T(who_asks_quietly_is_not_told_of)
+{
+	q = (struct zn_quota){.size = 4};
+	while (zn_quota_try(&q, 7))
+		;
+	CHECK_EQ(q.refused, 0);
+	CHECK_EQ(q.refused_owner, 0);
+	zn_quota_give_many(&q, 7, 2);
+	CHECK_EQ(q.used, 0);
+	zn_quota_give_many(&q, 7, -3); /* whatever the share is */
+	CHECK_EQ(zn_quota_owner(&q, 7)->held, 3);
+	CHECK_EQ(q.used, 3);
+}
+
+T(a_difference_that_stays_is_set_right)
+{
+	static int32_t held[ZN_QUOTA_OWNERS + 1], before[ZN_QUOTA_OWNERS + 1];
+
+	q = (struct zn_quota){.size = 100};
+	zn_quota_give_many(&q, 7, -10);
+	zn_quota_give_many(&q, 8, -20);
+	held[zn_quota_at(&q, 7)] = 9; /* one was lost */
+	held[zn_quota_at(&q, 8)] = 22;
+	zn_quota_correct(&q, held, before);
+	CHECK_EQ(q.used, 30);
+	zn_quota_give(&q, 8); /* and this one's entries come and go */
+	zn_quota_correct(&q, held, before);
+	CHECK_EQ(zn_quota_owner(&q, 7)->held, 9);
+	CHECK_EQ(zn_quota_owner(&q, 8)->held, 19);
+	CHECK_EQ(q.used, 28);
+	zn_quota_correct(&q, held, before);
+	CHECK_EQ(zn_quota_owner(&q, 8)->held, 22);
+	zn_quota_correct(&q, held, before);
+	CHECK_EQ(q.used, 31);
+}
+
+T(sizes_follow_the_machine)
+{
+	static const uint32_t vector[][3] = {{1, 4096, 8192}, {8, 4096, 8192}, {64, 4096, 8192}, {128, 4096, 16384},
+		{256, 8192, 32768}, {512, 8192, 32768}, {8192, 8192, 32768}};
+
+	for (size_t i = 0; i < sizeof(vector) / sizeof(vector[0]); i++) {
+		struct zn_sizes s = zn_sizes(vector[i][0], 1);
+
+		CHECK_EQ(s.threads, vector[i][1]);
+		CHECK_EQ(s.runs, vector[i][2]);
+		CHECK_EQ(zn_sizes(vector[i][0], 0).threads, 4096);
+	}
+}
+
+/* The log speaks of users and of jobs by name; each table once a minute. */
+T(the_kernels_tables_are_told_of)
+{
+	static struct zn_shared shared;
+	static struct zn_job_row jobs[ZN_JOBS_MAX];
+	static struct zn_arena arena = {.shared = &shared, .jobs = jobs};
+
+	strcpy(jobs[3].name, "4711");
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_TASK], ZN_OWNER_JOB(3));
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_CGROUP], ZN_OWNER_JOB(4));
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_PROCESS], 1000);
+	zn_quotas_tell(&arena, ZN_NS_PER_S);
+	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++)
+		CHECK_EQ(shared.quota[t].refused_owner, 0);
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_PROCESS], 1000);
+	zn_quotas_tell(&arena, 2 * ZN_NS_PER_S);
+	CHECK_EQ(shared.quota[ZN_QUOTA_PROCESS].refused_owner, 1001);
+}
+
 static bool write_text(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY);
@@ -178,6 +247,10 @@ int main(void)
 	RUN(what_is_given_back_can_be_taken);
 	RUN(owners_without_a_place_share_one);
 	RUN(the_log_is_told_once_a_minute);
+	RUN(who_asks_quietly_is_not_told_of);
+	RUN(a_difference_that_stays_is_set_right);
+	RUN(sizes_follow_the_machine);
+	RUN(the_kernels_tables_are_told_of);
 	RUN(a_process_is_its_users);
 	RUN(a_user_namespace_is_its_makers);
 	return t_end();

@@ -10,10 +10,10 @@ TICK_MS = 250
 
 
 class Waiter(Process):
-    """tests/fake/waiter.c."""
+    """tests/fake/waiter.c. idle: further threads that wake now and then."""
 
-    def __init__(self):
-        super().__init__([f"{BUILD}/test/waiter", CUDA, NCCL], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, idle=0, before=()):
+        super().__init__([*before, f"{BUILD}/test/waiter", CUDA, NCCL, str(idle)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                          env=application_env({}))
         self.answer()
 

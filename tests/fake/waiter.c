@@ -3,8 +3,9 @@
  * waiter.c: a program that launches and then waits in ways whose cause is known, and says how long by its own clock, so
  * that a test can hold it against where the daemon says that the launching thread's time went.
  *
- *   waiter LIBCUDA LIBNCCL     each line on stdin, "SCENARIO REPEATS", is answered with a line of JSON: nanoseconds by
- *                              cause, of the whole, and of CPU time, and how many waits there were
+ *   waiter LIBCUDA LIBNCCL [IDLE]   each line on stdin, "SCENARIO REPEATS", is answered with a line of JSON: nanoseconds by
+ *                                   cause, of the whole, and of CPU time, and how many waits there were. IDLE: so many
+ *                                   further threads, which wake twice a second
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -738,13 +739,31 @@ static void libraries_open(const char *cuda_path, const char *nccl_path)
 	must(api.init(0) == 0 && api.retain(&context, 0) == 0 && api.current(context) == 0, "cuInit");
 }
 
+static void *idle(void *arg)
+{
+	for (;;)
+		sleep_ms(500);
+	return arg;
+}
+
+static void idle_begin(int count)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+
+	must(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 16384) == 0, "pthread_attr_init");
+	while (count-- > 0)
+		must(pthread_create(&thread, &small, idle, NULL) == 0, "pthread_create");
+}
+
 int main(int argc, char **argv)
 {
 	char name[32], line[64];
 	int repeats;
 
-	must(argc == 3, "usage: waiter LIBCUDA LIBNCCL");
+	must(argc == 3 || argc == 4, "usage: waiter LIBCUDA LIBNCCL [IDLE]");
 	libraries_open(argv[1], argv[2]);
+	idle_begin(argc == 4 ? atoi(argv[3]) : 0);
 	printf("{}\n");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin))

@@ -2221,9 +2221,12 @@ struct zn_hang {
 	bool detach;
 	char path[ZN_TEXT_MAX];
 	struct zn_mapper_list who; /* maps the file, as was seen before */
+	uint32_t blocked_tgid;     /* which of them is blocked in the kernel; 0: none was found yet */
 };
 /* Needs all privileges; the options stay the caller's and the same. */
 struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
+/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called. */
+int zn_libraries_start(struct zn_libraries *l);
 /* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread, if
  * that was started. */
 void zn_libraries_close(struct zn_libraries *l);

@@ -677,7 +677,6 @@ static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 	environ_read(f, pid, &facts);
 	minors_read(pid, &facts);
 	facts.claim.uid = uid_of(pid);
-	facts.owner = zn_owner_of(pid);
 	pthread_mutex_lock(&f->lock);
 	slot->facts = facts;
 	slot->ledger = ledger;

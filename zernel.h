@@ -1081,6 +1081,8 @@ void zn_quotas_tell(struct zn_shared *s, uint64_t now_ns); /* the same of all ta
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
+/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_secure_loop(). It never ends. */
+int zn_owner_start(void);
 
 /*
  * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst), which
@@ -1698,7 +1700,6 @@ struct zn_facts {
 	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
 	char visible_uuid[ZN_VISIBLE_MAX][44];
 	int32_t minors[ZN_VISIBLE_MAX];
-	uint32_t owner; /* zn_owner_of(), which the loop cannot ask: it may not look at the namespaces of others */
 	struct zn_claim claim;
 };
 

@@ -104,9 +104,9 @@ $(B)/zernel: $(B)/zerneld
 UNIT := quota shadow scan check child rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
-quota_test_SRC   := quota.c log.c
 shadow_test_SRC  := shadow.c
 scan_test_SRC    := scan.c quota.c log.c
+quota_test_SRC   := quota.c secure.c log.c
 report_test_SRC  := flow.c mount.c loop.c report.c wait.c sheet.c job.c alert.c rule.c rule_run.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
 secure_test_SRC  := secure.c
 child_test_SRC   := log.c

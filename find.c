@@ -1020,10 +1020,12 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 
 int zn_find_start(struct zn_find *f)
 {
-	int err = pthread_create(&f->thread, NULL, run, f);
+	int err = zn_libraries_start(f->libraries);
 
+	if (!err)
+		err = -pthread_create(&f->thread, NULL, run, f);
 	f->running = err == 0;
-	return -err;
+	return err;
 }
 
 #define STOP_PATIENCE_S 5  /* for a round to end */

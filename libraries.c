@@ -33,6 +33,7 @@
 #define SETTLED_NS       (2 * ZN_NS_PER_S) /* a file that was written over is left alone for so long after */
 #define DETACH_STEPS     2    /* probes that go in one round where each is a perf event, which costs some 0.1 s */
 #define HANG_MS          800  /* a change of probes that takes longer hangs */
+#define SUSPECT_MS       400  /* one that takes longer may hang: it is looked whom the kernel waits for */
 #define BARRED_MS        2000 /* whose files took longer is barred */
 #define BARRED_MAX       16
 #define CACHE_BYTES      (1 << 20) /* of the dynamic linker's cache */
@@ -89,6 +90,9 @@ struct zn_libraries {
 	const struct zn_lib *hang_lib;
 	struct zn_mapper_list who; /* of the file at hand */
 	int hang_timer;
+	int watch_timer; /* wakes the watcher */
+	pthread_t watcher;
+	bool watched, stop;
 	char cache[CACHE_BYTES];
 };
 
@@ -364,6 +368,7 @@ enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid)
 static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool detach)
 {
 	struct itimerspec in = {.it_value.tv_nsec = HANG_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 1};
+	struct itimerspec watch = {.it_value.tv_nsec = SUSPECT_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 1};
 
 	zn_mappers_list(&l->mappers, &lib->id, &l->who);
 	pthread_mutex_lock(l->lock);
@@ -373,6 +378,8 @@ static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool 
 	pthread_mutex_unlock(l->lock);
 	if (l->hang_timer >= 0)
 		timerfd_settime(l->hang_timer, 0, &in, NULL);
+	if (l->watched)
+		timerfd_settime(l->watch_timer, 0, &watch, NULL);
 }
 
 static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
@@ -382,6 +389,8 @@ static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
 
 	if (l->hang_timer >= 0)
 		timerfd_settime(l->hang_timer, 0, &off, NULL);
+	if (l->watched)
+		timerfd_settime(l->watch_timer, 0, &off, NULL);
 	pthread_mutex_lock(l->lock);
 	l->hang.since_ns = 0;
 	pthread_mutex_unlock(l->lock);
@@ -1003,8 +1012,63 @@ static void wait_for_quiet(struct zn_libraries *l)
 			return;
 }
 
+/* ---- the watcher ---- */
+
+/* Whom the kernel waits for, while it does. */
+static void name_blocked(struct zn_libraries *l)
+{
+	uint32_t tgid = 0;
+	struct zn_hang h;
+
+	pthread_mutex_lock(l->lock);
+	h = l->hang;
+	pthread_mutex_unlock(l->lock);
+	if (!h.since_ns || !zn_mappers_blocked(&h.who, &tgid))
+		return;
+	pthread_mutex_lock(l->lock);
+	if (l->hang.since_ns == h.since_ns)
+		l->hang.blocked_tgid = tgid;
+	pthread_mutex_unlock(l->lock);
+}
+
+/* The finder hangs itself then, and the loop is not told where others sleep (zn_secure_loop()). */
+static void *watch(void *arg)
+{
+	struct zn_libraries *l = arg;
+	uint64_t times;
+
+	while (read(l->watch_timer, &times, sizeof(times)) > 0 && !__atomic_load_n(&l->stop, __ATOMIC_ACQUIRE))
+		name_blocked(l);
+	return NULL;
+}
+
+int zn_libraries_start(struct zn_libraries *l)
+{
+	int err;
+
+	l->watch_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	if (l->watch_timer < 0)
+		return -errno;
+	err = -pthread_create(&l->watcher, NULL, watch, l);
+	l->watched = err == 0;
+	return err;
+}
+
+static void stop_watcher(struct zn_libraries *l)
+{
+	struct itimerspec now = {.it_value.tv_nsec = 1};
+
+	__atomic_store_n(&l->stop, true, __ATOMIC_RELEASE);
+	timerfd_settime(l->watch_timer, 0, &now, NULL);
+	pthread_join(l->watcher, NULL);
+	l->watched = l->stop = false;
+	zn_fd_close(&l->watch_timer);
+}
+
 void zn_libraries_close(struct zn_libraries *l)
 {
+	if (l->watched)
+		stop_watcher(l);
 	wait_for_quiet(l);
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
 		if (lib->used) {

@@ -244,7 +244,7 @@ static bool see_thread(void *to, int dir, const char *name)
 
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 {
-	static struct blocked all[ZN_MAPPERS_MAX];
+	static _Thread_local struct blocked all[ZN_MAPPERS_MAX]; /* the finder looks, and the watcher of libraries */
 	uint32_t n = list->count < ZN_MAPPERS_MAX ? list->count : ZN_MAPPERS_MAX, suspects = 0;
 	struct timespec wait = {.tv_nsec = BLOCKED_MS * ZN_NS_PER_MS};
 	char path[40];

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -138,19 +139,83 @@ static uint32_t outermost_owner(int ns, uint32_t uid)
 	return uid;
 }
 
-static bool is_own_namespace(const char *path)
+/* 1, 0, or -errno: it cannot be looked at. */
+static int is_own_namespace(const char *path)
 {
 	struct stat own, other;
 
-	return stat("/proc/self/ns/user", &own) == 0 && stat(path, &other) == 0 && own.st_ino == other.st_ino &&
-		own.st_dev == other.st_dev;
+	if (stat("/proc/self/ns/user", &own) || stat(path, &other))
+		return -errno;
+	return own.st_ino == other.st_ino && own.st_dev == other.st_dev;
+}
+
+/* -EACCES: this thread may not look at the process's namespace; *owner is its user then. */
+static int look_for_owner(int pid, uint32_t *owner)
+{
+	char path[40];
+	int own;
+
+	*owner = read_uid(pid);
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	own = is_own_namespace(path);
+	if (own == 0)
+		*owner = outermost_owner(open(path, O_RDONLY | O_CLOEXEC), *owner);
+	return own < 0 ? own : 0;
+}
+
+/* ---- for the loop, which may look at nobody's namespaces: another thread does it, and nothing that can block ---- */
+
+static struct {
+	pthread_mutex_t asking; /* one question at a time */
+	pthread_mutex_t lock;   /* over what follows */
+	pthread_cond_t changed;
+	bool runs, open; /* open: a question without an answer */
+	int pid;
+	uint32_t owner;
+} clerk = {.asking = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *answer_questions(void *unused)
+{
+	pthread_mutex_lock(&clerk.lock);
+	for (;;) {
+		while (!clerk.open)
+			pthread_cond_wait(&clerk.changed, &clerk.lock);
+		look_for_owner(clerk.pid, &clerk.owner);
+		clerk.open = false;
+		pthread_cond_broadcast(&clerk.changed);
+	}
+	return unused;
+}
+
+static uint32_t ask_clerk(int pid)
+{
+	uint32_t owner;
+
+	pthread_mutex_lock(&clerk.asking);
+	pthread_mutex_lock(&clerk.lock);
+	clerk.pid = pid;
+	clerk.open = true;
+	pthread_cond_broadcast(&clerk.changed);
+	while (clerk.open)
+		pthread_cond_wait(&clerk.changed, &clerk.lock);
+	owner = clerk.owner;
+	pthread_mutex_unlock(&clerk.lock);
+	pthread_mutex_unlock(&clerk.asking);
+	return owner;
+}
+
+int zn_owner_start(void)
+{
+	pthread_t thread;
+	int err = -pthread_create(&thread, NULL, answer_questions, NULL);
+
+	clerk.runs = err == 0;
+	return err;
 }
 
 uint32_t zn_owner_of(int pid)
 {
-	uint32_t uid = read_uid(pid);
-	char path[40];
+	uint32_t owner;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
-	return is_own_namespace(path) ? uid : outermost_owner(open(path, O_RDONLY | O_CLOEXEC), uid);
+	return look_for_owner(pid, &owner) == -EACCES && clerk.runs ? ask_clerk(pid) : owner;
 }

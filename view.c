@@ -130,8 +130,8 @@ uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX])
 	why[0] = 0;
 	if (!v->find || !zn_libraries_hang(zn_find_libraries(v->find), &hang))
 		return 0;
-	tgid = hang.who.fuse_tgid;
-	if (tgid || zn_mappers_blocked(&hang.who, &tgid))
+	tgid = hang.who.fuse_tgid ? hang.who.fuse_tgid : hang.blocked_tgid;
+	if (tgid)
 		snprintf(who, sizeof(who), "process %u", tgid);
 	else
 		snprintf(who, sizeof(who), "one of %u processes, such as %u,", hang.who.count, hang.who.tgid[0]);

@@ -1156,6 +1156,8 @@ void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
+/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_secure_loop(). It never ends. */
+int zn_owner_start(void);
 
 /*
  * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst), which
@@ -1778,7 +1780,7 @@ struct zn_facts {
 	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
 	char visible_uuid[ZN_VISIBLE_MAX][44];
 	int32_t minors[ZN_VISIBLE_MAX];
-	uint32_t owner; /* zn_owner_of(), which the loop cannot ask: it may not look at the namespaces of others */
+	uint32_t owner; /* zn_owner_of() */
 	struct zn_claim claim;
 };
 
@@ -2355,9 +2357,12 @@ struct zn_hang {
 	bool detach;
 	char path[ZN_TEXT_MAX];
 	struct zn_mapper_list who; /* maps the file, as was seen before */
+	uint32_t blocked_tgid;     /* which of them is blocked in the kernel; 0: none was found yet */
 };
 /* Needs all privileges; the options stay the caller's and the same. */
 struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
+/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called. */
+int zn_libraries_start(struct zn_libraries *l);
 /* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread, if
  * that was started. */
 void zn_libraries_close(struct zn_libraries *l);

@@ -694,7 +694,9 @@ static void loop_confine(struct daemon *d)
 		if (d->folder[i] && *d->folder[i])
 			zn_secure_folder(&f, d->folder[i]);
 	zn_cgroup_points(add_folder, &f);
-	err = zn_secure_loop(&f);
+	err = zn_owner_start();
+	if (!err)
+		err = zn_secure_loop(&f);
 	if (err)
 		zn_log(ZN_INFO, "secure: the loop may read all files: %s",
 			err == -EACCES ? "with Landlock it would not see other processes (hidepid)"

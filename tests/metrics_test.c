@@ -72,15 +72,11 @@ static uint64_t hang_ns;
 bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
 {
 	CHECK(l == (struct zn_libraries *)libs);
-	*to = (struct zn_hang){
-		.since_ns = zn_now_ns() - hang_ns, .path = "/lib/libcuda.so.1", .who = {.count = 1, .tgid = {4711}}};
+	*to = (struct zn_hang){.since_ns = zn_now_ns() - hang_ns,
+		.path = "/lib/libcuda.so.1",
+		.who = {.count = 1, .tgid = {4711}},
+		.blocked_tgid = 4711};
 	return hang_ns > 0;
-}
-
-uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
-{
-	*tgid = list->tgid[0];
-	return 4712;
 }
 
 void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,6 +239,65 @@ T(a_user_namespace_is_its_makers)
 	check_owner(1234, 2, 1234);
 }
 
+#define MAKER 1234
+#define OTHER 5678
+
+/* A process of OTHER in a user namespace that MAKER made, as one to whom root gave a range of user ids may make it. */
+static pid_t child_with_range(void)
+{
+	int step[2];
+	char path[64], c;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, step) || (pid = fork()) < 0)
+		return -1;
+	if (pid == 0) {
+		if (setresuid(MAKER, MAKER, MAKER) || prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER) ||
+			write(step[1], "x", 1) != 1 || read(step[1], &c, 1) != 1 || setresuid(1, 1, 1) ||
+			write(step[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	close(step[1]);
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	CHECK(read(step[0], &c, 1) == 1 && write_text(path, "0 1234 1\n1 5678 1\n") && write(step[0], "x", 1) == 1 &&
+		read(step[0], &c, 1) == 1);
+	close(step[0]);
+	return pid;
+}
+
+/* The exit status: 0, it is MAKER's; 1, it is not; 2, there is no Landlock here. */
+static int confined_look(pid_t pid)
+{
+	struct zn_secure_folders f = {.count = 0};
+
+	zn_secure_folder(&f, "/proc");
+	if (zn_owner_start() || zn_secure_loop(&f))
+		return 2;
+	return zn_owner_of(pid) != MAKER;
+}
+
+T(a_range_of_users_is_its_makers)
+{
+	int status = 0;
+	pid_t pid, looker;
+
+	if (getuid())
+		return;
+	pid = child_with_range();
+	CHECK_EQ(zn_owner_of(pid), MAKER);
+	looker = fork();
+	if (looker == 0)
+		_exit(confined_look(pid));
+	CHECK(waitpid(looker, &status, 0) == looker && WIFEXITED(status));
+	if (WEXITSTATUS(status) == 2)
+		printf("absent: a look from the loop's place needs Landlock\n");
+	else
+		CHECK_EQ(WEXITSTATUS(status), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 int main(void)
 {
 	zn_log_level = ZN_ERROR;
@@ -253,5 +313,6 @@ int main(void)
 	RUN(the_kernels_tables_are_told_of);
 	RUN(a_process_is_its_users);
 	RUN(a_user_namespace_is_its_makers);
+	RUN(a_range_of_users_is_its_makers);
 	return t_end();
 }

@@ -46,12 +46,6 @@ bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
 	return false;
 }
 
-uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
-{
-	(void)list, (void)tgid;
-	return 0;
-}
-
 void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
 {
 	(void)l;

@@ -308,6 +308,15 @@ static int send_nowhere(void)
 	return send(kit.listener, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
+/* None has come. The end of the daemon waits like this, and would spin if it could not. */
+static int wait_for_signal(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	return sigtimedwait(&none, NULL, &(struct timespec){.tv_nsec = 1}) < 0 ? errno : 0;
+}
+
 static int open_high(void)
 {
 	return syscall(SYS_openat, AT_FDCWD, "/proc/self/stat", HIGH | O_RDONLY) < 0 ? errno : 0;
@@ -398,6 +407,7 @@ static const struct {
 	{"events: of a control group", watch_group, EPERM, true},
 	{"signal: to itself", signal_self, 0, false},
 	{"signal: to its parent", signal_parent, EPERM, false},
+	{"signal: wait for one", wait_for_signal, EAGAIN, false},
 	{"socket: a connection by sendto()", connect_by_sendto, EPERM, false},
 	{"socket: a connection by sendmsg()", connect_by_sendmsg, EPERM, false},
 	{"socket: bytes", send_nowhere, EPIPE, false},

@@ -3,6 +3,7 @@
 """A user who wants the kernel to wait while probes are put on a file of his: fork() of the node must not wait with it. And
 files that are seen through overlays, or that root may not open."""
 import os
+import re
 import subprocess
 import sys
 import time
@@ -122,6 +123,26 @@ def a_hang_is_told_within_a_second():
     actor.answer("the library")
     daemon.attached(link)
     equal(daemon.metrics().one("zernel_probe_hang_seconds"), 0, "the metric once it is over")
+
+
+@test
+def a_hang_on_a_file_system_of_the_node_names_who_waits():
+    """A server of files that root mounted and that does not answer: nothing but where the process sleeps tells of it."""
+    plain, link = linked_copy()
+    daemon = Daemon("--user-libraries", "all", expect=["error: libraries: putting probes on .* waits", "attaching to .* took"])
+    daemon.ticked(2)
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), user=0, allow_other=True)
+    held, actor = holder(plain, fuse), Actor(before=USER)
+    actor.tell(f"cuda = CDLL({link!r})")
+    said = wait_until(lambda: [s for s in daemon.lines() if "putting probes on" in s], "a line in the log")
+    status, health = daemon.health()
+    time.sleep(2)  # what takes so long is told of once it is over
+    fuse.release()
+    check(f"waits for process {held.pid} that maps it" in re.sub(" since [0-9]+ ms", "", said[0]), said)
+    equal(status, 503, "health")
+    check(f"process {held.pid} that maps it" in health["why"], health["why"])
+    actor.answer("the library")
+    daemon.attached(link)
 
 
 @test

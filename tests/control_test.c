@@ -34,7 +34,7 @@ static struct zn_loop loop = {.fd = -1};
 static struct zn_options options;
 static struct zn_jobs jobs;
 static struct zn_agg agg;
-static struct zn_scribe scribe = {.fd = -1};
+static struct zn_scribe scribe = {.child.fd = -1};
 static struct zn_view view = {.options = &options, .jobs = &jobs, .agg = &agg, .scribe = &scribe};
 static struct zn_control *c;
 static char answer[ZN_ANSWER_BYTES + 1];

@@ -938,6 +938,8 @@ static bool has_minor(const struct zn_gpus *g, const struct zn_gpu *gpu, uint64_
 {
 	char id[12];
 
+	if (g->listed && gpu->minor < 0)
+		return minors; /* a MIG instance, of any GPU */
 	for (int minor = 0; minors; minor++, minors >>= 1) {
 		if (!(minors & 1))
 			continue;

@@ -721,9 +721,18 @@ static uint64_t gpus_of_partial(void *owner)
 	return partial_gpus;
 }
 
+/* It has the first GPUs open, as it must have for those of the driver's list. */
+static bool open_devices(void *owner, const struct zn_proc *p, struct zn_facts *to)
+{
+	CHECK(owner == &plain);
+	*to = (struct zn_facts){.id = p->id, .minor_count = 3, .minors = {0, 1, 2}};
+	return true;
+}
+
 static void start_with_ledgers(uint32_t listed)
 {
 	start();
+	agg.facts = listed ? open_devices : NULL;
 	agg.ledger = ledger;
 	agg.partial_gpus = gpus_of_partial;
 	agg.owner = &plain;
@@ -777,6 +786,9 @@ T(a_process_without_a_row_hides_the_gpus_it_has_open)
 	partial_gpus = 1 << 2 | 1 << 0;
 	zn_agg_refresh(&agg);
 	CHECK(gpu("0")->partial && !gpu("1")->partial && gpu("2")->partial);
+	name_gpu(claim(1), 0, 9); /* an instance of one of them, which nobody lists */
+	zn_agg_refresh(&agg);
+	CHECK(agg.gpus.count == 4 && agg.gpus.gpu[3].partial);
 	start_with_ledgers(0); /* without the driver's list a GPU has the name of its device */
 	hold(claim(1), ZN_PROC_GPUS, 5);
 	partial_gpus = 1 << 7;

@@ -101,8 +101,17 @@ static void pass_ms(uint64_t ms)
 	zn_jobs_tick(&jobs, clock_ns);
 }
 
+/* A process has the first GPUs open, as it must have for what it says of those of the driver's list to be believed. */
+static bool open_devices(void *owner, const struct zn_proc *p, struct zn_facts *to)
+{
+	(void)owner;
+	*to = (struct zn_facts){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .claim.uid = ZN_UNKNOWN};
+	return true;
+}
+
 static void list_gpus(uint32_t n)
 {
+	agg.facts = open_devices;
 	agg.gpus = (struct zn_gpus){.count = n, .listed = n};
 	for (uint32_t i = 0; i < n; i++) {
 		uint8_t uuid[16] = {(uint8_t)(i + 1)};

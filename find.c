@@ -43,6 +43,7 @@
 #define READERS_MAX    8 /* processes whose maps are read at one time, each of another owner */
 #define CHUNK          (64 * 1024)
 #define ENVIRON_MAX    (4 << 20)
+#define MAPS_MAX       4096 /* reads of the maps of one process, of some 4 KiB each, because its ledger is asked for */
 #define SHORT_LIFE_NS  ZN_NS_PER_S
 #define FDS_MAX        4096 /* of a process, the lowest ones, among which its GPUs are looked for */
 
@@ -317,6 +318,8 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 	if (len < 20 || zn_library_kind(line, len) < 0)
 		return;
 	path = memchr(line, '/', len);
+	/* whoever else looks at the process may come before the event that told of it */
+	zn_libraries_process(f->libraries, zn_map_events_since(&f->events, (uint32_t)pid));
 	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x' &&
 		zn_libraries_take(f->libraries, pid, from, to, (struct zn_str){path, len - (path - line)}) == -ENOENT)
 		f->scan_all = true; /* it has gone since, but a child of it may have what it mapped */
@@ -409,7 +412,6 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 		f->scan_all = false;
 		zn_sweep_begin(&f->sweep, "/proc");
 	}
-	zn_libraries_process(f->libraries, 0);
 	while (zn_sweep_step(&f->sweep, maps_visit, f))
 		if (zn_now_ns() > until_ns)
 			return;
@@ -672,15 +674,17 @@ bool zn_open_gpus(
 	return gpus.any;
 }
 
-/* All that one process maps. */
-static void maps_look_at_once(struct zn_find *f, uint32_t pid)
+/* All that one process maps. False: it maps more than is looked at for the sake of one. */
+static bool maps_look_at_once(struct zn_find *f, uint32_t pid)
 {
 	static struct zn_maps maps;
+	int parts = 0;
 
-	zn_libraries_process(f->libraries, 0);
-	if (zn_maps_open(&maps, "/proc", pid))
-		while (zn_maps_step(&maps, maps_visit, f))
-			;
+	zn_maps_open(&maps, "/proc", pid);
+	while (parts < MAPS_MAX && zn_maps_step(&maps, maps_visit, f))
+		parts++;
+	zn_maps_close(&maps);
+	return parts < MAPS_MAX;
 }
 
 /* A child of a process that maps a library has mapped it without an event, and may have no mapper yet. */
@@ -689,7 +693,8 @@ static enum zn_ledger ledger_find(struct zn_find *f, int pid)
 	enum zn_ledger ledger = zn_libraries_ledger(f->libraries, pid);
 
 	if (ledger == ZN_LEDGER_UNKNOWN) {
-		maps_look_at_once(f, (uint32_t)pid);
+		if (!maps_look_at_once(f, (uint32_t)pid))
+			return ZN_LEDGER_PARTIAL;
 		ledger = zn_libraries_ledger(f->libraries, pid);
 	}
 	zn_libraries_tell(f->libraries);

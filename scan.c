@@ -133,6 +133,18 @@ void zn_map_events_done(struct zn_map_events *all)
 	zn_quota_give(&all->quota, all->entry[i].event.owner);
 }
 
+uint64_t zn_map_events_since(const struct zn_map_events *all, uint32_t pid)
+{
+	for (uint32_t turn = 0; turn < ZN_MAP_EVENT_QUEUES; turn++) {
+		uint32_t i = all->queue[turn].first;
+
+		for (uint32_t n = all->queue[turn].count; n; n--, i = all->entry[i].next - 1)
+			if (all->entry[i].event.pid == pid && all->entry[i].event.mapped_ns)
+				return all->entry[i].event.mapped_ns;
+	}
+	return 0;
+}
+
 /* ---- the maps of one process ---- */
 
 bool zn_maps_open(struct zn_maps *m, const char *proc_root, uint32_t pid)

@@ -2439,6 +2439,8 @@ bool zn_map_events_add(struct zn_map_events *all, const struct zn_map_event *m);
 /* The first of the next owner in turn; NULL: none. */
 struct zn_map_event *zn_map_events_next(struct zn_map_events *all);
 void zn_map_events_done(struct zn_map_events *all); /* removes what next() returned last */
+/* The first mapped_ns of a process in the queue; 0: it has none. */
+uint64_t zn_map_events_since(const struct zn_map_events *all, uint32_t pid);
 
 /* The lines of a /proc/PID/maps, each with a 0 in place of its end; those longer than ZN_MAPS_TEXT are left out. */
 #define ZN_MAPS_TEXT 8192

@@ -125,6 +125,30 @@ T(one_that_is_not_done_stays)
 	CHECK_EQ(m->reader, 0);
 }
 
+/* Whoever looks at a process before its event is, learns from the queue when it mapped what it did. */
+T(when_a_process_mapped_is_known)
+{
+	static const uint64_t ns[] = {0, 500, 700};
+
+	all = (struct zn_map_events){0};
+	CHECK_EQ(zn_map_events_since(&all, 11), 0);
+	for (uint32_t i = 0; i < ZN_LEN(ns); i++)
+		for (uint32_t pid = 11; pid < 13; pid++)
+			zn_map_events_add(&all,
+				&(struct zn_map_event){
+					.owner = 3, .pid = pid, .from = i, .to = 9, .mapped_ns = ns[i] * pid});
+	put(3 + ZN_MAP_EVENT_QUEUES, 14);
+	CHECK_EQ(zn_map_events_since(&all, 11), 5500);
+	CHECK_EQ(zn_map_events_since(&all, 12), 6000);
+	CHECK_EQ(zn_map_events_since(&all, 14), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		take();
+	CHECK_EQ(zn_map_events_since(&all, 11), 7700);
+	while (take())
+		;
+	CHECK_EQ(zn_map_events_since(&all, 11), 0);
+}
+
 T(a_flood_leaves_room)
 {
 	uint32_t n = 0;
@@ -332,6 +356,7 @@ int main(void)
 	RUN(rings_fit_the_machine);
 	RUN(owners_take_turns);
 	RUN(one_that_is_not_done_stays);
+	RUN(when_a_process_mapped_is_known);
 	RUN(a_flood_leaves_room);
 	RUN(lines_of_any_length);
 	RUN(a_sweep_sees_each_process_once);

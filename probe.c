@@ -2227,7 +2227,7 @@ void zn_probe_ends(struct zn_probe *p)
 		return;
 	for (size_t i = 0; i < ZN_LEN(of_processes); i++)
 		table_check(p, i);
-	for (size_t i = 0; i < ZN_LEN(of_threads) && p->arena.shared->stalls; i++)
+	for (size_t i = 0; i < ZN_LEN(of_threads); i++)
 		places_check(p, i);
 }
 

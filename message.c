@@ -15,6 +15,8 @@
 #define U32_LAST 4294967293ULL /* one more is Slurm's NO_VAL */
 #define DIGITS   "0123456789"
 #define PID_MAX  4194304ULL /* the kernel's PID_MAX_LIMIT */
+/* ms by which the two clocks may differ, as each counts in ms: then the wall clock's time is told as it was said */
+#define CLOCK_NEAR 5
 
 static const struct {
 	const char *name;
@@ -308,15 +310,16 @@ static uint64_t since(uint64_t then, uint64_t now)
 
 bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uint64_t *ago_ms)
 {
-	uint64_t time_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10);
+	uint64_t time_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10), by_uptime;
 
 	*ago_ms = time_ms ? since(time_ms, now->wall_ms) : 0;
 	if (!m->value[ZN_KEY_BOOT][0] || !now->boot[0])
 		return *ago_ms < now->uptime_ms;
 	if (strcmp(m->value[ZN_KEY_BOOT], now->boot))
 		return false;
-	if (m->value[ZN_KEY_UPTIME][0])
-		*ago_ms = since(strtoull(m->value[ZN_KEY_UPTIME], NULL, 10), now->uptime_ms);
+	by_uptime = since(strtoull(m->value[ZN_KEY_UPTIME], NULL, 10), now->uptime_ms);
+	if (m->value[ZN_KEY_UPTIME][0] && by_uptime - *ago_ms + CLOCK_NEAR > 2 * CLOCK_NEAR) /* either may be more */
+		*ago_ms = by_uptime;
 	else if (*ago_ms >= now->uptime_ms) /* the wall clock was set since */
 		*ago_ms = 0;
 	return true;

@@ -20,6 +20,9 @@ import urllib.request
 
 import confined
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "e2e"))
+from harness import free_port  # noqa: E402
+
 UNIT = "contrib/systemd/zerneld.service"
 passed = failed = 0
 work = tempfile.mkdtemp()
@@ -108,12 +111,6 @@ def unit_is_valid():
     score = float(re.search(r"Overall exposure level for zerneld.service: ([0-9.]+)", text).group(1))
     stated = float(re.search(r"exposure level of ([0-9.]+)", open("docs/OPERATIONS.md").read()).group(1))
     check("the score is what the document says", score <= stated, f"{score}, not {stated}")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 CONFINED = [sys.executable, "tests/confined.py"]

@@ -23,6 +23,9 @@ import threading
 import time
 import unicodedata
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "e2e"))
+from harness import free_port  # noqa: E402
+
 PATIENCE = 30
 BINARY = ""
 
@@ -340,12 +343,6 @@ def equal(got, wanted):
 def check(ok, message):
     if not ok:
         raise AssertionError(message)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def is_one_line(err):

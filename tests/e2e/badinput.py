@@ -4,9 +4,10 @@
 nothing half-started.
 """
 import os
+import re
 import socket
 
-from harness import NOBODY, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, main, need, run, test
+from harness import NOBODY, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, free_port, main, need, parse_json, run, test, wait_until
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 ANY_PORT = ["--metrics-port", "0", "--ws-port", "0"]
@@ -96,38 +97,44 @@ def no_btf():
             argv=[need("unshare"), "--mount", "--propagation", "private", "sh", "-c", script, "sh", ZERNELD])
 
 
-def of_zerneld(what):
-    """Ids of BPF objects whose name is one of ours. Other daemons may come and go, so what matters is what stays."""
-    got = run([need("bpftool"), what, "show"])
+KINDS = ("prog", "map")
+
+
+def bpf_objects(kind):
+    """{id: name} of all on this machine."""
+    got = run([need("bpftool"), "-j", kind, "show"])
     equal(got.returncode, 0, got.stderr)
-    return {line.split(":")[0] for line in got.stdout.splitlines() if line[:1].isdigit()}
+    return {str(row["id"]): row.get("name", "") for row in parse_json(got.stdout)}
+
+
+def names_of_ours():
+    """What a daemon calls its programs and maps: those of other programs on this machine come and go."""
+    daemon, ids = Daemon(), set()
+    for n in os.listdir(f"/proc/{daemon.pid}/fdinfo"):
+        with open(f"/proc/{daemon.pid}/fdinfo/{n}") as file:
+            ids |= set(re.findall(r"(?m)^(prog|map)_id:\s*(\d+)", file.read()))
+    names = {kind: {name for number, name in bpf_objects(kind).items() if name and (kind, number) in ids} for kind in KINDS}
+    daemon.end()
+    return names
 
 
 @test
 def nothing_is_half_started():
-    """After all these refusals no program, map or link is left that was not there before."""
-    before = {what: of_zerneld(what) for what in ("prog", "map", "link")}
+    """After all these refusals no program or map is left that was not there before."""
+    names = names_of_ours()
+
+    def ours():
+        return {(kind, number) for kind in KINDS for number, name in bpf_objects(kind).items() if name in names[kind]}
+    before = ours()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = str(taken.getsockname()[1])
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            other = s.getsockname()[1]
+        port, other = str(taken.getsockname()[1]), free_port()
         refused(1, [port], "--metrics-port", str(other), "--ws-port", port)
         with socket.socket() as s:
             check(s.connect_ex(("127.0.0.1", other)) != 0, "nobody listens on the other port")
     refused(2, ["--probes"], *ANY_PORT, "--probes", "x")
-    pids = {n for n in os.listdir("/proc") if n.isdigit()}
-    held = set()
-    for pid in pids:
-        try:
-            held |= {os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
-        except OSError:
-            continue
-    if not any("bpf" in h for h in held):
-        equal({what: of_zerneld(what) - before[what] for what in before}, {"prog": set(), "map": set(), "link": set()},
-              "left of BPF")
+    wait_until(lambda: not ours() - before, "nothing left of BPF")
 
 
 @test

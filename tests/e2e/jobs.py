@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -100,6 +101,13 @@ class Node(Daemon):
 
     def job(self, *arguments):
         return run([ZERNEL, "job", *arguments, "--control", self.control])
+
+    def say(self, message):
+        """The same as job(), many times as fast."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(self.control)
+            connection.send(f"zernel 1 {message}".encode())
+            check(connection.recv(1 << 18).startswith(b"ok\n"), message)
 
     def report(self, job):
         return parse_json(self.job("report", job, "--json").stdout)
@@ -562,7 +570,10 @@ def nothing_is_allocated_for_jobs():
     wait_until(lambda: daemon.jobs("4711") in ([], ["ended"]), "the end of the job")
     for _ in range(3):
         daemon.metrics(), daemon.json()
-    wait_until(lambda: daemon.metrics() and not daemon.jobs("4711"), "the job is forgotten")
+    for n in range(SLOTS):  # each further job leaves less room for those that have ended
+        daemon.say(f"start\nid={5000 + n}\n")
+        daemon.say(f"end\nid={5000 + n}\n")
+    wait_until(lambda: not daemon.jobs("4711"), "the job is forgotten")
     equal(daemon.end(), 0, "exit status")
 
 

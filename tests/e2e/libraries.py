@@ -12,7 +12,7 @@ import sys
 import time
 
 from harness import (CUDA, DRIVER, HERE, NCCL, ROOT, TOOLS, Absent, Actor, Daemon, Driver, Process, check, copy_of, equal,
-                     folder, main, run, test, wait_until)
+                     folder, main, run, test, test_timed, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
 
@@ -65,7 +65,7 @@ def a_library_three_seconds_after_exec():
     counted(daemon, driver.start())
 
 
-@test
+@test_timed
 def attached_before_calls_that_come_a_second_and_a_half_after_the_library():
     """The promise is one second; not one of the calls that follow may be missing."""
     daemon = Daemon()
@@ -199,11 +199,11 @@ from actor import CDLL, launch, ready
 cuda = CDLL(sys.argv[2])
 if os.fork():
     os._exit(0)
-time.sleep(4)
+sys.stdin.readline()
 ready(cuda)
 launch(cuda, 7)
 print(os.getpid(), flush=True)
-sys.stdin.read()
+sys.stdin.readline()
 """
 
 
@@ -213,6 +213,10 @@ def a_child_that_outlives_its_parent():
     path = copy_of(CUDA, "libcuda.so.1")
     daemon = Daemon()
     parent = Process([sys.executable, "-c", FORKED, HERE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    daemon.attached(path)
+    time.sleep(4)  # as long as it takes to let go what only the parent used
+    parent.process.stdin.write("\n")
+    parent.process.stdin.flush()
     child = parent.process.stdout.readline().strip()
     equal(daemon.metrics().one(LAUNCHES, pid=child, kind="kernel"), 7, "launches of the child")
     parent.process.stdin.close()
@@ -238,15 +242,17 @@ def a_copy_that_is_written_over():
     """The same inode with new code: the old probes must go before anybody runs it for long, and the new ones count."""
     path = copy_of(CUDA, "libcuda.so.1")
     daemon = Daemon(expect=["was written over while it was in use"])
-    old = Driver("launches", cuda=path)
+    old, idle = Driver("launches", cuda=path), Actor(("cuda", path))  # which keeps it in use
     daemon.attached(path)
     before = os.stat(path).st_ino
     old.start()
     old.end()
     shutil.copyfile(CUDA, path)
     equal(os.stat(path).st_ino, before, "inode")
-    new = Driver("launches", "--ready-ms", "2500", cuda=path)
+    new = Driver("launches", cuda=path)
+    wait_until(lambda: any("was written over" in line for line in daemon.lines()), "that it was written over")
     daemon.attached(path)
+    idle.kill()
     counted(daemon, new.start())
 
 

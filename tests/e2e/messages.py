@@ -7,6 +7,7 @@ import importlib.util
 import math
 import os
 import re
+import socket
 import urllib.request
 
 from clients import api, prometheus, target
@@ -133,15 +134,25 @@ def quantile(buckets, q):
     raise AssertionError("an empty histogram")
 
 
+def in_a_row(daemon, *accepts):
+    """Bodies of /metrics in these forms, asked for at once, so that the daemon answers them one right after the other."""
+    with socket.create_connection(("127.0.0.1", daemon.port), PATIENCE) as s, s.makefile("rb") as file:
+        s.sendall("".join(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {a}\r\n\r\n" for a in accepts).encode())
+        for _ in accepts:
+            head = b"".join(iter(file.readline, b"\r\n")).decode()
+            check(head.startswith("HTTP/1.1 200 "), head)
+            yield file.read(int(re.search(r"(?i)content-length: *(\d+)", head)[1]))
+
+
 def steady(daemon):
-    """(text, families) of the same tick: the text before and after is the same."""
-    def text():
-        return {k: v for k, v in parse_metrics(daemon.get("/metrics")).items() if not OWN.match(k[0])}
+    """(text, families) of the same moment: the text before and after is the same."""
+    def text(body):
+        return {k: v for k, v in parse_metrics(body.decode()).items() if not OWN.match(k[0])}
 
     def look():
-        before, got = text(), families(get(daemon))
-        return (before, got) if before == text() else None
-    return wait_until(look, "two pages of one tick")
+        before, got, after = in_a_row(daemon, "text/plain", ACCEPT, "text/plain")
+        return (text(before), families(got)) if text(before) == text(after) else None
+    return wait_until(look, "two pages of one moment")
 
 
 @test

@@ -214,11 +214,9 @@ def bad_receivers_harm_nobody():
     wait_until(lambda: hook.requests, "a message to the webhook", 40)
     courier = courier_of(daemon)
     before = resident(daemon.pid), resident(courier)
-    first = daemon.ticks()
-    time.sleep(15)
-    ticks = daemon.ticks() - first
-    check(ticks > 75, f"{ticks} ticks in 15 s, which has 150")
-    check(min(len(r.requests) for r in bad[1:]) >= 3, "every receiver was tried often")
+    daemon.ticked(75)
+    wait_until(lambda: min(len(r.requests) for r in bad[1:]) >= 3, "every receiver was tried often")
+    wait_until(lambda: any("no answer in time" in line for line in daemon.lines()), "the silent one is given up")
     after = resident(daemon.pid), resident(courier)
     check(after[0] < before[0] + 2048 and after[1] < before[1] + 1024, f"memory in KiB: {before}, then {after}")
     memory.free()
@@ -264,7 +262,7 @@ def exports_that_nobody_takes_are_dropped_and_counted():
     daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", receiver.url, "--otlp-interval-ms", "1000",
                     "--webhook", f"http://127.0.0.1:{free_port()}", expect=["courier: otlp .*no answer in time"])
     courier = courier_of(daemon)
-    wait_until(lambda: daemon.metrics().one("zernel_lost_total", what="otlp"), "a loss", 60)
+    wait_until(lambda: daemon.metrics().one("zernel_lost_total", what="otlp"), "a loss", 180)
     check(daemon.metrics().one("zernel_outbound_queue", to="otlp") <= 32, "the queue")
     check(resident(courier) < 16384, "the courier's memory")
     equal([o["to"] for o in daemon.json("/health")["outbound"] if o["state"] == "down"], ["otlp"], "what is down")

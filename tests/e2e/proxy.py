@@ -4,23 +4,17 @@
 import asyncio
 import os
 import re
-import socket
 import ssl
 import subprocess
 
 from clients import need_module
-from harness import ROOT, Daemon, Process, check, equal, folder, main, need, parse_json, run, test, wait_until
+from harness import ROOT, Daemon, Process, check, equal, folder, free_port, main, need, parse_json, run, test, wait_until
 
 OUTER = """daemon off; master_process off; pid {0}/pid; error_log {0}/error; events {{}}
 http {{ access_log off; client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f;
 uwsgi_temp_path {0}/u; scgi_temp_path {0}/s;
 {1} }}
 """
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def documented(port, daemon):

@@ -10,7 +10,7 @@ import urllib.error
 from clients import need_module, read_snapshots
 from figures import shown
 from harness import (CUDA, NCCL, ZERNEL, Daemon, Driver, Process, check, equal, folder, free_port, main, need, parse_json,
-                     run, test, wait_until)
+                     run, test, test_timed, wait_until)
 
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",
            "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms"]
@@ -110,7 +110,7 @@ def json_is_read_by_everybody():
     check(all(isinstance(snapshot[k], float) for k in STARRED[1:6]), "quantiles are written as decimals")
 
 
-@test
+@test_timed
 def a_websocket_client_gets_a_snapshot_at_once_and_then_one_each_second():
     daemon, driver, report = busy_daemon()
     for port, path in ((daemon.ws_port, "/"), (daemon.port, "/ws")):

@@ -39,7 +39,8 @@ COUNTERS = ("zernel_cuda_launches_total", "zernel_nccl_bytes_total", "zernel_io_
 ENDS = NODES[-1]
 # no simulation has these, or not within its first minutes
 LATER = ("zernel_overhead_ratio", "zernel_nccl_issue_late_seconds_total", "zernel_anomaly_score")
-PATIENCE = 120
+PATIENCE = 300
+SCRAPE_TIMEOUT = 10  # as Prometheus has it where nothing is said
 
 passed = failed = 0
 
@@ -304,11 +305,23 @@ def total(samples, name, **labels):
     return sum(v for n, ls, v in samples if n == name and wanted <= ls)
 
 
+def calm(fleet):
+    """Waits until all nodes have answered for a minute. On a machine that others keep busy a scrape may come too late, and what
+    is said of all nodes lacks one for a while."""
+    wait_for(lambda: fleet.value('count(min_over_time(up{job="zerneld"}[1m]) == 1)') == len(NODES), "all nodes answer for a minute")
+
+
+def settles(fleet, expr, want):
+    """Whether it gets to that value; rules are evaluated each 15 s."""
+    with contextlib.suppress(AssertionError):
+        wait_for(lambda: fleet.value(expr) == want, expr, 60)
+    return fleet.value(expr) == want
+
+
 def every_target_is_up(fleet):
+    calm(fleet)
     targets = fleet.api("targets", state="active")["activeTargets"]
-    bad = {t["scrapeUrl"]: t["lastError"] for t in targets if t["health"] != "up"}
     check("all targets", len(targets) == len(NODES), len(targets))
-    check("all are up", not bad, bad)
     check("an instance is a node", {t["labels"]["instance"] for t in targets} == set(NODES))
     logs = {n: open(f"{fleet.place}/{n}.log").read() for n in NODES}
     told = r".* alert (?!events_lost|probe_overhead).*\n"  # what is wrong in the simulation, on a slow machine before this
@@ -320,21 +333,23 @@ def every_target_is_up(fleet):
         records = re.findall(r"record: (\S+)", f.read())
     check("there are records", len(records) > 30, records)
     for record in records:
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: fleet.query(record), record, 60)
         check(f"{record} has data", fleet.query(record), "none")
 
 
 def sums_that_are_known(fleet):
     """What a simulation has on each node, whatever its seed."""
+    calm(fleet)
     nodes = len(NODES)
     for expr, want in (("source:zernel_nodes:count", nodes), ("cluster:zernel_gpus:sum", nodes * GPUS),
                        ("cluster:zernel_gpu_memory_total_bytes:sum", nodes * GPUS * GPU_BYTES),
                        ("sum(job_id:zernel_job_processes:sum)", nodes * RANKS),
                        ('alert:zernel_alert_firing:count{alert="fleet_test"}', len(ALERTING)),
                        ("sum(what:zernel_lost:increase5m)", 0)):
-        check(expr, fleet.value(expr) == want, f"{fleet.value(expr)}, not {want}")
+        check(expr, settles(fleet, expr, want), f"{fleet.value(expr)}, not {want}")
     for job in JOBS:
-        got = fleet.value(f'job_id:zernel_nodes:count{{job_id="{job}"}}')
-        check(f"nodes of {job}", got == nodes, got)
+        check(f"nodes of {job}", settles(fleet, f'job_id:zernel_nodes:count{{job_id="{job}"}}', nodes), "not all")
     stalls = fleet.query("sum by (job_id) (job_id_cause:zernel_job_stall:ratio_rate1m)")
     check("causes add up to all of the time", stalls and all(abs(v - 1) < 1e-6 for v in stalls.values()), stalls)
     seeds = fleet.query('sum by (instance) (zernel_cuda_launch_latency_seconds_sum)')
@@ -343,11 +358,12 @@ def sums_that_are_known(fleet):
 
 def sums_that_are_added_up(fleet):
     """Each series that Prometheus had when it evaluated the rule, added up here. It may have had the last scrapes but one
-    of the nodes that it was reading just then: so either is right."""
+    of the nodes that it was reading just then, which takes until the scrape's timeout at most: so either is right."""
+    calm(fleet)
     for record, label in (("instance:zernel_gpu_memory_used_bytes:sum", "instance"), ("job_id:zernel_gpu_memory_used_bytes:sum", "job_id")):
         at = float(fleet.api("query", query=f"min(timestamp({record}))")["result"][0]["value"][1])
         low, high = collections.Counter(), collections.Counter()
-        now, before = (fleet.query("zernel_gpu_memory_used_bytes", t) for t in (at, at - 2))
+        now, before = (fleet.query("zernel_gpu_memory_used_bytes", t) for t in (at, at - SCRAPE_TIMEOUT - 1))
         check(f"processes of {record}", len(now) == len(NODES) * RANKS, len(now))
         for labels, value in now.items():
             low[dict(labels)[label]] += min(value, before.get(labels, value))
@@ -364,16 +380,17 @@ def sums_that_are_added_up(fleet):
 
 
 def rates_of_the_pages(fleet, first, began):
-    """Counters of all pages, a while apart, hold what Prometheus saw between; what rates say is of that size."""
-    stamp = time.time()
-    last, ended = fleet.pages(), time.monotonic()
+    """Counters of all pages, a while apart, hold what Prometheus saw between; what rates say is of that size. began, ended: when
+    the first page was asked for, and when the last one was there."""
+    stamp, asked = time.time(), time.monotonic()
+    last, ended = fleet.pages(), (asked, time.monotonic())
     for name, record in zip(COUNTERS, ("cluster:zernel_cuda_launches:rate1m", "cluster:zernel_nccl_bytes:rate1m", "cluster:zernel_io_read_bytes:rate1m")):
         low, high = total(first, name), total(last, name)
         seen = fleet.value(f"sum({name})", stamp)
         check(f"{name} of all nodes", low <= seen <= high and low < high, (low, seen, high))
-        rate = (high - low) / (ended - began)
+        slowest, fastest = (high - low) / (ended[1] - began[0]), (high - low) / max(ended[0] - began[1], 1)
         got = fleet.value(record, stamp)
-        check(f"{record} is of that size", 0.3 < got / rate < 2, (got, rate))
+        check(f"{record} is of that size", 0.3 * slowest < got < 2 * fastest, (got, slowest, fastest))
     for job in JOBS:
         low, high = (total(p, "zernel_job_launches_total", job_id=job) for p in (first, last))
         seen = fleet.value(f'sum(zernel_job_launches_total{{job_id="{job}"}})', stamp)
@@ -394,7 +411,8 @@ def dashboard_has_data(fleet):
         if any(name in expr for name in LATER):
             check(f"{title}: its metrics are documented", all(f"`{n}`" in documented for n in names(expr)), expr)
             continue
-        check(f"{title}: {ready}", got and all(v == v for v in got.values()), list(got.items())[:3])
+        known = [v == v for v in got.values()]  # of what did not happen within a minute there is no quantile
+        check(f"{title}: {ready}", any(known) and (all(known) or "histogram_quantile(" in expr), list(got.items())[:3])
     for v in dashboard()["templating"]["list"]:
         series, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", v["query"]["query"]).groups()
         got = fleet.api(f"label/{label}/values", **{"match[]": series})
@@ -432,9 +450,12 @@ def fleet_tests():
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack)
         wait_for(lambda: fleet.value('count(up{job="zerneld"} == 1)') == len(NODES), "all nodes are up")
-        first, began = fleet.pages(), time.monotonic()
+        asked = time.monotonic()
+        first, began, read = fleet.pages(), (asked, time.monotonic()), time.time()
         needed = ("cluster:zernel_cuda_launch_latency_seconds:p99_1m", "job_id:zernel_job_gpu_idle:ratio_rate5m", "alert:zernel_alert_firing:count")
-        wait_for(lambda: all(map(fleet.query, needed)) and time.monotonic() - began > 35, "rates")
+        wait_for(lambda: all(map(fleet.query, needed)) and time.monotonic() - began[1] > 35, "rates")
+        calm(fleet)
+        wait_for(lambda: fleet.value("min(timestamp(zernel_build_info))") > read, "each node was scraped since")
         rates_of_the_pages(fleet, first, began)
         for test in (every_target_is_up, sums_that_are_known, sums_that_are_added_up):
             test(fleet)

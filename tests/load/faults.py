@@ -18,7 +18,7 @@ from harness import ZERNELD, Absent, check, equal, folder, need, parse_json, par
 EXIT, GO, ANY = "exits", "goes on", "either"
 TIMES = 4
 AT_ONCE = 4
-PATIENCE = 20
+PATIENCE = 90
 PORTS = re.compile(r"metrics on port (\d+), WebSocket on port (\d+)")
 TURNS_MAX = 1000  # epoll_wait() calls in half a second in which nothing happens; one that spins makes tens of thousands
 

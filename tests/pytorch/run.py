@@ -67,20 +67,25 @@ def followed(daemon, program):
 
 
 def at_tick(daemon, pid):
-    """Seconds by cause, and the time, of a tick that began after this call."""
+    """Seconds by cause as of a tick that began after this call, and between which times that was."""
     for _ in range(2):
-        before = seconds(daemon, pid)
-        while seconds(daemon, pid) == before:
+        first, since = seconds(daemon, pid), time.monotonic()
+        while True:
+            asked = time.monotonic()
+            seen = seconds(daemon, pid)
+            if seen != first:
+                break
+            since = asked
             time.sleep(0.002)
-    at = time.monotonic()
-    return {c: s or 0 for c, s in seconds(daemon, pid).items()}, at
+    return {c: s or 0 for c, s in seen.items()}, (since, time.monotonic())
 
 
 def between(daemon, pid, before):
     """Seconds by cause since then. Together they are the time that has gone by."""
-    after, wall = at_tick(daemon, pid)
-    got, wall = {c: after[c] - before[0][c] for c in CAUSES}, wall - before[1]
-    near(sum(got.values()), wall, 0.01, f"all causes together, {got}", more=0.02)
+    after, end = at_tick(daemon, pid)
+    got = {c: after[c] - before[0][c] for c in CAUSES}
+    least, most = end[0] - before[1][1], end[1] - before[1][0]
+    check(0.99 * least - 0.02 <= sum(got.values()) <= 1.01 * most + 0.02, f"all causes together: {got}, in {least} to {most} s")
     return got
 
 
@@ -98,7 +103,7 @@ def settled(daemon, pid, waits):
     end = time.monotonic() + 3
     while (daemon.metrics().one(WAIT + "_count", pid=str(pid)) or 0) < waits and time.monotonic() < end:
         time.sleep(0.05)
-    time.sleep(0.6)
+    daemon.ticked(3)
     return daemon.metrics(), seconds(daemon, pid)
 
 
@@ -227,7 +232,7 @@ def without_workers():
     p = Program("train.py", workers=0, item=40, batches=20)
     daemon.attached(CUDA)
     followed(daemon, p).report()
-    time.sleep(0.6)
+    daemon.ticked(3)
     shown = daemon.process_json(p.pid)
     equal(shown["dataloader"], None, "a loader")
     equal(shown["stalls"] and shown["stalls"]["data"], None, "share of waits for data")
@@ -302,7 +307,7 @@ def gloo(size, late_rank):
         p.go()
     for p in ranks:
         p.expect("joined")
-    time.sleep(0.6)
+    daemon.ticked(3)
     before = [seconds(daemon, p.pid) for p in ranks]
     for p in ranks:
         p.go()
@@ -311,7 +316,7 @@ def gloo(size, late_rank):
         time.sleep(0.25)
         says.append([(daemon.process_json(p.pid)["stalls"] or {}).get("says") for p in ranks])
     reports = [p.report() for p in ranks]
-    time.sleep(0.6)
+    daemon.ticked(3)
     for n, (p, b, r) in enumerate(zip(ranks, before, reports)):
         s = seconds(daemon, p.pid)
         clock = total(r["waits"])

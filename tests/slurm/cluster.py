@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 import time
 
+from harness import free_port
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 CONTRIB = os.path.join(ROOT, "contrib", "slurm")
@@ -70,14 +72,6 @@ def as_user(name):
     return ("setpriv", f"--reuid={name}", f"--regid={name}", "--clear-groups") if name else ()
 
 
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 def until(probe, what, patience=PATIENCE):
     end = time.monotonic() + patience
     while True:
@@ -130,7 +124,7 @@ class Cluster:
             os.mkdir(f"{self.folder}/{name}")
         for gpu in range(4):
             os.mknod(f"{self.folder}/dev/nvidia{gpu}", 0o20666, os.makedev(195, gpu))
-        controller, node = free_ports(2)
+        controller, node = free_port(), free_port()
         self.write("slurm.conf", SLURM_CONF.format(folder=self.folder, host=socket.gethostname(), node=NODE,
                                                    controller_port=controller, node_port=node, first_job=first_job))
         self.write("gres.conf", f"NodeName={NODE} Name=gpu File={self.folder}/dev/nvidia[0-3]\n")

@@ -579,11 +579,11 @@ static void minor_add(struct zn_facts *to, int minor)
 static bool device_entry(void *arg, int dir, const char *name)
 {
 	struct devices *d = arg;
-	int minor;
+	uint32_t minor;
 	enum zn_gpu_file file = zn_gpu_file(&d->files, dir, name, &minor);
 
 	if (file == ZN_GPU_FILE_GPU)
-		minor_add(d->to, minor);
+		minor_add(d->to, (int)minor);
 	else if (file == ZN_GPU_FILE_INSTANCE)
 		d->to->instances = true;
 	return ++d->seen < FDS_MAX;
@@ -621,37 +621,18 @@ struct open_gpus {
 	bool any;
 };
 
-#define NVIDIA_MAJOR     195
-#define NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
-
 static bool has_major(const uint64_t majors[ZN_MAJOR_WORDS], uint32_t major)
 {
 	return major < 64 * ZN_MAJOR_WORDS && majors[major / 64] >> (major % 64) & 1;
 }
 
-/* Who only names a device (O_PATH) need not have the right to use it: a link to such a file can neither be read nor written. */
-static bool is_usable(int dir, const char *name)
-{
-	struct statx st;
-
-	return syscall(SYS_statx, dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MODE, &st) == 0 &&
-		st.stx_mode & (S_IRUSR | S_IWUSR);
-}
-
-/* A file system that does not answer is not asked. */
 static bool open_gpu_entry(void *to, int dir, const char *name)
 {
 	struct open_gpus *gpus = to;
 	uint32_t major, minor;
-	struct statx st;
 
-	if (!isdigit((unsigned char)name[0]) || syscall(SYS_statx, dir, name, AT_STATX_DONT_SYNC, STATX_TYPE, &st) ||
-		!S_ISCHR(st.stx_mode))
-		return true;
-	major = st.stx_rdev_major;
-	minor = st.stx_rdev_minor;
-	if (!has_major(gpus->majors, major) || (major == NVIDIA_MAJOR && minor > NVIDIA_MINOR_MAX) ||
-		!is_usable(dir, name))
+	if (!zn_device_open(dir, name, &major, &minor) || !has_major(gpus->majors, major) ||
+		(major == ZN_NVIDIA_MAJOR && minor > ZN_NVIDIA_MINOR_MAX))
 		return true;
 	gpus->any = true;
 	if (has_major(gpus->numbered, major) && minor < 64)
@@ -662,7 +643,7 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 bool zn_open_gpus(
 	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors)
 {
-	static const uint64_t nvidia[ZN_MAJOR_WORDS] = {[NVIDIA_MAJOR / 64] = 1ULL << NVIDIA_MAJOR % 64},
+	static const uint64_t nvidia[ZN_MAJOR_WORDS] = {[ZN_NVIDIA_MAJOR / 64] = 1ULL << ZN_NVIDIA_MAJOR % 64},
 			      none[ZN_MAJOR_WORDS];
 	struct open_gpus gpus = {majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, false};
 	char path[32];
@@ -979,12 +960,12 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* The first of --gpu-majors stands for both. */
+/* The first of --gpu-majors. */
 static struct zn_gpu_files files_given(const struct zn_options *o)
 {
 	for (uint32_t major = 0; major < 64 * ZN_MAJOR_WORDS; major++)
 		if (o->gpu_majors[major / 64] >> (major % 64) & 1)
-			return (struct zn_gpu_files){major, major};
+			return (struct zn_gpu_files){.gpu = major};
 	return (struct zn_gpu_files){0};
 }
 

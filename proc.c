@@ -140,11 +140,9 @@ void zn_gpus_read(struct zn_gpus *g, const char *root)
 
 /* ---- Open devices. ---- */
 
-#define NVIDIA 195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
-
 struct zn_gpu_files zn_gpu_files_read(const char *path)
 {
-	struct zn_gpu_files files = {.gpu = NVIDIA};
+	struct zn_gpu_files files = {.gpu = ZN_NVIDIA_MAJOR};
 	char text[8192], *line, *rest = text, *name;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -162,34 +160,30 @@ struct zn_gpu_files zn_gpu_files_read(const char *path)
 	return files;
 }
 
-/* In a namespace of his own a user may put anything under such a name. The link in /proc says whether it is open, and the
- * attributes are taken as the kernel has them: whatever a user's file system should say to that is not waited for. */
-static bool device_of(int dir, const char *name, struct statx *device)
+/* The link in /proc says whether it is open, and a file system that should be asked what it is, a user's own, is not waited
+ * for: the attributes are taken as the kernel has them. */
+bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor)
 {
-	struct stat link;
+	struct statx st;
 
-	if (fstatat(dir, name, &link, AT_SYMLINK_NOFOLLOW) || !(link.st_mode & (S_IRUSR | S_IWUSR)))
+	if (!isdigit((unsigned char)name[0]) || statx(dir, name, AT_STATX_DONT_SYNC, STATX_TYPE, &st) ||
+		!S_ISCHR(st.stx_mode))
 		return false;
-	return statx(dir, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, device) == 0 &&
-		S_ISCHR(device->stx_mode);
+	*major = st.stx_rdev_major;
+	*minor = st.stx_rdev_minor;
+	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MODE, &st) == 0 &&
+		st.stx_mode & (S_IRUSR | S_IWUSR);
 }
 
-enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, int *minor)
+enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor)
 {
-	char target[64];
-	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
-	struct statx device;
-	int used = 0;
+	uint32_t major;
 
-	target[n > 0 ? n : 0] = 0;
-	if (sscanf(target, "/dev/nvidia-caps/nvidia-cap%d%n", minor, &used) == 1 && !target[used])
-		return of->instance && device_of(dir, name, &device) && device.stx_rdev_major == of->instance
-			? ZN_GPU_FILE_INSTANCE
-			: ZN_GPU_FILE_NONE;
-	if (sscanf(target, "/dev/nvidia%d%n", minor, &used) != 1 || target[used] || !device_of(dir, name, &device))
+	if (!zn_device_open(dir, name, &major, minor))
 		return ZN_GPU_FILE_NONE;
-	return device.stx_rdev_major == of->gpu && device.stx_rdev_minor == (uint32_t)*minor ? ZN_GPU_FILE_GPU
-											     : ZN_GPU_FILE_NONE;
+	if (major == of->gpu)
+		return major == ZN_NVIDIA_MAJOR && *minor > ZN_NVIDIA_MINOR_MAX ? ZN_GPU_FILE_NONE : ZN_GPU_FILE_GPU;
+	return of->instance && major == of->instance ? ZN_GPU_FILE_INSTANCE : ZN_GPU_FILE_NONE;
 }
 
 static int gpu_by_id(struct zn_gpus *g, const char *id)

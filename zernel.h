@@ -1804,14 +1804,18 @@ struct zn_gpus {
 	uint32_t listed;       /* how many of them the driver's own list has: indices come from it alone */
 	struct zn_quota quota; /* of names */
 };
-#define ZN_GPU_NAMES 8 /* that one user may give, unless he has MIG instances; root has no such limit */
-/* Which device an entry of /proc/PID/fd is: one of these majors, open to read or write. What stands in its place on a user's
- * file system, and a device that was looked up without being opened (O_PATH), is none. */
+#define ZN_GPU_NAMES        8   /* that one user may give, unless he has MIG instances; root has no such limit */
+#define ZN_NVIDIA_MAJOR     195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
+#define ZN_NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
+/* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
+ * only looked up (O_PATH), for which nobody needs the right to use it. */
+bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
+/* Whether that is a GPU or a MIG instance. */
 struct zn_gpu_files {
 	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */
 };
 enum zn_gpu_file { ZN_GPU_FILE_NONE, ZN_GPU_FILE_GPU, ZN_GPU_FILE_INSTANCE };
-enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, int *minor);
+enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor);
 /* The majors of this machine, by a file like /proc/devices. */
 struct zn_gpu_files zn_gpu_files_read(const char *path);
 

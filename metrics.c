@@ -1898,6 +1898,7 @@ static const struct job_gpu_field job_peak = {offsetof(struct zn_job_gpu, peak_b
 static const struct job_gpu_field job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true};
 static const struct job_gpu_field job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
 
+/* clang-format off */
 static const struct metric table[] = {
 	{"zernel_gpu_memory_used_bytes", GAUGE, "pid,gpu_id", emit_shares, &used,
 		"GPU memory that a process has reserved from the driver and not freed; without the CUDA context itself, loaded modules, and pinned host memory. Absent where zernel_process_memory_complete is 0."},
@@ -2097,6 +2098,7 @@ static const struct metric table[] = {
 	{"process_open_fds", GAUGE, "", emit_fds, NULL, "Open file descriptors of the daemon."},
 	{"process_start_time_seconds", GAUGE, "", emit_start, NULL, "Start of the daemon since the epoch."},
 };
+/* clang-format on */
 
 void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 {

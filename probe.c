@@ -412,6 +412,8 @@ static int base_try(struct zn_probe *p)
 		err = tables_size(p, o);
 	if (!err)
 		err = bpf_object__load(o);
+	if (!err && bpf_object__btf_fd(o) < 0) /* libbpf goes on, and the verifier takes minutes for what has no types */
+		err = -EOPNOTSUPP;
 	if (!err)
 		err = maps_keep(p, o);
 	for (size_t i = 0; i < ZN_LEN(program) && !err; i++)
@@ -520,6 +522,7 @@ static const char *load_hint(int err)
 	case ENOENT:
 	case ESRCH: return "needs a kernel with BTF (/sys/kernel/btf/vmlinux)";
 	case EINVAL: return ZN_TOO_OLD;
+	case EOPNOTSUPP: return "the kernel refused their type information (BPF_BTF_LOAD)";
 	}
 	return "see ZERNEL_LOG=debug";
 }

@@ -322,13 +322,13 @@ static int confine(const struct confinement *c)
 
 	if (rules < 0)
 		return rules;
-	for (size_t i = 0; i < c->count; i++) {
+	for (size_t i = 0; i < c->count && !err; i++) {
 		struct landlock_path_beneath_attr rule = {.allowed_access = c->access, .parent_fd = c->folder[i]};
 
-		if (c->folder[i] >= 0)
-			syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+		if (c->folder[i] >= 0 && syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0))
+			err = -errno;
 	}
-	if (syscall(SYS_landlock_restrict_self, rules, 0))
+	if (!err && syscall(SYS_landlock_restrict_self, rules, 0))
 		err = -errno;
 	close(rules);
 	return err;

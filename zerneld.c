@@ -679,6 +679,19 @@ static void add_folder(void *to, const char *path)
 	zn_secure_folder(to, path);
 }
 
+static const char *loop_reason(int err)
+{
+	switch (err) {
+	case -EACCES:
+		return "with Landlock it would not see other processes (hidepid)";
+	case -ENOSYS:
+	case -EOPNOTSUPP:
+		return "no Landlock in this kernel, or it is switched off";
+	default:
+		return strerror(-err);
+	}
+}
+
 /* All that the loop reads once it runs. The finder, which reads the files of all processes, has its own thread. */
 static void loop_confine(struct daemon *d)
 {
@@ -698,9 +711,7 @@ static void loop_confine(struct daemon *d)
 	if (!err)
 		err = zn_secure_loop(&f);
 	if (err)
-		zn_log(ZN_INFO, "secure: the loop may read all files: %s",
-			err == -EACCES ? "with Landlock it would not see other processes (hidepid)"
-				       : "no Landlock in this kernel");
+		zn_log(ZN_INFO, "secure: the loop may read all files: %s", loop_reason(err));
 }
 
 static int run(struct daemon *d)

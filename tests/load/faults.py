@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from clients import Frames, handshake
@@ -26,15 +27,21 @@ TURNS_MAX = 1000  # epoll_wait() calls in half a second in which nothing happens
 STARTING = [
     ("bind", EXIT, "EADDRINUSE EACCES ENOMEM"),
     ("bind", GO, "EADDRNOTAVAIL"),  # a machine without IPv6
+    ("capget", ANY, "EPERM"),
+    ("capset", ANY, "EPERM"),
+    ("clone3", GO, "EAGAIN"),
     ("close", GO, "EINTR"),
     ("epoll_create1", EXIT, "EMFILE ENOMEM"),
     ("epoll_ctl", EXIT, "ENOMEM ENOSPC"),
     ("getsockname", EXIT, "ENOBUFS"),
+    ("landlock_add_rule", GO, "ENOMEM"),
+    ("landlock_create_ruleset", GO, "ENOSYS EOPNOTSUPP ENOMEM"),
+    ("landlock_restrict_self", GO, "ENOMEM E2BIG"),
     ("listen", EXIT, "EADDRINUSE"),
     ("madvise", GO, "ENOMEM"),
     ("mmap", EXIT, "ENOMEM"),
     ("openat", ANY, "EMFILE ENOMEM EACCES"),
-    ("prctl", EXIT, "EINVAL"),
+    ("prctl", ANY, "EINVAL"),
     ("newfstatat", GO, "ENOMEM"),
     ("prlimit64", GO, "EPERM"),
     ("read", ANY, "EIO"),
@@ -61,8 +68,9 @@ SERVING = [
     ("shutdown", "ENOTCONN ENOMEM"),
 ]
 # what libc does by itself before and after, and what cannot fail or whose failure cannot matter
-OTHERS = set("""arch_prctl brk clock_gettime execve exit_group getrandom mprotect munmap readlink rseq rt_sigaction
-rt_sigreturn set_robust_list set_tid_address write""".split())
+OTHERS = set("""arch_prctl brk clock_gettime execve exit exit_group futex getpid getppid getrandom mprotect munmap readlink
+rseq rt_sigaction rt_sigreturn set_robust_list set_tid_address write""".split())
+OURS_FIRST = {"rt_sigprocmask"}  # all but the first are of libc, for threads, and cannot fail
 AGAIN = 11  # not in step with the calls that one connection makes
 
 
@@ -189,7 +197,9 @@ def while_serving(call, error, when):
 
 
 def calls_while_starting():
-    """{call: how often it was made before the daemon said that it is ready}; all that it makes are in the tables."""
+    """{call: how often a thread made it before the daemon said that it is ready}; all that it makes are in the tables.
+    strace counts for each thread.
+    """
     daemon = Traced("plain", trace=["all"])
     try:
         check(until(daemon.serves, daemon), f"it serves under strace: {daemon.read('log')}")
@@ -199,7 +209,7 @@ def calls_while_starting():
     tables = {row[0] for row in STARTING + SERVING}
     equal(set(re.findall(r"^\d+ +(\w+)\(", trace, re.M)) - tables - OTHERS, set(), "calls that no test makes fail")
     start = trace[:trace.index("zerneld: ready")]
-    return {call: len(re.findall(rf"^\d+ +{call}\(", start, re.M)) for call in tables}
+    return {call: max(Counter(re.findall(rf"^(\d+) +{call}\(", start, re.M)).values(), default=0) for call in tables}
 
 
 def fail(function, cases, at_once=AT_ONCE):
@@ -217,7 +227,7 @@ def calls_that_fail_while_starting():
     made = calls_while_starting()
     equal([call for call, _, _ in STARTING if not made[call]], [], "calls that are not made")
     fail(while_starting, [(call, error, n, leads_to) for call, leads_to, errors in STARTING for error in errors.split()
-                          for n in range(1, min(TIMES, made[call]) + 1)])
+                          for n in range(1, min(1 if call in OURS_FIRST else TIMES, made[call]) + 1)])
 
 
 @test
@@ -237,8 +247,10 @@ def calls_that_fail_again_and_again():
 
 # ---- live: the kernel's side, and other people's files
 
+# The fourth bpf() asks whether the kernel knows types of functions. No kernel that the probes run on says no; the verifier
+# would then take a minute and a half for what it refuses in the end.
 LIVE = [
-    ("bpf", ANY, "EPERM ENOMEM", (1, 2, 3, 4, 60, 200)),
+    ("bpf", ANY, "EPERM ENOMEM", (1, 2, 3, 5, 60, 200)),
     ("capset", EXIT, "EPERM", (1,)),
     ("clone3", EXIT, "EAGAIN", (1,)),
     ("eventfd2", ANY, "EMFILE", (1,)),

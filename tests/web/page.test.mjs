@@ -631,7 +631,7 @@ test("what is shown of a live daemon is what a process did, and its alert", asyn
 	assert.equal(await page.locator("#simulated").isVisible(), false);
 	const process_ = await actor({FAKE_CUDA_TOTAL_MB: "1000"}), name = "<img src=x>\\\"";
 	await process_.do(`cuda = CDLL(${JSON.stringify(LIBRARY)})`);
-	await until(async () => (await source.json()).probes.some((p) => p.libraries.some((l) => l.attached)), "probes");
+	await until(async () => (await source.json()).probes.some((p) => p.libraries.some((l) => l.path === LIBRARY && l.attached)), "probes");
 	await process_.do(`ok(CDLL(None).prctl(15, ${JSON.stringify(name)}.encode())); ready(cuda)`);
 	await process_.do("ok(cuda.cuDeviceTotalMem_v2(byref(c_size_t()), 0)); launch(cuda, 1009); most = alloc(cuda, 970 << 20)");
 	const row = page.locator("tbody.process", {has: toggle(page, process_.pid)});

@@ -34,6 +34,7 @@
 #define DETACH_STEPS     2    /* probes that go in one round where each is a perf event, which costs some 0.1 s */
 #define HANG_MS          800  /* a change of probes that takes longer hangs */
 #define SUSPECT_MS       400  /* one that takes longer may hang: it is looked whom the kernel waits for */
+#define WATCH_MS         200  /* between such looks */
 #define BARRED_MS        2000 /* whose files took longer is barred */
 #define BARRED_MAX       16
 #define CACHE_BYTES      (1 << 20) /* of the dynamic linker's cache */
@@ -368,12 +369,13 @@ enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid)
 static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool detach)
 {
 	struct itimerspec in = {.it_value.tv_nsec = HANG_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 1};
-	struct itimerspec watch = {.it_value.tv_nsec = SUSPECT_MS * ZN_NS_PER_MS, .it_interval.tv_sec = 1};
+	struct itimerspec watch = {
+		.it_value.tv_nsec = SUSPECT_MS * ZN_NS_PER_MS, .it_interval.tv_nsec = WATCH_MS * ZN_NS_PER_MS};
 
 	zn_mappers_list(&l->mappers, &lib->id, &l->who);
 	pthread_mutex_lock(l->lock);
 	l->hang_lib = lib;
-	l->hang = (struct zn_hang){.since_ns = zn_now_ns(), .detach = detach, .who = l->who};
+	l->hang = (struct zn_hang){.since_ns = zn_now_ns(), .detach = detach, .tid = gettid(), .who = l->who};
 	snprintf(l->hang.path, sizeof(l->hang.path), "%s", lib->path);
 	pthread_mutex_unlock(l->lock);
 	if (l->hang_timer >= 0)
@@ -930,8 +932,8 @@ bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
 	pthread_mutex_unlock(l->lock);
 	if (to->since_ns && step_ns > to->since_ns) /* before 6.6 there are many steps, and none of them hangs */
 		to->since_ns = step_ns;
-	/* without a process that maps the file the kernel waits for nobody: it is slow */
-	return to->since_ns && to->who.count && zn_now_ns() - to->since_ns >= HANG_MS * ZN_NS_PER_MS;
+	/* Without a process that maps the file, or while the change itself runs, the kernel waits for nobody: it is slow. */
+	return to->since_ns && to->who.count && !to->runs && zn_now_ns() - to->since_ns >= HANG_MS * ZN_NS_PER_MS;
 }
 
 void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
@@ -1014,20 +1016,42 @@ static void wait_for_quiet(struct zn_libraries *l)
 
 /* ---- the watcher ---- */
 
-/* Whom the kernel waits for, while it does. */
-static void name_blocked(struct zn_libraries *l)
+/* Whether a thread of this process is on a CPU, or waits for one. */
+static bool thread_runs(pid_t tid)
+{
+	char path[40], text[256] = "", *end;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	end = n > 0 ? strrchr(text, ')') : NULL;
+	return end && end[1] == ' ' && end[2] == 'R';
+}
+
+/* Whether the kernel waits, and for whom. */
+static void watch_change(struct zn_libraries *l)
 {
 	uint32_t tgid = 0;
 	struct zn_hang h;
+	bool runs;
 
 	pthread_mutex_lock(l->lock);
 	h = l->hang;
 	pthread_mutex_unlock(l->lock);
-	if (!h.since_ns || !zn_mappers_blocked(&h.who, &tgid))
+	if (!h.since_ns)
 		return;
+	runs = thread_runs(h.tid);
+	if (!runs)
+		zn_mappers_blocked(&h.who, &tgid);
 	pthread_mutex_lock(l->lock);
-	if (l->hang.since_ns == h.since_ns)
-		l->hang.blocked_tgid = tgid;
+	if (l->hang.since_ns == h.since_ns) {
+		l->hang.runs = runs;
+		l->hang.blocked_tgid = tgid ? tgid : h.blocked_tgid;
+	}
 	pthread_mutex_unlock(l->lock);
 }
 
@@ -1038,7 +1062,7 @@ static void *watch(void *arg)
 	uint64_t times;
 
 	while (read(l->watch_timer, &times, sizeof(times)) > 0 && !__atomic_load_n(&l->stop, __ATOMIC_ACQUIRE))
-		name_blocked(l);
+		watch_change(l);
 	return NULL;
 }
 

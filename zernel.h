@@ -2359,6 +2359,8 @@ struct zn_libraries;
 struct zn_hang {
 	uint64_t since_ns; /* 0: none */
 	bool detach;
+	bool runs; /* it was on a CPU when it was last looked at: the kernel is slow, and waits for nobody */
+	int tid;   /* the thread that makes the change */
 	char path[ZN_TEXT_MAX];
 	struct zn_mapper_list who; /* maps the file, as was seen before */
 	uint32_t blocked_tgid;     /* which of them is blocked in the kernel; 0: none was found yet */

@@ -316,6 +316,9 @@ def check_of_the_service():
         check(f"--check: {name}", got.returncode == status and all(re.search(f"(?m){line}", got.stdout) for line in lines),
               got.stdout + got.stderr)
     check("--check: there is no service", "limits" not in got.stdout, got.stdout)
+    got = run("prlimit", "--nofile=64:64", "build/zerneld", "--metrics-port", "0", "--ws-port", "0", "--listen", "127.0.0.1")
+    check("a start with few files", got.returncode == 1 and got.stderr.count("\n") == 1 and
+          got.stderr.startswith("zerneld: the hard limit of open files is 64, and the start needs "), got.stderr)
 
 
 os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -15,7 +15,7 @@ failed=0
 
 # run NAME SECONDS COMMAND...: the time only ends a hang, also on a machine that others keep busy
 run() {
-	local name=$1 limit=$2 status counts p f
+	local name=$1 limit=$2 start=$SECONDS status counts p f
 	shift 2
 	timeout -k 10 "$limit" "$@" >"$output" 2>&1 </dev/null
 	status=$?
@@ -27,12 +27,12 @@ run() {
 	passed=$((passed + p))
 	failed=$((failed + f))
 	if [ "$f" != 0 ]; then
-		echo "---- $name: $f failed, exit status $status"
+		echo "---- $name: $f failed, exit status $status, $((SECONDS - start)) s"
 		cat "$output"
 		echo "----"
 	else
 		grep -aE '^(absent|again): ' "$output"
-		echo "$name: $p passed"
+		echo "$name: $p passed, $((SECONDS - start)) s"
 	fi
 }
 

@@ -829,7 +829,7 @@ VIEWS = (
     (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
     (b"h", "hooks", ["nccl: attached"], r"1 of 12 functions of /opt/libnccl\.so\.1"),
-    (b"x", "losses", ["of_the_future"], r"series +17  measurements without a free histogram"),
+    (b"x", "losses", ["of_the_future"], r"series +17  histograms that a process or a series did not get"),
     (b"t", "processes", ["LNCH/s", "NCCL99"], r"1 proc1 +4711 +0 +3\.00G +12\.5 +142us +891us"),
 )
 

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# initrd.sh TO BUILD guest|slurm|io|cost: makes the file system of the virtual machines as the initramfs TO: busybox, its init
-# (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS server; cost.sh), and from the
-# folder BUILD what is to be tested. Dynamic programs get the libraries of this machine, under the paths they have here. One
-# image does for all kernels; modules of the kernel come behind it (modules.sh).
+# initrd.sh TO BUILD guest|slurm|io|cost|package: makes the file system of the virtual machines as the initramfs TO: busybox,
+# its init (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS server; cost.sh; for
+# package.sh this machine's systemd and dpkg), and from the folder BUILD what is to be tested. Dynamic programs get the
+# libraries of this machine, under the paths they have here. One image does for all kernels; modules of the kernel come
+# behind it (modules.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -67,6 +68,36 @@ put_cost() {
 	with_libraries "$1"/{calls,attach_floor}
 }
 
+# systemd is the init, and runs package.sh and nothing beside it; its units are those of its own package.
+put_package() {
+	local systemd=/lib/systemd units=/etc/systemd/system program installed=()
+	installed=(/bin/{systemctl,journalctl,systemd-sysusers,systemd-tmpfiles,dash,mount,umount}
+		/sbin/{ldconfig,start-stop-daemon} /usr/bin/{dpkg,dpkg-deb,dpkg-split,jq,tar,diff}
+		$systemd/systemd{,-journald,-random-seed,-shutdown,-sysctl,-update-utmp})
+	for program in "${installed[@]}"; do
+		install -D "$program" "$root$program"
+	done
+	with_libraries "${installed[@]}"
+	dpkg -L systemd | grep "^$systemd/system/" | while read -r program; do
+		[ -d "$program" ] || { mkdir -p "$root${program%/*}" && cp -a "$program" "$root$program"; }
+	done
+	mkdir -p "$root"/var/lib/dpkg/{info,updates,triggers} "$root"/{home,root,etc/default,var/log/journal} "$root$units"
+	touch "$root"/var/lib/dpkg/{status,available}
+	ln -sf dash "$root/bin/sh"
+	ln -sf "$systemd/systemd" "$root/init"
+	cp /etc/os-release "$root/etc/os-release"
+	echo /lib/x86_64-linux-gnu > "$root/etc/ld.so.conf"
+	printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' > "$root/etc/passwd"
+	printf 'root:x:0:\nnogroup:x:65534:\nsystemd-journal:x:101:\n' > "$root/etc/group"
+	echo 0123456789abcdef0123456789abcdef > "$root/etc/machine-id"
+	cp "$here/package.service" "$root$units/"
+	printf '[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=package.service\n' > "$root$units/package.target"
+	ln -s package.target "$root$units/default.target"
+	cp "$here/package.sh" "$root/t/"
+	cp "$1"/dist/*.deb "$root/t/zerneld.deb"
+	"$here/../older.sh" "$root/t/zerneld.deb" "$root/t/older.deb"
+}
+
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,run,t}
 cp /bin/busybox "$root/bin/"
 ln -s busybox "$root/bin/sh"
@@ -79,5 +110,6 @@ case $3 in
 slurm) put_slurm ;;
 io) put_io "$2/vm" ;;
 cost) put_cost "$2/bench" ;;
+package) put_package "$2" ;;
 esac
 (cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) > "$1"

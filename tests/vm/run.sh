@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names) with each image: guest_check; disks, NFS and
-# fio (io.sh); a Slurm in control groups of version 2 (slurm.sh). Prints one table of each image and "N passed, N
-# failed". IMAGES names other ones: cost has what a system call costs, in instructions (cost.sh). Kernels and consoles are kept in BUILD/vm. Needs what tests/setup.sh check installs,
-# and no privileges.
+# fio (io.sh); a Slurm in control groups of version 2 (slurm.sh); the Debian package under a real systemd (package.sh).
+# Prints one table of each image and "N passed, N failed". IMAGES names other ones: cost has what a system call costs, in
+# instructions (cost.sh). Kernels and consoles are kept in BUILD/vm. Needs what tests/setup.sh check installs, and no
+# privileges.
 set -euo pipefail
 
 export PATH=$PATH:/usr/sbin:/sbin
@@ -15,9 +16,10 @@ declare -A columns=(
 	[io]='tmpfs ext4 overlay nfs dd fio server job kprobe syscall'
 	[slurm]='job launches nccl steps peak node'
 	[cost]='measured'
+	[package]='install check start families events caps counts outbound slurm reload restart upgrade remove purge'
 )
 modules=(ext4 loop overlay nfsd nfsv4) # of the image io
-read -ra images <<< "${IMAGES:-guest io slurm}"
+read -ra images <<< "${IMAGES:-guest io slurm package}"
 passed=0 failed=0
 
 need() {

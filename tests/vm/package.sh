@@ -1,0 +1,272 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# package.sh: what a virtual machine runs whose init is a real systemd, and whose /t has the Debian package and a version
+# before it (older.sh): installs the older one, starts the service with options set, holds what it shows against what the
+# driver did, restarts it, upgrades it in the middle of that, removes and purges it. perf_event_paranoid is 3 first, as on
+# Debian. Prints "@@ NAME ok" or "FAILED"; the line @@RC= at the end shows that it got that far.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+failed=0
+
+# wait_for SECONDS COMMAND...
+wait_for() {
+	limit=$1
+	end=$(($(date +%s) + limit))
+	shift
+	while [ "$(date +%s)" -lt "$end" ]; do
+		"$@" && return
+		sleep 0.2
+	done
+	echo "   not within $limit s: $*"
+	return 1
+}
+
+verdict() { # NAME COMMAND...: what the command says of itself is its exit status
+	name=$1
+	shift
+	if "$@"; then
+		echo "@@ $name ok"
+	else
+		echo "@@ $name FAILED"
+		failed=1
+	fi
+}
+
+# same WHAT GOT WANT
+same() {
+	[ "$2" = "$3" ] && return
+	echo "   $1: $2, not $3"
+	return 1
+}
+
+# Also what comes with another status than 200.
+get() { # PATH
+	printf 'GET %s HTTP/1.0\r\nAuthorization: Bearer token-of-the-package\r\n\r\n' "$1" | nc 127.0.0.1 9091 | sed '1,/^\r$/d'
+}
+
+property() { # NAME: of the service, as systemd says
+	systemctl show --value -p "$1" zerneld.service
+}
+
+is() { # STATE ENABLED
+	same state "$(systemctl is-active zerneld)" "$1" && same "at boot" "$(systemctl is-enabled zerneld 2>/dev/null)" "$2"
+}
+
+# ---- what is checked ----
+
+# Neither started nor enabled.
+install() {
+	dpkg -i /t/older.deb >/tmp/dpkg 2>&1 || return
+	is inactive disabled && same unit "$(property Description)" "The version before"
+}
+
+# As root, from a shell that may do more than the service will.
+check() {
+	zerneld --check >/tmp/check 2>&1
+	same "status of --check" $? 0 && grep -q '^limits .*zerneld.service' /tmp/check && ! grep -qE 'run as root|scanning' /tmp/check
+}
+
+options() {
+	echo token-of-the-package >/etc/zernel.token
+	chmod 600 /etc/zernel.token
+	mkdir -p /etc/zernel
+	printf 'alert always\n  expr zernel_build_info == 1\n' >/etc/zernel/rules
+	cat >>/etc/default/zerneld <<-END
+		ZERNEL_TOKEN_FILE=/etc/zernel.token
+		ZERNEL_ALERTMANAGER=http://127.0.0.1:9000
+		ZERNEL_WEBHOOK=http://127.0.0.1:9000/hook
+		ZERNEL_OTLP=http://127.0.0.1:9000/otlp
+		ZERNEL_OTLP_INTERVAL_MS=2000
+		ZERNEL_ALERTS=/etc/zernel/rules
+		ZERNEL_LOG=info
+	END
+}
+
+# Answers each POST, and keeps its path.
+receiver() {
+	cat >/tmp/answer <<-'END'
+		#!/bin/sh
+		cr=$(printf '\r')
+		read -r line
+		echo "$line" | cut -d ' ' -f 2 >>/tmp/posted
+		while read -r line && [ "$line" != "$cr" ]; do
+			case $line in [Cc]ontent-[Ll]ength:*) length=$(echo "$line" | tr -dc 0-9) ;; esac
+		done
+		head -c "$length" >/dev/null
+		printf 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+	END
+	chmod +x /tmp/answer
+	nc -ll -p 9000 -e /tmp/answer </dev/null >/dev/null 2>&1 &
+}
+
+start() {
+	systemctl start zerneld && is active disabled
+}
+
+posted() { # PATH
+	grep -qx "$1" /tmp/posted
+}
+
+outbound() {
+	for path in /api/v2/alerts /hook /otlp; do
+		wait_for 60 posted $path || return
+	done
+}
+
+# A program that keeps the libraries mapped; they lie where the service itself sees nothing (ProtectHome).
+hold() {
+	mkdir -p /home/user
+	cp /t/driver /t/libcuda.so.1 /t/libnccl.so.2 /home/user/
+	mkfifo /tmp/hold
+	/home/user/driver --cuda /home/user/libcuda.so.1 --nccl /home/user/libnccl.so.2 --hold-stdin </tmp/hold >/tmp/idle 2>&1 &
+	exec 9>/tmp/hold
+}
+
+attached() { # FAMILY
+	[ "$(get /health | jq -r --arg family "$1" '.probes[] | select(.family == $family) | .state')" = attached ]
+}
+
+launched() { # PID: as the daemon says
+	get /metrics | sed -n "s/^zernel_cuda_launches_total{pid=\"$1\",kind=\"kernel\".* //p"
+}
+
+told() { # PID
+	[ "$(launched "$1")" = 1009 ]
+}
+
+# A process that launches 1,009 kernels and then stays, as $storm.
+begin_storm() {
+	rm -f /tmp/gate && mkfifo /tmp/gate
+	/home/user/driver --cuda /home/user/libcuda.so.1 --scenario storm --threads 1 --calls 1009 --hold-stdin </tmp/gate >/tmp/storm 2>&1 &
+	storm=$!
+	exec 8>/tmp/gate
+}
+
+end_storm() {
+	exec 8>&-
+	wait "$storm"
+}
+
+counts() {
+	begin_storm
+	wait_for 60 told "$storm"
+	got=$(launched "$storm")
+	end_storm
+	same launches "$got" 1009
+}
+
+# On functions of libraries, and, once a process has launched, on the kernel by the best way that it has.
+families() {
+	wait_for 60 attached cuda_trace && begin_storm || return
+	for family in gpu_mem cuda_trace nccl sched syscalls net vfs meta; do
+		wait_for 60 attached $family || { get /health; return 1; }
+	done
+	end_storm
+	get /health | jq -r '.probes[] | select(.tier) | "   \(.family) by \(.tier)\(if .why != "" then "; " + .why else "" end)"'
+	same "way of meta" "$(get /health | jq -r '.probes[] | select(.family == "meta") | .tier')" fentry
+}
+
+# A library is hooked as soon as it is mapped, which the kernel tells; no word of anything that is missing.
+events() {
+	journalctl -o cat -u zerneld >/tmp/journal
+	same "alerts apart, warnings" "$(grep -E 'absent|no mapping events|warning|error' /tmp/journal | grep -cv ': alert ')" 0
+}
+
+# have WHICH PID: capabilities of a process, of all its threads: the highest, as each has a part of the finder's
+have() {
+	awk -v set="$1:" '$1 == set { print $2 }' /proc/"$2"/task/*/status | sort | tail -n 1
+}
+
+# What is left to the daemon: SYS_PTRACE, DAC_READ_SEARCH, CHECKPOINT_RESTORE, BPF and PERFMON; before 6.6 SYS_ADMIN too.
+capabilities() {
+	want=000001c000080004
+	main=$(property MainPID)
+	case $(uname -r) in 5.* | 6.[0-5].*) want=000001c000280004 ;; esac
+	for set in CapPrm CapEff CapBnd; do
+		same $set "$(have $set "$main")" $want || return
+	done
+	for pid in $(cat "/proc/$main/task/$main/children"); do
+		same "what process $pid has" "$(have CapPrm "$pid")" 0000000000000000 || return
+	done
+}
+
+# Slurm's scripts as the package has them: a job begins and ends, and its report is written.
+slurm() {
+	scripts=/usr/share/doc/zerneld/slurm
+	env -i SLURM_JOB_ID=4711 SLURM_JOB_UID=0 SLURM_JOB_USER=root $scripts/prolog.d/50-zernel.sh || return
+	zernel job list | grep -q 4711 || { echo "   the job is not known"; return 1; }
+	env -i SLURM_JOB_ID=4711 SLURM_JOB_UID=0 SLURM_JOB_USER=root $scripts/epilog.d/50-zernel.sh || return
+	wait_for 60 test -s /var/lib/zernel/jobs/4711.json
+}
+
+well() { # the service runs, and counts
+	is active disabled && wait_for 60 attached cuda_trace && counts
+}
+
+restart() {
+	was=$(property MainPID)
+	systemctl restart zerneld && [ "$(property MainPID)" != "$was" ] && well
+}
+
+reload() {
+	was=$(property MainPID)
+	systemctl reload zerneld && same "its process" "$(property MainPID)" "$was" && well
+}
+
+# The service runs on with the new program and the new unit; the options stay as they were written here.
+upgrade() {
+	was=$(property MainPID)
+	dpkg --force-confold -i /t/zerneld.deb >/tmp/dpkg 2>&1 || return
+	[ "$(property MainPID)" != "$was" ] || { echo "   it was not restarted"; return 1; }
+	same unit "$(property Description)" "What machine-learning jobs do on this node" && posted /otlp &&
+		grep -q 9000/otlp /etc/default/zerneld && well
+}
+
+# Reports and options stay; nothing else.
+remove() {
+	systemctl enable zerneld 2>/dev/null
+	dpkg -r zerneld >/tmp/dpkg 2>&1 || return
+	same processes "$(pidof zerneld)" "" && same state "$(systemctl is-active zerneld)" inactive || return
+	same kept "$(ls /var/lib/zernel/jobs/4711.json /etc/default/zerneld)" "$(printf '/etc/default/zerneld\n/var/lib/zernel/jobs/4711.json')" || return
+	left=$(ls -d /usr/sbin/zerneld /usr/bin/zernel /lib/systemd/system/zerneld.service /run/zernel \
+		/etc/systemd/system/multi-user.target.wants/zerneld.service 2>/dev/null)
+	same left "$left" ""
+}
+
+purge() {
+	dpkg -P zerneld >/tmp/dpkg 2>&1 || return
+	same left "$(ls -d /var/lib/zernel /etc/default/zerneld /usr/share/doc/zerneld 2>/dev/null)" ""
+}
+
+checks() {
+	echo "@@ kernel $(uname -r)"
+	echo "@@ way systemd"
+	echo 3 >/proc/sys/kernel/perf_event_paranoid
+	same perf_event_paranoid "$(cat /proc/sys/kernel/perf_event_paranoid)" 3 || return
+	verdict install install
+	verdict check check
+	options
+	receiver
+	hold
+	verdict start start || return
+	verdict families families
+	verdict events events
+	verdict caps capabilities
+	verdict counts counts
+	verdict outbound outbound
+	verdict slurm slurm
+	verdict reload reload
+	verdict restart restart
+	verdict upgrade upgrade
+	verdict remove remove
+	verdict purge purge
+}
+
+/bin/busybox --install -s /bin
+checks || failed=1
+[ "$failed" = 0 ] || for file in /tmp/check /tmp/dpkg /tmp/journal /tmp/posted /tmp/idle /tmp/storm; do
+	echo "   --- $file:"
+	tail -n 40 "$file"
+done
+[ "$failed" = 0 ] || { journalctl -o cat -u zerneld | tail -n 60; systemctl --no-pager --failed; }
+echo "@@RC=$failed"
+poweroff -f

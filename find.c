@@ -251,11 +251,13 @@ static void record_take(struct zn_find *f, const struct mmap2_record *r, size_t 
 		event_add(f, r, len);
 }
 
+/* The kernel tells of what was lost only with the next record that has room, which may never come. */
 static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
 {
 	static struct mmap2_record r;
 	uint64_t head = __atomic_load_n(&ring->data_head, __ATOMIC_ACQUIRE), tail = ring->data_tail;
 
+	f->scan_all |= head - tail > ring_size() - sizeof(r);
 	while (tail + sizeof(r.header) <= head) {
 		size_t len;
 

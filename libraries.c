@@ -40,7 +40,9 @@
 #define CACHE_BYTES      (1 << 20) /* of the dynamic linker's cache */
 #define LIBS_RESERVE     16        /* rows for root's processes alone */
 #define JUDGED           16        /* processes that map a library which is not hooked, looked at in one check */
-#define SAY_MS           60000     /* between two lines of the log about the same */
+#define OVERWRITTEN      "it was written over while it was in use"
+#define SHADOWED         "process %u maps it and has a shadow stack, which return probes of this kernel break"
+#define SAY_MS           60000 /* between two lines of the log about the same */
 /* A library that is hooked this long after a process mapped it, or sooner, was hooked in time: it is a round of the finder, and a
  * driver takes about as long to make a first context. */
 #define LATE_NS (250 * ZN_NS_PER_MS)
@@ -440,6 +442,11 @@ static bool find_hindrance(struct zn_libraries *l, const struct zn_lib *lib, boo
 			l->who.fuse_tgid);
 		return true;
 	}
+	for (uint32_t i = 0; i < l->who.count && i < ZN_MAPPERS_MAX; i++)
+		if (zn_shadow_stack_forbids(l->probe, (int)l->who.tgid[i])) {
+			snprintf(why, ZN_TEXT_MAX, SHADOWED, l->who.tgid[i]);
+			return true;
+		}
 	if (blocked && (tid = zn_mappers_blocked(&l->who, &tgid))) {
 		snprintf(why, ZN_TEXT_MAX, "process %u maps it and its thread %u is blocked in the kernel", tgid, tid);
 		return true;
@@ -624,6 +631,27 @@ static bool is_same(const struct zn_libraries *l, const struct mapper *m, uint64
 	return m->start_ticks == ticks && (m->from == from || !l->told_ns || still_maps(m));
 }
 
+/* Its probes go, and come back once nothing speaks against them any more. */
+static void drop_probes(struct zn_libraries *l, struct zn_lib *lib, const char *why)
+{
+	zn_log(ZN_WARN, "libraries: %s: %s; its probes go", lib->path, why);
+	publish(l, lib, false);
+	lib->changed = lib->leaving = true;
+	lib->changed_ns = zn_now_ns();
+	mark_hooked(l, lib);
+}
+
+/* It may be too late for the process that comes, but is not for those after it. */
+static void guard_shadow_stack(struct zn_libraries *l, struct zn_lib *lib, int pid)
+{
+	char why[ZN_TEXT_MAX];
+
+	if (lib->leaving || !count_attached(l, lib) || !zn_shadow_stack_forbids(l->probe, pid))
+		return;
+	snprintf(why, sizeof(why), SHADOWED, (unsigned)pid);
+	drop_probes(l, lib, why);
+}
+
 /* Without room for its mapper a library is never found unused again: it stays hooked, which costs nobody anything. */
 static void note_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib, uint64_t from, uint64_t to)
 {
@@ -632,6 +660,7 @@ static void note_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib, uin
 	uint64_t ticks = zn_start_ticks(pid);
 
 	lib->unused_ns = 0;
+	guard_shadow_stack(l, lib, pid);
 	if (m && is_same(l, m, ticks, from)) {
 		m->from = from;
 		m->to = to;
@@ -659,15 +688,6 @@ static void come_back(struct zn_libraries *l, struct zn_lib *lib)
 	hook(l, lib);
 }
 
-static void begin_change_of_file(struct zn_libraries *l, struct zn_lib *lib)
-{
-	zn_log(ZN_WARN, "libraries: %s was written over while it was in use; its probes go", lib->path);
-	publish(l, lib, false);
-	lib->changed = lib->leaving = true;
-	lib->changed_ns = zn_now_ns();
-	mark_hooked(l, lib);
-}
-
 void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns)
 {
 	l->told_ns = told_ns;
@@ -692,7 +712,7 @@ int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t t
 		close(fd);
 	} else {
 		if (lib && !lib->leaving)
-			begin_change_of_file(l, lib);
+			drop_probes(l, lib, OVERWRITTEN);
 		lib = lib ? (close(fd), lib) : meet_file(l, fd, &st, zn_owner_of(pid), path);
 	}
 	if (!lib)
@@ -820,7 +840,7 @@ static void check_changed(struct zn_libraries *l, struct zn_lib *lib)
 	if (lib->changed && !lib->leaving)
 		settle(l, lib);
 	else if (!lib->changed && !lib->waiting && fstat(lib->fd, &st) == 0 && is_changed(lib, &st))
-		begin_change_of_file(l, lib);
+		drop_probes(l, lib, OVERWRITTEN);
 }
 
 /* Those that wait are tried again, a few in turn. */

@@ -192,8 +192,8 @@ class Metrics(dict):
                 if n == name and labels.items() <= dict(ls).items()}
 
     def lost(self):
-        """What is not 0. Mappings are left out: those are of all programs on this machine, which may map more in the time in which
-        the daemon has no CPU than the kernel keeps for it; then it looks at all processes."""
+        """What is not 0. Mappings are left out: those are of all programs on this machine, which may map more in the time in
+        which the daemon has no CPU than the kernel keeps for it; then it looks at all processes."""
         return {dict(ls)["what"]: v for (n, ls), v in self.items()
                 if n == "zernel_lost_total" and v and dict(ls)["what"] != "mapping"}
 

@@ -287,6 +287,7 @@ def one_users_files_do_not_keep_others_out():
     daemon.attached(path)
     other.do("ready(cuda); launch(cuda, 13)")
     equal(daemon.metrics().one(LAUNCHES, pid=str(other.pid)), 13, "launches")
+    wait_until(lambda: any("quota: libraries: " in line for line in daemon.lines()), "the line of the log")
 
 
 @test

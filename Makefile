@@ -296,8 +296,9 @@ $(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
 fuzz:
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory $(FUZZ:%=$(T)/%_fuzz)
-	@for f in $(FUZZ); do echo "fuzz $$f: $(FUZZ_SECONDS) s"; mkdir -p $(T)/corpus/$$f; \
-		$(T)/$${f}_fuzz -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -artifact_prefix=$(T)/ $(T)/corpus/$$f tests/fuzz/corpus/$$f || exit 1; done
+	@mkdir -p $(FUZZ:%=$(T)/corpus/%)
+	@printf '%s\n' $(FUZZ) | xargs -P $(shell nproc) -I {} sh -c 'echo "fuzz {}: $(FUZZ_SECONDS) s"; \
+		$(T)/{}_fuzz -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -artifact_prefix=$(T)/ $(T)/corpus/{} tests/fuzz/corpus/{} || exit 255'
 
 # ---- the rest ----
 

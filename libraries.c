@@ -26,11 +26,13 @@
 #define MAPPERS_MAX      4096 /* (process, library) pairs */
 #define REFUSED_SETS     2048 /* files that had the right name but nothing to hook: sets of REFUSED_WAYS; a power of two */
 #define REFUSED_WAYS     4
-#define BUDGETS          256               /* owners whose files are counted; a power of two */
-#define FILES_PER_SECOND 8                 /* of one owner, that are read for the first time */
-#define USER_FILE_BYTES  (32 << 20)        /* read of a file that is not root's, at most */
-#define RETRIES          4                 /* files that wait and are looked at again in one check */
-#define SETTLED_NS       (2 * ZN_NS_PER_S) /* a file that was written over is left alone for so long after */
+#define BUDGETS          256                /* owners whose files are counted; a power of two */
+#define FILES_PER_SECOND 8                  /* of one owner, that are read for the first time */
+#define OWNER_PERCENT    3                  /* of a core, for files of one owner, in the long run */
+#define SAVED_NS         (20 * ZN_NS_PER_S) /* of that share, at most, for many files at one time */
+#define USER_FILE_BYTES  (32 << 20)         /* read of a file that is not root's, at most */
+#define RETRIES          4                  /* files that wait and are looked at again in one check */
+#define SETTLED_NS       (2 * ZN_NS_PER_S)  /* a file that was written over is left alone for so long after */
 #define DETACH_STEPS     2    /* probes that go in one round where each is a perf event, which costs some 0.1 s */
 #define HANG_MS          800  /* a change of probes that takes longer hangs */
 #define SUSPECT_MS       400  /* one that takes longer may hang: it is looked whom the kernel waits for */
@@ -65,9 +67,9 @@ struct partials {
 };
 
 struct budget {
-	uint32_t owner;
-	uint32_t files; /* in that second */
+	uint32_t owner, files; /* files: in this second */
 	uint64_t second;
+	uint64_t free_ns; /* from when on another file may take time */
 };
 
 struct zn_libraries {
@@ -164,15 +166,46 @@ static void remember_refused(struct zn_libraries *l, const struct stat *st)
 		l->refused[print & (REFUSED_SETS - 1)][l->refused_next++ % REFUSED_WAYS] = print;
 }
 
-/* An owner may show so many new files in a second. False: he is to wait, and all processes are looked at again later. */
-static bool within_budget(struct zn_libraries *l, uint32_t owner)
+static struct budget *budget_of(struct zn_libraries *l, uint32_t owner)
 {
 	struct budget *b = &l->budget[owner * 2654435761u >> 16 & (BUDGETS - 1)];
+
+	if (b->owner != owner)
+		*b = (struct budget){.owner = owner};
+	return b;
+}
+
+/* Where many processes run, it takes long to see who maps a file. */
+static bool has_time(struct zn_libraries *l, uint32_t owner)
+{
+	return owner == ZN_OWNER_ROOT || budget_of(l, owner)->free_ns <= zn_now_ns();
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* What was done for a file since then is on its owner's account. */
+static void charge(struct zn_libraries *l, uint32_t owner, uint64_t since_cpu_ns)
+{
+	struct budget *b = budget_of(l, owner);
+	uint64_t now_ns = zn_now_ns(), least_ns = now_ns > SAVED_NS ? now_ns - SAVED_NS : 0;
+
+	b->free_ns = b->free_ns > least_ns ? b->free_ns : least_ns;
+	b->free_ns += (thread_cpu_ns() - since_cpu_ns) * 100 / OWNER_PERCENT;
+}
+
+/* Whether a file of this owner may be looked at for the first time; if not, it is found later. */
+static bool within_budget(struct zn_libraries *l, uint32_t owner)
+{
+	struct budget *b = budget_of(l, owner);
 	uint64_t second = zn_now_ns() / ZN_NS_PER_S;
 
-	if (b->owner != owner || b->second != second)
-		*b = (struct budget){.owner = owner, .second = second};
-	if (owner == ZN_OWNER_ROOT || b->files++ < FILES_PER_SECOND)
+	if (b->second != second)
+		b->files = 0;
+	b->second = second;
+	if (owner == ZN_OWNER_ROOT || (has_time(l, owner) && b->files++ < FILES_PER_SECOND))
 		return true;
 	l->again = true;
 	return false;
@@ -409,11 +442,13 @@ static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
 /* True: all are gone. */
 static bool detach(struct zn_libraries *l, struct zn_lib *lib, int steps)
 {
+	uint64_t since_ns = thread_cpu_ns();
 	bool gone;
 
 	begin_change(l, lib, true);
 	gone = zn_probe_detach(lib, steps);
 	end_change(l, lib);
+	charge(l, lib->owner, since_ns);
 	return gone;
 }
 
@@ -504,7 +539,7 @@ static void refuse(struct zn_libraries *l, struct zn_lib *lib)
 }
 
 /* False: the row is gone, as there is nothing in the file. */
-static bool hook(struct zn_libraries *l, struct zn_lib *lib)
+static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 {
 	char why[ZN_TEXT_MAX];
 
@@ -532,6 +567,16 @@ static bool hook(struct zn_libraries *l, struct zn_lib *lib)
 	if (lib->why[0])
 		zn_log(ZN_WARN, "libraries: %s: %s", lib->path, lib->why);
 	return true;
+}
+
+static bool hook(struct zn_libraries *l, struct zn_lib *lib)
+{
+	uint64_t since_ns = thread_cpu_ns();
+	uint32_t owner = lib->owner;
+	bool kept = try_hook(l, lib);
+
+	charge(l, owner, since_ns);
+	return kept;
 }
 
 /* ---- files that come ---- */
@@ -853,7 +898,7 @@ static void retry_waiting(struct zn_libraries *l)
 
 		if (!lib->used || lib->leaving || lib->fd < 0)
 			continue;
-		if (lib->waiting) {
+		if (lib->waiting && has_time(l, lib->owner)) {
 			tried++;
 			hook(l, lib);
 		}

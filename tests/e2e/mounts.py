@@ -100,11 +100,14 @@ def a_mount_on_a_mount():
 
 @test
 def a_number_that_is_used_again():
+    """The daemon hears of each change; one that it has not heard of yet when the next one comes is not told from it."""
     root, daemon = folder(), Files()
     names = [f"{root}/m{i}" for i in range(5)]
     for i, name in enumerate(names):
         with tmpfs(name) as point:
             dd(f"{point}/f", i + 1)
+            daemon.expects("write", name, (i + 1) * MIB)
+        daemon.ticked(1)
     for i, name in enumerate(names):
         daemon.expects("write", name, (i + 1) * MIB)
 

@@ -181,6 +181,7 @@ def mounts_of_one_user_leave_room_for_others():
         daemon.shows("write", point, 1000000)
         write_as(1001, f"{point}/g", 7)
         daemon.shows("write", point, 1000007)
+    daemon.ticked(2)  # the next one may have its number
     with tmpfs(f"{root}/system") as point:
         dd(f"{point}/f", 3)
         daemon.shows("write", point, 3 * MIB)

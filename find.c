@@ -621,6 +621,7 @@ struct open_gpus {
 	const uint64_t *majors, *numbered;
 	uint64_t minors;
 	bool any;
+	int seen;
 };
 
 static bool has_major(const uint64_t majors[ZN_MAJOR_WORDS], uint32_t major)
@@ -633,6 +634,10 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	struct open_gpus *gpus = to;
 	uint32_t major, minor;
 
+	if (gpus->seen++ >= FDS_MAX) { /* whoever has so many may have any */
+		gpus->any = true;
+		return false;
+	}
 	if (!zn_device_open(dir, name, &major, &minor) || !has_major(gpus->majors, major) ||
 		(major == ZN_NVIDIA_MAJOR && minor > ZN_NVIDIA_MINOR_MAX))
 		return true;
@@ -647,7 +652,7 @@ bool zn_open_gpus(
 {
 	static const uint64_t nvidia[ZN_MAJOR_WORDS] = {[ZN_NVIDIA_MAJOR / 64] = 1ULL << ZN_NVIDIA_MAJOR % 64},
 			      none[ZN_MAJOR_WORDS];
-	struct open_gpus gpus = {majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, false};
+	struct open_gpus gpus = {majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, false, 0};
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);

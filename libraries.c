@@ -14,13 +14,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/timerfd.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define MAPPERS_MAX      4096 /* (process, library) pairs */
@@ -30,6 +33,7 @@
 #define FILES_PER_SECOND 8                  /* of one owner, that are read for the first time */
 #define OWNER_PERCENT    3                  /* of a core, for files of one owner, in the long run */
 #define SAVED_NS         (20 * ZN_NS_PER_S) /* of that share, at most, for many files at one time */
+#define DEBT_NS          (30 * ZN_NS_PER_S) /* that one who took more waits, at most */
 #define USER_FILE_BYTES  (32 << 20)         /* read of a file that is not root's, at most */
 #define RETRIES          4                  /* files that wait and are looked at again in one check */
 #define SETTLED_NS       (2 * ZN_NS_PER_S)  /* a file that was written over is left alone for so long after */
@@ -41,6 +45,7 @@
 #define BARRED_MAX       16
 #define CACHE_BYTES      (1 << 20) /* of the dynamic linker's cache */
 #define LIBS_RESERVE     16        /* rows for root's processes alone */
+#define JUDGE_MS         5         /* for that at most, but for the last of them */
 #define JUDGED           16        /* processes that map a library which is not hooked, looked at in one check */
 #define OVERWRITTEN      "it was written over while it was in use"
 #define SHADOWED         "process %u maps it and has a shadow stack, which return probes of this kernel break"
@@ -53,6 +58,7 @@
 struct mapper {
 	int pid; /* 0: free */
 	int lib;
+	uint32_t owner;       /* of the process */
 	uint64_t start_ticks; /* a pid may be used again */
 	uint64_t from, to;
 	uint64_t since_ns; /* it was not mapped before this moment of CLOCK_BOOTTIME */
@@ -77,7 +83,7 @@ struct zn_libraries {
 	const struct zn_options *options;
 	pthread_mutex_t *lock; /* over what is shown: lib[].used, ready, mappers, and hang; and over partials */
 	struct zn_mappers mappers;
-	struct zn_quota quota;
+	struct zn_quota quota, mapper_quota;
 	struct zn_lib lib[ZN_LIBS_MAX];
 	struct mapper mapper[MAPPERS_MAX];
 	uint64_t told_ns;         /* when the process at hand mapped the driver's library; 0: no event told */
@@ -87,6 +93,7 @@ struct zn_libraries {
 	uint32_t judge_at;
 	uint64_t refused[REFUSED_SETS][REFUSED_WAYS];
 	uint32_t refused_next;
+	uint64_t seed;
 	struct budget budget[BUDGETS];
 	uint32_t barred[BARRED_MAX], barred_count; /* owners whose files made the kernel wait */
 	uint32_t retry_at, mapper_at;
@@ -135,11 +142,12 @@ static uint64_t mtime_ns(const struct stat *st)
 
 /* ---- files that were refused ---- */
 
-/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. */
-static uint64_t fingerprint(const struct stat *st)
+/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. With the seed nobody can
+ * make a file that agrees with another one. */
+static uint64_t fingerprint(const struct zn_libraries *l, const struct stat *st)
 {
 	const uint64_t part[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, mtime_ns(st)};
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = l->seed;
 
 	for (size_t i = 0; i < ZN_LEN(part); i++) {
 		hash = (hash ^ part[i]) * 0x9e3779b97f4a7c15;
@@ -160,7 +168,7 @@ static bool was_refused(const struct zn_libraries *l, uint64_t print)
 
 static void remember_refused(struct zn_libraries *l, const struct stat *st)
 {
-	uint64_t print = fingerprint(st);
+	uint64_t print = fingerprint(l, st);
 
 	if (!was_refused(l, print))
 		l->refused[print & (REFUSED_SETS - 1)][l->refused_next++ % REFUSED_WAYS] = print;
@@ -171,7 +179,7 @@ static struct budget *budget_of(struct zn_libraries *l, uint32_t owner)
 	struct budget *b = &l->budget[owner * 2654435761u >> 16 & (BUDGETS - 1)];
 
 	if (b->owner != owner)
-		*b = (struct budget){.owner = owner};
+		*b = (struct budget){.owner = owner, .free_ns = b->free_ns};
 	return b;
 }
 
@@ -194,6 +202,9 @@ static void charge(struct zn_libraries *l, uint32_t owner, uint64_t since_cpu_ns
 
 	b->free_ns = b->free_ns > least_ns ? b->free_ns : least_ns;
 	b->free_ns += (thread_cpu_ns() - since_cpu_ns) * 100 / OWNER_PERCENT;
+	if (b->free_ns >
+		now_ns + DEBT_NS) /* others may have made it long: it takes a look at all memory areas of the node */
+		b->free_ns = now_ns + DEBT_NS;
 }
 
 /* Whether a file of this owner may be looked at for the first time; if not, it is found later. */
@@ -242,6 +253,13 @@ static void add_alias(struct zn_lib *lib, const struct stat *st)
 	lib->alias[lib->alias_next++ % ZN_ALIASES] = (struct zn_alias){st->st_dev, st->st_ino};
 }
 
+static void drop_alias(struct zn_lib *lib, const struct stat *st)
+{
+	for (int k = 0; k < ZN_ALIASES; k++)
+		if (lib->alias[k].ino == st->st_ino && lib->alias[k].dev == st->st_dev)
+			lib->alias[k] = (struct zn_alias){0};
+}
+
 static void publish(struct zn_libraries *l, struct zn_lib *lib, bool ready)
 {
 	pthread_mutex_lock(l->lock);
@@ -278,6 +296,8 @@ static struct zn_lib *claim_row(struct zn_libraries *l, uint32_t owner, struct z
 static void free_mapper(struct zn_libraries *l, struct mapper *m)
 {
 	l->partials_change |= m->partial;
+	if (m->pid)
+		zn_quota_give(&l->mapper_quota, m->owner);
 	*m = (struct mapper){0};
 }
 
@@ -323,9 +343,10 @@ static void mark_hooked(struct zn_libraries *l, struct zn_lib *lib)
 /* Those that map a library which waits may open a GPU at any time. */
 static void judge_waiting(struct zn_libraries *l)
 {
+	uint64_t until_ns = zn_now_ns() + JUDGE_MS * ZN_NS_PER_MS;
 	int judged = 0;
 
-	for (int n = 0; n < MAPPERS_MAX && judged < JUDGED; n++) {
+	for (int n = 0; n < MAPPERS_MAX && judged < JUDGED && zn_now_ns() < until_ns; n++) {
 		struct mapper *m = &l->mapper[l->judge_at++ % MAPPERS_MAX];
 
 		if (!m->pid || m->partial || l->lib[m->lib].hooked_ns || l->lib[m->lib].kind != ZN_LIB_CUDA)
@@ -419,6 +440,15 @@ static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool 
 		timerfd_settime(l->watch_timer, 0, &watch, NULL);
 }
 
+/* The owner of a process that the kernel had to wait for. */
+static void bar(struct zn_libraries *l, uint32_t tgid)
+{
+	uint32_t owner = tgid ? zn_owner_of((int)tgid) : ZN_OWNER_ROOT;
+
+	if (owner != ZN_OWNER_ROOT)
+		l->barred[l->barred_count++ % BARRED_MAX] = owner;
+}
+
 static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
 {
 	struct itimerspec off = {0};
@@ -435,8 +465,7 @@ static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
 		return;
 	zn_log(ZN_WARN, "libraries: attaching to %s took %llu ms; forks of this node may have waited", lib->path,
 		(unsigned long long)took_ms);
-	if (lib->owner != ZN_OWNER_ROOT)
-		l->barred[l->barred_count++ % BARRED_MAX] = lib->owner;
+	bar(l, l->hang.blocked_tgid);
 }
 
 /* True: all are gone. */
@@ -466,10 +495,13 @@ static bool is_barred(const struct zn_libraries *l, uint32_t owner)
 static bool find_hindrance(struct zn_libraries *l, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
 {
 	uint32_t tgid = 0, tid;
+	int err;
 
 	l->who = (struct zn_mapper_list){0};
-	if (zn_mappers_list(&l->mappers, &lib->id, &l->who) && !lib->kept) {
-		snprintf(why, ZN_TEXT_MAX, "this kernel cannot tell who maps it; see --user-libraries");
+	err = zn_mappers_list(&l->mappers, &lib->id, &l->who);
+	if (err && !lib->kept) {
+		snprintf(why, ZN_TEXT_MAX, "it cannot be told who maps it: %s; see --user-libraries",
+			err == -EAGAIN ? "too many memory areas on this node" : strerror(-err));
 		return true;
 	}
 	if (l->who.fuse_tgid) {
@@ -477,15 +509,21 @@ static bool find_hindrance(struct zn_libraries *l, const struct zn_lib *lib, boo
 			l->who.fuse_tgid);
 		return true;
 	}
+	if (blocked && (tid = zn_mappers_blocked(&l->who, &tgid))) {
+		snprintf(why, ZN_TEXT_MAX, "process %u maps it and its thread %u is blocked in the kernel", tgid, tid);
+		return true;
+	}
+	return false;
+}
+
+/* Whether a return probe would kill one of those that were found. */
+static bool find_shadow_stack(struct zn_libraries *l, char why[ZN_TEXT_MAX])
+{
 	for (uint32_t i = 0; i < l->who.count && i < ZN_MAPPERS_MAX; i++)
 		if (zn_shadow_stack_forbids(l->probe, (int)l->who.tgid[i])) {
 			snprintf(why, ZN_TEXT_MAX, SHADOWED, l->who.tgid[i]);
 			return true;
 		}
-	if (blocked && (tid = zn_mappers_blocked(&l->who, &tgid))) {
-		snprintf(why, ZN_TEXT_MAX, "process %u maps it and its thread %u is blocked in the kernel", tgid, tid);
-		return true;
-	}
 	return false;
 }
 
@@ -507,7 +545,7 @@ static bool judge(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char
 	else if (is_barred(l, lib->owner))
 		snprintf(why, ZN_TEXT_MAX, "a file of user %u has made the kernel wait", lib->owner);
 	else
-		return !find_hindrance(l, lib, blocked, why);
+		return !find_hindrance(l, lib, blocked, why) && !find_shadow_stack(l, why);
 	return false;
 }
 
@@ -591,37 +629,56 @@ static void set_file(struct zn_lib *lib, int fd, const struct stat *st)
 	add_alias(lib, st);
 }
 
-/* Without the kernel's own numbers those of stat() must do: right for all but overlays, where stat() invents some. */
-static void identify(const struct zn_libraries *l, int fd, const struct stat *st, struct zn_file_id *id)
+/* Where a file was seen. */
+struct place {
+	int pid; /* 0: nowhere */
+	uint64_t from;
+};
+
+/* A file whose server may not answer is not mapped by this process, whose memory would be locked meanwhile. */
+static bool is_remote(int fd)
 {
-	if (zn_mappers_identify_file(&l->mappers, fd, id))
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) || fs.f_type == FUSE_SUPER_MAGIC || fs.f_type == NFS_SUPER_MAGIC;
+}
+
+/* Without the kernel's own numbers those of stat() must do: right for all but overlays, where stat() invents some. */
+static void identify(
+	const struct zn_libraries *l, int fd, const struct stat *st, const struct place *seen, struct zn_file_id *id)
+{
+	int err = seen->pid && is_remote(fd) ? zn_mappers_identify(&l->mappers, (uint32_t)seen->pid, seen->from, id)
+					     : zn_mappers_identify_file(&l->mappers, fd, id);
+
+	if (err)
 		*id = (struct zn_file_id){
 			.ino = st->st_ino, .dev = (uint32_t)(major(st->st_dev) << 20 | minor(st->st_dev))};
 }
 
 /* Takes over fd. The row of a file that was not met under these numbers; NULL: it is refused. */
-static struct zn_lib *meet_file(
-	struct zn_libraries *l, int fd, const struct stat *st, uint32_t owner, struct zn_str path)
+static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct stat *st, uint32_t owner,
+	const struct place *seen, struct zn_str path)
 {
 	struct zn_file_id id;
 	struct zn_lib *lib;
 
-	if (was_refused(l, fingerprint(st)) || !within_budget(l, owner)) {
+	if (was_refused(l, fingerprint(l, st))) {
 		close(fd);
 		return NULL;
 	}
-	identify(l, fd, st, &id);
+	identify(l, fd, st, seen, &id);
 	lib = find_by_id(l, &id);
 	if (lib) { /* through another overlay */
 		add_alias(lib, st);
 		close(fd);
 		return lib;
 	}
-	lib = claim_row(l, owner, path);
+	lib = within_budget(l, owner) ? claim_row(l, owner, path) : NULL;
 	if (!lib) {
 		close(fd);
 		return NULL;
 	}
+	lib->kept = !seen->pid;
 	lib->id = id;
 	lib->kind = zn_library_kind(path.at, path.len);
 	set_file(lib, fd, st);
@@ -697,7 +754,20 @@ static void guard_shadow_stack(struct zn_libraries *l, struct zn_lib *lib, int p
 	drop_probes(l, lib, why);
 }
 
-/* Without room for its mapper a library is never found unused again: it stays hooked, which costs nobody anything. */
+/* A place for one more, of the process's owner. NULL: he has his share. */
+static struct mapper *claim_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib)
+{
+	uint32_t owner = zn_owner_of(pid);
+	struct mapper *m = find_mapper(l, 0, 0);
+
+	if (!m || !zn_quota_take(&l->mapper_quota, owner))
+		return NULL;
+	m->owner = owner;
+	lib->mappers++;
+	return m;
+}
+
+/* Without a place for its mapper a library is taken for unused, and the kernel is asked before it is let go. */
 static void note_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib, uint64_t from, uint64_t to)
 {
 	int i = (int)(lib - l->lib);
@@ -711,14 +781,12 @@ static void note_mapper(struct zn_libraries *l, int pid, struct zn_lib *lib, uin
 		m->to = to;
 		return;
 	}
-	if (!m) {
-		m = find_mapper(l, 0, 0);
-		lib->mappers++;
-	}
+	if (!m)
+		m = claim_mapper(l, pid, lib);
 	if (!m)
 		return;
-	free_mapper(l, m);
-	*m = (struct mapper){.pid = pid, .lib = i, .start_ticks = ticks, .from = from, .to = to};
+	l->partials_change |= m->partial;
+	*m = (struct mapper){.pid = pid, .lib = i, .owner = m->owner, .start_ticks = ticks, .from = from, .to = to};
 	m->since_ns = l->told_ns ? l->told_ns : zn_start_ns(pid);
 	judge_mapper(l, m);
 }
@@ -727,15 +795,28 @@ static void come_back(struct zn_libraries *l, struct zn_lib *lib)
 {
 	if (lib->waiting || lib->changed)
 		return; /* check() looks at it */
-	if (!lib->leaving && count_attached(l, lib))
-		return;
-	lib->leaving = false;
-	hook(l, lib);
+	if (lib->leaving)
+		return; /* leave() looks at it */
+	if (!count_attached(l, lib) && has_time(l, lib->owner))
+		hook(l, lib);
 }
 
 void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns)
 {
 	l->told_ns = told_ns;
+}
+
+/* An overlay shows a copy of a file under the numbers that the file had: the copy is another file, and not this one's business. */
+static struct zn_lib *find_row(struct zn_libraries *l, const struct stat *st)
+{
+	struct zn_lib *lib = find_by_name(l, st);
+	struct stat own;
+
+	if (!lib || lib->changed || !is_changed(lib, st) || lib->fd < 0 || fstat(lib->fd, &own) ||
+		is_changed(lib, &own))
+		return lib;
+	drop_alias(lib, st);
+	return NULL;
 }
 
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path)
@@ -753,12 +834,12 @@ int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t t
 		lib = meet_closed(l, pid, from, path);
 	} else if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
-	} else if ((lib = find_by_name(l, &st)) && (lib->changed || !is_changed(lib, &st))) {
+	} else if ((lib = find_row(l, &st))) {
 		close(fd);
-	} else {
-		if (lib && !lib->leaving)
+		if (!lib->changed && !lib->leaving && is_changed(lib, &st))
 			drop_probes(l, lib, OVERWRITTEN);
-		lib = lib ? (close(fd), lib) : meet_file(l, fd, &st, zn_owner_of(pid), path);
+	} else {
+		lib = meet_file(l, fd, &st, zn_owner_of(pid), &(struct place){pid, from}, path);
 	}
 	if (!lib)
 		return 0;
@@ -787,7 +868,7 @@ static void hook_system_file(struct zn_libraries *l, const char *path, bool root
 	if (find_by_name(l, &st))
 		close(fd);
 	else
-		lib = meet_file(l, fd, &st, ZN_OWNER_ROOT, name);
+		lib = meet_file(l, fd, &st, ZN_OWNER_ROOT, &(struct place){0}, name);
 	if (lib)
 		lib->kept = true;
 }
@@ -866,7 +947,7 @@ static void settle(struct zn_libraries *l, struct zn_lib *lib)
 {
 	struct stat st;
 
-	if (fstat(lib->fd, &st) || zn_now_ns() - lib->changed_ns < SETTLED_NS)
+	if (fstat(lib->fd, &st) || zn_now_ns() - lib->changed_ns < SETTLED_NS || !has_time(l, lib->owner))
 		return;
 	if (is_changed(lib, &st)) {
 		lib->size = st.st_size;
@@ -896,7 +977,7 @@ static void retry_waiting(struct zn_libraries *l)
 	for (int n = 0; n < ZN_LIBS_MAX && tried < RETRIES; n++) {
 		struct zn_lib *lib = &l->lib[l->retry_at++ % ZN_LIBS_MAX];
 
-		if (!lib->used || lib->leaving || lib->fd < 0)
+		if (!lib->used || lib->leaving || lib->changed || lib->fd < 0)
 			continue;
 		if (lib->waiting && has_time(l, lib->owner)) {
 			tried++;
@@ -961,21 +1042,52 @@ bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino)
 	return lib && !lib->leaving;
 }
 
-static void leave(struct zn_libraries *l, struct zn_lib *lib)
+/* Whether probes may be taken away now. Nobody shall hold up the kernel meanwhile, so they may have to stay for long. */
+static bool may_leave(struct zn_libraries *l, struct zn_lib *lib)
 {
-	if (lib->mappers && !lib->changed) { /* it is mapped again */
-		lib->leaving = false;
+	char why[ZN_TEXT_MAX];
+
+	if (l->options->user_libraries == ZN_USER_LIBRARIES_ALL || l->mappers.link_fd < 0 || !count_attached(l, lib))
+		return true;
+	if (zn_now_ns() < lib->retry_ns)
+		return false;
+	if (!find_hindrance(l, lib, true, why))
+		return true;
+	lib->retry_ns = zn_now_ns() + ZN_NS_PER_S;
+	if (!lib->held)
+		zn_log(ZN_WARN, "libraries: the probes of %s have to stay: %s", lib->path, why);
+	lib->held = true;
+	return false;
+}
+
+/* Its last probes are gone. */
+static void left(struct zn_libraries *l, struct zn_lib *lib)
+{
+	lib->leaving = lib->partly = lib->held = false;
+	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
+	if (lib->changed && (lib->mappers || lib->kept))
+		return; /* until it settles */
+	if (lib->mappers) {
 		hook(l, lib);
 		return;
 	}
-	if (!detach(l, lib, DETACH_STEPS))
-		return;
-	lib->leaving = false;
-	if (lib->changed && (lib->mappers || lib->kept))
-		return; /* until it settles */
 	if (!lib->waiting)
 		zn_log(ZN_INFO, "libraries: no process maps %s any more; its probes are gone", lib->path);
 	free_row(l, lib);
+}
+
+static void leave(struct zn_libraries *l, struct zn_lib *lib)
+{
+	if (lib->mappers && !lib->changed && !lib->partly) { /* it is mapped again */
+		lib->leaving = lib->held = false;
+		publish(l, lib, true);
+		return;
+	}
+	if (!may_leave(l, lib))
+		return;
+	lib->partly = true;
+	if (detach(l, lib, DETACH_STEPS))
+		left(l, lib);
 }
 
 void zn_libraries_leave(struct zn_libraries *l)
@@ -1028,6 +1140,9 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 	l->options = options;
 	l->lock = lock;
 	l->quota = (struct zn_quota){.size = ZN_LIBS_MAX, .reserve = LIBS_RESERVE};
+	l->mapper_quota = (struct zn_quota){.size = MAPPERS_MAX, .reserve = MAPPERS_MAX / 16};
+	if (getrandom(&l->seed, sizeof(l->seed), 0) < 0)
+		l->seed = zn_now_ns();
 	for (int i = 0; i < ZN_LIBS_MAX; i++)
 		l->lib[i].fd = -1;
 	l->hang_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -1110,13 +1225,15 @@ static void watch_change(struct zn_libraries *l)
 	if (!h.since_ns)
 		return;
 	runs = thread_runs(h.tid);
-	if (!runs)
-		zn_mappers_blocked(&h.who, &tgid);
 	pthread_mutex_lock(l->lock);
-	if (l->hang.since_ns == h.since_ns) {
+	if (l->hang.since_ns == h.since_ns)
 		l->hang.runs = runs;
-		l->hang.blocked_tgid = tgid ? tgid : h.blocked_tgid;
-	}
+	pthread_mutex_unlock(l->lock);
+	if (runs || !zn_mappers_blocked(&h.who, &tgid))
+		return;
+	pthread_mutex_lock(l->lock);
+	if (l->hang.since_ns == h.since_ns)
+		l->hang.blocked_tgid = tgid;
 	pthread_mutex_unlock(l->lock);
 }
 

@@ -92,15 +92,19 @@ struct gathered {
 	uint32_t fuse[FUSES_MAX], fuses;
 };
 
-/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source user_id=0,...". True: root mounted it. */
-static bool is_roots_line(char *line)
+/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source rw,user_id=0,...". The kind and the source
+ * are the user's words. True: root mounted it. */
+static bool is_roots_line(const char *line)
 {
-	char *type = strstr(line, " - "), *user;
+	const char *type = strstr(line, " - "), *source = type ? strchr(type + 3, ' ') : NULL;
+	const char *option = source ? strchr(source + 1, ' ') : NULL;
 
-	if (!type || strncmp(type + 3, "fuse", 4))
+	if (!option || strncmp(type + 3, "fuse", 4))
 		return false;
-	user = strstr(type, "user_id=");
-	return user && strtoul(user + 8, NULL, 10) == 0 && isdigit((unsigned char)user[8]);
+	for (; option; option = strchr(option + 1, ','))
+		if (strncmp(option + 1, "user_id=", 8) == 0)
+			return isdigit((unsigned char)option[9]) && strtoul(option + 9, NULL, 10) == 0;
+	return false;
 }
 
 /* A mount that is in no list of its process's, one that was detached, is a user's; so is one whose line is cut. */

@@ -2148,13 +2148,15 @@ struct zn_lib {
 	bool waiting; /* not hooked, and why says what for */
 	bool leaving; /* no process maps it any more, or it was written over; its probes are going */
 	bool changed; /* it was written over, and is to be read anew */
+	bool partly;  /* of those that leave, some may be gone already */
+	bool held;    /* the log has said that they have to stay for now */
 	bool kept;    /* the system's: hooked while the daemon lives */
 	enum zn_lib_kind kind;
 	uint32_t owner; /* of the process that brought it */
 	int fd; /* keeps the inode, so that its number cannot be reused while we hold it; -1: root may not open it */
 	uint64_t dev, ino, size, mtime_ns; /* as stat() showed it first */
-	uint64_t changed_ns;
-	uint64_t step_ns; /* when the kernel last put on or took away one of its probes */
+	uint64_t changed_ns, retry_ns;     /* retry: when it is looked again whether its probes may go */
+	uint64_t step_ns;                  /* when the kernel last put on or took away one of its probes */
 	struct zn_file_id id;
 	struct zn_alias alias[ZN_ALIASES];
 	uint32_t alias_next;

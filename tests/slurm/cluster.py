@@ -5,6 +5,7 @@ eight processors and four GPUs, which Slurm believes without looking; processes 
 """
 import contextlib
 import os
+import re
 import pwd
 import shutil
 import signal

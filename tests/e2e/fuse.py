@@ -106,7 +106,7 @@ class Fuse:
     """files: {name: bytes}; reads of the silent ones are answered after release(); root's opens of the direct ones bypass the
     page cache. Mounted as fusermount does it for a user: user_id, and others only with allow_other."""
 
-    def __init__(self, files, silent=(), direct=(), user=65534, allow_other=False):
+    def __init__(self, files, silent=(), direct=(), user=65534, allow_other=False, source="test"):
         if not os.path.exists("/dev/fuse"):
             raise Absent("no /dev/fuse")
         self.place = tempfile.mkdtemp(prefix="fuse-", dir=folder())
@@ -114,7 +114,7 @@ class Fuse:
         self.gate = os.path.join(folder(), os.path.basename(self.place) + ".gate")
         fd = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={fd},rootmode=40000,user_id={user},group_id={user}" + (",allow_other" if allow_other else "")
-        if libc.mount(b"test", self.place.encode(), b"fuse", 0, options.encode()):
+        if libc.mount(source.encode(), self.place.encode(), b"fuse", 0, options.encode()):
             raise Absent(f"cannot mount FUSE: {os.strerror(ctypes.get_errno())}")
         self.server = os.fork()
         if not self.server:

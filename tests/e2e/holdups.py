@@ -62,9 +62,9 @@ def linked_copy():
 
 @test
 def forks_go_on_while_a_user_holds_his_memory():
-    """The file is hooked once he lets go."""
+    """The file is hooked once he lets go. His file system calls itself root's."""
     plain, link = linked_copy()
-    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",))
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), source="user_id=0")
     held = holder(plain, fuse)
     daemon = Daemon()
     forking, actor = forks(5), Actor(before=USER)
@@ -78,6 +78,27 @@ def forks_go_on_while_a_user_holds_his_memory():
     daemon.attached(link)
     actor.do("ready(cuda); launch(cuda, 7)")
     equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), 7, "launches")
+
+
+@test
+def probes_stay_while_a_user_holds_his_memory():
+    """A file that is written over loses its probes, once nobody could hold the kernel up."""
+    plain, link = linked_copy()
+    daemon = Daemon(expect=["the probes of .* have to stay", "was written over while it was in use"])
+    actor = Actor(("cuda", link))
+    daemon.attached(link)
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",))
+    held = holder(plain, fuse)
+    forking = forks(5)
+    os.utime(link)
+    said = wait_until(lambda: [s for s in daemon.lines() if "have to stay" in s], "a line on it")
+    check(f"process {held.pid} maps it" in said[0], said)
+    check(float(forking.communicate()[0]) < 2, "the longest fork()")
+    fuse.release()
+    held.end()
+    daemon.attached(link)
+    actor.do("ready(cuda); launch(cuda, 11)")
+    equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), 11, "launches")
 
 
 @test

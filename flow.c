@@ -305,7 +305,7 @@ void zn_flows_refresh(struct zn_flows *f)
 	}
 	f->row_count = (uint32_t)n;
 	if (f->jobs)
-		f->jobs->crowded = f->row_count > ZN_IO_MAX / 4 * 3;
+		f->jobs->crowded = f->row_count > ZN_IO_MAX / 8 * 7; /* more than the jobs of one user may have */
 	zn_mounts_hurry(&f->mounts); /* at the end, as it comes back here to give the new names */
 }
 

@@ -412,7 +412,8 @@ static int base_try(struct zn_probe *p)
 		err = tables_size(p, o);
 	if (!err)
 		err = bpf_object__load(o);
-	if (!err && bpf_object__btf_fd(o) < 0) /* libbpf goes on, and the verifier takes minutes for what has no types */
+	if (!err &&
+		bpf_object__btf_fd(o) < 0) /* libbpf goes on, and the verifier takes minutes for what has no types */
 		err = -EOPNOTSUPP;
 	if (!err)
 		err = maps_keep(p, o);
@@ -2084,9 +2085,10 @@ static void caller_end(struct zn_probe *p, uint32_t tid)
 static void seat_end(struct zn_probe *p, void *seat, uint32_t tid)
 {
 	struct zn_thread *t = seat;
+	uint32_t owner = t->owner, held = t->held; /* the next one may take the place at once */
 
 	if (__sync_bool_compare_and_swap(&t->tid, tid, 0))
-		thread_gives(p, of_caller, t->owner, t->held & 3);
+		thread_gives(p, of_caller, owner, held & 3);
 }
 
 /* Its time is not followed any more. */
@@ -2104,10 +2106,11 @@ static void open_end(struct zn_probe *p, const struct zn_run *r, uint32_t tid)
 static void run_end(struct zn_probe *p, void *place, uint32_t tid)
 {
 	struct zn_run *r = place;
+	uint32_t owner = r->owner, held = r->held;
 
 	open_end(p, r, tid);
 	if (__sync_bool_compare_and_swap(&r->tid, tid, 0))
-		thread_gives(p, of_run, r->owner, r->held & ZN_HELD_RUN);
+		thread_gives(p, of_run, owner, held & ZN_HELD_RUN);
 }
 
 /* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so what is looked

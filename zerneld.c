@@ -682,13 +682,10 @@ static void add_folder(void *to, const char *path)
 static const char *loop_reason(int err)
 {
 	switch (err) {
-	case -EACCES:
-		return "with Landlock it would not see other processes (hidepid)";
+	case -EACCES: return "with Landlock it would not see other processes (hidepid)";
 	case -ENOSYS:
-	case -EOPNOTSUPP:
-		return "no Landlock in this kernel, or it is switched off";
-	default:
-		return strerror(-err);
+	case -EOPNOTSUPP: return "no Landlock in this kernel, or it is switched off";
+	default: return strerror(-err);
 	}
 }
 

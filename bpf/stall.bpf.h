@@ -68,7 +68,7 @@ static __always_inline struct zn_run *zn_run_place(__u32 tid)
 	for (int i = 0; i < ZN_RUN_WAYS; i++) {
 		__u32 old = set->way[i].tid, owner = set->way[i].owner;
 
-		if (!r && old != ZN_RUN_BUSY && !zn_run_proc(&set->way[i]) &&
+		if (!r && old && old != ZN_RUN_BUSY && !zn_run_proc(&set->way[i]) &&
 			__sync_val_compare_and_swap(&set->way[i].tid, old, ZN_RUN_BUSY) == old) {
 			zn_run_give(owner, ZN_HELD_RUN);
 			r = &set->way[i];

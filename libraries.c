@@ -635,24 +635,28 @@ struct place {
 	uint64_t from;
 };
 
-/* A file whose server may not answer is not mapped by this process, whose memory would be locked meanwhile. */
-static bool is_remote(int fd)
+/* One that does not answer is taken for FUSE. */
+static uint64_t file_system_of(int fd)
 {
 	struct statfs fs;
 
-	return fstatfs(fd, &fs) || fs.f_type == FUSE_SUPER_MAGIC || fs.f_type == NFS_SUPER_MAGIC;
+	return fstatfs(fd, &fs) ? FUSE_SUPER_MAGIC : (uint64_t)fs.f_type;
 }
 
-/* Without the kernel's own numbers those of stat() must do: right for all but overlays, where stat() invents some. */
+/* Where the kernel does not tell its own numbers those of stat() must do: right for all but overlays, where stat() invents
+ * some. A file whose server may not answer is not mapped by this process, whose memory would be locked meanwhile. */
 static void identify(
 	const struct zn_libraries *l, int fd, const struct stat *st, const struct place *seen, struct zn_file_id *id)
 {
-	int err = seen->pid && is_remote(fd) ? zn_mappers_identify(&l->mappers, (uint32_t)seen->pid, seen->from, id)
-					     : zn_mappers_identify_file(&l->mappers, fd, id);
+	uint64_t type = file_system_of(fd);
+	bool remote = type == FUSE_SUPER_MAGIC || type == NFS_SUPER_MAGIC;
+	int err = seen->pid && remote ? zn_mappers_identify(&l->mappers, (uint32_t)seen->pid, seen->from, id)
+				      : zn_mappers_identify_file(&l->mappers, fd, id);
 
 	if (err)
-		*id = (struct zn_file_id){
-			.ino = st->st_ino, .dev = (uint32_t)(major(st->st_dev) << 20 | minor(st->st_dev))};
+		*id = (struct zn_file_id){.ino = st->st_ino,
+			.dev = (uint32_t)(major(st->st_dev) << 20 | minor(st->st_dev)),
+			.flags = type == FUSE_SUPER_MAGIC ? ZN_MAPPING_FUSE : 0};
 }
 
 /* Takes over fd. The row of a file that was not met under these numbers; NULL: it is refused. */

@@ -110,9 +110,8 @@ def bpf_objects(kind):
 def names_of_ours():
     """What a daemon calls its programs and maps: those of other programs on this machine come and go."""
     daemon, ids = Daemon(), set()
-    for n in os.listdir(f"/proc/{daemon.pid}/fdinfo"):
-        with open(f"/proc/{daemon.pid}/fdinfo/{n}") as file:
-            ids |= set(re.findall(r"(?m)^(prog|map)_id:\s*(\d+)", file.read()))
+    for _, _, said in daemon.descriptors():
+        ids |= set(re.findall(r"(?m)^(prog|map)_id:\s*(\d+)", said))
     names = {kind: {name for number, name in bpf_objects(kind).items() if name and (kind, number) in ids} for kind in KINDS}
     daemon.end()
     return names

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Nodes of very many processes, and users who start, map and end as much as they can: what others map is hooked all the same,
 and the finder's work is in proportion to what has changed. Work is counted in system calls, not in time."""
-import contextlib
 import json
 import os
 import shutil
@@ -124,9 +123,8 @@ def bpftool(*words):
 def followed(daemon):
     """Children of tracked processes, from the table that the kernel's programs have of them."""
     ids = set()
-    for n in os.listdir(f"/proc/{daemon.pid}/fdinfo"):
-        with contextlib.suppress(FileNotFoundError), open(f"/proc/{daemon.pid}/fdinfo/{n}") as f:
-            ids |= {line.split()[1] for line in f.read().splitlines() if line.startswith("map_id:")}
+    for _, _, said in daemon.descriptors():
+        ids |= {line.split()[1] for line in said.splitlines() if line.startswith("map_id:")}
     table = next(n for n in ids if bpftool("map", "show", "id", n).get("name") == "workers")
     return {int.from_bytes(bytes(int(b, 16) for b in row["key"]), sys.byteorder)
             for row in bpftool("map", "dump", "id", table)}

@@ -28,8 +28,7 @@ def counted(daemon, report, lost=None):
 
 def live_links(daemon):
     """How many BPF links and programs the daemon holds."""
-    return sum(os.readlink(f"/proc/{daemon.pid}/fd/{n}").startswith("anon_inode:bpf") for n in
-               os.listdir(f"/proc/{daemon.pid}/fd"))
+    return sum(of.startswith("anon_inode:bpf") for _, of, _ in daemon.descriptors())
 
 
 def hooked_as(daemon, path):
@@ -483,9 +482,8 @@ def machine_code(number):
 def programs(daemon):
     """Machine code by name, of the programs that the daemon holds."""
     found = {}
-    for n in os.listdir(f"/proc/{daemon.pid}/fdinfo"):
-        with open(f"/proc/{daemon.pid}/fdinfo/{n}") as f:
-            fields = dict(line.split(":", 1) for line in f.read().splitlines() if ":" in line)
+    for _, _, said in daemon.descriptors():
+        fields = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
         if "prog_jited" in fields:
             name, code = machine_code(int(fields["prog_id"]))
             found[name] = code

@@ -213,13 +213,9 @@ def threads_are_let_go():
 
 # ---- the daemon's own end
 
-def bpf_ids(pid):
-    """('prog'|'link'|'map', id) of everything of BPF that a process holds."""
-    ids = set()
-    for n in os.listdir(f"/proc/{pid}/fdinfo"):
-        with open(f"/proc/{pid}/fdinfo/{n}") as f:
-            ids |= set(re.findall(r"^(prog|link|map)_id:\s*(\d+)", f.read(), re.M))
-    return ids
+def bpf_ids(daemon):
+    """('prog'|'link'|'map', id) of everything of BPF that it holds."""
+    return {found for _, _, said in daemon.descriptors() for found in re.findall(r"^(prog|link|map)_id:\s*(\d+)", said, re.M)}
 
 
 def bpf_left(ids):
@@ -231,7 +227,7 @@ def end_of_daemon(end):
     need("bpftool")
     daemon, driver = Daemon(), Driver("storm", "--threads", "2", "--calls", "1000003")
     daemon.attached(CUDA)
-    ids = bpf_ids(daemon.pid)
+    ids = bpf_ids(daemon)
     equal(sorted(bpf_left(ids)), sorted(ids), "what BPF has while the daemon runs")
     driver.go()
     wait_until(lambda: daemon.metrics().one(LAUNCHES, pid=str(driver.pid)), "launches")

@@ -145,11 +145,9 @@ def a_folder_that_others_may_write_to():
 def the_daemon_itself_holds_no_file_open_to_write():
     daemon = simulated()
     run_jobs(2)
-    for fd in os.listdir(f"/proc/{daemon.pid}/fd"):
-        path = os.readlink(f"/proc/{daemon.pid}/fd/{fd}")
-        with open(f"/proc/{daemon.pid}/fdinfo/{fd}") as file:
-            flags = int(next(s for s in file if s.startswith("flags:")).split()[1], 8)
-        check(flags & os.O_ACCMODE == os.O_RDONLY or not path.startswith("/") or int(fd) <= 2, f"{path} is open to write")
+    for fd, path, said in daemon.descriptors():
+        flags = int(next(s for s in said.splitlines() if s.startswith("flags:")).split()[1], 8)
+        check(flags & os.O_ACCMODE == os.O_RDONLY or not path.startswith("/") or fd <= 2, f"{path} is open to write")
 
 
 if __name__ == "__main__":

@@ -242,12 +242,13 @@ def without_workers():
 @test_timed
 def a_daemon_that_comes_late():
     """It starts amid the training: workers and waits were there before."""
-    p = Program("train.py", workers=1, item=80, step=5, batches=80)
+    p = Program("train.py", workers=1, item=80, step=5, batches=140)  # 11 s, of which a slow machine takes some to start the daemon
     p.go().expect("launched")
     p.go()
     time.sleep(1)
     daemon = start()
-    wait_until(lambda: any(q["pid"] == p.pid and q["stalls"] for q in daemon.json()["processes"]), "where its time goes")
+    wait_until(lambda: any(q["pid"] == p.pid and q["stalls"] and "loader worker" in q["stalls"]["says"]
+                           for q in daemon.json()["processes"]), "where its time goes")
     before = at_tick(daemon, p.pid)
     time.sleep(3)
     got = between(daemon, p.pid, before)

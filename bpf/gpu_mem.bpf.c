@@ -471,7 +471,8 @@ static __noinline int ctx_put(struct zn_proc *p, struct zn_ctx_key *key, struct 
 		return 0;
 	}
 	zn_quota_give_to(ZN_QUOTA_CONTEXT, p->owner);
-	zn_lost(ZN_LOST_CONTEXT);
+	if (bpf_map_update_elem(&ctxs, key, ctx, BPF_EXIST)) /* another thread may have put it there meanwhile */
+		zn_lost(ZN_LOST_CONTEXT);
 	return 0;
 }
 

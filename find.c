@@ -542,27 +542,6 @@ static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
 		close(fd);
 }
 
-/* The real user id of a process, from "Uid:" in its status; the name above it is hostile, but has no line of its own: the
- * kernel escapes line feeds in it. */
-static uint32_t uid_of(int pid)
-{
-	char path[32], text[1024], *at;
-	unsigned uid = ZN_UNKNOWN;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	at = strstr(text, "\nUid:\t");
-	if (!at || sscanf(at, "\nUid:\t%u", &uid) != 1)
-		return ZN_UNKNOWN;
-	return uid;
-}
-
 struct devices {
 	struct zn_gpu_files files;
 	struct zn_facts *to;
@@ -638,8 +617,7 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 		gpus->any = true;
 		return false;
 	}
-	if (!zn_device_open(dir, name, &major, &minor) || !has_major(gpus->majors, major) ||
-		(major == ZN_NVIDIA_MAJOR && minor > ZN_NVIDIA_MINOR_MAX))
+	if (!zn_device_open(dir, name, &major, &minor) || !has_major(gpus->majors, major))
 		return true;
 	gpus->any = true;
 	if (has_major(gpus->numbered, major) && minor < 64)
@@ -700,7 +678,7 @@ static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 	ledger = ledger_find(f, pid);
 	environ_read(f, pid, &facts);
 	devices_read(f, pid, &facts);
-	facts.claim.uid = uid_of(pid);
+	facts.claim.uid = zn_uid_of(pid);
 	facts.owner = zn_owner_of(pid);
 	pthread_mutex_lock(&f->lock);
 	slot->facts = facts;
@@ -855,24 +833,16 @@ static void children_find(struct zn_find *f)
 		lost(f, ZN_LOST_THREAD);
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 /* What nobody waits for; the first look at all processes is another matter. Returns the CPU time that it took. */
 static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 {
-	uint64_t start_ns = thread_cpu_ns(), spent_ns;
+	uint64_t start_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID), spent_ns;
 
 	if (!zn_pace_may(&f->idle, now_ns) && f->swept_ns)
 		return 0;
 	mappers_check(f, now_ns);
 	sweep_run(f, zn_now_ns());
-	spent_ns = thread_cpu_ns() - start_ns;
+	spent_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
 	zn_pace_spend(&f->idle, spent_ns);
 	return spent_ns;
 }
@@ -906,7 +876,7 @@ static void round_run(struct zn_find *f)
 		if (f->by_events)
 			rings_open(f);
 	}
-	cpu_ns = thread_cpu_ns();
+	cpu_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	zn_pace_spend(&f->work, cpu_ns - f->cpu_ns - idle_ns);
 	f->cpu_ns = cpu_ns;
 }

@@ -41,7 +41,7 @@
 #define HANG_MS          800  /* a change of probes that takes longer hangs */
 #define SUSPECT_MS       400  /* one that takes longer may hang: it is looked whom the kernel waits for */
 #define WATCH_MS         200  /* between such looks */
-#define BARRED_MS        2000 /* whose files took longer is barred */
+#define BARRED_MS        2000 /* who held one up when it took longer is barred */
 #define BARRED_MAX       16
 #define CACHE_BYTES      (1 << 20) /* of the dynamic linker's cache */
 #define LIBS_RESERVE     16        /* rows for root's processes alone */
@@ -95,7 +95,7 @@ struct zn_libraries {
 	uint32_t refused_next;
 	uint64_t seed;
 	struct budget budget[BUDGETS];
-	uint32_t barred[BARRED_MAX], barred_count; /* owners whose files made the kernel wait */
+	uint32_t barred[BARRED_MAX], barred_count; /* owners of processes that made the kernel wait */
 	uint32_t retry_at, mapper_at;
 	bool again;
 	struct zn_hang hang;
@@ -189,11 +189,6 @@ static bool has_time(struct zn_libraries *l, uint32_t owner)
 	return owner == ZN_OWNER_ROOT || budget_of(l, owner)->free_ns <= zn_now_ns();
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
-
 /* What was done for a file since then is on its owner's account. */
 static void charge(struct zn_libraries *l, uint32_t owner, uint64_t since_cpu_ns)
 {
@@ -201,9 +196,9 @@ static void charge(struct zn_libraries *l, uint32_t owner, uint64_t since_cpu_ns
 	uint64_t now_ns = zn_now_ns(), least_ns = now_ns > SAVED_NS ? now_ns - SAVED_NS : 0;
 
 	b->free_ns = b->free_ns > least_ns ? b->free_ns : least_ns;
-	b->free_ns += (thread_cpu_ns() - since_cpu_ns) * 100 / OWNER_PERCENT;
-	if (b->free_ns >
-		now_ns + DEBT_NS) /* others may have made it long: it takes a look at all memory areas of the node */
+	b->free_ns += (zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - since_cpu_ns) * 100 / OWNER_PERCENT;
+	/* Others may have made it long: it takes a look at all memory areas of the node. */
+	if (b->free_ns > now_ns + DEBT_NS)
 		b->free_ns = now_ns + DEBT_NS;
 }
 
@@ -471,7 +466,7 @@ static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
 /* True: all are gone. */
 static bool detach(struct zn_libraries *l, struct zn_lib *lib, int steps)
 {
-	uint64_t since_ns = thread_cpu_ns();
+	uint64_t since_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	bool gone;
 
 	begin_change(l, lib, true);
@@ -543,7 +538,7 @@ static bool judge(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char
 	else if (lib->id.flags & ZN_MAPPING_FUSE)
 		snprintf(why, ZN_TEXT_MAX, "it lies on a FUSE file system; see --user-libraries");
 	else if (is_barred(l, lib->owner))
-		snprintf(why, ZN_TEXT_MAX, "a file of user %u has made the kernel wait", lib->owner);
+		snprintf(why, ZN_TEXT_MAX, "user %u has made the kernel wait before", lib->owner);
 	else
 		return !find_hindrance(l, lib, blocked, why) && !find_shadow_stack(l, why);
 	return false;
@@ -609,7 +604,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 
 static bool hook(struct zn_libraries *l, struct zn_lib *lib)
 {
-	uint64_t since_ns = thread_cpu_ns();
+	uint64_t since_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint32_t owner = lib->owner;
 	bool kept = try_hook(l, lib);
 

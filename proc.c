@@ -171,6 +171,8 @@ bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor)
 		return false;
 	*major = st.stx_rdev_major;
 	*minor = st.stx_rdev_minor;
+	if (*major == ZN_NVIDIA_MAJOR && *minor > ZN_NVIDIA_MINOR_MAX)
+		return false;
 	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MODE, &st) == 0 &&
 		st.stx_mode & (S_IRUSR | S_IWUSR);
 }
@@ -182,7 +184,7 @@ enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char 
 	if (!zn_device_open(dir, name, &major, minor))
 		return ZN_GPU_FILE_NONE;
 	if (major == of->gpu)
-		return major == ZN_NVIDIA_MAJOR && *minor > ZN_NVIDIA_MINOR_MAX ? ZN_GPU_FILE_NONE : ZN_GPU_FILE_GPU;
+		return ZN_GPU_FILE_GPU;
 	return of->instance && major == of->instance ? ZN_GPU_FILE_INSTANCE : ZN_GPU_FILE_NONE;
 }
 

@@ -101,9 +101,8 @@ void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1
 	}
 }
 
-/* The real user id, from "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line
- * feeds in it. */
-static uint32_t read_uid(int pid)
+/* From "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line feeds in it. */
+uint32_t zn_uid_of(int pid)
 {
 	char path[32], text[1024];
 	const char *at;
@@ -118,7 +117,7 @@ static uint32_t read_uid(int pid)
 		close(fd);
 	text[n > 0 ? n : 0] = 0;
 	at = strstr(text, "\nUid:\t");
-	return at && sscanf(at, "\nUid:\t%u", &uid) == 1 ? uid : NOBODY;
+	return at && sscanf(at, "\nUid:\t%u", &uid) == 1 ? uid : ZN_UNKNOWN;
 }
 
 /* Takes over a descriptor of a user namespace. The owner of the outermost one that is not root's, or uid. NS_GET_PARENT fails
@@ -155,7 +154,9 @@ static int look_for_owner(int pid, uint32_t *owner)
 	char path[40];
 	int own;
 
-	*owner = read_uid(pid);
+	*owner = zn_uid_of(pid);
+	if (*owner == ZN_UNKNOWN)
+		*owner = NOBODY;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
 	own = is_own_namespace(path);
 	if (own == 0)

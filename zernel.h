@@ -1156,6 +1156,7 @@ void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
+uint32_t zn_uid_of(int pid); /* the real user id; ZN_UNKNOWN: it is gone */
 /* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_secure_loop(). It never ends. */
 int zn_owner_start(void);
 

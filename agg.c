@@ -118,6 +118,7 @@ static void plain_release(struct zn_arena *a, uint32_t row)
 	plain_untask(p, proc->tgid);
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
+	a->shared->procs--;
 	p->rows[p->row_count++] = row;
 }
 
@@ -450,6 +451,7 @@ struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *co
 		if (p->tasks[i].tgid == tgid)
 			proc->job = p->tasks[i].job;
 	s->row_tgid[row] = tgid;
+	s->procs++;
 	return proc;
 }
 
@@ -753,6 +755,17 @@ static void info_start(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 	memcpy(info->comm, p->comm, sizeof(info->comm));
 }
 
+/* What it has in the table goes by the next tick. */
+static void comms_drop(struct zn_agg *a, uint32_t tgid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < a->comm_count; i++)
+		if (a->comms[i].tgid != tgid)
+			a->comms[kept++] = a->comms[i];
+	a->comm_count = kept;
+}
+
 /* Keeps the sums of a process that has gone, and gives its row back. Gauges end with it. */
 static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 {
@@ -767,6 +780,7 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
 		if (!zn_count_is_gauge(i))
 			a->gone_count[i] += p->count[i];
+	comms_drop(a, p->tgid);
 	a->arena->ops->release(a->arena, row);
 	a->info[row].id = 0;
 }
@@ -1010,8 +1024,8 @@ void zn_agg_refresh(struct zn_agg *a)
 {
 	struct zn_shared *s = a->arena->shared;
 
-	bool gone = false;
-
+	if (a->arena->ops->reuse)
+		a->arena->ops->reuse(a->arena);
 	a->row_count = 0;
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		struct zn_proc *p = s->row_tgid[row] ? zn_arena_proc(a->arena, row) : NULL;
@@ -1025,15 +1039,10 @@ void zn_agg_refresh(struct zn_agg *a)
 		ledger_look(a, row, p);
 		if (p->exit_ns) {
 			retire(a, row, p);
-			gone = true;
 			continue;
 		}
 		a->row[a->row_count++] = row;
 	}
-	if (gone && a->arena->ops->sweep)
-		a->arena->ops->sweep(a->arena);
-	if (gone)
-		comms_read(a);
 	gpus_sum(a);
 }
 
@@ -1147,6 +1156,8 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	family_rates(a, ns);
 	note_skews(a, ns);
 	a->tick_ns = now_ns;
+	if (a->arena->ops->sweep)
+		a->arena->ops->sweep(a->arena);
 	comms_read(a);
 }
 

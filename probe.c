@@ -635,29 +635,6 @@ static void holdings_give(struct zn_shared *s, const struct zn_proc *proc)
 	zn_quota_give_many(&s->quota[ZN_QUOTA_COMM], proc->owner, (int32_t)proc->comms);
 }
 
-/* The process is gone: no program touches its row or its histograms any more. Its id was unique, so what other tables
- * still hold of it can be swept later. */
-static void release(struct zn_arena *a, uint32_t row)
-{
-	struct zn_probe *p = (struct zn_probe *)a;
-	struct zn_proc *proc = &a->procs[row];
-	struct zn_opens *opens = opens_of(p, row);
-
-	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
-		hist_free(a, proc->hist[d]);
-	if (opens)
-		memset(opens, 0, sizeof(*opens));
-	if (proc->in_ioctl)
-		gpu_left(&a->shared->gpu_calls);
-	holdings_give(a->shared, proc);
-	p->dead[p->dead_count++ % ZN_PROCS_MAX] = proc->id;
-	__atomic_store_n(&proc->tgid, 0, __ATOMIC_SEQ_CST); /* before exit_ns, see zn_tracked() */
-	memset(proc, 0, sizeof(*proc));
-	a->shared->row_tgid[row] = 0;
-	__atomic_fetch_sub(&a->shared->procs, 1, __ATOMIC_RELAXED);
-	bpf_map_update_elem(p->map_fd[MAP_FREE_ROWS], NULL, &row, BPF_ANY);
-}
-
 #define BATCH 512
 static struct {
 	struct {
@@ -685,33 +662,82 @@ static bool batch_read(int fd, bool first)
 
 static bool is_dead(const struct zn_probe *p, uint32_t id)
 {
-	uint32_t n = p->dead_count < ZN_PROCS_MAX ? p->dead_count : ZN_PROCS_MAX;
-
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < p->dead_count; i++)
 		if (p->dead[i] == id)
 			return true;
 	return false;
 }
 
+static void table_sweep(struct zn_probe *p, enum map m)
+{
+	bool first = true, more;
+
+	do {
+		more = batch_read(p->map_fd[m], first);
+		first = false;
+		for (uint32_t i = 0; i < batch.count; i++)
+			if (is_dead(p, batch.key[i].id))
+				bpf_map_delete_elem(p->map_fd[m], &batch.key[i]);
+	} while (more);
+}
+
+/* An id was unique, so what a process left in other tables is still told from what others have there. */
 static void sweep(struct zn_arena *a)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
-	bool more;
 
-	if (p->dead_count == 0)
-		return;
-	for (int m = MAP_ALLOCS; m <= MAP_STREAMS; m++) {
-		bool first = true;
-
-		do {
-			more = batch_read(p->map_fd[m], first);
-			first = false;
-			for (uint32_t i = 0; i < batch.count; i++)
-				if (is_dead(p, batch.key[i].id))
-					bpf_map_delete_elem(p->map_fd[m], &batch.key[i]);
-		} while (more);
-	}
+	for (enum map m = MAP_ALLOCS; p->dead_count && m <= MAP_STREAMS; m++)
+		table_sweep(p, m);
 	p->dead_count = 0;
+}
+
+/* Nobody finds the row from here on. Programs that found it before may write to it for a moment more, those of another process
+ * (its last worker's end) too: so it rests before it is given back. */
+static void release(struct zn_arena *a, uint32_t row)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	struct zn_proc *proc = &a->procs[row];
+
+	if (p->dead_count == ZN_PROCS_MAX)
+		sweep(a);
+	p->dead[p->dead_count++] = proc->id;
+	p->leaving[p->leaving_count++] = (struct zn_leaving){.row = row, .since_ns = zn_now_ns()};
+	__atomic_store_n(&proc->tgid, 0, __ATOMIC_SEQ_CST); /* exit_ns stays, see zn_tracked() */
+	__atomic_store_n(&proc->id, 0, __ATOMIC_SEQ_CST);
+	a->shared->row_tgid[row] = 0;
+}
+
+/* Of a row that was released: whoever takes it finds it empty. */
+static void row_give(struct zn_probe *p, uint32_t row)
+{
+	struct zn_arena *a = &p->arena;
+	struct zn_proc *proc = &a->procs[row];
+	struct zn_opens *opens = opens_of(p, row);
+
+	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
+		hist_free(a, proc->hist[d]);
+	if (opens)
+		memset(opens, 0, sizeof(*opens));
+	if (proc->in_ioctl)
+		gpu_left(&a->shared->gpu_calls);
+	holdings_give(a->shared, proc);
+	memset(proc, 0, sizeof(*proc));
+	__atomic_fetch_sub(&a->shared->procs, 1, __ATOMIC_RELAXED);
+	bpf_map_update_elem(p->map_fd[MAP_FREE_ROWS], NULL, &row, BPF_ANY);
+}
+
+#define REST_NS (ZN_NS_PER_S / 10) /* programs take microseconds, and may be preempted */
+
+static void reuse(struct zn_arena *a)
+{
+	struct zn_probe *p = (struct zn_probe *)a;
+	uint64_t now = zn_now_ns();
+	uint32_t n = 0;
+
+	while (n < p->leaving_count && now - p->leaving[n].since_ns >= REST_NS)
+		row_give(p, p->leaving[n++].row);
+	p->leaving_count -= n;
+	memmove(p->leaving, p->leaving + n, p->leaving_count * sizeof(p->leaving[0]));
 }
 
 static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
@@ -1111,6 +1137,7 @@ static const struct zn_arena_ops arena_ops = {
 	.map_job = map_job,
 	.map_skew = map_skew,
 	.release = release,
+	.reuse = reuse,
 	.sweep = sweep,
 	.comms = comms,
 	.skew_release = skew_release,

@@ -120,13 +120,14 @@ uint32_t zn_uid_of(int pid)
 	return at && sscanf(at, "\nUid:\t%u", &uid) == 1 ? uid : ZN_UNKNOWN;
 }
 
-/* Takes over a descriptor of a user namespace. The owner of the outermost one that is not root's, or uid. NS_GET_PARENT fails
- * at the daemon's own namespace, which is where to stop (ioctl_ns(2)). */
+/* Takes over a descriptor of a user namespace. The owner of the outermost one that is not root's, or uid, or its range.
+ * NS_GET_PARENT fails at the daemon's own namespace, which is where to stop (ioctl_ns(2)). */
 static uint32_t outermost_owner(int ns, uint32_t uid)
 {
+	uid_t owner = ZN_OWNER_NONE; /* of the outermost one */
+
 	for (int depth = 0; ns >= 0 && depth < NESTING_MAX; depth++) {
 		int parent = ioctl(ns, NS_GET_PARENT);
-		uid_t owner;
 
 		if (parent >= 0 && ioctl(ns, NS_GET_OWNER_UID, &owner) == 0 && owner != ZN_OWNER_ROOT)
 			uid = owner;
@@ -135,7 +136,7 @@ static uint32_t outermost_owner(int ns, uint32_t uid)
 	}
 	if (ns >= 0)
 		close(ns);
-	return uid;
+	return owner == ZN_OWNER_ROOT ? ZN_OWNER_RANGE(uid) : uid;
 }
 
 /* 1, 0, or -errno: it cannot be looked at. */

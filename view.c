@@ -101,7 +101,7 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 
 	if (v->find)
 		zn_libraries_visit(zn_find_libraries(v->find), lib_count, &libs);
-	to[n++] = (struct zn_usage){"processes", v->agg->row_count, ZN_PROCS_MAX};
+	to[n++] = (struct zn_usage){"processes", v->agg->arena->shared->procs, ZN_PROCS_MAX};
 	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg->arena->shared), ZN_HISTS_MAX - ZN_HISTS_FIRST};
 	to[n++] = (struct zn_usage){"allocations", allocs_used(v->agg), ZN_ALLOCS_MAX};
 	to[n++] = (struct zn_usage){"gpus", v->agg->gpus.count, ZN_GPUS_MAX};

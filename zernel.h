@@ -191,20 +191,27 @@ static inline __u32 zn_coarse_middle(__u32 bucket)
  * user leaves him half. The owner ZN_OWNER_ROOT is bound by the size of the table alone, and the reserve is his.
  *
  * An owner of a process is its user, or, inside a user namespace, the user who made the outermost such namespace that is
- * not root's: a user who is given a range of user ids stays one owner. Other tables have other owners: rules, jobs.
+ * not root's: a user who is given a range of user ids stays one owner. Where root made the outermost one, as for containers
+ * with user ids of their own, ZN_OWNER_RANGE() of ids are one owner. Other tables have other owners: rules, jobs.
  *
  * Both compilers build this; BPF programs on many CPUs and the daemon may take and give at one time. Two owners who take
  * the last entry together may both get it, so whatever hands out the entries has the last word.
  */
-#define ZN_OWNER_ROOT      0u
-#define ZN_OWNER_NOBODY    65534u                 /* whose user is not known */
-#define ZN_OWNER_NONE      0xffffffffu            /* no user, and no job */
-#define ZN_OWNER_JOB(slot) (0xffff0000u + (slot)) /* a job; no user is given such an id */
-#define ZN_QUOTA_OWNERS    256 /* owners that are told apart; further ones share one place. A power of two */
-#define ZN_QUOTA_TRIES     8   /* places where an owner may be */
+#define ZN_OWNER_ROOT       0u
+#define ZN_OWNER_NOBODY     65534u                                          /* whose user is not known */
+#define ZN_OWNER_NONE       0xffffffffu                                     /* no user, and no job */
+#define ZN_OWNER_RANGE(uid) ((uid)&0xffff0000u ? (uid)&0xffff0000u : (uid)) /* its 65,536 ids; below that its own */
+#define ZN_OWNER_JOB(slot)  (0xffff0000u + (slot))                          /* a job; no user is given such an id */
+#define ZN_QUOTA_OWNERS     256 /* owners with entries that are told apart; further ones share one place. A power of two */
+#define ZN_QUOTA_TRIES      8 /* places where an owner may be */
 struct zn_quota_owner {
-	__u32 owner; /* and 1; 0: nobody's place */
-	__s32 held;
+	union {
+		struct {
+			__u32 owner; /* and 1; 0: nobody's place */
+			__s32 held;
+		};
+		__u64 word; /* both */
+	};
 };
 struct zn_quota {
 	__u32 size;    /* entries of the table. It may change while entries are held */
@@ -219,17 +226,17 @@ struct zn_quota {
 };
 _Static_assert(sizeof(struct zn_quota) == 48 + 8 * ZN_QUOTA_OWNERS, "padding");
 
-#ifdef ZN_NO_FETCH /* BPF of kernels before 5.12: of two owners who come at one time, one shares the other's place */
-#define ZN_QUOTA_CLAIM(at, value) (*(at) ? *(volatile __u32 *)(at) : (*(volatile __u32 *)(at) = (value), 0))
+#ifdef ZN_NO_FETCH /* BPF of kernels before 5.12: of two owners who come at one time, one shares the other's place for good */
+#define ZN_QUOTA_CLAIM(at, value)  (*(at) ? *(volatile __u32 *)(at) : (*(volatile __u32 *)(at) = (value), 0))
+#define ZN_QUOTA_SWAP(at, old, to) (0 && (old) == (to))
 #else
-#define ZN_QUOTA_CLAIM(at, value) __sync_val_compare_and_swap(at, 0, value)
+#define ZN_QUOTA_CLAIM(at, value)  __sync_val_compare_and_swap(at, 0, value)
+#define ZN_QUOTA_SWAP(at, old, to) (__sync_val_compare_and_swap(at, old, to) == (old))
 #endif
 
-/* Where an owner's entries are counted; he is given a place if he has none. */
-static inline struct zn_quota_owner *zn_quota_owner(struct zn_quota *q, __u32 owner)
+/* His place, one that nobody has had, or NULL. */
+static inline struct zn_quota_owner *zn_quota_find(struct zn_quota *q, __u32 first, __u32 key)
 {
-	__u32 first = owner * 2654435761u >> 16, key = owner + 1;
-
 	for (__u32 i = 0; i < ZN_QUOTA_TRIES; i++) {
 		struct zn_quota_owner *o = &q->row[(first + i) & (ZN_QUOTA_OWNERS - 1)];
 		__u32 seen = o->owner;
@@ -242,7 +249,33 @@ static inline struct zn_quota_owner *zn_quota_owner(struct zn_quota *q, __u32 ow
 		if (seen == key)
 			return o;
 	}
-	return &q->rest;
+	return 0;
+}
+
+/* The place of an owner who holds nothing. Only while nobody holds anything in the shared place: entries that were taken there
+ * are given back there. Two CPUs that do this for one owner at the same instant may give him two, of which one stays unused. */
+static inline struct zn_quota_owner *zn_quota_take_over(struct zn_quota *q, __u32 first, __u32 key)
+{
+	struct zn_quota_owner to = {.owner = key};
+
+	for (__u32 i = 0; q->rest.held == 0 && i < ZN_QUOTA_TRIES; i++) {
+		struct zn_quota_owner *o = &q->row[(first + i) & (ZN_QUOTA_OWNERS - 1)], old = {.word = o->word};
+
+		if (old.held == 0 && ZN_QUOTA_SWAP(&o->word, old.word, to.word))
+			return o;
+	}
+	return 0;
+}
+
+/* Where an owner's entries are counted; he is given a place if he has none. */
+static inline struct zn_quota_owner *zn_quota_owner(struct zn_quota *q, __u32 owner)
+{
+	__u32 first = owner * 2654435761u >> 16, key = owner + 1;
+	struct zn_quota_owner *o = zn_quota_find(q, first, key);
+
+	if (!o)
+		o = zn_quota_take_over(q, first, key);
+	return o ? o : &q->rest;
 }
 
 /* Takes one entry. 0: the owner has his share, or the table is full; nobody is told. */
@@ -254,6 +287,10 @@ static inline int zn_quota_try(struct zn_quota *q, __u32 owner)
 	if (free <= 0 || (owner != ZN_OWNER_ROOT && o->held >= free - (__s32)q->reserve))
 		return 0;
 	(void)__sync_fetch_and_add(&o->held, 1);
+	if (o != &q->rest && *(volatile __u32 *)&o->owner != owner + 1) { /* it became another owner's meanwhile */
+		(void)__sync_fetch_and_add(&o->held, -1);
+		return 0;
+	}
 	(void)__sync_fetch_and_add(&q->used, 1);
 	return 1;
 }
@@ -1604,7 +1641,9 @@ struct zn_arena_ops {
 	int (*map_hist)(struct zn_arena *a, uint32_t slot);
 	int (*map_job)(struct zn_arena *a, uint32_t slot);
 	int (*map_skew)(struct zn_arena *a, uint32_t slot);
-	void (*release)(struct zn_arena *a, uint32_t row); /* gives the row and its histograms back */
+	void (*release)(struct zn_arena *a, uint32_t row); /* nobody finds the row any more */
+	void (*reuse)(
+		struct zn_arena *a); /* gives back rows that were released a moment ago. NULL: release() does it */
 	void (*sweep)(struct zn_arena *a); /* removes what other tables hold of released rows; NULL: nothing */
 	size_t (*comms)(struct zn_arena *a, struct zn_comm *to, size_t cap); /* NULL: none */
 	/* Jobs. The slot of the job of this name, claimed if there is none: 0 to ZN_JOBS_MAX - 1, or -ENOSPC. */
@@ -2219,6 +2258,11 @@ struct ring_buffer;
 struct zn_raw {
 	int link, prog;
 };
+/* A row that was released. */
+struct zn_leaving {
+	uint32_t row;
+	uint64_t since_ns;
+};
 struct zn_probe {
 	struct zn_arena arena; /* first */
 	bool available[ZN_FAMILY_COUNT];
@@ -2243,6 +2287,8 @@ struct zn_probe {
 	uint8_t opens_mapped[ZN_PROCS_MAX / 8];
 	struct ring_buffer *ring;
 	uint32_t consumed;                       /* events in this turn */
+	struct zn_leaving leaving[ZN_PROCS_MAX]; /* the oldest first */
+	uint32_t leaving_count;
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */

@@ -462,18 +462,7 @@ static __always_inline void ctx_drop(struct zn_proc *p, struct zn_ctx_key *key, 
 /* A context, or the record of a device. */
 static __noinline int ctx_put(struct zn_proc *p, struct zn_ctx_key *key, struct zn_ctx *ctx)
 {
-	if (!p || !key || !ctx || bpf_map_update_elem(&ctxs, key, ctx, BPF_EXIST) == 0)
-		return 0;
-	if (!zn_quota_claim(ZN_QUOTA_CONTEXT, p->owner))
-		return 0;
-	if (bpf_map_update_elem(&ctxs, key, ctx, BPF_NOEXIST) == 0) {
-		ZN_ADD(p->ctxs, 1);
-		return 0;
-	}
-	zn_quota_give_to(ZN_QUOTA_CONTEXT, p->owner);
-	if (bpf_map_update_elem(&ctxs, key, ctx, BPF_EXIST)) /* another thread may have put it there meanwhile */
-		zn_lost(ZN_LOST_CONTEXT);
-	return 0;
+	return p && key && ctx ? zn_put(&ctxs, key, ctx, p, ZN_QUOTA_CONTEXT, &p->ctxs) : 0;
 }
 
 static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)

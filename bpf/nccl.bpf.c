@@ -38,17 +38,7 @@ static __always_inline struct zn_comm *comm_find(struct zn_thread *t, __u64 addr
 /* What a process has when it ends is given back then. */
 static __noinline int comm_put(struct zn_proc *p, struct zn_ctx_key *key, const struct zn_comm *comm)
 {
-	if (!p || !key || !comm || bpf_map_update_elem(&comms, key, comm, BPF_EXIST) == 0)
-		return 0;
-	if (!zn_quota_claim(ZN_QUOTA_COMM, p->owner))
-		return 0;
-	if (bpf_map_update_elem(&comms, key, comm, BPF_NOEXIST) == 0) {
-		ZN_ADD(p->comms, 1);
-		return 0;
-	}
-	zn_quota_give_to(ZN_QUOTA_COMM, p->owner);
-	zn_lost(ZN_LOST_COMM);
-	return 0;
+	return p && key && comm ? zn_put(&comms, key, comm, p, ZN_QUOTA_COMM, &p->comms) : 0;
 }
 
 static __always_inline void comm_add(struct zn_call *c, __u64 addr, const struct zn_comm *comm)

@@ -21,7 +21,7 @@
 __noinline __u32 zn_owner_of_cred(__u64 address)
 {
 	const struct cred *cred = (void *)address;
-	__u32 uid = BPF_CORE_READ(cred, uid.val), owner;
+	__u32 uid = BPF_CORE_READ(cred, uid.val), owner = ZN_OWNER_NONE;
 	struct user_namespace *ns, *parent;
 
 	ns = BPF_CORE_READ(cred, user_ns);
@@ -34,7 +34,7 @@ __noinline __u32 zn_owner_of_cred(__u64 address)
 			uid = owner;
 		ns = parent;
 	}
-	return uid;
+	return owner == ZN_OWNER_ROOT ? ZN_OWNER_RANGE(uid) : uid; /* owner: of the outermost one */
 }
 
 static __always_inline __u32 zn_owner_current(void)

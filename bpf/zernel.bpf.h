@@ -792,6 +792,22 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 	return true;
 }
 
+/* Enters or changes what a process has under a key. held: how many it has; they are given back when it ends. */
+static __always_inline int zn_put(void *map, const struct zn_ctx_key *key, const void *value, struct zn_proc *p,
+	enum zn_quota_table table, __u32 *held)
+{
+	if (bpf_map_update_elem(map, key, value, BPF_EXIST) == 0 || !zn_quota_claim(table, p->owner))
+		return 0;
+	if (bpf_map_update_elem(map, key, value, BPF_NOEXIST) == 0) {
+		ZN_ADD(*held, 1);
+		return 0;
+	}
+	zn_quota_give_to(table, p->owner);
+	if (bpf_map_update_elem(map, key, value, BPF_EXIST)) /* another thread may have put it there meanwhile */
+		zn_lost(zn_quota_loss[table]);
+	return 0;
+}
+
 static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 detail)
 {
 	__u64 bit = 1ULL << (detail & (ZN_DETAIL_SLOTS - 1));

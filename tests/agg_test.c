@@ -244,12 +244,15 @@ T(what_cannot_be_mapped_is_passed_over)
 	zn_plain_exit(&plain, b);
 	zn_agg_refresh(&agg);
 	zn_agg_refresh(&agg);
-	CHECK_EQ(swept, 1); /* once, after a process has gone */
+	CHECK_EQ(swept, 0); /* however many processes end */
+	zn_agg_tick(&agg, ZN_NS_PER_S);
+	CHECK_EQ(swept, 1);
 }
 
 T(communicators_are_read_at_a_tick)
 {
 	struct zn_arena_ops ops;
+	struct zn_proc *p;
 
 	start();
 	plain.comms[0] = (struct zn_comm){.hash = 7, .rank = 1, .nranks = 2, .tgid = PID};
@@ -259,10 +262,19 @@ T(communicators_are_read_at_a_tick)
 	zn_agg_tick(&agg, ZN_NS_PER_S);
 	CHECK_EQ(agg.comm_count, 1);
 	CHECK_EQ(agg.comms[0].hash, 7);
+	plain.comms[1] = (struct zn_comm){.hash = 8, .tgid = PID + 1};
+	plain.comm_count = 2;
+	p = claim(PID + 1);
+	zn_agg_tick(&agg, 2 * ZN_NS_PER_S);
+	CHECK_EQ(agg.comm_count, 2);
+	zn_plain_exit(&plain, p);
+	zn_agg_refresh(&agg);
+	CHECK_EQ(agg.comm_count, 1); /* those of a process that ended go at once */
+	CHECK_EQ(agg.comms[0].hash, 7);
 	ops = *plain.arena.ops;
 	ops.comms = NULL;
 	plain.arena.ops = &ops;
-	zn_agg_tick(&agg, 2 * ZN_NS_PER_S);
+	zn_agg_tick(&agg, 3 * ZN_NS_PER_S);
 	CHECK_EQ(agg.comm_count, 0);
 }
 

@@ -78,6 +78,71 @@ T(owners_without_a_place_share_one)
 	CHECK_EQ(q.used, 0);
 }
 
+static void check_all_give_back(void)
+{
+	for (uint32_t i = 0; i < ZN_QUOTA_OWNERS; i++)
+		CHECK_EQ(q.row[i].held, 0);
+	CHECK_EQ(q.rest.held, 0);
+	CHECK_EQ(q.used, 0);
+}
+
+T(places_of_owners_who_hold_nothing_are_given_to_others)
+{
+	q = (struct zn_quota){.size = 1 << 20};
+	for (uint32_t owner = 1; owner < 20000; owner++) {
+		CHECK(zn_quota_take(&q, owner));
+		CHECK(zn_quota_owner(&q, owner) != &q.rest);
+		zn_quota_give(&q, owner);
+	}
+	check_all_give_back();
+}
+
+T(what_was_taken_from_the_shared_place_goes_back_there)
+{
+	uint32_t shares = 0, other;
+
+	q = (struct zn_quota){.size = 1 << 20};
+	while (q.rest.held == 0)
+		CHECK(zn_quota_take(&q, ++shares));
+	for (other = 1; other < shares; other++)
+		zn_quota_give(&q, other);
+	CHECK(zn_quota_owner(&q, shares) == &q.rest); /* places are free, but what he holds is counted here */
+	CHECK(zn_quota_owner(&q, shares + 1000) == &q.rest || zn_quota_owner(&q, shares + 1000)->held == 0);
+	zn_quota_give(&q, shares);
+	CHECK(zn_quota_take(&q, shares));
+	CHECK(zn_quota_owner(&q, shares) != &q.rest);
+	zn_quota_give(&q, shares);
+	check_all_give_back();
+}
+
+#define ROUNDS 200000
+
+/* Takes and gives as one of many owners, so that places change hands all the time. */
+static void *take_and_give(void *first)
+{
+	uint32_t seed = (uint32_t)(uintptr_t)first, owner;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		seed = seed * 1103515245 + 12345;
+		owner = 1 + (seed >> 16) % 3000 * 4 + (uint32_t)(uintptr_t)first;
+		if (zn_quota_take(&q, owner))
+			zn_quota_give(&q, owner);
+	}
+	return NULL;
+}
+
+T(places_that_change_hands_lose_no_entry)
+{
+	pthread_t thread[4];
+
+	q = (struct zn_quota){.size = 1 << 20};
+	for (uintptr_t i = 0; i < ZN_LEN(thread); i++)
+		CHECK(pthread_create(&thread[i], NULL, take_and_give, (void *)i) == 0);
+	for (size_t i = 0; i < ZN_LEN(thread); i++)
+		pthread_join(thread[i], NULL);
+	check_all_give_back();
+}
+
 T(the_log_is_told_once_a_minute)
 {
 	q = (struct zn_quota){.size = 2};
@@ -240,10 +305,9 @@ T(a_user_namespace_is_its_makers)
 }
 
 #define MAKER 1234
-#define OTHER 5678
 
-/* A process of OTHER in a user namespace that MAKER made, as one to whom root gave a range of user ids may make it. */
-static pid_t child_with_range(void)
+/* A process in a user namespace that this user made, with user ids that root mapped; its id is the one that 1 is mapped to. */
+static pid_t child_with_range(uid_t maker, const char *map)
 {
 	int step[2];
 	char path[64], c;
@@ -252,7 +316,7 @@ static pid_t child_with_range(void)
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, step) || (pid = fork()) < 0)
 		return -1;
 	if (pid == 0) {
-		if (setresuid(MAKER, MAKER, MAKER) || prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER) ||
+		if (setresuid(maker, maker, maker) || prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER) ||
 			write(step[1], "x", 1) != 1 || read(step[1], &c, 1) != 1 || setresuid(1, 1, 1) ||
 			write(step[1], "x", 1) != 1)
 			_exit(1);
@@ -260,10 +324,31 @@ static pid_t child_with_range(void)
 	}
 	close(step[1]);
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
-	CHECK(read(step[0], &c, 1) == 1 && write_text(path, "0 1234 1\n1 5678 1\n") && write(step[0], "x", 1) == 1 &&
+	CHECK(read(step[0], &c, 1) == 1 && write_text(path, map) && write(step[0], "x", 1) == 1 &&
 		read(step[0], &c, 1) == 1);
 	close(step[0]);
 	return pid;
+}
+
+static void check_range(const char *map, uint32_t owner)
+{
+	pid_t pid = child_with_range(0, map);
+
+	CHECK_EQ(zn_owner_of(pid), owner);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* As containers with user ids of their own have it. Below 65,536 are users of the node. */
+T(a_range_of_users_in_a_namespace_of_root_is_one_owner)
+{
+	if (getuid())
+		return;
+	check_range("0 200000 65536\n", 196608);
+	check_range("0 200000 1\n1 250000 1\n", 196608);
+	check_range("0 200000 1\n1 270000 1\n", 262144);
+	check_range("0 200000 1\n1 5678 1\n", 5678);
+	check_range("0 0 65536\n", 1);
 }
 
 /* The exit status: 0, it is MAKER's; 1, it is not; 2, there is no Landlock here. */
@@ -284,7 +369,7 @@ T(a_range_of_users_is_its_makers)
 
 	if (getuid())
 		return;
-	pid = child_with_range();
+	pid = child_with_range(MAKER, "0 1234 1\n1 5678 1\n");
 	CHECK_EQ(zn_owner_of(pid), MAKER);
 	looker = fork();
 	if (looker == 0)
@@ -306,6 +391,9 @@ int main(void)
 	RUN(trying_is_no_refusal);
 	RUN(what_is_given_back_can_be_taken);
 	RUN(owners_without_a_place_share_one);
+	RUN(places_of_owners_who_hold_nothing_are_given_to_others);
+	RUN(what_was_taken_from_the_shared_place_goes_back_there);
+	RUN(places_that_change_hands_lose_no_entry);
 	RUN(the_log_is_told_once_a_minute);
 	RUN(who_asks_quietly_is_not_told_of);
 	RUN(a_difference_that_stays_is_set_right);
@@ -314,5 +402,6 @@ int main(void)
 	RUN(a_process_is_its_users);
 	RUN(a_user_namespace_is_its_makers);
 	RUN(a_range_of_users_is_its_makers);
+	RUN(a_range_of_users_in_a_namespace_of_root_is_one_owner);
 	return t_end();
 }

@@ -50,6 +50,33 @@ class Burst(Process):
         equal(self.process.stdout.readline(), "done\n", "what burst says then")
 
 
+RANGE = 3 << 16  # the first one of the user ids of a container
+
+
+class ContainedBurst(Burst):
+    """The same in a user namespace that root made, with a range of user ids of its own."""
+    SCRIPT = """
+import ctypes, os, sys
+if ctypes.CDLL(None, use_errno=True).unshare(0x10000000):  # CLONE_NEWUSER
+    raise OSError(ctypes.get_errno(), "unshare")
+print("unshared", flush=True)
+os.read(0, 1)
+os.setresuid(*3 * [int(sys.argv[1])])
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+    def __init__(self, uid, *arguments):
+        Process.__init__(self, ["/usr/bin/python3", "-c", self.SCRIPT, str(uid), BURST, CUDA, *map(str, arguments)],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        equal(self.process.stdout.readline(), "unshared\n", "what it says in its namespace")
+        for ids in ("uid_map", "gid_map"):
+            with open(f"/proc/{self.pid}/{ids}", "w") as f:
+                f.write(f"0 {RANGE} 65536")
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        equal(self.process.stdout.readline(), "ready\n", "what burst says first")
+
+
 # ---- threads
 
 def launching(count):
@@ -158,6 +185,21 @@ def a_crowd_of_processes_leaves_others_rows():
     equal(entries(daemon, "processes"), 500, "a user who gave all back may take again")
     again.end()
     other.end()
+    tables_empty(daemon)
+
+
+@test
+def a_container_of_many_users_is_one_owner():
+    daemon = Daemon(*NO_FILES, expect=[share("processes", RANGE, 1024, 480), "alert events_lost.* fires"])
+    bursts = [ContainedBurst(uid, 300, 3) for uid in (10, 4711)]
+    daemon.attached(CUDA)
+    for burst in bursts:
+        burst.go()
+    equal(len(daemon.metrics().all(LAUNCHES, kind="kernel")), 480, "processes of a container that root made")
+    equal(daemon.metrics().lost(), {"process": 120}, "what was lost")
+    daemon.ticked(2)
+    for burst in bursts:
+        burst.end()
     tables_empty(daemon)
 
 

@@ -5,6 +5,8 @@
  * (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it did.
  *
  * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever users do.
+ * Connections beyond it are taken a few at a time, so a flood of them costs the daemon next to nothing; root's wait their turn
+ * among them, for BACKLOG / REFUSED_PER_PAUSE pauses at most.
  *
  * Limits: the report of a job that was forgotten is read from its file on the loop, so the report folder should be on a
  * disk of this node.
@@ -19,16 +21,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BACKLOG          1024
-#define ACCEPTS_PER_TURN 64
-#define LIMIT_NS         (2 * ZN_NS_PER_S) /* from connecting to the end of the message */
-#define RESTARTS_TRIED   64                /* of a job whose restart count was not given */
-#define REQUESTS_BURST   100               /* of one user; then so many a second: */
-#define REQUESTS_PER_S   50
-#define ROOT_CLIENTS     (ZN_CONTROL_CLIENTS / 4) /* places for root alone */
-#define NOBODY           65534u
-#define TOO_OFTEN        "more than 50 requests a second of one user; try again"
-#define TELL_NS          (60 * ZN_NS_PER_S)
+#define BACKLOG           1024
+#define ACCEPTS_PER_TURN  64
+#define LIMIT_NS          (2 * ZN_NS_PER_S) /* from connecting to the end of the message */
+#define RESTARTS_TRIED    64                /* of a job whose restart count was not given */
+#define REQUESTS_BURST    100               /* of one user; then so many a second: */
+#define REQUESTS_PER_S    50
+#define ROOT_CLIENTS      (ZN_CONTROL_CLIENTS / 4) /* places for root alone */
+#define NOBODY            65534u
+#define REFUSED_PER_PAUSE 64 /* connections; then nobody is looked at for: */
+#define PAUSE_MS          10
+#define TOO_OFTEN         "more than 50 requests a second of one user; try again"
+#define TELL_NS           (60 * ZN_NS_PER_S)
 
 struct client {
 	struct zn_io io; /* first */
@@ -44,8 +48,10 @@ struct zn_control {
 	struct zn_loop *loop;
 	struct zn_view *view;
 	struct zn_spool *spool;
-	uid_t owner; /* who may tag, besides root */
-	bool resting;
+	uid_t owner;        /* who may tag, besides root */
+	bool resting;       /* until the next tick */
+	struct zn_io pause; /* a timer */
+	uint32_t excess;    /* connections beyond an allowance since the last pause */
 	struct client client[ZN_CONTROL_CLIENTS];
 	struct zn_quota places; /* of client[] */
 	struct zn_rate requests;
@@ -484,6 +490,7 @@ static void welcome(struct zn_control *c, int fd)
 	}
 	owner = peer.uid;
 	refused = !may_ask(c, &peer, &owner, now_ns);
+	c->excess += refused;
 	cl = slot_for(c, owner, now_ns);
 	if (!cl) {
 		turn_away(
@@ -505,12 +512,30 @@ static void rest(struct zn_control *c, int err)
 	c->resting = !zn_loop_change(c->loop, &c->io, 0);
 }
 
+static void begin_pause(struct zn_control *c)
+{
+	c->excess = 0;
+	if (zn_timer_set(&c->pause, PAUSE_MS) == 0)
+		zn_loop_change(c->loop, &c->io, 0);
+}
+
+static void pause_over(struct zn_io *io, uint32_t events)
+{
+	struct zn_control *c = (struct zn_control *)((char *)io - offsetof(struct zn_control, pause));
+
+	(void)events;
+	zn_timer_count(io);
+	zn_timer_set(io, 0);
+	if (!c->resting)
+		zn_loop_change(c->loop, &c->io, EPOLLIN);
+}
+
 static void listener_ready(struct zn_io *io, uint32_t events)
 {
 	struct zn_control *c = (struct zn_control *)io;
 
 	(void)events;
-	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+	for (int i = 0; i < ACCEPTS_PER_TURN && c->excess < REFUSED_PER_PAUSE; i++) {
 		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
@@ -518,9 +543,11 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 		} else if (errno != ECONNABORTED) {
 			if (errno != EAGAIN && errno != EINTR)
 				rest(c, errno);
-			return;
+			break;
 		}
 	}
+	if (c->excess >= REFUSED_PER_PAUSE)
+		begin_pause(c);
 }
 
 static void tell_refused(struct zn_control *c, uint64_t now_ns)
@@ -632,6 +659,10 @@ static int open_listener(struct zn_control *c, const char *path, char why[ZN_TEX
 		c->io = (struct zn_io){listen_on(&at), listener_ready};
 		err = c->io.fd < 0 ? c->io.fd : zn_loop_add(c->loop, &c->io, EPOLLIN);
 	}
+	if (!err)
+		err = zn_timer_open(&c->pause, 0);
+	if (!err)
+		err = zn_loop_add(c->loop, &c->pause, EPOLLIN);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot open the control socket %.107s: %s%s", path, strerror(-err),
 			hint_of(-err));
@@ -652,6 +683,7 @@ int zn_control_open(
 	if (c == MAP_FAILED)
 		return -errno;
 	c->io.fd = -1;
+	c->pause = (struct zn_io){-1, pause_over};
 	c->loop = loop;
 	c->view = view;
 	c->owner = view->options->simulate ? geteuid() : 0;
@@ -678,6 +710,7 @@ void zn_control_close(struct zn_control *c)
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
 		zn_loop_forget(c->loop, &c->client[i].io);
 	zn_loop_forget(c->loop, &c->io);
+	zn_loop_forget(c->loop, &c->pause);
 	zn_spool_close(c->spool);
 	munmap(c, sizeof(*c));
 }

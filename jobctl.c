@@ -31,7 +31,6 @@
 /* With --slurm: for the daemon's answer, and for everything. The rest is for the file. */
 #define SLURM_ANSWER_NS (120 * ZN_NS_PER_MS)
 #define SLURM_LIMIT_MS  200
-#define RETRY_MS        2    /* while the daemon's queue is full */
 #define LEFT_MAX        1000 /* files that are left; beyond that the oldest go */
 
 enum result { ANSWERED, REFUSED, UNANSWERED };
@@ -225,21 +224,24 @@ static enum result unanswered(struct call *c, const char *why)
 	return UNANSWERED;
 }
 
-/* A Unix socket connects at once or not at all; EAGAIN: the queue of its listener is full (unix(7)). */
+/* Where the queue of the listener is full, the kernel keeps those who wait in the order in which they came (unix(7)); asking
+ * again and again would leave that to chance. */
 static int connect_socket(struct call *c)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int left = left_ms(c);
+	struct timeval limit = {left / 1000, left % 1000 * 1000 + 1}; /* 0 were none */
 
 	memcpy(at.sun_path, c->socket, strlen(c->socket));
-	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (c->fd < 0)
 		return -errno;
-	while (connect(c->fd, (const struct sockaddr *)&at, sizeof(at))) {
-		if ((errno != EAGAIN && errno != EINTR) || !left_ms(c))
+	if (setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)))
+		return -errno;
+	while (connect(c->fd, (const struct sockaddr *)&at, sizeof(at)))
+		if (errno != EINTR || !left_ms(c))
 			return -errno;
-		poll(NULL, 0, RETRY_MS);
-	}
-	return 0;
+	return fcntl(c->fd, F_SETFL, O_NONBLOCK) ? -errno : 0;
 }
 
 static bool await(struct call *c, short events)

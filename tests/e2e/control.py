@@ -142,6 +142,15 @@ while not select.select([sys.stdin], [], [], 0)[0]:
         answers[word] = answers.get(word, 0) + 1
 print(answers, flush=True)
 """
+FLOODS = """
+import select, socket, sys
+connections = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    for _ in range(100):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as s:
+            connections += s.connect_ex(sys.argv[1]) == 0
+print(connections, flush=True)
+"""
 BUSY = "more than 50 requests a second of one user; try again"
 
 
@@ -260,6 +269,26 @@ def clients_that_say_nothing():
         check(connection.recv(100).startswith(b"busy: "), "each was told")
         connection.close()
     wait_until(lambda: daemon.fds() == before, "no descriptor that was not there before")
+
+
+@test
+def a_flood_of_connections_keeps_no_hook_waiting():
+    """Users who connect and leave at once are let in a few at a time, and root comes between them."""
+    daemon = simulated(expect=["control: [0-9]+ requests refused, the last one of user 65534"])
+    nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
+    users = [Process([*nobody, "/usr/bin/python3", "-c", FLOODS, socket_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+             for _ in range(4)]
+    start = time.monotonic()
+    for i in range(10):
+        said("start", f"job{i}")
+        check(f"job{i}" in listed(), "root is answered")
+        said("end", f"job{i}")
+    daemon.ticked(2)
+    for user in users:
+        user.process.stdin.close()
+    connected = sum(int(user.process.stdout.read()) for user in users)
+    most = 1200 + 2 * 6400 * (time.monotonic() - start)  # the queue, and twice 64 in 10 ms
+    check(100 < connected < most, f"{connected} connections were taken, not more than {most:.0f}")
 
 
 def try_list():

@@ -988,6 +988,7 @@ static void job_forget(struct zn_arena *a, uint32_t slot)
 	for (enum map m = MAP_JOB_NAMES; m <= MAP_TASKS; m++)
 		slot_sweep(p, m, slot);
 	zn_io_changed(a->shared);
+	zn_quotas_forget_job(a->shared, slot);
 	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
 	__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
 	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);

@@ -45,6 +45,8 @@ static void owner_name(const struct zn_arena *a, uint32_t owner, char name[32])
 
 	if (owner < ZN_OWNER_JOB(0))
 		snprintf(name, 32, "user %u", owner);
+	else if (slot == ZN_JOBS_MAX)
+		snprintf(name, 32, "a job that has been forgotten");
 	else if (named && a->jobs[slot].name[0])
 		snprintf(name, 32, "job %.*s", ZN_JOB_NAME, a->jobs[slot].name);
 	else
@@ -77,6 +79,16 @@ void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns)
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++)
 		tell_of(&a->shared->quota[t], label[t], a, now_ns);
+}
+
+void zn_quotas_forget_job(struct zn_shared *s, uint32_t slot)
+{
+	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {
+		uint32_t refused = ZN_OWNER_JOB(slot) + 1;
+
+		__atomic_compare_exchange_n(&s->quota[t].refused_owner, &refused, ZN_OWNER_JOB(ZN_JOBS_MAX) + 1, false,
+			__ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
 }
 
 uint32_t zn_quota_at(struct zn_quota *q, uint32_t owner)

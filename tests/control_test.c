@@ -673,7 +673,8 @@ T(requests_of_a_user_are_limited)
 	CHECK_GOT(receive(waiting), "");
 	close(waiting);
 	zn_control_tick(c, zn_now_ns() + 30 * ZN_NS_PER_S);
-	CHECK(refused ? log_lines == 1 || log_lines == 2 : log_lines == 0); /* his clients may have taken their share, too */
+	CHECK(refused ? log_lines == 1 || log_lines == 2
+		      : log_lines == 0); /* his clients may have taken their share, too */
 	CHECK(!refused ||
 		strstr(logged, "requests refused, the last one of user 65534: more than 50 a second of one user"));
 	down();

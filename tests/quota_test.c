@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -207,6 +208,23 @@ T(sizes_follow_the_machine)
 }
 
 /* The log speaks of users and of jobs by name; each table once a minute. */
+static char told[4096];
+
+/* What the log says. */
+static void tell_all(const struct zn_arena *a, uint64_t now_ns)
+{
+	int file = memfd_create("log", 0), before = dup(2);
+
+	dup2(file, 2);
+	zn_log_level = ZN_WARN;
+	zn_quotas_tell(a, now_ns);
+	zn_log_level = ZN_ERROR;
+	dup2(before, 2);
+	close(before);
+	told[pread(file, told, sizeof(told) - 1, 0)] = 0;
+	close(file);
+}
+
 T(the_kernels_tables_are_told_of)
 {
 	static struct zn_shared shared;
@@ -217,12 +235,31 @@ T(the_kernels_tables_are_told_of)
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_TASK], ZN_OWNER_JOB(3));
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_CGROUP], ZN_OWNER_JOB(4));
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_PROCESS], 1000);
-	zn_quotas_tell(&arena, ZN_NS_PER_S);
+	tell_all(&arena, ZN_NS_PER_S);
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++)
 		CHECK_EQ(shared.quota[t].refused_owner, 0);
+	CHECK(strstr(told, "processes: 1 refused, the last one to user 1000, who"));
+	CHECK(strstr(told, "processes of jobs: 1 refused, the last one to job 4711, who"));
+	CHECK(strstr(told, "the last one to the job in slot 4, who"));
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_PROCESS], 1000);
 	zn_quotas_tell(&arena, 2 * ZN_NS_PER_S);
 	CHECK_EQ(shared.quota[ZN_QUOTA_PROCESS].refused_owner, 1001);
+}
+
+T(a_job_that_was_forgotten_lends_its_name_to_no_other)
+{
+	static struct zn_shared shared;
+	static struct zn_job_row jobs[ZN_JOBS_MAX];
+	static struct zn_arena arena = {.shared = &shared, .jobs = jobs};
+
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_TASK], ZN_OWNER_JOB(3));
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_CGROUP], ZN_OWNER_JOB(4));
+	zn_quotas_forget_job(&shared, 3);
+	strcpy(jobs[3].name, "4712");
+	strcpy(jobs[4].name, "4711");
+	tell_all(&arena, ZN_NS_PER_S);
+	CHECK(strstr(told, "processes of jobs: 1 refused, the last one to a job that has been forgotten, who"));
+	CHECK(strstr(told, "the last one to job 4711, who"));
 }
 
 static bool write_text(const char *path, const char *text)
@@ -399,6 +436,7 @@ int main(void)
 	RUN(a_difference_that_stays_is_set_right);
 	RUN(sizes_follow_the_machine);
 	RUN(the_kernels_tables_are_told_of);
+	RUN(a_job_that_was_forgotten_lends_its_name_to_no_other);
 	RUN(a_process_is_its_users);
 	RUN(a_user_namespace_is_its_makers);
 	RUN(a_range_of_users_is_its_makers);

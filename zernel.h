@@ -14,7 +14,7 @@
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
 #define ZN_PROCS_MAX   1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
-#define ZN_HISTS_MAX   4096 /* histograms of one page each: 16 MiB of kernel memory */
+#define ZN_HISTS_MAX   2048 /* histograms of one page each: 8 MiB of kernel memory */
 #define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
 #define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
 #define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */
@@ -41,11 +41,11 @@
 #define ZN_TASKS_MAX   16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
 #define ZN_IO_MAX      7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
-#define ZN_IO_HISTS    1024  /* of them with a whole histogram: reads and writes */
-#define ZN_IO_OF_USER  12288 /* twice what one user's series may be, those of all his jobs together */
-#define ZN_IO_SEATS    8192  /* threads inside of a file operation at one time; a power of two */
-#define ZN_IO_REQUESTS 4096  /* requests of io_uring whose duration is known; a power of two */
-#define ZN_AIOS_MAX    8192  /* requests of libaio under way */
+#define ZN_IO_HISTS    1024 /* of them with a whole histogram: reads and writes */
+#define ZN_IO_OF_USER  12288/* twice what one user's series may be, those of all his jobs together */
+#define ZN_IO_SEATS    8192 /* threads inside of a file operation at one time; a power of two */
+#define ZN_IO_REQUESTS 4096 /* requests of io_uring whose duration is known; a power of two */
+#define ZN_AIOS_MAX    8192 /* requests of libaio under way */
 /* Alert rules (docs/ALERTS.md). What is at work in one evaluation is given back after it. */
 #define ZN_RULES_MAX     64
 #define ZN_RULE_NODES    48        /* operations and operands of one rule, its clear included */

@@ -143,7 +143,7 @@ static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, con
 {
 	uint32_t i = 0;
 
-	if (!zn_quota_take(&f->quota, row->of.user))
+	if (!zn_quota_try(&f->quota, row->of.user))
 		return ZN_FLOWS_MAX;
 	while (i < ZN_FLOWS_MAX && f->flow[i].used)
 		i++;
@@ -189,8 +189,13 @@ static bool flow_empty(const struct zn_flow *flow)
 
 /* ---- What the arena has. ---- */
 
-static void lost(struct zn_flows *f)
+/* There is no room in this table for what a row needs to be shown: counted once, however often it is looked for. */
+static void lost(struct zn_flows *f, struct zn_flow_row *row, struct zn_quota *table)
 {
+	if (row->lost)
+		return;
+	row->lost = true;
+	zn_quota_refuse(table, row->of.user);
 	__atomic_fetch_add(&f->arena->shared->lost[ZN_LOST_MOUNT], 1, __ATOMIC_RELAXED);
 }
 
@@ -200,7 +205,7 @@ static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
 	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, f->row[slot].of.user);
 
 	if (!mount)
-		lost(f);
+		lost(f, &f->row[slot], &f->mounts.quota);
 	return mount;
 }
 
@@ -209,7 +214,7 @@ static bool row_bind(struct zn_flows *f, uint32_t slot, const struct zn_mount *m
 	uint32_t flow = flow_find(f, &f->row[slot], mount);
 
 	if (flow == ZN_FLOWS_MAX) {
-		lost(f);
+		lost(f, &f->row[slot], &f->quota);
 		return false;
 	}
 	chain_add(f, slot, flow);

@@ -561,7 +561,7 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 	X(TRUNCATED, "truncated", "snapshots that were cut, and mounts whose durations found no room on a page")       \
 	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
 	X(IO, "io", "file operations without a free series")                                                           \
-	X(MOUNT, "mount", "looks at a series of files that found no free entry for its mount")                         \
+	X(MOUNT, "mount", "series of file I/O that found no free entry for their mount, each once")                    \
 	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                        \
 	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
 	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")           \
@@ -2078,6 +2078,7 @@ struct zn_flow_row {
 	uint32_t next, flow, version;
 	uint64_t calls;    /* at the last tick */
 	uint64_t since_ns; /* of its state; while it waits, since when there were no calls */
+	bool lost;         /* there was no room to show it, which was counted */
 };
 struct zn_job;
 struct zn_jobs;

@@ -854,15 +854,15 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 
 /* ---- jobs ---- */
 
-/* An entry of a job has gone from a table. */
-static void job_gives(struct zn_probe *p, enum map m, uint32_t slot)
+/* An entry of a job has gone from a table: a struct zn_tag, a struct zn_cgroup. */
+static void job_gives(struct zn_probe *p, enum map m, const void *entry)
 {
 	struct zn_quota *q = p->arena.shared->quota;
 
 	if (m == MAP_TASKS)
-		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(slot));
+		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(((const struct zn_tag *)entry)->slot));
 	else if (m == MAP_CGROUPS)
-		zn_quota_give(&q[ZN_QUOTA_CGROUP], ZN_OWNER_JOB(slot));
+		zn_quota_give(&q[ZN_QUOTA_CGROUP], zn_cgroup_owner(entry));
 }
 
 /* Takes out of a table what is of one job: names, groups and processes alike begin with its slot. */
@@ -883,7 +883,7 @@ static void slot_sweep(struct zn_probe *p, enum map m, uint32_t slot)
 		for (uint32_t i = 0; i < batch.count; i++)
 			if (memcmp(batch.value + i * size[m].value, &slot, sizeof(slot)) == 0 &&
 				bpf_map_delete_elem(p->map_fd[m], (char *)batch.key + i * size[m].key) == 0)
-				job_gives(p, m, slot);
+				job_gives(p, m, batch.value + i * size[m].value);
 	} while (more);
 }
 
@@ -1030,7 +1030,7 @@ static void task_end(struct zn_probe *p, uint32_t tgid)
 
 	if (bpf_map_lookup_elem(p->map_fd[MAP_TASKS], &tgid, &old) == 0 &&
 		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid) == 0)
-		job_gives(p, MAP_TASKS, old.slot);
+		job_gives(p, MAP_TASKS, &old);
 }
 
 static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
@@ -1074,7 +1074,7 @@ static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 
 	if (bpf_map_lookup_elem(fd, key, &group) || bpf_map_delete_elem(fd, key))
 		return;
-	job_gives((struct zn_probe *)a, MAP_CGROUPS, group.job.slot);
+	job_gives((struct zn_probe *)a, MAP_CGROUPS, &group);
 	row = zn_arena_job(a, group.job.slot);
 	if (row && group.job.serial == row->serial)
 		zn_job_row_group_gone(row, &group);
@@ -1093,12 +1093,12 @@ static int job_cgroup(
 		job_cgroup_gone(a, key); /* it was another job's, or still is */
 	}
 	group = (struct zn_cgroup){{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
+	if (!zn_quota_take(q, zn_cgroup_owner(&group)))
+		return task_lost(a);
 	if (step)
 		group.step = zn_job_row_step(&a->jobs[slot], step);
-	if (!zn_quota_take(q, ZN_OWNER_JOB(slot)))
-		return task_lost(a);
 	if (bpf_map_update_elem(fd, key, &group, BPF_NOEXIST)) {
-		zn_quota_give(q, ZN_OWNER_JOB(slot));
+		zn_quota_give(q, zn_cgroup_owner(&group));
 		return errno == EEXIST ? 0 : task_lost(a);
 	}
 	zn_job_row_group(&a->jobs[slot], &group);

@@ -905,6 +905,12 @@ struct zn_cgroup {
 };
 _Static_assert(sizeof(struct zn_cgroup_key) == 16 && sizeof(struct zn_cgroup) == 16, "padding");
 
+/* Whose entry of the quota a group is: that of a job itself is made by root alone, so others cannot keep it out. */
+static inline __u32 zn_cgroup_owner(const struct zn_cgroup *c)
+{
+	return c->level == ZN_CGROUP_JOB ? ZN_OWNER_ROOT : ZN_OWNER_JOB(c->job.slot);
+}
+
 /* One name in a path of control groups: as much of it as can decide, so that BPF needs no loop over a whole path. */
 #define ZN_SCOPE "slurmstepd.scope" /* 16 bytes without its NUL */
 struct zn_cgroup_part {

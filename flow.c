@@ -517,23 +517,42 @@ const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *fl
 	return &f->merged;
 }
 
-uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job)
+/* NULL: it is of no job, or of one that has gone. */
+static const struct zn_job_row *row_of(const struct zn_flows *f, struct zn_tag job)
 {
 	const struct zn_job_row *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;
-	uint32_t lost;
 
-	if (!row || row->serial != job.serial)
-		return 0;
-	lost = f->hidden[job.slot];
-	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
-		lost |= (uint32_t)(row->io_lost[op] > 0) << op;
-	return lost;
+	return row && row->serial == job.serial ? row : NULL;
 }
 
-/* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on. */
+static uint32_t ops_of(const __u64 count[ZN_IO_OP_COUNT])
+{
+	uint32_t ops = 0;
+
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		ops |= (uint32_t)(count[op] > 0) << op;
+	return ops;
+}
+
+uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = row_of(f, job);
+
+	return row ? ops_of(row->io_missed) : 0;
+}
+
+uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = row_of(f, job);
+
+	return row ? f->hidden[job.slot] | ops_of(row->io_lost) | ops_of(row->io_missed) : 0;
+}
+
+/* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on, and of
+ * which none was missed since. */
 static bool is_whole(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, uint32_t lost)
 {
-	bool whole = flow->op[op].first;
+	bool whole = flow->op[op].first && !(zn_flows_missed(f, flow->job) >> op & 1);
 
 	if (!(lost >> op & 1))
 		return true;

@@ -1178,6 +1178,8 @@ static void quotas_open(struct zn_probe *p)
 		[ZN_QUOTA_IO] = ZN_IO_MAX,
 		[ZN_QUOTA_IO_USER] = ZN_IO_OF_USER,
 		[ZN_QUOTA_IO_HIST] = ZN_IO_HISTS,
+		[ZN_QUOTA_IO_SEAT] = ZN_IO_SEATS,
+		[ZN_QUOTA_AIO] = ZN_AIOS_MAX,
 	};
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {
@@ -2275,8 +2277,31 @@ static void tasks_recount(struct zn_probe *p, uint64_t now_ns)
 	zn_quota_correct(q, held, p->recounted);
 }
 
+/* Programs do not count what each owner has under way, which all CPUs would have to do in one place. It is counted here, for what
+ * the log says, once somebody was refused. */
+static void seats_count(struct zn_probe *p)
+{
+	struct zn_quota *q = &p->arena.shared->quota[ZN_QUOTA_IO_SEAT];
+	const size_t len = ZN_IO_SEATS * sizeof(struct zn_io_seat);
+	const struct zn_io_seat *seat;
+
+	if (__atomic_load_n(&q->refused, __ATOMIC_RELAXED) == q->told_refused)
+		return;
+	seat = mmap(NULL, len, PROT_READ, MAP_SHARED, p->map_fd[MAP_IO_SEATS], 0);
+	if (seat == MAP_FAILED)
+		return;
+	for (uint32_t i = 0; i < ZN_QUOTA_OWNERS; i++)
+		q->row[i].held = 0;
+	q->rest.held = q->used = 0;
+	for (uint32_t i = 0; i < ZN_IO_SEATS; i++)
+		if (seat[i].owner)
+			zn_quota_give_many(q, seat[i].user, -1);
+	munmap((void *)seat, len);
+}
+
 void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns)
 {
+	seats_count(p);
 	tasks_recount(p, now_ns);
 	zn_quotas_tell(&p->arena, now_ns);
 }

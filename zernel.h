@@ -528,6 +528,27 @@ struct zn_io_row {
 };
 _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 
+/* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
+ * that end inside of one. */
+enum zn_io_kind { ZN_IO_DATA = 1, ZN_IO_META, ZN_IO_FAULT, ZN_IO_KINDS };
+struct zn_io_seat {
+	__u32 owner; /* thread and kind; 0: free */
+	__u8 op[2];
+	__u8 stacked; /* its file system calls another one for it */
+	__u8 inner;   /* calls of that that have not returned */
+	__u32 dev[2]; /* 0: nothing is counted for this side */
+	__u64 start_ns;
+	__u64 bytes; /* FAULT: brought in */
+	/* What follows stays when the seat is given back. */
+	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends last[] */
+	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less. ZN_IO_SERIES,
+	 * and above it zn_io_row.hist or ZN_IO_REFUSED. 0: none */
+	__u64 last[2];
+	/* Whose thread that is, by what it was when it came: it keeps this until it ends or becomes another program. */
+	__u32 user, tgid;
+};
+_Static_assert(sizeof(struct zn_io_seat) == 64, "padding");
+
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
 #define ZN_LOSSES(X)                                                                                                   \
 	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
@@ -566,7 +587,8 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
 	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")           \
 	X(KMSG, "kmsg",                                                                                                \
-		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit")
+		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit") \
+	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -594,7 +616,9 @@ enum zn_loss {
 	X(CGROUP, "control groups of jobs", TASK)                                                                      \
 	X(IO, "series of file I/O", IO)                                                                                \
 	X(IO_USER, "series of file I/O of one user", IO)                                                               \
-	X(IO_HIST, "histograms of file I/O", IO)
+	X(IO_HIST, "histograms of file I/O", IO)                                                                       \
+	X(IO_SEAT, "file operations under way", OPERATION)                                                             \
+	X(AIO, "requests of libaio under way", OPERATION)
 enum zn_quota_table {
 #define X(e, label, loss) ZN_QUOTA_##e,
 	ZN_QUOTAS(X)
@@ -883,9 +907,10 @@ struct zn_job_row {
 	__u32 cgroup_seen; /* 1 once it had a control group */
 	__u32 pad;
 	__u64 oom_kills; /* of its processes, by the kernel */
-	__u64 io_lost
-		[ZN_IO_OP_COUNT]; /* times that a series of this operation was refused; then its figures are not whole */
-	__u64 reserved[183 - ZN_IO_OP_COUNT];
+	/* How often a series of this operation was refused: then its figures are not whole, but for series that were there. */
+	__u64 io_lost[ZN_IO_OP_COUNT];
+	__u64 io_missed[ZN_IO_OP_COUNT]; /* such operations that no seat was left for: then none of its figures are */
+	__u64 reserved[183 - 2 * ZN_IO_OP_COUNT];
 	struct zn_step step[ZN_STEPS_MAX];
 };
 _Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_row) == 4096, "a job is one page");
@@ -2111,8 +2136,10 @@ void zn_flows_tick(struct zn_flows *f, uint64_t now_ns);
 const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow);
 bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job);
 struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op);
-/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series. */
+/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
+ * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
 uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job);
+uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
 const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
 struct zn_view;

@@ -45,7 +45,7 @@ static __always_inline void seats_gone(__u32 tid)
 			continue;
 		if (s->start_ns && kind != ZN_IO_FAULT)
 			zn_lost(ZN_LOST_INFLIGHT);
-		zn_io_seat_free(s);
+		zn_io_seat_free(s, owner);
 	}
 }
 

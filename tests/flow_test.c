@@ -550,6 +550,14 @@ T(figures_that_are_not_whole_are_null)
 	CHECK(strstr(text, "\"read_bytes\":5,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":{\"count\":1,"));
 	CHECK(strstr(text, "\"write\":null,\"mmap\":null}"));
+	zn_arena_job(&plain.arena, tag.slot)->io_missed[ZN_IO_READ] = 1; /* of a series that was there */
+	CHECK_EQ(zn_flows_missed(&flows, tag), 1u << ZN_IO_READ);
+	o.len = 0;
+	zn_json_begin(&j, &o);
+	zn_flow_json(&j, &view, flow("7", "/home", "nfs4"), false);
+	text[o.len] = 0;
+	CHECK(strstr(text, "\"read_bytes\":null,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
+	CHECK(strstr(text, "\"read\":null,"));
 	plain.io_of = (struct zn_io_row){0};
 }
 

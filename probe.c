@@ -731,15 +731,17 @@ static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	return n;
 }
 
-/* The hash is cleared last: it makes the slot a communicator's. */
+/* What makes the slot a communicator's is cleared last. */
 static void skew_release(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_skew *s = &a->skews[slot];
+	uint32_t owner = ZN_SKEW_OWNER(s->of);
 
 	a->shared->skew_used[slot] = 0;
 	hist_free(a, s->hist);
-	memset(&s->done, 0, sizeof(*s) - offsetof(struct zn_skew, done));
-	__atomic_store_n(&s->hash, 0, __ATOMIC_RELEASE);
+	memset(&s->hash, 0, sizeof(*s) - offsetof(struct zn_skew, hash));
+	__atomic_store_n(&s->of, 0, __ATOMIC_RELEASE);
+	zn_quota_give(&a->shared->quota[ZN_QUOTA_SKEW], owner);
 }
 
 /* ---- file I/O ---- */
@@ -1180,6 +1182,9 @@ static void quotas_open(struct zn_probe *p)
 		[ZN_QUOTA_IO_HIST] = ZN_IO_HISTS,
 		[ZN_QUOTA_IO_SEAT] = ZN_IO_SEATS,
 		[ZN_QUOTA_AIO] = ZN_AIOS_MAX,
+		[ZN_QUOTA_SKEW] = ZN_SKEWS_MAX,
+		[ZN_QUOTA_CALL] = ZN_CALLS_MAX,
+		[ZN_QUOTA_SOCKET] = ZN_SOCKS_MAX,
 	};
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {

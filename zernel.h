@@ -618,7 +618,10 @@ enum zn_loss {
 	X(IO_USER, "series of file I/O of one user", IO)                                                               \
 	X(IO_HIST, "histograms of file I/O", IO)                                                                       \
 	X(IO_SEAT, "file operations under way", OPERATION)                                                             \
-	X(AIO, "requests of libaio under way", OPERATION)
+	X(AIO, "requests of libaio under way", OPERATION)                                                              \
+	X(SKEW, "communicators that are compared", SKEW)                                                               \
+	X(CALL, "timed system calls", CALL)                                                                            \
+	X(SOCKET, "connections", SOCKET)
 enum zn_quota_table {
 #define X(e, label, loss) ZN_QUOTA_##e,
 	ZN_QUOTAS(X)
@@ -643,6 +646,7 @@ struct zn_gpu_calls {
 };
 _Static_assert(sizeof(struct zn_gpu_calls) == 40, "padding");
 
+enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS, ZN_REFUSED_SOCKET, ZN_REFUSED_KINDS };
 #define ZN_REFUSED_WORDS 1024 /* of 64 bits */
 #define ZN_MAJOR_WORDS   8    /* of 64 bits: device numbers below 512 are all that Linux gives out */
 
@@ -678,10 +682,9 @@ struct zn_shared {
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
-	/* Bits by the low bits of an id: a thread or process of it found no entry, and was counted. */
-	__u64 refused[2][ZN_REFUSED_WORDS];
+	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
+	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
 };
-enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
@@ -689,7 +692,7 @@ _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another lo
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
 			2 * ZN_MARKS + 24 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			16 * ZN_REFUSED_WORDS,
+			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -708,9 +711,9 @@ enum zn_timed { ZN_TIMED_IOCTL, ZN_TIMED_RECEIVE };
 #define ZN_TIMED_KEY(tid, what) ((__u64)(what) << 32 | (__u32)(tid))
 struct zn_timed_call {
 	__u64 start_ns;
-	__u64 arg; /* a pointer to the kernel's struct sock */
-	__u32 id;  /* of its process */
-	__u32 flags;
+	__u64 arg;   /* a pointer to the kernel's struct sock */
+	__u32 id;    /* of its process */
+	__u32 owner; /* who holds it of the quota */
 };
 _Static_assert(sizeof(struct zn_timed_call) == 24, "padding");
 
@@ -725,8 +728,12 @@ _Static_assert(sizeof(struct zn_send) == 16, "padding");
 
 /* Whose a TCP connection is: its last sender. Key: the address of the kernel's struct sock. */
 struct zn_sock {
-	__u32 row, id;
+	__u32 row : 10;
+	__u32 id : 22; /* the low bits of it */
+	__u32 owner;   /* who holds it of the quota */
 };
+#define ZN_SOCK_ID(id) ((id)&0x3fffff)
+_Static_assert(sizeof(struct zn_sock) == 8 && ZN_PROCS_MAX <= 1 << 10, "bits");
 
 /* What an owner may hold of the quotas for one thread. */
 #define ZN_HELD_THREAD  1
@@ -877,14 +884,20 @@ struct zn_skew_rank {
 	__u64 last;    /* collectives that it was the last to issue */
 };
 struct zn_skew {
-	__u64 hash; /* as of zn_comm; 0: free */
+	__u64 of;   /* ZN_SKEW_OF; 0: free. A place is taken by it, and the hash follows */
+	__u64 hash; /* as of zn_comm; 0: not known yet */
 	__u64 done; /* collectives that all have issued */
 	__u32 members;
-	__u32 hist; /* of the difference between the last and the first */
+	__u32 hist;         /* of the difference between the last and the first */
+	__u32 hist_refused; /* 1: it did not get one, and that was counted */
+	__u32 pad;
 	struct zn_skew_rank member[ZN_SKEW_RANKS];
 	__u64 at_ns[ZN_SKEW_WINDOW][ZN_SKEW_RANKS];
 };
-_Static_assert(sizeof(struct zn_skew) == 24 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS, "padding");
+/* Whose a communicator is, and half of its hash: who knows the hash of another user's, which is shown, has no part in it. */
+#define ZN_SKEW_OF(owner, hash) ((__u64)((owner) + 1) << 32 | (__u32)(hash))
+#define ZN_SKEW_OWNER(of)       ((__u32)((of) >> 32) - 1)
+_Static_assert(sizeof(struct zn_skew) == 40 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS, "padding");
 
 /* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
  * daemon when it is told of a job, whichever comes first; the daemon alone gives it back. */

@@ -428,14 +428,22 @@ static __always_inline void zn_task_drop(__u32 tgid)
 		zn_quota_give_to(ZN_QUOTA_TASK, owner);
 }
 
-/* The calling thread begins something that is timed. */
-static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what, __u64 arg, __u32 flags)
+/* The calling thread begins something that is timed. One that is there already is an earlier one, whose end was missed. */
+static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what, __u64 arg)
 {
 	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), what);
-	struct zn_timed_call c = {.start_ns = bpf_ktime_get_ns(), .arg = arg, .id = p->id, .flags = flags};
+	struct zn_timed_call c = {.start_ns = bpf_ktime_get_ns(), .arg = arg, .id = p->id, .owner = p->owner};
+	struct zn_timed_call *old = bpf_map_lookup_elem(&calls, &key);
+	__u32 before = old ? old->owner : 0;
 
-	if (bpf_map_update_elem(&calls, &key, &c, BPF_ANY))
-		zn_lost(ZN_LOST_CALL);
+	if (old && bpf_map_update_elem(&calls, &key, &c, BPF_EXIST) == 0) {
+		zn_quota_move(ZN_QUOTA_CALL, before, c.owner);
+		return;
+	}
+	if (!zn_quota_claim(ZN_QUOTA_CALL, c.owner) || bpf_map_update_elem(&calls, &key, &c, BPF_NOEXIST) == 0)
+		return;
+	zn_quota_give_to(ZN_QUOTA_CALL, c.owner);
+	zn_lost(ZN_LOST_CALL);
 }
 
 /* It ends. False: it began before it was timed, or another program of the same process began it. */
@@ -447,7 +455,8 @@ static __always_inline bool zn_timed_end(struct zn_proc *p, enum zn_timed what, 
 	if (!c)
 		return false;
 	*to = *c;
-	bpf_map_delete_elem(&calls, &key);
+	if (bpf_map_delete_elem(&calls, &key) == 0)
+		zn_quota_give_to(ZN_QUOTA_CALL, to->owner);
 	return to->id == p->id;
 }
 

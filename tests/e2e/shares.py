@@ -189,6 +189,39 @@ def a_fork_bomb_in_a_job_leaves_others_their_tags():
     wait_until(lambda: entries(node, "job_processes") == 0, "no process of a job")
 
 
+CONNECTIONS = """
+import socket
+server = socket.create_server(("127.0.0.1", 0), backlog=100)
+clients, held = [], []
+for _ in range(5003):
+    clients.append(socket.create_connection(server.getsockname()))
+    held.append(server.accept()[0])
+for _ in range(2):
+    for c in clients:
+        c.send(b"x")
+"""
+
+
+@test
+def connections_of_one_user_leave_room_for_others():
+    """Each that is refused is counted once, but for some whose places of that are the same, and what goes is given back."""
+    share_of = (4096 - 256) // 2
+    refused = 5003 - share_of
+    daemon = Daemon(*NO_FILES, expect=[share("connections", NOBODY, 4096, share_of)])
+    for n in (1, 2):
+        actor = Actor(("cuda", CUDA), before=["prlimit", "--nofile=20000", *by(NOBODY)])
+        daemon.attached(CUDA)
+        actor.do("ready(cuda); launch(cuda, 7)")
+        daemon.ticked(2)
+        actor.do(CONNECTIONS)
+        lost = daemon.metrics().lost()
+        check(0.8 * n * refused < lost.pop("socket") <= n * refused, "connections that were refused")
+        equal(lost, {}, "what else was lost")
+        wait_until(lambda: any("connections" in line for line in daemon.lines()), "the line of the log")
+        actor.end()
+        daemon.gone(actor.pid)
+
+
 class Groups:
     """As many control groups below one; they go when the test ends."""
 

@@ -89,7 +89,7 @@ const char zn_alerts_defaults[] =
 	"\n"
 	"alert events_lost\n"
 	"  expr      increase(zernel_lost_total{what=(\"ringbuf\", \"series\", \"process\", \"thread\",\n"
-	"              \"alloc\", \"job\", \"task\", \"io\", \"alert\")}[10s]) > 0\n"
+	"              \"alloc\", \"job\", \"task\", \"io\", \"operation\", \"alert\")}[10s]) > 0\n"
 	"  keep_firing_for 60s\n"
 	"  summary   a table was full, so something was not measured: {{what}}\n";
 

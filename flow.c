@@ -143,7 +143,7 @@ static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, con
 {
 	uint32_t i = 0;
 
-	if (!zn_quota_take(&f->quota, row->of.user))
+	if (!zn_quota_try(&f->quota, row->of.user))
 		return ZN_FLOWS_MAX;
 	while (i < ZN_FLOWS_MAX && f->flow[i].used)
 		i++;
@@ -189,8 +189,13 @@ static bool flow_empty(const struct zn_flow *flow)
 
 /* ---- What the arena has. ---- */
 
-static void lost(struct zn_flows *f)
+/* There is no room in this table for what a row needs to be shown: counted once, however often it is looked for. */
+static void lost(struct zn_flows *f, struct zn_flow_row *row, struct zn_quota *table)
 {
+	if (row->lost)
+		return;
+	row->lost = true;
+	zn_quota_refuse(table, row->of.user);
 	__atomic_fetch_add(&f->arena->shared->lost[ZN_LOST_MOUNT], 1, __ATOMIC_RELAXED);
 }
 
@@ -200,7 +205,7 @@ static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
 	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, f->row[slot].of.user);
 
 	if (!mount)
-		lost(f);
+		lost(f, &f->row[slot], &f->mounts.quota);
 	return mount;
 }
 
@@ -209,7 +214,7 @@ static bool row_bind(struct zn_flows *f, uint32_t slot, const struct zn_mount *m
 	uint32_t flow = flow_find(f, &f->row[slot], mount);
 
 	if (flow == ZN_FLOWS_MAX) {
-		lost(f);
+		lost(f, &f->row[slot], &f->quota);
 		return false;
 	}
 	chain_add(f, slot, flow);
@@ -512,23 +517,42 @@ const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *fl
 	return &f->merged;
 }
 
-uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job)
+/* NULL: it is of no job, or of one that has gone. */
+static const struct zn_job_row *row_of(const struct zn_flows *f, struct zn_tag job)
 {
 	const struct zn_job_row *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;
-	uint32_t lost;
 
-	if (!row || row->serial != job.serial)
-		return 0;
-	lost = f->hidden[job.slot];
-	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
-		lost |= (uint32_t)(row->io_lost[op] > 0) << op;
-	return lost;
+	return row && row->serial == job.serial ? row : NULL;
 }
 
-/* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on. */
+static uint32_t ops_of(const __u64 count[ZN_IO_OP_COUNT])
+{
+	uint32_t ops = 0;
+
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		ops |= (uint32_t)(count[op] > 0) << op;
+	return ops;
+}
+
+uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = row_of(f, job);
+
+	return row ? ops_of(row->io_missed) : 0;
+}
+
+uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = row_of(f, job);
+
+	return row ? f->hidden[job.slot] | ops_of(row->io_lost) | ops_of(row->io_missed) : 0;
+}
+
+/* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on, and of
+ * which none was missed since. */
 static bool is_whole(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, uint32_t lost)
 {
-	bool whole = flow->op[op].first;
+	bool whole = flow->op[op].first && !(zn_flows_missed(f, flow->job) >> op & 1);
 
 	if (!(lost >> op & 1))
 		return true;

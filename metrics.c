@@ -857,10 +857,30 @@ static void duration_labels(struct text *t, const struct durations *d, const str
 	labels_end(t);
 }
 
+/* Two users' communicators have one hash only if one of them chose it so. */
+static bool is_of_two(struct text *t, const struct zn_skew *s)
+{
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *other = zn_arena_skew(t->view->agg->arena, slot);
+
+		if (other && other != s && other->hash == s->hash)
+			return true;
+	}
+	return false;
+}
+
 static void skew_labels(struct text *t, const struct zn_skew *s)
 {
+	size_t at;
+
 	series(t);
-	label_hex(t, "comm", s->hash);
+	at = number_begin(t, "comm");
+	zn_out_hex(t->out, s->hash, 16);
+	if (is_of_two(t, s)) {
+		zn_out_char(t->out, '-');
+		zn_out_u64(t->out, ZN_SKEW_OWNER(s->of));
+	}
+	number_end(t, "comm", at);
 }
 
 static void taken_labels(struct text *t, const struct durations *d, const struct taken *of)

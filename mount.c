@@ -173,12 +173,12 @@ static void name_unknown(struct zn_mount *e)
 	strcpy(e->fstype, "unknown");
 }
 
-/* NULL: there is no room for one more of this owner. */
+/* NULL: there is no room for one more of this owner; the caller says so of what it is for. */
 static struct zn_mount *add(struct zn_mounts *m, uint32_t dev, uint32_t owner)
 {
 	struct zn_mount *e = NULL;
 
-	if (!zn_quota_take(&m->quota, owner))
+	if (!zn_quota_try(&m->quota, owner))
 		return NULL;
 	for (uint32_t i = 0; i < ZN_MOUNTS_MAX && !e; i++)
 		if (m->mount[i].state == ZN_MOUNT_FREE)

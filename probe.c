@@ -757,15 +757,17 @@ static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	return n;
 }
 
-/* The hash is cleared last: it makes the slot a communicator's. */
+/* What makes the slot a communicator's is cleared last. */
 static void skew_release(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_skew *s = &a->skews[slot];
+	uint32_t owner = ZN_SKEW_OWNER(s->of);
 
 	a->shared->skew_used[slot] = 0;
 	hist_free(a, s->hist);
-	memset(&s->done, 0, sizeof(*s) - offsetof(struct zn_skew, done));
-	__atomic_store_n(&s->hash, 0, __ATOMIC_RELEASE);
+	memset(&s->hash, 0, sizeof(*s) - offsetof(struct zn_skew, hash));
+	__atomic_store_n(&s->of, 0, __ATOMIC_RELEASE);
+	zn_quota_give(&a->shared->quota[ZN_QUOTA_SKEW], owner);
 }
 
 /* ---- file I/O ---- */
@@ -880,15 +882,15 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 
 /* ---- jobs ---- */
 
-/* An entry of a job has gone from a table. */
-static void job_gives(struct zn_probe *p, enum map m, uint32_t slot)
+/* An entry of a job has gone from a table: a struct zn_tag, a struct zn_cgroup. */
+static void job_gives(struct zn_probe *p, enum map m, const void *entry)
 {
 	struct zn_quota *q = p->arena.shared->quota;
 
 	if (m == MAP_TASKS)
-		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(slot));
+		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(((const struct zn_tag *)entry)->slot));
 	else if (m == MAP_CGROUPS)
-		zn_quota_give(&q[ZN_QUOTA_CGROUP], ZN_OWNER_JOB(slot));
+		zn_quota_give(&q[ZN_QUOTA_CGROUP], zn_cgroup_owner(entry));
 }
 
 /* Takes out of a table what is of one job: names, groups and processes alike begin with its slot. */
@@ -909,7 +911,7 @@ static void slot_sweep(struct zn_probe *p, enum map m, uint32_t slot)
 		for (uint32_t i = 0; i < batch.count; i++)
 			if (memcmp(batch.value + i * size[m].value, &slot, sizeof(slot)) == 0 &&
 				bpf_map_delete_elem(p->map_fd[m], (char *)batch.key + i * size[m].key) == 0)
-				job_gives(p, m, slot);
+				job_gives(p, m, batch.value + i * size[m].value);
 	} while (more);
 }
 
@@ -1057,7 +1059,7 @@ static void task_end(struct zn_probe *p, uint32_t tgid)
 
 	if (bpf_map_lookup_elem(p->map_fd[MAP_TASKS], &tgid, &old) == 0 &&
 		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid) == 0)
-		job_gives(p, MAP_TASKS, old.slot);
+		job_gives(p, MAP_TASKS, &old);
 }
 
 static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
@@ -1101,7 +1103,7 @@ static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 
 	if (bpf_map_lookup_elem(fd, key, &group) || bpf_map_delete_elem(fd, key))
 		return;
-	job_gives((struct zn_probe *)a, MAP_CGROUPS, group.job.slot);
+	job_gives((struct zn_probe *)a, MAP_CGROUPS, &group);
 	row = zn_arena_job(a, group.job.slot);
 	if (row && group.job.serial == row->serial)
 		zn_job_row_group_gone(row, &group);
@@ -1120,12 +1122,12 @@ static int job_cgroup(
 		job_cgroup_gone(a, key); /* it was another job's, or still is */
 	}
 	group = (struct zn_cgroup){{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
+	if (!zn_quota_take(q, zn_cgroup_owner(&group)))
+		return task_lost(a);
 	if (step)
 		group.step = zn_job_row_step(&a->jobs[slot], step);
-	if (!zn_quota_take(q, ZN_OWNER_JOB(slot)))
-		return task_lost(a);
 	if (bpf_map_update_elem(fd, key, &group, BPF_NOEXIST)) {
-		zn_quota_give(q, ZN_OWNER_JOB(slot));
+		zn_quota_give(q, zn_cgroup_owner(&group));
 		return errno == EEXIST ? 0 : task_lost(a);
 	}
 	zn_job_row_group(&a->jobs[slot], &group);
@@ -1206,6 +1208,11 @@ static void quotas_open(struct zn_probe *p)
 		[ZN_QUOTA_IO] = ZN_IO_MAX,
 		[ZN_QUOTA_IO_USER] = ZN_IO_OF_USER,
 		[ZN_QUOTA_IO_HIST] = ZN_IO_HISTS,
+		[ZN_QUOTA_IO_SEAT] = ZN_IO_SEATS,
+		[ZN_QUOTA_AIO] = ZN_AIOS_MAX,
+		[ZN_QUOTA_SKEW] = ZN_SKEWS_MAX,
+		[ZN_QUOTA_CALL] = ZN_CALLS_MAX,
+		[ZN_QUOTA_SOCKET] = ZN_SOCKS_MAX,
 	};
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {
@@ -2303,8 +2310,31 @@ static void tasks_recount(struct zn_probe *p, uint64_t now_ns)
 	zn_quota_correct(q, held, p->recounted);
 }
 
+/* Programs do not count what each owner has under way, which all CPUs would have to do in one place. It is counted here, for what
+ * the log says, once somebody was refused. */
+static void seats_count(struct zn_probe *p)
+{
+	struct zn_quota *q = &p->arena.shared->quota[ZN_QUOTA_IO_SEAT];
+	const size_t len = ZN_IO_SEATS * sizeof(struct zn_io_seat);
+	const struct zn_io_seat *seat;
+
+	if (__atomic_load_n(&q->refused, __ATOMIC_RELAXED) == q->told_refused)
+		return;
+	seat = mmap(NULL, len, PROT_READ, MAP_SHARED, p->map_fd[MAP_IO_SEATS], 0);
+	if (seat == MAP_FAILED)
+		return;
+	for (uint32_t i = 0; i < ZN_QUOTA_OWNERS; i++)
+		q->row[i].held = 0;
+	q->rest.held = q->used = 0;
+	for (uint32_t i = 0; i < ZN_IO_SEATS; i++)
+		if (seat[i].owner)
+			zn_quota_give_many(q, seat[i].user, -1);
+	munmap((void *)seat, len);
+}
+
 void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns)
 {
+	seats_count(p);
 	tasks_recount(p, now_ns);
 	zn_quotas_tell(&p->arena, now_ns);
 }

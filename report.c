@@ -555,9 +555,19 @@ static bool io_lost_item(void *report, struct zn_json *j, uint32_t i)
 	return i < ZN_IO_OP_COUNT;
 }
 
+static uint32_t io_missed(const struct report *r)
+{
+	return io_lost(r) ? zn_flows_missed(r->view->flows, (struct zn_tag){r->job->slot, r->job->serial}) : 0;
+}
+
 static const char *io_beyond(const struct report *r)
 {
-	return io_lost(r) ? "more pairs of a mount and an operation than its share, see io_lost" : NULL;
+	return io_lost(r) & ~io_missed(r) ? "more pairs of a mount and an operation than its share, see io_lost" : NULL;
+}
+
+static const char *io_crowded(const struct report *r)
+{
+	return io_missed(r) ? "more file operations under way at one time than its user's share, see io_lost" : NULL;
 }
 
 static const char *no_io(const struct report *r)
@@ -663,6 +673,7 @@ static const struct {
 	{"I/O", no_io},
 	{"some I/O", some_io},
 	{"some I/O", io_beyond},
+	{"some I/O", io_crowded},
 	{"some operations on directories and names", some_metadata},
 };
 

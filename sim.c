@@ -433,7 +433,10 @@ static void start_skew(struct zn_sim *s, uint32_t job)
 	s->skew[job] = slot < ZN_SKEWS_MAX && p->hist_count ? &p->arena.skews[slot] : NULL;
 	if (!s->skew[job])
 		return;
-	*s->skew[job] = (struct zn_skew){.hash = s->comm[job], .members = JOB_RANKS, .hist = zn_plain_hist(p)};
+	*s->skew[job] = (struct zn_skew){.of = ZN_SKEW_OF(ZN_OWNER_ROOT, s->comm[job]),
+		.hash = s->comm[job],
+		.members = JOB_RANKS,
+		.hist = zn_plain_hist(p)};
 	p->arena.shared->skew_used[slot] = 1;
 	for (uint32_t i = 0; i < JOB_RANKS; i++) {
 		const struct zn_proc *rank = s->rank[job * JOB_RANKS + i];

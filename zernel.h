@@ -41,11 +41,11 @@
 #define ZN_TASKS_MAX   16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
 #define ZN_IO_MAX      7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
-#define ZN_IO_HISTS    1024 /* of them with a whole histogram: reads and writes */
-#define ZN_IO_OF_USER  12288/* twice what one user's series may be, those of all his jobs together */
-#define ZN_IO_SEATS    8192 /* threads inside of a file operation at one time; a power of two */
-#define ZN_IO_REQUESTS 4096 /* requests of io_uring whose duration is known; a power of two */
-#define ZN_AIOS_MAX    8192 /* requests of libaio under way */
+#define ZN_IO_HISTS    1024  /* of them with a whole histogram: reads and writes */
+#define ZN_IO_OF_USER  12288 /* twice what one user's series may be, those of all his jobs together */
+#define ZN_IO_SEATS    8192  /* threads inside of a file operation at one time; a power of two */
+#define ZN_IO_REQUESTS 4096  /* requests of io_uring whose duration is known; a power of two */
+#define ZN_AIOS_MAX    8192  /* requests of libaio under way */
 /* Alert rules (docs/ALERTS.md). What is at work in one evaluation is given back after it. */
 #define ZN_RULES_MAX     64
 #define ZN_RULE_NODES    48        /* operations and operands of one rule, its clear included */
@@ -565,6 +565,27 @@ struct zn_io_row {
 };
 _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 
+/* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
+ * that end inside of one. */
+enum zn_io_kind { ZN_IO_DATA = 1, ZN_IO_META, ZN_IO_FAULT, ZN_IO_KINDS };
+struct zn_io_seat {
+	__u32 owner; /* thread and kind; 0: free */
+	__u8 op[2];
+	__u8 stacked; /* its file system calls another one for it */
+	__u8 inner;   /* calls of that that have not returned */
+	__u32 dev[2]; /* 0: nothing is counted for this side */
+	__u64 start_ns;
+	__u64 bytes; /* FAULT: brought in */
+	/* What follows stays when the seat is given back. */
+	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends last[] */
+	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less. ZN_IO_SERIES,
+	 * and above it zn_io_row.hist or ZN_IO_REFUSED. 0: none */
+	__u64 last[2];
+	/* Whose thread that is, by what it was when it came: it keeps this until it ends or becomes another program. */
+	__u32 user, tgid;
+};
+_Static_assert(sizeof(struct zn_io_seat) == 64, "padding");
+
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
 #define ZN_LOSSES(X)                                                                                                   \
 	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
@@ -598,12 +619,13 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 	X(TRUNCATED, "truncated", "snapshots that were cut, and mounts whose durations found no room on a page")       \
 	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
 	X(IO, "io", "file operations without a free series")                                                           \
-	X(MOUNT, "mount", "looks at a series of files that found no free entry for its mount")                         \
+	X(MOUNT, "mount", "series of file I/O that found no free entry for their mount, each once")                    \
 	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                        \
 	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
 	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")           \
 	X(KMSG, "kmsg",                                                                                                \
-		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit")
+		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit") \
+	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -631,7 +653,12 @@ enum zn_loss {
 	X(CGROUP, "control groups of jobs", TASK)                                                                      \
 	X(IO, "series of file I/O", IO)                                                                                \
 	X(IO_USER, "series of file I/O of one user", IO)                                                               \
-	X(IO_HIST, "histograms of file I/O", IO)
+	X(IO_HIST, "histograms of file I/O", IO)                                                                       \
+	X(IO_SEAT, "file operations under way", OPERATION)                                                             \
+	X(AIO, "requests of libaio under way", OPERATION)                                                              \
+	X(SKEW, "communicators that are compared", SKEW)                                                               \
+	X(CALL, "timed system calls", CALL)                                                                            \
+	X(SOCKET, "connections", SOCKET)
 enum zn_quota_table {
 #define X(e, label, loss) ZN_QUOTA_##e,
 	ZN_QUOTAS(X)
@@ -656,6 +683,7 @@ struct zn_gpu_calls {
 };
 _Static_assert(sizeof(struct zn_gpu_calls) == 40, "padding");
 
+enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS, ZN_REFUSED_SOCKET, ZN_REFUSED_KINDS };
 #define ZN_REFUSED_WORDS 1024 /* of 64 bits */
 #define ZN_MAJOR_WORDS   8    /* of 64 bits: device numbers below 512 are all that Linux gives out */
 
@@ -691,10 +719,9 @@ struct zn_shared {
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
-	/* Bits by the low bits of an id: a thread or process of it found no entry, and was counted. */
-	__u64 refused[2][ZN_REFUSED_WORDS];
+	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
+	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
 };
-enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS };
 #define ZN_MARK_TRACKED  1u
 #define ZN_MARK_WORKER   0x10000u
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
@@ -702,7 +729,7 @@ _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another lo
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
 			2 * ZN_MARKS + 24 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			16 * ZN_REFUSED_WORDS,
+			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -721,9 +748,9 @@ enum zn_timed { ZN_TIMED_IOCTL, ZN_TIMED_RECEIVE };
 #define ZN_TIMED_KEY(tid, what) ((__u64)(what) << 32 | (__u32)(tid))
 struct zn_timed_call {
 	__u64 start_ns;
-	__u64 arg; /* a pointer to the kernel's struct sock */
-	__u32 id;  /* of its process */
-	__u32 flags;
+	__u64 arg;   /* a pointer to the kernel's struct sock */
+	__u32 id;    /* of its process */
+	__u32 owner; /* who holds it of the quota */
 };
 _Static_assert(sizeof(struct zn_timed_call) == 24, "padding");
 
@@ -738,8 +765,12 @@ _Static_assert(sizeof(struct zn_send) == 16, "padding");
 
 /* Whose a TCP connection is: its last sender. Key: the address of the kernel's struct sock. */
 struct zn_sock {
-	__u32 row, id;
+	__u32 row : 10;
+	__u32 id : 22; /* the low bits of it */
+	__u32 owner;   /* who holds it of the quota */
 };
+#define ZN_SOCK_ID(id) ((id)&0x3fffff)
+_Static_assert(sizeof(struct zn_sock) == 8 && ZN_PROCS_MAX <= 1 << 10, "bits");
 
 /* What an owner may hold of the quotas for one thread. */
 #define ZN_HELD_THREAD  1
@@ -890,14 +921,20 @@ struct zn_skew_rank {
 	__u64 last;    /* collectives that it was the last to issue */
 };
 struct zn_skew {
-	__u64 hash; /* as of zn_comm; 0: free */
+	__u64 of;   /* ZN_SKEW_OF; 0: free. A place is taken by it, and the hash follows */
+	__u64 hash; /* as of zn_comm; 0: not known yet */
 	__u64 done; /* collectives that all have issued */
 	__u32 members;
-	__u32 hist; /* of the difference between the last and the first */
+	__u32 hist;         /* of the difference between the last and the first */
+	__u32 hist_refused; /* 1: it did not get one, and that was counted */
+	__u32 pad;
 	struct zn_skew_rank member[ZN_SKEW_RANKS];
 	__u64 at_ns[ZN_SKEW_WINDOW][ZN_SKEW_RANKS];
 };
-_Static_assert(sizeof(struct zn_skew) == 24 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS, "padding");
+/* Whose a communicator is, and half of its hash: who knows the hash of another user's, which is shown, has no part in it. */
+#define ZN_SKEW_OF(owner, hash) ((__u64)((owner) + 1) << 32 | (__u32)(hash))
+#define ZN_SKEW_OWNER(of)       ((__u32)((of) >> 32) - 1)
+_Static_assert(sizeof(struct zn_skew) == 40 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS, "padding");
 
 /* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
  * daemon when it is told of a job, whichever comes first; the daemon alone gives it back. */
@@ -920,9 +957,10 @@ struct zn_job_row {
 	__u32 cgroup_seen; /* 1 once it had a control group */
 	__u32 pad;
 	__u64 oom_kills; /* of its processes, by the kernel */
-	__u64 io_lost
-		[ZN_IO_OP_COUNT]; /* times that a series of this operation was refused; then its figures are not whole */
-	__u64 reserved[183 - ZN_IO_OP_COUNT];
+	/* How often a series of this operation was refused: then its figures are not whole, but for series that were there. */
+	__u64 io_lost[ZN_IO_OP_COUNT];
+	__u64 io_missed[ZN_IO_OP_COUNT]; /* such operations that no seat was left for: then none of its figures are */
+	__u64 reserved[183 - 2 * ZN_IO_OP_COUNT];
 	struct zn_step step[ZN_STEPS_MAX];
 };
 _Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_row) == 4096, "a job is one page");
@@ -941,6 +979,12 @@ struct zn_cgroup {
 	__u32 step; /* index into zn_job_row.step; ZN_STEPS_MAX: none */
 };
 _Static_assert(sizeof(struct zn_cgroup_key) == 16 && sizeof(struct zn_cgroup) == 16, "padding");
+
+/* Whose entry of the quota a group is: that of a job itself is made by root alone, so others cannot keep it out. */
+static inline __u32 zn_cgroup_owner(const struct zn_cgroup *c)
+{
+	return c->level == ZN_CGROUP_JOB ? ZN_OWNER_ROOT : ZN_OWNER_JOB(c->job.slot);
+}
 
 /* One name in a path of control groups: as much of it as can decide, so that BPF needs no loop over a whole path. */
 #define ZN_SCOPE "slurmstepd.scope" /* 16 bytes without its NUL */
@@ -2120,6 +2164,7 @@ struct zn_flow_row {
 	uint32_t next, flow, version;
 	uint64_t calls;    /* at the last tick */
 	uint64_t since_ns; /* of its state; while it waits, since when there were no calls */
+	bool lost;         /* there was no room to show it, which was counted */
 };
 struct zn_job;
 struct zn_jobs;
@@ -2146,8 +2191,10 @@ void zn_flows_tick(struct zn_flows *f, uint64_t now_ns);
 const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow);
 bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job);
 struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op);
-/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series. */
+/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
+ * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
 uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job);
+uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
 const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
 struct zn_view;

@@ -159,16 +159,21 @@ static __always_inline bool step_read(struct zn_job_name *name, struct cgroup *c
 	return true;
 }
 
-static __always_inline void group_below(struct zn_cgroup *to, const struct zn_cgroup *parent, struct cgroup *cgrp)
+/* False, as of group_top(): there is no entry for it, which was counted. That is asked first, so that a group without one takes
+ * neither a step nor a job's slot, which would stay until the daemon ends. */
+static __always_inline bool group_below(struct zn_cgroup *to, const struct zn_cgroup *parent, struct cgroup *cgrp)
 {
 	struct zn_job_name name;
 
 	to->level = ZN_CGROUP_BELOW;
+	if (!zn_quota_claim(ZN_QUOTA_CGROUP, zn_cgroup_owner(to)))
+		return false;
 	to->step = to->job.serial == parent->job.serial ? parent->step : ZN_STEPS_MAX;
 	if (parent->level == ZN_CGROUP_JOB && step_read(&name, cgrp)) {
 		to->level = ZN_CGROUP_STEP;
 		to->step = step_claim(to->job.slot, &name);
 	}
+	return true;
 }
 
 /* Users may make folders of any name in a subtree of their own, so a job's group is one that root made. */
@@ -180,14 +185,18 @@ static __always_inline bool group_top(struct zn_cgroup *to, struct cgroup *cgrp)
 
 	if ((__u32)bpf_get_current_uid_gid() || !name_read(&name, cgrp))
 		return false;
+	to->level = ZN_CGROUP_JOB;
+	to->step = ZN_STEPS_MAX;
+	if (!zn_quota_claim(ZN_QUOTA_CGROUP, zn_cgroup_owner(to)))
+		return false;
 	slot = job_claim(&name);
 	to->job.slot = slot;
 	row = slot < 0 ? NULL : bpf_map_lookup_elem(&jobs, &to->job.slot);
-	if (!row)
+	if (!row) {
+		zn_quota_give_to(ZN_QUOTA_CGROUP, zn_cgroup_owner(to));
 		return false;
+	}
 	to->job.serial = row->serial;
-	to->level = ZN_CGROUP_JOB;
-	to->step = ZN_STEPS_MAX;
 	return true;
 }
 
@@ -214,18 +223,18 @@ int job_mkdir(struct bpf_raw_tracepoint_args *ctx)
 		above = key_of(parent);
 		in = bpf_map_lookup_elem(&cgroups, &above);
 	}
-	if (in && tag_now(&group.job, &in->job))
-		group_below(&group, in, cgrp);
-	else if (!group_top(&group, cgrp))
+	if (in && tag_now(&group.job, &in->job)) {
+		if (!group_below(&group, in, cgrp))
+			return 0;
+	} else if (!group_top(&group, cgrp)) {
 		return 0;
+	}
 	key = key_of(cgrp);
-	if (!zn_quota_claim(ZN_QUOTA_CGROUP, ZN_OWNER_JOB(group.job.slot)))
-		return 0;
 	if (bpf_map_update_elem(&cgroups, &key, &group, BPF_NOEXIST) == 0) {
 		group_counted(&group);
 		return 0;
 	}
-	zn_quota_give_to(ZN_QUOTA_CGROUP, ZN_OWNER_JOB(group.job.slot));
+	zn_quota_give_to(ZN_QUOTA_CGROUP, zn_cgroup_owner(&group));
 	zn_lost(ZN_LOST_TASK);
 	return 0;
 }
@@ -285,7 +294,7 @@ int job_rmdir(struct bpf_raw_tracepoint_args *ctx)
 	row = job_of(&group.job);
 	if (bpf_map_delete_elem(&cgroups, &key))
 		return 0;
-	zn_quota_give_to(ZN_QUOTA_CGROUP, ZN_OWNER_JOB(group.job.slot));
+	zn_quota_give_to(ZN_QUOTA_CGROUP, zn_cgroup_owner(&group));
 	if (!row)
 		return 0;
 	if (group.level == ZN_CGROUP_STEP)

@@ -69,8 +69,6 @@ static __noinline __u64 unique_id_hash(__u64 at)
 
 /* ---- issue skew among the ranks of this node ---- */
 
-#define SKEW_PROBES 8 /* slots that a communicator may have */
-
 static __always_inline struct zn_skew *skew_at(__u32 at)
 {
 	at &= ZN_SKEWS_MAX - 1;
@@ -85,22 +83,48 @@ static __always_inline void skew_mark(__u32 at)
 
 /* Functions that are not static are verified once, whoever calls them; their arguments are numbers. */
 
-/* Slot + 1 of a communicator, made if it has none and `make`; 0: none. */
-__noinline __u32 skew_find(__u64 hash, __u32 make)
+#define SKEW_MADE 0x10000 /* beside a slot: it was free until now */
+
+/* Slot + 1 of a communicator, which takes the first free one if it has none and `make`; 0: none. All are looked at: users
+ * choose ids, so they can have the slots that come first for somebody's hash. */
+__noinline __u32 skew_find(__u64 hash, __u32 owner, __u32 make)
 {
-	for (__u32 i = 0; i < SKEW_PROBES; i++) {
-		__u32 at = (__u32)hash + i;
+	__u64 of = ZN_SKEW_OF(owner, hash), seen;
+
+	for (__u32 i = 0; i < ZN_SKEWS_MAX; i++) {
+		__u32 at = ((__u32)hash + i) & (ZN_SKEWS_MAX - 1);
 		struct zn_skew *s = skew_at(at);
 
-		at &= ZN_SKEWS_MAX - 1;
-		if (s && s->hash == hash)
-			return at + 1;
-		if (s && make && __sync_val_compare_and_swap(&s->hash, 0, hash) == 0) {
-			skew_mark(at);
-			return at + 1;
+		if (!s)
+			return 0;
+		seen = s->of;
+		if (!seen && make) {
+			seen = __sync_val_compare_and_swap(&s->of, 0, of);
+			if (!seen) {
+				s->hash = hash;
+				skew_mark(at);
+				return (at + 1) | SKEW_MADE;
+			}
 		}
+		if (seen == of && (!s->hash || s->hash == hash)) /* 0: another rank is at the line above */
+			return at + 1;
 	}
 	return 0;
+}
+
+/* The same, for an owner who may have his share. */
+static __always_inline __u32 skew_slot(__u64 hash, __u32 owner)
+{
+	__u32 slot = skew_find(hash, owner, false);
+
+	if (slot)
+		return slot;
+	if (!zn_quota_take_from(ZN_QUOTA_SKEW, owner))
+		return 0;
+	slot = skew_find(hash, owner, true);
+	if (!(slot & SKEW_MADE))
+		zn_quota_give_to(ZN_QUOTA_SKEW, owner);
+	return slot & ~SKEW_MADE;
 }
 
 /* A rank of this node joins. Communicators of unknown id, and of one rank, have nobody to be compared with. */
@@ -111,8 +135,7 @@ static __always_inline void skew_join(struct zn_call *c, struct zn_comm *comm)
 
 	if (!comm->hash || comm->nranks == 1)
 		return;
-	slot = skew_find(comm->hash, 0);
-	slot = slot ? slot : skew_find(comm->hash, 1);
+	slot = skew_slot(comm->hash, c->proc->owner);
 	s = slot ? skew_at(slot - 1) : NULL;
 	m = s ? __sync_fetch_and_add(&s->members, 1) : ZN_SKEW_RANKS;
 	if (!s || m >= ZN_SKEW_RANKS) {
@@ -127,12 +150,20 @@ static __always_inline void skew_join(struct zn_call *c, struct zn_comm *comm)
 	comm->member = m;
 }
 
-/* It is the last rank's. */
-static __always_inline __u32 skew_hist_claim(struct zn_skew *s)
+static __noinline __u32 skew_hist_claim(struct zn_skew *s)
 {
-	__u32 owner = zn_owner_current(), slot = zn_hist_take(owner), old;
+	__u32 owner, slot, old;
 
-	old = slot ? __sync_val_compare_and_swap(&s->hist, 0, slot) : 0;
+	if (!s || !s->of)
+		return 0;
+	owner = ZN_SKEW_OWNER(s->of);
+	slot = zn_hist_try(owner);
+	if (!slot) {
+		if (__sync_lock_test_and_set(&s->hist_refused, 1) == 0)
+			zn_hist_refuse(owner);
+		return 0;
+	}
+	old = __sync_val_compare_and_swap(&s->hist, 0, slot);
 	if (old)
 		zn_hist_give(slot, owner);
 	return old ? old : slot;
@@ -190,14 +221,15 @@ __noinline __u32 skew_record(__u32 slot, __u64 n)
 	return 1;
 }
 
-/* Collective n is complete with the rank that raises the least count of all to n + 1. */
-__noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns)
+/* Collective n is complete with the rank that raises the least count of all to n + 1. hash, id: of the rank, whose slot this may
+ * be no more. */
+__noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns, __u64 hash, __u32 id)
 {
 	struct zn_skew *s = skew_at(slot);
 	__u32 own = member & (ZN_SKEW_RANKS - 1);
 	__u64 n, done;
 
-	if (!s)
+	if (!s || s->hash != hash || s->member[own].id != id)
 		return 0;
 	n = s->member[own].issued;
 	s->at_ns[n & (ZN_SKEW_WINDOW - 1)][own] = start_ns;
@@ -226,20 +258,29 @@ static __always_inline struct zn_comm *comm_of(struct zn_call *c)
 	return NULL;
 }
 
-static __always_inline void skew_rank(const struct zn_comm *comm)
-{
-	struct zn_skew *s = comm->skew ? skew_at(comm->skew - 1) : NULL;
-
-	if (s && s->hash == comm->hash)
-		s->member[comm->member & (ZN_SKEW_RANKS - 1)].rank = comm->rank;
-}
-
-static __always_inline void skew_leave(const struct zn_comm *comm)
+/* A rank among those that are compared; NULL: it is not, or its slot is another communicator's by now. */
+static __always_inline struct zn_skew_rank *skew_member(const struct zn_comm *comm, __u32 id)
 {
 	struct zn_skew *s = comm && comm->skew ? skew_at(comm->skew - 1) : NULL;
+	struct zn_skew_rank *rank = s ? &s->member[comm->member & (ZN_SKEW_RANKS - 1)] : NULL;
 
-	if (s && s->hash == comm->hash)
-		s->member[comm->member & (ZN_SKEW_RANKS - 1)].id = 0;
+	return rank && s->hash == comm->hash && rank->id == id ? rank : NULL;
+}
+
+static __always_inline void skew_rank(const struct zn_comm *comm, __u32 id)
+{
+	struct zn_skew_rank *rank = skew_member(comm, id);
+
+	if (rank)
+		rank->rank = comm->rank;
+}
+
+static __always_inline void skew_leave(const struct zn_comm *comm, __u32 id)
+{
+	struct zn_skew_rank *rank = skew_member(comm, id);
+
+	if (rank)
+		rank->id = 0;
 }
 
 static __always_inline void comm_init_return(struct zn_call *c)
@@ -313,7 +354,7 @@ static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
 		comm.rank = value;
 	else
 		comm.nranks = value;
-	skew_rank(&comm);
+	skew_rank(&comm, c->thread->id);
 	comm_add(c, c->frame->arg[0], &comm);
 }
 
@@ -323,7 +364,7 @@ static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
 	struct zn_proc *p = zn_proc_of(t);
 
-	skew_leave(comm_find(t, f->arg[0]));
+	skew_leave(comm_find(t, f->arg[0]), t->id);
 	if (bpf_map_delete_elem(&comms, &key) || !p)
 		return;
 	ZN_ADD(p->comms, -1);
@@ -339,7 +380,7 @@ static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type
 	if (type >= 12 && count)
 		zn_lost(ZN_LOST_NCCL_TYPE);
 	if (comm && comm->skew && !failed(c))
-		skew_issue(comm->skew - 1, comm->member, c->frame->start_ns);
+		skew_issue(comm->skew - 1, comm->member, c->frame->start_ns, comm->hash, c->thread->id);
 	if (c->detail == ZN_H_NCCL_ALL_TO_ALL) {
 		if (comm && comm->nranks != ZN_UNKNOWN)
 			bytes *= comm->nranks;

@@ -27,20 +27,32 @@ static __always_inline void received(struct zn_proc *p, struct sock *sk, int res
 		ZN_ADD(p->count[ZN_C_TCP_RECEIVED], result);
 }
 
+#define ID_OF(sk) ((__u32)((sk) >> 10)) /* for what was refused: a socket of TCP is larger than that */
+
+static __always_inline void unowned(__u32 owner)
+{
+	zn_quota_give_to(ZN_QUOTA_SOCKET, owner);
+	zn_lost(ZN_LOST_SOCKET);
+}
+
 /* The row of a process is found by its id, and the address of a connection stays its own until it is destroyed. */
 static __always_inline void own(struct zn_proc *p, __u64 sk)
 {
-	struct zn_sock *known = bpf_map_lookup_elem(&socks, &sk), mine = {.id = p->id};
-	__u32 tgid = p->tgid, *row;
+	struct zn_sock *known = bpf_map_lookup_elem(&socks, &sk), mine = {.id = ZN_SOCK_ID(p->id), .owner = p->owner};
+	__u32 tgid = p->tgid, before = known ? known->owner : 0, *row;
 
-	if (known && known->id == p->id)
+	if (known && known->id == mine.id)
 		return;
 	row = bpf_map_lookup_elem(&rows, &tgid);
 	if (!row)
 		return;
 	mine.row = *row;
-	if (bpf_map_update_elem(&socks, &sk, &mine, BPF_ANY))
-		zn_lost(ZN_LOST_SOCKET);
+	if (known && bpf_map_update_elem(&socks, &sk, &mine, BPF_EXIST) == 0)
+		zn_quota_move(ZN_QUOTA_SOCKET, before, mine.owner);
+	else if (!zn_quota_try_from(ZN_QUOTA_SOCKET, mine.owner))
+		zn_quota_refuse_once(ZN_QUOTA_SOCKET, mine.owner, ZN_REFUSED_SOCKET, ID_OF(sk));
+	else if (bpf_map_update_elem(&socks, &sk, &mine, BPF_NOEXIST))
+		unowned(mine.owner);
 }
 
 static __always_inline void send_begin(struct sock *sk)
@@ -124,10 +136,13 @@ SEC("kprobe/inet_recvmsg")
 int kprobe_receive(struct pt_regs *ctx)
 {
 	struct zn_proc *p = zn_tracked_current();
+	struct sock *sk = NULL;
 
-	if (p)
-		zn_timed_begin(
-			p, ZN_TIMED_RECEIVE, (__u64)BPF_CORE_READ((struct socket *)ZN_ARG1(ctx), sk), ZN_ARG4(ctx));
+	if (!p)
+		return 0;
+	if (!(ZN_ARG4(ctx) & MSG_PEEK)) /* else there is nothing to count */
+		sk = BPF_CORE_READ((struct socket *)ZN_ARG1(ctx), sk);
+	zn_timed_begin(p, ZN_TIMED_RECEIVE, (__u64)sk);
 	return 0;
 }
 
@@ -138,7 +153,7 @@ int kreturn_receive(struct pt_regs *ctx)
 	struct zn_timed_call c;
 
 	if (p && zn_timed_end(p, ZN_TIMED_RECEIVE, &c))
-		received(p, (struct sock *)c.arg, ZN_RESULT(ctx), c.flags);
+		received(p, (struct sock *)c.arg, ZN_RESULT(ctx), 0);
 	return 0;
 }
 
@@ -192,9 +207,10 @@ int tcp_retransmit(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 sk = ctx->args[0];
 	struct zn_sock *owner = bpf_map_lookup_elem(&socks, &sk);
-	struct zn_proc *p = owner ? bpf_map_lookup_elem(&procs, &owner->row) : NULL;
+	__u32 row = owner ? owner->row : ZN_ROW_NONE;
+	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
 
-	if (p && p->id == owner->id)
+	if (p && owner && ZN_SOCK_ID(p->id) == owner->id)
 		ZN_ADD(p->count[ZN_C_TCP_RETRANSMITS], 1);
 	return 0;
 }
@@ -204,8 +220,12 @@ SEC("raw_tp/tcp_destroy_sock")
 int tcp_destroy(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 sk = ctx->args[0];
+	struct zn_sock *known = bpf_map_lookup_elem(&socks, &sk);
+	__u32 owner = known ? known->owner : 0;
 
-	bpf_map_delete_elem(&socks, &sk);
+	zn_quota_refused_end(ZN_REFUSED_SOCKET, ID_OF(sk));
+	if (known && bpf_map_delete_elem(&socks, &sk) == 0)
+		zn_quota_give_to(ZN_QUOTA_SOCKET, owner);
 	return 0;
 }
 

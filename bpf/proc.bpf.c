@@ -20,9 +20,8 @@ static __always_inline void thread_gone(__u32 tid)
 }
 
 /* A thread that dies inside a system call leaves it without a return (an oops in a driver). */
-static __always_inline void calls_gone(__u32 tid, __u32 tgid)
+static __always_inline void calls_gone(__u32 tgid)
 {
-	__u64 receive = ZN_TIMED_KEY(tid, ZN_TIMED_RECEIVE);
 	struct zn_proc *p = zn_tracked(tgid);
 	struct zn_timed_call c;
 
@@ -30,7 +29,7 @@ static __always_inline void calls_gone(__u32 tid, __u32 tgid)
 		return;
 	if (zn_timed_end(p, ZN_TIMED_IOCTL, &c))
 		zn_gpu_leave(p, bpf_ktime_get_ns());
-	bpf_map_delete_elem(&calls, &receive);
+	zn_timed_end(p, ZN_TIMED_RECEIVE, &c);
 }
 
 /* A thread that was killed inside of a system call; and the next one with its id may be of another job. */
@@ -45,7 +44,7 @@ static __always_inline void seats_gone(__u32 tid)
 			continue;
 		if (s->start_ns && kind != ZN_IO_FAULT)
 			zn_lost(ZN_LOST_INFLIGHT);
-		zn_io_seat_free(s);
+		zn_io_seat_free(s, owner);
 	}
 }
 
@@ -90,7 +89,7 @@ int process_exit(void *ctx __attribute__((unused)))
 
 	if (TRACKS) {
 		thread_gone(id);
-		calls_gone(id, id >> 32);
+		calls_gone(id >> 32);
 	}
 	seats_gone(id);
 	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code

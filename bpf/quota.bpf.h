@@ -99,7 +99,7 @@ ZN_TRACKING __noinline int zn_quota_refuse_once(__u32 table, __u32 owner, __u32 
 	__u64 bit = 1ULL << (id & 63);
 	__u32 word = id >> 6 & (ZN_REFUSED_WORDS - 1);
 
-	if (table >= ZN_QUOTA_COUNT || kind > ZN_REFUSED_PROCESS)
+	if (table >= ZN_QUOTA_COUNT || kind >= ZN_REFUSED_KINDS)
 		return 0;
 	if (__sync_fetch_and_or(&shared.refused[kind][word], bit) & bit)
 		return 0;

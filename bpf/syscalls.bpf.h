@@ -50,7 +50,7 @@ static __always_inline void ioctl_enter(struct zn_proc *p, const struct pt_regs 
 		return;
 	c = bpf_map_lookup_elem(&calls, &key);
 	inside = c && c->id == p->id; /* the end of its last one was missed */
-	zn_timed_begin(p, ZN_TIMED_IOCTL, 0, 0);
+	zn_timed_begin(p, ZN_TIMED_IOCTL, 0);
 	c = bpf_map_lookup_elem(&calls, &key); /* none: it is not timed, so it will not leave either */
 	if (c && !inside)
 		zn_gpu_enter(p, c->start_ns);

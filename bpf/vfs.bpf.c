@@ -378,22 +378,168 @@ static __always_inline __u32 owner_of(enum zn_io_kind kind)
 	return ZN_IO_OWNER((__u32)bpf_get_current_pid_tgid(), kind);
 }
 
-static __always_inline struct zn_io_seat *seat_take(__u32 owner)
+static __always_inline void op_missed(struct zn_job_row *job, __u32 op)
+{
+	if (op < ZN_IO_OP_COUNT)
+		ZN_ADD(job->io_missed[op], 1);
+}
+
+#define NO_OP ZN_IO_OP_COUNT
+
+/* An operation of a process, or the pair that it is, cannot be followed: what its job did is not known in full. Whether an open()
+ * would have made its file is not known either. */
+__noinline int ops_missed(__u32 tgid, __u32 op, __u32 also)
+{
+	struct zn_tag *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	__u32 slot = tag ? tag->slot : ZN_JOBS_MAX;
+	struct zn_job_row *job = bpf_map_lookup_elem(&jobs, &slot);
+
+	zn_lost(ZN_LOST_OPERATION);
+	if (!tag || !job || job->serial != tag->serial)
+		return 0;
+	op_missed(job, op);
+	op_missed(job, op == ZN_IO_OPEN ? ZN_IO_CREATE : also);
+	return 0;
+}
+
+static __always_inline int ops_refused(enum zn_quota_table table, __u32 user, __u32 tgid, __u32 op, __u32 also)
+{
+	zn_quota_refuse(&shared.quota[table], user);
+	return ops_missed(tgid, op, also);
+}
+
+#ifdef ZN_NO_FETCH
+/* All seats are taken, by whomever: seats there say only which thread has them. */
+static __noinline struct zn_io_seat *seat_crowded(__u32 owner, __u32 op, __u32 also)
+{
+	(void)owner;
+	ops_missed(bpf_get_current_pid_tgid() >> 32, op, also);
+	return NULL;
+}
+
+static __always_inline void seat_name(struct zn_io_seat *s, __u32 owner)
+{
+	(void)s, (void)owner;
+}
+#else
+#define SEATS_AROUND 32
+
+/* 1, or 0. Without a branch: the verifier would follow both ways of each. */
+static __always_inline __u32 is_zero(__u64 v)
+{
+	ZN_OPAQUE(v);
+	return (v - 1) >> 63;
+}
+
+/* How many seats a user has of those around a thread's own. */
+__noinline __u32 seats_held(__u32 owner, __u32 user)
+{
+	__u32 held = 0;
+
+	for (__u32 i = 0; i < SEATS_AROUND; i++) {
+		__u32 at = ZN_IO_PLACE(owner, i);
+		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+
+		if (!s)
+			return 0;
+		held += is_zero(s->user ^ user) & ~is_zero(s->owner);
+	}
+	return held;
+}
+
+/* Place and 1 of the seat that its user has to give up for another one's thread: his who has most around there, if that is still
+ * more than the other one has then. 0: there is none. */
+__noinline __u32 seat_of_greediest(__u32 owner, __u32 user)
+{
+	__u32 most = seats_held(owner, user) + 1, found = 0;
+
+	for (__u32 i = 0; i < ZN_IO_TRIES; i++) {
+		__u32 at = ZN_IO_PLACE(owner, i), held;
+		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+
+		if (!s || s->user == user)
+			continue;
+		held = seats_held(owner, s->user);
+		if (held > most) {
+			most = held;
+			found = at + 1;
+		}
+	}
+	return found;
+}
+
+/*
+ * The share of operations under way. They are not counted by user as they come and go: all CPUs would have to do so in one
+ * place. So a thread looks only when its places are taken, and then it takes the seat of who has most. That one's operation
+ * is lost: its return finds no seat. Place and 1; 0: its own is lost.
+ *
+ * A fault of call_fault() has no end: nothing is lost with its seat.
+ */
+__noinline __u32 seat_squeeze(__u32 owner, __u32 op, __u32 also)
+{
+	__u32 user = zn_owner_current(), at = seat_of_greediest(owner, user) - 1, holder;
+	struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at), was;
+
+	if (s) {
+		was = *s;
+		holder = was.owner;
+		if (__sync_val_compare_and_swap(&s->owner, holder, owner) == holder) {
+			s->stacked = 0;
+			s->start_ns = 0;
+			if (holder && ((holder & 3) != ZN_IO_FAULT || was.dev[0] != 1))
+				ops_refused(ZN_QUOTA_IO_SEAT, was.user, was.tgid, was.op[0],
+					was.dev[1] ? was.op[1] : NO_OP);
+			return at + 1;
+		}
+	}
+	ops_refused(ZN_QUOTA_IO_SEAT, user, bpf_get_current_pid_tgid() >> 32, op, also);
+	return 0;
+}
+
+static __noinline struct zn_io_seat *seat_crowded(__u32 owner, __u32 op, __u32 also)
+{
+	__u32 at = seat_squeeze(owner, op, also) - 1;
+
+	return bpf_map_lookup_elem(&io_seats, &at);
+}
+
+/* A thread's first operation in this seat. */
+static __noinline int seat_named(struct zn_io_seat *s, __u32 owner)
+{
+	if (!s)
+		return 0;
+	s->user = zn_owner_current();
+	s->tgid = bpf_get_current_pid_tgid() >> 32;
+	s->last[0] = s->last[1] = 0;
+	s->last_for = owner;
+	return 0;
+}
+
+static __always_inline void seat_name(struct zn_io_seat *s, __u32 owner)
+{
+	if ((__u32)s->last_for != owner)
+		seat_named(s, owner);
+}
+#endif
+
+static __always_inline struct zn_io_seat *seat_take(__u32 owner, __u32 op, __u32 also)
 {
 	struct zn_io_seat *s = zn_io_seat_take(owner);
 
 	if (!s)
-		zn_lost(ZN_LOST_INFLIGHT);
+		s = seat_crowded(owner, op, also);
+	if (s)
+		seat_name(s, owner);
 	return s;
 }
 
 /* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was missed
- * would hide what comes after it: not on the same device, which is none of those below, and elsewhere not for long. NULL:
- * nothing is to be counted. */
-static __always_inline struct zn_io_seat *seat_begin(__u32 kind, __u32 op, struct place p)
+ * would hide what comes after it: not on the same device, which is none of those below, and elsewhere not for long. also:
+ * the other operation of a pair, or NO_OP. NULL: nothing is to be counted. */
+static __always_inline struct zn_io_seat *seat_begin(__u32 kind, __u32 op, __u32 also, struct place p)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct zn_io_seat *s = p.dev ? seat_take(owner_of(kind)) : NULL;
+	struct zn_io_seat *s = p.dev ? seat_take(owner_of(kind), op, also) : NULL;
 
 	if (!s)
 		return NULL;
@@ -417,7 +563,8 @@ static __always_inline struct zn_io_seat *seat_begin(__u32 kind, __u32 op, struc
 static __always_inline void pair_begin(struct place from, struct place to)
 {
 	bool both = from.dev;
-	struct zn_io_seat *s = seat_begin(ZN_IO_DATA, both ? ZN_IO_READ : ZN_IO_WRITE, both ? from : to);
+	__u32 also = both && to.dev ? ZN_IO_WRITE : NO_OP;
+	struct zn_io_seat *s = seat_begin(ZN_IO_DATA, both ? ZN_IO_READ : ZN_IO_WRITE, also, both ? from : to);
 
 	if (!s || !both)
 		return;
@@ -450,7 +597,7 @@ static __noinline int begin_at(__u32 kind, __u32 op, __u32 dev, __u32 stacked)
 {
 	if (is_of_kernel(op))
 		return 0;
-	seat_begin(kind, op, (struct place){dev, stacked});
+	seat_begin(kind, op, NO_OP, (struct place){dev, stacked});
 	return 0;
 }
 
@@ -472,8 +619,8 @@ static __always_inline bool is_over(struct zn_io_seat *s)
 static __noinline int end(__u32 kind, __s64 result)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER((__u32)id, kind));
-	__u32 tgid = id >> 32;
+	__u32 owner = ZN_IO_OWNER((__u32)id, kind), tgid = id >> 32;
+	struct zn_io_seat *s = zn_io_seat_find(owner);
 	struct outcome o = {};
 
 	if (!s || !is_over(s))
@@ -487,7 +634,7 @@ static __noinline int end(__u32 kind, __s64 result)
 		if (kind == ZN_IO_DATA && s->dev[1])
 			count(s->op[1], s->dev[1], tgid, &o, s);
 	}
-	zn_io_seat_free(s);
+	zn_io_seat_free(s, owner);
 	return 0;
 }
 
@@ -496,13 +643,14 @@ static __noinline int end(__u32 kind, __s64 result)
 static __always_inline void begin_data(__u32 op, struct place p)
 {
 	if (p.dev)
-		seat_begin(ZN_IO_DATA, op, p);
+		seat_begin(ZN_IO_DATA, op, NO_OP, p);
 }
 
 static __always_inline void end_data(__s64 result)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct zn_io_seat *s = zn_io_seat_find(ZN_IO_OWNER((__u32)id, ZN_IO_DATA));
+	__u32 owner = ZN_IO_OWNER((__u32)id, ZN_IO_DATA);
+	struct zn_io_seat *s = zn_io_seat_find(owner);
 	struct outcome o = {};
 
 	if (!s || !is_over(s))
@@ -510,7 +658,7 @@ static __always_inline void end_data(__s64 result)
 	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
 	if (outcome_of(&o, result))
 		count_here(s->op[0], s->dev[0], id >> 32, &o, s);
-	zn_io_seat_free(s);
+	zn_io_seat_free(s, owner);
 }
 
 /* A write to a file with O_SYNC is one write, no fsync besides. */
@@ -527,14 +675,14 @@ static __always_inline void begin_fsync(struct place p)
 /* The file that was opened, or an error. That nothing could be opened is on no device that is known here. */
 static __always_inline void end_open(bool typed, struct file *file)
 {
-	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_META));
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, mode, dev;
+	__u32 owner = owner_of(ZN_IO_META), tgid = bpf_get_current_pid_tgid() >> 32, mode, dev;
+	struct zn_io_seat *s = zn_io_seat_find(owner);
 	struct outcome o = {};
 
 	if (!s)
 		return;
 	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
-	zn_io_seat_free(s);
+	zn_io_seat_free(s, owner);
 	if (!file || (unsigned long)file >= (unsigned long)-ERRNO_LAST)
 		return;
 	mode = READ(typed, file, f_mode);
@@ -910,32 +1058,59 @@ int ring_complete(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- libaio: completions run anywhere ---- */
 
+/* False: there is none at this address. */
+static __always_inline bool aio_take_out(__u64 kiocb, struct zn_aio *aio)
+{
+	struct zn_aio *found = bpf_map_lookup_elem(&aios, &kiocb);
+
+	if (!found)
+		return false;
+	*aio = *found;
+	if (bpf_map_delete_elem(&aios, &kiocb))
+		return false;
+	zn_quota_give_to(ZN_QUOTA_AIO, aio->owner);
+	return true;
+}
+
+static __noinline int aio_begin_at(__u64 kiocb, __u32 op)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct zn_aio aio;
+	bool taken;
+
+	aio_take_out(kiocb, &aio); /* its end was missed */
+	aio = (struct zn_aio){.start_ns = bpf_ktime_get_ns(), .owner = zn_owner_current(), .tgid = tgid, .op = op};
+	taken = zn_quota_try_from(ZN_QUOTA_AIO, aio.owner);
+	if (taken && bpf_map_update_elem(&aios, &kiocb, &aio, BPF_NOEXIST) == 0)
+		return 0;
+	if (taken)
+		zn_quota_give_to(ZN_QUOTA_AIO, aio.owner);
+	return ops_refused(ZN_QUOTA_AIO, aio.owner, tgid, op, NO_OP);
+}
+
 static __always_inline void aio_begin(struct kiocb *kiocb, __u32 op)
 {
-	struct zn_aio aio = {.start_ns = bpf_ktime_get_ns(), .tgid = bpf_get_current_pid_tgid() >> 32, .op = op};
-
-	if (bpf_map_update_elem(&aios, &kiocb, &aio, BPF_ANY))
-		zn_lost(ZN_LOST_INFLIGHT);
+	aio_begin_at((__u64)kiocb, op);
 }
 
 /* Refused before it began: it will not complete. */
 static __always_inline void aio_refused(struct kiocb *kiocb, __s64 result)
 {
+	struct zn_aio aio;
+
 	if (result < 0)
-		bpf_map_delete_elem(&aios, &kiocb);
+		aio_take_out((__u64)kiocb, &aio);
 }
 
 static __always_inline void aio_end(struct kiocb *kiocb, __s64 result)
 {
-	struct zn_aio *found = bpf_map_lookup_elem(&aios, &kiocb), aio;
 	struct file *file = BPF_CORE_READ(kiocb, ki_filp);
 	struct outcome o = {.file = file};
+	struct zn_aio aio;
 	__u32 dev;
 
-	if (!found)
+	if (!aio_take_out((__u64)kiocb, &aio))
 		return;
-	aio = *found;
-	bpf_map_delete_elem(&aios, &kiocb);
 	dev = file ? place_of_file(false, file, false).dev : 0;
 	o.ns = zn_minus(bpf_ktime_get_ns(), aio.start_ns);
 	if (dev && outcome_of(&o, result))
@@ -955,7 +1130,8 @@ AT_ENTRY(on_aio_complete, aio_end((void *)ZN_ARG1(ctx), ZN_ARG2(ctx)))
 
 static __always_inline void end_fault(void)
 {
-	struct zn_io_seat *s = zn_io_seat_find(owner_of(ZN_IO_FAULT));
+	__u32 owner = owner_of(ZN_IO_FAULT);
+	struct zn_io_seat *s = zn_io_seat_find(owner);
 	struct outcome o = {};
 
 	if (!s)
@@ -964,7 +1140,7 @@ static __always_inline void end_fault(void)
 	o.bytes = s->bytes;
 	if (o.bytes)
 		count(ZN_IO_MMAP, s->dev[0], bpf_get_current_pid_tgid() >> 32, &o, s);
-	zn_io_seat_free(s);
+	zn_io_seat_free(s, owner);
 }
 
 static __always_inline __u64 folio_bytes(struct folio *folio)
@@ -1142,7 +1318,7 @@ int call_page_added(struct bpf_raw_tracepoint_args *ctx)
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct folio *folio = (void *)ctx->args[0];
 	struct zn_io_seat *s;
-	__u32 dev, hist;
+	__u32 owner = owner_of(ZN_IO_FAULT), dev, hist;
 
 	if ((__s64)ZN_CALL_NUMBER(regs) != -1)
 		return 0;
@@ -1150,10 +1326,10 @@ int call_page_added(struct bpf_raw_tracepoint_args *ctx)
 	if (!dev)
 		return 0;
 	hist = series_of(ZN_IO_MMAP, dev, bpf_get_current_pid_tgid() >> 32, NULL, NULL);
-	s = zn_io_seat_find(owner_of(ZN_IO_FAULT)); /* NULL: more of the same fault */
+	s = zn_io_seat_find(owner); /* NULL: more of the same fault */
 	coarse_add(hist, 0, folio_bytes(folio), s ? 1 : 0, 0);
 	if (s)
-		zn_io_seat_free(s);
+		zn_io_seat_free(s, owner);
 	return 0;
 }
 #endif

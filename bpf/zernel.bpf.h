@@ -63,33 +63,14 @@ ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_tag, 0);
 ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, struct zn_io_row, 0);
 ZN_MAP(coarse_hists, BPF_MAP_TYPE_ARRAY, ZN_IO_MAX, __u32, struct zn_coarse_hist, BPF_F_MMAPABLE);
 
-/* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
- * that end inside of one. */
-enum zn_io_kind { ZN_IO_DATA = 1, ZN_IO_META, ZN_IO_FAULT, ZN_IO_KINDS };
-struct zn_io_seat {
-	__u32 owner; /* thread and kind; 0: free */
-	__u8 op[2];
-	__u8 stacked; /* its file system calls another one for it */
-	__u8 inner;   /* calls of that that have not returned */
-	__u32 dev[2]; /* 0: nothing is counted for this side */
-	__u64 start_ns;
-	__u64 bytes; /* FAULT: brought in */
-	/* What follows stays when the seat is given back. */
-	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends it */
-	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less. ZN_IO_SERIES,
-	 * and above it zn_io_row.hist or ZN_IO_REFUSED. 0: none */
-	__u64 last[2];
-	__u64 pad;
-};
 #define ZN_IO_SERIES(dev, op) ((__u64)(dev) | (__u64)(op) << 32)
 #define ZN_IO_SERIES_BITS     48
 #define ZN_IO_REFUSED         0xffffu /* in place of a histogram: there is none, and what is done is lost */
-_Static_assert(sizeof(struct zn_io_seat) == 64, "padding");
 _Static_assert(ZN_HISTS_MAX + ZN_IO_MAX <= ZN_IO_REFUSED && ZN_IO_OP_COUNT <= 0x100, "bits of a series");
 #ifdef ZN_NO_FETCH
 ZN_MAP(io_seats, BPF_MAP_TYPE_HASH, ZN_IO_SEATS, __u32, struct zn_io_seat, 0); /* by owner */
 #else
-ZN_MAP(io_seats, BPF_MAP_TYPE_ARRAY, ZN_IO_SEATS, __u32, struct zn_io_seat, 0);
+ZN_MAP(io_seats, BPF_MAP_TYPE_ARRAY, ZN_IO_SEATS, __u32, struct zn_io_seat, BPF_F_MMAPABLE);
 #endif
 
 /* Requests of io_uring by their address; the next one of the same place takes it, which costs a duration. */
@@ -102,9 +83,11 @@ ZN_MAP(io_requests, BPF_MAP_TYPE_ARRAY, ZN_IO_REQUESTS, __u32, struct zn_io_requ
 /* Requests of libaio by the address of their kiocb: what completes one knows nothing of who made it. */
 struct zn_aio {
 	__u64 start_ns;
-	__u32 tgid;
-	__u32 op;
+	__u32 owner; /* who holds it of the quota */
+	__u32 tgid : 24;
+	__u32 op : 8;
 };
+_Static_assert(sizeof(struct zn_aio) == 16, "padding");
 ZN_MAP(aios, BPF_MAP_TYPE_HASH, ZN_AIOS_MAX, __u64, struct zn_aio, 0);
 
 /* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever touched. */
@@ -445,14 +428,22 @@ static __always_inline void zn_task_drop(__u32 tgid)
 		zn_quota_give_to(ZN_QUOTA_TASK, owner);
 }
 
-/* The calling thread begins something that is timed. */
-static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what, __u64 arg, __u32 flags)
+/* The calling thread begins something that is timed. One that is there already is an earlier one, whose end was missed. */
+static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what, __u64 arg)
 {
 	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), what);
-	struct zn_timed_call c = {.start_ns = bpf_ktime_get_ns(), .arg = arg, .id = p->id, .flags = flags};
+	struct zn_timed_call c = {.start_ns = bpf_ktime_get_ns(), .arg = arg, .id = p->id, .owner = p->owner};
+	struct zn_timed_call *old = bpf_map_lookup_elem(&calls, &key);
+	__u32 before = old ? old->owner : 0;
 
-	if (bpf_map_update_elem(&calls, &key, &c, BPF_ANY))
-		zn_lost(ZN_LOST_CALL);
+	if (old && bpf_map_update_elem(&calls, &key, &c, BPF_EXIST) == 0) {
+		zn_quota_move(ZN_QUOTA_CALL, before, c.owner);
+		return;
+	}
+	if (!zn_quota_claim(ZN_QUOTA_CALL, c.owner) || bpf_map_update_elem(&calls, &key, &c, BPF_NOEXIST) == 0)
+		return;
+	zn_quota_give_to(ZN_QUOTA_CALL, c.owner);
+	zn_lost(ZN_LOST_CALL);
 }
 
 /* It ends. False: it began before it was timed, or another program of the same process began it. */
@@ -464,7 +455,8 @@ static __always_inline bool zn_timed_end(struct zn_proc *p, enum zn_timed what, 
 	if (!c)
 		return false;
 	*to = *c;
-	bpf_map_delete_elem(&calls, &key);
+	if (bpf_map_delete_elem(&calls, &key) == 0)
+		zn_quota_give_to(ZN_QUOTA_CALL, to->owner);
 	return to->id == p->id;
 }
 
@@ -523,10 +515,9 @@ static __always_inline struct zn_io_seat *zn_io_seat_take(__u32 owner)
 }
 
 /* It may be another thread's from here on. */
-static __always_inline void zn_io_seat_free(struct zn_io_seat *s)
+static __always_inline void zn_io_seat_free(struct zn_io_seat *s, __u32 owner)
 {
-	__u32 owner = s->owner;
-
+	(void)s;
 	bpf_map_delete_elem(&io_seats, &owner);
 }
 
@@ -566,9 +557,11 @@ static __always_inline struct zn_io_seat *zn_io_seat_take(__u32 owner)
 	return NULL;
 }
 
-/* It may be another thread's from here on. */
-static __always_inline void zn_io_seat_free(struct zn_io_seat *s)
+/* It may be another thread's from here on, or is already: see seat_squeeze(). */
+static __always_inline void zn_io_seat_free(struct zn_io_seat *s, __u32 owner)
 {
+	if (*(volatile __u32 *)&s->owner != owner)
+		return;
 	s->stacked = 0;
 	s->start_ns = 0;
 #ifdef __TARGET_ARCH_arm64 /* what was written to it before is seen before */

@@ -421,6 +421,40 @@ T(what_waited_is_shown_with_all_it_counted)
 	CHECK_EQ(f ? f->op[ZN_IO_READ].byte_rate : 0, 0); /* nobody knows of when they are */
 }
 
+static uint64_t mounts_lost(void)
+{
+	return plain.arena.shared->lost[ZN_LOST_MOUNT];
+}
+
+/* However often it is looked for, and whatever there is no room for. */
+T(what_has_no_mount_is_counted_once)
+{
+	struct zn_quota *const tables[] = {&flows.quota, &flows.mounts.quota};
+
+	for (size_t i = 0; i < ZN_LEN(tables); i++) {
+		start();
+		plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
+		tables[i]->size = tables[i]->reserve = 1;
+		happen(none, DATA, ZN_IO_READ, 0, 10);
+		for (int n = 0; n < 7; n++)
+			tick(1);
+		CHECK_EQ(mounts_lost(), 1);
+		CHECK_EQ(tables[i]->refused, 1);
+		CHECK_EQ(tables[i]->refused_owner, 1001);
+		happen(none, DATA, ZN_IO_WRITE, 0, 10);
+		happen(none, DATA + 1, ZN_IO_READ, 0, 10);
+		for (int n = 0; n < 7; n++)
+			tick(1);
+		CHECK_EQ(mounts_lost(), 3);
+		CHECK_EQ(tables[i]->refused, 3);
+		tables[i]->size = 1024;
+		tick(1);
+		CHECK_EQ(mounts_lost(), 3);
+		CHECK_EQ(bytes("", "unknown:0:41", "unknown"), 10);
+	}
+	plain.io_of = (struct zn_io_row){0};
+}
+
 /* 100 jobs that do everything on 5 mounts, of one user. */
 T(a_hundred_small_jobs_have_room)
 {
@@ -516,6 +550,14 @@ T(figures_that_are_not_whole_are_null)
 	CHECK(strstr(text, "\"read_bytes\":5,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":{\"count\":1,"));
 	CHECK(strstr(text, "\"write\":null,\"mmap\":null}"));
+	zn_arena_job(&plain.arena, tag.slot)->io_missed[ZN_IO_READ] = 1; /* of a series that was there */
+	CHECK_EQ(zn_flows_missed(&flows, tag), 1u << ZN_IO_READ);
+	o.len = 0;
+	zn_json_begin(&j, &o);
+	zn_flow_json(&j, &view, flow("7", "/home", "nfs4"), false);
+	text[o.len] = 0;
+	CHECK(strstr(text, "\"read_bytes\":null,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
+	CHECK(strstr(text, "\"read\":null,"));
 	plain.io_of = (struct zn_io_row){0};
 }
 
@@ -535,6 +577,7 @@ int main(void)
 	RUN(one_flow_more_than_there_is_room_for);
 	RUN(a_user_with_too_many_mounts_leaves_room_for_others);
 	RUN(what_waited_is_shown_with_all_it_counted);
+	RUN(what_has_no_mount_is_counted_once);
 	RUN(a_hundred_small_jobs_have_room);
 	RUN(durations_of_metadata_are_coarse);
 	RUN(reads_that_are_very_many_are_spread);

@@ -685,6 +685,24 @@ T(files_beyond_its_share)
 	CHECK(strstr(line_of(got), " read=3.00M written=- "));
 }
 
+/* It had too many under way at one time: nothing of that operation is whole, on no mount. */
+T(files_beyond_what_is_followed)
+{
+	struct zn_job *job;
+	struct zn_str got;
+
+	start();
+	job = busy_job();
+	files_of(job);
+	zn_arena_job(&plain.arena, job->slot)->io_missed[ZN_IO_WRITE] = 1;
+	got = report(job);
+	check_is(got, "io_lost", "[\"write\"]");
+	CHECK(strstr(text, "\"read_bytes\":3145728,\"write_bytes\":null,"));
+	CHECK(strstr(text, "{\"what\":\"some I/O\",\"why\":\"more file operations under way at one time than "));
+	CHECK(!strstr(text, "more pairs of a mount"));
+	CHECK(strstr(line_of(got), " read=3.00M written=- "));
+}
+
 /* It did nothing to files, and that is known. */
 T(no_files)
 {
@@ -935,6 +953,7 @@ int main(void)
 	RUN(at_every_capacity);
 	RUN(files);
 	RUN(files_beyond_its_share);
+	RUN(files_beyond_what_is_followed);
 	RUN(no_files);
 	RUN(as_a_page);
 	RUN(as_a_line);

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 from harness import NOBODY, ZERNEL, Absent, Daemon, Process, check, equal, folder, main, parse_json, run, test, wait_until, with_id
 
@@ -249,6 +250,82 @@ def a_job_beyond_its_share_says_so():
     equal(reports[1]["io_lost"], [], "what the other job lost")
     equal([m["write_bytes"] for m in reports[1]["io"] if m["mount"] == point], [1000], "what the other job wrote")
     said(daemon)
+
+
+class Blocked(Process):
+    """As many threads of a user as are asked for, each in an open() of a FIFO that does not return."""
+
+    SCRIPT = """
+import os, sys, threading, time
+path, count = sys.argv[1], int(sys.argv[2])
+threading.stack_size(65536)
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(count):
+    threading.Thread(target=os.open, args=(path, os.O_RDONLY), daemon=True).start()
+time.sleep(2)  # all of them have come there
+print("done", flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+    def __init__(self, uid, fifo, count):
+        super().__init__(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", sys.executable, "-c", self.SCRIPT,
+                          fifo, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        equal(self.process.stdout.readline(), "ready\n", "what it says first")
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        equal(self.process.stdout.readline(), "done\n", "what it says then")
+
+
+SEVERAL = """
+import os, sys
+point = sys.argv[1]
+for n in range(37):
+    if os.fork() == 0:
+        fd = os.open(f"{point}/{n}", os.O_RDWR | os.O_CREAT)
+        for _ in range(53):
+            os.pwrite(fd, b"seven b", 0)
+            os.pread(fd, 5, 0)
+        os._exit(0)
+for _ in range(37):
+    os.wait()
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+@test
+def operations_that_do_not_return_leave_others_theirs():
+    """A user has more of them than can be followed. He loses some of his own, and only he; the report of his job says so."""
+    root, daemon = folder(), Jobs()
+    daemon.expect = [r"quota: file operations under way: \d+ refused, the last one to user 65534, who holds [1-9]\d* of 8192",
+                     REFUSED[-1]]
+    os.mkfifo(f"{root}/fifo")
+    os.chmod(f"{root}/fifo", 0o666)
+    blocked = Blocked(NOBODY, f"{root}/fifo", 9001)
+    daemon.job("start", "1", "--pid", str(blocked.pid))
+    blocked.go()
+    with tmpfs(f"{root}/data") as point:
+        os.chmod(point, 0o777)
+        other = Process(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "sh", "-c", 'read x; exec "$@"', "-",
+                         sys.executable, "-c", SEVERAL, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        daemon.job("start", "2", "--pid", str(other.pid))
+        other.process.stdin.write("\n")
+        other.process.stdin.flush()
+        equal(other.process.stdout.readline(), "done\n", "what the other user says")
+        metrics, reports = daemon.metrics(), [daemon.report_of(job) for job in ("1", "2")]
+        did = {op: metrics.one("zernel_io_requests_total", job_id="2", mount=point, op=op) for op in ("write", "read", "create")}
+        equal(did, {"write": 37 * 53, "read": 37 * 53, "create": 37}, "what the other user did")
+        equal(daemon.bytes("write", point, job="2"), 7 * 37 * 53, "bytes that he wrote")
+    check(metrics.lost()["operation"] > 0, "what was lost")
+    equal(reports[1]["io_lost"], [], "what his job lost")
+    equal(reports[0]["io_lost"], ["open", "create"], "what the crowd's job lost")
+    check(any("under way" in gap["why"] for gap in reports[0]["not_measured"]), f"why: {reports[0]['not_measured']}")
+    said(daemon)
+    blocked.end()
 
 
 class Writer(Process):

@@ -6,8 +6,8 @@ import os
 import subprocess
 import time
 
-from harness import (BURST, CUDA, NCCL, NOBODY, TOOLS, Actor, Daemon, Process, check, equal, folder, need, test, test_timed,
-                     wait_until)
+from harness import (BURST, CUDA, NCCL, NOBODY, TOOLS, Actor, Daemon, Process, State, check, equal, folder, need, test,
+                     test_timed, wait_until)
 from jobs import V1, Group, Node
 from lifecycle import NO_FILES, entries, tables_empty
 from sched import CAUSES, Waiter
@@ -229,6 +229,79 @@ def a_fork_bomb_in_a_job_leaves_others_their_tags():
     forks.end()
     actor.end()
     wait_until(lambda: entries(node, "job_processes") == 0, "no process of a job")
+
+
+CONNECTIONS = """
+import socket
+server = socket.create_server(("127.0.0.1", 0), backlog=100)
+clients, held = [], []
+for _ in range(5003):
+    clients.append(socket.create_connection(server.getsockname()))
+    held.append(server.accept()[0])
+for _ in range(2):
+    for c in clients:
+        c.send(b"x")
+"""
+
+
+@test
+def connections_of_one_user_leave_room_for_others():
+    """Each that is refused is counted once, but for some whose places of that are the same, and what goes is given back."""
+    share_of = (4096 - 256) // 2
+    refused = 5003 - share_of
+    daemon = Daemon(*NO_FILES, expect=[share("connections", NOBODY, 4096, share_of)])
+    for n in (1, 2):
+        actor = Actor(("cuda", CUDA), before=["prlimit", "--nofile=20000", *by(NOBODY)])
+        daemon.attached(CUDA)
+        actor.do("ready(cuda); launch(cuda, 7)")
+        daemon.ticked(2)
+        actor.do(CONNECTIONS)
+        lost = daemon.metrics().lost()
+        check(0.8 * n * refused < lost.pop("socket") <= n * refused, "connections that were refused")
+        equal(lost, {}, "what else was lost")
+        wait_until(lambda: any("connections" in line for line in daemon.lines()), "the line of the log")
+        actor.end()
+        daemon.gone(actor.pid)
+
+
+class Groups:
+    """As many control groups below one; they go when the test ends."""
+
+    def __init__(self, group, count):
+        self.paths = [f"{group.path}/g{n}" for n in range(count)]
+        State.cleanup.callback(self.remove)
+        for path in self.paths:
+            os.mkdir(path)
+
+    def remove(self):
+        while self.paths:
+            os.rmdir(self.paths.pop())
+
+
+@test
+def a_crowd_of_groups_leaves_new_jobs_theirs():
+    """Jobs that make all the groups they can leave the reserve, which is for the groups of jobs themselves."""
+    node = Node(expect=["quota: control groups of jobs: [0-9]+ refused, the last one to job 51[0-9]+, who holds [0-9]+ of 8192",
+                        "alert events_lost.* fires"])
+    before = entries(node, "job_cgroups")
+    crowd = []
+    for n in range(14):  # each takes half of what the others left
+        top = Group("freezer", f"{V1}/job_51{n}")
+        crowd += [top, Groups(top, 7900 >> n + 1)]
+    refused = lost(node, "task")
+    check(refused > 0, "the table has no room for the groups of users")
+    check(entries(node, "job_cgroups") - before >= 8192 - 512, "groups in the table")
+    job = Group("freezer", V1 + "/job_4712")
+    equal(lost(node, "task"), refused, "what was lost")
+    actor = Actor(("cuda", CUDA), before=job.entered_by())
+    node.attached(CUDA)
+    actor.do("ready(cuda); launch(cuda, 7)")
+    equal(node.job_of(actor.pid), "4712", "job of a process that came after")
+    actor.end()
+    for group in (job, *reversed(crowd)):
+        group.remove()
+    wait_until(lambda: entries(node, "job_cgroups") == before, "no group of these jobs")
+    wait_until(lambda: set(node.jobs("4712")) <= {"ended"}, "the end of the job")
 
 
 # ---- what is shown of it

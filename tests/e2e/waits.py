@@ -3,7 +3,7 @@
 clocks. Waits of data loaders and of gloo are tests/pytorch's business."""
 import time
 
-from harness import CUDA, NCCL, Actor, Daemon, check, equal, test_timed, wait_until
+from harness import CUDA, NCCL, NOBODY, Actor, Daemon, check, equal, test, test_timed, wait_until
 
 SKEW, LATE = "zernel_nccl_issue_skew_seconds", "zernel_nccl_issue_late_seconds_total"
 WINDOW = 64  # ZN_SKEW_WINDOW
@@ -25,14 +25,15 @@ launch(cuda, 1)
 """
 
 
-def start():
-    daemon = Daemon("--push-interval-ms", "250")
+def start(expect=()):
+    daemon = Daemon("--push-interval-ms", "250", expect=expect)
     daemon.ready()
     return daemon
 
 
-def rank(daemon, number, nranks=2, name=b"one"):
-    actor = Actor(("cuda", CUDA), ("nccl", NCCL))
+def rank(daemon, number, nranks=2, name=b"one", user=0):
+    before = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else ()
+    actor = Actor(("cuda", CUDA), ("nccl", NCCL), before=before)
     daemon.attached(CUDA, NCCL)
     actor.do(PREPARE)
     actor.do(f"init({number}, {nranks}, {name!r})")
@@ -114,6 +115,46 @@ def skew_ends_with_its_ranks():
         ranks[1].end()
         wait_until(lambda: summary(daemon)[0] == 0, "no series of a communicator that is gone")
     equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+def compared(daemon):
+    """{the end of a communicator's label: collectives}"""
+    return {dict(labels)["comm"][16:]: n for labels, n in daemon.metrics().all(SKEW + "_count").items()}
+
+
+@test
+def who_knows_the_id_of_anothers_communicator_has_no_part_in_it():
+    """He would be a rank that never issues anything, for which the others are waited for."""
+    daemon = start()
+    ranks = [rank(daemon, n) for n in (0, 1)]
+    for a in ranks:
+        reduce(a, 5)
+    equal(compared(daemon), {"": 5}, "collectives compared")
+    other = [rank(daemon, n, user=NOBODY) for n in (0, 1)]
+    for a in ranks:
+        reduce(a, 7)
+    equal(compared(daemon), {"-0": 12}, "collectives compared")
+    for a in other:
+        reduce(a, 3)
+    equal(compared(daemon), {"-0": 12, f"-{NOBODY}": 3}, "collectives compared, those of the other user too")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test
+def communicators_of_one_user_leave_room_for_others():
+    daemon = start([f"quota: communicators that are compared: 140 refused, the last one to user {NOBODY}, who holds 60 of 128"])
+    many = rank(daemon, 0, user=NOBODY)
+    many.do("for n in range(199):\n    init(0, 2, b'%d' % n)\n    reduce(3)")
+    equal(daemon.metrics().lost(), {"skew": 140}, "communicators that were refused, each once")
+    for n in range(20):
+        ranks = [rank(daemon, r, name=b"other%d" % n, user=1000) for r in (0, 1)] if n == 0 else ranks
+        for r, a in enumerate(ranks):
+            a.do(f"init({r}, 2, {b'again%d' % n!r})")
+        for a in ranks:
+            reduce(a, 2)
+    equal(sorted(daemon.metrics().all(SKEW + "_count").values()), [2] * 20, "communicators of another user")
+    equal(daemon.metrics().lost(), {"skew": 140}, "what was lost")
+    wait_until(lambda: any("that are compared" in line for line in daemon.lines()), "the line of the log")
 
 
 @test_timed

@@ -5,9 +5,10 @@ import os
 import platform
 import shutil
 
-from harness import (CUDA, NCCL, TOOLS, ZERNELD, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run, test,
+from harness import (CUDA, NCCL, TOOLS, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run, test,
                      wait_until)
 from figures import compare
+from places import places
 
 SYNCS = "zernel_cuda_sync_seconds_count"
 LAUNCHES = "zernel_cuda_launches_total"
@@ -27,14 +28,6 @@ def form(name, library="libcuda.so.1"):
     return os.path.join(TOOLS, "entry", name, library)
 
 
-def places(path):
-    """{function: (how far behind its entry, on what)} as --list-probes has it; a function that is missing is left out."""
-    listed = run([ZERNELD, "--list-probes", "--libraries", path]).stdout.split("\n\n")
-    own = next(part.splitlines() for part in listed if part.startswith(f"{path}\n"))
-    rows = [line.split() for line in own[1:]]
-    return {row[1]: (int(row[2]), row[3]) for row in rows if row[2] != "missing"}
-
-
 def byte_at(actor, library, function, offset):
     return actor.do(f"answer = ctypes.string_at(ctypes.cast({library}.{function}, c_void_p).value + {offset}, 1)[0]")
 
@@ -50,10 +43,10 @@ def counted(path, scenario, nccl=None):
 def exact(name):
     need_x86()
     path, (at, kind) = form(name), FORMS[name]
-    listed = places(path)
-    few = {f for f in listed if listed[f] != (at, kind)} if name == "pads" else set()
-    equal({f: p for f, p in listed.items() if f not in few}, dict.fromkeys(set(listed) - few, (at, kind)), "places")
-    check(len(few) <= 2 and len(listed) >= 70, f"functions of the compiler's that begin otherwise: {few}")
+    found = places(path)
+    few = {f for f in found if found[f] != (at, kind)} if name == "pads" else set()
+    equal({f: p for f, p in found.items() if f not in few}, dict.fromkeys(set(found) - few, (at, kind)), "places")
+    check(len(few) <= 2 and len(found) >= 70, f"functions of the compiler's that begin otherwise: {few}")
     daemon = counted(path, "memory,launches,syncs,copies")
     actor = Actor(("cuda", path))
     equal(byte_at(actor, "cuda", "cuLaunchKernel", at), TRAP, f"the trap of {name}")
@@ -105,8 +98,7 @@ def a_long_nop_is_a_kind_of_its_own():
 def behind_a_landing_pad_of_nccl():
     need_x86()
     path = form("pads", "libnccl.so.2")
-    listed = places(path)
-    equal(set(listed.values()), {(4, "push")}, "places")
+    equal(set(places(path).values()), {(4, "push")}, "places")
     counted(CUDA, "nccl", nccl=path)
 
 

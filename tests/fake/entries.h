@@ -15,7 +15,7 @@
 
 #define CHECK_OFF "cmpl $0x321cba00, fake_driver_off(%rip)\n"
 #define GO(name)  "jmp *slot_" name "(%rip)\n"
-#define OFF	  "mov $4, %eax\n" /* CUDA_ERROR_DEINITIALIZED */
+#define OFF       "mov $4, %eax\n" /* CUDA_ERROR_DEINITIALIZED */
 
 #if defined(FAKE_ENTRY_thunk)
 #define FORM(name) CHECK_OFF "je 1f\n" GO(name) ".nops 6\n1: " OFF "ret\n"
@@ -35,7 +35,7 @@
 
 #ifdef FORM
 #define FAKE_BODY(name) __asm__("body_" #name)
-#define FAKE_VISIBLE	__attribute__((visibility("hidden"), noinline))
+#define FAKE_VISIBLE    __attribute__((visibility("hidden"), noinline))
 __attribute__((visibility("hidden"))) int fake_driver_off;
 /* clang-format off */
 #define ENTRY(name, args) \

@@ -276,7 +276,7 @@ build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 build/bench/crowd: BENCH_LIBS := -static
 build/bench/record: agg.c proc.c json.c log.c
 build/bench/render: $(RENDER_SRC)
-build/bench/attach_empty: elf.c entry.c
+build/bench/attach_empty build/bench/launch: elf.c entry.c
 build/bench/attach_empty build/bench/attach_floor: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/%.bpf.o: tests/bench/%.bpf.c
 	@mkdir -p build/bench

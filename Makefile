@@ -41,7 +41,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
 SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
-	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c scan.c elf.c secure.c check.c sim.c client.c term.c watch.c status.c \
+	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c scan.c elf.c entry.c secure.c check.c sim.c client.c term.c watch.c status.c \
 	message.c spool.c control.c jobctl.c alertctl.c child.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
 	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c xid.c quota.c mappers.c libraries.c shadow.c
 OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
@@ -101,7 +101,7 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := quota shadow scan check child rule log secure hist agg proc json http ws ws_cases elf access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
+UNIT := quota shadow scan check child rule log secure hist agg proc json http ws ws_cases elf entry access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
 # what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
 log_test_SRC     := log.c
 shadow_test_SRC  := shadow.c
@@ -124,6 +124,7 @@ http_test_SRC    := http.c json.c
 ws_test_SRC      := ws.c http.c json.c
 ws_cases_test_SRC := ws.c json.c
 elf_test_SRC     := elf.c
+entry_test_SRC   := entry.c
 access_test_SRC  := access.c log.c json.c
 options_test_SRC := options.c fetch.c http.c log.c json.c
 rule_test_SRC    := rule.c rule_run.c agg.c proc.c json.c log.c
@@ -139,7 +140,7 @@ xid_test_SRC     := xid.c log.c
 xid_test_LIBS    := -Wl,--wrap=read
 gzip_test_LIBS   := -lz
 wait_test_SRC    := wait.c agg.c proc.c json.c
-metrics_test_SRC := xid.c flow.c mount.c loop.c metrics.c baseline.c expo.c proto.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
+metrics_test_SRC := entry.c xid.c flow.c mount.c loop.c metrics.c baseline.c expo.c proto.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 filter_test_SRC  := filter.c http.c json.c
 message_test_SRC := message.c
 control_test_SRC := control.c quota.c spool.c message.c json.c loop.c
@@ -151,7 +152,7 @@ signals_test_SRC := signals.c agg.c proc.c json.c
 snapshot_test_SRC := flow.c mount.c loop.c snapshot.c wait.c baseline.c history.c view.c signals.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
 
 # what a page of simulated metrics takes
-RENDER_SRC := xid.c flow.c mount.c loop.c metrics.c baseline.c history.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
+RENDER_SRC := entry.c xid.c flow.c mount.c loop.c metrics.c baseline.c history.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
 
 mount_test_SRC   := mount.c loop.c json.c log.c
 # with a clock of its own in place of log.c; hours of simulated time, so nothing is checked but what it says
@@ -170,15 +171,25 @@ $(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h tests/cloc
 endef
 $(foreach u,$(UNIT),$(eval $(call unit_rule,$(u))))
 
-# In published disassemblies functions of the real libcuda begin with a push, as those with a frame pointer do.
+# Functions of it begin with a push, as those with a frame pointer do. Drivers 525 to 550 begin otherwise: see the forms below.
 FAKE_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fPIC -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-ipa-icf -Itests/fake
-$(T)/libcuda.so.1: tests/fake/cuda.c tests/fake/api.h
+FAKE_CUDA := tests/fake/cuda.c tests/fake/api.h tests/fake/entries.h
+$(T)/libcuda.so.1: $(FAKE_CUDA)
 	@mkdir -p $(T)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
-# with a landing pad (endbr64, bti) at the beginning of each function
-$(T)/pads/libcuda.so.1: tests/fake/cuda.c tests/fake/api.h
-	@mkdir -p $(T)/pads
-	$(Q)$(CC) $(FAKE_CFLAGS) $(if $(filter x86_64,$(MACHINE)),-fcf-protection=branch,-mbranch-protection=bti) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
+# what else functions may begin with: a landing pad (endbr64, bti), by the compiler; and by hand, see tests/fake/entries.h
+PADS  := $(if $(filter x86_64,$(MACHINE)),-fcf-protection=branch,-mbranch-protection=bti)
+FORMS := $(if $(filter x86_64,$(MACHINE)),thunk pad_thunk frame sub flags loop long_nop)
+$(T)/entry/pads/libcuda.so.1: $(FAKE_CUDA)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_CFLAGS) $(PADS) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
+$(T)/entry/pads/libnccl.so.2: tests/fake/nccl.c tests/fake/api.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_CFLAGS) $(PADS) -shared -Wl,-soname,libnccl.so.2 $< -o $@ -lpthread
+$(T)/entry/%/libcuda.so.1: $(FAKE_CUDA)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_CFLAGS) -DFAKE_ENTRY_$* -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
+ENTRIES := $(T)/entry/pads/libnccl.so.2 $(patsubst %,$(T)/entry/%/libcuda.so.1,pads $(FORMS))
 $(T)/libnccl.so.2: tests/fake/nccl.c tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libnccl.so.2 $< -o $@ -lpthread
@@ -191,6 +202,10 @@ $(T)/forks: tests/fake/forks.c
 $(T)/driver: tests/fake/driver.c tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -Itests/fake $< -o $@ -ldl -lpthread -lm
+
+$(T)/caller: tests/real/caller.c
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@ -ldl
 
 $(T)/waiter: tests/fake/waiter.c
 	@mkdir -p $(T)
@@ -223,7 +238,7 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(T)/pads/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build
@@ -261,7 +276,7 @@ build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
 build/bench/crowd: BENCH_LIBS := -static
 build/bench/record: agg.c proc.c json.c log.c
 build/bench/render: $(RENDER_SRC)
-build/bench/attach_empty: elf.c
+build/bench/attach_empty build/bench/launch: elf.c entry.c
 build/bench/attach_empty build/bench/attach_floor: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/%.bpf.o: tests/bench/%.bpf.c
 	@mkdir -p build/bench
@@ -277,7 +292,7 @@ $(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
 .PHONY: check-vm
 check-vm:
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver \
+	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/entry/thunk/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver \
 		$(if $(filter cost,$(IMAGES)),bench-tools) $(if $(filter package,$(or $(IMAGES),package)),dist)
 	@tests/vm/run.sh build $(KERNELS)
 

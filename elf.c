@@ -4,8 +4,9 @@
  *
  * The string table is read first, once and in order: a name may stand in it at several places, also as the
  * tail of a longer name. Then the symbols are read once and in order, and compared by number only, so that a
- * library of 200,000 symbols costs two linear reads whatever the order of its names. Limits: 256 names of 2
- * to 127 bytes, 64 program headers, as many bytes read as the caller allows. Everything in the file is hostile.
+ * library of 200,000 symbols costs two linear reads whatever the order of its names. A third one tells how far each
+ * function goes until another symbol begins. Limits: 256 names of 2 to 127 bytes, 64 program headers, as many bytes
+ * read as the caller allows. Everything in the file is hostile.
  */
 #include <elf.h>
 #include <errno.h>
@@ -60,6 +61,9 @@ struct elf {
 	uint64_t sections_at;
 	size_t segment_count;
 	size_t hit_count;
+	uint16_t by_addr[NAMES_MAX]; /* those that were found in the table at hand, in order of addr */
+	size_t by_addr_count;
+	uint64_t addr[NAMES_MAX];
 	uint16_t first[256]; /* chains of names by tail(), 1-based */
 	uint16_t next[NAMES_MAX];
 	uint8_t name_len[NAMES_MAX];
@@ -104,16 +108,24 @@ static int read_at(struct elf *e, uint64_t at, void *to, size_t len, const char 
 	return 0;
 }
 
-/* File offset of an address, through the first segment that has all of `flags` and file content there. */
-static bool locate(const struct elf *e, uint64_t addr, uint32_t flags, uint64_t *at)
+/* The first segment that has all of `flags` and file content at an address; NULL: none. */
+static const Elf64_Phdr *segment_of(const struct elf *e, uint64_t addr, uint32_t flags)
 {
 	const Elf64_Phdr *p;
 
 	for (p = e->segment; p < e->segment + e->segment_count; p++)
 		if (p->p_type == PT_LOAD && (p->p_flags & flags) == flags && addr >= p->p_vaddr &&
 			addr - p->p_vaddr < p->p_filesz)
-			return !__builtin_add_overflow(p->p_offset, addr - p->p_vaddr, at) && *at < e->size;
-	return false;
+			return p;
+	return NULL;
+}
+
+/* File offset of an address. */
+static bool locate(const struct elf *e, uint64_t addr, uint32_t flags, uint64_t *at)
+{
+	const Elf64_Phdr *p = segment_of(e, addr, flags);
+
+	return p && !__builtin_add_overflow(p->p_offset, addr - p->p_vaddr, at) && *at < e->size;
 }
 
 static int check_head(struct elf *e, const Elf64_Ehdr *h)
@@ -424,18 +436,35 @@ static size_t first_hit(const struct elf *e, uint32_t at)
 	return low;
 }
 
-static int resolve(struct elf *e, struct zn_elf_symbol *symbol, uint64_t addr)
+static void sort_in(struct elf *e, size_t name, uint64_t addr)
 {
-	uint64_t at, len;
+	size_t i = e->by_addr_count++;
+
+	e->addr[name] = addr;
+	for (; i && e->addr[e->by_addr[i - 1]] > addr; i--)
+		e->by_addr[i] = e->by_addr[i - 1];
+	e->by_addr[i] = (uint16_t)name;
+}
+
+static int resolve(struct elf *e, size_t name, const Elf64_Sym *sym)
+{
+	struct zn_elf_symbol *symbol = &e->symbols[name];
+	const Elf64_Phdr *p = segment_of(e, sym->st_value, PF_X);
+	uint64_t at, left;
 	int err;
 
-	if (symbol->offset || !locate(e, addr, PF_X, &at) || at == 0)
+	if (symbol->offset || !locate(e, sym->st_value, PF_X, &at) || at == 0)
 		return 0;
-	len = e->size - at < sizeof(symbol->code) ? e->size - at : sizeof(symbol->code);
-	err = read_at(e, at, symbol->code, len, "code");
+	left = e->size - at;
+	err = read_at(e, at, symbol->code, left < sizeof(symbol->code) ? left : sizeof(symbol->code), "code");
 	if (err)
 		return err;
+	if (left > p->p_filesz - (sym->st_value - p->p_vaddr))
+		left = p->p_filesz - (sym->st_value - p->p_vaddr);
 	symbol->offset = at;
+	symbol->size = sym->st_size < left ? sym->st_size : left;
+	symbol->room = left;
+	sort_in(e, name, sym->st_value);
 	e->found++;
 	return 0;
 }
@@ -456,24 +485,57 @@ static int try_symbol(struct elf *e, const Elf64_Sym *sym)
 	if (!is_function(sym))
 		return 0;
 	for (i = first_hit(e, sym->st_name); i < e->hit_count && e->hit[i].at == sym->st_name; i++) {
-		err = resolve(e, &e->symbols[e->hit[i].name], sym->st_value);
+		err = resolve(e, e->hit[i].name, sym);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-static int scan_symbols(struct elf *e, const struct table *t)
+/* A symbol of any kind ends the room of the function before it: calls may enter there. Of functions at one address the
+ * last is told; share_room() tells the others. */
+static int limit_room(struct elf *e, const Elf64_Sym *sym)
+{
+	size_t low = 0, high = e->by_addr_count, middle;
+	struct zn_elf_symbol *before;
+	uint64_t room;
+
+	if (sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS || ELF64_ST_TYPE(sym->st_info) == STT_TLS)
+		return 0;
+	while (low < high) {
+		middle = (low + high) / 2;
+		if (e->addr[e->by_addr[middle]] < sym->st_value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return 0;
+	before = &e->symbols[e->by_addr[low - 1]];
+	room = sym->st_value - e->addr[e->by_addr[low - 1]];
+	before->room = room < before->room ? room : before->room;
+	return 0;
+}
+
+static void share_room(struct elf *e)
+{
+	for (size_t i = e->by_addr_count; i-- > 1;)
+		if (e->addr[e->by_addr[i - 1]] == e->addr[e->by_addr[i]])
+			e->symbols[e->by_addr[i - 1]].room = e->symbols[e->by_addr[i]].room;
+}
+
+static int each_symbol(
+	struct elf *e, const struct table *t, bool until_found, int (*visit)(struct elf *e, const Elf64_Sym *sym))
 {
 	static Elf64_Sym window[SYMBOLS_WINDOW];
 	uint64_t done, n, i, total = t->len / sizeof(*window);
 	int err;
 
-	for (done = 0; done < total && e->found < e->count; done += n) {
+	for (done = 0; done < total && !(until_found && e->found == e->count); done += n) {
 		n = total - done < SYMBOLS_WINDOW ? total - done : SYMBOLS_WINDOW;
 		err = read_at(e, t->at + done * sizeof(*window), window, n * sizeof(*window), "symbol table");
 		for (i = 0; !err && i < n; i++)
-			err = try_symbol(e, &window[i]);
+			err = visit(e, &window[i]);
 		if (err)
 			return err;
 	}
@@ -485,10 +547,16 @@ static int search(struct elf *e, const struct table *t)
 	int err;
 
 	index_names(e);
+	e->by_addr_count = 0;
 	err = scan_names(e, t);
 	if (err || e->hit_count == 0)
 		return err;
-	return scan_symbols(e, t);
+	err = each_symbol(e, t, true, try_symbol);
+	if (err || e->by_addr_count == 0)
+		return err;
+	err = each_symbol(e, t, false, limit_room);
+	share_room(e);
+	return err;
 }
 
 static int find(struct elf *e)

@@ -105,7 +105,6 @@ struct zn_libraries {
 	int watch_timer; /* wakes the watcher */
 	pthread_t watcher;
 	bool watched, stop;
-	char cache[CACHE_BYTES];
 };
 
 static void lost(struct zn_libraries *l, enum zn_loss what)
@@ -571,6 +570,15 @@ static void refuse(struct zn_libraries *l, struct zn_lib *lib)
 	free_row(l, lib);
 }
 
+static void drop_probes(struct zn_libraries *l, struct zn_lib *lib, const char *why)
+{
+	zn_log(ZN_WARN, "libraries: %s: %s; its probes go", lib->path, why);
+	publish(l, lib, false);
+	lib->changed = lib->leaving = true;
+	lib->changed_ns = zn_now_ns();
+	mark_hooked(l, lib);
+}
+
 /* False: the row is gone, as there is nothing in the file. */
 static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 {
@@ -599,6 +607,8 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 	zn_log(ZN_INFO, "libraries: hooked %u functions of %s", count_attached(l, lib), lib->path);
 	if (lib->why[0])
 		zn_log(ZN_WARN, "libraries: %s: %s", lib->path, lib->why);
+	if (!zn_probe_same(l->probe, lib))
+		drop_probes(l, lib, OVERWRITTEN);
 	return true;
 }
 
@@ -733,15 +743,6 @@ static bool is_same(const struct zn_libraries *l, const struct mapper *m, uint64
 }
 
 /* Its probes go, and come back once nothing speaks against them any more. */
-static void drop_probes(struct zn_libraries *l, struct zn_lib *lib, const char *why)
-{
-	zn_log(ZN_WARN, "libraries: %s: %s; its probes go", lib->path, why);
-	publish(l, lib, false);
-	lib->changed = lib->leaving = true;
-	lib->changed_ns = zn_now_ns();
-	mark_hooked(l, lib);
-}
-
 /* It may be too late for the process that comes, but is not for those after it. */
 static void guard_shadow_stack(struct zn_libraries *l, struct zn_lib *lib, int pid)
 {
@@ -849,9 +850,9 @@ int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t t
 
 /* ---- the system's own ---- */
 
-/* root_only: a path that not the administrator but a file named. */
-static void hook_system_file(struct zn_libraries *l, const char *path, bool root_only)
+static void hook_system_file(void *to, const char *path, bool root_only)
 {
+	struct zn_libraries *l = to;
 	struct zn_str name = {path, strlen(path)};
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct zn_lib *lib = NULL;
@@ -882,8 +883,8 @@ struct cache_entry {
 	uint64_t hwcap;
 };
 
-/* Hooks those of its entries that have one of our names. Offsets are from the header on. */
-static void hook_cached(struct zn_libraries *l, const char *at, size_t len)
+/* Those of its entries that have one of our names. Offsets are from the header on. */
+static void visit_cached(const char *at, size_t len, zn_library_visit *visit, void *to)
 {
 	const struct cache_header *h = (const void *)at;
 	const struct cache_entry *e = (const void *)(at + sizeof(*h));
@@ -893,32 +894,38 @@ static void hook_cached(struct zn_libraries *l, const char *at, size_t len)
 		size_t n = value < len ? strnlen(at + value, len - value) : 0;
 
 		if (n && value + n < len && zn_library_kind(at + value, n) >= 0)
-			hook_system_file(l, at + value, true);
+			visit(to, at + value, true);
 	}
 }
 
-static void hook_cache(struct zn_libraries *l)
+static void visit_cache(zn_library_visit *visit, void *to)
 {
+	static char cache[CACHE_BYTES];
 	static const char magic[] = "glibc-ld.so.cache1.1";
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, l->cache, sizeof(l->cache));
+	ssize_t n = fd < 0 ? 0 : read(fd, cache, sizeof(cache));
 	const char *at;
 
 	if (fd >= 0)
 		close(fd);
-	at = n > 0 ? memmem(l->cache, n, magic, sizeof(magic) - 1) : NULL; /* an older form may stand before it */
-	if (at && (at - l->cache) % 4 == 0 && l->cache + n - at >= (ssize_t)sizeof(struct cache_header))
-		hook_cached(l, at, l->cache + n - at);
+	at = n > 0 ? memmem(cache, n, magic, sizeof(magic) - 1) : NULL; /* an older form may stand before it */
+	if (at && (at - cache) % 4 == 0 && cache + n - at >= (ssize_t)sizeof(struct cache_header))
+		visit_cached(at, cache + n - at, visit, to);
+}
+
+void zn_libraries_each_system(const struct zn_options *options, zn_library_visit *visit, void *to)
+{
+	char list[sizeof(options->libraries)], *at, *save = NULL;
+
+	snprintf(list, sizeof(list), "%s", options->libraries);
+	for (at = strtok_r(list, ",", &save); at; at = strtok_r(NULL, ",", &save))
+		visit(to, at, false);
+	visit_cache(visit, to);
 }
 
 void zn_libraries_system(struct zn_libraries *l)
 {
-	char list[sizeof(l->options->libraries)], *at, *save = NULL;
-
-	snprintf(list, sizeof(list), "%s", l->options->libraries);
-	for (at = strtok_r(list, ",", &save); at; at = strtok_r(NULL, ",", &save))
-		hook_system_file(l, at, false);
-	hook_cache(l);
+	zn_libraries_each_system(l->options, hook_system_file, l);
 }
 
 /* ---- from time to time ---- */

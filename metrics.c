@@ -2089,7 +2089,7 @@ static const struct metric table[] = {
 		"For how long a change of probes has been waiting for a process; while it does, forks may wait. 0: none does."},
 	{"zernel_probe_hits_total", COUNTER, "family", emit_hits, NULL, "Hooked calls."},
 	{"zernel_probe_bias_seconds", SUMMARY, "first_instruction,quantile", emit_bias, NULL,
-		"What the probes themselves add to a measured interval, calibrated at start; the median is taken out of each. It depends on how the kernel executes the first instruction of a function."},
+		"What the probes themselves add to a measured interval, calibrated at start; the median is taken out of each. It depends on how the kernel executes the instruction that the probe stands on."},
 	{"zernel_probe_run_seconds_total", COUNTER, "program", emit_run, NULL,
 		"Time in each BPF program; there only while the kernel keeps statistics (sysctl kernel.bpf_stats_enabled)."},
 	{"zernel_probe_duty_ratio", GAUGE, "family", emit_duty, NULL,

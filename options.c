@@ -448,7 +448,7 @@ static const struct option options[] = {
 		"read this file and not " DEFAULT_FILE},
 	ACTION("check", check, "say what would work on this machine, and exit"),
 	ACTION("list-metrics", list_metrics, "list the metrics, and exit"),
-	ACTION("list-probes", list_probes, "list the hooked functions, and exit"),
+	ACTION("list-probes", list_probes, "list hooked functions and places, and exit"),
 	ACTION("version", version, "show the version, and exit"),
 	ACTION("help", help, "show this text, and exit"),
 };

@@ -1322,55 +1322,19 @@ uint32_t zn_perf_type(const char *kind)
 	return type;
 }
 
-const char *zn_first_label(enum zn_first first)
-{
-	static const char *const label[] = {"nop", "push", "landing", "other"};
+static struct zn_place places[ZN_ROWS_MAX]; /* by hook, of the library that was read last */
 
-	return first < ZN_FIRST_COUNT ? label[first] : "unknown";
+const struct zn_entry *zn_probe_place(uint32_t hook)
+{
+	return places[hook].offset ? &places[hook].entry : NULL;
 }
 
-/* Which kernel path runs a hooked function's first instruction (arch/x86/kernel/uprobes.c, arch/arm64/kernel/probes). */
-static enum zn_first first_of(const uint8_t *code)
+bool zn_probe_same(const struct zn_probe *p, const struct zn_lib *lib)
 {
-#ifdef __x86_64__
-	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-
-	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
-		return ZN_FIRST_LANDING;
-	if (code[0] == 0x41) /* REX.B: push %r8 to %r15 */
-		return code[1] >= 0x50 && code[1] <= 0x57 ? ZN_FIRST_PUSH : ZN_FIRST_OTHER;
-	if (code[0] >= 0x50 && code[0] <= 0x57)
-		return ZN_FIRST_PUSH;
-	if (code[0] == 0x90 || code[0] == 0xe8 || code[0] == 0xe9 || code[0] == 0xeb || (code[0] & 0xf0) == 0x70)
-		return ZN_FIRST_NOP; /* branches are emulated as a nop is */
-	return ZN_FIRST_OTHER;
-#else
-	uint32_t word;
-
-	memcpy(&word, code, sizeof(word));
-	if (word == 0xd503245f || word == 0xd503233f) /* bti c, paciasp */
-		return ZN_FIRST_LANDING;
-	if ((word & 0xffc07fff) == 0xa9807bfd) /* stp x29, x30, [sp, #-n]! */
-		return ZN_FIRST_PUSH;
-	return word == 0xd503201f ? ZN_FIRST_NOP : ZN_FIRST_OTHER;
-#endif
-}
-
-/* A landing pad does nothing, and the kernel has to step over it, which is most of a probe's cost. So where a push follows,
- * which it emulates, the probe goes there: arguments, stack pointer and return address are the same. Behind anything else
- * a loop may begin. Not on arm64: there the pad may sign the return address. */
-static void pad_pass(struct zn_elf_symbol *s)
-{
-#ifdef __x86_64__
-	enum { ENDBR64 = 4 };
-
-	if (first_of(s->code) != ZN_FIRST_LANDING || first_of(s->code + ENDBR64) != ZN_FIRST_PUSH)
-		return;
-	s->offset += ENDBR64;
-	memmove(s->code, s->code + ENDBR64, sizeof(s->code) - ENDBR64);
-#else
-	(void)s;
-#endif
+	for (uint32_t i = 0; i < p->hook_count; i++)
+		if (places[i].offset && lib->symbol[i] == ZN_SYM_ATTACHED && !zn_place_same(lib->fd, &places[i]))
+			return false;
+	return true;
 }
 
 static struct spots spots;
@@ -1398,19 +1362,19 @@ static bool is_bad(uint64_t offset)
 }
 
 /* Collects where one family's programs go. Two names of one function are one spot, or a call would count twice. */
-static void spots_collect(const struct zn_probe *p, const struct zn_elf_symbol *symbol, enum zn_family f, bool ret)
+static void spots_collect(const struct zn_probe *p, enum zn_family f, bool ret)
 {
 	spots.count = 0;
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		const struct zn_hook *h = &p->hook[i];
 
-		if (h->family != f || !symbol[i].offset || spot_known(symbol[i].offset) || is_bad(symbol[i].offset))
+		if (h->family != f || !places[i].offset || spot_known(places[i].offset) || is_bad(places[i].offset))
 			continue;
 		if (ret && h->flags & ZN_HOOK_ENTRY_ONLY)
 			continue;
-		spots.offset[spots.count] = symbol[i].offset;
+		spots.offset[spots.count] = places[i].offset;
 		spots.hook[spots.count] = i;
-		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, first_of(symbol[i].code), f);
+		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, places[i].entry.first, f);
 	}
 }
 
@@ -1471,13 +1435,13 @@ static int family_attach_perf(struct zn_probe *p, struct zn_lib *lib, enum zn_fa
 
 /* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame behind. So a
  * function whose return could not be hooked is not hooked at all. */
-static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, const struct zn_elf_symbol *symbol)
+static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family f)
 {
 	int err = 0, last = 0;
 
 	bad.count = 0;
 	for (int ret = 1; ret >= 0; ret--) {
-		spots_collect(p, symbol, f, ret);
+		spots_collect(p, f, ret);
 		if (spots.count == 0)
 			continue;
 		last = p->multi ? family_attach_multi(p, lib, f, ret) : family_attach_perf(p, lib, f, ret);
@@ -1487,13 +1451,11 @@ static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family 
 			break;
 	}
 	for (uint32_t i = 0; i < p->hook_count; i++)
-		if (p->hook[i].family == f && symbol[i].offset)
+		if (p->hook[i].family == f && places[i].offset)
 			lib->symbol[i] =
-				(last && bad.count == 0) || is_bad(symbol[i].offset) ? ZN_SYM_FAILED : ZN_SYM_ATTACHED;
+				(last && bad.count == 0) || is_bad(places[i].offset) ? ZN_SYM_FAILED : ZN_SYM_ATTACHED;
 	return err;
 }
-
-static struct zn_elf_symbol symbol[ZN_ROWS_MAX]; /* of the library that was read last */
 
 static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 {
@@ -1503,17 +1465,15 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 	uint32_t n = 0;
 	int found;
 
-	memset(symbol, 0, sizeof(symbol));
+	memset(places, 0, sizeof(places));
 	for (uint32_t i = 0; i < p->hook_count; i++)
 		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family]) {
 			hook[n] = i;
 			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};
 		}
 	found = n ? zn_elf_symbols(lib->fd, wanted, n, budget, &why) : 0;
-	for (uint32_t i = 0; i < n; i++) {
-		pad_pass(&wanted[i]);
-		symbol[hook[i]] = wanted[i];
-	}
+	for (uint32_t i = 0; i < n; i++)
+		places[hook[i]] = zn_place_of(lib->fd, &wanted[i]);
 	if (found < 0)
 		snprintf(lib->why, sizeof(lib->why), "not a well-formed ELF file: %.200s", why);
 	else if (found == 0)
@@ -1548,7 +1508,7 @@ void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib)
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
 		if (!p->available[f] || !zn_family_fits(f, lib->kind))
 			continue;
-		err = family_attach(p, lib, f, symbol);
+		err = family_attach(p, lib, f);
 		if (err)
 			snprintf(lib->why, sizeof(lib->why), "%s: %s", zn_family_label(f), strerror(-err));
 	}
@@ -1584,16 +1544,22 @@ void zn_calib_nop(void);
 void zn_calib_push(void);
 void zn_calib_landing(void);
 void zn_calib_other(void);
-static void (*const calib[ZN_FIRST_COUNT])(void) = {zn_calib_nop, zn_calib_push, zn_calib_landing, zn_calib_other};
+void zn_calib_branch(void);
+void zn_calib_long_nop(void);
+static void (*const calib[ZN_FIRST_COUNT])(void) = {
+	zn_calib_nop, zn_calib_push, zn_calib_landing, zn_calib_other, zn_calib_branch, zn_calib_long_nop};
 
 #define FUNCTION(name, body) ".globl " name "\n.type " name ",%function\n.balign 16\n" name ":\n\t" body "\n\tret\n"
 #ifdef __x86_64__
 __asm__(".text\n" FUNCTION("zn_calib_nop", "nop") FUNCTION("zn_calib_push", "push %rbx\n\tpop %rbx")
-		FUNCTION("zn_calib_landing", "endbr64") FUNCTION("zn_calib_other", "xor %eax,%eax"));
+		FUNCTION("zn_calib_landing", "endbr64") FUNCTION("zn_calib_other", "xor %eax,%eax")
+			FUNCTION("zn_calib_branch", "je 1f\n1:")
+				FUNCTION("zn_calib_long_nop", ".byte 0x0f,0x1f,0x44,0x00,0x00"));
 #else
-__asm__(".text\n" FUNCTION("zn_calib_nop", "nop")
-		FUNCTION("zn_calib_push", "stp x29,x30,[sp,#-16]!\n\tldp x29,x30,[sp],#16")
-			FUNCTION("zn_calib_landing", "hint #34") FUNCTION("zn_calib_other", "mov w0,#0"));
+__asm__(".text\n" FUNCTION("zn_calib_nop", "nop") FUNCTION(
+	"zn_calib_push", "stp x29,x30,[sp,#-16]!\n\tldp x29,x30,[sp],#16") FUNCTION("zn_calib_landing", "hint #34")
+		FUNCTION("zn_calib_other", "mov w0,#0") FUNCTION("zn_calib_branch", "b 1f\n1:")
+			FUNCTION("zn_calib_long_nop", "nop")); /* x86's alone */
 #endif
 
 /* File offset of an address of this program, from its own map; 0 if it is not there. */

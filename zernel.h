@@ -393,10 +393,19 @@ enum zn_detail {
 #define ZN_DETAIL_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
 _Static_assert(ZN_DETAIL_COUNT <= ZN_DETAIL_SLOTS, "struct zn_proc has no room for another histogram");
 
-/* First instruction of a hooked function, behind a landing pad that is passed over: uprobes emulate some and single-step
- * the others, which takes one more trap inside the measured interval. What each costs depends on the kernel, so all four
- * are calibrated. */
-enum zn_first { ZN_FIRST_NOP, ZN_FIRST_PUSH, ZN_FIRST_LANDING /* endbr64, bti */, ZN_FIRST_OTHER, ZN_FIRST_COUNT };
+/* The instruction that a probe stands on, see entry.c: uprobes emulate some and single-step the others, which takes one more
+ * trap inside the measured interval. What each costs depends on the kernel, so all are calibrated. */
+enum zn_first {
+	ZN_FIRST_NOP, /* of one byte, or arm64's */
+	ZN_FIRST_PUSH,
+	ZN_FIRST_LANDING,  /* endbr64, bti: single-stepped */
+	ZN_FIRST_OTHER,    /* single-stepped */
+	ZN_FIRST_BRANCH,   /* a jump or call to a fixed place; on arm64 all that is relative to the program counter */
+	ZN_FIRST_LONG_NOP, /* of several bytes: single-stepped, but emulated from Linux 6.18 on */
+	ZN_FIRST_COUNT
+};
+#define ZN_FIRST_SLOTS 8 /* room for them, a power of two */
+_Static_assert(ZN_FIRST_COUNT <= ZN_FIRST_SLOTS, "struct zn_shared has no room for another kind");
 
 /* Plain per-process counters. Gauges (that also go down) are marked. */
 enum zn_count {
@@ -452,7 +461,7 @@ enum zn_count {
 	ZN_C_IO_WRITE_CALLS,
 	ZN_C_ALLOC_DROPPED, /* allocations and mappings that the ledger had no room for */
 	ZN_C_HITS,          /* hooked calls: ZN_C_HIT(family, first) from here on */
-	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_COUNT,
+	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_SLOTS,
 	ZN_COUNT_COUNT = ZN_C_HITS_END
 };
 #define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
@@ -689,8 +698,8 @@ enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS, ZN_REFUSED_SOCKET, ZN_R
 
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
-	__u64 bias_ns[ZN_FIRST_COUNT]; /* taken off each interval, by enum zn_first */
-	__u64 cost_ns[ZN_FIRST_COUNT]; /* what a hooked call costs in all; taken off the call it is nested in */
+	__u64 bias_ns[ZN_FIRST_SLOTS]; /* taken off each interval, by enum zn_first */
+	__u64 cost_ns[ZN_FIRST_SLOTS]; /* what a hooked call costs in all; taken off the call it is nested in */
 
 	__u64 lost[48]; /* by enum zn_loss, added to with atomics */
 	__u32 next_id;  /* of processes and of context generations; never 0 */
@@ -727,7 +736,7 @@ struct zn_shared {
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_FIRST_COUNT + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
+		8 * (2 * ZN_FIRST_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
 			2 * ZN_MARKS + 24 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
 	"padding");
@@ -1112,7 +1121,7 @@ _Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping
 	((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16 | (__u64)(family) << 24)
 #define ZN_COOKIE_SHAPE(c)  ((c)&0xff)
 #define ZN_COOKIE_DETAIL(c) ((c) >> 8 & 0xff)
-#define ZN_COOKIE_FIRST(c)  ((c) >> 16 & (ZN_FIRST_COUNT - 1))
+#define ZN_COOKIE_FIRST(c)  ((c) >> 16 & (ZN_FIRST_SLOTS - 1))
 #define ZN_COOKIE_FAMILY(c) ((c) >> 24 & 0xff)
 
 /* Shapes: where a function has its arguments and what they mean. One handler each, in bpf/<family>.bpf.c. */
@@ -1560,6 +1569,8 @@ int zn_ws_read(struct zn_ws *ws, char *buf, size_t len, struct zn_ws_event *ev);
 struct zn_elf_symbol {
 	const char *name; /* in: what to look for */
 	uint64_t offset;  /* out: file offset of its first instruction, 0: not there */
+	uint64_t size; /* out: as the symbol says, cut at the end of the segment's file content; 0: it says nothing */
+	uint64_t room; /* out: to where the next symbol begins; as far as the segment goes if none does */
 	uint8_t code[16]; /* out: its first bytes, zero-padded at the end of the file */
 };
 /* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still missing, in
@@ -1568,6 +1579,32 @@ struct zn_elf_symbol {
  * static buffers. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
 #define ZN_ELF_BUDGET ((size_t)256 << 20) /* for files that can be trusted to be no larger than they need be */
 int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why);
+
+/* ---- entry.c: where a probe on a function costs least. ---- */
+
+#define ZN_ENTRY_BODY 16384 /* bytes of a function that are looked at; a longer one is hooked at its entry */
+/* Where the probe goes, and what stands there. */
+struct zn_entry {
+	uint32_t at; /* bytes behind the function's entry */
+	enum zn_first first;
+};
+/* A place behind the entry is taken only where a probe costs less there, and where it is the same as at the entry: what
+ * comes before it changes neither arguments nor stack nor return address and leads nowhere else, the place lies before
+ * `room`, where another symbol may begin, and no instruction of the function jumps to it. code: all of the function, `len`
+ * bytes, at most ZN_ENTRY_BODY; 0 of them: nothing is known. Whatever the bytes are, only those are read. */
+struct zn_entry zn_entry_of(const uint8_t *code, size_t len, uint64_t room); /* for this machine's instructions */
+struct zn_entry zn_entry_of_x86(const uint8_t *code, size_t len, uint64_t room);
+struct zn_entry zn_entry_of_arm64(const uint8_t *code, size_t len, uint64_t room);
+const char *zn_first_label(enum zn_first first);
+/* The place in a file, of a function that zn_elf_symbols() found there. offset 0: there is none, or the file changes. Not
+ * thread-safe: uses a static buffer. */
+struct zn_place {
+	uint64_t offset; /* of the place itself */
+	struct zn_entry entry;
+	uint64_t hash; /* of the code by which it was chosen */
+};
+struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol);
+bool zn_place_same(int fd, const struct zn_place *place); /* whether that code is there still */
 
 /* ---- options.c: file, then environment, then command line; later ones win. ---- */
 
@@ -2377,9 +2414,13 @@ static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
 void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
 /* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
 void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
+/* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
+const struct zn_entry *zn_probe_place(uint32_t hook);
 /* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
  * may zn_probe_detach(): never on the loop. */
 void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
+/* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
+bool zn_probe_same(const struct zn_probe *p, const struct zn_lib *lib);
 /* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
 bool zn_probe_detach(struct zn_lib *lib, int steps);
 /* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
@@ -2420,7 +2461,6 @@ const char *zn_tier_label(enum zn_tier t);
 /* Whether a family is measured, so that 0 means none; simulated data has all. */
 struct zn_view;
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
-const char *zn_first_label(enum zn_first first);
 
 /* ---- mappers.c: which processes map a file, and which of them could make the kernel wait. ---- */
 
@@ -2473,7 +2513,10 @@ int zn_libraries_start(struct zn_libraries *l);
 void zn_libraries_close(struct zn_libraries *l);
 int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
 void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
-int zn_library_kind(const char *path, size_t len);    /* enum zn_lib_kind by a file's name, or -1 */
+/* Which files those are. root_only: a path that not the administrator but a file named, and that counts if it is root's. */
+typedef void zn_library_visit(void *to, const char *path, bool root_only);
+void zn_libraries_each_system(const struct zn_options *options, zn_library_visit *visit, void *to);
+int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
 /* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
 void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns);
 /* Shows other threads which processes are partial by now. */

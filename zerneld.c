@@ -5,6 +5,7 @@
  */
 #include "zernel.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -747,7 +749,7 @@ static void check_bias(const struct zn_probe *p)
 	for (enum zn_first i = 0; i < ZN_FIRST_COUNT; i++)
 		if (p->bias[i].samples)
 			printf("%-14s %.2f us are taken out of a call (10th to 90th per cent: %.2f to %.2f us), which costs %.2f us in all; "
-			       "first instruction: %s\n",
+			       "on: %s\n",
 				i ? "" : "probe bias", p->bias[i].p50_ns / 1e3, p->bias[i].p10_ns / 1e3,
 				p->bias[i].p90_ns / 1e3, p->bias[i].call_ns / 1e3, zn_first_label(i));
 }
@@ -876,6 +878,31 @@ static int check(struct daemon *d, const struct zn_service *service)
 	return missing ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* Where the probes of one library go, and what stands there. */
+static void list_places(void *to, const char *path, bool root_only)
+{
+	struct zn_probe *p = to;
+	struct zn_lib lib = {.kind = zn_library_kind(path, strlen(path)), .fd = open(path, O_RDONLY | O_CLOEXEC)};
+	struct stat st;
+
+	if (lib.fd < 0 || fstat(lib.fd, &st) || (root_only && st.st_uid != ZN_OWNER_ROOT)) {
+		zn_fd_close(&lib.fd);
+		return;
+	}
+	zn_probe_read(p, &lib, ZN_ELF_BUDGET);
+	printf("\n%s%s%s\n", path, lib.why[0] ? ": " : "", lib.why);
+	for (uint32_t i = 0; i < p->hook_count; i++) {
+		const struct zn_entry *place = zn_probe_place(i);
+
+		if (place)
+			printf("%-12s %-32s +%-4u %s\n", zn_family_label(p->hook[i].family), p->hook[i].name, place->at,
+				zn_first_label(place->first));
+		else if (zn_family_fits(p->hook[i].family, lib.kind))
+			printf("%-12s %-32s missing\n", zn_family_label(p->hook[i].family), p->hook[i].name);
+	}
+	zn_fd_close(&lib.fd);
+}
+
 static int list_probes(struct daemon *d)
 {
 	zn_probe_table(&d->probe);
@@ -890,6 +917,9 @@ static int list_probes(struct daemon *d)
 			continue; /* its entry and its return */
 		printf("%-12s %s (kernel, %s)\n", zn_family_label(s->family), s->place, zn_tier_label(s->tier));
 	}
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
+		d->probe.available[f] = d->options.families >> f & 1;
+	zn_libraries_each_system(&d->options, list_places, &d->probe);
 	return EXIT_SUCCESS;
 }
 

@@ -208,7 +208,10 @@ static __always_inline void vmm_create_return(struct zn_call *c)
 	struct zn_alloc a = {.bytes = c->frame->arg[1], .kind = ZN_K_VMM, .refs = 1, .gpu = ZN_PROC_GPUS};
 	__u32 place[2];
 
-	if (zn_read_user(place, sizeof(place), c->frame->arg[2] + 8)) {
+	if (bpf_probe_read_user(place, sizeof(place), (const void *)(c->frame->arg[2] + 8))) {
+		if (!c->result) /* a call that fails may have been given nothing */
+			zn_lost(ZN_LOST_USER_READ);
+	} else {
 		if (place[0] == 1 && place[1] < ZN_PROC_GPUS)
 			a.gpu = place[1];
 		else if (place[0] != 1)

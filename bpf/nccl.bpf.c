@@ -54,12 +54,12 @@ static __always_inline __u32 current_tgid(void)
 	return bpf_get_current_pid_tgid() >> 32;
 }
 
-/* The id is the same on all ranks, so its hash names the communicator across processes. */
+/* The id is the same on all ranks, so its hash names the communicator across processes. 0: it cannot be read. */
 static __noinline __u64 unique_id_hash(__u64 at)
 {
 	__u64 id[UNIQUE_ID_WORDS], hash = 0;
 
-	if (!zn_read_user(id, sizeof(id), at))
+	if (bpf_probe_read_user(id, sizeof(id), (const void *)at))
 		return 0;
 #pragma unroll
 	for (int i = 0; i < UNIQUE_ID_WORDS; i++)
@@ -296,6 +296,8 @@ static __always_inline void comm_init_return(struct zn_call *c)
 	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
 	if (failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
 		return;
+	if (!comm.hash)
+		zn_lost(ZN_LOST_USER_READ);
 	skew_join(c, &comm);
 	comm_add(c, addr, &comm);
 }
@@ -384,16 +386,24 @@ static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type
 	if (c->detail == ZN_H_NCCL_ALL_TO_ALL) {
 		if (comm && comm->nranks != ZN_UNKNOWN)
 			bytes *= comm->nranks;
-		else
+		else if (!failed(c))
 			zn_lost(ZN_LOST_COMM);
 	}
 	zn_record(c->proc, c->detail, c->ns, failed(c) ? 0 : bytes, failed(c));
+}
+
+/* Some versions make a group for each send, by the functions that programs call: it is none of the program's. */
+static __always_inline bool is_inner(const struct zn_call *c)
+{
+	return c->thread->depth != 0;
 }
 
 static __always_inline void group_start_return(struct zn_call *c)
 {
 	struct zn_thread *t = c->thread;
 
+	if (is_inner(c))
+		return;
 	if (t->group_depth++ == 0) {
 		t->group_start_ns = c->frame->start_ns;
 		t->group_nested_ns = shared.cost_ns[ZN_COOKIE_FIRST(c->frame->cookie)];
@@ -408,7 +418,7 @@ static __always_inline void group_end_return(struct zn_call *c)
 	struct zn_thread *t = c->thread;
 	__u64 probes_ns;
 
-	if (t->group_depth == 0 || --t->group_depth)
+	if (is_inner(c) || t->group_depth == 0 || --t->group_depth)
 		return;
 	probes_ns = zn_minus(t->group_nested_ns + shared.bias_ns[first], shared.cost_ns[first]);
 	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, failed(c));

@@ -22,11 +22,12 @@ own_apt() {
 		-o Acquire::Languages=none -o Acquire::Retries=2 -qq "$@"
 }
 
-# own_update SUITE: reads the list of its packages
+# own_update SUITE [COMPONENT...]: reads the list of its packages, those of main unless there is another one
 own_update() {
-	local part=
-	[[ $1 == *-security ]] && part=-security
+	local part='' suite=$1
+	[[ $suite == *-security ]] && part=-security
+	[ $# -gt 1 ] || set -- "$suite" main
 	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial"
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(archive "$part") $1 main" > "$dir/apt/list"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(archive "$part") $suite ${*:2}" > "$dir/apt/list"
 	own_apt apt-get update
 }

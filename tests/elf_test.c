@@ -134,6 +134,32 @@ T(finds_what_is_defined)
 	check_all_found(look_in(&good, sizeof(good)));
 }
 
+/* The next symbol ends it, whichever kind it has; the size is cut where the file's content of the segment ends. */
+T(tells_how_far_a_function_goes)
+{
+	struct image m = good;
+
+	CHECK_EQ(look_in(&m, sizeof(m)), 3);
+	CHECK_EQ(got[WEAK].size, 8);
+	CHECK_EQ(got[WEAK].room, 4);
+	CHECK_EQ(got[STRONG].room, 4);
+	CHECK_EQ(got[LAST].size, 8);
+	CHECK_EQ(got[LAST].room, 8);
+	m.sym[7].st_size = UINT64_MAX;
+	m.sym[1].st_size = 0;
+	m.sym[4].st_value = TEXT_ADDR + 31;
+	m.sym[3].st_value = m.sym[5].st_value = m.sym[6].st_value = TEXT_ADDR + 4;
+	CHECK_EQ(look_in(&m, sizeof(m)), 3);
+	CHECK_EQ(got[STRONG].size, 0);
+	CHECK_EQ(got[STRONG].room, 20);
+	CHECK_EQ(got[WEAK].room, 20);
+	CHECK_EQ(got[LAST].size, 8);
+	CHECK_EQ(got[LAST].room, 7);
+	m.sh[3].sh_type = SHT_SYMTAB; /* what was found in the first table is not looked for again */
+	CHECK_EQ(look_in(&m, sizeof(m)), 3);
+	CHECK_EQ(got[LAST].room, 7);
+}
+
 T(finds_by_the_dynamic_segment)
 {
 	struct image m = good;
@@ -600,6 +626,7 @@ T(real_vendor_libraries)
 int main(void)
 {
 	RUN(finds_what_is_defined);
+	RUN(tells_how_far_a_function_goes);
 	RUN(finds_by_the_dynamic_segment);
 	RUN(finds_in_symtab_what_dynsym_lacks);
 	RUN(takes_the_section_count_from_section_0);

@@ -17,13 +17,6 @@ uint64_t zn_probe_missed(struct zn_probe *p)
 	return 31;
 }
 
-const char *zn_first_label(enum zn_first first)
-{
-	static const char *const label[] = {"nop", "push", "landing", "other"};
-
-	return label[first];
-}
-
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p;

@@ -92,6 +92,7 @@ run page_test 900 node tests/web/page.test.mjs
 run load 900 "$python" tests/load/run.py
 run fleet 1200 "$python" tests/fleet/run.py
 live live 4500 tests/e2e/run.py
+live real 900 tests/real/run.py
 live slurm 1800 tests/slurm/run.py
 live pytorch 1800 tests/pytorch/run.py
 

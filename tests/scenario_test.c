@@ -80,12 +80,6 @@ uint64_t zn_probe_missed(struct zn_probe *p)
 	return 0;
 }
 
-const char *zn_first_label(enum zn_first first)
-{
-	(void)first;
-	return "";
-}
-
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p, (void)i, (void)name;

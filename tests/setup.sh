@@ -60,6 +60,7 @@ sbatch                                              slurm-client
 bench_needs="
 /usr/sbin/nginx             nginx-light
 prometheus-node-exporter    prometheus-node-exporter
+bpftrace                    bpftrace
 "
 
 have() {

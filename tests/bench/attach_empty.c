@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * attach_empty OBJECT LIBRARY SYMBOL...: puts the empty programs on functions of a library the way the daemon
- * puts its own (one multi-uprobe link for entries, one for returns). Reads lines: "+" attaches, "-" detaches;
- * each is answered with "ok".
+ * puts its own (one multi-uprobe link for entries, one for returns; at the same places). Reads lines: "+" attaches,
+ * "-" detaches; each is answered with "ok".
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -20,6 +20,7 @@
 #define SYMBOLS_MAX        256
 
 static struct zn_elf_symbol spot[SYMBOLS_MAX];
+static struct zn_place place[SYMBOLS_MAX];
 static int spot_count;
 static int program[2], link_fd[2] = {-1, -1}; /* entry, return */
 
@@ -34,6 +35,8 @@ static void spots_find(const char *library, char **names, int count)
 		spot[spot_count].name = names[spot_count];
 	if (fd < 0 || zn_elf_symbols(fd, spot, (size_t)spot_count, ZN_ELF_BUDGET, &why) != spot_count)
 		die(library, why);
+	for (int i = 0; i < spot_count; i++)
+		place[i] = zn_place_of(fd, &spot[i]);
 	close(fd);
 }
 
@@ -68,7 +71,7 @@ static int link_open(const char *library, int ret)
 	int fd;
 
 	for (int i = 0; i < spot_count; i++)
-		offset[i] = spot[i].offset;
+		offset[i] = place[i].offset;
 	fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 	if (fd < 0)
 		die("BPF_LINK_CREATE", strerror(errno));

@@ -162,67 +162,152 @@ class Daemon:
 LAUNCH_ROUNDS = 9
 CALLS = {"none": 200000, "empty": 5000, "ours": 5000, "all": 5000}
 HOOKS = "gpu_mem,cuda_trace,nccl"  # the families that stand on functions of libraries
+REAL, REAL_NAME = f"{BUILD}/real/cuda-550/libcuda.so.1", "real libcuda 550"
+THUNK, THUNK_NAME = f"{BUILD}/test/entry/thunk/libcuda.so.1", "fake libcuda that begins as drivers 525 to 550"
+REAL_LIMIT_NS = 1500
 
 
-def is_push(byte):
-    return 0x50 <= byte <= 0x57  # of the first eight registers, as compilers begin with
+class Target:
+    """One libcuda, the functions of it that are timed, and the programs that call it and that put empty programs on it."""
+
+    def __init__(self, name, path, functions):
+        self.name, self.path, self.functions = name, path, functions
+        self.tool = Tool("launch", path)
+        self.empty = Tool("attach_empty", f"{BUILD}/bench/empty.bpf.o", path, *functions)
+        self.places = {f: self.tool.ask(f"place {f}").split() for f in functions}
+        self.times, self.told = {}, []
+
+    def stepped(self, function):
+        return self.places[function][1] not in ("push", "branch", "nop")
+
+    def wait(self, there):
+        self.tool.ask(f"wait {self.functions[0]} {there}")
+
+    def blocks(self, kind):
+        for function in self.functions:
+            for threads in (1, 4):
+                calls = CALLS[kind] * (1 if self.stepped(function) or kind == "none" else 8)
+                ns = float(self.tool.ask(f"time {function} {threads} {calls}"))
+                self.times.setdefault((function, threads, kind), []).append(ns)
+
+    def without_us(self):
+        self.wait(0)
+        self.blocks("none")
+        self.empty.ask("+")
+        self.wait(1)
+        self.blocks("empty")
+        self.empty.ask("-")
+        self.wait(0)
+
+    def what(self, function, threads):
+        at, kind = self.places[function]
+        how = "single-stepped" if self.stepped(function) else "emulated"
+        return f"`{function}` of the {self.name}, +{at}, {kind}: {how}, {threads} thread{'s' if threads > 1 else ''}"
+
+    def close(self):
+        self.tool.__exit__()
+        self.empty.__exit__()
 
 
-def launch_blocks(target, kind, times):
-    for function in (STEPPED, EMULATED):
-        for threads in (1, 4):
-            calls = CALLS[kind] * (1 if function == STEPPED or kind == "none" else 8)
-            ns = float(target.ask(f"time {function} {threads} {calls}"))
-            times.setdefault((function, threads, kind), []).append(ns)
+def launch_targets(run):
+    """The fake one, one function of which begins with no push, and what real drivers begin with."""
+    subprocess.run(["tests/real/files.sh", f"{BUILD}/real"], check=False)
+    name, path = (REAL_NAME, REAL) if os.path.exists(REAL) else (THUNK_NAME, THUNK)
+    return [Target("fake libcuda", run.cuda, (STEPPED, EMULATED)),
+            Target(name, shutil.copy(path, os.path.join(run.folder, "libcuda.so.2")), (EMULATED, STEPPED))]
 
 
-def launch_round(target, empty, times):
-    target.ask(f"wait {STEPPED} 0")
-    launch_blocks(target, "none", times)
-    empty.ask("+")
-    target.ask(f"wait {STEPPED} 1")
-    launch_blocks(target, "empty", times)
-    empty.ask("-")
-    target.ask(f"wait {STEPPED} 0")
+def launch_round(targets):
+    for target in targets:
+        target.without_us()
     for kind, options in (("ours", ("--probes", HOOKS)), ("all", ())):
-        with Daemon(None, *options):
-            target.ask(f"wait {STEPPED} 1")
-            launch_blocks(target, kind, times)
-        target.ask(f"wait {STEPPED} 0")
+        with Daemon(None, *options) as daemon:
+            for target in targets:
+                target.wait(1)
+                target.blocks(kind)
+                if kind == "ours":
+                    labels = [f'pid="{target.tool.process.pid}"', 'quantile="0.5"']
+                    target.told.append(daemon.sample("zernel_cuda_launch_latency_seconds", labels) * 1e9)
+        for target in targets:
+            target.wait(0)
 
 
-def launch_rows(run, function, how, threads, times):
-    none, empty, ours, every = (times[function, threads, kind] for kind in ("none", "empty", "ours", "all"))
+def launch_rows(run, target, function, threads):
+    none, empty, ours, every = (target.times[function, threads, kind] for kind in ("none", "empty", "ours", "all"))
     ratio, whole = ([(o - n) / (e - n) for n, e, o in zip(none, empty, with_)] for with_ in (ours, every))
-    what = f"{how}, {threads} thread{'s' if threads > 1 else ''}"
+    what = target.what(function, threads)
     run.row(f"call without probes ({what})", f"{median(none):.1f} ns", spread(none))
     run.row(f"call with empty programs ({what})", f"{median(empty):,.0f} ns", spread(empty, "{:,.0f}"))
-    run.row(f"call with ours ({what})", f"{median(ours):,.0f} ns", spread(ours, "{:,.0f}"))
+    limit = REAL_LIMIT_NS if (target.name, function, threads) == (REAL_NAME, EMULATED, 1) else None
+    run.row(f"call with ours ({what})", f"{median(ours):,.0f} ns", spread(ours, "{:,.0f}"), f"{limit:,} ns" if limit else "",
+            median(ours) <= limit if limit else None)
     run.row(f"**added by ours / added by empty** ({what})", f"{median(ratio):.3f}", spread(ratio, "{:.2f}"), "1.15",
             median(ratio) <= 1.15)
     run.row(f"the same, with all families ({what})", f"{median(whole):.3f}", spread(whole, "{:.2f}"))
 
 
+BPFTRACE = shutil.which("bpftrace", path=SYSTEM_PATH)
+BPFTRACE_ROUNDS = 5
+
+
+def bpftrace_time(target, take):
+    """ns of a call, and what bpftrace says of it, while it times the function in the way that its manual shows."""
+    at = f"{target.path}:{EMULATED}"
+    script = (f"BEGIN {{ printf(\"on\\n\"); }} uprobe:{at} {{ @start[tid] = nsecs; }} "
+              f"uretprobe:{at} /@start[tid]/ {{ @took = {take}(nsecs - @start[tid]); delete(@start[tid]); }}")
+    with subprocess.Popen([BPFTRACE, "-e", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        while "on" not in process.stdout.readline():
+            if process.poll() is not None:
+                raise RuntimeError("bpftrace ended at its start")
+        time.sleep(0.5)
+        ns = float(target.tool.ask(f"time {EMULATED} 1 {CALLS['empty']}"))
+        process.send_signal(signal.SIGINT)
+        told = re.search(r"@took: (\d+)", process.stdout.read())
+    return ns, float(told[1]) if told else None
+
+
+def bpftrace_rows(run, target):
+    """Beside what somebody would use who has no zerneld."""
+    if not BPFTRACE:
+        run.note("bpftrace", "It is not installed here.")
+        return
+    times = [bpftrace_time(target, "hist")[0] for _ in range(BPFTRACE_ROUNDS)]
+    told = bpftrace_time(target, "avg")[1]
+    none, ours = (median(target.times[EMULATED, 1, kind]) for kind in ("none", "ours"))
+    ratio = [(t - none) / (ours - none) for t in times]
+    what = f"`{EMULATED}` of the {target.name}, 1 thread"
+    run.row(f"call with a histogram of bpftrace ({what})", f"{median(times):,.0f} ns", spread(times, "{:,.0f}"))
+    run.row(f"added by it / added by ours ({what})", f"{median(ratio):.2f}", spread(ratio, "{:.2f}"))
+    run.row(f"a call that takes {none:,.0f} ns, as bpftrace tells it ({what})", f"{told:,.0f} ns")
+    run.row(f"the same, as ours tells it, below 128 ns as 64 ({what})", f"{median(target.told):,.0f} ns")
+    version = subprocess.check_output([BPFTRACE, "--version"], text=True).split()[-1]
+    run.note("bpftrace", f"""{version}, at the function's entry, where it stands unless told otherwise: at its beginning and at
+        its return, a table of times by thread, and its `hist()`. What it tells is its `avg()`.""")
+
+
 def bench_launch(run):
-    times = {}
-    with Tool("launch", run.cuda) as target, \
-            Tool("attach_empty", f"{BUILD}/bench/empty.bpf.o", run.cuda, STEPPED, EMULATED) as empty:
-        code = {f: int(target.ask(f"code {f}"), 16) for f in (STEPPED, EMULATED)}
-        if is_push(code[STEPPED]) or not is_push(code[EMULATED]):
-            sys.exit(f"bench.py: {EMULATED} has to begin with a push, and {STEPPED} must not: {code}")
-        for i in range(LAUNCH_ROUNDS):
-            print(f"  round {i + 1} of {LAUNCH_ROUNDS}")
-            launch_round(target, empty, times)
-    for function, kind in ((STEPPED, "single-stepped"), (EMULATED, "emulated")):
-        for threads in (1, 4):
-            launch_rows(run, function, f"`{function}`, {kind}", threads, times)
-    run.note("Cost of a call", f"""One process times blocks of calls of the fake libcuda in {LAUNCH_ROUNDS} rounds, each:
-        no probe; programs that only return 0, through the same kind of link; the real daemon with the families on
-        libraries, and with all. The ratio is taken round by round. From 6.11 on the kernel makes a system call at the
-        return of a probed function, which takes longer while system calls are watched: that is most of what all
-        families add. The kernel emulates the first instruction of a function where it can (`push`)
-        and single-steps it elsewhere, which costs another trap (first bytes here: {code[EMULATED]:x} and {code[STEPPED]:x}).
-        In published disassemblies functions of the real libcuda begin with a `push`.
+    targets = launch_targets(run)
+    fake, real = targets
+    if not fake.stepped(STEPPED) or fake.stepped(EMULATED):
+        sys.exit(f"bench.py: {EMULATED} has to begin with a push, and {STEPPED} must not: {fake.places}")
+    for i in range(LAUNCH_ROUNDS):
+        print(f"  round {i + 1} of {LAUNCH_ROUNDS}")
+        launch_round(targets)
+    for target in targets:
+        for function in target.functions:
+            for threads in (1, 4):
+                launch_rows(run, target, function, threads)
+    bpftrace_rows(run, real)
+    for target in targets:
+        target.close()
+    run.note("Cost of a call", f"""One process for each library times blocks of calls in {LAUNCH_ROUNDS} rounds, each:
+        no probe; programs that only return 0, at the same place and through the same kind of link; the real daemon with the
+        families on libraries, and with all. The ratio is taken round by round. From 6.11 on the kernel makes a system call at
+        the return of a probed function, which takes longer while system calls are watched: that is most of what all
+        families add. The kernel emulates a few instructions (`push`, `branch`) and single-steps all others, which costs another
+        trap: each row says how far behind the entry the probe stands, and on what. {STEPPED} of the fake library stands for
+        functions that begin with nothing that is emulated; the {real.name} for drivers 525 to 550, whose functions begin
+        with a compare. Without a GPU each call of a real driver returns an error at once.
         With 4 threads on {os.cpu_count()} cores, threads wait for each other's time slice too, and ours add to the same
         counters from several cores.""")
 

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * launch LIBRARY: calls functions of the fake libcuda and times them. Reads lines:
+ * launch LIBRARY: calls functions of a libcuda, the fake one or a real one, and times them. Reads lines:
  *	time FUNCTION THREADS CALLS    prints the mean time of a call, ns, over all threads at once
  *	sample FUNCTION CALLS          prints p50 and p99 of calls that are timed one by one, ns
  *	set KNOB VALUE                 of the fake library
- *	code FUNCTION                  prints the first byte of its code, hexadecimal
- *	wait FUNCTION 0|1              until there is no breakpoint on it, or one; prints the time it took, us
+ *	place FUNCTION                 prints where a probe stands, bytes behind its entry, and on which instruction
+ *	wait FUNCTION 0|1              until there is no breakpoint there, or one; prints the time it took, us
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "zernel.h"
 
 #define THREADS_MAX 16
 #define SAMPLES_MAX 100000
@@ -21,6 +23,7 @@
 #define BREAKPOINT  0xcc
 
 static void *library;
+static const char *library_path;
 static void *context;
 static int (*set_current)(void *ctx);
 static uint64_t sample[SAMPLES_MAX];
@@ -88,9 +91,23 @@ static void sample_calls(const char *name, long calls)
 	printf("%lu %lu\n", sample[calls / 2], sample[calls * 99 / 100]);
 }
 
+static struct zn_entry place_of(const char *name)
+{
+	struct zn_elf_symbol wanted = {.name = name};
+	int fd = open(library_path, O_RDONLY | O_CLOEXEC);
+	const char *why = "no such function";
+	struct zn_place place;
+
+	if (fd < 0 || zn_elf_symbols(fd, &wanted, 1, ZN_ELF_BUDGET, &why) != 1)
+		die(name, why);
+	place = zn_place_of(fd, &wanted);
+	close(fd);
+	return place.entry;
+}
+
 static void wait_for(const char *name, bool there)
 {
-	const volatile uint8_t *code = symbol(library, name);
+	const volatile uint8_t *code = (uint8_t *)symbol(library, name) + place_of(name).at;
 	uint64_t start = now_ns();
 
 	while ((*code == BREAKPOINT) != there && now_ns() - start < WAIT_US * 1000ULL)
@@ -102,7 +119,7 @@ static void wait_for(const char *name, bool there)
 
 static void obey(const char *line)
 {
-	int (*set)(const char *what, long value) = symbol(library, "fake_cuda_set");
+	struct zn_entry place;
 	char name[64];
 	long a, b;
 
@@ -111,10 +128,11 @@ static void obey(const char *line)
 	else if (sscanf(line, "sample %63s %ld", name, &a) == 2 && a > 0 && a <= SAMPLES_MAX)
 		sample_calls(name, a);
 	else if (sscanf(line, "set %63s %ld", name, &a) == 2)
-		printf("%d\n", set(name, a));
-	else if (sscanf(line, "code %63s", name) == 1)
-		printf("%02x\n", *(const uint8_t *)symbol(library, name));
-	else if (sscanf(line, "wait %63s %ld", name, &a) == 2)
+		printf("%d\n", ((int (*)(const char *, long))symbol(library, "fake_cuda_set"))(name, a));
+	else if (sscanf(line, "place %63s", name) == 1) {
+		place = place_of(name);
+		printf("%u %s\n", place.at, zn_first_label(place.first));
+	} else if (sscanf(line, "wait %63s %ld", name, &a) == 2)
 		wait_for(name, a != 0);
 	else
 		die("not understood", line);
@@ -127,6 +145,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		die("usage", "launch LIBRARY");
+	library_path = argv[1];
 	library = library_open(argv[1]);
 	set_current = symbol(library, "cuCtxSetCurrent");
 	((int (*)(unsigned))symbol(library, "cuInit"))(0);

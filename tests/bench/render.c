@@ -27,12 +27,6 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 	return -1;
 }
 
-const char *zn_first_label(enum zn_first first)
-{
-	(void)first;
-	return "";
-}
-
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p, (void)i;

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "api.h"
+#include "entries.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter" /* the arguments are the vendor's */
 
@@ -45,8 +46,9 @@ enum result {
 #define STEP         (1ULL << 37)      /* from one block's address to the next one's: more than a block can have */
 #define HANDLE       0x5a000000ULL
 
-#define DECLARE(name, args) EXPORT int name args;
+#define DECLARE(name, args) FAKE_VISIBLE int name args FAKE_BODY(name);
 CUDA_CALLS(DECLARE)
+CUDA_CALLS(ENTRY)
 EXPORT int fake_cuda_set(const char *what, long value);
 EXPORT long fake_cuda_calls(const char *symbol);
 

@@ -26,7 +26,7 @@ static void check(const struct zn_elf_symbol *s, const uint8_t *data, size_t siz
 	size_t left = size - s->offset, len = left < sizeof(s->code) ? left : sizeof(s->code);
 
 	if (s->offset) {
-		require(s->offset < size);
+		require(s->offset < size && s->size <= left && s->room && s->room <= left);
 		require(!memcmp(s->code, data + s->offset, len) && !memcmp(s->code + len, zero, sizeof(zero) - len));
 	} else {
 		require(!memcmp(s->code, zero, sizeof(zero)));

@@ -30,6 +30,7 @@
 #define CROWDS    16
 #define CUDA      "/t/libcuda.so.1"
 #define NCCL      "/t/libnccl.so.2"
+#define THUNK     "/t/thunk/libcuda.so.1" /* begins as real drivers do */
 
 struct program {
 	pid_t pid;
@@ -39,6 +40,7 @@ struct program {
 
 static struct program zerneld = {.out = "daemon.log"};
 static struct program driver = {.out = "driver.out"};
+static const char *cuda = CUDA; /* that the driver loads */
 static unsigned port;
 static char page[4 << 20], said[256 << 10];
 
@@ -187,7 +189,7 @@ static bool driver_reported(void)
 static void driver_start(char *scenario)
 {
 	static char threads[8], calls[8];
-	char *const argv[] = {"./driver", "--cuda", CUDA, "--nccl", NCCL, "--gate", "--hold-stdin", "--threads",
+	char *const argv[] = {"./driver", "--cuda", (char *)cuda, "--nccl", NCCL, "--gate", "--hold-stdin", "--threads",
 		threads, "--calls", calls, "--scenario", scenario, NULL};
 
 	snprintf(threads, sizeof(threads), "%d", THREADS);
@@ -258,7 +260,10 @@ static unsigned hooked(const char *library)
 
 static bool both_hooked(void)
 {
-	return scrape() && hooked(CUDA "@") && hooked(NCCL "@");
+	char library[64];
+
+	snprintf(library, sizeof(library), "%s@", cuda);
+	return scrape() && hooked(library) && hooked(NCCL "@");
 }
 
 /* ---- the driver's report against /metrics ---- */
@@ -814,6 +819,23 @@ static void check_ends(void)
 	verdict("ends");
 }
 
+/* Probes behind what the kernel would have to step over: what it emulates there is the kernel's. */
+static void check_entries(void)
+{
+	cuda = THUNK;
+	daemon_start();
+	driver_start("devices,memory,launches,syncs,copies,storm");
+	until(both_hooked, "the libraries are not hooked");
+	driver_go();
+	expect_equal(60);
+	expect_no_loss(0);
+	expect(finish(&driver) == 0, "the driver failed");
+	expect(daemon_stop(SIGTERM) == 0, "the daemon has the wrong exit status");
+	expect_quiet_log();
+	cuda = CUDA;
+	verdict("entries");
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -827,6 +849,7 @@ static const struct {
 	{"fentry", check_fentry, false},
 	{"kprobe", check_kprobe, false},
 	{"ends", check_ends, false},
+	{"entries", check_entries, false},
 	{"refused", check_refused, true},
 };
 

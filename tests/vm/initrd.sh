@@ -104,6 +104,7 @@ ln -s busybox "$root/bin/sh"
 for program in "${programs[@]}"; do
 	cp "$2/$program" "$root/t/"
 done
+install -D -t "$root/t/thunk" "$2/test/entry/thunk/libcuda.so.1"
 with_libraries "$2/test/driver"
 cp "$here/$3.sh" "$root/init"
 case $3 in

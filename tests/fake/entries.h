@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * entries.h: what the functions of a libcuda may begin with, for a fake of each kind. FORM(name) is an entry in assembly that
+ * goes on to body_<name>, which is the function that cuda.c has. The forms, by -DFAKE_ENTRY_<form>:
+ *	thunk       drivers 525, 535 and 550: a compare with a variable, a jump on it, a jump through a slot
+ *	pad_thunk   the same behind a landing pad
+ *	frame       the same check behind a frame, as newer drivers are said to have it
+ *	sub         a frame without a push: nothing there is emulated, and behind it the stack is another
+ *	flags       a compare of two registers
+ *	loop        the place that would do is jumped to from behind
+ *	long_nop    a nop of five bytes, as -fpatchable-function-entry makes
+ */
+#ifndef FAKE_ENTRIES_H
+#define FAKE_ENTRIES_H
+
+#define CHECK_OFF "cmpl $0x321cba00, fake_driver_off(%rip)\n"
+#define GO(name)  "jmp *slot_" name "(%rip)\n"
+#define OFF       "mov $4, %eax\n" /* CUDA_ERROR_DEINITIALIZED */
+
+#if defined(FAKE_ENTRY_thunk)
+#define FORM(name) CHECK_OFF "je 1f\n" GO(name) ".nops 6\n1: " OFF "ret\n"
+#elif defined(FAKE_ENTRY_pad_thunk)
+#define FORM(name) "endbr64\n" CHECK_OFF "je 1f\n" GO(name) "1: " OFF "ret\n"
+#elif defined(FAKE_ENTRY_frame)
+#define FORM(name) "push %rbp\nmov %rsp, %rbp\n" CHECK_OFF "je 1f\npop %rbp\n" GO(name) "1: " OFF "pop %rbp\nret\n"
+#elif defined(FAKE_ENTRY_sub)
+#define FORM(name) "sub $8, %rsp\n" CHECK_OFF "je 1f\nadd $8, %rsp\n" GO(name) "1: " OFF "add $8, %rsp\nret\n"
+#elif defined(FAKE_ENTRY_flags)
+#define FORM(name) "cmp %r11, %r11\nje 1f\n" OFF "ret\n1: " GO(name)
+#elif defined(FAKE_ENTRY_loop)
+#define FORM(name) "mov $3, %r11d\n1: nop\ndec %r11d\njnz 1b\n" GO(name)
+#elif defined(FAKE_ENTRY_long_nop)
+#define FORM(name) ".byte 0x0f, 0x1f, 0x44, 0, 0\n" GO(name)
+#endif
+
+#ifdef FORM
+#define FAKE_BODY(name) __asm__("body_" #name)
+#define FAKE_VISIBLE    __attribute__((visibility("hidden"), noinline))
+__attribute__((visibility("hidden"))) int fake_driver_off;
+/* clang-format off */
+#define ENTRY(name, args) \
+	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n.balign 16\n" #name ":\n" FORM(#name) \
+		".size " #name ", . - " #name "\n" \
+		".pushsection .data.rel, \"aw\"\n.balign 8\nslot_" #name ": .quad body_" #name "\n.popsection\n");
+/* clang-format on */
+#else
+#define FAKE_BODY(name)
+#define FAKE_VISIBLE __attribute__((visibility("default"), noinline))
+#define ENTRY(name, args)
+#endif
+
+#endif

@@ -570,6 +570,7 @@ static void refuse(struct zn_libraries *l, struct zn_lib *lib)
 	free_row(l, lib);
 }
 
+/* Its probes go, and come back once nothing speaks against them any more. */
 static void drop_probes(struct zn_libraries *l, struct zn_lib *lib, const char *why)
 {
 	zn_log(ZN_WARN, "libraries: %s: %s; its probes go", lib->path, why);
@@ -742,7 +743,6 @@ static bool is_same(const struct zn_libraries *l, const struct mapper *m, uint64
 	return m->start_ticks == ticks && (m->from == from || !l->told_ns || still_maps(m));
 }
 
-/* Its probes go, and come back once nothing speaks against them any more. */
 /* It may be too late for the process that comes, but is not for those after it. */
 static void guard_shadow_stack(struct zn_libraries *l, struct zn_lib *lib, int pid)
 {

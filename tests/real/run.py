@@ -37,6 +37,12 @@ def exported(path):
     return {line.split()[-1].split("@")[0] for line in lines if line.split()[-2] in "TtWwi"}
 
 
+# Functions that read what they are given before they look whether there is a device: so many pointers they need, or what
+# they need cannot be had.
+POINTERS = {"cuMemcpy3DPeer": 1, "cuMemcpy3DPeer_ptds": 1, "cuMemcpy3DPeerAsync": 1, "cuMemcpy3DPeerAsync_ptsz": 1}
+UNCALLED = {"ncclCommShrink"}
+
+
 class Caller(Process):
     """caller.c with a library; with the libraries that came with it where it has some."""
 
@@ -52,7 +58,7 @@ class Caller(Process):
         """{function: times}; their results."""
         got = {}
         for function, times in calls.items():
-            self.process.stdin.write(f"{function} {times}\n")
+            self.process.stdin.write(f"{function} {times} {POINTERS.get(function, 0)}\n")
             self.process.stdin.flush()
             name, result = self.process.stdout.readline().split()
             got[name] = result
@@ -77,7 +83,7 @@ def exact(path, expect=(), inner=None):
     daemon, caller = Daemon(expect=expect), Caller(path)
     daemon.attached(path)
     equal(daemon.metrics().library(path), {row: int(row in own) for row in rows}, "what is attached")
-    calls = numbers(listed)
+    calls = numbers(set(listed) - UNCALLED)
     results = caller.call(calls)
     check("missing" not in results.values(), f"functions that the loader does not find: {results}")
     want = dict.fromkeys(hits(daemon), 0)

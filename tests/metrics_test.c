@@ -1436,6 +1436,23 @@ T(durations_of_files_that_do_not_fit)
 	view.flows = NULL;
 }
 
+/* Kernels before 6.10 that count by tracepoint tell how much faults brought in, not how many there were. */
+T(bytes_of_mapped_files_without_a_number)
+{
+	static const struct zn_io_key key = {.dev = 77, .op = ZN_IO_MMAP};
+
+	start();
+	zn_flows_init(&flows, &plain.arena, NULL);
+	view.flows = &flows;
+	zn_mounts_fix(&flows.mounts, key.dev, "/data", "ext4");
+	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
+	*zn_plain_io(&plain, &key, 0) = (struct zn_hist){.bytes = 8192};
+	render(false);
+	CHECK_STR(value_of("zernel_io_mapped_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "8192");
+	CHECK_STR(value_of("zernel_io_read_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "absent");
+	view.flows = NULL;
+}
+
 T(a_scrape_is_timed)
 {
 	start_simulated();
@@ -2010,6 +2027,7 @@ int main(void)
 	RUN(too_little_room);
 	RUN(too_little_room_for_messages);
 	RUN(durations_of_files_that_do_not_fit);
+	RUN(bytes_of_mapped_files_without_a_number);
 	RUN(a_scrape_is_timed);
 	RUN(snapshot_of_nothing);
 	RUN(snapshot_of_simulated_data);

@@ -129,6 +129,7 @@ static const struct {
 	{"ncclAllReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_REDUCE, 0},
 	{"ncclReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE, 0},
 	{"ncclBroadcast", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_BROADCAST, 0},
+	{"ncclBcast", ZN_FAM_NCCL, ZN_S_BCAST, ZN_H_NCCL_BROADCAST, 0}, /* in NCCL it calls the former, in RCCL not */
 	{"ncclAllGather", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_GATHER, 0},
 	{"ncclReduceScatter", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE_SCATTER, 0},
 	{"ncclAlltoAll", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_TO_ALL, 0},

@@ -1103,6 +1103,7 @@ enum zn_shape {
 	ZN_S_LOAD,      /* detail = enum zn_detail */
 	/* nccl: detail = enum zn_detail */
 	ZN_S_COLL,     /* count3 dtype4; comm5 for all_to_all, whose bytes depend on the communicator's size */
+	ZN_S_BCAST,    /* count2 dtype3 comm5 */
 	ZN_S_P2P,      /* count2 dtype3 */
 	ZN_S_NO_BYTES, /* an operation that moves none */
 	ZN_S_GROUP_START,

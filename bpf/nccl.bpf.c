@@ -25,6 +25,13 @@ static __always_inline bool failed(const struct zn_call *c)
 	return c->result != 0 && c->result != NCCL_IN_PROGRESS;
 }
 
+/* It was called by another function that is hooked: some versions make a group for each send, or an operation of others, by
+ * the functions that programs call. That is none of the program's. */
+static __always_inline bool is_inner(const struct zn_call *c)
+{
+	return c->thread->depth != 0;
+}
+
 static __always_inline __u64 mix(__u64 hash, __u64 word)
 {
 	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
@@ -229,6 +236,8 @@ __noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns)
 /* The communicator's argument is in a register, but for operations with a root, which are left out on all ranks. */
 static __always_inline struct zn_comm *comm_of(struct zn_call *c)
 {
+	if (c->shape == ZN_S_BCAST)
+		return comm_find(c->thread, c->frame->arg[4]);
 	switch (c->detail) {
 	case ZN_H_NCCL_ALL_REDUCE:
 	case ZN_H_NCCL_REDUCE_SCATTER:
@@ -390,8 +399,11 @@ static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type)
 {
 	__u64 bytes = count * (type < 12 ? type_size[type & 15] : 0);
-	struct zn_comm *comm = comm_of(c);
+	struct zn_comm *comm;
 
+	if (is_inner(c))
+		return;
+	comm = comm_of(c);
 	if (type >= 12 && count)
 		zn_lost(ZN_LOST_NCCL_TYPE);
 	if (comm && comm->skew && !failed(c))
@@ -403,12 +415,6 @@ static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type
 			zn_lost(ZN_LOST_COMM);
 	}
 	zn_record(c->proc, c->detail, c->ns, failed(c) ? 0 : bytes, failed(c));
-}
-
-/* Some versions make a group for each send, by the functions that programs call: it is none of the program's. */
-static __always_inline bool is_inner(const struct zn_call *c)
-{
-	return c->thread->depth != 0;
 }
 
 static __always_inline void group_start_return(struct zn_call *c)
@@ -498,6 +504,7 @@ int nccl_return(struct pt_regs *ctx)
 		wait_return(&c);
 	switch (c.shape) {
 	case ZN_S_COLL: operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
+	case ZN_S_BCAST:
 	case ZN_S_P2P: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
 	case ZN_S_NO_BYTES: zn_record(c.proc, c.detail, c.ns, 0, failed(&c)); break;
 	case ZN_S_GROUP_START: group_start_return(&c); break;

@@ -23,6 +23,8 @@
 #define PTSZ 1 /* also under the name with _ptsz: per-thread default stream */
 #define PTDS 2 /* also under the name with _ptds */
 #define ONCE 4 /* entry only */
+#define LINK                                                                                                           \
+	8 /* only where one link has all functions: where each is a perf event, letting go takes some 0.1 s for each */
 
 /* Names that a library lacks are normal: each driver has some of them. Positions and sources: see enum zn_shape. */
 static const struct {
@@ -86,45 +88,45 @@ static const struct {
 	{"cuMemcpyAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 3, PTSZ | ONCE},
 	{"cuMemcpyPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_PEER, 2, PTSZ | ONCE},
 	{"cuMemcpyPeer", ZN_FAM_CUDA_TRACE, ZN_S_PEER_WAIT, 2, PTDS},
-	{"cuMemcpy2D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS},
-	{"cuMemcpy2DUnaligned_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS},
-	{"cuMemcpy2DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 2, PTSZ | ONCE},
-	{"cuMemcpy3D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS},
-	{"cuMemcpy3DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE},
-	{"cuMemcpy3DPeer", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS},
-	{"cuMemcpy3DPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE},
+	{"cuMemcpy2D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS | LINK},
+	{"cuMemcpy2DUnaligned_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS | LINK},
+	{"cuMemcpy2DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 2, PTSZ | ONCE | LINK},
+	{"cuMemcpy3D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS | LINK},
+	{"cuMemcpy3DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE | LINK},
+	{"cuMemcpy3DPeer", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS | LINK},
+	{"cuMemcpy3DPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE | LINK},
 	{"cuMemcpyBatchAsync", ZN_FAM_CUDA_TRACE, ZN_S_BATCH, 0, PTSZ | ONCE},
 	{"cuMemcpyBatchAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BATCH, 0, PTSZ | ONCE},
-	{"cuMemcpy3DBatchAsync", ZN_FAM_CUDA_TRACE, ZN_S_BATCH_3D, 0, PTSZ | ONCE},
-	{"cuMemcpy3DBatchAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BATCH_3D, 0, PTSZ | ONCE},
-	{"cuMemsetD8_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, PTDS | ONCE},
-	{"cuMemsetD16_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, PTDS | ONCE},
-	{"cuMemsetD32_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, PTDS | ONCE},
-	{"cuMemsetD8Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, PTSZ | ONCE},
-	{"cuMemsetD16Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, PTSZ | ONCE},
-	{"cuMemsetD32Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, PTSZ | ONCE},
-	{"cuMemsetD2D8_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, PTDS | ONCE},
-	{"cuMemsetD2D16_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 2, PTDS | ONCE},
-	{"cuMemsetD2D32_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 4, PTDS | ONCE},
-	{"cuMemsetD2D8Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, PTSZ | ONCE},
-	{"cuMemsetD2D16Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 2, PTSZ | ONCE},
-	{"cuMemsetD2D32Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 4, PTSZ | ONCE},
-	{"cuModuleLoad", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, 0},
-	{"cuModuleLoadData", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, 0},
-	{"cuModuleLoadDataEx", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, 0},
-	{"cuModuleLoadFatBinary", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, 0},
-	{"cuLibraryLoadData", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_LIBRARY, 0},
-	{"cuLibraryLoadFromFile", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_LIBRARY, 0},
-	{"cuModuleGetFunction", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, 0},
-	{"cuLibraryGetKernel", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, 0},
-	{"cuKernelGetFunction", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, 0},
-	{"cuGraphInstantiate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, 0},
-	{"cuGraphInstantiate_v2", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, 0},
-	{"cuGraphInstantiateWithFlags", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, 0},
-	{"cuGraphInstantiateWithParams", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, PTSZ},
-	{"cuGraphExecUpdate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, 0},
-	{"cuGraphExecUpdate_v2", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, 0},
-	{"cuGraphUpload", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, PTSZ},
+	{"cuMemcpy3DBatchAsync", ZN_FAM_CUDA_TRACE, ZN_S_BATCH_3D, 0, PTSZ | ONCE | LINK},
+	{"cuMemcpy3DBatchAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BATCH_3D, 0, PTSZ | ONCE | LINK},
+	{"cuMemsetD8_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, PTDS | ONCE | LINK},
+	{"cuMemsetD16_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, PTDS | ONCE | LINK},
+	{"cuMemsetD32_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, PTDS | ONCE | LINK},
+	{"cuMemsetD8Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, PTSZ | ONCE | LINK},
+	{"cuMemsetD16Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, PTSZ | ONCE | LINK},
+	{"cuMemsetD32Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, PTSZ | ONCE | LINK},
+	{"cuMemsetD2D8_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, PTDS | ONCE | LINK},
+	{"cuMemsetD2D16_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 2, PTDS | ONCE | LINK},
+	{"cuMemsetD2D32_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 4, PTDS | ONCE | LINK},
+	{"cuMemsetD2D8Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, PTSZ | ONCE | LINK},
+	{"cuMemsetD2D16Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 2, PTSZ | ONCE | LINK},
+	{"cuMemsetD2D32Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 4, PTSZ | ONCE | LINK},
+	{"cuModuleLoad", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuModuleLoadData", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuModuleLoadDataEx", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuModuleLoadFatBinary", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuLibraryLoadData", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_LIBRARY, LINK},
+	{"cuLibraryLoadFromFile", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_LIBRARY, LINK},
+	{"cuModuleGetFunction", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, LINK},
+	{"cuLibraryGetKernel", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, LINK},
+	{"cuKernelGetFunction", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, LINK},
+	{"cuGraphInstantiate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphInstantiate_v2", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphInstantiateWithFlags", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphInstantiateWithParams", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, PTSZ | LINK},
+	{"cuGraphExecUpdate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphExecUpdate_v2", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphUpload", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, PTSZ | LINK},
 
 	{"ncclAllReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_REDUCE, 0},
 	{"ncclReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE, 0},
@@ -172,6 +174,7 @@ static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
 	h->shape = table[i].shape;
 	h->detail = table[i].detail;
 	h->flags = table[i].flags & ONCE ? ZN_HOOK_ENTRY_ONLY : 0;
+	h->flags |= table[i].flags & LINK ? ZN_HOOK_ONE_LINK : 0;
 	p->hook_count++;
 }
 
@@ -1488,7 +1491,8 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 
 	memset(places, 0, sizeof(places));
 	for (uint32_t i = 0; i < p->hook_count; i++)
-		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family]) {
+		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family] &&
+			(p->multi || !(p->hook[i].flags & ZN_HOOK_ONE_LINK))) {
 			hook[n] = i;
 			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};
 		}

@@ -2190,6 +2190,7 @@ struct zn_hook {
 	uint8_t family, shape, detail, flags;
 };
 #define ZN_HOOK_ENTRY_ONLY 1
+#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
 
 enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_NCCL };
 

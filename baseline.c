@@ -163,7 +163,7 @@ static const struct {
 	enum zn_detail first, last;
 } groups[] = {
 	[GROUP_SYNC] = {ZN_H_SYNC_STREAM, ZN_H_SYNC_FREE},
-	[GROUP_NCCL] = {ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_RECV},
+	[GROUP_NCCL] = {ZN_H_NCCL_FIRST, ZN_H_NCCL_LAST},
 	[GROUP_RUNQUEUE] = {ZN_H_RUNQUEUE, ZN_H_RUNQUEUE},
 };
 

@@ -669,7 +669,7 @@ static void emit_io_bytes(struct text *t)
 	{
 		struct zn_flow_sum sum = zn_flow_sum(t->view->flows, f, op);
 
-		if (!sum.calls)
+		if (!sum.calls && !sum.bytes) /* some kernels tell bytes of faults, but not how many there were */
 			continue;
 		flow_series(t, f, true);
 		end_u64(t, sum.bytes);
@@ -1013,7 +1013,7 @@ static void emit_nccl(struct text *t)
 
 	EACH_PROC(t, r, p)
 	{
-		for (enum zn_detail i = ZN_H_NCCL_ALL_REDUCE; i <= ZN_H_NCCL_RECV; i++) {
+		for (enum zn_detail i = ZN_H_NCCL_FIRST; i <= ZN_H_NCCL_LAST; i++) {
 			const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[i]);
 
 			if (!h || !h->calls)
@@ -1245,7 +1245,7 @@ static void sum_gone(struct job_sum *s, const struct zn_job *job)
 		s->launches += job->count[i];
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
 		s->count[i] += job->count[SUMMED_FIRST + i];
-	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; job->gone && d <= ZN_H_NCCL_RECV; d++)
+	for (enum zn_detail d = ZN_H_NCCL_FIRST; job->gone && d <= ZN_H_NCCL_LAST; d++)
 		s->nccl_bytes += job->gone[d].bytes;
 }
 
@@ -1257,7 +1257,7 @@ static void sum_live(struct text *t, struct job_sum *s, uint32_t row)
 		s->launches += p->count[i];
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
 		s->count[i] += zn_agg_count(t->view->agg, row, SUMMED_FIRST + i);
-	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
+	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 		const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[d]);
 
 		s->nccl_bytes += h ? h->bytes : 0;
@@ -1875,12 +1875,16 @@ static const struct counts launch_errors = {ZN_C_LAUNCH_ERRORS, 1, NULL, {0}, 0}
 static const struct counts copy_bytes = {ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
 static const struct counts copy_calls = {ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
 
+static const struct counts memset_bytes = {ZN_C_MEMSET_BYTES, 1, NULL, {0}, 0};
+static const struct counts memset_calls = {ZN_C_MEMSET_CALLS, 1, NULL, {0}, 0};
+
 static const struct durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
-static const struct durations collective = {ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_RECV, "op", false};
+static const struct durations collective = {ZN_H_NCCL_FIRST, ZN_H_NCCL_LAST, "op", false};
 static const struct durations dataloader = {ZN_H_DATALOAD, ZN_H_DATALOAD, NULL, true};
 static const struct durations worker_idle = {ZN_H_WORKER_IDLE, ZN_H_WORKER_IDLE, NULL, true};
 static const struct durations dist_sync = {ZN_H_DIST_SYNC, ZN_H_DIST_SYNC, NULL, true};
 static const struct durations sync_calls = {ZN_H_SYNC_STREAM, ZN_H_SYNC_FREE, "call", true};
+static const struct durations loads = {ZN_H_LOAD_MODULE, ZN_H_LOAD_GRAPH, "call", true};
 static const struct durations group = {ZN_H_NCCL_GROUP, ZN_H_NCCL_GROUP, NULL, true};
 static const struct durations comm_init = {ZN_H_NCCL_INIT, ZN_H_NCCL_INIT, NULL, true};
 
@@ -1974,6 +1978,12 @@ static const struct metric table[] = {
 		"Bytes of copies: of blocking ones when they succeed, of asynchronous ones when they are asked for."},
 	{"zernel_cuda_memcpy_calls_total", COUNTER, "pid,direction", emit_counts, &copy_calls,
 		"Copies: blocking ones when they succeed, asynchronous ones when they are asked for."},
+	{"zernel_cuda_memset_bytes_total", COUNTER, "pid", emit_counts, &memset_bytes,
+		"Bytes of memory that is set, as they are asked for."},
+	{"zernel_cuda_memset_calls_total", COUNTER, "pid", emit_counts, &memset_calls,
+		"Calls that set memory, as they are made."},
+	{"zernel_cuda_load_seconds", SUMMARY, "pid,call,quantile", emit_durations, &loads,
+		"Time the host spends in a call that loads code or prepares a graph, which is where a slow first step often comes from: a module or a library of kernels, a function of one (which is loaded when it is first asked for), or a graph that is instantiated, updated or uploaded."},
 	{"zernel_nccl_calls_total", COUNTER, "pid,op", emit_nccl, &nccl_calls, "NCCL operations of this rank."},
 	{"zernel_nccl_bytes_total", COUNTER, "pid,op", emit_nccl, &nccl_bytes,
 		"Bytes of NCCL operations on this rank: elements times their size, as the call's arguments have them."},

@@ -23,6 +23,8 @@
 #define PTSZ 1 /* also under the name with _ptsz: per-thread default stream */
 #define PTDS 2 /* also under the name with _ptds */
 #define ONCE 4 /* entry only */
+#define LINK                                                                                                           \
+	8 /* only where one link has all functions: where each is a perf event, letting go takes some 0.1 s for each */
 
 /* Names that a library lacks are normal: each driver has some of them. Positions and sources: see enum zn_shape. */
 static const struct {
@@ -36,10 +38,13 @@ static const struct {
 	{"cuMemAllocFromPoolAsync", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_POOL, PTSZ},
 	{"cuMemHostAlloc", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
 	{"cuMemAllocHost_v2", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
+	{"cuMemHostRegister_v2", ZN_FAM_GPU_MEM, ZN_S_HOST_REGISTER, ZN_K_HOST, 0},
+	{"cuMemHostUnregister", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_HOST, 0},
 	{"cuMemCreate", ZN_FAM_GPU_MEM, ZN_S_VMM_CREATE, ZN_K_VMM, 0},
 	{"cuMemRelease", ZN_FAM_GPU_MEM, ZN_S_VMM_RELEASE, ZN_K_VMM, 0},
 	{"cuMemRetainAllocationHandle", ZN_FAM_GPU_MEM, ZN_S_VMM_RETAIN, ZN_K_VMM, 0},
 	{"cuMemImportFromShareableHandle", ZN_FAM_GPU_MEM, ZN_S_VMM_IMPORT, ZN_K_VMM, 0},
+	{"cuMulticastCreate", ZN_FAM_GPU_MEM, ZN_S_VMM_IMPORT, ZN_K_VMM, 0}, /* a handle without memory of its own */
 	{"cuMemMap", ZN_FAM_GPU_MEM, ZN_S_VMM_MAP, ZN_K_VMM, 0},
 	{"cuMemUnmap", ZN_FAM_GPU_MEM, ZN_S_VMM_UNMAP, ZN_K_VMM, 0},
 	{"cuMemFree_v2", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_DEVICE, 0},
@@ -48,6 +53,8 @@ static const struct {
 	{"cuCtxCreate_v2", ZN_FAM_GPU_MEM, ZN_S_CTX_CREATE, 3, 0},
 	{"cuCtxCreate_v3", ZN_FAM_GPU_MEM, ZN_S_CTX_CREATE, 5, 0},
 	{"cuCtxCreate_v4", ZN_FAM_GPU_MEM, ZN_S_CTX_CREATE, 4, 0},
+	{"cuGreenCtxCreate", ZN_FAM_GPU_MEM, ZN_S_GREEN_CREATE, 0, 0},
+	{"cuCtxFromGreenCtx", ZN_FAM_GPU_MEM, ZN_S_GREEN_CTX, 0, 0},
 	{"cuCtxDestroy_v2", ZN_FAM_GPU_MEM, ZN_S_CTX_DESTROY, 0, 0},
 	{"cuDevicePrimaryCtxRetain", ZN_FAM_GPU_MEM, ZN_S_PRIMARY_RETAIN, 0, 0},
 	{"cuDevicePrimaryCtxReset_v2", ZN_FAM_GPU_MEM, ZN_S_PRIMARY_RESET, 0, 0},
@@ -80,10 +87,51 @@ static const struct {
 	{"cuMemcpyDtoDAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 2, PTSZ | ONCE},
 	{"cuMemcpyAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 3, PTSZ | ONCE},
 	{"cuMemcpyPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_PEER, 2, PTSZ | ONCE},
+	{"cuMemcpyPeer", ZN_FAM_CUDA_TRACE, ZN_S_PEER_WAIT, 2, PTDS},
+	{"cuMemcpy2D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS | LINK},
+	{"cuMemcpy2DUnaligned_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS | LINK},
+	{"cuMemcpy2DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 2, PTSZ | ONCE | LINK},
+	{"cuMemcpy3D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS | LINK},
+	{"cuMemcpy3DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE | LINK},
+	{"cuMemcpy3DPeer", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS | LINK},
+	{"cuMemcpy3DPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE | LINK},
+	{"cuMemcpyBatchAsync", ZN_FAM_CUDA_TRACE, ZN_S_BATCH, 0, PTSZ | ONCE},
+	{"cuMemcpyBatchAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BATCH, 0, PTSZ | ONCE},
+	{"cuMemcpy3DBatchAsync", ZN_FAM_CUDA_TRACE, ZN_S_BATCH_3D, 0, PTSZ | ONCE | LINK},
+	{"cuMemcpy3DBatchAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BATCH_3D, 0, PTSZ | ONCE | LINK},
+	{"cuMemsetD8_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, PTDS | ONCE | LINK},
+	{"cuMemsetD16_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, PTDS | ONCE | LINK},
+	{"cuMemsetD32_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, PTDS | ONCE | LINK},
+	{"cuMemsetD8Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, PTSZ | ONCE | LINK},
+	{"cuMemsetD16Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, PTSZ | ONCE | LINK},
+	{"cuMemsetD32Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, PTSZ | ONCE | LINK},
+	{"cuMemsetD2D8_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, PTDS | ONCE | LINK},
+	{"cuMemsetD2D16_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 2, PTDS | ONCE | LINK},
+	{"cuMemsetD2D32_v2", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 4, PTDS | ONCE | LINK},
+	{"cuMemsetD2D8Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, PTSZ | ONCE | LINK},
+	{"cuMemsetD2D16Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 2, PTSZ | ONCE | LINK},
+	{"cuMemsetD2D32Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 4, PTSZ | ONCE | LINK},
+	{"cuModuleLoad", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuModuleLoadData", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuModuleLoadDataEx", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuModuleLoadFatBinary", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"cuLibraryLoadData", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_LIBRARY, LINK},
+	{"cuLibraryLoadFromFile", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_LIBRARY, LINK},
+	{"cuModuleGetFunction", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, LINK},
+	{"cuLibraryGetKernel", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, LINK},
+	{"cuKernelGetFunction", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, LINK},
+	{"cuGraphInstantiate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphInstantiate_v2", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphInstantiateWithFlags", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphInstantiateWithParams", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, PTSZ | LINK},
+	{"cuGraphExecUpdate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphExecUpdate_v2", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"cuGraphUpload", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, PTSZ | LINK},
 
 	{"ncclAllReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_REDUCE, 0},
 	{"ncclReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE, 0},
 	{"ncclBroadcast", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_BROADCAST, 0},
+	{"ncclBcast", ZN_FAM_NCCL, ZN_S_BCAST, ZN_H_NCCL_BROADCAST, 0}, /* in NCCL it calls the former, in RCCL not */
 	{"ncclAllGather", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_GATHER, 0},
 	{"ncclReduceScatter", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE_SCATTER, 0},
 	{"ncclAlltoAll", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_TO_ALL, 0},
@@ -92,13 +140,23 @@ static const struct {
 	{"ncclScatter", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_SCATTER, 0},
 	{"ncclSend", ZN_FAM_NCCL, ZN_S_P2P, ZN_H_NCCL_SEND, 0},
 	{"ncclRecv", ZN_FAM_NCCL, ZN_S_P2P, ZN_H_NCCL_RECV, 0},
+	{"ncclPutSignal", ZN_FAM_NCCL, ZN_S_P2P, ZN_H_NCCL_PUT, 0},
+	{"ncclSignal", ZN_FAM_NCCL, ZN_S_NO_BYTES, ZN_H_NCCL_SIGNAL, 0},
+	{"ncclWaitSignal", ZN_FAM_NCCL, ZN_S_NO_BYTES, ZN_H_NCCL_WAIT_SIGNAL, 0},
+	{"ncclCommWindowRegister", ZN_FAM_NCCL, ZN_S_NO_BYTES, ZN_H_NCCL_WINDOW, 0},
 	{"ncclGroupStart", ZN_FAM_NCCL, ZN_S_GROUP_START, 0, 0},
 	{"ncclGroupEnd", ZN_FAM_NCCL, ZN_S_GROUP_END, 0, 0},
+	{"ncclGroupSimulateEnd", ZN_FAM_NCCL, ZN_S_GROUP_SIMULATE, 0, 0},
 	{"ncclCommInitRank", ZN_FAM_NCCL, ZN_S_COMM_INIT, 0, 0},
 	{"ncclCommInitRankConfig", ZN_FAM_NCCL, ZN_S_COMM_INIT, 0, 0},
 	{"ncclCommInitRankScalable", ZN_FAM_NCCL, ZN_S_COMM_INIT_SCALABLE, 0, 0},
 	{"ncclCommInitAll", ZN_FAM_NCCL, ZN_S_COMM_INIT_ALL, 0, 0},
 	{"ncclCommSplit", ZN_FAM_NCCL, ZN_S_COMM_SPLIT, 0, 0},
+	{"ncclCommShrink", ZN_FAM_NCCL, ZN_S_COMM_SHRINK, 0, 0},
+	{"ncclCommGrow", ZN_FAM_NCCL, ZN_S_COMM_GROW, 0, 0},
+	{"ncclCommFinalize", ZN_FAM_NCCL, ZN_S_COMM_WAIT, 0, 0},
+	{"ncclCommSuspend", ZN_FAM_NCCL, ZN_S_COMM_WAIT, 0, 0},
+	{"ncclCommResume", ZN_FAM_NCCL, ZN_S_COMM_WAIT, 0, 0},
 	{"ncclCommUserRank", ZN_FAM_NCCL, ZN_S_COMM_RANK, 0, 0},
 	{"ncclCommCount", ZN_FAM_NCCL, ZN_S_COMM_COUNT, 0, 0},
 	{"ncclCommDestroy", ZN_FAM_NCCL, ZN_S_COMM_DESTROY, 0, 0},
@@ -116,6 +174,7 @@ static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
 	h->shape = table[i].shape;
 	h->detail = table[i].detail;
 	h->flags = table[i].flags & ONCE ? ZN_HOOK_ENTRY_ONLY : 0;
+	h->flags |= table[i].flags & LINK ? ZN_HOOK_ONE_LINK : 0;
 	p->hook_count++;
 }
 
@@ -1467,7 +1526,8 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 
 	memset(places, 0, sizeof(places));
 	for (uint32_t i = 0; i < p->hook_count; i++)
-		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family]) {
+		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family] &&
+			(p->multi || !(p->hook[i].flags & ZN_HOOK_ONE_LINK))) {
 			hook[n] = i;
 			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};
 		}

@@ -115,14 +115,14 @@ static uint64_t nccl_bytes(const struct zn_view *v, const struct zn_job *job)
 	const struct zn_agg *a = v->agg;
 	uint64_t bytes = 0;
 
-	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++)
+	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++)
 		bytes += job->gone[d].bytes;
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 
 		if (!p || zn_jobs_of(v->jobs, p) != job)
 			continue;
-		for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
+		for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 			const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
 			bytes += h ? h->bytes : 0;
@@ -451,8 +451,8 @@ static const struct {
 static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 {
 	struct report *r = report;
-	enum zn_detail d = ZN_H_NCCL_ALL_REDUCE + i;
-	const struct zn_hist *h = d <= ZN_H_NCCL_RECV && measured(r->view, ZN_FAM_NCCL) ? merge(r, d) : NULL;
+	enum zn_detail d = ZN_H_NCCL_FIRST + i;
+	const struct zn_hist *h = d <= ZN_H_NCCL_LAST && measured(r->view, ZN_FAM_NCCL) ? merge(r, d) : NULL;
 	struct zn_summary s;
 
 	if (!h)

@@ -190,7 +190,7 @@ static void sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 {
 	zn_json_key_open(j, "ops", '[');
-	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
+	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 		const struct zn_hist *h = hist_of(a, p, d);
 		struct zn_summary s;
 
@@ -235,7 +235,7 @@ static void nccl(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 {
 	uint64_t calls = 0, bytes = 0, errors = 0, ns = 0;
 
-	for (enum zn_detail d = ZN_H_NCCL_ALL_REDUCE; d <= ZN_H_NCCL_RECV; d++) {
+	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 		const struct zn_hist *h = hist_of(a, p, d);
 
 		calls += h->calls;

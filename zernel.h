@@ -375,6 +375,10 @@ enum zn_family {
 	X(NCCL_SCATTER, "scatter")                                                                                     \
 	X(NCCL_SEND, "send")                                                                                           \
 	X(NCCL_RECV, "recv")                                                                                           \
+	X(NCCL_PUT, "put")                                                                                             \
+	X(NCCL_SIGNAL, "signal")                                                                                       \
+	X(NCCL_WAIT_SIGNAL, "wait_signal")                                                                             \
+	X(NCCL_WINDOW, "window_register")                                                                              \
 	X(NCCL_GROUP, "group")                                                                                         \
 	X(NCCL_INIT, "comm_init")                                                                                      \
 	X(DATALOAD, "dataloader")                                                                                      \
@@ -382,7 +386,11 @@ enum zn_family {
 	X(DIST_SYNC, "dist_sync")                                                                                      \
 	X(RUNQUEUE, "runqueue")                                                                                        \
 	X(IOCTL, "ioctl")                                                                                              \
-	X(TCP_SEND, "tcp_sendmsg")
+	X(TCP_SEND, "tcp_sendmsg")                                                                                     \
+	X(LOAD_MODULE, "module")                                                                                       \
+	X(LOAD_LIBRARY, "library")                                                                                     \
+	X(LOAD_FUNCTION, "function")                                                                                   \
+	X(LOAD_GRAPH, "graph")
 
 enum zn_detail {
 #define X(e, label) ZN_H_##e,
@@ -390,6 +398,8 @@ enum zn_detail {
 #undef X
 		ZN_DETAIL_COUNT
 };
+#define ZN_H_NCCL_FIRST ZN_H_NCCL_ALL_REDUCE /* operations of NCCL */
+#define ZN_H_NCCL_LAST  ZN_H_NCCL_WINDOW
 #define ZN_DETAIL_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
 _Static_assert(ZN_DETAIL_COUNT <= ZN_DETAIL_SLOTS, "struct zn_proc has no room for another histogram");
 
@@ -459,6 +469,8 @@ enum zn_count {
 	ZN_C_IO_WRITE_BYTES,
 	ZN_C_IO_READ_CALLS,
 	ZN_C_IO_WRITE_CALLS,
+	ZN_C_MEMSET_BYTES, /* of memory that is set: keep the two together, in this order */
+	ZN_C_MEMSET_CALLS,
 	ZN_C_ALLOC_DROPPED, /* allocations and mappings that the ledger had no room for */
 	ZN_C_HITS,          /* hooked calls: ZN_C_HIT(family, first) from here on */
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_SLOTS,
@@ -613,6 +625,7 @@ _Static_assert(sizeof(struct zn_io_seat) == 64, "padding");
 	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")                        \
 	X(NCCL_TYPE, "nccl_type", "NCCL operations whose element type is not known: their bytes are not counted")      \
 	X(USER_READ, "user_read", "arguments that could not be read from the process")                                 \
+	X(BATCH, "batch", "copies of one batch beyond the number that is read: their bytes are not counted")           \
 	X(MISSED, "missed", "probe hits that the kernel skipped")                                                      \
 	X(GPU, "gpu", "GPUs beyond the limit: memory on them is shown as that of an unknown one")                      \
 	X(LIBRARY, "library", "libraries beyond the limit")                                                            \
@@ -1136,12 +1149,15 @@ enum zn_shape {
 	ZN_S_VMM_IMPORT,
 	ZN_S_VMM_MAP,
 	ZN_S_VMM_UNMAP,
-	ZN_S_FREE, /* (address), detail = kind of the address space */
+	ZN_S_HOST_REGISTER, /* (address, size) */
+	ZN_S_FREE,          /* (address), detail = kind of the address space */
 	ZN_S_CTX_DESTROY,
 	ZN_S_PRIMARY_RESET,
 	ZN_S_PRIMARY_RETAIN,
 	ZN_S_CTX_CREATE, /* detail = position of the device argument, 1-based */
-	ZN_S_CTX_SET,    /* entry only */
+	ZN_S_GREEN_CREATE,
+	ZN_S_GREEN_CTX,
+	ZN_S_CTX_SET, /* entry only */
 	ZN_S_CTX_PUSH,
 	ZN_S_CTX_POP,
 	ZN_S_DEVICE_UUID,
@@ -1158,15 +1174,29 @@ enum zn_shape {
 	ZN_S_COPY,       /* blocking copy, size is argument 3, detail = direction */
 	ZN_S_COPY_ASYNC, /* the same, entry only */
 	ZN_S_COPY_PEER,  /* entry only, size is argument 5 */
+	ZN_S_PEER_WAIT,  /* the same, blocking */
+	ZN_S_BOX, /* blocking copy that a struct describes, see struct box in cuda_trace.bpf.c; detail = dimensions */
+	ZN_S_BOX_ASYNC, /* the same, entry only */
+	ZN_S_BATCH,     /* entry only: sizes are argument 3, how many argument 4 */
+	ZN_S_BATCH_3D,  /* entry only: how many is argument 1, a struct for each argument 2 */
+	ZN_S_MEMSET,    /* entry only: count is argument 3, detail = bytes of an element */
+	ZN_S_MEMSET_2D, /* entry only: width and height are arguments 4 and 5 */
+	ZN_S_LOAD,      /* detail = enum zn_detail */
 	/* nccl: detail = enum zn_detail */
-	ZN_S_COLL, /* count3 dtype4; comm5 for all_to_all, whose bytes depend on the communicator's size */
-	ZN_S_P2P,  /* count2 dtype3 */
+	ZN_S_COLL,     /* count3 dtype4; comm5 for all_to_all, whose bytes depend on the communicator's size */
+	ZN_S_BCAST,    /* count2 dtype3 comm5 */
+	ZN_S_P2P,      /* count2 dtype3 */
+	ZN_S_NO_BYTES, /* an operation that moves none */
 	ZN_S_GROUP_START,
 	ZN_S_GROUP_END,
+	ZN_S_GROUP_SIMULATE,
 	ZN_S_COMM_INIT,
 	ZN_S_COMM_INIT_SCALABLE,
 	ZN_S_COMM_INIT_ALL,
 	ZN_S_COMM_SPLIT,
+	ZN_S_COMM_SHRINK,
+	ZN_S_COMM_GROW,
+	ZN_S_COMM_WAIT, /* waits for other ranks, and makes none */
 	ZN_S_COMM_RANK,
 	ZN_S_COMM_COUNT,
 	ZN_S_COMM_DESTROY,
@@ -2243,12 +2273,13 @@ void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f,
 
 /* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */
 
-#define ZN_ROWS_MAX 160 /* hooked names, all suffixes spelled out */
+#define ZN_ROWS_MAX 240 /* hooked names, all suffixes spelled out */
 struct zn_hook {
 	char name[40];
 	uint8_t family, shape, detail, flags;
 };
 #define ZN_HOOK_ENTRY_ONLY 1
+#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
 
 enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_NCCL };
 

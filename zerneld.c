@@ -917,6 +917,7 @@ static int list_probes(struct daemon *d)
 			continue; /* its entry and its return */
 		printf("%-12s %s (kernel, %s)\n", zn_family_label(s->family), s->place, zn_tier_label(s->tier));
 	}
+	d->probe.multi = true; /* all that there are */
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		d->probe.available[f] = d->options.families >> f & 1;
 	zn_libraries_each_system(&d->options, list_places, &d->probe);

@@ -8,7 +8,7 @@
 
 static __always_inline bool waits(__u32 shape)
 {
-	return shape == ZN_S_SYNC || shape == ZN_S_COPY;
+	return shape == ZN_S_SYNC || shape == ZN_S_COPY || shape == ZN_S_PEER_WAIT || shape == ZN_S_BOX;
 }
 
 static __always_inline void stream_key(struct zn_ctx_key *key, struct zn_thread *t, __u64 stream)
@@ -91,29 +91,162 @@ static __always_inline void sync_return(struct zn_call *c)
 	zn_record(c->proc, c->detail, c->ns, 0, error);
 }
 
-/* detail is the direction; only these two blocking copies wait long enough to be a histogram of their own. */
+/* ---- copies ---- */
+
+enum direction { HTOD, DTOH, DTOD, OTHER }; /* in the order of their counters */
+
+/* arg[] of a blocking copy, after its entry handler */
+enum { COPY_DIRECTION, COPY_BYTES = 2 };
+
+/* Only two blocking copies wait long enough to be a histogram of their own. */
 static __always_inline void copy_return(struct zn_call *c)
 {
+	__u32 direction = c->frame->arg[COPY_DIRECTION];
+	__u64 bytes = c->frame->arg[COPY_BYTES];
+
 	if (c->result == 0)
-		copy_count(c->proc, c->detail, c->frame->arg[2]);
-	if (c->detail == ZN_C_COPY_BYTES_HTOD - ZN_C_COPY_BYTES_HTOD)
-		zn_record(c->proc, ZN_H_SYNC_HTOD, c->ns, c->frame->arg[2], c->result != 0);
-	else if (c->detail == ZN_C_COPY_BYTES_DTOH - ZN_C_COPY_BYTES_HTOD)
-		zn_record(c->proc, ZN_H_SYNC_DTOH, c->ns, c->frame->arg[2], c->result != 0);
+		copy_count(c->proc, direction, bytes);
+	if (direction == HTOD)
+		zn_record(c->proc, ZN_H_SYNC_HTOD, c->ns, bytes, c->result != 0);
+	else if (direction == DTOH)
+		zn_record(c->proc, ZN_H_SYNC_DTOH, c->ns, bytes, c->result != 0);
+}
+
+/* CUDA_MEMCPY2D and CUDA_MEMCPY3D (also _PEER) of cuda.h, which has them for all drivers with 64-bit addresses. */
+struct box {
+	__u64 bytes;
+	__u32 direction;
+};
+enum { MEMORY_HOST = 1, MEMORY_DEVICE, MEMORY_ARRAY }; /* CUmemorytype */
+
+static __always_inline bool is_on_device(__u32 type)
+{
+	return type == MEMORY_DEVICE || type == MEMORY_ARRAY;
+}
+
+static __always_inline __u32 box_direction(__u32 from, __u32 to)
+{
+	if (is_on_device(to))
+		return from == MEMORY_HOST ? HTOD : is_on_device(from) ? DTOD : OTHER;
+	return to == MEMORY_HOST && is_on_device(from) ? DTOH : OTHER;
+}
+
+/* False: there is nothing to read, which the driver refuses, or it cannot be read, which is counted. */
+static __noinline int box_read(struct box *b, __u64 at, __u32 dimensions)
+{
+	__u64 plane = dimensions == 3 ? 8 : 0, extent[3] = {0, 0, 1};
+	__u32 from, to;
+
+	if (!b || !at)
+		return 0;
+	if (!zn_read_user(&from, sizeof(from), at + 16 + 2 * plane) ||
+		!zn_read_user(&to, sizeof(to), at + 72 + 6 * plane) ||
+		!zn_read_user(extent, 2 * sizeof(extent[0]), at + 112 + 8 * plane))
+		return 0;
+	if (plane && !zn_read_user(&extent[2], sizeof(extent[2]), at + 192))
+		return 0;
+	b->bytes = extent[0] * extent[1] * extent[2];
+	b->direction = box_direction(from, to);
+	return 1;
+}
+
+/* These two are not static, so that they are verified once: their arguments are numbers. */
+
+#define BATCH_MAX 1024
+
+/* The sum of the sizes of a batch. Copies beyond the last that is read are counted as lost. */
+__noinline __u64 batch_bytes(__u64 at, __u64 count)
+{
+	__u64 size, sum = 0, done;
+
+	for (done = 0; done < BATCH_MAX && done < count; done++) {
+		if (!zn_read_user(&size, sizeof(size), at + done * sizeof(size)))
+			return sum;
+		sum += size;
+	}
+	if (done < count)
+		zn_lost_many(ZN_LOST_BATCH, count - done);
+	return sum;
+}
+
+#define BATCH_3D_MAX  256
+#define OPERATION     112 /* sizeof(CUDA_MEMCPY3D_BATCH_OP) */
+#define OPERATION_BOX 80  /* its extent; of arrays it is in elements */
+
+__noinline __u64 batch_3d_bytes(__u64 at, __u64 count)
+{
+	__u64 extent[3], sum = 0, done;
+
+	for (done = 0; done < BATCH_3D_MAX && done < count; done++) {
+		if (!zn_read_user(extent, sizeof(extent), at + done * OPERATION + OPERATION_BOX))
+			return sum;
+		sum += extent[0] * extent[1] * extent[2];
+	}
+	if (done < count)
+		zn_lost_many(ZN_LOST_BATCH, count - done);
+	return sum;
+}
+
+/* At the entry of a blocking copy. */
+static __always_inline void copy_entry(struct zn_frame *f, struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 shape = ZN_COOKIE_SHAPE(cookie);
+	struct box b = {.direction = OTHER};
+
+	if (shape == ZN_S_BOX) {
+		box_read(&b, ZN_ARG1(ctx), ZN_COOKIE_DETAIL(cookie));
+		f->arg[COPY_DIRECTION] = b.direction;
+		f->arg[COPY_BYTES] = b.bytes;
+		return;
+	}
+	f->arg[COPY_DIRECTION] = ZN_COOKIE_DETAIL(cookie);
+	if (shape == ZN_S_PEER_WAIT)
+		f->arg[COPY_BYTES] = ZN_ARG5(ctx);
+}
+
+static __always_inline void memset_count(struct zn_proc *p, __u64 bytes)
+{
+	ZN_ADD(p->count[ZN_C_MEMSET_BYTES], bytes);
+	ZN_ADD(p->count[ZN_C_MEMSET_CALLS], 1);
+}
+
+static __always_inline bool is_once(__u32 shape)
+{
+	return shape == ZN_S_COPY_ASYNC || shape == ZN_S_COPY_PEER ||
+		(shape >= ZN_S_BOX_ASYNC && shape <= ZN_S_MEMSET_2D);
 }
 
 /* Entry only: the call enqueues and returns at once, so there is nothing to time. */
-static __always_inline void copy_async(struct pt_regs *ctx, struct zn_thread *t, __u64 cookie)
+static __always_inline void once(struct pt_regs *ctx, struct zn_thread *t, __u64 cookie)
 {
-	__u64 third = ZN_ARG3(ctx), fifth = ZN_ARG5(ctx);
+	__u64 third = ZN_ARG3(ctx), fourth = ZN_ARG4(ctx), fifth = ZN_ARG5(ctx);
+	__u32 detail = ZN_COOKIE_DETAIL(cookie);
 	struct zn_proc *p = zn_proc_of(t);
+	struct box b;
 
 	if (!p)
 		return;
 	ZN_OPAQUE(third);
+	ZN_OPAQUE(fourth);
 	ZN_OPAQUE(fifth);
-	copy_count(p, ZN_COOKIE_DETAIL(cookie), ZN_COOKIE_SHAPE(cookie) == ZN_S_COPY_PEER ? fifth : third);
+	switch (ZN_COOKIE_SHAPE(cookie)) {
+	case ZN_S_COPY_ASYNC: copy_count(p, detail, third); break;
+	case ZN_S_COPY_PEER: copy_count(p, detail, fifth); break;
+	case ZN_S_BOX_ASYNC:
+		if (box_read(&b, ZN_ARG1(ctx), detail))
+			copy_count(p, b.direction, b.bytes);
+		break;
+	case ZN_S_BATCH: copy_count(p, OTHER, batch_bytes(third, fourth)); break;
+	case ZN_S_BATCH_3D: copy_count(p, OTHER, batch_3d_bytes(ZN_ARG2(ctx), ZN_ARG1(ctx))); break;
+	case ZN_S_MEMSET: memset_count(p, third * detail); break;
+	case ZN_S_MEMSET_2D: memset_count(p, fourth * fifth * detail); break;
+	}
 	zn_call_once(t, p, cookie, ZN_FAM_CUDA_TRACE);
+}
+
+static __always_inline void load_return(struct zn_call *c)
+{
+	zn_record(c->proc, c->detail, c->ns, 0, c->result != 0);
 }
 
 SEC("uprobe")
@@ -127,8 +260,8 @@ int cuda_entry(struct pt_regs *ctx)
 	if (!t)
 		return zn_nothing(ctx);
 	zn_launching(t);
-	if (shape == ZN_S_COPY_ASYNC || shape == ZN_S_COPY_PEER) {
-		copy_async(ctx, t, cookie);
+	if (is_once(shape)) {
+		once(ctx, t, cookie);
 		return 0;
 	}
 	f = zn_frame_push(t, ctx, cookie);
@@ -138,6 +271,8 @@ int cuda_entry(struct pt_regs *ctx)
 		launch_entry(f, t, ZN_STACK_ARG9(ctx));
 	else if (shape == ZN_S_LAUNCH_EX)
 		launch_entry(f, t, ZN_ARG1(ctx) + 32); /* CUlaunchConfig.hStream */
+	else if (shape == ZN_S_COPY || shape == ZN_S_PEER_WAIT || shape == ZN_S_BOX)
+		copy_entry(f, ctx, cookie);
 	zn_frame_start(f);
 	if (waits(shape))
 		zn_inside(t, f->start_ns, ZN_STALL_GPU);
@@ -160,7 +295,10 @@ int cuda_return(struct pt_regs *ctx)
 	case ZN_S_CAPTURE_BEGIN: capture_return(&c, true); break;
 	case ZN_S_CAPTURE_END: capture_return(&c, false); break;
 	case ZN_S_SYNC: sync_return(&c); break;
-	case ZN_S_COPY: copy_return(&c); break;
+	case ZN_S_COPY:
+	case ZN_S_PEER_WAIT:
+	case ZN_S_BOX: copy_return(&c); break;
+	case ZN_S_LOAD: load_return(&c); break;
 	}
 	return 0;
 }

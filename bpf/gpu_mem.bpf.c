@@ -161,7 +161,8 @@ static __always_inline void alloc_failed(struct zn_call *c, __u32 gpu, __u64 byt
 	zn_emit(ZN_EV_ALLOC_FAILED, c->thread->row, c->result, bytes);
 }
 
-/* The common end of every allocation: a holds bytes, kind, GPU and context; the address lies where arg[0] points. */
+/* The common end of every allocation: a holds bytes, kind, GPU and context; the address lies where arg[0] points, or is
+ * arg[0] where memory that is there already is registered. */
 static __always_inline void alloc_done(struct zn_call *c, struct zn_alloc *a, __u32 space)
 {
 	struct zn_proc_gpu *g = gpu_of(c->proc, a->gpu);
@@ -173,7 +174,11 @@ static __always_inline void alloc_done(struct zn_call *c, struct zn_alloc *a, __
 		return;
 	}
 	ZN_OPAQUE(kind);
-	if (kind >= ZN_KIND_COUNT || !zn_read_user(&key.addr, sizeof(key.addr), c->frame->arg[0]))
+	if (kind >= ZN_KIND_COUNT)
+		return;
+	if (c->shape == ZN_S_HOST_REGISTER)
+		key.addr = c->frame->arg[0];
+	else if (!zn_read_user(&key.addr, sizeof(key.addr), c->frame->arg[0]))
 		return;
 	ZN_ADD(g->alloc_calls[kind], 1);
 	ZN_ADD(g->alloc_bytes[kind], a->bytes);
@@ -518,6 +523,31 @@ static __always_inline void ctx_create_return(struct zn_call *c)
 	ctx_push(c->thread, addr);
 }
 
+/* (green context *, resources, device): a part of a device. The handle is entered as a context is; no memory is its own. */
+static __always_inline void green_create_return(struct zn_call *c)
+{
+	__u64 handle;
+
+	if (c->result == 0 && zn_read_user(&handle, sizeof(handle), c->frame->arg[0]))
+		ctx_add(c, handle, c->frame->arg[2]);
+}
+
+/* (context *, green context): the context by which a green one is used. It may be asked for again; what was allocated in it
+ * stays when the green context goes. */
+static __always_inline void green_ctx_return(struct zn_call *c)
+{
+	struct zn_ctx *green = ctx_find(c->frame->arg[1], c->thread->id), *known;
+	__u64 addr;
+	__u32 gpu;
+
+	if (c->result || !green || !zn_read_user(&addr, sizeof(addr), c->frame->arg[0]))
+		return;
+	gpu = green->gpu;
+	known = ctx_find(addr, c->thread->id);
+	if (!known || known->gpu != gpu)
+		ctx_add(c, addr, gpu);
+}
+
 /* At its entry: the pointer may be given out again before it returns. A context that is asked to go is gone, whatever the
  * call answers: errors of earlier work come back from here. */
 static __always_inline void ctx_destroy_entry(struct zn_frame *f, struct zn_thread *t)
@@ -640,7 +670,8 @@ int gpu_mem_return(struct pt_regs *ctx)
 	if (c.thread->open && waits(c.frame->cookie))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
-	case ZN_S_ALLOC: alloc_return(&c); break;
+	case ZN_S_ALLOC:
+	case ZN_S_HOST_REGISTER: alloc_return(&c); break;
 	case ZN_S_ALLOC_PITCH: pitch_return(&c); break;
 	case ZN_S_VMM_CREATE: vmm_create_return(&c); break;
 	case ZN_S_VMM_RELEASE: vmm_release_return(&c); break;
@@ -650,6 +681,8 @@ int gpu_mem_return(struct pt_regs *ctx)
 	case ZN_S_VMM_UNMAP: vmm_unmap_return(&c); break;
 	case ZN_S_FREE: free_return(&c); break;
 	case ZN_S_CTX_CREATE: ctx_create_return(&c); break;
+	case ZN_S_GREEN_CREATE: green_create_return(&c); break;
+	case ZN_S_GREEN_CTX: green_ctx_return(&c); break;
 	case ZN_S_CTX_PUSH:
 		if (c.result == 0)
 			ctx_push(c.thread, c.frame->arg[0]);

@@ -14,12 +14,22 @@
 /* arg[] of a communicator's creation, after its entry handler */
 enum { NEW_COMM, NEW_NRANKS, NEW_RANK = 4, NEW_HASH };
 
+/* what a communicator was made for, in the hash of its parent */
+enum { SHRUNK = 0x5348, GROWN = 0x4752 };
+
 /* Bytes per element by ncclDataType_t, 0 to 11. */
 const __u8 type_size[16] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 static __always_inline bool failed(const struct zn_call *c)
 {
 	return c->result != 0 && c->result != NCCL_IN_PROGRESS;
+}
+
+/* It was called by another function that is hooked: some versions make a group for each send, or an operation of others, by
+ * the functions that programs call. That is none of the program's. */
+static __always_inline bool is_inner(const struct zn_call *c)
+{
+	return c->thread->depth != 0;
 }
 
 static __always_inline __u64 mix(__u64 hash, __u64 word)
@@ -248,6 +258,8 @@ __noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns, __u64 hash
 /* The communicator's argument is in a register, but for operations with a root, which are left out on all ranks. */
 static __always_inline struct zn_comm *comm_of(struct zn_call *c)
 {
+	if (c->shape == ZN_S_BCAST)
+		return comm_find(c->thread, c->frame->arg[4]);
 	switch (c->detail) {
 	case ZN_H_NCCL_ALL_REDUCE:
 	case ZN_H_NCCL_REDUCE_SCATTER:
@@ -341,6 +353,47 @@ static __always_inline void comm_split_return(struct zn_call *c)
 	comm_add(c, addr, &comm);
 }
 
+/* A communicator that some ranks of another one make: it is entered with what they all know of it. */
+static __always_inline void comm_enter(struct zn_call *c, struct zn_comm *comm, __u64 at)
+{
+	__u64 addr;
+
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
+	if (failed(c) || !zn_read_user(&addr, sizeof(addr), at) || !addr)
+		return;
+	skew_join(c, comm);
+	comm_add(c, addr, comm);
+}
+
+/* (comm, excluded *, how many, new *, config *, flags): the excluded ranks do not call it. */
+static __always_inline void comm_shrink_return(struct zn_call *c)
+{
+	struct zn_comm *parent = comm_find(c->thread, c->frame->arg[0]);
+	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = ZN_UNKNOWN, .tgid = current_tgid()};
+	__u32 excluded = c->frame->arg[2];
+
+	if (parent && parent->hash)
+		comm.hash = mix(mix(parent->hash, SHRUNK), excluded);
+	if (parent && parent->nranks != ZN_UNKNOWN)
+		comm.nranks = parent->nranks - excluded;
+	comm_enter(c, &comm, c->frame->arg[3]);
+}
+
+/* (comm, size, id *, rank, new *, config *): a rank that is new has no communicator yet, and its own rank. */
+static __always_inline void comm_grow_return(struct zn_call *c)
+{
+	struct zn_comm *parent = comm_find(c->thread, c->frame->arg[0]);
+	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = c->frame->arg[1], .tgid = current_tgid()};
+
+	if (parent && parent->hash)
+		comm.hash = mix(mix(parent->hash, GROWN), comm.nranks);
+	if ((__s32)c->frame->arg[3] >= 0)
+		comm.rank = c->frame->arg[3];
+	else if (parent)
+		comm.rank = parent->rank;
+	comm_enter(c, &comm, c->frame->arg[4]);
+}
+
 /* ncclCommUserRank and ncclCommCount (comm, int *): tell rank and size of communicators that were made unseen. */
 static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
 {
@@ -377,8 +430,11 @@ static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type)
 {
 	__u64 bytes = count * (type < 12 ? type_size[type & 15] : 0);
-	struct zn_comm *comm = comm_of(c);
+	struct zn_comm *comm;
 
+	if (is_inner(c))
+		return;
+	comm = comm_of(c);
 	if (type >= 12 && count)
 		zn_lost(ZN_LOST_NCCL_TYPE);
 	if (comm && comm->skew && !failed(c))
@@ -390,12 +446,6 @@ static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type
 			zn_lost(ZN_LOST_COMM);
 	}
 	zn_record(c->proc, c->detail, c->ns, failed(c) ? 0 : bytes, failed(c));
-}
-
-/* Some versions make a group for each send, by the functions that programs call: it is none of the program's. */
-static __always_inline bool is_inner(const struct zn_call *c)
-{
-	return c->thread->depth != 0;
 }
 
 static __always_inline void group_start_return(struct zn_call *c)
@@ -424,11 +474,18 @@ static __always_inline void group_end_return(struct zn_call *c)
 	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, failed(c));
 }
 
+/* It tells how long the group would take, and ends it: nothing of it is run. */
+static __always_inline void group_simulate_return(struct zn_call *c)
+{
+	if (!is_inner(c) && c->thread->group_depth)
+		c->thread->group_depth--;
+}
+
 /* Calls in which the host may wait for other ranks. */
 static __always_inline bool waits(__u32 shape)
 {
-	return shape == ZN_S_COLL || shape == ZN_S_P2P || shape == ZN_S_GROUP_END || shape == ZN_S_COMM_INIT ||
-		shape == ZN_S_COMM_INIT_SCALABLE || shape == ZN_S_COMM_INIT_ALL || shape == ZN_S_COMM_SPLIT;
+	return (shape >= ZN_S_COLL && shape <= ZN_S_NO_BYTES) || shape == ZN_S_GROUP_END ||
+		(shape >= ZN_S_COMM_INIT && shape <= ZN_S_COMM_WAIT);
 }
 
 #define WAIT_NS 1000000 /* a call that takes longer did not just enqueue */
@@ -478,13 +535,18 @@ int nccl_return(struct pt_regs *ctx)
 		wait_return(&c);
 	switch (c.shape) {
 	case ZN_S_COLL: operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
+	case ZN_S_BCAST:
 	case ZN_S_P2P: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
+	case ZN_S_NO_BYTES: zn_record(c.proc, c.detail, c.ns, 0, failed(&c)); break;
 	case ZN_S_GROUP_START: group_start_return(&c); break;
+	case ZN_S_GROUP_SIMULATE: group_simulate_return(&c); break;
 	case ZN_S_GROUP_END: group_end_return(&c); break;
 	case ZN_S_COMM_INIT:
 	case ZN_S_COMM_INIT_SCALABLE: comm_init_return(&c); break;
 	case ZN_S_COMM_INIT_ALL: comm_init_all_return(&c); break;
 	case ZN_S_COMM_SPLIT: comm_split_return(&c); break;
+	case ZN_S_COMM_SHRINK: comm_shrink_return(&c); break;
+	case ZN_S_COMM_GROW: comm_grow_return(&c); break;
 	case ZN_S_COMM_RANK: comm_ask_return(&c, true); break;
 	case ZN_S_COMM_COUNT: comm_ask_return(&c, false); break;
 	case ZN_S_COMM_ABORT: zn_emit(ZN_EV_COMM_ABORT, c.thread->row, c.result, 0); break;

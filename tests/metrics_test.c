@@ -568,14 +568,18 @@ static const struct {
 	{"zernel_nccl_bytes_total{pid=\"4242\",op=\"all_reduce\"}", "856"},
 	{"zernel_nccl_errors_total{pid=\"4242\",op=\"send\"}", "3"},
 	{"zernel_nccl_errors_total{pid=\"4242\",op=\"recv\"}", "0"},
-	{"zernel_nccl_group_seconds_count{pid=\"4242\"}", "18"},
-	{"zernel_nccl_comm_init_seconds_count{pid=\"4242\"}", "19"},
+	{"zernel_nccl_calls_total{pid=\"4242\",op=\"put\"}", "18"},
+	{"zernel_nccl_calls_total{pid=\"4242\",op=\"window_register\"}", "21"},
+	{"zernel_cuda_load_seconds_count{pid=\"4242\",call=\"module\"}", "30"},
+	{"zernel_cuda_load_seconds_count{pid=\"4242\",call=\"graph\"}", "33"},
+	{"zernel_nccl_group_seconds_count{pid=\"4242\"}", "22"},
+	{"zernel_nccl_comm_init_seconds_count{pid=\"4242\"}", "23"},
 	{"zernel_nccl_rank_info{pid=\"4242\",comm=\"000000000000beef\",rank=\"3\",nranks=\"4\"}", "1"},
-	{"zernel_dataloader_wait_seconds_count{pid=\"4242\"}", "20"},
+	{"zernel_dataloader_wait_seconds_count{pid=\"4242\"}", "24"},
 	{"zernel_alert_state{alert=\"gpu_oom_warning\",severity=\"critical\"}", "0"},
 	{"zernel_kernel_info{release=\"6.1.0-test\"}", "1"},
 	{"zernel_table_entries{table=\"processes\"}", "1"},
-	{"zernel_table_entries{table=\"histograms\"}", "25"},
+	{"zernel_table_entries{table=\"histograms\"}", "33"},
 	{"zernel_table_entries{table=\"gpus\"}", "1"},
 	{"zernel_table_entries{table=\"communicators\"}", "3"},
 	{"zernel_table_limit{table=\"processes\"}", "1024"},
@@ -1098,7 +1102,7 @@ static const struct {
 	{"zernel_job_launches_total{" JOB "}", "153003"},
 	{"zernel_job_launches_created{" JOB "}", "1711800005.123"},
 	/* (d + 1) * (100 + d) of each operation's detail d, and what was sent before */
-	{"zernel_job_nccl_bytes_total{" JOB "}", "1014020"},
+	{"zernel_job_nccl_bytes_total{" JOB "}", "1023268"},
 	{"zernel_table_entries{table=\"jobs\"}", "1"},
 	{"zernel_table_limit{table=\"jobs\"}", "256"},
 };
@@ -1167,7 +1171,7 @@ T(sums_of_a_job_outlive_its_processes)
 	CHECK_EQ(agg.row_count, 0);
 	CHECK_EQ(count_with("pid=\"4242\""), 0);
 	CHECK_STR(value_of("zernel_job_launches_total{" JOB "}"), "153003");
-	CHECK_STR(value_of("zernel_job_nccl_bytes_total{" JOB "}"), "1014020");
+	CHECK_STR(value_of("zernel_job_nccl_bytes_total{" JOB "}"), "1023268");
 	CHECK_STR(value_of("zernel_job_gpu_idle_seconds_total{" JOB ",gpu_id=\"0\"}"), "0.25");
 	CHECK_EQ(job->count[ZN_C_LAUNCH_KERNEL], 101000);
 }
@@ -1432,6 +1436,23 @@ T(durations_of_files_that_do_not_fit)
 	view.flows = NULL;
 }
 
+/* Kernels before 6.10 that count by tracepoint tell how much faults brought in, not how many there were. */
+T(bytes_of_mapped_files_without_a_number)
+{
+	static const struct zn_io_key key = {.dev = 77, .op = ZN_IO_MMAP};
+
+	start();
+	zn_flows_init(&flows, &plain.arena, NULL);
+	view.flows = &flows;
+	zn_mounts_fix(&flows.mounts, key.dev, "/data", "ext4");
+	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
+	*zn_plain_io(&plain, &key, 0) = (struct zn_hist){.bytes = 8192};
+	render(false);
+	CHECK_STR(value_of("zernel_io_mapped_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "8192");
+	CHECK_STR(value_of("zernel_io_read_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "absent");
+	view.flows = NULL;
+}
+
 T(a_scrape_is_timed)
 {
 	start_simulated();
@@ -1572,7 +1593,7 @@ static const struct {
 	{"processes.0.launch.captured", "1003"},
 	{"processes.0.sync.count", "27"},
 	{"processes.0.sync.sum_ms", "139"},
-	{"processes.0.nccl.calls", "125"},
+	{"processes.0.nccl.calls", "203"},
 	{"processes.0.nccl.errors", "3"},
 	{"processes.0.nccl.ops.0.op", "\"all_reduce\""},
 	{"processes.0.nccl.ops.0.calls", "8"},
@@ -1580,21 +1601,21 @@ static const struct {
 	{"processes.0.nccl.ops.9.op", "\"recv\""},
 	{"processes.0.nccl.comms.0.comm", "\"000000000000beef\""},
 	{"processes.0.nccl.comms.0.rank", "3"},
-	{"processes.0.dataloader.count", "20"},
-	{"processes.0.dataloader.p50_ms", "20"},
+	{"processes.0.dataloader.count", "24"},
+	{"processes.0.dataloader.p50_ms", "23.59296"},
 	{"processes.0.dataloader.loader", "\"pytorch\""},
-	{"processes.0.dataloader.worker_idle.count", "21"},
+	{"processes.0.dataloader.worker_idle.count", "25"},
 	{"processes.0.stalls.cpu", "0.142441054"},
 	{"processes.0.stalls.other", "0.143273231"},
 	{"processes.0.stalls.seconds.data", "0.000001029"},
 	{"processes.0.stalls.says", "\"rank 3 finds no free CPU 14 % of its time\""},
 	{"processes.0.signals.syscalls.munmap_bytes", "1042"},
 	{"processes.0.signals.syscalls.rate", "null"},
-	{"processes.0.signals.ioctl.count", "24"},
+	{"processes.0.signals.ioctl.count", "28"},
 	{"processes.0.signals.sched.offcpu_other_s", "0.000001026"},
-	{"processes.0.signals.sched.runqueue.count", "23"},
+	{"processes.0.signals.sched.runqueue.count", "27"},
 	{"processes.0.signals.tcp.retransmits", "1045"},
-	{"processes.0.signals.tcp.send.count", "25"},
+	{"processes.0.signals.tcp.send.count", "29"},
 	{"probes.0.family", "\"gpu_mem\""},
 	{"probes.0.state", "\"simulated\""},
 };
@@ -1641,7 +1662,7 @@ static const struct {
 	{"jobs.0.processes", "3"},
 	{"jobs.0.processes_gone", "0"},
 	{"jobs.0.launches", "153003"},
-	{"jobs.0.nccl_bytes", "1014020"},
+	{"jobs.0.nccl_bytes", "1023268"},
 	{"jobs.0.gpus.0.gpu_id", "\"0\""},
 	{"jobs.0.gpus.0.allocated", "true"},
 	{"jobs.0.gpus.0.peak_bytes", "83"},
@@ -2006,6 +2027,7 @@ int main(void)
 	RUN(too_little_room);
 	RUN(too_little_room_for_messages);
 	RUN(durations_of_files_that_do_not_fit);
+	RUN(bytes_of_mapped_files_without_a_number);
 	RUN(a_scrape_is_timed);
 	RUN(snapshot_of_nothing);
 	RUN(snapshot_of_simulated_data);

@@ -44,6 +44,25 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 		void *stream, void **params)
 #define CAPTURE_TO_GRAPH_ARGS (void *stream, void *graph, const void *nodes, const void *edges, size_t count, int mode)
 #define PEER_ARGS             (uint64_t to, void *to_ctx, uint64_t from, void *from_ctx, size_t bytes, void *stream)
+#define PEER_WAIT_ARGS        (uint64_t to, void *to_ctx, uint64_t from, void *from_ctx, size_t bytes)
+#define BOX_ARGS              (const void *box) /* a struct that has where from, where to and how much */
+#define BOX_ASYNC_ARGS        (const void *box, void *stream)
+#define BATCH_ARGS                                                                                                     \
+	(uint64_t * to, uint64_t * from, size_t * bytes, size_t count, void *attributes, size_t *indices,              \
+		size_t kinds, size_t *failed, void *stream)
+#define BATCH_V2_ARGS                                                                                                  \
+	(uint64_t * to, uint64_t * from, size_t * bytes, size_t count, void *attributes, size_t *indices,              \
+		size_t kinds, void *stream)
+#define BATCH_3D_ARGS     (size_t count, void *boxes, size_t *failed, unsigned long long flags, void *stream)
+#define BATCH_3D_V2_ARGS  (size_t count, void *boxes, unsigned long long flags, void *stream)
+#define SET_ARGS          (uint64_t at, unsigned value, size_t count)
+#define SET_ASYNC_ARGS    (uint64_t at, unsigned value, size_t count, void *stream)
+#define SET_2D_ARGS       (uint64_t at, size_t pitch, unsigned value, size_t width, size_t height)
+#define SET_2D_ASYNC_ARGS (uint64_t at, size_t pitch, unsigned value, size_t width, size_t height, void *stream)
+#define LIBRARY_ARGS                                                                                                   \
+	(void **library, const void *code, int *jit, void **jit_values, unsigned jit_count, int *options,              \
+		void **values, unsigned count)
+#define INSTANTIATE_ARGS (void **exec, void *graph, void *node, char *log, size_t bytes)
 
 /* clang-format off */
 #define CUDA_CALLS(X) \
@@ -118,7 +137,78 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 	X(cuMemcpyAsync, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
 	X(cuMemcpyAsync_ptsz, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
 	X(cuMemcpyPeerAsync, PEER_ARGS) \
-	X(cuMemcpyPeerAsync_ptsz, PEER_ARGS)
+	X(cuMemcpyPeerAsync_ptsz, PEER_ARGS) \
+	X(cuMemcpy2D_v2, BOX_ARGS) \
+	X(cuMemcpy2D_v2_ptds, BOX_ARGS) \
+	X(cuMemcpy2DUnaligned_v2, BOX_ARGS) \
+	X(cuMemcpy2DUnaligned_v2_ptds, BOX_ARGS) \
+	X(cuMemcpy3D_v2, BOX_ARGS) \
+	X(cuMemcpy3D_v2_ptds, BOX_ARGS) \
+	X(cuMemcpy3DPeer, BOX_ARGS) \
+	X(cuMemcpy3DPeer_ptds, BOX_ARGS) \
+	X(cuMemcpy2DAsync_v2, BOX_ASYNC_ARGS) \
+	X(cuMemcpy2DAsync_v2_ptsz, BOX_ASYNC_ARGS) \
+	X(cuMemcpy3DAsync_v2, BOX_ASYNC_ARGS) \
+	X(cuMemcpy3DAsync_v2_ptsz, BOX_ASYNC_ARGS) \
+	X(cuMemcpy3DPeerAsync, BOX_ASYNC_ARGS) \
+	X(cuMemcpy3DPeerAsync_ptsz, BOX_ASYNC_ARGS) \
+	X(cuMemcpyPeer, PEER_WAIT_ARGS) \
+	X(cuMemcpyPeer_ptds, PEER_WAIT_ARGS) \
+	X(cuMemcpyBatchAsync, BATCH_ARGS) \
+	X(cuMemcpyBatchAsync_ptsz, BATCH_ARGS) \
+	X(cuMemcpyBatchAsync_v2, BATCH_V2_ARGS) \
+	X(cuMemcpyBatchAsync_v2_ptsz, BATCH_V2_ARGS) \
+	X(cuMemcpy3DBatchAsync, BATCH_3D_ARGS) \
+	X(cuMemcpy3DBatchAsync_ptsz, BATCH_3D_ARGS) \
+	X(cuMemcpy3DBatchAsync_v2, BATCH_3D_V2_ARGS) \
+	X(cuMemcpy3DBatchAsync_v2_ptsz, BATCH_3D_V2_ARGS) \
+	X(cuMemsetD8_v2, SET_ARGS) \
+	X(cuMemsetD8_v2_ptds, SET_ARGS) \
+	X(cuMemsetD8Async, SET_ASYNC_ARGS) \
+	X(cuMemsetD8Async_ptsz, SET_ASYNC_ARGS) \
+	X(cuMemsetD2D8_v2, SET_2D_ARGS) \
+	X(cuMemsetD2D8_v2_ptds, SET_2D_ARGS) \
+	X(cuMemsetD2D8Async, SET_2D_ASYNC_ARGS) \
+	X(cuMemsetD2D8Async_ptsz, SET_2D_ASYNC_ARGS) \
+	X(cuMemsetD16_v2, SET_ARGS) \
+	X(cuMemsetD16_v2_ptds, SET_ARGS) \
+	X(cuMemsetD16Async, SET_ASYNC_ARGS) \
+	X(cuMemsetD16Async_ptsz, SET_ASYNC_ARGS) \
+	X(cuMemsetD2D16_v2, SET_2D_ARGS) \
+	X(cuMemsetD2D16_v2_ptds, SET_2D_ARGS) \
+	X(cuMemsetD2D16Async, SET_2D_ASYNC_ARGS) \
+	X(cuMemsetD2D16Async_ptsz, SET_2D_ASYNC_ARGS) \
+	X(cuMemsetD32_v2, SET_ARGS) \
+	X(cuMemsetD32_v2_ptds, SET_ARGS) \
+	X(cuMemsetD32Async, SET_ASYNC_ARGS) \
+	X(cuMemsetD32Async_ptsz, SET_ASYNC_ARGS) \
+	X(cuMemsetD2D32_v2, SET_2D_ARGS) \
+	X(cuMemsetD2D32_v2_ptds, SET_2D_ARGS) \
+	X(cuMemsetD2D32Async, SET_2D_ASYNC_ARGS) \
+	X(cuMemsetD2D32Async_ptsz, SET_2D_ASYNC_ARGS) \
+	X(cuModuleLoad, (void **module, const char *path)) \
+	X(cuModuleLoadData, (void **module, const void *image)) \
+	X(cuModuleLoadDataEx, (void **module, const void *image, unsigned count, int *options, void **values)) \
+	X(cuModuleLoadFatBinary, (void **module, const void *image)) \
+	X(cuLibraryLoadData, LIBRARY_ARGS) \
+	X(cuLibraryLoadFromFile, LIBRARY_ARGS) \
+	X(cuModuleGetFunction, (void **function, void *module, const char *name)) \
+	X(cuLibraryGetKernel, (void **kernel, void *library, const char *name)) \
+	X(cuKernelGetFunction, (void **function, void *kernel)) \
+	X(cuGraphInstantiate, INSTANTIATE_ARGS) \
+	X(cuGraphInstantiate_v2, INSTANTIATE_ARGS) \
+	X(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags)) \
+	X(cuGraphInstantiateWithParams, (void **exec, void *graph, void *params)) \
+	X(cuGraphInstantiateWithParams_ptsz, (void **exec, void *graph, void *params)) \
+	X(cuGraphExecUpdate, (void *exec, void *graph, void *node, int *result)) \
+	X(cuGraphExecUpdate_v2, (void *exec, void *graph, void *result)) \
+	X(cuGraphUpload, (void *exec, void *stream)) \
+	X(cuGraphUpload_ptsz, (void *exec, void *stream)) \
+	X(cuMemHostRegister_v2, (void *at, size_t bytes, unsigned flags)) \
+	X(cuMemHostUnregister, (void *at)) \
+	X(cuMulticastCreate, (uint64_t *handle, const void *prop)) \
+	X(cuGreenCtxCreate, (void **green, void *resources, int device, unsigned flags)) \
+	X(cuCtxFromGreenCtx, (void **ctx, void *green))
 
 #define REDUCE_ARGS (const void *from, void *to, size_t count, int type, int op, void *comm, void *stream)
 #define ROOT_ARGS   (const void *from, void *to, size_t count, int type, int root, void *comm, void *stream)
@@ -150,6 +240,15 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 	X(Scatter, ROOT_ARGS) \
 	X(Send, (const void *at, size_t count, int type, int peer, void *comm, void *stream)) \
 	X(Recv, (void *at, size_t count, int type, int peer, void *comm, void *stream)) \
+	X(PutSignal, (const void *at, size_t count, int type, int peer, void *window, size_t offset, int signal, int ctx, unsigned flags, void *comm, void *stream)) \
+	X(Signal, (int peer, int signal, int ctx, unsigned flags, void *comm, void *stream)) \
+	X(WaitSignal, (int count, void *signals, void *comm, void *stream)) \
+	X(CommWindowRegister, (void *comm, void *at, size_t bytes, void **window, int flags)) \
+	X(CommShrink, (void *comm, int *excluded, int count, void **new_comm, void *config, int flags)) \
+	X(CommGrow, (void *comm, int nranks, const struct nccl_id *id, int rank, void **new_comm, void *config)) \
+	X(CommSuspend, (void *comm, int flags)) \
+	X(CommResume, (void *comm)) \
+	X(GroupSimulateEnd, (void *info)) \
 	X(GroupStart, (void)) \
 	X(GroupEnd, (void))
 /* clang-format on */

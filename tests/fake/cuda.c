@@ -97,7 +97,7 @@ static struct {
 
 static atomic_bool ready;
 static atomic_int capture_count;
-static atomic_long launch_ns, launch_sleep_us, sync_ns, sync_sleep_us, free_sleep_us;
+static atomic_long launch_ns, launch_sleep_us, sync_ns, sync_sleep_us, free_sleep_us, load_sleep_us;
 static __thread struct context *stack[STACK_MAX];
 static __thread int stack_depth;
 static __thread int fail_next;
@@ -111,6 +111,7 @@ static const struct knob {
 	{"sync_ns", &sync_ns},                 /* spin in each wait and blocking copy */
 	{"sync_sleep_us", &sync_sleep_us},     /* sleep there */
 	{"free_sleep_us", &free_sleep_us},     /* sleep in cuMemFree_v2 */
+	{"load_sleep_us", &load_sleep_us},     /* sleep in what loads code or prepares a graph */
 };
 #define KNOB_COUNT (sizeof(knobs) / sizeof(knobs[0]))
 
@@ -775,6 +776,44 @@ static int wait_for_gpu(enum call call)
 	return OK;
 }
 
+static int load(enum call call)
+{
+	int err = enter(call);
+
+	sleep_us(load_sleep_us);
+	return err;
+}
+
+/* A handle of a group of GPUs: it takes hardly any room. */
+int cuMulticastCreate(uint64_t *handle, const void *prop)
+{
+	int err = enter(CALL_cuMulticastCreate);
+
+	return err ? err : take((struct block){.kind = PHYSICAL_MEMORY, .handles = 1, .bytes = 1}, handle);
+}
+
+/* A green context is a byte behind the context that it is used by. */
+int cuGreenCtxCreate(void **green, void *resources, int device, unsigned flags)
+{
+	void *ctx;
+	int err = create_context(CALL_cuGreenCtxCreate, &ctx, device);
+
+	if (err)
+		return err;
+	stack_depth--; /* it is current nowhere yet */
+	*green = (char *)ctx + 1;
+	return OK;
+}
+
+int cuCtxFromGreenCtx(void **ctx, void *green)
+{
+	int err = enter(CALL_cuCtxFromGreenCtx);
+
+	if (!err)
+		*ctx = (char *)green - 1;
+	return err;
+}
+
 /* Calls that differ in their names and arguments only. */
 #define CALL(name, args, body)                                                                                         \
 	int name args                                                                                                  \
@@ -828,4 +867,72 @@ CALL(cuMemcpyAsync, ANY_ASYNC, enter_with_context(CALL_cuMemcpyAsync))
 CALL(cuMemcpyAsync_ptsz, ANY_ASYNC, enter_with_context(CALL_cuMemcpyAsync_ptsz))
 CALL(cuMemcpyPeerAsync, PEER_ARGS, enter_with_context(CALL_cuMemcpyPeerAsync))
 CALL(cuMemcpyPeerAsync_ptsz, PEER_ARGS, enter_with_context(CALL_cuMemcpyPeerAsync_ptsz))
+CALL(cuMemcpy2D_v2, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy2D_v2))
+CALL(cuMemcpy2D_v2_ptds, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy2D_v2_ptds))
+CALL(cuMemcpy2DUnaligned_v2, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy2DUnaligned_v2))
+CALL(cuMemcpy2DUnaligned_v2_ptds, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy2DUnaligned_v2_ptds))
+CALL(cuMemcpy3D_v2, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy3D_v2))
+CALL(cuMemcpy3D_v2_ptds, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy3D_v2_ptds))
+CALL(cuMemcpy3DPeer, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy3DPeer))
+CALL(cuMemcpy3DPeer_ptds, BOX_ARGS, wait_for_gpu(CALL_cuMemcpy3DPeer_ptds))
+CALL(cuMemcpy2DAsync_v2, BOX_ASYNC_ARGS, enter_with_context(CALL_cuMemcpy2DAsync_v2))
+CALL(cuMemcpy2DAsync_v2_ptsz, BOX_ASYNC_ARGS, enter_with_context(CALL_cuMemcpy2DAsync_v2_ptsz))
+CALL(cuMemcpy3DAsync_v2, BOX_ASYNC_ARGS, enter_with_context(CALL_cuMemcpy3DAsync_v2))
+CALL(cuMemcpy3DAsync_v2_ptsz, BOX_ASYNC_ARGS, enter_with_context(CALL_cuMemcpy3DAsync_v2_ptsz))
+CALL(cuMemcpy3DPeerAsync, BOX_ASYNC_ARGS, enter_with_context(CALL_cuMemcpy3DPeerAsync))
+CALL(cuMemcpy3DPeerAsync_ptsz, BOX_ASYNC_ARGS, enter_with_context(CALL_cuMemcpy3DPeerAsync_ptsz))
+CALL(cuMemcpyPeer, PEER_WAIT_ARGS, wait_for_gpu(CALL_cuMemcpyPeer))
+CALL(cuMemcpyPeer_ptds, PEER_WAIT_ARGS, wait_for_gpu(CALL_cuMemcpyPeer_ptds))
+CALL(cuMemcpyBatchAsync, BATCH_ARGS, enter_with_context(CALL_cuMemcpyBatchAsync))
+CALL(cuMemcpyBatchAsync_ptsz, BATCH_ARGS, enter_with_context(CALL_cuMemcpyBatchAsync_ptsz))
+CALL(cuMemcpyBatchAsync_v2, BATCH_V2_ARGS, enter_with_context(CALL_cuMemcpyBatchAsync_v2))
+CALL(cuMemcpyBatchAsync_v2_ptsz, BATCH_V2_ARGS, enter_with_context(CALL_cuMemcpyBatchAsync_v2_ptsz))
+CALL(cuMemcpy3DBatchAsync, BATCH_3D_ARGS, enter_with_context(CALL_cuMemcpy3DBatchAsync))
+CALL(cuMemcpy3DBatchAsync_ptsz, BATCH_3D_ARGS, enter_with_context(CALL_cuMemcpy3DBatchAsync_ptsz))
+CALL(cuMemcpy3DBatchAsync_v2, BATCH_3D_V2_ARGS, enter_with_context(CALL_cuMemcpy3DBatchAsync_v2))
+CALL(cuMemcpy3DBatchAsync_v2_ptsz, BATCH_3D_V2_ARGS, enter_with_context(CALL_cuMemcpy3DBatchAsync_v2_ptsz))
+CALL(cuMemsetD8_v2, SET_ARGS, enter_with_context(CALL_cuMemsetD8_v2))
+CALL(cuMemsetD8_v2_ptds, SET_ARGS, enter_with_context(CALL_cuMemsetD8_v2_ptds))
+CALL(cuMemsetD8Async, SET_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD8Async))
+CALL(cuMemsetD8Async_ptsz, SET_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD8Async_ptsz))
+CALL(cuMemsetD2D8_v2, SET_2D_ARGS, enter_with_context(CALL_cuMemsetD2D8_v2))
+CALL(cuMemsetD2D8_v2_ptds, SET_2D_ARGS, enter_with_context(CALL_cuMemsetD2D8_v2_ptds))
+CALL(cuMemsetD2D8Async, SET_2D_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD2D8Async))
+CALL(cuMemsetD2D8Async_ptsz, SET_2D_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD2D8Async_ptsz))
+CALL(cuMemsetD16_v2, SET_ARGS, enter_with_context(CALL_cuMemsetD16_v2))
+CALL(cuMemsetD16_v2_ptds, SET_ARGS, enter_with_context(CALL_cuMemsetD16_v2_ptds))
+CALL(cuMemsetD16Async, SET_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD16Async))
+CALL(cuMemsetD16Async_ptsz, SET_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD16Async_ptsz))
+CALL(cuMemsetD2D16_v2, SET_2D_ARGS, enter_with_context(CALL_cuMemsetD2D16_v2))
+CALL(cuMemsetD2D16_v2_ptds, SET_2D_ARGS, enter_with_context(CALL_cuMemsetD2D16_v2_ptds))
+CALL(cuMemsetD2D16Async, SET_2D_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD2D16Async))
+CALL(cuMemsetD2D16Async_ptsz, SET_2D_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD2D16Async_ptsz))
+CALL(cuMemsetD32_v2, SET_ARGS, enter_with_context(CALL_cuMemsetD32_v2))
+CALL(cuMemsetD32_v2_ptds, SET_ARGS, enter_with_context(CALL_cuMemsetD32_v2_ptds))
+CALL(cuMemsetD32Async, SET_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD32Async))
+CALL(cuMemsetD32Async_ptsz, SET_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD32Async_ptsz))
+CALL(cuMemsetD2D32_v2, SET_2D_ARGS, enter_with_context(CALL_cuMemsetD2D32_v2))
+CALL(cuMemsetD2D32_v2_ptds, SET_2D_ARGS, enter_with_context(CALL_cuMemsetD2D32_v2_ptds))
+CALL(cuMemsetD2D32Async, SET_2D_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD2D32Async))
+CALL(cuMemsetD2D32Async_ptsz, SET_2D_ASYNC_ARGS, enter_with_context(CALL_cuMemsetD2D32Async_ptsz))
+CALL(cuModuleLoad, (void **module, const char *path), load(CALL_cuModuleLoad))
+CALL(cuModuleLoadData, (void **module, const void *image), load(CALL_cuModuleLoadData))
+CALL(cuModuleLoadDataEx, (void **module, const void *image, unsigned count, int *options, void **values), load(CALL_cuModuleLoadDataEx))
+CALL(cuModuleLoadFatBinary, (void **module, const void *image), load(CALL_cuModuleLoadFatBinary))
+CALL(cuLibraryLoadData, LIBRARY_ARGS, load(CALL_cuLibraryLoadData))
+CALL(cuLibraryLoadFromFile, LIBRARY_ARGS, load(CALL_cuLibraryLoadFromFile))
+CALL(cuModuleGetFunction, (void **function, void *module, const char *name), load(CALL_cuModuleGetFunction))
+CALL(cuLibraryGetKernel, (void **kernel, void *library, const char *name), load(CALL_cuLibraryGetKernel))
+CALL(cuKernelGetFunction, (void **function, void *kernel), load(CALL_cuKernelGetFunction))
+CALL(cuGraphInstantiate, INSTANTIATE_ARGS, load(CALL_cuGraphInstantiate))
+CALL(cuGraphInstantiate_v2, INSTANTIATE_ARGS, load(CALL_cuGraphInstantiate_v2))
+CALL(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags), load(CALL_cuGraphInstantiateWithFlags))
+CALL(cuGraphInstantiateWithParams, (void **exec, void *graph, void *params), load(CALL_cuGraphInstantiateWithParams))
+CALL(cuGraphInstantiateWithParams_ptsz, (void **exec, void *graph, void *params), load(CALL_cuGraphInstantiateWithParams_ptsz))
+CALL(cuGraphExecUpdate, (void *exec, void *graph, void *node, int *result), load(CALL_cuGraphExecUpdate))
+CALL(cuGraphExecUpdate_v2, (void *exec, void *graph, void *result), load(CALL_cuGraphExecUpdate_v2))
+CALL(cuGraphUpload, (void *exec, void *stream), load(CALL_cuGraphUpload))
+CALL(cuGraphUpload_ptsz, (void *exec, void *stream), load(CALL_cuGraphUpload_ptsz))
+CALL(cuMemHostRegister_v2, (void *at, size_t bytes, unsigned flags), enter_with_context(CALL_cuMemHostRegister_v2))
+CALL(cuMemHostUnregister, (void *at), enter_with_context(CALL_cuMemHostUnregister))
 /* clang-format on */

@@ -330,3 +330,68 @@ COLLECTIVE(Scatter, ROOT_ARGS)
 COLLECTIVE(AllGather, GATHER_ARGS)
 COLLECTIVE(AlltoAll, GATHER_ARGS)
 COLLECTIVE(AllToAll, GATHER_ARGS)
+
+int pncclPutSignal(const void *at, size_t count, int type, int peer, void *window, size_t offset, int sent, int ctx,
+	unsigned flags, void *comm, void *stream)
+{
+	return communicate(CALL_PutSignal, comm);
+}
+
+int pncclSignal(int peer, int sent, int ctx, unsigned flags, void *comm, void *stream)
+{
+	return communicate(CALL_Signal, comm);
+}
+
+int pncclWaitSignal(int count, void *signals, void *comm, void *stream)
+{
+	return communicate(CALL_WaitSignal, comm);
+}
+
+int pncclCommWindowRegister(void *comm, void *at, size_t bytes, void **window, int flags)
+{
+	return communicate(CALL_CommWindowRegister, comm);
+}
+
+int pncclCommShrink(void *comm, int *excluded, int count, void **new_comm, void *config, int flags)
+{
+	const struct comm *parent = comm;
+	int err = enter_with_comm(CALL_CommShrink, comm);
+
+	if (err)
+		return err;
+	return make_comm(new_comm,
+		(struct comm){.rank = parent->rank % (parent->nranks - count),
+			.nranks = parent->nranks - count,
+			.device = parent->device});
+}
+
+/* A rank that is new has no communicator yet. */
+int pncclCommGrow(void *comm, int nranks, const struct nccl_id *id, int rank, void **new_comm, void *config)
+{
+	const struct comm *parent = comm;
+	int err = parent ? enter_with_comm(CALL_CommGrow, comm) : enter(CALL_CommGrow);
+
+	if (err)
+		return err;
+	return make_comm(new_comm, (struct comm){.rank = parent ? parent->rank : rank, .nranks = nranks});
+}
+
+int pncclCommSuspend(void *comm, int flags)
+{
+	return communicate(CALL_CommSuspend, comm);
+}
+
+int pncclCommResume(void *comm)
+{
+	return communicate(CALL_CommResume, comm);
+}
+
+int pncclGroupSimulateEnd(void *info)
+{
+	int err = enter(CALL_GroupSimulateEnd);
+
+	if (err || group_depth == 0)
+		return err ? err : INVALID_USAGE;
+	group_depth--;
+	return OK;
+}

@@ -10,12 +10,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 # name, library, suite, packages: the first has the library; what the others have, and that, is needed to run
 newest_libc='libc6 libstdc++6 libgcc-s1'
+hip='libamdhip64-5 libamd-comgr2 libhsa-runtime64-1 librocm-smi64-1 libhsakmt1 libnuma1 libdrm2 libdrm-amdgpu1 libelf1t64
+	libllvm17t64 libzstd1 zlib1g'
 rows=(
 	"cuda-525 libcuda.so.1 bookworm libnvidia-tesla-cuda1"
 	"cuda-535 libcuda.so.1 bookworm libcuda1"
 	"cuda-550 libcuda.so.1 trixie libcuda1"
 	"nccl-2.22 libnccl.so.2 trixie libnccl2 $newest_libc"
 	"nccl-2.29 libnccl.so.2 sid libnccl2 $newest_libc"
+	"rccl-5.4 librccl.so.1 trixie librccl1 $hip $newest_libc"
 )
 
 # unpack NAME LIBRARY PACKAGE...: everything into a new folder, which gets its name when it is whole
@@ -38,7 +41,7 @@ unpack() {
 to=$(mkdir -p "$1" && cd "$1" && pwd) || exit
 [ "$(dpkg --print-architecture)" = amd64 ] || { echo "absent: real libraries: they are amd64's"; exit; }
 for row in "${rows[@]}"; do
-	read -ra row <<< "$row"
+	read -d '' -ra row <<< "$row"
 	[ -d "$to/${row[0]}" ] && continue
 	dir=$to/.${row[2]}
 	[ -e "$dir/apt/list" ] || own_update "${row[2]}" main contrib non-free > /dev/null 2>&1 || rm -f "$dir/apt/list"

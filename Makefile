@@ -298,7 +298,7 @@ check-vm:
 
 # ---- fuzzing ----
 
-FUZZ := rule xid cgroup mount proto http handshake ws json elf filter message sheet response
+FUZZ := rule xid cgroup mount proto http handshake ws json elf entry filter message sheet response
 FUZZ_SECONDS ?= 60
 rule_fuzz_SRC := alert.c rule.c rule_run.c agg.c proc.c client.c access.c http.c json.c log.c
 response_fuzz_SRC := http.c json.c

@@ -14,7 +14,7 @@
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
 #define ZN_PROCS_MAX   1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
-#define ZN_HISTS_MAX   3072 /* histograms of one page each: 12 MiB of kernel memory */
+#define ZN_HISTS_MAX   3200 /* histograms of one page each: 12.5 MiB of kernel memory */
 #define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
 #define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
 #define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */

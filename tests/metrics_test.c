@@ -583,7 +583,7 @@ static const struct {
 	{"zernel_table_entries{table=\"gpus\"}", "1"},
 	{"zernel_table_entries{table=\"communicators\"}", "3"},
 	{"zernel_table_limit{table=\"processes\"}", "1024"},
-	{"zernel_table_limit{table=\"histograms\"}", "3071"},
+	{"zernel_table_limit{table=\"histograms\"}", "3199"},
 	{"process_start_time_seconds", "1711800000.123"},
 };
 

@@ -5,8 +5,8 @@
  * (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it did.
  *
  * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever users do.
- * Connections beyond it are taken a few at a time, so a flood of them costs the daemon next to nothing; root's wait their turn
- * among them, for BACKLOG / REFUSED_PER_PAUSE pauses at most.
+ * Connections beyond it are taken a few at a time, so that a flood of them costs the daemon little; root's wait their turn
+ * among them.
  *
  * Limits: the report of a job that was forgotten is read from its file on the loop, so the report folder should be on a
  * disk of this node.

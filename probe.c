@@ -23,8 +23,7 @@
 #define PTSZ 1 /* also under the name with _ptsz: per-thread default stream */
 #define PTDS 2 /* also under the name with _ptds */
 #define ONCE 4 /* entry only */
-#define LINK                                                                                                           \
-	8 /* only where one link has all functions: where each is a perf event, letting go takes some 0.1 s for each */
+#define LINK 8 /* only where one link has all functions: to let go of a perf event takes some 0.1 s */
 
 /* Names that a library lacks are normal: each driver has some of them. Positions and sources: see enum zn_shape. */
 static const struct {

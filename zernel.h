@@ -1269,8 +1269,8 @@ void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
 struct zn_arena;
 struct zn_shared;
 void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns);
-void zn_quotas_forget_job(
-	struct zn_shared *s, uint32_t slot); /* the log names no later job in this slot in its place */
+/* Before a job's slot is another one's: the log names no later job in its place. */
+void zn_quotas_forget_job(struct zn_shared *s, uint32_t slot);
 /* Where an owner's entries are counted: below ZN_QUOTA_OWNERS, or that for those who share a place. */
 uint32_t zn_quota_at(struct zn_quota *q, uint32_t owner);
 /* held: what a walk over the table found, by that. What differs from the counts by as much as it did at the last walk (before)

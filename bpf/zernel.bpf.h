@@ -698,16 +698,6 @@ static __always_inline void zn_hist_refuse(__u32 owner)
 	zn_lost(zn_quota_loss[ZN_QUOTA_HISTOGRAM]);
 }
 
-/* The same for what asks once; who is refused is counted. */
-__noinline __u32 zn_hist_take(__u32 owner)
-{
-	__u32 slot = zn_hist_try(owner);
-
-	if (!slot)
-		zn_hist_refuse(owner);
-	return slot;
-}
-
 /* For one that was taken in vain. */
 __noinline __u32 zn_hist_give(__u32 slot, __u32 owner)
 {

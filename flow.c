@@ -202,7 +202,7 @@ static void lost(struct zn_flows *f, struct zn_flow_row *row, struct zn_quota *t
 /* The mount of a row. While the table has no room for the device it has no name at all, and is not shown. */
 static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
 {
-	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, f->row[slot].of.user);
+	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, 0, f->row[slot].of.user);
 
 	if (!mount)
 		lost(f, &f->row[slot], &f->mounts.quota);

@@ -211,7 +211,15 @@ static void name(struct zn_mounts *m, struct zn_mount *e, enum zn_mount_state st
 	e->rooted = e->best_rooted;
 	e->state = state;
 	e->tgid = m->tgid;
-	e->ask = 0;
+	memset(e->ask, 0, sizeof(e->ask));
+}
+
+/* Who was asked is gone, or does not have it. */
+static void ask_next(struct zn_mount *e)
+{
+	for (size_t i = 0; i + 1 < ZN_LEN(e->ask); i++)
+		e->ask[i] = e->ask[i + 1];
+	e->ask[ZN_LEN(e->ask) - 1] = 0;
 }
 
 /* The shortest mount point whose root is the root of the file system; of no such, the shortest. */
@@ -252,7 +260,7 @@ static void line_take(struct zn_mounts *m, char *text)
 	if (!line_read(text, &l))
 		return;
 	e = find(m, l.dev);
-	if (e && !e->fixed && (!m->tgid || e->ask == m->tgid || e->state == ZN_MOUNT_UNKNOWN))
+	if (e && !e->fixed && (!m->tgid || e->ask[0] == m->tgid || e->state == ZN_MOUNT_UNKNOWN))
 		consider(e, &l);
 }
 
@@ -261,7 +269,7 @@ static void host_conclude(struct zn_mounts *m, struct zn_mount *e)
 {
 	if (e->there && (e->rooted || !e->best_rooted)) {
 		e->state = ZN_MOUNT_HOST;
-		e->ask = 0;
+		memset(e->ask, 0, sizeof(e->ask));
 	} else if (e->best_point[0]) {
 		name(m, e, ZN_MOUNT_HOST);
 	} else if (e->state == ZN_MOUNT_HOST) {
@@ -274,11 +282,12 @@ static void other_conclude(struct zn_mounts *m, struct zn_mount *e)
 	if (e->state != ZN_MOUNT_HOST && e->there) {
 		e->state = ZN_MOUNT_OTHER;
 		e->tgid = m->tgid;
+		memset(e->ask, 0, sizeof(e->ask));
 	} else if (e->state != ZN_MOUNT_HOST && e->best_point[0]) {
 		name(m, e, ZN_MOUNT_OTHER);
 	}
-	if (e->ask == m->tgid)
-		e->ask = 0;
+	if (e->ask[0] == m->tgid)
+		ask_next(e);
 }
 
 /* Whoever keeps figures by name looks before, so that all that there is has the old name, and after it. */
@@ -402,12 +411,12 @@ static void other_begin(struct zn_mounts *m, struct zn_mount *e)
 	char path[128];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%u/mountinfo", m->proc, e->ask);
-	fd = same_mounts(m, e->ask) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%s/%u/mountinfo", m->proc, e->ask[0]);
+	fd = same_mounts(m, e->ask[0]) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		e->ask = 0;
+		ask_next(e);
 	else
-		walk_begin(m, fd, e->ask);
+		walk_begin(m, fd, e->ask[0]);
 }
 
 /* The next walk that is due. False: there is none. */
@@ -419,8 +428,8 @@ static bool next(struct zn_mounts *m)
 		walk_begin(m, m->host.fd, 0);
 		return true;
 	}
-	for (uint32_t i = 0; i < m->high && m->walk_fd < 0; i++)
-		if (m->mount[i].ask && m->mount[i].state != ZN_MOUNT_FREE)
+	for (uint32_t i = 0; i < m->high; i++)
+		while (m->mount[i].ask[0] && m->mount[i].state != ZN_MOUNT_FREE && m->walk_fd < 0)
 			other_begin(m, &m->mount[i]);
 	return m->walk_fd >= 0;
 }
@@ -460,7 +469,7 @@ static void on_change(struct zn_io *io, uint32_t events)
 		run(m);
 }
 
-struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint32_t owner)
+struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint64_t elders, uint32_t owner)
 {
 	struct zn_mount *e = find(m, dev);
 	bool asks = tgid && (!e || (!e->fixed && e->state != ZN_MOUNT_HOST && (!e->tgid || !alive(m, e->tgid))));
@@ -472,8 +481,11 @@ struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid,
 		m->changed = m->fresh = true;
 	}
 	e->used_ns = zn_now_ns();
-	if (asks)
-		e->ask = tgid;
+	if (asks) {
+		e->ask[0] = tgid;
+		e->ask[1] = (uint32_t)elders;
+		e->ask[2] = (uint32_t)(elders >> 32);
+	}
 	m->due = m->due || m->fresh || asks;
 	return e;
 }

@@ -1104,7 +1104,7 @@ struct zn_event {
 	__u32 tgid;
 	__u32 row;
 	__u32 detail; /* ALLOC_FAILED: CUresult */
-	__u64 bytes;
+	__u64 bytes;  /* DEVICE: its parent, and in the upper half the first process of its container */
 };
 _Static_assert(sizeof(struct zn_event) == 24, "padding");
 
@@ -2156,7 +2156,7 @@ struct zn_mount {
 	uint32_t tgid;    /* whose list it is from; 0: the host's, or none */
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	/* for the walk over a list */
-	uint32_t ask; /* a process whose list may have it; 0: none */
+	uint32_t ask[3]; /* processes whose lists may have it: the first is asked, and when it is gone, the next; 0: none */
 	bool there, best_rooted;
 	char best_point[ZN_MOUNT_BYTES], best_fstype[ZN_FSTYPE_BYTES];
 };
@@ -2186,9 +2186,10 @@ void zn_mounts_init(struct zn_mounts *m);
  * list cannot be read, all devices are unknown. */
 int zn_mounts_open(struct zn_mounts *m, struct zn_loop *loop, const char *proc);
 void zn_mounts_close(struct zn_mounts *m);
-/* The entry of a device, made if there is none; NULL: no room for this owner. tgid: who used it, while that still lives, or
- * 0. The name comes later: watch the version. Reads nothing, so whoever goes through figures may call it. */
-struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint32_t owner);
+/* The entry of a device, made if there is none; NULL: no room for this owner. tgid: who used it, or 0. elders: its parent, and
+ * in the upper half the first process of its container; they are asked where it is gone. The name comes later: watch the
+ * version. Reads nothing, so whoever goes through figures may call it. */
+struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint64_t elders, uint32_t owner);
 /* Reads the lists that may have the names that were asked for, for a slice of time; the rest follows by itself. look() is
  * called in it, and may call this again, which does nothing then. */
 void zn_mounts_hurry(struct zn_mounts *m);

@@ -259,7 +259,7 @@ static void on_sim_step(struct zn_io *io, uint32_t events)
 
 static void on_device(struct daemon *d, const struct zn_event *ev)
 {
-	zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid, ev->row);
+	zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid, ev->bytes, ev->row);
 	d->series = true;
 }
 

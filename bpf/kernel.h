@@ -260,8 +260,17 @@ struct cred {
 	kuid_t uid;
 	struct user_namespace *user_ns;
 };
+struct task_struct;
+struct pid_namespace {
+	struct task_struct *child_reaper;
+};
+struct nsproxy {
+	struct pid_namespace *pid_ns_for_children;
+};
 struct task_struct {
 	struct thread_info thread_info;
+	struct task_struct *real_parent;
+	struct nsproxy *nsproxy;
 	unsigned int __state;
 	unsigned int flags;
 	int pid;

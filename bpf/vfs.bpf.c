@@ -204,6 +204,15 @@ static __always_inline __u32 series_refused(const struct zn_io_key *key)
 	return ZN_IO_REFUSED;
 }
 
+/* Who can tell of the mounts of this process when it is gone: the processes that began it, and its container. */
+static __always_inline __u64 elders(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u64 init = (__u32)BPF_CORE_READ(task, nsproxy, pid_ns_for_children, child_reaper, tgid);
+
+	return init << 32 | (__u32)BPF_CORE_READ(task, real_parent, tgid);
+}
+
 /* The histogram of a series that is seen for the first time; ZN_IO_REFUSED: there is none. */
 static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *file)
 {
@@ -225,7 +234,7 @@ static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *f
 		return series_refused(key);
 	}
 	if (bpf_map_update_elem(&io_rows, key, &row, BPF_NOEXIST) == 0) {
-		zn_emit(ZN_EV_DEVICE, row.user, key->dev, 0);
+		zn_emit(ZN_EV_DEVICE, row.user, key->dev, elders());
 		return row.hist;
 	}
 	hist_give(&row);

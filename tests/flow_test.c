@@ -116,7 +116,7 @@ static uint32_t used(void)
 /* As mount.c does when a list says so. */
 static void rename_to(uint32_t dev, const char *point, const char *fstype, bool another)
 {
-	struct zn_mount *e = zn_mounts_use(&flows.mounts, dev, 0, ZN_OWNER_ROOT);
+	struct zn_mount *e = zn_mounts_use(&flows.mounts, dev, 0, 0, ZN_OWNER_ROOT);
 
 	strcpy(e->point, point);
 	strcpy(e->fstype, fstype);

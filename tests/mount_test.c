@@ -66,7 +66,7 @@ static void change(const char *text)
 
 static const struct zn_mount *use(uint32_t dev, uint32_t tgid)
 {
-	const struct zn_mount *e = zn_mounts_use(&m, dev, tgid, ZN_OWNER_ROOT);
+	const struct zn_mount *e = zn_mounts_use(&m, dev, tgid, 0, ZN_OWNER_ROOT);
 
 	zn_mounts_hurry(&m);
 	while (m.walk_fd >= 0)
@@ -315,8 +315,43 @@ T(a_process_that_is_gone_tells_nothing)
 {
 	open_over("1 1 8:1 / / rw - ext4 d rw\n");
 	check_is(use(DEV(0, 41), 999999), "unknown:0:41", "unknown");
-	CHECK_EQ(use(DEV(0, 41), 0)->ask, 0);
+	CHECK_EQ(use(DEV(0, 41), 0)->ask[0], 0);
 	check_is(use(DEV(8, 1), 999999), "/", "ext4");
+}
+
+/* A process may be gone before its list can be read: its parent has the same one, or the first process of its container. */
+T(elders_of_a_process_that_is_gone)
+{
+	static const struct {
+		uint32_t tgid, parent, init;
+		const char *want;
+	} families[] = {
+		{999999, 77, 78, "/parents"},
+		{999999, 999998, 78, "/inits"},
+		{999999, 1, 78, "/inits"}, /* a parent with the host's mounts */
+		{79, 77, 78, "/parents"},  /* it has a list without this device */
+		{999999, 999998, 999997, "unknown:0:41"},
+		{999999, 1, 1, "unknown:0:41"},
+	};
+
+	put_text(77, "30 1 0:41 / /parents rw - tmpfs t rw\n");
+	put_text(78, "31 1 0:41 / /inits rw - tmpfs t rw\n");
+	put_text(79, "32 1 0:40 / /else rw - tmpfs t rw\n");
+	for (size_t i = 0; i < ZN_LEN(families); i++) {
+		struct zn_mount *e;
+
+		open_over("1 1 8:1 / / rw - ext4 d rw\n");
+		e = zn_mounts_use(&m, DEV(0, 41), families[i].tgid, (uint64_t)families[i].init << 32 | families[i].parent,
+			ZN_OWNER_ROOT);
+		zn_mounts_hurry(&m);
+		while (m.walk_fd >= 0)
+			zn_mounts_tick(&m, zn_now_ns());
+		CHECK_STR(e->point, families[i].want);
+		CHECK_EQ(e->ask[0], 0);
+	}
+	remove_list(77);
+	remove_list(78);
+	remove_list(79);
 }
 
 T(one_more_than_there_is_room_for)
@@ -324,7 +359,7 @@ T(one_more_than_there_is_room_for)
 	uint32_t dev = DEV(1, 0);
 
 	open_over("");
-	while (zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT))
+	while (zn_mounts_use(&m, dev, 0, 0, ZN_OWNER_ROOT))
 		dev++;
 	CHECK_EQ(m.count, ZN_MOUNTS_MAX);
 	CHECK_EQ(dev - DEV(1, 0), ZN_MOUNTS_MAX);
@@ -333,7 +368,7 @@ T(one_more_than_there_is_room_for)
 	CHECK_EQ(m.count, ZN_MOUNTS_MAX);
 	zn_mounts_tick(&m, zn_now_ns() + 61 * ZN_NS_PER_S);
 	CHECK_EQ(m.count, 0);
-	CHECK(zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT));
+	CHECK(zn_mounts_use(&m, dev, 0, 0, ZN_OWNER_ROOT));
 }
 
 /* With it the rest between walks of a long list would be passed over, at each look. */
@@ -342,11 +377,11 @@ T(what_there_is_no_room_for_asks_for_no_list)
 	uint32_t dev = DEV(1, 0);
 
 	open_over("");
-	while (zn_mounts_use(&m, dev, 0, ZN_OWNER_ROOT))
+	while (zn_mounts_use(&m, dev, 0, 0, ZN_OWNER_ROOT))
 		dev++;
 	zn_mounts_tick(&m, zn_now_ns());
 	CHECK(!m.changed && !m.fresh);
-	CHECK(!zn_mounts_use(&m, dev, 77, ZN_OWNER_ROOT));
+	CHECK(!zn_mounts_use(&m, dev, 77, 0, ZN_OWNER_ROOT));
 	CHECK(!m.changed && !m.fresh);
 }
 
@@ -355,12 +390,12 @@ T(one_user_leaves_room_for_others)
 	uint32_t dev = DEV(1, 0), count = 0;
 
 	open_over("");
-	while (zn_mounts_use(&m, dev + count, 0, 1000))
+	while (zn_mounts_use(&m, dev + count, 0, 0, 1000))
 		count++;
 	CHECK_EQ(count, (ZN_MOUNTS_MAX - ZN_MOUNTS_MAX / 16) / 2);
-	CHECK(zn_mounts_use(&m, DEV(2, 0), 0, 2000));
-	CHECK(zn_mounts_use(&m, DEV(2, 1), 0, ZN_OWNER_ROOT));
-	CHECK(zn_mounts_use(&m, dev, 0, 1000)); /* it is there already */
+	CHECK(zn_mounts_use(&m, DEV(2, 0), 0, 0, 2000));
+	CHECK(zn_mounts_use(&m, DEV(2, 1), 0, 0, ZN_OWNER_ROOT));
+	CHECK(zn_mounts_use(&m, dev, 0, 0, 1000)); /* it is there already */
 	zn_mounts_tick(&m, zn_now_ns() + 61 * ZN_NS_PER_S);
 	CHECK_EQ(m.quota.used, 0);
 }
@@ -402,6 +437,7 @@ int main(void)
 	RUN(who_has_the_hosts_mounts_is_not_asked);
 	RUN(what_only_a_container_sees);
 	RUN(a_process_that_is_gone_tells_nothing);
+	RUN(elders_of_a_process_that_is_gone);
 	RUN(one_more_than_there_is_room_for);
 	RUN(what_there_is_no_room_for_asks_for_no_list);
 	RUN(one_user_leaves_room_for_others);

@@ -217,7 +217,7 @@ def an_owner_names_its_job_once():
 @test
 def hostile_messages():
     daemon = frugal()
-    before, jobs = daemon.fds(), sorted(listed())
+    before, jobs = daemon.fds_at_rest(), sorted(listed())
     for what, message in (
             ("noise", bytes(range(256)) * 8), ("bad UTF-8", HEAD.encode() + b"start\nid=7\nname=\xff\xfe\n"),
             ("an id of 2^64", HEAD + "start\nid=18446744073709551616\n"), ("a path", HEAD + "report\nid=../../../etc/shadow\n"),
@@ -236,7 +236,7 @@ def hostile_messages():
 @test
 def ten_thousand_connections():
     daemon = simulated()
-    before = daemon.fds()
+    before = daemon.fds_at_rest()
     refused = 0
     for i in range(10000):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
@@ -257,7 +257,7 @@ def ten_thousand_connections():
 @test
 def clients_that_say_nothing():
     daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to user 0, who holds 32 of 32"])
-    before = daemon.fds()
+    before = daemon.fds_at_rest()
     idle = []
     for _ in range(100):
         with contextlib.suppress(BlockingIOError):

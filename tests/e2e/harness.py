@@ -280,6 +280,15 @@ class Daemon(Process):
     def ticks(self):
         return self.metrics().one("zernel_ticks_total")
 
+    @contextlib.contextmanager
+    def stopped(self):
+        """What happens meanwhile is over before the daemon can look."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def ticked(self, count):
         """Waits until so many ticks have begun from now on."""
         first = self.ticks()
@@ -301,6 +310,14 @@ class Daemon(Process):
 
     def fds(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def fds_at_rest(self):
+        """So many are open while nobody asks: a connection of a moment ago may still be there at one look."""
+        seen = []
+        for _ in range(20):
+            seen.append(self.fds())
+            time.sleep(0.03)
+        return min(seen)
 
     def descriptors(self):
         """(number, what it is of, what the kernel says of it) of each; one that is closed meanwhile is left out."""

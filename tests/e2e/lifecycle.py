@@ -459,7 +459,7 @@ def nothing_grows():
     many_pass(daemon, 4 * 211)  # how many rows are in use at once, and so touched, is the machine's business
     everything_comes_and_goes(daemon)
     daemon.detached(CUDA)
-    fds = daemon.fds()
+    fds = daemon.fds_at_rest()
     resident = daemon.metrics().one("process_resident_memory_bytes")
     everything_comes_and_goes(daemon)
     daemon.detached(CUDA)

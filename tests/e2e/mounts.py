@@ -413,6 +413,28 @@ def what_only_a_process_sees():
 
 
 @test
+def what_only_processes_see_that_are_gone():
+    """Whoever used the mount first has ended before the daemon looks: the shell that began it tells, or their container's init."""
+    root, daemon, shells = folder(), Files(), []
+    cases = {"parent": (["unshare", "-m", "sh"], "{}"), "init": (["unshare", "-m", "-p", "--fork", "sh"], "({}; :)")}
+    for name, (begin, how) in cases.items():
+        point = f"{root}/{name}"
+        os.mkdir(point)
+        writes = how.format(f"dd if=/dev/zero of={point}/f bs=1M count=3 status=none")
+        script = f"mount -t tmpfs none {point}; read go; {writes}; echo done; read go"
+        shell = Process([*begin, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with daemon.stopped():
+            shell.process.stdin.write("\n")
+            shell.process.stdin.flush()
+            equal(shell.process.stdout.readline(), "done\n", "what the shell says")
+        wait_until(lambda: daemon.bytes("write", point) == 3 * MIB, f"3 MiB on {point}")
+        shells.append(shell)  # it keeps its mount, and so the device's number
+    for shell in shells:
+        shell.process.stdin.write("\n")
+        shell.end()
+
+
+@test
 def dd_in_small_and_large_blocks():
     root, daemon = folder(), Files()
     with tmpfs(f"{root}/dd") as point:

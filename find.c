@@ -234,7 +234,7 @@ static void event_add(struct zn_find *f, const struct mmap2_record *r, size_t le
 		.dev = r->maj << 20 | r->min,
 	};
 
-	if (zn_library_kind(r->name, strnlen(r->name, len - offsetof(struct mmap2_record, name))) == ZN_LIB_CUDA)
+	if (zn_library_kind(r->name, strnlen(r->name, len - offsetof(struct mmap2_record, name))) != ZN_LIB_NCCL)
 		memcpy(&e.mapped_ns, (const char *)r + len - sizeof(e.mapped_ns), sizeof(e.mapped_ns));
 	if (!zn_map_events_add(&f->events, &e))
 		event_lost(f);
@@ -441,10 +441,10 @@ bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *
 	return fd >= 0;
 }
 
-/* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA. */
-static bool visible_add(struct zn_facts *to, const char *at, size_t len)
+/* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA and HIP. */
+static bool visible_add(struct zn_visible *to, const char *at, size_t len)
 {
-	uint8_t i = to->visible_count;
+	uint8_t i = to->count;
 	char *end, number[12];
 	long value;
 
@@ -456,27 +456,38 @@ static bool visible_add(struct zn_facts *to, const char *at, size_t len)
 		value = strtol(number, &end, 10);
 		if (*end || value > 4096)
 			return false;
-		to->visible[i] = value;
-	} else if ((strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) && len < sizeof(to->visible_uuid[i])) {
-		to->visible[i] = -1;
-		memcpy(to->visible_uuid[i], at, len);
-		to->visible_uuid[i][len] = 0;
+		to->index[i] = value;
+	} else if ((strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) && len < sizeof(to->uuid[i])) {
+		to->index[i] = -1;
+		memcpy(to->uuid[i], at, len);
+		to->uuid[i][len] = 0;
 	} else {
 		return false;
 	}
-	to->visible_count++;
+	to->count++;
 	return true;
 }
 
-static void visible_parse(struct zn_facts *to, const char *list)
+static void visible_parse(struct zn_visible *to, const char *list)
 {
-	to->visible_set = true;
-	to->visible_count = 0;
+	to->set = true;
+	to->count = 0;
 	while (visible_add(to, list, strcspn(list, ","))) {
 		list += strcspn(list, ",");
 		if (*list++ != ',')
 			break;
 	}
+}
+
+/* What the environment says of the GPUs that a process may see. */
+struct visible_lists {
+	struct zn_visible cuda, hip, rocr, slurm;
+};
+
+static void visible_settle(struct zn_facts *to, const struct visible_lists *lists)
+{
+	to->cuda = lists->cuda.set ? lists->cuda : lists->slurm;
+	zn_visible_hip(&to->hip, lists->hip.count ? &lists->hip : &lists->cuda, &lists->rocr);
 }
 
 /* What is longer than its place is no value of Slurm's. */
@@ -501,25 +512,32 @@ static void claim_entry(struct zn_claim *c, const char *entry)
 	}
 }
 
-static void environ_entry(struct zn_facts *to, const char *entry, bool *cuda)
+static void environ_entry(struct zn_facts *to, const char *entry, struct visible_lists *lists)
 {
+	const struct {
+		const char *name;
+		struct zn_visible *to;
+	} known[] = {
+		{"CUDA_VISIBLE_DEVICES=", &lists->cuda},
+		{"HIP_VISIBLE_DEVICES=", &lists->hip},
+		{"ROCR_VISIBLE_DEVICES=", &lists->rocr},
+		{"SLURM_JOB_GPUS=", &lists->slurm},
+	};
+
 	claim_entry(&to->claim, entry);
 	if (strchr(entry, '='))
 		to->gone = false; /* it is an environment, not what a program wrote over it */
-	if (strncmp(entry, "CUDA_VISIBLE_DEVICES=", 21) == 0) {
-		visible_parse(to, entry + 21);
-		*cuda = true;
-	} else if (!*cuda && strncmp(entry, "SLURM_JOB_GPUS=", 15) == 0) {
-		visible_parse(to, entry + 15);
-	}
+	for (size_t i = 0; i < ZN_LEN(known); i++)
+		if (strncmp(entry, known[i].name, strlen(known[i].name)) == 0)
+			visible_parse(known[i].to, entry + strlen(known[i].name));
 }
 
 /* The strings of an environment as they come, each cut at 1 KiB: what is looked for is shorter. */
 static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
 {
+	struct visible_lists lists = {0};
 	char path[32], entry[1024];
 	size_t len = 0, total = 0;
-	bool cuda = false;
 	ssize_t n;
 	int fd;
 
@@ -535,9 +553,10 @@ static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
 				continue;
 			}
 			len = 0;
-			environ_entry(to, entry, &cuda);
+			environ_entry(to, entry, &lists);
 		}
 	}
+	visible_settle(to, &lists);
 	if (fd >= 0)
 		close(fd);
 }
@@ -548,24 +567,26 @@ struct devices {
 	uint32_t seen;
 };
 
-static void minor_add(struct zn_facts *to, int minor)
+static void minor_add(int32_t minors[ZN_VISIBLE_MAX], uint8_t *count, int minor)
 {
-	for (uint8_t i = 0; i < to->minor_count; i++)
-		if (to->minors[i] == minor)
+	for (uint8_t i = 0; i < *count; i++)
+		if (minors[i] == minor)
 			return;
-	if (to->minor_count < ZN_VISIBLE_MAX)
-		to->minors[to->minor_count++] = minor;
+	if (*count < ZN_VISIBLE_MAX)
+		minors[(*count)++] = minor;
 }
 
 static bool device_entry(void *arg, int dir, const char *name)
 {
 	struct devices *d = arg;
 	uint32_t minor;
-	enum zn_gpu_file file = zn_gpu_file(&d->files, dir, name, &minor);
+	int file = zn_gpu_file(&d->files, dir, name, &minor);
 
-	if (file == ZN_GPU_FILE_GPU)
-		minor_add(d->to, (int)minor);
-	else if (file == ZN_GPU_FILE_INSTANCE)
+	if (file & ZN_GPU_FILE_GPU)
+		minor_add(d->to->minors, &d->to->minor_count, (int)minor);
+	if (file & ZN_GPU_FILE_RENDER)
+		minor_add(d->to->renders, &d->to->render_count, (int)minor);
+	if (file & ZN_GPU_FILE_INSTANCE)
 		d->to->instances = true;
 	return ++d->seen < FDS_MAX;
 }
@@ -592,7 +613,9 @@ static struct zn_facts facts_before(const struct fact_slot *slot)
 	facts.looks = slot->facts.looks;
 	facts.instances = slot->facts.instances;
 	facts.minor_count = slot->facts.minor_count;
+	facts.render_count = slot->facts.render_count;
 	memcpy(facts.minors, slot->facts.minors, sizeof(facts.minors));
+	memcpy(facts.renders, slot->facts.renders, sizeof(facts.renders));
 	return facts;
 }
 
@@ -620,7 +643,9 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	if (!zn_device_open(dir, name, &major, &minor) || !has_major(gpus->majors, major))
 		return true;
 	gpus->any = true;
-	if (has_major(gpus->numbered, major) && minor < 64)
+	if (major == ZN_DRM_MAJOR)
+		gpus->minors |= ZN_RENDER_BIT(minor);
+	else if (has_major(gpus->numbered, major) && minor < 64)
 		gpus->minors |= 1ULL << minor;
 	return true;
 }
@@ -942,7 +967,7 @@ static struct zn_gpu_files files_given(const struct zn_options *o)
 {
 	for (uint32_t major = 0; major < 64 * ZN_MAJOR_WORDS; major++)
 		if (o->gpu_majors[major / 64] >> (major % 64) & 1)
-			return (struct zn_gpu_files){.gpu = major};
+			return (struct zn_gpu_files){.gpu = major, .given = true};
 	return (struct zn_gpu_files){0};
 }
 

@@ -118,8 +118,8 @@ int zn_library_kind(const char *path, size_t len)
 		const char *prefix;
 		enum zn_lib_kind kind;
 	} known[] = {
-		{"libcuda.so", ZN_LIB_CUDA}, {"libnccl.so", ZN_LIB_NCCL}, {"librccl.so", ZN_LIB_NCCL},
-		{"libtorch_cuda.so", ZN_LIB_NCCL}, /* NCCL may be linked into it */
+		{"libcuda.so", ZN_LIB_CUDA}, {"libamdhip64.so", ZN_LIB_HIP}, {"libnccl.so", ZN_LIB_NCCL},
+		{"librccl.so", ZN_LIB_NCCL}, {"libtorch_cuda.so", ZN_LIB_NCCL}, /* NCCL may be linked into it */
 	};
 	const char *slash = memrchr(path, '/', len);
 	const char *name = slash ? slash + 1 : path;
@@ -318,7 +318,7 @@ static void judge_mapper(struct zn_libraries *l, struct mapper *m)
 	uint64_t hooked_ns = lib->hooked_ns ? lib->hooked_ns : zn_clock_ns(CLOCK_BOOTTIME);
 	uint64_t majors[ZN_MAJOR_WORDS];
 
-	if (m->partial || lib->kind != ZN_LIB_CUDA || hooked_ns <= m->since_ns + LATE_NS)
+	if (m->partial || lib->kind == ZN_LIB_NCCL || hooked_ns <= m->since_ns + LATE_NS)
 		return;
 	memcpy(majors, l->probe->arena.shared->gpu_majors, sizeof(majors));
 	m->partial = zn_open_gpus(m->pid, majors, l->options->gpu_majors, &m->gpus);
@@ -343,7 +343,7 @@ static void judge_waiting(struct zn_libraries *l)
 	for (int n = 0; n < MAPPERS_MAX && judged < JUDGED && zn_now_ns() < until_ns; n++) {
 		struct mapper *m = &l->mapper[l->judge_at++ % MAPPERS_MAX];
 
-		if (!m->pid || m->partial || l->lib[m->lib].hooked_ns || l->lib[m->lib].kind != ZN_LIB_CUDA)
+		if (!m->pid || m->partial || l->lib[m->lib].hooked_ns || l->lib[m->lib].kind == ZN_LIB_NCCL)
 			continue;
 		judged++;
 		judge_mapper(l, m);
@@ -402,7 +402,7 @@ enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid)
 	bool room = false;
 
 	for (const struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
-		if (lib->used && lib->kind == ZN_LIB_CUDA && lib->hooked_ns > newest_ns)
+		if (lib->used && lib->kind != ZN_LIB_NCCL && lib->hooked_ns > newest_ns)
 			newest_ns = lib->hooked_ns;
 	if (zn_start_ns(pid) + LATE_NS >= newest_ns)
 		return ZN_LEDGER_WHOLE;

@@ -1185,6 +1185,7 @@ static void gpu_info(struct text *t, const struct zn_gpu *g)
 		label_u64(t, "minor", g->minor);
 	else
 		label(t, "minor", "");
+	label(t, "vendor", zn_vendor_label(g->vendor));
 	end_u64(t, 1);
 }
 
@@ -1432,10 +1433,27 @@ static void emit_xids(struct text *t)
 	const struct zn_xids *x = t->view->xids;
 
 	for (uint32_t i = 0; x && i < x->count; i++) {
+		if (x->xid[i].amdgpu)
+			continue;
 		t->since_ms = x->xid[i].since_ms;
 		series(t);
 		label(t, "pci", x->xid[i].pci);
 		label_u64(t, "xid", x->xid[i].xid);
+		end_u64(t, x->xid[i].times);
+	}
+}
+
+static void emit_amdgpu_errors(struct text *t)
+{
+	const struct zn_xids *x = t->view->xids;
+
+	for (uint32_t i = 0; x && i < x->count; i++) {
+		if (!x->xid[i].amdgpu)
+			continue;
+		t->since_ms = x->xid[i].since_ms;
+		series(t);
+		label(t, "pci", x->xid[i].pci);
+		label_word(t, "error", zn_amdgpu_label(x->xid[i].amdgpu));
 		end_u64(t, x->xid[i].times);
 	}
 }
@@ -1546,7 +1564,7 @@ static void attached_lines(void *to, const struct zn_lib *lib)
 	escaped(&o, unique);
 	zn_out_char(&o, '"');
 	for (uint32_t i = 0; i < p->hook_count; i++) {
-		if (!zn_family_fits(p->hook[i].family, lib->kind))
+		if (!zn_hook_fits(&p->hook[i], lib->kind))
 			continue;
 		series(t);
 		label_word(t, "family", zn_family_label(p->hook[i].family));
@@ -1963,11 +1981,13 @@ static const struct metric table[] = {
 	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_pinned, NULL,
 		"Pinned host memory that a process has reserved through the driver. Absent where zernel_process_memory_complete is 0."},
 	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", emit_xids, NULL,
-		"Errors that the driver of a GPU reported in the kernel's log since the daemon started."},
+		"Errors that NVIDIA's driver reported in the kernel's log since the daemon started."},
+	{"zernel_gpu_amdgpu_errors_total", COUNTER, "pci,error", emit_amdgpu_errors, NULL,
+		"Records of the kernel's log, since the daemon started, in which amdgpu reports a page fault, a timeout, a reset or hardware errors."},
 	{"zernel_kernel_log_records_total", COUNTER, "from", emit_log_records, NULL,
 		"Records of the kernel's log that were read, of the kernel itself and of others; errors of GPUs are looked for in the first. Absent where it cannot be read."},
-	{"zernel_gpu_info", INFO, "gpu_id,uuid,pci,minor", emit_gpu_info, NULL,
-		"Always 1; the identity of a GPU. gpu_id is its index in PCI order."},
+	{"zernel_gpu_info", INFO, "gpu_id,uuid,pci,minor,vendor", emit_gpu_info, NULL,
+		"Always 1; the identity of a GPU. gpu_id is its index in PCI order; AMD's GPUs follow NVIDIA's in the order of their render nodes, whose minor number they have."},
 	{"zernel_cuda_launches_total", COUNTER, "pid,kind", emit_counts, &launches,
 		"Calls that launch a kernel or replay a graph; captured: recorded into a graph, not run."},
 	{"zernel_cuda_launch_errors_total", COUNTER, "pid", emit_counts, &launch_errors,

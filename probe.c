@@ -20,10 +20,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define PTSZ 1 /* also under the name with _ptsz: per-thread default stream */
-#define PTDS 2 /* also under the name with _ptds */
-#define ONCE 4 /* entry only */
-#define LINK 8 /* only where one link has all functions: to let go of a perf event takes some 0.1 s */
+#define PTSZ 1  /* also under the name with _ptsz: per-thread default stream */
+#define PTDS 2  /* also under the name with _ptds */
+#define ONCE 4  /* entry only */
+#define LINK 8  /* only where one link has all functions: to let go of a perf event takes some 0.1 s */
+#define SPT  16 /* also under the name with _spt: HIP's per-thread default stream */
 
 /* Names that a library lacks are normal: each driver has some of them. Positions and sources: see enum zn_shape. */
 static const struct {
@@ -87,13 +88,13 @@ static const struct {
 	{"cuMemcpyAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 3, PTSZ | ONCE},
 	{"cuMemcpyPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_PEER, 2, PTSZ | ONCE},
 	{"cuMemcpyPeer", ZN_FAM_CUDA_TRACE, ZN_S_PEER_WAIT, 2, PTDS},
-	{"cuMemcpy2D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS | LINK},
-	{"cuMemcpy2DUnaligned_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 2, PTDS | LINK},
-	{"cuMemcpy2DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 2, PTSZ | ONCE | LINK},
-	{"cuMemcpy3D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS | LINK},
-	{"cuMemcpy3DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE | LINK},
-	{"cuMemcpy3DPeer", ZN_FAM_CUDA_TRACE, ZN_S_BOX, 3, PTDS | LINK},
-	{"cuMemcpy3DPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, 3, PTSZ | ONCE | LINK},
+	{"cuMemcpy2D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, ZN_BOX_2D, PTDS | LINK},
+	{"cuMemcpy2DUnaligned_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, ZN_BOX_2D, PTDS | LINK},
+	{"cuMemcpy2DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, ZN_BOX_2D, PTSZ | ONCE | LINK},
+	{"cuMemcpy3D_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX, ZN_BOX_3D, PTDS | LINK},
+	{"cuMemcpy3DAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, ZN_BOX_3D, PTSZ | ONCE | LINK},
+	{"cuMemcpy3DPeer", ZN_FAM_CUDA_TRACE, ZN_S_BOX, ZN_BOX_3D, PTDS | LINK},
+	{"cuMemcpy3DPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, ZN_BOX_3D, PTSZ | ONCE | LINK},
 	{"cuMemcpyBatchAsync", ZN_FAM_CUDA_TRACE, ZN_S_BATCH, 0, PTSZ | ONCE},
 	{"cuMemcpyBatchAsync_v2", ZN_FAM_CUDA_TRACE, ZN_S_BATCH, 0, PTSZ | ONCE},
 	{"cuMemcpy3DBatchAsync", ZN_FAM_CUDA_TRACE, ZN_S_BATCH_3D, 0, PTSZ | ONCE | LINK},
@@ -127,6 +128,93 @@ static const struct {
 	{"cuGraphExecUpdate_v2", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
 	{"cuGraphUpload", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, PTSZ | LINK},
 
+	/* HIP (ROCm): a thread has a device, 0 unless it sets one. Arguments as in hip_runtime_api.h of 5.2 to 6.4. */
+	{"hipMalloc", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_DEVICE, 0},
+	{"hipExtMallocWithFlags", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_DEVICE, 0},
+	{"hipMallocManaged", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_MANAGED, 0},
+	{"hipMallocPitch", ZN_FAM_GPU_MEM, ZN_S_ALLOC_PITCH, ZN_K_DEVICE, 0},
+	{"hipMemAllocPitch", ZN_FAM_GPU_MEM, ZN_S_ALLOC_PITCH, ZN_K_DEVICE, 0},
+	{"hipMallocAsync", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_ASYNC, 0},
+	{"hipMallocFromPoolAsync", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_POOL, 0},
+	{"hipHostMalloc", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
+	{"hipHostAlloc", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
+	{"hipMallocHost", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
+	{"hipMemAllocHost", ZN_FAM_GPU_MEM, ZN_S_ALLOC, ZN_K_HOST, 0},
+	{"hipHostRegister", ZN_FAM_GPU_MEM, ZN_S_HOST_REGISTER, ZN_K_HOST, 0},
+	{"hipHostUnregister", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_HOST, 0},
+	{"hipMemCreate", ZN_FAM_GPU_MEM, ZN_S_VMM_CREATE, ZN_K_VMM, 0},
+	{"hipMemRelease", ZN_FAM_GPU_MEM, ZN_S_VMM_RELEASE, ZN_K_VMM, 0},
+	{"hipMemRetainAllocationHandle", ZN_FAM_GPU_MEM, ZN_S_VMM_RETAIN, ZN_K_VMM, 0},
+	{"hipMemImportFromShareableHandle", ZN_FAM_GPU_MEM, ZN_S_VMM_IMPORT, ZN_K_VMM, 0},
+	{"hipMemMap", ZN_FAM_GPU_MEM, ZN_S_VMM_MAP, ZN_K_VMM, 0},
+	{"hipMemUnmap", ZN_FAM_GPU_MEM, ZN_S_VMM_UNMAP, ZN_K_VMM, 0},
+	{"hipFree", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_DEVICE, 0},
+	{"hipFreeAsync", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_ASYNC, 0},
+	{"hipHostFree", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_HOST, 0},
+	{"hipFreeHost", ZN_FAM_GPU_MEM, ZN_S_FREE, ZN_K_HOST, 0},
+	{"hipSetDevice", ZN_FAM_GPU_MEM, ZN_S_HIP_SET_DEVICE, 0, 0},
+	{"hipDeviceReset", ZN_FAM_GPU_MEM, ZN_S_HIP_RESET, 0, 0},
+	{"hipDeviceGetUuid", ZN_FAM_GPU_MEM, ZN_S_DEVICE_UUID, 0, 0},
+	{"hipDeviceGetPCIBusId", ZN_FAM_GPU_MEM, ZN_S_DEVICE_PCI, 0, 0},
+	{"hipDeviceTotalMem", ZN_FAM_GPU_MEM, ZN_S_DEVICE_TOTAL, 0, 0},
+	{"hipGetDevicePropertiesR0600", ZN_FAM_GPU_MEM, ZN_S_HIP_PROPERTIES, 0, 0},
+	{"hipMemGetInfo", ZN_FAM_GPU_MEM, ZN_S_MEM_INFO, 0, 0},
+	{"hipLaunchKernel", ZN_FAM_CUDA_TRACE, ZN_S_HIP_LAUNCH, ZN_C_LAUNCH_KERNEL, SPT},
+	{"hipExtLaunchKernel", ZN_FAM_CUDA_TRACE, ZN_S_HIP_LAUNCH, ZN_C_LAUNCH_KERNEL, 0},
+	{"hipLaunchCooperativeKernel", ZN_FAM_CUDA_TRACE, ZN_S_HIP_LAUNCH, ZN_C_LAUNCH_COOPERATIVE, SPT},
+	{"hipModuleLaunchKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_KERNEL, 0},
+	{"hipExtModuleLaunchKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_KERNEL, 0},
+	{"hipModuleLaunchCooperativeKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_COOPERATIVE, 0},
+	{"hipLaunchKernelExC", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH_EX, ZN_C_LAUNCH_KERNEL, 0},
+	{"hipDrvLaunchKernelEx", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH_EX, ZN_C_LAUNCH_KERNEL, 0},
+	{"hipGraphLaunch", ZN_FAM_CUDA_TRACE, ZN_S_GRAPH_LAUNCH, ZN_C_LAUNCH_GRAPH, SPT},
+	{"hipStreamBeginCapture", ZN_FAM_CUDA_TRACE, ZN_S_CAPTURE_BEGIN, 0, SPT},
+	{"hipStreamBeginCaptureToGraph", ZN_FAM_CUDA_TRACE, ZN_S_CAPTURE_BEGIN, 0, 0},
+	{"hipStreamEndCapture", ZN_FAM_CUDA_TRACE, ZN_S_CAPTURE_END, 0, SPT},
+	{"hipStreamSynchronize", ZN_FAM_CUDA_TRACE, ZN_S_SYNC, ZN_H_SYNC_STREAM, SPT},
+	{"hipEventSynchronize", ZN_FAM_CUDA_TRACE, ZN_S_SYNC, ZN_H_SYNC_EVENT, 0},
+	{"hipDeviceSynchronize", ZN_FAM_CUDA_TRACE, ZN_S_SYNC, ZN_H_SYNC_CTX, 0},
+	{"hipMemcpy", ZN_FAM_CUDA_TRACE, ZN_S_COPY_KIND, 0, SPT},
+	{"hipMemcpyWithStream", ZN_FAM_CUDA_TRACE, ZN_S_COPY_KIND, 0, 0},
+	{"hipMemcpyAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_KIND_ASYNC, 0, SPT | ONCE},
+	{"hipMemcpyHtoD", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 0, 0},
+	{"hipMemcpyDtoH", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 1, 0},
+	{"hipMemcpyDtoD", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 2, 0},
+	{"hipMemcpyHtoDAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 0, ONCE},
+	{"hipMemcpyDtoHAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 1, ONCE},
+	{"hipMemcpyDtoDAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 2, ONCE},
+	{"hipMemcpyToSymbol", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 3, SPT},
+	{"hipMemcpyFromSymbol", ZN_FAM_CUDA_TRACE, ZN_S_COPY, 3, SPT},
+	{"hipMemcpyToSymbolAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 3, SPT | ONCE},
+	{"hipMemcpyFromSymbolAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_ASYNC, 3, SPT | ONCE},
+	{"hipMemcpyPeer", ZN_FAM_CUDA_TRACE, ZN_S_PEER_WAIT, 2, 0},
+	{"hipMemcpyPeerAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_PEER, 2, ONCE},
+	{"hipMemcpy2D", ZN_FAM_CUDA_TRACE, ZN_S_COPY_PITCH, 0, SPT | LINK},
+	{"hipMemcpy2DAsync", ZN_FAM_CUDA_TRACE, ZN_S_COPY_PITCH_ASYNC, 0, SPT | ONCE | LINK},
+	{"hipMemcpyParam2D", ZN_FAM_CUDA_TRACE, ZN_S_BOX, ZN_BOX_HIP_2D, LINK},
+	{"hipDrvMemcpy2DUnaligned", ZN_FAM_CUDA_TRACE, ZN_S_BOX, ZN_BOX_HIP_2D, LINK},
+	{"hipMemcpyParam2DAsync", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, ZN_BOX_HIP_2D, ONCE | LINK},
+	{"hipMemcpy3D", ZN_FAM_CUDA_TRACE, ZN_S_BOX, ZN_BOX_HIP_3D, SPT | LINK},
+	{"hipMemcpy3DAsync", ZN_FAM_CUDA_TRACE, ZN_S_BOX_ASYNC, ZN_BOX_HIP_3D, SPT | ONCE | LINK},
+	{"hipMemset", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, SPT | ONCE | LINK},
+	{"hipMemsetAsync", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, SPT | ONCE | LINK},
+	{"hipMemsetD8", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, ONCE | LINK},
+	{"hipMemsetD16", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, ONCE | LINK},
+	{"hipMemsetD32", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, ONCE | LINK},
+	{"hipMemsetD8Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 1, ONCE | LINK},
+	{"hipMemsetD16Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 2, ONCE | LINK},
+	{"hipMemsetD32Async", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET, 4, ONCE | LINK},
+	{"hipMemset2D", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, SPT | ONCE | LINK},
+	{"hipMemset2DAsync", ZN_FAM_CUDA_TRACE, ZN_S_MEMSET_2D, 1, SPT | ONCE | LINK},
+	{"hipModuleLoad", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"hipModuleLoadData", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"hipModuleLoadDataEx", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_MODULE, LINK},
+	{"hipModuleGetFunction", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_FUNCTION, LINK},
+	{"hipGraphInstantiate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"hipGraphInstantiateWithFlags", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"hipGraphInstantiateWithParams", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"hipGraphExecUpdate", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
+	{"hipGraphUpload", ZN_FAM_CUDA_TRACE, ZN_S_LOAD, ZN_H_LOAD_GRAPH, LINK},
 	{"ncclAllReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_ALL_REDUCE, 0},
 	{"ncclReduce", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_REDUCE, 0},
 	{"ncclBroadcast", ZN_FAM_NCCL, ZN_S_COLL, ZN_H_NCCL_BROADCAST, 0},
@@ -174,6 +262,7 @@ static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
 	h->detail = table[i].detail;
 	h->flags = table[i].flags & ONCE ? ZN_HOOK_ENTRY_ONLY : 0;
 	h->flags |= table[i].flags & LINK ? ZN_HOOK_ONE_LINK : 0;
+	h->flags |= strncmp(h->name, "hip", 3) == 0 ? ZN_HOOK_HIP : 0;
 	p->hook_count++;
 }
 
@@ -186,6 +275,8 @@ void zn_probe_table(struct zn_probe *p)
 			hook_add(p, i, "_ptsz");
 		if (table[i].flags & PTDS)
 			hook_add(p, i, "_ptds");
+		if (table[i].flags & SPT)
+			hook_add(p, i, "_spt");
 	}
 }
 
@@ -1432,7 +1523,8 @@ static void spots_collect(const struct zn_probe *p, enum zn_family f, bool ret)
 			continue;
 		spots.offset[spots.count] = places[i].offset;
 		spots.hook[spots.count] = i;
-		spots.cookie[spots.count++] = ZN_COOKIE(h->shape, h->detail, places[i].entry.first, f);
+		spots.cookie[spots.count] = ZN_COOKIE(h->shape, h->detail, places[i].entry.first, f);
+		spots.cookie[spots.count++] |= h->flags & ZN_HOOK_HIP ? ZN_COOKIE_HIP : 0;
 	}
 }
 
@@ -1525,7 +1617,7 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 
 	memset(places, 0, sizeof(places));
 	for (uint32_t i = 0; i < p->hook_count; i++)
-		if (zn_family_fits(p->hook[i].family, lib->kind) && p->available[p->hook[i].family] &&
+		if (zn_hook_fits(&p->hook[i], lib->kind) && p->available[p->hook[i].family] &&
 			(p->multi || !(p->hook[i].flags & ZN_HOOK_ONE_LINK))) {
 			hook[n] = i;
 			wanted[n++] = (struct zn_elf_symbol){.name = p->hook[i].name};

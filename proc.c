@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The GPUs of the node, and which of them a process means by its CUDA ordinals. What the driver told the process
+ * The GPUs of the node, and which of them a process means by its ordinals of CUDA or HIP. What the driver told the process
  * (UUID, PCI address) decides; then what the process was told to see; else the answer is "unknown", never a guess.
  */
 #include "zernel.h"
@@ -16,10 +16,30 @@
 
 static const char unknown_id[] = "unknown";
 
+const char *zn_vendor_label(enum zn_vendor v)
+{
+	static const char *const label[] = {"", "nvidia", "amd"};
+
+	return label[v];
+}
+
+/* HIP writes the 16 digits of a GPU's unique number as text. */
+static bool is_amd_uuid(const uint8_t uuid[16])
+{
+	for (int i = 0; i < 16; i++)
+		if (!isxdigit(uuid[i]))
+			return false;
+	return true;
+}
+
 void zn_uuid_text(char to[48], const uint8_t uuid[16])
 {
 	struct zn_out o = {.at = to, .cap = 47};
 
+	if (is_amd_uuid(uuid)) {
+		snprintf(to, 48, "GPU-%.16s", (const char *)uuid);
+		return;
+	}
 	zn_out_text(&o, "GPU-");
 	for (int i = 0; i < 16; i++) {
 		if (i == 4 || i == 6 || i == 8 || i == 10)
@@ -105,12 +125,112 @@ static void gpu_read(struct zn_gpus *g, const char *root, const char *pci)
 	gpu = gpu_add(g, id);
 	if (!gpu)
 		return;
+	gpu->vendor = ZN_VENDOR_NVIDIA;
 	strncpy(gpu->pci, pci, sizeof(gpu->pci) - 1);
 	if (info_value(text, "GPU UUID", gpu->uuid, sizeof(gpu->uuid)) && strchr(gpu->uuid, '?'))
 		gpu->uuid[0] = 0; /* as long as nobody has woken the GPU up */
 	if (info_value(text, "Device Minor", number, sizeof(number)))
 		gpu->minor = atoi(number);
 }
+
+/* ---- AMD's, by the files of amdgpu ---- */
+
+/* The last part of where a link leads; empty: there is none. */
+static void link_name(int dir, const char *path, char to[64])
+{
+	char target[512], *slash;
+	ssize_t n = readlinkat(dir, path, target, sizeof(target) - 1);
+
+	target[n > 0 ? n : 0] = 0;
+	slash = strrchr(target, '/');
+	snprintf(to, 64, "%.63s", slash ? slash + 1 : target);
+}
+
+/* A word in a small file; empty: there is none. */
+static void word_read(int dir, const char *path, char to[32])
+{
+	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, to, 31);
+
+	if (fd >= 0)
+		close(fd);
+	to[n > 0 ? n : 0] = 0;
+	to[strcspn(to, " \n")] = 0;
+}
+
+/* A partition of a GPU has a device of its own (amdgpu_xcp_drv.c), without an address and a unique number. */
+static bool is_amdgpu(int node, char device[64])
+{
+	char driver[64];
+
+	link_name(node, "device", device);
+	link_name(node, "device/driver", driver);
+	return strcmp(driver, "amdgpu") == 0 || strncmp(device, "amdgpu_xcp", 10) == 0;
+}
+
+static void amd_read(struct zn_gpus *g, int node, int minor)
+{
+	char device[64], id[16], word[32];
+	struct zn_gpu *gpu;
+
+	if (!is_amdgpu(node, device))
+		return;
+	snprintf(id, sizeof(id), "%u", g->count);
+	gpu = gpu_add(g, id);
+	if (!gpu)
+		return;
+	gpu->vendor = ZN_VENDOR_AMD;
+	gpu->minor = minor;
+	if (strchr(device, ':') && strlen(device) < sizeof(gpu->pci))
+		strcpy(gpu->pci, device);
+	word_read(node, "device/unique_id", word);
+	if (word[0])
+		snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%s", word);
+	word_read(node, "device/mem_info_vram_total", word);
+	gpu->total_bytes = strtoull(word, NULL, 10);
+}
+
+/* The minor of a render node; -1: it is none. */
+static int render_minor(const char *name)
+{
+	char *end;
+	long minor =
+		strncmp(name, "renderD", 7) == 0 && isdigit((unsigned char)name[7]) ? strtol(name + 7, &end, 10) : -1;
+
+	return minor >= 0 && !*end && minor <= 1 << 20 ? (int)minor : -1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+static void amd_list(struct zn_gpus *g, const char *drm)
+{
+	int minor[ZN_GPUS_MAX], at, dir;
+	DIR *nodes = opendir(drm);
+	struct dirent *e;
+	size_t n = 0;
+	char name[32];
+
+	while (nodes && n < ZN_GPUS_MAX && (e = readdir(nodes)))
+		if ((minor[n] = render_minor(e->d_name)) >= 0)
+			n++;
+	qsort(minor, n, sizeof(minor[0]), by_number);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "renderD%d", minor[i]);
+		dir = dirfd(nodes);
+		at = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (at < 0)
+			continue;
+		amd_read(g, at, minor[i]);
+		close(at);
+	}
+	if (nodes)
+		closedir(nodes);
+}
+
+/* ---- NVIDIA's, and all ---- */
 
 #define PCI_NAME_MAX 16
 
@@ -119,14 +239,13 @@ static int by_text(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-void zn_gpus_read(struct zn_gpus *g, const char *root)
+static void nvidia_list(struct zn_gpus *g, const char *root)
 {
 	static char name[ZN_GPUS_MAX][PCI_NAME_MAX]; /* in PCI order once sorted, as nvidia-smi counts */
 	DIR *dir = opendir(root);
 	struct dirent *e;
 	size_t n = 0;
 
-	memset(g, 0, sizeof(*g));
 	while (dir && n < ZN_GPUS_MAX && (e = readdir(dir)))
 		if (e->d_name[0] != '.' && strlen(e->d_name) < PCI_NAME_MAX)
 			strcpy(name[n++], e->d_name);
@@ -135,6 +254,14 @@ void zn_gpus_read(struct zn_gpus *g, const char *root)
 	qsort(name, n, PCI_NAME_MAX, by_text);
 	for (size_t i = 0; i < n; i++)
 		gpu_read(g, root, name[i]);
+}
+
+void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm)
+{
+	memset(g, 0, sizeof(*g));
+	nvidia_list(g, nvidia);
+	g->nvidia = g->count;
+	amd_list(g, drm);
 	g->listed = g->count;
 }
 
@@ -177,14 +304,16 @@ bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor)
 		st.stx_mode & (S_IRUSR | S_IWUSR);
 }
 
-enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor)
+int zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor)
 {
 	uint32_t major;
 
 	if (!zn_device_open(dir, name, &major, minor))
 		return ZN_GPU_FILE_NONE;
 	if (major == of->gpu)
-		return ZN_GPU_FILE_GPU;
+		return of->given ? ZN_GPU_FILE_GPU | ZN_GPU_FILE_RENDER : ZN_GPU_FILE_GPU;
+	if (major == ZN_DRM_MAJOR && *minor >= ZN_RENDER_FIRST)
+		return ZN_GPU_FILE_RENDER;
 	return of->instance && major == of->instance ? ZN_GPU_FILE_INSTANCE : ZN_GPU_FILE_NONE;
 }
 
@@ -237,11 +366,39 @@ static int gpu_by_name(struct zn_gpus *g, const struct zn_facts *f, const char *
 	return (int)(gpu - g->gpu);
 }
 
+static bool is_open(const struct zn_facts *f, const struct zn_gpu *gpu)
+{
+	bool amd = gpu->vendor == ZN_VENDOR_AMD;
+	uint8_t count = amd ? f->render_count : f->minor_count;
+
+	for (uint8_t i = 0; i < count; i++)
+		if ((amd ? f->renders : f->minors)[i] == gpu->minor)
+			return true;
+	return false;
+}
+
+/* Whether a process's ordinals are HIP's. Where there are GPUs of both, whoever has none of NVIDIA's open uses AMD's. */
+static bool uses_amd(const struct zn_gpus *g, const struct zn_facts *f)
+{
+	return g->listed > g->nvidia && !(g->nvidia && f->minor_count);
+}
+
+/* HIP opens all GPUs that it may, and counts them in this order, in a control group and in a container too. */
+static int gpu_by_render(const struct zn_gpus *g, const struct zn_facts *f, uint32_t nth)
+{
+	for (uint32_t i = g->nvidia; i < g->listed; i++)
+		if (is_open(f, &g->gpu[i]) && nth-- == 0)
+			return (int)i;
+	return -1;
+}
+
 static int gpu_by_index(struct zn_gpus *g, const struct zn_facts *f, int index)
 {
 	char id[16];
 
-	if (g->listed && (uint32_t)index >= g->listed)
+	if (uses_amd(g, f))
+		return gpu_by_render(g, f, (uint32_t)index);
+	if (g->listed && (uint32_t)index >= g->nvidia)
 		return gpu_by_id(g, unknown_id);
 	snprintf(id, sizeof(id), "%d", index);
 	return index < ZN_PROC_GPUS ? gpu_by_id(g, id) : gpu_by_name(g, f, id);
@@ -250,7 +407,7 @@ static int gpu_by_index(struct zn_gpus *g, const struct zn_facts *f, int index)
 static int gpu_by_minor(struct zn_gpus *g, const struct zn_facts *f, int minor)
 {
 	for (uint32_t i = 0; i < g->count; i++)
-		if (g->gpu[i].minor == minor)
+		if (g->gpu[i].minor == minor && g->gpu[i].vendor != ZN_VENDOR_AMD)
 			return i;
 	return g->listed ? gpu_by_id(g, unknown_id) : gpu_by_index(g, f, minor);
 }
@@ -307,18 +464,40 @@ void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])
 	snprintf(id, 48, "%.47s", gpu >= 0 ? g->gpu[gpu].id : text);
 }
 
+/* HIP's list counts those that the runtime below it was told to see; without one it has CUDA's, and an empty one is none. */
+void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const struct zn_visible *rocr)
+{
+	*to = hip->set && hip->count ? *hip : *rocr;
+	if (!hip->set || !hip->count || !rocr->set)
+		return;
+	for (uint8_t i = 0; i < to->count; i++) {
+		int32_t index = to->index[i];
+
+		if (index < 0)
+			continue;
+		if (index >= rocr->count) { /* it ends the list */
+			to->count = i;
+			return;
+		}
+		to->index[i] = rocr->index[index];
+		memcpy(to->uuid[i], rocr->uuid[index], sizeof(to->uuid[i]));
+	}
+}
+
 /* What the process was told to see: the entry at the ordinal, or the ordinal itself if nothing was said. */
 static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
 {
+	const struct zn_visible *v = uses_amd(g, f) ? &f->hip : &f->cuda;
+
 	if (f->gone || f->id == 0)
 		return -1;
-	if (!f->visible_set)
+	if (!v->set)
 		return gpu_by_index(g, f, ordinal);
-	if (ordinal >= f->visible_count)
+	if (ordinal >= v->count)
 		return -1;
-	if (f->visible[ordinal] >= 0)
-		return gpu_by_index(g, f, f->visible[ordinal]);
-	return gpu_by_text(g, f, f->visible_uuid[ordinal]);
+	if (v->index[ordinal] >= 0)
+		return gpu_by_index(g, f, v->index[ordinal]);
+	return gpu_by_text(g, f, v->uuid[ordinal]);
 }
 
 /* Whether a process may mean this GPU. What the driver lists has a device, which must be open: whoever fakes the driver could
@@ -329,10 +508,7 @@ static bool is_believed(const struct zn_gpus *g, const struct zn_facts *f, int g
 		return false;
 	if ((uint32_t)gpu >= g->listed)
 		return is_his(g, &g->gpu[gpu], f);
-	for (uint8_t i = 0; i < f->minor_count; i++)
-		if (f->minors[i] == g->gpu[gpu].minor)
-			return true;
-	return false;
+	return is_open(f, &g->gpu[gpu]);
 }
 
 static bool uuid_known(const struct zn_proc_gpu *g)
@@ -365,9 +541,11 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
  * start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them is none. */
 static int gpu_by_facts(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
 {
-	bool instance = f->instances && ordinal < f->visible_count && strncmp(f->visible_uuid[ordinal], "MIG-", 4) == 0;
+	bool instance = f->instances && ordinal < f->cuda.count && strncmp(f->cuda.uuid[ordinal], "MIG-", 4) == 0;
 	int gpu;
 
+	if (uses_amd(g, f) && f->render_count == 1)
+		return ordinal ? -1 : gpu_by_render(g, f, 0);
 	if (f->minor_count == 1 && !instance)
 		return ordinal ? -1 : gpu_by_minor(g, f, f->minors[0]);
 	gpu = gpu_by_visible(g, f, ordinal);
@@ -376,9 +554,11 @@ static int gpu_by_facts(struct zn_gpus *g, const struct zn_facts *f, uint32_t or
 
 static int resolve_unknown(struct zn_gpus *g, const struct zn_facts *f)
 {
+	bool amd = uses_amd(g, f);
+	const struct zn_visible *v = amd ? &f->hip : &f->cuda;
 	int gpu = -1;
 
-	if (f->minor_count == 1 || (f->visible_set && f->visible_count == 1))
+	if ((amd ? f->render_count : f->minor_count) == 1 || (v->set && v->count == 1))
 		gpu = gpu_by_facts(g, f, 0);
 	return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
 }

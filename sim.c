@@ -161,7 +161,8 @@ static const struct {
 static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 2400,
 	[ZN_SCENARIO_SLOW_LAUNCH] = 900,
 	[ZN_SCENARIO_OOM] = 900,
-	[ZN_SCENARIO_XID] = 900};
+	[ZN_SCENARIO_XID] = 900,
+	[ZN_SCENARIO_AMDGPU] = 900};
 
 /* What their prologs say. */
 static const struct {
@@ -714,8 +715,12 @@ static void kill_one(struct zn_sim *s)
 
 static void report_error(struct zn_sim *s)
 {
-	if (s->phase == ZN_SCENARIO_XID && s->xids && s->elapsed_ms % KILL_EVERY_MS == 0)
+	if (!s->xids || s->elapsed_ms % KILL_EVERY_MS)
+		return;
+	if (s->phase == ZN_SCENARIO_XID)
 		zn_xids_add(s->xids, pci[BROKEN_GPU], BROKEN_XID);
+	else if (s->phase == ZN_SCENARIO_AMDGPU)
+		zn_amdgpu_add(s->xids, pci[BROKEN_GPU], ZN_AMDGPU_RESET);
 }
 
 void zn_sim_step(struct zn_sim *s, uint64_t ms)

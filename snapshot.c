@@ -426,7 +426,8 @@ static void family_state(struct zn_json *j, const struct zn_view *v, const struc
 		why = "its functions could not be hooked in the libraries that are there";
 	} else if (!libs->attached) {
 		state = "waiting";
-		why = f == ZN_FAM_NCCL ? "no process maps libnccl.so or librccl.so" : "no process maps libcuda.so";
+		why = f == ZN_FAM_NCCL ? "no process maps libnccl.so or librccl.so"
+				       : "no process maps libcuda.so or libamdhip64.so";
 	}
 	zn_json_key_text(j, "state", state);
 	zn_json_key_text(j, "why", why);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * xid.c: errors of GPUs (XIDs), which their driver reports in the kernel's log alone, as in
+ * xid.c: errors of GPUs, which their drivers report in the kernel's log alone, NVIDIA's by number (XIDs), as in
  *   NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus.
+ *   amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!
  * Counted are records of the kernel itself: what is written to /dev/kmsg never has its facility, 0, whoever wrote it
  * (devkmsg_write() in kernel/printk/printk.c). The log is read at each tick, as that is when alerts are evaluated: so a
  * kernel that says much wakes nobody. Only what is said after the start counts. All text is hostile; one record is at most
@@ -54,6 +55,13 @@ static bool ends(const struct zn_str *s)
 	return !s->len || *s->at == ',';
 }
 
+/* DDDD:BB:DD, the domain of up to 8 digits. */
+static bool address(struct zn_str *s, uint32_t *domain, uint32_t *bus, uint32_t *device)
+{
+	return number(s, true, 4, 8, domain) && skip(s, ":") && number(s, true, 2, 2, bus) && skip(s, ":") &&
+		number(s, true, 2, 2, device);
+}
+
 bool zn_xid_parse(struct zn_str s, char pci[ZN_PCI_BYTES], uint32_t *xid)
 {
 	uint32_t domain, bus, device, function = 0, instance;
@@ -61,8 +69,7 @@ bool zn_xid_parse(struct zn_str s, char pci[ZN_PCI_BYTES], uint32_t *xid)
 	if (!skip(&s, "NVRM: Xid ("))
 		return false;
 	skip(&s, "PCI:"); /* older drivers leave it out */
-	if (!number(&s, true, 4, 8, &domain) || !skip(&s, ":") || !number(&s, true, 2, 2, &bus) || !skip(&s, ":") ||
-		!number(&s, true, 2, 2, &device))
+	if (!address(&s, &domain, &bus, &device))
 		return false;
 	if (skip(&s, ".") && !number(&s, false, 1, 1, &function))
 		return false;
@@ -74,22 +81,95 @@ bool zn_xid_parse(struct zn_str s, char pci[ZN_PCI_BYTES], uint32_t *xid)
 	return true;
 }
 
-void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid)
+/* ---- amdgpu ---- */
+
+const char *zn_amdgpu_label(enum zn_amdgpu_error e)
+{
+	static const char *const label[] = {
+#define X(e, label) [ZN_AMDGPU_##e] = label,
+		ZN_AMDGPU_ERRORS(X)
+#undef X
+	};
+
+	return label[e];
+}
+
+static bool contains(struct zn_str s, const char *text)
+{
+	return memmem(s.at, s.len, text, strlen(text));
+}
+
+/* "2 uncorrectable hardware errors detected in umc block", "socket: 0, die: 1, 2 new ...": without a number, or in total, it is
+ * no report of an error (amdgpu_ras.c). */
+static enum zn_amdgpu_error hardware_error(struct zn_str s)
+{
+	static const struct {
+		const char *text;
+		enum zn_amdgpu_error error;
+	} known[] = {
+		{" correctable hardware errors detected in ", ZN_AMDGPU_CORRECTABLE},
+		{" uncorrectable hardware errors detected in ", ZN_AMDGPU_UNCORRECTABLE},
+		{" deferred hardware errors detected in ", ZN_AMDGPU_DEFERRED},
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		const char *at = memmem(s.at, s.len, known[i].text, strlen(known[i].text));
+
+		if (!at || contains(s, " detected in total in "))
+			continue;
+		if (at - s.at >= 4 && memcmp(at - 4, " new", 4) == 0)
+			at -= 4;
+		return at > s.at && at[-1] >= '0' && at[-1] <= '9' ? known[i].error : ZN_AMDGPU_NONE;
+	}
+	return skip(&s, "uncorrectable hardware error(") ? ZN_AMDGPU_UNCORRECTABLE : ZN_AMDGPU_NONE;
+}
+
+enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str s, char pci[ZN_PCI_BYTES])
+{
+	uint32_t domain, bus, device, function;
+
+	if (!skip(&s, "amdgpu ") || !address(&s, &domain, &bus, &device) || !skip(&s, ".") ||
+		!number(&s, true, 1, 1, &function) || !skip(&s, ": "))
+		return ZN_AMDGPU_NONE;
+	snprintf(pci, ZN_PCI_BYTES, "%04x:%02x:%02x.%u", domain, bus, device, function);
+	skip(&s, "amdgpu: "); /* newer kernels leave it out */
+	if (skip(&s, "GPU reset begin!"))
+		return ZN_AMDGPU_RESET;
+	if (skip(&s, "GPU reset("))
+		return contains(s, ") failed") ? ZN_AMDGPU_RESET_FAILED : ZN_AMDGPU_NONE;
+	if (skip(&s, "ring "))
+		return contains(s, " timeout") ? ZN_AMDGPU_RING_TIMEOUT : ZN_AMDGPU_NONE;
+	if (skip(&s, "[") && contains(s, "page fault (src_id:"))
+		return ZN_AMDGPU_PAGE_FAULT;
+	return hardware_error(s);
+}
+
+static void error_add(struct zn_xids *x, const char *pci, uint32_t xid, enum zn_amdgpu_error amdgpu)
 {
 	uint32_t i = 0;
 
-	while (i < x->count && (x->xid[i].xid != xid || strcmp(x->xid[i].pci, pci)))
+	while (i < x->count && (x->xid[i].xid != xid || x->xid[i].amdgpu != amdgpu || strcmp(x->xid[i].pci, pci)))
 		i++;
 	if (i == ZN_XIDS_MAX) {
 		x->lost++;
 		return;
 	}
 	if (i == x->count) {
-		x->xid[i] = (struct zn_xid){.xid = xid, .since_ms = zn_wall_ms()};
+		x->xid[i] = (struct zn_xid){.xid = xid, .amdgpu = amdgpu, .since_ms = zn_wall_ms()};
 		snprintf(x->xid[i].pci, sizeof(x->xid[i].pci), "%s", pci);
 		x->count++;
 	}
 	x->xid[i].times++;
+}
+
+void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid)
+{
+	error_add(x, pci, xid, ZN_AMDGPU_NONE);
+}
+
+void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e)
+{
+	error_add(x, pci, 0, e);
 }
 
 /* A record is PRIORITY,SEQUENCE,TIME,FLAGS[,...];TEXT (Documentation/ABI/testing/dev-kmsg); lines that belong to it
@@ -98,8 +178,9 @@ static void take_line(struct zn_xids *x, struct zn_str line)
 {
 	const char *text = memchr(line.at, ';', line.len);
 	char pci[ZN_PCI_BYTES];
-	uint32_t priority, xid;
+	enum zn_amdgpu_error amdgpu;
 	struct zn_str s = line;
+	uint32_t priority, xid;
 
 	if (!text || !number(&s, false, 1, 6, &priority) || !ends(&s))
 		return;
@@ -109,8 +190,11 @@ static void take_line(struct zn_xids *x, struct zn_str line)
 	}
 	x->kernel++;
 	text++;
-	if (zn_xid_parse((struct zn_str){text, (size_t)(line.at + line.len - text)}, pci, &xid))
+	s = (struct zn_str){text, (size_t)(line.at + line.len - text)};
+	if (zn_xid_parse(s, pci, &xid))
 		zn_xids_add(x, pci, xid);
+	else if ((amdgpu = zn_amdgpu_parse(s, pci)))
+		zn_amdgpu_add(x, pci, amdgpu);
 }
 
 /* Takes the lines that are complete; what is left stays, unless it is longer than any line may be. */

@@ -1136,6 +1136,7 @@ _Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping
 #define ZN_COOKIE_DETAIL(c) ((c) >> 8 & 0xff)
 #define ZN_COOKIE_FIRST(c)  ((c) >> 16 & (ZN_FIRST_SLOTS - 1))
 #define ZN_COOKIE_FAMILY(c) ((c) >> 24 & 0xff)
+#define ZN_COOKIE_HIP       (1u << 23) /* a function of HIP: it means the device of its thread */
 
 /* Shapes: where a function has its arguments and what they mean. One handler each, in bpf/<family>.bpf.c. */
 enum zn_shape {
@@ -1164,18 +1165,26 @@ enum zn_shape {
 	ZN_S_DEVICE_PCI,
 	ZN_S_DEVICE_TOTAL,
 	ZN_S_MEM_INFO,
+	ZN_S_HIP_SET_DEVICE, /* (device): of the calling thread, from now on */
+	ZN_S_HIP_RESET,      /* (): all memory of the thread's device goes */
+	ZN_S_HIP_PROPERTIES, /* (hipDeviceProp_t *, device), as from ROCm 6 on */
 	/* cuda_trace */
-	ZN_S_LAUNCH, /* detail = launch kind (enum zn_count) */
+	ZN_S_LAUNCH,     /* detail = launch kind (enum zn_count) */
+	ZN_S_HIP_LAUNCH, /* (function, dim3, dim3, args, bytes of shared memory, stream) */
 	ZN_S_LAUNCH_EX,
 	ZN_S_GRAPH_LAUNCH,
 	ZN_S_CAPTURE_BEGIN,
 	ZN_S_CAPTURE_END,
 	ZN_S_SYNC,       /* detail = enum zn_detail */
 	ZN_S_COPY,       /* blocking copy, size is argument 3, detail = direction */
-	ZN_S_COPY_ASYNC, /* the same, entry only */
+	ZN_S_COPY_KIND,  /* the same, with hipMemcpyKind as argument 4 */
+	ZN_S_COPY_PITCH, /* blocking copy; width, height and hipMemcpyKind are arguments 5 to 7 */
+	ZN_S_COPY_ASYNC, /* as ZN_S_COPY, entry only */
 	ZN_S_COPY_PEER,  /* entry only, size is argument 5 */
-	ZN_S_PEER_WAIT,  /* the same, blocking */
-	ZN_S_BOX, /* blocking copy that a struct describes, see struct box in cuda_trace.bpf.c; detail = dimensions */
+	ZN_S_COPY_KIND_ASYNC,
+	ZN_S_COPY_PITCH_ASYNC,
+	ZN_S_PEER_WAIT, /* the same, blocking */
+	ZN_S_BOX, /* blocking copy that a struct describes, see struct box in cuda_trace.bpf.c; detail = enum zn_box */
 	ZN_S_BOX_ASYNC, /* the same, entry only */
 	ZN_S_BATCH,     /* entry only: sizes are argument 3, how many argument 4 */
 	ZN_S_BATCH_3D,  /* entry only: how many is argument 1, a struct for each argument 2 */
@@ -1203,6 +1212,7 @@ enum zn_shape {
 	ZN_S_COMM_ABORT,
 	ZN_SHAPE_COUNT
 };
+enum zn_box { ZN_BOX_2D = 2, ZN_BOX_3D, ZN_BOX_HIP_2D, ZN_BOX_HIP_3D };
 
 #ifndef __bpf__
 /* ---- The daemon's side. ---- */
@@ -1653,7 +1663,8 @@ bool zn_place_same(int fd, const struct zn_place *place); /* whether that code i
 	X(OVERHEAD, "overhead")                                                                                        \
 	X(LOSSES, "losses")                                                                                            \
 	X(OOM, "oom")                                                                                                  \
-	X(XID, "xid")
+	X(XID, "xid")                                                                                                  \
+	X(AMDGPU, "amdgpu")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -1923,27 +1934,36 @@ struct zn_claim {
 
 /* What find.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
 #define ZN_VISIBLE_MAX 16
+struct zn_visible {
+	bool set;
+	uint8_t count;
+	int32_t index[ZN_VISIBLE_MAX]; /* -1: as text below */
+	char uuid[ZN_VISIBLE_MAX][44];
+};
 struct zn_facts {
-	uint32_t id; /* zn_proc.id it belongs to; 0: none */
-	bool gone;   /* the process ended before it could be asked */
-	bool visible_set;
-	uint8_t visible_count;
-	bool instances;                  /* the device of a MIG instance is open, or was at an earlier look */
-	uint8_t minor_count;             /* of GPUs whose device is open, or was */
-	uint32_t looks;                  /* how often its open devices were looked at */
-	int32_t visible[ZN_VISIBLE_MAX]; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS; -1: as text below */
-	char visible_uuid[ZN_VISIBLE_MAX][44];
+	uint32_t id;            /* zn_proc.id it belongs to; 0: none */
+	bool gone;              /* the process ended before it could be asked */
+	bool instances;         /* the device of a MIG instance is open, or was at an earlier look */
+	uint8_t minor_count;    /* of NVIDIA's GPUs whose device is open, or was */
+	uint8_t render_count;   /* of render nodes that are open, or were */
+	uint32_t looks;         /* how often its open devices were looked at */
+	struct zn_visible cuda; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS */
+	struct zn_visible hip;  /* HIP_VISIBLE_DEVICES, else as CUDA's, of those that ROCR_VISIBLE_DEVICES names */
 	int32_t minors[ZN_VISIBLE_MAX];
+	int32_t renders[ZN_VISIBLE_MAX];
 	uint32_t owner; /* zn_owner_of() */
 	struct zn_claim claim;
 };
 
 /* proc.c: the GPUs of the node and which of them a process means by its ordinals. */
+enum zn_vendor { ZN_VENDOR_UNKNOWN, ZN_VENDOR_NVIDIA, ZN_VENDOR_AMD };
+const char *zn_vendor_label(enum zn_vendor v); /* "" if it is not known */
 struct zn_gpu {
 	char id[48]; /* label gpu_id: index in PCI order, a UUID where there is no index, or "unknown" */
 	char uuid[48];
 	char pci[16];
-	int minor;      /* -1: not known */
+	enum zn_vendor vendor;
+	int minor;      /* of its device, AMD's: of its render node; -1: not known */
 	bool is_name;   /* of a user's, and of his share of the table: not listed, and no index */
 	uint32_t owner; /* whose share */
 	uint64_t total_bytes;
@@ -1955,7 +1975,8 @@ struct zn_gpu {
 struct zn_gpus {
 	struct zn_gpu gpu[ZN_GPUS_MAX];
 	uint32_t count;
-	uint32_t listed;       /* how many of them the driver's own list has: indices come from it alone */
+	uint32_t listed;       /* how many of them the drivers' own lists have: indices come from there alone */
+	uint32_t nvidia;       /* how many of those are NVIDIA's; AMD's follow */
 	struct zn_quota quota; /* of names */
 };
 #define ZN_GPU_NAMES        8   /* that one user may give, unless he has MIG instances; root has no such limit */
@@ -1964,17 +1985,26 @@ struct zn_gpus {
 /* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
  * only looked up (O_PATH), for which nobody needs the right to use it. */
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
-/* Whether that is a GPU or a MIG instance. */
+#define ZN_DRM_MAJOR    226 /* Documentation/admin-guide/devices.txt: Direct Rendering Infrastructure */
+#define ZN_RENDER_FIRST 128 /* its minors from here on are render nodes (Documentation/gpu/drm-uapi.rst) */
+/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. */
+#define ZN_RENDER_BIT(minor)                                                                                           \
+	((minor) >= ZN_RENDER_FIRST && (minor) < ZN_RENDER_FIRST + 64 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST)) : 0)
+/* Whether that is a GPU of NVIDIA's, a MIG instance, a render node: bits. */
 struct zn_gpu_files {
 	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */
+	bool given;             /* gpu is of --gpu-majors, and its minors are those of render nodes too */
 };
-enum zn_gpu_file { ZN_GPU_FILE_NONE, ZN_GPU_FILE_GPU, ZN_GPU_FILE_INSTANCE };
-enum zn_gpu_file zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor);
+enum zn_gpu_file { ZN_GPU_FILE_NONE, ZN_GPU_FILE_GPU, ZN_GPU_FILE_INSTANCE, ZN_GPU_FILE_RENDER = 4 };
+int zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor);
+/* Which GPUs HIP counts: its own list, of those that the runtime below it has. */
+void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const struct zn_visible *rocr);
 /* The majors of this machine, by a file like /proc/devices. */
 struct zn_gpu_files zn_gpu_files_read(const char *path);
 
-/* Reads `root`/<pci>/information (root: /proc/driver/nvidia/gpus). No driver: 0 GPUs, and no error. */
-void zn_gpus_read(struct zn_gpus *g, const char *root);
+/* Reads `nvidia`/<pci>/information (/proc/driver/nvidia/gpus), then what amdgpu has in `drm`/renderD<minor>/device
+ * (/sys/class/drm), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no error. */
+void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
 /* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed GPU is
  * believed only of a process that has its device open, a name that is not listed only of one that has an instance open; else
  * it is "unknown". -1: the table is full. */
@@ -2274,20 +2304,25 @@ void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f,
 
 /* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */
 
-#define ZN_ROWS_MAX 240 /* hooked names, all suffixes spelled out */
+#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
 struct zn_hook {
 	char name[40];
 	uint8_t family, shape, detail, flags;
 };
 #define ZN_HOOK_ENTRY_ONLY 1
 #define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
+#define ZN_HOOK_HIP        4
 
-enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_NCCL };
+enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_HIP, ZN_LIB_NCCL };
 
-/* The functions of a family are in libraries of one kind. */
+/* Whether a library of this kind has functions of the family, and whether this one is one of them. */
 static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
 {
 	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
+}
+static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
+{
+	return zn_family_fits(h->family, kind) && !(h->flags & ZN_HOOK_HIP) == (kind != ZN_LIB_HIP);
 }
 
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
@@ -4038,14 +4073,31 @@ bool zn_service_options(const struct zn_service *s);
 /* Limits this process to what the service has, for good. said: a line on it. */
 void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
 
-/* ---- xid.c: errors of GPUs (XIDs), as their driver reports them in the kernel's log. ---- */
+/* ---- xid.c: errors of GPUs, as their drivers report them in the kernel's log: NVIDIA's by number (XIDs), amdgpu's by name. ---- */
 
 #define ZN_PCI_BYTES  24   /* as in zernel_gpu_info: 0000:3b:00.0, the domain of up to 8 digits */
 #define ZN_KMSG_BYTES 8192 /* the longest record */
+/* Column 2 is the label `error`. */
+#define ZN_AMDGPU_ERRORS(X)                                                                                            \
+	X(PAGE_FAULT, "page_fault")                                                                                    \
+	X(RING_TIMEOUT, "ring_timeout")                                                                                \
+	X(RESET, "reset")                                                                                              \
+	X(RESET_FAILED, "reset_failed")                                                                                \
+	X(CORRECTABLE, "correctable")                                                                                  \
+	X(UNCORRECTABLE, "uncorrectable")                                                                              \
+	X(DEFERRED, "deferred")
+enum zn_amdgpu_error {
+	ZN_AMDGPU_NONE,
+#define X(e, label) ZN_AMDGPU_##e,
+	ZN_AMDGPU_ERRORS(X)
+#undef X
+};
+const char *zn_amdgpu_label(enum zn_amdgpu_error e);
 struct zn_xid {
 	char pci[ZN_PCI_BYTES];
 	uint32_t xid;
-	uint64_t times, since_ms; /* 1970: the first of them */
+	enum zn_amdgpu_error amdgpu; /* NONE: it is an XID */
+	uint64_t times, since_ms;    /* 1970: the first of them */
 };
 struct zn_xids {
 	int fd;                 /* below 0: the log is not read */
@@ -4062,9 +4114,11 @@ struct zn_xids {
 int zn_xids_open(struct zn_xids *x, const char *path);
 void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
 void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid);
+void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e);
 void zn_xids_close(struct zn_xids *x);
 /* The text of a record; false: it reports no error of a GPU. */
 bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
+enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str text, char pci[ZN_PCI_BYTES]);
 
 /* ---- sim.c: --simulate. ---- */
 

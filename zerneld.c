@@ -397,7 +397,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->probe.event = on_event;
 	d->probe.owner = d;
 	zn_agg_init(&d->agg, &d->probe.arena);
-	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus");
+	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->view.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);
 	if (!err)
@@ -897,7 +897,7 @@ static void list_places(void *to, const char *path, bool root_only)
 		if (place)
 			printf("%-12s %-32s +%-4u %s\n", zn_family_label(p->hook[i].family), p->hook[i].name, place->at,
 				zn_first_label(place->first));
-		else if (zn_family_fits(p->hook[i].family, lib.kind))
+		else if (zn_hook_fits(&p->hook[i], lib.kind))
 			printf("%-12s %-32s missing\n", zn_family_label(p->hook[i].family), p->hook[i].name);
 	}
 	zn_fd_close(&lib.fd);

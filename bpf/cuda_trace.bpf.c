@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Launches, waits for the GPU, and copied bytes: entry and return of libcuda's functions. Which function, and what it
+ * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function, and what it
  * means, comes with the attach cookie; see the probe table in probe.c.
  */
 #include "stall.bpf.h"
@@ -8,7 +8,20 @@
 
 static __always_inline bool waits(__u32 shape)
 {
-	return shape == ZN_S_SYNC || shape == ZN_S_COPY || shape == ZN_S_PEER_WAIT || shape == ZN_S_BOX;
+	return shape == ZN_S_SYNC || shape == ZN_S_PEER_WAIT || shape == ZN_S_BOX ||
+		(shape >= ZN_S_COPY && shape <= ZN_S_COPY_PITCH);
+}
+
+/* Argument 7 or 8. The compiler shall not share an address inside of the context with other branches: the verifier refuses it. */
+static __always_inline bool late_argument(struct pt_regs *ctx, int number, __u64 *to)
+{
+	ZN_OPAQUE(ctx);
+#ifdef ZN_ARG7
+	*to = number == 7 ? ZN_ARG7(ctx) : ZN_ARG8(ctx);
+	return true;
+#else
+	return zn_read_user(to, sizeof(*to), number == 7 ? ZN_STACK_ARG7(ctx) : ZN_STACK_ARG8(ctx));
+#endif
 }
 
 static __always_inline void stream_key(struct zn_ctx_key *key, struct zn_thread *t, __u64 stream)
@@ -16,8 +29,24 @@ static __always_inline void stream_key(struct zn_ctx_key *key, struct zn_thread 
 	*key = (struct zn_ctx_key){.addr = stream, .id = t->id};
 }
 
+static __always_inline bool is_launch(__u32 shape)
+{
+	return shape >= ZN_S_LAUNCH && shape <= ZN_S_LAUNCH_EX;
+}
+
+static __always_inline bool launch_stream(struct pt_regs *ctx, __u32 shape, __u64 *to)
+{
+	__u64 ninth = ZN_STACK_ARG9(ctx), config = ZN_ARG1(ctx);
+
+	ZN_OPAQUE(ninth);
+	ZN_OPAQUE(config);
+	if (shape == ZN_S_HIP_LAUNCH)
+		return late_argument(ctx, 8, to);
+	return zn_read_user(to, sizeof(*to), shape == ZN_S_LAUNCH ? ninth : config + 32); /* CUlaunchConfig.hStream */
+}
+
 /* A launch on a capturing stream is recorded into a graph, not run. The flag waits in arg[0] for the return. */
-static __always_inline void launch_entry(struct zn_frame *f, struct zn_thread *t, __u64 stream_at)
+static __always_inline void launch_entry(struct zn_frame *f, struct zn_thread *t, struct pt_regs *ctx, __u32 shape)
 {
 	struct zn_proc *p = zn_proc_of(t);
 	struct zn_ctx_key key;
@@ -26,7 +55,7 @@ static __always_inline void launch_entry(struct zn_frame *f, struct zn_thread *t
 	f->arg[0] = 0;
 	if (!p || p->count[ZN_C_CAPTURES] == 0)
 		return;
-	if (!zn_read_user(&stream, sizeof(stream), stream_at))
+	if (!launch_stream(ctx, shape, &stream))
 		return;
 	stream_key(&key, t, stream);
 	f->arg[0] = bpf_map_lookup_elem(&streams, &key) != NULL;
@@ -95,6 +124,13 @@ static __always_inline void sync_return(struct zn_call *c)
 
 enum direction { HTOD, DTOH, DTOD, OTHER }; /* in the order of their counters */
 
+/* hipMemcpyKind of hip_runtime_api.h: host to host, to device, device to host, to device, by the addresses, and device to
+ * device without a compute unit. */
+static __always_inline __u32 kind_direction(__u32 kind)
+{
+	return kind == 1 ? HTOD : kind == 2 ? DTOH : kind == 3 || kind == 1024 ? DTOD : OTHER;
+}
+
 /* arg[] of a blocking copy, after its entry handler */
 enum { COPY_DIRECTION, COPY_BYTES = 2 };
 
@@ -112,7 +148,8 @@ static __always_inline void copy_return(struct zn_call *c)
 		zn_record(c->proc, ZN_H_SYNC_DTOH, c->ns, bytes, c->result != 0);
 }
 
-/* CUDA_MEMCPY2D and CUDA_MEMCPY3D (also _PEER) of cuda.h, which has them for all drivers with 64-bit addresses. */
+/* CUDA_MEMCPY2D and CUDA_MEMCPY3D (also _PEER) of cuda.h, which has them for all drivers with 64-bit addresses. HIP's
+ * hip_Memcpy2D is like the former, but its types of memory have other numbers from 6.0 on, so its direction is not told. */
 struct box {
 	__u64 bytes;
 	__u32 direction;
@@ -131,14 +168,31 @@ static __always_inline __u32 box_direction(__u32 from, __u32 to)
 	return to == MEMORY_HOST && is_on_device(from) ? DTOH : OTHER;
 }
 
-/* False: there is nothing to read, which the driver refuses, or it cannot be read, which is counted. */
-static __noinline int box_read(struct box *b, __u64 at, __u32 dimensions)
+/* hipMemcpy3DParms: its extent and its kind. Of arrays the extent is in elements. */
+static __always_inline int hip_box_read(struct box *b, __u64 at)
 {
-	__u64 plane = dimensions == 3 ? 8 : 0, extent[3] = {0, 0, 1};
+	struct {
+		__u64 extent[3];
+		__u32 kind, pad;
+	} p;
+
+	if (!zn_read_user(&p, sizeof(p), at + 128))
+		return 0;
+	b->bytes = p.extent[0] * p.extent[1] * p.extent[2];
+	b->direction = kind_direction(p.kind);
+	return 1;
+}
+
+/* False: there is nothing to read, which the driver refuses, or it cannot be read, which is counted. */
+static __noinline int box_read(struct box *b, __u64 at, __u32 type)
+{
+	__u64 plane = type == ZN_BOX_3D ? 8 : 0, extent[3] = {0, 0, 1};
 	__u32 from, to;
 
 	if (!b || !at)
 		return 0;
+	if (type == ZN_BOX_HIP_3D)
+		return hip_box_read(b, at);
 	if (!zn_read_user(&from, sizeof(from), at + 16 + 2 * plane) ||
 		!zn_read_user(&to, sizeof(to), at + 72 + 6 * plane) ||
 		!zn_read_user(extent, 2 * sizeof(extent[0]), at + 112 + 8 * plane))
@@ -146,7 +200,7 @@ static __noinline int box_read(struct box *b, __u64 at, __u32 dimensions)
 	if (plane && !zn_read_user(&extent[2], sizeof(extent[2]), at + 192))
 		return 0;
 	b->bytes = extent[0] * extent[1] * extent[2];
-	b->direction = box_direction(from, to);
+	b->direction = type == ZN_BOX_HIP_2D ? OTHER : box_direction(from, to);
 	return 1;
 }
 
@@ -187,6 +241,18 @@ __noinline __u64 batch_3d_bytes(__u64 at, __u64 count)
 	return sum;
 }
 
+/* (to, pitch, from, pitch, width, height, kind) */
+static __always_inline bool pitch_read(struct box *b, struct pt_regs *ctx)
+{
+	__u64 kind;
+
+	if (!late_argument(ctx, 7, &kind))
+		return false;
+	b->bytes = ZN_ARG5(ctx) * ZN_ARG6(ctx);
+	b->direction = kind_direction(kind);
+	return true;
+}
+
 /* At the entry of a blocking copy. */
 static __always_inline void copy_entry(struct zn_frame *f, struct pt_regs *ctx, __u64 cookie)
 {
@@ -199,7 +265,13 @@ static __always_inline void copy_entry(struct zn_frame *f, struct pt_regs *ctx, 
 		f->arg[COPY_BYTES] = b.bytes;
 		return;
 	}
-	f->arg[COPY_DIRECTION] = ZN_COOKIE_DETAIL(cookie);
+	if (shape == ZN_S_COPY_PITCH) {
+		pitch_read(&b, ctx);
+		f->arg[COPY_DIRECTION] = b.direction;
+		f->arg[COPY_BYTES] = b.bytes;
+		return;
+	}
+	f->arg[COPY_DIRECTION] = shape == ZN_S_COPY_KIND ? kind_direction(ZN_ARG4(ctx)) : ZN_COOKIE_DETAIL(cookie);
 	if (shape == ZN_S_PEER_WAIT)
 		f->arg[COPY_BYTES] = ZN_ARG5(ctx);
 }
@@ -212,7 +284,7 @@ static __always_inline void memset_count(struct zn_proc *p, __u64 bytes)
 
 static __always_inline bool is_once(__u32 shape)
 {
-	return shape == ZN_S_COPY_ASYNC || shape == ZN_S_COPY_PEER ||
+	return (shape >= ZN_S_COPY_ASYNC && shape <= ZN_S_COPY_PITCH_ASYNC) ||
 		(shape >= ZN_S_BOX_ASYNC && shape <= ZN_S_MEMSET_2D);
 }
 
@@ -232,6 +304,11 @@ static __always_inline void once(struct pt_regs *ctx, struct zn_thread *t, __u64
 	switch (ZN_COOKIE_SHAPE(cookie)) {
 	case ZN_S_COPY_ASYNC: copy_count(p, detail, third); break;
 	case ZN_S_COPY_PEER: copy_count(p, detail, fifth); break;
+	case ZN_S_COPY_KIND_ASYNC: copy_count(p, kind_direction(fourth), third); break;
+	case ZN_S_COPY_PITCH_ASYNC:
+		if (pitch_read(&b, ctx))
+			copy_count(p, b.direction, b.bytes);
+		break;
 	case ZN_S_BOX_ASYNC:
 		if (box_read(&b, ZN_ARG1(ctx), detail))
 			copy_count(p, b.direction, b.bytes);
@@ -267,11 +344,9 @@ int cuda_entry(struct pt_regs *ctx)
 	f = zn_frame_push(t, ctx, cookie);
 	if (!f)
 		return 0;
-	if (shape == ZN_S_LAUNCH)
-		launch_entry(f, t, ZN_STACK_ARG9(ctx));
-	else if (shape == ZN_S_LAUNCH_EX)
-		launch_entry(f, t, ZN_ARG1(ctx) + 32); /* CUlaunchConfig.hStream */
-	else if (shape == ZN_S_COPY || shape == ZN_S_PEER_WAIT || shape == ZN_S_BOX)
+	if (is_launch(shape))
+		launch_entry(f, t, ctx, shape);
+	else if (waits(shape) && shape != ZN_S_SYNC)
 		copy_entry(f, ctx, cookie);
 	zn_frame_start(f);
 	if (waits(shape))
@@ -290,12 +365,15 @@ int cuda_return(struct pt_regs *ctx)
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_LAUNCH:
+	case ZN_S_HIP_LAUNCH:
 	case ZN_S_LAUNCH_EX:
 	case ZN_S_GRAPH_LAUNCH: launch_return(&c); break;
 	case ZN_S_CAPTURE_BEGIN: capture_return(&c, true); break;
 	case ZN_S_CAPTURE_END: capture_return(&c, false); break;
 	case ZN_S_SYNC: sync_return(&c); break;
 	case ZN_S_COPY:
+	case ZN_S_COPY_KIND:
+	case ZN_S_COPY_PITCH:
 	case ZN_S_PEER_WAIT:
 	case ZN_S_BOX: copy_return(&c); break;
 	case ZN_S_LOAD: load_return(&c); break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ledger of GPU memory: what libcuda has reserved for a process, on which GPU. Memory of the CUDA context and of
+ * The ledger of GPU memory: what CUDA or HIP has reserved for a process, on which GPU. Memory of the CUDA context and of
  * loaded modules never passes these functions and is not in it.
  *
  * Two rules keep the ledger exact under threads. An address enters at the *return* of the allocation and leaves at
@@ -32,23 +32,69 @@ static __always_inline struct zn_ctx *ctx_find(__u64 addr, __u32 id)
 	return bpf_map_lookup_elem(&ctxs, &key);
 }
 
-/* The current context of a thread: its GPU goes to a->gpu, itself to a->ctx. Unknown stays 0 and ZN_PROC_GPUS. */
-static __always_inline void current_ctx(struct zn_thread *t, struct zn_alloc *a)
+/* HIP has a device for each thread, 0 unless it sets one, and no contexts to speak of. A device that is used is entered as a
+ * context, under an address where none can be. */
+#define HIP_DEVICE(ordinal) (0x100 + (__u64)(ordinal))
+
+static __always_inline bool is_hip(const struct zn_call *c)
 {
-	__u32 depth = t->ctx_depth;
-	struct zn_ctx *c;
-	__u64 addr;
+	return c->frame->cookie & ZN_COOKIE_HIP;
+}
+
+/* The address of the current context of a thread; 0: not known. */
+static __always_inline __u64 current_addr(const struct zn_call *c)
+{
+	__u32 depth = c->thread->ctx_depth;
+
+	if (depth == 0)
+		return is_hip(c) ? HIP_DEVICE(0) : 0;
+	return depth <= ZN_CTX_STACK ? c->thread->ctx[(depth - 1) & (ZN_CTX_STACK - 1)] : 0;
+}
+
+/* Unlike ctx_put(), this replaces nothing: another thread may have entered the device and allocated on it just now. */
+static __noinline int hip_device_add(struct zn_proc *p, struct zn_ctx_key *key)
+{
+	struct zn_ctx ctx = {};
+
+	if (!p || !key)
+		return 0;
+	ctx.gpu = key->addr - HIP_DEVICE(0);
+	if (ctx.gpu >= ZN_PROC_GPUS || !zn_quota_claim(ZN_QUOTA_CONTEXT, p->owner))
+		return 0;
+	ctx.gen = zn_next_id();
+	if (bpf_map_update_elem(&ctxs, key, &ctx, BPF_NOEXIST) == 0) {
+		ZN_ADD(p->ctxs, 1);
+		return 0;
+	}
+	zn_quota_give_to(ZN_QUOTA_CONTEXT, p->owner);
+	if (!bpf_map_lookup_elem(&ctxs, key))
+		zn_lost(ZN_LOST_CONTEXT);
+	return 0;
+}
+
+static __always_inline struct zn_ctx *current_find(const struct zn_call *c, __u64 addr)
+{
+	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
+	struct zn_ctx *ctx = bpf_map_lookup_elem(&ctxs, &key);
+
+	if (ctx || !is_hip(c) || addr < HIP_DEVICE(0))
+		return ctx;
+	hip_device_add(c->proc, &key);
+	return bpf_map_lookup_elem(&ctxs, &key);
+}
+
+/* The current context of a thread: its GPU goes to a->gpu, itself to a->ctx. Unknown stays 0 and ZN_PROC_GPUS. */
+static __always_inline void current_ctx(const struct zn_call *c, struct zn_alloc *a)
+{
+	__u64 addr = current_addr(c);
+	struct zn_ctx *ctx = addr ? current_find(c, addr) : NULL;
 
 	a->gpu = ZN_PROC_GPUS;
-	if (depth == 0 || depth > ZN_CTX_STACK)
+	if (!ctx)
 		return;
-	addr = t->ctx[(depth - 1) & (ZN_CTX_STACK - 1)];
-	c = ctx_find(addr, t->id);
-	if (!c)
-		return;
-	a->gpu = c->gpu;
+	a->gpu = ctx->gpu;
 	a->ctx = addr;
-	a->ctx_gen = c->gen;
+	a->ctx_gen = ctx->gen;
 }
 
 static __always_inline void books_add(struct zn_proc *p, const struct zn_alloc *a)
@@ -189,7 +235,7 @@ static __always_inline void alloc_return(struct zn_call *c)
 {
 	struct zn_alloc a = {.bytes = c->frame->arg[1], .kind = c->detail};
 
-	current_ctx(c->thread, &a);
+	current_ctx(c, &a);
 	alloc_done(c, &a, a.kind == ZN_K_HOST ? ZN_K_HOST : 0);
 }
 
@@ -202,7 +248,7 @@ static __always_inline void pitch_return(struct zn_call *c)
 	if (c->result == 0 && !zn_read_user(&pitch, sizeof(pitch), c->frame->arg[1]))
 		return;
 	a.bytes = pitch * c->frame->arg[3];
-	current_ctx(c->thread, &a);
+	current_ctx(c, &a);
 	alloc_done(c, &a, 0);
 }
 
@@ -596,6 +642,38 @@ static __always_inline void primary_reset_return(struct zn_call *c)
 	ctx_drop(c->proc, &key, true);
 }
 
+/* (device): one that cannot be is not set. An ordinal that is not followed is unknown, as its context is never found. */
+static __always_inline void hip_set_device_return(struct zn_call *c)
+{
+	if (c->result)
+		return;
+	ctx_pop(c->thread);
+	ctx_push(c->thread, HIP_DEVICE((__u32)c->frame->arg[0]));
+}
+
+static __always_inline void hip_reset_return(struct zn_call *c)
+{
+	struct zn_ctx_key key = {.addr = current_addr(c), .id = c->thread->id};
+
+	if (c->result == 0)
+		ctx_drop(c->proc, &key, true);
+}
+
+#define HIP_NAME_BYTES 256 /* of hipDeviceProp_t; a UUID follows */
+#define HIP_TOTAL      288 /* its totalGlobalMem */
+
+static __always_inline void hip_properties_return(struct zn_call *c)
+{
+	__u32 ordinal = c->frame->arg[1];
+	struct zn_proc_gpu *g;
+
+	if (c->result || ordinal >= ZN_PROC_GPUS)
+		return;
+	g = gpu_of(c->proc, ordinal);
+	zn_read_user(g->uuid, sizeof(g->uuid), c->frame->arg[0] + HIP_NAME_BYTES);
+	zn_read_user(&g->total_bytes, sizeof(g->total_bytes), c->frame->arg[0] + HIP_TOTAL);
+}
+
 static __always_inline void device_return(struct zn_call *c)
 {
 	__u32 ordinal = c->shape == ZN_S_DEVICE_PCI ? c->frame->arg[2] : c->frame->arg[1];
@@ -618,7 +696,7 @@ static __always_inline void mem_info_return(struct zn_call *c)
 	struct zn_alloc now = {};
 	struct zn_proc_gpu *g;
 
-	current_ctx(c->thread, &now);
+	current_ctx(c, &now);
 	if (c->result || now.gpu >= ZN_PROC_GPUS)
 		return;
 	g = gpu_of(c->proc, now.gpu);
@@ -694,6 +772,9 @@ int gpu_mem_return(struct pt_regs *ctx)
 	case ZN_S_PRIMARY_RETAIN: primary_retain_return(&c); break;
 	case ZN_S_PRIMARY_RESET: primary_reset_return(&c); break;
 	case ZN_S_MEM_INFO: mem_info_return(&c); break;
+	case ZN_S_HIP_SET_DEVICE: hip_set_device_return(&c); break;
+	case ZN_S_HIP_RESET: hip_reset_return(&c); break;
+	case ZN_S_HIP_PROPERTIES: hip_properties_return(&c); break;
 	case ZN_S_DEVICE_UUID:
 	case ZN_S_DEVICE_PCI:
 	case ZN_S_DEVICE_TOTAL: device_return(&c); break;

@@ -26,6 +26,8 @@ struct pt_regs {
 #define ZN_SP_RETURN(r) ((r)->sp - 8)
 /* System V ABI: arguments 7, 8, 9 follow the return address; a 128-byte struct by value lies there too. */
 #define ZN_STACK_ARG9(r)     ((r)->sp + 24)
+#define ZN_STACK_ARG7(r)     ((r)->sp + 8)
+#define ZN_STACK_ARG8(r)     ((r)->sp + 16)
 #define ZN_STACK_STRUCT(r)   ((r)->sp + 8)
 #define ZN_INIT_RANK_RANK(r) ((r)->dx)
 #define ZN_SYS_NUMBER(r)     ((r)->orig_ax) /* of the system call that the thread is in */
@@ -65,6 +67,8 @@ struct pt_regs {
 #define ZN_SP_RETURN(r)          ((r)->sp)
 /* AAPCS64: eight registers, then the stack; a large struct by value is passed as a pointer to a copy. */
 #define ZN_STACK_ARG9(r)         ((r)->sp)
+#define ZN_ARG7(r)               ((r)->regs[6])
+#define ZN_ARG8(r)               ((r)->regs[7])
 #define ZN_STACK_STRUCT(r)       ((r)->regs[2])
 #define ZN_INIT_RANK_RANK(r)     ((r)->regs[3])
 #define ZN_RESULT_LONG(r)        ((r)->regs[0])

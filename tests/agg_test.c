@@ -568,7 +568,7 @@ static bool facts(void *owner, const struct zn_proc *p, struct zn_facts *to)
 	facts_asked++;
 	CHECK(owner == &plain);
 	if (facts_there)
-		*to = (struct zn_facts){.id = p->id, .visible_set = true, .visible_count = 2, .visible = {6, 4}};
+		*to = (struct zn_facts){.id = p->id, .cuda.set = true, .cuda.count = 2, .cuda.index = {6, 4}};
 	return facts_there;
 }
 

@@ -542,7 +542,8 @@ static const struct {
 	{"zernel_gpu_alloc_failures_total{pid=\"4242\"," GPU ",reason=\"oom\"}", "17"},
 	{"zernel_gpu_alloc_failures_total{pid=\"4242\"," GPU ",reason=\"other\"}", "19"},
 	{"zernel_gpu_host_pinned_bytes{pid=\"4242\"}", "1014"},
-	{"zernel_gpu_info{" GPU ",uuid=\"GPU-ab000000-0000-0000-0000-000000000000\",pci=\"0000:3b:00.0\",minor=\"\"}",
+	{"zernel_gpu_info{" GPU
+	 ",uuid=\"GPU-ab000000-0000-0000-0000-000000000000\",pci=\"0000:3b:00.0\",minor=\"\",vendor=\"\"}",
 		"1"},
 	{"zernel_cuda_launches_total{pid=\"4242\",kind=\"kernel\"}", "1000"},
 	{"zernel_cuda_launches_total{pid=\"4242\",kind=\"graph\"}", "1001"},
@@ -1285,8 +1286,11 @@ T(errors_of_gpus)
 	for (int i = 0; i < 3; i++)
 		zn_xids_add(&xids, "0000:3b:00.0", 79);
 	zn_xids_add(&xids, "0000:c1:00.0", 31);
+	zn_amdgpu_add(&xids, "0000:c3:00.0", ZN_AMDGPU_RESET);
 	render(false);
 	CHECK_EQ(count_with("zernel_gpu_xid_errors_total{"), 2);
+	CHECK_EQ(count_with("zernel_gpu_amdgpu_errors_total{"), 1);
+	CHECK_STR(value_of("zernel_gpu_amdgpu_errors_total{pci=\"0000:c3:00.0\",error=\"reset\"}"), "1");
 	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:3b:00.0\",xid=\"79\"}"), "3");
 	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:c1:00.0\",xid=\"31\"}"), "1");
 	CHECK_STR(value_of("zernel_kernel_log_records_total{from=\"kernel\"}"), "11");

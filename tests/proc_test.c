@@ -66,7 +66,7 @@ static void list(void)
 {
 	for (size_t i = 0; i < ZN_LEN(tree); i++)
 		put(tree[i].pci, tree[i].text);
-	zn_gpus_read(&gpus, root);
+	zn_gpus_read(&gpus, root, "/nowhere");
 	for (size_t i = 0; i < ZN_LEN(tree); i++)
 		take(tree[i].pci);
 }
@@ -94,10 +94,10 @@ T(the_list_is_in_pci_order)
 T(no_driver)
 {
 	gpus.count = 5;
-	zn_gpus_read(&gpus, "/nowhere/at/all");
+	zn_gpus_read(&gpus, "/nowhere/at/all", "/nowhere");
 	CHECK_EQ(gpus.count, 0);
 	CHECK_EQ(gpus.listed, 0);
-	zn_gpus_read(&gpus, root);
+	zn_gpus_read(&gpus, root, "/nowhere");
 	CHECK_EQ(gpus.count, 0);
 }
 
@@ -122,7 +122,7 @@ static void broken_files(void)
 	for (size_t i = 0; i < ZN_LEN(files); i++) {
 		t_begin(files[i].name);
 		put("0000:1b:00.0", files[i].text);
-		zn_gpus_read(&gpus, root);
+		zn_gpus_read(&gpus, root, "/nowhere");
 		CHECK_EQ(gpus.count, files[i].count);
 		CHECK_STR(gpus.gpu[0].uuid, files[i].uuid);
 		CHECK(!files[i].count || gpus.gpu[0].minor == files[i].minor);
@@ -138,7 +138,7 @@ T(a_file_of_many_bytes)
 	memcpy(text, "Device Minor: 5\n", 16);
 	put("0000:1b:00.0", text);
 	put("a-name-that-is-no-pci-address", text);
-	zn_gpus_read(&gpus, root);
+	zn_gpus_read(&gpus, root, "/nowhere");
 	CHECK_EQ(gpus.count, 1);
 	CHECK_EQ(gpus.gpu[0].minor, 5);
 	take("0000:1b:00.0");
@@ -153,7 +153,7 @@ T(more_gpus_than_there_is_room_for)
 		snprintf(pci, sizeof(pci), "0000:%02x:00.0", i);
 		put(pci, "Device Minor: 1\n");
 	}
-	zn_gpus_read(&gpus, root);
+	zn_gpus_read(&gpus, root, "/nowhere");
 	CHECK_EQ(gpus.count, ZN_GPUS_MAX);
 	CHECK_EQ(gpus.listed, ZN_GPUS_MAX);
 	for (int i = 0; i < ZN_GPUS_MAX + 7; i++) {
@@ -171,6 +171,233 @@ T(uuid_as_text)
 	CHECK_STR(text, "GPU-001aff03-0405-0607-0809-0a0b0c0d0ef0");
 }
 
+T(amd_uuid_as_text)
+{
+	char text[48];
+
+	zn_uuid_text(text, (const uint8_t *)"18a3f7c20b9d4E51");
+	CHECK_STR(text, "GPU-18a3f7c20b9d4E51");
+}
+
+#define UNKNOWN ZN_PROC_GPUS
+#define CLOSED  .id = 1
+
+/* ---- AMD's ---- */
+
+/* As /sys/class/drm has them: nodes of other drivers, a partition without an address, and names that are none. */
+static const struct {
+	const char *node, *device, *driver, *unique, *total;
+} nodes[] = {
+	{"renderD131", "0000:c3:00.0", "amdgpu", "18a3f7c20b9d4e51\n", "206141652992\n"},
+	{"renderD128", "0000:02:00.0", "nvidia", NULL, NULL},
+	{"renderD129", "0000:1d:00.0", "amdgpu", "77b16be19d0c3f02\n", "206141652992\n"},
+	{"renderD1000", "amdgpu_xcp_0", NULL, NULL, NULL},
+	{"renderD130", "0000:03:00.0", "i915", NULL, NULL},
+	{"card0", "0000:1d:00.0", "amdgpu", NULL, NULL},
+	{"renderDx", "0000:1d:00.0", "amdgpu", NULL, NULL},
+	{"renderD", "0000:1d:00.0", "amdgpu", NULL, NULL},
+	{"renderD132x", "0000:1d:00.0", "amdgpu", NULL, NULL},
+};
+static char drm[] = "/tmp/proc_drm.XXXXXX";
+
+static void put_file(const char *folder, const char *name, const char *text)
+{
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = text ? fopen(path, "w") : NULL;
+	if (text && (!f || fputs(text, f) < 0 || fclose(f)))
+		abort();
+}
+
+static void nodes_make(void)
+{
+	char command[512], folder[256];
+
+	if (!mkdtemp(drm))
+		abort();
+	for (size_t i = 0; i < ZN_LEN(nodes); i++) {
+		snprintf(command, sizeof(command),
+			"cd %s && mkdir -p %s devices/%s/drm && ln -s ../devices/%s %s/device", drm, nodes[i].node,
+			nodes[i].device, nodes[i].device, nodes[i].node);
+		if (system(command))
+			abort();
+		snprintf(folder, sizeof(folder), "%s/devices/%s", drm, nodes[i].device);
+		put_file(folder, "unique_id", nodes[i].unique);
+		put_file(folder, "mem_info_vram_total", nodes[i].total);
+		snprintf(command, sizeof(command), "ln -sfn ../../../bus/pci/drivers/%s %s/driver",
+			nodes[i].driver ? nodes[i].driver : "", folder);
+		if (nodes[i].driver && system(command))
+			abort();
+	}
+}
+
+static void nodes_remove(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -r %s", drm);
+	if (system(command))
+		abort();
+}
+
+T(amd_gpus_are_listed_by_their_render_nodes)
+{
+	static const struct zn_gpu want[] = {
+		{.id = "0",
+			.uuid = "GPU-77b16be19d0c3f02",
+			.pci = "0000:1d:00.0",
+			.minor = 129,
+			.total_bytes = 206141652992},
+		{.id = "1",
+			.uuid = "GPU-18a3f7c20b9d4e51",
+			.pci = "0000:c3:00.0",
+			.minor = 131,
+			.total_bytes = 206141652992},
+		{.id = "2", .uuid = "", .pci = "", .minor = 1000, .total_bytes = 0},
+	};
+
+	nodes_make();
+	zn_gpus_read(&gpus, "/nowhere", drm);
+	nodes_remove();
+	CHECK_EQ(gpus.listed, 3);
+	CHECK_EQ(gpus.nvidia, 0);
+	for (size_t i = 0; i < ZN_LEN(want); i++) {
+		CHECK_STR(gpus.gpu[i].id, want[i].id);
+		CHECK_STR(gpus.gpu[i].uuid, want[i].uuid);
+		CHECK_STR(gpus.gpu[i].pci, want[i].pci);
+		CHECK_EQ(gpus.gpu[i].minor, want[i].minor);
+		CHECK_EQ(gpus.gpu[i].total_bytes, want[i].total_bytes);
+		CHECK_EQ(gpus.gpu[i].vendor, ZN_VENDOR_AMD);
+	}
+}
+
+#define RENDERS(n, ...) .render_count = n, .renders = {__VA_ARGS__}
+#define HIP(n, ...)     .hip.set = true, .hip.count = n, .hip.index = {__VA_ARGS__}
+
+/* Four GPUs of AMD's, of minors 128 to 131, alone or beside two of NVIDIA's, of minors 0 and 1. */
+static const struct {
+	const char *name;
+	uint32_t ordinal;
+	const char *uuid, *pci; /* NULL: the runtime did not tell */
+	struct zn_facts facts;
+	const char *alone, *mixed;
+} amd_cases[] = {
+	{"all open", 2, NULL, NULL, {CLOSED, RENDERS(4, 131, 130, 129, 128)}, "2", "4"},
+	{"all open, beyond", 4, NULL, NULL, {CLOSED, RENDERS(4, 128, 129, 130, 131)}, "unknown", "unknown"},
+	{"two of them in a control group", 1, NULL, NULL, {CLOSED, RENDERS(2, 129, 131)}, "3", "5"},
+	{"one of them in a control group", 0, NULL, NULL, {CLOSED, RENDERS(1, 130)}, "2", "4"},
+	{"one of them, beyond", 1, NULL, NULL, {CLOSED, RENDERS(1, 130)}, "unknown", "unknown"},
+	{"none is open", 0, NULL, NULL, {CLOSED}, "unknown", "unknown"},
+	{"one of another driver's is open", 0, NULL, NULL, {CLOSED, RENDERS(1, 140)}, "unknown", "unknown"},
+	{"visible 3,1", 0, NULL, NULL, {CLOSED, RENDERS(4, 128, 129, 130, 131), HIP(2, 3, 1)}, "3", "5"},
+	{"visible 3,1, in a control group of two", 1, NULL, NULL, {CLOSED, RENDERS(2, 129, 131), HIP(2, 3, 1)}, "3",
+		"5"},
+	{"visible by number", 0, NULL, NULL,
+		{CLOSED, RENDERS(4, 128, 129, 130, 131), HIP(1, -1), .hip.uuid = {"GPU-00000000000000a2"}}, "2", "4"},
+	{"the number that it told", 0, "00000000000000a1", NULL, {CLOSED, RENDERS(4, 128, 129, 130, 131)}, "1", "3"},
+	{"the address that it told", 0, NULL, "0000:c3:00.0", {CLOSED, RENDERS(4, 128, 129, 130, 131)}, "3", "5"},
+	{"the number of one that is not open", 0, "00000000000000a1", NULL, {CLOSED, RENDERS(1, 131)}, "unknown",
+		"unknown"},
+	{"no context, one open", UNKNOWN, NULL, NULL, {CLOSED, RENDERS(1, 129)}, "1", "3"},
+	{"no context, one visible", UNKNOWN, NULL, NULL, {CLOSED, RENDERS(4, 128, 129, 130, 131), HIP(1, 2)}, "2", "4"},
+	{"CUDA's list is not HIP's", 0, NULL, NULL,
+		{CLOSED, RENDERS(4, 128, 129, 130, 131), .cuda.set = true, .cuda.count = 1, .cuda.index = {1}}, "0",
+		"2"},
+	{"NVIDIA's open too", 1, NULL, NULL,
+		{CLOSED, RENDERS(4, 128, 129, 130, 131), .minor_count = 2, .minors = {0, 1}}, "1", "1"},
+};
+
+static void list_of_both(uint32_t nvidia)
+{
+	gpus = (struct zn_gpus){.count = nvidia + 4, .listed = nvidia + 4, .nvidia = nvidia};
+	for (uint32_t i = 0; i < gpus.count; i++) {
+		struct zn_gpu *gpu = &gpus.gpu[i];
+		uint32_t amd = i - nvidia;
+
+		*gpu = (struct zn_gpu){.vendor = i < nvidia ? ZN_VENDOR_NVIDIA : ZN_VENDOR_AMD, .minor = (int)i};
+		snprintf(gpu->id, sizeof(gpu->id), "%u", i);
+		if (i < nvidia)
+			continue;
+		gpu->minor = (int)(128 + amd);
+		snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-00000000000000a%u", amd);
+		snprintf(gpu->pci, sizeof(gpu->pci), "0000:c%u:00.0", amd);
+	}
+}
+
+static const char *amd_resolve(size_t i, uint32_t nvidia)
+{
+	static struct zn_proc p;
+	struct zn_proc_gpu *told = &p.gpu[amd_cases[i].ordinal];
+	int gpu;
+
+	list_of_both(nvidia);
+	memset(&p, 0, sizeof(p));
+	if (amd_cases[i].uuid)
+		memcpy(told->uuid, amd_cases[i].uuid, sizeof(told->uuid));
+	if (amd_cases[i].pci)
+		memcpy(told->pci, amd_cases[i].pci, strlen(amd_cases[i].pci));
+	gpu = zn_gpus_resolve(&gpus, &p, &amd_cases[i].facts, amd_cases[i].ordinal);
+	return gpu < 0 ? "none" : gpus.gpu[gpu].id;
+}
+
+static void amd_ordinals(void)
+{
+	for (size_t i = 0; i < ZN_LEN(amd_cases); i++) {
+		t_begin(amd_cases[i].name);
+		CHECK_STR(amd_resolve(i, 0), amd_cases[i].alone);
+		CHECK_STR(amd_resolve(i, 2), amd_cases[i].mixed);
+	}
+}
+
+#define LIST(n, ...)                                                                                                   \
+	{                                                                                                              \
+		.set = true, .count = n, .index = { __VA_ARGS__ }                                                      \
+	}
+
+static const struct {
+	const char *name;
+	struct zn_visible hip, rocr;
+	struct zn_visible want;
+} lists[] = {
+	{"nothing is said", {0}, {0}, {0}},
+	{"HIP's alone", LIST(2, 3, 1), {0}, LIST(2, 3, 1)},
+	{"the runtime's alone", {0}, LIST(2, 3, 1), LIST(2, 3, 1)},
+	{"HIP's of the runtime's", LIST(2, 1, 0), LIST(3, 7, 5, 2), LIST(2, 5, 7)},
+	{"HIP's beyond the runtime's", LIST(3, 1, 3, 0), LIST(3, 7, 5, 2), LIST(1, 5)},
+	{"HIP's is empty", LIST(0), LIST(2, 3, 1), LIST(2, 3, 1)},
+	{"the runtime's is empty", LIST(1, 0), LIST(0), LIST(0)},
+	{"both are empty", LIST(0), {0}, {0}},
+};
+
+static void lists_of_lists(void)
+{
+	struct zn_visible got;
+
+	for (size_t i = 0; i < ZN_LEN(lists); i++) {
+		t_begin(lists[i].name);
+		zn_visible_hip(&got, &lists[i].hip, &lists[i].rocr);
+		CHECK_EQ(got.set, lists[i].want.set);
+		CHECK_EQ(got.count, lists[i].want.count);
+		for (uint8_t n = 0; n < got.count; n++)
+			CHECK_EQ(got.index[n], lists[i].want.index[n]);
+	}
+}
+
+T(a_number_behind_an_index)
+{
+	struct zn_visible hip = LIST(2, 1, -1), rocr = LIST(2, 4, -1), got;
+
+	strcpy(hip.uuid[1], "GPU-a");
+	strcpy(rocr.uuid[1], "GPU-b");
+	zn_visible_hip(&got, &hip, &rocr);
+	CHECK_EQ(got.count, 2);
+	CHECK_EQ(got.index[0], -1);
+	CHECK_STR(got.uuid[0], "GPU-b");
+	CHECK_STR(got.uuid[1], "GPU-a");
+}
+
 /* One UUID of the tree by its number, as the driver tells it to a process. */
 static void uuid_of(uint8_t uuid[16], uint8_t number)
 {
@@ -180,10 +407,8 @@ static void uuid_of(uint8_t uuid[16], uint8_t number)
 	uuid[15] = 0xc0 + number;
 }
 
-#define UNKNOWN ZN_PROC_GPUS
 /* All devices of the list are open, but for the first two. */
-#define CLOSED   .id = 1
-#define NAMES(n) .id = 1, .visible_set = true, .visible_count = n
+#define NAMES(n) .id = 1, .cuda.set = true, .cuda.count = n
 #define OPEN     .minor_count = 3, .minors = {0, 1, 2}
 #define FACTS    CLOSED, OPEN
 #define SEES(n)  NAMES(n), OPEN
@@ -206,8 +431,8 @@ static const struct {
 	{"facts gone, UUID known", 0, 3, NULL, {.gone = true}, "unknown", "GPU-03000000-0000-0000-0000-0000000000c3"},
 	{"facts gone, PCI known", 0, 0, "0000:43:00.0", {.gone = true}, "unknown", "unknown"},
 	{"PCI in other letters", 0, 0, "0000:9D:00.0", {.gone = true, OPEN}, "2", "unknown"},
-	{"UUID decides over what is visible", 0, 1, NULL, {SEES(1), .visible = {2}}, "0", "2"},
-	{"PCI decides over what is visible", 0, 0, "0000:1b:00.0", {SEES(1), .visible = {2}}, "0", "2"},
+	{"UUID decides over what is visible", 0, 1, NULL, {SEES(1), .cuda.index = {2}}, "0", "2"},
+	{"PCI decides over what is visible", 0, 0, "0000:1b:00.0", {SEES(1), .cuda.index = {2}}, "0", "2"},
 	{"UUID decides over PCI", 0, 3, "0000:1b:00.0", {FACTS}, "2", "0"},
 	{"UUID that is not listed", 0, 9, NULL, {FACTS}, "unknown", "0"},
 	{"UUID that is not listed, of an instance", 0, 9, NULL, {FACTS, MIG},
@@ -219,46 +444,46 @@ static const struct {
 		"0"},
 	{"ordinal, no device is open", 1, 0, NULL, {CLOSED}, "unknown", "1"},
 	{"visible index, another device is open", 0, 0, NULL,
-		{NAMES(1), .visible = {2}, .minor_count = 2, .minors = {0, 2}}, "unknown", "2"},
+		{NAMES(1), .cuda.index = {2}, .minor_count = 2, .minors = {0, 2}}, "unknown", "2"},
 	{"visible UUID, another device is open", 0, 0, NULL,
-		{NAMES(1), .visible = {-1}, .visible_uuid = {"GPU-03"}, .minor_count = 2, .minors = {0, 2}}, "unknown",
+		{NAMES(1), .cuda.index = {-1}, .cuda.uuid = {"GPU-03"}, .minor_count = 2, .minors = {0, 2}}, "unknown",
 		"GPU-03"},
-	{"visible 2,3: first", 0, 0, NULL, {SEES(2), .visible = {2, 1}}, "2", "2"},
-	{"visible 2,3: second", 1, 0, NULL, {SEES(2), .visible = {2, 1}}, "1", "1"},
-	{"visible 2,3: ordinal beyond", 2, 0, NULL, {SEES(2), .visible = {2, 1}}, "unknown", "unknown"},
-	{"visible: index beyond the list", 0, 0, NULL, {SEES(1), .visible = {7}}, "unknown", "7"},
+	{"visible 2,3: first", 0, 0, NULL, {SEES(2), .cuda.index = {2, 1}}, "2", "2"},
+	{"visible 2,3: second", 1, 0, NULL, {SEES(2), .cuda.index = {2, 1}}, "1", "1"},
+	{"visible 2,3: ordinal beyond", 2, 0, NULL, {SEES(2), .cuda.index = {2, 1}}, "unknown", "unknown"},
+	{"visible: index beyond the list", 0, 0, NULL, {SEES(1), .cuda.index = {7}}, "unknown", "7"},
 	{"visible: nothing", 0, 0, NULL, {SEES(0)}, "unknown", "unknown"},
 	{"visible: nothing, but the driver tells", 0, 2, NULL, {SEES(0)}, "1",
 		"GPU-02000000-0000-0000-0000-0000000000c2"},
 	{"visible: UUID", 0, 0, NULL,
-		{SEES(1), .visible = {-1}, .visible_uuid = {"GPU-02000000-0000-0000-0000-0000000000c2"}}, "1",
+		{SEES(1), .cuda.index = {-1}, .cuda.uuid = {"GPU-02000000-0000-0000-0000-0000000000c2"}}, "1",
 		"GPU-02000000-0000-0000-0000-0000000000c2"},
-	{"visible: beginning of a UUID", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-02"}}, "1",
+	{"visible: beginning of a UUID", 0, 0, NULL, {SEES(1), .cuda.index = {-1}, .cuda.uuid = {"GPU-02"}}, "1",
 		"GPU-02"},
 	{"visible: UUID in capitals", 0, 0, NULL,
-		{SEES(1), .visible = {-1}, .visible_uuid = {"GPU-03000000-0000-0000-0000-0000000000C3"}}, "2", NULL},
-	{"visible: beginning of all UUIDs", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-0"}},
+		{SEES(1), .cuda.index = {-1}, .cuda.uuid = {"GPU-03000000-0000-0000-0000-0000000000C3"}}, "2", NULL},
+	{"visible: beginning of all UUIDs", 0, 0, NULL, {SEES(1), .cuda.index = {-1}, .cuda.uuid = {"GPU-0"}},
 		"unknown", "GPU-0"},
-	{"visible: MIG", 0, 0, NULL, {SEES(1), MIG, .visible = {-1}, .visible_uuid = {MIG_1}}, MIG_1, MIG_1},
+	{"visible: MIG", 0, 0, NULL, {SEES(1), MIG, .cuda.index = {-1}, .cuda.uuid = {MIG_1}}, MIG_1, MIG_1},
 	{"visible: MIG, and one GPU is open", 0, 0, NULL,
-		{NAMES(1), MIG, .minor_count = 1, .minors = {2}, .visible = {-1}, .visible_uuid = {MIG_1}}, MIG_1,
+		{NAMES(1), MIG, .minor_count = 1, .minors = {2}, .cuda.index = {-1}, .cuda.uuid = {MIG_1}}, MIG_1,
 		MIG_1},
 	{"visible: MIG, none is open, and one GPU is", 0, 0, NULL,
-		{NAMES(1), .minor_count = 1, .minors = {2}, .visible = {-1}, .visible_uuid = {MIG_1}}, "0", "2"},
-	{"visible: MIG, none is open", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {MIG_1}}, "unknown",
+		{NAMES(1), .minor_count = 1, .minors = {2}, .cuda.index = {-1}, .cuda.uuid = {MIG_1}}, "0", "2"},
+	{"visible: MIG, none is open", 0, 0, NULL, {SEES(1), .cuda.index = {-1}, .cuda.uuid = {MIG_1}}, "unknown",
 		MIG_1},
 	{"visible: MIG, the driver says of which GPU", 0, 0, "0000:43:00.0",
-		{SEES(1), MIG, .visible = {-1}, .visible_uuid = {MIG_1}}, "1", MIG_1},
-	{"visible: MIG of old", 0, 0, NULL, {SEES(1), MIG, .visible = {-1}, .visible_uuid = {"MIG-GPU-0100/1/0"}},
+		{SEES(1), MIG, .cuda.index = {-1}, .cuda.uuid = {MIG_1}}, "1", MIG_1},
+	{"visible: MIG of old", 0, 0, NULL, {SEES(1), MIG, .cuda.index = {-1}, .cuda.uuid = {"MIG-GPU-0100/1/0"}},
 		"MIG-GPU-0100/1/0", "MIG-GPU-0100/1/0"},
-	{"visible: bytes that name nothing", 0, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-\xff\"\n"}},
+	{"visible: bytes that name nothing", 0, 0, NULL, {SEES(1), .cuda.index = {-1}, .cuda.uuid = {"GPU-\xff\"\n"}},
 		"unknown", "unknown"},
 	{"visible: UUID and index", 1, 0, NULL,
-		{SEES(2), .visible = {-1, 0}, .visible_uuid = {"GPU-03000000-0000-0000-0000-0000000000c3"}}, "0", "0"},
-	{"no context, one visible", UNKNOWN, 0, NULL, {SEES(1), .visible = {2}}, "2", "2"},
-	{"no context, one UUID visible", UNKNOWN, 0, NULL, {SEES(1), .visible = {-1}, .visible_uuid = {"GPU-03"}}, "2",
+		{SEES(2), .cuda.index = {-1, 0}, .cuda.uuid = {"GPU-03000000-0000-0000-0000-0000000000c3"}}, "0", "0"},
+	{"no context, one visible", UNKNOWN, 0, NULL, {SEES(1), .cuda.index = {2}}, "2", "2"},
+	{"no context, one UUID visible", UNKNOWN, 0, NULL, {SEES(1), .cuda.index = {-1}, .cuda.uuid = {"GPU-03"}}, "2",
 		"GPU-03"},
-	{"no context, two visible", UNKNOWN, 0, NULL, {SEES(2), .visible = {2, 1}}, "unknown", "unknown"},
+	{"no context, two visible", UNKNOWN, 0, NULL, {SEES(2), .cuda.index = {2, 1}}, "unknown", "unknown"},
 	{"no context, nothing visible", UNKNOWN, 0, NULL, {SEES(0)}, "unknown", "unknown"},
 	{"no context, nothing said", UNKNOWN, 0, NULL, {FACTS}, "unknown", "unknown"},
 	{"no context, one device open", UNKNOWN, 0, NULL, {CLOSED, .minor_count = 1, .minors = {2}}, "0", "2"},
@@ -267,7 +492,7 @@ static const struct {
 	{"no context, two devices open", UNKNOWN, 0, NULL, {CLOSED, .minor_count = 2, .minors = {1, 2}}, "unknown",
 		"unknown"},
 	{"no context, two visible and one open", UNKNOWN, 0, NULL,
-		{NAMES(2), .visible = {2, 1}, .minor_count = 1, .minors = {1}}, "2", "1"},
+		{NAMES(2), .cuda.index = {2, 1}, .minor_count = 1, .minors = {1}}, "2", "1"},
 	{"no context, UUID of elsewhere", UNKNOWN, 3, NULL, {FACTS}, "unknown", "unknown"},
 	{"no context, facts gone", UNKNOWN, 0, NULL, {.gone = true}, "unknown", "unknown"},
 };
@@ -380,9 +605,9 @@ T(two_gpus_of_one_ordinal)
 static int name_by(uint32_t owner, bool instances, const char *name)
 {
 	static struct zn_proc p;
-	struct zn_facts facts = {NAMES(1), .visible = {-1}, .instances = instances, .owner = owner};
+	struct zn_facts facts = {NAMES(1), .cuda.index = {-1}, .instances = instances, .owner = owner};
 
-	snprintf(facts.visible_uuid[0], sizeof(facts.visible_uuid[0]), "%s", name);
+	snprintf(facts.cuda.uuid[0], sizeof(facts.cuda.uuid[0]), "%s", name);
 	return zn_gpus_resolve(&gpus, &p, &facts, 0);
 }
 
@@ -412,17 +637,17 @@ T(a_full_table)
 
 	memset(&gpus, 0, sizeof(gpus));
 	for (int i = 0; i < ZN_GPUS_MAX - 1; i++) {
-		facts.visible[0] = i;
+		facts.cuda.index[0] = i;
 		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), i);
 	}
-	facts.visible[0] = ZN_GPUS_MAX;
+	facts.cuda.index[0] = ZN_GPUS_MAX;
 	unknown = zn_gpus_resolve(&gpus, &p, &facts, 0);
 	CHECK(unknown == ZN_GPUS_MAX - 1 && zn_gpu_unknown(&gpus.gpu[unknown]));
 	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, UNKNOWN), unknown);
 	uuid_of(p.gpu[0].uuid, 5);
 	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), unknown);
 	CHECK_EQ(gpus.count, ZN_GPUS_MAX);
-	facts.visible[0] = 6;
+	facts.cuda.index[0] = 6;
 	memset(p.gpu[0].uuid, 0, 16);
 	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), 6);
 }
@@ -487,7 +712,7 @@ static void device_is(size_t i, const struct zn_gpu_files *of, enum zn_gpu_file 
 	fd = open(devices[i].path, devices[i].flags);
 	CHECK(fd >= 0);
 	snprintf(name, sizeof(name), "%d", fd);
-	CHECK_EQ(zn_gpu_file(of, dir, name, &minor), want);
+	CHECK_EQ(zn_gpu_file(of, dir, name, &minor), (int)want);
 	if (want)
 		CHECK_EQ(minor, devices[i].minor);
 	close(fd);
@@ -498,8 +723,8 @@ static void device_is(size_t i, const struct zn_gpu_files *of, enum zn_gpu_file 
 /* In a file system of the test's own in place of /dev, as a user may have one. */
 static void open_devices(void)
 {
-	static const struct zn_gpu_files memory = {MEMORY, 0}, instances = {ZN_NVIDIA_MAJOR, MEMORY},
-					 others = {ZN_NVIDIA_MAJOR, 0};
+	static const struct zn_gpu_files memory = {.gpu = MEMORY}, instances = {ZN_NVIDIA_MAJOR, MEMORY, false},
+					 others = {.gpu = ZN_NVIDIA_MAJOR};
 
 	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 		mount("none", "/dev", "tmpfs", 0, NULL) || mount("none", "/tmp", "tmpfs", 0, NULL)) {
@@ -539,7 +764,12 @@ int main(void)
 	RUN(a_file_of_many_bytes);
 	RUN(more_gpus_than_there_is_room_for);
 	RUN(uuid_as_text);
+	RUN(amd_uuid_as_text);
+	RUN(amd_gpus_are_listed_by_their_render_nodes);
+	RUN(a_number_behind_an_index);
 	ordinals();
+	amd_ordinals();
+	lists_of_lists();
 	RUN(identify);
 	RUN(identify_refuses_another_gpu);
 	RUN(a_pci_address_without_its_end);

@@ -30,6 +30,7 @@ static const struct row {
 	{"events_lost", ZN_SCENARIO_LOSSES},
 	{"oom_kill", ZN_SCENARIO_OOM},
 	{"gpu_xid", ZN_SCENARIO_XID},
+	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU},
 };
 
 /* Seconds since the start at which alerts of a rule fired first and were resolved last; 0: never. */

@@ -101,6 +101,68 @@ T(texts_are_told_apart)
 	}
 }
 
+#define AMD "amdgpu 0000:c3:00.0: "
+
+static const struct {
+	const char *name, *text;
+	enum zn_amdgpu_error want;
+} amdgpu[] = {
+	{"a reset", AMD "amdgpu: GPU reset begin!", ZN_AMDGPU_RESET},
+	{"a reset, of newer kernels", AMD "GPU reset begin!. Source:  1", ZN_AMDGPU_RESET},
+	{"a reset that went well", AMD "amdgpu: GPU reset(1) succeeded!", ZN_AMDGPU_NONE},
+	{"a reset that failed", AMD "amdgpu: GPU reset(1) failed", ZN_AMDGPU_RESET_FAILED},
+	{"a reset that failed, with its error", AMD "amdgpu: GPU reset(7) failed with error -110",
+		ZN_AMDGPU_RESET_FAILED},
+	{"after a reset", AMD "amdgpu: GPU reset succeeded, trying to resume", ZN_AMDGPU_NONE},
+	{"a ring", AMD "amdgpu: ring gfx_0.0.0 timeout, signaled seq=7, emitted seq=9", ZN_AMDGPU_RING_TIMEOUT},
+	{"a ring at the start", AMD "amdgpu: ring gfx_0.0.0 uses VM inv eng 0 on hub 0", ZN_AMDGPU_NONE},
+	{"a page fault", AMD "amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:32769)",
+		ZN_AMDGPU_PAGE_FAULT},
+	{"a page fault, of newer GPUs", AMD "amdgpu: [gfxhub] page fault (src_id:0 ring:40 vmid:5 pasid:9)",
+		ZN_AMDGPU_PAGE_FAULT},
+	{"what follows it", AMD "amdgpu:  in page starting at address 0x00007fc991c04000 from client 0x1b (UTCL2)",
+		ZN_AMDGPU_NONE},
+	{"hardware errors", AMD "amdgpu: 2 uncorrectable hardware errors detected in umc block",
+		ZN_AMDGPU_UNCORRECTABLE},
+	{"correctable ones", AMD "amdgpu: 1 correctable hardware errors detected in gfx block", ZN_AMDGPU_CORRECTABLE},
+	{"new ones", AMD "amdgpu: socket: 0, die: 1, 1 new uncorrectable hardware errors detected in gfx block",
+		ZN_AMDGPU_UNCORRECTABLE},
+	{"new ones with a number before",
+		AMD "amdgpu: {12} socket: 0, die: 1, 3 new deferred hardware errors detected in umc block",
+		ZN_AMDGPU_DEFERRED},
+	{"all so far", AMD "amdgpu: socket: 0, die: 1, 4 uncorrectable hardware errors detected in total in gfx block",
+		ZN_AMDGPU_NONE},
+	{"none", AMD "amdgpu: no uncorrectable hardware errors detected in umc block", ZN_AMDGPU_NONE},
+	{"an interrupt", AMD "amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+		ZN_AMDGPU_UNCORRECTABLE},
+	{"no address", "amdgpu: GPU reset begin!", ZN_AMDGPU_NONE},
+	{"a bad address", "amdgpu 0000:c3:00: amdgpu: GPU reset begin!", ZN_AMDGPU_NONE},
+	{"something before it", "x " AMD "amdgpu: GPU reset begin!", ZN_AMDGPU_NONE},
+	{"another driver", "i915 0000:c3:00.0: amdgpu: GPU reset begin!", ZN_AMDGPU_NONE},
+	{"a process of that name", "amdgpu[123]: segfault at 0 ip 0 sp 0 error 4", ZN_AMDGPU_NONE},
+	{"nothing", "", ZN_AMDGPU_NONE},
+};
+
+T(records_of_amdgpu_are_told_apart)
+{
+	for (size_t i = 0; i < ZN_LEN(amdgpu); i++) {
+		size_t all = strlen(amdgpu[i].text);
+
+		for (size_t len = 0; len <= all; len++) {
+			char *copy = malloc(len ? len : 1), pci[ZN_PCI_BYTES];
+			enum zn_amdgpu_error got;
+
+			memcpy(copy, amdgpu[i].text, len);
+			got = zn_amdgpu_parse((struct zn_str){copy, len}, pci);
+			free(copy);
+			if (len == all && got != amdgpu[i].want)
+				T_FAIL("%s: %d", amdgpu[i].name, got);
+			if (len == all && got)
+				CHECK_STR(pci, "0000:c3:00.0");
+		}
+	}
+}
+
 /* ---- Records. ---- */
 
 static void play(const struct answer *answers)
@@ -135,6 +197,26 @@ T(only_the_kernel_itself_counts)
 	CHECK_EQ(x.xid[1].times, 1);
 	CHECK(llabs((long long)x.xid[0].since_ms - (long long)zn_wall_ms()) < 60000);
 	CHECK_EQ(x.lost, 0);
+}
+
+T(errors_of_both_drivers_are_kept_apart)
+{
+	static const struct answer log[] = {
+		{"3,1,1,-;" BROKEN "\n", 0},
+		{"3,2,1,-;" AMD "amdgpu: GPU reset begin!\n", 0},
+		{"3,3,1,-;" AMD "amdgpu: 1 correctable hardware errors detected in umc block\n", 0},
+		{"3,4,1,-;" AMD "amdgpu: GPU reset begin!\n", 0},
+		{"11,5,1,-;" AMD "amdgpu: GPU reset begin!\n", 0},
+		{NULL, EAGAIN},
+	};
+
+	play(log);
+	CHECK_EQ(x.count, 3);
+	CHECK_EQ(x.xid[0].amdgpu, ZN_AMDGPU_NONE);
+	CHECK_STR(zn_amdgpu_label(x.xid[1].amdgpu), "reset");
+	CHECK_EQ(x.xid[1].times, 2);
+	CHECK_STR(zn_amdgpu_label(x.xid[2].amdgpu), "correctable");
+	CHECK_EQ(x.xid[2].times, 1);
 }
 
 T(lines_that_are_no_record)
@@ -279,7 +361,9 @@ int main(void)
 {
 	snprintf(path, sizeof(path), "/tmp/xid_test.%d", getpid());
 	RUN(texts_are_told_apart);
+	RUN(records_of_amdgpu_are_told_apart);
 	RUN(only_the_kernel_itself_counts);
+	RUN(errors_of_both_drivers_are_kept_apart);
 	RUN(lines_that_are_no_record);
 	RUN(what_was_overwritten_is_counted);
 	RUN(a_full_table_drops_the_newcomer);

@@ -30,6 +30,7 @@ BUILD = os.environ.get("E2E_BUILD", os.path.join(ROOT, "build"))
 ZERNELD, ZERNEL = os.path.join(BUILD, "zerneld"), os.path.join(BUILD, "zernel")
 TOOLS = os.path.join(BUILD, "test")
 CUDA, NCCL = os.path.join(TOOLS, "libcuda.so.1"), os.path.join(TOOLS, "libnccl.so.2")
+HIP = os.path.join(TOOLS, "libamdhip64.so.6")
 DRIVER, BURST = os.path.join(TOOLS, "driver"), os.path.join(TOOLS, "burst")
 PATIENCE = 60
 HANG = 600
@@ -362,7 +363,7 @@ class Daemon(Process):
 
 def application_env(more):
     """Ours, without what tells CUDA programs which GPUs there are."""
-    return {**{k: v for k, v in os.environ.items() if not k.startswith(("CUDA_", "SLURM_", "FAKE_"))}, **(more or {})}
+    return {**{k: v for k, v in os.environ.items() if not k.startswith(("CUDA_", "HIP_", "ROCR_", "SLURM_", "FAKE_"))}, **(more or {})}
 
 
 class Driver(Process):

@@ -17,6 +17,7 @@ SCENARIOS = {
     "losses": {"events_lost"},
     "oom": {"oom_kill"},
     "xid": {"gpu_xid"},
+    "amdgpu": {"gpu_amdgpu"},
     "healthy": set(),
 }
 CYCLE_S = 20

@@ -39,7 +39,12 @@ static void check_entry(const struct zn_xid *e)
 	uint32_t xid;
 	int len = snprintf(text, sizeof(text), "NVRM: Xid (PCI:%s): %u, x", e->pci, e->xid);
 
-	check(e->times > 0 && zn_xid_parse((struct zn_str){text, (size_t)len}, pci, &xid));
+	check(e->times > 0);
+	if (e->amdgpu) {
+		check(!e->xid && zn_amdgpu_label(e->amdgpu)[0]);
+		return;
+	}
+	check(zn_xid_parse((struct zn_str){text, (size_t)len}, pci, &xid));
 	check(xid == e->xid && !strcmp(pci, e->pci));
 }
 
@@ -51,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	memcpy(exact, data, len);
 	zn_xid_parse((struct zn_str){exact, len}, pci, &xid);
+	zn_amdgpu_parse((struct zn_str){exact, len}, pci);
 	free(exact);
 	if (len < CUTS)
 		return 0;

@@ -19,6 +19,11 @@ rows=(
 	"nccl-2.22 libnccl.so.2 trixie libnccl2 $newest_libc"
 	"nccl-2.29 libnccl.so.2 sid libnccl2 $newest_libc"
 	"rccl-5.4 librccl.so.1 trixie librccl1 $hip $newest_libc"
+	"hip-5.2 libamdhip64.so.5 bookworm libamdhip64-5 libamd-comgr2 libhsa-runtime64-1 libhsakmt1 libnuma1 libdrm2
+		libdrm-amdgpu1 libelf1 libllvm15 libedit2 libbsd0 libmd0 libffi8 libtinfo6 libxml2 libicu72 liblzma5 libz3-4
+		zlib1g libc6 libstdc++6 libgcc-s1"
+	"hip-6.4 libamdhip64.so.6 sid libamdhip64-6 libamd-comgr3 libhsa-runtime64-1 libnuma1 libdrm2 libdrm-amdgpu1 libelf1t64
+		libllvm21 libedit2 libbsd0 libmd0 libffi8 libtinfo6 libxml2-16 libz3-4 libzstd1 zlib1g $newest_libc"
 )
 
 # unpack NAME LIBRARY PACKAGE...: everything into a new folder, which gets its name when it is whole

@@ -44,10 +44,11 @@ UNCALLED = {"ncclCommShrink", "ncclAllToAll"}
 
 
 class Caller(Process):
-    """caller.c with a library; with the libraries that came with it where it has some."""
+    """caller.c with a library; with the libraries that came with it where it has some, or that it came with."""
 
     def __init__(self, path):
-        beside = os.path.join(os.path.dirname(path), "lib")
+        own = os.path.dirname(path)
+        beside = own if os.path.basename(own) == "lib" else os.path.join(own, "lib")
         loader = glob.glob(os.path.join(beside, "ld-linux*"))
         before = [loader[0], "--library-path", beside] if loader else []
         super().__init__([*before, os.path.join(TOOLS, "caller"), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -180,6 +181,37 @@ def nccl_2_29():
 def rccl_5_4():
     """Debian's build has a landing pad before each frame, and some frames begin without a push."""
     collectives(real("rccl-5.4", "librccl.so.1"), {"ncclGather": 1, "ncclScatter": 1, "ncclSend": 2, "ncclRecv": 2}, (*CHEAP, "landing"))
+
+
+def hip(path, kinds=CHEAP, inner=None):
+    """Of a HIP without a GPU: each call fails, and is counted as what it is."""
+    daemon, caller, calls, listed = exact(path, inner=inner, kinds=kinds)
+    kernel = added(calls, *(f for f in calls if "Launch" in f and "Cooperative" not in f and "Graph" not in f))
+    cooperative = added(calls, *(f for f in calls if "Cooperative" in f))
+    graph = added(calls, "hipGraphLaunch", "hipGraphLaunch_spt")
+    equal(by_label(daemon, "zernel_cuda_launches_total", "kind", caller),
+          {"kernel": kernel, "cooperative": cooperative, "graph": graph}, "launches")
+    syncs = by_label(daemon, "zernel_cuda_sync_seconds_count", "call", caller)
+    equal(syncs["stream_synchronize"], added(calls, "hipStreamSynchronize", "hipStreamSynchronize_spt"), "waits for a stream")
+    equal(syncs["ctx_synchronize"], calls["hipDeviceSynchronize"], "waits for the device")
+    equal(syncs["mem_free"], calls["hipFree"], "frees")
+    return listed
+
+
+@test
+def hip_5_2():
+    hip(real("hip-5.2", "libamdhip64.so.5"))
+
+
+@test
+def hip_5_7():
+    hip(real("rccl-5.4", os.path.join("lib", "libamdhip64.so.5")))
+
+
+@test
+def hip_6_4():
+    """Debian's build has a landing pad before each function, and most go on with a subtraction, which the kernel single-steps."""
+    hip(real("hip-6.4", "libamdhip64.so.6"), (*CHEAP, "landing"))
 
 
 @test

@@ -954,7 +954,7 @@ static bool has_minor(const struct zn_gpus *g, const struct zn_gpu *gpu, uint64_
 
 	if (g->listed && gpu->minor < 0)
 		return minors; /* a MIG instance, of any GPU */
-	if (gpu->vendor == ZN_VENDOR_AMD)
+	if (gpu->vendor == ZN_VENDOR_AMD && gpu->minor >= 0)
 		return minors & ZN_RENDER_BIT(gpu->minor);
 	for (int minor = 0; minors; minor++, minors >>= 1) {
 		if (!(minors & 1))

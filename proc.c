@@ -527,6 +527,7 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 		if (gpu->uuid[0] && strcasecmp(gpu->uuid, uuid))
 			return false;
 		strcpy(gpu->uuid, uuid);
+		gpu->vendor = is_amd_uuid(g->uuid) ? ZN_VENDOR_AMD : ZN_VENDOR_NVIDIA;
 	} else if (gpu->pci[0] && g->pci[0] && !same_pci(gpu, g->pci)) {
 		return false;
 	}

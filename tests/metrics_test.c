@@ -543,7 +543,7 @@ static const struct {
 	{"zernel_gpu_alloc_failures_total{pid=\"4242\"," GPU ",reason=\"other\"}", "19"},
 	{"zernel_gpu_host_pinned_bytes{pid=\"4242\"}", "1014"},
 	{"zernel_gpu_info{" GPU
-	 ",uuid=\"GPU-ab000000-0000-0000-0000-000000000000\",pci=\"0000:3b:00.0\",minor=\"\",vendor=\"\"}",
+	 ",uuid=\"GPU-ab000000-0000-0000-0000-000000000000\",pci=\"0000:3b:00.0\",minor=\"\",vendor=\"nvidia\"}",
 		"1"},
 	{"zernel_cuda_launches_total{pid=\"4242\",kind=\"kernel\"}", "1000"},
 	{"zernel_cuda_launches_total{pid=\"4242\",kind=\"graph\"}", "1001"},

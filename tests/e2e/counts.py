@@ -69,7 +69,7 @@ def gpus_are_identified_by_what_the_driver_says():
     daemon, driver = Daemon(), Driver("devices")
     daemon.attached(CUDA)
     r = driver.start()
-    want = {tuple(sorted({"gpu_id": str(d["ordinal"]), "uuid": d["uuid"], "pci": d["pci"], "minor": ""}.items())): 1
+    want = {tuple(sorted({"gpu_id": str(d["ordinal"]), "uuid": d["uuid"], "pci": d["pci"], "minor": "", "vendor": "nvidia"}.items())): 1
             for d in r["devices"]}
     wait_until(lambda: len(daemon.metrics().all("zernel_gpu_info")) == 4, "four GPUs")
     metrics = daemon.metrics()

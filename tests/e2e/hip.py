@@ -262,7 +262,7 @@ def what_the_runtime_says_of_a_gpu():
         actor.do(f"ok(hip.hipSetDevice(2)); take({MIB}); ok(hip.hipMemGetInfo(byref(u64()), byref(u64())))")
         equal(used(daemon, actor), {"2": MIB}, "memory")
         info = [dict(k) for k in daemon.metrics().all("zernel_gpu_info")]
-        equal(info, [{"gpu_id": "2", "uuid": "GPU-fa5e000000000002", "pci": "0000:c2:00.0", "minor": "", "vendor": ""}], "what is known of it")
+        equal(info, [{"gpu_id": "2", "uuid": "GPU-fa5e000000000002", "pci": "0000:c2:00.0", "minor": "", "vendor": "amd"}], "what is known of it")
         equal(daemon.metrics().one("zernel_gpu_memory_total_bytes", gpu_id="2"), 192 << 30, "its memory")
         actor.end()
         daemon.end()

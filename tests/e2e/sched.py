@@ -91,9 +91,10 @@ def figures(w, what):
     return sum(found.values()), sum(total.values())
 
 
-def near(w, what, count, ns, got):
+def near(w, what, count, ns, got, late=0):
+    """late: tries that came so late, as the thread had no CPU, that they may be waits of their own."""
     calls, total = figures(w, what)
-    check(calls == count, f"{what}: {calls} waits, not {count}")
+    check(count <= calls <= count + late, f"{what}: {calls} waits, not {count}, {late} of them late")
     own = ns / 1e9
     check(own * 0.97 - got["runqueue"] - 0.005 <= total <= own * 1.01 + 0.005, f"{what}: {total} s, not {own} s")
 
@@ -107,7 +108,7 @@ def batches_are_waits_for_data():
 @test_timed
 def retries_are_one_wait():
     w, did, got = compare("retries", 23)
-    near(w, "dataloader_wait", did["waits"], did["data"], got)
+    near(w, "dataloader_wait", did["waits"], did["data"], got, did["late"])
 
 
 @test_timed

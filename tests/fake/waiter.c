@@ -49,7 +49,7 @@ static struct {
 
 static struct {
 	uint64_t ns[CAUSES];
-	uint64_t waits;
+	uint64_t waits, late;
 } did;
 
 static void must(bool ok, const char *what)
@@ -149,14 +149,19 @@ static void ask(const struct loader *l)
 	must(write(l->ask[1], "", 1) == 1, "write");
 }
 
+#define LATE_NS 5000000 /* a thread that gets no CPU for so long between two tries may be seen to wait twice */
+
 /* limit_ms: what one poll() waits at most. */
 static void take(const struct loader *l, int limit_ms)
 {
 	struct pollfd p = {.fd = l->give[0], .events = POLLIN};
+	uint64_t begin = now_ns(), limit_ns = (uint64_t)limit_ms * 1000000;
 	char byte;
 
-	while (poll(&p, 1, limit_ms) == 0)
-		;
+	while (poll(&p, 1, limit_ms) == 0) {
+		did.late += now_ns() - begin > limit_ns + LATE_NS;
+		begin = now_ns();
+	}
 	must(read(l->give[0], &byte, 1) == 1, "read");
 }
 
@@ -704,7 +709,7 @@ static void perform(const char *name, int repeats)
 		i++;
 	must(i < sizeof(scenario) / sizeof(scenario[0]), name);
 	scenario[i].run(repeats);
-	printf("{\"waits\": %lu, \"wall\": %lu, \"cpu_time\": %lu, \"voluntary\": %lu, \"involuntary\": %lu", did.waits,
+	printf("{\"late\": %lu, \"waits\": %lu, \"wall\": %lu, \"cpu_time\": %lu, \"voluntary\": %lu, \"involuntary\": %lu", did.late, did.waits,
 		now_ns() - start, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu,
 		status_number("voluntary_ctxt_switches:") - voluntary,
 		status_number("nonvoluntary_ctxt_switches:") - other);

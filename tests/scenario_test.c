@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* link: -O2 -fno-sanitize=all build/bench/libzernel.a */
 /*
  * scenario_test.c: each built-in rule fires and is resolved in a scenario of the simulation, and in no other one. All is as
  * in the daemon, from the simulator's counters over the metrics to the rules, but the clock, which is that of the simulation.

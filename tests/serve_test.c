@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* link: -Wl,--wrap=accept4 */
 /*
  * serve_test.c: the server (serve.c, answer.c, listen.c, push.c, loop.c) against real loopback sockets, on one thread:
  * the loop runs one turn at a time, so that nothing depends on timing. A wait only ends a test that hangs.

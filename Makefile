@@ -105,7 +105,7 @@ $(B)/zernel: $(B)/zerneld
 T := build/test
 SANITIZE     := -fsanitize=address,undefined -fno-omit-frame-pointer
 PLAIN_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I.
-TEST_CFLAGS  := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $(SANITIZE) -I.
+TEST_CFLAGS  := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $(SANITIZE) -I. -Itests
 FUZZ_CFLAGS  := -O1 -g -std=gnu11 -D_GNU_SOURCE $(SANITIZE) -I.
 DEPS          = -MMD -MP -MF $@.d -MT $@
 
@@ -125,8 +125,10 @@ $(eval $(call archive,build/bench,$(CC) $(PLAIN_CFLAGS)))
 
 # A unit test is linked with the archive. What it defines itself is not taken from there, if it defines all that is used of
 # that file. Further options stand in its second line: /* link: OPTIONS */
-UNIT := $(sort $(patsubst %.c,$(T)/%,$(notdir $(wildcard tests/*_test.c))))
-vpath %_test.c tests
+UNIT_SRC := $(wildcard tests/*_test.c tests/unit/*/*_test.c)
+UNIT     := $(sort $(patsubst %.c,$(T)/%,$(notdir $(UNIT_SRC))))
+$(if $(filter-out $(words $(UNIT)),$(words $(UNIT_SRC))),$(error two unit tests have the same name))
+vpath %_test.c tests $(sort $(dir $(UNIT_SRC)))
 $(T)/%_test: %_test.c $(T)/libzernel.a
 	@echo "  TEST CC $<"
 	$(Q)$(CC) $(TEST_CFLAGS) $(DEPS) $< -o $@ $$(sed -n '2s,^/\* link: \(.*\) \*/$$,\1,p' $<) $(T)/libzernel.a -Wl,--as-needed $(LIBS)

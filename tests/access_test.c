@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define TOKEN "0123456789abcdef"

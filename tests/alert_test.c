@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "alert_source.h"
 #include "t.h"
 

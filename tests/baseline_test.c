@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define DAY   17280 /* steps */

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define H      "zernel 1 "

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "t.h"
-#include "../zernel.h"
+#include "zernel.h"
 
 #define TEXT_ADDR 0x10000
 #if defined(__x86_64__)

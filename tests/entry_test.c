@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "t.h"
-#include "../zernel.h"
+#include "zernel.h"
 
 typedef struct zn_entry reader(const uint8_t *code, size_t len, uint64_t room);
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define JOB_63 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"

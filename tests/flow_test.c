@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "clock.h"
 #include "t.h"
 

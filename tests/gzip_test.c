@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "t.h"
-#include "../zernel.h"
+#include "zernel.h"
 
 /* Text like that of metrics: repetitive, with figures that differ. */
 static char *metrics_like(size_t len)

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define SAMPLES_MAX 100000

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define S  ZN_NS_PER_S

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define S(text) ((struct zn_str){text, sizeof(text) - 1})

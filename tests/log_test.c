@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define LINE_MAX_BYTES 1024

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* notify_test.c: what receivers are told as alerts come and go, with a courier that takes letters or does not. */
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 static struct zn_options options = {.notify_repeat_ms = 60000, .simulate = true};

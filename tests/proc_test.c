@@ -12,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define LISTED 3

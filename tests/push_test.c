@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "t.h"
-#include "../zernel.h"
+#include "zernel.h"
 
 #define LONG "interval_ms=60000" /* an interval that does not end while a test runs */
 #define ALL  "7f"                /* topics, when none is named */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define BOOT_MS 1709164800000ULL /* 2024-02-29, 00:00:00 UTC, when the node was started */

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define HEALTHY_S 1300 /* as long as gpu_idle looks back and waits, and more */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #define S         ZN_NS_PER_S

@@ -27,7 +27,7 @@
 #include <zlib.h>
 
 #include "t.h"
-#include "../zernel.h"
+#include "zernel.h"
 
 #define HANG_TURNS 12000                      /* of 1 ms each, once nothing moves */
 #define KEY        "dGhlIHNhbXBsZSBub25jZQ==" /* RFC 6455, section 1.3 */

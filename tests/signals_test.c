@@ -2,7 +2,7 @@
 /*
  * signals_test.c: rates over a tick, the time two processes are inside a driver, and the numbers of devices.
  */
-#include "../zernel.h"
+#include "zernel.h"
 #include "t.h"
 
 #include <pthread.h>

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 #include "alert_source.h"
 #include "t.h"
 

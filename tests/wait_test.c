@@ -2,7 +2,7 @@
 /*
  * wait_test.c: the sentence that says why a GPU is idle, and where a process's time went, over an arena of plain memory.
  */
-#include "../zernel.h"
+#include "zernel.h"
 #include "clock.h"
 #include "t.h"
 

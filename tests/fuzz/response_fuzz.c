@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "../../dns.c"
-#include "../../fetch.c"
+#include "dns.c"
+#include "fetch.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -70,8 +70,9 @@ $(B)/bpf.o: $(B)/bpf.c
 
 $(B)/obj/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/obj/zerneld.o: $(B)/version
-# what runs once, or when a person asks, is made small
-SMALL := check alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify export xid
+# what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
+SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options codec/http_client codec/dns model/xid job/message \
+	output/report output/report_text output/notify output/export
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
@@ -125,10 +126,10 @@ $(eval $(call archive,build/bench,$(CC) $(PLAIN_CFLAGS)))
 
 # A unit test is linked with the archive. What it defines itself is not taken from there, if it defines all that is used of
 # that file. Further options stand in its second line: /* link: OPTIONS */
-UNIT_SRC := $(wildcard tests/*_test.c tests/unit/*/*_test.c)
+UNIT_SRC := $(wildcard tests/unit/*/*_test.c)
 UNIT     := $(sort $(patsubst %.c,$(T)/%,$(notdir $(UNIT_SRC))))
 $(if $(filter-out $(words $(UNIT)),$(words $(UNIT_SRC))),$(error two unit tests have the same name))
-vpath %_test.c tests $(sort $(dir $(UNIT_SRC)))
+vpath %_test.c $(sort $(dir $(UNIT_SRC)))
 $(T)/%_test: %_test.c $(T)/libzernel.a
 	@echo "  TEST CC $<"
 	$(Q)$(CC) $(TEST_CFLAGS) $(DEPS) $< -o $@ $$(sed -n '2s,^/\* link: \(.*\) \*/$$,\1,p' $<) $(T)/libzernel.a -Wl,--as-needed $(LIBS)

@@ -7,7 +7,7 @@
 
 #include "json.c"
 #include "http.c"
-#include "filter.c"
+#include "src/serve/query.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "json.c"
-#include "message.c"
+#include "src/job/message.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

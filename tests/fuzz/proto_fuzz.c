@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "json.c"
-#include "proto.c"
+#include "src/codec/protobuf.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

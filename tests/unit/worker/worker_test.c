@@ -3,7 +3,7 @@
  * child_test.c: the queue between the daemon and a process beside it: messages come whole, in order, and once, wherever the
  * end of its memory lies; what is full refuses; and whatever one side writes there, the other stays within it.
  */
-#include "child.c"
+#include "src/worker/worker.c"
 #include <stdlib.h>
 #include <sys/wait.h>
 

@@ -1270,7 +1270,7 @@ struct zn_filter;
 
 /* ---- base/log.c (zn_log zn_now_ zn_wall_ zn_moment_): one line on stderr, and the clocks. ---- */
 
-/* log.c: one line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes outside
+/* One line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes outside
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
 enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
 extern enum zn_level zn_log_level;
@@ -1680,7 +1680,7 @@ struct zn_reply {
 	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
 	bool keep_alive;        /* the connection can be used again once it is done */
 	bool done;              /* all of it has come, or the rest is not wanted */
-	/* for fetch.c only */
+	/* for codec/http_client.c only */
 	uint8_t interim;
 	size_t len;
 	struct zn_http_body body;
@@ -1878,7 +1878,6 @@ struct zn_facts {
 	struct zn_claim claim;
 };
 
-/* proc.c: the GPUs of the node and which of them a process means by its ordinals. */
 struct zn_gpu {
 	char id[48]; /* label gpu_id: index in PCI order, a UUID where there is no index, or "unknown" */
 	char uuid[48];
@@ -2931,7 +2930,6 @@ bool zn_place_same(int fd, const struct zn_place *place); /* whether that code i
 /* ---- probe/kernel.c (zn_kernel_): families on the kernel itself. What a kernel allows is found by trying, best
  * first. ---- */
 
-/* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
 #define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
 enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
 /* One program of ours at one place of the kernel. */
@@ -3145,7 +3143,7 @@ int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 
-/* shadow.c: whether a return probe would kill a process, because it has a shadow stack and this kernel does not keep that right.
+/* Whether a return probe would kill a process, because it has a shadow stack and this kernel does not keep that right.
  * A probe stands in a file, so a library that such a process maps is to be left alone. in(): the same of the text of
  * /proc/PID/status; used(): of a process, whatever the kernel. */
 bool zn_shadow_stack_in(const char *status);
@@ -3489,7 +3487,7 @@ struct zn_jobs {
 	void *memory;                   /* of the histograms; touched only as far as it is used */
 	uint32_t high;                  /* slots from here on were never used */
 	uint64_t refused;               /* newcomers that found the table full */
-	bool crowded; /* series of file I/O run short: jobs that have ended make room. flow.c sets it */
+	bool crowded; /* series of file I/O run short: jobs that have ended make room. job/io.c sets it */
 	uint64_t tick_ns;
 	struct zn_hist merged;          /* scratch of zn_job_merge() */
 	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
@@ -3760,7 +3758,7 @@ void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
 
 /* ---- output/report_text.c (zn_report_): a report as people read it. ---- */
 
-/* sheet.c. From such JSON, so that a file says the same as a running job: a page for people, and one line of up to 250
+/* From such JSON, so that a file says the same as a running job: a page for people, and one line of up to 250
  * characters without quotes or an end of line, for AdminComment. All is printable ASCII. Nothing if it is no JSON. */
 void zn_report_page(struct zn_out *o, struct zn_str json);
 void zn_report_line(struct zn_out *o, struct zn_str json);
@@ -3836,7 +3834,6 @@ struct zn_view {
 	uint64_t ticks;                    /* begun since the start */
 	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
 };
-/* view.c: what both forms show. */
 void zn_view_tick(struct zn_view *v);
 uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
 /* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
@@ -3972,7 +3969,7 @@ struct zn_asked {
 struct zn_route {
 	const char *path;
 	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
-	unsigned flags;                                                                      /* of answer.c */
+	unsigned flags;                                                                      /* of serve/routes.c */
 };
 #define ZN_CODES(X)                                                                                                    \
 	X(101)                                                                                                         \
@@ -4040,7 +4037,7 @@ struct zn_body *zn_body_get(struct zn_serve *s);
 struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
 void zn_body_put(struct zn_body *b);
 
-/* One client. From here on, for serve.c, answer.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
+/* One client. From here on, for conn.c, routes.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
  * while some waits, no further request is parsed and no further frame begun. */
 #define ZN_CONN_OUT 2048
 enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_BODY, ZN_CONN_PUSH, ZN_CONN_DRAIN };
@@ -4092,7 +4089,7 @@ void zn_listen_close(struct zn_serve *s);
 
 /* ---- serve/routes.c (zn_answer_): routes, and what is answered. ---- */
 
-/* answer.c: queues the answer to a request; after 101 the WebSocket is open. */
+/* Queues the answer to a request; after 101 the WebSocket is open. */
 void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
 /* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
 void zn_answer_error(struct zn_conn *c, int status, bool head_only);

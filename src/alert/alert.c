@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * alert.c: the states of alerts, by rules (rule.c) that are evaluated every tick. An instance of a rule is inactive,
+ * alert.c: the states of alerts, by rules (parse.c) that are evaluated every tick. An instance of a rule is inactive,
  * pending or firing; only what is not inactive takes a place in the table. States do not outlive the daemon.
  *
  * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the instances
@@ -10,7 +10,7 @@
 
 #include "zernel.h"
 
-/* Each is tried by tests/alert_test.c and explained in docs/ALERTS.md. */
+/* Each is tried by tests/unit/alert/alert_test.c and explained in docs/ALERTS.md. */
 const char zn_alerts_defaults[] =
 	"alert gpu_oom_warning\n"
 	"  expr      zernel_gpu_memory_used_ratio > 95%\n"

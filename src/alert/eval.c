@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rule_run.c: runs the programs of rule.c over samples of metrics: vectors of instances on a stack of fixed size. No clock and
- * no allocation; the past of series, for rate() and the like, is a fixed table.
+ * eval.c: runs the programs of parse.c over samples of metrics: vectors of instances on a stack of fixed size. No clock
+ * and no allocation; the past of series, for rate() and the like, is a fixed table.
  */
 #include <math.h>
 

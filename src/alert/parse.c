@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rule.c: the language of alert rules (docs/ALERTS.md), read once into a fixed program per rule, a tree of operations, which
- * rule_run.c runs. No allocation, and no file but in zn_rules_read().
+ * parse.c: the language of alert rules (docs/ALERTS.md), read once into a fixed program per rule, a tree of operations,
+ * which eval.c runs. No allocation, and no file but in zn_rules_read().
  */
 #include <ctype.h>
 #include <errno.h>

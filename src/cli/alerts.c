@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * alertctl.c: `zernel alerts`: checks a file of rules, and tries rules on pages of metrics that were saved from /metrics, or
- * are asked of a daemon, as that would: page by page, a time apart. What a page holds is anybody's text.
+ * alerts.c: `zernel alerts`: checks a file of rules, and tries rules on pages of metrics that were saved from /metrics,
+ * or are asked of a daemon, as that would: page by page, a time apart. What a page holds is anybody's text.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * jobctl.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog or
+ * job.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog or
  * epilog, where to fail or to be slow costs the node its jobs: it ends after 200 ms at the latest and with status 0, says
  * nothing on stdout and at most one line on stderr, starts nothing, and leaves the message as a file if no daemon
  * answers.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * fetch.c: HTTP/1.1 as a client that posts and wants to know whether it was taken (RFC 9110, 9112). Pure: bytes in, bytes
- * out. Of an answer the status and Retry-After count; its body is read past, so that the connection can be kept, and only
- * as long as it is short. Whoever answers is hostile.
+ * http_client.c: HTTP/1.1 as a client that posts and wants to know whether it was taken (RFC 9110, 9112). Pure: bytes
+ * in, bytes out. Of an answer the status and Retry-After count; its body is read past, so that the connection can be
+ * kept, and only as long as it is short. Whoever answers is hostile.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * proto.c: writes the wire format of Protocol Buffers into a bounded buffer (https://protobuf.dev/programming-guides/encoding/).
- * Nothing is allocated. A nested message is written in place behind one byte for its length; one of 128 bytes and more is
- * moved a little when it ends, so that each length has its shortest form.
+ * protobuf.c: writes the wire format of Protocol Buffers into a bounded buffer
+ * (https://protobuf.dev/programming-guides/encoding/). Nothing is allocated. A nested message is written in place
+ * behind one byte for its length; one of 128 bytes and more is moved a little when it ends, so that each length has its
+ * shortest form.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * flow.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in rows
+ * io.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in rows
  * of the arena; a flow is a job on a mount, with the rows of each operation in a chain. Figures are sums over rows, read
- * where they are. When a device's number comes to mean another file system, its rows are cut: what they hold stays where it
- * was counted, and what follows is counted in new ones.
+ * where they are. When a device's number comes to mean another file system, its rows are cut: what they hold stays
+ * where it was counted, and what follows is counted in new ones.
  */
 #include "zernel.h"
 #include <string.h>

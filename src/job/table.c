@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * job.c: the table of jobs: who they are, what they did, when they end. A job is known by its control group, found
+ * table.c: the table of jobs: who they are, what they did, when they end. A job is known by its control group, found
  * in the arena, or because a prolog or a tag tells of it, in either order. No files and no sockets, but for the tag of a
  * whole control group.
  *

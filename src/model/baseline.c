@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * baseline.c: what is usual for a process, signal by signal, and how far from it the newest step of history.c (5 s) is. All
- * arithmetic is on whole numbers, so the same values give the same scores everywhere.
+ * baseline.c: what is usual for a process, signal by signal, and how far from it the newest step of history.c (5 s) is.
+ * All arithmetic is on whole numbers, so the same values give the same scores everywhere.
  *
  * A value x becomes y = 1000 asinh(x / unit): differences of small values, ratios of large ones, as latencies and rates
- * spread by factors and shares do not. The level is the median of the last ZN_BASELINE_POINTS values, the spread 1.4826 times
- * the median distance from it (of normal noise: the standard deviation), and at least the signal's floor. The score is
- * (y - level) / spread. A single outlier moves neither, and a lasting step becomes usual once it fills half of the window.
- * What came twice is a habit, see habit(). tests/baseline_test.c measures false alarms and delays; docs/ALERTS.md states them.
+ * spread by factors and shares do not. The level is the median of the last ZN_BASELINE_POINTS values, the spread 1.4826
+ * times the median distance from it (of normal noise: the standard deviation), and at least the signal's floor. The
+ * score is (y - level) / spread. A single outlier moves neither, and a lasting step becomes usual once it fills half of
+ * the window. What came twice is a habit, see habit(). tests/unit/model/baseline_test.c measures false alarms and
+ * delays; docs/ALERTS.md states them.
  */
 #include "zernel.h"
 #include <errno.h>

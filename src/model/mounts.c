@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mount.c: where the file systems that are used are mounted. The kernel names a device, and /proc/PID/mountinfo its
+ * mounts.c: where the file systems that are used are mounted. The kernel names a device, and /proc/PID/mountinfo its
  * mount point: that of process 1 for what the host sees, and of the process that used the device for what only a
  * container sees. Only devices in use are kept, so that a host with ten thousand mounts costs a walk over its list and no
  * memory. The list is read in slices of a millisecond, and again when poll() says that it has changed.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * signals.c: what the kernel's counters of a process say over the last tick, beside its launches; how long GPU drivers
+ * rates.c: what the kernel's counters of a process say over the last tick, beside its launches; how long GPU drivers
  * were in use, and by two processes at once; and which devices are GPUs. What a tick does not tell is marked as unknown.
  */
 #include "zernel.h"

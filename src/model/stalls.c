@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * wait.c: why a GPU is idle, in figures and in one sentence: where the time of the threads that launch its work went,
+ * stalls.c: why a GPU is idle, in figures and in one sentence: where the time of the threads that launch its work went,
  * what their data loader's workers did meanwhile, and which rank the others wait for.
  */
 #include "zernel.h"

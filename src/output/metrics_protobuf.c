@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * expo.c: /metrics in Protocol Buffers: messages of io.prometheus.client, as Prometheus asks for them where native
- * histograms are switched on. The numbers below are the fields of its metrics.proto. A family without a series is left
- * out, as the libraries do.
+ * metrics_protobuf.c: /metrics in Protocol Buffers: messages of io.prometheus.client, as Prometheus asks for them where
+ * native histograms are switched on. The numbers below are the fields of its metrics.proto. A family without a series
+ * is left out, as the libraries do.
  */
 #include <string.h>
 

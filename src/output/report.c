@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * report.c: what a job did, as JSON: its report, its entry in the snapshot, and the list at /jobs. What was not measured
- * is null and says why, never 0. How a report reads to people is sheet.c.
+ * is null and says why, never 0. How a report reads to people is report_text.c.
  */
 #include <string.h>
 

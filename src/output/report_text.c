@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sheet.c: a report of report.c as people read it: a page of at most 80 columns, and one line. Made from the JSON alone,
- * so that a report that lies in a file reads as one of a running job, and one of another version as far as it goes: what
- * it lacks is "-". All text is plain ASCII.
+ * report_text.c: a report of report.c as people read it: a page of at most 80 columns, and one line. Made from the JSON
+ * alone, so that a report that lies in a file reads as one of a running job, and one of another version as far as it
+ * goes: what it lacks is "-". All text is plain ASCII.
  */
 #include <stdarg.h>
 #include <string.h>

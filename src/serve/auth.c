@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * access.c: who may ask: by a token, by the name that was asked for, and, of web pages, by their origin.
+ * auth.c: who may ask: by a token, by the name that was asked for, and, of web pages, by their origin.
  *
  * Limits: a token file and resolv.conf are read up to 16 KiB. Both, and every header, may hold anything. What is said
  * about a token file never shows what is in it.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * serve.c: connections of the read-only HTTP server: their states, time limits and buffers. Connections and the buffers
+ * conn.c: connections of the read-only HTTP server: their states, time limits and buffers. Connections and the buffers
  * for answers lie in one mapping made at the start, of which only what is used becomes resident. Where connections come
- * from is listen.c, what they are answered answer.c, their WebSocket side push.c, the grammar http.c.
+ * from is listen.c, what they are answered routes.c, their WebSocket side push.c, the grammar http.c.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * answer.c: what is answered to a request: the routes, who may ask for them, and the head of each answer. An answer is
- * rendered once for all who ask for the same in one turn of the loop. The connections it goes to are serve.c.
+ * routes.c: what is answered to a request: the routes, who may ask for them, and the head of each answer. An answer is
+ * rendered once for all who ask for the same in one turn of the loop. The connections it goes to are conn.c.
  */
 #include <string.h>
 

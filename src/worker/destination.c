@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sender.c: one destination of the courier: its queue, its connection, and when it is tried again. A state machine over
- * non-blocking sockets, so that one that is dead delays no other: look the name up, connect to one of its addresses,
- * send, read the answer; after a failure wait, and begin again. A connection is kept as long as both sides like it.
+ * destination.c: one destination of the courier: its queue, its connection, and when it is tried again. A state machine
+ * over non-blocking sockets, so that one that is dead delays no other: look the name up, connect to one of its
+ * addresses, send, read the answer; after a failure wait, and begin again. A connection is kept as long as both sides
+ * like it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * Gives up, once everything is open, what the daemon does not need any more: capabilities, and system calls. What is
  * left is for libraries that processes map later: reading /proc of any process, opening its files, attaching programs
- * that are loaded already. The finder's thread alone does that; the loop's, which reads what comes over the network, gives
- * up that too. Both share their memory: docs/SECURITY.md says what that is worth. The processes that write files
- * (scribe.c) and make connections (courier.c) give up all else. Nothing here can be undone.
+ * that are loaded already. The finder's thread alone does that; the loop's, which reads what comes over the network,
+ * gives up that too. Both share their memory: docs/SECURITY.md says what that is worth. The processes that write files
+ * (writer.c) and make connections (sender.c) give up all else. Nothing here can be undone.
  */
 #include "zernel.h"
 #include <errno.h>

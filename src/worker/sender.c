@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * courier.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver. The daemon itself
+ * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver. The daemon itself
  * can make none after its start, and nothing there waits for a network. What the courier may do is little: it is nobody,
  * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
  * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
  *
- * A letter is handed over as a message (child.c). What came of it is told in memory that both see.
+ * A letter is handed over as a message (worker.c). What came of it is told in memory that both see.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * child.c: what the processes beside the daemon have in common (scribe.c, courier.c): how they are started, what they let
+ * worker.c: what the processes beside the daemon have in common (writer.c, sender.c): how they are started, what they let
  * go of first, and how something is handed over to them.
  *
- * Messages lie in a queue in memory that both processes see, made before the fork: how much may wait depends on no limit of
- * sockets (net.core.wmem_max), no privilege, and no memory in one piece. A socket pair between the two carries no more than
- * a byte that wakes the child, and the end of either. What lies in the queue is read also after the daemon has ended.
+ * Messages lie in a queue in memory that both processes see, made before the fork: how much may wait depends on no
+ * limit of sockets (net.core.wmem_max), no privilege, and no memory in one piece. A socket pair between the two carries
+ * no more than a byte that wakes the child, and the end of either. What lies in the queue is read also after the daemon
+ * has ended.
  *
  * Each side keeps its own place in the queue to itself and believes nothing that the other one writes: at worst messages
  * are lost, which are of the side that lied.

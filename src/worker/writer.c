@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * scribe.c: writes files for the daemon, in a process of its own: a slow or stuck disk stops nobody, and the daemon itself
- * needs no right to write. What it may do is little: no capability, a short list of system calls, and, where the kernel
- * has Landlock, no folder but its own.
+ * writer.c: writes files for the daemon, in a process of its own: a slow or stuck disk stops nobody, and the daemon
+ * itself needs no right to write. What it may do is little: no capability, a short list of system calls, and, where the
+ * kernel has Landlock, no folder but its own.
  *
- * A file is handed over as a message (child.c). It is written under a temporary name, flushed, and renamed: whole, or not
- * there. What has been handed over is written even if the daemon ends or is killed; then the socket's end says so, and no
- * signal does.
+ * A file is handed over as a message (worker.c). It is written under a temporary name, flushed, and renamed: whole, or
+ * not there. What has been handed over is written even if the daemon ends or is killed; then the socket's end says so,
+ * and no signal does.
  *
  * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each scribe has a
  * temporary name of its own instead, on whatever node it runs, and several of them share a folder.

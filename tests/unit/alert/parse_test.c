@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rule_test.c: expressions and what comes out of them, one row for each production of the grammar; mistakes and where they
- * are said to be; the past of series; full tables.
+ * parse_test.c: expressions and what comes out of them, one row for each production of the grammar; mistakes and where
+ * they are said to be; the past of series; full tables.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* fetch_test.c: URLs, the request, answers whole and cut at each byte, and how long a sender waits. */
+/* http_client_test.c: URLs, the request, answers whole and cut at each byte, and how long a sender waits. */
 #include <errno.h>
 #include <stdlib.h>
 

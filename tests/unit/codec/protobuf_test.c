@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * proto_test.c: bytes of the wire format, by the examples and rules of its specification, and buffers that are too small.
+ * protobuf_test.c: bytes of the wire format, by the examples and rules of its specification, and buffers that are too
+ * small.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * flow_test.c: rows of the arena become figures by job, mount and operation: shards, several devices on one mount, names
+ * io_test.c: rows of the arena become figures by job, mount and operation: shards, several devices on one mount, names
  * that come late or change, jobs that end, and everything given back in the end.
  */
 #include <errno.h>
@@ -113,7 +113,7 @@ static uint32_t used(void)
 	return n;
 }
 
-/* As mount.c does when a list says so. */
+/* As model/mounts.c does when a list says so. */
 static void rename_to(uint32_t dev, const char *point, const char *fstype, bool another)
 {
 	struct zn_mount *e = zn_mounts_use(&flows.mounts, dev, 0, ZN_OWNER_ROOT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * job_test.c: the table of jobs over an arena of plain memory, with a clock that the test moves: who a job is, when it
+ * table_test.c: the table of jobs over an arena of plain memory, with a clock that the test moves: who a job is, when it
  * ends and is forgotten, what its processes add up to, and how much of its GPUs' time it used.
  */
 #include <errno.h>

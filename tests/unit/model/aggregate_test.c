@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * agg_test.c: the aggregator over an arena of plain memory: rows and histograms that come and go, rates, sums
+ * aggregate_test.c: the aggregator over an arena of plain memory: rows and histograms that come and go, rates, sums
  * that never go down, and what a process holds on a GPU.
  */
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * baseline_test.c: false alarms and delays of scores, on series with fixed seeds and on a recording (tests/baseline), held
- * to what docs/ALERTS.md states; then which values scores are of, over an arena of plain memory; and what a step costs.
- * `baseline_test table` prints what was measured instead.
+ * baseline_test.c: false alarms and delays of scores, on series with fixed seeds and on a recording (tests/baseline),
+ * held to what docs/ALERTS.md states; then which values scores are of, over an arena of plain memory; and what a step
+ * costs. `baseline_test table` prints what was measured instead.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 static bool table;
 
-/* In place of view.c. */
+/* In place of output/self.c. */
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
 {
 	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * proc_test.c: the driver's list of GPUs, read from a tree made here, and which GPU a process means by an
+ * gpu_test.c: the driver's list of GPUs, read from a tree made here, and which GPU a process means by an
  * ordinal.
  */
 #include <errno.h>

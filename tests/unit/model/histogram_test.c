@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hist_test.c: the histogram: which slot a duration belongs to, quantiles against the exact ones of sorted
+ * histogram_test.c: the histogram: which slot a duration belongs to, quantiles against the exact ones of sorted
  * samples, merging, and the cumulative counts of the twin histograms.
  */
 #include <math.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mount_test.c: which mount a device is, by lists in a folder that stands in for /proc: what lines mean, which of several
- * wins, what happens when they change, and lists that nobody meant well. The real list of this machine is read too.
+ * mounts_test.c: which mount a device is, by lists in a folder that stands in for /proc: what lines mean, which of
+ * several wins, what happens when they change, and lists that nobody meant well. The real list of this machine is read
+ * too.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * signals_test.c: rates over a tick, the time two processes are inside a driver, and the numbers of devices.
+ * rates_test.c: rates over a tick, the time two processes are inside a driver, and the numbers of devices.
  */
 #include "zernel.h"
 #include "t.h"
@@ -31,7 +31,7 @@ uint64_t zn_wall_ms(void)
 {
 	return clock_ns / 1000000;
 }
-/* In place of view.c and job.c. */
+/* In place of output/self.c and job/table.c. */
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
 {
 	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;

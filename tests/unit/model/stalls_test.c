@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * wait_test.c: the sentence that says why a GPU is idle, and where a process's time went, over an arena of plain memory.
+ * stalls_test.c: the sentence that says why a GPU is idle, and where a process's time went, over an arena of plain
+ * memory.
  */
 #include "zernel.h"
 #include "clock.h"
@@ -15,7 +16,7 @@ static struct zn_agg agg;
 static struct zn_probe probe;
 static struct zn_view view;
 
-/* In place of view.c. */
+/* In place of output/self.c. */
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
 {
 	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* access_test.c: token files, tokens, names of hosts and origins; each header from a block of exactly its size. */
+/* auth_test.c: token files, tokens, names of hosts and origins; each header from a block of exactly its size. */
 #include <errno.h>
 #include <stdlib.h>
 #include <strings.h>

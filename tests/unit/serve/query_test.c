@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* filter_test.c: queries, each from a heap block of exactly its size, and each cut at every byte. */
+/* query_test.c: queries, each from a heap block of exactly its size, and each cut at every byte. */
 #include <errno.h>
 #include <stdlib.h>
 

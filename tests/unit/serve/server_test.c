@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* link: -Wl,--wrap=accept4 */
 /*
- * serve_test.c: the server (serve.c, answer.c, listen.c, push.c, loop.c) against real loopback sockets, on one thread:
- * the loop runs one turn at a time, so that nothing depends on timing. A wait only ends a test that hangs.
- * The time limits are tested by telling zn_serve_tick() that it is later. What the daemon would render is
- * made up here, and so are failures of accept4().
+ * server_test.c: the server (conn.c, routes.c, listen.c, push.c and the loop) against real loopback sockets, on one
+ * thread: the loop runs one turn at a time, so that nothing depends on timing. A wait only ends a test that hangs. The
+ * time limits are tested by telling zn_serve_tick() that it is later. What the daemon would render is made up here, and
+ * so are failures of accept4().
  */
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sender_test.c: one destination against receivers on loopback that behave well and badly. The clock is ours, so that no
- * test waits for a time limit; what the kernel does takes its own time, which is waited for.
+ * destination_test.c: one destination against receivers on loopback that behave well and badly. The clock is ours, so
+ * that no test waits for a time limit; what the kernel does takes its own time, which is waited for.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* secure_test.c: what the system-call filters let through and what they refuse, each in a child that has put one on. */
+/* sandbox_test.c: what the system-call filters let through and what they refuse, each in a child that has put one on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>

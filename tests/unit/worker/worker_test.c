@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * child_test.c: the queue between the daemon and a process beside it: messages come whole, in order, and once, wherever the
- * end of its memory lies; what is full refuses; and whatever one side writes there, the other stays within it.
+ * worker_test.c: the queue between the daemon and a process beside it: messages come whole, in order, and once,
+ * wherever the end of its memory lies; what is full refuses; and whatever one side writes there, the other stays within
+ * it.
  */
 #include "src/worker/worker.c"
 #include <stdlib.h>

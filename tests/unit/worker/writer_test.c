@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * scribe_test.c: files that are whole or not there: in bursts with readers that look all the time, on a full disk, in a
+ * writer_test.c: files that are whole or not there: in bursts with readers that look all the time, on a full disk, in a
  * folder that goes away, and when either process is killed. Disks are tmpfs of 256 KiB in a mount namespace of this
  * program's own, which needs root.
  */

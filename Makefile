@@ -6,6 +6,8 @@
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
+# make structure  which folder calls which, names: docs/DESIGN.md
+# make compile_commands.json   for editors                    make help     this list
 # V=1 shows the commands, SAN=1 builds with ASan and UBSan into a folder of its own.
 
 PREFIX  ?= /usr/local
@@ -13,8 +15,8 @@ CC      := gcc
 CLANG   ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 STRIP   ?= strip
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || cat VERSION 2>/dev/null || echo unknown)
-COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+VERSION := $(shell cat VERSION)
+COMMIT  := $(shell git describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
 MACHINE := $(shell uname -m)
 
 B := build$(if $(SAN),-san)
@@ -48,7 +50,7 @@ all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
+.PHONY: all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -68,8 +70,8 @@ $(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o)
 $(B)/bpf.o: $(B)/bpf.c
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/obj/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
-$(B)/obj/zerneld.o: $(B)/version
+$(B)/obj/base/version.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
+$(B)/obj/base/version.o: $(B)/version
 # what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
 SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options codec/http_client codec/dns model/xid job/message \
 	output/report output/report_text output/notify output/export
@@ -277,8 +279,22 @@ format:
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 
+structure: all
+	$(Q)tests/structure.sh $(B)/obj
+
+help:
+	@sed -n '/^# make  /,/^# V=1/s/^# //p' Makefile
+
+# how each file is compiled, for clangd and other tools
+compile_commands.json: FORCE
+	$(Q)entry() { printf '%s\n{"directory": "$(CURDIR)", "file": "%s", "command": "%s -c %s"}' "$$comma" "$$1" "$$2" "$$1"; comma=,; }; \
+	entries() { flags=$$1; shift; for file; do entry "$$file" "$$flags"; done; }; comma=; \
+	{ printf '['; \
+	  entries '$(CC) $(PLAIN_CFLAGS) -Itests' $(SRC) $(UNIT_SRC) $(wildcard tests/fuzz/*.c); \
+	  entries '$(CLANG) $(BPF_CFLAGS)' $(wildcard bpf/*.bpf.c); printf '\n]\n'; } > $@
+
 dist: all
-	$(Q)contrib/dist.sh $(B) $(VERSION)
+	$(Q)contrib/dist.sh $(B) $(VERSION) $(COMMIT)
 
 install: all
 	install -D -m 0755 $(B)/zerneld $(DESTDIR)$(PREFIX)/sbin/zerneld

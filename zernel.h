@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log loop options
+ *   base     log version loop options
  *   codec    json http ws http_client protobuf gzip elf dns
  *   model    quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
@@ -1299,6 +1299,10 @@ struct zn_moment {
 	char boot[ZN_BOOT_BYTES]; /* another one after each boot; "" where it cannot be read */
 };
 void zn_moment_now(struct zn_moment *m);
+
+/* ---- base/version.c (zn_version zn_commit): which version and commit this is. ---- */
+
+extern const char zn_version[], zn_commit[];
 
 /* ---- base/loop.c (zn_loop_ zn_timer_): the epoll loop. ---- */
 
@@ -4295,9 +4299,8 @@ bool zn_service_options(const struct zn_service *s);
 /* Limits this process to what the service has, for good. said: a line on it. */
 void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
 
-/* ---- zerneld.c (zn_version zn_commit zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
+/* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
 
-extern const char zn_version[], zn_commit[];
 extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
 
 #endif /* !__bpf__ */

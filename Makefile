@@ -50,7 +50,7 @@ all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -294,7 +294,7 @@ compile_commands.json: FORCE
 	  entries '$(CLANG) $(BPF_CFLAGS)' $(wildcard bpf/*.bpf.c); printf '\n]\n'; } > $@
 
 dist: all
-	$(Q)contrib/dist.sh $(B) $(VERSION) $(COMMIT)
+	$(Q)+contrib/dist.sh $(B) $(VERSION) $(COMMIT)
 
 install: all
 	install -D -m 0755 $(B)/zerneld $(DESTDIR)$(PREFIX)/sbin/zerneld

@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-
 bool zn_ready;
 
 #define EXIT_USAGE 2

@@ -5,9 +5,9 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log version loop options
+ *   base     log version loop options text file url procfs
  *   codec    json http ws http_client protobuf gzip elf dns
- *   model    quota gpu aggregate rates stalls mounts history baseline xid
+ *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
  *   probe    entry kernel probe shadow mappers libraries scan find
@@ -1414,6 +1414,60 @@ void zn_options_help(FILE *to);
  * them is the daemon's business, and not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);
 
+/* ---- base/text.c (zn_str_): slices of text. ---- */
+
+/* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
+bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);
+
+/* ---- base/file.c (zn_file_): small files. ---- */
+
+/* Reads up to cap - 1 bytes and puts a NUL behind them: how many, or -1 where it cannot be opened. */
+int zn_file_read(const char *path, char *to, size_t cap);
+
+/* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
+
+#define ZN_HOST_MAX  254                   /* bytes of a host's name, its NUL included */
+#define ZN_BASIC_MAX (ZN_TEXT_MAX * 4 / 3) /* of a user and a password in base64 */
+/* http://[USER:PASSWORD@]HOST[:PORT][/PATH][?QUERY] */
+struct zn_url {
+	char host[ZN_HOST_MAX]; /* a name or an address, without brackets */
+	bool v6;                /* it stood in brackets */
+	uint16_t port;
+	char target[ZN_TEXT_MAX]; /* path and query; empty: it ended with the port */
+	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
+};
+int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
+
+/* ---- base/procfs.c (zn_tree_): what a process has started, by /proc. ---- */
+
+/* A search, a step at a time, for what processes have started, what that has started, and so on. Where the kernel lists
+ * the children of a thread (CONFIG_PROC_CHILDREN) a step reads one such list, or those of some 40 threads; elsewhere it
+ * reads the parents of some 40 processes. A process whose parent has ended before is nobody's child any more, and not
+ * found. From one thread; steps may block. */
+#define ZN_TREE_MAX 8192 /* processes whose children are still to be looked for; a power of two */
+struct zn_tree_process {
+	uint32_t pid;
+	uint32_t index, id; /* of what it belongs to: add() knows */
+};
+struct zn_tree {
+	/* Called with each child, possibly more than once. 0: its children are looked for too. */
+	int (*add)(void *owner, const struct zn_tree_process *parent, uint32_t pid);
+	void *owner;
+	const char *proc_root;
+	uint32_t dropped; /* processes that found no room */
+	/* private */
+	struct zn_tree_process process[ZN_TREE_MAX];
+	uint32_t rest, first, end; /* where those begin whose threads, whose main thread was not looked at; their end */
+	bool by_children;
+	bool reading; /* a folder, behind fd */
+	int fd;
+	uint32_t pass_end;
+};
+void zn_tree_init(struct zn_tree *t, const char *proc_root);
+bool zn_tree_add(struct zn_tree *t, const struct zn_tree_process *p); /* false: there is no room */
+bool zn_tree_step(struct zn_tree *t);                                 /* false: nothing is left to do */
+void zn_tree_close(struct zn_tree *t);
+
 /* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
 
 /* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
@@ -1657,20 +1711,9 @@ void zn_ws_init(struct zn_ws *ws, uint64_t max_message);
  * until all bytes are used. Everything that the header shows to be wrong is an error before the payload comes. */
 int zn_ws_read(struct zn_ws *ws, char *buf, size_t len, struct zn_ws_event *ev);
 
-/* ---- codec/http_client.c (zn_url_ zn_post_ zn_reply_ zn_retry_): HTTP/1.1 as a client that posts. Pure: bytes in,
+/* ---- codec/http_client.c (zn_post_ zn_reply_ zn_retry_): HTTP/1.1 as a client that posts. Pure: bytes in,
  * bytes out. ---- */
 
-#define ZN_HOST_MAX  254                   /* bytes of a host's name, its NUL included */
-#define ZN_BASIC_MAX (ZN_TEXT_MAX * 4 / 3) /* of a user and a password in base64 */
-/* http://[USER:PASSWORD@]HOST[:PORT][/PATH][?QUERY] */
-struct zn_url {
-	char host[ZN_HOST_MAX]; /* a name or an address, without brackets */
-	bool v6;                /* it stood in brackets */
-	uint16_t port;
-	char target[ZN_TEXT_MAX]; /* path and query; empty: it ended with the port */
-	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
-};
-int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
 struct zn_post {
 	const struct zn_url *url;
 	const char *target, *type, *token; /* token: empty, or sent where the URL has no user */
@@ -1780,6 +1823,17 @@ struct zn_dns_wanted {
 };
 /* How many addresses came; -EAGAIN: it answers something else; -EBADMSG: the server failed, or it is no answer. */
 int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want);
+
+/* ---- model/labels.c (zn_family_label zn_tier_label zn_detail_label zn_stall_label zn_io_label): the values of
+ * labels. ---- */
+
+/* A way to hook the kernel. */
+enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
+const char *zn_family_label(enum zn_family f); /* of both kinds */
+const char *zn_tier_label(enum zn_tier t);
+const char *zn_detail_label(enum zn_detail d);
+const char *zn_stall_label(enum zn_stall s);
+const char *zn_io_label(enum zn_io_op op); /* of the operation */
 
 /* ---- model/quota.c (zn_quota_ zn_quotas_ zn_owner_ zn_uid_): shares of tables, see struct zn_quota. ---- */
 
@@ -2053,7 +2107,6 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail de
 /* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
  * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
 struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
-const char *zn_io_label(enum zn_io_op op); /* of the operation */
 
 static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
@@ -2173,11 +2226,9 @@ const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail);
 /* Only the living. */
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail);
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
-const char *zn_detail_label(enum zn_detail d);
 /* A counter of a process, by enum zn_count. Where its time went has the waits that go on as of the last tick: it never falls,
  * also when the process ends. */
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count);
-const char *zn_stall_label(enum zn_stall s);
 /* Whether the memory of a process is known: the figures that come from its ledger may be shown. */
 bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
@@ -2935,7 +2986,6 @@ bool zn_place_same(int fd, const struct zn_place *place); /* whether that code i
  * first. ---- */
 
 #define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
-enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
 /* One program of ours at one place of the kernel. */
 struct zn_site {
 	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
@@ -3617,7 +3667,7 @@ struct zn_view;
  * is null in a report and not there in a snapshot. */
 void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates);
 
-/* ---- job/cgroup.c (zn_cgroup_ zn_tree_): control groups as user space sees them: paths, and what runs when the
+/* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
  * daemon starts. ---- */
 
 /* The job, step and level that a path of a control group names, by zn_cgroup_parse(). False: it names none. */
@@ -3635,33 +3685,6 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-/* A search, a step at a time, for what processes have started, what that has started, and so on. Where the kernel lists
- * the children of a thread (CONFIG_PROC_CHILDREN) a step reads one such list, or those of some 40 threads; elsewhere it
- * reads the parents of some 40 processes. A process whose parent has ended before is nobody's child any more, and not
- * found. From one thread; steps may block. */
-#define ZN_TREE_MAX 8192 /* processes whose children are still to be looked for; a power of two */
-struct zn_tree_process {
-	uint32_t pid;
-	uint32_t index, id; /* of what it belongs to: add() knows */
-};
-struct zn_tree {
-	/* Called with each child, possibly more than once. 0: its children are looked for too. */
-	int (*add)(void *owner, const struct zn_tree_process *parent, uint32_t pid);
-	void *owner;
-	const char *proc_root;
-	uint32_t dropped; /* processes that found no room */
-	/* private */
-	struct zn_tree_process process[ZN_TREE_MAX];
-	uint32_t rest, first, end; /* where those begin whose threads, whose main thread was not looked at; their end */
-	bool by_children;
-	bool reading; /* a folder, behind fd */
-	int fd;
-	uint32_t pass_end;
-};
-void zn_tree_init(struct zn_tree *t, const char *proc_root);
-bool zn_tree_add(struct zn_tree *t, const struct zn_tree_process *p); /* false: there is no room */
-bool zn_tree_step(struct zn_tree *t);                                 /* false: nothing is left to do */
-void zn_tree_close(struct zn_tree *t);
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */
 
@@ -3801,12 +3824,9 @@ static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 	return n->lost + zn_courier_lost(n->courier, ZN_TO_ALERTMANAGER) + zn_courier_lost(n->courier, ZN_TO_WEBHOOK);
 }
 
-/* ---- output/self.c (zn_view_ zn_loss_ zn_family_ zn_tier_): what all forms show: losses, use of tables, the
+/* ---- output/self.c (zn_view_ zn_loss_): what all forms show: losses, use of tables, the
  * daemon's own figures. ---- */
 
-const char *zn_family_label(enum zn_family f); /* of both kinds */
-
-const char *zn_tier_label(enum zn_tier t);
 /* Whether a family is measured, so that 0 means none; simulated data has all. */
 struct zn_view;
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f);

@@ -37,7 +37,7 @@ never() {
 	$1 == "use" { use[$3 " " $2]; next }
 	$2 ~ /^main$|^__wrap_/ { next }
 	{ def[$2] = $3; n = split(prefix[$3], p, " "); ok = !n; for (i = 1; i <= n; i++) ok = ok || index($2, p[i]) == 1
-	  if (!ok) print $3 ": " $2 " does not begin with" prefix[$3] }
+	  if (!ok) print $3 ": " $2 " does not begin with a prefix of its file" }
 	END { for (u in use) { split(u, p, " "); from = p[1]; to = def[p[2]]; if (to == "" || to == from) continue
 		print from, to > calls
 		if (rank[folder(to)] > rank[folder(from)]) print from ": calls " p[2] " of " to } }' "$work/headings" "$work/names"

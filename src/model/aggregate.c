@@ -9,39 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-const char *zn_stall_label(enum zn_stall s)
-{
-	static const char *const label[] = {
-#define X(e, text, help) text,
-		ZN_STALLS(X)
-#undef X
-	};
-
-	return s < ZN_LEN(label) ? label[s] : "unknown";
-}
-
-const char *zn_detail_label(enum zn_detail d)
-{
-	static const char *const label[] = {
-#define X(e, text) text,
-		ZN_DETAILS(X)
-#undef X
-	};
-
-	return d < ZN_DETAIL_COUNT ? label[d] : "unknown";
-}
-
-const char *zn_io_label(enum zn_io_op op)
-{
-	static const char *const label[] = {
-#define X(e, text) text,
-		ZN_IO_OPS(X)
-#undef X
-	};
-
-	return op < ZN_IO_OP_COUNT ? label[op] : "unknown";
-}
-
 static bool bit_test(const uint8_t *bits, uint32_t i)
 {
 	return bits[i / 8] >> (i % 8) & 1;

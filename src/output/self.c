@@ -194,25 +194,7 @@ void zn_view_tick(struct zn_view *v)
 	v->open_fds = fds_open();
 }
 
-const char *zn_tier_label(enum zn_tier t)
-{
-	static const char *const label[] = {"none", "fentry", "kprobe", "tracepoint"};
-
-	return t < ZN_LEN(label) ? label[t] : "unknown";
-}
-
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
 {
 	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
-}
-
-const char *zn_family_label(enum zn_family f)
-{
-	static const char *const label[] = {
-#define X(e, text, option) text,
-		ZN_FAMILIES(X) ZN_KERNEL_FAMILIES(X)
-#undef X
-	};
-
-	return f < ZN_FAM_ALL ? label[f] : "unknown";
 }

@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log version loop options text file url procfs
+ *   base     log version loop options text file url units procfs
  *   codec    json http ws http_client protobuf gzip elf dns
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
@@ -1437,6 +1437,16 @@ struct zn_url {
 	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
 };
 int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
+
+/* ---- base/units.c (zn_units_): figures for people. ---- */
+
+/* Figures for people; each returns to. */
+#define ZN_UNITS_CELL 64
+char *zn_units_bytes(char to[ZN_UNITS_CELL], uint64_t v);
+char *zn_units_count(char to[ZN_UNITS_CELL], double v);
+char *zn_units_duration(char to[ZN_UNITS_CELL], double us); /* "-" for 0, which is no measurement */
+char *zn_units_span(char to[ZN_UNITS_CELL], uint64_t s);
+char *zn_units_clock(char to[ZN_UNITS_CELL], uint64_t ms); /* time of day, here, of a time since 1970 */
 
 /* ---- base/procfs.c (zn_tree_): what a process has started, by /proc. ---- */
 
@@ -4270,13 +4280,6 @@ void zn_term_line(struct zn_term *t, enum zn_style style, const char *format, ..
 	__attribute__((format(printf, 3, 4)));
 int zn_term_columns(const char *text);
 bool zn_term_write(const char *at, size_t len); /* to standard output, all of it; false with errno */
-/* Figures for people; each returns to. */
-#define ZN_TERM_CELL 64
-char *zn_term_bytes(char to[ZN_TERM_CELL], uint64_t v);
-char *zn_term_count(char to[ZN_TERM_CELL], double v);
-char *zn_term_duration(char to[ZN_TERM_CELL], double us); /* "-" for 0, which is no measurement */
-char *zn_term_span(char to[ZN_TERM_CELL], uint64_t s);
-char *zn_term_clock(char to[ZN_TERM_CELL], uint64_t ms); /* time of day, here, of a time since 1970 */
 
 /* ---- cli/status.c (zn_status_): the client verb `zernel status`. ---- */
 

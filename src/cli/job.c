@@ -471,7 +471,7 @@ static bool print_text(struct zn_str text)
 
 static void put_state(struct zn_term *t, struct zn_str job, const char *id)
 {
-	char state[ZN_TERM_CELL];
+	char state[ZN_UNITS_CELL];
 
 	zn_term_line(t, ZN_STYLE_PLAIN, "job %s: %s", id, zn_client_text(job, "state", state, sizeof(state)));
 }
@@ -491,14 +491,14 @@ static const struct {
 
 static void put_entry(struct zn_term *t, struct zn_str job)
 {
-	char text[ZN_VALUE_BYTES], span[ZN_TERM_CELL] = "-";
+	char text[ZN_VALUE_BYTES], span[ZN_UNITS_CELL] = "-";
 
 	for (size_t i = 0; i < ZN_LEN(columns); i++) {
 		zn_term_cell(t, zn_client_text(job, columns[i].path, text, sizeof(text)), columns[i].width);
 		zn_term_put(t, " ");
 	}
 	if (zn_client_known(job, "elapsed_s"))
-		zn_term_span(span, (uint64_t)zn_json_number(zn_client_find(job, "elapsed_s")));
+		zn_units_span(span, (uint64_t)zn_json_number(zn_client_find(job, "elapsed_s")));
 	zn_term_cell(t, span, -10);
 	zn_term_end(t);
 }
@@ -523,7 +523,7 @@ static void put_list(struct zn_term *t, struct zn_str answer)
 static void put_members(struct zn_term *t, struct zn_str object, const char *indent)
 {
 	struct zn_str key, value, element, none;
-	char name[ZN_TERM_CELL], text[ZN_VALUE_BYTES];
+	char name[ZN_UNITS_CELL], text[ZN_VALUE_BYTES];
 	size_t at = 0, in = 0;
 
 	while (zn_json_next(object, &at, &key, &value)) {

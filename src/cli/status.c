@@ -18,10 +18,10 @@ static void put_value(struct zn_term *t, struct zn_str health, const char *key)
 
 static void put_uptime(struct zn_term *t, struct zn_str health)
 {
-	char span[ZN_TERM_CELL] = "-";
+	char span[ZN_UNITS_CELL] = "-";
 
 	if (zn_client_known(health, "uptime_s"))
-		zn_term_span(span, zn_json_integer(zn_client_find(health, "uptime_s")));
+		zn_units_span(span, zn_json_integer(zn_client_find(health, "uptime_s")));
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s", "uptime", span);
 }
 
@@ -35,7 +35,7 @@ static const char *reason(struct zn_str object, char to[VALUE_MAX])
 
 static void put_library(struct zn_term *t, struct zn_str library)
 {
-	char attached[ZN_TERM_CELL], symbols[ZN_TERM_CELL], path[VALUE_MAX], why[VALUE_MAX];
+	char attached[ZN_UNITS_CELL], symbols[ZN_UNITS_CELL], path[VALUE_MAX], why[VALUE_MAX];
 
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s of %s functions of %s%s", "",
 		zn_client_text(library, "attached", attached, sizeof(attached)),
@@ -45,7 +45,7 @@ static void put_library(struct zn_term *t, struct zn_str library)
 
 static void put_family(struct zn_term *t, struct zn_str probe)
 {
-	char family[ZN_TERM_CELL], state[ZN_TERM_CELL], why[VALUE_MAX];
+	char family[ZN_UNITS_CELL], state[ZN_UNITS_CELL], why[VALUE_MAX];
 	struct zn_str libraries = zn_client_find(probe, "libraries"), key, library;
 	size_t at = 0;
 
@@ -57,7 +57,7 @@ static void put_family(struct zn_term *t, struct zn_str probe)
 
 static void put_outbound(struct zn_term *t, struct zn_str outbound)
 {
-	char to[ZN_TERM_CELL], state[ZN_TERM_CELL], down[ZN_TERM_CELL], all[ZN_TERM_CELL];
+	char to[ZN_UNITS_CELL], state[ZN_UNITS_CELL], down[ZN_UNITS_CELL], all[ZN_UNITS_CELL];
 
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s: %s of %s down", zn_client_text(outbound, "to", to, sizeof(to)),
 		zn_client_text(outbound, "state", state, sizeof(state)),

@@ -21,7 +21,7 @@
 #define SMALL_ROWS 16
 #define SAMPLES    60                 /* seconds of a sparkline */
 #define TRACKS     (2 * ZN_PROCS_MAX) /* so that all processes can change between two answers */
-#define CELL       ZN_TERM_CELL
+#define CELL       ZN_UNITS_CELL
 #define SILENCE_NS (3 * ZN_NS_PER_S) /* after this the last answer is no longer shown as live */
 #define IDLE_S     60                /* a job's GPU that nobody has used for so long stands out */
 
@@ -311,12 +311,12 @@ static void put_header(struct watch *w)
 	struct zn_str s = w->snapshot;
 
 	if (zn_client_known(s, "uptime_s"))
-		zn_term_span(up, integer(s, "uptime_s"));
+		zn_units_span(up, integer(s, "uptime_s"));
 	zn_term_style(&w->term, ZN_STYLE_BOLD);
 	zn_term_put(&w->term, text_of(s, "node", node));
 	zn_term_style(&w->term, ZN_STYLE_PLAIN);
 	zn_term_putf(&w->term, "  %s  zerneld %s  up %s  data of %s", text_of(s, "source", source),
-		text_of(s, "version", version), up, zn_term_clock(at, w->data_ms));
+		text_of(s, "version", version), up, zn_units_clock(at, w->data_ms));
 	zn_term_end(&w->term);
 }
 
@@ -333,9 +333,9 @@ static bool is_stale(const struct watch *w, char to[256])
 		limit_ns = 3 * interval_ms * ZN_NS_PER_MS;
 	if (!silent && now_ns - w->fresh_ns <= limit_ns)
 		return false;
-	zn_term_span(span, (now_ns - since_ns + ZN_NS_PER_S - 1) / ZN_NS_PER_S);
+	zn_units_span(span, (now_ns - since_ns + ZN_NS_PER_S - 1) / ZN_NS_PER_S);
 	snprintf(to, 256, "%s since %s; last data from %s%s%s",
-		silent ? "no answer" : "the daemon answers, but nothing new", span, zn_term_clock(at, w->data_ms),
+		silent ? "no answer" : "the daemon answers, but nothing new", span, zn_units_clock(at, w->data_ms),
 		w->failed ? ": " : "", w->failed ? w->client.why : "");
 	return true;
 }
@@ -350,7 +350,7 @@ static void put_alert(struct zn_term *t, struct zn_str alert, const char *state)
 		text_of(alert, "alert", name));
 	if (zn_client_known(alert, "gpu_id"))
 		zn_term_putf(t, " gpu %s", text_of(alert, "gpu_id", gpu));
-	zn_term_putf(t, " since %s: %s (value %s, threshold %s)", zn_term_clock(since, integer(alert, "since_ms")),
+	zn_term_putf(t, " since %s: %s (value %s, threshold %s)", zn_units_clock(since, integer(alert, "since_ms")),
 		zn_client_text(alert, "summary", summary, sizeof(summary)), text_of(alert, "value", value),
 		text_of(alert, "threshold", limit));
 	zn_term_end(t);
@@ -408,7 +408,7 @@ static size_t idle_text(struct zn_str gpu, char *to, size_t cap)
 
 	text_of(gpu, "gpu_id", id);
 	if (number(gpu, "busy_s") > 0)
-		len = snprintf(to, cap, "%s for %s", id, zn_term_span(span, seconds(gpu, "quiet_s")));
+		len = snprintf(to, cap, "%s for %s", id, zn_units_span(span, seconds(gpu, "quiet_s")));
 	else
 		len = snprintf(to, cap, "%s since it began", id);
 	return (size_t)len < cap ? (size_t)len : cap - 1;
@@ -473,7 +473,7 @@ static const char *memory_text(struct zn_str object, const char *path, char to[C
 {
 	if (!zn_client_known(object, path))
 		return "-";
-	return zn_term_bytes(to, integer(object, path));
+	return zn_units_bytes(to, integer(object, path));
 }
 
 static bool is_false(struct zn_str object, const char *key)
@@ -494,13 +494,13 @@ static void put_gpu(struct zn_term *t, struct zn_str gpu)
 		put_bar(t, width < 6 ? 6 : width, gpu, size);
 	if (is_false(gpu, "memory_complete")) {
 		zn_term_putf(t, "not known, of %s: a process used it before the daemon came",
-			size ? zn_term_bytes(total, size) : "unknown size");
+			size ? zn_units_bytes(total, size) : "unknown size");
 		zn_term_end(t);
 		return;
 	}
 	text_of(gpu, "processes", users);
 	zn_term_putf(t, "%s of %s  peak %s  %s process%s", memory_text(gpu, "used_bytes", used),
-		size ? zn_term_bytes(total, size) : "unknown size", memory_text(gpu, "peak_bytes", peak), users,
+		size ? zn_units_bytes(total, size) : "unknown size", memory_text(gpu, "peak_bytes", peak), users,
 		strcmp(users, "1") ? "es" : "");
 	zn_term_end(t);
 }
@@ -539,7 +539,7 @@ static void put_node(struct watch *w)
 
 	for (size_t i = 0; i < ZN_LEN(figures); i++) {
 		int len = snprintf(text, sizeof(text), "%s %s", figures[i].label,
-			zn_term_duration(value, figures[i].us * number(w->snapshot, figures[i].path)));
+			zn_units_duration(value, figures[i].us * number(w->snapshot, figures[i].path)));
 
 		if (t->col > 0 && t->col + 2 + len > t->cols)
 			zn_term_end(t);
@@ -643,20 +643,20 @@ static void text_cell(struct zn_str object, const struct column *c, char to[CELL
 static void count_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
 	if (zn_client_known(object, c->path) && (!c->count || number(object, c->count) > 0))
-		zn_term_count(to, number(object, c->path));
+		zn_units_count(to, number(object, c->path));
 }
 
 static void duration_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
 	if (number(object, c->count) > 0 && zn_client_known(object, c->path))
-		zn_term_duration(to, c->us * number(object, c->path));
+		zn_units_duration(to, c->us * number(object, c->path));
 }
 
 /* Over all that an object or a list holds. */
 static void sum_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
 	if (zn_client_known(object, c->path))
-		zn_term_count(to, sum_numbers(zn_client_find(object, c->path), c->count));
+		zn_units_count(to, sum_numbers(zn_client_find(object, c->path), c->count));
 }
 
 static void launch_cell(struct zn_str object, const struct column *c, char to[CELL])
@@ -664,7 +664,7 @@ static void launch_cell(struct zn_str object, const struct column *c, char to[CE
 	bool p50 = !strcmp(c->path, "p50");
 
 	if (number(object, c->count) > 0)
-		zn_term_duration(to,
+		zn_units_duration(to,
 			p50 ? launch_us(object, "launch.recent.p50_us", "launch.p50_us")
 			    : launch_us(object, "launch.recent.p99_us", "launch.p99_us"));
 }
@@ -672,7 +672,7 @@ static void launch_cell(struct zn_str object, const struct column *c, char to[CE
 static void bytes_cell(struct zn_str object, const struct column *c, char to[CELL])
 {
 	if (zn_client_known(object, c->path))
-		zn_term_bytes(to, integer(object, c->path));
+		zn_units_bytes(to, integer(object, c->path));
 }
 
 static void share_cell(struct zn_str object, const struct column *c, char to[CELL])
@@ -692,7 +692,7 @@ static void known_sum(struct zn_str gpus, const char *key, char to[CELL])
 	for (size_t at = 0; known && zn_json_next(gpus, &at, &name, &gpu);)
 		known = !same(zn_json_member(gpu, key), (struct zn_str){"null", 4});
 	if (known)
-		zn_term_bytes(to, sum_members(gpus, key));
+		zn_units_bytes(to, sum_members(gpus, key));
 }
 
 static void memory_cell(struct zn_str object, const struct column *c, char to[CELL])
@@ -810,7 +810,7 @@ static void nccl_cell(struct zn_str object, const struct column *c, char to[CELL
 		if (strcmp(text_of(op, "op", to), "comm_init") && v > most)
 			most = v;
 	}
-	zn_term_duration(to, c->us * most);
+	zn_units_duration(to, c->us * most);
 }
 
 /* Rank and size of the first communicator. */

@@ -14,7 +14,7 @@
 #define S_MAX    1e12 /* a span that is longer is no span */
 
 /* A cell's text; each returns to. The value is missing or null: "-". */
-static char *none(char to[ZN_TERM_CELL])
+static char *none(char to[ZN_UNITS_CELL])
 {
 	strcpy(to, "-");
 	return to;
@@ -30,57 +30,57 @@ static uint64_t integer(struct zn_str json, const char *path)
 	return zn_json_integer(zn_client_find(json, path));
 }
 
-static char *bytes(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+static char *bytes(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_client_known(json, path) ? zn_term_bytes(to, integer(json, path)) : none(to);
+	return zn_client_known(json, path) ? zn_units_bytes(to, integer(json, path)) : none(to);
 }
 
-static char *count(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+static char *count(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_client_known(json, path) ? zn_term_count(to, number(json, path)) : none(to);
+	return zn_client_known(json, path) ? zn_units_count(to, number(json, path)) : none(to);
 }
 
-static char *span_of(char to[ZN_TERM_CELL], double s)
+static char *span_of(char to[ZN_UNITS_CELL], double s)
 {
 	if (s < 0 || s > S_MAX)
 		return none(to);
 	if (s >= 60)
-		return zn_term_span(to, (uint64_t)s);
-	return s > 0 ? zn_term_duration(to, 1e6 * s) : strcpy(to, "0s");
+		return zn_units_span(to, (uint64_t)s);
+	return s > 0 ? zn_units_duration(to, 1e6 * s) : strcpy(to, "0s");
 }
 
-static char *span(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+static char *span(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
 	return zn_client_known(json, path) ? span_of(to, number(json, path)) : none(to);
 }
 
 /* Of microseconds, times scale. */
-static char *took(char to[ZN_TERM_CELL], struct zn_str json, const char *path, double scale)
+static char *took(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, double scale)
 {
-	return zn_client_known(json, path) ? zn_term_duration(to, scale * number(json, path)) : none(to);
+	return zn_client_known(json, path) ? zn_units_duration(to, scale * number(json, path)) : none(to);
 }
 
-static char *percent_of(char to[ZN_TERM_CELL], double share)
+static char *percent_of(char to[ZN_UNITS_CELL], double share)
 {
 	if (share < 0 || share > 1)
 		return none(to);
-	snprintf(to, ZN_TERM_CELL, "%.0f%%", 100 * share);
+	snprintf(to, ZN_UNITS_CELL, "%.0f%%", 100 * share);
 	return to;
 }
 
-static char *percent(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+static char *percent(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
 	return zn_client_known(json, path) ? percent_of(to, number(json, path)) : none(to);
 }
 
 /* "2026-11-21 11:55:20 UTC" of a time in ISO 8601. */
-static char *moment(char to[ZN_TERM_CELL], struct zn_str json, const char *path)
+static char *moment(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	char text[ZN_TERM_CELL];
+	char text[ZN_UNITS_CELL];
 
 	if (strlen(zn_client_text(json, path, text, sizeof(text))) < sizeof("2026-11-21T11:55:20") - 1)
 		return none(to);
-	snprintf(to, ZN_TERM_CELL, "%.10s %.8s UTC", text, text + 11);
+	snprintf(to, ZN_UNITS_CELL, "%.10s %.8s UTC", text, text + 11);
 	return to;
 }
 
@@ -142,7 +142,7 @@ static void who(struct zn_out *o, struct zn_str r)
 
 static void when(struct zn_out *o, struct zn_str r)
 {
-	char state[32], code[32], a[ZN_TERM_CELL], b[ZN_TERM_CELL];
+	char state[32], code[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
 
 	zn_out_char(o, '\n');
 	line(o, "  started    %s", moment(a, r, "start"));
@@ -181,7 +181,7 @@ static void gpu_sentence(struct zn_out *o, struct zn_str g)
 static void gpus(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "gpus"), key, g;
-	char id[56], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL], e[ZN_TERM_CELL];
+	char id[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL];
 	size_t at = 0;
 
 	zn_out_char(o, '\n');
@@ -219,7 +219,7 @@ static void thread_time(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "thread_time"), key, value;
 	double limit = 2, all = sum_of(list, "");
-	char text[COLUMNS] = "", cell[ZN_TERM_CELL];
+	char text[COLUMNS] = "", cell[ZN_UNITS_CELL];
 
 	for (int i = 0; all > 0 && i < ZN_STALL_COUNT; i++) {
 		struct zn_str most = {0};
@@ -243,7 +243,7 @@ static void thread_time(struct zn_out *o, struct zn_str r)
 
 static void cuda(struct zn_out *o, struct zn_str r)
 {
-	char a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL];
+	char a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL];
 
 	zn_out_char(o, '\n');
 	line(o, "Launches     %s: %s kernels, %s graphs, %s cooperative", count(a, r, "launches.count"),
@@ -268,8 +268,8 @@ static void cuda(struct zn_out *o, struct zn_str r)
 static void nccl(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "nccl"), key, op;
-	char name[32], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL], e[ZN_TERM_CELL],
-		f[ZN_TERM_CELL];
+	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL],
+		f[ZN_UNITS_CELL];
 	size_t at = 0;
 
 	if (integer(r, "nccl_init.calls"))
@@ -312,7 +312,8 @@ static double over_ops(struct zn_str ops, const char *member, bool largest)
 static void files(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "io"), key, f;
-	char mount[64], type[16], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL], d[ZN_TERM_CELL], e[ZN_TERM_CELL];
+	char mount[64], type[16], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL],
+		e[ZN_UNITS_CELL];
 	size_t at = 0;
 
 	if (!zn_json_next(list, &at, &key, &f))
@@ -326,16 +327,16 @@ static void files(struct zn_out *o, struct zn_str r)
 
 		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_client_text(f, "mount", mount, sizeof(mount)),
 			zn_client_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
-			bytes(b, f, "write_bytes"), whole ? zn_term_count(c, over_ops(ops, "count", false)) : none(c),
-			whole ? zn_term_count(d, over_ops(ops, "errors", false)) : none(d),
-			zn_term_duration(e, over_ops(ops, "p99_us", true)));
+			bytes(b, f, "write_bytes"), whole ? zn_units_count(c, over_ops(ops, "count", false)) : none(c),
+			whole ? zn_units_count(d, over_ops(ops, "errors", false)) : none(d),
+			zn_units_duration(e, over_ops(ops, "p99_us", true)));
 	}
 }
 
 static void steps(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "steps"), key, s;
-	char name[32], a[ZN_TERM_CELL], b[ZN_TERM_CELL], c[ZN_TERM_CELL];
+	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL];
 	size_t at = 0;
 
 	if (!zn_json_next(list, &at, &key, &s))
@@ -350,7 +351,7 @@ static void steps(struct zn_out *o, struct zn_str r)
 static void alerts(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "alerts"), key, alert;
-	char name[40], of[56], a[ZN_TERM_CELL], b[ZN_TERM_CELL];
+	char name[40], of[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &alert); n++) {
 		if (!n)
@@ -364,7 +365,7 @@ static void alerts(struct zn_out *o, struct zn_str r)
 static void losses(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "lost"), key, value;
-	char a[ZN_TERM_CELL];
+	char a[ZN_UNITS_CELL];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &value); n++) {
 		if (!n)
@@ -431,7 +432,7 @@ static struct gpu_sums sum_gpus(struct zn_str list)
 static void line_gpus(struct zn_out *o, struct zn_str r)
 {
 	struct gpu_sums sums = sum_gpus(zn_client_find(r, "gpus"));
-	char cell[ZN_TERM_CELL];
+	char cell[ZN_UNITS_CELL];
 
 	zn_out_text(o, "gpus=");
 	zn_out_u64(o, sums.count);
@@ -454,17 +455,17 @@ static void pair(struct zn_out *o, const char *key, const char *value)
 }
 
 /* Over a list; known: what is there, and not null, if it was measured. */
-static char *all_bytes(char to[ZN_TERM_CELL], struct zn_str r, const char *known, const char *list, const char *member)
+static char *all_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *known, const char *list, const char *member)
 {
 	double all = sum_of(zn_client_find(r, list), member);
 
 	if (!zn_client_known(r, known) || all < 0 || all >= 0x1p63)
 		return none(to);
-	return zn_term_bytes(to, (uint64_t)all);
+	return zn_units_bytes(to, (uint64_t)all);
 }
 
 /* Of all mounts, of which some may be missing where the operation is one that was lost. */
-static char *file_bytes(char to[ZN_TERM_CELL], struct zn_str r, const char *op, const char *member)
+static char *file_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *op, const char *member)
 {
 	struct zn_str list = zn_client_find(r, "io_lost"), key, value;
 	char lost[16];
@@ -477,7 +478,7 @@ static char *file_bytes(char to[ZN_TERM_CELL], struct zn_str r, const char *op, 
 
 void zn_report_line(struct zn_out *o, struct zn_str json)
 {
-	char text[LINE_MAX], cell[ZN_TERM_CELL];
+	char text[LINE_MAX], cell[ZN_UNITS_CELL];
 	struct zn_out to = {.at = text, .cap = sizeof(text)};
 
 	if (zn_json_check(json))
@@ -495,7 +496,7 @@ void zn_report_line(struct zn_out *o, struct zn_str json)
 	pair(&to, "written", file_bytes(cell, json, "write", "write_bytes"));
 	pair(&to, "oom", count(cell, json, "allocations.oom"));
 	pair(&to, "lost",
-		zn_client_known(json, "lost") ? zn_term_count(cell, sum_of(zn_client_find(json, "lost"), ""))
+		zn_client_known(json, "lost") ? zn_units_count(cell, sum_of(zn_client_find(json, "lost"), ""))
 					      : none(cell));
 	if (zn_client_known(json, "measured_since"))
 		pair(&to, "measured", "partly");

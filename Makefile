@@ -6,6 +6,8 @@
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
+# make structure  which folder calls which, names: docs/DESIGN.md
+# make compile_commands.json   for editors                    make help     this list
 # V=1 shows the commands, SAN=1 builds with ASan and UBSan into a folder of its own.
 
 PREFIX  ?= /usr/local
@@ -13,8 +15,8 @@ CC      := gcc
 CLANG   ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 STRIP   ?= strip
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || cat VERSION 2>/dev/null || echo unknown)
-COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+VERSION := $(shell cat VERSION)
+COMMIT  := $(shell git describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
 MACHINE := $(shell uname -m)
 
 B := build$(if $(SAN),-san)
@@ -40,17 +42,15 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 
 FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
-SRC      := zerneld.c loop.c serve.c answer.c listen.c push.c gzip.c access.c http.c ws.c json.c log.c options.c agg.c proc.c alert.c rule.c rule_run.c metrics.c snapshot.c \
-	history.c baseline.c filter.c view.c job.c report.c sheet.c probe.c cgroup.c find.c scan.c elf.c entry.c secure.c check.c sim.c client.c term.c watch.c status.c \
-	message.c spool.c control.c jobctl.c alertctl.c child.c scribe.c kernel.c signals.c expo.c proto.c wait.c \
-	courier.c sender.c fetch.c dns.c notify.c export.c otlp.c mount.c flow.c xid.c quota.c mappers.c libraries.c shadow.c
-OBJ      := $(SRC:%.c=$(B)/%.o) $(B)/page.o $(B)/bpf.o
+SRC      := $(sort $(wildcard *.c) $(wildcard src/*/*.c))
+OBJ      := $(patsubst %.c,$(B)/obj/%.o,$(SRC:src/%=%)) $(B)/page.o $(B)/bpf.o
+vpath %.c src
 
 all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -70,16 +70,18 @@ $(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o)
 $(B)/bpf.o: $(B)/bpf.c
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/zerneld.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
-$(B)/zerneld.o: $(B)/version
-# what runs once, or when a person asks, is made small
-SMALL := check alertctl rule rule_run options report sheet spool message control jobctl client term watch status sim secure access courier sender fetch dns notify export xid
-$(SMALL:%=$(B)/%.o): CFLAGS += -Os
+$(B)/obj/base/version.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
+$(B)/obj/base/version.o: $(B)/version
+# what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
+SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options codec/http_client codec/dns model/xid job/message \
+	output/report output/report_text output/notify output/export
+$(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
 FORCE:
 
-$(B)/%.o: %.c | $(B)
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
@@ -101,75 +103,41 @@ $(B)/zernel: $(B)/zerneld
 
 # ---- tests ----
 
-UNIT := quota shadow scan check child rule log secure hist agg proc json http ws ws_cases elf entry access options alert sim serve push metrics gzip filter history snapshot message control job scribe cgroup report proto wait fetch dns sender notify mount flow signals baseline scenario xid
-# what each unit test links besides itself; <name>_test_LIBS: further libraries and linker options
-log_test_SRC     := log.c
-shadow_test_SRC  := shadow.c
-scan_test_SRC    := scan.c quota.c log.c
-quota_test_SRC   := quota.c secure.c log.c
-report_test_SRC  := flow.c mount.c loop.c report.c wait.c sheet.c job.c alert.c rule.c rule_run.c message.c view.c signals.c agg.c proc.c client.c term.c access.c http.c json.c
-secure_test_SRC  := secure.c
-child_test_SRC   := log.c
-check_test_SRC   := check.c secure.c
-fetch_test_SRC   := fetch.c http.c json.c
-dns_test_SRC     := dns.c
-sender_test_SRC  := sender.c fetch.c dns.c http.c json.c log.c
-notify_test_SRC  := notify.c alert.c rule.c rule_run.c agg.c proc.c json.c
-scribe_test_SRC  := scribe.c child.c secure.c log.c
-hist_test_SRC    := agg.c proc.c json.c log.c
-agg_test_SRC     := agg.c proc.c json.c log.c
-proc_test_SRC    := proc.c json.c log.c
-json_test_SRC    := json.c
-http_test_SRC    := http.c json.c
-ws_test_SRC      := ws.c http.c json.c
-ws_cases_test_SRC := ws.c json.c
-elf_test_SRC     := elf.c
-entry_test_SRC   := entry.c
-access_test_SRC  := access.c log.c json.c
-options_test_SRC := options.c fetch.c http.c log.c json.c
-rule_test_SRC    := rule.c rule_run.c agg.c proc.c json.c log.c
-alert_test_SRC   := alert.c rule.c rule_run.c agg.c proc.c json.c log.c
-sim_test_SRC     := xid.c flow.c mount.c loop.c sim.c job.c message.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
-serve_test_SRC   := serve.c answer.c listen.c push.c gzip.c access.c filter.c loop.c http.c ws.c json.c log.c
-push_test_SRC    := $(serve_test_SRC)
-push_test_LIBS   := -lz
-serve_test_LIBS  := -lz -Wl,--wrap=accept4
-gzip_test_SRC    := gzip.c
-proto_test_SRC   := proto.c json.c
-xid_test_SRC     := xid.c log.c
-xid_test_LIBS    := -Wl,--wrap=read
-gzip_test_LIBS   := -lz
-wait_test_SRC    := wait.c agg.c proc.c json.c
-metrics_test_SRC := entry.c xid.c flow.c mount.c loop.c metrics.c baseline.c expo.c proto.c wait.c snapshot.c history.c view.c signals.c job.c report.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
-filter_test_SRC  := filter.c http.c json.c
-message_test_SRC := message.c
-control_test_SRC := control.c quota.c spool.c message.c json.c loop.c
-baseline_test_SRC := baseline.c history.c wait.c agg.c proc.c json.c log.c
-history_test_SRC := history.c agg.c proc.c json.c log.c
-job_test_SRC     := job.c message.c alert.c rule.c rule_run.c agg.c proc.c json.c
-cgroup_test_SRC  := cgroup.c agg.c proc.c json.c log.c
-signals_test_SRC := signals.c agg.c proc.c json.c
-snapshot_test_SRC := flow.c mount.c loop.c snapshot.c wait.c baseline.c history.c view.c signals.c alert.c rule.c rule_run.c agg.c proc.c json.c log.c
-
-# what a page of simulated metrics takes
-RENDER_SRC := entry.c xid.c flow.c mount.c loop.c metrics.c baseline.c history.c wait.c view.c signals.c job.c message.c alert.c rule.c rule_run.c sim.c agg.c proc.c json.c log.c
-
-mount_test_SRC   := mount.c loop.c json.c log.c
-# with a clock of its own in place of log.c; hours of simulated time, so nothing is checked but what it says
-scenario_test_SRC = $(filter-out log.c,$(RENDER_SRC))
-scenario_test_LIBS := -O2 -fno-sanitize=all
-flow_test_SRC    := flow.c mount.c loop.c job.c alert.c rule.c rule_run.c message.c agg.c proc.c json.c
-
+# libzernel.a: every source but zerneld.c, compiled once for each kind of program that is linked with it:
+# build/test for unit tests, build/fuzz for fuzz targets, build/bench for what is measured or linked statically.
 T := build/test
-TEST_CFLAGS := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fsanitize=address,undefined -fno-omit-frame-pointer -I.
+SANITIZE     := -fsanitize=address,undefined -fno-omit-frame-pointer
+PLAIN_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I.
+TEST_CFLAGS  := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $(SANITIZE) -I. -Itests
+FUZZ_CFLAGS  := -O1 -g -std=gnu11 -D_GNU_SOURCE $(SANITIZE) -I.
+DEPS          = -MMD -MP -MF $@.d -MT $@
 
-define unit_rule
-$(T)/$(1)_test: tests/$(1)_test.c $($(1)_test_SRC) zernel.h tests/t.h tests/clock.h
-	@mkdir -p $(T)
-	@echo "  TEST CC $$<"
-	$(Q)$(CC) $(TEST_CFLAGS) $$(filter %.c,$$^) -o $$@ $$($(1)_test_LIBS) -lpthread -lm
+# archive FOLDER,COMPILER AND FLAGS
+define archive
+$(1)/obj/%.o: %.c
+	@mkdir -p $$(@D)
+	@echo "  CC      $$@"
+	$(Q)$(2) $$(DEPS) -c $$< -o $$@
+$(1)/libzernel.a: $(patsubst %.c,$(1)/obj/%.o,$(filter-out zerneld.c,$(SRC:src/%=%)))
+	@echo "  AR      $$@"
+	$(Q)rm -f $$@ && ar qcs $$@ $$^
 endef
-$(foreach u,$(UNIT),$(eval $(call unit_rule,$(u))))
+$(eval $(call archive,build/test,$(CC) $(TEST_CFLAGS)))
+$(eval $(call archive,build/fuzz,$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link))
+$(eval $(call archive,build/bench,$(CC) $(PLAIN_CFLAGS)))
+
+# A unit test is linked with the archive. What it defines itself is not taken from there, if it defines all that is used of
+# that file. Further options stand in its second line: /* link: OPTIONS */
+UNIT_SRC := $(wildcard tests/unit/*/*_test.c)
+UNIT     := $(sort $(patsubst %.c,$(T)/%,$(notdir $(UNIT_SRC))))
+$(if $(filter-out $(words $(UNIT)),$(words $(UNIT_SRC))),$(error two unit tests have the same name))
+vpath %_test.c $(sort $(dir $(UNIT_SRC)))
+$(T)/%_test: %_test.c $(T)/libzernel.a
+	@echo "  TEST CC $<"
+	$(Q)$(CC) $(TEST_CFLAGS) $(DEPS) $< -o $@ $$(sed -n '2s,^/\* link: \(.*\) \*/$$,\1,p' $<) $(T)/libzernel.a -Wl,--as-needed $(LIBS)
+# hours of simulated time: nothing is checked but what it says
+$(T)/scenario_test: build/bench/libzernel.a
+$(T)/ws_cases_test: | $(T)/ws_echo
 
 # Functions of it begin with a push, as those with a frame pointer do. Drivers 525 to 550 begin otherwise: see the forms below.
 FAKE_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -fPIC -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-ipa-icf -Itests/fake
@@ -218,30 +186,24 @@ $(T)/load: tests/load/load.c tests/bench/bench.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@
 
-$(T)/json_write: tests/json_write.c json.c zernel.h
-	@mkdir -p $(T)
-	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lm
-
-$(T)/otlp_dump: tests/otlp_dump.c otlp.c proto.c $(RENDER_SRC) zernel.h
-	@mkdir -p $(T)
-	$(Q)$(CC) $(TEST_CFLAGS) $(filter %.c,$^) -o $@ -lpthread -lm
+$(T)/json_write $(T)/otlp_dump: $(T)/%: tests/%.c $(T)/libzernel.a
+	$(Q)$(CC) $(TEST_CFLAGS) $(DEPS) $< -o $@ $(T)/libzernel.a -lpthread -lm
 
 $(T)/matrix: tests/io/matrix.c zernel.h
 	@mkdir -p $(T)
-	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -static $< -o $@ -lpthread
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. -static $< -o $@ -lpthread
 
 # for conformance suites: make build/test/ws_echo
-$(T)/ws_cases_test: tests/ws_cases.h | $(T)/ws_echo
-$(T)/ws_echo: tests/ws_echo.c ws.c http.c json.c loop.c zernel.h
+$(T)/ws_echo: tests/ws_echo.c build/bench/libzernel.a
 	@mkdir -p $(T)
-	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ -lm
+	$(Q)$(CC) $(PLAIN_CFLAGS) $(DEPS) $< -o $@ build/bench/libzernel.a -lm
 
 # The daemon with every allocator call of the whole static program wrapped, libc's own calls included.
 $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT:%=$(T)/%_test) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build
@@ -273,13 +235,10 @@ bench:
 BENCH := calls attach_floor launch mapping crowd record scrape render fanout fleet attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
-build/bench/%: tests/bench/%.c tests/bench/bench.h tests/fake/api.h zernel.h
+build/bench/%: tests/bench/%.c build/bench/libzernel.a
 	@mkdir -p build/bench
-	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. $(filter %.c,$^) -o $@ $(BENCH_LIBS) -ldl -lpthread -lm
+	$(Q)$(CC) $(PLAIN_CFLAGS) $(DEPS) $< -o $@ $(BENCH_LIBS) build/bench/libzernel.a -ldl -lpthread -lm
 build/bench/crowd: BENCH_LIBS := -static
-build/bench/record: agg.c proc.c json.c log.c
-build/bench/render: $(RENDER_SRC)
-build/bench/attach_empty build/bench/launch: elf.c entry.c
 build/bench/attach_empty build/bench/attach_floor: BENCH_LIBS := -lbpf -lelf -lz
 build/bench/%.bpf.o: tests/bench/%.bpf.c
 	@mkdir -p build/bench
@@ -289,9 +248,9 @@ build/bench/%.bpf.o: tests/bench/%.bpf.c
 # package under systemd; 5.10, 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm, package, cost
 # (instructions of a system call; by hand).
 KERNELS ?= 6.1 6.12
-$(T)/guest_check: tests/vm/guest_check.c json.c zernel.h
+$(T)/guest_check: tests/vm/guest_check.c build/bench/libzernel.a
 	@mkdir -p $(T)
-	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -static $(filter %.c,$^) -o $@ -lm
+	$(Q)$(CC) $(PLAIN_CFLAGS) $(DEPS) -static $< -o $@ build/bench/libzernel.a -lm
 .PHONY: check-vm
 check-vm:
 	@tests/setup.sh check
@@ -301,16 +260,11 @@ check-vm:
 
 # ---- fuzzing ----
 
-FUZZ := rule xid cgroup mount proto http handshake ws json elf entry filter message sheet response
+FUZZ := $(sort $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c)))
 FUZZ_SECONDS ?= 60
-rule_fuzz_SRC := alert.c rule.c rule_run.c agg.c proc.c client.c access.c http.c json.c log.c
-response_fuzz_SRC := http.c json.c
-xid_fuzz_SRC := log.c
-mount_fuzz_SRC := loop.c json.c log.c
-sheet_fuzz_SRC := client.c term.c access.c log.c http.c json.c # what it links besides its own source
-$(T)/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard *.c) zernel.h
+$(T)/%_fuzz: tests/fuzz/%_fuzz.c build/fuzz/libzernel.a
 	@mkdir -p $(T)
-	$(Q)$(CLANG) -O1 -g -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. $< $($*_fuzz_SRC) -o $@ -lm
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer $(DEPS) $< -o $@ build/fuzz/libzernel.a -lm
 fuzz:
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory $(FUZZ:%=$(T)/%_fuzz)
@@ -328,8 +282,22 @@ format:
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 
+structure: all
+	$(Q)tests/structure.sh $(B)/obj
+
+help:
+	@sed -n '/^# make  /,/^# V=1/s/^# //p' Makefile
+
+# how each file is compiled, for clangd and other tools
+compile_commands.json: FORCE
+	$(Q)entry() { printf '%s\n{"directory": "$(CURDIR)", "file": "%s", "command": "%s -c %s"}' "$$comma" "$$1" "$$2" "$$1"; comma=,; }; \
+	entries() { flags=$$1; shift; for file; do entry "$$file" "$$flags"; done; }; comma=; \
+	{ printf '['; \
+	  entries '$(CC) $(PLAIN_CFLAGS) -Itests' $(SRC) $(UNIT_SRC) $(wildcard tests/fuzz/*.c); \
+	  entries '$(CLANG) $(BPF_CFLAGS)' $(wildcard bpf/*.bpf.c); printf '\n]\n'; } > $@
+
 dist: all
-	$(Q)contrib/dist.sh $(B) $(VERSION)
+	$(Q)+contrib/dist.sh $(B) $(VERSION) $(COMMIT)
 
 install: all
 	install -D -m 0755 $(B)/zerneld $(DESTDIR)$(PREFIX)/sbin/zerneld
@@ -342,4 +310,4 @@ install: all
 clean:
 	$(Q)rm -rf build build-san
 
--include $(OBJ:.o=.d) $(wildcard $(B)/*.bpf.full.d)
+-include $(OBJ:.o=.d) $(wildcard $(B)/*.bpf.full.d build/*/*.d build/*/obj/*.d build/*/obj/*/*.d)

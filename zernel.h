@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * zernel.h: the one header. Section 1 holds every limit, section 2 the histogram, section 3 what the BPF programs and
- * the daemon share, and the rest what each module offers. Sections 1 to 3 are read by both compilers.
+ * the daemon share: both compilers read these. Then each source file has a section, headed by its path below src/, the
+ * prefixes of its public names, and its purpose.
+ *
+ * Contents, in call order: a file calls its own folder and those above it.
+ *   base     log version loop options text file url units procfs
+ *   codec    json http ws http_client protobuf gzip elf dns
+ *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
+ *   alert    parse eval alert
+ *   worker   worker writer destination sender sandbox
+ *   probe    entry kernel probe shadow mappers libraries scan find
+ *   job      message table io cgroup
+ *   sim      sim
+ *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
+ *   serve    auth query conn listen routes push control spool
+ *   cli      client term status job alerts watch
+ *   daemon   check
+ *   zerneld.c
  *
  * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of CLOCK_MONOTONIC in
  * fields that end in _ns; sizes are bytes; strings handed in stay the caller's.
@@ -1240,7 +1256,31 @@ struct zn_str {
 	size_t len;
 };
 
-/* log.c: one line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes outside
+/* What several folders name. A label of a series, and one series of a metric as a value. */
+struct zn_label {
+	struct zn_str name, value; /* value: raw bytes, of whatever a user chose; who writes it makes it valid */
+};
+#define ZN_LABELS_MAX 12
+enum zn_metric_type { ZN_METRIC_COUNTER, ZN_METRIC_GAUGE, ZN_METRIC_INFO, ZN_METRIC_SUMMARY };
+/* One series of a metric, as a value. All that it points to lives until visit() returns. */
+struct zn_sample {
+	const char *metric, *help;
+	enum zn_metric_type type;
+	struct zn_label label[ZN_LABELS_MAX]; /* as in the text, without quantile */
+	uint32_t label_count;
+	double value; /* in base units; exact up to 2^53. Summaries: NaN, and one of the next two is there: */
+	const struct zn_hist *hist; /* durations; BPF may be adding to it: take what belongs together in one pass */
+	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
+	uint64_t since_ms;          /* since 1970: when it began to count */
+};
+struct zn_view;
+struct zn_json;
+struct zn_probe;
+struct zn_filter;
+
+/* ---- base/log.c (zn_log zn_now_ zn_wall_ zn_moment_): one line on stderr, and the clocks. ---- */
+
+/* One line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes outside
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
 enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
 extern enum zn_level zn_log_level;
@@ -1270,80 +1310,186 @@ struct zn_moment {
 };
 void zn_moment_now(struct zn_moment *m);
 
-/* ---- quota.c: shares of tables, see struct zn_quota. ---- */
+/* ---- base/version.c (zn_version zn_commit): which version and commit this is. ---- */
 
-/* Logs who was refused entries of the table, at most once a minute; the table's name goes into the line. Call it each
- * tick. */
-void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
-/* The same of all tables of the kernel. */
-struct zn_arena;
-struct zn_shared;
-void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns);
-/* Before a job's slot is another one's: the log names no later job in its place. */
-void zn_quotas_forget_job(struct zn_shared *s, uint32_t slot);
-/* Where an owner's entries are counted: below ZN_QUOTA_OWNERS, or that for those who share a place. */
-uint32_t zn_quota_at(struct zn_quota *q, uint32_t owner);
-/* held: what a walk over the table found, by that. What differs from the counts by as much as it did at the last walk (before)
- * is set right: entries come and go while one walks, so a difference that is seen once says nothing. */
-void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1], int32_t before[ZN_QUOTA_OWNERS + 1]);
-/* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
- * stands for no other, where it cannot be told. */
-uint32_t zn_owner_of(int pid);
-uint32_t zn_uid_of(int pid); /* the real user id; ZN_UNKNOWN: it is gone */
-/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_secure_loop(). It never ends. */
-int zn_owner_start(void);
+extern const char zn_version[], zn_commit[];
 
-/*
- * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst), which
- * fills up again by one every interval. Owners with a full allowance need no place; where no place is free, owners share one.
- */
-#define ZN_RATE_OWNERS 256 /* a power of two */
-#define ZN_RATE_TRIES  8   /* places where an owner may be */
-struct zn_rate_owner {
-	uint64_t owner;   /* 0: nobody's place */
-	uint64_t full_ns; /* when his allowance is full again */
-	uint32_t refused; /* since it was last looked at */
-	uint32_t burst;   /* as he had it last */
+/* ---- base/loop.c (zn_loop_ zn_timer_): the epoll loop. ---- */
+
+/* The first member of everything that waits: a listener, a connection, a timer, a signal, the ring buffer. */
+struct zn_io {
+	int fd; /* below 0: closed; the loop passes over it */
+	void (*ready)(struct zn_io *io, uint32_t events);
 };
-struct zn_rate {
-	struct zn_rate_owner row[ZN_RATE_OWNERS], rest;
+struct zn_loop {
+	int fd;
+	bool stop;
+	void (*after)(void *owner); /* called after each batch: closed slots may be reused from here on */
+	void *owner;
 };
+int zn_loop_open(struct zn_loop *l);
+void zn_loop_close(struct zn_loop *l);
+int zn_loop_add(struct zn_loop *l, struct zn_io *io, uint32_t events);
+int zn_loop_change(struct zn_loop *l, struct zn_io *io, uint32_t events);
+/* Takes io out, closes its descriptor and sets it to -1. Safe on one that is closed. */
+void zn_loop_forget(struct zn_loop *l, struct zn_io *io);
+/* Runs until stop is set: 0, or -errno of epoll_wait(). */
+int zn_loop_run(struct zn_loop *l);
+/* A periodic timer as an io; the ready function must read its count with zn_timer_count(). Interval 0: it rests. */
+int zn_timer_open(struct zn_io *io, uint64_t interval_ms);
+int zn_timer_set(struct zn_io *io, uint64_t interval_ms);
+uint64_t zn_timer_count(struct zn_io *io);
 
-/* Where an owner (not 0) is counted. */
-static inline struct zn_rate_owner *zn_rate_owner(struct zn_rate *r, uint64_t owner, uint64_t now_ns)
-{
-	uint64_t first = owner * 0x9e3779b97f4a7c15 >> 32;
-	struct zn_rate_owner *idle = NULL;
+/* ---- base/options.c (zn_options_): file, then environment, then command line; later ones win. ---- */
 
-	for (uint32_t i = 0; i < ZN_RATE_TRIES; i++) {
-		struct zn_rate_owner *o = &r->row[(first + i) & (ZN_RATE_OWNERS - 1)];
+/* What goes wrong in a simulation. MIXED is some of it, always; HEALTHY nothing; each other one is a healthy node with one
+ * fault in the second half of each cycle, so that alerts fire and are resolved: docs/ALERTS.md says which. */
+#define ZN_SCENARIOS(X)                                                                                                \
+	X(MIXED, "mixed")                                                                                              \
+	X(HEALTHY, "healthy")                                                                                          \
+	X(MEMORY_LEAK, "memory-leak")                                                                                  \
+	X(STARVATION, "starvation")                                                                                    \
+	X(STRAGGLER, "straggler")                                                                                      \
+	X(IDLE_GPU, "idle-gpu")                                                                                        \
+	X(SLOW_LAUNCH, "slow-launch")                                                                                  \
+	X(CONTENTION, "contention")                                                                                    \
+	X(RETRANSMITS, "retransmits")                                                                                  \
+	X(OVERHEAD, "overhead")                                                                                        \
+	X(LOSSES, "losses")                                                                                            \
+	X(OOM, "oom")                                                                                                  \
+	X(XID, "xid")                                                                                                  \
+	X(AMDGPU, "amdgpu")
+enum zn_scenario {
+#define X(e, name) ZN_SCENARIO_##e,
+	ZN_SCENARIOS(X)
+#undef X
+		ZN_SCENARIO_COUNT
+};
+#define ZN_CYCLE_MIN_S 10
+#define ZN_CYCLE_MAX_S 86400
 
-		if (o->owner == owner)
-			return o;
-		if (!idle && o->full_ns <= now_ns && !o->refused)
-			idle = o;
-	}
-	if (!idle)
-		return &r->rest;
-	*idle = (struct zn_rate_owner){.owner = owner};
-	return idle;
-}
+#define ZN_TABLE_CPUS_MAX 8192 /* NR_CPUS of any distribution's kernel */
+#define ZN_LISTEN_MAX     8
+#define ZN_CONTROL_PATH   "/run/zernel/control.sock"
+#define ZN_REPORT_PATH    "/var/lib/zernel/jobs"
+#define ZN_KMSG_PATH      "/dev/kmsg"
+#define ZN_TEXT_MAX       256
+#define ZN_TOKEN_MAX      128 /* characters */
+#define ZN_URLS_MAX       4   /* Alertmanagers */
+#define ZN_URLS_TEXT_MAX  (ZN_URLS_MAX * ZN_TEXT_MAX)
+/* Which libraries besides the system's own are hooked: libraries.c. */
+enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
+struct zn_options {
+	bool simulate;
+	bool check;
+	bool list_metrics;
+	bool list_probes;
+	bool version;
+	bool help;
+	uint64_t simulate_seed;
+	uint64_t simulate_scenario; /* enum zn_scenario */
+	uint64_t simulate_cycle_s;  /* 0: as long as the scenario needs for the built-in rules */
+	uint64_t metrics_port;
+	uint64_t ws_port;
+	uint64_t push_interval_ms;
+	uint64_t overhead_budget;            /* parts per million of one core */
+	uint64_t families;                   /* bit 1 << enum zn_family */
+	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
+	uint64_t tier;                       /* enum zn_tier; ZN_TIER_NONE: the best there is */
+	uint64_t user_libraries;             /* enum zn_user_libraries */
+	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
+	uint64_t table_cpus;                 /* 0: as many as the machine may have */
+	uint64_t max_connections;
+	uint64_t max_connections_per_peer;
+	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
+	char ws_origin[ZN_TEXT_MAX]; /* origins with commas between them */
+	char host_names
+		[ZN_TEXT_MAX]; /* further names of this node, with commas; one that begins with a dot: all under it */
+	char token_file[ZN_TEXT_MAX];        /* empty: no token is asked for */
+	char control[ZN_TEXT_MAX];           /* absolute path of the control socket; empty: none */
+	char report_dir[ZN_TEXT_MAX];        /* empty: reports are not kept */
+	char alertmanager[ZN_URLS_TEXT_MAX]; /* URLs with commas between them; empty: none, as in the next two */
+	char webhook[ZN_TEXT_MAX], otlp[ZN_TEXT_MAX];
+	char kmsg[ZN_TEXT_MAX];                /* empty: none */
+	char outbound_token_file[ZN_TEXT_MAX]; /* empty: none is sent */
+	uint64_t otlp_interval_ms, notify_repeat_ms;
+	char alerts[ZN_TEXT_MAX]; /* file of alert rules; empty: the built-in ones alone */
+	const char *config;       /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
+};
+/* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
+ * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
+ * a line in why, in printable ASCII, that names the bad option or value, where it stands, and what it may be. */
+int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
+void zn_options_help(FILE *to);
+/* Where a client finds the control socket, empty: nowhere. By the file and the environment alone; what is wrong with
+ * them is the daemon's business, and not told. */
+void zn_options_control(char to[ZN_TEXT_MAX]);
 
-/* Whether he may do one more now; else it is counted in refused. */
-static inline bool zn_rate_take(struct zn_rate_owner *o, uint32_t burst, uint64_t interval_ns, uint64_t now_ns)
-{
-	uint64_t full_ns = (o->full_ns > now_ns ? o->full_ns : now_ns) + interval_ns;
+/* ---- base/text.c (zn_str_): slices of text. ---- */
 
-	o->burst = burst;
-	if (full_ns - now_ns > burst * interval_ns) {
-		o->refused++;
-		return false;
-	}
-	o->full_ns = full_ns;
-	return true;
-}
+/* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
+bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);
 
-/* ---- json.c: bounded output, JSON writer and reader. ---- */
+/* ---- base/file.c (zn_file_): small files. ---- */
+
+/* Reads up to cap - 1 bytes and puts a NUL behind them: how many, or -1 where it cannot be opened. */
+int zn_file_read(const char *path, char *to, size_t cap);
+
+/* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
+
+#define ZN_HOST_MAX  254                   /* bytes of a host's name, its NUL included */
+#define ZN_BASIC_MAX (ZN_TEXT_MAX * 4 / 3) /* of a user and a password in base64 */
+/* http://[USER:PASSWORD@]HOST[:PORT][/PATH][?QUERY] */
+struct zn_url {
+	char host[ZN_HOST_MAX]; /* a name or an address, without brackets */
+	bool v6;                /* it stood in brackets */
+	uint16_t port;
+	char target[ZN_TEXT_MAX]; /* path and query; empty: it ended with the port */
+	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
+};
+int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
+
+/* ---- base/units.c (zn_units_): figures for people. ---- */
+
+/* Figures for people; each returns to. */
+#define ZN_UNITS_CELL 64
+char *zn_units_bytes(char to[ZN_UNITS_CELL], uint64_t v);
+char *zn_units_count(char to[ZN_UNITS_CELL], double v);
+char *zn_units_duration(char to[ZN_UNITS_CELL], double us); /* "-" for 0, which is no measurement */
+char *zn_units_span(char to[ZN_UNITS_CELL], uint64_t s);
+char *zn_units_clock(char to[ZN_UNITS_CELL], uint64_t ms); /* time of day, here, of a time since 1970 */
+
+/* ---- base/procfs.c (zn_tree_): what a process has started, by /proc. ---- */
+
+/* A search, a step at a time, for what processes have started, what that has started, and so on. Where the kernel lists
+ * the children of a thread (CONFIG_PROC_CHILDREN) a step reads one such list, or those of some 40 threads; elsewhere it
+ * reads the parents of some 40 processes. A process whose parent has ended before is nobody's child any more, and not
+ * found. From one thread; steps may block. */
+#define ZN_TREE_MAX 8192 /* processes whose children are still to be looked for; a power of two */
+struct zn_tree_process {
+	uint32_t pid;
+	uint32_t index, id; /* of what it belongs to: add() knows */
+};
+struct zn_tree {
+	/* Called with each child, possibly more than once. 0: its children are looked for too. */
+	int (*add)(void *owner, const struct zn_tree_process *parent, uint32_t pid);
+	void *owner;
+	const char *proc_root;
+	uint32_t dropped; /* processes that found no room */
+	/* private */
+	struct zn_tree_process process[ZN_TREE_MAX];
+	uint32_t rest, first, end; /* where those begin whose threads, whose main thread was not looked at; their end */
+	bool by_children;
+	bool reading; /* a folder, behind fd */
+	int fd;
+	uint32_t pass_end;
+};
+void zn_tree_init(struct zn_tree *t, const char *proc_root);
+bool zn_tree_add(struct zn_tree *t, const struct zn_tree_process *p); /* false: there is no room */
+bool zn_tree_step(struct zn_tree *t);                                 /* false: nothing is left to do */
+void zn_tree_close(struct zn_tree *t);
+
+/* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
 
 /* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
  * end. */
@@ -1443,25 +1589,7 @@ uint64_t zn_json_integer(struct zn_str value); /* exact up to 2^64-1; 0 if it is
 /* Decodes a string value to UTF-8 with a NUL, cut at a whole character; the length. 0 if it is no string. */
 size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 
-/* ---- proto.c: Protocol Buffers, written. ---- */
-
-/* Fields in the order of the calls; all are bounded by o, as everything that is written. A packed field is a nested one
- * whose elements are put one after the other. */
-#define ZN_PROTO_VARINT_MAX 10                                   /* bytes */
-void zn_proto_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
-void zn_proto_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
-void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
-void zn_proto_double(struct zn_out *o, uint32_t field, double v);
-void zn_proto_text(struct zn_out *o, uint32_t field, struct zn_str s); /* any bytes, by zn_out_utf8() */
-void zn_proto_word(struct zn_out *o, uint32_t field, const char *word);
-/* Begins a nested message; field 0: one without a tag, as in a stream of delimited messages. What is returned ends it. */
-size_t zn_proto_open(struct zn_out *o, uint32_t field);
-void zn_proto_close(struct zn_out *o, size_t mark);
-/* Elements of a packed field. */
-void zn_proto_put(struct zn_out *o, uint64_t v);
-void zn_proto_put_signed(struct zn_out *o, int64_t v);
-
-/* ---- http.c: HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out. ---- */
+/* ---- http.c (zn_http_): HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out. ---- */
 
 #define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */
 #define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
@@ -1546,7 +1674,7 @@ const char *zn_http_reason(int status);
 /* True if a comma-separated header value has the token, compared whole and without case. */
 bool zn_http_has_token(struct zn_str value, const char *token);
 
-/* ---- ws.c: RFC 6455. Pure: bytes in, bytes out. ---- */
+/* ---- ws.c (zn_ws_): RFC 6455. Pure: bytes in, bytes out. ---- */
 
 #define ZN_WS_ACCEPT_LEN  28
 #define ZN_WS_CONTROL_MAX 125
@@ -1604,7 +1732,65 @@ void zn_ws_init(struct zn_ws *ws, uint64_t max_message);
  * until all bytes are used. Everything that the header shows to be wrong is an error before the payload comes. */
 int zn_ws_read(struct zn_ws *ws, char *buf, size_t len, struct zn_ws_event *ev);
 
-/* ---- elf.c: symbols of a hostile file. ---- */
+/* ---- codec/http_client.c (zn_post_ zn_reply_ zn_retry_): HTTP/1.1 as a client that posts. Pure: bytes in,
+ * bytes out. ---- */
+
+struct zn_post {
+	const struct zn_url *url;
+	const char *target, *type, *token; /* token: empty, or sent where the URL has no user */
+	size_t length;                     /* of the body */
+};
+void zn_post_head(struct zn_out *o, const struct zn_post *p);
+
+/* An answer that is coming in. */
+struct zn_reply {
+	int status;             /* 200 and up; 0: the head is not complete */
+	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
+	bool keep_alive;        /* the connection can be used again once it is done */
+	bool done;              /* all of it has come, or the rest is not wanted */
+	/* for codec/http_client.c only */
+	uint8_t interim;
+	size_t len;
+	struct zn_http_body body;
+	char head[ZN_HTTP_HEAD_MAX];
+};
+void zn_reply_init(struct zn_reply *r);
+/* Takes what came: the bytes used, or -EBADMSG for what is no HTTP or has a head beyond ZN_HTTP_HEAD_MAX. A body beyond
+ * ZN_HTTP_BODY_MAX, or one that is not well formed, is no error: it is done, and the connection cannot be kept. */
+int zn_reply_read(struct zn_reply *r, const char *buf, size_t len);
+/* How long to wait after so many failures in a row: 0.5 s, doubled up to 60 s, of which a random part is taken off, and
+ * what the answer asked for (up to 120 s) on top. */
+uint64_t zn_retry_ms(unsigned failures, uint32_t retry_after_s, uint32_t random);
+
+/* ---- codec/protobuf.c (zn_proto_): Protocol Buffers, written. ---- */
+
+/* Fields in the order of the calls; all are bounded by o, as everything that is written. A packed field is a nested one
+ * whose elements are put one after the other. */
+#define ZN_PROTO_VARINT_MAX 10                                   /* bytes */
+void zn_proto_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
+void zn_proto_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
+void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
+void zn_proto_double(struct zn_out *o, uint32_t field, double v);
+void zn_proto_text(struct zn_out *o, uint32_t field, struct zn_str s); /* any bytes, by zn_out_utf8() */
+void zn_proto_word(struct zn_out *o, uint32_t field, const char *word);
+/* Begins a nested message; field 0: one without a tag, as in a stream of delimited messages. What is returned ends it. */
+size_t zn_proto_open(struct zn_out *o, uint32_t field);
+void zn_proto_close(struct zn_out *o, size_t mark);
+/* Elements of a packed field. */
+void zn_proto_put(struct zn_out *o, uint64_t v);
+void zn_proto_put_signed(struct zn_out *o, int64_t v);
+
+/* ---- codec/gzip.c (zn_gzip zn_gunzip): answers made smaller (RFC 1952), in memory that is set aside at the start.
+ * ---- */
+
+#define ZN_GZIP_MIN 1024      /* bytes; a smaller answer goes as it is */
+#define ZN_GZIP_MAX (4 << 20) /* a larger one too: it would hold the loop up too long */
+/* False: it did not fit, and o is as it was. Not thread-safe: one state for all. */
+bool zn_gzip(struct zn_out *o, const char *bytes, size_t len);
+/* Unpacks what becomes as many bytes as o has room for, and no fewer. False: it is not that. */
+bool zn_gunzip(struct zn_out *o, const char *bytes, size_t len);
+
+/* ---- codec/elf.c (zn_elf_): symbols of a hostile file. ---- */
 
 struct zn_elf_symbol {
 	const char *name; /* in: what to look for */
@@ -1620,143 +1806,228 @@ struct zn_elf_symbol {
 #define ZN_ELF_BUDGET ((size_t)256 << 20) /* for files that can be trusted to be no larger than they need be */
 int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why);
 
-/* ---- entry.c: where a probe on a function costs least. ---- */
+/* ---- codec/dns.c (zn_dns_ zn_resolver_ zn_hosts_ zn_peer_): names of hosts, as a stub resolver sees them. Pure.
+ * ---- */
 
-#define ZN_ENTRY_BODY 16384 /* bytes of a function that are looked at; a longer one is hooked at its entry */
-/* Where the probe goes, and what stands there. */
-struct zn_entry {
-	uint32_t at; /* bytes behind the function's entry */
-	enum zn_first first;
+#define ZN_PEERS_MAX    8 /* addresses of one name */
+#define ZN_DNS_PORT     53
+#define ZN_DNS_QUESTION 272 /* bytes of the longest question: a name of 255, and 16 more */
+struct zn_peer {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} address;
+	socklen_t len; /* 0: none */
 };
-/* A place behind the entry is taken only where a probe costs less there, and where it is the same as at the entry: what
- * comes before it changes neither arguments nor stack nor return address and leads nowhere else, the place lies before
- * `room`, where another symbol may begin, and no instruction of the function jumps to it. code: all of the function, `len`
- * bytes, at most ZN_ENTRY_BODY; 0 of them: nothing is known. Whatever the bytes are, only those are read. */
-struct zn_entry zn_entry_of(const uint8_t *code, size_t len, uint64_t room); /* for this machine's instructions */
-struct zn_entry zn_entry_of_x86(const uint8_t *code, size_t len, uint64_t room);
-struct zn_entry zn_entry_of_arm64(const uint8_t *code, size_t len, uint64_t room);
-const char *zn_first_label(enum zn_first first);
-/* The place in a file, of a function that zn_elf_symbols() found there. offset 0: there is none, or the file changes. Not
- * thread-safe: uses a static buffer. */
-struct zn_place {
-	uint64_t offset; /* of the place itself */
-	struct zn_entry entry;
-	uint64_t hash; /* of the code by which it was chosen */
+bool zn_peer_read(struct zn_peer *p, const char *text, uint16_t port); /* false: it is no address */
+/* The addresses of a name in the text of /etc/hosts. */
+size_t zn_hosts_find(struct zn_str text, const char *name, uint16_t port, struct zn_peer to[ZN_PEERS_MAX]);
+/* What /etc/resolv.conf says; without a server it is 127.0.0.1. */
+struct zn_resolver {
+	struct zn_peer server[3];
+	unsigned server_count, search_count;
+	char search[6][ZN_HOST_MAX];
+	unsigned ndots, timeout_s, attempts;
 };
-struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol);
-bool zn_place_same(int fd, const struct zn_place *place); /* whether that code is there still */
-
-/* ---- options.c: file, then environment, then command line; later ones win. ---- */
-
-/* What goes wrong in a simulation. MIXED is some of it, always; HEALTHY nothing; each other one is a healthy node with one
- * fault in the second half of each cycle, so that alerts fire and are resolved: docs/ALERTS.md says which. */
-#define ZN_SCENARIOS(X)                                                                                                \
-	X(MIXED, "mixed")                                                                                              \
-	X(HEALTHY, "healthy")                                                                                          \
-	X(MEMORY_LEAK, "memory-leak")                                                                                  \
-	X(STARVATION, "starvation")                                                                                    \
-	X(STRAGGLER, "straggler")                                                                                      \
-	X(IDLE_GPU, "idle-gpu")                                                                                        \
-	X(SLOW_LAUNCH, "slow-launch")                                                                                  \
-	X(CONTENTION, "contention")                                                                                    \
-	X(RETRANSMITS, "retransmits")                                                                                  \
-	X(OVERHEAD, "overhead")                                                                                        \
-	X(LOSSES, "losses")                                                                                            \
-	X(OOM, "oom")                                                                                                  \
-	X(XID, "xid")                                                                                                  \
-	X(AMDGPU, "amdgpu")
-enum zn_scenario {
-#define X(e, name) ZN_SCENARIO_##e,
-	ZN_SCENARIOS(X)
-#undef X
-		ZN_SCENARIO_COUNT
+void zn_resolver_read(struct zn_resolver *r, struct zn_str text);
+/* The i-th name to ask for, alone or in a domain of the search list; empty if it is too long. False: there are no more. */
+bool zn_resolver_name(const struct zn_resolver *r, const char *name, unsigned i, char to[ZN_HOST_MAX]);
+enum zn_dns_type { ZN_DNS_A = 1, ZN_DNS_AAAA = 28 };
+size_t zn_dns_ask(uint8_t to[ZN_DNS_QUESTION], uint16_t id, const char *name, enum zn_dns_type type); /* 0: no name */
+struct zn_dns_wanted {
+	const uint8_t *question; /* as asked */
+	size_t question_len;
+	uint16_t port;
+	struct zn_peer *to;
+	size_t cap;
 };
-#define ZN_CYCLE_MIN_S 10
-#define ZN_CYCLE_MAX_S 86400
+/* How many addresses came; -EAGAIN: it answers something else; -EBADMSG: the server failed, or it is no answer. */
+int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want);
 
-#define ZN_TABLE_CPUS_MAX 8192 /* NR_CPUS of any distribution's kernel */
-#define ZN_LISTEN_MAX     8
-#define ZN_CONTROL_PATH   "/run/zernel/control.sock"
-#define ZN_REPORT_PATH    "/var/lib/zernel/jobs"
-#define ZN_KMSG_PATH      "/dev/kmsg"
-#define ZN_TEXT_MAX       256
-#define ZN_URLS_MAX       4 /* Alertmanagers */
-#define ZN_URLS_TEXT_MAX  (ZN_URLS_MAX * ZN_TEXT_MAX)
-/* Which libraries besides the system's own are hooked: libraries.c. */
-enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
-struct zn_options {
-	bool simulate;
-	bool check;
-	bool list_metrics;
-	bool list_probes;
-	bool version;
-	bool help;
-	uint64_t simulate_seed;
-	uint64_t simulate_scenario; /* enum zn_scenario */
-	uint64_t simulate_cycle_s;  /* 0: as long as the scenario needs for the built-in rules */
-	uint64_t metrics_port;
-	uint64_t ws_port;
-	uint64_t push_interval_ms;
-	uint64_t overhead_budget;            /* parts per million of one core */
-	uint64_t families;                   /* bit 1 << enum zn_family */
-	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
-	uint64_t tier;                       /* enum zn_tier; ZN_TIER_NONE: the best there is */
-	uint64_t user_libraries;             /* enum zn_user_libraries */
-	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
-	uint64_t table_cpus;                 /* 0: as many as the machine may have */
-	uint64_t max_connections;
-	uint64_t max_connections_per_peer;
-	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
-	char ws_origin[ZN_TEXT_MAX]; /* origins with commas between them */
-	char host_names
-		[ZN_TEXT_MAX]; /* further names of this node, with commas; one that begins with a dot: all under it */
-	char token_file[ZN_TEXT_MAX];        /* empty: no token is asked for */
-	char control[ZN_TEXT_MAX];           /* absolute path of the control socket; empty: none */
-	char report_dir[ZN_TEXT_MAX];        /* empty: reports are not kept */
-	char alertmanager[ZN_URLS_TEXT_MAX]; /* URLs with commas between them; empty: none, as in the next two */
-	char webhook[ZN_TEXT_MAX], otlp[ZN_TEXT_MAX];
-	char kmsg[ZN_TEXT_MAX];                /* empty: none */
-	char outbound_token_file[ZN_TEXT_MAX]; /* empty: none is sent */
-	uint64_t otlp_interval_ms, notify_repeat_ms;
-	char alerts[ZN_TEXT_MAX]; /* file of alert rules; empty: the built-in ones alone */
-	const char *config;       /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
+/* ---- model/labels.c (zn_family_label zn_tier_label zn_detail_label zn_stall_label zn_io_label): the values of
+ * labels. ---- */
+
+/* A way to hook the kernel. */
+enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
+const char *zn_family_label(enum zn_family f); /* of both kinds */
+const char *zn_tier_label(enum zn_tier t);
+const char *zn_detail_label(enum zn_detail d);
+const char *zn_stall_label(enum zn_stall s);
+const char *zn_io_label(enum zn_io_op op); /* of the operation */
+
+/* ---- model/quota.c (zn_quota_ zn_quotas_ zn_owner_ zn_uid_): shares of tables, see struct zn_quota. ---- */
+
+/* Logs who was refused entries of the table, at most once a minute; the table's name goes into the line. Call it each
+ * tick. */
+void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
+/* The same of all tables of the kernel. */
+struct zn_arena;
+struct zn_shared;
+void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns);
+/* Before a job's slot is another one's: the log names no later job in its place. */
+void zn_quotas_forget_job(struct zn_shared *s, uint32_t slot);
+/* Where an owner's entries are counted: below ZN_QUOTA_OWNERS, or that for those who share a place. */
+uint32_t zn_quota_at(struct zn_quota *q, uint32_t owner);
+/* held: what a walk over the table found, by that. What differs from the counts by as much as it did at the last walk (before)
+ * is set right: entries come and go while one walks, so a difference that is seen once says nothing. */
+void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1], int32_t before[ZN_QUOTA_OWNERS + 1]);
+/* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
+ * stands for no other, where it cannot be told. */
+uint32_t zn_owner_of(int pid);
+uint32_t zn_uid_of(int pid); /* the real user id; ZN_UNKNOWN: it is gone */
+/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_secure_loop(). It never ends. */
+int zn_owner_start(void);
+
+/*
+ * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst), which
+ * fills up again by one every interval. Owners with a full allowance need no place; where no place is free, owners share one.
+ */
+#define ZN_RATE_OWNERS 256 /* a power of two */
+#define ZN_RATE_TRIES  8   /* places where an owner may be */
+struct zn_rate_owner {
+	uint64_t owner;   /* 0: nobody's place */
+	uint64_t full_ns; /* when his allowance is full again */
+	uint32_t refused; /* since it was last looked at */
+	uint32_t burst;   /* as he had it last */
 };
-/* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
- * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
- * a line in why, in printable ASCII, that names the bad option or value, where it stands, and what it may be. */
-int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
-void zn_options_help(FILE *to);
-/* Where a client finds the control socket, empty: nowhere. By the file and the environment alone; what is wrong with
- * them is the daemon's business, and not told. */
-void zn_options_control(char to[ZN_TEXT_MAX]);
-
-/* ---- loop.c: the epoll loop. ---- */
-
-/* The first member of everything that waits: a listener, a connection, a timer, a signal, the ring buffer. */
-struct zn_io {
-	int fd; /* below 0: closed; the loop passes over it */
-	void (*ready)(struct zn_io *io, uint32_t events);
+struct zn_rate {
+	struct zn_rate_owner row[ZN_RATE_OWNERS], rest;
 };
-struct zn_loop {
-	int fd;
-	bool stop;
-	void (*after)(void *owner); /* called after each batch: closed slots may be reused from here on */
-	void *owner;
-};
-int zn_loop_open(struct zn_loop *l);
-void zn_loop_close(struct zn_loop *l);
-int zn_loop_add(struct zn_loop *l, struct zn_io *io, uint32_t events);
-int zn_loop_change(struct zn_loop *l, struct zn_io *io, uint32_t events);
-/* Takes io out, closes its descriptor and sets it to -1. Safe on one that is closed. */
-void zn_loop_forget(struct zn_loop *l, struct zn_io *io);
-/* Runs until stop is set: 0, or -errno of epoll_wait(). */
-int zn_loop_run(struct zn_loop *l);
-/* A periodic timer as an io; the ready function must read its count with zn_timer_count(). Interval 0: it rests. */
-int zn_timer_open(struct zn_io *io, uint64_t interval_ms);
-int zn_timer_set(struct zn_io *io, uint64_t interval_ms);
-uint64_t zn_timer_count(struct zn_io *io);
 
-/* ---- agg.c: the arena and what follows from it. ---- */
+/* Where an owner (not 0) is counted. */
+static inline struct zn_rate_owner *zn_rate_owner(struct zn_rate *r, uint64_t owner, uint64_t now_ns)
+{
+	uint64_t first = owner * 0x9e3779b97f4a7c15 >> 32;
+	struct zn_rate_owner *idle = NULL;
+
+	for (uint32_t i = 0; i < ZN_RATE_TRIES; i++) {
+		struct zn_rate_owner *o = &r->row[(first + i) & (ZN_RATE_OWNERS - 1)];
+
+		if (o->owner == owner)
+			return o;
+		if (!idle && o->full_ns <= now_ns && !o->refused)
+			idle = o;
+	}
+	if (!idle)
+		return &r->rest;
+	*idle = (struct zn_rate_owner){.owner = owner};
+	return idle;
+}
+
+/* Whether he may do one more now; else it is counted in refused. */
+static inline bool zn_rate_take(struct zn_rate_owner *o, uint32_t burst, uint64_t interval_ns, uint64_t now_ns)
+{
+	uint64_t full_ns = (o->full_ns > now_ns ? o->full_ns : now_ns) + interval_ns;
+
+	o->burst = burst;
+	if (full_ns - now_ns > burst * interval_ns) {
+		o->refused++;
+		return false;
+	}
+	o->full_ns = full_ns;
+	return true;
+}
+
+/* ---- model/gpu.c (zn_gpu_ zn_gpus_ zn_device_ zn_uuid_ zn_vendor_ zn_visible_): the GPUs of the node, and which of
+ * them a process means by its ordinals. ---- */
+
+/* What a process's environment says of its job: the user's own claim, but for uid. */
+struct zn_claim {
+	char job[ZN_JOB_NAME]; /* SLURM_JOB_ID; empty: none */
+	char array_job[12], array_task[12];
+	char name[64];
+	uint32_t uid; /* of the process, from the kernel; ZN_UNKNOWN: not known */
+};
+
+/* What find.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
+#define ZN_VISIBLE_MAX 16
+struct zn_visible {
+	bool set;
+	uint8_t count;
+	int32_t index[ZN_VISIBLE_MAX]; /* -1: as text below */
+	char uuid[ZN_VISIBLE_MAX][44];
+};
+struct zn_facts {
+	uint32_t id;            /* zn_proc.id it belongs to; 0: none */
+	bool gone;              /* the process ended before it could be asked */
+	bool instances;         /* the device of a MIG instance is open, or was at an earlier look */
+	uint8_t minor_count;    /* of NVIDIA's GPUs whose device is open, or was */
+	uint8_t render_count;   /* of render nodes that are open, or were */
+	uint32_t looks;         /* how often its open devices were looked at */
+	struct zn_visible cuda; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS */
+	struct zn_visible hip;  /* HIP_VISIBLE_DEVICES, else as CUDA's, of those that ROCR_VISIBLE_DEVICES names */
+	int32_t minors[ZN_VISIBLE_MAX];
+	int32_t renders[ZN_VISIBLE_MAX];
+	uint32_t owner; /* zn_owner_of() */
+	struct zn_claim claim;
+};
+
+enum zn_vendor { ZN_VENDOR_UNKNOWN, ZN_VENDOR_NVIDIA, ZN_VENDOR_AMD };
+const char *zn_vendor_label(enum zn_vendor v); /* "" if it is not known */
+struct zn_gpu {
+	char id[48]; /* label gpu_id: index in PCI order, a UUID where there is no index, or "unknown" */
+	char uuid[48];
+	char pci[16];
+	enum zn_vendor vendor;
+	int minor;      /* of its device, AMD's: of its render node; -1: not known */
+	bool is_name;   /* of a user's, and of his share of the table: not listed, and no index */
+	uint32_t owner; /* whose share */
+	uint64_t total_bytes;
+	uint64_t used_bytes; /* of all processes, at the last refresh */
+	uint64_t peak_bytes; /* the highest used_bytes of a refresh */
+	uint32_t processes;
+	bool partial; /* a process has it open whose memory was not seen as a whole: used, peak and processes are not known */
+};
+struct zn_gpus {
+	struct zn_gpu gpu[ZN_GPUS_MAX];
+	uint32_t count;
+	uint32_t listed;       /* how many of them the drivers' own lists have: indices come from there alone */
+	uint32_t nvidia;       /* how many of those are NVIDIA's; AMD's follow */
+	struct zn_quota quota; /* of names */
+};
+#define ZN_GPU_NAMES        8   /* that one user may give, unless he has MIG instances; root has no such limit */
+#define ZN_NVIDIA_MAJOR     195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
+#define ZN_NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
+/* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
+ * only looked up (O_PATH), for which nobody needs the right to use it. */
+bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
+#define ZN_DRM_MAJOR    226 /* Documentation/admin-guide/devices.txt: Direct Rendering Infrastructure */
+#define ZN_RENDER_FIRST 128 /* its minors from here on are render nodes (Documentation/gpu/drm-uapi.rst) */
+/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. */
+#define ZN_RENDER_BIT(minor)                                                                                           \
+	((minor) >= ZN_RENDER_FIRST && (minor) < ZN_RENDER_FIRST + 64 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST)) : 0)
+/* Whether that is a GPU of NVIDIA's, a MIG instance, a render node: bits. */
+struct zn_gpu_files {
+	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */
+	bool given;             /* gpu is of --gpu-majors, and its minors are those of render nodes too */
+};
+enum zn_gpu_file { ZN_GPU_FILE_NONE, ZN_GPU_FILE_GPU, ZN_GPU_FILE_INSTANCE, ZN_GPU_FILE_RENDER = 4 };
+int zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor);
+/* Which GPUs HIP counts: its own list, of those that the runtime below it has. */
+void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const struct zn_visible *rocr);
+/* The majors of this machine, by a file like /proc/devices. */
+struct zn_gpu_files zn_gpu_files_read(const char *path);
+
+/* Reads `nvidia`/<pci>/information (/proc/driver/nvidia/gpus), then what amdgpu has in `drm`/renderD<minor>/device
+ * (/sys/class/drm), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no error. */
+void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
+/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed GPU is
+ * believed only of a process that has its device open, a name that is not listed only of one that has an instance open; else
+ * it is "unknown". -1: the table is full. */
+int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal);
+/* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
+bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
+bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU could not be told */
+bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
+/* Frees the slots of GPUs that are neither on the driver's list nor in use by any process. */
+void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
+/* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
+void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
+void zn_uuid_text(char to[48], const uint8_t uuid[16]);
+
+/* ---- model/aggregate.c (zn_agg_ zn_arena_ zn_hist_ zn_plain_ zn_job_row_): the arena and what follows from it. ----
+ * */
 
 /* The tables of section 3 as memory: mmap'ed BPF maps, or plain pages in simulate mode and in unit tests. */
 struct zn_arena;
@@ -1876,7 +2147,6 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail de
 /* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
  * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
 struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
-const char *zn_io_label(enum zn_io_op op); /* of the operation */
 
 static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
@@ -1923,101 +2193,6 @@ struct zn_buckets {
 	struct zn_bucket bucket[ZN_BUCKETS_MAX]; /* by index */
 };
 void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to);
-
-/* What a process's environment says of its job: the user's own claim, but for uid. */
-struct zn_claim {
-	char job[ZN_JOB_NAME]; /* SLURM_JOB_ID; empty: none */
-	char array_job[12], array_task[12];
-	char name[64];
-	uint32_t uid; /* of the process, from the kernel; ZN_UNKNOWN: not known */
-};
-
-/* What find.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
-#define ZN_VISIBLE_MAX 16
-struct zn_visible {
-	bool set;
-	uint8_t count;
-	int32_t index[ZN_VISIBLE_MAX]; /* -1: as text below */
-	char uuid[ZN_VISIBLE_MAX][44];
-};
-struct zn_facts {
-	uint32_t id;            /* zn_proc.id it belongs to; 0: none */
-	bool gone;              /* the process ended before it could be asked */
-	bool instances;         /* the device of a MIG instance is open, or was at an earlier look */
-	uint8_t minor_count;    /* of NVIDIA's GPUs whose device is open, or was */
-	uint8_t render_count;   /* of render nodes that are open, or were */
-	uint32_t looks;         /* how often its open devices were looked at */
-	struct zn_visible cuda; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS */
-	struct zn_visible hip;  /* HIP_VISIBLE_DEVICES, else as CUDA's, of those that ROCR_VISIBLE_DEVICES names */
-	int32_t minors[ZN_VISIBLE_MAX];
-	int32_t renders[ZN_VISIBLE_MAX];
-	uint32_t owner; /* zn_owner_of() */
-	struct zn_claim claim;
-};
-
-/* proc.c: the GPUs of the node and which of them a process means by its ordinals. */
-enum zn_vendor { ZN_VENDOR_UNKNOWN, ZN_VENDOR_NVIDIA, ZN_VENDOR_AMD };
-const char *zn_vendor_label(enum zn_vendor v); /* "" if it is not known */
-struct zn_gpu {
-	char id[48]; /* label gpu_id: index in PCI order, a UUID where there is no index, or "unknown" */
-	char uuid[48];
-	char pci[16];
-	enum zn_vendor vendor;
-	int minor;      /* of its device, AMD's: of its render node; -1: not known */
-	bool is_name;   /* of a user's, and of his share of the table: not listed, and no index */
-	uint32_t owner; /* whose share */
-	uint64_t total_bytes;
-	uint64_t used_bytes; /* of all processes, at the last refresh */
-	uint64_t peak_bytes; /* the highest used_bytes of a refresh */
-	uint32_t processes;
-	bool partial; /* a process has it open whose memory was not seen as a whole: used, peak and processes are not known */
-};
-struct zn_gpus {
-	struct zn_gpu gpu[ZN_GPUS_MAX];
-	uint32_t count;
-	uint32_t listed;       /* how many of them the drivers' own lists have: indices come from there alone */
-	uint32_t nvidia;       /* how many of those are NVIDIA's; AMD's follow */
-	struct zn_quota quota; /* of names */
-};
-#define ZN_GPU_NAMES        8   /* that one user may give, unless he has MIG instances; root has no such limit */
-#define ZN_NVIDIA_MAJOR     195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
-#define ZN_NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
-/* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
- * only looked up (O_PATH), for which nobody needs the right to use it. */
-bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
-#define ZN_DRM_MAJOR    226 /* Documentation/admin-guide/devices.txt: Direct Rendering Infrastructure */
-#define ZN_RENDER_FIRST 128 /* its minors from here on are render nodes (Documentation/gpu/drm-uapi.rst) */
-/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. */
-#define ZN_RENDER_BIT(minor)                                                                                           \
-	((minor) >= ZN_RENDER_FIRST && (minor) < ZN_RENDER_FIRST + 64 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST)) : 0)
-/* Whether that is a GPU of NVIDIA's, a MIG instance, a render node: bits. */
-struct zn_gpu_files {
-	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */
-	bool given;             /* gpu is of --gpu-majors, and its minors are those of render nodes too */
-};
-enum zn_gpu_file { ZN_GPU_FILE_NONE, ZN_GPU_FILE_GPU, ZN_GPU_FILE_INSTANCE, ZN_GPU_FILE_RENDER = 4 };
-int zn_gpu_file(const struct zn_gpu_files *of, int dir, const char *name, uint32_t *minor);
-/* Which GPUs HIP counts: its own list, of those that the runtime below it has. */
-void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const struct zn_visible *rocr);
-/* The majors of this machine, by a file like /proc/devices. */
-struct zn_gpu_files zn_gpu_files_read(const char *path);
-
-/* Reads `nvidia`/<pci>/information (/proc/driver/nvidia/gpus), then what amdgpu has in `drm`/renderD<minor>/device
- * (/sys/class/drm), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no error. */
-void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
-/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed GPU is
- * believed only of a process that has its device open, a name that is not listed only of one that has an instance open; else
- * it is "unknown". -1: the table is full. */
-int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal);
-/* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
-bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
-bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU could not be told */
-bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
-/* Frees the slots of GPUs that are neither on the driver's list nor in use by any process. */
-void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
-/* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
-void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
-void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
 /* Whether the ledger has all GPU memory that a process holds. It has not where the process made its context before its
  * library was hooked, as each process did that runs while the daemon is restarted, and where a table was full. */
@@ -2091,16 +2266,15 @@ const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail);
 /* Only the living. */
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail);
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
-const char *zn_detail_label(enum zn_detail d);
 /* A counter of a process, by enum zn_count. Where its time went has the waits that go on as of the last tick: it never falls,
  * also when the process ends. */
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count);
-const char *zn_stall_label(enum zn_stall s);
 /* Whether the memory of a process is known: the figures that come from its ledger may be shown. */
 bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
-/* ---- signals.c: what the kernel's counters say of a process over the last tick, and of the GPUs' drivers. ---- */
+/* ---- model/rates.c (zn_signals_): what the kernel's counters say of a process over the last tick, and of the GPUs'
+ * drivers. ---- */
 
 enum zn_signal {
 	ZN_SIGNAL_LAUNCHES, /* without captured ones */
@@ -2162,7 +2336,36 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
  * loaded. NVIDIA's and DRM's fixed ones are always among them. */
 void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
 
-/* ---- mount.c: where the file systems that are used are mounted. ---- */
+/* ---- model/stalls.c (zn_wait_): why a GPU is idle. ---- */
+
+struct zn_json;
+/* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
+ * began. A cause that cannot be told of this process is not known: its share is 0, and part of another one. */
+struct zn_shares {
+	uint32_t share[ZN_STALL_COUNT];
+	bool known[ZN_STALL_COUNT];
+	uint64_t seconds_ns[ZN_STALL_COUNT];
+};
+bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to); /* false: not measured, or no time */
+/* Waits of a data loader were seen: PyTorch's, the only one that is known. */
+bool zn_wait_loader(const struct zn_view *v, uint32_t row);
+/* What a sentence about a process is made of. */
+struct zn_wait_facts {
+	char who[24];                   /* "rank 3" or "process 4711" */
+	uint32_t share[ZN_STALL_COUNT]; /* as of struct zn_shares */
+	uint32_t workers;               /* of its data loader; 0: none are known */
+	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
+	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
+};
+#define ZN_SAYS_MAX 160
+void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX]);
+/* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
+void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+void zn_wait_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+/* One key for each cause, in seconds; null for data where no loader was seen. */
+void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
+
+/* ---- model/mounts.c (zn_mounts_): where the file systems that are used are mounted. ---- */
 
 #define ZN_MOUNT_BYTES  256 /* of a mount point with its NUL, as it is shown: UTF-8; a longer one ends in a hash */
 #define ZN_FSTYPE_BYTES 32
@@ -2186,7 +2389,8 @@ struct zn_mount {
 	uint32_t tgid;    /* whose list it is from; 0: the host's, or none */
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	/* for the walk over a list */
-	uint32_t ask[3]; /* processes whose lists may have it: the first is asked, and when it is gone, the next; 0: none */
+	uint32_t ask
+		[3]; /* processes whose lists may have it: the first is asked, and when it is gone, the next; 0: none */
 	bool there, best_rooted;
 	char best_point[ZN_MOUNT_BYTES], best_fstype[ZN_FSTYPE_BYTES];
 };
@@ -2227,528 +2431,7 @@ void zn_mounts_hurry(struct zn_mounts *m);
 struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *point, const char *fstype);
 void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns);
 
-/* ---- flow.c: file I/O by job and mount. ---- */
-
-/* The series of one operation: of any device with that mount, and of all shards. Figures are sums over its rows. */
-struct zn_flow_op {
-	uint32_t first; /* row, chained; 0: none */
-	uint64_t tick_calls, tick_bytes;
-	uint64_t call_rate, byte_rate; /* per 1000 s, and per second, over the last tick */
-};
-struct zn_flow {
-	bool used;
-	bool twin;         /* another one has the same job and point: they differ in the type of file system */
-	struct zn_tag job; /* serial 0: none */
-	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
-	uint64_t active_ns; /* when it was last seen to grow */
-	uint32_t owner;     /* whose share of the table it is of */
-	struct zn_flow_op op[ZN_IO_OP_COUNT];
-};
-struct zn_flow_sum {
-	uint64_t calls, errors, bytes;
-};
-enum zn_flow_row_state {
-	ZN_ROW_FREE,
-	ZN_ROW_WAITING, /* there is no room to show it */
-	ZN_ROW_LIVE,
-	ZN_ROW_CUT, /* of a mount that is gone */
-	ZN_ROW_LEAVING
-};
-/* One entry of the arena's table, by its histogram. */
-struct zn_flow_row {
-	struct zn_io_key key;
-	struct zn_io_row of;
-	enum zn_flow_row_state state;
-	uint32_t next, flow, version;
-	uint64_t calls;    /* at the last tick */
-	uint64_t since_ns; /* of its state; while it waits, since when there were no calls */
-	bool lost;         /* there was no room to show it, which was counted */
-};
-struct zn_job;
-struct zn_jobs;
-struct zn_flows {
-	struct zn_arena *arena;
-	struct zn_jobs *jobs; /* NULL: nothing is of any job (tests) */
-	struct zn_mounts mounts;
-	struct zn_flow flow[ZN_FLOWS_MAX];
-	uint32_t high; /* flows from here on were never used */
-	struct zn_quota quota;
-	struct zn_flow_row row[ZN_HISTS_MAX + ZN_IO_MAX];
-	uint32_t row_high, row_count;
-	uint16_t hidden[ZN_JOBS_MAX]; /* by a job's slot: operations, a bit each, of rows of it that wait */
-	uint64_t tick_ns;
-	struct zn_io_entry entry[ZN_IO_MAX]; /* scratch */
-	struct zn_hist merged;               /* scratch of zn_flow_merge() */
-};
-void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *jobs);
-/* Finds what is new. At each tick, and before figures are shown, so that what is short is seen too. */
-void zn_flows_refresh(struct zn_flows *f);
-/* The same with new rates; what is of jobs that are forgotten goes, and of mounts that are gone and idle. */
-void zn_flows_tick(struct zn_flows *f, uint64_t now_ns);
-/* The label job_id of a flow, "" of no job; NULL: it is not shown, as a newer job has the same id. */
-const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow);
-bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job);
-struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op);
-/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
- * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
-uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job);
-uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job);
-/* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
-const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
-struct zn_view;
-/* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
- * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
- * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
- * is null in a report and not there in a snapshot. */
-void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates);
-
-/* ---- probe.c: the only file that knows libbpf. find.c: the thread that finds libraries. ---- */
-
-#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
-struct zn_hook {
-	char name[40];
-	uint8_t family, shape, detail, flags;
-};
-#define ZN_HOOK_ENTRY_ONLY 1
-#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
-#define ZN_HOOK_HIP        4
-
-enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_HIP, ZN_LIB_NCCL };
-
-/* Whether a library of this kind has functions of the family, and whether this one is one of them. */
-static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
-{
-	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
-}
-static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
-{
-	return zn_family_fits(h->family, kind) && !(h->flags & ZN_HOOK_HIP) == (kind != ZN_LIB_HIP);
-}
-
-enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
-struct zn_file_id {
-	uint64_t ino; /* as the kernel itself knows the file, below any overlay; 0: not known */
-	uint32_t dev;
-	uint32_t flags; /* ZN_MAPPING_FUSE, ZN_MAPPING_USER_NS */
-};
-/* As stat() shows a file through one overlay. */
-struct zn_alias {
-	uint64_t dev, ino;
-};
-#define ZN_ALIASES 8
-struct zn_lib {
-	bool used;
-	bool ready;   /* what follows may be shown */
-	bool waiting; /* not hooked, and why says what for */
-	bool leaving; /* no process maps it any more, or it was written over; its probes are going */
-	bool changed; /* it was written over, and is to be read anew */
-	bool partly;  /* of those that leave, some may be gone already */
-	bool held;    /* the log has said that they have to stay for now */
-	bool kept;    /* the system's: hooked while the daemon lives */
-	enum zn_lib_kind kind;
-	uint32_t owner; /* of the process that brought it */
-	int fd; /* keeps the inode, so that its number cannot be reused while we hold it; -1: root may not open it */
-	uint64_t dev, ino, size, mtime_ns; /* as stat() showed it first */
-	uint64_t changed_ns, retry_ns;     /* retry: when it is looked again whether its probes may go */
-	uint64_t step_ns;                  /* when the kernel last put on or took away one of its probes */
-	struct zn_file_id id;
-	struct zn_alias alias[ZN_ALIASES];
-	uint32_t alias_next;
-	char path[ZN_TEXT_MAX]; /* as its first process sees it; raw bytes */
-	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
-	uint32_t mappers;
-	uint64_t unused_ns;           /* since when there are none; 0: there are */
-	uint64_t hooked_ns;           /* when its probes were attached, of CLOCK_BOOTTIME; 0: none is */
-	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
-	int event[ZN_ROWS_MAX][2];    /* by hook, on kernels without multi-uprobe links; -1: none */
-	bool malformed;
-	uint32_t found;              /* hooked functions that it has */
-	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
-};
-
-/* Calibration of one kind of first instruction. */
-struct zn_bias {
-	uint32_t samples;
-	uint64_t sum_ns;
-	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* between the two probes of a function that does nothing */
-	uint64_t call_ns;                        /* added to a call in all */
-};
-
-/* A file that is part of this program, compressed with gzip. */
-struct zn_blob {
-	const uint8_t *bytes;
-	uint32_t len, plain_len;
-};
-extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_mappers, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
-
-/* kernel.c: families on the kernel itself. What a kernel allows is found by trying, best first. */
-#define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
-enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
-/* One program of ours at one place of the kernel. */
-struct zn_site {
-	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
-	uint8_t family, tier;
-	uint8_t state; /* enum zn_symbol_state; MISSING: another place or tier does it, or its family is off */
-	uint16_t of;   /* index and 1 of the site whose program serves this one too; 0: it has its own, or none */
-	int prog_fd, link_fd;
-};
-#define ZN_SITES_MAX 192
-struct zn_kernel {
-	struct zn_site site[ZN_SITES_MAX];
-	uint32_t site_count;
-	enum zn_tier tier[ZN_FAM_ALL];     /* NONE: the family is not available */
-	char why[ZN_FAM_ALL][ZN_TEXT_MAX]; /* why not; or, if it is, what of it is missing */
-	bool on_demand[ZN_FAM_ALL];        /* all of its sites are attached only while they are wanted */
-	bool wanted;                       /* some process is hooked: sites that are on demand are attached */
-	uint32_t kprobe_type;              /* of kprobes as perf events; 0: none */
-};
-
-#define ZN_PROGRAMS   (2 * ZN_FAMILY_COUNT)
-#define ZN_END_HASHES 5 /* tables of what may end without being seen */
-#define ZN_END_ARRAYS 2
-struct ring_buffer;
-/* A program on a raw tracepoint. Below 0: it is not there. */
-struct zn_raw {
-	int link, prog;
-};
-/* A row that was released. */
-struct zn_leaving {
-	uint32_t row;
-	uint64_t since_ns;
-};
-struct zn_probe {
-	struct zn_arena arena; /* first */
-	bool available[ZN_FAMILY_COUNT];
-	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
-	bool old; /* a kernel before 5.12, by what it refuses: file I/O and jobs alone, by objects of their own */
-	bool has_images;   /* one whose trampolines outlast the calls that are in them */
-	bool multi;        /* multi-uprobe links, from kernel 6.6 on */
-	bool grows;        /* hashes take their memory as they are used, from kernel 6.1 on */
-	bool keeps_shadow; /* return probes leave user shadow stacks right: from kernel 6.11 on */
-	uint64_t families; /* that are asked for, 1 << enum zn_family */
-	uint32_t cpus;     /* that the machine may have, and the tables that follow from them */
-	struct zn_sizes sizes;
-	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[32];            /* by enum in probe.c */
-	struct zn_raw exit[2];     /* of a thread, of a program */
-	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
-	bool job;                  /* control groups, forks and moves are watched */
-	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
-	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
-	struct zn_kernel kernel;
-	struct zn_opens *opens; /* ZN_PROCS_MAX of them, by row */
-	uint8_t opens_mapped[ZN_PROCS_MAX / 8];
-	struct ring_buffer *ring;
-	uint32_t consumed;                       /* events in this turn */
-	struct zn_leaving leaving[ZN_PROCS_MAX]; /* the oldest first */
-	uint32_t leaving_count;
-	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
-	struct zn_bias bias[ZN_FIRST_COUNT];
-	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
-	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_probe_ends() has come in each table */
-	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
-	int32_t recounted[ZN_QUOTA_OWNERS + 1];
-	struct zn_hook hook[ZN_ROWS_MAX];
-	uint32_t hook_count;
-	void (*event)(void *owner, const struct zn_event *ev);
-	void *owner;
-};
-/* The hook table alone, without touching the kernel: what --list-probes shows. */
-void zn_probe_table(struct zn_probe *p);
-/* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
- * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. cpus: as on how big a
- * machine the tables are; 0: this one. */
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint32_t cpus, char why[ZN_TEXT_MAX]);
-/* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too low. */
-int zn_probe_files(char why[ZN_TEXT_MAX]);
-void zn_probe_close(struct zn_probe *p);
-int zn_probe_ring_fd(const struct zn_probe *p);
-void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
-/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
-void zn_probe_ends(struct zn_probe *p);
-/* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
-void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
-/* shadow.c: whether a return probe would kill a process, because it has a shadow stack and this kernel does not keep that right.
- * A probe stands in a file, so a library that such a process maps is to be left alone. in(): the same of the text of
- * /proc/PID/status; used(): of a process, whatever the kernel. */
-bool zn_shadow_stack_in(const char *status);
-bool zn_shadow_stack_used(int pid);
-static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
-{
-	return !p->keeps_shadow && zn_shadow_stack_used(pid);
-}
-void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
-/* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
-void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
-/* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
-const struct zn_entry *zn_probe_place(uint32_t hook);
-/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
- * may zn_probe_detach(): never on the loop. */
-void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
-/* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
-bool zn_probe_same(const struct zn_probe *p, const struct zn_lib *lib);
-/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
-bool zn_probe_detach(struct zn_lib *lib, int steps);
-/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
-enum zn_map_group {
-	ZN_MAPS_OTHER,
-	ZN_MAPS_HISTOGRAMS,
-	ZN_MAPS_PROCESSES,
-	ZN_MAPS_THREADS,
-	ZN_MAPS_LEDGER,
-	ZN_MAPS_JOBS,
-	ZN_MAPS_FILES,
-	ZN_MAPS_COUNT
-};
-struct zn_map_bytes {
-	uint64_t now, most, group[ZN_MAPS_COUNT];
-};
-struct zn_map_bytes zn_probe_map_bytes(const struct zn_probe *p);
-uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
-/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
-const char *zn_family_label(enum zn_family f); /* of both kinds */
-/* For probe.c and kernel.c, which know libbpf: the type that perf events of a kind ("uprobe", "kprobe") have on this
- * kernel; 0: none. */
-uint32_t zn_perf_type(const char *kind);
-void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
-/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno), and hands it the
- * tables that exist already. */
-struct bpf_object;
-struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob);
-int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
-/* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
-void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier);
-void zn_kernel_close(struct zn_kernel *k);
-/* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
-void zn_kernel_want(struct zn_kernel *k, bool wanted);
-void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes */
-const char *zn_tier_label(enum zn_tier t);
-/* Whether a family is measured, so that 0 means none; simulated data has all. */
-struct zn_view;
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
-
-/* ---- mappers.c: which processes map a file, and which of them could make the kernel wait. ---- */
-
-struct zn_mappers {
-	int link_fd, query_fd; /* -1: this kernel has no such iterator (before 5.12) */
-	int own_fd;            /* over this process alone; -1: not before 6.1 */
-};
-#define ZN_MAPPERS_MAX 64
-struct zn_mapper_list {
-	uint32_t count;     /* processes that map the file; the first ZN_MAPPERS_MAX are in tgid */
-	uint32_t fuse_tgid; /* one of them that maps a file of a FUSE file system that root did not mount; 0: none */
-	uint32_t tgid[ZN_MAPPERS_MAX];
-};
-int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: nothing below can be told */
-void zn_mappers_close(struct zn_mappers *m);
-/* The file that a process maps at an address, and that behind a descriptor. */
-int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to);
-int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to);
-/* Walks over all memory areas of the node: some 0.1 us each. */
-int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to);
-/* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
- * an uninterruptible sleep, to see whether they move. */
-uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
-
-/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
- * False: it cannot be opened. */
-bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
-
-/* ---- libraries.c: the table of libraries, what may be hooked, and when. On the finder's thread, but for hang, visit and
- * quota. ---- */
-
-struct zn_libraries;
-#define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
-/* A change of probes that is under way. */
-struct zn_hang {
-	uint64_t since_ns; /* 0: none */
-	bool detach;
-	bool runs; /* it was on a CPU when it was last looked at: the kernel is slow, and waits for nobody */
-	int tid;   /* the thread that makes the change */
-	char path[ZN_TEXT_MAX];
-	struct zn_mapper_list who; /* maps the file, as was seen before */
-	uint32_t blocked_tgid;     /* which of them is blocked in the kernel; 0: none was found yet */
-};
-/* Needs all privileges; the options stay the caller's and the same. */
-struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
-/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called. */
-int zn_libraries_start(struct zn_libraries *l);
-/* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread, if
- * that was started. */
-void zn_libraries_close(struct zn_libraries *l);
-int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
-void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
-/* Which files those are. root_only: a path that not the administrator but a file named, and that counts if it is root's. */
-typedef void zn_library_visit(void *to, const char *path, bool root_only);
-void zn_libraries_each_system(const struct zn_options *options, zn_library_visit *visit, void *to);
-int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
-/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
-void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns);
-/* Shows other threads which processes are partial by now. */
-void zn_libraries_tell(struct zn_libraries *l);
-/* With the lock held: whether a process, and which GPUs. */
-bool zn_libraries_is_partial(const struct zn_libraries *l, uint32_t pid);
-uint64_t zn_libraries_partial_gpus(const struct zn_libraries *l);
-/* Whole: it is, if it is not partial. Unknown: what the process maps must be looked at first. */
-enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid);
-/* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
-int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
-/* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins anew. */
-bool zn_libraries_mappers(struct zn_libraries *l, uint64_t until_ns);
-/* Once a second. Since when the last one of those is unused that are not mapped any more, as far as is known; 0: none. */
-uint64_t zn_libraries_check(struct zn_libraries *l);
-/* Lets those go that are unused since before a look at all processes began, and still are. */
-void zn_libraries_release(struct zn_libraries *l, uint64_t looked_ns);
-/* Whether a file, as events tell of it, is in the table: whoever else has it mapped is found before it is let go. */
-bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino);
-bool zn_libraries_again(
-	struct zn_libraries *l); /* something was passed over: all processes are to be looked at again */
-void zn_libraries_leave(struct zn_libraries *l); /* each round: takes probes away, a few at a time */
-/* True: a change of probes has been waiting for a process for 0.8 s and more. */
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
-/* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
-struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
-
-/* ---- scan.c: what the finder looks at, a little at a time. Zero is valid everywhere, close may be called at any time. ---- */
-
-/* A kind of work that may take so much of a core, and burst_ns more when there was none for a while. */
-struct zn_pace {
-	uint32_t percent;
-	uint64_t burst_ns;
-	int64_t credit_ns; /* below 0: it took more than it may; by so much that a wait is at most 0.25 s */
-	uint64_t counted_ns;
-};
-bool zn_pace_may(struct zn_pace *p, uint64_t now_ns); /* takes note of the time that has passed, too */
-void zn_pace_spend(struct zn_pace *p, uint64_t spent_ns);
-uint64_t zn_pace_wait_ns(const struct zn_pace *p); /* until it may go on; 0: it may now */
-
-/* An executable mapping of a file that may be a library, as the kernel told of it. */
-struct zn_map_event {
-	uint32_t pid, owner; /* owner: as of struct zn_quota */
-	uint64_t from, to;
-	uint64_t ino;       /* of the file, as of struct zn_file_id */
-	uint64_t mapped_ns; /* of the driver's library: when, of CLOCK_BOOTTIME; 0: of another one */
-	uint32_t dev;
-	uint32_t reader; /* of whoever works on it; 0 when it is added */
-};
-/* A queue of them in which the owners take turns. */
-#define ZN_MAP_EVENTS_MAX   4096
-#define ZN_MAP_EVENT_QUEUES 64
-struct zn_map_event_queue {
-	uint32_t first, last, count;
-};
-struct zn_map_events {
-	struct {
-		struct zn_map_event event;
-		uint32_t next; /* index and 1; 0: none */
-	} entry[ZN_MAP_EVENTS_MAX];
-	struct zn_map_event_queue queue[ZN_MAP_EVENT_QUEUES];
-	struct zn_quota quota;
-	uint32_t turn, used, free; /* free: index and 1 of the first entry that was given back */
-};
-/* False: there is no room for this owner. */
-bool zn_map_events_add(struct zn_map_events *all, const struct zn_map_event *m);
-/* The first of the next owner in turn; NULL: none. */
-struct zn_map_event *zn_map_events_next(struct zn_map_events *all);
-void zn_map_events_done(struct zn_map_events *all); /* removes what next() returned last */
-/* The first mapped_ns of a process in the queue; 0: it has none. */
-uint64_t zn_map_events_since(const struct zn_map_events *all, uint32_t pid);
-
-/* The lines of a /proc/PID/maps, each with a 0 in place of its end; those longer than ZN_MAPS_TEXT are left out. */
-#define ZN_MAPS_TEXT 8192
-typedef void zn_maps_line(void *to, uint32_t pid, const char *line, size_t len);
-struct zn_maps {
-	bool open, skip;
-	bool any; /* it had something to read: the process had not ended */
-	int fd;
-	uint32_t pid;
-	size_t have;
-	char text[ZN_MAPS_TEXT + 1];
-};
-bool zn_maps_open(struct zn_maps *m, const char *proc_root, uint32_t pid);
-bool zn_maps_step(struct zn_maps *m, zn_maps_line *visit, void *to); /* false: that was all, and it is closed */
-void zn_maps_close(struct zn_maps *m);
-
-/* The maps of all processes, first of those that are younger than the sweep before. A step is one read. */
-struct zn_sweep {
-	bool running;
-	/* private */
-	bool reading, young;
-	const char *proc_root;
-	int dir;
-	uint32_t before, newest; /* ids that were given last when the sweep before, and this one, began */
-	struct zn_maps maps;
-	size_t have, at;
-	char names[1024] __attribute__((aligned(8)));
-};
-void zn_sweep_begin(struct zn_sweep *s, const char *proc_root);
-bool zn_sweep_step(struct zn_sweep *s, zn_maps_line *visit, void *to); /* false: it is done */
-void zn_sweep_close(struct zn_sweep *s);
-
-/* Pages of each CPU's ring of events, a power of two. */
-size_t zn_ring_pages(int cpus, size_t page_bytes);
-
-/* One thread of its own, because a user's file system may block it for as long as it likes. */
-struct zn_find;
-/* open() needs all privileges: where perf_event_paranoid is above 2 (Debian, Ubuntu), CAP_PERFMON does not get mapping
- * events. What start() runs has those that are left when it is called. */
-int zn_find_open(struct zn_find **f, struct zn_probe *probe, const struct zn_options *options);
-int zn_find_start(struct zn_find *f);
-void zn_find_close(struct zn_find *f);
-uint64_t zn_find_round_ns(
-	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
-struct zn_libraries *zn_find_libraries(struct zn_find *f);
-/* Start time of a process in clock ticks; 0: it is gone. */
-uint64_t zn_start_ticks(int pid);
-uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
-/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
- * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
- * files has some. */
-bool zn_open_gpus(
-	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
-bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
-/* For zn_agg.ledger and partial_gpus. */
-enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
-uint64_t zn_find_partial_gpus(void *find);
-void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
-/* False: the kernel gives no mapping events, /proc is scanned instead. */
-bool zn_find_by_events(const struct zn_find *f);
-
-struct zn_view;
-
-/* ---- filter.c: what a client asks to see: ?interval_ms=&job=&topics= ---- */
-
-#define ZN_TOPICS(X)                                                                                                   \
-	X(GPUS, "gpus")                                                                                                \
-	X(PROCESSES, "processes")                                                                                      \
-	X(JOBS, "jobs")                                                                                                \
-	X(IO, "io")                                                                                                    \
-	X(ALERTS, "alerts")                                                                                            \
-	X(PROBES, "probes")                                                                                            \
-	X(LOST, "lost")
-enum zn_topic {
-#define X(e, label) ZN_TOPIC_##e,
-	ZN_TOPICS(X)
-#undef X
-		ZN_TOPIC_COUNT
-};
-#define ZN_TOPICS_ALL   ((1u << ZN_TOPIC_COUNT) - 1)
-#define ZN_JOB_ID_BYTES 64
-#define ZN_INTERVAL_MIN 250 /* ms */
-#define ZN_INTERVAL_MAX 60000
-struct zn_filter {
-	uint32_t topics;           /* bit 1 << enum zn_topic */
-	uint32_t interval_ms;      /* 0: the daemon's own */
-	char job[ZN_JOB_ID_BYTES]; /* empty: all; zero-padded, so that filters compare as memory */
-};
-/* Reads a query; everything is shown where it says nothing. interval: interval_ms is known here. -EINVAL with a line in
- * why that names the parameter and what it may be: an unknown one, one that comes twice, a bad value. */
-int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
-
-/* ---- history.c: the last 15 minutes, for charts. ---- */
+/* ---- model/history.c (zn_history_ zn_point_): the last 15 minutes, for charts. ---- */
 
 #define ZN_HISTORY_POINTS  180
 #define ZN_HISTORY_STEP_MS 5000
@@ -2770,7 +2453,8 @@ uint64_t zn_history_steps(const struct zn_history *h); /* steps since the start:
 void zn_history_json(struct zn_out *o, struct zn_view *v);       /* GET /history; cut as the snapshot is */
 void zn_point_json(struct zn_json *j, const struct zn_point *p); /* an object; null if p is NULL */
 
-/* ---- baseline.c: what is usual for a process, and how far from it the newest step is. ---- */
+/* ---- model/baseline.c (zn_baseline_ zn_baselines_): what is usual for a process, and how far from it the newest
+ * step is. ---- */
 
 #define ZN_BASELINES       13  /* signals */
 #define ZN_BASELINE_POINTS 120 /* values that the level is of: 10 minutes, if none is missing */
@@ -2817,100 +2501,56 @@ const char *zn_baseline_name(uint32_t signal);
 /* The key `anomalies` of a process: {signal: score} of those beyond the limit; null: no score is known. */
 void zn_baselines_json(struct zn_json *j, const struct zn_view *v, uint32_t row, uint32_t id);
 
-/* ---- metrics.c: one table of metrics -> text, docs. snapshot.c: the JSON views. ---- */
+/* ---- model/xid.c (zn_xid_ zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
+ * NVIDIA's by number (XIDs), amdgpu's by name. ---- */
 
-struct zn_serve;
-struct zn_view {
-	const struct zn_options *options;
-	struct zn_agg *agg;
-	struct zn_alerts *alerts;
-	struct zn_probe *probe;           /* NULL: simulated */
-	struct zn_find *find;             /* NULL: simulated */
-	struct zn_serve *serve;           /* NULL: not serving (tests) */
-	struct zn_history *history;       /* NULL: none is kept (tests) */
-	struct zn_jobs *jobs;             /* NULL: none (tests) */
-	struct zn_scribe *scribe;         /* NULL: none */
-	struct zn_courier *courier;       /* NULL: none */
-	struct zn_notify *notify;         /* NULL: none */
-	struct zn_export *export;         /* NULL: none */
-	const struct zn_signals *signals; /* NULL: none (tests) */
-	struct zn_flows *flows;           /* NULL: none (tests) */
-	struct zn_baselines *baselines;   /* NULL: none (tests) */
-	const struct zn_xids *xids;       /* NULL: none (tests) */
-	char node[65];
-	char release[65];
-	uint64_t start_ns;
-	uint64_t start_wall_ms;
-	uint64_t render_ns;                /* of the last scrape */
-	uint64_t tick_ns;                  /* when the last tick ended */
-	uint64_t ticks;                    /* begun since the start */
-	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
+#define ZN_PCI_BYTES  24   /* as in zernel_gpu_info: 0000:3b:00.0, the domain of up to 8 digits */
+#define ZN_KMSG_BYTES 8192 /* the longest record */
+/* Column 2 is the label `error`. */
+#define ZN_AMDGPU_ERRORS(X)                                                                                            \
+	X(PAGE_FAULT, "page_fault")                                                                                    \
+	X(RING_TIMEOUT, "ring_timeout")                                                                                \
+	X(RESET, "reset")                                                                                              \
+	X(RESET_FAILED, "reset_failed")                                                                                \
+	X(CORRECTABLE, "correctable")                                                                                  \
+	X(UNCORRECTABLE, "uncorrectable")                                                                              \
+	X(DEFERRED, "deferred")
+enum zn_amdgpu_error {
+	ZN_AMDGPU_NONE,
+#define X(e, label) ZN_AMDGPU_##e,
+	ZN_AMDGPU_ERRORS(X)
+#undef X
 };
-/* view.c: what both forms show. */
-void zn_view_tick(struct zn_view *v);
-uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
-/* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
-uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX]);
-const char *zn_loss_label(enum zn_loss what);
-const char *zn_loss_help(enum zn_loss what);
-#define ZN_USAGES_MAX 20
-struct zn_usage {
-	const char *table;
-	uint64_t entries, limit;
+const char *zn_amdgpu_label(enum zn_amdgpu_error e);
+struct zn_xid {
+	char pci[ZN_PCI_BYTES];
+	uint32_t xid;
+	enum zn_amdgpu_error amdgpu; /* NONE: it is an XID */
+	uint64_t times, since_ms;    /* 1970: the first of them */
 };
-size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX]);
-void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
-struct zn_label {
-	struct zn_str name, value; /* value: raw bytes, of whatever a user chose; who writes it makes it valid */
+struct zn_xids {
+	int fd;                 /* below 0: the log is not read */
+	uint64_t kernel, other; /* records read: of the kernel itself, and of who writes to it */
+	uint64_t lost;          /* times that records were overwritten, and errors without an entry */
+	uint32_t count;
+	struct zn_xid xid[ZN_XIDS_MAX];
+	bool cut; /* the line at hand is too long */
+	size_t len;
+	char text[ZN_KMSG_BYTES];
 };
-#define ZN_LABELS_MAX 12
-enum zn_metric_type { ZN_METRIC_COUNTER, ZN_METRIC_GAUGE, ZN_METRIC_INFO, ZN_METRIC_SUMMARY };
-/* One series of a metric, as a value. All that it points to lives until visit() returns. */
-struct zn_sample {
-	const char *metric, *help;
-	enum zn_metric_type type;
-	struct zn_label label[ZN_LABELS_MAX]; /* as in the text, without quantile */
-	uint32_t label_count;
-	double value; /* in base units; exact up to 2^53. Summaries: NaN, and one of the next two is there: */
-	const struct zn_hist *hist; /* durations; BPF may be adding to it: take what belongs together in one pass */
-	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
-	uint64_t since_ms;          /* since 1970: when it began to count */
-};
-/* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table), as of the last
- * zn_agg_tick() or zn_agg_refresh(). Nothing happens for a name that there is none of. The twin histograms are no metrics of their own. */
-void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
-bool zn_metrics_known(const char *name);
-int zn_metrics_type(const char *name); /* enum zn_metric_type; below 0: not known */
-const char *zn_metrics_name(size_t i); /* of the table; NULL after the last */
-const char *zn_metrics_unit(
-	struct zn_str name); /* "seconds", "bytes" or "ratio", by the name's end; NULL: none of them */
-void zn_metrics_list(FILE *to);
-void zn_metrics_docs(FILE *to);
-/* What does not fit is left out, whole items at a time, and "truncated": true says so: false is returned then. It is
- * full only if not even the smallest snapshot fits. */
-bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter);
-void zn_alerts_json(struct zn_out *o, struct zn_view *v);
-int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
-extern const char zn_version[], zn_commit[];
-extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
+/* path: /dev/kmsg, or a file or pipe of such records; needs CAP_SYSLOG where the kernel keeps its log from others (sysctl
+ * kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
+int zn_xids_open(struct zn_xids *x, const char *path);
+void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
+void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid);
+void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e);
+void zn_xids_close(struct zn_xids *x);
+/* The text of a record; false: it reports no error of a GPU. */
+bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
+enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str text, char pci[ZN_PCI_BYTES]);
 
-/* ---- expo.c: /metrics in Protocol Buffers. ---- */
-
-/* Prometheus' MetricFamily messages (io.prometheus.client), each behind its length. A twin histogram has its classic
- * buckets and native ones. */
-void zn_metrics_proto(struct zn_out *o, struct zn_view *v);
-
-/* ---- otlp.c: all metrics for OpenTelemetry. ---- */
-
-#define ZN_OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
-#define ZN_OTLP_SERIES_BITS 20         /* of one metric, at most */
-/* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
- * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
- * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
- * all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
-bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uint32_t *at);
-
-/* ---- rule.c: the language of alert rules. Text becomes a fixed program once; nothing is allocated. ---- */
+/* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
+ * allocated. ---- */
 
 enum zn_rule_op {
 	ZN_OP_NUMBER,
@@ -3014,7 +2654,7 @@ static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
 }
 double zn_rule_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
 
-/* ---- rule_run.c: runs the rules. ---- */
+/* ---- alert/eval.c (zn_rule_): runs the rules. ---- */
 
 /* Where values come from: all samples of a metric, by zn_metrics_walk() or from a saved page. A sample of a page has the
  * number itself and no hist: part and q say which. */
@@ -3096,7 +2736,7 @@ void zn_rule_sweep(struct zn_rule_work *w);
 /* The key of a past is a hash: nobody who chooses labels may know it. */
 void zn_rule_seed(uint64_t seed);
 
-/* ---- alert.c: states of alerts, by rules that are evaluated every tick. ---- */
+/* ---- alert/alert.c (zn_alert_ zn_alerts_): states of alerts, by rules that are evaluated every tick. ---- */
 
 enum zn_alert_state { ZN_INACTIVE, ZN_PENDING, ZN_FIRING };
 struct zn_alert {
@@ -3159,632 +2799,66 @@ bool zn_alert_label_add(struct zn_alert *alert, struct zn_str name, struct zn_st
 /* summary, description or runbook_url, filled in as of the last evaluation; nothing if the rule has none. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name);
 
-/* ---- access.c: who may ask. ---- */
+/* ---- worker/worker.c (zn_child_): what the processes beside the daemon, sender.c and writer.c, have in common. ----
+ * */
 
-#define ZN_TOKENS_MAX 8   /* so that a new one can be rolled out beside the old */
-#define ZN_TOKEN_MAX  128 /* characters */
-struct zn_access {
-	const struct zn_options *options;
-	const char *node;
-	char domains[ZN_TEXT_MAX]; /* of this node: the search list of resolv.conf, with spaces between them */
-	uint32_t token_count;      /* 0: none is asked for */
-	uint32_t token_set;        /* counts up when a reload changes the tokens */
-	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
+struct zn_queue;
+struct zn_child {
+	pid_t pid;
+	int fd;                 /* of a socket to the other process; below 0: there is none, or no more */
+	struct zn_queue *queue; /* of messages to the child, in memory that both see */
+	uint64_t place, origin; /* in the queue: of this process */
 };
-/* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
- * why. node stays the caller's. */
-int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
-	char why[ZN_TEXT_MAX]);
-/* Reads a token file into to->token, which is empty before. -errno with a line in why. */
-int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX]);
-/* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
-int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX]);
-/* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one
- * of --host-names or --ws-origin. A page whose own name was made to point here (DNS rebinding) asks for another. */
-bool zn_access_host(const struct zn_access *a, struct zn_str host);
-/* Whether a page of this origin may open the WebSocket: the same scheme-less host and port, one of --ws-origin, or, on
- * the WebSocket port, a page of the metrics port. No origin: no page. */
-bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port);
-/* The bearer token of RFC 6750, section 2.1, or, as a browser's WebSocket cannot send that, the subprotocol
- * "zernel.token.<the token in hex>". Takes as long for a wrong token as for a right one. */
-bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req);
+/* Forks, before any thread. pid 0: this is the child. Or -errno. 8 MiB of messages may wait for the child, which takes them
+ * also after the daemon has ended or was killed. */
+int zn_child_open(struct zn_child *c);
+void zn_child_hang_up(struct zn_child *c); /* closes the socket, by which the other process learns of it */
+void zn_child_close(struct zn_child *c);   /* of the daemon; waits for nothing */
+/* The first thing that a child does: signals that end the daemon leave it alone, and of the descriptors it keeps standard
+ * error and the socket. name: up to 15 characters. */
+void zn_child_become(const char *name, int socket);
+/* Of the daemon. Waits: true if something came or the other end has gone. */
+bool zn_child_wait(int fd, unsigned ms);
+/* Of the daemon: a message of a head and a text. Never blocks. -EAGAIN: there is no room. */
+int zn_child_put(struct zn_child *c, const void *head, size_t head_len, struct zn_str text);
+/* Of the child: hears what woke it, or with waits, waits for that; then it takes all messages that are there. False: the
+ * daemon has gone. */
+bool zn_child_woken(const struct zn_child *c, bool waits);
+/* The length of the next message, or 0. One that is longer than cap, or makes no sense, is lost with all that wait. */
+size_t zn_child_take(struct zn_child *c, void *to, size_t cap);
 
-/* ---- gzip.c: answers made smaller (RFC 1952), in memory that is set aside at the start. ---- */
+/* ---- worker/writer.c (zn_scribe_): a process that writes files: a slow disk stops nobody, and the daemon itself can
+ * write none. ---- */
 
-#define ZN_GZIP_MIN 1024      /* bytes; a smaller answer goes as it is */
-#define ZN_GZIP_MAX (4 << 20) /* a larger one too: it would hold the loop up too long */
-/* False: it did not fit, and o is as it was. Not thread-safe: one state for all. */
-bool zn_gzip(struct zn_out *o, const char *bytes, size_t len);
-/* Unpacks what becomes as many bytes as o has room for, and no fewer. False: it is not that. */
-bool zn_gunzip(struct zn_out *o, const char *bytes, size_t len);
-
-/* ---- page.c (made from web/ by web/embed.sh at build time): the dashboard. ---- */
-
-extern const char zn_page_gzip[]; /* the whole page, compressed */
-extern char zn_page[];            /* room for it unpacked: not touched before a client wants it so */
-extern const size_t zn_page_len, zn_page_gzip_len;
-extern const char zn_page_headers[]; /* ETag, security headers: lines with CRLF */
-extern const char zn_page_etag[];    /* with its quotes */
-
-/* ---- serve.c: connections. answer.c: routes. listen.c: where clients come from. push.c: their WebSocket side. ---- */
-
-#define ZN_CONNS_MAX      8192 /* --max-connections is at most this */
-#define ZN_CONNS          1024 /* --max-connections, unless it is given */
-#define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
-#define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
-#define ZN_BODIES_MAX     32
-#define ZN_FEEDS_MAX      16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
-#define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
-#define ZN_WRITE_PER_TURN (1 << 20)
-#define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
-/* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
-#define ZN_LIMITS_MS   1000
-#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
-#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
-#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
-#define ZN_ANSWER_S    30 /* for a whole answer */
-#define ZN_HOLD_S      1  /* how long an answer may be held back from others, once no buffer is free */
-#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
-#define ZN_DRAIN_BYTES (64 << 10) /* at most */
-/* WebSocket clients */
-#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
-#define ZN_PUSH_PING_S      25 /* of silence: a ping */
-#define ZN_PUSH_SILENCE_S   60 /* closed */
-#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
-#define ZN_PUSH_MESSAGE_MAX 65536
-
-/* A rendered answer, shared by all who send it. */
-struct zn_body {
-	char *at;
-	size_t len;
-	uint32_t refs;
-	uint64_t since_ns; /* when it was taken */
+enum zn_shelf { ZN_SHELF_REPORTS, ZN_SHELF_SPOOL, ZN_SHELF_COUNT };
+struct zn_scribe {
+	struct zn_child child;
+	bool wanted[ZN_SHELF_COUNT];    /* a folder was given; else what is written there is not lost, but not kept */
+	bool available[ZN_SHELF_COUNT]; /* and files can be made in it */
+	int refused[ZN_SHELF_COUNT];    /* -errno: why none can */
+	uint64_t lost;                  /* files that could not be handed over */
+	const struct zn_scribe_done *done; /* what became of the others, told by the scribe; NULL: there is none */
 };
-/* A snapshot as some WebSocket clients want it; those who want the same share it. */
-struct zn_feed {
-	uint32_t clients;        /* 0: free */
-	uint32_t paced;          /* of them, those with an interval of their own */
-	struct zn_filter filter; /* interval_ms is 0: each client has its own */
-	struct zn_body *body;    /* the newest; NULL: not rendered yet */
-	uint64_t rendered_ns;
+struct zn_scribe_done {
+	uint64_t written, removed, failed;
 };
-struct zn_answer {
-	int status;
-	const char *type;
-	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
-};
-struct zn_route;
-/* What an answer depends on: who asks alike in one turn of the loop gets the same. */
-struct zn_asked {
-	const struct zn_route *route;
-	enum zn_format format;
-	struct zn_filter filter;
-};
-struct zn_route {
-	const char *path;
-	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
-	unsigned flags;                                                                      /* of answer.c */
-};
-#define ZN_CODES(X)                                                                                                    \
-	X(101)                                                                                                         \
-	X(200)                                                                                                         \
-	X(204)                                                                                                         \
-	X(304)                                                                                                         \
-	X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(417) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
-enum {
-#define X(code) ZN_CODE_##code,
-	ZN_CODES(X)
-#undef X
-		ZN_CODE_COUNT
-};
-#define ZN_ROUTES_MAX 16
-struct zn_conn;
-struct zn_listener {
-	struct zn_io io; /* first */
-	struct zn_serve *serve;
-	uint16_t port; /* as bound */
-	bool ws;
-	bool local; /* a Unix socket: it has no port, and its clients need no token */
-};
-struct zn_serve {
-	struct zn_loop *loop;
-	struct zn_view *view;
-	const struct zn_route *routes; /* ends with path NULL */
-	struct zn_listener listener[2 * ZN_LISTEN_MAX];
-	uint32_t listener_count;
-	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
-	bool rested;
-	struct zn_conn *conns;
-	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
-	uint32_t conn_high;            /* slots that were ever used */
-	uint32_t conn_count, ws_count;
-	uint32_t conn_limit, peer_limit;
-	uint32_t refused_count; /* clients that are being refused, in slots of their own */
-	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
-	struct zn_body body[ZN_BODIES_MAX];
-	struct zn_body page[2]; /* plain, and compressed; never given back */
-	bool page_unpacked;
-	struct zn_feed feed[ZN_FEEDS_MAX];
-	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
-	uint32_t paced_count;
-	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
-	struct zn_access access;
-	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
-	struct zn_asked asked;
-	struct zn_answer shared;
-	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
-	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
-	void *memory;
-	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
-	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost here; the rest of the enum stays 0 */
-};
-/* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
-int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
-void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
-uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
-void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
-/* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
- * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
- * counted, if there is none. */
-struct zn_body *zn_body_get(struct zn_serve *s);
-struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
-void zn_body_put(struct zn_body *b);
+static inline uint64_t zn_scribe_lost(const struct zn_scribe *s)
+{
+	return s->lost + (s->done ? __atomic_load_n(&s->done->failed, __ATOMIC_RELAXED) : 0);
+}
+/* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL or empty:
+ * none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no memory. */
+int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX]);
+/* Says of each folder why nothing can be kept there: once the daemon runs, as a start that fails is one line. */
+void zn_scribe_warn(const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT]);
+void zn_scribe_close(struct zn_scribe *s); /* waits, bounded, until everything is written */
+/* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks.
+ * name: as of zn_job_file(), up to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. False: it is lost, and counted. */
+bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text);
+bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name);
 
-/* One client. From here on, for serve.c, answer.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
- * while some waits, no further request is parsed and no further frame begun. */
-#define ZN_CONN_OUT 2048
-enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_BODY, ZN_CONN_PUSH, ZN_CONN_DRAIN };
-struct zn_conn {
-	struct zn_io io; /* first */
-	struct zn_serve *serve;
-	struct zn_conn *next; /* in the free or closed list */
-	enum zn_conn_state state;
-	uint32_t events; /* that the loop waits for */
-	size_t in_len, out_at, out_len, body_at;
-	struct zn_body *body; /* held */
-	size_t budget;        /* of this turn of the loop, bytes */
-	size_t drained;
-	uint64_t deadline_ns; /* of the head, of the body, of the pause between requests, or of progress in writing */
-	uint64_t answer_ns;   /* when the whole answer must be gone */
-	struct zn_http_body skip; /* the request's body, while its head waits in `in` */
-	bool ws_port, local;      /* of the listener */
-	bool refused;             /* beyond a limit: it is told so, and no more */
-	bool last;                /* nothing is sent after what is in out and body */
-	/* push.c */
-	bool due;     /* the newest snapshot of its feed was not begun yet */
-	bool closing; /* with close_code; 0: without a code */
-	bool pinged, ping_due, pong_due;
-	uint8_t pong_len;
-	uint16_t close_code;
-	uint64_t heard_ns;
-	uint32_t token_set;         /* that it was let in by */
-	uint64_t frame_deadline_ns; /* of the frame in out and body; 0: there was none yet */
-	uint64_t next_ns;           /* when a client with an interval of its own is due */
-	uint32_t interval_ms;       /* 0: at every tick */
-	struct zn_feed *feed;       /* while state is ZN_CONN_PUSH */
-	struct zn_ws ws;
-	/* not cleared when the slot is reused */
-	char pong[ZN_WS_CONTROL_MAX];
-	char out[ZN_CONN_OUT];
-	char in[ZN_HTTP_HEAD_MAX];
-};
-/* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
-void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
-void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
-/* Takes fd over; beyond a limit the client is told so, and counted. peer: 0 if it is not counted. */
-void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer);
-/* answer.c: queues the answer to a request; after 101 the WebSocket is open. */
-void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
-/* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
-void zn_answer_error(struct zn_conn *c, int status, bool head_only);
-void zn_answer_open(struct zn_serve *s);
-void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
-/* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
-int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
-void zn_listen_close(struct zn_serve *s);
-int zn_push_start(struct zn_serve *s); /* opens the timer for zn_serve.pace */
-/* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
-int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX]);
-void zn_push_leave(struct zn_conn *c); /* when it stops to be in state ZN_CONN_PUSH: gives its feed back */
-void zn_push_bye(struct zn_conn *c);   /* the daemon ends: a Close with 1001, as far as it goes at once */
-void zn_push_read(struct zn_conn *c);  /* all of in */
-bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; false: none is */
-/* At each tick: a new snapshot for every feed, then the time limits of each client. False: give it up. */
-void zn_push_render(struct zn_serve *s, uint64_t now_ns);
-bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
-void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
-
-/* ---- message.c: what is said over the control socket, and kept in a file while the daemon is down. ---- */
-
-#define ZN_MESSAGE_BYTES 4096 /* one datagram, or one file */
-#define ZN_VALUE_BYTES   257  /* of one value with its NUL: printable ASCII */
-enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VERB_REPORT };
-/* Column 2 is the key as it is written; column 3 the variable of Slurm's prolog and epilog that it is copied from. */
-#define ZN_KEYS(X)                                                                                                     \
-	X(ID, "id", "SLURM_JOB_ID")                                                                                    \
-	X(RESTART, "restart", "SLURM_JOB_RESTART_COUNT")                                                               \
-	X(UID, "uid", "SLURM_JOB_UID")                                                                                 \
-	X(GID, "gid", "SLURM_JOB_GID")                                                                                 \
-	X(USER, "user", "SLURM_JOB_USER")                                                                              \
-	X(ACCOUNT, "account", "SLURM_JOB_ACCOUNT")                                                                     \
-	X(PARTITION, "partition", "SLURM_JOB_PARTITION")                                                               \
-	X(NAME, "name", "SLURM_JOB_NAME")                                                                              \
-	X(NODELIST, "nodelist", "SLURM_NODELIST")                                                                      \
-	X(NODES, "nodes", "SLURM_JOB_NUM_NODES")                                                                       \
-	X(TASKS, "tasks", "SLURM_JOB_NTASKS")                                                                          \
-	X(CPUS, "cpus", "SLURM_JOB_CPUS_PER_NODE")                                                                     \
-	X(GPUS, "gpus", "SLURM_JOB_GPUS")                                                                              \
-	X(CLUSTER, "cluster", "SLURM_CLUSTER_NAME")                                                                    \
-	X(SLUID, "sluid", "SLURM_JOB_SLUID")                                                                           \
-	X(HET_JOB, "het_job", "SLURM_HET_JOB_ID")                                                                      \
-	X(ARRAY_JOB, "array_job", "SLURM_ARRAY_JOB_ID")                                                                \
-	X(ARRAY_TASK, "array_task", "SLURM_ARRAY_TASK_ID")                                                             \
-	X(START_TIME, "start_time", "SLURM_JOB_START_TIME")                                                            \
-	X(END_TIME, "end_time", "SLURM_JOB_END_TIME")                                                                  \
-	X(QOS, "qos", "SLURM_JOB_QOS")                                                                                 \
-	X(EXIT_CODE, "exit_code", "SLURM_JOB_EXIT_CODE2")                                                              \
-	X(CGROUP, "cgroup", NULL)                                                                                      \
-	X(PID, "pid", NULL)                                                                                            \
-	X(TIME, "time", NULL)     /* when it was said, ms since 1970: of a message that was left as a file */          \
-	X(BOOT, "boot", NULL)     /* of struct zn_moment, when it was said; both are in files alone */                 \
-	X(UPTIME, "uptime", NULL) /* likewise: it tells when, however the wall clock was set since */                  \
-	X(JSON, "json", NULL)     /* the answer is wanted as JSON */                                                   \
-	X(LINE, "line", NULL)     /* the report is wanted as one line */
-enum zn_key {
-#define X(e, name, variable) ZN_KEY_##e,
-	ZN_KEYS(X)
-#undef X
-		ZN_KEY_COUNT
-};
-struct zn_message {
-	enum zn_verb verb;
-	char value[ZN_KEY_COUNT][ZN_VALUE_BYTES]; /* empty: not said */
-};
-/* A message is lines of printable ASCII: "zernel 1 VERB", then key=value, each key once, at most 64 of them. -EINVAL with
- * why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-] that is
- * not NUMBER_NUMBER. */
-int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
-/* False: it does not fit into ZN_MESSAGE_BYTES. Values that are not printable ASCII were refused when they were set. */
-bool zn_message_write(struct zn_out *o, const struct zn_message *m);
-/* Whether a value may be said for a key; else why has a line that names the key and what it must be. */
-bool zn_message_check(enum zn_key key, const char *value, char why[ZN_TEXT_MAX]);
-/* Copies a value; a byte that is not printable ASCII becomes '?', and it is cut at 256. */
-void zn_message_set(struct zn_message *m, enum zn_key key, const char *value);
-/* Writes when it was said into it. */
-void zn_message_date(struct zn_message *m, const struct zn_moment *when);
-/* How long ago it was said. False: before this boot. Of a message that does not name its boot the wall clock decides. */
-bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uint64_t *ago_ms);
-const char *zn_key_name(enum zn_key key);
-const char *zn_key_variable(enum zn_key key); /* NULL: none */
-const char *zn_verb_name(enum zn_verb verb);
-int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
-/* The spool, a folder that is root's alone beside the control socket (below /run, so that it goes with the jobs when
- * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that runs,
- * the message that it was started with, which stays until the job has ended. */
-#define ZN_SPOOL_NAME   "jobs.d"
-#define ZN_SPOOL_LEFT   "left-" /* then the time and the process id of who left it */
-#define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
-#define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
-/* The folder that belongs to a control socket. False, and empty: there is no socket, or it does not fit. */
-bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control);
-/* "<prefix><id>[_<restart>]<suffix>": of a record (ZN_SPOOL_RECORD, "") or a report ("", ".json"). */
-void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uint32_t restart, const char *suffix);
-
-/* ---- job.c: the table of jobs: who they are, what they did, when they end. ---- */
-
-#define ZN_JOB_GRACE_NS (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
-#define ZN_JOB_ALERTS   16
-enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
-enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
-struct zn_job_gpu {
-	uint32_t gpu;        /* index into zn_gpus, which another GPU may get once no process uses this one */
-	char id[48];         /* so this is how it is called */
-	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
-	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
-	bool partial;        /* the memory of a process was not seen as a whole: peak_bytes is not known */
-	uint64_t busy_ns;    /* ticks in which a process of it with memory there launched, copied or waited */
-	uint64_t idle_ns;    /* the other ticks */
-	uint64_t quiet_ns;   /* ticks since it was busy last */
-	/* of quiet_ns, what is not in idle_ns yet: a call that waits for the GPU may be under way, and is seen when it returns */
-	uint64_t held_ns;
-	/* since GPU time was counted last */
-	bool open;          /* a process that lives has memory on it */
-	bool active;        /* one that has, or had, did something */
-	uint64_t waited_ns; /* how long the calls took that such a process came back from */
-	uint64_t used_bytes;
-};
-struct zn_job_alert {
-	char name[32], label[48];
-	uint64_t first_wall_ms;
-	uint32_t times;
-};
-struct zn_job {
-	enum zn_job_state state;
-	enum zn_job_source source;
-	uint32_t slot, serial;   /* of its zn_job_row */
-	struct zn_message about; /* what prolog, epilog or a tag said */
-	char id[ZN_JOB_NAME];    /* label job_id */
-	uint32_t restart;
-	uint32_t uid; /* ZN_UNKNOWN: not known */
-	uint64_t start_ns, end_ns, start_wall_ms, end_wall_ms;
-	bool epilog;
-	uint64_t epilog_ns;
-	uint32_t processes; /* that live and called a hooked library */
-	uint32_t processes_gone;
-	bool reported;
-	struct zn_job_gpu gpu[ZN_PROC_GPUS];
-	uint32_t gpu_count;
-	uint64_t count[ZN_COUNT_SLOTS]; /* of processes that have gone; gauges are 0 */
-	struct zn_proc_gpu memory;      /* likewise: their alloc_calls to fail_other, on all GPUs together */
-	struct zn_hist *gone;           /* ZN_DETAIL_COUNT of them, likewise */
-	struct zn_job_alert alert[ZN_JOB_ALERTS];
-	uint32_t alert_count, alerts_lost;
-	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
-	uint64_t lost_end[ZN_LOSS_COUNT];   /* and when it ended */
-	bool found;                         /* it ran before the daemon started */
-	bool told;                          /* of by a prolog, a tag or a file: else only its name in a path is known */
-	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
-	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
-	uint64_t counted_ns; /* up to when the GPUs' time is counted */
-	bool astray;         /* since then a process did something on a GPU that could not be told */
-};
-struct zn_jobs {
-	struct zn_agg *agg;
-	struct zn_alerts *alerts;
-	struct zn_job job[ZN_JOBS_MAX]; /* by slot */
-	void *memory;                   /* of the histograms; touched only as far as it is used */
-	uint32_t high;                  /* slots from here on were never used */
-	uint64_t refused;               /* newcomers that found the table full */
-	bool crowded; /* series of file I/O run short: jobs that have ended make room. flow.c sets it */
-	uint64_t tick_ns;
-	struct zn_hist merged;          /* scratch of zn_job_merge() */
-	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
-	uint64_t alerts_ns;             /* alerts that fired up to here are noted */
-	uint32_t tasks[ZN_JOBS_MAX];    /* processes of each job, when one without any was looked for last */
-	struct zn_job_seen {
-		uint32_t id;     /* zn_proc.id this belongs to */
-		bool asked;      /* its environment was read, or there is none */
-		uint64_t calls;  /* hooked calls to CUDA and NCCL, at the last look */
-		uint64_t sum_ns; /* what those that have returned took */
-		struct zn_claim claim;
-	} seen[ZN_PROCS_MAX];
-	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
-	uint64_t (*lost)(const struct zn_view *v, enum zn_loss what);
-	const struct zn_view *view;
-	/* what happens to a job, for who keeps records of it; NULL: nobody does */
-	void (*started)(void *owner, const struct zn_job *job);
-	void (*ended)(void *owner, struct zn_job *job);
-	void *owner;
-};
-/* One mapping for all histograms, made at the start. agg->gone_row and agg->jobs are taken. */
-int zn_jobs_open(struct zn_jobs *j, struct zn_agg *agg, struct zn_alerts *alerts);
-void zn_jobs_close(struct zn_jobs *j);
-/* 0, or -errno with a line in why. A start that is told twice is one start; the end of an unknown job is no error. A
- * start of an id that has ended, or with another restart count, is a new job. */
-int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_source source, char why[ZN_TEXT_MAX]);
-int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
-/* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
-void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
-/* Once, at the start: the jobs that are there by now ran before. */
-void zn_jobs_found(struct zn_jobs *j);
-/* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
-struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
-struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
-struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
-const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
-struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
-/* What all its processes did, gone ones included; each result lives until the next call. */
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
-const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
-struct zn_proc_gpu zn_job_memory(
-	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
-const char *zn_job_state_label(enum zn_job_state s);
-/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
-void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
-/* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
- * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
- * user runs. */
-int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
-
-/* ---- wait.c: why a GPU is idle. ---- */
-
-struct zn_json;
-/* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
- * began. A cause that cannot be told of this process is not known: its share is 0, and part of another one. */
-struct zn_shares {
-	uint32_t share[ZN_STALL_COUNT];
-	bool known[ZN_STALL_COUNT];
-	uint64_t seconds_ns[ZN_STALL_COUNT];
-};
-bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to); /* false: not measured, or no time */
-/* Waits of a data loader were seen: PyTorch's, the only one that is known. */
-bool zn_wait_loader(const struct zn_view *v, uint32_t row);
-/* What a sentence about a process is made of. */
-struct zn_wait_facts {
-	char who[24];                   /* "rank 3" or "process 4711" */
-	uint32_t share[ZN_STALL_COUNT]; /* as of struct zn_shares */
-	uint32_t workers;               /* of its data loader; 0: none are known */
-	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
-	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
-};
-#define ZN_SAYS_MAX 160
-void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX]);
-/* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
-void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
-void zn_wait_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
-/* One key for each cause, in seconds; null for data where no loader was seen. */
-void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
-
-/* ---- report.c: what a job did, when it has ended or so far. ---- */
-
-struct zn_view;
-void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
-/* sheet.c. From such JSON, so that a file says the same as a running job: a page for people, and one line of up to 250
- * characters without quotes or an end of line, for AdminComment. All is printable ASCII. Nothing if it is no JSON. */
-void zn_report_page(struct zn_out *o, struct zn_str json);
-void zn_report_line(struct zn_out *o, struct zn_str json);
-void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
-/* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
- * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), elapsed_s (by its _ns), processes,
- * processes_gone, launches (without captured ones), nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s,
- * quiet_s}]. */
-void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
-
-/* ---- cgroup.c: control groups as user space sees them: paths, and what runs when the daemon starts. ---- */
-
-/* The job, step and level that a path of a control group names, by zn_cgroup_parse(). False: it names none. */
-struct zn_cgroup_name {
-	char job[ZN_JOB_NAME];
-	char step[16]; /* empty: none */
-	uint32_t level;
-};
-bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
-/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
-void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
-void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* where control groups are mounted */
-/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
- * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
-/* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
-int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-/* A search, a step at a time, for what processes have started, what that has started, and so on. Where the kernel lists
- * the children of a thread (CONFIG_PROC_CHILDREN) a step reads one such list, or those of some 40 threads; elsewhere it
- * reads the parents of some 40 processes. A process whose parent has ended before is nobody's child any more, and not
- * found. From one thread; steps may block. */
-#define ZN_TREE_MAX 8192 /* processes whose children are still to be looked for; a power of two */
-struct zn_tree_process {
-	uint32_t pid;
-	uint32_t index, id; /* of what it belongs to: add() knows */
-};
-struct zn_tree {
-	/* Called with each child, possibly more than once. 0: its children are looked for too. */
-	int (*add)(void *owner, const struct zn_tree_process *parent, uint32_t pid);
-	void *owner;
-	const char *proc_root;
-	uint32_t dropped; /* processes that found no room */
-	/* private */
-	struct zn_tree_process process[ZN_TREE_MAX];
-	uint32_t rest, first, end; /* where those begin whose threads, whose main thread was not looked at; their end */
-	bool by_children;
-	bool reading; /* a folder, behind fd */
-	int fd;
-	uint32_t pass_end;
-};
-void zn_tree_init(struct zn_tree *t, const char *proc_root);
-bool zn_tree_add(struct zn_tree *t, const struct zn_tree_process *p); /* false: there is no room */
-bool zn_tree_step(struct zn_tree *t);                                 /* false: nothing is left to do */
-void zn_tree_close(struct zn_tree *t);
-
-/* ---- spool.c: messages that clients left as files while the daemon did not answer, and records of jobs that run. ---- */
-
-struct zn_spool;
-struct zn_scribe;
-/* Reads everything that is there, in the order of its time; before the filter of system calls, view->jobs being open. A
- * folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
-int zn_spool_open(struct zn_spool **s, struct zn_view *view, const char *folder, uid_t owner);
-void zn_spool_close(struct zn_spool *s);
-void zn_spool_check(struct zn_spool *s); /* takes what came since, if the scribe can remove it */
-/* Whether a message was taken already, from the socket or as a file: who gives up waiting for an answer leaves the same
- * text in the spool. It is noted as taken. */
-bool zn_spool_taken(struct zn_spool *s, struct zn_str text);
-/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job that nobody told of has none. */
-void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job);
-void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job);
-
-/* ---- control.c: the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
-
-#define ZN_CONTROL_CLIENTS 32
-#define ZN_ANSWER_BYTES                                                                                                \
-	(128 << 10) /* of an answer, which is one datagram: "ok\n" and a text, "error: why\n", or "busy: why\n" (try again) */
-struct zn_control;
-/* start and end are root's; a start of anybody else is zn_jobs_describe(). */
-/* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
-int zn_control_open(
-	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);
-void zn_control_close(struct zn_control *c);
-void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; reads what was left in the spool */
-
-/* ---- fetch.c: HTTP/1.1 as a client that posts. Pure: bytes in, bytes out. ---- */
-
-#define ZN_HOST_MAX  254                   /* bytes of a host's name, its NUL included */
-#define ZN_BASIC_MAX (ZN_TEXT_MAX * 4 / 3) /* of a user and a password in base64 */
-/* http://[USER:PASSWORD@]HOST[:PORT][/PATH][?QUERY] */
-struct zn_url {
-	char host[ZN_HOST_MAX]; /* a name or an address, without brackets */
-	bool v6;                /* it stood in brackets */
-	uint16_t port;
-	char target[ZN_TEXT_MAX]; /* path and query; empty: it ended with the port */
-	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
-};
-int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
-struct zn_post {
-	const struct zn_url *url;
-	const char *target, *type, *token; /* token: empty, or sent where the URL has no user */
-	size_t length;                     /* of the body */
-};
-void zn_post_head(struct zn_out *o, const struct zn_post *p);
-
-/* An answer that is coming in. */
-struct zn_reply {
-	int status;             /* 200 and up; 0: the head is not complete */
-	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
-	bool keep_alive;        /* the connection can be used again once it is done */
-	bool done;              /* all of it has come, or the rest is not wanted */
-	/* for fetch.c only */
-	uint8_t interim;
-	size_t len;
-	struct zn_http_body body;
-	char head[ZN_HTTP_HEAD_MAX];
-};
-void zn_reply_init(struct zn_reply *r);
-/* Takes what came: the bytes used, or -EBADMSG for what is no HTTP or has a head beyond ZN_HTTP_HEAD_MAX. A body beyond
- * ZN_HTTP_BODY_MAX, or one that is not well formed, is no error: it is done, and the connection cannot be kept. */
-int zn_reply_read(struct zn_reply *r, const char *buf, size_t len);
-/* How long to wait after so many failures in a row: 0.5 s, doubled up to 60 s, of which a random part is taken off, and
- * what the answer asked for (up to 120 s) on top. */
-uint64_t zn_retry_ms(unsigned failures, uint32_t retry_after_s, uint32_t random);
-
-/* ---- dns.c: names of hosts, as a stub resolver sees them. Pure. ---- */
-
-#define ZN_PEERS_MAX    8 /* addresses of one name */
-#define ZN_DNS_PORT     53
-#define ZN_DNS_QUESTION 272 /* bytes of the longest question: a name of 255, and 16 more */
-struct zn_peer {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} address;
-	socklen_t len; /* 0: none */
-};
-bool zn_peer_read(struct zn_peer *p, const char *text, uint16_t port); /* false: it is no address */
-/* The addresses of a name in the text of /etc/hosts. */
-size_t zn_hosts_find(struct zn_str text, const char *name, uint16_t port, struct zn_peer to[ZN_PEERS_MAX]);
-/* What /etc/resolv.conf says; without a server it is 127.0.0.1. */
-struct zn_resolver {
-	struct zn_peer server[3];
-	unsigned server_count, search_count;
-	char search[6][ZN_HOST_MAX];
-	unsigned ndots, timeout_s, attempts;
-};
-void zn_resolver_read(struct zn_resolver *r, struct zn_str text);
-/* The i-th name to ask for, alone or in a domain of the search list; empty if it is too long. False: there are no more. */
-bool zn_resolver_name(const struct zn_resolver *r, const char *name, unsigned i, char to[ZN_HOST_MAX]);
-enum zn_dns_type { ZN_DNS_A = 1, ZN_DNS_AAAA = 28 };
-size_t zn_dns_ask(uint8_t to[ZN_DNS_QUESTION], uint16_t id, const char *name, enum zn_dns_type type); /* 0: no name */
-struct zn_dns_wanted {
-	const uint8_t *question; /* as asked */
-	size_t question_len;
-	uint16_t port;
-	struct zn_peer *to;
-	size_t cap;
-};
-/* How many addresses came; -EAGAIN: it answers something else; -EBADMSG: the server failed, or it is no answer. */
-int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want);
-
-/* ---- sender.c: one destination: its queue, its connection, and when it is tried again. Never blocks, but for the two
- * files that say where names are. ---- */
+/* ---- worker/destination.c (zn_sender_): one destination: its queue, its connection, and when it is tried again.
+ * Never blocks, but for the two files that say where names are. ---- */
 
 /* Column 2 is the label `to`. */
 #define ZN_OUTBOUNDS(X)                                                                                                \
@@ -3888,34 +2962,8 @@ void zn_sender_step(struct zn_sender *s, short ready, uint64_t now_ns); /* after
 bool zn_sender_busy(const struct zn_sender *s); /* it has letters, and does not wait after a failure */
 void zn_sender_close(struct zn_sender *s);
 
-/* ---- child.c: what the processes beside the daemon, courier.c and scribe.c, have in common. ---- */
-
-struct zn_queue;
-struct zn_child {
-	pid_t pid;
-	int fd;                 /* of a socket to the other process; below 0: there is none, or no more */
-	struct zn_queue *queue; /* of messages to the child, in memory that both see */
-	uint64_t place, origin; /* in the queue: of this process */
-};
-/* Forks, before any thread. pid 0: this is the child. Or -errno. 8 MiB of messages may wait for the child, which takes them
- * also after the daemon has ended or was killed. */
-int zn_child_open(struct zn_child *c);
-void zn_child_hang_up(struct zn_child *c); /* closes the socket, by which the other process learns of it */
-void zn_child_close(struct zn_child *c);   /* of the daemon; waits for nothing */
-/* The first thing that a child does: signals that end the daemon leave it alone, and of the descriptors it keeps standard
- * error and the socket. name: up to 15 characters. */
-void zn_child_become(const char *name, int socket);
-/* Of the daemon. Waits: true if something came or the other end has gone. */
-bool zn_child_wait(int fd, unsigned ms);
-/* Of the daemon: a message of a head and a text. Never blocks. -EAGAIN: there is no room. */
-int zn_child_put(struct zn_child *c, const void *head, size_t head_len, struct zn_str text);
-/* Of the child: hears what woke it, or with waits, waits for that; then it takes all messages that are there. False: the
- * daemon has gone. */
-bool zn_child_woken(const struct zn_child *c, bool waits);
-/* The length of the next message, or 0. One that is longer than cap, or makes no sense, is lost with all that wait. */
-size_t zn_child_take(struct zn_child *c, void *to, size_t cap);
-
-/* ---- courier.c: a process of its own that makes connections, as the daemon itself may not. ---- */
+/* ---- worker/sender.c (zn_courier_): a process of its own that makes connections, as the daemon itself may not. ----
+ * */
 
 #define ZN_SENDERS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
 struct zn_courier {
@@ -3942,93 +2990,7 @@ static inline uint64_t zn_courier_lost(const struct zn_courier *c, enum zn_outbo
 	return c->lost[to] + c->sum[to].dropped;
 }
 
-/* ---- notify.c: what Alertmanagers and the webhook are told of alerts. ---- */
-
-#define ZN_TOLD_MAX    (2 * ZN_ALERTS_MAX) /* what fires, and what was resolved and is not known everywhere */
-#define ZN_PAIRS_BYTES 768
-struct zn_pairs {
-	size_t len;
-	char text[ZN_PAIRS_BYTES]; /* names and values in turn, each with its NUL */
-};
-struct zn_told {
-	uint64_t id;                  /* of the alert */
-	uint64_t starts_ms, ends_ms;  /* since 1970; ends_ms 0: it fires */
-	uint64_t number[ZN_TO_COUNT]; /* of the first letter that says that it was resolved; 0: none does */
-	bool seen;
-	double value; /* as are the next two, of when it last fired */
-	struct zn_pairs labels, annotations;
-};
-struct zn_notify {
-	struct zn_view *view;
-	struct zn_courier *courier;
-	uint16_t port;         /* of the page, for who wants to see more; 0: none */
-	bool due[ZN_TO_COUNT]; /* a letter is to be sent */
-	uint64_t told_ns, now_ms;
-	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
-	uint32_t count;
-	struct zn_told told[ZN_TOLD_MAX];
-	char text[ZN_LETTER_BYTES];
-};
-void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_courier *courier, uint16_t port);
-void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_courier_tick() */
-static inline uint64_t zn_notify_lost(const struct zn_notify *n)
-{
-	return n->lost + zn_courier_lost(n->courier, ZN_TO_ALERTMANAGER) + zn_courier_lost(n->courier, ZN_TO_WEBHOOK);
-}
-
-/* ---- export.c: all metrics pushed by OTLP. ---- */
-
-struct zn_export {
-	struct zn_view *view;
-	struct zn_courier *courier;
-	uint64_t next_ns;   /* when the next one is due */
-	uint64_t render_ns; /* what the last one took */
-	char text[ZN_LETTER_BYTES];
-};
-void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_courier *courier);
-void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick() */
-
-/* ---- scribe.c: a process of its own that writes files, so that a slow disk stops nobody and the daemon itself can
- * write none. ---- */
-
-enum zn_shelf { ZN_SHELF_REPORTS, ZN_SHELF_SPOOL, ZN_SHELF_COUNT };
-struct zn_scribe {
-	struct zn_child child;
-	bool wanted[ZN_SHELF_COUNT];    /* a folder was given; else what is written there is not lost, but not kept */
-	bool available[ZN_SHELF_COUNT]; /* and files can be made in it */
-	int refused[ZN_SHELF_COUNT];    /* -errno: why none can */
-	uint64_t lost;                  /* files that could not be handed over */
-	const struct zn_scribe_done *done; /* what became of the others, told by the scribe; NULL: there is none */
-};
-struct zn_scribe_done {
-	uint64_t written, removed, failed;
-};
-static inline uint64_t zn_scribe_lost(const struct zn_scribe *s)
-{
-	return s->lost + (s->done ? __atomic_load_n(&s->done->failed, __ATOMIC_RELAXED) : 0);
-}
-/* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL or empty:
- * none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no memory. */
-int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX]);
-/* Says of each folder why nothing can be kept there: once the daemon runs, as a start that fails is one line. */
-void zn_scribe_warn(const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT]);
-void zn_scribe_close(struct zn_scribe *s); /* waits, bounded, until everything is written */
-/* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks.
- * name: as of zn_job_file(), up to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. False: it is lost, and counted. */
-bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text);
-bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name);
-
-/* ---- jobctl.c: the client verb `zernel job`. ---- */
-
-int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
-
-/* ---- alertctl.c: the client verb `zernel alerts`. ---- */
-
-/* argv[0] is "alerts". Returns the exit status: 0 (nothing is pending or firing), 1 (something is), 2 (usage, or a file
- * that is not what it must be, or no answer of a daemon). */
-int zn_alertctl_main(int argc, char **argv);
-
-/* ---- secure.c: what is given up once everything is open. ---- */
+/* ---- worker/sandbox.c (zn_secure_): what is given up once everything is open. ---- */
 
 uint64_t zn_secure_capable(void); /* bit 1 << CAP_...: what this thread may do now */
 /* Capabilities are per thread: call it before any is started. */
@@ -4055,72 +3017,742 @@ int zn_secure_scribe(const int *folder, size_t count);
  * the kernel has Landlock those in these folders alone (below 0: none). */
 int zn_secure_courier(const int *folder, size_t count);
 
-/* ---- check.c: the limits of zerneld.service, under which --check looks. ---- */
+/* ---- probe/entry.c (zn_entry_ zn_place_ zn_first_): where a probe on a function costs least. ---- */
 
-#define ZN_SERVICE_CALLS 11 /* system calls that the start needs and that a filter may refuse */
-struct zn_service {
-	bool there; /* systemd runs, and knows it */
-	uint64_t capabilities;
-	uint64_t files;   /* it may open; 0: not said */
-	uint32_t refused; /* system calls, by their place in a table of check.c */
-	uint32_t options_count;
-	char options[4][ZN_TEXT_MAX]; /* files with its options */
+#define ZN_ENTRY_BODY 16384 /* bytes of a function that are looked at; a longer one is hooked at its entry */
+/* Where the probe goes, and what stands there. */
+struct zn_entry {
+	uint32_t at; /* bytes behind the function's entry */
+	enum zn_first first;
 };
-void zn_service_ask(struct zn_service *s);              /* runs systemctl */
-void zn_service_read(struct zn_service *s, FILE *from); /* what `systemctl show` says */
-/* Puts its options into the environment, but for those that are there. False: there are none to read. */
-bool zn_service_options(const struct zn_service *s);
-/* Limits this process to what the service has, for good. said: a line on it. */
-void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
+/* A place behind the entry is taken only where a probe costs less there, and where it is the same as at the entry: what
+ * comes before it changes neither arguments nor stack nor return address and leads nowhere else, the place lies before
+ * `room`, where another symbol may begin, and no instruction of the function jumps to it. code: all of the function, `len`
+ * bytes, at most ZN_ENTRY_BODY; 0 of them: nothing is known. Whatever the bytes are, only those are read. */
+struct zn_entry zn_entry_of(const uint8_t *code, size_t len, uint64_t room); /* for this machine's instructions */
+struct zn_entry zn_entry_of_x86(const uint8_t *code, size_t len, uint64_t room);
+struct zn_entry zn_entry_of_arm64(const uint8_t *code, size_t len, uint64_t room);
+const char *zn_first_label(enum zn_first first);
+/* The place in a file, of a function that zn_elf_symbols() found there. offset 0: there is none, or the file changes. Not
+ * thread-safe: uses a static buffer. */
+struct zn_place {
+	uint64_t offset; /* of the place itself */
+	struct zn_entry entry;
+	uint64_t hash; /* of the code by which it was chosen */
+};
+struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol);
+bool zn_place_same(int fd, const struct zn_place *place); /* whether that code is there still */
 
-/* ---- xid.c: errors of GPUs, as their drivers report them in the kernel's log: NVIDIA's by number (XIDs), amdgpu's by name. ---- */
+/* ---- probe/kernel.c (zn_kernel_): families on the kernel itself. What a kernel allows is found by trying, best
+ * first. ---- */
 
-#define ZN_PCI_BYTES  24   /* as in zernel_gpu_info: 0000:3b:00.0, the domain of up to 8 digits */
-#define ZN_KMSG_BYTES 8192 /* the longest record */
-/* Column 2 is the label `error`. */
-#define ZN_AMDGPU_ERRORS(X)                                                                                            \
-	X(PAGE_FAULT, "page_fault")                                                                                    \
-	X(RING_TIMEOUT, "ring_timeout")                                                                                \
-	X(RESET, "reset")                                                                                              \
-	X(RESET_FAILED, "reset_failed")                                                                                \
-	X(CORRECTABLE, "correctable")                                                                                  \
-	X(UNCORRECTABLE, "uncorrectable")                                                                              \
-	X(DEFERRED, "deferred")
-enum zn_amdgpu_error {
-	ZN_AMDGPU_NONE,
-#define X(e, label) ZN_AMDGPU_##e,
-	ZN_AMDGPU_ERRORS(X)
+#define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
+/* One program of ours at one place of the kernel. */
+struct zn_site {
+	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
+	uint8_t family, tier;
+	uint8_t state; /* enum zn_symbol_state; MISSING: another place or tier does it, or its family is off */
+	uint16_t of;   /* index and 1 of the site whose program serves this one too; 0: it has its own, or none */
+	int prog_fd, link_fd;
+};
+#define ZN_SITES_MAX 192
+struct zn_kernel {
+	struct zn_site site[ZN_SITES_MAX];
+	uint32_t site_count;
+	enum zn_tier tier[ZN_FAM_ALL];     /* NONE: the family is not available */
+	char why[ZN_FAM_ALL][ZN_TEXT_MAX]; /* why not; or, if it is, what of it is missing */
+	bool on_demand[ZN_FAM_ALL];        /* all of its sites are attached only while they are wanted */
+	bool wanted;                       /* some process is hooked: sites that are on demand are attached */
+	uint32_t kprobe_type;              /* of kprobes as perf events; 0: none */
+};
+
+/* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier);
+void zn_kernel_close(struct zn_kernel *k);
+/* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
+void zn_kernel_want(struct zn_kernel *k, bool wanted);
+void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes */
+
+/* ---- probe/probe.c (zn_probe_ zn_calib_ zn_perf_ zn_fd_): loads the BPF objects, maps their tables, calibrates,
+ * hooks. Only this and kernel.c know libbpf. ---- */
+
+#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
+struct zn_hook {
+	char name[40];
+	uint8_t family, shape, detail, flags;
+};
+#define ZN_HOOK_ENTRY_ONLY 1
+#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
+#define ZN_HOOK_HIP        4
+
+enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_HIP, ZN_LIB_NCCL };
+
+/* Whether a library of this kind has functions of the family, and whether this one is one of them. */
+static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
+{
+	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
+}
+static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
+{
+	return zn_family_fits(h->family, kind) && !(h->flags & ZN_HOOK_HIP) == (kind != ZN_LIB_HIP);
+}
+
+enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
+struct zn_file_id {
+	uint64_t ino; /* as the kernel itself knows the file, below any overlay; 0: not known */
+	uint32_t dev;
+	uint32_t flags; /* ZN_MAPPING_FUSE, ZN_MAPPING_USER_NS */
+};
+/* As stat() shows a file through one overlay. */
+struct zn_alias {
+	uint64_t dev, ino;
+};
+#define ZN_ALIASES 8
+struct zn_lib {
+	bool used;
+	bool ready;   /* what follows may be shown */
+	bool waiting; /* not hooked, and why says what for */
+	bool leaving; /* no process maps it any more, or it was written over; its probes are going */
+	bool changed; /* it was written over, and is to be read anew */
+	bool partly;  /* of those that leave, some may be gone already */
+	bool held;    /* the log has said that they have to stay for now */
+	bool kept;    /* the system's: hooked while the daemon lives */
+	enum zn_lib_kind kind;
+	uint32_t owner; /* of the process that brought it */
+	int fd; /* keeps the inode, so that its number cannot be reused while we hold it; -1: root may not open it */
+	uint64_t dev, ino, size, mtime_ns; /* as stat() showed it first */
+	uint64_t changed_ns, retry_ns;     /* retry: when it is looked again whether its probes may go */
+	uint64_t step_ns;                  /* when the kernel last put on or took away one of its probes */
+	struct zn_file_id id;
+	struct zn_alias alias[ZN_ALIASES];
+	uint32_t alias_next;
+	char path[ZN_TEXT_MAX]; /* as its first process sees it; raw bytes */
+	char why[ZN_TEXT_MAX];  /* not empty: why nothing is attached */
+	uint32_t mappers;
+	uint64_t unused_ns;           /* since when there are none; 0: there are */
+	uint64_t hooked_ns;           /* when its probes were attached, of CLOCK_BOOTTIME; 0: none is */
+	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
+	int event[ZN_ROWS_MAX][2];    /* by hook, on kernels without multi-uprobe links; -1: none */
+	bool malformed;
+	uint32_t found;              /* hooked functions that it has */
+	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
+};
+
+/* Calibration of one kind of first instruction. */
+struct zn_bias {
+	uint32_t samples;
+	uint64_t sum_ns;
+	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* between the two probes of a function that does nothing */
+	uint64_t call_ns;                        /* added to a call in all */
+};
+
+/* A file that is part of this program, compressed with gzip. */
+struct zn_blob {
+	const uint8_t *bytes;
+	uint32_t len, plain_len;
+};
+extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
+	zn_bpf_mappers, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
+
+#define ZN_PROGRAMS   (2 * ZN_FAMILY_COUNT)
+#define ZN_END_HASHES 5 /* tables of what may end without being seen */
+#define ZN_END_ARRAYS 2
+struct ring_buffer;
+/* A program on a raw tracepoint. Below 0: it is not there. */
+struct zn_raw {
+	int link, prog;
+};
+/* A row that was released. */
+struct zn_leaving {
+	uint32_t row;
+	uint64_t since_ns;
+};
+struct zn_probe {
+	struct zn_arena arena; /* first */
+	bool available[ZN_FAMILY_COUNT];
+	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
+	bool old; /* a kernel before 5.12, by what it refuses: file I/O and jobs alone, by objects of their own */
+	bool has_images;   /* one whose trampolines outlast the calls that are in them */
+	bool multi;        /* multi-uprobe links, from kernel 6.6 on */
+	bool grows;        /* hashes take their memory as they are used, from kernel 6.1 on */
+	bool keeps_shadow; /* return probes leave user shadow stacks right: from kernel 6.11 on */
+	uint64_t families; /* that are asked for, 1 << enum zn_family */
+	uint32_t cpus;     /* that the machine may have, and the tables that follow from them */
+	struct zn_sizes sizes;
+	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
+	int map_fd[32];            /* by enum in probe.c */
+	struct zn_raw exit[2];     /* of a thread, of a program */
+	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
+	bool job;                  /* control groups, forks and moves are watched */
+	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
+	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
+	struct zn_kernel kernel;
+	struct zn_opens *opens; /* ZN_PROCS_MAX of them, by row */
+	uint8_t opens_mapped[ZN_PROCS_MAX / 8];
+	struct ring_buffer *ring;
+	uint32_t consumed;                       /* events in this turn */
+	struct zn_leaving leaving[ZN_PROCS_MAX]; /* the oldest first */
+	uint32_t leaving_count;
+	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
+	struct zn_bias bias[ZN_FIRST_COUNT];
+	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
+	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_probe_ends() has come in each table */
+	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
+	int32_t recounted[ZN_QUOTA_OWNERS + 1];
+	struct zn_hook hook[ZN_ROWS_MAX];
+	uint32_t hook_count;
+	void (*event)(void *owner, const struct zn_event *ev);
+	void *owner;
+};
+/* The hook table alone, without touching the kernel: what --list-probes shows. */
+void zn_probe_table(struct zn_probe *p);
+/* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
+ * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. cpus: as on how big a
+ * machine the tables are; 0: this one. */
+int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint32_t cpus, char why[ZN_TEXT_MAX]);
+/* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too low. */
+int zn_probe_files(char why[ZN_TEXT_MAX]);
+void zn_probe_close(struct zn_probe *p);
+int zn_probe_ring_fd(const struct zn_probe *p);
+void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
+/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
+void zn_probe_ends(struct zn_probe *p);
+/* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
+void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
+
+void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
+/* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
+void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
+/* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
+const struct zn_entry *zn_probe_place(uint32_t hook);
+/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
+ * may zn_probe_detach(): never on the loop. */
+void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
+/* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
+bool zn_probe_same(const struct zn_probe *p, const struct zn_lib *lib);
+/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
+bool zn_probe_detach(struct zn_lib *lib, int steps);
+/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
+enum zn_map_group {
+	ZN_MAPS_OTHER,
+	ZN_MAPS_HISTOGRAMS,
+	ZN_MAPS_PROCESSES,
+	ZN_MAPS_THREADS,
+	ZN_MAPS_LEDGER,
+	ZN_MAPS_JOBS,
+	ZN_MAPS_FILES,
+	ZN_MAPS_COUNT
+};
+struct zn_map_bytes {
+	uint64_t now, most, group[ZN_MAPS_COUNT];
+};
+struct zn_map_bytes zn_probe_map_bytes(const struct zn_probe *p);
+uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
+/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
+uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
+
+/* For probe.c and kernel.c, which know libbpf: the type that perf events of a kind ("uprobe", "kprobe") have on this
+ * kernel; 0: none. */
+uint32_t zn_perf_type(const char *kind);
+void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
+/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno), and hands it the
+ * tables that exist already. */
+struct bpf_object;
+struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob);
+int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
+
+/* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
+
+/* Whether a return probe would kill a process, because it has a shadow stack and this kernel does not keep that right.
+ * A probe stands in a file, so a library that such a process maps is to be left alone. in(): the same of the text of
+ * /proc/PID/status; used(): of a process, whatever the kernel. */
+bool zn_shadow_stack_in(const char *status);
+bool zn_shadow_stack_used(int pid);
+static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
+{
+	return !p->keeps_shadow && zn_shadow_stack_used(pid);
+}
+
+/* ---- probe/mappers.c (zn_mappers_): which processes map a file, and which of them could make the kernel wait. ----
+ * */
+
+struct zn_mappers {
+	int link_fd, query_fd; /* -1: this kernel has no such iterator (before 5.12) */
+	int own_fd;            /* over this process alone; -1: not before 6.1 */
+};
+#define ZN_MAPPERS_MAX 64
+struct zn_mapper_list {
+	uint32_t count;     /* processes that map the file; the first ZN_MAPPERS_MAX are in tgid */
+	uint32_t fuse_tgid; /* one of them that maps a file of a FUSE file system that root did not mount; 0: none */
+	uint32_t tgid[ZN_MAPPERS_MAX];
+};
+int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: nothing below can be told */
+void zn_mappers_close(struct zn_mappers *m);
+/* The file that a process maps at an address, and that behind a descriptor. */
+int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to);
+int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to);
+/* Walks over all memory areas of the node: some 0.1 us each. */
+int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to);
+/* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
+ * an uninterruptible sleep, to see whether they move. */
+uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
+
+/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
+ * False: it cannot be opened. */
+bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
+
+/* ---- probe/libraries.c (zn_libraries_ zn_library_): the table of libraries, what may be hooked, and when. On the
+ * finder's thread, but for hang, visit and quota. ---- */
+
+struct zn_libraries;
+#define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
+/* A change of probes that is under way. */
+struct zn_hang {
+	uint64_t since_ns; /* 0: none */
+	bool detach;
+	bool runs; /* it was on a CPU when it was last looked at: the kernel is slow, and waits for nobody */
+	int tid;   /* the thread that makes the change */
+	char path[ZN_TEXT_MAX];
+	struct zn_mapper_list who; /* maps the file, as was seen before */
+	uint32_t blocked_tgid;     /* which of them is blocked in the kernel; 0: none was found yet */
+};
+/* Needs all privileges; the options stay the caller's and the same. */
+struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
+/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called. */
+int zn_libraries_start(struct zn_libraries *l);
+/* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread, if
+ * that was started. */
+void zn_libraries_close(struct zn_libraries *l);
+int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
+void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
+/* Which files those are. root_only: a path that not the administrator but a file named, and that counts if it is root's. */
+typedef void zn_library_visit(void *to, const char *path, bool root_only);
+void zn_libraries_each_system(const struct zn_options *options, zn_library_visit *visit, void *to);
+int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
+/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
+void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns);
+/* Shows other threads which processes are partial by now. */
+void zn_libraries_tell(struct zn_libraries *l);
+/* With the lock held: whether a process, and which GPUs. */
+bool zn_libraries_is_partial(const struct zn_libraries *l, uint32_t pid);
+uint64_t zn_libraries_partial_gpus(const struct zn_libraries *l);
+/* Whole: it is, if it is not partial. Unknown: what the process maps must be looked at first. */
+enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid);
+/* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
+int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
+/* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins anew. */
+bool zn_libraries_mappers(struct zn_libraries *l, uint64_t until_ns);
+/* Once a second. Since when the last one of those is unused that are not mapped any more, as far as is known; 0: none. */
+uint64_t zn_libraries_check(struct zn_libraries *l);
+/* Lets those go that are unused since before a look at all processes began, and still are. */
+void zn_libraries_release(struct zn_libraries *l, uint64_t looked_ns);
+/* Whether a file, as events tell of it, is in the table: whoever else has it mapped is found before it is let go. */
+bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino);
+bool zn_libraries_again(
+	struct zn_libraries *l); /* something was passed over: all processes are to be looked at again */
+void zn_libraries_leave(struct zn_libraries *l); /* each round: takes probes away, a few at a time */
+/* True: a change of probes has been waiting for a process for 0.8 s and more. */
+bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
+/* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
+void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
+struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
+
+/* ---- probe/scan.c (zn_pace_ zn_map_ zn_maps_ zn_sweep_ zn_ring_): what the finder looks at, a little at a time.
+ * Zero is valid everywhere, close may be called at any time. ---- */
+
+/* A kind of work that may take so much of a core, and burst_ns more when there was none for a while. */
+struct zn_pace {
+	uint32_t percent;
+	uint64_t burst_ns;
+	int64_t credit_ns; /* below 0: it took more than it may; by so much that a wait is at most 0.25 s */
+	uint64_t counted_ns;
+};
+bool zn_pace_may(struct zn_pace *p, uint64_t now_ns); /* takes note of the time that has passed, too */
+void zn_pace_spend(struct zn_pace *p, uint64_t spent_ns);
+uint64_t zn_pace_wait_ns(const struct zn_pace *p); /* until it may go on; 0: it may now */
+
+/* An executable mapping of a file that may be a library, as the kernel told of it. */
+struct zn_map_event {
+	uint32_t pid, owner; /* owner: as of struct zn_quota */
+	uint64_t from, to;
+	uint64_t ino;       /* of the file, as of struct zn_file_id */
+	uint64_t mapped_ns; /* of the driver's library: when, of CLOCK_BOOTTIME; 0: of another one */
+	uint32_t dev;
+	uint32_t reader; /* of whoever works on it; 0 when it is added */
+};
+/* A queue of them in which the owners take turns. */
+#define ZN_MAP_EVENTS_MAX   4096
+#define ZN_MAP_EVENT_QUEUES 64
+struct zn_map_event_queue {
+	uint32_t first, last, count;
+};
+struct zn_map_events {
+	struct {
+		struct zn_map_event event;
+		uint32_t next; /* index and 1; 0: none */
+	} entry[ZN_MAP_EVENTS_MAX];
+	struct zn_map_event_queue queue[ZN_MAP_EVENT_QUEUES];
+	struct zn_quota quota;
+	uint32_t turn, used, free; /* free: index and 1 of the first entry that was given back */
+};
+/* False: there is no room for this owner. */
+bool zn_map_events_add(struct zn_map_events *all, const struct zn_map_event *m);
+/* The first of the next owner in turn; NULL: none. */
+struct zn_map_event *zn_map_events_next(struct zn_map_events *all);
+void zn_map_events_done(struct zn_map_events *all); /* removes what next() returned last */
+/* The first mapped_ns of a process in the queue; 0: it has none. */
+uint64_t zn_map_events_since(const struct zn_map_events *all, uint32_t pid);
+
+/* The lines of a /proc/PID/maps, each with a 0 in place of its end; those longer than ZN_MAPS_TEXT are left out. */
+#define ZN_MAPS_TEXT 8192
+typedef void zn_maps_line(void *to, uint32_t pid, const char *line, size_t len);
+struct zn_maps {
+	bool open, skip;
+	bool any; /* it had something to read: the process had not ended */
+	int fd;
+	uint32_t pid;
+	size_t have;
+	char text[ZN_MAPS_TEXT + 1];
+};
+bool zn_maps_open(struct zn_maps *m, const char *proc_root, uint32_t pid);
+bool zn_maps_step(struct zn_maps *m, zn_maps_line *visit, void *to); /* false: that was all, and it is closed */
+void zn_maps_close(struct zn_maps *m);
+
+/* The maps of all processes, first of those that are younger than the sweep before. A step is one read. */
+struct zn_sweep {
+	bool running;
+	/* private */
+	bool reading, young;
+	const char *proc_root;
+	int dir;
+	uint32_t before, newest; /* ids that were given last when the sweep before, and this one, began */
+	struct zn_maps maps;
+	size_t have, at;
+	char names[1024] __attribute__((aligned(8)));
+};
+void zn_sweep_begin(struct zn_sweep *s, const char *proc_root);
+bool zn_sweep_step(struct zn_sweep *s, zn_maps_line *visit, void *to); /* false: it is done */
+void zn_sweep_close(struct zn_sweep *s);
+
+/* Pages of each CPU's ring of events, a power of two. */
+size_t zn_ring_pages(int cpus, size_t page_bytes);
+
+/* ---- probe/find.c (zn_find_ zn_start_ zn_open_): the thread that finds libraries, and reads /proc. ---- */
+
+/* One thread of its own, because a user's file system may block it for as long as it likes. */
+struct zn_find;
+/* open() needs all privileges: where perf_event_paranoid is above 2 (Debian, Ubuntu), CAP_PERFMON does not get mapping
+ * events. What start() runs has those that are left when it is called. */
+int zn_find_open(struct zn_find **f, struct zn_probe *probe, const struct zn_options *options);
+int zn_find_start(struct zn_find *f);
+void zn_find_close(struct zn_find *f);
+uint64_t zn_find_round_ns(
+	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
+struct zn_libraries *zn_find_libraries(struct zn_find *f);
+/* Start time of a process in clock ticks; 0: it is gone. */
+uint64_t zn_start_ticks(int pid);
+uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
+/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
+ * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
+ * files has some. */
+bool zn_open_gpus(
+	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
+bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
+/* For zn_agg.ledger and partial_gpus. */
+enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
+uint64_t zn_find_partial_gpus(void *find);
+void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
+/* False: the kernel gives no mapping events, /proc is scanned instead. */
+bool zn_find_by_events(const struct zn_find *f);
+
+/* ---- job/message.c (zn_message_ zn_key_ zn_verb_): what is said over the control socket, and kept in a file while
+ * the daemon is down. ---- */
+
+#define ZN_MESSAGE_BYTES 4096 /* one datagram, or one file */
+#define ZN_VALUE_BYTES   257  /* of one value with its NUL: printable ASCII */
+enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VERB_REPORT };
+/* Column 2 is the key as it is written; column 3 the variable of Slurm's prolog and epilog that it is copied from. */
+#define ZN_KEYS(X)                                                                                                     \
+	X(ID, "id", "SLURM_JOB_ID")                                                                                    \
+	X(RESTART, "restart", "SLURM_JOB_RESTART_COUNT")                                                               \
+	X(UID, "uid", "SLURM_JOB_UID")                                                                                 \
+	X(GID, "gid", "SLURM_JOB_GID")                                                                                 \
+	X(USER, "user", "SLURM_JOB_USER")                                                                              \
+	X(ACCOUNT, "account", "SLURM_JOB_ACCOUNT")                                                                     \
+	X(PARTITION, "partition", "SLURM_JOB_PARTITION")                                                               \
+	X(NAME, "name", "SLURM_JOB_NAME")                                                                              \
+	X(NODELIST, "nodelist", "SLURM_NODELIST")                                                                      \
+	X(NODES, "nodes", "SLURM_JOB_NUM_NODES")                                                                       \
+	X(TASKS, "tasks", "SLURM_JOB_NTASKS")                                                                          \
+	X(CPUS, "cpus", "SLURM_JOB_CPUS_PER_NODE")                                                                     \
+	X(GPUS, "gpus", "SLURM_JOB_GPUS")                                                                              \
+	X(CLUSTER, "cluster", "SLURM_CLUSTER_NAME")                                                                    \
+	X(SLUID, "sluid", "SLURM_JOB_SLUID")                                                                           \
+	X(HET_JOB, "het_job", "SLURM_HET_JOB_ID")                                                                      \
+	X(ARRAY_JOB, "array_job", "SLURM_ARRAY_JOB_ID")                                                                \
+	X(ARRAY_TASK, "array_task", "SLURM_ARRAY_TASK_ID")                                                             \
+	X(START_TIME, "start_time", "SLURM_JOB_START_TIME")                                                            \
+	X(END_TIME, "end_time", "SLURM_JOB_END_TIME")                                                                  \
+	X(QOS, "qos", "SLURM_JOB_QOS")                                                                                 \
+	X(EXIT_CODE, "exit_code", "SLURM_JOB_EXIT_CODE2")                                                              \
+	X(CGROUP, "cgroup", NULL)                                                                                      \
+	X(PID, "pid", NULL)                                                                                            \
+	X(TIME, "time", NULL)     /* when it was said, ms since 1970: of a message that was left as a file */          \
+	X(BOOT, "boot", NULL)     /* of struct zn_moment, when it was said; both are in files alone */                 \
+	X(UPTIME, "uptime", NULL) /* likewise: it tells when, however the wall clock was set since */                  \
+	X(JSON, "json", NULL)     /* the answer is wanted as JSON */                                                   \
+	X(LINE, "line", NULL)     /* the report is wanted as one line */
+enum zn_key {
+#define X(e, name, variable) ZN_KEY_##e,
+	ZN_KEYS(X)
 #undef X
+		ZN_KEY_COUNT
 };
-const char *zn_amdgpu_label(enum zn_amdgpu_error e);
-struct zn_xid {
-	char pci[ZN_PCI_BYTES];
-	uint32_t xid;
-	enum zn_amdgpu_error amdgpu; /* NONE: it is an XID */
-	uint64_t times, since_ms;    /* 1970: the first of them */
+struct zn_message {
+	enum zn_verb verb;
+	char value[ZN_KEY_COUNT][ZN_VALUE_BYTES]; /* empty: not said */
 };
-struct zn_xids {
-	int fd;                 /* below 0: the log is not read */
-	uint64_t kernel, other; /* records read: of the kernel itself, and of who writes to it */
-	uint64_t lost;          /* times that records were overwritten, and errors without an entry */
-	uint32_t count;
-	struct zn_xid xid[ZN_XIDS_MAX];
-	bool cut; /* the line at hand is too long */
-	size_t len;
-	char text[ZN_KMSG_BYTES];
-};
-/* path: /dev/kmsg, or a file or pipe of such records; needs CAP_SYSLOG where the kernel keeps its log from others (sysctl
- * kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
-int zn_xids_open(struct zn_xids *x, const char *path);
-void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
-void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid);
-void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e);
-void zn_xids_close(struct zn_xids *x);
-/* The text of a record; false: it reports no error of a GPU. */
-bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
-enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str text, char pci[ZN_PCI_BYTES]);
+/* A message is lines of printable ASCII: "zernel 1 VERB", then key=value, each key once, at most 64 of them. -EINVAL with
+ * why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-] that is
+ * not NUMBER_NUMBER. */
+int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
+/* False: it does not fit into ZN_MESSAGE_BYTES. Values that are not printable ASCII were refused when they were set. */
+bool zn_message_write(struct zn_out *o, const struct zn_message *m);
+/* Whether a value may be said for a key; else why has a line that names the key and what it must be. */
+bool zn_message_check(enum zn_key key, const char *value, char why[ZN_TEXT_MAX]);
+/* Copies a value; a byte that is not printable ASCII becomes '?', and it is cut at 256. */
+void zn_message_set(struct zn_message *m, enum zn_key key, const char *value);
+/* Writes when it was said into it. */
+void zn_message_date(struct zn_message *m, const struct zn_moment *when);
+/* How long ago it was said. False: before this boot. Of a message that does not name its boot the wall clock decides. */
+bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uint64_t *ago_ms);
+const char *zn_key_name(enum zn_key key);
+const char *zn_key_variable(enum zn_key key); /* NULL: none */
+const char *zn_verb_name(enum zn_verb verb);
+int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
+/* The spool, a folder that is root's alone beside the control socket (below /run, so that it goes with the jobs when
+ * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that runs,
+ * the message that it was started with, which stays until the job has ended. */
+#define ZN_SPOOL_NAME   "jobs.d"
+#define ZN_SPOOL_LEFT   "left-" /* then the time and the process id of who left it */
+#define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
+#define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
+/* The folder that belongs to a control socket. False, and empty: there is no socket, or it does not fit. */
+bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control);
+/* "<prefix><id>[_<restart>]<suffix>": of a record (ZN_SPOOL_RECORD, "") or a report ("", ".json"). */
+void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uint32_t restart, const char *suffix);
 
-/* ---- sim.c: --simulate. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_): the table of jobs: who they are, what they did, when they end. ---- */
+
+#define ZN_JOB_GRACE_NS (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
+#define ZN_JOB_ALERTS   16
+enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
+enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
+struct zn_job_gpu {
+	uint32_t gpu;        /* index into zn_gpus, which another GPU may get once no process uses this one */
+	char id[48];         /* so this is how it is called */
+	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
+	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
+	bool partial;        /* the memory of a process was not seen as a whole: peak_bytes is not known */
+	uint64_t busy_ns;    /* ticks in which a process of it with memory there launched, copied or waited */
+	uint64_t idle_ns;    /* the other ticks */
+	uint64_t quiet_ns;   /* ticks since it was busy last */
+	/* of quiet_ns, what is not in idle_ns yet: a call that waits for the GPU may be under way, and is seen when it returns */
+	uint64_t held_ns;
+	/* since GPU time was counted last */
+	bool open;          /* a process that lives has memory on it */
+	bool active;        /* one that has, or had, did something */
+	uint64_t waited_ns; /* how long the calls took that such a process came back from */
+	uint64_t used_bytes;
+};
+struct zn_job_alert {
+	char name[32], label[48];
+	uint64_t first_wall_ms;
+	uint32_t times;
+};
+struct zn_job {
+	enum zn_job_state state;
+	enum zn_job_source source;
+	uint32_t slot, serial;   /* of its zn_job_row */
+	struct zn_message about; /* what prolog, epilog or a tag said */
+	char id[ZN_JOB_NAME];    /* label job_id */
+	uint32_t restart;
+	uint32_t uid; /* ZN_UNKNOWN: not known */
+	uint64_t start_ns, end_ns, start_wall_ms, end_wall_ms;
+	bool epilog;
+	uint64_t epilog_ns;
+	uint32_t processes; /* that live and called a hooked library */
+	uint32_t processes_gone;
+	bool reported;
+	struct zn_job_gpu gpu[ZN_PROC_GPUS];
+	uint32_t gpu_count;
+	uint64_t count[ZN_COUNT_SLOTS]; /* of processes that have gone; gauges are 0 */
+	struct zn_proc_gpu memory;      /* likewise: their alloc_calls to fail_other, on all GPUs together */
+	struct zn_hist *gone;           /* ZN_DETAIL_COUNT of them, likewise */
+	struct zn_job_alert alert[ZN_JOB_ALERTS];
+	uint32_t alert_count, alerts_lost;
+	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
+	uint64_t lost_end[ZN_LOSS_COUNT];   /* and when it ended */
+	bool found;                         /* it ran before the daemon started */
+	bool told;                          /* of by a prolog, a tag or a file: else only its name in a path is known */
+	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
+	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
+	uint64_t counted_ns; /* up to when the GPUs' time is counted */
+	bool astray;         /* since then a process did something on a GPU that could not be told */
+};
+struct zn_jobs {
+	struct zn_agg *agg;
+	struct zn_alerts *alerts;
+	struct zn_job job[ZN_JOBS_MAX]; /* by slot */
+	void *memory;                   /* of the histograms; touched only as far as it is used */
+	uint32_t high;                  /* slots from here on were never used */
+	uint64_t refused;               /* newcomers that found the table full */
+	bool crowded; /* series of file I/O run short: jobs that have ended make room. job/io.c sets it */
+	uint64_t tick_ns;
+	struct zn_hist merged;          /* scratch of zn_job_merge() */
+	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
+	uint64_t alerts_ns;             /* alerts that fired up to here are noted */
+	uint32_t tasks[ZN_JOBS_MAX];    /* processes of each job, when one without any was looked for last */
+	struct zn_job_seen {
+		uint32_t id;     /* zn_proc.id this belongs to */
+		bool asked;      /* its environment was read, or there is none */
+		uint64_t calls;  /* hooked calls to CUDA and NCCL, at the last look */
+		uint64_t sum_ns; /* what those that have returned took */
+		struct zn_claim claim;
+	} seen[ZN_PROCS_MAX];
+	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
+	uint64_t (*lost)(const struct zn_view *v, enum zn_loss what);
+	const struct zn_view *view;
+	/* what happens to a job, for who keeps records of it; NULL: nobody does */
+	void (*started)(void *owner, const struct zn_job *job);
+	void (*ended)(void *owner, struct zn_job *job);
+	void *owner;
+};
+/* One mapping for all histograms, made at the start. agg->gone_row and agg->jobs are taken. */
+int zn_jobs_open(struct zn_jobs *j, struct zn_agg *agg, struct zn_alerts *alerts);
+void zn_jobs_close(struct zn_jobs *j);
+/* 0, or -errno with a line in why. A start that is told twice is one start; the end of an unknown job is no error. A
+ * start of an id that has ended, or with another restart count, is a new job. */
+int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_source source, char why[ZN_TEXT_MAX]);
+int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
+/* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
+void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
+/* Once, at the start: the jobs that are there by now ran before. */
+void zn_jobs_found(struct zn_jobs *j);
+/* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
+struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
+const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
+struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
+/* What all its processes did, gone ones included; each result lives until the next call. */
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
+const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
+struct zn_proc_gpu zn_job_memory(
+	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
+const char *zn_job_state_label(enum zn_job_state s);
+/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
+void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
+/* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
+ * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
+ * user runs. */
+int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
+
+/* ---- job/io.c (zn_flow_ zn_flows_): file I/O by job and mount. ---- */
+
+/* The series of one operation: of any device with that mount, and of all shards. Figures are sums over its rows. */
+struct zn_flow_op {
+	uint32_t first; /* row, chained; 0: none */
+	uint64_t tick_calls, tick_bytes;
+	uint64_t call_rate, byte_rate; /* per 1000 s, and per second, over the last tick */
+};
+struct zn_flow {
+	bool used;
+	bool twin;         /* another one has the same job and point: they differ in the type of file system */
+	struct zn_tag job; /* serial 0: none */
+	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
+	uint64_t active_ns; /* when it was last seen to grow */
+	uint32_t owner;     /* whose share of the table it is of */
+	struct zn_flow_op op[ZN_IO_OP_COUNT];
+};
+struct zn_flow_sum {
+	uint64_t calls, errors, bytes;
+};
+enum zn_flow_row_state {
+	ZN_ROW_FREE,
+	ZN_ROW_WAITING, /* there is no room to show it */
+	ZN_ROW_LIVE,
+	ZN_ROW_CUT, /* of a mount that is gone */
+	ZN_ROW_LEAVING
+};
+/* One entry of the arena's table, by its histogram. */
+struct zn_flow_row {
+	struct zn_io_key key;
+	struct zn_io_row of;
+	enum zn_flow_row_state state;
+	uint32_t next, flow, version;
+	uint64_t calls;    /* at the last tick */
+	uint64_t since_ns; /* of its state; while it waits, since when there were no calls */
+	bool lost;         /* there was no room to show it, which was counted */
+};
+struct zn_job;
+struct zn_jobs;
+struct zn_flows {
+	struct zn_arena *arena;
+	struct zn_jobs *jobs; /* NULL: nothing is of any job (tests) */
+	struct zn_mounts mounts;
+	struct zn_flow flow[ZN_FLOWS_MAX];
+	uint32_t high; /* flows from here on were never used */
+	struct zn_quota quota;
+	struct zn_flow_row row[ZN_HISTS_MAX + ZN_IO_MAX];
+	uint32_t row_high, row_count;
+	uint16_t hidden[ZN_JOBS_MAX]; /* by a job's slot: operations, a bit each, of rows of it that wait */
+	uint64_t tick_ns;
+	struct zn_io_entry entry[ZN_IO_MAX]; /* scratch */
+	struct zn_hist merged;               /* scratch of zn_flow_merge() */
+};
+void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *jobs);
+/* Finds what is new. At each tick, and before figures are shown, so that what is short is seen too. */
+void zn_flows_refresh(struct zn_flows *f);
+/* The same with new rates; what is of jobs that are forgotten goes, and of mounts that are gone and idle. */
+void zn_flows_tick(struct zn_flows *f, uint64_t now_ns);
+/* The label job_id of a flow, "" of no job; NULL: it is not shown, as a newer job has the same id. */
+const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow);
+bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job);
+struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op);
+/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
+ * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
+uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job);
+uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job);
+/* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
+const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
+struct zn_view;
+/* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
+ * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
+ * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
+ * is null in a report and not there in a snapshot. */
+void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates);
+
+/* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
+ * daemon starts. ---- */
+
+/* The job, step and level that a path of a control group names, by zn_cgroup_parse(). False: it names none. */
+struct zn_cgroup_name {
+	char job[ZN_JOB_NAME];
+	char step[16]; /* empty: none */
+	uint32_t level;
+};
+bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
+/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
+void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
+void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* where control groups are mounted */
+/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
+ * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
+/* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
+int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+
+/* ---- sim/sim.c (zn_sim_): --simulate. ---- */
 
 #define ZN_SIM_GPUS  4
 #define ZN_SIM_RANKS 8
@@ -4154,7 +3786,452 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, 
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 
-/* ---- client.c: how the client verbs ask a daemon: GET of a JSON object, or of text, over one connection that is kept. ---- */
+/* ---- output/metrics.c (zn_metrics_): one table of metrics: text, values, docs. ---- */
+
+void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
+
+/* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table), as of the last
+ * zn_agg_tick() or zn_agg_refresh(). Nothing happens for a name that there is none of. The twin histograms are no metrics of their own. */
+void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
+bool zn_metrics_known(const char *name);
+int zn_metrics_type(const char *name); /* enum zn_metric_type; below 0: not known */
+const char *zn_metrics_name(size_t i); /* of the table; NULL after the last */
+const char *zn_metrics_unit(
+	struct zn_str name); /* "seconds", "bytes" or "ratio", by the name's end; NULL: none of them */
+void zn_metrics_list(FILE *to);
+void zn_metrics_docs(FILE *to);
+
+/* ---- output/metrics_protobuf.c (zn_metrics_proto): /metrics in Protocol Buffers. ---- */
+
+/* Prometheus' MetricFamily messages (io.prometheus.client), each behind its length. A twin histogram has its classic
+ * buckets and native ones. */
+void zn_metrics_proto(struct zn_out *o, struct zn_view *v);
+
+/* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
+
+#define ZN_OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
+#define ZN_OTLP_SERIES_BITS 20         /* of one metric, at most */
+/* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
+ * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
+ * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
+ * all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
+bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uint32_t *at);
+
+/* ---- output/export.c (zn_export_): all metrics pushed by OTLP. ---- */
+
+struct zn_export {
+	struct zn_view *view;
+	struct zn_courier *courier;
+	uint64_t next_ns;   /* when the next one is due */
+	uint64_t render_ns; /* what the last one took */
+	char text[ZN_LETTER_BYTES];
+};
+void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_courier *courier);
+void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick() */
+
+/* ---- output/snapshot.c (zn_snapshot_ zn_health_): the JSON views. ---- */
+
+/* What does not fit is left out, whole items at a time, and "truncated": true says so: false is returned then. It is
+ * full only if not even the smallest snapshot fits. */
+bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter);
+void zn_alerts_json(struct zn_out *o, struct zn_view *v);
+int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
+
+/* ---- output/report.c (zn_report_json): what a job did, when it has ended or so far. ---- */
+
+struct zn_view;
+void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
+
+void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
+/* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
+ * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), elapsed_s (by its _ns), processes,
+ * processes_gone, launches (without captured ones), nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s,
+ * quiet_s}]. */
+void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
+
+/* ---- output/report_text.c (zn_report_): a report as people read it. ---- */
+
+/* From such JSON, so that a file says the same as a running job: a page for people, and one line of up to 250
+ * characters without quotes or an end of line, for AdminComment. All is printable ASCII. Nothing if it is no JSON. */
+void zn_report_page(struct zn_out *o, struct zn_str json);
+void zn_report_line(struct zn_out *o, struct zn_str json);
+
+/* ---- output/notify.c (zn_notify_): what Alertmanagers and the webhook are told of alerts. ---- */
+
+#define ZN_TOLD_MAX    (2 * ZN_ALERTS_MAX) /* what fires, and what was resolved and is not known everywhere */
+#define ZN_PAIRS_BYTES 768
+struct zn_pairs {
+	size_t len;
+	char text[ZN_PAIRS_BYTES]; /* names and values in turn, each with its NUL */
+};
+struct zn_told {
+	uint64_t id;                  /* of the alert */
+	uint64_t starts_ms, ends_ms;  /* since 1970; ends_ms 0: it fires */
+	uint64_t number[ZN_TO_COUNT]; /* of the first letter that says that it was resolved; 0: none does */
+	bool seen;
+	double value; /* as are the next two, of when it last fired */
+	struct zn_pairs labels, annotations;
+};
+struct zn_notify {
+	struct zn_view *view;
+	struct zn_courier *courier;
+	uint16_t port;         /* of the page, for who wants to see more; 0: none */
+	bool due[ZN_TO_COUNT]; /* a letter is to be sent */
+	uint64_t told_ns, now_ms;
+	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
+	uint32_t count;
+	struct zn_told told[ZN_TOLD_MAX];
+	char text[ZN_LETTER_BYTES];
+};
+void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_courier *courier, uint16_t port);
+void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_courier_tick() */
+static inline uint64_t zn_notify_lost(const struct zn_notify *n)
+{
+	return n->lost + zn_courier_lost(n->courier, ZN_TO_ALERTMANAGER) + zn_courier_lost(n->courier, ZN_TO_WEBHOOK);
+}
+
+/* ---- output/self.c (zn_view_ zn_loss_): what all forms show: losses, use of tables, the
+ * daemon's own figures. ---- */
+
+/* Whether a family is measured, so that 0 means none; simulated data has all. */
+struct zn_view;
+bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
+
+struct zn_serve;
+struct zn_view {
+	const struct zn_options *options;
+	struct zn_agg *agg;
+	struct zn_alerts *alerts;
+	struct zn_probe *probe;           /* NULL: simulated */
+	struct zn_find *find;             /* NULL: simulated */
+	struct zn_serve *serve;           /* NULL: not serving (tests) */
+	struct zn_history *history;       /* NULL: none is kept (tests) */
+	struct zn_jobs *jobs;             /* NULL: none (tests) */
+	struct zn_scribe *scribe;         /* NULL: none */
+	struct zn_courier *courier;       /* NULL: none */
+	struct zn_notify *notify;         /* NULL: none */
+	struct zn_export *export;         /* NULL: none */
+	const struct zn_signals *signals; /* NULL: none (tests) */
+	struct zn_flows *flows;           /* NULL: none (tests) */
+	struct zn_baselines *baselines;   /* NULL: none (tests) */
+	const struct zn_xids *xids;       /* NULL: none (tests) */
+	char node[65];
+	char release[65];
+	uint64_t start_ns;
+	uint64_t start_wall_ms;
+	uint64_t render_ns;                /* of the last scrape */
+	uint64_t tick_ns;                  /* when the last tick ended */
+	uint64_t ticks;                    /* begun since the start */
+	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
+};
+void zn_view_tick(struct zn_view *v);
+uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
+/* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
+uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX]);
+const char *zn_loss_label(enum zn_loss what);
+const char *zn_loss_help(enum zn_loss what);
+#define ZN_USAGES_MAX 20
+struct zn_usage {
+	const char *table;
+	uint64_t entries, limit;
+};
+size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX]);
+
+/* The dashboard: page.c, made from web/ by web/embed.sh at build time. */
+extern const char zn_page_gzip[]; /* the whole page, compressed */
+extern char zn_page[];            /* room for it unpacked: not touched before a client wants it so */
+extern const size_t zn_page_len, zn_page_gzip_len;
+extern const char zn_page_headers[]; /* ETag, security headers: lines with CRLF */
+extern const char zn_page_etag[];    /* with its quotes */
+
+/* ---- serve/auth.c (zn_access_): who may ask. ---- */
+
+#define ZN_TOKENS_MAX 8 /* so that a new one can be rolled out beside the old */
+struct zn_access {
+	const struct zn_options *options;
+	const char *node;
+	char domains[ZN_TEXT_MAX]; /* of this node: the search list of resolv.conf, with spaces between them */
+	uint32_t token_count;      /* 0: none is asked for */
+	uint32_t token_set;        /* counts up when a reload changes the tokens */
+	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
+};
+/* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
+ * why. node stays the caller's. */
+int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
+	char why[ZN_TEXT_MAX]);
+/* Reads a token file into to->token, which is empty before. -errno with a line in why. */
+int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX]);
+/* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
+int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX]);
+/* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one
+ * of --host-names or --ws-origin. A page whose own name was made to point here (DNS rebinding) asks for another. */
+bool zn_access_host(const struct zn_access *a, struct zn_str host);
+/* Whether a page of this origin may open the WebSocket: the same scheme-less host and port, one of --ws-origin, or, on
+ * the WebSocket port, a page of the metrics port. No origin: no page. */
+bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port);
+/* The bearer token of RFC 6750, section 2.1, or, as a browser's WebSocket cannot send that, the subprotocol
+ * "zernel.token.<the token in hex>". Takes as long for a wrong token as for a right one. */
+bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req);
+
+/* ---- serve/query.c (zn_filter_): what a client asks to see: ?interval_ms=&job=&topics=. ---- */
+
+#define ZN_TOPICS(X)                                                                                                   \
+	X(GPUS, "gpus")                                                                                                \
+	X(PROCESSES, "processes")                                                                                      \
+	X(JOBS, "jobs")                                                                                                \
+	X(IO, "io")                                                                                                    \
+	X(ALERTS, "alerts")                                                                                            \
+	X(PROBES, "probes")                                                                                            \
+	X(LOST, "lost")
+enum zn_topic {
+#define X(e, label) ZN_TOPIC_##e,
+	ZN_TOPICS(X)
+#undef X
+		ZN_TOPIC_COUNT
+};
+#define ZN_TOPICS_ALL   ((1u << ZN_TOPIC_COUNT) - 1)
+#define ZN_JOB_ID_BYTES 64
+#define ZN_INTERVAL_MIN 250 /* ms */
+#define ZN_INTERVAL_MAX 60000
+struct zn_filter {
+	uint32_t topics;           /* bit 1 << enum zn_topic */
+	uint32_t interval_ms;      /* 0: the daemon's own */
+	char job[ZN_JOB_ID_BYTES]; /* empty: all; zero-padded, so that filters compare as memory */
+};
+/* Reads a query; everything is shown where it says nothing. interval: interval_ms is known here. -EINVAL with a line in
+ * why that names the parameter and what it may be: an unknown one, one that comes twice, a bad value. */
+int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
+
+/* ---- serve/conn.c (zn_serve_ zn_conn_ zn_body_): connections. ---- */
+
+#define ZN_CONNS_MAX      8192 /* --max-connections is at most this */
+#define ZN_CONNS          1024 /* --max-connections, unless it is given */
+#define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
+#define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
+#define ZN_BODIES_MAX     32
+#define ZN_FEEDS_MAX      16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_WRITE_PER_TURN (1 << 20)
+#define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
+/* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
+#define ZN_LIMITS_MS   1000
+#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
+#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
+#define ZN_ANSWER_S    30 /* for a whole answer */
+#define ZN_HOLD_S      1  /* how long an answer may be held back from others, once no buffer is free */
+#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
+#define ZN_DRAIN_BYTES (64 << 10) /* at most */
+/* WebSocket clients */
+#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S      25 /* of silence: a ping */
+#define ZN_PUSH_SILENCE_S   60 /* closed */
+#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
+#define ZN_PUSH_MESSAGE_MAX 65536
+
+/* A rendered answer, shared by all who send it. */
+struct zn_body {
+	char *at;
+	size_t len;
+	uint32_t refs;
+	uint64_t since_ns; /* when it was taken */
+};
+/* A snapshot as some WebSocket clients want it; those who want the same share it. */
+struct zn_feed {
+	uint32_t clients;        /* 0: free */
+	uint32_t paced;          /* of them, those with an interval of their own */
+	struct zn_filter filter; /* interval_ms is 0: each client has its own */
+	struct zn_body *body;    /* the newest; NULL: not rendered yet */
+	uint64_t rendered_ns;
+};
+struct zn_answer {
+	int status;
+	const char *type;
+	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
+};
+struct zn_route;
+/* What an answer depends on: who asks alike in one turn of the loop gets the same. */
+struct zn_asked {
+	const struct zn_route *route;
+	enum zn_format format;
+	struct zn_filter filter;
+};
+struct zn_route {
+	const char *path;
+	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
+	unsigned flags;                                                                      /* of serve/routes.c */
+};
+#define ZN_CODES(X)                                                                                                    \
+	X(101)                                                                                                         \
+	X(200)                                                                                                         \
+	X(204)                                                                                                         \
+	X(304)                                                                                                         \
+	X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(417) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
+enum {
+#define X(code) ZN_CODE_##code,
+	ZN_CODES(X)
+#undef X
+		ZN_CODE_COUNT
+};
+#define ZN_ROUTES_MAX 16
+struct zn_conn;
+struct zn_listener {
+	struct zn_io io; /* first */
+	struct zn_serve *serve;
+	uint16_t port; /* as bound */
+	bool ws;
+	bool local; /* a Unix socket: it has no port, and its clients need no token */
+};
+struct zn_serve {
+	struct zn_loop *loop;
+	struct zn_view *view;
+	const struct zn_route *routes; /* ends with path NULL */
+	struct zn_listener listener[2 * ZN_LISTEN_MAX];
+	uint32_t listener_count;
+	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
+	bool rested;
+	struct zn_conn *conns;
+	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
+	uint32_t conn_high;            /* slots that were ever used */
+	uint32_t conn_count, ws_count;
+	uint32_t conn_limit, peer_limit;
+	uint32_t refused_count; /* clients that are being refused, in slots of their own */
+	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
+	struct zn_body body[ZN_BODIES_MAX];
+	struct zn_body page[2]; /* plain, and compressed; never given back */
+	bool page_unpacked;
+	struct zn_feed feed[ZN_FEEDS_MAX];
+	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
+	uint32_t paced_count;
+	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
+	struct zn_access access;
+	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
+	struct zn_asked asked;
+	struct zn_answer shared;
+	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
+	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
+	void *memory;
+	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
+	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost here; the rest of the enum stays 0 */
+};
+/* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
+int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
+void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
+uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
+void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
+/* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
+ * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
+ * counted, if there is none. */
+struct zn_body *zn_body_get(struct zn_serve *s);
+struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
+void zn_body_put(struct zn_body *b);
+
+/* One client. From here on, for conn.c, routes.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
+ * while some waits, no further request is parsed and no further frame begun. */
+#define ZN_CONN_OUT 2048
+enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_BODY, ZN_CONN_PUSH, ZN_CONN_DRAIN };
+struct zn_conn {
+	struct zn_io io; /* first */
+	struct zn_serve *serve;
+	struct zn_conn *next; /* in the free or closed list */
+	enum zn_conn_state state;
+	uint32_t events; /* that the loop waits for */
+	size_t in_len, out_at, out_len, body_at;
+	struct zn_body *body; /* held */
+	size_t budget;        /* of this turn of the loop, bytes */
+	size_t drained;
+	uint64_t deadline_ns; /* of the head, of the body, of the pause between requests, or of progress in writing */
+	uint64_t answer_ns;   /* when the whole answer must be gone */
+	struct zn_http_body skip; /* the request's body, while its head waits in `in` */
+	bool ws_port, local;      /* of the listener */
+	bool refused;             /* beyond a limit: it is told so, and no more */
+	bool last;                /* nothing is sent after what is in out and body */
+	/* push.c */
+	bool due;     /* the newest snapshot of its feed was not begun yet */
+	bool closing; /* with close_code; 0: without a code */
+	bool pinged, ping_due, pong_due;
+	uint8_t pong_len;
+	uint16_t close_code;
+	uint64_t heard_ns;
+	uint32_t token_set;         /* that it was let in by */
+	uint64_t frame_deadline_ns; /* of the frame in out and body; 0: there was none yet */
+	uint64_t next_ns;           /* when a client with an interval of its own is due */
+	uint32_t interval_ms;       /* 0: at every tick */
+	struct zn_feed *feed;       /* while state is ZN_CONN_PUSH */
+	struct zn_ws ws;
+	/* not cleared when the slot is reused */
+	char pong[ZN_WS_CONTROL_MAX];
+	char out[ZN_CONN_OUT];
+	char in[ZN_HTTP_HEAD_MAX];
+};
+/* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
+void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
+void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
+/* Takes fd over; beyond a limit the client is told so, and counted. peer: 0 if it is not counted. */
+void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer);
+
+/* ---- serve/listen.c (zn_listen_): where clients come from. ---- */
+
+/* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
+int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
+void zn_listen_close(struct zn_serve *s);
+
+/* ---- serve/routes.c (zn_answer_): routes, and what is answered. ---- */
+
+/* Queues the answer to a request; after 101 the WebSocket is open. */
+void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
+/* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
+void zn_answer_error(struct zn_conn *c, int status, bool head_only);
+void zn_answer_open(struct zn_serve *s);
+void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
+
+/* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
+
+int zn_push_start(struct zn_serve *s); /* opens the timer for zn_serve.pace */
+/* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
+int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX]);
+void zn_push_leave(struct zn_conn *c); /* when it stops to be in state ZN_CONN_PUSH: gives its feed back */
+void zn_push_bye(struct zn_conn *c);   /* the daemon ends: a Close with 1001, as far as it goes at once */
+void zn_push_read(struct zn_conn *c);  /* all of in */
+bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; false: none is */
+/* At each tick: a new snapshot for every feed, then the time limits of each client. False: give it up. */
+void zn_push_render(struct zn_serve *s, uint64_t now_ns);
+bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
+void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
+
+/* ---- serve/control.c (zn_control_): the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
+
+#define ZN_CONTROL_CLIENTS 32
+#define ZN_ANSWER_BYTES                                                                                                \
+	(128 << 10) /* of an answer, which is one datagram: "ok\n" and a text, "error: why\n", or "busy: why\n" (try again) */
+struct zn_control;
+/* start and end are root's; a start of anybody else is zn_jobs_describe(). */
+/* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
+int zn_control_open(
+	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);
+void zn_control_close(struct zn_control *c);
+void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; reads what was left in the spool */
+
+/* ---- serve/spool.c (zn_spool_): messages that clients left as files while the daemon did not answer, and records of
+ * jobs that run. ---- */
+
+struct zn_spool;
+struct zn_scribe;
+/* Reads everything that is there, in the order of its time; before the filter of system calls, view->jobs being open. A
+ * folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
+int zn_spool_open(struct zn_spool **s, struct zn_view *view, const char *folder, uid_t owner);
+void zn_spool_close(struct zn_spool *s);
+void zn_spool_check(struct zn_spool *s); /* takes what came since, if the scribe can remove it */
+/* Whether a message was taken already, from the socket or as a file: who gives up waiting for an answer leaves the same
+ * text in the spool. It is noted as taken. */
+bool zn_spool_taken(struct zn_spool *s, struct zn_str text);
+/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job that nobody told of has none. */
+void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job);
+void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job);
+
+/* ---- cli/client.c (zn_client_): how the client verbs ask a daemon: GET of a JSON object, or of text, over one
+ * connection that is kept. ---- */
 
 #define ZN_CLIENT_BUFFER (ZN_HTTP_HEAD_MAX + ZN_BODY_BYTES)
 enum zn_client_phase { ZN_CLIENT_CLOSED, ZN_CLIENT_CONNECTING, ZN_CLIENT_READING, ZN_CLIENT_IDLE };
@@ -4215,7 +4292,7 @@ bool zn_client_known(struct zn_str object, const char *path); /* it is there, an
 /* Of a string; of a number or a literal as it stands; "-" if it is empty, null or missing. Returns to. */
 const char *zn_client_text(struct zn_str object, const char *path, char *to, size_t cap);
 
-/* ---- term.c: what the client verbs write. ---- */
+/* ---- cli/term.c (zn_term_): what the client verbs write. ---- */
 
 enum zn_style {
 	ZN_STYLE_PLAIN,
@@ -4259,26 +4336,51 @@ void zn_term_line(struct zn_term *t, enum zn_style style, const char *format, ..
 	__attribute__((format(printf, 3, 4)));
 int zn_term_columns(const char *text);
 bool zn_term_write(const char *at, size_t len); /* to standard output, all of it; false with errno */
-/* Figures for people; each returns to. */
-#define ZN_TERM_CELL 64
-char *zn_term_bytes(char to[ZN_TERM_CELL], uint64_t v);
-char *zn_term_count(char to[ZN_TERM_CELL], double v);
-char *zn_term_duration(char to[ZN_TERM_CELL], double us); /* "-" for 0, which is no measurement */
-char *zn_term_span(char to[ZN_TERM_CELL], uint64_t s);
-char *zn_term_clock(char to[ZN_TERM_CELL], uint64_t ms); /* time of day, here, of a time since 1970 */
 
-/* ---- status.c: the client verb `zernel status`. ---- */
+/* ---- cli/status.c (zn_status_): the client verb `zernel status`. ---- */
 
 /* `status [URL] [--token-file FILE]`, argv[0] being "status". Returns the exit status: 0 (the daemon is well), 1 (it is not, or there is
  * none), 2 (usage). */
 int zn_status_main(int argc, char **argv);
 
-/* ---- watch.c: the client verbs `zernel watch` and `zernel top`. ---- */
+/* ---- cli/job.c (zn_jobctl_): the client verb `zernel job`. ---- */
+
+int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
+
+/* ---- cli/alerts.c (zn_alertctl_): the client verb `zernel alerts`. ---- */
+
+/* argv[0] is "alerts". Returns the exit status: 0 (nothing is pending or firing), 1 (something is), 2 (usage, or a file
+ * that is not what it must be, or no answer of a daemon). */
+int zn_alertctl_main(int argc, char **argv);
+
+/* ---- cli/watch.c (zn_watch_): the client verbs `zernel watch` and `zernel top`. ---- */
 
 /* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch", or "top", which begins with file I/O. Runs until it is told to end and returns the exit status:
  * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as
  * it was. */
 int zn_watch_main(int argc, char **argv);
+
+/* ---- daemon/check.c (zn_service_): the limits of zerneld.service, under which --check looks. ---- */
+
+#define ZN_SERVICE_CALLS 11 /* system calls that the start needs and that a filter may refuse */
+struct zn_service {
+	bool there; /* systemd runs, and knows it */
+	uint64_t capabilities;
+	uint64_t files;   /* it may open; 0: not said */
+	uint32_t refused; /* system calls, by their place in a table of check.c */
+	uint32_t options_count;
+	char options[4][ZN_TEXT_MAX]; /* files with its options */
+};
+void zn_service_ask(struct zn_service *s);              /* runs systemctl */
+void zn_service_read(struct zn_service *s, FILE *from); /* what `systemctl show` says */
+/* Puts its options into the environment, but for those that are there. False: there are none to read. */
+bool zn_service_options(const struct zn_service *s);
+/* Limits this process to what the service has, for good. said: a line on it. */
+void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
+
+/* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
+
+extern bool zn_ready; /* true while the loop runs: nothing is allocated then */
 
 #endif /* !__bpf__ */
 #endif

@@ -18,15 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef ZN_VERSION
-#define ZN_VERSION "unknown"
-#endif
-#ifndef ZN_COMMIT
-#define ZN_COMMIT "unknown"
-#endif
-const char zn_version[] = ZN_VERSION;
-const char zn_commit[] = ZN_COMMIT;
-
 bool zn_ready;
 
 #define EXIT_USAGE 2

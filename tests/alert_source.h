@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 
 static inline bool name_ends_in(const char *name, const char *end)
 {

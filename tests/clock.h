@@ -6,7 +6,7 @@
 #ifndef CLOCK_H
 #define CLOCK_H
 
-#include "../zernel.h"
+#include "zernel.h"
 
 #ifndef BOOT_MS
 #define BOOT_MS 0

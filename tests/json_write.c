@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 
 #define QUESTION_MAX (1 << 16)
 

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "../zernel.h"
+#include "zernel.h"
 
 const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";
 bool zn_ready;

@@ -76,7 +76,7 @@ live() {
 	skip "$1" "$count" "they need root and a kernel with BTF"
 }
 
-for source in tests/*_test.c; do
+for source in tests/unit/*/*_test.c; do
 	name=$(basename "$source" .c)
 	run "$name" 360 "$tests/$name"
 done

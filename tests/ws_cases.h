@@ -8,7 +8,7 @@
 #ifndef WS_CASES_H
 #define WS_CASES_H
 
-#include "../zernel.h"
+#include "zernel.h"
 
 #define WS_CASES  301
 #define WS_ENDS   16

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include "../zernel.h"
+#include "zernel.h"
 
 static struct zn_ws ws;
 static struct zn_out message;

@@ -709,8 +709,8 @@ static void perform(const char *name, int repeats)
 		i++;
 	must(i < sizeof(scenario) / sizeof(scenario[0]), name);
 	scenario[i].run(repeats);
-	printf("{\"late\": %lu, \"waits\": %lu, \"wall\": %lu, \"cpu_time\": %lu, \"voluntary\": %lu, \"involuntary\": %lu", did.late, did.waits,
-		now_ns() - start, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu,
+	printf("{\"late\": %lu, \"waits\": %lu, \"wall\": %lu, \"cpu_time\": %lu, \"voluntary\": %lu, \"involuntary\": %lu",
+		did.late, did.waits, now_ns() - start, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu,
 		status_number("voluntary_ctxt_switches:") - voluntary,
 		status_number("nonvoluntary_ctxt_switches:") - other);
 	for (i = 0; i < CAUSES; i++)

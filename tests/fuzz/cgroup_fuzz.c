@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "../../cgroup.c"
+#include "src/job/cgroup.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

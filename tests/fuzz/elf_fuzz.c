@@ -4,7 +4,7 @@
  * code is what the file has there, an error has a reason and finds nothing, and the same file gives the same
  * answer again.
  */
-#include "../../elf.c"
+#include "src/codec/elf.c"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "../../json.c"
-#include "../../http.c"
-#include "../../filter.c"
+#include "json.c"
+#include "http.c"
+#include "src/serve/query.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "../../json.c"
-#include "../../http.c"
-#include "../../ws.c"
+#include "json.c"
+#include "http.c"
+#include "ws.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

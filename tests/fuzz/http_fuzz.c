@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "../../json.c"
-#include "../../http.c"
+#include "json.c"
+#include "http.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -3,7 +3,7 @@
  * json_fuzz.c: any bytes as a document to read, checked or not, and as orders to the writer, whose output
  * must be good JSON at any capacity that holds it, and read back as what was written.
  */
-#include "../../json.c"
+#include "json.c"
 
 #define TEXT_MAX (1 << 20)
 

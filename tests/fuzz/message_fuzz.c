@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "../../json.c"
-#include "../../message.c"
+#include "json.c"
+#include "src/job/message.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../../mount.c"
+#include "src/model/mounts.c"
 
 #define DEVICES 4
 #define CUTS    8 /* bytes at the beginning: sizes of chunks */

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "../../json.c"
-#include "../../proto.c"
+#include "json.c"
+#include "src/codec/protobuf.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "../../dns.c"
-#include "../../fetch.c"
+#include "src/codec/dns.c"
+#include "src/codec/http_client.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../../alertctl.c"
+#include "src/cli/alerts.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

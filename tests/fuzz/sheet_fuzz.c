@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../../sheet.c"
+#include "src/output/report_text.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

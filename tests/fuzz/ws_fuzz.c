@@ -7,8 +7,8 @@
  */
 #include <stdlib.h>
 
-#include "../../json.c"
-#include "../../ws.c"
+#include "json.c"
+#include "ws.c"
 
 #define STORY_MAX   (1 << 20)
 #define MESSAGE_MAX 300

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../../xid.c"
+#include "src/model/xid.c"
 
 #define CUTS 8 /* bytes at the beginning: sizes of chunks */
 

@@ -9,7 +9,7 @@
  * matrix DIR full: fills the daemon's tables, and checks that what is not counted then is counted as lost. The daemon is
  * stopped (SIGSTOP) meanwhile, as it would find series of devices that are none.
  */
-#include "../../zernel.h"
+#include "zernel.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>

@@ -5,7 +5,7 @@
  * "FAILED", or "-" for what this kernel cannot have; run.sh makes a table of these lines. Static, as root, in the
  * folder that has the programs, which is /t. The only time limit ends a wait for what never comes.
  */
-#include "../../zernel.h"
+#include "zernel.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/bpf.h>

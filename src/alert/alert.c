@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * alert.c: the states of alerts, by rules (parse.c) that are evaluated every tick. An instance of a rule is inactive,
+ * pending or firing; only what is not inactive takes a place in the table. States do not outlive the daemon.
+ *
+ * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the instances
+ * of a rule beyond it are one alert together, which has a place of its own.
+ */
+#include <sys/random.h>
+
+#include "zernel.h"
+
+/* Each is tried by tests/unit/alert/alert_test.c and explained in docs/ALERTS.md. */
+const char zn_alerts_defaults[] =
+	"alert gpu_oom_warning\n"
+	"  expr      zernel_gpu_memory_used_ratio > 95%\n"
+	"  clear     at 93%\n"
+	"  for       10s\n"
+	"  severity  critical\n"
+	"  summary   the memory of GPU {{gpu_id}} is nearly full: {{value|percent}}\n"
+	"\n"
+	"alert gpu_memory_growing\n"
+	"  expr      time_to(zernel_gpu_memory_used_ratio[3m], 100%) < 10m\n"
+	"            and zernel_gpu_memory_used_ratio > 80%\n"
+	"  for       30s\n"
+	"  keep_firing_for 60s\n"
+	"  summary   the memory of GPU {{gpu_id}} grows: at this rate it is full in {{value|duration}}\n"
+	"\n"
+	"alert gpu_allocation_failed\n"
+	"  expr      increase(zernel_gpu_alloc_failures_total{reason=\"oom\"}[60s]) > 0\n"
+	"  summary   process {{pid}} was refused memory on GPU {{gpu_id}}, {{value}} times in a minute\n"
+	"\n"
+	"alert gpu_xid\n"
+	"  expr      increase(zernel_gpu_xid_errors_total[5m]) > 0\n"
+	"  summary   the driver reported XID {{xid}} of the GPU at {{pci}}, {{value}} times in 5 minutes\n"
+	"\n"
+	"alert gpu_amdgpu\n"
+	"  expr      increase(zernel_gpu_amdgpu_errors_total{error=(\"page_fault\", \"ring_timeout\", \"reset\", \"reset_failed\", \"uncorrectable\", \"deferred\")}[5m]) > 0\n"
+	"  summary   amdgpu reported {{error}} of the GPU at {{pci}}, {{value}} times in 5 minutes\n"
+	"\n"
+	"alert oom_kill\n"
+	"  expr      increase(zernel_oom_kills_total[5m]) > 0\n"
+	"  severity  critical\n"
+	"  summary   out of memory: the kernel killed {{value}} processes in 5 minutes; job: {{job_id}}\n"
+	"\n"
+	"alert data_starvation\n"
+	"  expr      rate(zernel_dataloader_wait_seconds_sum[60s]) > 30%\n"
+	"  clear     at 20%\n"
+	"  for       30s\n"
+	"  summary   process {{pid}} spends {{value|percent}} of its time waiting for data\n"
+	"\n"
+	"alert stalled_on_data\n"
+	"  expr      zernel_step_stall_ratio{cause=\"data\"} > 30%\n"
+	"  clear     at 20%\n"
+	"  for       30s\n"
+	"  summary   the launching thread of process {{pid}} waits for data, {{value|percent}} of its time\n"
+	"\n"
+	"alert gpu_idle\n"
+	"  expr      rate(zernel_job_gpu_idle_seconds_total[5m]) > 95% unless zernel_job_ended_time_seconds > 0\n"
+	"  clear     at 80%\n"
+	"  for       10m\n"
+	"  summary   job {{job_id}} has GPU {{gpu_id}} and does not use it\n"
+	"\n"
+	"alert nccl_straggler\n"
+	"  expr      rate(zernel_nccl_issue_late_seconds_total[60s]) * zernel_nccl_rank_info > 5%\n"
+	"  clear     at 2%\n"
+	"  for       30s\n"
+	"  summary   rank {{rank}}, process {{pid}}, issues its collectives late: {{value|percent}} of the time the others wait for it\n"
+	"\n"
+	"alert driver_contention\n"
+	"  expr      zernel_gpu_ioctl_contention_ratio > 30%\n"
+	"  clear     at 20%\n"
+	"  for       30s\n"
+	"  summary   processes wait for one another in the GPU driver: {{value|percent}} of its time with two or more inside\n"
+	"\n"
+	"alert tcp_retransmits\n"
+	"  expr      rate(zernel_tcp_retransmits_total[60s]) > 50\n"
+	"  clear     at 20\n"
+	"  for       30s\n"
+	"  summary   process {{pid}} sends {{value}} TCP segments a second again\n"
+	"\n"
+	"alert launch_latency_unusual\n"
+	"  expr      zernel_anomaly_score{signal=(\"launch_p50\", \"launch_p99\")} > 5\n"
+	"  clear     at 2.5\n"
+	"  for       30s\n"
+	"  summary   {{signal}} of process {{pid}} is {{value}} standard deviations above what was usual for it\n"
+	"\n"
+	"alert probe_overhead\n"
+	"  expr      zernel_overhead_ratio > overhead_budget\n"
+	"  clear     at overhead_budget * 80%\n"
+	"  for       30s\n"
+	"  summary   hooked calls cost process {{pid}} {{value|percent}} of a core, more than --overhead-budget\n"
+	"\n"
+	"alert events_lost\n"
+	"  expr      increase(zernel_lost_total{what=(\"ringbuf\", \"series\", \"process\", \"thread\",\n"
+	"              \"alloc\", \"job\", \"task\", \"io\", \"operation\", \"alert\")}[10s]) > 0\n"
+	"  keep_firing_for 60s\n"
+	"  summary   a table was full, so something was not measured: {{what}}\n";
+
+static int read_rules(struct zn_alerts *a, struct zn_rules *to, char why[ZN_TEXT_MAX])
+{
+	struct zn_str defaults = {zn_alerts_defaults, sizeof(zn_alerts_defaults) - 1};
+	int err;
+
+	to->rule_count = to->selector_count = to->word_count = 0;
+	err = zn_rules_parse(to, "built-in", defaults, &a->names, why);
+	for (uint32_t i = 0; i < to->rule_count; i++)
+		to->rule[i].built_in = true;
+	return err || !a->file[0] ? err : zn_rules_read(to, a->file, &a->names, why);
+}
+
+#define PPM             1e6
+#define CRITICAL_PLACES (ZN_ALERTS_OWN / 4)
+#define RULE_PLACES     (ZN_ALERTS_OWN / 2)
+#define TELL_NS         (60 * ZN_NS_PER_S)
+_Static_assert(ZN_ALERTS_MAX == ZN_ALERTS_OWN + ZN_RULES_MAX, "the alert that stands for others always has a place");
+
+int zn_alerts_open(
+	struct zn_alerts *a, const struct zn_options *o, int (*type)(const char *metric), char why[ZN_TEXT_MAX])
+{
+	uint64_t seed;
+
+	memset(a, 0, offsetof(struct zn_alerts, book)); /* memory that nobody needs is not touched */
+	a->work.past_count = 0;
+	memset(a->work.past_slot, 0, sizeof(a->work.past_slot));
+	a->work.lost = 0;
+	a->work.past_quota = (struct zn_quota){0};
+	a->room[ZN_ROOM_CRITICAL].size = CRITICAL_PLACES;
+	a->room[ZN_ROOM_ALL].size = ZN_ALERTS_OWN - CRITICAL_PLACES;
+	a->names = (struct zn_rule_names){type, (double)o->overhead_budget / PPM};
+	a->file = o->alerts;
+	a->next_id = zn_wall_ms() << 20;
+	a->rules = &a->book[0];
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+		zn_rule_seed(seed);
+	return read_rules(a, &a->book[0], why);
+}
+
+const char *zn_alert_state_label(enum zn_alert_state s)
+{
+	static const char *const labels[] = {
+		[ZN_INACTIVE] = "inactive", [ZN_PENDING] = "pending", [ZN_FIRING] = "firing"};
+
+	return s < ZN_LEN(labels) ? labels[s] : "unknown";
+}
+
+enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rule *r)
+{
+	enum zn_alert_state highest = ZN_INACTIVE;
+
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->alert[i].rule == r && a->alert[i].state > highest)
+			highest = a->alert[i].state;
+	return highest;
+}
+
+/* ---- What an alert is about. ---- */
+
+static struct zn_str whole(const char *text)
+{
+	return (struct zn_str){text, strlen(text)};
+}
+
+/* Behind the name or the value at at. */
+static const char *behind(const char *at)
+{
+	return at + strlen(at) + 1;
+}
+
+static char *labels_end(struct zn_alert *alert)
+{
+	char *at = alert->labels;
+
+	for (uint32_t i = 0; i < 2u * alert->label_count; i++)
+		at += strlen(at) + 1;
+	return at;
+}
+
+bool zn_alert_label_add(struct zn_alert *alert, struct zn_str name, struct zn_str value)
+{
+	char *at = labels_end(alert);
+	struct zn_out o = {.at = at, .cap = sizeof(alert->labels) - (size_t)(at - alert->labels)};
+
+	zn_out_bytes(&o, name.at, name.len);
+	zn_out_char(&o, '\0');
+	for (size_t i = 0; i < value.len; i++)
+		zn_out_char(&o, value.at[i] ? value.at[i] : '?');
+	zn_out_char(&o, '\0');
+	if (o.full || alert->label_count + 2 >= ZN_LABELS_MAX)
+		return false;
+	alert->label_count++;
+	return true;
+}
+
+size_t zn_alert_labels(const struct zn_alert *alert, struct zn_label to[ZN_LABELS_MAX])
+{
+	const char *at = alert->labels;
+	size_t n = 0;
+
+	to[n++] = (struct zn_label){whole("alertname"), whole(alert->rule->name)};
+	to[n++] = (struct zn_label){whole("severity"), whole(alert->rule->severity)};
+	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
+		to[n++] = (struct zn_label){whole(at), whole(behind(at))};
+	return n;
+}
+
+static struct zn_str label_of(const void *of, struct zn_str name)
+{
+	const struct zn_alert *alert = of;
+	const char *at = alert->labels;
+
+	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
+		if (strlen(at) == name.len && !memcmp(at, name.at, name.len))
+			return whole(behind(at));
+	return whole("");
+}
+
+const char *zn_alert_label(const struct zn_alert *alert, const char *name)
+{
+	return label_of(alert, whole(name)).at;
+}
+
+/* What a rule says of one instance would be wrong of many. */
+void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name)
+{
+	const struct zn_rule *r = alert->rule;
+	struct zn_str more = whole("{{value}} more of this alert, which have no place of their own");
+	const struct {
+		const char *name;
+		struct zn_str text;
+	} all[] = {{"summary", alert->summed ? more : r->summary},
+		{"description", alert->summed ? whole("") : r->description}, {"runbook_url", r->runbook}};
+
+	for (size_t i = 0; i < ZN_LEN(all); i++)
+		if (!strcmp(name, all[i].name))
+			zn_rule_fill(o, all[i].text, alert->value, label_of, alert);
+}
+
+/* ---- States. ---- */
+
+/* name{label="value"}, and a summary. The log shows what is not printable as \xNN. */
+static void say(const struct zn_alert *alert, char to[ZN_TEXT_MAX], char summary[ZN_TEXT_MAX])
+{
+	struct zn_label label[ZN_LABELS_MAX];
+	size_t n = zn_alert_labels(alert, label);
+	struct zn_out o = {.at = to, .cap = ZN_TEXT_MAX - 2}, s = {.at = summary, .cap = ZN_TEXT_MAX - 1};
+
+	zn_out_text(&o, alert->rule->name);
+	for (size_t i = 2; i < n; i++) {
+		zn_out_char(&o, i == 2 ? '{' : ',');
+		zn_out_bytes(&o, label[i].name.at, label[i].name.len);
+		zn_out_text(&o, "=\"");
+		zn_out_bytes(&o, label[i].value.at, label[i].value.len);
+		zn_out_char(&o, '"');
+	}
+	if (n > 2)
+		to[o.len++] = '}';
+	to[o.len] = '\0';
+	zn_alert_annotation(&s, alert, "summary");
+	summary[s.len] = '\0';
+}
+
+/* A rule has lines of its own: what else is logged does not hold them back, nor do those of other rules. Reloads keep the
+ * number. */
+static uint64_t subject_of(const struct zn_rule *rule)
+{
+	return zn_rule_hash(0, rule->name, strlen(rule->name)) | 1;
+}
+
+static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_state state, uint64_t now_ns)
+{
+	char name[ZN_TEXT_MAX], summary[ZN_TEXT_MAX];
+	enum zn_alert_state was = alert->state;
+	uint64_t since_ns = alert->since_ns;
+
+	alert->state = state;
+	alert->since_ns = now_ns;
+	alert->since_wall_ms = zn_wall_ms();
+	if (was != ZN_FIRING && state != ZN_FIRING)
+		return;
+	say(alert, name, summary);
+	if (state == ZN_FIRING)
+		zn_log_about(ZN_WARN, subject_of(alert->rule), "alert %s fires at %.4g%s%s", name, alert->value,
+			*summary ? ": " : "", summary);
+	else
+		zn_log_about(ZN_INFO, subject_of(alert->rule), "alert %s resolved after %llu s", name,
+			(unsigned long long)((now_ns - since_ns) / ZN_NS_PER_S));
+	if (a->changed)
+		a->changed(a->owner, alert);
+}
+
+static struct zn_alert *find(struct zn_alerts *a, const struct zn_rule *rule, uint64_t key, bool summed)
+{
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->alert[i].key == key && a->alert[i].rule == rule && a->alert[i].summed == summed)
+			return &a->alert[i];
+	return NULL;
+}
+
+/* ---- Places. ---- */
+
+static uint32_t number_of(const struct zn_alerts *a, const struct zn_rule *rule)
+{
+	return (uint32_t)(rule - a->rules->rule);
+}
+
+/* Of a rule as an owner of places: no rule is ZN_OWNER_ROOT. */
+static uint32_t owner_of(const struct zn_alerts *a, const struct zn_rule *rule)
+{
+	return number_of(a, rule) + 1;
+}
+
+static void hold(struct zn_quota *q, uint32_t owner)
+{
+	zn_quota_owner(q, owner)->held++;
+	q->used++;
+}
+
+static void release_all(struct zn_quota *q)
+{
+	q->used = 0;
+	q->rest = (struct zn_quota_owner){0};
+	memset(q->row, 0, sizeof(q->row));
+}
+
+/* Counting anew costs less than it would to keep count through reloads, and owners that are gone leave no trace. */
+static void count_places(struct zn_alerts *a)
+{
+	for (size_t i = 0; i < ZN_ROOM_COUNT; i++)
+		release_all(&a->room[i]);
+	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
+		release_all(&a->of_rule[i]);
+		a->of_rule[i].size = RULE_PLACES;
+	}
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct zn_alert *alert = &a->alert[i];
+
+		if (alert->summed)
+			continue;
+		hold(&a->room[alert->room], owner_of(a, alert->rule));
+		hold(&a->of_rule[number_of(a, alert->rule)], alert->whose);
+	}
+}
+
+static bool take_place(struct zn_alerts *a, struct zn_alert *alert)
+{
+	struct zn_quota *of_rule = &a->of_rule[number_of(a, alert->rule)];
+	bool critical = !strcmp(alert->rule->severity, "critical");
+
+	if (!zn_quota_take(of_rule, alert->whose))
+		return false;
+	for (uint8_t r = critical ? ZN_ROOM_CRITICAL : ZN_ROOM_ALL; r < ZN_ROOM_COUNT; r++)
+		if (zn_quota_take(&a->room[r], owner_of(a, alert->rule))) {
+			alert->room = r;
+			return true;
+		}
+	zn_quota_give(of_rule, alert->whose);
+	return false;
+}
+
+static struct zn_alert *begin(struct zn_alerts *a, const struct zn_alert *fresh, uint64_t now_ns)
+{
+	struct zn_alert *alert = &a->alert[a->count++];
+
+	*alert = *fresh;
+	alert->id = a->next_id++;
+	enter(a, alert, ZN_PENDING, now_ns);
+	return alert;
+}
+
+static struct zn_alert *add(
+	struct zn_alerts *a, const struct zn_rule *rule, const struct zn_instance *i, uint64_t now_ns)
+{
+	struct zn_alert fresh = {.rule = rule, .key = i->key, .value = i->value};
+	bool fits = true;
+
+	for (uint32_t l = 0; fits && l < i->label_count; l++)
+		fits = zn_alert_label_add(&fresh, i->label[l].label.name, i->label[l].label.value);
+	fresh.whose = zn_rule_whose(&a->work, whole(zn_alert_label(&fresh, "pid")));
+	return fits && take_place(a, &fresh) ? begin(a, &fresh, now_ns) : NULL;
+}
+
+static void advance(struct zn_alerts *a, struct zn_alert *alert, const struct zn_instance *i, uint64_t now_ns)
+{
+	const struct zn_rule *rule = alert->rule;
+
+	if (!i->clear) {
+		alert->cleared = false;
+	} else if (!alert->cleared) {
+		alert->cleared = true;
+		alert->clear_since_ns = now_ns;
+	}
+	if (alert->state == ZN_PENDING && i->truth == ZN_YES && now_ns - alert->since_ns >= rule->for_ms * ZN_NS_PER_MS)
+		enter(a, alert, ZN_FIRING, now_ns);
+	if (alert->cleared &&
+		(alert->state == ZN_PENDING || now_ns - alert->clear_since_ns >= rule->keep_ms * ZN_NS_PER_MS))
+		enter(a, alert, ZN_INACTIVE, now_ns);
+}
+
+struct evaluation {
+	struct zn_alerts *alerts;
+	const struct zn_rule *rule;
+	uint64_t now_ns;
+	uint32_t more; /* instances for which it holds, and that found no place */
+};
+
+/* What was not measured leaves the state as it is. */
+static void instance(void *to, const struct zn_instance *i)
+{
+	struct evaluation *e = to;
+	struct zn_alert *alert = find(e->alerts, e->rule, i->key, false);
+
+	if (alert)
+		alert->seen = true;
+	if (i->truth == ZN_UNKNOWN_TRUTH)
+		return;
+	if (!alert && i->truth == ZN_YES) {
+		alert = add(e->alerts, e->rule, i, e->now_ns);
+		e->more += !alert;
+	}
+	if (!alert)
+		return;
+	alert->seen = true;
+	alert->value = i->value;
+	advance(e->alerts, alert, i, e->now_ns);
+}
+
+static void tell_of_more(const struct evaluation *e)
+{
+	uint64_t *told_ns = &e->alerts->told_ns[number_of(e->alerts, e->rule)];
+
+	if (*told_ns && e->now_ns - *told_ns < TELL_NS)
+		return;
+	*told_ns = e->now_ns;
+	zn_log(ZN_WARN, "alerts: rule %s has %u instances beyond its share of the table; they are shown as one",
+		e->rule->name, e->more);
+}
+
+/* The alert that stands for all instances without a place: it holds as long as there is any. */
+static void sum_up(struct evaluation *e)
+{
+	struct zn_instance i = {.value = e->more, .truth = e->more ? ZN_YES : ZN_NO, .clear = !e->more};
+	struct zn_alerts *a = e->alerts;
+	struct zn_alert *alert = find(a, e->rule, 0, true);
+
+	a->lost += e->more;
+	if (e->more)
+		tell_of_more(e);
+	if (!alert && e->more) {
+		struct zn_alert fresh = {.rule = e->rule, .summed = true, .value = i.value};
+
+		zn_alert_label_add(&fresh, whole("summed"), whole("true"));
+		alert = begin(a, &fresh, e->now_ns);
+	}
+	if (!alert)
+		return;
+	alert->seen = true;
+	alert->value = i.value;
+	advance(a, alert, &i, e->now_ns);
+}
+
+/* Takes out what has become inactive or is no longer there; the rest keeps its order. */
+static void sweep(struct zn_alerts *a, uint64_t now_ns)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < a->count; i++) {
+		struct zn_alert *alert = &a->alert[i];
+
+		if (!alert->seen && alert->state != ZN_INACTIVE)
+			enter(a, alert, ZN_INACTIVE, now_ns);
+		if (alert->state == ZN_INACTIVE)
+			continue;
+		alert->seen = false;
+		a->alert[kept++] = *alert;
+	}
+	a->count = kept;
+}
+
+void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
+{
+	uint64_t start_ns = zn_now_ns();
+
+	a->work.rules = a->rules;
+	a->work.now_ns = now_ns;
+	a->work.wall_ms = zn_wall_ms();
+	count_places(a);
+	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
+		struct evaluation e = {a, &a->rules->rule[i], now_ns, 0};
+
+		zn_rule_run(&a->work, e.rule, instance, &e);
+		sum_up(&e);
+	}
+	zn_rule_sweep(&a->work);
+	sweep(a, now_ns);
+	a->run_ns = zn_now_ns() - start_ns;
+}
+
+/* ---- Other rules. ---- */
+
+static const struct zn_rule *rule_named(const struct zn_rules *r, const char *name)
+{
+	for (uint32_t i = 0; i < r->rule_count; i++)
+		if (!strcmp(r->rule[i].name, name))
+			return &r->rule[i];
+	return NULL;
+}
+
+int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX])
+{
+	struct zn_rules *fresh = &a->book[a->rules == &a->book[0]];
+	int err = read_rules(a, fresh, why);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct zn_rule *rule = rule_named(fresh, a->alert[i].rule->name);
+
+		a->alert[i].seen = rule;
+		if (rule)
+			a->alert[i].rule = rule;
+	}
+	sweep(a, zn_now_ns());
+	a->rules = fresh;
+	snprintf(why, ZN_TEXT_MAX, "alert rules in use: %u", fresh->rule_count);
+	return 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * procfs.c: what a process has started, by /proc, a step at a time. The processes are those of users: a step may block, and a
+ * tree may grow faster than it is read.
+ */
+#include <ctype.h>
+#include <dirent.h> /* struct dirent64 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define RING_AT(i) ((i) & (ZN_TREE_MAX - 1))
+
+void zn_tree_init(struct zn_tree *t, const char *proc_root)
+{
+	char path[ZN_TEXT_MAX];
+	struct stat st;
+
+	*t = (struct zn_tree){.proc_root = proc_root};
+	snprintf(path, sizeof(path), "%s/thread-self/children", proc_root);
+	t->by_children = stat(path, &st) == 0;
+}
+
+bool zn_tree_add(struct zn_tree *t, const struct zn_tree_process *p)
+{
+	if (t->end - t->rest == ZN_TREE_MAX) {
+		t->dropped++;
+		return false;
+	}
+	t->process[RING_AT(t->end++)] = *p;
+	return true;
+}
+
+static void child_found(struct zn_tree *t, const struct zn_tree_process *parent, uint32_t pid)
+{
+	struct zn_tree_process child = *parent;
+
+	child.pid = pid;
+	if (pid && t->add(t->owner, parent, pid) == 0)
+		zn_tree_add(t, &child);
+}
+
+/* Numbers with a blank behind each. A read may end within one. */
+static void children_read(struct zn_tree *t, const struct zn_tree_process *parent, uint32_t tid)
+{
+	char path[ZN_TEXT_MAX], text[4096];
+	uint32_t pid = 0;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%u/task/%u/children", t->proc_root, parent->pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
+		for (ssize_t i = 0; i < n; i++) {
+			if (isdigit((unsigned char)text[i])) {
+				pid = 10 * pid + (uint32_t)(text[i] - '0');
+				continue;
+			}
+			child_found(t, parent, pid);
+			pid = 0;
+		}
+	if (fd >= 0)
+		close(fd);
+	child_found(t, parent, pid);
+}
+
+/* Some entries of the folder that is read, which it opens if none is. False: that was all of it. */
+static bool folder_read(struct zn_tree *t, const char *path, void (*visit)(struct zn_tree *t, uint32_t number))
+{
+	char buffer[1024] __attribute__((aligned(8)));
+	ssize_t n;
+
+	if (!t->reading) {
+		t->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		t->reading = t->fd >= 0;
+	}
+	n = t->reading ? syscall(SYS_getdents64, t->fd, buffer, sizeof(buffer)) : -1;
+	for (ssize_t at = 0; at < n;) {
+		const struct dirent64 *e = (const void *)(buffer + at);
+
+		if (isdigit((unsigned char)e->d_name[0]))
+			visit(t, strtoul(e->d_name, NULL, 10));
+		at += e->d_reclen;
+	}
+	if (n <= 0)
+		zn_tree_close(t);
+	return n > 0;
+}
+
+static void thread_visit(struct zn_tree *t, uint32_t tid)
+{
+	const struct zn_tree_process parent = t->process[RING_AT(t->rest)];
+
+	if (tid != parent.pid)
+		children_read(t, &parent, tid);
+}
+
+/* Where the kernel lists the children of a thread: of all main threads first, because they have nearly all children, and
+ * a process of very many threads must not keep the others waiting. */
+static void list_step(struct zn_tree *t)
+{
+	struct zn_tree_process parent;
+	char path[ZN_TEXT_MAX];
+
+	if (t->first != t->end) {
+		parent = t->process[RING_AT(t->first++)];
+		children_read(t, &parent, parent.pid);
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/%u/task", t->proc_root, t->process[RING_AT(t->rest)].pid);
+	if (!folder_read(t, path, thread_visit))
+		t->rest++;
+}
+
+static const struct zn_tree_process *tree_find(const struct zn_tree *t, uint32_t pid)
+{
+	for (uint32_t i = t->rest; i != t->end; i++)
+		if (t->process[RING_AT(i)].pid == pid)
+			return &t->process[RING_AT(i)];
+	return NULL;
+}
+
+/* 0: none, or it has ended. */
+static uint32_t parent_of(const char *proc_root, uint32_t pid)
+{
+	char path[ZN_TEXT_MAX], text[512], *at;
+	unsigned parent = 0;
+
+	snprintf(path, sizeof(path), "%s/%u/stat", proc_root, pid);
+	zn_file_read(path, text, sizeof(text));
+	at = strrchr(text, ')'); /* the name before it may have any bytes */
+	return at && sscanf(at, ") %*c %u", &parent) == 1 ? parent : 0;
+}
+
+static void process_visit_tree(struct zn_tree *t, uint32_t pid)
+{
+	const struct zn_tree_process *parent;
+	struct zn_tree_process copy;
+
+	if (tree_find(t, pid))
+		return;
+	parent = tree_find(t, parent_of(t->proc_root, pid));
+	if (!parent)
+		return;
+	copy = *parent;
+	child_found(t, &copy, pid);
+}
+
+/* Elsewhere by passes over all of /proc, each for all processes that are there when it begins. The children of those that
+ * are found on the way may lie behind it: they are looked for by the next one. */
+static void pass_step(struct zn_tree *t)
+{
+	if (!t->reading)
+		t->pass_end = t->end;
+	if (!folder_read(t, t->proc_root, process_visit_tree))
+		t->rest = t->first = t->pass_end;
+}
+
+bool zn_tree_step(struct zn_tree *t)
+{
+	if (t->rest == t->end)
+		return false;
+	if (t->by_children)
+		list_step(t);
+	else
+		pass_step(t);
+	return t->rest != t->end;
+}
+
+void zn_tree_close(struct zn_tree *t)
+{
+	if (t->reading)
+		close(t->fd);
+	t->reading = false;
+}

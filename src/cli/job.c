@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * job.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog or
+ * epilog, where to fail or to be slow costs the node its jobs: it ends after 200 ms at the latest and with status 0, says
+ * nothing on stdout and at most one line on stderr, starts nothing, and leaves the message as a file if no daemon
+ * answers.
+ */
+#include "zernel.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define USAGE                                                                                                          \
+	"usage: zernel job start ID [--cgroup PATH | --pid N] [KEY=VALUE...]    a job begins (root)\n"                 \
+	"       zernel job end ID [KEY=VALUE...]                                it has ended (root)\n"                 \
+	"       zernel job start|end --slurm                                    the same in a prolog or epilog\n"      \
+	"       zernel job list                                                 jobs of this node\n"                   \
+	"       zernel job show ID                                              one of them\n"                         \
+	"       zernel job report ID [--line]                                   what it did: its owner and root\n"     \
+	"       each also: --id ID, --restart N, --json, --control PATH\n"
+#define EXIT_USAGE  2
+#define PATIENCE_NS (10 * ZN_NS_PER_S)
+/* With --slurm: for the daemon's answer, and for everything. The rest is for the file. */
+#define SLURM_ANSWER_NS (120 * ZN_NS_PER_MS)
+#define SLURM_LIMIT_MS  200
+#define LEFT_MAX        1000 /* files that are left; beyond that the oldest go */
+
+enum result { ANSWERED, REFUSED, UNANSWERED };
+
+struct call {
+	struct zn_message message;
+	char socket[ZN_TEXT_MAX]; /* empty: there is none */
+	uint64_t deadline_ns;
+	int fd;
+	char text[ZN_MESSAGE_BYTES];
+	size_t len;
+	char answer[ZN_ANSWER_BYTES + 1];
+	size_t answer_len;
+	struct zn_moment said;
+	char why[ZN_TEXT_MAX]; /* of REFUSED and UNANSWERED, and of a file that could not be left */
+};
+
+/* ---- What is said on stderr. ---- */
+
+static bool in_hook;
+
+/* In a hook only if it can be written at once; should somebody else fill a pipe meanwhile, the time limit ends it. */
+static void write_stderr(const char *text, size_t len)
+{
+	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	if ((!in_hook || poll(&fd, 1, 0) > 0) && write(STDERR_FILENO, text, len) < 0)
+		errno = 0; /* it is lost */
+}
+
+static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void complain(const char *format, ...)
+{
+	char text[2 * ZN_TEXT_MAX] = "zernel: job: ";
+	size_t len = strlen(text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text + len, sizeof(text) - len - 1, format, args);
+	va_end(args);
+	for (; text[len]; len++)
+		if (text[len] < ' ' || text[len] > '~')
+			text[len] = '?';
+	text[len++] = '\n';
+	write_stderr(text, len);
+}
+
+/* ---- Arguments. ---- */
+
+#define BIT(verb)  (1u << ZN_VERB_##verb)
+#define TAGS       (BIT(START) | BIT(END))
+#define ABOUT_JOBS (TAGS | BIT(SHOW) | BIT(REPORT))
+
+static const struct argument {
+	const char *name;
+	enum zn_key key;
+	unsigned verbs; /* bit 1 << enum zn_verb */
+	bool flag;
+} arguments[] = {
+	{"--id", ZN_KEY_ID, ABOUT_JOBS, false},
+	{"--restart", ZN_KEY_RESTART, ABOUT_JOBS, false},
+	{"--cgroup", ZN_KEY_CGROUP, BIT(START), false},
+	{"--pid", ZN_KEY_PID, BIT(START), false},
+	{"--json", ZN_KEY_JSON, ABOUT_JOBS | BIT(LIST), true},
+	{"--line", ZN_KEY_LINE, BIT(REPORT), true},
+};
+
+static bool misused(const char *what, const char *argument)
+{
+	complain("%s '%.64s'; zernel job --help says what there is", what, argument);
+	return false;
+}
+
+static bool say(struct call *c, enum zn_key key, const char *value)
+{
+	char why[ZN_TEXT_MAX];
+
+	if (c->message.value[key][0] && strcmp(c->message.value[key], value))
+		return misused("a second value of", zn_key_name(key));
+	if (!zn_message_check(key, value, why))
+		return misused(why, value);
+	zn_message_set(&c->message, key, value);
+	return true;
+}
+
+static bool take_control(struct call *c, const char *value)
+{
+	if (strlen(value) >= sizeof(((struct sockaddr_un *)0)->sun_path) || *value != '/')
+		return misused("--control must be an absolute path of up to 107 bytes, not", value);
+	snprintf(c->socket, sizeof(c->socket), "%s", value);
+	return true;
+}
+
+/* KEY=VALUE: labels, which have options of their own where they are more than that. */
+static bool take_pair(struct call *c, const char *arg)
+{
+	size_t len = strcspn(arg, "=");
+	int key = zn_message_key((struct zn_str){arg, len});
+
+	if (key < 0 || !zn_key_variable((enum zn_key)key) || !(TAGS >> c->message.verb & 1))
+		return misused("no such key:", arg);
+	return say(c, (enum zn_key)key, arg + len + 1);
+}
+
+/* Takes argv[at], and the next one if that is its value: how many that were, or 0 after a line on stderr. */
+static int take_option(struct call *c, char **argv, int at)
+{
+	const char *arg = argv[at];
+	size_t len = strcspn(arg, "=");
+	const char *value = arg[len] ? arg + len + 1 : argv[at + 1];
+	int used = arg[len] ? 1 : 2;
+
+	if (len == strlen("--control") && !strncmp(arg, "--control", len))
+		return value ? take_control(c, value) * used : misused("a path must follow", arg);
+	for (size_t i = 0; i < ZN_LEN(arguments); i++) {
+		const struct argument *a = &arguments[i];
+
+		if (strlen(a->name) != len || strncmp(a->name, arg, len) || !(a->verbs >> c->message.verb & 1))
+			continue;
+		if (a->flag)
+			return arg[len] ? misused("no value may follow", arg) : say(c, a->key, "1");
+		return value ? say(c, a->key, value) * used : misused("a value must follow", arg);
+	}
+	return misused("unknown option", arg);
+}
+
+static bool take_verb(struct call *c, const char *name)
+{
+	for (enum zn_verb verb = ZN_VERB_START; verb <= ZN_VERB_REPORT; verb++)
+		if (!strcmp(name, zn_verb_name(verb)))
+			c->message.verb = verb;
+	return c->message.verb || misused("no such verb:", name);
+}
+
+static bool take_arguments(struct call *c, int argc, char **argv)
+{
+	if (argc < 2) {
+		complain("a verb must follow: start, end, list, show or report");
+		return false;
+	}
+	if (!take_verb(c, argv[1]))
+		return false;
+	for (int i = 2, used; i < argc; i += used) {
+		if (!strcmp(argv[i], "--slurm") && TAGS >> c->message.verb & 1)
+			used = 1;
+		else if (*argv[i] == '-')
+			used = take_option(c, argv, i);
+		else if (strchr(argv[i], '='))
+			used = take_pair(c, argv[i]);
+		else
+			used = c->message.verb == ZN_VERB_LIST ? misused("unknown argument", argv[i])
+							       : say(c, ZN_KEY_ID, argv[i]);
+		if (!used)
+			return false;
+	}
+	return true;
+}
+
+/* What Slurm says in the environment. What cannot be said is left out, but for the id; what the command line has said
+ * stays. */
+static void take_environment(struct call *c)
+{
+	char why[ZN_TEXT_MAX];
+
+	for (char **at = environ; at && *at; at++) {
+		size_t len = strcspn(*at, "=");
+
+		for (enum zn_key key = 0; key < ZN_KEY_COUNT; key++) {
+			const char *variable = zn_key_variable(key);
+			char *value = c->message.value[key];
+
+			if (!variable || *value || strlen(variable) != len || memcmp(variable, *at, len))
+				continue;
+			zn_message_set(&c->message, key, *at + len + ((*at)[len] == '='));
+			if (*value && !zn_message_check(key, value, why))
+				*value = '\0';
+		}
+	}
+}
+
+/* ---- The socket. ---- */
+
+static int left_ms(const struct call *c)
+{
+	return zn_client_ms_until(c->deadline_ns);
+}
+
+static enum result unanswered(struct call *c, const char *why)
+{
+	snprintf(c->why, sizeof(c->why), "%s", why);
+	return UNANSWERED;
+}
+
+/* Where the queue of the listener is full, the kernel keeps those who wait in the order in which they came (unix(7)); asking
+ * again and again would leave that to chance. */
+static int connect_socket(struct call *c)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int left = left_ms(c);
+	struct timeval limit = {left / 1000, left % 1000 * 1000 + 1}; /* 0 were none */
+
+	memcpy(at.sun_path, c->socket, strlen(c->socket));
+	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (c->fd < 0)
+		return -errno;
+	if (setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)))
+		return -errno;
+	while (connect(c->fd, (const struct sockaddr *)&at, sizeof(at)))
+		if (errno != EINTR || !left_ms(c))
+			return -errno;
+	return fcntl(c->fd, F_SETFL, O_NONBLOCK) ? -errno : 0;
+}
+
+static bool await(struct call *c, short events)
+{
+	struct pollfd fd = {.fd = c->fd, .events = events};
+	int got;
+
+	do
+		got = poll(&fd, 1, left_ms(c));
+	while (got < 0 && errno == EINTR);
+	return got > 0;
+}
+
+/* One that is refused at once finds the connection closed, and the reason in it: so an error here is no end. */
+static void send_message(struct call *c)
+{
+	while (send(c->fd, c->text, c->len, MSG_NOSIGNAL) < 0)
+		if ((errno != EAGAIN && errno != EINTR) || !await(c, POLLOUT))
+			return;
+}
+
+/* A reset comes before the answer that was sent ahead of it. */
+static enum result receive_answer(struct call *c)
+{
+	ssize_t len = -1;
+
+	for (int resets = 0; len < 0;) {
+		if (!await(c, POLLIN))
+			return unanswered(c, "the daemon does not answer");
+		len = recv(c->fd, c->answer, sizeof(c->answer), MSG_TRUNC);
+		if (len < 0 && errno != EAGAIN && errno != EINTR && (errno != ECONNRESET || resets++))
+			return unanswered(c, strerror(errno));
+	}
+	c->answer_len = (size_t)len;
+	return len ? ANSWERED : unanswered(c, "the daemon closed the connection");
+}
+
+static enum result read_answer(struct call *c)
+{
+	size_t word, len;
+
+	if (c->answer_len > ZN_ANSWER_BYTES)
+		return unanswered(c, "the answer is too long");
+	c->answer[c->answer_len] = '\0';
+	if (c->answer_len >= 3 && !memcmp(c->answer, "ok\n", 3))
+		return ANSWERED;
+	word = strcspn(c->answer, ":") + 2;
+	len = strcspn(c->answer, "\n");
+	if (strncmp(c->answer, "error: ", 7) && strncmp(c->answer, "busy: ", 6))
+		return unanswered(c, "what answers is no zerneld");
+	snprintf(c->why, sizeof(c->why), "%.*s", (int)(len - word), c->answer + word);
+	return *c->answer == 'b' ? UNANSWERED : REFUSED;
+}
+
+static enum result ask(struct call *c)
+{
+	enum result result;
+	int err = *c->socket ? connect_socket(c) : -ENOENT;
+
+	if (!err) {
+		send_message(c);
+		result = receive_answer(c);
+		if (result == ANSWERED)
+			result = read_answer(c);
+	} else if (!*c->socket) {
+		result = unanswered(c, "there is no control socket: control is none");
+	} else {
+		snprintf(c->why, sizeof(c->why), "no daemon at %.107s: %s", c->socket, strerror(-err));
+		result = UNANSWERED;
+	}
+	if (c->fd >= 0)
+		close(c->fd);
+	return result;
+}
+
+/* ---- What is left as a file when no daemon answers. ---- */
+
+static int open_folder(const struct call *c, const char *path)
+{
+	char above[ZN_TEXT_MAX];
+	struct stat st;
+	int fd;
+
+	snprintf(above, sizeof(above), "%s", c->socket);
+	*strrchr(above, '/') = '\0';
+	if ((*above && mkdir(above, 0755) && errno != EEXIST) || (mkdir(path, 0750) && errno != EEXIST))
+		return -errno;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+/* How many files were left, half written ones included, and the name of the oldest, which the time in it tells. */
+static unsigned count_left(int folder, char oldest[ZN_NAME_BYTES])
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	unsigned count = 0;
+	long len;
+
+	lseek(folder, 0, SEEK_SET);
+	while ((len = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
+		for (long at = 0; at < len;) {
+			struct dirent64 *d = (struct dirent64 *)(buffer + at);
+			const char *name = d->d_name + (*d->d_name == '.');
+
+			at += d->d_reclen;
+			if (strncmp(name, ZN_SPOOL_LEFT, strlen(ZN_SPOOL_LEFT)) || strlen(name) >= ZN_NAME_BYTES - 1)
+				continue;
+			if (!count++ || strcmp(name, oldest + (*oldest == '.')) < 0)
+				strcpy(oldest, d->d_name);
+		}
+	return count;
+}
+
+static int write_file(struct call *c, int folder, const char *name)
+{
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	ssize_t put = fd < 0 ? -1 : write(fd, c->text, c->len);
+	int err = put == (ssize_t)c->len ? 0 : put < 0 ? -errno : -ENOSPC;
+
+	if (fd < 0)
+		return err;
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && renameat(folder, name, folder, name + 1)) /* without its dot: from here on it is there */
+		err = -errno;
+	if (err)
+		unlinkat(folder, name, 0);
+	return err;
+}
+
+/* A file may wait until the wall clock was set, or for another boot. Over the socket this is not said: who listens there may
+ * be of an earlier version, which knows no such keys. */
+static void date_message(struct call *c)
+{
+	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
+	static struct zn_message dated;
+
+	dated = c->message;
+	zn_message_date(&dated, &c->said);
+	if (!zn_message_write(&o, &dated)) { /* too long with it */
+		o.len = 0;
+		o.full = false;
+		zn_message_write(&o, &c->message);
+	}
+	c->len = o.len;
+}
+
+/* The file comes first: it is what matters, should the time be over before there is order. */
+static int leave(struct call *c)
+{
+	char path[ZN_TEXT_MAX], name[ZN_NAME_BYTES], oldest[ZN_NAME_BYTES];
+	int folder = zn_spool_path(path, c->socket) ? open_folder(c, path) : -ENOENT, err;
+
+	if (folder < 0)
+		return folder;
+	date_message(c);
+	snprintf(name, sizeof(name), "." ZN_SPOOL_LEFT "%013llu-%d", (unsigned long long)zn_wall_ms(), getpid());
+	err = write_file(c, folder, name);
+	while (count_left(folder, oldest) > LEFT_MAX && !unlinkat(folder, oldest, 0))
+		;
+	close(folder);
+	return err;
+}
+
+/* ---- In a prolog or epilog. ---- */
+
+static void too_late(int signal)
+{
+	(void)signal;
+	_exit(EXIT_SUCCESS);
+}
+
+/* Whatever we wait for, and be it the scheduler: this is the end. */
+static void limit_time(void)
+{
+	struct sigaction action = {.sa_handler = too_late};
+	struct itimerval limit = {.it_value.tv_usec = SLURM_LIMIT_MS * 1000};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	sigaction(SIGALRM, &action, NULL);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	setitimer(ITIMER_REAL, &limit, NULL);
+}
+
+static int run_slurm(struct call *c, int argc, char **argv)
+{
+	enum result result;
+	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
+	int err;
+
+	if (!take_arguments(c, argc, argv))
+		return EXIT_SUCCESS;
+	take_environment(c);
+	if (!c->message.value[ZN_KEY_ID][0]) {
+		complain("SLURM_JOB_ID is not set, or is no id of a job");
+		return EXIT_SUCCESS;
+	}
+	zn_message_write(&o, &c->message);
+	c->len = o.len;
+	result = ask(c);
+	if (result == REFUSED)
+		complain("the daemon refused job %s: %s", c->message.value[ZN_KEY_ID], c->why);
+	if (result == UNANSWERED && (err = leave(c)))
+		complain("job %s: %s; cannot leave a file for it: %s", c->message.value[ZN_KEY_ID], c->why,
+			strerror(-err));
+	return EXIT_SUCCESS;
+}
+
+/* ---- What is shown. ---- */
+
+static bool print_text(struct zn_str text)
+{
+	char *at = (char *)text.at;
+
+	for (size_t i = 0; i < text.len; i++)
+		if (((unsigned char)at[i] < ' ' && at[i] != '\n') || at[i] == 0x7f)
+			at[i] = '?';
+	return zn_term_write(at, text.len) && (!text.len || at[text.len - 1] == '\n' || zn_term_write("\n", 1));
+}
+
+static void put_state(struct zn_term *t, struct zn_str job, const char *id)
+{
+	char state[ZN_UNITS_CELL];
+
+	zn_term_line(t, ZN_STYLE_PLAIN, "job %s: %s", id, zn_client_text(job, "state", state, sizeof(state)));
+}
+
+static const struct {
+	const char *title, *path;
+	int width;
+} columns[] = {
+	{"JOB", "job_id", 16},
+	{"RESTART", "restart", -7},
+	{"STATE", "state", 8},
+	{"USER", "user", 12},
+	{"NAME", "name", 20},
+	{"PROCS", "processes", -6},
+	{"LAUNCHES", "launches", -12},
+};
+
+static void put_entry(struct zn_term *t, struct zn_str job)
+{
+	char text[ZN_VALUE_BYTES], span[ZN_UNITS_CELL] = "-";
+
+	for (size_t i = 0; i < ZN_LEN(columns); i++) {
+		zn_term_cell(t, zn_client_text(job, columns[i].path, text, sizeof(text)), columns[i].width);
+		zn_term_put(t, " ");
+	}
+	if (zn_client_known(job, "elapsed_s"))
+		zn_units_span(span, (uint64_t)zn_json_number(zn_client_find(job, "elapsed_s")));
+	zn_term_cell(t, span, -10);
+	zn_term_end(t);
+}
+
+static void put_list(struct zn_term *t, struct zn_str answer)
+{
+	struct zn_str jobs = zn_json_member(answer, "jobs"), key, job;
+	size_t at = 0;
+
+	for (size_t i = 0; i < ZN_LEN(columns); i++) {
+		zn_term_cell(t, columns[i].title, columns[i].width);
+		zn_term_put(t, " ");
+	}
+	zn_term_cell(t, "ELAPSED", -10);
+	zn_term_end(t);
+	while (zn_json_next(jobs, &at, &key, &job))
+		put_entry(t, job);
+	if (zn_client_known(answer, "truncated"))
+		zn_term_line(t, ZN_STYLE_PLAIN, "(and more, for which there is no room)");
+}
+
+static void put_members(struct zn_term *t, struct zn_str object, const char *indent)
+{
+	struct zn_str key, value, element, none;
+	char name[ZN_UNITS_CELL], text[ZN_VALUE_BYTES];
+	size_t at = 0, in = 0;
+
+	while (zn_json_next(object, &at, &key, &value)) {
+		snprintf(name, sizeof(name), "%.*s", key.len < sizeof(name) ? (int)key.len : (int)sizeof(name) - 1,
+			key.at);
+		if (value.len && *value.at == '[') {
+			zn_term_line(t, ZN_STYLE_PLAIN, "%s%s", indent, name);
+			for (in = 0; zn_json_next(value, &in, &none, &element);)
+				put_members(t, element, "  ");
+			continue;
+		}
+		zn_term_line(t, ZN_STYLE_PLAIN, "%s%-16s %s", indent, name,
+			zn_client_text(object, name, text, sizeof(text)));
+	}
+}
+
+static bool print(struct call *c)
+{
+	static char lines[1 << 16];
+	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
+	struct zn_str answer = {c->answer + 3, c->answer_len - 3};
+
+	if (c->message.verb == ZN_VERB_REPORT && !c->message.value[ZN_KEY_JSON][0])
+		return print_text(answer);
+	if (zn_json_check(answer)) {
+		complain("an answer that is no JSON");
+		return false;
+	}
+	if (c->message.value[ZN_KEY_JSON][0])
+		return print_text(answer);
+	zn_term_begin(&t);
+	if (c->message.verb == ZN_VERB_LIST)
+		put_list(&t, answer);
+	else if (c->message.verb == ZN_VERB_SHOW)
+		put_members(&t, answer, "");
+	else
+		put_state(&t, answer, c->message.value[ZN_KEY_ID]);
+	return zn_term_flush(&t);
+}
+
+static int run(struct call *c, int argc, char **argv)
+{
+	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
+
+	if (!take_arguments(c, argc, argv))
+		return EXIT_USAGE;
+	if (c->message.verb != ZN_VERB_LIST && !c->message.value[ZN_KEY_ID][0]) {
+		complain("the id of a job must follow");
+		return EXIT_USAGE;
+	}
+	if (!zn_message_write(&o, &c->message)) {
+		complain("the values together are longer than %d bytes", ZN_MESSAGE_BYTES);
+		return EXIT_USAGE;
+	}
+	c->len = o.len;
+	if (ask(c) != ANSWERED) {
+		complain("%s", c->why);
+		return EXIT_FAILURE;
+	}
+	return print(c) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* A socket must not become a stream that was closed: what is opened here can neither be read nor written. */
+static void hold_streams(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) < 0)
+			return;
+}
+
+static bool given(int argc, char **argv, const char *what)
+{
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], what))
+			return true;
+	return false;
+}
+
+int zn_jobctl_main(int argc, char **argv)
+{
+	static struct call c;
+	uint64_t now_ns = zn_now_ns();
+	char time[24];
+
+	c.fd = -1;
+	in_hook = given(argc, argv, "--slurm");
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* write() says so as well */
+	if (in_hook)
+		limit_time();
+	hold_streams();
+	if (!in_hook && given(argc, argv, "--help"))
+		return fputs(USAGE, stdout) < 0;
+	c.deadline_ns = now_ns + (in_hook ? SLURM_ANSWER_NS : PATIENCE_NS);
+	zn_options_control(c.socket);
+	zn_moment_now(&c.said);
+	snprintf(time, sizeof(time), "%llu", (unsigned long long)c.said.wall_ms);
+	zn_message_set(&c.message, ZN_KEY_TIME, time);
+	return in_hook ? run_slurm(&c, argc, argv) : run(&c, argc, argv);
+}

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * io.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in rows
+ * of the arena; a flow is a job on a mount, with the rows of each operation in a chain. Figures are sums over rows, read
+ * where they are. When a device's number comes to mean another file system, its rows are cut: what they hold stays
+ * where it was counted, and what follows is counted in new ones.
+ */
+#include "zernel.h"
+#include <string.h>
+
+#define US        3 /* decimals from nanoseconds to microseconds and to seconds */
+#define S         9
+#define SETTLE_NS (2 * ZN_NS_PER_S)   /* nobody adds to a row any more that was cut this long ago */
+#define IDLE_NS   (600 * ZN_NS_PER_S) /* then what is of no job and of no mount of the host goes */
+/* Calls per second from which on reads or writes are spread over groups of CPUs. Adding to a cache line that another CPU has
+ * takes a few 100 ns, so below this at most some 3 % of one CPU's time. */
+#define SPREAD_CALLS 100000
+
+void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *jobs)
+{
+	if (f->arena) /* a fresh one is zero, and memory that nobody needs is not touched */
+		memset(f, 0, sizeof(*f));
+	f->arena = arena;
+	f->jobs = jobs;
+	f->quota = (struct zn_quota){.size = ZN_FLOWS_MAX, .reserve = ZN_FLOWS_MAX / 16};
+	zn_mounts_init(&f->mounts);
+}
+
+/* ---- Histograms of both kinds, as one is numbered by the rows. ---- */
+
+/* What both begin with: nothing after max_ns may be looked at. NULL: it cannot be read. */
+static const struct zn_hist *counted(const struct zn_flows *f, uint32_t slot)
+{
+	if (slot < ZN_HISTS_MAX)
+		return zn_arena_hist(f->arena, slot);
+	return (const struct zn_hist *)zn_arena_coarse(f->arena, slot - ZN_HISTS_MAX);
+}
+
+static void merge_into(struct zn_flows *f, struct zn_hist *to, uint32_t slot)
+{
+	const struct zn_hist *h = counted(f, slot);
+
+	if (h && slot < ZN_HISTS_MAX)
+		zn_hist_merge(to, h);
+	else if (h)
+		zn_hist_merge_coarse(to, (const struct zn_coarse_hist *)h);
+}
+
+/* Adds one to another of the same kind, which nobody else changes. */
+static void fold_into(struct zn_flows *f, uint32_t to, uint32_t slot)
+{
+	struct zn_coarse_hist *into;
+	const struct zn_coarse_hist *from;
+
+	if (slot < ZN_HISTS_MAX) {
+		merge_into(f, zn_arena_hist(f->arena, to), slot);
+		return;
+	}
+	into = zn_arena_coarse(f->arena, to - ZN_HISTS_MAX);
+	from = zn_arena_coarse(f->arena, slot - ZN_HISTS_MAX);
+	into->calls += from->calls;
+	into->errors += from->errors;
+	into->bytes += from->bytes;
+	into->sum_ns += from->sum_ns;
+	if (from->max_ns > into->max_ns)
+		into->max_ns = from->max_ns;
+	for (uint32_t i = 0; i < ZN_COARSE_BUCKETS; i++)
+		into->bucket[i] += from->bucket[i];
+}
+
+/* ---- Chains of rows. ---- */
+
+static struct zn_flow_op *op_of(struct zn_flows *f, const struct zn_flow_row *row)
+{
+	return &f->flow[row->flow].op[row->key.op];
+}
+
+static void chain_add(struct zn_flows *f, uint32_t slot, uint32_t flow)
+{
+	struct zn_flow_row *row = &f->row[slot];
+
+	row->flow = flow;
+	row->next = op_of(f, row)->first;
+	op_of(f, row)->first = slot;
+}
+
+static void chain_remove(struct zn_flows *f, uint32_t slot)
+{
+	uint32_t *at = &op_of(f, &f->row[slot])->first;
+
+	while (*at && *at != slot)
+		at = &f->row[*at].next;
+	if (*at)
+		*at = f->row[slot].next;
+}
+
+static void row_set(struct zn_flow_row *row, enum zn_flow_row_state state)
+{
+	row->state = state;
+	row->since_ns = zn_now_ns();
+}
+
+static void row_cut(struct zn_flows *f, uint32_t slot)
+{
+	f->arena->ops->io_cut(f->arena, &f->row[slot].key);
+	row_set(&f->row[slot], ZN_ROW_CUT);
+}
+
+/* Out of its chain, and back to the arena once it is settled. */
+static void row_leave(struct zn_flows *f, uint32_t slot)
+{
+	if (f->row[slot].state == ZN_ROW_LIVE)
+		row_cut(f, slot);
+	chain_remove(f, slot);
+	f->row[slot].state = ZN_ROW_LEAVING;
+}
+
+static bool settled(const struct zn_flow_row *row, uint64_t now_ns)
+{
+	return row->since_ns + SETTLE_NS <= now_ns;
+}
+
+/* ---- Flows. ---- */
+
+static bool same_tag(struct zn_tag a, struct zn_tag b)
+{
+	return a.serial == b.serial && (a.slot == b.slot || !a.serial);
+}
+
+/* Marks those that differ in the type of file system alone. */
+static void twins_mark(struct zn_flows *f, struct zn_flow *flow)
+{
+	for (uint32_t i = 0; i < f->high; i++) {
+		struct zn_flow *other = &f->flow[i];
+
+		if (other != flow && other->used && same_tag(other->job, flow->job) &&
+			!strcmp(other->point, flow->point))
+			other->twin = flow->twin = true;
+	}
+}
+
+static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, const struct zn_mount *mount)
+{
+	uint32_t i = 0;
+
+	if (!zn_quota_try(&f->quota, row->of.user))
+		return ZN_FLOWS_MAX;
+	while (i < ZN_FLOWS_MAX && f->flow[i].used)
+		i++;
+	if (i == ZN_FLOWS_MAX) {
+		zn_quota_give(&f->quota, row->of.user);
+		return i;
+	}
+	f->flow[i] =
+		(struct zn_flow){.used = true, .job = row->key.job, .owner = row->of.user, .active_ns = zn_now_ns()};
+	snprintf(f->flow[i].point, ZN_MOUNT_BYTES, "%s", mount->point);
+	snprintf(f->flow[i].fstype, ZN_FSTYPE_BYTES, "%s", mount->fstype);
+	if (i >= f->high)
+		f->high = i + 1;
+	twins_mark(f, &f->flow[i]);
+	return i;
+}
+
+static uint32_t flow_find(struct zn_flows *f, const struct zn_flow_row *row, const struct zn_mount *mount)
+{
+	for (uint32_t i = 0; i < f->high; i++)
+		if (f->flow[i].used && same_tag(f->flow[i].job, row->key.job) &&
+			!strcmp(f->flow[i].point, mount->point) && !strcmp(f->flow[i].fstype, mount->fstype))
+			return i;
+	return flow_make(f, row, mount);
+}
+
+static void flow_drop(struct zn_flows *f, struct zn_flow *flow)
+{
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		while (flow->op[op].first)
+			row_leave(f, flow->op[op].first);
+	flow->used = false;
+	zn_quota_give(&f->quota, flow->owner);
+}
+
+static bool flow_empty(const struct zn_flow *flow)
+{
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		if (flow->op[op].first)
+			return false;
+	return true;
+}
+
+/* ---- What the arena has. ---- */
+
+/* There is no room in this table for what a row needs to be shown: counted once, however often it is looked for. */
+static void lost(struct zn_flows *f, struct zn_flow_row *row, struct zn_quota *table)
+{
+	if (row->lost)
+		return;
+	row->lost = true;
+	zn_quota_refuse(table, row->of.user);
+	__atomic_fetch_add(&f->arena->shared->lost[ZN_LOST_MOUNT], 1, __ATOMIC_RELAXED);
+}
+
+/* The mount of a row. While the table has no room for the device it has no name at all, and is not shown. */
+static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
+{
+	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, 0, f->row[slot].of.user);
+
+	if (!mount)
+		lost(f, &f->row[slot], &f->mounts.quota);
+	return mount;
+}
+
+static bool row_bind(struct zn_flows *f, uint32_t slot, const struct zn_mount *mount)
+{
+	uint32_t flow = flow_find(f, &f->row[slot], mount);
+
+	if (flow == ZN_FLOWS_MAX) {
+		lost(f, &f->row[slot], &f->quota);
+		return false;
+	}
+	chain_add(f, slot, flow);
+	f->row[slot].version = mount->version;
+	return true;
+}
+
+/* False: there is no room to show it. */
+static bool row_show(struct zn_flows *f, uint32_t slot)
+{
+	struct zn_mount *mount = mount_of(f, slot);
+
+	if (!mount || !row_bind(f, slot, mount))
+		return false;
+	row_set(&f->row[slot], ZN_ROW_LIVE);
+	return true;
+}
+
+/* What its job has done of it is in no figure that is shown. */
+static void row_hidden(struct zn_flows *f, uint32_t slot)
+{
+	const struct zn_io_key *key = &f->row[slot].key;
+
+	if (key->job.serial && key->job.slot < ZN_JOBS_MAX)
+		f->hidden[key->job.slot] |= (uint16_t)(1u << key->op);
+}
+
+static void row_new(struct zn_flows *f, const struct zn_io_entry *e)
+{
+	uint32_t slot = e->row.hist;
+
+	f->row[slot] = (struct zn_flow_row){.key = e->key, .of = e->row};
+	row_set(&f->row[slot], ZN_ROW_WAITING);
+	if (!row_show(f, slot))
+		row_hidden(f, slot);
+	if (slot >= f->row_high)
+		f->row_high = slot + 1;
+}
+
+/* What it has counted so far is not of this tick. */
+static void row_not_of_tick(struct zn_flows *f, uint32_t slot)
+{
+	const struct zn_hist *h = counted(f, slot);
+	struct zn_flow_op *op = op_of(f, &f->row[slot]);
+
+	if (!h)
+		return;
+	op->tick_calls += h->calls;
+	op->tick_bytes += h->bytes;
+}
+
+/* A device that got its name takes its figures along; what it was shown as goes with the last of its rows. */
+static void row_rename(struct zn_flows *f, uint32_t slot, const struct zn_mount *mount)
+{
+	struct zn_flow *before = &f->flow[f->row[slot].flow];
+
+	chain_remove(f, slot);
+	if (!row_bind(f, slot, mount)) {
+		chain_add(f, slot, f->row[slot].flow);
+		return;
+	}
+	row_not_of_tick(f, slot);
+	if (flow_empty(before))
+		flow_drop(f, before);
+}
+
+static void row_check(struct zn_flows *f, uint32_t slot)
+{
+	struct zn_flow_row *row = &f->row[slot];
+	struct zn_mount *mount = mount_of(f, slot);
+
+	if (!mount || row->version == mount->version)
+		return;
+	if (row->version < mount->cut)
+		row_cut(f, slot);
+	else
+		row_rename(f, slot, mount);
+}
+
+void zn_flows_refresh(struct zn_flows *f)
+{
+	size_t n = f->arena->ops->io ? f->arena->ops->io(f->arena, f->entry, ZN_IO_MAX) : 0;
+
+	for (uint32_t slot = ZN_HISTS_FIRST; slot < f->row_high; slot++)
+		if (f->row[slot].state == ZN_ROW_LIVE)
+			row_check(f, slot);
+	for (size_t i = 0; i < n; i++) {
+		const struct zn_io_entry *e = &f->entry[i];
+
+		if (e->row.hist < ZN_LEN(f->row) && e->key.op < ZN_IO_OP_COUNT &&
+			f->row[e->row.hist].state == ZN_ROW_FREE)
+			row_new(f, e);
+	}
+	f->row_count = (uint32_t)n;
+	if (f->jobs)
+		f->jobs->crowded = f->row_count > ZN_IO_MAX / 8 * 7; /* more than the jobs of one user may have */
+	zn_mounts_hurry(&f->mounts); /* at the end, as it comes back here to give the new names */
+}
+
+/* ---- The tick. ---- */
+
+struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op)
+{
+	struct zn_flow_sum sum = {0};
+
+	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
+		const struct zn_hist *h = counted(f, slot);
+
+		if (!h)
+			continue;
+		sum.calls += h->calls;
+		sum.errors += h->errors;
+		sum.bytes += h->bytes;
+	}
+	return sum;
+}
+
+static uint64_t per(uint64_t now, uint64_t before, uint64_t scale, uint64_t ns)
+{
+	return now > before && ns ? (uint64_t)((__uint128_t)(now - before) * scale * ZN_NS_PER_S / ns) : 0;
+}
+
+static void op_tick(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, uint64_t now_ns)
+{
+	struct zn_flow_sum sum = zn_flow_sum(f, flow, op);
+	uint64_t ns = f->tick_ns ? now_ns - f->tick_ns : 0;
+	struct zn_flow_op *o = &flow->op[op];
+
+	if (sum.calls > o->tick_calls)
+		flow->active_ns = now_ns;
+	o->call_rate = per(sum.calls, o->tick_calls, 1000, ns);
+	o->byte_rate = per(sum.bytes, o->tick_bytes, 1, ns);
+	o->tick_calls = sum.calls;
+	o->tick_bytes = sum.bytes;
+}
+
+/* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more than that. */
+static void op_fold(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, uint64_t now_ns)
+{
+	uint32_t into[2] = {0}, next;
+
+	for (uint32_t slot = flow->op[op].first; slot; slot = next) {
+		uint32_t *to = &into[slot >= ZN_HISTS_MAX];
+
+		next = f->row[slot].next;
+		if (!counted(f, slot) || f->row[slot].state != ZN_ROW_CUT || !settled(&f->row[slot], now_ns))
+			continue;
+		if (*to) {
+			fold_into(f, *to, slot);
+			f->row[*to].of.partial |= f->row[slot].of.partial;
+			row_leave(f, slot);
+		} else {
+			*to = slot;
+		}
+	}
+}
+
+/* Whether some device of it is mounted on the host. */
+static bool mounted(struct zn_flows *f, const struct zn_flow *flow)
+{
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
+			struct zn_mount *mount = f->row[slot].state == ZN_ROW_LIVE ? mount_of(f, slot) : NULL;
+
+			if (mount && mount->state == ZN_MOUNT_HOST)
+				return true;
+		}
+	return false;
+}
+
+/* What is of a job stays until the job is forgotten. */
+static bool over(struct zn_flows *f, const struct zn_flow *flow, uint64_t now_ns)
+{
+	if (flow_empty(flow))
+		return true;
+	if (flow->job.serial)
+		return f->jobs && !zn_jobs_at(f->jobs, flow->job);
+	return flow->active_ns + IDLE_NS <= now_ns && !mounted(f, flow);
+}
+
+static void flow_tick(struct zn_flows *f, struct zn_flow *flow, uint64_t now_ns)
+{
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
+		if (!flow->op[op].first)
+			continue;
+		op_tick(f, flow, op, now_ns);
+		op_fold(f, flow, op, now_ns);
+	}
+	if (over(f, flow, now_ns))
+		flow_drop(f, flow);
+}
+
+/* So many at one time that CPUs would wait for one another: each group of them gets a shard, see vfs.bpf.c. */
+static void row_spread(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
+{
+	struct zn_flow_row *row = &f->row[slot];
+	struct zn_hist *h = slot < ZN_HISTS_MAX && row->key.shard == 0 ? zn_arena_hist(f->arena, slot) : NULL;
+	uint64_t calls = h ? h->calls : 0;
+
+	if (!h || row->key.op > ZN_IO_WRITE)
+		return;
+	if (f->tick_ns && per(calls, row->calls, 1, now_ns - f->tick_ns) >= SPREAD_CALLS)
+		h->spread = 1;
+	row->calls = calls;
+}
+
+/* Shows what there was no room for, if there is now. Until then it is kept as others are: of a job until that is forgotten. */
+static void row_wait(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
+{
+	struct zn_flow_row *row = &f->row[slot];
+	const struct zn_hist *h = counted(f, slot);
+	uint64_t calls = h ? h->calls : 0;
+
+	if (row_show(f, slot)) {
+		row_not_of_tick(f, slot);
+		return;
+	}
+	if (calls > row->calls)
+		row->since_ns = now_ns;
+	row->calls = calls;
+	if (row->key.job.serial ? f->jobs && !zn_jobs_at(f->jobs, row->key.job) : row->since_ns + IDLE_NS <= now_ns) {
+		row_cut(f, slot);
+		row->state = ZN_ROW_LEAVING;
+	} else {
+		row_hidden(f, slot);
+	}
+}
+
+static void rows_tick(struct zn_flows *f, uint64_t now_ns)
+{
+	memset(f->hidden, 0, sizeof(f->hidden));
+	for (uint32_t slot = ZN_HISTS_FIRST; slot < f->row_high; slot++) {
+		struct zn_flow_row *row = &f->row[slot];
+
+		if (row->state == ZN_ROW_WAITING) {
+			row_wait(f, slot, now_ns);
+		} else if (row->state == ZN_ROW_LIVE) {
+			row_spread(f, slot, now_ns);
+		} else if (row->state == ZN_ROW_LEAVING && settled(row, now_ns)) {
+			f->arena->ops->io_free(f->arena, &row->of);
+			row->state = ZN_ROW_FREE;
+		}
+	}
+}
+
+void zn_flows_tick(struct zn_flows *f, uint64_t now_ns)
+{
+	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from here on. */
+	zn_io_changed(f->arena->shared);
+	zn_flows_refresh(f);
+	for (uint32_t i = 0; i < f->high; i++)
+		if (f->flow[i].used)
+			flow_tick(f, &f->flow[i], now_ns);
+	while (f->high && !f->flow[f->high - 1].used)
+		f->high--;
+	rows_tick(f, now_ns);
+	zn_mounts_tick(&f->mounts, now_ns);
+	f->tick_ns = now_ns;
+}
+
+/* ---- What is shown. ---- */
+
+const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow)
+{
+	const struct zn_job *job;
+
+	if (!flow->job.serial)
+		return "";
+	job = f->jobs ? zn_jobs_at(f->jobs, flow->job) : NULL;
+	return job && zn_jobs_find(f->jobs, job->id, ZN_UNKNOWN) == job ? job->id : NULL;
+}
+
+bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job)
+{
+	return flow->used && same_tag(flow->job, (struct zn_tag){job->slot, job->serial});
+}
+
+static void merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op)
+{
+	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next)
+		merge_into(f, &f->merged, slot);
+}
+
+static bool is_twin(const struct zn_flow *a, const struct zn_flow *b)
+{
+	return a != b && a->used && same_tag(a->job, b->job) && !strcmp(a->point, b->point);
+}
+
+const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins)
+{
+	memset(&f->merged, 0, sizeof(f->merged));
+	merge(f, flow, op);
+	for (uint32_t i = 0; twins && flow->twin && i < f->high; i++) {
+		if (!is_twin(&f->flow[i], flow) || !f->flow[i].op[op].first)
+			continue;
+		if (&f->flow[i] < flow)
+			return NULL;
+		merge(f, &f->flow[i], op);
+	}
+	return &f->merged;
+}
+
+/* NULL: it is of no job, or of one that has gone. */
+static const struct zn_job_row *row_of(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;
+
+	return row && row->serial == job.serial ? row : NULL;
+}
+
+static uint32_t ops_of(const __u64 count[ZN_IO_OP_COUNT])
+{
+	uint32_t ops = 0;
+
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		ops |= (uint32_t)(count[op] > 0) << op;
+	return ops;
+}
+
+uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = row_of(f, job);
+
+	return row ? ops_of(row->io_missed) : 0;
+}
+
+uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job)
+{
+	const struct zn_job_row *row = row_of(f, job);
+
+	return row ? f->hidden[job.slot] | ops_of(row->io_lost) | ops_of(row->io_missed) : 0;
+}
+
+/* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on, and of
+ * which none was missed since. */
+static bool is_whole(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, uint32_t lost)
+{
+	bool whole = flow->op[op].first && !(zn_flows_missed(f, flow->job) >> op & 1);
+
+	if (!(lost >> op & 1))
+		return true;
+	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next)
+		whole &= !f->row[slot].of.partial;
+	return whole;
+}
+
+static void key_whole(struct zn_json *j, const char *key, uint64_t v, bool whole)
+{
+	if (whole)
+		zn_json_key_u64(j, key, v);
+	else
+		zn_json_key_null(j, key);
+}
+
+static void flow_op(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, enum zn_io_op op, bool rates)
+{
+	struct zn_flow_sum sum = zn_flow_sum(v->flows, f, op);
+	const struct zn_hist *h;
+	struct zn_summary s;
+
+	if (!sum.calls)
+		return;
+	h = zn_flow_merge(v->flows, f, op, false);
+	s = zn_hist_summary(h);
+	zn_json_key_open(j, zn_io_label(op), '{');
+	zn_json_key_u64(j, "count", sum.calls);
+	zn_json_key_u64(j, "errors", sum.errors);
+	if (rates)
+		zn_json_key_scaled(j, "rate", f->op[op].call_rate, 3);
+	else
+		zn_json_key_scaled(j, "seconds", h->sum_ns, S);
+	if (s.count) {
+		zn_json_key_scaled(j, "p50_us", s.p50_ns, US);
+		zn_json_key_scaled(j, "p99_us", s.p99_ns, US);
+	} else {
+		zn_json_key_null(j, "p50_us");
+		zn_json_key_null(j, "p99_us");
+	}
+	zn_json_close(j, '}');
+}
+
+void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates)
+{
+	static const struct {
+		const char *key;
+		enum zn_io_op op;
+	} bytes[] = {{"read_bytes", ZN_IO_READ}, {"write_bytes", ZN_IO_WRITE}, {"mapped_bytes", ZN_IO_MMAP},
+		{"copied_bytes", ZN_IO_COPY}};
+	const char *job = zn_flow_job(v->flows, f);
+	uint32_t lost = zn_flows_lost(v->flows, f->job);
+
+	zn_json_open(j, '{');
+	if (rates)
+		zn_json_key_text(j, "job_id", job ? job : "");
+	zn_json_key_text(j, "mount", f->point);
+	zn_json_key_text(j, "fstype", f->fstype);
+	for (size_t i = 0; i < ZN_LEN(bytes); i++)
+		key_whole(j, bytes[i].key, zn_flow_sum(v->flows, f, bytes[i].op).bytes,
+			is_whole(v->flows, f, bytes[i].op, lost));
+	if (rates) {
+		key_whole(j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate, is_whole(v->flows, f, ZN_IO_READ, lost));
+		key_whole(
+			j, "write_bytes_per_s", f->op[ZN_IO_WRITE].byte_rate, is_whole(v->flows, f, ZN_IO_WRITE, lost));
+	}
+	zn_json_key_open(j, "ops", '{');
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
+		if (is_whole(v->flows, f, op, lost))
+			flow_op(j, v, f, op, rates);
+		else if (!rates)
+			zn_json_key_null(j, zn_io_label(op));
+	zn_json_close(j, '}');
+	zn_json_close(j, '}');
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* labels.c: the values of labels, which are what enums are called in metrics, JSON and on command lines. */
+#include "zernel.h"
+
+const char *zn_family_label(enum zn_family f)
+{
+	static const char *const label[] = {
+#define X(e, text, option) text,
+		ZN_FAMILIES(X) ZN_KERNEL_FAMILIES(X)
+#undef X
+	};
+
+	return f < ZN_FAM_ALL ? label[f] : "unknown";
+}
+
+const char *zn_tier_label(enum zn_tier t)
+{
+	static const char *const label[] = {"none", "fentry", "kprobe", "tracepoint"};
+
+	return t < ZN_LEN(label) ? label[t] : "unknown";
+}
+
+const char *zn_stall_label(enum zn_stall s)
+{
+	static const char *const label[] = {
+#define X(e, text, help) text,
+		ZN_STALLS(X)
+#undef X
+	};
+
+	return s < ZN_LEN(label) ? label[s] : "unknown";
+}
+
+const char *zn_detail_label(enum zn_detail d)
+{
+	static const char *const label[] = {
+#define X(e, text) text,
+		ZN_DETAILS(X)
+#undef X
+	};
+
+	return d < ZN_DETAIL_COUNT ? label[d] : "unknown";
+}
+
+const char *zn_io_label(enum zn_io_op op)
+{
+	static const char *const label[] = {
+#define X(e, text) text,
+		ZN_IO_OPS(X)
+#undef X
+	};
+
+	return op < ZN_IO_OP_COUNT ? label[op] : "unknown";
+}

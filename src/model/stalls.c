@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * stalls.c: why a GPU is idle, in figures and in one sentence: where the time of the threads that launch its work went,
+ * what their data loader's workers did meanwhile, and which rank the others wait for.
+ */
+#include "zernel.h"
+#include <string.h>
+
+#define SHARE_ONE 1000000000u
+#define MS        6 /* decimals from nanoseconds */
+#define NS        9
+
+static uint64_t sum_of(const uint64_t *ns, size_t count)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < count; i++)
+		all += ns[i];
+	return all;
+}
+
+static uint64_t share(uint64_t part, uint64_t all)
+{
+	return all ? (uint64_t)((__uint128_t)part * SHARE_ONE / all) : 0;
+}
+
+static const struct zn_info *info_of(const struct zn_view *v, uint32_t row)
+{
+	return &v->agg->info[row];
+}
+
+static bool has_calls(const struct zn_view *v, const struct zn_proc *p, enum zn_detail d)
+{
+	const struct zn_hist *h = zn_arena_hist(v->agg->arena, p->hist[d]);
+
+	return h && h->calls;
+}
+
+bool zn_wait_loader(const struct zn_view *v, uint32_t row)
+{
+	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
+
+	return p && zn_kernel_has(v, ZN_FAM_DATALOAD) &&
+		(has_calls(v, p, ZN_H_DATALOAD) || has_calls(v, p, ZN_H_WORKER_IDLE) ||
+			info_of(v, row)->stall_ns[ZN_STALL_DATA]);
+}
+
+/* Waits for data are told where the loader is one whose waits are known. */
+static bool cause_known(const struct zn_view *v, enum zn_stall s, bool loader)
+{
+	if (s == ZN_STALL_DATA)
+		return loader;
+	return s != ZN_STALL_DIST || zn_kernel_has(v, ZN_FAM_DIST_SYNC);
+}
+
+bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to)
+{
+	const struct zn_info *info = info_of(v, row);
+	uint64_t all = sum_of(info->stall_tick_ns, ZN_STALL_COUNT);
+	bool loader = zn_wait_loader(v, row);
+
+	*to = (struct zn_shares){0};
+	if (!all || !zn_kernel_has(v, ZN_FAM_SCHED))
+		return false;
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
+		to->known[s] = cause_known(v, s, loader);
+		to->share[s] = share(info->stall_tick_ns[s], all);
+		to->seconds_ns[s] = info->stall_ns[s];
+	}
+	return true;
+}
+
+/* ---- the sentence ---- */
+
+/* What a data loader's workers did over the last tick, as far as it is known. */
+static const char *workers(const struct zn_wait_facts *f, char to[64])
+{
+	if (!f->workers)
+		return "";
+	snprintf(to, 64, "; its %u loader worker%s %s", f->workers, f->workers == 1 ? "" : "s",
+		f->workers == 1 ? "is" : "are");
+	return to;
+}
+
+static const char *workers_do(const struct zn_wait_facts *f)
+{
+	if (!f->workers)
+		return "";
+	if (f->worker_busy >= SHARE_ONE / 2)
+		return " busy";
+	return f->worker_busy == ZN_UNKNOWN ? " waited for" : " idle: the wait is in the pinning thread, or on the way";
+}
+
+static const char *late_one(const struct zn_wait_facts *f, const char *what, char to[64])
+{
+	if (!f->late_pid)
+		return "";
+	if (f->late_rank == ZN_UNKNOWN)
+		snprintf(to, 64, "; process %u %s", f->late_pid, what);
+	else
+		snprintf(to, 64, "; rank %u (pid %u) %s", f->late_rank, f->late_pid, what);
+	return to;
+}
+
+static unsigned percent(const struct zn_wait_facts *f, enum zn_stall s)
+{
+	return (unsigned)((f->share[s] + SHARE_ONE / 200) / (SHARE_ONE / 100));
+}
+
+/* A wait that takes at least so many per mille, the longest of them, comes before what follows from having work. */
+static const struct {
+	enum zn_stall cause;
+	uint32_t least;
+	const char *text;
+} sentences[] = {
+	{ZN_STALL_DATA, 100, "waits for data"},
+	{ZN_STALL_DIST, 100, "waits for other ranks"},
+	{ZN_STALL_IO, 100, "is blocked on files or page faults"},
+	{ZN_STALL_RUNQUEUE, 100, "finds no free CPU"},
+	{ZN_STALL_OTHER, 250, "sleeps, on a lock or a timer,"},
+};
+
+static int worst(const struct zn_wait_facts *f)
+{
+	int found = -1;
+
+	for (size_t i = 0; i < ZN_LEN(sentences); i++) {
+		uint32_t share_ = f->share[sentences[i].cause];
+
+		if (share_ >= sentences[i].least * (SHARE_ONE / 1000) &&
+			(found < 0 || share_ > f->share[sentences[found].cause]))
+			found = (int)i;
+	}
+	return found;
+}
+
+static void says_working(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+{
+	char late[64];
+
+	if (f->share[ZN_STALL_GPU] >= f->share[ZN_STALL_CPU])
+		snprintf(to, ZN_SAYS_MAX, "%s keeps the GPU busy and waits for it %u %% of its time%s", f->who,
+			percent(f, ZN_STALL_GPU), late_one(f, "is the last to communicate", late));
+	else
+		snprintf(to, ZN_SAYS_MAX, "%s runs on the CPU %u %% of its time%s", f->who, percent(f, ZN_STALL_CPU),
+			late_one(f, "is the last to communicate", late));
+}
+
+void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+{
+	int i = worst(f);
+	char text[64];
+
+	if (i < 0) {
+		says_working(f, to);
+		return;
+	}
+	snprintf(to, ZN_SAYS_MAX, "%s %s %u %% of its time", f->who, sentences[i].text, percent(f, sentences[i].cause));
+	if (sentences[i].cause == ZN_STALL_DATA) {
+		strncat(to, workers(f, text), ZN_SAYS_MAX - strlen(to) - 1);
+		strncat(to, workers_do(f), ZN_SAYS_MAX - strlen(to) - 1);
+	} else if (sentences[i].cause == ZN_STALL_DIST) {
+		strncat(to, late_one(f, "is the straggler", text), ZN_SAYS_MAX - strlen(to) - 1);
+	}
+}
+
+/* Its rank in the largest communicator it is in, as a program's own rank is. */
+static uint32_t rank_of(const struct zn_agg *a, uint32_t tgid)
+{
+	const struct zn_comm *largest = NULL;
+
+	for (size_t i = 0; i < a->comm_count; i++) {
+		const struct zn_comm *c = &a->comms[i];
+
+		if (c->tgid == tgid && c->rank != ZN_UNKNOWN && c->nranks != ZN_UNKNOWN &&
+			(!largest || c->nranks > largest->nranks))
+			largest = c;
+	}
+	return largest ? largest->rank : ZN_UNKNOWN;
+}
+
+#define LATE_LEAST (SHARE_ONE / 10) /* of the last tick */
+
+static bool is_in(const struct zn_skew *s, uint32_t tgid)
+{
+	for (uint32_t m = 0; s && m < ZN_SKEW_RANKS && m < s->members; m++)
+		if (s->member[m].tgid == tgid)
+			return true;
+	return false;
+}
+
+/* The rank of a process's communicators that was later than the others for most of the last tick; not itself. */
+static void late_by_issue(const struct zn_agg *a, uint32_t tgid, struct zn_wait_facts *f)
+{
+	uint32_t most = LATE_LEAST;
+
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(a->arena, slot);
+
+		for (uint32_t m = 0; is_in(s, tgid) && m < ZN_SKEW_RANKS && m < s->members; m++) {
+			const struct zn_skew_rank *rank = &s->member[m];
+
+			if (a->late_share[slot][m] < most || !rank->id)
+				continue;
+			most = a->late_share[slot][m];
+			f->late_pid = rank->tgid == tgid ? 0 : rank->tgid;
+			f->late_rank = rank->rank;
+		}
+	}
+}
+
+static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
+{
+	const uint64_t *ns = a->info[row].stall_tick_ns;
+
+	return share(ns[ZN_STALL_DIST], sum_of(ns, ZN_STALL_COUNT));
+}
+
+/* Ranks that talk over sockets: of those of the same job that wait for one another, the one that waits least, if that is
+ * less than half of what this one does. */
+static void late_by_waits(const struct zn_view *v, uint32_t row, struct zn_wait_facts *f)
+{
+	const struct zn_agg *a = v->agg;
+	const struct zn_proc *own = zn_arena_proc(a->arena, row);
+	uint64_t least = dist_share(a, row) / 2;
+
+	for (uint32_t r = 0; r < a->row_count; r++) {
+		const struct zn_proc *p = a->row[r] == row ? NULL : zn_arena_proc(a->arena, a->row[r]);
+
+		if (!p || p->job.serial != own->job.serial || !has_calls(v, p, ZN_H_DIST_SYNC) ||
+			!sum_of(a->info[a->row[r]].stall_tick_ns, ZN_STALL_COUNT) || dist_share(a, a->row[r]) >= least)
+			continue;
+		least = dist_share(a, a->row[r]);
+		f->late_pid = p->tgid;
+		f->late_rank = rank_of(a, p->tgid);
+	}
+}
+
+static void facts(const struct zn_view *v, uint32_t row, const struct zn_shares *s, struct zn_wait_facts *f)
+{
+	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
+	const struct zn_info *info = info_of(v, row);
+	uint64_t worked = sum_of(info->worker_tick_ns, ZN_LEN(info->worker_tick_ns));
+	uint32_t rank = rank_of(v->agg, p->tgid);
+
+	*f = (struct zn_wait_facts){.late_rank = ZN_UNKNOWN, .worker_busy = ZN_UNKNOWN};
+	if (rank == ZN_UNKNOWN)
+		snprintf(f->who, sizeof(f->who), "process %u", p->tgid);
+	else
+		snprintf(f->who, sizeof(f->who), "rank %u", rank);
+	memcpy(f->share, s->share, sizeof(f->share));
+	if (zn_wait_loader(v, row))
+		f->workers = (uint32_t)p->count[ZN_C_WORKERS];
+	if (worked)
+		f->worker_busy = (uint32_t)share(info->worker_tick_ns[0], worked);
+	late_by_waits(v, row, f);
+	late_by_issue(v->agg, p->tgid, f);
+}
+
+/* ---- JSON ---- */
+
+static void key_share(struct zn_json *j, const char *key, bool known, uint64_t v)
+{
+	if (known)
+		zn_json_key_scaled(j, key, v, NS);
+	else
+		zn_json_key_null(j, key);
+}
+
+void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
+{
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		if (s == ZN_STALL_DATA && !ns[s])
+			zn_json_key_null(j, zn_stall_label(s));
+		else
+			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
+}
+
+void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+{
+	struct zn_wait_facts f;
+	struct zn_shares s;
+	char says[ZN_SAYS_MAX];
+
+	if (!zn_wait_shares(v, row, &s)) {
+		zn_json_key_null(j, "stalls");
+		return;
+	}
+	facts(v, row, &s, &f);
+	zn_wait_says(&f, says);
+	zn_json_key_open(j, "stalls", '{');
+	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
+		key_share(j, zn_stall_label(i), s.known[i], s.share[i]);
+	zn_json_key_open(j, "seconds", '{');
+	zn_wait_seconds(j, s.seconds_ns);
+	zn_json_close(j, '}');
+	zn_json_key_text(j, "says", says);
+	zn_json_close(j, '}');
+}
+
+static void quantiles(struct zn_json *j, const struct zn_hist *h)
+{
+	struct zn_summary s = h ? zn_hist_summary(h) : (struct zn_summary){0};
+
+	zn_json_key_u64(j, "count", s.count);
+	zn_json_key_scaled(j, "p50_ms", s.p50_ns, MS);
+	zn_json_key_scaled(j, "p99_ms", s.p99_ns, MS);
+	zn_json_key_scaled(j, "sum_ms", h ? h->sum_ns : 0, MS);
+}
+
+void zn_wait_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+{
+	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
+	const struct zn_info *info = info_of(v, row);
+	uint64_t worked = sum_of(info->worker_tick_ns, ZN_LEN(info->worker_tick_ns));
+
+	if (!zn_wait_loader(v, row)) {
+		zn_json_key_null(j, "dataloader");
+		return;
+	}
+	zn_json_key_open(j, "dataloader", '{');
+	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_DATALOAD]));
+	zn_json_key_text(j, "loader", "pytorch");
+	zn_json_key_u64(j, "workers", p->count[ZN_C_WORKERS]);
+	key_share(j, "workers_busy_ratio", worked > 0, share(info->worker_tick_ns[0], worked));
+	zn_json_key_open(j, "worker_idle", '{');
+	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_WORKER_IDLE]));
+	zn_json_close(j, '}');
+	zn_json_close(j, '}');
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * report_text.c: a report of report.c as people read it: a page of at most 80 columns, and one line. Made from the JSON
+ * alone, so that a report that lies in a file reads as one of a running job, and one of another version as far as it
+ * goes: what it lacks is "-". All text is plain ASCII.
+ */
+#include <stdarg.h>
+#include <string.h>
+
+#include "zernel.h"
+
+#define COLUMNS  80
+#define LINE_MAX 250  /* of the one line */
+#define S_MAX    1e12 /* a span that is longer is no span */
+
+/* A cell's text; each returns to. The value is missing or null: "-". */
+static char *none(char to[ZN_UNITS_CELL])
+{
+	strcpy(to, "-");
+	return to;
+}
+
+static double number(struct zn_str json, const char *path)
+{
+	return zn_json_number(zn_client_find(json, path));
+}
+
+static uint64_t integer(struct zn_str json, const char *path)
+{
+	return zn_json_integer(zn_client_find(json, path));
+}
+
+static char *bytes(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? zn_units_bytes(to, integer(json, path)) : none(to);
+}
+
+static char *count(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? zn_units_count(to, number(json, path)) : none(to);
+}
+
+static char *span_of(char to[ZN_UNITS_CELL], double s)
+{
+	if (s < 0 || s > S_MAX)
+		return none(to);
+	if (s >= 60)
+		return zn_units_span(to, (uint64_t)s);
+	return s > 0 ? zn_units_duration(to, 1e6 * s) : strcpy(to, "0s");
+}
+
+static char *span(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? span_of(to, number(json, path)) : none(to);
+}
+
+/* Of microseconds, times scale. */
+static char *took(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, double scale)
+{
+	return zn_client_known(json, path) ? zn_units_duration(to, scale * number(json, path)) : none(to);
+}
+
+static char *percent_of(char to[ZN_UNITS_CELL], double share)
+{
+	if (share < 0 || share > 1)
+		return none(to);
+	snprintf(to, ZN_UNITS_CELL, "%.0f%%", 100 * share);
+	return to;
+}
+
+static char *percent(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+{
+	return zn_client_known(json, path) ? percent_of(to, number(json, path)) : none(to);
+}
+
+/* "2026-11-21 11:55:20 UTC" of a time in ISO 8601. */
+static char *moment(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+{
+	char text[ZN_UNITS_CELL];
+
+	if (strlen(zn_client_text(json, path, text, sizeof(text))) < sizeof("2026-11-21T11:55:20") - 1)
+		return none(to);
+	snprintf(to, ZN_UNITS_CELL, "%.10s %.8s UTC", text, text + 11);
+	return to;
+}
+
+static bool same(struct zn_str value, const char *text)
+{
+	return value.len == strlen(text) && !memcmp(value.at, text, value.len);
+}
+
+/* One line, cut at the last column. A report's texts are other people's: whatever is not printable is '?'. */
+static void line(struct zn_out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void line(struct zn_out *o, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+	size_t len;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	len = strlen(text);
+	if (len > COLUMNS) {
+		len = COLUMNS;
+		memcpy(text + len - 3, "...", 3);
+	}
+	while (len && text[len - 1] == ' ')
+		len--;
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			text[i] = '?';
+	zn_out_bytes(o, text, len);
+	zn_out_char(o, '\n');
+}
+
+static void heading(struct zn_out *o, const char *text)
+{
+	zn_out_char(o, '\n');
+	line(o, "%s", text);
+}
+
+static void who(struct zn_out *o, struct zn_str r)
+{
+	char id[32], name[80], user[64], uid[32], account[80], partition[80], node[80], cluster[80];
+	uint64_t restart = integer(r, "restart");
+
+	zn_client_text(r, "job_id", id, sizeof(id));
+	zn_client_text(r, "name", name, sizeof(name));
+	if (restart)
+		line(o, "Job %s, restarted %llu times: %s", id, (unsigned long long)restart, name);
+	else
+		line(o, "Job %s: %s", id, name);
+	line(o, "  user %s (uid %s), account %s, partition %s", zn_client_text(r, "user", user, sizeof(user)),
+		zn_client_text(r, "uid", uid, sizeof(uid)), zn_client_text(r, "account", account, sizeof(account)),
+		zn_client_text(r, "partition", partition, sizeof(partition)));
+	line(o, zn_client_known(r, "cluster") ? "  on node %s of cluster %s" : "  on node %s",
+		zn_client_text(r, "node", node, sizeof(node)), zn_client_text(r, "cluster", cluster, sizeof(cluster)));
+	if (same(zn_client_find(r, "source"), "\"simulated\""))
+		line(o, "  SIMULATED: these numbers are made up, no job is behind them");
+}
+
+static void when(struct zn_out *o, struct zn_str r)
+{
+	char state[32], code[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
+
+	zn_out_char(o, '\n');
+	line(o, "  started    %s", moment(a, r, "start"));
+	if (zn_client_known(r, "end"))
+		line(o, "  ended      %s, after %s, exit code %s", moment(a, r, "end"), span(b, r, "wall_seconds"),
+			zn_client_text(r, "exit_code", code, sizeof(code)));
+	else
+		line(o, "  state      %s, for %s so far", zn_client_text(r, "state", state, sizeof(state)),
+			span(b, r, "wall_seconds"));
+	if (zn_client_known(r, "measured_since"))
+		line(o, "  measured   since %s only", moment(a, r, "measured_since"));
+	line(o, "  processes  %s that used a GPU library", count(a, r, "processes"));
+	line(o, "  memory     %s at its peak", bytes(a, r, "memory_peak_bytes"));
+}
+
+static bool is_true(struct zn_str json, const char *path)
+{
+	return same(zn_client_find(json, path), "true");
+}
+
+/* What should not go unseen. */
+static void gpu_sentence(struct zn_out *o, struct zn_str g)
+{
+	double share = number(g, "busy_share");
+	char id[56];
+
+	if (!is_true(g, "allocated") || !zn_client_known(g, "busy_share") || share >= 0.5)
+		return;
+	zn_client_text(g, "gpu_id", id, sizeof(id));
+	if (share > 0)
+		line(o, "  GPU %.24s was allocated and idle for %.0f %% of the time.", id, 100 * (1 - share));
+	else
+		line(o, "  GPU %.24s was allocated and never used.", id);
+}
+
+static void gpus(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "gpus"), key, g;
+	char id[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL];
+	size_t at = 0;
+
+	zn_out_char(o, '\n');
+	if (!zn_json_next(list, &at, &key, &g)) {
+		line(o, "No GPU was allocated or used.");
+		return;
+	}
+	line(o, "%-24s %8s %8s %5s %15s %15s", "GPU", "PEAK", "OF", "BUSY", "BUSY FOR", "IDLE FOR");
+	for (at = 0; zn_json_next(list, &at, &key, &g);)
+		line(o, "%-24.24s %8s %8s %5s %15s %15s", zn_client_text(g, "gpu_id", id, sizeof(id)),
+			bytes(a, g, "peak_bytes"), bytes(b, g, "total_bytes"), percent(c, g, "busy_share"),
+			span(d, g, "busy_seconds"), span(e, g, "idle_seconds"));
+	for (at = 0; zn_json_next(list, &at, &key, &g);)
+		if (same(zn_json_member(g, "gpu_id"), "\"unknown\"")) {
+			line(o, "  It used a GPU that could not be told: which ones it left idle is not known.");
+			return;
+		}
+	for (at = 0; zn_json_next(list, &at, &key, &g);)
+		gpu_sentence(o, g);
+}
+
+/* The sum of a list's or an object's numbers: of its items' member, or, without one, of its own values. */
+static double sum_of(struct zn_str list, const char *member)
+{
+	struct zn_str key, value;
+	double all = 0;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+		all += number(value, member);
+	return all;
+}
+
+/* The causes with most of the time first, as many as fit on a line; those below a percent are left out. */
+static void thread_time(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "thread_time"), key, value;
+	double limit = 2, all = sum_of(list, "");
+	char text[COLUMNS] = "", cell[ZN_UNITS_CELL];
+
+	for (int i = 0; all > 0 && i < ZN_STALL_COUNT; i++) {
+		struct zn_str most = {0};
+		double share = 0;
+
+		for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+			if (number(value, "") / all < limit && number(value, "") / all > share) {
+				share = number(value, "") / all;
+				most = key;
+			}
+		if (share < 0.01)
+			break;
+		limit = share;
+		snprintf(cell, sizeof(cell), "%s%.0f %% %.*s", i ? ", " : "", 100 * share,
+			most.len < 10 ? (int)most.len : 10, most.at);
+		strncat(text, cell, sizeof(text) - strlen(text) - 1);
+	}
+	if (*text)
+		line(o, "Its threads  %s", text);
+}
+
+static void cuda(struct zn_out *o, struct zn_str r)
+{
+	char a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL];
+
+	zn_out_char(o, '\n');
+	line(o, "Launches     %s: %s kernels, %s graphs, %s cooperative", count(a, r, "launches.count"),
+		count(b, r, "launches.kernel"), count(c, r, "launches.graph"), count(d, r, "launches.cooperative"));
+	line(o, "             %s more captured into graphs, %s failed", count(a, r, "launches.captured"),
+		count(b, r, "launches.errors"));
+	line(o, "             each took p50 %s, p99 %s, mean %s", took(a, r, "launch_latency.p50_us", 1),
+		took(b, r, "launch_latency.p99_us", 1), took(c, r, "launch_latency.mean_us", 1));
+	line(o, "Waits        %s for the GPU, %s in all, %s failed", count(a, r, "sync_wait.calls"),
+		span(b, r, "sync_wait.seconds"), count(c, r, "sync_wait.errors"));
+	thread_time(o, r);
+	line(o, "Copies       to the GPU %s, back %s, between GPUs %s, other %s", bytes(a, r, "memcpy.htod.bytes"),
+		bytes(b, r, "memcpy.dtoh.bytes"), bytes(c, r, "memcpy.dtod.bytes"), bytes(d, r, "memcpy.other.bytes"));
+	line(o, "Allocations  %s of %s in all, %s freed", count(a, r, "allocations.calls"),
+		bytes(b, r, "allocations.bytes"), count(c, r, "allocations.frees"));
+	if (integer(r, "allocations.oom"))
+		line(o, "  %s allocations failed because the GPU was full.", count(a, r, "allocations.oom"));
+	if (integer(r, "allocations.other_failures"))
+		line(o, "  %s allocations failed for other reasons.", count(a, r, "allocations.other_failures"));
+}
+
+static void nccl(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "nccl"), key, op;
+	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL],
+		f[ZN_UNITS_CELL];
+	size_t at = 0;
+
+	if (integer(r, "nccl_init.calls"))
+		line(o, "NCCL         %s communicators set up in %s", count(a, r, "nccl_init.calls"),
+			span(b, r, "nccl_init.seconds"));
+	if (!zn_json_next(list, &at, &key, &op))
+		return;
+	zn_out_char(o, '\n');
+	line(o, "%-16s %8s %8s %8s %12s %8s %8s", "NCCL", "CALLS", "BYTES", "ERRORS", "TIME", "P50", "P99");
+	for (at = 0; zn_json_next(list, &at, &key, &op);)
+		line(o, "%-16s %8s %8s %8s %12s %8s %8s", zn_client_text(op, "op", name, sizeof(name)),
+			count(a, op, "calls"), bytes(b, op, "bytes"), count(c, op, "errors"), span(d, op, "seconds"),
+			took(e, op, "p50_ms", 1e3), took(f, op, "p99_ms", 1e3));
+}
+
+static bool is_whole(struct zn_str ops)
+{
+	struct zn_str key, op;
+
+	for (size_t at = 0; zn_json_next(ops, &at, &key, &op);)
+		if (op.len && op.at[0] == 'n')
+			return false;
+	return true;
+}
+
+/* Of all operations of a mount: a member's sum, or its largest value. */
+static double over_ops(struct zn_str ops, const char *member, bool largest)
+{
+	struct zn_str key, op;
+	double all = 0;
+
+	for (size_t at = 0; zn_json_next(ops, &at, &key, &op);) {
+		double v = number(op, member);
+
+		all = !largest ? all + v : v > all ? v : all;
+	}
+	return all;
+}
+
+static void files(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "io"), key, f;
+	char mount[64], type[16], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL],
+		e[ZN_UNITS_CELL];
+	size_t at = 0;
+
+	if (!zn_json_next(list, &at, &key, &f))
+		return;
+	zn_out_char(o, '\n');
+	line(o, "%-24s %-8s %8s %8s %9s %8s %8s", "FILES ON", "TYPE", "READ", "WRITTEN", "CALLS", "FAILED", "P99");
+	for (at = 0; zn_json_next(list, &at, &key, &f);) {
+		struct zn_str ops = zn_client_find(f, "ops");
+
+		bool whole = is_whole(ops);
+
+		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_client_text(f, "mount", mount, sizeof(mount)),
+			zn_client_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
+			bytes(b, f, "write_bytes"), whole ? zn_units_count(c, over_ops(ops, "count", false)) : none(c),
+			whole ? zn_units_count(d, over_ops(ops, "errors", false)) : none(d),
+			zn_units_duration(e, over_ops(ops, "p99_us", true)));
+	}
+}
+
+static void steps(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "steps"), key, s;
+	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL];
+	size_t at = 0;
+
+	if (!zn_json_next(list, &at, &key, &s))
+		return;
+	zn_out_char(o, '\n');
+	line(o, "%-16s %-24s %-24s %11s", "STEP", "STARTED", "ENDED", "MEMORY PEAK");
+	for (at = 0; zn_json_next(list, &at, &key, &s);)
+		line(o, "%-16s %-24s %-24s %11s", zn_client_text(s, "name", name, sizeof(name)), moment(a, s, "start"),
+			moment(b, s, "end"), bytes(c, s, "memory_peak_bytes"));
+}
+
+static void alerts(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "alerts"), key, alert;
+	char name[40], of[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &alert); n++) {
+		if (!n)
+			heading(o, "Alerts that fired");
+		line(o, "  %s of %s, %s times, at first %s", zn_client_text(alert, "alert", name, sizeof(name)),
+			zn_client_text(alert, "of", of, sizeof(of)), count(a, alert, "times"),
+			moment(b, alert, "first"));
+	}
+}
+
+static void losses(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "lost"), key, value;
+	char a[ZN_UNITS_CELL];
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &value); n++) {
+		if (!n)
+			heading(o, "Lost by the whole node while the job ran");
+		line(o, "  %.*s %s", (int)(key.len < 40 ? key.len : 40), key.at, count(a, value, ""));
+	}
+}
+
+static void gaps(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "not_measured"), key, gap;
+	char what[80], why[160];
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &gap); n++) {
+		if (!n)
+			heading(o, "Not measured");
+		line(o, "  %s: %s", zn_client_text(gap, "what", what, sizeof(what)),
+			zn_client_text(gap, "why", why, sizeof(why)));
+	}
+	if (is_true(r, "truncated"))
+		line(o, "This report was cut: more was known than fits.");
+}
+
+void zn_report_page(struct zn_out *o, struct zn_str json)
+{
+	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {
+		who, when, gpus, cuda, nccl, files, steps, alerts, losses, gaps};
+
+	if (zn_json_check(json))
+		return;
+	for (size_t i = 0; i < ZN_LEN(parts); i++)
+		parts[i](o, json);
+}
+
+/* Of all GPUs: the one whose peak was highest, the share of their time that was used, and how many were not at all. */
+struct gpu_sums {
+	struct zn_str highest; /* empty: there is none, or memory was not measured on one of them */
+	double busy_s, all_s;
+	unsigned count, unused;
+	bool hidden; /* the peak of one is not known */
+};
+
+static struct gpu_sums sum_gpus(struct zn_str list)
+{
+	struct gpu_sums sums = {0};
+	struct zn_str key, g;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &g); sums.count++) {
+		double busy_s = number(g, "busy_seconds"), idle_s = number(g, "idle_seconds");
+
+		if (!zn_client_known(g, "peak_bytes"))
+			sums.hidden = true;
+		else if (!sums.highest.len || integer(g, "peak_bytes") > integer(sums.highest, "peak_bytes"))
+			sums.highest = g;
+		sums.busy_s += busy_s;
+		sums.all_s += busy_s + idle_s;
+		sums.unused += is_true(g, "allocated") && zn_client_known(g, "busy_share") && busy_s == 0 && idle_s > 0;
+	}
+	if (sums.hidden) /* it may be the highest */
+		sums.highest = (struct zn_str){0};
+	return sums;
+}
+
+static void line_gpus(struct zn_out *o, struct zn_str r)
+{
+	struct gpu_sums sums = sum_gpus(zn_client_find(r, "gpus"));
+	char cell[ZN_UNITS_CELL];
+
+	zn_out_text(o, "gpus=");
+	zn_out_u64(o, sums.count);
+	zn_out_text(o, " gpu_peak=");
+	zn_out_text(o, bytes(cell, sums.highest, "peak_bytes"));
+	zn_out_char(o, '/');
+	zn_out_text(o, bytes(cell, sums.highest, "total_bytes"));
+	zn_out_text(o, " gpu_busy=");
+	zn_out_text(o, sums.all_s > 0 ? percent_of(cell, sums.busy_s / sums.all_s) : none(cell));
+	zn_out_text(o, " gpu_unused=");
+	zn_out_u64(o, sums.unused);
+}
+
+static void pair(struct zn_out *o, const char *key, const char *value)
+{
+	zn_out_char(o, ' ');
+	zn_out_text(o, key);
+	zn_out_char(o, '=');
+	zn_out_text(o, value);
+}
+
+/* Over a list; known: what is there, and not null, if it was measured. */
+static char *all_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *known, const char *list, const char *member)
+{
+	double all = sum_of(zn_client_find(r, list), member);
+
+	if (!zn_client_known(r, known) || all < 0 || all >= 0x1p63)
+		return none(to);
+	return zn_units_bytes(to, (uint64_t)all);
+}
+
+/* Of all mounts, of which some may be missing where the operation is one that was lost. */
+static char *file_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *op, const char *member)
+{
+	struct zn_str list = zn_client_find(r, "io_lost"), key, value;
+	char lost[16];
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+		if (!strcmp(zn_client_text(value, "", lost, sizeof(lost)), op))
+			return none(to);
+	return all_bytes(to, r, "io", "io", member);
+}
+
+void zn_report_line(struct zn_out *o, struct zn_str json)
+{
+	char text[LINE_MAX], cell[ZN_UNITS_CELL];
+	struct zn_out to = {.at = text, .cap = sizeof(text)};
+
+	if (zn_json_check(json))
+		return;
+	line_gpus(&to, json);
+	pair(&to, "mem_peak", bytes(cell, json, "memory_peak_bytes"));
+	pair(&to, "launches", count(cell, json, "launches.count"));
+	pair(&to, "p99", took(cell, json, "launch_latency.p99_us", 1));
+	/* a span of a minute has spaces in it */
+	pair(&to, "sync",
+		number(json, "sync_wait.seconds") < 60 ? span(cell, json, "sync_wait.seconds")
+						       : took(cell, json, "sync_wait.seconds", 1e6));
+	pair(&to, "nccl", all_bytes(cell, json, "nccl_init", "nccl", "bytes")); /* its list is there in any case */
+	pair(&to, "read", file_bytes(cell, json, "read", "read_bytes"));
+	pair(&to, "written", file_bytes(cell, json, "write", "write_bytes"));
+	pair(&to, "oom", count(cell, json, "allocations.oom"));
+	pair(&to, "lost",
+		zn_client_known(json, "lost") ? zn_units_count(cell, sum_of(zn_client_find(json, "lost"), ""))
+					      : none(cell));
+	if (zn_client_known(json, "measured_since"))
+		pair(&to, "measured", "partly");
+	zn_out_bytes(o, text, to.len);
+}

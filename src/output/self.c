@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the text and the JSON forms both show: losses, the use of tables, and the daemon's own figures. */
+#include "zernel.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *const loss_text[][2] = {
+#define X(e, label, help) {label, help},
+	ZN_LOSSES(X)
+#undef X
+};
+
+const char *zn_loss_label(enum zn_loss what)
+{
+	return loss_text[what][0];
+}
+
+const char *zn_loss_help(enum zn_loss what)
+{
+	return loss_text[what][1];
+}
+
+uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
+{
+	uint64_t n = __atomic_load_n(&v->agg->arena->shared->lost[what], __ATOMIC_RELAXED);
+
+	if (what == ZN_LOST_MISSED && v->probe)
+		n += zn_probe_missed(v->probe);
+	if (what == ZN_LOST_REPORT && v->scribe)
+		n += zn_scribe_lost(v->scribe);
+	if (what == ZN_LOST_NOTIFICATION && v->notify)
+		n += zn_notify_lost(v->notify);
+	if (what == ZN_LOST_OTLP && v->courier)
+		n += zn_courier_lost(v->courier, ZN_TO_OTLP);
+	if (what == ZN_LOST_KMSG && v->xids)
+		n += v->xids->lost;
+	if (what == ZN_LOST_ALERT)
+		n += zn_alerts_lost(v->alerts);
+	return n + (v->serve ? v->serve->lost[what] : 0);
+}
+
+static void lib_count(void *to, const struct zn_lib *lib)
+{
+	(void)lib;
+	(*(uint64_t *)to)++;
+}
+
+static uint64_t allocs_used(const struct zn_agg *a)
+{
+	uint64_t n = 0;
+
+	for (uint32_t r = 0; r < a->row_count; r++)
+		n += a->arena->procs[a->row[r]].count[ZN_C_LIVE_ALLOCS];
+	return n;
+}
+
+static uint64_t jobs_used(const struct zn_jobs *j)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < ZN_JOBS_MAX; i++)
+		n += j->job[i].state != ZN_JOB_FREE;
+	return n;
+}
+
+/* Of processes and communicators, and of reads and writes of files. */
+static uint64_t hists_used(const struct zn_shared *s)
+{
+	int64_t n = (int64_t)s->quota[ZN_QUOTA_HISTOGRAM].used + s->quota[ZN_QUOTA_IO_HIST].used;
+
+	return n > 0 ? n : 0;
+}
+
+/* Tables of the kernel that no structure of the daemon counts. Simulated data has none of them. */
+static size_t shares_usage(const struct zn_shared *s, struct zn_usage *to)
+{
+	static const struct {
+		const char *table;
+		enum zn_quota_table of;
+	} shown[] = {{"threads", ZN_QUOTA_THREAD}, {"sched_threads", ZN_QUOTA_RUN}, {"workers", ZN_QUOTA_WORKER},
+		{"job_processes", ZN_QUOTA_TASK}, {"job_cgroups", ZN_QUOTA_CGROUP}};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ZN_LEN(shown); i++) {
+		const struct zn_quota *q = &s->quota[shown[i].of];
+
+		if (q->size)
+			to[n++] = (struct zn_usage){shown[i].table, q->used > 0 ? q->used : 0, q->size};
+	}
+	return n;
+}
+
+size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
+{
+	uint64_t libs = 0;
+	size_t n = 0;
+
+	if (v->find)
+		zn_libraries_visit(zn_find_libraries(v->find), lib_count, &libs);
+	to[n++] = (struct zn_usage){"processes", v->agg->arena->shared->procs, ZN_PROCS_MAX};
+	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg->arena->shared), ZN_HISTS_MAX - ZN_HISTS_FIRST};
+	to[n++] = (struct zn_usage){"allocations", allocs_used(v->agg), ZN_ALLOCS_MAX};
+	to[n++] = (struct zn_usage){"gpus", v->agg->gpus.count, ZN_GPUS_MAX};
+	to[n++] = (struct zn_usage){"communicators", v->agg->comm_count, ZN_COMMS_MAX};
+	to[n++] = (struct zn_usage){"libraries", libs, ZN_LIBS_MAX};
+	to[n++] = (struct zn_usage){"alerts", v->alerts->count, ZN_ALERTS_MAX};
+	if (v->jobs)
+		to[n++] = (struct zn_usage){"jobs", jobs_used(v->jobs), ZN_JOBS_MAX};
+	if (v->flows) {
+		to[n++] = (struct zn_usage){"io_series", v->flows->row_count, ZN_IO_MAX};
+		to[n++] = (struct zn_usage){"mounts", v->flows->mounts.count, ZN_MOUNTS_MAX};
+	}
+	n += shares_usage(v->agg->arena->shared, &to[n]);
+	if (v->serve)
+		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, v->options->max_connections};
+	return n;
+}
+
+uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX])
+{
+	struct zn_hang hang;
+	uint32_t tgid;
+	char who[64];
+	uint64_t ns;
+
+	why[0] = 0;
+	if (!v->find || !zn_libraries_hang(zn_find_libraries(v->find), &hang))
+		return 0;
+	tgid = hang.who.fuse_tgid ? hang.who.fuse_tgid : hang.blocked_tgid;
+	if (tgid)
+		snprintf(who, sizeof(who), "process %u", tgid);
+	else
+		snprintf(who, sizeof(who), "one of %u processes, such as %u,", hang.who.count, hang.who.tgid[0]);
+	ns = zn_now_ns() - hang.since_ns;
+	snprintf(why, ZN_TEXT_MAX,
+		"%s probes %s %.80s waits since %u ms for %s that maps it; forks of this node may wait too; to end it helps",
+		hang.detach ? "taking" : "putting", hang.detach ? "from" : "on", hang.path,
+		(unsigned)(ns / ZN_NS_PER_MS), who);
+	return ns;
+}
+
+static uint64_t resident_bytes(void)
+{
+	char text[128], *at;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	at = strchr(text, ' ');
+	return at ? strtoull(at, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
+}
+
+static uint64_t entries(int fd)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	uint64_t count = 0;
+	ssize_t n;
+
+	while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
+		for (ssize_t at = 0; at < n; count++)
+			at += *(const uint16_t *)(buffer + at + 16); /* d_reclen */
+	return count;
+}
+
+/* The one that asks is not counted. */
+static uint64_t fds_open(void)
+{
+	int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	uint64_t count;
+
+	if (fd < 0)
+		return 0;
+	/* from 6.2 on (commit f1f1f2569901) its size is their number; to list a thousand takes half a millisecond */
+	if (fstat(fd, &st) == 0 && st.st_size > 0)
+		count = (uint64_t)st.st_size - 1;
+	else
+		count = entries(fd) - 3; /* "." and ".." too */
+	close(fd);
+	return count;
+}
+
+void zn_view_tick(struct zn_view *v)
+{
+	v->resident_bytes = resident_bytes();
+	v->open_fds = fds_open();
+}
+
+bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
+{
+	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver. The daemon itself
+ * can make none after its start, and nothing there waits for a network. What the courier may do is little: it is nobody,
+ * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
+ * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
+ *
+ * A letter is handed over as a message (worker.c). What came of it is told in memory that both see.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define START_MS    10000 /* for the courier to say that it is there */
+#define FAREWELL_MS 2000  /* for what waits to be sent at the end */
+#define NOBODY      65534
+
+struct message {
+	uint32_t to;
+	uint32_t pad;
+	uint64_t number; /* of the letter */
+	char text[ZN_LETTER_BYTES];
+};
+#define HEAD_BYTES offsetof(struct message, text)
+
+/* ---- the courier ---- */
+
+struct courier {
+	struct zn_child child;
+	bool alone; /* the daemon has gone */
+	unsigned count;
+	struct zn_sender sender[ZN_SENDERS_MAX];
+	struct message message;
+};
+
+static void take(struct courier *c, size_t bytes)
+{
+	const struct message *m = &c->message;
+
+	if (bytes < HEAD_BYTES || m->to >= ZN_TO_COUNT)
+		return;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->sender[i].to == m->to)
+			zn_sender_push(&c->sender[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
+}
+
+/* All that is there. */
+static void receive(struct courier *c)
+{
+	size_t bytes;
+
+	c->alone = !zn_child_woken(&c->child, false);
+	while ((bytes = zn_child_take(&c->child, &c->message, sizeof(c->message))))
+		take(c, bytes);
+}
+
+static int wait_ms(const struct courier *c, uint64_t end_ns, uint64_t now_ns)
+{
+	uint64_t due_ns = end_ns;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->sender[i].due_ns < due_ns)
+			due_ns = c->sender[i].due_ns;
+	if (due_ns == UINT64_MAX)
+		return -1;
+	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / ZN_NS_PER_MS) + 1;
+}
+
+static void turn(struct courier *c, uint64_t end_ns)
+{
+	struct pollfd all[ZN_SENDERS_MAX + 1];
+
+	for (unsigned i = 0; i < c->count; i++)
+		all[i] = zn_sender_poll(&c->sender[i]);
+	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->child.fd, .events = POLLIN};
+	if (poll(all, c->count + 1, wait_ms(c, end_ns, zn_now_ns())) < 0)
+		return;
+	if (all[c->count].revents)
+		receive(c);
+	for (unsigned i = 0; i < c->count; i++)
+		zn_sender_step(&c->sender[i], all[i].revents, zn_now_ns());
+}
+
+static bool busy(const struct courier *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (zn_sender_busy(&c->sender[i]))
+			return true;
+	return false;
+}
+
+/* Until the daemon has gone; then what waits is sent as far as that goes without delay. */
+static void serve(struct courier *c)
+{
+	uint64_t end_ns;
+
+	while (!c->alone)
+		turn(c, UINT64_MAX);
+	end_ns = zn_now_ns() + FAREWELL_MS * ZN_NS_PER_MS;
+	while (busy(c) && zn_now_ns() < end_ns)
+		turn(c, end_ns);
+}
+
+/* Takes the next item off a list with commas. */
+static bool next_url(const char **list, struct zn_url *to)
+{
+	struct zn_str text = {*list, strcspn(*list, ",")};
+
+	*list += text.len + ((*list)[text.len] == ',');
+	return text.len && !zn_url_read(to, text);
+}
+
+struct start {
+	const struct zn_options *options;
+	char token[ZN_TOKEN_MAX + 1];
+	struct zn_sender_done *done;
+};
+
+static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
+{
+	const char *const urls[] = {
+		[ZN_TO_ALERTMANAGER] = o->alertmanager, [ZN_TO_WEBHOOK] = o->webhook, [ZN_TO_OTLP] = o->otlp};
+
+	return urls[to];
+}
+
+/* The memory of letters becomes resident as far as it is used. */
+static bool add_senders(struct courier *c, const struct start *s, enum zn_outbound to)
+{
+	const char *list = urls_of(s->options, to);
+	struct zn_url url;
+
+	while (c->count < ZN_SENDERS_MAX && next_url(&list, &url)) {
+		void *letters = mmap(NULL, zn_sender_depth(to) * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (letters == MAP_FAILED)
+			return false;
+		zn_sender_init(&c->sender[c->count], to, &url, letters, &s->done[c->count]);
+		memcpy(c->sender[c->count].token, s->token, sizeof(s->token));
+		c->count++;
+	}
+	return true;
+}
+
+/* Root's files are not its business; what is below may fail only for who is not root, and has no more to give up. */
+static int be_nobody(void)
+{
+	if (geteuid())
+		return 0;
+	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* this needs CAP_SETPCAP, which nobody lacks */
+	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
+		return -errno;
+	return 0;
+}
+
+/* The folder that /etc/resolv.conf really lies in. */
+static int open_resolv_folder(void)
+{
+	char path[PATH_MAX], *slash;
+
+	if (!realpath("/etc/resolv.conf", path) || !(slash = strrchr(path, '/')) || slash == path)
+		return -1;
+	*slash = '\0';
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int give_up(int socket)
+{
+	int folder[2], err;
+
+	zn_child_become("zernel: courier", socket);
+	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	folder[1] = open_resolv_folder();
+	err = be_nobody();
+	return err ? err : zn_secure_courier(folder, ZN_LEN(folder));
+}
+
+static void run(const struct start *s, const struct zn_child *child)
+{
+	struct courier *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int err = c == MAP_FAILED ? -ENOMEM : 0;
+
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && !err; to++)
+		err = add_senders(c, s, to) ? 0 : -ENOMEM;
+	if (!err)
+		c->child = *child;
+	if (!err)
+		err = give_up(child->fd);
+	if (send(child->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
+		serve(c);
+	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
+}
+
+/* ---- the daemon's side ---- */
+
+/* What the courier says of its start. */
+static int start(struct zn_courier *c, const struct start *s)
+{
+	int err = zn_child_open(&c->child);
+
+	if (err)
+		return err;
+	if (c->child.pid == 0)
+		run(s, &c->child);
+	c->done = s->done;
+	if (!zn_child_wait(c->child.fd, START_MS))
+		return -ETIMEDOUT;
+	return recv(c->child.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
+}
+
+static int read_token(struct start *s, char why[ZN_TEXT_MAX])
+{
+	static struct zn_access access;
+	int err = 0;
+
+	if (s->options->outbound_token_file[0])
+		err = zn_access_read(&access, s->options->outbound_token_file, why);
+	memcpy(s->token, access.token[0], ZN_TOKEN_MAX);
+	return err;
+}
+
+static unsigned count_urls(const char *list)
+{
+	struct zn_url url;
+	unsigned n = 0;
+
+	while (next_url(&list, &url))
+		n++;
+	return n;
+}
+
+#define DONE_BYTES (ZN_SENDERS_MAX * sizeof(struct zn_sender_done))
+
+int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[ZN_TEXT_MAX])
+{
+	struct start s = {.options = o};
+	unsigned any = 0;
+	int err;
+
+	*c = (struct zn_courier){.child.fd = -1};
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
+		any += c->senders[to] = count_urls(urls_of(o, to));
+	if (!any)
+		return 0;
+	err = read_token(&s, why);
+	if (err)
+		return err;
+	s.done = mmap(NULL, DONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	err = s.done == MAP_FAILED ? -errno : start(c, &s);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot start the process that makes connections: %s%s", strerror(-err),
+			err == -EPERM ? "; needs CAP_SETUID and CAP_SETGID, to become nobody" : "");
+	return err;
+}
+
+/* It cannot be started again: that needs rights that the daemon gave up. */
+static void mourn(struct zn_courier *c)
+{
+	int status = 0;
+
+	zn_child_hang_up(&c->child);
+	if (waitpid(c->child.pid, &status, WNOHANG) == c->child.pid && WIFSIGNALED(status))
+		zn_log(ZN_ERROR, "courier: killed by signal %d; nothing is sent any more until zerneld is restarted",
+			WTERMSIG(status));
+	else
+		zn_log(ZN_ERROR, "courier: it has ended; nothing is sent any more until zerneld is restarted");
+}
+
+/* Adds up what the destinations of a kind did; d: the first of them. */
+static void add_up(struct zn_sender_done *sum, const struct zn_sender_done *d, unsigned count)
+{
+	*sum = (struct zn_sender_done){.settled = UINT64_MAX};
+	for (unsigned i = 0; i < count; i++, d++) {
+		uint64_t settled = __atomic_load_n(&d->settled, __ATOMIC_RELAXED);
+
+		for (enum zn_sent s = 0; s < ZN_SENT_COUNT; s++)
+			sum->sent[s] += __atomic_load_n(&d->sent[s], __ATOMIC_RELAXED);
+		sum->dropped += __atomic_load_n(&d->dropped, __ATOMIC_RELAXED);
+		sum->queued += __atomic_load_n(&d->queued, __ATOMIC_RELAXED);
+		sum->down += __atomic_load_n(&d->down, __ATOMIC_RELAXED);
+		sum->settled = settled < sum->settled ? settled : sum->settled;
+	}
+}
+
+/* The courier says nothing: what can be read is its end. */
+void zn_courier_tick(struct zn_courier *c)
+{
+	const struct zn_sender_done *d = c->done;
+
+	if (c->child.fd >= 0 && recv(c->child.fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
+		mourn(c);
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && d; d += c->senders[to++])
+		add_up(&c->sum[to], d, c->senders[to]);
+}
+
+static bool hand_over(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
+{
+	struct {
+		uint32_t to, pad;
+		uint64_t number;
+	} head = {.to = to, .number = c->number[to] + 1};
+	int err;
+
+	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
+	if (c->child.fd < 0 || text.len > ZN_LETTER_BYTES)
+		return false;
+	err = zn_child_put(&c->child, &head, sizeof(head), text);
+	if (err == -EPIPE || err == -ECONNRESET)
+		mourn(c);
+	return !err;
+}
+
+uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
+{
+	if (!c->senders[to])
+		return 0;
+	if (hand_over(c, to, text))
+		return ++c->number[to];
+	c->lost[to]++;
+	return 0;
+}
+
+/* The courier's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */
+void zn_courier_close(struct zn_courier *c)
+{
+	if (c->child.pid > 0 && c->child.fd >= 0) {
+		shutdown(c->child.fd, SHUT_WR);
+		if (zn_child_wait(c->child.fd, 2 * FAREWELL_MS))
+			waitpid(c->child.pid, NULL, 0);
+	}
+	zn_child_close(&c->child);
+	if (c->done)
+		munmap((void *)c->done, DONE_BYTES);
+	*c = (struct zn_courier){.child.fd = -1};
+}

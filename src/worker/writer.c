@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * writer.c: writes files for the daemon, in a process of its own: a slow or stuck disk stops nobody, and the daemon
+ * itself needs no right to write. What it may do is little: no capability, a short list of system calls, and, where the
+ * kernel has Landlock, no folder but its own.
+ *
+ * A file is handed over as a message (worker.c). It is written under a temporary name, flushed, and renamed: whole, or
+ * not there. What has been handed over is written even if the daemon ends or is killed; then the socket's end says so,
+ * and no signal does.
+ *
+ * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each scribe has a
+ * temporary name of its own instead, on whatever node it runs, and several of them share a folder.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define TEXT_MAX    (256 << 10) /* of one file */
+#define PATIENCE_MS 5000        /* for the folders to answer at the start, and for the rest to be written at the end */
+#define NEW_FILE    ".new"      /* begins a temporary name: no other one begins with a dot */
+#define LEFT_S      3600        /* a temporary file that old is of a scribe that was killed */
+#define SWEEP_MS    500         /* for looking for such files, in a folder that may be large and slow */
+
+enum verb { WRITE, REMOVE };
+
+struct message {
+	uint32_t shelf, verb;
+	char name[ZN_NAME_BYTES];
+	char text[TEXT_MAX];
+};
+#define HEAD_BYTES offsetof(struct message, text)
+
+/* What both processes see; the scribe alone writes. */
+struct shared {
+	struct zn_scribe_done done;
+	int32_t state[ZN_SHELF_COUNT]; /* -errno: the folder cannot be written to */
+};
+
+static bool is_name(const char *name)
+{
+	size_t len = strnlen(name, ZN_NAME_BYTES);
+
+	if (!len || len == ZN_NAME_BYTES || *name == '.')
+		return false;
+	for (; *name; name++)
+		if (!(*name >= '0' && *name <= '9') && !(*name >= 'A' && *name <= 'Z') &&
+			!(*name >= 'a' && *name <= 'z') && !strchr("._-", *name))
+			return false;
+	return true;
+}
+
+/* ---- the scribe ---- */
+
+struct scribe {
+	struct shared *shared;
+	struct zn_child child;
+	int folder[ZN_SHELF_COUNT];       /* below 0: none */
+	const char *path[ZN_SHELF_COUNT]; /* NULL: none */
+	bool failing[ZN_SHELF_COUNT];     /* the last file could not be written */
+	char temporary[32];               /* what a file is called until it is whole */
+	struct message message;
+};
+
+static void add(uint64_t *to)
+{
+	__atomic_fetch_add(to, 1, __ATOMIC_RELAXED);
+}
+
+static int write_all(int fd, const char *at, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int write_new(int folder, const char *name, const char *text, size_t len)
+{
+	int fd, err;
+
+	unlinkat(folder, name, 0); /* left by a file that could be neither renamed nor removed */
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, text, len);
+	if (!err && fsync(fd))
+		err = -errno;
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+static int write_file(const struct scribe *s, int folder, const char *name, size_t len)
+{
+	int err = write_new(folder, s->temporary, s->message.text, len);
+
+	if (!err && renameat(folder, s->temporary, folder, name))
+		err = -errno;
+	if (err)
+		unlinkat(folder, s->temporary, 0);
+	return err;
+}
+
+/* One line when it begins to fail, one when it works again. */
+static void note(struct scribe *s, enum zn_shelf shelf, const char *what, const char *name, int err)
+{
+	if (err && !s->failing[shelf])
+		zn_log(ZN_WARN, "scribe: cannot %s %s/%s: %s; such files are lost, and counted, until it works again",
+			what, s->path[shelf], name, strerror(-err));
+	else if (!err && s->failing[shelf])
+		zn_log(ZN_INFO, "scribe: files are written to %s again", s->path[shelf]);
+	s->failing[shelf] = err;
+	if (err)
+		add(&s->shared->done.failed);
+}
+
+static void do_write(struct scribe *s, size_t len)
+{
+	const struct message *m = &s->message;
+	int err = write_file(s, s->folder[m->shelf], m->name, len);
+
+	note(s, m->shelf, "write", m->name, err);
+	if (!err)
+		add(&s->shared->done.written);
+}
+
+/* One that is not there is removed. */
+static void do_remove(struct scribe *s)
+{
+	const struct message *m = &s->message;
+	int err = unlinkat(s->folder[m->shelf], m->name, 0) && errno != ENOENT ? -errno : 0;
+
+	note(s, m->shelf, "remove", m->name, err);
+	if (!err)
+		add(&s->shared->done.removed);
+}
+
+static void take(struct scribe *s, size_t bytes)
+{
+	const struct message *m = &s->message;
+
+	if (bytes < HEAD_BYTES || m->shelf >= ZN_SHELF_COUNT || s->folder[m->shelf] < 0 || !is_name(m->name))
+		return;
+	if (m->verb == REMOVE)
+		do_remove(s);
+	else
+		do_write(s, bytes - HEAD_BYTES);
+}
+
+/* Until the daemon has gone and all is read. */
+static void serve(struct scribe *s)
+{
+	size_t bytes;
+	bool there = true;
+
+	while (there) {
+		there = zn_child_woken(&s->child, true);
+		while ((bytes = zn_child_take(&s->child, &s->message, sizeof(s->message))))
+			take(s, bytes);
+	}
+}
+
+/* Makes a folder and what leads to it. */
+static int make_folder(const char *path)
+{
+	char part[ZN_TEXT_MAX];
+
+	if (strlen(path) >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (size_t i = 1; path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, 0755) && errno != EEXIST)
+			return -errno;
+	}
+	return mkdir(path, 0750) && errno != EEXIST ? -errno : 0;
+}
+
+static void warn_if_open(int folder, const char *path)
+{
+	struct stat st;
+
+	if (fstat(folder, &st))
+		return;
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
+		zn_log(ZN_WARN, "scribe: %s can be written to by others, who may forge what lies there", path);
+}
+
+/* The descriptor, or -errno. */
+static int open_folder(const char *path)
+{
+	int err = make_folder(path), fd;
+
+	if (err)
+		return err;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	warn_if_open(fd, path);
+	return fd;
+}
+
+static bool is_left(int folder, const char *name, time_t now)
+{
+	struct stat st;
+
+	return !strncmp(name, NEW_FILE, strlen(NEW_FILE)) && !fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) &&
+		S_ISREG(st.st_mode) && st.st_mtim.tv_sec + LEFT_S < now;
+}
+
+/* Removes what scribes left that were killed while they wrote, as far as that is found in time. */
+static void sweep(int folder)
+{
+	uint64_t end_ns = zn_now_ns() + SWEEP_MS * ZN_NS_PER_MS;
+	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	time_t now = (time_t)(zn_wall_ms() / 1000);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (dir && zn_now_ns() < end_ns && (e = readdir(dir)))
+		if (is_left(folder, e->d_name, now))
+			unlinkat(folder, e->d_name, 0);
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+}
+
+/* Process numbers are not enough: other nodes may share the folder. */
+static void choose_temporary(struct scribe *s)
+{
+	uint64_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		number = zn_now_ns() << 20 ^ (uint64_t)getpid();
+	snprintf(s->temporary, sizeof(s->temporary), NEW_FILE ".%016llx", (unsigned long long)number);
+}
+
+/* Whatever the folder's mode and its file system look like: a file tells. */
+static int try_folder(const struct scribe *s, int folder)
+{
+	int err;
+
+	if (folder < 0)
+		return folder;
+	err = write_new(folder, s->temporary, "", 0);
+	if (!err && unlinkat(folder, s->temporary, 0))
+		err = -errno;
+	return err;
+}
+
+static void run(struct scribe *s)
+{
+	int err;
+
+	zn_child_become("zerneld: scribe", s->child.fd);
+	umask(0);
+	choose_temporary(s);
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
+		s->folder[i] = s->path[i] ? open_folder(s->path[i]) : -EBADF;
+		sweep(s->folder[i]);
+	}
+	err = zn_secure_scribe(s->folder, ZN_SHELF_COUNT);
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
+	if (send(s->child.fd, "", 1, MSG_NOSIGNAL) == 1)
+		serve(s);
+	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
+}
+
+/* ---- the daemon's side ---- */
+
+/* The scribe has tried its folders. If one does not answer in time, it may do so later. */
+static void await(struct zn_scribe *s, const struct shared *shared)
+{
+	bool answered = zn_child_wait(s->child.fd, PATIENCE_MS) && recv(s->child.fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
+
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
+		int err = answered ? shared->state[i] : 0;
+
+		s->available[i] = s->wanted[i] && !err;
+		s->refused[i] = s->wanted[i] ? err : 0;
+	}
+	if (!answered)
+		zn_log(ZN_WARN, "scribe: its folders do not answer; what is written may come late, or not at all");
+}
+
+static void child(struct shared *shared, const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
+{
+	static struct scribe scribe;
+
+	scribe.shared = shared;
+	scribe.child = s->child;
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		scribe.path[i] = s->wanted[i] ? dir[i] : NULL;
+	run(&scribe);
+}
+
+static int start(struct zn_scribe *s, struct shared *shared, const char *const dir[ZN_SHELF_COUNT])
+{
+	int err = zn_child_open(&s->child);
+
+	if (err)
+		return err;
+	if (s->child.pid == 0)
+		child(shared, s, dir);
+	s->done = &shared->done;
+	await(s, shared);
+	return 0;
+}
+
+int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX])
+{
+	struct shared *shared;
+	bool any = false;
+	int err;
+
+	*s = (struct zn_scribe){.child.fd = -1};
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		any |= s->wanted[i] = dir[i] && *dir[i];
+	if (!any)
+		return 0;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	err = shared == MAP_FAILED ? -errno : start(s, shared, dir);
+	if (!err)
+		return 0;
+	snprintf(why, ZN_TEXT_MAX, "cannot start the process that writes files: %s", strerror(-err));
+	if (shared != MAP_FAILED)
+		munmap(shared, sizeof(*shared));
+	*s = (struct zn_scribe){.child.fd = -1};
+	return err;
+}
+
+void zn_scribe_warn(const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
+{
+	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+		if (s->refused[i])
+			zn_log(ZN_WARN, "scribe: cannot write to %s: %s; nothing is kept there", dir[i],
+				strerror(-s->refused[i]));
+}
+
+/* It cannot be started again: that needs rights that the daemon gave up. */
+static void mourn(struct zn_scribe *s, int err)
+{
+	int status = 0;
+
+	zn_child_hang_up(&s->child);
+	memset(s->available, 0, sizeof(s->available));
+	if (waitpid(s->child.pid, &status, WNOHANG) == s->child.pid && WIFSIGNALED(status))
+		zn_log(ZN_ERROR, "scribe: killed by signal %d; reports and records of jobs are lost from here on",
+			WTERMSIG(status));
+	else
+		zn_log(ZN_ERROR, "scribe: %s; reports and records of jobs are lost from here on", strerror(-err));
+}
+
+static bool send_message(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
+{
+	struct {
+		uint32_t shelf, verb;
+		char name[ZN_NAME_BYTES];
+	} head = {.shelf = shelf, .verb = verb};
+	int err;
+
+	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
+	if (!s->available[shelf] || !is_name(name) || text.len > TEXT_MAX)
+		return false;
+	strcpy(head.name, name);
+	err = zn_child_put(&s->child, &head, sizeof(head), text);
+	if (err == -EPIPE || err == -ECONNRESET)
+		mourn(s, err);
+	return !err;
+}
+
+static bool hand_over(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
+{
+	bool sent = send_message(s, shelf, verb, name, text);
+
+	s->lost += !sent && s->wanted[shelf];
+	return sent;
+}
+
+bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text)
+{
+	return hand_over(s, shelf, WRITE, name, text);
+}
+
+bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name)
+{
+	return hand_over(s, shelf, REMOVE, name, (struct zn_str){"", 0});
+}
+
+/* The scribe's end of the socket closes when it ends. */
+void zn_scribe_close(struct zn_scribe *s)
+{
+	if (s->child.pid > 0 && s->child.fd >= 0) {
+		shutdown(s->child.fd, SHUT_WR);
+		if (zn_child_wait(s->child.fd, PATIENCE_MS))
+			waitpid(s->child.pid, NULL, 0);
+		else
+			zn_log(ZN_WARN, "scribe: the disk is slow; it goes on writing after the daemon has ended");
+	}
+	zn_child_close(&s->child);
+	if (s->done)
+		munmap((void *)s->done, sizeof(struct shared));
+	*s = (struct zn_scribe){.child.fd = -1};
+}

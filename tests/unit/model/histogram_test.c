@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * histogram_test.c: the histogram: which slot a duration belongs to, quantiles against the exact ones of sorted
+ * samples, merging, and the cumulative counts of the twin histograms.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "zernel.h"
+#include "t.h"
+
+#define SAMPLES_MAX 100000
+#define TOLERANCE   32 /* per mille */
+
+static uint64_t state;
+static struct zn_hist hist;
+static uint64_t sample[SAMPLES_MAX];
+
+static uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* Within (0, 1]. */
+static double unit(void)
+{
+	return (double)((draw() >> 11) + 1) / (double)(1ULL << 53);
+}
+
+static void check_slot(uint64_t ns)
+{
+	uint32_t slot = zn_slot(ns);
+
+	CHECK(slot < ZN_SLOTS);
+	CHECK(zn_slot_floor(slot) <= ns);
+	CHECK(slot == ZN_SLOTS - 1 || ns < zn_slot_floor(slot + 1));
+}
+
+T(slots_around_powers_of_two)
+{
+	check_slot(0);
+	for (uint32_t power = 0; power < 64; power++)
+		for (int off = -1; off <= 1; off++)
+			check_slot((1ULL << power) + (uint64_t)off);
+	check_slot(UINT64_MAX);
+	CHECK_EQ(zn_slot(127), 0);
+	CHECK_EQ(zn_slot(128), 1);
+	CHECK_EQ(zn_slot((1ULL << ZN_LAST_POWER) - 1), ZN_SLOTS - 2);
+	CHECK_EQ(zn_slot(1ULL << ZN_LAST_POWER), ZN_SLOTS - 1);
+}
+
+T(slots_of_random_durations)
+{
+	state = 88172645463325252;
+	for (uint32_t i = 0; i < 1000000; i++)
+		check_slot(draw() >> (draw() & 63));
+}
+
+T(slots_are_monotone_and_narrow)
+{
+	CHECK_EQ(zn_slot_floor(0), 0);
+	CHECK_EQ(zn_slot_floor(1), 1 << ZN_FIRST_POWER);
+	CHECK_EQ(zn_slot_floor(ZN_SLOTS - 1), 1ULL << ZN_LAST_POWER);
+	for (uint32_t i = 1; i < ZN_SLOTS - 1; i++) {
+		uint64_t floor = zn_slot_floor(i), next = zn_slot_floor(i + 1);
+
+		CHECK(next > floor);
+		CHECK((next - floor) * 16 <= floor);
+		CHECK_EQ(zn_slot(floor), i);
+		CHECK_EQ(zn_slot(next - 1), i);
+	}
+}
+
+static double uniform(uint32_t i)
+{
+	(void)i;
+	return 128 + unit() * 137e9;
+}
+
+static double bimodal(uint32_t i)
+{
+	return i % 3 ? 4000 + 500 * unit() : 9e6 + 2e6 * unit();
+}
+
+static double pareto(uint32_t i)
+{
+	(void)i;
+	return 1000 / pow(unit(), 1 / 1.1);
+}
+
+static double lognormal(uint32_t i)
+{
+	(void)i;
+	return exp(11 + 2 * sqrt(-2 * log(unit())) * cos(2 * M_PI * unit()));
+}
+
+static double every_magnitude(uint32_t i)
+{
+	(void)i;
+	return exp2(ZN_FIRST_POWER + unit() * (ZN_LAST_POWER - ZN_FIRST_POWER));
+}
+
+static double constant(uint32_t i)
+{
+	(void)i;
+	return 142857;
+}
+
+static double two_points(uint32_t i)
+{
+	return i % 1000 ? 151 : 99999999999;
+}
+
+static double slot_ends(uint32_t i)
+{
+	uint32_t slot = 2 + i / 2 % (ZN_SLOTS - 2);
+
+	return (double)zn_slot_floor(slot) - (i & 1);
+}
+
+static const struct {
+	const char *name;
+	double (*ns)(uint32_t i);
+	uint32_t count;
+} samples[] = {
+	{"quantiles: uniform", uniform, SAMPLES_MAX},
+	{"quantiles: bimodal", bimodal, SAMPLES_MAX},
+	{"quantiles: Pareto", pareto, SAMPLES_MAX},
+	{"quantiles: lognormal", lognormal, SAMPLES_MAX},
+	{"quantiles: every magnitude", every_magnitude, SAMPLES_MAX},
+	{"quantiles: constant", constant, 10007},
+	{"quantiles: two points", two_points, 10007},
+	{"quantiles: ends of slots", slot_ends, 2 * (ZN_SLOTS - 2)},
+	{"quantiles: one", uniform, 1},
+	{"quantiles: two", uniform, 2},
+	{"quantiles: three", pareto, 3},
+	{"quantiles: seven", lognormal, 7},
+	{"quantiles: 101", every_magnitude, 101},
+};
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Records the samples, kept to where the promise holds: 128 ns to 137 s. */
+static void record(double (*ns)(uint32_t i), uint32_t count)
+{
+	const double most = (double)(1ULL << ZN_LAST_POWER) - 1;
+
+	hist = (struct zn_hist){0};
+	state = 88172645463325252;
+	for (uint32_t i = 0; i < count; i++) {
+		sample[i] = (uint64_t)fmin(fmax(ns(i), 1 << ZN_FIRST_POWER), most);
+		zn_hist_add(&hist, sample[i]);
+	}
+	qsort(sample, count, sizeof(sample[0]), by_size);
+}
+
+static void check_quantiles(uint32_t count)
+{
+	struct zn_summary summary = zn_hist_summary(&hist);
+	uint64_t before = 0;
+
+	for (uint32_t q = 1; q <= 999; q++) {
+		uint64_t exact = sample[((uint64_t)count * q + 999) / 1000 - 1];
+		uint64_t got = zn_hist_quantile(&hist, q);
+		uint64_t off = got > exact ? got - exact : exact - got;
+
+		CHECK(off * 1000 <= exact * TOLERANCE);
+		CHECK(got <= sample[count - 1]);
+		CHECK(got >= before);
+		before = got;
+	}
+	CHECK_EQ(hist.max_ns, sample[count - 1]);
+	CHECK(zn_hist_quantile(&hist, 1000) <= hist.max_ns);
+	CHECK_EQ(zn_hist_count(&hist), count);
+	CHECK_EQ(summary.count, count);
+	CHECK_EQ(summary.p50_ns, zn_hist_quantile(&hist, 500));
+	CHECK_EQ(summary.p99_ns, zn_hist_quantile(&hist, 990));
+	CHECK_EQ(hist.calls, count);
+}
+
+static void quantiles(void)
+{
+	for (size_t i = 0; i < ZN_LEN(samples); i++) {
+		t_begin(samples[i].name);
+		record(samples[i].ns, samples[i].count);
+		check_quantiles(samples[i].count);
+	}
+}
+
+T(quantiles_at_the_ends)
+{
+	hist = (struct zn_hist){0};
+	for (uint32_t q = 0; q <= 1000; q++)
+		CHECK_EQ(zn_hist_quantile(&hist, q), 0);
+	CHECK_EQ(zn_hist_summary(&hist).count, 0);
+	CHECK_EQ(zn_hist_summary(&hist).p99_ns, 0);
+	zn_hist_add(&hist, 0);
+	CHECK_EQ(zn_hist_quantile(&hist, 500), 0);
+	zn_hist_add(&hist, 100);
+	CHECK(zn_hist_quantile(&hist, 990) < 1 << ZN_FIRST_POWER);
+	zn_hist_add(&hist, UINT64_MAX);
+	CHECK(zn_hist_quantile(&hist, 666) < 1 << ZN_FIRST_POWER);
+	CHECK(zn_hist_quantile(&hist, 667) == UINT64_MAX);
+	CHECK(zn_hist_quantile(&hist, 1000) == UINT64_MAX);
+}
+
+T(a_quantile_of_very_many)
+{
+	hist = (struct zn_hist){.max_ns = 1 << 20};
+	hist.slot[zn_slot(1000)] = 1ULL << 61;
+	hist.slot[zn_slot(1 << 20)] = 1ULL << 61;
+	CHECK(zn_hist_quantile(&hist, 500) < 1024);
+	CHECK_EQ(zn_hist_quantile(&hist, 501), 1 << 20);
+}
+
+T(merged_parts_equal_the_whole)
+{
+	static struct zn_hist part[3], merged;
+
+	record(lognormal, SAMPLES_MAX);
+	hist.bytes = 0;
+	for (uint32_t i = 0; i < SAMPLES_MAX; i++) {
+		zn_hist_add(&part[i % 3], sample[i]);
+		part[i % 3].bytes += i;
+		part[i % 3].errors += i % 17 == 0;
+		hist.bytes += i;
+		hist.errors += i % 17 == 0;
+	}
+	for (uint32_t i = 0; i < ZN_LEN(part); i++)
+		zn_hist_merge(&merged, &part[i]);
+	CHECK(!memcmp(&merged, &hist, sizeof(hist)));
+	CHECK(merged.errors && merged.bytes && merged.sum_ns);
+	zn_hist_merge(&merged, &(struct zn_hist){0});
+	CHECK(!memcmp(&merged, &hist, sizeof(hist)));
+}
+
+/* Each coarse bucket is some buckets of a whole histogram, of which one has its middle. */
+T(coarse_buckets)
+{
+	for (uint64_t ns = 1; ns < 1ULL << 40; ns += 1 + ns / 97) {
+		uint32_t bucket = zn_coarse_bucket(ns), middle = zn_coarse_middle(bucket);
+		uint64_t shown = (zn_slot_floor(middle) + zn_slot_floor(middle + 1)) / 2;
+
+		CHECK(bucket < ZN_COARSE_BUCKETS && middle < ZN_SLOTS);
+		CHECK_EQ(zn_coarse_bucket(zn_slot_floor(middle)), bucket);
+		CHECK(ns < 1 << ZN_FIRST_POWER || ns >> ZN_LAST_POWER || (8 * shown >= 7 * ns && 8 * shown <= 9 * ns));
+	}
+	CHECK_EQ(zn_coarse_bucket(UINT64_MAX), ZN_COARSE_BUCKETS - 1);
+}
+
+T(limits_are_powers_of_four)
+{
+	for (uint32_t i = 0; i < ZN_LE_COUNT - 1; i++)
+		CHECK_EQ(zn_le_ns(i), 1024ULL << 2 * i);
+	CHECK_EQ(zn_le_ns(ZN_LE_COUNT - 2), 68719476736);
+	CHECK(zn_le_ns(ZN_LE_COUNT - 1) == UINT64_MAX);
+}
+
+/* A slot begins at a limit, so what lasts exactly as long as the limit counts as longer. */
+T(cumulative_counts_are_exact_at_limits)
+{
+	struct zn_spread s;
+
+	for (uint32_t limit = 0; limit < ZN_LE_COUNT - 1; limit++)
+		for (int off = -1; off <= 1; off++) {
+			hist = (struct zn_hist){0};
+			zn_hist_add(&hist, zn_le_ns(limit) + (uint64_t)off);
+			zn_hist_spread(&hist, &s);
+			for (uint32_t i = 0; i < ZN_LE_COUNT; i++)
+				CHECK_EQ(s.le[i], i > limit || (i == limit && off < 0));
+		}
+}
+
+T(cumulative_counts_of_many)
+{
+	struct zn_spread s;
+
+	record(every_magnitude, SAMPLES_MAX);
+	zn_hist_spread(&hist, &s);
+	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
+		uint64_t below = 0;
+
+		while (below < SAMPLES_MAX && sample[below] < zn_le_ns(i))
+			below++;
+		CHECK_EQ(s.le[i], below);
+	}
+	CHECK_EQ(s.le[ZN_LE_COUNT - 1], SAMPLES_MAX);
+	CHECK_EQ(s.sum_ns, hist.sum_ns);
+	CHECK_EQ(s.p50_ns, zn_hist_quantile(&hist, 500));
+	CHECK_EQ(s.p99_ns, zn_hist_quantile(&hist, 990));
+}
+
+/* Each slot has an exponential bucket of its own, which its middle is in; the bucket's limits are told by the C library. */
+T(every_slot_has_its_bucket)
+{
+	static struct zn_hist h;
+	static struct zn_buckets b;
+
+	memset(&h, 0, sizeof(h));
+	for (uint32_t i = 0; i < ZN_SLOTS; i++)
+		h.slot[i] = i + 1;
+	h.sum_ns = 12345;
+	h.max_ns = 678;
+	zn_hist_buckets(&h, &b);
+	CHECK_EQ(b.used, ZN_BUCKETS_MAX);
+	CHECK_EQ(b.zero, 1);
+	CHECK_EQ(b.count, ZN_SLOTS * (ZN_SLOTS + 1) / 2);
+	CHECK_EQ(b.sum_ns, 12345);
+	CHECK_EQ(b.max_ns, 678);
+	for (uint32_t i = 0; i < b.used; i++) {
+		uint64_t floor = zn_slot_floor(i + 1), end = i + 2 < ZN_SLOTS ? zn_slot_floor(i + 2) : floor;
+		double middle = (double)(floor + end) / 2e9;
+
+		CHECK_EQ(b.bucket[i].count, i + 2);
+		CHECK(i == 0 || b.bucket[i].index > b.bucket[i - 1].index);
+		CHECK(middle > exp2(b.bucket[i].index / 32.0) && middle <= exp2((b.bucket[i].index + 1) / 32.0));
+	}
+	memset(&h, 0, sizeof(h));
+	zn_hist_buckets(&h, &b);
+	CHECK_EQ(b.used + b.zero + b.count, 0);
+}
+
+int main(void)
+{
+	RUN(slots_around_powers_of_two);
+	RUN(slots_of_random_durations);
+	RUN(slots_are_monotone_and_narrow);
+	quantiles();
+	RUN(quantiles_at_the_ends);
+	RUN(a_quantile_of_very_many);
+	RUN(merged_parts_equal_the_whole);
+	RUN(coarse_buckets);
+	RUN(limits_are_powers_of_four);
+	RUN(cumulative_counts_are_exact_at_limits);
+	RUN(cumulative_counts_of_many);
+	RUN(every_slot_has_its_bucket);
+	return t_end();
+}

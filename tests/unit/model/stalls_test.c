@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * stalls_test.c: the sentence that says why a GPU is idle, and where a process's time went, over an arena of plain
+ * memory.
+ */
+#include "zernel.h"
+#include "clock.h"
+#include "t.h"
+
+#include <string.h>
+
+#define PERCENT 10000000u
+
+static struct zn_plain plain;
+static struct zn_agg agg;
+static struct zn_probe probe;
+static struct zn_view view;
+
+/* In place of output/self.c. */
+bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
+{
+	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
+}
+
+T(sentences)
+{
+	/* shares of cpu gpu data dist io runqueue other in per cent, workers, how busy in per cent (-1: not known), who is late */
+	static const struct {
+		uint8_t share[ZN_STALL_COUNT];
+		uint32_t workers;
+		int busy;
+		uint32_t late_pid, late_rank;
+		const char *says;
+	} rows[] = {
+		{{50, 9, 41}, 4, 97, 0, 0, "rank 3 waits for data 41 % of its time; its 4 loader workers are busy"},
+		{{50, 9, 41}, 4, 3, 0, 0,
+			"rank 3 waits for data 41 % of its time; its 4 loader workers are idle: the wait is in the pinning thread, or on the way"},
+		{{50, 9, 41}, 1, 60, 0, 0, "rank 3 waits for data 41 % of its time; its 1 loader worker is busy"},
+		{{50, 9, 41}, 0, -1, 0, 0, "rank 3 waits for data 41 % of its time"},
+		{{50, 20, 0, 30}, 4, 97, 4711, 2,
+			"rank 3 waits for other ranks 30 % of its time; rank 2 (pid 4711) is the straggler"},
+		{{50, 20, 0, 30}, 0, -1, 4711, ZN_UNKNOWN,
+			"rank 3 waits for other ranks 30 % of its time; process 4711 is the straggler"},
+		{{50, 20, 0, 30}, 0, -1, 0, ZN_UNKNOWN, "rank 3 waits for other ranks 30 % of its time"},
+		{{8, 90, 2}, 4, 97, 0, 0, "rank 3 keeps the GPU busy and waits for it 90 % of its time"},
+		{{8, 90, 2}, 4, 97, 99, 1,
+			"rank 3 keeps the GPU busy and waits for it 90 % of its time; rank 1 (pid 99) is the last to communicate"},
+		{{60, 31, 9}, 4, 97, 0, 0, "rank 3 runs on the CPU 60 % of its time"},
+		{{70, 0, 0, 0, 30}, 0, -1, 0, 0, "rank 3 is blocked on files or page faults 30 % of its time"},
+		{{68, 10, 0, 0, 0, 22}, 0, -1, 0, 0, "rank 3 finds no free CPU 22 % of its time"},
+		{{60, 16, 0, 0, 0, 0, 24}, 0, -1, 0, 0, "rank 3 runs on the CPU 60 % of its time"},
+		{{60, 10, 0, 0, 0, 0, 30}, 0, -1, 0, 0, "rank 3 sleeps, on a lock or a timer, 30 % of its time"},
+		{{40, 0, 20, 30, 10}, 2, 90, 0, 0, "rank 3 waits for other ranks 30 % of its time"},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_wait_facts f = {.who = "rank 3",
+			.workers = rows[i].workers,
+			.worker_busy = rows[i].busy < 0 ? ZN_UNKNOWN : (uint32_t)rows[i].busy * PERCENT,
+			.late_pid = rows[i].late_pid,
+			.late_rank = rows[i].late_rank};
+		char says[ZN_SAYS_MAX];
+
+		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+			f.share[s] = rows[i].share[s] * PERCENT;
+		zn_wait_says(&f, says);
+		CHECK_STR(says, rows[i].says);
+	}
+}
+
+T(the_longest_sentence_fits)
+{
+	struct zn_wait_facts f = {
+		.who = "process 4294967295", .workers = 4294967295u, .late_pid = 4294967295u, .late_rank = 4294967294u};
+	char says[ZN_SAYS_MAX];
+
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
+		memset(f.share, 0, sizeof(f.share));
+		f.share[s] = 100 * PERCENT;
+		zn_wait_says(&f, says);
+		CHECK(strlen(says) < ZN_SAYS_MAX - 1);
+	}
+}
+
+static struct zn_proc *start(void)
+{
+	struct zn_proc *p;
+
+	clock_ns = 1000;
+	zn_plain_close(&plain);
+	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_agg_init(&agg, &plain.arena);
+	memset(&probe, 0, sizeof(probe));
+	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_TIER_TRACEPOINT;
+	view = (struct zn_view){.agg = &agg, .probe = &probe};
+	p = zn_plain_claim(&plain, 4711, "python3");
+	zn_agg_tick(&agg, clock_ns);
+	return p;
+}
+
+static void tick(uint64_t ns)
+{
+	clock_ns += ns;
+	zn_agg_tick(&agg, clock_ns);
+}
+
+T(shares_of_the_last_tick)
+{
+	struct zn_proc *p = start();
+	struct zn_shares s;
+
+	CHECK(!zn_wait_shares(&view, agg.row[0], &s)); /* nothing was launched yet */
+	p->count[ZN_C_STALL_CPU] = 600;
+	p->count[ZN_C_STALL_GPU] = 400;
+	tick(1000);
+	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK_EQ(s.share[ZN_STALL_CPU], 60 * PERCENT);
+	CHECK_EQ(s.share[ZN_STALL_GPU], 40 * PERCENT);
+	p->count[ZN_C_STALL_IO] = 1000;
+	tick(1000);
+	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK_EQ(s.share[ZN_STALL_CPU], 0);
+	CHECK_EQ(s.share[ZN_STALL_IO], 100 * PERCENT);
+	CHECK_EQ(s.seconds_ns[ZN_STALL_CPU], 600);
+	tick(1000); /* its threads have ended */
+	CHECK(!zn_wait_shares(&view, agg.row[0], &s));
+}
+
+T(a_loader_that_is_not_known_has_no_share)
+{
+	struct zn_proc *p = start();
+	struct zn_shares s;
+
+	p->count[ZN_C_STALL_OTHER] = 600;
+	p->count[ZN_C_WORKERS] = 3; /* whatever they are */
+	tick(1000);
+	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(!s.known[ZN_STALL_DATA] && !s.known[ZN_STALL_DIST] && s.known[ZN_STALL_IO]);
+	CHECK(!zn_wait_loader(&view, agg.row[0]));
+	zn_plain_record(&plain, p, ZN_H_WORKER_IDLE, 5000, 0);
+	CHECK(zn_wait_loader(&view, agg.row[0]));
+	probe.kernel.tier[ZN_FAM_DIST_SYNC] = ZN_TIER_TRACEPOINT;
+	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(s.known[ZN_STALL_DATA] && s.known[ZN_STALL_DIST]);
+	probe.kernel.tier[ZN_FAM_SCHED] = ZN_TIER_NONE;
+	CHECK(!zn_wait_shares(&view, agg.row[0], &s));
+}
+
+static const char *json(uint32_t row)
+{
+	static char text[4096];
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
+	struct zn_json j;
+
+	zn_json_begin(&j, &o);
+	zn_json_open(&j, '{');
+	zn_wait_json(&j, &view, row);
+	zn_wait_loader_json(&j, &view, row);
+	zn_json_end(&j, true);
+	text[o.len] = 0;
+	return text;
+}
+
+T(nothing_is_null_and_not_zero)
+{
+	start();
+	CHECK(strstr(json(agg.row[0]), "\"stalls\":null,\"dataloader\":null"));
+}
+
+T(gloo_straggler_is_who_waits_least)
+{
+	struct zn_proc *p = start(), *late = zn_plain_claim(&plain, 4712, "python3"), *third;
+
+	third = zn_plain_claim(&plain, 4713, "python3");
+	probe.kernel.tier[ZN_FAM_DIST_SYNC] = ZN_TIER_TRACEPOINT;
+	zn_plain_record(&plain, late, ZN_H_DIST_SYNC, 10, 0);
+	zn_plain_record(&plain, third, ZN_H_DIST_SYNC, 600, 0);
+	p->count[ZN_C_STALL_DIST] = third->count[ZN_C_STALL_DIST] = 600;
+	p->count[ZN_C_STALL_CPU] = third->count[ZN_C_STALL_CPU] = 400;
+	late->count[ZN_C_STALL_CPU] = 990;
+	late->count[ZN_C_STALL_DIST] = 10;
+	tick(1000);
+	CHECK(strstr(json((uint32_t)(p - plain.arena.procs)),
+		"process 4711 waits for other ranks 60 % of its time; process 4712 is the straggler"));
+	CHECK(strstr(json((uint32_t)(late - plain.arena.procs)), "process 4712 runs on the CPU 99 % of its time\""));
+	late->job = (struct zn_tag){1, 5}; /* it is another job's, and late for nobody else */
+	CHECK(!strstr(json((uint32_t)(p - plain.arena.procs)), "straggler"));
+}
+
+T(sums_never_fall)
+{
+	struct zn_proc *p = start();
+	uint32_t row = agg.row[0];
+
+	p->count[ZN_C_STALL_DATA] = 600;
+	tick(1000);
+	p->count[ZN_C_STALL_DATA] = 500; /* a wait that went on was seen longer than it was counted */
+	tick(1000);
+	CHECK_EQ(zn_agg_count(&agg, row, ZN_C_STALL_DATA), 600);
+	p->count[ZN_C_STALL_DATA] = 900;
+	CHECK_EQ(zn_agg_count(&agg, row, ZN_C_STALL_DATA), 900);
+}
+
+int main(void)
+{
+	RUN(sentences);
+	RUN(the_longest_sentence_fits);
+	RUN(shares_of_the_last_tick);
+	RUN(a_loader_that_is_not_known_has_no_share);
+	RUN(nothing_is_null_and_not_zero);
+	RUN(gloo_straggler_is_who_waits_least);
+	RUN(sums_never_fall);
+	zn_plain_close(&plain);
+	return t_end();
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* notify_test.c: what receivers are told as alerts come and go, with a courier that takes letters or does not. */
+#include "zernel.h"
+#include "t.h"
+
+static struct zn_options options = {.notify_repeat_ms = 60000, .simulate = true};
+static struct zn_alerts alerts;
+static struct zn_view view = {.options = &options, .alerts = &alerts, .node = "node7"};
+static struct zn_courier courier;
+static struct zn_notify n;
+static uint64_t wall_ms, now_ns;
+static bool takes;
+static char text[ZN_TO_COUNT][ZN_LETTER_BYTES + 1];
+static unsigned letters[ZN_TO_COUNT];
+
+/* alert.c is here for the labels of an alert alone. */
+void zn_log(enum zn_level level, const char *format, ...)
+{
+	(void)level, (void)format;
+}
+
+void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...)
+{
+	(void)level, (void)subject, (void)format;
+}
+
+uint64_t zn_now_ns(void)
+{
+	return now_ns;
+}
+
+uint64_t zn_wall_ms(void)
+{
+	return wall_ms;
+}
+
+uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str letter)
+{
+	if (!takes)
+		return 0;
+	CHECK_EQ(zn_json_check(letter), 0);
+	memcpy(text[to], letter.at, letter.len);
+	text[to][letter.len] = '\0';
+	letters[to]++;
+	return ++c->number[to];
+}
+
+static const struct zn_rule rule = {
+	.name = "gpu_oom_warning", .severity = "critical", .summary = {"nearly \"full\"", 13}};
+
+static void begin(void)
+{
+	alerts.count = 0;
+	courier = (struct zn_courier){.child.fd = 0, .senders = {1, 1, 0}};
+	memset(letters, 0, sizeof(letters));
+	wall_ms = 1711800000123;
+	now_ns = 1000 * ZN_NS_PER_S;
+	takes = true;
+	zn_notify_init(&n, &view, &courier, 9091);
+}
+
+static uint64_t next_id = 1;
+
+static void fire(const char *label)
+{
+	struct zn_alert *a = &alerts.alert[alerts.count++];
+
+	*a = (struct zn_alert){
+		.rule = &rule, .id = next_id++, .state = ZN_FIRING, .value = 0.97, .since_wall_ms = wall_ms};
+	CHECK(zn_alert_label_add(a, (struct zn_str){"gpu_id", 6}, (struct zn_str){label, strlen(label)}));
+}
+
+static void tick(void)
+{
+	wall_ms += 1000;
+	now_ns += ZN_NS_PER_S;
+	zn_notify_tick(&n, now_ns);
+}
+
+/* All letters so far were taken. */
+static void settle(void)
+{
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
+		courier.sum[to].settled = courier.number[to];
+}
+
+#define LABELS                                                                                                         \
+	"\"labels\":{\"alertname\":\"gpu_oom_warning\",\"severity\":\"critical\",\"gpu_id\":\"0\",\"node\":\"node7\"," \
+	"\"source\":\"simulated\"},\"annotations\":{\"summary\":\"nearly \\\"full\\\"\"}"
+
+T(an_alert_fires_and_is_resolved)
+{
+	begin();
+	tick();
+	CHECK(!letters[ZN_TO_ALERTMANAGER] && !letters[ZN_TO_WEBHOOK]);
+	fire("0");
+	tick();
+	CHECK_STR(text[ZN_TO_ALERTMANAGER],
+		"[{" LABELS ",\"startsAt\":\"2024-03-30T12:00:01.123Z\",\"endsAt\":\"2024-03-30T12:03:02.123Z\","
+		"\"generatorURL\":\"http://node7:9091/\"}]");
+	CHECK_STR(text[ZN_TO_WEBHOOK],
+		"{\"version\":1,\"node\":\"node7\",\"source\":\"simulated\",\"alerts\":[{\"status\":\"firing\","
+		"\"name\":\"gpu_oom_warning\",\"severity\":\"critical\"," LABELS
+		",\"value\":0.97,\"since_ms\":1711800001123,\"ends_ms\":null}]}");
+	settle();
+	alerts.count = 0;
+	tick();
+	CHECK_STR(text[ZN_TO_ALERTMANAGER],
+		"[{" LABELS ",\"startsAt\":\"2024-03-30T12:00:01.123Z\",\"endsAt\":\"2024-03-30T12:00:03.123Z\","
+		"\"generatorURL\":\"http://node7:9091/\"}]");
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"status\":\"resolved\"") &&
+		strstr(text[ZN_TO_WEBHOOK], "\"ends_ms\":1711800003123}"));
+	settle();
+	for (int i = 0; i < 200; i++)
+		tick();
+	CHECK(letters[ZN_TO_ALERTMANAGER] == 2 && letters[ZN_TO_WEBHOOK] == 2 && !n.count && !n.lost);
+}
+
+T(alertmanagers_are_told_again)
+{
+	begin();
+	fire("0");
+	for (int i = 0; i < 181; i++) {
+		tick();
+		settle();
+	}
+	CHECK_EQ(letters[ZN_TO_ALERTMANAGER], 4);
+	CHECK_EQ(letters[ZN_TO_WEBHOOK], 1);
+}
+
+/* Until all have taken it, every letter says so. */
+T(the_end_is_told_until_it_is_taken)
+{
+	begin();
+	fire("0");
+	tick();
+	settle();
+	alerts.count = 0;
+	tick();
+	courier.sum[ZN_TO_WEBHOOK].settled = courier.number[ZN_TO_WEBHOOK];
+	for (int i = 0; i < 121; i++)
+		tick();
+	CHECK_EQ(letters[ZN_TO_ALERTMANAGER], 4);
+	CHECK(strstr(text[ZN_TO_ALERTMANAGER], "\"endsAt\":\"2024-03-30T12:00:02.123Z\""));
+	settle();
+	tick();
+	CHECK(n.count == 0 && n.lost == 0);
+}
+
+T(an_end_that_nobody_takes_is_given_up)
+{
+	begin();
+	fire("0");
+	tick();
+	settle();
+	alerts.count = 0;
+	for (int i = 0; i < 903; i++)
+		tick();
+	CHECK(n.count == 0 && n.lost == 1);
+}
+
+T(a_courier_that_is_busy_is_asked_again)
+{
+	begin();
+	takes = false;
+	fire("0");
+	tick();
+	tick();
+	takes = true;
+	tick();
+	CHECK(letters[ZN_TO_ALERTMANAGER] == 1 && letters[ZN_TO_WEBHOOK] == 1);
+	settle();
+	takes = false;
+	alerts.count = 0;
+	tick();
+	CHECK_EQ(n.told[0].number[ZN_TO_WEBHOOK], 0);
+	takes = true;
+	tick();
+	CHECK(letters[ZN_TO_WEBHOOK] == 2 && strstr(text[ZN_TO_WEBHOOK], "resolved"));
+}
+
+T(what_fires_again_is_told_after_its_end)
+{
+	begin();
+	fire("0");
+	tick();
+	alerts.count = 0;
+	tick();
+	fire("0");
+	tick();
+	CHECK_EQ(n.count, 2);
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "resolved") < strstr(text[ZN_TO_WEBHOOK], "firing"));
+}
+
+T(a_label_of_any_bytes)
+{
+	begin();
+	fire("a\"\\\n\xff");
+	tick();
+	CHECK(strstr(text[ZN_TO_ALERTMANAGER], "\"gpu_id\":\"a\\\"\\\\\\n\xef\xbf\xbd\""));
+	begin();
+	fire("");
+	tick();
+	CHECK(!strstr(text[ZN_TO_ALERTMANAGER], "gpu_id"));
+}
+
+T(as_many_as_there_can_be)
+{
+	char label[32];
+
+	begin();
+	for (int round = 0; round < 3; round++) {
+		alerts.count = 0;
+		for (unsigned i = 0; i < ZN_ALERTS_MAX; i++) {
+			snprintf(label, sizeof(label), "%d.%u", round, i);
+			fire(label);
+		}
+		tick();
+	}
+	CHECK(n.count == ZN_TOLD_MAX && n.lost == ZN_ALERTS_MAX);
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"2.0\"") && strstr(text[ZN_TO_WEBHOOK], "\"1.127\""));
+	CHECK(!strstr(text[ZN_TO_WEBHOOK], "\"0.1\""));
+}
+
+T(pending_ones_are_not_told)
+{
+	begin();
+	fire("0");
+	alerts.alert[0].state = ZN_PENDING;
+	tick();
+	CHECK_EQ(n.count, 0);
+}
+
+T(without_a_courier)
+{
+	begin();
+	courier.child.fd = -1;
+	fire("0");
+	tick();
+	CHECK_EQ(letters[ZN_TO_WEBHOOK], 0);
+}
+
+static const struct {
+	uint64_t ms;
+	const char *want;
+} dates[] = {
+	{951782400000, "2000-02-29T00:00:00.000Z"},
+	{4107542399999, "2100-02-28T23:59:59.999Z"},
+	{4107542400000, "2100-03-01T00:00:00.000Z"},
+	{1735689599001, "2024-12-31T23:59:59.001Z"},
+	{1735689600000, "2025-01-01T00:00:00.000Z"},
+	{1000, "1970-01-01T00:00:01.000Z"},
+};
+
+static void check_dates(void)
+{
+	for (size_t i = 0; i < ZN_LEN(dates); i++) {
+		char want[64];
+
+		t_begin(dates[i].want);
+		begin();
+		wall_ms = dates[i].ms;
+		fire("0");
+		tick();
+		snprintf(want, sizeof(want), "\"startsAt\":\"%s\"", dates[i].want);
+		CHECK(strstr(text[ZN_TO_ALERTMANAGER], want));
+	}
+}
+
+int main(void)
+{
+	RUN(an_alert_fires_and_is_resolved);
+	RUN(alertmanagers_are_told_again);
+	RUN(the_end_is_told_until_it_is_taken);
+	RUN(an_end_that_nobody_takes_is_given_up);
+	RUN(a_courier_that_is_busy_is_asked_again);
+	RUN(what_fires_again_is_told_after_its_end);
+	RUN(a_label_of_any_bytes);
+	RUN(as_many_as_there_can_be);
+	RUN(pending_ones_are_not_told);
+	RUN(without_a_courier);
+	check_dates();
+	return t_end();
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* link: -O2 -fno-sanitize=all build/bench/libzernel.a */
+/*
+ * scenario_test.c: each built-in rule fires and is resolved in a scenario of the simulation, and in no other one. All is as
+ * in the daemon, from the simulator's counters over the metrics to the rules, but the clock, which is that of the simulation.
+ */
+#include <stdlib.h>
+
+#include "zernel.h"
+#include "t.h"
+
+#define HEALTHY_S 1300 /* as long as gpu_idle looks back and waits, and more */
+#define CYCLES    2    /* by then a scenario's alerts are resolved */
+
+/* Which scenario makes a rule fire. A built-in rule without a row fails the test. */
+static const struct row {
+	const char *alert;
+	enum zn_scenario scenario;
+} rows[] = {
+	{"gpu_oom_warning", ZN_SCENARIO_MEMORY_LEAK},
+	{"gpu_memory_growing", ZN_SCENARIO_MEMORY_LEAK},
+	{"gpu_allocation_failed", ZN_SCENARIO_MEMORY_LEAK},
+	{"data_starvation", ZN_SCENARIO_STARVATION},
+	{"stalled_on_data", ZN_SCENARIO_STARVATION},
+	{"gpu_idle", ZN_SCENARIO_IDLE_GPU},
+	{"nccl_straggler", ZN_SCENARIO_STRAGGLER},
+	{"launch_latency_unusual", ZN_SCENARIO_SLOW_LAUNCH},
+	{"driver_contention", ZN_SCENARIO_CONTENTION},
+	{"tcp_retransmits", ZN_SCENARIO_RETRANSMITS},
+	{"probe_overhead", ZN_SCENARIO_OVERHEAD},
+	{"events_lost", ZN_SCENARIO_LOSSES},
+	{"oom_kill", ZN_SCENARIO_OOM},
+	{"gpu_xid", ZN_SCENARIO_XID},
+	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU},
+};
+
+/* Seconds since the start at which alerts of a rule fired first and were resolved last; 0: never. */
+static struct {
+	uint64_t fired, resolved;
+	uint32_t firing;
+} seen[ZN_LEN(rows)];
+static uint64_t second;
+
+const char zn_version[] = "1.2-test", zn_commit[] = "abc";
+bool zn_ready;
+enum zn_level zn_log_level;
+
+/* ---- The clock, in place of log.c's. ---- */
+
+#define START_S 1000
+
+uint64_t zn_now_ns(void)
+{
+	return (START_S + second) * ZN_NS_PER_S;
+}
+
+uint64_t zn_wall_ms(void)
+{
+	return 1700000000000 + second * 1000;
+}
+
+void zn_moment_now(struct zn_moment *m)
+{
+	*m = (struct zn_moment){zn_wall_ms(), (START_S + second) * 1000, ""};
+}
+
+void zn_log(enum zn_level level, const char *format, ...)
+{
+	(void)level, (void)format;
+}
+
+void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...)
+{
+	(void)level, (void)subject, (void)format;
+}
+
+/* ---- What a simulation has none of. ---- */
+
+uint64_t zn_probe_missed(struct zn_probe *p)
+{
+	(void)p;
+	return 0;
+}
+
+uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+{
+	(void)p, (void)i, (void)name;
+	return 0;
+}
+
+struct zn_libraries *zn_find_libraries(struct zn_find *f)
+{
+	(void)f;
+	return NULL;
+}
+
+bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
+{
+	(void)l, (void)to;
+	return false;
+}
+
+void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
+{
+	(void)l, (void)visit, (void)to;
+}
+
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
+{
+	(void)a, (void)slot, (void)path, (void)why;
+	return -1;
+}
+
+/* ---- A daemon that simulates. ---- */
+
+static struct zn_options options = {.simulate = true, .push_interval_ms = 1000, .overhead_budget = 10000};
+static struct zn_sim sim;
+static struct zn_agg agg;
+static struct zn_signals kernel_signals;
+static struct zn_alerts alerts;
+static struct zn_jobs jobs;
+static struct zn_history *history;
+static struct zn_baselines *baselines;
+static struct zn_xids xids;
+static struct zn_view view;
+
+static size_t row_of(const char *alert)
+{
+	size_t i = 0;
+
+	while (i < ZN_LEN(rows) && strcmp(rows[i].alert, alert))
+		i++;
+	return i;
+}
+
+static void note(void *owner, const struct zn_alert *alert)
+{
+	size_t i = row_of(alert->rule->name);
+
+	(void)owner;
+	if (i == ZN_LEN(rows))
+		return;
+	if (alert->state == ZN_FIRING) {
+		seen[i].firing++;
+		if (!seen[i].fired)
+			seen[i].fired = second;
+	} else if (--seen[i].firing == 0) {
+		seen[i].resolved = second;
+	}
+}
+
+static void walk(
+	void *of, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
+{
+	zn_metrics_walk(of, wanted->metric, sample, to);
+}
+
+static void start(enum zn_scenario scenario)
+{
+	char why[ZN_TEXT_MAX];
+
+	second = 0;
+	memset(seen, 0, sizeof(seen));
+	if (zn_sim_open(&sim, 1))
+		abort();
+	zn_sim_scenario(&sim, scenario, 0);
+	xids = (struct zn_xids){.fd = -1};
+	sim.xids = &xids;
+	zn_agg_init(&agg, &sim.plain.arena);
+	agg.facts = zn_sim_facts;
+	memset(&kernel_signals, 0, sizeof(kernel_signals));
+	alerts.work.source = (struct zn_rule_source){walk, &view};
+	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
+		zn_history_open(&history) || zn_baselines_open(&baselines))
+		abort();
+	alerts.changed = note;
+	view = (struct zn_view){.options = &options,
+		.agg = &agg,
+		.alerts = &alerts,
+		.jobs = &jobs,
+		.signals = &kernel_signals,
+		.history = history,
+		.baselines = baselines,
+		.xids = &xids,
+		.node = "node1"};
+	zn_sim_jobs(&sim, &jobs);
+}
+
+static void stop(void)
+{
+	zn_baselines_close(baselines);
+	zn_history_close(history);
+	zn_jobs_close(&jobs);
+	zn_sim_close(&sim);
+}
+
+static void one_second(void)
+{
+	uint64_t now;
+
+	second++;
+	now = zn_now_ns();
+	zn_sim_step(&sim, 1000);
+	zn_agg_tick(&agg, now);
+	zn_signals_tick(&kernel_signals, &agg, now);
+	zn_history_tick(history, &agg, now);
+	zn_baselines_tick(baselines, &view, now);
+	zn_alerts_tick(&alerts, now);
+	zn_jobs_tick(&jobs, now);
+}
+
+/* ---- The tests. ---- */
+
+static const char *const names[] = {
+#define X(e, name) name,
+	ZN_SCENARIOS(X)
+#undef X
+};
+
+/* All that are of this scenario have fired, and none is firing any more. */
+static bool is_over(enum zn_scenario scenario)
+{
+	bool over = true;
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++)
+		over &= rows[i].scenario != scenario || (seen[i].fired && !seen[i].firing);
+	return over;
+}
+
+static void check_row(size_t i, enum zn_scenario scenario, uint64_t half)
+{
+	if (rows[i].scenario != scenario) {
+		CHECK_EQ(seen[i].fired, 0);
+		if (seen[i].fired)
+			fprintf(stderr, "%s fires in %s\n", rows[i].alert, names[scenario]);
+		return;
+	}
+	CHECK(seen[i].fired >= half && seen[i].fired <= 2 * half);
+	CHECK(seen[i].resolved > seen[i].fired && seen[i].resolved < 3 * half);
+	if (getenv("ZN_SHOW"))
+		printf("%-12s %-22s fires after %llu s, resolved after %llu s\n", names[scenario], rows[i].alert,
+			(unsigned long long)seen[i].fired, (unsigned long long)seen[i].resolved);
+}
+
+static void scenarios_fire_and_resolve(void)
+{
+	for (enum zn_scenario scenario = ZN_SCENARIO_HEALTHY + 1; scenario < ZN_SCENARIO_COUNT; scenario++) {
+		uint64_t half;
+
+		t_begin(names[scenario]);
+		start(scenario);
+		half = sim.cycle_ms / 2000;
+		while (second < CYCLES * 2 * half && !is_over(scenario))
+			one_second();
+		for (size_t i = 0; i < ZN_LEN(rows); i++)
+			check_row(i, scenario, half);
+		stop();
+	}
+}
+
+T(nothing_fires_on_a_healthy_node)
+{
+	start(ZN_SCENARIO_HEALTHY);
+	while (second < HEALTHY_S)
+		one_second();
+	for (size_t i = 0; i < ZN_LEN(rows); i++)
+		check_row(i, ZN_SCENARIO_HEALTHY, 0);
+	stop();
+}
+
+T(every_built_in_rule_has_a_scenario)
+{
+	start(ZN_SCENARIO_HEALTHY);
+	for (uint32_t i = 0; i < alerts.rules->rule_count; i++)
+		if (row_of(alerts.rules->rule[i].name) == ZN_LEN(rows))
+			T_FAIL("%s is in no scenario", alerts.rules->rule[i].name);
+	CHECK_EQ(alerts.rules->rule_count, ZN_LEN(rows));
+	stop();
+}
+
+int main(void)
+{
+	RUN(every_built_in_rule_has_a_scenario);
+	RUN(nothing_fires_on_a_healthy_node);
+	scenarios_fire_and_resolve();
+	return t_end();
+}

@@ -1,0 +1,710 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * writer_test.c: files that are whole or not there: in bursts with readers that look all the time, on a full disk, in a
+ * folder that goes away, and when either process is killed. Disks are tmpfs of 256 KiB in a mount namespace of this
+ * program's own, which needs root.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zernel.h"
+#include "t.h"
+
+#define BIG (256 << 10)
+
+static char base[] = "/tmp/zn_scribe_XXXXXX", folder[96], spool[96], log_path[96];
+static char text[BIG + 1];
+static struct zn_scribe scribe;
+static bool mounts; /* disks can be mounted */
+
+static void path_of(char to[256], const char *name)
+{
+	snprintf(to, 256, "%s/%s", folder, name);
+}
+
+/* The content follows from the name and the length, so that a reader can tell a whole file. */
+static struct zn_str fill(const char *name, size_t len)
+{
+	char head[128];
+	int n = snprintf(head, sizeof(head), "%s %zu\n", name, len);
+	uint32_t seed = (uint32_t)len + (uint8_t)name[0];
+
+	for (size_t i = 0; i < len; i++)
+		text[i] = i < (size_t)n ? head[i] : (char)('a' + (seed = seed * 1103515245 + 12345, seed >> 16) % 26);
+	return (struct zn_str){text, len};
+}
+
+static ssize_t read_file(const char *name, char *to, size_t cap)
+{
+	char path[256];
+	ssize_t n, len = 0;
+	int fd;
+
+	path_of(path, name);
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		return -errno;
+	while ((n = read(fd, to + len, cap - (size_t)len)) > 0)
+		len += n;
+	close(fd);
+	return len;
+}
+
+static bool there(const char *name, size_t len)
+{
+	static char got[BIG + 1];
+	struct zn_str want = fill(name, len);
+
+	return read_file(name, got, sizeof(got)) == (ssize_t)len && !memcmp(got, want.at, len);
+}
+
+static int files(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *e;
+	int n = 0;
+
+	while (dir && (e = readdir(dir)))
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+	if (dir)
+		closedir(dir);
+	return dir ? n : -1;
+}
+
+static void empty_folder(void)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command), "rm -rf %s %s", folder, spool);
+	CHECK_EQ(system(command), 0);
+}
+
+static off_t said_from; /* in the log */
+
+static int said(const char *what)
+{
+	static char all[1 << 16];
+	int fd = open(log_path, O_RDONLY), n = 0;
+	ssize_t len = pread(fd, all, sizeof(all) - 1, said_from);
+
+	close(fd);
+	all[len > 0 ? len : 0] = '\0';
+	for (const char *at = all; (at = strstr(at, what)); at += strlen(what))
+		n++;
+	return n;
+}
+
+static void start(void)
+{
+	const char *const dir[ZN_SHELF_COUNT] = {folder, spool};
+	char why[ZN_TEXT_MAX];
+
+	said_from = lseek(STDERR_FILENO, 0, SEEK_END);
+	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
+}
+
+static void start_fresh(void)
+{
+	empty_folder();
+	start();
+	CHECK(scribe.available[ZN_SHELF_REPORTS] && scribe.available[ZN_SHELF_SPOOL]);
+}
+
+static bool put(const char *name, size_t len)
+{
+	return zn_scribe_write(&scribe, ZN_SHELF_REPORTS, name, fill(name, len));
+}
+
+/* Closing forgets the counts. */
+static struct zn_scribe_done done;
+static uint64_t lost;
+
+/* Until all that was handed over is done with: a generous limit, in case it never is. */
+static void settle(uint64_t count)
+{
+	for (int i = 0; i < 3000; i++) {
+		done = *scribe.done;
+		lost = scribe.lost;
+		if (done.written + done.failed + done.removed >= count)
+			return;
+		usleep(10000);
+	}
+	T_FAIL("only %llu of %llu are done", (unsigned long long)(done.written + done.failed + done.removed),
+		(unsigned long long)count);
+}
+
+T(sizes)
+{
+	static const size_t size[] = {0, 1, 32767, 32768, 32769, 65536, 100003, BIG - 1, BIG};
+	struct stat st;
+	char name[32], path[256];
+
+	umask(077);
+	start_fresh();
+	umask(022);
+	for (size_t i = 0; i < ZN_LEN(size); i++) {
+		snprintf(name, sizeof(name), "size-%zu", size[i]);
+		CHECK(put(name, size[i]));
+	}
+	CHECK(!put("too-large", BIG + 1));
+	CHECK_EQ(scribe.lost, 1);
+	CHECK(put("size-1", 4711)); /* again, and longer */
+	zn_scribe_close(&scribe);
+	for (size_t i = 0; i < ZN_LEN(size); i++) {
+		snprintf(name, sizeof(name), "size-%zu", size[i]);
+		CHECK(there(name, size[i] == 1 ? 4711 : size[i]));
+		path_of(path, name);
+		CHECK(stat(path, &st) == 0);
+		CHECK_EQ(st.st_mode, S_IFREG | 0640);
+	}
+	CHECK_EQ(files(folder), ZN_LEN(size));
+}
+
+T(folders_are_made)
+{
+	struct stat st;
+	char deep[128], why[ZN_TEXT_MAX];
+	const char *const dir[ZN_SHELF_COUNT] = {deep, NULL};
+
+	snprintf(deep, sizeof(deep), "%s/a/b", folder);
+	empty_folder();
+	umask(027);
+	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
+	umask(022);
+	zn_scribe_close(&scribe);
+	CHECK(stat(deep, &st) == 0);
+	CHECK_EQ(st.st_mode, S_IFDIR | 0750);
+	deep[strlen(deep) - 2] = '\0';
+	CHECK(stat(deep, &st) == 0);
+	CHECK_EQ(st.st_mode, S_IFDIR | 0755);
+}
+
+T(names)
+{
+	static const char *const bad[] = {"", ".", "..", ".new", "a/b", "/a", "a b", "a\n", "\xc3\xa9",
+		"a234567890123456789012345678901234567890123456789012345678901234"};
+	const char *longest = bad[ZN_LEN(bad) - 1] + 1;
+	uint64_t before;
+
+	start_fresh();
+	for (size_t i = 0; i < ZN_LEN(bad); i++) {
+		before = scribe.lost;
+		CHECK(!put(bad[i], 3));
+		CHECK(!zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, bad[i]));
+		CHECK_EQ(scribe.lost, before + 2);
+	}
+	CHECK(put(longest, 3));
+	CHECK(put("A-z_0.9", 3));
+	zn_scribe_close(&scribe);
+	CHECK(there(longest, 3) && there("A-z_0.9", 3));
+	CHECK_EQ(files(folder), 2);
+}
+
+T(shelves)
+{
+	char path[256];
+
+	start_fresh();
+	CHECK(put("one", 5));
+	CHECK(zn_scribe_write(&scribe, ZN_SHELF_SPOOL, "one", fill("one", 7)));
+	CHECK(zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, "one"));
+	CHECK(zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, "none"));
+	settle(4);
+	CHECK_EQ(done.written, 2);
+	CHECK_EQ(done.removed, 2);
+	CHECK_EQ(zn_scribe_lost(&scribe), 0);
+	zn_scribe_close(&scribe);
+	CHECK_EQ(files(folder), 0);
+	snprintf(path, sizeof(path), "%s/one", spool);
+	CHECK_EQ(access(path, R_OK), 0);
+}
+
+T(not_wanted)
+{
+	const char *const dir[ZN_SHELF_COUNT] = {"", NULL};
+	char why[ZN_TEXT_MAX];
+
+	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
+	CHECK(scribe.child.fd < 0 && scribe.child.pid == 0);
+	CHECK(!put("a", 1));
+	CHECK_EQ(zn_scribe_lost(&scribe), 0);
+	zn_scribe_close(&scribe);
+	zn_scribe_close(&scribe);
+	memset(&scribe, 0, sizeof(scribe));
+	CHECK(!put("a", 1)); /* one that was never opened, too */
+	zn_scribe_close(&scribe);
+}
+
+T(folder_cannot_be_made)
+{
+	const char *const dir[ZN_SHELF_COUNT] = {"/proc/zernel/reports", spool};
+	char why[ZN_TEXT_MAX];
+
+	empty_folder();
+	said_from = lseek(STDERR_FILENO, 0, SEEK_END);
+	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
+	zn_scribe_warn(&scribe, dir);
+	CHECK(!scribe.available[ZN_SHELF_REPORTS] && scribe.available[ZN_SHELF_SPOOL]);
+	CHECK(!put("a", 1));
+	CHECK_EQ(scribe.lost, 1);
+	CHECK_EQ(said("/proc/zernel/reports"), 1);
+	zn_scribe_close(&scribe);
+}
+
+/* ---- readers that look all the time ---- */
+
+static bool stop;
+static int looked, torn;
+
+static void *look(void *unused)
+{
+	static char got[BIG + 1];
+	char name[128];
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		DIR *dir = opendir(folder);
+		struct dirent *e;
+
+		while (dir && (e = readdir(dir))) {
+			ssize_t n = *e->d_name == '.' ? -1 : read_file(e->d_name, got, sizeof(got));
+			size_t len = 0;
+
+			if (n < 0)
+				continue;
+			looked++;
+			torn += sscanf(got, "%127s %zu", name, &len) != 2 || strcmp(name, e->d_name) ||
+				(ssize_t)len != n;
+		}
+		if (dir)
+			closedir(dir);
+		usleep(2000);
+	}
+	return unused;
+}
+
+T(burst)
+{
+	pthread_t reader;
+	uint64_t handed = 0;
+	char name[32];
+
+	start_fresh();
+	stop = false;
+	CHECK_EQ(pthread_create(&reader, NULL, look, NULL), 0);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "%d.json", i);
+		handed += put(name, 1000 + 61 * (size_t)i);
+	}
+	CHECK_EQ(handed + scribe.lost, 1000);
+	settle(handed);
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(reader, NULL);
+	CHECK_EQ(done.written, handed);
+	CHECK_EQ(done.failed, 0);
+	CHECK_EQ(files(folder), handed);
+	CHECK(handed >= 100);
+	CHECK(looked > 0);
+	CHECK_EQ(torn, 0);
+	zn_scribe_close(&scribe);
+}
+
+/* A scribe that is stuck holds nobody up: what it cannot take is lost, and counted; the rest is written later. */
+T(stuck)
+{
+	uint64_t handed = 0, began;
+	char name[32];
+
+	start_fresh();
+	kill(scribe.child.pid, SIGSTOP);
+	began = zn_now_ns();
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		handed += put(name, BIG - (size_t)i);
+	}
+	CHECK(zn_now_ns() - began < 5 * ZN_NS_PER_S);
+	CHECK_EQ(handed, (8 << 20) / (BIG + 80)); /* with its length and its name */
+	CHECK_EQ(scribe.lost, 200 - handed);
+	kill(scribe.child.pid, SIGCONT);
+	settle(handed);
+	CHECK(put("after", 100003));
+	settle(handed + 1);
+	CHECK_EQ(done.written, handed + 1);
+	zn_scribe_close(&scribe);
+	CHECK_EQ(files(folder), handed + 1);
+	CHECK(there("after", 100003));
+	for (uint64_t i = 0; i < handed; i++) {
+		snprintf(name, sizeof(name), "%d", (int)i);
+		CHECK(there(name, BIG - (size_t)i));
+	}
+}
+
+/* ---- disks ---- */
+
+static bool mount_disk(const char *options)
+{
+	empty_folder();
+	mkdir(folder, 0750);
+	return mount("tmpfs", folder, "tmpfs", 0, options) == 0;
+}
+
+T(full_disk)
+{
+	char name[32];
+	int whole = 0;
+
+	CHECK(mount_disk("size=256k,mode=750"));
+	start();
+	for (int i = 0; i < 11; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		CHECK(put(name, 50000));
+	}
+	settle(11);
+	for (int i = 0; i < 11; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		whole += there(name, 50000);
+	}
+	CHECK(whole >= 1 && whole < 11);
+	CHECK_EQ(done.written, whole);
+	CHECK_EQ(zn_scribe_lost(&scribe), 11 - whole);
+	CHECK_EQ(files(folder), whole); /* nothing half written */
+	CHECK_EQ(said("No space left on device"), 1);
+	CHECK(zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, "0"));
+	CHECK(put("after", 50000));
+	settle(13);
+	CHECK(there("after", 50000));
+	CHECK_EQ(said("files are written to"), 1);
+	zn_scribe_close(&scribe);
+	umount2(folder, MNT_DETACH);
+}
+
+T(read_only_disk)
+{
+	CHECK(mount_disk("size=256k,mode=750"));
+	start();
+	CHECK(put("before", 5));
+	settle(1);
+	/* the scribe holds the folder, which does not keep the disk from being remounted */
+	CHECK_EQ(mount(NULL, folder, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+	CHECK(put("after", 5));
+	settle(2);
+	CHECK_EQ(done.failed, 1);
+	CHECK_EQ(said("Read-only file system"), 1);
+	zn_scribe_close(&scribe);
+	start();
+	CHECK(!scribe.available[ZN_SHELF_REPORTS]);
+	zn_scribe_warn(&scribe, (const char *[]){folder, spool});
+	CHECK_EQ(said("Read-only file system; nothing is kept there"), 1);
+	zn_scribe_close(&scribe);
+	CHECK(there("before", 5));
+	umount2(folder, MNT_DETACH);
+}
+
+T(folder_removed)
+{
+	start_fresh();
+	CHECK_EQ(rmdir(folder), 0);
+	CHECK(put("a", 5) && put("b", 5));
+	settle(2);
+	CHECK_EQ(done.failed, 2);
+	CHECK_EQ(said("No such file or directory"), 1);
+	zn_scribe_close(&scribe);
+	CHECK_EQ(access(folder, F_OK), -1);
+}
+
+static void may_administrate_networks(bool may)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct have[2];
+
+	CHECK_EQ(syscall(SYS_capget, &head, have), 0);
+	if (may)
+		have[0].effective |= have[0].permitted & 1U << CAP_NET_ADMIN;
+	else
+		have[0].effective &= ~(1U << CAP_NET_ADMIN);
+	CHECK_EQ(syscall(SYS_capset, &head, have), 0);
+}
+
+/* Many jobs end at once beside a slow disk. What may wait depends on no limit of sockets, which the service may not pass. */
+T(burst_without_privileges)
+{
+	char name[32];
+
+	may_administrate_networks(false);
+	start_fresh();
+	kill(scribe.child.pid, SIGSTOP);
+	for (int i = 0; i < 1009; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		CHECK(put(name, 8000));
+	}
+	CHECK_EQ(scribe.lost, 0);
+	kill(scribe.child.pid, SIGCONT);
+	settle(1009);
+	CHECK_EQ(done.written, 1009);
+	zn_scribe_close(&scribe);
+	CHECK_EQ(files(folder), 1009);
+	may_administrate_networks(true);
+}
+
+/* ---- killed ---- */
+
+T(scribe_killed)
+{
+	pid_t pid;
+
+	start_fresh();
+	pid = scribe.child.pid;
+	kill(pid, SIGKILL);
+	for (int i = 0; i < 1000 && scribe.child.fd >= 0; i++) { /* what it has not read is lost with it */
+		put("a", 5);
+		usleep(5000);
+	}
+	CHECK(scribe.child.fd < 0);
+	CHECK(!scribe.available[ZN_SHELF_REPORTS]);
+	lost = scribe.lost;
+	CHECK(lost >= 1);
+	CHECK(!put("a", 5));
+	CHECK_EQ(scribe.lost, lost + 1);
+	CHECK_EQ(said("lost from here on"), 1);
+	zn_scribe_close(&scribe);
+	CHECK(kill(pid, 0) == -1 || waitpid(pid, NULL, 0) == pid);
+}
+
+#define LEFT 211
+
+/* Hands files over and is killed at once. */
+static void brief_daemon(void)
+{
+	char name[32];
+
+	start();
+	for (int i = 0; i < LEFT; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		put(name, 40000);
+	}
+	kill(getpid(), SIGKILL);
+}
+
+T(daemon_killed)
+{
+	int status = 0, whole = 0;
+	char name[32];
+	pid_t child;
+
+	empty_folder();
+	CHECK_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+	child = fork();
+	if (child == 0)
+		brief_daemon();
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	/* the scribe is ours now; it ends by itself, having written all that it was handed */
+	CHECK(waitpid(-1, &status, 0) > 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	for (int i = 0; i < LEFT; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		whole += there(name, 40000);
+	}
+	CHECK_EQ(files(folder), whole);
+	CHECK(geteuid() ? whole >= 1 : whole == LEFT);
+}
+
+T(signals_do_not_end_it)
+{
+	static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+
+	start_fresh();
+	for (size_t i = 0; i < ZN_LEN(all); i++)
+		CHECK_EQ(kill(scribe.child.pid, all[i]), 0);
+	CHECK(put("a", 5));
+	settle(1);
+	CHECK_EQ(done.written, 1);
+	zn_scribe_close(&scribe);
+}
+
+/* Whoever may read the folder may lock it, and what is in it. */
+T(readers_lock_the_folder)
+{
+	int fd;
+
+	start_fresh();
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_EQ(flock(fd, LOCK_SH), 0);
+	CHECK(put("locked", 5));
+	settle(1);
+	CHECK_EQ(flock(fd, LOCK_EX), 0);
+	CHECK(put("locked", 7));
+	CHECK(zn_scribe_write(&scribe, ZN_SHELF_SPOOL, "record", fill("record", 7)));
+	settle(3);
+	CHECK_EQ(done.written, 3);
+	zn_scribe_close(&scribe);
+	start(); /* the lock stands while it starts, too */
+	CHECK(scribe.available[ZN_SHELF_REPORTS]);
+	zn_scribe_close(&scribe);
+	CHECK(there("locked", 7));
+	close(fd);
+}
+
+static void leave_file(const char *name, time_t age_s)
+{
+	struct timespec times[2] = {{.tv_sec = time(NULL) - age_s}, {.tv_sec = time(NULL) - age_s}};
+	char path[256];
+	int fd;
+
+	path_of(path, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0640);
+	CHECK(fd >= 0 && futimens(fd, times) == 0);
+	close(fd);
+}
+
+/* Of killed scribes, this version's and the one's before; what may be in use stays, as does what is others'. */
+T(leftovers_go)
+{
+	start_fresh();
+	zn_scribe_close(&scribe);
+	leave_file(".new", 7200);
+	leave_file(".new.0123456789abcdef", 7200);
+	leave_file(".new.fedcba9876543210", 60);
+	leave_file(".others", 7200);
+	leave_file("4711.json", 7200);
+	start();
+	zn_scribe_close(&scribe);
+	CHECK_EQ(files(folder), 3);
+}
+
+/* Two daemons with one folder: each has a temporary name of its own, and their files are whole. */
+T(two_share_a_folder)
+{
+	struct zn_scribe other;
+	char name[32];
+
+	start_fresh();
+	other = scribe;
+	start();
+	for (int i = 0; i < 101; i++) {
+		snprintf(name, sizeof(name), "one-%d", i);
+		CHECK(put(name, 20000));
+		snprintf(name, sizeof(name), "two-%d", i);
+		CHECK(zn_scribe_write(&other, ZN_SHELF_REPORTS, name, fill(name, 20000)));
+	}
+	settle(101);
+	CHECK_EQ(done.failed, 0);
+	zn_scribe_close(&scribe);
+	scribe = other;
+	settle(101);
+	CHECK_EQ(done.failed, 0);
+	zn_scribe_close(&scribe);
+	CHECK_EQ(files(folder), 202);
+	for (int i = 0; i < 202; i++) {
+		snprintf(name, sizeof(name), "%s-%d", i % 2 ? "one" : "two", i / 2);
+		CHECK(there(name, 20000));
+	}
+}
+
+/* ---- what it may do ---- */
+
+static bool status_has(const char *line)
+{
+	char path[64], all[8192];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", scribe.child.pid);
+	fd = open(path, O_RDONLY);
+	n = read(fd, all, sizeof(all) - 1);
+	close(fd);
+	all[n > 0 ? n : 0] = '\0';
+	return strstr(all, line);
+}
+
+T(it_may_do_little)
+{
+	int extra = open("/dev/zero", O_RDONLY); /* without O_CLOEXEC */
+	char path[64];
+
+	start_fresh();
+	CHECK(extra >= 0);
+	CHECK(status_has("Name:\tzerneld: scribe\n"));
+	CHECK(status_has("CapPrm:\t0000000000000000\n"));
+	CHECK(status_has("CapEff:\t0000000000000000\n"));
+	CHECK(status_has("NoNewPrivs:\t1\n"));
+	CHECK(status_has("Seccomp:\t2\n"));
+	snprintf(path, sizeof(path), "/proc/%d/fd", scribe.child.pid);
+	CHECK_EQ(files(path), 3 + 1 + ZN_SHELF_COUNT);
+	zn_scribe_close(&scribe);
+	close(extra);
+}
+
+static void on_disks(void)
+{
+	if (mounts) {
+		RUN(full_disk);
+		RUN(read_only_disk);
+		return;
+	}
+	printf("absent: 2 tests of a full and of a read-only disk need root\n");
+	t_begin("disks in CI");
+	CHECK(!getenv("CI"));
+}
+
+static void show_log(int to)
+{
+	char line[4096];
+	int fd = open(log_path, O_RDONLY);
+	ssize_t n;
+
+	while ((n = read(fd, line, sizeof(line))) > 0 && write(to, line, (size_t)n) == n)
+		;
+	close(fd);
+}
+
+int main(void)
+{
+	int result, standard_error = dup(STDERR_FILENO);
+
+	if (!mkdtemp(base))
+		return 1;
+	snprintf(folder, sizeof(folder), "%s/reports", base);
+	snprintf(spool, sizeof(spool), "%s/spool", base);
+	snprintf(log_path, sizeof(log_path), "%s/log", base);
+	if (!freopen(log_path, "a", stderr))
+		return 1;
+	setvbuf(stderr, NULL, _IONBF, 0); /* no child shall have what waits there */
+	mounts = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+	RUN(sizes);
+	RUN(folders_are_made);
+	RUN(names);
+	RUN(shelves);
+	RUN(not_wanted);
+	RUN(folder_cannot_be_made);
+	RUN(burst);
+	RUN(stuck);
+	RUN(burst_without_privileges);
+	on_disks();
+	RUN(folder_removed);
+	RUN(scribe_killed);
+	RUN(daemon_killed);
+	RUN(signals_do_not_end_it);
+	RUN(readers_lock_the_folder);
+	RUN(leftovers_go);
+	RUN(two_share_a_folder);
+	RUN(it_may_do_little);
+	empty_folder();
+	result = t_end();
+	if (result)
+		show_log(standard_error);
+	unlink(log_path);
+	rmdir(base);
+	return result;
+}

@@ -428,7 +428,8 @@ static __always_inline void zn_task_drop(__u32 tgid)
 		zn_quota_give_to(ZN_QUOTA_TASK, owner);
 }
 
-/* The calling thread begins something that is timed. One that is there already is an earlier one, whose end was missed. */
+/* The calling thread begins something that is timed. One that is there already is an earlier one, whose end was missed: a
+ * return probe has room for as many calls as twice the CPUs, and those that wait take it up. */
 static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what, __u64 arg)
 {
 	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), what);
@@ -436,6 +437,8 @@ static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what
 	struct zn_timed_call *old = bpf_map_lookup_elem(&calls, &key);
 	__u32 before = old ? old->owner : 0;
 
+	if (old && old->id == p->id)
+		zn_lost(ZN_LOST_CALL);
 	if (old && bpf_map_update_elem(&calls, &key, &c, BPF_EXIST) == 0) {
 		zn_quota_move(ZN_QUOTA_CALL, before, c.owner);
 		return;

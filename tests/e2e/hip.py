@@ -6,6 +6,7 @@ import os
 import tempfile
 
 from harness import HIP, Actor, Daemon, check, equal, folder, main, test, wait_until
+from places import table
 
 MIB = 1 << 20
 USED, PEAK = "zernel_gpu_memory_used_bytes", "zernel_gpu_memory_peak_bytes"
@@ -68,6 +69,14 @@ def a_thread_has_a_device():
     actor.do("ok(hip.hipDeviceReset())")
     equal(used(daemon, actor), {"0": 4 * MIB, "3": 8 * MIB}, "after the reset of a device")
     equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test
+def every_function_of_the_table_is_hooked():
+    daemon, _ = started()
+    rows = table(HIP)
+    check(len(rows) > 100 and all(row.startswith("hip") for row in rows), "rows of HIP alone")
+    equal(daemon.metrics().library(HIP), dict.fromkeys(rows, 1), "what is attached")
 
 
 @test

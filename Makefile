@@ -50,7 +50,7 @@ all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: FORCE all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE lint all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -85,7 +85,7 @@ $(B)/obj/%.o: %.c
 	@echo "  CC      $<"
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/page.c: web/embed.sh web/page.html web/page.css web/page.js | $(B)
+$(B)/page.c: web/embed.sh web/page.html web/page.css $(wildcard web/page/*.js) | $(B)
 	@echo "  PAGE    $@"
 	$(Q)web/embed.sh > $@
 $(B)/page.o: $(B)/page.c
@@ -279,6 +279,8 @@ docs: $(B)/zerneld
 
 format:
 	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
+lint: # the page's modules
+	$(Q)tests/web/node_modules/.bin/eslint --config tests/web/eslint.config.mjs web/page 'tests/web/*.mjs'
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 

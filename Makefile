@@ -6,6 +6,7 @@
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
+# make tidy       clang-tidy                             make lint   ESLint, on the page
 # make structure  which folder calls which, names: docs/DESIGN.md
 # make compile_commands.json   for editors                    make help     this list
 # V=1 shows the commands, SAN=1 builds with ASan and UBSan into a folder of its own.
@@ -50,7 +51,7 @@ all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: FORCE all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -85,7 +86,7 @@ $(B)/obj/%.o: %.c
 	@echo "  CC      $<"
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/page.c: web/embed.sh web/page.html web/page.css web/page.js | $(B)
+$(B)/page.c: web/embed.sh web/page.html web/page.css $(wildcard web/page/*.js) | $(B)
 	@echo "  PAGE    $@"
 	$(Q)web/embed.sh > $@
 $(B)/page.o: $(B)/page.c
@@ -279,6 +280,10 @@ docs: $(B)/zerneld
 
 format:
 	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
+tidy: # a short list of checks, in .clang-tidy
+	$(Q)clang-tidy --quiet $(SRC) -- -std=gnu11 -D_GNU_SOURCE -I. -DZN_VERSION='""' -DZN_COMMIT='""' 2> /dev/null
+lint: # the page's modules
+	$(Q)tests/web/node_modules/.bin/eslint --config tests/web/eslint.config.mjs web/page 'tests/web/*.mjs'
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 

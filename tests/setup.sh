@@ -47,6 +47,7 @@ zstd                                                zstd
 openssl                                             openssl
 /usr/sbin/nginx                                     nginx-light
 clang-format                                        clang-format
+clang-tidy                                          clang-tidy
 shellcheck                                          shellcheck
 systemd-analyze                                     systemd
 lintian                                             lintian

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# embed.sh: makes page.c, on standard output, from page.html, page.css and page.js: one document, compressed, room for it
-# unpacked, its ETag, and a Content-Security-Policy that allows exactly this style and this script, by their hashes.
+# embed.sh: makes page.c, on standard output, from page.html, page.css and the modules in page/: one document, compressed,
+# room for it unpacked, its ETag, and a Content-Security-Policy that allows exactly this style and this script, by their
+# hashes.
 set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)
@@ -21,9 +22,22 @@ array() { # NAME FILE
 	echo "const size_t $1_len = $(wc -c <"$2");"
 }
 
+# The modules as one script: each uses what those before it have, and all names are told apart.
+modules="shared charts history alerts glance gpus processes signals jobs io probes main"
+script() {
+	echo '"use strict";'
+	for module in $modules; do
+		sed -e '/^import {.*";$/d' -e '/^import {/,/";$/d' -e 's/^export //' -e 1d "page/$module.js"
+	done
+}
+[ "$(echo "$modules" | wc -w)" = "$(find page -name '*.js' | wc -l)" ] || {
+	echo "embed.sh: not each module of page/ is in the list" >&2
+	exit 1
+}
+
 # a newline after <style> is part of what is hashed, so nothing is added on the way
 printf %s "$(cat page.css)" >"$work/css"
-printf %s "$(cat page.js)" >"$work/js"
+printf %s "$(script)" >"$work/js"
 if grep -q '</script\|</style' "$work/js" "$work/css"; then
 	echo "embed.sh: a script or style must not hold its own end tag" >&2
 	exit 1

@@ -349,9 +349,9 @@ static bool take_place(struct zn_alerts *a, struct zn_alert *alert)
 
 	if (!zn_quota_take(of_rule, alert->whose))
 		return false;
-	for (uint8_t r = critical ? ZN_ROOM_CRITICAL : ZN_ROOM_ALL; r < ZN_ROOM_COUNT; r++)
+	for (uint32_t r = critical ? ZN_ROOM_CRITICAL : ZN_ROOM_ALL; r < ZN_ROOM_COUNT; r++)
 		if (zn_quota_take(&a->room[r], owner_of(a, alert->rule))) {
-			alert->room = r;
+			alert->room = (uint8_t)r;
 			return true;
 		}
 	zn_quota_give(of_rule, alert->whose);

@@ -136,7 +136,7 @@ static void put_spans(struct zn_out *o, const struct zn_buckets *b)
 			last++;
 		zn_proto_i64(o, SPAN_OFFSET, b->bucket[i].index + 1 - end);
 		end = b->bucket[last].index + 2;
-		zn_proto_u64(o, SPAN_LENGTH, (uint64_t)(b->bucket[last].index - b->bucket[i].index + 1));
+		zn_proto_u64(o, SPAN_LENGTH, (uint64_t)((int64_t)b->bucket[last].index - b->bucket[i].index + 1));
 		zn_proto_close(o, mark);
 	}
 }

@@ -8,6 +8,7 @@ import path from "node:path";
 import { Absent, ROOT, accessible, daemon, fake, is, later, open, runAll, shot, snapshot, start, test, text,
 	until } from "./harness.mjs";
 
+/* global above, flat -- of the page */
 const GIB = 2 ** 30;
 const LIBRARY = path.join(ROOT, "build/test/libcuda.so.1");
 const NETWORK = /net::ERR_|WebSocket connection to/; // the browser itself says so where a daemon is gone
@@ -177,14 +178,14 @@ test("a connection that is cut is made anew, and the history read again", async 
 	}
 });
 
-const line = (n, of) => Array.from({length: n}, (_, i) => of(i));
+const times = (n, of) => Array.from({length: n}, (_, i) => of(i));
 
 test("charts begin with the history and go on with each new step", async () => {
 	const s = await snapshot({alerts: []}), pid = s.processes[0].pid, end = Date.now();
 	const step = (steps, rate) => ({last_update_ms: end + 1000 + 5000 * (steps - 7), history: {step_ms: 5000, steps},
 		processes: s.processes.map((p) => ({...p, launch: {...p.launch, recent: rate && {rate, p50_us: 100, p99_us: 400}}}))});
 	const history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: end, gpus: [], processes: [{pid, comm: "x",
-		rate: line(50, (i) => 100 + i), p50_us: line(50, () => 90), p99_us: line(50, (i) => (i < 10 ? null : 300))}]};
+		rate: times(50, (i) => 100 + i), p50_us: times(50, () => 90), p99_us: times(50, (i) => (i < 10 ? null : 300))}]};
 	const server = await fake({...s, ...step(7, 149)}, {history}), page = await open(server.url);
 	const chart = page.locator("tbody.process", {has: toggle(page, pid)}).locator("svg").first();
 	const says = (wanted) => until(async () => wanted.test(await chart.getAttribute("aria-label")), `chart ${wanted}`);
@@ -340,7 +341,7 @@ test("rows of file I/O stay while somebody reads them, and no more are shown tha
 	assert.equal(await page.locator("#io tr.detail:visible").count(), 1);
 	await page.locator("#filter").focus();
 	await until(async () => (await mounts()).join() === "/b,/a", "the order of now");
-	const crowd_ = await open((await fake(await snapshot({io: line(230, (i) => flow({mount: `/m${i}`, read_bytes_per_s: i}))}))).url);
+	const crowd_ = await open((await fake(await snapshot({io: times(230, (i) => flow({mount: `/m${i}`, read_bytes_per_s: i}))}))).url);
 	assert.equal(await text(crowd_, "#flows"), "the 100 busiest of 230");
 	assert.equal(await crowd_.locator("#io tr.row").count(), 100);
 	assert.equal(await text(crowd_, "#io .toggle"), "/m229");
@@ -447,9 +448,9 @@ function crowd(s, n) {
 }
 
 test("it stays smooth with 64 processes four times a second", async () => {
-	const s = await snapshot(), pids = line(64, (i) => 2000 + i);
+	const s = await snapshot(), pids = times(64, (i) => 2000 + i);
 	const history = {step_ms: 5000, end_ms: Date.now(), gpus: [], processes: pids.map((pid) => ({pid, comm: "x",
-		rate: line(180, (i) => 1000 + (i * pid) % 97), p50_us: line(180, () => 140), p99_us: line(180, (i) => 500 + (i * pid) % 89)}))};
+		rate: times(180, (i) => 1000 + (i * pid) % 97), p50_us: times(180, () => 140), p99_us: times(180, (i) => 500 + (i * pid) % 89)}))};
 	let steps = 7;
 	const server = await fake({...s, interval_ms: 250, processes: crowd(s, 64)}, {history}), page = await open(server.url);
 	await page.evaluate(() => {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+// alerts.js: what fires.
+import {$, clock, count, inside, label, make, mark, percent, Rows, say, show, span} from "./shared.js";
+import {now} from "./main.js";
+
+const common = ["alert", "severity", "state", "value", "threshold", "since_ms", "summary"];
+const labels = (alert) => Object.entries(alert).filter(([name]) => !common.includes(name)); // what it is about
+const spoken = {gpu_id: "GPU", pid: "process", job_id: "job", what: "kind"};
+
+const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
+	const node = make("li"), head = make("span"), word = make("span", "word"), what = make("span", "what");
+	const more = make("span"), since = make("span", "more");
+	inside(node, inside(head, word, " ", what), more, since);
+	return {node, update(a) {
+		const on = labels(a).map(([name, v]) => `${spoken[name] || label(name)} ${v}`);
+		const unit = a.threshold > 0 && a.threshold < 1 ? percent : count;
+		mark(node, "class", `${a.state} ${a.severity}`);
+		if (a.state === "firing")
+			mark(head, "role", "alert");
+		else
+			head.removeAttribute("role");
+		say(word, a.state);
+		say(what, `${a.alert}${on.length ? ` on ${on.join(", ")}` : ""}`);
+		say(more, `${a.summary}: ${unit(a.value)}, limit ${unit(a.threshold)}`);
+		say(since, `since ${clock(a.since_ms)}, ${span((now.last_update_ms - a.since_ms) / 1000)}`);
+	}};
+});
+
+export function alerts(s) {
+	const order = [...s.alerts].sort((a, b) => (b.state === "firing") - (a.state === "firing"));
+	show($("alerts"), order.length > 0);
+	shownAlerts.show(order, (a) => JSON.stringify([a.alert, labels(a)]));
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+// jobs.js: jobs, and a line for each of their GPUs.
+import {$, bytes, clock, count, exact, inside, make, mark, NONE, percent, Rows, say, show, span} from "./shared.js";
+import {idleOf} from "./gpus.js";
+
+function narrow(job) {
+	$("filter").value = `job:${job.job_id}`;
+	$("filter").dispatchEvent(new Event("input"));
+	$("processes").scrollIntoView();
+}
+
+function gpuOfJob(g, idle) {
+	const all = g.busy_s + g.idle_s;
+	if (idle)
+		return `GPU ${g.gpu_id} idle ${g.busy_s ? `for ${span(g.quiet_s)}` : "since it began"}`;
+	return `GPU ${g.gpu_id} ${all ? `${percent(g.busy_s / all)} busy, ` : ""}peak ${bytes(g.peak_bytes)}`;
+}
+
+const times = (job) => `${clock(job.start_ms)} to ${job.end_ms ? clock(job.end_ms) : "now"}`;
+
+const jobColumns = [
+	{name: "Job"}, // a button
+	{name: "State", text: (job) => job.state + (job.restart ? `, restart ${job.restart}` : "")},
+	{name: "User", text: (job) => job.user || (job.uid ?? NONE)},
+	{name: "Account", text: (job) => job.account},
+	{name: "Partition", text: (job) => job.partition},
+	{name: "Name", text: (job) => job.name},
+	{name: "Nodes", text: (job) => job.nodes, number: true},
+	{name: "Time", text: (job) => span(job.elapsed_s), number: true, title: times},
+	{name: "Processes", text: (job) => exact(job.processes), number: true,
+		title: (job) => `and ${exact(job.processes_gone)} that have gone`},
+	{name: "Launches", text: (job) => count(job.launches), number: true, title: (job) => exact(job.launches)},
+	{name: "NCCL", text: (job) => bytes(job.nccl_bytes), number: true, title: (job) => exact(job.nccl_bytes)},
+];
+
+// A line of the job's GPUs, below its own.
+function gpusOfJob() {
+	const node = make("tr"), box = make("td"), list = make("ul");
+	const rows = new Rows(list, () => {
+		const item = make("li");
+		return {node: item, update([g, idle]) {
+			mark(item, "class", idle ? "idle" : "");
+			say(item, gpuOfJob(g, idle));
+		}};
+	});
+	box.colSpan = jobColumns.length;
+	inside(node, inside(box, list));
+	return {node, update(job) {
+		const idle = idleOf(job);
+		show(node, job.gpus.length > 0);
+		rows.show(job.gpus.map((g) => [g, idle.includes(g)]), ([g]) => g.gpu_id);
+	}};
+}
+
+const jobTable = $("jobs").querySelector("table");
+const shownJobs = new Rows(jobTable, () => {
+	const node = make("tbody"), line = make("tr"), button = make("button", "narrower"), gpuLine = gpusOfJob();
+	const cells = jobColumns.map((c) => make("td", c.number ? "number" : ""));
+	let shown = null;
+	button.type = "button";
+	button.addEventListener("click", () => narrow(shown));
+	cells[0].append(button);
+	inside(node, inside(line, ...cells), gpuLine.node);
+	return {node, update(job) {
+		shown = job;
+		say(button, job.job_id);
+		mark(button, "aria-label", `${job.job_id}, show only its processes`);
+		mark(node, "class", job.state);
+		jobColumns.forEach((c, i) => {
+			if (c.text)
+				say(cells[i], String(c.text(job) || NONE));
+			if (c.title)
+				mark(cells[i], "title", c.title(job));
+		});
+		gpuLine.update(job);
+	}};
+});
+shownJobs.first = jobTable.tHead;
+
+export function jobs(s) {
+	const idle = s.jobs.reduce((n, job) => n + idleOf(job).length, 0);
+	show($("jobs"), s.jobs.length > 0);
+	shownJobs.show(s.jobs, (job) => [job.job_id, job.restart, job.start_ms].join());
+	say($("idle"), !idle ? "" : idle === 1 ? "1 GPU is not used by the job that has it." :
+		`${idle} GPUs are not used by the jobs that have them.`);
+}
+
+jobTable.tHead.rows[0].append(...jobColumns.map((c) => make("th", c.number ? "number" : "", c.name)));

@@ -264,47 +264,6 @@ def connections_of_one_user_leave_room_for_others():
         daemon.gone(actor.pid)
 
 
-RECEIVERS = """
-import socket, threading
-threading.stack_size(65536)
-server = socket.create_server(("127.0.0.1", 0))
-here, there = socket.create_connection(server.getsockname()), server.accept()[0]
-
-def receive():
-    here.recv(1)
-
-for _ in range(2503):
-    threading.Thread(target=receive, daemon=True).start()
-"""
-RECEIVES = """
-import socket
-server = socket.create_server(("127.0.0.1", 0))
-here, there = socket.create_connection(server.getsockname()), server.accept()[0]
-for _ in range(1009):
-    there.send(b"1234567")
-    ok(len(here.recv(100)), 7)
-"""
-
-
-@test
-def receives_of_one_user_leave_others_theirs():
-    """By kprobes a receive has a place while it lasts. Who has too many of them loses some of his own, and only he."""
-    share_of = (4096 - 256) // 2
-    daemon = Daemon(*NO_FILES, "--tier", "kprobe", expect=[share("timed system calls", NOBODY, 4096, share_of)])
-    crowd, other = (Actor(("cuda", CUDA), before=["prlimit", "--nproc=20000", *by(uid)]) for uid in (NOBODY, OTHER))
-    daemon.attached(CUDA)
-    for actor in (crowd, other):
-        actor.do("ready(cuda); launch(cuda, 7)")
-    daemon.ticked(2)
-    crowd.do(RECEIVERS)
-    wait_until(lambda: lost(daemon, "call") == 2503 - share_of, "receives that were refused, each once")
-    other.do(RECEIVES)
-    equal(daemon.metrics().one("zernel_tcp_received_bytes_total", pid=str(other.pid)), 7 * 1009, "bytes of the other user")
-    wait_until(lambda: any("timed system calls" in line for line in daemon.lines()), "the line of the log")
-    crowd.kill()
-    equal(lost(daemon, "call"), 2503 - share_of, "and no more")
-
-
 class Groups:
     """As many control groups below one; they go when the test ends."""
 

@@ -3897,14 +3897,33 @@ static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 struct zn_view;
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
 
-struct zn_serve;
+/* What the HTTP server counts. */
+#define ZN_CODES(X)                                                                                                    \
+	X(101)                                                                                                         \
+	X(200)                                                                                                         \
+	X(204)                                                                                                         \
+	X(304)                                                                                                         \
+	X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(417) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
+enum {
+#define X(code) ZN_CODE_##code,
+	ZN_CODES(X)
+#undef X
+		ZN_CODE_COUNT
+};
+#define ZN_ROUTES_MAX 16
+struct zn_http_stats {
+	uint32_t conn_count, ws_count;
+	const char *path[ZN_ROUTES_MAX];                     /* of the first rows of requests */
+	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
+	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost there; the rest of the enum stays 0 */
+};
 struct zn_view {
 	const struct zn_options *options;
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
 	struct zn_probe *probe;           /* NULL: simulated */
 	struct zn_find *find;             /* NULL: simulated */
-	struct zn_serve *serve;           /* NULL: not serving (tests) */
+	const struct zn_http_stats *http; /* NULL: not serving (tests) */
 	struct zn_history *history;       /* NULL: none is kept (tests) */
 	struct zn_jobs *jobs;             /* NULL: none (tests) */
 	struct zn_scribe *scribe;         /* NULL: none */
@@ -4029,6 +4048,7 @@ int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char
 #define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
 #define ZN_PUSH_MESSAGE_MAX 65536
 
+struct zn_serve;
 /* A rendered answer, shared by all who send it. */
 struct zn_body {
 	char *at;
@@ -4061,19 +4081,6 @@ struct zn_route {
 	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
 	unsigned flags;                                                                      /* of serve/routes.c */
 };
-#define ZN_CODES(X)                                                                                                    \
-	X(101)                                                                                                         \
-	X(200)                                                                                                         \
-	X(204)                                                                                                         \
-	X(304)                                                                                                         \
-	X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(417) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
-enum {
-#define X(code) ZN_CODE_##code,
-	ZN_CODES(X)
-#undef X
-		ZN_CODE_COUNT
-};
-#define ZN_ROUTES_MAX 16
 struct zn_conn;
 struct zn_listener {
 	struct zn_io io; /* first */
@@ -4085,7 +4092,7 @@ struct zn_listener {
 struct zn_serve {
 	struct zn_loop *loop;
 	struct zn_view *view;
-	const struct zn_route *routes; /* ends with path NULL */
+	struct zn_http_stats stats;
 	struct zn_listener listener[2 * ZN_LISTEN_MAX];
 	uint32_t listener_count;
 	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
@@ -4093,7 +4100,6 @@ struct zn_serve {
 	struct zn_conn *conns;
 	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
 	uint32_t conn_high;            /* slots that were ever used */
-	uint32_t conn_count, ws_count;
 	uint32_t conn_limit, peer_limit;
 	uint32_t refused_count; /* clients that are being refused, in slots of their own */
 	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
@@ -4111,8 +4117,6 @@ struct zn_serve {
 	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
 	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
 	void *memory;
-	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
-	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost here; the rest of the enum stays 0 */
 };
 /* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
 int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);

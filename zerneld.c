@@ -308,7 +308,7 @@ static void view_open(struct daemon *d)
 	v->agg = &d->agg;
 	v->alerts = &d->alerts;
 	v->signals = &d->kernel_signals;
-	v->serve = &d->serve;
+	v->http = &d->serve.stats;
 	v->start_ns = zn_now_ns();
 	v->start_wall_ms = zn_wall_ms();
 	if (uname(&u) == 0) {

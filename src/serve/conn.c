@@ -56,7 +56,7 @@ static void forget(struct zn_conn *c)
 		zn_body_put(c->body);
 	c->body = NULL;
 	s->peer[c - s->conns] = 0;
-	(*(c->refused ? &s->refused_count : &s->conn_count))--;
+	(*(c->refused ? &s->refused_count : &s->stats.conn_count))--;
 	c->next = s->closed;
 	s->closed = c;
 }
@@ -85,7 +85,7 @@ static bool is_newest(const struct zn_serve *s, const struct zn_body *b)
 /* Ends an answer within. The loop finds the connection closed and forgets it; here its owner may be at work on it. */
 static void cut_off(struct zn_conn *c)
 {
-	c->serve->lost[c->state == ZN_CONN_PUSH ? ZN_LOST_WS_CLIENT : ZN_LOST_ANSWER]++;
+	c->serve->stats.lost[c->state == ZN_CONN_PUSH ? ZN_LOST_WS_CLIENT : ZN_LOST_ANSWER]++;
 	zn_body_put(c->body);
 	c->body = NULL;
 	c->out_at = c->out_len = 0;
@@ -115,7 +115,7 @@ struct zn_body *zn_body_get(struct zn_serve *s)
 		return b;
 	evict(s);
 	b = zn_body_free(s);
-	s->lost[ZN_LOST_RESPONSE] += !b;
+	s->stats.lost[ZN_LOST_RESPONSE] += !b;
 	return b;
 }
 
@@ -391,7 +391,7 @@ static uint32_t count_of(const struct zn_serve *s, uint64_t peer)
 /* The limit that one more would pass. */
 static enum zn_loss limit_passed(const struct zn_serve *s, uint64_t peer)
 {
-	if (s->conn_count >= s->conn_limit)
+	if (s->stats.conn_count >= s->conn_limit)
 		return ZN_LOST_CONNECTION;
 	return count_of(s, peer) >= s->peer_limit ? ZN_LOST_PEER : ZN_LOSS_COUNT;
 }
@@ -404,7 +404,7 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 	struct zn_conn *c = refused && s->refused_count == ZN_REFUSED_MAX ? NULL : take_slot(s);
 
 	if (refused || !c)
-		s->lost[refused ? passed : ZN_LOST_CONNECTION]++;
+		s->stats.lost[refused ? passed : ZN_LOST_CONNECTION]++;
 	if (!c) {
 		close(fd);
 		return;
@@ -420,12 +420,12 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 	if (refused) {
 		turn_away(c, passed);
 	} else {
-		s->conn_count++;
+		s->stats.conn_count++;
 		s->peer[c - s->conns] = peer;
 	}
 	if (zn_loop_add(s->loop, &c->io, EPOLLIN)) {
 		forget(c);
-		s->lost[ZN_LOST_CONNECTION] += !refused;
+		s->stats.lost[ZN_LOST_CONNECTION] += !refused;
 	} else if (refused) {
 		advance(c);
 	}
@@ -488,7 +488,7 @@ static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 	if (waits(c)) {
 		bool late = now_ns >= c->deadline_ns || now_ns >= c->answer_ns;
 
-		c->serve->lost[ZN_LOST_ANSWER] += late && !c->refused;
+		c->serve->stats.lost[ZN_LOST_ANSWER] += late && !c->refused;
 		return !late;
 	}
 	if (now_ns < c->deadline_ns)

@@ -4082,6 +4082,18 @@ struct zn_route {
 	unsigned flags;                                                                      /* of serve/routes.c */
 };
 struct zn_conn;
+/* What stands above the connections: the routes, and the WebSocket of those that were upgraded. */
+struct zn_conn_ops {
+	/* Queues the answer to a request; after 101 the state is ZN_CONN_PUSH. */
+	void (*answer)(struct zn_conn *c, const struct zn_http_req *req);
+	/* Queues the answer of an error, whose line is serve->why if that is not empty, after which the connection ends. */
+	void (*refuse)(struct zn_conn *c, int status, bool head_only);
+	/* The others are called in state ZN_CONN_PUSH alone. */
+	void (*input)(struct zn_conn *c);                 /* takes all of in */
+	bool (*next)(struct zn_conn *c);                  /* queues what is due next; false: nothing is */
+	bool (*tick)(struct zn_conn *c, uint64_t now_ns); /* time limits; false: give it up */
+	void (*leave)(struct zn_conn *c);                 /* the state ends */
+};
 struct zn_listener {
 	struct zn_io io; /* first */
 	struct zn_serve *serve;
@@ -4092,6 +4104,10 @@ struct zn_listener {
 struct zn_serve {
 	struct zn_loop *loop;
 	struct zn_view *view;
+	const struct zn_conn_ops *ops;
+	/* of listen.c: takes over fd, a client of that listener; peer: whose it is, 0: that is not counted */
+	void (*accepted)(struct zn_listener *from, int fd, uint64_t peer);
+	uint16_t metrics_port; /* of the page that may open the WebSocket; 0: there is none */
 	struct zn_http_stats stats;
 	struct zn_listener listener[2 * ZN_LISTEN_MAX];
 	uint32_t listener_count;
@@ -4174,10 +4190,15 @@ void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
 void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
 /* Takes fd over; beyond a limit the client is told so, and counted. peer: 0 if it is not counted. */
 void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer);
+void zn_conn_tick(struct zn_conn *c, uint64_t now_ns); /* time limits of an open one; may close it */
+/* Sends what the socket takes, and closes, with what the client sent thrown away, but without waiting for more of it. */
+void zn_conn_close(struct zn_conn *c);
+void zn_conn_reuse(struct zn_serve *s); /* after a turn of the loop: the slots of those that were closed are free */
 
 /* ---- serve/listen.c (zn_listen_): where clients come from. ---- */
 
-/* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
+/* Opens the timer and the listeners, whose clients go to s->accepted; on -errno, with *why, what was opened is left for
+ * zn_listen_close(). */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
 void zn_listen_close(struct zn_serve *s);
 
@@ -4192,7 +4213,8 @@ void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
 
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
-int zn_push_start(struct zn_serve *s); /* opens the timer for zn_serve.pace */
+/* Opens the timer for zn_serve.pace. The listeners are open: pages of metrics_port may open the WebSocket. */
+int zn_push_start(struct zn_serve *s, uint16_t metrics_port);
 /* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
 int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX]);
 void zn_push_leave(struct zn_conn *c); /* when it stops to be in state ZN_CONN_PUSH: gives its feed back */

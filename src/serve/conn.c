@@ -41,7 +41,7 @@ void zn_body_put(struct zn_body *b)
 static void leave_push(struct zn_conn *c)
 {
 	if (c->state == ZN_CONN_PUSH)
-		zn_push_leave(c);
+		c->serve->ops->leave(c);
 }
 
 static void forget(struct zn_conn *c)
@@ -187,7 +187,7 @@ static void refuse(struct zn_conn *c, int status, bool head_only)
 {
 	c->state = ZN_CONN_HTTP;
 	c->serve->why[0] = '\0';
-	zn_answer_error(c, status, head_only);
+	c->serve->ops->refuse(c, status, head_only);
 }
 
 /* For a body that is not well-formed, too long or too slow. */
@@ -213,7 +213,7 @@ static void answer_kept(struct zn_conn *c)
 	zn_http_parse(c->in, c->in_len, &req);
 	c->state = ZN_CONN_HTTP;
 	c->in_len = 0;
-	zn_answer_request(c, &req);
+	c->serve->ops->answer(c, &req);
 }
 
 static void skip_body(struct zn_conn *c, const char *bytes, size_t len)
@@ -256,10 +256,10 @@ static bool next_request(struct zn_conn *c)
 		begin_body(c, &req, (size_t)used);
 		return true;
 	}
-	zn_answer_request(c, &req);
+	c->serve->ops->answer(c, &req);
 	drop_input(c, (size_t)used);
 	if (c->state == ZN_CONN_PUSH)
-		zn_push_read(c);
+		c->serve->ops->input(c);
 	return true;
 }
 
@@ -274,7 +274,7 @@ static bool step(struct zn_conn *c)
 	}
 	if (c->state == ZN_CONN_BODY)
 		return false;
-	return c->state == ZN_CONN_PUSH ? zn_push_next(c) : next_request(c);
+	return c->state == ZN_CONN_PUSH ? c->serve->ops->next(c) : next_request(c);
 }
 
 /* Input is left in the kernel while output waits; a WebSocket is listened to until its Close. */
@@ -322,7 +322,7 @@ static bool note_received(struct zn_conn *c, size_t len)
 		c->deadline_ns = c->heard_ns + ZN_HEAD_S * ZN_NS_PER_S;
 	c->in_len += len;
 	if (c->state == ZN_CONN_PUSH)
-		zn_push_read(c);
+		c->serve->ops->input(c);
 	return true;
 }
 
@@ -376,7 +376,7 @@ static void turn_away(struct zn_conn *c, enum zn_loss what)
 	if (what == ZN_LOST_PEER)
 		snprintf(c->serve->why, ZN_TEXT_MAX,
 			"this address has too many connections; see --max-connections-per-peer");
-	zn_answer_error(c, 503, false);
+	c->serve->ops->refuse(c, 503, false);
 }
 
 static uint32_t count_of(const struct zn_serve *s, uint64_t peer)
@@ -431,17 +431,23 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 	}
 }
 
-static void after_turn(void *owner)
+void zn_conn_reuse(struct zn_serve *s)
 {
-	struct zn_serve *s = owner;
 	struct zn_conn *c;
 
-	zn_answer_drop(s);
 	while ((c = s->closed)) {
 		s->closed = c->next;
 		c->next = s->free;
 		s->free = c;
 	}
+}
+
+static void after_turn(void *owner)
+{
+	struct zn_serve *s = owner;
+
+	zn_answer_drop(s);
+	zn_conn_reuse(s);
 }
 
 static size_t whole_pages(size_t bytes)
@@ -502,9 +508,9 @@ static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 	return true;
 }
 
-static void tick_conn(struct zn_conn *c, uint64_t now_ns)
+void zn_conn_tick(struct zn_conn *c, uint64_t now_ns)
 {
-	bool stays = c->state == ZN_CONN_PUSH ? zn_push_tick(c, now_ns) : tick_http(c, now_ns);
+	bool stays = c->state == ZN_CONN_PUSH ? c->serve->ops->tick(c, now_ns) : tick_http(c, now_ns);
 
 	if (stays)
 		zn_conn_advance(c);
@@ -516,7 +522,7 @@ void zn_serve_limits(struct zn_serve *s, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->conn_high; i++)
 		if (s->conns[i].io.fd >= 0)
-			tick_conn(&s->conns[i], now_ns);
+			zn_conn_tick(&s->conns[i], now_ns);
 }
 
 static void limits_ready(struct zn_io *io, uint32_t events)
@@ -559,12 +565,23 @@ static uint32_t limit(uint64_t asked, uint32_t otherwise)
 	return asked == 0 ? otherwise : asked < ZN_CONNS_MAX ? (uint32_t)asked : ZN_CONNS_MAX;
 }
 
+static const struct zn_conn_ops ops = {
+	.answer = zn_answer_request,
+	.refuse = zn_answer_error,
+	.input = zn_push_read,
+	.next = zn_push_next,
+	.tick = zn_push_tick,
+	.leave = zn_push_leave,
+};
+
 int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX])
 {
 	const struct zn_options *o = view->options;
 	int err;
 
 	*s = (struct zn_serve){.loop = loop, .view = view, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
+	s->ops = &ops;
+	s->accepted = zn_conn_welcome;
 	s->conn_limit = limit(o->max_connections, ZN_CONNS);
 	s->peer_limit = limit(o->max_connections_per_peer, ZN_CONNS_PER_PEER);
 	zn_answer_open(s);
@@ -576,7 +593,7 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 		err = zn_access_open(&s->access, o, view->node, NULL, why);
 	if (!err)
 		err = zn_listen_open(s, why);
-	if (!err && ((err = zn_push_start(s)) || (err = limits_open(s))))
+	if (!err && ((err = zn_push_start(s, zn_serve_port(s, false))) || (err = limits_open(s))))
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no timer: %s", strerror(-err));
 	if (err) {
 		zn_serve_close(s);
@@ -587,16 +604,13 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 	return 0;
 }
 
-/* Sends what the socket takes, the Close of a WebSocket too. What the client sent must be read, or closing would make a
- * reset of it; but nobody is waited for. */
-static void part(struct zn_conn *c)
+/* What the client sent must be read, or closing would make a reset of it. */
+void zn_conn_close(struct zn_conn *c)
 {
 	char scratch[SCRATCH_BYTES];
 
 	if (c->io.fd < 0)
 		return;
-	if (c->state == ZN_CONN_PUSH)
-		zn_push_bye(c);
 	c->budget = ZN_WRITE_PER_TURN;
 	flush(c);
 	shutdown(c->io.fd, SHUT_WR);
@@ -610,13 +624,21 @@ static void part(struct zn_conn *c)
 	forget(c);
 }
 
+/* Nobody is waited for; a WebSocket gets its Close. */
+static void end_conn(struct zn_conn *c)
+{
+	if (c->io.fd >= 0 && c->state == ZN_CONN_PUSH)
+		zn_push_bye(c);
+	zn_conn_close(c);
+}
+
 void zn_serve_close(struct zn_serve *s)
 {
 	if (!s->loop)
 		return;
 	zn_listen_close(s);
 	for (uint32_t i = 0; i < s->conn_high; i++)
-		part(&s->conns[i]);
+		end_conn(&s->conns[i]);
 	zn_loop_forget(s->loop, &s->pace);
 	zn_loop_forget(s->loop, &s->limits);
 	if (s->loop->owner == s)

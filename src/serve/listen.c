@@ -100,7 +100,7 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 		int fd = accept4(io->fd, &a.any, &a.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			zn_conn_welcome(from, fd, peer_of(&a));
+			from->serve->accepted(from, fd, peer_of(&a));
 		} else if (!of_client(errno)) {
 			if (errno != EAGAIN && errno != EINTR)
 				begin_rest(from->serve, errno);

@@ -146,7 +146,7 @@ int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_T
 
 	if (status)
 		return status;
-	if (!zn_access_origin(&c->serve->access, req, c->ws_port, zn_serve_port(c->serve, false)))
+	if (!zn_access_origin(&c->serve->access, req, c->ws_port, c->serve->metrics_port))
 		return 403;
 	if (zn_filter_read(&filter, req->query, true, why))
 		return 400;
@@ -362,10 +362,11 @@ static void pace_ready(struct zn_io *io, uint32_t events)
 	zn_push_pace((struct zn_serve *)((char *)io - offsetof(struct zn_serve, pace)), zn_now_ns());
 }
 
-int zn_push_start(struct zn_serve *s)
+int zn_push_start(struct zn_serve *s, uint16_t metrics_port)
 {
 	int err = zn_timer_open(&s->pace, 0);
 
+	s->metrics_port = metrics_port;
 	s->pace.ready = pace_ready;
 	return err ? err : zn_loop_add(s->loop, &s->pace, EPOLLIN);
 }

@@ -14,7 +14,7 @@
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
- *   serve    auth query conn listen routes push control spool
+ *   serve    auth query body conn listen routes push control spool
  *   cli      client term status job alerts watch
  *   daemon   check
  *   zerneld.c
@@ -4021,15 +4021,33 @@ struct zn_filter {
  * why that names the parameter and what it may be: an unknown one, one that comes twice, a bad value. */
 int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
 
-/* ---- serve/conn.c (zn_serve_ zn_conn_ zn_body_): connections. ---- */
+/* ---- serve/body.c (zn_body_): the buffers that answers are rendered into. ---- */
+
+#define ZN_BODIES_MAX 32
+#define ZN_BODY_BYTES (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_HOLD_S     1          /* how long an answer may be held back from others, once no buffer is free */
+struct zn_serve;
+/* A rendered answer, shared by all who send it. */
+struct zn_body {
+	char *at;
+	size_t len;
+	uint32_t refs;
+	uint64_t since_ns; /* when it was taken */
+};
+/* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
+ * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
+ * counted, if there is none. */
+struct zn_body *zn_body_get(struct zn_serve *s);
+struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
+void zn_body_put(struct zn_body *b);
+
+/* ---- serve/conn.c (zn_serve_ zn_conn_): connections. ---- */
 
 #define ZN_CONNS_MAX      8192 /* --max-connections is at most this */
 #define ZN_CONNS          1024 /* --max-connections, unless it is given */
 #define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
-#define ZN_BODIES_MAX     32
-#define ZN_FEEDS_MAX      16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
-#define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_FEEDS_MAX      16   /* different snapshots that WebSocket clients may ask for at one time; one is for all */
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
 /* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
@@ -4038,7 +4056,6 @@ int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char
 #define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
 #define ZN_PROGRESS_S  10 /* without a byte taken by the client */
 #define ZN_ANSWER_S    30 /* for a whole answer */
-#define ZN_HOLD_S      1  /* how long an answer may be held back from others, once no buffer is free */
 #define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
 #define ZN_DRAIN_BYTES (64 << 10) /* at most */
 /* WebSocket clients */
@@ -4048,14 +4065,6 @@ int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char
 #define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
 #define ZN_PUSH_MESSAGE_MAX 65536
 
-struct zn_serve;
-/* A rendered answer, shared by all who send it. */
-struct zn_body {
-	char *at;
-	size_t len;
-	uint32_t refs;
-	uint64_t since_ns; /* when it was taken */
-};
 /* A snapshot as some WebSocket clients want it; those who want the same share it. */
 struct zn_feed {
 	uint32_t clients;        /* 0: free */
@@ -4140,12 +4149,6 @@ void zn_serve_close(struct zn_serve *s);                   /* before the loop is
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
 void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
-/* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
- * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
- * counted, if there is none. */
-struct zn_body *zn_body_get(struct zn_serve *s);
-struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
-void zn_body_put(struct zn_body *b);
 
 /* One client. From here on, for conn.c, routes.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
  * while some waits, no further request is parsed and no further frame begun. */

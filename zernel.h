@@ -14,7 +14,7 @@
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
- *   serve    auth query body conn listen routes push control spool
+ *   serve    auth query body conn listen push routes server control spool
  *   cli      client term status job alerts watch
  *   daemon   check
  *   zerneld.c
@@ -4041,13 +4041,13 @@ struct zn_body *zn_body_get(struct zn_serve *s);
 struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
 void zn_body_put(struct zn_body *b);
 
-/* ---- serve/conn.c (zn_serve_ zn_conn_): connections. ---- */
+/* ---- serve/conn.c (zn_conn_): connections. ---- */
 
 #define ZN_CONNS_MAX      8192 /* --max-connections is at most this */
 #define ZN_CONNS          1024 /* --max-connections, unless it is given */
 #define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
-#define ZN_FEEDS_MAX      16   /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
 /* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
@@ -4058,39 +4058,9 @@ void zn_body_put(struct zn_body *b);
 #define ZN_ANSWER_S    30 /* for a whole answer */
 #define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
 #define ZN_DRAIN_BYTES (64 << 10) /* at most */
-/* WebSocket clients */
-#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
-#define ZN_PUSH_PING_S      25 /* of silence: a ping */
-#define ZN_PUSH_SILENCE_S   60 /* closed */
-#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
-#define ZN_PUSH_MESSAGE_MAX 65536
 
-/* A snapshot as some WebSocket clients want it; those who want the same share it. */
-struct zn_feed {
-	uint32_t clients;        /* 0: free */
-	uint32_t paced;          /* of them, those with an interval of their own */
-	struct zn_filter filter; /* interval_ms is 0: each client has its own */
-	struct zn_body *body;    /* the newest; NULL: not rendered yet */
-	uint64_t rendered_ns;
-};
-struct zn_answer {
-	int status;
-	const char *type;
-	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
-};
-struct zn_route;
-/* What an answer depends on: who asks alike in one turn of the loop gets the same. */
-struct zn_asked {
-	const struct zn_route *route;
-	enum zn_format format;
-	struct zn_filter filter;
-};
-struct zn_route {
-	const char *path;
-	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
-	unsigned flags;                                                                      /* of serve/routes.c */
-};
 struct zn_conn;
+struct zn_listener;
 /* What stands above the connections: the routes, and the WebSocket of those that were upgraded. */
 struct zn_conn_ops {
 	/* Queues the answer to a request; after 101 the state is ZN_CONN_PUSH. */
@@ -4103,55 +4073,9 @@ struct zn_conn_ops {
 	bool (*tick)(struct zn_conn *c, uint64_t now_ns); /* time limits; false: give it up */
 	void (*leave)(struct zn_conn *c);                 /* the state ends */
 };
-struct zn_listener {
-	struct zn_io io; /* first */
-	struct zn_serve *serve;
-	uint16_t port; /* as bound */
-	bool ws;
-	bool local; /* a Unix socket: it has no port, and its clients need no token */
-};
-struct zn_serve {
-	struct zn_loop *loop;
-	struct zn_view *view;
-	const struct zn_conn_ops *ops;
-	/* of listen.c: takes over fd, a client of that listener; peer: whose it is, 0: that is not counted */
-	void (*accepted)(struct zn_listener *from, int fd, uint64_t peer);
-	uint16_t metrics_port; /* of the page that may open the WebSocket; 0: there is none */
-	struct zn_http_stats stats;
-	struct zn_listener listener[2 * ZN_LISTEN_MAX];
-	uint32_t listener_count;
-	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
-	bool rested;
-	struct zn_conn *conns;
-	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
-	uint32_t conn_high;            /* slots that were ever used */
-	uint32_t conn_limit, peer_limit;
-	uint32_t refused_count; /* clients that are being refused, in slots of their own */
-	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
-	struct zn_body body[ZN_BODIES_MAX];
-	struct zn_body page[2]; /* plain, and compressed; never given back */
-	bool page_unpacked;
-	struct zn_feed feed[ZN_FEEDS_MAX];
-	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
-	uint32_t paced_count;
-	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
-	struct zn_access access;
-	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
-	struct zn_asked asked;
-	struct zn_answer shared;
-	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
-	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
-	void *memory;
-};
-/* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
-int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
-void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
-uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
-void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 
-/* One client. From here on, for conn.c, routes.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
- * while some waits, no further request is parsed and no further frame begun. */
+/* One client. Output is the rest of out, then the rest of body; while some waits, no further request is parsed and no
+ * further frame begun. */
 #define ZN_CONN_OUT 2048
 enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_BODY, ZN_CONN_PUSH, ZN_CONN_DRAIN };
 struct zn_conn {
@@ -4200,22 +4124,35 @@ void zn_conn_reuse(struct zn_serve *s); /* after a turn of the loop: the slots o
 
 /* ---- serve/listen.c (zn_listen_): where clients come from. ---- */
 
+struct zn_listener {
+	struct zn_io io; /* first */
+	struct zn_serve *serve;
+	uint16_t port; /* as bound */
+	bool ws;
+	bool local; /* a Unix socket: it has no port, and its clients need no token */
+};
 /* Opens the timer and the listeners, whose clients go to s->accepted; on -errno, with *why, what was opened is left for
  * zn_listen_close(). */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
 void zn_listen_close(struct zn_serve *s);
 
-/* ---- serve/routes.c (zn_answer_): routes, and what is answered. ---- */
-
-/* Queues the answer to a request; after 101 the WebSocket is open. */
-void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
-/* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
-void zn_answer_error(struct zn_conn *c, int status, bool head_only);
-void zn_answer_open(struct zn_serve *s);
-void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
-
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
+#define ZN_FEEDS_MAX        16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S      25 /* of silence: a ping */
+#define ZN_PUSH_SILENCE_S   60 /* closed */
+#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
+#define ZN_PUSH_MESSAGE_MAX 65536
+
+/* A snapshot as some WebSocket clients want it; those who want the same share it. */
+struct zn_feed {
+	uint32_t clients;        /* 0: free */
+	uint32_t paced;          /* of them, those with an interval of their own */
+	struct zn_filter filter; /* interval_ms is 0: each client has its own */
+	struct zn_body *body;    /* the newest; NULL: not rendered yet */
+	uint64_t rendered_ns;
+};
 /* Opens the timer for zn_serve.pace. The listeners are open: pages of metrics_port may open the WebSocket. */
 int zn_push_start(struct zn_serve *s, uint16_t metrics_port);
 /* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
@@ -4228,6 +4165,74 @@ bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; fal
 void zn_push_render(struct zn_serve *s, uint64_t now_ns);
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
+
+/* ---- serve/routes.c (zn_answer_): routes, and what is answered. ---- */
+
+struct zn_answer {
+	int status;
+	const char *type;
+	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
+};
+struct zn_route;
+/* What an answer depends on: who asks alike in one turn of the loop gets the same. */
+struct zn_asked {
+	const struct zn_route *route;
+	enum zn_format format;
+	struct zn_filter filter;
+};
+struct zn_route {
+	const char *path;
+	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
+	unsigned flags;                                                                      /* of serve/routes.c */
+};
+/* Queues the answer to a request; after 101 the WebSocket is open. */
+void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
+/* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
+void zn_answer_error(struct zn_conn *c, int status, bool head_only);
+void zn_answer_open(struct zn_serve *s);
+void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
+
+/* ---- serve/server.c (zn_serve_): opens and closes the server. ---- */
+
+struct zn_serve {
+	struct zn_loop *loop;
+	struct zn_view *view;
+	const struct zn_conn_ops *ops;
+	/* of listen.c: takes over fd, a client of that listener; peer: whose it is, 0: that is not counted */
+	void (*accepted)(struct zn_listener *from, int fd, uint64_t peer);
+	uint16_t metrics_port; /* of the page that may open the WebSocket; 0: there is none */
+	struct zn_http_stats stats;
+	struct zn_listener listener[2 * ZN_LISTEN_MAX];
+	uint32_t listener_count;
+	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
+	bool rested;
+	struct zn_conn *conns;
+	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
+	uint32_t conn_high;            /* slots that were ever used */
+	uint32_t conn_limit, peer_limit;
+	uint32_t refused_count; /* clients that are being refused, in slots of their own */
+	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
+	struct zn_body body[ZN_BODIES_MAX];
+	struct zn_body page[2]; /* plain, and compressed; never given back */
+	bool page_unpacked;
+	struct zn_feed feed[ZN_FEEDS_MAX];
+	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
+	uint32_t paced_count;
+	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
+	struct zn_access access;
+	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
+	struct zn_asked asked;
+	struct zn_answer shared;
+	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
+	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
+	void *memory;
+};
+/* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
+int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
+void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
+uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
+void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 
 /* ---- serve/control.c (zn_control_): the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 

@@ -342,11 +342,3 @@ void zn_listen_close(struct zn_serve *s)
 		zn_loop_forget(s->loop, &s->listener[i].io);
 	zn_loop_forget(s->loop, &s->rest.io);
 }
-
-uint16_t zn_serve_port(const struct zn_serve *s, bool ws)
-{
-	for (uint32_t i = 0; i < s->listener_count; i++)
-		if (s->listener[i].ws == ws && !s->listener[i].local)
-			return s->listener[i].port;
-	return 0;
-}

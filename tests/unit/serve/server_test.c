@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* link: -Wl,--wrap=accept4 */
 /*
- * server_test.c: the server (conn.c, routes.c, listen.c, push.c and the loop) against real loopback sockets, on one
+ * server_test.c: the server (server.c, conn.c, body.c, routes.c, listen.c, push.c) against real sockets, on one
  * thread: the loop runs one turn at a time, so that nothing depends on timing. A wait only ends a test that hangs. The
  * time limits are tested by telling zn_serve_tick() that it is later. What the daemon would render is made up here, and
  * so are failures of accept4().

@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log version loop options text file url units procfs
+ *   base     log clock version loop options text file url units procfs
  *   codec    json http ws http_client protobuf gzip elf dns
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
@@ -1278,7 +1278,7 @@ struct zn_json;
 struct zn_probe;
 struct zn_filter;
 
-/* ---- base/log.c (zn_log zn_now_ zn_wall_ zn_moment_): one line on stderr, and the clocks. ---- */
+/* ---- base/log.c (zn_log): one line on stderr. ---- */
 
 /* One line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes outside
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
@@ -1292,6 +1292,9 @@ void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(
 void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void zn_log_tick(uint64_t now_ns);  /* says how many lines were held back of kinds that have gone quiet */
 int zn_log_parse(const char *name); /* the level, or -EINVAL */
+
+/* ---- base/clock.c (zn_now_ zn_wall_ zn_moment_): the clocks. ---- */
+
 static inline uint64_t zn_clock_ns(clockid_t clock)
 {
 	struct timespec t;

@@ -1432,6 +1432,14 @@ void zn_options_control(char to[ZN_TEXT_MAX]);
 
 /* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
 bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);
+/* Takes what stands before the next separator, or the rest, off the front. False: nothing is left. */
+bool zn_str_split(struct zn_str *rest, const char *separators, struct zn_str *to);
+struct zn_str zn_str_of(const char *text);
+struct zn_str zn_str_skip(struct zn_str s, size_t n); /* n: at most its length */
+struct zn_str zn_str_trim(struct zn_str s, const char *blanks);
+bool zn_str_equal(struct zn_str a, struct zn_str b);
+bool zn_str_is_one_of(char c, const char *set); /* NUL never is */
+int zn_str_hex_digit(char c);                   /* 0 to 15, or -1 */
 
 /* ---- base/file.c (zn_file_): small files. ---- */
 

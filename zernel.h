@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log clock version loop options text file url units procfs
+ *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf dns
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
@@ -1445,6 +1445,8 @@ int zn_str_hex_digit(char c);                   /* 0 to 15, or -1 */
 
 /* Reads up to cap - 1 bytes and puts a NUL behind them: how many, or -1 where it cannot be opened. */
 int zn_file_read(const char *path, char *to, size_t cap);
+/* Reads up to cap bytes of a regular file: how many, or -errno; -EISDIR or -ENOTSUP where it is something else. */
+ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -1459,6 +1461,18 @@ struct zn_url {
 	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
 };
 int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
+
+/* ---- base/token.c (zn_token_): files of bearer tokens. ---- */
+
+#define ZN_TOKENS_MAX 8 /* so that a new one can be rolled out beside the old */
+struct zn_tokens {
+	uint32_t count;
+	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
+};
+/* Reads a token file into *to, which is empty before. -errno with a line in why. */
+int zn_token_read(struct zn_tokens *to, const char *path, char why[ZN_TEXT_MAX]);
+void zn_token_warn(const char *path);    /* of a token file that is open to all */
+bool zn_token_is_valid(struct zn_str s); /* b64token of RFC 6750, and long enough */
 
 /* ---- base/units.c (zn_units_): figures for people. ---- */
 
@@ -3976,21 +3990,17 @@ extern const char zn_page_etag[];    /* with its quotes */
 
 /* ---- serve/auth.c (zn_access_): who may ask. ---- */
 
-#define ZN_TOKENS_MAX 8 /* so that a new one can be rolled out beside the old */
 struct zn_access {
 	const struct zn_options *options;
 	const char *node;
 	char domains[ZN_TEXT_MAX]; /* of this node: the search list of resolv.conf, with spaces between them */
-	uint32_t token_count;      /* 0: none is asked for */
+	struct zn_tokens tokens;   /* count 0: none is asked for */
 	uint32_t token_set;        /* counts up when a reload changes the tokens */
-	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
 };
 /* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
  * why. node stays the caller's. */
 int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
 	char why[ZN_TEXT_MAX]);
-/* Reads a token file into to->token, which is empty before. -errno with a line in why. */
-int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX]);
 /* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
 int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX]);
 /* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one

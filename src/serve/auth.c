@@ -2,22 +2,14 @@
 /*
  * auth.c: who may ask: by a token, by the name that was asked for, and, of web pages, by their origin.
  *
- * Limits: a token file and resolv.conf are read up to 16 KiB. Both, and every header, may hold anything. What is said
- * about a token file never shows what is in it.
+ * Limits: resolv.conf is read up to 16 KiB. It, and every header, may hold anything.
  */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "zernel.h"
 
 #define FILE_BYTES  (16 * 1024)
-#define TOKEN_MIN   16 /* characters */
-#define SHOWN_BYTES 96 /* of a path in an error line */
 #define RESOLV_CONF "/etc/resolv.conf"
 #define SUBPROTOCOL "zernel.token."
 #define BLANKS      " \t\r"
@@ -28,142 +20,20 @@ static bool same_name(struct zn_str a, struct zn_str b)
 	return a.len && a.len == b.len && !strncasecmp(a.at, b.at, a.len);
 }
 
-/* ---- files ---- */
-
-/* Reads up to cap bytes; the length, or -errno. A FIFO in the place of a file must not hold the loop up. */
-static ssize_t read_file(const char *path, char *to, size_t cap, struct stat *st)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	size_t len = 0;
-	ssize_t got;
-
-	if (fd < 0)
-		return -errno;
-	got = fstat(fd, st) ? -1 : 1;
-	if (got > 0 && !S_ISREG(st->st_mode)) {
-		errno = S_ISDIR(st->st_mode) ? EISDIR : ENOTSUP;
-		got = -1;
-	}
-	while (got > 0 && len < cap) {
-		got = read(fd, to + len, cap - len);
-		len += got > 0 ? (size_t)got : 0;
-		got = got < 0 && errno == EINTR ? 1 : got;
-	}
-	got = got < 0 ? -errno : (ssize_t)len;
-	close(fd);
-	return got;
-}
-
-/* Printable, and short enough to leave room for what is said about it. */
-static const char *show(char to[SHOWN_BYTES], const char *path)
-{
-	size_t len = 0;
-
-	for (; path[len] && len < SHOWN_BYTES - 1; len++)
-		to[len] = path[len] >= 0x20 && path[len] < 0x7f ? path[len] : '?';
-	to[len] = '\0';
-	if (path[len])
-		memcpy(to + SHOWN_BYTES - 4, "...", 4);
-	return to;
-}
-
-/* b64token (RFC 6750, section 2.1), and long enough that nobody guesses it. */
-static bool is_token(struct zn_str s)
-{
-	size_t end = s.len;
-
-	if (s.len < TOKEN_MIN || s.len > ZN_TOKEN_MAX)
-		return false;
-	while (end && s.at[end - 1] == '=')
-		end--;
-	for (size_t i = 0; i < end; i++)
-		if (!zn_str_is_one_of(s.at[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"))
-			return false;
-	return end > 0;
-}
-
-/* A comment begins with # at the start of a line or after a blank. */
-static struct zn_str without_comment(struct zn_str line)
-{
-	for (size_t i = 0; i < line.len; i++)
-		if (line.at[i] == '#' && (i == 0 || zn_str_is_one_of(line.at[i - 1], BLANKS)))
-			line.len = i;
-	return zn_str_trim(line, BLANKS);
-}
-
-static int parse_tokens(struct zn_access *to, struct zn_str text, const char *shown, char why[ZN_TEXT_MAX])
-{
-	struct zn_str line;
-
-	for (unsigned n = 1; zn_str_split(&text, "\n", &line); n++) {
-		line = without_comment(line);
-		if (!line.len)
-			continue;
-		if (!is_token(line))
-			snprintf(why, ZN_TEXT_MAX,
-				"token file %s:%u: a token is %d to %d of A-Z a-z 0-9 - . _ ~ + / with = at its end; "
-				"openssl rand -hex 32 makes one",
-				shown, n, TOKEN_MIN, ZN_TOKEN_MAX);
-		else if (to->token_count == ZN_TOKENS_MAX)
-			snprintf(why, ZN_TEXT_MAX, "token file %s:%u: more than %d tokens", shown, n, ZN_TOKENS_MAX);
-		else
-			memcpy(to->token[to->token_count++], line.at, line.len);
-		if (why[0])
-			return -EINVAL;
-	}
-	if (to->token_count)
-		return 0;
-	snprintf(why, ZN_TEXT_MAX, "token file %s: no token in it; it has one on each line", shown);
-	return -EINVAL;
-}
-
-int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX])
-{
-	char text[FILE_BYTES + 1], shown[SHOWN_BYTES];
-	struct stat st;
-	ssize_t len = read_file(path, text, sizeof(text), &st);
-	int err = (int)len;
-
-	why[0] = '\0';
-	show(shown, path);
-	if (len == -ENOTSUP) {
-		snprintf(why, ZN_TEXT_MAX, "token file %s: not a regular file", shown);
-	} else if (len < 0) {
-		snprintf(why, ZN_TEXT_MAX, "token file %s: cannot read it: %s", shown, strerror(-err));
-	} else if (len > FILE_BYTES) {
-		snprintf(why, ZN_TEXT_MAX, "token file %s: larger than %d bytes", shown, FILE_BYTES);
-		err = -EFBIG;
-	} else {
-		err = parse_tokens(to, (struct zn_str){text, (size_t)len}, shown, why);
-	}
-	explicit_bzero(text, sizeof(text));
-	return err;
-}
-
-static void warn_of_readers(const char *path)
-{
-	char shown[SHOWN_BYTES];
-	struct stat st;
-
-	if (stat(path, &st) == 0 && st.st_mode & (S_IROTH | S_IWOTH))
-		zn_log(ZN_WARN, "token file %s: every user may %s it; chmod o= keeps the tokens secret",
-			show(shown, path), st.st_mode & S_IWOTH ? "change" : "read");
-}
-
 int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX])
 {
-	struct zn_access fresh = {0};
+	struct zn_tokens fresh = {0};
 	int err = 0;
 
 	why[0] = '\0';
 	if (!a->options->token_file[0])
 		return 0;
-	err = zn_access_read(&fresh, a->options->token_file, why);
+	err = zn_token_read(&fresh, a->options->token_file, why);
 	if (!err) {
-		warn_of_readers(a->options->token_file);
-		a->token_set += a->token_count != fresh.token_count || memcmp(a->token, fresh.token, sizeof(a->token));
-		memcpy(a->token, fresh.token, sizeof(a->token));
-		a->token_count = fresh.token_count;
+		zn_token_warn(a->options->token_file);
+		a->token_set +=
+			a->tokens.count != fresh.count || memcmp(a->tokens.token, fresh.token, sizeof(fresh.token));
+		a->tokens = fresh;
 	}
 	explicit_bzero(&fresh, sizeof(fresh));
 	return err;
@@ -220,8 +90,7 @@ static void take_domains(struct zn_access *a, struct zn_str line)
 static void read_domains(struct zn_access *a, const char *path)
 {
 	char text[FILE_BYTES];
-	struct stat st;
-	ssize_t len = read_file(path, text, sizeof(text), &st);
+	ssize_t len = zn_file_read_regular(path, text, sizeof(text));
 	struct zn_str rest = {text, len > 0 ? (size_t)len : 0}, line;
 
 	while (zn_str_split(&rest, "\n", &line))
@@ -376,15 +245,15 @@ bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, 
 static bool is_right(const struct zn_access *a, struct zn_str given)
 {
 	char padded[ZN_TOKEN_MAX] = {0};
-	unsigned bad = !is_token(given), right = 0;
+	unsigned bad = !zn_token_is_valid(given), right = 0;
 
 	if (!bad)
 		memcpy(padded, given.at, given.len);
 	for (uint32_t i = 0; i < ZN_TOKENS_MAX; i++) {
-		volatile unsigned differs = bad | (i >= a->token_count); /* volatile: no early end */
+		volatile unsigned differs = bad | (i >= a->tokens.count); /* volatile: no early end */
 
 		for (size_t at = 0; at < ZN_TOKEN_MAX; at++)
-			differs |= (unsigned char)(padded[at] ^ a->token[i][at]);
+			differs |= (unsigned char)(padded[at] ^ a->tokens.token[i][at]);
 		right |= differs == 0;
 	}
 	explicit_bzero(padded, sizeof(padded));
@@ -444,7 +313,7 @@ bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req)
 {
 	bool right = false;
 
-	if (!a->token_count)
+	if (!a->tokens.count)
 		return true;
 	if (is_bearer(req->authorization)) /* another scheme is between the client and a proxy */
 		return bearer(a, req->authorization);

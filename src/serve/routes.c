@@ -325,7 +325,7 @@ static int admit(const struct zn_conn *c, const struct zn_http_req *req, unsigne
 	/* without a Host, which HTTP/1.0 may lack, it is no browser, and nobody was misled by a name */
 	if (!(flags & ANY_HOST) && req->host.len && !zn_access_host(a, req->host))
 		return 421;
-	return flags & OPEN || !a->token_count || zn_access_token(a, req) ? 0 : 401;
+	return flags & OPEN || !a->tokens.count || zn_access_token(a, req) ? 0 : 401;
 }
 
 /* Who asks the port of the WebSocket for anything else means the other port. */

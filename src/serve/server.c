@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * server.c: opens and closes the read-only HTTP server, and joins its parts. Connections and the buffers for answers lie in
- * one mapping made at the start, of which only what is used becomes resident.
+ * server.c: opens and closes the read-only HTTP server, and joins its parts. Connections and the buffers for answers
+ * lie in one mapping made at the start, of which only what is used becomes resident.
  */
 #include <errno.h>
 #include <string.h>

@@ -637,8 +637,8 @@ static void subprotocols(void)
 
 		t_begin(rows[i].offered);
 		start();
-		s.access.token_count = 1;
-		strcpy(s.access.token[0], "0123456789abcdef");
+		s.access.tokens.count = 1;
+		strcpy(s.access.tokens.token[0], "0123456789abcdef");
 		snprintf(more, sizeof(more), "Sec-WebSocket-Protocol: %s\r\n", rows[i].offered);
 		snprintf(
 			want, sizeof(want), "\r\nSec-WebSocket-Protocol: %s\r\n", rows[i].chosen ? rows[i].chosen : "");

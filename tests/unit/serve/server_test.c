@@ -1890,7 +1890,7 @@ T(local_clients)
 
 	make_folder(folder, path, listen);
 	start_on(listen);
-	s.access.token_count = 1;
+	s.access.tokens.count = 1;
 	s.peer_limit = 1;
 	CHECK_EQ(stat(path, &st), 0);
 	CHECK_EQ(st.st_mode, S_IFSOCK | 0660);

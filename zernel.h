@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log version loop options text file url units procfs
+ *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf dns
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
@@ -14,7 +14,7 @@
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
- *   serve    auth query conn listen routes push control spool
+ *   serve    auth query body conn listen push routes server control spool
  *   cli      client term status job alerts watch
  *   daemon   check
  *   zerneld.c
@@ -1278,7 +1278,7 @@ struct zn_json;
 struct zn_probe;
 struct zn_filter;
 
-/* ---- base/log.c (zn_log zn_now_ zn_wall_ zn_moment_): one line on stderr, and the clocks. ---- */
+/* ---- base/log.c (zn_log): one line on stderr. ---- */
 
 /* One line on stderr, "zerneld: <message>". Level from ZERNEL_LOG (error, warn, info, debug). Bytes outside
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
@@ -1292,6 +1292,9 @@ void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(
 void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void zn_log_tick(uint64_t now_ns);  /* says how many lines were held back of kinds that have gone quiet */
 int zn_log_parse(const char *name); /* the level, or -EINVAL */
+
+/* ---- base/clock.c (zn_now_ zn_wall_ zn_moment_): the clocks. ---- */
+
 static inline uint64_t zn_clock_ns(clockid_t clock)
 {
 	struct timespec t;
@@ -1429,11 +1432,21 @@ void zn_options_control(char to[ZN_TEXT_MAX]);
 
 /* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
 bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);
+/* Takes what stands before the next separator, or the rest, off the front. False: nothing is left. */
+bool zn_str_split(struct zn_str *rest, const char *separators, struct zn_str *to);
+struct zn_str zn_str_of(const char *text);
+struct zn_str zn_str_skip(struct zn_str s, size_t n); /* n: at most its length */
+struct zn_str zn_str_trim(struct zn_str s, const char *blanks);
+bool zn_str_equal(struct zn_str a, struct zn_str b);
+bool zn_str_is_one_of(char c, const char *set); /* NUL never is */
+int zn_str_hex_digit(char c);                   /* 0 to 15, or -1 */
 
 /* ---- base/file.c (zn_file_): small files. ---- */
 
 /* Reads up to cap - 1 bytes and puts a NUL behind them: how many, or -1 where it cannot be opened. */
 int zn_file_read(const char *path, char *to, size_t cap);
+/* Reads up to cap bytes of a regular file: how many, or -errno; -EISDIR or -ENOTSUP where it is something else. */
+ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -1448,6 +1461,18 @@ struct zn_url {
 	char basic[ZN_BASIC_MAX]; /* user and password as a header has them; empty: none */
 };
 int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
+
+/* ---- base/token.c (zn_token_): files of bearer tokens. ---- */
+
+#define ZN_TOKENS_MAX 8 /* so that a new one can be rolled out beside the old */
+struct zn_tokens {
+	uint32_t count;
+	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
+};
+/* Reads a token file into *to, which is empty before. -errno with a line in why. */
+int zn_token_read(struct zn_tokens *to, const char *path, char why[ZN_TEXT_MAX]);
+void zn_token_warn(const char *path);    /* of a token file that is open to all */
+bool zn_token_is_valid(struct zn_str s); /* b64token of RFC 6750, and long enough */
 
 /* ---- base/units.c (zn_units_): figures for people. ---- */
 
@@ -3897,14 +3922,33 @@ static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 struct zn_view;
 bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
 
-struct zn_serve;
+/* What the HTTP server counts. */
+#define ZN_CODES(X)                                                                                                    \
+	X(101)                                                                                                         \
+	X(200)                                                                                                         \
+	X(204)                                                                                                         \
+	X(304)                                                                                                         \
+	X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(417) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
+enum {
+#define X(code) ZN_CODE_##code,
+	ZN_CODES(X)
+#undef X
+		ZN_CODE_COUNT
+};
+#define ZN_ROUTES_MAX 16
+struct zn_http_stats {
+	uint32_t conn_count, ws_count;
+	const char *path[ZN_ROUTES_MAX];                     /* of the first rows of requests */
+	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
+	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost there; the rest of the enum stays 0 */
+};
 struct zn_view {
 	const struct zn_options *options;
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
 	struct zn_probe *probe;           /* NULL: simulated */
 	struct zn_find *find;             /* NULL: simulated */
-	struct zn_serve *serve;           /* NULL: not serving (tests) */
+	const struct zn_http_stats *http; /* NULL: not serving (tests) */
 	struct zn_history *history;       /* NULL: none is kept (tests) */
 	struct zn_jobs *jobs;             /* NULL: none (tests) */
 	struct zn_scribe *scribe;         /* NULL: none */
@@ -3946,21 +3990,17 @@ extern const char zn_page_etag[];    /* with its quotes */
 
 /* ---- serve/auth.c (zn_access_): who may ask. ---- */
 
-#define ZN_TOKENS_MAX 8 /* so that a new one can be rolled out beside the old */
 struct zn_access {
 	const struct zn_options *options;
 	const char *node;
 	char domains[ZN_TEXT_MAX]; /* of this node: the search list of resolv.conf, with spaces between them */
-	uint32_t token_count;      /* 0: none is asked for */
+	struct zn_tokens tokens;   /* count 0: none is asked for */
 	uint32_t token_set;        /* counts up when a reload changes the tokens */
-	char token[ZN_TOKENS_MAX][ZN_TOKEN_MAX]; /* zero-padded */
 };
 /* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
  * why. node stays the caller's. */
 int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
 	char why[ZN_TEXT_MAX]);
-/* Reads a token file into to->token, which is empty before. -errno with a line in why. */
-int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX]);
 /* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
 int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX]);
 /* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one
@@ -4002,15 +4042,33 @@ struct zn_filter {
  * why that names the parameter and what it may be: an unknown one, one that comes twice, a bad value. */
 int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
 
-/* ---- serve/conn.c (zn_serve_ zn_conn_ zn_body_): connections. ---- */
+/* ---- serve/body.c (zn_body_): the buffers that answers are rendered into. ---- */
+
+#define ZN_BODIES_MAX 32
+#define ZN_BODY_BYTES (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_HOLD_S     1          /* how long an answer may be held back from others, once no buffer is free */
+struct zn_serve;
+/* A rendered answer, shared by all who send it. */
+struct zn_body {
+	char *at;
+	size_t len;
+	uint32_t refs;
+	uint64_t since_ns; /* when it was taken */
+};
+/* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
+ * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
+ * counted, if there is none. */
+struct zn_body *zn_body_get(struct zn_serve *s);
+struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
+void zn_body_put(struct zn_body *b);
+
+/* ---- serve/conn.c (zn_conn_): connections. ---- */
 
 #define ZN_CONNS_MAX      8192 /* --max-connections is at most this */
 #define ZN_CONNS          1024 /* --max-connections, unless it is given */
 #define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
-#define ZN_BODIES_MAX     32
-#define ZN_FEEDS_MAX      16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
-#define ZN_BODY_BYTES     (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
 /* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
@@ -4019,116 +4077,26 @@ int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char
 #define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
 #define ZN_PROGRESS_S  10 /* without a byte taken by the client */
 #define ZN_ANSWER_S    30 /* for a whole answer */
-#define ZN_HOLD_S      1  /* how long an answer may be held back from others, once no buffer is free */
 #define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
 #define ZN_DRAIN_BYTES (64 << 10) /* at most */
-/* WebSocket clients */
-#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
-#define ZN_PUSH_PING_S      25 /* of silence: a ping */
-#define ZN_PUSH_SILENCE_S   60 /* closed */
-#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
-#define ZN_PUSH_MESSAGE_MAX 65536
 
-/* A rendered answer, shared by all who send it. */
-struct zn_body {
-	char *at;
-	size_t len;
-	uint32_t refs;
-	uint64_t since_ns; /* when it was taken */
-};
-/* A snapshot as some WebSocket clients want it; those who want the same share it. */
-struct zn_feed {
-	uint32_t clients;        /* 0: free */
-	uint32_t paced;          /* of them, those with an interval of their own */
-	struct zn_filter filter; /* interval_ms is 0: each client has its own */
-	struct zn_body *body;    /* the newest; NULL: not rendered yet */
-	uint64_t rendered_ns;
-};
-struct zn_answer {
-	int status;
-	const char *type;
-	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
-};
-struct zn_route;
-/* What an answer depends on: who asks alike in one turn of the loop gets the same. */
-struct zn_asked {
-	const struct zn_route *route;
-	enum zn_format format;
-	struct zn_filter filter;
-};
-struct zn_route {
-	const char *path;
-	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
-	unsigned flags;                                                                      /* of serve/routes.c */
-};
-#define ZN_CODES(X)                                                                                                    \
-	X(101)                                                                                                         \
-	X(200)                                                                                                         \
-	X(204)                                                                                                         \
-	X(304)                                                                                                         \
-	X(400) X(401) X(403) X(404) X(405) X(408) X(413) X(414) X(417) X(421) X(426) X(431) X(500) X(501) X(503) X(505)
-enum {
-#define X(code) ZN_CODE_##code,
-	ZN_CODES(X)
-#undef X
-		ZN_CODE_COUNT
-};
-#define ZN_ROUTES_MAX 16
 struct zn_conn;
-struct zn_listener {
-	struct zn_io io; /* first */
-	struct zn_serve *serve;
-	uint16_t port; /* as bound */
-	bool ws;
-	bool local; /* a Unix socket: it has no port, and its clients need no token */
+struct zn_listener;
+/* What stands above the connections: the routes, and the WebSocket of those that were upgraded. */
+struct zn_conn_ops {
+	/* Queues the answer to a request; after 101 the state is ZN_CONN_PUSH. */
+	void (*answer)(struct zn_conn *c, const struct zn_http_req *req);
+	/* Queues the answer of an error, whose line is serve->why if that is not empty, after which the connection ends. */
+	void (*refuse)(struct zn_conn *c, int status, bool head_only);
+	/* The others are called in state ZN_CONN_PUSH alone. */
+	void (*input)(struct zn_conn *c);                 /* takes all of in */
+	bool (*next)(struct zn_conn *c);                  /* queues what is due next; false: nothing is */
+	bool (*tick)(struct zn_conn *c, uint64_t now_ns); /* time limits; false: give it up */
+	void (*leave)(struct zn_conn *c);                 /* the state ends */
 };
-struct zn_serve {
-	struct zn_loop *loop;
-	struct zn_view *view;
-	const struct zn_route *routes; /* ends with path NULL */
-	struct zn_listener listener[2 * ZN_LISTEN_MAX];
-	uint32_t listener_count;
-	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
-	bool rested;
-	struct zn_conn *conns;
-	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
-	uint32_t conn_high;            /* slots that were ever used */
-	uint32_t conn_count, ws_count;
-	uint32_t conn_limit, peer_limit;
-	uint32_t refused_count; /* clients that are being refused, in slots of their own */
-	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
-	struct zn_body body[ZN_BODIES_MAX];
-	struct zn_body page[2]; /* plain, and compressed; never given back */
-	bool page_unpacked;
-	struct zn_feed feed[ZN_FEEDS_MAX];
-	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
-	uint32_t paced_count;
-	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
-	struct zn_access access;
-	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
-	struct zn_asked asked;
-	struct zn_answer shared;
-	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
-	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
-	void *memory;
-	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
-	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost here; the rest of the enum stays 0 */
-};
-/* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
-int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
-void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
-uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
-void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
-/* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
- * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
- * counted, if there is none. */
-struct zn_body *zn_body_get(struct zn_serve *s);
-struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
-void zn_body_put(struct zn_body *b);
 
-/* One client. From here on, for conn.c, routes.c, listen.c and push.c only. Output is the rest of out, then the rest of body;
- * while some waits, no further request is parsed and no further frame begun. */
+/* One client. Output is the rest of out, then the rest of body; while some waits, no further request is parsed and no
+ * further frame begun. */
 #define ZN_CONN_OUT 2048
 enum zn_conn_state { ZN_CONN_HTTP, ZN_CONN_BODY, ZN_CONN_PUSH, ZN_CONN_DRAIN };
 struct zn_conn {
@@ -4170,25 +4138,44 @@ void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
 void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
 /* Takes fd over; beyond a limit the client is told so, and counted. peer: 0 if it is not counted. */
 void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer);
+void zn_conn_tick(struct zn_conn *c, uint64_t now_ns); /* time limits of an open one; may close it */
+/* Sends what the socket takes, and closes, with what the client sent thrown away, but without waiting for more of it. */
+void zn_conn_close(struct zn_conn *c);
+void zn_conn_reuse(struct zn_serve *s); /* after a turn of the loop: the slots of those that were closed are free */
 
 /* ---- serve/listen.c (zn_listen_): where clients come from. ---- */
 
-/* Opens the timer and the listeners; on -errno, with *why, what was opened is left for zn_listen_close(). */
+struct zn_listener {
+	struct zn_io io; /* first */
+	struct zn_serve *serve;
+	uint16_t port; /* as bound */
+	bool ws;
+	bool local; /* a Unix socket: it has no port, and its clients need no token */
+};
+/* Opens the timer and the listeners, whose clients go to s->accepted; on -errno, with *why, what was opened is left for
+ * zn_listen_close(). */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
 void zn_listen_close(struct zn_serve *s);
 
-/* ---- serve/routes.c (zn_answer_): routes, and what is answered. ---- */
-
-/* Queues the answer to a request; after 101 the WebSocket is open. */
-void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
-/* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
-void zn_answer_error(struct zn_conn *c, int status, bool head_only);
-void zn_answer_open(struct zn_serve *s);
-void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
-
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
-int zn_push_start(struct zn_serve *s); /* opens the timer for zn_serve.pace */
+#define ZN_FEEDS_MAX        16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S      25 /* of silence: a ping */
+#define ZN_PUSH_SILENCE_S   60 /* closed */
+#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
+#define ZN_PUSH_MESSAGE_MAX 65536
+
+/* A snapshot as some WebSocket clients want it; those who want the same share it. */
+struct zn_feed {
+	uint32_t clients;        /* 0: free */
+	uint32_t paced;          /* of them, those with an interval of their own */
+	struct zn_filter filter; /* interval_ms is 0: each client has its own */
+	struct zn_body *body;    /* the newest; NULL: not rendered yet */
+	uint64_t rendered_ns;
+};
+/* Opens the timer for zn_serve.pace. The listeners are open: pages of metrics_port may open the WebSocket. */
+int zn_push_start(struct zn_serve *s, uint16_t metrics_port);
 /* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
 int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX]);
 void zn_push_leave(struct zn_conn *c); /* when it stops to be in state ZN_CONN_PUSH: gives its feed back */
@@ -4199,6 +4186,74 @@ bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; fal
 void zn_push_render(struct zn_serve *s, uint64_t now_ns);
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
+
+/* ---- serve/routes.c (zn_answer_): routes, and what is answered. ---- */
+
+struct zn_answer {
+	int status;
+	const char *type;
+	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
+};
+struct zn_route;
+/* What an answer depends on: who asks alike in one turn of the loop gets the same. */
+struct zn_asked {
+	const struct zn_route *route;
+	enum zn_format format;
+	struct zn_filter filter;
+};
+struct zn_route {
+	const char *path;
+	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
+	unsigned flags;                                                                      /* of serve/routes.c */
+};
+/* Queues the answer to a request; after 101 the WebSocket is open. */
+void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
+/* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
+void zn_answer_error(struct zn_conn *c, int status, bool head_only);
+void zn_answer_open(struct zn_serve *s);
+void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
+
+/* ---- serve/server.c (zn_serve_): opens and closes the server. ---- */
+
+struct zn_serve {
+	struct zn_loop *loop;
+	struct zn_view *view;
+	const struct zn_conn_ops *ops;
+	/* of listen.c: takes over fd, a client of that listener; peer: whose it is, 0: that is not counted */
+	void (*accepted)(struct zn_listener *from, int fd, uint64_t peer);
+	uint16_t metrics_port; /* of the page that may open the WebSocket; 0: there is none */
+	struct zn_http_stats stats;
+	struct zn_listener listener[2 * ZN_LISTEN_MAX];
+	uint32_t listener_count;
+	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
+	bool rested;
+	struct zn_conn *conns;
+	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
+	uint32_t conn_high;            /* slots that were ever used */
+	uint32_t conn_limit, peer_limit;
+	uint32_t refused_count; /* clients that are being refused, in slots of their own */
+	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
+	struct zn_body body[ZN_BODIES_MAX];
+	struct zn_body page[2]; /* plain, and compressed; never given back */
+	bool page_unpacked;
+	struct zn_feed feed[ZN_FEEDS_MAX];
+	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
+	uint32_t paced_count;
+	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
+	struct zn_access access;
+	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
+	struct zn_asked asked;
+	struct zn_answer shared;
+	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
+	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
+	void *memory;
+};
+/* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
+int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
+void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
+uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
+void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 
 /* ---- serve/control.c (zn_control_): the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 

@@ -64,7 +64,7 @@ static int reload_tokens(struct daemon *d, char why[ZN_TEXT_MAX])
 	if (!err)
 		snprintf(why, ZN_TEXT_MAX,
 			d->options.token_file[0] ? "tokens in use: %u" : "no token file to read again",
-			d->serve.access.token_count);
+			d->serve.access.tokens.count);
 	return err;
 }
 
@@ -308,7 +308,7 @@ static void view_open(struct daemon *d)
 	v->agg = &d->agg;
 	v->alerts = &d->alerts;
 	v->signals = &d->kernel_signals;
-	v->serve = &d->serve;
+	v->http = &d->serve.stats;
 	v->start_ns = zn_now_ns();
 	v->start_wall_ms = zn_wall_ms();
 	if (uname(&u) == 0) {
@@ -664,7 +664,7 @@ static void say_ready(const struct daemon *d)
 	if (metrics || ws) /* none: Unix sockets alone */
 		snprintf(ports, sizeof(ports), "metrics on port %u, WebSocket on port %u, ", metrics, ws);
 	zn_log(ZN_INFO, "ready: %s data, %slistening on %s, %s", d->options.simulate ? "simulated" : "live", ports,
-		d->options.listen, d->serve.access.token_count ? "asking for a token" : "no token asked for");
+		d->options.listen, d->serve.access.tokens.count ? "asking for a token" : "no token asked for");
 }
 
 static void add_folder(void *to, const char *path)

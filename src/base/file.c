@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* file.c: small files, read whole. */
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -17,4 +19,29 @@ int zn_file_read(const char *path, char *to, size_t cap)
 	if (fd >= 0)
 		close(fd);
 	return fd < 0 ? -1 : (int)len;
+}
+
+/* A FIFO in the place of a file must not hold the loop up. */
+ssize_t zn_file_read_regular(const char *path, char *to, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+	size_t len = 0;
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	got = fstat(fd, &st) ? -1 : 1;
+	if (got > 0 && !S_ISREG(st.st_mode)) {
+		errno = S_ISDIR(st.st_mode) ? EISDIR : ENOTSUP;
+		got = -1;
+	}
+	while (got > 0 && len < cap) {
+		got = read(fd, to + len, cap - len);
+		len += got > 0 ? (size_t)got : 0;
+		got = got < 0 && errno == EINTR ? 1 : got;
+	}
+	got = got < 0 ? -errno : (ssize_t)len;
+	close(fd);
+	return got;
 }

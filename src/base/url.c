@@ -9,14 +9,6 @@
 #define SCHEME    "http://"
 #define HTTP_PORT 80
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9'    ? c - '0'
-		: c >= 'a' && c <= 'f' ? c - 'a' + 10
-		: c >= 'A' && c <= 'F' ? c - 'A' + 10
-				       : -1;
-}
-
 static void encode_group(const uint8_t *at, size_t len, char to[4])
 {
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -35,8 +27,8 @@ static bool read_user(char to[ZN_BASIC_MAX], struct zn_str text)
 	if (!text.len || *text.at == ':' || !memchr(text.at, ':', text.len))
 		return false;
 	for (size_t i = 0; i < text.len; i++) {
-		int high = text.at[i] == '%' && i + 2 < text.len ? hex_digit(text.at[i + 1]) : -1;
-		int low = high >= 0 ? hex_digit(text.at[i + 2]) : -1;
+		int high = text.at[i] == '%' && i + 2 < text.len ? zn_str_hex_digit(text.at[i + 1]) : -1;
+		int low = high >= 0 ? zn_str_hex_digit(text.at[i + 2]) : -1;
 
 		if (text.at[i] == '%' && low < 0)
 			return false;

@@ -138,14 +138,14 @@ int zn_client_argument(struct zn_client_args *a, char **argv, int at)
 int zn_client_open(struct zn_client *c, const struct zn_client_args *a, const char *path, char *buffer)
 {
 	const char *file = a->token_file ? a->token_file : getenv("ZERNEL_TOKEN_FILE");
-	struct zn_access tokens = {0};
+	struct zn_tokens tokens = {0};
 	char why[ZN_TEXT_MAX];
 
 	if (!zn_client_init(c, a->url, path, buffer))
 		return zn_client_misused(a, "no address (names other than localhost are not looked up):", a->url);
 	if (!file || !*file)
 		return 0;
-	if (zn_access_read(&tokens, file, why)) {
+	if (zn_token_read(&tokens, file, why)) {
 		fprintf(stderr, "zernel: %s: %s\n", a->verb, why);
 		return 2;
 	}

@@ -1813,7 +1813,7 @@ static void emit_requests(struct text *t)
 		ZN_CODES(X)
 #undef X
 	};
-	const struct zn_serve *s = t->view->serve;
+	const struct zn_http_stats *s = t->view->http;
 
 	for (uint32_t i = 0; s && i < (ZN_ROUTES_MAX + 1) * ZN_CODE_COUNT; i++) {
 		uint32_t route = i / ZN_CODE_COUNT;
@@ -1821,7 +1821,7 @@ static void emit_requests(struct text *t)
 		if (s->requests[route][i % ZN_CODE_COUNT] == 0)
 			continue;
 		series(t);
-		label(t, "path", route < ZN_ROUTES_MAX ? s->routes[route].path : "other");
+		label(t, "path", route < ZN_ROUTES_MAX ? s->path[route] : "other");
 		label(t, "code", code[i % ZN_CODE_COUNT]);
 		end_u64(t, s->requests[route][i % ZN_CODE_COUNT]);
 	}
@@ -1829,12 +1829,12 @@ static void emit_requests(struct text *t)
 
 static void emit_connections(struct text *t)
 {
-	one_u64(t, t->view->serve ? t->view->serve->conn_count : 0);
+	one_u64(t, t->view->http ? t->view->http->conn_count : 0);
 }
 
 static void emit_clients(struct text *t)
 {
-	one_u64(t, t->view->serve ? t->view->serve->ws_count : 0);
+	one_u64(t, t->view->http ? t->view->http->ws_count : 0);
 }
 
 static void emit_ticks(struct text *t)

@@ -40,7 +40,7 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
 		n += v->xids->lost;
 	if (what == ZN_LOST_ALERT)
 		n += zn_alerts_lost(v->alerts);
-	return n + (v->serve ? v->serve->lost[what] : 0);
+	return n + (v->http ? v->http->lost[what] : 0);
 }
 
 static void lib_count(void *to, const struct zn_lib *lib)
@@ -115,8 +115,8 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 		to[n++] = (struct zn_usage){"mounts", v->flows->mounts.count, ZN_MOUNTS_MAX};
 	}
 	n += shares_usage(v->agg->arena->shared, &to[n]);
-	if (v->serve)
-		to[n++] = (struct zn_usage){"connections", v->serve->conn_count, v->options->max_connections};
+	if (v->http)
+		to[n++] = (struct zn_usage){"connections", v->http->conn_count, v->options->max_connections};
 	return n;
 }
 

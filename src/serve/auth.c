@@ -2,40 +2,17 @@
 /*
  * auth.c: who may ask: by a token, by the name that was asked for, and, of web pages, by their origin.
  *
- * Limits: a token file and resolv.conf are read up to 16 KiB. Both, and every header, may hold anything. What is said
- * about a token file never shows what is in it.
+ * Limits: resolv.conf is read up to 16 KiB. It, and every header, may hold anything.
  */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "zernel.h"
 
 #define FILE_BYTES  (16 * 1024)
-#define TOKEN_MIN   16 /* characters */
-#define SHOWN_BYTES 96 /* of a path in an error line */
 #define RESOLV_CONF "/etc/resolv.conf"
 #define SUBPROTOCOL "zernel.token."
 #define BLANKS      " \t\r"
-
-static struct zn_str whole(const char *text)
-{
-	return (struct zn_str){text, strlen(text)};
-}
-
-static struct zn_str skip(struct zn_str s, size_t n)
-{
-	return (struct zn_str){s.at + n, s.len - n};
-}
-
-static bool same(struct zn_str a, struct zn_str b)
-{
-	return a.len == b.len && (!a.len || !memcmp(a.at, b.at, a.len));
-}
 
 /* Names of hosts have no case (RFC 4343). */
 static bool same_name(struct zn_str a, struct zn_str b)
@@ -43,170 +20,20 @@ static bool same_name(struct zn_str a, struct zn_str b)
 	return a.len && a.len == b.len && !strncasecmp(a.at, b.at, a.len);
 }
 
-static bool is_one_of(char c, const char *set)
-{
-	return c && strchr(set, c);
-}
-
-static struct zn_str trim(struct zn_str s)
-{
-	while (s.len && is_one_of(s.at[0], BLANKS))
-		s = skip(s, 1);
-	while (s.len && is_one_of(s.at[s.len - 1], BLANKS))
-		s.len--;
-	return s;
-}
-
-/* Takes what stands before the next separator, or the rest, off the front. False: nothing is left. */
-static bool cut(struct zn_str *rest, const char *separators, struct zn_str *to)
-{
-	size_t len = 0;
-
-	if (!rest->at)
-		return false;
-	while (len < rest->len && !is_one_of(rest->at[len], separators))
-		len++;
-	*to = (struct zn_str){rest->at, len};
-	*rest = len < rest->len ? skip(*rest, len + 1) : (struct zn_str){NULL, 0};
-	return true;
-}
-
-/* ---- files ---- */
-
-/* Reads up to cap bytes; the length, or -errno. A FIFO in the place of a file must not hold the loop up. */
-static ssize_t read_file(const char *path, char *to, size_t cap, struct stat *st)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	size_t len = 0;
-	ssize_t got;
-
-	if (fd < 0)
-		return -errno;
-	got = fstat(fd, st) ? -1 : 1;
-	if (got > 0 && !S_ISREG(st->st_mode)) {
-		errno = S_ISDIR(st->st_mode) ? EISDIR : ENOTSUP;
-		got = -1;
-	}
-	while (got > 0 && len < cap) {
-		got = read(fd, to + len, cap - len);
-		len += got > 0 ? (size_t)got : 0;
-		got = got < 0 && errno == EINTR ? 1 : got;
-	}
-	got = got < 0 ? -errno : (ssize_t)len;
-	close(fd);
-	return got;
-}
-
-/* Printable, and short enough to leave room for what is said about it. */
-static const char *show(char to[SHOWN_BYTES], const char *path)
-{
-	size_t len = 0;
-
-	for (; path[len] && len < SHOWN_BYTES - 1; len++)
-		to[len] = path[len] >= 0x20 && path[len] < 0x7f ? path[len] : '?';
-	to[len] = '\0';
-	if (path[len])
-		memcpy(to + SHOWN_BYTES - 4, "...", 4);
-	return to;
-}
-
-/* b64token (RFC 6750, section 2.1), and long enough that nobody guesses it. */
-static bool is_token(struct zn_str s)
-{
-	size_t end = s.len;
-
-	if (s.len < TOKEN_MIN || s.len > ZN_TOKEN_MAX)
-		return false;
-	while (end && s.at[end - 1] == '=')
-		end--;
-	for (size_t i = 0; i < end; i++)
-		if (!is_one_of(s.at[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"))
-			return false;
-	return end > 0;
-}
-
-/* A comment begins with # at the start of a line or after a blank. */
-static struct zn_str without_comment(struct zn_str line)
-{
-	for (size_t i = 0; i < line.len; i++)
-		if (line.at[i] == '#' && (i == 0 || is_one_of(line.at[i - 1], BLANKS)))
-			line.len = i;
-	return trim(line);
-}
-
-static int parse_tokens(struct zn_access *to, struct zn_str text, const char *shown, char why[ZN_TEXT_MAX])
-{
-	struct zn_str line;
-
-	for (unsigned n = 1; cut(&text, "\n", &line); n++) {
-		line = without_comment(line);
-		if (!line.len)
-			continue;
-		if (!is_token(line))
-			snprintf(why, ZN_TEXT_MAX,
-				"token file %s:%u: a token is %d to %d of A-Z a-z 0-9 - . _ ~ + / with = at its end; "
-				"openssl rand -hex 32 makes one",
-				shown, n, TOKEN_MIN, ZN_TOKEN_MAX);
-		else if (to->token_count == ZN_TOKENS_MAX)
-			snprintf(why, ZN_TEXT_MAX, "token file %s:%u: more than %d tokens", shown, n, ZN_TOKENS_MAX);
-		else
-			memcpy(to->token[to->token_count++], line.at, line.len);
-		if (why[0])
-			return -EINVAL;
-	}
-	if (to->token_count)
-		return 0;
-	snprintf(why, ZN_TEXT_MAX, "token file %s: no token in it; it has one on each line", shown);
-	return -EINVAL;
-}
-
-int zn_access_read(struct zn_access *to, const char *path, char why[ZN_TEXT_MAX])
-{
-	char text[FILE_BYTES + 1], shown[SHOWN_BYTES];
-	struct stat st;
-	ssize_t len = read_file(path, text, sizeof(text), &st);
-	int err = (int)len;
-
-	why[0] = '\0';
-	show(shown, path);
-	if (len == -ENOTSUP) {
-		snprintf(why, ZN_TEXT_MAX, "token file %s: not a regular file", shown);
-	} else if (len < 0) {
-		snprintf(why, ZN_TEXT_MAX, "token file %s: cannot read it: %s", shown, strerror(-err));
-	} else if (len > FILE_BYTES) {
-		snprintf(why, ZN_TEXT_MAX, "token file %s: larger than %d bytes", shown, FILE_BYTES);
-		err = -EFBIG;
-	} else {
-		err = parse_tokens(to, (struct zn_str){text, (size_t)len}, shown, why);
-	}
-	explicit_bzero(text, sizeof(text));
-	return err;
-}
-
-static void warn_of_readers(const char *path)
-{
-	char shown[SHOWN_BYTES];
-	struct stat st;
-
-	if (stat(path, &st) == 0 && st.st_mode & (S_IROTH | S_IWOTH))
-		zn_log(ZN_WARN, "token file %s: every user may %s it; chmod o= keeps the tokens secret",
-			show(shown, path), st.st_mode & S_IWOTH ? "change" : "read");
-}
-
 int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX])
 {
-	struct zn_access fresh = {0};
+	struct zn_tokens fresh = {0};
 	int err = 0;
 
 	why[0] = '\0';
 	if (!a->options->token_file[0])
 		return 0;
-	err = zn_access_read(&fresh, a->options->token_file, why);
+	err = zn_token_read(&fresh, a->options->token_file, why);
 	if (!err) {
-		warn_of_readers(a->options->token_file);
-		a->token_set += a->token_count != fresh.token_count || memcmp(a->token, fresh.token, sizeof(a->token));
-		memcpy(a->token, fresh.token, sizeof(a->token));
-		a->token_count = fresh.token_count;
+		zn_token_warn(a->options->token_file);
+		a->token_set +=
+			a->tokens.count != fresh.count || memcmp(a->tokens.token, fresh.token, sizeof(fresh.token));
+		a->tokens = fresh;
 	}
 	explicit_bzero(&fresh, sizeof(fresh));
 	return err;
@@ -221,12 +48,12 @@ static bool is_name(struct zn_str s)
 
 	if (!s.len || s.len > 253)
 		return false;
-	while (cut(&s, ".", &label)) {
+	while (zn_str_split(&s, ".", &label)) {
 		if (!label.len || label.len > 63)
 			return false;
 		for (size_t i = 0; i < label.len; i++)
-			if (!is_one_of(label.at[i] | 0x20, "abcdefghijklmnopqrstuvwxyz") &&
-				!is_one_of(label.at[i], "0123456789-_"))
+			if (!zn_str_is_one_of(label.at[i] | 0x20, "abcdefghijklmnopqrstuvwxyz") &&
+				!zn_str_is_one_of(label.at[i], "0123456789-_"))
 				return false;
 	}
 	return true;
@@ -246,9 +73,10 @@ static void take_domains(struct zn_access *a, struct zn_str line)
 	struct zn_out to = {.at = a->domains, .cap = sizeof(a->domains) - 1};
 	struct zn_str word;
 
-	if (!cut(&line, BLANKS, &word) || !(same(word, whole("search")) || same(word, whole("domain"))))
+	if (!zn_str_split(&line, BLANKS, &word) ||
+		!(zn_str_equal(word, zn_str_of("search")) || zn_str_equal(word, zn_str_of("domain"))))
 		return;
-	while (cut(&line, BLANKS, &word)) {
+	while (zn_str_split(&line, BLANKS, &word)) {
 		word = without_dot(word);
 		if (!is_name(word) || word.len + 1 > to.cap - to.len)
 			continue;
@@ -262,13 +90,12 @@ static void take_domains(struct zn_access *a, struct zn_str line)
 static void read_domains(struct zn_access *a, const char *path)
 {
 	char text[FILE_BYTES];
-	struct stat st;
-	ssize_t len = read_file(path, text, sizeof(text), &st);
+	ssize_t len = zn_file_read_regular(path, text, sizeof(text));
 	struct zn_str rest = {text, len > 0 ? (size_t)len : 0}, line;
 
-	while (cut(&rest, "\n", &line))
+	while (zn_str_split(&rest, "\n", &line))
 		if (rest.at || len < FILE_BYTES) /* the last line of a file that is too long may be half a line */
-			take_domains(a, trim(line));
+			take_domains(a, zn_str_trim(line, BLANKS));
 }
 
 int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
@@ -292,7 +119,7 @@ static bool strip_scheme(struct zn_str *origin, uint32_t *port)
 
 		if (origin->len > len && !memcmp(origin->at, schemes[i].prefix, len)) {
 			*port = schemes[i].port;
-			*origin = skip(*origin, len);
+			*origin = zn_str_skip(*origin, len);
 			return true;
 		}
 	}
@@ -311,14 +138,14 @@ static struct zn_str name_of(struct zn_str authority)
 /* The port after the name, or `otherwise` if there is none. UINT32_MAX: what stands there is no port. */
 static uint32_t port_of(struct zn_str authority, uint32_t otherwise)
 {
-	struct zn_str rest = skip(authority, name_of(authority).len);
+	struct zn_str rest = zn_str_skip(authority, name_of(authority).len);
 	uint32_t port = 0;
 
 	if (!rest.len)
 		return otherwise;
 	if (*rest.at != ':')
 		return UINT32_MAX;
-	for (rest = skip(rest, 1); rest.len; rest = skip(rest, 1)) {
+	for (rest = zn_str_skip(rest, 1); rest.len; rest = zn_str_skip(rest, 1)) {
 		if (*rest.at < '0' || *rest.at > '9')
 			return UINT32_MAX;
 		port = port * 10 + (uint32_t)(*rest.at - '0');
@@ -346,18 +173,19 @@ static bool is_address(struct zn_str name)
 static bool is_in_domain(struct zn_str name, struct zn_str node, struct zn_str domain)
 {
 	return name.len > node.len && name.at[node.len] == '.' && same_name((struct zn_str){name.at, node.len}, node) &&
-		same_name(skip(name, node.len + 1), domain);
+		same_name(zn_str_skip(name, node.len + 1), domain);
 }
 
 /* The node's name as the kernel has it, or the first label of that; alone, or in a domain of the search list. */
 static bool is_node(const struct zn_access *a, struct zn_str name)
 {
-	struct zn_str full = without_dot(whole(a->node)), rest = full, host, domains = whole(a->domains), domain;
+	struct zn_str full = without_dot(zn_str_of(a->node)), rest = full, host;
+	struct zn_str domains = zn_str_of(a->domains), domain;
 
-	cut(&rest, ".", &host);
+	zn_str_split(&rest, ".", &host);
 	if (same_name(name, full) || same_name(name, host))
 		return true;
-	while (host.len && cut(&domains, " ", &domain))
+	while (host.len && zn_str_split(&domains, " ", &domain))
 		if (is_in_domain(name, host, domain))
 			return true;
 	return false;
@@ -368,18 +196,18 @@ static bool fits(struct zn_str name, struct zn_str item)
 {
 	if (!item.len || item.at[0] != '.')
 		return same_name(name, item);
-	return name.len > item.len && same_name(skip(name, name.len - item.len), item);
+	return name.len > item.len && same_name(zn_str_skip(name, name.len - item.len), item);
 }
 
 static bool is_listed(const struct zn_access *a, struct zn_str name)
 {
-	struct zn_str names = whole(a->options->host_names), origins = whole(a->options->ws_origin), item;
+	struct zn_str names = zn_str_of(a->options->host_names), origins = zn_str_of(a->options->ws_origin), item;
 	uint32_t port;
 
-	while (cut(&names, ",", &item))
+	while (zn_str_split(&names, ",", &item))
 		if (fits(name, without_dot(item)))
 			return true;
-	while (cut(&origins, ",", &item))
+	while (zn_str_split(&origins, ",", &item))
 		if (strip_scheme(&item, &port) && same_name(name, without_dot(name_of(item))))
 			return true;
 	return false;
@@ -391,24 +219,24 @@ bool zn_access_host(const struct zn_access *a, struct zn_str host)
 
 	if (!name.len || port_of(host, 0) == UINT32_MAX)
 		return false;
-	return is_address(name) || same_name(name, whole("localhost")) || is_node(a, name) || is_listed(a, name);
+	return is_address(name) || same_name(name, zn_str_of("localhost")) || is_node(a, name) || is_listed(a, name);
 }
 
 bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port)
 {
-	struct zn_str listed = whole(a->options->ws_origin), item, origin = req->origin;
+	struct zn_str listed = zn_str_of(a->options->ws_origin), item, origin = req->origin;
 	uint32_t port;
 
 	if (!origin.at)
 		return true;
-	while (cut(&listed, ",", &item))
-		if (item.len && same(origin, item))
+	while (zn_str_split(&listed, ",", &item))
+		if (item.len && zn_str_equal(origin, item))
 			return true;
 	if (!strip_scheme(&origin, &port) || !zn_access_host(a, req->host))
 		return false;
-	if (same(origin, req->host))
+	if (zn_str_equal(origin, req->host))
 		return true;
-	return ws_port && same(name_of(origin), name_of(req->host)) && port_of(origin, port) == metrics_port;
+	return ws_port && zn_str_equal(name_of(origin), name_of(req->host)) && port_of(origin, port) == metrics_port;
 }
 
 /* ---- tokens ---- */
@@ -417,15 +245,15 @@ bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, 
 static bool is_right(const struct zn_access *a, struct zn_str given)
 {
 	char padded[ZN_TOKEN_MAX] = {0};
-	unsigned bad = !is_token(given), right = 0;
+	unsigned bad = !zn_token_is_valid(given), right = 0;
 
 	if (!bad)
 		memcpy(padded, given.at, given.len);
 	for (uint32_t i = 0; i < ZN_TOKENS_MAX; i++) {
-		volatile unsigned differs = bad | (i >= a->token_count); /* volatile: no early end */
+		volatile unsigned differs = bad | (i >= a->tokens.count); /* volatile: no early end */
 
 		for (size_t at = 0; at < ZN_TOKEN_MAX; at++)
-			differs |= (unsigned char)(padded[at] ^ a->token[i][at]);
+			differs |= (unsigned char)(padded[at] ^ a->tokens.token[i][at]);
 		right |= differs == 0;
 	}
 	explicit_bzero(padded, sizeof(padded));
@@ -445,15 +273,7 @@ static bool bearer(const struct zn_access *a, struct zn_str header)
 
 	while (len < header.len && header.at[len] == ' ') /* one or more, RFC 9110 section 11.4 */
 		len++;
-	return is_right(a, skip(header, len));
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	return is_right(a, zn_str_skip(header, len));
 }
 
 /* Two digits to a byte; the bytes, or 0 for what is no hex or too long. */
@@ -462,7 +282,7 @@ static size_t decode_hex(struct zn_str hex, char to[ZN_TOKEN_MAX])
 	if (hex.len % 2 || hex.len > 2 * ZN_TOKEN_MAX)
 		return 0;
 	for (size_t i = 0; i < hex.len; i += 2) {
-		int high = hex_digit(hex.at[i]), low = hex_digit(hex.at[i + 1]);
+		int high = zn_str_hex_digit(hex.at[i]), low = zn_str_hex_digit(hex.at[i + 1]);
 
 		if (high < 0 || low < 0)
 			return 0;
@@ -478,11 +298,11 @@ static bool subprotocol(const struct zn_access *a, struct zn_str list)
 	struct zn_str item;
 	bool right = false;
 
-	while (cut(&list, ",", &item)) {
-		item = trim(item);
+	while (zn_str_split(&list, ",", &item)) {
+		item = zn_str_trim(item, BLANKS);
 		if (item.len <= prefix || memcmp(item.at, SUBPROTOCOL, prefix))
 			continue;
-		len = decode_hex(skip(item, prefix), token);
+		len = decode_hex(zn_str_skip(item, prefix), token);
 		right |= is_right(a, (struct zn_str){token, len});
 	}
 	explicit_bzero(token, sizeof(token));
@@ -493,7 +313,7 @@ bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req)
 {
 	bool right = false;
 
-	if (!a->token_count)
+	if (!a->tokens.count)
 		return true;
 	if (is_bearer(req->authorization)) /* another scheme is between the client and a proxy */
 		return bearer(a, req->authorization);

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * conn.c: connections of the read-only HTTP server: their states, time limits and buffers. Connections and the buffers
- * for answers lie in one mapping made at the start, of which only what is used becomes resident. Where connections come
- * from is listen.c, what they are answered routes.c, their WebSocket side push.c, the grammar http.c.
+ * conn.c: connections of the read-only HTTP server: their states, time limits, and what waits to be sent. The
+ * grammar is http.c. What is answered, and all of the WebSocket, is behind struct zn_conn_ops.
  */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "zernel.h"
 
-#define KEEP_BYTES    (64 << 10) /* of a free body's memory, once it was larger than RETURN_BYTES */
-#define RETURN_BYTES  (512 << 10)
 #define SCRATCH_BYTES (16 << 10) /* for what is read only to be thrown away */
-#define OTHER_FILES   1024       /* open files besides clients: libraries, probes, listeners */
-#define SLOTS         (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 
 static uint64_t after_s(uint64_t seconds)
 {
@@ -32,16 +25,10 @@ static bool waits(const struct zn_conn *c)
 	return c->out_at < c->out_len || c->body;
 }
 
-void zn_body_put(struct zn_body *b)
-{
-	if (--b->refs == 0 && b->len > RETURN_BYTES)
-		madvise(b->at + KEEP_BYTES, ZN_BODY_BYTES - KEEP_BYTES, MADV_DONTNEED);
-}
-
 static void leave_push(struct zn_conn *c)
 {
 	if (c->state == ZN_CONN_PUSH)
-		zn_push_leave(c);
+		c->serve->ops->leave(c);
 }
 
 static void forget(struct zn_conn *c)
@@ -56,67 +43,9 @@ static void forget(struct zn_conn *c)
 		zn_body_put(c->body);
 	c->body = NULL;
 	s->peer[c - s->conns] = 0;
-	(*(c->refused ? &s->refused_count : &s->conn_count))--;
+	(*(c->refused ? &s->refused_count : &s->stats.conn_count))--;
 	c->next = s->closed;
 	s->closed = c;
-}
-
-struct zn_body *zn_body_free(struct zn_serve *s)
-{
-	for (size_t i = 0; i < ZN_LEN(s->body); i++) {
-		if (!s->body[i].refs) {
-			s->body[i].refs = 1;
-			s->body[i].len = 0;
-			s->body[i].since_ns = zn_now_ns();
-			return &s->body[i];
-		}
-	}
-	return NULL;
-}
-
-static bool is_newest(const struct zn_serve *s, const struct zn_body *b)
-{
-	for (size_t i = 0; i < ZN_LEN(s->feed); i++)
-		if (s->feed[i].body == b)
-			return true;
-	return b == s->shared.body || b == s->packed;
-}
-
-/* Ends an answer within. The loop finds the connection closed and forgets it; here its owner may be at work on it. */
-static void cut_off(struct zn_conn *c)
-{
-	c->serve->lost[c->state == ZN_CONN_PUSH ? ZN_LOST_WS_CLIENT : ZN_LOST_ANSWER]++;
-	zn_body_put(c->body);
-	c->body = NULL;
-	c->out_at = c->out_len = 0;
-	shutdown(c->io.fd, SHUT_RDWR);
-}
-
-/* Who reads by sips must not keep answers from all others: takes from them what they have held longest. */
-static void evict(struct zn_serve *s)
-{
-	struct zn_body *oldest = NULL;
-
-	for (size_t i = 0; i < ZN_LEN(s->body); i++)
-		if (!is_newest(s, &s->body[i]) && (!oldest || s->body[i].since_ns < oldest->since_ns))
-			oldest = &s->body[i];
-	if (!oldest || zn_now_ns() < oldest->since_ns + ZN_HOLD_S * ZN_NS_PER_S)
-		return;
-	for (uint32_t i = 0; i < s->conn_high; i++)
-		if (s->conns[i].body == oldest)
-			cut_off(&s->conns[i]);
-}
-
-struct zn_body *zn_body_get(struct zn_serve *s)
-{
-	struct zn_body *b = zn_body_free(s);
-
-	if (b)
-		return b;
-	evict(s);
-	b = zn_body_free(s);
-	s->lost[ZN_LOST_RESPONSE] += !b;
-	return b;
 }
 
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body)
@@ -187,7 +116,7 @@ static void refuse(struct zn_conn *c, int status, bool head_only)
 {
 	c->state = ZN_CONN_HTTP;
 	c->serve->why[0] = '\0';
-	zn_answer_error(c, status, head_only);
+	c->serve->ops->refuse(c, status, head_only);
 }
 
 /* For a body that is not well-formed, too long or too slow. */
@@ -213,7 +142,7 @@ static void answer_kept(struct zn_conn *c)
 	zn_http_parse(c->in, c->in_len, &req);
 	c->state = ZN_CONN_HTTP;
 	c->in_len = 0;
-	zn_answer_request(c, &req);
+	c->serve->ops->answer(c, &req);
 }
 
 static void skip_body(struct zn_conn *c, const char *bytes, size_t len)
@@ -256,10 +185,10 @@ static bool next_request(struct zn_conn *c)
 		begin_body(c, &req, (size_t)used);
 		return true;
 	}
-	zn_answer_request(c, &req);
+	c->serve->ops->answer(c, &req);
 	drop_input(c, (size_t)used);
 	if (c->state == ZN_CONN_PUSH)
-		zn_push_read(c);
+		c->serve->ops->input(c);
 	return true;
 }
 
@@ -274,7 +203,7 @@ static bool step(struct zn_conn *c)
 	}
 	if (c->state == ZN_CONN_BODY)
 		return false;
-	return c->state == ZN_CONN_PUSH ? zn_push_next(c) : next_request(c);
+	return c->state == ZN_CONN_PUSH ? c->serve->ops->next(c) : next_request(c);
 }
 
 /* Input is left in the kernel while output waits; a WebSocket is listened to until its Close. */
@@ -322,7 +251,7 @@ static bool note_received(struct zn_conn *c, size_t len)
 		c->deadline_ns = c->heard_ns + ZN_HEAD_S * ZN_NS_PER_S;
 	c->in_len += len;
 	if (c->state == ZN_CONN_PUSH)
-		zn_push_read(c);
+		c->serve->ops->input(c);
 	return true;
 }
 
@@ -359,7 +288,7 @@ static struct zn_conn *take_slot(struct zn_serve *s)
 
 	if (c)
 		s->free = c->next;
-	else if (s->conn_high < SLOTS)
+	else if (s->conn_high < ZN_CONN_SLOTS)
 		c = &s->conns[s->conn_high++];
 	if (c)
 		memset(c, 0, offsetof(struct zn_conn, pong));
@@ -376,7 +305,7 @@ static void turn_away(struct zn_conn *c, enum zn_loss what)
 	if (what == ZN_LOST_PEER)
 		snprintf(c->serve->why, ZN_TEXT_MAX,
 			"this address has too many connections; see --max-connections-per-peer");
-	zn_answer_error(c, 503, false);
+	c->serve->ops->refuse(c, 503, false);
 }
 
 static uint32_t count_of(const struct zn_serve *s, uint64_t peer)
@@ -391,7 +320,7 @@ static uint32_t count_of(const struct zn_serve *s, uint64_t peer)
 /* The limit that one more would pass. */
 static enum zn_loss limit_passed(const struct zn_serve *s, uint64_t peer)
 {
-	if (s->conn_count >= s->conn_limit)
+	if (s->stats.conn_count >= s->conn_limit)
 		return ZN_LOST_CONNECTION;
 	return count_of(s, peer) >= s->peer_limit ? ZN_LOST_PEER : ZN_LOSS_COUNT;
 }
@@ -404,7 +333,7 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 	struct zn_conn *c = refused && s->refused_count == ZN_REFUSED_MAX ? NULL : take_slot(s);
 
 	if (refused || !c)
-		s->lost[refused ? passed : ZN_LOST_CONNECTION]++;
+		s->stats.lost[refused ? passed : ZN_LOST_CONNECTION]++;
 	if (!c) {
 		close(fd);
 		return;
@@ -420,66 +349,26 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 	if (refused) {
 		turn_away(c, passed);
 	} else {
-		s->conn_count++;
+		s->stats.conn_count++;
 		s->peer[c - s->conns] = peer;
 	}
 	if (zn_loop_add(s->loop, &c->io, EPOLLIN)) {
 		forget(c);
-		s->lost[ZN_LOST_CONNECTION] += !refused;
+		s->stats.lost[ZN_LOST_CONNECTION] += !refused;
 	} else if (refused) {
 		advance(c);
 	}
 }
 
-static void after_turn(void *owner)
+void zn_conn_reuse(struct zn_serve *s)
 {
-	struct zn_serve *s = owner;
 	struct zn_conn *c;
 
-	zn_answer_drop(s);
 	while ((c = s->closed)) {
 		s->closed = c->next;
 		c->next = s->free;
 		s->free = c;
 	}
-}
-
-static size_t whole_pages(size_t bytes)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	return (bytes + page - 1) / page * page;
-}
-
-static size_t conns_bytes(void)
-{
-	return whole_pages(sizeof(struct zn_conn) * SLOTS);
-}
-
-static size_t peers_bytes(void)
-{
-	return whole_pages(sizeof(uint64_t) * SLOTS);
-}
-
-static size_t memory_bytes(void)
-{
-	return conns_bytes() + peers_bytes() + (size_t)ZN_BODIES_MAX * ZN_BODY_BYTES;
-}
-
-static int map_memory(struct zn_serve *s)
-{
-	char *at =
-		mmap(NULL, memory_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (at == MAP_FAILED)
-		return -errno;
-	madvise(at, memory_bytes(), MADV_NOHUGEPAGE); /* a page touched shall be a page, not 2 MiB */
-	s->memory = at;
-	s->conns = (struct zn_conn *)at;
-	s->peer = (uint64_t *)(at + conns_bytes());
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
-		s->body[i].at = at + conns_bytes() + peers_bytes() + i * ZN_BODY_BYTES;
-	return 0;
 }
 
 /* The time limits of HTTP; false: give the client up. One that has sent part of a request is told why. */
@@ -488,7 +377,7 @@ static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 	if (waits(c)) {
 		bool late = now_ns >= c->deadline_ns || now_ns >= c->answer_ns;
 
-		c->serve->lost[ZN_LOST_ANSWER] += late && !c->refused;
+		c->serve->stats.lost[ZN_LOST_ANSWER] += late && !c->refused;
 		return !late;
 	}
 	if (now_ns < c->deadline_ns)
@@ -502,9 +391,9 @@ static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 	return true;
 }
 
-static void tick_conn(struct zn_conn *c, uint64_t now_ns)
+void zn_conn_tick(struct zn_conn *c, uint64_t now_ns)
 {
-	bool stays = c->state == ZN_CONN_PUSH ? zn_push_tick(c, now_ns) : tick_http(c, now_ns);
+	bool stays = c->state == ZN_CONN_PUSH ? c->serve->ops->tick(c, now_ns) : tick_http(c, now_ns);
 
 	if (stays)
 		zn_conn_advance(c);
@@ -512,91 +401,13 @@ static void tick_conn(struct zn_conn *c, uint64_t now_ns)
 		forget(c);
 }
 
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns)
-{
-	for (uint32_t i = 0; i < s->conn_high; i++)
-		if (s->conns[i].io.fd >= 0)
-			tick_conn(&s->conns[i], now_ns);
-}
-
-static void limits_ready(struct zn_io *io, uint32_t events)
-{
-	(void)events;
-	zn_timer_count(io);
-	zn_serve_limits((struct zn_serve *)((char *)io - offsetof(struct zn_serve, limits)), zn_now_ns());
-}
-
-static int limits_open(struct zn_serve *s)
-{
-	int err;
-
-	if (s->view->options->push_interval_ms <= ZN_LIMITS_MS)
-		return 0;
-	s->limits.ready = limits_ready;
-	err = zn_timer_open(&s->limits, ZN_LIMITS_MS);
-	return err ? err : zn_loop_add(s->loop, &s->limits, EPOLLIN);
-}
-
-/* Raises the soft limit of open files as far as the connections may need it. */
-static void raise_files(const struct zn_serve *s)
-{
-	rlim_t need = s->conn_limit + ZN_REFUSED_MAX + OTHER_FILES;
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= need)
-		return;
-	if (files.rlim_max < need)
-		zn_log(ZN_WARN,
-			"serve: the hard limit of open files is %llu, but %u connections may need %llu; those beyond "
-			"it will have to wait",
-			(unsigned long long)files.rlim_max, s->conn_limit, (unsigned long long)need);
-	files.rlim_cur = files.rlim_max < need ? files.rlim_max : need;
-	setrlimit(RLIMIT_NOFILE, &files); /* up to the hard limit it cannot fail */
-}
-
-static uint32_t limit(uint64_t asked, uint32_t otherwise)
-{
-	return asked == 0 ? otherwise : asked < ZN_CONNS_MAX ? (uint32_t)asked : ZN_CONNS_MAX;
-}
-
-int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX])
-{
-	const struct zn_options *o = view->options;
-	int err;
-
-	*s = (struct zn_serve){.loop = loop, .view = view, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
-	s->conn_limit = limit(o->max_connections, ZN_CONNS);
-	s->peer_limit = limit(o->max_connections_per_peer, ZN_CONNS_PER_PEER);
-	zn_answer_open(s);
-	raise_files(s);
-	err = map_memory(s);
-	if (err)
-		snprintf(why, ZN_TEXT_MAX, "cannot serve: no address space: %s", strerror(-err));
-	if (!err)
-		err = zn_access_open(&s->access, o, view->node, NULL, why);
-	if (!err)
-		err = zn_listen_open(s, why);
-	if (!err && ((err = zn_push_start(s)) || (err = limits_open(s))))
-		snprintf(why, ZN_TEXT_MAX, "cannot serve: no timer: %s", strerror(-err));
-	if (err) {
-		zn_serve_close(s);
-		return err;
-	}
-	loop->after = after_turn;
-	loop->owner = s;
-	return 0;
-}
-
-/* Sends what the socket takes, the Close of a WebSocket too. What the client sent must be read, or closing would make a
- * reset of it; but nobody is waited for. */
-static void part(struct zn_conn *c)
+/* What the client sent must be read, or closing would make a reset of it. */
+void zn_conn_close(struct zn_conn *c)
 {
 	char scratch[SCRATCH_BYTES];
 
 	if (c->io.fd < 0)
 		return;
-	if (c->state == ZN_CONN_PUSH)
-		zn_push_bye(c);
 	c->budget = ZN_WRITE_PER_TURN;
 	flush(c);
 	shutdown(c->io.fd, SHUT_WR);
@@ -608,26 +419,4 @@ static void part(struct zn_conn *c)
 		got += (size_t)len;
 	}
 	forget(c);
-}
-
-void zn_serve_close(struct zn_serve *s)
-{
-	if (!s->loop)
-		return;
-	zn_listen_close(s);
-	for (uint32_t i = 0; i < s->conn_high; i++)
-		part(&s->conns[i]);
-	zn_loop_forget(s->loop, &s->pace);
-	zn_loop_forget(s->loop, &s->limits);
-	if (s->loop->owner == s)
-		s->loop->after = NULL;
-	if (s->memory)
-		munmap(s->memory, memory_bytes());
-	*s = (struct zn_serve){0};
-}
-
-void zn_serve_tick(struct zn_serve *s, uint64_t now_ns)
-{
-	zn_push_render(s, now_ns);
-	zn_serve_limits(s, now_ns); /* who was offered the new snapshot gets it there */
 }

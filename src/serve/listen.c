@@ -100,7 +100,7 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 		int fd = accept4(io->fd, &a.any, &a.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			zn_conn_welcome(from, fd, peer_of(&a));
+			from->serve->accepted(from, fd, peer_of(&a));
 		} else if (!of_client(errno)) {
 			if (errno != EAGAIN && errno != EINTR)
 				begin_rest(from->serve, errno);
@@ -341,12 +341,4 @@ void zn_listen_close(struct zn_serve *s)
 	for (uint32_t i = 0; i < s->listener_count; i++)
 		zn_loop_forget(s->loop, &s->listener[i].io);
 	zn_loop_forget(s->loop, &s->rest.io);
-}
-
-uint16_t zn_serve_port(const struct zn_serve *s, bool ws)
-{
-	for (uint32_t i = 0; i < s->listener_count; i++)
-		if (s->listener[i].ws == ws && !s->listener[i].local)
-			return s->listener[i].port;
-	return 0;
 }

@@ -74,11 +74,11 @@ static bool render(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
 		return false;
 	o.at = b->at;
 	if (!zn_snapshot_json(&o, s->view, &f->filter))
-		s->lost[ZN_LOST_TRUNCATED]++;
+		s->stats.lost[ZN_LOST_TRUNCATED]++;
 	b->len = o.len;
 	if (o.full) {
 		zn_body_put(b);
-		s->lost[ZN_LOST_RESPONSE]++;
+		s->stats.lost[ZN_LOST_RESPONSE]++;
 		return false;
 	}
 	if (f->body)
@@ -132,7 +132,7 @@ static void begin_push(struct zn_conn *c, uint32_t interval_ms)
 	c->token_set = c->serve->access.token_set;
 	c->interval_ms = interval_ms;
 	c->due = first_snapshot(c, c->heard_ns);
-	c->serve->ws_count++;
+	c->serve->stats.ws_count++;
 	c->feed->clients++;
 	if (interval_ms)
 		set_pace(c, c->heard_ns);
@@ -146,7 +146,7 @@ int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_T
 
 	if (status)
 		return status;
-	if (!zn_access_origin(&c->serve->access, req, c->ws_port, zn_serve_port(c->serve, false)))
+	if (!zn_access_origin(&c->serve->access, req, c->ws_port, c->serve->metrics_port))
 		return 403;
 	if (zn_filter_read(&filter, req->query, true, why))
 		return 400;
@@ -165,7 +165,7 @@ void zn_push_leave(struct zn_conn *c)
 	struct zn_serve *s = c->serve;
 	struct zn_feed *f = c->feed;
 
-	s->ws_count--;
+	s->stats.ws_count--;
 	if (c->interval_ms) {
 		f->paced--;
 		if (!--s->paced_count)
@@ -302,7 +302,7 @@ static void part(struct zn_conn *c, uint16_t code)
 static bool give_up(struct zn_conn *c)
 {
 	if (!c->closing)
-		c->serve->lost[ZN_LOST_WS_CLIENT]++;
+		c->serve->stats.lost[ZN_LOST_WS_CLIENT]++;
 	return close_instead(c, TRY_LATER);
 }
 
@@ -310,7 +310,7 @@ static void offer(struct zn_conn *c)
 {
 	if (c->closing)
 		return;
-	c->serve->lost[ZN_LOST_WS_FRAME] += c->due;
+	c->serve->stats.lost[ZN_LOST_WS_FRAME] += c->due;
 	c->due = true;
 }
 
@@ -362,10 +362,11 @@ static void pace_ready(struct zn_io *io, uint32_t events)
 	zn_push_pace((struct zn_serve *)((char *)io - offsetof(struct zn_serve, pace)), zn_now_ns());
 }
 
-int zn_push_start(struct zn_serve *s)
+int zn_push_start(struct zn_serve *s, uint16_t metrics_port)
 {
 	int err = zn_timer_open(&s->pace, 0);
 
+	s->metrics_port = metrics_port;
 	s->pace.ready = pace_ready;
 	return err ? err : zn_loop_add(s->loop, &s->pace, EPOLLIN);
 }

@@ -82,7 +82,7 @@ static void finish(struct zn_serve *s, struct zn_answer *to, const struct zn_out
 	zn_body_put(to->body);
 	to->body = NULL;
 	to->status = 500;
-	s->lost[ZN_LOST_RESPONSE]++;
+	s->stats.lost[ZN_LOST_RESPONSE]++;
 }
 
 static void get_page(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
@@ -118,7 +118,7 @@ static void get_json(struct zn_serve *s, const struct zn_asked *asked, struct zn
 	if (!begin(s, to, &o))
 		return;
 	if (!zn_snapshot_json(&o, s->view, &asked->filter))
-		s->lost[ZN_LOST_TRUNCATED]++;
+		s->stats.lost[ZN_LOST_TRUNCATED]++;
 	finish(s, to, &o, "application/json");
 }
 
@@ -201,7 +201,7 @@ static void count(struct zn_serve *s, const struct zn_route *route, int status)
 
 	while (code + 1 < ZN_CODE_COUNT && codes[code] != status)
 		code++;
-	s->requests[route ? (size_t)(route - routes) : ZN_ROUTES_MAX][code]++;
+	s->stats.requests[route ? (size_t)(route - routes) : ZN_ROUTES_MAX][code]++;
 }
 
 void zn_answer_drop(struct zn_serve *s)
@@ -325,7 +325,7 @@ static int admit(const struct zn_conn *c, const struct zn_http_req *req, unsigne
 	/* without a Host, which HTTP/1.0 may lack, it is no browser, and nobody was misled by a name */
 	if (!(flags & ANY_HOST) && req->host.len && !zn_access_host(a, req->host))
 		return 421;
-	return flags & OPEN || !a->token_count || zn_access_token(a, req) ? 0 : 401;
+	return flags & OPEN || !a->tokens.count || zn_access_token(a, req) ? 0 : 401;
 }
 
 /* Who asks the port of the WebSocket for anything else means the other port. */
@@ -386,7 +386,7 @@ void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req)
 	}
 	if (a.body == &s->page[0] && !say.head_only && !page_unpack(s)) {
 		a = (struct zn_answer){.status = 500};
-		s->lost[ZN_LOST_RESPONSE]++;
+		s->stats.lost[ZN_LOST_RESPONSE]++;
 	}
 	count(s, asked.route, a.status);
 	if (a.status != 101)
@@ -403,7 +403,8 @@ void zn_answer_error(struct zn_conn *c, int status, bool head_only)
 
 void zn_answer_open(struct zn_serve *s)
 {
-	s->routes = routes;
+	for (size_t i = 0; i + 1 < ZN_LEN(routes); i++)
+		s->stats.path[i] = routes[i].path;
 	s->page[0] = (struct zn_body){zn_page, zn_page_len, 1, 0};
 	s->page[1] = (struct zn_body){(char *)zn_page_gzip, zn_page_gzip_len, 1, 0};
 }

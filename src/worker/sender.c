@@ -223,12 +223,12 @@ static int start(struct zn_courier *c, const struct start *s)
 
 static int read_token(struct start *s, char why[ZN_TEXT_MAX])
 {
-	static struct zn_access access;
+	static struct zn_tokens tokens;
 	int err = 0;
 
 	if (s->options->outbound_token_file[0])
-		err = zn_access_read(&access, s->options->outbound_token_file, why);
-	memcpy(s->token, access.token[0], ZN_TOKEN_MAX);
+		err = zn_token_read(&tokens, s->options->outbound_token_file, why);
+	memcpy(s->token, tokens.token[0], ZN_TOKEN_MAX);
 	return err;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* log_test.c: what a line of the log looks like, byte for byte, and the two clocks. */
+/* log_test.c: what a line of the log looks like, byte for byte. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -255,23 +254,6 @@ T(names_of_levels)
 		CHECK_EQ(zn_log_parse(no_level[i]), -EINVAL);
 }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-T(clocks)
-{
-	uint64_t before = clock_ns(CLOCK_MONOTONIC), now = zn_now_ns(), after = clock_ns(CLOCK_MONOTONIC);
-	uint64_t wall_before = clock_ns(CLOCK_REALTIME), wall = zn_wall_ms(), wall_after = clock_ns(CLOCK_REALTIME);
-
-	CHECK(before <= now && now <= after);
-	CHECK(wall_before / ZN_NS_PER_MS <= wall && wall <= wall_after / ZN_NS_PER_MS);
-}
-
 int main(void)
 {
 	bytes_of_a_line();
@@ -284,6 +266,5 @@ int main(void)
 	RUN(one_write_for_a_line);
 	RUN(errno_is_kept);
 	RUN(names_of_levels);
-	RUN(clocks);
 	return t_end();
 }

@@ -28,7 +28,7 @@ static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_probe probe;
 static struct zn_options options;
-static struct zn_serve serve;
+static struct zn_http_stats http;
 static struct zn_view view;
 static struct zn_lib libs[2];
 static char text[TEXT_BYTES];
@@ -105,7 +105,7 @@ static void start(void)
 	options = (struct zn_options){.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
 	memset(&probe, 0, sizeof(probe));
 	memset(libs, 0, sizeof(libs));
-	memset(&serve, 0, sizeof(serve));
+	memset(&http, 0, sizeof(http));
 	zn_agg_init(&agg, &plain.arena);
 	open_alerts(&alerts, &options, zn_metrics_type, (struct zn_rule_source){walk_view, &view});
 	view = (struct zn_view){.options = &options, .agg = &agg, .alerts = &alerts, .node = "node1"};
@@ -922,9 +922,9 @@ T(series_go_with_their_process)
 T(probes_of_two_files_at_one_path)
 {
 	start_live("/home/u/libcuda.so.1");
-	view.serve = &serve;
+	view.http = &http;
 	plain.arena.shared->lost[ZN_LOST_MISSED] = 4;
-	serve.lost[ZN_LOST_WS_FRAME] = 5;
+	http.lost[ZN_LOST_WS_FRAME] = 5;
 	render(true);
 	CHECK_EQ(count_with("zernel_probe_attached{"), 4);
 	CHECK_EQ(count_with("symbol=\"ncclAllReduce\""), 0);
@@ -1300,19 +1300,18 @@ T(errors_of_gpus)
 
 T(requests_by_path_and_code)
 {
-	static const struct zn_route routes[] = {{.path = "/metrics"}, {.path = "/json"}, {.path = NULL}};
-
 	start();
-	view.serve = &serve;
-	serve.routes = routes;
-	serve.requests[0][ZN_CODE_200] = 5;
-	serve.requests[1][ZN_CODE_405] = 6;
-	serve.requests[ZN_ROUTES_MAX][ZN_CODE_404] = 7;
-	serve.lost[ZN_LOST_PEER] = 11;
-	serve.lost[ZN_LOST_TRUNCATED] = 12;
-	serve.conn_count = 8;
+	view.http = &http;
+	http.path[0] = "/metrics";
+	http.path[1] = "/json";
+	http.requests[0][ZN_CODE_200] = 5;
+	http.requests[1][ZN_CODE_405] = 6;
+	http.requests[ZN_ROUTES_MAX][ZN_CODE_404] = 7;
+	http.lost[ZN_LOST_PEER] = 11;
+	http.lost[ZN_LOST_TRUNCATED] = 12;
+	http.conn_count = 8;
 	options.max_connections = 1000;
-	serve.ws_count = 9;
+	http.ws_count = 9;
 	view.ticks = 10;
 	render(false);
 	CHECK_EQ(count_with("zernel_http_requests_total{"), 3);

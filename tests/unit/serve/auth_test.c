@@ -107,7 +107,7 @@ static void token_files(void)
 		t_begin(files[i].name);
 		CHECK_EQ(open_with(files[i].text), files[i].count ? 0 : -EINVAL);
 		if (files[i].count)
-			CHECK_EQ(a.token_count, files[i].count);
+			CHECK_EQ(a.tokens.count, files[i].count);
 		snprintf(want, sizeof(want), files[i].says, path);
 		CHECK_STR(why, want);
 	}
@@ -168,7 +168,7 @@ T(any_bytes_are_survived)
 		text[(state >> 16) % (sizeof(seed) - 1)] = (char)(state >> 8);
 		write_file(path, text, sizeof(seed) - 1);
 		refused += open_path(path) != 0;
-		CHECK(a.token_count <= 3);
+		CHECK(a.tokens.count <= 3);
 	}
 	CHECK(refused > 200 && refused < 2000);
 }
@@ -232,10 +232,10 @@ T(reload_takes_the_new_or_keeps_the_old)
 	CHECK(with_header("Bearer " OTHER, 25));
 	write_file(path, TOKEN "\n" OTHER, strlen(TOKEN "\n" OTHER));
 	CHECK_EQ(zn_access_reload(&a, why), 0);
-	CHECK_EQ(a.token_count, 2);
+	CHECK_EQ(a.tokens.count, 2);
 	write_file(path, TOKEN, 16);
 	CHECK_EQ(zn_access_reload(&a, why), 0);
-	CHECK_EQ(a.token_count, 1);
+	CHECK_EQ(a.tokens.count, 1);
 	CHECK(with_header("Bearer " TOKEN, 23) && !with_header("Bearer " OTHER, 25));
 }
 

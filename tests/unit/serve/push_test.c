@@ -203,7 +203,7 @@ static void check_rest(void)
 		CHECK_EQ(s.feed[i].clients, 0);
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
 		CHECK_EQ(s.body[i].refs, 0);
-	CHECK_EQ(s.ws_count + s.paced_count, 0);
+	CHECK_EQ(s.stats.ws_count + s.paced_count, 0);
 	CHECK_EQ(timerfd_gettime(s.pace.fd, &t), 0);
 	CHECK_EQ(t.it_interval.tv_nsec + t.it_value.tv_nsec, 0);
 }
@@ -295,7 +295,7 @@ static void bad_queries(void)
 			: 0;
 		CHECK_EQ(hear(fd, body, sizeof(body) - 1), len);
 		CHECK(strstr(body, rows[i][1]) && len && body[len - 1] == '\n');
-		CHECK_EQ(s.ws_count, 0);
+		CHECK_EQ(s.stats.ws_count, 0);
 		hang_up(fd);
 		check_rest();
 		stop();
@@ -418,7 +418,7 @@ T(truncated_is_counted)
 	whole = false;
 	tick();
 	CHECK_FRAME(fd, "2 " ALL " ");
-	CHECK_EQ(s.lost[ZN_LOST_TRUNCATED], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_TRUNCATED], 1);
 	hang_up(fd);
 	stop();
 }
@@ -436,7 +436,7 @@ T(no_buffer)
 		held[n++] = zn_body_get(&s);
 	tick();
 	CHECK_FRAME(fd, "none");
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	while (n)
 		zn_body_put(held[--n]);
 	tick();
@@ -468,15 +468,15 @@ T(trickle)
 		turn();
 		s.conns[0].deadline_ns = now_ns + 1000 * ZN_NS_PER_S; /* as progress would make it, were it that late */
 		zn_serve_tick(&s, now_ns + second * ZN_NS_PER_S);
-		CHECK_EQ(s.conn_count, 2);
+		CHECK_EQ(s.stats.conn_count, 2);
 		CHECK(*frame(other) != 'n');
 	}
-	CHECK_EQ(s.lost[ZN_LOST_WS_CLIENT], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_WS_CLIENT], 0);
 	zn_serve_tick(&s, now_ns + (ZN_PUSH_FRAME_S + 2) * ZN_NS_PER_S);
 	turn();
-	CHECK_EQ(s.conn_count, 1);
-	CHECK_EQ(s.lost[ZN_LOST_WS_CLIENT], 1);
-	CHECK_EQ(s.lost[ZN_LOST_WS_FRAME], ZN_PUSH_FRAME_S - 2);
+	CHECK_EQ(s.stats.conn_count, 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_WS_CLIENT], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_WS_FRAME], ZN_PUSH_FRAME_S - 2);
 	while (recv(slow, byte, sizeof(byte), 0) > 0)
 		;
 	CHECK_EQ(recv(slow, byte, sizeof(byte), 0), 0);
@@ -499,8 +499,8 @@ T(stuck_is_counted_once)
 		tick();
 	zn_serve_tick(&s, late_ns);
 	zn_serve_tick(&s, zn_now_ns());
-	CHECK_EQ(s.lost[ZN_LOST_WS_CLIENT], 1);
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_WS_CLIENT], 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	do
 		got = frame(fd);
 	while (*got != 'c' && *got != 'n');
@@ -542,8 +542,8 @@ T(no_room_for_a_close)
 	CHECK(s.conns[2].closing);
 	zn_serve_tick(&s, late_ns);
 	turn();
-	CHECK_EQ(s.conn_count, 0);
-	CHECK_EQ(s.lost[ZN_LOST_WS_CLIENT], 2);
+	CHECK_EQ(s.stats.conn_count, 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_WS_CLIENT], 2);
 	for (int i = 0; i < 3; i++)
 		hang_up(fd[i]);
 	check_rest();
@@ -637,8 +637,8 @@ static void subprotocols(void)
 
 		t_begin(rows[i].offered);
 		start();
-		s.access.token_count = 1;
-		strcpy(s.access.token[0], "0123456789abcdef");
+		s.access.tokens.count = 1;
+		strcpy(s.access.tokens.token[0], "0123456789abcdef");
 		snprintf(more, sizeof(more), "Sec-WebSocket-Protocol: %s\r\n", rows[i].offered);
 		snprintf(
 			want, sizeof(want), "\r\nSec-WebSocket-Protocol: %s\r\n", rows[i].chosen ? rows[i].chosen : "");

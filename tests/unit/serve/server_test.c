@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* link: -Wl,--wrap=accept4 */
 /*
- * server_test.c: the server (conn.c, routes.c, listen.c, push.c and the loop) against real loopback sockets, on one
+ * server_test.c: the server (server.c, conn.c, body.c, routes.c, listen.c, push.c) against real sockets, on one
  * thread: the loop runs one turn at a time, so that nothing depends on timing. A wait only ends a test that hangs. The
  * time limits are tested by telling zn_serve_tick() that it is later. What the daemon would render is made up here, and
  * so are failures of accept4().
@@ -345,11 +345,11 @@ static void take(struct client *c, size_t len)
 /* Waits until the server has accepted `count` clients and read what they sent. */
 static void settle(uint32_t count)
 {
-	for (int i = 0; i < HANG_TURNS && s.conn_count != count; i++) {
+	for (int i = 0; i < HANG_TURNS && s.stats.conn_count != count; i++) {
 		turn();
 		usleep(i > 100 ? 1000 : 0);
 	}
-	CHECK_EQ(s.conn_count, count);
+	CHECK_EQ(s.stats.conn_count, count);
 }
 
 struct reply {
@@ -631,7 +631,7 @@ static void check_row(size_t i)
 	CHECK(!strstr(r.head, "Access-Control"));
 	CHECK_EQ(strstr(r.head, "Connection: close\r\n") != NULL, rows[i].closes);
 	CHECK(head_only || (r.body && strstr(r.body, rows[i].body)));
-	CHECK_EQ(s.requests[route][rows[i].code], 1);
+	CHECK_EQ(s.stats.requests[route][rows[i].code], 1);
 	take_reply(&c, &r, head_only);
 	if (rows[i].closes) {
 		CHECK(await_eof(&c));
@@ -755,7 +755,7 @@ static void bodies_cut_at_each_byte(void)
 		start();
 		for (size_t cut = 1; cut <= strlen(bodies[i].request); cut++)
 			check_body(i, cut);
-		CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+		CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 0);
 		stop();
 	}
 }
@@ -885,7 +885,7 @@ T(resets)
 	settle(0);
 	check_no_body_held();
 	CHECK_EQ(open_descriptors(), before);
-	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 0);
 	stop();
 }
 
@@ -1019,7 +1019,7 @@ T(gzip_is_shared)
 	CHECK(await_reply(&c[0], &r, false));
 	CHECK_EQ(r.length, 5000);
 	CHECK(strstr(r.head, "Content-Encoding") == NULL);
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 0);
 	for (size_t i = 0; i < ZN_LEN(held); i++)
 		zn_body_put(held[i]);
 	check_no_body_held();
@@ -1088,7 +1088,7 @@ T(unhealthy)
 	CHECK(await_reply(&c, &r, false));
 	CHECK_EQ(r.status, 503);
 	CHECK_MEM(r.body, r.length, "{\"health\":1}", 12);
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 0);
 	health_status = 200;
 	hang_up(&c);
 	stop();
@@ -1103,13 +1103,13 @@ T(too_large_or_no_buffer)
 	c = dial(false);
 	metrics_bytes = ZN_BODY_BYTES + 1;
 	CHECK_EQ(get(&c, "/metrics"), 500);
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	metrics_bytes = 0;
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
 		held[i] = zn_body_get(&s);
 	CHECK(held[ZN_BODIES_MAX - 1] != NULL);
 	CHECK_EQ(get(&c, "/metrics"), 503);
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 2);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 2);
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
 		zn_body_put(held[i]);
 	CHECK_EQ(get(&c, "/metrics"), 200);
@@ -1134,9 +1134,9 @@ T(pipelining)
 		len += (size_t)sprintf(text + len, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", kinds[i % 3].path);
 	settle(1);
 	post(&c, 0, text);
-	CHECK_EQ(s.requests[METRICS][ZN_CODE_200], 0);
+	CHECK_EQ(s.stats.requests[METRICS][ZN_CODE_200], 0);
 	turn();
-	CHECK(s.requests[METRICS][ZN_CODE_200] <= 6);
+	CHECK(s.stats.requests[METRICS][ZN_CODE_200] <= 6);
 	for (size_t i = 0; i < 50; i++) {
 		CHECK(await_reply(&c, &r, false));
 		CHECK_EQ(r.status, 200);
@@ -1144,7 +1144,7 @@ T(pipelining)
 		take_reply(&c, &r, false);
 	}
 	CHECK_EQ(c.len, 0);
-	CHECK_EQ(s.requests[METRICS][ZN_CODE_200], 17);
+	CHECK_EQ(s.stats.requests[METRICS][ZN_CODE_200], 17);
 	hang_up(&c);
 	stop();
 }
@@ -1327,10 +1327,10 @@ T(error_survives_drain)
 	CHECK_EQ(r.status, 400);
 	take_reply(&c, &r, false);
 	CHECK(await_eof(&c));
-	CHECK_EQ(s.conn_count, 1);
-	for (; s.conn_count && sent < 64 * sizeof(garbage); sent += sizeof(garbage))
+	CHECK_EQ(s.stats.conn_count, 1);
+	for (; s.stats.conn_count && sent < 64 * sizeof(garbage); sent += sizeof(garbage))
 		say(&c, garbage, sizeof(garbage));
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	hang_up(&c);
 	stop();
 }
@@ -1368,11 +1368,11 @@ T(silent_client)
 	c = dial(false);
 	settle(1);
 	tick(9);
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	tick(10);
 	CHECK(await_eof(&c));
 	CHECK_EQ(c.len, 0);
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	hang_up(&c);
 	stop();
 }
@@ -1396,14 +1396,14 @@ T(slow_head)
 	tick(11);
 	CHECK(await_reply(&c, &r, false));
 	CHECK_EQ(r.status, 408);
-	CHECK_EQ(s.requests[ZN_ROUTES_MAX][ZN_CODE_408], 1);
+	CHECK_EQ(s.stats.requests[ZN_ROUTES_MAX][ZN_CODE_408], 1);
 	take_reply(&c, &r, false);
 	CHECK(await_eof(&c));
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	tick(1);
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	tick(2);
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	hang_up(&c);
 	stop();
 }
@@ -1419,7 +1419,7 @@ T(idle_client)
 	CHECK_EQ(get(&c, "/alerts"), 200);
 	tick(75);
 	CHECK(await_eof(&c));
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	hang_up(&c);
 	stop();
 }
@@ -1436,9 +1436,9 @@ T(stuck_reader)
 	for (int i = 0; i < 50; i++)
 		turn();
 	tick(9);
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	tick(11);
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	CHECK_EQ(s.body[0].refs, 0);
 	hang_up(&c);
 	stop();
@@ -1458,11 +1458,11 @@ T(trickle_reader)
 		turn();
 	s.conns[0].deadline_ns += 2 * ZN_ANSWER_S * ZN_NS_PER_S; /* as if it made progress */
 	tick(ZN_ANSWER_S - 1);
-	CHECK_EQ(s.conn_count, 1);
-	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+	CHECK_EQ(s.stats.conn_count, 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 0);
 	tick(ZN_ANSWER_S + 1);
-	CHECK_EQ(s.conn_count, 0);
-	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 1);
+	CHECK_EQ(s.stats.conn_count, 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 1);
 	check_no_body_held();
 	hang_up(&c);
 	stop();
@@ -1490,15 +1490,15 @@ T(buffers_held_by_slow_readers)
 	metrics_bytes = 0;
 	other = dial(false);
 	CHECK_EQ(get(&other, "/alerts"), 503);
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
-	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 0);
 	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
 		s.body[i].since_ns = zn_now_ns() - (ZN_HOLD_S + 1) * ZN_NS_PER_S;
 	s.conns[5].body->since_ns -= ZN_NS_PER_S;
 	s.feed[0].body->since_ns -= 2 * ZN_NS_PER_S;
 	CHECK_EQ(get(&other, "/alerts"), 200);
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
-	CHECK_EQ(s.lost[ZN_LOST_ANSWER], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 1);
 	settle(ZN_LEN(slow) + 1);
 	CHECK_EQ(s.conns[5].io.fd, -1);
 	CHECK(s.conns[0].io.fd >= 0 && s.feed[0].body->refs == 1);
@@ -1543,15 +1543,15 @@ T(all_connections_in_use)
 	start_with(LIMIT, LIMIT);
 	for (size_t i = 0; i < ZN_LEN(c); i++)
 		c[i] = dial(false);
-	for (int i = 0; i < HANG_TURNS && s.lost[ZN_LOST_CONNECTION] < MORE; i++)
+	for (int i = 0; i < HANG_TURNS && s.stats.lost[ZN_LOST_CONNECTION] < MORE; i++)
 		turn();
-	CHECK_EQ(s.conn_count, LIMIT);
+	CHECK_EQ(s.stats.conn_count, LIMIT);
 	CHECK_EQ(s.refused_count, MORE);
 	for (size_t i = LIMIT; i < ZN_LEN(c); i++)
 		check_refused(&c[i], "everything is in use");
-	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], MORE);
-	CHECK_EQ(s.lost[ZN_LOST_PEER], 0);
-	CHECK_EQ(s.requests[ZN_ROUTES_MAX][ZN_CODE_503], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_CONNECTION], MORE);
+	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], 0);
+	CHECK_EQ(s.stats.requests[ZN_ROUTES_MAX][ZN_CODE_503], 0);
 	CHECK_EQ(get(&c[0], "/alerts"), 200);
 	hang_up(&c[2]);
 	settle(LIMIT - 1);
@@ -1573,11 +1573,11 @@ T(storm_of_refused)
 	start_with(1, 100);
 	for (size_t i = 0; i < ZN_LEN(c); i++)
 		c[i] = dial(false);
-	for (int i = 0; i < HANG_TURNS && s.lost[ZN_LOST_CONNECTION] < ZN_LEN(c) - 1; i++)
+	for (int i = 0; i < HANG_TURNS && s.stats.lost[ZN_LOST_CONNECTION] < ZN_LEN(c) - 1; i++)
 		turn();
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	CHECK_EQ(s.refused_count, ZN_REFUSED_MAX);
-	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], ZN_LEN(c) - 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_CONNECTION], ZN_LEN(c) - 1);
 	for (size_t i = 0; i < ZN_LEN(c); i++)
 		hang_up(&c[i]);
 	settle(0);
@@ -1614,15 +1614,15 @@ T(connections_per_peer)
 	settle(ZN_LEN(c));
 	refused = dial_from("127.0.0.1", false);
 	check_refused(&refused, "--max-connections-per-peer");
-	CHECK_EQ(s.lost[ZN_LOST_PEER], 1);
-	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_CONNECTION], 0);
 	other = dial_from("127.0.0.2", false);
 	CHECK_EQ(get(&other, "/alerts"), 200);
 	hang_up(&c[1]);
 	settle(ZN_LEN(c));
 	c[1] = dial_from("127.0.0.1", false);
 	CHECK_EQ(get(&c[1], "/alerts"), 200);
-	CHECK_EQ(s.lost[ZN_LOST_PEER], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], 1);
 	for (size_t i = 0; i < ZN_LEN(c); i++)
 		hang_up(&c[i]);
 	hang_up(&other);
@@ -1706,11 +1706,11 @@ static void check_recovered(struct client *c)
 {
 	struct itimerspec rest;
 
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	CHECK_EQ(get(c, "/alerts"), 200);
 	CHECK_EQ(timerfd_gettime(s.rest.io.fd, &rest), 0);
 	CHECK(!rest.it_value.tv_sec && !rest.it_value.tv_nsec);
-	CHECK_EQ(s.lost[ZN_LOST_CONNECTION], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_CONNECTION], 0);
 }
 
 /* The same with a true lack of descriptors. */
@@ -1890,7 +1890,7 @@ T(local_clients)
 
 	make_folder(folder, path, listen);
 	start_on(listen);
-	s.access.token_count = 1;
+	s.access.tokens.count = 1;
 	s.peer_limit = 1;
 	CHECK_EQ(stat(path, &st), 0);
 	CHECK_EQ(st.st_mode, S_IFSOCK | 0660);
@@ -1905,7 +1905,7 @@ T(local_clients)
 	say_text(&c[2], HANDSHAKE "\r\n");
 	CHECK(await_reply(&c[2], &r, true));
 	CHECK_EQ(r.status, 101);
-	CHECK_EQ(s.conn_count, 3);
+	CHECK_EQ(s.stats.conn_count, 3);
 	for (int i = 0; i < 3; i++)
 		hang_up(&c[i]);
 	settle(0);
@@ -2072,7 +2072,7 @@ T(handshake)
 	CHECK(strstr(r.head, "\r\nSec-WebSocket-Protocol: zernel.v1\r\n") != NULL);
 	CHECK(strstr(r.head, "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n") != NULL);
 	CHECK(!r.has_length);
-	CHECK_EQ(s.requests[WS][ZN_CODE_101], 1);
+	CHECK_EQ(s.stats.requests[WS][ZN_CODE_101], 1);
 	take_reply(&c, &r, true);
 	CHECK(await_frame(&c, &f));
 	CHECK_EQ(f.op, ZN_WS_PONG);
@@ -2087,7 +2087,7 @@ T(handshake)
 	CHECK_MEM(f.data, f.len, "2 ", 2);
 	hang_up(&c);
 	settle(0);
-	CHECK_EQ(s.ws_count, 0);
+	CHECK_EQ(s.stats.ws_count, 0);
 	tick(0);
 	check_no_body_held();
 	CHECK_EQ(snapshot_seq, 2);
@@ -2119,7 +2119,7 @@ T(one_snapshot_for_all)
 	for (int i = 0; i < 3; i++)
 		c[i] = open_ws(0);
 	CHECK_EQ(snapshot_seq, 1);
-	CHECK_EQ(s.ws_count, 3);
+	CHECK_EQ(s.stats.ws_count, 3);
 	tick(0);
 	CHECK_EQ(snapshot_seq, 2);
 	for (int i = 0; i < 3; i++) {
@@ -2127,7 +2127,7 @@ T(one_snapshot_for_all)
 		CHECK_MEM(f.data, f.len, "2 ", 2);
 		hang_up(&c[i]);
 	}
-	CHECK_EQ(s.lost[ZN_LOST_WS_FRAME], 0);
+	CHECK_EQ(s.stats.lost[ZN_LOST_WS_FRAME], 0);
 	stop();
 }
 
@@ -2168,7 +2168,7 @@ T(frames_cut_at_each_byte)
 		hang_up(&c);
 		settle(0);
 	}
-	CHECK_EQ(s.ws_count, 0);
+	CHECK_EQ(s.stats.ws_count, 0);
 	stop();
 }
 
@@ -2229,7 +2229,7 @@ static void check_close(struct client *c, int code)
 	if (f.len == 2)
 		CHECK_EQ((uint8_t)f.data[0] << 8 | (uint8_t)f.data[1], code);
 	take_frame(c, &f);
-	CHECK_EQ(s.ws_count, 0);
+	CHECK_EQ(s.stats.ws_count, 0);
 	tick(0);
 	CHECK(await_eof(c));
 	CHECK_EQ(c->len, 0);
@@ -2287,9 +2287,9 @@ T(close_ignored)
 		"a",
 		3);
 	check_close(&c, 1002);
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	tick(3);
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	hang_up(&c);
 	stop();
 }
@@ -2323,8 +2323,8 @@ T(silence)
 	CHECK(await_frame(&c, &f));
 	CHECK_EQ(f.op, ZN_WS_PING);
 	tick(61);
-	CHECK_EQ(s.conn_count, 0);
-	CHECK_EQ(s.ws_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
+	CHECK_EQ(s.stats.ws_count, 0);
 	hang_up(&c);
 	stop();
 }
@@ -2350,7 +2350,7 @@ T(limits_between_ticks)
 	CHECK_EQ(zn_timer_set(&s.limits, 1), 0);
 	CHECK_EQ(poll(&(struct pollfd){s.limits.fd, POLLIN, 0}, 1, -1), 1);
 	turn();
-	CHECK_EQ(s.requests[ZN_ROUTES_MAX][ZN_CODE_408], 1);
+	CHECK_EQ(s.stats.requests[ZN_ROUTES_MAX][ZN_CODE_408], 1);
 	CHECK(await_frame(&ws, &f));
 	CHECK_EQ(f.op, ZN_WS_PING);
 	take_frame(&ws, &f);
@@ -2376,7 +2376,7 @@ T(slow_client_gets_newest)
 	for (int i = 0; i < 20; i++)
 		tick(0);
 	CHECK_EQ(snapshot_seq, 21);
-	CHECK(s.lost[ZN_LOST_WS_FRAME] >= 15);
+	CHECK(s.stats.lost[ZN_LOST_WS_FRAME] >= 15);
 	while (last < 21 && await_frame(&c, &f)) {
 		unsigned seq = (unsigned)strtoul(f.data, NULL, 10);
 
@@ -2388,7 +2388,7 @@ T(slow_client_gets_newest)
 		take_frame(&c, &f);
 	}
 	CHECK_EQ(last, 21);
-	CHECK_EQ(frames + s.lost[ZN_LOST_WS_FRAME], 20);
+	CHECK_EQ(frames + s.stats.lost[ZN_LOST_WS_FRAME], 20);
 	hang_up(&c);
 	stop();
 }
@@ -2410,9 +2410,9 @@ T(stuck_within_a_frame)
 	deliver(&c, ping, put_frame(ping, 0x89, "hm", 2)); /* it is listened to all the same */
 	CHECK(s.conns[0].pong_due);
 	tick(9);
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	tick(11);
-	CHECK_EQ(s.conn_count, 0);
+	CHECK_EQ(s.stats.conn_count, 0);
 	CHECK(!await_frame(&c, &f));
 	hang_up(&c);
 	stop();
@@ -2435,7 +2435,7 @@ T(stuck_between_frames)
 	}
 	CHECK(s.conns[0].body != NULL);
 	tick(11);
-	CHECK_EQ(s.conn_count, 1);
+	CHECK_EQ(s.stats.conn_count, 1);
 	while (await_frame(&c, &f) && f.op == ZN_WS_TEXT)
 		take_frame(&c, &f);
 	CHECK_EQ(f.op, ZN_WS_CLOSE);
@@ -2460,7 +2460,7 @@ T(snapshot_does_not_fit)
 	c = open_ws(0);
 	snapshot_bytes = ZN_BODY_BYTES;
 	tick(0);
-	CHECK_EQ(s.lost[ZN_LOST_RESPONSE], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	CHECK(!hear(&c, 1));
 	snapshot_bytes = 0;
 	tick(0);
@@ -2540,10 +2540,10 @@ static void origin_policy(void)
 		say_text(&c, text);
 		CHECK(await_reply(&c, &r, true));
 		CHECK_EQ(r.status, origins[i].status);
-		CHECK_EQ(s.ws_count, r.status == 101);
-		CHECK_EQ(s.requests[WS][r.status == 101    ? ZN_CODE_101
-					 : r.status == 421 ? ZN_CODE_421
-							   : ZN_CODE_403],
+		CHECK_EQ(s.stats.ws_count, r.status == 101);
+		CHECK_EQ(s.stats.requests[WS][r.status == 101 ? ZN_CODE_101
+					 : r.status == 421    ? ZN_CODE_421
+							      : ZN_CODE_403],
 			1);
 		hang_up(&c);
 		stop();

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * server.c: opens and closes the read-only HTTP server, and joins its parts. Connections and the buffers for answers
+ * lie in one mapping made at the start, of which only what is used becomes resident.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define OTHER_FILES 1024 /* open files besides clients: libraries, probes, listeners */
+
+static void after_turn(void *owner)
+{
+	struct zn_serve *s = owner;
+
+	zn_answer_drop(s);
+	zn_conn_reuse(s);
+}
+
+static size_t whole_pages(size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
+static size_t conns_bytes(void)
+{
+	return whole_pages(sizeof(struct zn_conn) * ZN_CONN_SLOTS);
+}
+
+static size_t peers_bytes(void)
+{
+	return whole_pages(sizeof(uint64_t) * ZN_CONN_SLOTS);
+}
+
+static size_t memory_bytes(void)
+{
+	return conns_bytes() + peers_bytes() + (size_t)ZN_BODIES_MAX * ZN_BODY_BYTES;
+}
+
+static int map_memory(struct zn_serve *s)
+{
+	char *at =
+		mmap(NULL, memory_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	madvise(at, memory_bytes(), MADV_NOHUGEPAGE); /* a page touched shall be a page, not 2 MiB */
+	s->memory = at;
+	s->conns = (struct zn_conn *)at;
+	s->peer = (uint64_t *)(at + conns_bytes());
+	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+		s->body[i].at = at + conns_bytes() + peers_bytes() + i * ZN_BODY_BYTES;
+	return 0;
+}
+
+void zn_serve_limits(struct zn_serve *s, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < s->conn_high; i++)
+		if (s->conns[i].io.fd >= 0)
+			zn_conn_tick(&s->conns[i], now_ns);
+}
+
+static void limits_ready(struct zn_io *io, uint32_t events)
+{
+	(void)events;
+	zn_timer_count(io);
+	zn_serve_limits((struct zn_serve *)((char *)io - offsetof(struct zn_serve, limits)), zn_now_ns());
+}
+
+static int limits_open(struct zn_serve *s)
+{
+	int err;
+
+	if (s->view->options->push_interval_ms <= ZN_LIMITS_MS)
+		return 0;
+	s->limits.ready = limits_ready;
+	err = zn_timer_open(&s->limits, ZN_LIMITS_MS);
+	return err ? err : zn_loop_add(s->loop, &s->limits, EPOLLIN);
+}
+
+/* Raises the soft limit of open files as far as the connections may need it. */
+static void raise_files(const struct zn_serve *s)
+{
+	rlim_t need = s->conn_limit + ZN_REFUSED_MAX + OTHER_FILES;
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= need)
+		return;
+	if (files.rlim_max < need)
+		zn_log(ZN_WARN,
+			"serve: the hard limit of open files is %llu, but %u connections may need %llu; those beyond "
+			"it will have to wait",
+			(unsigned long long)files.rlim_max, s->conn_limit, (unsigned long long)need);
+	files.rlim_cur = files.rlim_max < need ? files.rlim_max : need;
+	setrlimit(RLIMIT_NOFILE, &files); /* up to the hard limit it cannot fail */
+}
+
+static uint32_t limit(uint64_t asked, uint32_t otherwise)
+{
+	return asked == 0 ? otherwise : asked < ZN_CONNS_MAX ? (uint32_t)asked : ZN_CONNS_MAX;
+}
+
+static const struct zn_conn_ops ops = {
+	.answer = zn_answer_request,
+	.refuse = zn_answer_error,
+	.input = zn_push_read,
+	.next = zn_push_next,
+	.tick = zn_push_tick,
+	.leave = zn_push_leave,
+};
+
+int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX])
+{
+	const struct zn_options *o = view->options;
+	int err;
+
+	*s = (struct zn_serve){.loop = loop, .view = view, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
+	s->ops = &ops;
+	s->accepted = zn_conn_welcome;
+	s->conn_limit = limit(o->max_connections, ZN_CONNS);
+	s->peer_limit = limit(o->max_connections_per_peer, ZN_CONNS_PER_PEER);
+	zn_answer_open(s);
+	raise_files(s);
+	err = map_memory(s);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot serve: no address space: %s", strerror(-err));
+	if (!err)
+		err = zn_access_open(&s->access, o, view->node, NULL, why);
+	if (!err)
+		err = zn_listen_open(s, why);
+	if (!err && ((err = zn_push_start(s, zn_serve_port(s, false))) || (err = limits_open(s))))
+		snprintf(why, ZN_TEXT_MAX, "cannot serve: no timer: %s", strerror(-err));
+	if (err) {
+		zn_serve_close(s);
+		return err;
+	}
+	loop->after = after_turn;
+	loop->owner = s;
+	return 0;
+}
+
+/* Nobody is waited for; a WebSocket gets its Close. */
+static void end_conn(struct zn_conn *c)
+{
+	if (c->io.fd >= 0 && c->state == ZN_CONN_PUSH)
+		zn_push_bye(c);
+	zn_conn_close(c);
+}
+
+void zn_serve_close(struct zn_serve *s)
+{
+	if (!s->loop)
+		return;
+	zn_listen_close(s);
+	for (uint32_t i = 0; i < s->conn_high; i++)
+		end_conn(&s->conns[i]);
+	zn_loop_forget(s->loop, &s->pace);
+	zn_loop_forget(s->loop, &s->limits);
+	if (s->loop->owner == s)
+		s->loop->after = NULL;
+	if (s->memory)
+		munmap(s->memory, memory_bytes());
+	*s = (struct zn_serve){0};
+}
+
+void zn_serve_tick(struct zn_serve *s, uint64_t now_ns)
+{
+	zn_push_render(s, now_ns);
+	zn_serve_limits(s, now_ns); /* who was offered the new snapshot gets it there */
+}
+
+uint16_t zn_serve_port(const struct zn_serve *s, bool ws)
+{
+	for (uint32_t i = 0; i < s->listener_count; i++)
+		if (s->listener[i].ws == ws && !s->listener[i].local)
+			return s->listener[i].port;
+	return 0;
+}

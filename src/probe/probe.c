@@ -615,6 +615,12 @@ static int job_load(struct zn_probe *p)
 	return err;
 }
 
+/* The program of a family's entries, or of its returns. */
+static const char *program_name(enum zn_family f, bool ret)
+{
+	return ret ? object[f].ret : object[f].entry;
+}
+
 static int family_load(struct zn_probe *p, enum zn_family f)
 {
 	const char *const names[2] = {object[f].entry, object[f].ret};
@@ -1396,6 +1402,23 @@ static int arena_open(struct zn_probe *p)
 	return err ? err : free_list_fill(p->map_fd[MAP_FREE_JOBS], 0, ZN_JOBS_MAX);
 }
 
+static void arena_close(struct zn_probe *p)
+{
+	struct zn_arena *a = &p->arena;
+
+	if (a->shared)
+		munmap(a->shared, SHARED_BYTES);
+	unreserve(MAP_PROCS, a->procs);
+	unreserve(MAP_HISTS, a->hists);
+	unreserve(MAP_COARSE, a->coarse);
+	unreserve(MAP_JOBS, a->jobs);
+	unreserve(MAP_SKEWS, a->skews);
+	unreserve(MAP_OPENS, p->opens);
+	p->opens = NULL;
+	memset(p->opens_mapped, 0, sizeof(p->opens_mapped));
+	memset(a, 0, sizeof(*a));
+}
+
 /* union bpf_attr of BPF_LINK_CREATE for uprobe_multi, linux/bpf.h from 6.6 on. */
 struct multi_attr {
 	uint32_t prog_fd, target_fd, attach_type, flags;
@@ -1983,8 +2006,6 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint
 
 void zn_probe_close(struct zn_probe *p)
 {
-	struct zn_arena *a = &p->arena;
-
 	if (p->hook_count == 0)
 		return; /* was never opened */
 	p->hook_count = 0;
@@ -1999,17 +2020,7 @@ void zn_probe_close(struct zn_probe *p)
 	}
 	for (size_t i = 0; i < ZN_LEN(p->map_fd); i++)
 		zn_fd_close(&p->map_fd[i]);
-	if (a->shared)
-		munmap(a->shared, SHARED_BYTES);
-	unreserve(MAP_PROCS, a->procs);
-	unreserve(MAP_HISTS, a->hists);
-	unreserve(MAP_COARSE, a->coarse);
-	unreserve(MAP_JOBS, a->jobs);
-	unreserve(MAP_SKEWS, a->skews);
-	unreserve(MAP_OPENS, p->opens);
-	p->opens = NULL;
-	memset(p->opens_mapped, 0, sizeof(p->opens_mapped));
-	memset(a, 0, sizeof(*a));
+	arena_close(p);
 }
 
 int zn_probe_ring_fd(const struct zn_probe *p)
@@ -2169,7 +2180,7 @@ uint64_t zn_probe_missed(struct zn_probe *p)
 
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
-	*name = i % 2 ? object[i / 2].ret : object[i / 2].entry;
+	*name = program_name(i / 2, i % 2);
 	stats_read(p);
 	return p->run_ns[i];
 }

@@ -3043,6 +3043,31 @@ struct zn_place {
 struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol);
 bool zn_place_same(int fd, const struct zn_place *place); /* whether that code is there still */
 
+/* ---- probe/hooks.c (zn_hooks_): the table of hooked functions of libraries. ---- */
+
+#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
+struct zn_hook {
+	char name[40];
+	uint8_t family, shape, detail, flags;
+};
+#define ZN_HOOK_ENTRY_ONLY 1
+#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
+#define ZN_HOOK_HIP        4
+
+enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_HIP, ZN_LIB_NCCL };
+
+/* Whether a library of this kind has functions of the family, and whether this one is one of them. */
+static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
+{
+	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
+}
+static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
+{
+	return zn_family_fits(h->family, kind) && !(h->flags & ZN_HOOK_HIP) == (kind != ZN_LIB_HIP);
+}
+/* Fills hook and hook_count, without touching the kernel: what --list-probes shows. */
+void zn_hooks_fill(struct zn_probe *p);
+
 /* ---- probe/kernel.c (zn_kernel_): families on the kernel itself. What a kernel allows is found by trying, best
  * first. ---- */
 
@@ -3075,27 +3100,6 @@ void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes
 
 /* ---- probe/probe.c (zn_probe_ zn_calib_ zn_perf_ zn_fd_): loads the BPF objects, maps their tables, calibrates,
  * hooks. Only this and kernel.c know libbpf. ---- */
-
-#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
-struct zn_hook {
-	char name[40];
-	uint8_t family, shape, detail, flags;
-};
-#define ZN_HOOK_ENTRY_ONLY 1
-#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
-#define ZN_HOOK_HIP        4
-
-enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_HIP, ZN_LIB_NCCL };
-
-/* Whether a library of this kind has functions of the family, and whether this one is one of them. */
-static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
-{
-	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
-}
-static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
-{
-	return zn_family_fits(h->family, kind) && !(h->flags & ZN_HOOK_HIP) == (kind != ZN_LIB_HIP);
-}
 
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
 struct zn_file_id {
@@ -3204,8 +3208,6 @@ struct zn_probe {
 	void (*event)(void *owner, const struct zn_event *ev);
 	void *owner;
 };
-/* The hook table alone, without touching the kernel: what --list-probes shows. */
-void zn_probe_table(struct zn_probe *p);
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
  * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. cpus: as on how big a
  * machine the tables are; 0: this one. */

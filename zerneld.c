@@ -896,7 +896,7 @@ static void list_places(void *to, const char *path, bool root_only)
 
 static int list_probes(struct daemon *d)
 {
-	zn_probe_table(&d->probe);
+	zn_hooks_fill(&d->probe);
 	for (uint32_t i = 0; i < d->probe.hook_count; i++)
 		printf("%-12s %s%s\n", zn_family_label(d->probe.hook[i].family), d->probe.hook[i].name,
 			d->probe.hook[i].flags & ZN_HOOK_ENTRY_ONLY ? " (entry only)" : "");

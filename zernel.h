@@ -10,7 +10,7 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry kernel probe shadow mappers libraries scan find
+ *   probe    entry hooks kernel attach probe shadow mappers libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -3098,8 +3098,7 @@ void zn_kernel_close(struct zn_kernel *k);
 void zn_kernel_want(struct zn_kernel *k, bool wanted);
 void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes */
 
-/* ---- probe/probe.c (zn_probe_ zn_calib_ zn_perf_ zn_fd_): loads the BPF objects, maps their tables, calibrates,
- * hooks. Only this and kernel.c know libbpf. ---- */
+/* ---- probe/attach.c (zn_attach_ zn_perf_ zn_fd_): probes on functions of libraries. ---- */
 
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
 struct zn_file_id {
@@ -3141,6 +3140,40 @@ struct zn_lib {
 	uint32_t found;              /* hooked functions that it has */
 	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
 };
+
+void zn_attach_clear(struct zn_lib *lib); /* nothing is attached yet */
+/* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
+void zn_attach_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
+/* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
+const struct zn_entry *zn_attach_place(uint32_t hook);
+/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
+ * may zn_attach_undo(): never on the loop. */
+void zn_attach_library(struct zn_probe *p, struct zn_lib *lib);
+/* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
+bool zn_attach_same(const struct zn_probe *p, const struct zn_lib *lib);
+/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
+bool zn_attach_undo(struct zn_lib *lib, int steps);
+
+/* What one program is put on: offsets in the file and a cookie each. */
+struct zn_spots {
+	const char *path;
+	uint64_t offset[ZN_ROWS_MAX], cookie[ZN_ROWS_MAX];
+	uint32_t hook[ZN_ROWS_MAX];
+	uint32_t count;
+	pid_t pid; /* whose calls alone count; 0: everybody's */
+};
+/* One link for `count` places from `first` on, or a perf event for place i. A descriptor, or -errno. */
+int zn_attach_multi(int prog_fd, bool ret, const struct zn_spots *s, uint32_t first, uint32_t count);
+int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct zn_spots *s, uint32_t i);
+#define ZN_TRACE_UPROBE_MULTI 48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
+
+/* The type that perf events of a kind ("uprobe", "kprobe") have on this kernel; 0: none. */
+uint32_t zn_perf_type(const char *kind);
+void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
+int zn_fd_keep(int fd);    /* a descriptor of its own for the same, which is not inherited; -1 with errno */
+
+/* ---- probe/probe.c (zn_probe_ zn_calib_): loads the BPF objects, maps their tables, calibrates,
+ * hooks. Only this and kernel.c know libbpf. ---- */
 
 /* Calibration of one kind of first instruction. */
 struct zn_bias {
@@ -3222,18 +3255,6 @@ void zn_probe_ends(struct zn_probe *p);
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
 
-void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
-/* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
-void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
-/* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
-const struct zn_entry *zn_probe_place(uint32_t hook);
-/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
- * may zn_probe_detach(): never on the loop. */
-void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
-/* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
-bool zn_probe_same(const struct zn_probe *p, const struct zn_lib *lib);
-/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
-bool zn_probe_detach(struct zn_lib *lib, int steps);
 /* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
 enum zn_map_group {
 	ZN_MAPS_OTHER,
@@ -3253,10 +3274,6 @@ uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, a
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 
-/* For probe.c and kernel.c, which know libbpf: the type that perf events of a kind ("uprobe", "kprobe") have on this
- * kernel; 0: none. */
-uint32_t zn_perf_type(const char *kind);
-void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
 /* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno), and hands it the
  * tables that exist already. */
 struct bpf_object;

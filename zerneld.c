@@ -880,10 +880,10 @@ static void list_places(void *to, const char *path, bool root_only)
 		zn_fd_close(&lib.fd);
 		return;
 	}
-	zn_probe_read(p, &lib, ZN_ELF_BUDGET);
+	zn_attach_read(p, &lib, ZN_ELF_BUDGET);
 	printf("\n%s%s%s\n", path, lib.why[0] ? ": " : "", lib.why);
 	for (uint32_t i = 0; i < p->hook_count; i++) {
-		const struct zn_entry *place = zn_probe_place(i);
+		const struct zn_entry *place = zn_attach_place(i);
 
 		if (place)
 			printf("%-12s %-32s +%-4u %s\n", zn_family_label(p->hook[i].family), p->hook[i].name, place->at,

@@ -83,7 +83,6 @@ struct zn_find {
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
 	bool facts_wanted;                /* of some row */
 	struct zn_gpu_files gpu_files;    /* gpu 0: as /proc/devices has them */
-	char text[CHUNK];
 };
 
 static void lost(struct zn_find *f, enum zn_loss what)
@@ -533,8 +532,9 @@ static void environ_entry(struct zn_facts *to, const char *entry, struct visible
 }
 
 /* The strings of an environment as they come, each cut at 1 KiB: what is looked for is shorter. */
-static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
+static void environ_read(int pid, struct zn_facts *to)
 {
+	static char text[CHUNK];
 	struct visible_lists lists = {0};
 	char path[32], entry[1024];
 	size_t len = 0, total = 0;
@@ -544,11 +544,11 @@ static void environ_read(struct zn_find *f, int pid, struct zn_facts *to)
 	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	to->gone = true;
-	while (fd >= 0 && total < ENVIRON_MAX && (n = read(fd, f->text, CHUNK)) > 0) {
+	while (fd >= 0 && total < ENVIRON_MAX && (n = read(fd, text, sizeof(text))) > 0) {
 		total += n;
 		for (ssize_t i = 0; i < n; i++) {
-			entry[len] = f->text[i];
-			if (f->text[i]) {
+			entry[len] = text[i];
+			if (text[i]) {
 				len += len < sizeof(entry) - 1;
 				continue;
 			}
@@ -591,9 +591,9 @@ static bool device_entry(void *arg, int dir, const char *name)
 	return ++d->seen < FDS_MAX;
 }
 
-static void devices_read(const struct zn_find *f, int pid, struct zn_facts *to)
+static void devices_read(const struct zn_gpu_files *files, int pid, struct zn_facts *to)
 {
-	struct devices d = {.files = f->gpu_files, .to = to};
+	struct devices d = {.files = *files, .to = to};
 	char path[32];
 
 	if (!d.files.gpu)
@@ -701,8 +701,8 @@ static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 	slot->again = false;
 	pthread_mutex_unlock(&f->lock); /* these may block */
 	ledger = ledger_find(f, pid);
-	environ_read(f, pid, &facts);
-	devices_read(f, pid, &facts);
+	environ_read(pid, &facts);
+	devices_read(&f->gpu_files, pid, &facts);
 	facts.claim.uid = zn_uid_of(pid);
 	facts.owner = zn_owner_of(pid);
 	pthread_mutex_lock(&f->lock);

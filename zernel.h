@@ -10,7 +10,7 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry hooks kernel attach probe shadow mappers libraries scan find
+ *   probe    entry hooks process_info kernel attach probe shadow mappers libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -1940,7 +1940,7 @@ struct zn_claim {
 	uint32_t uid; /* of the process, from the kernel; ZN_UNKNOWN: not known */
 };
 
-/* What find.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
+/* What process_info.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
 #define ZN_VISIBLE_MAX 16
 struct zn_visible {
 	bool set;
@@ -3068,6 +3068,26 @@ static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
 /* Fills hook and hook_count, without touching the kernel: what --list-probes shows. */
 void zn_hooks_fill(struct zn_probe *p);
 
+/* ---- probe/process_info.c (zn_process_ zn_start_ zn_open_ zn_dir_): what /proc says of one process. ---- */
+
+/* All its threads have ended. False: it lives, or cannot be asked. */
+bool zn_process_ended(uint32_t tgid);
+bool zn_process_all_shown(void); /* whether /proc shows all processes here */
+/* Start time of a process in clock ticks; 0: it is gone. */
+uint64_t zn_start_ticks(int pid);
+uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
+/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
+ * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
+ * files has some. */
+bool zn_open_gpus(
+	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
+/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
+ * False: it cannot be opened. */
+bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
+/* Its environment and its open devices, as far as they tell of GPUs and of a job. files: as /proc/devices has them, if gpu is 0. */
+void zn_process_environ(int pid, struct zn_facts *to);
+void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_facts *to);
+
 /* ---- probe/kernel.c (zn_kernel_): families on the kernel itself. What a kernel allows is found by trying, best
  * first. ---- */
 
@@ -3316,10 +3336,6 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
 
-/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
- * False: it cannot be opened. */
-bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
-
 /* ---- probe/libraries.c (zn_libraries_ zn_library_): the table of libraries, what may be hooked, and when. On the
  * finder's thread, but for hang, visit and quota. ---- */
 
@@ -3456,7 +3472,7 @@ void zn_sweep_close(struct zn_sweep *s);
 /* Pages of each CPU's ring of events, a power of two. */
 size_t zn_ring_pages(int cpus, size_t page_bytes);
 
-/* ---- probe/find.c (zn_find_ zn_start_ zn_open_): the thread that finds libraries, and reads /proc. ---- */
+/* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
 struct zn_find;
@@ -3468,14 +3484,6 @@ void zn_find_close(struct zn_find *f);
 uint64_t zn_find_round_ns(
 	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
 struct zn_libraries *zn_find_libraries(struct zn_find *f);
-/* Start time of a process in clock ticks; 0: it is gone. */
-uint64_t zn_start_ticks(int pid);
-uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
-/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
- * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
- * files has some. */
-bool zn_open_gpus(
-	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);

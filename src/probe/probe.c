@@ -736,8 +736,6 @@ static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t n
 			stall_open(&all->open[i], now_ns, ns);
 }
 
-static bool process_ended(uint32_t tgid);
-
 /* As BPF does at a fork. */
 static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 {
@@ -759,7 +757,7 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 	}
 	__atomic_fetch_add(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
-	if (!process_ended(tgid) || bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
+	if (!zn_process_ended(tgid) || bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
 		return 0;
 	zn_quota_give(q, w.owner);
 	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
@@ -889,35 +887,6 @@ static int task_lost(struct zn_arena *a)
 	return -ENOSPC;
 }
 
-/* Where the first process is hidden (hidepid, a namespace), others are too, and none can be said to have ended. */
-static bool processes_shown(void)
-{
-	struct stat st;
-
-	return stat("/proc/1/stat", &st) == 0;
-}
-
-/* All its threads have ended. A tag that was set after that would be inherited by the next process with this id. False:
- * it lives, or cannot be asked. */
-static bool process_ended(uint32_t tgid)
-{
-	char path[32], text[512] = "", state = 0;
-	const char *at;
-	int fd, threads = 0;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", tgid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return (errno == ENOENT || errno == ESRCH) && processes_shown();
-	if (read(fd, text, sizeof(text) - 1) < 0 && errno == ESRCH)
-		state = 'X';
-	close(fd);
-	at = strrchr(text, ')'); /* the name before it may have any bytes */
-	if (at)
-		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d", &state, &threads);
-	return state == 'X' || (state == 'Z' && threads <= 1);
-}
-
 /* As zn_task_put() in BPF. */
 static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_tag *tag)
 {
@@ -959,7 +928,7 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	if (!task_put(a, tgid, &tag))
 		return task_lost(a);
 	zn_io_changed(a->shared);
-	if (process_ended(tgid)) {
+	if (zn_process_ended(tgid)) {
 		task_end(p, tgid);
 		return -ESRCH;
 	}
@@ -1790,7 +1759,7 @@ static int group_check(struct zn_probe *p, size_t i, char *group)
 		if (tid == 0 || tid == ZN_RUN_BUSY)
 			continue;
 		asked++;
-		if (process_ended(tid))
+		if (zn_process_ended(tid))
 			of_threads[i].end(p, place, tid);
 	}
 	return asked;
@@ -1825,7 +1794,7 @@ static void table_check(struct zn_probe *p, size_t i)
 			return;
 		}
 		*at = tgid;
-		if (process_ended(tgid))
+		if (zn_process_ended(tgid))
 			of_processes[i].end(p, tgid);
 	}
 }
@@ -1833,7 +1802,7 @@ static void table_check(struct zn_probe *p, size_t i)
 /* Where none was missed so far, this is two system calls. */
 void zn_probe_ends(struct zn_probe *p)
 {
-	if (!raw_missed(p->exit, ZN_LEN(p->exit)) || !processes_shown())
+	if (!raw_missed(p->exit, ZN_LEN(p->exit)) || !zn_process_all_shown())
 		return;
 	for (size_t i = 0; i < ZN_LEN(of_processes); i++)
 		table_check(p, i);

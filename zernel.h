@@ -10,7 +10,7 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry hooks process_info kernel attach probe shadow mappers libraries scan find
+ *   probe    entry hooks process_info kernel attach maps probe shadow mappers libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -3192,6 +3192,74 @@ uint32_t zn_perf_type(const char *kind);
 void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
 int zn_fd_keep(int fd);    /* a descriptor of its own for the same, which is not inherited; -1 with errno */
 
+/* ---- probe/maps.c (zn_bpf_map_): the list of BPF maps that all objects share. ---- */
+
+struct bpf_object;
+enum zn_map {
+	ZN_MAP_SHARED,
+	ZN_MAP_PROCS,
+	ZN_MAP_HISTS,
+	ZN_MAP_FREE_ROWS,
+	ZN_MAP_FREE_HISTS,
+	ZN_MAP_EVENTS,
+	ZN_MAP_ROWS,
+	ZN_MAP_SEATS,
+	ZN_MAP_THREADS,
+	/* keys of these hold the id of a process at byte 8 */
+	ZN_MAP_ALLOCS,
+	ZN_MAP_CTXS,
+	ZN_MAP_COMMS,
+	ZN_MAP_STREAMS,
+	ZN_MAP_SKEWS,
+	ZN_MAP_JOBS,
+	ZN_MAP_FREE_JOBS,
+	/* values of these begin with the slot of a job */
+	ZN_MAP_JOB_NAMES,
+	ZN_MAP_CGROUPS,
+	ZN_MAP_TASKS,
+	ZN_MAP_IO_ROWS,
+	ZN_MAP_COARSE,
+	ZN_MAP_FREE_COARSE,
+	ZN_MAP_CALLS,
+	ZN_MAP_SENDS,
+	ZN_MAP_SOCKS,
+	ZN_MAP_IO_SEATS,
+	ZN_MAP_IO_REQUESTS,
+	ZN_MAP_AIOS,
+	ZN_MAP_RUNS,
+	ZN_MAP_OPENS,
+	ZN_MAP_WORKERS,
+	ZN_MAP_SPILLED,
+	ZN_MAP_COUNT
+};
+/* Hands the maps that exist already to a further object. keep(): has those of the first object from here on. */
+int zn_bpf_map_share(const struct zn_probe *p, struct bpf_object *o);
+int zn_bpf_map_keep(struct zn_probe *p, struct bpf_object *o);
+/* Before the first object is loaded: which maps take memory as they are used, and how large each is. */
+int zn_bpf_map_sparse(struct zn_probe *p, struct bpf_object *o);
+int zn_bpf_map_sizes(struct zn_probe *p, struct bpf_object *o);
+/* Room for all rows of a map, of which row() maps one, and what lies on its pages, with a bit each. NULL with errno. */
+void *zn_bpf_map_reserve(enum zn_map m);
+void zn_bpf_map_unreserve(enum zn_map m, void *at);
+int zn_bpf_map_row(const struct zn_probe *p, enum zn_map m, void *base, uint8_t *bits, size_t row);
+/* What goes on in a process's threads; NULL: it cannot be mapped. */
+struct zn_opens *zn_bpf_map_opens(struct zn_probe *p, uint32_t row);
+/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
+enum zn_map_group {
+	ZN_MAPS_OTHER,
+	ZN_MAPS_HISTOGRAMS,
+	ZN_MAPS_PROCESSES,
+	ZN_MAPS_THREADS,
+	ZN_MAPS_LEDGER,
+	ZN_MAPS_JOBS,
+	ZN_MAPS_FILES,
+	ZN_MAPS_COUNT
+};
+struct zn_map_bytes {
+	uint64_t now, most, group[ZN_MAPS_COUNT];
+};
+struct zn_map_bytes zn_bpf_map_bytes(const struct zn_probe *p);
+
 /* ---- probe/probe.c (zn_probe_ zn_calib_): loads the BPF objects, maps their tables, calibrates,
  * hooks. Only this and kernel.c know libbpf. ---- */
 
@@ -3237,7 +3305,7 @@ struct zn_probe {
 	uint32_t cpus;     /* that the machine may have, and the tables that follow from them */
 	struct zn_sizes sizes;
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[32];            /* by enum in probe.c */
+	int map_fd[ZN_MAP_COUNT];  /* by enum zn_map */
 	struct zn_raw exit[2];     /* of a thread, of a program */
 	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
 	bool job;                  /* control groups, forks and moves are watched */
@@ -3275,30 +3343,12 @@ void zn_probe_ends(struct zn_probe *p);
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
 
-/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
-enum zn_map_group {
-	ZN_MAPS_OTHER,
-	ZN_MAPS_HISTOGRAMS,
-	ZN_MAPS_PROCESSES,
-	ZN_MAPS_THREADS,
-	ZN_MAPS_LEDGER,
-	ZN_MAPS_JOBS,
-	ZN_MAPS_FILES,
-	ZN_MAPS_COUNT
-};
-struct zn_map_bytes {
-	uint64_t now, most, group[ZN_MAPS_COUNT];
-};
-struct zn_map_bytes zn_probe_map_bytes(const struct zn_probe *p);
 uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 
-/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno), and hands it the
- * tables that exist already. */
-struct bpf_object;
+/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
 struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob);
-int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 

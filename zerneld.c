@@ -829,7 +829,7 @@ static void limits_check(const struct zn_service *service)
 /* The first line is what a script reads. */
 static void check_tables(const struct zn_probe *p)
 {
-	struct zn_map_bytes b = zn_probe_map_bytes(p);
+	struct zn_map_bytes b = zn_bpf_map_bytes(p);
 
 	printf("%-14s %.1f MiB in the kernel, %.1f when all are full\n", "tables", b.now / MIB, b.most / MIB);
 	printf("%-14s histograms %.1f, processes %.1f, threads %.1f, GPU memory and NCCL %.1f, jobs %.1f, files %.1f, other %.1f\n",

@@ -254,7 +254,7 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 		return -errno;
 	bpf_object__for_each_program(prog, o)
 		bpf_program__set_autoload(prog, is_of(&p->kernel, r, bpf_program__name(prog)));
-	err = zn_probe_share(p, o);
+	err = zn_bpf_map_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)

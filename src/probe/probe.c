@@ -20,48 +20,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum map {
-	MAP_SHARED_,
-	MAP_PROCS,
-	MAP_HISTS,
-	MAP_FREE_ROWS,
-	MAP_FREE_HISTS,
-	MAP_EVENTS,
-	MAP_ROWS,
-	MAP_SEATS,
-	MAP_THREADS,
-	/* keys of these hold the id of a process at byte 8 */
-	MAP_ALLOCS,
-	MAP_CTXS,
-	MAP_COMMS,
-	MAP_STREAMS,
-	MAP_SKEWS,
-	MAP_JOBS,
-	MAP_FREE_JOBS,
-	/* values of these begin with the slot of a job */
-	MAP_JOB_NAMES,
-	MAP_CGROUPS,
-	MAP_TASKS,
-	MAP_IO_ROWS,
-	MAP_COARSE,
-	MAP_FREE_COARSE,
-	MAP_CALLS,
-	MAP_SENDS,
-	MAP_SOCKS,
-	MAP_IO_SEATS,
-	MAP_IO_REQUESTS,
-	MAP_AIOS,
-	MAP_RUNS,
-	MAP_OPENS,
-	MAP_WORKERS,
-	MAP_SPILLED,
-	MAP_COUNT
-};
-static const char *const map_name[MAP_COUNT] = {".bss", "procs", "hists", "free_rows", "free_hists", "events", "rows",
-	"seats", "threads", "allocs", "ctxs", "comms", "streams", "skews", "jobs", "free_jobs", "job_names", "cgroups",
-	"tasks", "io_rows", "coarse_hists", "free_coarse", "calls", "sends", "socks", "io_seats", "io_requests", "aios",
-	"runs", "opens", "workers", "spilled"};
-
 static const struct object {
 	const struct zn_blob *blob;
 	const char *entry, *ret;
@@ -125,39 +83,6 @@ struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blo
 	return o;
 }
 
-/* NULL: the object lacks it, or has variables besides struct zn_shared. */
-static struct bpf_map *map_of(struct bpf_object *o, enum map m)
-{
-	struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[m]);
-
-	return map && (m != MAP_SHARED_ || bpf_map__value_size(map) == sizeof(struct zn_shared)) ? map : NULL;
-}
-
-/* Hands the maps that exist already to a further object, so that all families share them. */
-int zn_probe_share(const struct zn_probe *p, struct bpf_object *o)
-{
-	int err = 0;
-
-	for (int i = 0; i < MAP_COUNT && !err; i++) {
-		struct bpf_map *map = map_of(o, i);
-
-		err = map ? bpf_map__reuse_fd(map, p->map_fd[i]) : -ENOENT;
-	}
-	return err;
-}
-
-static int maps_keep(struct zn_probe *p, struct bpf_object *o)
-{
-	for (int i = 0; i < MAP_COUNT; i++) {
-		struct bpf_map *map = map_of(o, i);
-
-		p->map_fd[i] = map ? zn_fd_keep(bpf_map__fd(map)) : -1;
-		if (p->map_fd[i] < 0)
-			return -ENOENT;
-	}
-	return 0;
-}
-
 /* The kernel's own types, 6 MB, which libbpf reads and indexes anew for each object: 25 ms and more each time, and there
  * are up to twenty objects. While the probes are opened its calls come here (--wrap, see the Makefile), and all have the
  * same ones, which nobody changes. Where libbpf is a shared library, only our own call does. */
@@ -195,70 +120,6 @@ static void types_share(bool shared)
 	__real_btf__free(btf);
 }
 
-/* Tables of which a node uses a small part. A kernel whose BPF has an allocator of its own (6.1 on) takes their memory as
- * it is used, up to the same limits; before, that could stall a program, so there they are whole from the start. */
-static const enum map sparse[] = {
-	MAP_ALLOCS, MAP_CTXS, MAP_COMMS, MAP_STREAMS, MAP_CGROUPS, MAP_TASKS, MAP_THREADS, MAP_SPILLED, MAP_WORKERS};
-
-static int sparse_maps(struct zn_probe *p, struct bpf_object *o)
-{
-	struct btf *kernel = btf__load_vmlinux_btf();
-	int err = 0;
-
-	p->grows = kernel && btf__find_by_name_kind(kernel, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
-	p->has_images = kernel && btf__find_by_name_kind(kernel, "bpf_tramp_image", BTF_KIND_STRUCT) > 0;
-	p->keeps_shadow = kernel && btf__find_by_name_kind(kernel, "shstk_update_last_frame", BTF_KIND_FUNC) > 0;
-	btf__free(kernel);
-	for (size_t i = 0; p->grows && i < ZN_LEN(sparse) && !err; i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[sparse[i]]);
-
-		err = map ? bpf_map__set_map_flags(map, BPF_F_NO_PREALLOC) : -ENOENT;
-	}
-	return err;
-}
-
-#define LIBRARIES (1u << ZN_FAM_GPU_MEM | 1u << ZN_FAM_CUDA_TRACE | 1u << ZN_FAM_NCCL)
-#define FILES     (1u << ZN_FAM_VFS | 1u << ZN_FAM_META)
-
-/* Tables of processes that call a hooked library, and what else only some families need: who has none of them has one entry
- * of it. */
-static const struct {
-	enum map map;
-	uint32_t families;
-} needed[] = {{MAP_PROCS, LIBRARIES}, {MAP_ROWS, LIBRARIES}, {MAP_SEATS, LIBRARIES}, {MAP_ALLOCS, 1 << ZN_FAM_GPU_MEM},
-	{MAP_CTXS, 1 << ZN_FAM_GPU_MEM}, {MAP_COMMS, 1 << ZN_FAM_NCCL}, {MAP_SKEWS, 1 << ZN_FAM_NCCL},
-	{MAP_STREAMS, 1 << ZN_FAM_CUDA_TRACE}, {MAP_CALLS, LIBRARIES}, {MAP_SENDS, LIBRARIES}, {MAP_SOCKS, LIBRARIES},
-	{MAP_OPENS, LIBRARIES}, {MAP_IO_ROWS, FILES}, {MAP_COARSE, FILES}, {MAP_IO_SEATS, FILES},
-	{MAP_IO_REQUESTS, FILES}, {MAP_AIOS, FILES}};
-
-static int table_size(struct bpf_object *o, enum map m, uint32_t entries)
-{
-	struct bpf_map *map = bpf_object__find_map_by_name(o, map_name[m]);
-
-	return map ? bpf_map__set_max_entries(map, entries) : -ENOENT;
-}
-
-/* Tables whose size follows from the machine, and those that nobody will use. A kernel that is too old tracks no process. */
-static int tables_size(struct zn_probe *p, struct bpf_object *o)
-{
-	struct zn_sizes s = zn_sizes(p->cpus, p->grows);
-	uint64_t on = p->old ? p->families & ~(uint64_t)LIBRARIES : p->families;
-	bool follows = (on & LIBRARIES) && (on >> ZN_FAM_SCHED & 1);
-	int err = 0;
-
-	p->sizes = s;
-	for (size_t i = 0; i < ZN_LEN(needed) && !err; i++)
-		if (!(on & needed[i].families))
-			err = table_size(o, needed[i].map, 1);
-	if (!err && (on & LIBRARIES))
-		err = table_size(o, MAP_THREADS, ZN_THREADS_MAX + ZN_LAUNCHES_MAX);
-	if (!err && follows)
-		err = table_size(o, MAP_RUNS, s.runs / ZN_RUN_WAYS);
-	if (!err && follows)
-		err = table_size(o, MAP_SPILLED, ZN_SPILLED_MAX + ZN_RESERVED_MAX);
-	return err || !follows ? err : table_size(o, MAP_WORKERS, ZN_WORKERS_MAX);
-}
-
 /* The program's descriptor is kept for the kernel's count of what it skipped. */
 static int raw_attach(struct zn_raw *r, struct bpf_object *o, const char *program, const char *event)
 {
@@ -288,16 +149,16 @@ static int base_try(struct zn_probe *p)
 
 	if (!o)
 		return -errno;
-	err = sparse_maps(p, o);
+	err = zn_bpf_map_sparse(p, o);
 	if (!err)
-		err = tables_size(p, o);
+		err = zn_bpf_map_sizes(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err &&
 		bpf_object__btf_fd(o) < 0) /* libbpf goes on, and the verifier takes minutes for what has no types */
 		err = -EOPNOTSUPP;
 	if (!err)
-		err = maps_keep(p, o);
+		err = zn_bpf_map_keep(p, o);
 	for (size_t i = 0; i < ZN_LEN(program) && !err; i++)
 		err = raw_attach(&p->exit[i], o, program[i][0], program[i][1]);
 	bpf_object__close(o);
@@ -338,7 +199,7 @@ static int job_load(struct zn_probe *p)
 
 	if (!o)
 		return -errno;
-	err = zn_probe_share(p, o);
+	err = zn_bpf_map_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
@@ -362,7 +223,7 @@ static int family_load(struct zn_probe *p, enum zn_family f)
 
 	if (!o)
 		return -errno;
-	err = zn_probe_share(p, o);
+	err = zn_bpf_map_share(p, o);
 	for (int i = 0; i < 2 && !err; i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
 		err = bpf_program__set_expected_attach_type(
 			bpf_object__find_program_by_name(o, names[i]), ZN_TRACE_UPROBE_MULTI);
@@ -415,64 +276,29 @@ static const char *load_hint(int err)
 	return "see ZERNEL_LOG=debug";
 }
 
-/* Tables that are mapped as their rows are used: the kernel fills a mapping of a table at once. */
-static const struct {
-	size_t size, count;
-} rows[MAP_COUNT] = {
-	[MAP_PROCS] = {sizeof(struct zn_proc), ZN_PROCS_MAX},
-	[MAP_HISTS] = {sizeof(struct zn_hist), ZN_HISTS_MAX},
-	[MAP_JOBS] = {sizeof(struct zn_job_row), ZN_JOBS_MAX},
-	[MAP_SKEWS] = {sizeof(struct zn_skew), ZN_SKEWS_MAX},
-	[MAP_OPENS] = {sizeof(struct zn_opens), ZN_PROCS_MAX},
-	[MAP_COARSE] = {sizeof(struct zn_coarse_hist), ZN_IO_MAX},
-};
-
-/* Maps the pages that hold a row of a table at base, and sets the bits of all rows that lie in them as a whole. */
-static int row_map(const struct zn_probe *p, enum map m, void *base, uint8_t *bits, size_t row)
-{
-	size_t page = sysconf(_SC_PAGESIZE), size = rows[m].size, from = row * size / page * page;
-	size_t to = ((row + 1) * size + page - 1) / page * page;
-	void *got = mmap(
-		(char *)base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->map_fd[m], from);
-
-	if (got == MAP_FAILED)
-		return -errno;
-	for (size_t i = (from + size - 1) / size; i < rows[m].count && (i + 1) * size <= to; i++)
-		bits[i / 8] |= 1 << (i % 8);
-	return 0;
-}
-
 static int map_proc(struct zn_arena *a, uint32_t row)
 {
-	return row_map((struct zn_probe *)a, MAP_PROCS, a->procs, a->proc_mapped, row);
+	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_PROCS, a->procs, a->proc_mapped, row);
 }
 
 static int map_hist(struct zn_arena *a, uint32_t slot)
 {
-	return row_map((struct zn_probe *)a, MAP_HISTS, a->hists, a->hist_mapped, slot);
+	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_HISTS, a->hists, a->hist_mapped, slot);
 }
 
 static int map_job(struct zn_arena *a, uint32_t slot)
 {
-	return row_map((struct zn_probe *)a, MAP_JOBS, a->jobs, a->job_mapped, slot);
+	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_JOBS, a->jobs, a->job_mapped, slot);
 }
 
 static int map_skew(struct zn_arena *a, uint32_t slot)
 {
-	return row_map((struct zn_probe *)a, MAP_SKEWS, a->skews, a->skew_mapped, slot);
+	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_SKEWS, a->skews, a->skew_mapped, slot);
 }
 
 static int map_coarse(struct zn_arena *a, uint32_t index)
 {
-	return row_map((struct zn_probe *)a, MAP_COARSE, a->coarse, a->coarse_mapped, index);
-}
-
-/* What goes on in a process's threads; NULL: it cannot be mapped. */
-static struct zn_opens *opens_of(struct zn_probe *p, uint32_t row)
-{
-	bool mapped = p->opens_mapped[row / 8] >> (row % 8) & 1;
-
-	return mapped || row_map(p, MAP_OPENS, p->opens, p->opens_mapped, row) == 0 ? &p->opens[row] : NULL;
+	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_COARSE, a->coarse, a->coarse_mapped, index);
 }
 
 /* For the next series: nobody adds to it any more. */
@@ -483,7 +309,7 @@ static void hist_clear(struct zn_arena *a, uint32_t slot)
 	if (!h)
 		return;
 	memset(h, 0, sizeof(*h));
-	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
+	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
 }
 
 /* One that a process or a communicator had. */
@@ -555,7 +381,7 @@ static bool is_dead(const struct zn_probe *p, uint32_t id)
 	return false;
 }
 
-static void table_sweep(struct zn_probe *p, enum map m)
+static void table_sweep(struct zn_probe *p, enum zn_map m)
 {
 	bool first = true, more;
 
@@ -573,7 +399,7 @@ static void sweep(struct zn_arena *a)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 
-	for (enum map m = MAP_ALLOCS; p->dead_count && m <= MAP_STREAMS; m++)
+	for (enum zn_map m = ZN_MAP_ALLOCS; p->dead_count && m <= ZN_MAP_STREAMS; m++)
 		table_sweep(p, m);
 	p->dead_count = 0;
 }
@@ -599,7 +425,7 @@ static void row_give(struct zn_probe *p, uint32_t row)
 {
 	struct zn_arena *a = &p->arena;
 	struct zn_proc *proc = &a->procs[row];
-	struct zn_opens *opens = opens_of(p, row);
+	struct zn_opens *opens = zn_bpf_map_opens(p, row);
 
 	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
 		hist_free(a, proc->hist[d]);
@@ -610,7 +436,7 @@ static void row_give(struct zn_probe *p, uint32_t row)
 	holdings_give(a->shared, proc);
 	memset(proc, 0, sizeof(*proc));
 	__atomic_fetch_sub(&a->shared->procs, 1, __ATOMIC_RELAXED);
-	bpf_map_update_elem(p->map_fd[MAP_FREE_ROWS], NULL, &row, BPF_ANY);
+	bpf_map_update_elem(p->map_fd[ZN_MAP_FREE_ROWS], NULL, &row, BPF_ANY);
 }
 
 #define REST_NS (ZN_NS_PER_S / 10) /* programs take microseconds, and may be preempted */
@@ -634,7 +460,7 @@ static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	size_t n = 0;
 
 	do {
-		more = batch_read(p->map_fd[MAP_COMMS], first);
+		more = batch_read(p->map_fd[ZN_MAP_COMMS], first);
 		first = false;
 		if (batch.count > cap - n)
 			batch.count = cap - n;
@@ -666,7 +492,7 @@ static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 	size_t n = 0;
 
 	do {
-		more = batch_read(p->map_fd[MAP_IO_ROWS], first);
+		more = batch_read(p->map_fd[ZN_MAP_IO_ROWS], first);
 		first = false;
 		for (uint32_t i = 0; i < batch.count && n < cap; i++, n++) {
 			memcpy(&to[n].key, &batch.key[i], sizeof(to[n].key));
@@ -678,7 +504,7 @@ static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 
 static void io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
-	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[MAP_IO_ROWS], key);
+	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_IO_ROWS], key);
 	zn_io_changed(a->shared);
 }
 
@@ -690,7 +516,7 @@ static void coarse_free(struct zn_arena *a, uint32_t index)
 	if (!h)
 		return;
 	memset(h, 0, sizeof(*h));
-	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[MAP_FREE_COARSE], NULL, &index, BPF_ANY);
+	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_COARSE], NULL, &index, BPF_ANY);
 }
 
 static void io_free(struct zn_arena *a, const struct zn_io_row *row)
@@ -726,7 +552,7 @@ static void stall_open(const struct zn_open *o, uint64_t now_ns, uint64_t ns[ZN_
 /* The counters first: a segment that ends meanwhile is then in neither, and not in both. */
 static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
-	const struct zn_opens *all = opens_of((struct zn_probe *)a, row);
+	const struct zn_opens *all = zn_bpf_map_opens((struct zn_probe *)a, row);
 	const struct zn_proc *proc = &a->procs[row];
 
 	for (uint32_t i = 0; i < ZN_STALL_COUNT; i++)
@@ -745,19 +571,19 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_WORKER];
 	uint32_t other;
 
-	if (!proc || bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &other) == 0 ||
-		bpf_map_lookup_elem(p->map_fd[MAP_WORKERS], &tgid, &known) == 0)
+	if (!proc || bpf_map_lookup_elem(p->map_fd[ZN_MAP_ROWS], &tgid, &other) == 0 ||
+		bpf_map_lookup_elem(p->map_fd[ZN_MAP_WORKERS], &tgid, &known) == 0)
 		return -EEXIST;
 	w.owner = proc->owner;
 	if (!zn_quota_take(q, w.owner))
 		return -ENOSPC;
-	if (bpf_map_update_elem(p->map_fd[MAP_WORKERS], &tgid, &w, BPF_NOEXIST)) {
+	if (bpf_map_update_elem(p->map_fd[ZN_MAP_WORKERS], &tgid, &w, BPF_NOEXIST)) {
 		zn_quota_give(q, w.owner);
 		return -errno;
 	}
 	__atomic_fetch_add(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
-	if (!zn_process_ended(tgid) || bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
+	if (!zn_process_ended(tgid) || bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
 		return 0;
 	zn_quota_give(q, w.owner);
 	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
@@ -768,25 +594,25 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 /* ---- jobs ---- */
 
 /* An entry of a job has gone from a table: a struct zn_tag, a struct zn_cgroup. */
-static void job_gives(struct zn_probe *p, enum map m, const void *entry)
+static void job_gives(struct zn_probe *p, enum zn_map m, const void *entry)
 {
 	struct zn_quota *q = p->arena.shared->quota;
 
-	if (m == MAP_TASKS)
+	if (m == ZN_MAP_TASKS)
 		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(((const struct zn_tag *)entry)->slot));
-	else if (m == MAP_CGROUPS)
+	else if (m == ZN_MAP_CGROUPS)
 		zn_quota_give(&q[ZN_QUOTA_CGROUP], zn_cgroup_owner(entry));
 }
 
 /* Takes out of a table what is of one job: names, groups and processes alike begin with its slot. */
-static void slot_sweep(struct zn_probe *p, enum map m, uint32_t slot)
+static void slot_sweep(struct zn_probe *p, enum zn_map m, uint32_t slot)
 {
 	static const struct {
 		size_t key, value;
-	} size[MAP_COUNT] = {
-		[MAP_JOB_NAMES] = {ZN_JOB_NAME, sizeof(uint32_t)},
-		[MAP_CGROUPS] = {sizeof(struct zn_cgroup_key), sizeof(struct zn_cgroup)},
-		[MAP_TASKS] = {sizeof(uint32_t), sizeof(struct zn_tag)},
+	} size[ZN_MAP_COUNT] = {
+		[ZN_MAP_JOB_NAMES] = {ZN_JOB_NAME, sizeof(uint32_t)},
+		[ZN_MAP_CGROUPS] = {sizeof(struct zn_cgroup_key), sizeof(struct zn_cgroup)},
+		[ZN_MAP_TASKS] = {sizeof(uint32_t), sizeof(struct zn_tag)},
 	};
 	bool first = true, more;
 
@@ -814,16 +640,16 @@ static int job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_N
 	uint32_t known;
 
 	strncpy(key, name, sizeof(key) - 1);
-	if (bpf_map_update_elem(p->map_fd[MAP_JOB_NAMES], key, &slot, BPF_NOEXIST) == 0)
+	if (bpf_map_update_elem(p->map_fd[ZN_MAP_JOB_NAMES], key, &slot, BPF_NOEXIST) == 0)
 		return 0;
-	if (bpf_map_lookup_elem(p->map_fd[MAP_JOB_NAMES], key, &known))
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_JOB_NAMES], key, &known))
 		return -ENOSPC;
 	return known == slot ? 0 : -EEXIST;
 }
 
 static bool job_known(struct zn_arena *a, const char key[ZN_JOB_NAME], uint32_t *slot)
 {
-	return bpf_map_lookup_elem(((struct zn_probe *)a)->map_fd[MAP_JOB_NAMES], key, slot) == 0 &&
+	return bpf_map_lookup_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_JOB_NAMES], key, slot) == 0 &&
 		zn_arena_job(a, *slot);
 }
 
@@ -844,7 +670,7 @@ static int job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 	strncpy(key, name, sizeof(key) - 1);
 	if (job_known(a, key, &known))
 		return known;
-	if (bpf_map_lookup_and_delete_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot))
+	if (bpf_map_lookup_and_delete_elem(p->map_fd[ZN_MAP_FREE_JOBS], NULL, &slot))
 		return job_lost(a);
 	row = zn_arena_job(a, slot);
 	if (row) {
@@ -855,13 +681,13 @@ static int job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 		memset(row, 0, sizeof(*row));
 		__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
 	}
-	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
+	bpf_map_update_elem(p->map_fd[ZN_MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
 	return row && job_known(a, key, &known) ? (int)known : job_lost(a);
 }
 
 static void job_unname(struct zn_arena *a, uint32_t slot)
 {
-	slot_sweep((struct zn_probe *)a, MAP_JOB_NAMES, slot);
+	slot_sweep((struct zn_probe *)a, ZN_MAP_JOB_NAMES, slot);
 }
 
 /* Without its serial no tag counts any more, so what BPF adds while the tables are swept is nobody's. */
@@ -872,13 +698,13 @@ static void job_forget(struct zn_arena *a, uint32_t slot)
 	if (!a->jobs[slot].serial)
 		return;
 	__atomic_store_n(&a->jobs[slot].serial, 0, __ATOMIC_SEQ_CST);
-	for (enum map m = MAP_JOB_NAMES; m <= MAP_TASKS; m++)
+	for (enum zn_map m = ZN_MAP_JOB_NAMES; m <= ZN_MAP_TASKS; m++)
 		slot_sweep(p, m, slot);
 	zn_io_changed(a->shared);
 	zn_quotas_forget_job(a->shared, slot);
 	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
 	__atomic_fetch_sub(&a->shared->jobs, 1, __ATOMIC_RELAXED);
-	bpf_map_update_elem(p->map_fd[MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
+	bpf_map_update_elem(p->map_fd[ZN_MAP_FREE_JOBS], NULL, &slot, BPF_ANY);
 }
 
 static int task_lost(struct zn_arena *a)
@@ -891,7 +717,7 @@ static int task_lost(struct zn_arena *a)
 static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_tag *tag)
 {
 	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_TASK];
-	int fd = ((struct zn_probe *)a)->map_fd[MAP_TASKS];
+	int fd = ((struct zn_probe *)a)->map_fd[ZN_MAP_TASKS];
 	uint32_t owner = ZN_OWNER_JOB(tag->slot);
 	struct zn_tag old;
 
@@ -913,9 +739,9 @@ static void task_end(struct zn_probe *p, uint32_t tgid)
 {
 	struct zn_tag old;
 
-	if (bpf_map_lookup_elem(p->map_fd[MAP_TASKS], &tgid, &old) == 0 &&
-		bpf_map_delete_elem(p->map_fd[MAP_TASKS], &tgid) == 0)
-		job_gives(p, MAP_TASKS, &old);
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_TASKS], &tgid, &old) == 0 &&
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_TASKS], &tgid) == 0)
+		job_gives(p, ZN_MAP_TASKS, &old);
 }
 
 static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
@@ -932,7 +758,7 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 		task_end(p, tgid);
 		return -ESRCH;
 	}
-	proc = bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &row) ? NULL : zn_arena_proc(a, row);
+	proc = bpf_map_lookup_elem(p->map_fd[ZN_MAP_ROWS], &tgid, &row) ? NULL : zn_arena_proc(a, row);
 	if (proc && proc->tgid == tgid)
 		proc->job = tag;
 	return 0;
@@ -944,7 +770,7 @@ static void job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn
 	bool first = true, more;
 
 	do {
-		more = batch_read(((struct zn_probe *)a)->map_fd[MAP_TASKS], first);
+		more = batch_read(((struct zn_probe *)a)->map_fd[ZN_MAP_TASKS], first);
 		first = false;
 		for (uint32_t i = 0; i < batch.count; i++)
 			task(to, &tag[i]);
@@ -953,13 +779,13 @@ static void job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn
 
 static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 {
-	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
+	int fd = ((struct zn_probe *)a)->map_fd[ZN_MAP_CGROUPS];
 	struct zn_cgroup group;
 	struct zn_job_row *row;
 
 	if (bpf_map_lookup_elem(fd, key, &group) || bpf_map_delete_elem(fd, key))
 		return;
-	job_gives((struct zn_probe *)a, MAP_CGROUPS, &group);
+	job_gives((struct zn_probe *)a, ZN_MAP_CGROUPS, &group);
 	row = zn_arena_job(a, group.job.slot);
 	if (row && group.job.serial == row->serial)
 		zn_job_row_group_gone(row, &group);
@@ -968,7 +794,7 @@ static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 static int job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
 {
-	int fd = ((struct zn_probe *)a)->map_fd[MAP_CGROUPS];
+	int fd = ((struct zn_probe *)a)->map_fd[ZN_MAP_CGROUPS];
 	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_CGROUP];
 	struct zn_cgroup group;
 
@@ -1016,21 +842,6 @@ static const struct zn_arena_ops arena_ops = {
 	.stalls = stalls,
 	.worker_add = worker_add,
 };
-
-/* Room for a table's rows. NULL with errno. */
-static void *reserve(enum map m)
-{
-	void *at =
-		mmap(NULL, rows[m].size * rows[m].count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return at == MAP_FAILED ? NULL : at;
-}
-
-static void unreserve(enum map m, void *at)
-{
-	if (at)
-		munmap(at, rows[m].size * rows[m].count);
-}
 
 #define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)
 
@@ -1080,7 +891,7 @@ static void quotas_open(struct zn_probe *p)
 
 static int arena_open(struct zn_probe *p)
 {
-	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[MAP_SHARED_], 0);
+	void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[ZN_MAP_SHARED], 0);
 	struct zn_arena *a = &p->arena;
 	int err;
 
@@ -1088,19 +899,19 @@ static int arena_open(struct zn_probe *p)
 		return -errno;
 	a->ops = &arena_ops;
 	a->shared = shared;
-	if (!(a->procs = reserve(MAP_PROCS)) || !(a->hists = reserve(MAP_HISTS)) || !(a->jobs = reserve(MAP_JOBS)) ||
-		!(a->skews = reserve(MAP_SKEWS)) || !(p->opens = reserve(MAP_OPENS)) ||
-		!(a->coarse = reserve(MAP_COARSE)))
+	if (!(a->procs = zn_bpf_map_reserve(ZN_MAP_PROCS)) || !(a->hists = zn_bpf_map_reserve(ZN_MAP_HISTS)) ||
+		!(a->jobs = zn_bpf_map_reserve(ZN_MAP_JOBS)) || !(a->skews = zn_bpf_map_reserve(ZN_MAP_SKEWS)) ||
+		!(p->opens = zn_bpf_map_reserve(ZN_MAP_OPENS)) || !(a->coarse = zn_bpf_map_reserve(ZN_MAP_COARSE)))
 		return -errno;
 	a->shared->daemon_tgid = getpid();
 	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
 	quotas_open(p);
-	err = free_list_fill(p->map_fd[MAP_FREE_ROWS], 0, ZN_PROCS_MAX);
+	err = free_list_fill(p->map_fd[ZN_MAP_FREE_ROWS], 0, ZN_PROCS_MAX);
 	if (!err)
-		err = free_list_fill(p->map_fd[MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);
+		err = free_list_fill(p->map_fd[ZN_MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);
 	if (!err)
-		err = free_list_fill(p->map_fd[MAP_FREE_COARSE], 0, ZN_IO_MAX);
-	return err ? err : free_list_fill(p->map_fd[MAP_FREE_JOBS], 0, ZN_JOBS_MAX);
+		err = free_list_fill(p->map_fd[ZN_MAP_FREE_COARSE], 0, ZN_IO_MAX);
+	return err ? err : free_list_fill(p->map_fd[ZN_MAP_FREE_JOBS], 0, ZN_JOBS_MAX);
 }
 
 static void arena_close(struct zn_probe *p)
@@ -1109,12 +920,12 @@ static void arena_close(struct zn_probe *p)
 
 	if (a->shared)
 		munmap(a->shared, SHARED_BYTES);
-	unreserve(MAP_PROCS, a->procs);
-	unreserve(MAP_HISTS, a->hists);
-	unreserve(MAP_COARSE, a->coarse);
-	unreserve(MAP_JOBS, a->jobs);
-	unreserve(MAP_SKEWS, a->skews);
-	unreserve(MAP_OPENS, p->opens);
+	zn_bpf_map_unreserve(ZN_MAP_PROCS, a->procs);
+	zn_bpf_map_unreserve(ZN_MAP_HISTS, a->hists);
+	zn_bpf_map_unreserve(ZN_MAP_COARSE, a->coarse);
+	zn_bpf_map_unreserve(ZN_MAP_JOBS, a->jobs);
+	zn_bpf_map_unreserve(ZN_MAP_SKEWS, a->skews);
+	zn_bpf_map_unreserve(ZN_MAP_OPENS, p->opens);
 	p->opens = NULL;
 	memset(p->opens_mapped, 0, sizeof(p->opens_mapped));
 	memset(a, 0, sizeof(*a));
@@ -1362,7 +1173,7 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, ch
 	err = arena_open(p);
 	if (err)
 		return refuse(p, why, "map the tables", err);
-	p->ring = ring_buffer__new(p->map_fd[MAP_EVENTS], on_event, p, NULL);
+	p->ring = ring_buffer__new(p->map_fd[ZN_MAP_EVENTS], on_event, p, NULL);
 	if (!p->ring)
 		return refuse(p, why, "map the ring buffer", -errno);
 	families_load(p, families);
@@ -1442,85 +1253,6 @@ void zn_probe_consume(struct zn_probe *p)
 {
 	p->consumed = 0;
 	ring_buffer__consume(p->ring);
-}
-
-/* What belongs together in a table's account. */
-static const enum zn_map_group group_of[MAP_COUNT] = {[MAP_HISTS] = ZN_MAPS_HISTOGRAMS,
-	[MAP_FREE_HISTS] = ZN_MAPS_HISTOGRAMS,
-	[MAP_PROCS] = ZN_MAPS_PROCESSES,
-	[MAP_FREE_ROWS] = ZN_MAPS_PROCESSES,
-	[MAP_ROWS] = ZN_MAPS_PROCESSES,
-	[MAP_SEATS] = ZN_MAPS_THREADS,
-	[MAP_THREADS] = ZN_MAPS_THREADS,
-	[MAP_SENDS] = ZN_MAPS_THREADS,
-	[MAP_CALLS] = ZN_MAPS_THREADS,
-	[MAP_RUNS] = ZN_MAPS_THREADS,
-	[MAP_SPILLED] = ZN_MAPS_THREADS,
-	[MAP_OPENS] = ZN_MAPS_THREADS,
-	[MAP_WORKERS] = ZN_MAPS_THREADS,
-	[MAP_ALLOCS] = ZN_MAPS_LEDGER,
-	[MAP_CTXS] = ZN_MAPS_LEDGER,
-	[MAP_COMMS] = ZN_MAPS_LEDGER,
-	[MAP_STREAMS] = ZN_MAPS_LEDGER,
-	[MAP_SKEWS] = ZN_MAPS_LEDGER,
-	[MAP_JOBS] = ZN_MAPS_JOBS,
-	[MAP_FREE_JOBS] = ZN_MAPS_JOBS,
-	[MAP_JOB_NAMES] = ZN_MAPS_JOBS,
-	[MAP_CGROUPS] = ZN_MAPS_JOBS,
-	[MAP_TASKS] = ZN_MAPS_JOBS,
-	[MAP_IO_ROWS] = ZN_MAPS_FILES,
-	[MAP_COARSE] = ZN_MAPS_FILES,
-	[MAP_FREE_COARSE] = ZN_MAPS_FILES,
-	[MAP_IO_SEATS] = ZN_MAPS_FILES,
-	[MAP_IO_REQUESTS] = ZN_MAPS_FILES,
-	[MAP_AIOS] = ZN_MAPS_FILES};
-
-/* Entries of a hash that takes its memory as it is used come from the sizes that the kernel has (kernel/bpf/memalloc.c), each
- * with a head of 48 bytes; there is a list of 16 bytes for each of a power of two of entries. */
-static uint64_t sparse_bytes(const struct bpf_map_info *info)
-{
-	static const uint32_t size[] = {64, 96, 128, 192, 256, 512, 1024};
-	uint32_t entry = 48 + (info->key_size + 7) / 8 * 8 + (info->value_size + 7) / 8 * 8, i = 0, lists = 1;
-
-	while (i + 1 < ZN_LEN(size) && size[i] < entry)
-		i++;
-	while (lists < info->max_entries)
-		lists *= 2;
-	return (uint64_t)info->max_entries * size[i] + 16ULL * lists;
-}
-
-static uint64_t map_bytes(int fd)
-{
-	uint64_t bytes = 0, found;
-	char path[48], line[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "memlock: %lu", &found) == 1)
-			bytes = found;
-	if (f)
-		fclose(f);
-	return bytes;
-}
-
-struct zn_map_bytes zn_probe_map_bytes(const struct zn_probe *p)
-{
-	struct zn_map_bytes b = {0};
-
-	for (int i = 0; i < MAP_COUNT; i++) {
-		struct bpf_map_info info = {0};
-		uint32_t len = sizeof(info);
-		uint64_t now = map_bytes(p->map_fd[i]), most = now;
-
-		if (bpf_obj_get_info_by_fd(p->map_fd[i], &info, &len) == 0 && info.map_flags & BPF_F_NO_PREALLOC)
-			most = sparse_bytes(&info);
-		b.now += now;
-		b.most += most > now ? most : now;
-		b.group[group_of[i]] += now;
-	}
-	return b;
 }
 
 #define STATS_AGE_NS (100 * ZN_NS_PER_MS) /* asking costs 1 us for each program: too much for every scrape */
@@ -1607,8 +1339,8 @@ static void worker_end(struct zn_probe *p, uint32_t tgid)
 	struct zn_proc *proc;
 	struct zn_worker w;
 
-	if (bpf_map_lookup_elem(p->map_fd[MAP_WORKERS], &tgid, &w) ||
-		bpf_map_delete_elem(p->map_fd[MAP_WORKERS], &tgid))
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_WORKERS], &tgid, &w) ||
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
 		return;
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_WORKER], w.owner);
 	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
@@ -1625,10 +1357,10 @@ static void proc_end(struct zn_probe *p, uint32_t tgid)
 	struct zn_proc *proc;
 	uint32_t row;
 
-	if (bpf_map_lookup_elem(p->map_fd[MAP_ROWS], &tgid, &row))
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_ROWS], &tgid, &row))
 		return;
 	proc = zn_arena_proc(&p->arena, row);
-	if (!proc || proc->tgid != tgid || bpf_map_delete_elem(p->map_fd[MAP_ROWS], &tgid))
+	if (!proc || proc->tgid != tgid || bpf_map_delete_elem(p->map_fd[ZN_MAP_ROWS], &tgid))
 		return;
 	__atomic_fetch_sub(&p->arena.shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED, __ATOMIC_RELAXED);
 	proc->exit_ns = zn_now_ns();
@@ -1650,8 +1382,8 @@ static void caller_end(struct zn_probe *p, uint32_t tid)
 {
 	struct zn_thread t;
 
-	if (bpf_map_lookup_elem(p->map_fd[MAP_THREADS], &tid, &t) == 0 &&
-		bpf_map_delete_elem(p->map_fd[MAP_THREADS], &tid) == 0)
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_THREADS], &tid, &t) == 0 &&
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_THREADS], &tid) == 0)
 		thread_gives(p, of_caller, t.owner, t.held);
 }
 
@@ -1667,7 +1399,8 @@ static void seat_end(struct zn_probe *p, void *seat, uint32_t tid)
 /* Its time is not followed any more. */
 static void open_end(struct zn_probe *p, const struct zn_run *r, uint32_t tid)
 {
-	struct zn_opens *all = r->open && r->open <= ZN_OPENS && r->row < ZN_PROCS_MAX ? opens_of(p, r->row) : NULL;
+	struct zn_opens *all =
+		r->open && r->open <= ZN_OPENS && r->row < ZN_PROCS_MAX ? zn_bpf_map_opens(p, r->row) : NULL;
 	struct zn_open *o = all ? &all->open[r->open - 1] : NULL;
 
 	if (!o || o->tid != tid || o->id != r->id)
@@ -1693,7 +1426,7 @@ struct piece {
 	size_t offset, bytes;
 };
 
-static void *piece_map(const struct zn_probe *p, enum map m, size_t from, size_t bytes, struct piece *piece)
+static void *piece_map(const struct zn_probe *p, enum zn_map m, size_t from, size_t bytes, struct piece *piece)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 
@@ -1716,11 +1449,12 @@ static void spilled_end(struct zn_probe *p, uint32_t tid)
 	struct zn_runs *runs;
 	struct piece piece;
 
-	if (bpf_map_lookup_elem(p->map_fd[MAP_SPILLED], &tid, &r) || bpf_map_delete_elem(p->map_fd[MAP_SPILLED], &tid))
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_SPILLED], &tid, &r) ||
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_SPILLED], &tid))
 		return;
 	open_end(p, &r, tid);
 	thread_gives(p, of_run, r.owner, r.held & 7);
-	runs = piece_map(p, MAP_RUNS, set * sizeof(*runs), sizeof(*runs), &piece);
+	runs = piece_map(p, ZN_MAP_RUNS, set * sizeof(*runs), sizeof(*runs), &piece);
 	if (runs)
 		__atomic_fetch_sub(&runs->spilled, 1, __ATOMIC_RELAXED);
 	piece_unmap(&piece);
@@ -1728,23 +1462,24 @@ static void spilled_end(struct zn_probe *p, uint32_t tid)
 
 /* Hashes whose keys are processes or threads. */
 static const struct {
-	enum map map;
+	enum zn_map map;
 	void (*end)(struct zn_probe *p, uint32_t id);
-} of_processes[ZN_END_HASHES] = {{MAP_ROWS, proc_end}, {MAP_WORKERS, worker_end}, {MAP_TASKS, task_end},
-	{MAP_THREADS, caller_end}, {MAP_SPILLED, spilled_end}};
+} of_processes[ZN_END_HASHES] = {{ZN_MAP_ROWS, proc_end}, {ZN_MAP_WORKERS, worker_end}, {ZN_MAP_TASKS, task_end},
+	{ZN_MAP_THREADS, caller_end}, {ZN_MAP_SPILLED, spilled_end}};
 
 /* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a count. */
 static const struct {
-	enum map map;
+	enum zn_map map;
 	size_t group, size, places, tid;
 	void (*end)(struct zn_probe *p, void *place, uint32_t tid);
-} of_threads[ZN_END_ARRAYS] = {
-	{MAP_SEATS, sizeof(struct zn_thread), sizeof(struct zn_thread), 1, offsetof(struct zn_thread, tid), seat_end},
-	{MAP_RUNS, sizeof(struct zn_runs), sizeof(struct zn_run), ZN_RUN_WAYS, offsetof(struct zn_run, tid), run_end}};
+} of_threads[ZN_END_ARRAYS] = {{ZN_MAP_SEATS, sizeof(struct zn_thread), sizeof(struct zn_thread), 1,
+				       offsetof(struct zn_thread, tid), seat_end},
+	{ZN_MAP_RUNS, sizeof(struct zn_runs), sizeof(struct zn_run), ZN_RUN_WAYS, offsetof(struct zn_run, tid),
+		run_end}};
 
 static uint32_t groups_of(const struct zn_probe *p, size_t i)
 {
-	return of_threads[i].map == MAP_SEATS ? ZN_SEATS : p->sizes.runs / ZN_RUN_WAYS;
+	return of_threads[i].map == ZN_MAP_SEATS ? ZN_SEATS : p->sizes.runs / ZN_RUN_WAYS;
 }
 
 /* Looks at the places of one group; returns how many threads were asked for. */
@@ -1822,7 +1557,7 @@ static void tasks_count(struct zn_probe *p, int32_t count[ZN_JOBS_MAX])
 
 	memset(count, 0, ZN_JOBS_MAX * sizeof(*count));
 	do {
-		more = batch_read(p->map_fd[MAP_TASKS], first);
+		more = batch_read(p->map_fd[ZN_MAP_TASKS], first);
 		first = false;
 		for (uint32_t i = 0; i < batch.count; i++)
 			if (tag[i].slot < ZN_JOBS_MAX)
@@ -1858,7 +1593,7 @@ static void seats_count(struct zn_probe *p)
 
 	if (__atomic_load_n(&q->refused, __ATOMIC_RELAXED) == q->told_refused)
 		return;
-	seat = mmap(NULL, len, PROT_READ, MAP_SHARED, p->map_fd[MAP_IO_SEATS], 0);
+	seat = mmap(NULL, len, PROT_READ, MAP_SHARED, p->map_fd[ZN_MAP_IO_SEATS], 0);
 	if (seat == MAP_FAILED)
 		return;
 	for (uint32_t i = 0; i < ZN_QUOTA_OWNERS; i++)

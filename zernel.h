@@ -10,7 +10,7 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry hooks process_info kernel attach maps probe shadow mappers libraries scan find
+ *   probe    entry hooks process_info kernel attach maps objects probe shadow mappers libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -3260,6 +3260,33 @@ struct zn_map_bytes {
 };
 struct zn_map_bytes zn_bpf_map_bytes(const struct zn_probe *p);
 
+/* ---- probe/objects.c (zn_object_ zn_raw_): opens and loads BPF objects. ---- */
+
+/* A file that is part of this program, compressed with gzip. */
+struct zn_blob {
+	const uint8_t *bytes;
+	uint32_t len, plain_len;
+};
+extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
+	zn_bpf_mappers, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
+
+/* A program on a raw tracepoint. Below 0: it is not there. */
+struct zn_raw {
+	int link, prog;
+};
+/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
+struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob);
+/* While it is true, all objects share what libbpf read of the kernel's types. */
+void zn_object_share_types(bool shared);
+/* The first object: makes the maps, and watches the end of processes. */
+int zn_object_load_base(struct zn_probe *p);
+/* The programs on libraries; sets available and why. */
+void zn_object_load_families(struct zn_probe *p, uint64_t families);
+void zn_object_load_jobs(struct zn_probe *p);              /* control groups, forks and moves; sets job and job_why */
+const char *zn_object_hint(int err);                       /* what helps against an error of loading */
+const char *zn_object_program(enum zn_family f, bool ret); /* of a family's entries, or of its returns */
+void zn_raw_close(struct zn_raw *r, size_t count);
+
 /* ---- probe/probe.c (zn_probe_ zn_calib_): loads the BPF objects, maps their tables, calibrates,
  * hooks. Only this and kernel.c know libbpf. ---- */
 
@@ -3271,22 +3298,10 @@ struct zn_bias {
 	uint64_t call_ns;                        /* added to a call in all */
 };
 
-/* A file that is part of this program, compressed with gzip. */
-struct zn_blob {
-	const uint8_t *bytes;
-	uint32_t len, plain_len;
-};
-extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_mappers, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
-
 #define ZN_PROGRAMS   (2 * ZN_FAMILY_COUNT)
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */
 #define ZN_END_ARRAYS 2
 struct ring_buffer;
-/* A program on a raw tracepoint. Below 0: it is not there. */
-struct zn_raw {
-	int link, prog;
-};
 /* A row that was released. */
 struct zn_leaving {
 	uint32_t row;
@@ -3346,9 +3361,6 @@ void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
 uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
-
-/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
-struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob);
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 

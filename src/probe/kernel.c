@@ -2,8 +2,8 @@
 /*
  * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each family
  * the tiers in their order, a whole tier at once, and if that fails each program alone, so that one function which a
- * kernel lacks takes nothing else down. With probe.c the only file that knows libbpf, at start only; attaching is bare
- * system calls, which allocate nothing.
+ * kernel lacks takes nothing else down. libbpf is used at start only; attaching is bare system calls, which
+ * allocate nothing.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -249,7 +249,7 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 		own += !is_shared(&p->kernel, i);
 	if (!own)
 		return 0;
-	o = zn_probe_object(p, table[r->first].object);
+	o = zn_object_open(p, table[r->first].object);
 	if (!o)
 		return -errno;
 	bpf_object__for_each_program(prog, o)

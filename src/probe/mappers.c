@@ -292,7 +292,7 @@ static int own_link(struct bpf_program *program)
 
 int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
 {
-	struct bpf_object *o = zn_probe_object(p, &zn_bpf_mappers);
+	struct bpf_object *o = zn_object_open(p, &zn_bpf_mappers);
 	struct bpf_program *program;
 	struct bpf_link *link = NULL;
 	int err;

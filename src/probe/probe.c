@@ -20,15 +20,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static const struct object {
-	const struct zn_blob *blob;
-	const char *entry, *ret;
-} object[ZN_FAMILY_COUNT] = {
-	[ZN_FAM_GPU_MEM] = {&zn_bpf_gpu_mem, "gpu_mem_entry", "gpu_mem_return"},
-	[ZN_FAM_CUDA_TRACE] = {&zn_bpf_cuda_trace, "cuda_entry", "cuda_return"},
-	[ZN_FAM_NCCL] = {&zn_bpf_nccl, "nccl_entry", "nccl_return"},
-};
-
 static int to_libbpf_log(enum libbpf_print_level level, const char *format, va_list args)
 {
 	char line[512];
@@ -38,242 +29,6 @@ static int to_libbpf_log(enum libbpf_print_level level, const char *format, va_l
 	vsnprintf(line, sizeof(line), format, args);
 	zn_log(ZN_DEBUG, "probe: %.500s", line);
 	return 0;
-}
-
-static int inflate_blob(const struct zn_blob *blob, uint8_t *to)
-{
-	z_stream z = {
-		.next_in = (uint8_t *)blob->bytes, .avail_in = blob->len, .next_out = to, .avail_out = blob->plain_len};
-	int state;
-
-	if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) /* 16: with gzip's header */
-		return -ENOMEM;
-	state = inflate(&z, Z_FINISH);
-	inflateEnd(&z);
-	return state == Z_STREAM_END ? 0 : -EINVAL;
-}
-
-/* The verifier refuses what a kernel lacks even where it is never reached, so these are objects of their own. */
-static const struct zn_blob *blob_for(const struct zn_probe *p, const struct zn_blob *blob)
-{
-	static const struct zn_blob *const other[][2] = {
-		{&zn_bpf_proc, &zn_bpf_proc_old}, {&zn_bpf_job, &zn_bpf_job_old}, {&zn_bpf_vfs, &zn_bpf_vfs_old}};
-
-	for (size_t i = 0; i < ZN_LEN(other) && p->old; i++)
-		if (other[i][0] == blob)
-			return other[i][1];
-	return blob;
-}
-
-struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob)
-{
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "zernel");
-	struct bpf_object *o = NULL;
-	uint8_t *bytes;
-	int err;
-
-	blob = blob_for(p, blob);
-	bytes = malloc(blob->plain_len);
-	err = bytes ? inflate_blob(blob, bytes) : -ENOMEM;
-	if (!err)
-		o = bpf_object__open_mem(bytes, blob->plain_len, &opts); /* copies what it needs */
-	free(bytes);
-	if (err)
-		errno = -err;
-	return o;
-}
-
-/* The kernel's own types, 6 MB, which libbpf reads and indexes anew for each object: 25 ms and more each time, and there
- * are up to twenty objects. While the probes are opened its calls come here (--wrap, see the Makefile), and all have the
- * same ones, which nobody changes. Where libbpf is a shared library, only our own call does. */
-static struct {
-	bool shared;
-	struct btf *btf; /* NULL: not read yet */
-} types;
-
-struct btf *__real_btf__load_vmlinux_btf(void);
-struct btf *__wrap_btf__load_vmlinux_btf(void);
-void __real_btf__free(struct btf *btf);
-void __wrap_btf__free(struct btf *btf);
-
-struct btf *__wrap_btf__load_vmlinux_btf(void)
-{
-	if (!types.shared)
-		return __real_btf__load_vmlinux_btf();
-	if (!types.btf)
-		types.btf = __real_btf__load_vmlinux_btf();
-	return types.btf;
-}
-
-void __wrap_btf__free(struct btf *btf)
-{
-	if (!btf || btf != types.btf)
-		__real_btf__free(btf);
-}
-
-static void types_share(bool shared)
-{
-	struct btf *btf = types.btf;
-
-	types.shared = shared;
-	types.btf = NULL;
-	__real_btf__free(btf);
-}
-
-/* The program's descriptor is kept for the kernel's count of what it skipped. */
-static int raw_attach(struct zn_raw *r, struct bpf_object *o, const char *program, const char *event)
-{
-	int prog = bpf_program__fd(bpf_object__find_program_by_name(o, program));
-
-	r->link = bpf_raw_tracepoint_open(event, prog);
-	if (r->link < 0)
-		return r->link;
-	r->prog = zn_fd_keep(prog);
-	return r->prog < 0 ? -errno : 0;
-}
-
-static void raw_close(struct zn_raw *r, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		zn_fd_close(&r[i].link);
-		zn_fd_close(&r[i].prog);
-	}
-}
-
-static int base_try(struct zn_probe *p)
-{
-	static const char *const program[ZN_LEN(p->exit)][2] = {
-		{"process_exit", "sched_process_exit"}, {"process_exec", "sched_process_exec"}};
-	struct bpf_object *o = zn_probe_object(p, &zn_bpf_proc);
-	int err;
-
-	if (!o)
-		return -errno;
-	err = zn_bpf_map_sparse(p, o);
-	if (!err)
-		err = zn_bpf_map_sizes(p, o);
-	if (!err)
-		err = bpf_object__load(o);
-	if (!err &&
-		bpf_object__btf_fd(o) < 0) /* libbpf goes on, and the verifier takes minutes for what has no types */
-		err = -EOPNOTSUPP;
-	if (!err)
-		err = zn_bpf_map_keep(p, o);
-	for (size_t i = 0; i < ZN_LEN(program) && !err; i++)
-		err = raw_attach(&p->exit[i], o, program[i][0], program[i][1]);
-	bpf_object__close(o);
-	return err;
-}
-
-/* The first object: makes the maps, and watches the end of processes. It tells what the kernel's BPF can do. */
-static int base_load(struct zn_probe *p)
-{
-	int err = base_try(p);
-
-	if (err != -EINVAL)
-		return err;
-	p->old = true;
-	return base_try(p);
-}
-
-/* Raw tracepoints alone: a kernel without one of them has no control groups. */
-static int job_attach(struct zn_probe *p, struct bpf_object *o)
-{
-	static const char *const program[ZN_LEN(p->job_on)][2] = {{"job_mkdir", "cgroup_mkdir"},
-		{"job_rmdir", "cgroup_rmdir"}, {"job_attach", "cgroup_attach_task"}, {"job_fork", "sched_process_fork"},
-		{"oom_victim", "mark_victim"}};
-
-	for (size_t i = 0; i < ZN_LEN(program); i++) {
-		int err = raw_attach(&p->job_on[i], o, program[i][0], program[i][1]);
-
-		if (err && i + 1 < ZN_LEN(program))
-			return err;
-	}
-	return 0;
-}
-
-static int job_load(struct zn_probe *p)
-{
-	struct bpf_object *o = zn_probe_object(p, &zn_bpf_job);
-	int err;
-
-	if (!o)
-		return -errno;
-	err = zn_bpf_map_share(p, o);
-	if (!err)
-		err = bpf_object__load(o);
-	if (!err)
-		err = job_attach(p, o);
-	bpf_object__close(o);
-	return err;
-}
-
-/* The program of a family's entries, or of its returns. */
-static const char *program_name(enum zn_family f, bool ret)
-{
-	return ret ? object[f].ret : object[f].entry;
-}
-
-static int family_load(struct zn_probe *p, enum zn_family f)
-{
-	const char *const names[2] = {object[f].entry, object[f].ret};
-	int *const kept[2] = {&p->entry_fd[f], &p->return_fd[f]};
-	struct bpf_object *o = zn_probe_object(p, object[f].blob);
-	int err;
-
-	if (!o)
-		return -errno;
-	err = zn_bpf_map_share(p, o);
-	for (int i = 0; i < 2 && !err; i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
-		err = bpf_program__set_expected_attach_type(
-			bpf_object__find_program_by_name(o, names[i]), ZN_TRACE_UPROBE_MULTI);
-	if (!err)
-		err = bpf_object__load(o);
-	for (int i = 0; i < 2 && !err; i++) {
-		*kept[i] = zn_fd_keep(bpf_program__fd(bpf_object__find_program_by_name(o, names[i])));
-		err = *kept[i] < 0 ? -errno : 0;
-	}
-	bpf_object__close(o);
-	return err;
-}
-
-#define CAP(name) (1ULL << CAP_##name)
-
-/* Names what is missing. CAP_SYS_ADMIN has in it what CAP_BPF and CAP_PERFMON allow. */
-static const char *right_hint(void)
-{
-	static const struct {
-		uint64_t have;
-		const char *text;
-	} hint[] = {
-		{CAP(SYS_ADMIN),
-			"CAP_SYS_ADMIN is there: a filter of system calls (SystemCallFilter= of a service), "
-			"a security module, lockdown, or before Linux 5.11 the limit of locked memory refuses it"},
-		{CAP(BPF) | CAP(PERFMON),
-			"CAP_BPF and CAP_PERFMON are there: this kernel wants CAP_SYS_ADMIN as well, or "
-			"a filter of system calls refuses it"},
-		{CAP(BPF), "CAP_BPF is there: needs CAP_PERFMON as well"},
-		{CAP(PERFMON), "CAP_PERFMON is there: needs CAP_BPF as well"},
-	};
-	uint64_t have = zn_secure_capable();
-
-	for (size_t i = 0; i < ZN_LEN(hint); i++)
-		if ((have & hint[i].have) == hint[i].have)
-			return hint[i].text;
-	return geteuid() ? "needs CAP_BPF and CAP_PERFMON: run as root"
-			 : "needs CAP_BPF and CAP_PERFMON, which were taken from this root";
-}
-
-static const char *load_hint(int err)
-{
-	switch (-err) {
-	case EPERM: return right_hint();
-	case ENOENT:
-	case ESRCH: return "needs a kernel with BTF (/sys/kernel/btf/vmlinux)";
-	case EINVAL: return ZN_TOO_OLD;
-	case EOPNOTSUPP: return "the kernel refused their type information (BPF_BTF_LOAD)";
-	}
-	return "see ZERNEL_LOG=debug";
 }
 
 static int map_proc(struct zn_arena *a, uint32_t row)
@@ -1086,38 +841,6 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->job_on, -1, sizeof(p->job_on));
 }
 
-/* After the calibration: what it forks and maps is of no interest here, and a failure is not the end. */
-static void jobs_watch(struct zn_probe *p)
-{
-	int err = job_load(p);
-
-	p->job = err == 0;
-	if (!err)
-		return;
-	snprintf(p->job_why, sizeof(p->job_why), "cannot watch control groups: %s; %s", strerror(-err), load_hint(err));
-	raw_close(p->job_on, ZN_LEN(p->job_on));
-}
-
-static void families_load(struct zn_probe *p, uint64_t families)
-{
-	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		int err;
-
-		if (!(families >> f & 1)) {
-			snprintf(p->why[f], ZN_TEXT_MAX, "switched off by --probes");
-			continue;
-		}
-		if (p->old) { /* it cannot track processes */
-			snprintf(p->why[f], ZN_TEXT_MAX, ZN_TOO_OLD);
-			continue;
-		}
-		err = family_load(p, f);
-		if (err)
-			snprintf(p->why[f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err), load_hint(err));
-		p->available[f] = err == 0;
-	}
-}
-
 /* BPF sees the host's process ids. If ours is not among them, the calibration took us for a process of its own, and nothing
  * that /proc says here would fit what BPF says. */
 static bool own_pid_namespace(const struct zn_probe *p)
@@ -1155,7 +878,7 @@ static void families_calibrate(struct zn_probe *p)
 
 static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, int err)
 {
-	snprintf(why, ZN_TEXT_MAX, "cannot %s: %s; %s", what, strerror(-err), load_hint(err));
+	snprintf(why, ZN_TEXT_MAX, "cannot %s: %s; %s", what, strerror(-err), zn_object_hint(err));
 	zn_probe_close(p);
 	return err;
 }
@@ -1167,7 +890,7 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, ch
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return refuse(p, why, "read /sys/kernel/btf/vmlinux", -errno);
 	p->families = families;
-	err = base_load(p);
+	err = zn_object_load_base(p);
 	if (err)
 		return refuse(p, why, "load BPF programs", err);
 	err = arena_open(p);
@@ -1176,9 +899,9 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, ch
 	p->ring = ring_buffer__new(p->map_fd[ZN_MAP_EVENTS], on_event, p, NULL);
 	if (!p->ring)
 		return refuse(p, why, "map the ring buffer", -errno);
-	families_load(p, families);
+	zn_object_load_families(p, families);
 	families_calibrate(p);
-	jobs_watch(p);
+	zn_object_load_jobs(p);
 	p->arena.shared->families = families;
 	zn_kernel_open(p, families, tier);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
@@ -1219,9 +942,9 @@ int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint
 	zn_hooks_fill(p);
 	libbpf_set_print(to_libbpf_log);
 	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 account maps to it */
-	types_share(true);
+	zn_object_share_types(true);
 	err = open_all(p, families, tier, why);
-	types_share(false);
+	zn_object_share_types(false);
 	return err;
 }
 
@@ -1232,8 +955,8 @@ void zn_probe_close(struct zn_probe *p)
 	p->hook_count = 0;
 	ring_buffer__free(p->ring);
 	p->ring = NULL;
-	raw_close(p->exit, ZN_LEN(p->exit));
-	raw_close(p->job_on, ZN_LEN(p->job_on));
+	zn_raw_close(p->exit, ZN_LEN(p->exit));
+	zn_raw_close(p->job_on, ZN_LEN(p->job_on));
 	zn_kernel_close(&p->kernel);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
 		zn_fd_close(&p->entry_fd[f]);
@@ -1322,7 +1045,7 @@ uint64_t zn_probe_missed(struct zn_probe *p)
 
 uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
-	*name = program_name(i / 2, i % 2);
+	*name = zn_object_program(i / 2, i % 2);
 	stats_read(p);
 	return p->run_ns[i];
 }

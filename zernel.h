@@ -10,7 +10,7 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry hooks process_info kernel attach maps objects probe shadow mappers libraries scan find
+ *   probe    entry hooks process_info kernel attach maps objects calibrate probe shadow mappers libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -3287,8 +3287,7 @@ const char *zn_object_hint(int err);                       /* what helps against
 const char *zn_object_program(enum zn_family f, bool ret); /* of a family's entries, or of its returns */
 void zn_raw_close(struct zn_raw *r, size_t count);
 
-/* ---- probe/probe.c (zn_probe_ zn_calib_): loads the BPF objects, maps their tables, calibrates,
- * hooks. Only this and kernel.c know libbpf. ---- */
+/* ---- probe/calibrate.c (zn_calib_): what our own probes cost a call. ---- */
 
 /* Calibration of one kind of first instruction. */
 struct zn_bias {
@@ -3297,6 +3296,10 @@ struct zn_bias {
 	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* between the two probes of a function that does nothing */
 	uint64_t call_ns;                        /* added to a call in all */
 };
+/* Fills bias, multi and perf_type. Where it fails, no family on libraries is available any more, and why says it. */
+void zn_calib_families(struct zn_probe *p);
+
+/* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
 
 #define ZN_PROGRAMS   (2 * ZN_FAMILY_COUNT)
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */

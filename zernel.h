@@ -10,7 +10,7 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry hooks process_info kernel attach maps objects calibrate probe shadow mappers libraries scan find
+ *   probe    entry hooks process_info kernel attach maps objects calibrate stats probe shadow mappers libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -3299,9 +3299,17 @@ struct zn_bias {
 /* Fills bias, multi and perf_type. Where it fails, no family on libraries is available any more, and why says it. */
 void zn_calib_families(struct zn_probe *p);
 
+/* ---- probe/stats.c (zn_stats_): what the kernel counts of our own programs. ---- */
+
+#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
+uint64_t zn_stats_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
+/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name);
+/* Of programs on raw tracepoints alone, and as of now. */
+uint64_t zn_stats_raw_missed(const struct zn_raw *r, size_t count);
+
 /* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
 
-#define ZN_PROGRAMS   (2 * ZN_FAMILY_COUNT)
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */
 #define ZN_END_ARRAYS 2
 struct ring_buffer;
@@ -3360,10 +3368,6 @@ void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting ev
 void zn_probe_ends(struct zn_probe *p);
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
-
-uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
-/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 

@@ -11,13 +11,13 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";
 bool zn_ready;
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	(void)p;
 	return 31;
 }
 
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p;
 	*name = i ? "others" : "cuda_entry";

@@ -1702,7 +1702,7 @@ static void emit_run(struct text *t)
 	const char *name;
 
 	for (uint32_t i = 0; p && i < ZN_PROGRAMS; i++) {
-		uint64_t ns = zn_probe_run_ns(p, i, &name);
+		uint64_t ns = zn_stats_run_ns(p, i, &name);
 
 		if (ns == 0)
 			continue;

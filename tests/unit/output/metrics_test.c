@@ -33,13 +33,13 @@ static struct zn_view view;
 static struct zn_lib libs[2];
 static char text[TEXT_BYTES];
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	CHECK(p == &probe);
 	return 31;
 }
 
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	CHECK(p == &probe);
 	*name = i ? "others" : "cuda_entry";

@@ -27,9 +27,9 @@ static struct zn_view view;
 static struct zn_message message;
 static char text[1 << 20], page[1 << 20];
 
-/* ---- In place of probe.c, find.c and cgroup.c. ---- */
+/* ---- In place of stats.c, find.c and cgroup.c. ---- */
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	return p == &probe ? 31 : 0;
 }

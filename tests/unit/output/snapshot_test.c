@@ -30,7 +30,7 @@ static struct zn_view view;
 static struct zn_lib lib;
 static char text[1 << 20];
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	return p == &probe ? 31 : 0;
 }

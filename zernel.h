@@ -10,7 +10,8 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry hooks process_info kernel attach maps objects calibrate stats probe shadow mappers libraries scan find
+ *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena probe shadow mappers
+ *            libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -3308,16 +3309,25 @@ uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 /* Of programs on raw tracepoints alone, and as of now. */
 uint64_t zn_stats_raw_missed(const struct zn_raw *r, size_t count);
 
-/* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
+/* ---- probe/arena.c (zn_bpf_arena_): the arena over BPF maps. ---- */
 
-#define ZN_END_HASHES 5 /* tables of what may end without being seen */
-#define ZN_END_ARRAYS 2
-struct ring_buffer;
 /* A row that was released. */
 struct zn_leaving {
 	uint32_t row;
 	uint64_t since_ns;
 };
+/* Once there are the maps. What is there already when open() fails is left to close(). */
+int zn_bpf_arena_open(struct zn_probe *p);
+void zn_bpf_arena_close(struct zn_probe *p);
+void zn_bpf_arena_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a job has ended */
+/* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
+void zn_bpf_arena_quotas(struct zn_probe *p, uint64_t now_ns);
+
+/* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
+
+#define ZN_END_HASHES 5 /* tables of what may end without being seen */
+#define ZN_END_ARRAYS 2
+struct ring_buffer;
 struct zn_probe {
 	struct zn_arena arena; /* first */
 	bool available[ZN_FAMILY_COUNT];
@@ -3366,8 +3376,6 @@ int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
 /* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
 void zn_probe_ends(struct zn_probe *p);
-/* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
-void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 

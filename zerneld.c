@@ -143,7 +143,7 @@ static void live_tick(struct daemon *d)
 	d->hang_told = d->hang_told && zn_view_hang(&d->view, why);
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
-	zn_probe_quotas(&d->probe, zn_now_ns());
+	zn_bpf_arena_quotas(&d->probe, zn_now_ns());
 	zn_quota_tell(&d->flows.quota, "pairs of a job and a mount", zn_now_ns());
 	zn_quota_tell(&d->flows.mounts.quota, "mounts", zn_now_ns());
 	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());

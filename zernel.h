@@ -10,7 +10,7 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena probe shadow mappers
+ *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
  *            libraries scan find
  *   job      message table io cgroup
  *   sim      sim
@@ -3323,10 +3323,15 @@ void zn_bpf_arena_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_bpf_arena_quotas(struct zn_probe *p, uint64_t now_ns);
 
-/* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
+/* ---- probe/ends.c (zn_ends_): ends that the kernel did not tell of. ---- */
 
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */
 #define ZN_END_ARRAYS 2
+/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
+void zn_ends_check(struct zn_probe *p);
+
+/* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
+
 struct ring_buffer;
 struct zn_probe {
 	struct zn_arena arena; /* first */
@@ -3357,7 +3362,7 @@ struct zn_probe {
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
-	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_probe_ends() has come in each table */
+	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_ends_check() has come in each table */
 	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
 	int32_t recounted[ZN_QUOTA_OWNERS + 1];
 	struct zn_hook hook[ZN_ROWS_MAX];
@@ -3374,8 +3379,6 @@ int zn_probe_files(char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
-/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
-void zn_probe_ends(struct zn_probe *p);
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 

@@ -139,7 +139,7 @@ static void live_tick(struct daemon *d)
 	zn_kernel_want(&d->probe.kernel, wanted);
 	if (wanted)
 		gpu_majors_find(d);
-	zn_probe_ends(&d->probe);
+	zn_ends_check(&d->probe);
 	d->hang_told = d->hang_told && zn_view_hang(&d->view, why);
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());

@@ -2051,8 +2051,6 @@ struct zn_arena_ops {
 	void (*job_forget)(struct zn_arena *a, uint32_t slot); /* names, tags, and the slot itself */
 	/* Tags a process that runs, and what it starts from here on; its row too if it has one. */
 	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-	/* The same with all that it has started already; NULL: as job_task. */
-	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	/* The job of each process that lives and is of one. Reads a whole table: once for all jobs. */
 	void (*job_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to);
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
@@ -2091,6 +2089,8 @@ struct zn_arena {
 	struct zn_skew *skews;         /* ZN_SKEWS_MAX; NULL: none */
 	struct zn_coarse_hist *coarse; /* ZN_IO_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
+	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's to set. */
+	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
 	uint8_t job_mapped[ZN_JOBS_MAX / 8];
@@ -3856,7 +3856,7 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 /* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
  * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
-/* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
+/* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */

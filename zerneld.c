@@ -387,6 +387,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	log_open(d);
 	d->probe.event = on_event;
 	d->probe.owner = d;
+	d->probe.arena.job_tree = zn_cgroup_tree;
 	zn_agg_init(&d->agg, &d->probe.arena);
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->view.probe = &d->probe;

@@ -565,7 +565,6 @@ static const struct zn_arena_ops arena_ops = {
 	.job_unname = job_unname,
 	.job_forget = job_forget,
 	.job_task = job_task,
-	.job_tree = zn_cgroup_tree,
 	.job_tasks = job_tasks,
 	.job_cgroup = job_cgroup,
 	.job_cgroup_gone = job_cgroup_gone,

@@ -2228,6 +2228,7 @@ struct zn_info {
 
 struct zn_agg {
 	struct zn_arena *arena;
+	uint64_t measured; /* families on the kernel itself, 1 << enum zn_family; init(): all, as simulated data has */
 	struct zn_gpus gpus;
 	struct zn_info info[ZN_PROCS_MAX];
 	uint32_t row[ZN_PROCS_MAX]; /* rows in use, ascending */
@@ -2257,6 +2258,11 @@ struct zn_agg {
 	void *owner;
 };
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena);
+/* Whether a family is measured, so that 0 means none. */
+static inline bool zn_agg_measures(const struct zn_agg *a, enum zn_family f)
+{
+	return a->measured >> f & 1;
+}
 /* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
 uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
 /* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
@@ -3115,6 +3121,7 @@ struct zn_kernel {
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
 void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier);
 void zn_kernel_close(struct zn_kernel *k);
+uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are there, for zn_agg.measured */
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
 void zn_kernel_want(struct zn_kernel *k, bool wanted);
 void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes */
@@ -3999,10 +4006,6 @@ static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 
 /* ---- output/self.c (zn_view_ zn_loss_): what all forms show: losses, use of tables, the
  * daemon's own figures. ---- */
-
-/* Whether a family is measured, so that 0 means none; simulated data has all. */
-struct zn_view;
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
 
 struct zn_serve;
 struct zn_view {

@@ -389,6 +389,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->probe.owner = d;
 	d->probe.arena.job_tree = zn_cgroup_tree;
 	zn_agg_init(&d->agg, &d->probe.arena);
+	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->view.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);

@@ -634,7 +634,8 @@ static const struct zn_hist *durations_of(struct text *t, const struct zn_proc *
 
 static bool io_measured(const struct text *t)
 {
-	return t->view->flows && (zn_kernel_has(t->view, ZN_FAM_VFS) || zn_kernel_has(t->view, ZN_FAM_META));
+	return t->view->flows &&
+		(zn_agg_measures(t->view->agg, ZN_FAM_VFS) || zn_agg_measures(t->view->agg, ZN_FAM_META));
 }
 
 static const struct zn_flow *flow_at(const struct text *t, uint32_t i)

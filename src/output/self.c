@@ -193,8 +193,3 @@ void zn_view_tick(struct zn_view *v)
 	v->resident_bytes = resident_bytes();
 	v->open_fds = fds_open();
 }
-
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
-{
-	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
-}

@@ -570,6 +570,16 @@ void zn_kernel_close(struct zn_kernel *k)
 	k->site_count = 0;
 }
 
+uint64_t zn_kernel_measured(const struct zn_kernel *k)
+{
+	uint64_t families = 0;
+
+	for (enum zn_family f = 0; f < ZN_FAM_ALL; f++)
+		if (k->tier[f] != ZN_TIER_NONE)
+			families |= 1ULL << f;
+	return families;
+}
+
 void zn_kernel_want(struct zn_kernel *k, bool wanted)
 {
 	if (wanted == k->wanted)

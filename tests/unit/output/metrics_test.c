@@ -153,6 +153,7 @@ static void start_live(const char *path)
 			.call_ns = 9000};
 	add_lib(0, ZN_LIB_CUDA, path)->symbol[0] = ZN_SYM_ATTACHED;
 	add_lib(1, ZN_LIB_CUDA, path)->symbol[1] = ZN_SYM_FAILED;
+	agg.measured = 0; /* of the kernel's families none is there */
 	view.probe = &probe;
 	view.find = (struct zn_find *)libs;
 }

@@ -152,6 +152,7 @@ static void start(void)
 	libraries();
 	add_jobs();
 	zn_agg_init(&agg, &plain.arena);
+	agg.measured = 0; /* of the kernel's families none is there */
 	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk_gpus, &agg});
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,

@@ -9,7 +9,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -231,7 +230,7 @@ static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct
 			continue;
 		if (!prog)
 			continue;
-		k->site[i].prog_fd = fcntl(bpf_program__fd(prog), F_DUPFD_CLOEXEC, 3);
+		k->site[i].prog_fd = zn_fd_keep(bpf_program__fd(prog));
 		if (k->site[i].prog_fd < 0)
 			return -errno;
 	}

@@ -27,7 +27,7 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS  ?= -O2 -g
 CFLAGS  += -std=gnu11 -D_GNU_SOURCE $(WARN) -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -I$(B) -I.
 LDFLAGS += -Wl,--gc-sections
-# of the daemon: the kernel's types are read once, see probe.c
+# of the daemon: the kernel's types are read once, see objects.c
 WRAP := -Wl,--wrap=btf__load_vmlinux_btf,--wrap=btf__free
 ifdef SAN
 CFLAGS  += -fsanitize=address,undefined -fno-omit-frame-pointer

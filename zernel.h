@@ -10,7 +10,8 @@
  *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
- *   probe    entry kernel probe shadow mappers libraries scan find
+ *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
+ *            libraries scan find
  *   job      message table io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
@@ -1965,7 +1966,7 @@ struct zn_claim {
 	uint32_t uid; /* of the process, from the kernel; ZN_UNKNOWN: not known */
 };
 
-/* What find.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
+/* What process_info.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
 #define ZN_VISIBLE_MAX 16
 struct zn_visible {
 	bool set;
@@ -2075,8 +2076,6 @@ struct zn_arena_ops {
 	void (*job_forget)(struct zn_arena *a, uint32_t slot); /* names, tags, and the slot itself */
 	/* Tags a process that runs, and what it starts from here on; its row too if it has one. */
 	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-	/* The same with all that it has started already; NULL: as job_task. */
-	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	/* The job of each process that lives and is of one. Reads a whole table: once for all jobs. */
 	void (*job_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to);
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
@@ -2115,6 +2114,8 @@ struct zn_arena {
 	struct zn_skew *skews;         /* ZN_SKEWS_MAX; NULL: none */
 	struct zn_coarse_hist *coarse; /* ZN_IO_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
+	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's to set. */
+	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
 	uint8_t job_mapped[ZN_JOBS_MAX / 8];
@@ -2252,6 +2253,7 @@ struct zn_info {
 
 struct zn_agg {
 	struct zn_arena *arena;
+	uint64_t measured; /* families on the kernel itself, 1 << enum zn_family; init(): all, as simulated data has */
 	struct zn_gpus gpus;
 	struct zn_info info[ZN_PROCS_MAX];
 	uint32_t row[ZN_PROCS_MAX]; /* rows in use, ascending */
@@ -2281,6 +2283,11 @@ struct zn_agg {
 	void *owner;
 };
 void zn_agg_init(struct zn_agg *a, struct zn_arena *arena);
+/* Whether a family is measured, so that 0 means none. */
+static inline bool zn_agg_measures(const struct zn_agg *a, enum zn_family f)
+{
+	return a->measured >> f & 1;
+}
 /* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
 uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
 /* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
@@ -3068,6 +3075,51 @@ struct zn_place {
 struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol);
 bool zn_place_same(int fd, const struct zn_place *place); /* whether that code is there still */
 
+/* ---- probe/hooks.c (zn_hooks_): the table of hooked functions of libraries. ---- */
+
+#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
+struct zn_hook {
+	char name[40];
+	uint8_t family, shape, detail, flags;
+};
+#define ZN_HOOK_ENTRY_ONLY 1
+#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
+#define ZN_HOOK_HIP        4
+
+enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_HIP, ZN_LIB_NCCL };
+
+/* Whether a library of this kind has functions of the family, and whether this one is one of them. */
+static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
+{
+	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
+}
+static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
+{
+	return zn_family_fits(h->family, kind) && !(h->flags & ZN_HOOK_HIP) == (kind != ZN_LIB_HIP);
+}
+/* Fills hook and hook_count, without touching the kernel: what --list-probes shows. */
+void zn_hooks_fill(struct zn_probe *p);
+
+/* ---- probe/process_info.c (zn_process_ zn_start_ zn_open_ zn_dir_): what /proc says of one process. ---- */
+
+/* All its threads have ended. False: it lives, or cannot be asked. */
+bool zn_process_ended(uint32_t tgid);
+bool zn_process_all_shown(void); /* whether /proc shows all processes here */
+/* Start time of a process in clock ticks; 0: it is gone. */
+uint64_t zn_start_ticks(int pid);
+uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
+/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
+ * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
+ * files has some. */
+bool zn_open_gpus(
+	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
+/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
+ * False: it cannot be opened. */
+bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
+/* Its environment and its open devices, as far as they tell of GPUs and of a job. files: as /proc/devices has them, if gpu is 0. */
+void zn_process_environ(int pid, struct zn_facts *to);
+void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_facts *to);
+
 /* ---- probe/kernel.c (zn_kernel_): families on the kernel itself. What a kernel allows is found by trying, best
  * first. ---- */
 
@@ -3094,33 +3146,12 @@ struct zn_kernel {
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
 void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier);
 void zn_kernel_close(struct zn_kernel *k);
+uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are there, for zn_agg.measured */
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
 void zn_kernel_want(struct zn_kernel *k, bool wanted);
 void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes */
 
-/* ---- probe/probe.c (zn_probe_ zn_calib_ zn_perf_ zn_fd_): loads the BPF objects, maps their tables, calibrates,
- * hooks. Only this and kernel.c know libbpf. ---- */
-
-#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
-struct zn_hook {
-	char name[40];
-	uint8_t family, shape, detail, flags;
-};
-#define ZN_HOOK_ENTRY_ONLY 1
-#define ZN_HOOK_ONE_LINK   2 /* not where each probe is a perf event */
-#define ZN_HOOK_HIP        4
-
-enum zn_lib_kind { ZN_LIB_CUDA, ZN_LIB_HIP, ZN_LIB_NCCL };
-
-/* Whether a library of this kind has functions of the family, and whether this one is one of them. */
-static inline bool zn_family_fits(enum zn_family f, enum zn_lib_kind kind)
-{
-	return (f == ZN_FAM_NCCL) == (kind == ZN_LIB_NCCL);
-}
-static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
-{
-	return zn_family_fits(h->family, kind) && !(h->flags & ZN_HOOK_HIP) == (kind != ZN_LIB_HIP);
-}
+/* ---- probe/attach.c (zn_attach_ zn_perf_ zn_fd_): probes on functions of libraries. ---- */
 
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
 struct zn_file_id {
@@ -3163,13 +3194,106 @@ struct zn_lib {
 	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
 };
 
-/* Calibration of one kind of first instruction. */
-struct zn_bias {
-	uint32_t samples;
-	uint64_t sum_ns;
-	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* between the two probes of a function that does nothing */
-	uint64_t call_ns;                        /* added to a call in all */
+void zn_attach_clear(struct zn_lib *lib); /* nothing is attached yet */
+/* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
+void zn_attach_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
+/* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
+const struct zn_entry *zn_attach_place(uint32_t hook);
+/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
+ * may zn_attach_undo(): never on the loop. */
+void zn_attach_library(struct zn_probe *p, struct zn_lib *lib);
+/* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
+bool zn_attach_same(const struct zn_probe *p, const struct zn_lib *lib);
+/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
+bool zn_attach_undo(struct zn_lib *lib, int steps);
+
+/* What one program is put on: offsets in the file and a cookie each. */
+struct zn_spots {
+	const char *path;
+	uint64_t offset[ZN_ROWS_MAX], cookie[ZN_ROWS_MAX];
+	uint32_t hook[ZN_ROWS_MAX];
+	uint32_t count;
+	pid_t pid; /* whose calls alone count; 0: everybody's */
 };
+/* One link for `count` places from `first` on, or a perf event for place i. A descriptor, or -errno. */
+int zn_attach_multi(int prog_fd, bool ret, const struct zn_spots *s, uint32_t first, uint32_t count);
+int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct zn_spots *s, uint32_t i);
+#define ZN_TRACE_UPROBE_MULTI 48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
+
+/* The type that perf events of a kind ("uprobe", "kprobe") have on this kernel; 0: none. */
+uint32_t zn_perf_type(const char *kind);
+void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
+int zn_fd_keep(int fd);    /* a descriptor of its own for the same, which is not inherited; -1 with errno */
+
+/* ---- probe/maps.c (zn_bpf_map_): the list of BPF maps that all objects share. ---- */
+
+struct bpf_object;
+enum zn_map {
+	ZN_MAP_SHARED,
+	ZN_MAP_PROCS,
+	ZN_MAP_HISTS,
+	ZN_MAP_FREE_ROWS,
+	ZN_MAP_FREE_HISTS,
+	ZN_MAP_EVENTS,
+	ZN_MAP_ROWS,
+	ZN_MAP_SEATS,
+	ZN_MAP_THREADS,
+	/* keys of these hold the id of a process at byte 8 */
+	ZN_MAP_ALLOCS,
+	ZN_MAP_CTXS,
+	ZN_MAP_COMMS,
+	ZN_MAP_STREAMS,
+	ZN_MAP_SKEWS,
+	ZN_MAP_JOBS,
+	ZN_MAP_FREE_JOBS,
+	/* values of these begin with the slot of a job */
+	ZN_MAP_JOB_NAMES,
+	ZN_MAP_CGROUPS,
+	ZN_MAP_TASKS,
+	ZN_MAP_IO_ROWS,
+	ZN_MAP_COARSE,
+	ZN_MAP_FREE_COARSE,
+	ZN_MAP_CALLS,
+	ZN_MAP_SENDS,
+	ZN_MAP_SOCKS,
+	ZN_MAP_IO_SEATS,
+	ZN_MAP_IO_REQUESTS,
+	ZN_MAP_AIOS,
+	ZN_MAP_RUNS,
+	ZN_MAP_OPENS,
+	ZN_MAP_WORKERS,
+	ZN_MAP_SPILLED,
+	ZN_MAP_COUNT
+};
+/* Hands the maps that exist already to a further object. keep(): has those of the first object from here on. */
+int zn_bpf_map_share(const struct zn_probe *p, struct bpf_object *o);
+int zn_bpf_map_keep(struct zn_probe *p, struct bpf_object *o);
+/* Before the first object is loaded: which maps take memory as they are used, and how large each is. */
+int zn_bpf_map_sparse(struct zn_probe *p, struct bpf_object *o);
+int zn_bpf_map_sizes(struct zn_probe *p, struct bpf_object *o);
+/* Room for all rows of a map, of which row() maps one, and what lies on its pages, with a bit each. NULL with errno. */
+void *zn_bpf_map_reserve(enum zn_map m);
+void zn_bpf_map_unreserve(enum zn_map m, void *at);
+int zn_bpf_map_row(const struct zn_probe *p, enum zn_map m, void *base, uint8_t *bits, size_t row);
+/* What goes on in a process's threads; NULL: it cannot be mapped. */
+struct zn_opens *zn_bpf_map_opens(struct zn_probe *p, uint32_t row);
+/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
+enum zn_map_group {
+	ZN_MAPS_OTHER,
+	ZN_MAPS_HISTOGRAMS,
+	ZN_MAPS_PROCESSES,
+	ZN_MAPS_THREADS,
+	ZN_MAPS_LEDGER,
+	ZN_MAPS_JOBS,
+	ZN_MAPS_FILES,
+	ZN_MAPS_COUNT
+};
+struct zn_map_bytes {
+	uint64_t now, most, group[ZN_MAPS_COUNT];
+};
+struct zn_map_bytes zn_bpf_map_bytes(const struct zn_probe *p);
+
+/* ---- probe/objects.c (zn_object_ zn_raw_): opens and loads BPF objects. ---- */
 
 /* A file that is part of this program, compressed with gzip. */
 struct zn_blob {
@@ -3179,19 +3303,68 @@ struct zn_blob {
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
 	zn_bpf_mappers, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
 
-#define ZN_PROGRAMS   (2 * ZN_FAMILY_COUNT)
-#define ZN_END_HASHES 5 /* tables of what may end without being seen */
-#define ZN_END_ARRAYS 2
-struct ring_buffer;
 /* A program on a raw tracepoint. Below 0: it is not there. */
 struct zn_raw {
 	int link, prog;
 };
+/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
+struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob);
+/* While it is true, all objects share what libbpf read of the kernel's types. */
+void zn_object_share_types(bool shared);
+/* The first object: makes the maps, and watches the end of processes. */
+int zn_object_load_base(struct zn_probe *p);
+/* The programs on libraries; sets available and why. */
+void zn_object_load_families(struct zn_probe *p, uint64_t families);
+void zn_object_load_jobs(struct zn_probe *p);              /* control groups, forks and moves; sets job and job_why */
+const char *zn_object_hint(int err);                       /* what helps against an error of loading */
+const char *zn_object_program(enum zn_family f, bool ret); /* of a family's entries, or of its returns */
+void zn_raw_close(struct zn_raw *r, size_t count);
+
+/* ---- probe/calibrate.c (zn_calib_): what our own probes cost a call. ---- */
+
+/* Calibration of one kind of first instruction. */
+struct zn_bias {
+	uint32_t samples;
+	uint64_t sum_ns;
+	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* between the two probes of a function that does nothing */
+	uint64_t call_ns;                        /* added to a call in all */
+};
+/* Fills bias, multi and perf_type. Where it fails, no family on libraries is available any more, and why says it. */
+void zn_calib_families(struct zn_probe *p);
+
+/* ---- probe/stats.c (zn_stats_): what the kernel counts of our own programs. ---- */
+
+#define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
+uint64_t zn_stats_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
+/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name);
+/* Of programs on raw tracepoints alone, and as of now. */
+uint64_t zn_stats_raw_missed(const struct zn_raw *r, size_t count);
+
+/* ---- probe/arena.c (zn_bpf_arena_): the arena over BPF maps. ---- */
+
 /* A row that was released. */
 struct zn_leaving {
 	uint32_t row;
 	uint64_t since_ns;
 };
+/* Once there are the maps. What is there already when open() fails is left to close(). */
+int zn_bpf_arena_open(struct zn_probe *p);
+void zn_bpf_arena_close(struct zn_probe *p);
+void zn_bpf_arena_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a job has ended */
+/* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
+void zn_bpf_arena_quotas(struct zn_probe *p, uint64_t now_ns);
+
+/* ---- probe/ends.c (zn_ends_): ends that the kernel did not tell of. ---- */
+
+#define ZN_END_HASHES 5 /* tables of what may end without being seen */
+#define ZN_END_ARRAYS 2
+/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
+void zn_ends_check(struct zn_probe *p);
+
+/* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
+
+struct ring_buffer;
 struct zn_probe {
 	struct zn_arena arena; /* first */
 	bool available[ZN_FAMILY_COUNT];
@@ -3205,7 +3378,7 @@ struct zn_probe {
 	uint32_t cpus;     /* that the machine may have, and the tables that follow from them */
 	struct zn_sizes sizes;
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[32];            /* by enum in probe.c */
+	int map_fd[ZN_MAP_COUNT];  /* by enum zn_map */
 	struct zn_raw exit[2];     /* of a thread, of a program */
 	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
 	bool job;                  /* control groups, forks and moves are watched */
@@ -3221,7 +3394,7 @@ struct zn_probe {
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_FIRST_COUNT];
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
-	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_probe_ends() has come in each table */
+	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_ends_check() has come in each table */
 	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
 	int32_t recounted[ZN_QUOTA_OWNERS + 1];
 	struct zn_hook hook[ZN_ROWS_MAX];
@@ -3229,8 +3402,6 @@ struct zn_probe {
 	void (*event)(void *owner, const struct zn_event *ev);
 	void *owner;
 };
-/* The hook table alone, without touching the kernel: what --list-probes shows. */
-void zn_probe_table(struct zn_probe *p);
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
  * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. cpus: as on how big a
  * machine the tables are; 0: this one. */
@@ -3240,51 +3411,6 @@ int zn_probe_files(char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
 void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting event */
-/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
-void zn_probe_ends(struct zn_probe *p);
-/* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
-void zn_probe_quotas(struct zn_probe *p, uint64_t now_ns);
-
-void zn_probe_clear(struct zn_lib *lib); /* nothing is attached yet */
-/* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
-void zn_probe_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
-/* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
-const struct zn_entry *zn_probe_place(uint32_t hook);
-/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
- * may zn_probe_detach(): never on the loop. */
-void zn_probe_attach(struct zn_probe *p, struct zn_lib *lib);
-/* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
-bool zn_probe_same(const struct zn_probe *p, const struct zn_lib *lib);
-/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
-bool zn_probe_detach(struct zn_lib *lib, int steps);
-/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
-enum zn_map_group {
-	ZN_MAPS_OTHER,
-	ZN_MAPS_HISTOGRAMS,
-	ZN_MAPS_PROCESSES,
-	ZN_MAPS_THREADS,
-	ZN_MAPS_LEDGER,
-	ZN_MAPS_JOBS,
-	ZN_MAPS_FILES,
-	ZN_MAPS_COUNT
-};
-struct zn_map_bytes {
-	uint64_t now, most, group[ZN_MAPS_COUNT];
-};
-struct zn_map_bytes zn_probe_map_bytes(const struct zn_probe *p);
-uint64_t zn_probe_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
-/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name);
-
-/* For probe.c and kernel.c, which know libbpf: the type that perf events of a kind ("uprobe", "kprobe") have on this
- * kernel; 0: none. */
-uint32_t zn_perf_type(const char *kind);
-void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
-/* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno), and hands it the
- * tables that exist already. */
-struct bpf_object;
-struct bpf_object *zn_probe_object(const struct zn_probe *p, const struct zn_blob *blob);
-int zn_probe_share(const struct zn_probe *p, struct bpf_object *o);
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 
@@ -3321,10 +3447,6 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
-
-/* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
- * False: it cannot be opened. */
-bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
 
 /* ---- probe/libraries.c (zn_libraries_ zn_library_): the table of libraries, what may be hooked, and when. On the
  * finder's thread, but for hang, visit and quota. ---- */
@@ -3462,7 +3584,7 @@ void zn_sweep_close(struct zn_sweep *s);
 /* Pages of each CPU's ring of events, a power of two. */
 size_t zn_ring_pages(int cpus, size_t page_bytes);
 
-/* ---- probe/find.c (zn_find_ zn_start_ zn_open_): the thread that finds libraries, and reads /proc. ---- */
+/* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
 struct zn_find;
@@ -3474,14 +3596,6 @@ void zn_find_close(struct zn_find *f);
 uint64_t zn_find_round_ns(
 	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
 struct zn_libraries *zn_find_libraries(struct zn_find *f);
-/* Start time of a process in clock ticks; 0: it is gone. */
-uint64_t zn_start_ticks(int pid);
-uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
-/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
- * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
- * files has some. */
-bool zn_open_gpus(
-	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
@@ -3774,7 +3888,7 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 /* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
  * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
-/* For zn_arena_ops.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
+/* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */
@@ -3917,10 +4031,6 @@ static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 
 /* ---- output/self.c (zn_view_ zn_loss_): what all forms show: losses, use of tables, the
  * daemon's own figures. ---- */
-
-/* Whether a family is measured, so that 0 means none; simulated data has all. */
-struct zn_view;
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f);
 
 /* What the HTTP server counts. */
 #define ZN_CODES(X)                                                                                                    \

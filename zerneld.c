@@ -139,11 +139,11 @@ static void live_tick(struct daemon *d)
 	zn_kernel_want(&d->probe.kernel, wanted);
 	if (wanted)
 		gpu_majors_find(d);
-	zn_probe_ends(&d->probe);
+	zn_ends_check(&d->probe);
 	d->hang_told = d->hang_told && zn_view_hang(&d->view, why);
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
-	zn_probe_quotas(&d->probe, zn_now_ns());
+	zn_bpf_arena_quotas(&d->probe, zn_now_ns());
 	zn_quota_tell(&d->flows.quota, "pairs of a job and a mount", zn_now_ns());
 	zn_quota_tell(&d->flows.mounts.quota, "mounts", zn_now_ns());
 	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
@@ -387,7 +387,9 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	log_open(d);
 	d->probe.event = on_event;
 	d->probe.owner = d;
+	d->probe.arena.job_tree = zn_cgroup_tree;
 	zn_agg_init(&d->agg, &d->probe.arena);
+	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->view.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);
@@ -829,7 +831,7 @@ static void limits_check(const struct zn_service *service)
 /* The first line is what a script reads. */
 static void check_tables(const struct zn_probe *p)
 {
-	struct zn_map_bytes b = zn_probe_map_bytes(p);
+	struct zn_map_bytes b = zn_bpf_map_bytes(p);
 
 	printf("%-14s %.1f MiB in the kernel, %.1f when all are full\n", "tables", b.now / MIB, b.most / MIB);
 	printf("%-14s histograms %.1f, processes %.1f, threads %.1f, GPU memory and NCCL %.1f, jobs %.1f, files %.1f, other %.1f\n",
@@ -880,10 +882,10 @@ static void list_places(void *to, const char *path, bool root_only)
 		zn_fd_close(&lib.fd);
 		return;
 	}
-	zn_probe_read(p, &lib, ZN_ELF_BUDGET);
+	zn_attach_read(p, &lib, ZN_ELF_BUDGET);
 	printf("\n%s%s%s\n", path, lib.why[0] ? ": " : "", lib.why);
 	for (uint32_t i = 0; i < p->hook_count; i++) {
-		const struct zn_entry *place = zn_probe_place(i);
+		const struct zn_entry *place = zn_attach_place(i);
 
 		if (place)
 			printf("%-12s %-32s +%-4u %s\n", zn_family_label(p->hook[i].family), p->hook[i].name, place->at,
@@ -896,7 +898,7 @@ static void list_places(void *to, const char *path, bool root_only)
 
 static int list_probes(struct daemon *d)
 {
-	zn_probe_table(&d->probe);
+	zn_hooks_fill(&d->probe);
 	for (uint32_t i = 0; i < d->probe.hook_count; i++)
 		printf("%-12s %s%s\n", zn_family_label(d->probe.hook[i].family), d->probe.hook[i].name,
 			d->probe.hook[i].flags & ZN_HOOK_ENTRY_ONLY ? " (entry only)" : "");

@@ -532,10 +532,11 @@ static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
 
 static __always_inline void ctx_push(struct zn_thread *t, __u64 addr)
 {
-	__u32 depth = t->ctx_depth;
+	__u32 depth = t->ctx_depth, at = depth;
 
+	ZN_OPAQUE(at); /* else the compiler leaves out the mask, and older verifiers do not see why they may */
 	if (depth < ZN_CTX_STACK)
-		t->ctx[depth & (ZN_CTX_STACK - 1)] = addr;
+		t->ctx[at & (ZN_CTX_STACK - 1)] = addr;
 	else
 		zn_lost(ZN_LOST_CONTEXT); /* until it is popped, the GPU of this thread is unknown */
 	t->ctx_depth = depth + 1;

@@ -11,13 +11,13 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";
 bool zn_ready;
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	(void)p;
 	return 31;
 }
 
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p;
 	*name = i ? "others" : "cuda_entry";
@@ -64,6 +64,7 @@ static int simulate(void)
 	if (zn_sim_open(&sim, 1))
 		return -1;
 	zn_agg_init(&agg, &sim.plain.arena);
+	agg.measured = 0; /* of the kernel's families none is there */
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts))
 		return -1;
 	zn_sim_jobs(&sim, &jobs);

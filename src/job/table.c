@@ -1016,7 +1016,7 @@ static int tag(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m
 	int err = 0;
 
 	if (number(m->value[ZN_KEY_PID], &pid))
-		err = (a->ops->job_tree ? a->ops->job_tree : a->ops->job_task)(a, job->slot, pid);
+		err = (a->job_tree ? a->job_tree : a->ops->job_task)(a, job->slot, pid);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot tag process %u: %s", pid, strerror(-err));
 	if (!err && m->value[ZN_KEY_CGROUP][0])

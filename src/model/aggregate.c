@@ -692,6 +692,7 @@ void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)
 	if (a->arena) /* a fresh one is zero, and memory that nobody needs is not touched */
 		memset(a, 0, sizeof(*a));
 	a->arena = arena;
+	a->measured = UINT64_MAX;
 }
 
 static uint64_t sum(const __u64 *v, uint32_t from, uint32_t to)

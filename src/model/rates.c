@@ -176,7 +176,7 @@ static void key_times(struct zn_json *j, const char *key, const struct zn_hist *
 /* Opens the object of a family, unless this kernel has no such family. */
 static bool family_open(struct zn_json *j, const struct zn_view *v, const char *key, enum zn_family f)
 {
-	if (!zn_kernel_has(v, f)) {
+	if (!zn_agg_measures(v->agg, f)) {
 		zn_json_key_null(j, key);
 		return false;
 	}

@@ -40,7 +40,7 @@ bool zn_wait_loader(const struct zn_view *v, uint32_t row)
 {
 	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
 
-	return p && zn_kernel_has(v, ZN_FAM_DATALOAD) &&
+	return p && zn_agg_measures(v->agg, ZN_FAM_DATALOAD) &&
 		(has_calls(v, p, ZN_H_DATALOAD) || has_calls(v, p, ZN_H_WORKER_IDLE) ||
 			info_of(v, row)->stall_ns[ZN_STALL_DATA]);
 }
@@ -50,7 +50,7 @@ static bool cause_known(const struct zn_view *v, enum zn_stall s, bool loader)
 {
 	if (s == ZN_STALL_DATA)
 		return loader;
-	return s != ZN_STALL_DIST || zn_kernel_has(v, ZN_FAM_DIST_SYNC);
+	return s != ZN_STALL_DIST || zn_agg_measures(v->agg, ZN_FAM_DIST_SYNC);
 }
 
 bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to)
@@ -60,7 +60,7 @@ bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to)
 	bool loader = zn_wait_loader(v, row);
 
 	*to = (struct zn_shares){0};
-	if (!all || !zn_kernel_has(v, ZN_FAM_SCHED))
+	if (!all || !zn_agg_measures(v->agg, ZN_FAM_SCHED))
 		return false;
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 		to->known[s] = cause_known(v, s, loader);

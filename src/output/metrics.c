@@ -634,7 +634,8 @@ static const struct zn_hist *durations_of(struct text *t, const struct zn_proc *
 
 static bool io_measured(const struct text *t)
 {
-	return t->view->flows && (zn_kernel_has(t->view, ZN_FAM_VFS) || zn_kernel_has(t->view, ZN_FAM_META));
+	return t->view->flows &&
+		(zn_agg_measures(t->view->agg, ZN_FAM_VFS) || zn_agg_measures(t->view->agg, ZN_FAM_META));
 }
 
 static const struct zn_flow *flow_at(const struct text *t, uint32_t i)
@@ -1702,7 +1703,7 @@ static void emit_run(struct text *t)
 	const char *name;
 
 	for (uint32_t i = 0; p && i < ZN_PROGRAMS; i++) {
-		uint64_t ns = zn_probe_run_ns(p, i, &name);
+		uint64_t ns = zn_stats_run_ns(p, i, &name);
 
 		if (ns == 0)
 			continue;

@@ -228,7 +228,7 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v)
 
 static bool measured(const struct zn_view *v, enum zn_family f)
 {
-	return f >= ZN_FAMILY_COUNT ? zn_kernel_has(v, f) : !v->probe || v->probe->available[f];
+	return f >= ZN_FAMILY_COUNT ? zn_agg_measures(v->agg, f) : !v->probe || v->probe->available[f];
 }
 
 /* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
@@ -523,7 +523,7 @@ static bool loss_item(void *report, struct zn_json *j, uint32_t i)
 
 static bool io_measured(const struct zn_view *v)
 {
-	return v->flows && (zn_kernel_has(v, ZN_FAM_VFS) || zn_kernel_has(v, ZN_FAM_META));
+	return v->flows && (zn_agg_measures(v->agg, ZN_FAM_VFS) || zn_agg_measures(v->agg, ZN_FAM_META));
 }
 
 static bool io_item(void *report, struct zn_json *j, uint32_t i)

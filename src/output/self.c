@@ -29,7 +29,7 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
 	uint64_t n = __atomic_load_n(&v->agg->arena->shared->lost[what], __ATOMIC_RELAXED);
 
 	if (what == ZN_LOST_MISSED && v->probe)
-		n += zn_probe_missed(v->probe);
+		n += zn_stats_missed(v->probe);
 	if (what == ZN_LOST_REPORT && v->scribe)
 		n += zn_scribe_lost(v->scribe);
 	if (what == ZN_LOST_NOTIFICATION && v->notify)
@@ -192,9 +192,4 @@ void zn_view_tick(struct zn_view *v)
 {
 	v->resident_bytes = resident_bytes();
 	v->open_fds = fds_open();
-}
-
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
-{
-	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
 }

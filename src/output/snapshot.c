@@ -256,7 +256,7 @@ static void nccl(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 /* Of its own calls; a process is known from its first hooked call on. */
 static void proc_io(struct zn_json *j, struct zn_view *v, const struct zn_proc *p)
 {
-	if (!zn_kernel_has(v, ZN_FAM_VFS)) {
+	if (!zn_agg_measures(v->agg, ZN_FAM_VFS)) {
 		zn_json_key_null(j, "io");
 		return;
 	}

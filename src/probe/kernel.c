@@ -2,14 +2,13 @@
 /*
  * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each family
  * the tiers in their order, a whole tier at once, and if that fails each program alone, so that one function which a
- * kernel lacks takes nothing else down. With probe.c the only file that knows libbpf, at start only; attaching is bare
- * system calls, which allocate nothing.
+ * kernel lacks takes nothing else down. libbpf is used at start only; attaching is bare system calls, which
+ * allocate nothing.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -231,7 +230,7 @@ static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct
 			continue;
 		if (!prog)
 			continue;
-		k->site[i].prog_fd = fcntl(bpf_program__fd(prog), F_DUPFD_CLOEXEC, 3);
+		k->site[i].prog_fd = zn_fd_keep(bpf_program__fd(prog));
 		if (k->site[i].prog_fd < 0)
 			return -errno;
 	}
@@ -249,12 +248,12 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 		own += !is_shared(&p->kernel, i);
 	if (!own)
 		return 0;
-	o = zn_probe_object(p, table[r->first].object);
+	o = zn_object_open(p, table[r->first].object);
 	if (!o)
 		return -errno;
 	bpf_object__for_each_program(prog, o)
 		bpf_program__set_autoload(prog, is_of(&p->kernel, r, bpf_program__name(prog)));
-	err = zn_probe_share(p, o);
+	err = zn_bpf_map_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
@@ -568,6 +567,16 @@ void zn_kernel_close(struct zn_kernel *k)
 {
 	sites_close(k, &(struct rows){0, k->site_count});
 	k->site_count = 0;
+}
+
+uint64_t zn_kernel_measured(const struct zn_kernel *k)
+{
+	uint64_t families = 0;
+
+	for (enum zn_family f = 0; f < ZN_FAM_ALL; f++)
+		if (k->tier[f] != ZN_TIER_NONE)
+			families |= 1ULL << f;
+	return families;
 }
 
 void zn_kernel_want(struct zn_kernel *k, bool wanted)

@@ -283,7 +283,7 @@ static struct zn_lib *claim_row(struct zn_libraries *l, uint32_t owner, struct z
 	}
 	*lib = (struct zn_lib){.used = true, .owner = owner, .fd = -1};
 	snprintf(lib->path, sizeof(lib->path), "%.*s", (int)path.len, path.at);
-	zn_probe_clear(lib);
+	zn_attach_clear(lib);
 	return lib;
 }
 
@@ -469,7 +469,7 @@ static bool detach(struct zn_libraries *l, struct zn_lib *lib, int steps)
 	bool gone;
 
 	begin_change(l, lib, true);
-	gone = zn_probe_detach(lib, steps);
+	gone = zn_attach_undo(lib, steps);
 	end_change(l, lib);
 	charge(l, lib->owner, since_ns);
 	return gone;
@@ -590,7 +590,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 		return true;
 	}
 	publish(l, lib, false);
-	zn_probe_read(l->probe, lib, lib->owner == ZN_OWNER_ROOT ? ZN_ELF_BUDGET : USER_FILE_BYTES);
+	zn_attach_read(l->probe, lib, lib->owner == ZN_OWNER_ROOT ? ZN_ELF_BUDGET : USER_FILE_BYTES);
 	if (lib->malformed || !lib->found) {
 		refuse(l, lib);
 		return false;
@@ -600,7 +600,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 		return true;
 	}
 	begin_change(l, lib, false);
-	zn_probe_attach(l->probe, lib);
+	zn_attach_library(l->probe, lib);
 	end_change(l, lib);
 	lib->waiting = false;
 	mark_hooked(l, lib);
@@ -608,7 +608,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 	zn_log(ZN_INFO, "libraries: hooked %u functions of %s", count_attached(l, lib), lib->path);
 	if (lib->why[0])
 		zn_log(ZN_WARN, "libraries: %s: %s", lib->path, lib->why);
-	if (!zn_probe_same(l->probe, lib))
+	if (!zn_attach_same(l->probe, lib))
 		drop_probes(l, lib, OVERWRITTEN);
 	return true;
 }
@@ -1284,7 +1284,7 @@ void zn_libraries_close(struct zn_libraries *l)
 	wait_for_quiet(l);
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
 		if (lib->used) {
-			zn_probe_detach(lib, INT_MAX);
+			zn_attach_undo(lib, INT_MAX);
 			free_row(l, lib);
 		}
 	zn_mappers_close(&l->mappers);

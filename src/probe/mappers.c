@@ -272,11 +272,6 @@ uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 
 /* ---- open and close ---- */
 
-static int keep(int fd)
-{
-	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-}
-
 /* An iterator over this process alone, from 6.1 on: what it maps is told without a walk over all the others. */
 static int own_link(struct bpf_program *program)
 {
@@ -284,7 +279,7 @@ static int own_link(struct bpf_program *program)
 	uint32_t only[4] = {0, (uint32_t)getpid()};
 	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = (void *)only, .link_info_len = sizeof(only));
 	struct bpf_link *link = bpf_program__attach_iter(program, &options);
-	int fd = link ? keep(bpf_link__fd(link)) : -1;
+	int fd = link ? zn_fd_keep(bpf_link__fd(link)) : -1;
 
 	bpf_link__destroy(link);
 	return fd;
@@ -292,7 +287,7 @@ static int own_link(struct bpf_program *program)
 
 int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
 {
-	struct bpf_object *o = zn_probe_object(p, &zn_bpf_mappers);
+	struct bpf_object *o = zn_object_open(p, &zn_bpf_mappers);
 	struct bpf_program *program;
 	struct bpf_link *link = NULL;
 	int err;
@@ -307,8 +302,8 @@ int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
 		err = link ? 0 : -errno;
 	}
 	if (!err) {
-		m->link_fd = keep(bpf_link__fd(link));
-		m->query_fd = keep(bpf_object__find_map_fd_by_name(o, "query"));
+		m->link_fd = zn_fd_keep(bpf_link__fd(link));
+		m->query_fd = zn_fd_keep(bpf_object__find_map_fd_by_name(o, "query"));
 		m->own_fd = own_link(program);
 	}
 	bpf_link__destroy(link);

@@ -15,7 +15,7 @@ const char zn_version[] = "bench", zn_commit[] = "bench";
 bool zn_ready;
 
 /* Simulated data has neither probes nor libraries. */
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	(void)p;
 	return 0;
@@ -27,7 +27,7 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 	return -1;
 }
 
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p, (void)i;
 	*name = "";

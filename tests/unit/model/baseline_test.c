@@ -19,12 +19,6 @@
 
 static bool table;
 
-/* In place of output/self.c. */
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
-{
-	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
-}
-
 /* ---- Random numbers. ---- */
 
 static uint64_t state;

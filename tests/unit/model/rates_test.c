@@ -31,11 +31,7 @@ uint64_t zn_wall_ms(void)
 {
 	return clock_ns / 1000000;
 }
-/* In place of output/self.c and job/table.c. */
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
-{
-	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
-}
+/* In place of job/table.c. */
 const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail)
 {
 	static const struct zn_hist none;

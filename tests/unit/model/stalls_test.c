@@ -13,14 +13,7 @@
 
 static struct zn_plain plain;
 static struct zn_agg agg;
-static struct zn_probe probe;
 static struct zn_view view;
-
-/* In place of output/self.c. */
-bool zn_kernel_has(const struct zn_view *v, enum zn_family f)
-{
-	return !v->probe || v->probe->kernel.tier[f] != ZN_TIER_NONE;
-}
 
 T(sentences)
 {
@@ -90,9 +83,8 @@ static struct zn_proc *start(void)
 	zn_plain_close(&plain);
 	CHECK_EQ(zn_plain_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
-	memset(&probe, 0, sizeof(probe));
-	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_TIER_TRACEPOINT;
-	view = (struct zn_view){.agg = &agg, .probe = &probe};
+	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
+	view = (struct zn_view){.agg = &agg};
 	p = zn_plain_claim(&plain, 4711, "python3");
 	zn_agg_tick(&agg, clock_ns);
 	return p;
@@ -139,10 +131,10 @@ T(a_loader_that_is_not_known_has_no_share)
 	CHECK(!zn_wait_loader(&view, agg.row[0]));
 	zn_plain_record(&plain, p, ZN_H_WORKER_IDLE, 5000, 0);
 	CHECK(zn_wait_loader(&view, agg.row[0]));
-	probe.kernel.tier[ZN_FAM_DIST_SYNC] = ZN_TIER_TRACEPOINT;
+	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
 	CHECK(zn_wait_shares(&view, agg.row[0], &s));
 	CHECK(s.known[ZN_STALL_DATA] && s.known[ZN_STALL_DIST]);
-	probe.kernel.tier[ZN_FAM_SCHED] = ZN_TIER_NONE;
+	agg.measured &= ~(1ULL << ZN_FAM_SCHED);
 	CHECK(!zn_wait_shares(&view, agg.row[0], &s));
 }
 
@@ -172,7 +164,7 @@ T(gloo_straggler_is_who_waits_least)
 	struct zn_proc *p = start(), *late = zn_plain_claim(&plain, 4712, "python3"), *third;
 
 	third = zn_plain_claim(&plain, 4713, "python3");
-	probe.kernel.tier[ZN_FAM_DIST_SYNC] = ZN_TIER_TRACEPOINT;
+	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
 	zn_plain_record(&plain, late, ZN_H_DIST_SYNC, 10, 0);
 	zn_plain_record(&plain, third, ZN_H_DIST_SYNC, 600, 0);
 	p->count[ZN_C_STALL_DIST] = third->count[ZN_C_STALL_DIST] = 600;

@@ -33,13 +33,13 @@ static struct zn_view view;
 static struct zn_lib libs[2];
 static char text[TEXT_BYTES];
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	CHECK(p == &probe);
 	return 31;
 }
 
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	CHECK(p == &probe);
 	*name = i ? "others" : "cuda_entry";
@@ -153,6 +153,7 @@ static void start_live(const char *path)
 			.call_ns = 9000};
 	add_lib(0, ZN_LIB_CUDA, path)->symbol[0] = ZN_SYM_ATTACHED;
 	add_lib(1, ZN_LIB_CUDA, path)->symbol[1] = ZN_SYM_FAILED;
+	agg.measured = 0; /* of the kernel's families none is there */
 	view.probe = &probe;
 	view.find = (struct zn_find *)libs;
 }

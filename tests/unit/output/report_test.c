@@ -27,9 +27,9 @@ static struct zn_view view;
 static struct zn_message message;
 static char text[1 << 20], page[1 << 20];
 
-/* ---- In place of probe.c, find.c and cgroup.c. ---- */
+/* ---- In place of stats.c, find.c and cgroup.c. ---- */
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	return p == &probe ? 31 : 0;
 }
@@ -81,6 +81,7 @@ static void start(void)
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		probe.available[f] = true;
 	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_TIER_TRACEPOINT;
+	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
@@ -246,6 +247,8 @@ static void on_file(const struct zn_job *job, uint32_t dev, enum zn_io_op op, ui
 	h->bytes += bytes;
 }
 
+#define FILES (1ULL << ZN_FAM_VFS | 1ULL << ZN_FAM_META)
+
 /* Its files on two mounts, and somebody else's. */
 static void files_of(const struct zn_job *job)
 {
@@ -253,6 +256,7 @@ static void files_of(const struct zn_job *job)
 	zn_mounts_fix(&flows.mounts, 40, "/home", "nfs4");
 	zn_mounts_fix(&flows.mounts, 41, "/scratch/a \x1b[2J", "lustre");
 	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] = ZN_TIER_TRACEPOINT;
+	agg.measured |= FILES;
 	strcpy(probe.kernel.why[ZN_FAM_VFS], "libaio is not seen");
 	view.flows = &flows;
 	for (int i = 0; i < 3; i++)
@@ -658,6 +662,7 @@ T(files)
 	}
 	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] =
 		ZN_TIER_NONE; /* no longer measured: null, not 0 */
+	agg.measured &= ~FILES;
 	got = report(job);
 	check_is(got, "io", "null");
 	CHECK(!strstr(page_of(got), "FILES ON"));
@@ -712,6 +717,7 @@ T(no_files)
 	job = busy_job();
 	zn_flows_init(&flows, &plain.arena, &jobs);
 	probe.kernel.tier[ZN_FAM_VFS] = ZN_TIER_FENTRY;
+	agg.measured |= 1ULL << ZN_FAM_VFS;
 	view.flows = &flows;
 	check_is(report(job), "io", "[]");
 	CHECK(strstr(line_of(report(job)), " read=0B written=0B "));

@@ -30,7 +30,7 @@ static struct zn_view view;
 static struct zn_lib lib;
 static char text[1 << 20];
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	return p == &probe ? 31 : 0;
 }
@@ -152,6 +152,7 @@ static void start(void)
 	libraries();
 	add_jobs();
 	zn_agg_init(&agg, &plain.arena);
+	agg.measured = 0; /* of the kernel's families none is there */
 	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk_gpus, &agg});
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,

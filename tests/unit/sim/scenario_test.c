@@ -76,13 +76,13 @@ void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...
 
 /* ---- What a simulation has none of. ---- */
 
-uint64_t zn_probe_missed(struct zn_probe *p)
+uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	(void)p;
 	return 0;
 }
 
-uint64_t zn_probe_run_ns(struct zn_probe *p, uint32_t i, const char **name)
+uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p, (void)i, (void)name;
 	return 0;

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Measures what our own probes add to a call, on functions of this program that do nothing, and finds on the way how
+ * libraries can be hooked on this kernel.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Functions that do nothing; they differ in their first instruction, by enum zn_first. */
+void zn_calib_nop(void);
+void zn_calib_push(void);
+void zn_calib_landing(void);
+void zn_calib_other(void);
+void zn_calib_branch(void);
+void zn_calib_long_nop(void);
+static void (*const calib[ZN_FIRST_COUNT])(void) = {
+	zn_calib_nop, zn_calib_push, zn_calib_landing, zn_calib_other, zn_calib_branch, zn_calib_long_nop};
+
+#define FUNCTION(name, body) ".globl " name "\n.type " name ",%function\n.balign 16\n" name ":\n\t" body "\n\tret\n"
+#ifdef __x86_64__
+__asm__(".text\n" FUNCTION("zn_calib_nop", "nop") FUNCTION("zn_calib_push", "push %rbx\n\tpop %rbx")
+		FUNCTION("zn_calib_landing", "endbr64") FUNCTION("zn_calib_other", "xor %eax,%eax")
+			FUNCTION("zn_calib_branch", "je 1f\n1:")
+				FUNCTION("zn_calib_long_nop", ".byte 0x0f,0x1f,0x44,0x00,0x00"));
+#else
+__asm__(".text\n" FUNCTION("zn_calib_nop", "nop") FUNCTION(
+	"zn_calib_push", "stp x29,x30,[sp,#-16]!\n\tldp x29,x30,[sp],#16") FUNCTION("zn_calib_landing", "hint #34")
+		FUNCTION("zn_calib_other", "mov w0,#0") FUNCTION("zn_calib_branch", "b 1f\n1:")
+			FUNCTION("zn_calib_long_nop", "nop")); /* x86's alone */
+#endif
+
+/* File offset of an address of this program, from its own map; 0 if it is not there. */
+static uint64_t self_offset(uintptr_t addr)
+{
+	unsigned long from, to, offset;
+	char line[512];
+	uint64_t found = 0;
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %*s %lx", &from, &to, &offset) == 3 && addr >= from && addr < to)
+			found = addr - from + offset;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static uint64_t calls_time(void (*fn)(void), int n)
+{
+	uint64_t start = zn_now_ns();
+
+	for (int i = 0; i < n; i++)
+		fn();
+	return (zn_now_ns() - start) / n;
+}
+
+static uint64_t calib_at(const struct zn_shared *s, uint32_t per_cent)
+{
+	return s->calib_ns[(uint64_t)(s->calib_count - 1) * per_cent / 100];
+}
+
+static int calib_measure(struct zn_probe *p, enum zn_first first)
+{
+	struct zn_shared *s = p->arena.shared;
+	struct zn_bias *b = &p->bias[first];
+
+	calls_time(calib[first], 64); /* warms up */
+	s->calib_count = 0;
+	b->call_ns = calls_time(calib[first], ZN_CALIB_MAX);
+	if (s->calib_count == 0)
+		return -ENODATA;
+	qsort(s->calib_ns, s->calib_count, sizeof(s->calib_ns[0]), by_value);
+	b->samples = s->calib_count;
+	for (uint32_t i = 0; i < b->samples; i++)
+		b->sum_ns += s->calib_ns[i];
+	b->p10_ns = calib_at(s, 10);
+	b->p50_ns = calib_at(s, 50);
+	b->p90_ns = calib_at(s, 90);
+	b->p99_ns = calib_at(s, 99);
+	s->bias_ns[first] = b->p50_ns;
+	s->cost_ns[first] = b->call_ns;
+	return 0;
+}
+
+static struct zn_spots spots; /* large */
+
+/* Measures a function that does nothing between its two probes. Only our own calls count: another daemon of the same
+ * file may be doing the same. */
+static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first first)
+{
+	int link[2] = {-1, -1}, err = 0;
+
+	spots.path = "/proc/self/exe";
+	spots.pid = getpid();
+	spots.count = 1;
+	spots.offset[0] = self_offset((uintptr_t)calib[first]);
+	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first, f);
+	for (int ret = 1; ret >= 0 && !err; ret--) {
+		int prog = ret ? p->return_fd[f] : p->entry_fd[f];
+
+		link[ret] =
+			p->multi ? zn_attach_multi(prog, ret, &spots, 0, 1) : zn_attach_perf(p, prog, ret, &spots, 0);
+		err = link[ret] < 0 ? link[ret] : 0;
+	}
+	if (!err)
+		err = calib_measure(p, first);
+	zn_fd_close(&link[0]);
+	zn_fd_close(&link[1]);
+	spots.pid = 0;
+	return err;
+}
+
+static int calibrate(struct zn_probe *p, enum zn_family f)
+{
+	int err = 0;
+
+	memset(p->bias, 0, sizeof(p->bias));
+	for (enum zn_first first = 0; first < ZN_FIRST_COUNT && !err; first++)
+		err = calibrate_one(p, f, first);
+	return err;
+}
+
+/* One multi-uprobe link where the kernel has them, else perf events. */
+static int attach_way_choose(struct zn_probe *p, enum zn_family f)
+{
+	int err;
+
+	p->multi = true;
+	err = calibrate(p, f);
+	if (err != -EINVAL && err != -EOPNOTSUPP)
+		return err;
+	p->multi = false;
+	p->perf_type = zn_perf_type("uprobe");
+	return p->perf_type ? calibrate(p, f) : -EOPNOTSUPP;
+}
+
+/* BPF sees the host's process ids. If ours is not among them, the calibration took us for a process of its own, and nothing
+ * that /proc says here would fit what BPF says. */
+static bool own_pid_namespace(const struct zn_probe *p)
+{
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (p->arena.shared->row_tgid[row])
+			return true;
+	return false;
+}
+
+/* The families that loaded are calibrated with the first of them: their programs begin and end alike. */
+void zn_calib_families(struct zn_probe *p)
+{
+	enum zn_family first = 0;
+	int err;
+
+	while (first < ZN_FAMILY_COUNT && !p->available[first])
+		first++;
+	if (first == ZN_FAMILY_COUNT)
+		return;
+	err = attach_way_choose(p, first);
+	if (!err && own_pid_namespace(p))
+		err = -EXDEV;
+	if (!err)
+		return;
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
+		if (p->available[f])
+			snprintf(p->why[f], ZN_TEXT_MAX,
+				err == -EXDEV ? "runs in a process namespace of its own; give it the host's (hostPID)"
+					      : "cannot attach uprobes: %s",
+				strerror(-err));
+		p->available[f] = false;
+	}
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Ends of processes and threads that the kernel did not tell of, as it skips a program that interrupts another one: once that
+ * has happened, tables are looked through, a part of them each tick.
+ */
+#include "zernel.h"
+#include <bpf/bpf.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define END_CHECKS 64  /* entries of each table that are looked at in a tick */
+#define END_GROUPS 256 /* and how far it goes through places, most of which may be free */
+
+/* As BPF does at its end. */
+static void worker_end(struct zn_probe *p, uint32_t tgid)
+{
+	struct zn_arena *a = &p->arena;
+	struct zn_proc *proc;
+	struct zn_worker w;
+
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_WORKERS], &tgid, &w) ||
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
+		return;
+	zn_quota_give(&a->shared->quota[ZN_QUOTA_WORKER], w.owner);
+	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
+	proc = zn_arena_proc(a, w.row);
+	if (!proc || proc->id != w.id)
+		return;
+	__atomic_fetch_sub(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
+	if (w.loader)
+		__atomic_fetch_sub(&proc->count[ZN_C_WORKERS], 1, __ATOMIC_RELAXED);
+}
+
+static void proc_end(struct zn_probe *p, uint32_t tgid)
+{
+	struct zn_proc *proc;
+	uint32_t row;
+
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_ROWS], &tgid, &row))
+		return;
+	proc = zn_arena_proc(&p->arena, row);
+	if (!proc || proc->tgid != tgid || bpf_map_delete_elem(p->map_fd[ZN_MAP_ROWS], &tgid))
+		return;
+	__atomic_fetch_sub(&p->arena.shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED, __ATOMIC_RELAXED);
+	proc->exit_ns = zn_now_ns();
+}
+
+/* What the owner of a thread holds for it, in this order in ZN_HELD_*. */
+static void thread_gives(struct zn_probe *p, const enum zn_quota_table *of, uint32_t owner, uint32_t held)
+{
+	for (uint32_t i = 0; held >> i; i++)
+		if (held >> i & 1)
+			zn_quota_give(&p->arena.shared->quota[of[i]], owner);
+}
+
+static const enum zn_quota_table of_caller[] = {ZN_QUOTA_THREAD, ZN_QUOTA_LAUNCH};
+static const enum zn_quota_table of_run[] = {ZN_QUOTA_RUN, ZN_QUOTA_SPILL, ZN_QUOTA_RESERVE};
+
+/* A thread that called a hooked library. */
+static void caller_end(struct zn_probe *p, uint32_t tid)
+{
+	struct zn_thread t;
+
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_THREADS], &tid, &t) == 0 &&
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_THREADS], &tid) == 0)
+		thread_gives(p, of_caller, t.owner, t.held);
+}
+
+static void seat_end(struct zn_probe *p, void *seat, uint32_t tid)
+{
+	struct zn_thread *t = seat;
+	uint32_t owner = t->owner, held = t->held; /* the next one may take the place at once */
+
+	if (__sync_bool_compare_and_swap(&t->tid, tid, 0))
+		thread_gives(p, of_caller, owner, held & 3);
+}
+
+/* Its time is not followed any more. */
+static void open_end(struct zn_probe *p, const struct zn_run *r, uint32_t tid)
+{
+	struct zn_opens *all =
+		r->open && r->open <= ZN_OPENS && r->row < ZN_PROCS_MAX ? zn_bpf_map_opens(p, r->row) : NULL;
+	struct zn_open *o = all ? &all->open[r->open - 1] : NULL;
+
+	if (!o || o->tid != tid || o->id != r->id)
+		return;
+	o->word = 0;
+	__atomic_store_n(&o->tid, 0, __ATOMIC_RELEASE);
+}
+
+static void run_end(struct zn_probe *p, void *place, uint32_t tid)
+{
+	struct zn_run *r = place;
+	uint32_t owner = r->owner, held = r->held;
+
+	open_end(p, r, tid);
+	if (__sync_bool_compare_and_swap(&r->tid, tid, 0))
+		thread_gives(p, of_run, owner, held & ZN_HELD_RUN);
+}
+
+/* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so what is looked
+ * at is given back at once. */
+struct piece {
+	void *at;
+	size_t offset, bytes;
+};
+
+static void *piece_map(const struct zn_probe *p, enum zn_map m, size_t from, size_t bytes, struct piece *piece)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	piece->offset = from % page;
+	piece->bytes = (piece->offset + bytes + page - 1) / page * page;
+	piece->at = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[m], from - piece->offset);
+	return piece->at == MAP_FAILED ? NULL : (char *)piece->at + piece->offset;
+}
+
+static void piece_unmap(const struct piece *piece)
+{
+	if (piece->at != MAP_FAILED)
+		munmap(piece->at, piece->bytes);
+}
+
+static void spilled_end(struct zn_probe *p, uint32_t tid)
+{
+	uint32_t set = tid & p->arena.shared->run_mask;
+	struct zn_run r;
+	struct zn_runs *runs;
+	struct piece piece;
+
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_SPILLED], &tid, &r) ||
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_SPILLED], &tid))
+		return;
+	open_end(p, &r, tid);
+	thread_gives(p, of_run, r.owner, r.held & 7);
+	runs = piece_map(p, ZN_MAP_RUNS, set * sizeof(*runs), sizeof(*runs), &piece);
+	if (runs)
+		__atomic_fetch_sub(&runs->spilled, 1, __ATOMIC_RELAXED);
+	piece_unmap(&piece);
+}
+
+/* Hashes whose keys are processes or threads. */
+static const struct {
+	enum zn_map map;
+	void (*end)(struct zn_probe *p, uint32_t id);
+} of_processes[ZN_END_HASHES] = {{ZN_MAP_ROWS, proc_end}, {ZN_MAP_WORKERS, worker_end},
+	{ZN_MAP_TASKS, zn_bpf_arena_task_end}, {ZN_MAP_THREADS, caller_end}, {ZN_MAP_SPILLED, spilled_end}};
+
+/* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a count. */
+static const struct {
+	enum zn_map map;
+	size_t group, size, places, tid;
+	void (*end)(struct zn_probe *p, void *place, uint32_t tid);
+} of_threads[ZN_END_ARRAYS] = {{ZN_MAP_SEATS, sizeof(struct zn_thread), sizeof(struct zn_thread), 1,
+				       offsetof(struct zn_thread, tid), seat_end},
+	{ZN_MAP_RUNS, sizeof(struct zn_runs), sizeof(struct zn_run), ZN_RUN_WAYS, offsetof(struct zn_run, tid),
+		run_end}};
+
+static uint32_t groups_of(const struct zn_probe *p, size_t i)
+{
+	return of_threads[i].map == ZN_MAP_SEATS ? ZN_SEATS : p->sizes.runs / ZN_RUN_WAYS;
+}
+
+/* Looks at the places of one group; returns how many threads were asked for. */
+static int group_check(struct zn_probe *p, size_t i, char *group)
+{
+	int asked = 0;
+
+	for (size_t n = 0; n < of_threads[i].places; n++) {
+		void *place = group + n * of_threads[i].size;
+		uint32_t tid = __atomic_load_n((uint32_t *)((char *)place + of_threads[i].tid), __ATOMIC_RELAXED);
+
+		if (tid == 0 || tid == ZN_RUN_BUSY)
+			continue;
+		asked++;
+		if (zn_process_ended(tid))
+			of_threads[i].end(p, place, tid);
+	}
+	return asked;
+}
+
+static void places_check(struct zn_probe *p, size_t i)
+{
+	uint32_t all = groups_of(p, i), *at = &p->end_group[i], n, last;
+	struct piece piece;
+	char *from;
+	int asked = 0;
+
+	if (*at >= all)
+		*at = 0;
+	last = all - *at < END_GROUPS ? all : *at + END_GROUPS;
+	from = piece_map(p, of_threads[i].map, *at * of_threads[i].group, (last - *at) * of_threads[i].group, &piece);
+	for (n = *at; from && n < last && asked < END_CHECKS; n++)
+		asked += group_check(p, i, from + (n - *at) * of_threads[i].group);
+	*at = from ? n : 0;
+	piece_unmap(&piece);
+}
+
+/* Goes on where the last tick left off. A key that has gone leads to the first one. */
+static void table_check(struct zn_probe *p, size_t i)
+{
+	int fd = p->map_fd[of_processes[i].map];
+	uint32_t *at = &p->end_at[i], tgid;
+
+	for (int n = 0; n < END_CHECKS; n++) {
+		if (bpf_map_get_next_key(fd, *at ? at : NULL, &tgid)) {
+			*at = 0;
+			return;
+		}
+		*at = tgid;
+		if (zn_process_ended(tgid))
+			of_processes[i].end(p, tgid);
+	}
+}
+
+/* Where none was missed so far, this is two system calls. */
+void zn_ends_check(struct zn_probe *p)
+{
+	if (!zn_stats_raw_missed(p->exit, ZN_LEN(p->exit)) || !zn_process_all_shown())
+		return;
+	for (size_t i = 0; i < ZN_LEN(of_processes); i++)
+		table_check(p, i);
+	for (size_t i = 0; i < ZN_LEN(of_threads); i++)
+		places_check(p, i);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Opens and loads the BPF objects that are part of this program, best first: for the end of processes, which makes all maps,
+ * for the families on libraries, and for control groups. libbpf is used at the start only.
+ */
+#include "zernel.h"
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static const struct object {
+	const struct zn_blob *blob;
+	const char *entry, *ret;
+} object[ZN_FAMILY_COUNT] = {
+	[ZN_FAM_GPU_MEM] = {&zn_bpf_gpu_mem, "gpu_mem_entry", "gpu_mem_return"},
+	[ZN_FAM_CUDA_TRACE] = {&zn_bpf_cuda_trace, "cuda_entry", "cuda_return"},
+	[ZN_FAM_NCCL] = {&zn_bpf_nccl, "nccl_entry", "nccl_return"},
+};
+
+static int inflate_blob(const struct zn_blob *blob, uint8_t *to)
+{
+	z_stream z = {
+		.next_in = (uint8_t *)blob->bytes, .avail_in = blob->len, .next_out = to, .avail_out = blob->plain_len};
+	int state;
+
+	if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) /* 16: with gzip's header */
+		return -ENOMEM;
+	state = inflate(&z, Z_FINISH);
+	inflateEnd(&z);
+	return state == Z_STREAM_END ? 0 : -EINVAL;
+}
+
+/* The verifier refuses what a kernel lacks even where it is never reached, so these are objects of their own. */
+static const struct zn_blob *blob_for(const struct zn_probe *p, const struct zn_blob *blob)
+{
+	static const struct zn_blob *const other[][2] = {
+		{&zn_bpf_proc, &zn_bpf_proc_old}, {&zn_bpf_job, &zn_bpf_job_old}, {&zn_bpf_vfs, &zn_bpf_vfs_old}};
+
+	for (size_t i = 0; i < ZN_LEN(other) && p->old; i++)
+		if (other[i][0] == blob)
+			return other[i][1];
+	return blob;
+}
+
+struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "zernel");
+	struct bpf_object *o = NULL;
+	uint8_t *bytes;
+	int err;
+
+	blob = blob_for(p, blob);
+	bytes = malloc(blob->plain_len);
+	err = bytes ? inflate_blob(blob, bytes) : -ENOMEM;
+	if (!err)
+		o = bpf_object__open_mem(bytes, blob->plain_len, &opts); /* copies what it needs */
+	free(bytes);
+	if (err)
+		errno = -err;
+	return o;
+}
+
+/* The kernel's own types, 6 MB, which libbpf reads and indexes anew for each object: 25 ms and more each time, and there
+ * are up to twenty objects. While the probes are opened its calls come here (--wrap, see the Makefile), and all have the
+ * same ones, which nobody changes. Where libbpf is a shared library, only our own call does. */
+static struct {
+	bool shared;
+	struct btf *btf; /* NULL: not read yet */
+} types;
+
+struct btf *__real_btf__load_vmlinux_btf(void);
+struct btf *__wrap_btf__load_vmlinux_btf(void);
+void __real_btf__free(struct btf *btf);
+void __wrap_btf__free(struct btf *btf);
+
+struct btf *__wrap_btf__load_vmlinux_btf(void)
+{
+	if (!types.shared)
+		return __real_btf__load_vmlinux_btf();
+	if (!types.btf)
+		types.btf = __real_btf__load_vmlinux_btf();
+	return types.btf;
+}
+
+void __wrap_btf__free(struct btf *btf)
+{
+	if (!btf || btf != types.btf)
+		__real_btf__free(btf);
+}
+
+void zn_object_share_types(bool shared)
+{
+	struct btf *btf = types.btf;
+
+	types.shared = shared;
+	types.btf = NULL;
+	__real_btf__free(btf);
+}
+
+/* The program's descriptor is kept for the kernel's count of what it skipped. */
+static int raw_attach(struct zn_raw *r, struct bpf_object *o, const char *program, const char *event)
+{
+	int prog = bpf_program__fd(bpf_object__find_program_by_name(o, program));
+
+	r->link = bpf_raw_tracepoint_open(event, prog);
+	if (r->link < 0)
+		return r->link;
+	r->prog = zn_fd_keep(prog);
+	return r->prog < 0 ? -errno : 0;
+}
+
+void zn_raw_close(struct zn_raw *r, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		zn_fd_close(&r[i].link);
+		zn_fd_close(&r[i].prog);
+	}
+}
+
+static int base_try(struct zn_probe *p)
+{
+	static const char *const program[ZN_LEN(p->exit)][2] = {
+		{"process_exit", "sched_process_exit"}, {"process_exec", "sched_process_exec"}};
+	struct bpf_object *o = zn_object_open(p, &zn_bpf_proc);
+	int err;
+
+	if (!o)
+		return -errno;
+	err = zn_bpf_map_sparse(p, o);
+	if (!err)
+		err = zn_bpf_map_sizes(p, o);
+	if (!err)
+		err = bpf_object__load(o);
+	if (!err &&
+		bpf_object__btf_fd(o) < 0) /* libbpf goes on, and the verifier takes minutes for what has no types */
+		err = -EOPNOTSUPP;
+	if (!err)
+		err = zn_bpf_map_keep(p, o);
+	for (size_t i = 0; i < ZN_LEN(program) && !err; i++)
+		err = raw_attach(&p->exit[i], o, program[i][0], program[i][1]);
+	bpf_object__close(o);
+	return err;
+}
+
+/* The first object: makes the maps, and watches the end of processes. It tells what the kernel's BPF can do. */
+int zn_object_load_base(struct zn_probe *p)
+{
+	int err = base_try(p);
+
+	if (err != -EINVAL)
+		return err;
+	p->old = true;
+	return base_try(p);
+}
+
+/* Raw tracepoints alone: a kernel without one of them has no control groups. */
+static int job_attach(struct zn_probe *p, struct bpf_object *o)
+{
+	static const char *const program[ZN_LEN(p->job_on)][2] = {{"job_mkdir", "cgroup_mkdir"},
+		{"job_rmdir", "cgroup_rmdir"}, {"job_attach", "cgroup_attach_task"}, {"job_fork", "sched_process_fork"},
+		{"oom_victim", "mark_victim"}};
+
+	for (size_t i = 0; i < ZN_LEN(program); i++) {
+		int err = raw_attach(&p->job_on[i], o, program[i][0], program[i][1]);
+
+		if (err && i + 1 < ZN_LEN(program))
+			return err;
+	}
+	return 0;
+}
+
+static int job_load(struct zn_probe *p)
+{
+	struct bpf_object *o = zn_object_open(p, &zn_bpf_job);
+	int err;
+
+	if (!o)
+		return -errno;
+	err = zn_bpf_map_share(p, o);
+	if (!err)
+		err = bpf_object__load(o);
+	if (!err)
+		err = job_attach(p, o);
+	bpf_object__close(o);
+	return err;
+}
+
+/* The program of a family's entries, or of its returns. */
+const char *zn_object_program(enum zn_family f, bool ret)
+{
+	return ret ? object[f].ret : object[f].entry;
+}
+
+static int family_load(struct zn_probe *p, enum zn_family f)
+{
+	const char *const names[2] = {object[f].entry, object[f].ret};
+	int *const kept[2] = {&p->entry_fd[f], &p->return_fd[f]};
+	struct bpf_object *o = zn_object_open(p, object[f].blob);
+	int err;
+
+	if (!o)
+		return -errno;
+	err = zn_bpf_map_share(p, o);
+	for (int i = 0; i < 2 && !err; i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
+		err = bpf_program__set_expected_attach_type(
+			bpf_object__find_program_by_name(o, names[i]), ZN_TRACE_UPROBE_MULTI);
+	if (!err)
+		err = bpf_object__load(o);
+	for (int i = 0; i < 2 && !err; i++) {
+		*kept[i] = zn_fd_keep(bpf_program__fd(bpf_object__find_program_by_name(o, names[i])));
+		err = *kept[i] < 0 ? -errno : 0;
+	}
+	bpf_object__close(o);
+	return err;
+}
+
+#define CAP(name) (1ULL << CAP_##name)
+
+/* Names what is missing. CAP_SYS_ADMIN has in it what CAP_BPF and CAP_PERFMON allow. */
+static const char *right_hint(void)
+{
+	static const struct {
+		uint64_t have;
+		const char *text;
+	} hint[] = {
+		{CAP(SYS_ADMIN),
+			"CAP_SYS_ADMIN is there: a filter of system calls (SystemCallFilter= of a service), "
+			"a security module, lockdown, or before Linux 5.11 the limit of locked memory refuses it"},
+		{CAP(BPF) | CAP(PERFMON),
+			"CAP_BPF and CAP_PERFMON are there: this kernel wants CAP_SYS_ADMIN as well, or "
+			"a filter of system calls refuses it"},
+		{CAP(BPF), "CAP_BPF is there: needs CAP_PERFMON as well"},
+		{CAP(PERFMON), "CAP_PERFMON is there: needs CAP_BPF as well"},
+	};
+	uint64_t have = zn_secure_capable();
+
+	for (size_t i = 0; i < ZN_LEN(hint); i++)
+		if ((have & hint[i].have) == hint[i].have)
+			return hint[i].text;
+	return geteuid() ? "needs CAP_BPF and CAP_PERFMON: run as root"
+			 : "needs CAP_BPF and CAP_PERFMON, which were taken from this root";
+}
+
+const char *zn_object_hint(int err)
+{
+	switch (-err) {
+	case EPERM: return right_hint();
+	case ENOENT:
+	case ESRCH: return "needs a kernel with BTF (/sys/kernel/btf/vmlinux)";
+	case EINVAL: return ZN_TOO_OLD;
+	case EOPNOTSUPP: return "the kernel refused their type information (BPF_BTF_LOAD)";
+	}
+	return "see ZERNEL_LOG=debug";
+}
+
+/* After the calibration: what it forks and maps is of no interest here, and a failure is not the end. */
+void zn_object_load_jobs(struct zn_probe *p)
+{
+	int err = job_load(p);
+
+	p->job = err == 0;
+	if (!err)
+		return;
+	snprintf(p->job_why, sizeof(p->job_why), "cannot watch control groups: %s; %s", strerror(-err),
+		zn_object_hint(err));
+	zn_raw_close(p->job_on, ZN_LEN(p->job_on));
+}
+
+void zn_object_load_families(struct zn_probe *p, uint64_t families)
+{
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
+		int err;
+
+		if (!(families >> f & 1)) {
+			snprintf(p->why[f], ZN_TEXT_MAX, "switched off by --probes");
+			continue;
+		}
+		if (p->old) { /* it cannot track processes */
+			snprintf(p->why[f], ZN_TEXT_MAX, ZN_TOO_OLD);
+			continue;
+		}
+		err = family_load(p, f);
+		if (err)
+			snprintf(p->why[f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err), zn_object_hint(err));
+		p->available[f] = err == 0;
+	}
+}

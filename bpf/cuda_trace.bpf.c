@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function, and what it
- * means, comes with the attach cookie; see the probe table in probe.c.
+ * means, comes with the attach cookie; see the table in src/probe/hooks.c.
  */
 #include "stall.bpf.h"
 #include "uprobe.bpf.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The maps that all families share (by descriptor, see probe.c) and what every handler needs: the thread, its
+ * The maps that all families share (by descriptor, see src/probe/objects.c) and what every handler needs: the thread, its
  * process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit; everything
  * else is an array access that the verifier inlines.
  *
@@ -30,7 +30,7 @@
  * looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
 struct zn_shared shared;
 
-/* Tables of one entry here get their size from the machine, see tables_size() in probe.c. */
+/* Tables of one entry here get their size from the machine, see zn_bpf_map_sizes(). */
 
 ZN_MAP(procs, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_proc, BPF_F_MMAPABLE);
 ZN_MAP(hists, BPF_MAP_TYPE_ARRAY, ZN_HISTS_MAX, __u32, struct zn_hist, BPF_F_MMAPABLE);

@@ -168,13 +168,11 @@ static bool is_amdgpu(int node, char device[64])
 	return strcmp(driver, "amdgpu") == 0 || strncmp(device, "amdgpu_xcp", 10) == 0;
 }
 
-static void amd_read(struct zn_gpus *g, int node, int minor)
+static void amd_read(struct zn_gpus *g, int node, const char device[64], int minor)
 {
-	char device[64], id[16], word[32];
+	char id[16], word[32];
 	struct zn_gpu *gpu;
 
-	if (!is_amdgpu(node, device))
-		return;
 	snprintf(id, sizeof(id), "%u", g->count);
 	gpu = gpu_add(g, id);
 	if (!gpu)
@@ -205,27 +203,59 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
+/* How many devices of partitions (amdgpu_xcp) follow a GPU that are in use: the driver makes them for each mode at the start. */
+static uint32_t partitions_of(int node)
+{
+	static const struct {
+		const char *mode;
+		uint32_t more;
+	} known[] = {{"DPX", 1}, {"TPX", 2}, {"QPX", 3}, {"CPX", UINT32_MAX}};
+	char mode[32];
+
+	word_read(node, "device/current_compute_partition", mode);
+	for (size_t i = 0; i < ZN_LEN(known); i++)
+		if (strcmp(mode, known[i].mode) == 0)
+			return known[i].more;
+	return 0;
+}
+
+/* One node of the list, in the order of the minors: a GPU's partitions follow it. left: how many of them are in use. */
+static void amd_take(struct zn_gpus *g, int dir, int minor, uint32_t *left)
+{
+	char name[32], device[64];
+	int node;
+
+	snprintf(name, sizeof(name), "renderD%d", minor);
+	node = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (node < 0)
+		return;
+	if (is_amdgpu(node, device)) {
+		bool partition = !strchr(device, ':');
+
+		if (!partition || *left)
+			amd_read(g, node, device, minor);
+		*left = partition ? *left - (*left > 0) : partitions_of(node);
+	}
+	close(node);
+}
+
+#define NODES_MAX 512 /* render nodes of a machine that are looked at */
+
+/* One entry stays for the unknown GPU. */
 static void amd_list(struct zn_gpus *g, const char *drm)
 {
-	int minor[ZN_GPUS_MAX], at, dir;
+	int minor[NODES_MAX];
 	DIR *nodes = opendir(drm);
 	struct dirent *e;
+	uint32_t left = 0;
 	size_t n = 0;
-	char name[32];
 
-	while (nodes && n < ZN_GPUS_MAX && (e = readdir(nodes)))
+	while (nodes && n < NODES_MAX && (e = readdir(nodes)))
 		if ((minor[n] = render_minor(e->d_name)) >= 0)
 			n++;
 	qsort(minor, n, sizeof(minor[0]), by_number);
-	for (size_t i = 0; i < n; i++) {
-		snprintf(name, sizeof(name), "renderD%d", minor[i]);
-		dir = dirfd(nodes);
-		at = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (at < 0)
-			continue;
-		amd_read(g, at, minor[i]);
-		close(at);
-	}
+	for (size_t i = 0; i < n && g->count < ZN_GPUS_MAX - 1; i++)
+		amd_take(g, dirfd(nodes), minor[i], &left);
 	if (nodes)
 		closedir(nodes);
 }
@@ -377,10 +407,13 @@ static bool is_open(const struct zn_facts *f, const struct zn_gpu *gpu)
 	return false;
 }
 
-/* Whether a process's ordinals are HIP's. Where there are GPUs of both, whoever has none of NVIDIA's open uses AMD's. */
+/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has. given: with
+ * --gpu-majors one device is taken for both. */
 static bool uses_amd(const struct zn_gpus *g, const struct zn_facts *f)
 {
-	return g->listed > g->nvidia && !(g->nvidia && f->minor_count);
+	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];
+
+	return g->listed > g->nvidia && (!f->minor_count || given);
 }
 
 /* HIP opens all GPUs that it may, and counts them in this order, in a control group and in a container too. */
@@ -522,12 +555,15 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 {
 	char uuid[48];
 
+	if (gpu->vendor == ZN_VENDOR_AMD && gpu->minor >= 0)
+		return true; /* the kernel has said all of it, and what HIP calls the number of a partition differs by version */
 	if (uuid_known(g)) {
 		zn_uuid_text(uuid, g->uuid);
 		if (gpu->uuid[0] && strcasecmp(gpu->uuid, uuid))
 			return false;
 		strcpy(gpu->uuid, uuid);
-		gpu->vendor = is_amd_uuid(g->uuid) ? ZN_VENDOR_AMD : ZN_VENDOR_NVIDIA;
+		if (gpu->vendor == ZN_VENDOR_UNKNOWN)
+			gpu->vendor = is_amd_uuid(g->uuid) ? ZN_VENDOR_AMD : ZN_VENDOR_NVIDIA;
 	} else if (gpu->pci[0] && g->pci[0] && !same_pci(gpu, g->pci)) {
 		return false;
 	}
@@ -564,6 +600,15 @@ static int resolve_unknown(struct zn_gpus *g, const struct zn_facts *f)
 	return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
 }
 
+/* A process that has a partition open: all of one GPU have its address, and its number or none. */
+static bool has_partitions(const struct zn_gpus *g, const struct zn_facts *f)
+{
+	for (uint32_t i = g->nvidia; i < g->listed; i++)
+		if (!g->gpu[i].pci[0] && is_open(f, &g->gpu[i]))
+			return true;
+	return false;
+}
+
 int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal)
 {
 	const struct zn_proc_gpu *seen = &p->gpu[ordinal];
@@ -572,6 +617,10 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 
 	if (ordinal >= ZN_PROC_GPUS)
 		return resolve_unknown(g, f);
+	if (uses_amd(g, f) && has_partitions(g, f)) {
+		gpu = gpu_by_facts(g, f, ordinal);
+		return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
+	}
 	if (uuid_known(seen)) {
 		zn_uuid_text(uuid, seen->uuid);
 		gpu = gpu_by_uuid(g, uuid);

@@ -72,6 +72,24 @@ def a_thread_has_a_device():
 
 
 @test
+def a_context_is_a_device_too():
+    """As JAX has it: contexts of devices, set before each call."""
+    daemon, actor = started()
+    actor.do("contexts = [u64() for _ in range(4)]")
+    actor.do("[ok(hip.hipDevicePrimaryCtxRetain(byref(c), i)) for i, c in enumerate(contexts)]")
+    for device in (3, 1, 2):
+        actor.do(f"ok(hip.hipCtxSetCurrent(contexts[{device}])); take({device * MIB})")
+    actor.do(f"ok(hip.hipCtxPushCurrent(contexts[0])); take({8 * MIB}); ok(hip.hipCtxPopCurrent(byref(u64()))); take({16 * MIB})")
+    equal(used(daemon, actor), {"0": 8 * MIB, "1": MIB, "2": 18 * MIB, "3": 3 * MIB}, "memory by GPU")
+    actor.do(f"ok(hip.hipCtxSetCurrent(c_void_p(0xdead000))); take({32 * MIB})")
+    equal(used(daemon, actor).get("unknown"), 32 * MIB, "in a context that nobody was seen to make")
+    actor.do(f"ok(hip.hipSetDevice(1)); take({64 * MIB})")
+    equal(used(daemon, actor)["1"], 65 * MIB, "after the device was set")
+    actor.do(f"ok(hip.hipCtxCreate(byref(u64()), 0, 3)); take({128 * MIB}); ok(hip.hipCtxSynchronize())")
+    equal(used(daemon, actor)["3"], 131 * MIB, "in a context that was made")
+
+
+@test
 def every_function_of_the_table_is_hooked():
     daemon, _ = started()
     rows = table(HIP)

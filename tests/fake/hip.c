@@ -231,7 +231,13 @@ ALLOCATES(hipMallocFromPoolAsync, void *pool, void *stream)
 ALLOCATES(hipHostMalloc, unsigned flags)
 ALLOCATES(hipHostAlloc, unsigned flags)
 ALLOCATES(hipMallocHost)
-ALLOCATES(hipMemAllocHost)
+
+/* As in ROCm 5: by the exported name. */
+DECLARE(hipMemAllocHost, void **, size_t);
+int hipMemAllocHost(void **to, size_t bytes)
+{
+	return hipHostMalloc(to, bytes, 0);
+}
 
 #define ALLOCATES_ROWS(name, ...)                                                                                      \
 	DECLARE(name, void **to, size_t *pitch, size_t width, size_t height, ##__VA_ARGS__);                           \
@@ -241,7 +247,12 @@ ALLOCATES(hipMemAllocHost)
 		return block_add(to, *pitch * height, current);                                                        \
 	}
 ALLOCATES_ROWS(hipMallocPitch)
-ALLOCATES_ROWS(hipMemAllocPitch, unsigned element)
+
+DECLARE(hipMemAllocPitch, void **, size_t *, size_t, size_t, unsigned);
+int hipMemAllocPitch(void **to, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+	return hipMallocPitch(to, pitch, width, height);
+}
 
 #define FREES(name, ...)                                                                                               \
 	DECLARE(name, void *at, ##__VA_ARGS__);                                                                        \
@@ -281,6 +292,30 @@ int hipMemImportFromShareableHandle(void **to, void *handle, int type)
 	return block_add(to, 0, current);
 }
 
+/* ---- contexts: as many as devices, each a pointer ---- */
+
+static char contexts[DEVICES_MAX];
+
+DECLARE(hipDevicePrimaryCtxRetain, void **, int);
+int hipDevicePrimaryCtxRetain(void **to, int device)
+{
+	int result = enter_with(device);
+
+	if (!result)
+		*to = &contexts[device];
+	return result;
+}
+
+DECLARE(hipCtxCreate, void **, unsigned, int);
+int hipCtxCreate(void **to, unsigned flags, int device)
+{
+	int result = enter_with(device);
+
+	if (!result)
+		*to = &contexts[device];
+	return result;
+}
+
 /* ---- what does nothing here ---- */
 
 #define CALL(name, ...)                                                                                                \
@@ -296,6 +331,12 @@ int hipMemImportFromShareableHandle(void **to, void *handle, int type)
 		return wait_for_gpu();                                                                                 \
 	}
 
+CALL(hipCtxSetCurrent, void *context)
+CALL(hipCtxPushCurrent, void *context)
+CALL(hipCtxPopCurrent, void **context)
+CALL(hipCtxDestroy, void *context)
+CALL(hipDevicePrimaryCtxReset, int device)
+WAITS(hipCtxSynchronize, void)
 CALL(hipHostRegister, void *at, size_t bytes, unsigned flags)
 CALL(hipHostUnregister, void *at)
 CALL(hipMemMap, void *at, size_t bytes, size_t offset, void *handle, unsigned long long flags)

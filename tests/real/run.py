@@ -193,7 +193,7 @@ def hip(path, kinds=CHEAP, inner=None):
           {"kernel": kernel, "cooperative": cooperative, "graph": graph}, "launches")
     syncs = by_label(daemon, "zernel_cuda_sync_seconds_count", "call", caller)
     equal(syncs["stream_synchronize"], added(calls, "hipStreamSynchronize", "hipStreamSynchronize_spt"), "waits for a stream")
-    equal(syncs["ctx_synchronize"], calls["hipDeviceSynchronize"], "waits for the device")
+    equal(syncs["ctx_synchronize"], added(calls, "hipDeviceSynchronize", "hipCtxSynchronize"), "waits for the device")
     equal(syncs["mem_free"], calls["hipFree"], "frees")
     return listed
 

@@ -186,17 +186,18 @@ T(amd_uuid_as_text)
 
 /* As /sys/class/drm has them: nodes of other drivers, a partition without an address, and names that are none. */
 static const struct {
-	const char *node, *device, *driver, *unique, *total;
+	const char *node, *device, *driver, *unique, *total, *mode;
 } nodes[] = {
-	{"renderD131", "0000:c3:00.0", "amdgpu", "18a3f7c20b9d4e51\n", "206141652992\n"},
-	{"renderD128", "0000:02:00.0", "nvidia", NULL, NULL},
-	{"renderD129", "0000:1d:00.0", "amdgpu", "77b16be19d0c3f02\n", "206141652992\n"},
-	{"renderD1000", "amdgpu_xcp_0", NULL, NULL, NULL},
-	{"renderD130", "0000:03:00.0", "i915", NULL, NULL},
-	{"card0", "0000:1d:00.0", "amdgpu", NULL, NULL},
-	{"renderDx", "0000:1d:00.0", "amdgpu", NULL, NULL},
-	{"renderD", "0000:1d:00.0", "amdgpu", NULL, NULL},
-	{"renderD132x", "0000:1d:00.0", "amdgpu", NULL, NULL},
+	{"renderD131", "0000:c3:00.0", "amdgpu", "18a3f7c20b9d4e51\n", "206141652992\n", "CPX\n"},
+	{"renderD128", "0000:02:00.0", "nvidia", NULL, NULL, NULL},
+	{"renderD129", "0000:1d:00.0", "amdgpu", "77b16be19d0c3f02\n", "206141652992\n", "SPX\n"},
+	{"renderD130", "amdgpu_xcp_0", NULL, NULL, NULL, NULL}, /* of one that is not divided */
+	{"renderD1000", "amdgpu_xcp_1", NULL, NULL, NULL, NULL},
+	{"renderD127", "0000:03:00.0", "i915", NULL, NULL, NULL},
+	{"card0", "0000:1d:00.0", "amdgpu", NULL, NULL, NULL},
+	{"renderDx", "0000:1d:00.0", "amdgpu", NULL, NULL, NULL},
+	{"renderD", "0000:1d:00.0", "amdgpu", NULL, NULL, NULL},
+	{"renderD132x", "0000:1d:00.0", "amdgpu", NULL, NULL, NULL},
 };
 static char drm[] = "/tmp/proc_drm.XXXXXX";
 
@@ -226,6 +227,7 @@ static void nodes_make(void)
 		snprintf(folder, sizeof(folder), "%s/devices/%s", drm, nodes[i].device);
 		put_file(folder, "unique_id", nodes[i].unique);
 		put_file(folder, "mem_info_vram_total", nodes[i].total);
+		put_file(folder, "current_compute_partition", nodes[i].mode);
 		snprintf(command, sizeof(command), "ln -sfn ../../../bus/pci/drivers/%s %s/driver",
 			nodes[i].driver ? nodes[i].driver : "", folder);
 		if (nodes[i].driver && system(command))
@@ -298,15 +300,18 @@ static const struct {
 		{CLOSED, RENDERS(4, 128, 129, 130, 131), HIP(1, -1), .hip.uuid = {"GPU-00000000000000a2"}}, "2", "4"},
 	{"the number that it told", 0, "00000000000000a1", NULL, {CLOSED, RENDERS(4, 128, 129, 130, 131)}, "1", "3"},
 	{"the address that it told", 0, NULL, "0000:c3:00.0", {CLOSED, RENDERS(4, 128, 129, 130, 131)}, "3", "5"},
-	{"the number of one that is not open", 0, "00000000000000a1", NULL, {CLOSED, RENDERS(1, 131)}, "unknown",
-		"unknown"},
+	{"the number of one that is not open", 0, "00000000000000a1", NULL, {CLOSED, RENDERS(1, 131)}, "3", "5"},
 	{"no context, one open", UNKNOWN, NULL, NULL, {CLOSED, RENDERS(1, 129)}, "1", "3"},
 	{"no context, one visible", UNKNOWN, NULL, NULL, {CLOSED, RENDERS(4, 128, 129, 130, 131), HIP(1, 2)}, "2", "4"},
 	{"CUDA's list is not HIP's", 0, NULL, NULL,
 		{CLOSED, RENDERS(4, 128, 129, 130, 131), .cuda.set = true, .cuda.count = 1, .cuda.index = {1}}, "0",
 		"2"},
 	{"NVIDIA's open too", 1, NULL, NULL,
-		{CLOSED, RENDERS(4, 128, 129, 130, 131), .minor_count = 2, .minors = {0, 1}}, "1", "1"},
+		{CLOSED, RENDERS(4, 128, 129, 130, 131), .minor_count = 2, .minors = {0, 1}}, "unknown", "1"},
+	{"another number than the kernel has", 2, "00000000000000ff", "0000:c2:00.0",
+		{CLOSED, RENDERS(4, 128, 129, 130, 131)}, "2", "4"},
+	{"no number but text", 0, "GPU-XX\0\0\0\0\0\0\0\0\0", "0000:c0:00.0", {CLOSED, RENDERS(4, 128, 129, 130, 131)},
+		"0", "2"},
 };
 
 static void list_of_both(uint32_t nvidia)
@@ -340,6 +345,64 @@ static const char *amd_resolve(size_t i, uint32_t nvidia)
 		memcpy(told->pci, amd_cases[i].pci, strlen(amd_cases[i].pci));
 	gpu = zn_gpus_resolve(&gpus, &p, &amd_cases[i].facts, amd_cases[i].ordinal);
 	return gpu < 0 ? "none" : gpus.gpu[gpu].id;
+}
+
+/* The partitions of a GPU share its address, and the runtime's number for all of them may be one: what is open decides. */
+T(partitions_are_told_apart_by_what_is_open)
+{
+	static const struct zn_facts facts = {.id = 1, .render_count = 3, .renders = {130, 129, 131}};
+	static struct zn_proc p;
+
+	list_of_both(0);
+	for (uint32_t i = 1; i < 4; i++)
+		gpus.gpu[i].pci[0] = gpus.gpu[i].uuid[0] = 0;
+	memset(&p, 0, sizeof(p));
+	for (uint32_t i = 0; i < 3; i++) {
+		memcpy(p.gpu[i].uuid, "00000000000000a0", sizeof(p.gpu[i].uuid));
+		memcpy(p.gpu[i].pci, "0000:c0:00.0", 12);
+	}
+	for (uint32_t i = 0; i < 3; i++)
+		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, i), i + 1);
+	CHECK_STR(gpus.gpu[zn_gpus_resolve(&gpus, &p, &facts, 3)].id, "unknown");
+}
+
+/* What a process says of a GPU that the kernel lists changes nothing for others. */
+T(the_kernel_is_believed_on_amd_gpus)
+{
+	struct zn_proc_gpu told = {.total_bytes = 7, .pci = "0000:99:00.0"};
+
+	list_of_both(0);
+	gpus.gpu[1].uuid[0] = 0;
+	gpus.gpu[1].total_bytes = 1000;
+	memcpy(told.uuid, "not hexadecimal!", sizeof(told.uuid));
+	CHECK(zn_gpu_identify(&gpus.gpu[1], &told));
+	CHECK_EQ(gpus.gpu[1].vendor, ZN_VENDOR_AMD);
+	CHECK_EQ(gpus.gpu[1].total_bytes, 1000);
+	CHECK_STR(gpus.gpu[1].pci, "0000:c1:00.0");
+	CHECK_STR(gpus.gpu[1].uuid, "");
+	gpus.gpu[0] = (struct zn_gpu){.id = "0", .vendor = ZN_VENDOR_NVIDIA, .minor = 0};
+	memcpy(told.uuid, "00000000000000a1", sizeof(told.uuid));
+	CHECK(zn_gpu_identify(&gpus.gpu[0], &told));
+	CHECK_EQ(gpus.gpu[0].vendor, ZN_VENDOR_NVIDIA);
+}
+
+/* Eight GPUs with seven partitions each, none in use: as many GPUs as there are cards, and one entry is left. */
+T(more_render_nodes_than_there_is_room_for)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command),
+		"mkdir -p %s.many && cd %s.many && for i in $(seq 128 300); do mkdir -p d/0:$i renderD$i && "
+		"ln -s ../d/0:$i renderD$i/device && ln -s /x/amdgpu d/0:$i/driver; done",
+		root, root);
+	CHECK_EQ(system(command), 0);
+	snprintf(command, sizeof(command), "%s.many", root);
+	zn_gpus_read(&gpus, "/nowhere", command);
+	CHECK_EQ(gpus.listed, ZN_GPUS_MAX - 1);
+	CHECK_EQ(gpus.gpu[0].minor, 128);
+	CHECK_EQ(gpus.gpu[ZN_GPUS_MAX - 2].minor, 128 + ZN_GPUS_MAX - 2);
+	snprintf(command, sizeof(command), "rm -r %s.many", root);
+	CHECK_EQ(system(command), 0);
 }
 
 static void amd_ordinals(void)
@@ -769,6 +832,9 @@ int main(void)
 	RUN(a_number_behind_an_index);
 	ordinals();
 	amd_ordinals();
+	RUN(partitions_are_told_apart_by_what_is_open);
+	RUN(the_kernel_is_believed_on_amd_gpus);
+	RUN(more_render_nodes_than_there_is_room_for);
 	lists_of_lists();
 	RUN(identify);
 	RUN(identify_refuses_another_gpu);

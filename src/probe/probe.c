@@ -6,18 +6,26 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define LOG_TAIL 700 /* bytes: the verifier says its reason at the end */
+
+/* At the start only, as memory is taken for a line. */
 static int to_libbpf_log(enum libbpf_print_level level, const char *format, va_list args)
 {
-	char line[512];
+	char *line;
+	int len;
 
 	if (level == LIBBPF_DEBUG || zn_log_level < ZN_DEBUG)
 		return 0;
-	vsnprintf(line, sizeof(line), format, args);
-	zn_log(ZN_DEBUG, "probe: %.500s", line);
+	len = vasprintf(&line, format, args);
+	if (len < 0)
+		return 0;
+	zn_log(ZN_DEBUG, "probe: %s", len > LOG_TAIL ? line + len - LOG_TAIL : line);
+	free(line);
 	return 0;
 }
 

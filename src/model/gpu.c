@@ -358,6 +358,21 @@ static int gpu_by_id(struct zn_gpus *g, const char *id)
 	return gpu ? (int)(gpu - g->gpu) : -1;
 }
 
+/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has. given: with
+ * --gpu-majors one device is taken for both. */
+static bool uses_amd(const struct zn_gpus *g, const struct zn_facts *f)
+{
+	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];
+
+	return g->listed > g->nvidia && (!f->minor_count || given);
+}
+
+/* Whether the driver of this process's GPUs has a list of them. */
+static bool is_listed(const struct zn_gpus *g, const struct zn_facts *f)
+{
+	return g->nvidia || uses_amd(g, f);
+}
+
 /* Room for one more name: one entry is for the unknown GPU, and where there is no list some are for indices. */
 static bool name_room(struct zn_gpus *g, const struct zn_facts *f)
 {
@@ -384,7 +399,7 @@ static int gpu_by_name(struct zn_gpus *g, const struct zn_facts *f, const char *
 	for (uint32_t i = g->listed; i < g->count; i++)
 		if (g->gpu[i].id[0] && strcmp(g->gpu[i].id, name) == 0)
 			return is_his(g, &g->gpu[i], f) ? (int)i : -1;
-	if ((g->listed && !f->instances) || !name_room(g, f))
+	if ((is_listed(g, f) && !f->instances) || !name_room(g, f))
 		return -1;
 	gpu = gpu_add(g, name);
 	if (!gpu) {
@@ -407,15 +422,6 @@ static bool is_open(const struct zn_facts *f, const struct zn_gpu *gpu)
 	return false;
 }
 
-/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has. given: with
- * --gpu-majors one device is taken for both. */
-static bool uses_amd(const struct zn_gpus *g, const struct zn_facts *f)
-{
-	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];
-
-	return g->listed > g->nvidia && (!f->minor_count || given);
-}
-
 /* HIP opens all GPUs that it may, and counts them in this order, in a control group and in a container too. */
 static int gpu_by_render(const struct zn_gpus *g, const struct zn_facts *f, uint32_t nth)
 {
@@ -431,9 +437,9 @@ static int gpu_by_index(struct zn_gpus *g, const struct zn_facts *f, int index)
 
 	if (uses_amd(g, f))
 		return gpu_by_render(g, f, (uint32_t)index);
-	if (g->listed && (uint32_t)index >= g->nvidia)
+	if (g->nvidia && (uint32_t)index >= g->nvidia)
 		return gpu_by_id(g, unknown_id);
-	snprintf(id, sizeof(id), "%d", index);
+	snprintf(id, sizeof(id), "%u", g->nvidia ? (uint32_t)index : g->listed + (uint32_t)index);
 	return index < ZN_PROC_GPUS ? gpu_by_id(g, id) : gpu_by_name(g, f, id);
 }
 
@@ -442,7 +448,7 @@ static int gpu_by_minor(struct zn_gpus *g, const struct zn_facts *f, int minor)
 	for (uint32_t i = 0; i < g->count; i++)
 		if (g->gpu[i].minor == minor && g->gpu[i].vendor != ZN_VENDOR_AMD)
 			return i;
-	return g->listed ? gpu_by_id(g, unknown_id) : gpu_by_index(g, f, minor);
+	return g->nvidia ? gpu_by_id(g, unknown_id) : gpu_by_index(g, f, minor);
 }
 
 /* A UUID as in CUDA_VISIBLE_DEVICES may be cut short, as long as it is unique. */

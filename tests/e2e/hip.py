@@ -316,28 +316,25 @@ def drm():
     return ["unshare", "--mount", "sh", "-c", 'mount --rbind "$0" /sys/class && exec "$@"', path]
 
 
-def on_amd(opened, env):
-    """A daemon on such a node, and a program that has these render nodes open."""
-    daemon = Daemon("--gpu-majors", "1", argv=[*drm(), os.path.join(os.path.dirname(HIP), "..", "zerneld")])
+def amd_node():
+    return Daemon("--gpu-majors", "1", argv=[*drm(), os.path.join(os.path.dirname(HIP), "..", "zerneld")])
+
+
+def gpu_of(daemon, opened, env, device):
+    """Where memory is of a program that has these render nodes open."""
     actor = Actor(("hip", HIP), env=env)
     actor.do("files = [open(path, 'rb' if path != '/dev/null' else 'wb') for path in %r]" % [NODES[minor] for minor in opened])
     daemon.attached(HIP)
     actor.do(HELPERS)
-    return daemon, actor
-
-
-def gpu_of(opened, env, device):
-    daemon, actor = on_amd(opened, env)
     actor.do(f"ok(hip.hipSetDevice({device})); take({MIB})")
     got = wait_until(lambda: used(daemon, actor), "memory")
     actor.end()
-    daemon.end()
     return got
 
 
 @test
 def the_gpus_of_a_node():
-    daemon, _ = on_amd((3,), {})
+    daemon = amd_node()
     info = [dict(k) for k in daemon.metrics().all("zernel_gpu_info")]
     equal(info, [{"gpu_id": str(i), "uuid": f"GPU-fa5e00000000000{i}", "pci": f"0000:c{i}:00.0", "minor": str(minor), "vendor": "amd"}
                  for i, minor in enumerate(NODES)], "GPUs")
@@ -348,15 +345,15 @@ def the_gpus_of_a_node():
 @test
 def what_a_process_may_see():
     """HIP counts the GPUs that are open, of these what ROCR_VISIBLE_DEVICES names, of these what HIP_VISIBLE_DEVICES names."""
-    every = tuple(NODES)
-    equal(gpu_of(every, {}, 3), {"3": MIB}, "all")
-    equal(gpu_of((5, 9), {}, 1), {"3": MIB}, "two of them in a control group")
-    equal(gpu_of(every, {"ROCR_VISIBLE_DEVICES": "3,2"}, 1), {"2": MIB}, "the runtime's list")
-    equal(gpu_of(every, {"ROCR_VISIBLE_DEVICES": "3,2,0", "HIP_VISIBLE_DEVICES": "2,1"}, 0), {"0": MIB}, "both lists")
-    equal(gpu_of(every, {"CUDA_VISIBLE_DEVICES": "1"}, 0), {"1": MIB}, "CUDA's list, which HIP reads too")
-    equal(gpu_of(every, {"ROCR_VISIBLE_DEVICES": "GPU-fa5e000000000002"}, 0), {"2": MIB}, "by number")
-    equal(gpu_of((5,), {"HIP_VISIBLE_DEVICES": "3"}, 0), {"1": MIB}, "one is open, and no other can be meant")
-    equal(gpu_of((5, 7), {"HIP_VISIBLE_DEVICES": "3"}, 0), {"unknown": MIB}, "none of the open ones")
+    daemon, every = amd_node(), tuple(NODES)
+    equal(gpu_of(daemon, every, {}, 3), {"3": MIB}, "all")
+    equal(gpu_of(daemon, (5, 9), {}, 1), {"3": MIB}, "two of them in a control group")
+    equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "3,2"}, 1), {"2": MIB}, "the runtime's list")
+    equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "3,2,0", "HIP_VISIBLE_DEVICES": "2,1"}, 0), {"0": MIB}, "both lists")
+    equal(gpu_of(daemon, every, {"CUDA_VISIBLE_DEVICES": "1"}, 0), {"1": MIB}, "CUDA's list, which HIP reads too")
+    equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "GPU-fa5e000000000002"}, 0), {"2": MIB}, "by number")
+    equal(gpu_of(daemon, (5,), {"HIP_VISIBLE_DEVICES": "3"}, 0), {"1": MIB}, "one is open, and no other can be meant")
+    equal(gpu_of(daemon, (5, 7), {"HIP_VISIBLE_DEVICES": "3"}, 0), {"unknown": MIB}, "none of the open ones")
 
 
 @test

@@ -8,7 +8,6 @@ import json
 import os
 import pwd
 import shutil
-import signal
 import socket
 import struct
 import subprocess
@@ -325,14 +324,11 @@ def a_daemon_that_was_stopped():
     """What hooks left meanwhile, and what waits in the queue of its socket, is one start and one end."""
     daemon = frugal()
     said("start", "4000")
-    os.kill(daemon.pid, signal.SIGSTOP)
-    try:
+    with daemon.stopped():
         for verb in ("start", "end"):
             done = zernel(verb, "--slurm", env=SLURM)
             equal((done.returncode, done.stdout, done.stderr), (0, "", ""), verb)
         equal(len([n for n in spool() if n.startswith("left-")]), 2, "files that were left")
-    finally:
-        os.kill(daemon.pid, signal.SIGCONT)
     report_of("94711.json")
     wait_until(lambda: spool() == ["job-4000"], "what was left is taken")
     equal([n for n in reports() if n.startswith("94711")], ["94711.json"], "reports")

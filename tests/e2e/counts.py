@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """The driver's scenarios: every figure of its report is in /metrics and /json, exactly, on the right GPU."""
+import contextlib
 import os
-import signal
 
 from harness import CUDA, NCCL, NOBODY, Actor, Daemon, Driver, check, copy_of, equal, main, test, wait_until
 from figures import compare, compare_metrics, shown
@@ -13,10 +13,8 @@ GIB = 1 << 30
 def scenario(name, expect=(), nccl=None, unseen=False):
     """unseen: what the driver does before its gate is over before the daemon can have hooked anything of it."""
     daemon = Daemon(expect=expect)
-    if unseen:
-        os.kill(daemon.pid, signal.SIGSTOP)
-    driver = Driver(name, nccl=nccl)
-    os.kill(daemon.pid, signal.SIGCONT)
+    with daemon.stopped() if unseen else contextlib.nullcontext():
+        driver = Driver(name, nccl=nccl)
     daemon.attached(CUDA, *([nccl] if nccl else []))
     report = driver.start()
     compare(daemon, report)

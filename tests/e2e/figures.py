@@ -8,6 +8,17 @@ PLAIN = ["0", "1", "2", "3", "unknown"]  # gpu_id of the driver's ordinals when 
 SYNC = "zernel_cuda_sync_seconds_count"
 
 
+def by(daemon, actor, name, label):
+    """{label: value} of a program's series that are not 0."""
+    return {dict(k)[label]: v for k, v in daemon.metrics().all(name, pid=str(actor.pid)).items() if v}
+
+
+def copies(daemon, actor):
+    """{direction: (calls, bytes)}."""
+    calls, size = (by(daemon, actor, f"zernel_cuda_memcpy_{what}_total", "direction") for what in ("calls", "bytes"))
+    return {d: (calls[d], size.get(d, 0)) for d in calls}
+
+
 def labelled(pid, **labels):
     return frozenset({"pid": str(pid), **labels}.items())
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 
 from harness import HIP, Actor, Daemon, check, equal, folder, main, test, wait_until
+from figures import by, copies
 from places import table
 
 MIB = 1 << 20
@@ -42,10 +43,6 @@ def started(*options, env=None, before=(), **more):
     daemon.attached(HIP)
     actor.do(HELPERS)
     return daemon, actor
-
-
-def by(daemon, actor, name, label):
-    return {dict(k)[label]: v for k, v in daemon.metrics().all(name, pid=str(actor.pid)).items() if v}
 
 
 def used(daemon, actor):
@@ -200,12 +197,6 @@ def launches_and_captures():
     equal(by(daemon, actor, "zernel_cuda_launches_total", "kind"), want, "launches")
     equal(daemon.metrics().one("zernel_cuda_launch_errors_total", pid=str(actor.pid)), 1, "launches that failed")
     equal(daemon.metrics().lost(), {}, "what was lost")
-
-
-def copies(daemon, actor):
-    """{direction: (calls, bytes)}."""
-    calls, size = (by(daemon, actor, f"zernel_cuda_memcpy_{what}_total", "direction") for what in ("calls", "bytes"))
-    return {d: (calls[d], size.get(d, 0)) for d in calls}
 
 
 @test

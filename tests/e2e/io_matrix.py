@@ -4,7 +4,6 @@
 the daemon's tables itself, so that nothing between them and it can hide a byte."""
 import os
 import re
-import signal
 
 from harness import Daemon, TOOLS, check, equal, folder, main, need, run, test
 
@@ -39,11 +38,8 @@ def each_byte_once_whichever_call_moved_it():
 def what_finds_the_tables_full_is_counted_as_lost():
     daemon = Daemon("--probes", "vfs,meta", expect=[r"warning: probe: (vfs|meta): "])
     daemon.expect = ()
-    daemon.process.send_signal(signal.SIGSTOP)
-    try:
+    with daemon.stopped():
         done = run([need(MATRIX), folder(), "full"])
-    finally:
-        daemon.process.send_signal(signal.SIGCONT)
     equal(done.returncode, 0, done.stdout + done.stderr)
     lost = daemon.metrics().lost()
     equal(sorted(lost), ["io"], f"what was lost: {lost}")

@@ -77,11 +77,10 @@ def told_to_systemd(path, wanted, **env):
         listen(2)
         wait_until(lambda: listen(0.5) or len(told) >= wanted, f"{wanted} messages")
         running = list(told)
-        os.kill(daemon.pid, signal.SIGSTOP)
-        listen(0.5)  # what was on its way
-        told.clear()
-        listen(1)
-        os.kill(daemon.pid, signal.SIGCONT)
+        with daemon.stopped():
+            listen(0.5)  # what was on its way
+            told.clear()
+            listen(1)
         daemon.end()
         return running, told
 
@@ -257,15 +256,12 @@ def a_daemon_that_sleeps_misses_nothing():
     first, second = Actor(("cuda", CUDA)), Actor(("cuda", CUDA))
     daemon.attached(CUDA)
     first.do("ready(cuda); launch(cuda, 5)")
-    os.kill(daemon.pid, signal.SIGSTOP)
     start = time.monotonic()
-    try:
+    with daemon.stopped():
         first.do("launch(cuda, 10007)")
         second.do("ready(cuda); alloc(cuda, 1 << 20); launch(cuda, 10009)")
         second.end()
         time.sleep(max(0, 3 - (time.monotonic() - start)))
-    finally:
-        os.kill(daemon.pid, signal.SIGCONT)
     daemon.gone(second.pid)
     metrics = daemon.metrics()
     equal(metrics.one(LAUNCHES, pid=str(first.pid)), 10012, "launches")

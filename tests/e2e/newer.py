@@ -3,6 +3,7 @@
 """Functions that newer programs call, each with figures of its own: copies by a struct or in batches, memory that is set,
 registered or shared by several GPUs, green contexts, what loads code, and what NCCL has learnt since 2.27."""
 from harness import CUDA, NCCL, Actor, Daemon, check, equal, main, test, wait_until
+from figures import by, copies
 
 MIB = 1 << 20
 # sizes of the structs of cuda.h, as words of 8 bytes, and where in them the kinds of memory and the extents are
@@ -38,16 +39,6 @@ def started(nccl=False):
     actor.do(HELPERS)
     actor.do("ready(cuda)")
     return daemon, actor
-
-
-def by(daemon, actor, name, label):
-    return {dict(k)[label]: v for k, v in daemon.metrics().all(name, pid=str(actor.pid)).items() if v}
-
-
-def copies(daemon, actor):
-    """{direction: (calls, bytes)}."""
-    calls, size = (by(daemon, actor, f"zernel_cuda_memcpy_{what}_total", "direction") for what in ("calls", "bytes"))
-    return {d: (calls[d], size.get(d, 0)) for d in calls}
 
 
 @test

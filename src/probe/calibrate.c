@@ -92,41 +92,54 @@ static int calib_measure(struct zn_probe *p, enum zn_first first)
 	return 0;
 }
 
-static struct zn_spots spots; /* large */
+static struct zn_spots spots;        /* large */
+static int links[ZN_FIRST_COUNT][2]; /* entry and return; of multi-uprobes the first alone, for all */
 
-/* Measures a function that does nothing between its two probes. Only our own calls count: another daemon of the same
- * file may be doing the same. */
-static int calibrate_one(struct zn_probe *p, enum zn_family f, enum zn_first first)
+/* Only our own calls count: another daemon of the same file may be doing the same. */
+static void collect_spots(enum zn_family f)
 {
-	int link[2] = {-1, -1}, err = 0;
-
 	spots.path = "/proc/self/exe";
 	spots.pid = getpid();
-	spots.count = 1;
-	spots.offset[0] = self_offset((uintptr_t)calib[first]);
-	spots.cookie[0] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first, f);
-	for (int ret = 1; ret >= 0 && !err; ret--) {
-		int prog = ret ? p->return_fd[f] : p->entry_fd[f];
-
-		link[ret] =
-			p->multi ? zn_attach_multi(prog, ret, &spots, 0, 1) : zn_attach_perf(p, prog, ret, &spots, 0);
-		err = link[ret] < 0 ? link[ret] : 0;
+	spots.count = ZN_FIRST_COUNT;
+	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++) {
+		spots.offset[first] = self_offset((uintptr_t)calib[first]);
+		spots.cookie[first] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first, f);
+		links[first][0] = links[first][1] = -1;
 	}
-	if (!err)
-		err = calib_measure(p, first);
-	zn_fd_close(&link[0]);
-	zn_fd_close(&link[1]);
-	spots.pid = 0;
-	return err;
 }
 
-static int calibrate(struct zn_probe *p, enum zn_family f)
+static int attach_all(const struct zn_probe *p, int prog_fd, bool ret)
 {
 	int err = 0;
 
+	if (p->multi)
+		err = links[0][ret] = zn_attach_multi(prog_fd, ret, &spots, 0, spots.count);
+	for (uint32_t i = 0; i < spots.count && !p->multi && err >= 0; i++)
+		err = links[i][ret] = zn_attach_perf(p, prog_fd, ret, &spots, i);
+	return err < 0 ? err : 0;
+}
+
+static void detach_all(void)
+{
+	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
+		for (int ret = 0; ret < 2; ret++)
+			zn_fd_close(&links[first][ret]);
+}
+
+/* Measures functions that do nothing between their two probes. All are hooked at once, because the kernel takes tens of
+ * milliseconds for each link that goes. */
+static int calibrate(struct zn_probe *p, enum zn_family f)
+{
+	int err;
+
 	memset(p->bias, 0, sizeof(p->bias));
+	collect_spots(f);
+	err = attach_all(p, p->return_fd[f], true);
+	if (!err)
+		err = attach_all(p, p->entry_fd[f], false);
 	for (enum zn_first first = 0; first < ZN_FIRST_COUNT && !err; first++)
-		err = calibrate_one(p, f, first);
+		err = calib_measure(p, first);
+	detach_all();
 	return err;
 }
 

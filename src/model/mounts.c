@@ -196,14 +196,15 @@ static struct zn_mount *add(struct zn_mounts *m, uint32_t dev, uint32_t owner)
 	return e;
 }
 
-/* A name in place of none is the same file system; another name is another one under an old number. */
+/* A name in place of none is the same file system; another name is another one under an old number. What was counted since the
+ * old one went is the new one's: the list may be read after its first bytes. */
 static void name(struct zn_mounts *m, struct zn_mount *e, enum zn_mount_state state)
 {
 	bool same = !strcmp(e->point, e->best_point) && !strcmp(e->fstype, e->best_fstype);
 
 	if (!same) {
 		e->version = ++m->version;
-		if (e->state != ZN_MOUNT_UNKNOWN)
+		if (e->state != ZN_MOUNT_UNKNOWN && e->state != ZN_MOUNT_GONE)
 			e->cut = e->version;
 		memcpy(e->point, e->best_point, sizeof(e->point));
 		memcpy(e->fstype, e->best_fstype, sizeof(e->fstype));
@@ -274,6 +275,7 @@ static void host_conclude(struct zn_mounts *m, struct zn_mount *e)
 		name(m, e, ZN_MOUNT_HOST);
 	} else if (e->state == ZN_MOUNT_HOST) {
 		e->state = ZN_MOUNT_GONE;
+		e->cut = e->version = ++m->version;
 	}
 }
 

@@ -80,15 +80,15 @@ def equal(got, want, what):
     raise AssertionError(f"{what}: {got!r}, not {want!r}")
 
 
-def wait_until(probe, what, patience=PATIENCE):
-    """The first true value of probe(); fails if there is none within the patience."""
+def wait_until(probe, what, patience=PATIENCE, seen=None):
+    """The first true value of probe(); fails if there is none within the patience, with what seen() finds then."""
     end = time.monotonic() + patience
     while True:
         got = probe()
         if got:
             return got
         if time.monotonic() > end:
-            raise AssertionError(f"not within {patience} s: {what}")
+            raise AssertionError(f"not within {patience} s: {what}" + (f", but {seen()}" if seen else ""))
         time.sleep(0.05)
 
 

@@ -58,7 +58,8 @@ class Files(Daemon):
 
     def shows(self, what, point, count):
         """The same, where many lists of mounts are read before its name is found."""
-        wait_until(lambda: self.bytes(what, point) == count, f"{count} bytes of {what} on {point}")
+        wait_until(lambda: self.bytes(what, point) == count, f"{count} bytes of {what} on {point}",
+                   seen=lambda: self.metrics().all(f"zernel_io_{what}_bytes_total"))
 
 
 def dd(path, count, *more, source="/dev/zero"):

@@ -207,6 +207,28 @@ T(a_name_that_comes_late_takes_the_figures_along)
 	CHECK_EQ(used(), 1);
 }
 
+/* Its first bytes may come before the list is read that has it. */
+T(a_number_that_is_used_again_is_another_mount)
+{
+	struct zn_mount *e;
+
+	start();
+	happen(none, DATA, ZN_IO_READ, 0, 500);
+	rename_to(DATA, "/data", "ext4", false);
+	tick(1);
+	e = zn_mounts_use(&flows.mounts, DATA, 0, 0, ZN_OWNER_ROOT);
+	e->state = ZN_MOUNT_GONE;
+	e->cut = e->version = ++flows.mounts.version;
+	tick(1);
+	happen(none, DATA, ZN_IO_READ, 0, 30);
+	tick(1);
+	CHECK_EQ(bytes("", "/data", "ext4"), 530);
+	rename_to(DATA, "/other", "ext4", false);
+	tick(1);
+	CHECK_EQ(bytes("", "/data", "ext4"), 500);
+	CHECK_EQ(bytes("", "/other", "ext4"), 30);
+}
+
 static void look(void *owner)
 {
 	(void)owner;
@@ -568,6 +590,7 @@ int main(void)
 	RUN(two_devices_on_one_mount_are_one_series);
 	RUN(stacked_mounts_of_two_types_share_durations);
 	RUN(a_name_that_comes_late_takes_the_figures_along);
+	RUN(a_number_that_is_used_again_is_another_mount);
 	RUN(names_are_looked_up_while_figures_are_shown);
 	RUN(a_number_that_is_used_again_takes_nothing_along);
 	RUN(mounting_again_and_again_costs_a_bounded_number);

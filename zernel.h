@@ -554,7 +554,8 @@ struct zn_proc {
 	__u32 hist[ZN_DETAIL_SLOTS]; /* index into the histograms, 0: none yet */
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
 	__u32 ctxs, comms; /* entries of these tables that it holds of the quotas */
-	__u64 end;
+	__u32 exit_code; /* of the last thread, as task_struct has it: a signal in the low 7 bits, else a status << 8 */
+	__u32 pad;
 };
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
@@ -1362,7 +1363,9 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(LOSSES, "losses")                                                                                            \
 	X(OOM, "oom")                                                                                                  \
 	X(XID, "xid")                                                                                                  \
-	X(AMDGPU, "amdgpu")
+	X(AMDGPU, "amdgpu")                                                                                            \
+	X(HANG, "hang")                                                                                                \
+	X(DRIVER, "driver")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -1485,7 +1488,7 @@ char *zn_units_duration(char to[ZN_UNITS_CELL], double us); /* "-" for 0, which 
 char *zn_units_span(char to[ZN_UNITS_CELL], uint64_t s);
 char *zn_units_clock(char to[ZN_UNITS_CELL], uint64_t ms); /* time of day, here, of a time since 1970 */
 
-/* ---- base/procfs.c (zn_tree_): what a process has started, by /proc. ---- */
+/* ---- base/procfs.c (zn_tree_ zn_procfs_): what a process has started, and what it does, by /proc. ---- */
 
 /* A search, a step at a time, for what processes have started, what that has started, and so on. Where the kernel lists
  * the children of a thread (CONFIG_PROC_CHILDREN) a step reads one such list, or those of some 40 threads; elsewhere it
@@ -1514,6 +1517,13 @@ void zn_tree_init(struct zn_tree *t, const char *proc_root);
 bool zn_tree_add(struct zn_tree *t, const struct zn_tree_process *p); /* false: there is no room */
 bool zn_tree_step(struct zn_tree *t);                                 /* false: nothing is left to do */
 void zn_tree_close(struct zn_tree *t);
+
+struct zn_procfs_stat {
+	char state;         /* as proc(5) has it: R, S, D, T, t, Z, ...; 0: not known */
+	uint64_t cpu_ticks; /* of all its threads, without its children; sysconf(_SC_CLK_TCK) a second */
+};
+/* Reads proc_root/PID/stat, which takes no lock that a user could hold. False: there is none. */
+bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to);
 
 /* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
 
@@ -2094,6 +2104,8 @@ struct zn_arena_ops {
 	void (*io_cut)(struct zn_arena *a, const struct zn_io_key *key);
 	void (*io_free)(struct zn_arena *a, const struct zn_io_row *row); /* with its owner's share */
 	int (*map_coarse)(struct zn_arena *a, uint32_t index);
+	/* Calls of ioctl() on GPUs that are under way: which process's, and since when. NULL: nobody knows. */
+	void (*ioctls)(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to);
 };
 /* What threads remember of their series (vfs.bpf.c) is of no use from here on. */
 static inline void zn_io_changed(struct zn_shared *s)
@@ -2161,6 +2173,8 @@ struct zn_plain {
 	uint32_t io_count;
 	uint32_t coarse[ZN_IO_MAX], coarse_count;
 	struct zn_io_row io_of; /* whose a series is that is made; zero: root's */
+	uint32_t ioctl_id;      /* a process inside of ioctl() on a GPU, and since when; 0: none is */
+	uint64_t ioctl_ns;
 	void *memory;
 };
 int zn_plain_open(struct zn_plain *p);
@@ -2249,6 +2263,9 @@ struct zn_info {
 	uint32_t looks;
 	uint64_t look_ns, look_wait_ns;
 	char comm[16];
+	/* of the process that had the row before: its id, how it ended, and when */
+	uint32_t gone_id, exit_code;
+	uint64_t gone_ns;
 };
 
 struct zn_agg {
@@ -2267,8 +2284,6 @@ struct zn_agg {
 	struct zn_hist merged; /* scratch of zn_agg_merge() */
 	struct zn_comm comms[ZN_COMMS_MAX];
 	size_t comm_count;
-	uint64_t late_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS];    /* as of zn_skew_rank, at the last tick */
-	uint32_t late_share[ZN_SKEWS_MAX][ZN_SKEW_RANKS]; /* of the last tick, in units of 1e-9 */
 	/* called before the row of a process that has gone is given back; NULL: nobody asks */
 	void (*gone_row)(void *jobs, uint32_t row, const struct zn_proc *p);
 	void *jobs;
@@ -2388,14 +2403,113 @@ struct zn_wait_facts {
 	uint32_t workers;               /* of its data loader; 0: none are known */
 	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
 	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
+	const struct zn_missing *waits_for,
+		*missing; /* who is missing, and that this one is; NULL: nobody, it is not */
+	uint64_t now_ns;
 };
-#define ZN_SAYS_MAX 160
+#define ZN_SAYS_MAX 224
 void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX]);
 /* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
 void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
 void zn_wait_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
 /* One key for each cause, in seconds; null for data where no loader was seen. */
 void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
+
+/* ---- model/progress.c (zn_progress_): when each process last did something for its work. ---- */
+
+enum zn_progress_kind {
+	ZN_PROGRESS_LAUNCH,
+	ZN_PROGRESS_COPY,
+	ZN_PROGRESS_ISSUE, /* calls to NCCL */
+	ZN_PROGRESS_BATCH,
+	ZN_PROGRESS_IO, /* bytes of files */
+	ZN_PROGRESS_COUNT
+};
+struct zn_progress_row {
+	uint32_t id; /* of the process; 0: none */
+	uint64_t first_ns;
+	uint64_t inside_ns; /* since when a thread of it was inside of the driver at each tick; 0: none is */
+	uint64_t stuck_ns;  /* when the oldest such call began that was there at two ticks; 0: none was */
+	uint64_t seen[ZN_PROGRESS_COUNT];     /* counters at the last tick */
+	uint64_t moved_ns[ZN_PROGRESS_COUNT]; /* the tick at which they had moved; 0: never */
+};
+struct zn_progress {
+	uint64_t tick_ns;
+	bool asks; /* for the calls that are under way */
+	struct zn_progress_row row[ZN_PROCS_MAX];
+};
+void zn_progress_tick(struct zn_progress *g, struct zn_agg *a, uint64_t now_ns); /* after zn_agg_tick() */
+/* Whether a process did this over the last tick. */
+bool zn_progress_moved(const struct zn_progress *g, uint32_t row, uint32_t id, enum zn_progress_kind kind);
+/* For how long a call to the GPU's driver has not come back, ns; 0: none that is longer than a tick. */
+uint64_t zn_progress_stuck(const struct zn_progress *g, uint32_t row, uint32_t id);
+/* When it did anything last, or began; 0: it is not known. */
+uint64_t zn_progress_last(const struct zn_progress *g, uint32_t row, uint32_t id);
+
+/* ---- model/ranks.c (zn_ranks_ zn_missing_ zn_doing_): which rank the others wait for, and what it does instead. ---- */
+
+/* What a rank does that others wait for. Columns: name of the enum, label `doing`, in words. */
+#define ZN_DOINGS(X)                                                                                                   \
+	X(GONE, "gone", "has ended")                                                                                   \
+	X(ASLEEP, "asleep", "is asleep")                                                                               \
+	X(DRIVER, "driver", "is inside the GPU driver")                                                                \
+	X(DATA, "data", "waits for data")                                                                              \
+	X(IO, "io", "reads or writes files")                                                                           \
+	X(CPU, "cpu", "runs on the CPU")                                                                               \
+	X(GPU, "gpu", "works on its own GPU, or waits for it")
+enum zn_doing {
+#define X(e, label, says) ZN_DOING_##e,
+	ZN_DOINGS(X)
+#undef X
+		ZN_DOING_COUNT
+};
+const char *zn_doing_label(enum zn_doing doing);
+#define ZN_DOING_TEXT  80
+#define ZN_PLACE_BYTES 64 /* of the name of a function of the kernel */
+/* A rank of a communicator that others may wait for. */
+struct zn_missing {
+	uint32_t slot, member; /* of struct zn_skew */
+	uint64_t comm;         /* its hash */
+	uint32_t tgid, row, id, rank;
+	uint32_t waiters;    /* members that wait for it, a bit each; 0: nobody does, and the rest says nothing */
+	enum zn_doing doing; /* at the last tick */
+	bool stopped;        /* asleep: by a signal, or a debugger */
+	bool cycle;          /* those it keeps waiting keep it waiting in another communicator */
+	bool follows;        /* it waits itself, for somebody who does not wait for it */
+	uint64_t since_ns;   /* for it: when the first of them issued what it has not, or when it ended */
+	uint64_t doing_ns;   /* since when it does nothing else */
+	uint64_t gone_ns;    /* when its process ended; 0: it lives */
+	uint32_t exit_code;  /* as in struct zn_proc; ZN_UNKNOWN: not known */
+	uint64_t cpu_ticks;  /* at the last tick */
+	char in[56];         /* asleep: in which call; empty: not known */
+};
+struct zn_ranks {
+	struct zn_agg *agg;
+	const struct zn_progress *progress;
+	const char *proc; /* "/proc"; NULL: there are no such processes */
+	/* in which function of the kernel a process sleeps; NULL: nobody knows. The caller's to set */
+	void (*place)(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES]);
+	void *owner;
+	uint64_t tick_ns, interval_ns;
+	uint64_t tick_hz_ns;               /* of one clock tick */
+	uint64_t of[ZN_SKEWS_MAX];         /* hashes of the communicators at the last tick; 0: none */
+	uint64_t longest_ns[ZN_SKEWS_MAX]; /* that others waited for a rank of it which came in the end */
+	struct zn_missing missing[ZN_SKEWS_MAX][ZN_SKEW_RANKS];
+	const struct zn_missing *waits_for[ZN_PROCS_MAX]; /* by row: the one waited for the longest */
+	const struct zn_missing
+		*missing_of[ZN_PROCS_MAX]; /* by row: what it keeps others waiting for, if it is shown */
+	/* as late_ns of struct zn_skew_rank, with lateness that goes on; over the last tick */
+	uint64_t late_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS], late_tick_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS];
+};
+/* k is zero. All three live as long as it. */
+void zn_ranks_init(struct zn_ranks *k, struct zn_agg *agg, const struct zn_progress *progress, const char *proc);
+void zn_ranks_tick(struct zn_ranks *k, uint64_t now_ns); /* after zn_progress_tick() */
+/* Whether others have waited for it for as long as a person would mind, and nobody else is to blame. */
+bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m);
+/* Whom the process of this row waits for in the end; NULL: nobody. */
+const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row);
+/* What it does, as the rest of a sentence about it. */
+void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
 
 /* ---- model/mounts.c (zn_mounts_): where the file systems that are used are mounted. ---- */
 
@@ -3599,6 +3713,8 @@ struct zn_libraries *zn_find_libraries(struct zn_find *f);
 bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
+/* Of zn_ranks: in which function of the kernel a process sleeps, as it was last seen; empty: not known yet, or it runs. */
+void zn_find_place(void *find, uint32_t pid, char to[ZN_PLACE_BYTES]);
 uint64_t zn_find_partial_gpus(void *find);
 void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
@@ -3872,6 +3988,29 @@ struct zn_view;
  * is null in a report and not there in a snapshot. */
 void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates);
 
+/* ---- job/progress.c (zn_jobs_progress_ zn_job_progress): for how long nothing of a job has moved. ---- */
+
+struct zn_job_progress {
+	uint32_t serial;     /* of the job */
+	uint32_t processes;  /* of it that live, at the last tick */
+	uint64_t began_ns;   /* when one of them first launched something; 0: none has */
+	uint64_t last_ns;    /* when something moved last */
+	uint64_t longest_ns; /* pause that came to an end, since it began */
+	uint64_t busy_ns;    /* since last_ns: of the thread that ran most */
+	/* of one tick */
+	uint64_t newest_ns, tick_busy_ns;
+};
+struct zn_jobs_progress {
+	uint64_t tick_ns;
+	struct zn_job_progress job[ZN_JOBS_MAX]; /* by slot */
+};
+/* After zn_jobs_tick(), zn_progress_tick() and zn_flows_tick(). */
+void zn_jobs_progress_tick(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_progress *g,
+	const struct zn_flows *f, uint64_t now_ns);
+/* For how long nothing has moved, and for how long that may be as its own pauses have been. False: it does not run, has not
+ * launched anything yet, or has no process. */
+bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job, uint64_t *age_ns, uint64_t *limit_ns);
+
 /* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
  * daemon starts. ---- */
 
@@ -3907,6 +4046,7 @@ struct zn_sim {
 	uint64_t comm[ZN_SIM_JOBS], comm_state;
 	struct zn_skew *skew[ZN_SIM_JOBS]; /* NULL: none was free, or between two jobs */
 	uint64_t skew_state;
+	bool hangs;                       /* a rank of the second job does not issue what the others wait for */
 	enum zn_scenario scenario, phase; /* phase: what is wrong right now; HEALTHY: nothing */
 	uint64_t cycle_ms;
 	uint32_t pids;        /* handed out so far */
@@ -4056,19 +4196,22 @@ struct zn_view {
 	const struct zn_options *options;
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
-	struct zn_probe *probe;           /* NULL: simulated */
-	struct zn_find *find;             /* NULL: simulated */
-	const struct zn_http_stats *http; /* NULL: not serving (tests) */
-	struct zn_history *history;       /* NULL: none is kept (tests) */
-	struct zn_jobs *jobs;             /* NULL: none (tests) */
-	struct zn_scribe *scribe;         /* NULL: none */
-	struct zn_courier *courier;       /* NULL: none */
-	struct zn_notify *notify;         /* NULL: none */
-	struct zn_export *export;         /* NULL: none */
-	const struct zn_signals *signals; /* NULL: none (tests) */
-	struct zn_flows *flows;           /* NULL: none (tests) */
-	struct zn_baselines *baselines;   /* NULL: none (tests) */
-	const struct zn_xids *xids;       /* NULL: none (tests) */
+	struct zn_probe *probe;                       /* NULL: simulated */
+	struct zn_find *find;                         /* NULL: simulated */
+	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
+	struct zn_history *history;                   /* NULL: none is kept (tests) */
+	struct zn_jobs *jobs;                         /* NULL: none (tests) */
+	struct zn_scribe *scribe;                     /* NULL: none */
+	struct zn_courier *courier;                   /* NULL: none */
+	struct zn_notify *notify;                     /* NULL: none */
+	struct zn_export *export;                     /* NULL: none */
+	const struct zn_signals *signals;             /* NULL: none (tests) */
+	const struct zn_progress *progress;           /* NULL: none (tests) */
+	const struct zn_ranks *ranks;                 /* NULL: none (tests) */
+	const struct zn_jobs_progress *jobs_progress; /* NULL: none (tests) */
+	struct zn_flows *flows;                       /* NULL: none (tests) */
+	struct zn_baselines *baselines;               /* NULL: none (tests) */
+	const struct zn_xids *xids;                   /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;

@@ -31,6 +31,9 @@ struct daemon {
 	struct zn_sim sim;
 	struct zn_agg agg;
 	struct zn_signals kernel_signals;
+	struct zn_progress progress;
+	struct zn_ranks ranks;
+	struct zn_jobs_progress jobs_progress;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_flows flows;
@@ -201,6 +204,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_xids_tick(&d->xids);
 	zn_agg_tick(&d->agg, now);
 	zn_signals_tick(&d->kernel_signals, &d->agg, now);
+	zn_progress_tick(&d->progress, &d->agg, now);
+	zn_ranks_tick(&d->ranks, now);
 	zn_history_tick(d->history, &d->agg, boot);
 	zn_baselines_tick(d->baselines, &d->view, boot);
 	zn_alerts_tick(&d->alerts, now);
@@ -208,6 +213,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
 	zn_flows_tick(&d->flows, now);
+	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->flows, now);
 	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
 	zn_log_tick(now);
@@ -308,6 +314,10 @@ static void view_open(struct daemon *d)
 	v->agg = &d->agg;
 	v->alerts = &d->alerts;
 	v->signals = &d->kernel_signals;
+	zn_ranks_init(&d->ranks, &d->agg, &d->progress, d->options.simulate ? NULL : "/proc");
+	v->progress = &d->progress;
+	v->ranks = &d->ranks;
+	v->jobs_progress = &d->jobs_progress;
 	v->http = &d->serve.stats;
 	v->start_ns = zn_now_ns();
 	v->start_wall_ms = zn_wall_ms();
@@ -406,6 +416,8 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
 		return err;
 	d->agg.facts = zn_find_facts;
+	d->ranks.place = zn_find_place;
+	d->ranks.owner = d->find;
 	d->agg.ledger = zn_find_ledger;
 	d->agg.partial_gpus = zn_find_partial_gpus;
 	d->agg.look = zn_find_look;

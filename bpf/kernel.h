@@ -277,6 +277,7 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 	unsigned int __state;
 	unsigned int flags;
+	int exit_code;
 	int pid;
 	int tgid;
 	const struct cred *real_cred;

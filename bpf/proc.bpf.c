@@ -54,7 +54,7 @@ static __always_inline void seats_gone(__u32 tid)
 #define TRACKS 1
 #endif
 
-static __always_inline void proc_gone(__u32 tgid)
+static __always_inline void proc_gone(__u32 tgid, __u32 exit_code)
 {
 	__u32 *found = bpf_map_lookup_elem(&rows, &tgid);
 	struct zn_proc *p;
@@ -67,6 +67,7 @@ static __always_inline void proc_gone(__u32 tgid)
 	if (!p || bpf_map_delete_elem(&rows, &tgid))
 		return;
 	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], -ZN_MARK_TRACKED);
+	p->exit_code = exit_code;
 	p->exit_ns = bpf_ktime_get_ns();
 	zn_emit(ZN_EV_EXIT, row, 0, 0);
 }
@@ -95,7 +96,7 @@ int process_exit(void *ctx __attribute__((unused)))
 	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code
 	 * any more */
 	if (BPF_CORE_READ(task, signal, live.counter) == 0) {
-		proc_gone(id >> 32);
+		proc_gone(id >> 32, BPF_CORE_READ(task, exit_code));
 		task_gone(id >> 32);
 	}
 	return 0;
@@ -112,7 +113,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	thread_gone(ctx->args[1]);
 	thread_gone(id);
-	proc_gone(id >> 32);
+	proc_gone(id >> 32, ZN_UNKNOWN);
 	return 0;
 }
 

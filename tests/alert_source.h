@@ -18,11 +18,23 @@ static inline bool name_ends_in(const char *name, const char *end)
 	return len >= n && !strcmp(name + len - n, end);
 }
 
+/* Seconds that are a gauge. */
+static inline bool is_gauge_of_time(const char *name)
+{
+	static const char *const ends[] = {
+		"time_seconds", "_doing_seconds", "_wait_seconds", "_age_seconds", "_limit_seconds", "_stuck_seconds"};
+
+	for (size_t i = 0; i < ZN_LEN(ends); i++)
+		if (name_ends_in(name, ends[i]) && !name_ends_in(name, "dataloader_wait_seconds"))
+			return true;
+	return false;
+}
+
 static inline int type_of_name(const char *name)
 {
 	if (name_ends_in(name, "_total"))
 		return ZN_METRIC_COUNTER;
-	if (name_ends_in(name, "_seconds") && !name_ends_in(name, "time_seconds"))
+	if (name_ends_in(name, "_seconds") && !is_gauge_of_time(name))
 		return ZN_METRIC_SUMMARY;
 	return name_ends_in(name, "_sum") || name_ends_in(name, "_count") ? -1 : ZN_METRIC_GAUGE;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -177,4 +178,21 @@ void zn_tree_close(struct zn_tree *t)
 	if (t->reading)
 		close(t->fd);
 	t->reading = false;
+}
+
+/* The name before the last ')' is hostile. Fields 3 (state), 14 and 15 (time in user space and in the kernel). */
+bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
+{
+	char path[ZN_TEXT_MAX], text[1024];
+	unsigned long long user = 0, system = 0;
+	const char *at;
+
+	*to = (struct zn_procfs_stat){0};
+	snprintf(path, sizeof(path), "%s/%u/stat", proc_root, pid);
+	at = zn_file_read(path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+	if (!at ||
+		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &to->state, &user, &system) != 3)
+		return false;
+	to->cpu_ticks = user + system;
+	return true;
 }

@@ -338,10 +338,19 @@ static void plain_skew_release(struct zn_arena *a, uint32_t slot)
 	a->shared->skew_used[slot] = 0;
 }
 
+static void plain_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
+{
+	const struct zn_plain *p = (const struct zn_plain *)a;
+
+	if (p->ioctl_id)
+		call(to, p->ioctl_id, p->ioctl_ns);
+}
+
 static const struct zn_arena_ops plain_ops = {
 	.release = plain_release,
 	.comms = plain_comms,
 	.skew_release = plain_skew_release,
+	.ioctls = plain_ioctls,
 	.job_claim = plain_job_claim,
 	.job_alias = plain_job_alias,
 	.job_unname = plain_job_unname,
@@ -719,7 +728,11 @@ static void info_start(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_info *info = &a->info[row];
 
-	*info = (struct zn_info){.id = p->id, .first_tick_ns = zn_now_ns()};
+	*info = (struct zn_info){.id = p->id,
+		.first_tick_ns = zn_now_ns(),
+		.gone_id = info->gone_id,
+		.exit_code = info->exit_code,
+		.gone_ns = info->gone_ns};
 	memcpy(info->comm, p->comm, sizeof(info->comm));
 }
 
@@ -749,6 +762,9 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 		if (!zn_count_is_gauge(i))
 			a->gone_count[i] += p->count[i];
 	comms_drop(a, p->tgid);
+	a->info[row].gone_id = p->id;
+	a->info[row].exit_code = p->exit_code;
+	a->info[row].gone_ns = p->exit_ns;
 	a->arena->ops->release(a->arena, row);
 	a->info[row].id = 0;
 }
@@ -1075,32 +1091,25 @@ static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, 
 		info->worker_tick_ns[i] = advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
 }
 
-/* How late each rank was over the last tick. A communicator that all have left, or died in, is given back. */
-static void note_skew(struct zn_agg *a, const struct zn_skew *s, uint32_t slot, uint64_t ns)
+static bool has_members(const struct zn_agg *a, const struct zn_skew *s)
 {
-	bool any = false;
-
 	for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
 		const struct zn_skew_rank *rank = &s->member[m];
-		uint64_t late = advance(&a->late_ns[slot][m], rank->late_ns);
 
-		a->late_share[slot][m] = ns && late < ns ? (uint32_t)(late * ZN_NS_PER_S / ns) : late ? ZN_NS_PER_S : 0;
-		any |= rank->id && rank->row < ZN_PROCS_MAX && a->info[rank->row].id == rank->id;
+		if (rank->id && rank->row < ZN_PROCS_MAX && a->info[rank->row].id == rank->id)
+			return true;
 	}
-	if (any || !s->members)
-		return;
-	memset(a->late_ns[slot], 0, sizeof(a->late_ns[slot]));
-	memset(a->late_share[slot], 0, sizeof(a->late_share[slot]));
-	a->arena->ops->skew_release(a->arena, slot);
+	return !s->members; /* the first one is about to join */
 }
 
-static void note_skews(struct zn_agg *a, uint64_t ns)
+/* A communicator that all have left, or died in, is given back. */
+static void release_skews(struct zn_agg *a)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
 		const struct zn_skew *s = zn_arena_skew(a->arena, slot);
 
-		if (s)
-			note_skew(a, s, slot, ns);
+		if (s && !has_members(a, s))
+			a->arena->ops->skew_release(a->arena, slot);
 	}
 }
 
@@ -1124,7 +1133,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 		note_waits(a, a->row[r], p, now_ns);
 	}
 	family_rates(a, ns);
-	note_skews(a, ns);
+	release_skews(a);
 	a->tick_ns = now_ns;
 	if (a->arena->ops->sweep)
 		a->arena->ops->sweep(a->arena);

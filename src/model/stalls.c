@@ -146,11 +146,56 @@ static void says_working(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 			late_one(f, "is the last to communicate", late));
 }
 
+#define NAME_BYTES 40
+
+static void name_missing(const struct zn_missing *m, char to[NAME_BYTES])
+{
+	if (m->rank == ZN_UNKNOWN)
+		snprintf(to, NAME_BYTES, "process %u", m->tgid);
+	else
+		snprintf(to, NAME_BYTES, "rank %u (process %u)", m->rank, m->tgid);
+}
+
+/* A wait for a rank that does not come explains all other waits. */
+static void says_waiting(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+{
+	const struct zn_missing *m = f->waits_for;
+	uint64_t since_ns = m->doing == ZN_DOING_GONE ? m->gone_ns : m->since_ns;
+	unsigned long long seconds = (f->now_ns - since_ns) / ZN_NS_PER_S;
+	char name[NAME_BYTES], does[ZN_DOING_TEXT];
+
+	name_missing(m, name);
+	zn_missing_says(m, does);
+	if (m->doing == ZN_DOING_GONE)
+		snprintf(to, ZN_SAYS_MAX, "%s waits for %s, which %s %llu s ago", f->who, name, does, seconds);
+	else
+		snprintf(to, ZN_SAYS_MAX, "%s waits for %s, which %s, for %llu s", f->who, name, does, seconds);
+}
+
+static void says_missing(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+{
+	unsigned waiters = (unsigned)__builtin_popcount(f->missing->waiters);
+	unsigned long long seconds = (f->now_ns - f->missing->since_ns) / ZN_NS_PER_S;
+	char does[ZN_DOING_TEXT];
+
+	zn_missing_says(f->missing, does);
+	snprintf(to, ZN_SAYS_MAX, "%s keeps %u other rank%s waiting for %llu s: it %s", f->who, waiters,
+		waiters == 1 ? "" : "s", seconds, does);
+}
+
 void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 {
 	int i = worst(f);
 	char text[64];
 
+	if (f->missing) {
+		says_missing(f, to);
+		return;
+	}
+	if (f->waits_for) {
+		says_waiting(f, to);
+		return;
+	}
 	if (i < 0) {
 		says_working(f, to);
 		return;
@@ -179,7 +224,7 @@ static uint32_t rank_of(const struct zn_agg *a, uint32_t tgid)
 	return largest ? largest->rank : ZN_UNKNOWN;
 }
 
-#define LATE_LEAST (SHARE_ONE / 10) /* of the last tick */
+#define LATE_LEAST 10 /* per cent of the last tick */
 
 static bool is_in(const struct zn_skew *s, uint32_t tgid)
 {
@@ -190,19 +235,19 @@ static bool is_in(const struct zn_skew *s, uint32_t tgid)
 }
 
 /* The rank of a process's communicators that was later than the others for most of the last tick; not itself. */
-static void late_by_issue(const struct zn_agg *a, uint32_t tgid, struct zn_wait_facts *f)
+static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_wait_facts *f)
 {
-	uint32_t most = LATE_LEAST;
+	uint64_t most_ns = k->interval_ns * LATE_LEAST / 100;
 
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(a->arena, slot);
+		const struct zn_skew *s = zn_arena_skew(k->agg->arena, slot);
 
 		for (uint32_t m = 0; is_in(s, tgid) && m < ZN_SKEW_RANKS && m < s->members; m++) {
 			const struct zn_skew_rank *rank = &s->member[m];
 
-			if (a->late_share[slot][m] < most || !rank->id)
+			if (!rank->id || !k->late_tick_ns[slot][m] || k->late_tick_ns[slot][m] < most_ns)
 				continue;
-			most = a->late_share[slot][m];
+			most_ns = k->late_tick_ns[slot][m];
 			f->late_pid = rank->tgid == tgid ? 0 : rank->tgid;
 			f->late_rank = rank->rank;
 		}
@@ -254,7 +299,12 @@ static void facts(const struct zn_view *v, uint32_t row, const struct zn_shares 
 	if (worked)
 		f->worker_busy = (uint32_t)share(info->worker_tick_ns[0], worked);
 	late_by_waits(v, row, f);
-	late_by_issue(v->agg, p->tgid, f);
+	if (!v->ranks)
+		return;
+	late_by_issue(v->ranks, p->tgid, f);
+	f->waits_for = zn_ranks_waited_for(v->ranks, row);
+	f->missing = v->ranks->missing_of[row];
+	f->now_ns = v->ranks->tick_ns;
 }
 
 /* ---- JSON ---- */
@@ -276,23 +326,25 @@ void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
 }
 
+/* A rank that is missing, or waits for one, is told of also where its time is not known: a long sleep has no cause yet. */
 void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
 {
 	struct zn_wait_facts f;
 	struct zn_shares s;
 	char says[ZN_SAYS_MAX];
+	bool known = zn_wait_shares(v, row, &s);
 
-	if (!zn_wait_shares(v, row, &s)) {
+	facts(v, row, &s, &f);
+	if (!known && !f.missing && !f.waits_for) {
 		zn_json_key_null(j, "stalls");
 		return;
 	}
-	facts(v, row, &s, &f);
 	zn_wait_says(&f, says);
 	zn_json_key_open(j, "stalls", '{');
 	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
 		key_share(j, zn_stall_label(i), s.known[i], s.share[i]);
 	zn_json_key_open(j, "seconds", '{');
-	zn_wait_seconds(j, s.seconds_ns);
+	zn_wait_seconds(j, known ? s.seconds_ns : info_of(v, row)->stall_ns);
 	zn_json_close(j, '}');
 	zn_json_key_text(j, "says", says);
 	zn_json_close(j, '}');

@@ -1093,7 +1093,7 @@ static void emit_skew(struct text *t)
 }
 
 /* A process may join a communicator twice as the same rank: the two are one series. False: an earlier member has it. */
-static bool lateness_of(const struct zn_skew *s, uint32_t m, uint64_t *ns)
+static bool lateness_of(const struct text *t, const struct zn_skew *s, uint32_t slot, uint32_t m, uint64_t *ns)
 {
 	*ns = 0;
 	for (uint32_t i = 0; i < ZN_SKEW_RANKS && i < s->members; i++) {
@@ -1101,7 +1101,7 @@ static bool lateness_of(const struct zn_skew *s, uint32_t m, uint64_t *ns)
 			continue;
 		if (i < m)
 			return false;
-		*ns += s->member[i].late_ns;
+		*ns += t->view->ranks ? t->view->ranks->late_ns[slot][i] : s->member[i].late_ns;
 	}
 	return true;
 }
@@ -1116,12 +1116,96 @@ static void emit_lateness(struct text *t)
 		if (!(s = skew_shown(t, slot)))
 			continue;
 		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
-			if (s->member[m].rank == ZN_UNKNOWN || !lateness_of(s, m, &ns))
+			if (s->member[m].rank == ZN_UNKNOWN || !lateness_of(t, s, slot, m, &ns))
 				continue;
 			skew_labels(t, s);
 			label_u64(t, "rank", s->member[m].rank);
 			end_scaled(t, ns, 9);
 		}
+	}
+}
+
+/* ---- Ranks that others wait for. ---- */
+
+/* The job of a rank whose process has ended is that of those who wait for it. */
+static const char *missing_job(struct text *t, const struct zn_skew *s, const struct zn_missing *m)
+{
+	uint32_t row = s->member[__builtin_ctz(m->waiters)].row;
+
+	return job_id(t, zn_arena_proc(t->view->agg->arena, row));
+}
+
+static void missing_series(struct text *t, const struct zn_skew *s, const struct zn_missing *m)
+{
+	skew_labels(t, s);
+	if (m->rank == ZN_UNKNOWN)
+		label_word(t, "rank", "unknown");
+	else
+		label_u64(t, "rank", m->rank);
+	label_u64(t, "pid", m->tgid);
+	t->job_id = missing_job(t, s, m);
+	label_word(t, "doing", zn_doing_label(m->doing));
+}
+
+/* A process may join a communicator twice as the same rank: the two are one series. */
+static bool missing_again(const struct zn_ranks *k, const struct zn_missing *m)
+{
+	const struct zn_missing *of = k->missing[m->slot];
+
+	for (uint32_t i = 0; i < m->member; i++)
+		if (of[i].tgid == m->tgid && of[i].rank == m->rank && zn_missing_shown(k, &of[i]))
+			return true;
+	return false;
+}
+
+/* arg: the offset of the moment since when, in struct zn_missing. */
+static void emit_missing(struct text *t)
+{
+	const struct zn_ranks *k = t->view->ranks;
+	const size_t *since = t->metric->arg;
+
+	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(t->view->agg->arena, slot);
+
+		for (uint32_t i = 0; s && i < ZN_SKEW_RANKS && i < s->members; i++) {
+			const struct zn_missing *m = &k->missing[slot][i];
+
+			if (!zn_missing_shown(k, m) || missing_again(k, m))
+				continue;
+			missing_series(t, s, m);
+			end_scaled(t, k->tick_ns - *(const uint64_t *)((const char *)m + *since), 9);
+		}
+	}
+}
+
+static void emit_longest_wait(struct text *t)
+{
+	const struct zn_ranks *k = t->view->ranks;
+
+	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = skew_shown(t, slot);
+
+		if (!s)
+			continue;
+		skew_labels(t, s);
+		end_scaled(t, k->longest_ns[slot], 9);
+	}
+}
+
+static void emit_driver_stuck(struct text *t)
+{
+	struct zn_agg *a = t->view->agg;
+
+	for (uint32_t r = 0; t->view->progress && r < a->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
+		uint64_t ns = p ? zn_progress_stuck(t->view->progress, a->row[r], p->id) : 0;
+
+		if (!ns)
+			continue;
+		series(t);
+		label_u64(t, "pid", p->tgid);
+		t->job_id = job_id(t, p);
+		end_scaled(t, ns, 9);
 	}
 }
 
@@ -1477,6 +1561,36 @@ static void emit_job_start(struct text *t)
 static void emit_job_ended(struct text *t)
 {
 	each_job(t, job_ended);
+}
+
+static void job_progress_age(struct text *t, const struct zn_job *job)
+{
+	uint64_t age_ns, limit_ns;
+
+	if (!t->view->jobs_progress || !zn_job_progress(t->view->jobs_progress, job, &age_ns, &limit_ns))
+		return;
+	job_series(t, job);
+	end_scaled(t, age_ns, 9);
+}
+
+static void job_stall_limit(struct text *t, const struct zn_job *job)
+{
+	uint64_t age_ns, limit_ns;
+
+	if (!t->view->jobs_progress || !zn_job_progress(t->view->jobs_progress, job, &age_ns, &limit_ns))
+		return;
+	job_series(t, job);
+	end_scaled(t, limit_ns, 9);
+}
+
+static void emit_progress_age(struct text *t)
+{
+	each_job(t, job_progress_age);
+}
+
+static void emit_stall_limit(struct text *t)
+{
+	each_job(t, job_stall_limit);
 }
 
 static void emit_job_launches(struct text *t)
@@ -1939,6 +2053,8 @@ static const bool entries = false, limit = true, waiting = true, down = false;
 
 static const struct job_gpu_field job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
 static const struct job_gpu_field job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true};
+static const size_t missing_since = offsetof(struct zn_missing, since_ns),
+		    missing_doing = offsetof(struct zn_missing, doing_ns);
 static const struct job_gpu_field job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
 
 /* clang-format off */
@@ -2018,6 +2134,12 @@ static const struct metric table[] = {
 		"Of the ranks of a communicator on this node: how long after the first one the last one issued the same collective. Operations with a root other than broadcast, and point-to-point ones, are not compared."},
 	{"zernel_nccl_issue_late_seconds_total", COUNTER, "comm,rank", emit_lateness, NULL,
 		"How long after the first rank of this node a rank issued its collectives: the straggler's grows."},
+	{"zernel_nccl_missing_rank_seconds", GAUGE, "comm,rank,pid,doing", emit_missing, &missing_since,
+		"For how long other ranks of this node have waited for one that has not issued what they have, or whose process has ended; there only from 1 s on. doing: what it does instead: gone, asleep, driver (inside of the GPU's), data, io, cpu or gpu. Of ranks that wait for one another in a chain the last one alone."},
+	{"zernel_nccl_missing_rank_doing_seconds", GAUGE, "comm,rank,pid,doing", emit_missing, &missing_doing,
+		"For how long such a rank has done nothing else meanwhile."},
+	{"zernel_nccl_longest_wait_seconds", GAUGE, "comm", emit_longest_wait, NULL,
+		"The longest time that ranks of this node have waited for one that came in the end: what may be usual for this program."},
 	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", emit_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
 	{"zernel_syscalls_total", COUNTER, "pid", emit_counts, &syscalls,
@@ -2026,6 +2148,8 @@ static const struct metric table[] = {
 		"System calls per launch: those that began over the last tick, by the launches of that tick; absent without one."},
 	{"zernel_gpu_ioctl_seconds", SUMMARY, "pid,quantile", emit_durations, &gpu_ioctl,
 		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for."},
+	{"zernel_gpu_driver_stuck_seconds", GAUGE, "pid", emit_driver_stuck, NULL,
+		"For how long the oldest call of ioctl() on a GPU's device has not come back; there only while one has lasted longer than from one tick to the next."},
 	{"zernel_gpu_ioctl_contention_ratio", GAUGE, "", emit_contention, NULL,
 		"Share of the time with some process inside ioctl() on a GPU's device in which two or more were, over the last tick; absent if none was."},
 	{"zernel_gpu_ioctl_busy_seconds_total", COUNTER, "", emit_gpu_calls, &gpu_busy,
@@ -2074,6 +2198,10 @@ static const struct metric table[] = {
 		"Time of a job in which a process of it that had memory on that GPU called CUDA or NCCL: the ticks with such a call, and how long the call waited, up to a minute."},
 	{"zernel_job_gpu_idle_seconds_total", COUNTER, "job_id,gpu_id", emit_job_gpus, &job_idle,
 		"All other time of a job on a GPU that it was given or has used. It is told up to a minute late while a process of it has memory there."},
+	{"zernel_job_progress_age_seconds", GAUGE, "job_id", emit_progress_age, NULL,
+		"For how long nothing of a job has moved: no launch, copy, call to NCCL or batch of any of its processes, no byte of a file. There from its first launch on, while it has a process."},
+	{"zernel_job_stall_limit_seconds", GAUGE, "job_id", emit_stall_limit, NULL,
+		"For how long that may be: a minute (ten while its threads run on the CPU, as a compiler's do), or five times the longest pause that this job has made so far."},
 	{"zernel_job_launches_total", COUNTER, "job_id", emit_job_launches, NULL,
 		"Launches of all processes of a job, those that have gone included; without captured ones."},
 	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", emit_job_nccl_bytes, NULL,

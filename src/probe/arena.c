@@ -296,6 +296,21 @@ static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t n
 			stall_open(&all->open[i], now_ns, ns);
 }
 
+static void ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
+{
+	const struct zn_timed_call *value = (const struct zn_timed_call *)batch.value;
+	const uint64_t *key = (const uint64_t *)batch.key;
+	bool first = true, more;
+
+	do {
+		more = batch_read(((struct zn_probe *)a)->map_fd[ZN_MAP_CALLS], first);
+		first = false;
+		for (uint32_t i = 0; i < batch.count; i++)
+			if (key[i] >> 32 == ZN_TIMED_IOCTL)
+				call(to, value[i].id, value[i].start_ns);
+	} while (more);
+}
+
 /* As BPF does at a fork. */
 static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 {
@@ -574,6 +589,7 @@ static const struct zn_arena_ops arena_ops = {
 	.map_coarse = map_coarse,
 	.stalls = stalls,
 	.worker_add = worker_add,
+	.ioctls = ioctls,
 };
 
 #define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)

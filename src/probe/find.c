@@ -39,6 +39,8 @@
 #define IDLE_PERCENT   2 /* of a core, for what is done without a hurry; WORK_PERCENT where there are no mapping events */
 #define CPUS_MAX       1024
 #define READERS_MAX    8    /* processes whose maps are read at one time, each of another owner */
+#define PLACES_MAX     16   /* processes of which it is asked where they sleep */
+#define PLACE_MS       3000 /* for so long after it was asked for */
 #define MAPS_MAX       4096 /* reads of the maps of one process, of some 4 KiB each, because its ledger is asked for */
 #define SHORT_LIFE_NS  ZN_NS_PER_S
 
@@ -48,6 +50,13 @@ struct fact_slot {
 	uint8_t ledger; /* enum zn_ledger, where the process is not partial for another reason */
 	bool again;     /* its open devices are to be looked at once more */
 	struct zn_facts facts;
+};
+
+/* Where a process sleeps, by the kernel's name. Only who may trace it is told, as the loop may not. */
+struct place {
+	uint32_t pid; /* 0: free */
+	uint64_t asked_ns;
+	char name[ZN_PLACE_BYTES];
 };
 
 struct zn_find {
@@ -77,7 +86,8 @@ struct zn_find {
 	struct fact_slot fact[ZN_PROCS_MAX];
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
 	bool facts_wanted;                /* of some row */
-	struct zn_gpu_files gpu_files;    /* gpu 0: as /proc/devices has them */
+	struct place place[PLACES_MAX];
+	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
 
 static void lost(struct zn_find *f, enum zn_loss what)
@@ -537,6 +547,61 @@ void zn_find_look(void *find, const struct zn_proc *p)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* ---- where processes sleep ---- */
+
+static struct place *place_of(struct zn_find *f, uint32_t pid, uint64_t now_ns)
+{
+	struct place *oldest = &f->place[0];
+
+	for (size_t i = 0; i < PLACES_MAX; i++) {
+		if (f->place[i].pid == pid)
+			return &f->place[i];
+		if (f->place[i].asked_ns < oldest->asked_ns)
+			oldest = &f->place[i];
+	}
+	if (now_ns - oldest->asked_ns < PLACE_MS * ZN_NS_PER_MS)
+		return NULL;
+	*oldest = (struct place){.pid = pid};
+	return oldest;
+}
+
+void zn_find_place(void *find, uint32_t pid, char to[ZN_PLACE_BYTES])
+{
+	uint64_t now_ns = zn_now_ns();
+	struct zn_find *f = find;
+	struct place *place;
+
+	to[0] = 0;
+	pthread_mutex_lock(&f->lock);
+	place = place_of(f, pid, now_ns);
+	if (place) {
+		place->asked_ns = now_ns;
+		memcpy(to, place->name, ZN_PLACE_BYTES);
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* Those that were asked for of late. */
+static void places_serve(struct zn_find *f, uint64_t now_ns)
+{
+	for (size_t i = 0; i < PLACES_MAX; i++) {
+		char path[64], name[ZN_PLACE_BYTES];
+		uint32_t pid;
+
+		pthread_mutex_lock(&f->lock);
+		pid = now_ns - f->place[i].asked_ns < PLACE_MS * ZN_NS_PER_MS ? f->place[i].pid : 0;
+		pthread_mutex_unlock(&f->lock);
+		if (!pid)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%u/wchan", pid);
+		zn_file_read(path, name, sizeof(name));
+		pthread_mutex_lock(&f->lock);
+		if (f->place[i].pid == pid)
+			memcpy(f->place[i].name, name, sizeof(name));
+		pthread_mutex_unlock(&f->lock);
+	}
+}
+
 /* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
 static void libraries_check(struct zn_find *f)
 {
@@ -625,6 +690,7 @@ static void round_run(struct zn_find *f)
 
 	__atomic_store_n(&f->round_ns, now_ns, __ATOMIC_RELAXED);
 	rings_drain(f);
+	places_serve(f, now_ns);
 	if (!f->by_events && due(&f->polled_ns, now_ns, SCAN_MS))
 		f->scan_all = true;
 	work_run(f, now_ns);

@@ -84,6 +84,7 @@
 #define IDLE_GPU      3
 #define BROKEN_GPU    2
 #define BROKEN_XID    94 /* a memory error that was contained */
+#define HUNG_RANK     5
 
 /* The first job runs this long, and the next one comes after a pause. */
 #define JOB_MS       300000
@@ -216,6 +217,12 @@ static bool suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from
 	return s->phase == from && rank >= JOB_RANKS;
 }
 
+/* It sleeps, or waits for who does. */
+static bool hangs(const struct zn_sim *s, uint32_t rank)
+{
+	return suffers(s, rank, ZN_SCENARIO_HANG) || suffers(s, rank, ZN_SCENARIO_DRIVER);
+}
+
 static void launch(struct zn_sim *s, uint32_t rank)
 {
 	struct zn_proc *p = s->rank[rank];
@@ -247,6 +254,13 @@ static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev
 	return straggles(s, rank) ? SLOW_LOADER * ns : ns;
 }
 
+static void note_issue(struct zn_skew *skew, uint32_t member)
+{
+	uint64_t n = skew->member[member].issued++;
+
+	skew->at_ns[n & (ZN_SKEW_WINDOW - 1)][member] = zn_now_ns();
+}
+
 /* When a rank issues a collective, beside the others: random numbers of its own. */
 static void issue(struct zn_sim *s, uint32_t rank, enum zn_detail detail)
 {
@@ -256,7 +270,7 @@ static void issue(struct zn_sim *s, uint32_t rank, enum zn_detail detail)
 
 	if (!skew)
 		return;
-	skew->member[rank % JOB_RANKS].issued++;
+	note_issue(skew, rank % JOB_RANKS);
 	skew->member[rank % JOB_RANKS].late_ns += ns;
 	skew->member[rank % JOB_RANKS].last += last;
 	if (!last)
@@ -606,7 +620,7 @@ static uint64_t launch_count(struct zn_sim *s)
 
 /* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are busy in it. */
 #define WORKERS 4
-enum { SPENT_NORMAL, SPENT_STRAGGLER, SPENT_STARVED, SPENT_CHECKPOINT };
+enum { SPENT_NORMAL, SPENT_STRAGGLER, SPENT_STARVED, SPENT_CHECKPOINT, SPENT_ASLEEP, SPENT_WAITING };
 static const struct {
 	uint16_t us[ZN_STALL_COUNT], busy_us;
 } spent[] = {
@@ -614,16 +628,26 @@ static const struct {
 	[SPENT_STRAGGLER] = {{300, 520, 125, 15, 20, 10, 10}, 985},
 	[SPENT_STARVED] = {{300, 180, 450, 30, 20, 10, 10}, 985},
 	[SPENT_CHECKPOINT] = {{200, 0, 0, 40, 740, 10, 10}, 20},
+	[SPENT_ASLEEP] = {{0, 0, 0, 0, 0, 0, 1000}, 0},
+	[SPENT_WAITING] = {{0, 1000, 0, 0, 0, 0, 0}, 0},
 };
+
+static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
+{
+	if (hangs(s, rank))
+		return rank == HUNG_RANK ? SPENT_ASLEEP : SPENT_WAITING;
+	if (checkpointing(s))
+		return SPENT_CHECKPOINT;
+	if (suffers(s, rank, ZN_SCENARIO_STARVATION))
+		return SPENT_STARVED;
+	return straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
+}
 
 static void spend(struct zn_sim *s, uint32_t rank)
 {
-	bool starved = suffers(s, rank, ZN_SCENARIO_STARVATION);
-	uint32_t i = starved ? SPENT_STARVED : straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
+	uint32_t i = spent_of(s, rank);
 	struct zn_proc *p = s->rank[rank];
 
-	if (checkpointing(s))
-		i = SPENT_CHECKPOINT;
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
 		p->count[ZN_C_STALL_CPU + c] += spent[i].us[c] * 1000u;
 	p->count[ZN_C_WORKERS] = WORKERS;
@@ -673,9 +697,12 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 /* A rank's calls other than launches do not fall on the same millisecond as another's. */
 static void run_rank(struct zn_sim *s, uint32_t rank)
 {
-	uint64_t launches = launch_count(s);
+	uint64_t launches;
 
 	spend(s, rank);
+	if (hangs(s, rank))
+		return;
+	launches = launch_count(s);
 	for (uint64_t n = launches; n; n--)
 		launch(s, rank);
 	kernel_sees(s, rank, launches);
@@ -693,6 +720,31 @@ static void run_rank(struct zn_sim *s, uint32_t rank)
 static bool idles(const struct zn_sim *s, uint32_t rank)
 {
 	return s->phase == ZN_SCENARIO_IDLE_GPU && rank / 2 == IDLE_GPU;
+}
+
+static void enter_driver(struct zn_sim *s, bool enters)
+{
+	struct zn_proc *p = s->rank[HUNG_RANK];
+
+	s->plain.ioctl_id = enters ? p->id : 0;
+	s->plain.ioctl_ns = zn_now_ns();
+	p->in_ioctl = enters;
+}
+
+/* As it begins, all but one rank issue a collective, and wait; as it ends, that one does too. */
+static void hang(struct zn_sim *s)
+{
+	struct zn_skew *skew = s->skew[HUNG_RANK / JOB_RANKS];
+	bool hangs_now = hangs(s, HUNG_RANK);
+
+	if (!skew || hangs_now == s->hangs)
+		return;
+	s->hangs = hangs_now;
+	for (uint32_t m = 0; m < JOB_RANKS; m++)
+		if ((m == HUNG_RANK % JOB_RANKS) != hangs_now)
+			note_issue(skew, m);
+	if (s->scenario == ZN_SCENARIO_DRIVER)
+		enter_driver(s, hangs_now);
 }
 
 static void lose(struct zn_sim *s)
@@ -728,6 +780,7 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 	for (; ms; ms--) {
 		s->elapsed_ms++;
 		s->phase = phase_of(s);
+		hang(s);
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
 			if (s->rank[rank] && !idles(s, rank))
 				run_rank(s, rank);

@@ -174,7 +174,8 @@ def alerts_are_the_built_in_ones():
     for name in set(ours) & set(theirs):
         a, b = ours[name], theirs[name]
         expr = a["expr"].replace("overhead_budget", "1%")
-        check(f"{name}: limits", numbers(expr) <= numbers(b["expr"]) and numbers(expr), (numbers(expr), numbers(b["expr"])))
+        check(f"{name}: limits", numbers(expr) <= numbers(b["expr"]) and bool(numbers(expr)) == bool(numbers(b["expr"])),
+              (numbers(expr), numbers(b["expr"])))
         check(f"{name}: metrics", names(expr) <= names(b["expr"]), names(expr) ^ names(b["expr"]))
         for field in ("for", "keep_firing_for"):
             check(f"{name}: {field}", seconds(a.get(field)) == seconds(b.get(field)), (a.get(field), b.get(field)))

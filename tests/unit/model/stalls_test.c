@@ -65,13 +65,61 @@ T(the_longest_sentence_fits)
 {
 	struct zn_wait_facts f = {
 		.who = "process 4294967295", .workers = 4294967295u, .late_pid = 4294967295u, .late_rank = 4294967294u};
+	struct zn_missing m = {.tgid = 4294967295u, .rank = 4294967294u, .doing = ZN_DOING_ASLEEP, .waiters = 65535};
 	char says[ZN_SAYS_MAX];
 
+	f.now_ns = UINT64_MAX;
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 		memset(f.share, 0, sizeof(f.share));
 		f.share[s] = 100 * PERCENT;
 		zn_wait_says(&f, says);
 		CHECK(strlen(says) < ZN_SAYS_MAX - 1);
+	}
+	memset(m.in, 'x', sizeof(m.in) - 1);
+	f.waits_for = &m;
+	zn_wait_says(&f, says);
+	CHECK(strlen(says) < ZN_SAYS_MAX - 1);
+	CHECK(strstr(says, ", for 1844674407") != NULL);
+}
+
+/* A rank that does not come explains all else, whatever the shares are. */
+T(who_waits_for_a_missing_rank)
+{
+	static const struct {
+		struct zn_missing missing;
+		const char *waits, *keeps;
+	} rows[] = {
+		{{.tgid = 6389, .rank = 2, .waiters = 11, .doing = ZN_DOING_ASLEEP, .in = "read() of a pipe"},
+			"rank 3 waits for rank 2 (process 6389), which is asleep in read() of a pipe, for 41 s",
+			"rank 3 keeps 3 other ranks waiting for 41 s: it is asleep in read() of a pipe"},
+		{{.tgid = 6389, .rank = ZN_UNKNOWN, .waiters = 8, .doing = ZN_DOING_CPU},
+			"rank 3 waits for process 6389, which runs on the CPU, for 41 s",
+			"rank 3 keeps 1 other rank waiting for 41 s: it runs on the CPU"},
+		{{.tgid = 6389, .rank = 2, .waiters = 8, .doing = ZN_DOING_ASLEEP, .stopped = true, .in = "sleep()"},
+			"rank 3 waits for rank 2 (process 6389), which is asleep, stopped by a signal or a debugger, for 41 s",
+			"rank 3 keeps 1 other rank waiting for 41 s: it is asleep, stopped by a signal or a debugger"},
+		{{.tgid = 6389,
+			 .rank = 2,
+			 .waiters = 8,
+			 .doing = ZN_DOING_GONE,
+			 .exit_code = 9,
+			 .gone_ns = 38 * ZN_NS_PER_S},
+			"rank 3 waits for rank 2 (process 6389), which was killed (SIGKILL) 4 s ago", NULL},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_missing m = rows[i].missing;
+		struct zn_wait_facts f = {.who = "rank 3", .waits_for = &m, .now_ns = 42 * ZN_NS_PER_S};
+		char says[ZN_SAYS_MAX];
+
+		m.since_ns = ZN_NS_PER_S;
+		f.share[ZN_STALL_GPU] = 100 * PERCENT;
+		zn_wait_says(&f, says);
+		CHECK_STR(says, rows[i].waits);
+		f.missing = &m;
+		zn_wait_says(&f, says);
+		if (rows[i].keeps)
+			CHECK_STR(says, rows[i].keeps);
 	}
 }
 
@@ -197,6 +245,7 @@ int main(void)
 {
 	RUN(sentences);
 	RUN(the_longest_sentence_fits);
+	RUN(who_waits_for_a_missing_rank);
 	RUN(shares_of_the_last_tick);
 	RUN(a_loader_that_is_not_known_has_no_share);
 	RUN(nothing_is_null_and_not_zero);

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * ranks.c: which rank of a communicator the others of this node wait for, for how long, and what it does instead. A rank is
+ * missing where a peer has issued a collective that it has not, and that peer waits; or where its process has ended while its
+ * peers wait. Ranks on other nodes are not known, so they are never missing.
+ *
+ * Who is missing in one communicator may itself wait for somebody in another one: only the last of such a chain is shown.
+ */
+#include "zernel.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_NS   ZN_NS_PER_S /* a shorter wait is what collectives are for */
+#define CHAIN_MAX  16
+#define TREE_MAX   64 /* processes that a rank has started, itself included */
+#define BUSY_SHARE 10 /* per cent of one CPU: a process that uses more is not asleep */
+
+const char *zn_doing_label(enum zn_doing doing)
+{
+	static const char *const label[] = {
+#define X(e, label, says) label,
+		ZN_DOINGS(X)
+#undef X
+	};
+
+	return doing < ZN_LEN(label) ? label[doing] : "unknown";
+}
+
+/* ---- What is known of a process. ---- */
+
+static const struct zn_proc *process_of(const struct zn_ranks *k, uint32_t row, uint32_t id)
+{
+	const struct zn_proc *p = row < ZN_PROCS_MAX ? zn_arena_proc(k->agg->arena, row) : NULL;
+
+	return p && p->id == id && !p->exit_ns && k->agg->arena->shared->row_tgid[row] ? p : NULL;
+}
+
+/* Time of its launching threads over the last tick, ns; 0 also where the kernel does not tell. */
+static uint64_t spent(const struct zn_ranks *k, uint32_t row, enum zn_stall s)
+{
+	return k->agg->info[row].stall_tick_ns[s];
+}
+
+static bool moved(const struct zn_ranks *k, uint32_t row, uint32_t id, enum zn_progress_kind kind)
+{
+	return zn_progress_moved(k->progress, row, id, kind);
+}
+
+static bool works_on_gpu(const struct zn_ranks *k, uint32_t row, uint32_t id)
+{
+	return moved(k, row, id, ZN_PROGRESS_LAUNCH) || moved(k, row, id, ZN_PROGRESS_COPY) ||
+		moved(k, row, id, ZN_PROGRESS_ISSUE);
+}
+
+/* One of its threads spent most of the tick in calls that wait for a GPU or for other ranks. */
+static bool waits_in_call(const struct zn_ranks *k, uint32_t row)
+{
+	return spent(k, row, ZN_STALL_GPU) + spent(k, row, ZN_STALL_DIST) >= k->interval_ns / 2;
+}
+
+/* It waits in such a call, or all its threads slept, and none launched anything. */
+static bool process_waits(const struct zn_ranks *k, uint32_t row, uint32_t id)
+{
+	uint64_t busy_ns;
+
+	if (!process_of(k, row, id) || works_on_gpu(k, row, id))
+		return false;
+	busy_ns = spent(k, row, ZN_STALL_CPU) + spent(k, row, ZN_STALL_RUNQUEUE) + spent(k, row, ZN_STALL_IO);
+	return waits_in_call(k, row) || busy_ns < k->interval_ns / 2;
+}
+
+/* ---- Who is missing. ---- */
+
+/* When a peer issued what this rank has not: of what the window holds no more, the oldest time that it has. */
+static uint64_t issued_ns(const struct zn_skew *s, uint32_t peer, uint64_t n)
+{
+	uint64_t issued = s->member[peer].issued;
+
+	if (issued - n > ZN_SKEW_WINDOW)
+		n = issued;
+	return s->at_ns[n & (ZN_SKEW_WINDOW - 1)][peer];
+}
+
+static uint32_t member_count(const struct zn_skew *s)
+{
+	return s->members < ZN_SKEW_RANKS ? s->members : ZN_SKEW_RANKS;
+}
+
+static void add_waiter(struct zn_missing *m, uint32_t peer, uint64_t since_ns)
+{
+	m->waiters |= 1u << peer;
+	if (!m->since_ns || since_ns < m->since_ns)
+		m->since_ns = since_ns;
+}
+
+/* Peers that have issued what it has not, and wait. */
+static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m)
+{
+	uint64_t n = s->member[m->member].issued;
+
+	for (uint32_t peer = 0; peer < member_count(s); peer++) {
+		const struct zn_skew_rank *r = &s->member[peer];
+
+		if (r->id && r->tgid != m->tgid && r->issued > n && process_waits(k, r->row, r->id))
+			add_waiter(m, peer, issued_ns(s, peer, n));
+	}
+}
+
+/* Its part of a collective that all have issued may have died with it. Who ended well had nothing left to do. */
+static void note_waiters_of_dead(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m)
+{
+	for (uint32_t peer = 0; m->exit_code && peer < member_count(s); peer++) {
+		const struct zn_skew_rank *r = &s->member[peer];
+
+		if (r->id && r->tgid != m->tgid && r->issued && process_waits(k, r->row, r->id) &&
+			waits_in_call(k, r->row))
+			add_waiter(m, peer, m->gone_ns);
+	}
+}
+
+/* How its process ended is kept for as long as its row is nobody else's. */
+static void note_end(const struct zn_ranks *k, struct zn_missing *m)
+{
+	const struct zn_info *info = m->row < ZN_PROCS_MAX ? &k->agg->info[m->row] : NULL;
+
+	if (m->gone_ns)
+		return;
+	m->exit_code = info && info->gone_id == m->id ? info->exit_code : ZN_UNKNOWN;
+	m->gone_ns = info && info->gone_id == m->id ? info->gone_ns : k->tick_ns;
+}
+
+/* What a communicator has shown to be usual is a wait for a rank that came in the end. */
+static void note_ended_wait(struct zn_ranks *k, const struct zn_missing *m)
+{
+	uint64_t took_ns = k->tick_ns - m->since_ns;
+
+	if (!m->gone_ns && took_ns > k->longest_ns[m->slot])
+		k->longest_ns[m->slot] = took_ns;
+}
+
+static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
+{
+	struct zn_missing *m = &k->missing[slot][member], before = *m;
+	const struct zn_skew_rank *r = &s->member[member];
+
+	if (m->id != r->id || m->comm != s->hash)
+		before = (struct zn_missing){.slot = slot, .member = member, .comm = s->hash, .id = r->id};
+	*m = before;
+	m->tgid = r->tgid;
+	m->row = r->row;
+	m->rank = r->rank;
+	m->waiters = 0;
+	m->since_ns = 0;
+	m->follows = m->cycle = m->stopped = false;
+	if (!r->id)
+		return;
+	note_waiters(k, s, m);
+	if (!process_of(k, r->row, r->id)) {
+		note_end(k, m);
+		note_waiters_of_dead(k, s, m);
+	}
+	if (before.waiters && !m->waiters)
+		note_ended_wait(k, &before);
+	if (!m->waiters)
+		m->doing_ns = m->cpu_ticks = 0;
+}
+
+/* ---- What it does instead. ---- */
+
+/* What the kernel calls the place where a task sleeps, and what that is. */
+static const struct {
+	const char *begins, *says;
+} places[] = {
+	{"pipe_read", "read() of a pipe"},
+	{"anon_pipe_read", "read() of a pipe"},
+	{"pipe_w", "write() to a pipe"},
+	{"anon_pipe_write", "write() to a pipe"},
+	{"futex_wait", "futex(): a lock, or a thread of its own"},
+	{"hrtimer_nanosleep", "sleep()"},
+	{"do_nanosleep", "sleep()"},
+	{"common_nsleep", "sleep()"},
+	{"ep_poll", "epoll_wait()"},
+	{"do_epoll_wait", "epoll_wait()"},
+	{"do_select", "select()"},
+	{"do_sys_poll", "poll()"},
+	{"poll_schedule", "poll()"},
+	{"do_poll", "poll()"},
+	{"unix_stream_read", "recv() of a Unix socket"},
+	{"wait_woken", "recv() of a socket"},
+	{"sk_wait_data", "recv() of a socket"},
+	{"inet_csk_accept", "accept()"},
+	{"do_wait", "wait() for a process it started"},
+	{"kernel_wait4", "wait() for a process it started"},
+	{"do_sigtimedwait", "sigwait()"},
+	{"do_freezer_trap", "a frozen control group"},
+	{"__refrigerator", "a frozen control group"},
+};
+
+static void name_place(struct zn_missing *m, const char *place)
+{
+	m->in[0] = 0;
+	for (size_t i = 0; i < ZN_LEN(places); i++)
+		if (!strncmp(place, places[i].begins, strlen(places[i].begins))) {
+			snprintf(m->in, sizeof(m->in), "%s", places[i].says);
+			return;
+		}
+	for (const char *c = place; *c; c++) /* a name of the kernel's, or of a module's */
+		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_' ||
+			    *c == '.'))
+			return;
+	if (place[0] && strcmp(place, "0"))
+		snprintf(m->in, sizeof(m->in), "the kernel's %.40s()", place);
+}
+
+/* Processes that the main thread of one has started, behind those that are there already. Returns how many there are. */
+static uint32_t add_children(const struct zn_ranks *k, uint32_t pid, uint32_t list[TREE_MAX], uint32_t count)
+{
+	char path[ZN_TEXT_MAX], text[1024], *at = text, *end;
+
+	snprintf(path, sizeof(path), "%s/%u/task/%u/children", k->proc, pid, pid);
+	if (zn_file_read(path, text, sizeof(text)) <= 0)
+		return count;
+	while (count < TREE_MAX) {
+		unsigned long child = strtoul(at, &end, 10);
+
+		if (end == at || *end != ' ') /* the last one may be cut */
+			break;
+		list[count++] = (uint32_t)child;
+		at = end;
+	}
+	return count;
+}
+
+/* CPU time of the process, of what it has started, and so on, in clock ticks. */
+static uint64_t cpu_ticks_of(const struct zn_ranks *k, uint32_t pid)
+{
+	uint32_t list[TREE_MAX] = {pid}, count = 1;
+	struct zn_procfs_stat stat;
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		all += zn_procfs_stat(k->proc, list[i], &stat) ? stat.cpu_ticks : 0;
+		count = add_children(k, list[i], list, count);
+	}
+	return all;
+}
+
+/* Whether it, or what it started, used the CPU since the last look. */
+static bool uses_cpu(const struct zn_ranks *k, struct zn_missing *m)
+{
+	uint64_t now = cpu_ticks_of(k, m->tgid), before = m->cpu_ticks;
+
+	m->cpu_ticks = now;
+	return before && now > before && (now - before) * k->tick_hz_ns * 100 > k->interval_ns * BUSY_SHARE;
+}
+
+static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn_missing *m)
+{
+	uint64_t half = k->interval_ns / 2;
+	uint32_t row = m->row;
+
+	if (works_on_gpu(k, row, m->id) || waits_in_call(k, row))
+		return ZN_DOING_GPU;
+	if (spent(k, row, ZN_STALL_DATA) >= half || moved(k, row, m->id, ZN_PROGRESS_BATCH))
+		return ZN_DOING_DATA;
+	if (spent(k, row, ZN_STALL_IO) >= half || moved(k, row, m->id, ZN_PROGRESS_IO))
+		return ZN_DOING_IO;
+	if (spent(k, row, ZN_STALL_CPU) + spent(k, row, ZN_STALL_RUNQUEUE) >= half)
+		return ZN_DOING_CPU;
+	return ZN_DOING_ASLEEP;
+}
+
+static enum zn_doing doing_now(const struct zn_ranks *k, struct zn_missing *m)
+{
+	struct zn_procfs_stat stat = {0};
+	char place[ZN_PLACE_BYTES] = "";
+	enum zn_doing doing;
+	bool busy;
+
+	if (!process_of(k, m->row, m->id))
+		return ZN_DOING_GONE;
+	busy = k->proc && uses_cpu(k, m);
+	doing = zn_progress_stuck(k->progress, m->row, m->id) ? ZN_DOING_DRIVER : doing_by_counters(k, m);
+	if (doing != ZN_DOING_ASLEEP || !k->proc)
+		return doing;
+	zn_procfs_stat(k->proc, m->tgid, &stat);
+	m->stopped = stat.state == 'T' || stat.state == 't';
+	if (k->place)
+		k->place(k->owner, m->tgid, place);
+	name_place(m, place);
+	return busy && !m->stopped ? ZN_DOING_CPU : ZN_DOING_ASLEEP;
+}
+
+/* doing_ns 0: it was not missing at the last tick. */
+static void note_doing(const struct zn_ranks *k, struct zn_missing *m)
+{
+	enum zn_doing doing = doing_now(k, m);
+
+	if (doing == ZN_DOING_GONE)
+		m->doing_ns = m->gone_ns;
+	else if (!m->doing_ns || m->doing != doing)
+		m->doing_ns = k->tick_ns;
+	m->doing = doing;
+}
+
+/* ---- Chains. ---- */
+
+/* Of those that a process waits for, the one it has waited for the longest. */
+static void note_waits(struct zn_ranks *k, const struct zn_skew *s, const struct zn_missing *m)
+{
+	for (uint32_t peer = 0; peer < member_count(s); peer++) {
+		const struct zn_missing **to;
+
+		if (!(m->waiters >> peer & 1))
+			continue;
+		to = &k->waits_for[s->member[peer].row]; /* who waits has a row */
+		if (!*to || m->since_ns < (*to)->since_ns)
+			*to = m;
+	}
+}
+
+/* Whom a rank that is missing waits for itself; NULL: nobody. */
+static const struct zn_missing *next_of(const struct zn_ranks *k, const struct zn_missing *m)
+{
+	return m->gone_ns ? NULL : k->waits_for[m->row];
+}
+
+/* Ranks that wait for each other in a circle follow nobody: the circle is all there is. */
+static void note_chain(const struct zn_ranks *k, struct zn_missing *m)
+{
+	const struct zn_missing *next = next_of(k, m);
+
+	for (int i = 0; next && i < CHAIN_MAX && !m->cycle; i++) {
+		m->cycle = next->tgid == m->tgid;
+		next = next_of(k, next);
+	}
+	m->follows = !m->cycle && next_of(k, m);
+}
+
+/* ---- The tick. ---- */
+
+/* Lateness that goes on counts while it does. BPF adds it up when the rank comes; the sum never falls. */
+static void note_lateness(struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
+{
+	const struct zn_missing *m = &k->missing[slot][member];
+	uint64_t now = s->member[member].late_ns + (m->waiters && !m->gone_ns ? k->tick_ns - m->since_ns : 0);
+	uint64_t *late_ns = &k->late_ns[slot][member], more = now > *late_ns ? now - *late_ns : 0;
+
+	*late_ns += more;
+	k->late_tick_ns[slot][member] = more < k->interval_ns ? more : k->interval_ns;
+}
+
+static void forget_slot(struct zn_ranks *k, uint32_t slot)
+{
+	memset(k->missing[slot], 0, sizeof(k->missing[slot]));
+	memset(k->late_ns[slot], 0, sizeof(k->late_ns[slot]));
+	memset(k->late_tick_ns[slot], 0, sizeof(k->late_tick_ns[slot]));
+	k->longest_ns[slot] = 0;
+}
+
+/* Calls visit for each rank of each communicator. */
+static void each_rank(
+	struct zn_ranks *k, void (*visit)(struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m))
+{
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(k->agg->arena, slot);
+
+		for (uint32_t m = 0; s && m < member_count(s); m++)
+			visit(k, s, &k->missing[slot][m]);
+	}
+}
+
+static void visit_waits(struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m)
+{
+	note_waits(k, s, m);
+}
+
+static void visit_chain(struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m)
+{
+	(void)s;
+	if (!m->waiters)
+		return;
+	note_chain(k, m);
+	note_doing(k, m);
+	if (process_of(k, m->row, m->id) && zn_missing_shown(k, m))
+		k->missing_of[m->row] = m;
+}
+
+static void look_at_slots(struct zn_ranks *k)
+{
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(k->agg->arena, slot);
+		uint64_t hash = s ? s->hash : 0;
+
+		if (k->of[slot] != hash)
+			forget_slot(k, slot);
+		k->of[slot] = hash;
+		for (uint32_t m = 0; s && m < member_count(s); m++) {
+			look_at_member(k, s, slot, m);
+			note_lateness(k, s, slot, m);
+		}
+	}
+}
+
+void zn_ranks_init(struct zn_ranks *k, struct zn_agg *agg, const struct zn_progress *progress, const char *proc)
+{
+	k->agg = agg;
+	k->progress = progress;
+	k->proc = proc;
+	k->tick_hz_ns = ZN_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+void zn_ranks_tick(struct zn_ranks *k, uint64_t now_ns)
+{
+	k->interval_ns = k->tick_ns ? now_ns - k->tick_ns : 0;
+	k->tick_ns = now_ns;
+	if (!k->interval_ns)
+		return;
+	look_at_slots(k);
+	memset(k->waits_for, 0, sizeof(k->waits_for));
+	memset(k->missing_of, 0, sizeof(k->missing_of));
+	each_rank(k, visit_waits);
+	each_rank(k, visit_chain);
+}
+
+bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m)
+{
+	return m->waiters && !m->follows && k->tick_ns - m->since_ns >= SHOWN_NS;
+}
+
+const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row)
+{
+	const struct zn_missing *m = k->waits_for[row];
+
+	for (int i = 0; m && m->follows && i < CHAIN_MAX; i++)
+		m = next_of(k, m);
+	return m && zn_missing_shown(k, m) ? m : NULL;
+}
+
+/* ---- In words. ---- */
+
+static void say_end(const struct zn_missing *m, char to[ZN_DOING_TEXT])
+{
+	int sig = m->exit_code == ZN_UNKNOWN ? 0 : (int)(m->exit_code & 0x7f);
+	const char *name = sig ? sigabbrev_np(sig) : NULL;
+
+	if (m->exit_code == ZN_UNKNOWN)
+		snprintf(to, ZN_DOING_TEXT, "has ended");
+	else if (name)
+		snprintf(to, ZN_DOING_TEXT, "was killed (SIG%s)", name);
+	else if (sig)
+		snprintf(to, ZN_DOING_TEXT, "was killed (signal %d)", sig);
+	else
+		snprintf(to, ZN_DOING_TEXT, "has ended with status %u", m->exit_code >> 8 & 0xff);
+}
+
+void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT])
+{
+	static const char *const says[] = {
+#define X(e, label, says) says,
+		ZN_DOINGS(X)
+#undef X
+	};
+
+	if (m->doing == ZN_DOING_GONE)
+		say_end(m, to);
+	else if (m->cycle)
+		snprintf(to, ZN_DOING_TEXT, "waits for them in another communicator");
+	else if (m->stopped)
+		snprintf(to, ZN_DOING_TEXT, "is asleep, stopped by a signal or a debugger");
+	else if (m->doing == ZN_DOING_ASLEEP && m->in[0])
+		snprintf(to, ZN_DOING_TEXT, "is asleep in %s", m->in);
+	else
+		snprintf(to, ZN_DOING_TEXT, "%s", says[m->doing]);
+}

@@ -1,0 +1,245 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Ranks that others wait for: who it is, what it does instead, and when that is an alert. Real processes; the GPU's waits are
+those of the stand-in library, which sleeps in them."""
+import os
+import signal
+import time
+
+from harness import Daemon, check, equal, main, test, wait_until
+from signals import RANDOM_MAJOR
+from waits import rank
+
+MISSING, DOING, LONGEST = (f"zernel_nccl_{n}_seconds" for n in ("missing_rank", "missing_rank_doing", "longest_wait"))
+RANKS = 4
+HELPERS = """
+import signal, threading
+def step():
+    launch(cuda, 3)
+    ok(nccl.ncclAllReduce(None, None, c_size_t(4), 7, 0, comm, None))
+    ok(cuda.cuStreamSynchronize(None))
+def wait_for_others(seconds):
+    cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(int(seconds * 1e6)))
+    step()
+    cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(0))
+def spin(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+def write(path, seconds):
+    end, block = time.monotonic() + seconds, b"x" * (1 << 20)
+    with open(path, "wb") as f:
+        while time.monotonic() < end:
+            f.write(block)
+            os.fsync(f.fileno())
+            f.seek(0)
+"""
+
+
+# userfaultfd(2): UFFDIO_API, UFFDIO_REGISTER, UFFDIO_ZEROPAGE
+FAULT = """
+import fcntl, struct
+from ctypes import c_ulong
+libc = CDLL(None, use_errno=True)
+libc.mmap.restype = c_void_p
+at = libc.mmap(None, c_size_t(4096), 3, 0x22, -1, c_size_t(0))
+uffd = libc.syscall(323, os.O_CLOEXEC)
+assert uffd >= 0, os.strerror(ctypes.get_errno())
+fcntl.ioctl(uffd, 0xc018aa3f, struct.pack("QQQ", 0xaa, 0, 0))
+fcntl.ioctl(uffd, 0xc020aa00, struct.pack("QQQQ", at, 4096, 1, 0))
+fd = os.open("/dev/random", os.O_RDWR)
+def resolve():
+    fcntl.ioctl(uffd, 0xc020aa04, struct.pack("QQQq", at, 4096, 0, 0))
+"""
+
+
+def job(*options, count=RANKS):
+    """A daemon, and ranks that have made three steps together."""
+    daemon = Daemon("--push-interval-ms", "500", *options)
+    ranks = [rank(daemon, n, count) for n in range(count)]
+    for a in ranks:
+        a.do(HELPERS)
+    for _ in range(3):
+        for a in ranks:
+            a.do("step()")
+    return daemon, ranks
+
+
+def missing(daemon, name=MISSING):
+    """{(rank, pid, doing): seconds}"""
+    return {tuple(dict(k)[n] for n in ("rank", "pid", "doing")): v for k, v in daemon.metrics().all(name).items()}
+
+
+def says(daemon, actor):
+    return daemon.process_json(actor.pid)["stalls"]["says"]
+
+
+def firing(daemon, name):
+    return daemon.metrics().one("zernel_alert_state", alert=name) == 2
+
+
+def wait_for(ranks, missing_one, seconds):
+    """All but one go on to a collective that it does not issue."""
+    for a in ranks:
+        if a is not missing_one:
+            a.tell(f"wait_for_others({seconds})")
+    return time.monotonic()
+
+
+def found(daemon, actor, number, doing, patience=12):
+    key = (str(number), str(actor.pid), doing)
+    wait_until(lambda: list(missing(daemon)) == [key], f"{key} is missing, and nobody else", patience, seen=lambda: missing(daemon))
+    return key
+
+
+def come_back(ranks, missing_one):
+    """It issues what the others wait for; they have slept enough."""
+    missing_one.do("step()")
+    for a in ranks:
+        if a is not missing_one:
+            a.answer("its wait")
+
+
+@test
+def a_rank_that_sleeps():
+    daemon, ranks = job()
+    late = ranks[2]
+    late.tell("r, w = os.pipe(); signal.signal(signal.SIGUSR1, lambda *_: os.write(w, b'x')); os.read(r, 1)")
+    began = wait_for(ranks, late, 20)
+    key = found(daemon, late, 2, "asleep")
+    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 14)
+    check(time.monotonic() - began < 13, f"it took {time.monotonic() - began} s")
+    check(missing(daemon, DOING)[key] > 10, "it has slept for so long")
+    for n in (0, 1, 3):
+        said = says(daemon, ranks[n])
+        check(said.startswith(f"rank {n} waits for rank 2 (process {late.pid}), which is asleep in read() of a pipe, for "), said)
+        check("keeps the GPU busy" not in said, said)
+    check(says(daemon, late).startswith("rank 2 keeps 3 other ranks waiting for "), says(daemon, late))
+    lateness = {dict(k)["rank"]: v for k, v in daemon.metrics().all("zernel_nccl_issue_late_seconds_total").items()}
+    check(lateness["2"] > 10, f"lateness counts while it lasts: {lateness}")
+    os.kill(late.pid, signal.SIGUSR1)
+    late.answer("its sleep")
+    come_back(ranks, late)
+    wait_until(lambda: not missing(daemon) and not firing(daemon, "nccl_hang"), "all is well")
+    check(10 < daemon.metrics().one(LONGEST) < 40, "the longest wait so far")
+
+
+@test
+def a_rank_that_is_stopped():
+    daemon, ranks = job()
+    os.kill(ranks[1].pid, signal.SIGSTOP)
+    wait_for(ranks, ranks[1], 5)
+    found(daemon, ranks[1], 1, "asleep")
+    wait_until(lambda: "stopped by a signal or a debugger" in says(daemon, ranks[0]), "it is said that it is stopped")
+    os.kill(ranks[1].pid, signal.SIGCONT)
+    come_back(ranks, ranks[1])
+
+
+@test
+def a_rank_that_is_killed():
+    """Before it issues what the others do, or after: either way they wait for it forever."""
+    for steps in (0, 1):
+        daemon, ranks = job()
+        victim = ranks[3]
+        began = wait_for(ranks, victim, 8)
+        if steps:
+            victim.tell("wait_for_others(8)")
+            time.sleep(1)
+            began = time.monotonic()
+        victim.kill()
+        found(daemon, victim, 3, "gone", 4)
+        wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 4)
+        check(time.monotonic() - began < 4, f"it took {time.monotonic() - began} s")
+        said = says(daemon, ranks[0])
+        check(f"waits for rank 3 (process {victim.pid}), which was killed (SIGKILL) " in said, said)
+        for a in ranks[:3]:
+            a.answer("its wait")
+        daemon.end()
+
+
+@test
+def a_rank_that_computes_or_writes_is_late_and_no_alert():
+    daemon, ranks = job()
+    for do, doing in (("spin(14)", "cpu"), (f"write('/var/tmp/zernel-checkpoint', 14)", "io")):
+        ranks[0].tell(do)
+        wait_for(ranks, ranks[0], 14)
+        found(daemon, ranks[0], 0, doing)
+        for _ in range(10):
+            time.sleep(1)
+            check(not firing(daemon, "nccl_hang"), f"{doing} is no hang")
+        ranks[0].answer(do)
+        come_back(ranks, ranks[0])
+        wait_until(lambda: not missing(daemon), "it has come")
+    os.unlink("/var/tmp/zernel-checkpoint")
+
+
+@test
+def a_rank_whose_other_threads_work_is_not_asleep():
+    """As a checkpoint that a thread writes, or a compiler that a child process is."""
+    daemon, ranks = job()
+    ranks[0].tell("t = threading.Thread(target=spin, args=(6,)); t.start(); t.join()")
+    wait_for(ranks, ranks[0], 7)
+    found(daemon, ranks[0], 0, "cpu")
+    ranks[0].answer("its thread")
+    come_back(ranks, ranks[0])
+    ranks[0].tell("import subprocess; subprocess.run(['timeout', '6', 'sh', '-c', 'while :; do :; done'])")
+    wait_for(ranks, ranks[0], 7)
+    found(daemon, ranks[0], 0, "cpu")
+    ranks[0].answer("its child")
+    come_back(ranks, ranks[0])
+
+
+@test
+def who_leaves_or_ends_in_order_is_not_missing():
+    daemon, ranks = job()
+    ranks[0].do("nccl.ncclCommDestroy(comm)")
+    ranks[1].end()
+    wait_for(ranks[2:], ranks[0], 4)  # two of four go on by themselves: the third has left, the fourth has ended
+    time.sleep(3)
+    seen = missing(daemon)
+    equal([k for k in seen if k[0] == "0"], [], "who has left")
+    equal([k[2] for k in seen if k[0] == "1"], ["gone"], "who ended while others go on")
+    for a in ranks[2:]:
+        a.answer("its wait")
+    for a in (ranks[0], *ranks[2:]):
+        a.end()
+    wait_until(lambda: not missing(daemon), "nobody waits any more")
+
+
+@test
+def a_rank_that_does_not_come_back_from_the_driver():
+    """Its ioctl() has to wait for a page of memory, which comes 40 s later: the alert is after 30."""
+    daemon, ranks = job("--gpu-majors", RANDOM_MAJOR)
+    ranks[2].do(FAULT)
+    ranks[2].tell("threading.Timer(40, resolve).start(); libc.ioctl(fd, c_ulong(0x40085203), c_void_p(at))")
+    wait_for(ranks, ranks[2], 41)
+    found(daemon, ranks[2], 2, "driver")
+    check("is inside the GPU driver" in says(daemon, ranks[0]), says(daemon, ranks[0]))
+    check(not firing(daemon, "driver_unresponsive"), "not yet")
+    wait_until(lambda: firing(daemon, "driver_unresponsive") and firing(daemon, "nccl_hang"), "both alerts fire", 40)
+    check(30 < daemon.metrics().one("zernel_gpu_driver_stuck_seconds", pid=str(ranks[2].pid)) < 40, "for how long")
+    ranks[2].answer("its call")
+    come_back(ranks, ranks[2])
+    wait_until(lambda: not firing(daemon, "driver_unresponsive") and not missing(daemon), "all is well")
+
+
+@test
+def the_last_of_a_chain_is_named():
+    """In one communicator all wait for rank 2; in another one that waits for rank 1."""
+    daemon, ranks = job()
+    for n in (1, 2):
+        ranks[n].do(f"first = comm; init({n - 1}, 2, b'pair'); second = comm; comm = first")
+        ranks[n].do("comm = second; step(); comm = first")
+    ranks[1].tell("time.sleep(9)")
+    for n in (0, 3):
+        ranks[n].tell("wait_for_others(8)")
+    ranks[2].tell("comm = second; wait_for_others(8); comm = first")
+    wait_until(lambda: {k[1] for k in missing(daemon)} == {str(ranks[1].pid)}, "rank 1 alone", 8, seen=lambda: missing(daemon))
+    for n in (0, 2, 3):
+        check(f"(process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
+    for a in ranks:
+        a.answer("its wait")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* progress_test.c: for how long nothing of a job has moved, over an arena of plain memory. A tick is one second. */
+#include <errno.h>
+
+#include "zernel.h"
+#include "t.h"
+#include "clock.h"
+
+#define S    ZN_NS_PER_S
+#define HOME 7
+#define IDLE ZN_STALL_COUNT
+
+static struct zn_plain plain;
+static struct zn_agg agg;
+static struct zn_jobs jobs;
+static struct zn_flows flows;
+static struct zn_progress progress;
+static struct zn_jobs_progress all;
+static struct zn_proc *process;
+static const struct zn_job *job;
+static uint64_t age, limit;
+
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
+{
+	(void)a, (void)slot, (void)path, (void)why;
+	return -ENOENT;
+}
+
+/* So many seconds, in a state of its launching thread. */
+static void pass(uint32_t seconds, enum zn_stall state)
+{
+	while (seconds--) {
+		clock_ns += S;
+		process->count[ZN_C_STALL_CPU + state] += state == IDLE ? 0 : S;
+		zn_agg_tick(&agg, clock_ns);
+		zn_progress_tick(&progress, &agg, clock_ns);
+		zn_jobs_tick(&jobs, clock_ns);
+		zn_flows_tick(&flows, clock_ns);
+		zn_jobs_progress_tick(&all, &jobs, &progress, &flows, clock_ns);
+	}
+}
+
+static void launch(void)
+{
+	process->count[ZN_C_LAUNCH_KERNEL]++;
+	pass(1, ZN_STALL_CPU);
+}
+
+static bool known(void)
+{
+	return zn_job_progress(&all, job, &age, &limit);
+}
+
+/* A job with one process, which has launched once. */
+static void start(void)
+{
+	struct zn_message m = {.verb = ZN_VERB_START, .value[ZN_KEY_ID] = "4711"};
+	char why[ZN_TEXT_MAX];
+
+	zn_jobs_close(&jobs);
+	zn_plain_close(&plain);
+	clock_ns = 1000 * S;
+	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_agg_init(&agg, &plain.arena);
+	memset(&progress, 0, sizeof(progress));
+	memset(&all, 0, sizeof(all));
+	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
+	zn_flows_init(&flows, &plain.arena, &jobs);
+	zn_mounts_fix(&flows.mounts, HOME, "/home", "nfs4");
+	CHECK_EQ(zn_jobs_start(&jobs, &m, ZN_JOB_BY_PROLOG, why), 0);
+	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
+	CHECK_EQ(plain.arena.ops->job_task(&plain.arena, job->slot, 100), 0);
+	process = zn_plain_claim(&plain, 100, "python3");
+	pass(90, ZN_STALL_CPU);
+	CHECK(!known()); /* it has not launched anything yet */
+	launch();
+	CHECK(known());
+	CHECK_EQ(age, 0);
+}
+
+/* What moves, of the process's counters. */
+T(what_is_progress)
+{
+	static const enum zn_count moves[] = {ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_GRAPH, ZN_C_LAUNCH_COOPERATIVE,
+		ZN_C_COPY_CALLS_HTOD, ZN_C_COPY_CALLS_OTHER, ZN_C_MEMSET_CALLS, ZN_C_IO_READ_BYTES, ZN_C_IO_WRITE_BYTES,
+		ZN_C_HIT(ZN_FAM_NCCL, ZN_FIRST_PUSH)};
+	static const enum zn_count stays[] = {ZN_C_SYSCALLS, ZN_C_SWITCH_VOLUNTARY,
+		ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_FIRST_PUSH), ZN_C_TCP_SENT, ZN_C_MMAP_CALLS};
+
+	for (size_t i = 0; i < ZN_LEN(moves); i++) {
+		start();
+		pass(5, ZN_STALL_GPU);
+		process->count[moves[i]]++;
+		pass(3, ZN_STALL_GPU);
+		CHECK(known());
+		CHECK_EQ(age, 2 * S);
+	}
+	for (size_t i = 0; i < ZN_LEN(stays); i++) {
+		start();
+		pass(5, ZN_STALL_GPU);
+		process->count[stays[i]]++;
+		pass(3, ZN_STALL_GPU);
+		CHECK(known());
+		CHECK_EQ(age, 8 * S);
+	}
+}
+
+T(batches_are_progress)
+{
+	start();
+	pass(5, ZN_STALL_DATA);
+	zn_plain_record(&plain, process, ZN_H_DATALOAD, S, 0);
+	pass(1, ZN_STALL_DATA);
+	CHECK(known());
+	CHECK_EQ(age, 0);
+}
+
+/* Bytes of any process of the job, as of a worker that calls no hooked library. */
+T(files_of_workers_are_progress)
+{
+	struct zn_io_key key = {{job->slot, job->serial}, HOME, ZN_IO_READ, 0, {0}};
+	struct zn_hist *h;
+
+	start();
+	key.job = (struct zn_tag){job->slot, job->serial};
+	pass(5, ZN_STALL_DATA);
+	h = zn_plain_io(&plain, &key, 1000);
+	CHECK(h != NULL);
+	h->bytes += 4096;
+	pass(1, ZN_STALL_DATA);
+	CHECK(known());
+	CHECK_EQ(age, 0);
+	key.op = ZN_IO_STAT;
+	CHECK(zn_plain_io(&plain, &key, 1000) != NULL);
+	pass(4, ZN_STALL_DATA);
+	CHECK(known());
+	CHECK_EQ(age, 4 * S);
+}
+
+T(a_job_teaches_its_own_limit)
+{
+	start();
+	pass(30, ZN_STALL_GPU);
+	CHECK(known());
+	CHECK_EQ(limit, 60 * S);
+	pass(9, ZN_STALL_IO);
+	launch();
+	pass(1, ZN_STALL_GPU);
+	CHECK(known());
+	CHECK_EQ(age, S);
+	CHECK_EQ(limit, 5 * 40 * S);
+	launch();
+	CHECK(known());
+	CHECK_EQ(limit, 5 * 40 * S); /* the longest one stays */
+}
+
+T(who_computes_has_more_time)
+{
+	start();
+	pass(90, ZN_STALL_CPU);
+	CHECK(known());
+	CHECK_EQ(age, 90 * S);
+	CHECK_EQ(limit, 600 * S);
+	pass(91, ZN_STALL_OTHER);
+	CHECK(known());
+	CHECK_EQ(limit, 60 * S);
+}
+
+T(a_job_that_does_not_run_has_none)
+{
+	struct zn_message m = {.verb = ZN_VERB_END, .value[ZN_KEY_ID] = "4711"};
+	char why[ZN_TEXT_MAX];
+
+	start();
+	zn_plain_exit(&plain, process);
+	pass(1, IDLE);
+	CHECK(!known()); /* no process is left */
+	CHECK_EQ(zn_jobs_end(&jobs, &m, why), 0);
+	process = zn_plain_claim(&plain, 101, "python3");
+	pass(1, IDLE);
+	CHECK(!known());
+}
+
+int main(void)
+{
+	RUN(what_is_progress);
+	RUN(batches_are_progress);
+	RUN(files_of_workers_are_progress);
+	RUN(a_job_teaches_its_own_limit);
+	RUN(who_computes_has_more_time);
+	RUN(a_job_that_does_not_run_has_none);
+	zn_jobs_close(&jobs);
+	zn_plain_close(&plain);
+	return t_end();
+}

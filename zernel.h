@@ -2394,6 +2394,10 @@ struct zn_shares {
 	uint64_t seconds_ns[ZN_STALL_COUNT];
 };
 bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to); /* false: not measured, or no time */
+struct zn_ranks;
+/* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
+ * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
+bool zn_wait_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
 /* Waits of a data loader were seen: PyTorch's, the only one that is known. */
 bool zn_wait_loader(const struct zn_view *v, uint32_t row);
 /* What a sentence about a process is made of. */
@@ -2510,6 +2514,75 @@ bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m);
 const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row);
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
+
+/* ---- model/causes.c (zn_cause_ zn_causes_): what the time of jobs is lost to. ---- */
+
+/* Label values of `cause`. What they mean and what to do is in alert/why.c. */
+#define ZN_CAUSES(X)                                                                                                   \
+	X(HANG, "hang")                                                                                                \
+	X(STRAGGLER, "straggler")                                                                                      \
+	X(COMMUNICATION, "communication")                                                                              \
+	X(INPUT_CPU, "input_cpu")                                                                                      \
+	X(INPUT_FILES, "input_files")                                                                                  \
+	X(INPUT_TRANSFER, "input_transfer")                                                                            \
+	X(CHECKPOINT, "checkpoint")                                                                                    \
+	X(STORAGE, "storage")                                                                                          \
+	X(CPUS, "cpu_shortage")                                                                                        \
+	X(LAUNCHES, "launch_bound")                                                                                    \
+	X(COPIES, "host_copies")                                                                                       \
+	X(HOST, "host_code")                                                                                           \
+	X(IDLE, "idle")
+enum zn_cause {
+#define X(e, label) ZN_CAUSE_##e,
+	ZN_CAUSES(X)
+#undef X
+		ZN_CAUSE_COUNT
+};
+const char *zn_cause_label(enum zn_cause cause);
+#define ZN_CAUSE_STEP_S 5
+#define ZN_CAUSE_STEPS  180 /* that are kept: 15 minutes */
+struct zn_cause_step {
+	uint64_t time_ns; /* of all processes: each has one second in a second */
+	uint64_t gpu_ns;  /* of it, waits for the GPU that are lost to nothing */
+	uint64_t lost_ns[ZN_CAUSE_COUNT];
+};
+/* A job, or all processes of none. */
+struct zn_cause_group {
+	bool used;
+	uint32_t serial;                           /* of the job; 0: of none */
+	uint64_t lost_ns[ZN_CAUSE_COUNT];          /* since it was first seen */
+	uint32_t steps;                            /* that are over */
+	struct zn_cause_step step[ZN_CAUSE_STEPS]; /* by its number modulo; the one at hand is not over */
+	/* of the last tick */
+	uint32_t processes;             /* that have launched something */
+	uint32_t workers, workers_busy; /* of a process that waits for data; per cent; ZN_UNKNOWN: not known */
+	uint32_t late_pid, late_rank;   /* whom others wait for; 0: nobody stands out */
+	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
+	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
+	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
+	char mount[64];                 /* where most of that was, cut */
+	bool files_rule;                /* the workers' time is in files */
+};
+struct zn_cause_row {
+	uint32_t id;                                            /* of the process */
+	uint64_t launch_ns, copy_ns, read_bytes, written_bytes; /* at the last tick */
+};
+struct zn_causes {
+	struct zn_agg *agg;
+	const struct zn_progress *progress;
+	const struct zn_ranks *ranks; /* NULL: nothing is known of ranks (tests) */
+	uint64_t tick_ns, step_ns;
+	struct zn_cause_row row[ZN_PROCS_MAX];
+	struct zn_cause_group group[ZN_JOBS_MAX + 1]; /* by slot of a job; the last one: no job */
+};
+/* c is zero. */
+void zn_causes_init(
+	struct zn_causes *c, struct zn_agg *agg, const struct zn_progress *progress, const struct zn_ranks *ranks);
+void zn_causes_tick(struct zn_causes *c, uint64_t now_ns); /* after zn_ranks_tick() */
+/* Adds what a job's processes spent in operations on the files of a mount over the last tick. */
+void zn_causes_files(struct zn_causes *c, struct zn_tag job, uint64_t ns, const char *mount);
+/* The sum of the step at hand and the last ones before it. */
+struct zn_cause_step zn_causes_window(const struct zn_cause_group *g, uint32_t steps);
 
 /* ---- model/mounts.c (zn_mounts_): where the file systems that are used are mounted. ---- */
 
@@ -2944,6 +3017,25 @@ const char *zn_alert_label(const struct zn_alert *alert, const char *name); /* o
 bool zn_alert_label_add(struct zn_alert *alert, struct zn_str name, struct zn_str value); /* false: no room */
 /* summary, description or runbook_url, filled in as of the last evaluation; nothing if the rule has none. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name);
+
+/* ---- alert/why.c (zn_why_): what a cause of lost time means, and what to do about it, in words. ---- */
+
+#define ZN_WHY_LEAST 10 /* per cent of the time: less is no cause that is worth a person's time */
+#define ZN_WHY_MAX   240
+struct zn_why {
+	enum zn_cause cause;
+	uint64_t lost_ns;   /* over the window */
+	uint32_t percent;   /* of the processes' time in it */
+	const char *next;   /* what to do */
+	const char *sure;   /* "measured", or "likely" where another explanation is possible */
+	const char *metric; /* where its figure is shown */
+	char says[ZN_WHY_MAX];
+};
+/* The causes of a job over a window, longest first: how many. */
+size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *window, uint64_t now_ns,
+	struct zn_why to[ZN_CAUSE_COUNT]);
+/* Where there is none, what the job's time is made of. */
+void zn_why_none(const struct zn_cause_step *window, char to[ZN_WHY_MAX]);
 
 /* ---- worker/worker.c (zn_child_): what the processes beside the daemon, sender.c and writer.c, have in common. ----
  * */
@@ -3920,6 +4012,7 @@ struct zn_flow_op {
 	uint32_t first; /* row, chained; 0: none */
 	uint64_t tick_calls, tick_bytes;
 	uint64_t call_rate, byte_rate; /* per 1000 s, and per second, over the last tick */
+	uint64_t tick_ns, spent_ns;    /* time of all such calls, at the last tick, and over it */
 };
 struct zn_flow {
 	bool used;
@@ -3931,7 +4024,7 @@ struct zn_flow {
 	struct zn_flow_op op[ZN_IO_OP_COUNT];
 };
 struct zn_flow_sum {
-	uint64_t calls, errors, bytes;
+	uint64_t calls, errors, bytes, ns;
 };
 enum zn_flow_row_state {
 	ZN_ROW_FREE,
@@ -3982,6 +4075,8 @@ uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
 const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
 struct zn_view;
+/* Tells of the time that went into reading, opening and asking for files over the last tick. */
+void zn_flows_causes(const struct zn_flows *f, struct zn_causes *c);
 /* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
  * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
  * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
@@ -4116,6 +4211,14 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 void zn_alerts_json(struct zn_out *o, struct zn_view *v);
 int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
 
+/* ---- output/why.c (zn_why_item zn_why_json): why a job is slow, as JSON. ---- */
+
+/* One entry of why: {job_id (null: the processes of none), processes, says, causes: [{cause, percent, lost_s, says, next, sure,
+ * metric}]} over the last minute; with timeline also {step_s, steps, CAUSE: [per cent of each step]}. i: 0 and up until false;
+ * where nothing is written there is none. job: of it alone; empty: of all. */
+bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline);
+void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter);
+
 /* ---- output/report.c (zn_report_json): what a job did, when it has ended or so far. ---- */
 
 struct zn_view;
@@ -4209,6 +4312,7 @@ struct zn_view {
 	const struct zn_progress *progress;           /* NULL: none (tests) */
 	const struct zn_ranks *ranks;                 /* NULL: none (tests) */
 	const struct zn_jobs_progress *jobs_progress; /* NULL: none (tests) */
+	const struct zn_causes *causes;               /* NULL: none (tests) */
 	struct zn_flows *flows;                       /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
@@ -4275,7 +4379,8 @@ bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req);
 	X(IO, "io")                                                                                                    \
 	X(ALERTS, "alerts")                                                                                            \
 	X(PROBES, "probes")                                                                                            \
-	X(LOST, "lost")
+	X(LOST, "lost")                                                                                                \
+	X(WHY, "why")
 enum zn_topic {
 #define X(e, label) ZN_TOPIC_##e,
 	ZN_TOPICS(X)
@@ -4650,6 +4755,10 @@ bool zn_term_write(const char *at, size_t len); /* to standard output, all of it
 /* `status [URL] [--token-file FILE]`, argv[0] being "status". Returns the exit status: 0 (the daemon is well), 1 (it is not, or there is
  * none), 2 (usage). */
 int zn_status_main(int argc, char **argv);
+
+/* ---- cli/why.c (zn_why_main): what the jobs of a node lose their time to, as plain lines. ---- */
+
+int zn_why_main(int argc, char **argv);
 
 /* ---- cli/job.c (zn_jobctl_): the client verb `zernel job`. ---- */
 

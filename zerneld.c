@@ -34,6 +34,7 @@ struct daemon {
 	struct zn_progress progress;
 	struct zn_ranks ranks;
 	struct zn_jobs_progress jobs_progress;
+	struct zn_causes causes;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_flows flows;
@@ -206,6 +207,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_signals_tick(&d->kernel_signals, &d->agg, now);
 	zn_progress_tick(&d->progress, &d->agg, now);
 	zn_ranks_tick(&d->ranks, now);
+	zn_causes_tick(&d->causes, now);
 	zn_history_tick(d->history, &d->agg, boot);
 	zn_baselines_tick(d->baselines, &d->view, boot);
 	zn_alerts_tick(&d->alerts, now);
@@ -213,6 +215,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
 	zn_flows_tick(&d->flows, now);
+	zn_flows_causes(&d->flows, &d->causes);
 	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->flows, now);
 	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
@@ -315,6 +318,8 @@ static void view_open(struct daemon *d)
 	v->alerts = &d->alerts;
 	v->signals = &d->kernel_signals;
 	zn_ranks_init(&d->ranks, &d->agg, &d->progress, d->options.simulate ? NULL : "/proc");
+	zn_causes_init(&d->causes, &d->agg, &d->progress, &d->ranks);
+	v->causes = &d->causes;
 	v->progress = &d->progress;
 	v->ranks = &d->ranks;
 	v->jobs_progress = &d->jobs_progress;
@@ -979,6 +984,7 @@ static const struct {
 } verbs[] = {
 	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--token-file FILE] [--once] [--json]"},
 	{"top", zn_watch_main, "the same, with the file I/O of jobs and mounts first"},
+	{"why", zn_why_main, "what jobs lose their time to, and what to do: zernel why [JOB | PID] [URL] [--json]"},
 	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
 	{"alerts", zn_alertctl_main, "rules of alerts: zernel alerts check|test|defaults; docs/ALERTS.md"},
 	{"job", zn_jobctl_main, "jobs of this node and their reports: zernel job start|end|list|show|report"},

@@ -805,6 +805,12 @@ STALLS = {"cpu": 0.5, "gpu": 0.25, "data": 0.125, "dist": 0.0, "io": 0.05, "runq
           "seconds": {"cpu": 1.5}, "says": "rank 3 waits for data 13 % of its time; its 4 loader workers are busy"}
 
 
+WHY = [{"job_id": "4711", "processes": 4, "says": "",
+        "causes": [{"cause": "hang", "percent": 75, "says": "75 % of the time is lost to a rank that does not come", "next": "look at process 7"},
+                   {"cause": "idle", "percent": 12, "says": "12 % of the time passes", "next": "see"}] * 8},
+       {"job_id": None, "processes": 1, "says": "no cause found: 71 % waits for the GPU", "causes": []}]
+
+
 def full():
     """A snapshot with something in each view, and more than a screen holds in most."""
     rows = [process(i, "proc%d" % i, job_id="4711", stalls=STALLS,
@@ -816,7 +822,7 @@ def full():
               {"family": "vfs", "state": "unavailable", "why": "needs CAP_BPF", "libraries": []}]
     jobs = [job(4711 + i) for i in range(20)]
     flows = [flow("/mnt/%d" % i, read_bytes_per_s=i << 20) for i in range(1, 31)]
-    return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs, io=flows,
+    return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs, io=flows, why=WHY,
                     lost={"ringbuf": 0, "series": 17, "of_the_future": 3})
 
 
@@ -827,6 +833,7 @@ VIEWS = (
     (b"s", "signals", ["SYS/L", "RUNQ99"], r"1 proc1 +12\.5 +891us +- +- +- +- +-"),
     (b"i", "I/O", ["MOUNT", "OPS/s", "SYNC99"], r"4711 +/mnt/30 +nfs4 +30\.0M +1\.00K +15 +450us 25\.5us +- +3"),
     (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
+    (b"y", "why", ["job 4711"], r"next: look at process 7"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
     (b"h", "hooks", ["nccl: attached"], r"1 of 12 functions of /opt/libnccl\.so\.1"),
     (b"x", "losses", ["of_the_future"], r"series +17  histograms that a process or a series did not get"),
@@ -898,20 +905,31 @@ def test_views_scroll_to_their_ends():
 
 
 def test_empty_views():
-    empty = snapshot(processes=[], jobs=[], alerts=[], probes=[], lost={})
+    empty = snapshot(processes=[], jobs=[], alerts=[], why=[], probes=[], lost={})
     with live(empty) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, text in ((b"t", "no process has called a hooked library"), (b"n", "no process has called NCCL"),
-                          (b"i", "no file I/O has been counted"), (b"b", "no job is known"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
+                          (b"i", "no file I/O has been counted"), (b"b", "no job is known"), (b"y", "nothing has launched work"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
                           (b"x", "nothing of losses")):
             t.press(key)
             t.wait_text(text)
         t.quit()
 
 
+def test_what_most_time_is_lost_to_is_on_top():
+    with live(full()) as s, Terminal("127.0.0.1:%d" % s.port, 120, 50) as t:
+        t.wait_text("job 4711: 75 % of the time is lost to a rank that does not come")
+        text = t.screen.text()
+        check(text.index("FIRING") < text.index("job 4711: 75 %") < text.index("GPU 0  "), "it is not on top")
+        check("processes of no job" not in text, "who loses nothing is not named")
+        t.press(b"y")
+        t.wait_text("processes of no job", "no cause found: 71 %")
+        t.quit()
+
+
 def test_views_survive_anything():
     for wrong in (None, 5, "x", [], {}, [[]], [{}], {"a": {}}, [5, "x", None]):
         v = full()
-        for key in ("processes", "io", "jobs", "alerts", "probes", "lost"):
+        for key in ("processes", "io", "jobs", "alerts", "why", "probes", "lost"):
             v[key] = wrong
         odd = process(1, "odd", nccl=wrong, dataloader=wrong, stalls=wrong, sync=wrong, launch={"count": 1, "recent": wrong},
                       signals=wrong, anomalies=wrong)

@@ -387,6 +387,35 @@ static void put_alerts(struct watch *w)
 		zn_term_line(&w->term, ZN_STYLE_WARN, "and %d more alerts", hidden);
 }
 
+/* "job 4711" */
+static const char *name_of_why(struct zn_str job, char to[2 * CELL])
+{
+	char id[CELL];
+
+	if (!zn_client_known(job, "job_id"))
+		return "processes of no job";
+	snprintf(to, 2 * CELL, "job %s", text_of(job, "job_id", id));
+	return to;
+}
+
+/* What most of the time of each job was lost to, where there is such a thing. */
+static void put_why(struct watch *w)
+{
+	struct zn_str list = zn_client_find(w->snapshot, "why"), key, job, cause;
+	int room = share(&w->term, 6);
+	char name[2 * CELL], says[512];
+	size_t at = 0, first;
+
+	while (zn_json_next(list, &at, &key, &job) && room > 0) {
+		first = 0;
+		if (!zn_json_next(zn_client_find(job, "causes"), &first, &key, &cause))
+			continue;
+		zn_term_line(&w->term, ZN_STYLE_WARN, "%s: %s", name_of_why(job, name),
+			zn_client_text(cause, "says", says, sizeof(says)));
+		room--;
+	}
+}
+
 static uint64_t seconds(struct zn_str object, const char *path)
 {
 	return (uint64_t)fmin(fmax(number(object, path), 0), 1e12);
@@ -1151,6 +1180,31 @@ static void alert_items(struct watch *w, const struct view *v, const int *widths
 	}
 }
 
+static void why_items(struct watch *w, const struct view *v, const int *widths)
+{
+	struct zn_str list = zn_client_find(w->snapshot, "why"), key, job, cause;
+	char name[2 * CELL], text[512];
+	size_t at = 0, in;
+
+	(void)v, (void)widths;
+	while (zn_json_next(list, &at, &key, &job)) {
+		bool any = false;
+
+		if (shows(w))
+			zn_term_line(&w->term, ZN_STYLE_PLAIN, "%s", name_of_why(job, name));
+		for (in = 0; zn_json_next(zn_client_find(job, "causes"), &in, &key, &cause); any = true) {
+			if (shows(w))
+				zn_term_line(&w->term, ZN_STYLE_WARN, "  %s",
+					zn_client_text(cause, "says", text, sizeof(text)));
+			if (shows(w))
+				zn_term_line(&w->term, ZN_STYLE_PLAIN, "    next: %s",
+					zn_client_text(cause, "next", text, sizeof(text)));
+		}
+		if (!any && shows(w))
+			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s", zn_client_text(job, "says", text, sizeof(text)));
+	}
+}
+
 static void library_item(struct watch *w, struct zn_str library)
 {
 	char attached[CELL], symbols[CELL], path[512], why[512] = ": ";
@@ -1265,6 +1319,7 @@ static const struct view views[] = {
 		.growth = flow_growth},
 	{'b', "jobs", "no job is known on this node", job_items, false, false, COLUMNS(job_columns),
 		.growth = job_growth},
+	{'y', "why", "nothing has launched work on a GPU", why_items, .sorted = false},
 	{'a', "alerts", "no alert is pending or firing", alert_items, .sorted = false},
 	{'h', "hooks", "the daemon says nothing of its hooks", probe_items, .sorted = false},
 	{'x', "losses", "the daemon says nothing of losses", loss_items, .sorted = false},
@@ -1302,7 +1357,8 @@ static void put_help(struct zn_term *t)
 		"q, Ctrl-C       quit            ?  this help, and back",
 		"Tab             the next view; or at once: t processes, n NCCL by operation,",
 		"                w waits, s signals, i file I/O by job and mount, b jobs,",
-		"                a alerts, h hooks and what is not attached, x losses",
+		"                y why time is lost, a alerts, h hooks and what is not attached,",
+		"                x losses",
 		"p m l 9         sort by pid, GPU memory, launches per second, p99 of the launch",
 		"up down, k j    scroll; page up and page down by a screen",
 		"",
@@ -1361,6 +1417,8 @@ static void put_body(struct watch *w)
 
 	if (views[w->view].items != alert_items)
 		put_alerts(w);
+	if (views[w->view].items != why_items)
+		put_why(w);
 	put_idle(w);
 	put_gpus(w);
 	if (!small)

@@ -264,6 +264,7 @@ static void row_not_of_tick(struct zn_flows *f, uint32_t slot)
 		return;
 	op->tick_calls += h->calls;
 	op->tick_bytes += h->bytes;
+	op->tick_ns += h->sum_ns;
 }
 
 /* A device that got its name takes its figures along; what it was shown as goes with the last of its rows. */
@@ -328,6 +329,7 @@ struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *f
 		sum.calls += h->calls;
 		sum.errors += h->errors;
 		sum.bytes += h->bytes;
+		sum.ns += h->sum_ns;
 	}
 	return sum;
 }
@@ -347,8 +349,10 @@ static void op_tick(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, 
 		flow->active_ns = now_ns;
 	o->call_rate = per(sum.calls, o->tick_calls, 1000, ns);
 	o->byte_rate = per(sum.bytes, o->tick_bytes, 1, ns);
+	o->spent_ns = sum.ns > o->tick_ns ? sum.ns - o->tick_ns : 0;
 	o->tick_calls = sum.calls;
 	o->tick_bytes = sum.bytes;
+	o->tick_ns = sum.ns;
 }
 
 /* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more than that. */
@@ -627,4 +631,16 @@ void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f,
 			zn_json_key_null(j, zn_io_label(op));
 	zn_json_close(j, '}');
 	zn_json_close(j, '}');
+}
+
+void zn_flows_causes(const struct zn_flows *f, struct zn_causes *c)
+{
+	for (uint32_t i = 0; i < f->high; i++) {
+		const struct zn_flow *flow = &f->flow[i];
+		uint64_t ns =
+			flow->op[ZN_IO_READ].spent_ns + flow->op[ZN_IO_OPEN].spent_ns + flow->op[ZN_IO_STAT].spent_ns;
+
+		if (flow->used && ns)
+			zn_causes_files(c, flow->job, ns, flow->point);
+	}
 }

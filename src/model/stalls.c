@@ -29,9 +29,9 @@ static const struct zn_info *info_of(const struct zn_view *v, uint32_t row)
 	return &v->agg->info[row];
 }
 
-static bool has_calls(const struct zn_view *v, const struct zn_proc *p, enum zn_detail d)
+static bool has_calls(const struct zn_agg *a, const struct zn_proc *p, enum zn_detail d)
 {
-	const struct zn_hist *h = zn_arena_hist(v->agg->arena, p->hist[d]);
+	const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
 	return h && h->calls;
 }
@@ -41,7 +41,7 @@ bool zn_wait_loader(const struct zn_view *v, uint32_t row)
 	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
 
 	return p && zn_agg_measures(v->agg, ZN_FAM_DATALOAD) &&
-		(has_calls(v, p, ZN_H_DATALOAD) || has_calls(v, p, ZN_H_WORKER_IDLE) ||
+		(has_calls(v->agg, p, ZN_H_DATALOAD) || has_calls(v->agg, p, ZN_H_WORKER_IDLE) ||
 			info_of(v, row)->stall_ns[ZN_STALL_DATA]);
 }
 
@@ -263,22 +263,35 @@ static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 
 /* Ranks that talk over sockets: of those of the same job that wait for one another, the one that waits least, if that is
  * less than half of what this one does. */
-static void late_by_waits(const struct zn_view *v, uint32_t row, struct zn_wait_facts *f)
+static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_wait_facts *f)
 {
-	const struct zn_agg *a = v->agg;
 	const struct zn_proc *own = zn_arena_proc(a->arena, row);
 	uint64_t least = dist_share(a, row) / 2;
 
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = a->row[r] == row ? NULL : zn_arena_proc(a->arena, a->row[r]);
 
-		if (!p || p->job.serial != own->job.serial || !has_calls(v, p, ZN_H_DIST_SYNC) ||
+		if (!p || p->job.serial != own->job.serial || !has_calls(a, p, ZN_H_DIST_SYNC) ||
 			!sum_of(a->info[a->row[r]].stall_tick_ns, ZN_STALL_COUNT) || dist_share(a, a->row[r]) >= least)
 			continue;
 		least = dist_share(a, a->row[r]);
 		f->late_pid = p->tgid;
 		f->late_rank = rank_of(a, p->tgid);
 	}
+}
+
+bool zn_wait_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank)
+{
+	const struct zn_proc *p = zn_arena_proc(a->arena, row);
+	struct zn_wait_facts f = {.late_rank = ZN_UNKNOWN};
+
+	if (p)
+		late_by_waits(a, row, &f);
+	if (p && k)
+		late_by_issue(k, p->tgid, &f);
+	*pid = f.late_pid;
+	*rank = f.late_rank;
+	return f.late_pid;
 }
 
 static void facts(const struct zn_view *v, uint32_t row, const struct zn_shares *s, struct zn_wait_facts *f)
@@ -298,7 +311,7 @@ static void facts(const struct zn_view *v, uint32_t row, const struct zn_shares 
 		f->workers = (uint32_t)p->count[ZN_C_WORKERS];
 	if (worked)
 		f->worker_busy = (uint32_t)share(info->worker_tick_ns[0], worked);
-	late_by_waits(v, row, f);
+	late_by_waits(v->agg, row, f);
 	if (!v->ranks)
 		return;
 	late_by_issue(v->ranks, p->tgid, f);

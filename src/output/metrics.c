@@ -1593,6 +1593,24 @@ static void emit_stall_limit(struct text *t)
 	each_job(t, job_stall_limit);
 }
 
+static void job_causes(struct text *t, const struct zn_job *job)
+{
+	const struct zn_cause_group *g = t->view->causes ? &t->view->causes->group[job->slot] : NULL;
+
+	for (enum zn_cause cause = 0; g && g->serial == job->serial && cause < ZN_CAUSE_COUNT; cause++) {
+		if (!g->lost_ns[cause])
+			continue;
+		job_series(t, job);
+		label_word(t, "cause", zn_cause_label(cause));
+		end_scaled(t, g->lost_ns[cause], 9);
+	}
+}
+
+static void emit_job_causes(struct text *t)
+{
+	each_job(t, job_causes);
+}
+
 static void emit_job_launches(struct text *t)
 {
 	each_job(t, job_launches);
@@ -2202,6 +2220,8 @@ static const struct metric table[] = {
 		"For how long nothing of a job has moved: no launch, copy, call to NCCL or batch of any of its processes, no byte of a file. There from its first launch on, while it has a process."},
 	{"zernel_job_stall_limit_seconds", GAUGE, "job_id", emit_stall_limit, NULL,
 		"For how long that may be: a minute (ten while its threads run on the CPU, as a compiler's do), or five times the longest pause that this job has made so far."},
+	{"zernel_job_cause_seconds_total", COUNTER, "job_id,cause", emit_job_causes, NULL,
+		"Time that the processes of a job lost, by what it was lost to; a process has one second in a second, whatever its threads do. docs/WHY.md says what the causes are."},
 	{"zernel_job_launches_total", COUNTER, "job_id", emit_job_launches, NULL,
 		"Launches of all processes of a job, those that have gone included; without captured ones."},
 	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", emit_job_nccl_bytes, NULL,

@@ -516,6 +516,13 @@ static bool node(struct zn_json *j, const struct zn_view *v)
 	return false;
 }
 
+static bool why_item(void *scope, struct zn_json *j, uint32_t i)
+{
+	struct scope *s = scope;
+
+	return zn_why_item(j, s->view, i, s->job, false);
+}
+
 /* The most important first, the largest last: where room is short, the last ones are cut. */
 static const struct {
 	enum zn_topic topic;
@@ -524,6 +531,7 @@ static const struct {
 	bool (*item)(void *scope, struct zn_json *j, uint32_t i);
 } lists[] = {
 	{ZN_TOPIC_ALERTS, "alerts", '[', alert_item},
+	{ZN_TOPIC_WHY, "why", '[', why_item},
 	{ZN_TOPIC_GPUS, "gpus", '[', gpu_item},
 	{ZN_TOPIC_LOST, "lost", '{', loss_item},
 	{ZN_TOPIC_PROBES, "probes", '[', probe_item},

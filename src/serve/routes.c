@@ -37,7 +37,7 @@ static const struct remark {
 	{401, NO_STORE "WWW-Authenticate: Bearer realm=\"zerneld\"\r\n",
 		"a token is asked for: Authorization: Bearer TOKEN, one of --token-file"},
 	{403, NO_STORE, "this origin or host name may not open the WebSocket; see --ws-origin"},
-	{404, NO_STORE, "nothing is here; there are /, /metrics, /json, /history, /alerts, /jobs, /health and /ws"},
+	{404, NO_STORE, "nothing is here; there are /, /metrics, /json, /history, /alerts, /jobs, /why, /health and /ws"},
 	{405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered"},
 	{408, NO_STORE, "the request took longer than 10 s"},
 	{413, NO_STORE, "the request's body is too long; none is wanted"},
@@ -155,6 +155,16 @@ static void get_jobs(struct zn_serve *s, const struct zn_asked *asked, struct zn
 	finish(s, to, &o, "application/json");
 }
 
+static void get_why(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	if (!begin(s, to, &o))
+		return;
+	zn_why_json(&o, s->view, &asked->filter);
+	finish(s, to, &o, "application/json");
+}
+
 static void get_health(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
 {
 	struct zn_out o;
@@ -175,6 +185,7 @@ static const struct zn_route routes[] = {
 	{"/jobs", get_jobs, PACKS},
 	{"/health", get_health, ANY_HOST},
 	{"/ws", NULL, 0},
+	{"/why", get_why, PACKS | NARROWS},
 	{NULL, NULL, 0},
 };
 _Static_assert(ZN_LEN(routes) - 1 <= ZN_ROUTES_MAX, "struct zn_serve has no room to count another route");

@@ -122,7 +122,33 @@ test("one request for the page, and nothing from elsewhere", async () => {
 	const answer = await fetch(source.url);
 	assert.ok((await answer.text()).length < 100000, "its size");
 	assert.doesNotMatch(answer.headers.get("content-security-policy"), /unsafe/);
-	assert.equal(await page.evaluate(() => document.querySelectorAll("[style]:not(.fill, .peak, .cursor), [onclick]").length), 0);
+	assert.equal(await page.evaluate(() => document.querySelectorAll("[style]:not(.fill, .peak, .cursor, .share), [onclick]").length), 0);
+});
+
+const cause = (percent, more = {}) => ({cause: "hang", percent, lost_s: percent, says: `${percent} % of the time is lost to a rank that does not come`,
+	next: "look at that process", sure: "measured", metric: "zernel_nccl_missing_rank_seconds", ...more});
+
+test("why time is lost is on top, job by job, longest first", async () => {
+	const none = {job_id: null, processes: 2, says: "no cause found: 71 % waits for the GPU", causes: []};
+	const lost = {job_id: "4711", processes: 4, says: "", causes: [cause(75), cause(120, {cause: "idle", sure: "likely"})]};
+	const server = await fake(await snapshot({why: []})), page = await open(server.url);
+	await is(page, "#glance", /GPU memory/);
+	assert.equal(await page.locator("#why").isVisible(), false);
+	server.set({why: [lost, none]});
+	await is(page, "#why h3 >> nth=0", /^Job 4711$/);
+	assert.deepEqual(await page.locator("#why .share").allInnerTexts(), ["75 %", "120 %"]);
+	assert.equal(await page.locator("#why .what").first().innerText(), "Is lost to a rank that does not come");
+	assert.match(await page.locator("#why ol li").first().innerText(), /Next: look at that process\s+zernel_nccl_missing_rank_seconds$/);
+	assert.match(await page.locator("#why .what").nth(1).innerText(), /\(another explanation is possible\)$/);
+	assert.equal(await page.locator("#why h3").nth(1).innerText(), "Processes of no job");
+	assert.match(await page.locator("#why ul > li").nth(1).innerText(), /no cause found: 71 %/);
+	assert.ok(await page.evaluate(() => document.querySelector("#why").offsetTop < document.querySelector("#glance").offsetTop));
+	server.set({why: [{...lost, job_id: HOSTILE[0], causes: [cause(9, {says: HOSTILE[0], next: HOSTILE[1], metric: HOSTILE[0]})]}]});
+	await until(async () => (await page.locator("#why h3").allInnerTexts()).length === 1, "one job");
+	assert.match(await page.locator("#why").textContent(), /onerror=alert\(1\)>/);
+	assert.equal(await page.locator("img").count(), 0);
+	server.set({why: []});
+	await until(async () => !(await page.locator("#why").isVisible()), "nobody has launched anything");
 });
 
 test("an alert that fires is loud, one that is pending is calm, none is not there", async () => {
@@ -498,6 +524,8 @@ const full = async () => {
 		jobs: [job({job_id: "48213", gpus: Array.from({length: 8}, (_, i) => jobGpu(String(i), i * 100, 900 - i * 100, i ? i : 900))}),
 			job({job_id: "48210", state: "ended", restart: 1, end_ms: 1711800100000})],
 		io: [flow({job_id: "48213"}), flow({mount: `/${"long/".repeat(50)}`}), flow({job_id: "", mount: "/"})]});
+	s.why = [{job_id: "48213", processes: 4, says: "", causes: [cause(75), cause(12, {cause: "storage", says: "12 % of the time is blocked on files or page faults"})]},
+		{job_id: null, processes: 1, says: "no cause found: 71 % waits for the GPU", causes: []}];
 	s.processes[0].anomalies = {launch_p99: 12.25, syscalls: -8};
 	s.lost.alloc = 3;
 	s.processes[1].stalls = stalls();

@@ -3,6 +3,7 @@
 import {$, ANSWER_MS, clock, mark, RETRY_MAX_S, say, show, span} from "./shared.js";
 import {past, remember, takeHistory} from "./history.js";
 import {alerts} from "./alerts.js";
+import {why} from "./why.js";
 import {glance} from "./glance.js";
 import {gpus} from "./gpus.js";
 import {header, processes} from "./processes.js";
@@ -33,6 +34,7 @@ function draw() {
 	show($("main"), true);
 	heading(s);
 	alerts(s);
+	why(s);
 	glance(s);
 	gpus(s);
 	processes(s);
@@ -46,7 +48,7 @@ function draw() {
 
 function take(text) {
 	const s = JSON.parse(text);
-	const empty_ = {gpus: [], processes: [], jobs: [], io: [], alerts: [], probes: [], lost: {}};
+	const empty_ = {gpus: [], processes: [], jobs: [], io: [], alerts: [], why: [], probes: [], lost: {}};
 	now = {...empty_, ...s};
 	remember(now);
 	draw();

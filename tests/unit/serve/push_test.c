@@ -15,8 +15,8 @@
 #include "zernel.h"
 
 #define LONG "interval_ms=60000" /* an interval that does not end while a test runs */
-#define ALL  "7f"                /* topics, when none is named */
-_Static_assert(ZN_TOPICS_ALL == 0x7f, "ALL");
+#define ALL  "ff"                /* topics, when none is named */
+_Static_assert(ZN_TOPICS_ALL == 0xff, "ALL");
 
 const char zn_version[] = "1", zn_commit[] = "2";
 char zn_page[] = "page";
@@ -226,7 +226,7 @@ T(feeds)
 		{"topics=alerts%2clost", "2 50 ", "5 50 "},
 		{"topics=alerts&job=7", "3 10 7", "6 10 7"},
 		{"job=7&topics=alerts", "3 10 7", "6 10 7"},
-		{"topics=gpus,processes,jobs,io,alerts,probes,lost", "1 " ALL " ", "4 " ALL " "},
+		{"topics=gpus,processes,jobs,io,alerts,probes,lost,why", "1 " ALL " ", "4 " ALL " "},
 	};
 	int fd[ZN_LEN(rows)];
 
@@ -259,7 +259,7 @@ T(as_many_feeds_as_there_may_be)
 	more = ask("job=x", "", head);
 	CHECK(!strncmp(head, "HTTP/1.1 503 ", 13) && strstr(head, "\r\nRetry-After: "));
 	hang_up(more);
-	fd[0] = dial("topics=gpus,processes,jobs,io,alerts,probes,lost"); /* its place was kept */
+	fd[0] = dial("topics=gpus,processes,jobs,io,alerts,probes,lost,why"); /* its place was kept */
 	CHECK_FRAME(fd[0], "16 " ALL " ");
 	hang_up(dial(""));
 	hang_up(dial("job=3"));

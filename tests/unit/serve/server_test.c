@@ -119,6 +119,20 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v)
 	zn_out_text(o, "{\"jobs\":[]}");
 }
 
+void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter)
+{
+	(void)v;
+	zn_out_text(o, "{\"why\":[], \"job\": \"");
+	zn_out_text(o, filter->job);
+	zn_out_text(o, "\"}");
+}
+
+bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline)
+{
+	(void)j, (void)v, (void)i, (void)job, (void)timeline;
+	return false;
+}
+
 int zn_health_json(struct zn_out *o, struct zn_view *v)
 {
 	(void)v;
@@ -468,7 +482,7 @@ static struct client open_ws(int receive_bytes)
 	return c;
 }
 
-enum { PAGE, METRICS, JSON, HISTORY, ALERTS, JOBS, HEALTH, WS };
+enum { PAGE, METRICS, JSON, HISTORY, ALERTS, JOBS, HEALTH, WS, WHY };
 
 static const struct {
 	const char *name;
@@ -563,6 +577,12 @@ static const struct {
 		0, ALERTS, ZN_CODE_200},
 	{"jobs", 0, "GET /jobs HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n", "{\"jobs\":[]}", 0,
 		JOBS, ZN_CODE_200},
+	{"why", 0, "GET /why?job=4711 HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n",
+		"{\"why\":[], \"job\": \"4711\"}", 0, WHY, ZN_CODE_200},
+	{"why of what is no job", 0, "GET /why?job= HTTP/1.1\r\nHost: x\r\n", 400, "text/plain", "job", 0, WHY,
+		ZN_CODE_400},
+	{"why under another name", 0, "GET /why HTTP/1.1\r\nHost: evil.example\r\n", 421, "text/plain", "--host-names",
+		0, WHY, ZN_CODE_421},
 	{"jobs under another name", 0, "GET /jobs HTTP/1.1\r\nHost: evil.example\r\n", 421, "text/plain",
 		"--host-names", 0, JOBS, ZN_CODE_421},
 	{"health", 0, "GET /health HTTP/1.1\r\nHost: x\r\n", 200, "Content-Type: application/json\r\n",

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * why.c: what a cause of lost time means, and what to do about it, in words. Each number of a sentence is in /metrics or in the
+ * snapshot; which metric has the time is said beside it.
+ */
+#include "zernel.h"
+#include <string.h>
+
+#define SKEW    "zernel_nccl_issue_late_seconds_total"
+#define MISSING "zernel_nccl_missing_rank_seconds"
+#define STALL   "zernel_step_stall_ratio"
+#define LOADER  "zernel_dataloader_wait_seconds"
+#define FILES   "zernel_io_latency_seconds"
+#define COPIES  "zernel_cuda_sync_seconds"
+#define LAUNCH  "zernel_cuda_launch_latency_seconds"
+#define AGE     "zernel_job_progress_age_seconds"
+
+static const struct {
+	const char *what, *next, *metric;
+	bool likely;
+} meanings[ZN_CAUSE_COUNT] = {
+	[ZN_CAUSE_HANG] = {"is lost to a rank that does not come",
+		"look at that process: its stack (py-spy dump --pid, gdb -p), its log, its node's kernel log", MISSING},
+	[ZN_CAUSE_STRAGGLER] = {"is waiting for a rank that comes late",
+		"compare that rank with the others: its data, its CPU, its files; zernel why of its own process", SKEW},
+	[ZN_CAUSE_COMMUNICATION] = {"is waiting for other ranks, none of which stands out on this node",
+		"look at the other nodes of the job, at the network (retransmits), and at how much is communicated",
+		STALL, true},
+	[ZN_CAUSE_INPUT_CPU] = {"is waiting for data whose loader's workers are busy",
+		"give the loader more workers if the job has CPUs to spare, or cheaper transforms; cache what is decoded",
+		LOADER},
+	[ZN_CAUSE_INPUT_FILES] = {"is waiting for data whose loader's workers wait for files",
+		"read fewer and larger files, stage the data to a local disk, or add workers to have more reads under way",
+		FILES},
+	[ZN_CAUSE_INPUT_TRANSFER] = {"is waiting for data although its loader's workers are idle",
+		"raise prefetch_factor; look at the pinning thread, and at what follows the loader in the program",
+		LOADER, true},
+	[ZN_CAUSE_CHECKPOINT] = {"is writing files while nothing is launched",
+		"write checkpoints less often, from a thread of their own, or to a faster file system", STALL},
+	[ZN_CAUSE_STORAGE] = {"is blocked on files or page faults",
+		"look at the mounts and their durations: zernel watch, view i", STALL},
+	[ZN_CAUSE_CPUS] = {"is waiting for a free CPU",
+		"give the job more CPUs, or fewer threads and workers; look for other programs on its CPUs", STALL},
+	[ZN_CAUSE_LAUNCHES] = {"is launching: the GPU gets its work more slowly than it does it",
+		"use CUDA graphs, torch.compile, or larger batches, so that each launch does more", LAUNCH},
+	[ZN_CAUSE_COPIES] = {"is copying between host and GPU, and waiting for it",
+		"use pinned memory and non_blocking=True; do not call .item() or .cpu() in each step", COPIES},
+	[ZN_CAUSE_HOST] = {"runs on the CPU outside of GPU calls, and the GPU waits for that",
+		"profile the program on the CPU (py-spy, perf): Python code, tokenizers, losses that are computed there",
+		STALL, true},
+	[ZN_CAUSE_IDLE] = {"passes without anything launched, copied, read or waited for",
+		"see whether the program still has work; a notebook that is open holds its GPUs too", AGE, true},
+};
+
+/* ---- What is added to what a cause means. ---- */
+
+static void say_hang(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	const struct zn_missing *m = &g->missing;
+	char does[ZN_DOING_TEXT];
+
+	if (!m->waiters)
+		return;
+	zn_missing_says(m, does);
+	zn_out_text(o, ": ");
+	if (m->rank != ZN_UNKNOWN) {
+		zn_out_text(o, "rank ");
+		zn_out_u64(o, m->rank);
+		zn_out_text(o, ", ");
+	}
+	zn_out_text(o, "process ");
+	zn_out_u64(o, m->tgid);
+	zn_out_text(o, ", ");
+	zn_out_text(o, does);
+	zn_out_text(o, m->gone_ns ? ", " : ", for ");
+	zn_out_u64(o, (now_ns - (m->gone_ns ? m->gone_ns : m->since_ns)) / ZN_NS_PER_S);
+	zn_out_text(o, m->gone_ns ? " s ago" : " s");
+}
+
+static void say_straggler(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!g->late_pid)
+		return;
+	zn_out_text(o, ": ");
+	if (g->late_rank != ZN_UNKNOWN) {
+		zn_out_text(o, "rank ");
+		zn_out_u64(o, g->late_rank);
+		zn_out_text(o, ", ");
+	}
+	zn_out_text(o, "process ");
+	zn_out_u64(o, g->late_pid);
+}
+
+static void say_workers(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!g->workers || g->workers_busy == ZN_UNKNOWN)
+		return;
+	zn_out_text(o, ": ");
+	zn_out_u64(o, g->workers);
+	zn_out_text(o, g->workers == 1 ? " worker, busy " : " workers, busy ");
+	zn_out_u64(o, g->workers_busy);
+	zn_out_text(o, " % of the time");
+}
+
+static void say_mount(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	say_workers(o, g, now_ns);
+	if (!g->mount[0])
+		return;
+	zn_out_text(o, "; most of it on ");
+	zn_out_text(o, g->mount);
+}
+
+static void (*const says[ZN_CAUSE_COUNT])(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns) = {
+	[ZN_CAUSE_HANG] = say_hang,
+	[ZN_CAUSE_STRAGGLER] = say_straggler,
+	[ZN_CAUSE_INPUT_CPU] = say_workers,
+	[ZN_CAUSE_INPUT_FILES] = say_mount,
+	[ZN_CAUSE_INPUT_TRANSFER] = say_workers,
+};
+
+/* ---- The list. ---- */
+
+static uint32_t percent_of(uint64_t part, uint64_t all)
+{
+	return all ? (uint32_t)((part * 100 + all / 2) / all) : 0;
+}
+
+static void fill(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	struct zn_out o = {.at = w->says, .cap = sizeof(w->says) - 1};
+
+	w->next = meanings[w->cause].next;
+	w->metric = meanings[w->cause].metric;
+	w->sure = meanings[w->cause].likely ? "likely" : "measured";
+	zn_out_u64(&o, w->percent);
+	zn_out_text(&o, " % of the time ");
+	zn_out_text(&o, meanings[w->cause].what);
+	if (says[w->cause])
+		says[w->cause](&o, g, now_ns);
+	w->says[o.len] = 0;
+}
+
+/* Before all that lost less. */
+static void insert(struct zn_why to[ZN_CAUSE_COUNT], size_t count, const struct zn_why *w)
+{
+	size_t at = count;
+
+	for (; at && to[at - 1].lost_ns < w->lost_ns; at--)
+		to[at] = to[at - 1];
+	to[at] = *w;
+}
+
+size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *window, uint64_t now_ns,
+	struct zn_why to[ZN_CAUSE_COUNT])
+{
+	size_t count = 0;
+
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
+		struct zn_why w = {.cause = cause, .lost_ns = window->lost_ns[cause]};
+
+		w.percent = percent_of(w.lost_ns, window->time_ns);
+		if (w.percent < ZN_WHY_LEAST)
+			continue;
+		fill(&w, g, now_ns);
+		insert(to, count++, &w);
+	}
+	return count;
+}
+
+void zn_why_none(const struct zn_cause_step *window, char to[ZN_WHY_MAX])
+{
+	uint32_t gpu = percent_of(window->gpu_ns, window->time_ns);
+
+	if (!window->time_ns)
+		snprintf(to, ZN_WHY_MAX, "nothing has launched work on a GPU yet");
+	else if (gpu >= 50)
+		snprintf(to, ZN_WHY_MAX,
+			"no cause found: %u %% waits for the GPU, which is what a GPU-bound job looks like", gpu);
+	else
+		snprintf(to, ZN_WHY_MAX, "no cause found: nothing takes %d %% of the time; %u %% waits for the GPU",
+			ZN_WHY_LEAST, gpu);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* why.c: `zernel why`, what the jobs of a node lose their time to, longest first, as plain lines; or what one process does. */
+#include "zernel.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define USAGE    "usage: zernel why [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--json] [--token-file FILE]"
+#define TEXT_MAX 512
+
+static char buffer[ZN_CLIENT_BUFFER], lines[1 << 16];
+static struct zn_client client;
+
+/* ---- Jobs. ---- */
+
+static void put_cause(struct zn_term *t, struct zn_str cause, unsigned number)
+{
+	char says[TEXT_MAX], next[TEXT_MAX], metric[TEXT_MAX], sure[ZN_UNITS_CELL];
+
+	zn_term_line(t, ZN_STYLE_PLAIN, "  %u. %s", number, zn_client_text(cause, "says", says, sizeof(says)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "     next: %s", zn_client_text(cause, "next", next, sizeof(next)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "     %s by %s", zn_client_text(cause, "sure", sure, sizeof(sure)),
+		zn_client_text(cause, "metric", metric, sizeof(metric)));
+}
+
+static void put_job(struct zn_term *t, struct zn_str job, struct zn_str window)
+{
+	char id[ZN_UNITS_CELL], says[TEXT_MAX], processes[ZN_UNITS_CELL];
+	struct zn_str causes = zn_client_find(job, "causes"), key, cause;
+	bool named = zn_client_known(job, "job_id");
+	unsigned count = 0;
+	size_t at = 0;
+
+	zn_term_line(t, ZN_STYLE_PLAIN, "%s%s (processes: %s; the last %u s)", named ? "job " : "processes of no job",
+		named ? zn_client_text(job, "job_id", id, sizeof(id)) : "",
+		zn_client_text(job, "processes", processes, sizeof(processes)), (unsigned)zn_json_integer(window));
+	while (zn_json_next(causes, &at, &key, &cause))
+		put_cause(t, cause, ++count);
+	if (!count)
+		zn_term_line(t, ZN_STYLE_PLAIN, "  %s", zn_client_text(job, "says", says, sizeof(says)));
+}
+
+static bool is_job(struct zn_str job, const char *wanted)
+{
+	char id[TEXT_MAX];
+
+	return !wanted ||
+		(zn_client_known(job, "job_id") && !strcmp(zn_client_text(job, "job_id", id, sizeof(id)), wanted));
+}
+
+/* How many there were. */
+static unsigned put_jobs(struct zn_term *t, struct zn_str answer, const char *wanted)
+{
+	struct zn_str list = zn_client_find(answer, "why"), key, job;
+	unsigned count = 0;
+	size_t at = 0;
+
+	while (zn_json_next(list, &at, &key, &job))
+		if (is_job(job, wanted)) {
+			put_job(t, job, zn_client_find(answer, "window_s"));
+			count++;
+		}
+	return count;
+}
+
+/* ---- A process. ---- */
+
+static unsigned put_processes(struct zn_term *t, struct zn_str snapshot, const char *wanted)
+{
+	struct zn_str list = zn_client_find(snapshot, "processes"), key, process;
+	char pid[ZN_UNITS_CELL], says[TEXT_MAX];
+	unsigned count = 0;
+	size_t at = 0;
+
+	while (zn_json_next(list, &at, &key, &process)) {
+		if (strcmp(zn_client_text(process, "pid", pid, sizeof(pid)), wanted))
+			continue;
+		count++;
+		zn_term_line(t, ZN_STYLE_PLAIN, "process %s: %s", pid,
+			zn_client_known(process, "stalls.says")
+				? zn_client_text(process, "stalls.says", says, sizeof(says))
+				: "where its time goes is not known");
+	}
+	return count;
+}
+
+/* ---- The verb. ---- */
+
+struct arguments {
+	struct zn_client_args client;
+	const char *wanted; /* a job or a process; NULL: all jobs */
+	bool json;
+};
+
+/* A number, or what Slurm may call a job, is no address. */
+static bool is_address(const char *text)
+{
+	return strchr(text, ':') || strchr(text, '/') || strchr(text, '.');
+}
+
+/* 0, or the exit status. */
+static int read_arguments(struct arguments *a, int argc, char **argv)
+{
+	for (int i = 1, used; i < argc; i += used) {
+		used = 1;
+		if (!strcmp(argv[i], "--json")) {
+			a->json = true;
+		} else if (*argv[i] != '-' && !is_address(argv[i])) {
+			if (a->wanted)
+				return zn_client_misused(&a->client, "a second job or process", argv[i]);
+			a->wanted = argv[i];
+		} else if ((used = zn_client_argument(&a->client, argv, i)) < 0) {
+			return 2;
+		}
+	}
+	return 0;
+}
+
+/* 0, or the exit status. */
+static int get(const struct arguments *a, const char *path)
+{
+	int status = zn_client_open(&client, &a->client, path, buffer);
+
+	if (status)
+		return status;
+	return zn_client_get(&client) ? zn_client_complain(&client, "why") : 0;
+}
+
+static int print_json(const struct arguments *a)
+{
+	int status = get(a, "/why");
+
+	if (!status)
+		printf("%.*s\n", (int)client.answer.len, client.answer.at);
+	return status;
+}
+
+int zn_why_main(int argc, char **argv)
+{
+	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
+	struct arguments a = {.client = {.verb = "why", .usage = USAGE}};
+	unsigned count;
+	int status;
+
+	if (argc > 1 && !strcmp(argv[1], "--help"))
+		return puts(USAGE) < 0;
+	status = read_arguments(&a, argc, argv);
+	if (status || a.json)
+		return status ? status : print_json(&a);
+	status = get(&a, "/why");
+	if (status)
+		return status;
+	zn_term_begin(&t);
+	count = put_jobs(&t, client.answer, a.wanted);
+	if (!count && a.wanted) {
+		status = get(&a, "/json?topics=processes");
+		if (status)
+			return status;
+		count = put_processes(&t, client.answer, a.wanted);
+	}
+	if (!count && a.wanted)
+		zn_term_line(&t, ZN_STYLE_PLAIN, "no job or process %s is known here", a.wanted);
+	else if (!count)
+		zn_term_line(&t, ZN_STYLE_PLAIN, "nothing has launched work on a GPU here");
+	return zn_term_flush(&t) && (count || !a.wanted) ? 0 : 1;
+}

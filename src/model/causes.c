@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * causes.c: what the time of jobs is lost to. At each tick the time of a process's launching threads is laid to causes, by what
+ * they waited for and what explains that wait; the processes of a job are added up, and those of no job as one more. A process
+ * has one second in a second, however many threads it has. Waits for the GPU are what a GPU-bound job is made of, and lost to
+ * nothing, unless they are for a rank that does not come.
+ */
+#include "zernel.h"
+#include <string.h>
+
+#define STEP_NS      (ZN_CAUSE_STEP_S * ZN_NS_PER_S)
+#define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
+#define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
+
+const char *zn_cause_label(enum zn_cause cause)
+{
+	static const char *const label[] = {
+#define X(e, label) label,
+		ZN_CAUSES(X)
+#undef X
+	};
+
+	return cause < ZN_LEN(label) ? label[cause] : "unknown";
+}
+
+/* ---- One process over one tick. ---- */
+
+struct tick {
+	const struct zn_causes *c;
+	const struct zn_proc *p;
+	uint32_t row;
+	uint64_t interval_ns;
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* each at most the interval */
+	uint64_t launch_ns, copy_ns;       /* in launches, and in blocking copies */
+	uint64_t read_bytes, written_bytes;
+	uint64_t lost_ns[ZN_CAUSE_COUNT];
+	struct zn_cause_group *group;
+};
+
+static uint64_t at_most(uint64_t v, uint64_t limit)
+{
+	return v < limit ? v : limit;
+}
+
+static uint64_t sum_ns(const struct zn_agg *a, const struct zn_proc *p, enum zn_detail d)
+{
+	const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
+
+	return h ? h->sum_ns : 0;
+}
+
+/* What came since the last tick of a sum that only grows. */
+static uint64_t advance(uint64_t *before, uint64_t now)
+{
+	uint64_t more = now > *before ? now - *before : 0;
+
+	*before = now;
+	return more;
+}
+
+static void read_tick(struct tick *t, struct zn_cause_row *r)
+{
+	const struct zn_agg *a = t->c->agg;
+	bool fresh = r->id != t->p->id;
+
+	if (fresh)
+		*r = (struct zn_cause_row){.id = t->p->id};
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		t->stall_ns[s] = at_most(a->info[t->row].stall_tick_ns[s], t->interval_ns);
+	t->launch_ns = advance(&r->launch_ns, sum_ns(a, t->p, ZN_H_LAUNCH));
+	t->copy_ns = advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
+	t->read_bytes = advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
+	t->written_bytes = advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
+	if (fresh)
+		t->launch_ns = t->copy_ns = t->read_bytes = t->written_bytes = 0;
+}
+
+static void lose(struct tick *t, enum zn_cause cause, uint64_t ns)
+{
+	t->lost_ns[cause] += ns;
+}
+
+/* Workers that are busy are too slow, or too few; where most of their time is in files, the files are. */
+static void lose_to_data(struct tick *t)
+{
+	const uint64_t *worker_ns = t->c->agg->info[t->row].worker_tick_ns;
+	uint64_t all_ns = worker_ns[0] + worker_ns[1], ns = t->stall_ns[ZN_STALL_DATA];
+
+	t->group->workers = (uint32_t)t->p->count[ZN_C_WORKERS];
+	t->group->workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
+	t->group->workers_ns += worker_ns[0];
+	if (all_ns && worker_ns[0] < all_ns / 2)
+		lose(t, ZN_CAUSE_INPUT_TRANSFER, ns);
+	else
+		lose(t, t->group->files_rule ? ZN_CAUSE_INPUT_FILES : ZN_CAUSE_INPUT_CPU, ns);
+}
+
+static void lose_to_ranks(struct tick *t)
+{
+	uint32_t pid, rank;
+	bool late = zn_wait_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
+
+	if (late) {
+		t->group->late_pid = pid;
+		t->group->late_rank = rank;
+	}
+	lose(t, late ? ZN_CAUSE_STRAGGLER : ZN_CAUSE_COMMUNICATION, t->stall_ns[ZN_STALL_DIST]);
+}
+
+/* Its own CPU holds a process back where it waits for little else. */
+static void lose_to_cpu(struct tick *t)
+{
+	uint64_t waits_ns = t->stall_ns[ZN_STALL_GPU] + t->stall_ns[ZN_STALL_DIST] + t->stall_ns[ZN_STALL_DATA] +
+		t->stall_ns[ZN_STALL_IO];
+	uint64_t ns = t->stall_ns[ZN_STALL_CPU], launch_ns = at_most(t->launch_ns, ns);
+
+	if (waits_ns * HIDES_SHARE >= t->interval_ns)
+		return;
+	lose(t, ZN_CAUSE_LAUNCHES, launch_ns);
+	lose(t, ZN_CAUSE_HOST, ns - launch_ns);
+}
+
+static bool does_nothing(const struct tick *t)
+{
+	uint64_t busy_ns = 0;
+
+	for (enum zn_stall s = 0; s < ZN_STALL_OTHER; s++)
+		busy_ns += t->stall_ns[s];
+	return busy_ns * HIDES_SHARE < t->interval_ns &&
+		zn_progress_last(t->c->progress, t->row, t->p->id) < t->c->tick_ns;
+}
+
+static void lay_to_causes(struct tick *t)
+{
+	const struct zn_ranks *k = t->c->ranks;
+	const struct zn_missing *missing = k ? zn_ranks_waited_for(k, t->row) : NULL;
+
+	if (k && !missing && does_nothing(t)) /* the one they wait for */
+		missing = k->missing_of[t->row];
+	if (missing) {
+		t->group->missing = *missing;
+		lose(t, ZN_CAUSE_HANG, t->interval_ns);
+		return;
+	}
+	if (does_nothing(t)) {
+		lose(t, ZN_CAUSE_IDLE, t->interval_ns);
+		return;
+	}
+	if (t->stall_ns[ZN_STALL_DATA])
+		lose_to_data(t);
+	if (t->stall_ns[ZN_STALL_DIST])
+		lose_to_ranks(t);
+	lose(t, t->written_bytes > t->read_bytes ? ZN_CAUSE_CHECKPOINT : ZN_CAUSE_STORAGE, t->stall_ns[ZN_STALL_IO]);
+	lose(t, ZN_CAUSE_CPUS, t->stall_ns[ZN_STALL_RUNQUEUE]);
+	if (t->copy_ns * COPIES_LEAST >= t->interval_ns)
+		lose(t, ZN_CAUSE_COPIES, at_most(t->copy_ns, t->interval_ns));
+	lose_to_cpu(t);
+}
+
+/* ---- A job. ---- */
+
+static struct zn_cause_group *group_of(struct zn_causes *c, const struct zn_proc *p)
+{
+	bool none = !p->job.serial || p->job.slot >= ZN_JOBS_MAX;
+	struct zn_cause_group *g = &c->group[none ? ZN_JOBS_MAX : p->job.slot];
+
+	if (!none && g->serial != p->job.serial)
+		*g = (struct zn_cause_group){.serial = p->job.serial};
+	return g;
+}
+
+static void add_process(struct zn_cause_group *g, const struct tick *t)
+{
+	struct zn_cause_step *step = &g->step[g->steps % ZN_CAUSE_STEPS];
+
+	g->processes++;
+	g->launch_ns += t->launch_ns;
+	step->time_ns += t->interval_ns;
+	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] ? 0 : t->stall_ns[ZN_STALL_GPU];
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
+		step->lost_ns[cause] += t->lost_ns[cause];
+		g->lost_ns[cause] += t->lost_ns[cause];
+	}
+}
+
+static void note_process(struct zn_causes *c, uint32_t row, const struct zn_proc *p, uint64_t interval_ns)
+{
+	struct tick t = {.c = c, .p = p, .row = row, .interval_ns = interval_ns, .group = group_of(c, p)};
+
+	read_tick(&t, &c->row[row]);
+	if (!c->progress->row[row].moved_ns[ZN_PROGRESS_LAUNCH]) /* it has not begun */
+		return;
+	lay_to_causes(&t);
+	add_process(t.group, &t);
+}
+
+/* Whether the files of a job are what its loader's workers wait for: half of the time that those were busy. */
+static void begin_tick(struct zn_cause_group *g)
+{
+	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
+	g->processes = 0;
+	g->workers_ns = g->launch_ns = 0;
+	g->files_ns = g->mount_ns = 0;
+	g->workers = 0;
+	g->workers_busy = ZN_UNKNOWN;
+	g->late_pid = 0;
+	g->missing = (struct zn_missing){0};
+}
+
+static void next_step(struct zn_cause_group *g)
+{
+	g->steps++;
+	g->step[g->steps % ZN_CAUSE_STEPS] = (struct zn_cause_step){0};
+}
+
+void zn_causes_init(
+	struct zn_causes *c, struct zn_agg *agg, const struct zn_progress *progress, const struct zn_ranks *ranks)
+{
+	c->agg = agg;
+	c->progress = progress;
+	c->ranks = ranks;
+}
+
+void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
+{
+	uint64_t interval_ns = c->tick_ns ? now_ns - c->tick_ns : 0;
+	bool over = now_ns - c->step_ns >= STEP_NS;
+
+	c->tick_ns = now_ns;
+	if (over)
+		c->step_ns = now_ns;
+	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
+		if (!c->group[i].used)
+			continue;
+		if (over)
+			next_step(&c->group[i]);
+		begin_tick(&c->group[i]);
+	}
+	for (uint32_t i = 0; interval_ns && i < c->agg->row_count; i++) {
+		const struct zn_proc *p = zn_arena_proc(c->agg->arena, c->agg->row[i]);
+
+		if (!p)
+			continue;
+		group_of(c, p)->used = true;
+		note_process(c, c->agg->row[i], p, interval_ns);
+	}
+}
+
+void zn_causes_files(struct zn_causes *c, struct zn_tag job, uint64_t ns, const char *mount)
+{
+	struct zn_cause_group *g = &c->group[job.serial && job.slot < ZN_JOBS_MAX ? job.slot : ZN_JOBS_MAX];
+
+	if (!g->used || (job.serial && g->serial != job.serial))
+		return;
+	g->files_ns += ns;
+	if (ns <= g->mount_ns)
+		return;
+	g->mount_ns = ns;
+	snprintf(g->mount, sizeof(g->mount), "%.*s", (int)sizeof(g->mount) - 1, mount);
+}
+
+struct zn_cause_step zn_causes_window(const struct zn_cause_group *g, uint32_t steps)
+{
+	struct zn_cause_step all = {0};
+
+	for (uint32_t i = 0; i <= steps && i <= g->steps && i < ZN_CAUSE_STEPS; i++) {
+		const struct zn_cause_step *s = &g->step[(g->steps - i) % ZN_CAUSE_STEPS];
+
+		all.time_ns += s->time_ns;
+		all.gpu_ns += s->gpu_ns;
+		for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
+			all.lost_ns[cause] += s->lost_ns[cause];
+	}
+	return all;
+}

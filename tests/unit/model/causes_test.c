@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* causes_test.c: what the time of processes is laid to, and what is said of it, over an arena of plain memory. */
+#include "zernel.h"
+#include "clock.h"
+#include "t.h"
+
+#include <string.h>
+
+#define S  ZN_NS_PER_S
+#define MS ZN_NS_PER_MS
+
+static struct zn_plain plain;
+static struct zn_agg agg;
+static struct zn_progress progress;
+static struct zn_ranks ranks;
+static struct zn_causes causes;
+static struct zn_proc *p;
+static struct zn_why why[ZN_CAUSE_COUNT];
+
+static struct zn_cause_group *group(void)
+{
+	return &causes.group[ZN_JOBS_MAX];
+}
+
+/* A process that has launched, and whose first tick is over. */
+static void start(void)
+{
+	clock_ns = 1000 * S;
+	zn_plain_close(&plain);
+	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_agg_init(&agg, &plain.arena);
+	memset(&progress, 0, sizeof(progress));
+	memset(&ranks, 0, sizeof(ranks));
+	memset(&causes, 0, sizeof(causes));
+	zn_ranks_init(&ranks, &agg, &progress, NULL);
+	zn_causes_init(&causes, &agg, &progress, &ranks);
+	p = zn_plain_claim(&plain, 100, "python3");
+	p->count[ZN_C_LAUNCH_KERNEL] = 1;
+}
+
+static void tick(void)
+{
+	clock_ns += S;
+	zn_agg_tick(&agg, clock_ns);
+	zn_progress_tick(&progress, &agg, clock_ns);
+	zn_ranks_tick(&ranks, clock_ns);
+	zn_causes_tick(&causes, clock_ns);
+}
+
+/* A second of which so many milliseconds were spent in each state; in us for launches and blocking copies. */
+struct second {
+	uint16_t ms[ZN_STALL_COUNT];
+	uint16_t busy_ms, idle_ms; /* of workers */
+	uint16_t launch_ms, copy_ms;
+	uint32_t read, written;
+	uint16_t files_ms;
+	enum zn_cause cause; /* ZN_CAUSE_COUNT: none */
+	uint16_t lost_ms;
+};
+
+static void pass(const struct second *s)
+{
+	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
+		p->count[ZN_C_STALL_CPU + i] += s->ms[i] * MS;
+	p->count[ZN_C_WORKERS] = 4;
+	p->count[ZN_C_WORKER_BUSY_NS] += s->busy_ms * MS;
+	p->count[ZN_C_WORKER_IDLE_NS] += s->idle_ms * MS;
+	p->count[ZN_C_IO_READ_BYTES] += s->read;
+	p->count[ZN_C_IO_WRITE_BYTES] += s->written;
+	p->count[ZN_C_LAUNCH_KERNEL] += s->launch_ms > 0;
+	if (s->launch_ms)
+		zn_plain_record(&plain, p, ZN_H_LAUNCH, s->launch_ms * MS, 0);
+	if (s->copy_ms)
+		zn_plain_record(&plain, p, ZN_H_SYNC_HTOD, s->copy_ms * MS, 0);
+	tick();
+	if (s->files_ms)
+		zn_causes_files(&causes, (struct zn_tag){0}, s->files_ms * MS, "/data");
+}
+
+/* in: cpu gpu data dist io runqueue other */
+static const struct second seconds[] = {
+	{{300, 560, 40, 60, 20, 10, 10}, 500, 500, 200, 5, 0, 0, 0, ZN_CAUSE_COUNT, 0}, /* healthy */
+	{{300, 180, 450}, 900, 50, 200, 0, 0, 0, 0, ZN_CAUSE_INPUT_CPU, 450},
+	{{300, 180, 450}, 900, 50, 200, 0, 1 << 20, 0, 600, ZN_CAUSE_INPUT_FILES, 450},
+	{{300, 180, 450}, 900, 50, 200, 0, 1 << 20, 0, 300, ZN_CAUSE_INPUT_CPU, 450},
+	{{300, 180, 450}, 100, 900, 200, 0, 0, 0, 0, ZN_CAUSE_INPUT_TRANSFER, 450},
+	{{200, 100, 0, 650}, 0, 0, 100, 0, 0, 0, 0, ZN_CAUSE_COMMUNICATION, 650},
+	{{50, 0, 0, 0, 900}, 0, 0, 0, 0, 0, 1 << 30, 0, ZN_CAUSE_CHECKPOINT, 900},
+	{{50, 0, 0, 0, 900}, 0, 0, 0, 0, 1 << 30, 1, 0, ZN_CAUSE_STORAGE, 900},
+	{{300, 300, 0, 0, 0, 400}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_CPUS, 400},
+	{{950, 50}, 0, 0, 900, 0, 0, 0, 0, ZN_CAUSE_LAUNCHES, 900},
+	{{950, 50}, 0, 0, 20, 0, 0, 0, 0, ZN_CAUSE_HOST, 930},
+	{{300, 700}, 0, 0, 200, 600, 0, 0, 0, ZN_CAUSE_COPIES, 600},
+	{{0, 0, 0, 0, 0, 0, 1000}, 0, 0, 0, 0, 0, 0, 0, ZN_CAUSE_IDLE, 1000},
+	{{0}, 0, 0, 0, 0, 0, 0, 0, ZN_CAUSE_IDLE, 1000}, /* a sleep that has not ended has no cause yet */
+	{{2000, 3000, 0, 0, 0, 0, 4000}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_COUNT, 0}, /* many threads */
+};
+
+T(what_time_is_laid_to)
+{
+	for (size_t i = 0; i < ZN_LEN(seconds); i++) {
+		const struct second *s = &seconds[i];
+		struct zn_cause_step window;
+		uint64_t before[ZN_CAUSE_COUNT];
+		size_t n;
+
+		start();
+		tick();
+		for (int warm = 0; warm < 2; warm++)
+			pass(s);
+		memcpy(before, group()->lost_ns, sizeof(before));
+		for (int n_ = 0; n_ < 10; n_++)
+			pass(s);
+		for (enum zn_cause c = 0; c < ZN_CAUSE_COUNT && s->cause < ZN_CAUSE_COUNT; c++)
+			if (c == s->cause)
+				CHECK_EQ(group()->lost_ns[c] - before[c], 10 * s->lost_ms * MS);
+		window = zn_causes_window(group(), 1);
+		n = zn_why_list(group(), &window, clock_ns, why);
+		CHECK_EQ(n, s->cause < ZN_CAUSE_COUNT);
+		if (n != (s->cause < ZN_CAUSE_COUNT))
+			fprintf(stderr, "row %zu: %zu causes, the first %s\n", i, n,
+				n ? zn_cause_label(why[0].cause) : "");
+		if (n)
+			CHECK_EQ(why[0].cause, s->cause);
+		if (n)
+			CHECK_EQ(why[0].percent, (s->lost_ms + 5) / 10);
+	}
+}
+
+T(sentences_have_their_numbers)
+{
+	static const struct {
+		size_t second;
+		const char *says;
+	} rows[] = {
+		{1, "45 % of the time is waiting for data whose loader's workers are busy: 4 workers, busy 95 % of the time"},
+		{2, "45 % of the time is waiting for data whose loader's workers wait for files: 4 workers, busy 95 % of the time; most of it on /data"},
+		{8, "40 % of the time is waiting for a free CPU"},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_cause_step window;
+
+		start();
+		tick();
+		for (int n = 0; n < 20; n++)
+			pass(&seconds[rows[i].second]);
+		window = zn_causes_window(group(), 1);
+		CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 1);
+		CHECK_STR(why[0].says, rows[i].says);
+		CHECK(why[0].next[0] && why[0].metric[0] && why[0].sure[0]);
+	}
+}
+
+T(every_cause_has_its_words)
+{
+	struct zn_cause_step window = {.time_ns = ZN_CAUSE_COUNT};
+
+	start();
+	for (enum zn_cause c = 0; c < ZN_CAUSE_COUNT; c++)
+		window.lost_ns[c] = ZN_CAUSE_COUNT + c; /* longest last */
+	memset(group()->mount, 'm', sizeof(group()->mount) - 1);
+	group()->workers = group()->workers_busy = 4294967294u;
+	group()->late_pid = group()->late_rank = 4294967294u;
+	group()->missing = (struct zn_missing){.waiters = 1, .rank = 4294967294u, .tgid = 4294967294u, .since_ns = 1};
+	CHECK_EQ(zn_why_list(group(), &window, UINT64_MAX, why), ZN_CAUSE_COUNT);
+	for (size_t i = 0; i < ZN_CAUSE_COUNT; i++) {
+		CHECK_EQ(why[i].cause, ZN_CAUSE_COUNT - 1 - i);
+		CHECK(strstr(why[i].says, " % of the time ") != NULL);
+		CHECK(strlen(why[i].says) < ZN_WHY_MAX - 1);
+		CHECK(strlen(why[i].next) > 10);
+		CHECK(!strncmp(why[i].metric, "zernel_", 7));
+	}
+}
+
+T(a_process_that_has_not_begun_is_not_there)
+{
+	start();
+	p->count[ZN_C_LAUNCH_KERNEL] = 0;
+	for (int n = 0; n < 3; n++)
+		pass(&seconds[12]);
+	CHECK_EQ(group()->processes, 0);
+	CHECK_EQ(zn_causes_window(group(), 1).time_ns, 0);
+}
+
+T(steps_are_kept_for_15_minutes)
+{
+	start();
+	tick();
+	for (int n = 0; n < 2 * ZN_CAUSE_STEPS * ZN_CAUSE_STEP_S; n++)
+		pass(&seconds[8]);
+	CHECK(zn_causes_window(group(), UINT32_MAX).time_ns <= ZN_CAUSE_STEPS * ZN_CAUSE_STEP_S * S);
+	CHECK(zn_causes_window(group(), UINT32_MAX).time_ns > (ZN_CAUSE_STEPS - 2) * ZN_CAUSE_STEP_S * S);
+	CHECK(zn_causes_window(group(), 12).time_ns >= 60 * S);
+	CHECK(zn_causes_window(group(), 12).time_ns < 66 * S);
+}
+
+/* The slot of a job that is over may be the next one's. */
+T(another_job_begins_anew)
+{
+	start();
+	p->job = (struct zn_tag){3, 7};
+	tick();
+	pass(&seconds[8]);
+	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
+	p->job.serial = 8;
+	pass(&seconds[8]);
+	CHECK_EQ(causes.group[3].serial, 8);
+	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
+	zn_causes_files(&causes, (struct zn_tag){3, 7}, S, "/old");
+	CHECK_EQ(causes.group[3].files_ns, 0);
+	zn_causes_files(&causes, (struct zn_tag){3, 8}, S, "/new");
+	zn_causes_files(&causes, (struct zn_tag){3, 8}, S / 2, "/other");
+	CHECK_EQ(causes.group[3].files_ns, S + S / 2);
+	CHECK_STR(causes.group[3].mount, "/new");
+}
+
+T(nothing_is_said_as_that)
+{
+	struct zn_cause_step window = {0};
+	char text[ZN_WHY_MAX];
+
+	zn_why_none(&window, text);
+	CHECK_STR(text, "nothing has launched work on a GPU yet");
+	window = (struct zn_cause_step){.time_ns = 100, .gpu_ns = 71};
+	zn_why_none(&window, text);
+	CHECK_STR(text, "no cause found: 71 % waits for the GPU, which is what a GPU-bound job looks like");
+	window.gpu_ns = 20;
+	zn_why_none(&window, text);
+	CHECK_STR(text, "no cause found: nothing takes 10 % of the time; 20 % waits for the GPU");
+}
+
+int main(void)
+{
+	RUN(what_time_is_laid_to);
+	RUN(sentences_have_their_numbers);
+	RUN(every_cause_has_its_words);
+	RUN(a_process_that_has_not_begun_is_not_there);
+	RUN(steps_are_kept_for_15_minutes);
+	RUN(another_job_begins_anew);
+	RUN(nothing_is_said_as_that);
+	zn_plain_close(&plain);
+	return t_end();
+}

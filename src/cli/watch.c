@@ -272,11 +272,6 @@ static uint32_t elapsed_since(uint64_t before_ms, uint64_t now_ms)
 	return s < 1 ? 1 : s > SAMPLES ? SAMPLES : (uint32_t)s;
 }
 
-static bool same(struct zn_str a, struct zn_str b)
-{
-	return a.len == b.len && !memcmp(a.at, b.at, a.len);
-}
-
 /* Takes the answer over and gives the client the other buffer, unless the answer holds nothing new. */
 static void take_answer(struct watch *w, uint64_t now_ns)
 {
@@ -285,7 +280,7 @@ static void take_answer(struct watch *w, uint64_t now_ns)
 	uint32_t elapsed_s = elapsed_since(w->data_ms, ms);
 
 	w->answer_ns = now_ns;
-	if (w->answer_count && same(c->answer, w->snapshot))
+	if (w->answer_count && zn_str_equal(c->answer, w->snapshot))
 		return;
 	c->buffer = answers[c->buffer == answers[0]];
 	w->snapshot = c->answer;
@@ -478,7 +473,7 @@ static const char *memory_text(struct zn_str object, const char *path, char to[C
 
 static bool is_false(struct zn_str object, const char *key)
 {
-	return same(zn_json_member(object, key), (struct zn_str){"false", 5});
+	return zn_str_equal(zn_json_member(object, key), (struct zn_str){"false", 5});
 }
 
 static void put_gpu(struct zn_term *t, struct zn_str gpu)
@@ -687,10 +682,10 @@ static void share_cell(struct zn_str object, const struct column *c, char to[CEL
 static void known_sum(struct zn_str gpus, const char *key, char to[CELL])
 {
 	struct zn_str name, gpu;
-	bool known = gpus.len > 0 && !same(gpus, (struct zn_str){"null", 4});
+	bool known = gpus.len > 0 && !zn_str_equal(gpus, (struct zn_str){"null", 4});
 
 	for (size_t at = 0; known && zn_json_next(gpus, &at, &name, &gpu);)
-		known = !same(zn_json_member(gpu, key), (struct zn_str){"null", 4});
+		known = !zn_str_equal(zn_json_member(gpu, key), (struct zn_str){"null", 4});
 	if (known)
 		zn_units_bytes(to, sum_members(gpus, key));
 }
@@ -1449,6 +1444,19 @@ static void choose_view(struct watch *w, uint32_t view)
 	w->help = false;
 }
 
+/* The view that a key stands for, if it stands for one. */
+static void choose_by_key(struct watch *w, int key)
+{
+	for (uint32_t i = 0; i < ZN_LEN(views); i++)
+		if (key == views[i].key)
+			choose_view(w, i);
+}
+
+static void choose_next(struct watch *w)
+{
+	choose_view(w, (w->view + 1) % ZN_LEN(views));
+}
+
 static void press(struct watch *w, int key)
 {
 	static const char sorts[] = {[SORT_PID] = 'p', [SORT_MEMORY] = 'm', [SORT_RATE] = 'l', [SORT_P99] = '9'};
@@ -1458,14 +1466,12 @@ static void press(struct watch *w, int key)
 		w->sort = (enum sort)(sort - sorts);
 	if (sort)
 		sort_rows(w);
-	for (uint32_t i = 0; i < ZN_LEN(views); i++)
-		if (key == views[i].key)
-			choose_view(w, i);
+	choose_by_key(w, key);
 	switch (key) {
 	case 'q':
 	case KEY_CTRL_C: w->quit = true; break;
 	case '?': w->help = !w->help; break;
-	case '\t': choose_view(w, (w->view + 1) % ZN_LEN(views)); break;
+	case '\t': choose_next(w); break;
 	case 'j': w->top++; break;
 	case 'k': w->top--; break;
 	case KEY_PAGE_DOWN: w->top += at_least_one(w->fits); break;

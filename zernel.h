@@ -16,7 +16,7 @@
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
- *   cli      client term status job alerts watch
+ *   cli      client term status job alerts watch_data watch_panels watch_views watch
  *   daemon   check
  *   zerneld.c
  *
@@ -4661,7 +4661,110 @@ int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
  * that is not what it must be, or no answer of a daemon). */
 int zn_alertctl_main(int argc, char **argv);
 
-/* ---- cli/watch.c (zn_watch_): the client verbs `zernel watch` and `zernel top`. ---- */
+/* ---- cli/watch_data.c (zn_watch_ zn_value_): the answer that `zernel watch` shows. ---- */
+
+#define ZN_WATCH_SAMPLES 60                 /* seconds of a sparkline */
+#define ZN_WATCH_TRACKS  (2 * ZN_PROCS_MAX) /* so that all processes can change between two answers */
+enum zn_watch_sort { ZN_SORT_PID, ZN_SORT_MEMORY, ZN_SORT_RATE, ZN_SORT_P99 };
+
+struct zn_watch_row {
+	struct zn_str process; /* in the answer on show */
+	uint64_t pid;
+	uint64_t memory;
+	double rate;
+	double p99;
+	const struct zn_watch_track *track; /* NULL: none was free */
+};
+
+/* The files of a job on a mount. */
+struct zn_watch_flow {
+	struct zn_str flow; /* in the answer on show */
+	double bytes;       /* per second */
+	double ops;
+};
+
+/* Launches of one process; NAN where there was no answer. */
+struct zn_watch_track {
+	uint64_t pid;
+	uint64_t launches;
+	uint32_t seen; /* number of the last answer that had the process */
+	float rate[ZN_WATCH_SAMPLES];
+	float p99[ZN_WATCH_SAMPLES];
+};
+
+struct zn_watch {
+	struct zn_client client;
+	struct zn_term term;
+	bool once;
+	bool json;
+	bool quit;
+	bool dirty;
+	int status;
+
+	uint64_t next_ns;      /* of the next fetch */
+	uint64_t answer_ns;    /* of the last answer */
+	uint64_t fresh_ns;     /* of the last answer with new data */
+	bool failed;           /* the last fetch */
+	uint32_t answer_count; /* from 1: those with new data */
+	struct zn_str snapshot;
+	uint64_t data_ms; /* the daemon's time of the data */
+	uint32_t head;    /* newest column of all tracks */
+
+	struct zn_watch_row rows[ZN_PROCS_MAX];
+	int row_count;
+	int rows_left_out;
+	struct zn_watch_flow flows[ZN_FLOWS_MAX]; /* the busiest first */
+	int flow_count;
+	enum zn_watch_sort sort;
+	uint32_t view; /* of the table `views` */
+	int top;       /* first line of the view that is shown */
+	int fits;      /* lines that found room */
+	int lines;     /* that the view has */
+	int line;      /* while they are put */
+	bool help;
+
+	int signals;
+	int escape; /* state of the parser of keys */
+	char parameter;
+	struct zn_watch_track tracks[ZN_WATCH_TRACKS];
+};
+extern char zn_watch_answers[2][ZN_CLIENT_BUFFER];
+int zn_watch_at_least_one(int n);
+/* Takes the answer over and gives the client the other buffer, unless the answer holds nothing new. */
+void zn_watch_take_answer(struct zn_watch *w, uint64_t now_ns);
+void zn_watch_sort_rows(struct zn_watch *w);
+bool zn_watch_is_idle(struct zn_str job, struct zn_str gpu);
+bool zn_watch_idle_gpus(struct zn_str job, char *to, size_t cap);
+/* What an object of the answer has at a path, 0 or "-" where it has nothing. */
+double zn_value_number(struct zn_str object, const char *path);
+uint64_t zn_value_integer(struct zn_str object, const char *path);
+uint64_t zn_value_seconds(struct zn_str object, const char *path);
+const char *zn_value_text(struct zn_str object, const char *path, char to[ZN_UNITS_CELL]);
+bool zn_value_is_false(struct zn_str object, const char *key);
+double zn_value_launch_us(struct zn_str process, const char *recent, const char *all);
+/* Over the members of a list or an object. */
+double zn_value_sum(struct zn_str array, const char *key);
+uint64_t zn_value_sum_integers(struct zn_str array, const char *key);
+
+/* ---- cli/watch_panels.c (zn_panel_): the upper part of its screen. ---- */
+
+void zn_panel_header(struct zn_watch *w);
+bool zn_panel_is_stale(const struct zn_watch *w, char to[256]);
+void zn_panel_alert(struct zn_term *t, struct zn_str alert, const char *state);
+void zn_panel_alerts(struct zn_watch *w);
+void zn_panel_idle(struct zn_watch *w);
+void zn_panel_gpus(struct zn_watch *w);
+void zn_panel_details(struct zn_watch *w);
+void zn_panel_help(struct zn_term *t);
+
+/* ---- cli/watch_views.c (zn_views_): the tables of its lower part, and what stands around them. ---- */
+
+void zn_views_body(struct zn_watch *w);
+void zn_views_footer(struct zn_watch *w, bool table);
+void zn_views_choose(struct zn_watch *w, int key);
+void zn_views_next(struct zn_watch *w);
+
+/* ---- cli/watch.c (zn_watch_main): the client verbs `zernel watch` and `zernel top`. ---- */
 
 /* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch", or "top", which begins with file I/O. Runs until it is told to end and returns the exit status:
  * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as

@@ -12,7 +12,7 @@
  *   worker   worker writer destination sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
  *            libraries scan find
- *   job      message table io cgroup
+ *   job      message table sums gpu_time lifecycle io cgroup
  *   sim      sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
@@ -3797,10 +3797,11 @@ bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control);
 /* "<prefix><id>[_<restart>]<suffix>": of a record (ZN_SPOOL_RECORD, "") or a report ("", ".json"). */
 void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uint32_t restart, const char *suffix);
 
-/* ---- job/table.c (zn_job_ zn_jobs_): the table of jobs: who they are, what they did, when they end. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
 
-#define ZN_JOB_GRACE_NS (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
-#define ZN_JOB_ALERTS   16
+#define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
+#define ZN_JOB_ALERTS     16
+#define ZN_JOB_GONE_BYTES (ZN_DETAIL_COUNT * sizeof(struct zn_hist))
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
 enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
 struct zn_job_gpu {
@@ -3883,6 +3884,45 @@ struct zn_jobs {
 	void (*ended)(void *owner, struct zn_job *job);
 	void *owner;
 };
+/* Once, at the start: the jobs that are there by now ran before. */
+void zn_jobs_found(struct zn_jobs *j);
+/* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
+struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
+const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
+struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
+const char *zn_job_state_label(enum zn_job_state s);
+bool zn_job_runs(const struct zn_job *job);
+const char *zn_job_said(const struct zn_job *job, enum zn_key key);
+uint64_t zn_job_clamp_before(uint64_t from, uint64_t less);
+bool zn_job_number(const char *text, uint32_t *to);
+uint32_t zn_job_number_or_unknown(const char *text);
+void zn_job_note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT]);
+/* Jobs that the kernel's programs claimed. */
+void zn_job_discover(struct zn_jobs *j);
+/* Of those that are found already. */
+struct zn_job *zn_jobs_find_known(struct zn_jobs *j, const char *id, uint32_t restart);
+struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot);
+
+/* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone): what its processes did. ---- */
+
+/* What all its processes did, gone ones included; each result lives until the next call. */
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
+const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
+struct zn_proc_gpu zn_job_memory(
+	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
+void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
+
+/* ---- job/gpu_time.c (zn_job_gpus_): what a job holds on each GPU, and whether it uses it. ---- */
+
+void zn_job_gpus_given(struct zn_jobs *j, struct zn_job *job);
+void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
+void zn_job_gpus_partial(struct zn_jobs *j, struct zn_job *job, bool any);
+void zn_job_gpus_count(struct zn_job *job, uint64_t now_ns);
+
+/* ---- job/lifecycle.c (zn_jobs_): when jobs begin and end. ---- */
+
 /* One mapping for all histograms, made at the start. agg->gone_row and agg->jobs are taken. */
 int zn_jobs_open(struct zn_jobs *j, struct zn_agg *agg, struct zn_alerts *alerts);
 void zn_jobs_close(struct zn_jobs *j);
@@ -3892,20 +3932,6 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
 /* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
 void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
-/* Once, at the start: the jobs that are there by now ran before. */
-void zn_jobs_found(struct zn_jobs *j);
-/* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
-struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
-struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
-struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
-const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
-struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
-/* What all its processes did, gone ones included; each result lives until the next call. */
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
-const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
-struct zn_proc_gpu zn_job_memory(
-	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
-const char *zn_job_state_label(enum zn_job_state s);
 /* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
 void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
 /* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids

@@ -17,7 +17,7 @@
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
  *   cli      client term status job alerts watch_data watch_panels watch_views watch
- *   daemon   check
+ *   daemon   check systemd
  *   zerneld.c
  *
  * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of CLOCK_MONOTONIC in
@@ -4814,6 +4814,12 @@ void zn_service_read(struct zn_service *s, FILE *from); /* what `systemctl show`
 bool zn_service_options(const struct zn_service *s);
 /* Limits this process to what the service has, for good. said: a line on it. */
 void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
+
+/* ---- daemon/systemd.c (zn_systemd_): what systemd is told of the daemon. ---- */
+
+int zn_systemd_open(void); /* the socket of Type=notify; -1: there is none */
+void zn_systemd_tell(int fd, const char *text);
+bool zn_systemd_watches(void); /* whether it restarts a daemon that tells nothing for a while (WatchdogSec=) */
 
 /* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
 

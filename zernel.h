@@ -7,13 +7,13 @@
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf dns
- *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
+ *   model    labels quota gpu arena histogram aggregate rates stalls mounts history baseline xid
  *   alert    parse eval alert
  *   worker   worker writer destination sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
  *            libraries scan find
  *   job      message table sums gpu_time lifecycle io cgroup
- *   sim      sim
+ *   sim      arena sim
  *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
  *   cli      client term status job alerts watch_data watch_panels watch_views watch
@@ -2062,8 +2062,7 @@ void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
-/* ---- model/aggregate.c (zn_agg_ zn_arena_ zn_hist_ zn_plain_ zn_job_row_): the arena and what follows from it. ----
- * */
+/* ---- model/arena.c (zn_arena_ zn_job_row_): the shared pages as memory. ---- */
 
 /* The tables of section 3 as memory: mmap'ed BPF maps, or plain pages in simulate mode and in unit tests. */
 struct zn_arena;
@@ -2147,46 +2146,7 @@ struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot); /* NULL also if it is free */
 
-/* An arena of plain memory with its own free lists; what --simulate and the tests write to. */
-struct zn_plain {
-	struct zn_arena arena; /* first */
-	uint32_t rows[ZN_PROCS_MAX], row_count;
-	uint32_t hists[ZN_HISTS_MAX], hist_count;
-	struct zn_comm comms[64];
-	size_t comm_count;
-	struct {
-		char name[ZN_JOB_NAME];
-		uint32_t slot;
-	} names[2 * ZN_JOBS_MAX]; /* a job and its alias */
-	uint32_t name_count;
-	struct {
-		uint32_t tgid;
-		struct zn_tag job;
-	} tasks[ZN_PROCS_MAX];
-	uint32_t task_count;
-	struct {
-		struct zn_cgroup_key key;
-		struct zn_cgroup cgroup;
-	} cgroups[4 * ZN_JOBS_MAX];
-	uint32_t cgroup_count;
-	struct zn_io_entry io[ZN_IO_MAX];
-	uint32_t io_count;
-	uint32_t coarse[ZN_IO_MAX], coarse_count;
-	struct zn_io_row io_of; /* whose a series is that is made; zero: root's */
-	uint32_t ioctl_id;      /* a process inside of ioctl() on a GPU, and since when; 0: none is */
-	uint64_t ioctl_ns;
-	void *memory;
-};
-int zn_plain_open(struct zn_plain *p);
-void zn_plain_close(struct zn_plain *p);
-uint32_t zn_plain_hist(struct zn_plain *p); /* a histogram that nobody has; 0: there is none */
-struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
-void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
-/* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
-bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
-/* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
- * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
-struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
+/* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
 static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
@@ -2233,6 +2193,8 @@ struct zn_buckets {
 	struct zn_bucket bucket[ZN_BUCKETS_MAX]; /* by index */
 };
 void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to);
+
+/* ---- model/aggregate.c (zn_agg_ zn_count_): what follows from the arena: processes, GPUs, rates, totals. ---- */
 
 /* Whether the ledger has all GPU memory that a process holds. It has not where the process made its context before its
  * library was hooked, as each process did that runs while the daemon is restarted, and where a table was full. */
@@ -4055,6 +4017,49 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+
+/* ---- sim/arena.c (zn_plain_): an arena of plain memory. ---- */
+
+/* An arena of plain memory with its own free lists; what --simulate and the tests write to. */
+struct zn_plain {
+	struct zn_arena arena; /* first */
+	uint32_t rows[ZN_PROCS_MAX], row_count;
+	uint32_t hists[ZN_HISTS_MAX], hist_count;
+	struct zn_comm comms[64];
+	size_t comm_count;
+	struct {
+		char name[ZN_JOB_NAME];
+		uint32_t slot;
+	} names[2 * ZN_JOBS_MAX]; /* a job and its alias */
+	uint32_t name_count;
+	struct {
+		uint32_t tgid;
+		struct zn_tag job;
+	} tasks[ZN_PROCS_MAX];
+	uint32_t task_count;
+	struct {
+		struct zn_cgroup_key key;
+		struct zn_cgroup cgroup;
+	} cgroups[4 * ZN_JOBS_MAX];
+	uint32_t cgroup_count;
+	struct zn_io_entry io[ZN_IO_MAX];
+	uint32_t io_count;
+	uint32_t coarse[ZN_IO_MAX], coarse_count;
+	struct zn_io_row io_of; /* whose a series is that is made; zero: root's */
+	uint32_t ioctl_id;      /* a process inside of ioctl() on a GPU, and since when; 0: none is */
+	uint64_t ioctl_ns;
+	void *memory;
+};
+int zn_plain_open(struct zn_plain *p);
+void zn_plain_close(struct zn_plain *p);
+uint32_t zn_plain_hist(struct zn_plain *p); /* a histogram that nobody has; 0: there is none */
+struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
+void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
+/* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
+bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
+/* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
+ * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
+struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */
 

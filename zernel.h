@@ -7,17 +7,18 @@
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf dns
- *   model    labels quota gpu aggregate rates stalls mounts history baseline xid
- *   alert    parse eval alert
+ *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks causes mounts
+ *            history baseline xid
+ *   alert    parse eval alert why
  *   worker   worker writer destination sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
  *            libraries scan find
- *   job      message table io cgroup
- *   sim      sim
- *   output   metrics metrics_protobuf otlp export snapshot report report_text notify self
+ *   job      message table sums gpu_time lifecycle io progress cgroup
+ *   sim      arena sim
+ *   output   metrics metrics_protobuf otlp export snapshot why report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
- *   cli      client term status job alerts watch
- *   daemon   check
+ *   cli      client term status why job alerts watch_data watch_panels watch_views watch
+ *   daemon   check systemd
  *   zerneld.c
  *
  * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of CLOCK_MONOTONIC in
@@ -2062,8 +2063,7 @@ void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
-/* ---- model/aggregate.c (zn_agg_ zn_arena_ zn_hist_ zn_plain_ zn_job_row_): the arena and what follows from it. ----
- * */
+/* ---- model/arena.c (zn_arena_ zn_job_row_): the shared pages as memory. ---- */
 
 /* The tables of section 3 as memory: mmap'ed BPF maps, or plain pages in simulate mode and in unit tests. */
 struct zn_arena;
@@ -2147,46 +2147,7 @@ struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot); /* NULL also if it is free */
 
-/* An arena of plain memory with its own free lists; what --simulate and the tests write to. */
-struct zn_plain {
-	struct zn_arena arena; /* first */
-	uint32_t rows[ZN_PROCS_MAX], row_count;
-	uint32_t hists[ZN_HISTS_MAX], hist_count;
-	struct zn_comm comms[64];
-	size_t comm_count;
-	struct {
-		char name[ZN_JOB_NAME];
-		uint32_t slot;
-	} names[2 * ZN_JOBS_MAX]; /* a job and its alias */
-	uint32_t name_count;
-	struct {
-		uint32_t tgid;
-		struct zn_tag job;
-	} tasks[ZN_PROCS_MAX];
-	uint32_t task_count;
-	struct {
-		struct zn_cgroup_key key;
-		struct zn_cgroup cgroup;
-	} cgroups[4 * ZN_JOBS_MAX];
-	uint32_t cgroup_count;
-	struct zn_io_entry io[ZN_IO_MAX];
-	uint32_t io_count;
-	uint32_t coarse[ZN_IO_MAX], coarse_count;
-	struct zn_io_row io_of; /* whose a series is that is made; zero: root's */
-	uint32_t ioctl_id;      /* a process inside of ioctl() on a GPU, and since when; 0: none is */
-	uint64_t ioctl_ns;
-	void *memory;
-};
-int zn_plain_open(struct zn_plain *p);
-void zn_plain_close(struct zn_plain *p);
-uint32_t zn_plain_hist(struct zn_plain *p); /* a histogram that nobody has; 0: there is none */
-struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
-void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
-/* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
-bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
-/* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
- * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
-struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
+/* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
 static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
@@ -2233,6 +2194,8 @@ struct zn_buckets {
 	struct zn_bucket bucket[ZN_BUCKETS_MAX]; /* by index */
 };
 void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to);
+
+/* ---- model/aggregate.c (zn_agg_ zn_count_): what follows from the arena: processes, GPUs, rates, totals. ---- */
 
 /* Whether the ledger has all GPU memory that a process holds. It has not where the process made its context before its
  * library was hooked, as each process did that runs while the daemon is restarted, and where a table was full. */
@@ -3889,10 +3852,11 @@ bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control);
 /* "<prefix><id>[_<restart>]<suffix>": of a record (ZN_SPOOL_RECORD, "") or a report ("", ".json"). */
 void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uint32_t restart, const char *suffix);
 
-/* ---- job/table.c (zn_job_ zn_jobs_): the table of jobs: who they are, what they did, when they end. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
 
-#define ZN_JOB_GRACE_NS (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
-#define ZN_JOB_ALERTS   16
+#define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
+#define ZN_JOB_ALERTS     16
+#define ZN_JOB_GONE_BYTES (ZN_DETAIL_COUNT * sizeof(struct zn_hist))
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
 enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
 struct zn_job_gpu {
@@ -3975,6 +3939,45 @@ struct zn_jobs {
 	void (*ended)(void *owner, struct zn_job *job);
 	void *owner;
 };
+/* Once, at the start: the jobs that are there by now ran before. */
+void zn_jobs_found(struct zn_jobs *j);
+/* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
+struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
+const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
+struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
+const char *zn_job_state_label(enum zn_job_state s);
+bool zn_job_runs(const struct zn_job *job);
+const char *zn_job_said(const struct zn_job *job, enum zn_key key);
+uint64_t zn_job_clamp_before(uint64_t from, uint64_t less);
+bool zn_job_number(const char *text, uint32_t *to);
+uint32_t zn_job_number_or_unknown(const char *text);
+void zn_job_note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT]);
+/* Jobs that the kernel's programs claimed. */
+void zn_job_discover(struct zn_jobs *j);
+/* Of those that are found already. */
+struct zn_job *zn_jobs_find_known(struct zn_jobs *j, const char *id, uint32_t restart);
+struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot);
+
+/* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone): what its processes did. ---- */
+
+/* What all its processes did, gone ones included; each result lives until the next call. */
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
+const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
+struct zn_proc_gpu zn_job_memory(
+	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
+void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
+
+/* ---- job/gpu_time.c (zn_job_gpus_): what a job holds on each GPU, and whether it uses it. ---- */
+
+void zn_job_gpus_given(struct zn_jobs *j, struct zn_job *job);
+void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
+void zn_job_gpus_partial(struct zn_jobs *j, struct zn_job *job, bool any);
+void zn_job_gpus_count(struct zn_job *job, uint64_t now_ns);
+
+/* ---- job/lifecycle.c (zn_jobs_): when jobs begin and end. ---- */
+
 /* One mapping for all histograms, made at the start. agg->gone_row and agg->jobs are taken. */
 int zn_jobs_open(struct zn_jobs *j, struct zn_agg *agg, struct zn_alerts *alerts);
 void zn_jobs_close(struct zn_jobs *j);
@@ -3984,20 +3987,6 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
 /* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
 void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
-/* Once, at the start: the jobs that are there by now ran before. */
-void zn_jobs_found(struct zn_jobs *j);
-/* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
-struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
-struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
-struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
-const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
-struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
-/* What all its processes did, gone ones included; each result lives until the next call. */
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
-const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
-struct zn_proc_gpu zn_job_memory(
-	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
-const char *zn_job_state_label(enum zn_job_state s);
 /* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
 void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
 /* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
@@ -4124,6 +4113,49 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+
+/* ---- sim/arena.c (zn_plain_): an arena of plain memory. ---- */
+
+/* An arena of plain memory with its own free lists; what --simulate and the tests write to. */
+struct zn_plain {
+	struct zn_arena arena; /* first */
+	uint32_t rows[ZN_PROCS_MAX], row_count;
+	uint32_t hists[ZN_HISTS_MAX], hist_count;
+	struct zn_comm comms[64];
+	size_t comm_count;
+	struct {
+		char name[ZN_JOB_NAME];
+		uint32_t slot;
+	} names[2 * ZN_JOBS_MAX]; /* a job and its alias */
+	uint32_t name_count;
+	struct {
+		uint32_t tgid;
+		struct zn_tag job;
+	} tasks[ZN_PROCS_MAX];
+	uint32_t task_count;
+	struct {
+		struct zn_cgroup_key key;
+		struct zn_cgroup cgroup;
+	} cgroups[4 * ZN_JOBS_MAX];
+	uint32_t cgroup_count;
+	struct zn_io_entry io[ZN_IO_MAX];
+	uint32_t io_count;
+	uint32_t coarse[ZN_IO_MAX], coarse_count;
+	struct zn_io_row io_of; /* whose a series is that is made; zero: root's */
+	uint32_t ioctl_id;      /* a process inside of ioctl() on a GPU, and since when; 0: none is */
+	uint64_t ioctl_ns;
+	void *memory;
+};
+int zn_plain_open(struct zn_plain *p);
+void zn_plain_close(struct zn_plain *p);
+uint32_t zn_plain_hist(struct zn_plain *p); /* a histogram that nobody has; 0: there is none */
+struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
+void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
+/* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
+bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
+/* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
+ * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
+struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */
 
@@ -4770,7 +4802,115 @@ int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
  * that is not what it must be, or no answer of a daemon). */
 int zn_alertctl_main(int argc, char **argv);
 
-/* ---- cli/watch.c (zn_watch_): the client verbs `zernel watch` and `zernel top`. ---- */
+/* ---- cli/watch_data.c (zn_watch_ zn_value_): the answer that `zernel watch` shows. ---- */
+
+#define ZN_WATCH_SAMPLES 60                 /* seconds of a sparkline */
+#define ZN_WATCH_TRACKS  (2 * ZN_PROCS_MAX) /* so that all processes can change between two answers */
+enum zn_watch_sort { ZN_SORT_PID, ZN_SORT_MEMORY, ZN_SORT_RATE, ZN_SORT_P99 };
+
+struct zn_watch_row {
+	struct zn_str process; /* in the answer on show */
+	uint64_t pid;
+	uint64_t memory;
+	double rate;
+	double p99;
+	const struct zn_watch_track *track; /* NULL: none was free */
+};
+
+/* The files of a job on a mount. */
+struct zn_watch_flow {
+	struct zn_str flow; /* in the answer on show */
+	double bytes;       /* per second */
+	double ops;
+};
+
+/* Launches of one process; NAN where there was no answer. */
+struct zn_watch_track {
+	uint64_t pid;
+	uint64_t launches;
+	uint32_t seen; /* number of the last answer that had the process */
+	float rate[ZN_WATCH_SAMPLES];
+	float p99[ZN_WATCH_SAMPLES];
+};
+
+struct zn_watch {
+	struct zn_client client;
+	struct zn_term term;
+	bool once;
+	bool json;
+	bool quit;
+	bool dirty;
+	int status;
+
+	uint64_t next_ns;      /* of the next fetch */
+	uint64_t answer_ns;    /* of the last answer */
+	uint64_t fresh_ns;     /* of the last answer with new data */
+	bool failed;           /* the last fetch */
+	uint32_t answer_count; /* from 1: those with new data */
+	struct zn_str snapshot;
+	uint64_t data_ms; /* the daemon's time of the data */
+	uint32_t head;    /* newest column of all tracks */
+
+	struct zn_watch_row rows[ZN_PROCS_MAX];
+	int row_count;
+	int rows_left_out;
+	struct zn_watch_flow flows[ZN_FLOWS_MAX]; /* the busiest first */
+	int flow_count;
+	enum zn_watch_sort sort;
+	uint32_t view; /* of the table `views` */
+	int top;       /* first line of the view that is shown */
+	int fits;      /* lines that found room */
+	int lines;     /* that the view has */
+	int line;      /* while they are put */
+	bool help;
+
+	int signals;
+	int escape; /* state of the parser of keys */
+	char parameter;
+	struct zn_watch_track tracks[ZN_WATCH_TRACKS];
+};
+extern char zn_watch_answers[2][ZN_CLIENT_BUFFER];
+int zn_watch_at_least_one(int n);
+/* Takes the answer over and gives the client the other buffer, unless the answer holds nothing new. */
+void zn_watch_take_answer(struct zn_watch *w, uint64_t now_ns);
+void zn_watch_sort_rows(struct zn_watch *w);
+bool zn_watch_is_idle(struct zn_str job, struct zn_str gpu);
+bool zn_watch_idle_gpus(struct zn_str job, char *to, size_t cap);
+/* What an object of the answer has at a path, 0 or "-" where it has nothing. */
+double zn_value_number(struct zn_str object, const char *path);
+uint64_t zn_value_integer(struct zn_str object, const char *path);
+uint64_t zn_value_seconds(struct zn_str object, const char *path);
+const char *zn_value_text(struct zn_str object, const char *path, char to[ZN_UNITS_CELL]);
+bool zn_value_is_false(struct zn_str object, const char *key);
+double zn_value_launch_us(struct zn_str process, const char *recent, const char *all);
+/* Over the members of a list or an object. */
+double zn_value_sum(struct zn_str array, const char *key);
+uint64_t zn_value_sum_integers(struct zn_str array, const char *key);
+
+/* ---- cli/watch_panels.c (zn_panel_): the upper part of its screen. ---- */
+
+void zn_panel_header(struct zn_watch *w);
+bool zn_panel_is_stale(const struct zn_watch *w, char to[256]);
+void zn_panel_alert(struct zn_term *t, struct zn_str alert, const char *state);
+void zn_panel_alerts(struct zn_watch *w);
+/* "job 4711", of an entry of why; returns to, or another text. */
+#define ZN_PANEL_JOB (ZN_UNITS_CELL + 8)
+const char *zn_panel_job(struct zn_str why, char to[ZN_PANEL_JOB]);
+/* What most of the time of each job was lost to, where there is such a thing. */
+void zn_panel_why(struct zn_watch *w);
+void zn_panel_idle(struct zn_watch *w);
+void zn_panel_gpus(struct zn_watch *w);
+void zn_panel_details(struct zn_watch *w);
+void zn_panel_help(struct zn_term *t);
+
+/* ---- cli/watch_views.c (zn_views_): the tables of its lower part, and what stands around them. ---- */
+
+void zn_views_body(struct zn_watch *w);
+void zn_views_footer(struct zn_watch *w, bool table);
+void zn_views_choose(struct zn_watch *w, int key);
+void zn_views_next(struct zn_watch *w);
+
+/* ---- cli/watch.c (zn_watch_main): the client verbs `zernel watch` and `zernel top`. ---- */
 
 /* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch", or "top", which begins with file I/O. Runs until it is told to end and returns the exit status:
  * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as
@@ -4794,6 +4934,12 @@ void zn_service_read(struct zn_service *s, FILE *from); /* what `systemctl show`
 bool zn_service_options(const struct zn_service *s);
 /* Limits this process to what the service has, for good. said: a line on it. */
 void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
+
+/* ---- daemon/systemd.c (zn_systemd_): what systemd is told of the daemon. ---- */
+
+int zn_systemd_open(void); /* the socket of Type=notify; -1: there is none */
+void zn_systemd_tell(int fd, const char *text);
+bool zn_systemd_watches(void); /* whether it restarts a daemon that tells nothing for a while (WatchdogSec=) */
 
 /* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
 

@@ -153,44 +153,6 @@ static void live_tick(struct daemon *d)
 	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
 }
 
-/* ---- systemd: sd_notify(3), sd_watchdog_enabled(3). Nobody is told where nobody asks. ---- */
-
-static void system_tell(int fd, const char *text)
-{
-	if (fd >= 0 && send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		zn_log(ZN_WARN, "cannot tell systemd %s: %s", text, strerror(errno));
-}
-
-/* The socket of Type=notify; -1: there is none. */
-static int system_open(void)
-{
-	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	size_t len = path ? strlen(path) : 0;
-	int fd;
-
-	if (len < 2 || len >= sizeof(to.sun_path))
-		return -1;
-	memcpy(to.sun_path, path, len);
-	if (to.sun_path[0] == '@')
-		to.sun_path[0] = 0; /* an abstract one */
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 &&
-		connect(fd, (struct sockaddr *)&to, offsetof(struct sockaddr_un, sun_path) + (socklen_t)len) == 0)
-		return fd;
-	zn_log(ZN_WARN, "cannot tell %s that the daemon is ready: %s", path, strerror(errno));
-	zn_fd_close(&fd);
-	return -1;
-}
-
-/* Whether it restarts a daemon that tells nothing for a while (WatchdogSec=). */
-static bool system_watches(void)
-{
-	const char *us = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
-
-	return us && strtoull(us, NULL, 10) && (!pid || strtol(pid, NULL, 10) == getpid());
-}
-
 static void on_tick(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, tick);
@@ -223,7 +185,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_view_tick(&d->view);
 	zn_serve_tick(&d->serve, now);
 	d->view.tick_ns = now;
-	system_tell(d->watchdog_fd, "WATCHDOG=1");
+	zn_systemd_tell(d->watchdog_fd, "WATCHDOG=1");
 }
 
 static void on_job_start(void *daemon, const struct zn_job *job)
@@ -728,7 +690,7 @@ static int run(struct daemon *d)
 	char why[ZN_TEXT_MAX] = "";
 	int err = daemon_open(d, why);
 
-	d->watchdog_fd = err ? -1 : system_open(); /* the filter allows no further socket */
+	d->watchdog_fd = err ? -1 : zn_systemd_open(); /* the filter allows no further socket */
 	if (!err)
 		loop_confine(d);
 	if (!err && (err = zn_secure_system_calls()))
@@ -743,8 +705,8 @@ static int run(struct daemon *d)
 	zn_log_burst = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
 	say_ready(d);
-	system_tell(d->watchdog_fd, "READY=1");
-	if (!system_watches())
+	zn_systemd_tell(d->watchdog_fd, "READY=1");
+	if (!zn_systemd_watches())
 		zn_fd_close(&d->watchdog_fd);
 	zn_ready = true;
 	err = zn_loop_run(&d->loop);

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * lifecycle.c: begins and ends jobs, by what is told of them and by what their processes and control groups do. No files
+ * and no sockets, but for the tag of a whole control group.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ROOM     16                  /* slots that are kept free while there are jobs that have ended */
+#define SHOWN_NS (300 * ZN_NS_PER_S) /* after its end, whoever scrapes and how often */
+
+/* Nobody sends an epilog for it. */
+static bool by_hand(const struct zn_job *job)
+{
+	return zn_job_said(job, ZN_KEY_CGROUP)[0] || zn_job_said(job, ZN_KEY_PID)[0];
+}
+
+static struct zn_job_seen *seen_of(struct zn_jobs *j, uint32_t row, const struct zn_proc *p)
+{
+	struct zn_job_seen *seen = &j->seen[row];
+
+	if (seen->id != p->id)
+		*seen = (struct zn_job_seen){.id = p->id};
+	return seen;
+}
+
+void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid)
+{
+	struct zn_arena *a = j->agg->arena;
+	const struct zn_proc *p = zn_arena_proc(a, row);
+	struct zn_job *job = id[0] ? zn_jobs_find_known(j, id, ZN_UNKNOWN) : NULL;
+
+	if (!p || p->exit_ns || !job || job->state != ZN_JOB_RUNNING || uid == ZN_UNKNOWN || job->uid != uid)
+		return;
+	if (!p->job.serial || !zn_jobs_of(j, p))
+		a->ops->job_task(a, job->slot, p->tgid);
+}
+
+/* Whether that is news. */
+static bool say(struct zn_job *job, enum zn_key key, const char *value)
+{
+	bool news = !zn_job_said(job, key)[0] && value[0];
+
+	if (news)
+		zn_message_set(&job->about, key, value);
+	return news;
+}
+
+/* Labels that no prolog is told: from a process of the job that speaks of the job it is in. */
+static void describe_by(struct zn_job *job, const struct zn_claim *c)
+{
+	if (strcmp(c->job, job->id) || c->uid == ZN_UNKNOWN || c->uid != job->uid)
+		return;
+	say(job, ZN_KEY_NAME, c->name);
+	say(job, ZN_KEY_ARRAY_JOB, c->array_job);
+	say(job, ZN_KEY_ARRAY_TASK, c->array_task);
+}
+
+/* Its environment is asked for once, and only while there is a job that it may speak of. */
+static void ask(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
+{
+	struct zn_facts facts = {.claim.uid = ZN_UNKNOWN};
+
+	if (seen->asked || !j->agg->facts)
+		return;
+	seen->asked = j->agg->facts(j->agg->owner, p, &facts);
+	if (seen->asked)
+		seen->claim = facts.claim;
+}
+
+static void process_tick(struct zn_jobs *j, uint32_t row)
+{
+	const struct zn_proc *p = zn_arena_proc(j->agg->arena, row);
+	struct zn_job_seen *seen = p ? seen_of(j, row, p) : NULL;
+	struct zn_job *job;
+
+	if (!p)
+		return;
+	ask(j, p, seen);
+	if (!zn_jobs_of(j, p) && seen->asked)
+		zn_jobs_claim(j, row, seen->claim.job, seen->claim.uid);
+	job = zn_jobs_of(j, p);
+	if (!job)
+		return;
+	if (seen->asked && zn_job_runs(job))
+		describe_by(job, &seen->claim);
+	job->processes++;
+	zn_job_gpus_note(j, job, row, p);
+}
+
+/* A process that was there before the daemon, and has made no call since, has no row, but its device files are known. */
+static void older_jobs_tick(struct zn_jobs *j)
+{
+	uint64_t began_ms = j->view ? j->view->start_wall_ms : 0;
+
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		struct zn_job *job = &j->job[slot];
+
+		if (zn_job_runs(job) && (job->found || job->start_wall_ms < began_ms))
+			zn_job_gpus_partial(j, job, false);
+	}
+}
+
+/* What is of this moment is taken anew; what happened since the last count stays. */
+static void processes_tick(struct zn_jobs *j)
+{
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		j->job[slot].processes = 0;
+		for (uint32_t i = 0; i < j->job[slot].gpu_count; i++) {
+			j->job[slot].gpu[i].used_bytes = 0;
+			j->job[slot].gpu[i].open = false;
+		}
+	}
+	for (uint32_t r = 0; r < j->agg->row_count; r++)
+		process_tick(j, j->agg->row[r]);
+	older_jobs_tick(j);
+	for (uint32_t slot = 0; slot < j->high; slot++)
+		for (uint32_t i = 0; i < j->job[slot].gpu_count; i++)
+			if (j->job[slot].gpu[i].used_bytes > j->job[slot].gpu[i].peak_bytes)
+				j->job[slot].gpu[i].peak_bytes = j->job[slot].gpu[i].used_bytes;
+}
+
+/* For agg->gone_row. */
+static void gone_row(void *jobs, uint32_t row, const struct zn_proc *p)
+{
+	struct zn_jobs *j = jobs;
+	struct zn_job *job = zn_jobs_of(j, p);
+
+	if (!job)
+		return;
+	seen_of(j, row, p);
+	zn_job_gpus_note(j, job, row, p);
+	zn_job_add_gone(j, job, row, p);
+	j->seen[row].id = 0;
+}
+
+int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX])
+{
+	static const enum zn_key taken[] = {ZN_KEY_NAME, ZN_KEY_ARRAY_JOB, ZN_KEY_ARRAY_TASK};
+	struct zn_job *job = zn_jobs_find(j, m->value[ZN_KEY_ID], zn_job_number_or_unknown(m->value[ZN_KEY_RESTART]));
+	int news = 0;
+
+	if (!job || !zn_job_runs(job) || uid == ZN_UNKNOWN || job->uid != uid) {
+		snprintf(why, ZN_TEXT_MAX, "no job %.15s of this user runs here", m->value[ZN_KEY_ID]);
+		return -EPERM;
+	}
+	for (size_t i = 0; i < ZN_LEN(taken); i++)
+		news += say(job, taken[i], m->value[taken[i]]);
+	return news;
+}
+
+/* Without PrologFlags=Contain a job has a control group only while a step of it runs, and it has no end before its epilog:
+ * if a step comes later than expected, the job goes on, as long as it was not forgotten. */
+static bool may_resume(const struct zn_job *job)
+{
+	return job->told && !job->epilog && !job->next_ns && !by_hand(job);
+}
+
+static void reopen(struct zn_job *job)
+{
+	job->state = ZN_JOB_RUNNING;
+	job->end_ns = job->end_wall_ms = 0;
+	job->reported = false;
+}
+
+static void resume(struct zn_jobs *j, struct zn_job *job)
+{
+	const struct zn_job_row *row = zn_job_row(j, job);
+
+	if (!may_resume(job) || !row->cgroups || row->gone_ns)
+		return;
+	reopen(job);
+	if (j->started)
+		j->started(j->owner, job);
+}
+
+static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
+{
+	zn_job_gpus_count(job, at_ns);
+	for (uint32_t i = 0; i < job->gpu_count; i++) {
+		job->gpu[i].idle_ns += job->gpu[i].held_ns;
+		job->gpu[i].held_ns = 0;
+	}
+	zn_job_note_losses(j, job->lost_end);
+	job->state = ZN_JOB_ENDED;
+	job->end_ns = at_ns > job->start_ns ? at_ns : job->start_ns;
+	job->end_wall_ms = job->start_wall_ms + (job->end_ns - job->start_ns) / ZN_NS_PER_MS;
+	if (!may_resume(job))
+		j->agg->arena->ops->job_unname(j->agg->arena, job->slot);
+	if (j->ended)
+		j->ended(j->owner, job);
+}
+
+/* Epilog and the last control group's end are both looked for; the later one counts. 0: there was neither. */
+static uint64_t last_sign(struct zn_jobs *j, const struct zn_job *job)
+{
+	uint64_t gone_ns = zn_job_row(j, job)->gone_ns, epilog_ns = job->epilog ? job->epilog_ns : 0;
+
+	return gone_ns > epilog_ns ? gone_ns : epilog_ns;
+}
+
+/* When it ended; 0: it has not. */
+static uint64_t ended_at(struct zn_jobs *j, const struct zn_job *job, uint64_t now_ns)
+{
+	const struct zn_job_row *row = zn_job_row(j, job);
+	uint64_t sign_ns = last_sign(j, job);
+
+	if (job->next_ns)
+		return sign_ns ? sign_ns : job->next_ns;
+	if (!sign_ns)
+		return job->empty_ns && zn_job_clamp_before(now_ns, job->empty_ns) >= ZN_JOB_GRACE_NS ? job->empty_ns
+												      : 0;
+	if (by_hand(job) || (job->epilog && (row->gone_ns || !row->cgroup_seen)))
+		return sign_ns;
+	return zn_job_clamp_before(now_ns, sign_ns) >= ZN_JOB_GRACE_NS ? sign_ns : 0;
+}
+
+static void count_task(void *to, const struct zn_tag *tag)
+{
+	struct zn_jobs *j = to;
+
+	if (tag->slot < j->high && tag->serial == j->job[tag->slot].serial)
+		j->tasks[tag->slot]++;
+}
+
+/* Of a process that was tagged by hand nothing else tells the end. */
+static bool ends_with_processes(struct zn_jobs *j, const struct zn_job *job)
+{
+	return zn_job_runs(job) && zn_job_said(job, ZN_KEY_PID)[0] && !zn_job_row(j, job)->cgroup_seen;
+}
+
+/* The table of tasks is read once for all jobs, and only if some job has no process that called a hooked library. */
+static void note_empty(struct zn_jobs *j, uint64_t now_ns)
+{
+	struct zn_arena *a = j->agg->arena;
+	bool counted = false;
+
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		struct zn_job *job = &j->job[slot];
+		bool asks = ends_with_processes(j, job) && !job->processes;
+
+		if (asks && !counted) {
+			memset(j->tasks, 0, sizeof(j->tasks));
+			a->ops->job_tasks(a, count_task, j);
+			counted = true;
+		}
+		if (!asks || j->tasks[slot])
+			job->empty_ns = 0;
+		else if (!job->empty_ns)
+			job->empty_ns = now_ns;
+	}
+}
+
+static void life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
+{
+	uint64_t at_ns = ended_at(j, job, now_ns);
+
+	if (at_ns) {
+		finish(j, job, at_ns);
+		return;
+	}
+	job->state = last_sign(j, job) ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
+	if (job->state == ZN_JOB_RUNNING)
+		zn_job_gpus_count(job, now_ns);
+}
+
+/* Jobs whose id runs again, before a record or a report of the new one takes the place of theirs. */
+static void settle(struct zn_jobs *j)
+{
+	for (uint32_t slot = 0; slot < j->high; slot++)
+		if (zn_job_runs(&j->job[slot]) && j->job[slot].next_ns)
+			finish(j, &j->job[slot], ended_at(j, &j->job[slot], 0));
+}
+
+static void forget(struct zn_jobs *j, struct zn_job *job)
+{
+	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++)
+		if (job->gone[d].calls || job->gone[d].errors || job->gone[d].bytes)
+			memset(&job->gone[d], 0, sizeof(job->gone[d]));
+	j->agg->arena->ops->job_forget(j->agg->arena, job->slot);
+	job->state = ZN_JOB_FREE;
+	job->gpu_count = 0;
+}
+
+/* The job that ended longest ago makes room for others. False: none has ended. */
+static bool forget_oldest(struct zn_jobs *j)
+{
+	struct zn_job *oldest = NULL;
+
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		struct zn_job *job = &j->job[slot];
+
+		if (job->state == ZN_JOB_ENDED && (!oldest || job->end_ns < oldest->end_ns))
+			oldest = job;
+	}
+	if (oldest)
+		forget(j, oldest);
+	return oldest;
+}
+
+static void make_room(struct zn_jobs *j, uint32_t room)
+{
+	const struct zn_shared *s = j->agg->arena->shared;
+
+	while (ZN_JOBS_MAX - __atomic_load_n(&s->jobs, __ATOMIC_RELAXED) < room && forget_oldest(j))
+		;
+}
+
+/* Series of file I/O come back some ticks after their job was forgotten: one job a tick is enough. */
+static void forget_shown(struct zn_jobs *j, uint64_t now_ns)
+{
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		struct zn_job *job = &j->job[slot];
+
+		if (job->state == ZN_JOB_ENDED && zn_job_clamp_before(now_ns, job->end_ns) >= SHOWN_NS)
+			forget(j, job);
+	}
+	make_room(j, ROOM);
+	if (j->crowded)
+		forget_oldest(j);
+}
+
+/* The GPU or the process that an alert is about, else whatever else its rule tells its instances by. */
+static const char *about(const struct zn_alert *alert)
+{
+	static const char *const names[] = {"gpu_id", "pid", "comm", "mount", "op"};
+
+	for (size_t i = 0; i < ZN_LEN(names); i++)
+		if (*zn_alert_label(alert, names[i]))
+			return zn_alert_label(alert, names[i]);
+	return "";
+}
+
+static void note_alert(struct zn_job *job, const struct zn_alert *alert)
+{
+	const char *of = about(alert);
+	struct zn_job_alert *to;
+
+	for (uint32_t i = 0; i < job->alert_count; i++)
+		if (!strcmp(job->alert[i].name, alert->rule->name) && !strcmp(job->alert[i].label, of)) {
+			job->alert[i].times++;
+			return;
+		}
+	if (job->alert_count == ZN_JOB_ALERTS) {
+		job->alerts_lost++;
+		return;
+	}
+	to = &job->alert[job->alert_count++];
+	*to = (struct zn_job_alert){.first_wall_ms = alert->since_wall_ms, .times = 1};
+	snprintf(to->name, sizeof(to->name), "%s", alert->rule->name);
+	snprintf(to->label, sizeof(to->label), "%.*s", (int)sizeof(to->label) - 1, of);
+}
+
+static bool concerns(struct zn_jobs *j, const struct zn_job *job, const struct zn_alert *alert)
+{
+	const struct zn_agg *a = j->agg;
+	const char *id = zn_alert_label(alert, "job_id"), *gpu = zn_alert_label(alert, "gpu_id");
+	uint32_t pid;
+
+	if (*id)
+		return !strcmp(job->id, id);
+	if (!zn_job_number(zn_alert_label(alert, "pid"), &pid)) {
+		for (uint32_t i = 0; i < job->gpu_count; i++)
+			if (!strcmp(job->gpu[i].id, gpu))
+				return true;
+		return false;
+	}
+	for (uint32_t r = 0; r < a->row_count; r++)
+		if (a->arena->shared->row_tgid[a->row[r]] == pid)
+			return zn_jobs_of(j, &a->arena->procs[a->row[r]]) == job;
+	return false;
+}
+
+/* Those that began to fire since the last look. */
+static void note_alerts(struct zn_jobs *j, uint64_t now_ns)
+{
+	const struct zn_alerts *a = j->alerts;
+
+	for (uint32_t i = 0; a && i < a->count; i++) {
+		if (a->alert[i].state != ZN_FIRING || a->alert[i].since_ns <= j->alerts_ns)
+			continue;
+		for (uint32_t slot = 0; slot < j->high; slot++)
+			if (zn_job_runs(&j->job[slot]) && concerns(j, &j->job[slot], &a->alert[i]))
+				note_alert(&j->job[slot], &a->alert[i]);
+	}
+	j->alerts_ns = now_ns;
+}
+
+void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
+{
+	j->tick_ns = now_ns;
+	zn_job_discover(j);
+	if (j->agg->arena->shared->jobs)
+		processes_tick(j);
+	note_alerts(j, now_ns);
+	note_empty(j, now_ns);
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		if (j->job[slot].state == ZN_JOB_ENDED)
+			resume(j, &j->job[slot]);
+		if (zn_job_runs(&j->job[slot]))
+			life(j, &j->job[slot], now_ns);
+	}
+	forget_shown(j, now_ns);
+}
+
+/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no job that
+ * runs. */
+static bool said_at(const struct zn_message *m, uint64_t *ns, uint64_t *wall_ms, char why[ZN_TEXT_MAX])
+{
+	struct zn_moment now;
+	uint64_t ago_ms;
+
+	zn_moment_now(&now);
+	if (!zn_message_ago(m, &now, &ago_ms)) {
+		snprintf(why, ZN_TEXT_MAX, "it is from before the node was started");
+		return false;
+	}
+	*ns = zn_job_clamp_before(zn_now_ns(), ago_ms * ZN_NS_PER_MS);
+	*wall_ms = now.wall_ms - ago_ms;
+	return true;
+}
+
+static uint32_t restart_of(const struct zn_message *m)
+{
+	return zn_job_number_or_unknown(m->value[ZN_KEY_RESTART]);
+}
+
+/* The job that a start speaks of, if it is there already: told of before, or found by its control group. */
+static struct zn_job *meant(struct zn_jobs *j, const struct zn_message *m)
+{
+	uint32_t restart = restart_of(m);
+	const char *sluid = m->value[ZN_KEY_SLUID];
+	struct zn_job *job = zn_jobs_find_known(j, m->value[ZN_KEY_ID], ZN_UNKNOWN);
+
+	if ((!job || !zn_job_runs(job)) && sluid[0])
+		job = zn_jobs_find_known(j, sluid, ZN_UNKNOWN);
+	if (!job || !zn_job_runs(job) || job->epilog)
+		return NULL;
+	if (job->told)
+		return restart == ZN_UNKNOWN || restart == job->restart ? job : NULL;
+	return zn_job_row(j, job)->gone_ns ? NULL : job;
+}
+
+/* Who had this id before is over. */
+static struct zn_job *begin(struct zn_jobs *j, const char *id, char why[ZN_TEXT_MAX])
+{
+	struct zn_arena *a = j->agg->arena;
+	struct zn_job *before = zn_jobs_find_known(j, id, ZN_UNKNOWN);
+	int slot;
+
+	if (before && zn_job_runs(before)) {
+		before->next_ns = zn_now_ns();
+		zn_agg_refresh(j->agg);
+		settle(j);
+	}
+	if (before)
+		a->ops->job_unname(a, before->slot);
+	make_room(j, 1);
+	slot = a->ops->job_claim(a, id);
+	if (slot >= 0)
+		return zn_job_in_slot(j, (uint32_t)slot);
+	j->refused++;
+	snprintf(why, ZN_TEXT_MAX, "no room for job %.15s: %d jobs are followed already", id, ZN_JOBS_MAX);
+	return NULL;
+}
+
+/* What is said of the job, and not of the message itself. */
+static bool is_about_job(enum zn_key k)
+{
+	return k != ZN_KEY_TIME && k != ZN_KEY_BOOT && k != ZN_KEY_UPTIME && k != ZN_KEY_JSON && k != ZN_KEY_LINE;
+}
+
+static void learn(struct zn_job *job, const struct zn_message *m)
+{
+	uint32_t restart = restart_of(m);
+
+	for (enum zn_key k = 0; k < ZN_KEY_COUNT; k++)
+		if (m->value[k][0] && is_about_job(k))
+			memcpy(job->about.value[k], m->value[k], ZN_VALUE_BYTES);
+	if (!job->told && restart != ZN_UNKNOWN)
+		job->restart = restart;
+	if (m->value[ZN_KEY_UID][0])
+		job->uid = zn_job_number_or_unknown(m->value[ZN_KEY_UID]);
+	job->about.verb = ZN_VERB_START;
+	job->told = true;
+}
+
+/* Its names in paths: a number, and from Slurm 26.05 on a SLUID. */
+static void name(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m)
+{
+	static const enum zn_key names[] = {ZN_KEY_ID, ZN_KEY_SLUID};
+	struct zn_arena *a = j->agg->arena;
+
+	for (size_t i = 0; i < ZN_LEN(names); i++) {
+		char padded[ZN_JOB_NAME] = "";
+		const char *text = m->value[names[i]];
+
+		if (!text[0] || strlen(text) >= sizeof(padded))
+			continue;
+		strcpy(padded, text);
+		a->ops->job_alias(a, job->slot, padded);
+	}
+	snprintf(job->id, sizeof(job->id), "%.15s", m->value[ZN_KEY_ID]);
+}
+
+static int tag(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m, char why[ZN_TEXT_MAX])
+{
+	struct zn_arena *a = j->agg->arena;
+	uint32_t pid;
+	int err = 0;
+
+	if (zn_job_number(m->value[ZN_KEY_PID], &pid))
+		err = (a->job_tree ? a->job_tree : a->ops->job_task)(a, job->slot, pid);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot tag process %u: %s", pid, strerror(-err));
+	if (!err && m->value[ZN_KEY_CGROUP][0])
+		err = zn_cgroup_tag(a, job->slot, m->value[ZN_KEY_CGROUP], why);
+	return err;
+}
+
+int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_source source, char why[ZN_TEXT_MAX])
+{
+	struct zn_job *job;
+	uint64_t start_ns, start_ms;
+	bool fresh;
+	int err;
+
+	if (!said_at(m, &start_ns, &start_ms, why))
+		return -ESTALE;
+	zn_job_discover(j);
+	settle(j);
+	job = meant(j, m);
+	fresh = !job;
+	if (fresh && !(job = begin(j, m->value[ZN_KEY_ID], why)))
+		return -ENOSPC;
+	err = tag(j, job, m, why);
+	if (err && fresh)
+		forget(j, job);
+	if (err) /* a job that ran before is as it was */
+		return err;
+	job->source = source;
+	learn(job, m);
+	name(j, job, m);
+	zn_job_gpus_given(j, job);
+	if (start_ns < job->start_ns) {
+		job->start_ns = start_ns;
+		job->start_wall_ms = start_ms;
+	}
+	if (j->started)
+		j->started(j->owner, job);
+	return 0;
+}
+
+/* An epilog that names no restart count is of the job that runs. One that comes late, as after a pause, is the end all the
+ * same, and has the exit code. */
+static struct zn_job *meant_to_end(struct zn_jobs *j, const struct zn_message *m)
+{
+	uint32_t restart = restart_of(m);
+	struct zn_job *job = zn_jobs_find(j, m->value[ZN_KEY_ID], ZN_UNKNOWN);
+
+	if (job && job->told && restart != ZN_UNKNOWN && job->restart != restart)
+		job = zn_jobs_find_known(j, m->value[ZN_KEY_ID], restart);
+	if (!job && m->value[ZN_KEY_SLUID][0])
+		job = zn_jobs_find_known(j, m->value[ZN_KEY_SLUID], ZN_UNKNOWN);
+	return job && (zn_job_runs(job) || may_resume(job)) ? job : NULL;
+}
+
+int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX])
+{
+	struct zn_job *job = meant_to_end(j, m);
+	uint64_t end_ns;
+
+	if (!job)
+		return 0;
+	if (!said_at(m, &end_ns, &(uint64_t){0}, why))
+		return -ESTALE;
+	learn(job, m);
+	name(j, job, m); /* of one whose prolog was not heard only the SLUID may be known */
+	if (!zn_job_runs(job))
+		reopen(job);
+	if (!job->epilog) {
+		job->epilog = true;
+		job->epilog_ns = end_ns > job->start_ns ? end_ns : job->start_ns;
+	}
+	/* what it left of itself is of no further job; and who has exited by now is counted in */
+	j->agg->arena->ops->job_unname(j->agg->arena, job->slot);
+	zn_agg_refresh(j->agg);
+	life(j, job, zn_now_ns());
+	return 0;
+}
+
+int zn_jobs_open(struct zn_jobs *j, struct zn_agg *agg, struct zn_alerts *alerts)
+{
+	void *at = mmap(NULL, ZN_JOBS_MAX * ZN_JOB_GONE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	if (j->agg) /* a fresh one is zero, and memory that nobody needs is not touched */
+		memset(j, 0, sizeof(*j));
+	j->memory = at;
+	j->agg = agg;
+	j->alerts = alerts;
+	agg->jobs = j;
+	agg->gone_row = gone_row;
+	return 0;
+}
+
+void zn_jobs_close(struct zn_jobs *j)
+{
+	if (j->memory)
+		munmap(j->memory, ZN_JOBS_MAX * ZN_JOB_GONE_BYTES);
+	if (j->agg) {
+		j->agg->gone_row = NULL;
+		j->agg->jobs = NULL;
+	}
+	j->memory = NULL;
+}

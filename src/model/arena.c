@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* arena.c: the shared pages as memory: each is looked up, and mapped, when it is used first; what becomes of a job's row. */
+#include "zernel.h"
+#include <string.h>
+
+static bool bit_test(const uint8_t *bits, uint32_t i)
+{
+	return bits[i / 8] >> (i % 8) & 1;
+}
+
+/* A row of a table that is mapped as its rows are used; map: NULL where all of it is there. */
+static bool is_mapped(struct zn_arena *a, const uint8_t *bits, uint32_t i, int (*map)(struct zn_arena *a, uint32_t i))
+{
+	return !map || bit_test(bits, i) || map(a, i) == 0;
+}
+
+struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row)
+{
+	if (row >= ZN_PROCS_MAX)
+		return NULL;
+	return is_mapped(a, a->proc_mapped, row, a->ops->map_proc) ? &a->procs[row] : NULL;
+}
+
+struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
+{
+	if (slot < ZN_HISTS_FIRST || slot >= ZN_HISTS_MAX)
+		return NULL;
+	return is_mapped(a, a->hist_mapped, slot, a->ops->map_hist) ? &a->hists[slot] : NULL;
+}
+
+struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index)
+{
+	if (index >= ZN_IO_MAX || !a->coarse)
+		return NULL;
+	return is_mapped(a, a->coarse_mapped, index, a->ops->map_coarse) ? &a->coarse[index] : NULL;
+}
+
+struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot)
+{
+	if (slot >= ZN_JOBS_MAX || !a->jobs)
+		return NULL;
+	return is_mapped(a, a->job_mapped, slot, a->ops->map_job) ? &a->jobs[slot] : NULL;
+}
+
+struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot)
+{
+	if (slot >= ZN_SKEWS_MAX || !a->skews || !a->shared->skew_used[slot])
+		return NULL;
+	if (!is_mapped(a, a->skew_mapped, slot, a->ops->map_skew))
+		return NULL;
+	return a->skews[slot].hash ? &a->skews[slot] : NULL;
+}
+
+void zn_job_row_claim(struct zn_job_row *row, const char name[ZN_JOB_NAME], uint32_t serial)
+{
+	memset(row, 0, sizeof(*row));
+	strncpy(row->name, name, sizeof(row->name) - 1);
+	row->start_ns = zn_now_ns();
+	__atomic_store_n(&row->serial, serial, __ATOMIC_RELEASE);
+}
+
+uint32_t zn_job_row_step(struct zn_job_row *row, const char *step)
+{
+	char name[sizeof(row->step[0].name)] = "";
+	uint32_t i = 0;
+
+	strncpy(name, step, sizeof(name) - 1);
+	while (i < row->step_count && memcmp(row->step[i].name, name, sizeof(name)))
+		i++;
+	if (i == ZN_STEPS_MAX) {
+		row->steps_lost++;
+		return ZN_STEPS_MAX;
+	}
+	if (i == row->step_count) {
+		memcpy(row->step[i].name, name, sizeof(name));
+		row->step[i].start_ns = zn_now_ns();
+		row->step_count = i + 1;
+	}
+	return i;
+}
+
+void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup)
+{
+	if (cgroup->level == ZN_CGROUP_STEP && cgroup->step < ZN_STEPS_MAX)
+		row->step[cgroup->step].end_ns = 0;
+	if (cgroup->level != ZN_CGROUP_JOB)
+		return;
+	__atomic_fetch_add(&row->cgroups, 1, __ATOMIC_RELAXED);
+	row->cgroup_seen = 1;
+	row->gone_ns = 0;
+}
+
+void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgroup)
+{
+	if (cgroup->level == ZN_CGROUP_STEP && cgroup->step < ZN_STEPS_MAX)
+		row->step[cgroup->step].end_ns = zn_now_ns();
+	if (cgroup->level == ZN_CGROUP_JOB && __atomic_fetch_sub(&row->cgroups, 1, __ATOMIC_RELAXED) == 1)
+		row->gone_ns = zn_now_ns();
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* arena.c: an arena of plain memory with its own free lists, to which --simulate and the tests write. */
+#include "zernel.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static void plain_untask(struct zn_plain *p, uint32_t tgid)
+{
+	for (uint32_t i = 0; i < p->task_count; i++)
+		if (p->tasks[i].tgid == tgid) {
+			p->tasks[i] = p->tasks[--p->task_count];
+			return;
+		}
+}
+
+/* A histogram that is nobody's any more. */
+static void plain_hist_free(struct zn_plain *p, uint32_t hist)
+{
+	memset(&p->arena.hists[hist], 0, sizeof(struct zn_hist));
+	p->hists[p->hist_count++] = hist;
+	p->arena.shared->quota[ZN_QUOTA_HISTOGRAM].used--;
+}
+
+static void plain_release(struct zn_arena *a, uint32_t row)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_proc *proc = &a->procs[row];
+
+	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
+		if (proc->hist[d])
+			plain_hist_free(p, proc->hist[d]);
+	plain_untask(p, proc->tgid);
+	memset(proc, 0, sizeof(*proc));
+	a->shared->row_tgid[row] = 0;
+	a->shared->procs--;
+	p->rows[p->row_count++] = row;
+}
+
+static size_t plain_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	size_t n = p->comm_count < cap ? p->comm_count : cap;
+
+	memcpy(to, p->comms, n * sizeof(*to));
+	return n;
+}
+
+static uint32_t plain_name_at(const struct zn_plain *p, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < p->name_count && strncmp(p->names[i].name, name, ZN_JOB_NAME))
+		i++;
+	return i;
+}
+
+static int plain_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME])
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t i = plain_name_at(p, name);
+
+	if (i < p->name_count)
+		return p->names[i].slot == slot ? 0 : -EEXIST;
+	if (i == ZN_LEN(p->names))
+		return -ENOSPC;
+	memset(p->names[i].name, 0, ZN_JOB_NAME);
+	strncpy(p->names[i].name, name, ZN_JOB_NAME - 1);
+	p->names[i].slot = slot;
+	p->name_count++;
+	return 0;
+}
+
+static int plain_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t i = plain_name_at(p, name), slot = 0;
+
+	if (i < p->name_count)
+		return p->names[i].slot;
+	while (slot < ZN_JOBS_MAX && a->jobs[slot].serial)
+		slot++;
+	if (slot == ZN_JOBS_MAX || plain_job_alias(a, slot, name)) {
+		a->shared->lost[ZN_LOST_JOB]++;
+		return -ENOSPC;
+	}
+	zn_job_row_claim(&a->jobs[slot], name, ++a->shared->next_id);
+	a->shared->jobs++;
+	return slot;
+}
+
+static void plain_job_unname(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+
+	for (uint32_t i = p->name_count; i-- > 0;)
+		if (p->names[i].slot == slot)
+			p->names[i] = p->names[--p->name_count];
+}
+
+static void plain_job_forget(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+
+	if (!a->jobs[slot].serial)
+		return;
+	plain_job_unname(a, slot);
+	for (uint32_t i = p->task_count; i-- > 0;)
+		if (p->tasks[i].job.slot == slot)
+			p->tasks[i] = p->tasks[--p->task_count];
+	for (uint32_t i = p->cgroup_count; i-- > 0;)
+		if (p->cgroups[i].cgroup.job.slot == slot)
+			p->cgroups[i] = p->cgroups[--p->cgroup_count];
+	memset(&a->jobs[slot], 0, sizeof(a->jobs[slot]));
+	a->shared->jobs--;
+}
+
+static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_tag tag = {slot, a->jobs[slot].serial};
+
+	plain_untask(p, tgid);
+	if (p->task_count == ZN_LEN(p->tasks)) {
+		a->shared->lost[ZN_LOST_TASK]++;
+		return -ENOSPC;
+	}
+	p->tasks[p->task_count].tgid = tgid;
+	p->tasks[p->task_count++].job = tag;
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (a->shared->row_tgid[row] == tgid && !a->procs[row].exit_ns)
+			a->procs[row].job = tag;
+	return 0;
+}
+
+static void plain_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to)
+{
+	const struct zn_plain *p = (const struct zn_plain *)a;
+
+	for (uint32_t i = 0; i < p->task_count; i++)
+		task(to, &p->tasks[i].job);
+}
+
+static uint32_t plain_cgroup_at(const struct zn_plain *p, const struct zn_cgroup_key *key)
+{
+	uint32_t i = 0;
+
+	while (i < p->cgroup_count && memcmp(&p->cgroups[i].key, key, sizeof(*key)))
+		i++;
+	return i;
+}
+
+static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	uint32_t i = plain_cgroup_at(p, key);
+	struct zn_cgroup group;
+
+	if (i == p->cgroup_count)
+		return;
+	group = p->cgroups[i].cgroup;
+	p->cgroups[i] = p->cgroups[--p->cgroup_count];
+	if (group.job.serial == a->jobs[group.job.slot].serial)
+		zn_job_row_group_gone(&a->jobs[group.job.slot], &group);
+}
+
+static int plain_job_cgroup(
+	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_cgroup cgroup = {{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
+	uint32_t i = plain_cgroup_at(p, key);
+
+	if (i < p->cgroup_count && p->cgroups[i].cgroup.job.serial == cgroup.job.serial)
+		return 0;
+	plain_job_cgroup_gone(a, key); /* it was another job's, or still is */
+	i = p->cgroup_count;
+	if (i == ZN_LEN(p->cgroups)) {
+		a->shared->lost[ZN_LOST_TASK]++;
+		return -ENOSPC;
+	}
+	if (step)
+		cgroup.step = zn_job_row_step(&a->jobs[slot], step);
+	p->cgroups[i].key = *key;
+	p->cgroups[i].cgroup = cgroup;
+	p->cgroup_count++;
+	zn_job_row_group(&a->jobs[slot], &cgroup);
+	return 0;
+}
+
+static size_t plain_io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	size_t n = p->io_count < cap ? p->io_count : cap;
+
+	memcpy(to, p->io, n * sizeof(*to));
+	return n;
+}
+
+static struct zn_io_entry *plain_io_find(struct zn_plain *p, const struct zn_io_key *key)
+{
+	for (uint32_t i = 0; i < p->io_count; i++)
+		if (memcmp(&p->io[i].key, key, sizeof(*key)) == 0)
+			return &p->io[i];
+	return NULL;
+}
+
+static void plain_io_cut(struct zn_arena *a, const struct zn_io_key *key)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_io_entry *e = plain_io_find(p, key);
+
+	if (e)
+		*e = p->io[--p->io_count];
+}
+
+static void plain_io_free(struct zn_arena *a, const struct zn_io_row *row)
+{
+	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_quota *quota = a->shared->quota;
+
+	if (row->hist < ZN_HISTS_MAX) {
+		plain_hist_free(p, row->hist);
+	} else {
+		memset(&a->coarse[row->hist - ZN_HISTS_MAX], 0, sizeof(struct zn_coarse_hist));
+		p->coarse[p->coarse_count++] = row->hist - ZN_HISTS_MAX;
+	}
+	zn_quota_give(&quota[ZN_QUOTA_IO], row->owner);
+	zn_quota_give(&quota[ZN_QUOTA_IO_USER], row->user);
+}
+
+static void plain_skew_release(struct zn_arena *a, uint32_t slot)
+{
+	uint32_t hist = a->skews[slot].hist;
+
+	if (hist)
+		plain_hist_free((struct zn_plain *)a, hist);
+	memset(&a->skews[slot], 0, sizeof(a->skews[slot]));
+	a->shared->skew_used[slot] = 0;
+}
+
+static void plain_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
+{
+	const struct zn_plain *p = (const struct zn_plain *)a;
+
+	if (p->ioctl_id)
+		call(to, p->ioctl_id, p->ioctl_ns);
+}
+
+static const struct zn_arena_ops plain_ops = {
+	.release = plain_release,
+	.comms = plain_comms,
+	.skew_release = plain_skew_release,
+	.ioctls = plain_ioctls,
+	.job_claim = plain_job_claim,
+	.job_alias = plain_job_alias,
+	.job_unname = plain_job_unname,
+	.job_forget = plain_job_forget,
+	.job_task = plain_job_task,
+	.job_tasks = plain_job_tasks,
+	.job_cgroup = plain_job_cgroup,
+	.job_cgroup_gone = plain_job_cgroup_gone,
+	.io = plain_io,
+	.io_cut = plain_io_cut,
+	.io_free = plain_io_free,
+};
+
+#define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)
+#define PLAIN_PROCS  (ZN_PROCS_MAX * sizeof(struct zn_proc))
+#define PLAIN_HISTS  (ZN_HISTS_MAX * sizeof(struct zn_hist))
+#define PLAIN_JOBS   (ZN_JOBS_MAX * sizeof(struct zn_job_row))
+#define PLAIN_COARSE (ZN_IO_MAX * sizeof(struct zn_coarse_hist))
+#define PLAIN_BYTES                                                                                                    \
+	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + ZN_SKEWS_MAX * sizeof(struct zn_skew))
+
+int zn_plain_open(struct zn_plain *p)
+{
+	char *at = mmap(NULL, PLAIN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	memset(p, 0, sizeof(*p));
+	if (at == MAP_FAILED)
+		return -errno;
+	p->memory = at;
+	p->arena.ops = &plain_ops;
+	p->arena.shared = (void *)at;
+	p->arena.procs = (void *)(at + PLAIN_SHARED);
+	p->arena.hists = (void *)(at + PLAIN_SHARED + PLAIN_PROCS);
+	p->arena.jobs = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS);
+	p->arena.coarse = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS);
+	p->arena.skews = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE);
+	p->arena.shared->quota[ZN_QUOTA_IO] = (struct zn_quota){.size = ZN_IO_MAX, .reserve = ZN_IO_MAX / 16};
+	p->arena.shared->quota[ZN_QUOTA_IO_USER] = (struct zn_quota){.size = ZN_IO_OF_USER};
+	while (p->row_count < ZN_PROCS_MAX) {
+		p->rows[p->row_count] = ZN_PROCS_MAX - 1 - p->row_count;
+		p->row_count++;
+	}
+	for (uint32_t slot = ZN_HISTS_MAX - 1; slot >= ZN_HISTS_FIRST; slot--)
+		p->hists[p->hist_count++] = slot;
+	for (uint32_t i = ZN_IO_MAX; i-- > 0;)
+		p->coarse[p->coarse_count++] = i;
+	return 0;
+}
+
+void zn_plain_close(struct zn_plain *p)
+{
+	if (p->memory)
+		munmap(p->memory, PLAIN_BYTES);
+	p->memory = NULL;
+}
+
+struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm)
+{
+	struct zn_shared *s = p->arena.shared;
+	struct zn_proc *proc;
+	uint32_t row;
+
+	if (p->row_count == 0) {
+		s->lost[ZN_LOST_PROCESS]++;
+		return NULL;
+	}
+	row = p->rows[--p->row_count];
+	proc = &p->arena.procs[row];
+	proc->tgid = tgid;
+	proc->id = ++s->next_id;
+	proc->first_ns = zn_now_ns();
+	strncpy(proc->comm, comm, sizeof(proc->comm) - 1);
+	for (uint32_t i = 0; i < p->task_count; i++)
+		if (p->tasks[i].tgid == tgid)
+			proc->job = p->tasks[i].job;
+	s->row_tgid[row] = tgid;
+	s->procs++;
+	return proc;
+}
+
+void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc)
+{
+	(void)p;
+	proc->exit_ns = zn_now_ns();
+}
+
+uint32_t zn_plain_hist(struct zn_plain *p)
+{
+	if (p->hist_count == 0)
+		return 0;
+	p->arena.shared->quota[ZN_QUOTA_HISTOGRAM].used++;
+	return p->hists[--p->hist_count];
+}
+
+bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes)
+{
+	struct zn_hist *h;
+
+	if (!proc->hist[detail]) {
+		if (p->hist_count == 0) {
+			p->arena.shared->lost[ZN_LOST_SERIES]++;
+			return false;
+		}
+		proc->hist[detail] = zn_plain_hist(p);
+	}
+	h = &p->arena.hists[proc->hist[detail]];
+	zn_hist_add(h, ns);
+	h->bytes += bytes;
+	return true;
+}
+
+/* As BPF does, but that a read or a write is never coarse. NULL: there is no room for its owner. */
+static struct zn_io_entry *plain_io_claim(struct zn_plain *p, const struct zn_io_key *key)
+{
+	struct zn_quota *quota = p->arena.shared->quota;
+	struct zn_io_entry e = {.key = *key, .row = p->io_of};
+	bool whole = key->op <= ZN_IO_WRITE;
+
+	if (p->io_count == ZN_LEN(p->io) || !(whole ? p->hist_count : p->coarse_count))
+		return NULL;
+	if (!zn_quota_take(&quota[ZN_QUOTA_IO_USER], e.row.user))
+		return NULL;
+	if (!zn_quota_take(&quota[ZN_QUOTA_IO], e.row.owner)) {
+		zn_quota_give(&quota[ZN_QUOTA_IO_USER], e.row.user);
+		return NULL;
+	}
+	e.row.hist = whole ? zn_plain_hist(p) : ZN_HISTS_MAX + p->coarse[--p->coarse_count];
+	p->io[p->io_count] = e;
+	return &p->io[p->io_count++];
+}
+
+static struct zn_hist *plain_coarse_add(struct zn_coarse_hist *h, uint64_t ns)
+{
+	h->calls++;
+	h->sum_ns += ns;
+	h->bucket[zn_coarse_bucket(ns)]++;
+	if (ns > h->max_ns)
+		h->max_ns = ns;
+	return (struct zn_hist *)h;
+}
+
+struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns)
+{
+	struct zn_io_entry *e = plain_io_find(p, key);
+
+	if (!e)
+		e = plain_io_claim(p, key);
+	if (!e) {
+		p->arena.shared->lost[ZN_LOST_IO]++;
+		return NULL;
+	}
+	if (e->row.hist >= ZN_HISTS_MAX)
+		return plain_coarse_add(&p->arena.coarse[e->row.hist - ZN_HISTS_MAX], ns);
+	zn_hist_add(&p->arena.hists[e->row.hist], ns);
+	return &p->arena.hists[e->row.hist];
+}

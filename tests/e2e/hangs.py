@@ -115,6 +115,9 @@ def a_rank_that_sleeps():
         check(said.startswith(f"rank {n} waits for rank 2 (process {late.pid}), which is asleep in read() of a pipe, for "), said)
         check("keeps the GPU busy" not in said, said)
     check(says(daemon, late).startswith("rank 2 keeps 3 other ranks waiting for "), says(daemon, late))
+    lost = daemon.json("/why")["why"][0]["causes"][0]
+    equal((lost["cause"], lost["sure"]), ("hang", "measured"), "the first cause")
+    check(f"rank 2, process {late.pid}, is asleep in read() of a pipe, for " in lost["says"], lost)
     lateness = {dict(k)["rank"]: v for k, v in daemon.metrics().all("zernel_nccl_issue_late_seconds_total").items()}
     check(lateness["2"] > 10, f"lateness counts while it lasts: {lateness}")
     os.kill(late.pid, signal.SIGUSR1)

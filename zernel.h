@@ -2447,8 +2447,9 @@ struct zn_missing {
 	uint64_t doing_ns;   /* since when it does nothing else */
 	uint64_t gone_ns;    /* when its process ended; 0: it lives */
 	uint32_t exit_code;  /* as in struct zn_proc; ZN_UNKNOWN: not known */
-	uint64_t cpu_ticks;  /* at the last tick */
-	char in[56];         /* asleep: in which call; empty: not known */
+	uint64_t look_ns;    /* when /proc was asked last, and what it had used of the CPU by then */
+	uint64_t cpu_ticks;
+	char in[56]; /* asleep: in which call; empty: not known */
 };
 struct zn_ranks {
 	struct zn_agg *agg;
@@ -2458,10 +2459,13 @@ struct zn_ranks {
 	void (*place)(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES]);
 	void *owner;
 	uint64_t tick_ns, interval_ns;
-	uint64_t tick_hz_ns;               /* of one clock tick */
-	uint64_t of[ZN_SKEWS_MAX];         /* hashes of the communicators at the last tick; 0: none */
+	uint64_t looked_ns;        /* of this tick, spent on looks into /proc */
+	uint32_t first, next;      /* slots: where this tick begins; where the next one does, ZN_SKEWS_MAX: at 0 */
+	uint64_t tick_hz_ns;       /* of one clock tick */
+	uint64_t of[ZN_SKEWS_MAX]; /* hashes of the communicators at the last tick; 0: none */
 	uint64_t longest_ns[ZN_SKEWS_MAX]; /* that others waited for a rank of it which came in the end */
 	struct zn_missing missing[ZN_SKEWS_MAX][ZN_SKEW_RANKS];
+	uint32_t waits_id[ZN_PROCS_MAX];                  /* of the process that this is of */
 	const struct zn_missing *waits_for[ZN_PROCS_MAX]; /* by row: the one waited for the longest */
 	const struct zn_missing
 		*missing_of[ZN_PROCS_MAX]; /* by row: what it keeps others waiting for, if it is shown */

@@ -142,6 +142,8 @@ static void lay_to_causes(struct tick *t)
 		lose(t, ZN_CAUSE_HANG, t->interval_ns);
 		return;
 	}
+	if (!zn_agg_measures(t->c->agg, ZN_FAM_SCHED))
+		return;
 	if (does_nothing(t)) {
 		lose(t, ZN_CAUSE_IDLE, t->interval_ns);
 		return;

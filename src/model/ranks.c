@@ -13,8 +13,9 @@
 
 #define SHOWN_NS   ZN_NS_PER_S /* a shorter wait is what collectives are for */
 #define CHAIN_MAX  16
-#define TREE_MAX   64 /* processes that a rank has started, itself included */
-#define BUSY_SHARE 10 /* per cent of one CPU: a process that uses more is not asleep */
+#define TREE_MAX   64                 /* processes that a rank has started, itself included */
+#define BUSY_SHARE 10                 /* per cent of one CPU: a process that uses more is not asleep */
+#define LOOK_NS    (2 * ZN_NS_PER_MS) /* of a tick, for looks into /proc */
 
 const char *zn_doing_label(enum zn_doing doing)
 {
@@ -246,13 +247,14 @@ static uint64_t cpu_ticks_of(const struct zn_ranks *k, uint32_t pid)
 	return all;
 }
 
-/* Whether it, or what it started, used the CPU since the last look. */
+/* Whether it, or what it started, used the CPU since it was looked at last. */
 static bool uses_cpu(const struct zn_ranks *k, struct zn_missing *m)
 {
-	uint64_t now = cpu_ticks_of(k, m->tgid), before = m->cpu_ticks;
+	uint64_t now = cpu_ticks_of(k, m->tgid), before = m->cpu_ticks, passed_ns = k->tick_ns - m->look_ns;
 
 	m->cpu_ticks = now;
-	return before && now > before && (now - before) * k->tick_hz_ns * 100 > k->interval_ns * BUSY_SHARE;
+	m->look_ns = k->tick_ns;
+	return before && now > before && (now - before) * k->tick_hz_ns * 100 > passed_ns * BUSY_SHARE;
 }
 
 static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn_missing *m)
@@ -271,29 +273,45 @@ static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn
 	return ZN_DOING_ASLEEP;
 }
 
-static enum zn_doing doing_now(const struct zn_ranks *k, struct zn_missing *m)
+/* What a sleep is. Users may have many ranks that sleep, and each may have started much: what there is no time for in this tick
+ * stays as it was found last, and comes first in the next one. */
+static enum zn_doing look_at_sleep(struct zn_ranks *k, struct zn_missing *m)
 {
-	struct zn_procfs_stat stat = {0};
 	char place[ZN_PLACE_BYTES] = "";
-	enum zn_doing doing;
+	struct zn_procfs_stat stat;
+	uint64_t begin_ns = zn_now_ns();
 	bool busy;
 
-	if (!process_of(k, m->row, m->id))
-		return ZN_DOING_GONE;
-	busy = k->proc && uses_cpu(k, m);
-	doing = zn_progress_stuck(k->progress, m->row, m->id) ? ZN_DOING_DRIVER : doing_by_counters(k, m);
-	if (doing != ZN_DOING_ASLEEP || !k->proc)
-		return doing;
+	if (!k->proc)
+		return ZN_DOING_ASLEEP;
+	if (k->looked_ns >= LOOK_NS) {
+		k->next = k->next == ZN_SKEWS_MAX ? m->slot : k->next;
+		return m->doing == ZN_DOING_ASLEEP ? ZN_DOING_ASLEEP : ZN_DOING_CPU;
+	}
+	busy = uses_cpu(k, m);
 	zn_procfs_stat(k->proc, m->tgid, &stat);
 	m->stopped = stat.state == 'T' || stat.state == 't';
 	if (k->place)
 		k->place(k->owner, m->tgid, place);
 	name_place(m, place);
+	k->looked_ns += zn_now_ns() - begin_ns;
 	return busy && !m->stopped ? ZN_DOING_CPU : ZN_DOING_ASLEEP;
 }
 
+static enum zn_doing doing_now(struct zn_ranks *k, struct zn_missing *m)
+{
+	enum zn_doing doing;
+
+	if (!process_of(k, m->row, m->id))
+		return ZN_DOING_GONE;
+	if (zn_progress_stuck(k->progress, m->row, m->id))
+		return ZN_DOING_DRIVER;
+	doing = doing_by_counters(k, m);
+	return doing == ZN_DOING_ASLEEP ? look_at_sleep(k, m) : doing;
+}
+
 /* doing_ns 0: it was not missing at the last tick. */
-static void note_doing(const struct zn_ranks *k, struct zn_missing *m)
+static void note_doing(struct zn_ranks *k, struct zn_missing *m)
 {
 	enum zn_doing doing = doing_now(k, m);
 
@@ -315,6 +333,7 @@ static void note_waits(struct zn_ranks *k, const struct zn_skew *s, const struct
 		if (!(m->waiters >> peer & 1))
 			continue;
 		to = &k->waits_for[s->member[peer].row]; /* who waits has a row */
+		k->waits_id[s->member[peer].row] = s->member[peer].id;
 		if (!*to || m->since_ns < (*to)->since_ns)
 			*to = m;
 	}
@@ -359,11 +378,12 @@ static void forget_slot(struct zn_ranks *k, uint32_t slot)
 	k->longest_ns[slot] = 0;
 }
 
-/* Calls visit for each rank of each communicator. */
+/* Calls visit for each rank of each communicator, first those that there was no time for at the last tick. */
 static void each_rank(
 	struct zn_ranks *k, void (*visit)(struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m))
 {
-	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+	for (uint32_t i = 0; i < ZN_SKEWS_MAX; i++) {
+		uint32_t slot = (k->first + i) % ZN_SKEWS_MAX;
 		const struct zn_skew *s = zn_arena_skew(k->agg->arena, slot);
 
 		for (uint32_t m = 0; s && m < member_count(s); m++)
@@ -420,8 +440,11 @@ void zn_ranks_tick(struct zn_ranks *k, uint64_t now_ns)
 	look_at_slots(k);
 	memset(k->waits_for, 0, sizeof(k->waits_for));
 	memset(k->missing_of, 0, sizeof(k->missing_of));
+	k->looked_ns = 0;
+	k->next = ZN_SKEWS_MAX;
 	each_rank(k, visit_waits);
 	each_rank(k, visit_chain);
+	k->first = k->next % ZN_SKEWS_MAX;
 }
 
 bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m)
@@ -431,7 +454,7 @@ bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m)
 
 const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row)
 {
-	const struct zn_missing *m = k->waits_for[row];
+	const struct zn_missing *m = k->waits_id[row] == k->agg->info[row].id ? k->waits_for[row] : NULL;
 
 	for (int i = 0; m && m->follows && i < CHAIN_MAX; i++)
 		m = next_of(k, m);

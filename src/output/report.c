@@ -434,6 +434,20 @@ static void thread_time(struct zn_json *j, const struct report *r)
 	zn_json_close(j, '}');
 }
 
+/* Seconds that its processes lost, by what they were lost to. */
+static void lost_to(struct zn_json *j, const struct report *r)
+{
+	const struct zn_cause_group *g = r->view->causes ? &r->view->causes->group[r->job->slot] : NULL;
+
+	if (!g || g->serial != r->job->serial || !measured(r->view, ZN_FAM_SCHED))
+		return;
+	zn_json_key_open(j, "lost_to", '{');
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
+		if (g->lost_ns[cause])
+			zn_json_key_scaled(j, zn_cause_label(cause), g->lost_ns[cause], 9);
+	zn_json_close(j, '}');
+}
+
 /* Objects: what a family of probes counted, or null where that is not measured. */
 static const struct {
 	const char *key;
@@ -737,6 +751,7 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	identity(&j, &r);
 	times(&j, &r);
 	thread_time(&j, &r);
+	lost_to(&j, &r);
 	zn_signals_job_json(&j, v, job, r.count);
 	if (!io_measured(v))
 		zn_json_key_null(&j, "io");

@@ -214,31 +214,60 @@ static double sum_of(struct zn_str list, const char *member)
 	return all;
 }
 
+/* The key of the largest number below a limit, which becomes that number; empty: there is none. */
+static struct zn_str next_largest(struct zn_str list, double *limit)
+{
+	struct zn_str key, value, found = {0};
+	double most = 0;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+		if (number(value, "") < *limit && number(value, "") > most) {
+			most = number(value, "");
+			found = key;
+		}
+	*limit = most;
+	return found;
+}
+
+/* Adds to a list with commas as long as it fits on a line. */
+static void add_to_list(char text[COLUMNS], const char *cell)
+{
+	size_t len = strlen(text);
+
+	if (len + strlen(cell) + 2 < COLUMNS - 14)
+		snprintf(text + len, COLUMNS - len, "%s%s", len ? ", " : "", cell);
+}
+
 /* The causes with most of the time first, as many as fit on a line; those below a percent are left out. */
 static void thread_time(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "thread_time"), key, value;
-	double limit = 2, all = sum_of(list, "");
+	struct zn_str list = zn_client_find(r, "thread_time"), key;
+	double seconds = S_MAX, all = sum_of(list, "");
 	char text[COLUMNS] = "", cell[ZN_UNITS_CELL];
 
-	for (int i = 0; all > 0 && i < ZN_STALL_COUNT; i++) {
-		struct zn_str most = {0};
-		double share = 0;
-
-		for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
-			if (number(value, "") / all < limit && number(value, "") / all > share) {
-				share = number(value, "") / all;
-				most = key;
-			}
-		if (share < 0.01)
-			break;
-		limit = share;
-		snprintf(cell, sizeof(cell), "%s%.0f %% %.*s", i ? ", " : "", 100 * share,
-			most.len < 10 ? (int)most.len : 10, most.at);
-		strncat(text, cell, sizeof(text) - strlen(text) - 1);
+	while (all > 0 && (key = next_largest(list, &seconds)).len && seconds / all >= 0.01) {
+		snprintf(cell, sizeof(cell), "%.0f %% %.*s", 100 * seconds / all, key.len < 10 ? (int)key.len : 10,
+			key.at);
+		add_to_list(text, cell);
 	}
 	if (*text)
 		line(o, "Its threads  %s", text);
+}
+
+/* What its processes lost most of their time to, those below a second left out. */
+static void lost_to(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "lost_to"), key;
+	char text[COLUMNS] = "", cell[ZN_UNITS_CELL], time[ZN_UNITS_CELL];
+	double seconds = S_MAX;
+
+	while ((key = next_largest(list, &seconds)).len && seconds >= 1) {
+		snprintf(cell, sizeof(cell), "%.*s %.16s", key.len < 20 ? (int)key.len : 20, key.at,
+			span_of(time, seconds));
+		add_to_list(text, cell);
+	}
+	if (*text)
+		line(o, "Lost to      %s", text);
 }
 
 static void cuda(struct zn_out *o, struct zn_str r)
@@ -255,6 +284,7 @@ static void cuda(struct zn_out *o, struct zn_str r)
 	line(o, "Waits        %s for the GPU, %s in all, %s failed", count(a, r, "sync_wait.calls"),
 		span(b, r, "sync_wait.seconds"), count(c, r, "sync_wait.errors"));
 	thread_time(o, r);
+	lost_to(o, r);
 	line(o, "Copies       to the GPU %s, back %s, between GPUs %s, other %s", bytes(a, r, "memcpy.htod.bytes"),
 		bytes(b, r, "memcpy.dtoh.bytes"), bytes(c, r, "memcpy.dtod.bytes"), bytes(d, r, "memcpy.other.bytes"));
 	line(o, "Allocations  %s of %s in all, %s freed", count(a, r, "allocations.calls"),

@@ -43,14 +43,17 @@ static uint32_t percent_of(uint64_t part, uint64_t all)
 }
 
 /* The longest cause alone, or what there is instead. */
-static void put_summary(
-	struct zn_json *j, const struct zn_cause_group *g, const struct zn_cause_step *window, uint64_t now_ns)
+static void put_summary(struct zn_json *j, bool known, const struct zn_cause_group *g,
+	const struct zn_cause_step *window, uint64_t now_ns)
 {
 	struct zn_why list[ZN_CAUSE_COUNT];
 	char none[ZN_WHY_MAX];
 	size_t n = zn_why_list(g, window, now_ns, list);
 
-	zn_why_none(window, none);
+	if (known)
+		zn_why_none(window, none);
+	else
+		strcpy(none, "where the time goes is not known: the scheduler is not watched, see zerneld --check");
 	zn_json_key_text(j, "says", n ? list[0].says : none);
 }
 
@@ -94,7 +97,7 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 	else
 		zn_json_key_null(j, "job_id");
 	zn_json_key_u64(j, "processes", g->processes);
-	put_summary(j, g, &window, v->causes->tick_ns);
+	put_summary(j, zn_agg_measures(v->agg, ZN_FAM_SCHED), g, &window, v->causes->tick_ns);
 	put_causes(j, g, &window, v->causes->tick_ns);
 	if (timeline)
 		put_timeline(j, g);

@@ -105,11 +105,16 @@ static void pass(uint32_t seconds)
 	}
 }
 
+static uint64_t look_takes_ns;
+static uint32_t looks;
+
 static void place(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES])
 {
 	char path[256];
 
 	CHECK(owner == &ranks);
+	clock_ns += look_takes_ns;
+	looks++;
 	snprintf(path, sizeof(path), "%s/%u/wchan", proc, pid);
 	zn_file_read(path, to, ZN_PLACE_BYTES);
 }
@@ -306,6 +311,32 @@ T(a_call_that_stays_in_the_driver)
 	process[2]->in_ioctl = 0;
 	pass(1);
 	CHECK_EQ(zn_progress_stuck(&progress, ranks.missing[0][2].row, process[2]->id), 0);
+}
+
+/* Looks that take long are spread over ticks, and each rank has its turn. */
+T(looks_are_bounded)
+{
+	start();
+	for (uint32_t slot = 1; slot < 4; slot++) {
+		join(slot, 0);
+		join(slot, 2); /* member 1 */
+		issue(slot, 0);
+	}
+	issue_but(2);
+	state[2] = ZN_STALL_OTHER;
+	look_takes_ns = 5 * ZN_NS_PER_MS;
+	for (int n = 0; n < 4; n++) {
+		looks = 0;
+		pass(1);
+		CHECK_EQ(looks, 1);
+	}
+	look_takes_ns = 0;
+	for (uint32_t slot = 1; slot < 4; slot++)
+		CHECK(ranks.missing[slot][1].look_ns > 0);
+	CHECK(ranks.missing[0][2].look_ns > 0);
+	looks = 0;
+	pass(1);
+	CHECK_EQ(looks, 4);
 }
 
 T(what_it_does_now_is_timed_from_its_begin)
@@ -533,6 +564,7 @@ int main(void)
 	RUN(what_it_does_instead);
 	RUN(what_it_started_may_use_the_cpu);
 	RUN(a_call_that_stays_in_the_driver);
+	RUN(looks_are_bounded);
 	RUN(what_it_does_now_is_timed_from_its_begin);
 	RUN(nobody_waits_who_does_something_else);
 	RUN(who_has_gone);

@@ -642,6 +642,36 @@ static const char exact_files[] = "FILES ON                 TYPE         READ  W
 				  "/scratch/a ?[2J          lustre      3.00M    0.99K         5        0   6.95ms\n"
 				  "/home                    nfs4           0B       0B         1        0   18.4ms\n";
 
+/* Of the job alone; another one in its place has none of it. */
+T(what_was_lost)
+{
+	static struct zn_causes causes;
+	struct zn_cause_group *g;
+	struct zn_job *job;
+	struct zn_str got;
+
+	start();
+	job = busy_job();
+	view.causes = &causes;
+	g = &causes.group[job->slot];
+	*g = (struct zn_cause_group){.used = true, .serial = job->serial};
+	g->lost_ns[ZN_CAUSE_HANG] = 41500 * ZN_NS_PER_MS;
+	g->lost_ns[ZN_CAUSE_STORAGE] = 125 * ZN_NS_PER_S;
+	g->lost_ns[ZN_CAUSE_CPUS] = 900 * ZN_NS_PER_MS;
+	got = report(job);
+	check_is(got, "lost_to", "{\"hang\":41.5,\"storage\":125,\"cpu_shortage\":0.9}");
+	CHECK(strstr(page_of(got), "\nLost to      storage 2 min 5 s, hang 41.5s\n"));
+	for (enum zn_cause c = 0; c < ZN_CAUSE_COUNT; c++)
+		g->lost_ns[c] = (1000 + c) * ZN_NS_PER_S;
+	for (const char *line = page_of(report(job)), *end; (end = strchr(line, '\n')); line = end + 1)
+		CHECK(end - line <= 80);
+	g->serial++;
+	got = report(job);
+	CHECK(!zn_client_known(got, "lost_to"));
+	CHECK(!strstr(page_of(got), "Lost to"));
+	view.causes = NULL;
+}
+
 T(files)
 {
 	struct zn_job *job;
@@ -949,6 +979,7 @@ T(list_of_all)
 int main(void)
 {
 	RUN(every_figure);
+	RUN(what_was_lost);
 	RUN(while_it_runs);
 	RUN(nothing_said);
 	RUN(not_measured);

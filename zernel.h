@@ -2445,6 +2445,7 @@ struct zn_missing {
 	bool follows;        /* it waits itself, for somebody who does not wait for it */
 	uint64_t since_ns;   /* for it: when the first of them issued what it has not, or when it ended */
 	uint64_t doing_ns;   /* since when it does nothing else */
+	uint64_t issued;     /* collectives of it at the last tick */
 	uint64_t gone_ns;    /* when its process ended; 0: it lives */
 	uint32_t exit_code;  /* as in struct zn_proc; ZN_UNKNOWN: not known */
 	uint64_t look_ns;    /* when /proc was asked last, and what it had used of the CPU by then */

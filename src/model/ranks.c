@@ -161,8 +161,12 @@ static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t
 		note_end(k, m);
 		note_waiters_of_dead(k, s, m);
 	}
-	if (before.waiters && !m->waiters)
+	if (r->issued != before.issued && before.since_ns)
 		note_ended_wait(k, &before);
+	m->issued = r->issued;
+	if (!m->waiters && r->issued == before.issued)
+		m->since_ns =
+			before.since_ns; /* who waited does something else for a moment, and it has not come yet */
 	if (!m->waiters)
 		m->doing_ns = m->cpu_ticks = 0;
 }

@@ -413,6 +413,25 @@ T(who_has_gone)
 	}
 }
 
+T(a_wait_is_over_when_the_rank_has_come)
+{
+	start();
+	state[2] = ZN_STALL_CPU;
+	issue_but(2);
+	pass(10);
+	for (uint32_t i = 0; i < RANKS; i++)
+		state[i] = ZN_STALL_CPU; /* nobody waits for a moment */
+	pass(1);
+	CHECK_EQ(shown(), 0);
+	CHECK_EQ(ranks.longest_ns[0], 0);
+	state[0] = ZN_STALL_GPU;
+	pass(9);
+	CHECK_EQ(shown(), 1);
+	issue(0, 2);
+	pass(1);
+	CHECK_EQ(ranks.longest_ns[0], 21 * S);
+}
+
 T(who_has_left_is_not_missing)
 {
 	start();
@@ -568,6 +587,7 @@ int main(void)
 	RUN(what_it_does_now_is_timed_from_its_begin);
 	RUN(nobody_waits_who_does_something_else);
 	RUN(who_has_gone);
+	RUN(a_wait_is_over_when_the_rank_has_come);
 	RUN(who_has_left_is_not_missing);
 	RUN(all_end_one_after_another);
 	RUN(the_last_of_a_chain_is_to_blame);

@@ -1271,7 +1271,10 @@ struct zn_sample {
 	enum zn_metric_type type;
 	struct zn_label label[ZN_LABELS_MAX]; /* as in the text, without quantile */
 	uint32_t label_count;
-	double value; /* in base units; exact up to 2^53. Summaries: NaN, and one of the next two is there: */
+	double value;    /* in base units; exact up to 2^53. Summaries: NaN, and hist or bias is there */
+	uint64_t number; /* what value is made from: number / 10^decimals, which are 0, 3, 6, 9 or 12 */
+	int decimals;
+	bool negative;
 	const struct zn_hist *hist; /* durations; BPF may be adding to it: take what belongs together in one pass */
 	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
 	uint64_t since_ms;          /* since 1970: when it began to count */
@@ -4197,20 +4200,71 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, 
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 
-/* ---- output/metrics.c (zn_metrics_): one table of metrics: text, values, docs. ---- */
+/* ---- output/metrics.c (zn_metrics_ zn_walk_): the table of metrics, the walk over it, and its docs. ---- */
 
-void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
+struct zn_walk;
+struct zn_metric {
+	const char *name;
+	enum zn_metric_type type;
+	bool twin; /* a summary whose durations are a histogram too, by a name of its own */
+	const char *labels;
+	void (*emit)(struct zn_walk *w); /* yields all series */
+	const void *arg;                 /* of emit */
+	const char *help;
+};
+/* A walk over metrics: each series of them becomes a sample, which visit() is given. */
+struct zn_walk {
+	struct zn_view *view;
+	void (*visit)(void *to, const struct zn_sample *s);
+	int32_t (*room)(void *to); /* bytes of text that durations of file I/O may take; NULL: any number */
+	void *to;
+	const struct zn_metric *metric; /* at hand */
+	struct zn_sample sample;        /* of the series at hand */
+	const char *job_id;             /* its last label; NULL or empty: it has none */
+	struct zn_out digits;           /* the numbers among its labels, in bytes */
+	char bytes[128];                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
+	bool jobs_listed, jobs_summed;  /* what rows keep from one metric to the next is there */
+};
+void zn_walk_init(struct zn_walk *w, struct zn_view *v, void (*visit)(void *to, const struct zn_sample *s), void *to);
+/* Every series of a metric, as of the last zn_agg_tick() or zn_agg_refresh(). One walk is over one state of things. */
+void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m);
 
-/* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table), as of the last
- * zn_agg_tick() or zn_agg_refresh(). Nothing happens for a name that there is none of. The twin histograms are no metrics of their own. */
+/* What rows call: a series begins, gets its labels, and ends with its value. Texts must stay until then. */
+void zn_walk_series(struct zn_walk *w);
+static inline void zn_walk_label(struct zn_walk *w, const char *name, const char *text)
+{
+	if (w->sample.label_count < ZN_LABELS_MAX)
+		w->sample.label[w->sample.label_count++] =
+			(struct zn_label){{name, strlen(name)}, {text, strlen(text)}};
+}
+void zn_walk_number(struct zn_walk *w, const char *name, uint64_t v);
+void zn_walk_digits(struct zn_walk *w, const char *name, size_t at);  /* what was written to digits, from `at` on */
+void zn_walk_scaled(struct zn_walk *w, uint64_t v, int decimals);     /* v / 10^decimals, as of struct zn_sample */
+void zn_walk_signed(struct zn_walk *w, int32_t v);                    /* in thousandths */
+void zn_walk_durations(struct zn_walk *w, const struct zn_hist *h);   /* instead of a value */
+void zn_walk_calibration(struct zn_walk *w, const struct zn_bias *b); /* likewise */
+static inline void zn_walk_integer(struct zn_walk *w, uint64_t v)
+{
+	zn_walk_scaled(w, v, 0);
+}
+void zn_walk_one(struct zn_walk *w, uint64_t v, int decimals); /* the one series of a metric without labels */
+
+/* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table). Nothing happens for
+ * a name that there is none of. The twin histograms are no metrics of their own. */
 void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
 bool zn_metrics_known(const char *name);
-int zn_metrics_type(const char *name); /* enum zn_metric_type; below 0: not known */
-const char *zn_metrics_name(size_t i); /* of the table; NULL after the last */
+int zn_metrics_type(const char *name);           /* enum zn_metric_type; below 0: not known */
+const struct zn_metric *zn_metrics_at(size_t i); /* of the table; NULL after the last */
+const char *zn_metrics_name(size_t i);           /* likewise */
+const char *zn_metrics_type_name(enum zn_metric_type type);
 const char *zn_metrics_unit(
 	struct zn_str name); /* "seconds", "bytes" or "ratio", by the name's end; NULL: none of them */
+#define ZN_TWIN_BYTES 96
+void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name); /* what a summary's twin histogram is called */
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
+
+void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
 
 /* ---- output/metrics_protobuf.c (zn_metrics_proto): /metrics in Protocol Buffers. ---- */
 

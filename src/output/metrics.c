@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of metrics, and its forms: Prometheus text 0.0.4, OpenMetrics 1.0, values one by one for whoever has a form of
- * their own, the list of --list-metrics, and docs/METRICS.md. A metric is one row; nothing else names it.
+ * metrics.c: the table of metrics, the one walk over it, the list of --list-metrics, and docs/METRICS.md. A metric is one
+ * row; nothing else names it. A row yields samples and does not know what becomes of them: text, Protocol Buffers, OTLP and
+ * the alert rules are given the same ones.
  */
 #include "zernel.h"
 #include <string.h>
 #include <time.h>
 
-#define COUNTER ZN_METRIC_COUNTER
-#define GAUGE   ZN_METRIC_GAUGE
-#define INFO    ZN_METRIC_INFO
-#define SUMMARY ZN_METRIC_SUMMARY
-
-struct text;
-struct metric {
-	const char *name;
-	enum zn_metric_type type;
-	const char *labels;
-	void (*emit)(struct text *t);
-	const void *arg; /* of emit */
-	const char *help;
-};
+/* Type and twin of struct zn_metric. */
+#define COUNTER   ZN_METRIC_COUNTER, false
+#define GAUGE     ZN_METRIC_GAUGE, false
+#define INFO      ZN_METRIC_INFO, false
+#define SUMMARY   ZN_METRIC_SUMMARY, false
+#define DURATIONS ZN_METRIC_SUMMARY, true
 
 /* What the processes of a job did, those that have gone included. */
 #define SUMMED_FIRST ZN_C_SWITCH_VOLUNTARY
@@ -30,51 +23,11 @@ struct job_sum {
 	uint64_t count[SUMMED_LAST - SUMMED_FIRST + 1]; /* by enum zn_count, from the first on */
 };
 
-/* A walk: instead of lines of a page, each series becomes a value. */
-struct walk {
-	struct zn_sample sample; /* of the series at hand */
-	void (*visit)(void *to, const struct zn_sample *s);
-	void *to;
-};
-
-/* A page as it is written. A series is its labels, written once; further lines of it copy them from there. */
-struct text {
-	struct zn_out *out; /* in a walk: scratch for the numbers among the labels of one series */
-	struct walk *walk;  /* NULL: a page is written */
-	struct zn_view *view;
-	bool openmetrics;
-	const struct metric *metric;  /* whose family is at hand */
-	struct zn_str name, base;     /* of its samples; without _total */
-	size_t labels, labels_len;    /* of the series at hand: where they begin in out, without the closing bracket */
-	uint64_t since_ms;            /* 1970: when the series at hand began to count */
-	const char *job_id;           /* its last label; NULL or empty: it has none */
-	bool jobs_taken, jobs_summed; /* what is in `jobs` is there */
-};
-
-static void put(struct zn_out *o, struct zn_str s)
-{
-	zn_out_bytes(o, s.at, s.len);
-}
-
-static struct zn_str str(const char *text)
-{
-	return (struct zn_str){text, strlen(text)};
-}
-
 static bool ends_in(struct zn_str name, const char *end)
 {
 	size_t len = strlen(end);
 
 	return name.len > len && !memcmp(name.at + name.len - len, end, len);
-}
-
-static void comment(struct zn_out *o, const char *what, struct zn_str name, const char *text)
-{
-	zn_out_text(o, what);
-	put(o, name);
-	zn_out_char(o, ' ');
-	zn_out_text(o, text);
-	zn_out_char(o, '\n');
 }
 
 const char *zn_metrics_unit(struct zn_str name)
@@ -89,284 +42,95 @@ const char *zn_metrics_unit(struct zn_str name)
 	return NULL;
 }
 
-/* The help texts of the table need no escapes in either format, and a test holds them to it. */
-static void head(const struct text *t, struct zn_str name, const char *type, const char *help)
-{
-	const char *unit = t->openmetrics ? zn_metrics_unit(name) : NULL;
-
-	comment(t->out, "# HELP ", name, help);
-	comment(t->out, "# TYPE ", name, type);
-	if (unit)
-		comment(t->out, "# UNIT ", name, unit);
-}
-
-static const char *type_name(enum zn_metric_type type)
+const char *zn_metrics_type_name(enum zn_metric_type type)
 {
 	static const char *const name[] = {"counter", "gauge", "info", "summary"};
 
 	return name[type];
 }
 
-/* Opens a family. OpenMetrics names one without the _total or _info of its samples, and text 0.0.4 knows no info. */
-static void family(struct text *t, const struct metric *m)
+void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name)
 {
-	struct zn_str name = str(m->name);
-
-	t->metric = m;
-	t->name = t->base = name;
-	t->since_ms = t->view->start_wall_ms;
-	if (t->walk) {
-		t->walk->sample = (struct zn_sample){
-			.metric = m->name, .help = m->help, .type = m->type, .value = __builtin_nan("")};
-		return;
-	}
-	if (m->type == COUNTER)
-		t->base.len -= strlen("_total");
-	if (t->openmetrics && m->type == COUNTER)
-		name.len -= strlen("_total");
-	if (t->openmetrics && m->type == INFO)
-		name.len -= strlen("_info");
-	head(t, name, type_name(m->type == INFO && !t->openmetrics ? GAUGE : m->type), m->help);
+	snprintf(to, ZN_TWIN_BYTES, "%.*s_hist_seconds", (int)(strlen(name) - strlen("_seconds")), name);
 }
 
-/* Begins the first line of a series. Its labels follow, then its value. */
-static void series(struct text *t)
+/* ---- What rows call. ---- */
+
+void zn_walk_series(struct zn_walk *w)
 {
-	t->job_id = NULL;
-	if (t->walk) {
-		t->walk->sample.label_count = 0;
-		t->out->len = 0;
-		return;
-	}
-	put(t->out, t->name);
-	t->labels = t->out->len;
+	w->job_id = NULL;
+	w->sample.label_count = 0;
+	w->digits.len = 0;
 }
 
-static void walk_label(struct walk *w, const char *name, struct zn_str value)
+void zn_walk_digits(struct zn_walk *w, const char *name, size_t at)
 {
 	if (w->sample.label_count < ZN_LABELS_MAX)
-		w->sample.label[w->sample.label_count++] = (struct zn_label){str(name), value};
+		w->sample.label[w->sample.label_count++] =
+			(struct zn_label){{name, strlen(name)}, {w->digits.at + at, w->digits.len - at}};
 }
 
-/* The labels are there, and the value, or what it is taken from. */
-static void walk_end(struct text *t)
+void zn_walk_number(struct zn_walk *w, const char *name, uint64_t v)
 {
-	t->walk->sample.since_ms = t->since_ms;
-	t->walk->visit(t->walk->to, &t->walk->sample);
+	size_t at = w->digits.len;
+
+	zn_out_u64(&w->digits, v);
+	zn_walk_digits(w, name, at);
 }
 
-/* What separates a label from what was written before: a value ends in a quote, and a name does not. */
-static void separate(struct zn_out *o)
+static void end_series(struct zn_walk *w)
 {
-	zn_out_char(o, o->len && o->at[o->len - 1] == '"' ? ',' : '{');
+	if (w->job_id && *w->job_id)
+		zn_walk_label(w, "job_id", w->job_id);
+	w->visit(w->to, &w->sample);
 }
 
-static void label_name(struct text *t, const char *name)
-{
-	separate(t->out);
-	zn_out_text(t->out, name);
-	zn_out_text(t->out, "=\"");
-}
-
-/* A number comes between these two; where it begins is handed from one to the other. */
-static size_t number_begin(struct text *t, const char *name)
-{
-	if (!t->walk)
-		label_name(t, name);
-	return t->out->len;
-}
-
-static void number_end(struct text *t, const char *name, size_t at)
-{
-	if (t->walk)
-		walk_label(t->walk, name, (struct zn_str){t->out->at + at, t->out->len - at});
-	else
-		zn_out_char(t->out, '"');
-}
-
-/* A value of our own words, which needs no escapes. */
-static void label_word(struct text *t, const char *name, const char *word)
-{
-	if (t->walk) {
-		walk_label(t->walk, name, str(word));
-		return;
-	}
-	label_name(t, name);
-	zn_out_text(t->out, word);
-	zn_out_char(t->out, '"');
-}
-
-/* Any bytes. Escapes what the format knows (backslash, quote, newline) on top of what UTF-8 demands. */
-static void escaped(struct zn_out *o, const char *text)
-{
-	for (;;) {
-		size_t plain = strcspn(text, "\\\"\n");
-
-		zn_out_utf8(o, text, plain);
-		text += plain;
-		if (!*text)
-			return;
-		zn_out_char(o, '\\');
-		zn_out_char(o, *text == '\n' ? 'n' : *text);
-		text++;
-	}
-}
-
-static void label(struct text *t, const char *name, const char *text)
-{
-	if (t->walk) {
-		walk_label(t->walk, name, str(text));
-		return;
-	}
-	label_name(t, name);
-	escaped(t->out, text);
-	zn_out_char(t->out, '"');
-}
-
-static void label_u64(struct text *t, const char *name, uint64_t v)
-{
-	size_t at = number_begin(t, name);
-
-	zn_out_u64(t->out, v);
-	number_end(t, name, at);
-}
-
-static void label_hex(struct text *t, const char *name, uint64_t v)
-{
-	size_t at = number_begin(t, name);
-
-	zn_out_hex(t->out, v, 16);
-	number_end(t, name, at);
-}
-
-/* A whole label that was made before, of this name and text. */
-static void label_made(struct text *t, struct zn_str made, const char *name, const char *text)
-{
-	if (t->walk) {
-		walk_label(t->walk, name, str(text));
-		return;
-	}
-	separate(t->out);
-	put(t->out, made);
-}
-
-/* The labels that all lines of the series share are written, but for the job's. */
-static void labels_end(struct text *t)
-{
-	if (t->job_id && *t->job_id)
-		label(t, "job_id", t->job_id);
-	if (!t->walk)
-		t->labels_len = t->out->len - t->labels;
-}
-
-/* One more line of the series. */
-static void again(struct text *t, const char *suffix)
-{
-	struct zn_out *o = t->out;
-
-	put(o, t->base);
-	zn_out_text(o, suffix);
-	if (!o->full) /* else they were not all written */
-		zn_out_bytes(o, o->at + t->labels, t->labels_len);
-}
-
-static void before_value(struct zn_out *o)
-{
-	if (o->len && o->at[o->len - 1] == '"')
-		zn_out_char(o, '}');
-	zn_out_char(o, ' ');
-}
-
-static void value_u64(struct text *t, uint64_t v)
-{
-	before_value(t->out);
-	zn_out_u64(t->out, v);
-	zn_out_char(t->out, '\n');
-}
-
-static void value_scaled(struct text *t, uint64_t v, int decimals)
-{
-	before_value(t->out);
-	zn_out_scaled(t->out, v, decimals);
-	zn_out_char(t->out, '\n');
-}
-
-/* OpenMetrics: when a counter, summary or histogram was 0. */
-static void created(struct text *t)
-{
-	if (!t->openmetrics)
-		return;
-	again(t, "_created");
-	value_scaled(t, t->since_ms, 3);
-}
-
-static void end_u64(struct text *t, uint64_t v)
-{
-	labels_end(t);
-	if (t->walk) {
-		t->walk->sample.value = (double)v;
-		walk_end(t);
-		return;
-	}
-	value_u64(t, v);
-	if (t->metric->type == COUNTER)
-		created(t);
-}
-
-/* As a value it is the double that is nearest, as long as v is below 2^53: it is exact then, and so is 10^12. The
- * decimals are 0, 3, 6, 9 or 12. */
-static void end_scaled(struct text *t, uint64_t v, int decimals)
+/* As a double it is the one that is nearest, as long as v is below 2^53: it is exact then, and so is 10^12. */
+void zn_walk_scaled(struct zn_walk *w, uint64_t v, int decimals)
 {
 	static const double power10[] = {1, 1e3, 1e6, 1e9, 1e12};
 
-	labels_end(t);
-	if (t->walk) {
-		t->walk->sample.value = (double)v / power10[decimals / 3];
-		walk_end(t);
-		return;
-	}
-	value_scaled(t, v, decimals);
-	if (t->metric->type == COUNTER)
-		created(t);
+	w->sample.number = v;
+	w->sample.decimals = decimals;
+	w->sample.value = (double)v / power10[decimals / 3];
+	end_series(w);
 }
 
-/* A gauge that may be below 0, in thousandths. */
-static void end_signed(struct text *t, int32_t v)
+void zn_walk_signed(struct zn_walk *w, int32_t v)
 {
-	labels_end(t);
-	if (t->walk) {
-		t->walk->sample.value = v / 1e3;
-		walk_end(t);
-		return;
-	}
-	before_value(t->out);
-	if (v < 0)
-		zn_out_char(t->out, '-');
-	zn_out_scaled(t->out, (uint64_t)(v < 0 ? -(int64_t)v : v), 3);
-	zn_out_char(t->out, '\n');
+	w->sample.number = (uint64_t)(v < 0 ? -(int64_t)v : v);
+	w->sample.decimals = 3;
+	w->sample.negative = v < 0;
+	w->sample.value = v / 1e3;
+	end_series(w);
 }
 
-/* The one series of a family without labels. */
-static void one_u64(struct text *t, uint64_t v)
+void zn_walk_durations(struct zn_walk *w, const struct zn_hist *h)
 {
-	series(t);
-	end_u64(t, v);
+	w->sample.hist = h;
+	end_series(w);
 }
 
-static void one_scaled(struct text *t, uint64_t v, int decimals)
+void zn_walk_calibration(struct zn_walk *w, const struct zn_bias *b)
 {
-	series(t);
-	end_scaled(t, v, decimals);
+	w->sample.bias = b;
+	end_series(w);
 }
 
-static const struct zn_proc *proc_at(struct text *t, uint32_t r)
+void zn_walk_one(struct zn_walk *w, uint64_t v, int decimals)
 {
-	return zn_arena_proc(t->view->agg->arena, t->view->agg->row[r]);
+	zn_walk_series(w);
+	zn_walk_scaled(w, v, decimals);
 }
 
-#define EACH_PROC(t, r, p)                                                                                             \
-	for (uint32_t r = 0; r < (t)->view->agg->row_count; r++)                                                       \
-		if ((p = proc_at(t, r)))
+static const struct zn_proc *proc_at(struct zn_walk *w, uint32_t r)
+{
+	return zn_arena_proc(w->view->agg->arena, w->view->agg->row[r]);
+}
+
+#define EACH_PROC(w, r, p)                                                                                             \
+	for (uint32_t r = 0; r < (w)->view->agg->row_count; r++)                                                       \
+		if ((p = proc_at(w, r)))
 
 static uint64_t wall_ms(const struct zn_view *v, uint64_t ns)
 {
@@ -375,18 +139,18 @@ static uint64_t wall_ms(const struct zn_view *v, uint64_t ns)
 	return v->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
 }
 
-static const char *job_id(struct text *t, const struct zn_proc *p)
+static const char *job_id(struct zn_walk *w, const struct zn_proc *p)
 {
-	return t->view->jobs && p ? zn_job_id(t->view->jobs, p) : NULL;
+	return w->view->jobs && p ? zn_job_id(w->view->jobs, p) : NULL;
 }
 
 /* A series of a process begins with its first hooked call. */
-static void proc_series(struct text *t, const struct zn_proc *p)
+static void proc_series(struct zn_walk *w, const struct zn_proc *p)
 {
-	series(t);
-	label_u64(t, "pid", p->tgid);
-	t->job_id = job_id(t, p);
-	t->since_ms = wall_ms(t->view, p->first_ns);
+	zn_walk_series(w);
+	zn_walk_number(w, "pid", p->tgid);
+	w->job_id = job_id(w, p);
+	w->sample.since_ms = wall_ms(w->view, p->first_ns);
 }
 
 /* A run of counters that differ in one label; a series appears with its first event. */
@@ -398,22 +162,22 @@ struct counts {
 	int decimals; /* as of end_scaled() */
 };
 
-static void emit_counts(struct text *t)
+static void emit_counts(struct zn_walk *w)
 {
-	const struct counts *c = t->metric->arg;
+	const struct counts *c = w->metric->arg;
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
 		for (uint32_t i = 0; i < c->count; i++) {
 			uint64_t v = p->count[c->first + i];
 
 			if (v == 0)
 				continue;
-			proc_series(t, p);
+			proc_series(w, p);
 			if (c->label)
-				label_word(t, c->label, c->value[i]);
-			end_scaled(t, v, c->decimals);
+				zn_walk_label(w, c->label, c->value[i]);
+			zn_walk_scaled(w, v, c->decimals);
 		}
 	}
 }
@@ -424,43 +188,43 @@ struct rate {
 	enum zn_count first, last;
 };
 
-static void emit_rates(struct text *t)
+static void emit_rates(struct zn_walk *w)
 {
-	const struct rate *f = t->metric->arg;
-	struct zn_agg *agg = t->view->agg;
+	const struct rate *f = w->metric->arg;
+	struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 	struct zn_rates rates;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
 		uint64_t v, events = 0;
 
 		for (enum zn_count i = f->first; i <= f->last; i++)
 			events += p->count[i];
-		zn_signals_rates(t->view->signals, agg->row[r], p->id, &rates);
+		zn_signals_rates(w->view->signals, agg->row[r], p->id, &rates);
 		v = *(const uint64_t *)((const char *)&rates + f->offset);
 		if (events == 0 || v == ZN_NOT_KNOWN)
 			continue;
-		proc_series(t, p);
-		end_scaled(t, v, 3);
+		proc_series(w, p);
+		zn_walk_scaled(w, v, 3);
 	}
 }
 
 /* A field of struct zn_signals, once a GPU's driver was called. */
-static void emit_gpu_calls(struct text *t)
+static void emit_gpu_calls(struct zn_walk *w)
 {
-	const struct zn_signals *s = t->view->signals;
+	const struct zn_signals *s = w->view->signals;
 
 	if (s && s->gpu.busy_ns)
-		one_scaled(t, *(const uint64_t *)((const char *)s + *(const size_t *)t->metric->arg), 9);
+		zn_walk_one(w, *(const uint64_t *)((const char *)s + *(const size_t *)w->metric->arg), 9);
 }
 
-static void emit_contention(struct text *t)
+static void emit_contention(struct zn_walk *w)
 {
-	uint64_t v = zn_signals_contention(t->view->signals);
+	uint64_t v = zn_signals_contention(w->view->signals);
 
 	if (v != ZN_NOT_KNOWN)
-		one_scaled(t, v, 6);
+		zn_walk_one(w, v, 6);
 }
 
 static bool had_memory(const struct zn_proc *p)
@@ -481,83 +245,83 @@ static bool had_pinned(const struct zn_proc *p)
 	return calls || p->count[ZN_C_HOST_PINNED];
 }
 
-static void emit_memory_complete(struct text *t)
+static void emit_memory_complete(struct zn_walk *w)
 {
-	const struct zn_agg *agg = t->view->agg;
+	const struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
 		uint8_t ledger = agg->info[agg->row[r]].ledger;
 
 		if (ledger == ZN_LEDGER_UNKNOWN || (ledger == ZN_LEDGER_WHOLE && !had_pinned(p) && !had_memory(p)))
 			continue;
-		proc_series(t, p);
-		end_u64(t, ledger == ZN_LEDGER_WHOLE);
+		proc_series(w, p);
+		zn_walk_integer(w, ledger == ZN_LEDGER_WHOLE);
 	}
 }
 
 /* A gauge stays when it is back at 0, but does not appear before there was something. */
-static void emit_pinned(struct text *t)
+static void emit_pinned(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
-		if (!had_pinned(p) || !zn_agg_memory_known(t->view->agg, t->view->agg->row[r]))
+		if (!had_pinned(p) || !zn_agg_memory_known(w->view->agg, w->view->agg->row[r]))
 			continue;
-		proc_series(t, p);
-		end_u64(t, p->count[ZN_C_HOST_PINNED]);
+		proc_series(w, p);
+		zn_walk_integer(w, p->count[ZN_C_HOST_PINNED]);
 	}
 }
 
-static void emit_stalls(struct text *t)
+static void emit_stalls(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 	struct zn_shares shares;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
-		if (!zn_wait_shares(t->view, t->view->agg->row[r], &shares))
+		if (!zn_wait_shares(w->view, w->view->agg->row[r], &shares))
 			continue;
 		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 			if (!shares.known[s])
 				continue;
-			proc_series(t, p);
-			label_word(t, "cause", zn_stall_label(s));
-			end_scaled(t, shares.share[s], 9);
+			proc_series(w, p);
+			zn_walk_label(w, "cause", zn_stall_label(s));
+			zn_walk_scaled(w, shares.share[s], 9);
 		}
 	}
 }
 
-static void emit_workers(struct text *t)
+static void emit_workers(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
-		if (!zn_wait_loader(t->view, t->view->agg->row[r]))
+		if (!zn_wait_loader(w->view, w->view->agg->row[r]))
 			continue;
-		proc_series(t, p);
-		end_u64(t, p->count[ZN_C_WORKERS]);
+		proc_series(w, p);
+		zn_walk_integer(w, p->count[ZN_C_WORKERS]);
 	}
 }
 
-static void emit_worker_time(struct text *t)
+static void emit_worker_time(struct zn_walk *w)
 {
 	static const char *const state[] = {"busy", "idle"};
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
-		if (!zn_wait_loader(t->view, t->view->agg->row[r]))
+		if (!zn_wait_loader(w->view, w->view->agg->row[r]))
 			continue;
 		for (uint32_t i = 0; i < ZN_LEN(state); i++) {
 			if (p->count[ZN_C_WORKER_BUSY_NS + i] == 0)
 				continue;
-			proc_series(t, p);
-			label_word(t, "state", state[i]);
-			end_scaled(t, p->count[ZN_C_WORKER_BUSY_NS + i], 9);
+			proc_series(w, p);
+			zn_walk_label(w, "state", state[i]);
+			zn_walk_scaled(w, p->count[ZN_C_WORKER_BUSY_NS + i], 9);
 		}
 	}
 }
@@ -572,14 +336,14 @@ struct share_field {
 	bool ledger; /* of what the process holds: not shown where that was not seen as a whole */
 };
 
-static void emit_shares(struct text *t)
+static void emit_shares(struct zn_walk *w)
 {
-	const struct share_field *f = t->metric->arg;
+	const struct share_field *f = w->metric->arg;
 	struct zn_share share[ZN_PROC_GPUS + 1];
-	struct zn_agg *agg = t->view->agg;
+	struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
 		size_t n = zn_agg_shares(agg, agg->row[r], share);
 
@@ -589,37 +353,26 @@ static void emit_shares(struct text *t)
 
 			if ((v == 0 && !(f->always && s->sum.peak_bytes)) || (f->ledger && s->partial))
 				continue;
-			proc_series(t, p);
-			label(t, "gpu_id", agg->gpus.gpu[s->gpu].id);
+			proc_series(w, p);
+			zn_walk_label(w, "gpu_id", agg->gpus.gpu[s->gpu].id);
 			if (f->label)
-				label_word(t, f->label, f->value[i % f->count]);
-			end_u64(t, v);
+				zn_walk_label(w, f->label, f->value[i % f->count]);
+			zn_walk_integer(w, v);
 		}
 	}
 }
 
-/* NULL in its place: durations of file I/O, by job, mount and operation. */
+/* Durations of each process, or of all together. */
 struct durations {
 	enum zn_detail first, last;
 	const char *label; /* whose value is the detail's name; NULL: none */
 	bool by_pid;       /* false: all processes together, those that have gone included */
 };
 
-/* A series of durations, taken at one moment for both of its families. */
-struct taken {
-	const struct zn_proc *proc; /* NULL: all */
-	const struct zn_flow *flow; /* of file I/O instead, and its op; NULL: none */
-	int detail;                 /* enum zn_detail, or enum zn_io_op */
-	const struct zn_skew *skew; /* NULL: it is a process's, or all processes' */
-	struct zn_spread spread;
-};
-/* Scratch: pages are rendered one after the other. Each entry of a process stands for a histogram of its own. */
-static struct taken taken[ZN_HISTS_MAX + ZN_IO_MAX];
-
 /* NULL: there is nothing to show. */
-static const struct zn_hist *durations_of(struct text *t, const struct zn_proc *p, enum zn_detail i)
+static const struct zn_hist *durations_of(struct zn_walk *w, const struct zn_proc *p, enum zn_detail i)
 {
-	struct zn_agg *agg = t->view->agg;
+	struct zn_agg *agg = w->view->agg;
 	const struct zn_hist *h = p ? zn_arena_hist(agg->arena, p->hist[i]) : zn_agg_merge(agg, i);
 
 	return h && h->calls ? h : NULL;
@@ -628,89 +381,88 @@ static const struct zn_hist *durations_of(struct text *t, const struct zn_proc *
 /* ---- File I/O. ---- */
 
 /* The flows that are shown, each for every operation of it. */
-#define EACH_FLOW(t, i, f)                                                                                             \
-	for (uint32_t i = 0; io_measured(t) && i < (t)->view->flows->high; i++)                                        \
-		if ((f = flow_at(t, i)))
+#define EACH_FLOW(w, i, f)                                                                                             \
+	for (uint32_t i = 0; io_measured(w) && i < (w)->view->flows->high; i++)                                        \
+		if ((f = flow_at(w, i)))
 
-static bool io_measured(const struct text *t)
+static bool io_measured(const struct zn_walk *w)
 {
-	return t->view->flows &&
-		(zn_agg_measures(t->view->agg, ZN_FAM_VFS) || zn_agg_measures(t->view->agg, ZN_FAM_META));
+	return w->view->flows &&
+		(zn_agg_measures(w->view->agg, ZN_FAM_VFS) || zn_agg_measures(w->view->agg, ZN_FAM_META));
 }
 
-static const struct zn_flow *flow_at(const struct text *t, uint32_t i)
+static const struct zn_flow *flow_at(const struct zn_walk *w, uint32_t i)
 {
-	const struct zn_flow *f = &t->view->flows->flow[i];
+	const struct zn_flow *f = &w->view->flows->flow[i];
 
-	return f->used && zn_flow_job(t->view->flows, f) ? f : NULL;
+	return f->used && zn_flow_job(w->view->flows, f) ? f : NULL;
 }
 
 /* The label job_id is always there: what is of no job has an empty one. */
-static void flow_series(struct text *t, const struct zn_flow *f, bool fstype)
+static void flow_series(struct zn_walk *w, const struct zn_flow *f, bool fstype)
 {
-	const struct zn_job *job = f->job.serial ? zn_jobs_at(t->view->jobs, f->job) : NULL;
+	const struct zn_job *job = f->job.serial ? zn_jobs_at(w->view->jobs, f->job) : NULL;
 
-	series(t);
-	label(t, "job_id", job ? job->id : "");
-	label(t, "mount", f->point);
+	zn_walk_series(w);
+	zn_walk_label(w, "job_id", job ? job->id : "");
+	zn_walk_label(w, "mount", f->point);
 	if (fstype)
-		label(t, "fstype", f->fstype);
-	if (job && job->start_wall_ms > t->view->start_wall_ms)
-		t->since_ms = job->start_wall_ms;
+		zn_walk_label(w, "fstype", f->fstype);
+	if (job && job->start_wall_ms > w->view->start_wall_ms)
+		w->sample.since_ms = job->start_wall_ms;
 	else
-		t->since_ms = t->view->start_wall_ms;
+		w->sample.since_ms = w->view->start_wall_ms;
 }
 
-static void emit_io_bytes(struct text *t)
+static void emit_io_bytes(struct zn_walk *w)
 {
-	enum zn_io_op op = *(const enum zn_io_op *)t->metric->arg;
+	enum zn_io_op op = *(const enum zn_io_op *)w->metric->arg;
 	const struct zn_flow *f;
 
-	EACH_FLOW(t, i, f)
+	EACH_FLOW(w, i, f)
 	{
-		struct zn_flow_sum sum = zn_flow_sum(t->view->flows, f, op);
+		struct zn_flow_sum sum = zn_flow_sum(w->view->flows, f, op);
 
 		if (!sum.calls && !sum.bytes) /* some kernels tell bytes of faults, but not how many there were */
 			continue;
-		flow_series(t, f, true);
-		end_u64(t, sum.bytes);
+		flow_series(w, f, true);
+		zn_walk_integer(w, sum.bytes);
 	}
 }
 
 /* A field of struct zn_flow_sum of every operation. */
-static void emit_io_ops(struct text *t)
+static void emit_io_ops(struct zn_walk *w)
 {
-	size_t offset = *(const size_t *)t->metric->arg;
+	size_t offset = *(const size_t *)w->metric->arg;
 	const struct zn_flow *f;
 
-	EACH_FLOW(t, i, f)
+	EACH_FLOW(w, i, f)
 	{
 		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
-			struct zn_flow_sum sum = zn_flow_sum(t->view->flows, f, op);
+			struct zn_flow_sum sum = zn_flow_sum(w->view->flows, f, op);
 			uint64_t v = *(const uint64_t *)((const char *)&sum + offset);
 
 			if (!v)
 				continue;
-			flow_series(t, f, true);
-			label_word(t, "op", zn_io_label(op));
-			end_u64(t, v);
+			flow_series(w, f, true);
+			zn_walk_label(w, "op", zn_io_label(op));
+			zn_walk_integer(w, v);
 		}
 	}
 }
 
 /* Operations whose duration is not known have none. */
-static const struct zn_hist *io_durations(struct text *t, const struct zn_flow *f, enum zn_io_op op)
+static const struct zn_hist *io_durations(struct zn_walk *w, const struct zn_flow *f, enum zn_io_op op)
 {
-	const struct zn_hist *h = f->op[op].first ? zn_flow_merge(t->view->flows, f, op, true) : NULL;
+	const struct zn_hist *h = f->op[op].first ? zn_flow_merge(w->view->flows, f, op, true) : NULL;
 
 	return h && zn_hist_count(h) ? h : NULL;
 }
 
 /* ---- Durations of file I/O are most of a page where there are thousands of series, with names as long as users like. ---- */
 
-#define LINES_OF_DURATIONS 24        /* of one series, in both families */
-#define BYTES_OF_LINE      128       /* at most, besides the name of the mount */
-#define ROOM_AFTER         (3 << 20) /* for what follows on the page */
+#define LINES_OF_DURATIONS 24  /* of one series, in both families */
+#define BYTES_OF_LINE      128 /* at most, besides the name of the mount */
 
 static int32_t bytes_of_durations(const struct zn_flow *f)
 {
@@ -738,16 +490,17 @@ static int64_t sum_within(const struct zn_quota *all, int32_t share)
 	return sum;
 }
 
-/* Bytes that the durations of each owner may take, so that the page holds those of all: who takes little is not cut. */
-static int32_t share_of_page(struct text *t)
+/* Bytes that the durations of each owner may take, so that what is written holds those of all: who takes little is not cut. */
+static int32_t share_of_room(struct zn_walk *w)
 {
 	static struct zn_quota all;
-	size_t used = t->out->len + ROOM_AFTER;
-	int32_t room = t->out->cap > used ? (int32_t)(t->out->cap - used) : 0, share = INT32_MAX;
+	int32_t room = w->room ? w->room(w->to) : INT32_MAX, share = INT32_MAX;
 	const struct zn_flow *f;
 
+	if (!w->room)
+		return share;
 	memset(&all, 0, sizeof(all));
-	EACH_FLOW(t, i, f)
+	EACH_FLOW(w, i, f)
 	{
 		owner_of(&all, f)->held += bytes_of_durations(f);
 	}
@@ -758,111 +511,78 @@ static int32_t share_of_page(struct text *t)
 	return share;
 }
 
-static size_t take_flow(struct text *t, const struct zn_flow *f, size_t n)
+static void flow_durations(struct zn_walk *w, const struct zn_flow *f)
 {
-	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT && n < ZN_LEN(taken); op++) {
-		const struct zn_hist *h = io_durations(t, f, op);
+	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
+		const struct zn_hist *h = io_durations(w, f, op);
 
 		if (!h)
 			continue;
-		taken[n] = (struct taken){.flow = f, .detail = op};
-		zn_hist_spread(h, &taken[n++].spread);
+		flow_series(w, f, false);
+		zn_walk_label(w, "op", zn_io_label(op));
+		zn_walk_durations(w, h);
 	}
-	return n;
 }
 
-static size_t take_io(struct text *t)
+/* What does not fit is left out, all operations of a job on a mount at a time, and counted. */
+static void emit_io_durations(struct zn_walk *w)
 {
-	static struct zn_quota taken_by;
-	int32_t share = share_of_page(t);
+	static struct zn_quota shown_of;
+	int32_t share = share_of_room(w);
 	const struct zn_flow *f;
-	size_t n = 0;
 
-	memset(&taken_by, 0, sizeof(taken_by));
-	EACH_FLOW(t, i, f)
+	memset(&shown_of, 0, sizeof(shown_of));
+	EACH_FLOW(w, i, f)
 	{
-		struct zn_quota_owner *o = owner_of(&taken_by, f);
+		struct zn_quota_owner *o = owner_of(&shown_of, f);
 		int32_t bytes = bytes_of_durations(f);
 
-		if (bytes > share - o->held) {
-			t->view->agg->arena->shared->lost[ZN_LOST_TRUNCATED]++;
+		if (w->room && bytes > share - o->held) {
+			w->view->agg->arena->shared->lost[ZN_LOST_TRUNCATED]++;
 			continue;
 		}
 		o->held += bytes;
-		n = take_flow(t, f, n);
-	}
-	return n;
-}
-
-static void io_duration_labels(struct text *t, const struct zn_flow *f, enum zn_io_op op)
-{
-	flow_series(t, f, false);
-	label_word(t, "op", zn_io_label(op));
-	labels_end(t);
-}
-
-static void walk_io(struct text *t)
-{
-	const struct zn_flow *f;
-
-	EACH_FLOW(t, i, f)
-	{
-		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
-			t->walk->sample.hist = io_durations(t, f, op);
-			if (!t->walk->sample.hist)
-				continue;
-			io_duration_labels(t, f, op);
-			walk_end(t);
-		}
+		flow_durations(w, f);
 	}
 }
 
-static size_t take_of(struct text *t, const struct durations *d, const struct zn_proc *p, size_t n)
+static void durations_between(struct zn_walk *w, const struct durations *d, const struct zn_proc *p)
 {
-	for (enum zn_detail i = d->first; i <= d->last && n < ZN_LEN(taken); i++) {
-		const struct zn_hist *h = durations_of(t, p, i);
+	for (enum zn_detail i = d->first; i <= d->last; i++) {
+		const struct zn_hist *h = durations_of(w, p, i);
 
 		if (!h)
 			continue;
-		taken[n].proc = p;
-		taken[n].flow = NULL;
-		taken[n].detail = i;
-		taken[n].skew = NULL;
-		zn_hist_spread(h, &taken[n++].spread);
+		if (p)
+			proc_series(w, p);
+		else
+			zn_walk_series(w);
+		if (d->label)
+			zn_walk_label(w, d->label, zn_detail_label(i));
+		zn_walk_durations(w, h);
 	}
-	return n;
 }
 
-static size_t take(struct text *t, const struct durations *d)
+static void emit_durations(struct zn_walk *w)
 {
+	const struct durations *d = w->metric->arg;
 	const struct zn_proc *p;
-	size_t n = 0;
 
-	if (!d)
-		return take_io(t);
-	if (!d->by_pid)
-		return take_of(t, d, NULL, 0);
-	EACH_PROC(t, r, p)
-	n = take_of(t, d, p, n);
-	return n;
-}
-
-static void duration_labels(struct text *t, const struct durations *d, const struct zn_proc *p, enum zn_detail i)
-{
-	if (p)
-		proc_series(t, p);
-	else
-		series(t);
-	if (d->label)
-		label_word(t, d->label, zn_detail_label(i));
-	labels_end(t);
+	if (!d->by_pid) {
+		durations_between(w, d, NULL);
+		return;
+	}
+	EACH_PROC(w, r, p)
+	{
+		durations_between(w, d, p);
+	}
 }
 
 /* Two users' communicators have one hash only if one of them chose it so. */
-static bool is_of_two(struct text *t, const struct zn_skew *s)
+static bool is_of_two(struct zn_walk *w, const struct zn_skew *s)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *other = zn_arena_skew(t->view->agg->arena, slot);
+		const struct zn_skew *other = zn_arena_skew(w->view->agg->arena, slot);
 
 		if (other && other != s && other->hash == s->hash)
 			return true;
@@ -870,158 +590,36 @@ static bool is_of_two(struct text *t, const struct zn_skew *s)
 	return false;
 }
 
-static void skew_labels(struct text *t, const struct zn_skew *s)
+static void skew_series(struct zn_walk *w, const struct zn_skew *s)
 {
 	size_t at;
 
-	series(t);
-	at = number_begin(t, "comm");
-	zn_out_hex(t->out, s->hash, 16);
-	if (is_of_two(t, s)) {
-		zn_out_char(t->out, '-');
-		zn_out_u64(t->out, ZN_SKEW_OWNER(s->of));
+	zn_walk_series(w);
+	at = w->digits.len;
+	zn_out_hex(&w->digits, s->hash, 16);
+	if (is_of_two(w, s)) {
+		zn_out_char(&w->digits, '-');
+		zn_out_u64(&w->digits, ZN_SKEW_OWNER(s->of));
 	}
-	number_end(t, "comm", at);
-}
-
-static void taken_labels(struct text *t, const struct durations *d, const struct taken *of)
-{
-	if (of->flow) {
-		io_duration_labels(t, of->flow, of->detail);
-		return;
-	}
-	if (!of->skew) {
-		duration_labels(t, d, of->proc, of->detail);
-		return;
-	}
-	skew_labels(t, of->skew);
-	labels_end(t);
-}
-
-static void quantile_line(struct text *t, const char *quantile, uint64_t ns)
-{
-	label_word(t, "quantile", quantile);
-	value_scaled(t, ns, 9);
-}
-
-static void sum_and_count(struct text *t, uint64_t sum_ns, uint64_t count)
-{
-	again(t, "_sum");
-	value_scaled(t, sum_ns, 9);
-	again(t, "_count");
-	value_u64(t, count);
-	created(t);
-}
-
-static void summary_lines(struct text *t, const struct zn_spread *s)
-{
-	quantile_line(t, "0.5", s->p50_ns);
-	again(t, "");
-	quantile_line(t, "0.99", s->p99_ns);
-	sum_and_count(t, s->sum_ns, s->le[ZN_LE_COUNT - 1]);
-}
-
-/* As the Prometheus libraries print the limits of zn_le_ns(), in seconds, and as OpenMetrics wants them: these strings
- * never change. */
-#define LE(v)                                                                                                          \
-	{                                                                                                              \
-		"le=\"" v "\"} ", sizeof("le=\"" v "\"} ") - 1                                                         \
-	}
-static const struct zn_str le_label[ZN_LE_COUNT] = {LE("1.024e-06"), LE("4.096e-06"), LE("1.6384e-05"),
-	LE("6.5536e-05"), LE("0.000262144"), LE("0.001048576"), LE("0.004194304"), LE("0.016777216"), LE("0.067108864"),
-	LE("0.268435456"), LE("1.073741824"), LE("4.294967296"), LE("17.179869184"), LE("68.719476736"), LE("+Inf")};
-
-/* The lines of all buckets begin alike: what the first one begins with, which is there, is copied. */
-static void bucket_lines(struct zn_out *o, struct zn_str begin, const uint64_t le[ZN_LE_COUNT])
-{
-	for (uint32_t i = 0; i < ZN_LE_COUNT && !o->full; i++) {
-		if (i)
-			put(o, begin);
-		put(o, le_label[i]);
-		zn_out_u64(o, le[i]);
-		zn_out_char(o, '\n');
-	}
-}
-
-static void histogram_lines(struct text *t, const struct durations *d, const struct taken *of)
-{
-	struct zn_out *o = t->out;
-	size_t at = o->len;
-
-	taken_labels(t, d, of);
-	separate(o);
-	bucket_lines(o, (struct zn_str){o->at + at, o->len - at}, of->spread.le);
-	sum_and_count(t, of->spread.sum_ns, of->spread.le[ZN_LE_COUNT - 1]);
-}
-
-static void walk_durations_of(struct text *t, const struct durations *d, const struct zn_proc *p)
-{
-	for (enum zn_detail i = d->first; i <= d->last; i++) {
-		t->walk->sample.hist = durations_of(t, p, i);
-		if (!t->walk->sample.hist)
-			continue;
-		duration_labels(t, d, p, i);
-		walk_end(t);
-	}
-}
-
-static void walk_durations(struct text *t, const struct durations *d)
-{
-	const struct zn_proc *p;
-
-	if (!d)
-		walk_io(t);
-	else if (!d->by_pid)
-		walk_durations_of(t, d, NULL);
-	else
-		EACH_PROC(t, r, p)
-	walk_durations_of(t, d, p);
-}
-
-/* What was taken, as a summary and as its twin, a histogram whose buckets can be added up across nodes. */
-static void taken_lines(struct text *t, const struct durations *d, size_t n)
-{
-	char bucket[96];
-
-	for (size_t i = 0; i < n; i++) {
-		taken_labels(t, d, &taken[i]);
-		summary_lines(t, &taken[i].spread);
-	}
-	snprintf(bucket, sizeof(bucket), "%.*s_hist_seconds_bucket", (int)(t->name.len - strlen("_seconds")),
-		t->name.at);
-	t->name = t->base = str(bucket);
-	t->base.len -= strlen("_bucket");
-	head(t, t->base, "histogram", t->metric->help);
-	for (size_t i = 0; i < n; i++)
-		histogram_lines(t, d, &taken[i]);
-}
-
-static void emit_durations(struct text *t)
-{
-	const struct durations *d = t->metric->arg;
-
-	if (t->walk)
-		walk_durations(t, d);
-	else
-		taken_lines(t, d, take(t, d));
+	zn_walk_digits(w, "comm", at);
 }
 
 /* A field of struct zn_hist for each NCCL operation of each process. */
-static void emit_nccl(struct text *t)
+static void emit_nccl(struct zn_walk *w)
 {
-	size_t offset = *(const size_t *)t->metric->arg;
+	size_t offset = *(const size_t *)w->metric->arg;
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
 		for (enum zn_detail i = ZN_H_NCCL_FIRST; i <= ZN_H_NCCL_LAST; i++) {
-			const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[i]);
+			const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[i]);
 
 			if (!h || !h->calls)
 				continue;
-			proc_series(t, p);
-			label_word(t, "op", zn_detail_label(i));
-			end_u64(t, *(const uint64_t *)((const char *)h + offset));
+			proc_series(w, p);
+			zn_walk_label(w, "op", zn_detail_label(i));
+			zn_walk_integer(w, *(const uint64_t *)((const char *)h + offset));
 		}
 	}
 }
@@ -1047,53 +645,39 @@ static bool seen_before(uint16_t seen[SEEN], const struct zn_comm *all, size_t i
 }
 
 /* NULL: it has no row. */
-static const struct zn_proc *proc_of(struct text *t, uint32_t tgid)
+static const struct zn_proc *proc_of(struct zn_walk *w, uint32_t tgid)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	if (p->tgid == tgid)
 		return p;
 	return NULL;
 }
 
 /* Communicators of which two ranks and more are on this node and have issued a collective. */
-static const struct zn_skew *skew_shown(struct text *t, uint32_t slot)
+static const struct zn_skew *skew_shown(struct zn_walk *w, uint32_t slot)
 {
-	const struct zn_skew *s = zn_arena_skew(t->view->agg->arena, slot);
+	const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
 
 	return s && s->hist && s->members > 1 ? s : NULL;
 }
 
-static void emit_skew(struct text *t)
+static void emit_skew(struct zn_walk *w)
 {
-	const struct durations none = {0};
-	const struct zn_skew *s;
-	size_t n = 0;
-
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_hist *h =
-			(s = skew_shown(t, slot)) ? zn_arena_hist(t->view->agg->arena, s->hist) : NULL;
+		const struct zn_skew *s = skew_shown(w, slot);
+		const struct zn_hist *h = s ? zn_arena_hist(w->view->agg->arena, s->hist) : NULL;
 
 		if (!h || !h->calls)
 			continue;
-		if (t->walk) {
-			t->walk->sample.hist = h;
-			skew_labels(t, s);
-			labels_end(t);
-			walk_end(t);
-			continue;
-		}
-		taken[n].flow = NULL;
-		taken[n].skew = s;
-		zn_hist_spread(h, &taken[n++].spread);
+		skew_series(w, s);
+		zn_walk_durations(w, h);
 	}
-	if (!t->walk)
-		taken_lines(t, &none, n);
 }
 
 /* A process may join a communicator twice as the same rank: the two are one series. False: an earlier member has it. */
-static bool lateness_of(const struct text *t, const struct zn_skew *s, uint32_t slot, uint32_t m, uint64_t *ns)
+static bool lateness_of(const struct zn_walk *w, const struct zn_skew *s, uint32_t slot, uint32_t m, uint64_t *ns)
 {
 	*ns = 0;
 	for (uint32_t i = 0; i < ZN_SKEW_RANKS && i < s->members; i++) {
@@ -1101,26 +685,26 @@ static bool lateness_of(const struct text *t, const struct zn_skew *s, uint32_t 
 			continue;
 		if (i < m)
 			return false;
-		*ns += t->view->ranks ? t->view->ranks->late_ns[slot][i] : s->member[i].late_ns;
+		*ns += w->view->ranks ? w->view->ranks->late_ns[slot][i] : s->member[i].late_ns;
 	}
 	return true;
 }
 
-static void emit_lateness(struct text *t)
+static void emit_lateness(struct zn_walk *w)
 {
 	uint64_t ns;
 
 	const struct zn_skew *s;
 
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		if (!(s = skew_shown(t, slot)))
+		if (!(s = skew_shown(w, slot)))
 			continue;
 		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
-			if (s->member[m].rank == ZN_UNKNOWN || !lateness_of(t, s, slot, m, &ns))
+			if (s->member[m].rank == ZN_UNKNOWN || !lateness_of(w, s, slot, m, &ns))
 				continue;
-			skew_labels(t, s);
-			label_u64(t, "rank", s->member[m].rank);
-			end_scaled(t, ns, 9);
+			skew_series(w, s);
+			zn_walk_number(w, "rank", s->member[m].rank);
+			zn_walk_scaled(w, ns, 9);
 		}
 	}
 }
@@ -1128,23 +712,23 @@ static void emit_lateness(struct text *t)
 /* ---- Ranks that others wait for. ---- */
 
 /* The job of a rank whose process has ended is that of those who wait for it. */
-static const char *missing_job(struct text *t, const struct zn_skew *s, const struct zn_missing *m)
+static const char *missing_job(struct zn_walk *w, const struct zn_skew *s, const struct zn_missing *m)
 {
 	uint32_t row = s->member[__builtin_ctz(m->waiters)].row;
 
-	return job_id(t, zn_arena_proc(t->view->agg->arena, row));
+	return job_id(w, zn_arena_proc(w->view->agg->arena, row));
 }
 
-static void missing_series(struct text *t, const struct zn_skew *s, const struct zn_missing *m)
+static void missing_series(struct zn_walk *w, const struct zn_skew *s, const struct zn_missing *m)
 {
-	skew_labels(t, s);
+	skew_series(w, s);
 	if (m->rank == ZN_UNKNOWN)
-		label_word(t, "rank", "unknown");
+		zn_walk_label(w, "rank", "unknown");
 	else
-		label_u64(t, "rank", m->rank);
-	label_u64(t, "pid", m->tgid);
-	t->job_id = missing_job(t, s, m);
-	label_word(t, "doing", zn_doing_label(m->doing));
+		zn_walk_number(w, "rank", m->rank);
+	zn_walk_number(w, "pid", m->tgid);
+	w->job_id = missing_job(w, s, m);
+	zn_walk_label(w, "doing", zn_doing_label(m->doing));
 }
 
 /* A process may join a communicator twice as the same rank: the two are one series. */
@@ -1159,59 +743,67 @@ static bool missing_again(const struct zn_ranks *k, const struct zn_missing *m)
 }
 
 /* arg: the offset of the moment since when, in struct zn_missing. */
-static void emit_missing(struct text *t)
+static void emit_missing(struct zn_walk *w)
 {
-	const struct zn_ranks *k = t->view->ranks;
-	const size_t *since = t->metric->arg;
+	const struct zn_ranks *k = w->view->ranks;
+	const size_t *since = w->metric->arg;
 
 	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(t->view->agg->arena, slot);
+		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
 
 		for (uint32_t i = 0; s && i < ZN_SKEW_RANKS && i < s->members; i++) {
 			const struct zn_missing *m = &k->missing[slot][i];
 
 			if (!zn_missing_shown(k, m) || missing_again(k, m))
 				continue;
-			missing_series(t, s, m);
-			end_scaled(t, k->tick_ns - *(const uint64_t *)((const char *)m + *since), 9);
+			missing_series(w, s, m);
+			zn_walk_scaled(w, k->tick_ns - *(const uint64_t *)((const char *)m + *since), 9);
 		}
 	}
 }
 
-static void emit_longest_wait(struct text *t)
+static void emit_longest_wait(struct zn_walk *w)
 {
-	const struct zn_ranks *k = t->view->ranks;
+	const struct zn_ranks *k = w->view->ranks;
 
 	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = skew_shown(t, slot);
+		const struct zn_skew *s = skew_shown(w, slot);
 
 		if (!s)
 			continue;
-		skew_labels(t, s);
-		end_scaled(t, k->longest_ns[slot], 9);
+		skew_series(w, s);
+		zn_walk_scaled(w, k->longest_ns[slot], 9);
 	}
 }
 
-static void emit_driver_stuck(struct text *t)
+static void emit_driver_stuck(struct zn_walk *w)
 {
-	struct zn_agg *a = t->view->agg;
+	struct zn_agg *a = w->view->agg;
 
-	for (uint32_t r = 0; t->view->progress && r < a->row_count; r++) {
+	for (uint32_t r = 0; w->view->progress && r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
-		uint64_t ns = p ? zn_progress_stuck(t->view->progress, a->row[r], p->id) : 0;
+		uint64_t ns = p ? zn_progress_stuck(w->view->progress, a->row[r], p->id) : 0;
 
 		if (!ns)
 			continue;
-		series(t);
-		label_u64(t, "pid", p->tgid);
-		t->job_id = job_id(t, p);
-		end_scaled(t, ns, 9);
+		zn_walk_series(w);
+		zn_walk_number(w, "pid", p->tgid);
+		w->job_id = job_id(w, p);
+		zn_walk_scaled(w, ns, 9);
 	}
 }
 
-static void emit_ranks(struct text *t)
+static void label_comm(struct zn_walk *w, uint64_t hash)
 {
-	struct zn_agg *agg = t->view->agg;
+	size_t at = w->digits.len;
+
+	zn_out_hex(&w->digits, hash, 16);
+	zn_walk_digits(w, "comm", at);
+}
+
+static void emit_ranks(struct zn_walk *w)
+{
+	struct zn_agg *agg = w->view->agg;
 	uint16_t seen[SEEN] = {0};
 	const struct zn_proc *p = NULL;
 
@@ -1222,85 +814,85 @@ static void emit_ranks(struct text *t)
 			seen_before(seen, agg->comms, i))
 			continue;
 		if (!p || p->tgid != c->tgid)
-			p = proc_of(t, c->tgid);
-		series(t);
-		label_u64(t, "pid", c->tgid);
-		t->job_id = job_id(t, p);
-		label_hex(t, "comm", c->hash);
-		label_u64(t, "rank", c->rank);
-		label_u64(t, "nranks", c->nranks);
-		end_u64(t, 1);
+			p = proc_of(w, c->tgid);
+		zn_walk_series(w);
+		zn_walk_number(w, "pid", c->tgid);
+		w->job_id = job_id(w, p);
+		label_comm(w, c->hash);
+		zn_walk_number(w, "rank", c->rank);
+		zn_walk_number(w, "nranks", c->nranks);
+		zn_walk_integer(w, 1);
 	}
 }
 
-static void gpu_series(struct text *t, const struct zn_gpu *g)
+static void gpu_series(struct zn_walk *w, const struct zn_gpu *g)
 {
-	series(t);
-	label(t, "gpu_id", g->id);
+	zn_walk_series(w);
+	zn_walk_label(w, "gpu_id", g->id);
 }
 
-static void gpu_total(struct text *t, const struct zn_gpu *g)
+static void gpu_total(struct zn_walk *w, const struct zn_gpu *g)
 {
 	if (!g->total_bytes)
 		return;
-	gpu_series(t, g);
-	end_u64(t, g->total_bytes);
+	gpu_series(w, g);
+	zn_walk_integer(w, g->total_bytes);
 }
 
-static void gpu_ratio(struct text *t, const struct zn_gpu *g)
+static void gpu_ratio(struct zn_walk *w, const struct zn_gpu *g)
 {
 	if (!g->total_bytes || g->partial)
 		return;
-	gpu_series(t, g);
-	end_scaled(t, (uint64_t)((__uint128_t)g->used_bytes * 1000000 / g->total_bytes), 6);
+	gpu_series(w, g);
+	zn_walk_scaled(w, (uint64_t)((__uint128_t)g->used_bytes * 1000000 / g->total_bytes), 6);
 }
 
-static void gpu_complete(struct text *t, const struct zn_gpu *g)
+static void gpu_complete(struct zn_walk *w, const struct zn_gpu *g)
 {
-	gpu_series(t, g);
-	end_u64(t, !g->partial);
+	gpu_series(w, g);
+	zn_walk_integer(w, !g->partial);
 }
 
-static void gpu_info(struct text *t, const struct zn_gpu *g)
+static void gpu_info(struct zn_walk *w, const struct zn_gpu *g)
 {
-	gpu_series(t, g);
-	label(t, "uuid", g->uuid);
-	label(t, "pci", g->pci);
+	gpu_series(w, g);
+	zn_walk_label(w, "uuid", g->uuid);
+	zn_walk_label(w, "pci", g->pci);
 	if (g->minor >= 0)
-		label_u64(t, "minor", g->minor);
+		zn_walk_number(w, "minor", g->minor);
 	else
-		label(t, "minor", "");
-	label(t, "vendor", zn_vendor_label(g->vendor));
-	end_u64(t, 1);
+		zn_walk_label(w, "minor", "");
+	zn_walk_label(w, "vendor", zn_vendor_label(g->vendor));
+	zn_walk_integer(w, 1);
 }
 
-static void each_gpu(struct text *t, void (*lines)(struct text *t, const struct zn_gpu *g))
+static void each_gpu(struct zn_walk *w, void (*series)(struct zn_walk *w, const struct zn_gpu *g))
 {
-	const struct zn_gpus *gpus = &t->view->agg->gpus;
+	const struct zn_gpus *gpus = &w->view->agg->gpus;
 
 	for (uint32_t i = 0; i < gpus->count; i++)
 		if (zn_gpu_shown(&gpus->gpu[i]) && !zn_gpu_unknown(&gpus->gpu[i]))
-			lines(t, &gpus->gpu[i]);
+			series(w, &gpus->gpu[i]);
 }
 
-static void emit_gpu_total(struct text *t)
+static void emit_gpu_total(struct zn_walk *w)
 {
-	each_gpu(t, gpu_total);
+	each_gpu(w, gpu_total);
 }
 
-static void emit_gpu_ratio(struct text *t)
+static void emit_gpu_ratio(struct zn_walk *w)
 {
-	each_gpu(t, gpu_ratio);
+	each_gpu(w, gpu_ratio);
 }
 
-static void emit_gpu_complete(struct text *t)
+static void emit_gpu_complete(struct zn_walk *w)
 {
-	each_gpu(t, gpu_complete);
+	each_gpu(w, gpu_complete);
 }
 
-static void emit_gpu_info(struct text *t)
+static void emit_gpu_info(struct zn_walk *w)
 {
-	each_gpu(t, gpu_info);
+	each_gpu(w, gpu_info);
 }
 
 /* Scratch, as `taken` is: a walk over one metric shall not clear 64 KiB. */
@@ -1311,13 +903,13 @@ static struct {
 } jobs;
 
 /* Of the jobs of one id only the newest is shown: the labels of two would be the same. */
-static void jobs_take(struct text *t)
+static void list_jobs(struct zn_walk *w)
 {
-	struct zn_jobs *j = t->view->jobs;
+	struct zn_jobs *j = w->view->jobs;
 
-	if (t->jobs_taken)
+	if (w->jobs_listed)
 		return;
-	t->jobs_taken = true;
+	w->jobs_listed = true;
 	jobs.count = 0;
 	for (uint32_t i = 0; j && i < ZN_JOBS_MAX; i++)
 		if (j->job[i].state != ZN_JOB_FREE && zn_jobs_find(j, j->job[i].id, ZN_UNKNOWN) == &j->job[i])
@@ -1335,56 +927,56 @@ static void sum_gone(struct job_sum *s, const struct zn_job *job)
 		s->nccl_bytes += job->gone[d].bytes;
 }
 
-static void sum_live(struct text *t, struct job_sum *s, uint32_t row)
+static void sum_live(struct zn_walk *w, struct job_sum *s, uint32_t row)
 {
-	const struct zn_proc *p = zn_arena_proc(t->view->agg->arena, row);
+	const struct zn_proc *p = zn_arena_proc(w->view->agg->arena, row);
 
 	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
 		s->launches += p->count[i];
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
-		s->count[i] += zn_agg_count(t->view->agg, row, SUMMED_FIRST + i);
+		s->count[i] += zn_agg_count(w->view->agg, row, SUMMED_FIRST + i);
 	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
-		const struct zn_hist *h = zn_arena_hist(t->view->agg->arena, p->hist[d]);
+		const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[d]);
 
 		s->nccl_bytes += h ? h->bytes : 0;
 	}
 }
 
 /* In one pass over the processes, whatever the number of jobs, once for all metrics of a page. */
-static void jobs_sum(struct text *t)
+static void sum_jobs(struct zn_walk *w)
 {
-	struct zn_jobs *j = t->view->jobs;
+	struct zn_jobs *j = w->view->jobs;
 	const struct zn_proc *p;
 
-	t->jobs_summed = true;
+	w->jobs_summed = true;
 	for (uint32_t i = 0; i < jobs.count; i++)
 		sum_gone(&jobs.sum[jobs.job[i] - j->job], jobs.job[i]);
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
 		const struct zn_job *job = zn_jobs_of(j, p);
 
 		if (job)
-			sum_live(t, &jobs.sum[job - j->job], t->view->agg->row[r]);
+			sum_live(w, &jobs.sum[job - j->job], w->view->agg->row[r]);
 	}
 }
 
 /* Of a job that is shown. */
-static const struct job_sum *sum_of(struct text *t, const struct zn_job *job)
+static const struct job_sum *sum_of(struct zn_walk *w, const struct zn_job *job)
 {
-	if (!t->jobs_summed)
-		jobs_sum(t);
-	return &jobs.sum[job - t->view->jobs->job];
+	if (!w->jobs_summed)
+		sum_jobs(w);
+	return &jobs.sum[job - w->view->jobs->job];
 }
 
 /* A job that began before the daemon is counted from the daemon's start on. */
-static void job_series(struct text *t, const struct zn_job *job)
+static void job_series(struct zn_walk *w, const struct zn_job *job)
 {
-	series(t);
-	label(t, "job_id", job->id);
-	t->since_ms = job->start_wall_ms > t->view->start_wall_ms ? job->start_wall_ms : t->view->start_wall_ms;
+	zn_walk_series(w);
+	zn_walk_label(w, "job_id", job->id);
+	w->sample.since_ms = job->start_wall_ms > w->view->start_wall_ms ? job->start_wall_ms : w->view->start_wall_ms;
 }
 
-static void job_info(struct text *t, const struct zn_job *job)
+static void job_info(struct zn_walk *w, const struct zn_job *job)
 {
 	static const struct {
 		const char *label;
@@ -1392,53 +984,53 @@ static void job_info(struct text *t, const struct zn_job *job)
 	} said[] = {{"account", ZN_KEY_ACCOUNT}, {"partition", ZN_KEY_PARTITION}, {"name", ZN_KEY_NAME},
 		{"nodes", ZN_KEY_NODES}, {"gpus", ZN_KEY_GPUS}};
 
-	job_series(t, job);
-	label(t, "user", job->about.value[ZN_KEY_USER]);
+	job_series(w, job);
+	zn_walk_label(w, "user", job->about.value[ZN_KEY_USER]);
 	if (job->uid != ZN_UNKNOWN)
-		label_u64(t, "uid", job->uid);
+		zn_walk_number(w, "uid", job->uid);
 	else
-		label(t, "uid", "");
+		zn_walk_label(w, "uid", "");
 	for (size_t i = 0; i < ZN_LEN(said); i++)
-		label(t, said[i].label, job->about.value[said[i].key]);
-	end_u64(t, 1);
+		zn_walk_label(w, said[i].label, job->about.value[said[i].key]);
+	zn_walk_integer(w, 1);
 }
 
-static void job_processes(struct text *t, const struct zn_job *job)
+static void job_processes(struct zn_walk *w, const struct zn_job *job)
 {
-	job_series(t, job);
-	end_u64(t, job->processes);
+	job_series(w, job);
+	zn_walk_integer(w, job->processes);
 }
 
-static void job_start(struct text *t, const struct zn_job *job)
+static void job_start(struct zn_walk *w, const struct zn_job *job)
 {
-	job_series(t, job);
-	end_scaled(t, job->start_wall_ms, 3);
+	job_series(w, job);
+	zn_walk_scaled(w, job->start_wall_ms, 3);
 }
 
-static void job_ended(struct text *t, const struct zn_job *job)
+static void job_ended(struct zn_walk *w, const struct zn_job *job)
 {
 	if (job->state != ZN_JOB_ENDED)
 		return;
-	job_series(t, job);
-	end_scaled(t, job->end_wall_ms, 3);
+	job_series(w, job);
+	zn_walk_scaled(w, job->end_wall_ms, 3);
 }
 
-static void job_launches(struct text *t, const struct zn_job *job)
+static void job_launches(struct zn_walk *w, const struct zn_job *job)
 {
-	job_series(t, job);
-	end_u64(t, sum_of(t, job)->launches);
+	job_series(w, job);
+	zn_walk_integer(w, sum_of(w, job)->launches);
 }
 
-static void job_nccl_bytes(struct text *t, const struct zn_job *job)
+static void job_nccl_bytes(struct zn_walk *w, const struct zn_job *job)
 {
-	job_series(t, job);
-	end_u64(t, sum_of(t, job)->nccl_bytes);
+	job_series(w, job);
+	zn_walk_integer(w, sum_of(w, job)->nccl_bytes);
 }
 
 /* Waits for data are told where there were some: whether a loader is one that is known cannot be told of a job. */
-static void job_stalls(struct text *t, const struct zn_job *job)
+static void job_stalls(struct zn_walk *w, const struct zn_job *job)
 {
-	const uint64_t *ns = sum_of(t, job)->count + (ZN_C_STALL_CPU - SUMMED_FIRST);
+	const uint64_t *ns = sum_of(w, job)->count + (ZN_C_STALL_CPU - SUMMED_FIRST);
 	uint64_t all = 0;
 
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
@@ -1446,184 +1038,184 @@ static void job_stalls(struct text *t, const struct zn_job *job)
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT && all; s++) {
 		if (s == ZN_STALL_DATA && !ns[s])
 			continue;
-		job_series(t, job);
-		label_word(t, "cause", zn_stall_label(s));
-		end_scaled(t, ns[s], 9);
+		job_series(w, job);
+		zn_walk_label(w, "cause", zn_stall_label(s));
+		zn_walk_scaled(w, ns[s], 9);
 	}
 }
 
-static void each_job(struct text *t, void (*lines)(struct text *t, const struct zn_job *job))
+static void each_job(struct zn_walk *w, void (*series)(struct zn_walk *w, const struct zn_job *job))
 {
-	jobs_take(t);
+	list_jobs(w);
 	for (uint32_t i = 0; i < jobs.count; i++)
-		lines(t, jobs.job[i]);
+		series(w, jobs.job[i]);
 }
 
 /* Counters of all processes of a job, which appear with their first event. */
-static void emit_job_counts(struct text *t)
+static void emit_job_counts(struct zn_walk *w)
 {
-	const struct counts *c = t->metric->arg;
+	const struct counts *c = w->metric->arg;
 
-	jobs_take(t);
+	list_jobs(w);
 	for (uint32_t i = 0; i < jobs.count * c->count; i++) {
 		const struct zn_job *job = jobs.job[i / c->count];
 		uint32_t n = i % c->count;
-		uint64_t v = sum_of(t, job)->count[c->first - SUMMED_FIRST + n];
+		uint64_t v = sum_of(w, job)->count[c->first - SUMMED_FIRST + n];
 
 		if (v == 0)
 			continue;
-		job_series(t, job);
+		job_series(w, job);
 		if (c->label)
-			label_word(t, c->label, c->value[n]);
-		end_scaled(t, v, c->decimals);
+			zn_walk_label(w, c->label, c->value[n]);
+		zn_walk_scaled(w, v, c->decimals);
 	}
 }
 
-static void job_oom_kills(struct text *t, const struct zn_job *job)
+static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
 {
-	job_series(t, job);
-	end_u64(t, zn_job_row(t->view->jobs, job)->oom_kills);
+	job_series(w, job);
+	zn_walk_integer(w, zn_job_row(w->view->jobs, job)->oom_kills);
 }
 
 /* From 0 on, as a job may have one such kill and no more. */
-static void emit_oom_kills(struct text *t)
+static void emit_oom_kills(struct zn_walk *w)
 {
-	const struct zn_probe *probe = t->view->probe;
+	const struct zn_probe *probe = w->view->probe;
 
 	if (probe && probe->job_on[ZN_LEN(probe->job_on) - 1].link < 0)
 		return;
-	series(t);
-	label(t, "job_id", "");
-	end_u64(t, t->view->agg->arena->shared->oom_kills);
-	each_job(t, job_oom_kills);
+	zn_walk_series(w);
+	zn_walk_label(w, "job_id", "");
+	zn_walk_integer(w, w->view->agg->arena->shared->oom_kills);
+	each_job(w, job_oom_kills);
 }
 
 /* There only where the log is read. */
-static void emit_log_records(struct text *t)
+static void emit_log_records(struct zn_walk *w)
 {
-	const struct zn_xids *x = t->view->xids;
+	const struct zn_xids *x = w->view->xids;
 
 	if (!x || x->fd < 0)
 		return;
-	series(t);
-	label_word(t, "from", "kernel");
-	end_u64(t, x->kernel);
-	series(t);
-	label_word(t, "from", "others");
-	end_u64(t, x->other);
+	zn_walk_series(w);
+	zn_walk_label(w, "from", "kernel");
+	zn_walk_integer(w, x->kernel);
+	zn_walk_series(w);
+	zn_walk_label(w, "from", "others");
+	zn_walk_integer(w, x->other);
 }
 
-static void emit_xids(struct text *t)
+static void emit_xids(struct zn_walk *w)
 {
-	const struct zn_xids *x = t->view->xids;
+	const struct zn_xids *x = w->view->xids;
 
 	for (uint32_t i = 0; x && i < x->count; i++) {
 		if (x->xid[i].amdgpu)
 			continue;
-		t->since_ms = x->xid[i].since_ms;
-		series(t);
-		label(t, "pci", x->xid[i].pci);
-		label_u64(t, "xid", x->xid[i].xid);
-		end_u64(t, x->xid[i].times);
+		w->sample.since_ms = x->xid[i].since_ms;
+		zn_walk_series(w);
+		zn_walk_label(w, "pci", x->xid[i].pci);
+		zn_walk_number(w, "xid", x->xid[i].xid);
+		zn_walk_integer(w, x->xid[i].times);
 	}
 }
 
-static void emit_amdgpu_errors(struct text *t)
+static void emit_amdgpu_errors(struct zn_walk *w)
 {
-	const struct zn_xids *x = t->view->xids;
+	const struct zn_xids *x = w->view->xids;
 
 	for (uint32_t i = 0; x && i < x->count; i++) {
 		if (!x->xid[i].amdgpu)
 			continue;
-		t->since_ms = x->xid[i].since_ms;
-		series(t);
-		label(t, "pci", x->xid[i].pci);
-		label_word(t, "error", zn_amdgpu_label(x->xid[i].amdgpu));
-		end_u64(t, x->xid[i].times);
+		w->sample.since_ms = x->xid[i].since_ms;
+		zn_walk_series(w);
+		zn_walk_label(w, "pci", x->xid[i].pci);
+		zn_walk_label(w, "error", zn_amdgpu_label(x->xid[i].amdgpu));
+		zn_walk_integer(w, x->xid[i].times);
 	}
 }
 
-static void emit_job_info(struct text *t)
+static void emit_job_info(struct zn_walk *w)
 {
-	each_job(t, job_info);
+	each_job(w, job_info);
 }
 
-static void emit_job_processes(struct text *t)
+static void emit_job_processes(struct zn_walk *w)
 {
-	each_job(t, job_processes);
+	each_job(w, job_processes);
 }
 
-static void emit_job_start(struct text *t)
+static void emit_job_start(struct zn_walk *w)
 {
-	each_job(t, job_start);
+	each_job(w, job_start);
 }
 
-static void emit_job_ended(struct text *t)
+static void emit_job_ended(struct zn_walk *w)
 {
-	each_job(t, job_ended);
+	each_job(w, job_ended);
 }
 
-static void job_progress_age(struct text *t, const struct zn_job *job)
+static void job_progress_age(struct zn_walk *w, const struct zn_job *job)
 {
 	uint64_t age_ns, limit_ns;
 
-	if (!t->view->jobs_progress || !zn_job_progress(t->view->jobs_progress, job, &age_ns, &limit_ns))
+	if (!w->view->jobs_progress || !zn_job_progress(w->view->jobs_progress, job, &age_ns, &limit_ns))
 		return;
-	job_series(t, job);
-	end_scaled(t, age_ns, 9);
+	job_series(w, job);
+	zn_walk_scaled(w, age_ns, 9);
 }
 
-static void job_stall_limit(struct text *t, const struct zn_job *job)
+static void job_stall_limit(struct zn_walk *w, const struct zn_job *job)
 {
 	uint64_t age_ns, limit_ns;
 
-	if (!t->view->jobs_progress || !zn_job_progress(t->view->jobs_progress, job, &age_ns, &limit_ns))
+	if (!w->view->jobs_progress || !zn_job_progress(w->view->jobs_progress, job, &age_ns, &limit_ns))
 		return;
-	job_series(t, job);
-	end_scaled(t, limit_ns, 9);
+	job_series(w, job);
+	zn_walk_scaled(w, limit_ns, 9);
 }
 
-static void emit_progress_age(struct text *t)
+static void emit_progress_age(struct zn_walk *w)
 {
-	each_job(t, job_progress_age);
+	each_job(w, job_progress_age);
 }
 
-static void emit_stall_limit(struct text *t)
+static void emit_stall_limit(struct zn_walk *w)
 {
-	each_job(t, job_stall_limit);
+	each_job(w, job_stall_limit);
 }
 
-static void job_causes(struct text *t, const struct zn_job *job)
+static void job_causes(struct zn_walk *w, const struct zn_job *job)
 {
-	const struct zn_cause_group *g = t->view->causes ? &t->view->causes->group[job->slot] : NULL;
+	const struct zn_cause_group *g = w->view->causes ? &w->view->causes->group[job->slot] : NULL;
 
 	for (enum zn_cause cause = 0; g && g->serial == job->serial && cause < ZN_CAUSE_COUNT; cause++) {
 		if (!g->lost_ns[cause])
 			continue;
-		job_series(t, job);
-		label_word(t, "cause", zn_cause_label(cause));
-		end_scaled(t, g->lost_ns[cause], 9);
+		job_series(w, job);
+		zn_walk_label(w, "cause", zn_cause_label(cause));
+		zn_walk_scaled(w, g->lost_ns[cause], 9);
 	}
 }
 
-static void emit_job_causes(struct text *t)
+static void emit_job_causes(struct zn_walk *w)
 {
-	each_job(t, job_causes);
+	each_job(w, job_causes);
 }
 
-static void emit_job_launches(struct text *t)
+static void emit_job_launches(struct zn_walk *w)
 {
-	each_job(t, job_launches);
+	each_job(w, job_launches);
 }
 
-static void emit_job_nccl_bytes(struct text *t)
+static void emit_job_nccl_bytes(struct zn_walk *w)
 {
-	each_job(t, job_nccl_bytes);
+	each_job(w, job_nccl_bytes);
 }
 
-static void emit_job_stalls(struct text *t)
+static void emit_job_stalls(struct zn_walk *w)
 {
-	each_job(t, job_stalls);
+	each_job(w, job_stalls);
 }
 
 /* A field of struct zn_job_gpu. */
@@ -1633,77 +1225,72 @@ struct job_gpu_field {
 	bool time; /* which is counted on GPUs that can be told alone */
 };
 
-static void emit_job_gpus(struct text *t)
+static void emit_job_gpus(struct zn_walk *w)
 {
-	const struct job_gpu_field *f = t->metric->arg;
+	const struct job_gpu_field *f = w->metric->arg;
 
-	jobs_take(t);
+	list_jobs(w);
 	for (uint32_t i = 0; i < jobs.count; i++) {
 		for (uint32_t g = 0; g < jobs.job[i]->gpu_count; g++) {
 			const struct zn_job_gpu *gpu = &jobs.job[i]->gpu[g];
 
 			if (f->time ? !gpu->allocated : gpu->partial)
 				continue;
-			job_series(t, jobs.job[i]);
-			label(t, "gpu_id", gpu->id);
-			end_scaled(t, *(const uint64_t *)((const char *)gpu + f->offset), f->decimals);
+			job_series(w, jobs.job[i]);
+			zn_walk_label(w, "gpu_id", gpu->id);
+			zn_walk_scaled(w, *(const uint64_t *)((const char *)gpu + f->offset), f->decimals);
 		}
 	}
 }
 
-static void emit_alerts(struct text *t)
+static void emit_alerts(struct zn_walk *w)
 {
-	const struct zn_alerts *a = t->view->alerts;
+	const struct zn_alerts *a = w->view->alerts;
 
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
 		const struct zn_rule *rule = &a->rules->rule[i];
 
-		series(t);
-		label(t, "alert", rule->name);
-		label(t, "severity", rule->severity);
-		end_u64(t, zn_rule_state(a, rule));
+		zn_walk_series(w);
+		zn_walk_label(w, "alert", rule->name);
+		zn_walk_label(w, "severity", rule->severity);
+		zn_walk_integer(w, zn_rule_state(a, rule));
 	}
 }
 
-static void emit_build(struct text *t)
+static void emit_build(struct zn_walk *w)
 {
 
-	series(t);
-	label(t, "version", zn_version);
-	label(t, "commit", zn_commit);
-	label(t, "source", t->view->probe ? "live" : "simulated");
-	end_u64(t, 1);
+	zn_walk_series(w);
+	zn_walk_label(w, "version", zn_version);
+	zn_walk_label(w, "commit", zn_commit);
+	zn_walk_label(w, "source", w->view->probe ? "live" : "simulated");
+	zn_walk_integer(w, 1);
 }
 
-static void emit_kernel(struct text *t)
+static void emit_kernel(struct zn_walk *w)
 {
 
-	series(t);
-	label(t, "release", t->view->release);
-	end_u64(t, 1);
+	zn_walk_series(w);
+	zn_walk_label(w, "release", w->view->release);
+	zn_walk_integer(w, 1);
 }
 
-/* Two files may have one path, in two mount namespaces or one after the other: the inode tells them apart. The longest
- * label is one whose bytes all become U+FFFD, three bytes each. */
-static void attached_lines(void *to, const struct zn_lib *lib)
+/* Two files may have one path, in two mount namespaces or one after the other: the inode tells them apart. */
+static void attached_series(void *to, const struct zn_lib *lib)
 {
-	struct text *t = to;
-	const struct zn_probe *p = t->view->probe;
-	char unique[ZN_TEXT_MAX + 64], library[3 * sizeof(unique) + 16];
-	struct zn_out o = {.at = library, .cap = sizeof(library)};
+	struct zn_walk *w = to;
+	const struct zn_probe *p = w->view->probe;
+	char unique[ZN_TEXT_MAX + 64];
 
 	snprintf(unique, sizeof(unique), "%s@%lx:%lu", lib->path, lib->dev, lib->ino);
-	zn_out_text(&o, "library=\"");
-	escaped(&o, unique);
-	zn_out_char(&o, '"');
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		if (!zn_hook_fits(&p->hook[i], lib->kind))
 			continue;
-		series(t);
-		label_word(t, "family", zn_family_label(p->hook[i].family));
-		label_word(t, "symbol", p->hook[i].name);
-		label_made(t, (struct zn_str){o.at, o.len}, "library", unique);
-		end_u64(t, lib->symbol[i] == ZN_SYM_ATTACHED);
+		zn_walk_series(w);
+		zn_walk_label(w, "family", zn_family_label(p->hook[i].family));
+		zn_walk_label(w, "symbol", p->hook[i].name);
+		zn_walk_label(w, "library", unique);
+		zn_walk_integer(w, lib->symbol[i] == ZN_SYM_ATTACHED);
 	}
 }
 
@@ -1719,7 +1306,7 @@ static bool is_second(const struct zn_kernel *k, uint32_t at)
 }
 
 /* Each place of the tier in use once. */
-static void sites_attached(struct text *t, const struct zn_kernel *k)
+static void attached_sites(struct zn_walk *w, const struct zn_kernel *k)
 {
 	for (uint32_t i = 0; i < k->site_count; i++) {
 		const struct zn_site *s = &k->site[i], *with = s->of ? &k->site[s->of - 1] : s;
@@ -1728,20 +1315,20 @@ static void sites_attached(struct text *t, const struct zn_kernel *k)
 			continue;
 		if (is_second(k, i))
 			continue;
-		series(t);
-		label_word(t, "family", zn_family_label(s->family));
-		label_word(t, "symbol", s->place);
-		label_word(t, "library", "kernel");
-		end_u64(t, with->link_fd >= 0);
+		zn_walk_series(w);
+		zn_walk_label(w, "family", zn_family_label(s->family));
+		zn_walk_label(w, "symbol", s->place);
+		zn_walk_label(w, "library", "kernel");
+		zn_walk_integer(w, with->link_fd >= 0);
 	}
 }
 
-static void emit_attached(struct text *t)
+static void emit_attached(struct zn_walk *w)
 {
-	if (t->view->probe)
-		sites_attached(t, &t->view->probe->kernel);
-	if (t->view->find)
-		zn_libraries_visit(zn_find_libraries(t->view->find), attached_lines, t);
+	if (w->view->probe)
+		attached_sites(w, &w->view->probe->kernel);
+	if (w->view->find)
+		zn_libraries_visit(zn_find_libraries(w->view->find), attached_series, w);
 }
 
 struct library_counts {
@@ -1755,27 +1342,27 @@ static void count_library(void *to, const struct zn_lib *lib)
 	*(lib->waiting ? &n->waiting : &n->hooked) += 1;
 }
 
-static void emit_libraries(struct text *t)
+static void emit_libraries(struct zn_walk *w)
 {
 	struct library_counts n = {0};
 
-	if (!t->view->find)
+	if (!w->view->find)
 		return;
-	zn_libraries_visit(zn_find_libraries(t->view->find), count_library, &n);
-	series(t);
-	label_word(t, "state", "hooked");
-	end_u64(t, n.hooked);
-	series(t);
-	label_word(t, "state", "waiting");
-	end_u64(t, n.waiting);
+	zn_libraries_visit(zn_find_libraries(w->view->find), count_library, &n);
+	zn_walk_series(w);
+	zn_walk_label(w, "state", "hooked");
+	zn_walk_integer(w, n.hooked);
+	zn_walk_series(w);
+	zn_walk_label(w, "state", "waiting");
+	zn_walk_integer(w, n.waiting);
 }
 
-static void emit_hang(struct text *t)
+static void emit_hang(struct zn_walk *w)
 {
 	char why[ZN_TEXT_MAX];
 
-	if (t->view->find)
-		one_scaled(t, zn_view_hang(t->view, why), 9);
+	if (w->view->find)
+		zn_walk_one(w, zn_view_hang(w->view, why), 9);
 }
 
 static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
@@ -1790,48 +1377,32 @@ static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
 	return hits;
 }
 
-static void emit_hits(struct text *t)
+static void emit_hits(struct zn_walk *w)
 {
 
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		series(t);
-		label(t, "family", zn_family_label(f));
-		end_u64(t, hits_of(t->view->agg, f));
+		zn_walk_series(w);
+		zn_walk_label(w, "family", zn_family_label(f));
+		zn_walk_integer(w, hits_of(w->view->agg, f));
 	}
 }
 
-static void bias_lines(struct text *t, const struct zn_bias *b, const char *first)
+static void emit_bias(struct zn_walk *w)
 {
-	series(t);
-	label_word(t, "first_instruction", first);
-	labels_end(t);
-	if (t->walk) {
-		t->walk->sample.bias = b;
-		walk_end(t);
-		return;
+	const struct zn_probe *p = w->view->probe;
+
+	for (enum zn_first i = 0; p && i < ZN_FIRST_COUNT; i++) {
+		if (!p->bias[i].samples)
+			continue;
+		zn_walk_series(w);
+		zn_walk_label(w, "first_instruction", zn_first_label(i));
+		zn_walk_calibration(w, &p->bias[i]);
 	}
-	quantile_line(t, "0.1", b->p10_ns);
-	again(t, "");
-	quantile_line(t, "0.5", b->p50_ns);
-	again(t, "");
-	quantile_line(t, "0.9", b->p90_ns);
-	again(t, "");
-	quantile_line(t, "0.99", b->p99_ns);
-	sum_and_count(t, b->sum_ns, b->samples);
 }
 
-static void emit_bias(struct text *t)
+static void emit_run(struct zn_walk *w)
 {
-	const struct zn_probe *p = t->view->probe;
-
-	for (enum zn_first i = 0; p && i < ZN_FIRST_COUNT; i++)
-		if (p->bias[i].samples)
-			bias_lines(t, &p->bias[i], zn_first_label(i));
-}
-
-static void emit_run(struct text *t)
-{
-	struct zn_probe *p = t->view->probe;
+	struct zn_probe *p = w->view->probe;
 	const char *name;
 
 	for (uint32_t i = 0; p && i < ZN_PROGRAMS; i++) {
@@ -1839,175 +1410,175 @@ static void emit_run(struct text *t)
 
 		if (ns == 0)
 			continue;
-		series(t);
-		label(t, "program", name);
-		end_scaled(t, ns, 9);
+		zn_walk_series(w);
+		zn_walk_label(w, "program", name);
+		zn_walk_scaled(w, ns, 9);
 	}
 }
 
-static void emit_duty(struct text *t)
+static void emit_duty(struct zn_walk *w)
 {
 
-	for (enum zn_family f = 0; t->view->probe && f < ZN_FAMILY_COUNT; f++) {
-		series(t);
-		label(t, "family", zn_family_label(f));
-		end_scaled(t, t->view->agg->family_cost_rate[f], 12);
+	for (enum zn_family f = 0; w->view->probe && f < ZN_FAMILY_COUNT; f++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "family", zn_family_label(f));
+		zn_walk_scaled(w, w->view->agg->family_cost_rate[f], 12);
 	}
 }
 
-static void emit_anomalies(struct text *t)
+static void emit_anomalies(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
 		for (uint32_t i = 0; i < ZN_BASELINES; i++) {
-			int32_t v = zn_baselines_score(t->view->baselines, t->view->agg->row[r], p->id, i);
+			int32_t v = zn_baselines_score(w->view->baselines, w->view->agg->row[r], p->id, i);
 
 			if (v == ZN_SCORE_NONE)
 				continue;
-			proc_series(t, p);
-			label_word(t, "signal", zn_baseline_name(i));
-			end_signed(t, v);
+			proc_series(w, p);
+			zn_walk_label(w, "signal", zn_baseline_name(i));
+			zn_walk_signed(w, v);
 		}
 	}
 }
 
-static void emit_overhead(struct text *t)
+static void emit_overhead(struct zn_walk *w)
 {
-	const struct zn_agg *agg = t->view->agg;
+	const struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 
-	if (!t->view->probe && !agg->arena->shared->cost_ns[0])
+	if (!w->view->probe && !agg->arena->shared->cost_ns[0])
 		return; /* what hooked calls cost is not known */
-	EACH_PROC(t, r, p)
+	EACH_PROC(w, r, p)
 	{
-		proc_series(t, p);
-		end_scaled(t, agg->info[agg->row[r]].cost_rate, 12);
+		proc_series(w, p);
+		zn_walk_scaled(w, agg->info[agg->row[r]].cost_rate, 12);
 	}
 }
 
-static void emit_lost(struct text *t)
+static void emit_lost(struct zn_walk *w)
 {
-	struct zn_view *v = t->view;
+	struct zn_view *v = w->view;
 
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++) {
-		series(t);
-		label_word(t, "what", zn_loss_label(i));
-		end_u64(t, zn_view_lost(v, i));
+		zn_walk_series(w);
+		zn_walk_label(w, "what", zn_loss_label(i));
+		zn_walk_integer(w, zn_view_lost(v, i));
 	}
 }
 
 /* Of each kind of destination that is given. */
-static void emit_sent(struct text *t)
+static void emit_sent(struct zn_walk *w)
 {
-	const struct zn_courier *c = t->view->courier;
+	const struct zn_courier *c = w->view->courier;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
 		for (enum zn_sent i = 0; c->senders[to] && i < ZN_SENT_COUNT; i++) {
-			series(t);
-			label_word(t, "to", zn_outbound_label(to));
-			label_word(t, "result", zn_sent_label(i));
-			end_u64(t, c->sum[to].sent[i]);
+			zn_walk_series(w);
+			zn_walk_label(w, "to", zn_outbound_label(to));
+			zn_walk_label(w, "result", zn_sent_label(i));
+			zn_walk_integer(w, c->sum[to].sent[i]);
 		}
 }
 
 /* What a courier that has ended did not send is not known to be anywhere. */
-static void emit_outbound(struct text *t)
+static void emit_outbound(struct zn_walk *w)
 {
-	const struct zn_courier *c = t->view->courier;
-	const bool *waiting = t->metric->arg;
+	const struct zn_courier *c = w->view->courier;
+	const bool *waiting = w->metric->arg;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
 		if (c->senders[to] && (!*waiting || c->child.fd >= 0)) {
-			series(t);
-			label_word(t, "to", zn_outbound_label(to));
-			end_u64(t, *waiting ? c->sum[to].queued : zn_courier_down(c, to));
+			zn_walk_series(w);
+			zn_walk_label(w, "to", zn_outbound_label(to));
+			zn_walk_integer(w, *waiting ? c->sum[to].queued : zn_courier_down(c, to));
 		}
 }
 
-static void emit_tables(struct text *t)
+static void emit_tables(struct zn_walk *w)
 {
-	const bool *limits = t->metric->arg;
+	const bool *limits = w->metric->arg;
 	struct zn_usage usage[ZN_USAGES_MAX];
-	size_t n = zn_view_usage(t->view, usage);
+	size_t n = zn_view_usage(w->view, usage);
 
 	for (size_t i = 0; i < n; i++) {
-		series(t);
-		label_word(t, "table", usage[i].table);
-		end_u64(t, *limits ? usage[i].limit : usage[i].entries);
+		zn_walk_series(w);
+		zn_walk_label(w, "table", usage[i].table);
+		zn_walk_integer(w, *limits ? usage[i].limit : usage[i].entries);
 	}
 }
 
-static void emit_requests(struct text *t)
+static void emit_requests(struct zn_walk *w)
 {
 	static const char *const code[] = {
 #define X(n) #n,
 		ZN_CODES(X)
 #undef X
 	};
-	const struct zn_http_stats *s = t->view->http;
+	const struct zn_http_stats *s = w->view->http;
 
 	for (uint32_t i = 0; s && i < (ZN_ROUTES_MAX + 1) * ZN_CODE_COUNT; i++) {
 		uint32_t route = i / ZN_CODE_COUNT;
 
 		if (s->requests[route][i % ZN_CODE_COUNT] == 0)
 			continue;
-		series(t);
-		label(t, "path", route < ZN_ROUTES_MAX ? s->path[route] : "other");
-		label(t, "code", code[i % ZN_CODE_COUNT]);
-		end_u64(t, s->requests[route][i % ZN_CODE_COUNT]);
+		zn_walk_series(w);
+		zn_walk_label(w, "path", route < ZN_ROUTES_MAX ? s->path[route] : "other");
+		zn_walk_label(w, "code", code[i % ZN_CODE_COUNT]);
+		zn_walk_integer(w, s->requests[route][i % ZN_CODE_COUNT]);
 	}
 }
 
-static void emit_connections(struct text *t)
+static void emit_connections(struct zn_walk *w)
 {
-	one_u64(t, t->view->http ? t->view->http->conn_count : 0);
+	zn_walk_one(w, w->view->http ? w->view->http->conn_count : 0, 0);
 }
 
-static void emit_clients(struct text *t)
+static void emit_clients(struct zn_walk *w)
 {
-	one_u64(t, t->view->http ? t->view->http->ws_count : 0);
+	zn_walk_one(w, w->view->http ? w->view->http->ws_count : 0, 0);
 }
 
-static void emit_ticks(struct text *t)
+static void emit_ticks(struct zn_walk *w)
 {
-	one_u64(t, t->view->ticks);
+	zn_walk_one(w, w->view->ticks, 0);
 }
 
-static void emit_render(struct text *t)
+static void emit_render(struct zn_walk *w)
 {
-	one_scaled(t, t->view->render_ns, 9);
+	zn_walk_one(w, w->view->render_ns, 9);
 }
 
 /* There once there was an export. */
-static void emit_export(struct text *t)
+static void emit_export(struct zn_walk *w)
 {
-	if (t->view->export && t->view->export->render_ns)
-		one_scaled(t, t->view->export->render_ns, 9);
+	if (w->view->export && w->view->export->render_ns)
+		zn_walk_one(w, w->view->export->render_ns, 9);
 }
 
-static void emit_cpu(struct text *t)
+static void emit_cpu(struct zn_walk *w)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	one_scaled(t, ts.tv_sec * ZN_NS_PER_S + ts.tv_nsec, 9);
+	zn_walk_one(w, ts.tv_sec * ZN_NS_PER_S + ts.tv_nsec, 9);
 }
 
-static void emit_resident(struct text *t)
+static void emit_resident(struct zn_walk *w)
 {
-	one_u64(t, t->view->resident_bytes);
+	zn_walk_one(w, w->view->resident_bytes, 0);
 }
 
-static void emit_fds(struct text *t)
+static void emit_fds(struct zn_walk *w)
 {
-	one_u64(t, t->view->open_fds);
+	zn_walk_one(w, w->view->open_fds, 0);
 }
 
-static void emit_start(struct text *t)
+static void emit_start(struct zn_walk *w)
 {
-	one_scaled(t, t->view->start_wall_ms, 3);
+	zn_walk_one(w, w->view->start_wall_ms, 3);
 }
 
 static const struct share_field used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true, true};
@@ -2076,24 +1647,24 @@ static const size_t missing_since = offsetof(struct zn_missing, since_ns),
 static const struct job_gpu_field job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
 
 /* clang-format off */
-static const struct metric table[] = {
+static const struct zn_metric table[] = {
 	{"zernel_gpu_memory_used_bytes", GAUGE, "pid,gpu_id", emit_shares, &used,
 		"GPU memory that a process has reserved from the driver and not freed; without the CUDA context itself, loaded modules, and pinned host memory. Absent where zernel_process_memory_complete is 0."},
 	{"zernel_gpu_memory_peak_bytes", GAUGE, "pid,gpu_id", emit_shares, &peak,
 		"Highest GPU memory use of a process since its first call. Absent where zernel_process_memory_complete is 0."},
-	{"zernel_cuda_launch_latency_seconds", SUMMARY, "pid,quantile", emit_durations, &launch,
+	{"zernel_cuda_launch_latency_seconds", DURATIONS, "pid,quantile", emit_durations, &launch,
 		"Host time from entry to return of a call that launches a kernel or a graph, since the process started; the time that the probes add is taken out."},
-	{"zernel_nccl_collective_duration_seconds", SUMMARY, "op,quantile", emit_durations, &collective,
+	{"zernel_nccl_collective_duration_seconds", DURATIONS, "op,quantile", emit_durations, &collective,
 		"Host time in an NCCL operation, of all processes since the daemon started. A collective enqueues and returns: this is not the time it takes on the GPU."},
-	{"zernel_dataloader_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &dataloader,
+	{"zernel_dataloader_wait_seconds", DURATIONS, "pid,quantile", emit_durations, &dataloader,
 		"Time that the training thread waits for a batch."},
-	{"zernel_dataloader_worker_idle_seconds", SUMMARY, "pid,quantile", emit_durations, &worker_idle,
+	{"zernel_dataloader_worker_idle_seconds", DURATIONS, "pid,quantile", emit_durations, &worker_idle,
 		"Time that a worker of a process's data loader sleeps until it is asked for another batch."},
 	{"zernel_dataloader_workers", GAUGE, "pid", emit_workers, NULL,
 		"Live processes that this one, or one of them, started and that call no hooked library; there once its data loader was seen to wait."},
 	{"zernel_dataloader_worker_seconds_total", COUNTER, "pid,state", emit_worker_time, NULL,
 		"Time of all data loader workers of a process: idle, asleep until they are asked for another batch, or busy."},
-	{"zernel_dist_sync_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &dist_sync,
+	{"zernel_dist_sync_wait_seconds", DURATIONS, "pid,quantile", emit_durations, &dist_sync,
 		"Time that a launching thread waits for other ranks: in the creation of a communicator, at the end of a group, or asleep until a peer has answered over a socket."},
 	{"zernel_step_stall_ratio", GAUGE, "pid,cause", emit_stalls, NULL,
 		"Where the time of a process's launching threads went over the last tick; the causes add up to 1. Of a data loader that is not known there is no cause data: its waits are in other."},
@@ -2127,7 +1698,7 @@ static const struct metric table[] = {
 		"Calls that launch a kernel or replay a graph; captured: recorded into a graph, not run."},
 	{"zernel_cuda_launch_errors_total", COUNTER, "pid", emit_counts, &launch_errors,
 		"Launches that returned an error."},
-	{"zernel_cuda_sync_seconds", SUMMARY, "pid,call,quantile", emit_durations, &sync_calls,
+	{"zernel_cuda_sync_seconds", DURATIONS, "pid,call,quantile", emit_durations, &sync_calls,
 		"Time the host spends in a call that waits for the GPU, since the process started."},
 	{"zernel_cuda_memcpy_bytes_total", COUNTER, "pid,direction", emit_counts, &copy_bytes,
 		"Bytes of copies: of blocking ones when they succeed, of asynchronous ones when they are asked for."},
@@ -2137,18 +1708,18 @@ static const struct metric table[] = {
 		"Bytes of memory that is set, as they are asked for."},
 	{"zernel_cuda_memset_calls_total", COUNTER, "pid", emit_counts, &memset_calls,
 		"Calls that set memory, as they are made."},
-	{"zernel_cuda_load_seconds", SUMMARY, "pid,call,quantile", emit_durations, &loads,
+	{"zernel_cuda_load_seconds", DURATIONS, "pid,call,quantile", emit_durations, &loads,
 		"Time the host spends in a call that loads code or prepares a graph, which is where a slow first step often comes from: a module or a library of kernels, a function of one (which is loaded when it is first asked for), or a graph that is instantiated, updated or uploaded."},
 	{"zernel_nccl_calls_total", COUNTER, "pid,op", emit_nccl, &nccl_calls, "NCCL operations of this rank."},
 	{"zernel_nccl_bytes_total", COUNTER, "pid,op", emit_nccl, &nccl_bytes,
 		"Bytes of NCCL operations on this rank: elements times their size, as the call's arguments have them."},
 	{"zernel_nccl_errors_total", COUNTER, "pid,op", emit_nccl, &nccl_errors,
 		"NCCL operations that returned an error."},
-	{"zernel_nccl_group_seconds", SUMMARY, "pid,quantile", emit_durations, &group,
+	{"zernel_nccl_group_seconds", DURATIONS, "pid,quantile", emit_durations, &group,
 		"Time from the outermost ncclGroupStart to its ncclGroupEnd."},
-	{"zernel_nccl_comm_init_seconds", SUMMARY, "pid,quantile", emit_durations, &comm_init,
+	{"zernel_nccl_comm_init_seconds", DURATIONS, "pid,quantile", emit_durations, &comm_init,
 		"Time in the creation of a communicator, which waits for the other ranks."},
-	{"zernel_nccl_issue_skew_seconds", SUMMARY, "comm,quantile", emit_skew, NULL,
+	{"zernel_nccl_issue_skew_seconds", DURATIONS, "comm,quantile", emit_skew, NULL,
 		"Of the ranks of a communicator on this node: how long after the first one the last one issued the same collective. Operations with a root other than broadcast, and point-to-point ones, are not compared."},
 	{"zernel_nccl_issue_late_seconds_total", COUNTER, "comm,rank", emit_lateness, NULL,
 		"How long after the first rank of this node a rank issued its collectives: the straggler's grows."},
@@ -2164,7 +1735,7 @@ static const struct metric table[] = {
 		"System calls that the threads of a process began; those that probes of the kernel make on the way are not among them."},
 	{"zernel_syscall_density", GAUGE, "pid", emit_rates, &density,
 		"System calls per launch: those that began over the last tick, by the launches of that tick; absent without one."},
-	{"zernel_gpu_ioctl_seconds", SUMMARY, "pid,quantile", emit_durations, &gpu_ioctl,
+	{"zernel_gpu_ioctl_seconds", DURATIONS, "pid,quantile", emit_durations, &gpu_ioctl,
 		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for."},
 	{"zernel_gpu_driver_stuck_seconds", GAUGE, "pid", emit_driver_stuck, NULL,
 		"For how long the oldest call of ioctl() on a GPU's device has not come back; there only while one has lasted longer than from one tick to the next."},
@@ -2188,7 +1759,7 @@ static const struct metric table[] = {
 		"Times a thread was moved to another CPU; numa: those of them to another memory node."},
 	{"zernel_thread_migrations_per_second", GAUGE, "pid", emit_rates, &migration_rate,
 		"Migrations of a process's threads per second, over the last tick."},
-	{"zernel_runqueue_wait_seconds", SUMMARY, "pid,quantile", emit_durations, &runqueue,
+	{"zernel_runqueue_wait_seconds", DURATIONS, "pid,quantile", emit_durations, &runqueue,
 		"Time from when a thread could run to when it ran."},
 	{"zernel_offcpu_seconds_total", COUNTER, "pid,state", emit_counts, &offcpu,
 		"Time that threads slept, added up over threads, by what they slept in."},
@@ -2198,7 +1769,7 @@ static const struct metric table[] = {
 		"Bytes that a process took from TCP; what splice() takes is not seen."},
 	{"zernel_tcp_retransmits_total", COUNTER, "pid", emit_counts, &tcp_retransmits,
 		"Segments sent again on connections whose last sender is this process."},
-	{"zernel_tcp_sendmsg_seconds", SUMMARY, "pid,quantile", emit_durations, &tcp_send,
+	{"zernel_tcp_sendmsg_seconds", DURATIONS, "pid,quantile", emit_durations, &tcp_send,
 		"Time in which a send gives its bytes to TCP, waits for room included. By tracepoints it is that of the whole call up to there, of write, writev, sendto and sendmsg alone."},
 	{"zernel_job_info", INFO, "job_id,user,uid,account,partition,name,nodes,gpus", emit_job_info, NULL,
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
@@ -2252,7 +1823,7 @@ static const struct metric table[] = {
 		"File operations; op is read, write, copy, mmap, open, create, unlink, mkdir, rmdir, rename, fsync or stat."},
 	{"zernel_io_errors_total", COUNTER, "job_id,mount,fstype,op", emit_io_ops, &io_errors,
 		"File operations that failed, where the file or its directory was found."},
-	{"zernel_io_latency_seconds", SUMMARY, "job_id,mount,op,quantile", emit_durations, NULL,
+	{"zernel_io_latency_seconds", DURATIONS, "job_id,mount,op,quantile", emit_io_durations, NULL,
 		"Duration of file operations, from the call to its return; of asynchronous ones, where it is known, to their completion."},
 	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
 	{"zernel_anomaly_score", GAUGE, "pid,signal", emit_anomalies, NULL,
@@ -2299,24 +1870,7 @@ static const struct metric table[] = {
 };
 /* clang-format on */
 
-void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
-{
-	struct text t = {.out = o, .view = v, .openmetrics = openmetrics};
-	uint64_t start = zn_now_ns();
-
-	zn_agg_refresh(v->agg);
-	if (v->flows)
-		zn_flows_refresh(v->flows);
-	for (size_t i = 0; i < ZN_LEN(table); i++) {
-		family(&t, &table[i]);
-		table[i].emit(&t);
-	}
-	if (openmetrics)
-		zn_out_text(o, "# EOF\n");
-	v->render_ns = zn_now_ns() - start;
-}
-
-static const struct metric *find(const char *name)
+static const struct zn_metric *find(const char *name)
 {
 	for (size_t i = 0; i < ZN_LEN(table); i++)
 		if (!strcmp(table[i].name, name))
@@ -2331,7 +1885,7 @@ bool zn_metrics_known(const char *name)
 
 int zn_metrics_type(const char *name)
 {
-	const struct metric *m = find(name);
+	const struct zn_metric *m = find(name);
 
 	return m ? (int)m->type : -1;
 }
@@ -2341,25 +1895,50 @@ const char *zn_metrics_name(size_t i)
 	return i < ZN_LEN(table) ? table[i].name : NULL;
 }
 
+const struct zn_metric *zn_metrics_at(size_t i)
+{
+	return i < ZN_LEN(table) ? &table[i] : NULL;
+}
+
+void zn_walk_init(struct zn_walk *w, struct zn_view *v, void (*visit)(void *to, const struct zn_sample *s), void *to)
+{
+	w->view = v;
+	w->visit = visit;
+	w->to = to;
+	w->room = NULL;
+	w->digits = (struct zn_out){.at = w->bytes, .cap = sizeof(w->bytes)};
+	w->jobs_listed = w->jobs_summed = false;
+}
+
+void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)
+{
+	w->metric = m;
+	w->sample.metric = m->name;
+	w->sample.help = m->help;
+	w->sample.type = m->type;
+	w->sample.value = __builtin_nan("");
+	w->sample.negative = false;
+	w->sample.hist = NULL;
+	w->sample.bias = NULL;
+	w->sample.since_ms = w->view->start_wall_ms;
+	m->emit(w);
+}
+
 void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to)
 {
-	char numbers[128]; /* of the series with most of them, zernel_nccl_rank_info: 46 digits */
-	struct zn_out o = {.at = numbers, .cap = sizeof(numbers)};
-	struct walk w = {.visit = visit, .to = to};
-	struct text t = {.out = &o, .walk = &w, .view = v};
-	const struct metric *m = name ? find(name) : table;
+	const struct zn_metric *m = name ? find(name) : table;
 	size_t n = !m ? 0 : name ? 1 : ZN_LEN(table);
+	struct zn_walk w;
 
-	for (size_t i = 0; i < n; i++) {
-		family(&t, &m[i]);
-		m[i].emit(&t);
-	}
+	zn_walk_init(&w, v, visit, to);
+	for (size_t i = 0; i < n; i++)
+		zn_walk_metric(&w, &m[i]);
 }
 
 void zn_metrics_list(FILE *to)
 {
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		fprintf(to, "%s{%s} %s\n    %s\n", table[i].name, table[i].labels, type_name(table[i].type),
+		fprintf(to, "%s{%s} %s\n    %s\n", table[i].name, table[i].labels, zn_metrics_type_name(table[i].type),
 			table[i].help);
 }
 
@@ -2388,9 +1967,365 @@ void zn_metrics_docs(FILE *to)
 {
 	fputs(docs_head, to);
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		fprintf(to, "| `%s` | %s | %s | %s |\n", table[i].name, type_name(table[i].type), table[i].labels,
-			table[i].help);
+		fprintf(to, "| `%s` | %s | %s | %s |\n", table[i].name, zn_metrics_type_name(table[i].type),
+			table[i].labels, table[i].help);
 	fputs(docs_lost, to);
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++)
 		fprintf(to, "| `%s` | %s |\n", zn_loss_label(i), zn_loss_help(i));
+}
+
+/* ---- Prometheus text 0.0.4 and OpenMetrics 1.0. ---- */
+
+#define ROOM_AFTER  (3 << 20) /* for what follows the durations of file I/O */
+#define ESCAPED_MAX 1024
+
+/* A series of durations. It is there twice: as a summary, and in the histogram that is its twin, of the same moment. */
+struct duration {
+	size_t labels, labels_len; /* where in the text, with the opening bracket and without the closing one */
+	uint64_t since_ms;
+	struct zn_spread spread;
+};
+/* Scratch: pages are rendered one after the other. Each entry of a process stands for a histogram of its own. */
+static struct duration durations[ZN_HISTS_MAX + ZN_IO_MAX];
+
+/* The text as it is written. A series is its labels, written once; further lines of it copy them from there. */
+struct text {
+	struct zn_out *out;
+	bool openmetrics;
+	enum zn_metric_type type;  /* of the family at hand */
+	struct zn_str name, base;  /* of its samples; without _total */
+	size_t labels, labels_len; /* of the series at hand, as above */
+	size_t durations;          /* entries in use */
+	/* The last long value of a label: what it is, and how it is written. It comes with each symbol of a library. */
+	size_t long_len, escaped_len;
+	char long_value[ESCAPED_MAX / 3], escaped[ESCAPED_MAX];
+};
+
+static void put(struct zn_out *o, struct zn_str s)
+{
+	zn_out_bytes(o, s.at, s.len);
+}
+
+static struct zn_str str(const char *text)
+{
+	return (struct zn_str){text, strlen(text)};
+}
+
+static void put_comment(struct zn_out *o, const char *what, struct zn_str name, const char *text)
+{
+	zn_out_text(o, what);
+	put(o, name);
+	zn_out_char(o, ' ');
+	zn_out_text(o, text);
+	zn_out_char(o, '\n');
+}
+
+/* The help texts of the table need no escapes in either format, and a test holds them to it. */
+static void put_head(const struct text *t, struct zn_str name, const char *type, const char *help)
+{
+	const char *unit = t->openmetrics ? zn_metrics_unit(name) : NULL;
+
+	put_comment(t->out, "# HELP ", name, help);
+	put_comment(t->out, "# TYPE ", name, type);
+	if (unit)
+		put_comment(t->out, "# UNIT ", name, unit);
+}
+
+/* OpenMetrics names a family without the _total or _info of its samples, and text 0.0.4 knows no info. */
+static void open_family(struct text *t, const struct zn_metric *m)
+{
+	struct zn_str name = str(m->name);
+
+	t->type = m->type;
+	t->name = t->base = name;
+	t->durations = 0;
+	if (m->type == ZN_METRIC_COUNTER)
+		t->base.len -= strlen("_total");
+	if (t->openmetrics && m->type == ZN_METRIC_COUNTER)
+		name.len -= strlen("_total");
+	if (t->openmetrics && m->type == ZN_METRIC_INFO)
+		name.len -= strlen("_info");
+	put_head(t, name,
+		zn_metrics_type_name(m->type == ZN_METRIC_INFO && !t->openmetrics ? ZN_METRIC_GAUGE : m->type),
+		m->help);
+}
+
+/* Any bytes. Escapes what the format knows (backslash, quote, newline) on top of what UTF-8 demands. */
+static void put_escaped(struct zn_out *o, struct zn_str s)
+{
+	size_t from = 0;
+
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.at[i] != '\\' && s.at[i] != '"' && s.at[i] != '\n')
+			continue;
+		zn_out_utf8(o, s.at + from, i - from);
+		zn_out_char(o, '\\');
+		zn_out_char(o, s.at[i] == '\n' ? 'n' : s.at[i]);
+		from = i + 1;
+	}
+	zn_out_utf8(o, s.at + from, s.len - from);
+}
+
+/* The longest text is one whose bytes all become U+FFFD, three bytes each. */
+static void put_long(struct text *t, struct zn_str s)
+{
+	struct zn_out escaped = {.at = t->escaped, .cap = sizeof(t->escaped)};
+
+	if (s.len > sizeof(t->long_value)) {
+		put_escaped(t->out, s);
+		return;
+	}
+	if (s.len != t->long_len || memcmp(s.at, t->long_value, s.len)) {
+		put_escaped(&escaped, s);
+		memcpy(t->long_value, s.at, s.len);
+		t->long_len = s.len;
+		t->escaped_len = escaped.len;
+	}
+	zn_out_bytes(t->out, t->escaped, t->escaped_len);
+}
+
+/* Bytes that a value cannot be written with as they are. */
+static const bool special[256] = {['\\'] = true, ['"'] = true, ['\n'] = true, [0x80 ... 0xff] = true};
+
+/* There is room for a value as it is. False: it has to be escaped. */
+static bool copy_plain(char *to, struct zn_str value)
+{
+	for (size_t i = 0; i < value.len; i++) {
+		if (special[(uint8_t)value.at[i]])
+			return false;
+		to[i] = value.at[i];
+	}
+	return true;
+}
+
+/* Names of labels are short: a loop is faster than a call of memcpy(). */
+static void put_label(struct text *t, char before, const struct zn_label *l)
+{
+	struct zn_out *o = t->out;
+	char *to = o->at + o->len;
+
+	if (o->full || l->name.len + l->value.len + strlen("{=\"\"") > o->cap - o->len) {
+		o->full = true;
+		return;
+	}
+	*to++ = before;
+	for (size_t i = 0; i < l->name.len; i++)
+		*to++ = l->name.at[i];
+	*to++ = '=';
+	*to++ = '"';
+	o->len = (size_t)(to - o->at);
+	if (copy_plain(to, l->value))
+		o->len += l->value.len;
+	else
+		put_long(t, l->value);
+	zn_out_char(o, '"');
+}
+
+/* From the name on to the last label, without the closing bracket. */
+static void put_series(struct text *t, const struct zn_sample *s)
+{
+	put(t->out, t->name);
+	t->labels = t->out->len;
+	for (uint32_t i = 0; i < s->label_count; i++)
+		put_label(t, i ? ',' : '{', &s->label[i]);
+	t->labels_len = t->out->len - t->labels;
+}
+
+/* One more line of the series. */
+static void put_again(struct text *t, const char *suffix)
+{
+	struct zn_out *o = t->out;
+
+	put(o, t->base);
+	zn_out_text(o, suffix);
+	if (!o->full) /* else they were not all written */
+		zn_out_bytes(o, o->at + t->labels, t->labels_len);
+}
+
+/* A value of a label ends in a quote, and a name does not. */
+static void before_value(struct zn_out *o)
+{
+	if (o->len && o->at[o->len - 1] == '"')
+		zn_out_bytes(o, "} ", 2);
+	else
+		zn_out_char(o, ' ');
+}
+
+static void put_number(struct text *t, uint64_t v, int decimals)
+{
+	before_value(t->out);
+	if (decimals)
+		zn_out_scaled(t->out, v, decimals);
+	else
+		zn_out_u64(t->out, v);
+	zn_out_char(t->out, '\n');
+}
+
+/* OpenMetrics: when a counter, summary or histogram was 0. */
+static void put_created(struct text *t, uint64_t since_ms)
+{
+	if (!t->openmetrics)
+		return;
+	put_again(t, "_created");
+	put_number(t, since_ms, 3);
+}
+
+static void put_single(struct text *t, const struct zn_sample *s)
+{
+	put_series(t, s);
+	if (s->negative) {
+		before_value(t->out);
+		zn_out_char(t->out, '-');
+		zn_out_scaled(t->out, s->number, s->decimals);
+		zn_out_char(t->out, '\n');
+		return;
+	}
+	put_number(t, s->number, s->decimals);
+	if (t->type == ZN_METRIC_COUNTER)
+		put_created(t, s->since_ms);
+}
+
+static void put_quantile(struct text *t, const char *quantile, uint64_t ns)
+{
+	struct zn_out *o = t->out;
+
+	zn_out_char(o, t->labels_len ? ',' : '{');
+	zn_out_text(o, "quantile=\"");
+	zn_out_text(o, quantile);
+	zn_out_char(o, '"');
+	put_number(t, ns, 9);
+}
+
+static void put_sum_and_count(struct text *t, uint64_t sum_ns, uint64_t count, uint64_t since_ms)
+{
+	put_again(t, "_sum");
+	put_number(t, sum_ns, 9);
+	put_again(t, "_count");
+	put_number(t, count, 0);
+	put_created(t, since_ms);
+}
+
+static void put_calibration(struct text *t, const struct zn_sample *s)
+{
+	const struct {
+		const char *quantile;
+		uint64_t ns;
+	} lines[] = {{"0.1", s->bias->p10_ns}, {"0.5", s->bias->p50_ns}, {"0.9", s->bias->p90_ns},
+		{"0.99", s->bias->p99_ns}};
+
+	put_series(t, s);
+	for (size_t i = 0; i < ZN_LEN(lines); i++) {
+		if (i)
+			put_again(t, "");
+		put_quantile(t, lines[i].quantile, lines[i].ns);
+	}
+	put_sum_and_count(t, s->bias->sum_ns, s->bias->samples, s->since_ms);
+}
+
+/* As a summary, and kept for its twin, a histogram whose buckets can be added up across nodes. */
+static void put_durations(struct text *t, const struct zn_sample *s)
+{
+	struct duration *d = &durations[t->durations];
+
+	if (t->durations == ZN_LEN(durations))
+		return;
+	t->durations++;
+	zn_hist_spread(s->hist, &d->spread);
+	put_series(t, s);
+	put_quantile(t, "0.5", d->spread.p50_ns);
+	put_again(t, "");
+	put_quantile(t, "0.99", d->spread.p99_ns);
+	put_sum_and_count(t, d->spread.sum_ns, d->spread.le[ZN_LE_COUNT - 1], s->since_ms);
+	d->labels = t->labels;
+	d->labels_len = t->labels_len;
+	d->since_ms = s->since_ms;
+}
+
+static void put_sample(void *to, const struct zn_sample *s)
+{
+	if (s->hist)
+		put_durations(to, s);
+	else if (s->bias)
+		put_calibration(to, s);
+	else
+		put_single(to, s);
+}
+
+/* As the Prometheus libraries print the limits of zn_le_ns(), in seconds, and as OpenMetrics wants them: these strings
+ * never change. */
+#define LE(v)                                                                                                          \
+	{                                                                                                              \
+		"le=\"" v "\"} ", sizeof("le=\"" v "\"} ") - 1                                                         \
+	}
+static const struct zn_str le_label[ZN_LE_COUNT] = {LE("1.024e-06"), LE("4.096e-06"), LE("1.6384e-05"),
+	LE("6.5536e-05"), LE("0.000262144"), LE("0.001048576"), LE("0.004194304"), LE("0.016777216"), LE("0.067108864"),
+	LE("0.268435456"), LE("1.073741824"), LE("4.294967296"), LE("17.179869184"), LE("68.719476736"), LE("+Inf")};
+
+/* The lines of all buckets begin alike: what the first one begins with, which is there, is copied. */
+static void put_buckets(struct zn_out *o, struct zn_str begin, const uint64_t le[ZN_LE_COUNT])
+{
+	for (uint32_t i = 0; i < ZN_LE_COUNT && !o->full; i++) {
+		if (i)
+			put(o, begin);
+		put(o, le_label[i]);
+		zn_out_u64(o, le[i]);
+		zn_out_char(o, '\n');
+	}
+}
+
+static void put_histogram(struct text *t, const struct duration *d)
+{
+	struct zn_out *o = t->out;
+	size_t at = o->len;
+
+	t->labels = d->labels;
+	t->labels_len = d->labels_len;
+	put_again(t, "_bucket");
+	zn_out_char(o, t->labels_len ? ',' : '{');
+	put_buckets(o, (struct zn_str){o->at + at, o->len - at}, d->spread.le);
+	put_sum_and_count(t, d->spread.sum_ns, d->spread.le[ZN_LE_COUNT - 1], d->since_ms);
+}
+
+/* The twin has its place even without a series. */
+static void close_family(struct text *t, const struct zn_metric *m)
+{
+	char twin[ZN_TWIN_BYTES];
+
+	if (!m->twin)
+		return;
+	zn_metrics_twin(twin, m->name);
+	t->name = t->base = str(twin);
+	put_head(t, t->base, "histogram", m->help);
+	for (size_t i = 0; i < t->durations && !t->out->full; i++)
+		put_histogram(t, &durations[i]);
+}
+
+static int32_t room_for_files(void *to)
+{
+	const struct text *t = to;
+	size_t taken = t->out->len + ROOM_AFTER;
+
+	return t->out->cap > taken ? (int32_t)(t->out->cap - taken) : 0;
+}
+
+void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
+{
+	struct text t = {.out = o, .openmetrics = openmetrics};
+	uint64_t start = zn_now_ns();
+	const struct zn_metric *m;
+	struct zn_walk w;
+
+	zn_agg_refresh(v->agg);
+	if (v->flows)
+		zn_flows_refresh(v->flows);
+	zn_walk_init(&w, v, put_sample, &t);
+	w.room = room_for_files;
+	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {
+		open_family(&t, m);
+		zn_walk_metric(&w, m);
+		close_family(&t, m);
+	}
+	if (openmetrics)
+		zn_out_text(o, "# EOF\n");
+	v->render_ns = zn_now_ns() - start;
 }

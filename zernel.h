@@ -4218,12 +4218,12 @@ struct zn_walk {
 	void (*visit)(void *to, const struct zn_sample *s);
 	int32_t (*room)(void *to); /* bytes of text that durations of file I/O may take; NULL: any number */
 	void *to;
-	const struct zn_metric *metric; /* at hand */
-	struct zn_sample sample;        /* of the series at hand */
-	const char *job_id;             /* its last label; NULL or empty: it has none */
-	struct zn_out digits;           /* the numbers among its labels, in bytes */
-	char bytes[128];                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
-	bool jobs_listed, jobs_summed;  /* what rows keep from one metric to the next is there */
+	const struct zn_metric *metric;                 /* at hand */
+	struct zn_sample sample;                        /* of the series at hand */
+	const char *job_id;                             /* its last label; NULL or empty: it has none */
+	struct zn_out digits;                           /* the numbers among its labels, in bytes */
+	char bytes[128];                                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
+	bool jobs_listed, jobs_summed, hashes_compared; /* what rows keep from one metric to the next is there */
 };
 void zn_walk_init(struct zn_walk *w, struct zn_view *v, void (*visit)(void *to, const struct zn_sample *s), void *to);
 /* Every series of a metric, as of the last zn_agg_tick() or zn_agg_refresh(). One walk is over one state of things. */

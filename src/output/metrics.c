@@ -578,26 +578,41 @@ static void emit_durations(struct zn_walk *w)
 	}
 }
 
-/* Two users' communicators have one hash only if one of them chose it so. */
-static bool is_of_two(struct zn_walk *w, const struct zn_skew *s)
-{
-	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *other = zn_arena_skew(w->view->agg->arena, slot);
+/* Scratch: communicators whose hash another one has too. */
+static bool hash_of_two[ZN_SKEWS_MAX];
 
-		if (other && other != s && other->hash == s->hash)
-			return true;
+static void compare_hashes(struct zn_walk *w)
+{
+	uint64_t hash[ZN_SKEWS_MAX];
+	uint32_t slots[ZN_SKEWS_MAX], count = 0;
+
+	w->hashes_compared = true;
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+
+		hash_of_two[slot] = false;
+		if (!s)
+			continue;
+		slots[count] = slot;
+		hash[count] = s->hash;
+		for (uint32_t i = 0; i < count; i++)
+			if (hash[i] == hash[count])
+				hash_of_two[slot] = hash_of_two[slots[i]] = true;
+		count++;
 	}
-	return false;
 }
 
-static void skew_series(struct zn_walk *w, const struct zn_skew *s)
+/* Two users' communicators have one hash only if one of them chose it so: their labels tell whose each is. */
+static void skew_series(struct zn_walk *w, const struct zn_skew *s, uint32_t slot)
 {
 	size_t at;
 
+	if (!w->hashes_compared)
+		compare_hashes(w);
 	zn_walk_series(w);
 	at = w->digits.len;
 	zn_out_hex(&w->digits, s->hash, 16);
-	if (is_of_two(w, s)) {
+	if (hash_of_two[slot]) {
 		zn_out_char(&w->digits, '-');
 		zn_out_u64(&w->digits, ZN_SKEW_OWNER(s->of));
 	}
@@ -671,7 +686,7 @@ static void emit_skew(struct zn_walk *w)
 
 		if (!h || !h->calls)
 			continue;
-		skew_series(w, s);
+		skew_series(w, s, slot);
 		zn_walk_durations(w, h);
 	}
 }
@@ -702,7 +717,7 @@ static void emit_lateness(struct zn_walk *w)
 		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
 			if (s->member[m].rank == ZN_UNKNOWN || !lateness_of(w, s, slot, m, &ns))
 				continue;
-			skew_series(w, s);
+			skew_series(w, s, slot);
 			zn_walk_number(w, "rank", s->member[m].rank);
 			zn_walk_scaled(w, ns, 9);
 		}
@@ -721,7 +736,7 @@ static const char *missing_job(struct zn_walk *w, const struct zn_skew *s, const
 
 static void missing_series(struct zn_walk *w, const struct zn_skew *s, const struct zn_missing *m)
 {
-	skew_series(w, s);
+	skew_series(w, s, m->slot);
 	if (m->rank == ZN_UNKNOWN)
 		zn_walk_label(w, "rank", "unknown");
 	else
@@ -771,7 +786,7 @@ static void emit_longest_wait(struct zn_walk *w)
 
 		if (!s)
 			continue;
-		skew_series(w, s);
+		skew_series(w, s, slot);
 		zn_walk_scaled(w, k->longest_ns[slot], 9);
 	}
 }
@@ -1907,7 +1922,7 @@ void zn_walk_init(struct zn_walk *w, struct zn_view *v, void (*visit)(void *to, 
 	w->to = to;
 	w->room = NULL;
 	w->digits = (struct zn_out){.at = w->bytes, .cap = sizeof(w->bytes)};
-	w->jobs_listed = w->jobs_summed = false;
+	w->jobs_listed = w->jobs_summed = w->hashes_compared = false;
 }
 
 void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)

@@ -33,8 +33,8 @@ enum { STAMP_S = 1, STAMP_NS };
 
 struct page {
 	struct zn_out *out;
-	bool open, twin, durations;
-	size_t family; /* its mark */
+	bool open, twin; /* the family at hand is; and is the histogram of a metric, not the metric */
+	size_t family;   /* its mark */
 };
 
 static double seconds(uint64_t ns)
@@ -190,10 +190,10 @@ static void open_family(struct page *p, const struct zn_sample *s)
 {
 	static const uint8_t type[] = {TYPE_COUNTER, TYPE_GAUGE, TYPE_GAUGE, TYPE_SUMMARY};
 	const char *name = s->metric, *unit;
-	char twin[96];
+	char twin[ZN_TWIN_BYTES];
 
 	if (p->twin) {
-		snprintf(twin, sizeof(twin), "%.*s_hist_seconds", (int)(strlen(name) - strlen("_seconds")), name);
+		zn_metrics_twin(twin, name);
 		name = twin;
 	}
 	unit = zn_metrics_unit((struct zn_str){name, strlen(name)});
@@ -223,32 +223,32 @@ static void put_series(void *to, const struct zn_sample *s)
 	else
 		put_value(o, s);
 	zn_proto_close(o, mark);
-	p->durations = s->hist;
 }
 
-static void put_family(struct zn_out *o, struct zn_view *v, const char *name, bool *twin)
+static void put_family(struct page *p, struct zn_walk *w, const struct zn_metric *m, bool twin)
 {
-	struct page p = {.out = o, .twin = *twin};
-
-	zn_metrics_walk(v, name, put_series, &p);
-	if (p.open)
-		zn_proto_close(o, p.family);
-	*twin = p.durations;
+	p->open = false;
+	p->twin = twin;
+	zn_walk_metric(w, m);
+	if (p->open)
+		zn_proto_close(p->out, p->family);
 }
 
 void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
 {
 	uint64_t start = zn_now_ns();
+	struct page p = {.out = o};
+	const struct zn_metric *m;
+	struct zn_walk w;
 
 	zn_agg_refresh(v->agg);
 	if (v->flows)
 		zn_flows_refresh(v->flows);
-	for (size_t i = 0; zn_metrics_name(i); i++) {
-		bool twin = false;
-
-		put_family(o, v, zn_metrics_name(i), &twin);
-		if (twin)
-			put_family(o, v, zn_metrics_name(i), &twin);
+	zn_walk_init(&w, v, put_series, &p);
+	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {
+		put_family(&p, &w, m, false);
+		if (m->twin)
+			put_family(&p, &w, m, true);
 	}
 	v->render_ns = zn_now_ns() - start;
 }

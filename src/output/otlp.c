@@ -171,13 +171,15 @@ static const char *unit_of(const char *name)
 /* A metric and its data, up to the first point. Durations go by the name of the twin histogram, which they are. */
 static void open_metric(struct request *r, const struct zn_sample *s)
 {
-	size_t len = strlen(s->metric) - (s->hist ? strlen("_seconds") : 0);
-	const char *unit = unit_of(s->metric);
+	const char *unit = unit_of(s->metric), *name = s->metric;
 	uint32_t data = data_of(s);
 	struct zn_out *o = r->out;
-	char name[96];
+	char twin[ZN_TWIN_BYTES];
 
-	snprintf(name, sizeof(name), "%.*s%s", (int)len, s->metric, s->hist ? "_hist_seconds" : "");
+	if (s->hist) {
+		zn_metrics_twin(twin, name);
+		name = twin;
+	}
 	r->metric = zn_proto_open(o, METRIC);
 	zn_proto_word(o, METRIC_NAME, name);
 	zn_proto_word(o, METRIC_DESCRIPTION, s->help);
@@ -245,13 +247,15 @@ static void put_scope(struct zn_out *o)
 static void put_metrics(struct request *r, struct zn_view *v, uint32_t *at)
 {
 	uint32_t row = *at >> ZN_OTLP_SERIES_BITS;
-	const char *name;
+	const struct zn_metric *m;
+	struct zn_walk w;
 
+	zn_walk_init(&w, v, put_series, r);
 	r->skip = *at & ((1u << ZN_OTLP_SERIES_BITS) - 1);
-	for (; !r->stop && (name = zn_metrics_name(row)); row += !r->stop) {
+	for (; !r->stop && (m = zn_metrics_at(row)); row += !r->stop) {
 		r->seen = 0;
 		r->open = false;
-		zn_metrics_walk(v, name, put_series, r);
+		zn_walk_metric(&w, m);
 		if (r->open) {
 			zn_proto_close(r->out, r->data);
 			zn_proto_close(r->out, r->metric);

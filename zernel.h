@@ -4249,6 +4249,78 @@ static inline void zn_walk_integer(struct zn_walk *w, uint64_t v)
 }
 void zn_walk_one(struct zn_walk *w, uint64_t v, int decimals); /* the one series of a metric without labels */
 
+/* The processes of the node: p is in turn each one that has a row. */
+const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r);
+#define ZN_EACH_PROC(w, r, p)                                                                                          \
+	for (uint32_t r = 0; r < (w)->view->agg->row_count; r++)                                                       \
+		if ((p = zn_walk_proc(w, r)))
+
+typedef void zn_metric_rows(struct zn_walk *w); /* yields all series of a metric */
+/* Of processes, their GPUs and communicators; arg is one of these, or an offset: nccl in struct zn_hist, missing in struct
+ * zn_missing. */
+/* A run of counters that differ in one label; a series appears with its first event. */
+struct zn_metric_counts {
+	enum zn_count first;
+	uint32_t count;
+	const char *label;
+	const char *value[5];
+	int decimals; /* as of struct zn_sample */
+};
+/* A field of struct zn_rates; it appears with the first event of one of its counters. */
+struct zn_metric_rate {
+	size_t offset;
+	enum zn_count first, last;
+};
+/* One field of struct zn_proc_gpu, per GPU of each process. */
+struct zn_metric_share {
+	size_t offset;
+	uint32_t count; /* of consecutive fields that differ in one label */
+	const char *label;
+	const char *value[ZN_KIND_COUNT];
+	bool always; /* shown also while it is 0 */
+	bool ledger; /* of what the process holds: not shown where that was not seen as a whole */
+};
+/* Durations of each process, or of all together. */
+struct zn_metric_durations {
+	enum zn_detail first, last;
+	const char *label; /* whose value is the detail's name; NULL: none */
+	bool by_pid;       /* false: all processes together, those that have gone included */
+};
+zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_process_memory_complete,
+	zn_metrics_process_pinned, zn_metrics_process_stalls, zn_metrics_process_workers,
+	zn_metrics_process_worker_time, zn_metrics_process_shares, zn_metrics_process_durations,
+	zn_metrics_process_nccl, zn_metrics_process_skew, zn_metrics_process_lateness, zn_metrics_process_missing,
+	zn_metrics_process_longest_wait, zn_metrics_process_driver_stuck, zn_metrics_process_ranks,
+	zn_metrics_process_anomalies, zn_metrics_process_overhead;
+
+/* Of jobs; arg: counts a struct zn_metric_counts, gpus this: */
+/* A field of struct zn_job_gpu. */
+struct zn_metric_job_gpu {
+	size_t offset;
+	int decimals;
+	bool time; /* which is counted on GPUs that can be told alone */
+};
+zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
+	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
+	zn_metrics_job_causes, zn_metrics_job_launches, zn_metrics_job_nccl_bytes, zn_metrics_job_stalls,
+	zn_metrics_job_gpus;
+
+/* Of GPUs and their drivers; arg: calls an offset in struct zn_signals. */
+zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
+	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
+	zn_metrics_gpu_amdgpu_errors;
+
+/* Of file I/O by job and mount; arg: bytes an enum zn_io_op, ops an offset in struct zn_flow_sum. */
+zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
+
+/* Of the daemon, its probes and clients; arg: outbound a bool, queues or what is down; tables a bool, limits or entries. */
+zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_kernel, zn_metrics_self_attached,
+	zn_metrics_self_libraries, zn_metrics_self_hang, zn_metrics_self_hits, zn_metrics_self_bias,
+	zn_metrics_self_run, zn_metrics_self_duty, zn_metrics_self_lost, zn_metrics_self_sent, zn_metrics_self_outbound,
+	zn_metrics_self_tables, zn_metrics_self_requests, zn_metrics_self_connections, zn_metrics_self_clients,
+	zn_metrics_self_ticks, zn_metrics_self_render, zn_metrics_self_export, zn_metrics_self_cpu,
+	zn_metrics_self_resident, zn_metrics_self_fds, zn_metrics_self_start;
+
 /* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table). Nothing happens for
  * a name that there is none of. The twin histograms are no metrics of their own. */
 void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);

@@ -123,14 +123,10 @@ void zn_walk_one(struct zn_walk *w, uint64_t v, int decimals)
 	zn_walk_scaled(w, v, decimals);
 }
 
-static const struct zn_proc *proc_at(struct zn_walk *w, uint32_t r)
+const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r)
 {
 	return zn_arena_proc(w->view->agg->arena, w->view->agg->row[r]);
 }
-
-#define EACH_PROC(w, r, p)                                                                                             \
-	for (uint32_t r = 0; r < (w)->view->agg->row_count; r++)                                                       \
-		if ((p = proc_at(w, r)))
 
 static uint64_t wall_ms(const struct zn_view *v, uint64_t ns)
 {
@@ -145,7 +141,7 @@ static const char *job_id(struct zn_walk *w, const struct zn_proc *p)
 }
 
 /* A series of a process begins with its first hooked call. */
-static void proc_series(struct zn_walk *w, const struct zn_proc *p)
+static void process_series(struct zn_walk *w, const struct zn_proc *p)
 {
 	zn_walk_series(w);
 	zn_walk_number(w, "pid", p->tgid);
@@ -153,28 +149,19 @@ static void proc_series(struct zn_walk *w, const struct zn_proc *p)
 	w->sample.since_ms = wall_ms(w->view, p->first_ns);
 }
 
-/* A run of counters that differ in one label; a series appears with its first event. */
-struct counts {
-	enum zn_count first;
-	uint32_t count;
-	const char *label;
-	const char *value[5];
-	int decimals; /* as of end_scaled() */
-};
-
-static void emit_counts(struct zn_walk *w)
+void zn_metrics_process_counts(struct zn_walk *w)
 {
-	const struct counts *c = w->metric->arg;
+	const struct zn_metric_counts *c = w->metric->arg;
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		for (uint32_t i = 0; i < c->count; i++) {
 			uint64_t v = p->count[c->first + i];
 
 			if (v == 0)
 				continue;
-			proc_series(w, p);
+			process_series(w, p);
 			if (c->label)
 				zn_walk_label(w, c->label, c->value[i]);
 			zn_walk_scaled(w, v, c->decimals);
@@ -182,20 +169,14 @@ static void emit_counts(struct zn_walk *w)
 	}
 }
 
-/* A field of struct zn_rates; it appears with the first event of one of its counters. */
-struct rate {
-	size_t offset;
-	enum zn_count first, last;
-};
-
-static void emit_rates(struct zn_walk *w)
+void zn_metrics_process_rates(struct zn_walk *w)
 {
-	const struct rate *f = w->metric->arg;
+	const struct zn_metric_rate *f = w->metric->arg;
 	struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 	struct zn_rates rates;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		uint64_t v, events = 0;
 
@@ -205,13 +186,13 @@ static void emit_rates(struct zn_walk *w)
 		v = *(const uint64_t *)((const char *)&rates + f->offset);
 		if (events == 0 || v == ZN_NOT_KNOWN)
 			continue;
-		proc_series(w, p);
+		process_series(w, p);
 		zn_walk_scaled(w, v, 3);
 	}
 }
 
 /* A field of struct zn_signals, once a GPU's driver was called. */
-static void emit_gpu_calls(struct zn_walk *w)
+void zn_metrics_gpu_calls(struct zn_walk *w)
 {
 	const struct zn_signals *s = w->view->signals;
 
@@ -219,7 +200,7 @@ static void emit_gpu_calls(struct zn_walk *w)
 		zn_walk_one(w, *(const uint64_t *)((const char *)s + *(const size_t *)w->metric->arg), 9);
 }
 
-static void emit_contention(struct zn_walk *w)
+void zn_metrics_gpu_contention(struct zn_walk *w)
 {
 	uint64_t v = zn_signals_contention(w->view->signals);
 
@@ -245,105 +226,95 @@ static bool had_pinned(const struct zn_proc *p)
 	return calls || p->count[ZN_C_HOST_PINNED];
 }
 
-static void emit_memory_complete(struct zn_walk *w)
+void zn_metrics_process_memory_complete(struct zn_walk *w)
 {
 	const struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		uint8_t ledger = agg->info[agg->row[r]].ledger;
 
 		if (ledger == ZN_LEDGER_UNKNOWN || (ledger == ZN_LEDGER_WHOLE && !had_pinned(p) && !had_memory(p)))
 			continue;
-		proc_series(w, p);
+		process_series(w, p);
 		zn_walk_integer(w, ledger == ZN_LEDGER_WHOLE);
 	}
 }
 
 /* A gauge stays when it is back at 0, but does not appear before there was something. */
-static void emit_pinned(struct zn_walk *w)
+void zn_metrics_process_pinned(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		if (!had_pinned(p) || !zn_agg_memory_known(w->view->agg, w->view->agg->row[r]))
 			continue;
-		proc_series(w, p);
+		process_series(w, p);
 		zn_walk_integer(w, p->count[ZN_C_HOST_PINNED]);
 	}
 }
 
-static void emit_stalls(struct zn_walk *w)
+void zn_metrics_process_stalls(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 	struct zn_shares shares;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		if (!zn_wait_shares(w->view, w->view->agg->row[r], &shares))
 			continue;
 		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 			if (!shares.known[s])
 				continue;
-			proc_series(w, p);
+			process_series(w, p);
 			zn_walk_label(w, "cause", zn_stall_label(s));
 			zn_walk_scaled(w, shares.share[s], 9);
 		}
 	}
 }
 
-static void emit_workers(struct zn_walk *w)
+void zn_metrics_process_workers(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		if (!zn_wait_loader(w->view, w->view->agg->row[r]))
 			continue;
-		proc_series(w, p);
+		process_series(w, p);
 		zn_walk_integer(w, p->count[ZN_C_WORKERS]);
 	}
 }
 
-static void emit_worker_time(struct zn_walk *w)
+void zn_metrics_process_worker_time(struct zn_walk *w)
 {
 	static const char *const state[] = {"busy", "idle"};
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		if (!zn_wait_loader(w->view, w->view->agg->row[r]))
 			continue;
 		for (uint32_t i = 0; i < ZN_LEN(state); i++) {
 			if (p->count[ZN_C_WORKER_BUSY_NS + i] == 0)
 				continue;
-			proc_series(w, p);
+			process_series(w, p);
 			zn_walk_label(w, "state", state[i]);
 			zn_walk_scaled(w, p->count[ZN_C_WORKER_BUSY_NS + i], 9);
 		}
 	}
 }
 
-/* One field of struct zn_proc_gpu, per GPU of each process. */
-struct share_field {
-	size_t offset;
-	uint32_t count; /* of consecutive fields that differ in one label */
-	const char *label;
-	const char *value[ZN_KIND_COUNT];
-	bool always; /* shown also while it is 0 */
-	bool ledger; /* of what the process holds: not shown where that was not seen as a whole */
-};
-
-static void emit_shares(struct zn_walk *w)
+void zn_metrics_process_shares(struct zn_walk *w)
 {
-	const struct share_field *f = w->metric->arg;
+	const struct zn_metric_share *f = w->metric->arg;
 	struct zn_share share[ZN_PROC_GPUS + 1];
 	struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		size_t n = zn_agg_shares(agg, agg->row[r], share);
 
@@ -353,7 +324,7 @@ static void emit_shares(struct zn_walk *w)
 
 			if ((v == 0 && !(f->always && s->sum.peak_bytes)) || (f->ledger && s->partial))
 				continue;
-			proc_series(w, p);
+			process_series(w, p);
 			zn_walk_label(w, "gpu_id", agg->gpus.gpu[s->gpu].id);
 			if (f->label)
 				zn_walk_label(w, f->label, f->value[i % f->count]);
@@ -361,13 +332,6 @@ static void emit_shares(struct zn_walk *w)
 		}
 	}
 }
-
-/* Durations of each process, or of all together. */
-struct durations {
-	enum zn_detail first, last;
-	const char *label; /* whose value is the detail's name; NULL: none */
-	bool by_pid;       /* false: all processes together, those that have gone included */
-};
 
 /* NULL: there is nothing to show. */
 static const struct zn_hist *durations_of(struct zn_walk *w, const struct zn_proc *p, enum zn_detail i)
@@ -414,7 +378,7 @@ static void flow_series(struct zn_walk *w, const struct zn_flow *f, bool fstype)
 		w->sample.since_ms = w->view->start_wall_ms;
 }
 
-static void emit_io_bytes(struct zn_walk *w)
+void zn_metrics_io_bytes(struct zn_walk *w)
 {
 	enum zn_io_op op = *(const enum zn_io_op *)w->metric->arg;
 	const struct zn_flow *f;
@@ -431,7 +395,7 @@ static void emit_io_bytes(struct zn_walk *w)
 }
 
 /* A field of struct zn_flow_sum of every operation. */
-static void emit_io_ops(struct zn_walk *w)
+void zn_metrics_io_ops(struct zn_walk *w)
 {
 	size_t offset = *(const size_t *)w->metric->arg;
 	const struct zn_flow *f;
@@ -525,7 +489,7 @@ static void flow_durations(struct zn_walk *w, const struct zn_flow *f)
 }
 
 /* What does not fit is left out, all operations of a job on a mount at a time, and counted. */
-static void emit_io_durations(struct zn_walk *w)
+void zn_metrics_io_durations(struct zn_walk *w)
 {
 	static struct zn_quota shown_of;
 	int32_t share = share_of_room(w);
@@ -546,7 +510,7 @@ static void emit_io_durations(struct zn_walk *w)
 	}
 }
 
-static void durations_between(struct zn_walk *w, const struct durations *d, const struct zn_proc *p)
+static void durations_between(struct zn_walk *w, const struct zn_metric_durations *d, const struct zn_proc *p)
 {
 	for (enum zn_detail i = d->first; i <= d->last; i++) {
 		const struct zn_hist *h = durations_of(w, p, i);
@@ -554,7 +518,7 @@ static void durations_between(struct zn_walk *w, const struct durations *d, cons
 		if (!h)
 			continue;
 		if (p)
-			proc_series(w, p);
+			process_series(w, p);
 		else
 			zn_walk_series(w);
 		if (d->label)
@@ -563,16 +527,16 @@ static void durations_between(struct zn_walk *w, const struct durations *d, cons
 	}
 }
 
-static void emit_durations(struct zn_walk *w)
+void zn_metrics_process_durations(struct zn_walk *w)
 {
-	const struct durations *d = w->metric->arg;
+	const struct zn_metric_durations *d = w->metric->arg;
 	const struct zn_proc *p;
 
 	if (!d->by_pid) {
 		durations_between(w, d, NULL);
 		return;
 	}
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		durations_between(w, d, p);
 	}
@@ -620,19 +584,19 @@ static void skew_series(struct zn_walk *w, const struct zn_skew *s, uint32_t slo
 }
 
 /* A field of struct zn_hist for each NCCL operation of each process. */
-static void emit_nccl(struct zn_walk *w)
+void zn_metrics_process_nccl(struct zn_walk *w)
 {
 	size_t offset = *(const size_t *)w->metric->arg;
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		for (enum zn_detail i = ZN_H_NCCL_FIRST; i <= ZN_H_NCCL_LAST; i++) {
 			const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[i]);
 
 			if (!h || !h->calls)
 				continue;
-			proc_series(w, p);
+			process_series(w, p);
 			zn_walk_label(w, "op", zn_detail_label(i));
 			zn_walk_integer(w, *(const uint64_t *)((const char *)h + offset));
 		}
@@ -664,7 +628,7 @@ static const struct zn_proc *proc_of(struct zn_walk *w, uint32_t tgid)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	if (p->tgid == tgid)
 		return p;
 	return NULL;
@@ -678,7 +642,7 @@ static const struct zn_skew *skew_shown(struct zn_walk *w, uint32_t slot)
 	return s && s->hist && s->members > 1 ? s : NULL;
 }
 
-static void emit_skew(struct zn_walk *w)
+void zn_metrics_process_skew(struct zn_walk *w)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
 		const struct zn_skew *s = skew_shown(w, slot);
@@ -705,7 +669,7 @@ static bool lateness_of(const struct zn_walk *w, const struct zn_skew *s, uint32
 	return true;
 }
 
-static void emit_lateness(struct zn_walk *w)
+void zn_metrics_process_lateness(struct zn_walk *w)
 {
 	uint64_t ns;
 
@@ -758,7 +722,7 @@ static bool missing_again(const struct zn_ranks *k, const struct zn_missing *m)
 }
 
 /* arg: the offset of the moment since when, in struct zn_missing. */
-static void emit_missing(struct zn_walk *w)
+void zn_metrics_process_missing(struct zn_walk *w)
 {
 	const struct zn_ranks *k = w->view->ranks;
 	const size_t *since = w->metric->arg;
@@ -777,7 +741,7 @@ static void emit_missing(struct zn_walk *w)
 	}
 }
 
-static void emit_longest_wait(struct zn_walk *w)
+void zn_metrics_process_longest_wait(struct zn_walk *w)
 {
 	const struct zn_ranks *k = w->view->ranks;
 
@@ -791,7 +755,7 @@ static void emit_longest_wait(struct zn_walk *w)
 	}
 }
 
-static void emit_driver_stuck(struct zn_walk *w)
+void zn_metrics_process_driver_stuck(struct zn_walk *w)
 {
 	struct zn_agg *a = w->view->agg;
 
@@ -816,7 +780,7 @@ static void label_comm(struct zn_walk *w, uint64_t hash)
 	zn_walk_digits(w, "comm", at);
 }
 
-static void emit_ranks(struct zn_walk *w)
+void zn_metrics_process_ranks(struct zn_walk *w)
 {
 	struct zn_agg *agg = w->view->agg;
 	uint16_t seen[SEEN] = {0};
@@ -890,22 +854,22 @@ static void each_gpu(struct zn_walk *w, void (*series)(struct zn_walk *w, const 
 			series(w, &gpus->gpu[i]);
 }
 
-static void emit_gpu_total(struct zn_walk *w)
+void zn_metrics_gpu_total(struct zn_walk *w)
 {
 	each_gpu(w, gpu_total);
 }
 
-static void emit_gpu_ratio(struct zn_walk *w)
+void zn_metrics_gpu_ratio(struct zn_walk *w)
 {
 	each_gpu(w, gpu_ratio);
 }
 
-static void emit_gpu_complete(struct zn_walk *w)
+void zn_metrics_gpu_complete(struct zn_walk *w)
 {
 	each_gpu(w, gpu_complete);
 }
 
-static void emit_gpu_info(struct zn_walk *w)
+void zn_metrics_gpu_info(struct zn_walk *w)
 {
 	each_gpu(w, gpu_info);
 }
@@ -966,7 +930,7 @@ static void sum_jobs(struct zn_walk *w)
 	w->jobs_summed = true;
 	for (uint32_t i = 0; i < jobs.count; i++)
 		sum_gone(&jobs.sum[jobs.job[i] - j->job], jobs.job[i]);
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		const struct zn_job *job = zn_jobs_of(j, p);
 
@@ -1067,9 +1031,9 @@ static void each_job(struct zn_walk *w, void (*series)(struct zn_walk *w, const 
 }
 
 /* Counters of all processes of a job, which appear with their first event. */
-static void emit_job_counts(struct zn_walk *w)
+void zn_metrics_job_counts(struct zn_walk *w)
 {
-	const struct counts *c = w->metric->arg;
+	const struct zn_metric_counts *c = w->metric->arg;
 
 	list_jobs(w);
 	for (uint32_t i = 0; i < jobs.count * c->count; i++) {
@@ -1093,7 +1057,7 @@ static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
 }
 
 /* From 0 on, as a job may have one such kill and no more. */
-static void emit_oom_kills(struct zn_walk *w)
+void zn_metrics_job_oom_kills(struct zn_walk *w)
 {
 	const struct zn_probe *probe = w->view->probe;
 
@@ -1106,7 +1070,7 @@ static void emit_oom_kills(struct zn_walk *w)
 }
 
 /* There only where the log is read. */
-static void emit_log_records(struct zn_walk *w)
+void zn_metrics_gpu_log_records(struct zn_walk *w)
 {
 	const struct zn_xids *x = w->view->xids;
 
@@ -1120,7 +1084,7 @@ static void emit_log_records(struct zn_walk *w)
 	zn_walk_integer(w, x->other);
 }
 
-static void emit_xids(struct zn_walk *w)
+void zn_metrics_gpu_xids(struct zn_walk *w)
 {
 	const struct zn_xids *x = w->view->xids;
 
@@ -1135,7 +1099,7 @@ static void emit_xids(struct zn_walk *w)
 	}
 }
 
-static void emit_amdgpu_errors(struct zn_walk *w)
+void zn_metrics_gpu_amdgpu_errors(struct zn_walk *w)
 {
 	const struct zn_xids *x = w->view->xids;
 
@@ -1150,22 +1114,22 @@ static void emit_amdgpu_errors(struct zn_walk *w)
 	}
 }
 
-static void emit_job_info(struct zn_walk *w)
+void zn_metrics_job_info(struct zn_walk *w)
 {
 	each_job(w, job_info);
 }
 
-static void emit_job_processes(struct zn_walk *w)
+void zn_metrics_job_processes(struct zn_walk *w)
 {
 	each_job(w, job_processes);
 }
 
-static void emit_job_start(struct zn_walk *w)
+void zn_metrics_job_start(struct zn_walk *w)
 {
 	each_job(w, job_start);
 }
 
-static void emit_job_ended(struct zn_walk *w)
+void zn_metrics_job_ended(struct zn_walk *w)
 {
 	each_job(w, job_ended);
 }
@@ -1190,12 +1154,12 @@ static void job_stall_limit(struct zn_walk *w, const struct zn_job *job)
 	zn_walk_scaled(w, limit_ns, 9);
 }
 
-static void emit_progress_age(struct zn_walk *w)
+void zn_metrics_job_progress_age(struct zn_walk *w)
 {
 	each_job(w, job_progress_age);
 }
 
-static void emit_stall_limit(struct zn_walk *w)
+void zn_metrics_job_stall_limit(struct zn_walk *w)
 {
 	each_job(w, job_stall_limit);
 }
@@ -1213,36 +1177,29 @@ static void job_causes(struct zn_walk *w, const struct zn_job *job)
 	}
 }
 
-static void emit_job_causes(struct zn_walk *w)
+void zn_metrics_job_causes(struct zn_walk *w)
 {
 	each_job(w, job_causes);
 }
 
-static void emit_job_launches(struct zn_walk *w)
+void zn_metrics_job_launches(struct zn_walk *w)
 {
 	each_job(w, job_launches);
 }
 
-static void emit_job_nccl_bytes(struct zn_walk *w)
+void zn_metrics_job_nccl_bytes(struct zn_walk *w)
 {
 	each_job(w, job_nccl_bytes);
 }
 
-static void emit_job_stalls(struct zn_walk *w)
+void zn_metrics_job_stalls(struct zn_walk *w)
 {
 	each_job(w, job_stalls);
 }
 
-/* A field of struct zn_job_gpu. */
-struct job_gpu_field {
-	size_t offset;
-	int decimals;
-	bool time; /* which is counted on GPUs that can be told alone */
-};
-
-static void emit_job_gpus(struct zn_walk *w)
+void zn_metrics_job_gpus(struct zn_walk *w)
 {
-	const struct job_gpu_field *f = w->metric->arg;
+	const struct zn_metric_job_gpu *f = w->metric->arg;
 
 	list_jobs(w);
 	for (uint32_t i = 0; i < jobs.count; i++) {
@@ -1258,7 +1215,7 @@ static void emit_job_gpus(struct zn_walk *w)
 	}
 }
 
-static void emit_alerts(struct zn_walk *w)
+void zn_metrics_self_alerts(struct zn_walk *w)
 {
 	const struct zn_alerts *a = w->view->alerts;
 
@@ -1272,7 +1229,7 @@ static void emit_alerts(struct zn_walk *w)
 	}
 }
 
-static void emit_build(struct zn_walk *w)
+void zn_metrics_self_build(struct zn_walk *w)
 {
 
 	zn_walk_series(w);
@@ -1282,7 +1239,7 @@ static void emit_build(struct zn_walk *w)
 	zn_walk_integer(w, 1);
 }
 
-static void emit_kernel(struct zn_walk *w)
+void zn_metrics_self_kernel(struct zn_walk *w)
 {
 
 	zn_walk_series(w);
@@ -1338,7 +1295,7 @@ static void attached_sites(struct zn_walk *w, const struct zn_kernel *k)
 	}
 }
 
-static void emit_attached(struct zn_walk *w)
+void zn_metrics_self_attached(struct zn_walk *w)
 {
 	if (w->view->probe)
 		attached_sites(w, &w->view->probe->kernel);
@@ -1357,7 +1314,7 @@ static void count_library(void *to, const struct zn_lib *lib)
 	*(lib->waiting ? &n->waiting : &n->hooked) += 1;
 }
 
-static void emit_libraries(struct zn_walk *w)
+void zn_metrics_self_libraries(struct zn_walk *w)
 {
 	struct library_counts n = {0};
 
@@ -1372,7 +1329,7 @@ static void emit_libraries(struct zn_walk *w)
 	zn_walk_integer(w, n.waiting);
 }
 
-static void emit_hang(struct zn_walk *w)
+void zn_metrics_self_hang(struct zn_walk *w)
 {
 	char why[ZN_TEXT_MAX];
 
@@ -1392,7 +1349,7 @@ static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
 	return hits;
 }
 
-static void emit_hits(struct zn_walk *w)
+void zn_metrics_self_hits(struct zn_walk *w)
 {
 
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
@@ -1402,7 +1359,7 @@ static void emit_hits(struct zn_walk *w)
 	}
 }
 
-static void emit_bias(struct zn_walk *w)
+void zn_metrics_self_bias(struct zn_walk *w)
 {
 	const struct zn_probe *p = w->view->probe;
 
@@ -1415,7 +1372,7 @@ static void emit_bias(struct zn_walk *w)
 	}
 }
 
-static void emit_run(struct zn_walk *w)
+void zn_metrics_self_run(struct zn_walk *w)
 {
 	struct zn_probe *p = w->view->probe;
 	const char *name;
@@ -1431,7 +1388,7 @@ static void emit_run(struct zn_walk *w)
 	}
 }
 
-static void emit_duty(struct zn_walk *w)
+void zn_metrics_self_duty(struct zn_walk *w)
 {
 
 	for (enum zn_family f = 0; w->view->probe && f < ZN_FAMILY_COUNT; f++) {
@@ -1441,39 +1398,39 @@ static void emit_duty(struct zn_walk *w)
 	}
 }
 
-static void emit_anomalies(struct zn_walk *w)
+void zn_metrics_process_anomalies(struct zn_walk *w)
 {
 	const struct zn_proc *p;
 
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
 		for (uint32_t i = 0; i < ZN_BASELINES; i++) {
 			int32_t v = zn_baselines_score(w->view->baselines, w->view->agg->row[r], p->id, i);
 
 			if (v == ZN_SCORE_NONE)
 				continue;
-			proc_series(w, p);
+			process_series(w, p);
 			zn_walk_label(w, "signal", zn_baseline_name(i));
 			zn_walk_signed(w, v);
 		}
 	}
 }
 
-static void emit_overhead(struct zn_walk *w)
+void zn_metrics_process_overhead(struct zn_walk *w)
 {
 	const struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 
 	if (!w->view->probe && !agg->arena->shared->cost_ns[0])
 		return; /* what hooked calls cost is not known */
-	EACH_PROC(w, r, p)
+	ZN_EACH_PROC(w, r, p)
 	{
-		proc_series(w, p);
+		process_series(w, p);
 		zn_walk_scaled(w, agg->info[agg->row[r]].cost_rate, 12);
 	}
 }
 
-static void emit_lost(struct zn_walk *w)
+void zn_metrics_self_lost(struct zn_walk *w)
 {
 	struct zn_view *v = w->view;
 
@@ -1485,7 +1442,7 @@ static void emit_lost(struct zn_walk *w)
 }
 
 /* Of each kind of destination that is given. */
-static void emit_sent(struct zn_walk *w)
+void zn_metrics_self_sent(struct zn_walk *w)
 {
 	const struct zn_courier *c = w->view->courier;
 
@@ -1499,7 +1456,7 @@ static void emit_sent(struct zn_walk *w)
 }
 
 /* What a courier that has ended did not send is not known to be anywhere. */
-static void emit_outbound(struct zn_walk *w)
+void zn_metrics_self_outbound(struct zn_walk *w)
 {
 	const struct zn_courier *c = w->view->courier;
 	const bool *waiting = w->metric->arg;
@@ -1512,7 +1469,7 @@ static void emit_outbound(struct zn_walk *w)
 		}
 }
 
-static void emit_tables(struct zn_walk *w)
+void zn_metrics_self_tables(struct zn_walk *w)
 {
 	const bool *limits = w->metric->arg;
 	struct zn_usage usage[ZN_USAGES_MAX];
@@ -1525,7 +1482,7 @@ static void emit_tables(struct zn_walk *w)
 	}
 }
 
-static void emit_requests(struct zn_walk *w)
+void zn_metrics_self_requests(struct zn_walk *w)
 {
 	static const char *const code[] = {
 #define X(n) #n,
@@ -1546,34 +1503,34 @@ static void emit_requests(struct zn_walk *w)
 	}
 }
 
-static void emit_connections(struct zn_walk *w)
+void zn_metrics_self_connections(struct zn_walk *w)
 {
 	zn_walk_one(w, w->view->http ? w->view->http->conn_count : 0, 0);
 }
 
-static void emit_clients(struct zn_walk *w)
+void zn_metrics_self_clients(struct zn_walk *w)
 {
 	zn_walk_one(w, w->view->http ? w->view->http->ws_count : 0, 0);
 }
 
-static void emit_ticks(struct zn_walk *w)
+void zn_metrics_self_ticks(struct zn_walk *w)
 {
 	zn_walk_one(w, w->view->ticks, 0);
 }
 
-static void emit_render(struct zn_walk *w)
+void zn_metrics_self_render(struct zn_walk *w)
 {
 	zn_walk_one(w, w->view->render_ns, 9);
 }
 
 /* There once there was an export. */
-static void emit_export(struct zn_walk *w)
+void zn_metrics_self_export(struct zn_walk *w)
 {
 	if (w->view->export && w->view->export->render_ns)
 		zn_walk_one(w, w->view->export->render_ns, 9);
 }
 
-static void emit_cpu(struct zn_walk *w)
+void zn_metrics_self_cpu(struct zn_walk *w)
 {
 	struct timespec ts;
 
@@ -1581,68 +1538,72 @@ static void emit_cpu(struct zn_walk *w)
 	zn_walk_one(w, ts.tv_sec * ZN_NS_PER_S + ts.tv_nsec, 9);
 }
 
-static void emit_resident(struct zn_walk *w)
+void zn_metrics_self_resident(struct zn_walk *w)
 {
 	zn_walk_one(w, w->view->resident_bytes, 0);
 }
 
-static void emit_fds(struct zn_walk *w)
+void zn_metrics_self_fds(struct zn_walk *w)
 {
 	zn_walk_one(w, w->view->open_fds, 0);
 }
 
-static void emit_start(struct zn_walk *w)
+void zn_metrics_self_start(struct zn_walk *w)
 {
 	zn_walk_one(w, w->view->start_wall_ms, 3);
 }
 
-static const struct share_field used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true, true};
-static const struct share_field peak = {offsetof(struct zn_proc_gpu, peak_bytes), 1, NULL, {0}, true, true};
-static const struct share_field alloc_calls = {offsetof(struct zn_proc_gpu, alloc_calls), ZN_KIND_COUNT, "kind",
+static const struct zn_metric_share used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true, true};
+static const struct zn_metric_share peak = {offsetof(struct zn_proc_gpu, peak_bytes), 1, NULL, {0}, true, true};
+static const struct zn_metric_share alloc_calls = {offsetof(struct zn_proc_gpu, alloc_calls), ZN_KIND_COUNT, "kind",
 	{"device", "managed", "async", "pool", "vmm", "host"}, false, false};
-static const struct share_field alloc_bytes = {offsetof(struct zn_proc_gpu, alloc_bytes), ZN_KIND_COUNT, "kind",
+static const struct zn_metric_share alloc_bytes = {offsetof(struct zn_proc_gpu, alloc_bytes), ZN_KIND_COUNT, "kind",
 	{"device", "managed", "async", "pool", "vmm", "host"}, false, false};
-static const struct share_field free_calls = {offsetof(struct zn_proc_gpu, free_calls), 1, NULL, {0}, false, false};
-static const struct share_field failures = {
+static const struct zn_metric_share free_calls = {offsetof(struct zn_proc_gpu, free_calls), 1, NULL, {0}, false, false};
+static const struct zn_metric_share failures = {
 	offsetof(struct zn_proc_gpu, fail_oom), 2, "reason", {"oom", "other"}, true, false};
 
-static const struct counts launches = {
+static const struct zn_metric_counts launches = {
 	ZN_C_LAUNCH_KERNEL, 4, "kind", {"kernel", "graph", "cooperative", "captured"}, 0};
-static const struct counts launch_errors = {ZN_C_LAUNCH_ERRORS, 1, NULL, {0}, 0};
-static const struct counts copy_bytes = {ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
-static const struct counts copy_calls = {ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
+static const struct zn_metric_counts launch_errors = {ZN_C_LAUNCH_ERRORS, 1, NULL, {0}, 0};
+static const struct zn_metric_counts copy_bytes = {
+	ZN_C_COPY_BYTES_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
+static const struct zn_metric_counts copy_calls = {
+	ZN_C_COPY_CALLS_HTOD, 4, "direction", {"htod", "dtoh", "dtod", "other"}, 0};
 
-static const struct counts memset_bytes = {ZN_C_MEMSET_BYTES, 1, NULL, {0}, 0};
-static const struct counts memset_calls = {ZN_C_MEMSET_CALLS, 1, NULL, {0}, 0};
+static const struct zn_metric_counts memset_bytes = {ZN_C_MEMSET_BYTES, 1, NULL, {0}, 0};
+static const struct zn_metric_counts memset_calls = {ZN_C_MEMSET_CALLS, 1, NULL, {0}, 0};
 
-static const struct durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
-static const struct durations collective = {ZN_H_NCCL_FIRST, ZN_H_NCCL_LAST, "op", false};
-static const struct durations dataloader = {ZN_H_DATALOAD, ZN_H_DATALOAD, NULL, true};
-static const struct durations worker_idle = {ZN_H_WORKER_IDLE, ZN_H_WORKER_IDLE, NULL, true};
-static const struct durations dist_sync = {ZN_H_DIST_SYNC, ZN_H_DIST_SYNC, NULL, true};
-static const struct durations sync_calls = {ZN_H_SYNC_STREAM, ZN_H_SYNC_FREE, "call", true};
-static const struct durations loads = {ZN_H_LOAD_MODULE, ZN_H_LOAD_GRAPH, "call", true};
-static const struct durations group = {ZN_H_NCCL_GROUP, ZN_H_NCCL_GROUP, NULL, true};
-static const struct durations comm_init = {ZN_H_NCCL_INIT, ZN_H_NCCL_INIT, NULL, true};
+static const struct zn_metric_durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
+static const struct zn_metric_durations collective = {ZN_H_NCCL_FIRST, ZN_H_NCCL_LAST, "op", false};
+static const struct zn_metric_durations dataloader = {ZN_H_DATALOAD, ZN_H_DATALOAD, NULL, true};
+static const struct zn_metric_durations worker_idle = {ZN_H_WORKER_IDLE, ZN_H_WORKER_IDLE, NULL, true};
+static const struct zn_metric_durations dist_sync = {ZN_H_DIST_SYNC, ZN_H_DIST_SYNC, NULL, true};
+static const struct zn_metric_durations sync_calls = {ZN_H_SYNC_STREAM, ZN_H_SYNC_FREE, "call", true};
+static const struct zn_metric_durations loads = {ZN_H_LOAD_MODULE, ZN_H_LOAD_GRAPH, "call", true};
+static const struct zn_metric_durations group = {ZN_H_NCCL_GROUP, ZN_H_NCCL_GROUP, NULL, true};
+static const struct zn_metric_durations comm_init = {ZN_H_NCCL_INIT, ZN_H_NCCL_INIT, NULL, true};
 
-static const struct counts syscalls = {ZN_C_SYSCALLS, 1, NULL, {0}, 0};
-static const struct counts mmap_calls = {ZN_C_MMAP_CALLS, 2, "call", {"mmap", "munmap"}, 0};
-static const struct counts mmap_bytes = {ZN_C_MMAP_BYTES, 2, "call", {"mmap", "munmap"}, 0};
-static const struct counts switches = {ZN_C_SWITCH_VOLUNTARY, 2, "kind", {"voluntary", "involuntary"}, 0};
-static const struct counts migrations = {ZN_C_MIGRATE_CPU, 2, "scope", {"cpu", "numa"}, 0};
-static const struct counts offcpu = {ZN_C_OFFCPU_IO, 5, "state", {"io", "futex", "poll", "sleep", "other"}, 9};
-static const struct counts tcp_sent = {ZN_C_TCP_SENT, 1, NULL, {0}, 0};
-static const struct counts tcp_received = {ZN_C_TCP_RECEIVED, 1, NULL, {0}, 0};
-static const struct counts tcp_retransmits = {ZN_C_TCP_RETRANSMITS, 1, NULL, {0}, 0};
-static const struct rate density = {offsetof(struct zn_rates, syscalls_per_launch), ZN_C_SYSCALLS, ZN_C_SYSCALLS};
-static const struct rate churn = {offsetof(struct zn_rates, churn), ZN_C_MMAP_CALLS, ZN_C_MUNMAP_CALLS};
-static const struct rate launch_switches = {
+static const struct zn_metric_counts syscalls = {ZN_C_SYSCALLS, 1, NULL, {0}, 0};
+static const struct zn_metric_counts mmap_calls = {ZN_C_MMAP_CALLS, 2, "call", {"mmap", "munmap"}, 0};
+static const struct zn_metric_counts mmap_bytes = {ZN_C_MMAP_BYTES, 2, "call", {"mmap", "munmap"}, 0};
+static const struct zn_metric_counts switches = {ZN_C_SWITCH_VOLUNTARY, 2, "kind", {"voluntary", "involuntary"}, 0};
+static const struct zn_metric_counts migrations = {ZN_C_MIGRATE_CPU, 2, "scope", {"cpu", "numa"}, 0};
+static const struct zn_metric_counts offcpu = {
+	ZN_C_OFFCPU_IO, 5, "state", {"io", "futex", "poll", "sleep", "other"}, 9};
+static const struct zn_metric_counts tcp_sent = {ZN_C_TCP_SENT, 1, NULL, {0}, 0};
+static const struct zn_metric_counts tcp_received = {ZN_C_TCP_RECEIVED, 1, NULL, {0}, 0};
+static const struct zn_metric_counts tcp_retransmits = {ZN_C_TCP_RETRANSMITS, 1, NULL, {0}, 0};
+static const struct zn_metric_rate density = {
+	offsetof(struct zn_rates, syscalls_per_launch), ZN_C_SYSCALLS, ZN_C_SYSCALLS};
+static const struct zn_metric_rate churn = {offsetof(struct zn_rates, churn), ZN_C_MMAP_CALLS, ZN_C_MUNMAP_CALLS};
+static const struct zn_metric_rate launch_switches = {
 	offsetof(struct zn_rates, switches_per_launch), ZN_C_SWITCH_VOLUNTARY, ZN_C_SWITCH_INVOLUNTARY};
-static const struct rate migration_rate = {
+static const struct zn_metric_rate migration_rate = {
 	offsetof(struct zn_rates, per_1000_s[ZN_SIGNAL_MIGRATIONS]), ZN_C_MIGRATE_CPU, ZN_C_MIGRATE_CPU};
-static const struct durations gpu_ioctl = {ZN_H_IOCTL, ZN_H_IOCTL, NULL, true};
-static const struct durations runqueue = {ZN_H_RUNQUEUE, ZN_H_RUNQUEUE, NULL, true};
-static const struct durations tcp_send = {ZN_H_TCP_SEND, ZN_H_TCP_SEND, NULL, true};
+static const struct zn_metric_durations gpu_ioctl = {ZN_H_IOCTL, ZN_H_IOCTL, NULL, true};
+static const struct zn_metric_durations runqueue = {ZN_H_RUNQUEUE, ZN_H_RUNQUEUE, NULL, true};
+static const struct zn_metric_durations tcp_send = {ZN_H_TCP_SEND, ZN_H_TCP_SEND, NULL, true};
 static const size_t gpu_busy = offsetof(struct zn_signals, gpu.busy_ns);
 static const size_t gpu_contended = offsetof(struct zn_signals, gpu.contended_ns);
 
@@ -1655,233 +1616,233 @@ static const size_t nccl_errors = offsetof(struct zn_hist, errors);
 
 static const bool entries = false, limit = true, waiting = true, down = false;
 
-static const struct job_gpu_field job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
-static const struct job_gpu_field job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true};
+static const struct zn_metric_job_gpu job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
+static const struct zn_metric_job_gpu job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true};
 static const size_t missing_since = offsetof(struct zn_missing, since_ns),
 		    missing_doing = offsetof(struct zn_missing, doing_ns);
-static const struct job_gpu_field job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
+static const struct zn_metric_job_gpu job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
 
 /* clang-format off */
 static const struct zn_metric table[] = {
-	{"zernel_gpu_memory_used_bytes", GAUGE, "pid,gpu_id", emit_shares, &used,
+	{"zernel_gpu_memory_used_bytes", GAUGE, "pid,gpu_id", zn_metrics_process_shares, &used,
 		"GPU memory that a process has reserved from the driver and not freed; without the CUDA context itself, loaded modules, and pinned host memory. Absent where zernel_process_memory_complete is 0."},
-	{"zernel_gpu_memory_peak_bytes", GAUGE, "pid,gpu_id", emit_shares, &peak,
+	{"zernel_gpu_memory_peak_bytes", GAUGE, "pid,gpu_id", zn_metrics_process_shares, &peak,
 		"Highest GPU memory use of a process since its first call. Absent where zernel_process_memory_complete is 0."},
-	{"zernel_cuda_launch_latency_seconds", DURATIONS, "pid,quantile", emit_durations, &launch,
+	{"zernel_cuda_launch_latency_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &launch,
 		"Host time from entry to return of a call that launches a kernel or a graph, since the process started; the time that the probes add is taken out."},
-	{"zernel_nccl_collective_duration_seconds", DURATIONS, "op,quantile", emit_durations, &collective,
+	{"zernel_nccl_collective_duration_seconds", DURATIONS, "op,quantile", zn_metrics_process_durations, &collective,
 		"Host time in an NCCL operation, of all processes since the daemon started. A collective enqueues and returns: this is not the time it takes on the GPU."},
-	{"zernel_dataloader_wait_seconds", DURATIONS, "pid,quantile", emit_durations, &dataloader,
+	{"zernel_dataloader_wait_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &dataloader,
 		"Time that the training thread waits for a batch."},
-	{"zernel_dataloader_worker_idle_seconds", DURATIONS, "pid,quantile", emit_durations, &worker_idle,
+	{"zernel_dataloader_worker_idle_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &worker_idle,
 		"Time that a worker of a process's data loader sleeps until it is asked for another batch."},
-	{"zernel_dataloader_workers", GAUGE, "pid", emit_workers, NULL,
+	{"zernel_dataloader_workers", GAUGE, "pid", zn_metrics_process_workers, NULL,
 		"Live processes that this one, or one of them, started and that call no hooked library; there once its data loader was seen to wait."},
-	{"zernel_dataloader_worker_seconds_total", COUNTER, "pid,state", emit_worker_time, NULL,
+	{"zernel_dataloader_worker_seconds_total", COUNTER, "pid,state", zn_metrics_process_worker_time, NULL,
 		"Time of all data loader workers of a process: idle, asleep until they are asked for another batch, or busy."},
-	{"zernel_dist_sync_wait_seconds", DURATIONS, "pid,quantile", emit_durations, &dist_sync,
+	{"zernel_dist_sync_wait_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &dist_sync,
 		"Time that a launching thread waits for other ranks: in the creation of a communicator, at the end of a group, or asleep until a peer has answered over a socket."},
-	{"zernel_step_stall_ratio", GAUGE, "pid,cause", emit_stalls, NULL,
+	{"zernel_step_stall_ratio", GAUGE, "pid,cause", zn_metrics_process_stalls, NULL,
 		"Where the time of a process's launching threads went over the last tick; the causes add up to 1. Of a data loader that is not known there is no cause data: its waits are in other."},
-	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", emit_gpu_total, NULL,
+	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", zn_metrics_gpu_total, NULL,
 		"Memory of a GPU as the driver reports it to the processes; absent until one of them asked."},
-	{"zernel_gpu_memory_used_ratio", GAUGE, "gpu_id", emit_gpu_ratio, NULL,
+	{"zernel_gpu_memory_used_ratio", GAUGE, "gpu_id", zn_metrics_gpu_ratio, NULL,
 		"Memory used by all processes of a GPU, as a share of its total. Managed memory may exceed 1. Absent where zernel_gpu_memory_complete is 0."},
-	{"zernel_process_memory_complete", GAUGE, "pid", emit_memory_complete, NULL,
+	{"zernel_process_memory_complete", GAUGE, "pid", zn_metrics_process_memory_complete, NULL,
 		"1: all GPU memory of a process was seen. 0: it used a GPU before its library was hooked, as those do that run while the daemon is restarted, or the table of allocations was full; what it holds is then not known and not shown, as long as it lives."},
-	{"zernel_gpu_memory_complete", GAUGE, "gpu_id", emit_gpu_complete, NULL,
+	{"zernel_gpu_memory_complete", GAUGE, "gpu_id", zn_metrics_gpu_complete, NULL,
 		"1: the GPU memory of all processes that use a GPU is known. 0: a process has it open of which it is not; the memory used on that GPU is then not known, and not shown."},
-	{"zernel_gpu_alloc_calls_total", COUNTER, "pid,gpu_id,kind", emit_shares, &alloc_calls,
+	{"zernel_gpu_alloc_calls_total", COUNTER, "pid,gpu_id,kind", zn_metrics_process_shares, &alloc_calls,
 		"Successful GPU memory allocations."},
-	{"zernel_gpu_alloc_bytes_total", COUNTER, "pid,gpu_id,kind", emit_shares, &alloc_bytes,
+	{"zernel_gpu_alloc_bytes_total", COUNTER, "pid,gpu_id,kind", zn_metrics_process_shares, &alloc_bytes,
 		"Bytes of successful GPU memory allocations."},
-	{"zernel_gpu_free_calls_total", COUNTER, "pid,gpu_id", emit_shares, &free_calls,
+	{"zernel_gpu_free_calls_total", COUNTER, "pid,gpu_id", zn_metrics_process_shares, &free_calls,
 		"Successful frees of memory whose allocation was seen; of VMM memory, when its last reference went."},
-	{"zernel_gpu_alloc_failures_total", COUNTER, "pid,gpu_id,reason", emit_shares, &failures,
+	{"zernel_gpu_alloc_failures_total", COUNTER, "pid,gpu_id,reason", zn_metrics_process_shares, &failures,
 		"Failed GPU memory allocations; oom: the driver answered out of memory. From 0 on where the process has had memory, so that the first one is a rise."},
-	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", emit_pinned, NULL,
+	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", zn_metrics_process_pinned, NULL,
 		"Pinned host memory that a process has reserved through the driver. Absent where zernel_process_memory_complete is 0."},
-	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", emit_xids, NULL,
+	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", zn_metrics_gpu_xids, NULL,
 		"Errors that NVIDIA's driver reported in the kernel's log since the daemon started."},
-	{"zernel_gpu_amdgpu_errors_total", COUNTER, "pci,error", emit_amdgpu_errors, NULL,
+	{"zernel_gpu_amdgpu_errors_total", COUNTER, "pci,error", zn_metrics_gpu_amdgpu_errors, NULL,
 		"Records of the kernel's log, since the daemon started, in which amdgpu reports a page fault, a timeout, a reset or hardware errors."},
-	{"zernel_kernel_log_records_total", COUNTER, "from", emit_log_records, NULL,
+	{"zernel_kernel_log_records_total", COUNTER, "from", zn_metrics_gpu_log_records, NULL,
 		"Records of the kernel's log that were read, of the kernel itself and of others; errors of GPUs are looked for in the first. Absent where it cannot be read."},
-	{"zernel_gpu_info", INFO, "gpu_id,uuid,pci,minor,vendor", emit_gpu_info, NULL,
+	{"zernel_gpu_info", INFO, "gpu_id,uuid,pci,minor,vendor", zn_metrics_gpu_info, NULL,
 		"Always 1; the identity of a GPU. gpu_id is its index in PCI order; AMD's GPUs follow NVIDIA's in the order of their render nodes, whose minor number they have."},
-	{"zernel_cuda_launches_total", COUNTER, "pid,kind", emit_counts, &launches,
+	{"zernel_cuda_launches_total", COUNTER, "pid,kind", zn_metrics_process_counts, &launches,
 		"Calls that launch a kernel or replay a graph; captured: recorded into a graph, not run."},
-	{"zernel_cuda_launch_errors_total", COUNTER, "pid", emit_counts, &launch_errors,
+	{"zernel_cuda_launch_errors_total", COUNTER, "pid", zn_metrics_process_counts, &launch_errors,
 		"Launches that returned an error."},
-	{"zernel_cuda_sync_seconds", DURATIONS, "pid,call,quantile", emit_durations, &sync_calls,
+	{"zernel_cuda_sync_seconds", DURATIONS, "pid,call,quantile", zn_metrics_process_durations, &sync_calls,
 		"Time the host spends in a call that waits for the GPU, since the process started."},
-	{"zernel_cuda_memcpy_bytes_total", COUNTER, "pid,direction", emit_counts, &copy_bytes,
+	{"zernel_cuda_memcpy_bytes_total", COUNTER, "pid,direction", zn_metrics_process_counts, &copy_bytes,
 		"Bytes of copies: of blocking ones when they succeed, of asynchronous ones when they are asked for."},
-	{"zernel_cuda_memcpy_calls_total", COUNTER, "pid,direction", emit_counts, &copy_calls,
+	{"zernel_cuda_memcpy_calls_total", COUNTER, "pid,direction", zn_metrics_process_counts, &copy_calls,
 		"Copies: blocking ones when they succeed, asynchronous ones when they are asked for."},
-	{"zernel_cuda_memset_bytes_total", COUNTER, "pid", emit_counts, &memset_bytes,
+	{"zernel_cuda_memset_bytes_total", COUNTER, "pid", zn_metrics_process_counts, &memset_bytes,
 		"Bytes of memory that is set, as they are asked for."},
-	{"zernel_cuda_memset_calls_total", COUNTER, "pid", emit_counts, &memset_calls,
+	{"zernel_cuda_memset_calls_total", COUNTER, "pid", zn_metrics_process_counts, &memset_calls,
 		"Calls that set memory, as they are made."},
-	{"zernel_cuda_load_seconds", DURATIONS, "pid,call,quantile", emit_durations, &loads,
+	{"zernel_cuda_load_seconds", DURATIONS, "pid,call,quantile", zn_metrics_process_durations, &loads,
 		"Time the host spends in a call that loads code or prepares a graph, which is where a slow first step often comes from: a module or a library of kernels, a function of one (which is loaded when it is first asked for), or a graph that is instantiated, updated or uploaded."},
-	{"zernel_nccl_calls_total", COUNTER, "pid,op", emit_nccl, &nccl_calls, "NCCL operations of this rank."},
-	{"zernel_nccl_bytes_total", COUNTER, "pid,op", emit_nccl, &nccl_bytes,
+	{"zernel_nccl_calls_total", COUNTER, "pid,op", zn_metrics_process_nccl, &nccl_calls, "NCCL operations of this rank."},
+	{"zernel_nccl_bytes_total", COUNTER, "pid,op", zn_metrics_process_nccl, &nccl_bytes,
 		"Bytes of NCCL operations on this rank: elements times their size, as the call's arguments have them."},
-	{"zernel_nccl_errors_total", COUNTER, "pid,op", emit_nccl, &nccl_errors,
+	{"zernel_nccl_errors_total", COUNTER, "pid,op", zn_metrics_process_nccl, &nccl_errors,
 		"NCCL operations that returned an error."},
-	{"zernel_nccl_group_seconds", DURATIONS, "pid,quantile", emit_durations, &group,
+	{"zernel_nccl_group_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &group,
 		"Time from the outermost ncclGroupStart to its ncclGroupEnd."},
-	{"zernel_nccl_comm_init_seconds", DURATIONS, "pid,quantile", emit_durations, &comm_init,
+	{"zernel_nccl_comm_init_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &comm_init,
 		"Time in the creation of a communicator, which waits for the other ranks."},
-	{"zernel_nccl_issue_skew_seconds", DURATIONS, "comm,quantile", emit_skew, NULL,
+	{"zernel_nccl_issue_skew_seconds", DURATIONS, "comm,quantile", zn_metrics_process_skew, NULL,
 		"Of the ranks of a communicator on this node: how long after the first one the last one issued the same collective. Operations with a root other than broadcast, and point-to-point ones, are not compared."},
-	{"zernel_nccl_issue_late_seconds_total", COUNTER, "comm,rank", emit_lateness, NULL,
+	{"zernel_nccl_issue_late_seconds_total", COUNTER, "comm,rank", zn_metrics_process_lateness, NULL,
 		"How long after the first rank of this node a rank issued its collectives: the straggler's grows."},
-	{"zernel_nccl_missing_rank_seconds", GAUGE, "comm,rank,pid,doing", emit_missing, &missing_since,
+	{"zernel_nccl_missing_rank_seconds", GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_since,
 		"For how long other ranks of this node have waited for one that has not issued what they have, or whose process has ended; there only from 1 s on. doing: what it does instead: gone, asleep, driver (inside of the GPU's), data, io, cpu or gpu. Of ranks that wait for one another in a chain the last one alone."},
-	{"zernel_nccl_missing_rank_doing_seconds", GAUGE, "comm,rank,pid,doing", emit_missing, &missing_doing,
+	{"zernel_nccl_missing_rank_doing_seconds", GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_doing,
 		"For how long such a rank has done nothing else meanwhile."},
-	{"zernel_nccl_longest_wait_seconds", GAUGE, "comm", emit_longest_wait, NULL,
+	{"zernel_nccl_longest_wait_seconds", GAUGE, "comm", zn_metrics_process_longest_wait, NULL,
 		"The longest time that ranks of this node have waited for one that came in the end: what may be usual for this program."},
-	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", emit_ranks, NULL,
+	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", zn_metrics_process_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
-	{"zernel_syscalls_total", COUNTER, "pid", emit_counts, &syscalls,
+	{"zernel_syscalls_total", COUNTER, "pid", zn_metrics_process_counts, &syscalls,
 		"System calls that the threads of a process began; those that probes of the kernel make on the way are not among them."},
-	{"zernel_syscall_density", GAUGE, "pid", emit_rates, &density,
+	{"zernel_syscall_density", GAUGE, "pid", zn_metrics_process_rates, &density,
 		"System calls per launch: those that began over the last tick, by the launches of that tick; absent without one."},
-	{"zernel_gpu_ioctl_seconds", DURATIONS, "pid,quantile", emit_durations, &gpu_ioctl,
+	{"zernel_gpu_ioctl_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &gpu_ioctl,
 		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for."},
-	{"zernel_gpu_driver_stuck_seconds", GAUGE, "pid", emit_driver_stuck, NULL,
+	{"zernel_gpu_driver_stuck_seconds", GAUGE, "pid", zn_metrics_process_driver_stuck, NULL,
 		"For how long the oldest call of ioctl() on a GPU's device has not come back; there only while one has lasted longer than from one tick to the next."},
-	{"zernel_gpu_ioctl_contention_ratio", GAUGE, "", emit_contention, NULL,
+	{"zernel_gpu_ioctl_contention_ratio", GAUGE, "", zn_metrics_gpu_contention, NULL,
 		"Share of the time with some process inside ioctl() on a GPU's device in which two or more were, over the last tick; absent if none was."},
-	{"zernel_gpu_ioctl_busy_seconds_total", COUNTER, "", emit_gpu_calls, &gpu_busy,
+	{"zernel_gpu_ioctl_busy_seconds_total", COUNTER, "", zn_metrics_gpu_calls, &gpu_busy,
 		"Time with some process inside ioctl() on a GPU's device."},
-	{"zernel_gpu_ioctl_contended_seconds_total", COUNTER, "", emit_gpu_calls, &gpu_contended,
+	{"zernel_gpu_ioctl_contended_seconds_total", COUNTER, "", zn_metrics_gpu_calls, &gpu_contended,
 		"Time with two or more processes inside ioctl() on GPU devices; threads of one process are one."},
-	{"zernel_mmap_calls_total", COUNTER, "pid,call", emit_counts, &mmap_calls,
+	{"zernel_mmap_calls_total", COUNTER, "pid,call", zn_metrics_process_counts, &mmap_calls,
 		"Calls of mmap and munmap that succeeded; brk and mremap are none."},
-	{"zernel_mmap_bytes_total", COUNTER, "pid,call", emit_counts, &mmap_bytes,
+	{"zernel_mmap_bytes_total", COUNTER, "pid,call", zn_metrics_process_counts, &mmap_bytes,
 		"Bytes that successful calls of mmap and munmap asked for, in whole pages."},
-	{"zernel_mmap_churn_ratio", GAUGE, "pid", emit_rates, &churn,
+	{"zernel_mmap_churn_ratio", GAUGE, "pid", zn_metrics_process_rates, &churn,
 		"Of the bytes mapped and the bytes unmapped over the last tick, the smaller by the larger: near 1, memory is given back and fetched anew; absent without either."},
-	{"zernel_context_switches_total", COUNTER, "pid,kind", emit_counts, &switches,
+	{"zernel_context_switches_total", COUNTER, "pid,kind", zn_metrics_process_counts, &switches,
 		"Times a thread left its CPU: voluntary, to wait; involuntary, for another thread."},
-	{"zernel_context_switches_per_launch", GAUGE, "pid", emit_rates, &launch_switches,
+	{"zernel_context_switches_per_launch", GAUGE, "pid", zn_metrics_process_rates, &launch_switches,
 		"Context switches of a process over the last tick, by the launches of that tick; absent without one."},
-	{"zernel_thread_migrations_total", COUNTER, "pid,scope", emit_counts, &migrations,
+	{"zernel_thread_migrations_total", COUNTER, "pid,scope", zn_metrics_process_counts, &migrations,
 		"Times a thread was moved to another CPU; numa: those of them to another memory node."},
-	{"zernel_thread_migrations_per_second", GAUGE, "pid", emit_rates, &migration_rate,
+	{"zernel_thread_migrations_per_second", GAUGE, "pid", zn_metrics_process_rates, &migration_rate,
 		"Migrations of a process's threads per second, over the last tick."},
-	{"zernel_runqueue_wait_seconds", DURATIONS, "pid,quantile", emit_durations, &runqueue,
+	{"zernel_runqueue_wait_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &runqueue,
 		"Time from when a thread could run to when it ran."},
-	{"zernel_offcpu_seconds_total", COUNTER, "pid,state", emit_counts, &offcpu,
+	{"zernel_offcpu_seconds_total", COUNTER, "pid,state", zn_metrics_process_counts, &offcpu,
 		"Time that threads slept, added up over threads, by what they slept in."},
-	{"zernel_tcp_sent_bytes_total", COUNTER, "pid", emit_counts, &tcp_sent,
+	{"zernel_tcp_sent_bytes_total", COUNTER, "pid", zn_metrics_process_counts, &tcp_sent,
 		"Bytes that a process gave to TCP, loopback included. RDMA and NVLink do not pass the kernel and are in no figure."},
-	{"zernel_tcp_received_bytes_total", COUNTER, "pid", emit_counts, &tcp_received,
+	{"zernel_tcp_received_bytes_total", COUNTER, "pid", zn_metrics_process_counts, &tcp_received,
 		"Bytes that a process took from TCP; what splice() takes is not seen."},
-	{"zernel_tcp_retransmits_total", COUNTER, "pid", emit_counts, &tcp_retransmits,
+	{"zernel_tcp_retransmits_total", COUNTER, "pid", zn_metrics_process_counts, &tcp_retransmits,
 		"Segments sent again on connections whose last sender is this process."},
-	{"zernel_tcp_sendmsg_seconds", DURATIONS, "pid,quantile", emit_durations, &tcp_send,
+	{"zernel_tcp_sendmsg_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &tcp_send,
 		"Time in which a send gives its bytes to TCP, waits for room included. By tracepoints it is that of the whole call up to there, of write, writev, sendto and sendmsg alone."},
-	{"zernel_job_info", INFO, "job_id,user,uid,account,partition,name,nodes,gpus", emit_job_info, NULL,
+	{"zernel_job_info", INFO, "job_id,user,uid,account,partition,name,nodes,gpus", zn_metrics_job_info, NULL,
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
-	{"zernel_oom_kills_total", COUNTER, "job_id", emit_oom_kills, NULL,
+	{"zernel_oom_kills_total", COUNTER, "job_id", zn_metrics_job_oom_kills, NULL,
 		"Processes that the kernel killed for want of memory: of a job, or of none that called a hooked library or load data for one that did."},
-	{"zernel_job_processes", GAUGE, "job_id", emit_job_processes, NULL,
+	{"zernel_job_processes", GAUGE, "job_id", zn_metrics_job_processes, NULL,
 		"Processes of a job that run and have called a hooked library."},
-	{"zernel_job_start_time_seconds", GAUGE, "job_id", emit_job_start, NULL,
+	{"zernel_job_start_time_seconds", GAUGE, "job_id", zn_metrics_job_start, NULL,
 		"Start of a job since the epoch, as far as it is known: when it was first heard of, if nobody said it."},
-	{"zernel_job_ended_time_seconds", GAUGE, "job_id", emit_job_ended, NULL,
+	{"zernel_job_ended_time_seconds", GAUGE, "job_id", zn_metrics_job_ended, NULL,
 		"End of a job since the epoch; there only once it has ended."},
-	{"zernel_job_gpu_memory_peak_bytes", GAUGE, "job_id,gpu_id", emit_job_gpus, &job_peak,
+	{"zernel_job_gpu_memory_peak_bytes", GAUGE, "job_id,gpu_id", zn_metrics_job_gpus, &job_peak,
 		"Highest GPU memory use of all processes of a job together, as seen at a tick, or of one of them at any time. Absent where the memory of one of them is not known."},
-	{"zernel_job_gpu_busy_seconds_total", COUNTER, "job_id,gpu_id", emit_job_gpus, &job_busy,
+	{"zernel_job_gpu_busy_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_busy,
 		"Time of a job in which a process of it that had memory on that GPU called CUDA or NCCL: the ticks with such a call, and how long the call waited, up to a minute."},
-	{"zernel_job_gpu_idle_seconds_total", COUNTER, "job_id,gpu_id", emit_job_gpus, &job_idle,
+	{"zernel_job_gpu_idle_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_idle,
 		"All other time of a job on a GPU that it was given or has used. It is told up to a minute late while a process of it has memory there."},
-	{"zernel_job_progress_age_seconds", GAUGE, "job_id", emit_progress_age, NULL,
+	{"zernel_job_progress_age_seconds", GAUGE, "job_id", zn_metrics_job_progress_age, NULL,
 		"For how long nothing of a job has moved: no launch, copy, call to NCCL or batch of any of its processes, no byte of a file. There from its first launch on, while it has a process."},
-	{"zernel_job_stall_limit_seconds", GAUGE, "job_id", emit_stall_limit, NULL,
+	{"zernel_job_stall_limit_seconds", GAUGE, "job_id", zn_metrics_job_stall_limit, NULL,
 		"For how long that may be: a minute (ten while its threads run on the CPU, as a compiler's do), or five times the longest pause that this job has made so far."},
-	{"zernel_job_cause_seconds_total", COUNTER, "job_id,cause", emit_job_causes, NULL,
+	{"zernel_job_cause_seconds_total", COUNTER, "job_id,cause", zn_metrics_job_causes, NULL,
 		"Time that the processes of a job lost, by what it was lost to; a process has one second in a second, whatever its threads do. docs/WHY.md says what the causes are."},
-	{"zernel_job_launches_total", COUNTER, "job_id", emit_job_launches, NULL,
+	{"zernel_job_launches_total", COUNTER, "job_id", zn_metrics_job_launches, NULL,
 		"Launches of all processes of a job, those that have gone included; without captured ones."},
-	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", emit_job_nccl_bytes, NULL,
+	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", zn_metrics_job_nccl_bytes, NULL,
 		"Bytes of NCCL operations of all processes of a job, those that have gone included."},
-	{"zernel_job_stall_seconds_total", COUNTER, "job_id,cause", emit_job_stalls, NULL,
+	{"zernel_job_stall_seconds_total", COUNTER, "job_id,cause", zn_metrics_job_stalls, NULL,
 		"Where the time of all launching threads of a job went, those that have gone included; causes as of zernel_step_stall_ratio."},
-	{"zernel_job_syscalls_total", COUNTER, "job_id", emit_job_counts, &syscalls,
+	{"zernel_job_syscalls_total", COUNTER, "job_id", zn_metrics_job_counts, &syscalls,
 		"System calls of all processes of a job that called a hooked library, those that have gone included."},
-	{"zernel_job_context_switches_total", COUNTER, "job_id,kind", emit_job_counts, &switches,
+	{"zernel_job_context_switches_total", COUNTER, "job_id,kind", zn_metrics_job_counts, &switches,
 		"Context switches of all processes of a job, likewise."},
-	{"zernel_job_offcpu_seconds_total", COUNTER, "job_id,state", emit_job_counts, &offcpu,
+	{"zernel_job_offcpu_seconds_total", COUNTER, "job_id,state", zn_metrics_job_counts, &offcpu,
 		"Time that threads of all processes of a job slept, likewise."},
-	{"zernel_job_tcp_sent_bytes_total", COUNTER, "job_id", emit_job_counts, &tcp_sent,
+	{"zernel_job_tcp_sent_bytes_total", COUNTER, "job_id", zn_metrics_job_counts, &tcp_sent,
 		"Bytes that all processes of a job gave to TCP, likewise."},
-	{"zernel_job_tcp_received_bytes_total", COUNTER, "job_id", emit_job_counts, &tcp_received,
+	{"zernel_job_tcp_received_bytes_total", COUNTER, "job_id", zn_metrics_job_counts, &tcp_received,
 		"Bytes that all processes of a job took from TCP, likewise."},
-	{"zernel_job_tcp_retransmits_total", COUNTER, "job_id", emit_job_counts, &tcp_retransmits,
+	{"zernel_job_tcp_retransmits_total", COUNTER, "job_id", zn_metrics_job_counts, &tcp_retransmits,
 		"Segments sent again of all processes of a job, likewise."},
-	{"zernel_io_read_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_read,
+	{"zernel_io_read_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_read,
 		"Bytes read from files, each counted once, whichever call moved it. Those of mapped files and of copy_file_range are apart. Of no job: job_id is empty."},
-	{"zernel_io_write_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_write,
+	{"zernel_io_write_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_write,
 		"Bytes written to files, as accepted by the call; likewise."},
-	{"zernel_io_mapped_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_mapped,
+	{"zernel_io_mapped_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_mapped,
 		"Bytes that page faults of mapped files brought into memory: whole pages, and what was read ahead."},
-	{"zernel_io_copied_bytes_total", COUNTER, "job_id,mount,fstype", emit_io_bytes, &io_copied,
+	{"zernel_io_copied_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_copied,
 		"Bytes copied by copy_file_range, on the mount they were copied to; the file system may share them instead of moving them."},
-	{"zernel_io_requests_total", COUNTER, "job_id,mount,fstype,op", emit_io_ops, &io_calls,
+	{"zernel_io_requests_total", COUNTER, "job_id,mount,fstype,op", zn_metrics_io_ops, &io_calls,
 		"File operations; op is read, write, copy, mmap, open, create, unlink, mkdir, rmdir, rename, fsync or stat."},
-	{"zernel_io_errors_total", COUNTER, "job_id,mount,fstype,op", emit_io_ops, &io_errors,
+	{"zernel_io_errors_total", COUNTER, "job_id,mount,fstype,op", zn_metrics_io_ops, &io_errors,
 		"File operations that failed, where the file or its directory was found."},
-	{"zernel_io_latency_seconds", DURATIONS, "job_id,mount,op,quantile", emit_io_durations, NULL,
+	{"zernel_io_latency_seconds", DURATIONS, "job_id,mount,op,quantile", zn_metrics_io_durations, NULL,
 		"Duration of file operations, from the call to its return; of asynchronous ones, where it is known, to their completion."},
-	{"zernel_alert_state", GAUGE, "alert,severity", emit_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
-	{"zernel_anomaly_score", GAUGE, "pid,signal", emit_anomalies, NULL,
+	{"zernel_alert_state", GAUGE, "alert,severity", zn_metrics_self_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
+	{"zernel_anomaly_score", GAUGE, "pid,signal", zn_metrics_process_anomalies, NULL,
 		"How far the last 5 s of a signal of a process are above (below: negative) what was usual in the 10 minutes before, in robust standard deviations, up to 100; docs/ALERTS.md has the signals. Absent for the first 3 minutes, and where there was no value."},
-	{"zernel_build_info", INFO, "version,commit,source", emit_build, NULL,
+	{"zernel_build_info", INFO, "version,commit,source", zn_metrics_self_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},
-	{"zernel_kernel_info", INFO, "release", emit_kernel, NULL, "Always 1; the running kernel."},
-	{"zernel_probe_attached", GAUGE, "family,symbol,library", emit_attached, NULL,
+	{"zernel_kernel_info", INFO, "release", zn_metrics_self_kernel, NULL, "Always 1; the running kernel."},
+	{"zernel_probe_attached", GAUGE, "family,symbol,library", zn_metrics_self_attached, NULL,
 		"1 if the function is hooked in that library, 0 if it is missing there or could not be hooked."},
-	{"zernel_libraries", GAUGE, "state", emit_libraries, NULL,
+	{"zernel_libraries", GAUGE, "state", zn_metrics_self_libraries, NULL,
 		"Files with a library's name that processes map: hooked, or waiting, for which /health has the reasons."},
-	{"zernel_probe_hang_seconds", GAUGE, "", emit_hang, NULL,
+	{"zernel_probe_hang_seconds", GAUGE, "", zn_metrics_self_hang, NULL,
 		"For how long a change of probes has been waiting for a process; while it does, forks may wait. 0: none does."},
-	{"zernel_probe_hits_total", COUNTER, "family", emit_hits, NULL, "Hooked calls."},
-	{"zernel_probe_bias_seconds", SUMMARY, "first_instruction,quantile", emit_bias, NULL,
+	{"zernel_probe_hits_total", COUNTER, "family", zn_metrics_self_hits, NULL, "Hooked calls."},
+	{"zernel_probe_bias_seconds", SUMMARY, "first_instruction,quantile", zn_metrics_self_bias, NULL,
 		"What the probes themselves add to a measured interval, calibrated at start; the median is taken out of each. It depends on how the kernel executes the instruction that the probe stands on."},
-	{"zernel_probe_run_seconds_total", COUNTER, "program", emit_run, NULL,
+	{"zernel_probe_run_seconds_total", COUNTER, "program", zn_metrics_self_run, NULL,
 		"Time in each BPF program; there only while the kernel keeps statistics (sysctl kernel.bpf_stats_enabled)."},
-	{"zernel_probe_duty_ratio", GAUGE, "family", emit_duty, NULL,
+	{"zernel_probe_duty_ratio", GAUGE, "family", zn_metrics_self_duty, NULL,
 		"CPU time that all processes spent in our probes over the last tick, in cores: calls at their calibrated cost."},
-	{"zernel_overhead_ratio", GAUGE, "pid", emit_overhead, NULL,
+	{"zernel_overhead_ratio", GAUGE, "pid", zn_metrics_process_overhead, NULL,
 		"Share of one core that a process spent in our probes over the last tick: calls at their calibrated cost."},
-	{"zernel_lost_total", COUNTER, "what", emit_lost, NULL, "Things that could not be counted or delivered."},
-	{"zernel_outbound_requests_total", COUNTER, "to,result", emit_sent, NULL,
+	{"zernel_lost_total", COUNTER, "what", zn_metrics_self_lost, NULL, "Things that could not be counted or delivered."},
+	{"zernel_outbound_requests_total", COUNTER, "to,result", zn_metrics_self_sent, NULL,
 		"Requests that the daemon made, by destination and what became of them: retried ones are made again, refused ones are not, failed ones were given up for newer ones."},
-	{"zernel_outbound_queue", GAUGE, "to", emit_outbound, &waiting, "Messages that wait to be sent."},
-	{"zernel_outbound_down", GAUGE, "to", emit_outbound, &down,
+	{"zernel_outbound_queue", GAUGE, "to", zn_metrics_self_outbound, &waiting, "Messages that wait to be sent."},
+	{"zernel_outbound_down", GAUGE, "to", zn_metrics_self_outbound, &down,
 		"Destinations that cannot be reached, or say that they cannot serve now."},
-	{"zernel_table_entries", GAUGE, "table", emit_tables, &entries, "Entries in use of a fixed table."},
-	{"zernel_table_limit", GAUGE, "table", emit_tables, &limit, "Size of a fixed table."},
-	{"zernel_ticks_total", COUNTER, "", emit_ticks, NULL,
+	{"zernel_table_entries", GAUGE, "table", zn_metrics_self_tables, &entries, "Entries in use of a fixed table."},
+	{"zernel_table_limit", GAUGE, "table", zn_metrics_self_tables, &limit, "Size of a fixed table."},
+	{"zernel_ticks_total", COUNTER, "", zn_metrics_self_ticks, NULL,
 		"Ticks since the start of the daemon: at each, rates are made anew and alerts evaluated."},
-	{"zernel_http_requests_total", COUNTER, "path,code", emit_requests, NULL, "Requests answered."},
-	{"zernel_http_connections", GAUGE, "", emit_connections, NULL, "Open connections, WebSocket clients included."},
-	{"zernel_ws_clients", GAUGE, "", emit_clients, NULL, "WebSocket clients."},
-	{"zernel_scrape_render_seconds", GAUGE, "", emit_render, NULL,
+	{"zernel_http_requests_total", COUNTER, "path,code", zn_metrics_self_requests, NULL, "Requests answered."},
+	{"zernel_http_connections", GAUGE, "", zn_metrics_self_connections, NULL, "Open connections, WebSocket clients included."},
+	{"zernel_ws_clients", GAUGE, "", zn_metrics_self_clients, NULL, "WebSocket clients."},
+	{"zernel_scrape_render_seconds", GAUGE, "", zn_metrics_self_render, NULL,
 		"Time it took to render the scrape before this."},
-	{"zernel_otlp_render_seconds", GAUGE, "", emit_export, NULL,
+	{"zernel_otlp_render_seconds", GAUGE, "", zn_metrics_self_export, NULL,
 		"Time it took to make and hand over the requests of the last OTLP export."},
-	{"process_cpu_seconds_total", COUNTER, "", emit_cpu, NULL, "CPU time of the daemon."},
-	{"process_resident_memory_bytes", GAUGE, "", emit_resident, NULL, "Resident memory of the daemon."},
-	{"process_open_fds", GAUGE, "", emit_fds, NULL, "Open file descriptors of the daemon."},
-	{"process_start_time_seconds", GAUGE, "", emit_start, NULL, "Start of the daemon since the epoch."},
+	{"process_cpu_seconds_total", COUNTER, "", zn_metrics_self_cpu, NULL, "CPU time of the daemon."},
+	{"process_resident_memory_bytes", GAUGE, "", zn_metrics_self_resident, NULL, "Resident memory of the daemon."},
+	{"process_open_fds", GAUGE, "", zn_metrics_self_fds, NULL, "Open file descriptors of the daemon."},
+	{"process_start_time_seconds", GAUGE, "", zn_metrics_self_start, NULL, "Start of the daemon since the epoch."},
 };
 /* clang-format on */
 

@@ -15,7 +15,8 @@
  *            libraries scan find
  *   job      message table sums gpu_time lifecycle io progress cgroup
  *   sim      arena sim
- *   output   metrics metrics_protobuf otlp export snapshot why report report_text notify self
+ *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
+ *            metrics_protobuf otlp export snapshot why report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
  *   cli      client term status why job alerts watch_data watch_panels watch_views watch
  *   daemon   check systemd
@@ -4200,16 +4201,17 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, 
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 
-/* ---- output/metrics.c (zn_metrics_ zn_walk_): the table of metrics, the walk over it, and its docs. ---- */
+/* ---- output/metrics_walk.c (zn_walk_): series of metrics become samples. ---- */
 
 struct zn_walk;
+typedef void zn_metric_rows(struct zn_walk *w); /* yields all series of a metric */
 struct zn_metric {
 	const char *name;
 	enum zn_metric_type type;
 	bool twin; /* a summary whose durations are a histogram too, by a name of its own */
 	const char *labels;
-	void (*emit)(struct zn_walk *w); /* yields all series */
-	const void *arg;                 /* of emit */
+	zn_metric_rows *emit;
+	const void *arg; /* of emit */
 	const char *help;
 };
 /* A walk over metrics: each series of them becomes a sample, which visit() is given. */
@@ -4255,9 +4257,11 @@ const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r);
 	for (uint32_t r = 0; r < (w)->view->agg->row_count; r++)                                                       \
 		if ((p = zn_walk_proc(w, r)))
 
-typedef void zn_metric_rows(struct zn_walk *w); /* yields all series of a metric */
-/* Of processes, their GPUs and communicators; arg is one of these, or an offset: nccl in struct zn_hist, missing in struct
+/* ---- output/metrics_process.c (zn_metrics_process_): what metrics of processes yield. ---- */
+
+/* The arg of counts, rates, shares and durations is one of these; of nccl an offset in struct zn_hist, of missing one in struct
  * zn_missing. */
+
 /* A run of counters that differ in one label; a series appears with its first event. */
 struct zn_metric_counts {
 	enum zn_count first;
@@ -4293,8 +4297,9 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 	zn_metrics_process_longest_wait, zn_metrics_process_driver_stuck, zn_metrics_process_ranks,
 	zn_metrics_process_anomalies, zn_metrics_process_overhead;
 
-/* Of jobs; arg: counts a struct zn_metric_counts, gpus this: */
-/* A field of struct zn_job_gpu. */
+/* ---- output/metrics_job.c (zn_metrics_job_): what metrics of jobs yield. ---- */
+
+/* The arg of counts is a struct zn_metric_counts. That of gpus is this: a field of struct zn_job_gpu. */
 struct zn_metric_job_gpu {
 	size_t offset;
 	int decimals;
@@ -4305,21 +4310,29 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_causes, zn_metrics_job_launches, zn_metrics_job_nccl_bytes, zn_metrics_job_stalls,
 	zn_metrics_job_gpus;
 
-/* Of GPUs and their drivers; arg: calls an offset in struct zn_signals. */
+/* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
+
+/* The arg of calls is an offset in struct zn_signals. */
 zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
 	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
 	zn_metrics_gpu_amdgpu_errors;
 
-/* Of file I/O by job and mount; arg: bytes an enum zn_io_op, ops an offset in struct zn_flow_sum. */
+/* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */
+
+/* The arg of bytes is an enum zn_io_op, that of ops an offset in struct zn_flow_sum. */
 zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 
-/* Of the daemon, its probes and clients; arg: outbound a bool, queues or what is down; tables a bool, limits or entries. */
+/* ---- output/metrics_self.c (zn_metrics_self_): what metrics of the daemon itself yield. ---- */
+
+/* The arg of outbound is a bool: messages that wait, or destinations that are down; that of tables too: limits, or entries. */
 zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_kernel, zn_metrics_self_attached,
 	zn_metrics_self_libraries, zn_metrics_self_hang, zn_metrics_self_hits, zn_metrics_self_bias,
 	zn_metrics_self_run, zn_metrics_self_duty, zn_metrics_self_lost, zn_metrics_self_sent, zn_metrics_self_outbound,
 	zn_metrics_self_tables, zn_metrics_self_requests, zn_metrics_self_connections, zn_metrics_self_clients,
 	zn_metrics_self_ticks, zn_metrics_self_render, zn_metrics_self_export, zn_metrics_self_cpu,
 	zn_metrics_self_resident, zn_metrics_self_fds, zn_metrics_self_start;
+
+/* ---- output/metrics.c (zn_metrics_): the table of metrics, the walk over it, and its docs. ---- */
 
 /* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table). Nothing happens for
  * a name that there is none of. The twin histograms are no metrics of their own. */
@@ -4335,6 +4348,8 @@ const char *zn_metrics_unit(
 void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name); /* what a summary's twin histogram is called */
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
+
+/* ---- output/metrics_text.c (zn_metrics_text): /metrics as text. ---- */
 
 void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* metrics_gpu.c: what metrics of GPUs, of their drivers and of errors in the kernel's log yield. */
+#include "zernel.h"
+
+/* A field of struct zn_signals, once a GPU's driver was called. */
+void zn_metrics_gpu_calls(struct zn_walk *w)
+{
+	const struct zn_signals *s = w->view->signals;
+
+	if (s && s->gpu.busy_ns)
+		zn_walk_one(w, *(const uint64_t *)((const char *)s + *(const size_t *)w->metric->arg), 9);
+}
+
+void zn_metrics_gpu_contention(struct zn_walk *w)
+{
+	uint64_t v = zn_signals_contention(w->view->signals);
+
+	if (v != ZN_NOT_KNOWN)
+		zn_walk_one(w, v, 6);
+}
+
+static void gpu_series(struct zn_walk *w, const struct zn_gpu *g)
+{
+	zn_walk_series(w);
+	zn_walk_label(w, "gpu_id", g->id);
+}
+
+static void gpu_total(struct zn_walk *w, const struct zn_gpu *g)
+{
+	if (!g->total_bytes)
+		return;
+	gpu_series(w, g);
+	zn_walk_integer(w, g->total_bytes);
+}
+
+static void gpu_ratio(struct zn_walk *w, const struct zn_gpu *g)
+{
+	if (!g->total_bytes || g->partial)
+		return;
+	gpu_series(w, g);
+	zn_walk_scaled(w, (uint64_t)((__uint128_t)g->used_bytes * 1000000 / g->total_bytes), 6);
+}
+
+static void gpu_complete(struct zn_walk *w, const struct zn_gpu *g)
+{
+	gpu_series(w, g);
+	zn_walk_integer(w, !g->partial);
+}
+
+static void gpu_info(struct zn_walk *w, const struct zn_gpu *g)
+{
+	gpu_series(w, g);
+	zn_walk_label(w, "uuid", g->uuid);
+	zn_walk_label(w, "pci", g->pci);
+	if (g->minor >= 0)
+		zn_walk_number(w, "minor", g->minor);
+	else
+		zn_walk_label(w, "minor", "");
+	zn_walk_label(w, "vendor", zn_vendor_label(g->vendor));
+	zn_walk_integer(w, 1);
+}
+
+static void each_gpu(struct zn_walk *w, void (*series)(struct zn_walk *w, const struct zn_gpu *g))
+{
+	const struct zn_gpus *gpus = &w->view->agg->gpus;
+
+	for (uint32_t i = 0; i < gpus->count; i++)
+		if (zn_gpu_shown(&gpus->gpu[i]) && !zn_gpu_unknown(&gpus->gpu[i]))
+			series(w, &gpus->gpu[i]);
+}
+
+void zn_metrics_gpu_total(struct zn_walk *w)
+{
+	each_gpu(w, gpu_total);
+}
+
+void zn_metrics_gpu_ratio(struct zn_walk *w)
+{
+	each_gpu(w, gpu_ratio);
+}
+
+void zn_metrics_gpu_complete(struct zn_walk *w)
+{
+	each_gpu(w, gpu_complete);
+}
+
+void zn_metrics_gpu_info(struct zn_walk *w)
+{
+	each_gpu(w, gpu_info);
+}
+
+/* There only where the log is read. */
+void zn_metrics_gpu_log_records(struct zn_walk *w)
+{
+	const struct zn_xids *x = w->view->xids;
+
+	if (!x || x->fd < 0)
+		return;
+	zn_walk_series(w);
+	zn_walk_label(w, "from", "kernel");
+	zn_walk_integer(w, x->kernel);
+	zn_walk_series(w);
+	zn_walk_label(w, "from", "others");
+	zn_walk_integer(w, x->other);
+}
+
+void zn_metrics_gpu_xids(struct zn_walk *w)
+{
+	const struct zn_xids *x = w->view->xids;
+
+	for (uint32_t i = 0; x && i < x->count; i++) {
+		if (x->xid[i].amdgpu)
+			continue;
+		w->sample.since_ms = x->xid[i].since_ms;
+		zn_walk_series(w);
+		zn_walk_label(w, "pci", x->xid[i].pci);
+		zn_walk_number(w, "xid", x->xid[i].xid);
+		zn_walk_integer(w, x->xid[i].times);
+	}
+}
+
+void zn_metrics_gpu_amdgpu_errors(struct zn_walk *w)
+{
+	const struct zn_xids *x = w->view->xids;
+
+	for (uint32_t i = 0; x && i < x->count; i++) {
+		if (!x->xid[i].amdgpu)
+			continue;
+		w->sample.since_ms = x->xid[i].since_ms;
+		zn_walk_series(w);
+		zn_walk_label(w, "pci", x->xid[i].pci);
+		zn_walk_label(w, "error", zn_amdgpu_label(x->xid[i].amdgpu));
+		zn_walk_integer(w, x->xid[i].times);
+	}
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* metrics_job.c: what metrics of jobs yield: what they are, and sums over their processes, gone ones included. */
+#include "zernel.h"
+
+/* What the processes of a job did, those that have gone included. */
+#define SUMMED_FIRST ZN_C_SWITCH_VOLUNTARY
+#define SUMMED_LAST  ZN_C_TCP_RETRANSMITS
+struct job_sum {
+	uint64_t launches, nccl_bytes;
+	uint64_t count[SUMMED_LAST - SUMMED_FIRST + 1]; /* by enum zn_count, from the first on */
+};
+
+/* Scratch, as `taken` is: a walk over one metric shall not clear 64 KiB. */
+static struct {
+	const struct zn_job *job[ZN_JOBS_MAX]; /* those that are shown */
+	uint32_t count;
+	struct job_sum sum[ZN_JOBS_MAX]; /* by slot; of those that are shown */
+} jobs;
+
+/* Of the jobs of one id only the newest is shown: the labels of two would be the same. */
+static void list_jobs(struct zn_walk *w)
+{
+	struct zn_jobs *j = w->view->jobs;
+
+	if (w->jobs_listed)
+		return;
+	w->jobs_listed = true;
+	jobs.count = 0;
+	for (uint32_t i = 0; j && i < ZN_JOBS_MAX; i++)
+		if (j->job[i].state != ZN_JOB_FREE && zn_jobs_find(j, j->job[i].id, ZN_UNKNOWN) == &j->job[i])
+			jobs.job[jobs.count++] = &j->job[i];
+}
+
+static void sum_gone(struct job_sum *s, const struct zn_job *job)
+{
+	*s = (struct job_sum){0};
+	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
+		s->launches += job->count[i];
+	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
+		s->count[i] += job->count[SUMMED_FIRST + i];
+	for (enum zn_detail d = ZN_H_NCCL_FIRST; job->gone && d <= ZN_H_NCCL_LAST; d++)
+		s->nccl_bytes += job->gone[d].bytes;
+}
+
+static void sum_live(struct zn_walk *w, struct job_sum *s, uint32_t row)
+{
+	const struct zn_proc *p = zn_arena_proc(w->view->agg->arena, row);
+
+	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
+		s->launches += p->count[i];
+	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
+		s->count[i] += zn_agg_count(w->view->agg, row, SUMMED_FIRST + i);
+	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
+		const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[d]);
+
+		s->nccl_bytes += h ? h->bytes : 0;
+	}
+}
+
+/* In one pass over the processes, whatever the number of jobs, once for all metrics of a page. */
+static void sum_jobs(struct zn_walk *w)
+{
+	struct zn_jobs *j = w->view->jobs;
+	const struct zn_proc *p;
+
+	w->jobs_summed = true;
+	for (uint32_t i = 0; i < jobs.count; i++)
+		sum_gone(&jobs.sum[jobs.job[i] - j->job], jobs.job[i]);
+	ZN_EACH_PROC(w, r, p)
+	{
+		const struct zn_job *job = zn_jobs_of(j, p);
+
+		if (job)
+			sum_live(w, &jobs.sum[job - j->job], w->view->agg->row[r]);
+	}
+}
+
+/* Of a job that is shown. */
+static const struct job_sum *sum_of(struct zn_walk *w, const struct zn_job *job)
+{
+	if (!w->jobs_summed)
+		sum_jobs(w);
+	return &jobs.sum[job - w->view->jobs->job];
+}
+
+/* A job that began before the daemon is counted from the daemon's start on. */
+static void job_series(struct zn_walk *w, const struct zn_job *job)
+{
+	zn_walk_series(w);
+	zn_walk_label(w, "job_id", job->id);
+	w->sample.since_ms = job->start_wall_ms > w->view->start_wall_ms ? job->start_wall_ms : w->view->start_wall_ms;
+}
+
+static void job_info(struct zn_walk *w, const struct zn_job *job)
+{
+	static const struct {
+		const char *label;
+		enum zn_key key;
+	} said[] = {{"account", ZN_KEY_ACCOUNT}, {"partition", ZN_KEY_PARTITION}, {"name", ZN_KEY_NAME},
+		{"nodes", ZN_KEY_NODES}, {"gpus", ZN_KEY_GPUS}};
+
+	job_series(w, job);
+	zn_walk_label(w, "user", job->about.value[ZN_KEY_USER]);
+	if (job->uid != ZN_UNKNOWN)
+		zn_walk_number(w, "uid", job->uid);
+	else
+		zn_walk_label(w, "uid", "");
+	for (size_t i = 0; i < ZN_LEN(said); i++)
+		zn_walk_label(w, said[i].label, job->about.value[said[i].key]);
+	zn_walk_integer(w, 1);
+}
+
+static void job_processes(struct zn_walk *w, const struct zn_job *job)
+{
+	job_series(w, job);
+	zn_walk_integer(w, job->processes);
+}
+
+static void job_start(struct zn_walk *w, const struct zn_job *job)
+{
+	job_series(w, job);
+	zn_walk_scaled(w, job->start_wall_ms, 3);
+}
+
+static void job_ended(struct zn_walk *w, const struct zn_job *job)
+{
+	if (job->state != ZN_JOB_ENDED)
+		return;
+	job_series(w, job);
+	zn_walk_scaled(w, job->end_wall_ms, 3);
+}
+
+static void job_launches(struct zn_walk *w, const struct zn_job *job)
+{
+	job_series(w, job);
+	zn_walk_integer(w, sum_of(w, job)->launches);
+}
+
+static void job_nccl_bytes(struct zn_walk *w, const struct zn_job *job)
+{
+	job_series(w, job);
+	zn_walk_integer(w, sum_of(w, job)->nccl_bytes);
+}
+
+/* Waits for data are told where there were some: whether a loader is one that is known cannot be told of a job. */
+static void job_stalls(struct zn_walk *w, const struct zn_job *job)
+{
+	const uint64_t *ns = sum_of(w, job)->count + (ZN_C_STALL_CPU - SUMMED_FIRST);
+	uint64_t all = 0;
+
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		all += ns[s];
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT && all; s++) {
+		if (s == ZN_STALL_DATA && !ns[s])
+			continue;
+		job_series(w, job);
+		zn_walk_label(w, "cause", zn_stall_label(s));
+		zn_walk_scaled(w, ns[s], 9);
+	}
+}
+
+static void each_job(struct zn_walk *w, void (*series)(struct zn_walk *w, const struct zn_job *job))
+{
+	list_jobs(w);
+	for (uint32_t i = 0; i < jobs.count; i++)
+		series(w, jobs.job[i]);
+}
+
+/* Counters of all processes of a job, which appear with their first event. */
+void zn_metrics_job_counts(struct zn_walk *w)
+{
+	const struct zn_metric_counts *c = w->metric->arg;
+
+	list_jobs(w);
+	for (uint32_t i = 0; i < jobs.count * c->count; i++) {
+		const struct zn_job *job = jobs.job[i / c->count];
+		uint32_t n = i % c->count;
+		uint64_t v = sum_of(w, job)->count[c->first - SUMMED_FIRST + n];
+
+		if (v == 0)
+			continue;
+		job_series(w, job);
+		if (c->label)
+			zn_walk_label(w, c->label, c->value[n]);
+		zn_walk_scaled(w, v, c->decimals);
+	}
+}
+
+static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
+{
+	job_series(w, job);
+	zn_walk_integer(w, zn_job_row(w->view->jobs, job)->oom_kills);
+}
+
+/* From 0 on, as a job may have one such kill and no more. */
+void zn_metrics_job_oom_kills(struct zn_walk *w)
+{
+	const struct zn_probe *probe = w->view->probe;
+
+	if (probe && probe->job_on[ZN_LEN(probe->job_on) - 1].link < 0)
+		return;
+	zn_walk_series(w);
+	zn_walk_label(w, "job_id", "");
+	zn_walk_integer(w, w->view->agg->arena->shared->oom_kills);
+	each_job(w, job_oom_kills);
+}
+
+void zn_metrics_job_info(struct zn_walk *w)
+{
+	each_job(w, job_info);
+}
+
+void zn_metrics_job_processes(struct zn_walk *w)
+{
+	each_job(w, job_processes);
+}
+
+void zn_metrics_job_start(struct zn_walk *w)
+{
+	each_job(w, job_start);
+}
+
+void zn_metrics_job_ended(struct zn_walk *w)
+{
+	each_job(w, job_ended);
+}
+
+static void job_progress_age(struct zn_walk *w, const struct zn_job *job)
+{
+	uint64_t age_ns, limit_ns;
+
+	if (!w->view->jobs_progress || !zn_job_progress(w->view->jobs_progress, job, &age_ns, &limit_ns))
+		return;
+	job_series(w, job);
+	zn_walk_scaled(w, age_ns, 9);
+}
+
+static void job_stall_limit(struct zn_walk *w, const struct zn_job *job)
+{
+	uint64_t age_ns, limit_ns;
+
+	if (!w->view->jobs_progress || !zn_job_progress(w->view->jobs_progress, job, &age_ns, &limit_ns))
+		return;
+	job_series(w, job);
+	zn_walk_scaled(w, limit_ns, 9);
+}
+
+void zn_metrics_job_progress_age(struct zn_walk *w)
+{
+	each_job(w, job_progress_age);
+}
+
+void zn_metrics_job_stall_limit(struct zn_walk *w)
+{
+	each_job(w, job_stall_limit);
+}
+
+static void job_causes(struct zn_walk *w, const struct zn_job *job)
+{
+	const struct zn_cause_group *g = w->view->causes ? &w->view->causes->group[job->slot] : NULL;
+
+	for (enum zn_cause cause = 0; g && g->serial == job->serial && cause < ZN_CAUSE_COUNT; cause++) {
+		if (!g->lost_ns[cause])
+			continue;
+		job_series(w, job);
+		zn_walk_label(w, "cause", zn_cause_label(cause));
+		zn_walk_scaled(w, g->lost_ns[cause], 9);
+	}
+}
+
+void zn_metrics_job_causes(struct zn_walk *w)
+{
+	each_job(w, job_causes);
+}
+
+void zn_metrics_job_launches(struct zn_walk *w)
+{
+	each_job(w, job_launches);
+}
+
+void zn_metrics_job_nccl_bytes(struct zn_walk *w)
+{
+	each_job(w, job_nccl_bytes);
+}
+
+void zn_metrics_job_stalls(struct zn_walk *w)
+{
+	each_job(w, job_stalls);
+}
+
+void zn_metrics_job_gpus(struct zn_walk *w)
+{
+	const struct zn_metric_job_gpu *f = w->metric->arg;
+
+	list_jobs(w);
+	for (uint32_t i = 0; i < jobs.count; i++) {
+		for (uint32_t g = 0; g < jobs.job[i]->gpu_count; g++) {
+			const struct zn_job_gpu *gpu = &jobs.job[i]->gpu[g];
+
+			if (f->time ? !gpu->allocated : gpu->partial)
+				continue;
+			job_series(w, jobs.job[i]);
+			zn_walk_label(w, "gpu_id", gpu->id);
+			zn_walk_scaled(w, *(const uint64_t *)((const char *)gpu + f->offset), f->decimals);
+		}
+	}
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * metrics_walk.c: makes samples of what rows of the table of metrics yield: a series begins, gets its labels, and ends with
+ * its value. Who walks is given each of them; the rows do not know who that is.
+ */
+#include <string.h>
+
+#include "zernel.h"
+
+void zn_walk_series(struct zn_walk *w)
+{
+	w->job_id = NULL;
+	w->sample.label_count = 0;
+	w->digits.len = 0;
+}
+
+void zn_walk_digits(struct zn_walk *w, const char *name, size_t at)
+{
+	if (w->sample.label_count < ZN_LABELS_MAX)
+		w->sample.label[w->sample.label_count++] =
+			(struct zn_label){{name, strlen(name)}, {w->digits.at + at, w->digits.len - at}};
+}
+
+void zn_walk_number(struct zn_walk *w, const char *name, uint64_t v)
+{
+	size_t at = w->digits.len;
+
+	zn_out_u64(&w->digits, v);
+	zn_walk_digits(w, name, at);
+}
+
+static void end_series(struct zn_walk *w)
+{
+	if (w->job_id && *w->job_id)
+		zn_walk_label(w, "job_id", w->job_id);
+	w->visit(w->to, &w->sample);
+}
+
+/* As a double it is the one that is nearest, as long as v is below 2^53: it is exact then, and so is 10^12. */
+void zn_walk_scaled(struct zn_walk *w, uint64_t v, int decimals)
+{
+	static const double power10[] = {1, 1e3, 1e6, 1e9, 1e12};
+
+	w->sample.number = v;
+	w->sample.decimals = decimals;
+	w->sample.value = (double)v / power10[decimals / 3];
+	end_series(w);
+}
+
+void zn_walk_signed(struct zn_walk *w, int32_t v)
+{
+	w->sample.number = (uint64_t)(v < 0 ? -(int64_t)v : v);
+	w->sample.decimals = 3;
+	w->sample.negative = v < 0;
+	w->sample.value = v / 1e3;
+	end_series(w);
+}
+
+void zn_walk_durations(struct zn_walk *w, const struct zn_hist *h)
+{
+	w->sample.hist = h;
+	end_series(w);
+}
+
+void zn_walk_calibration(struct zn_walk *w, const struct zn_bias *b)
+{
+	w->sample.bias = b;
+	end_series(w);
+}
+
+void zn_walk_one(struct zn_walk *w, uint64_t v, int decimals)
+{
+	zn_walk_series(w);
+	zn_walk_scaled(w, v, decimals);
+}
+
+const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r)
+{
+	return zn_arena_proc(w->view->agg->arena, w->view->agg->row[r]);
+}
+
+void zn_walk_init(struct zn_walk *w, struct zn_view *v, void (*visit)(void *to, const struct zn_sample *s), void *to)
+{
+	w->view = v;
+	w->visit = visit;
+	w->to = to;
+	w->room = NULL;
+	w->digits = (struct zn_out){.at = w->bytes, .cap = sizeof(w->bytes)};
+	w->jobs_listed = w->jobs_summed = w->hashes_compared = false;
+}
+
+void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)
+{
+	w->metric = m;
+	w->sample.metric = m->name;
+	w->sample.help = m->help;
+	w->sample.type = m->type;
+	w->sample.value = __builtin_nan("");
+	w->sample.negative = false;
+	w->sample.hist = NULL;
+	w->sample.bias = NULL;
+	w->sample.since_ms = w->view->start_wall_ms;
+	m->emit(w);
+}

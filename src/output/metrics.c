@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * metrics.c: the table of metrics and the one walk over it, the list of --list-metrics, and docs/METRICS.md. A metric is one
- * row; nothing else names it. Text, Protocol Buffers, OTLP and the alert rules are given the same samples.
+ * metrics.c: the table of metrics and the one walk over it, the list of --list-metrics, and docs/METRICS.md. A metric
+ * is one row; nothing else names it. Text, Protocol Buffers, OTLP and the alert rules are given the same samples.
  */
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* metrics_io.c: what metrics of file I/O by job and mount yield, and whose durations are left out where room is short. */
+/*
+ * metrics_io.c: what metrics of file I/O by job and mount yield. Where room is short, durations are left out, first those
+ * of owners that have most.
+ */
 #include <string.h>
 
 #include "zernel.h"
@@ -83,8 +86,7 @@ static const struct zn_hist *io_durations(struct zn_walk *w, const struct zn_flo
 	return h && zn_hist_count(h) ? h : NULL;
 }
 
-/* ---- Durations of file I/O are most of a page where there are thousands of series, with names as long as users like. ---- */
-
+/* Durations are most of a text where there are thousands of series, with names as long as users like. */
 #define LINES_OF_DURATIONS 24  /* of one series, in both families */
 #define BYTES_OF_LINE      128 /* at most, besides the name of the mount */
 
@@ -99,7 +101,7 @@ static int32_t bytes_of_durations(const struct zn_flow *f)
 	return (int32_t)(series * LINES_OF_DURATIONS * (name + BYTES_OF_LINE));
 }
 
-/* Whose part of the page it takes. */
+/* Whose part of the room a series takes. */
 static struct zn_quota_owner *owner_of(struct zn_quota *all, const struct zn_flow *f)
 {
 	return zn_quota_owner(all, f->job.serial ? ZN_OWNER_JOB(f->job.slot) : f->owner);
@@ -114,7 +116,7 @@ static int64_t sum_within(const struct zn_quota *all, int32_t share)
 	return sum;
 }
 
-/* Bytes that the durations of each owner may take, so that what is written holds those of all: who takes little is not cut. */
+/* Bytes that the durations of each owner may take, so that all owners' fit: an owner with few is not cut. */
 static int32_t share_of_room(struct zn_walk *w)
 {
 	static struct zn_quota all;

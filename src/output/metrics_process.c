@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * metrics_process.c: what metrics of processes yield: their calls, their share of GPUs, their communicators, what the kernel
- * sees of them.
+ * metrics_process.c: what metrics of processes yield: their calls, their share of GPUs, their communicators, what the
+ * kernel sees of them.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * metrics_walk.c: makes samples of what rows of the table of metrics yield: a series begins, gets its labels, and ends with
- * its value. Who walks is given each of them; the rows do not know who that is.
+ * metrics_walk.c: makes samples of what the rows of the table of metrics yield: a series begins, gets its labels, and
+ * ends with its value. The caller of the walk is given each sample; a row does not know which form is made of it.
  */
 #include <string.h>
 

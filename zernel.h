@@ -2484,6 +2484,8 @@ void zn_ranks_tick(struct zn_ranks *k, uint64_t now_ns); /* after zn_progress_ti
 bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m);
 /* Whom the process of this row waits for in the end; NULL: nobody. */
 const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row);
+/* How late a rank was in all, a wait that goes on included; it never falls. k: NULL for tests. */
+uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member);
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
 

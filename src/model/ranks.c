@@ -465,6 +465,14 @@ const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t 
 	return m && zn_missing_shown(k, m) ? m : NULL;
 }
 
+/* As of now, or of the last tick with what goes on: whichever is more. */
+uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
+{
+	uint64_t now = s->member[member].late_ns, ticked = k && k->of[slot] == s->hash ? k->late_ns[slot][member] : 0;
+
+	return now > ticked ? now : ticked;
+}
+
 /* ---- In words. ---- */
 
 static void say_end(const struct zn_missing *m, char to[ZN_DOING_TEXT])

@@ -358,7 +358,7 @@ static bool lateness_of(const struct zn_walk *w, const struct zn_skew *s, uint32
 			continue;
 		if (i < m)
 			return false;
-		*ns += w->view->ranks ? w->view->ranks->late_ns[slot][i] : s->member[i].late_ns;
+		*ns += zn_ranks_late(w->view->ranks, s, slot, i);
 	}
 	return true;
 }

@@ -527,6 +527,12 @@ T(lateness_counts_while_it_lasts)
 	pass(1);
 	CHECK_EQ(ranks.late_ns[0][2] - before, 10 * S);
 	CHECK_EQ(ranks.late_tick_ns[0][2], 0);
+	CHECK_EQ(zn_ranks_late(&ranks, comm(0), 0, 2), ranks.late_ns[0][2]);
+	comm(0)->member[2].late_ns += 3 * S; /* since the tick */
+	CHECK_EQ(zn_ranks_late(&ranks, comm(0), 0, 2), ranks.late_ns[0][2] + 3 * S);
+	comm(0)->hash = 99; /* another one in its place, since the tick */
+	comm(0)->member[2].late_ns = 5;
+	CHECK_EQ(zn_ranks_late(&ranks, comm(0), 0, 2), 5);
 }
 
 T(far_behind_is_since_the_oldest_time_kept)

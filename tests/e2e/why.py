@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from harness import CUDA, ZERNEL, Actor, check, equal, main, parse_json, run, test, wait_until
+from harness import CUDA, ZERNEL, Actor, check, equal, main, parse_json, run, test, test_timed, wait_until
 from claims import job, live
 
 SECONDS = 8
@@ -91,7 +91,7 @@ def look(daemon, faults, cpu=None):
     return shown
 
 
-@test
+@test_timed
 def faults_are_the_first_in_the_list():
     daemon = live()
     for faults, cpu in ((WAITING, None), (DISK, None), (COMPUTING, 1), (LAUNCHING, 1)):

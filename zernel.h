@@ -1886,8 +1886,7 @@ struct zn_dns_wanted {
 /* How many addresses came; -EAGAIN: it answers something else; -EBADMSG: the server failed, or it is no answer. */
 int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want);
 
-/* ---- model/labels.c (zn_family_label zn_tier_label zn_detail_label zn_stall_label zn_io_label): the values of
- * labels. ---- */
+/* ---- model/labels.c (zn_family_ zn_tier_ zn_detail_ zn_stall_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
@@ -1896,6 +1895,46 @@ const char *zn_tier_label(enum zn_tier t);
 const char *zn_detail_label(enum zn_detail d);
 const char *zn_stall_label(enum zn_stall s);
 const char *zn_io_label(enum zn_io_op op); /* of the operation */
+
+/* What a rank does that others wait for. Columns: name of the enum, label `doing`, in words. */
+#define ZN_DOINGS(X)                                                                                                   \
+	X(GONE, "gone", "has ended")                                                                                   \
+	X(ASLEEP, "asleep", "is asleep")                                                                               \
+	X(DRIVER, "driver", "is inside the GPU driver")                                                                \
+	X(DATA, "data", "waits for data")                                                                              \
+	X(IO, "io", "reads or writes files")                                                                           \
+	X(CPU, "cpu", "runs on the CPU")                                                                               \
+	X(GPU, "gpu", "works on its own GPU, or waits for it")
+enum zn_doing {
+#define X(e, label, says) ZN_DOING_##e,
+	ZN_DOINGS(X)
+#undef X
+		ZN_DOING_COUNT
+};
+const char *zn_doing_label(enum zn_doing doing);
+
+/* Label values of `cause`. What they mean and what to do is in alert/why.c. */
+#define ZN_CAUSES(X)                                                                                                   \
+	X(HANG, "hang")                                                                                                \
+	X(STRAGGLER, "straggler")                                                                                      \
+	X(COMMUNICATION, "communication")                                                                              \
+	X(INPUT_CPU, "input_cpu")                                                                                      \
+	X(INPUT_FILES, "input_files")                                                                                  \
+	X(INPUT_TRANSFER, "input_transfer")                                                                            \
+	X(CHECKPOINT, "checkpoint")                                                                                    \
+	X(STORAGE, "storage")                                                                                          \
+	X(CPUS, "cpu_shortage")                                                                                        \
+	X(LAUNCHES, "launch_bound")                                                                                    \
+	X(COPIES, "host_copies")                                                                                       \
+	X(HOST, "host_code")                                                                                           \
+	X(IDLE, "idle")
+enum zn_cause {
+#define X(e, label) ZN_CAUSE_##e,
+	ZN_CAUSES(X)
+#undef X
+		ZN_CAUSE_COUNT
+};
+const char *zn_cause_label(enum zn_cause cause);
 
 /* ---- model/quota.c (zn_quota_ zn_quotas_ zn_owner_ zn_uid_): shares of tables, see struct zn_quota. ---- */
 
@@ -2417,24 +2456,8 @@ uint64_t zn_progress_stuck(const struct zn_progress *g, uint32_t row, uint32_t i
 /* When it did anything last, or began; 0: it is not known. */
 uint64_t zn_progress_last(const struct zn_progress *g, uint32_t row, uint32_t id);
 
-/* ---- model/ranks.c (zn_ranks_ zn_missing_ zn_doing_): which rank the others wait for, and what it does instead. ---- */
+/* ---- model/ranks.c (zn_ranks_ zn_missing_): which rank the others wait for, and what it does instead. ---- */
 
-/* What a rank does that others wait for. Columns: name of the enum, label `doing`, in words. */
-#define ZN_DOINGS(X)                                                                                                   \
-	X(GONE, "gone", "has ended")                                                                                   \
-	X(ASLEEP, "asleep", "is asleep")                                                                               \
-	X(DRIVER, "driver", "is inside the GPU driver")                                                                \
-	X(DATA, "data", "waits for data")                                                                              \
-	X(IO, "io", "reads or writes files")                                                                           \
-	X(CPU, "cpu", "runs on the CPU")                                                                               \
-	X(GPU, "gpu", "works on its own GPU, or waits for it")
-enum zn_doing {
-#define X(e, label, says) ZN_DOING_##e,
-	ZN_DOINGS(X)
-#undef X
-		ZN_DOING_COUNT
-};
-const char *zn_doing_label(enum zn_doing doing);
 #define ZN_DOING_TEXT  80
 #define ZN_PLACE_BYTES 64 /* of the name of a function of the kernel */
 /* A rank of a communicator that others may wait for. */
@@ -2489,30 +2512,8 @@ uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
 
-/* ---- model/causes.c (zn_cause_ zn_causes_): what the time of jobs is lost to. ---- */
+/* ---- model/causes.c (zn_causes_): what the time of jobs is lost to. ---- */
 
-/* Label values of `cause`. What they mean and what to do is in alert/why.c. */
-#define ZN_CAUSES(X)                                                                                                   \
-	X(HANG, "hang")                                                                                                \
-	X(STRAGGLER, "straggler")                                                                                      \
-	X(COMMUNICATION, "communication")                                                                              \
-	X(INPUT_CPU, "input_cpu")                                                                                      \
-	X(INPUT_FILES, "input_files")                                                                                  \
-	X(INPUT_TRANSFER, "input_transfer")                                                                            \
-	X(CHECKPOINT, "checkpoint")                                                                                    \
-	X(STORAGE, "storage")                                                                                          \
-	X(CPUS, "cpu_shortage")                                                                                        \
-	X(LAUNCHES, "launch_bound")                                                                                    \
-	X(COPIES, "host_copies")                                                                                       \
-	X(HOST, "host_code")                                                                                           \
-	X(IDLE, "idle")
-enum zn_cause {
-#define X(e, label) ZN_CAUSE_##e,
-	ZN_CAUSES(X)
-#undef X
-		ZN_CAUSE_COUNT
-};
-const char *zn_cause_label(enum zn_cause cause);
 #define ZN_CAUSE_STEP_S 5
 #define ZN_CAUSE_STEPS  180 /* that are kept: 15 minutes */
 struct zn_cause_step {
@@ -3008,6 +3009,7 @@ struct zn_why {
 /* The causes of a job over a window, longest first: how many. */
 size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *window, uint64_t now_ns,
 	struct zn_why to[ZN_CAUSE_COUNT]);
+uint32_t zn_why_percent(uint64_t part, uint64_t all); /* rounded; 0 of nothing */
 /* Where there is none, what the job's time is made of. */
 void zn_why_none(const struct zn_cause_step *window, char to[ZN_WHY_MAX]);
 

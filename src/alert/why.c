@@ -123,7 +123,7 @@ static void (*const says[ZN_CAUSE_COUNT])(struct zn_out *o, const struct zn_caus
 
 /* ---- The list. ---- */
 
-static uint32_t percent_of(uint64_t part, uint64_t all)
+uint32_t zn_why_percent(uint64_t part, uint64_t all)
 {
 	return all ? (uint32_t)((part * 100 + all / 2) / all) : 0;
 }
@@ -161,7 +161,7 @@ size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *w
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
 		struct zn_why w = {.cause = cause, .lost_ns = window->lost_ns[cause]};
 
-		w.percent = percent_of(w.lost_ns, window->time_ns);
+		w.percent = zn_why_percent(w.lost_ns, window->time_ns);
 		if (w.percent < ZN_WHY_LEAST)
 			continue;
 		fill(&w, g, now_ns);
@@ -172,7 +172,7 @@ size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *w
 
 void zn_why_none(const struct zn_cause_step *window, char to[ZN_WHY_MAX])
 {
-	uint32_t gpu = percent_of(window->gpu_ns, window->time_ns);
+	uint32_t gpu = zn_why_percent(window->gpu_ns, window->time_ns);
 
 	if (!window->time_ns)
 		snprintf(to, ZN_WHY_MAX, "nothing has launched work on a GPU yet");

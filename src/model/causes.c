@@ -12,17 +12,6 @@
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
 
-const char *zn_cause_label(enum zn_cause cause)
-{
-	static const char *const label[] = {
-#define X(e, label) label,
-		ZN_CAUSES(X)
-#undef X
-	};
-
-	return cause < ZN_LEN(label) ? label[cause] : "unknown";
-}
-
 /* ---- One process over one tick. ---- */
 
 struct tick {

@@ -52,3 +52,25 @@ const char *zn_io_label(enum zn_io_op op)
 
 	return op < ZN_IO_OP_COUNT ? label[op] : "unknown";
 }
+
+const char *zn_doing_label(enum zn_doing doing)
+{
+	static const char *const label[] = {
+#define X(e, text, says) text,
+		ZN_DOINGS(X)
+#undef X
+	};
+
+	return doing < ZN_DOING_COUNT ? label[doing] : "unknown";
+}
+
+const char *zn_cause_label(enum zn_cause cause)
+{
+	static const char *const label[] = {
+#define X(e, text) text,
+		ZN_CAUSES(X)
+#undef X
+	};
+
+	return cause < ZN_CAUSE_COUNT ? label[cause] : "unknown";
+}

@@ -17,17 +17,6 @@
 #define BUSY_SHARE 10                 /* per cent of one CPU: a process that uses more is not asleep */
 #define LOOK_NS    (2 * ZN_NS_PER_MS) /* of a tick, for looks into /proc */
 
-const char *zn_doing_label(enum zn_doing doing)
-{
-	static const char *const label[] = {
-#define X(e, label, says) label,
-		ZN_DOINGS(X)
-#undef X
-	};
-
-	return doing < ZN_LEN(label) ? label[doing] : "unknown";
-}
-
 /* ---- What is known of a process. ---- */
 
 static const struct zn_proc *process_of(const struct zn_ranks *k, uint32_t row, uint32_t id)

@@ -37,11 +37,6 @@ static void put_causes(
 	zn_json_close(j, ']');
 }
 
-static uint32_t percent_of(uint64_t part, uint64_t all)
-{
-	return all ? (uint32_t)((part * 100 + all / 2) / all) : 0;
-}
-
 /* The longest cause alone, or what there is instead. */
 static void put_summary(struct zn_json *j, bool known, const struct zn_cause_group *g,
 	const struct zn_cause_step *window, uint64_t now_ns)
@@ -67,13 +62,13 @@ static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 	zn_json_key_u64(j, "step_s", ZN_CAUSE_STEP_S);
 	zn_json_key_u64(j, "steps", n);
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
-		if (percent_of(all.lost_ns[cause], all.time_ns) == 0)
+		if (zn_why_percent(all.lost_ns[cause], all.time_ns) == 0)
 			continue;
 		zn_json_key_open(j, zn_cause_label(cause), '[');
 		for (uint32_t i = n; i; i--) {
 			const struct zn_cause_step *s = &g->step[(g->steps - i) % ZN_CAUSE_STEPS];
 
-			zn_json_u64(j, percent_of(s->lost_ns[cause], s->time_ns));
+			zn_json_u64(j, zn_why_percent(s->lost_ns[cause], s->time_ns));
 		}
 		zn_json_close(j, ']');
 	}

@@ -969,14 +969,19 @@ struct zn_skew {
 	__u32 members;
 	__u32 hist;         /* of the difference between the last and the first */
 	__u32 hist_refused; /* 1: it did not get one, and that was counted */
-	__u32 pad;
+	__u32 nranks;       /* of all nodes; 0 or ZN_UNKNOWN: not known */
 	struct zn_skew_rank member[ZN_SKEW_RANKS];
 	__u64 at_ns[ZN_SKEW_WINDOW][ZN_SKEW_RANKS];
+	/* Point to point, between members whose ranks are known: sends of the first one to the second, and receives of the first
+	 * one from the second. Both go around at 2^32. */
+	__u32 sent[ZN_SKEW_RANKS][ZN_SKEW_RANKS], received[ZN_SKEW_RANKS][ZN_SKEW_RANKS];
 };
 /* Whose a communicator is, and half of its hash: who knows the hash of another user's, which is shown, has no part in it. */
 #define ZN_SKEW_OF(owner, hash) ((__u64)((owner) + 1) << 32 | (__u32)(hash))
 #define ZN_SKEW_OWNER(of)       ((__u32)((of) >> 32) - 1)
-_Static_assert(sizeof(struct zn_skew) == 40 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS, "padding");
+_Static_assert(sizeof(struct zn_skew) ==
+		40 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS + 8 * ZN_SKEW_RANKS * ZN_SKEW_RANKS,
+	"padding");
 
 /* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
  * daemon when it is told of a job, whichever comes first; the daemon alone gives it back. */
@@ -1529,6 +1534,8 @@ struct zn_procfs_stat {
 };
 /* Reads proc_root/PID/stat, which takes no lock that a user could hold. False: there is none. */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to);
+/* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. */
+uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
 
 /* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
 
@@ -1916,14 +1923,18 @@ const char *zn_doing_label(enum zn_doing doing);
 /* Label values of `cause`. What they mean and what to do is in alert/why.c. */
 #define ZN_CAUSES(X)                                                                                                   \
 	X(HANG, "hang")                                                                                                \
+	X(ALL_WAIT, "all_wait")                                                                                        \
 	X(STRAGGLER, "straggler")                                                                                      \
+	X(NETWORK, "network")                                                                                          \
 	X(COMMUNICATION, "communication")                                                                              \
 	X(INPUT_CPU, "input_cpu")                                                                                      \
+	X(INPUT_WORKERS, "input_workers")                                                                              \
 	X(INPUT_FILES, "input_files")                                                                                  \
 	X(INPUT_TRANSFER, "input_transfer")                                                                            \
 	X(CHECKPOINT, "checkpoint")                                                                                    \
 	X(STORAGE, "storage")                                                                                          \
 	X(CPUS, "cpu_shortage")                                                                                        \
+	X(THROTTLED, "cpu_throttled")                                                                                  \
 	X(LAUNCHES, "launch_bound")                                                                                    \
 	X(COPIES, "host_copies")                                                                                       \
 	X(HOST, "host_code")                                                                                           \
@@ -2414,7 +2425,9 @@ struct zn_wait_facts {
 	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
 	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
 	const struct zn_missing *waits_for,
-		*missing; /* who is missing, and that this one is; NULL: nobody, it is not */
+		*missing;                   /* who is missing, and that this one is; NULL: nobody, it is not */
+	const struct zn_all_wait *all_wait; /* with all others of this node; NULL: it does not */
+	uint64_t stopped_ns;                /* since when it is stopped; 0: it is not */
 	uint64_t now_ns;
 };
 #define ZN_SAYS_MAX 224
@@ -2456,7 +2469,7 @@ uint64_t zn_progress_stuck(const struct zn_progress *g, uint32_t row, uint32_t i
 /* When it did anything last, or began; 0: it is not known. */
 uint64_t zn_progress_last(const struct zn_progress *g, uint32_t row, uint32_t id);
 
-/* ---- model/ranks.c (zn_ranks_ zn_missing_): which rank the others wait for, and what it does instead. ---- */
+/* ---- model/ranks.c (zn_ranks_ zn_missing_ zn_all_wait): which rank the others wait for, and what it does instead. ---- */
 
 #define ZN_DOING_TEXT  80
 #define ZN_PLACE_BYTES 64 /* of the name of a function of the kernel */
@@ -2473,11 +2486,19 @@ struct zn_missing {
 	uint64_t since_ns;   /* for it: when the first of them issued what it has not, or when it ended */
 	uint64_t doing_ns;   /* since when it does nothing else */
 	uint64_t issued;     /* collectives of it at the last tick */
+	uint32_t pairs;      /* sends and receives of it, likewise */
 	uint64_t gone_ns;    /* when its process ended; 0: it lives */
 	uint32_t exit_code;  /* as in struct zn_proc; ZN_UNKNOWN: not known */
 	uint64_t look_ns;    /* when /proc was asked last, and what it had used of the CPU by then */
 	uint64_t cpu_ticks;
 	char in[56]; /* asleep: in which call; empty: not known */
+};
+#define ZN_ALL_WAIT_TEXT 128
+/* The ranks of a communicator on this node, all of which wait, and have issued the same. */
+struct zn_all_wait {
+	uint64_t comm;
+	uint64_t since_ns;     /* the last launch, copy, call to NCCL or batch of any of them */
+	uint32_t here, nranks; /* of this node, 0: they do not; of all, 0: not known */
 };
 struct zn_ranks {
 	struct zn_agg *agg;
@@ -2497,6 +2518,8 @@ struct zn_ranks {
 	const struct zn_missing *waits_for[ZN_PROCS_MAX]; /* by row: the one waited for the longest */
 	const struct zn_missing
 		*missing_of[ZN_PROCS_MAX]; /* by row: what it keeps others waiting for, if it is shown */
+	struct zn_all_wait all_wait[ZN_SKEWS_MAX];
+	const struct zn_all_wait *all_wait_of[ZN_PROCS_MAX]; /* by row; NULL: it does not wait with all others */
 	/* as late_ns of struct zn_skew_rank, with lateness that goes on; over the last tick */
 	uint64_t late_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS], late_tick_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS];
 };
@@ -2509,8 +2532,26 @@ bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m);
 const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row);
 /* How late a rank was in all, a wait that goes on included; it never falls. k: NULL for tests. */
 uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member);
+/* Whether they have waited for longer than a GPU's work usually takes. */
+bool zn_all_wait_shown(const struct zn_ranks *k, const struct zn_all_wait *w);
+/* With all other ranks of this node, for nobody on it; NULL: it does not, or not for long. */
+const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t row);
+void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT]);
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
+
+/* ---- model/stopped.c (zn_stopped_): processes that a signal or a debugger has stopped. ---- */
+
+struct zn_stopped {
+	const char *proc; /* "/proc"; NULL: there are no such processes */
+	uint64_t tick_ns;
+	uint32_t next; /* of agg->row[]: where the next tick goes on */
+	uint32_t id[ZN_PROCS_MAX];
+	uint64_t since_ns[ZN_PROCS_MAX]; /* by row; 0: it is not */
+};
+/* Looks at processes that have done nothing for some seconds, as many as there is time for. After zn_progress_tick(). */
+void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct zn_progress *progress, uint64_t now_ns);
+uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id); /* 0: it is not */
 
 /* ---- model/causes.c (zn_causes_): what the time of jobs is lost to. ---- */
 
@@ -2530,23 +2571,40 @@ struct zn_cause_group {
 	struct zn_cause_step step[ZN_CAUSE_STEPS]; /* by its number modulo; the one at hand is not over */
 	/* of the last tick */
 	uint32_t processes;             /* that have launched something */
-	uint32_t workers, workers_busy; /* of a process that waits for data; per cent; ZN_UNKNOWN: not known */
+	uint32_t workers;               /* of its loaders */
+	uint32_t workers_busy;          /* of a process that waits for data; per cent; ZN_UNKNOWN: not known */
+	uint32_t cpus;                  /* that it may use; 0: not known */
+	uint64_t retransmits;           /* of all */
+	uint64_t queue_ns;              /* in run queues */
+	uint32_t queue_pid;             /* who was the longest there; 0: nobody */
+	uint32_t stopped_pid;           /* a process that is stopped; 0: none is */
+	struct zn_all_wait all_wait;    /* here 0: not all wait */
 	uint32_t late_pid, late_rank;   /* whom others wait for; 0: nobody stands out */
 	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
 	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
 	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
 	char mount[64];                 /* where most of that was, cut */
-	bool files_rule;                /* the workers' time is in files */
+	/* of the tick before */
+	bool files_rule;                         /* the workers' time is in files */
+	bool cpus_rule;                          /* there are more CPUs than workers */
+	bool cpus_asked;                         /* in this step */
+	bool network_rule;                       /* TCP sends much again */
+	bool throttle_rule;                      /* the time in run queues is that of a limit of its control group */
+	uint32_t cpus_known, throttled_percent;  /* of one CPU's time, at the last look */
+	uint64_t throttled_ns, throttle_look_ns; /* of its control groups, when they were looked at last; 0: never */
 };
 struct zn_cause_row {
-	uint32_t id;                                            /* of the process */
-	uint64_t launch_ns, copy_ns, read_bytes, written_bytes; /* at the last tick */
+	uint32_t id;                                                         /* of the process */
+	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits; /* at the last tick */
 };
 struct zn_causes {
 	struct zn_agg *agg;
 	const struct zn_progress *progress;
-	const struct zn_ranks *ranks; /* NULL: nothing is known of ranks (tests) */
-	uint64_t tick_ns, step_ns;
+	const struct zn_ranks *ranks;     /* NULL: nothing is known of ranks (tests) */
+	const struct zn_stopped *stopped; /* NULL: nothing is known of that. The caller's to set */
+	const char *proc;                 /* "/proc"; NULL: there are no such processes. The caller's to set */
+	uint64_t tick_ns, step_ns, interval_ns;
+	uint32_t throttle_next; /* group that is looked at next */
 	struct zn_cause_row row[ZN_PROCS_MAX];
 	struct zn_cause_group group[ZN_JOBS_MAX + 1]; /* by slot of a job; the last one: no job */
 };
@@ -2556,6 +2614,8 @@ void zn_causes_init(
 void zn_causes_tick(struct zn_causes *c, uint64_t now_ns); /* after zn_ranks_tick() */
 /* Adds what a job's processes spent in operations on the files of a mount over the last tick. */
 void zn_causes_files(struct zn_causes *c, struct zn_tag job, uint64_t ns, const char *mount);
+/* For how long the control groups of a process were kept from their CPUs so far. */
+void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t ns);
 /* The sum of the step at hand and the last ones before it. */
 struct zn_cause_step zn_causes_window(const struct zn_cause_group *g, uint32_t steps);
 
@@ -2993,6 +3053,23 @@ bool zn_alert_label_add(struct zn_alert *alert, struct zn_str name, struct zn_st
 /* summary, description or runbook_url, filled in as of the last evaluation; nothing if the rule has none. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name);
 
+/* ---- alert/findings.c (zn_finding): alerts that are about a job. ---- */
+
+#define ZN_FINDINGS_MAX 8 /* of a job; beyond, those of the least weight are left out */
+struct zn_finding {
+	const char *rule; /* its name */
+	bool critical;
+	const char *next, *metric; /* what to do; where its figure is */
+	char says[240];            /* the alert's summary */
+};
+struct zn_finding_of {
+	struct zn_agg *agg;
+	struct zn_tag job;  /* serial 0: the processes of none */
+	const char *job_id; /* empty: none */
+};
+/* Those that fire, the weightiest first: how many. What a cause of lost time says already is not among them. */
+size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, struct zn_finding to[ZN_FINDINGS_MAX]);
+
 /* ---- alert/why.c (zn_why_): what a cause of lost time means, and what to do about it, in words. ---- */
 
 #define ZN_WHY_LEAST 10 /* per cent of the time: less is no cause that is worth a person's time */
@@ -3001,6 +3078,7 @@ struct zn_why {
 	enum zn_cause cause;
 	uint64_t lost_ns;   /* over the window */
 	uint32_t percent;   /* of the processes' time in it */
+	bool still;         /* nothing else goes on at this moment */
 	const char *next;   /* what to do */
 	const char *sure;   /* "measured", or "likely" where another explanation is possible */
 	const char *metric; /* where its figure is shown */
@@ -4126,6 +4204,8 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+/* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
+void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
 
 /* ---- sim/arena.c (zn_plain_): an arena of plain memory. ---- */
 
@@ -4298,8 +4378,8 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 	zn_metrics_process_pinned, zn_metrics_process_stalls, zn_metrics_process_workers,
 	zn_metrics_process_worker_time, zn_metrics_process_shares, zn_metrics_process_durations,
 	zn_metrics_process_nccl, zn_metrics_process_skew, zn_metrics_process_lateness, zn_metrics_process_missing,
-	zn_metrics_process_longest_wait, zn_metrics_process_driver_stuck, zn_metrics_process_ranks,
-	zn_metrics_process_anomalies, zn_metrics_process_overhead;
+	zn_metrics_process_all_wait, zn_metrics_process_longest_wait, zn_metrics_process_driver_stuck,
+	zn_metrics_process_ranks, zn_metrics_process_anomalies, zn_metrics_process_overhead;
 
 /* ---- output/metrics_job.c (zn_metrics_job_): what metrics of jobs yield. ---- */
 
@@ -4495,6 +4575,7 @@ struct zn_view {
 	const struct zn_ranks *ranks;                 /* NULL: none (tests) */
 	const struct zn_jobs_progress *jobs_progress; /* NULL: none (tests) */
 	const struct zn_causes *causes;               /* NULL: none (tests) */
+	const struct zn_stopped *stopped;             /* NULL: none (tests) */
 	struct zn_flows *flows;                       /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */

@@ -33,6 +33,7 @@ struct daemon {
 	struct zn_signals kernel_signals;
 	struct zn_progress progress;
 	struct zn_ranks ranks;
+	struct zn_stopped stopped;
 	struct zn_jobs_progress jobs_progress;
 	struct zn_causes causes;
 	struct zn_alerts alerts;
@@ -169,6 +170,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_signals_tick(&d->kernel_signals, &d->agg, now);
 	zn_progress_tick(&d->progress, &d->agg, now);
 	zn_ranks_tick(&d->ranks, now);
+	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
 	zn_causes_tick(&d->causes, now);
 	zn_history_tick(d->history, &d->agg, boot);
 	zn_baselines_tick(d->baselines, &d->view, boot);
@@ -178,6 +180,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_jobs_tick(&d->jobs, now);
 	zn_flows_tick(&d->flows, now);
 	zn_flows_causes(&d->flows, &d->causes);
+	if (!d->options.simulate)
+		zn_cgroup_throttle(&d->causes, "/proc");
 	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->flows, now);
 	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
@@ -281,9 +285,12 @@ static void view_open(struct daemon *d)
 	v->signals = &d->kernel_signals;
 	zn_ranks_init(&d->ranks, &d->agg, &d->progress, d->options.simulate ? NULL : "/proc");
 	zn_causes_init(&d->causes, &d->agg, &d->progress, &d->ranks);
+	d->stopped.proc = d->causes.proc = d->ranks.proc;
+	d->causes.stopped = &d->stopped;
 	v->causes = &d->causes;
 	v->progress = &d->progress;
 	v->ranks = &d->ranks;
+	v->stopped = &d->stopped;
 	v->jobs_progress = &d->jobs_progress;
 	v->http = &d->serve.stats;
 	v->start_ns = zn_now_ns();

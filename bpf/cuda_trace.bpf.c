@@ -12,18 +12,6 @@ static __always_inline bool waits(__u32 shape)
 		(shape >= ZN_S_COPY && shape <= ZN_S_COPY_PITCH);
 }
 
-/* Argument 7 or 8. The compiler shall not share an address inside of the context with other branches: the verifier refuses it. */
-static __always_inline bool late_argument(struct pt_regs *ctx, int number, __u64 *to)
-{
-	ZN_OPAQUE(ctx);
-#ifdef ZN_ARG7
-	*to = number == 7 ? ZN_ARG7(ctx) : ZN_ARG8(ctx);
-	return true;
-#else
-	return zn_read_user(to, sizeof(*to), number == 7 ? ZN_STACK_ARG7(ctx) : ZN_STACK_ARG8(ctx));
-#endif
-}
-
 static __always_inline void stream_key(struct zn_ctx_key *key, struct zn_thread *t, __u64 stream)
 {
 	*key = (struct zn_ctx_key){.addr = stream, .id = t->id};
@@ -41,7 +29,7 @@ static __always_inline bool launch_stream(struct pt_regs *ctx, __u32 shape, __u6
 	ZN_OPAQUE(ninth);
 	ZN_OPAQUE(config);
 	if (shape == ZN_S_HIP_LAUNCH)
-		return late_argument(ctx, 8, to);
+		return zn_late_argument(ctx, 8, to);
 	return zn_read_user(to, sizeof(*to), shape == ZN_S_LAUNCH ? ninth : config + 32); /* CUlaunchConfig.hStream */
 }
 
@@ -246,7 +234,7 @@ static __always_inline bool pitch_read(struct box *b, struct pt_regs *ctx)
 {
 	__u64 kind;
 
-	if (!late_argument(ctx, 7, &kind))
+	if (!zn_late_argument(ctx, 7, &kind))
 		return false;
 	b->bytes = ZN_ARG5(ctx) * ZN_ARG6(ctx);
 	b->direction = kind_direction(kind);

@@ -156,6 +156,7 @@ static __always_inline void skew_join(struct zn_call *c, struct zn_comm *comm)
 	s->member[m].rank = comm->rank;
 	s->member[m].row = c->thread->row;
 	s->member[m].id = c->thread->id;
+	s->nranks = comm->nranks;
 	comm->skew = slot;
 	comm->member = m;
 }
@@ -255,7 +256,31 @@ __noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns, __u64 hash
 	return 1;
 }
 
-/* The communicator's argument is in a register, but for operations with a root, which are left out on all ranks. */
+/* Whose rank it is among those of this node; ZN_SKEW_RANKS: nobody's. */
+static __always_inline __u32 skew_who(const struct zn_skew *s, __u32 rank)
+{
+	for (__u32 m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)
+		if (s->member[m].id && s->member[m].rank == rank)
+			return m;
+	return ZN_SKEW_RANKS;
+}
+
+/* A send to a rank, or a receive from one. id: of the process, whose slot this may be no more. */
+__noinline __u32 skew_pair(__u32 slot, __u32 member, __u32 rank, __u32 id, __u32 sends)
+{
+	struct zn_skew *s = skew_at(slot);
+	__u32 own = member & (ZN_SKEW_RANKS - 1), peer = s ? skew_who(s, rank) : ZN_SKEW_RANKS;
+
+	if (!s || peer >= ZN_SKEW_RANKS || s->member[own].id != id)
+		return 0;
+	if (sends)
+		ZN_ADD(s->sent[own][peer], 1);
+	else
+		ZN_ADD(s->received[own][peer], 1);
+	return 1;
+}
+
+/* ncclReduce() alone has it behind the registers; at its entry that takes the place of its first one. */
 static __always_inline struct zn_comm *comm_of(struct zn_call *c)
 {
 	if (c->shape == ZN_S_BCAST)
@@ -263,9 +288,12 @@ static __always_inline struct zn_comm *comm_of(struct zn_call *c)
 	switch (c->detail) {
 	case ZN_H_NCCL_ALL_REDUCE:
 	case ZN_H_NCCL_REDUCE_SCATTER:
+	case ZN_H_NCCL_GATHER:
+	case ZN_H_NCCL_SCATTER:
 	case ZN_H_NCCL_BROADCAST: return comm_find(c->thread, c->frame->arg[5]);
 	case ZN_H_NCCL_ALL_GATHER:
 	case ZN_H_NCCL_ALL_TO_ALL: return comm_find(c->thread, c->frame->arg[4]);
+	case ZN_H_NCCL_REDUCE: return comm_find(c->thread, c->frame->arg[0]);
 	}
 	return NULL;
 }
@@ -282,9 +310,12 @@ static __always_inline struct zn_skew_rank *skew_member(const struct zn_comm *co
 static __always_inline void skew_rank(const struct zn_comm *comm, __u32 id)
 {
 	struct zn_skew_rank *rank = skew_member(comm, id);
+	struct zn_skew *s = rank ? skew_at(comm->skew - 1) : NULL;
 
-	if (rank)
-		rank->rank = comm->rank;
+	if (!s)
+		return;
+	rank->rank = comm->rank;
+	s->nranks = comm->nranks;
 }
 
 static __always_inline void skew_leave(const struct zn_comm *comm, __u32 id)
@@ -448,6 +479,18 @@ static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type
 	zn_record(c->proc, c->detail, c->ns, failed(c) ? 0 : bytes, failed(c));
 }
 
+/* (buffer, count, type, peer, comm, stream). Communicators whose ranks are not known compare nothing. */
+static __always_inline void point_to_point(struct zn_call *c)
+{
+	struct zn_comm *comm;
+
+	if (is_inner(c) || failed(c) || (c->detail != ZN_H_NCCL_SEND && c->detail != ZN_H_NCCL_RECV))
+		return;
+	comm = comm_find(c->thread, c->frame->arg[4]);
+	if (comm && comm->skew)
+		skew_pair(comm->skew - 1, comm->member, c->frame->arg[3], c->thread->id, c->detail == ZN_H_NCCL_SEND);
+}
+
 static __always_inline void group_start_return(struct zn_call *c)
 {
 	struct zn_thread *t = c->thread;
@@ -516,6 +559,8 @@ int nccl_entry(struct pt_regs *ctx)
 	} else if (shape == ZN_S_COMM_DESTROY || shape == ZN_S_COMM_ABORT) {
 		comm_gone(f, t);
 	}
+	if (ZN_COOKIE_DETAIL(cookie) == ZN_H_NCCL_REDUCE && shape == ZN_S_COLL && !zn_late_argument(ctx, 7, &f->arg[0]))
+		f->arg[0] = 0;
 	zn_frame_start(f);
 	if (waits(shape)) {
 		zn_launching(t);
@@ -535,8 +580,8 @@ int nccl_return(struct pt_regs *ctx)
 		wait_return(&c);
 	switch (c.shape) {
 	case ZN_S_COLL: operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
-	case ZN_S_BCAST:
-	case ZN_S_P2P: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
+	case ZN_S_P2P: point_to_point(&c); /* fall through */
+	case ZN_S_BCAST: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
 	case ZN_S_NO_BYTES: zn_record(c.proc, c.detail, c.ns, 0, failed(&c)); break;
 	case ZN_S_GROUP_START: group_start_return(&c); break;
 	case ZN_S_GROUP_SIMULATE: group_simulate_return(&c); break;

@@ -27,4 +27,16 @@ static __always_inline int zn_nothing(struct pt_regs *ctx)
 	return 0;
 }
 
+/* Argument 7 or 8. The compiler shall not share an address inside of the context with other branches: the verifier refuses it. */
+static __always_inline bool zn_late_argument(struct pt_regs *ctx, int number, __u64 *to)
+{
+	ZN_OPAQUE(ctx);
+#ifdef ZN_ARG7
+	*to = number == 7 ? ZN_ARG7(ctx) : ZN_ARG8(ctx);
+	return true;
+#else
+	return zn_read_user(to, sizeof(*to), number == 7 ? ZN_STACK_ARG7(ctx) : ZN_STACK_ARG8(ctx));
+#endif
+}
+
 #endif

@@ -6,14 +6,16 @@
 #include "zernel.h"
 #include <string.h>
 
-#define SKEW    "zernel_nccl_issue_late_seconds_total"
-#define MISSING "zernel_nccl_missing_rank_seconds"
-#define STALL   "zernel_step_stall_ratio"
-#define LOADER  "zernel_dataloader_wait_seconds"
-#define FILES   "zernel_io_latency_seconds"
-#define COPIES  "zernel_cuda_sync_seconds"
-#define LAUNCH  "zernel_cuda_launch_latency_seconds"
-#define AGE     "zernel_job_progress_age_seconds"
+#define SKEW        "zernel_nccl_issue_late_seconds_total"
+#define ALL_WAIT    "zernel_nccl_all_wait_seconds"
+#define RETRANSMITS "zernel_tcp_retransmits_total"
+#define MISSING     "zernel_nccl_missing_rank_seconds"
+#define STALL       "zernel_step_stall_ratio"
+#define LOADER      "zernel_dataloader_wait_seconds"
+#define FILES       "zernel_io_latency_seconds"
+#define COPIES      "zernel_cuda_sync_seconds"
+#define LAUNCH      "zernel_cuda_launch_latency_seconds"
+#define AGE         "zernel_job_progress_age_seconds"
 
 static const struct {
 	const char *what, *next, *metric;
@@ -21,14 +23,22 @@ static const struct {
 } meanings[ZN_CAUSE_COUNT] = {
 	[ZN_CAUSE_HANG] = {"is lost to a rank that does not come",
 		"look at that process: its stack (py-spy dump --pid, gdb -p), its log, its node's kernel log", MISSING},
+	[ZN_CAUSE_ALL_WAIT] = {"passes while all ranks of this node wait",
+		"look at the job's other nodes: who is missing there; then at the GPUs (nvidia-smi, the kernel's log)",
+		ALL_WAIT, true},
+	[ZN_CAUSE_NETWORK] = {"is waiting for other ranks, while TCP sends much of it again",
+		"look for lost packets: links, switches, congestion (ethtool -S, ss -ti); compare with other nodes",
+		RETRANSMITS},
 	[ZN_CAUSE_STRAGGLER] = {"is waiting for a rank that comes late",
 		"compare that rank with the others: its data, its CPU, its files; zernel why of its own process", SKEW},
 	[ZN_CAUSE_COMMUNICATION] = {"is waiting for other ranks, none of which stands out on this node",
 		"look at the other nodes of the job, at the network (retransmits), and at how much is communicated",
 		STALL, true},
 	[ZN_CAUSE_INPUT_CPU] = {"is waiting for data whose loader's workers are busy",
-		"give the loader more workers if the job has CPUs to spare, or cheaper transforms; cache what is decoded",
+		"there are no CPUs to spare: take cheaper transforms, cache what is decoded, or give the job more CPUs",
 		LOADER},
+	[ZN_CAUSE_INPUT_WORKERS] = {"is waiting for data whose loader's workers are busy, and are fewer than the CPUs",
+		"give the loader more workers: num_workers of the DataLoader", LOADER},
 	[ZN_CAUSE_INPUT_FILES] = {"is waiting for data whose loader's workers wait for files",
 		"read fewer and larger files, stage the data to a local disk, or add workers to have more reads under way",
 		FILES},
@@ -41,6 +51,8 @@ static const struct {
 		"look at the mounts and their durations: zernel watch, view i", STALL},
 	[ZN_CAUSE_CPUS] = {"is waiting for a free CPU",
 		"give the job more CPUs, or fewer threads and workers; look for other programs on its CPUs", STALL},
+	[ZN_CAUSE_THROTTLED] = {"is waiting for a CPU because the control group has had its share",
+		"give the job more CPU time (cpu.max, --cpus-per-task), or fewer threads and workers", STALL},
 	[ZN_CAUSE_LAUNCHES] = {"is launching: the GPU gets its work more slowly than it does it",
 		"use CUDA graphs, torch.compile, or larger batches, so that each launch does more", LAUNCH},
 	[ZN_CAUSE_COPIES] = {"is copying between host and GPU, and waiting for it",
@@ -104,6 +116,65 @@ static void say_workers(struct zn_out *o, const struct zn_cause_group *g, uint64
 	zn_out_text(o, " % of the time");
 }
 
+static void say_cpus(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	say_workers(o, g, now_ns);
+	if (!g->cpus || !g->workers)
+		return;
+	zn_out_text(o, "; CPUs: ");
+	zn_out_u64(o, g->cpus);
+}
+
+static void say_all_wait(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	char text[ZN_ALL_WAIT_TEXT];
+
+	if (!g->all_wait.here)
+		return;
+	zn_all_wait_says(&g->all_wait, now_ns, text);
+	zn_out_text(o, ": ");
+	zn_out_text(o, text);
+}
+
+static void say_retransmits(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!g->retransmits)
+		return;
+	zn_out_text(o, ": ");
+	zn_out_u64(o, g->retransmits);
+	zn_out_text(o, " segments in the last second");
+}
+
+static void say_throttled(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!g->throttled_percent)
+		return;
+	zn_out_text(o, ": kept from its CPUs ");
+	zn_out_u64(o, g->throttled_percent);
+	zn_out_text(o, " % of the time");
+}
+
+static void say_stopped(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!g->stopped_pid)
+		return;
+	zn_out_text(o, ": process ");
+	zn_out_u64(o, g->stopped_pid);
+	zn_out_text(o, " is stopped by a signal or a debugger");
+}
+
+static void say_storage(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!g->mount[0])
+		return;
+	zn_out_text(o, ": most of it on ");
+	zn_out_text(o, g->mount);
+}
+
 static void say_mount(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	say_workers(o, g, now_ns);
@@ -119,6 +190,12 @@ static void (*const says[ZN_CAUSE_COUNT])(struct zn_out *o, const struct zn_caus
 	[ZN_CAUSE_INPUT_CPU] = say_workers,
 	[ZN_CAUSE_INPUT_FILES] = say_mount,
 	[ZN_CAUSE_INPUT_TRANSFER] = say_workers,
+	[ZN_CAUSE_INPUT_WORKERS] = say_cpus,
+	[ZN_CAUSE_ALL_WAIT] = say_all_wait,
+	[ZN_CAUSE_NETWORK] = say_retransmits,
+	[ZN_CAUSE_THROTTLED] = say_throttled,
+	[ZN_CAUSE_STORAGE] = say_storage,
+	[ZN_CAUSE_IDLE] = say_stopped,
 };
 
 /* ---- The list. ---- */
@@ -143,12 +220,18 @@ static void fill(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_
 	w->says[o.len] = 0;
 }
 
+/* Nothing else goes on: it is said at once, and first. */
+static bool stands_still(const struct zn_cause_group *g, enum zn_cause cause)
+{
+	return (cause == ZN_CAUSE_HANG && g->missing.waiters) || (cause == ZN_CAUSE_ALL_WAIT && g->all_wait.here);
+}
+
 /* Before all that lost less. */
 static void insert(struct zn_why to[ZN_CAUSE_COUNT], size_t count, const struct zn_why *w)
 {
 	size_t at = count;
 
-	for (; at && to[at - 1].lost_ns < w->lost_ns; at--)
+	for (; at && !to[at - 1].still && (w->still || to[at - 1].lost_ns < w->lost_ns); at--)
 		to[at] = to[at - 1];
 	to[at] = *w;
 }
@@ -162,7 +245,8 @@ size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *w
 		struct zn_why w = {.cause = cause, .lost_ns = window->lost_ns[cause]};
 
 		w.percent = zn_why_percent(w.lost_ns, window->time_ns);
-		if (w.percent < ZN_WHY_LEAST)
+		w.still = stands_still(g, cause);
+		if (w.percent < ZN_WHY_LEAST && !w.still)
 			continue;
 		fill(&w, g, now_ns);
 		insert(to, count++, &w);

@@ -181,6 +181,31 @@ void zn_tree_close(struct zn_tree *t)
 }
 
 /* The name before the last ')' is hostile. Fields 3 (state), 14 and 15 (time in user space and in the kernel). */
+/* A mask in hexadecimal, with commas between words. */
+static uint32_t bits_of(const char *mask)
+{
+	uint32_t bits = 0;
+
+	for (; isxdigit((unsigned char)*mask) || *mask == ','; mask++)
+		if (*mask != ',')
+			bits += (uint32_t)__builtin_popcount(
+				isdigit((unsigned char)*mask) ? *mask - '0' : (*mask | 0x20) - 'a' + 10);
+	return bits;
+}
+
+uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid)
+{
+	static const char key[] = "\nCpus_allowed:\t";
+	char path[ZN_TEXT_MAX], text[4096];
+	const char *at;
+
+	snprintf(path, sizeof(path), "%s/%u/status", proc_root, pid);
+	if (zn_file_read(path, text, sizeof(text)) <= 0)
+		return 0;
+	at = strstr(text, key);
+	return at ? bits_of(at + sizeof(key) - 1) : 0;
+}
+
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
 {
 	char path[ZN_TEXT_MAX], text[1024];

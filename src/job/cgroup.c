@@ -528,3 +528,82 @@ int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	zn_tree_close(&t);
 	return 0;
 }
+
+/* ---- limits of CPU time ---- */
+
+/* Of a group of either version: throttled_usec, or throttled_time in nanoseconds. */
+static uint64_t throttled_of(const char *folder)
+{
+	static const struct {
+		const char *key;
+		uint64_t ns;
+	} keys[] = {{"\nthrottled_usec ", 1000}, {"\nthrottled_time ", 1}};
+	char path[PATH_BYTES + 16], text[1024];
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", folder);
+	if (zn_file_read(path, text, sizeof(text)) <= 0)
+		return 0;
+	for (size_t i = 0; i < ZN_LEN(keys); i++) {
+		const char *at = strstr(text, keys[i].key);
+
+		if (at)
+			return strtoull(at + strlen(keys[i].key), NULL, 10) * keys[i].ns;
+	}
+	return 0;
+}
+
+/* Which group limits the CPUs of a process, of its lines in /proc. */
+struct limits {
+	const struct mounts *mounts;
+	const struct mount *mount; /* of the hierarchy that does; NULL: none */
+	char folder[PATH_BYTES];
+};
+
+static void limit_read(void *to, char *line)
+{
+	struct limits *l = to;
+	char *controllers, *group, folder[PATH_BYTES];
+	const struct mount *m;
+	uint32_t hierarchy;
+
+	group = line_split(line, &hierarchy, &controllers);
+	if (!group || has_dots(group) || (controllers[0] ? !list_has(controllers, "cpu") : l->mount != NULL))
+		return;
+	m = folder_of(l->mounts, hierarchy, group, folder);
+	if (!m)
+		return;
+	l->mount = m;
+	strcpy(l->folder, folder);
+}
+
+/* Of its group and of all above it, as far as they can be seen. */
+static uint64_t throttled_ns(const char *proc_root, uint32_t pid)
+{
+	static struct limits l;
+	char path[ZN_TEXT_MAX], *end;
+	uint64_t ns = 0;
+
+	l = (struct limits){.mounts = mounts_read(proc_root)};
+	snprintf(path, sizeof(path), "%s/%u/cgroup", proc_root, pid);
+	lines_read(path, limit_read, &l);
+	for (int depth = 0; l.mount && depth < DEPTH_MAX; depth++) {
+		ns += throttled_of(l.folder);
+		end = strrchr(l.folder, '/');
+		if (!end || (size_t)(end - l.folder) < strlen(l.mount->point))
+			break;
+		*end = 0;
+	}
+	return ns;
+}
+
+void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root)
+{
+	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
+		struct zn_cause_group *g = &c->group[c->throttle_next++ % (ZN_JOBS_MAX + 1)];
+
+		if (!g->used || !g->queue_pid)
+			continue;
+		zn_causes_throttled(c, g, throttled_ns(proc_root, g->queue_pid));
+		return;
+	}
+}

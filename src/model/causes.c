@@ -11,6 +11,7 @@
 #define STEP_NS      (ZN_CAUSE_STEP_S * ZN_NS_PER_S)
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
+#define RETRANSMITS  50 /* a second: segments that are sent again, of a job, from where on they hold it back */
 
 /* ---- One process over one tick. ---- */
 
@@ -21,7 +22,7 @@ struct tick {
 	uint64_t interval_ns;
 	uint64_t stall_ns[ZN_STALL_COUNT]; /* each at most the interval */
 	uint64_t launch_ns, copy_ns;       /* in launches, and in blocking copies */
-	uint64_t read_bytes, written_bytes;
+	uint64_t read_bytes, written_bytes, retransmits;
 	uint64_t lost_ns[ZN_CAUSE_COUNT];
 	struct zn_cause_group *group;
 };
@@ -60,8 +61,9 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 	t->copy_ns = advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
 	t->read_bytes = advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
 	t->written_bytes = advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
+	t->retransmits = advance(&r->retransmits, t->p->count[ZN_C_TCP_RETRANSMITS]);
 	if (fresh)
-		t->launch_ns = t->copy_ns = t->read_bytes = t->written_bytes = 0;
+		t->launch_ns = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
 }
 
 static void lose(struct tick *t, enum zn_cause cause, uint64_t ns)
@@ -74,14 +76,19 @@ static void lose_to_data(struct tick *t)
 {
 	const uint64_t *worker_ns = t->c->agg->info[t->row].worker_tick_ns;
 	uint64_t all_ns = worker_ns[0] + worker_ns[1], ns = t->stall_ns[ZN_STALL_DATA];
+	struct zn_cause_group *g = t->group;
 
-	t->group->workers = (uint32_t)t->p->count[ZN_C_WORKERS];
-	t->group->workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
-	t->group->workers_ns += worker_ns[0];
+	g->workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
+	g->workers_ns += worker_ns[0];
+	if (!g->cpus_asked && t->c->proc)
+		g->cpus_known = zn_procfs_cpus(t->c->proc, t->p->tgid);
+	g->cpus_asked = true;
 	if (all_ns && worker_ns[0] < all_ns / 2)
 		lose(t, ZN_CAUSE_INPUT_TRANSFER, ns);
+	else if (g->files_rule)
+		lose(t, ZN_CAUSE_INPUT_FILES, ns);
 	else
-		lose(t, t->group->files_rule ? ZN_CAUSE_INPUT_FILES : ZN_CAUSE_INPUT_CPU, ns);
+		lose(t, g->cpus_rule ? ZN_CAUSE_INPUT_WORKERS : ZN_CAUSE_INPUT_CPU, ns);
 }
 
 static void lose_to_ranks(struct tick *t)
@@ -93,7 +100,10 @@ static void lose_to_ranks(struct tick *t)
 		t->group->late_pid = pid;
 		t->group->late_rank = rank;
 	}
-	lose(t, late ? ZN_CAUSE_STRAGGLER : ZN_CAUSE_COMMUNICATION, t->stall_ns[ZN_STALL_DIST]);
+	if (t->group->network_rule)
+		lose(t, ZN_CAUSE_NETWORK, t->stall_ns[ZN_STALL_DIST]);
+	else
+		lose(t, late ? ZN_CAUSE_STRAGGLER : ZN_CAUSE_COMMUNICATION, t->stall_ns[ZN_STALL_DIST]);
 }
 
 /* Its own CPU holds a process back where it waits for little else. */
@@ -119,22 +129,44 @@ static bool does_nothing(const struct tick *t)
 		zn_progress_last(t->c->progress, t->row, t->p->id) < t->c->tick_ns;
 }
 
-static void lay_to_causes(struct tick *t)
+/* In run queues: for others, or because its control group has had its share of the CPUs. */
+static void lose_to_queues(struct tick *t)
+{
+	uint64_t ns = t->stall_ns[ZN_STALL_RUNQUEUE];
+
+	lose(t, t->group->throttle_rule ? ZN_CAUSE_THROTTLED : ZN_CAUSE_CPUS, ns);
+	t->group->queue_ns += ns;
+	if (ns * HIDES_SHARE >= t->interval_ns)
+		t->group->queue_pid = t->p->tgid;
+}
+
+/* What explains all of its waits: a rank that does not come, or one of another node. True: it does. */
+static bool lose_to_hangs(struct tick *t)
 {
 	const struct zn_ranks *k = t->c->ranks;
 	const struct zn_missing *missing = k ? zn_ranks_waited_for(k, t->row) : NULL;
+	const struct zn_all_wait *all = k ? zn_ranks_all_wait(k, t->row) : NULL;
 
 	if (k && !missing && does_nothing(t)) /* the one they wait for */
 		missing = k->missing_of[t->row];
-	if (missing) {
+	if (missing)
 		t->group->missing = *missing;
-		lose(t, ZN_CAUSE_HANG, t->interval_ns);
-		return;
-	}
-	if (!zn_agg_measures(t->c->agg, ZN_FAM_SCHED))
+	else if (all)
+		t->group->all_wait = *all;
+	else
+		return false;
+	lose(t, missing ? ZN_CAUSE_HANG : ZN_CAUSE_ALL_WAIT, t->interval_ns);
+	return true;
+}
+
+static void lay_to_causes(struct tick *t)
+{
+	if (lose_to_hangs(t) || !zn_agg_measures(t->c->agg, ZN_FAM_SCHED))
 		return;
 	if (does_nothing(t)) {
 		lose(t, ZN_CAUSE_IDLE, t->interval_ns);
+		if (t->c->stopped && zn_stopped_since(t->c->stopped, t->row, t->p->id))
+			t->group->stopped_pid = t->p->tgid;
 		return;
 	}
 	if (t->stall_ns[ZN_STALL_DATA])
@@ -142,7 +174,7 @@ static void lay_to_causes(struct tick *t)
 	if (t->stall_ns[ZN_STALL_DIST])
 		lose_to_ranks(t);
 	lose(t, t->written_bytes > t->read_bytes ? ZN_CAUSE_CHECKPOINT : ZN_CAUSE_STORAGE, t->stall_ns[ZN_STALL_IO]);
-	lose(t, ZN_CAUSE_CPUS, t->stall_ns[ZN_STALL_RUNQUEUE]);
+	lose_to_queues(t);
 	if (t->copy_ns * COPIES_LEAST >= t->interval_ns)
 		lose(t, ZN_CAUSE_COPIES, at_most(t->copy_ns, t->interval_ns));
 	lose_to_cpu(t);
@@ -165,9 +197,11 @@ static void add_process(struct zn_cause_group *g, const struct tick *t)
 	struct zn_cause_step *step = &g->step[g->steps % ZN_CAUSE_STEPS];
 
 	g->processes++;
+	g->workers += (uint32_t)t->p->count[ZN_C_WORKERS];
+	g->retransmits += t->retransmits;
 	g->launch_ns += t->launch_ns;
 	step->time_ns += t->interval_ns;
-	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] ? 0 : t->stall_ns[ZN_STALL_GPU];
+	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] ? 0 : t->stall_ns[ZN_STALL_GPU];
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
 		step->lost_ns[cause] += t->lost_ns[cause];
 		g->lost_ns[cause] += t->lost_ns[cause];
@@ -185,23 +219,29 @@ static void note_process(struct zn_causes *c, uint32_t row, const struct zn_proc
 	add_process(t.group, &t);
 }
 
-/* Whether the files of a job are what its loader's workers wait for: half of the time that those were busy. */
-static void begin_tick(struct zn_cause_group *g)
+/* What the last tick as a whole says of waits. Files are what a loader's workers wait for from half of the time on that those
+ * were busy. */
+static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
-	g->processes = 0;
-	g->workers_ns = g->launch_ns = 0;
-	g->files_ns = g->mount_ns = 0;
-	g->workers = 0;
+	g->cpus_rule = g->workers_ns && g->cpus_known > g->workers;
+	g->cpus = g->cpus_known;
+	g->network_rule = interval_ns && g->retransmits * ZN_NS_PER_S >= RETRANSMITS * interval_ns;
+	g->throttle_rule &= g->queue_pid != 0;
+	g->processes = g->workers = 0;
+	g->workers_ns = g->launch_ns = g->files_ns = g->mount_ns = 0;
+	g->retransmits = g->queue_ns = 0;
 	g->workers_busy = ZN_UNKNOWN;
-	g->late_pid = 0;
+	g->late_pid = g->queue_pid = g->stopped_pid = 0;
 	g->missing = (struct zn_missing){0};
+	g->all_wait = (struct zn_all_wait){0};
 }
 
 static void next_step(struct zn_cause_group *g)
 {
 	g->steps++;
 	g->step[g->steps % ZN_CAUSE_STEPS] = (struct zn_cause_step){0};
+	g->cpus_asked = false;
 }
 
 void zn_causes_init(
@@ -218,6 +258,7 @@ void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 	bool over = now_ns - c->step_ns >= STEP_NS;
 
 	c->tick_ns = now_ns;
+	c->interval_ns = interval_ns;
 	if (over)
 		c->step_ns = now_ns;
 	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
@@ -225,7 +266,7 @@ void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 			continue;
 		if (over)
 			next_step(&c->group[i]);
-		begin_tick(&c->group[i]);
+		begin_tick(&c->group[i], c->interval_ns);
 	}
 	for (uint32_t i = 0; interval_ns && i < c->agg->row_count; i++) {
 		const struct zn_proc *p = zn_arena_proc(c->agg->arena, c->agg->row[i]);
@@ -248,6 +289,21 @@ void zn_causes_files(struct zn_causes *c, struct zn_tag job, uint64_t ns, const 
 		return;
 	g->mount_ns = ns;
 	snprintf(g->mount, sizeof(g->mount), "%.*s", (int)sizeof(g->mount) - 1, mount);
+}
+
+/* Of what the processes of a job waited in run queues over that time, at least half is due to the limit. */
+void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t ns)
+{
+	uint64_t passed_ns = c->tick_ns - g->throttle_look_ns,
+		 more_ns = ns > g->throttled_ns ? ns - g->throttled_ns : 0;
+	bool first = !g->throttle_look_ns;
+
+	if (!passed_ns)
+		return;
+	g->throttled_ns = ns;
+	g->throttle_look_ns = c->tick_ns;
+	g->throttled_percent = first ? 0 : (uint32_t)(more_ns * 100 / passed_ns);
+	g->throttle_rule = !first && more_ns * c->interval_ns * 2 >= (__uint128_t)g->queue_ns * passed_ns;
 }
 
 struct zn_cause_step zn_causes_window(const struct zn_cause_group *g, uint32_t steps)

@@ -4,18 +4,20 @@
  * missing where a peer has issued a collective that it has not, and that peer waits; or where its process has ended while its
  * peers wait. Ranks on other nodes are not known, so they are never missing.
  *
- * Who is missing in one communicator may itself wait for somebody in another one: only the last of such a chain is shown.
+ * Who is missing in one communicator may itself wait for somebody in another one: only the last of such a chain is shown. Where
+ * all ranks of this node wait and none is missing, one on another node may be.
  */
 #include "zernel.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN_NS   ZN_NS_PER_S /* a shorter wait is what collectives are for */
-#define CHAIN_MAX  16
-#define TREE_MAX   64                 /* processes that a rank has started, itself included */
-#define BUSY_SHARE 10                 /* per cent of one CPU: a process that uses more is not asleep */
-#define LOOK_NS    (2 * ZN_NS_PER_MS) /* of a tick, for looks into /proc */
+#define SHOWN_NS    ZN_NS_PER_S        /* a shorter wait is what collectives are for */
+#define ALL_WAIT_NS (10 * ZN_NS_PER_S) /* a shorter one is what GPUs are for */
+#define CHAIN_MAX   16
+#define TREE_MAX    64                 /* processes that a rank has started, itself included */
+#define BUSY_SHARE  10                 /* per cent of one CPU: a process that uses more is not asleep */
+#define LOOK_NS     (2 * ZN_NS_PER_MS) /* of a tick, for looks into /proc */
 
 /* ---- What is known of a process. ---- */
 
@@ -84,16 +86,38 @@ static void add_waiter(struct zn_missing *m, uint32_t peer, uint64_t since_ns)
 		m->since_ns = since_ns;
 }
 
-/* Peers that have issued what it has not, and wait. */
-static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m)
+/* Sends and receives of a member. */
+static uint32_t pairs_of(const struct zn_skew *s, uint32_t member)
 {
-	uint64_t n = s->member[m->member].issued;
+	uint32_t all = 0;
+
+	for (uint32_t peer = 0; peer < ZN_SKEW_RANKS; peer++)
+		all += s->sent[member][peer] + s->received[member][peer];
+	return all;
+}
+
+/* The peer has asked to receive what this one has not sent, or has sent what this one has not asked for. */
+static bool owes(const struct zn_skew *s, uint32_t member, uint32_t peer)
+{
+	return (int32_t)(s->received[peer][member] - s->sent[member][peer]) > 0 ||
+		(int32_t)(s->sent[peer][member] - s->received[member][peer]) > 0;
+}
+
+/* Peers that have issued what it has not, and wait. Point to point no times are kept: then from the tick on at which it was
+ * seen first, or at which the rank sent or received last. */
+static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m, uint64_t before_ns)
+{
+	uint64_t n = s->member[m->member].issued, pair_ns = before_ns ? before_ns : k->tick_ns;
 
 	for (uint32_t peer = 0; peer < member_count(s); peer++) {
 		const struct zn_skew_rank *r = &s->member[peer];
 
-		if (r->id && r->tgid != m->tgid && r->issued > n && process_waits(k, r->row, r->id))
+		if (!r->id || r->tgid == m->tgid || !process_waits(k, r->row, r->id))
+			continue;
+		if (r->issued > n)
 			add_waiter(m, peer, issued_ns(s, peer, n));
+		else if (owes(s, m->member, peer) && waits_in_call(k, r->row))
+			add_waiter(m, peer, pair_ns);
 	}
 }
 
@@ -133,10 +157,13 @@ static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t
 {
 	struct zn_missing *m = &k->missing[slot][member], before = *m;
 	const struct zn_skew_rank *r = &s->member[member];
+	uint32_t pairs = pairs_of(s, member);
+	bool came;
 
 	if (m->id != r->id || m->comm != s->hash)
 		before = (struct zn_missing){.slot = slot, .member = member, .comm = s->hash, .id = r->id};
 	*m = before;
+	came = r->issued != before.issued || pairs != before.pairs;
 	m->tgid = r->tgid;
 	m->row = r->row;
 	m->rank = r->rank;
@@ -145,19 +172,21 @@ static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t
 	m->follows = m->cycle = m->stopped = false;
 	if (!r->id)
 		return;
-	note_waiters(k, s, m);
+	note_waiters(k, s, m, came ? 0 : before.since_ns);
 	if (!process_of(k, r->row, r->id)) {
 		note_end(k, m);
 		note_waiters_of_dead(k, s, m);
 	}
-	if (r->issued != before.issued && before.since_ns)
+	if (came && before.since_ns)
 		note_ended_wait(k, &before);
 	m->issued = r->issued;
-	if (!m->waiters && r->issued == before.issued)
-		m->since_ns =
-			before.since_ns; /* who waited does something else for a moment, and it has not come yet */
+	m->pairs = pairs;
+	if (!m->waiters && !came) /* who waited does something else for a moment, and it has not come yet */
+		m->since_ns = before.since_ns;
+	if (!m->waiters || came)
+		m->doing_ns = 0;
 	if (!m->waiters)
-		m->doing_ns = m->cpu_ticks = 0;
+		m->cpu_ticks = 0;
 }
 
 /* ---- What it does instead. ---- */
@@ -350,6 +379,97 @@ static void note_chain(const struct zn_ranks *k, struct zn_missing *m)
 	m->follows = !m->cycle && next_of(k, m);
 }
 
+/* ---- All ranks of this node wait. ---- */
+
+/* When a process last did something that leads on with its GPU. Files are not asked: a log or a checkpoint that another thread
+ * writes ends no wait. */
+static uint64_t worked_ns(const struct zn_ranks *k, uint32_t row)
+{
+	const struct zn_progress_row *r = &k->progress->row[row];
+	uint64_t last_ns = r->first_ns;
+
+	for (enum zn_progress_kind kind = 0; kind < ZN_PROGRESS_COUNT; kind++)
+		if (kind != ZN_PROGRESS_IO && r->moved_ns[kind] > last_ns)
+			last_ns = r->moved_ns[kind];
+	return last_ns;
+}
+
+static bool waits_for_nobody_here(const struct zn_ranks *k, const struct zn_skew_rank *r)
+{
+	return process_of(k, r->row, r->id) && waits_in_call(k, r->row) && !works_on_gpu(k, r->row, r->id) &&
+		!k->waits_for[r->row];
+}
+
+/* All members have issued the same, wait, and none of them waits for another one. */
+static struct zn_all_wait all_wait(const struct zn_ranks *k, const struct zn_skew *s)
+{
+	struct zn_all_wait w = {.comm = s->hash, .nranks = s->nranks == ZN_UNKNOWN ? 0 : s->nranks};
+	uint64_t issued = 0;
+
+	for (uint32_t m = 0; m < member_count(s); m++) {
+		const struct zn_skew_rank *r = &s->member[m];
+
+		if (!r->id)
+			continue;
+		if ((w.here && r->issued != issued) || !waits_for_nobody_here(k, r))
+			return (struct zn_all_wait){0};
+		issued = r->issued;
+		w.here++;
+		if (worked_ns(k, r->row) > w.since_ns)
+			w.since_ns = worked_ns(k, r->row);
+	}
+	return w;
+}
+
+/* Of several communicators of a process the largest one says how many ranks its job has. */
+static void note_all_wait(struct zn_ranks *k, const struct zn_skew *s, const struct zn_all_wait *w)
+{
+	for (uint32_t m = 0; m < member_count(s); m++) {
+		const struct zn_all_wait **of = &k->all_wait_of[s->member[m].row];
+
+		if (s->member[m].id && (!*of || (*of)->nranks < w->nranks))
+			*of = w;
+	}
+}
+
+/* Somebody of this communicator does something: what the others wait for may be that. */
+static void note_not_all(struct zn_ranks *k, const struct zn_skew *s)
+{
+	for (uint32_t m = 0; m < member_count(s); m++)
+		if (s->member[m].id && s->member[m].row < ZN_PROCS_MAX)
+			k->all_wait_of[s->member[m].row] = NULL;
+}
+
+static void look_for_all_wait(struct zn_ranks *k)
+{
+	const struct zn_skew *s;
+
+	memset(k->all_wait_of, 0, sizeof(k->all_wait_of));
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		s = zn_arena_skew(k->agg->arena, slot);
+		k->all_wait[slot] = s ? all_wait(k, s) : (struct zn_all_wait){0};
+		if (k->all_wait[slot].here)
+			note_all_wait(k, s, &k->all_wait[slot]);
+	}
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		s = zn_arena_skew(k->agg->arena, slot);
+		if (s && !k->all_wait[slot].here)
+			note_not_all(k, s);
+	}
+}
+
+bool zn_all_wait_shown(const struct zn_ranks *k, const struct zn_all_wait *w)
+{
+	return w->here && k->tick_ns - w->since_ns >= ALL_WAIT_NS;
+}
+
+const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t row)
+{
+	const struct zn_all_wait *w = k->all_wait_of[row];
+
+	return w && zn_all_wait_shown(k, w) ? w : NULL;
+}
+
 /* ---- The tick. ---- */
 
 /* Lateness that goes on counts while it does. BPF adds it up when the rank comes; the sum never falls. */
@@ -437,6 +557,7 @@ void zn_ranks_tick(struct zn_ranks *k, uint64_t now_ns)
 	k->next = ZN_SKEWS_MAX;
 	each_rank(k, visit_waits);
 	each_rank(k, visit_chain);
+	look_for_all_wait(k);
 	k->first = k->next % ZN_SKEWS_MAX;
 }
 
@@ -477,6 +598,20 @@ static void say_end(const struct zn_missing *m, char to[ZN_DOING_TEXT])
 		snprintf(to, ZN_DOING_TEXT, "was killed (signal %d)", sig);
 	else
 		snprintf(to, ZN_DOING_TEXT, "has ended with status %u", m->exit_code >> 8 & 0xff);
+}
+
+/* Who is missing can be said of this node alone. */
+void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT])
+{
+	unsigned long long seconds = (now_ns - w->since_ns) / ZN_NS_PER_S;
+	const char *who = w->here == 1 ? "the only rank of this node waits" : "all ranks of this node wait";
+
+	if (w->nranks > w->here)
+		snprintf(to, ZN_ALL_WAIT_TEXT, "%s for %llu s: for the GPU, or for one of the %u ranks of other nodes",
+			who, seconds, w->nranks - w->here);
+	else
+		snprintf(to, ZN_ALL_WAIT_TEXT, "%s for %llu s, and none of them is missing: the GPUs do not finish",
+			who, seconds);
 }
 
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT])

@@ -183,6 +183,19 @@ static void says_missing(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 		waiters == 1 ? "" : "s", seconds, does);
 }
 
+static void says_still(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+{
+	char text[ZN_ALL_WAIT_TEXT];
+
+	if (f->stopped_ns) {
+		snprintf(to, ZN_SAYS_MAX, "%s is stopped by a signal or a debugger, for %llu s", f->who,
+			(unsigned long long)((f->now_ns - f->stopped_ns) / ZN_NS_PER_S));
+		return;
+	}
+	zn_all_wait_says(f->all_wait, f->now_ns, text);
+	snprintf(to, ZN_SAYS_MAX, "%s: %s", f->who, text);
+}
+
 void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 {
 	int i = worst(f);
@@ -194,6 +207,10 @@ void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 	}
 	if (f->waits_for) {
 		says_waiting(f, to);
+		return;
+	}
+	if (f->all_wait || f->stopped_ns) {
+		says_still(f, to);
 		return;
 	}
 	if (i < 0) {
@@ -317,6 +334,8 @@ static void facts(const struct zn_view *v, uint32_t row, const struct zn_shares 
 	late_by_issue(v->ranks, p->tgid, f);
 	f->waits_for = zn_ranks_waited_for(v->ranks, row);
 	f->missing = v->ranks->missing_of[row];
+	f->all_wait = zn_ranks_all_wait(v->ranks, row);
+	f->stopped_ns = v->stopped ? zn_stopped_since(v->stopped, row, p->id) : 0;
 	f->now_ns = v->ranks->tick_ns;
 }
 
@@ -339,7 +358,8 @@ void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
 }
 
-/* A rank that is missing, or waits for one, is told of also where its time is not known: a long sleep has no cause yet. */
+/* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has
+ * no cause yet. */
 void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
 {
 	struct zn_wait_facts f;
@@ -348,7 +368,7 @@ void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
 	bool known = zn_wait_shares(v, row, &s);
 
 	facts(v, row, &s, &f);
-	if (!known && !f.missing && !f.waits_for) {
+	if (!known && !f.missing && !f.waits_for && !f.stopped_ns) {
 		zn_json_key_null(j, "stalls");
 		return;
 	}

@@ -449,6 +449,20 @@ void zn_metrics_process_longest_wait(struct zn_walk *w)
 	}
 }
 
+void zn_metrics_process_all_wait(struct zn_walk *w)
+{
+	const struct zn_ranks *k = w->view->ranks;
+
+	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+
+		if (!s || !zn_all_wait_shown(k, &k->all_wait[slot]))
+			continue;
+		skew_series(w, s, slot);
+		zn_walk_scaled(w, k->tick_ns - k->all_wait[slot].since_ns, 9);
+	}
+}
+
 void zn_metrics_process_driver_stuck(struct zn_walk *w)
 {
 	struct zn_agg *a = w->view->agg;

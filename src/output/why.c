@@ -16,40 +16,83 @@ static const char *job_id(const struct zn_view *v, uint32_t index, const struct 
 	return job ? job->id : "";
 }
 
-static void put_causes(
-	struct zn_json *j, const struct zn_cause_group *g, const struct zn_cause_step *window, uint64_t now_ns)
-{
-	struct zn_why list[ZN_CAUSE_COUNT];
-	size_t n = zn_why_list(g, window, now_ns, list);
+/* All that is said of a job. What loses time and what is wrong beside it are one list: a hang, what is critical, what loses time,
+ * and the rest. */
+struct answer {
+	struct zn_why why[ZN_CAUSE_COUNT];
+	struct zn_finding finding[ZN_FINDINGS_MAX];
+	size_t causes, findings, hangs, criticals;
+};
 
+static void find_answer(struct answer *a, const struct zn_view *v, uint32_t index, const struct zn_cause_group *g,
+	const struct zn_cause_step *window)
+{
+	struct zn_finding_of of = {v->agg, {index, g->serial}, job_id(v, index, g)};
+
+	a->causes = zn_why_list(g, window, v->causes->tick_ns, a->why);
+	a->findings = v->alerts ? zn_findings(v->alerts, &of, a->finding) : 0;
+	a->hangs = a->causes && a->why[0].still;
+	a->criticals = 0;
+	while (a->criticals < a->findings && a->finding[a->criticals].critical)
+		a->criticals++;
+}
+
+static void put_cause(struct zn_json *j, const struct zn_why *w)
+{
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "cause", zn_cause_label(w->cause));
+	zn_json_key_u64(j, "percent", w->percent);
+	zn_json_key_scaled(j, "lost_s", w->lost_ns, SECONDS);
+	zn_json_key_text(j, "says", w->says);
+	zn_json_key_text(j, "next", w->next);
+	zn_json_key_text(j, "sure", w->sure);
+	zn_json_key_text(j, "metric", w->metric);
+	zn_json_close(j, '}');
+}
+
+/* No time can be told that it costs. */
+static void put_finding(struct zn_json *j, const struct zn_finding *f)
+{
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "cause", f->rule);
+	zn_json_key_null(j, "percent");
+	zn_json_key_null(j, "lost_s");
+	zn_json_key_text(j, "says", f->says);
+	zn_json_key_text(j, "next", f->next);
+	zn_json_key_text(j, "sure", "measured");
+	zn_json_key_text(j, "metric", f->metric);
+	zn_json_close(j, '}');
+}
+
+static void put_causes(struct zn_json *j, const struct answer *a)
+{
 	zn_json_key_open(j, "causes", '[');
-	for (size_t i = 0; i < n; i++) {
-		zn_json_open(j, '{');
-		zn_json_key_text(j, "cause", zn_cause_label(list[i].cause));
-		zn_json_key_u64(j, "percent", list[i].percent);
-		zn_json_key_scaled(j, "lost_s", list[i].lost_ns, SECONDS);
-		zn_json_key_text(j, "says", list[i].says);
-		zn_json_key_text(j, "next", list[i].next);
-		zn_json_key_text(j, "sure", list[i].sure);
-		zn_json_key_text(j, "metric", list[i].metric);
-		zn_json_close(j, '}');
-	}
+	for (size_t i = 0; i < a->hangs; i++)
+		put_cause(j, &a->why[i]);
+	for (size_t i = 0; i < a->criticals; i++)
+		put_finding(j, &a->finding[i]);
+	for (size_t i = a->hangs; i < a->causes; i++)
+		put_cause(j, &a->why[i]);
+	for (size_t i = a->criticals; i < a->findings; i++)
+		put_finding(j, &a->finding[i]);
 	zn_json_close(j, ']');
 }
 
-/* The longest cause alone, or what there is instead. */
-static void put_summary(struct zn_json *j, bool known, const struct zn_cause_group *g,
-	const struct zn_cause_step *window, uint64_t now_ns)
+/* The first one alone, or what there is instead. */
+static void put_summary(struct zn_json *j, bool known, const struct answer *a, const struct zn_cause_step *window)
 {
-	struct zn_why list[ZN_CAUSE_COUNT];
 	char none[ZN_WHY_MAX];
-	size_t n = zn_why_list(g, window, now_ns, list);
 
 	if (known)
 		zn_why_none(window, none);
 	else
 		strcpy(none, "where the time goes is not known: the scheduler is not watched, see zerneld --check");
-	zn_json_key_text(j, "says", n ? list[0].says : none);
+	if (a->criticals && !a->hangs)
+		zn_json_key_text(j, "says", a->finding[0].says);
+	else if (a->causes)
+		zn_json_key_text(j, "says", a->why[0].says);
+	else
+		zn_json_key_text(j, "says", a->findings ? a->finding[0].says : none);
 }
 
 /* Per cent of each step by cause, oldest first, without the one at hand: a cause that has none of it is left out. */
@@ -79,6 +122,7 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 {
 	const struct zn_cause_group *g;
 	struct zn_cause_step window;
+	struct answer a;
 
 	if (!v->causes || i > ZN_JOBS_MAX)
 		return false;
@@ -92,8 +136,9 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 	else
 		zn_json_key_null(j, "job_id");
 	zn_json_key_u64(j, "processes", g->processes);
-	put_summary(j, zn_agg_measures(v->agg, ZN_FAM_SCHED), g, &window, v->causes->tick_ns);
-	put_causes(j, g, &window, v->causes->tick_ns);
+	find_answer(&a, v, i, g, &window);
+	put_summary(j, zn_agg_measures(v->agg, ZN_FAM_SCHED), &a, &window);
+	put_causes(j, &a);
 	if (timeline)
 		put_timeline(j, g);
 	zn_json_close(j, '}');

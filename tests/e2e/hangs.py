@@ -11,6 +11,7 @@ from signals import RANDOM_MAJOR
 from waits import rank
 
 MISSING, DOING, LONGEST = (f"zernel_nccl_{n}_seconds" for n in ("missing_rank", "missing_rank_doing", "longest_wait"))
+ALL_WAIT = "zernel_nccl_all_wait_seconds"
 RANKS = 4
 HELPERS = """
 import signal, threading
@@ -18,6 +19,13 @@ def step():
     launch(cuda, 3)
     ok(nccl.ncclAllReduce(None, None, c_size_t(4), 7, 0, comm, None))
     ok(cuda.cuStreamSynchronize(None))
+def p2p(call, peer, seconds=0):
+    # sends to a rank, or receives from it, and waits for that
+    cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(int(seconds * 1e6)))
+    launch(cuda, 1)
+    ok(getattr(nccl, call)(None, c_size_t(4), 7, peer, comm, None))
+    ok(cuda.cuStreamSynchronize(None))
+    cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(0))
 def wait_for_others(seconds):
     cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(int(seconds * 1e6)))
     step()
@@ -53,10 +61,10 @@ def resolve():
 """
 
 
-def job(*options, count=RANKS):
-    """A daemon, and ranks that have made three steps together."""
+def job(*options, count=RANKS, nranks=None):
+    """A daemon, and ranks that have made three steps together. nranks: of all nodes."""
     daemon = Daemon("--push-interval-ms", "500", *options)
-    ranks = [rank(daemon, n, count) for n in range(count)]
+    ranks = [rank(daemon, n, nranks or count) for n in range(count)]
     for a in ranks:
         a.do(HELPERS)
     for _ in range(3):
@@ -242,6 +250,100 @@ def the_last_of_a_chain_is_named():
         check(f"(process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
     for a in ranks:
         a.answer("its wait")
+
+
+def pipeline_step(ranks):
+    """Each stage hands on to the next one what it got."""
+    for n, a in enumerate(ranks):
+        if n > 0:
+            a.do(f"p2p('ncclRecv', {n - 1})")
+        if n < len(ranks) - 1:
+            a.do(f"p2p('ncclSend', {n + 1})")
+
+
+@test
+def a_stage_of_a_pipeline_that_stands_still():
+    """Those behind it wait for what it does not send, and those before it for what it does not take: it is named, not they."""
+    daemon, ranks = job()
+    for _ in range(5):
+        pipeline_step(ranks)
+    ranks[1].tell("time.sleep(16)")
+    ranks[0].tell("p2p('ncclSend', 1, 15)")
+    ranks[2].tell("p2p('ncclRecv', 1, 15)")
+    ranks[3].tell("p2p('ncclRecv', 2, 15)")
+    found(daemon, ranks[1], 1, "asleep")
+    check("is asleep in sleep()" in says(daemon, ranks[0]), says(daemon, ranks[0]))
+    for n in (0, 2, 3):
+        check(f"waits for rank 1 (process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
+    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 14)
+    for a in ranks:
+        a.answer("its wait")
+    ranks[1].do("p2p('ncclRecv', 0); p2p('ncclSend', 2)")
+    ranks[2].do("p2p('ncclSend', 3)")
+    wait_until(lambda: not missing(daemon) and not firing(daemon, "nccl_hang"), "all is well")
+
+
+@test
+def stages_of_a_pipeline_that_works():
+    """The first stage is two micro-batches ahead of the last one, and each waits for its neighbours."""
+    daemon, ranks = job()
+    for n, a in enumerate(ranks):
+        before = f"p2p('ncclRecv', {n - 1}, 0.1)" if n else "pass"
+        after = f"p2p('ncclSend', {n + 1}, 0.1)" if n < RANKS - 1 else "pass"
+        a.tell(f"time.sleep({n} * 0.2)\nfor _ in range(30): {before}; {after}")
+    for _ in range(6):
+        time.sleep(1)
+        equal(missing(daemon), {}, "nobody is missing")
+    for a in ranks:
+        a.answer("its steps")
+
+
+@test
+def operations_with_a_root():
+    """A reduction that one rank does not issue, after a gather and a scatter that all have."""
+    daemon, ranks = job()
+    for a in ranks:
+        a.do("ok(nccl.ncclGather(None, None, c_size_t(4), 7, 0, comm, None)); ok(nccl.ncclScatter(None, None, c_size_t(4), 7, 0, comm, None))")
+        a.do("def root():\n ok(nccl.ncclReduce(None, None, c_size_t(4), 7, 0, 0, comm, None))\n ok(cuda.cuStreamSynchronize(None))")
+    ranks[3].tell("time.sleep(7)")
+    for a in ranks[:3]:
+        a.tell("cuda.fake_cuda_set(b'sync_sleep_us', ctypes.c_long(6000000)); launch(cuda, 1); root()")
+    found(daemon, ranks[3], 3, "asleep")
+    for a in ranks:
+        a.answer("its wait")
+    ranks[3].do("root()")
+    wait_until(lambda: not missing(daemon), "it has come")
+
+
+@test
+def all_ranks_of_this_node_wait():
+    """Four of eight are here, and have issued the same: one of the others may be missing, and none of these is."""
+    daemon, ranks = job(nranks=2 * RANKS)
+    for a in ranks:
+        a.tell("wait_for_others(16)")
+    wait_until(lambda: daemon.metrics().all(ALL_WAIT), "it is said that all wait", 13, seen=lambda: says(daemon, ranks[0]))
+    for n, a in enumerate(ranks):
+        said = says(daemon, a)
+        check(said.startswith(f"rank {n}: all ranks of this node wait for ") and said.endswith("s: for the GPU, or for one of the 4 ranks of other nodes"), said)
+    first = daemon.json("/why")["why"][0]["causes"][0]
+    equal((first["cause"], first["sure"]), ("all_wait", "likely"), "the first cause")
+    equal(missing(daemon), {}, "nobody of this node is missing")
+    for a in ranks:
+        a.answer("its wait")
+        a.do("step()")
+    wait_until(lambda: not daemon.metrics().all(ALL_WAIT), "they go on")
+
+
+@test
+def a_process_that_is_stopped_and_that_nobody_waits_for():
+    daemon, ranks = job(count=1)
+    os.kill(ranks[0].pid, signal.SIGSTOP)
+    wait_until(lambda: (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"].startswith(
+        "rank 0 is stopped by a signal or a debugger, for "), "it is said", 12, seen=lambda: daemon.process_json(ranks[0].pid)["stalls"])
+    wait_until(lambda: f"process {ranks[0].pid} is stopped" in daemon.json("/why")["why"][0]["says"], "it is why", seen=lambda: daemon.json("/why"))
+    os.kill(ranks[0].pid, signal.SIGCONT)
+    ranks[0].do("step()")
+    wait_until(lambda: "is stopped" not in (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"], "it goes on")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import time
 
 from harness import CUDA, ZERNEL, Actor, check, equal, main, parse_json, run, test, test_timed, wait_until
 from claims import job, live
+from jobs import Group, eat, small
 
 SECONDS = 8
 BEGIN = """
@@ -56,6 +57,7 @@ def reads(path):
 # name of the job: what it does, and its first cause; None: it has none
 WAITING = {"healthy": ("healthy", None), "copies": ("copies", "host_copies"), "idles": ("idles", "idle")}
 DISK = {"writes": ("lambda: writes('/var/tmp/zernel-why')", "checkpoint")}
+READING = {"reads": ("lambda: reads('/var/tmp/zernel-why')", "storage")}
 COMPUTING = {"computes": ("computes", "host_code")}
 LAUNCHING = {"launches": ("launches", "launch_bound")}
 
@@ -66,7 +68,7 @@ def why(daemon, name=None):
 
 
 def causes(daemon, name):
-    return [c["cause"] for c in why(daemon, name)["causes"]]
+    return [c["cause"] for c in (why(daemon, name) or {"causes": []})["causes"]]
 
 
 def start_job(daemon, name):
@@ -94,7 +96,7 @@ def look(daemon, faults, cpu=None):
 @test_timed
 def faults_are_the_first_in_the_list():
     daemon = live()
-    for faults, cpu in ((WAITING, None), (DISK, None), (COMPUTING, 1), (LAUNCHING, 1)):
+    for faults, cpu in ((WAITING, None), (DISK, None), (READING, None), (COMPUTING, 1), (LAUNCHING, 1)):
         look(daemon, faults, cpu)
     healthy = why(daemon, "healthy")
     seconds = daemon.metrics().all("zernel_job_cause_seconds_total", job_id="copies")
@@ -113,6 +115,47 @@ def a_cpu_that_others_take():
     check("% of the time is waiting for a free CPU" in shown["short"]["says"], shown)
     for hog in hogs:
         hog.answer("its loop")
+
+
+@test_timed
+def a_control_group_that_is_throttled():
+    """It may use a third of one CPU, and nobody else wants that."""
+    daemon = live()
+    group = Group("cpu", f"/zernel_why_{os.getpid()}")
+    with open(group.path + "/cpu.cfs_quota_us", "w") as f:
+        f.write("30000")
+    actor = start_job(daemon, "throttled")
+    group.enter(actor.pid)
+    actor.tell(f"run(computes, {SECONDS})")
+    wait_until(lambda: causes(daemon, "throttled")[:1] == ["cpu_throttled"], "it is throttled", SECONDS, seen=lambda: why(daemon, "throttled"))
+    says = why(daemon, "throttled")["causes"][0]["says"]
+    check("the control group has had its share: kept from its CPUs " in says, says)
+    actor.answer("its loop")
+
+
+@test
+def what_is_wrong_beside_lost_time():
+    """An alert about a job, its process or its GPU is in its list and in no other job's: before what loses time if it is
+    critical, else behind that."""
+    daemon = live(expect=["alert oom_kill.*fires", "alert gpu_allocation_failed.*fires"])
+    killed, refused = start_job(daemon, "4711"), start_job(daemon, "4712")
+    for actor in (killed, refused):
+        actor.tell(f"run(copies, {SECONDS + 4})")
+    group = small(f"/slurm/uid_0/job_4711/step_0")
+    eat(group)
+    wait_until(lambda: causes(daemon, "4711")[:2] == ["oom_kill", "host_copies"], "the kill is first", seen=lambda: why(daemon, "4711"))
+    first = why(daemon, "4711")["causes"][0]
+    equal((first["percent"], first["lost_s"]), (None, None), "no time is told")
+    check(first["says"].startswith("out of memory: the kernel killed 1 processes"), first)
+    equal(why(daemon, "4711")["says"], first["says"], "in one line")
+    for actor in (killed, refused):
+        actor.answer("its copies")
+    refused.do("cuda.fake_cuda_set(b'fail_next', ctypes.c_long(2)); at = ctypes.c_void_p(); cuda.cuMemAlloc_v2(ctypes.byref(at), c_size_t(1 << 20))")
+    wait_until(lambda: "gpu_allocation_failed" in causes(daemon, "4712"), "the refusal", seen=lambda: why(daemon, "4712"))
+    check(causes(daemon, "4712")[0] == "host_copies" and "oom_kill" not in causes(daemon, "4712"), why(daemon, "4712"))
+    equal([c for c in causes(daemon, "4711") if c == "gpu_allocation_failed"], [], "of another job")
+    text = run([ZERNEL, "why", "4711", f"http://127.0.0.1:{daemon.port}"]).stdout
+    check("  1. out of memory: the kernel killed 1 processes" in text and "measured by zernel_oom_kills_total" in text, text)
 
 
 @test

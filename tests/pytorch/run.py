@@ -141,9 +141,16 @@ def workers_end(daemon, p, count):
     wait_until(lambda: counted() == 0, "the end of its workers")
 
 
+def first_cause(daemon):
+    return daemon.json("/why")["why"][0]["causes"][0]
+
+
 @test_timed
 def one_worker():
     daemon, p, r = starved(workers=1, item=80, step=5, batches=30)
+    cause = first_cause(daemon)
+    equal(cause["cause"], "input_workers" if os.cpu_count() > 1 else "input_cpu", "the first cause")
+    check(": 1 worker, busy " in cause["says"], cause)
     workers_end(daemon, p, 1)
     s = seconds(daemon, p.pid)
     check(s["data"] > 4 * s["cpu"], f"a starved program: {s}")
@@ -152,6 +159,7 @@ def one_worker():
 @test_timed
 def four_workers():
     daemon, p, r = starved(workers=4, item=400, step=5, batches=24)
+    equal(first_cause(daemon)["cause"], "input_workers" if os.cpu_count() > 4 else "input_cpu", "the first cause")
     workers_end(daemon, p, 4)
 
 

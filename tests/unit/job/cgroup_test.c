@@ -250,6 +250,69 @@ T(scan_finds_jobs_of_both_versions)
 	end();
 }
 
+static struct zn_causes causes;
+
+/* The job of slot 1 has a process that is long in run queues; one second passes. */
+static const struct zn_cause_group *throttle(uint32_t pid)
+{
+	struct zn_cause_group *g = &causes.group[1];
+	char path[512];
+
+	g->used = true;
+	g->queue_pid = pid;
+	g->queue_ns = ZN_NS_PER_S / 2;
+	causes.interval_ns = ZN_NS_PER_S;
+	causes.tick_ns += ZN_NS_PER_S;
+	snprintf(path, sizeof(path), "%s/proc", root);
+	for (int i = 0; i < 3; i++) /* one job at a time: each has its turn */
+		zn_cgroup_throttle(&causes, path);
+	return g;
+}
+
+#define STAT_V1 "nr_periods 7\nnr_throttled 3\nthrottled_time %u\n"
+#define STAT_V2 "usage_usec 9\nuser_usec 1\nnr_throttled 3\nthrottled_usec %u\nnr_bursts 0\n"
+
+T(limits_of_groups_and_of_those_above_are_found)
+{
+	memset(&causes, 0, sizeof(causes));
+	begin();
+	make("/cpu,cpuacct/a/b");
+	make("/v 2/x/y");
+	process(100, "5:memory:/\n2:cpu,cpuacct:/a/b\n0::/x\n");
+	process(200, "0::/x/y\n");
+	put("/cpu,cpuacct/a/cpu.stat", STAT_V1, 100000000);
+	put("/cpu,cpuacct/a/b/cpu.stat", STAT_V1, 0);
+	put("/v 2/x/cpu.stat", STAT_V2, 77);
+	CHECK(!throttle(100)->throttle_rule); /* the first look says nothing */
+	CHECK_EQ(causes.group[1].throttled_ns, 100000000);
+	put("/cpu,cpuacct/a/b/cpu.stat", STAT_V1, 300000000);
+	CHECK(throttle(100)->throttle_rule);
+	CHECK_EQ(causes.group[1].throttled_ns, 400000000);
+	CHECK_EQ(causes.group[1].throttled_percent, 30);
+	put("/cpu,cpuacct/a/cpu.stat", STAT_V1, 200000000);
+	CHECK(!throttle(100)->throttle_rule); /* less than half of what it waited */
+	put("/v 2/x/y/cpu.stat", STAT_V2, 1000000);
+	throttle(200);
+	CHECK_EQ(causes.group[1].throttled_ns, 1000077000);
+	end();
+}
+
+T(limits_that_cannot_be_read_are_none)
+{
+	static const char *const groups[] = {"", "0::/../..\n", "0::/missing\n", "2:cpu,cpuacct\n", "x\n", "0::\n"};
+
+	memset(&causes, 0, sizeof(causes));
+	begin();
+	put("/v 2/cpu.stat", "throttled_usec 5\n"); /* no line before it */
+	for (size_t i = 0; i < ZN_LEN(groups); i++) {
+		process(100, groups[i]);
+		CHECK(!throttle(100)->throttle_rule);
+		CHECK_EQ(causes.group[1].throttled_ns, 0);
+	}
+	CHECK_EQ(throttle(4711)->throttled_ns, 0);
+	end();
+}
+
 T(two_hierarchies_are_one_job)
 {
 	begin();
@@ -628,6 +691,8 @@ int main(void)
 {
 	every_path();
 	RUN(scan_finds_jobs_of_both_versions);
+	RUN(limits_of_groups_and_of_those_above_are_found);
+	RUN(limits_that_cannot_be_read_are_none);
 	RUN(two_hierarchies_are_one_job);
 	RUN(what_is_not_there_is_left_alone);
 	RUN(a_users_folder_is_no_job);

@@ -4,7 +4,9 @@
 #include "clock.h"
 #include "t.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define S  ZN_NS_PER_S
 #define MS ZN_NS_PER_MS
@@ -47,6 +49,25 @@ static void tick(void)
 	zn_causes_tick(&causes, clock_ns);
 }
 
+static char proc[] = "/tmp/zernel-causes-XXXXXX";
+static uint64_t throttled_ns;
+
+/* Process 100 may run on eight CPUs. */
+static void proc_make(void)
+{
+	char path[64];
+	FILE *f;
+
+	CHECK(mkdtemp(proc) != NULL);
+	snprintf(path, sizeof(path), "%s/100", proc);
+	mkdir(path, 0755);
+	snprintf(path, sizeof(path), "%s/100/status", proc);
+	f = fopen(path, "w");
+	CHECK(f != NULL);
+	fputs("Name:\tCpus_allowed:\tfff\nUid:\t0\nCpus_allowed:\t80000000,0000007f\nCpus_allowed_list:\t0-6,63\n", f);
+	fclose(f);
+}
+
 /* A second of which so many milliseconds were spent in each state; in us for launches and blocking copies. */
 struct second {
 	uint16_t ms[ZN_STALL_COUNT];
@@ -56,6 +77,8 @@ struct second {
 	uint16_t files_ms;
 	enum zn_cause cause; /* ZN_CAUSE_COUNT: none */
 	uint16_t lost_ms;
+	uint16_t retransmits, throttled_ms;
+	bool cpus; /* that there are more than workers */
 };
 
 static void pass(const struct second *s)
@@ -72,28 +95,38 @@ static void pass(const struct second *s)
 		zn_plain_record(&plain, p, ZN_H_LAUNCH, s->launch_ms * MS, 0);
 	if (s->copy_ms)
 		zn_plain_record(&plain, p, ZN_H_SYNC_HTOD, s->copy_ms * MS, 0);
+	p->count[ZN_C_TCP_RETRANSMITS] += s->retransmits;
+	causes.proc = s->cpus ? proc : NULL;
 	tick();
+	if (!p->job.serial)
+		CHECK_EQ(group()->queue_pid, s->ms[ZN_STALL_RUNQUEUE] > 200 ? 100 : 0);
+	if (group()->queue_pid)
+		zn_causes_throttled(&causes, group(), throttled_ns += s->throttled_ms * MS);
 	if (s->files_ms)
 		zn_causes_files(&causes, (struct zn_tag){0}, s->files_ms * MS, "/data");
 }
 
 /* in: cpu gpu data dist io runqueue other */
 static const struct second seconds[] = {
-	{{300, 560, 40, 60, 20, 10, 10}, 500, 500, 200, 5, 0, 0, 0, ZN_CAUSE_COUNT, 0}, /* healthy */
-	{{300, 180, 450}, 900, 50, 200, 0, 0, 0, 0, ZN_CAUSE_INPUT_CPU, 450},
-	{{300, 180, 450}, 900, 50, 200, 0, 1 << 20, 0, 600, ZN_CAUSE_INPUT_FILES, 450},
-	{{300, 180, 450}, 900, 50, 200, 0, 1 << 20, 0, 300, ZN_CAUSE_INPUT_CPU, 450},
-	{{300, 180, 450}, 100, 900, 200, 0, 0, 0, 0, ZN_CAUSE_INPUT_TRANSFER, 450},
-	{{200, 100, 0, 650}, 0, 0, 100, 0, 0, 0, 0, ZN_CAUSE_COMMUNICATION, 650},
-	{{50, 0, 0, 0, 900}, 0, 0, 0, 0, 0, 1 << 30, 0, ZN_CAUSE_CHECKPOINT, 900},
-	{{50, 0, 0, 0, 900}, 0, 0, 0, 0, 1 << 30, 1, 0, ZN_CAUSE_STORAGE, 900},
-	{{300, 300, 0, 0, 0, 400}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_CPUS, 400},
-	{{950, 50}, 0, 0, 900, 0, 0, 0, 0, ZN_CAUSE_LAUNCHES, 900},
-	{{950, 50}, 0, 0, 20, 0, 0, 0, 0, ZN_CAUSE_HOST, 930},
-	{{300, 700}, 0, 0, 200, 600, 0, 0, 0, ZN_CAUSE_COPIES, 600},
-	{{0, 0, 0, 0, 0, 0, 1000}, 0, 0, 0, 0, 0, 0, 0, ZN_CAUSE_IDLE, 1000},
-	{{0}, 0, 0, 0, 0, 0, 0, 0, ZN_CAUSE_IDLE, 1000}, /* a sleep that has not ended has no cause yet */
-	{{2000, 3000, 0, 0, 0, 0, 4000}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_COUNT, 0}, /* many threads */
+	{{300, 560, 40, 60, 20, 10, 10}, 500, 500, 200, 5, 0, 0, 0, ZN_CAUSE_COUNT, 0, 0, 0, false}, /* healthy */
+	{{300, 180, 450}, 900, 50, 200, 0, 0, 0, 0, ZN_CAUSE_INPUT_CPU, 450, 0, 0, false},
+	{{300, 180, 450}, 900, 50, 200, 0, 1 << 20, 0, 600, ZN_CAUSE_INPUT_FILES, 450, 0, 0, false},
+	{{300, 180, 450}, 900, 50, 200, 0, 1 << 20, 0, 300, ZN_CAUSE_INPUT_CPU, 450, 0, 0, false},
+	{{300, 180, 450}, 100, 900, 200, 0, 0, 0, 0, ZN_CAUSE_INPUT_TRANSFER, 450, 0, 0, false},
+	{{200, 100, 0, 650}, 0, 0, 100, 0, 0, 0, 0, ZN_CAUSE_COMMUNICATION, 650, 49, 0, false},
+	{{200, 100, 0, 650}, 0, 0, 100, 0, 0, 0, 0, ZN_CAUSE_NETWORK, 650, 50, 0, false},
+	{{50, 0, 0, 0, 900}, 0, 0, 0, 0, 0, 1 << 30, 0, ZN_CAUSE_CHECKPOINT, 900, 0, 0, false},
+	{{50, 0, 0, 0, 900}, 0, 0, 0, 0, 1 << 30, 1, 0, ZN_CAUSE_STORAGE, 900, 0, 0, false},
+	{{300, 300, 0, 0, 0, 400}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_CPUS, 400, 0, 0, false},
+	{{300, 300, 0, 0, 0, 400}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_THROTTLED, 400, 0, 380, false},
+	{{300, 300, 0, 0, 0, 400}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_CPUS, 400, 0, 190, false},
+	{{300, 180, 450}, 900, 50, 200, 0, 0, 0, 0, ZN_CAUSE_INPUT_WORKERS, 450, 0, 0, true},
+	{{950, 50}, 0, 0, 900, 0, 0, 0, 0, ZN_CAUSE_LAUNCHES, 900, 0, 0, false},
+	{{950, 50}, 0, 0, 20, 0, 0, 0, 0, ZN_CAUSE_HOST, 930, 0, 0, false},
+	{{300, 700}, 0, 0, 200, 600, 0, 0, 0, ZN_CAUSE_COPIES, 600, 0, 0, false},
+	{{0, 0, 0, 0, 0, 0, 1000}, 0, 0, 0, 0, 0, 0, 0, ZN_CAUSE_IDLE, 1000, 0, 0, false},
+	{{0}, 0, 0, 0, 0, 0, 0, 0, ZN_CAUSE_IDLE, 1000, 0, 0, false}, /* a sleep that has not ended has no cause yet */
+	{{2000, 3000, 0, 0, 0, 0, 4000}, 0, 0, 200, 0, 0, 0, 0, ZN_CAUSE_COUNT, 0, 0, 0, false}, /* many threads */
 };
 
 T(what_time_is_laid_to)
@@ -135,7 +168,11 @@ T(sentences_have_their_numbers)
 	} rows[] = {
 		{1, "45 % of the time is waiting for data whose loader's workers are busy: 4 workers, busy 95 % of the time"},
 		{2, "45 % of the time is waiting for data whose loader's workers wait for files: 4 workers, busy 95 % of the time; most of it on /data"},
-		{8, "40 % of the time is waiting for a free CPU"},
+		{9, "40 % of the time is waiting for a free CPU"},
+		{6, "65 % of the time is waiting for other ranks, while TCP sends much of it again: 50 segments in the last second"},
+		{10, "40 % of the time is waiting for a CPU because the control group has had its share: kept from its CPUs 38 % of the time"},
+		{12, "45 % of the time is waiting for data whose loader's workers are busy, and are fewer than the CPUs: 4 workers, busy 95 % of the time; CPUs: 8"},
+		{8, "90 % of the time is blocked on files or page faults"},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
@@ -163,9 +200,11 @@ T(every_cause_has_its_words)
 	group()->workers = group()->workers_busy = 4294967294u;
 	group()->late_pid = group()->late_rank = 4294967294u;
 	group()->missing = (struct zn_missing){.waiters = 1, .rank = 4294967294u, .tgid = 4294967294u, .since_ns = 1};
+	group()->all_wait = (struct zn_all_wait){.here = 1, .nranks = 4294967294u, .since_ns = 1};
+	group()->retransmits = group()->throttled_percent = group()->cpus = group()->stopped_pid = 4294967294u;
 	CHECK_EQ(zn_why_list(group(), &window, UINT64_MAX, why), ZN_CAUSE_COUNT);
 	for (size_t i = 0; i < ZN_CAUSE_COUNT; i++) {
-		CHECK_EQ(why[i].cause, ZN_CAUSE_COUNT - 1 - i);
+		CHECK_EQ(why[i].cause, i < 2 ? i : ZN_CAUSE_COUNT + 1 - i); /* who stands still is first */
 		CHECK(strstr(why[i].says, " % of the time ") != NULL);
 		CHECK(strlen(why[i].says) < ZN_WHY_MAX - 1);
 		CHECK(strlen(why[i].next) > 10);
@@ -178,7 +217,7 @@ T(a_process_that_has_not_begun_is_not_there)
 	start();
 	p->count[ZN_C_LAUNCH_KERNEL] = 0;
 	for (int n = 0; n < 3; n++)
-		pass(&seconds[12]);
+		pass(&seconds[16]);
 	CHECK_EQ(group()->processes, 0);
 	CHECK_EQ(zn_causes_window(group(), 1).time_ns, 0);
 }
@@ -188,11 +227,25 @@ T(steps_are_kept_for_15_minutes)
 	start();
 	tick();
 	for (int n = 0; n < 2 * ZN_CAUSE_STEPS * ZN_CAUSE_STEP_S; n++)
-		pass(&seconds[8]);
+		pass(&seconds[9]);
 	CHECK(zn_causes_window(group(), UINT32_MAX).time_ns <= ZN_CAUSE_STEPS * ZN_CAUSE_STEP_S * S);
 	CHECK(zn_causes_window(group(), UINT32_MAX).time_ns > (ZN_CAUSE_STEPS - 2) * ZN_CAUSE_STEP_S * S);
 	CHECK(zn_causes_window(group(), 12).time_ns >= 60 * S);
 	CHECK(zn_causes_window(group(), 12).time_ns < 66 * S);
+}
+
+/* A hang is said at once, though it has taken nothing of the last minute yet. */
+T(what_stands_still_is_said_at_once)
+{
+	struct zn_cause_step window = {.time_ns = 100, .lost_ns = {[ZN_CAUSE_CPUS] = 50}};
+
+	start();
+	group()->all_wait = (struct zn_all_wait){.here = 4, .nranks = 8, .since_ns = clock_ns - 11 * S};
+	CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 2);
+	CHECK_EQ(why[0].cause, ZN_CAUSE_ALL_WAIT);
+	CHECK_STR(why[0].says,
+		"0 % of the time passes while all ranks of this node wait: all ranks of this node wait for 11 s: for the GPU, or for one of the 4 ranks of other nodes");
+	CHECK_EQ(why[1].cause, ZN_CAUSE_CPUS);
 }
 
 /* The slot of a job that is over may be the next one's. */
@@ -201,10 +254,10 @@ T(another_job_begins_anew)
 	start();
 	p->job = (struct zn_tag){3, 7};
 	tick();
-	pass(&seconds[8]);
+	pass(&seconds[9]);
 	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
 	p->job.serial = 8;
-	pass(&seconds[8]);
+	pass(&seconds[9]);
 	CHECK_EQ(causes.group[3].serial, 8);
 	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
 	zn_causes_files(&causes, (struct zn_tag){3, 7}, S, "/old");
@@ -232,13 +285,17 @@ T(nothing_is_said_as_that)
 
 int main(void)
 {
+	proc_make();
 	RUN(what_time_is_laid_to);
 	RUN(sentences_have_their_numbers);
 	RUN(every_cause_has_its_words);
 	RUN(a_process_that_has_not_begun_is_not_there);
 	RUN(steps_are_kept_for_15_minutes);
+	RUN(what_stands_still_is_said_at_once);
 	RUN(another_job_begins_anew);
 	RUN(nothing_is_said_as_that);
+	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
+		return 1;
 	zn_plain_close(&plain);
 	return t_end();
 }

@@ -441,6 +441,145 @@ T(who_has_left_is_not_missing)
 	CHECK_EQ(shown(), 0);
 }
 
+/* Each step it is late for three seconds: for long by now, and never for longer than that. */
+T(a_straggler_is_no_hang)
+{
+	const struct zn_missing *m = &ranks.missing[0][2];
+
+	start();
+	state[2] = ZN_STALL_CPU;
+	for (int step = 0; step < 60; step++) {
+		issue_but(2);
+		pass(3);
+		CHECK_EQ(shown(), 1);
+		CHECK(clock_ns - m->doing_ns <= 3 * S);
+		issue(0, 2);
+	}
+	pass(1);
+	CHECK_EQ(ranks.longest_ns[0], 3 * S + S);
+}
+
+static void send_to(uint32_t from, uint32_t to)
+{
+	comm(0)->sent[from][to]++;
+}
+
+static void receive_from(uint32_t to, uint32_t from)
+{
+	comm(0)->received[to][from]++;
+}
+
+/* Stage 1 of four does not go on: stage 0 wants to send to it, 2 to receive from it, and 3 from 2. */
+static void stop_stage(void)
+{
+	state[1] = ZN_STALL_OTHER;
+	send_to(0, 1);
+	receive_from(2, 1);
+	receive_from(3, 2);
+}
+
+T(a_stage_of_a_pipeline)
+{
+	const struct zn_missing *m = &ranks.missing[0][1];
+	uint64_t at;
+
+	start();
+	stop_stage();
+	pass(1);
+	at = clock_ns;
+	pass(20);
+	CHECK_EQ(shown(), 1);
+	CHECK(zn_missing_shown(&ranks, m));
+	CHECK_EQ(m->waiters, 1 | 4);
+	CHECK_EQ(m->since_ns, at);
+	CHECK_EQ(m->doing, ZN_DOING_ASLEEP);
+	for (uint32_t i = 0; i < RANKS; i++)
+		CHECK(zn_ranks_waited_for(&ranks, (uint32_t)(process[i] - plain.arena.procs)) == (i == 1 ? NULL : m));
+	receive_from(1, 0); /* it does one of the two, and then has its time anew */
+	pass(1);
+	CHECK_EQ(m->waiters, 4);
+	CHECK_EQ(m->since_ns, clock_ns);
+	send_to(1, 2);
+	send_to(2, 3);
+	pass(1);
+	CHECK_EQ(shown(), 0);
+	CHECK_EQ(ranks.longest_ns[0], 22 * S); /* that stage 3 waited for stage 2 */
+}
+
+T(counts_of_sends_go_around)
+{
+	start();
+	comm(0)->sent[0][1] = comm(0)->received[1][0] = UINT32_MAX;
+	stop_stage();
+	pass(5);
+	CHECK_EQ(ranks.missing[0][1].waiters, 1 | 4);
+}
+
+/* Who sleeps has asked for nothing that holds it up: only calls that wait for a GPU do. */
+T(who_owes_to_one_that_sleeps_is_not_missing)
+{
+	start();
+	stop_stage();
+	for (uint32_t i = 0; i < RANKS; i++)
+		state[i] = ZN_STALL_OTHER;
+	pass(5);
+	CHECK_EQ(shown(), 0);
+}
+
+static const struct zn_all_wait *all_wait_of(uint32_t rank)
+{
+	return zn_ranks_all_wait(&ranks, (uint32_t)(process[rank] - plain.arena.procs));
+}
+
+T(all_ranks_wait)
+{
+	char says[ZN_ALL_WAIT_TEXT];
+
+	start();
+	comm(0)->nranks = 8;
+	join(1, 0); /* of a smaller communicator, too */
+	comm(1)->nranks = 2;
+	for (uint32_t i = 0; i < RANKS; i++)
+		process[i]->count[ZN_C_LAUNCH_KERNEL]++;
+	pass(1);
+	pass(9);
+	CHECK(!all_wait_of(0));
+	process[1]->count[ZN_C_IO_WRITE_BYTES] += 4096; /* a log */
+	pass(32);
+	for (uint32_t i = 0; i < RANKS; i++)
+		CHECK(all_wait_of(i) == &ranks.all_wait[0]);
+	zn_all_wait_says(all_wait_of(0), clock_ns, says);
+	CHECK_STR(says, "all ranks of this node wait for 41 s: for the GPU, or for one of the 4 ranks of other nodes");
+	comm(0)->nranks = ZN_UNKNOWN;
+	pass(1);
+	zn_all_wait_says(&ranks.all_wait[0], clock_ns, says);
+	CHECK_STR(says, "all ranks of this node wait for 42 s, and none of them is missing: the GPUs do not finish");
+	CHECK_EQ(shown(), 0);
+	process[3]->count[ZN_C_LAUNCH_KERNEL]++;
+	pass(1);
+	CHECK(!all_wait_of(0));
+}
+
+T(not_all_wait)
+{
+	static const enum zn_stall other[] = {ZN_STALL_CPU, ZN_STALL_OTHER, ZN_STALL_DATA, ZN_STALL_IO};
+
+	for (size_t i = 0; i < ZN_LEN(other); i++) {
+		start();
+		state[3] = other[i];
+		pass(30);
+		CHECK(!all_wait_of(0));
+	}
+	start();
+	issue_but(2); /* one is missing */
+	pass(30);
+	CHECK(!all_wait_of(0) && zn_ranks_waited_for(&ranks, (uint32_t)(process[0] - plain.arena.procs)));
+	start();
+	end_of(2, 0);
+	pass(30);
+	CHECK(!all_wait_of(0));
+}
+
 T(all_end_one_after_another)
 {
 	start();
@@ -595,6 +734,12 @@ int main(void)
 	RUN(who_has_gone);
 	RUN(a_wait_is_over_when_the_rank_has_come);
 	RUN(who_has_left_is_not_missing);
+	RUN(a_straggler_is_no_hang);
+	RUN(a_stage_of_a_pipeline);
+	RUN(counts_of_sends_go_around);
+	RUN(who_owes_to_one_that_sleeps_is_not_missing);
+	RUN(all_ranks_wait);
+	RUN(not_all_wait);
 	RUN(all_end_one_after_another);
 	RUN(the_last_of_a_chain_is_to_blame);
 	RUN(a_circle_is_all_there_is);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * findings.c: what is wrong with a job beside the time it loses: alerts that fire and are about it, one of its processes, a GPU
+ * it uses, or the node; with what to do next.
+ */
+#include "zernel.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Rules that a cause of lost time says better, and one that is about the daemon. */
+static const char *const told[] = {
+	"data_starvation", "stalled_on_data", "nccl_straggler", "nccl_hang", "events_lost"};
+
+static const struct {
+	const char *alert, *next, *metric;
+} rows[] = {
+	{"oom_kill", "give the job more memory, or use less: fewer workers, smaller prefetch; see the job's log for who was killed",
+		"zernel_oom_kills_total"},
+	{"gpu_xid", "look the XID up in NVIDIA's list; drain the node if it comes again", "zernel_gpu_xid_errors_total"},
+	{"gpu_amdgpu", "look at the kernel's log (dmesg); drain the node if it comes again",
+		"zernel_gpu_amdgpu_errors_total"},
+	{"driver_unresponsive", "look at the kernel's log (dmesg) and nvidia-smi; drain the node: a restart of the job rarely helps",
+		"zernel_gpu_driver_stuck_seconds"},
+	{"gpu_allocation_failed", "use smaller batches, activation checkpointing, or expandable_segments:True",
+		"zernel_gpu_alloc_failures_total"},
+	{"gpu_oom_warning", "use smaller batches or shard more before an allocation fails", "zernel_gpu_memory_used_ratio"},
+	{"gpu_memory_growing", "look for tensors that are kept from step to step, such as losses without .item() or .detach()",
+		"zernel_gpu_memory_used_ratio"},
+	{"job_stalled", "look at what its processes do: zernel why PID, py-spy dump --pid PID", "zernel_job_progress_age_seconds"},
+	{"gpu_idle", "give it back, or see why the program does not use it (CUDA_VISIBLE_DEVICES)",
+		"zernel_job_gpu_idle_seconds_total"},
+	{"driver_contention", "let fewer processes share the node's GPUs, or use MPS; allocate memory once, not in each step",
+		"zernel_gpu_ioctl_contention_ratio"},
+	{"tcp_retransmits", "look for lost packets: links, switches, congestion (ethtool -S, ss -ti)",
+		"zernel_tcp_retransmits_total"},
+	{"launch_latency_unusual", "see what else runs on its CPUs, and whether clocks or power were changed",
+		"zernel_cuda_launch_latency_seconds"},
+	{"probe_overhead", "switch off the families that are not needed: --families", "zernel_overhead_ratio"},
+};
+
+static bool is_told(const char *rule)
+{
+	for (size_t i = 0; i < ZN_LEN(told); i++)
+		if (!strcmp(rule, told[i]))
+			return true;
+	return false;
+}
+
+/* The row of a rule that has none is behind all others. */
+static size_t row_of(const char *rule)
+{
+	size_t i = 0;
+
+	while (i < ZN_LEN(rows) && strcmp(rows[i].alert, rule))
+		i++;
+	return i;
+}
+
+/* ---- Whom an alert is about. ---- */
+
+static bool is_of(const struct zn_finding_of *of, const struct zn_proc *p)
+{
+	return p && p->job.serial == of->job.serial && (!of->job.serial || p->job.slot == of->job.slot);
+}
+
+static bool has_process(const struct zn_finding_of *of, const char *pid)
+{
+	for (uint32_t i = 0; i < of->agg->row_count; i++) {
+		const struct zn_proc *p = zn_arena_proc(of->agg->arena, of->agg->row[i]);
+
+		if (is_of(of, p) && p->tgid == strtoul(pid, NULL, 10))
+			return true;
+	}
+	return false;
+}
+
+static bool is_gpu(const struct zn_gpu *g, const char *id, const char *pci)
+{
+	return (*id && !strcmp(g->id, id)) || (*pci && !strcmp(g->pci, pci));
+}
+
+static bool uses_gpu(const struct zn_finding_of *of, const char *id, const char *pci)
+{
+	struct zn_share share[ZN_PROC_GPUS + 1];
+
+	for (uint32_t i = 0; i < of->agg->row_count; i++) {
+		uint32_t row = of->agg->row[i];
+		size_t n = is_of(of, zn_arena_proc(of->agg->arena, row)) ? zn_agg_shares(of->agg, row, share) : 0;
+
+		while (n)
+			if (is_gpu(&of->agg->gpus.gpu[share[--n].gpu], id, pci))
+				return true;
+	}
+	return false;
+}
+
+/* What has none of these labels is about the node, and with it about all that runs there. */
+static bool concerns(const struct zn_finding_of *of, const struct zn_alert *a)
+{
+	const char *job = zn_alert_label(a, "job_id"), *pid = zn_alert_label(a, "pid");
+	const char *id = zn_alert_label(a, "gpu_id"), *pci = zn_alert_label(a, "pci");
+
+	if (*job)
+		return !strcmp(job, of->job_id);
+	if (*pid)
+		return has_process(of, pid);
+	return *id || *pci ? uses_gpu(of, id, pci) : !a->summed;
+}
+
+/* ---- The list. ---- */
+
+static bool comes_before(const struct zn_finding *a, const struct zn_finding *b)
+{
+	return a->critical != b->critical ? a->critical : row_of(a->rule) < row_of(b->rule);
+}
+
+static void insert(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
+{
+	size_t at = *count < ZN_FINDINGS_MAX ? (*count)++ : ZN_FINDINGS_MAX - 1;
+
+	if (at == ZN_FINDINGS_MAX - 1 && *count == ZN_FINDINGS_MAX && to[at].rule && !comes_before(f, &to[at]))
+		return;
+	for (; at && comes_before(f, &to[at - 1]); at--)
+		to[at] = to[at - 1];
+	to[at] = *f;
+}
+
+static void fill(struct zn_finding *f, const struct zn_alert *a)
+{
+	struct zn_out o = {.at = f->says, .cap = sizeof(f->says) - 1};
+	size_t row = row_of(a->rule->name);
+
+	f->rule = a->rule->name;
+	f->critical = !strcmp(a->rule->severity, "critical");
+	f->next = row < ZN_LEN(rows) ? rows[row].next : "see the rule of this alert: zernel alerts";
+	f->metric = row < ZN_LEN(rows) ? rows[row].metric : "zernel_alert_state";
+	zn_alert_annotation(&o, a, "summary");
+	if (o.full || !o.len) {
+		o = (struct zn_out){.at = f->says, .cap = sizeof(f->says) - 1};
+		zn_out_text(&o, "the alert fires");
+	}
+	f->says[o.len] = 0;
+}
+
+size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, struct zn_finding to[ZN_FINDINGS_MAX])
+{
+	size_t count = 0;
+
+	memset(to, 0, sizeof(*to) * ZN_FINDINGS_MAX);
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct zn_alert *alert = &a->alert[i];
+		struct zn_finding f;
+
+		if (alert->state != ZN_FIRING || is_told(alert->rule->name) || !concerns(of, alert))
+			continue;
+		fill(&f, alert);
+		insert(to, &count, &f);
+	}
+	return count;
+}

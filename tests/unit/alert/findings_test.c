@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* findings_test.c: which alerts are about a job, and in which order, over a table of alerts that the test fills. */
+#include "zernel.h"
+#include "t.h"
+
+#include <string.h>
+
+static struct zn_plain plain;
+static struct zn_agg agg;
+static struct zn_alerts alerts;
+static struct zn_rules rules;
+static struct zn_finding found[ZN_FINDINGS_MAX];
+static const struct zn_finding_of job = {&agg, {3, 7}, "4711"}, none = {&agg, {ZN_JOBS_MAX, 0}, ""};
+
+/* Process 100 is of the job, and 200 of none. */
+static void start(void)
+{
+	zn_plain_close(&plain);
+	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_agg_init(&agg, &plain.arena);
+	memset(&alerts, 0, sizeof(alerts));
+	memset(&rules, 0, sizeof(rules));
+	zn_plain_claim(&plain, 100, "python3")->job = (struct zn_tag){3, 7};
+	zn_plain_claim(&plain, 200, "python3");
+	zn_agg_tick(&agg, ZN_NS_PER_S);
+}
+
+static struct zn_alert *fire(const char *rule, const char *severity, const char *label, const char *value)
+{
+	struct zn_rule *r = &rules.rule[rules.rule_count++];
+	struct zn_alert *a = &alerts.alert[alerts.count++];
+
+	snprintf(r->name, sizeof(r->name), "%s", rule);
+	snprintf(r->severity, sizeof(r->severity), "%s", severity);
+	*a = (struct zn_alert){.rule = r, .state = ZN_FIRING};
+	if (label)
+		CHECK(zn_alert_label_add(
+			a, (struct zn_str){label, strlen(label)}, (struct zn_str){value, strlen(value)}));
+	return a;
+}
+
+T(whom_an_alert_is_about)
+{
+	static const struct {
+		const char *label, *value;
+		bool of_job, of_none;
+	} rows[] = {
+		{"job_id", "4711", true, false},
+		{"job_id", "471", false, false},
+		{"pid", "100", true, false},
+		{"pid", "200", false, true},
+		{"pid", "300", false, false},
+		{"gpu_id", "0", false, false}, /* nobody uses it */
+		{"pci", "0000:01:00.0", false, false},
+		{"what", "x", true, true}, /* the node */
+		{NULL, NULL, true, true},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		start();
+		fire("tcp_retransmits", "warning", rows[i].label, rows[i].value);
+		CHECK_EQ(zn_findings(&alerts, &job, found), rows[i].of_job);
+		CHECK_EQ(zn_findings(&alerts, &none, found), rows[i].of_none);
+	}
+}
+
+T(what_a_cause_says_already_is_left_out)
+{
+	start();
+	fire("stalled_on_data", "warning", NULL, NULL);
+	fire("nccl_hang", "critical", NULL, NULL);
+	fire("tcp_retransmits", "warning", NULL, NULL)->state = ZN_PENDING;
+	fire("oom_kill", "critical", NULL, NULL)->summed = true; /* of whom is not known */
+	CHECK_EQ(zn_findings(&alerts, &job, found), 0);
+}
+
+T(what_is_critical_comes_first)
+{
+	static const char *const order[] = {"oom_kill", "own_critical", "gpu_memory_growing", "tcp_retransmits", "own"};
+
+	start();
+	fire("own", "warning", NULL, NULL);
+	fire("tcp_retransmits", "warning", NULL, NULL);
+	fire("own_critical", "critical", NULL, NULL);
+	fire("gpu_memory_growing", "warning", NULL, NULL);
+	fire("oom_kill", "critical", NULL, NULL);
+	CHECK_EQ(zn_findings(&alerts, &job, found), 5);
+	for (size_t i = 0; i < ZN_LEN(order); i++) {
+		CHECK_STR(found[i].rule, order[i]);
+		CHECK_EQ(found[i].critical, i < 2);
+		CHECK(found[i].next[0] && found[i].says[0] && !strncmp(found[i].metric, "zernel_", 7));
+	}
+}
+
+T(those_of_the_least_weight_are_left_out)
+{
+	start();
+	for (int i = 0; i < 2 * ZN_FINDINGS_MAX; i++)
+		fire("own", "warning", NULL, NULL);
+	fire("oom_kill", "critical", NULL, NULL);
+	fire("tcp_retransmits", "warning", NULL, NULL);
+	CHECK_EQ(zn_findings(&alerts, &job, found), ZN_FINDINGS_MAX);
+	CHECK_STR(found[0].rule, "oom_kill");
+	CHECK_STR(found[1].rule, "tcp_retransmits");
+	CHECK_STR(found[2].rule, "own");
+	CHECK_STR(found[ZN_FINDINGS_MAX - 1].rule, "own");
+}
+
+int main(void)
+{
+	RUN(whom_an_alert_is_about);
+	RUN(what_a_cause_says_already_is_left_out);
+	RUN(what_is_critical_comes_first);
+	RUN(those_of_the_least_weight_are_left_out);
+	zn_plain_close(&plain);
+	return t_end();
+}

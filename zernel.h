@@ -2562,6 +2562,15 @@ struct zn_cause_step {
 	uint64_t gpu_ns;  /* of it, waits for the GPU that are lost to nothing */
 	uint64_t lost_ns[ZN_CAUSE_COUNT];
 };
+/* Numbers of sentences: each as of the last tick that lost time to what it explains. */
+struct zn_cause_told {
+	uint32_t workers;             /* of a loader */
+	uint32_t workers_busy;        /* per cent; ZN_UNKNOWN: not known */
+	uint32_t cpus;                /* that its process may use; 0: not known */
+	uint32_t late_pid, late_rank; /* whom others wait for; 0: nobody stands out */
+	uint64_t retransmits;
+	char mount[64]; /* where most of the time in files was, cut */
+};
 /* A job, or all processes of none. */
 struct zn_cause_group {
 	bool used;
@@ -2572,23 +2581,22 @@ struct zn_cause_group {
 	/* of the last tick */
 	uint32_t processes;             /* that have launched something */
 	uint32_t workers;               /* of its loaders */
-	uint32_t workers_busy;          /* of a process that waits for data; per cent; ZN_UNKNOWN: not known */
-	uint32_t cpus;                  /* that it may use; 0: not known */
 	uint64_t retransmits;           /* of all */
 	uint64_t queue_ns;              /* in run queues */
 	uint32_t queue_pid;             /* who was the longest there; 0: nobody */
 	uint32_t stopped_pid;           /* a process that is stopped; 0: none is */
 	struct zn_all_wait all_wait;    /* here 0: not all wait */
-	uint32_t late_pid, late_rank;   /* whom others wait for; 0: nobody stands out */
 	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
 	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
 	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
 	char mount[64];                 /* where most of that was, cut */
+	struct zn_cause_told told;
 	/* of the tick before */
 	bool files_rule;                         /* the workers' time is in files */
 	bool cpus_rule;                          /* there are more CPUs than workers */
 	bool cpus_asked;                         /* in this step */
 	bool network_rule;                       /* TCP sends much again */
+	uint64_t network_count;                  /* so many segments */
 	bool throttle_rule;                      /* the time in run queues is that of a limit of its control group */
 	uint32_t cpus_known, throttled_percent;  /* of one CPU's time, at the last look */
 	uint64_t throttled_ns, throttle_look_ns; /* of its control groups, when they were looked at last; 0: never */

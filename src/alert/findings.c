@@ -8,28 +8,34 @@
 #include <string.h>
 
 /* Rules that a cause of lost time says better, and one that is about the daemon. */
-static const char *const told[] = {
-	"data_starvation", "stalled_on_data", "nccl_straggler", "nccl_hang", "events_lost"};
+static const char *const told[] = {"data_starvation", "stalled_on_data", "nccl_straggler", "nccl_hang", "events_lost"};
 
 static const struct {
 	const char *alert, *next, *metric;
 } rows[] = {
-	{"oom_kill", "give the job more memory, or use less: fewer workers, smaller prefetch; see the job's log for who was killed",
+	{"oom_kill",
+		"give the job more memory, or use less: fewer workers, smaller prefetch; see the job's log for who was killed",
 		"zernel_oom_kills_total"},
-	{"gpu_xid", "look the XID up in NVIDIA's list; drain the node if it comes again", "zernel_gpu_xid_errors_total"},
+	{"gpu_xid", "look the XID up in NVIDIA's list; drain the node if it comes again",
+		"zernel_gpu_xid_errors_total"},
 	{"gpu_amdgpu", "look at the kernel's log (dmesg); drain the node if it comes again",
 		"zernel_gpu_amdgpu_errors_total"},
-	{"driver_unresponsive", "look at the kernel's log (dmesg) and nvidia-smi; drain the node: a restart of the job rarely helps",
+	{"driver_unresponsive",
+		"look at the kernel's log (dmesg) and nvidia-smi; drain the node: a restart of the job rarely helps",
 		"zernel_gpu_driver_stuck_seconds"},
 	{"gpu_allocation_failed", "use smaller batches, activation checkpointing, or expandable_segments:True",
 		"zernel_gpu_alloc_failures_total"},
-	{"gpu_oom_warning", "use smaller batches or shard more before an allocation fails", "zernel_gpu_memory_used_ratio"},
-	{"gpu_memory_growing", "look for tensors that are kept from step to step, such as losses without .item() or .detach()",
+	{"gpu_oom_warning", "use smaller batches or shard more before an allocation fails",
 		"zernel_gpu_memory_used_ratio"},
-	{"job_stalled", "look at what its processes do: zernel why PID, py-spy dump --pid PID", "zernel_job_progress_age_seconds"},
+	{"gpu_memory_growing",
+		"look for tensors that are kept from step to step, such as losses without .item() or .detach()",
+		"zernel_gpu_memory_used_ratio"},
+	{"job_stalled", "look at what its processes do: zernel why PID, py-spy dump --pid PID",
+		"zernel_job_progress_age_seconds"},
 	{"gpu_idle", "give it back, or see why the program does not use it (CUDA_VISIBLE_DEVICES)",
 		"zernel_job_gpu_idle_seconds_total"},
-	{"driver_contention", "let fewer processes share the node's GPUs, or use MPS; allocate memory once, not in each step",
+	{"driver_contention",
+		"let fewer processes share the node's GPUs, or use MPS; allocate memory once, not in each step",
 		"zernel_gpu_ioctl_contention_ratio"},
 	{"tcp_retransmits", "look for lost packets: links, switches, congestion (ethtool -S, ss -ti)",
 		"zernel_tcp_retransmits_total"},

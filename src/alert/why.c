@@ -92,37 +92,37 @@ static void say_hang(struct zn_out *o, const struct zn_cause_group *g, uint64_t 
 static void say_straggler(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->late_pid)
+	if (!g->told.late_pid)
 		return;
 	zn_out_text(o, ": ");
-	if (g->late_rank != ZN_UNKNOWN) {
+	if (g->told.late_rank != ZN_UNKNOWN) {
 		zn_out_text(o, "rank ");
-		zn_out_u64(o, g->late_rank);
+		zn_out_u64(o, g->told.late_rank);
 		zn_out_text(o, ", ");
 	}
 	zn_out_text(o, "process ");
-	zn_out_u64(o, g->late_pid);
+	zn_out_u64(o, g->told.late_pid);
 }
 
 static void say_workers(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->workers || g->workers_busy == ZN_UNKNOWN)
+	if (!g->told.workers || g->told.workers_busy == ZN_UNKNOWN)
 		return;
 	zn_out_text(o, ": ");
-	zn_out_u64(o, g->workers);
-	zn_out_text(o, g->workers == 1 ? " worker, busy " : " workers, busy ");
-	zn_out_u64(o, g->workers_busy);
+	zn_out_u64(o, g->told.workers);
+	zn_out_text(o, g->told.workers == 1 ? " worker, busy " : " workers, busy ");
+	zn_out_u64(o, g->told.workers_busy);
 	zn_out_text(o, " % of the time");
 }
 
 static void say_cpus(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	say_workers(o, g, now_ns);
-	if (!g->cpus || !g->workers)
+	if (!g->told.cpus || !g->told.workers)
 		return;
 	zn_out_text(o, "; CPUs: ");
-	zn_out_u64(o, g->cpus);
+	zn_out_u64(o, g->told.cpus);
 }
 
 static void say_all_wait(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
@@ -139,10 +139,10 @@ static void say_all_wait(struct zn_out *o, const struct zn_cause_group *g, uint6
 static void say_retransmits(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->retransmits)
+	if (!g->told.retransmits)
 		return;
 	zn_out_text(o, ": ");
-	zn_out_u64(o, g->retransmits);
+	zn_out_u64(o, g->told.retransmits);
 	zn_out_text(o, " segments in the last second");
 }
 
@@ -169,19 +169,19 @@ static void say_stopped(struct zn_out *o, const struct zn_cause_group *g, uint64
 static void say_storage(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->mount[0])
+	if (!g->told.mount[0])
 		return;
 	zn_out_text(o, ": most of it on ");
-	zn_out_text(o, g->mount);
+	zn_out_text(o, g->told.mount);
 }
 
 static void say_mount(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	say_workers(o, g, now_ns);
-	if (!g->mount[0])
+	if (!g->told.mount[0])
 		return;
 	zn_out_text(o, "; most of it on ");
-	zn_out_text(o, g->mount);
+	zn_out_text(o, g->told.mount);
 }
 
 static void (*const says[ZN_CAUSE_COUNT])(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns) = {

@@ -71,6 +71,12 @@ static void lose(struct tick *t, enum zn_cause cause, uint64_t ns)
 	t->lost_ns[cause] += ns;
 }
 
+/* Of the tick before: that of this one is told behind it. */
+static void tell_mount(struct zn_cause_group *g)
+{
+	memcpy(g->told.mount, g->mount, sizeof(g->told.mount));
+}
+
 /* Workers that are busy are too slow, or too few; where most of their time is in files, the files are. */
 static void lose_to_data(struct tick *t)
 {
@@ -78,7 +84,10 @@ static void lose_to_data(struct tick *t)
 	uint64_t all_ns = worker_ns[0] + worker_ns[1], ns = t->stall_ns[ZN_STALL_DATA];
 	struct zn_cause_group *g = t->group;
 
-	g->workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
+	g->told.workers = (uint32_t)t->p->count[ZN_C_WORKERS];
+	g->told.workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
+	g->told.cpus = g->cpus_known;
+	tell_mount(g);
 	g->workers_ns += worker_ns[0];
 	if (!g->cpus_asked && t->c->proc)
 		g->cpus_known = zn_procfs_cpus(t->c->proc, t->p->tgid);
@@ -97,9 +106,10 @@ static void lose_to_ranks(struct tick *t)
 	bool late = zn_wait_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
 
 	if (late) {
-		t->group->late_pid = pid;
-		t->group->late_rank = rank;
+		t->group->told.late_pid = pid;
+		t->group->told.late_rank = rank;
 	}
+	t->group->told.retransmits = t->group->network_count;
 	if (t->group->network_rule)
 		lose(t, ZN_CAUSE_NETWORK, t->stall_ns[ZN_STALL_DIST]);
 	else
@@ -173,6 +183,8 @@ static void lay_to_causes(struct tick *t)
 		lose_to_data(t);
 	if (t->stall_ns[ZN_STALL_DIST])
 		lose_to_ranks(t);
+	if (t->stall_ns[ZN_STALL_IO])
+		tell_mount(t->group);
 	lose(t, t->written_bytes > t->read_bytes ? ZN_CAUSE_CHECKPOINT : ZN_CAUSE_STORAGE, t->stall_ns[ZN_STALL_IO]);
 	lose_to_queues(t);
 	if (t->copy_ns * COPIES_LEAST >= t->interval_ns)
@@ -225,14 +237,15 @@ static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
 	g->cpus_rule = g->workers_ns && g->cpus_known > g->workers;
-	g->cpus = g->cpus_known;
+	g->network_count = g->retransmits;
 	g->network_rule = interval_ns && g->retransmits * ZN_NS_PER_S >= RETRANSMITS * interval_ns;
 	g->throttle_rule &= g->queue_pid != 0;
+	if (!g->mount_ns)
+		g->mount[0] = 0;
 	g->processes = g->workers = 0;
 	g->workers_ns = g->launch_ns = g->files_ns = g->mount_ns = 0;
 	g->retransmits = g->queue_ns = 0;
-	g->workers_busy = ZN_UNKNOWN;
-	g->late_pid = g->queue_pid = g->stopped_pid = 0;
+	g->queue_pid = g->stopped_pid = 0;
 	g->missing = (struct zn_missing){0};
 	g->all_wait = (struct zn_all_wait){0};
 }

@@ -196,12 +196,13 @@ T(every_cause_has_its_words)
 	start();
 	for (enum zn_cause c = 0; c < ZN_CAUSE_COUNT; c++)
 		window.lost_ns[c] = ZN_CAUSE_COUNT + c; /* longest last */
-	memset(group()->mount, 'm', sizeof(group()->mount) - 1);
-	group()->workers = group()->workers_busy = 4294967294u;
-	group()->late_pid = group()->late_rank = 4294967294u;
+	memset(group()->told.mount, 'm', sizeof(group()->told.mount) - 1);
+	group()->told.workers = group()->told.workers_busy = 4294967294u;
+	group()->told.late_pid = group()->told.late_rank = 4294967294u;
 	group()->missing = (struct zn_missing){.waiters = 1, .rank = 4294967294u, .tgid = 4294967294u, .since_ns = 1};
 	group()->all_wait = (struct zn_all_wait){.here = 1, .nranks = 4294967294u, .since_ns = 1};
-	group()->retransmits = group()->throttled_percent = group()->cpus = group()->stopped_pid = 4294967294u;
+	group()->told.retransmits = group()->throttled_percent = group()->told.cpus = group()->stopped_pid =
+		4294967294u;
 	CHECK_EQ(zn_why_list(group(), &window, UINT64_MAX, why), ZN_CAUSE_COUNT);
 	for (size_t i = 0; i < ZN_CAUSE_COUNT; i++) {
 		CHECK_EQ(why[i].cause, i < 2 ? i : ZN_CAUSE_COUNT + 1 - i); /* who stands still is first */

@@ -1375,7 +1375,14 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(XID, "xid")                                                                                                  \
 	X(AMDGPU, "amdgpu")                                                                                            \
 	X(HANG, "hang")                                                                                                \
-	X(DRIVER, "driver")
+	X(DRIVER, "driver")                                                                                            \
+	X(ALL_WAIT, "all-wait")                                                                                        \
+	X(PAUSES, "pauses")                                                                                            \
+	X(COMMUNICATION, "communication")                                                                              \
+	X(CPU_SHORTAGE, "cpu-shortage")                                                                                \
+	X(STORAGE, "storage")                                                                                          \
+	X(HOST_CODE, "host-code")                                                                                      \
+	X(HOST_COPIES, "host-copies")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -4274,7 +4281,7 @@ struct zn_sim {
 	uint64_t comm[ZN_SIM_JOBS], comm_state;
 	struct zn_skew *skew[ZN_SIM_JOBS]; /* NULL: none was free, or between two jobs */
 	uint64_t skew_state;
-	bool hangs;                       /* a rank of the second job does not issue what the others wait for */
+	uint32_t still;                   /* what the second job does instead of its work, of sim.c */
 	enum zn_scenario scenario, phase; /* phase: what is wrong right now; HEALTHY: nothing */
 	uint64_t cycle_ms;
 	uint32_t pids;        /* handed out so far */

@@ -87,6 +87,7 @@ beside job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
 beside alerts_cli_test 360 "$python" tests/alerts_cli_test.py build/zernel
 beside otlp_test 360 node tests/web/otlp.test.mjs
 beside otlp 900 "$python" tests/otlp/run.py
+beside day 900 "$tests/scenario_test" day
 await_others
 run page_test 900 node tests/web/page.test.mjs
 run load 900 "$python" tests/load/run.py

@@ -437,10 +437,7 @@ static const struct option options[] = {
 	{"simulate-seed", set_number, AT(simulate_seed), "N", "1", "a number", 0, UINT64_MAX, ANYWHERE,
 		"equal seeds give equal figures"},
 	{"simulate-scenario", set_scenario, AT(simulate_scenario), "NAME", "mixed",
-#define X(e, name) " " name
-		"one of" ZN_SCENARIOS(X),
-#undef X
-		0, 0, ANYWHERE, "what goes wrong in it: below"},
+		"a scenario; zerneld --help names them", 0, 0, ANYWHERE, "what goes wrong in it: below"},
 	{"simulate-cycle-s", set_cycle, AT(simulate_cycle_s), "N", "auto",
 		"a number of seconds from 10 to 86400, or auto", ZN_CYCLE_MIN_S, ZN_CYCLE_MAX_S, ANYWHERE,
 		"good in the first half of this"},

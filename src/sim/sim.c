@@ -3,7 +3,7 @@
  * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. Now and then all of them stop to write a
  * checkpoint; the first job ends from time to time and is followed by another. Without a scenario one rank leaks GPU memory,
  * another waits for its data, so that the others wait for it in all_reduce, and the second job was given a GPU that it never
- * uses. A scenario has one fault in the second half of each cycle, and no other.
+ * uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has what is long and no fault.
  * The figures are written where BPF programs would write them, so that all else is the real thing. Whole
  * numbers only, so that a seed gives the same figures on every machine; the shapes of the distributions are
  * rough.
@@ -74,8 +74,8 @@
 #define CYCLE_S       240
 #define STARVED_TIMES 12
 #define SLOW_TIMES    4
-#define LATE_NS       8000000 /* at each all_reduce */
-#define EARLY_NS      300000  /* below this, at every collective */
+#define LATE_NS       15000000 /* at each all_reduce */
+#define EARLY_NS      300000   /* below this, at every collective */
 #define RETRANSMIT_MS 10
 #define COST_NS       1000 /* of a hooked call */
 #define TINY_LAUNCHES 14   /* per millisecond */
@@ -85,6 +85,8 @@
 #define BROKEN_GPU    2
 #define BROKEN_XID    94 /* a memory error that was contained */
 #define HUNG_RANK     5
+#define COPY_TIMES    40
+#define PAUSES_S      600
 
 /* The first job runs this long, and the next one comes after a pause. */
 #define JOB_MS       300000
@@ -163,7 +165,8 @@ static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 240
 	[ZN_SCENARIO_SLOW_LAUNCH] = 900,
 	[ZN_SCENARIO_OOM] = 900,
 	[ZN_SCENARIO_XID] = 900,
-	[ZN_SCENARIO_AMDGPU] = 900};
+	[ZN_SCENARIO_AMDGPU] = 900,
+	[ZN_SCENARIO_PAUSES] = PAUSES_S};
 
 /* What their prologs say. */
 static const struct {
@@ -217,10 +220,37 @@ static bool suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from
 	return s->phase == from && rank >= JOB_RANKS;
 }
 
-/* It sleeps, or waits for who does. */
-static bool hangs(const struct zn_sim *s, uint32_t rank)
+/* When all ranks of the second job but one stand still, or all do. */
+enum still { NOT_STILL, STILL_ASLEEP, STILL_DRIVER, STILL_ALL, STILL_CHECKPOINT, STILL_EVALUATION, STILL_COMPILE };
+
+/* Of scenarios: from when to when in the second half of a cycle. 0: to its end. */
+static const struct {
+	enum zn_scenario scenario;
+	enum still still;
+	uint32_t from_s, to_s;
+} stills[] = {
+	{ZN_SCENARIO_HANG, STILL_ASLEEP, 0, 0},
+	{ZN_SCENARIO_DRIVER, STILL_DRIVER, 0, 0},
+	{ZN_SCENARIO_ALL_WAIT, STILL_ALL, 0, 0},
+	{ZN_SCENARIO_PAUSES, STILL_CHECKPOINT, 0, 25},
+	{ZN_SCENARIO_PAUSES, STILL_EVALUATION, 40, 100},
+	{ZN_SCENARIO_PAUSES, STILL_COMPILE, 120, 210},
+};
+
+static enum still still_of(const struct zn_sim *s)
 {
-	return suffers(s, rank, ZN_SCENARIO_HANG) || suffers(s, rank, ZN_SCENARIO_DRIVER);
+	uint64_t at_s = (s->elapsed_ms % s->cycle_ms - s->cycle_ms / 2) / 1000;
+
+	for (size_t i = 0; i < ZN_LEN(stills); i++)
+		if (stills[i].scenario == s->phase && at_s >= stills[i].from_s &&
+			(!stills[i].to_s || at_s < stills[i].to_s))
+			return stills[i].still;
+	return NOT_STILL;
+}
+
+static uint32_t still(const struct zn_sim *s, uint32_t rank)
+{
+	return rank < JOB_RANKS ? NOT_STILL : s->still;
 }
 
 static void launch(struct zn_sim *s, uint32_t rank)
@@ -245,6 +275,8 @@ static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev
 	if (ev->skew_ns)
 		return skewed(&s->state, ev->middle_ns, skew);
 	ns = around(&s->state, ev->middle_ns);
+	if (ev->detail == ZN_H_SYNC_HTOD && suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
+		return COPY_TIMES * ns;
 	if (ev->detail != ZN_H_DATALOAD)
 		return ns;
 	if (below(&s->state, STALL_EVERY) == 0)
@@ -438,6 +470,12 @@ static void start_rank(struct zn_sim *s, uint32_t rank, uint64_t seed)
 	p->count[ZN_C_HITS + ZN_FAM_NCCL]++;
 }
 
+/* Those of other nodes included. */
+static uint32_t ranks_of_job(const struct zn_sim *s)
+{
+	return s->scenario == ZN_SCENARIO_ALL_WAIT ? 2 * JOB_RANKS : JOB_RANKS;
+}
+
 static void start_skew(struct zn_sim *s, uint32_t job)
 {
 	struct zn_plain *p = &s->plain;
@@ -451,6 +489,7 @@ static void start_skew(struct zn_sim *s, uint32_t job)
 	*s->skew[job] = (struct zn_skew){.of = ZN_SKEW_OF(ZN_OWNER_ROOT, s->comm[job]),
 		.hash = s->comm[job],
 		.members = JOB_RANKS,
+		.nranks = ranks_of_job(s),
 		.hist = zn_plain_hist(p)};
 	p->arena.shared->skew_used[slot] = 1;
 	for (uint32_t i = 0; i < JOB_RANKS; i++) {
@@ -494,6 +533,9 @@ void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t secon
 		seconds = cycle_s[scenario] ? cycle_s[scenario] : CYCLE_S;
 	s->scenario = scenario;
 	s->cycle_ms = seconds * 1000;
+	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
+		if (s->skew[job])
+			s->skew[job]->nranks = ranks_of_job(s);
 	if (scenario == ZN_SCENARIO_OVERHEAD)
 		s->plain.arena.shared->cost_ns[0] = COST_NS;
 }
@@ -620,7 +662,19 @@ static uint64_t launch_count(struct zn_sim *s)
 
 /* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are busy in it. */
 #define WORKERS 4
-enum { SPENT_NORMAL, SPENT_STRAGGLER, SPENT_STARVED, SPENT_CHECKPOINT, SPENT_ASLEEP, SPENT_WAITING };
+enum {
+	SPENT_NORMAL,
+	SPENT_STRAGGLER,
+	SPENT_BEHIND,
+	SPENT_STARVED,
+	SPENT_CHECKPOINT,
+	SPENT_ASLEEP,
+	SPENT_WAITING,
+	SPENT_COMPUTING,
+	SPENT_TALKING,
+	SPENT_QUEUED,
+	SPENT_READING
+};
 static const struct {
 	uint16_t us[ZN_STALL_COUNT], busy_us;
 } spent[] = {
@@ -630,16 +684,46 @@ static const struct {
 	[SPENT_CHECKPOINT] = {{200, 0, 0, 40, 740, 10, 10}, 20},
 	[SPENT_ASLEEP] = {{0, 0, 0, 0, 0, 0, 1000}, 0},
 	[SPENT_WAITING] = {{0, 1000, 0, 0, 0, 0, 0}, 0},
+	[SPENT_BEHIND] = {{240, 240, 20, 460, 20, 10, 10}, 550},
+	[SPENT_COMPUTING] = {{960, 20, 0, 0, 0, 10, 10}, 20},
+	[SPENT_TALKING] = {{200, 120, 20, 620, 20, 10, 10}, 550},
+	[SPENT_QUEUED] = {{250, 280, 20, 20, 20, 400, 10}, 550},
+	[SPENT_READING] = {{200, 200, 20, 20, 540, 10, 10}, 550},
+};
+
+/* Of the rank that the others wait for, and of the others. */
+static const uint8_t spent_still[][2] = {
+	[STILL_ASLEEP] = {SPENT_ASLEEP, SPENT_WAITING},
+	[STILL_DRIVER] = {SPENT_ASLEEP, SPENT_WAITING},
+	[STILL_ALL] = {SPENT_WAITING, SPENT_WAITING},
+	[STILL_CHECKPOINT] = {SPENT_CHECKPOINT, SPENT_WAITING},
+	[STILL_EVALUATION] = {SPENT_NORMAL, SPENT_WAITING},
+	[STILL_COMPILE] = {SPENT_COMPUTING, SPENT_COMPUTING},
+};
+
+static const struct {
+	enum zn_scenario scenario;
+	uint8_t spent;
+} spent_in[] = {
+	{ZN_SCENARIO_STARVATION, SPENT_STARVED},
+	{ZN_SCENARIO_COMMUNICATION, SPENT_TALKING},
+	{ZN_SCENARIO_RETRANSMITS, SPENT_TALKING},
+	{ZN_SCENARIO_CPU_SHORTAGE, SPENT_QUEUED},
+	{ZN_SCENARIO_STORAGE, SPENT_READING},
+	{ZN_SCENARIO_HOST_CODE, SPENT_COMPUTING},
 };
 
 static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
 {
-	if (hangs(s, rank))
-		return rank == HUNG_RANK ? SPENT_ASLEEP : SPENT_WAITING;
+	if (still(s, rank))
+		return spent_still[still(s, rank)][rank != HUNG_RANK];
 	if (checkpointing(s))
 		return SPENT_CHECKPOINT;
-	if (suffers(s, rank, ZN_SCENARIO_STARVATION))
-		return SPENT_STARVED;
+	for (size_t i = 0; i < ZN_LEN(spent_in); i++)
+		if (suffers(s, rank, spent_in[i].scenario))
+			return spent_in[i].spent;
+	if (s->phase == ZN_SCENARIO_STRAGGLER && rank < JOB_RANKS && !straggles(s, rank))
+		return SPENT_BEHIND;
 	return straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
 }
 
@@ -694,18 +778,35 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 	p->count[ZN_C_TCP_RETRANSMITS] += suffers(s, rank, ZN_SCENARIO_RETRANSMITS) && at % RETRANSMIT_MS == 0;
 }
 
-/* A rank's calls other than launches do not fall on the same millisecond as another's. */
-static void run_rank(struct zn_sim *s, uint32_t rank)
+static void launch_many(struct zn_sim *s, uint32_t rank)
 {
-	uint64_t launches;
+	uint64_t launches = launch_count(s);
 
-	spend(s, rank);
-	if (hangs(s, rank))
-		return;
-	launches = launch_count(s);
 	for (uint64_t n = launches; n; n--)
 		launch(s, rank);
 	kernel_sees(s, rank, launches);
+}
+
+/* What the rank that the others wait for does. */
+static void run_still(struct zn_sim *s, uint32_t rank)
+{
+	if (rank != HUNG_RANK)
+		return;
+	if (s->still == STILL_CHECKPOINT)
+		files_run(s, s->rank[rank], 0, checkpoint_events, ZN_LEN(checkpoint_events));
+	else if (s->still == STILL_EVALUATION)
+		launch_many(s, rank);
+}
+
+/* A rank's calls other than launches do not fall on the same millisecond as another's. */
+static void run_rank(struct zn_sim *s, uint32_t rank)
+{
+	spend(s, rank);
+	if (still(s, rank)) {
+		run_still(s, rank);
+		return;
+	}
+	launch_many(s, rank);
 	for (size_t i = 0; i < ZN_LEN(events) && !checkpointing(s); i++)
 		if ((s->elapsed_ms + rank * STAGGER_MS) % events[i].every_ms == 0)
 			happen(s, rank, &events[i]);
@@ -731,20 +832,25 @@ static void enter_driver(struct zn_sim *s, bool enters)
 	p->in_ioctl = enters;
 }
 
+static bool one_is_missing(uint32_t what)
+{
+	return what != NOT_STILL && what != STILL_ALL && what != STILL_COMPILE;
+}
+
 /* As it begins, all but one rank issue a collective, and wait; as it ends, that one does too. */
-static void hang(struct zn_sim *s)
+static void stand_still(struct zn_sim *s)
 {
 	struct zn_skew *skew = s->skew[HUNG_RANK / JOB_RANKS];
-	bool hangs_now = hangs(s, HUNG_RANK);
+	uint32_t now = still_of(s), before = s->still;
 
-	if (!skew || hangs_now == s->hangs)
+	if (!skew || now == before)
 		return;
-	s->hangs = hangs_now;
+	s->still = now;
 	for (uint32_t m = 0; m < JOB_RANKS; m++)
-		if ((m == HUNG_RANK % JOB_RANKS) != hangs_now)
+		if (m == HUNG_RANK % JOB_RANKS ? one_is_missing(before) : one_is_missing(now))
 			note_issue(skew, m);
-	if (s->scenario == ZN_SCENARIO_DRIVER)
-		enter_driver(s, hangs_now);
+	if (now == STILL_DRIVER || before == STILL_DRIVER)
+		enter_driver(s, now == STILL_DRIVER);
 }
 
 static void lose(struct zn_sim *s)
@@ -780,7 +886,7 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 	for (; ms; ms--) {
 		s->elapsed_ms++;
 		s->phase = phase_of(s);
-		hang(s);
+		stand_still(s);
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
 			if (s->rank[rank] && !idles(s, rank))
 				run_rank(s, rank);

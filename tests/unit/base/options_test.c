@@ -68,7 +68,7 @@ static void variable_of(char *to, size_t cap, const char *name, const char *valu
 #define IS_ORIGIN                                                                                                      \
 	"origins as browsers send them, with commas between them: http:// or https://, host in lower case, no path"
 #define NAME(e, name) " " name
-#define IS_SCENARIO   "one of" ZN_SCENARIOS(NAME)
+#define IS_SCENARIO   "a scenario; zerneld --help names them"
 #define IS_CONTROL    "an absolute path of up to 107 bytes, or none"
 #define IS_NAMES      "names of this node with commas between them; .example.org: all under it"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* link: -O2 -fno-sanitize=all build/bench/libzernel.a */
 /*
- * scenario_test.c: each built-in rule fires and is resolved in a scenario of the simulation, and in no other one. All is as
- * in the daemon, from the simulator's counters over the metrics to the rules, but the clock, which is that of the simulation.
+ * scenario_test.c: each built-in rule fires and is resolved in a scenario of the simulation, and in no other one; and what
+ * `zernel why` says there. All is as in the daemon, from the simulator's counters over the metrics to the rules, but the clock,
+ * which is that of the simulation. With "day" as an argument: a day of pauses that are no fault.
  */
 #include <stdlib.h>
 
@@ -11,8 +12,10 @@
 
 #define HEALTHY_S 1300 /* as long as gpu_idle looks back and waits, and more */
 #define CYCLES    2    /* by then a scenario's alerts are resolved */
+#define DAY_S     86400
 
 #define ALSO_DRIVER (1u << ZN_SCENARIO_DRIVER)
+#define ALSO_WAITS  (1u << ZN_SCENARIO_HANG | ALSO_DRIVER | 1u << ZN_SCENARIO_PAUSES) /* for a rank, for long */
 
 /* Which scenario makes a rule fire, and in which others it fires too. A built-in rule without a row fails the test. */
 static const struct row {
@@ -26,7 +29,7 @@ static const struct row {
 	{"data_starvation", ZN_SCENARIO_STARVATION, 0},
 	{"stalled_on_data", ZN_SCENARIO_STARVATION, 0},
 	{"gpu_idle", ZN_SCENARIO_IDLE_GPU, 0},
-	{"nccl_straggler", ZN_SCENARIO_STRAGGLER, 1u << ZN_SCENARIO_HANG | ALSO_DRIVER},
+	{"nccl_straggler", ZN_SCENARIO_STRAGGLER, ALSO_WAITS},
 	{"launch_latency_unusual", ZN_SCENARIO_SLOW_LAUNCH, 0},
 	{"driver_contention", ZN_SCENARIO_CONTENTION, 0},
 	{"tcp_retransmits", ZN_SCENARIO_RETRANSMITS, 0},
@@ -36,7 +39,7 @@ static const struct row {
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
-	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER},
+	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER | 1u << ZN_SCENARIO_ALL_WAIT},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
 };
 
@@ -132,6 +135,7 @@ static struct zn_progress progress;
 static struct zn_ranks ranks;
 static struct zn_flows flows;
 static struct zn_jobs_progress jobs_progress;
+static struct zn_causes causes;
 static struct zn_view view;
 
 static size_t row_of(const char *alert)
@@ -182,7 +186,9 @@ static void start(enum zn_scenario scenario)
 	memset(&progress, 0, sizeof(progress));
 	memset(&ranks, 0, sizeof(ranks));
 	memset(&jobs_progress, 0, sizeof(jobs_progress));
+	memset(&causes, 0, sizeof(causes));
 	zn_ranks_init(&ranks, &agg, &progress, NULL);
+	zn_causes_init(&causes, &agg, &progress, &ranks);
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
 		zn_history_open(&history) || zn_baselines_open(&baselines))
@@ -199,6 +205,7 @@ static void start(enum zn_scenario scenario)
 		.progress = &progress,
 		.ranks = &ranks,
 		.jobs_progress = &jobs_progress,
+		.causes = &causes,
 		.node = "node1"};
 	zn_flows_init(&flows, &sim.plain.arena, &jobs);
 	zn_sim_mounts(&flows.mounts);
@@ -224,11 +231,13 @@ static void one_second(void)
 	zn_signals_tick(&kernel_signals, &agg, now);
 	zn_progress_tick(&progress, &agg, now);
 	zn_ranks_tick(&ranks, now);
+	zn_causes_tick(&causes, now);
 	zn_history_tick(history, &agg, now);
 	zn_baselines_tick(baselines, &view, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
 	zn_flows_tick(&flows, now);
+	zn_flows_causes(&flows, &causes);
 	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &flows, now);
 }
 
@@ -270,6 +279,66 @@ static void check_row(size_t i, enum zn_scenario scenario, uint64_t half)
 			(unsigned long long)seen[i].fired, (unsigned long long)seen[i].resolved);
 }
 
+/* What is first in the list of the job with the fault as that ends, or in its middle; NULL: nothing. A scenario without a row fails
+ * the test. */
+static const struct {
+	enum zn_scenario scenario;
+	const char *first;
+	bool middle;
+} whys[] = {
+	{ZN_SCENARIO_MEMORY_LEAK, "gpu_oom_warning", false},
+	{ZN_SCENARIO_STARVATION, "input_cpu", false},
+	{ZN_SCENARIO_STRAGGLER, "straggler", false},
+	{ZN_SCENARIO_IDLE_GPU, "idle", false},
+	{ZN_SCENARIO_SLOW_LAUNCH, "launch_latency_unusual", true},
+	{ZN_SCENARIO_CONTENTION, "driver_contention", false},
+	{ZN_SCENARIO_RETRANSMITS, "network", false},
+	{ZN_SCENARIO_OVERHEAD, "probe_overhead", false},
+	{ZN_SCENARIO_LOSSES, NULL, false},
+	{ZN_SCENARIO_OOM, "oom_kill", false},
+	{ZN_SCENARIO_XID, "gpu_xid", false},
+	{ZN_SCENARIO_AMDGPU, "gpu_amdgpu", false},
+	{ZN_SCENARIO_HANG, "hang", false},
+	{ZN_SCENARIO_DRIVER, "hang", false},
+	{ZN_SCENARIO_ALL_WAIT, "all_wait", false},
+	{ZN_SCENARIO_PAUSES, NULL, false},
+	{ZN_SCENARIO_COMMUNICATION, "communication", false},
+	{ZN_SCENARIO_CPU_SHORTAGE, "cpu_shortage", false},
+	{ZN_SCENARIO_STORAGE, "storage", false},
+	{ZN_SCENARIO_HOST_CODE, "host_code", false},
+	{ZN_SCENARIO_HOST_COPIES, "host_copies", false},
+};
+
+/* The first cause that is said of any job; "": none. */
+static void first_cause(char to[64])
+{
+	static char text[1 << 18];
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
+	const char *at;
+
+	zn_why_json(&o, &view, NULL);
+	text[o.len] = 0;
+	at = strstr(text, "{\"cause\":\"");
+	snprintf(to, 64, "%.*s", at ? (int)strcspn(at + 10, "\"") : 0, at ? at + 10 : "");
+}
+
+static void check_why(enum zn_scenario scenario, uint64_t half)
+{
+	char first[64];
+	size_t i = 0;
+
+	while (i < ZN_LEN(whys) && whys[i].scenario != scenario)
+		i++;
+	if (i == ZN_LEN(whys)) {
+		T_FAIL("nothing is known of why in %s", names[scenario]);
+		return;
+	}
+	if (second != (whys[i].middle ? 3 * half / 2 : 2 * half - 1))
+		return;
+	first_cause(first);
+	CHECK_STR(first, whys[i].first ? whys[i].first : "");
+}
+
 static void scenarios_fire_and_resolve(void)
 {
 	for (enum zn_scenario scenario = ZN_SCENARIO_HEALTHY + 1; scenario < ZN_SCENARIO_COUNT; scenario++) {
@@ -278,8 +347,10 @@ static void scenarios_fire_and_resolve(void)
 		t_begin(names[scenario]);
 		start(scenario);
 		half = sim.cycle_ms / 2000;
-		while (second < CYCLES * 2 * half && !is_over(scenario))
+		while (second < CYCLES * 2 * half && (second < 2 * half || !is_over(scenario))) {
 			one_second();
+			check_why(scenario, half);
+		}
 		for (size_t i = 0; i < ZN_LEN(rows); i++)
 			check_row(i, scenario, half);
 		stop();
@@ -296,6 +367,23 @@ T(nothing_fires_on_a_healthy_node)
 	stop();
 }
 
+/* Checkpoints of 25 s and evaluations of one rank, compiles of 90 s, jobs that end and begin: none is a hang, or stands still. */
+T(a_day_without_a_fault)
+{
+	uint64_t longest_ns = 0;
+
+	start(ZN_SCENARIO_PAUSES);
+	while (second < DAY_S)
+		one_second();
+	for (size_t i = 0; i < ZN_LEN(rows); i++)
+		if (strcmp(rows[i].alert, "nccl_straggler"))
+			CHECK_EQ(seen[i].fired, 0);
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++)
+		longest_ns = ranks.longest_ns[slot] > longest_ns ? ranks.longest_ns[slot] : longest_ns;
+	CHECK(longest_ns >= 60 * ZN_NS_PER_S); /* they were there */
+	stop();
+}
+
 T(every_built_in_rule_has_a_scenario)
 {
 	start(ZN_SCENARIO_HEALTHY);
@@ -306,8 +394,12 @@ T(every_built_in_rule_has_a_scenario)
 	stop();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "day")) {
+		RUN(a_day_without_a_fault);
+		return t_end();
+	}
 	RUN(every_built_in_rule_has_a_scenario);
 	RUN(nothing_fires_on_a_healthy_node);
 	scenarios_fire_and_resolve();

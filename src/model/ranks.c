@@ -17,7 +17,7 @@
 #define CHAIN_MAX   16
 #define TREE_MAX    64                 /* processes that a rank has started, itself included */
 #define BUSY_SHARE  10                 /* per cent of one CPU: a process that uses more is not asleep */
-#define LOOK_NS     (2 * ZN_NS_PER_MS) /* of a tick, for looks into /proc */
+#define LOOK_NS     (ZN_NS_PER_MS / 2) /* of a tick, for looks into /proc */
 
 /* ---- What is known of a process. ---- */
 

@@ -6,7 +6,7 @@
 #include "zernel.h"
 
 #define QUIET_NS (3 * ZN_NS_PER_S)
-#define LOOK_NS  ZN_NS_PER_MS /* of a tick: users may have many processes that are quiet */
+#define LOOK_NS  (ZN_NS_PER_MS / 4) /* of a tick: users may have many processes that are quiet */
 
 static bool is_quiet(const struct zn_stopped *s, const struct zn_progress *g, const struct zn_info *info, uint32_t row)
 {

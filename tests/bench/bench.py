@@ -407,6 +407,7 @@ def bench_record(run):
 # ---- scrapes ----
 
 SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES, RENDERINGS = 5, 1000, 4, 5000
+TICKS, TICK_LIMIT_US = 600, 2000
 NGINX_CONF = """daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/log;
 events {{ worker_connections 64; }}
 http {{
@@ -482,6 +483,15 @@ def render_row(run):
                                     preexec_fn=pinned(CLIENT_CPU)).split() for _ in range(SCRAPE_ROUNDS)]
     us = [float(r[0]) / 1000 for r in rows]
     run.row(f"rendering alone, simulated node, {rows[0][2]} lines", f"{median(us):.0f} us", spread(us, "{:.0f}"))
+
+
+def bench_tick(run):
+    for state, what in (("", "all at work"), ("hang", "every fourth missing, the others waiting for it")):
+        rows = [subprocess.check_output([f"{BUILD}/bench/tick", str(TICKS), state], text=True, preexec_fn=pinned(CLIENT_CPU)).split()
+                for _ in range(SCRAPE_ROUNDS)]
+        us = [float(r[0]) / 1000 for r in rows]
+        run.row(f"a tick, 64 processes in 128 communicators of 16 ranks, {what}", f"{median(us):,.0f} us", spread(us, "{:,.0f}"),
+                f"{TICK_LIMIT_US:,} us", median(us) <= TICK_LIMIT_US)
 
 
 def bench_scrape(run):
@@ -897,7 +907,7 @@ BENCHES = (("cost of a call", bench_launch), ("cost of a system call", bench_ker
            ("snapshots", bench_snapshots),
            ("a training loop", bench_loop), ("start and stop", bench_start),
            ("memory", bench_memory), ("size and mapping", bench_mapping), ("a crowded node", bench_crowd),
-           ("bias", bench_bias), ("CPU of the daemon", bench_cpu))
+           ("bias", bench_bias), ("CPU of the daemon", bench_cpu), ("ticks", bench_tick))
 
 
 def cpu_model():

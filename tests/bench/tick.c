@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tick TIMES [hang]: what a tick of the daemon costs with 64 processes, of one job, in 128 communicators of 16 ranks each. Prints
+ * the median and the longest of that many, as CPU time in ns. "hang": one process in four is missing in all of its communicators,
+ * and the others wait for it; /proc is asked what it does, so the processes are there.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "simulated.h"
+
+#define PROCESSES 64
+#define RANKS     ZN_SKEW_RANKS
+#define MISSING   4 /* one in so many */
+
+static struct zn_plain plain;
+static struct zn_agg agg;
+static struct zn_signals kernel_signals;
+static struct zn_progress progress;
+static struct zn_ranks ranks;
+static struct zn_stopped stopped;
+static struct zn_causes causes;
+static struct zn_alerts alerts;
+static struct zn_jobs jobs;
+static struct zn_flows flows;
+static struct zn_jobs_progress jobs_progress;
+static struct zn_view view;
+static struct zn_proc *process[PROCESSES];
+static pid_t child[PROCESSES];
+static bool hang;
+
+static void walk(
+	void *of, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
+{
+	zn_metrics_walk(of, wanted->metric, sample, to);
+}
+
+static pid_t start_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork", "no process");
+	if (pid == 0)
+		for (;;)
+			pause();
+	return pid;
+}
+
+static void join(uint32_t slot)
+{
+	struct zn_skew *s = &plain.arena.skews[slot];
+
+	plain.arena.shared->skew_used[slot] = 1;
+	s->of = ZN_SKEW_OF(0, slot + 1);
+	s->hash = slot + 1;
+	s->nranks = 2 * RANKS;
+	for (uint32_t m = 0; m < RANKS; m++) {
+		struct zn_proc *p = process[(slot * 7 + m) % PROCESSES];
+
+		s->member[s->members++] = (struct zn_skew_rank){.tgid = p->tgid,
+			.row = (uint32_t)(p - plain.arena.procs),
+			.id = p->id,
+			.rank = m};
+	}
+}
+
+static void begin(void)
+{
+	static struct zn_options options = {.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
+	char why[ZN_TEXT_MAX];
+
+	if (zn_plain_open(&plain))
+		die("arena", "no memory");
+	zn_agg_init(&agg, &plain.arena);
+	zn_ranks_init(&ranks, &agg, &progress, "/proc");
+	zn_causes_init(&causes, &agg, &progress, &ranks);
+	stopped.proc = causes.proc = "/proc";
+	causes.stopped = &stopped;
+	view = (struct zn_view){.options = &options, .agg = &agg, .alerts = &alerts, .jobs = &jobs, .signals = &kernel_signals,
+		.progress = &progress, .ranks = &ranks, .stopped = &stopped, .causes = &causes, .jobs_progress = &jobs_progress,
+		.node = "bench"};
+	alerts.work.source = (struct zn_rule_source){walk, &view};
+	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
+		zn_history_open(&view.history) || zn_baselines_open(&view.baselines))
+		die("tables", "no memory");
+	zn_flows_init(&flows, &plain.arena, &jobs);
+	for (uint32_t i = 0; i < PROCESSES; i++) {
+		child[i] = start_child();
+		process[i] = zn_plain_claim(&plain, (uint32_t)child[i], "python3");
+	}
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++)
+		join(slot);
+}
+
+static bool is_missing(uint32_t i)
+{
+	return hang && i % MISSING == 0;
+}
+
+static void work(uint32_t i)
+{
+	struct zn_proc *p = process[i];
+
+	if (is_missing(i))
+		return;
+	p->count[ZN_C_STALL_GPU] += ZN_NS_PER_S;
+	if (hang)
+		return;
+	p->count[ZN_C_LAUNCH_KERNEL] += 1000;
+	for (int n = 0; n < 100; n++)
+		zn_plain_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
+}
+
+static void issue(uint64_t now_ns)
+{
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		struct zn_skew *s = &plain.arena.skews[slot];
+
+		for (uint32_t m = 0; m < RANKS; m++)
+			if (!is_missing((slot * 7 + m) % PROCESSES))
+				s->at_ns[s->member[m].issued++ % ZN_SKEW_WINDOW][m] = now_ns;
+	}
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* In the order of the daemon's own. */
+static uint64_t tick(uint64_t now_ns)
+{
+	uint64_t start_ns = cpu_ns();
+
+	zn_agg_tick(&agg, now_ns);
+	zn_signals_tick(&kernel_signals, &agg, now_ns);
+	zn_progress_tick(&progress, &agg, now_ns);
+	zn_ranks_tick(&ranks, now_ns);
+	zn_stopped_tick(&stopped, &agg, &progress, now_ns);
+	zn_causes_tick(&causes, now_ns);
+	zn_history_tick(view.history, &agg, now_ns);
+	zn_baselines_tick(view.baselines, &view, now_ns);
+	zn_alerts_tick(&alerts, now_ns);
+	zn_jobs_tick(&jobs, now_ns);
+	zn_flows_tick(&flows, now_ns);
+	zn_flows_causes(&flows, &causes);
+	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &flows, now_ns);
+	return cpu_ns() - start_ns;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long times = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+	uint64_t now_ns = zn_now_ns(), *took = calloc(times ? times : 1, sizeof(*took));
+
+	if (!times || !took)
+		die("usage", "tick TIMES [hang]");
+	zn_log_level = ZN_ERROR;
+	begin();
+	issue(now_ns);
+	hang = argc > 2 && !strcmp(argv[2], "hang");
+	issue(now_ns + 1);
+	for (unsigned long n = 0; n < times; n++) {
+		for (uint32_t i = 0; i < PROCESSES; i++)
+			work(i);
+		if (!hang)
+			issue(now_ns);
+		now_ns += ZN_NS_PER_S;
+		took[n] = tick(now_ns);
+	}
+	qsort(took, times, sizeof(*took), by_value);
+	printf("%llu %llu\n", (unsigned long long)took[times / 2], (unsigned long long)took[times - 1]);
+	for (uint32_t i = 0; i < PROCESSES; i++) {
+		kill(child[i], SIGKILL);
+		waitpid(child[i], NULL, 0);
+	}
+	return 0;
+}

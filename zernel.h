@@ -1366,6 +1366,7 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(STARVATION, "starvation")                                                                                    \
 	X(STRAGGLER, "straggler")                                                                                      \
 	X(IDLE_GPU, "idle-gpu")                                                                                        \
+	X(NEARLY_IDLE, "nearly-idle")                                                                                  \
 	X(SLOW_LAUNCH, "slow-launch")                                                                                  \
 	X(CONTENTION, "contention")                                                                                    \
 	X(RETRANSMITS, "retransmits")                                                                                  \
@@ -2546,6 +2547,26 @@ const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t r
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT]);
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
+
+/* ---- model/activity.c (zn_activity_): for how long each process had its GPU at work. ---- */
+
+#define ZN_ACTIVITY_MS 50 /* between two looks */
+struct zn_activity_row {
+	uint32_t id;        /* of the process; 0: none */
+	bool hangs;         /* at the last look: it waits for a rank that does not come */
+	uint64_t calls;     /* that gave a GPU something to do, at the last look */
+	uint64_t gave_ns;   /* the look at which there were more of them; 0: never */
+	uint64_t wait_ns;   /* of its waits, at the last look */
+	uint64_t busy_ns;   /* looks at which it had given its GPU something, and else its waits */
+	uint64_t active_ns; /* the same, and a tenth of a second after it gave something, if it has not waited */
+};
+struct zn_activity {
+	uint64_t look_ns, interval_ns;
+	struct zn_activity_row row[ZN_PROCS_MAX];
+};
+/* k: NULL for tests. Waits for ranks are those of the last tick. */
+void zn_activity_look(struct zn_activity *t, const struct zn_agg *a, const struct zn_ranks *k, uint64_t now_ns);
+const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32_t row, uint32_t id); /* NULL: none */
 
 /* ---- model/stopped.c (zn_stopped_): processes that a signal or a debugger has stopped. ---- */
 
@@ -3971,15 +3992,18 @@ struct zn_job_gpu {
 	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
 	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
 	bool partial;        /* the memory of a process was not seen as a whole: peak_bytes is not known */
-	uint64_t busy_ns;    /* ticks in which a process of it with memory there launched, copied or waited */
-	uint64_t idle_ns;    /* the other ticks */
+	uint64_t busy_ns;    /* time in which a process of it with memory there launched, copied or waited */
+	uint64_t active_ns;  /* the same, and a tenth of a second after a launch that nobody waits for */
+	uint64_t idle_ns;    /* the time that is not in busy_ns */
 	uint64_t quiet_ns;   /* ticks since it was busy last */
 	/* of quiet_ns, what is not in idle_ns yet: a call that waits for the GPU may be under way, and is seen when it returns */
 	uint64_t held_ns;
 	/* since GPU time was counted last */
-	bool open;          /* a process that lives has memory on it */
-	bool active;        /* one that has, or had, did something */
-	uint64_t waited_ns; /* how long the calls took that such a process came back from */
+	bool open;                             /* a process that lives has memory on it */
+	bool active;                           /* one that has, or had, did something */
+	bool hangs;                            /* one waits for a rank that does not come */
+	uint64_t waited_ns;                    /* how long the calls took that such a process came back from */
+	uint64_t tick_busy_ns, tick_active_ns; /* of all such processes, by struct zn_activity */
 	uint64_t used_bytes;
 };
 struct zn_job_alert {
@@ -4020,10 +4044,11 @@ struct zn_job {
 struct zn_jobs {
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
-	struct zn_job job[ZN_JOBS_MAX]; /* by slot */
-	void *memory;                   /* of the histograms; touched only as far as it is used */
-	uint32_t high;                  /* slots from here on were never used */
-	uint64_t refused;               /* newcomers that found the table full */
+	const struct zn_activity *activity; /* NULL: nobody looks (tests), and a tick with a call is busy as a whole */
+	struct zn_job job[ZN_JOBS_MAX];     /* by slot */
+	void *memory;                       /* of the histograms; touched only as far as it is used */
+	uint32_t high;                      /* slots from here on were never used */
+	uint64_t refused;                   /* newcomers that found the table full */
 	bool crowded; /* series of file I/O run short: jobs that have ended make room. job/io.c sets it */
 	uint64_t tick_ns;
 	struct zn_hist merged;          /* scratch of zn_job_merge() */
@@ -4031,10 +4056,11 @@ struct zn_jobs {
 	uint64_t alerts_ns;             /* alerts that fired up to here are noted */
 	uint32_t tasks[ZN_JOBS_MAX];    /* processes of each job, when one without any was looked for last */
 	struct zn_job_seen {
-		uint32_t id;     /* zn_proc.id this belongs to */
-		bool asked;      /* its environment was read, or there is none */
-		uint64_t calls;  /* hooked calls to CUDA and NCCL, at the last look */
-		uint64_t sum_ns; /* what those that have returned took */
+		uint32_t id;                 /* zn_proc.id this belongs to */
+		bool asked;                  /* its environment was read, or there is none */
+		uint64_t calls;              /* hooked calls to CUDA and NCCL, at the last look */
+		uint64_t sum_ns;             /* what those that have returned took */
+		uint64_t busy_ns, active_ns; /* as of struct zn_activity_row */
 		struct zn_claim claim;
 	} seen[ZN_PROCS_MAX];
 	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
@@ -4080,7 +4106,7 @@ void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const 
 void zn_job_gpus_given(struct zn_jobs *j, struct zn_job *job);
 void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
 void zn_job_gpus_partial(struct zn_jobs *j, struct zn_job *job, bool any);
-void zn_job_gpus_count(struct zn_job *job, uint64_t now_ns);
+void zn_job_gpus_count(const struct zn_jobs *j, struct zn_job *job, uint64_t now_ns);
 
 /* ---- job/lifecycle.c (zn_jobs_): when jobs begin and end. ---- */
 

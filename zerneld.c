@@ -34,6 +34,9 @@ struct daemon {
 	struct zn_progress progress;
 	struct zn_ranks ranks;
 	struct zn_stopped stopped;
+	struct zn_activity activity;
+	struct zn_io activity_look;
+	bool looks; /* that timer runs: somebody has used a GPU */
 	struct zn_jobs_progress jobs_progress;
 	struct zn_causes causes;
 	struct zn_alerts alerts;
@@ -154,6 +157,16 @@ static void live_tick(struct daemon *d)
 	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
 }
 
+/* A node at rest is not woken for looks at nobody. */
+static void look_if_needed(struct daemon *d)
+{
+	bool needed = d->agg.row_count && !d->options.simulate;
+
+	if (needed != d->looks)
+		zn_timer_set(&d->activity_look, needed ? ZN_ACTIVITY_MS : 0);
+	d->looks = needed;
+}
+
 static void on_tick(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, tick);
@@ -167,6 +180,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 		live_tick(d);
 	zn_xids_tick(&d->xids);
 	zn_agg_tick(&d->agg, now);
+	look_if_needed(d);
 	zn_signals_tick(&d->kernel_signals, &d->agg, now);
 	zn_progress_tick(&d->progress, &d->agg, now);
 	zn_ranks_tick(&d->ranks, now);
@@ -219,8 +233,20 @@ static void on_job_end(void *daemon, struct zn_job *job)
 
 static void on_sim_step(struct zn_io *io, uint32_t events)
 {
+	struct daemon *d = OWNER(io, sim_step);
+
 	(void)events;
-	zn_sim_step(&OWNER(io, sim_step)->sim, zn_timer_count(io) * SIM_STEP_MS);
+	zn_sim_step(&d->sim, zn_timer_count(io) * SIM_STEP_MS);
+	zn_activity_look(&d->activity, &d->agg, &d->ranks, zn_now_ns());
+}
+
+static void on_activity_look(struct zn_io *io, uint32_t events)
+{
+	struct daemon *d = OWNER(io, activity_look);
+
+	(void)events;
+	if (zn_timer_count(io))
+		zn_activity_look(&d->activity, &d->agg, &d->ranks, zn_now_ns());
 }
 
 static void on_device(struct daemon *d, const struct zn_event *ev)
@@ -455,9 +481,14 @@ static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	int err;
 
 	d->tick.ready = on_tick;
+	d->activity_look.ready = on_activity_look;
 	err = zn_timer_open(&d->tick, d->options.push_interval_ms);
 	if (!err)
 		err = zn_loop_add(&d->loop, &d->tick, EPOLLIN);
+	if (!err)
+		err = zn_timer_open(&d->activity_look, 0);
+	if (!err)
+		err = zn_loop_add(&d->loop, &d->activity_look, EPOLLIN);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot open the timer: %s", strerror(-err));
 	return err;
@@ -545,6 +576,7 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		snprintf(why, ZN_TEXT_MAX, "cannot get memory for jobs: %s", strerror(-err));
 		return err;
 	}
+	d->jobs.activity = &d->activity;
 	d->jobs.started = on_job_start;
 	d->jobs.ended = on_job_end;
 	d->jobs.owner = d;

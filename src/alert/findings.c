@@ -34,6 +34,8 @@ static const struct {
 		"zernel_job_progress_age_seconds"},
 	{"gpu_idle", "give it back, or see why the program does not use it (CUDA_VISIBLE_DEVICES)",
 		"zernel_job_gpu_idle_seconds_total"},
+	{"gpu_nearly_idle", "see what the program does between its launches: zernel why PID; a smaller GPU may do",
+		"zernel_job_gpu_idle_seconds_total"},
 	{"driver_contention",
 		"let fewer processes share the node's GPUs, or use MPS; allocate memory once, not in each step",
 		"zernel_gpu_ioctl_contention_ratio"},

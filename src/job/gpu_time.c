@@ -106,42 +106,89 @@ void zn_job_gpus_given(struct zn_jobs *j, struct zn_job *job)
 	}
 }
 
-/* Whether a process launched, copied, waited or communicated since the last look, and at most how long one call took that
- * came back since. */
-static bool activity(struct zn_jobs *j, uint32_t row, const struct zn_proc *p, uint64_t *waited_ns)
+/* What a process did since the last look. */
+struct deeds {
+	bool active;                 /* it launched, copied, waited or communicated */
+	bool hangs;                  /* it waits for a rank that does not come */
+	uint64_t waited_ns;          /* at most how long one call took that came back */
+	uint64_t busy_ns, active_ns; /* as of struct zn_activity_row; UINT64_MAX: nobody looks, so all of it */
+};
+
+static void read_calls(struct zn_jobs *j, uint32_t row, const struct zn_proc *p, struct deeds *d)
 {
 	struct zn_job_seen *seen = &j->seen[row];
 	uint64_t calls = 0, sum_ns = 0, longest_ns = 0;
-	bool active;
 
 	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
 		calls += p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, first)] + p->count[ZN_C_HIT(ZN_FAM_NCCL, first)];
-	for (enum zn_detail d = ZN_H_LAUNCH; d <= ZN_H_NCCL_INIT; d++) {
-		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[d]);
+	for (enum zn_detail i = ZN_H_LAUNCH; i <= ZN_H_NCCL_INIT; i++) {
+		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[i]);
 
 		sum_ns += h ? h->sum_ns : 0;
 		if (h && h->max_ns > longest_ns)
 			longest_ns = h->max_ns;
 	}
-	active = calls != seen->calls || sum_ns != seen->sum_ns;
-	*waited_ns = sum_ns - seen->sum_ns < longest_ns ? sum_ns - seen->sum_ns : longest_ns;
+	d->active = calls != seen->calls || sum_ns != seen->sum_ns;
+	d->waited_ns = sum_ns - seen->sum_ns < longest_ns ? sum_ns - seen->sum_ns : longest_ns;
 	seen->calls = calls;
 	seen->sum_ns = sum_ns;
-	return active;
+}
+
+/* Waits that go on are known where the scheduler is watched: then none is found out when it returns. */
+static void read_activity(struct zn_jobs *j, uint32_t row, const struct zn_proc *p, struct deeds *d)
+{
+	const struct zn_activity_row *r = j->activity ? zn_activity_of(j->activity, row, p->id) : NULL;
+	struct zn_job_seen *seen = &j->seen[row];
+
+	if (!r) {
+		d->busy_ns = d->active_ns = j->activity ? 0 : UINT64_MAX;
+		return;
+	}
+	d->busy_ns = r->busy_ns - seen->busy_ns;
+	d->active_ns = r->active_ns - seen->active_ns;
+	d->hangs = r->hangs;
+	d->active |= d->busy_ns > 0;
+	if (zn_agg_measures(j->agg, ZN_FAM_SCHED))
+		d->waited_ns = 0;
+	seen->busy_ns = r->busy_ns;
+	seen->active_ns = r->active_ns;
+}
+
+static struct deeds deeds_of(struct zn_jobs *j, uint32_t row, const struct zn_proc *p)
+{
+	struct deeds d = {0};
+
+	read_calls(j, row, p, &d);
+	read_activity(j, row, p, &d);
+	return d;
+}
+
+static uint64_t sum_up_to_all(uint64_t a, uint64_t b)
+{
+	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
+}
+
+static void note_use(struct zn_job_gpu *g, const struct deeds *d)
+{
+	g->active = true;
+	g->tick_busy_ns = sum_up_to_all(g->tick_busy_ns, d->busy_ns);
+	g->tick_active_ns = sum_up_to_all(g->tick_active_ns, d->active_ns);
+	if (d->waited_ns > g->waited_ns)
+		g->waited_ns = d->waited_ns;
 }
 
 /* What a process holds on one GPU. It uses that GPU if it did something and has memory on it, or had some, if it has none
  * anywhere by now. */
-static void note_share(struct zn_job_gpu *g, const struct zn_share *s, bool lives, bool uses, uint64_t waited_ns)
+static void note_share(struct zn_job_gpu *g, const struct zn_share *s, bool lives, bool uses, const struct deeds *d)
 {
 	if (lives)
 		g->used_bytes += s->sum.used_bytes;
 	if (s->sum.peak_bytes > g->peak_bytes)
 		g->peak_bytes = s->sum.peak_bytes;
 	g->open |= lives && s->sum.used_bytes;
-	g->active |= uses;
-	if (uses && waited_ns > g->waited_ns)
-		g->waited_ns = waited_ns;
+	g->hangs |= lives && d->hangs && s->sum.used_bytes;
+	if (uses)
+		note_use(g, d);
 }
 
 /* Where memory was not seen, the peak of a job is not known. The GPU of a process with a partial ledger is told by the device
@@ -166,85 +213,90 @@ static void note_unseen(struct zn_jobs *j, struct zn_job *job, bool lives)
 }
 
 /* A process that did something, and on which GPU cannot be told. */
-static void note_astray(struct zn_job *job, uint64_t waited_ns)
+static void note_astray(struct zn_job *job, const struct deeds *d)
 {
 	struct zn_job_gpu *only = only_gpu(job);
 
-	if (!only) {
+	if (only)
+		note_use(only, d);
+	else
 		job->astray = true;
-		return;
-	}
-	only->active = true;
-	if (waited_ns > only->waited_ns)
-		only->waited_ns = waited_ns;
 }
 
 void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_share share[ZN_PROC_GPUS + 1];
 	size_t n = zn_agg_shares(j->agg, row, share);
-	uint64_t waited_ns;
-	bool active = activity(j, row, p, &waited_ns), any = false, placed = false;
+	struct deeds d = deeds_of(j, row, p);
+	bool any = false, placed = false;
 	bool partial = j->agg->info[row].ledger == ZN_LEDGER_PARTIAL;
 
 	for (size_t i = 0; i < n; i++)
 		any |= share[i].sum.used_bytes > 0;
 	for (size_t i = 0; i < n; i++) {
-		bool uses = active && (any ? share[i].sum.used_bytes : share[i].sum.peak_bytes);
+		bool uses = d.active && (any ? share[i].sum.used_bytes : share[i].sum.peak_bytes);
 		bool unknown = zn_gpu_unknown(&j->agg->gpus.gpu[share[i].gpu]);
 		/* calls without a context fail on no GPU */
 		struct zn_job_gpu *g = unknown && !share[i].sum.peak_bytes ? NULL : gpu_of(j, job, share[i].gpu);
 
 		if (g)
-			note_share(g, &share[i], !p->exit_ns, uses, waited_ns);
+			note_share(g, &share[i], !p->exit_ns, uses, &d);
 		placed |= uses && !unknown;
 	}
-	if (active && (!placed || partial))
-		note_astray(job, waited_ns);
+	if (d.active && (!placed || partial))
+		note_astray(job, &d);
 	if (partial)
 		note_unseen(j, job, !p->exit_ns);
 }
 
 /* A GPU of which a process holds memory, and nothing is heard, may be idle, or a call waits for it and returns later: up to
- * HOLD_NS the time is held back until that is known, so that idle time never has to be taken back. */
-static void gpu_quiet(struct zn_job_gpu *g, uint64_t ns)
+ * HOLD_NS the time is held back until that is known, so that idle time never has to be taken back. Nothing is held back where waits
+ * that go on are known, or the wait is for a rank that does not come. */
+static void gpu_quiet(struct zn_job_gpu *g, uint64_t ns, bool waits_known)
 {
-	g->quiet_ns += ns;
+	uint64_t hold_ns = g->open && !waits_known && !g->hangs ? HOLD_NS : 0;
+
 	g->held_ns += ns;
-	if (g->open && g->held_ns <= HOLD_NS)
+	if (g->held_ns <= hold_ns)
 		return;
-	g->idle_ns += g->held_ns - (g->open ? HOLD_NS : 0);
-	g->held_ns = g->open ? HOLD_NS : 0;
+	g->idle_ns += g->held_ns - hold_ns;
+	g->held_ns = hold_ns;
 }
 
-static void gpu_busy(struct zn_job_gpu *g, uint64_t ns)
+/* Calls that came back may have waited in time that was held back. The rest of this time is quiet. */
+static void gpu_busy(struct zn_job_gpu *g, uint64_t ns, bool waits_known)
 {
-	uint64_t waited = zn_job_clamp_before(g->waited_ns, ns);
+	uint64_t busy_ns = g->tick_busy_ns < ns ? g->tick_busy_ns : ns;
+	uint64_t waited_ns = zn_job_clamp_before(g->waited_ns, busy_ns);
 
-	if (waited > g->held_ns)
-		waited = g->held_ns;
-	g->busy_ns += ns + waited;
-	g->idle_ns += g->held_ns - waited;
+	if (waited_ns > g->held_ns)
+		waited_ns = g->held_ns;
+	g->busy_ns += busy_ns + waited_ns;
+	g->active_ns += (g->tick_active_ns < ns ? g->tick_active_ns : ns) + waited_ns;
+	g->idle_ns += g->held_ns - waited_ns;
 	g->quiet_ns = g->held_ns = 0;
+	gpu_quiet(g, ns - busy_ns, waits_known);
 }
 
 /* The time since it was counted last, up to a moment. While a process did something on a GPU that could not be told, the
  * others are not said to be idle. */
-void zn_job_gpus_count(struct zn_job *job, uint64_t now_ns)
+void zn_job_gpus_count(const struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 {
 	uint64_t ns = zn_job_clamp_before(now_ns, job->counted_ns);
+	bool waits_known = j->activity && zn_agg_measures(j->agg, ZN_FAM_SCHED);
 
 	for (uint32_t i = 0; i < job->gpu_count; i++) {
 		struct zn_job_gpu *g = &job->gpu[i];
 
+		g->quiet_ns += ns;
 		if (g->active && g->allocated)
-			gpu_busy(g, ns);
+			gpu_busy(g, ns, waits_known);
 		else if (g->allocated && !job->astray)
-			gpu_quiet(g, ns);
+			gpu_quiet(g, ns, waits_known);
 		else
 			g->quiet_ns = 0; /* it may be that one */
-		g->active = false;
-		g->waited_ns = 0;
+		g->active = g->hangs = false;
+		g->waited_ns = g->tick_busy_ns = g->tick_active_ns = 0;
 	}
 	job->astray = false;
 	if (now_ns > job->counted_ns)

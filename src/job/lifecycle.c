@@ -179,7 +179,7 @@ static void resume(struct zn_jobs *j, struct zn_job *job)
 
 static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 {
-	zn_job_gpus_count(job, at_ns);
+	zn_job_gpus_count(j, job, at_ns);
 	for (uint32_t i = 0; i < job->gpu_count; i++) {
 		job->gpu[i].idle_ns += job->gpu[i].held_ns;
 		job->gpu[i].held_ns = 0;
@@ -264,7 +264,7 @@ static void life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 	}
 	job->state = last_sign(j, job) ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
 	if (job->state == ZN_JOB_RUNNING)
-		zn_job_gpus_count(job, now_ns);
+		zn_job_gpus_count(j, job, now_ns);
 }
 
 /* Jobs whose id runs again, before a record or a report of the new one takes the place of theirs. */

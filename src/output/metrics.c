@@ -109,7 +109,8 @@ static const size_t nccl_errors = offsetof(struct zn_hist, errors);
 static const bool entries = false, limit = true, waiting = true, down = false;
 
 static const struct zn_metric_job_gpu job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
-static const struct zn_metric_job_gpu job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true};
+static const struct zn_metric_job_gpu job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true},
+				      job_active = {offsetof(struct zn_job_gpu, active_ns), 9, true};
 static const size_t missing_since = offsetof(struct zn_missing, since_ns),
 		    missing_doing = offsetof(struct zn_missing, doing_ns);
 static const struct zn_metric_job_gpu job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
@@ -254,7 +255,9 @@ static const struct zn_metric table[] = {
 	{"zernel_job_gpu_memory_peak_bytes", GAUGE, "job_id,gpu_id", zn_metrics_job_gpus, &job_peak,
 		"Highest GPU memory use of all processes of a job together, as seen at a tick, or of one of them at any time. Absent where the memory of one of them is not known."},
 	{"zernel_job_gpu_busy_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_busy,
-		"Time of a job in which a process of it that had memory on that GPU called CUDA or NCCL: the ticks with such a call, and how long the call waited, up to a minute."},
+		"Time of a job in which a process of it that had memory on that GPU launched, copied, communicated or waited for it, to a twentieth of a second; not while it waits for a rank that does not come."},
+	{"zernel_job_gpu_active_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_active,
+		"The same, and a tenth of a second behind each launch that nobody waits for: at most for how long the GPU had work, but for kernels that run longer than that alone."},
 	{"zernel_job_gpu_idle_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_idle,
 		"All other time of a job on a GPU that it was given or has used. It is told up to a minute late while a process of it has memory there."},
 	{"zernel_job_progress_age_seconds", GAUGE, "job_id", zn_metrics_job_progress_age, NULL,

@@ -151,6 +151,7 @@ static void entry_gpus(struct zn_json *j, const struct zn_job *job)
 		zn_json_bool(j, g->allocated);
 		key_peak(j, g, true);
 		zn_json_key_scaled(j, "busy_s", g->busy_ns, NS);
+		zn_json_key_scaled(j, "active_s", g->active_ns, NS);
 		zn_json_key_scaled(j, "idle_s", g->idle_ns, NS);
 		zn_json_key_scaled(j, "quiet_s", g->quiet_ns, NS);
 		zn_json_close(j, '}');
@@ -309,6 +310,7 @@ static void gpu_time(struct zn_json *j, const struct zn_job *job, const struct z
 	uint64_t all = g->busy_ns + g->idle_ns;
 
 	zn_json_key_scaled(j, "busy_seconds", g->busy_ns, NS);
+	zn_json_key_scaled(j, "active_seconds", g->active_ns, NS);
 	zn_json_key_scaled(j, "idle_seconds", g->idle_ns, NS);
 	if (all && !(g->partial && job->gpu_count > 1))
 		zn_json_key_scaled(j, "busy_share", (uint64_t)((__uint128_t)g->busy_ns * 10000 / all), 4);
@@ -319,6 +321,7 @@ static void gpu_time(struct zn_json *j, const struct zn_job *job, const struct z
 static void gpu_no_time(struct zn_json *j)
 {
 	zn_json_key_null(j, "busy_seconds");
+	zn_json_key_null(j, "active_seconds");
 	zn_json_key_null(j, "idle_seconds");
 	zn_json_key_null(j, "busy_share");
 }

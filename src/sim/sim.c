@@ -71,22 +71,23 @@
 #define LEAK_FREED_MS 240000
 
 /* Of scenarios: a cycle gives the built-in rules the time that they look back on, and that they wait. */
-#define CYCLE_S       240
-#define STARVED_TIMES 12
-#define SLOW_TIMES    4
-#define LATE_NS       15000000 /* at each all_reduce */
-#define EARLY_NS      300000   /* below this, at every collective */
-#define RETRANSMIT_MS 10
-#define COST_NS       1000 /* of a hooked call */
-#define TINY_LAUNCHES 14   /* per millisecond */
-#define LOST_EVERY_MS 1000
-#define KILL_EVERY_MS 5000
-#define IDLE_GPU      3
-#define BROKEN_GPU    2
-#define BROKEN_XID    94 /* a memory error that was contained */
-#define HUNG_RANK     5
-#define COPY_TIMES    40
-#define PAUSES_S      600
+#define CYCLE_S         240
+#define STARVED_TIMES   12
+#define SLOW_TIMES      4
+#define LATE_NS         15000000 /* at each all_reduce */
+#define EARLY_NS        300000   /* below this, at every collective */
+#define RETRANSMIT_MS   10
+#define COST_NS         1000 /* of a hooked call */
+#define TINY_LAUNCHES   14   /* per millisecond */
+#define LOST_EVERY_MS   1000
+#define KILL_EVERY_MS   5000
+#define IDLE_GPU        3
+#define LITTLE_EVERY_MS 2000
+#define BROKEN_GPU      2
+#define BROKEN_XID      94 /* a memory error that was contained */
+#define HUNG_RANK       5
+#define COPY_TIMES      40
+#define PAUSES_S        600
 
 /* The first job runs this long, and the next one comes after a pause. */
 #define JOB_MS       300000
@@ -162,6 +163,7 @@ static const struct {
 } ranks[ZN_SIM_RANKS] = {{1000, 0}, {985, 0}, {1015, 3}, {1120, 3}, {960, 7}, {1005, 6}, {990, 0}, {1030, 0}};
 
 static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 2400,
+	[ZN_SCENARIO_NEARLY_IDLE] = 2400,
 	[ZN_SCENARIO_SLOW_LAUNCH] = 900,
 	[ZN_SCENARIO_OOM] = 900,
 	[ZN_SCENARIO_XID] = 900,
@@ -820,7 +822,10 @@ static void run_rank(struct zn_sim *s, uint32_t rank)
 
 static bool idles(const struct zn_sim *s, uint32_t rank)
 {
-	return s->phase == ZN_SCENARIO_IDLE_GPU && rank / 2 == IDLE_GPU;
+	bool now = s->phase == ZN_SCENARIO_IDLE_GPU ||
+		(s->phase == ZN_SCENARIO_NEARLY_IDLE && s->elapsed_ms % LITTLE_EVERY_MS);
+
+	return now && rank / 2 == IDLE_GPU;
 }
 
 static void enter_driver(struct zn_sim *s, bool enters)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tick TIMES [hang]: what a tick of the daemon costs with 64 processes, of one job, in 128 communicators of 16 ranks each. Prints
+ * tick TIMES [hang]: what a tick of the daemon, and the looks before it, cost with 64 processes, of one job, in 128 communicators of 16 ranks each. Prints
  * the median and the longest of that many, as CPU time in ns. "hang": one process in four is missing in all of its communicators,
  * and the others wait for it; /proc is asked what it does, so the processes are there.
  */
@@ -23,6 +23,7 @@ static struct zn_progress progress;
 static struct zn_ranks ranks;
 static struct zn_stopped stopped;
 static struct zn_causes causes;
+static struct zn_activity activity;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_flows flows;
@@ -61,10 +62,8 @@ static void join(uint32_t slot)
 	for (uint32_t m = 0; m < RANKS; m++) {
 		struct zn_proc *p = process[(slot * 7 + m) % PROCESSES];
 
-		s->member[s->members++] = (struct zn_skew_rank){.tgid = p->tgid,
-			.row = (uint32_t)(p - plain.arena.procs),
-			.id = p->id,
-			.rank = m};
+		s->member[s->members++] = (struct zn_skew_rank){
+			.tgid = p->tgid, .row = (uint32_t)(p - plain.arena.procs), .id = p->id, .rank = m};
 	}
 }
 
@@ -80,8 +79,16 @@ static void begin(void)
 	zn_causes_init(&causes, &agg, &progress, &ranks);
 	stopped.proc = causes.proc = "/proc";
 	causes.stopped = &stopped;
-	view = (struct zn_view){.options = &options, .agg = &agg, .alerts = &alerts, .jobs = &jobs, .signals = &kernel_signals,
-		.progress = &progress, .ranks = &ranks, .stopped = &stopped, .causes = &causes, .jobs_progress = &jobs_progress,
+	view = (struct zn_view){.options = &options,
+		.agg = &agg,
+		.alerts = &alerts,
+		.jobs = &jobs,
+		.signals = &kernel_signals,
+		.progress = &progress,
+		.ranks = &ranks,
+		.stopped = &stopped,
+		.causes = &causes,
+		.jobs_progress = &jobs_progress,
 		.node = "bench"};
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
@@ -139,6 +146,8 @@ static uint64_t tick(uint64_t now_ns)
 {
 	uint64_t start_ns = cpu_ns();
 
+	for (uint64_t ms = ZN_ACTIVITY_MS; ms <= 1000; ms += ZN_ACTIVITY_MS)
+		zn_activity_look(&activity, &agg, &ranks, now_ns - ZN_NS_PER_S + ms * ZN_NS_PER_MS);
 	zn_agg_tick(&agg, now_ns);
 	zn_signals_tick(&kernel_signals, &agg, now_ns);
 	zn_progress_tick(&progress, &agg, now_ns);

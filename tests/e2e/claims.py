@@ -137,14 +137,13 @@ def one_gpu_is_used_and_one_is_not():
     wait_until(lambda: gpus()["1"]["idle_s"] > 1, "a second of idle time")
     wait_until(lambda: gpus()["0"]["quiet_s"] > 1, "a second of silence")
     got = gpus()
-    check(0 < got["0"]["busy_s"] < got["1"]["idle_s"], f"GPU 0 was used for a tick: {got}")
-    equal((got["0"]["idle_s"], got["0"]["peak_bytes"]), (0, 13 << 20), "GPU 0, on which a call may be waiting")
+    check(0 < got["0"]["busy_s"] < 0.5, f"GPU 0 was used for a moment: {got}")
+    check(got["0"]["idle_s"] > 1 and got["0"]["peak_bytes"] == 13 << 20, f"GPU 0, on which no call is waiting: {got}")
     equal((got["1"]["busy_s"], got["1"]["peak_bytes"], got["1"]["allocated"]), (0, 0, True), "GPU 1")
     metrics = daemon.metrics()
     check(metrics.one("zernel_job_gpu_idle_seconds_total", job_id="mine", gpu_id="1") > 1, "the series of GPU 1")
     job("end", "mine")
     got = {g["gpu_id"]: g for g in report("mine")["gpus"]}
-    check(got["0"]["idle_seconds"] > 1, f"at its end it is known that none was: {got}")
     total = [round(g["busy_seconds"] + g["idle_seconds"], 6) for g in got.values()]
     equal(total[0], total[1], "time of both")
 

@@ -583,6 +583,28 @@ T(gpu_idle)
 	ended->gone = true;
 }
 
+/* A GPU that was busy, then hardly used, then not at all: each is said as that. */
+T(gpu_nearly_idle)
+{
+	struct series *idle, *busy;
+
+	start();
+	idle = ADD("zernel_job_gpu_idle_seconds_total", 100, {"job_id", "4711"}, {"gpu_id", "4"});
+	busy = ADD("zernel_job_gpu_busy_seconds_total", 100, {"job_id", "4711"}, {"gpu_id", "4"});
+	for (int i = 0; i < 1000; i++, busy->value++)
+		tick();
+	CHECK_EQ(alerts.count, 0);
+	for (int i = 0; i < 1000; i++, idle->value += 0.95, busy->value += 0.05)
+		tick();
+	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(state_of("gpu_nearly_idle"), ZN_FIRING);
+	CHECK_STR(annotation(&alerts.alert[0], "summary"), "job 4711 hardly uses GPU 4: it is idle 95 % of the time");
+	for (int i = 0; i < 1000; i++, idle->value++)
+		tick();
+	CHECK_EQ(alerts.count, 1);
+	CHECK_EQ(state_of("gpu_idle"), ZN_FIRING);
+}
+
 T(stalled_on_data)
 {
 	struct series *s;
@@ -871,6 +893,7 @@ int main(void)
 	RUN(gpu_allocation_failed);
 	RUN(data_starvation);
 	RUN(gpu_idle);
+	RUN(gpu_nearly_idle);
 	RUN(stalled_on_data);
 	RUN(nccl_straggler);
 	RUN(driver_contention);

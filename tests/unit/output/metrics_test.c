@@ -1650,7 +1650,8 @@ static void known_figures_as_json(void)
 
 static const char *const job_keys[] = {"job_id", "restart", "state", "user", "uid", "account", "partition", "name",
 	"nodes", "start_ms", "end_ms", "elapsed_s", "processes", "processes_gone", "launches", "nccl_bytes", "gpus"};
-static const char *const job_gpu_keys[] = {"gpu_id", "allocated", "peak_bytes", "busy_s", "idle_s", "quiet_s"};
+static const char *const job_gpu_keys[] = {
+	"gpu_id", "allocated", "peak_bytes", "busy_s", "active_s", "idle_s", "quiet_s"};
 static const struct {
 	const char *path, *want;
 } known_job_json[] = {

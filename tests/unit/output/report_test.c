@@ -319,9 +319,9 @@ static const char exact[] =
 	"\"dtod\":{\"calls\":66,\"bytes\":4010},\"other\":{\"calls\":68,\"bytes\":4012}},"
 	"\"nccl_init\":{\"calls\":2,\"errors\":0,\"seconds\":3},"
 	"\"allocations\":{\"calls\":84,\"bytes\":8800,\"frees\":74,\"oom\":6,\"other_failures\":4},"
-	"\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,\"peak_bytes\":1200,\"total_bytes\":81920,\"busy_seconds\":1,"
+	"\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,\"peak_bytes\":1200,\"total_bytes\":81920,\"busy_seconds\":1,\"active_seconds\":1,"
 	"\"idle_seconds\":2.25,\"busy_share\":0.3076},"
-	"{\"gpu_id\":\"1\",\"allocated\":true,\"peak_bytes\":0,\"total_bytes\":81920,\"busy_seconds\":0,"
+	"{\"gpu_id\":\"1\",\"allocated\":true,\"peak_bytes\":0,\"total_bytes\":81920,\"busy_seconds\":0,\"active_seconds\":0,"
 	"\"idle_seconds\":3.25,\"busy_share\":0}],"
 	"\"not_measured\":[{\"what\":\"I/O\",\"why\":\"not measured by this version\"}],"
 	"\"nccl\":[{\"op\":\"all_reduce\",\"calls\":10,\"bytes\":10090,\"errors\":2,\"seconds\":0.02,\"p50_ms\":1.998848,"
@@ -799,7 +799,7 @@ T(memory_that_was_not_seen)
 	got = report(job);
 	CHECK(strstr(text, "\"gpu_id\":\"0\",\"allocated\":true,\"peak_bytes\":1200,"));
 	CHECK(strstr(text,
-		"\"gpu_id\":\"1\",\"allocated\":true,\"peak_bytes\":null,\"total_bytes\":81920,\"busy_seconds\":0,"));
+		"\"gpu_id\":\"1\",\"allocated\":true,\"peak_bytes\":null,\"total_bytes\":81920,\"busy_seconds\":0,\"active_seconds\":0,"));
 	CHECK_EQ(!strstr(text, "\"busy_share\":null"), false);
 	CHECK(strstr(text, "\"what\":\"GPU memory where no peak is given\",\"why\":\"processes used the GPU before"));
 	CHECK(strstr(line_of(got), "gpu_peak=-/- ") && strstr(line_of(got), " gpu_unused=0 "));
@@ -827,7 +827,7 @@ static const struct {
 	{"huge numbers",
 		"{\"wall_seconds\":1e300,\"launches\":{\"count\":1e300},\"sync_wait\":{\"seconds\":1e300},"
 		"\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,\"peak_bytes\":18446744073709551615,"
-		"\"total_bytes\":18446744073709551615,\"busy_seconds\":1e308,\"idle_seconds\":1e308,\"busy_share\":1e9}],"
+		"\"total_bytes\":18446744073709551615,\"busy_seconds\":1e308,\"active_seconds\":1e308,\"idle_seconds\":1e308,\"busy_share\":1e9}],"
 		"\"nccl_init\":{\"calls\":1},\"nccl\":[{\"bytes\":1e300}],\"lost\":{\"a\":1e300}}",
 		"16.0E", "gpu_peak=16.0E/16.0E"},
 	{"negative numbers",
@@ -912,8 +912,8 @@ static const char exact_jobs[] =
 	"\"user\":\"user1000\",\"uid\":1000,\"account\":\"physics\",\"partition\":\"short\",\"name\":\"say \\\"hi\\\"\","
 	"\"nodes\":\"2\",\"start_ms\":1709165800000,\"end_ms\":1709165803250,\"elapsed_s\":3.25,\"processes\":1,"
 	"\"processes_gone\":1,\"launches\":612,\"nccl_bytes\":10116,\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,"
-	"\"peak_bytes\":1200,\"busy_s\":1,\"idle_s\":2.25,\"quiet_s\":1},{\"gpu_id\":\"1\",\"allocated\":true,"
-	"\"peak_bytes\":0,\"busy_s\":0,\"idle_s\":3.25,\"quiet_s\":3.25}]}]}";
+	"\"peak_bytes\":1200,\"busy_s\":1,\"active_s\":1,\"idle_s\":2.25,\"quiet_s\":1},{\"gpu_id\":\"1\",\"allocated\":true,"
+	"\"peak_bytes\":0,\"busy_s\":0,\"active_s\":0,\"idle_s\":3.25,\"quiet_s\":3.25}]}]}";
 
 static struct zn_str jobs_json(void)
 {

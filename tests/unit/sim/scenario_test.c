@@ -29,6 +29,7 @@ static const struct row {
 	{"data_starvation", ZN_SCENARIO_STARVATION, 0},
 	{"stalled_on_data", ZN_SCENARIO_STARVATION, 0},
 	{"gpu_idle", ZN_SCENARIO_IDLE_GPU, 0},
+	{"gpu_nearly_idle", ZN_SCENARIO_NEARLY_IDLE, 0},
 	{"nccl_straggler", ZN_SCENARIO_STRAGGLER, ALSO_WAITS},
 	{"launch_latency_unusual", ZN_SCENARIO_SLOW_LAUNCH, 0},
 	{"driver_contention", ZN_SCENARIO_CONTENTION, 0},
@@ -136,6 +137,7 @@ static struct zn_ranks ranks;
 static struct zn_flows flows;
 static struct zn_jobs_progress jobs_progress;
 static struct zn_causes causes;
+static struct zn_activity activity;
 static struct zn_view view;
 
 static size_t row_of(const char *alert)
@@ -187,12 +189,14 @@ static void start(enum zn_scenario scenario)
 	memset(&ranks, 0, sizeof(ranks));
 	memset(&jobs_progress, 0, sizeof(jobs_progress));
 	memset(&causes, 0, sizeof(causes));
+	memset(&activity, 0, sizeof(activity));
 	zn_ranks_init(&ranks, &agg, &progress, NULL);
 	zn_causes_init(&causes, &agg, &progress, &ranks);
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
 		zn_history_open(&history) || zn_baselines_open(&baselines))
 		abort();
+	jobs.activity = &activity;
 	alerts.changed = note;
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,
@@ -222,11 +226,13 @@ static void stop(void)
 
 static void one_second(void)
 {
-	uint64_t now;
+	uint64_t before = zn_now_ns(), now = before + ZN_NS_PER_S;
 
 	second++;
-	now = zn_now_ns();
-	zn_sim_step(&sim, 1000);
+	for (uint64_t ms = 100; ms <= 1000; ms += 100) {
+		zn_sim_step(&sim, 100);
+		zn_activity_look(&activity, &agg, &ranks, before + ms * ZN_NS_PER_MS);
+	}
 	zn_agg_tick(&agg, now);
 	zn_signals_tick(&kernel_signals, &agg, now);
 	zn_progress_tick(&progress, &agg, now);
@@ -290,6 +296,7 @@ static const struct {
 	{ZN_SCENARIO_STARVATION, "input_cpu", false},
 	{ZN_SCENARIO_STRAGGLER, "straggler", false},
 	{ZN_SCENARIO_IDLE_GPU, "idle", false},
+	{ZN_SCENARIO_NEARLY_IDLE, "idle", false},
 	{ZN_SCENARIO_SLOW_LAUNCH, "launch_latency_unusual", true},
 	{ZN_SCENARIO_CONTENTION, "driver_contention", false},
 	{ZN_SCENARIO_RETRANSMITS, "network", false},

@@ -2479,7 +2479,20 @@ uint64_t zn_progress_last(const struct zn_progress *g, uint32_t row, uint32_t id
 
 /* ---- model/ranks.c (zn_ranks_ zn_missing_ zn_all_wait): which rank the others wait for, and what it does instead. ---- */
 
-#define ZN_DOING_TEXT  80
+#define ZN_DOING_TEXT   80
+#define ZN_THREADS_SEEN 64 /* of one process */
+struct zn_thread_seen {
+	uint32_t tid;
+	char state; /* as in struct zn_procfs_stat */
+	char name[16], place[48];
+	char syscall[32]; /* number and the first argument, "running", or empty: not known */
+};
+struct zn_threads {
+	uint32_t pid;
+	bool done;
+	uint32_t count, all; /* of thread[]; of the process */
+	struct zn_thread_seen thread[ZN_THREADS_SEEN];
+};
 #define ZN_PLACE_BYTES 64 /* of the name of a function of the kernel */
 /* A rank of a communicator that others may wait for. */
 struct zn_missing {
@@ -3103,6 +3116,7 @@ struct zn_finding_of {
 	struct zn_tag job;  /* serial 0: the processes of none */
 	const char *job_id; /* empty: none */
 };
+bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a);
 /* Those that fire, the weightiest first: how many. What a cause of lost time says already is not among them. */
 size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, struct zn_finding to[ZN_FINDINGS_MAX]);
 
@@ -3897,17 +3911,20 @@ bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
 /* Of zn_ranks: in which function of the kernel a process sleeps, as it was last seen; empty: not known yet, or it runs. */
 void zn_find_place(void *find, uint32_t pid, char to[ZN_PLACE_BYTES]);
+/* Of struct zn_flights: fills in what the threads of a process do; the same request is to be asked again until it is there. */
+bool zn_find_threads(void *find, struct zn_threads *to);
 uint64_t zn_find_partial_gpus(void *find);
 void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
 
-/* ---- job/message.c (zn_message_ zn_key_ zn_verb_): what is said over the control socket, and kept in a file while
+/* ---- job/message.c (zn_message_ zn_key_ zn_verb_ zn_job_file): what is said over the control socket, and kept in a file while
  * the daemon is down. ---- */
 
 #define ZN_MESSAGE_BYTES 4096 /* one datagram, or one file */
 #define ZN_VALUE_BYTES   257  /* of one value with its NUL: printable ASCII */
-enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VERB_REPORT };
+enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VERB_REPORT, ZN_VERB_HANG };
+#define ZN_VERB_LAST ZN_VERB_HANG
 /* Column 2 is the key as it is written; column 3 the variable of Slurm's prolog and epilog that it is copied from. */
 #define ZN_KEYS(X)                                                                                                     \
 	X(ID, "id", "SLURM_JOB_ID")                                                                                    \
@@ -3978,6 +3995,9 @@ int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
 bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control);
 /* "<prefix><id>[_<restart>]<suffix>": of a record (ZN_SPOOL_RECORD, "") or a report ("", ".json"). */
 void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uint32_t restart, const char *suffix);
+#define ZN_FLIGHTS 4 /* records of hangs that are kept of one job; a later episode takes the place of the oldest */
+/* job empty: the processes of none. episode: from 1 on. No job's id is so long that its report has such a name. */
+void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode);
 
 /* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
 
@@ -4245,6 +4265,11 @@ void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* w
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+/* Of the group of a process, ZN_NOT_KNOWN each where it has none. False: the group cannot be read. */
+struct zn_cgroup_memory {
+	uint64_t used, limit, oom_kills;
+};
+bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
 /* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
 
@@ -4514,11 +4539,12 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 void zn_alerts_json(struct zn_out *o, struct zn_view *v);
 int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
 
-/* ---- output/why.c (zn_why_item zn_why_json): why a job is slow, as JSON. ---- */
+/* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
 /* One entry of why: {job_id (null: the processes of none), processes, says, causes: [{cause, percent, lost_s, says, next, sure,
  * metric}]} over the last minute; with timeline also {step_s, steps, CAUSE: [per cent of each step]}. i: 0 and up until false;
  * where nothing is written there is none. job: of it alone; empty: of all. */
+const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g); /* empty: none */
 bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline);
 void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter);
 
@@ -4533,6 +4559,37 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
  * processes_gone, launches (without captured ones), nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s,
  * quiet_s}]. */
 void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
+
+/* ---- output/flight.c (zn_flight): what is known of a job that hangs, written at that moment. ---- */
+
+#define ZN_FLIGHT_TEXT (96 << 10)
+struct zn_flight_group {
+	uint32_t serial; /* of the job; 0: none */
+	uint32_t episodes;
+	bool written; /* in this episode */
+};
+struct zn_flights {
+	struct zn_view *view;
+	/* asks what the threads of a process do; true: they are there, or it has gone. NULL: nobody knows */
+	bool (*look)(void *owner, struct zn_threads *threads);
+	void *owner_of_look;
+	void (*write)(void *owner, const char *name, struct zn_str text);
+	void *owner;
+	uint64_t now_ns, since_ns;
+	bool asks; /* for the threads of a job's process: since then, and of which group */
+	uint32_t asked;
+	struct zn_threads threads;
+	struct zn_flight_group group[ZN_JOBS_MAX + 1]; /* as in struct zn_causes */
+	char text[ZN_FLIGHT_TEXT];
+};
+void zn_flights_tick(struct zn_flights *t, uint64_t now_ns); /* after zn_alerts_tick() */
+/* Episodes so far. */
+static inline uint32_t zn_flights_of(const struct zn_flights *t, struct zn_tag job)
+{
+	const struct zn_flight_group *g = &t->group[job.serial && job.slot < ZN_JOBS_MAX ? job.slot : ZN_JOBS_MAX];
+
+	return g->serial == job.serial ? g->episodes : 0;
+}
 
 /* ---- output/report_text.c (zn_report_): a report as people read it. ---- */
 
@@ -4617,6 +4674,7 @@ struct zn_view {
 	const struct zn_jobs_progress *jobs_progress; /* NULL: none (tests) */
 	const struct zn_causes *causes;               /* NULL: none (tests) */
 	const struct zn_stopped *stopped;             /* NULL: none (tests) */
+	const struct zn_flights *flights;             /* NULL: none (tests) */
 	struct zn_flows *flows;                       /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
@@ -5063,6 +5121,10 @@ int zn_status_main(int argc, char **argv);
 /* ---- cli/why.c (zn_why_main): what the jobs of a node lose their time to, as plain lines. ---- */
 
 int zn_why_main(int argc, char **argv);
+
+/* ---- cli/hang.c (zn_hang_): the record of a hang as people read it. ---- */
+
+void zn_hang_page(struct zn_out *o, struct zn_str json);
 
 /* ---- cli/job.c (zn_jobctl_): the client verb `zernel job`. ---- */
 

@@ -35,6 +35,7 @@ struct daemon {
 	struct zn_ranks ranks;
 	struct zn_stopped stopped;
 	struct zn_activity activity;
+	struct zn_flights flights;
 	struct zn_io activity_look;
 	bool looks; /* that timer runs: somebody has used a GPU */
 	struct zn_jobs_progress jobs_progress;
@@ -189,6 +190,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_history_tick(d->history, &d->agg, boot);
 	zn_baselines_tick(d->baselines, &d->view, boot);
 	zn_alerts_tick(&d->alerts, now);
+	zn_flights_tick(&d->flights, now);
 	zn_courier_tick(&d->courier);
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
@@ -227,6 +229,11 @@ static void on_job_end(void *daemon, struct zn_job *job)
 	zn_report_json(&o, &d->view, job);
 	job->reported = zn_scribe_write(&d->scribe, ZN_SHELF_REPORTS, name, (struct zn_str){text, o.len});
 	zn_spool_forget(&d->scribe, job);
+}
+
+static void on_flight(void *daemon, const char *name, struct zn_str text)
+{
+	zn_scribe_write(&((struct daemon *)daemon)->scribe, ZN_SHELF_REPORTS, name, text);
 }
 
 #define SIM_STEP_MS 100
@@ -317,6 +324,10 @@ static void view_open(struct daemon *d)
 	v->progress = &d->progress;
 	v->ranks = &d->ranks;
 	v->stopped = &d->stopped;
+	v->flights = &d->flights;
+	d->flights.view = v;
+	d->flights.write = on_flight;
+	d->flights.owner = d;
 	v->jobs_progress = &d->jobs_progress;
 	v->http = &d->serve.stats;
 	v->start_ns = zn_now_ns();
@@ -418,6 +429,8 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->agg.facts = zn_find_facts;
 	d->ranks.place = zn_find_place;
 	d->ranks.owner = d->find;
+	d->flights.look = zn_find_threads;
+	d->flights.owner_of_look = d->find;
 	d->agg.ledger = zn_find_ledger;
 	d->agg.partial_gpus = zn_find_partial_gpus;
 	d->agg.look = zn_find_look;

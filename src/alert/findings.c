@@ -103,7 +103,7 @@ static bool uses_gpu(const struct zn_finding_of *of, const char *id, const char 
 }
 
 /* What has none of these labels is about the node, and with it about all that runs there. */
-static bool concerns(const struct zn_finding_of *of, const struct zn_alert *a)
+bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a)
 {
 	const char *job = zn_alert_label(a, "job_id"), *pid = zn_alert_label(a, "pid");
 	const char *id = zn_alert_label(a, "gpu_id"), *pci = zn_alert_label(a, "pci");
@@ -159,7 +159,7 @@ size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, st
 		const struct zn_alert *alert = &a->alert[i];
 		struct zn_finding f;
 
-		if (alert->state != ZN_FIRING || is_told(alert->rule->name) || !concerns(of, alert))
+		if (alert->state != ZN_FIRING || is_told(alert->rule->name) || !zn_finding_concerns(of, alert))
 			continue;
 		fill(&f, alert);
 		insert(to, &count, &f);

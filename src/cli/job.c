@@ -18,13 +18,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define USAGE                                                                                                          \
-	"usage: zernel job start ID [--cgroup PATH | --pid N] [KEY=VALUE...]    a job begins (root)\n"                 \
-	"       zernel job end ID [KEY=VALUE...]                                it has ended (root)\n"                 \
-	"       zernel job start|end --slurm                                    the same in a prolog or epilog\n"      \
-	"       zernel job list                                                 jobs of this node\n"                   \
-	"       zernel job show ID                                              one of them\n"                         \
-	"       zernel job report ID [--line]                                   what it did: its owner and root\n"     \
+#define USAGE                                                                                                            \
+	"usage: zernel job start ID [--cgroup PATH | --pid N] [KEY=VALUE...]    a job begins (root)\n"                   \
+	"       zernel job end ID [KEY=VALUE...]                                it has ended (root)\n"                   \
+	"       zernel job start|end --slurm                                    the same in a prolog or epilog\n"        \
+	"       zernel job list                                                 jobs of this node\n"                     \
+	"       zernel job show ID                                              one of them\n"                           \
+	"       zernel job report ID [--line]                                   what it did: its owner and root\n"       \
+	"       zernel job hang ID                                              what was known when it hung, likewise\n" \
 	"       each also: --id ID, --restart N, --json, --control PATH\n"
 #define EXIT_USAGE  2
 #define PATIENCE_NS (10 * ZN_NS_PER_S)
@@ -82,7 +83,7 @@ static void complain(const char *format, ...)
 
 #define BIT(verb)  (1u << ZN_VERB_##verb)
 #define TAGS       (BIT(START) | BIT(END))
-#define ABOUT_JOBS (TAGS | BIT(SHOW) | BIT(REPORT))
+#define ABOUT_JOBS (TAGS | BIT(SHOW) | BIT(REPORT) | BIT(HANG))
 
 static const struct argument {
 	const char *name;
@@ -159,7 +160,7 @@ static int take_option(struct call *c, char **argv, int at)
 
 static bool take_verb(struct call *c, const char *name)
 {
-	for (enum zn_verb verb = ZN_VERB_START; verb <= ZN_VERB_REPORT; verb++)
+	for (enum zn_verb verb = ZN_VERB_START; verb <= ZN_VERB_LAST; verb++)
 		if (!strcmp(name, zn_verb_name(verb)))
 			c->message.verb = verb;
 	return c->message.verb || misused("no such verb:", name);
@@ -168,7 +169,7 @@ static bool take_verb(struct call *c, const char *name)
 static bool take_arguments(struct call *c, int argc, char **argv)
 {
 	if (argc < 2) {
-		complain("a verb must follow: start, end, list, show or report");
+		complain("a verb must follow: start, end, list, show, report or hang");
 		return false;
 	}
 	if (!take_verb(c, argv[1]))
@@ -555,7 +556,9 @@ static bool print(struct call *c)
 	if (c->message.value[ZN_KEY_JSON][0])
 		return print_text(answer);
 	zn_term_begin(&t);
-	if (c->message.verb == ZN_VERB_LIST)
+	if (c->message.verb == ZN_VERB_HANG)
+		zn_hang_page(&t.out, answer);
+	else if (c->message.verb == ZN_VERB_LIST)
 		put_list(&t, answer);
 	else if (c->message.verb == ZN_VERB_SHOW)
 		put_members(&t, answer, "");

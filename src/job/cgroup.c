@@ -529,7 +529,7 @@ int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
-/* ---- limits of CPU time ---- */
+/* ---- limits ---- */
 
 /* Of a group of either version: throttled_usec, or throttled_time in nanoseconds. */
 static uint64_t throttled_of(const char *folder)
@@ -552,8 +552,9 @@ static uint64_t throttled_of(const char *folder)
 	return 0;
 }
 
-/* Which group limits the CPUs of a process, of its lines in /proc. */
+/* Which group of a process a controller limits, of its lines in /proc. */
 struct limits {
+	const char *controller;
 	const struct mounts *mounts;
 	const struct mount *mount; /* of the hierarchy that does; NULL: none */
 	char folder[PATH_BYTES];
@@ -567,7 +568,7 @@ static void limit_read(void *to, char *line)
 	uint32_t hierarchy;
 
 	group = line_split(line, &hierarchy, &controllers);
-	if (!group || has_dots(group) || (controllers[0] ? !list_has(controllers, "cpu") : l->mount != NULL))
+	if (!group || has_dots(group) || (controllers[0] ? !list_has(controllers, l->controller) : l->mount != NULL))
 		return;
 	m = folder_of(l->mounts, hierarchy, group, folder);
 	if (!m)
@@ -576,16 +577,24 @@ static void limit_read(void *to, char *line)
 	strcpy(l->folder, folder);
 }
 
+static struct limits *limits_of(const char *proc_root, uint32_t pid, const char *controller)
+{
+	static struct limits l;
+	char path[ZN_TEXT_MAX];
+
+	l = (struct limits){.controller = controller, .mounts = mounts_read(proc_root)};
+	snprintf(path, sizeof(path), "%s/%u/cgroup", proc_root, pid);
+	lines_read(path, limit_read, &l);
+	return &l;
+}
+
 /* Of its group and of all above it, as far as they can be seen. */
 static uint64_t throttled_ns(const char *proc_root, uint32_t pid)
 {
-	static struct limits l;
-	char path[ZN_TEXT_MAX], *end;
+	struct limits l = *limits_of(proc_root, pid, "cpu");
 	uint64_t ns = 0;
+	char *end;
 
-	l = (struct limits){.mounts = mounts_read(proc_root)};
-	snprintf(path, sizeof(path), "%s/%u/cgroup", proc_root, pid);
-	lines_read(path, limit_read, &l);
 	for (int depth = 0; l.mount && depth < DEPTH_MAX; depth++) {
 		ns += throttled_of(l.folder);
 		end = strrchr(l.folder, '/');
@@ -606,4 +615,32 @@ void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root)
 		zn_causes_throttled(c, g, throttled_ns(proc_root, g->queue_pid));
 		return;
 	}
+}
+
+/* A number at the start of a file, or behind a key at the start of a line; "max" is none. */
+static uint64_t number_of(const struct limits *l, const char *file, const char *key)
+{
+	char path[PATH_BYTES + 32], text[1024] = "\n";
+	const char *at;
+
+	snprintf(path, sizeof(path), "%s/%s", l->folder, file);
+	if (zn_file_read(path, text + 1, sizeof(text) - 1) <= 0)
+		return ZN_NOT_KNOWN;
+	at = strstr(text, key);
+	at += at ? strlen(key) : 0;
+	return at && isdigit((unsigned char)*at) ? strtoull(at, NULL, 10) : ZN_NOT_KNOWN;
+}
+
+bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to)
+{
+	struct limits l = *limits_of(proc_root, pid, "memory");
+
+	if (!l.mount)
+		return false;
+	*to = (struct zn_cgroup_memory){
+		.used = number_of(&l, l.mount->v2 ? "memory.current" : "memory.usage_in_bytes", "\n"),
+		.limit = number_of(&l, l.mount->v2 ? "memory.max" : "memory.limit_in_bytes", "\n"),
+		.oom_kills = number_of(&l, l.mount->v2 ? "memory.events" : "memory.oom_control", "\noom_kill "),
+	};
+	return to->used != ZN_NOT_KNOWN;
 }

@@ -27,6 +27,7 @@ static const struct {
 	[ZN_VERB_LIST] = {"list", false},
 	[ZN_VERB_SHOW] = {"show", true},
 	[ZN_VERB_REPORT] = {"report", true},
+	[ZN_VERB_HANG] = {"hang", true},
 };
 
 static const struct {
@@ -222,7 +223,7 @@ static int read_head(struct zn_message *m, struct zn_str *text, char why[ZN_TEXT
 	for (size_t i = ZN_VERB_START; i < ZN_LEN(verbs); i++)
 		if (equal(line, verbs[i].name))
 			m->verb = (enum zn_verb)i;
-	return m->verb ? 0 : fail(why, "no such verb; it may be start, end, list, show or report");
+	return m->verb ? 0 : fail(why, "no such verb; it may be start, end, list, show, report or hang");
 }
 
 static int read_pair(struct zn_message *m, struct zn_str line, char why[ZN_TEXT_MAX])
@@ -366,4 +367,15 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 		snprintf(to, ZN_NAME_BYTES, "%s%s_%u%s", prefix, id, restart, suffix);
 	else
 		snprintf(to, ZN_NAME_BYTES, "%s%s%s", prefix, id, suffix);
+}
+
+void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode)
+{
+	char suffix[16];
+
+	snprintf(suffix, sizeof(suffix), ".%u.json", (episode - 1) % ZN_FLIGHTS + 1);
+	if (*job)
+		zn_job_file(to, "hang-report-of-job-", job, restart, suffix);
+	else
+		zn_job_file(to, "hang-report-of-no-job", "", 0, suffix);
 }

@@ -442,6 +442,9 @@ static void lost_to(struct zn_json *j, const struct report *r)
 {
 	const struct zn_cause_group *g = r->view->causes ? &r->view->causes->group[r->job->slot] : NULL;
 
+	if (r->view->flights) /* how often it was recorded that it hung */
+		zn_json_key_u64(
+			j, "hangs", zn_flights_of(r->view->flights, (struct zn_tag){r->job->slot, r->job->serial}));
 	if (!g || g->serial != r->job->serial || !measured(r->view, ZN_FAM_SCHED))
 		return;
 	zn_json_key_open(j, "lost_to", '{');

@@ -9,7 +9,7 @@
 #define WINDOW_STEPS (60 / ZN_CAUSE_STEP_S)
 #define SECONDS      9 /* decimals from nanoseconds */
 
-static const char *job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
+const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
 {
 	const struct zn_job *job = v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_tag){index, g->serial}) : NULL;
 
@@ -27,7 +27,7 @@ struct answer {
 static void find_answer(struct answer *a, const struct zn_view *v, uint32_t index, const struct zn_cause_group *g,
 	const struct zn_cause_step *window)
 {
-	struct zn_finding_of of = {v->agg, {index, g->serial}, job_id(v, index, g)};
+	struct zn_finding_of of = {v->agg, {index, g->serial}, zn_why_job_id(v, index, g)};
 
 	a->causes = zn_why_list(g, window, v->causes->tick_ns, a->why);
 	a->findings = v->alerts ? zn_findings(v->alerts, &of, a->finding) : 0;
@@ -127,12 +127,12 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 	if (!v->causes || i > ZN_JOBS_MAX)
 		return false;
 	g = &v->causes->group[i];
-	if (!g->used || !g->processes || (*job && strcmp(job, job_id(v, i, g))))
+	if (!g->used || !g->processes || (*job && strcmp(job, zn_why_job_id(v, i, g))))
 		return true;
 	window = zn_causes_window(g, WINDOW_STEPS);
 	zn_json_open(j, '{');
-	if (*job_id(v, i, g))
-		zn_json_key_text(j, "job_id", job_id(v, i, g));
+	if (*zn_why_job_id(v, i, g))
+		zn_json_key_text(j, "job_id", zn_why_job_id(v, i, g));
 	else
 		zn_json_key_null(j, "job_id");
 	zn_json_key_u64(j, "processes", g->processes);

@@ -87,6 +87,7 @@ struct zn_find {
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
 	bool facts_wanted;                /* of some row */
 	struct place place[PLACES_MAX];
+	struct zn_threads threads;     /* the request at hand, and its answer; pid 0: none */
 	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
 
@@ -549,6 +550,8 @@ void zn_find_look(void *find, const struct zn_proc *p)
 
 /* ---- where processes sleep ---- */
 
+#define THREADS_COUNTED 4096
+
 static struct place *place_of(struct zn_find *f, uint32_t pid, uint64_t now_ns)
 {
 	struct place *oldest = &f->place[0];
@@ -578,6 +581,84 @@ void zn_find_place(void *find, uint32_t pid, char to[ZN_PLACE_BYTES])
 		place->asked_ns = now_ns;
 		memcpy(to, place->name, ZN_PLACE_BYTES);
 	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+bool zn_find_threads(void *find, struct zn_threads *to)
+{
+	struct zn_find *f = find;
+
+	pthread_mutex_lock(&f->lock);
+	if (f->threads.pid == to->pid && f->threads.done)
+		*to = f->threads;
+	else if (f->threads.pid != to->pid)
+		f->threads = (struct zn_threads){.pid = to->pid};
+	if (to->done)
+		f->threads.pid = 0;
+	pthread_mutex_unlock(&f->lock);
+	return to->done;
+}
+
+/* A line of a thread's file, without its end; empty: it cannot be read. */
+static void thread_line(uint32_t pid, uint32_t tid, const char *file, char *to, size_t cap)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/%s", pid, tid, file);
+	if (zn_file_read(path, to, cap) <= 0)
+		to[0] = 0;
+	to[strcspn(to, "\n")] = 0;
+}
+
+/* "7 0x4 0x7f..": the number and the first argument say enough. */
+static void thread_see(uint32_t pid, struct zn_thread_seen *t)
+{
+	struct zn_procfs_stat stat;
+	char text[256], *end, proc[48];
+
+	snprintf(proc, sizeof(proc), "/proc/%u/task", pid);
+	t->state = zn_procfs_stat(proc, t->tid, &stat) ? stat.state : '?';
+	thread_line(pid, t->tid, "comm", t->name, sizeof(t->name));
+	thread_line(pid, t->tid, "wchan", t->place, sizeof(t->place));
+	thread_line(pid, t->tid, "syscall", text, sizeof(text));
+	end = strchr(text, ' ');
+	end = end ? strchr(end + 1, ' ') : NULL;
+	snprintf(t->syscall, sizeof(t->syscall), "%.*s", end ? (int)(end - text) : 31, text);
+}
+
+/* Who starts a million threads is counted up to there. */
+static bool thread_found(void *to, int dir, const char *name)
+{
+	struct zn_threads *t = to;
+	unsigned long tid = strtoul(name, NULL, 10);
+
+	(void)dir;
+	if (!tid)
+		return true;
+	t->all++;
+	if (t->count < ZN_THREADS_SEEN)
+		t->thread[t->count++].tid = (uint32_t)tid;
+	return t->all < THREADS_COUNTED;
+}
+
+static void threads_serve(struct zn_find *f)
+{
+	static struct zn_threads t;
+	char path[64];
+
+	pthread_mutex_lock(&f->lock);
+	t = f->threads;
+	pthread_mutex_unlock(&f->lock);
+	if (!t.pid || t.done)
+		return;
+	snprintf(path, sizeof(path), "/proc/%u/task", t.pid);
+	zn_dir_read(path, thread_found, &t);
+	for (uint32_t i = 0; i < t.count; i++)
+		thread_see(t.pid, &t.thread[i]);
+	t.done = true;
+	pthread_mutex_lock(&f->lock);
+	if (f->threads.pid == t.pid)
+		f->threads = t;
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -691,6 +772,7 @@ static void round_run(struct zn_find *f)
 	__atomic_store_n(&f->round_ns, now_ns, __ATOMIC_RELAXED);
 	rings_drain(f);
 	places_serve(f, now_ns);
+	threads_serve(f);
 	if (!f->by_events && due(&f->polled_ns, now_ns, SCAN_MS))
 		f->scan_all = true;
 	work_run(f, now_ns);

@@ -305,12 +305,47 @@ static int report(struct zn_control *c, uid_t uid, struct zn_out *o)
 	return 0;
 }
 
+/* The last one that was kept, by its time: files of an earlier daemon may be there. */
+static struct zn_str kept_hang(struct zn_control *c)
+{
+	uint32_t restart = restart_of(c), best = 0;
+	struct zn_job *job = find(c);
+	uint64_t best_ms = 0, at_ms;
+	char name[ZN_NAME_BYTES];
+
+	if (restart == ZN_UNKNOWN)
+		restart = job ? job->restart : 0;
+	for (uint32_t n = 1; c->view->options->report_dir[0] && n <= ZN_FLIGHTS; n++) {
+		zn_job_file_hang(name, value(c, ZN_KEY_ID), restart, n);
+		at_ms = zn_json_integer(zn_json_member(read_file(c, name), "at_ms"));
+		if (at_ms > best_ms) {
+			best_ms = at_ms;
+			best = n;
+		}
+	}
+	if (!best)
+		return (struct zn_str){c->report, 0};
+	zn_job_file_hang(name, value(c, ZN_KEY_ID), restart, best);
+	return read_file(c, name);
+}
+
+static int hang(struct zn_control *c, uid_t uid, struct zn_out *o)
+{
+	struct zn_str json = kept_hang(c);
+
+	if (!json.len || zn_json_check(json) || !may_read(c, uid, json))
+		return fail(c, -ENOENT, "no hang of job %s was recorded here, or it is not yours", value(c, ZN_KEY_ID));
+	zn_out_bytes(o, json.at, json.len);
+	return 0;
+}
+
 static int (*const verbs[])(struct zn_control *c, uid_t uid, struct zn_out *o) = {
 	[ZN_VERB_START] = start,
 	[ZN_VERB_END] = end,
 	[ZN_VERB_LIST] = list,
 	[ZN_VERB_SHOW] = show,
 	[ZN_VERB_REPORT] = report,
+	[ZN_VERB_HANG] = hang,
 };
 
 /* ---- Connections. ---- */

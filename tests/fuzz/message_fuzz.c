@@ -30,7 +30,7 @@ static void check_taken(const struct zn_message *m)
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
 	struct zn_message again;
 
-	check(m->verb >= ZN_VERB_START && m->verb <= ZN_VERB_REPORT);
+	check(m->verb >= ZN_VERB_START && m->verb <= ZN_VERB_LAST);
 	for (enum zn_key key = 0; key < ZN_KEY_COUNT; key++)
 		check(!m->value[key][0] || zn_message_check(key, m->value[key], why));
 	check(zn_message_write(&o, m));

@@ -11,7 +11,7 @@
 #define A64     A16 A16 A16 A16
 #define A256    A64 A64 A64 A64
 #define HEAD_IS "the first line is not \"zernel 1 VERB\""
-#define VERB_IS "no such verb; it may be start, end, list, show or report"
+#define VERB_IS "no such verb; it may be start, end, list, show, report or hang"
 #define ID_IS                                                                                                          \
 	"id must be a number from 1 to 4294967294, or a word of up to 15 of A-Z a-z 0-9 . _ -, but not NUMBER_NUMBER"
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * hang.c: the record of a hang as people read it. Made from the JSON alone, as report_text.c makes its page. What a file of
+ * another version lacks is left out. All text is that of a file that others may have written: control bytes do not get through.
+ */
+#include <string.h>
+
+#include "zernel.h"
+
+#define CELL 256
+
+/* Printable ASCII alone. */
+static const char *text_of(struct zn_str json, const char *path, char to[CELL])
+{
+	zn_client_text(json, path, to, CELL);
+	for (char *at = to; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	return to;
+}
+
+static void put(struct zn_out *o, const char *before, struct zn_str json, const char *path, const char *after)
+{
+	char text[CELL];
+
+	if (!zn_client_known(json, path))
+		return;
+	zn_out_text(o, before);
+	zn_out_text(o, text_of(json, path, text));
+	zn_out_text(o, after);
+}
+
+static void put_head(struct zn_out *o, struct zn_str r)
+{
+	put(o, "", r, "alert", ": ");
+	put(o, "", r, "says", "\n");
+	put(o, "job ", r, "job_id", ", ");
+	put(o, "node ", r, "node", "");
+	put(o, ", hang ", r, "episode", " of it\n");
+	put(o, "rank ", r, "missing.rank", ", ");
+	put(o, "process ", r, "missing.pid", " ");
+	put(o, "", r, "missing.says", "");
+	put(o, "; waited for ", r, "missing.waited_for_s", " s\n");
+	put(o, "memory of its control group: ", r, "memory.used_bytes", " bytes");
+	put(o, " of ", r, "memory.limit_bytes", "");
+	put(o, "; processes killed for want of it: ", r, "memory.oom_kills", "");
+	if (zn_client_known(r, "memory"))
+		zn_out_char(o, '\n');
+}
+
+static void each(struct zn_out *o, struct zn_str r, const char *path, const char *title,
+	void (*item)(struct zn_out *o, struct zn_str item))
+{
+	struct zn_str list = zn_client_find(r, path), key, value;
+	bool any = false;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value); any = true) {
+		if (!any) {
+			zn_out_char(o, '\n');
+			zn_out_text(o, title);
+			zn_out_char(o, '\n');
+		}
+		item(o, value);
+	}
+}
+
+static void put_thread(struct zn_out *o, struct zn_str t)
+{
+	put(o, "  ", t, "tid", "");
+	put(o, " ", t, "state", "");
+	put(o, " ", t, "name", "");
+	put(o, "  in ", t, "wchan", "");
+	put(o, "  system call ", t, "syscall", "");
+	zn_out_char(o, '\n');
+}
+
+static void put_process(struct zn_out *o, struct zn_str p)
+{
+	put(o, "  ", p, "pid", "  ");
+	put(o, "last progress ", p, "progress_s_ago", " s ago");
+	put(o, "  ", p, "stalls.says", "");
+	zn_out_char(o, '\n');
+}
+
+static void put_rank(struct zn_out *o, struct zn_str m)
+{
+	put(o, "  rank ", m, "rank", "");
+	put(o, "  process ", m, "pid", "");
+	put(o, "  collectives issued: ", m, "issued", "");
+	put(o, ", the last one ", m, "last_s_ago", " s ago");
+	zn_out_char(o, '\n');
+}
+
+static void put_comm(struct zn_out *o, struct zn_str c)
+{
+	struct zn_str list = zn_client_find(c, "ranks"), key, value;
+
+	put(o, "communicator ", c, "comm", "");
+	put(o, " of ", c, "nranks", " ranks");
+	zn_out_char(o, '\n');
+	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
+		put_rank(o, value);
+}
+
+static void put_error(struct zn_out *o, struct zn_str e)
+{
+	put(o, "  GPU at ", e, "pci", "");
+	put(o, ": XID ", e, "xid", "");
+	put(o, ": amdgpu ", e, "amdgpu", "");
+	put(o, ", times: ", e, "times", "\n");
+}
+
+void zn_hang_page(struct zn_out *o, struct zn_str json)
+{
+	put_head(o, json);
+	each(o, json, "processes", "Processes:", put_process);
+	each(o, json, "threads.seen", "Threads of the process that is waited for:", put_thread);
+	each(o, json, "communicators", "Communicators:", put_comm);
+	each(o, json, "gpu_errors", "Errors of GPUs since the daemon started:", put_error);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * flight.c: what is known of a job at the moment at which it hangs, as JSON, once per episode: who has issued what and when, what
+ * each process waits for, what the threads of the one to blame do in the kernel, errors of GPUs, and memory. The others wait for
+ * it, so it cannot be asked later.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "zernel.h"
+
+#define FLIGHT_VERSION 1
+#define PATIENCE_NS    (3 * ZN_NS_PER_S) /* for what the threads do */
+#define COMMS_MAX      8                 /* of a job */
+#define PROCESSES_MAX  64                /* of a job */
+#define NS             9
+#define NS_MS          6
+#define SHOWN_DECIMALS 3
+
+static const char *const rules[] = {"nccl_hang", "job_stalled", "driver_unresponsive"};
+
+/* ---- Which job, and when. ---- */
+
+static bool is_flight_rule(const char *name)
+{
+	for (size_t i = 0; i < ZN_LEN(rules); i++)
+		if (!strcmp(rules[i], name))
+			return true;
+	return false;
+}
+
+static struct zn_finding_of group_of(const struct zn_view *v, uint32_t i)
+{
+	const struct zn_cause_group *g = &v->causes->group[i];
+
+	return (struct zn_finding_of){v->agg, {i, g->serial}, zn_why_job_id(v, i, g)};
+}
+
+/* The first of its alerts; NULL: it does not hang. */
+static const struct zn_alert *alert_of(const struct zn_view *v, uint32_t i)
+{
+	struct zn_finding_of of = group_of(v, i);
+
+	for (uint32_t n = 0; n < v->alerts->count; n++) {
+		const struct zn_alert *a = &v->alerts->alert[n];
+
+		if (a->state == ZN_FIRING && !a->summed && is_flight_rule(a->rule->name) && zn_finding_concerns(&of, a))
+			return a;
+	}
+	return NULL;
+}
+
+static bool is_of(const struct zn_finding_of *of, const struct zn_proc *p)
+{
+	return p && p->job.serial == of->job.serial && (!of->job.serial || p->job.slot == of->job.slot);
+}
+
+/* Whose threads are looked at: the rank that others wait for, the process of the alert, or one that has stood still the longest. */
+static uint32_t suspect(const struct zn_view *v, uint32_t i, const struct zn_alert *a)
+{
+	const struct zn_missing *m = &v->causes->group[i].missing;
+	struct zn_finding_of of = group_of(v, i);
+	uint64_t oldest_ns = UINT64_MAX;
+	uint32_t pid = 0;
+
+	if (m->waiters && !m->gone_ns)
+		return m->tgid;
+	if (*zn_alert_label(a, "pid"))
+		return (uint32_t)strtoul(zn_alert_label(a, "pid"), NULL, 10);
+	for (uint32_t r = 0; r < v->agg->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(v->agg->arena, v->agg->row[r]);
+		uint64_t last_ns = is_of(&of, p) ? zn_progress_last(v->progress, v->agg->row[r], p->id) : UINT64_MAX;
+
+		if (last_ns < oldest_ns) {
+			oldest_ns = last_ns;
+			pid = p->tgid;
+		}
+	}
+	return pid;
+}
+
+/* ---- What is written. ---- */
+
+struct flight {
+	struct zn_view *view;
+	const struct zn_alert *alert;
+	const struct zn_threads *threads; /* NULL: not known */
+	struct zn_finding_of of;
+	const struct zn_cause_group *group;
+	uint32_t episode;
+};
+
+/* So many seconds before this moment. */
+static void key_before(struct zn_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
+{
+	zn_json_key_scaled(j, key, now_ns > then_ns ? now_ns - then_ns : 0, NS);
+}
+
+static void put_alert(struct zn_json *j, const struct flight *f)
+{
+	char says[240];
+	struct zn_out o = {.at = says, .cap = sizeof(says) - 1};
+
+	zn_alert_annotation(&o, f->alert, "summary");
+	says[o.full ? 0 : o.len] = 0;
+	zn_json_key_text(j, "alert", f->alert->rule->name);
+	zn_json_key_text(j, "says", says);
+}
+
+static void put_missing(struct zn_json *j, const struct flight *f)
+{
+	const struct zn_missing *m = &f->group->missing;
+	char does[ZN_DOING_TEXT];
+
+	if (!m->waiters) {
+		zn_json_key_null(j, "missing");
+		return;
+	}
+	zn_missing_says(m, does);
+	zn_json_key_open(j, "missing", '{');
+	zn_json_key_u64(j, "pid", m->tgid);
+	if (m->rank == ZN_UNKNOWN)
+		zn_json_key_null(j, "rank");
+	else
+		zn_json_key_u64(j, "rank", m->rank);
+	zn_json_key_text(j, "doing", zn_doing_label(m->doing));
+	zn_json_key_text(j, "says", does);
+	key_before(j, "waited_for_s", m->since_ns, f->view->causes->tick_ns);
+	zn_json_close(j, '}');
+}
+
+/* Ages of what it issued, the newest first: when each collective was issued, as far as the window goes. */
+static void put_issues(struct zn_json *j, const struct zn_skew *s, uint32_t member, uint64_t now_ns)
+{
+	const struct zn_skew_rank *r = &s->member[member];
+	uint64_t kept = r->issued < ZN_SKEW_WINDOW ? r->issued : ZN_SKEW_WINDOW;
+
+	zn_json_key_open(j, "issued_s_ago", '[');
+	for (uint64_t n = 1; n <= kept; n++) {
+		uint64_t at_ns = s->at_ns[(r->issued - n) & (ZN_SKEW_WINDOW - 1)][member];
+
+		zn_json_decimal(j, (now_ns > at_ns ? now_ns - at_ns : 0) / ZN_NS_PER_MS, SHOWN_DECIMALS);
+	}
+	zn_json_close(j, ']');
+}
+
+static void put_member(struct zn_json *j, const struct zn_skew *s, uint32_t member, uint64_t now_ns)
+{
+	const struct zn_skew_rank *r = &s->member[member];
+
+	zn_json_open(j, '{');
+	if (r->rank == ZN_UNKNOWN)
+		zn_json_key_null(j, "rank");
+	else
+		zn_json_key_u64(j, "rank", r->rank);
+	zn_json_key_u64(j, "pid", r->tgid);
+	zn_json_key_u64(j, "issued", r->issued);
+	if (r->issued)
+		key_before(j, "last_s_ago", s->at_ns[(r->issued - 1) & (ZN_SKEW_WINDOW - 1)][member], now_ns);
+	put_issues(j, s, member, now_ns);
+	zn_json_close(j, '}');
+}
+
+/* One of its ranks is a process of the job. */
+static bool is_comm_of(const struct flight *f, const struct zn_skew *s)
+{
+	for (uint32_t m = 0; s && m < ZN_SKEW_RANKS && m < s->members; m++)
+		if (s->member[m].id && is_of(&f->of, zn_arena_proc(f->view->agg->arena, s->member[m].row)))
+			return true;
+	return false;
+}
+
+static void put_comm(struct zn_json *j, const struct zn_skew *s, uint64_t now_ns)
+{
+	char hash[17];
+
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)s->hash);
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "comm", hash);
+	if (s->nranks && s->nranks != ZN_UNKNOWN)
+		zn_json_key_u64(j, "nranks", s->nranks);
+	else
+		zn_json_key_null(j, "nranks");
+	zn_json_key_open(j, "ranks", '[');
+	for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)
+		put_member(j, s, m, now_ns);
+	zn_json_close(j, ']');
+	zn_json_close(j, '}');
+}
+
+static void put_comms(struct zn_json *j, const struct flight *f)
+{
+	uint32_t count = 0;
+
+	zn_json_key_open(j, "communicators", '[');
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX && count < COMMS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(f->view->agg->arena, slot);
+
+		if (!is_comm_of(f, s))
+			continue;
+		put_comm(j, s, f->view->causes->tick_ns);
+		count++;
+	}
+	zn_json_close(j, ']');
+}
+
+static void put_processes(struct zn_json *j, const struct flight *f)
+{
+	struct zn_agg *a = f->view->agg;
+	uint32_t count = 0;
+
+	zn_json_key_open(j, "processes", '[');
+	for (uint32_t r = 0; r < a->row_count && count < PROCESSES_MAX; r++) {
+		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
+
+		if (!is_of(&f->of, p))
+			continue;
+		zn_json_open(j, '{');
+		zn_json_key_u64(j, "pid", p->tgid);
+		key_before(j, "progress_s_ago", zn_progress_last(f->view->progress, a->row[r], p->id),
+			f->view->progress->tick_ns);
+		zn_wait_json(j, f->view, a->row[r]);
+		zn_json_close(j, '}');
+		count++;
+	}
+	zn_json_close(j, ']');
+}
+
+static void put_threads(struct zn_json *j, const struct zn_threads *t)
+{
+	if (!t || !t->done) {
+		zn_json_key_null(j, "threads");
+		return;
+	}
+	zn_json_key_open(j, "threads", '{');
+	zn_json_key_u64(j, "pid", t->pid);
+	zn_json_key_u64(j, "count", t->all);
+	zn_json_key_open(j, "seen", '[');
+	for (uint32_t i = 0; i < t->count; i++) {
+		const struct zn_thread_seen *s = &t->thread[i];
+
+		zn_json_open(j, '{');
+		zn_json_key_u64(j, "tid", s->tid);
+		zn_json_key_text(j, "name", s->name);
+		zn_json_key_text(j, "state", (char[2]){s->state, 0});
+		zn_json_key_text(j, "wchan", s->place);
+		zn_json_key_text(j, "syscall", s->syscall);
+		zn_json_close(j, '}');
+	}
+	zn_json_close(j, ']');
+	zn_json_close(j, '}');
+}
+
+static void put_gpu_errors(struct zn_json *j, const struct zn_xids *x)
+{
+	zn_json_key_open(j, "gpu_errors", '[');
+	for (uint32_t i = 0; x && i < x->count; i++) {
+		zn_json_open(j, '{');
+		zn_json_key_text(j, "pci", x->xid[i].pci);
+		if (x->xid[i].amdgpu)
+			zn_json_key_text(j, "amdgpu", zn_amdgpu_label(x->xid[i].amdgpu));
+		else
+			zn_json_key_u64(j, "xid", x->xid[i].xid);
+		zn_json_key_u64(j, "times", x->xid[i].times);
+		zn_json_close(j, '}');
+	}
+	zn_json_close(j, ']');
+}
+
+static void key_memory(struct zn_json *j, const char *key, uint64_t v)
+{
+	if (v == ZN_NOT_KNOWN)
+		zn_json_key_null(j, key);
+	else
+		zn_json_key_u64(j, key, v);
+}
+
+/* Of the control group of the process that is looked at: a job that is at its limit is slow before it is killed. */
+static void put_memory(struct zn_json *j, const struct zn_threads *t)
+{
+	struct zn_cgroup_memory m;
+
+	if (!t || !zn_cgroup_memory("/proc", t->pid, &m)) {
+		zn_json_key_null(j, "memory");
+		return;
+	}
+	zn_json_key_open(j, "memory", '{');
+	key_memory(j, "used_bytes", m.used);
+	key_memory(j, "limit_bytes", m.limit);
+	key_memory(j, "oom_kills", m.oom_kills);
+	zn_json_close(j, '}');
+}
+
+static void put_head(struct zn_json *j, const struct flight *f)
+{
+	const struct zn_job *job = f->of.job.serial ? zn_jobs_at(f->view->jobs, f->of.job) : NULL;
+
+	zn_json_key_u64(j, "flight", FLIGHT_VERSION);
+	if (job) {
+		zn_json_key_text(j, "job_id", job->id);
+		zn_json_key_u64(j, "restart", job->restart);
+	} else {
+		zn_json_key_null(j, "job_id");
+	}
+	if (job && job->uid != ZN_UNKNOWN)
+		zn_json_key_u64(j, "uid", job->uid);
+	else
+		zn_json_key_null(j, "uid");
+	zn_json_key_text(j, "node", f->view->node);
+	zn_json_key_text(j, "source", f->view->probe ? "live" : "simulated");
+	zn_json_key_u64(j, "at_ms", zn_wall_ms());
+	zn_json_key_u64(j, "episode", f->episode);
+}
+
+static void put_flight(struct zn_out *o, const struct flight *f)
+{
+	struct zn_json j;
+
+	zn_json_begin(&j, o);
+	zn_json_open(&j, '{');
+	put_head(&j, f);
+	put_alert(&j, f);
+	put_missing(&j, f);
+	put_threads(&j, f->threads);
+	put_memory(&j, f->threads);
+	put_gpu_errors(&j, f->view->xids);
+	put_processes(&j, f);
+	put_comms(&j, f);
+	zn_json_close(&j, '}');
+}
+
+/* ---- The tick. ---- */
+
+static void write_flight(struct zn_flights *t, uint32_t i, const struct zn_alert *alert, const struct zn_threads *threads)
+{
+	struct zn_out o = {.at = t->text, .cap = sizeof(t->text)};
+	struct flight f = {.view = t->view,
+		.alert = alert,
+		.threads = threads,
+		.of = group_of(t->view, i),
+		.group = &t->view->causes->group[i],
+		.episode = t->group[i].episodes};
+	const struct zn_job *job = f.of.job.serial ? zn_jobs_at(t->view->jobs, f.of.job) : NULL;
+	char name[ZN_NAME_BYTES];
+
+	put_flight(&o, &f);
+	zn_job_file_hang(name, job ? job->id : "", job ? job->restart : 0, f.episode);
+	if (!o.full)
+		t->write(t->owner, name, (struct zn_str){t->text, o.len});
+}
+
+/* An episode begins with its first alert, and is over when none of them fires. One job is looked at at a time. */
+static void group_tick(struct zn_flights *t, uint32_t i)
+{
+	const struct zn_alert *alert = alert_of(t->view, i);
+	struct zn_flight_group *g = &t->group[i];
+	struct zn_threads *threads = &t->threads;
+
+	if (g->serial != t->view->causes->group[i].serial)
+		*g = (struct zn_flight_group){.serial = t->view->causes->group[i].serial};
+	if (!alert) {
+		g->written = false;
+		t->asks &= t->asked != i;
+	}
+	if (!alert || g->written || (t->asks && t->asked != i))
+		return;
+	if (!t->asks) {
+		*threads = (struct zn_threads){.pid = suspect(t->view, i, alert)};
+		t->asks = true;
+		t->asked = i;
+		t->since_ns = t->now_ns;
+	}
+	if (t->look && !t->look(t->owner_of_look, threads) && t->now_ns - t->since_ns < PATIENCE_NS)
+		return;
+	t->asks = false;
+	g->written = true;
+	g->episodes++;
+	write_flight(t, i, alert, threads);
+}
+
+void zn_flights_tick(struct zn_flights *t, uint64_t now_ns)
+{
+	t->now_ns = now_ns;
+	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++)
+		if (t->view->causes->group[i].used)
+			group_tick(t, i);
+}

@@ -844,7 +844,7 @@ static bool courier_check(struct daemon *d)
 	if (err || d->courier.child.fd >= 0)
 		printf("%-14s %s\n", "connections", err ? why : "ok, by a process of nobody");
 	zn_courier_close(&d->courier);
-	return err;
+	return err && zn_courier_wanted(&d->options);
 }
 
 /* Limits this process to what the service has, if there is one. */

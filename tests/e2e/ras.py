@@ -97,7 +97,7 @@ def behind_as_text(rank, host, pid):
 class Pair:
     """A job of two ranks, one of which sleeps while the other one waits for it."""
 
-    def __init__(self, daemon, name, address, user=0):
+    def __init__(self, daemon, name, address, user=0, nranks=2):
         before = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else ()
         env = {"NCCL_RAS_ADDR": address} if address else None
         self.ranks = [Actor(("cuda", CUDA), ("nccl", NCCL), env=env, before=before) for _ in range(2)]
@@ -105,7 +105,7 @@ class Pair:
         daemon.attached(CUDA, NCCL)
         for n, a in enumerate(self.ranks):
             a.do(PREPARE)
-            a.do(f"init({n}, 2, {name.encode()!r})")
+            a.do(f"init({n}, {nranks}, {name.encode()!r})")
             a.do(HELPERS)
         for a in self.ranks:
             a.do("step()")
@@ -160,6 +160,23 @@ def ras_names_a_rank_of_another_node():
     equal(len(service.asked), 1, "it is the same episode a moment later")
     equal(over(daemon)["says"], said, "whose answer still stands")
     pair.go_on()
+
+
+@test
+def ras_where_all_ranks_of_this_node_wait():
+    daemon = Daemon("--push-interval-ms", "250")
+    service = Service(lambda c: sends(of_job(pair.pids, 1))(c))
+    pair = Pair(daemon, "one", service.address, nranks=4)
+    for a in pair.ranks:
+        a.tell("wait_for_others(20)")
+    wait_until(lambda: over(daemon), "an answer", 18, seen=lambda: entry(daemon))
+    said = "rank 9 on host 10.255.0.9, process 4711, has issued 1 collective fewer than the others"
+    equal(over(daemon)["says"], said, "what it says")
+    cause = entry(daemon)["causes"][0]
+    check(cause["cause"] == "all_wait" and cause["says"].endswith(f"; NCCL's RAS says: {said}"), cause)
+    equal(service.asked, [COMMANDS], "it is asked once")
+    for a in pair.ranks:
+        a.answer("its wait")
 
 
 @test

@@ -6,14 +6,14 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
- *   codec    json http ws http_client protobuf gzip elf dns
+ *   codec    json http ws http_client protobuf gzip elf dns ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks causes mounts
  *            history baseline xid
  *   alert    parse eval alert why
- *   worker   worker writer destination sender sandbox
+ *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
  *            libraries scan find
- *   job      message table sums gpu_time lifecycle io progress cgroup
+ *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *   sim      arena sim
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
  *            metrics_protobuf otlp export snapshot why report report_text notify self
@@ -1383,7 +1383,11 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(CPU_SHORTAGE, "cpu-shortage")                                                                                \
 	X(STORAGE, "storage")                                                                                          \
 	X(HOST_CODE, "host-code")                                                                                      \
-	X(HOST_COPIES, "host-copies")
+	X(HOST_COPIES, "host-copies")                                                                                  \
+	X(NODE_SLOW, "node-slow")                                                                                      \
+	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
+	X(NODE_HANG, "node-hang")                                                                                      \
+	X(NODE_HANG_PEER, "node-hang-peer")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -1422,6 +1426,7 @@ struct zn_options {
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
 	uint64_t tier;                       /* enum zn_tier; ZN_TIER_NONE: the best there is */
 	uint64_t user_libraries;             /* enum zn_user_libraries */
+	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
 	uint64_t table_cpus;                 /* 0: as many as the machine may have */
 	uint64_t max_connections;
@@ -1901,6 +1906,89 @@ struct zn_dns_wanted {
 /* How many addresses came; -EAGAIN: it answers something else; -EBADMSG: the server failed, or it is no answer. */
 int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want);
 
+/* ---- codec/ras.c (zn_ras_): what NCCL's RAS service answers, as it comes in. Pure. ---- */
+
+#define ZN_RAS_COMMS 8  /* communicators of the job that are kept */
+#define ZN_RAS_RANKS 8  /* of one: those that stand out the most */
+#define ZN_RAS_PIDS  64 /* processes of the job on this node */
+#define ZN_RAS_HOSTS 32 /* addresses of this node */
+#define ZN_RAS_HOST  46 /* of a host, which NCCL calls by its address */
+/* How a rank stands out; the first ones say more. */
+#define ZN_RAS_STATES(X)                                                                                               \
+	X(DEAD, "dead")                                                                                                \
+	X(SILENT, "silent")                                                                                            \
+	X(BEHIND, "behind")                                                                                            \
+	X(LEFT, "left")
+enum zn_ras_state {
+#define X(e, label) ZN_RAS_##e,
+	ZN_RAS_STATES(X)
+#undef X
+		ZN_RAS_STATE_COUNT
+};
+const char *zn_ras_state_label(enum zn_ras_state s);
+struct zn_ras_rank {
+	uint32_t rank, pid; /* rank ZN_UNKNOWN: a process, whichever ranks it has; pid 0: not known */
+	uint32_t state;     /* enum zn_ras_state */
+	uint32_t pad;
+	uint64_t issued, fewer; /* collectives; than the rank farthest ahead. Only if it is behind */
+	char host[ZN_RAS_HOST]; /* of letters, digits and .:-_; empty: not known */
+};
+struct zn_ras_comm {
+	uint64_t hash;   /* NCCL's own; 0: processes that are missing as a whole */
+	uint64_t most;   /* collectives that the rank farthest ahead has issued */
+	uint32_t size;   /* ranks; 0: not said */
+	uint32_t heard;  /* ranks that said how many they have issued */
+	uint32_t odd;    /* ranks that stand out, with those that the list has no room for */
+	uint32_t fewest; /* ranks that have issued the fewest */
+	uint32_t count;
+	struct zn_ras_rank rank[ZN_RAS_RANKS];
+};
+struct zn_ras_answer {
+	bool understood, whole; /* it is of that form; up to its end */
+	bool text;              /* of the form before JSON */
+	uint32_t comms;         /* communicators that it tells of */
+	uint32_t foreign, lost; /* of them, those of other jobs; those that there was no room for */
+	uint32_t count;
+	struct zn_ras_comm comm[ZN_RAS_COMMS];
+};
+/* What is looked for: a communicator with one of these processes on one of these hosts is the job's. */
+struct zn_ras_wanted {
+	bool alone; /* who answers can have no other job here, so that all it says is of this one: text names few processes */
+	uint32_t pid_count, host_count;
+	uint32_t pid[ZN_RAS_PIDS];
+	char host[ZN_RAS_HOSTS][ZN_RAS_HOST];
+};
+enum zn_ras_token { ZN_RAS_NOTHING, ZN_RAS_STRING, ZN_RAS_STRING_OVER, ZN_RAS_NUMBER, ZN_RAS_WORD };
+enum zn_ras_part { ZN_RAS_PART_NONE, ZN_RAS_PART_DEAD, ZN_RAS_PART_SILENT, ZN_RAS_PART_STATUS, ZN_RAS_PART_COUNTS };
+struct zn_ras_parse {
+	const struct zn_ras_wanted *want;
+	struct zn_ras_answer answer;
+	/* for codec/ras.c only: the communicator and the rank at hand */
+	struct zn_ras_comm comm;
+	struct zn_ras_rank rank;
+	uint64_t least;
+	uint32_t at_most, at_least, absent; /* ranks that have issued the most, the least; that are missing */
+	bool in_comm, in_rank, in_missing, in_counts, ours, counted, dead, unresponsive;
+	/* JSON */
+	bool json, escaped, negative, fraction;
+	enum zn_ras_token token;
+	int key;
+	uint64_t number;
+	size_t len;
+	char text[64];
+	/* text */
+	enum zn_ras_part part;
+	uint64_t group; /* collectives that the ranks in the lines below have issued */
+	bool group_gone;
+	size_t line_len;
+	char line[256];
+};
+void zn_ras_parse_init(struct zn_ras_parse *p, const struct zn_ras_wanted *want); /* want: stays */
+void zn_ras_parse_take(struct zn_ras_parse *p, const char *bytes, size_t len);
+void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
+/* Makes whatever bytes an answer that can be read. */
+void zn_ras_answer_check(struct zn_ras_answer *a);
+
 /* ---- model/labels.c (zn_family_ zn_tier_ zn_detail_ zn_stall_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
 
 /* A way to hook the kernel. */
@@ -2037,6 +2125,7 @@ struct zn_claim {
 	char array_job[12], array_task[12];
 	char name[64];
 	uint32_t uid; /* of the process, from the kernel; ZN_UNKNOWN: not known */
+	char ras[64]; /* NCCL_RAS_ADDR; empty: none */
 };
 
 /* What process_info.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
@@ -3304,6 +3393,65 @@ void zn_sender_step(struct zn_sender *s, short ready, uint64_t now_ns); /* after
 bool zn_sender_busy(const struct zn_sender *s); /* it has letters, and does not wait after a failure */
 void zn_sender_close(struct zn_sender *s);
 
+/* ---- worker/inquiry.c (zn_inquiry_): one question to NCCL's RAS service at a time. ---- */
+
+/* What came of it, and the label `outcome`. The last ones are known before anybody is asked. */
+#define ZN_INQUIRIES(X)                                                                                                \
+	X(ANSWERED, "answered")                                                                                        \
+	X(INCOMPLETE, "incomplete")                                                                                    \
+	X(TOO_LONG, "too_long")                                                                                        \
+	X(NOT_UNDERSTOOD, "not_understood")                                                                            \
+	X(NO_ANSWER, "no_answer")                                                                                      \
+	X(NOBODY, "nobody_listens")                                                                                    \
+	X(FOREIGN, "of_another_user")                                                                                  \
+	X(ELSEWHERE, "not_on_this_node")
+enum zn_inquiry_outcome {
+#define X(e, label) ZN_INQUIRY_##e,
+	ZN_INQUIRIES(X)
+#undef X
+		ZN_INQUIRY_COUNT
+};
+const char *zn_inquiry_label(enum zn_inquiry_outcome o);
+#define ZN_INQUIRY_TIMEOUT_S  5 /* that the service waits for ranks */
+#define ZN_INQUIRY_PATIENCE_S (ZN_INQUIRY_TIMEOUT_S + 5)
+#define ZN_INQUIRY_BYTES      (4u << 20) /* of an answer; what follows is not read */
+struct zn_inquiry_ask {
+	struct zn_peer peer;
+	struct zn_ras_wanted want; /* its hosts are those of this node, whatever it says */
+};
+/* In memory that both processes see. */
+struct zn_inquiry_done {
+	uint64_t number; /* of the question that this is the answer to; 0: none yet. Written last */
+	uint32_t outcome;
+	uint32_t pad;
+	uint64_t bytes;
+	struct zn_ras_answer answer;
+};
+enum zn_inquiry_state { ZN_INQUIRY_IDLE, ZN_INQUIRY_CONNECTING, ZN_INQUIRY_TALKING };
+struct zn_inquiry {
+	enum zn_inquiry_state state;
+	int fd;                              /* below 0: none */
+	uint64_t due_ns;                     /* when no more is waited for; UINT64_MAX: nobody is asked */
+	uint64_t number, bytes, parse_bytes; /* bytes that came in all; of the document */
+	struct zn_inquiry_ask ask;
+	struct zn_inquiry_done *done;
+	uint32_t host_count; /* addresses of this node: nobody else is asked */
+	char host[ZN_RAS_HOSTS][ZN_RAS_HOST];
+	unsigned step; /* commands that were answered */
+	size_t reply_len;
+	char reply[64]; /* to a command, its beginning */
+	struct zn_ras_parse parse;
+};
+/* The addresses of this node: how many. Before the system calls are filtered. */
+uint32_t zn_inquiry_hosts(char to[ZN_RAS_HOSTS][ZN_RAS_HOST]);
+/* done: stays; NULL: nobody is ever asked. Before the system calls are filtered, too. */
+void zn_inquiry_init(struct zn_inquiry *q, struct zn_inquiry_done *done);
+/* One that is under way is given up. */
+void zn_inquiry_begin(struct zn_inquiry *q, const struct zn_inquiry_ask *ask, uint64_t number, uint64_t now_ns);
+struct pollfd zn_inquiry_poll(const struct zn_inquiry *q);
+void zn_inquiry_step(struct zn_inquiry *q, short ready, uint64_t now_ns); /* after poll(), or when it is due */
+void zn_inquiry_close(struct zn_inquiry *q);
+
 /* ---- worker/sender.c (zn_courier_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
@@ -3316,12 +3464,17 @@ struct zn_courier {
 	const struct zn_sender_done *done; /* by destination, those of the first kind first; NULL: none */
 	/* at the last tick, of all destinations of a kind: sums, but settled is the least; down: how many are */
 	struct zn_sender_done sum[ZN_TO_COUNT];
+	const struct zn_inquiry_done *inquiry; /* NULL: nobody is asked */
+	uint64_t inquiry_number;               /* of the last question */
 };
-/* Starts it if any destination is given; before any thread and any filter. -errno with a line in why. */
+/* Starts it if any destination is given, or --ras is on; before any thread and any filter. -errno with a line in why. */
+bool zn_courier_wanted(const struct zn_options *o); /* a destination is given */
 int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
 void zn_courier_close(struct zn_courier *c); /* what waits gets 2 s to be sent */
 /* Hands a body over to all destinations of a kind. Never blocks. Its number, or 0: it is lost, and counted. */
 uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str text);
+/* Hands a question over. Never blocks. Its number, which c->inquiry has once it is answered, or 0: it is not asked. */
+uint64_t zn_courier_ask(struct zn_courier *c, const struct zn_inquiry_ask *ask);
 void zn_courier_tick(struct zn_courier *c); /* brings sum up to date; notices that the courier has ended */
 static inline uint32_t zn_courier_down(const struct zn_courier *c, enum zn_outbound to)
 {
@@ -4247,6 +4400,53 @@ void zn_jobs_progress_tick(struct zn_jobs_progress *t, struct zn_jobs *j, const 
  * launched anything yet, or has no process. */
 bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job, uint64_t *age_ns, uint64_t *limit_ns);
 
+/* ---- job/suspicion.c (zn_suspicion_): jobs that seem to hang, and what NCCL's RAS service says of them. ---- */
+
+#define ZN_SUSPICIONS_MAX     16
+#define ZN_SUSPICION_NS       (5 * ZN_NS_PER_S)  /* that ranks wait before anybody is asked */
+#define ZN_SUSPICION_QUIET_NS (60 * ZN_NS_PER_S) /* without suspicion, after which the next one is another episode */
+#define ZN_SUSPICION_TEXT     448
+enum zn_suspicion_state { ZN_SUSPICION_NONE, ZN_SUSPICION_RAISED, ZN_SUSPICION_ASKED, ZN_SUSPICION_OVER };
+struct zn_suspicion {
+	enum zn_suspicion_state state;
+	struct zn_tag job;               /* serial 0: none; then it is of all processes of the owner that have none */
+	uint32_t owner;                  /* of its processes, as in struct zn_proc */
+	uint32_t row, id;                /* of a process that waits */
+	uint64_t since_ns;               /* of the episode */
+	uint64_t last_ns;                /* when it was last raised */
+	uint64_t asked_ns;               /* 0: nobody was asked yet */
+	uint64_t number, bytes;          /* of the question; of its answer */
+	enum zn_inquiry_outcome outcome; /* once it is over */
+	char address[64];                /* where the service is looked for */
+	struct zn_ras_answer answer;
+};
+struct zn_suspicions {
+	struct zn_agg *agg;
+	struct zn_courier *courier;
+	/* zn_courier_ask(); the caller's to set: who shows what there is needs no courier */
+	uint64_t (*send)(struct zn_courier *c, const struct zn_inquiry_ask *ask);
+	const char *proc; /* "/proc" */
+	bool on;
+	uint64_t tick_ns;
+	uint64_t outcomes[ZN_INQUIRY_COUNT];
+	uint32_t host_count;
+	char host[ZN_RAS_HOSTS][ZN_RAS_HOST]; /* addresses of this node, as they were at the start */
+	struct zn_suspicion suspicion[ZN_SUSPICIONS_MAX];
+	struct zn_inquiry_ask ask; /* scratch */
+};
+/* Before the system calls are filtered. */
+void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_courier *courier, const char *proc);
+/* A job is suspected to hang: p is one of its processes that waits. At each tick, as long as that holds: once per episode
+ * the RAS service of its NCCL is asked. */
+void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns);
+/* The same of all jobs whose ranks wait for one of this node, or all for one of another node. */
+void zn_suspicion_hangs(struct zn_suspicions *s, const struct zn_causes *causes, uint64_t now_ns);
+void zn_suspicion_tick(struct zn_suspicions *s, uint64_t now_ns); /* takes an answer, asks the next one */
+/* What there is on a job, while it is suspected; job.serial 0: on processes of none. NULL: nothing. */
+const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct zn_tag job);
+/* As the rest of "NCCL's RAS says: ..." if somebody answered, else a sentence on that. True: it is the rest. */
+bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT]);
+
 /* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
  * daemon starts. ---- */
 
@@ -4444,8 +4644,9 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 	zn_metrics_process_pinned, zn_metrics_process_stalls, zn_metrics_process_workers,
 	zn_metrics_process_worker_time, zn_metrics_process_shares, zn_metrics_process_durations,
 	zn_metrics_process_nccl, zn_metrics_process_skew, zn_metrics_process_lateness, zn_metrics_process_missing,
-	zn_metrics_process_all_wait, zn_metrics_process_longest_wait, zn_metrics_process_driver_stuck,
-	zn_metrics_process_ranks, zn_metrics_process_anomalies, zn_metrics_process_overhead;
+	zn_metrics_process_all_wait, zn_metrics_process_issued, zn_metrics_process_longest_wait,
+	zn_metrics_process_driver_stuck, zn_metrics_process_ranks, zn_metrics_process_anomalies,
+	zn_metrics_process_overhead;
 
 /* ---- output/metrics_job.c (zn_metrics_job_): what metrics of jobs yield. ---- */
 
@@ -4478,9 +4679,9 @@ zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_kernel, zn_metrics_self_attached,
 	zn_metrics_self_libraries, zn_metrics_self_hang, zn_metrics_self_hits, zn_metrics_self_bias,
 	zn_metrics_self_run, zn_metrics_self_duty, zn_metrics_self_lost, zn_metrics_self_sent, zn_metrics_self_outbound,
-	zn_metrics_self_tables, zn_metrics_self_requests, zn_metrics_self_connections, zn_metrics_self_clients,
-	zn_metrics_self_ticks, zn_metrics_self_render, zn_metrics_self_export, zn_metrics_self_cpu,
-	zn_metrics_self_resident, zn_metrics_self_fds, zn_metrics_self_start;
+	zn_metrics_self_ras, zn_metrics_self_tables, zn_metrics_self_requests, zn_metrics_self_connections,
+	zn_metrics_self_clients, zn_metrics_self_ticks, zn_metrics_self_render, zn_metrics_self_export,
+	zn_metrics_self_cpu, zn_metrics_self_resident, zn_metrics_self_fds, zn_metrics_self_start;
 
 /* ---- output/metrics.c (zn_metrics_): the table of metrics, the walk over it, and its docs. ---- */
 
@@ -4675,6 +4876,7 @@ struct zn_view {
 	const struct zn_causes *causes;               /* NULL: none (tests) */
 	const struct zn_stopped *stopped;             /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */
+	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
 	struct zn_flows *flows;                       /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */

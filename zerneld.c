@@ -40,6 +40,7 @@ struct daemon {
 	bool looks; /* that timer runs: somebody has used a GPU */
 	struct zn_jobs_progress jobs_progress;
 	struct zn_causes causes;
+	struct zn_suspicions suspicions;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_flows flows;
@@ -187,6 +188,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_ranks_tick(&d->ranks, now);
 	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
 	zn_causes_tick(&d->causes, now);
+	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
+	zn_suspicion_tick(&d->suspicions, now);
 	zn_history_tick(d->history, &d->agg, boot);
 	zn_baselines_tick(d->baselines, &d->view, boot);
 	zn_alerts_tick(&d->alerts, now);
@@ -518,8 +521,16 @@ static int scribe_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static int courier_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
+	int err;
+
 	d->view.courier = &d->courier;
-	return zn_courier_open(&d->courier, &d->options, why);
+	err = zn_courier_open(&d->courier, &d->options, why);
+	if (err && !zn_courier_wanted(&d->options)) { /* it is the default, and no reason to do nothing at all */
+		zn_log(ZN_WARN, "ras: %s; NCCL is not asked about jobs that hang", why);
+		zn_courier_close(&d->courier);
+		err = 0;
+	}
+	return err;
 }
 
 static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
@@ -527,6 +538,9 @@ static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	(void)why;
 	zn_notify_init(&d->notify, &d->view, &d->courier, zn_serve_port(&d->serve, false));
 	zn_export_init(&d->export, &d->view, &d->courier);
+	zn_suspicion_init(&d->suspicions, &d->agg, &d->courier, "/proc");
+	d->suspicions.send = zn_courier_ask;
+	d->view.suspicions = &d->suspicions;
 	d->view.notify = &d->notify;
 	d->view.export = &d->export;
 	return 0;
@@ -843,7 +857,7 @@ static bool courier_check(struct daemon *d)
 	if (err || d->courier.child.fd >= 0)
 		printf("%-14s %s\n", "connections", err ? why : "ok, by a process of nobody");
 	zn_courier_close(&d->courier);
-	return err;
+	return err && zn_courier_wanted(&d->options);
 }
 
 /* Limits this process to what the service has, if there is one. */

@@ -212,6 +212,14 @@ static bool set_user_libraries(const struct option *opt, void *field, const char
 	return set_word(field, value, name, ZN_LEN(name));
 }
 
+static bool set_switch(const struct option *opt, void *field, const char *value)
+{
+	static const char *const name[] = {"off", "on"};
+
+	(void)opt;
+	return set_word(field, value, name, ZN_LEN(name));
+}
+
 static bool copy_text(char *field, const char *value)
 {
 	size_t len = strlen(value);
@@ -413,6 +421,8 @@ static const struct option options[] = {
 		"size tables as for so many; 0: all there may be"},
 	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"the kernel's log: errors of GPUs"},
+	{"ras", set_switch, AT(ras), "SWITCH", "on", "on or off", 0, 0, ANYWHERE,
+		"ask NCCL about jobs that hang; docs/WHY.md"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
 	{"alerts", set_path, AT(alerts), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define USAGE    "usage: zernel why [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--json] [--token-file FILE]"
-#define TEXT_MAX 512
+#define TEXT_MAX 768
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 16];
 static struct zn_client client;
@@ -21,6 +21,20 @@ static void put_cause(struct zn_term *t, struct zn_str cause, unsigned number)
 	zn_term_line(t, ZN_STYLE_PLAIN, "     next: %s", zn_client_text(cause, "next", next, sizeof(next)));
 	zn_term_line(t, ZN_STYLE_PLAIN, "     %s by %s", zn_client_text(cause, "sure", sure, sizeof(sure)),
 		zn_client_text(cause, "metric", metric, sizeof(metric)));
+}
+
+/* Of ranks on other nodes; a job that does not seem to hang has nothing of it. */
+static void put_ras(struct zn_term *t, struct zn_str job)
+{
+	char says[TEXT_MAX];
+
+	if (!zn_client_known(job, "ras"))
+		return;
+	zn_client_text(job, "ras.says", says, sizeof(says));
+	if (!strncmp(says, "NCCL's RAS", 10))
+		zn_term_line(t, ZN_STYLE_PLAIN, "  other nodes: %s", says);
+	else
+		zn_term_line(t, ZN_STYLE_PLAIN, "  other nodes: NCCL's RAS says: %s", says);
 }
 
 static void put_job(struct zn_term *t, struct zn_str job, struct zn_str window)
@@ -38,6 +52,7 @@ static void put_job(struct zn_term *t, struct zn_str job, struct zn_str window)
 		put_cause(t, cause, ++count);
 	if (!count)
 		zn_term_line(t, ZN_STYLE_PLAIN, "  %s", zn_client_text(job, "says", says, sizeof(says)));
+	put_ras(t, job);
 }
 
 static bool is_job(struct zn_str job, const char *wanted)

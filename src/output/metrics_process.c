@@ -463,6 +463,38 @@ void zn_metrics_process_all_wait(struct zn_walk *w)
 	}
 }
 
+/* The members that have not left; the first of them is *first. What the one farthest behind has issued. */
+static uint64_t least_issued(const struct zn_skew *s, const struct zn_skew_rank **first)
+{
+	uint64_t least = UINT64_MAX;
+
+	*first = NULL;
+	for (uint32_t i = 0; i < ZN_SKEW_RANKS && i < s->members; i++) {
+		if (!s->member[i].id)
+			continue;
+		*first = *first ? *first : &s->member[i];
+		least = s->member[i].issued < least ? s->member[i].issued : least;
+	}
+	return least;
+}
+
+/* Compared between nodes, by no clock. More local members than are compared: the least is not known. */
+void zn_metrics_process_issued(struct zn_walk *w)
+{
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
+		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+		const struct zn_skew_rank *first;
+		uint64_t least = s && s->members <= ZN_SKEW_RANKS ? least_issued(s, &first) : UINT64_MAX;
+
+		if (least == UINT64_MAX)
+			continue;
+		skew_series(w, s, slot);
+		w->job_id =
+			job_id(w, first->row < ZN_PROCS_MAX ? zn_arena_proc(w->view->agg->arena, first->row) : NULL);
+		zn_walk_integer(w, least);
+	}
+}
+
 void zn_metrics_process_driver_stuck(struct zn_walk *w)
 {
 	struct zn_agg *a = w->view->agg;

@@ -214,6 +214,18 @@ void zn_metrics_self_sent(struct zn_walk *w)
 		}
 }
 
+/* Questions to NCCL's RAS service, while it may be asked. */
+void zn_metrics_self_ras(struct zn_walk *w)
+{
+	const struct zn_suspicions *s = w->view->suspicions;
+
+	for (enum zn_inquiry_outcome i = 0; s && s->on && i < ZN_INQUIRY_COUNT; i++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "outcome", zn_inquiry_label(i));
+		zn_walk_integer(w, s->outcomes[i]);
+	}
+}
+
 /* What a courier that has ended did not send is not known to be anywhere. */
 void zn_metrics_self_outbound(struct zn_walk *w)
 {

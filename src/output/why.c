@@ -16,6 +16,75 @@ const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct 
 	return job ? job->id : "";
 }
 
+/* ---- What NCCL's RAS service says. ---- */
+
+/* Of a job that is suspected to hang; NULL: there is nothing. */
+static const struct zn_suspicion *suspicion_of(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
+{
+	bool none = index == ZN_JOBS_MAX;
+
+	return zn_suspicion_of(v->suspicions, none ? (struct zn_tag){0} : (struct zn_tag){index, g->serial});
+}
+
+static void put_ras_rank(struct zn_json *j, const struct zn_ras_rank *r)
+{
+	zn_json_open(j, '{');
+	if (r->rank == ZN_UNKNOWN)
+		zn_json_key_null(j, "rank");
+	else
+		zn_json_key_u64(j, "rank", r->rank);
+	zn_json_key_text(j, "host", r->host);
+	zn_json_key_u64(j, "pid", r->pid);
+	zn_json_key_text(j, "state", zn_ras_state_label(r->state));
+	zn_json_key_u64(j, "issued", r->issued);
+	zn_json_key_u64(j, "fewer", r->fewer);
+	zn_json_close(j, '}');
+}
+
+static void put_ras_comm(struct zn_json *j, const struct zn_ras_comm *c)
+{
+	char hash[17] = "";
+	struct zn_out o = {.at = hash, .cap = sizeof(hash) - 1};
+
+	zn_out_hex(&o, c->hash, 16);
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "hash", hash);
+	zn_json_key_u64(j, "size", c->size);
+	zn_json_key_u64(j, "heard", c->heard);
+	zn_json_key_u64(j, "odd", c->odd);
+	zn_json_key_u64(j, "most", c->most);
+	zn_json_key_open(j, "ranks", '[');
+	for (uint32_t i = 0; i < c->count; i++)
+		put_ras_rank(j, &c->rank[i]);
+	zn_json_close(j, ']');
+	zn_json_close(j, '}');
+}
+
+static void put_ras(struct zn_json *j, const struct zn_suspicion *s, bool whole)
+{
+	char says[ZN_SUSPICION_TEXT];
+
+	if (!s) {
+		zn_json_key_null(j, "ras");
+		return;
+	}
+	zn_suspicion_says(s, says);
+	zn_json_key_open(j, "ras", '{');
+	zn_json_key_text(j, "outcome", s->state == ZN_SUSPICION_OVER ? zn_inquiry_label(s->outcome) : "under_way");
+	zn_json_key_text(j, "address", s->address);
+	zn_json_key_text(j, "says", says);
+	zn_json_key_u64(j, "bytes", s->bytes);
+	if (whole) {
+		zn_json_key_open(j, "communicators", '[');
+		for (uint32_t i = 0; i < s->answer.count; i++)
+			put_ras_comm(j, &s->answer.comm[i]);
+		zn_json_close(j, ']');
+	}
+	zn_json_close(j, '}');
+}
+
+/* ---- Causes. ---- */
+
 /* All that is said of a job. What loses time and what is wrong beside it are one list: a hang, what is critical, what loses time,
  * and the rest. */
 struct answer {
@@ -37,13 +106,28 @@ static void find_answer(struct answer *a, const struct zn_view *v, uint32_t inde
 		a->criticals++;
 }
 
-static void put_cause(struct zn_json *j, const struct zn_why *w)
+#define SAYS_MAX (ZN_WHY_MAX + ZN_SUSPICION_TEXT + 32)
+
+/* What goes on now is said with what is known of other nodes. */
+static const char *say_cause(char to[SAYS_MAX], const struct zn_why *w, const struct zn_suspicion *s)
 {
+	char ras[ZN_SUSPICION_TEXT];
+
+	if (!w->still || !s || !zn_suspicion_says(s, ras))
+		return w->says;
+	snprintf(to, SAYS_MAX, "%s; NCCL's RAS says: %s", w->says, ras);
+	return to;
+}
+
+static void put_cause(struct zn_json *j, const struct zn_why *w, const struct zn_suspicion *s)
+{
+	char says[SAYS_MAX];
+
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "cause", zn_cause_label(w->cause));
 	zn_json_key_u64(j, "percent", w->percent);
 	zn_json_key_scaled(j, "lost_s", w->lost_ns, SECONDS);
-	zn_json_key_text(j, "says", w->says);
+	zn_json_key_text(j, "says", say_cause(says, w, s));
 	zn_json_key_text(j, "next", w->next);
 	zn_json_key_text(j, "sure", w->sure);
 	zn_json_key_text(j, "metric", w->metric);
@@ -64,15 +148,15 @@ static void put_finding(struct zn_json *j, const struct zn_finding *f)
 	zn_json_close(j, '}');
 }
 
-static void put_causes(struct zn_json *j, const struct answer *a)
+static void put_causes(struct zn_json *j, const struct answer *a, const struct zn_suspicion *s)
 {
 	zn_json_key_open(j, "causes", '[');
 	for (size_t i = 0; i < a->hangs; i++)
-		put_cause(j, &a->why[i]);
+		put_cause(j, &a->why[i], s);
 	for (size_t i = 0; i < a->criticals; i++)
 		put_finding(j, &a->finding[i]);
 	for (size_t i = a->hangs; i < a->causes; i++)
-		put_cause(j, &a->why[i]);
+		put_cause(j, &a->why[i], s);
 	for (size_t i = a->criticals; i < a->findings; i++)
 		put_finding(j, &a->finding[i]);
 	zn_json_close(j, ']');
@@ -120,6 +204,7 @@ static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 
 bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline)
 {
+	const struct zn_suspicion *ras;
 	const struct zn_cause_group *g;
 	struct zn_cause_step window;
 	struct answer a;
@@ -130,6 +215,7 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 	if (!g->used || !g->processes || (*job && strcmp(job, zn_why_job_id(v, i, g))))
 		return true;
 	window = zn_causes_window(g, WINDOW_STEPS);
+	ras = suspicion_of(v, i, g);
 	zn_json_open(j, '{');
 	if (*zn_why_job_id(v, i, g))
 		zn_json_key_text(j, "job_id", zn_why_job_id(v, i, g));
@@ -138,7 +224,8 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 	zn_json_key_u64(j, "processes", g->processes);
 	find_answer(&a, v, i, g, &window);
 	put_summary(j, zn_agg_measures(v->agg, ZN_FAM_SCHED), &a, &window);
-	put_causes(j, &a);
+	put_causes(j, &a, ras);
+	put_ras(j, ras, timeline);
 	if (timeline)
 		put_timeline(j, g);
 	zn_json_close(j, '}');

@@ -145,7 +145,7 @@ static void visible_settle(struct zn_facts *to, const struct visible_lists *list
 	zn_visible_hip(&to->hip, lists->hip.count ? &lists->hip : &lists->cuda, &lists->rocr);
 }
 
-/* What is longer than its place is no value of Slurm's. */
+/* What is longer than its place is no value that makes sense. */
 static void claim_entry(struct zn_claim *c, const char *entry)
 {
 	const struct {
@@ -157,6 +157,7 @@ static void claim_entry(struct zn_claim *c, const char *entry)
 		{"SLURM_JOB_NAME=", c->name, sizeof(c->name)},
 		{"SLURM_ARRAY_JOB_ID=", c->array_job, sizeof(c->array_job)},
 		{"SLURM_ARRAY_TASK_ID=", c->array_task, sizeof(c->array_task)},
+		{"NCCL_RAS_ADDR=", c->ras, sizeof(c->ras)},
 	};
 
 	for (size_t i = 0; i < ZN_LEN(known); i++) {

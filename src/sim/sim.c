@@ -3,7 +3,8 @@
  * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. Now and then all of them stop to write a
  * checkpoint; the first job ends from time to time and is followed by another. Without a scenario one rank leaks GPU memory,
  * another waits for its data, so that the others wait for it in all_reduce, and the second job was given a GPU that it never
- * uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has what is long and no fault.
+ * uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has what is long and no fault. Those of
+ * a node are of one of a larger job: daemons with one seed have the same communicators.
  * The figures are written where BPF programs would write them, so that all else is the real thing. Whole
  * numbers only, so that a seed gives the same figures on every machine; the shapes of the distributions are
  * rough.
@@ -223,7 +224,17 @@ static bool suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from
 }
 
 /* When all ranks of the second job but one stand still, or all do. */
-enum still { NOT_STILL, STILL_ASLEEP, STILL_DRIVER, STILL_ALL, STILL_CHECKPOINT, STILL_EVALUATION, STILL_COMPILE };
+enum still {
+	NOT_STILL,
+	STILL_ASLEEP,
+	STILL_DRIVER,
+	STILL_ALL,
+	STILL_NODE,
+	STILL_PEER,
+	STILL_CHECKPOINT,
+	STILL_EVALUATION,
+	STILL_COMPILE
+};
 
 /* Of scenarios: from when to when in the second half of a cycle. 0: to its end. */
 static const struct {
@@ -234,6 +245,8 @@ static const struct {
 	{ZN_SCENARIO_HANG, STILL_ASLEEP, 0, 0},
 	{ZN_SCENARIO_DRIVER, STILL_DRIVER, 0, 0},
 	{ZN_SCENARIO_ALL_WAIT, STILL_ALL, 0, 0},
+	{ZN_SCENARIO_NODE_HANG, STILL_NODE, 0, 0},
+	{ZN_SCENARIO_NODE_HANG_PEER, STILL_PEER, 0, 0},
 	{ZN_SCENARIO_PAUSES, STILL_CHECKPOINT, 0, 25},
 	{ZN_SCENARIO_PAUSES, STILL_EVALUATION, 40, 100},
 	{ZN_SCENARIO_PAUSES, STILL_COMPILE, 120, 210},
@@ -475,7 +488,10 @@ static void start_rank(struct zn_sim *s, uint32_t rank, uint64_t seed)
 /* Those of other nodes included. */
 static uint32_t ranks_of_job(const struct zn_sim *s)
 {
-	return s->scenario == ZN_SCENARIO_ALL_WAIT ? 2 * JOB_RANKS : JOB_RANKS;
+	bool larger = s->scenario == ZN_SCENARIO_ALL_WAIT ||
+		(s->scenario >= ZN_SCENARIO_NODE_SLOW && s->scenario <= ZN_SCENARIO_NODE_HANG_PEER);
+
+	return larger ? 2 * JOB_RANKS : JOB_RANKS;
 }
 
 static void start_skew(struct zn_sim *s, uint32_t job)
@@ -675,7 +691,9 @@ enum {
 	SPENT_COMPUTING,
 	SPENT_TALKING,
 	SPENT_QUEUED,
-	SPENT_READING
+	SPENT_READING,
+	SPENT_SLOW,
+	SPENT_SLOW_PEER
 };
 static const struct {
 	uint16_t us[ZN_STALL_COUNT], busy_us;
@@ -691,6 +709,8 @@ static const struct {
 	[SPENT_TALKING] = {{200, 120, 20, 620, 20, 10, 10}, 550},
 	[SPENT_QUEUED] = {{250, 280, 20, 20, 20, 400, 10}, 550},
 	[SPENT_READING] = {{200, 200, 20, 20, 540, 10, 10}, 550},
+	[SPENT_SLOW] = {{700, 160, 40, 60, 20, 10, 10}, 550},
+	[SPENT_SLOW_PEER] = {{200, 660, 40, 60, 20, 10, 10}, 550},
 };
 
 /* Of the rank that the others wait for, and of the others. */
@@ -698,6 +718,8 @@ static const uint8_t spent_still[][2] = {
 	[STILL_ASLEEP] = {SPENT_ASLEEP, SPENT_WAITING},
 	[STILL_DRIVER] = {SPENT_ASLEEP, SPENT_WAITING},
 	[STILL_ALL] = {SPENT_WAITING, SPENT_WAITING},
+	[STILL_NODE] = {SPENT_ASLEEP, SPENT_ASLEEP},
+	[STILL_PEER] = {SPENT_WAITING, SPENT_WAITING},
 	[STILL_CHECKPOINT] = {SPENT_CHECKPOINT, SPENT_WAITING},
 	[STILL_EVALUATION] = {SPENT_NORMAL, SPENT_WAITING},
 	[STILL_COMPILE] = {SPENT_COMPUTING, SPENT_COMPUTING},
@@ -713,6 +735,8 @@ static const struct {
 	{ZN_SCENARIO_CPU_SHORTAGE, SPENT_QUEUED},
 	{ZN_SCENARIO_STORAGE, SPENT_READING},
 	{ZN_SCENARIO_HOST_CODE, SPENT_COMPUTING},
+	{ZN_SCENARIO_NODE_SLOW, SPENT_SLOW},
+	{ZN_SCENARIO_NODE_SLOW_PEER, SPENT_SLOW_PEER},
 };
 
 static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
@@ -837,12 +861,28 @@ static void enter_driver(struct zn_sim *s, bool enters)
 	p->in_ioctl = enters;
 }
 
-static bool one_is_missing(uint32_t what)
+/* What the ranks do as it begins, and as it ends: they issue a collective that is waited for, all but the one that is missing; that
+ * one; or all of them, as the others of a larger job do, or did before. */
+enum issues { ISSUE_NONE, ISSUE_OTHERS, ISSUE_MISSING, ISSUE_ALL };
+static const struct {
+	uint8_t begin, end;
+} issues_still[] = {
+	[NOT_STILL] = {ISSUE_NONE, ISSUE_NONE},
+	[STILL_ASLEEP] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[STILL_DRIVER] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[STILL_ALL] = {ISSUE_NONE, ISSUE_NONE},
+	[STILL_NODE] = {ISSUE_NONE, ISSUE_ALL},
+	[STILL_PEER] = {ISSUE_ALL, ISSUE_NONE},
+	[STILL_CHECKPOINT] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[STILL_EVALUATION] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[STILL_COMPILE] = {ISSUE_NONE, ISSUE_NONE},
+};
+
+static bool issues(uint8_t what, uint32_t member)
 {
-	return what != NOT_STILL && what != STILL_ALL && what != STILL_COMPILE;
+	return what == ISSUE_ALL || what == (member == HUNG_RANK % JOB_RANKS ? ISSUE_MISSING : ISSUE_OTHERS);
 }
 
-/* As it begins, all but one rank issue a collective, and wait; as it ends, that one does too. */
 static void stand_still(struct zn_sim *s)
 {
 	struct zn_skew *skew = s->skew[HUNG_RANK / JOB_RANKS];
@@ -852,7 +892,7 @@ static void stand_still(struct zn_sim *s)
 		return;
 	s->still = now;
 	for (uint32_t m = 0; m < JOB_RANKS; m++)
-		if (m == HUNG_RANK % JOB_RANKS ? one_is_missing(before) : one_is_missing(now))
+		if (issues(issues_still[before].end, m) || issues(issues_still[now].begin, m))
 			note_issue(skew, m);
 	if (now == STILL_DRIVER || before == STILL_DRIVER)
 		enter_driver(s, now == STILL_DRIVER);

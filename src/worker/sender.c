@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver. The daemon itself
- * can make none after its start, and nothing there waits for a network. What the courier may do is little: it is nobody,
+ * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, and on this node to
+ * NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits for a network. What the courier may do is little: it is nobody,
  * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
  * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
  *
@@ -25,6 +25,7 @@
 #define START_MS    10000 /* for the courier to say that it is there */
 #define FAREWELL_MS 2000  /* for what waits to be sent at the end */
 #define NOBODY      65534
+#define TO_RAS      ZN_TO_COUNT /* of a message: it is a question, no letter */
 
 struct message {
 	uint32_t to;
@@ -41,13 +42,26 @@ struct courier {
 	bool alone; /* the daemon has gone */
 	unsigned count;
 	struct zn_sender sender[ZN_SENDERS_MAX];
+	struct zn_inquiry inquiry;
 	struct message message;
 };
+
+static void take_question(struct courier *c, size_t bytes)
+{
+	struct zn_inquiry_ask ask;
+
+	if (bytes != HEAD_BYTES + sizeof(ask) || !c->inquiry.done)
+		return;
+	memcpy(&ask, c->message.text, sizeof(ask));
+	zn_inquiry_begin(&c->inquiry, &ask, c->message.number, zn_now_ns());
+}
 
 static void take(struct courier *c, size_t bytes)
 {
 	const struct message *m = &c->message;
 
+	if (bytes >= HEAD_BYTES && m->to == TO_RAS)
+		take_question(c, bytes);
 	if (bytes < HEAD_BYTES || m->to >= ZN_TO_COUNT)
 		return;
 	for (unsigned i = 0; i < c->count; i++)
@@ -67,7 +81,7 @@ static void receive(struct courier *c)
 
 static int wait_ms(const struct courier *c, uint64_t end_ns, uint64_t now_ns)
 {
-	uint64_t due_ns = end_ns;
+	uint64_t due_ns = c->inquiry.due_ns < end_ns ? c->inquiry.due_ns : end_ns;
 
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->sender[i].due_ns < due_ns)
@@ -79,13 +93,15 @@ static int wait_ms(const struct courier *c, uint64_t end_ns, uint64_t now_ns)
 
 static void turn(struct courier *c, uint64_t end_ns)
 {
-	struct pollfd all[ZN_SENDERS_MAX + 1];
+	struct pollfd all[ZN_SENDERS_MAX + 2], *question = &all[c->count + 1];
 
 	for (unsigned i = 0; i < c->count; i++)
 		all[i] = zn_sender_poll(&c->sender[i]);
 	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->child.fd, .events = POLLIN};
-	if (poll(all, c->count + 1, wait_ms(c, end_ns, zn_now_ns())) < 0)
+	*question = zn_inquiry_poll(&c->inquiry);
+	if (poll(all, c->count + 2, wait_ms(c, end_ns, zn_now_ns())) < 0)
 		return;
+	zn_inquiry_step(&c->inquiry, question->revents, zn_now_ns()); /* before another one may begin */
 	if (all[c->count].revents)
 		receive(c);
 	for (unsigned i = 0; i < c->count; i++)
@@ -107,6 +123,7 @@ static void serve(struct courier *c)
 
 	while (!c->alone)
 		turn(c, UINT64_MAX);
+	zn_inquiry_close(&c->inquiry);
 	end_ns = zn_now_ns() + FAREWELL_MS * ZN_NS_PER_MS;
 	while (busy(c) && zn_now_ns() < end_ns)
 		turn(c, end_ns);
@@ -125,6 +142,7 @@ struct start {
 	const struct zn_options *options;
 	char token[ZN_TOKEN_MAX + 1];
 	struct zn_sender_done *done;
+	struct zn_inquiry_done *inquiry; /* NULL: nobody is asked */
 };
 
 static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
@@ -198,6 +216,8 @@ static void run(const struct start *s, const struct zn_child *child)
 	if (!err)
 		c->child = *child;
 	if (!err)
+		zn_inquiry_init(&c->inquiry, s->inquiry);
+	if (!err)
 		err = give_up(child->fd);
 	if (send(child->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
 		serve(c);
@@ -216,6 +236,7 @@ static int start(struct zn_courier *c, const struct start *s)
 	if (c->child.pid == 0)
 		run(s, &c->child);
 	c->done = s->done;
+	c->inquiry = s->inquiry;
 	if (!zn_child_wait(c->child.fd, START_MS))
 		return -ETIMEDOUT;
 	return recv(c->child.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
@@ -244,6 +265,27 @@ static unsigned count_urls(const char *list)
 
 #define DONE_BYTES (ZN_SENDERS_MAX * sizeof(struct zn_sender_done))
 
+/* What both processes see: what became of letters, and of a question behind that. */
+#define SHARED_BYTES (DONE_BYTES + sizeof(struct zn_inquiry_done))
+_Static_assert(DONE_BYTES % _Alignof(struct zn_inquiry_done) == 0, "one lies behind the other");
+
+static int share(struct start *s)
+{
+	char *memory = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	s->done = (struct zn_sender_done *)memory;
+	if (s->options->ras && !s->options->simulate)
+		s->inquiry = (struct zn_inquiry_done *)(memory + DONE_BYTES);
+	return 0;
+}
+
+bool zn_courier_wanted(const struct zn_options *o)
+{
+	return o->alertmanager[0] || o->webhook[0] || o->otlp[0];
+}
+
 int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[ZN_TEXT_MAX])
 {
 	struct start s = {.options = o};
@@ -253,13 +295,14 @@ int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[Z
 	*c = (struct zn_courier){.child.fd = -1};
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
 		any += c->senders[to] = count_urls(urls_of(o, to));
-	if (!any)
+	if (!any && (!o->ras || o->simulate))
 		return 0;
-	err = read_token(&s, why);
+	err = any ? read_token(&s, why) : 0;
 	if (err)
 		return err;
-	s.done = mmap(NULL, DONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	err = s.done == MAP_FAILED ? -errno : start(c, &s);
+	err = share(&s);
+	if (!err)
+		err = start(c, &s);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot start the process that makes connections: %s%s", strerror(-err),
 			err == -EPERM ? "; needs CAP_SETUID and CAP_SETGID, to become nobody" : "");
@@ -306,12 +349,12 @@ void zn_courier_tick(struct zn_courier *c)
 		add_up(&c->sum[to], d, c->senders[to]);
 }
 
-static bool hand_over(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
+static bool hand_over(struct zn_courier *c, uint32_t to, uint64_t number, struct zn_str text)
 {
 	struct {
 		uint32_t to, pad;
 		uint64_t number;
-	} head = {.to = to, .number = c->number[to] + 1};
+	} head = {.to = to, .number = number};
 	int err;
 
 	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
@@ -327,10 +370,19 @@ uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_st
 {
 	if (!c->senders[to])
 		return 0;
-	if (hand_over(c, to, text))
+	if (hand_over(c, to, c->number[to] + 1, text))
 		return ++c->number[to];
 	c->lost[to]++;
 	return 0;
+}
+
+uint64_t zn_courier_ask(struct zn_courier *c, const struct zn_inquiry_ask *ask)
+{
+	struct zn_str text = {(const char *)ask, sizeof(*ask)};
+
+	if (!c->inquiry || !hand_over(c, TO_RAS, c->inquiry_number + 1, text))
+		return 0;
+	return ++c->inquiry_number;
 }
 
 /* The courier's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */
@@ -343,6 +395,6 @@ void zn_courier_close(struct zn_courier *c)
 	}
 	zn_child_close(&c->child);
 	if (c->done)
-		munmap((void *)c->done, DONE_BYTES);
+		munmap((void *)c->done, SHARED_BYTES);
 	*c = (struct zn_courier){.child.fd = -1};
 }

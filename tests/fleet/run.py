@@ -39,6 +39,16 @@ COUNTERS = ("zernel_cuda_launches_total", "zernel_nccl_bytes_total", "zernel_io_
 ENDS = NODES[-1]
 # no simulation has these, or not within its first minutes
 LATER = ("zernel_overhead_ratio", "zernel_nccl_issue_late_seconds_total", "zernel_anomaly_score")
+# what compares nodes, which is Prometheus' alone; and the records of it, which nodes without a communicator in common have not
+OF_NODES = {"node_unreachable", "nccl_node_hang", "nccl_node_straggler"}
+OF_PEERS = ("instance_job_id_comm:zernel_nccl_behind:max", "instance_job_id:zernel_job_waits_less:ratio")
+# jobs of three nodes each: what is wrong on them; whom Prometheus names, and how. By one seed they have the same communicators
+PEERS = {
+    "127.78.1": (("node-hang-peer", "node-hang", "node-hang-peer"), {("nccl_node_hang", "127.78.1.2")}),
+    "127.78.2": (("node-slow-peer", "node-slow-peer", "node-slow"), {("nccl_node_straggler", "127.78.2.3")}),
+    "127.78.3": (("healthy", "healthy", "healthy"), set()),
+}
+PEERS_CYCLE_S = 320  # its second half is longer than the rules look back and wait until they are pending
 PATIENCE = 300
 SCRAPE_TIMEOUT = 10  # as Prometheus has it where nothing is said
 
@@ -170,7 +180,7 @@ def rules_are_right():
 def alerts_are_the_built_in_ones():
     ours, theirs = built_in(), prometheus_alerts()
     check("there are rules", len(ours) >= 10, ours)
-    check("the same alerts", set(theirs) == set(ours) | {"node_unreachable"}, set(theirs) ^ set(ours))
+    check("the same alerts", set(theirs) == set(ours) | OF_NODES, set(theirs) ^ set(ours))
     for name in set(ours) & set(theirs):
         a, b = ours[name], theirs[name]
         expr = a["expr"].replace("overhead_budget", "1%")
@@ -229,8 +239,9 @@ def dashboard_is_in_form():
 class Fleet:
     """The daemons, and a Prometheus; all end with `stack`."""
 
-    def __init__(self, stack):
-        self.place = tempfile.mkdtemp(prefix="zernel-fleet-")
+    def __init__(self, stack, nodes=NODES, options=lambda i: ["--simulate-seed", str(i + 1), "--push-interval-ms", "10000"]):
+        """options: of the i-th node"""
+        self.place, self.nodes = tempfile.mkdtemp(prefix="zernel-fleet-"), nodes
         stack.callback(shutil.rmtree, self.place, ignore_errors=True)
         self.port, self.ws = free_port(), free_port()
         with open(f"{self.place}/alerts", "w") as f:
@@ -238,8 +249,8 @@ class Fleet:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         self.env = {**clean, "ZERNEL_CONTROL": "none", "ZERNEL_REPORT_DIR": "none", "ZERNEL_LOG": "warn"}
         self.daemons = {}
-        for seed, node in enumerate(NODES, 1):
-            self.daemons[node] = self.daemon(stack, node, seed)
+        for i, node in enumerate(nodes):
+            self.daemons[node] = self.daemon(stack, node, options(i))
         self.prometheus(stack)
 
     def start(self, stack, command, **more):
@@ -248,18 +259,17 @@ class Fleet:
         stack.callback(process.terminate)
         return process
 
-    def daemon(self, stack, node, seed):
+    def daemon(self, stack, node, options):
         more = ["--alerts", f"{self.place}/alerts"] if node in ALERTING else []
         with open(f"{self.place}/{node}.log", "w") as log:
-            return self.start(stack, [ZERNELD, "--simulate", "--simulate-seed", str(seed), "--push-interval-ms", "10000",
-                                      "--listen", node, "--metrics-port", str(self.port), "--ws-port", str(self.ws), *more],
+            return self.start(stack, [ZERNELD, "--simulate", *options, "--listen", node, "--metrics-port", str(self.port), "--ws-port", str(self.ws), *more],
                               env=self.env, stderr=log)
 
     def prometheus(self, stack):
         """With the files that are given away, and the list of nodes as the script makes it."""
         config = f"{self.place}/etc"
         shutil.copytree(FILES, config)
-        got = slurm_file_sd(self.place, "".join(f"{n} idle\n" for n in NODES), "-p", str(self.port))
+        got = slurm_file_sd(self.place, "".join(f"{n} idle\n" for n in self.nodes), "-p", str(self.port))
         assert got == (0, ""), got
         os.rename(f"{self.place}/nodes.json", f"{config}/zerneld-nodes.json")
         port = free_port()
@@ -334,6 +344,9 @@ def every_target_is_up(fleet):
         records = re.findall(r"record: (\S+)", f.read())
     check("there are records", len(records) > 30, records)
     for record in records:
+        if record in OF_PEERS:
+            check(f"{record} compares nobody", not fleet.query(record), fleet.query(record))
+            continue
         with contextlib.suppress(AssertionError):
             wait_for(lambda: fleet.query(record), record, 60)
         check(f"{record} has data", fleet.query(record), "none")
@@ -465,7 +478,41 @@ def fleet_tests():
             test(fleet)
 
 
-for part in (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboard_is_in_form, fleet_tests):
+# ---- nodes of one job
+
+
+def pending(fleet):
+    """{(alert, node)} of those that compare nodes, and are about to be told of, or are."""
+    got = fleet.query('ALERTS{alertname=~"nccl_node_.+"}')
+    return {(dict(ls)["alertname"], dict(ls)["instance"]) for ls in got}
+
+
+def nodes_of_a_job():
+    """Of three jobs one hangs, one is slow, one is well: the node that the others wait for is named, and nobody before that."""
+    with contextlib.ExitStack() as stack:
+        fleets, seen = {}, {}
+        for seed, (net, (scenarios, _)) in enumerate(PEERS.items(), 1):
+            fleets[net] = Fleet(stack, [f"{net}.{i}" for i in (1, 2, 3)], lambda i, seed=seed, scenarios=scenarios: [
+                "--simulate-seed", str(seed), "--simulate-scenario", scenarios[i], "--simulate-cycle-s", str(PEERS_CYCLE_S)])
+        end = time.monotonic() + PEERS_CYCLE_S - 15
+        while time.monotonic() < end:
+            time.sleep(5)
+            for net, fleet in fleets.items():
+                with contextlib.suppress(OSError):
+                    found = pending(fleet)
+                    early = time.monotonic() < end + 15 - PEERS_CYCLE_S / 2
+                    check(f"{net}: nobody is named while all is well", not (early and found), found)
+                    seen[net] = found  # a node that stops is for a minute one that waits less
+            if all(seen.get(net) == named for net, (_, named) in PEERS.items()) and time.monotonic() > end - 30:
+                break
+        for net, (scenarios, named) in PEERS.items():
+            check(f"{scenarios}: who is named", seen.get(net) == named, seen.get(net))
+            counts = fleets[net].query('job_id_comm:zernel_nccl_nodes:count{job_id="4712"}')
+            check(f"{net}: the nodes have a communicator in common", list(counts.values()) == [3], counts)
+
+
+PARTS = (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboard_is_in_form, nodes_of_a_job, fleet_tests)
+for part in (p for p in PARTS if len(sys.argv) < 2 or sys.argv[1] in p.__name__):
     try:
         part()
     except Exception as e:

@@ -16,6 +16,7 @@
 
 #define ALSO_DRIVER (1u << ZN_SCENARIO_DRIVER)
 #define ALSO_WAITS  (1u << ZN_SCENARIO_HANG | ALSO_DRIVER | 1u << ZN_SCENARIO_PAUSES) /* for a rank, for long */
+#define ALSO_NODES  (1u << ZN_SCENARIO_NODE_HANG | 1u << ZN_SCENARIO_NODE_HANG_PEER)
 
 /* Which scenario makes a rule fire, and in which others it fires too. A built-in rule without a row fails the test. */
 static const struct row {
@@ -40,7 +41,7 @@ static const struct row {
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
-	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER | 1u << ZN_SCENARIO_ALL_WAIT},
+	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER | ALSO_NODES | 1u << ZN_SCENARIO_ALL_WAIT},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
 };
 
@@ -314,6 +315,10 @@ static const struct {
 	{ZN_SCENARIO_STORAGE, "storage", false},
 	{ZN_SCENARIO_HOST_CODE, "host_code", false},
 	{ZN_SCENARIO_HOST_COPIES, "host_copies", false},
+	{ZN_SCENARIO_NODE_HANG, "idle", false},
+	{ZN_SCENARIO_NODE_HANG_PEER, "all_wait", false},
+	{ZN_SCENARIO_NODE_SLOW, NULL, false},
+	{ZN_SCENARIO_NODE_SLOW_PEER, NULL, false},
 };
 
 /* The first cause that is said of any job; "": none. */

@@ -7,16 +7,16 @@
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf dns ras
- *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks causes mounts
- *            history baseline xid
- *   alert    parse eval alert why
+ *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
+ *            activity stopped causes mounts history baseline xid
+ *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
  *            libraries scan find
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *   sim      arena sim
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
- *            metrics_protobuf otlp export snapshot why report report_text notify self
+ *            metrics_protobuf otlp export snapshot why flight report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
  *   cli      client term status why job alerts watch_data watch_panels watch_views watch
  *   daemon   check systemd
@@ -2034,7 +2034,8 @@ const char *zn_doing_label(enum zn_doing doing);
 	X(LAUNCHES, "launch_bound")                                                                                    \
 	X(COPIES, "host_copies")                                                                                       \
 	X(HOST, "host_code")                                                                                           \
-	X(IDLE, "idle")
+	X(IDLE, "idle")                                                                                                \
+	X(STARTUP, "startup")
 enum zn_cause {
 #define X(e, label) ZN_CAUSE_##e,
 	ZN_CAUSES(X)
@@ -2147,7 +2148,8 @@ struct zn_facts {
 	struct zn_visible hip;  /* HIP_VISIBLE_DEVICES, else as CUDA's, of those that ROCR_VISIBLE_DEVICES names */
 	int32_t minors[ZN_VISIBLE_MAX];
 	int32_t renders[ZN_VISIBLE_MAX];
-	uint32_t owner; /* zn_owner_of() */
+	uint32_t owner;    /* zn_owner_of() */
+	uint64_t start_ns; /* of the process; 0: not known */
 	struct zn_claim claim;
 };
 
@@ -2683,6 +2685,53 @@ struct zn_stopped {
 void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct zn_progress *progress, uint64_t now_ns);
 uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id); /* 0: it is not */
 
+/* ---- model/startup.c (zn_startup_): what processes do from their start to the first steady launch. ---- */
+
+/* Column 2 is the label `phase`. */
+#define ZN_STARTUP_PHASES(X)                                                                                           \
+	X(IMPORT, "import")   /* up to the first call of a hooked library */                                           \
+	X(LIBRARY, "library") /* calls that load code for the GPU */                                                   \
+	X(CONTEXT, "context") /* until it has a context */                                                             \
+	X(MODEL, "model")     /* ticks that read files, or copy to the GPU */                                          \
+	X(NCCL, "nccl_init")  /* calls that make communicators */                                                      \
+	X(CAPTURE, "capture") /* ticks that capture graphs */                                                          \
+	X(REST, "rest")
+enum zn_startup_phase {
+#define X(e, label) ZN_STARTUP_##e,
+	ZN_STARTUP_PHASES(X)
+#undef X
+		ZN_STARTUP_COUNT
+};
+enum zn_startup_state { ZN_STARTUP_UNKNOWN, ZN_STARTUP_GOES_ON, ZN_STARTUP_OVER };
+struct zn_startup_row {
+	uint32_t id; /* of the process */
+	enum zn_startup_state state;
+	bool told; /* it began after the daemon, so that its phases are known */
+	struct zn_tag job;
+	uint64_t start_ns, counted_ns; /* of the process; up to when its time is in a phase */
+	uint64_t steady_ns, worked_ns; /* since when it may be steady, 0: it is not; its last tick with work */
+	uint64_t phase_ns[ZN_STARTUP_COUNT], kept_ns[ZN_STARTUP_COUNT]; /* kept: as of steady_ns */
+	uint64_t bytes, captured, load_ns, nccl_ns, launches;           /* at the last tick */
+};
+struct zn_startup {
+	struct zn_agg *agg;
+	uint64_t began_ns, tick_ns;
+	struct zn_startup_row row[ZN_PROCS_MAX];
+	struct zn_startup_row
+		gone[ZN_JOBS_MAX]; /* by slot: the longest of processes whose row is another one's by now */
+};
+/* s is zero. */
+void zn_startup_init(struct zn_startup *s, struct zn_agg *agg, uint64_t now_ns);
+void zn_startup_tick(struct zn_startup *s, uint64_t now_ns);
+const char *zn_startup_label(enum zn_startup_phase phase);
+uint64_t zn_startup_sum(const struct zn_startup_row *r); /* of its phases, ns */
+/* NULL: it is not known. */
+const struct zn_startup_row *zn_startup_of(const struct zn_startup *s, uint32_t row, uint32_t id);
+/* That of the job's process that took longest; NULL: none is known. */
+const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct zn_tag job);
+/* It has launched nothing so far, and is not so old that this is its way. */
+bool zn_startup_goes_on(const struct zn_startup *s, uint32_t row, uint32_t id);
+
 /* ---- model/causes.c (zn_causes_): what the time of jobs is lost to. ---- */
 
 #define ZN_CAUSE_STEP_S 5
@@ -2741,6 +2790,7 @@ struct zn_causes {
 	const struct zn_ranks *ranks;     /* NULL: nothing is known of ranks (tests) */
 	const struct zn_stopped *stopped; /* NULL: nothing is known of that. The caller's to set */
 	const char *proc;                 /* "/proc"; NULL: there are no such processes. The caller's to set */
+	const struct zn_startup *startup; /* likewise */
 	uint64_t tick_ns, step_ns, interval_ns;
 	uint32_t throttle_next; /* group that is looked at next */
 	struct zn_cause_row row[ZN_PROCS_MAX];
@@ -4658,8 +4708,8 @@ struct zn_metric_job_gpu {
 };
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
-	zn_metrics_job_causes, zn_metrics_job_launches, zn_metrics_job_nccl_bytes, zn_metrics_job_stalls,
-	zn_metrics_job_gpus;
+	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_launches, zn_metrics_job_nccl_bytes,
+	zn_metrics_job_stalls, zn_metrics_job_gpus;
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
 
@@ -4873,6 +4923,7 @@ struct zn_view {
 	const struct zn_progress *progress;           /* NULL: none (tests) */
 	const struct zn_ranks *ranks;                 /* NULL: none (tests) */
 	const struct zn_jobs_progress *jobs_progress; /* NULL: none (tests) */
+	const struct zn_startup *startup;             /* NULL: none (tests) */
 	const struct zn_causes *causes;               /* NULL: none (tests) */
 	const struct zn_stopped *stopped;             /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */

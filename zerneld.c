@@ -39,6 +39,7 @@ struct daemon {
 	struct zn_io activity_look;
 	bool looks; /* that timer runs: somebody has used a GPU */
 	struct zn_jobs_progress jobs_progress;
+	struct zn_startup startup;
 	struct zn_causes causes;
 	struct zn_suspicions suspicions;
 	struct zn_alerts alerts;
@@ -187,6 +188,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_progress_tick(&d->progress, &d->agg, now);
 	zn_ranks_tick(&d->ranks, now);
 	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
+	zn_startup_tick(&d->startup, now);
 	zn_causes_tick(&d->causes, now);
 	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
 	zn_suspicion_tick(&d->suspicions, now);
@@ -324,6 +326,9 @@ static void view_open(struct daemon *d)
 	d->stopped.proc = d->causes.proc = d->ranks.proc;
 	d->causes.stopped = &d->stopped;
 	v->causes = &d->causes;
+	zn_startup_init(&d->startup, &d->agg, zn_now_ns());
+	d->causes.startup = &d->startup;
+	v->startup = &d->startup;
 	v->progress = &d->progress;
 	v->ranks = &d->ranks;
 	v->stopped = &d->stopped;

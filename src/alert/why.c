@@ -16,6 +16,7 @@
 #define COPIES      "zernel_cuda_sync_seconds"
 #define LAUNCH      "zernel_cuda_launch_latency_seconds"
 #define AGE         "zernel_job_progress_age_seconds"
+#define STARTUP     "zernel_job_startup_seconds"
 
 static const struct {
 	const char *what, *next, *metric;
@@ -62,6 +63,8 @@ static const struct {
 		STALL, true},
 	[ZN_CAUSE_IDLE] = {"passes without anything launched, copied, read or waited for",
 		"see whether the program still has work; a notebook that is open holds its GPUs too", AGE, true},
+	[ZN_CAUSE_STARTUP] = {"is starting: nothing has been launched yet",
+		"see which phase takes long: imports, files of the model, or the other ranks of NCCL", STARTUP},
 };
 
 /* ---- What is added to what a cause means. ---- */

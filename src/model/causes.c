@@ -225,9 +225,12 @@ static void note_process(struct zn_causes *c, uint32_t row, const struct zn_proc
 	struct tick t = {.c = c, .p = p, .row = row, .interval_ns = interval_ns, .group = group_of(c, p)};
 
 	read_tick(&t, &c->row[row]);
-	if (!c->progress->row[row].moved_ns[ZN_PROGRESS_LAUNCH]) /* it has not begun */
+	if (c->progress->row[row].moved_ns[ZN_PROGRESS_LAUNCH])
+		lay_to_causes(&t);
+	else if (c->startup && zn_startup_goes_on(c->startup, row, p->id))
+		lose(&t, ZN_CAUSE_STARTUP, interval_ns);
+	else /* it has not begun */
 		return;
-	lay_to_causes(&t);
 	add_process(t.group, &t);
 }
 

@@ -268,6 +268,8 @@ static const struct zn_metric table[] = {
 		"For how long that may be: a minute (ten while its threads run on the CPU, as a compiler's do), or five times the longest pause that this job has made so far."},
 	{"zernel_job_cause_seconds_total", COUNTER, "job_id,cause", zn_metrics_job_causes, NULL,
 		"Time that the processes of a job lost, by what it was lost to; a process has one second in a second, whatever its threads do. docs/WHY.md says what the causes are."},
+	{"zernel_job_startup_seconds", GAUGE, "job_id,phase", zn_metrics_job_startup, NULL,
+		"Time from the start of that process of a job which took longest to its first steady launch, by phase; the phases add up to it. It grows while the process starts. Absent where every process began before the daemon. docs/WHY.md says what the phases are."},
 	{"zernel_job_launches_total", COUNTER, "job_id", zn_metrics_job_launches, NULL,
 		"Launches of all processes of a job, those that have gone included; without captured ones."},
 	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", zn_metrics_job_nccl_bytes, NULL,

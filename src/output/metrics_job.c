@@ -273,6 +273,23 @@ void zn_metrics_job_causes(struct zn_walk *w)
 	each_job(w, job_causes);
 }
 
+static void job_startup(struct zn_walk *w, const struct zn_job *job)
+{
+	const struct zn_startup *s = w->view->startup;
+	const struct zn_startup_row *r = s ? zn_startup_job(s, (struct zn_tag){job->slot, job->serial}) : NULL;
+
+	for (enum zn_startup_phase phase = 0; r && phase < ZN_STARTUP_COUNT; phase++) {
+		job_series(w, job);
+		zn_walk_label(w, "phase", zn_startup_label(phase));
+		zn_walk_scaled(w, r->phase_ns[phase], 9);
+	}
+}
+
+void zn_metrics_job_startup(struct zn_walk *w)
+{
+	each_job(w, job_startup);
+}
+
 void zn_metrics_job_launches(struct zn_walk *w)
 {
 	each_job(w, job_launches);

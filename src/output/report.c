@@ -454,6 +454,20 @@ static void lost_to(struct zn_json *j, const struct report *r)
 	zn_json_close(j, '}');
 }
 
+/* Of its process that took longest to the first steady launch. */
+static void startup(struct zn_json *j, const struct report *r)
+{
+	const struct zn_startup *s = r->view->startup;
+	const struct zn_startup_row *row = s ? zn_startup_job(s, (struct zn_tag){r->job->slot, r->job->serial}) : NULL;
+
+	if (!row)
+		return;
+	zn_json_key_open(j, "startup", '{');
+	for (enum zn_startup_phase phase = 0; phase < ZN_STARTUP_COUNT; phase++)
+		zn_json_key_scaled(j, zn_startup_label(phase), row->phase_ns[phase], 9);
+	zn_json_close(j, '}');
+}
+
 /* Objects: what a family of probes counted, or null where that is not measured. */
 static const struct {
 	const char *key;
@@ -758,6 +772,7 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	times(&j, &r);
 	thread_time(&j, &r);
 	lost_to(&j, &r);
+	startup(&j, &r);
 	zn_signals_job_json(&j, v, job, r.count);
 	if (!io_measured(v))
 		zn_json_key_null(&j, "io");

@@ -270,6 +270,22 @@ static void lost_to(struct zn_out *o, struct zn_str r)
 		line(o, "Lost to      %s", text);
 }
 
+/* The phases of its start, longest first, those below a tenth of a second left out. */
+static void startup(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "startup"), key;
+	char text[COLUMNS] = "", cell[ZN_UNITS_CELL], time[ZN_UNITS_CELL];
+	double seconds = S_MAX;
+
+	while ((key = next_largest(list, &seconds)).len && seconds >= 0.1) {
+		snprintf(cell, sizeof(cell), "%.*s %.16s", key.len < 20 ? (int)key.len : 20, key.at,
+			span_of(time, seconds));
+		add_to_list(text, cell);
+	}
+	if (*text)
+		line(o, "Start-up     %s", text);
+}
+
 static void cuda(struct zn_out *o, struct zn_str r)
 {
 	char a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL];
@@ -285,6 +301,7 @@ static void cuda(struct zn_out *o, struct zn_str r)
 		span(b, r, "sync_wait.seconds"), count(c, r, "sync_wait.errors"));
 	thread_time(o, r);
 	lost_to(o, r);
+	startup(o, r);
 	line(o, "Copies       to the GPU %s, back %s, between GPUs %s, other %s", bytes(a, r, "memcpy.htod.bytes"),
 		bytes(b, r, "memcpy.dtoh.bytes"), bytes(c, r, "memcpy.dtod.bytes"), bytes(d, r, "memcpy.other.bytes"));
 	line(o, "Allocations  %s of %s in all, %s freed", count(a, r, "allocations.calls"),

@@ -268,6 +268,23 @@ static void proc_io(struct zn_json *j, struct zn_view *v, const struct zn_proc *
 	zn_json_close(j, '}');
 }
 
+/* Seconds by phase, and whether it launches steadily by now. */
+static void proc_startup(struct zn_json *j, const struct zn_view *v, uint32_t row, const struct zn_proc *p)
+{
+	const struct zn_startup_row *r = v->startup ? zn_startup_of(v->startup, row, p->id) : NULL;
+
+	if (!r) {
+		zn_json_key_null(j, "startup");
+		return;
+	}
+	zn_json_key_open(j, "startup", '{');
+	zn_json_key(j, "over");
+	zn_json_bool(j, r->state == ZN_STARTUP_OVER);
+	for (enum zn_startup_phase phase = 0; phase < ZN_STARTUP_COUNT; phase++)
+		zn_json_key_scaled(j, zn_startup_label(phase), r->phase_ns[phase], 9);
+	zn_json_close(j, '}');
+}
+
 static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_agg *a = v->agg;
@@ -288,6 +305,7 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	zn_signals_json(j, v, row, p);
 	proc_io(j, v, p);
 	zn_baselines_json(j, v, row, p->id);
+	proc_startup(j, v, row, p);
 	zn_json_close(j, '}');
 }
 

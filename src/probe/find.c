@@ -440,6 +440,14 @@ static enum zn_ledger ledger_find(struct zn_find *f, int pid)
 	return ledger == ZN_LEDGER_UNKNOWN ? ZN_LEDGER_WHOLE : ledger; /* it maps none that is hooked */
 }
 
+/* When a process began, by the clock that all other times are of. */
+static uint64_t started_ns(int pid)
+{
+	uint64_t now_ns = zn_now_ns(), slept_ns = zn_clock_ns(CLOCK_BOOTTIME) - now_ns, start_ns = zn_start_ns(pid);
+
+	return start_ns > slept_ns ? start_ns - slept_ns : 0;
+}
+
 static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 {
 	struct zn_facts facts = facts_before(slot);
@@ -451,6 +459,7 @@ static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 	ledger = ledger_find(f, pid);
 	zn_process_environ(pid, &facts);
 	zn_process_devices(&f->gpu_files, pid, &facts);
+	facts.start_ns = started_ns(pid);
 	facts.claim.uid = zn_uid_of(pid);
 	facts.owner = zn_owner_of(pid);
 	pthread_mutex_lock(&f->lock);

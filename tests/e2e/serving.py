@@ -17,7 +17,7 @@ STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "ncc
 REST = ["node", "source", "version", "uptime_s", "interval_ms", "gpu_ioctl", "history", "alerts", "why", "gpus", "lost", "probes",
         "jobs", "io", "processes"]
 PROCESS = ["pid", "comm", "job_id", "gpus", "pinned_bytes", "memory_complete", "launch", "sync", "nccl", "dataloader", "stalls", "signals",
-           "io", "anomalies"]
+           "io", "anomalies", "startup"]
 
 
 def busy_daemon():

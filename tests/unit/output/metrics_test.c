@@ -1527,7 +1527,7 @@ static const char *const snapshot_keys[] = {"gpu_utilization", "cuda_latency_p50
 	"version", "uptime_s", "interval_ms", "history", "alerts", "why", "gpus", "lost", "probes", "jobs", "io",
 	"processes"};
 static const char *const process_keys[] = {"pid", "comm", "job_id", "gpus", "pinned_bytes", "memory_complete", "launch",
-	"sync", "nccl", "dataloader", "stalls", "signals", "io", "anomalies"};
+	"sync", "nccl", "dataloader", "stalls", "signals", "io", "anomalies", "startup"};
 
 T(snapshot_of_nothing)
 {

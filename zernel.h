@@ -18,7 +18,7 @@
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
  *            metrics_protobuf otlp export snapshot why flight report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
- *   cli      client term status why job alerts watch_data watch_panels watch_views watch
+ *   cli      client term status why hang job alerts watch_data watch_panels watch_jobs watch_views watch
  *   daemon   check systemd
  *   zerneld.c
  *
@@ -4792,10 +4792,13 @@ int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200
 
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
-/* One entry of why: {job_id (null: the processes of none), processes, says, causes: [{cause, percent, lost_s, says, next, sure,
- * metric}]} over the last minute; with timeline also {step_s, steps, CAUSE: [per cent of each step]}. i: 0 and up until false;
- * where nothing is written there is none. job: of it alone; empty: of all. */
 const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g); /* empty: none */
+/* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, unknown, starting, idle, loses or
+ * runs), lost_percent, progress_age_s, missing_pid, missing_rank, late_pid (null: nobody), causes: [{cause, percent, lost_s, says,
+ * next, sure, metric}]} over the last minute, and of the last 15 minutes in steps of 5 s: steps (that are over), step: {gpu, CAUSE:
+ * per cent} of the last one (null: not known), bands: a letter and a height from 0 to 8 for each 15 s; with timeline also {step_s,
+ * steps, gpu and CAUSE: [per cent of each step]}. i: 0 and up until false; where nothing is written there is none. job: of it
+ * alone; empty: of all. */
 bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline);
 void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter);
 
@@ -5483,12 +5486,14 @@ void zn_panel_alerts(struct zn_watch *w);
 /* "job 4711", of an entry of why; returns to, or another text. */
 #define ZN_PANEL_JOB (ZN_UNITS_CELL + 8)
 const char *zn_panel_job(struct zn_str why, char to[ZN_PANEL_JOB]);
-/* What most of the time of each job was lost to, where there is such a thing. */
-void zn_panel_why(struct zn_watch *w);
 void zn_panel_idle(struct zn_watch *w);
 void zn_panel_gpus(struct zn_watch *w);
 void zn_panel_details(struct zn_watch *w);
 void zn_panel_help(struct zn_term *t);
+
+/* ---- cli/watch_jobs.c (zn_cards_): the jobs on top of its screen. ---- */
+
+void zn_cards_put(struct zn_watch *w);
 
 /* ---- cli/watch_views.c (zn_views_): the tables of its lower part, and what stands around them. ---- */
 

@@ -107,23 +107,6 @@ const char *zn_panel_job(struct zn_str why, char to[ZN_PANEL_JOB])
 	return to;
 }
 
-void zn_panel_why(struct zn_watch *w)
-{
-	struct zn_str list = zn_client_find(w->snapshot, "why"), key, job, cause;
-	int room = share(&w->term, 6);
-	char name[ZN_PANEL_JOB], says[512];
-	size_t at = 0, first;
-
-	while (zn_json_next(list, &at, &key, &job) && room > 0) {
-		first = 0;
-		if (!zn_json_next(zn_client_find(job, "causes"), &first, &key, &cause))
-			continue;
-		zn_term_line(&w->term, ZN_STYLE_WARN, "%s: %s", zn_panel_job(job, name),
-			zn_client_text(cause, "says", says, sizeof(says)));
-		room--;
-	}
-}
-
 void zn_panel_idle(struct zn_watch *w)
 {
 	struct zn_str jobs = zn_client_find(w->snapshot, "jobs"), key, job;
@@ -287,7 +270,7 @@ void zn_panel_help(struct zn_term *t)
 		"q, Ctrl-C       quit            ?  this help, and back",
 		"Tab             the next view; or at once: t processes, n NCCL by operation,",
 		"                w waits, s signals, i file I/O by job and mount, b jobs,",
-		"                a alerts, h hooks and what is not attached, x losses",
+		"                y why, a alerts, h hooks and what is not attached, x losses",
 		"p m l 9         sort by pid, GPU memory, launches per second, p99 of the launch",
 		"up down, k j    scroll; page up and page down by a screen",
 		"",
@@ -303,6 +286,7 @@ void zn_panel_help(struct zn_term *t)
 		"                tick; IOCT99: calls of the GPU's driver, RUNQ99: waits for a CPU",
 		"READ99, WRIT99  p99 of calls on files since the mount was first used",
 		"cpu to othr     where the launching thread's time went; the bar shows it",
+		"15 min, ranks   a job's last 15 minutes, height: time lost; ! marks its odd rank",
 		"GPU bars        filled: used now; the line: the peak",
 		"-               there is no measurement",
 	};

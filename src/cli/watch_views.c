@@ -772,7 +772,7 @@ void zn_views_body(struct zn_watch *w)
 	if (views[w->view].items != alert_items)
 		zn_panel_alerts(w);
 	if (views[w->view].items != why_items)
-		zn_panel_why(w);
+		zn_cards_put(w);
 	zn_panel_idle(w);
 	zn_panel_gpus(w);
 	if (!small)

@@ -3,8 +3,9 @@
 #include "zernel.h"
 #include <string.h>
 
-#define US 3 /* decimals from nanoseconds to microseconds, and to milliseconds */
-#define MS 6
+#define US      3 /* decimals from nanoseconds to microseconds, and to milliseconds */
+#define MS      6
+#define SECONDS 9
 
 /* A starred number of the contract: always there, 0.0 when there is nothing. */
 static void key_decimal(struct zn_json *j, const char *key, uint64_t v, int decimals)
@@ -209,8 +210,21 @@ static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *
 	zn_json_close(j, ']');
 }
 
-static void nccl_comms(struct zn_json *j, const struct zn_agg *a, uint32_t tgid)
+/* Where the ranks of a communicator are compared. */
+static void put_issued(struct zn_json *j, const struct zn_view *v, const struct zn_comm *c)
 {
+	uint32_t slot = c->skew - 1u;
+	const struct zn_skew *s = c->skew ? zn_arena_skew(v->agg->arena, slot) : NULL;
+
+	if (!s || c->member >= ZN_SKEW_RANKS || s->member[c->member].tgid != c->tgid)
+		return;
+	zn_json_key_u64(j, "issued", s->member[c->member].issued);
+	zn_json_key_scaled(j, "late_s", zn_ranks_late(v->ranks, s, slot, c->member), SECONDS);
+}
+
+static void nccl_comms(struct zn_json *j, const struct zn_view *v, uint32_t tgid)
+{
+	const struct zn_agg *a = v->agg;
 	char hex[17];
 
 	zn_json_key_open(j, "comms", '[');
@@ -226,13 +240,15 @@ static void nccl_comms(struct zn_json *j, const struct zn_agg *a, uint32_t tgid)
 		zn_json_bytes(j, hex, o.len);
 		zn_json_key_u64(j, "rank", c->rank);
 		zn_json_key_u64(j, "nranks", c->nranks);
+		put_issued(j, v, c);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
 }
 
-static void nccl(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
+static void nccl(struct zn_json *j, const struct zn_view *v, const struct zn_proc *p)
 {
+	struct zn_agg *a = v->agg;
 	uint64_t calls = 0, bytes = 0, errors = 0, ns = 0;
 
 	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
@@ -249,7 +265,7 @@ static void nccl(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 	zn_json_key_u64(j, "errors", errors);
 	zn_json_key_scaled(j, "sum_ms", ns, MS);
 	nccl_ops(j, a, p);
-	nccl_comms(j, a, p->tgid);
+	nccl_comms(j, v, p->tgid);
 	zn_json_close(j, '}');
 }
 
@@ -299,7 +315,7 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	zn_json_bool(j, zn_agg_memory_known(a, row));
 	launch(j, v, row, p);
 	sync(j, a, p);
-	nccl(j, a, p);
+	nccl(j, v, p);
 	zn_wait_loader_json(j, v, row);
 	zn_wait_json(j, v, row);
 	zn_signals_json(j, v, row, p);

@@ -4,10 +4,15 @@
  * was lost to over the last minute, longest first, with what to do next.
  */
 #include "zernel.h"
+#include <stddef.h>
 #include <string.h>
 
 #define WINDOW_STEPS (60 / ZN_CAUSE_STEP_S)
 #define SECONDS      9 /* decimals from nanoseconds */
+
+#define BAND_COLUMNS 60 /* of the line of 15 minutes that a terminal shows */
+#define BAND_STEPS   (ZN_CAUSE_STEPS / BAND_COLUMNS)
+#define BAND_LEVELS  8 /* eighths of a column's height */
 
 const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
 {
@@ -179,7 +184,22 @@ static void put_summary(struct zn_json *j, bool known, const struct answer *a, c
 		zn_json_key_text(j, "says", a->findings ? a->finding[0].says : none);
 }
 
-/* Per cent of each step by cause, oldest first, without the one at hand: a cause that has none of it is left out. */
+/* Per cent of each step, oldest first, without the one at hand; null: the processes had no time in it. at: of a field. */
+static void put_line(struct zn_json *j, const struct zn_cause_group *g, uint32_t n, const char *label, size_t at)
+{
+	zn_json_key_open(j, label, '[');
+	for (uint32_t i = n; i; i--) {
+		const struct zn_cause_step *s = &g->step[(g->steps - i) % ZN_CAUSE_STEPS];
+
+		if (s->time_ns)
+			zn_json_u64(j, zn_why_percent(*(const uint64_t *)((const char *)s + at), s->time_ns));
+		else
+			zn_json_null(j);
+	}
+	zn_json_close(j, ']');
+}
+
+/* By cause: one that has none of the time is left out. */
 static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 {
 	uint32_t n = g->steps < ZN_CAUSE_STEPS - 1 ? g->steps : ZN_CAUSE_STEPS - 1;
@@ -188,18 +208,179 @@ static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 	zn_json_key_open(j, "timeline", '{');
 	zn_json_key_u64(j, "step_s", ZN_CAUSE_STEP_S);
 	zn_json_key_u64(j, "steps", n);
-	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
-		if (zn_why_percent(all.lost_ns[cause], all.time_ns) == 0)
-			continue;
-		zn_json_key_open(j, zn_cause_label(cause), '[');
-		for (uint32_t i = n; i; i--) {
-			const struct zn_cause_step *s = &g->step[(g->steps - i) % ZN_CAUSE_STEPS];
-
-			zn_json_u64(j, zn_why_percent(s->lost_ns[cause], s->time_ns));
-		}
-		zn_json_close(j, ']');
-	}
+	put_line(j, g, n, "gpu", offsetof(struct zn_cause_step, gpu_ns));
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
+		if (zn_why_percent(all.lost_ns[cause], all.time_ns))
+			put_line(j, g, n, zn_cause_label(cause),
+				offsetof(struct zn_cause_step, lost_ns) + cause * sizeof(all.lost_ns[0]));
 	zn_json_close(j, '}');
+}
+
+/* ---- Its state, in a word. ---- */
+
+static bool job_progress(
+	const struct zn_view *v, uint32_t index, const struct zn_cause_group *g, uint64_t *age_ns, uint64_t *limit_ns)
+{
+	const struct zn_job *job = v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_tag){index, g->serial}) : NULL;
+
+	return job && v->jobs_progress && zn_job_progress(v->jobs_progress, job, age_ns, limit_ns);
+}
+
+/* The share of what is named. */
+static uint32_t lost_percent(const struct answer *a)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < a->causes; i++)
+		sum += a->why[i].percent;
+	return sum < 100 ? sum : 100;
+}
+
+static const char *state_of(
+	const struct zn_view *v, const struct answer *a, const struct zn_cause_step *window, bool still)
+{
+	if (a->hangs)
+		return "hangs";
+	if (still)
+		return "still";
+	if (!zn_agg_measures(v->agg, ZN_FAM_SCHED))
+		return "unknown";
+	if (!window->time_ns)
+		return "starting";
+	if (a->causes && a->why[0].cause == ZN_CAUSE_IDLE && a->why[0].percent >= 50)
+		return "idle";
+	return a->causes ? "loses" : "runs";
+}
+
+static void put_state(struct zn_json *j, const struct zn_view *v, uint32_t index, const struct zn_cause_group *g,
+	const struct zn_cause_step *window, const struct answer *a)
+{
+	uint64_t age_ns = 0, limit_ns = 0;
+	bool known = job_progress(v, index, g, &age_ns, &limit_ns);
+
+	zn_json_key_text(j, "state", state_of(v, a, window, known && age_ns >= limit_ns));
+	zn_json_key_u64(j, "lost_percent", lost_percent(a));
+	if (known)
+		zn_json_key_scaled(j, "progress_age_s", age_ns, SECONDS);
+	else
+		zn_json_key_null(j, "progress_age_s");
+}
+
+/* ---- Its ranks that stand out. ---- */
+
+static void put_pid(struct zn_json *j, const char *key, uint32_t pid)
+{
+	if (pid)
+		zn_json_key_u64(j, key, pid);
+	else
+		zn_json_key_null(j, key);
+}
+
+/* Who was late counts as long as that is named as a cause. */
+static uint32_t late_pid(const struct zn_cause_group *g, const struct answer *a)
+{
+	for (size_t i = 0; i < a->causes; i++)
+		if (a->why[i].cause == ZN_CAUSE_STRAGGLER)
+			return g->told.late_pid;
+	return 0;
+}
+
+static void put_odd(struct zn_json *j, const struct zn_cause_group *g, const struct answer *a)
+{
+	const struct zn_missing *m = &g->missing;
+
+	put_pid(j, "missing_pid", m->waiters ? m->tgid : 0);
+	if (m->waiters && m->rank != ZN_UNKNOWN)
+		zn_json_key_u64(j, "missing_rank", m->rank);
+	else
+		zn_json_key_null(j, "missing_rank");
+	put_pid(j, "late_pid", late_pid(g, a));
+}
+
+/* ---- The last step, and the line of them all. ---- */
+
+static void put_step(struct zn_json *j, const struct zn_cause_group *g)
+{
+	const struct zn_cause_step *s = &g->step[(g->steps + ZN_CAUSE_STEPS - 1) % ZN_CAUSE_STEPS];
+
+	zn_json_key_u64(j, "steps", g->steps);
+	if (!g->steps || !s->time_ns) {
+		zn_json_key_null(j, "step");
+		return;
+	}
+	zn_json_key_open(j, "step", '{');
+	zn_json_key_u64(j, "gpu", zn_why_percent(s->gpu_ns, s->time_ns));
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
+		if (zn_why_percent(s->lost_ns[cause], s->time_ns))
+			zn_json_key_u64(j, zn_cause_label(cause), zn_why_percent(s->lost_ns[cause], s->time_ns));
+	zn_json_close(j, '}');
+}
+
+/* As the letters of the waits view, and h for a hang. */
+static const char letters[ZN_CAUSE_COUNT] = {
+	[ZN_CAUSE_HANG] = 'h',
+	[ZN_CAUSE_ALL_WAIT] = 'n',
+	[ZN_CAUSE_STRAGGLER] = 'n',
+	[ZN_CAUSE_NETWORK] = 'n',
+	[ZN_CAUSE_COMMUNICATION] = 'n',
+	[ZN_CAUSE_INPUT_CPU] = 'd',
+	[ZN_CAUSE_INPUT_WORKERS] = 'd',
+	[ZN_CAUSE_INPUT_FILES] = 'd',
+	[ZN_CAUSE_INPUT_TRANSFER] = 'd',
+	[ZN_CAUSE_CHECKPOINT] = 'i',
+	[ZN_CAUSE_STORAGE] = 'i',
+	[ZN_CAUSE_CPUS] = 'r',
+	[ZN_CAUSE_THROTTLED] = 'r',
+	[ZN_CAUSE_LAUNCHES] = 'c',
+	[ZN_CAUSE_COPIES] = 'c',
+	[ZN_CAUSE_HOST] = 'c',
+	[ZN_CAUSE_IDLE] = 'o',
+	[ZN_CAUSE_STARTUP] = 'o',
+};
+
+static void add_step(struct zn_cause_step *to, const struct zn_cause_step *s)
+{
+	to->time_ns += s->time_ns;
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
+		to->lost_ns[cause] += s->lost_ns[cause];
+}
+
+/* The longest cause and how high what is lost stands: "h8"; "g1": no cause takes much; ". ": it is not known. */
+static void put_column(char to[2], const struct zn_cause_step *s)
+{
+	enum zn_cause longest = 0;
+	char letter = 'g';
+	uint64_t lost = 0;
+
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
+		lost += s->lost_ns[cause];
+		if (s->lost_ns[cause] > s->lost_ns[longest])
+			longest = cause;
+	}
+	if (zn_why_percent(s->lost_ns[longest], s->time_ns) >= ZN_WHY_LEAST)
+		letter = letters[longest];
+	lost = s->time_ns ? (lost * BAND_LEVELS + s->time_ns / 2) / s->time_ns : 0;
+	to[0] = s->time_ns ? letter : '.';
+	to[1] = !s->time_ns ? ' ' : (char)('0' + (lost < BAND_LEVELS ? lost : BAND_LEVELS));
+}
+
+static void put_bands(struct zn_json *j, const struct zn_cause_group *g)
+{
+	uint32_t last = g->steps ? (g->steps - 1) / BAND_STEPS : 0, kept = ZN_CAUSE_STEPS - 1;
+	uint32_t column = last >= BAND_COLUMNS ? last - BAND_COLUMNS + 1 : 0;
+	char bands[2 * BAND_COLUMNS];
+	size_t len = 0;
+
+	for (; g->steps && column <= last; column++, len += 2) {
+		struct zn_cause_step sum = {0};
+
+		for (uint32_t i = column * BAND_STEPS; i < (column + 1) * BAND_STEPS && i < g->steps; i++)
+			if (g->steps - i <= kept)
+				add_step(&sum, &g->step[i % ZN_CAUSE_STEPS]);
+		put_column(bands + len, &sum);
+	}
+	zn_json_key(j, "bands");
+	zn_json_bytes(j, bands, len);
 }
 
 bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline)
@@ -224,8 +405,12 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 	zn_json_key_u64(j, "processes", g->processes);
 	find_answer(&a, v, i, g, &window);
 	put_summary(j, zn_agg_measures(v->agg, ZN_FAM_SCHED), &a, &window);
+	put_state(j, v, i, g, &window, &a);
+	put_odd(j, g, &a);
 	put_causes(j, &a, ras);
 	put_ras(j, ras, timeline);
+	put_step(j, g);
+	put_bands(j, g);
 	if (timeline)
 		put_timeline(j, g);
 	zn_json_close(j, '}');

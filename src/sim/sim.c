@@ -465,12 +465,17 @@ static void start_gpu(struct zn_sim *s, uint32_t rank, uint64_t seed)
 static void start_comms(struct zn_sim *s)
 {
 	s->plain.comm_count = 0;
-	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
+	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
+		const struct zn_skew *skew = s->skew[i / JOB_RANKS];
+
 		if (s->rank[i])
 			s->plain.comms[s->plain.comm_count++] = (struct zn_comm){.hash = s->comm[i / JOB_RANKS],
 				.rank = i % JOB_RANKS,
 				.nranks = JOB_RANKS,
-				.tgid = s->rank[i]->tgid};
+				.tgid = s->rank[i]->tgid,
+				.skew = skew ? (uint16_t)(skew - s->plain.arena.skews + 1) : 0,
+				.member = i % JOB_RANKS};
+	}
 }
 
 static void start_rank(struct zn_sim *s, uint32_t rank, uint64_t seed)
@@ -527,8 +532,8 @@ static void start_ranks(struct zn_sim *s, uint32_t job)
 	s->comm[job] = draw(&s->comm_state) | 1;
 	for (uint32_t i = 0; i < JOB_RANKS; i++)
 		start_rank(s, job * JOB_RANKS + i, s->seed);
-	start_comms(s);
 	start_skew(s, job);
+	start_comms(s);
 }
 
 int zn_sim_open(struct zn_sim *s, uint64_t seed)

@@ -101,15 +101,17 @@ export async function snapshot(change = {}) {
 }
 
 // Plays a daemon. set() changes the snapshot and sends it; token: what is asked for.
-export async function fake(first, {history = null, token = ""} = {}) {
+export async function fake(first, {history = null, token = "", timelines = []} = {}) {
 	const {headers, body} = await pageOf();
-	const it = {current: first, history, asked: 0, protocols: []};
+	const it = {current: first, history, timelines, asked: 0, protocols: []};
 	const allowed = (req) => !token || req.headers.authorization === `Bearer ${token}`;
 	const http = createServer((req, res) => {
 		if (req.url === "/")
 			return res.writeHead(200, headers).end(body);
 		if (!allowed(req))
 			return res.writeHead(401, {"WWW-Authenticate": "Bearer"}).end();
+		if (req.url === "/why")
+			return res.writeHead(200, {"Content-Type": "application/json"}).end(JSON.stringify({why: it.timelines || []}));
 		it.asked++;
 		return res.writeHead(200, {"Content-Type": "application/json"}).end(JSON.stringify(it.history || {
 			node: "vm", source: "simulated", step_ms: 5000, end_ms: null, gpus: [], processes: []}));

@@ -8,7 +8,7 @@ import path from "node:path";
 import { Absent, ROOT, accessible, daemon, fake, is, later, open, runAll, shot, snapshot, start, test, text,
 	until } from "./harness.mjs";
 
-/* global above, flat -- of the page */
+/* global above, flat, oddRanks -- of the page */
 const GIB = 2 ** 30;
 const LIBRARY = path.join(ROOT, "build/test/libcuda.so.1");
 const NETWORK = /net::ERR_|WebSocket connection to/; // the browser itself says so where a daemon is gone
@@ -118,7 +118,7 @@ test("what is shown of a simulating daemon is its snapshot", async () => {
 
 test("one request for the page, and nothing from elsewhere", async () => {
 	const source = await daemon("--simulate"), page = await open(source.url);
-	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")), [source.url, `${source.url}history`]);
+	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")), [source.url, `${source.url}history`, `${source.url}why`]);
 	const answer = await fetch(source.url);
 	assert.ok((await answer.text()).length < 100000, "its size");
 	assert.doesNotMatch(answer.headers.get("content-security-policy"), /unsafe/);
@@ -149,6 +149,82 @@ test("why time is lost is on top, job by job, longest first", async () => {
 	assert.equal(await page.locator("img").count(), 0);
 	server.set({why: []});
 	await until(async () => !(await page.locator("#why").isVisible()), "nobody has launched anything");
+});
+
+test("the odd rank is the one that is missing, late, or far from most others", async () => {
+	const page = await open((await fake(await snapshot())).url);
+	const table = [
+		["all alike", [{gpu: 0.5}, {gpu: 0.6}, {gpu: 0.55}], {}, []],
+		["one is far", [{gpu: 0.9}, {gpu: 0.9}, {gpu: 0.2, data: 0.7}, {gpu: 0.9}], {}, [[3, "waits for the GPU 20.0 % of its time, the others 90.0 %"]]],
+		["of two neither", [{gpu: 0.9}, {dist: 0.9}], {}, []],
+		["two kinds", [{gpu: 0.9}, {gpu: 0.9}, {data: 0.9}, {data: 0.9}], {}, []],
+		["late", [{gpu: 0.5}, {gpu: 0.5}], {late_pid: 2}, [[2, "comes late, the others wait for it"]]],
+		["missing", [{dist: 0.9}, {other: 1}], {missing_pid: 2, late_pid: 2}, [[2, "does not come, the others wait for it"]]],
+		["not measured", [null, null, null], {}, []],
+	];
+	for (const [name, shares, w, wanted] of table) {
+		const processes = shares.map((of, i) => ({pid: i + 1, stalls: of && stalls({cpu: 0, gpu: 0, data: 0, dist: 0, ...of})}));
+		assert.deepEqual(await page.evaluate(([p, of]) => [...oddRanks(p, of)], [processes, w]), wanted, name);
+	}
+});
+
+test("the bands of a job are as high as the figures of /why, and go on with each step", async () => {
+	const s = await snapshot(), lines = {gpu: [50, null, 0, 40], hang: [0, null, 100, 0], input_cpu: [10, null, 0, 30], communication: [0, null, 0, 5],
+		of_tomorrow: [7, null, 0, 0]};
+	const w = {job_id: "4711", processes: 4, says: "43 % of the time is lost", state: "loses", lost_percent: 43, progress_age_s: 0.5, missing_pid: null,
+		missing_rank: null, late_pid: null, causes: [cause(43)], steps: 4, step: {gpu: 40, input_cpu: 30, communication: 5}, bands: ""};
+	const server = await fake({...s, why: [w]}, {timelines: [{...w, timeline: {step_s: 5, steps: 4, ...lines}}]});
+	const page = await open(server.url), frame = page.locator("#why .frame");
+	const bands = () => page.evaluate(() => Object.fromEntries([...document.querySelectorAll("#why svg.bands path")].map((n) =>
+		[n.getAttribute("class"), [...(n.getAttribute("d") || "").matchAll(/M(\d+) \d+h1v(-?\d+)/g)].map((m) => [Number(m[1]) - 176, Math.abs(m[2])])])));
+	await is(page, "#why .job-state", /^loses 43 %$/);
+	const {known, gpu, data, dist, hang, other} = await bands();
+	assert.deepEqual(known.map(([x]) => x), [0, 2, 3], "a step that is not known is a gap");
+	assert.deepEqual({gpu, data, dist, hang, other}, {gpu: [[0, 50], [3, 40]], data: [[0, 10], [3, 30]], dist: [[3, 5]], hang: [[2, 100]], other: [[0, 7]]});
+	assert.equal(new Set(await page.locator("#why .timeline .keys span:visible i").evaluateAll((all) =>
+		all.map((i) => getComputedStyle(i).background))).size, 6, "each in its colour");
+	server.set({why: [{...w, steps: 6, step: {idle: 100}}]});
+	await until(async () => (await bands()).other.length === 2, "the next step");
+	assert.deepEqual((await bands()).known.map(([x]) => x), [-2, 0, 1, 3], "the step between was not told of");
+	await frame.focus();
+	await page.keyboard.press("End");
+	assert.match(await frame.getAttribute("aria-valuetext"), /: idle 100 %$/);
+	for (const [key, wanted] of [["ArrowLeft", /: not known$/], ["ArrowLeft", /: gpu 40 %, input cpu 30 %, communication 5 %$/], ["Home", /: not known$/]]) {
+		await page.keyboard.press(key);
+		assert.match(await frame.getAttribute("aria-valuetext"), wanted);
+	}
+	await page.locator("#why .timeline summary").focus();
+	await page.keyboard.press("Enter");
+	await until(async () => (await page.locator("#why .timeline tbody tr").count()) === 15, "a row for each minute");
+	await is(page, "#why .timeline tbody tr", /^0\s+\d+ %/);
+	await page.locator("#why .narrower").first().focus();
+	await page.keyboard.press("Enter");
+	assert.equal(await page.locator("#filter").inputValue(), "job:4711", "the metric leads to its processes");
+});
+
+test("the worst jobs are open, the others a line, and each rank has a row", async () => {
+	const s = await snapshot(), states = ["runs", "idle", "hangs", "still", "loses"];
+	s.processes.slice(0, 4).forEach((p, i) => Object.assign(p, {job_id: "hangs", stalls: stalls({gpu: 0, cpu: 0, data: 0, dist: i === 2 ? 0 : 0.9}),
+		nccl: {...p.nccl, comms: [{comm: "a", rank: i, nranks: 4, issued: 100 + i, late_s: i}]}}));
+	s.why = states.map((state) => ({job_id: state, processes: 4, says: `says ${state}`, state, lost_percent: 43, progress_age_s: 70.2, missing_pid: null,
+		missing_rank: null, late_pid: null, causes: [], steps: 0, step: null, bands: ""}));
+	Object.assign(s.why[2], {missing_pid: s.processes[2].pid, missing_rank: 2});
+	Object.assign(s.why[3], {missing_pid: 987654, missing_rank: 7});
+	const page = await open((await fake(s)).url);
+	assert.deepEqual(await page.locator("#why .job-state").allInnerTexts(), ["hangs", "stands still for 1 min 10 s", "loses 43 %", "idle", "running fine"]);
+	assert.deepEqual(await page.locator("#why li > details").evaluateAll((all) => all.map((n) => n.open)), [true, true, true, false, false]);
+	const ranks = page.locator("#why li").first().locator(".ranks tbody tr");
+	assert.equal(await ranks.count(), 4);
+	assert.equal(await page.locator("#why li").first().locator("tr.odd").innerText().then((t) => /Rank 2 · .*Does not come.*102/s.test(t)), true);
+	assert.deepEqual(await ranks.first().locator("rect").evaluateAll((all) => all.map((n) => Number(n.getAttribute("width")))), [0, 90, 0, 0, 0, 0, 0]);
+	assert.match(await page.locator("#why li").nth(1).locator("tr.odd").innerText(), /Rank 7 · 987654/);
+	await page.locator("#why li > details > summary").last().focus();
+	await page.keyboard.press("Enter");
+	await until(async () => (await page.locator("#why li").last().locator(".timeline").isVisible()), "opened by keyboard");
+	await until(async () => (await page.locator("#why .brief").allInnerTexts()).join() === ",,,says idle,", "a sentence beside what is closed");
+	assert.equal(await page.locator("#why li").nth(1).locator("svg.shares").isVisible(), false, "a process that is gone has no bar");
+	await accessible(page, "cards of jobs");
+	await shot(page, "cards");
 });
 
 test("an alert that fires is loud, one that is pending is calm, none is not there", async () => {
@@ -212,7 +288,7 @@ test("charts begin with the history and go on with each new step", async () => {
 		processes: s.processes.map((p) => ({...p, launch: {...p.launch, recent: rate && {rate, p50_us: 100, p99_us: 400}}}))});
 	const history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: end, gpus: [], processes: [{pid, comm: "x",
 		rate: times(50, (i) => 100 + i), p50_us: times(50, () => 90), p99_us: times(50, (i) => (i < 10 ? null : 300))}]};
-	const server = await fake({...s, ...step(7, 149)}, {history}), page = await open(server.url);
+	const server = await fake({...s, ...step(7, 149)}, {history}), page = await open(server.url, {height: 3000});
 	const chart = page.locator("tbody.process", {has: toggle(page, pid)}).locator("svg").first();
 	const says = (wanted) => until(async () => wanted.test(await chart.getAttribute("aria-label")), `chart ${wanted}`);
 	const points = async () => (await chart.locator("path.first").getAttribute("d")).match(/[ML]\S+ \S+?(?=[LMh])/g).length;
@@ -232,7 +308,7 @@ test("without a history the charts begin with what is live", async () => {
 	const s = await snapshot();
 	delete s.history;
 	s.processes.forEach((p) => delete p.launch.recent);
-	const server = await fake(s), page = await open(server.url);
+	const server = await fake(s), page = await open(server.url, {height: 3000});
 	const chart = rows(page).first().locator("svg").first();
 	await until(async () => /latest \d/.test(await chart.getAttribute("aria-label")), "a first point");
 });
@@ -461,7 +537,7 @@ test("memory that is not known is a dash, of the process, its GPU and the node",
 	assert.match(seen.gpus[1][1], /GiB of 80\.0 GiB, /);
 	assert.deepEqual([seen.processes[old.pid][4], seen.processes[young.pid][4]], ["–", gib(young.gpus[0].used_bytes)]);
 	for (let click = 0; click < 2; click++) {
-		await page.locator('th:has-text("Memory")').first().locator("button").click();
+		await page.locator('#processes th:has-text("Memory")').first().locator("button").click();
 		await until(async () => (await rows(page).count()) === 2, "both are there, whatever is sorted by");
 	}
 	await toggle(page, old.pid).click();

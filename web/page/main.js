@@ -3,6 +3,7 @@
 import {$, ANSWER_MS, clock, mark, RETRY_MAX_S, say, show, span} from "./shared.js";
 import {past, remember, takeHistory} from "./history.js";
 import {alerts} from "./alerts.js";
+import {rememberSteps, takeTimelines} from "./timeline.js";
 import {why} from "./why.js";
 import {glance} from "./glance.js";
 import {gpus} from "./gpus.js";
@@ -51,6 +52,7 @@ function take(text) {
 	const empty_ = {gpus: [], processes: [], jobs: [], io: [], alerts: [], why: [], probes: [], lost: {}};
 	now = {...empty_, ...s};
 	remember(now);
+	rememberSteps(now);
 	draw();
 }
 
@@ -102,18 +104,23 @@ function askForToken() {
 	status();
 }
 
+const ask = (path) => fetch(path, {headers: headers(), cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS)});
+
 // What a WebSocket is refused for a page never learns, so /history is asked first.
 async function connect() {
 	link.busy = true;
 	link.retry_at = 0;
 	status();
 	try {
-		const answer = await fetch("/history", {headers: headers(), cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS)});
+		const answer = await ask("/history");
 		if (answer.status === 401)
 			askForToken();
 		else {
+			const answered = answer.ok && await ask("/why");
 			if (answer.ok)
 				takeHistory(await answer.json());
+			if (answered && answered.ok)
+				takeTimelines(await answered.json());
 			show($("login"), false);
 			listen();
 		}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+// ranks.js: the processes of a job beside each other, and which of them is not like the others.
+import {bytes, count, duration, inside, make, mark, NONE, percent, Rows, say, show, SVG} from "./shared.js";
+
+const STATES = ["gpu", "dist", "data", "io", "cpu", "runqueue", "other"];
+const WORDS = {gpu: "waits for the GPU", dist: "waits for other ranks", data: "waits for data", io: "blocked on files", cpu: "runs",
+	runqueue: "finds no free CPU", other: "sleeps"};
+const FAR = 0.25; // of its time: so far from the others' median is far
+const SHOWN = 16; // ranks of a job at first; what stands out is shown in any case
+
+function median(values) {
+	const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
+	return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+// In which state a process is for a time that is far from the median of the others: {state, here, others}, or null.
+function farthest(all, p) {
+	const others = all.filter((o) => o !== p), of = (o, state) => o.stalls[state] || 0;
+	const gaps = STATES.map((state) => ({state, here: of(p, state), others: median(others.map((o) => of(o, state)))}));
+	const worst = gaps.reduce((a, b) => (Math.abs(b.here - b.others) > Math.abs(a.here - a.others) ? b : a));
+	return Math.abs(worst.here - worst.others) > FAR ? worst : null;
+}
+
+// Why a process stands out, by PID: the others wait for it, it comes late, or its time is spent otherwise than theirs. Of two,
+// neither is the odd one, and where half of them are far from the others there are two kinds and no odd one.
+function oddRanks(processes, w) {
+	const odd = new Map(), known = processes.filter((p) => p.stalls);
+	const far = known.length < 3 ? [] : known.map((p) => [p, farthest(known, p)]).filter(([, gap]) => gap);
+	if (2 * far.length < known.length)
+		for (const [p, gap] of far)
+			odd.set(p.pid, `${WORDS[gap.state]} ${percent(gap.here)} of its time, the others ${percent(gap.others)}`);
+	if (w.late_pid)
+		odd.set(w.late_pid, "comes late, the others wait for it");
+	if (w.missing_pid)
+		odd.set(w.missing_pid, "does not come, the others wait for it");
+	return odd;
+}
+
+const commOf = (p) => (p.nccl && p.nccl.comms.length ? p.nccl.comms.reduce((a, b) => (b.nranks > a.nranks ? b : a)) : null);
+const rankOf = (p) => (commOf(p) ? commOf(p).rank : Infinity);
+
+function line() {
+	const svg = document.createElementNS(SVG, "svg");
+	for (const [name, value] of Object.entries({class: "shares", viewBox: "0 0 100 1", preserveAspectRatio: "none", role: "img"}))
+		svg.setAttribute(name, value);
+	const parts = STATES.map((state) => {
+		const part = document.createElementNS(SVG, "rect");
+		mark(part, "class", state);
+		mark(part, "height", "1");
+		svg.append(part);
+		return part;
+	});
+	return {node: svg, update(shares) {
+		let at = 0;
+		STATES.forEach((state, i) => {
+			const width = shares ? Math.max(0, Math.min(100 - at, 100 * (shares[state] || 0))) : 0;
+			mark(parts[i], "x", at.toFixed(1));
+			mark(parts[i], "width", width.toFixed(1));
+			at += width;
+		});
+		mark(svg, "aria-label", shares ? STATES.map((state) => `${state} ${percent(shares[state] || 0)}`).join(", ") : "not measured");
+	}};
+}
+
+const memoryOf = (p) => (p.memory_complete === false ? null : p.gpus.reduce((n, g) => n + g.used_bytes, 0));
+const figures = [
+	["Launches/s", (p) => count(p.launch.rate)],
+	["Memory", (p) => bytes(memoryOf(p))],
+	["Issued", (p, comm) => (comm && comm.issued !== undefined ? count(comm.issued) : NONE), "Collectives that it has issued, in its largest communicator"],
+	["Late", (p, comm) => (comm && comm.late_s !== undefined ? duration(comm.late_s * 1e6) : NONE), "How long after the first rank it issued them, in all"],
+];
+
+function rankRow() {
+	const node = make("tr"), name = make("th"), box = make("td", "bar-cell"), bar = line(), why = make("p", "odd-why");
+	const cells = figures.map(() => make("td", "number"));
+	name.scope = "row";
+	inside(node, name, inside(box, bar.node, why), ...cells);
+	return {node, update({p, odd, gone}) {
+		const comm = p && commOf(p);
+		mark(node, "class", odd ? "odd" : "");
+		say(name, p ? `${comm ? `Rank ${comm.rank} · ` : ""}${p.pid}` : gone);
+		mark(name, "title", p ? p.comm : "");
+		bar.update(p && p.stalls);
+		bar.node.toggleAttribute("hidden", !p); // of SVG, hidden is no property
+		say(why, odd ? `${odd[0].toUpperCase()}${odd.slice(1)}` : "");
+		show(why, Boolean(odd));
+		figures.forEach(([, text], i) => say(cells[i], p ? text(p, comm) : NONE));
+	}};
+}
+
+// The table of the ranks of one job.
+export function ranksOf() {
+	const node = make("div", "ranks"), table = make("table"), body = make("tbody"), head = make("tr"), more = make("button", "narrower");
+	const legend = make("p", "keys"), rows = new Rows(body, rankRow);
+	let all = false, last = null;
+	const title = make("th", "", "Rank"), bar = make("th", "", "Where its time goes");
+	inside(head, title, bar, ...figures.map(([name, , hint]) => Object.assign(make("th", "number", name), {title: hint || ""})));
+	legend.append(...STATES.map((state) => inside(make("span"), make("i", state), WORDS[state])));
+	more.type = "button";
+	node.tabIndex = 0; // it may be wider than its place
+	mark(node, "role", "group");
+	mark(node, "aria-label", "Its processes beside each other");
+	inside(node, inside(table, inside(make("thead"), head), body), more, legend);
+	const fill = (processes, w) => {
+		last = [processes, w];
+		const odd = oddRanks(processes, w);
+		const items = [...processes].sort((a, b) => (rankOf(a) === rankOf(b) ? a.pid - b.pid : rankOf(a) - rankOf(b))).map((p) =>
+			({key: String(p.pid), p, odd: odd.get(p.pid)}));
+		if (w.missing_pid && !processes.some((p) => p.pid === w.missing_pid))
+			items.unshift({key: String(w.missing_pid), odd: odd.get(w.missing_pid),
+				gone: `${w.missing_rank === null ? "" : `Rank ${w.missing_rank} · `}${w.missing_pid}`});
+		const seen = items.filter((item, i) => all || i < SHOWN || item.odd);
+		rows.show(seen, (item) => item.key);
+		show(node, items.length > 0);
+		show(more, items.length > SHOWN);
+		say(more, all ? `Show the first ${SHOWN}` : `Show all ${items.length}`);
+	};
+	more.addEventListener("click", () => {
+		all = !all;
+		fill(...last);
+	});
+	return {node, fill};
+}

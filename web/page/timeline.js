@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+// timeline.js: what the time of a job went to over the last 15 minutes, as stacked bands; from /why once, then a step from
+// each snapshot that has a new one.
+import {clock, inside, make, mark, POINTS, say, show, STEP_MS, SVG} from "./shared.js";
+
+// Causes that a person would tell apart by colour, from the ground up.
+const BANDS = [
+	["gpu", "waits for the GPU", ["gpu"]],
+	["host", "host code, launches, copies", ["launch_bound", "host_copies", "host_code"]],
+	["runqueue", "too little CPU", ["cpu_shortage", "cpu_throttled"]],
+	["io", "files", ["checkpoint", "storage"]],
+	["data", "data", ["input_cpu", "input_workers", "input_files", "input_transfer"]],
+	["dist", "other ranks", ["all_wait", "straggler", "network", "communication"]],
+	["other", "idle, or another cause", []], // and whatever is new
+	["hang", "hang", ["hang"]],
+];
+const NAMED = new Set(BANDS.flatMap(([, , causes]) => causes));
+
+const kept = new Map(); // by job: {steps, list: [{cause: per cent} or null, ...], the newest last}
+
+// GET /why: all that the daemon has kept.
+export function takeTimelines(answer) {
+	kept.clear();
+	for (const w of answer.why || []) {
+		const lines = Object.entries(w.timeline || {}).filter(([, values]) => Array.isArray(values));
+		const count = w.timeline ? w.timeline.steps : 0;
+		const at = (i) => Object.fromEntries(lines.map(([cause, values]) => [cause, values[i]]).filter(([, v]) => v));
+		const known = (i) => lines.some(([, values]) => values[i] != null);
+		kept.set(String(w.job_id), {steps: w.steps || 0, list: Array.from({length: count}, (_, i) => (known(i) ? at(i) : null))});
+	}
+}
+
+// The steps that are over since the last snapshot: only the newest of them is known.
+export function rememberSteps(s) {
+	for (const w of s.why) {
+		const job = String(w.job_id), past = kept.get(job);
+		if (!past || w.steps < past.steps)
+			kept.set(job, {steps: w.steps, list: w.step ? [w.step] : []});
+		else if (w.steps > past.steps) {
+			const missed = Math.min(POINTS, w.steps - past.steps - 1);
+			past.list.push(...new Array(missed).fill(null), w.step);
+			past.list = past.list.slice(-POINTS);
+			past.steps = w.steps;
+		}
+	}
+	for (const job of kept.keys())
+		if (!s.why.some((w) => String(w.job_id) === job))
+			kept.delete(job);
+}
+
+// Per cent by band of one step, and no more than all of it; null: it is not known.
+function bandsOf(step) {
+	let left = 100;
+	return step && BANDS.map(([id, , causes]) => {
+		const sum = Object.entries(step).reduce((n, [cause, v]) =>
+			n + (causes.includes(cause) || (id === "other" && !NAMED.has(cause)) ? v : 0), 0);
+		const height = Math.min(left, sum);
+		left -= height;
+		return height;
+	});
+}
+
+function shapes(points) {
+	const paths = BANDS.map(() => "");
+	points.forEach((bands, x) => {
+		let top = 100;
+		if (bands)
+			bands.forEach((height, i) => {
+				paths[i] += height ? `M${x} ${top}h1v${-height}h-1z` : "";
+				top -= height;
+			});
+	});
+	return paths;
+}
+
+function words(step, end_ms, ago) {
+	const at = clock(end_ms - ago * STEP_MS);
+	if (!step)
+		return `${at}: not known`;
+	const list = Object.entries(step).sort((a, b) => b[1] - a[1]).map(([cause, v]) => `${cause.replaceAll("_", " ")} ${v} %`);
+	return `${at}: ${list.join(", ") || "nothing lost"}`;
+}
+
+// A minute as the mean of the steps of it that are known.
+function minutes(points) {
+	const per = 60000 / STEP_MS;
+	return Array.from({length: POINTS / per}, (_, m) => {
+		const known = points.slice(POINTS - (m + 1) * per, POINTS - m * per).filter(Boolean);
+		return known.length ? BANDS.map((band, i) => Math.round(known.reduce((n, bands) => n + bands[i], 0) / known.length)) : null;
+	});
+}
+
+function numbersTable() {
+	const node = make("details"), table = make("table"), head = make("tr"), body = make("tbody"), box = make("div", "scroll");
+	box.tabIndex = 0;
+	mark(box, "role", "group");
+	mark(box, "aria-label", "The last 15 minutes, minute by minute");
+	inside(head, make("th", "", "Minutes ago"), ...BANDS.map(([, name]) => make("th", "number", name)));
+	inside(node, make("summary", "", "The same as a table"), inside(box, inside(table, inside(make("thead"), head), body)));
+	return {node, update(points) {
+		if (node.open)
+			body.replaceChildren(...minutes(points).map((bands, m) => inside(make("tr"), Object.assign(make("th", "", String(m)), {scope: "row"}),
+				...BANDS.map((_, i) => make("td", "number", bands ? `${bands[i]} %` : "not known")))));
+	}};
+}
+
+function picture() {
+	const svg = document.createElementNS(SVG, "svg"), add = (tag, className) => {
+		const node = document.createElementNS(SVG, tag);
+		mark(node, "class", className);
+		svg.append(node);
+		return node;
+	};
+	for (const [name, value] of Object.entries({class: "bands", viewBox: `0 0 ${POINTS} 100`, preserveAspectRatio: "none",
+		"aria-hidden": "true"}))
+		svg.setAttribute(name, value);
+	const known = add("path", "known"), paths = BANDS.map(([id]) => add("path", id)), cursor = add("path", "cursor");
+	return {node: svg, known, paths, cursor};
+}
+
+export function timelineOf(job) {
+	const node = make("div", "timeline"), frame = make("div", "frame"), read = make("p", "read"), axis = make("p", "axis-line");
+	const {node: svg, known, paths, cursor} = picture(), legend = make("p", "keys"), numbers = numbersTable();
+	let list = [], points = [], at = null, end_ms = 0;
+	const keys = BANDS.map(([id, name]) => inside(make("span"), make("i", id), name));
+	legend.append(...keys, inside(make("span"), make("i", "gap"), "not known"));
+	inside(axis, make("span", "", "15 min ago"), make("span", "", "10"), make("span", "", "5"), make("span", "", "now"));
+	for (const [name, value] of Object.entries({tabindex: "0", role: "slider", "aria-valuemin": "1", "aria-valuemax": String(POINTS),
+		"aria-label": "The last 15 minutes in steps of 5 seconds"}))
+		frame.setAttribute(name, value);
+	inside(node, inside(frame, svg), axis, read, legend, numbers.node);
+
+	const tell = () => {
+		const i = at === null ? POINTS - 1 : at, text = words(list[i], end_ms, POINTS - 1 - i);
+		mark(frame, "aria-valuenow", String(i + 1));
+		mark(frame, "aria-valuetext", text);
+		say(read, text);
+		mark(cursor, "d", at === null ? "" : `M${at} 0h1v100h-1z`);
+	};
+	const choose = (i) => {
+		at = i === null ? null : Math.max(0, Math.min(POINTS - 1, i));
+		tell();
+	};
+	frame.addEventListener("pointermove", (e) => {
+		const box = svg.getBoundingClientRect();
+		choose(Math.floor((e.clientX - box.left) / box.width * POINTS));
+	});
+	frame.addEventListener("pointerleave", () => choose(null));
+	frame.addEventListener("blur", () => choose(null));
+	frame.addEventListener("keydown", (e) => {
+		const here = at === null ? POINTS - 1 : at;
+		const to = {ArrowLeft: here - 1, ArrowRight: here + 1, PageUp: here - 12, PageDown: here + 12, Home: 0, End: POINTS - 1,
+			ArrowDown: here - 1, ArrowUp: here + 1}[e.key];
+		if (to === undefined)
+			return;
+		e.preventDefault();
+		choose(to);
+	});
+	numbers.node.addEventListener("toggle", () => numbers.update(points));
+	return {node, update(now_ms) {
+		const past = (kept.get(job) || {list: []}).list.slice(-POINTS);
+		const next = [...new Array(POINTS - past.length).fill(null), ...past];
+		if (next.every((step, i) => step === list[i]) && list.length)
+			return;
+		end_ms = now_ms;
+		list = next;
+		points = list.map(bandsOf);
+		mark(known, "d", points.map((bands, x) => (bands ? `M${x} 0h1v100h-1z` : "")).join(""));
+		shapes(points).forEach((d, i) => mark(paths[i], "d", d));
+		BANDS.forEach((_, i) => show(keys[i], points.some((bands) => bands && bands[i])));
+		numbers.update(points);
+		tell();
+	}};
+}

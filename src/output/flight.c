@@ -331,7 +331,8 @@ static void put_flight(struct zn_out *o, const struct flight *f)
 
 /* ---- The tick. ---- */
 
-static void write_flight(struct zn_flights *t, uint32_t i, const struct zn_alert *alert, const struct zn_threads *threads)
+static void write_flight(
+	struct zn_flights *t, uint32_t i, const struct zn_alert *alert, const struct zn_threads *threads)
 {
 	struct zn_out o = {.at = t->text, .cap = sizeof(t->text)};
 	struct flight f = {.view = t->view,

@@ -18,15 +18,16 @@ static const char *page(const char *json)
 
 T(a_record)
 {
-	CHECK_STR(page("{\"job_id\":\"7\",\"node\":\"n1\",\"episode\":2,\"alert\":\"nccl_hang\",\"says\":\"rank 2\","
-		       "\"missing\":{\"pid\":10,\"rank\":2,\"says\":\"sleeps\",\"waited_for_s\":11.5},"
-		       "\"threads\":{\"pid\":10,\"count\":1,\"seen\":[{\"tid\":10,\"name\":\"a\",\"state\":\"S\","
-		       "\"wchan\":\"pipe_read\",\"syscall\":\"0 0x4\"}]},"
-		       "\"memory\":{\"used_bytes\":5,\"limit_bytes\":9,\"oom_kills\":0},"
-		       "\"gpu_errors\":[{\"pci\":\"0000:01:00.0\",\"xid\":79,\"times\":1}],"
-		       "\"processes\":[{\"pid\":10,\"progress_s_ago\":12,\"stalls\":{\"says\":\"it sleeps\"}}],"
-		       "\"communicators\":[{\"comm\":\"ab\",\"nranks\":4,\"ranks\":[{\"rank\":2,\"pid\":10,\"issued\":3,"
-		       "\"last_s_ago\":12.5}]}]}"),
+	CHECK_STR(
+		page("{\"job_id\":\"7\",\"node\":\"n1\",\"episode\":2,\"alert\":\"nccl_hang\",\"says\":\"rank 2\","
+		     "\"missing\":{\"pid\":10,\"rank\":2,\"says\":\"sleeps\",\"waited_for_s\":11.5},"
+		     "\"threads\":{\"pid\":10,\"count\":1,\"seen\":[{\"tid\":10,\"name\":\"a\",\"state\":\"S\","
+		     "\"wchan\":\"pipe_read\",\"syscall\":\"0 0x4\"}]},"
+		     "\"memory\":{\"used_bytes\":5,\"limit_bytes\":9,\"oom_kills\":0},"
+		     "\"gpu_errors\":[{\"pci\":\"0000:01:00.0\",\"xid\":79,\"times\":1}],"
+		     "\"processes\":[{\"pid\":10,\"progress_s_ago\":12,\"stalls\":{\"says\":\"it sleeps\"}}],"
+		     "\"communicators\":[{\"comm\":\"ab\",\"nranks\":4,\"ranks\":[{\"rank\":2,\"pid\":10,\"issued\":3,"
+		     "\"last_s_ago\":12.5}]}]}"),
 		"nccl_hang: rank 2\njob 7, node n1, hang 2 of it\nrank 2, process 10 sleeps; waited for 11.5 s\n"
 		"memory of its control group: 5 bytes of 9; processes killed for want of it: 0\n"
 		"\nProcesses:\n  10  last progress 12 s ago  it sleeps\n"

@@ -80,15 +80,22 @@ def prometheus_scrapes_and_answers():
 def openmetrics_is_read_by_its_reference_parser():
     parser = need_module("prometheus_client.openmetrics.parser")
     daemon, driver, report = busy_daemon()
-    text = daemon.get("/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})
+
+    def names():
+        return {n for n, _ in daemon.metrics()}
+
+    def scrape():
+        """In a moment in which no metric came or went: its text, and the names in the other format."""
+        before = names()
+        text = daemon.get("/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})
+        return (text, before) if names() == before else None
+    text, plain = wait_until(scrape, "a moment without news")
     check(text.endswith("\n# EOF\n"), "the end of the text")
     samples = {(s.name, tuple(sorted(s.labels.items()))): s.value
                for family in parser.text_string_to_metric_families(text) for s in family.samples}
     key = "zernel_cuda_launches_total", (("kind", "kernel"), ("pid", str(driver.pid)))
     equal(samples[key], report["launches"]["kernel"], "launches")
-    plain = daemon.metrics()
-    equal({n for n, _ in samples if not n.endswith("_created")}, {n for n, _ in plain},
-          "names of the samples in both formats")
+    equal({n for n, _ in samples if not n.endswith("_created")}, plain, "names of the samples in both formats")
 
 
 @test

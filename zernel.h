@@ -8,7 +8,7 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf dns ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped causes mounts history baseline xid
+ *            activity stopped checkpoints causes mounts history baseline xid
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
@@ -2732,6 +2732,35 @@ const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct z
 /* It has launched nothing so far, and is not so old that this is its way. */
 bool zn_startup_goes_on(const struct zn_startup *s, uint32_t row, uint32_t id);
 
+/* ---- model/checkpoints.c (zn_checkpoint): times in which a job writes files and launches nothing. ---- */
+
+struct zn_checkpoint_sum {
+	uint64_t count, ns, bytes; /* one that goes on included */
+	uint64_t last_ns, last_bytes;
+};
+struct zn_checkpoint_job {
+	uint32_t serial;                   /* of the job; 0: of none */
+	bool begun;                        /* it has launched something */
+	struct zn_checkpoint_sum sum;      /* of those that are over */
+	uint64_t first_ns, last_ns, bytes; /* of the one at hand; first_ns 0: there is none */
+	bool launched, blocked;            /* in this tick */
+	uint64_t written;
+};
+struct zn_checkpoint_row {
+	uint32_t id; /* of the process */
+	uint64_t launches, written;
+};
+struct zn_checkpoints {
+	struct zn_agg *agg;
+	uint64_t tick_ns;
+	struct zn_checkpoint_row row[ZN_PROCS_MAX];
+	struct zn_checkpoint_job job[ZN_JOBS_MAX + 1]; /* by slot of a job; the last one: no job */
+};
+void zn_checkpoints_init(struct zn_checkpoints *c, struct zn_agg *agg); /* c is zero */
+void zn_checkpoints_tick(struct zn_checkpoints *c, uint64_t now_ns);    /* after zn_agg_tick() */
+struct zn_checkpoint_sum zn_checkpoint_sum(const struct zn_checkpoint_job *g);
+struct zn_checkpoint_sum zn_checkpoints_of(const struct zn_checkpoints *c, struct zn_tag job);
+
 /* ---- model/causes.c (zn_causes_): what the time of jobs is lost to. ---- */
 
 #define ZN_CAUSE_STEP_S 5
@@ -2748,6 +2777,7 @@ struct zn_cause_told {
 	uint32_t cpus;                /* that its process may use; 0: not known */
 	uint32_t late_pid, late_rank; /* whom others wait for; 0: nobody stands out */
 	uint64_t retransmits;
+	struct zn_checkpoint_sum checkpoints;
 	char mount[64]; /* where most of the time in files was, cut */
 };
 /* A job, or all processes of none. */
@@ -2787,10 +2817,11 @@ struct zn_cause_row {
 struct zn_causes {
 	struct zn_agg *agg;
 	const struct zn_progress *progress;
-	const struct zn_ranks *ranks;     /* NULL: nothing is known of ranks (tests) */
-	const struct zn_stopped *stopped; /* NULL: nothing is known of that. The caller's to set */
-	const char *proc;                 /* "/proc"; NULL: there are no such processes. The caller's to set */
-	const struct zn_startup *startup; /* likewise */
+	const struct zn_ranks *ranks;             /* NULL: nothing is known of ranks (tests) */
+	const struct zn_stopped *stopped;         /* NULL: nothing is known of that. The caller's to set */
+	const struct zn_checkpoints *checkpoints; /* likewise */
+	const char *proc;                         /* "/proc"; NULL: there are no such processes. The caller's to set */
+	const struct zn_startup *startup;         /* likewise */
 	uint64_t tick_ns, step_ns, interval_ns;
 	uint32_t throttle_next; /* group that is looked at next */
 	struct zn_cause_row row[ZN_PROCS_MAX];
@@ -4701,6 +4732,10 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 /* ---- output/metrics_job.c (zn_metrics_job_): what metrics of jobs yield. ---- */
 
 /* The arg of counts is a struct zn_metric_counts. That of gpus is this: a field of struct zn_job_gpu. */
+struct zn_metric_checkpoint {
+	size_t offset; /* of struct zn_checkpoint_sum */
+	int decimals;
+};
 struct zn_metric_job_gpu {
 	size_t offset;
 	int decimals;
@@ -4708,8 +4743,8 @@ struct zn_metric_job_gpu {
 };
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
-	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_launches, zn_metrics_job_nccl_bytes,
-	zn_metrics_job_stalls, zn_metrics_job_gpus;
+	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
+	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus;
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
 
@@ -4929,6 +4964,7 @@ struct zn_view {
 	const struct zn_startup *startup;             /* NULL: none (tests) */
 	const struct zn_causes *causes;               /* NULL: none (tests) */
 	const struct zn_stopped *stopped;             /* NULL: none (tests) */
+	const struct zn_checkpoints *checkpoints;     /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */
 	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
 	struct zn_flows *flows;                       /* NULL: none (tests) */

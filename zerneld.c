@@ -40,6 +40,7 @@ struct daemon {
 	bool looks; /* that timer runs: somebody has used a GPU */
 	struct zn_jobs_progress jobs_progress;
 	struct zn_startup startup;
+	struct zn_checkpoints checkpoints;
 	struct zn_causes causes;
 	struct zn_suspicions suspicions;
 	struct zn_alerts alerts;
@@ -189,6 +190,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_ranks_tick(&d->ranks, now);
 	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
 	zn_startup_tick(&d->startup, now);
+	zn_checkpoints_tick(&d->checkpoints, now);
 	zn_causes_tick(&d->causes, now);
 	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
 	zn_suspicion_tick(&d->suspicions, now);
@@ -328,6 +330,9 @@ static void view_open(struct daemon *d)
 	v->causes = &d->causes;
 	zn_startup_init(&d->startup, &d->agg, zn_now_ns());
 	d->causes.startup = &d->startup;
+	zn_checkpoints_init(&d->checkpoints, &d->agg);
+	d->causes.checkpoints = &d->checkpoints;
+	v->checkpoints = &d->checkpoints;
 	v->startup = &d->startup;
 	v->progress = &d->progress;
 	v->ranks = &d->ranks;

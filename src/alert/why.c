@@ -169,6 +169,26 @@ static void say_stopped(struct zn_out *o, const struct zn_cause_group *g, uint64
 	zn_out_text(o, " is stopped by a signal or a debugger");
 }
 
+/* The last one may go on. */
+static void say_checkpoints(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	const struct zn_checkpoint_sum *c = &g->told.checkpoints;
+	char bytes[ZN_UNITS_CELL], rate[ZN_UNITS_CELL];
+
+	(void)now_ns;
+	if (!c->count || !c->last_ns)
+		return;
+	zn_out_text(o, ": checkpoints: ");
+	zn_out_u64(o, c->count);
+	zn_out_text(o, ", the last one of ");
+	zn_out_text(o, zn_units_bytes(bytes, c->last_bytes));
+	zn_out_text(o, " in ");
+	zn_out_u64(o, (c->last_ns + ZN_NS_PER_S / 2) / ZN_NS_PER_S);
+	zn_out_text(o, " s, ");
+	zn_out_text(o, zn_units_bytes(rate, (uint64_t)((__uint128_t)c->last_bytes * ZN_NS_PER_S / c->last_ns)));
+	zn_out_text(o, " a second");
+}
+
 static void say_storage(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
@@ -198,6 +218,7 @@ static void (*const says[ZN_CAUSE_COUNT])(struct zn_out *o, const struct zn_caus
 	[ZN_CAUSE_NETWORK] = say_retransmits,
 	[ZN_CAUSE_THROTTLED] = say_throttled,
 	[ZN_CAUSE_STORAGE] = say_storage,
+	[ZN_CAUSE_CHECKPOINT] = say_checkpoints,
 	[ZN_CAUSE_IDLE] = say_stopped,
 };
 

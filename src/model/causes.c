@@ -185,6 +185,8 @@ static void lay_to_causes(struct tick *t)
 		lose_to_ranks(t);
 	if (t->stall_ns[ZN_STALL_IO])
 		tell_mount(t->group);
+	if (t->stall_ns[ZN_STALL_IO] && t->c->checkpoints)
+		t->group->told.checkpoints = zn_checkpoint_sum(&t->c->checkpoints->job[t->group - t->c->group]);
 	lose(t, t->written_bytes > t->read_bytes ? ZN_CAUSE_CHECKPOINT : ZN_CAUSE_STORAGE, t->stall_ns[ZN_STALL_IO]);
 	lose_to_queues(t);
 	if (t->copy_ns * COPIES_LEAST >= t->interval_ns)

@@ -111,6 +111,9 @@ static const bool entries = false, limit = true, waiting = true, down = false;
 static const struct zn_metric_job_gpu job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
 static const struct zn_metric_job_gpu job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true},
 				      job_active = {offsetof(struct zn_job_gpu, active_ns), 9, true};
+static const struct zn_metric_checkpoint checkpoint_count = {offsetof(struct zn_checkpoint_sum, count), 0},
+					 checkpoint_ns = {offsetof(struct zn_checkpoint_sum, ns), 9},
+					 checkpoint_bytes = {offsetof(struct zn_checkpoint_sum, bytes), 0};
 static const size_t missing_since = offsetof(struct zn_missing, since_ns),
 		    missing_doing = offsetof(struct zn_missing, doing_ns);
 static const struct zn_metric_job_gpu job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
@@ -268,6 +271,12 @@ static const struct zn_metric table[] = {
 		"For how long that may be: a minute (ten while its threads run on the CPU, as a compiler's do), or five times the longest pause that this job has made so far."},
 	{"zernel_job_cause_seconds_total", COUNTER, "job_id,cause", zn_metrics_job_causes, NULL,
 		"Time that the processes of a job lost, by what it was lost to; a process has one second in a second, whatever its threads do. docs/WHY.md says what the causes are."},
+	{"zernel_job_checkpoints_total", COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_count,
+		"Times in which a job wrote 16 MiB or more to files while none of its processes launched, one that goes on included."},
+	{"zernel_job_checkpoint_seconds_total", COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_ns,
+		"How long they took, from the first to the last tick in which it wrote, or was blocked on files."},
+	{"zernel_job_checkpoint_bytes_total", COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_bytes,
+		"What was written in them."},
 	{"zernel_job_startup_seconds", GAUGE, "job_id,phase", zn_metrics_job_startup, NULL,
 		"Time from the start of that process of a job which took longest to its first steady launch, by phase; the phases add up to it. It grows while the process starts. Absent where every process began before the daemon. docs/WHY.md says what the phases are."},
 	{"zernel_job_launches_total", COUNTER, "job_id", zn_metrics_job_launches, NULL,

@@ -285,6 +285,24 @@ static void job_startup(struct zn_walk *w, const struct zn_job *job)
 	}
 }
 
+static void job_checkpoints(struct zn_walk *w, const struct zn_job *job)
+{
+	const struct zn_checkpoints *c = w->view->checkpoints;
+	const struct zn_metric_checkpoint *f = w->metric->arg;
+	struct zn_checkpoint_sum sum;
+
+	if (!c)
+		return;
+	sum = zn_checkpoints_of(c, (struct zn_tag){job->slot, job->serial});
+	job_series(w, job);
+	zn_walk_scaled(w, *(const uint64_t *)((const char *)&sum + f->offset), f->decimals);
+}
+
+void zn_metrics_job_checkpoints(struct zn_walk *w)
+{
+	each_job(w, job_checkpoints);
+}
+
 void zn_metrics_job_startup(struct zn_walk *w)
 {
 	each_job(w, job_startup);

@@ -455,6 +455,21 @@ static void lost_to(struct zn_json *j, const struct report *r)
 }
 
 /* Of its process that took longest to the first steady launch. */
+static void checkpoints(struct zn_json *j, const struct report *r)
+{
+	const struct zn_checkpoints *c = r->view->checkpoints;
+	struct zn_checkpoint_sum sum;
+
+	if (!c)
+		return;
+	sum = zn_checkpoints_of(c, (struct zn_tag){r->job->slot, r->job->serial});
+	zn_json_key_open(j, "checkpoints", '{');
+	zn_json_key_u64(j, "count", sum.count);
+	zn_json_key_scaled(j, "seconds", sum.ns, 9);
+	zn_json_key_u64(j, "bytes", sum.bytes);
+	zn_json_close(j, '}');
+}
+
 static void startup(struct zn_json *j, const struct report *r)
 {
 	const struct zn_startup *s = r->view->startup;
@@ -773,6 +788,7 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	thread_time(&j, &r);
 	lost_to(&j, &r);
 	startup(&j, &r);
+	checkpoints(&j, &r);
 	zn_signals_job_json(&j, v, job, r.count);
 	if (!io_measured(v))
 		zn_json_key_null(&j, "io");

@@ -96,8 +96,15 @@ def look(daemon, faults, cpu=None):
 @test_timed
 def faults_are_the_first_in_the_list():
     daemon = live()
+    shown = {}
     for faults, cpu in ((WAITING, None), (DISK, None), (READING, None), (COMPUTING, 1), (LAUNCHING, 1)):
-        look(daemon, faults, cpu)
+        shown.update(look(daemon, faults, cpu))
+    check("checkpoints: 1, the last one of " in shown["writes"]["causes"][0]["says"], shown["writes"])
+    m = daemon.metrics()
+    equal(m.one("zernel_job_checkpoints_total", job_id="writes"), 1, "checkpoints")
+    equal(m.one("zernel_job_checkpoints_total", job_id="reads"), 0, "checkpoints of a job that reads")
+    seconds, written = (m.one(f"zernel_job_checkpoint_{n}_total", job_id="writes") for n in ("seconds", "bytes"))
+    check(SECONDS - 2 < seconds < SECONDS + 2 and written > 16 << 20, f"{written} bytes in {seconds} s")
     healthy = why(daemon, "healthy")
     seconds = daemon.metrics().all("zernel_job_cause_seconds_total", job_id="copies")
     check(seconds[(("cause", "host_copies"),)] > 4, f"seconds of causes: {seconds}")

@@ -170,6 +170,7 @@ def ended_clearly(daemon, call):
     lines = daemon.read("log").splitlines()
     if daemon.process.returncode not in ((1, 2) if call == "openat" else (1,)):
         return f"exit status {daemon.process.returncode}"
+    lines = [line for line in lines if not line.startswith("zerneld: warning: ras: ")]  # it would have gone on without
     return None if len(lines) == 1 and re.match("zerneld: .{10}", lines[0]) else f"not one clear line: {lines}"
 
 

@@ -89,9 +89,11 @@ beside otlp_test 360 node tests/web/otlp.test.mjs
 beside otlp 900 "$python" tests/otlp/run.py
 beside day 900 "$tests/scenario_test" day
 await_others
+beside fleet_nodes 900 "$python" tests/fleet/run.py nodes_of_a_job # which mostly waits
 run page_test 900 node tests/web/page.test.mjs
+run fleet 1200 "$python" tests/fleet/run.py '!nodes_of_a_job'
+await_others
 run load 900 "$python" tests/load/run.py
-run fleet 1200 "$python" tests/fleet/run.py
 live live 4500 tests/e2e/run.py
 live real 900 tests/real/run.py
 live slurm 1800 tests/slurm/run.py

@@ -14,11 +14,13 @@ uint64_t zn_stats_missed(struct zn_probe *p)
 	return 0;
 }
 
+#ifndef ZN_BENCH_CGROUPS /* who links them defines it */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
 {
 	(void)a, (void)slot, (void)path, (void)why;
 	return -1;
 }
+#endif
 
 uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {

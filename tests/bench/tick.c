@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ZN_BENCH_CGROUPS
 #include "bench.h"
 #include "simulated.h"
 
@@ -24,6 +25,9 @@ static struct zn_ranks ranks;
 static struct zn_stopped stopped;
 static struct zn_causes causes;
 static struct zn_activity activity;
+static struct zn_startup startup;
+static struct zn_checkpoints checkpoints;
+static struct zn_flights flights;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_flows flows;
@@ -37,6 +41,11 @@ static void walk(
 	void *of, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
 {
 	zn_metrics_walk(of, wanted->metric, sample, to);
+}
+
+static void drop(void *owner, const char *name, struct zn_str text)
+{
+	(void)owner, (void)name, (void)text;
 }
 
 static pid_t start_child(void)
@@ -79,6 +88,12 @@ static void begin(void)
 	zn_causes_init(&causes, &agg, &progress, &ranks);
 	stopped.proc = causes.proc = "/proc";
 	causes.stopped = &stopped;
+	zn_startup_init(&startup, &agg, zn_now_ns());
+	causes.startup = &startup;
+	zn_checkpoints_init(&checkpoints, &agg);
+	causes.checkpoints = &checkpoints;
+	flights.view = &view;
+	flights.write = drop;
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
@@ -89,6 +104,9 @@ static void begin(void)
 		.stopped = &stopped,
 		.causes = &causes,
 		.jobs_progress = &jobs_progress,
+		.startup = &startup,
+		.checkpoints = &checkpoints,
+		.flights = &flights,
 		.node = "bench"};
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
@@ -152,11 +170,14 @@ static uint64_t tick(uint64_t now_ns)
 	zn_signals_tick(&kernel_signals, &agg, now_ns);
 	zn_progress_tick(&progress, &agg, now_ns);
 	zn_ranks_tick(&ranks, now_ns);
+	zn_startup_tick(&startup, now_ns);
+	zn_checkpoints_tick(&checkpoints, now_ns);
 	zn_stopped_tick(&stopped, &agg, &progress, now_ns);
 	zn_causes_tick(&causes, now_ns);
 	zn_history_tick(view.history, &agg, now_ns);
 	zn_baselines_tick(view.baselines, &view, now_ns);
 	zn_alerts_tick(&alerts, now_ns);
+	zn_flights_tick(&flights, now_ns);
 	zn_jobs_tick(&jobs, now_ns);
 	zn_flows_tick(&flows, now_ns);
 	zn_flows_causes(&flows, &causes);

@@ -4828,8 +4828,8 @@ int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
 const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g); /* empty: none */
-/* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, unknown, starting, idle, loses or
- * runs), lost_percent, progress_age_s, missing_pid, missing_rank, late_pid (null: nobody), causes: [{cause, percent, lost_s, says,
+/* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, critical, unknown, starting, idle,
+ * loses, warned or runs), lost_percent, progress_age_s, missing_pid, missing_rank, late_pid (null: nobody), causes: [{cause, percent, lost_s, says,
  * next, sure, metric}]} over the last minute, and of the last 15 minutes in steps of 5 s: steps (that are over), step: {gpu, CAUSE:
  * per cent} of the last one (null: not known), bands: a letter and a height from 0 to 8 for each 15 s; with timeline also {step_s,
  * steps, gpu and CAUSE: [per cent of each step]}. i: 0 and up until false; where nothing is written there is none. job: of it

@@ -22,7 +22,9 @@ static const struct {
 } states[] = {
 	{"hangs", "hangs", ZN_STYLE_BAD},
 	{"still", "stands still", ZN_STYLE_BAD},
+	{"critical", "in trouble", ZN_STYLE_BAD},
 	{"loses", "loses", ZN_STYLE_WARN},
+	{"warned", "runs, with a warning", ZN_STYLE_WARN},
 	{"idle", "idle", ZN_STYLE_WARN},
 	{"unknown", "", ZN_STYLE_PLAIN},
 	{"starting", "starting", ZN_STYLE_PLAIN},

@@ -6,8 +6,8 @@
  */
 #include "zernel.h"
 
-#define EPISODE_LEAST (16u << 20)         /* bytes */
-#define TICK_LEAST    (64u << 10)         /* bytes in a tick: a log is no checkpoint */
+#define EPISODE_LEAST (16u << 20)       /* bytes */
+#define TICK_LEAST    (64u << 10)       /* bytes in a tick: a log is no checkpoint */
 #define PAUSE_NS      (5 * ZN_NS_PER_S) /* without a write: it is over */
 
 static uint64_t advance(uint64_t *before, uint64_t now)

@@ -243,13 +243,17 @@ static const char *state_of(
 		return "hangs";
 	if (still)
 		return "still";
+	if (a->criticals)
+		return "critical";
 	if (!zn_agg_measures(v->agg, ZN_FAM_SCHED))
 		return "unknown";
 	if (!window->time_ns)
 		return "starting";
 	if (a->causes && a->why[0].cause == ZN_CAUSE_IDLE && a->why[0].percent >= 50)
 		return "idle";
-	return a->causes ? "loses" : "runs";
+	if (a->causes)
+		return "loses";
+	return a->findings ? "warned" : "runs";
 }
 
 static void put_state(struct zn_json *j, const struct zn_view *v, uint32_t index, const struct zn_cause_group *g,

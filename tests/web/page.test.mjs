@@ -203,16 +203,16 @@ test("the bands of a job are as high as the figures of /why, and go on with each
 });
 
 test("the worst jobs are open, the others a line, and each rank has a row", async () => {
-	const s = await snapshot(), states = ["runs", "idle", "hangs", "still", "loses"];
+	const s = await snapshot(), states = ["runs", "idle", "warned", "hangs", "still", "critical", "loses"];
 	s.processes.slice(0, 4).forEach((p, i) => Object.assign(p, {job_id: "hangs", stalls: stalls({gpu: 0, cpu: 0, data: 0, dist: i === 2 ? 0 : 0.9}),
 		nccl: {...p.nccl, comms: [{comm: "a", rank: i, nranks: 4, issued: 100 + i, late_s: i}]}}));
 	s.why = states.map((state) => ({job_id: state, processes: 4, says: `says ${state}`, state, lost_percent: 43, progress_age_s: 70.2, missing_pid: null,
 		missing_rank: null, late_pid: null, causes: [], steps: 0, step: null, bands: ""}));
-	Object.assign(s.why[2], {missing_pid: s.processes[2].pid, missing_rank: 2});
-	Object.assign(s.why[3], {missing_pid: 987654, missing_rank: 7});
+	Object.assign(s.why[states.indexOf("hangs")], {missing_pid: s.processes[2].pid, missing_rank: 2});
+	Object.assign(s.why[states.indexOf("still")], {missing_pid: 987654, missing_rank: 7});
 	const page = await open((await fake(s)).url);
-	assert.deepEqual(await page.locator("#why .job-state").allInnerTexts(), ["hangs", "stands still for 1 min 10 s", "loses 43 %", "idle", "running fine"]);
-	assert.deepEqual(await page.locator("#why li > details").evaluateAll((all) => all.map((n) => n.open)), [true, true, true, false, false]);
+	assert.deepEqual(await page.locator("#why .job-state").allInnerTexts(), ["hangs", "stands still for 1 min 10 s", "in trouble", "loses 43 %", "runs, with a warning", "idle", "running fine"]);
+	assert.deepEqual(await page.locator("#why li > details").evaluateAll((all) => all.map((n) => n.open)), [true, true, true, false, false, false, false]);
 	const ranks = page.locator("#why li").first().locator(".ranks tbody tr");
 	assert.equal(await ranks.count(), 4);
 	assert.equal(await page.locator("#why li").first().locator("tr.odd").innerText().then((t) => /Rank 2 · .*Does not come.*102/s.test(t)), true);
@@ -221,7 +221,7 @@ test("the worst jobs are open, the others a line, and each rank has a row", asyn
 	await page.locator("#why li > details > summary").last().focus();
 	await page.keyboard.press("Enter");
 	await until(async () => (await page.locator("#why li").last().locator(".timeline").isVisible()), "opened by keyboard");
-	await until(async () => (await page.locator("#why .brief").allInnerTexts()).join() === ",,,says idle,", "a sentence beside what is closed");
+	await until(async () => (await page.locator("#why .brief").allInnerTexts()).join() === ",,,says loses,says warned,says idle,", "a sentence beside what is closed");
 	assert.equal(await page.locator("#why li").nth(1).locator("svg.shares").isVisible(), false, "a process that is gone has no bar");
 	await accessible(page, "cards of jobs");
 	await shot(page, "cards");

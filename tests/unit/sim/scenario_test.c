@@ -321,7 +321,21 @@ static const struct {
 	{ZN_SCENARIO_NODE_SLOW_PEER, NULL, false},
 };
 
-/* The first cause that is said of any job; "": none. */
+/* Whether a job is said to be in this state. */
+static bool is_in_state(const char *text, const char *state)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "\"state\":\"%s\"", state);
+	return strstr(text, key) != NULL;
+}
+
+static const char *state_of_rule(const char *rule)
+{
+	return !strcmp(rule, "gpu_oom_warning") || !strcmp(rule, "oom_kill") ? "critical" : "warned";
+}
+
+/* The first cause that is said of any job; "": none. An alert alone is a state of its own. */
 static void first_cause(char to[64])
 {
 	static char text[1 << 18];
@@ -332,6 +346,8 @@ static void first_cause(char to[64])
 	text[o.len] = 0;
 	at = strstr(text, "{\"cause\":\"");
 	snprintf(to, 64, "%.*s", at ? (int)strcspn(at + 10, "\"") : 0, at ? at + 10 : "");
+	if (row_of(to) < ZN_LEN(rows))
+		CHECK(is_in_state(text, state_of_rule(to)));
 }
 
 static void check_why(enum zn_scenario scenario, uint64_t half)

@@ -43,7 +43,7 @@ static const struct {
 		"zernel_tcp_retransmits_total"},
 	{"launch_latency_unusual", "see what else runs on its CPUs, and whether clocks or power were changed",
 		"zernel_cuda_launch_latency_seconds"},
-	{"probe_overhead", "switch off the families that are not needed: --families", "zernel_overhead_ratio"},
+	{"probe_overhead", "leave out families of probes that are not needed: --probes", "zernel_overhead_ratio"},
 };
 
 static bool is_told(const char *rule)

@@ -180,7 +180,6 @@ void zn_tree_close(struct zn_tree *t)
 	t->reading = false;
 }
 
-/* The name before the last ')' is hostile. Fields 3 (state), 14 and 15 (time in user space and in the kernel). */
 /* A mask in hexadecimal, with commas between words. */
 static uint32_t bits_of(const char *mask)
 {
@@ -206,6 +205,7 @@ uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid)
 	return at ? bits_of(at + sizeof(key) - 1) : 0;
 }
 
+/* The name before the last ')' is hostile. Fields 3 (state), 14 and 15 (time in user space and in the kernel). */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
 {
 	char path[ZN_TEXT_MAX], text[1024];

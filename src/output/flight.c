@@ -14,7 +14,6 @@
 #define COMMS_MAX      8                 /* of a job */
 #define PROCESSES_MAX  64                /* of a job */
 #define NS             9
-#define NS_MS          6
 #define SHOWN_DECIMALS 3
 
 static const char *const rules[] = {"nccl_hang", "job_stalled", "driver_unresponsive"};
@@ -276,11 +275,13 @@ static void key_memory(struct zn_json *j, const char *key, uint64_t v)
 }
 
 /* Of the control group of the process that is looked at: a job that is at its limit is slow before it is killed. */
-static void put_memory(struct zn_json *j, const struct zn_threads *t)
+static void put_memory(struct zn_json *j, const struct flight *f)
 {
+	const char *proc =
+		f->view->causes->proc; /* NULL where processes are simulated: who has such an id is somebody else */
 	struct zn_cgroup_memory m;
 
-	if (!t || !zn_cgroup_memory("/proc", t->pid, &m)) {
+	if (!f->threads || !proc || !zn_cgroup_memory(proc, f->threads->pid, &m)) {
 		zn_json_key_null(j, "memory");
 		return;
 	}
@@ -322,7 +323,7 @@ static void put_flight(struct zn_out *o, const struct flight *f)
 	put_alert(&j, f);
 	put_missing(&j, f);
 	put_threads(&j, f->threads);
-	put_memory(&j, f->threads);
+	put_memory(&j, f);
 	put_gpu_errors(&j, f->view->xids);
 	put_processes(&j, f);
 	put_comms(&j, f);

@@ -495,6 +495,8 @@ enum zn_count {
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_SLOTS,
 	ZN_COUNT_COUNT = ZN_C_HITS_END
 };
+/* Launches that ran: those that were recorded into a graph did not. */
+#define ZN_LAUNCHES(count)      ((count)[ZN_C_LAUNCH_KERNEL] + (count)[ZN_C_LAUNCH_GRAPH] + (count)[ZN_C_LAUNCH_COOPERATIVE])
 #define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
 #define ZN_COUNT_SLOTS          96
 _Static_assert(ZN_COUNT_COUNT <= ZN_COUNT_SLOTS, "struct zn_proc has no room for another counter");
@@ -539,6 +541,11 @@ struct zn_tag {
 	__u32 slot;
 	__u32 serial; /* 0: no job */
 };
+
+static inline int zn_tag_same(struct zn_tag a, struct zn_tag b)
+{
+	return a.serial == b.serial && (!a.serial || a.slot == b.slot);
+}
 
 /* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone. */
 struct zn_proc {
@@ -2295,6 +2302,8 @@ void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup);
 void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgroup);
 /* Row or histogram as memory; NULL if the slot is out of range or cannot be mapped, or is histogram 0. */
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
+/* The same, but NULL where the process is not one of that job; serial 0: one without a job. */
+struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_tag job);
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
 struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot);
@@ -2434,6 +2443,8 @@ size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count);
 /* Whether the memory of a process is known: the figures that come from its ledger may be shown. */
 bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
+/* By how much a counter has grown since it was last looked at; *seen follows it, but never goes back. */
+uint64_t zn_count_advance(uint64_t *seen, uint64_t now);
 bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
 /* ---- model/rates.c (zn_signals_): what the kernel's counters say of a process over the last tick, and of the GPUs'

@@ -66,17 +66,12 @@ static size_t row_of(const char *rule)
 
 /* ---- Whom an alert is about. ---- */
 
-static bool is_of(const struct zn_finding_of *of, const struct zn_proc *p)
-{
-	return p && p->job.serial == of->job.serial && (!of->job.serial || p->job.slot == of->job.slot);
-}
-
 static bool has_process(const struct zn_finding_of *of, const char *pid)
 {
 	for (uint32_t i = 0; i < of->agg->row_count; i++) {
-		const struct zn_proc *p = zn_arena_proc(of->agg->arena, of->agg->row[i]);
+		const struct zn_proc *p = zn_arena_proc_of(of->agg->arena, of->agg->row[i], of->job);
 
-		if (is_of(of, p) && p->tgid == strtoul(pid, NULL, 10))
+		if (p && p->tgid == strtoul(pid, NULL, 10))
 			return true;
 	}
 	return false;
@@ -93,7 +88,7 @@ static bool uses_gpu(const struct zn_finding_of *of, const char *id, const char 
 
 	for (uint32_t i = 0; i < of->agg->row_count; i++) {
 		uint32_t row = of->agg->row[i];
-		size_t n = is_of(of, zn_arena_proc(of->agg->arena, row)) ? zn_agg_shares(of->agg, row, share) : 0;
+		size_t n = zn_arena_proc_of(of->agg->arena, row, of->job) ? zn_agg_shares(of->agg, row, share) : 0;
 
 		while (n)
 			if (is_gpu(&of->agg->gpus.gpu[share[--n].gpu], id, pci))
@@ -124,10 +119,14 @@ static bool comes_before(const struct zn_finding *a, const struct zn_finding *b)
 
 static void insert(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
 {
-	size_t at = *count < ZN_FINDINGS_MAX ? (*count)++ : ZN_FINDINGS_MAX - 1;
+	size_t at = *count;
 
-	if (at == ZN_FINDINGS_MAX - 1 && *count == ZN_FINDINGS_MAX && to[at].rule && !comes_before(f, &to[at]))
+	if (at == ZN_FINDINGS_MAX && !comes_before(f, &to[at - 1]))
 		return;
+	if (at < ZN_FINDINGS_MAX)
+		++*count;
+	else
+		at--;
 	for (; at && comes_before(f, &to[at - 1]); at--)
 		to[at] = to[at - 1];
 	to[at] = *f;

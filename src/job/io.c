@@ -122,18 +122,13 @@ static bool settled(const struct zn_flow_row *row, uint64_t now_ns)
 
 /* ---- Flows. ---- */
 
-static bool same_tag(struct zn_tag a, struct zn_tag b)
-{
-	return a.serial == b.serial && (a.slot == b.slot || !a.serial);
-}
-
 /* Marks those that differ in the type of file system alone. */
 static void twins_mark(struct zn_flows *f, struct zn_flow *flow)
 {
 	for (uint32_t i = 0; i < f->high; i++) {
 		struct zn_flow *other = &f->flow[i];
 
-		if (other != flow && other->used && same_tag(other->job, flow->job) &&
+		if (other != flow && other->used && zn_tag_same(other->job, flow->job) &&
 			!strcmp(other->point, flow->point))
 			other->twin = flow->twin = true;
 	}
@@ -164,7 +159,7 @@ static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, con
 static uint32_t flow_find(struct zn_flows *f, const struct zn_flow_row *row, const struct zn_mount *mount)
 {
 	for (uint32_t i = 0; i < f->high; i++)
-		if (f->flow[i].used && same_tag(f->flow[i].job, row->key.job) &&
+		if (f->flow[i].used && zn_tag_same(f->flow[i].job, row->key.job) &&
 			!strcmp(f->flow[i].point, mount->point) && !strcmp(f->flow[i].fstype, mount->fstype))
 			return i;
 	return flow_make(f, row, mount);
@@ -493,7 +488,7 @@ const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow)
 
 bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job)
 {
-	return flow->used && same_tag(flow->job, (struct zn_tag){job->slot, job->serial});
+	return flow->used && zn_tag_same(flow->job, (struct zn_tag){job->slot, job->serial});
 }
 
 static void merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op)
@@ -504,7 +499,7 @@ static void merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op 
 
 static bool is_twin(const struct zn_flow *a, const struct zn_flow *b)
 {
-	return a != b && a->used && same_tag(a->job, b->job) && !strcmp(a->point, b->point);
+	return a != b && a->used && zn_tag_same(a->job, b->job) && !strcmp(a->point, b->point);
 }
 
 const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins)

@@ -43,17 +43,12 @@ void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_co
 
 /* ---- Suspicion. ---- */
 
-static bool same_tag(struct zn_tag a, struct zn_tag b)
-{
-	return a.serial == b.serial && (!a.serial || a.slot == b.slot);
-}
-
 static struct zn_suspicion *find_job(struct zn_suspicions *s, struct zn_tag job, uint32_t owner)
 {
 	for (uint32_t i = 0; i < ZN_SUSPICIONS_MAX; i++) {
 		struct zn_suspicion *x = &s->suspicion[i];
 
-		if (x->state != ZN_SUSPICION_NONE && x->owner == owner && same_tag(x->job, job))
+		if (x->state != ZN_SUSPICION_NONE && x->owner == owner && zn_tag_same(x->job, job))
 			return x;
 	}
 	return NULL;
@@ -320,8 +315,8 @@ static uint32_t want_processes(struct zn_suspicions *s, const struct zn_suspicio
 
 		if (!p || p == first || p->owner != x->owner)
 			continue;
-		w->alone &= same_tag(p->job, x->job) || !p->comms;
-		if (same_tag(p->job, x->job) && w->pid_count < ZN_RAS_PIDS && read_user(s, p->tgid, &inner) == uid)
+		w->alone &= zn_tag_same(p->job, x->job) || !p->comms;
+		if (zn_tag_same(p->job, x->job) && w->pid_count < ZN_RAS_PIDS && read_user(s, p->tgid, &inner) == uid)
 			want_pid(w, inner);
 	}
 	return uid;
@@ -467,7 +462,7 @@ const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct
 	for (uint32_t i = 0; s && i < ZN_SUSPICIONS_MAX; i++) {
 		const struct zn_suspicion *x = &s->suspicion[i];
 
-		if (holds(x, s->tick_ns) && same_tag(x->job, job) && (!newest || x->last_ns > newest->last_ns))
+		if (holds(x, s->tick_ns) && zn_tag_same(x->job, job) && (!newest || x->last_ns > newest->last_ns))
 			newest = x;
 	}
 	return newest;

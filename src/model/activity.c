@@ -16,12 +16,10 @@ static uint64_t at_most(uint64_t v, uint64_t limit)
 /* Calls that give a GPU something to do. */
 static uint64_t given(const struct zn_proc *p)
 {
-	uint64_t all = p->count[ZN_C_MEMSET_CALLS];
+	uint64_t all = p->count[ZN_C_MEMSET_CALLS] + ZN_LAUNCHES(p->count);
 
 	for (int i = 0; i < 4; i++)
 		all += p->count[ZN_C_COPY_CALLS_HTOD + i];
-	for (enum zn_count c = ZN_C_LAUNCH_KERNEL; c < ZN_C_LAUNCH_CAPTURED; c++)
-		all += p->count[c];
 	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
 		all += p->count[ZN_C_HIT(ZN_FAM_NCCL, first)];
 	return all;

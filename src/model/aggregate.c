@@ -15,24 +15,18 @@ void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)
 	a->measured = UINT64_MAX;
 }
 
-static uint64_t sum(const __u64 *v, uint32_t from, uint32_t to)
+uint64_t zn_count_advance(uint64_t *seen, uint64_t now)
 {
-	uint64_t n = 0;
+	uint64_t more = now > *seen ? now - *seen : 0;
 
-	for (uint32_t i = from; i < to; i++)
-		n += v[i];
-	return n;
+	*seen += more;
+	return more;
 }
 
 bool zn_count_is_gauge(uint32_t count)
 {
 	return count == ZN_C_HOST_PINNED || count == ZN_C_LIVE_ALLOCS || count == ZN_C_CAPTURES ||
 		count == ZN_C_CHILDREN || count == ZN_C_WORKERS;
-}
-
-static uint64_t launches_of(const struct zn_proc *p)
-{
-	return sum(p->count, ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED);
 }
 
 static void info_start(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
@@ -94,7 +88,11 @@ static bool facts_of(struct zn_agg *a, const struct zn_info *info, const struct 
 
 static bool touched(const struct zn_proc_gpu *g)
 {
-	return g->peak_bytes || g->fail_oom || g->fail_other || g->total_bytes || sum(g->alloc_calls, 0, ZN_KIND_COUNT);
+	uint64_t calls = 0;
+
+	for (uint32_t kind = 0; kind < ZN_KIND_COUNT; kind++)
+		calls += g->alloc_calls[kind];
+	return calls || g->peak_bytes || g->fail_oom || g->fail_other || g->total_bytes;
 }
 
 #define LOOK_FIRST_NS (ZN_NS_PER_S / 2)
@@ -371,14 +369,6 @@ static void family_rates(struct zn_agg *a, uint64_t ns)
 }
 
 /* Takes over a sum that never falls; returns what was added. A segment that ends while it is read may be seen shorter. */
-static uint64_t advance(uint64_t *sum_ns, uint64_t now)
-{
-	uint64_t more = now > *sum_ns ? now - *sum_ns : 0;
-
-	*sum_ns += more;
-	return more;
-}
-
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count)
 {
 	uint64_t now = a->arena->procs[row].count[count], shown = 0;
@@ -397,9 +387,9 @@ static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, 
 	if (a->arena->ops->stalls)
 		a->arena->ops->stalls(a->arena, row, now_ns, ns);
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
-		info->stall_tick_ns[s] = advance(&info->stall_ns[s], ns[s]);
+		info->stall_tick_ns[s] = zn_count_advance(&info->stall_ns[s], ns[s]);
 	for (uint32_t i = 0; i < ZN_LEN(info->worker_ns); i++)
-		info->worker_tick_ns[i] = advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
+		info->worker_tick_ns[i] = zn_count_advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
 }
 
 static bool has_members(const struct zn_agg *a, const struct zn_skew *s)
@@ -432,7 +422,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 		struct zn_info *info = &a->info[a->row[r]];
-		uint64_t launches = launches_of(p), cost = 0;
+		uint64_t launches = ZN_LAUNCHES(p->count), cost = 0;
 		uint64_t lived = now_ns > p->first_ns ? now_ns - p->first_ns : 0;
 
 		for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)

@@ -21,6 +21,13 @@ struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row)
 	return is_mapped(a, a->proc_mapped, row, a->ops->map_proc) ? &a->procs[row] : NULL;
 }
 
+struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_tag job)
+{
+	struct zn_proc *p = zn_arena_proc(a, row);
+
+	return p && zn_tag_same(p->job, job) ? p : NULL;
+}
+
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 {
 	if (slot < ZN_HISTS_FIRST || slot >= ZN_HISTS_MAX)

@@ -40,14 +40,6 @@ static uint64_t sum_ns(const struct zn_agg *a, const struct zn_proc *p, enum zn_
 }
 
 /* What came since the last tick of a sum that only grows. */
-static uint64_t advance(uint64_t *before, uint64_t now)
-{
-	uint64_t more = now > *before ? now - *before : 0;
-
-	*before = now;
-	return more;
-}
-
 static void read_tick(struct tick *t, struct zn_cause_row *r)
 {
 	const struct zn_agg *a = t->c->agg;
@@ -57,11 +49,11 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 		*r = (struct zn_cause_row){.id = t->p->id};
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 		t->stall_ns[s] = at_most(a->info[t->row].stall_tick_ns[s], t->interval_ns);
-	t->launch_ns = advance(&r->launch_ns, sum_ns(a, t->p, ZN_H_LAUNCH));
-	t->copy_ns = advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
-	t->read_bytes = advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
-	t->written_bytes = advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
-	t->retransmits = advance(&r->retransmits, t->p->count[ZN_C_TCP_RETRANSMITS]);
+	t->launch_ns = zn_count_advance(&r->launch_ns, sum_ns(a, t->p, ZN_H_LAUNCH));
+	t->copy_ns = zn_count_advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
+	t->read_bytes = zn_count_advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
+	t->written_bytes = zn_count_advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
+	t->retransmits = zn_count_advance(&r->retransmits, t->p->count[ZN_C_TCP_RETRANSMITS]);
 	if (fresh)
 		t->launch_ns = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
 }

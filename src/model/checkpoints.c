@@ -10,14 +10,6 @@
 #define TICK_LEAST    (64u << 10)       /* bytes in a tick: a log is no checkpoint */
 #define PAUSE_NS      (5 * ZN_NS_PER_S) /* without a write: it is over */
 
-static uint64_t advance(uint64_t *before, uint64_t now)
-{
-	uint64_t more = now > *before ? now - *before : 0;
-
-	*before = now;
-	return more;
-}
-
 static struct zn_checkpoint_job *job_of(struct zn_checkpoints *c, const struct zn_proc *p)
 {
 	bool none = !p->job.serial || p->job.slot >= ZN_JOBS_MAX;
@@ -36,9 +28,8 @@ static void read_process(struct zn_checkpoints *c, uint32_t row, const struct zn
 	uint64_t launches, written;
 
 	r->id = p->id;
-	launches = advance(&r->launches,
-		p->count[ZN_C_LAUNCH_KERNEL] + p->count[ZN_C_LAUNCH_COOPERATIVE] + p->count[ZN_C_LAUNCH_GRAPH]);
-	written = advance(&r->written, p->count[ZN_C_IO_WRITE_BYTES]);
+	launches = zn_count_advance(&r->launches, ZN_LAUNCHES(p->count));
+	written = zn_count_advance(&r->written, p->count[ZN_C_IO_WRITE_BYTES]);
 	g->launched |= launches > 0;
 	g->begun |= launches > 0;
 	g->written += fresh ? 0 : written;

@@ -8,22 +8,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static uint64_t sum(const __u64 *v, uint32_t from, uint32_t to)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = from; i <= to; i++)
-		n += v[i];
-	return n;
-}
-
 static void signals_of(const struct zn_proc *p, uint64_t to[ZN_SIGNAL_COUNT])
 {
-	to[ZN_SIGNAL_LAUNCHES] = sum(p->count, ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_COOPERATIVE);
+	to[ZN_SIGNAL_LAUNCHES] = ZN_LAUNCHES(p->count);
 	to[ZN_SIGNAL_SYSCALLS] = p->count[ZN_C_SYSCALLS];
 	to[ZN_SIGNAL_MAPPED] = p->count[ZN_C_MMAP_BYTES];
 	to[ZN_SIGNAL_UNMAPPED] = p->count[ZN_C_MUNMAP_BYTES];
-	to[ZN_SIGNAL_SWITCHES] = sum(p->count, ZN_C_SWITCH_VOLUNTARY, ZN_C_SWITCH_INVOLUNTARY);
+	to[ZN_SIGNAL_SWITCHES] = p->count[ZN_C_SWITCH_VOLUNTARY] + p->count[ZN_C_SWITCH_INVOLUNTARY];
 	to[ZN_SIGNAL_MIGRATIONS] = p->count[ZN_C_MIGRATE_CPU];
 	to[ZN_SIGNAL_SENT] = p->count[ZN_C_TCP_SENT];
 	to[ZN_SIGNAL_RECEIVED] = p->count[ZN_C_TCP_RECEIVED];
@@ -66,14 +57,6 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to)
 }
 
 /* Clocks of two CPUs may be some nanoseconds apart, and a counter never goes down. */
-static uint64_t advance(uint64_t *at, uint64_t to)
-{
-	uint64_t by = (int64_t)(to - *at) > 0 ? to - *at : 0;
-
-	*at += by;
-	return by;
-}
-
 static void gpu_tick(struct zn_signals *s, const struct zn_shared *shared)
 {
 	struct zn_gpu_time now;
@@ -81,8 +64,8 @@ static void gpu_tick(struct zn_signals *s, const struct zn_shared *shared)
 	s->gpu_tick = (struct zn_gpu_time){0};
 	if (!zn_gpu_calls_read(shared, &now))
 		return; /* the next tick has this one's too */
-	s->gpu_tick.busy_ns = advance(&s->gpu.busy_ns, now.busy_ns);
-	s->gpu_tick.contended_ns = advance(&s->gpu.contended_ns, now.contended_ns);
+	s->gpu_tick.busy_ns = zn_count_advance(&s->gpu.busy_ns, now.busy_ns);
+	s->gpu_tick.contended_ns = zn_count_advance(&s->gpu.contended_ns, now.contended_ns);
 	if (s->gpu_tick.contended_ns > s->gpu_tick.busy_ns)
 		s->gpu_tick.contended_ns = s->gpu_tick.busy_ns;
 }

@@ -24,14 +24,6 @@ const char *zn_startup_label(enum zn_startup_phase phase)
 	return phase < ZN_STARTUP_COUNT ? label[phase] : "unknown";
 }
 
-static uint64_t advance(uint64_t *before, uint64_t now)
-{
-	uint64_t more = now > *before ? now - *before : 0;
-
-	*before += more;
-	return more;
-}
-
 static uint64_t time_of(const struct zn_agg *a, const struct zn_proc *p, enum zn_detail first, enum zn_detail last)
 {
 	uint64_t sum_ns = 0;
@@ -56,8 +48,8 @@ static bool has_context(const struct zn_proc *p)
 /* What the rest of a tick is laid to. */
 static enum zn_startup_phase phase_of(struct zn_startup_row *r, const struct zn_proc *p)
 {
-	uint64_t bytes = advance(&r->bytes, p->count[ZN_C_IO_READ_BYTES] + p->count[ZN_C_COPY_BYTES_HTOD]);
-	uint64_t captured = advance(&r->captured, p->count[ZN_C_LAUNCH_CAPTURED]);
+	uint64_t bytes = zn_count_advance(&r->bytes, p->count[ZN_C_IO_READ_BYTES] + p->count[ZN_C_COPY_BYTES_HTOD]);
+	uint64_t captured = zn_count_advance(&r->captured, p->count[ZN_C_LAUNCH_CAPTURED]);
 
 	if (p->count[ZN_C_CAPTURES] || captured)
 		return ZN_STARTUP_CAPTURE;
@@ -122,8 +114,8 @@ static void begin_row(struct zn_startup *s, struct zn_startup_row *r, const stru
 static void count_time(struct zn_startup *s, struct zn_startup_row *r, const struct zn_proc *p)
 {
 	const struct zn_agg *a = s->agg;
-	uint64_t load_ns = advance(&r->load_ns, time_of(a, p, ZN_H_LOAD_MODULE, ZN_H_LOAD_FUNCTION));
-	uint64_t nccl_ns = advance(&r->nccl_ns, time_of(a, p, ZN_H_NCCL_INIT, ZN_H_NCCL_INIT));
+	uint64_t load_ns = zn_count_advance(&r->load_ns, time_of(a, p, ZN_H_LOAD_MODULE, ZN_H_LOAD_FUNCTION));
+	uint64_t nccl_ns = zn_count_advance(&r->nccl_ns, time_of(a, p, ZN_H_NCCL_INIT, ZN_H_NCCL_INIT));
 	uint64_t ns = s->tick_ns > r->counted_ns ? s->tick_ns - r->counted_ns : 0;
 
 	r->phase_ns[phase_of(r, p)] += ns;
@@ -135,8 +127,7 @@ static void count_time(struct zn_startup *s, struct zn_startup_row *r, const str
 static bool works(struct zn_startup *s, struct zn_startup_row *r, uint32_t row, const struct zn_proc *p)
 {
 	uint64_t ns = s->tick_ns > r->counted_ns ? s->tick_ns - r->counted_ns : 0;
-	uint64_t launches = advance(&r->launches,
-		p->count[ZN_C_LAUNCH_KERNEL] + p->count[ZN_C_LAUNCH_COOPERATIVE] + p->count[ZN_C_LAUNCH_GRAPH]);
+	uint64_t launches = zn_count_advance(&r->launches, ZN_LAUNCHES(p->count));
 
 	return launches || (r->launches && s->agg->info[row].stall_tick_ns[ZN_STALL_GPU] * 2 > ns);
 }
@@ -206,8 +197,7 @@ const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct z
 	for (uint32_t i = 0; job.serial && job.slot < ZN_JOBS_MAX && i <= ZN_PROCS_MAX; i++) {
 		const struct zn_startup_row *r = i < ZN_PROCS_MAX ? &s->row[i] : &s->gone[job.slot];
 
-		if (r->told && r->job.slot == job.slot && r->job.serial == job.serial &&
-			(!longest || zn_startup_sum(r) > zn_startup_sum(longest)))
+		if (r->told && zn_tag_same(r->job, job) && (!longest || zn_startup_sum(r) > zn_startup_sum(longest)))
 			longest = r;
 	}
 	return longest;

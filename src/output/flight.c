@@ -49,11 +49,6 @@ static const struct zn_alert *alert_of(const struct zn_view *v, uint32_t i)
 	return NULL;
 }
 
-static bool is_of(const struct zn_finding_of *of, const struct zn_proc *p)
-{
-	return p && p->job.serial == of->job.serial && (!of->job.serial || p->job.slot == of->job.slot);
-}
-
 /* Whose threads are looked at: the rank that others wait for, the process of the alert, or one that has stood still the longest. */
 static uint32_t suspect(const struct zn_view *v, uint32_t i, const struct zn_alert *a)
 {
@@ -67,8 +62,8 @@ static uint32_t suspect(const struct zn_view *v, uint32_t i, const struct zn_ale
 	if (*zn_alert_label(a, "pid"))
 		return (uint32_t)strtoul(zn_alert_label(a, "pid"), NULL, 10);
 	for (uint32_t r = 0; r < v->agg->row_count; r++) {
-		const struct zn_proc *p = zn_arena_proc(v->agg->arena, v->agg->row[r]);
-		uint64_t last_ns = is_of(&of, p) ? zn_progress_last(v->progress, v->agg->row[r], p->id) : UINT64_MAX;
+		const struct zn_proc *p = zn_arena_proc_of(v->agg->arena, v->agg->row[r], of.job);
+		uint64_t last_ns = p ? zn_progress_last(v->progress, v->agg->row[r], p->id) : UINT64_MAX;
 
 		if (last_ns < oldest_ns) {
 			oldest_ns = last_ns;
@@ -164,7 +159,7 @@ static void put_member(struct zn_json *j, const struct zn_skew *s, uint32_t memb
 static bool is_comm_of(const struct flight *f, const struct zn_skew *s)
 {
 	for (uint32_t m = 0; s && m < ZN_SKEW_RANKS && m < s->members; m++)
-		if (s->member[m].id && is_of(&f->of, zn_arena_proc(f->view->agg->arena, s->member[m].row)))
+		if (s->member[m].id && zn_arena_proc_of(f->view->agg->arena, s->member[m].row, f->of.job))
 			return true;
 	return false;
 }
@@ -210,9 +205,9 @@ static void put_processes(struct zn_json *j, const struct flight *f)
 
 	zn_json_key_open(j, "processes", '[');
 	for (uint32_t r = 0; r < a->row_count && count < PROCESSES_MAX; r++) {
-		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
+		const struct zn_proc *p = zn_arena_proc_of(a->arena, a->row[r], f->of.job);
 
-		if (!is_of(&f->of, p))
+		if (!p)
 			continue;
 		zn_json_open(j, '{');
 		zn_json_key_u64(j, "pid", p->tgid);

@@ -33,9 +33,7 @@ static void list_jobs(struct zn_walk *w)
 
 static void sum_gone(struct job_sum *s, const struct zn_job *job)
 {
-	*s = (struct job_sum){0};
-	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
-		s->launches += job->count[i];
+	*s = (struct job_sum){.launches = ZN_LAUNCHES(job->count)};
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
 		s->count[i] += job->count[SUMMED_FIRST + i];
 	for (enum zn_detail d = ZN_H_NCCL_FIRST; job->gone && d <= ZN_H_NCCL_LAST; d++)
@@ -46,8 +44,7 @@ static void sum_live(struct zn_walk *w, struct job_sum *s, uint32_t row)
 {
 	const struct zn_proc *p = zn_arena_proc(w->view->agg->arena, row);
 
-	for (enum zn_count i = ZN_C_LAUNCH_KERNEL; i < ZN_C_LAUNCH_CAPTURED; i++)
-		s->launches += p->count[i];
+	s->launches += ZN_LAUNCHES(p->count);
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
 		s->count[i] += zn_agg_count(w->view->agg, row, SUMMED_FIRST + i);
 	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {

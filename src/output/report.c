@@ -84,15 +84,6 @@ static void key_time(struct zn_json *j, const char *key, uint64_t ms)
 	zn_json_bytes(j, text, o.len);
 }
 
-static uint64_t sum(const uint64_t *v, uint32_t from, uint32_t to)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = from; i < to; i++)
-		n += v[i];
-	return n;
-}
-
 static uint64_t elapsed_ns(const struct zn_job *job)
 {
 	uint64_t end = job->end_ns ? job->end_ns : zn_now_ns();
@@ -188,7 +179,7 @@ void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
 	zn_json_key_scaled(j, "elapsed_s", elapsed_ns(job), NS);
 	zn_json_key_u64(j, "processes", job->processes);
 	zn_json_key_u64(j, "processes_gone", job->processes_gone);
-	zn_json_key_u64(j, "launches", sum(zn_job_counts(v->jobs, job), ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED));
+	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(v->jobs, job)));
 	zn_json_key_u64(j, "nccl_bytes", nccl_bytes(v, job));
 	entry_gpus(j, job);
 	zn_json_close(j, '}');
@@ -356,7 +347,7 @@ static void launches(struct zn_json *j, struct report *r)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
 
-	zn_json_key_u64(j, "count", sum(r->count, ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_CAPTURED));
+	zn_json_key_u64(j, "count", ZN_LAUNCHES(r->count));
 	for (uint32_t i = 0; i < ZN_LEN(kind); i++)
 		zn_json_key_u64(j, kind[i], r->count[ZN_C_LAUNCH_KERNEL + i]);
 	zn_json_key_u64(j, "errors", r->count[ZN_C_LAUNCH_ERRORS]);

@@ -18,7 +18,7 @@
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
  *            metrics_protobuf otlp export snapshot why flight report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
- *   cli      client term status why hang job alerts watch_data watch_panels watch_jobs watch_views watch
+ *   cli      client call term status why hang job alerts watch_data watch_panels watch_jobs watch_views watch
  *   daemon   check systemd
  *   zerneld.c
  *
@@ -5369,6 +5369,26 @@ struct zn_str zn_client_find(struct zn_str value, const char *path);
 bool zn_client_known(struct zn_str object, const char *path); /* it is there, and not null */
 /* Of a string; of a number or a literal as it stands; "-" if it is empty, null or missing. Returns to. */
 const char *zn_client_text(struct zn_str object, const char *path, char *to, size_t cap);
+
+/* ---- cli/call.c (zn_call): one message to the daemon's control socket, and its answer. ---- */
+
+enum zn_call_result { ZN_CALL_ANSWERED, ZN_CALL_REFUSED, ZN_CALL_UNANSWERED };
+/* The caller fills in message, socket, deadline_ns, and text by zn_message_write(); fd is -1 before and after. */
+struct zn_call {
+	struct zn_message message;
+	char socket[ZN_TEXT_MAX]; /* empty: there is none */
+	uint64_t deadline_ns;
+	int fd;
+	char text[ZN_MESSAGE_BYTES];
+	size_t len;
+	char answer[ZN_ANSWER_BYTES + 1]; /* "ok", a line's end, and what was asked for */
+	size_t answer_len;
+	struct zn_moment said; /* for a message that is left as a file */
+	char why[ZN_TEXT_MAX]; /* of what was refused or not answered */
+};
+/* False: the path of the socket is not absolute, or longer than an address may be (107 bytes, unix(7)). */
+bool zn_call_at(struct zn_call *c, const char *path);
+enum zn_call_result zn_call(struct zn_call *c);
 
 /* ---- cli/term.c (zn_term_): what the client verbs write. ---- */
 

@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -33,21 +32,6 @@
 #define SLURM_ANSWER_NS (120 * ZN_NS_PER_MS)
 #define SLURM_LIMIT_MS  200
 #define LEFT_MAX        1000 /* files that are left; beyond that the oldest go */
-
-enum result { ANSWERED, REFUSED, UNANSWERED };
-
-struct call {
-	struct zn_message message;
-	char socket[ZN_TEXT_MAX]; /* empty: there is none */
-	uint64_t deadline_ns;
-	int fd;
-	char text[ZN_MESSAGE_BYTES];
-	size_t len;
-	char answer[ZN_ANSWER_BYTES + 1];
-	size_t answer_len;
-	struct zn_moment said;
-	char why[ZN_TEXT_MAX]; /* of REFUSED and UNANSWERED, and of a file that could not be left */
-};
 
 /* ---- What is said on stderr. ---- */
 
@@ -105,7 +89,7 @@ static bool misused(const char *what, const char *argument)
 	return false;
 }
 
-static bool say(struct call *c, enum zn_key key, const char *value)
+static bool say(struct zn_call *c, enum zn_key key, const char *value)
 {
 	char why[ZN_TEXT_MAX];
 
@@ -117,16 +101,13 @@ static bool say(struct call *c, enum zn_key key, const char *value)
 	return true;
 }
 
-static bool take_control(struct call *c, const char *value)
+static bool take_control(struct zn_call *c, const char *value)
 {
-	if (strlen(value) >= sizeof(((struct sockaddr_un *)0)->sun_path) || *value != '/')
-		return misused("--control must be an absolute path of up to 107 bytes, not", value);
-	snprintf(c->socket, sizeof(c->socket), "%s", value);
-	return true;
+	return zn_call_at(c, value) || misused("--control must be an absolute path of up to 107 bytes, not", value);
 }
 
 /* KEY=VALUE: labels, which have options of their own where they are more than that. */
-static bool take_pair(struct call *c, const char *arg)
+static bool take_pair(struct zn_call *c, const char *arg)
 {
 	size_t len = strcspn(arg, "=");
 	int key = zn_message_key((struct zn_str){arg, len});
@@ -137,7 +118,7 @@ static bool take_pair(struct call *c, const char *arg)
 }
 
 /* Takes argv[at], and the next one if that is its value: how many that were, or 0 after a line on stderr. */
-static int take_option(struct call *c, char **argv, int at)
+static int take_option(struct zn_call *c, char **argv, int at)
 {
 	const char *arg = argv[at];
 	size_t len = strcspn(arg, "=");
@@ -158,7 +139,7 @@ static int take_option(struct call *c, char **argv, int at)
 	return misused("unknown option", arg);
 }
 
-static bool take_verb(struct call *c, const char *name)
+static bool take_verb(struct zn_call *c, const char *name)
 {
 	for (enum zn_verb verb = ZN_VERB_START; verb <= ZN_VERB_LAST; verb++)
 		if (!strcmp(name, zn_verb_name(verb)))
@@ -166,7 +147,7 @@ static bool take_verb(struct call *c, const char *name)
 	return c->message.verb || misused("no such verb:", name);
 }
 
-static bool take_arguments(struct call *c, int argc, char **argv)
+static bool take_arguments(struct zn_call *c, int argc, char **argv)
 {
 	if (argc < 2) {
 		complain("a verb must follow: start, end, list, show, report or hang");
@@ -192,7 +173,7 @@ static bool take_arguments(struct call *c, int argc, char **argv)
 
 /* What Slurm says in the environment. What cannot be said is left out, but for the id; what the command line has said
  * stays. */
-static void take_environment(struct call *c)
+static void take_environment(struct zn_call *c)
 {
 	char why[ZN_TEXT_MAX];
 
@@ -212,115 +193,9 @@ static void take_environment(struct call *c)
 	}
 }
 
-/* ---- The socket. ---- */
-
-static int left_ms(const struct call *c)
-{
-	return zn_client_ms_until(c->deadline_ns);
-}
-
-static enum result unanswered(struct call *c, const char *why)
-{
-	snprintf(c->why, sizeof(c->why), "%s", why);
-	return UNANSWERED;
-}
-
-/* Where the queue of the listener is full, the kernel keeps those who wait in the order in which they came (unix(7)); asking
- * again and again would leave that to chance. */
-static int connect_socket(struct call *c)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int left = left_ms(c);
-	struct timeval limit = {left / 1000, left % 1000 * 1000 + 1}; /* 0 were none */
-
-	memcpy(at.sun_path, c->socket, strlen(c->socket));
-	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (c->fd < 0)
-		return -errno;
-	if (setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)))
-		return -errno;
-	while (connect(c->fd, (const struct sockaddr *)&at, sizeof(at)))
-		if (errno != EINTR || !left_ms(c))
-			return -errno;
-	return fcntl(c->fd, F_SETFL, O_NONBLOCK) ? -errno : 0;
-}
-
-static bool await(struct call *c, short events)
-{
-	struct pollfd fd = {.fd = c->fd, .events = events};
-	int got;
-
-	do
-		got = poll(&fd, 1, left_ms(c));
-	while (got < 0 && errno == EINTR);
-	return got > 0;
-}
-
-/* One that is refused at once finds the connection closed, and the reason in it: so an error here is no end. */
-static void send_message(struct call *c)
-{
-	while (send(c->fd, c->text, c->len, MSG_NOSIGNAL) < 0)
-		if ((errno != EAGAIN && errno != EINTR) || !await(c, POLLOUT))
-			return;
-}
-
-/* A reset comes before the answer that was sent ahead of it. */
-static enum result receive_answer(struct call *c)
-{
-	ssize_t len = -1;
-
-	for (int resets = 0; len < 0;) {
-		if (!await(c, POLLIN))
-			return unanswered(c, "the daemon does not answer");
-		len = recv(c->fd, c->answer, sizeof(c->answer), MSG_TRUNC);
-		if (len < 0 && errno != EAGAIN && errno != EINTR && (errno != ECONNRESET || resets++))
-			return unanswered(c, strerror(errno));
-	}
-	c->answer_len = (size_t)len;
-	return len ? ANSWERED : unanswered(c, "the daemon closed the connection");
-}
-
-static enum result read_answer(struct call *c)
-{
-	size_t word, len;
-
-	if (c->answer_len > ZN_ANSWER_BYTES)
-		return unanswered(c, "the answer is too long");
-	c->answer[c->answer_len] = '\0';
-	if (c->answer_len >= 3 && !memcmp(c->answer, "ok\n", 3))
-		return ANSWERED;
-	word = strcspn(c->answer, ":") + 2;
-	len = strcspn(c->answer, "\n");
-	if (strncmp(c->answer, "error: ", 7) && strncmp(c->answer, "busy: ", 6))
-		return unanswered(c, "what answers is no zerneld");
-	snprintf(c->why, sizeof(c->why), "%.*s", (int)(len - word), c->answer + word);
-	return *c->answer == 'b' ? UNANSWERED : REFUSED;
-}
-
-static enum result ask(struct call *c)
-{
-	enum result result;
-	int err = *c->socket ? connect_socket(c) : -ENOENT;
-
-	if (!err) {
-		send_message(c);
-		result = receive_answer(c);
-		if (result == ANSWERED)
-			result = read_answer(c);
-	} else if (!*c->socket) {
-		result = unanswered(c, "there is no control socket: control is none");
-	} else {
-		snprintf(c->why, sizeof(c->why), "no daemon at %.107s: %s", c->socket, strerror(-err));
-		result = UNANSWERED;
-	}
-	if (c->fd >= 0)
-		close(c->fd);
-	return result;
-}
-
 /* ---- What is left as a file when no daemon answers. ---- */
 
-static int open_folder(const struct call *c, const char *path)
+static int open_folder(const struct zn_call *c, const char *path)
 {
 	char above[ZN_TEXT_MAX];
 	struct stat st;
@@ -361,7 +236,7 @@ static unsigned count_left(int folder, char oldest[ZN_NAME_BYTES])
 	return count;
 }
 
-static int write_file(struct call *c, int folder, const char *name)
+static int write_file(struct zn_call *c, int folder, const char *name)
 {
 	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	ssize_t put = fd < 0 ? -1 : write(fd, c->text, c->len);
@@ -380,7 +255,7 @@ static int write_file(struct call *c, int folder, const char *name)
 
 /* A file may wait until the wall clock was set, or for another boot. Over the socket this is not said: who listens there may
  * be of an earlier version, which knows no such keys. */
-static void date_message(struct call *c)
+static void date_message(struct zn_call *c)
 {
 	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
 	static struct zn_message dated;
@@ -396,7 +271,7 @@ static void date_message(struct call *c)
 }
 
 /* The file comes first: it is what matters, should the time be over before there is order. */
-static int leave(struct call *c)
+static int leave(struct zn_call *c)
 {
 	char path[ZN_TEXT_MAX], name[ZN_NAME_BYTES], oldest[ZN_NAME_BYTES];
 	int folder = zn_spool_path(path, c->socket) ? open_folder(c, path) : -ENOENT, err;
@@ -434,9 +309,9 @@ static void limit_time(void)
 	setitimer(ITIMER_REAL, &limit, NULL);
 }
 
-static int run_slurm(struct call *c, int argc, char **argv)
+static int run_slurm(struct zn_call *c, int argc, char **argv)
 {
-	enum result result;
+	enum zn_call_result result;
 	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
 	int err;
 
@@ -449,10 +324,10 @@ static int run_slurm(struct call *c, int argc, char **argv)
 	}
 	zn_message_write(&o, &c->message);
 	c->len = o.len;
-	result = ask(c);
-	if (result == REFUSED)
+	result = zn_call(c);
+	if (result == ZN_CALL_REFUSED)
 		complain("the daemon refused job %s: %s", c->message.value[ZN_KEY_ID], c->why);
-	if (result == UNANSWERED && (err = leave(c)))
+	if (result == ZN_CALL_UNANSWERED && (err = leave(c)))
 		complain("job %s: %s; cannot leave a file for it: %s", c->message.value[ZN_KEY_ID], c->why,
 			strerror(-err));
 	return EXIT_SUCCESS;
@@ -541,7 +416,7 @@ static void put_members(struct zn_term *t, struct zn_str object, const char *ind
 	}
 }
 
-static bool print(struct call *c)
+static bool print(struct zn_call *c)
 {
 	static char lines[1 << 16];
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
@@ -567,7 +442,7 @@ static bool print(struct call *c)
 	return zn_term_flush(&t);
 }
 
-static int run(struct call *c, int argc, char **argv)
+static int run(struct zn_call *c, int argc, char **argv)
 {
 	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
 
@@ -582,7 +457,7 @@ static int run(struct call *c, int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	c->len = o.len;
-	if (ask(c) != ANSWERED) {
+	if (zn_call(c) != ZN_CALL_ANSWERED) {
 		complain("%s", c->why);
 		return EXIT_FAILURE;
 	}
@@ -607,7 +482,7 @@ static bool given(int argc, char **argv, const char *what)
 
 int zn_jobctl_main(int argc, char **argv)
 {
-	static struct call c;
+	static struct zn_call c;
 	uint64_t now_ns = zn_now_ns();
 	char time[24];
 

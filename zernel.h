@@ -14,11 +14,12 @@
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
  *            libraries scan find
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
+ *            annotations annotator
  *   sim      arena sim
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
- *            metrics_protobuf otlp export snapshot why flight report report_text notify self
+ *            metrics_protobuf otlp export snapshot labels why flight report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
- *   cli      client call term status why hang job alerts watch_data watch_panels watch_jobs watch_views watch
+ *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs watch_views watch
  *   daemon   check systemd
  *   zerneld.c
  *
@@ -1549,13 +1550,17 @@ bool zn_tree_step(struct zn_tree *t);                                 /* false: 
 void zn_tree_close(struct zn_tree *t);
 
 struct zn_procfs_stat {
-	char state;         /* as proc(5) has it: R, S, D, T, t, Z, ...; 0: not known */
-	uint64_t cpu_ticks; /* of all its threads, without its children; sysconf(_SC_CLK_TCK) a second */
+	char state; /* as proc(5) has it: R, S, D, T, t, Z, ...; 0: not known */
+	uint32_t parent;
+	uint64_t cpu_ticks;   /* of all its threads, without its children; sysconf(_SC_CLK_TCK) a second */
+	uint64_t start_ticks; /* since boot */
 };
 /* Reads proc_root/PID/stat, which takes no lock that a user could hold. False: there is none. */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to);
 /* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. */
 uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
+/* Whether it is in a PID namespace below ours (NSpid of proc(5)): it and what it calls itself by have other numbers. */
+bool zn_procfs_contained(const char *proc_root, uint32_t pid);
 
 /* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
 
@@ -4168,8 +4173,16 @@ bool zn_find_by_events(const struct zn_find *f);
 
 #define ZN_MESSAGE_BYTES 4096 /* one datagram, or one file */
 #define ZN_VALUE_BYTES   257  /* of one value with its NUL: printable ASCII */
-enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VERB_REPORT, ZN_VERB_HANG };
-#define ZN_VERB_LAST ZN_VERB_HANG
+enum zn_verb {
+	ZN_VERB_START = 1,
+	ZN_VERB_END,
+	ZN_VERB_LIST,
+	ZN_VERB_SHOW,
+	ZN_VERB_REPORT,
+	ZN_VERB_HANG,
+	ZN_VERB_ANNOTATE
+};
+#define ZN_VERB_LAST ZN_VERB_ANNOTATE
 /* Column 2 is the key as it is written; column 3 the variable of Slurm's prolog and epilog that it is copied from. */
 #define ZN_KEYS(X)                                                                                                     \
 	X(ID, "id", "SLURM_JOB_ID")                                                                                    \
@@ -4195,7 +4208,9 @@ enum zn_verb { ZN_VERB_START = 1, ZN_VERB_END, ZN_VERB_LIST, ZN_VERB_SHOW, ZN_VE
 	X(QOS, "qos", "SLURM_JOB_QOS")                                                                                 \
 	X(EXIT_CODE, "exit_code", "SLURM_JOB_EXIT_CODE2")                                                              \
 	X(CGROUP, "cgroup", NULL)                                                                                      \
-	X(PID, "pid", NULL)                                                                                            \
+	X(PID, "pid", NULL)       /* of the process that is meant */                                                   \
+	X(PARENT, "parent", NULL) /* it is the parent of the one that asks */                                          \
+	X(LABELS, "labels", NULL) /* KEY=VALUE, with commas between them */                                            \
 	X(TIME, "time", NULL)     /* when it was said, ms since 1970: of a message that was left as a file */          \
 	X(BOOT, "boot", NULL)     /* of struct zn_moment, when it was said; both are in files alone */                 \
 	X(UPTIME, "uptime", NULL) /* likewise: it tells when, however the wall clock was set since */                  \
@@ -4549,6 +4564,8 @@ struct zn_cgroup_name {
 	uint32_t level;
 };
 bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
+/* The same of the groups that a process is in. Whose they are is not looked at: a user may call a group what he likes. */
+bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to);
 /* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
 void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* where control groups are mounted */
@@ -4564,6 +4581,48 @@ struct zn_cgroup_memory {
 bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
 /* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
+
+/* ---- job/annotations.c (zn_annotation): what programs say of themselves. ---- */
+
+#define ZN_ANNOTATION_LABELS  8 /* of a job */
+#define ZN_ANNOTATION_CHANGES 64
+#define ZN_ANNOTATION_KEY     32 /* with the NUL */
+#define ZN_ANNOTATION_VALUE   64
+/* A label, or a change of one. */
+struct zn_annotation {
+	char key[ZN_ANNOTATION_KEY], value[ZN_ANNOTATION_VALUE]; /* printable ASCII; empty value: it was taken away */
+	uint32_t pid;                                            /* of whom it was said */
+	uint32_t owner; /* who said it, as shares of tables know users; it counts for the room alone */
+	uint64_t start_ticks;
+	uint64_t at_ns, at_wall_ms;
+};
+struct zn_annotation_group {
+	uint32_t serial; /* of the job */
+	uint32_t labels, changes;
+	struct zn_annotation label[ZN_ANNOTATION_LABELS];
+	struct zn_annotation change[ZN_ANNOTATION_CHANGES]; /* oldest first */
+	uint64_t left_out;                                  /* changes, for want of room */
+};
+struct zn_annotations {
+	struct zn_annotation_group group[ZN_JOBS_MAX + 1]; /* by slot of a job; the last one: no job */
+};
+/* labels: KEY=VALUE, with commas between them. 0, or -errno with a line in why; then nothing was changed. */
+int zn_annotations_say(struct zn_annotations *a, struct zn_tag job, const struct zn_annotation *by, const char *labels,
+	char why[ZN_TEXT_MAX]);
+/* NULL: nothing was said. serial 0: of processes of no job. a may be NULL. */
+const struct zn_annotation_group *zn_annotations_of(const struct zn_annotations *a, struct zn_tag job);
+void zn_annotations_tick(struct zn_annotations *a); /* labels of processes of no job end with them */
+
+/* ---- job/annotator.c (zn_annotator_): who may say what of whom. ---- */
+
+/* Who asks, by the credentials of its connection. */
+struct zn_annotator {
+	uint32_t pid, uid, owner;
+	bool any; /* it may speak of others' processes and jobs */
+};
+/* What a message of verb ZN_VERB_ANNOTATE says. 0, or -errno with a line in why; then nothing was changed. */
+int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, struct zn_jobs *j,
+	const struct zn_message *m, char why[ZN_TEXT_MAX]);
 
 /* ---- sim/arena.c (zn_plain_): an arena of plain memory. ---- */
 
@@ -4627,9 +4686,10 @@ struct zn_sim {
 	uint32_t still;                   /* what the second job does instead of its work, of sim.c */
 	enum zn_scenario scenario, phase; /* phase: what is wrong right now; HEALTHY: nothing */
 	uint64_t cycle_ms;
-	uint32_t pids;        /* handed out so far */
-	struct zn_jobs *jobs; /* NULL: nobody is told of jobs, and none ends */
-	struct zn_xids *xids; /* NULL: nobody is told of errors */
+	uint32_t pids;                      /* handed out so far */
+	struct zn_jobs *jobs;               /* NULL: nobody is told of jobs, and none ends */
+	struct zn_xids *xids;               /* NULL: nobody is told of errors */
+	struct zn_annotations *annotations; /* NULL: nobody is told what programs say of themselves */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */
@@ -4836,6 +4896,14 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 void zn_alerts_json(struct zn_out *o, struct zn_view *v);
 int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
 
+/* ---- output/labels.c (zn_labels_): what programs said of themselves, as JSON. ---- */
+
+/* One label, or one change, of those that g has; g may be NULL. False: there is no such one. */
+bool zn_labels_item(struct zn_json *j, const struct zn_annotation_group *g, uint32_t i);
+bool zn_labels_change(struct zn_json *j, const struct zn_annotation_group *g, uint32_t i);
+/* The keys `labels` and, if they are wanted, `label_changes`. */
+void zn_labels_json(struct zn_json *j, const struct zn_annotation_group *g, bool changes);
+
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
 const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g); /* empty: none */
@@ -4978,6 +5046,7 @@ struct zn_view {
 	const struct zn_checkpoints *checkpoints;     /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */
 	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
+	struct zn_annotations *annotations;           /* NULL: none (tests) */
 	struct zn_flows *flows;                       /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
@@ -5452,6 +5521,10 @@ void zn_hang_page(struct zn_out *o, struct zn_str json);
 /* ---- cli/job.c (zn_jobctl_): the client verb `zernel job`. ---- */
 
 int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
+
+/* ---- cli/annotate.c (zn_annotate_main): the client verb `zernel annotate`. ---- */
+
+int zn_annotate_main(int argc, char **argv);
 
 /* ---- cli/alerts.c (zn_alertctl_): the client verb `zernel alerts`. ---- */
 

@@ -43,6 +43,7 @@ struct daemon {
 	struct zn_checkpoints checkpoints;
 	struct zn_causes causes;
 	struct zn_suspicions suspicions;
+	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_flows flows;
@@ -194,6 +195,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_causes_tick(&d->causes, now);
 	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
 	zn_suspicion_tick(&d->suspicions, now);
+	zn_annotations_tick(&d->annotations);
 	zn_history_tick(d->history, &d->agg, boot);
 	zn_baselines_tick(d->baselines, &d->view, boot);
 	zn_alerts_tick(&d->alerts, now);
@@ -338,6 +340,7 @@ static void view_open(struct daemon *d)
 	v->ranks = &d->ranks;
 	v->stopped = &d->stopped;
 	v->flights = &d->flights;
+	v->annotations = &d->annotations;
 	d->flights.view = v;
 	d->flights.write = on_flight;
 	d->flights.owner = d;
@@ -622,6 +625,7 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->view.jobs = &d->jobs;
 	if (d->options.simulate) {
 		zn_sim_jobs(&d->sim, &d->jobs);
+		d->sim.annotations = &d->annotations;
 		return 0;
 	}
 	zn_cgroup_scan(&d->probe.arena, "/proc");
@@ -1025,6 +1029,7 @@ static const struct {
 	{"why", zn_why_main, "what jobs lose their time to, and what to do: zernel why [JOB | PID] [URL] [--json]"},
 	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
 	{"alerts", zn_alertctl_main, "rules of alerts: zernel alerts check|test|defaults; docs/ALERTS.md"},
+	{"annotate", zn_annotate_main, "what a program says of itself: zernel annotate KEY=VALUE..."},
 	{"job", zn_jobctl_main, "jobs of this node and their reports: zernel job start|end|list|show|report"},
 };
 

@@ -938,11 +938,11 @@ def rank_of(pid, rank, job_id="4712", **shares):
 def test_each_job_is_on_top_with_its_line_and_its_ranks():
     ranks = [rank_of(10, 0, dist=0.9), rank_of(11, 1, dist=0.9), rank_of(12, 2, other=1.0), rank_of(13, 3, dist=0.9),
              rank_of(20, 0, "4711", gpu=0.9), rank_of(21, 1, "4711", gpu=0.9), rank_of(22, 2, "4711", data=0.75), rank_of(23, 3, "4711", gpu=0.9)]
-    why = [why_of("4710", "runs", "no cause found"), why_of("4713", "still", "it sleeps"), why_of("4711", "loses", "43 % of the time is waiting for data"),
+    why = [why_of("4710", "runs", "no cause found"), why_of("4713", "still", "it sleeps"), why_of("4711", "loses", "43 % of the time is waiting for data", labels=[{"key": "epoch", "value": "3"}, {"key": "phase", "value": "a b"}]),
            why_of("4712", "hangs", "75 % of the time is lost to a rank", missing_pid=12, missing_rank=2)]
     with live(snapshot(processes=ranks, why=why)) as s:
         with Terminal("127.0.0.1:%d" % s.port, 120, 60) as t:
-            t.wait_text("job 4712 hangs: 75 %", "job 4713 stands still for", "job 4711 loses 43 %: 43 %", "job 4710 running fine: no cause")
+            t.wait_text("job 4712 hangs: 75 %", "job 4713 stands still for", "job 4711 loses 43 %: 43 % of the time is waiting for data [epoch=3 phase=a b]", "job 4710 running fine: no cause")
             text = t.screen.text()
             places = [text.index("job %d " % job) for job in (4712, 4713, 4711, 4710)]
             check(places == sorted(places) and places[-1] < text.index("GPU 0  "), "most trouble first: %s" % places)
@@ -964,7 +964,7 @@ def test_each_job_is_on_top_with_its_line_and_its_ranks():
             check("15 min" not in t.screen.text(), "a small screen has the sentence alone")
             t.quit()
     two = [rank_of(10, 0, dist=0.9), rank_of(11, 1, gpu=0.9)]
-    for odd in ({"bands": "zzz\x1b9"}, {"bands": 5, "missing_pid": "x", "state": 7}, {"bands": "h", "late_pid": -1, "says": None, "lost_percent": []}):
+    for odd in ({"bands": "zzz\x1b9"}, {"bands": 5, "missing_pid": "x", "state": 7, "labels": [5, {"key": 3}, {"key": "a\x1b", "value": "\x07"}]}, {"bands": "h", "late_pid": -1, "says": None, "lost_percent": []}):
         with live(snapshot(processes=two, why=[{**why_of("4712", "loses", "it"), **odd}])) as s, Terminal("127.0.0.1:%d" % s.port, 120, 40) as t:
             t.wait_text("job 4712", "ranks   0 dist 90%  1 gpu 90%")    # of two neither is the odd one
             t.quit()

@@ -205,19 +205,36 @@ uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid)
 	return at ? bits_of(at + sizeof(key) - 1) : 0;
 }
 
-/* The name before the last ')' is hostile. Fields 3 (state), 14 and 15 (time in user space and in the kernel). */
+bool zn_procfs_contained(const char *proc_root, uint32_t pid)
+{
+	static const char key[] = "\nNSpid:\t";
+	char path[ZN_TEXT_MAX], text[4096];
+	const char *at;
+
+	snprintf(path, sizeof(path), "%s/%u/status", proc_root, pid);
+	at = zn_file_read(path, text, sizeof(text)) > 0 ? strstr(text, key) : NULL;
+	if (!at)
+		return false;
+	at += sizeof(key) - 1;
+	return at[strspn(at, "0123456789")] == '\t';
+}
+
+/* The name before the last ')' is hostile. Fields 3 (state), 4 (parent), 14 and 15 (time in user space and in the kernel), 22
+ * (start). */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
 {
 	char path[ZN_TEXT_MAX], text[1024];
-	unsigned long long user = 0, system = 0;
+	unsigned long long user = 0, system = 0, start = 0;
 	const char *at;
 
 	*to = (struct zn_procfs_stat){0};
 	snprintf(path, sizeof(path), "%s/%u/stat", proc_root, pid);
 	at = zn_file_read(path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
 	if (!at ||
-		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &to->state, &user, &system) != 3)
+		sscanf(at, ") %c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
+			&to->state, &to->parent, &user, &system, &start) != 5)
 		return false;
 	to->cpu_ticks = user + system;
+	to->start_ticks = start;
 	return true;
 }

@@ -48,6 +48,19 @@ static void put_head(struct zn_out *o, struct zn_str r)
 		zn_out_char(o, '\n');
 }
 
+static void put_labels(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "labels"), key, label;
+	bool any = false;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &label); any = true) {
+		put(o, any ? " " : "the job said of itself: ", label, "key", "=");
+		put(o, "", label, "value", "");
+	}
+	if (any)
+		zn_out_char(o, '\n');
+}
+
 static void each(struct zn_out *o, struct zn_str r, const char *path, const char *title,
 	void (*item)(struct zn_out *o, struct zn_str item))
 {
@@ -113,6 +126,7 @@ static void put_error(struct zn_out *o, struct zn_str e)
 void zn_hang_page(struct zn_out *o, struct zn_str json)
 {
 	put_head(o, json);
+	put_labels(o, json);
 	each(o, json, "processes", "Processes:", put_process);
 	each(o, json, "threads.seen", "Threads of the process that is waited for:", put_thread);
 	each(o, json, "communicators", "Communicators:", put_comm);

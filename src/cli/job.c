@@ -141,7 +141,7 @@ static int take_option(struct zn_call *c, char **argv, int at)
 
 static bool take_verb(struct zn_call *c, const char *name)
 {
-	for (enum zn_verb verb = ZN_VERB_START; verb <= ZN_VERB_LAST; verb++)
+	for (enum zn_verb verb = ZN_VERB_START; verb <= ZN_VERB_HANG; verb++)
 		if (!strcmp(name, zn_verb_name(verb)))
 			c->message.verb = verb;
 	return c->message.verb || misused("no such verb:", name);

@@ -43,6 +43,21 @@ static size_t state_of(struct zn_str job)
 	return i;
 }
 
+/* What its programs said of themselves. */
+static void put_labels(struct zn_term *t, struct zn_str job)
+{
+	struct zn_str list = zn_client_find(job, "labels"), key, label;
+	char name[CELL], value[ZN_ANNOTATION_VALUE];
+	bool any = false;
+
+	zn_term_style(t, ZN_STYLE_FAINT);
+	for (size_t at = 0; zn_json_next(list, &at, &key, &label); any = true)
+		zn_term_putf(t, "%s%s=%s", any ? " " : " [", zn_value_text(label, "key", name),
+			zn_client_text(label, "value", value, sizeof(value)));
+	if (any)
+		zn_term_put(t, "]");
+}
+
 static void put_state(struct zn_term *t, struct zn_str job)
 {
 	size_t state = state_of(job);
@@ -55,6 +70,7 @@ static void put_state(struct zn_term *t, struct zn_str job)
 	if (!strcmp(states[state].name, "still"))
 		zn_term_putf(t, " for %s", zn_units_span(span, zn_value_seconds(job, "progress_age_s")));
 	zn_term_putf(t, ": %s", zn_client_text(job, "says", says, sizeof(says)));
+	put_labels(t, job);
 	zn_term_end(t);
 }
 

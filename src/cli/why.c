@@ -37,6 +37,22 @@ static void put_ras(struct zn_term *t, struct zn_str job)
 		zn_term_line(t, ZN_STYLE_PLAIN, "  other nodes: NCCL's RAS says: %s", says);
 }
 
+/* What its programs said of themselves. */
+static void put_labels(struct zn_term *t, struct zn_str job)
+{
+	struct zn_str list = zn_client_find(job, "labels"), key, label;
+	char name[ZN_ANNOTATION_KEY], value[ZN_ANNOTATION_VALUE];
+	size_t at = 0;
+
+	if (!zn_json_next(list, &at, &key, &label))
+		return;
+	zn_term_put(t, "  says of itself:");
+	for (at = 0; zn_json_next(list, &at, &key, &label);)
+		zn_term_putf(t, " %s=%s", zn_client_text(label, "key", name, sizeof(name)),
+			zn_client_text(label, "value", value, sizeof(value)));
+	zn_term_end(t);
+}
+
 static void put_job(struct zn_term *t, struct zn_str job, struct zn_str window)
 {
 	char id[ZN_UNITS_CELL], says[TEXT_MAX], processes[ZN_UNITS_CELL];
@@ -48,6 +64,7 @@ static void put_job(struct zn_term *t, struct zn_str job, struct zn_str window)
 	zn_term_line(t, ZN_STYLE_PLAIN, "%s%s (processes: %s; the last %u s)", named ? "job " : "processes of no job",
 		named ? zn_client_text(job, "job_id", id, sizeof(id)) : "",
 		zn_client_text(job, "processes", processes, sizeof(processes)), (unsigned)zn_json_integer(window));
+	put_labels(t, job);
 	while (zn_json_next(causes, &at, &key, &cause))
 		put_cause(t, cause, ++count);
 	if (!count)

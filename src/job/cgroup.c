@@ -324,6 +324,24 @@ static int groups_enter(struct scan *s, uint32_t hierarchy, const char *group)
 	return slot;
 }
 
+/* A line that was cut has no end and is left out. */
+bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to)
+{
+	static char text[GROUPS_TEXT];
+	char path[ZN_TEXT_MAX], *controllers, *group, *end;
+	uint32_t hierarchy;
+
+	snprintf(path, sizeof(path), "%s/%u/cgroup", proc_root, pid);
+	zn_file_read(path, text, sizeof(text));
+	for (char *line = text; (end = strchr(line, '\n')); line = end + 1) {
+		*end = 0;
+		group = line_split(line, &hierarchy, &controllers);
+		if (group && zn_cgroup_name(group, to))
+			return true;
+	}
+	return false;
+}
+
 /* One job, whichever hierarchy says so; a line that was cut has no end and is left out. */
 static void process_scan(struct scan *s, uint32_t pid)
 {

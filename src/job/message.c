@@ -28,6 +28,7 @@ static const struct {
 	[ZN_VERB_SHOW] = {"show", true},
 	[ZN_VERB_REPORT] = {"report", true},
 	[ZN_VERB_HANG] = {"hang", true},
+	[ZN_VERB_ANNOTATE] = {"annotate", false},
 };
 
 static const struct {
@@ -139,6 +140,7 @@ static const struct rule {
 	{ZN_KEY_TIME, NULL, NULL, 0, INT64_MAX},
 	{ZN_KEY_BOOT, is_boot, "the id of a boot", 0, 0},
 	{ZN_KEY_UPTIME, NULL, NULL, 0, INT64_MAX},
+	{ZN_KEY_PARENT, is_one, "1", 0, 0},
 	{ZN_KEY_JSON, is_one, "1", 0, 0},
 	{ZN_KEY_LINE, is_one, "1", 0, 0},
 };
@@ -223,7 +225,7 @@ static int read_head(struct zn_message *m, struct zn_str *text, char why[ZN_TEXT
 	for (size_t i = ZN_VERB_START; i < ZN_LEN(verbs); i++)
 		if (equal(line, verbs[i].name))
 			m->verb = (enum zn_verb)i;
-	return m->verb ? 0 : fail(why, "no such verb; it may be start, end, list, show, report or hang");
+	return m->verb ? 0 : fail(why, "no such verb; it may be start, end, list, show, report, hang or annotate");
 }
 
 static int read_pair(struct zn_message *m, struct zn_str line, char why[ZN_TEXT_MAX])

@@ -317,6 +317,7 @@ static void put_flight(struct zn_out *o, const struct flight *f)
 	put_head(&j, f);
 	put_alert(&j, f);
 	put_missing(&j, f);
+	zn_labels_json(&j, zn_annotations_of(f->view->annotations, f->of.job), false);
 	put_threads(&j, f->threads);
 	put_memory(&j, f);
 	put_gpu_errors(&j, f->view->xids);

@@ -730,6 +730,21 @@ static bool gap_item(void *report, struct zn_json *j, uint32_t i)
 	return i < ZN_LEN(gaps);
 }
 
+static const struct zn_annotation_group *annotations(const struct report *r)
+{
+	return zn_annotations_of(r->view->annotations, (struct zn_tag){r->job->slot, r->job->serial});
+}
+
+static bool label_item(void *report, struct zn_json *j, uint32_t i)
+{
+	return zn_labels_item(j, annotations(report), i);
+}
+
+static bool label_change_item(void *report, struct zn_json *j, uint32_t i)
+{
+	return zn_labels_change(j, annotations(report), i);
+}
+
 /* The largest last: where room is short, the last ones are cut. */
 static const struct {
 	const char *key;
@@ -742,6 +757,8 @@ static const struct {
 	{"lost", '{', loss_item},
 	{"io_lost", '[', io_lost_item},
 	{"alerts", '[', alert_item},
+	{"labels", '[', label_item},
+	{"label_changes", '[', label_change_item},
 	{"steps", '[', step_item},
 	{"io", '[', io_item},
 };

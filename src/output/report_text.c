@@ -395,6 +395,24 @@ static void steps(struct zn_out *o, struct zn_str r)
 			moment(b, s, "end"), bytes(c, s, "memory_peak_bytes"));
 }
 
+/* What programs said of themselves, as far as there was room. */
+static void labels(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_client_find(r, "label_changes"), key, change;
+	char name[ZN_ANNOTATION_KEY], value[ZN_ANNOTATION_VALUE], after[ZN_UNITS_CELL], pid[ZN_UNITS_CELL];
+	uint64_t start_ms = integer(r, "start_ms"), ms;
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &change); n++) {
+		if (!n)
+			heading(o, "What the job said of itself (zernel annotate)");
+		ms = integer(change, "at_ms");
+		zn_units_span(after, ms > start_ms ? (ms - start_ms) / 1000 : 0);
+		zn_json_string(zn_client_find(change, "value"), value, sizeof(value));
+		line(o, "  after %-9s %s=%s (process %s)", after, zn_client_text(change, "key", name, sizeof(name)),
+			value, zn_client_text(change, "pid", pid, sizeof(pid)));
+	}
+}
+
 static void alerts(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_client_find(r, "alerts"), key, alert;
@@ -439,7 +457,7 @@ static void gaps(struct zn_out *o, struct zn_str r)
 void zn_report_page(struct zn_out *o, struct zn_str json)
 {
 	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {
-		who, when, gpus, cuda, nccl, files, steps, alerts, losses, gaps};
+		who, when, gpus, cuda, nccl, files, steps, labels, alerts, losses, gaps};
 
 	if (zn_json_check(json))
 		return;

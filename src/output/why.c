@@ -23,12 +23,15 @@ const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct 
 
 /* ---- What NCCL's RAS service says. ---- */
 
+static struct zn_tag tag_of(uint32_t index, const struct zn_cause_group *g)
+{
+	return index == ZN_JOBS_MAX ? (struct zn_tag){0} : (struct zn_tag){index, g->serial};
+}
+
 /* Of a job that is suspected to hang; NULL: there is nothing. */
 static const struct zn_suspicion *suspicion_of(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
 {
-	bool none = index == ZN_JOBS_MAX;
-
-	return zn_suspicion_of(v->suspicions, none ? (struct zn_tag){0} : (struct zn_tag){index, g->serial});
+	return zn_suspicion_of(v->suspicions, tag_of(index, g));
 }
 
 static void put_ras_rank(struct zn_json *j, const struct zn_ras_rank *r)
@@ -411,6 +414,7 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 	put_summary(j, zn_agg_measures(v->agg, ZN_FAM_SCHED), &a, &window);
 	put_state(j, v, i, g, &window, &a);
 	put_odd(j, g, &a);
+	zn_labels_json(j, zn_annotations_of(v->annotations, tag_of(i, g)), timeline);
 	put_causes(j, &a, ras);
 	put_ras(j, ras, timeline);
 	put_step(j, g);

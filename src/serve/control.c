@@ -38,6 +38,7 @@ struct client {
 	struct zn_io io; /* first */
 	struct zn_control *control;
 	uid_t uid;
+	uint32_t pid;
 	uint32_t owner;      /* of its place */
 	const char *refused; /* it is told why at a tick: who asks over and over waits, and costs nothing meanwhile */
 	uint64_t since_ns;
@@ -57,8 +58,9 @@ struct zn_control {
 	struct zn_rate requests;
 	uint64_t refused, told_refused, told_ns; /* requests beyond a user's allowance; when and which was logged */
 	uint32_t refused_owner;
-	struct zn_message message; /* the request at hand */
-	char why[ZN_TEXT_MAX];     /* it is refused */
+	const struct client *peer; /* of the request at hand: */
+	struct zn_message message;
+	char why[ZN_TEXT_MAX]; /* it is refused */
 	char text[ZN_MESSAGE_BYTES];
 	char answer[ZN_ANSWER_BYTES], report[ZN_ANSWER_BYTES];
 };
@@ -339,6 +341,17 @@ static int hang(struct zn_control *c, uid_t uid, struct zn_out *o)
 	return 0;
 }
 
+/* As all that a program says of itself, it changes nothing but what is shown. */
+static int annotate(struct zn_control *c, uid_t uid, struct zn_out *o)
+{
+	struct zn_annotator who = {c->peer->pid, uid, c->peer->owner, may_tag(c, uid)};
+
+	(void)o;
+	if (!c->view->annotations)
+		return fail(c, -ENOSYS, "this daemon keeps no annotations");
+	return zn_annotator_say(&who, c->view->annotations, c->view->jobs, &c->message, c->why);
+}
+
 static int (*const verbs[])(struct zn_control *c, uid_t uid, struct zn_out *o) = {
 	[ZN_VERB_START] = start,
 	[ZN_VERB_END] = end,
@@ -346,6 +359,7 @@ static int (*const verbs[])(struct zn_control *c, uid_t uid, struct zn_out *o) =
 	[ZN_VERB_SHOW] = show,
 	[ZN_VERB_REPORT] = report,
 	[ZN_VERB_HANG] = hang,
+	[ZN_VERB_ANNOTATE] = annotate,
 };
 
 /* ---- Connections. ---- */
@@ -409,6 +423,7 @@ static void answer(struct client *cl, size_t len)
 	struct zn_out o = {.at = c->answer, .cap = sizeof(c->answer)};
 	int err;
 
+	c->peer = cl;
 	zn_out_text(&o, "ok\n");
 	err = act(c, cl->uid, len, &o);
 	if (err || o.full)
@@ -533,7 +548,8 @@ static void welcome(struct zn_control *c, int fd)
 		return;
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){2 * ZN_ANSWER_BYTES}, sizeof(int));
-	*cl = (struct client){{fd, client_ready}, c, peer.uid, owner, refused ? TOO_OFTEN : NULL, now_ns};
+	*cl = (struct client){
+		{fd, client_ready}, c, peer.uid, (uint32_t)peer.pid, owner, refused ? TOO_OFTEN : NULL, now_ns};
 	if (zn_loop_add(c->loop, &cl->io, EPOLLIN))
 		dismiss(cl, "no memory");
 	else

@@ -652,6 +652,29 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told)
 		start_job(s, job);
 }
 
+#define SAYS_EVERY_MS 1000
+#define STEP_MS       500
+
+static bool checkpointing(const struct zn_sim *s)
+{
+	return s->elapsed_ms >= CHECKPOINT_EVERY && s->elapsed_ms % CHECKPOINT_EVERY < CHECKPOINT_MS;
+}
+
+/* The second job says of itself where it is. */
+static void annotate(struct zn_sim *s)
+{
+	const struct zn_proc *p = s->rank[JOB_RANKS];
+	const char *phase = checkpointing(s) ? "checkpoint" : "train";
+	struct zn_annotation by = {.at_ns = zn_now_ns(), .at_wall_ms = zn_wall_ms()};
+	char text[ZN_TEXT_MAX], why[ZN_TEXT_MAX];
+
+	if (!p || s->elapsed_ms % SAYS_EVERY_MS)
+		return;
+	by.pid = p->tgid;
+	snprintf(text, sizeof(text), "step=%llu,phase=%s", (unsigned long long)s->elapsed_ms / STEP_MS, phase);
+	zn_annotations_say(s->annotations, p->job, &by, text, why);
+}
+
 static void jobs_run(struct zn_sim *s)
 {
 	uint64_t at = s->elapsed_ms % (JOB_MS + JOB_PAUSE_MS);
@@ -662,11 +685,6 @@ static void jobs_run(struct zn_sim *s)
 		start_ranks(s, 0);
 		start_job(s, 0);
 	}
-}
-
-static bool checkpointing(const struct zn_sim *s)
-{
-	return s->elapsed_ms >= CHECKPOINT_EVERY && s->elapsed_ms % CHECKPOINT_EVERY < CHECKPOINT_MS;
 }
 
 /* In this millisecond: 1 to 3, with a chance of one more or one less that rises and falls with time. */
@@ -946,6 +964,8 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 		files_run(s, NULL, 0, node_events, ZN_LEN(node_events));
 		if (s->jobs)
 			jobs_run(s);
+		if (s->annotations)
+			annotate(s);
 		if (s->elapsed_ms % LEAK_EVERY_MS == 0)
 			leak(s);
 	}

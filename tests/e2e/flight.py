@@ -9,7 +9,7 @@ import time
 
 from claims import job, live, place
 from hangs import HELPERS, RANKS, come_back, firing, wait_for
-from harness import ZERNEL, check, equal, main, parse_json, test, wait_until
+from harness import ZERNEL, check, equal, main, parse_json, run, test, wait_until
 from waits import rank
 
 
@@ -50,10 +50,12 @@ def record(name, n=1):
 @test
 def a_hang_is_recorded_once():
     daemon, ranks = hung()
+    run([ZERNEL, "annotate", "--id", "4711", "epoch=3", "--control", place("run/control.sock")])
     began = time.time()
     hang(daemon, ranks)
     got = wait_until(lambda: record("job-4711"), "the record")
     equal((got["job_id"], got["uid"], got["episode"], got["alert"], got["source"]), ("4711", 0, 1, "nccl_hang", "live"), "its head")
+    equal([(label["key"], label["value"]) for label in got["labels"]], [("epoch", "3")], "what it said of itself")
     check(began < got["at_ms"] / 1000 < time.time(), got["at_ms"])
     missing = got["missing"]
     equal((missing["rank"], missing["pid"], missing["doing"], missing["says"]),
@@ -74,7 +76,7 @@ def a_hang_is_recorded_once():
     equal(record("job-4711", 2), None, "it is recorded once")
 
     page = job("hang", "4711")
-    for line in (f"rank 2, process {ranks[2].pid} is asleep in read() of a pipe; waited for ", "Communicators:", "collectives issued: 4, the last one ", "pipe_read"):
+    for line in ("the job said of itself: epoch=3\n", f"rank 2, process {ranks[2].pid} is asleep in read() of a pipe; waited for ", "Communicators:", "collectives issued: 4, the last one ", "pipe_read"):
         check(line in page, page)
     equal(parse_json(job("hang", "4711", "--json"))["at_ms"], got["at_ms"], "as JSON")
     equal(parse_json(job("report", "4711", "--json"))["hangs"], 1, "in its report")

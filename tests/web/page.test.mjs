@@ -202,6 +202,33 @@ test("the bands of a job are as high as the figures of /why, and go on with each
 	assert.equal(await page.locator("#filter").inputValue(), "job:4711", "the metric leads to its processes");
 });
 
+test("what a job says of itself stands with it, and at each moment of its 15 minutes", async () => {
+	const s = await snapshot(), ms = (ago) => s.last_update_ms - ago * 5000, label = (key, value, ago) => ({key, value, pid: 7, at_ms: ms(ago)});
+	const w = {job_id: "4711", processes: 4, says: "no cause found", state: "runs", lost_percent: 0, progress_age_s: 0.5, missing_pid: null, missing_rank: null,
+		late_pid: null, causes: [], steps: 40, step: {gpu: 40}, bands: "", labels: [label("phase", "evaluation", 10), label("constructor", HOSTILE[0], 5), label("step", "29", 6)]};
+	const steps = Array.from({length: 30}, (_, i) => label("step", String(i), 35 - i));
+	const server = await fake({...s, why: [w]}, {timelines: [{...w, timeline: {step_s: 5, steps: 40, gpu: new Array(40).fill(40)},
+		label_changes: [label("phase", "train", 30), ...steps, label("phase", "evaluation", 10), label("constructor", HOSTILE[0], 5)]}]});
+	const page = await open(server.url), frame = page.locator("#why .frame"), said = page.locator("#why .said").first();
+	await is(page, "#why p.said", /^It says of itself: phase=evaluation constructor=/);
+	assert.match(await said.textContent(), /onerror=alert\(1\)>/);
+	assert.equal(await page.locator("img").count(), 0);
+	const marked = () => page.evaluate(() => [...(document.querySelector("#why path.said").getAttribute("d") || "").matchAll(/M(\d+) /g)].map((m) => 179 - m[1]));
+	assert.deepEqual(await marked(), [30, 10, 5], "where it changed, but for what changes at each step");
+	await frame.focus();
+	for (const [key, wanted] of [["End", /: gpu 40 %; it said phase=evaluation step=29 constructor=/], ["PageUp", /; it said phase=train step=2\d$/],
+		["PageUp", /; it said phase=train step=1\d$/], ["Home", /: not known$/]]) {
+		await page.keyboard.press(key);
+		assert.match(await frame.getAttribute("aria-valuetext"), wanted);
+	}
+	server.set({why: [{...w, steps: 41, labels: [label("phase", "train", -1)]}], last_update_ms: ms(-1)});
+	await is(page, "#why p.said", /^It says of itself: phase=train$/);
+	await until(async () => (await marked()).length === 5, "it changed, and one label is gone");
+	server.set({why: [{...w, steps: 42, labels: []}], last_update_ms: ms(-2)});
+	await until(async () => !(await said.isVisible()), "nothing more is said");
+	await accessible(page, "labels");
+});
+
 test("the worst jobs are open, the others a line, and each rank has a row", async () => {
 	const s = await snapshot(), states = ["runs", "idle", "warned", "hangs", "still", "critical", "loses"];
 	s.processes.slice(0, 4).forEach((p, i) => Object.assign(p, {job_id: "hangs", stalls: stalls({gpu: 0, cpu: 0, data: 0, dist: i === 2 ? 0 : 0.9}),

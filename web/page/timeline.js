@@ -16,7 +16,13 @@ const BANDS = [
 ];
 const NAMED = new Set(BANDS.flatMap(([, , causes]) => causes));
 
-const kept = new Map(); // by job: {steps, list: [{cause: per cent} or null, ...], the newest last}
+export const labelMap = (labels) => new Map(labels.map((label) => [label.key, label.value]));
+export const labelText = (said) => [...said].filter(([, value]) => value !== "").map(([key, value]) => `${key}=${value}`).join(" ");
+const CHANGES = 256; // of what a job said of itself
+const MARKED = 12; // a label that changed more often says a number, not a phase
+
+// By job: {steps, list: [{cause: per cent} or null, ...], changes: [{key, value, at_ms}, ...]}, the newest last.
+const kept = new Map();
 
 // GET /why: all that the daemon has kept.
 export function takeTimelines(answer) {
@@ -26,8 +32,21 @@ export function takeTimelines(answer) {
 		const count = w.timeline ? w.timeline.steps : 0;
 		const at = (i) => Object.fromEntries(lines.map(([cause, values]) => [cause, values[i]]).filter(([, v]) => v));
 		const known = (i) => lines.some(([, values]) => values[i] != null);
-		kept.set(String(w.job_id), {steps: w.steps || 0, list: Array.from({length: count}, (_, i) => (known(i) ? at(i) : null))});
+		kept.set(String(w.job_id), {steps: w.steps || 0, changes: w.label_changes || [],
+			list: Array.from({length: count}, (_, i) => (known(i) ? at(i) : null))});
 	}
+}
+
+// What a job had said of itself by some time. A Map, as a key may be called constructor.
+const saidBy = (changes, at_ms) => labelMap(changes.filter((c) => c.at_ms <= at_ms));
+
+// A label that is not there any more has changed as well: to nothing.
+function rememberLabels(past, labels, now_ms) {
+	const before = labelMap(past.changes), after = labelMap(labels);
+	const gone = [...before.keys()].filter((key) => before.get(key) && !after.has(key)).map((key) => ({key, value: "", at_ms: now_ms}));
+	const more = [...labels.filter((label) => before.get(label.key) !== label.value), ...gone];
+	if (more.length)
+		past.changes = [...past.changes, ...more].slice(-CHANGES);
 }
 
 // The steps that are over since the last snapshot: only the newest of them is known.
@@ -35,13 +54,14 @@ export function rememberSteps(s) {
 	for (const w of s.why) {
 		const job = String(w.job_id), past = kept.get(job);
 		if (!past || w.steps < past.steps)
-			kept.set(job, {steps: w.steps, list: w.step ? [w.step] : []});
+			kept.set(job, {steps: w.steps, list: w.step ? [w.step] : [], changes: []});
 		else if (w.steps > past.steps) {
 			const missed = Math.min(POINTS, w.steps - past.steps - 1);
 			past.list.push(...new Array(missed).fill(null), w.step);
 			past.list = past.list.slice(-POINTS);
 			past.steps = w.steps;
 		}
+		rememberLabels(kept.get(job), w.labels || [], s.last_update_ms);
 	}
 	for (const job of kept.keys())
 		if (!s.why.some((w) => String(w.job_id) === job))
@@ -73,12 +93,19 @@ function shapes(points) {
 	return paths;
 }
 
-function words(step, end_ms, ago) {
-	const at = clock(end_ms - ago * STEP_MS);
+function words(step, at_ms, changes) {
+	const said = labelText(saidBy(changes, at_ms)), end = said && `; it said ${said}`;
 	if (!step)
-		return `${at}: not known`;
+		return `${clock(at_ms)}: not known${end}`;
 	const list = Object.entries(step).sort((a, b) => b[1] - a[1]).map(([cause, v]) => `${cause.replaceAll("_", " ")} ${v} %`);
-	return `${at}: ${list.join(", ") || "nothing lost"}`;
+	return `${clock(at_ms)}: ${list.join(", ") || "nothing lost"}${end}`;
+}
+
+// Where a label changed that does so rarely.
+function marks(changes, end_ms) {
+	const often = (key) => changes.filter((c) => c.key === key).length > MARKED;
+	return changes.filter((c) => !often(c.key)).map((c) => POINTS - 1 - Math.floor((end_ms - c.at_ms) / STEP_MS))
+		.filter((x) => x >= 0 && x < POINTS).map((x) => `M${x} 0h1v100h-1z`).join("");
 }
 
 // A minute as the mean of the steps of it that are known.
@@ -114,14 +141,14 @@ function picture() {
 	for (const [name, value] of Object.entries({class: "bands", viewBox: `0 0 ${POINTS} 100`, preserveAspectRatio: "none",
 		"aria-hidden": "true"}))
 		svg.setAttribute(name, value);
-	const known = add("path", "known"), paths = BANDS.map(([id]) => add("path", id)), cursor = add("path", "cursor");
-	return {node: svg, known, paths, cursor};
+	const known = add("path", "known"), paths = BANDS.map(([id]) => add("path", id)), said = add("path", "said"), cursor = add("path", "cursor");
+	return {node: svg, known, paths, said, cursor};
 }
 
 export function timelineOf(job) {
 	const node = make("div", "timeline"), frame = make("div", "frame"), read = make("p", "read"), axis = make("p", "axis-line");
-	const {node: svg, known, paths, cursor} = picture(), legend = make("p", "keys"), numbers = numbersTable();
-	let list = [], points = [], at = null, end_ms = 0;
+	const {node: svg, known, paths, said, cursor} = picture(), legend = make("p", "keys"), numbers = numbersTable();
+	let list = [], points = [], changes = [], at = null, end_ms = 0;
 	const keys = BANDS.map(([id, name]) => inside(make("span"), make("i", id), name));
 	legend.append(...keys, inside(make("span"), make("i", "gap"), "not known"));
 	inside(axis, make("span", "", "15 min ago"), make("span", "", "10"), make("span", "", "5"), make("span", "", "now"));
@@ -131,7 +158,7 @@ export function timelineOf(job) {
 	inside(node, inside(frame, svg), axis, read, legend, numbers.node);
 
 	const tell = () => {
-		const i = at === null ? POINTS - 1 : at, text = words(list[i], end_ms, POINTS - 1 - i);
+		const i = at === null ? POINTS - 1 : at, text = words(list[i], end_ms - (POINTS - 1 - i) * STEP_MS, changes);
 		mark(frame, "aria-valuenow", String(i + 1));
 		mark(frame, "aria-valuetext", text);
 		say(read, text);
@@ -158,11 +185,13 @@ export function timelineOf(job) {
 	});
 	numbers.node.addEventListener("toggle", () => numbers.update(points));
 	return {node, update(now_ms) {
-		const past = (kept.get(job) || {list: []}).list.slice(-POINTS);
-		const next = [...new Array(POINTS - past.length).fill(null), ...past];
-		if (next.every((step, i) => step === list[i]) && list.length)
+		const past = kept.get(job) || {list: [], changes: []}, steps = past.list.slice(-POINTS);
+		const next = [...new Array(POINTS - steps.length).fill(null), ...steps];
+		if (next.every((step, i) => step === list[i]) && list.length && changes === past.changes)
 			return;
 		end_ms = now_ms;
+		changes = past.changes;
+		mark(said, "d", marks(changes, end_ms));
 		list = next;
 		points = list.map(bandsOf);
 		mark(known, "d", points.map((bands, x) => (bands ? `M${x} 0h1v100h-1z` : "")).join(""));

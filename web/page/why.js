@@ -3,7 +3,7 @@
 // it, the last 15 minutes, and its ranks beside each other. The worst are open, the others are a line each.
 import {$, inside, make, mark, Order, Rows, say, show, span} from "./shared.js";
 import {ranksOf} from "./ranks.js";
-import {timelineOf} from "./timeline.js";
+import {labelMap, labelText, timelineOf} from "./timeline.js";
 import {now} from "./main.js";
 
 const LIKELY = "another explanation is possible";
@@ -63,15 +63,17 @@ function causeRow(job) {
 
 const shownWhy = new Rows($("why").querySelector("ul"), (first) => {
 	const node = make("li"), card = make("details"), head = make("summary"), name = make("h3"), state = make("span", "job-state");
-	const brief = make("span", "brief"), none = make("p", "muted"), list = make("ol");
+	const brief = make("span", "brief"), said = make("p", "said"), none = make("p", "muted"), list = make("ol");
 	const causes = new Rows(list, () => causeRow(first.job_id)), bands = timelineOf(String(first.job_id)), ranks = ranksOf();
 	let shown = first;
 	inside(head, name, state, brief);
-	inside(node, inside(card, head, none, list, bands.node, ranks.node));
+	inside(node, inside(card, head, said, none, list, bands.node, ranks.node));
 	const fill = () => {
 		say(brief, card.open ? "" : shown.says);
 		if (!card.open)
 			return;
+		show(said, (shown.labels || []).length > 0);
+		say(said, `It says of itself: ${labelText(labelMap(shown.labels || []))}`);
 		show(none, shown.causes.length === 0);
 		say(none, shown.says);
 		causes.show(shown.causes, (c) => c.cause);

@@ -21,6 +21,7 @@ T(a_record)
 	CHECK_STR(
 		page("{\"job_id\":\"7\",\"node\":\"n1\",\"episode\":2,\"alert\":\"nccl_hang\",\"says\":\"rank 2\","
 		     "\"missing\":{\"pid\":10,\"rank\":2,\"says\":\"sleeps\",\"waited_for_s\":11.5},"
+		     "\"labels\":[{\"key\":\"epoch\",\"value\":\"3\"},{\"key\":\"phase\",\"value\":\"a b\"}],"
 		     "\"threads\":{\"pid\":10,\"count\":1,\"seen\":[{\"tid\":10,\"name\":\"a\",\"state\":\"S\","
 		     "\"wchan\":\"pipe_read\",\"syscall\":\"0 0x4\"}]},"
 		     "\"memory\":{\"used_bytes\":5,\"limit_bytes\":9,\"oom_kills\":0},"
@@ -30,6 +31,7 @@ T(a_record)
 		     "\"last_s_ago\":12.5}]}]}"),
 		"nccl_hang: rank 2\njob 7, node n1, hang 2 of it\nrank 2, process 10 sleeps; waited for 11.5 s\n"
 		"memory of its control group: 5 bytes of 9; processes killed for want of it: 0\n"
+		"the job said of itself: epoch=3 phase=a b\n"
 		"\nProcesses:\n  10  last progress 12 s ago  it sleeps\n"
 		"\nThreads of the process that is waited for:\n  10 S a  in pipe_read  system call 0 0x4\n"
 		"\nCommunicators:\ncommunicator ab of 4 ranks\n"

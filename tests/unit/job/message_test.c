@@ -11,7 +11,7 @@
 #define A64     A16 A16 A16 A16
 #define A256    A64 A64 A64 A64
 #define HEAD_IS "the first line is not \"zernel 1 VERB\""
-#define VERB_IS "no such verb; it may be start, end, list, show, report or hang"
+#define VERB_IS "no such verb; it may be start, end, list, show, report, hang or annotate"
 #define ID_IS                                                                                                          \
 	"id must be a number from 1 to 4294967294, or a word of up to 15 of A-Z a-z 0-9 . _ -, but not NUMBER_NUMBER"
 
@@ -43,6 +43,9 @@ static const struct {
 	{"list as JSON", H "list\njson=1\n", ZN_VERB_LIST, {{ZN_KEY_JSON, "1"}}},
 	{"start", H "start\nid=4711\n", ZN_VERB_START, {{ZN_KEY_ID, "4711"}}},
 	{"end", H "end\nid=4711\nexit_code=0:9\n", ZN_VERB_END, {{ZN_KEY_ID, "4711"}, {ZN_KEY_EXIT_CODE, "0:9"}}},
+	{"annotate", H "annotate\npid=7\nlabels=a=1,b=x y\n", ZN_VERB_ANNOTATE,
+		{{ZN_KEY_PID, "7"}, {ZN_KEY_LABELS, "a=1,b=x y"}}},
+	{"annotate the parent", H "annotate\nparent=1\nlabels=a=\n", ZN_VERB_ANNOTATE, {{ZN_KEY_PARENT, "1"}}},
 	{"show", H "show\nid=4711\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "4711"}}},
 	{"report in a line", H "report\nline=1\nid=7\n", ZN_VERB_REPORT, {{ZN_KEY_ID, "7"}, {ZN_KEY_LINE, "1"}}},
 	{"least id", H "show\nid=1\n", ZN_VERB_SHOW, {{ZN_KEY_ID, "1"}}},

@@ -328,9 +328,26 @@ static const char exact[] =
 	"\"p99_ms\":1.998848},{\"op\":\"send\",\"calls\":2,\"bytes\":26,\"errors\":0,\"seconds\":0.006,\"p50_ms\":2.94912,\"p99_ms\":2.94912}],"
 	"\"lost\":{\"alloc\":23,\"report\":2},"
 	"\"alerts\":[{\"alert\":\"gpu_oom_warning\",\"of\":\"1\",\"first\":\"2024-02-29T00:16:43.250Z\",\"times\":5}],"
+	"\"labels\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000}],"
+	"\"label_changes\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000},"
+	"{\"key\":\"phase\",\"value\":\"\",\"pid\":7,\"at_ms\":1709165803000}],"
 	"\"steps\":[{\"name\":\"batch\",\"start\":\"2024-02-29T00:16:40.005Z\",\"end\":null,\"memory_peak_bytes\":null},"
 	"{\"name\":\"0123456789abcdef\",\"start\":\"2024-02-29T00:16:40.007Z\",\"end\":\"2024-02-29T00:16:41.234Z\","
 	"\"memory_peak_bytes\":52428800}]}";
+
+static void annotate(const struct zn_job *job)
+{
+	const struct zn_annotation by = {.pid = 7, .at_wall_ms = 1709165803000};
+	static struct zn_annotations annotations;
+	struct zn_tag tag = {job->slot, job->serial};
+	char why[ZN_TEXT_MAX];
+
+	annotations = (struct zn_annotations){0};
+	zn_annotations_say(&annotations, tag, &by, "epoch=3", why);
+	annotations.group[job->slot].change[annotations.group[job->slot].changes++] =
+		(struct zn_annotation){.key = "phase", .pid = 7, .at_wall_ms = 1709165803000};
+	view.annotations = &annotations;
+}
 
 T(every_figure)
 {
@@ -339,6 +356,7 @@ T(every_figure)
 
 	start();
 	job = busy_job();
+	annotate(job);
 	finish();
 	got = report(job);
 	CHECK_MEM(got.at, got.len, exact, strlen(exact));
@@ -617,6 +635,10 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "STEP             STARTED                  ENDED                    MEMORY PEAK\n"
 				 "batch            2024-02-29 00:16:40 UTC  -                                  -\n"
 				 "0123456789abcdef 2024-02-29 00:16:40 UTC  2024-02-29 00:16:41 UTC        50.0M\n"
+				 "\n"
+				 "What the job said of itself (zernel annotate)\n"
+				 "  after 3 s       epoch=3 (process 7)\n"
+				 "  after 3 s       phase= (process 7)\n"
 				 "\n"
 				 "Alerts that fired\n"
 				 "  gpu_oom_warning of 1, 5 times, at first 2024-02-29 00:16:43 UTC\n"

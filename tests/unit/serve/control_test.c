@@ -35,8 +35,12 @@ static struct zn_options options;
 static struct zn_jobs jobs;
 static struct zn_agg agg;
 static struct zn_scribe scribe = {.child.fd = -1};
-static struct zn_view view = {.options = &options, .jobs = &jobs, .agg = &agg, .scribe = &scribe};
+static struct zn_annotations annotations;
+static struct zn_view view = {
+	.options = &options, .jobs = &jobs, .agg = &agg, .scribe = &scribe, .annotations = &annotations};
 static struct zn_control *c;
+static struct zn_annotator annotator;  /* who asked last */
+static char annotated[ZN_VALUE_BYTES]; /* and what was said */
 static char answer[ZN_ANSWER_BYTES + 1];
 
 /* ---- What the modules around it would do. ---- */
@@ -94,6 +98,19 @@ uint64_t zn_wall_ms(void)
 void zn_moment_now(struct zn_moment *m)
 {
 	*m = (struct zn_moment){zn_wall_ms(), clock_ns(CLOCK_BOOTTIME) / ZN_NS_PER_MS, BOOT_ID};
+}
+
+int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, struct zn_jobs *j,
+	const struct zn_message *m, char why[ZN_TEXT_MAX])
+{
+	(void)a;
+	(void)j;
+	annotator = *who;
+	snprintf(annotated, sizeof(annotated), "%s", m->value[ZN_KEY_LABELS]);
+	if (strcmp(annotated, "refused=1"))
+		return 0;
+	snprintf(why, ZN_TEXT_MAX, "refused, as was asked for");
+	return -EPERM;
 }
 
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
@@ -392,6 +409,8 @@ static const struct {
 	{"report as JSON", H "report\nid=1000\njson=1\n", "ok\n{\"job_id\":\"1000\"}", ""},
 	{"report as a line", H "report\nid=1000\nline=1\n", "ok\nline of {\"job_id\":\"1000\"}", ""},
 	{"no report", H "report\nid=7\n", "error: no report of job 7 here, or it is not yours\n", ""},
+	{"annotate", H "annotate\nlabels=a=1,b=2\n", "ok\n", ""},
+	{"annotate, refused", H "annotate\nlabels=refused=1\n", "error: refused, as was asked for\n", ""},
 	{"no message", "hello\n", "error: the first line is not \"zernel 1 VERB\"\n", ""},
 	{"GET", "GET / HTTP/1.1\r\n\r\n", "error: the first line is not \"zernel 1 VERB\"\n", ""},
 	{"bad UTF-8", H "start\nid=7\nname=\xff\xfe\n", "error: name: a byte that is not printable ASCII\n", ""},
@@ -415,6 +434,22 @@ static void answers(void)
 		CHECK_STR(said, asked[i].said);
 		down();
 	}
+}
+
+T(who_annotates)
+{
+	static const char message[] = H "annotate\nlabels=step=7\n";
+
+	fresh();
+	view.annotations = NULL;
+	CHECK_GOT(ask(message), "error: this daemon keeps no annotations\n");
+	view.annotations = &annotations;
+	CHECK_GOT(ask(message), "ok\n");
+	CHECK(annotator.any && annotator.uid == 0 && annotator.pid == (uint32_t)getpid());
+	CHECK_STR(annotated, "step=7");
+	CHECK_GOT(ask_bytes(NOBODY, message, strlen(message)), "ok\n");
+	CHECK(!annotator.any && annotator.uid == NOBODY && annotator.owner == NOBODY);
+	down();
 }
 
 T(a_full_table_is_told)
@@ -1063,6 +1098,7 @@ int main(void)
 	if (!mkdtemp(folder) || chmod(folder, 0755))
 		return 1;
 	answers();
+	RUN(who_annotates);
 	RUN(a_full_table_is_told);
 	RUN(messages_of_any_size);
 	RUN(many_jobs_are_cut);

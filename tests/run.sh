@@ -8,8 +8,9 @@ cd "$(dirname "$0")/.." || exit 1
 export PATH=$PATH:/usr/sbin:/sbin
 python=/usr/bin/python3 # the one that Debian's packages are for
 tests=build/test
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+work=build/test/output # what each of them says, with the time of each test
+rm -rf "$work"
+mkdir -p "$work" || exit 1
 passed=0
 failed=0
 others=()

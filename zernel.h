@@ -3355,37 +3355,37 @@ bool zn_child_woken(const struct zn_child *c, bool waits);
 /* The length of the next message, or 0. One that is longer than cap, or makes no sense, is lost with all that wait. */
 size_t zn_child_take(struct zn_child *c, void *to, size_t cap);
 
-/* ---- worker/writer.c (zn_scribe_): a process that writes files: a slow disk stops nobody, and the daemon itself can
+/* ---- worker/writer.c (zn_writer_): a process that writes files: a slow disk stops nobody, and the daemon itself can
  * write none. ---- */
 
-enum zn_shelf { ZN_SHELF_REPORTS, ZN_SHELF_SPOOL, ZN_SHELF_COUNT };
-struct zn_scribe {
+enum zn_directory { ZN_DIRECTORY_REPORTS, ZN_DIRECTORY_SPOOL, ZN_DIRECTORY_COUNT };
+struct zn_writer {
 	struct zn_child child;
-	bool wanted[ZN_SHELF_COUNT];    /* a folder was given; else what is written there is not lost, but not kept */
-	bool available[ZN_SHELF_COUNT]; /* and files can be made in it */
-	int refused[ZN_SHELF_COUNT];    /* -errno: why none can */
-	uint64_t lost;                  /* files that could not be handed over */
-	const struct zn_scribe_done *done; /* what became of the others, told by the scribe; NULL: there is none */
+	bool wanted[ZN_DIRECTORY_COUNT]; /* a folder was given; else what is written there is not lost, but not kept */
+	bool available[ZN_DIRECTORY_COUNT]; /* and files can be made in it */
+	int refused[ZN_DIRECTORY_COUNT];    /* -errno: why none can */
+	uint64_t lost;                      /* files that could not be handed over */
+	const struct zn_writer_done *done;  /* what became of the others, told by the writer; NULL: there is none */
 };
-struct zn_scribe_done {
+struct zn_writer_done {
 	uint64_t written, removed, failed;
 };
-static inline uint64_t zn_scribe_lost(const struct zn_scribe *s)
+static inline uint64_t zn_writer_lost(const struct zn_writer *s)
 {
 	return s->lost + (s->done ? __atomic_load_n(&s->done->failed, __ATOMIC_RELAXED) : 0);
 }
-/* Starts it; before any thread and any filter. dir: the folder of each shelf, made if it is missing, 0750; NULL or empty:
+/* Starts it; before any thread and any filter. dir: the folder of each directory, made if it is missing, 0750; NULL or empty:
  * none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no memory. */
-int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX]);
+int zn_writer_open(struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT], char why[ZN_TEXT_MAX]);
 /* Says of each folder why nothing can be kept there: once the daemon runs, as a start that fails is one line. */
-void zn_scribe_warn(const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT]);
-void zn_scribe_close(struct zn_scribe *s); /* waits, bounded, until everything is written */
+void zn_writer_warn(const struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT]);
+void zn_writer_close(struct zn_writer *s); /* waits, bounded, until everything is written */
 /* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks.
  * name: as of zn_job_file(), up to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. False: it is lost, and counted. */
-bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text);
-bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name);
+bool zn_writer_write(struct zn_writer *s, enum zn_directory directory, const char *name, struct zn_str text);
+bool zn_writer_remove(struct zn_writer *s, enum zn_directory directory, const char *name);
 
-/* ---- worker/destination.c (zn_sender_): one destination: its queue, its connection, and when it is tried again.
+/* ---- worker/destination.c (zn_destination_): one destination: its queue, its connection, and when it is tried again.
  * Never blocks, but for the two files that say where names are. ---- */
 
 /* Column 2 is the label `to`. */
@@ -3432,7 +3432,7 @@ static inline const char *zn_sent_label(enum zn_sent s)
 
 	return labels[s];
 }
-struct zn_sender_done {
+struct zn_destination_done {
 	uint64_t sent[ZN_SENT_COUNT];
 	uint64_t dropped; /* letters that were not taken: refused, or pushed out of the queue */
 	uint64_t settled; /* the number of the last letter that was taken or refused */
@@ -3449,16 +3449,22 @@ struct zn_letter {
 	bool tried;
 	char text[ZN_LETTER_BYTES];
 };
-enum zn_sender_state { ZN_SENDER_IDLE, ZN_SENDER_ASKING, ZN_SENDER_CONNECTING, ZN_SENDER_TALKING, ZN_SENDER_WAITING };
-struct zn_sender {
+enum zn_destination_state {
+	ZN_SENDER_IDLE,
+	ZN_SENDER_ASKING,
+	ZN_SENDER_CONNECTING,
+	ZN_SENDER_TALKING,
+	ZN_SENDER_WAITING
+};
+struct zn_destination {
 	enum zn_outbound to;
 	struct zn_url url;
 	char target[ZN_TEXT_MAX + 16];
 	char token[ZN_TOKEN_MAX + 1]; /* empty: none */
-	struct zn_sender_done *done;
+	struct zn_destination_done *done;
 	struct zn_letter *queue[ZN_LETTERS_MAX];
 	unsigned depth, count;
-	enum zn_sender_state state;
+	enum zn_destination_state state;
 	int fd;          /* below 0: none */
 	uint64_t due_ns; /* when it wants to be stepped whatever is ready; UINT64_MAX: never */
 	bool kept;       /* the connection has carried an answer before */
@@ -3477,18 +3483,19 @@ struct zn_sender {
 	bool answered[2], unsure;
 	char head[2048];
 };
-static inline unsigned zn_sender_depth(enum zn_outbound to) /* letters that are queued at most */
+static inline unsigned zn_destination_depth(enum zn_outbound to) /* letters that are queued at most */
 {
 	return to == ZN_TO_OTLP ? ZN_LETTERS_OTLP : ZN_LETTERS_STATE;
 }
-/* letters: zn_sender_depth() of them, the caller's, as done is, and both must stay. */
-void zn_sender_init(struct zn_sender *s, enum zn_outbound to, const struct zn_url *url, struct zn_letter *letters,
-	struct zn_sender_done *done);
-void zn_sender_push(struct zn_sender *s, struct zn_str text, uint64_t number); /* copies up to ZN_LETTER_BYTES */
-struct pollfd zn_sender_poll(const struct zn_sender *s);
-void zn_sender_step(struct zn_sender *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
-bool zn_sender_busy(const struct zn_sender *s); /* it has letters, and does not wait after a failure */
-void zn_sender_close(struct zn_sender *s);
+/* letters: zn_destination_depth() of them, the caller's, as done is, and both must stay. */
+void zn_destination_init(struct zn_destination *s, enum zn_outbound to, const struct zn_url *url,
+	struct zn_letter *letters, struct zn_destination_done *done);
+void zn_destination_push(
+	struct zn_destination *s, struct zn_str text, uint64_t number); /* copies up to ZN_LETTER_BYTES */
+struct pollfd zn_destination_poll(const struct zn_destination *s);
+void zn_destination_step(struct zn_destination *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
+bool zn_destination_busy(const struct zn_destination *s); /* it has letters, and does not wait after a failure */
+void zn_destination_close(struct zn_destination *s);
 
 /* ---- worker/inquiry.c (zn_inquiry_): one question to NCCL's RAS service at a time. ---- */
 
@@ -3549,35 +3556,35 @@ struct pollfd zn_inquiry_poll(const struct zn_inquiry *q);
 void zn_inquiry_step(struct zn_inquiry *q, short ready, uint64_t now_ns); /* after poll(), or when it is due */
 void zn_inquiry_close(struct zn_inquiry *q);
 
-/* ---- worker/sender.c (zn_courier_): a process of its own that makes connections, as the daemon itself may not. ----
+/* ---- worker/sender.c (zn_sender_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
 #define ZN_SENDERS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
-struct zn_courier {
+struct zn_sender {
 	struct zn_child child;
-	unsigned senders[ZN_TO_COUNT];     /* destinations of each kind */
-	uint64_t number[ZN_TO_COUNT];      /* of the last letter handed over */
-	uint64_t lost[ZN_TO_COUNT];        /* letters that could not be handed over */
-	const struct zn_sender_done *done; /* by destination, those of the first kind first; NULL: none */
+	unsigned senders[ZN_TO_COUNT];          /* destinations of each kind */
+	uint64_t number[ZN_TO_COUNT];           /* of the last letter handed over */
+	uint64_t lost[ZN_TO_COUNT];             /* letters that could not be handed over */
+	const struct zn_destination_done *done; /* by destination, those of the first kind first; NULL: none */
 	/* at the last tick, of all destinations of a kind: sums, but settled is the least; down: how many are */
-	struct zn_sender_done sum[ZN_TO_COUNT];
+	struct zn_destination_done sum[ZN_TO_COUNT];
 	const struct zn_inquiry_done *inquiry; /* NULL: nobody is asked */
 	uint64_t inquiry_number;               /* of the last question */
 };
 /* Starts it if any destination is given, or --ras is on; before any thread and any filter. -errno with a line in why. */
-bool zn_courier_wanted(const struct zn_options *o); /* a destination is given */
-int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
-void zn_courier_close(struct zn_courier *c); /* what waits gets 2 s to be sent */
+bool zn_sender_wanted(const struct zn_options *o); /* a destination is given */
+int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
+void zn_sender_close(struct zn_sender *c); /* what waits gets 2 s to be sent */
 /* Hands a body over to all destinations of a kind. Never blocks. Its number, or 0: it is lost, and counted. */
-uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str text);
+uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str text);
 /* Hands a question over. Never blocks. Its number, which c->inquiry has once it is answered, or 0: it is not asked. */
-uint64_t zn_courier_ask(struct zn_courier *c, const struct zn_inquiry_ask *ask);
-void zn_courier_tick(struct zn_courier *c); /* brings sum up to date; notices that the courier has ended */
-static inline uint32_t zn_courier_down(const struct zn_courier *c, enum zn_outbound to)
+uint64_t zn_sender_ask(struct zn_sender *c, const struct zn_inquiry_ask *ask);
+void zn_sender_tick(struct zn_sender *c); /* brings sum up to date; notices that the sender has ended */
+static inline uint32_t zn_sender_down(const struct zn_sender *c, enum zn_outbound to)
 {
 	return c->child.fd < 0 ? c->senders[to] : c->sum[to].down; /* none works without it */
 }
-static inline uint64_t zn_courier_lost(const struct zn_courier *c, enum zn_outbound to) /* letters that nobody took */
+static inline uint64_t zn_sender_lost(const struct zn_sender *c, enum zn_outbound to) /* letters that nobody took */
 {
 	return c->lost[to] + c->sum[to].dropped;
 }
@@ -3604,10 +3611,10 @@ int zn_secure_loop(struct zn_secure_folders *f);
 
 /* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel has
  * Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
-int zn_secure_scribe(const int *folder, size_t count);
+int zn_secure_writer(const int *folder, size_t count);
 /* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
  * the kernel has Landlock those in these folders alone (below 0: none). */
-int zn_secure_courier(const int *folder, size_t count);
+int zn_secure_sender(const int *folder, size_t count);
 
 /* ---- probe/entry.c (zn_entry_ zn_place_ zn_first_): where a probe on a function costs least. ---- */
 
@@ -4404,7 +4411,7 @@ void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid
 /* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
  * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
  * user runs. */
-int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
+int zn_jobs_dewriter(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
 
 /* ---- job/io.c (zn_flow_ zn_flows_): file I/O by job and mount. ---- */
 
@@ -4529,9 +4536,9 @@ struct zn_suspicion {
 };
 struct zn_suspicions {
 	struct zn_agg *agg;
-	struct zn_courier *courier;
-	/* zn_courier_ask(); the caller's to set: who shows what there is needs no courier */
-	uint64_t (*send)(struct zn_courier *c, const struct zn_inquiry_ask *ask);
+	struct zn_sender *sender;
+	/* zn_sender_ask(); the caller's to set: who shows what there is needs no sender */
+	uint64_t (*send)(struct zn_sender *c, const struct zn_inquiry_ask *ask);
 	const char *proc; /* "/proc" */
 	bool on;
 	uint64_t tick_ns;
@@ -4542,7 +4549,7 @@ struct zn_suspicions {
 	struct zn_inquiry_ask ask; /* scratch */
 };
 /* Before the system calls are filtered. */
-void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_courier *courier, const char *proc);
+void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_sender *sender, const char *proc);
 /* A job is suspected to hang: p is one of its processes that waits. At each tick, as long as that holds: once per episode
  * the RAS service of its NCCL is asked. */
 void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns);
@@ -4880,12 +4887,12 @@ bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uin
 
 struct zn_export {
 	struct zn_view *view;
-	struct zn_courier *courier;
+	struct zn_sender *sender;
 	uint64_t next_ns;   /* when the next one is due */
 	uint64_t render_ns; /* what the last one took */
 	char text[ZN_LETTER_BYTES];
 };
-void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_courier *courier);
+void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_sender *sender);
 void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick() */
 
 /* ---- output/snapshot.c (zn_snapshot_ zn_health_): the JSON views. ---- */
@@ -4984,7 +4991,7 @@ struct zn_told {
 };
 struct zn_notify {
 	struct zn_view *view;
-	struct zn_courier *courier;
+	struct zn_sender *sender;
 	uint16_t port;         /* of the page, for who wants to see more; 0: none */
 	bool due[ZN_TO_COUNT]; /* a letter is to be sent */
 	uint64_t told_ns, now_ms;
@@ -4993,11 +5000,11 @@ struct zn_notify {
 	struct zn_told told[ZN_TOLD_MAX];
 	char text[ZN_LETTER_BYTES];
 };
-void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_courier *courier, uint16_t port);
-void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_courier_tick() */
+void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_sender *sender, uint16_t port);
+void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_sender_tick() */
 static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 {
-	return n->lost + zn_courier_lost(n->courier, ZN_TO_ALERTMANAGER) + zn_courier_lost(n->courier, ZN_TO_WEBHOOK);
+	return n->lost + zn_sender_lost(n->sender, ZN_TO_ALERTMANAGER) + zn_sender_lost(n->sender, ZN_TO_WEBHOOK);
 }
 
 /* ---- output/self.c (zn_view_ zn_loss_): what all forms show: losses, use of tables, the
@@ -5032,8 +5039,8 @@ struct zn_view {
 	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
 	struct zn_history *history;                   /* NULL: none is kept (tests) */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
-	struct zn_scribe *scribe;                     /* NULL: none */
-	struct zn_courier *courier;                   /* NULL: none */
+	struct zn_writer *writer;                     /* NULL: none */
+	struct zn_sender *sender;                     /* NULL: none */
 	struct zn_notify *notify;                     /* NULL: none */
 	struct zn_export *export;                     /* NULL: none */
 	const struct zn_signals *signals;             /* NULL: none (tests) */
@@ -5353,7 +5360,7 @@ void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone 
 #define ZN_ANSWER_BYTES                                                                                                \
 	(128 << 10) /* of an answer, which is one datagram: "ok\n" and a text, "error: why\n", or "busy: why\n" (try again) */
 struct zn_control;
-/* start and end are root's; a start of anybody else is zn_jobs_describe(). */
+/* start and end are root's; a start of anybody else is zn_jobs_dewriter(). */
 /* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
 int zn_control_open(
 	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);
@@ -5364,18 +5371,18 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; rea
  * jobs that run. ---- */
 
 struct zn_spool;
-struct zn_scribe;
+struct zn_writer;
 /* Reads everything that is there, in the order of its time; before the filter of system calls, view->jobs being open. A
  * folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
 int zn_spool_open(struct zn_spool **s, struct zn_view *view, const char *folder, uid_t owner);
 void zn_spool_close(struct zn_spool *s);
-void zn_spool_check(struct zn_spool *s); /* takes what came since, if the scribe can remove it */
+void zn_spool_check(struct zn_spool *s); /* takes what came since, if the writer can remove it */
 /* Whether a message was taken already, from the socket or as a file: who gives up waiting for an answer leaves the same
  * text in the spool. It is noted as taken. */
 bool zn_spool_taken(struct zn_spool *s, struct zn_str text);
 /* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job that nobody told of has none. */
-void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job);
-void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job);
+void zn_spool_record(struct zn_writer *writer, const struct zn_job *job);
+void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job);
 
 /* ---- cli/client.c (zn_client_): how the client verbs ask a daemon: GET of a JSON object, or of text, over one
  * connection that is kept. ---- */

@@ -48,12 +48,12 @@ struct daemon {
 	struct zn_jobs jobs;
 	struct zn_flows flows;
 	struct zn_xids xids;
-	struct zn_scribe scribe;
-	struct zn_courier courier;
+	struct zn_writer writer;
+	struct zn_sender sender;
 	struct zn_notify notify;
 	struct zn_export export;
 	char spool[ZN_TEXT_MAX];
-	const char *folder[ZN_SHELF_COUNT]; /* of the scribe */
+	const char *folder[ZN_DIRECTORY_COUNT]; /* of the writer */
 	struct zn_control *control;
 	struct zn_history *history;
 	struct zn_baselines *baselines;
@@ -200,7 +200,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_baselines_tick(d->baselines, &d->view, boot);
 	zn_alerts_tick(&d->alerts, now);
 	zn_flights_tick(&d->flights, now);
-	zn_courier_tick(&d->courier);
+	zn_sender_tick(&d->sender);
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
 	zn_flows_tick(&d->flows, now);
@@ -223,7 +223,7 @@ static void on_job_start(void *daemon, const struct zn_job *job)
 
 	zn_log(ZN_DEBUG, "job %s starts", job->id);
 	if (job->source != ZN_JOB_BY_CGROUP) /* what is not told is found again */
-		zn_spool_record(&d->scribe, job);
+		zn_spool_record(&d->writer, job);
 }
 
 static void on_job_end(void *daemon, struct zn_job *job)
@@ -236,13 +236,13 @@ static void on_job_end(void *daemon, struct zn_job *job)
 	zn_log(ZN_DEBUG, "job %s has ended", job->id);
 	zn_job_file(name, "", job->id, job->restart, ".json");
 	zn_report_json(&o, &d->view, job);
-	job->reported = zn_scribe_write(&d->scribe, ZN_SHELF_REPORTS, name, (struct zn_str){text, o.len});
-	zn_spool_forget(&d->scribe, job);
+	job->reported = zn_writer_write(&d->writer, ZN_DIRECTORY_REPORTS, name, (struct zn_str){text, o.len});
+	zn_spool_forget(&d->writer, job);
 }
 
 static void on_flight(void *daemon, const char *name, struct zn_str text)
 {
-	zn_scribe_write(&((struct daemon *)daemon)->scribe, ZN_SHELF_REPORTS, name, text);
+	zn_writer_write(&((struct daemon *)daemon)->writer, ZN_DIRECTORY_REPORTS, name, text);
 }
 
 #define SIM_STEP_MS 100
@@ -523,24 +523,24 @@ static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static int scribe_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int writer_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	zn_spool_path(d->spool, d->options.control);
-	d->folder[ZN_SHELF_REPORTS] = d->options.report_dir;
-	d->folder[ZN_SHELF_SPOOL] = d->spool;
-	d->view.scribe = &d->scribe;
-	return zn_scribe_open(&d->scribe, d->folder, why);
+	d->folder[ZN_DIRECTORY_REPORTS] = d->options.report_dir;
+	d->folder[ZN_DIRECTORY_SPOOL] = d->spool;
+	d->view.writer = &d->writer;
+	return zn_writer_open(&d->writer, d->folder, why);
 }
 
-static int courier_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int sender_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
 
-	d->view.courier = &d->courier;
-	err = zn_courier_open(&d->courier, &d->options, why);
-	if (err && !zn_courier_wanted(&d->options)) { /* it is the default, and no reason to do nothing at all */
+	d->view.sender = &d->sender;
+	err = zn_sender_open(&d->sender, &d->options, why);
+	if (err && !zn_sender_wanted(&d->options)) { /* it is the default, and no reason to do nothing at all */
 		zn_log(ZN_WARN, "ras: %s; NCCL is not asked about jobs that hang", why);
-		zn_courier_close(&d->courier);
+		zn_sender_close(&d->sender);
 		err = 0;
 	}
 	return err;
@@ -549,10 +549,10 @@ static int courier_open(struct daemon *d, char why[ZN_TEXT_MAX])
 static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
-	zn_notify_init(&d->notify, &d->view, &d->courier, zn_serve_port(&d->serve, false));
-	zn_export_init(&d->export, &d->view, &d->courier);
-	zn_suspicion_init(&d->suspicions, &d->agg, &d->courier, "/proc");
-	d->suspicions.send = zn_courier_ask;
+	zn_notify_init(&d->notify, &d->view, &d->sender, zn_serve_port(&d->serve, false));
+	zn_export_init(&d->export, &d->view, &d->sender);
+	zn_suspicion_init(&d->suspicions, &d->agg, &d->sender, "/proc");
+	d->suspicions.send = zn_sender_ask;
 	d->view.suspicions = &d->suspicions;
 	d->view.notify = &d->notify;
 	d->view.export = &d->export;
@@ -664,16 +664,16 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->view, d->options.control, why);
 }
 
-/* In this order. The scribe and the courier are processes of their own and have nothing of the rest; capabilities go with the source's, after
+/* In this order. The writer and the sender are processes of their own and have nothing of the rest; capabilities go with the source's, after
  * which threads may be started. */
-static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, scribe_open,
-	courier_open, loop_open, history_open, serve_open, source_open, jobs_open, flows_open, notify_open,
-	control_open, tick_open};
+static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
+	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, flows_open, notify_open, control_open,
+	tick_open};
 
 static void closed_clear(struct daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->scribe.child.fd =
-		d->courier.child.fd = d->xids.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.child.fd =
+		d->sender.child.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->flows.mounts);
 }
 
@@ -707,8 +707,8 @@ static void daemon_close(struct daemon *d)
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
 	zn_baselines_close(d->baselines);
-	zn_scribe_close(&d->scribe);
-	zn_courier_close(&d->courier);
+	zn_writer_close(&d->writer);
+	zn_sender_close(&d->sender);
 }
 
 static int fail(const char *why)
@@ -754,7 +754,7 @@ static void loop_confine(struct daemon *d)
 	zn_secure_folder(&f, "/sys/devices/system/cpu");
 	zn_secure_folder_of(&f, d->options.token_file);
 	zn_secure_folder_of(&f, d->options.alerts);
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		if (d->folder[i] && *d->folder[i])
 			zn_secure_folder(&f, d->folder[i]);
 	zn_cgroup_points(add_folder, &f);
@@ -779,7 +779,7 @@ static int run(struct daemon *d)
 		daemon_close(d);
 		return fail(why[0] ? why : strerror(-err));
 	}
-	zn_scribe_warn(&d->scribe, d->folder);
+	zn_writer_warn(&d->writer, d->folder);
 	if (!d->options.simulate)
 		families_log(d);
 	zn_log_burst = 20;
@@ -863,15 +863,15 @@ static void log_check(struct daemon *d)
 }
 
 /* The process that makes connections, if there is anybody to tell: whether it can be started. */
-static bool courier_check(struct daemon *d)
+static bool sender_check(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX];
-	int err = zn_courier_open(&d->courier, &d->options, why);
+	int err = zn_sender_open(&d->sender, &d->options, why);
 
-	if (err || d->courier.child.fd >= 0)
+	if (err || d->sender.child.fd >= 0)
 		printf("%-14s %s\n", "connections", err ? why : "ok, by a process of nobody");
-	zn_courier_close(&d->courier);
-	return err && zn_courier_wanted(&d->options);
+	zn_sender_close(&d->sender);
+	return err && zn_sender_wanted(&d->options);
 }
 
 /* Limits this process to what the service has, if there is one. */
@@ -911,7 +911,7 @@ static int check(struct daemon *d, const struct zn_service *service)
 	view_open(d);
 	printf("%-14s %s\n", "kernel", d->view.release);
 	limits_check(service);
-	missing = courier_check(d);
+	missing = sender_check(d);
 	if (zn_probe_files(why) ||
 		zn_probe_open(&d->probe, d->options.families, d->options.tier, d->options.table_cpus, why)) {
 		printf("%-14s %s\n", "nothing", why);

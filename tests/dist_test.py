@@ -218,10 +218,10 @@ def gives_up(daemon):
     for which in ("CapEff", "CapPrm", "CapBnd"):
         check(f"what it keeps: {which}", capabilities(daemon.pid, which) == kept, capabilities(daemon.pid, which))
     beside = daemon.children()
-    check("two processes beside it", set(beside) == {"zerneld: scribe", "zernel: courier"}, beside)
+    check("two processes beside it", set(beside) == {"zerneld: writer", "zernel: sender"}, beside)
     for name, pid in beside.items():
         check(f"{name} keeps nothing", capabilities(pid, "CapPrm") | capabilities(pid, "CapBnd") == set(), status(pid))
-    who = status(beside.get("zernel: courier", "self"))
+    who = status(beside.get("zernel: sender", "self"))
     check("who makes connections is nobody", who["Uid"].split() == who["Gid"].split() == ["65534"] * 4, who)
     check("and in no group", who["Groups"].strip() == "", who)
 

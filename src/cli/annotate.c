@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE                                                                                                        \
-	"usage: zernel annotate KEY=VALUE... [--pid N] [--id JOB] [--control PATH]\n"                                \
-	"  KEY=VALUE   up to 8 labels of the job, as step=1200 or phase=evaluation; KEY= takes one away\n"           \
-	"  --pid N     of which process it is said, one of your own; else of the one that calls this program\n"      \
-	"  --id JOB    of which job, one of your own; else of the one that the process belongs to\n"                 \
-	"  --control   the daemon's socket; else as in /etc/zernel.conf\n"                                           \
+#define USAGE                                                                                                          \
+	"usage: zernel annotate KEY=VALUE... [--pid N] [--id JOB] [--control PATH]\n"                                  \
+	"  KEY=VALUE   up to 8 labels of the job, as step=1200 or phase=evaluation; KEY= takes one away\n"             \
+	"  --pid N     of which process it is said, one of your own; else of the one that calls this program\n"        \
+	"  --id JOB    of which job, one of your own; else of the one that the process belongs to\n"                   \
+	"  --control   the daemon's socket; else as in /etc/zernel.conf\n"                                             \
 	"Labels are shown by zernel why, in the job's report and in the record of a hang; nothing depends on them.\n"
 #define EXIT_USAGE  2
 #define PATIENCE_NS ZN_NS_PER_S

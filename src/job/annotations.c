@@ -58,7 +58,8 @@ static int read_pair(struct zn_annotation *to, struct zn_str pair, char why[ZN_T
 	if (!sign)
 		return refuse(why, "a label is KEY=VALUE, not", pair);
 	if (!key || key >= ZN_ANNOTATION_KEY || strspn(pair.at, KEY_BYTES) < key)
-		return refuse(why, "the key of a label is 1 to 31 of A-Z a-z 0-9 _ . -, not", (struct zn_str){pair.at, key});
+		return refuse(
+			why, "the key of a label is 1 to 31 of A-Z a-z 0-9 _ . -, not", (struct zn_str){pair.at, key});
 	if (value >= ZN_ANNOTATION_VALUE)
 		return refuse(why, "the value of a label is longer than 63 bytes", (struct zn_str){pair.at, key});
 	memcpy(to->key, pair.at, key);

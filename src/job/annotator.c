@@ -17,8 +17,8 @@ static int refuse(int err, char why[ZN_TEXT_MAX], const char *format, ...)
 }
 
 /* The process that is meant: the one that asks, its parent, or one by its number, as we see it. */
-static int find_process(struct zn_annotation *by, const struct zn_annotator *who, const struct zn_message *m,
-	char why[ZN_TEXT_MAX])
+static int find_process(
+	struct zn_annotation *by, const struct zn_annotator *who, const struct zn_message *m, char why[ZN_TEXT_MAX])
 {
 	struct zn_procfs_stat stat = {0};
 
@@ -64,8 +64,8 @@ static struct zn_tag find_tag(struct zn_jobs *j, const struct zn_annotator *who,
 	return is_own(who, job) ? tag_of(job) : (struct zn_tag){0};
 }
 
-int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, struct zn_jobs *j, const struct zn_message *m,
-	char why[ZN_TEXT_MAX])
+int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, struct zn_jobs *j,
+	const struct zn_message *m, char why[ZN_TEXT_MAX])
 {
 	struct zn_annotation by = {.owner = who->owner, .at_ns = zn_now_ns(), .at_wall_ms = zn_wall_ms()};
 	const char *id = m->value[ZN_KEY_ID], *restart = m->value[ZN_KEY_RESTART];

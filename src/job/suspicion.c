@@ -16,7 +16,7 @@
 
 #define DEFAULT_ADDRESS "localhost:28028"
 #define STILL_NS        (3 * ZN_NS_PER_S) /* after which who was not suspected again is no longer */
-#define ANSWER_NS       ((ZN_INQUIRY_PATIENCE_S + 5) * ZN_NS_PER_S) /* for the courier to say anything */
+#define ANSWER_NS       ((ZN_INQUIRY_PATIENCE_S + 5) * ZN_NS_PER_S) /* for the sender to say anything */
 #define FACTS_NS        (5 * ZN_NS_PER_S) /* that the environment of a process is waited for */
 #define TABLE_BYTES     (256u << 10)      /* of the kernel's list of sockets: those that listen come first */
 #define LISTENS         "0A"
@@ -31,13 +31,13 @@ static bool is_own(const struct zn_suspicions *s, const char *host)
 	return false;
 }
 
-void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_courier *courier, const char *proc)
+void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_sender *sender, const char *proc)
 {
 	memset(s, 0, sizeof(*s));
 	s->agg = agg;
-	s->courier = courier;
+	s->sender = sender;
 	s->proc = proc;
-	s->on = courier->inquiry;
+	s->on = sender->inquiry;
 	s->host_count = s->on ? zn_inquiry_hosts(s->host) : 0;
 }
 
@@ -360,7 +360,7 @@ static void ask(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn
 	uid = want_processes(s, x, p);
 	if (split_address(s, x->address, host, &port))
 		outcome = choose_peer(s, host, port, uid);
-	if (outcome == ZN_INQUIRY_COUNT && !(x->number = s->send(s->courier, &s->ask)))
+	if (outcome == ZN_INQUIRY_COUNT && !(x->number = s->send(s->sender, &s->ask)))
 		outcome = ZN_INQUIRY_NO_ANSWER;
 	if (outcome == ZN_INQUIRY_COUNT)
 		x->state = ZN_SUSPICION_ASKED;
@@ -378,14 +378,14 @@ static bool holds(const struct zn_suspicion *x, uint64_t now_ns)
 /* An answer that is not there yet may still come. */
 static void take_answer(struct zn_suspicions *s, struct zn_suspicion *x, uint64_t now_ns)
 {
-	const struct zn_inquiry_done *d = s->courier->inquiry;
+	const struct zn_inquiry_done *d = s->sender->inquiry;
 
 	if (__atomic_load_n(&d->number, __ATOMIC_ACQUIRE) == x->number) {
 		x->answer = d->answer;
 		zn_ras_answer_check(&x->answer);
 		x->bytes = d->bytes;
 		finish(s, x, d->outcome < ZN_INQUIRY_COUNT ? d->outcome : ZN_INQUIRY_NO_ANSWER);
-	} else if (now_ns - x->asked_ns > ANSWER_NS || s->courier->child.fd < 0) {
+	} else if (now_ns - x->asked_ns > ANSWER_NS || s->sender->child.fd < 0) {
 		finish(s, x, ZN_INQUIRY_NO_ANSWER);
 	}
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * export.c: pushes all metrics by OTLP, every --otlp-interval-ms. All requests of an export are made in one turn of the
- * loop, of one state of things, and handed over to the courier, which sends them in its own time.
+ * loop, of one state of things, and handed over to the sender, which sends them in its own time.
  */
 #include "zernel.h"
 
-void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_courier *courier)
+void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_sender *sender)
 {
 	e->view = view;
-	e->courier = courier;
+	e->sender = sender;
 	e->next_ns = e->render_ns = 0; /* the text is not touched before it is needed */
 }
 
@@ -18,11 +18,11 @@ void zn_export_tick(struct zn_export *e, uint64_t now_ns)
 	uint64_t start_ns = zn_now_ns(), now_ms = zn_wall_ms();
 	uint32_t at = 0;
 
-	if (!e->courier->senders[ZN_TO_OTLP] || e->courier->child.fd < 0 || now_ns < e->next_ns)
+	if (!e->sender->senders[ZN_TO_OTLP] || e->sender->child.fd < 0 || now_ns < e->next_ns)
 		return;
 	e->next_ns = now_ns + e->view->options->otlp_interval_ms * ZN_NS_PER_MS;
 	while (zn_otlp_next(&o, e->view, now_ms, &at)) {
-		zn_courier_send(e->courier, ZN_TO_OTLP, (struct zn_str){o.at, o.len});
+		zn_sender_send(e->sender, ZN_TO_OTLP, (struct zn_str){o.at, o.len});
 		o.len = 0;
 	}
 	e->render_ns = zn_now_ns() - start_ns;

@@ -203,7 +203,7 @@ void zn_metrics_self_lost(struct zn_walk *w)
 /* Of each kind of destination that is given. */
 void zn_metrics_self_sent(struct zn_walk *w)
 {
-	const struct zn_courier *c = w->view->courier;
+	const struct zn_sender *c = w->view->sender;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
 		for (enum zn_sent i = 0; c->senders[to] && i < ZN_SENT_COUNT; i++) {
@@ -226,17 +226,17 @@ void zn_metrics_self_ras(struct zn_walk *w)
 	}
 }
 
-/* What a courier that has ended did not send is not known to be anywhere. */
+/* What a sender that has ended did not send is not known to be anywhere. */
 void zn_metrics_self_outbound(struct zn_walk *w)
 {
-	const struct zn_courier *c = w->view->courier;
+	const struct zn_sender *c = w->view->sender;
 	const bool *waiting = w->metric->arg;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
 		if (c->senders[to] && (!*waiting || c->child.fd >= 0)) {
 			zn_walk_series(w);
 			zn_walk_label(w, "to", zn_outbound_label(to));
-			zn_walk_integer(w, *waiting ? c->sum[to].queued : zn_courier_down(c, to));
+			zn_walk_integer(w, *waiting ? c->sum[to].queued : zn_sender_down(c, to));
 		}
 }
 

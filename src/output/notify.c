@@ -151,7 +151,7 @@ static void compare(struct zn_notify *n, uint64_t now_ms)
 static bool is_known(const struct zn_notify *n, const struct zn_told *t)
 {
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
-		if (n->courier->senders[to] && (!t->number[to] || n->courier->sum[to].settled < t->number[to]))
+		if (n->sender->senders[to] && (!t->number[to] || n->sender->sum[to].settled < t->number[to]))
 			return false;
 	return true;
 }
@@ -252,7 +252,7 @@ static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to,
 			return false;
 		}
 		if (resolved && !t->number[to])
-			t->number[to] = n->courier->number[to] + 1;
+			t->number[to] = n->sender->number[to] + 1;
 	}
 	return true;
 }
@@ -284,28 +284,28 @@ static void render(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
 static void send_to(struct zn_notify *n, enum zn_outbound to)
 {
 	struct zn_out o = {.at = n->text, .cap = sizeof(n->text)};
-	uint64_t next = n->courier->number[to] + 1;
+	uint64_t next = n->sender->number[to] + 1;
 
 	render(n, &o, to);
-	n->due[to] = !zn_courier_send(n->courier, to, (struct zn_str){n->text, o.len});
+	n->due[to] = !zn_sender_send(n->sender, to, (struct zn_str){n->text, o.len});
 	for (uint32_t i = 0; i < n->count && n->due[to]; i++)
 		if (n->told[i].number[to] == next)
 			n->told[i].number[to] = 0;
 }
 
-void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_courier *courier, uint16_t port)
+void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_sender *sender, uint16_t port)
 {
 	memset(n, 0, offsetof(struct zn_notify, told)); /* memory that nobody needs is not touched */
 	n->view = view;
-	n->courier = courier;
+	n->sender = sender;
 	n->port = port;
 }
 
 void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 {
-	bool wanted = n->courier->senders[ZN_TO_ALERTMANAGER] || n->courier->senders[ZN_TO_WEBHOOK];
+	bool wanted = n->sender->senders[ZN_TO_ALERTMANAGER] || n->sender->senders[ZN_TO_WEBHOOK];
 
-	if (!wanted || n->courier->child.fd < 0)
+	if (!wanted || n->sender->child.fd < 0)
 		return;
 	n->now_ms = zn_wall_ms();
 	forget(n, n->now_ms);
@@ -315,6 +315,6 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 		n->told_ns = now_ns;
 	}
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
-		if (n->due[to] && n->count && n->courier->senders[to])
+		if (n->due[to] && n->count && n->sender->senders[to])
 			send_to(n, to);
 }

@@ -30,12 +30,12 @@ uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
 
 	if (what == ZN_LOST_MISSED && v->probe)
 		n += zn_stats_missed(v->probe);
-	if (what == ZN_LOST_REPORT && v->scribe)
-		n += zn_scribe_lost(v->scribe);
+	if (what == ZN_LOST_REPORT && v->writer)
+		n += zn_writer_lost(v->writer);
 	if (what == ZN_LOST_NOTIFICATION && v->notify)
 		n += zn_notify_lost(v->notify);
-	if (what == ZN_LOST_OTLP && v->courier)
-		n += zn_courier_lost(v->courier, ZN_TO_OTLP);
+	if (what == ZN_LOST_OTLP && v->sender)
+		n += zn_sender_lost(v->sender, ZN_TO_OTLP);
 	if (what == ZN_LOST_KMSG && v->xids)
 		n += v->xids->lost;
 	if (what == ZN_LOST_ALERT)

@@ -615,7 +615,7 @@ void zn_alerts_json(struct zn_out *o, struct zn_view *v)
 
 static bool outbound_item(void *owner, struct zn_json *j, uint32_t i)
 {
-	const struct zn_courier *c = ((struct scope *)owner)->view->courier;
+	const struct zn_sender *c = ((struct scope *)owner)->view->sender;
 
 	if (!c || i >= ZN_TO_COUNT)
 		return false;
@@ -625,7 +625,7 @@ static bool outbound_item(void *owner, struct zn_json *j, uint32_t i)
 	zn_json_key_text(j, "to", zn_outbound_label(i));
 	zn_json_key_text(j, "state", c->child.fd < 0 ? "ended" : c->sum[i].down ? "down" : "ok");
 	zn_json_key_u64(j, "destinations", c->senders[i]);
-	zn_json_key_u64(j, "down", zn_courier_down(c, i));
+	zn_json_key_u64(j, "down", zn_sender_down(c, i));
 	zn_json_key_u64(j, "queued", c->sum[i].queued);
 	zn_json_close(j, '}');
 	return true;

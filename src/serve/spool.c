@@ -2,7 +2,7 @@
 /*
  * spool.c: the folder beside the control socket. Clients leave messages there while the daemon is down or does not
  * answer; the daemon keeps a record there of each job that runs, and so knows it again after a restart. Only root can
- * write there, yet what is read is checked like any message. The daemon only reads; the scribe removes.
+ * write there, yet what is read is checked like any message. The daemon only reads; the writer removes.
  *
  * Limits: 2,048 files at a time, in the order of their time; what is beyond them waits until those are removed.
  */
@@ -71,15 +71,15 @@ static bool begins(const char *name, const char *prefix)
 	return !strncmp(name, prefix, strlen(prefix));
 }
 
-/* Before the filter of system calls there may be no scribe; after it the scribe alone can. */
+/* Before the filter of system calls there may be no writer; after it the writer alone can. */
 static void take_away(struct zn_spool *s, int folder, const char *name)
 {
-	struct zn_scribe *scribe = s->view->scribe;
+	struct zn_writer *writer = s->view->writer;
 
 	if (!s->started && !unlinkat(folder, name, 0))
 		return;
-	if (scribe && scribe->available[ZN_SHELF_SPOOL])
-		zn_scribe_remove(scribe, ZN_SHELF_SPOOL, name);
+	if (writer && writer->available[ZN_DIRECTORY_SPOOL])
+		zn_writer_remove(writer, ZN_DIRECTORY_SPOOL, name);
 }
 
 static void refuse(struct zn_spool *s, int folder, const char *name, const char *why)
@@ -298,10 +298,10 @@ static void read_folder(struct zn_spool *s)
 
 void zn_spool_check(struct zn_spool *s)
 {
-	struct zn_scribe *scribe = s ? s->view->scribe : NULL;
+	struct zn_writer *writer = s ? s->view->writer : NULL;
 	struct stat st;
 
-	if (!scribe || !scribe->available[ZN_SHELF_SPOOL] || !s->view->jobs)
+	if (!writer || !writer->available[ZN_DIRECTORY_SPOOL] || !s->view->jobs)
 		return;
 	if (lstat(s->folder, &st) ||
 		(st.st_mtim.tv_sec == s->changed.tv_sec && st.st_mtim.tv_nsec == s->changed.tv_nsec))
@@ -334,7 +334,7 @@ void zn_spool_close(struct zn_spool *s)
 		munmap(s, sizeof(*s));
 }
 
-void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job)
+void zn_spool_record(struct zn_writer *writer, const struct zn_job *job)
 {
 	static struct zn_message m;
 	static char text[ZN_MESSAGE_BYTES];
@@ -343,7 +343,7 @@ void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job)
 	struct zn_moment start;
 	uint64_t ago_ms;
 
-	if (!scribe || !scribe->available[ZN_SHELF_SPOOL] || !job->about.value[ZN_KEY_ID][0])
+	if (!writer || !writer->available[ZN_DIRECTORY_SPOOL] || !job->about.value[ZN_KEY_ID][0])
 		return;
 	m = job->about;
 	m.verb = ZN_VERB_START;
@@ -354,14 +354,14 @@ void zn_spool_record(struct zn_scribe *scribe, const struct zn_job *job)
 	zn_message_date(&m, &start);
 	zn_job_file(name, ZN_SPOOL_RECORD, job->id, job->restart, "");
 	if (zn_message_write(&o, &m))
-		zn_scribe_write(scribe, ZN_SHELF_SPOOL, name, (struct zn_str){text, o.len});
+		zn_writer_write(writer, ZN_DIRECTORY_SPOOL, name, (struct zn_str){text, o.len});
 }
 
-void zn_spool_forget(struct zn_scribe *scribe, const struct zn_job *job)
+void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job)
 {
 	char name[ZN_NAME_BYTES];
 
 	zn_job_file(name, ZN_SPOOL_RECORD, job->id, job->restart, "");
-	if (scribe && scribe->available[ZN_SHELF_SPOOL])
-		zn_scribe_remove(scribe, ZN_SHELF_SPOOL, name);
+	if (writer && writer->available[ZN_DIRECTORY_SPOOL])
+		zn_writer_remove(writer, ZN_DIRECTORY_SPOOL, name);
 }

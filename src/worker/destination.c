@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * destination.c: one destination of the courier: its queue, its connection, and when it is tried again. A state machine
+ * destination.c: one destination of the sender: its queue, its connection, and when it is tried again. A state machine
  * over non-blocking sockets, so that one that is dead delays no other: look the name up, connect to one of its
  * addresses, send, read the answer; after a failure wait, and begin again. A connection is kept as long as both sides
  * like it.
@@ -38,7 +38,7 @@ static const struct {
 #define ADD(to, n)   __atomic_fetch_add(&(to), n, __ATOMIC_RELAXED)
 #define STORE(to, v) __atomic_store_n(&(to), v, __ATOMIC_RELAXED)
 
-static void drop(struct zn_sender *s, unsigned i)
+static void drop(struct zn_destination *s, unsigned i)
 {
 	struct zn_letter *gone = s->queue[i];
 
@@ -49,7 +49,7 @@ static void drop(struct zn_sender *s, unsigned i)
 }
 
 /* A letter that waits is given up for a newer one. What holds all there is takes nothing with it. */
-static void give_up(struct zn_sender *s, unsigned i)
+static void give_up(struct zn_destination *s, unsigned i)
 {
 	bool loss = s->depth != ZN_LETTERS_STATE;
 
@@ -58,7 +58,7 @@ static void give_up(struct zn_sender *s, unsigned i)
 	drop(s, i);
 }
 
-void zn_sender_push(struct zn_sender *s, struct zn_str text, uint64_t number)
+void zn_destination_push(struct zn_destination *s, struct zn_str text, uint64_t number)
 {
 	unsigned under_way = s->state == ZN_SENDER_TALKING; /* letters that stay where they are */
 	struct zn_letter *letter;
@@ -77,7 +77,7 @@ void zn_sender_push(struct zn_sender *s, struct zn_str text, uint64_t number)
 
 /* ---- what becomes of a request ---- */
 
-static void hang_up(struct zn_sender *s)
+static void hang_up(struct zn_destination *s)
 {
 	if (s->fd >= 0)
 		close(s->fd);
@@ -85,13 +85,13 @@ static void hang_up(struct zn_sender *s)
 	s->kept = false;
 }
 
-static void rest(struct zn_sender *s, enum zn_sender_state state, uint64_t due_ns)
+static void rest(struct zn_destination *s, enum zn_destination_state state, uint64_t due_ns)
 {
 	s->state = state;
 	s->due_ns = due_ns;
 }
 
-static void fail(struct zn_sender *s, const char *why, uint64_t now_ns)
+static void fail(struct zn_destination *s, const char *why, uint64_t now_ns)
 {
 	uint32_t random = 0;
 
@@ -99,7 +99,7 @@ static void fail(struct zn_sender *s, const char *why, uint64_t now_ns)
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 		random = (uint32_t)now_ns;
 	if (!s->failures)
-		zn_log(ZN_WARN, "courier: %s %s:%u: %s; it is tried again until it works", zn_outbound_label(s->to),
+		zn_log(ZN_WARN, "sender: %s %s:%u: %s; it is tried again until it works", zn_outbound_label(s->to),
 			s->url.host, s->url.port, why);
 	s->failures++;
 	STORE(s->done->down, 1);
@@ -109,28 +109,28 @@ static void fail(struct zn_sender *s, const char *why, uint64_t now_ns)
 	rest(s, ZN_SENDER_WAITING, now_ns + zn_retry_ms(s->failures, s->reply.retry_after_s, random) * ZN_NS_PER_MS);
 }
 
-static void fail_errno(struct zn_sender *s, int err, uint64_t now_ns)
+static void fail_errno(struct zn_destination *s, int err, uint64_t now_ns)
 {
 	fail(s, strerror(err), now_ns);
 }
 
 /* The first letter is done with. */
-static void settle(struct zn_sender *s, enum zn_sent result)
+static void settle(struct zn_destination *s, enum zn_sent result)
 {
 	ADD(s->done->sent[result], 1);
 	ADD(s->done->dropped, result == ZN_SENT_REFUSED);
 	STORE(s->done->settled, s->queue[0]->number);
 	STORE(s->done->down, 0);
 	if (s->failures)
-		zn_log(ZN_INFO, "courier: %s %s:%u works again", zn_outbound_label(s->to), s->url.host, s->url.port);
+		zn_log(ZN_INFO, "sender: %s %s:%u works again", zn_outbound_label(s->to), s->url.host, s->url.port);
 	s->failures = 0;
 	drop(s, 0);
 }
 
-static void refuse(struct zn_sender *s, uint64_t now_ns)
+static void refuse(struct zn_destination *s, uint64_t now_ns)
 {
 	if (!s->said_ns || now_ns - s->said_ns >= SAY_S * ZN_NS_PER_S) {
-		zn_log(ZN_WARN, "courier: %s %s:%u: status %d: what was sent is dropped, and counted",
+		zn_log(ZN_WARN, "sender: %s %s:%u: status %d: what was sent is dropped, and counted",
 			zn_outbound_label(s->to), s->url.host, s->url.port, s->reply.status);
 		s->said_ns = now_ns;
 	}
@@ -138,7 +138,7 @@ static void refuse(struct zn_sender *s, uint64_t now_ns)
 }
 
 /* By the status alone, whatever became of the body after it. */
-static void conclude(struct zn_sender *s, uint64_t now_ns)
+static void conclude(struct zn_destination *s, uint64_t now_ns)
 {
 	int status = s->reply.status;
 	char why[32];
@@ -161,10 +161,10 @@ static void conclude(struct zn_sender *s, uint64_t now_ns)
 
 /* ---- request and answer ---- */
 
-static void look_up(struct zn_sender *s, uint64_t now_ns);
+static void look_up(struct zn_destination *s, uint64_t now_ns);
 
 /* A connection that was kept may have been closed just as it was used again: that is no failure. */
-static void broken(struct zn_sender *s, const char *why, uint64_t now_ns)
+static void broken(struct zn_destination *s, const char *why, uint64_t now_ns)
 {
 	if (s->reply.status) {
 		conclude(s, now_ns);
@@ -176,7 +176,7 @@ static void broken(struct zn_sender *s, const char *why, uint64_t now_ns)
 	}
 }
 
-static void talk(struct zn_sender *s, uint64_t now_ns)
+static void talk(struct zn_destination *s, uint64_t now_ns)
 {
 	struct zn_out o = {.at = s->head, .cap = sizeof(s->head)};
 	const struct zn_post post = {.url = &s->url,
@@ -194,7 +194,7 @@ static void talk(struct zn_sender *s, uint64_t now_ns)
 }
 
 /* What is left of the request, as far as it goes. */
-static int send_some(struct zn_sender *s)
+static int send_some(struct zn_destination *s)
 {
 	size_t head = s->at < s->head_len ? s->head_len - s->at : 0, body = s->at + head - s->head_len;
 	struct iovec part[] = {{s->head + s->at, head}, {s->queue[0]->text + body, s->queue[0]->len - body}};
@@ -207,7 +207,7 @@ static int send_some(struct zn_sender *s)
 	return 0;
 }
 
-static void hear(struct zn_sender *s, uint64_t now_ns)
+static void hear(struct zn_destination *s, uint64_t now_ns)
 {
 	char text[CHUNK_BYTES];
 	ssize_t n = recv(s->fd, text, sizeof(text), MSG_DONTWAIT);
@@ -226,7 +226,7 @@ static void hear(struct zn_sender *s, uint64_t now_ns)
 }
 
 /* An answer may come before all is sent, and then be followed by a reset: it is read first. */
-static void on_talking(struct zn_sender *s, short ready, uint64_t now_ns)
+static void on_talking(struct zn_destination *s, short ready, uint64_t now_ns)
 {
 	int err;
 
@@ -256,7 +256,7 @@ static int begin_connect(const struct zn_peer *p)
 }
 
 /* To the next address that does not fail at once; err: of the one before. */
-static void connect_next(struct zn_sender *s, int err, uint64_t now_ns)
+static void connect_next(struct zn_destination *s, int err, uint64_t now_ns)
 {
 	hang_up(s);
 	while (s->peer_at < s->peer_count) {
@@ -270,7 +270,7 @@ static void connect_next(struct zn_sender *s, int err, uint64_t now_ns)
 	fail_errno(s, err, now_ns);
 }
 
-static void on_connecting(struct zn_sender *s, short ready, uint64_t now_ns)
+static void on_connecting(struct zn_destination *s, short ready, uint64_t now_ns)
 {
 	socklen_t len = sizeof(int);
 	int err = 0;
@@ -301,7 +301,7 @@ static struct zn_str read_text(const char *path, char *to, size_t cap)
 }
 
 /* Asks the server at hand, of the servers in turn as often as resolv.conf says, for both kinds of addresses. */
-static int ask(struct zn_sender *s)
+static int ask(struct zn_destination *s)
 {
 	const struct zn_peer *server = &s->resolver.server[s->server_at % s->resolver.server_count];
 	int fd = socket(server->address.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -321,7 +321,7 @@ static int ask(struct zn_sender *s)
 }
 
 /* The next server that can be sent to. */
-static void ask_on(struct zn_sender *s, uint64_t now_ns)
+static void ask_on(struct zn_destination *s, uint64_t now_ns)
 {
 	unsigned most = s->resolver.server_count * s->resolver.attempts;
 
@@ -334,7 +334,7 @@ static void ask_on(struct zn_sender *s, uint64_t now_ns)
 		fail(s, "no name server answers", now_ns);
 }
 
-static bool make_questions(struct zn_sender *s, const char *name)
+static bool make_questions(struct zn_destination *s, const char *name)
 {
 	static const enum zn_dns_type types[] = {ZN_DNS_A, ZN_DNS_AAAA};
 	uint16_t id = 0;
@@ -347,7 +347,7 @@ static bool make_questions(struct zn_sender *s, const char *name)
 }
 
 /* The next name that can be asked for. */
-static void next_name(struct zn_sender *s, uint64_t now_ns)
+static void next_name(struct zn_destination *s, uint64_t now_ns)
 {
 	char name[ZN_HOST_MAX];
 
@@ -360,7 +360,7 @@ static void next_name(struct zn_sender *s, uint64_t now_ns)
 	fail(s, "there is no host of this name", now_ns);
 }
 
-static void look_up(struct zn_sender *s, uint64_t now_ns)
+static void look_up(struct zn_destination *s, uint64_t now_ns)
 {
 	static char text[FILE_BYTES];
 
@@ -380,7 +380,7 @@ static void look_up(struct zn_sender *s, uint64_t now_ns)
 }
 
 /* Both kinds were answered, or no more is waited for. */
-static void answered(struct zn_sender *s, uint64_t now_ns)
+static void answered(struct zn_destination *s, uint64_t now_ns)
 {
 	if (s->peer_count) {
 		connect_next(s, 0, now_ns);
@@ -392,7 +392,7 @@ static void answered(struct zn_sender *s, uint64_t now_ns)
 	}
 }
 
-static void take_answer(struct zn_sender *s, const uint8_t *at, size_t len)
+static void take_answer(struct zn_destination *s, const uint8_t *at, size_t len)
 {
 	for (int i = 0; i < 2; i++) {
 		const struct zn_dns_wanted want = {.question = s->question[i],
@@ -410,7 +410,7 @@ static void take_answer(struct zn_sender *s, const uint8_t *at, size_t len)
 	}
 }
 
-static void on_asking(struct zn_sender *s, short ready, uint64_t now_ns)
+static void on_asking(struct zn_destination *s, short ready, uint64_t now_ns)
 {
 	uint8_t text[DNS_BYTES];
 	ssize_t n = recv(s->fd, text, sizeof(text), MSG_DONTWAIT);
@@ -429,7 +429,7 @@ static void on_asking(struct zn_sender *s, short ready, uint64_t now_ns)
 /* ---- the whole ---- */
 
 /* What comes on a connection that is at rest is its end, or nothing that was asked for. */
-static void on_idle(struct zn_sender *s, short ready, uint64_t now_ns)
+static void on_idle(struct zn_destination *s, short ready, uint64_t now_ns)
 {
 	(void)ready;
 	(void)now_ns;
@@ -437,7 +437,7 @@ static void on_idle(struct zn_sender *s, short ready, uint64_t now_ns)
 	rest(s, ZN_SENDER_IDLE, UINT64_MAX);
 }
 
-static void late(struct zn_sender *s, uint64_t now_ns)
+static void late(struct zn_destination *s, uint64_t now_ns)
 {
 	switch (s->state) {
 	case ZN_SENDER_ASKING:
@@ -457,9 +457,9 @@ static void late(struct zn_sender *s, uint64_t now_ns)
 	}
 }
 
-void zn_sender_step(struct zn_sender *s, short ready, uint64_t now_ns)
+void zn_destination_step(struct zn_destination *s, short ready, uint64_t now_ns)
 {
-	static void (*const on[])(struct zn_sender *, short, uint64_t) = {
+	static void (*const on[])(struct zn_destination *, short, uint64_t) = {
 		[ZN_SENDER_IDLE] = on_idle,
 		[ZN_SENDER_ASKING] = on_asking,
 		[ZN_SENDER_CONNECTING] = on_connecting,
@@ -478,7 +478,7 @@ void zn_sender_step(struct zn_sender *s, short ready, uint64_t now_ns)
 		look_up(s, now_ns);
 }
 
-struct pollfd zn_sender_poll(const struct zn_sender *s)
+struct pollfd zn_destination_poll(const struct zn_destination *s)
 {
 	bool sending = s->state == ZN_SENDER_TALKING && s->at < s->head_len + s->queue[0]->len;
 
@@ -488,12 +488,12 @@ struct pollfd zn_sender_poll(const struct zn_sender *s)
 								   : POLLIN)};
 }
 
-bool zn_sender_busy(const struct zn_sender *s)
+bool zn_destination_busy(const struct zn_destination *s)
 {
 	return s->count && s->state != ZN_SENDER_WAITING;
 }
 
-static void make_target(struct zn_sender *s)
+static void make_target(struct zn_destination *s)
 {
 	const char *own = s->url.target[0] ? s->url.target : kinds[s->to].path;
 	size_t len = strlen(own);
@@ -505,19 +505,19 @@ static void make_target(struct zn_sender *s)
 	snprintf(s->target, sizeof(s->target), "%.*s%s", (int)len, own, kinds[s->to].fixed);
 }
 
-void zn_sender_init(struct zn_sender *s, enum zn_outbound to, const struct zn_url *url, struct zn_letter *letters,
-	struct zn_sender_done *done)
+void zn_destination_init(struct zn_destination *s, enum zn_outbound to, const struct zn_url *url,
+	struct zn_letter *letters, struct zn_destination_done *done)
 {
-	*s = (struct zn_sender){.to = to, .url = *url, .done = done, .fd = -1, .due_ns = UINT64_MAX};
+	*s = (struct zn_destination){.to = to, .url = *url, .done = done, .fd = -1, .due_ns = UINT64_MAX};
 	s->hosts = "/etc/hosts";
 	s->resolv_conf = "/etc/resolv.conf";
-	s->depth = zn_sender_depth(to);
+	s->depth = zn_destination_depth(to);
 	for (unsigned i = 0; i < s->depth; i++)
 		s->queue[i] = &letters[i];
 	make_target(s);
 }
 
-void zn_sender_close(struct zn_sender *s)
+void zn_destination_close(struct zn_destination *s)
 {
 	hang_up(s);
 }

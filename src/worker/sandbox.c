@@ -96,14 +96,14 @@ static const int allowed[] = {
 #endif
 };
 
-/* What the scribe uses, besides openat() to make a file that was not there. */
-static const int scribe_allowed[] = {
+/* What the writer uses, besides openat() to make a file that was not there. */
+static const int writer_allowed[] = {
 	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_close, SYS_fsync, SYS_unlinkat, SYS_renameat,
 	SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
 };
 
-/* What the courier uses, besides openat() to read and socket(). */
-static const int courier_allowed[] = {
+/* What the sender uses, besides openat() to read and socket(). */
+static const int sender_allowed[] = {
 	SYS_connect, SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_getsockopt, SYS_setsockopt, SYS_ppoll, SYS_read, SYS_write,
 	SYS_close, SYS_getrandom, SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall,
 	SYS_exit_group,
@@ -139,7 +139,7 @@ static const uint32_t connecting[] = {MSG_FASTOPEN};
 
 static uint32_t own_pid[1];
 
-/* The scribe makes new files alone. */
+/* The writer makes new files alone. */
 static const uint32_t making[] = {O_CREAT | O_EXCL};
 
 /* A Unix socket would lead to whatever listens on this node. */
@@ -175,8 +175,8 @@ static const struct check checks[] = {
 	CHECK_OF(SYS_open, 1, NO_BIT_OF, writing),
 #endif
 };
-static const struct check scribe_checks[] = {CHECK_OF(SYS_openat, 2, ALL_BITS_OF, making)};
-static const struct check courier_checks[] = {
+static const struct check writer_checks[] = {CHECK_OF(SYS_openat, 2, ALL_BITS_OF, making)};
+static const struct check sender_checks[] = {
 	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
 	CHECK_OF(SYS_socket, 0, ONE_OF, domains),
 #ifdef __x86_64__
@@ -460,7 +460,7 @@ static int begin_child(const struct confinement *c)
 	return 0;
 }
 
-int zn_secure_scribe(const int *folder, size_t count)
+int zn_secure_writer(const int *folder, size_t count)
 {
 	int err = begin_child(&(struct confinement){.folder = folder,
 		.count = count,
@@ -469,17 +469,17 @@ int zn_secure_scribe(const int *folder, size_t count)
 
 	if (err)
 		return err;
-	build(scribe_checks, ZN_LEN(scribe_checks), scribe_allowed, ZN_LEN(scribe_allowed));
+	build(writer_checks, ZN_LEN(writer_checks), writer_allowed, ZN_LEN(writer_allowed));
 	return install(0);
 }
 
-int zn_secure_courier(const int *folder, size_t count)
+int zn_secure_sender(const int *folder, size_t count)
 {
 	int err = begin_child(&(struct confinement){
 		.folder = folder, .count = count, .access = LANDLOCK_ACCESS_FS_READ_FILE, .network = true});
 
 	if (err)
 		return err;
-	build(courier_checks, ZN_LEN(courier_checks), courier_allowed, ZN_LEN(courier_allowed));
+	build(sender_checks, ZN_LEN(sender_checks), sender_allowed, ZN_LEN(sender_allowed));
 	return install(0);
 }

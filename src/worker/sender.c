@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, and on this node to
- * NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits for a network. What the courier may do is little: it is nobody,
+ * NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits for a network. What the sender may do is little: it is nobody,
  * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
  * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
  *
@@ -22,7 +22,7 @@
 
 #include "zernel.h"
 
-#define START_MS    10000 /* for the courier to say that it is there */
+#define START_MS    10000 /* for the sender to say that it is there */
 #define FAREWELL_MS 2000  /* for what waits to be sent at the end */
 #define NOBODY      65534
 #define TO_RAS      ZN_TO_COUNT /* of a message: it is a question, no letter */
@@ -35,18 +35,18 @@ struct message {
 };
 #define HEAD_BYTES offsetof(struct message, text)
 
-/* ---- the courier ---- */
+/* ---- the sender ---- */
 
-struct courier {
+struct sender {
 	struct zn_child child;
 	bool alone; /* the daemon has gone */
 	unsigned count;
-	struct zn_sender sender[ZN_SENDERS_MAX];
+	struct zn_destination sender[ZN_SENDERS_MAX];
 	struct zn_inquiry inquiry;
 	struct message message;
 };
 
-static void take_question(struct courier *c, size_t bytes)
+static void take_question(struct sender *c, size_t bytes)
 {
 	struct zn_inquiry_ask ask;
 
@@ -56,7 +56,7 @@ static void take_question(struct courier *c, size_t bytes)
 	zn_inquiry_begin(&c->inquiry, &ask, c->message.number, zn_now_ns());
 }
 
-static void take(struct courier *c, size_t bytes)
+static void take(struct sender *c, size_t bytes)
 {
 	const struct message *m = &c->message;
 
@@ -66,11 +66,11 @@ static void take(struct courier *c, size_t bytes)
 		return;
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->sender[i].to == m->to)
-			zn_sender_push(&c->sender[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
+			zn_destination_push(&c->sender[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
 }
 
 /* All that is there. */
-static void receive(struct courier *c)
+static void receive(struct sender *c)
 {
 	size_t bytes;
 
@@ -79,7 +79,7 @@ static void receive(struct courier *c)
 		take(c, bytes);
 }
 
-static int wait_ms(const struct courier *c, uint64_t end_ns, uint64_t now_ns)
+static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
 {
 	uint64_t due_ns = c->inquiry.due_ns < end_ns ? c->inquiry.due_ns : end_ns;
 
@@ -91,12 +91,12 @@ static int wait_ms(const struct courier *c, uint64_t end_ns, uint64_t now_ns)
 	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / ZN_NS_PER_MS) + 1;
 }
 
-static void turn(struct courier *c, uint64_t end_ns)
+static void turn(struct sender *c, uint64_t end_ns)
 {
 	struct pollfd all[ZN_SENDERS_MAX + 2], *question = &all[c->count + 1];
 
 	for (unsigned i = 0; i < c->count; i++)
-		all[i] = zn_sender_poll(&c->sender[i]);
+		all[i] = zn_destination_poll(&c->sender[i]);
 	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->child.fd, .events = POLLIN};
 	*question = zn_inquiry_poll(&c->inquiry);
 	if (poll(all, c->count + 2, wait_ms(c, end_ns, zn_now_ns())) < 0)
@@ -105,19 +105,19 @@ static void turn(struct courier *c, uint64_t end_ns)
 	if (all[c->count].revents)
 		receive(c);
 	for (unsigned i = 0; i < c->count; i++)
-		zn_sender_step(&c->sender[i], all[i].revents, zn_now_ns());
+		zn_destination_step(&c->sender[i], all[i].revents, zn_now_ns());
 }
 
-static bool busy(const struct courier *c)
+static bool busy(const struct sender *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		if (zn_sender_busy(&c->sender[i]))
+		if (zn_destination_busy(&c->sender[i]))
 			return true;
 	return false;
 }
 
 /* Until the daemon has gone; then what waits is sent as far as that goes without delay. */
-static void serve(struct courier *c)
+static void serve(struct sender *c)
 {
 	uint64_t end_ns;
 
@@ -141,7 +141,7 @@ static bool next_url(const char **list, struct zn_url *to)
 struct start {
 	const struct zn_options *options;
 	char token[ZN_TOKEN_MAX + 1];
-	struct zn_sender_done *done;
+	struct zn_destination_done *done;
 	struct zn_inquiry_done *inquiry; /* NULL: nobody is asked */
 };
 
@@ -154,18 +154,18 @@ static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
 }
 
 /* The memory of letters becomes resident as far as it is used. */
-static bool add_senders(struct courier *c, const struct start *s, enum zn_outbound to)
+static bool add_senders(struct sender *c, const struct start *s, enum zn_outbound to)
 {
 	const char *list = urls_of(s->options, to);
 	struct zn_url url;
 
 	while (c->count < ZN_SENDERS_MAX && next_url(&list, &url)) {
-		void *letters = mmap(NULL, zn_sender_depth(to) * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
+		void *letters = mmap(NULL, zn_destination_depth(to) * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (letters == MAP_FAILED)
 			return false;
-		zn_sender_init(&c->sender[c->count], to, &url, letters, &s->done[c->count]);
+		zn_destination_init(&c->sender[c->count], to, &url, letters, &s->done[c->count]);
 		memcpy(c->sender[c->count].token, s->token, sizeof(s->token));
 		c->count++;
 	}
@@ -199,16 +199,16 @@ static int give_up(int socket)
 {
 	int folder[2], err;
 
-	zn_child_become("zernel: courier", socket);
+	zn_child_become("zernel: sender", socket);
 	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	folder[1] = open_resolv_folder();
 	err = be_nobody();
-	return err ? err : zn_secure_courier(folder, ZN_LEN(folder));
+	return err ? err : zn_secure_sender(folder, ZN_LEN(folder));
 }
 
 static void run(const struct start *s, const struct zn_child *child)
 {
-	struct courier *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sender *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int err = c == MAP_FAILED ? -ENOMEM : 0;
 
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && !err; to++)
@@ -226,8 +226,8 @@ static void run(const struct start *s, const struct zn_child *child)
 
 /* ---- the daemon's side ---- */
 
-/* What the courier says of its start. */
-static int start(struct zn_courier *c, const struct start *s)
+/* What the sender says of its start. */
+static int start(struct zn_sender *c, const struct start *s)
 {
 	int err = zn_child_open(&c->child);
 
@@ -263,7 +263,7 @@ static unsigned count_urls(const char *list)
 	return n;
 }
 
-#define DONE_BYTES (ZN_SENDERS_MAX * sizeof(struct zn_sender_done))
+#define DONE_BYTES (ZN_SENDERS_MAX * sizeof(struct zn_destination_done))
 
 /* What both processes see: what became of letters, and of a question behind that. */
 #define SHARED_BYTES (DONE_BYTES + sizeof(struct zn_inquiry_done))
@@ -275,24 +275,24 @@ static int share(struct start *s)
 
 	if (memory == MAP_FAILED)
 		return -errno;
-	s->done = (struct zn_sender_done *)memory;
+	s->done = (struct zn_destination_done *)memory;
 	if (s->options->ras && !s->options->simulate)
 		s->inquiry = (struct zn_inquiry_done *)(memory + DONE_BYTES);
 	return 0;
 }
 
-bool zn_courier_wanted(const struct zn_options *o)
+bool zn_sender_wanted(const struct zn_options *o)
 {
 	return o->alertmanager[0] || o->webhook[0] || o->otlp[0];
 }
 
-int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[ZN_TEXT_MAX])
+int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX])
 {
 	struct start s = {.options = o};
 	unsigned any = 0;
 	int err;
 
-	*c = (struct zn_courier){.child.fd = -1};
+	*c = (struct zn_sender){.child.fd = -1};
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
 		any += c->senders[to] = count_urls(urls_of(o, to));
 	if (!any && (!o->ras || o->simulate))
@@ -310,22 +310,22 @@ int zn_courier_open(struct zn_courier *c, const struct zn_options *o, char why[Z
 }
 
 /* It cannot be started again: that needs rights that the daemon gave up. */
-static void mourn(struct zn_courier *c)
+static void mourn(struct zn_sender *c)
 {
 	int status = 0;
 
 	zn_child_hang_up(&c->child);
 	if (waitpid(c->child.pid, &status, WNOHANG) == c->child.pid && WIFSIGNALED(status))
-		zn_log(ZN_ERROR, "courier: killed by signal %d; nothing is sent any more until zerneld is restarted",
+		zn_log(ZN_ERROR, "sender: killed by signal %d; nothing is sent any more until zerneld is restarted",
 			WTERMSIG(status));
 	else
-		zn_log(ZN_ERROR, "courier: it has ended; nothing is sent any more until zerneld is restarted");
+		zn_log(ZN_ERROR, "sender: it has ended; nothing is sent any more until zerneld is restarted");
 }
 
 /* Adds up what the destinations of a kind did; d: the first of them. */
-static void add_up(struct zn_sender_done *sum, const struct zn_sender_done *d, unsigned count)
+static void add_up(struct zn_destination_done *sum, const struct zn_destination_done *d, unsigned count)
 {
-	*sum = (struct zn_sender_done){.settled = UINT64_MAX};
+	*sum = (struct zn_destination_done){.settled = UINT64_MAX};
 	for (unsigned i = 0; i < count; i++, d++) {
 		uint64_t settled = __atomic_load_n(&d->settled, __ATOMIC_RELAXED);
 
@@ -338,10 +338,10 @@ static void add_up(struct zn_sender_done *sum, const struct zn_sender_done *d, u
 	}
 }
 
-/* The courier says nothing: what can be read is its end. */
-void zn_courier_tick(struct zn_courier *c)
+/* The sender says nothing: what can be read is its end. */
+void zn_sender_tick(struct zn_sender *c)
 {
-	const struct zn_sender_done *d = c->done;
+	const struct zn_destination_done *d = c->done;
 
 	if (c->child.fd >= 0 && recv(c->child.fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
 		mourn(c);
@@ -349,7 +349,7 @@ void zn_courier_tick(struct zn_courier *c)
 		add_up(&c->sum[to], d, c->senders[to]);
 }
 
-static bool hand_over(struct zn_courier *c, uint32_t to, uint64_t number, struct zn_str text)
+static bool hand_over(struct zn_sender *c, uint32_t to, uint64_t number, struct zn_str text)
 {
 	struct {
 		uint32_t to, pad;
@@ -366,7 +366,7 @@ static bool hand_over(struct zn_courier *c, uint32_t to, uint64_t number, struct
 	return !err;
 }
 
-uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str text)
+uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str text)
 {
 	if (!c->senders[to])
 		return 0;
@@ -376,7 +376,7 @@ uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_st
 	return 0;
 }
 
-uint64_t zn_courier_ask(struct zn_courier *c, const struct zn_inquiry_ask *ask)
+uint64_t zn_sender_ask(struct zn_sender *c, const struct zn_inquiry_ask *ask)
 {
 	struct zn_str text = {(const char *)ask, sizeof(*ask)};
 
@@ -385,8 +385,8 @@ uint64_t zn_courier_ask(struct zn_courier *c, const struct zn_inquiry_ask *ask)
 	return ++c->inquiry_number;
 }
 
-/* The courier's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */
-void zn_courier_close(struct zn_courier *c)
+/* The sender's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */
+void zn_sender_close(struct zn_sender *c)
 {
 	if (c->child.pid > 0 && c->child.fd >= 0) {
 		shutdown(c->child.fd, SHUT_WR);
@@ -396,5 +396,5 @@ void zn_courier_close(struct zn_courier *c)
 	zn_child_close(&c->child);
 	if (c->done)
 		munmap((void *)c->done, SHARED_BYTES);
-	*c = (struct zn_courier){.child.fd = -1};
+	*c = (struct zn_sender){.child.fd = -1};
 }

@@ -8,7 +8,7 @@
  * not there. What has been handed over is written even if the daemon ends or is killed; then the socket's end says so,
  * and no signal does.
  *
- * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each scribe has a
+ * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each writer has a
  * temporary name of its own instead, on whatever node it runs, and several of them share a folder.
  */
 #include <dirent.h>
@@ -28,22 +28,22 @@
 #define TEXT_MAX    (256 << 10) /* of one file */
 #define PATIENCE_MS 5000        /* for the folders to answer at the start, and for the rest to be written at the end */
 #define NEW_FILE    ".new"      /* begins a temporary name: no other one begins with a dot */
-#define LEFT_S      3600        /* a temporary file that old is of a scribe that was killed */
+#define LEFT_S      3600        /* a temporary file that old is of a writer that was killed */
 #define SWEEP_MS    500         /* for looking for such files, in a folder that may be large and slow */
 
 enum verb { WRITE, REMOVE };
 
 struct message {
-	uint32_t shelf, verb;
+	uint32_t directory, verb;
 	char name[ZN_NAME_BYTES];
 	char text[TEXT_MAX];
 };
 #define HEAD_BYTES offsetof(struct message, text)
 
-/* What both processes see; the scribe alone writes. */
+/* What both processes see; the writer alone writes. */
 struct shared {
-	struct zn_scribe_done done;
-	int32_t state[ZN_SHELF_COUNT]; /* -errno: the folder cannot be written to */
+	struct zn_writer_done done;
+	int32_t state[ZN_DIRECTORY_COUNT]; /* -errno: the folder cannot be written to */
 };
 
 static bool is_name(const char *name)
@@ -59,15 +59,15 @@ static bool is_name(const char *name)
 	return true;
 }
 
-/* ---- the scribe ---- */
+/* ---- the writer ---- */
 
-struct scribe {
+struct writer {
 	struct shared *shared;
 	struct zn_child child;
-	int folder[ZN_SHELF_COUNT];       /* below 0: none */
-	const char *path[ZN_SHELF_COUNT]; /* NULL: none */
-	bool failing[ZN_SHELF_COUNT];     /* the last file could not be written */
-	char temporary[32];               /* what a file is called until it is whole */
+	int folder[ZN_DIRECTORY_COUNT];       /* below 0: none */
+	const char *path[ZN_DIRECTORY_COUNT]; /* NULL: none */
+	bool failing[ZN_DIRECTORY_COUNT];     /* the last file could not be written */
+	char temporary[32];                   /* what a file is called until it is whole */
 	struct message message;
 };
 
@@ -107,7 +107,7 @@ static int write_new(int folder, const char *name, const char *text, size_t len)
 	return err;
 }
 
-static int write_file(const struct scribe *s, int folder, const char *name, size_t len)
+static int write_file(const struct writer *s, int folder, const char *name, size_t len)
 {
 	int err = write_new(folder, s->temporary, s->message.text, len);
 
@@ -119,44 +119,45 @@ static int write_file(const struct scribe *s, int folder, const char *name, size
 }
 
 /* One line when it begins to fail, one when it works again. */
-static void note(struct scribe *s, enum zn_shelf shelf, const char *what, const char *name, int err)
+static void note(struct writer *s, enum zn_directory directory, const char *what, const char *name, int err)
 {
-	if (err && !s->failing[shelf])
-		zn_log(ZN_WARN, "scribe: cannot %s %s/%s: %s; such files are lost, and counted, until it works again",
-			what, s->path[shelf], name, strerror(-err));
-	else if (!err && s->failing[shelf])
-		zn_log(ZN_INFO, "scribe: files are written to %s again", s->path[shelf]);
-	s->failing[shelf] = err;
+	if (err && !s->failing[directory])
+		zn_log(ZN_WARN, "writer: cannot %s %s/%s: %s; such files are lost, and counted, until it works again",
+			what, s->path[directory], name, strerror(-err));
+	else if (!err && s->failing[directory])
+		zn_log(ZN_INFO, "writer: files are written to %s again", s->path[directory]);
+	s->failing[directory] = err;
 	if (err)
 		add(&s->shared->done.failed);
 }
 
-static void do_write(struct scribe *s, size_t len)
+static void do_write(struct writer *s, size_t len)
 {
 	const struct message *m = &s->message;
-	int err = write_file(s, s->folder[m->shelf], m->name, len);
+	int err = write_file(s, s->folder[m->directory], m->name, len);
 
-	note(s, m->shelf, "write", m->name, err);
+	note(s, m->directory, "write", m->name, err);
 	if (!err)
 		add(&s->shared->done.written);
 }
 
 /* One that is not there is removed. */
-static void do_remove(struct scribe *s)
+static void do_remove(struct writer *s)
 {
 	const struct message *m = &s->message;
-	int err = unlinkat(s->folder[m->shelf], m->name, 0) && errno != ENOENT ? -errno : 0;
+	int err = unlinkat(s->folder[m->directory], m->name, 0) && errno != ENOENT ? -errno : 0;
 
-	note(s, m->shelf, "remove", m->name, err);
+	note(s, m->directory, "remove", m->name, err);
 	if (!err)
 		add(&s->shared->done.removed);
 }
 
-static void take(struct scribe *s, size_t bytes)
+static void take(struct writer *s, size_t bytes)
 {
 	const struct message *m = &s->message;
 
-	if (bytes < HEAD_BYTES || m->shelf >= ZN_SHELF_COUNT || s->folder[m->shelf] < 0 || !is_name(m->name))
+	if (bytes < HEAD_BYTES || m->directory >= ZN_DIRECTORY_COUNT || s->folder[m->directory] < 0 ||
+		!is_name(m->name))
 		return;
 	if (m->verb == REMOVE)
 		do_remove(s);
@@ -165,7 +166,7 @@ static void take(struct scribe *s, size_t bytes)
 }
 
 /* Until the daemon has gone and all is read. */
-static void serve(struct scribe *s)
+static void serve(struct writer *s)
 {
 	size_t bytes;
 	bool there = true;
@@ -202,7 +203,7 @@ static void warn_if_open(int folder, const char *path)
 	if (fstat(folder, &st))
 		return;
 	if ((st.st_uid != 0 && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
-		zn_log(ZN_WARN, "scribe: %s can be written to by others, who may forge what lies there", path);
+		zn_log(ZN_WARN, "writer: %s can be written to by others, who may forge what lies there", path);
 }
 
 /* The descriptor, or -errno. */
@@ -227,7 +228,7 @@ static bool is_left(int folder, const char *name, time_t now)
 		S_ISREG(st.st_mode) && st.st_mtim.tv_sec + LEFT_S < now;
 }
 
-/* Removes what scribes left that were killed while they wrote, as far as that is found in time. */
+/* Removes what writers left that were killed while they wrote, as far as that is found in time. */
 static void sweep(int folder)
 {
 	uint64_t end_ns = zn_now_ns() + SWEEP_MS * ZN_NS_PER_MS;
@@ -246,7 +247,7 @@ static void sweep(int folder)
 }
 
 /* Process numbers are not enough: other nodes may share the folder. */
-static void choose_temporary(struct scribe *s)
+static void choose_temporary(struct writer *s)
 {
 	uint64_t number;
 
@@ -256,7 +257,7 @@ static void choose_temporary(struct scribe *s)
 }
 
 /* Whatever the folder's mode and its file system look like: a file tells. */
-static int try_folder(const struct scribe *s, int folder)
+static int try_folder(const struct writer *s, int folder)
 {
 	int err;
 
@@ -268,19 +269,19 @@ static int try_folder(const struct scribe *s, int folder)
 	return err;
 }
 
-static void run(struct scribe *s)
+static void run(struct writer *s)
 {
 	int err;
 
-	zn_child_become("zerneld: scribe", s->child.fd);
+	zn_child_become("zerneld: writer", s->child.fd);
 	umask(0);
 	choose_temporary(s);
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++) {
 		s->folder[i] = s->path[i] ? open_folder(s->path[i]) : -EBADF;
 		sweep(s->folder[i]);
 	}
-	err = zn_secure_scribe(s->folder, ZN_SHELF_COUNT);
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+	err = zn_secure_writer(s->folder, ZN_DIRECTORY_COUNT);
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
 	if (send(s->child.fd, "", 1, MSG_NOSIGNAL) == 1)
 		serve(s);
@@ -289,33 +290,33 @@ static void run(struct scribe *s)
 
 /* ---- the daemon's side ---- */
 
-/* The scribe has tried its folders. If one does not answer in time, it may do so later. */
-static void await(struct zn_scribe *s, const struct shared *shared)
+/* The writer has tried its folders. If one does not answer in time, it may do so later. */
+static void await(struct zn_writer *s, const struct shared *shared)
 {
 	bool answered = zn_child_wait(s->child.fd, PATIENCE_MS) && recv(s->child.fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
 
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++) {
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++) {
 		int err = answered ? shared->state[i] : 0;
 
 		s->available[i] = s->wanted[i] && !err;
 		s->refused[i] = s->wanted[i] ? err : 0;
 	}
 	if (!answered)
-		zn_log(ZN_WARN, "scribe: its folders do not answer; what is written may come late, or not at all");
+		zn_log(ZN_WARN, "writer: its folders do not answer; what is written may come late, or not at all");
 }
 
-static void child(struct shared *shared, const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
+static void child(struct shared *shared, const struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT])
 {
-	static struct scribe scribe;
+	static struct writer writer;
 
-	scribe.shared = shared;
-	scribe.child = s->child;
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
-		scribe.path[i] = s->wanted[i] ? dir[i] : NULL;
-	run(&scribe);
+	writer.shared = shared;
+	writer.child = s->child;
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
+		writer.path[i] = s->wanted[i] ? dir[i] : NULL;
+	run(&writer);
 }
 
-static int start(struct zn_scribe *s, struct shared *shared, const char *const dir[ZN_SHELF_COUNT])
+static int start(struct zn_writer *s, struct shared *shared, const char *const dir[ZN_DIRECTORY_COUNT])
 {
 	int err = zn_child_open(&s->child);
 
@@ -328,14 +329,14 @@ static int start(struct zn_scribe *s, struct shared *shared, const char *const d
 	return 0;
 }
 
-int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], char why[ZN_TEXT_MAX])
+int zn_writer_open(struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT], char why[ZN_TEXT_MAX])
 {
 	struct shared *shared;
 	bool any = false;
 	int err;
 
-	*s = (struct zn_scribe){.child.fd = -1};
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+	*s = (struct zn_writer){.child.fd = -1};
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		any |= s->wanted[i] = dir[i] && *dir[i];
 	if (!any)
 		return 0;
@@ -346,42 +347,43 @@ int zn_scribe_open(struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT], c
 	snprintf(why, ZN_TEXT_MAX, "cannot start the process that writes files: %s", strerror(-err));
 	if (shared != MAP_FAILED)
 		munmap(shared, sizeof(*shared));
-	*s = (struct zn_scribe){.child.fd = -1};
+	*s = (struct zn_writer){.child.fd = -1};
 	return err;
 }
 
-void zn_scribe_warn(const struct zn_scribe *s, const char *const dir[ZN_SHELF_COUNT])
+void zn_writer_warn(const struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT])
 {
-	for (enum zn_shelf i = 0; i < ZN_SHELF_COUNT; i++)
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		if (s->refused[i])
-			zn_log(ZN_WARN, "scribe: cannot write to %s: %s; nothing is kept there", dir[i],
+			zn_log(ZN_WARN, "writer: cannot write to %s: %s; nothing is kept there", dir[i],
 				strerror(-s->refused[i]));
 }
 
 /* It cannot be started again: that needs rights that the daemon gave up. */
-static void mourn(struct zn_scribe *s, int err)
+static void mourn(struct zn_writer *s, int err)
 {
 	int status = 0;
 
 	zn_child_hang_up(&s->child);
 	memset(s->available, 0, sizeof(s->available));
 	if (waitpid(s->child.pid, &status, WNOHANG) == s->child.pid && WIFSIGNALED(status))
-		zn_log(ZN_ERROR, "scribe: killed by signal %d; reports and records of jobs are lost from here on",
+		zn_log(ZN_ERROR, "writer: killed by signal %d; reports and records of jobs are lost from here on",
 			WTERMSIG(status));
 	else
-		zn_log(ZN_ERROR, "scribe: %s; reports and records of jobs are lost from here on", strerror(-err));
+		zn_log(ZN_ERROR, "writer: %s; reports and records of jobs are lost from here on", strerror(-err));
 }
 
-static bool send_message(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
+static bool send_message(
+	struct zn_writer *s, enum zn_directory directory, enum verb verb, const char *name, struct zn_str text)
 {
 	struct {
-		uint32_t shelf, verb;
+		uint32_t directory, verb;
 		char name[ZN_NAME_BYTES];
-	} head = {.shelf = shelf, .verb = verb};
+	} head = {.directory = directory, .verb = verb};
 	int err;
 
 	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
-	if (!s->available[shelf] || !is_name(name) || text.len > TEXT_MAX)
+	if (!s->available[directory] || !is_name(name) || text.len > TEXT_MAX)
 		return false;
 	strcpy(head.name, name);
 	err = zn_child_put(&s->child, &head, sizeof(head), text);
@@ -390,36 +392,37 @@ static bool send_message(struct zn_scribe *s, enum zn_shelf shelf, enum verb ver
 	return !err;
 }
 
-static bool hand_over(struct zn_scribe *s, enum zn_shelf shelf, enum verb verb, const char *name, struct zn_str text)
+static bool hand_over(
+	struct zn_writer *s, enum zn_directory directory, enum verb verb, const char *name, struct zn_str text)
 {
-	bool sent = send_message(s, shelf, verb, name, text);
+	bool sent = send_message(s, directory, verb, name, text);
 
-	s->lost += !sent && s->wanted[shelf];
+	s->lost += !sent && s->wanted[directory];
 	return sent;
 }
 
-bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text)
+bool zn_writer_write(struct zn_writer *s, enum zn_directory directory, const char *name, struct zn_str text)
 {
-	return hand_over(s, shelf, WRITE, name, text);
+	return hand_over(s, directory, WRITE, name, text);
 }
 
-bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name)
+bool zn_writer_remove(struct zn_writer *s, enum zn_directory directory, const char *name)
 {
-	return hand_over(s, shelf, REMOVE, name, (struct zn_str){"", 0});
+	return hand_over(s, directory, REMOVE, name, (struct zn_str){"", 0});
 }
 
-/* The scribe's end of the socket closes when it ends. */
-void zn_scribe_close(struct zn_scribe *s)
+/* The writer's end of the socket closes when it ends. */
+void zn_writer_close(struct zn_writer *s)
 {
 	if (s->child.pid > 0 && s->child.fd >= 0) {
 		shutdown(s->child.fd, SHUT_WR);
 		if (zn_child_wait(s->child.fd, PATIENCE_MS))
 			waitpid(s->child.pid, NULL, 0);
 		else
-			zn_log(ZN_WARN, "scribe: the disk is slow; it goes on writing after the daemon has ended");
+			zn_log(ZN_WARN, "writer: the disk is slow; it goes on writing after the daemon has ended");
 	}
 	zn_child_close(&s->child);
 	if (s->done)
 		munmap((void *)s->done, sizeof(struct shared));
-	*s = (struct zn_scribe){.child.fd = -1};
+	*s = (struct zn_writer){.child.fd = -1};
 }

@@ -427,8 +427,8 @@ def live():
         file.write(f"zernel 1 end\nid=hand\ntime={int(time.time() * 1000)}\n")
     equal(report_of("hand.json")["uid"], NOBODY, "its report")
     wait_until(lambda: spool() == ["left-folder"], "what was left is taken, and the record has gone")
-    daemon.expect = [r"spool: left-folder: ", r"scribe: cannot remove .*/left-folder"]
-    wait_until(lambda: any("cannot remove" in line for line in daemon.lines()), "the scribe's complaint")
+    daemon.expect = [r"spool: left-folder: ", r"writer: cannot remove .*/left-folder"]
+    wait_until(lambda: any("cannot remove" in line for line in daemon.lines()), "the writer's complaint")
     os.rmdir(place("run/jobs.d/left-folder"))
 
 

@@ -126,14 +126,14 @@ class Memory:
         self.actor.do("ok(cuda.cuMemFree_v2(most))")
 
 
-def courier_of(daemon):
+def sender_of(daemon):
     """The process id of the one that makes connections."""
     with open(f"/proc/{daemon.pid}/task/{daemon.pid}/children") as file:
         for pid in file.read().split():
             with open(f"/proc/{pid}/comm") as name:
-                if "courier" in name.read():
+                if "sender" in name.read():
                     return int(pid)
-    raise AssertionError("no courier")
+    raise AssertionError("no sender")
 
 
 def resident(pid):
@@ -155,7 +155,7 @@ def receivers_are_told_of_an_alert_and_of_its_end():
     os.chmod(f"{folder()}/token", 0o600)
     daemon = Daemon("--push-interval-ms", "100", "--alertmanager", f"{am},{slow.url}/prefix,{dead}", "--webhook", f"{hook.url}/a?b=c",
                     "--notify-repeat-ms", "1000", "--outbound-token-file", f"{folder()}/token",
-                    expect=["alert gpu_oom_warning", "courier: alertmanager .*Connection refused", "courier: alertmanager .*status 500"])
+                    expect=["alert gpu_oom_warning", "sender: alertmanager .*Connection refused", "sender: alertmanager .*status 500"])
     memory = Memory(daemon)
     equal(hook.requests, [], "messages before anything fires")
     memory.fill()
@@ -207,17 +207,17 @@ def bad_receivers_harm_nobody():
     bad = [Receiver(kind) for kind in (silent, garbage, endless, cut)]
     daemon = Daemon("--push-interval-ms", "100", "--alertmanager", ",".join(r.url for r in bad), "--webhook", hook.url,
                     "--notify-repeat-ms", "1000",
-                    expect=["alert gpu_oom_warning", "courier: alertmanager .*its answer is not HTTP"])
+                    expect=["alert gpu_oom_warning", "sender: alertmanager .*its answer is not HTTP"])
     daemon.expect += ["no answer in time"]
     memory = Memory(daemon)
     memory.fill()
     wait_until(lambda: hook.requests, "a message to the webhook", 40)
-    courier = courier_of(daemon)
-    before = resident(daemon.pid), resident(courier)
+    sender = sender_of(daemon)
+    before = resident(daemon.pid), resident(sender)
     daemon.ticked(75)
     wait_until(lambda: min(len(r.requests) for r in bad[1:]) >= 3, "every receiver was tried often")
     wait_until(lambda: any("no answer in time" in line for line in daemon.lines()), "the silent one is given up")
-    after = resident(daemon.pid), resident(courier)
+    after = resident(daemon.pid), resident(sender)
     check(after[0] < before[0] + 2048 and after[1] < before[1] + 1024, f"memory in KiB: {before}, then {after}")
     memory.free()
     wait_until(lambda: len(hook.requests) == 2, "the end in the webhook")
@@ -228,7 +228,7 @@ def bad_receivers_harm_nobody():
 def what_is_refused_is_dropped_and_counted():
     hook = Receiver(redirecting)
     daemon = Daemon("--push-interval-ms", "100", "--webhook", hook.url,
-                    expect=["alert gpu_oom_warning", "courier: webhook .*status 302"])
+                    expect=["alert gpu_oom_warning", "sender: webhook .*status 302"])
     memory = Memory(daemon)
     memory.fill()
     wait_until(lambda: sent(daemon, "webhook")["refused"] == 1, "a refusal", 40)
@@ -245,7 +245,7 @@ def metrics_are_pushed_by_otlp():
     nothing but its own time."""
     receiver = Receiver(failing_at_first)
     daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", receiver.url, "--otlp-interval-ms", "1000",
-                    expect=["courier: otlp .*status 500"])
+                    expect=["sender: otlp .*status 500"])
     wait_until(lambda: sent(daemon, "otlp")["ok"] >= 5, "exports", 40)
     check(all(h.startswith("POST /v1/metrics HTTP/1.1\r\n") for h in receiver.heads), "the path")
     check("\r\nContent-Type: application/x-protobuf\r\n" in receiver.heads[0], "the type")
@@ -260,24 +260,24 @@ def metrics_are_pushed_by_otlp():
 def exports_that_nobody_takes_are_dropped_and_counted():
     receiver = Receiver(silent)
     daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", receiver.url, "--otlp-interval-ms", "1000",
-                    "--webhook", f"http://127.0.0.1:{free_port()}", expect=["courier: otlp .*no answer in time"])
-    courier = courier_of(daemon)
+                    "--webhook", f"http://127.0.0.1:{free_port()}", expect=["sender: otlp .*no answer in time"])
+    sender = sender_of(daemon)
     wait_until(lambda: daemon.metrics().one("zernel_lost_total", what="otlp"), "a loss", 180)
     check(daemon.metrics().one("zernel_outbound_queue", to="otlp") <= 32, "the queue")
-    check(resident(courier) < 16384, "the courier's memory")
+    check(resident(sender) < 16384, "the sender's memory")
     equal([o["to"] for o in daemon.json("/health")["outbound"] if o["state"] == "down"], ["otlp"], "what is down")
 
 
 @test
-def the_daemon_outlives_the_courier():
+def the_daemon_outlives_the_sender():
     hook = Receiver(good)
-    daemon = Daemon("--simulate", "--push-interval-ms", "100", "--webhook", hook.url, expect=["courier: killed by signal 9"])
-    courier = courier_of(daemon)
-    with open(f"/proc/{courier}/status") as file:
+    daemon = Daemon("--simulate", "--push-interval-ms", "100", "--webhook", hook.url, expect=["sender: killed by signal 9"])
+    sender = sender_of(daemon)
+    with open(f"/proc/{sender}/status") as file:
         status = dict(re.findall(r"(?m)^(\w+):\s*(.*)$", file.read()))
     equal((status["Uid"].split("\t"), int(status["CapPrm"], 16), status["Seccomp"]), (["65534"] * 4, 0, "2"), "what it may do")
     equal(daemon.metrics().one("zernel_outbound_down", to="webhook"), 0, "destinations that are down")
-    os.kill(courier, signal.SIGKILL)
+    os.kill(sender, signal.SIGKILL)
     wait_until(lambda: daemon.metrics().one("zernel_outbound_down", to="webhook") == 1, "that it has ended")
     equal(daemon.metrics().one("zernel_outbound_queue", to="webhook"), None, "a queue that nobody has")
     equal([o["state"] for o in daemon.json("/health")["outbound"]], ["ended"], "/health")
@@ -287,13 +287,13 @@ def the_daemon_outlives_the_courier():
 @test
 def the_courier_ends_with_the_daemon():
     daemon = Daemon("--simulate", "--webhook", "http://127.0.0.1:1")
-    courier = courier_of(daemon)
+    sender = sender_of(daemon)
     daemon.kill()
-    wait_until(lambda: not os.path.exists(f"/proc/{courier}"), "the end of the courier")
+    wait_until(lambda: not os.path.exists(f"/proc/{sender}"), "the end of the sender")
     daemon = Daemon("--simulate", "--webhook", "http://127.0.0.1:1")
-    courier = courier_of(daemon)
+    sender = sender_of(daemon)
     daemon.end()
-    check(not os.path.exists(f"/proc/{courier}"), "it has ended before the daemon")
+    check(not os.path.exists(f"/proc/{sender}"), "it has ended before the daemon")
 
 
 if __name__ == "__main__":

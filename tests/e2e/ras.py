@@ -285,7 +285,7 @@ def ras_off():
     equal((service.asked, entry(daemon)["ras"]), ([], None), "nobody is asked")
     equal(daemon.metrics().all(REQUESTS), {}, "and nothing counted")
     names = subprocess.run(["ps", "-o", "comm=", "--ppid", str(daemon.pid)], text=True, capture_output=True).stdout
-    check("courier" not in names, names)
+    check("sender" not in names, names)
     pair.go_on()
 
 

@@ -32,13 +32,13 @@ def reports():
     return os.listdir(place("reports"))
 
 
-def scribe_of(daemon):
+def writer_of(daemon):
     """Its process."""
     with open(f"/proc/{daemon.pid}/task/{daemon.pid}/children") as file:
         pids = file.read().split()
     equal(len(pids), 1, "children of the daemon")
     with open(f"/proc/{pids[0]}/comm") as file:
-        equal(file.read(), "zerneld: scribe\n", "its name")
+        equal(file.read(), "zerneld: writer\n", "its name")
     return int(pids[0])
 
 
@@ -74,20 +74,20 @@ def each_job_leaves_one_report():
     names = run_jobs()
     all_whole(names)
     equal(daemon.metrics().one("zernel_lost_total", what="report"), 0, "reports lost")
-    scribe = scribe_of(daemon)
+    writer = writer_of(daemon)
     daemon.end()
-    wait_until(lambda: gone(scribe), "the end of the process that writes")
+    wait_until(lambda: gone(writer), "the end of the process that writes")
     equal([n for n in reports() if n.startswith(".")], [], "nothing half written")
 
 
 @test
 def a_daemon_that_is_killed_loses_no_report():
     daemon = simulated()
-    scribe = scribe_of(daemon)
+    writer = writer_of(daemon)
     names = run_jobs()
     daemon.kill()
     all_whole(names)
-    wait_until(lambda: gone(scribe), "the end of the process that writes")
+    wait_until(lambda: gone(writer), "the end of the process that writes")
 
 
 @test
@@ -101,11 +101,11 @@ def a_daemon_that_ends_loses_no_report():
 
 @test
 def what_writes_is_killed():
-    daemon = simulated(expect=["scribe: killed by signal 9; reports and records of jobs are lost"])
+    daemon = simulated(expect=["writer: killed by signal 9; reports and records of jobs are lost"])
     run_jobs(3)
-    scribe = scribe_of(daemon)
-    os.kill(scribe, signal.SIGKILL)
-    wait_until(lambda: gone(scribe), "its end")
+    writer = writer_of(daemon)
+    os.kill(writer, signal.SIGKILL)
+    wait_until(lambda: gone(writer), "its end")
     run_jobs(7)
     check(daemon.metrics().one("zernel_lost_total", what="report") >= 7, "lost reports are counted")
     equal(daemon.json("/health")["status"], "ok", "the daemon goes on")
@@ -114,11 +114,11 @@ def what_writes_is_killed():
 @test
 def signals_of_a_terminal_do_not_stop_it():
     daemon = simulated()
-    scribe = scribe_of(daemon)
+    writer = writer_of(daemon)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        os.kill(scribe, number)
+        os.kill(writer, number)
     all_whole(run_jobs(11))
-    check(not gone(scribe), "it goes on")
+    check(not gone(writer), "it goes on")
 
 
 @test
@@ -126,7 +126,7 @@ def a_folder_that_cannot_be_made():
     with open(place("file"), "w"):
         pass
     daemon = simulated("--report-dir", place("file/reports"),
-                       expect=["scribe: cannot write to .*/file/reports: Not a directory; nothing is kept there"])
+                       expect=["writer: cannot write to .*/file/reports: Not a directory; nothing is kept there"])
     run_jobs(5)
     equal(daemon.metrics().one("zernel_lost_total", what="report"), 5, "reports lost")
     answer = ask(f"{HEAD}report\nid=80004\njson=1\n")
@@ -137,7 +137,7 @@ def a_folder_that_cannot_be_made():
 def a_folder_that_others_may_write_to():
     os.mkdir(place("reports"))
     os.chmod(place("reports"), 0o777)
-    simulated(expect=["scribe: .*/reports can be written to by others"])
+    simulated(expect=["writer: .*/reports can be written to by others"])
     all_whole(run_jobs(2))
 
 

@@ -233,7 +233,7 @@ def counts(daemon):
 @test
 def a_receiver_that_was_killed_gets_what_waited():
     receiver = Receiver()
-    daemon = pushing(receiver, expect=["courier: otlp "])
+    daemon = pushing(receiver, expect=["sender: otlp "])
     wait_until(lambda: len(receiver.exports()) >= 3, "exports", PATIENCE)
     receiver.process.kill()
     killed = time.time() * 1000
@@ -261,7 +261,7 @@ def nobody_takes(daemon, harm):
 def a_daemon_ends_whatever_its_receiver_does():
     receiver = Receiver()
     for harm in (None, signal.SIGSTOP, signal.SIGKILL):
-        daemon = pushing(receiver, expect=["courier: otlp "] if harm == signal.SIGKILL else [])
+        daemon = pushing(receiver, expect=["sender: otlp "] if harm == signal.SIGKILL else [])
         wait_until(lambda: counts(daemon)["ok"] >= 1, "an export", PATIENCE)
         if harm:
             receiver.process.process.send_signal(harm)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * suspicion_test.c: whom the daemon asks about a job that hangs, and how often; who must not be asked, by lists of sockets as
- * the kernel writes them; whose turn it is; and what is said of an answer. The courier is this test.
+ * the kernel writes them; whose turn it is; and what is said of an answer. The sender is this test.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -25,13 +25,13 @@ static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_suspicions s;
 static struct zn_inquiry_done done;
-static struct zn_courier courier = {.inquiry = &done};
+static struct zn_sender sender = {.inquiry = &done};
 static char root[] = "/tmp/zernel-suspicion-XXXXXX";
 static const char *environment; /* NCCL_RAS_ADDR of all processes; NULL: not known yet */
 static struct zn_inquiry_ask asked;
 static unsigned questions;
 
-static uint64_t send_question(struct zn_courier *c, const struct zn_inquiry_ask *ask)
+static uint64_t send_question(struct zn_sender *c, const struct zn_inquiry_ask *ask)
 {
 	(void)c;
 	asked = *ask;
@@ -86,11 +86,11 @@ static void begin(void)
 	CHECK_EQ(zn_plain_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	agg.facts = facts;
-	courier.child.fd = 0;
+	sender.child.fd = 0;
 	memset(&done, 0, sizeof(done));
 	questions = 0;
 	environment = "";
-	zn_suspicion_init(&s, &agg, &courier, root);
+	zn_suspicion_init(&s, &agg, &sender, root);
 	s.send = send_question;
 	write_file("net/tcp", TABLE LINE(LOOPBACK, "0A", "1000"));
 	write_file("net/tcp6", TABLE);
@@ -246,7 +246,7 @@ T(a_courier_that_says_nothing)
 	begin();
 	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
 	tick(p, 0);
-	courier.child.fd = -1;
+	sender.child.fd = -1;
 	CHECK_EQ(tick(p, 1)->outcome, ZN_INQUIRY_NO_ANSWER);
 	answer(12345);
 	begin();

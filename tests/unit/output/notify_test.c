@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* notify_test.c: what receivers are told as alerts come and go, with a courier that takes letters or does not. */
+/* notify_test.c: what receivers are told as alerts come and go, with a sender that takes letters or does not. */
 #include "zernel.h"
 #include "t.h"
 
 static struct zn_options options = {.notify_repeat_ms = 60000, .simulate = true};
 static struct zn_alerts alerts;
 static struct zn_view view = {.options = &options, .alerts = &alerts, .node = "node7"};
-static struct zn_courier courier;
+static struct zn_sender sender;
 static struct zn_notify n;
 static uint64_t wall_ms, now_ns;
 static bool takes;
@@ -34,7 +34,7 @@ uint64_t zn_wall_ms(void)
 	return wall_ms;
 }
 
-uint64_t zn_courier_send(struct zn_courier *c, enum zn_outbound to, struct zn_str letter)
+uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str letter)
 {
 	if (!takes)
 		return 0;
@@ -51,12 +51,12 @@ static const struct zn_rule rule = {
 static void begin(void)
 {
 	alerts.count = 0;
-	courier = (struct zn_courier){.child.fd = 0, .senders = {1, 1, 0}};
+	sender = (struct zn_sender){.child.fd = 0, .senders = {1, 1, 0}};
 	memset(letters, 0, sizeof(letters));
 	wall_ms = 1711800000123;
 	now_ns = 1000 * ZN_NS_PER_S;
 	takes = true;
-	zn_notify_init(&n, &view, &courier, 9091);
+	zn_notify_init(&n, &view, &sender, 9091);
 }
 
 static uint64_t next_id = 1;
@@ -81,7 +81,7 @@ static void tick(void)
 static void settle(void)
 {
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
-		courier.sum[to].settled = courier.number[to];
+		sender.sum[to].settled = sender.number[to];
 }
 
 #define LABELS                                                                                                         \
@@ -137,7 +137,7 @@ T(the_end_is_told_until_it_is_taken)
 	settle();
 	alerts.count = 0;
 	tick();
-	courier.sum[ZN_TO_WEBHOOK].settled = courier.number[ZN_TO_WEBHOOK];
+	sender.sum[ZN_TO_WEBHOOK].settled = sender.number[ZN_TO_WEBHOOK];
 	for (int i = 0; i < 121; i++)
 		tick();
 	CHECK_EQ(letters[ZN_TO_ALERTMANAGER], 4);
@@ -231,10 +231,10 @@ T(pending_ones_are_not_told)
 	CHECK_EQ(n.count, 0);
 }
 
-T(without_a_courier)
+T(without_a_sender)
 {
 	begin();
-	courier.child.fd = -1;
+	sender.child.fd = -1;
 	fire("0");
 	tick();
 	CHECK_EQ(letters[ZN_TO_WEBHOOK], 0);
@@ -278,7 +278,7 @@ int main(void)
 	RUN(a_label_of_any_bytes);
 	RUN(as_many_as_there_can_be);
 	RUN(pending_ones_are_not_told);
-	RUN(without_a_courier);
+	RUN(without_a_sender);
 	check_dates();
 	return t_end();
 }

@@ -21,7 +21,7 @@ static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_probe probe;
 static struct zn_flows flows;
-static struct zn_scribe scribe;
+static struct zn_writer writer;
 static struct zn_options options;
 static struct zn_view view;
 static struct zn_message message;
@@ -70,7 +70,7 @@ static void start(void)
 	zn_plain_close(&plain);
 	memset(&alerts, 0, sizeof(alerts));
 	memset(&probe, 0, sizeof(probe));
-	memset(&scribe, 0, sizeof(scribe));
+	memset(&writer, 0, sizeof(writer));
 	memset(&message, 0, sizeof(message));
 	clock_ns = 1000 * ZN_NS_PER_S;
 	if (zn_plain_open(&plain))
@@ -87,7 +87,7 @@ static void start(void)
 		.alerts = &alerts,
 		.jobs = &jobs,
 		.probe = &probe,
-		.scribe = &scribe,
+		.writer = &writer,
 		.node = "node7",
 		.start_ns = clock_ns,
 		.start_wall_ms = zn_wall_ms()};
@@ -230,7 +230,7 @@ static struct zn_job *busy_job(void)
 		(struct zn_step){"0123456789abcdef", job->start_ns + 7000000, job->start_ns + 1234567890, 50 * MIB};
 	row->mem_peak_bytes = 77 * MIB;
 	plain.arena.shared->lost[ZN_LOST_ALLOC] += 23;
-	scribe.lost = 2;
+	writer.lost = 2;
 	job->alert[0] = (struct zn_job_alert){"gpu_oom_warning", "1", zn_wall_ms(), 5};
 	job->alert_count = 1;
 	return job;

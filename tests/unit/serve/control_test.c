@@ -2,7 +2,7 @@
 /*
  * control_test.c: the control socket and the spool (control.c, spool.c) with real sockets and files, on one thread: the loop
  * runs until nothing moves, so that nothing depends on timing. Time limits are tested by saying that it is later. The table
- * of jobs, reports and the scribe are made up here, and say what they were asked for. Run by root, it connects as another
+ * of jobs, reports and the writer are made up here, and say what they were asked for. Run by root, it connects as another
  * user too.
  */
 #include <dirent.h>
@@ -34,10 +34,10 @@ static struct zn_loop loop = {.fd = -1};
 static struct zn_options options;
 static struct zn_jobs jobs;
 static struct zn_agg agg;
-static struct zn_scribe scribe = {.child.fd = -1};
+static struct zn_writer writer = {.child.fd = -1};
 static struct zn_annotations annotations;
 static struct zn_view view = {
-	.options = &options, .jobs = &jobs, .agg = &agg, .scribe = &scribe, .annotations = &annotations};
+	.options = &options, .jobs = &jobs, .agg = &agg, .writer = &writer, .annotations = &annotations};
 static struct zn_control *c;
 static struct zn_annotator annotator;  /* who asked last */
 static char annotated[ZN_VALUE_BYTES]; /* and what was said */
@@ -154,11 +154,11 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 	return 0;
 }
 
-int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX])
+int zn_jobs_dewriter(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX])
 {
 	struct zn_job *job = zn_jobs_find(j, m->value[ZN_KEY_ID], ZN_UNKNOWN);
 
-	note("describe %s as %u\n", m->value[ZN_KEY_ID], uid);
+	note("dewriter %s as %u\n", m->value[ZN_KEY_ID], uid);
 	snprintf(why, ZN_TEXT_MAX, "not yours");
 	return job && job->uid == uid ? m->value[ZN_KEY_NAME][0] != 0 : -EPERM;
 }
@@ -204,21 +204,21 @@ void zn_agg_refresh(struct zn_agg *a)
 	(void)a;
 }
 
-bool zn_scribe_write(struct zn_scribe *s, enum zn_shelf shelf, const char *name, struct zn_str text)
+bool zn_writer_write(struct zn_writer *s, enum zn_directory directory, const char *name, struct zn_str text)
 {
 	const char *uptime = memmem(text.at, text.len, "uptime=", 7);
 
 	(void)s;
-	note("write %d %s: %.*s", shelf, name, (int)(uptime ? (size_t)(uptime - text.at) : text.len), text.at);
+	note("write %d %s: %.*s", directory, name, (int)(uptime ? (size_t)(uptime - text.at) : text.len), text.at);
 	return true;
 }
 
-bool zn_scribe_remove(struct zn_scribe *s, enum zn_shelf shelf, const char *name)
+bool zn_writer_remove(struct zn_writer *s, enum zn_directory directory, const char *name)
 {
 	char path[ZN_TEXT_MAX];
 
 	(void)s;
-	note("remove %d %s\n", shelf, name);
+	note("remove %d %s\n", directory, name);
 	snprintf(path, sizeof(path), "%s/run/jobs.d/%s", folder, name);
 	return !unlink(path);
 }
@@ -301,7 +301,7 @@ static void fresh(void)
 	mkdir(at("reports"), 0755);
 	options.simulate = true;
 	snprintf(options.report_dir, sizeof(options.report_dir), "%s", at("reports"));
-	scribe.available[ZN_SHELF_SPOOL] = true;
+	writer.available[ZN_DIRECTORY_SPOOL] = true;
 	up();
 }
 
@@ -501,14 +501,14 @@ T(many_jobs_are_cut)
 static const struct {
 	const char *name, *text, *answer, *said;
 } nobodys[] = {
-	{"nobody starts", H "start\nid=7\n", "error: not yours\n", "describe 7 as 65534\n"},
+	{"nobody starts", H "start\nid=7\n", "error: not yours\n", "dewriter 7 as 65534\n"},
 	{"nobody ends", H "end\nid=1000\n", "error: only root may end a job\n", ""},
 	{"nobody ends its own", H "end\nid=65534\n", "error: only root may end a job\n", ""},
 	{"nobody adds labels to its own", H "start\nid=65534\nname=x\n",
 		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}",
-		"describe 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n" IS_BOOT},
+		"dewriter 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n" IS_BOOT},
 	{"nobody says nothing new of its own", H "start\nid=65534\n",
-		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}", "describe 65534 as 65534\n"},
+		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}", "dewriter 65534 as 65534\n"},
 	{"nobody lists", H "list\n",
 		"ok\n{\"jobs\":[{\"job_id\":\"1000\",\"restart\":0,\"state\":\"running\"},"
 		"{\"job_id\":\"65534\",\"secret\":\"\"},{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}]}",
@@ -959,7 +959,7 @@ T(what_is_left_while_it_runs)
 	zn_control_tick(c, zn_now_ns());
 	CHECK_STR(said, "start 7 by 3\nremove 1 left-1\n");
 	zn_control_tick(c, zn_now_ns());
-	scribe.available[ZN_SHELF_SPOOL] = false; /* nobody could remove it */
+	writer.available[ZN_DIRECTORY_SPOOL] = false; /* nobody could remove it */
 	write_text("run/jobs.d/left-2", H "start\nid=9\ntime=2\n");
 	zn_control_tick(c, zn_now_ns());
 	CHECK_STR(said, "start 7 by 3\nremove 1 left-1\n");
@@ -1079,12 +1079,12 @@ T(records)
 	fresh();
 	add_job(3, "70", 1000, ZN_JOB_RUNNING);
 	jobs.job[3].restart = 2;
-	zn_spool_record(&scribe, &jobs.job[3]);
-	zn_spool_forget(&scribe, &jobs.job[3]);
+	zn_spool_record(&writer, &jobs.job[3]);
+	zn_spool_forget(&writer, &jobs.job[3]);
 	CHECK_STR(said, "write 1 job-70_2: zernel 1 start\nid=70\ntime=1234\n" IS_BOOT "remove 1 job-70_2\n");
 	said[0] = '\0';
 	jobs.job[3].about = (struct zn_message){0}; /* known by its control group alone */
-	zn_spool_record(&scribe, &jobs.job[3]);
+	zn_spool_record(&writer, &jobs.job[3]);
 	zn_spool_record(NULL, &jobs.job[3]);
 	zn_spool_forget(NULL, &jobs.job[3]);
 	CHECK_STR(said, "");

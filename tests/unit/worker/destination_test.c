@@ -20,12 +20,12 @@
 #define STATUS(n) "HTTP/1.1 " n " X\r\nContent-Length: 0\r\n\r\n"
 
 static struct zn_letter letters[ZN_LETTERS_MAX];
-static struct zn_sender_done done;
-static struct zn_sender s;
+static struct zn_destination_done done;
+static struct zn_destination s;
 static uint64_t now;
 static int listener = -1, peer = -1;
 static uint16_t port;
-static char files[] = "/tmp/zn_sender_XXXXXX", hosts[64], resolv_conf[64];
+static char files[] = "/tmp/zn_destination_XXXXXX", hosts[64], resolv_conf[64];
 
 static struct zn_str str(const char *text)
 {
@@ -61,7 +61,7 @@ static void begin(enum zn_outbound to, const char *host)
 	struct zn_url url;
 	char text[128];
 
-	zn_sender_close(&s);
+	zn_destination_close(&s);
 	if (peer >= 0)
 		close(peer);
 	if (listener >= 0)
@@ -69,11 +69,11 @@ static void begin(enum zn_outbound to, const char *host)
 	peer = -1;
 	port = 0;
 	listener = listen_here();
-	done = (struct zn_sender_done){0};
+	done = (struct zn_destination_done){0};
 	now = 1000 * S;
 	snprintf(text, sizeof(text), "http://%s:%u/x", host, port);
 	CHECK_EQ(zn_url_read(&url, str(text)), 0);
-	zn_sender_init(&s, to, &url, letters, &done);
+	zn_destination_init(&s, to, &url, letters, &done);
 	s.hosts = hosts;
 	s.resolv_conf = resolv_conf;
 }
@@ -81,10 +81,10 @@ static void begin(enum zn_outbound to, const char *host)
 /* One turn, after whatever is ready within so many milliseconds. False: nothing was. */
 static bool turn(int ms)
 {
-	struct pollfd p = zn_sender_poll(&s);
+	struct pollfd p = zn_destination_poll(&s);
 	int n = p.fd < 0 ? 0 : poll(&p, 1, ms);
 
-	zn_sender_step(&s, n > 0 ? p.revents : 0, now);
+	zn_destination_step(&s, n > 0 ? p.revents : 0, now);
 	return n > 0;
 }
 
@@ -117,7 +117,7 @@ static const char *request(const char *end)
 }
 
 /* Turns until the sender is in that state. */
-static bool reaches(enum zn_sender_state state)
+static bool reaches(enum zn_destination_state state)
 {
 	for (int i = 0; i < PATIENCE && s.state != state; i++)
 		turn(1);
@@ -145,7 +145,7 @@ static void pass_pause(void)
 
 static void push(const char *text, uint64_t number)
 {
-	zn_sender_push(&s, str(text), number);
+	zn_destination_push(&s, str(text), number);
 }
 
 T(a_letter_is_taken)
@@ -549,7 +549,7 @@ int main(void)
 	RUN(a_refusal_before_the_request_was_read);
 	RUN(a_receiver_that_reads_nothing);
 	check_names();
-	zn_sender_close(&s);
+	zn_destination_close(&s);
 	unlink(hosts);
 	unlink(resolv_conf);
 	rmdir(files);

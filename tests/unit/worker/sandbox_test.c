@@ -383,7 +383,7 @@ static const struct {
 	bool root; /* only root may do it without the filter */
 } by_argument[] = {
 	{"bpf: read and write a table", use_table, 0, true},
-	{"bpf: describe a table", describe_table, 0, true},
+	{"bpf: dewriter a table", describe_table, 0, true},
 	{"bpf: make a table", make_table, EPERM, true},
 	{"bpf: make a table, by a wider word", make_table_high, EPERM, true},
 	{"bpf: load a program", load_program, EPERM, true},
@@ -573,45 +573,45 @@ static const struct {
 	int (*call)(int at);
 	int want;
 	bool landlock; /* what keeps it from that */
-} scribe_calls[] = {
-	{"scribe: make a file", make_file, 0, false},
-	{"scribe: rename and remove one", rename_file, 0, false},
-	{"scribe: read a file", read_file, EPERM, false},
-	{"scribe: write to a file that is there", write_existing, EPERM, false},
-	{"scribe: make or cut a file", make_or_cut, EPERM, false},
-	{"scribe: make a folder", make_folder, EPERM, false},
-	{"scribe: a socket", connect_somewhere, EPERM, false},
-	{"scribe: run a program", run_a_program, EPERM, false},
-	{"scribe: change a mode", change_mode, EPERM, false},
-	{"scribe: make a file elsewhere", make_outside, EACCES, true},
-	{"scribe: make a file above the folder", climb_out, EACCES, true},
-	{"scribe: remove a file elsewhere", remove_outside, EACCES, true},
+} writer_calls[] = {
+	{"writer: make a file", make_file, 0, false},
+	{"writer: rename and remove one", rename_file, 0, false},
+	{"writer: read a file", read_file, EPERM, false},
+	{"writer: write to a file that is there", write_existing, EPERM, false},
+	{"writer: make or cut a file", make_or_cut, EPERM, false},
+	{"writer: make a folder", make_folder, EPERM, false},
+	{"writer: a socket", connect_somewhere, EPERM, false},
+	{"writer: run a program", run_a_program, EPERM, false},
+	{"writer: change a mode", change_mode, EPERM, false},
+	{"writer: make a file elsewhere", make_outside, EACCES, true},
+	{"writer: make a file above the folder", climb_out, EACCES, true},
+	{"writer: remove a file elsewhere", remove_outside, EACCES, true},
 };
 
-static int errno_of_scribe(int (*call)(int at))
+static int errno_of_writer(int (*call)(int at))
 {
 	const int at[] = {open(folder, O_RDONLY | O_DIRECTORY), -1};
 
-	return zn_secure_scribe(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
+	return zn_secure_writer(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
 }
 
-static void check_scribe(void)
+static void check_writer(void)
 {
 	bool landlock = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
 	int absent = 0;
 
-	for (size_t i = 0; i < ZN_LEN(scribe_calls); i++) {
+	for (size_t i = 0; i < ZN_LEN(writer_calls); i++) {
 		pid_t child;
 
-		if (scribe_calls[i].landlock && !landlock) {
+		if (writer_calls[i].landlock && !landlock) {
 			absent++;
 			continue;
 		}
-		t_begin(scribe_calls[i].name);
+		t_begin(writer_calls[i].name);
 		child = fork();
 		if (child == 0)
-			leave(errno_of_scribe(scribe_calls[i].call));
-		check_child(child, scribe_calls[i].want);
+			leave(errno_of_writer(writer_calls[i].call));
+		check_child(child, writer_calls[i].want);
 	}
 	if (absent)
 		printf("absent: %d tests need a kernel with Landlock\n", absent);
@@ -685,43 +685,43 @@ static const struct {
 	int (*call)(int at);
 	int want;
 	bool landlock;
-} courier_calls[] = {
-	{"courier: a stream", stream, 0, false},
-	{"courier: datagrams of IPv6", datagram, 0, false},
-	{"courier: a Unix socket", unix_socket, EPERM, false},
-	{"courier: a netlink socket", netlink_socket, EPERM, false},
-	{"courier: bind", bind_port, EPERM, false},
-	{"courier: read a file of its folders", read_here, 0, false},
-	{"courier: write to one", write_existing, EPERM, false},
-	{"courier: make a file", make_here, EPERM, false},
-	{"courier: remove a file", remove_outside, EPERM, false},
-	{"courier: run a program", run_a_program, EPERM, false},
-	{"courier: a signal", find_parent, EPERM, false},
-	{"courier: read a file elsewhere", read_elsewhere, EACCES, true},
-	{"courier: list a folder", list_folder, EACCES, true},
+} sender_calls[] = {
+	{"sender: a stream", stream, 0, false},
+	{"sender: datagrams of IPv6", datagram, 0, false},
+	{"sender: a Unix socket", unix_socket, EPERM, false},
+	{"sender: a netlink socket", netlink_socket, EPERM, false},
+	{"sender: bind", bind_port, EPERM, false},
+	{"sender: read a file of its folders", read_here, 0, false},
+	{"sender: write to one", write_existing, EPERM, false},
+	{"sender: make a file", make_here, EPERM, false},
+	{"sender: remove a file", remove_outside, EPERM, false},
+	{"sender: run a program", run_a_program, EPERM, false},
+	{"sender: a signal", find_parent, EPERM, false},
+	{"sender: read a file elsewhere", read_elsewhere, EACCES, true},
+	{"sender: list a folder", list_folder, EACCES, true},
 };
 
-static int errno_of_courier(int (*call)(int at))
+static int errno_of_sender(int (*call)(int at))
 {
 	const int at[] = {open(folder, O_RDONLY | O_DIRECTORY), -1};
 
-	return zn_secure_courier(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
+	return zn_secure_sender(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
 }
 
-static void check_courier(void)
+static void check_sender(void)
 {
 	bool landlock = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
 
-	for (size_t i = 0; i < ZN_LEN(courier_calls); i++) {
+	for (size_t i = 0; i < ZN_LEN(sender_calls); i++) {
 		pid_t child;
 
-		if (courier_calls[i].landlock && !landlock)
+		if (sender_calls[i].landlock && !landlock)
 			continue;
-		t_begin(courier_calls[i].name);
+		t_begin(sender_calls[i].name);
 		child = fork();
 		if (child == 0)
-			leave(errno_of_courier(courier_calls[i].call));
-		check_child(child, courier_calls[i].want);
+			leave(errno_of_sender(sender_calls[i].call));
+		check_child(child, sender_calls[i].want);
 	}
 }
 
@@ -979,9 +979,9 @@ int main(void)
 	if (!mkdtemp(folder))
 		return 1;
 	close(open("/tmp/zn_secure_victim", NEW, 0600));
-	check_scribe();
+	check_writer();
 	close(openat(open(folder, O_PATH), "victim", NEW, 0644));
-	check_courier();
+	check_sender();
 	check_loop();
 	clean();
 	return t_end();

@@ -25,9 +25,9 @@
 
 #define BIG (256 << 10)
 
-static char base[] = "/tmp/zn_scribe_XXXXXX", folder[96], spool[96], log_path[96];
+static char base[] = "/tmp/zn_writer_XXXXXX", folder[96], spool[96], log_path[96];
 static char text[BIG + 1];
-static struct zn_scribe scribe;
+static struct zn_writer writer;
 static bool mounts; /* disks can be mounted */
 
 static void path_of(char to[256], const char *name)
@@ -109,35 +109,35 @@ static int said(const char *what)
 
 static void start(void)
 {
-	const char *const dir[ZN_SHELF_COUNT] = {folder, spool};
+	const char *const dir[ZN_DIRECTORY_COUNT] = {folder, spool};
 	char why[ZN_TEXT_MAX];
 
 	said_from = lseek(STDERR_FILENO, 0, SEEK_END);
-	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
+	CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
 }
 
 static void start_fresh(void)
 {
 	empty_folder();
 	start();
-	CHECK(scribe.available[ZN_SHELF_REPORTS] && scribe.available[ZN_SHELF_SPOOL]);
+	CHECK(writer.available[ZN_DIRECTORY_REPORTS] && writer.available[ZN_DIRECTORY_SPOOL]);
 }
 
 static bool put(const char *name, size_t len)
 {
-	return zn_scribe_write(&scribe, ZN_SHELF_REPORTS, name, fill(name, len));
+	return zn_writer_write(&writer, ZN_DIRECTORY_REPORTS, name, fill(name, len));
 }
 
 /* Closing forgets the counts. */
-static struct zn_scribe_done done;
+static struct zn_writer_done done;
 static uint64_t lost;
 
 /* Until all that was handed over is done with: a generous limit, in case it never is. */
 static void settle(uint64_t count)
 {
 	for (int i = 0; i < 3000; i++) {
-		done = *scribe.done;
-		lost = scribe.lost;
+		done = *writer.done;
+		lost = writer.lost;
 		if (done.written + done.failed + done.removed >= count)
 			return;
 		usleep(10000);
@@ -160,9 +160,9 @@ T(sizes)
 		CHECK(put(name, size[i]));
 	}
 	CHECK(!put("too-large", BIG + 1));
-	CHECK_EQ(scribe.lost, 1);
+	CHECK_EQ(writer.lost, 1);
 	CHECK(put("size-1", 4711)); /* again, and longer */
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	for (size_t i = 0; i < ZN_LEN(size); i++) {
 		snprintf(name, sizeof(name), "size-%zu", size[i]);
 		CHECK(there(name, size[i] == 1 ? 4711 : size[i]));
@@ -177,14 +177,14 @@ T(folders_are_made)
 {
 	struct stat st;
 	char deep[128], why[ZN_TEXT_MAX];
-	const char *const dir[ZN_SHELF_COUNT] = {deep, NULL};
+	const char *const dir[ZN_DIRECTORY_COUNT] = {deep, NULL};
 
 	snprintf(deep, sizeof(deep), "%s/a/b", folder);
 	empty_folder();
 	umask(027);
-	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
+	CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
 	umask(022);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK(stat(deep, &st) == 0);
 	CHECK_EQ(st.st_mode, S_IFDIR | 0750);
 	deep[strlen(deep) - 2] = '\0';
@@ -201,32 +201,32 @@ T(names)
 
 	start_fresh();
 	for (size_t i = 0; i < ZN_LEN(bad); i++) {
-		before = scribe.lost;
+		before = writer.lost;
 		CHECK(!put(bad[i], 3));
-		CHECK(!zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, bad[i]));
-		CHECK_EQ(scribe.lost, before + 2);
+		CHECK(!zn_writer_remove(&writer, ZN_DIRECTORY_REPORTS, bad[i]));
+		CHECK_EQ(writer.lost, before + 2);
 	}
 	CHECK(put(longest, 3));
 	CHECK(put("A-z_0.9", 3));
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK(there(longest, 3) && there("A-z_0.9", 3));
 	CHECK_EQ(files(folder), 2);
 }
 
-T(shelves)
+T(directories)
 {
 	char path[256];
 
 	start_fresh();
 	CHECK(put("one", 5));
-	CHECK(zn_scribe_write(&scribe, ZN_SHELF_SPOOL, "one", fill("one", 7)));
-	CHECK(zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, "one"));
-	CHECK(zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, "none"));
+	CHECK(zn_writer_write(&writer, ZN_DIRECTORY_SPOOL, "one", fill("one", 7)));
+	CHECK(zn_writer_remove(&writer, ZN_DIRECTORY_REPORTS, "one"));
+	CHECK(zn_writer_remove(&writer, ZN_DIRECTORY_REPORTS, "none"));
 	settle(4);
 	CHECK_EQ(done.written, 2);
 	CHECK_EQ(done.removed, 2);
-	CHECK_EQ(zn_scribe_lost(&scribe), 0);
-	zn_scribe_close(&scribe);
+	CHECK_EQ(zn_writer_lost(&writer), 0);
+	zn_writer_close(&writer);
 	CHECK_EQ(files(folder), 0);
 	snprintf(path, sizeof(path), "%s/one", spool);
 	CHECK_EQ(access(path, R_OK), 0);
@@ -234,34 +234,34 @@ T(shelves)
 
 T(not_wanted)
 {
-	const char *const dir[ZN_SHELF_COUNT] = {"", NULL};
+	const char *const dir[ZN_DIRECTORY_COUNT] = {"", NULL};
 	char why[ZN_TEXT_MAX];
 
-	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
-	CHECK(scribe.child.fd < 0 && scribe.child.pid == 0);
+	CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
+	CHECK(writer.child.fd < 0 && writer.child.pid == 0);
 	CHECK(!put("a", 1));
-	CHECK_EQ(zn_scribe_lost(&scribe), 0);
-	zn_scribe_close(&scribe);
-	zn_scribe_close(&scribe);
-	memset(&scribe, 0, sizeof(scribe));
+	CHECK_EQ(zn_writer_lost(&writer), 0);
+	zn_writer_close(&writer);
+	zn_writer_close(&writer);
+	memset(&writer, 0, sizeof(writer));
 	CHECK(!put("a", 1)); /* one that was never opened, too */
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 }
 
 T(folder_cannot_be_made)
 {
-	const char *const dir[ZN_SHELF_COUNT] = {"/proc/zernel/reports", spool};
+	const char *const dir[ZN_DIRECTORY_COUNT] = {"/proc/zernel/reports", spool};
 	char why[ZN_TEXT_MAX];
 
 	empty_folder();
 	said_from = lseek(STDERR_FILENO, 0, SEEK_END);
-	CHECK_EQ(zn_scribe_open(&scribe, dir, why), 0);
-	zn_scribe_warn(&scribe, dir);
-	CHECK(!scribe.available[ZN_SHELF_REPORTS] && scribe.available[ZN_SHELF_SPOOL]);
+	CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
+	zn_writer_warn(&writer, dir);
+	CHECK(!writer.available[ZN_DIRECTORY_REPORTS] && writer.available[ZN_DIRECTORY_SPOOL]);
 	CHECK(!put("a", 1));
-	CHECK_EQ(scribe.lost, 1);
+	CHECK_EQ(writer.lost, 1);
 	CHECK_EQ(said("/proc/zernel/reports"), 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 }
 
 /* ---- readers that look all the time ---- */
@@ -308,7 +308,7 @@ T(burst)
 		snprintf(name, sizeof(name), "%d.json", i);
 		handed += put(name, 1000 + 61 * (size_t)i);
 	}
-	CHECK_EQ(handed + scribe.lost, 1000);
+	CHECK_EQ(handed + writer.lost, 1000);
 	settle(handed);
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	pthread_join(reader, NULL);
@@ -318,17 +318,17 @@ T(burst)
 	CHECK(handed >= 100);
 	CHECK(looked > 0);
 	CHECK_EQ(torn, 0);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 }
 
-/* A scribe that is stuck holds nobody up: what it cannot take is lost, and counted; the rest is written later. */
+/* A writer that is stuck holds nobody up: what it cannot take is lost, and counted; the rest is written later. */
 T(stuck)
 {
 	uint64_t handed = 0, began;
 	char name[32];
 
 	start_fresh();
-	kill(scribe.child.pid, SIGSTOP);
+	kill(writer.child.pid, SIGSTOP);
 	began = zn_now_ns();
 	for (int i = 0; i < 200; i++) {
 		snprintf(name, sizeof(name), "%d", i);
@@ -336,13 +336,13 @@ T(stuck)
 	}
 	CHECK(zn_now_ns() - began < 5 * ZN_NS_PER_S);
 	CHECK_EQ(handed, (8 << 20) / (BIG + 80)); /* with its length and its name */
-	CHECK_EQ(scribe.lost, 200 - handed);
-	kill(scribe.child.pid, SIGCONT);
+	CHECK_EQ(writer.lost, 200 - handed);
+	kill(writer.child.pid, SIGCONT);
 	settle(handed);
 	CHECK(put("after", 100003));
 	settle(handed + 1);
 	CHECK_EQ(done.written, handed + 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK_EQ(files(folder), handed + 1);
 	CHECK(there("after", 100003));
 	for (uint64_t i = 0; i < handed; i++) {
@@ -378,15 +378,15 @@ T(full_disk)
 	}
 	CHECK(whole >= 1 && whole < 11);
 	CHECK_EQ(done.written, whole);
-	CHECK_EQ(zn_scribe_lost(&scribe), 11 - whole);
+	CHECK_EQ(zn_writer_lost(&writer), 11 - whole);
 	CHECK_EQ(files(folder), whole); /* nothing half written */
 	CHECK_EQ(said("No space left on device"), 1);
-	CHECK(zn_scribe_remove(&scribe, ZN_SHELF_REPORTS, "0"));
+	CHECK(zn_writer_remove(&writer, ZN_DIRECTORY_REPORTS, "0"));
 	CHECK(put("after", 50000));
 	settle(13);
 	CHECK(there("after", 50000));
 	CHECK_EQ(said("files are written to"), 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	umount2(folder, MNT_DETACH);
 }
 
@@ -396,18 +396,18 @@ T(read_only_disk)
 	start();
 	CHECK(put("before", 5));
 	settle(1);
-	/* the scribe holds the folder, which does not keep the disk from being remounted */
+	/* the writer holds the folder, which does not keep the disk from being remounted */
 	CHECK_EQ(mount(NULL, folder, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	CHECK(put("after", 5));
 	settle(2);
 	CHECK_EQ(done.failed, 1);
 	CHECK_EQ(said("Read-only file system"), 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	start();
-	CHECK(!scribe.available[ZN_SHELF_REPORTS]);
-	zn_scribe_warn(&scribe, (const char *[]){folder, spool});
+	CHECK(!writer.available[ZN_DIRECTORY_REPORTS]);
+	zn_writer_warn(&writer, (const char *[]){folder, spool});
 	CHECK_EQ(said("Read-only file system; nothing is kept there"), 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK(there("before", 5));
 	umount2(folder, MNT_DETACH);
 }
@@ -420,7 +420,7 @@ T(folder_removed)
 	settle(2);
 	CHECK_EQ(done.failed, 2);
 	CHECK_EQ(said("No such file or directory"), 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK_EQ(access(folder, F_OK), -1);
 }
 
@@ -444,41 +444,41 @@ T(burst_without_privileges)
 
 	may_administrate_networks(false);
 	start_fresh();
-	kill(scribe.child.pid, SIGSTOP);
+	kill(writer.child.pid, SIGSTOP);
 	for (int i = 0; i < 1009; i++) {
 		snprintf(name, sizeof(name), "%d", i);
 		CHECK(put(name, 8000));
 	}
-	CHECK_EQ(scribe.lost, 0);
-	kill(scribe.child.pid, SIGCONT);
+	CHECK_EQ(writer.lost, 0);
+	kill(writer.child.pid, SIGCONT);
 	settle(1009);
 	CHECK_EQ(done.written, 1009);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK_EQ(files(folder), 1009);
 	may_administrate_networks(true);
 }
 
 /* ---- killed ---- */
 
-T(scribe_killed)
+T(writer_killed)
 {
 	pid_t pid;
 
 	start_fresh();
-	pid = scribe.child.pid;
+	pid = writer.child.pid;
 	kill(pid, SIGKILL);
-	for (int i = 0; i < 1000 && scribe.child.fd >= 0; i++) { /* what it has not read is lost with it */
+	for (int i = 0; i < 1000 && writer.child.fd >= 0; i++) { /* what it has not read is lost with it */
 		put("a", 5);
 		usleep(5000);
 	}
-	CHECK(scribe.child.fd < 0);
-	CHECK(!scribe.available[ZN_SHELF_REPORTS]);
-	lost = scribe.lost;
+	CHECK(writer.child.fd < 0);
+	CHECK(!writer.available[ZN_DIRECTORY_REPORTS]);
+	lost = writer.lost;
 	CHECK(lost >= 1);
 	CHECK(!put("a", 5));
-	CHECK_EQ(scribe.lost, lost + 1);
+	CHECK_EQ(writer.lost, lost + 1);
 	CHECK_EQ(said("lost from here on"), 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK(kill(pid, 0) == -1 || waitpid(pid, NULL, 0) == pid);
 }
 
@@ -509,7 +509,7 @@ T(daemon_killed)
 	if (child == 0)
 		brief_daemon();
 	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-	/* the scribe is ours now; it ends by itself, having written all that it was handed */
+	/* the writer is ours now; it ends by itself, having written all that it was handed */
 	CHECK(waitpid(-1, &status, 0) > 0);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	for (int i = 0; i < LEFT; i++) {
@@ -526,11 +526,11 @@ T(signals_do_not_end_it)
 
 	start_fresh();
 	for (size_t i = 0; i < ZN_LEN(all); i++)
-		CHECK_EQ(kill(scribe.child.pid, all[i]), 0);
+		CHECK_EQ(kill(writer.child.pid, all[i]), 0);
 	CHECK(put("a", 5));
 	settle(1);
 	CHECK_EQ(done.written, 1);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 }
 
 /* Whoever may read the folder may lock it, and what is in it. */
@@ -545,13 +545,13 @@ T(readers_lock_the_folder)
 	settle(1);
 	CHECK_EQ(flock(fd, LOCK_EX), 0);
 	CHECK(put("locked", 7));
-	CHECK(zn_scribe_write(&scribe, ZN_SHELF_SPOOL, "record", fill("record", 7)));
+	CHECK(zn_writer_write(&writer, ZN_DIRECTORY_SPOOL, "record", fill("record", 7)));
 	settle(3);
 	CHECK_EQ(done.written, 3);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	start(); /* the lock stands while it starts, too */
-	CHECK(scribe.available[ZN_SHELF_REPORTS]);
-	zn_scribe_close(&scribe);
+	CHECK(writer.available[ZN_DIRECTORY_REPORTS]);
+	zn_writer_close(&writer);
 	CHECK(there("locked", 7));
 	close(fd);
 }
@@ -568,43 +568,43 @@ static void leave_file(const char *name, time_t age_s)
 	close(fd);
 }
 
-/* Of killed scribes, this version's and the one's before; what may be in use stays, as does what is others'. */
+/* Of killed writers, this version's and the one's before; what may be in use stays, as does what is others'. */
 T(leftovers_go)
 {
 	start_fresh();
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	leave_file(".new", 7200);
 	leave_file(".new.0123456789abcdef", 7200);
 	leave_file(".new.fedcba9876543210", 60);
 	leave_file(".others", 7200);
 	leave_file("4711.json", 7200);
 	start();
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK_EQ(files(folder), 3);
 }
 
 /* Two daemons with one folder: each has a temporary name of its own, and their files are whole. */
 T(two_share_a_folder)
 {
-	struct zn_scribe other;
+	struct zn_writer other;
 	char name[32];
 
 	start_fresh();
-	other = scribe;
+	other = writer;
 	start();
 	for (int i = 0; i < 101; i++) {
 		snprintf(name, sizeof(name), "one-%d", i);
 		CHECK(put(name, 20000));
 		snprintf(name, sizeof(name), "two-%d", i);
-		CHECK(zn_scribe_write(&other, ZN_SHELF_REPORTS, name, fill(name, 20000)));
+		CHECK(zn_writer_write(&other, ZN_DIRECTORY_REPORTS, name, fill(name, 20000)));
 	}
 	settle(101);
 	CHECK_EQ(done.failed, 0);
-	zn_scribe_close(&scribe);
-	scribe = other;
+	zn_writer_close(&writer);
+	writer = other;
 	settle(101);
 	CHECK_EQ(done.failed, 0);
-	zn_scribe_close(&scribe);
+	zn_writer_close(&writer);
 	CHECK_EQ(files(folder), 202);
 	for (int i = 0; i < 202; i++) {
 		snprintf(name, sizeof(name), "%s-%d", i % 2 ? "one" : "two", i / 2);
@@ -620,7 +620,7 @@ static bool status_has(const char *line)
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", scribe.child.pid);
+	snprintf(path, sizeof(path), "/proc/%d/status", writer.child.pid);
 	fd = open(path, O_RDONLY);
 	n = read(fd, all, sizeof(all) - 1);
 	close(fd);
@@ -635,14 +635,14 @@ T(it_may_do_little)
 
 	start_fresh();
 	CHECK(extra >= 0);
-	CHECK(status_has("Name:\tzerneld: scribe\n"));
+	CHECK(status_has("Name:\tzerneld: writer\n"));
 	CHECK(status_has("CapPrm:\t0000000000000000\n"));
 	CHECK(status_has("CapEff:\t0000000000000000\n"));
 	CHECK(status_has("NoNewPrivs:\t1\n"));
 	CHECK(status_has("Seccomp:\t2\n"));
-	snprintf(path, sizeof(path), "/proc/%d/fd", scribe.child.pid);
-	CHECK_EQ(files(path), 3 + 1 + ZN_SHELF_COUNT);
-	zn_scribe_close(&scribe);
+	snprintf(path, sizeof(path), "/proc/%d/fd", writer.child.pid);
+	CHECK_EQ(files(path), 3 + 1 + ZN_DIRECTORY_COUNT);
+	zn_writer_close(&writer);
 	close(extra);
 }
 
@@ -685,7 +685,7 @@ int main(void)
 	RUN(sizes);
 	RUN(folders_are_made);
 	RUN(names);
-	RUN(shelves);
+	RUN(directories);
 	RUN(not_wanted);
 	RUN(folder_cannot_be_made);
 	RUN(burst);
@@ -693,7 +693,7 @@ int main(void)
 	RUN(burst_without_privileges);
 	on_disks();
 	RUN(folder_removed);
-	RUN(scribe_killed);
+	RUN(writer_killed);
 	RUN(daemon_killed);
 	RUN(signals_do_not_end_it);
 	RUN(readers_lock_the_folder);

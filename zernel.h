@@ -115,13 +115,13 @@ static inline struct zn_sizes zn_sizes(__u32 cpus, int sparse)
 
 /* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
 
-#define ZN_SLOT_BITS   4  /* log2 of the slots per power of two */
+#define ZN_BUCKET_BITS 4  /* log2 of the slots per power of two */
 #define ZN_FIRST_POWER 7  /* slot 0 holds everything below 2^7 ns */
 #define ZN_LAST_POWER  37 /* the last slot holds everything from 2^37 ns (137 s) on */
-#define ZN_SLOTS       (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_SLOT_BITS))
+#define ZN_BUCKETS     (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_BUCKET_BITS))
 
 /* The slot of a duration. Shared by both compilers, so that they cannot disagree. */
-static inline __u32 zn_slot(__u64 ns)
+static inline __u32 zn_bucket_of(__u64 ns)
 {
 	__u64 v = ns >> ZN_FIRST_POWER;
 	__u32 power = ZN_FIRST_POWER;
@@ -129,7 +129,7 @@ static inline __u32 zn_slot(__u64 ns)
 	if (v == 0)
 		return 0;
 	if (ns >> ZN_LAST_POWER)
-		return ZN_SLOTS - 1;
+		return ZN_BUCKETS - 1;
 	/* log2 by halving: BPF has no instruction to count leading zeros, and shifts by constants are cheap */
 	if (v >> 16)
 		v >>= 16, power += 16;
@@ -140,19 +140,19 @@ static inline __u32 zn_slot(__u64 ns)
 	if (v >> 2)
 		v >>= 2, power += 2;
 	power += (__u32)(v >> 1);
-	return 1 + ((power - ZN_FIRST_POWER) << ZN_SLOT_BITS) +
-		((__u32)(ns >> (power - ZN_SLOT_BITS)) & ((1 << ZN_SLOT_BITS) - 1));
+	return 1 + ((power - ZN_FIRST_POWER) << ZN_BUCKET_BITS) +
+		((__u32)(ns >> (power - ZN_BUCKET_BITS)) & ((1 << ZN_BUCKET_BITS) - 1));
 }
 
 /* The smallest duration of a slot, in ns: 0 for slot 0. The upper end of slot i is the floor of slot i + 1. */
-static inline __u64 zn_slot_floor(__u32 slot)
+static inline __u64 zn_bucket_floor(__u32 slot)
 {
 	__u32 i = slot - 1;
 
 	if (slot == 0)
 		return 0;
-	return ((1ULL << ZN_SLOT_BITS) + (i & ((1 << ZN_SLOT_BITS) - 1)))
-		<< ((i >> ZN_SLOT_BITS) + ZN_FIRST_POWER - ZN_SLOT_BITS);
+	return ((1ULL << ZN_BUCKET_BITS) + (i & ((1 << ZN_BUCKET_BITS) - 1)))
+		<< ((i >> ZN_BUCKET_BITS) + ZN_FIRST_POWER - ZN_BUCKET_BITS);
 }
 
 /* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing resets it. */
@@ -166,7 +166,7 @@ struct zn_hist {
 	__u32 pad;
 	__u64 spread; /* of reads or writes of files: so many that each group of CPUs has a series of its own */
 	__u64 reserved[23];
-	__u64 slot[ZN_SLOTS];
+	__u64 slot[ZN_BUCKETS];
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
 
@@ -190,17 +190,17 @@ _Static_assert(sizeof(struct zn_coarse_hist) == 1024 &&
 /* The bucket of a duration. */
 static inline __u32 zn_coarse_bucket(__u64 ns)
 {
-	__u32 whole = zn_slot(ns);
+	__u32 whole = zn_bucket_of(ns);
 
-	return whole ? 1 + ((whole - 1) >> (ZN_SLOT_BITS - ZN_COARSE_BITS)) : 0;
+	return whole ? 1 + ((whole - 1) >> (ZN_BUCKET_BITS - ZN_COARSE_BITS)) : 0;
 }
 
 /* The bucket of a whole histogram that has the middle of a coarse bucket. */
 static inline __u32 zn_coarse_middle(__u32 bucket)
 {
 	if (bucket == 0 || bucket == ZN_COARSE_BUCKETS - 1)
-		return bucket ? ZN_SLOTS - 1 : 0;
-	return 1 + ((bucket - 1) << (ZN_SLOT_BITS - ZN_COARSE_BITS)) + 1;
+		return bucket ? ZN_BUCKETS - 1 : 0;
+	return 1 + ((bucket - 1) << (ZN_BUCKET_BITS - ZN_COARSE_BITS)) + 1;
 }
 
 /* ---- 2a. The quota: what one owner may hold of a table that several owners share (quota.c, quota.bpf.h). ---- */
@@ -2320,7 +2320,7 @@ static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
 	h->calls++;
 	h->sum_ns += ns;
-	h->slot[zn_slot(ns)]++;
+	h->slot[zn_bucket_of(ns)]++;
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }
@@ -2349,18 +2349,18 @@ uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the la
  * whole to the bucket that its middle is in (the last slot: its floor): no two slots share one, and no count ever shrinks. */
 #define ZN_SCALE       5
 #define ZN_ZERO_BELOW  128e-9 /* seconds: slot 0 has no middle to speak of, and goes to the bucket of zero */
-#define ZN_BUCKETS_MAX (ZN_SLOTS - 1)
-struct zn_bucket {
+#define ZN_BUCKETS_MAX (ZN_BUCKETS - 1)
+struct zn_exp_bucket {
 	int32_t index;
 	uint64_t count; /* above 0 */
 };
-struct zn_buckets {
+struct zn_exp_buckets {
 	uint64_t count; /* of all, those in zero included, from one pass */
 	uint64_t zero, sum_ns, max_ns;
 	uint32_t used;
-	struct zn_bucket bucket[ZN_BUCKETS_MAX]; /* by index */
+	struct zn_exp_bucket bucket[ZN_BUCKETS_MAX]; /* by index */
 };
-void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to);
+void zn_hist_buckets(const struct zn_hist *h, struct zn_exp_buckets *to);
 
 /* ---- model/aggregate.c (zn_agg_ zn_count_): what follows from the arena: processes, GPUs, rates, totals. ---- */
 

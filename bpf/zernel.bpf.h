@@ -655,11 +655,11 @@ static __always_inline __u64 zn_minus(__u64 a, __u64 b)
 
 static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
 {
-	__u32 slot = zn_slot(ns);
+	__u32 slot = zn_bucket_of(ns);
 
 	ZN_ADD(h->calls, 1);
 	ZN_ADD(h->sum_ns, ns);
-	if (slot < ZN_SLOTS)
+	if (slot < ZN_BUCKETS)
 		ZN_ADD(h->slot[slot], 1);
 	zn_raise(&h->max_ns, ns);
 }

@@ -277,7 +277,7 @@ struct process {
 	uint32_t id; /* zn_proc.id; 0: no process had this row yet */
 	uint64_t before[ZN_BASELINES];
 	uint64_t stalls_before, calls[GROUP_COUNT];
-	uint32_t slots[GROUP_COUNT][ZN_SLOTS]; /* modulo 2^32, as in history.c */
+	uint32_t slots[GROUP_COUNT][ZN_BUCKETS]; /* modulo 2^32, as in history.c */
 	int32_t score[ZN_BASELINES];
 	struct zn_baseline baseline[ZN_BASELINES];
 } __attribute__((aligned(4096)));
@@ -323,7 +323,7 @@ static double read_group(struct reading *r, uint32_t group)
 		return NAN;
 	r->process->calls[group] = calls;
 #pragma GCC unroll 8
-	for (uint32_t i = 0; i < ZN_SLOTS; i++) {
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
 		uint32_t count = (uint32_t)now->slot[i];
 
 		now->slot[i] = count - before[i];

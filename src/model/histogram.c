@@ -11,7 +11,7 @@ void zn_hist_merge(struct zn_hist *restrict to, const struct zn_hist *restrict f
 	if (from->max_ns > to->max_ns)
 		to->max_ns = from->max_ns;
 #pragma GCC unroll 4
-	for (uint32_t i = 0; i < ZN_SLOTS; i++)
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
 		to->slot[i] += from->slot[i];
 }
 
@@ -29,7 +29,7 @@ void zn_hist_merge_coarse(struct zn_hist *restrict to, const struct zn_coarse_hi
 
 /* Sums over powers of two: the first slot, the slots of each power, the last slot. */
 #define POWERS    (ZN_LAST_POWER - ZN_FIRST_POWER + 2)
-#define PER_POWER (1 << ZN_SLOT_BITS)
+#define PER_POWER (1 << ZN_BUCKET_BITS)
 
 static uint32_t power_first(uint32_t power)
 {
@@ -42,7 +42,7 @@ static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 	uint64_t all;
 
 	to[0] = h->slot[0];
-	to[POWERS - 1] = h->slot[ZN_SLOTS - 1];
+	to[POWERS - 1] = h->slot[ZN_BUCKETS - 1];
 	all = to[0] + to[POWERS - 1];
 	for (uint32_t p = 1; p < POWERS - 1; p++) {
 		const __u64 *slot = &h->slot[power_first(p)];
@@ -74,7 +74,7 @@ static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POW
 		rank = 1;
 	while (p < POWERS - 1 && seen + powers[p] < rank)
 		seen += powers[p++];
-	for (i = power_first(p); i < ZN_SLOTS - 1; i++) {
+	for (i = power_first(p); i < ZN_BUCKETS - 1; i++) {
 		seen += h->slot[i];
 		if (seen >= rank)
 			break;
@@ -87,9 +87,9 @@ static uint64_t quantile(const struct zn_hist *h, const uint64_t powers[POWERS],
 	uint32_t i = quantile_slot(h, powers, count, q);
 	uint64_t middle;
 
-	if (i == ZN_SLOTS - 1)
+	if (i == ZN_BUCKETS - 1)
 		return h->max_ns;
-	middle = (zn_slot_floor(i) + zn_slot_floor(i + 1)) / 2;
+	middle = (zn_bucket_floor(i) + zn_bucket_floor(i + 1)) / 2;
 	return middle < h->max_ns ? middle : h->max_ns;
 }
 
@@ -159,11 +159,11 @@ static int32_t bucket_of(double seconds)
 
 static const int16_t *slot_buckets(void)
 {
-	static int16_t bucket[ZN_SLOTS]; /* made when it is first asked for; 0 of slot 0 is not used */
+	static int16_t bucket[ZN_BUCKETS]; /* made when it is first asked for; 0 of slot 0 is not used */
 	static bool made;
 
-	for (uint32_t i = 1; !made && i < ZN_SLOTS; i++) {
-		uint64_t floor = zn_slot_floor(i), end = i < ZN_SLOTS - 1 ? zn_slot_floor(i + 1) : floor;
+	for (uint32_t i = 1; !made && i < ZN_BUCKETS; i++) {
+		uint64_t floor = zn_bucket_floor(i), end = i < ZN_BUCKETS - 1 ? zn_bucket_floor(i + 1) : floor;
 
 		bucket[i] = (int16_t)bucket_of((double)(floor + end) / 2e9);
 	}
@@ -171,7 +171,7 @@ static const int16_t *slot_buckets(void)
 	return bucket;
 }
 
-void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to)
+void zn_hist_buckets(const struct zn_hist *h, struct zn_exp_buckets *to)
 {
 	const int16_t *index = slot_buckets();
 
@@ -180,12 +180,12 @@ void zn_hist_buckets(const struct zn_hist *h, struct zn_buckets *to)
 	to->sum_ns = h->sum_ns;
 	to->max_ns = h->max_ns;
 	to->used = 0;
-	for (uint32_t i = 1; i < ZN_SLOTS; i++) {
+	for (uint32_t i = 1; i < ZN_BUCKETS; i++) {
 		uint64_t n = *(const volatile __u64 *)&h->slot[i];
 
 		if (!n)
 			continue;
-		to->bucket[to->used++] = (struct zn_bucket){index[i], n};
+		to->bucket[to->used++] = (struct zn_exp_bucket){index[i], n};
 		to->count += n;
 	}
 }

@@ -21,7 +21,7 @@
 struct process {
 	uint32_t id;    /* zn_proc.id; 0: no process had this row yet */
 	uint32_t first; /* step of its first point */
-	uint32_t before[ZN_SLOTS];
+	uint32_t before[ZN_BUCKETS];
 	struct zn_point point[ZN_HISTORY_POINTS];
 };
 _Static_assert(sizeof(struct process) == 4096, "a process is one page, so that only those in use become resident");
@@ -60,7 +60,7 @@ void zn_history_close(struct zn_history *h)
 /* What came to a process's histogram of launches since it was last read. */
 static void difference(struct zn_hist *to, struct process *p, const struct zn_hist *from)
 {
-	for (uint32_t i = 0; i < ZN_SLOTS; i++) {
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
 		uint32_t count = from ? (uint32_t)__atomic_load_n(&from->slot[i], __ATOMIC_RELAXED) : 0;
 
 		to->slot[i] = count - p->before[i];

@@ -118,14 +118,14 @@ static void put_classic(struct zn_out *o, const struct zn_spread *spread)
 }
 
 /* Whether bucket i begins a span: the first one, and one after a wide gap. */
-static bool begins(const struct zn_buckets *b, uint32_t i)
+static bool begins(const struct zn_exp_buckets *b, uint32_t i)
 {
 	return i == 0 || b->bucket[i].index - b->bucket[i - 1].index - 1 > GAP_MAX;
 }
 
 /* Prometheus numbers a bucket by its upper limit: its index is one more. An offset counts from the end of the span before;
  * the first one from 0. */
-static void put_spans(struct zn_out *o, const struct zn_buckets *b)
+static void put_spans(struct zn_out *o, const struct zn_exp_buckets *b)
 {
 	int32_t end = 0;
 
@@ -142,7 +142,7 @@ static void put_spans(struct zn_out *o, const struct zn_buckets *b)
 }
 
 /* Each count, those of empty buckets within a span too, as the difference from the one before. */
-static void put_deltas(struct zn_out *o, const struct zn_buckets *b)
+static void put_deltas(struct zn_out *o, const struct zn_exp_buckets *b)
 {
 	size_t mark = zn_proto_open(o, HISTOGRAM_DELTA);
 	uint64_t before = 0;
@@ -158,7 +158,7 @@ static void put_deltas(struct zn_out *o, const struct zn_buckets *b)
 	zn_proto_close(o, mark);
 }
 
-static void put_native(struct zn_out *o, const struct zn_buckets *b)
+static void put_native(struct zn_out *o, const struct zn_exp_buckets *b)
 {
 	zn_proto_i64(o, HISTOGRAM_SCHEMA, ZN_SCALE);
 	zn_proto_double(o, HISTOGRAM_ZERO_THRESHOLD, ZN_ZERO_BELOW);
@@ -171,7 +171,7 @@ static void put_native(struct zn_out *o, const struct zn_buckets *b)
 static void put_histogram(struct zn_out *o, const struct zn_sample *s)
 {
 	static struct zn_hist still;
-	static struct zn_buckets buckets;
+	static struct zn_exp_buckets buckets;
 	struct zn_spread spread;
 	size_t mark = zn_proto_open(o, METRIC_HISTOGRAM);
 

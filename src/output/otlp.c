@@ -100,7 +100,7 @@ static void put_times(const struct request *r, const struct zn_sample *s)
 
 static void put_exponential(struct zn_out *o, const struct zn_hist *h)
 {
-	static struct zn_buckets b;
+	static struct zn_exp_buckets b;
 	size_t positive, counts;
 	int32_t index;
 

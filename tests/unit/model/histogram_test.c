@@ -32,11 +32,11 @@ static double unit(void)
 
 static void check_slot(uint64_t ns)
 {
-	uint32_t slot = zn_slot(ns);
+	uint32_t slot = zn_bucket_of(ns);
 
-	CHECK(slot < ZN_SLOTS);
-	CHECK(zn_slot_floor(slot) <= ns);
-	CHECK(slot == ZN_SLOTS - 1 || ns < zn_slot_floor(slot + 1));
+	CHECK(slot < ZN_BUCKETS);
+	CHECK(zn_bucket_floor(slot) <= ns);
+	CHECK(slot == ZN_BUCKETS - 1 || ns < zn_bucket_floor(slot + 1));
 }
 
 T(slots_around_powers_of_two)
@@ -46,10 +46,10 @@ T(slots_around_powers_of_two)
 		for (int off = -1; off <= 1; off++)
 			check_slot((1ULL << power) + (uint64_t)off);
 	check_slot(UINT64_MAX);
-	CHECK_EQ(zn_slot(127), 0);
-	CHECK_EQ(zn_slot(128), 1);
-	CHECK_EQ(zn_slot((1ULL << ZN_LAST_POWER) - 1), ZN_SLOTS - 2);
-	CHECK_EQ(zn_slot(1ULL << ZN_LAST_POWER), ZN_SLOTS - 1);
+	CHECK_EQ(zn_bucket_of(127), 0);
+	CHECK_EQ(zn_bucket_of(128), 1);
+	CHECK_EQ(zn_bucket_of((1ULL << ZN_LAST_POWER) - 1), ZN_BUCKETS - 2);
+	CHECK_EQ(zn_bucket_of(1ULL << ZN_LAST_POWER), ZN_BUCKETS - 1);
 }
 
 T(slots_of_random_durations)
@@ -61,16 +61,16 @@ T(slots_of_random_durations)
 
 T(slots_are_monotone_and_narrow)
 {
-	CHECK_EQ(zn_slot_floor(0), 0);
-	CHECK_EQ(zn_slot_floor(1), 1 << ZN_FIRST_POWER);
-	CHECK_EQ(zn_slot_floor(ZN_SLOTS - 1), 1ULL << ZN_LAST_POWER);
-	for (uint32_t i = 1; i < ZN_SLOTS - 1; i++) {
-		uint64_t floor = zn_slot_floor(i), next = zn_slot_floor(i + 1);
+	CHECK_EQ(zn_bucket_floor(0), 0);
+	CHECK_EQ(zn_bucket_floor(1), 1 << ZN_FIRST_POWER);
+	CHECK_EQ(zn_bucket_floor(ZN_BUCKETS - 1), 1ULL << ZN_LAST_POWER);
+	for (uint32_t i = 1; i < ZN_BUCKETS - 1; i++) {
+		uint64_t floor = zn_bucket_floor(i), next = zn_bucket_floor(i + 1);
 
 		CHECK(next > floor);
 		CHECK((next - floor) * 16 <= floor);
-		CHECK_EQ(zn_slot(floor), i);
-		CHECK_EQ(zn_slot(next - 1), i);
+		CHECK_EQ(zn_bucket_of(floor), i);
+		CHECK_EQ(zn_bucket_of(next - 1), i);
 	}
 }
 
@@ -116,9 +116,9 @@ static double two_points(uint32_t i)
 
 static double slot_ends(uint32_t i)
 {
-	uint32_t slot = 2 + i / 2 % (ZN_SLOTS - 2);
+	uint32_t slot = 2 + i / 2 % (ZN_BUCKETS - 2);
 
-	return (double)zn_slot_floor(slot) - (i & 1);
+	return (double)zn_bucket_floor(slot) - (i & 1);
 }
 
 static const struct {
@@ -133,7 +133,7 @@ static const struct {
 	{"quantiles: every magnitude", every_magnitude, SAMPLES_MAX},
 	{"quantiles: constant", constant, 10007},
 	{"quantiles: two points", two_points, 10007},
-	{"quantiles: ends of slots", slot_ends, 2 * (ZN_SLOTS - 2)},
+	{"quantiles: ends of slots", slot_ends, 2 * (ZN_BUCKETS - 2)},
 	{"quantiles: one", uniform, 1},
 	{"quantiles: two", uniform, 2},
 	{"quantiles: three", pareto, 3},
@@ -215,8 +215,8 @@ T(quantiles_at_the_ends)
 T(a_quantile_of_very_many)
 {
 	hist = (struct zn_hist){.max_ns = 1 << 20};
-	hist.slot[zn_slot(1000)] = 1ULL << 61;
-	hist.slot[zn_slot(1 << 20)] = 1ULL << 61;
+	hist.slot[zn_bucket_of(1000)] = 1ULL << 61;
+	hist.slot[zn_bucket_of(1 << 20)] = 1ULL << 61;
 	CHECK(zn_hist_quantile(&hist, 500) < 1024);
 	CHECK_EQ(zn_hist_quantile(&hist, 501), 1 << 20);
 }
@@ -247,10 +247,10 @@ T(coarse_buckets)
 {
 	for (uint64_t ns = 1; ns < 1ULL << 40; ns += 1 + ns / 97) {
 		uint32_t bucket = zn_coarse_bucket(ns), middle = zn_coarse_middle(bucket);
-		uint64_t shown = (zn_slot_floor(middle) + zn_slot_floor(middle + 1)) / 2;
+		uint64_t shown = (zn_bucket_floor(middle) + zn_bucket_floor(middle + 1)) / 2;
 
-		CHECK(bucket < ZN_COARSE_BUCKETS && middle < ZN_SLOTS);
-		CHECK_EQ(zn_coarse_bucket(zn_slot_floor(middle)), bucket);
+		CHECK(bucket < ZN_COARSE_BUCKETS && middle < ZN_BUCKETS);
+		CHECK_EQ(zn_coarse_bucket(zn_bucket_floor(middle)), bucket);
 		CHECK(ns < 1 << ZN_FIRST_POWER || ns >> ZN_LAST_POWER || (8 * shown >= 7 * ns && 8 * shown <= 9 * ns));
 	}
 	CHECK_EQ(zn_coarse_bucket(UINT64_MAX), ZN_COARSE_BUCKETS - 1);
@@ -302,21 +302,21 @@ T(cumulative_counts_of_many)
 T(every_slot_has_its_bucket)
 {
 	static struct zn_hist h;
-	static struct zn_buckets b;
+	static struct zn_exp_buckets b;
 
 	memset(&h, 0, sizeof(h));
-	for (uint32_t i = 0; i < ZN_SLOTS; i++)
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
 		h.slot[i] = i + 1;
 	h.sum_ns = 12345;
 	h.max_ns = 678;
 	zn_hist_buckets(&h, &b);
 	CHECK_EQ(b.used, ZN_BUCKETS_MAX);
 	CHECK_EQ(b.zero, 1);
-	CHECK_EQ(b.count, ZN_SLOTS * (ZN_SLOTS + 1) / 2);
+	CHECK_EQ(b.count, ZN_BUCKETS * (ZN_BUCKETS + 1) / 2);
 	CHECK_EQ(b.sum_ns, 12345);
 	CHECK_EQ(b.max_ns, 678);
 	for (uint32_t i = 0; i < b.used; i++) {
-		uint64_t floor = zn_slot_floor(i + 1), end = i + 2 < ZN_SLOTS ? zn_slot_floor(i + 2) : floor;
+		uint64_t floor = zn_bucket_floor(i + 1), end = i + 2 < ZN_BUCKETS ? zn_bucket_floor(i + 2) : floor;
 		double middle = (double)(floor + end) / 2e9;
 
 		CHECK_EQ(b.bucket[i].count, i + 2);

@@ -377,7 +377,7 @@ enum zn_family {
 };
 
 /* What a process can have a histogram of. Column 2 is the value of the label `call` or `op`. */
-#define ZN_DETAILS(X)                                                                                                  \
+#define ZN_OPERATIONS(X)                                                                                               \
 	X(LAUNCH, "launch")                                                                                            \
 	X(SYNC_STREAM, "stream_synchronize")                                                                           \
 	X(SYNC_EVENT, "event_synchronize")                                                                             \
@@ -412,16 +412,16 @@ enum zn_family {
 	X(LOAD_FUNCTION, "function")                                                                                   \
 	X(LOAD_GRAPH, "graph")
 
-enum zn_detail {
+enum zn_operation {
 #define X(e, label) ZN_H_##e,
-	ZN_DETAILS(X)
+	ZN_OPERATIONS(X)
 #undef X
-		ZN_DETAIL_COUNT
+		ZN_OPERATION_COUNT
 };
-#define ZN_H_NCCL_FIRST ZN_H_NCCL_ALL_REDUCE /* operations of NCCL */
-#define ZN_H_NCCL_LAST  ZN_H_NCCL_WINDOW
-#define ZN_DETAIL_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
-_Static_assert(ZN_DETAIL_COUNT <= ZN_DETAIL_SLOTS, "struct zn_proc has no room for another histogram");
+#define ZN_H_NCCL_FIRST    ZN_H_NCCL_ALL_REDUCE /* operations of NCCL */
+#define ZN_H_NCCL_LAST     ZN_H_NCCL_WINDOW
+#define ZN_OPERATION_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
+_Static_assert(ZN_OPERATION_COUNT <= ZN_OPERATION_SLOTS, "struct zn_proc has no room for another histogram");
 
 /* The instruction that a probe stands on, see entry.c: uprobes emulate some and single-step the others, which takes one more
  * trap inside the measured interval. What each costs depends on the kernel, so all are calibrated. */
@@ -438,7 +438,7 @@ enum zn_first {
 _Static_assert(ZN_FIRST_COUNT <= ZN_FIRST_SLOTS, "struct zn_shared has no room for another kind");
 
 /* Plain per-process counters. Gauges (that also go down) are marked. */
-enum zn_count {
+enum zn_counter {
 	ZN_C_LAUNCH_KERNEL, /* launch kinds: keep the four together, in this order */
 	ZN_C_LAUNCH_GRAPH,
 	ZN_C_LAUNCH_COOPERATIVE,
@@ -494,13 +494,13 @@ enum zn_count {
 	ZN_C_ALLOC_DROPPED, /* allocations and mappings that the ledger had no room for */
 	ZN_C_HITS,          /* hooked calls: ZN_C_HIT(family, first) from here on */
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_SLOTS,
-	ZN_COUNT_COUNT = ZN_C_HITS_END
+	ZN_COUNTER_COUNT = ZN_C_HITS_END
 };
 /* Launches that ran: those that were recorded into a graph did not. */
 #define ZN_LAUNCHES(count)      ((count)[ZN_C_LAUNCH_KERNEL] + (count)[ZN_C_LAUNCH_GRAPH] + (count)[ZN_C_LAUNCH_COOPERATIVE])
 #define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
-#define ZN_COUNT_SLOTS          96
-_Static_assert(ZN_COUNT_COUNT <= ZN_COUNT_SLOTS, "struct zn_proc has no room for another counter");
+#define ZN_COUNTER_SLOTS        96
+_Static_assert(ZN_COUNTER_COUNT <= ZN_COUNTER_SLOTS, "struct zn_proc has no room for another counter");
 
 /* Where the time of a thread goes that launches work on a GPU; together they are its wall time. Column 2 is the label
  * `cause`, column 3 is for docs/METRICS.md. */
@@ -559,9 +559,9 @@ struct zn_proc {
 	struct zn_tag job;  /* serial 0: none, or not known yet */
 	__u32 in_ioctl;     /* threads of it inside ioctl() on a GPU device */
 	__u32 owner;        /* who holds its entries of the quotas */
-	__u64 hist_refused; /* bit by enum zn_detail: it did not get this histogram, and that was counted */
-	__u64 count[ZN_COUNT_SLOTS];
-	__u32 hist[ZN_DETAIL_SLOTS]; /* index into the histograms, 0: none yet */
+	__u64 hist_refused; /* bit by enum zn_operation: it did not get this histogram, and that was counted */
+	__u64 count[ZN_COUNTER_SLOTS];
+	__u32 hist[ZN_OPERATION_SLOTS]; /* index into the histograms, 0: none yet */
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
 	__u32 ctxs, comms; /* entries of these tables that it holds of the quotas */
 	__u32 exit_code; /* of the last thread, as task_struct has it: a signal in the low 7 bits, else a status << 8 */
@@ -1202,13 +1202,13 @@ enum zn_shape {
 	ZN_S_HIP_RESET,      /* (): all memory of the thread's device goes */
 	ZN_S_HIP_PROPERTIES, /* (hipDeviceProp_t *, device), as from ROCm 6 on */
 	/* cuda_trace */
-	ZN_S_LAUNCH,     /* detail = launch kind (enum zn_count) */
+	ZN_S_LAUNCH,     /* detail = launch kind (enum zn_counter) */
 	ZN_S_HIP_LAUNCH, /* (function, dim3, dim3, args, bytes of shared memory, stream) */
 	ZN_S_LAUNCH_EX,
 	ZN_S_GRAPH_LAUNCH,
 	ZN_S_CAPTURE_BEGIN,
 	ZN_S_CAPTURE_END,
-	ZN_S_SYNC,       /* detail = enum zn_detail */
+	ZN_S_SYNC,       /* detail = enum zn_operation */
 	ZN_S_COPY,       /* blocking copy, size is argument 3, detail = direction */
 	ZN_S_COPY_KIND,  /* the same, with hipMemcpyKind as argument 4 */
 	ZN_S_COPY_PITCH, /* blocking copy; width, height and hipMemcpyKind are arguments 5 to 7 */
@@ -1223,8 +1223,8 @@ enum zn_shape {
 	ZN_S_BATCH_3D,  /* entry only: how many is argument 1, a struct for each argument 2 */
 	ZN_S_MEMSET,    /* entry only: count is argument 3, detail = bytes of an element */
 	ZN_S_MEMSET_2D, /* entry only: width and height are arguments 4 and 5 */
-	ZN_S_LOAD,      /* detail = enum zn_detail */
-	/* nccl: detail = enum zn_detail */
+	ZN_S_LOAD,      /* detail = enum zn_operation */
+	/* nccl: detail = enum zn_operation */
 	ZN_S_COLL,     /* count3 dtype4; comm5 for all_to_all, whose bytes depend on the communicator's size */
 	ZN_S_BCAST,    /* count2 dtype3 comm5 */
 	ZN_S_P2P,      /* count2 dtype3 */
@@ -2001,13 +2001,13 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 /* Makes whatever bytes an answer that can be read. */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
-/* ---- model/labels.c (zn_family_ zn_tier_ zn_detail_ zn_stall_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
+/* ---- model/labels.c (zn_family_ zn_tier_ zn_operation_ zn_stall_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
 const char *zn_family_label(enum zn_family f); /* of both kinds */
 const char *zn_tier_label(enum zn_tier t);
-const char *zn_detail_label(enum zn_detail d);
+const char *zn_operation_label(enum zn_operation d);
 const char *zn_stall_label(enum zn_stall s);
 const char *zn_io_label(enum zn_io_op op); /* of the operation */
 
@@ -2362,14 +2362,14 @@ struct zn_exp_buckets {
 };
 void zn_hist_buckets(const struct zn_hist *h, struct zn_exp_buckets *to);
 
-/* ---- model/aggregate.c (zn_agg_ zn_count_): what follows from the arena: processes, GPUs, rates, totals. ---- */
+/* ---- model/aggregate.c (zn_agg_ zn_counter_): what follows from the arena: processes, GPUs, rates, totals. ---- */
 
 /* Whether the ledger has all GPU memory that a process holds. It has not where the process made its context before its
  * library was hooked, as each process did that runs while the daemon is restarted, and where a table was full. */
 enum zn_ledger { ZN_LEDGER_UNKNOWN, ZN_LEDGER_WHOLE, ZN_LEDGER_PARTIAL };
 
 /* What a process holds on one GPU: the sum over the ordinals that mean it. */
-struct zn_share {
+struct zn_gpu_usage {
 	uint32_t gpu; /* index into zn_gpus */
 	bool partial; /* the ledger is not known to be whole: used_bytes and peak_bytes of sum are not to be shown */
 	struct zn_proc_gpu sum;
@@ -2407,8 +2407,8 @@ struct zn_agg {
 	uint32_t row_count;
 	uint64_t tick_ns;
 	/* sums of processes that have gone */
-	struct zn_hist gone[ZN_DETAIL_COUNT];
-	__u64 gone_count[ZN_COUNT_SLOTS];
+	struct zn_hist gone[ZN_OPERATION_COUNT];
+	__u64 gone_count[ZN_COUNTER_SLOTS];
 	uint64_t family_cost_ns[ZN_FAMILY_COUNT]; /* of all processes, as in struct zn_info */
 	uint64_t family_cost_rate[ZN_FAMILY_COUNT];
 	struct zn_hist merged; /* scratch of zn_agg_merge() */
@@ -2439,18 +2439,18 @@ uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family 
 void zn_agg_refresh(struct zn_agg *a);
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */
 /* All processes' histograms of one detail, gone ones included. The result lives until the next call. */
-const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail);
+const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation detail);
 /* Only the living. */
-const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail);
-size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1]);
-/* A counter of a process, by enum zn_count. Where its time went has the waits that go on as of the last tick: it never falls,
+const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation detail);
+size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_gpu_usage to[ZN_PROC_GPUS + 1]);
+/* A counter of a process, by enum zn_counter. Where its time went has the waits that go on as of the last tick: it never falls,
  * also when the process ends. */
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count);
 /* Whether the memory of a process is known: the figures that come from its ledger may be shown. */
 bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 /* By how much a counter has grown since it was last looked at; *seen follows it, but never goes back. */
-uint64_t zn_count_advance(uint64_t *seen, uint64_t now);
-bool zn_count_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
+uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
+bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
 /* ---- model/rates.c (zn_signals_): what the kernel's counters say of a process over the last tick, and of the GPUs'
  * drivers. ---- */
@@ -2497,7 +2497,7 @@ uint64_t zn_signals_contention(const struct zn_signals *s);
 /* What JSON calls a counter, and how many decimals it has. */
 struct zn_signal_key {
 	const char *key;
-	enum zn_count count;
+	enum zn_counter count;
 	int decimals;
 };
 struct zn_view;
@@ -2515,27 +2515,28 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
  * loaded. NVIDIA's and DRM's fixed ones are always among them. */
 void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
 
-/* ---- model/stalls.c (zn_wait_): why a GPU is idle. ---- */
+/* ---- model/stalls.c (zn_stalls_): why a GPU is idle. ---- */
 
 struct zn_json;
 /* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
  * began. A cause that cannot be told of this process is not known: its share is 0, and part of another one. */
-struct zn_shares {
+struct zn_stall_ratios {
 	uint32_t share[ZN_STALL_COUNT];
 	bool known[ZN_STALL_COUNT];
 	uint64_t seconds_ns[ZN_STALL_COUNT];
 };
-bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to); /* false: not measured, or no time */
+bool zn_stalls_shares(
+	const struct zn_view *v, uint32_t row, struct zn_stall_ratios *to); /* false: not measured, or no time */
 struct zn_ranks;
 /* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
  * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
-bool zn_wait_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
+bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
 /* Waits of a data loader were seen: PyTorch's, the only one that is known. */
-bool zn_wait_loader(const struct zn_view *v, uint32_t row);
+bool zn_stalls_loader(const struct zn_view *v, uint32_t row);
 /* What a sentence about a process is made of. */
-struct zn_wait_facts {
+struct zn_stalls_facts {
 	char who[24];                   /* "rank 3" or "process 4711" */
-	uint32_t share[ZN_STALL_COUNT]; /* as of struct zn_shares */
+	uint32_t share[ZN_STALL_COUNT]; /* as of struct zn_stall_ratios */
 	uint32_t workers;               /* of its data loader; 0: none are known */
 	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
 	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
@@ -2546,12 +2547,12 @@ struct zn_wait_facts {
 	uint64_t now_ns;
 };
 #define ZN_SAYS_MAX 224
-void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX]);
+void zn_stalls_says(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX]);
 /* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
-void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
-void zn_wait_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
 /* One key for each cause, in seconds; null for data where no loader was seen. */
-void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
+void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
 
 /* ---- model/progress.c (zn_progress_): when each process last did something for its work. ---- */
 
@@ -4270,7 +4271,7 @@ void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart,
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16
-#define ZN_JOB_GONE_BYTES (ZN_DETAIL_COUNT * sizeof(struct zn_hist))
+#define ZN_JOB_GONE_BYTES (ZN_OPERATION_COUNT * sizeof(struct zn_hist))
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
 enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
 struct zn_job_gpu {
@@ -4314,9 +4315,9 @@ struct zn_job {
 	bool reported;
 	struct zn_job_gpu gpu[ZN_PROC_GPUS];
 	uint32_t gpu_count;
-	uint64_t count[ZN_COUNT_SLOTS]; /* of processes that have gone; gauges are 0 */
-	struct zn_proc_gpu memory;      /* likewise: their alloc_calls to fail_other, on all GPUs together */
-	struct zn_hist *gone;           /* ZN_DETAIL_COUNT of them, likewise */
+	uint64_t count[ZN_COUNTER_SLOTS]; /* of processes that have gone; gauges are 0 */
+	struct zn_proc_gpu memory;        /* likewise: their alloc_calls to fail_other, on all GPUs together */
+	struct zn_hist *gone;             /* ZN_OPERATION_COUNT of them, likewise */
 	struct zn_job_alert alert[ZN_JOB_ALERTS];
 	uint32_t alert_count, alerts_lost;
 	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
@@ -4338,10 +4339,10 @@ struct zn_jobs {
 	uint64_t refused;                   /* newcomers that found the table full */
 	bool crowded; /* series of file I/O run short: jobs that have ended make room. job/io.c sets it */
 	uint64_t tick_ns;
-	struct zn_hist merged;          /* scratch of zn_job_merge() */
-	uint64_t count[ZN_COUNT_SLOTS]; /* scratch of zn_job_counts() */
-	uint64_t alerts_ns;             /* alerts that fired up to here are noted */
-	uint32_t tasks[ZN_JOBS_MAX];    /* processes of each job, when one without any was looked for last */
+	struct zn_hist merged;            /* scratch of zn_job_merge() */
+	uint64_t count[ZN_COUNTER_SLOTS]; /* scratch of zn_job_counts() */
+	uint64_t alerts_ns;               /* alerts that fired up to here are noted */
+	uint32_t tasks[ZN_JOBS_MAX];      /* processes of each job, when one without any was looked for last */
 	struct zn_job_seen {
 		uint32_t id;                 /* zn_proc.id this belongs to */
 		bool asked;                  /* its environment was read, or there is none */
@@ -4382,7 +4383,7 @@ struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot);
 /* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone): what its processes did. ---- */
 
 /* What all its processes did, gone ones included; each result lives until the next call. */
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail);
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail);
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
 struct zn_proc_gpu zn_job_memory(
 	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
@@ -4669,7 +4670,7 @@ uint32_t zn_plain_hist(struct zn_plain *p); /* a histogram that nobody has; 0: t
 struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
 void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
-bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes);
+bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes);
 /* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
  * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
 struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
@@ -4773,7 +4774,7 @@ const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r);
 
 /* A run of counters that differ in one label; a series appears with its first event. */
 struct zn_metric_counts {
-	enum zn_count first;
+	enum zn_counter first;
 	uint32_t count;
 	const char *label;
 	const char *value[5];
@@ -4782,7 +4783,7 @@ struct zn_metric_counts {
 /* A field of struct zn_rates; it appears with the first event of one of its counters. */
 struct zn_metric_rate {
 	size_t offset;
-	enum zn_count first, last;
+	enum zn_counter first, last;
 };
 /* One field of struct zn_proc_gpu, per GPU of each process. */
 struct zn_metric_share {
@@ -4795,7 +4796,7 @@ struct zn_metric_share {
 };
 /* Durations of each process, or of all together. */
 struct zn_metric_durations {
-	enum zn_detail first, last;
+	enum zn_operation first, last;
 	const char *label; /* whose value is the detail's name; NULL: none */
 	bool by_pid;       /* false: all processes together, those that have gone included */
 };

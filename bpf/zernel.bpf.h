@@ -796,7 +796,7 @@ static __always_inline int zn_put(void *map, const struct zn_ctx_key *key, const
 
 static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 detail)
 {
-	__u64 bit = 1ULL << (detail & (ZN_DETAIL_SLOTS - 1));
+	__u64 bit = 1ULL << (detail & (ZN_OPERATION_SLOTS - 1));
 	__u32 slot, old;
 
 	slot = p ? zn_hist_try(p->owner) : 0;
@@ -807,7 +807,7 @@ static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 detail)
 			zn_hist_refuse(p->owner);
 		return 0;
 	}
-	old = __sync_val_compare_and_swap(&p->hist[detail & (ZN_DETAIL_SLOTS - 1)], 0, slot);
+	old = __sync_val_compare_and_swap(&p->hist[detail & (ZN_OPERATION_SLOTS - 1)], 0, slot);
 	if (old == 0)
 		return slot;
 	zn_hist_give(slot, p->owner);
@@ -816,7 +816,7 @@ static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 detail)
 
 static __always_inline struct zn_hist *zn_hist_of(struct zn_proc *p, __u32 detail)
 {
-	__u32 slot = p->hist[detail & (ZN_DETAIL_SLOTS - 1)];
+	__u32 slot = p->hist[detail & (ZN_OPERATION_SLOTS - 1)];
 
 	if (slot == 0)
 		slot = zn_hist_claim(p, detail);

@@ -84,7 +84,7 @@ static bool is_gpu(const struct zn_gpu *g, const char *id, const char *pci)
 
 static bool uses_gpu(const struct zn_finding_of *of, const char *id, const char *pci)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 
 	for (uint32_t i = 0; i < of->agg->row_count; i++) {
 		uint32_t row = of->agg->row[i];

@@ -121,7 +121,7 @@ static void read_calls(struct zn_jobs *j, uint32_t row, const struct zn_proc *p,
 
 	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
 		calls += p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, first)] + p->count[ZN_C_HIT(ZN_FAM_NCCL, first)];
-	for (enum zn_detail i = ZN_H_LAUNCH; i <= ZN_H_NCCL_INIT; i++) {
+	for (enum zn_operation i = ZN_H_LAUNCH; i <= ZN_H_NCCL_INIT; i++) {
 		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[i]);
 
 		sum_ns += h ? h->sum_ns : 0;
@@ -179,7 +179,7 @@ static void note_use(struct zn_job_gpu *g, const struct deeds *d)
 
 /* What a process holds on one GPU. It uses that GPU if it did something and has memory on it, or had some, if it has none
  * anywhere by now. */
-static void note_share(struct zn_job_gpu *g, const struct zn_share *s, bool lives, bool uses, const struct deeds *d)
+static void note_share(struct zn_job_gpu *g, const struct zn_gpu_usage *s, bool lives, bool uses, const struct deeds *d)
 {
 	if (lives)
 		g->used_bytes += s->sum.used_bytes;
@@ -225,7 +225,7 @@ static void note_astray(struct zn_job *job, const struct deeds *d)
 
 void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	size_t n = zn_agg_shares(j->agg, row, share);
 	struct deeds d = deeds_of(j, row, p);
 	bool any = false, placed = false;

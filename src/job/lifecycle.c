@@ -277,7 +277,7 @@ static void settle(struct zn_jobs *j)
 
 static void forget(struct zn_jobs *j, struct zn_job *job)
 {
-	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++)
+	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++)
 		if (job->gone[d].calls || job->gone[d].errors || job->gone[d].bytes)
 			memset(&job->gone[d], 0, sizeof(job->gone[d]));
 	j->agg->arena->ops->job_forget(j->agg->arena, job->slot);

@@ -6,7 +6,7 @@
 #include "zernel.h"
 #include <string.h>
 
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail)
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail)
 {
 	memset(&j->merged, 0, sizeof(j->merged));
 	if (job->gone[detail].calls)
@@ -28,7 +28,7 @@ const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job)
 	for (uint32_t r = 0; r < j->agg->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
 
-		for (uint32_t i = 0; p && zn_jobs_of(j, p) == job && i < ZN_COUNT_COUNT; i++)
+		for (uint32_t i = 0; p && zn_jobs_of(j, p) == job && i < ZN_COUNTER_COUNT; i++)
 			j->count[i] += zn_agg_count(j->agg, j->agg->row[r], i);
 	}
 	return j->count;
@@ -66,14 +66,14 @@ struct zn_proc_gpu zn_job_memory(struct zn_jobs *j, const struct zn_job *job)
 
 void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p)
 {
-	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
+	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++) {
 		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[d]);
 
 		if (h)
 			zn_hist_merge(&job->gone[d], h);
 	}
-	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
-		if (!zn_count_is_gauge(i))
+	for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++)
+		if (!zn_counter_is_gauge(i))
 			job->count[i] += zn_agg_count(j->agg, row, i);
 	add_process_memory(&job->memory, p);
 	job->processes_gone++;

@@ -36,7 +36,7 @@ static uint64_t waited(const struct zn_agg *a, uint32_t row, const struct zn_pro
 			a->arena->ops->stalls(a->arena, row, now_ns, ns);
 		return ns[ZN_STALL_GPU];
 	}
-	for (enum zn_detail d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++) {
+	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++) {
 		const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
 		all += h ? h->sum_ns : 0;

@@ -15,7 +15,7 @@ void zn_agg_init(struct zn_agg *a, struct zn_arena *arena)
 	a->measured = UINT64_MAX;
 }
 
-uint64_t zn_count_advance(uint64_t *seen, uint64_t now)
+uint64_t zn_counter_advance(uint64_t *seen, uint64_t now)
 {
 	uint64_t more = now > *seen ? now - *seen : 0;
 
@@ -23,7 +23,7 @@ uint64_t zn_count_advance(uint64_t *seen, uint64_t now)
 	return more;
 }
 
-bool zn_count_is_gauge(uint32_t count)
+bool zn_counter_is_gauge(uint32_t count)
 {
 	return count == ZN_C_HOST_PINNED || count == ZN_C_LIVE_ALLOCS || count == ZN_C_CAPTURES ||
 		count == ZN_C_CHILDREN || count == ZN_C_WORKERS;
@@ -57,14 +57,14 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 {
 	if (a->gone_row)
 		a->gone_row(a->jobs, row, p);
-	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
+	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++) {
 		struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
 		if (h)
 			zn_hist_merge(&a->gone[d], h);
 	}
-	for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
-		if (!zn_count_is_gauge(i))
+	for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++)
+		if (!zn_counter_is_gauge(i))
 			a->gone_count[i] += p->count[i];
 	comms_drop(a, p->tgid);
 	a->info[row].gone_id = p->id;
@@ -199,14 +199,14 @@ static void share_add(struct zn_proc_gpu *to, const struct zn_proc_gpu *from)
 
 /* Peaks of two ordinals need not have been at one time, so their sum would invent a peak: the highest sum seen at a
  * refresh, and the higher of the two, are what is known. */
-static uint64_t joint_peak(struct zn_info *info, uint32_t first, const struct zn_share *s, uint64_t highest)
+static uint64_t joint_peak(struct zn_info *info, uint32_t first, const struct zn_gpu_usage *s, uint64_t highest)
 {
 	if (s->sum.used_bytes > info->share_peak[first])
 		info->share_peak[first] = s->sum.used_bytes;
 	return highest > info->share_peak[first] ? highest : info->share_peak[first];
 }
 
-static bool share_of(struct zn_info *info, const struct zn_proc *p, uint32_t first, struct zn_share *to)
+static bool share_of(struct zn_info *info, const struct zn_proc *p, uint32_t first, struct zn_gpu_usage *to)
 {
 	uint64_t highest = 0;
 	uint32_t ordinals = 0;
@@ -214,7 +214,7 @@ static bool share_of(struct zn_info *info, const struct zn_proc *p, uint32_t fir
 	for (uint32_t o = 0; o < first; o++)
 		if (info->resolved[o] && info->gpu[o] == info->gpu[first])
 			return false;
-	*to = (struct zn_share){.gpu = info->gpu[first], .partial = info->ledger != ZN_LEDGER_WHOLE};
+	*to = (struct zn_gpu_usage){.gpu = info->gpu[first], .partial = info->ledger != ZN_LEDGER_WHOLE};
 	for (uint32_t o = first; o <= ZN_PROC_GPUS; o++) {
 		if (!info->resolved[o] || info->gpu[o] != info->gpu[first])
 			continue;
@@ -228,7 +228,7 @@ static bool share_of(struct zn_info *info, const struct zn_proc *p, uint32_t fir
 	return true;
 }
 
-size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_share to[ZN_PROC_GPUS + 1])
+size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_gpu_usage to[ZN_PROC_GPUS + 1])
 {
 	const struct zn_proc *p = zn_arena_proc(a->arena, row);
 	struct zn_info *info = &a->info[row];
@@ -280,7 +280,7 @@ static void gpu_is_partial(struct zn_agg *a, struct zn_gpu *gpu)
 		a->gpus.gpu[i].partial = true;
 }
 
-static void gpu_add(struct zn_agg *a, const struct zn_share *share)
+static void gpu_add(struct zn_agg *a, const struct zn_gpu_usage *share)
 {
 	struct zn_gpu *gpu = &a->gpus.gpu[share->gpu];
 
@@ -292,7 +292,7 @@ static void gpu_add(struct zn_agg *a, const struct zn_share *share)
 
 static void gpus_sum(struct zn_agg *a)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	bool used[ZN_GPUS_MAX] = {false};
 
 	gpus_clear(a);
@@ -387,9 +387,9 @@ static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, 
 	if (a->arena->ops->stalls)
 		a->arena->ops->stalls(a->arena, row, now_ns, ns);
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
-		info->stall_tick_ns[s] = zn_count_advance(&info->stall_ns[s], ns[s]);
+		info->stall_tick_ns[s] = zn_counter_advance(&info->stall_ns[s], ns[s]);
 	for (uint32_t i = 0; i < ZN_LEN(info->worker_ns); i++)
-		info->worker_tick_ns[i] = zn_count_advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
+		info->worker_tick_ns[i] = zn_counter_advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
 }
 
 static bool has_members(const struct zn_agg *a, const struct zn_skew *s)
@@ -441,7 +441,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	comms_read(a);
 }
 
-const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail)
+const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation detail)
 {
 	memset(&a->merged, 0, sizeof(a->merged));
 	for (uint32_t r = 0; r < a->row_count; r++) {
@@ -454,7 +454,7 @@ const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_detail detail)
 	return &a->merged;
 }
 
-const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_detail detail)
+const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation detail)
 {
 	zn_agg_merge_live(a, detail);
 	if (a->gone[detail].calls)

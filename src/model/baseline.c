@@ -161,7 +161,7 @@ int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_ba
 
 enum group { GROUP_SYNC, GROUP_NCCL, GROUP_RUNQUEUE, GROUP_COUNT };
 static const struct {
-	enum zn_detail first, last;
+	enum zn_operation first, last;
 } groups[] = {
 	[GROUP_SYNC] = {ZN_H_SYNC_STREAM, ZN_H_SYNC_FREE},
 	[GROUP_NCCL] = {ZN_H_NCCL_FIRST, ZN_H_NCCL_LAST},
@@ -175,10 +175,10 @@ struct reading {
 	const struct zn_view *view;
 	const struct zn_proc *proc;
 	uint32_t row;
-	double seconds;         /* since the last reading; 0: it is the first one, which gives no value */
-	uint64_t *before;       /* of the signal at hand: a sum at the last reading */
-	struct zn_shares stall; /* all not known: there is none */
-	uint64_t stalled_ns;    /* over the step, of all causes */
+	double seconds;               /* since the last reading; 0: it is the first one, which gives no value */
+	uint64_t *before;             /* of the signal at hand: a sum at the last reading */
+	struct zn_stall_ratios stall; /* all not known: there is none */
+	uint64_t stalled_ns;          /* over the step, of all causes */
 };
 
 /* How fast a sum grows. It may shrink. */
@@ -295,7 +295,7 @@ static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t
 	uint64_t calls = 0;
 	bool any = false;
 
-	for (enum zn_detail d = groups[group].first; d <= groups[group].last; d++) {
+	for (enum zn_operation d = groups[group].first; d <= groups[group].last; d++) {
 		const struct zn_hist *h = zn_arena_hist(r->view->agg->arena, r->proc->hist[d]);
 
 		if (!h || !h->calls)
@@ -351,7 +351,7 @@ static void stalls_read(struct reading *r)
 {
 	uint64_t all = 0;
 
-	zn_wait_shares(r->view, r->row, &r->stall);
+	zn_stalls_shares(r->view, r->row, &r->stall);
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 		all += r->view->agg->info[r->row].stall_ns[s];
 	r->stalled_ns = all - r->process->stalls_before;

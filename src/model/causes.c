@@ -32,7 +32,7 @@ static uint64_t at_most(uint64_t v, uint64_t limit)
 	return v < limit ? v : limit;
 }
 
-static uint64_t sum_ns(const struct zn_agg *a, const struct zn_proc *p, enum zn_detail d)
+static uint64_t sum_ns(const struct zn_agg *a, const struct zn_proc *p, enum zn_operation d)
 {
 	const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
@@ -49,11 +49,11 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 		*r = (struct zn_cause_row){.id = t->p->id};
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 		t->stall_ns[s] = at_most(a->info[t->row].stall_tick_ns[s], t->interval_ns);
-	t->launch_ns = zn_count_advance(&r->launch_ns, sum_ns(a, t->p, ZN_H_LAUNCH));
-	t->copy_ns = zn_count_advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
-	t->read_bytes = zn_count_advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
-	t->written_bytes = zn_count_advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
-	t->retransmits = zn_count_advance(&r->retransmits, t->p->count[ZN_C_TCP_RETRANSMITS]);
+	t->launch_ns = zn_counter_advance(&r->launch_ns, sum_ns(a, t->p, ZN_H_LAUNCH));
+	t->copy_ns = zn_counter_advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
+	t->read_bytes = zn_counter_advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
+	t->written_bytes = zn_counter_advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
+	t->retransmits = zn_counter_advance(&r->retransmits, t->p->count[ZN_C_TCP_RETRANSMITS]);
 	if (fresh)
 		t->launch_ns = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
 }
@@ -95,7 +95,7 @@ static void lose_to_data(struct tick *t)
 static void lose_to_ranks(struct tick *t)
 {
 	uint32_t pid, rank;
-	bool late = zn_wait_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
+	bool late = zn_stalls_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
 
 	if (late) {
 		t->group->told.late_pid = pid;

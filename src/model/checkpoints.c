@@ -28,8 +28,8 @@ static void read_process(struct zn_checkpoints *c, uint32_t row, const struct zn
 	uint64_t launches, written;
 
 	r->id = p->id;
-	launches = zn_count_advance(&r->launches, ZN_LAUNCHES(p->count));
-	written = zn_count_advance(&r->written, p->count[ZN_C_IO_WRITE_BYTES]);
+	launches = zn_counter_advance(&r->launches, ZN_LAUNCHES(p->count));
+	written = zn_counter_advance(&r->written, p->count[ZN_C_IO_WRITE_BYTES]);
 	g->launched |= launches > 0;
 	g->begun |= launches > 0;
 	g->written += fresh ? 0 : written;

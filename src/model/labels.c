@@ -31,15 +31,15 @@ const char *zn_stall_label(enum zn_stall s)
 	return s < ZN_LEN(label) ? label[s] : "unknown";
 }
 
-const char *zn_detail_label(enum zn_detail d)
+const char *zn_operation_label(enum zn_operation d)
 {
 	static const char *const label[] = {
 #define X(e, text) text,
-		ZN_DETAILS(X)
+		ZN_OPERATIONS(X)
 #undef X
 	};
 
-	return d < ZN_DETAIL_COUNT ? label[d] : "unknown";
+	return d < ZN_OPERATION_COUNT ? label[d] : "unknown";
 }
 
 const char *zn_io_label(enum zn_io_op op)

@@ -64,8 +64,8 @@ static void gpu_tick(struct zn_signals *s, const struct zn_shared *shared)
 	s->gpu_tick = (struct zn_gpu_time){0};
 	if (!zn_gpu_calls_read(shared, &now))
 		return; /* the next tick has this one's too */
-	s->gpu_tick.busy_ns = zn_count_advance(&s->gpu.busy_ns, now.busy_ns);
-	s->gpu_tick.contended_ns = zn_count_advance(&s->gpu.contended_ns, now.contended_ns);
+	s->gpu_tick.busy_ns = zn_counter_advance(&s->gpu.busy_ns, now.busy_ns);
+	s->gpu_tick.contended_ns = zn_counter_advance(&s->gpu.contended_ns, now.contended_ns);
 	if (s->gpu_tick.contended_ns > s->gpu_tick.busy_ns)
 		s->gpu_tick.contended_ns = s->gpu_tick.busy_ns;
 }
@@ -254,7 +254,7 @@ void zn_signals_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *jo
 		const struct zn_signal_key *keys;
 		uint32_t n;
 		const char *times;
-		enum zn_detail detail;
+		enum zn_operation detail;
 	} parts[] = {
 		{"syscalls", ZN_FAM_SYSCALLS, KEYS(call_keys), NULL, 0},
 		{"gpu_ioctl", ZN_FAM_IOCTL, NULL, 0, "calls", ZN_H_IOCTL},

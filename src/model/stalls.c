@@ -29,14 +29,14 @@ static const struct zn_info *info_of(const struct zn_view *v, uint32_t row)
 	return &v->agg->info[row];
 }
 
-static bool has_calls(const struct zn_agg *a, const struct zn_proc *p, enum zn_detail d)
+static bool has_calls(const struct zn_agg *a, const struct zn_proc *p, enum zn_operation d)
 {
 	const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
 	return h && h->calls;
 }
 
-bool zn_wait_loader(const struct zn_view *v, uint32_t row)
+bool zn_stalls_loader(const struct zn_view *v, uint32_t row)
 {
 	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
 
@@ -53,13 +53,13 @@ static bool cause_known(const struct zn_view *v, enum zn_stall s, bool loader)
 	return s != ZN_STALL_DIST || zn_agg_measures(v->agg, ZN_FAM_DIST_SYNC);
 }
 
-bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to)
+bool zn_stalls_shares(const struct zn_view *v, uint32_t row, struct zn_stall_ratios *to)
 {
 	const struct zn_info *info = info_of(v, row);
 	uint64_t all = sum_of(info->stall_tick_ns, ZN_STALL_COUNT);
-	bool loader = zn_wait_loader(v, row);
+	bool loader = zn_stalls_loader(v, row);
 
-	*to = (struct zn_shares){0};
+	*to = (struct zn_stall_ratios){0};
 	if (!all || !zn_agg_measures(v->agg, ZN_FAM_SCHED))
 		return false;
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
@@ -73,7 +73,7 @@ bool zn_wait_shares(const struct zn_view *v, uint32_t row, struct zn_shares *to)
 /* ---- the sentence ---- */
 
 /* What a data loader's workers did over the last tick, as far as it is known. */
-static const char *workers(const struct zn_wait_facts *f, char to[64])
+static const char *workers(const struct zn_stalls_facts *f, char to[64])
 {
 	if (!f->workers)
 		return "";
@@ -82,7 +82,7 @@ static const char *workers(const struct zn_wait_facts *f, char to[64])
 	return to;
 }
 
-static const char *workers_do(const struct zn_wait_facts *f)
+static const char *workers_do(const struct zn_stalls_facts *f)
 {
 	if (!f->workers)
 		return "";
@@ -91,7 +91,7 @@ static const char *workers_do(const struct zn_wait_facts *f)
 	return f->worker_busy == ZN_UNKNOWN ? " waited for" : " idle: the wait is in the pinning thread, or on the way";
 }
 
-static const char *late_one(const struct zn_wait_facts *f, const char *what, char to[64])
+static const char *late_one(const struct zn_stalls_facts *f, const char *what, char to[64])
 {
 	if (!f->late_pid)
 		return "";
@@ -102,7 +102,7 @@ static const char *late_one(const struct zn_wait_facts *f, const char *what, cha
 	return to;
 }
 
-static unsigned percent(const struct zn_wait_facts *f, enum zn_stall s)
+static unsigned percent(const struct zn_stalls_facts *f, enum zn_stall s)
 {
 	return (unsigned)((f->share[s] + SHARE_ONE / 200) / (SHARE_ONE / 100));
 }
@@ -120,7 +120,7 @@ static const struct {
 	{ZN_STALL_OTHER, 250, "sleeps, on a lock or a timer,"},
 };
 
-static int worst(const struct zn_wait_facts *f)
+static int worst(const struct zn_stalls_facts *f)
 {
 	int found = -1;
 
@@ -134,7 +134,7 @@ static int worst(const struct zn_wait_facts *f)
 	return found;
 }
 
-static void says_working(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+static void says_working(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 {
 	char late[64];
 
@@ -157,7 +157,7 @@ static void name_missing(const struct zn_missing *m, char to[NAME_BYTES])
 }
 
 /* A wait for a rank that does not come explains all other waits. */
-static void says_waiting(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+static void says_waiting(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 {
 	const struct zn_missing *m = f->waits_for;
 	uint64_t since_ns = m->doing == ZN_DOING_GONE ? m->gone_ns : m->since_ns;
@@ -172,7 +172,7 @@ static void says_waiting(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 		snprintf(to, ZN_SAYS_MAX, "%s waits for %s, which %s, for %llu s", f->who, name, does, seconds);
 }
 
-static void says_missing(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+static void says_missing(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 {
 	unsigned waiters = (unsigned)__builtin_popcount(f->missing->waiters);
 	unsigned long long seconds = (f->now_ns - f->missing->since_ns) / ZN_NS_PER_S;
@@ -183,7 +183,7 @@ static void says_missing(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 		waiters == 1 ? "" : "s", seconds, does);
 }
 
-static void says_still(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+static void says_still(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 {
 	char text[ZN_ALL_WAIT_TEXT];
 
@@ -196,7 +196,7 @@ static void says_still(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
 	snprintf(to, ZN_SAYS_MAX, "%s: %s", f->who, text);
 }
 
-void zn_wait_says(const struct zn_wait_facts *f, char to[ZN_SAYS_MAX])
+void zn_stalls_says(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 {
 	int i = worst(f);
 	char text[64];
@@ -252,7 +252,7 @@ static bool is_in(const struct zn_skew *s, uint32_t tgid)
 }
 
 /* The rank of a process's communicators that was later than the others for most of the last tick; not itself. */
-static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_wait_facts *f)
+static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_stalls_facts *f)
 {
 	uint64_t most_ns = k->interval_ns * LATE_LEAST / 100;
 
@@ -280,7 +280,7 @@ static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 
 /* Ranks that talk over sockets: of those of the same job that wait for one another, the one that waits least, if that is
  * less than half of what this one does. */
-static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_wait_facts *f)
+static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls_facts *f)
 {
 	const struct zn_proc *own = zn_arena_proc(a->arena, row);
 	uint64_t least = dist_share(a, row) / 2;
@@ -297,10 +297,10 @@ static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_wait_f
 	}
 }
 
-bool zn_wait_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank)
+bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank)
 {
 	const struct zn_proc *p = zn_arena_proc(a->arena, row);
-	struct zn_wait_facts f = {.late_rank = ZN_UNKNOWN};
+	struct zn_stalls_facts f = {.late_rank = ZN_UNKNOWN};
 
 	if (p)
 		late_by_waits(a, row, &f);
@@ -311,20 +311,20 @@ bool zn_wait_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint
 	return f.late_pid;
 }
 
-static void facts(const struct zn_view *v, uint32_t row, const struct zn_shares *s, struct zn_wait_facts *f)
+static void facts(const struct zn_view *v, uint32_t row, const struct zn_stall_ratios *s, struct zn_stalls_facts *f)
 {
 	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
 	const struct zn_info *info = info_of(v, row);
 	uint64_t worked = sum_of(info->worker_tick_ns, ZN_LEN(info->worker_tick_ns));
 	uint32_t rank = rank_of(v->agg, p->tgid);
 
-	*f = (struct zn_wait_facts){.late_rank = ZN_UNKNOWN, .worker_busy = ZN_UNKNOWN};
+	*f = (struct zn_stalls_facts){.late_rank = ZN_UNKNOWN, .worker_busy = ZN_UNKNOWN};
 	if (rank == ZN_UNKNOWN)
 		snprintf(f->who, sizeof(f->who), "process %u", p->tgid);
 	else
 		snprintf(f->who, sizeof(f->who), "rank %u", rank);
 	memcpy(f->share, s->share, sizeof(f->share));
-	if (zn_wait_loader(v, row))
+	if (zn_stalls_loader(v, row))
 		f->workers = (uint32_t)p->count[ZN_C_WORKERS];
 	if (worked)
 		f->worker_busy = (uint32_t)share(info->worker_tick_ns[0], worked);
@@ -349,7 +349,7 @@ static void key_share(struct zn_json *j, const char *key, bool known, uint64_t v
 		zn_json_key_null(j, key);
 }
 
-void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
+void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 {
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 		if (s == ZN_STALL_DATA && !ns[s])
@@ -360,24 +360,24 @@ void zn_wait_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 
 /* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has
  * no cause yet. */
-void zn_wait_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
 {
-	struct zn_wait_facts f;
-	struct zn_shares s;
+	struct zn_stalls_facts f;
+	struct zn_stall_ratios s;
 	char says[ZN_SAYS_MAX];
-	bool known = zn_wait_shares(v, row, &s);
+	bool known = zn_stalls_shares(v, row, &s);
 
 	facts(v, row, &s, &f);
 	if (!known && !f.missing && !f.waits_for && !f.stopped_ns) {
 		zn_json_key_null(j, "stalls");
 		return;
 	}
-	zn_wait_says(&f, says);
+	zn_stalls_says(&f, says);
 	zn_json_key_open(j, "stalls", '{');
 	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
 		key_share(j, zn_stall_label(i), s.known[i], s.share[i]);
 	zn_json_key_open(j, "seconds", '{');
-	zn_wait_seconds(j, known ? s.seconds_ns : info_of(v, row)->stall_ns);
+	zn_stalls_seconds(j, known ? s.seconds_ns : info_of(v, row)->stall_ns);
 	zn_json_close(j, '}');
 	zn_json_key_text(j, "says", says);
 	zn_json_close(j, '}');
@@ -393,13 +393,13 @@ static void quantiles(struct zn_json *j, const struct zn_hist *h)
 	zn_json_key_scaled(j, "sum_ms", h ? h->sum_ns : 0, MS);
 }
 
-void zn_wait_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
 {
 	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
 	const struct zn_info *info = info_of(v, row);
 	uint64_t worked = sum_of(info->worker_tick_ns, ZN_LEN(info->worker_tick_ns));
 
-	if (!zn_wait_loader(v, row)) {
+	if (!zn_stalls_loader(v, row)) {
 		zn_json_key_null(j, "dataloader");
 		return;
 	}

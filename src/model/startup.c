@@ -24,11 +24,12 @@ const char *zn_startup_label(enum zn_startup_phase phase)
 	return phase < ZN_STARTUP_COUNT ? label[phase] : "unknown";
 }
 
-static uint64_t time_of(const struct zn_agg *a, const struct zn_proc *p, enum zn_detail first, enum zn_detail last)
+static uint64_t time_of(
+	const struct zn_agg *a, const struct zn_proc *p, enum zn_operation first, enum zn_operation last)
 {
 	uint64_t sum_ns = 0;
 
-	for (enum zn_detail d = first; d <= last; d++) {
+	for (enum zn_operation d = first; d <= last; d++) {
 		const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
 		sum_ns += h ? h->sum_ns : 0;
@@ -48,8 +49,8 @@ static bool has_context(const struct zn_proc *p)
 /* What the rest of a tick is laid to. */
 static enum zn_startup_phase phase_of(struct zn_startup_row *r, const struct zn_proc *p)
 {
-	uint64_t bytes = zn_count_advance(&r->bytes, p->count[ZN_C_IO_READ_BYTES] + p->count[ZN_C_COPY_BYTES_HTOD]);
-	uint64_t captured = zn_count_advance(&r->captured, p->count[ZN_C_LAUNCH_CAPTURED]);
+	uint64_t bytes = zn_counter_advance(&r->bytes, p->count[ZN_C_IO_READ_BYTES] + p->count[ZN_C_COPY_BYTES_HTOD]);
+	uint64_t captured = zn_counter_advance(&r->captured, p->count[ZN_C_LAUNCH_CAPTURED]);
 
 	if (p->count[ZN_C_CAPTURES] || captured)
 		return ZN_STARTUP_CAPTURE;
@@ -114,8 +115,8 @@ static void begin_row(struct zn_startup *s, struct zn_startup_row *r, const stru
 static void count_time(struct zn_startup *s, struct zn_startup_row *r, const struct zn_proc *p)
 {
 	const struct zn_agg *a = s->agg;
-	uint64_t load_ns = zn_count_advance(&r->load_ns, time_of(a, p, ZN_H_LOAD_MODULE, ZN_H_LOAD_FUNCTION));
-	uint64_t nccl_ns = zn_count_advance(&r->nccl_ns, time_of(a, p, ZN_H_NCCL_INIT, ZN_H_NCCL_INIT));
+	uint64_t load_ns = zn_counter_advance(&r->load_ns, time_of(a, p, ZN_H_LOAD_MODULE, ZN_H_LOAD_FUNCTION));
+	uint64_t nccl_ns = zn_counter_advance(&r->nccl_ns, time_of(a, p, ZN_H_NCCL_INIT, ZN_H_NCCL_INIT));
 	uint64_t ns = s->tick_ns > r->counted_ns ? s->tick_ns - r->counted_ns : 0;
 
 	r->phase_ns[phase_of(r, p)] += ns;
@@ -127,7 +128,7 @@ static void count_time(struct zn_startup *s, struct zn_startup_row *r, const str
 static bool works(struct zn_startup *s, struct zn_startup_row *r, uint32_t row, const struct zn_proc *p)
 {
 	uint64_t ns = s->tick_ns > r->counted_ns ? s->tick_ns - r->counted_ns : 0;
-	uint64_t launches = zn_count_advance(&r->launches, ZN_LAUNCHES(p->count));
+	uint64_t launches = zn_counter_advance(&r->launches, ZN_LAUNCHES(p->count));
 
 	return launches || (r->launches && s->agg->info[row].stall_tick_ns[ZN_STALL_GPU] * 2 > ns);
 }

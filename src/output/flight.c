@@ -213,7 +213,7 @@ static void put_processes(struct zn_json *j, const struct flight *f)
 		zn_json_key_u64(j, "pid", p->tgid);
 		key_before(j, "progress_s_ago", zn_progress_last(f->view->progress, a->row[r], p->id),
 			f->view->progress->tick_ns);
-		zn_wait_json(j, f->view, a->row[r]);
+		zn_stalls_json(j, f->view, a->row[r]);
 		zn_json_close(j, '}');
 		count++;
 	}

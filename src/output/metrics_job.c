@@ -7,7 +7,7 @@
 #define SUMMED_LAST  ZN_C_TCP_RETRANSMITS
 struct job_sum {
 	uint64_t launches, nccl_bytes;
-	uint64_t count[SUMMED_LAST - SUMMED_FIRST + 1]; /* by enum zn_count, from the first on */
+	uint64_t count[SUMMED_LAST - SUMMED_FIRST + 1]; /* by enum zn_counter, from the first on */
 };
 
 /* Scratch, as `taken` is: a walk over one metric shall not clear 64 KiB. */
@@ -36,7 +36,7 @@ static void sum_gone(struct job_sum *s, const struct zn_job *job)
 	*s = (struct job_sum){.launches = ZN_LAUNCHES(job->count)};
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
 		s->count[i] += job->count[SUMMED_FIRST + i];
-	for (enum zn_detail d = ZN_H_NCCL_FIRST; job->gone && d <= ZN_H_NCCL_LAST; d++)
+	for (enum zn_operation d = ZN_H_NCCL_FIRST; job->gone && d <= ZN_H_NCCL_LAST; d++)
 		s->nccl_bytes += job->gone[d].bytes;
 }
 
@@ -47,7 +47,7 @@ static void sum_live(struct zn_walk *w, struct job_sum *s, uint32_t row)
 	s->launches += ZN_LAUNCHES(p->count);
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
 		s->count[i] += zn_agg_count(w->view->agg, row, SUMMED_FIRST + i);
-	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
+	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 		const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[d]);
 
 		s->nccl_bytes += h ? h->bytes : 0;

@@ -59,7 +59,7 @@ void zn_metrics_process_rates(struct zn_walk *w)
 	{
 		uint64_t v, events = 0;
 
-		for (enum zn_count i = f->first; i <= f->last; i++)
+		for (enum zn_counter i = f->first; i <= f->last; i++)
 			events += p->count[i];
 		zn_signals_rates(w->view->signals, agg->row[r], p->id, &rates);
 		v = *(const uint64_t *)((const char *)&rates + f->offset);
@@ -121,11 +121,11 @@ void zn_metrics_process_pinned(struct zn_walk *w)
 void zn_metrics_process_stalls(struct zn_walk *w)
 {
 	const struct zn_proc *p;
-	struct zn_shares shares;
+	struct zn_stall_ratios shares;
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_wait_shares(w->view, w->view->agg->row[r], &shares))
+		if (!zn_stalls_shares(w->view, w->view->agg->row[r], &shares))
 			continue;
 		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 			if (!shares.known[s])
@@ -143,7 +143,7 @@ void zn_metrics_process_workers(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_wait_loader(w->view, w->view->agg->row[r]))
+		if (!zn_stalls_loader(w->view, w->view->agg->row[r]))
 			continue;
 		process_series(w, p);
 		zn_walk_integer(w, p->count[ZN_C_WORKERS]);
@@ -157,7 +157,7 @@ void zn_metrics_process_worker_time(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_wait_loader(w->view, w->view->agg->row[r]))
+		if (!zn_stalls_loader(w->view, w->view->agg->row[r]))
 			continue;
 		for (uint32_t i = 0; i < ZN_LEN(state); i++) {
 			if (p->count[ZN_C_WORKER_BUSY_NS + i] == 0)
@@ -172,7 +172,7 @@ void zn_metrics_process_worker_time(struct zn_walk *w)
 void zn_metrics_process_shares(struct zn_walk *w)
 {
 	const struct zn_metric_share *f = w->metric->arg;
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	struct zn_agg *agg = w->view->agg;
 	const struct zn_proc *p;
 
@@ -181,7 +181,7 @@ void zn_metrics_process_shares(struct zn_walk *w)
 		size_t n = zn_agg_shares(agg, agg->row[r], share);
 
 		for (size_t i = 0; i < n * f->count; i++) {
-			const struct zn_share *s = &share[i / f->count];
+			const struct zn_gpu_usage *s = &share[i / f->count];
 			uint64_t v = ((const uint64_t *)((const char *)&s->sum + f->offset))[i % f->count];
 
 			if ((v == 0 && !(f->always && s->sum.peak_bytes)) || (f->ledger && s->partial))
@@ -196,7 +196,7 @@ void zn_metrics_process_shares(struct zn_walk *w)
 }
 
 /* NULL: there is nothing to show. */
-static const struct zn_hist *durations_of(struct zn_walk *w, const struct zn_proc *p, enum zn_detail i)
+static const struct zn_hist *durations_of(struct zn_walk *w, const struct zn_proc *p, enum zn_operation i)
 {
 	struct zn_agg *agg = w->view->agg;
 	const struct zn_hist *h = p ? zn_arena_hist(agg->arena, p->hist[i]) : zn_agg_merge(agg, i);
@@ -206,7 +206,7 @@ static const struct zn_hist *durations_of(struct zn_walk *w, const struct zn_pro
 
 static void durations_between(struct zn_walk *w, const struct zn_metric_durations *d, const struct zn_proc *p)
 {
-	for (enum zn_detail i = d->first; i <= d->last; i++) {
+	for (enum zn_operation i = d->first; i <= d->last; i++) {
 		const struct zn_hist *h = durations_of(w, p, i);
 
 		if (!h)
@@ -216,7 +216,7 @@ static void durations_between(struct zn_walk *w, const struct zn_metric_duration
 		else
 			zn_walk_series(w);
 		if (d->label)
-			zn_walk_label(w, d->label, zn_detail_label(i));
+			zn_walk_label(w, d->label, zn_operation_label(i));
 		zn_walk_durations(w, h);
 	}
 }
@@ -285,13 +285,13 @@ void zn_metrics_process_nccl(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		for (enum zn_detail i = ZN_H_NCCL_FIRST; i <= ZN_H_NCCL_LAST; i++) {
+		for (enum zn_operation i = ZN_H_NCCL_FIRST; i <= ZN_H_NCCL_LAST; i++) {
 			const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[i]);
 
 			if (!h || !h->calls)
 				continue;
 			process_series(w, p);
-			zn_walk_label(w, "op", zn_detail_label(i));
+			zn_walk_label(w, "op", zn_operation_label(i));
 			zn_walk_integer(w, *(const uint64_t *)((const char *)h + offset));
 		}
 	}

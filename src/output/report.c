@@ -106,14 +106,14 @@ static uint64_t nccl_bytes(const struct zn_view *v, const struct zn_job *job)
 	const struct zn_agg *a = v->agg;
 	uint64_t bytes = 0;
 
-	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++)
+	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++)
 		bytes += job->gone[d].bytes;
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 
 		if (!p || zn_jobs_of(v->jobs, p) != job)
 			continue;
-		for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
+		for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 			const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
 
 			bytes += h ? h->bytes : 0;
@@ -338,7 +338,7 @@ static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static const struct zn_hist *merge(const struct report *r, enum zn_detail d)
+static const struct zn_hist *merge(const struct report *r, enum zn_operation d)
 {
 	return zn_job_merge(r->view->jobs, r->job, d);
 }
@@ -368,7 +368,7 @@ static void sync_wait(struct zn_json *j, struct report *r)
 {
 	uint64_t calls = 0, ns = 0;
 
-	for (enum zn_detail d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++) {
+	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++) {
 		const struct zn_hist *h = merge(r, d);
 
 		calls += zn_hist_count(h);
@@ -424,7 +424,7 @@ static void thread_time(struct zn_json *j, const struct report *r)
 		return;
 	}
 	zn_json_key_open(j, "thread_time", '{');
-	zn_wait_seconds(j, r->count + ZN_C_STALL_CPU);
+	zn_stalls_seconds(j, r->count + ZN_C_STALL_CPU);
 	zn_json_close(j, '}');
 }
 
@@ -491,7 +491,7 @@ static const struct {
 static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 {
 	struct report *r = report;
-	enum zn_detail d = ZN_H_NCCL_FIRST + i;
+	enum zn_operation d = ZN_H_NCCL_FIRST + i;
 	const struct zn_hist *h = d <= ZN_H_NCCL_LAST && measured(r->view, ZN_FAM_NCCL) ? merge(r, d) : NULL;
 	struct zn_summary s;
 
@@ -501,7 +501,7 @@ static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 		return true;
 	s = zn_hist_summary(h);
 	zn_json_open(j, '{');
-	zn_json_key_text(j, "op", zn_detail_label(d));
+	zn_json_key_text(j, "op", zn_operation_label(d));
 	zn_json_key_u64(j, "calls", h->calls);
 	zn_json_key_u64(j, "bytes", h->bytes);
 	zn_json_key_u64(j, "errors", h->errors);

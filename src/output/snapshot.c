@@ -48,7 +48,7 @@ static bool wanted(const struct scope *s, const char *job)
 static bool utilization_item(void *scope, struct zn_json *j, uint32_t i)
 {
 	struct zn_agg *a = ((struct scope *)scope)->view->agg;
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	char key[80];
 	size_t n;
 
@@ -127,7 +127,7 @@ static bool gpu_item(void *scope, struct zn_json *j, uint32_t i)
 
 static void proc_gpus(struct zn_json *j, struct zn_agg *a, uint32_t row)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	size_t n = zn_agg_shares(a, row, share);
 
 	zn_json_key_open(j, "gpus", '[');
@@ -141,7 +141,7 @@ static void proc_gpus(struct zn_json *j, struct zn_agg *a, uint32_t row)
 	zn_json_close(j, ']');
 }
 
-static const struct zn_hist *hist_of(struct zn_agg *a, const struct zn_proc *p, enum zn_detail d)
+static const struct zn_hist *hist_of(struct zn_agg *a, const struct zn_proc *p, enum zn_operation d)
 {
 	static const struct zn_hist none;
 	const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
@@ -179,7 +179,7 @@ static void sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 	struct zn_hist *all = &a->merged;
 
 	memset(all, 0, sizeof(*all));
-	for (enum zn_detail d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++)
+	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++)
 		if (p->hist[d])
 			zn_hist_merge(all, hist_of(a, p, d));
 	zn_json_key_open(j, "sync", '{');
@@ -191,7 +191,7 @@ static void sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 {
 	zn_json_key_open(j, "ops", '[');
-	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
+	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 		const struct zn_hist *h = hist_of(a, p, d);
 		struct zn_summary s;
 
@@ -199,7 +199,7 @@ static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *
 			continue;
 		s = zn_hist_summary(h);
 		zn_json_open(j, '{');
-		zn_json_key_text(j, "op", zn_detail_label(d));
+		zn_json_key_text(j, "op", zn_operation_label(d));
 		zn_json_key_u64(j, "calls", h->calls);
 		zn_json_key_u64(j, "bytes", h->bytes);
 		zn_json_key_u64(j, "errors", h->errors);
@@ -251,7 +251,7 @@ static void nccl(struct zn_json *j, const struct zn_view *v, const struct zn_pro
 	struct zn_agg *a = v->agg;
 	uint64_t calls = 0, bytes = 0, errors = 0, ns = 0;
 
-	for (enum zn_detail d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
+	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 		const struct zn_hist *h = hist_of(a, p, d);
 
 		calls += h->calls;
@@ -316,8 +316,8 @@ static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const st
 	launch(j, v, row, p);
 	sync(j, a, p);
 	nccl(j, v, p);
-	zn_wait_loader_json(j, v, row);
-	zn_wait_json(j, v, row);
+	zn_stalls_loader_json(j, v, row);
+	zn_stalls_json(j, v, row);
 	zn_signals_json(j, v, row, p);
 	proc_io(j, v, p);
 	zn_baselines_json(j, v, row, p->id);

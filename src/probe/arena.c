@@ -161,7 +161,7 @@ static void row_give(struct zn_probe *p, uint32_t row)
 	struct zn_proc *proc = &a->procs[row];
 	struct zn_opens *opens = zn_bpf_map_opens(p, row);
 
-	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
+	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
 		hist_free(a, proc->hist[d]);
 	if (opens)
 		memset(opens, 0, sizeof(*opens));

@@ -27,7 +27,7 @@ static void plain_release(struct zn_arena *a, uint32_t row)
 	struct zn_plain *p = (struct zn_plain *)a;
 	struct zn_proc *proc = &a->procs[row];
 
-	for (uint32_t d = 0; d < ZN_DETAIL_SLOTS; d++)
+	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
 		if (proc->hist[d])
 			plain_hist_free(p, proc->hist[d]);
 	plain_untask(p, proc->tgid);
@@ -346,7 +346,7 @@ uint32_t zn_plain_hist(struct zn_plain *p)
 	return p->hists[--p->hist_count];
 }
 
-bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_detail detail, uint64_t ns, uint64_t bytes)
+bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes)
 {
 	struct zn_hist *h;
 

@@ -103,7 +103,7 @@ enum copy { NO_COPY = -1, HTOD = ZN_C_COPY_BYTES_HTOD, DTOH = ZN_C_COPY_BYTES_DT
 /* What a rank does again and again. It takes middle_ns, a little less or more; or at least that, and at most
  * skew_ns more. */
 static const struct event {
-	enum zn_detail detail;
+	enum zn_operation detail;
 	enum zn_family family;
 	uint32_t every_ms;
 	uint64_t middle_ns, skew_ns;
@@ -309,7 +309,7 @@ static void note_issue(struct zn_skew *skew, uint32_t member)
 }
 
 /* When a rank issues a collective, beside the others: random numbers of its own. */
-static void issue(struct zn_sim *s, uint32_t rank, enum zn_detail detail)
+static void issue(struct zn_sim *s, uint32_t rank, enum zn_operation detail)
 {
 	struct zn_skew *skew = s->skew[rank / JOB_RANKS];
 	bool late = straggles(s, rank) && detail == ZN_H_NCCL_ALL_REDUCE, last = rank % JOB_RANKS == JOB_RANKS - 1;

@@ -37,7 +37,7 @@ static double rules(struct zn_view *view, struct zn_plain *plain, unsigned long 
 	for (uint32_t i = 0; i < PROCESSES - ZN_SIM_RANKS; i++) {
 		struct zn_proc *p = zn_plain_claim(plain, 5000 + i, "python3");
 
-		for (enum zn_detail d = 0; p && d <= ZN_H_DATALOAD; d += ZN_H_DATALOAD)
+		for (enum zn_operation d = 0; p && d <= ZN_H_DATALOAD; d += ZN_H_DATALOAD)
 			zn_plain_record(plain, p, d, 100000, 0);
 	}
 	view->alerts->work.source = (struct zn_rule_source){walk, view};
@@ -53,15 +53,15 @@ static double rules(struct zn_view *view, struct zn_plain *plain, unsigned long 
 /* Every signal of a process has a value, and another one at each step. */
 static void work(struct zn_plain *plain, struct zn_proc *p, uint64_t n)
 {
-	static const enum zn_detail details[] = {
+	static const enum zn_operation details[] = {
 		ZN_H_LAUNCH, ZN_H_SYNC_STREAM, ZN_H_NCCL_ALL_REDUCE, ZN_H_RUNQUEUE, ZN_H_DATALOAD};
 
 	for (size_t i = 0; i < sizeof(details) / sizeof(*details); i++)
 		for (uint64_t k = 1; k < 8; k++)
 			zn_plain_record(plain, p, details[i], 10000 * k + (n * 7919 + p->id * 104729) % 99991, 0);
-	for (enum zn_count c = ZN_C_STALL_CPU; c <= ZN_C_STALL_OTHER; c++)
+	for (enum zn_counter c = ZN_C_STALL_CPU; c <= ZN_C_STALL_OTHER; c++)
 		p->count[c] += 100000 + (n * 31 + c * 17) % 1009;
-	for (enum zn_count c = ZN_C_SYSCALLS; c <= ZN_C_TCP_RETRANSMITS; c++)
+	for (enum zn_counter c = ZN_C_SYSCALLS; c <= ZN_C_TCP_RETRANSMITS; c++)
 		p->count[c] += 1000 + (n * 37 + c * 19) % 997;
 	p->count[ZN_C_SWITCH_VOLUNTARY] += 1000 + n * 41 % 991;
 	p->gpu[0].used_bytes = p->gpu[0].peak_bytes = (1 << 30) + (n * 43 % 983 << 20);

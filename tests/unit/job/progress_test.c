@@ -81,10 +81,10 @@ static void start(void)
 /* What moves, of the process's counters. */
 T(what_is_progress)
 {
-	static const enum zn_count moves[] = {ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_GRAPH, ZN_C_LAUNCH_COOPERATIVE,
+	static const enum zn_counter moves[] = {ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_GRAPH, ZN_C_LAUNCH_COOPERATIVE,
 		ZN_C_COPY_CALLS_HTOD, ZN_C_COPY_CALLS_OTHER, ZN_C_MEMSET_CALLS, ZN_C_IO_READ_BYTES, ZN_C_IO_WRITE_BYTES,
 		ZN_C_HIT(ZN_FAM_NCCL, ZN_FIRST_PUSH)};
-	static const enum zn_count stays[] = {ZN_C_SYSCALLS, ZN_C_SWITCH_VOLUNTARY,
+	static const enum zn_counter stays[] = {ZN_C_SYSCALLS, ZN_C_SWITCH_VOLUNTARY,
 		ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_FIRST_PUSH), ZN_C_TCP_SENT, ZN_C_MMAP_CALLS};
 
 	for (size_t i = 0; i < ZN_LEN(moves); i++) {

@@ -94,7 +94,7 @@ T(what_is_captured_is_not_run)
 
 T(every_kind_of_work_counts)
 {
-	static const enum zn_count kinds[] = {ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_GRAPH, ZN_C_LAUNCH_COOPERATIVE,
+	static const enum zn_counter kinds[] = {ZN_C_LAUNCH_KERNEL, ZN_C_LAUNCH_GRAPH, ZN_C_LAUNCH_COOPERATIVE,
 		ZN_C_COPY_CALLS_HTOD, ZN_C_COPY_CALLS_DTOH, ZN_C_MEMSET_CALLS, ZN_C_HIT(ZN_FAM_NCCL, 0)};
 
 	for (size_t i = 0; i < ZN_LEN(kinds); i++) {

@@ -43,11 +43,11 @@ static uint64_t lost(enum zn_loss what)
 
 T(labels_of_details)
 {
-	CHECK_STR(zn_detail_label(ZN_H_LAUNCH), "launch");
-	CHECK_STR(zn_detail_label(ZN_H_SYNC_FREE), "mem_free");
-	CHECK_STR(zn_detail_label(ZN_H_NCCL_ALL_REDUCE), "all_reduce");
-	CHECK_STR(zn_detail_label(ZN_H_DATALOAD), "dataloader");
-	CHECK_STR(zn_detail_label(ZN_DETAIL_COUNT), "unknown");
+	CHECK_STR(zn_operation_label(ZN_H_LAUNCH), "launch");
+	CHECK_STR(zn_operation_label(ZN_H_SYNC_FREE), "mem_free");
+	CHECK_STR(zn_operation_label(ZN_H_NCCL_ALL_REDUCE), "all_reduce");
+	CHECK_STR(zn_operation_label(ZN_H_DATALOAD), "dataloader");
+	CHECK_STR(zn_operation_label(ZN_OPERATION_COUNT), "unknown");
 }
 
 T(processes_come_and_go)
@@ -130,7 +130,7 @@ static void live_and_die(uint32_t tgid)
 {
 	struct zn_proc *p = claim(tgid);
 
-	for (enum zn_detail d = 0; d < ZN_DETAIL_COUNT; d++)
+	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		CHECK(zn_plain_record(&plain, p, d, 1000 + d, d));
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 1);
@@ -147,7 +147,7 @@ T(two_thousand_in_turn_leak_nothing)
 	CHECK_EQ(plain.hist_count, ZN_HISTS_MAX - ZN_HISTS_FIRST);
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
 		CHECK_EQ(lost(i), 0);
-	for (enum zn_detail d = 0; d < ZN_DETAIL_COUNT; d++) {
+	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++) {
 		CHECK_EQ(zn_agg_merge(&agg, d)->calls, 2000);
 		CHECK_EQ(zn_agg_merge(&agg, d)->sum_ns, 2000 * (1000 + d));
 		CHECK_EQ(zn_agg_merge(&agg, d)->bytes, 2000 * d);
@@ -162,7 +162,7 @@ T(one_more_than_there_are_histograms)
 
 	start();
 	first = p = claim(PID);
-	for (uint32_t d = 0; left; left--, d = (d + 1) % ZN_DETAIL_COUNT) {
+	for (uint32_t d = 0; left; left--, d = (d + 1) % ZN_OPERATION_COUNT) {
 		if (d == 0)
 			p = claim(PID + left);
 		CHECK(zn_plain_record(&plain, p, d, 1000, 0));
@@ -312,11 +312,11 @@ T(counters_stay_and_gauges_go)
 	start();
 	for (int round = 1; round <= 2; round++) {
 		p = claim(PID);
-		for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++)
+		for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++)
 			p->count[i] = 100 + i;
 		zn_plain_exit(&plain, p);
 		zn_agg_refresh(&agg);
-		for (uint32_t i = 0; i < ZN_COUNT_COUNT; i++) {
+		for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++) {
 			bool gauge = i == ZN_C_HOST_PINNED || i == ZN_C_LIVE_ALLOCS || i == ZN_C_CAPTURES ||
 				i == ZN_C_CHILDREN || i == ZN_C_WORKERS;
 
@@ -431,7 +431,7 @@ static const struct zn_gpu *gpu(const char *id)
 
 T(two_ordinals_that_mean_one_gpu)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	struct zn_proc *p;
 
 	start();
@@ -468,7 +468,7 @@ T(two_ordinals_that_mean_one_gpu)
 
 T(shares_of_several_gpus)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	struct zn_proc *p;
 
 	start();
@@ -543,7 +543,7 @@ T(an_ordinal_that_did_nothing_is_not_named)
 
 T(no_room_for_another_gpu)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	struct zn_proc *p = NULL;
 
 	start();
@@ -763,7 +763,7 @@ static void start_with_ledgers(uint32_t listed)
 
 T(memory_of_a_gpu_is_known_if_that_of_all_is)
 {
-	struct zn_share share[ZN_PROC_GPUS + 1];
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	struct zn_proc *a, *b;
 
 	start_with_ledgers(3);

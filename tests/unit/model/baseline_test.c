@@ -497,7 +497,7 @@ static void tick(uint64_t ns)
 	zn_baselines_tick(baselines, &view, now_ns);
 }
 
-static void records(struct zn_proc *p, enum zn_detail d, uint64_t ns, int count)
+static void records(struct zn_proc *p, enum zn_operation d, uint64_t ns, int count)
 {
 	while (count--)
 		zn_plain_record(&plain, p, d, ns, 0);

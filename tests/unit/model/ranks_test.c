@@ -205,7 +205,7 @@ T(who_is_missing_and_for_how_long)
 /* state of its threads; what moves; text of /proc/PID/wchan; state there; ticks of a second on the CPU */
 static const struct {
 	enum zn_stall state;
-	enum zn_count moves;
+	enum zn_counter moves;
 	uint64_t by;
 	const char *wchan;
 	char how;

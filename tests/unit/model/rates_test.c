@@ -32,7 +32,7 @@ uint64_t zn_wall_ms(void)
 	return clock_ns / 1000000;
 }
 /* In place of job/table.c. */
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail)
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail)
 {
 	static const struct zn_hist none;
 

@@ -47,7 +47,7 @@ T(sentences)
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
-		struct zn_wait_facts f = {.who = "rank 3",
+		struct zn_stalls_facts f = {.who = "rank 3",
 			.workers = rows[i].workers,
 			.worker_busy = rows[i].busy < 0 ? ZN_UNKNOWN : (uint32_t)rows[i].busy * PERCENT,
 			.late_pid = rows[i].late_pid,
@@ -56,14 +56,14 @@ T(sentences)
 
 		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 			f.share[s] = rows[i].share[s] * PERCENT;
-		zn_wait_says(&f, says);
+		zn_stalls_says(&f, says);
 		CHECK_STR(says, rows[i].says);
 	}
 }
 
 T(the_longest_sentence_fits)
 {
-	struct zn_wait_facts f = {
+	struct zn_stalls_facts f = {
 		.who = "process 4294967295", .workers = 4294967295u, .late_pid = 4294967295u, .late_rank = 4294967294u};
 	struct zn_missing m = {.tgid = 4294967295u, .rank = 4294967294u, .doing = ZN_DOING_ASLEEP, .waiters = 65535};
 	char says[ZN_SAYS_MAX];
@@ -72,12 +72,12 @@ T(the_longest_sentence_fits)
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 		memset(f.share, 0, sizeof(f.share));
 		f.share[s] = 100 * PERCENT;
-		zn_wait_says(&f, says);
+		zn_stalls_says(&f, says);
 		CHECK(strlen(says) < ZN_SAYS_MAX - 1);
 	}
 	memset(m.in, 'x', sizeof(m.in) - 1);
 	f.waits_for = &m;
-	zn_wait_says(&f, says);
+	zn_stalls_says(&f, says);
 	CHECK(strlen(says) < ZN_SAYS_MAX - 1);
 	CHECK(strstr(says, ", for 1844674407") != NULL);
 }
@@ -109,15 +109,15 @@ T(who_waits_for_a_missing_rank)
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
 		struct zn_missing m = rows[i].missing;
-		struct zn_wait_facts f = {.who = "rank 3", .waits_for = &m, .now_ns = 42 * ZN_NS_PER_S};
+		struct zn_stalls_facts f = {.who = "rank 3", .waits_for = &m, .now_ns = 42 * ZN_NS_PER_S};
 		char says[ZN_SAYS_MAX];
 
 		m.since_ns = ZN_NS_PER_S;
 		f.share[ZN_STALL_GPU] = 100 * PERCENT;
-		zn_wait_says(&f, says);
+		zn_stalls_says(&f, says);
 		CHECK_STR(says, rows[i].waits);
 		f.missing = &m;
-		zn_wait_says(&f, says);
+		zn_stalls_says(&f, says);
 		if (rows[i].keeps)
 			CHECK_STR(says, rows[i].keeps);
 	}
@@ -147,43 +147,43 @@ static void tick(uint64_t ns)
 T(shares_of_the_last_tick)
 {
 	struct zn_proc *p = start();
-	struct zn_shares s;
+	struct zn_stall_ratios s;
 
-	CHECK(!zn_wait_shares(&view, agg.row[0], &s)); /* nothing was launched yet */
+	CHECK(!zn_stalls_shares(&view, agg.row[0], &s)); /* nothing was launched yet */
 	p->count[ZN_C_STALL_CPU] = 600;
 	p->count[ZN_C_STALL_GPU] = 400;
 	tick(1000);
-	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
 	CHECK_EQ(s.share[ZN_STALL_CPU], 60 * PERCENT);
 	CHECK_EQ(s.share[ZN_STALL_GPU], 40 * PERCENT);
 	p->count[ZN_C_STALL_IO] = 1000;
 	tick(1000);
-	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
 	CHECK_EQ(s.share[ZN_STALL_CPU], 0);
 	CHECK_EQ(s.share[ZN_STALL_IO], 100 * PERCENT);
 	CHECK_EQ(s.seconds_ns[ZN_STALL_CPU], 600);
 	tick(1000); /* its threads have ended */
-	CHECK(!zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(!zn_stalls_shares(&view, agg.row[0], &s));
 }
 
 T(a_loader_that_is_not_known_has_no_share)
 {
 	struct zn_proc *p = start();
-	struct zn_shares s;
+	struct zn_stall_ratios s;
 
 	p->count[ZN_C_STALL_OTHER] = 600;
 	p->count[ZN_C_WORKERS] = 3; /* whatever they are */
 	tick(1000);
-	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
 	CHECK(!s.known[ZN_STALL_DATA] && !s.known[ZN_STALL_DIST] && s.known[ZN_STALL_IO]);
-	CHECK(!zn_wait_loader(&view, agg.row[0]));
+	CHECK(!zn_stalls_loader(&view, agg.row[0]));
 	zn_plain_record(&plain, p, ZN_H_WORKER_IDLE, 5000, 0);
-	CHECK(zn_wait_loader(&view, agg.row[0]));
+	CHECK(zn_stalls_loader(&view, agg.row[0]));
 	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
-	CHECK(zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
 	CHECK(s.known[ZN_STALL_DATA] && s.known[ZN_STALL_DIST]);
 	agg.measured &= ~(1ULL << ZN_FAM_SCHED);
-	CHECK(!zn_wait_shares(&view, agg.row[0], &s));
+	CHECK(!zn_stalls_shares(&view, agg.row[0], &s));
 }
 
 static const char *json(uint32_t row)
@@ -194,8 +194,8 @@ static const char *json(uint32_t row)
 
 	zn_json_begin(&j, &o);
 	zn_json_open(&j, '{');
-	zn_wait_json(&j, &view, row);
-	zn_wait_loader_json(&j, &view, row);
+	zn_stalls_json(&j, &view, row);
+	zn_stalls_loader_json(&j, &view, row);
 	zn_json_end(&j, true);
 	text[o.len] = 0;
 	return text;

@@ -513,7 +513,7 @@ static struct zn_proc *known_process(void)
 		.pci = "0000:3b:00.0"};
 	for (uint32_t i = ZN_C_LAUNCH_KERNEL; i < ZN_C_HITS_END; i++)
 		p->count[i] = i == ZN_C_ALLOC_DROPPED ? 0 : 1000 + i;
-	for (enum zn_detail d = 0; d < ZN_DETAIL_COUNT; d++)
+	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		for (uint64_t n = 0; n <= d; n++)
 			zn_plain_record(&plain, p, d, 1000000 * (d + 1), 100 + d);
 	plain.arena.hists[p->hist[ZN_H_NCCL_SEND]].errors = 3;

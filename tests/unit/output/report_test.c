@@ -176,7 +176,7 @@ static void work(struct zn_proc *p)
 		zn_plain_record(&plain, p, ZN_H_NCCL_ALL_REDUCE, 2000000, 1009);
 	zn_plain_record(&plain, p, ZN_H_NCCL_SEND, 3000000, 13);
 	zn_plain_record(&plain, p, ZN_H_NCCL_INIT, 1500000000, 0);
-	for (enum zn_detail d = 0; d < ZN_DETAIL_COUNT; d++)
+	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		if (p->hist[d])
 			plain.arena.hists[p->hist[d]].calls = zn_hist_count(&plain.arena.hists[p->hist[d]]);
 	plain.arena.hists[p->hist[ZN_H_NCCL_ALL_REDUCE]].errors = 1;

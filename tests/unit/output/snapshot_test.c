@@ -82,7 +82,7 @@ struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
 	return NULL;
 }
 
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_detail detail)
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail)
 {
 	static const struct zn_hist none;
 
@@ -114,7 +114,7 @@ static void add_jobs(void)
 
 static void add_process(uint32_t i)
 {
-	static const enum zn_detail details[] = {
+	static const enum zn_operation details[] = {
 		ZN_H_LAUNCH, ZN_H_SYNC_STREAM, ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_SEND, ZN_H_DATALOAD};
 	struct zn_proc *p = zn_plain_claim(&plain, 100 + i, "");
 	struct zn_proc_gpu *gpu = &p->gpu[i % GPUS];

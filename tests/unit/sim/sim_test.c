@@ -19,7 +19,7 @@ static struct zn_sim sim, other;
 static struct zn_agg agg;
 static struct zn_hist merged;
 
-static const struct zn_hist *merge(struct zn_sim *s, enum zn_detail detail)
+static const struct zn_hist *merge(struct zn_sim *s, enum zn_operation detail)
 {
 	memset(&merged, 0, sizeof(merged));
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
@@ -36,7 +36,7 @@ static bool same_process(struct zn_sim *a, struct zn_sim *b, uint32_t rank)
 	const struct zn_proc *p = a->rank[rank], *q = b->rank[rank];
 	bool same = !memcmp(p->count, q->count, sizeof(p->count)) && !memcmp(p->gpu, q->gpu, sizeof(p->gpu));
 
-	for (uint32_t d = 0; d < ZN_DETAIL_COUNT; d++) {
+	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++) {
 		const struct zn_hist *x = zn_arena_hist(&a->plain.arena, p->hist[d]);
 		const struct zn_hist *y = zn_arena_hist(&b->plain.arena, q->hist[d]);
 
@@ -158,7 +158,7 @@ T(durations)
 	}
 }
 
-static const struct zn_hist *hist_of(uint32_t rank, enum zn_detail detail)
+static const struct zn_hist *hist_of(uint32_t rank, enum zn_operation detail)
 {
 	return zn_arena_hist(&sim.plain.arena, sim.rank[rank]->hist[detail]);
 }

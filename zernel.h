@@ -78,7 +78,7 @@
 #define ZN_ALERTS_OWN    256       /* alerts that are pending or firing, of one instance each */
 #define ZN_ALERTS_MAX    320       /* with one of each rule that stands for its further instances */
 #define ZN_ALERT_BYTES   384       /* of the labels of one alert */
-#define ZN_FLOWS_MAX     2048      /* pairs of a job and a mount that have series */
+#define ZN_IO_SUMS_MAX   2048      /* pairs of a job and a mount that have series */
 #define ZN_MOUNTS_MAX    1024      /* devices in use whose mount is known; a power of two */
 #define ZN_XIDS_MAX      256       /* pairs of a GPU and an error that its driver reported */
 #define ZN_RING_BYTES    (64 * 1024)
@@ -538,12 +538,12 @@ struct zn_proc_gpu {
 };
 
 /* Which job something belongs to: a slot of the table of jobs, and the serial that the job there must have. */
-struct zn_tag {
+struct zn_job_ref {
 	__u32 slot;
 	__u32 serial; /* 0: no job */
 };
 
-static inline int zn_tag_same(struct zn_tag a, struct zn_tag b)
+static inline int zn_job_ref_same(struct zn_job_ref a, struct zn_job_ref b)
 {
 	return a.serial == b.serial && (!a.serial || a.slot == b.slot);
 }
@@ -551,15 +551,15 @@ static inline int zn_tag_same(struct zn_tag a, struct zn_tag b)
 /* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone. */
 struct zn_proc {
 	__u32 tgid;
-	__u32 id;           /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
+	__u32 id;       /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
 		     reused */
-	__u64 first_ns;     /* the first hooked call */
-	__u64 exit_ns;      /* 0 while the thread group lives (or has not replaced itself by exec) */
-	char comm[16];      /* of the calling thread, raw bytes */
-	struct zn_tag job;  /* serial 0: none, or not known yet */
-	__u32 in_ioctl;     /* threads of it inside ioctl() on a GPU device */
-	__u32 owner;        /* who holds its entries of the quotas */
-	__u64 hist_refused; /* bit by enum zn_operation: it did not get this histogram, and that was counted */
+	__u64 first_ns; /* the first hooked call */
+	__u64 exit_ns;  /* 0 while the thread group lives (or has not replaced itself by exec) */
+	char comm[16];  /* of the calling thread, raw bytes */
+	struct zn_job_ref job; /* serial 0: none, or not known yet */
+	__u32 in_ioctl;        /* threads of it inside ioctl() on a GPU device */
+	__u32 owner;           /* who holds its entries of the quotas */
+	__u64 hist_refused;    /* bit by enum zn_operation: it did not get this histogram, and that was counted */
 	__u64 count[ZN_COUNTER_SLOTS];
 	__u32 hist[ZN_OPERATION_SLOTS]; /* index into the histograms, 0: none yet */
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
@@ -598,9 +598,9 @@ enum zn_io_op {
 #define ZN_IO_SHARD_CPUS 16 /* CPUs that share one */
 #define ZN_IO_SHARDS     16
 struct zn_io_key {
-	struct zn_tag job; /* serial 0: none */
-	__u32 dev;         /* of the file system, as the kernel has it: major << 20 | minor */
-	__u8 op;           /* enum zn_io_op */
+	struct zn_job_ref job; /* serial 0: none */
+	__u32 dev;             /* of the file system, as the kernel has it: major << 20 | minor */
+	__u8 op;               /* enum zn_io_op */
 	__u8 shard;
 	__u8 pad[2];
 };
@@ -1000,7 +1000,7 @@ struct zn_step {
 	__u64 end_ns;         /* 0: it has a control group */
 	__u64 mem_peak_bytes; /* of its control group, read when that is removed; 0: not known */
 };
-struct zn_job_row {
+struct zn_job_shared {
 	__u32 serial;  /* unique as zn_proc.id; 0: free */
 	__u32 cgroups; /* of the job itself, one per hierarchy, that exist */
 	char name[ZN_JOB_NAME];
@@ -1018,7 +1018,7 @@ struct zn_job_row {
 	__u64 reserved[183 - 2 * ZN_IO_OP_COUNT];
 	struct zn_step step[ZN_STEPS_MAX];
 };
-_Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_row) == 4096, "a job is one page");
+_Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_shared) == 4096, "a job is one page");
 
 /* Control groups of jobs. A hierarchy of version 1 numbers its groups apart; version 2 is hierarchy 0. The id is the
  * inode number of the group's folder. */
@@ -1029,9 +1029,9 @@ struct zn_cgroup_key {
 };
 enum zn_cgroup_level { ZN_CGROUP_JOB = 1, ZN_CGROUP_STEP, ZN_CGROUP_BELOW };
 struct zn_cgroup {
-	struct zn_tag job;
+	struct zn_job_ref job;
 	__u32 level;
-	__u32 step; /* index into zn_job_row.step; ZN_STEPS_MAX: none */
+	__u32 step; /* index into zn_job_shared.step; ZN_STEPS_MAX: none */
 };
 _Static_assert(sizeof(struct zn_cgroup_key) == 16 && sizeof(struct zn_cgroup) == 16, "padding");
 
@@ -2133,7 +2133,7 @@ static inline bool zn_rate_take(struct zn_rate_owner *o, uint32_t burst, uint64_
  * them a process means by its ordinals. ---- */
 
 /* What a process's environment says of its job: the user's own claim, but for uid. */
-struct zn_claim {
+struct zn_slurm_env {
 	char job[ZN_JOB_NAME]; /* SLURM_JOB_ID; empty: none */
 	char array_job[12], array_task[12];
 	char name[64];
@@ -2162,7 +2162,7 @@ struct zn_facts {
 	int32_t renders[ZN_VISIBLE_MAX];
 	uint32_t owner;    /* zn_owner_of() */
 	uint64_t start_ns; /* of the process; 0: not known */
-	struct zn_claim claim;
+	struct zn_slurm_env claim;
 };
 
 enum zn_vendor { ZN_VENDOR_UNKNOWN, ZN_VENDOR_NVIDIA, ZN_VENDOR_AMD };
@@ -2228,7 +2228,7 @@ void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
-/* ---- model/arena.c (zn_arena_ zn_job_row_): the shared pages as memory. ---- */
+/* ---- model/arena.c (zn_arena_ zn_job_shared_): the shared pages as memory. ---- */
 
 /* The tables of section 3 as memory: mmap'ed BPF maps, or plain pages in simulate mode and in unit tests. */
 struct zn_arena;
@@ -2252,7 +2252,7 @@ struct zn_arena_ops {
 	/* Tags a process that runs, and what it starts from here on; its row too if it has one. */
 	int (*job_task)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	/* The job of each process that lives and is of one. Reads a whole table: once for all jobs. */
-	void (*job_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to);
+	void (*job_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to);
 	int (*job_cgroup)(struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level,
 		const char *step); /* step: its name, or NULL */
 	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);
@@ -2287,7 +2287,7 @@ struct zn_arena {
 	struct zn_shared *shared;
 	struct zn_proc *procs;
 	struct zn_hist *hists;
-	struct zn_job_row *jobs;       /* ZN_JOBS_MAX pages; NULL: none */
+	struct zn_job_shared *jobs;    /* ZN_JOBS_MAX pages; NULL: none */
 	struct zn_skew *skews;         /* ZN_SKEWS_MAX; NULL: none */
 	struct zn_coarse_hist *coarse; /* ZN_IO_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
@@ -2301,17 +2301,18 @@ struct zn_arena {
 };
 /* What becomes of a job's row, for whoever writes to an arena of their own. The serial is stored last: it makes the row a
  * job's. group() and group_gone() are for a control group that has just been entered into, or taken out of, the table. */
-void zn_job_row_claim(struct zn_job_row *row, const char name[ZN_JOB_NAME], uint32_t serial);
-uint32_t zn_job_row_step(struct zn_job_row *row, const char *step); /* its index; ZN_STEPS_MAX: no room, counted */
-void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup);
-void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgroup);
+void zn_job_shared_claim(struct zn_job_shared *row, const char name[ZN_JOB_NAME], uint32_t serial);
+uint32_t zn_job_shared_step(
+	struct zn_job_shared *row, const char *step); /* its index; ZN_STEPS_MAX: no room, counted */
+void zn_job_shared_group(struct zn_job_shared *row, const struct zn_cgroup *cgroup);
+void zn_job_shared_group_gone(struct zn_job_shared *row, const struct zn_cgroup *cgroup);
 /* Row or histogram as memory; NULL if the slot is out of range or cannot be mapped, or is histogram 0. */
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
 /* The same, but NULL where the process is not one of that job; serial 0: one without a job. */
-struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_tag job);
+struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_job_ref job);
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
 struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
-struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot);
+struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot); /* NULL also if it is free */
 
 /* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
@@ -2724,7 +2725,7 @@ struct zn_startup_row {
 	uint32_t id; /* of the process */
 	enum zn_startup_state state;
 	bool told; /* it began after the daemon, so that its phases are known */
-	struct zn_tag job;
+	struct zn_job_ref job;
 	uint64_t start_ns, counted_ns; /* of the process; up to when its time is in a phase */
 	uint64_t steady_ns, worked_ns; /* since when it may be steady, 0: it is not; its last tick with work */
 	uint64_t phase_ns[ZN_STARTUP_COUNT], kept_ns[ZN_STARTUP_COUNT]; /* kept: as of steady_ns */
@@ -2745,7 +2746,7 @@ uint64_t zn_startup_sum(const struct zn_startup_row *r); /* of its phases, ns */
 /* NULL: it is not known. */
 const struct zn_startup_row *zn_startup_of(const struct zn_startup *s, uint32_t row, uint32_t id);
 /* That of the job's process that took longest; NULL: none is known. */
-const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct zn_tag job);
+const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct zn_job_ref job);
 /* It has launched nothing so far, and is not so old that this is its way. */
 bool zn_startup_goes_on(const struct zn_startup *s, uint32_t row, uint32_t id);
 
@@ -2776,7 +2777,7 @@ struct zn_checkpoints {
 void zn_checkpoints_init(struct zn_checkpoints *c, struct zn_agg *agg); /* c is zero */
 void zn_checkpoints_tick(struct zn_checkpoints *c, uint64_t now_ns);    /* after zn_agg_tick() */
 struct zn_checkpoint_sum zn_checkpoint_sum(const struct zn_checkpoint_job *g);
-struct zn_checkpoint_sum zn_checkpoints_of(const struct zn_checkpoints *c, struct zn_tag job);
+struct zn_checkpoint_sum zn_checkpoints_of(const struct zn_checkpoints *c, struct zn_job_ref job);
 
 /* ---- model/causes.c (zn_causes_): what the time of jobs is lost to. ---- */
 
@@ -2849,7 +2850,7 @@ void zn_causes_init(
 	struct zn_causes *c, struct zn_agg *agg, const struct zn_progress *progress, const struct zn_ranks *ranks);
 void zn_causes_tick(struct zn_causes *c, uint64_t now_ns); /* after zn_ranks_tick() */
 /* Adds what a job's processes spent in operations on the files of a mount over the last tick. */
-void zn_causes_files(struct zn_causes *c, struct zn_tag job, uint64_t ns, const char *mount);
+void zn_causes_files(struct zn_causes *c, struct zn_job_ref job, uint64_t ns, const char *mount);
 /* For how long the control groups of a process were kept from their CPUs so far. */
 void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t ns);
 /* The sum of the step at hand and the last ones before it. */
@@ -3300,8 +3301,8 @@ struct zn_finding {
 };
 struct zn_finding_of {
 	struct zn_agg *agg;
-	struct zn_tag job;  /* serial 0: the processes of none */
-	const char *job_id; /* empty: none */
+	struct zn_job_ref job; /* serial 0: the processes of none */
+	const char *job_id;    /* empty: none */
 };
 bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a);
 /* Those that fire, the weightiest first: how many. What a cause of lost time says already is not among them. */
@@ -4302,7 +4303,7 @@ struct zn_job_alert {
 struct zn_job {
 	enum zn_job_state state;
 	enum zn_job_source source;
-	uint32_t slot, serial;   /* of its zn_job_row */
+	uint32_t slot, serial;   /* of its zn_job_shared */
 	struct zn_message about; /* what prolog, epilog or a tag said */
 	char id[ZN_JOB_NAME];    /* label job_id */
 	uint32_t restart;
@@ -4349,7 +4350,7 @@ struct zn_jobs {
 		uint64_t calls;              /* hooked calls to CUDA and NCCL, at the last look */
 		uint64_t sum_ns;             /* what those that have returned took */
 		uint64_t busy_ns, active_ns; /* as of struct zn_activity_row */
-		struct zn_claim claim;
+		struct zn_slurm_env claim;
 	} seen[ZN_PROCS_MAX];
 	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
 	uint64_t (*lost)(const struct zn_view *v, enum zn_loss what);
@@ -4364,9 +4365,9 @@ void zn_jobs_found(struct zn_jobs *j);
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
-struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag);
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag);
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
-struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job);
+struct zn_job_shared *zn_job_shared_of(struct zn_jobs *j, const struct zn_job *job);
 const char *zn_job_state_label(enum zn_job_state s);
 bool zn_job_runs(const struct zn_job *job);
 const char *zn_job_said(const struct zn_job *job, enum zn_key key);
@@ -4414,28 +4415,28 @@ void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid
  * user runs. */
 int zn_jobs_dewriter(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
 
-/* ---- job/io.c (zn_flow_ zn_flows_): file I/O by job and mount. ---- */
+/* ---- job/io.c (zn_io_sum_ zn_io_sums_): file I/O by job and mount. ---- */
 
 /* The series of one operation: of any device with that mount, and of all shards. Figures are sums over its rows. */
-struct zn_flow_op {
+struct zn_io_sum_op {
 	uint32_t first; /* row, chained; 0: none */
 	uint64_t tick_calls, tick_bytes;
 	uint64_t call_rate, byte_rate; /* per 1000 s, and per second, over the last tick */
 	uint64_t tick_ns, spent_ns;    /* time of all such calls, at the last tick, and over it */
 };
-struct zn_flow {
+struct zn_io_sum {
 	bool used;
-	bool twin;         /* another one has the same job and point: they differ in the type of file system */
-	struct zn_tag job; /* serial 0: none */
+	bool twin;             /* another one has the same job and point: they differ in the type of file system */
+	struct zn_job_ref job; /* serial 0: none */
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	uint64_t active_ns; /* when it was last seen to grow */
 	uint32_t owner;     /* whose share of the table it is of */
-	struct zn_flow_op op[ZN_IO_OP_COUNT];
+	struct zn_io_sum_op op[ZN_IO_OP_COUNT];
 };
-struct zn_flow_sum {
+struct zn_io_sum_total {
 	uint64_t calls, errors, bytes, ns;
 };
-enum zn_flow_row_state {
+enum zn_io_sum_row_state {
 	ZN_ROW_FREE,
 	ZN_ROW_WAITING, /* there is no room to show it */
 	ZN_ROW_LIVE,
@@ -4443,10 +4444,10 @@ enum zn_flow_row_state {
 	ZN_ROW_LEAVING
 };
 /* One entry of the arena's table, by its histogram. */
-struct zn_flow_row {
+struct zn_io_sum_row {
 	struct zn_io_key key;
 	struct zn_io_row of;
-	enum zn_flow_row_state state;
+	enum zn_io_sum_row_state state;
 	uint32_t next, flow, version;
 	uint64_t calls;    /* at the last tick */
 	uint64_t since_ns; /* of its state; while it waits, since when there were no calls */
@@ -4454,43 +4455,43 @@ struct zn_flow_row {
 };
 struct zn_job;
 struct zn_jobs;
-struct zn_flows {
+struct zn_io_sums {
 	struct zn_arena *arena;
 	struct zn_jobs *jobs; /* NULL: nothing is of any job (tests) */
 	struct zn_mounts mounts;
-	struct zn_flow flow[ZN_FLOWS_MAX];
+	struct zn_io_sum flow[ZN_IO_SUMS_MAX];
 	uint32_t high; /* flows from here on were never used */
 	struct zn_quota quota;
-	struct zn_flow_row row[ZN_HISTS_MAX + ZN_IO_MAX];
+	struct zn_io_sum_row row[ZN_HISTS_MAX + ZN_IO_MAX];
 	uint32_t row_high, row_count;
 	uint16_t hidden[ZN_JOBS_MAX]; /* by a job's slot: operations, a bit each, of rows of it that wait */
 	uint64_t tick_ns;
 	struct zn_io_entry entry[ZN_IO_MAX]; /* scratch */
-	struct zn_hist merged;               /* scratch of zn_flow_merge() */
+	struct zn_hist merged;               /* scratch of zn_io_sum_merge() */
 };
-void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *jobs);
+void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_jobs *jobs);
 /* Finds what is new. At each tick, and before figures are shown, so that what is short is seen too. */
-void zn_flows_refresh(struct zn_flows *f);
+void zn_io_sums_refresh(struct zn_io_sums *f);
 /* The same with new rates; what is of jobs that are forgotten goes, and of mounts that are gone and idle. */
-void zn_flows_tick(struct zn_flows *f, uint64_t now_ns);
+void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns);
 /* The label job_id of a flow, "" of no job; NULL: it is not shown, as a newer job has the same id. */
-const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow);
-bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job);
-struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op);
+const char *zn_io_sum_job(const struct zn_io_sums *f, const struct zn_io_sum *flow);
+bool zn_io_sum_of(const struct zn_io_sum *flow, const struct zn_job *job);
+struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op);
 /* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
  * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
-uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job);
-uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job);
+uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job);
+uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
-const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins);
+const struct zn_hist *zn_io_sum_merge(struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op, bool twins);
 struct zn_view;
 /* Tells of the time that went into reading, opening and asking for files over the last tick. */
-void zn_flows_causes(const struct zn_flows *f, struct zn_causes *c);
+void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c);
 /* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
  * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
  * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
  * is null in a report and not there in a snapshot. */
-void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates);
+void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, bool rates);
 
 /* ---- job/progress.c (zn_jobs_progress_ zn_job_progress): for how long nothing of a job has moved. ---- */
 
@@ -4508,9 +4509,9 @@ struct zn_jobs_progress {
 	uint64_t tick_ns;
 	struct zn_job_progress job[ZN_JOBS_MAX]; /* by slot */
 };
-/* After zn_jobs_tick(), zn_progress_tick() and zn_flows_tick(). */
+/* After zn_jobs_tick(), zn_progress_tick() and zn_io_sums_tick(). */
 void zn_jobs_progress_tick(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_progress *g,
-	const struct zn_flows *f, uint64_t now_ns);
+	const struct zn_io_sums *f, uint64_t now_ns);
 /* For how long nothing has moved, and for how long that may be as its own pauses have been. False: it does not run, has not
  * launched anything yet, or has no process. */
 bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job, uint64_t *age_ns, uint64_t *limit_ns);
@@ -4524,7 +4525,7 @@ bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job,
 enum zn_suspicion_state { ZN_SUSPICION_NONE, ZN_SUSPICION_RAISED, ZN_SUSPICION_ASKED, ZN_SUSPICION_OVER };
 struct zn_suspicion {
 	enum zn_suspicion_state state;
-	struct zn_tag job;               /* serial 0: none; then it is of all processes of the owner that have none */
+	struct zn_job_ref job;           /* serial 0: none; then it is of all processes of the owner that have none */
 	uint32_t owner;                  /* of its processes, as in struct zn_proc */
 	uint32_t row, id;                /* of a process that waits */
 	uint64_t since_ns;               /* of the episode */
@@ -4558,7 +4559,7 @@ void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64
 void zn_suspicion_hangs(struct zn_suspicions *s, const struct zn_causes *causes, uint64_t now_ns);
 void zn_suspicion_tick(struct zn_suspicions *s, uint64_t now_ns); /* takes an answer, asks the next one */
 /* What there is on a job, while it is suspected; job.serial 0: on processes of none. NULL: nothing. */
-const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct zn_tag job);
+const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct zn_job_ref job);
 /* As the rest of "NCCL's RAS says: ..." if somebody answered, else a sentence on that. True: it is the rest. */
 bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT]);
 
@@ -4615,10 +4616,10 @@ struct zn_annotations {
 	struct zn_annotation_group group[ZN_JOBS_MAX + 1]; /* by slot of a job; the last one: no job */
 };
 /* labels: KEY=VALUE, with commas between them. 0, or -errno with a line in why; then nothing was changed. */
-int zn_annotations_say(struct zn_annotations *a, struct zn_tag job, const struct zn_annotation *by, const char *labels,
-	char why[ZN_TEXT_MAX]);
+int zn_annotations_say(struct zn_annotations *a, struct zn_job_ref job, const struct zn_annotation *by,
+	const char *labels, char why[ZN_TEXT_MAX]);
 /* NULL: nothing was said. serial 0: of processes of no job. a may be NULL. */
-const struct zn_annotation_group *zn_annotations_of(const struct zn_annotations *a, struct zn_tag job);
+const struct zn_annotation_group *zn_annotations_of(const struct zn_annotations *a, struct zn_job_ref job);
 void zn_annotations_tick(struct zn_annotations *a); /* labels of processes of no job end with them */
 
 /* ---- job/annotator.c (zn_annotator_): who may say what of whom. ---- */
@@ -4648,7 +4649,7 @@ struct zn_plain {
 	uint32_t name_count;
 	struct {
 		uint32_t tgid;
-		struct zn_tag job;
+		struct zn_job_ref job;
 	} tasks[ZN_PROCS_MAX];
 	uint32_t task_count;
 	struct {
@@ -4834,7 +4835,7 @@ zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_t
 
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */
 
-/* The arg of bytes is an enum zn_io_op, that of ops an offset in struct zn_flow_sum. */
+/* The arg of bytes is an enum zn_io_op, that of ops an offset in struct zn_io_sum_total. */
 zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 
 /* ---- output/metrics_self.c (zn_metrics_self_): what metrics of the daemon itself yield. ---- */
@@ -4960,7 +4961,7 @@ struct zn_flights {
 };
 void zn_flights_tick(struct zn_flights *t, uint64_t now_ns); /* after zn_alerts_tick() */
 /* Episodes so far. */
-static inline uint32_t zn_flights_of(const struct zn_flights *t, struct zn_tag job)
+static inline uint32_t zn_flights_of(const struct zn_flights *t, struct zn_job_ref job)
 {
 	const struct zn_flight_group *g = &t->group[job.serial && job.slot < ZN_JOBS_MAX ? job.slot : ZN_JOBS_MAX];
 
@@ -5055,7 +5056,7 @@ struct zn_view {
 	const struct zn_flights *flights;             /* NULL: none (tests) */
 	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
 	struct zn_annotations *annotations;           /* NULL: none (tests) */
-	struct zn_flows *flows;                       /* NULL: none (tests) */
+	struct zn_io_sums *flows;                     /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
 	char node[65];
@@ -5592,7 +5593,7 @@ struct zn_watch {
 	struct zn_watch_row rows[ZN_PROCS_MAX];
 	int row_count;
 	int rows_left_out;
-	struct zn_watch_flow flows[ZN_FLOWS_MAX]; /* the busiest first */
+	struct zn_watch_flow flows[ZN_IO_SUMS_MAX]; /* the busiest first */
 	int flow_count;
 	enum zn_watch_sort sort;
 	uint32_t view; /* of the table `views` */

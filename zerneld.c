@@ -46,7 +46,7 @@ struct daemon {
 	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
-	struct zn_flows flows;
+	struct zn_io_sums flows;
 	struct zn_xids xids;
 	struct zn_writer writer;
 	struct zn_sender sender;
@@ -203,8 +203,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_sender_tick(&d->sender);
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
-	zn_flows_tick(&d->flows, now);
-	zn_flows_causes(&d->flows, &d->causes);
+	zn_io_sums_tick(&d->flows, now);
+	zn_io_sums_causes(&d->flows, &d->causes);
 	if (!d->options.simulate)
 		zn_cgroup_throttle(&d->causes, "/proc");
 	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->flows, now);
@@ -299,7 +299,7 @@ static void on_ring(struct zn_io *io, uint32_t events)
 		zn_agg_refresh(&d->agg);
 	d->exits = false;
 	if (d->series)
-		zn_flows_refresh(&d->flows);
+		zn_io_sums_refresh(&d->flows);
 	d->series = false;
 }
 
@@ -635,7 +635,7 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static void on_mounts(void *daemon)
 {
-	zn_flows_refresh(&((struct daemon *)daemon)->flows);
+	zn_io_sums_refresh(&((struct daemon *)daemon)->flows);
 }
 
 /* Without the list of mounts I/O is counted all the same. */
@@ -644,7 +644,7 @@ static int flows_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	int err;
 
 	(void)why;
-	zn_flows_init(&d->flows, d->agg.arena, &d->jobs);
+	zn_io_sums_init(&d->flows, d->agg.arena, &d->jobs);
 	d->view.flows = &d->flows;
 	if (d->options.simulate) {
 		zn_sim_mounts(&d->flows.mounts);

@@ -11,10 +11,10 @@
 #include "zernel.bpf.h"
 #include <bpf/bpf_core_read.h>
 
-static __always_inline struct zn_job_row *job_of(const struct zn_tag *tag)
+static __always_inline struct zn_job_shared *job_of(const struct zn_job_ref *tag)
 {
 	__u32 slot = tag->slot;
-	struct zn_job_row *row = bpf_map_lookup_elem(&jobs, &slot);
+	struct zn_job_shared *row = bpf_map_lookup_elem(&jobs, &slot);
 
 	return row && tag->serial && row->serial == tag->serial ? row : NULL;
 }
@@ -68,7 +68,7 @@ static __always_inline bool name_read(struct zn_job_name *name, struct cgroup *c
 static __noinline int job_claim(const struct zn_job_name *name)
 {
 	__u32 slot, *known = bpf_map_lookup_elem(&job_names, name);
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 
 	if (known)
 		return *known;
@@ -97,9 +97,9 @@ static __noinline int job_claim(const struct zn_job_name *name)
 
 /* The job that a group of this tag is of now. A requeued job is told of again while the group of its earlier run may still
  * be there: what is made in it from then on is the new run's, which its name leads to. */
-static __always_inline bool tag_now(struct zn_tag *to, const struct zn_tag *tag)
+static __always_inline bool tag_now(struct zn_job_ref *to, const struct zn_job_ref *tag)
 {
-	struct zn_job_row *row = job_of(tag), *newer;
+	struct zn_job_shared *row = job_of(tag), *newer;
 	__u32 *slot;
 
 	if (!row)
@@ -108,7 +108,7 @@ static __always_inline bool tag_now(struct zn_tag *to, const struct zn_tag *tag)
 	slot = bpf_map_lookup_elem(&job_names, row->name);
 	newer = slot && *slot != tag->slot ? bpf_map_lookup_elem(&jobs, slot) : NULL;
 	if (newer && newer->serial)
-		*to = (struct zn_tag){.slot = *slot, .serial = newer->serial};
+		*to = (struct zn_job_ref){.slot = *slot, .serial = newer->serial};
 	return true;
 }
 
@@ -122,7 +122,7 @@ static __always_inline bool same_step(const struct zn_step *step, const char nam
 /* The step of this name, a new one if there is none: its index, or ZN_STEPS_MAX. */
 static __noinline __u32 step_claim(__u32 slot, const struct zn_job_name *name)
 {
-	struct zn_job_row *row = bpf_map_lookup_elem(&jobs, &slot);
+	struct zn_job_shared *row = bpf_map_lookup_elem(&jobs, &slot);
 	__u32 i;
 
 	if (!row)
@@ -180,7 +180,7 @@ static __always_inline bool group_below(struct zn_cgroup *to, const struct zn_cg
 static __always_inline bool group_top(struct zn_cgroup *to, struct cgroup *cgrp)
 {
 	struct zn_job_name name;
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 	int slot;
 
 	if ((__u32)bpf_get_current_uid_gid() || !name_read(&name, cgrp))
@@ -202,7 +202,7 @@ static __always_inline bool group_top(struct zn_cgroup *to, struct cgroup *cgrp)
 
 static __always_inline void group_counted(const struct zn_cgroup *c)
 {
-	struct zn_job_row *row = job_of(&c->job);
+	struct zn_job_shared *row = job_of(&c->job);
 
 	if (!row || c->level != ZN_CGROUP_JOB)
 		return;
@@ -257,7 +257,7 @@ static __always_inline __u64 mem_peak(struct cgroup *cgrp)
 	return BPF_CORE_READ((struct mem_cgroup *)css, memory.watermark) * shared.page_bytes;
 }
 
-static __always_inline void step_gone(struct zn_job_row *row, __u32 index, __u64 peak)
+static __always_inline void step_gone(struct zn_job_shared *row, __u32 index, __u64 peak)
 {
 	struct zn_step *step;
 
@@ -270,7 +270,7 @@ static __always_inline void step_gone(struct zn_job_row *row, __u32 index, __u64
 		step->mem_peak_bytes = peak;
 }
 
-static __always_inline void job_gone(struct zn_job_row *row, __u32 slot, __u64 peak)
+static __always_inline void job_gone(struct zn_job_shared *row, __u32 slot, __u64 peak)
 {
 	if (peak > row->mem_peak_bytes)
 		row->mem_peak_bytes = peak;
@@ -286,7 +286,7 @@ int job_rmdir(struct bpf_raw_tracepoint_args *ctx)
 	struct cgroup *cgrp = (void *)ctx->args[0];
 	struct zn_cgroup_key key = key_of(cgrp);
 	struct zn_cgroup *found = bpf_map_lookup_elem(&cgroups, &key), group;
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 
 	if (!found)
 		return 0;
@@ -306,7 +306,7 @@ int job_rmdir(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- processes ---- */
 
-static __always_inline void row_tag(__u32 tgid, const struct zn_tag *tag)
+static __always_inline void row_tag(__u32 tgid, const struct zn_job_ref *tag)
 {
 	__u32 *row = bpf_map_lookup_elem(&rows, &tgid);
 	struct zn_proc *p = row ? bpf_map_lookup_elem(&procs, row) : NULL;
@@ -323,7 +323,7 @@ int job_attach(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *task = (void *)ctx->args[2];
 	struct zn_cgroup_key key;
 	struct zn_cgroup *group;
-	struct zn_tag job = {};
+	struct zn_job_ref job = {};
 	__u32 tgid;
 
 	if (!shared.jobs)
@@ -344,7 +344,7 @@ int job_attach(struct bpf_raw_tracepoint_args *ctx)
 
 /* What a new process belongs to: the job of the group it was created in, else its parent's. Only with CLONE_INTO_CGROUP
  * its set of groups is not the parent's own. */
-static __always_inline struct zn_tag *tag_of_new(struct task_struct *child)
+static __always_inline struct zn_job_ref *tag_of_new(struct task_struct *child)
 {
 	struct task_struct *parent = (void *)bpf_get_current_task();
 	struct css_set *set = BPF_CORE_READ(child, cgroups);
@@ -366,7 +366,7 @@ SEC("raw_tp/sched_process_fork")
 int job_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *child = (void *)ctx->args[1];
-	struct zn_tag *tag;
+	struct zn_job_ref *tag;
 	__u32 tgid;
 
 	if (!shared.jobs)
@@ -398,8 +398,8 @@ int oom_victim(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 tgid = victim(ctx);
 	struct zn_proc *p = zn_tracked(tgid);
-	struct zn_tag *tag = bpf_map_lookup_elem(&tasks, &tgid);
-	struct zn_job_row *row = tag ? job_of(tag) : p ? job_of(&p->job) : NULL;
+	struct zn_job_ref *tag = bpf_map_lookup_elem(&tasks, &tgid);
+	struct zn_job_shared *row = tag ? job_of(tag) : p ? job_of(&p->job) : NULL;
 
 	if (row)
 		ZN_ADD(row->oom_kills, 1);

@@ -190,7 +190,7 @@ static __always_inline void hist_give(struct zn_io_row *row)
 static __always_inline __u64 *refused_of(const struct zn_io_key *key)
 {
 	__u32 slot = key->job.slot, op = key->op;
-	struct zn_job_row *job = key->job.serial ? bpf_map_lookup_elem(&jobs, &slot) : NULL;
+	struct zn_job_shared *job = key->job.serial ? bpf_map_lookup_elem(&jobs, &slot) : NULL;
 
 	return job && job->serial == key->job.serial && op < ZN_IO_OP_COUNT ? &job->io_lost[op] : NULL;
 }
@@ -267,7 +267,7 @@ static __noinline __u32 shard_find(struct zn_io_key *key, __u32 first, struct fi
 __noinline __u32 series_find(__u64 series, __u32 tgid, __u64 file)
 {
 	struct zn_io_key key = {.dev = series, .op = series >> 32};
-	struct zn_tag *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	struct zn_job_ref *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
 	struct zn_io_row *known;
 	struct zn_hist *h;
 	__u32 hist;
@@ -387,7 +387,7 @@ static __always_inline __u32 owner_of(enum zn_io_kind kind)
 	return ZN_IO_OWNER((__u32)bpf_get_current_pid_tgid(), kind);
 }
 
-static __always_inline void op_missed(struct zn_job_row *job, __u32 op)
+static __always_inline void op_missed(struct zn_job_shared *job, __u32 op)
 {
 	if (op < ZN_IO_OP_COUNT)
 		ZN_ADD(job->io_missed[op], 1);
@@ -399,9 +399,9 @@ static __always_inline void op_missed(struct zn_job_row *job, __u32 op)
  * would have made its file is not known either. */
 __noinline int ops_missed(__u32 tgid, __u32 op, __u32 also)
 {
-	struct zn_tag *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
+	struct zn_job_ref *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
 	__u32 slot = tag ? tag->slot : ZN_JOBS_MAX;
-	struct zn_job_row *job = bpf_map_lookup_elem(&jobs, &slot);
+	struct zn_job_shared *job = bpf_map_lookup_elem(&jobs, &slot);
 
 	zn_lost(ZN_LOST_OPERATION);
 	if (!tag || !job || job->serial != tag->serial)

@@ -56,10 +56,10 @@ ZN_MAP(workers, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_worker, 0);
 struct zn_job_name {
 	char text[ZN_JOB_NAME];
 };
-ZN_MAP(jobs, BPF_MAP_TYPE_ARRAY, ZN_JOBS_MAX, __u32, struct zn_job_row, BPF_F_MMAPABLE);
+ZN_MAP(jobs, BPF_MAP_TYPE_ARRAY, ZN_JOBS_MAX, __u32, struct zn_job_shared, BPF_F_MMAPABLE);
 ZN_MAP(job_names, BPF_MAP_TYPE_HASH, 2 * ZN_JOBS_MAX, struct zn_job_name, __u32, 0);
 ZN_MAP(cgroups, BPF_MAP_TYPE_HASH, ZN_CGROUPS_MAX, struct zn_cgroup_key, struct zn_cgroup, 0);
-ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_tag, 0);
+ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_job_ref, 0);
 ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, struct zn_io_row, 0);
 ZN_MAP(coarse_hists, BPF_MAP_TYPE_ARRAY, ZN_IO_MAX, __u32, struct zn_coarse_hist, BPF_F_MMAPABLE);
 
@@ -239,7 +239,7 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 {
 	__u32 row = ZN_ROW_NONE, owner = zn_owner_current(), *other;
 	struct zn_proc *p = zn_row_take(tgid, owner, &row);
-	struct zn_tag *tag;
+	struct zn_job_ref *tag;
 
 	if (!p)
 		return ZN_ROW_NONE;
@@ -401,9 +401,9 @@ static __always_inline struct zn_proc *zn_tracked_current(void)
 
 /* A process is of this job from here on. False: the job has its share of the table; that was counted. One that moves from
  * another job has its place already. */
-static __always_inline bool zn_task_put(__u32 tgid, const struct zn_tag *tag)
+static __always_inline bool zn_task_put(__u32 tgid, const struct zn_job_ref *tag)
 {
-	struct zn_tag *old = bpf_map_lookup_elem(&tasks, &tgid);
+	struct zn_job_ref *old = bpf_map_lookup_elem(&tasks, &tgid);
 	__u32 owner = ZN_OWNER_JOB(tag->slot), before = old ? ZN_OWNER_JOB(old->slot) : 0;
 
 	if (old && bpf_map_update_elem(&tasks, &tgid, tag, BPF_EXIST) == 0) {
@@ -421,7 +421,7 @@ static __always_inline bool zn_task_put(__u32 tgid, const struct zn_tag *tag)
 
 static __always_inline void zn_task_drop(__u32 tgid)
 {
-	struct zn_tag *old = bpf_map_lookup_elem(&tasks, &tgid);
+	struct zn_job_ref *old = bpf_map_lookup_elem(&tasks, &tgid);
 	__u32 owner = old ? ZN_OWNER_JOB(old->slot) : 0;
 
 	if (old && bpf_map_delete_elem(&tasks, &tgid) == 0)

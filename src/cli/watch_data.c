@@ -140,7 +140,7 @@ static void load_flows(struct zn_watch *w)
 	size_t at = 0;
 
 	w->flow_count = 0;
-	while (w->flow_count < ZN_FLOWS_MAX && zn_json_next(list, &at, &key, &item)) {
+	while (w->flow_count < ZN_IO_SUMS_MAX && zn_json_next(list, &at, &key, &item)) {
 		struct zn_watch_flow flow = {.flow = item};
 		int to = w->flow_count++;
 

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct zn_annotation_group *group_of(struct zn_annotations *a, struct zn_tag job)
+static struct zn_annotation_group *group_of(struct zn_annotations *a, struct zn_job_ref job)
 {
 	bool none = !job.serial || job.slot >= ZN_JOBS_MAX;
 	struct zn_annotation_group *g = &a->group[none ? ZN_JOBS_MAX : job.slot];
@@ -24,7 +24,7 @@ static struct zn_annotation_group *group_of(struct zn_annotations *a, struct zn_
 	return g;
 }
 
-const struct zn_annotation_group *zn_annotations_of(const struct zn_annotations *a, struct zn_tag job)
+const struct zn_annotation_group *zn_annotations_of(const struct zn_annotations *a, struct zn_job_ref job)
 {
 	bool none = !job.serial || job.slot >= ZN_JOBS_MAX;
 	const struct zn_annotation_group *g = a ? &a->group[none ? ZN_JOBS_MAX : job.slot] : NULL;
@@ -221,8 +221,8 @@ static void say(struct zn_annotation_group *g, const struct zn_annotation *said)
 	g->change[g->changes++] = *said;
 }
 
-int zn_annotations_say(struct zn_annotations *a, struct zn_tag job, const struct zn_annotation *by, const char *labels,
-	char why[ZN_TEXT_MAX])
+int zn_annotations_say(struct zn_annotations *a, struct zn_job_ref job, const struct zn_annotation *by,
+	const char *labels, char why[ZN_TEXT_MAX])
 {
 	struct zn_annotation said[ZN_ANNOTATION_LABELS];
 	struct zn_annotation_group *g = group_of(a, job);

@@ -43,13 +43,13 @@ static bool is_own(const struct zn_annotator *who, const struct zn_job *job)
 	return job && zn_job_runs(job) && (who->any || (job->uid != ZN_UNKNOWN && job->uid == who->uid));
 }
 
-static struct zn_tag tag_of(const struct zn_job *job)
+static struct zn_job_ref tag_of(const struct zn_job *job)
 {
-	return (struct zn_tag){job->slot, job->serial};
+	return (struct zn_job_ref){job->slot, job->serial};
 }
 
 /* What the kernel's tags say comes first. The name of a control group is a user's word: it counts for his own jobs. */
-static struct zn_tag find_tag(struct zn_jobs *j, const struct zn_annotator *who, uint32_t pid)
+static struct zn_job_ref find_tag(struct zn_jobs *j, const struct zn_annotator *who, uint32_t pid)
 {
 	struct zn_cgroup_name name;
 	struct zn_job *job;
@@ -61,7 +61,7 @@ static struct zn_tag find_tag(struct zn_jobs *j, const struct zn_annotator *who,
 			return p->job;
 	}
 	job = zn_cgroup_of("/proc", pid, &name) ? zn_jobs_find(j, name.job, ZN_UNKNOWN) : NULL;
-	return is_own(who, job) ? tag_of(job) : (struct zn_tag){0};
+	return is_own(who, job) ? tag_of(job) : (struct zn_job_ref){0};
 }
 
 int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, struct zn_jobs *j,

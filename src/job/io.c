@@ -16,27 +16,27 @@
  * takes a few 100 ns, so below this at most some 3 % of one CPU's time. */
 #define SPREAD_CALLS 100000
 
-void zn_flows_init(struct zn_flows *f, struct zn_arena *arena, struct zn_jobs *jobs)
+void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_jobs *jobs)
 {
 	if (f->arena) /* a fresh one is zero, and memory that nobody needs is not touched */
 		memset(f, 0, sizeof(*f));
 	f->arena = arena;
 	f->jobs = jobs;
-	f->quota = (struct zn_quota){.size = ZN_FLOWS_MAX, .reserve = ZN_FLOWS_MAX / 16};
+	f->quota = (struct zn_quota){.size = ZN_IO_SUMS_MAX, .reserve = ZN_IO_SUMS_MAX / 16};
 	zn_mounts_init(&f->mounts);
 }
 
 /* ---- Histograms of both kinds, as one is numbered by the rows. ---- */
 
 /* What both begin with: nothing after max_ns may be looked at. NULL: it cannot be read. */
-static const struct zn_hist *counted(const struct zn_flows *f, uint32_t slot)
+static const struct zn_hist *counted(const struct zn_io_sums *f, uint32_t slot)
 {
 	if (slot < ZN_HISTS_MAX)
 		return zn_arena_hist(f->arena, slot);
 	return (const struct zn_hist *)zn_arena_coarse(f->arena, slot - ZN_HISTS_MAX);
 }
 
-static void merge_into(struct zn_flows *f, struct zn_hist *to, uint32_t slot)
+static void merge_into(struct zn_io_sums *f, struct zn_hist *to, uint32_t slot)
 {
 	const struct zn_hist *h = counted(f, slot);
 
@@ -47,7 +47,7 @@ static void merge_into(struct zn_flows *f, struct zn_hist *to, uint32_t slot)
 }
 
 /* Adds one to another of the same kind, which nobody else changes. */
-static void fold_into(struct zn_flows *f, uint32_t to, uint32_t slot)
+static void fold_into(struct zn_io_sums *f, uint32_t to, uint32_t slot)
 {
 	struct zn_coarse_hist *into;
 	const struct zn_coarse_hist *from;
@@ -70,21 +70,21 @@ static void fold_into(struct zn_flows *f, uint32_t to, uint32_t slot)
 
 /* ---- Chains of rows. ---- */
 
-static struct zn_flow_op *op_of(struct zn_flows *f, const struct zn_flow_row *row)
+static struct zn_io_sum_op *op_of(struct zn_io_sums *f, const struct zn_io_sum_row *row)
 {
 	return &f->flow[row->flow].op[row->key.op];
 }
 
-static void chain_add(struct zn_flows *f, uint32_t slot, uint32_t flow)
+static void chain_add(struct zn_io_sums *f, uint32_t slot, uint32_t flow)
 {
-	struct zn_flow_row *row = &f->row[slot];
+	struct zn_io_sum_row *row = &f->row[slot];
 
 	row->flow = flow;
 	row->next = op_of(f, row)->first;
 	op_of(f, row)->first = slot;
 }
 
-static void chain_remove(struct zn_flows *f, uint32_t slot)
+static void chain_remove(struct zn_io_sums *f, uint32_t slot)
 {
 	uint32_t *at = &op_of(f, &f->row[slot])->first;
 
@@ -94,20 +94,20 @@ static void chain_remove(struct zn_flows *f, uint32_t slot)
 		*at = f->row[slot].next;
 }
 
-static void row_set(struct zn_flow_row *row, enum zn_flow_row_state state)
+static void row_set(struct zn_io_sum_row *row, enum zn_io_sum_row_state state)
 {
 	row->state = state;
 	row->since_ns = zn_now_ns();
 }
 
-static void row_cut(struct zn_flows *f, uint32_t slot)
+static void row_cut(struct zn_io_sums *f, uint32_t slot)
 {
 	f->arena->ops->io_cut(f->arena, &f->row[slot].key);
 	row_set(&f->row[slot], ZN_ROW_CUT);
 }
 
 /* Out of its chain, and back to the arena once it is settled. */
-static void row_leave(struct zn_flows *f, uint32_t slot)
+static void row_leave(struct zn_io_sums *f, uint32_t slot)
 {
 	if (f->row[slot].state == ZN_ROW_LIVE)
 		row_cut(f, slot);
@@ -115,7 +115,7 @@ static void row_leave(struct zn_flows *f, uint32_t slot)
 	f->row[slot].state = ZN_ROW_LEAVING;
 }
 
-static bool settled(const struct zn_flow_row *row, uint64_t now_ns)
+static bool settled(const struct zn_io_sum_row *row, uint64_t now_ns)
 {
 	return row->since_ns + SETTLE_NS <= now_ns;
 }
@@ -123,31 +123,31 @@ static bool settled(const struct zn_flow_row *row, uint64_t now_ns)
 /* ---- Flows. ---- */
 
 /* Marks those that differ in the type of file system alone. */
-static void twins_mark(struct zn_flows *f, struct zn_flow *flow)
+static void twins_mark(struct zn_io_sums *f, struct zn_io_sum *flow)
 {
 	for (uint32_t i = 0; i < f->high; i++) {
-		struct zn_flow *other = &f->flow[i];
+		struct zn_io_sum *other = &f->flow[i];
 
-		if (other != flow && other->used && zn_tag_same(other->job, flow->job) &&
+		if (other != flow && other->used && zn_job_ref_same(other->job, flow->job) &&
 			!strcmp(other->point, flow->point))
 			other->twin = flow->twin = true;
 	}
 }
 
-static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, const struct zn_mount *mount)
+static uint32_t flow_make(struct zn_io_sums *f, const struct zn_io_sum_row *row, const struct zn_mount *mount)
 {
 	uint32_t i = 0;
 
 	if (!zn_quota_try(&f->quota, row->of.user))
-		return ZN_FLOWS_MAX;
-	while (i < ZN_FLOWS_MAX && f->flow[i].used)
+		return ZN_IO_SUMS_MAX;
+	while (i < ZN_IO_SUMS_MAX && f->flow[i].used)
 		i++;
-	if (i == ZN_FLOWS_MAX) {
+	if (i == ZN_IO_SUMS_MAX) {
 		zn_quota_give(&f->quota, row->of.user);
 		return i;
 	}
 	f->flow[i] =
-		(struct zn_flow){.used = true, .job = row->key.job, .owner = row->of.user, .active_ns = zn_now_ns()};
+		(struct zn_io_sum){.used = true, .job = row->key.job, .owner = row->of.user, .active_ns = zn_now_ns()};
 	snprintf(f->flow[i].point, ZN_MOUNT_BYTES, "%s", mount->point);
 	snprintf(f->flow[i].fstype, ZN_FSTYPE_BYTES, "%s", mount->fstype);
 	if (i >= f->high)
@@ -156,16 +156,16 @@ static uint32_t flow_make(struct zn_flows *f, const struct zn_flow_row *row, con
 	return i;
 }
 
-static uint32_t flow_find(struct zn_flows *f, const struct zn_flow_row *row, const struct zn_mount *mount)
+static uint32_t flow_find(struct zn_io_sums *f, const struct zn_io_sum_row *row, const struct zn_mount *mount)
 {
 	for (uint32_t i = 0; i < f->high; i++)
-		if (f->flow[i].used && zn_tag_same(f->flow[i].job, row->key.job) &&
+		if (f->flow[i].used && zn_job_ref_same(f->flow[i].job, row->key.job) &&
 			!strcmp(f->flow[i].point, mount->point) && !strcmp(f->flow[i].fstype, mount->fstype))
 			return i;
 	return flow_make(f, row, mount);
 }
 
-static void flow_drop(struct zn_flows *f, struct zn_flow *flow)
+static void flow_drop(struct zn_io_sums *f, struct zn_io_sum *flow)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
 		while (flow->op[op].first)
@@ -174,7 +174,7 @@ static void flow_drop(struct zn_flows *f, struct zn_flow *flow)
 	zn_quota_give(&f->quota, flow->owner);
 }
 
-static bool flow_empty(const struct zn_flow *flow)
+static bool flow_empty(const struct zn_io_sum *flow)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
 		if (flow->op[op].first)
@@ -185,7 +185,7 @@ static bool flow_empty(const struct zn_flow *flow)
 /* ---- What the arena has. ---- */
 
 /* There is no room in this table for what a row needs to be shown: counted once, however often it is looked for. */
-static void lost(struct zn_flows *f, struct zn_flow_row *row, struct zn_quota *table)
+static void lost(struct zn_io_sums *f, struct zn_io_sum_row *row, struct zn_quota *table)
 {
 	if (row->lost)
 		return;
@@ -195,7 +195,7 @@ static void lost(struct zn_flows *f, struct zn_flow_row *row, struct zn_quota *t
 }
 
 /* The mount of a row. While the table has no room for the device it has no name at all, and is not shown. */
-static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
+static struct zn_mount *mount_of(struct zn_io_sums *f, uint32_t slot)
 {
 	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, 0, f->row[slot].of.user);
 
@@ -204,11 +204,11 @@ static struct zn_mount *mount_of(struct zn_flows *f, uint32_t slot)
 	return mount;
 }
 
-static bool row_bind(struct zn_flows *f, uint32_t slot, const struct zn_mount *mount)
+static bool row_bind(struct zn_io_sums *f, uint32_t slot, const struct zn_mount *mount)
 {
 	uint32_t flow = flow_find(f, &f->row[slot], mount);
 
-	if (flow == ZN_FLOWS_MAX) {
+	if (flow == ZN_IO_SUMS_MAX) {
 		lost(f, &f->row[slot], &f->quota);
 		return false;
 	}
@@ -218,7 +218,7 @@ static bool row_bind(struct zn_flows *f, uint32_t slot, const struct zn_mount *m
 }
 
 /* False: there is no room to show it. */
-static bool row_show(struct zn_flows *f, uint32_t slot)
+static bool row_show(struct zn_io_sums *f, uint32_t slot)
 {
 	struct zn_mount *mount = mount_of(f, slot);
 
@@ -229,7 +229,7 @@ static bool row_show(struct zn_flows *f, uint32_t slot)
 }
 
 /* What its job has done of it is in no figure that is shown. */
-static void row_hidden(struct zn_flows *f, uint32_t slot)
+static void row_hidden(struct zn_io_sums *f, uint32_t slot)
 {
 	const struct zn_io_key *key = &f->row[slot].key;
 
@@ -237,11 +237,11 @@ static void row_hidden(struct zn_flows *f, uint32_t slot)
 		f->hidden[key->job.slot] |= (uint16_t)(1u << key->op);
 }
 
-static void row_new(struct zn_flows *f, const struct zn_io_entry *e)
+static void row_new(struct zn_io_sums *f, const struct zn_io_entry *e)
 {
 	uint32_t slot = e->row.hist;
 
-	f->row[slot] = (struct zn_flow_row){.key = e->key, .of = e->row};
+	f->row[slot] = (struct zn_io_sum_row){.key = e->key, .of = e->row};
 	row_set(&f->row[slot], ZN_ROW_WAITING);
 	if (!row_show(f, slot))
 		row_hidden(f, slot);
@@ -250,10 +250,10 @@ static void row_new(struct zn_flows *f, const struct zn_io_entry *e)
 }
 
 /* What it has counted so far is not of this tick. */
-static void row_not_of_tick(struct zn_flows *f, uint32_t slot)
+static void row_not_of_tick(struct zn_io_sums *f, uint32_t slot)
 {
 	const struct zn_hist *h = counted(f, slot);
-	struct zn_flow_op *op = op_of(f, &f->row[slot]);
+	struct zn_io_sum_op *op = op_of(f, &f->row[slot]);
 
 	if (!h)
 		return;
@@ -263,9 +263,9 @@ static void row_not_of_tick(struct zn_flows *f, uint32_t slot)
 }
 
 /* A device that got its name takes its figures along; what it was shown as goes with the last of its rows. */
-static void row_rename(struct zn_flows *f, uint32_t slot, const struct zn_mount *mount)
+static void row_rename(struct zn_io_sums *f, uint32_t slot, const struct zn_mount *mount)
 {
-	struct zn_flow *before = &f->flow[f->row[slot].flow];
+	struct zn_io_sum *before = &f->flow[f->row[slot].flow];
 
 	chain_remove(f, slot);
 	if (!row_bind(f, slot, mount)) {
@@ -277,9 +277,9 @@ static void row_rename(struct zn_flows *f, uint32_t slot, const struct zn_mount 
 		flow_drop(f, before);
 }
 
-static void row_check(struct zn_flows *f, uint32_t slot)
+static void row_check(struct zn_io_sums *f, uint32_t slot)
 {
-	struct zn_flow_row *row = &f->row[slot];
+	struct zn_io_sum_row *row = &f->row[slot];
 	struct zn_mount *mount = mount_of(f, slot);
 
 	if (!mount || row->version == mount->version)
@@ -290,7 +290,7 @@ static void row_check(struct zn_flows *f, uint32_t slot)
 		row_rename(f, slot, mount);
 }
 
-void zn_flows_refresh(struct zn_flows *f)
+void zn_io_sums_refresh(struct zn_io_sums *f)
 {
 	size_t n = f->arena->ops->io ? f->arena->ops->io(f->arena, f->entry, ZN_IO_MAX) : 0;
 
@@ -312,9 +312,9 @@ void zn_flows_refresh(struct zn_flows *f)
 
 /* ---- The tick. ---- */
 
-struct zn_flow_sum zn_flow_sum(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op)
+struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op)
 {
-	struct zn_flow_sum sum = {0};
+	struct zn_io_sum_total sum = {0};
 
 	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
 		const struct zn_hist *h = counted(f, slot);
@@ -334,11 +334,11 @@ static uint64_t per(uint64_t now, uint64_t before, uint64_t scale, uint64_t ns)
 	return now > before && ns ? (uint64_t)((__uint128_t)(now - before) * scale * ZN_NS_PER_S / ns) : 0;
 }
 
-static void op_tick(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, uint64_t now_ns)
+static void op_tick(struct zn_io_sums *f, struct zn_io_sum *flow, enum zn_io_op op, uint64_t now_ns)
 {
-	struct zn_flow_sum sum = zn_flow_sum(f, flow, op);
+	struct zn_io_sum_total sum = zn_io_sum_total(f, flow, op);
 	uint64_t ns = f->tick_ns ? now_ns - f->tick_ns : 0;
-	struct zn_flow_op *o = &flow->op[op];
+	struct zn_io_sum_op *o = &flow->op[op];
 
 	if (sum.calls > o->tick_calls)
 		flow->active_ns = now_ns;
@@ -351,7 +351,7 @@ static void op_tick(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, 
 }
 
 /* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more than that. */
-static void op_fold(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, uint64_t now_ns)
+static void op_fold(struct zn_io_sums *f, struct zn_io_sum *flow, enum zn_io_op op, uint64_t now_ns)
 {
 	uint32_t into[2] = {0}, next;
 
@@ -372,7 +372,7 @@ static void op_fold(struct zn_flows *f, struct zn_flow *flow, enum zn_io_op op, 
 }
 
 /* Whether some device of it is mounted on the host. */
-static bool mounted(struct zn_flows *f, const struct zn_flow *flow)
+static bool mounted(struct zn_io_sums *f, const struct zn_io_sum *flow)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
 		for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
@@ -385,7 +385,7 @@ static bool mounted(struct zn_flows *f, const struct zn_flow *flow)
 }
 
 /* What is of a job stays until the job is forgotten. */
-static bool over(struct zn_flows *f, const struct zn_flow *flow, uint64_t now_ns)
+static bool over(struct zn_io_sums *f, const struct zn_io_sum *flow, uint64_t now_ns)
 {
 	if (flow_empty(flow))
 		return true;
@@ -394,7 +394,7 @@ static bool over(struct zn_flows *f, const struct zn_flow *flow, uint64_t now_ns
 	return flow->active_ns + IDLE_NS <= now_ns && !mounted(f, flow);
 }
 
-static void flow_tick(struct zn_flows *f, struct zn_flow *flow, uint64_t now_ns)
+static void flow_tick(struct zn_io_sums *f, struct zn_io_sum *flow, uint64_t now_ns)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
 		if (!flow->op[op].first)
@@ -407,9 +407,9 @@ static void flow_tick(struct zn_flows *f, struct zn_flow *flow, uint64_t now_ns)
 }
 
 /* So many at one time that CPUs would wait for one another: each group of them gets a shard, see vfs.bpf.c. */
-static void row_spread(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
+static void row_spread(struct zn_io_sums *f, uint32_t slot, uint64_t now_ns)
 {
-	struct zn_flow_row *row = &f->row[slot];
+	struct zn_io_sum_row *row = &f->row[slot];
 	struct zn_hist *h = slot < ZN_HISTS_MAX && row->key.shard == 0 ? zn_arena_hist(f->arena, slot) : NULL;
 	uint64_t calls = h ? h->calls : 0;
 
@@ -421,9 +421,9 @@ static void row_spread(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
 }
 
 /* Shows what there was no room for, if there is now. Until then it is kept as others are: of a job until that is forgotten. */
-static void row_wait(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
+static void row_wait(struct zn_io_sums *f, uint32_t slot, uint64_t now_ns)
 {
-	struct zn_flow_row *row = &f->row[slot];
+	struct zn_io_sum_row *row = &f->row[slot];
 	const struct zn_hist *h = counted(f, slot);
 	uint64_t calls = h ? h->calls : 0;
 
@@ -442,11 +442,11 @@ static void row_wait(struct zn_flows *f, uint32_t slot, uint64_t now_ns)
 	}
 }
 
-static void rows_tick(struct zn_flows *f, uint64_t now_ns)
+static void rows_tick(struct zn_io_sums *f, uint64_t now_ns)
 {
 	memset(f->hidden, 0, sizeof(f->hidden));
 	for (uint32_t slot = ZN_HISTS_FIRST; slot < f->row_high; slot++) {
-		struct zn_flow_row *row = &f->row[slot];
+		struct zn_io_sum_row *row = &f->row[slot];
 
 		if (row->state == ZN_ROW_WAITING) {
 			row_wait(f, slot, now_ns);
@@ -459,11 +459,11 @@ static void rows_tick(struct zn_flows *f, uint64_t now_ns)
 	}
 }
 
-void zn_flows_tick(struct zn_flows *f, uint64_t now_ns)
+void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns)
 {
 	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from here on. */
 	zn_io_changed(f->arena->shared);
-	zn_flows_refresh(f);
+	zn_io_sums_refresh(f);
 	for (uint32_t i = 0; i < f->high; i++)
 		if (f->flow[i].used)
 			flow_tick(f, &f->flow[i], now_ns);
@@ -476,7 +476,7 @@ void zn_flows_tick(struct zn_flows *f, uint64_t now_ns)
 
 /* ---- What is shown. ---- */
 
-const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow)
+const char *zn_io_sum_job(const struct zn_io_sums *f, const struct zn_io_sum *flow)
 {
 	const struct zn_job *job;
 
@@ -486,23 +486,23 @@ const char *zn_flow_job(const struct zn_flows *f, const struct zn_flow *flow)
 	return job && zn_jobs_find(f->jobs, job->id, ZN_UNKNOWN) == job ? job->id : NULL;
 }
 
-bool zn_flow_of(const struct zn_flow *flow, const struct zn_job *job)
+bool zn_io_sum_of(const struct zn_io_sum *flow, const struct zn_job *job)
 {
-	return flow->used && zn_tag_same(flow->job, (struct zn_tag){job->slot, job->serial});
+	return flow->used && zn_job_ref_same(flow->job, (struct zn_job_ref){job->slot, job->serial});
 }
 
-static void merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op)
+static void merge(struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op)
 {
 	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next)
 		merge_into(f, &f->merged, slot);
 }
 
-static bool is_twin(const struct zn_flow *a, const struct zn_flow *b)
+static bool is_twin(const struct zn_io_sum *a, const struct zn_io_sum *b)
 {
-	return a != b && a->used && zn_tag_same(a->job, b->job) && !strcmp(a->point, b->point);
+	return a != b && a->used && zn_job_ref_same(a->job, b->job) && !strcmp(a->point, b->point);
 }
 
-const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, bool twins)
+const struct zn_hist *zn_io_sum_merge(struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op, bool twins)
 {
 	memset(&f->merged, 0, sizeof(f->merged));
 	merge(f, flow, op);
@@ -517,9 +517,9 @@ const struct zn_hist *zn_flow_merge(struct zn_flows *f, const struct zn_flow *fl
 }
 
 /* NULL: it is of no job, or of one that has gone. */
-static const struct zn_job_row *row_of(const struct zn_flows *f, struct zn_tag job)
+static const struct zn_job_shared *row_of(const struct zn_io_sums *f, struct zn_job_ref job)
 {
-	const struct zn_job_row *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;
+	const struct zn_job_shared *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;
 
 	return row && row->serial == job.serial ? row : NULL;
 }
@@ -533,25 +533,25 @@ static uint32_t ops_of(const __u64 count[ZN_IO_OP_COUNT])
 	return ops;
 }
 
-uint32_t zn_flows_missed(const struct zn_flows *f, struct zn_tag job)
+uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job)
 {
-	const struct zn_job_row *row = row_of(f, job);
+	const struct zn_job_shared *row = row_of(f, job);
 
 	return row ? ops_of(row->io_missed) : 0;
 }
 
-uint32_t zn_flows_lost(const struct zn_flows *f, struct zn_tag job)
+uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job)
 {
-	const struct zn_job_row *row = row_of(f, job);
+	const struct zn_job_shared *row = row_of(f, job);
 
 	return row ? f->hidden[job.slot] | ops_of(row->io_lost) | ops_of(row->io_missed) : 0;
 }
 
 /* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on, and of
  * which none was missed since. */
-static bool is_whole(const struct zn_flows *f, const struct zn_flow *flow, enum zn_io_op op, uint32_t lost)
+static bool is_whole(const struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op, uint32_t lost)
 {
-	bool whole = flow->op[op].first && !(zn_flows_missed(f, flow->job) >> op & 1);
+	bool whole = flow->op[op].first && !(zn_io_sums_missed(f, flow->job) >> op & 1);
 
 	if (!(lost >> op & 1))
 		return true;
@@ -568,15 +568,15 @@ static void key_whole(struct zn_json *j, const char *key, uint64_t v, bool whole
 		zn_json_key_null(j, key);
 }
 
-static void flow_op(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, enum zn_io_op op, bool rates)
+static void flow_op(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, enum zn_io_op op, bool rates)
 {
-	struct zn_flow_sum sum = zn_flow_sum(v->flows, f, op);
+	struct zn_io_sum_total sum = zn_io_sum_total(v->flows, f, op);
 	const struct zn_hist *h;
 	struct zn_summary s;
 
 	if (!sum.calls)
 		return;
-	h = zn_flow_merge(v->flows, f, op, false);
+	h = zn_io_sum_merge(v->flows, f, op, false);
 	s = zn_hist_summary(h);
 	zn_json_key_open(j, zn_io_label(op), '{');
 	zn_json_key_u64(j, "count", sum.calls);
@@ -595,15 +595,15 @@ static void flow_op(struct zn_json *j, struct zn_view *v, const struct zn_flow *
 	zn_json_close(j, '}');
 }
 
-void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f, bool rates)
+void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, bool rates)
 {
 	static const struct {
 		const char *key;
 		enum zn_io_op op;
 	} bytes[] = {{"read_bytes", ZN_IO_READ}, {"write_bytes", ZN_IO_WRITE}, {"mapped_bytes", ZN_IO_MMAP},
 		{"copied_bytes", ZN_IO_COPY}};
-	const char *job = zn_flow_job(v->flows, f);
-	uint32_t lost = zn_flows_lost(v->flows, f->job);
+	const char *job = zn_io_sum_job(v->flows, f);
+	uint32_t lost = zn_io_sums_lost(v->flows, f->job);
 
 	zn_json_open(j, '{');
 	if (rates)
@@ -611,7 +611,7 @@ void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f,
 	zn_json_key_text(j, "mount", f->point);
 	zn_json_key_text(j, "fstype", f->fstype);
 	for (size_t i = 0; i < ZN_LEN(bytes); i++)
-		key_whole(j, bytes[i].key, zn_flow_sum(v->flows, f, bytes[i].op).bytes,
+		key_whole(j, bytes[i].key, zn_io_sum_total(v->flows, f, bytes[i].op).bytes,
 			is_whole(v->flows, f, bytes[i].op, lost));
 	if (rates) {
 		key_whole(j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate, is_whole(v->flows, f, ZN_IO_READ, lost));
@@ -628,10 +628,10 @@ void zn_flow_json(struct zn_json *j, struct zn_view *v, const struct zn_flow *f,
 	zn_json_close(j, '}');
 }
 
-void zn_flows_causes(const struct zn_flows *f, struct zn_causes *c)
+void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c)
 {
 	for (uint32_t i = 0; i < f->high; i++) {
-		const struct zn_flow *flow = &f->flow[i];
+		const struct zn_io_sum *flow = &f->flow[i];
 		uint64_t ns =
 			flow->op[ZN_IO_READ].spent_ns + flow->op[ZN_IO_OPEN].spent_ns + flow->op[ZN_IO_STAT].spent_ns;
 

@@ -50,7 +50,7 @@ static bool say(struct zn_job *job, enum zn_key key, const char *value)
 }
 
 /* Labels that no prolog is told: from a process of the job that speaks of the job it is in. */
-static void describe_by(struct zn_job *job, const struct zn_claim *c)
+static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 {
 	if (strcmp(c->job, job->id) || c->uid == ZN_UNKNOWN || c->uid != job->uid)
 		return;
@@ -168,7 +168,7 @@ static void reopen(struct zn_job *job)
 
 static void resume(struct zn_jobs *j, struct zn_job *job)
 {
-	const struct zn_job_row *row = zn_job_row(j, job);
+	const struct zn_job_shared *row = zn_job_shared_of(j, job);
 
 	if (!may_resume(job) || !row->cgroups || row->gone_ns)
 		return;
@@ -197,7 +197,7 @@ static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 /* Epilog and the last control group's end are both looked for; the later one counts. 0: there was neither. */
 static uint64_t last_sign(struct zn_jobs *j, const struct zn_job *job)
 {
-	uint64_t gone_ns = zn_job_row(j, job)->gone_ns, epilog_ns = job->epilog ? job->epilog_ns : 0;
+	uint64_t gone_ns = zn_job_shared_of(j, job)->gone_ns, epilog_ns = job->epilog ? job->epilog_ns : 0;
 
 	return gone_ns > epilog_ns ? gone_ns : epilog_ns;
 }
@@ -205,7 +205,7 @@ static uint64_t last_sign(struct zn_jobs *j, const struct zn_job *job)
 /* When it ended; 0: it has not. */
 static uint64_t ended_at(struct zn_jobs *j, const struct zn_job *job, uint64_t now_ns)
 {
-	const struct zn_job_row *row = zn_job_row(j, job);
+	const struct zn_job_shared *row = zn_job_shared_of(j, job);
 	uint64_t sign_ns = last_sign(j, job);
 
 	if (job->next_ns)
@@ -218,7 +218,7 @@ static uint64_t ended_at(struct zn_jobs *j, const struct zn_job *job, uint64_t n
 	return zn_job_clamp_before(now_ns, sign_ns) >= ZN_JOB_GRACE_NS ? sign_ns : 0;
 }
 
-static void count_task(void *to, const struct zn_tag *tag)
+static void count_task(void *to, const struct zn_job_ref *tag)
 {
 	struct zn_jobs *j = to;
 
@@ -229,7 +229,7 @@ static void count_task(void *to, const struct zn_tag *tag)
 /* Of a process that was tagged by hand nothing else tells the end. */
 static bool ends_with_processes(struct zn_jobs *j, const struct zn_job *job)
 {
-	return zn_job_runs(job) && zn_job_said(job, ZN_KEY_PID)[0] && !zn_job_row(j, job)->cgroup_seen;
+	return zn_job_runs(job) && zn_job_said(job, ZN_KEY_PID)[0] && !zn_job_shared_of(j, job)->cgroup_seen;
 }
 
 /* The table of tasks is read once for all jobs, and only if some job has no process that called a hooked library. */
@@ -441,7 +441,7 @@ static struct zn_job *meant(struct zn_jobs *j, const struct zn_message *m)
 		return NULL;
 	if (job->told)
 		return restart == ZN_UNKNOWN || restart == job->restart ? job : NULL;
-	return zn_job_row(j, job)->gone_ns ? NULL : job;
+	return zn_job_shared_of(j, job)->gone_ns ? NULL : job;
 }
 
 /* Who had this id before is over. */

@@ -46,14 +46,14 @@ static void note_processes(struct zn_jobs_progress *t, struct zn_jobs *j, const 
 	}
 }
 
-static bool moves_bytes(const struct zn_flow *f)
+static bool moves_bytes(const struct zn_io_sum *f)
 {
 	return f->op[ZN_IO_READ].byte_rate || f->op[ZN_IO_WRITE].byte_rate || f->op[ZN_IO_COPY].byte_rate ||
 		f->op[ZN_IO_MMAP].byte_rate;
 }
 
 /* Of all processes of the job, those that call no hooked library too. */
-static void note_files(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_flows *f)
+static void note_files(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_io_sums *f)
 {
 	for (uint32_t i = 0; i < f->high; i++) {
 		const struct zn_job *job =
@@ -79,7 +79,7 @@ static void note_job(struct zn_job_progress *p, uint64_t interval_ns)
 }
 
 void zn_jobs_progress_tick(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_progress *g,
-	const struct zn_flows *f, uint64_t now_ns)
+	const struct zn_io_sums *f, uint64_t now_ns)
 {
 	uint64_t interval_ns = t->tick_ns ? now_ns - t->tick_ns : 0;
 

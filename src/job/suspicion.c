@@ -43,12 +43,12 @@ void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_se
 
 /* ---- Suspicion. ---- */
 
-static struct zn_suspicion *find_job(struct zn_suspicions *s, struct zn_tag job, uint32_t owner)
+static struct zn_suspicion *find_job(struct zn_suspicions *s, struct zn_job_ref job, uint32_t owner)
 {
 	for (uint32_t i = 0; i < ZN_SUSPICIONS_MAX; i++) {
 		struct zn_suspicion *x = &s->suspicion[i];
 
-		if (x->state != ZN_SUSPICION_NONE && x->owner == owner && zn_tag_same(x->job, job))
+		if (x->state != ZN_SUSPICION_NONE && x->owner == owner && zn_job_ref_same(x->job, job))
 			return x;
 	}
 	return NULL;
@@ -315,8 +315,9 @@ static uint32_t want_processes(struct zn_suspicions *s, const struct zn_suspicio
 
 		if (!p || p == first || p->owner != x->owner)
 			continue;
-		w->alone &= zn_tag_same(p->job, x->job) || !p->comms;
-		if (zn_tag_same(p->job, x->job) && w->pid_count < ZN_RAS_PIDS && read_user(s, p->tgid, &inner) == uid)
+		w->alone &= zn_job_ref_same(p->job, x->job) || !p->comms;
+		if (zn_job_ref_same(p->job, x->job) && w->pid_count < ZN_RAS_PIDS &&
+			read_user(s, p->tgid, &inner) == uid)
 			want_pid(w, inner);
 	}
 	return uid;
@@ -455,14 +456,14 @@ void zn_suspicion_tick(struct zn_suspicions *s, uint64_t now_ns)
 		ask(s, x, p, now_ns);
 }
 
-const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct zn_tag job)
+const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct zn_job_ref job)
 {
 	const struct zn_suspicion *newest = NULL;
 
 	for (uint32_t i = 0; s && i < ZN_SUSPICIONS_MAX; i++) {
 		const struct zn_suspicion *x = &s->suspicion[i];
 
-		if (holds(x, s->tick_ns) && zn_tag_same(x->job, job) && (!newest || x->last_ns > newest->last_ns))
+		if (holds(x, s->tick_ns) && zn_job_ref_same(x->job, job) && (!newest || x->last_ns > newest->last_ns))
 			newest = x;
 	}
 	return newest;

@@ -19,7 +19,7 @@ const char *zn_job_state_label(enum zn_job_state s)
 	return s < ZN_LEN(label) ? label[s] : "unknown";
 }
 
-struct zn_job_row *zn_job_row(struct zn_jobs *j, const struct zn_job *job)
+struct zn_job_shared *zn_job_shared_of(struct zn_jobs *j, const struct zn_job *job)
 {
 	return &j->agg->arena->jobs[job->slot]; /* mapped when it was adopted */
 }
@@ -92,7 +92,7 @@ void zn_job_note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT])
 
 /* The entry of a row that was claimed, here or in the kernel. Another job of this id is over: but who sums up may be in
  * the middle of it, so that ends at the next tick. */
-static struct zn_job *adopt(struct zn_jobs *j, const struct zn_job_row *row, uint32_t slot)
+static struct zn_job *adopt(struct zn_jobs *j, const struct zn_job_shared *row, uint32_t slot)
 {
 	struct zn_job *job = &j->job[slot], *before;
 	char id[ZN_JOB_NAME] = "";
@@ -119,7 +119,7 @@ static struct zn_job *adopt(struct zn_jobs *j, const struct zn_job_row *row, uin
 struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot)
 {
 	struct zn_job *job = &j->job[slot];
-	const struct zn_job_row *row;
+	const struct zn_job_shared *row;
 
 	if (job->state != ZN_JOB_FREE)
 		return job;
@@ -150,7 +150,7 @@ struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
 	return zn_jobs_find_known(j, id, restart);
 }
 
-struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag)
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag)
 {
 	struct zn_job *job;
 

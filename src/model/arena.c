@@ -21,11 +21,11 @@ struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row)
 	return is_mapped(a, a->proc_mapped, row, a->ops->map_proc) ? &a->procs[row] : NULL;
 }
 
-struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_tag job)
+struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_job_ref job)
 {
 	struct zn_proc *p = zn_arena_proc(a, row);
 
-	return p && zn_tag_same(p->job, job) ? p : NULL;
+	return p && zn_job_ref_same(p->job, job) ? p : NULL;
 }
 
 struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
@@ -42,7 +42,7 @@ struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index)
 	return is_mapped(a, a->coarse_mapped, index, a->ops->map_coarse) ? &a->coarse[index] : NULL;
 }
 
-struct zn_job_row *zn_arena_job(struct zn_arena *a, uint32_t slot)
+struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot)
 {
 	if (slot >= ZN_JOBS_MAX || !a->jobs)
 		return NULL;
@@ -58,7 +58,7 @@ struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot)
 	return a->skews[slot].hash ? &a->skews[slot] : NULL;
 }
 
-void zn_job_row_claim(struct zn_job_row *row, const char name[ZN_JOB_NAME], uint32_t serial)
+void zn_job_shared_claim(struct zn_job_shared *row, const char name[ZN_JOB_NAME], uint32_t serial)
 {
 	memset(row, 0, sizeof(*row));
 	strncpy(row->name, name, sizeof(row->name) - 1);
@@ -66,7 +66,7 @@ void zn_job_row_claim(struct zn_job_row *row, const char name[ZN_JOB_NAME], uint
 	__atomic_store_n(&row->serial, serial, __ATOMIC_RELEASE);
 }
 
-uint32_t zn_job_row_step(struct zn_job_row *row, const char *step)
+uint32_t zn_job_shared_step(struct zn_job_shared *row, const char *step)
 {
 	char name[sizeof(row->step[0].name)] = "";
 	uint32_t i = 0;
@@ -86,7 +86,7 @@ uint32_t zn_job_row_step(struct zn_job_row *row, const char *step)
 	return i;
 }
 
-void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup)
+void zn_job_shared_group(struct zn_job_shared *row, const struct zn_cgroup *cgroup)
 {
 	if (cgroup->level == ZN_CGROUP_STEP && cgroup->step < ZN_STEPS_MAX)
 		row->step[cgroup->step].end_ns = 0;
@@ -97,7 +97,7 @@ void zn_job_row_group(struct zn_job_row *row, const struct zn_cgroup *cgroup)
 	row->gone_ns = 0;
 }
 
-void zn_job_row_group_gone(struct zn_job_row *row, const struct zn_cgroup *cgroup)
+void zn_job_shared_group_gone(struct zn_job_shared *row, const struct zn_cgroup *cgroup)
 {
 	if (cgroup->level == ZN_CGROUP_STEP && cgroup->step < ZN_STEPS_MAX)
 		row->step[cgroup->step].end_ns = zn_now_ns();

@@ -288,7 +288,7 @@ void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 	}
 }
 
-void zn_causes_files(struct zn_causes *c, struct zn_tag job, uint64_t ns, const char *mount)
+void zn_causes_files(struct zn_causes *c, struct zn_job_ref job, uint64_t ns, const char *mount)
 {
 	struct zn_cause_group *g = &c->group[job.serial && job.slot < ZN_JOBS_MAX ? job.slot : ZN_JOBS_MAX];
 

@@ -95,7 +95,7 @@ struct zn_checkpoint_sum zn_checkpoint_sum(const struct zn_checkpoint_job *g)
 	return sum;
 }
 
-struct zn_checkpoint_sum zn_checkpoints_of(const struct zn_checkpoints *c, struct zn_tag job)
+struct zn_checkpoint_sum zn_checkpoints_of(const struct zn_checkpoints *c, struct zn_job_ref job)
 {
 	const struct zn_checkpoint_job *g = job.slot < ZN_JOBS_MAX ? &c->job[job.slot] : NULL;
 

@@ -191,14 +191,15 @@ const struct zn_startup_row *zn_startup_of(const struct zn_startup *s, uint32_t 
 }
 
 /* Row by row, and what is kept of rows that were given back. */
-const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct zn_tag job)
+const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct zn_job_ref job)
 {
 	const struct zn_startup_row *longest = NULL;
 
 	for (uint32_t i = 0; job.serial && job.slot < ZN_JOBS_MAX && i <= ZN_PROCS_MAX; i++) {
 		const struct zn_startup_row *r = i < ZN_PROCS_MAX ? &s->row[i] : &s->gone[job.slot];
 
-		if (r->told && zn_tag_same(r->job, job) && (!longest || zn_startup_sum(r) > zn_startup_sum(longest)))
+		if (r->told && zn_job_ref_same(r->job, job) &&
+			(!longest || zn_startup_sum(r) > zn_startup_sum(longest)))
 			longest = r;
 	}
 	return longest;

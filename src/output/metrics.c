@@ -100,8 +100,8 @@ static const size_t gpu_busy = offsetof(struct zn_signals, gpu.busy_ns);
 static const size_t gpu_contended = offsetof(struct zn_signals, gpu.contended_ns);
 
 static const enum zn_io_op io_read = ZN_IO_READ, io_write = ZN_IO_WRITE, io_mapped = ZN_IO_MMAP, io_copied = ZN_IO_COPY;
-static const size_t io_calls = offsetof(struct zn_flow_sum, calls);
-static const size_t io_errors = offsetof(struct zn_flow_sum, errors);
+static const size_t io_calls = offsetof(struct zn_io_sum_total, calls);
+static const size_t io_errors = offsetof(struct zn_io_sum_total, errors);
 static const size_t nccl_calls = offsetof(struct zn_hist, calls);
 static const size_t nccl_bytes = offsetof(struct zn_hist, bytes);
 static const size_t nccl_errors = offsetof(struct zn_hist, errors);

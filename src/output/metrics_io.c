@@ -18,15 +18,15 @@ static bool io_measured(const struct zn_walk *w)
 		(zn_agg_measures(w->view->agg, ZN_FAM_VFS) || zn_agg_measures(w->view->agg, ZN_FAM_META));
 }
 
-static const struct zn_flow *flow_at(const struct zn_walk *w, uint32_t i)
+static const struct zn_io_sum *flow_at(const struct zn_walk *w, uint32_t i)
 {
-	const struct zn_flow *f = &w->view->flows->flow[i];
+	const struct zn_io_sum *f = &w->view->flows->flow[i];
 
-	return f->used && zn_flow_job(w->view->flows, f) ? f : NULL;
+	return f->used && zn_io_sum_job(w->view->flows, f) ? f : NULL;
 }
 
 /* The label job_id is always there: what is of no job has an empty one. */
-static void flow_series(struct zn_walk *w, const struct zn_flow *f, bool fstype)
+static void flow_series(struct zn_walk *w, const struct zn_io_sum *f, bool fstype)
 {
 	const struct zn_job *job = f->job.serial ? zn_jobs_at(w->view->jobs, f->job) : NULL;
 
@@ -44,11 +44,11 @@ static void flow_series(struct zn_walk *w, const struct zn_flow *f, bool fstype)
 void zn_metrics_io_bytes(struct zn_walk *w)
 {
 	enum zn_io_op op = *(const enum zn_io_op *)w->metric->arg;
-	const struct zn_flow *f;
+	const struct zn_io_sum *f;
 
 	EACH_FLOW(w, i, f)
 	{
-		struct zn_flow_sum sum = zn_flow_sum(w->view->flows, f, op);
+		struct zn_io_sum_total sum = zn_io_sum_total(w->view->flows, f, op);
 
 		if (!sum.calls && !sum.bytes) /* some kernels tell bytes of faults, but not how many there were */
 			continue;
@@ -57,16 +57,16 @@ void zn_metrics_io_bytes(struct zn_walk *w)
 	}
 }
 
-/* A field of struct zn_flow_sum of every operation. */
+/* A field of struct zn_io_sum_total of every operation. */
 void zn_metrics_io_ops(struct zn_walk *w)
 {
 	size_t offset = *(const size_t *)w->metric->arg;
-	const struct zn_flow *f;
+	const struct zn_io_sum *f;
 
 	EACH_FLOW(w, i, f)
 	{
 		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
-			struct zn_flow_sum sum = zn_flow_sum(w->view->flows, f, op);
+			struct zn_io_sum_total sum = zn_io_sum_total(w->view->flows, f, op);
 			uint64_t v = *(const uint64_t *)((const char *)&sum + offset);
 
 			if (!v)
@@ -79,9 +79,9 @@ void zn_metrics_io_ops(struct zn_walk *w)
 }
 
 /* Operations whose duration is not known have none. */
-static const struct zn_hist *io_durations(struct zn_walk *w, const struct zn_flow *f, enum zn_io_op op)
+static const struct zn_hist *io_durations(struct zn_walk *w, const struct zn_io_sum *f, enum zn_io_op op)
 {
-	const struct zn_hist *h = f->op[op].first ? zn_flow_merge(w->view->flows, f, op, true) : NULL;
+	const struct zn_hist *h = f->op[op].first ? zn_io_sum_merge(w->view->flows, f, op, true) : NULL;
 
 	return h && zn_hist_count(h) ? h : NULL;
 }
@@ -90,7 +90,7 @@ static const struct zn_hist *io_durations(struct zn_walk *w, const struct zn_flo
 #define LINES_OF_DURATIONS 24  /* of one series, in both families */
 #define BYTES_OF_LINE      128 /* at most, besides the name of the mount */
 
-static int32_t bytes_of_durations(const struct zn_flow *f)
+static int32_t bytes_of_durations(const struct zn_io_sum *f)
 {
 	size_t name = 0, series = 0;
 
@@ -102,7 +102,7 @@ static int32_t bytes_of_durations(const struct zn_flow *f)
 }
 
 /* Whose part of the room a series takes. */
-static struct zn_quota_owner *owner_of(struct zn_quota *all, const struct zn_flow *f)
+static struct zn_quota_owner *owner_of(struct zn_quota *all, const struct zn_io_sum *f)
 {
 	return zn_quota_owner(all, f->job.serial ? ZN_OWNER_JOB(f->job.slot) : f->owner);
 }
@@ -121,7 +121,7 @@ static int32_t share_of_room(struct zn_walk *w)
 {
 	static struct zn_quota all;
 	int32_t room = w->room ? w->room(w->to) : INT32_MAX, share = INT32_MAX;
-	const struct zn_flow *f;
+	const struct zn_io_sum *f;
 
 	if (!w->room)
 		return share;
@@ -137,7 +137,7 @@ static int32_t share_of_room(struct zn_walk *w)
 	return share;
 }
 
-static void flow_durations(struct zn_walk *w, const struct zn_flow *f)
+static void flow_durations(struct zn_walk *w, const struct zn_io_sum *f)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
 		const struct zn_hist *h = io_durations(w, f, op);
@@ -155,7 +155,7 @@ void zn_metrics_io_durations(struct zn_walk *w)
 {
 	static struct zn_quota shown_of;
 	int32_t share = share_of_room(w);
-	const struct zn_flow *f;
+	const struct zn_io_sum *f;
 
 	memset(&shown_of, 0, sizeof(shown_of));
 	EACH_FLOW(w, i, f)

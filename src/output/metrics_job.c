@@ -186,7 +186,7 @@ void zn_metrics_job_counts(struct zn_walk *w)
 static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
 {
 	job_series(w, job);
-	zn_walk_integer(w, zn_job_row(w->view->jobs, job)->oom_kills);
+	zn_walk_integer(w, zn_job_shared_of(w->view->jobs, job)->oom_kills);
 }
 
 /* From 0 on, as a job may have one such kill and no more. */
@@ -273,7 +273,7 @@ void zn_metrics_job_causes(struct zn_walk *w)
 static void job_startup(struct zn_walk *w, const struct zn_job *job)
 {
 	const struct zn_startup *s = w->view->startup;
-	const struct zn_startup_row *r = s ? zn_startup_job(s, (struct zn_tag){job->slot, job->serial}) : NULL;
+	const struct zn_startup_row *r = s ? zn_startup_job(s, (struct zn_job_ref){job->slot, job->serial}) : NULL;
 
 	for (enum zn_startup_phase phase = 0; r && phase < ZN_STARTUP_COUNT; phase++) {
 		job_series(w, job);
@@ -290,7 +290,7 @@ static void job_checkpoints(struct zn_walk *w, const struct zn_job *job)
 
 	if (!c)
 		return;
-	sum = zn_checkpoints_of(c, (struct zn_tag){job->slot, job->serial});
+	sum = zn_checkpoints_of(c, (struct zn_job_ref){job->slot, job->serial});
 	job_series(w, job);
 	zn_walk_scaled(w, *(const uint64_t *)((const char *)&sum + f->offset), f->decimals);
 }

@@ -283,7 +283,7 @@ static void times(struct zn_json *j, const struct report *r)
 	key_time(j, "measured_since", measured_since_ms(r));
 	zn_json_key_u64(j, "processes", (uint64_t)job->processes + job->processes_gone);
 	zn_json_key_u64(j, "processes_running", job->processes);
-	key_known(j, "memory_peak_bytes", zn_job_row(r->view->jobs, job)->mem_peak_bytes);
+	key_known(j, "memory_peak_bytes", zn_job_shared_of(r->view->jobs, job)->mem_peak_bytes);
 }
 
 static uint64_t total_bytes(const struct zn_gpus *g, const char *id)
@@ -435,7 +435,7 @@ static void lost_to(struct zn_json *j, const struct report *r)
 
 	if (r->view->flights) /* how often it was recorded that it hung */
 		zn_json_key_u64(
-			j, "hangs", zn_flights_of(r->view->flights, (struct zn_tag){r->job->slot, r->job->serial}));
+			j, "hangs", zn_flights_of(r->view->flights, (struct zn_job_ref){r->job->slot, r->job->serial}));
 	if (!g || g->serial != r->job->serial || !measured(r->view, ZN_FAM_SCHED))
 		return;
 	zn_json_key_open(j, "lost_to", '{');
@@ -453,7 +453,7 @@ static void checkpoints(struct zn_json *j, const struct report *r)
 
 	if (!c)
 		return;
-	sum = zn_checkpoints_of(c, (struct zn_tag){r->job->slot, r->job->serial});
+	sum = zn_checkpoints_of(c, (struct zn_job_ref){r->job->slot, r->job->serial});
 	zn_json_key_open(j, "checkpoints", '{');
 	zn_json_key_u64(j, "count", sum.count);
 	zn_json_key_scaled(j, "seconds", sum.ns, 9);
@@ -464,7 +464,8 @@ static void checkpoints(struct zn_json *j, const struct report *r)
 static void startup(struct zn_json *j, const struct report *r)
 {
 	const struct zn_startup *s = r->view->startup;
-	const struct zn_startup_row *row = s ? zn_startup_job(s, (struct zn_tag){r->job->slot, r->job->serial}) : NULL;
+	const struct zn_startup_row *row =
+		s ? zn_startup_job(s, (struct zn_job_ref){r->job->slot, r->job->serial}) : NULL;
 
 	if (!row)
 		return;
@@ -515,7 +516,7 @@ static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 static bool step_item(void *report, struct zn_json *j, uint32_t i)
 {
 	const struct report *r = report;
-	const struct zn_job_row *row = zn_job_row(r->view->jobs, r->job);
+	const struct zn_job_shared *row = zn_job_shared_of(r->view->jobs, r->job);
 	const struct zn_step *s = &row->step[i];
 
 	if (i >= row->step_count || i >= ZN_STEPS_MAX)
@@ -569,12 +570,12 @@ static bool io_measured(const struct zn_view *v)
 static bool io_item(void *report, struct zn_json *j, uint32_t i)
 {
 	const struct report *r = report;
-	struct zn_flows *flows = r->view->flows;
+	struct zn_io_sums *flows = r->view->flows;
 
 	if (!io_measured(r->view) || i >= flows->high)
 		return false;
-	if (zn_flow_of(&flows->flow[i], r->job))
-		zn_flow_json(j, r->view, &flows->flow[i], false);
+	if (zn_io_sum_of(&flows->flow[i], r->job))
+		zn_io_sum_json(j, r->view, &flows->flow[i], false);
 	return true;
 }
 
@@ -582,7 +583,7 @@ static uint32_t io_lost(const struct report *r)
 {
 	if (!io_measured(r->view))
 		return 0;
-	return zn_flows_lost(r->view->flows, (struct zn_tag){r->job->slot, r->job->serial});
+	return zn_io_sums_lost(r->view->flows, (struct zn_job_ref){r->job->slot, r->job->serial});
 }
 
 /* The operations whose figures are not whole, on whatever mount. */
@@ -597,7 +598,7 @@ static bool io_lost_item(void *report, struct zn_json *j, uint32_t i)
 
 static uint32_t io_missed(const struct report *r)
 {
-	return io_lost(r) ? zn_flows_missed(r->view->flows, (struct zn_tag){r->job->slot, r->job->serial}) : 0;
+	return io_lost(r) ? zn_io_sums_missed(r->view->flows, (struct zn_job_ref){r->job->slot, r->job->serial}) : 0;
 }
 
 static const char *io_beyond(const struct report *r)
@@ -641,7 +642,7 @@ static const char *before_daemon(const struct report *r)
 
 static const char *no_peak(const struct report *r)
 {
-	const struct zn_job_row *row = zn_job_row(r->view->jobs, r->job);
+	const struct zn_job_shared *row = zn_job_shared_of(r->view->jobs, r->job);
 
 	if (row->mem_peak_bytes)
 		return NULL;
@@ -688,7 +689,7 @@ static const char *no_thread_time(const struct report *r)
 
 static const char *steps_lost(const struct report *r)
 {
-	return zn_job_row(r->view->jobs, r->job)->steps_lost ? "more than are told apart" : NULL;
+	return zn_job_shared_of(r->view->jobs, r->job)->steps_lost ? "more than are told apart" : NULL;
 }
 
 static const char *alerts_lost(const struct report *r)
@@ -732,7 +733,7 @@ static bool gap_item(void *report, struct zn_json *j, uint32_t i)
 
 static const struct zn_annotation_group *annotations(const struct report *r)
 {
-	return zn_annotations_of(r->view->annotations, (struct zn_tag){r->job->slot, r->job->serial});
+	return zn_annotations_of(r->view->annotations, (struct zn_job_ref){r->job->slot, r->job->serial});
 }
 
 static bool label_item(void *report, struct zn_json *j, uint32_t i)
@@ -788,7 +789,7 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	bool whole = true;
 
 	if (v->flows)
-		zn_flows_refresh(v->flows);
+		zn_io_sums_refresh(v->flows);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	identity(&j, &r);

@@ -352,12 +352,12 @@ static bool job_item(void *scope, struct zn_json *j, uint32_t i)
 static bool io_item(void *scope, struct zn_json *j, uint32_t i)
 {
 	struct scope *s = scope;
-	struct zn_flows *flows = s->view->flows;
-	const struct zn_flow *f = flows && i < flows->high ? &flows->flow[i] : NULL;
-	const char *job = f && f->used ? zn_flow_job(flows, f) : NULL;
+	struct zn_io_sums *flows = s->view->flows;
+	const struct zn_io_sum *f = flows && i < flows->high ? &flows->flow[i] : NULL;
+	const char *job = f && f->used ? zn_io_sum_job(flows, f) : NULL;
 
 	if (job && wanted(s, job))
-		zn_flow_json(j, s->view, f, true);
+		zn_io_sum_json(j, s->view, f, true);
 	return f;
 }
 
@@ -583,7 +583,7 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 
 	zn_agg_refresh(v->agg);
 	if (v->flows)
-		zn_flows_refresh(v->flows);
+		zn_io_sums_refresh(v->flows);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);

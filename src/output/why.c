@@ -16,16 +16,17 @@
 
 const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
 {
-	const struct zn_job *job = v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_tag){index, g->serial}) : NULL;
+	const struct zn_job *job =
+		v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_job_ref){index, g->serial}) : NULL;
 
 	return job ? job->id : "";
 }
 
 /* ---- What NCCL's RAS service says. ---- */
 
-static struct zn_tag tag_of(uint32_t index, const struct zn_cause_group *g)
+static struct zn_job_ref tag_of(uint32_t index, const struct zn_cause_group *g)
 {
-	return index == ZN_JOBS_MAX ? (struct zn_tag){0} : (struct zn_tag){index, g->serial};
+	return index == ZN_JOBS_MAX ? (struct zn_job_ref){0} : (struct zn_job_ref){index, g->serial};
 }
 
 /* Of a job that is suspected to hang; NULL: there is nothing. */
@@ -224,7 +225,8 @@ static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 static bool job_progress(
 	const struct zn_view *v, uint32_t index, const struct zn_cause_group *g, uint64_t *age_ns, uint64_t *limit_ns)
 {
-	const struct zn_job *job = v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_tag){index, g->serial}) : NULL;
+	const struct zn_job *job =
+		v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_job_ref){index, g->serial}) : NULL;
 
 	return job && v->jobs_progress && zn_job_progress(v->jobs_progress, job, age_ns, limit_ns);
 }

@@ -342,13 +342,13 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 
 /* ---- jobs ---- */
 
-/* An entry of a job has gone from a table: a struct zn_tag, a struct zn_cgroup. */
+/* An entry of a job has gone from a table: a struct zn_job_ref, a struct zn_cgroup. */
 static void job_gives(struct zn_probe *p, enum zn_map m, const void *entry)
 {
 	struct zn_quota *q = p->arena.shared->quota;
 
 	if (m == ZN_MAP_TASKS)
-		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(((const struct zn_tag *)entry)->slot));
+		zn_quota_give(&q[ZN_QUOTA_TASK], ZN_OWNER_JOB(((const struct zn_job_ref *)entry)->slot));
 	else if (m == ZN_MAP_CGROUPS)
 		zn_quota_give(&q[ZN_QUOTA_CGROUP], zn_cgroup_owner(entry));
 }
@@ -361,7 +361,7 @@ static void slot_sweep(struct zn_probe *p, enum zn_map m, uint32_t slot)
 	} size[ZN_MAP_COUNT] = {
 		[ZN_MAP_JOB_NAMES] = {ZN_JOB_NAME, sizeof(uint32_t)},
 		[ZN_MAP_CGROUPS] = {sizeof(struct zn_cgroup_key), sizeof(struct zn_cgroup)},
-		[ZN_MAP_TASKS] = {sizeof(uint32_t), sizeof(struct zn_tag)},
+		[ZN_MAP_TASKS] = {sizeof(uint32_t), sizeof(struct zn_job_ref)},
 	};
 	bool first = true, more;
 
@@ -413,7 +413,7 @@ static int job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 	char key[ZN_JOB_NAME] = "";
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 	uint32_t slot, known;
 
 	strncpy(key, name, sizeof(key) - 1);
@@ -423,7 +423,7 @@ static int job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 		return job_lost(a);
 	row = zn_arena_job(a, slot);
 	if (row) {
-		zn_job_row_claim(row, key, next_id(a));
+		zn_job_shared_claim(row, key, next_id(a));
 		__atomic_fetch_add(&a->shared->jobs, 1, __ATOMIC_RELAXED);
 		if (job_alias(a, slot, key) == 0)
 			return slot;
@@ -463,12 +463,12 @@ static int task_lost(struct zn_arena *a)
 }
 
 /* As zn_task_put() in BPF. */
-static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_tag *tag)
+static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_job_ref *tag)
 {
 	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_TASK];
 	int fd = ((struct zn_probe *)a)->map_fd[ZN_MAP_TASKS];
 	uint32_t owner = ZN_OWNER_JOB(tag->slot);
-	struct zn_tag old;
+	struct zn_job_ref old;
 
 	if (bpf_map_lookup_elem(fd, &tgid, &old) == 0 && bpf_map_update_elem(fd, &tgid, tag, BPF_EXIST) == 0) {
 		zn_quota_give(q, ZN_OWNER_JOB(old.slot));
@@ -486,7 +486,7 @@ static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_tag *tag
 /* As zn_task_drop() in BPF. */
 void zn_bpf_arena_task_end(struct zn_probe *p, uint32_t tgid)
 {
-	struct zn_tag old;
+	struct zn_job_ref old;
 
 	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_TASKS], &tgid, &old) == 0 &&
 		bpf_map_delete_elem(p->map_fd[ZN_MAP_TASKS], &tgid) == 0)
@@ -496,7 +496,7 @@ void zn_bpf_arena_task_end(struct zn_probe *p, uint32_t tgid)
 static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
-	struct zn_tag tag = {slot, a->jobs[slot].serial};
+	struct zn_job_ref tag = {slot, a->jobs[slot].serial};
 	struct zn_proc *proc;
 	uint32_t row;
 
@@ -513,9 +513,9 @@ static int job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
-static void job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to)
+static void job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to)
 {
-	const struct zn_tag *tag = (const struct zn_tag *)batch.value;
+	const struct zn_job_ref *tag = (const struct zn_job_ref *)batch.value;
 	bool first = true, more;
 
 	do {
@@ -530,14 +530,14 @@ static void job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 {
 	int fd = ((struct zn_probe *)a)->map_fd[ZN_MAP_CGROUPS];
 	struct zn_cgroup group;
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 
 	if (bpf_map_lookup_elem(fd, key, &group) || bpf_map_delete_elem(fd, key))
 		return;
 	job_gives((struct zn_probe *)a, ZN_MAP_CGROUPS, &group);
 	row = zn_arena_job(a, group.job.slot);
 	if (row && group.job.serial == row->serial)
-		zn_job_row_group_gone(row, &group);
+		zn_job_shared_group_gone(row, &group);
 }
 
 static int job_cgroup(
@@ -556,12 +556,12 @@ static int job_cgroup(
 	if (!zn_quota_take(q, zn_cgroup_owner(&group)))
 		return task_lost(a);
 	if (step)
-		group.step = zn_job_row_step(&a->jobs[slot], step);
+		group.step = zn_job_shared_step(&a->jobs[slot], step);
 	if (bpf_map_update_elem(fd, key, &group, BPF_NOEXIST)) {
 		zn_quota_give(q, zn_cgroup_owner(&group));
 		return errno == EEXIST ? 0 : task_lost(a);
 	}
-	zn_job_row_group(&a->jobs[slot], &group);
+	zn_job_shared_group(&a->jobs[slot], &group);
 	return 0;
 }
 
@@ -687,7 +687,7 @@ void zn_bpf_arena_close(struct zn_probe *p)
 /* How many processes of each job there are, by slot. */
 static void tasks_count(struct zn_probe *p, int32_t count[ZN_JOBS_MAX])
 {
-	const struct zn_tag *tag = (const struct zn_tag *)batch.value;
+	const struct zn_job_ref *tag = (const struct zn_job_ref *)batch.value;
 	bool first = true, more;
 
 	memset(count, 0, ZN_JOBS_MAX * sizeof(*count));

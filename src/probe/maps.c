@@ -120,7 +120,7 @@ static const struct {
 } rows[ZN_MAP_COUNT] = {
 	[ZN_MAP_PROCS] = {sizeof(struct zn_proc), ZN_PROCS_MAX},
 	[ZN_MAP_HISTS] = {sizeof(struct zn_hist), ZN_HISTS_MAX},
-	[ZN_MAP_JOBS] = {sizeof(struct zn_job_row), ZN_JOBS_MAX},
+	[ZN_MAP_JOBS] = {sizeof(struct zn_job_shared), ZN_JOBS_MAX},
 	[ZN_MAP_SKEWS] = {sizeof(struct zn_skew), ZN_SKEWS_MAX},
 	[ZN_MAP_OPENS] = {sizeof(struct zn_opens), ZN_PROCS_MAX},
 	[ZN_MAP_COARSE] = {sizeof(struct zn_coarse_hist), ZN_IO_MAX},

@@ -146,7 +146,7 @@ static void visible_settle(struct zn_facts *to, const struct visible_lists *list
 }
 
 /* What is longer than its place is no value that makes sense. */
-static void claim_entry(struct zn_claim *c, const char *entry)
+static void claim_entry(struct zn_slurm_env *c, const char *entry)
 {
 	const struct {
 		const char *name;

@@ -84,7 +84,7 @@ static int plain_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 		a->shared->lost[ZN_LOST_JOB]++;
 		return -ENOSPC;
 	}
-	zn_job_row_claim(&a->jobs[slot], name, ++a->shared->next_id);
+	zn_job_shared_claim(&a->jobs[slot], name, ++a->shared->next_id);
 	a->shared->jobs++;
 	return slot;
 }
@@ -118,7 +118,7 @@ static void plain_job_forget(struct zn_arena *a, uint32_t slot)
 static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 {
 	struct zn_plain *p = (struct zn_plain *)a;
-	struct zn_tag tag = {slot, a->jobs[slot].serial};
+	struct zn_job_ref tag = {slot, a->jobs[slot].serial};
 
 	plain_untask(p, tgid);
 	if (p->task_count == ZN_LEN(p->tasks)) {
@@ -133,7 +133,7 @@ static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
-static void plain_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to)
+static void plain_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to)
 {
 	const struct zn_plain *p = (const struct zn_plain *)a;
 
@@ -161,7 +161,7 @@ static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key
 	group = p->cgroups[i].cgroup;
 	p->cgroups[i] = p->cgroups[--p->cgroup_count];
 	if (group.job.serial == a->jobs[group.job.slot].serial)
-		zn_job_row_group_gone(&a->jobs[group.job.slot], &group);
+		zn_job_shared_group_gone(&a->jobs[group.job.slot], &group);
 }
 
 static int plain_job_cgroup(
@@ -180,11 +180,11 @@ static int plain_job_cgroup(
 		return -ENOSPC;
 	}
 	if (step)
-		cgroup.step = zn_job_row_step(&a->jobs[slot], step);
+		cgroup.step = zn_job_shared_step(&a->jobs[slot], step);
 	p->cgroups[i].key = *key;
 	p->cgroups[i].cgroup = cgroup;
 	p->cgroup_count++;
-	zn_job_row_group(&a->jobs[slot], &cgroup);
+	zn_job_shared_group(&a->jobs[slot], &cgroup);
 	return 0;
 }
 
@@ -268,7 +268,7 @@ static const struct zn_arena_ops plain_ops = {
 #define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)
 #define PLAIN_PROCS  (ZN_PROCS_MAX * sizeof(struct zn_proc))
 #define PLAIN_HISTS  (ZN_HISTS_MAX * sizeof(struct zn_hist))
-#define PLAIN_JOBS   (ZN_JOBS_MAX * sizeof(struct zn_job_row))
+#define PLAIN_JOBS   (ZN_JOBS_MAX * sizeof(struct zn_job_shared))
 #define PLAIN_COARSE (ZN_IO_MAX * sizeof(struct zn_coarse_hist))
 #define PLAIN_BYTES                                                                                                    \
 	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + ZN_SKEWS_MAX * sizeof(struct zn_skew))

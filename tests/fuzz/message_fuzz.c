@@ -38,7 +38,7 @@ static void check_labels(const char *labels)
 	char why[ZN_TEXT_MAX];
 
 	now_ns++;
-	if (zn_annotations_say(&all, (struct zn_tag){1, 1}, &by, labels, why))
+	if (zn_annotations_say(&all, (struct zn_job_ref){1, 1}, &by, labels, why))
 		check_why(why);
 	check(g->labels <= ZN_ANNOTATION_LABELS && g->changes <= ZN_ANNOTATION_CHANGES);
 	for (uint32_t i = 0; i < g->labels; i++)

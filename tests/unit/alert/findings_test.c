@@ -20,7 +20,7 @@ static void start(void)
 	zn_agg_init(&agg, &plain.arena);
 	memset(&alerts, 0, sizeof(alerts));
 	memset(&rules, 0, sizeof(rules));
-	zn_plain_claim(&plain, 100, "python3")->job = (struct zn_tag){3, 7};
+	zn_plain_claim(&plain, 100, "python3")->job = (struct zn_job_ref){3, 7};
 	zn_plain_claim(&plain, 200, "python3");
 	zn_agg_tick(&agg, ZN_NS_PER_S);
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static struct zn_annotations all;
-static const struct zn_tag job = {3, 7};
+static const struct zn_job_ref job = {3, 7};
 static char why[ZN_TEXT_MAX];
 static uint64_t now_ns;
 
@@ -18,7 +18,7 @@ static void begin(void)
 }
 
 /* A second after what was said before, from a block of exactly its size. */
-static int say_to(struct zn_tag tag, uint32_t owner, const char *labels)
+static int say_to(struct zn_job_ref tag, uint32_t owner, const char *labels)
 {
 	struct zn_annotation by = {.pid = 100 + owner, .owner = owner, .at_ns = now_ns += ZN_NS_PER_S};
 	char *block = strdup(labels);
@@ -37,7 +37,7 @@ static int say(const char *labels)
 }
 
 /* "a=1 b=2": the labels of a job. */
-static const char *labels_of(struct zn_tag tag)
+static const char *labels_of(struct zn_job_ref tag)
 {
 	const struct zn_annotation_group *g = zn_annotations_of(&all, tag);
 	static char text[1024];
@@ -151,13 +151,14 @@ T(a_ninth_label_of_one_owner_is_refused)
 T(who_holds_most_labels_makes_room)
 {
 	begin();
-	CHECK_EQ(say_to((struct zn_tag){0}, 1, "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1"), 0);
-	CHECK_EQ(say_to((struct zn_tag){0}, 2, "x=1,y=1,z=1,w=1"), 0);
-	CHECK_STR(labels_of((struct zn_tag){0}), "e=1 f=1 g=1 h=1 x=1 y=1 z=1 w=1");
-	CHECK_EQ(say_to((struct zn_tag){0}, 2, "v=1"), -ENOSPC);
-	CHECK_EQ(say_to((struct zn_tag){0}, 1, "a=1"), -ENOSPC);
-	CHECK_EQ(say_to((struct zn_tag){0}, 3, "e=2,v=1"), 0); /* the label that goes is one of those that are said */
-	CHECK_STR(labels_of((struct zn_tag){0}), "f=1 g=1 h=1 y=1 z=1 w=1 e=2 v=1");
+	CHECK_EQ(say_to((struct zn_job_ref){0}, 1, "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1"), 0);
+	CHECK_EQ(say_to((struct zn_job_ref){0}, 2, "x=1,y=1,z=1,w=1"), 0);
+	CHECK_STR(labels_of((struct zn_job_ref){0}), "e=1 f=1 g=1 h=1 x=1 y=1 z=1 w=1");
+	CHECK_EQ(say_to((struct zn_job_ref){0}, 2, "v=1"), -ENOSPC);
+	CHECK_EQ(say_to((struct zn_job_ref){0}, 1, "a=1"), -ENOSPC);
+	CHECK_EQ(say_to((struct zn_job_ref){0}, 3, "e=2,v=1"),
+		0); /* the label that goes is one of those that are said */
+	CHECK_STR(labels_of((struct zn_job_ref){0}), "f=1 g=1 h=1 y=1 z=1 w=1 e=2 v=1");
 }
 
 T(a_label_that_changes_at_each_step_leaves_room_for_the_others)
@@ -224,11 +225,11 @@ T(a_slot_that_another_job_has_says_nothing_of_the_one_before)
 {
 	begin();
 	CHECK_EQ(say("a=1"), 0);
-	CHECK(!zn_annotations_of(&all, (struct zn_tag){3, 8}));
-	CHECK(!zn_annotations_of(&all, (struct zn_tag){4, 7}));
-	CHECK(!zn_annotations_of(&all, (struct zn_tag){0}));
-	CHECK_EQ(say_to((struct zn_tag){3, 8}, 1000, "b=1"), 0);
-	CHECK_STR(labels_of((struct zn_tag){3, 8}), "b=1");
+	CHECK(!zn_annotations_of(&all, (struct zn_job_ref){3, 8}));
+	CHECK(!zn_annotations_of(&all, (struct zn_job_ref){4, 7}));
+	CHECK(!zn_annotations_of(&all, (struct zn_job_ref){0}));
+	CHECK_EQ(say_to((struct zn_job_ref){3, 8}, 1000, "b=1"), 0);
+	CHECK_STR(labels_of((struct zn_job_ref){3, 8}), "b=1");
 	CHECK_STR(labels_of(job), "");
 }
 
@@ -240,14 +241,14 @@ T(labels_of_no_job_end_with_their_process)
 	begin();
 	CHECK(zn_procfs_stat("/proc", by.pid, &stat) && stat.parent == (uint32_t)getppid());
 	by.start_ticks = stat.start_ticks;
-	CHECK_EQ(zn_annotations_say(&all, (struct zn_tag){0}, &by, "mine=1", why), 0);
+	CHECK_EQ(zn_annotations_say(&all, (struct zn_job_ref){0}, &by, "mine=1", why), 0);
 	by.start_ticks++; /* the process had this number before us */
-	CHECK_EQ(zn_annotations_say(&all, (struct zn_tag){0}, &by, "before=1", why), 0);
+	CHECK_EQ(zn_annotations_say(&all, (struct zn_job_ref){0}, &by, "before=1", why), 0);
 	by.pid = 0;
-	CHECK_EQ(zn_annotations_say(&all, (struct zn_tag){0}, &by, "nobody=1", why), 0);
+	CHECK_EQ(zn_annotations_say(&all, (struct zn_job_ref){0}, &by, "nobody=1", why), 0);
 	CHECK_EQ(zn_annotations_say(&all, job, &by, "job=1", why), 0);
 	zn_annotations_tick(&all);
-	CHECK_STR(labels_of((struct zn_tag){0}), "mine=1");
+	CHECK_STR(labels_of((struct zn_job_ref){0}), "mine=1");
 	CHECK_STR(labels_of(job), "job=1");
 }
 

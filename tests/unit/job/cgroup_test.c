@@ -239,7 +239,7 @@ T(scan_finds_jobs_of_both_versions)
 	CHECK_EQ(slot_of_task(200), slot_of_task(201));
 	CHECK_EQ(plain.cgroup_count, 3 + 4);
 	for (uint32_t slot = 0; slot < 2; slot++) {
-		const struct zn_job_row *row = &plain.arena.jobs[slot];
+		const struct zn_job_shared *row = &plain.arena.jobs[slot];
 
 		CHECK_EQ(row->cgroups, 1);
 		CHECK_EQ(row->cgroup_seen, 1);
@@ -389,7 +389,7 @@ T(plain_jobs)
 	static const struct zn_cgroup_key one = {.id = 1}, two = {.id = 2};
 	const struct zn_arena_ops *ops;
 	struct zn_arena *a = &plain.arena;
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 	int slot, other;
 
 	zn_plain_open(&plain);

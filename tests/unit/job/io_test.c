@@ -18,7 +18,7 @@
 static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
-static struct zn_flows flows;
+static struct zn_io_sums flows;
 static uint32_t hists; /* of both kinds, when nothing is in use */
 
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
@@ -35,7 +35,7 @@ static void start(void)
 	CHECK_EQ(zn_plain_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
-	zn_flows_init(&flows, &plain.arena, &jobs);
+	zn_io_sums_init(&flows, &plain.arena, &jobs);
 	zn_mounts_fix(&flows.mounts, HOME, "/home", "nfs4");
 	hists = plain.hist_count + plain.coarse_count;
 }
@@ -50,10 +50,10 @@ static void tick(uint32_t s)
 	clock_ns += s * ZN_NS_PER_S;
 	zn_agg_tick(&agg, clock_ns);
 	zn_jobs_tick(&jobs, clock_ns);
-	zn_flows_tick(&flows, clock_ns);
+	zn_io_sums_tick(&flows, clock_ns);
 }
 
-static struct zn_tag job(const char *id)
+static struct zn_job_ref job(const char *id)
 {
 	static struct zn_message m;
 	char why[ZN_TEXT_MAX];
@@ -63,7 +63,7 @@ static struct zn_tag job(const char *id)
 	strcpy(m.value[ZN_KEY_ID], id);
 	CHECK_EQ(zn_jobs_start(&jobs, &m, ZN_JOB_BY_PROLOG, why), 0);
 	told = zn_jobs_find(&jobs, id, ZN_UNKNOWN);
-	return (struct zn_tag){told->slot, told->serial};
+	return (struct zn_job_ref){told->slot, told->serial};
 }
 
 static void end(const char *id)
@@ -75,7 +75,7 @@ static void end(const char *id)
 	CHECK_EQ(zn_jobs_end(&jobs, &m, why), 0);
 }
 
-static void happen(struct zn_tag of, uint32_t dev, enum zn_io_op op, uint8_t shard, uint64_t bytes)
+static void happen(struct zn_job_ref of, uint32_t dev, enum zn_io_op op, uint8_t shard, uint64_t bytes)
 {
 	struct zn_io_key key = {of, dev, op, shard, {0}};
 	struct zn_hist *h = zn_plain_io(&plain, &key, 1000);
@@ -85,11 +85,11 @@ static void happen(struct zn_tag of, uint32_t dev, enum zn_io_op op, uint8_t sha
 		h->bytes += bytes;
 }
 
-static const struct zn_flow *flow(const char *id, const char *point, const char *fstype)
+static const struct zn_io_sum *flow(const char *id, const char *point, const char *fstype)
 {
 	for (uint32_t i = 0; i < flows.high; i++) {
-		const struct zn_flow *f = &flows.flow[i];
-		const char *of = f->used ? zn_flow_job(&flows, f) : NULL;
+		const struct zn_io_sum *f = &flows.flow[i];
+		const char *of = f->used ? zn_io_sum_job(&flows, f) : NULL;
 
 		if (of && !strcmp(of, id) && !strcmp(f->point, point) && !strcmp(f->fstype, fstype))
 			return f;
@@ -99,9 +99,9 @@ static const struct zn_flow *flow(const char *id, const char *point, const char 
 
 static uint64_t bytes(const char *id, const char *point, const char *fstype)
 {
-	const struct zn_flow *f = flow(id, point, fstype);
+	const struct zn_io_sum *f = flow(id, point, fstype);
 
-	return f ? zn_flow_sum(&flows, f, ZN_IO_READ).bytes : 0;
+	return f ? zn_io_sum_total(&flows, f, ZN_IO_READ).bytes : 0;
 }
 
 static uint32_t used(void)
@@ -126,7 +126,7 @@ static void rename_to(uint32_t dev, const char *point, const char *fstype, bool 
 	e->state = ZN_MOUNT_HOST;
 }
 
-static const struct zn_tag none;
+static const struct zn_job_ref none;
 
 T(shards_and_operations_add_up)
 {
@@ -134,19 +134,19 @@ T(shards_and_operations_add_up)
 	for (uint8_t shard = 0; shard < ZN_IO_SHARDS; shard++)
 		happen(none, HOME, ZN_IO_READ, shard, 100 + shard);
 	happen(none, HOME, ZN_IO_WRITE, 0, 7);
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK_EQ(used(), 1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 16 * 100 + 120);
-	CHECK_EQ(zn_flow_sum(&flows, flow("", "/home", "nfs4"), ZN_IO_READ).calls, 16);
-	CHECK_EQ(zn_flow_sum(&flows, flow("", "/home", "nfs4"), ZN_IO_WRITE).bytes, 7);
-	CHECK_EQ(zn_hist_count(zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true)), 16);
+	CHECK_EQ(zn_io_sum_total(&flows, flow("", "/home", "nfs4"), ZN_IO_READ).calls, 16);
+	CHECK_EQ(zn_io_sum_total(&flows, flow("", "/home", "nfs4"), ZN_IO_WRITE).bytes, 7);
+	CHECK_EQ(zn_hist_count(zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true)), 16);
 	happen(none, HOME, ZN_IO_READ, 3, 1000); /* seen at once, without a tick */
 	CHECK_EQ(bytes("", "/home", "nfs4"), 16 * 100 + 120 + 1000);
 }
 
 T(rates_are_of_the_last_tick)
 {
-	const struct zn_flow *f;
+	const struct zn_io_sum *f;
 
 	start();
 	tick(1);
@@ -167,7 +167,7 @@ T(two_devices_on_one_mount_are_one_series)
 	zn_mounts_fix(&flows.mounts, DATA, "/home", "nfs4");
 	happen(none, HOME, ZN_IO_READ, 0, 5);
 	happen(none, DATA, ZN_IO_READ, 0, 6);
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK_EQ(used(), 1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 11);
 }
@@ -181,16 +181,16 @@ T(stacked_mounts_of_two_types_share_durations)
 	happen(none, HOME, ZN_IO_READ, 0, 5);
 	happen(none, DATA, ZN_IO_READ, 0, 6);
 	happen(none, DATA, ZN_IO_WRITE, 0, 6);
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK_EQ(used(), 2);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 5);
 	CHECK_EQ(bytes("", "/home", "tmpfs"), 6);
-	a = zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true);
+	a = zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true);
 	CHECK_EQ(a ? a->calls : 0, 2);
-	CHECK(!zn_flow_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_READ, true));
-	b = zn_flow_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_WRITE, true);
+	CHECK(!zn_io_sum_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_READ, true));
+	b = zn_io_sum_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_WRITE, true);
 	CHECK_EQ(b ? b->calls : 0, 1);
-	CHECK_EQ(zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, false)->calls, 1);
+	CHECK_EQ(zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, false)->calls, 1);
 }
 
 T(a_name_that_comes_late_takes_the_figures_along)
@@ -232,7 +232,7 @@ T(a_number_that_is_used_again_is_another_mount)
 static void look(void *owner)
 {
 	(void)owner;
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 }
 
 /* As the daemon has it: the list of mounts is read while figures are looked at, and whoever keeps figures by name looks in
@@ -256,7 +256,7 @@ T(names_are_looked_up_while_figures_are_shown)
 		happen(none, DATA, ZN_IO_READ, shard, 10);
 	happen(none, DATA, ZN_IO_WRITE, 0, 1);
 	alarm(20); /* a chain that comes back to itself has no end */
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK_EQ(bytes("", "/data", "ext4"), 30);
 	for (uint8_t shard = 0; shard < 5; shard++)
 		happen(none, DATA, ZN_IO_READ, shard, 10);
@@ -278,14 +278,14 @@ T(a_number_that_is_used_again_takes_nothing_along)
 	happen(none, DATA, ZN_IO_READ, 0, 500);
 	tick(1);
 	rename_to(DATA, "/b", "ext4", true);
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	happen(none, DATA, ZN_IO_READ, 0, 60);
 	tick(1);
 	CHECK_EQ(bytes("", "/a", "ext4"), 500);
 	CHECK_EQ(bytes("", "/b", "ext4"), 60);
 	/* and back: both of /a's are one series */
 	rename_to(DATA, "/a", "ext4", true);
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	happen(none, DATA, ZN_IO_READ, 0, 7);
 	tick(1);
 	CHECK_EQ(bytes("", "/a", "ext4"), 507);
@@ -311,7 +311,7 @@ T(mounting_again_and_again_costs_a_bounded_number)
 
 T(a_job_that_is_forgotten_gives_everything_back)
 {
-	struct zn_tag tag;
+	struct zn_job_ref tag;
 
 	start();
 	tag = job("7");
@@ -337,7 +337,7 @@ T(a_job_that_is_forgotten_gives_everything_back)
 
 T(only_the_newest_job_of_an_id_is_shown)
 {
-	struct zn_tag first, second;
+	struct zn_job_ref first, second;
 
 	start();
 	first = job("7");
@@ -377,16 +377,16 @@ T(one_flow_more_than_there_is_room_for)
 
 	start();
 	happen(none, HOME, ZN_IO_READ, 0, 1);
-	for (uint32_t i = 0; i < ZN_FLOWS_MAX; i++) { /* a device that is always somewhere else */
+	for (uint32_t i = 0; i < ZN_IO_SUMS_MAX; i++) { /* a device that is always somewhere else */
 		snprintf(point, sizeof(point), "/%u", i);
 		rename_to(DATA, point, "ext4", true);
-		zn_flows_refresh(&flows);
+		zn_io_sums_refresh(&flows);
 		happen(none, DATA, ZN_IO_COPY, 0, 1); /* there are fewer histograms of reads */
-		zn_flows_refresh(&flows);
+		zn_io_sums_refresh(&flows);
 	}
-	CHECK_EQ(used(), ZN_FLOWS_MAX);
+	CHECK_EQ(used(), ZN_IO_SUMS_MAX);
 	CHECK(plain.arena.shared->lost[ZN_LOST_MOUNT] > 0);
-	CHECK_EQ(zn_flow_sum(&flows, flow("", "/0", "ext4"), ZN_IO_COPY).bytes, 1);
+	CHECK_EQ(zn_io_sum_total(&flows, flow("", "/0", "ext4"), ZN_IO_COPY).bytes, 1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
 }
 
@@ -394,22 +394,22 @@ T(one_flow_more_than_there_is_room_for)
 T(a_user_with_too_many_mounts_leaves_room_for_others)
 {
 	uint32_t share = (ZN_MOUNTS_MAX - ZN_MOUNTS_MAX / 16) / 2;
-	struct zn_tag tag;
+	struct zn_job_ref tag;
 
 	start();
 	tag = job("7");
 	plain.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
 	for (uint32_t i = 0; i < share + 9; i++)
 		happen(tag, 100 + i, ZN_IO_READ, 0, 1);
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK_EQ(used(), share);
-	CHECK_EQ(zn_flows_lost(&flows, tag), 1u << ZN_IO_READ);
+	CHECK_EQ(zn_io_sums_lost(&flows, tag), 1u << ZN_IO_READ);
 	plain.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
 	happen(none, 90, ZN_IO_READ, 0, 500);
 	tick(1);
 	CHECK_EQ(used(), share + 1);
 	CHECK_EQ(bytes("", "unknown:0:90", "unknown"), 500);
-	CHECK_EQ(zn_flows_lost(&flows, tag), 1u << ZN_IO_READ);
+	CHECK_EQ(zn_io_sums_lost(&flows, tag), 1u << ZN_IO_READ);
 	end("7");
 	for (int i = 0; i < 8; i++)
 		tick(60);
@@ -422,7 +422,7 @@ T(a_user_with_too_many_mounts_leaves_room_for_others)
 
 T(what_waited_is_shown_with_all_it_counted)
 {
-	const struct zn_flow *f;
+	const struct zn_io_sum *f;
 
 	start();
 	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
@@ -433,7 +433,7 @@ T(what_waited_is_shown_with_all_it_counted)
 	happen(none, DATA, ZN_IO_READ, 0, 500);
 	tick(1);
 	CHECK_EQ(used(), 0);
-	flows.quota.size = ZN_FLOWS_MAX;
+	flows.quota.size = ZN_IO_SUMS_MAX;
 	happen(none, DATA, ZN_IO_READ, 0, 20);
 	tick(1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 10);
@@ -486,7 +486,7 @@ T(a_hundred_small_jobs_have_room)
 	for (uint32_t dev = 50; dev < 55; dev++)
 		zn_mounts_fix(&flows.mounts, dev, (char[]){'/', (char)dev, 0}, "ext4");
 	for (uint32_t i = 1; i <= 100; i++) {
-		struct zn_tag tag;
+		struct zn_job_ref tag;
 
 		snprintf(id, sizeof(id), "%u", i);
 		tag = job(id);
@@ -494,9 +494,9 @@ T(a_hundred_small_jobs_have_room)
 		for (uint32_t dev = 50; dev < 55; dev++)
 			for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
 				happen(tag, dev, op, 0, 1);
-		CHECK_EQ(zn_flows_lost(&flows, tag), 0);
+		CHECK_EQ(zn_io_sums_lost(&flows, tag), 0);
 	}
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK_EQ(used(), 500);
 	CHECK_EQ(taken(), 500 * ZN_IO_OP_COUNT);
 	CHECK_EQ(bytes("100", "/6", "ext4"), 1);
@@ -517,9 +517,9 @@ T(durations_of_metadata_are_coarse)
 	start();
 	for (uint64_t ns = 1000; ns <= 1000000; ns += 1000)
 		CHECK(zn_plain_io(&plain, &key, ns));
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK(plain.io[0].row.hist >= ZN_HISTS_MAX);
-	h = zn_flow_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_OPEN, true);
+	h = zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_OPEN, true);
 	CHECK_EQ(h->calls, 1000);
 	CHECK_EQ(zn_hist_count(h), 1000);
 	CHECK_EQ(h->sum_ns, 500500000);
@@ -543,7 +543,7 @@ T(reads_that_are_very_many_are_spread)
 	tick(2);
 	CHECK_EQ(h->spread, 1);
 	happen(none, HOME, ZN_IO_READ, 3, 2);
-	zn_flows_refresh(&flows);
+	zn_io_sums_refresh(&flows);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 3);
 }
 
@@ -554,7 +554,7 @@ T(figures_that_are_not_whole_are_null)
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
 	struct zn_view view = {.flows = &flows};
 	struct zn_json j;
-	struct zn_tag tag;
+	struct zn_job_ref tag;
 
 	start();
 	tag = job("7");
@@ -564,19 +564,19 @@ T(figures_that_are_not_whole_are_null)
 	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_MMAP] = 1;
 	plain.io_of.partial = 1; /* made after the first one was lost */
 	happen(tag, HOME, ZN_IO_MMAP, 0, 7);
-	zn_flows_refresh(&flows);
-	CHECK_EQ(zn_flows_lost(&flows, tag), 1u << ZN_IO_READ | 1u << ZN_IO_WRITE | 1u << ZN_IO_MMAP);
+	zn_io_sums_refresh(&flows);
+	CHECK_EQ(zn_io_sums_lost(&flows, tag), 1u << ZN_IO_READ | 1u << ZN_IO_WRITE | 1u << ZN_IO_MMAP);
 	zn_json_begin(&j, &o);
-	zn_flow_json(&j, &view, flow("7", "/home", "nfs4"), false);
+	zn_io_sum_json(&j, &view, flow("7", "/home", "nfs4"), false);
 	text[o.len] = 0;
 	CHECK(strstr(text, "\"read_bytes\":5,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":{\"count\":1,"));
 	CHECK(strstr(text, "\"write\":null,\"mmap\":null}"));
 	zn_arena_job(&plain.arena, tag.slot)->io_missed[ZN_IO_READ] = 1; /* of a series that was there */
-	CHECK_EQ(zn_flows_missed(&flows, tag), 1u << ZN_IO_READ);
+	CHECK_EQ(zn_io_sums_missed(&flows, tag), 1u << ZN_IO_READ);
 	o.len = 0;
 	zn_json_begin(&j, &o);
-	zn_flow_json(&j, &view, flow("7", "/home", "nfs4"), false);
+	zn_io_sum_json(&j, &view, flow("7", "/home", "nfs4"), false);
 	text[o.len] = 0;
 	CHECK(strstr(text, "\"read_bytes\":null,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":null,"));

@@ -13,7 +13,7 @@
 static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
-static struct zn_flows flows;
+static struct zn_io_sums flows;
 static struct zn_progress progress;
 static struct zn_jobs_progress all;
 static struct zn_proc *process;
@@ -35,7 +35,7 @@ static void pass(uint32_t seconds, enum zn_stall state)
 		zn_agg_tick(&agg, clock_ns);
 		zn_progress_tick(&progress, &agg, clock_ns);
 		zn_jobs_tick(&jobs, clock_ns);
-		zn_flows_tick(&flows, clock_ns);
+		zn_io_sums_tick(&flows, clock_ns);
 		zn_jobs_progress_tick(&all, &jobs, &progress, &flows, clock_ns);
 	}
 }
@@ -65,7 +65,7 @@ static void start(void)
 	memset(&progress, 0, sizeof(progress));
 	memset(&all, 0, sizeof(all));
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
-	zn_flows_init(&flows, &plain.arena, &jobs);
+	zn_io_sums_init(&flows, &plain.arena, &jobs);
 	zn_mounts_fix(&flows.mounts, HOME, "/home", "nfs4");
 	CHECK_EQ(zn_jobs_start(&jobs, &m, ZN_JOB_BY_PROLOG, why), 0);
 	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
@@ -122,7 +122,7 @@ T(files_of_workers_are_progress)
 	struct zn_hist *h;
 
 	start();
-	key.job = (struct zn_tag){job->slot, job->serial};
+	key.job = (struct zn_job_ref){job->slot, job->serial};
 	pass(5, ZN_STALL_DATA);
 	h = zn_plain_io(&plain, &key, 1000);
 	CHECK(h != NULL);

@@ -61,7 +61,7 @@ static void write_file(const char *name, const char *text)
 	}
 }
 
-static struct zn_proc *add_process(uint32_t pid, uint32_t uid, uint32_t inner, struct zn_tag job)
+static struct zn_proc *add_process(uint32_t pid, uint32_t uid, uint32_t inner, struct zn_job_ref job)
 {
 	struct zn_proc *p = zn_plain_claim(&plain, pid, "python3");
 	char name[32], text[256];
@@ -163,7 +163,7 @@ static void check_places(void)
 		write_file("net/tcp", text);
 		snprintf(text, sizeof(text), TABLE "%s", places[i].tcp6);
 		write_file("net/tcp6", text);
-		x = tick(add_process(100, 1000, 3, (struct zn_tag){1, 5}), 0);
+		x = tick(add_process(100, 1000, 3, (struct zn_job_ref){1, 5}), 0);
 		CHECK(x);
 		CHECK_EQ(questions, places[i].want == ZN_INQUIRY_COUNT);
 		CHECK_EQ(x->state, places[i].want == ZN_INQUIRY_COUNT ? ZN_SUSPICION_ASKED : ZN_SUSPICION_OVER);
@@ -184,7 +184,7 @@ T(a_list_of_sockets_that_does_not_end)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s", OTHERS);
 	snprintf(text + len, sizeof(text) - len, "%s", LINE(LOOPBACK, "0A", "1000"));
 	write_file("net/tcp", text);
-	CHECK_EQ(tick(add_process(100, 1000, 3, (struct zn_tag){1, 5}), 0)->outcome, ZN_INQUIRY_FOREIGN);
+	CHECK_EQ(tick(add_process(100, 1000, 3, (struct zn_job_ref){1, 5}), 0)->outcome, ZN_INQUIRY_FOREIGN);
 	CHECK_EQ(questions, 0);
 }
 
@@ -202,7 +202,7 @@ T(once_in_an_episode)
 	double now = 0;
 
 	begin();
-	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
+	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
 	environment = NULL;
 	CHECK_EQ(tick(p, now)->state, ZN_SUSPICION_RAISED);
 	CHECK_EQ(tick(p, ++now)->state, ZN_SUSPICION_RAISED);
@@ -227,7 +227,7 @@ T(the_environment_is_not_waited_for_forever)
 	const struct zn_proc *p;
 
 	begin();
-	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
+	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
 	environment = NULL;
 	CHECK_EQ(tick(p, 0)->state, ZN_SUSPICION_RAISED);
 	CHECK_EQ(tick(p, 6)->state, ZN_SUSPICION_ASKED);
@@ -239,18 +239,18 @@ T(a_courier_that_says_nothing)
 	const struct zn_proc *p;
 
 	begin();
-	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
+	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
 	tick(p, 0);
 	CHECK_EQ(tick(p, 15)->state, ZN_SUSPICION_ASKED);
 	CHECK_EQ(tick(p, 16)->outcome, ZN_INQUIRY_NO_ANSWER);
 	begin();
-	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
+	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
 	tick(p, 0);
 	sender.child.fd = -1;
 	CHECK_EQ(tick(p, 1)->outcome, ZN_INQUIRY_NO_ANSWER);
 	answer(12345);
 	begin();
-	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
+	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
 	tick(p, 0);
 	answer(12345);
 	CHECK_EQ(tick(p, 1)->outcome, ZN_INQUIRY_NO_ANSWER);
@@ -261,18 +261,18 @@ T(processes_by_the_ids_that_they_know_themselves_by)
 	const struct zn_proc *p;
 
 	begin();
-	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
-	add_process(101, 1000, 4, (struct zn_tag){1, 5});
-	add_process(102, 1000, 5, (struct zn_tag){2, 6})->comms = 0;
-	add_process(103, 1001, 6, (struct zn_tag){1, 5})->comms = 1;
+	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
+	add_process(101, 1000, 4, (struct zn_job_ref){1, 5});
+	add_process(102, 1000, 5, (struct zn_job_ref){2, 6})->comms = 0;
+	add_process(103, 1001, 6, (struct zn_job_ref){1, 5})->comms = 1;
 	tick(p, 0);
 	CHECK_EQ(asked.want.pid_count, 2);
 	CHECK_EQ(asked.want.pid[0], 3);
 	CHECK_EQ(asked.want.pid[1], 4);
 	CHECK(asked.want.alone);
 	begin();
-	p = add_process(100, 1000, 3, (struct zn_tag){1, 5});
-	add_process(102, 1000, 5, (struct zn_tag){2, 6})->comms = 1;
+	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
+	add_process(102, 1000, 5, (struct zn_job_ref){2, 6})->comms = 1;
 	tick(p, 0);
 	CHECK(!asked.want.alone);
 }
@@ -285,8 +285,8 @@ T(who_was_served_longest_ago_comes_first)
 	begin();
 	write_file("net/tcp", TABLE LINE(LOOPBACK, "0A", "1000"));
 	for (uint32_t i = 0; i < ZN_LEN(many); i++)
-		many[i] = add_process(100 + i, 1000, 3, (struct zn_tag){i, i + 1});
-	one = add_process(99, 1001, 3, (struct zn_tag){50, 51});
+		many[i] = add_process(100 + i, 1000, 3, (struct zn_job_ref){i, i + 1});
+	one = add_process(99, 1001, 3, (struct zn_job_ref){50, 51});
 	for (uint32_t i = 0; i < ZN_LEN(many); i++)
 		zn_suspicion_raise(&s, many[i], at(0));
 	zn_suspicion_tick(&s, at(0));
@@ -306,8 +306,8 @@ T(processes_of_no_job_are_told_apart_by_their_user)
 	const struct zn_proc *a, *b;
 
 	begin();
-	a = add_process(100, 1000, 3, (struct zn_tag){0});
-	b = add_process(101, 1001, 4, (struct zn_tag){0});
+	a = add_process(100, 1000, 3, (struct zn_job_ref){0});
+	b = add_process(101, 1001, 4, (struct zn_job_ref){0});
 	zn_suspicion_raise(&s, b, at(0));
 	zn_suspicion_raise(&s, a, at(0));
 	CHECK_EQ(s.suspicion[0].owner, 1001);

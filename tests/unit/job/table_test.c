@@ -695,10 +695,10 @@ T(a_tagged_process_ends_its_job)
 }
 
 static struct zn_arena_ops counting;
-static void (*read_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to);
+static void (*read_tasks)(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to);
 static unsigned readings;
 
-static void count_readings(struct zn_arena *a, void (*task)(void *to, const struct zn_tag *job), void *to)
+static void count_readings(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to)
 {
 	readings++;
 	read_tasks(a, task, to);
@@ -1280,7 +1280,7 @@ T(a_uuid_that_turns_out_to_be_an_index)
 
 /* ---- What a process says of itself. ---- */
 
-static struct zn_claim claim;
+static struct zn_slurm_env claim;
 static uint32_t asked;
 
 static bool facts(void *owner, const struct zn_proc *p, struct zn_facts *to)
@@ -1291,7 +1291,7 @@ static bool facts(void *owner, const struct zn_proc *p, struct zn_facts *to)
 	return claim.uid != 0;
 }
 
-static void start_with_claim(struct zn_claim c)
+static void start_with_claim(struct zn_slurm_env c)
 {
 	start();
 	claim = c;
@@ -1304,7 +1304,7 @@ T(claims)
 {
 	static const struct {
 		const char *name, *jobs;
-		struct zn_claim claim;
+		struct zn_slurm_env claim;
 		const char *id;
 	} rows[] = {
 		{"its own job", "id=4711 uid=1000", {.job = "4711", .uid = 1000}, "4711"},
@@ -1332,7 +1332,7 @@ T(a_claim_of_a_job_that_comes_later)
 {
 	struct zn_proc *p;
 
-	start_with_claim((struct zn_claim){.job = "4711", .uid = 1000});
+	start_with_claim((struct zn_slurm_env){.job = "4711", .uid = 1000});
 	p = process(PID);
 	pass(3);
 	CHECK_EQ(asked, 0); /* there is no job yet */
@@ -1349,12 +1349,12 @@ T(a_claim_that_comes_late)
 {
 	struct zn_proc *p;
 
-	start_with_claim((struct zn_claim){.uid = 0}); /* not read yet */
+	start_with_claim((struct zn_slurm_env){.uid = 0}); /* not read yet */
 	p = process(PID);
 	prolog("id=4711 uid=1000");
 	pass(2);
 	CHECK_STR(zn_job_id(&jobs, p), "");
-	claim = (struct zn_claim){.job = "4711", .uid = 1000};
+	claim = (struct zn_slurm_env){.job = "4711", .uid = 1000};
 	pass(1);
 	CHECK_STR(zn_job_id(&jobs, p), "4711");
 }
@@ -1364,7 +1364,7 @@ T(a_claim_moves_nobody)
 	struct zn_proc *p;
 	struct zn_job *job;
 
-	start_with_claim((struct zn_claim){.job = "4712", .uid = 1000, .name = "mine"});
+	start_with_claim((struct zn_slurm_env){.job = "4712", .uid = 1000, .name = "mine"});
 	job = prolog("id=4711 uid=1000");
 	prolog("id=4712 uid=1000");
 	p = process_of(job->slot, PID);
@@ -1376,7 +1376,7 @@ T(a_claim_moves_nobody)
 
 T(names_that_no_prolog_is_told)
 {
-	struct zn_claim c = {.job = "4711", .uid = 1000, .name = "train", .array_job = "4700", .array_task = "11"};
+	struct zn_slurm_env c = {.job = "4711", .uid = 1000, .name = "train", .array_job = "4700", .array_task = "11"};
 	struct zn_job *job;
 
 	start_with_claim(c);

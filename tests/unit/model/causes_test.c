@@ -103,7 +103,7 @@ static void pass(const struct second *s)
 	if (group()->queue_pid)
 		zn_causes_throttled(&causes, group(), throttled_ns += s->throttled_ms * MS);
 	if (s->files_ms)
-		zn_causes_files(&causes, (struct zn_tag){0}, s->files_ms * MS, "/data");
+		zn_causes_files(&causes, (struct zn_job_ref){0}, s->files_ms * MS, "/data");
 }
 
 /* in: cpu gpu data dist io runqueue other */
@@ -253,7 +253,7 @@ T(what_stands_still_is_said_at_once)
 T(another_job_begins_anew)
 {
 	start();
-	p->job = (struct zn_tag){3, 7};
+	p->job = (struct zn_job_ref){3, 7};
 	tick();
 	pass(&seconds[9]);
 	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
@@ -261,10 +261,10 @@ T(another_job_begins_anew)
 	pass(&seconds[9]);
 	CHECK_EQ(causes.group[3].serial, 8);
 	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
-	zn_causes_files(&causes, (struct zn_tag){3, 7}, S, "/old");
+	zn_causes_files(&causes, (struct zn_job_ref){3, 7}, S, "/old");
 	CHECK_EQ(causes.group[3].files_ns, 0);
-	zn_causes_files(&causes, (struct zn_tag){3, 8}, S, "/new");
-	zn_causes_files(&causes, (struct zn_tag){3, 8}, S / 2, "/other");
+	zn_causes_files(&causes, (struct zn_job_ref){3, 8}, S, "/new");
+	zn_causes_files(&causes, (struct zn_job_ref){3, 8}, S / 2, "/other");
 	CHECK_EQ(causes.group[3].files_ns, S + S / 2);
 	CHECK_STR(causes.group[3].mount, "/new");
 }

@@ -13,7 +13,7 @@ static struct zn_plain plain;
 static struct zn_agg agg;
 static struct zn_checkpoints c;
 static struct zn_proc *p, *q;
-static const struct zn_tag job = {.slot = 3, .serial = 9};
+static const struct zn_job_ref job = {.slot = 3, .serial = 9};
 
 static struct zn_checkpoint_sum sum(void)
 {
@@ -88,7 +88,7 @@ T(what_is_none)
 
 T(a_pause_ends_one)
 {
-	struct zn_tag next = {.slot = 3, .serial = 10};
+	struct zn_job_ref next = {.slot = 3, .serial = 10};
 
 	start();
 	for (int i = 0; i < 2; i++) {

@@ -228,7 +228,7 @@ static void tell_all(const struct zn_arena *a, uint64_t now_ns)
 T(the_kernels_tables_are_told_of)
 {
 	static struct zn_shared shared;
-	static struct zn_job_row jobs[ZN_JOBS_MAX];
+	static struct zn_job_shared jobs[ZN_JOBS_MAX];
 	static struct zn_arena arena = {.shared = &shared, .jobs = jobs};
 
 	strcpy(jobs[3].name, "4711");
@@ -249,7 +249,7 @@ T(the_kernels_tables_are_told_of)
 T(a_job_that_was_forgotten_lends_its_name_to_no_other)
 {
 	static struct zn_shared shared;
-	static struct zn_job_row jobs[ZN_JOBS_MAX];
+	static struct zn_job_shared jobs[ZN_JOBS_MAX];
 	static struct zn_arena arena = {.shared = &shared, .jobs = jobs};
 
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_TASK], ZN_OWNER_JOB(3));

@@ -223,7 +223,7 @@ T(gloo_straggler_is_who_waits_least)
 	CHECK(strstr(json((uint32_t)(p - plain.arena.procs)),
 		"process 4711 waits for other ranks 60 % of its time; process 4712 is the straggler"));
 	CHECK(strstr(json((uint32_t)(late - plain.arena.procs)), "process 4712 runs on the CPU 99 % of its time\""));
-	late->job = (struct zn_tag){1, 5}; /* it is another job's, and late for nobody else */
+	late->job = (struct zn_job_ref){1, 5}; /* it is another job's, and late for nobody else */
 	CHECK(!strstr(json((uint32_t)(p - plain.arena.procs)), "straggler"));
 }
 

@@ -166,7 +166,7 @@ T(what_is_not_known_is_not_told)
 
 T(that_of_a_job_is_its_longest)
 {
-	struct zn_tag job = {.slot = 3, .serial = 9}, other = {.slot = 3, .serial = 10};
+	struct zn_job_ref job = {.slot = 3, .serial = 9}, other = {.slot = 3, .serial = 10};
 	struct zn_proc *q;
 
 	begin(5);

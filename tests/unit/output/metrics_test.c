@@ -1029,7 +1029,7 @@ static struct zn_job *start_job(const char *id, const char *restart)
 
 static void tag(struct zn_proc *p, const struct zn_job *job)
 {
-	p->job = (struct zn_tag){.slot = job->slot, .serial = job->serial};
+	p->job = (struct zn_job_ref){.slot = job->slot, .serial = job->serial};
 }
 
 static void start_jobs(void)
@@ -1197,7 +1197,7 @@ T(a_job_that_has_ended_is_shown_however_often_it_is_scraped)
 	end_job("4711");
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
 	job->end_wall_ms = 1711800009001;
-	zn_job_row(&jobs, job)->oom_kills = 7;
+	zn_job_shared_of(&jobs, job)->oom_kills = 7;
 	plain.arena.shared->oom_kills = 11;
 	for (int i = 0; i < 7; i++) {
 		render(false);
@@ -1396,7 +1396,7 @@ T(too_little_room_for_messages)
 	}
 }
 
-static struct zn_flows flows;
+static struct zn_io_sums flows;
 
 /* Every operation of a user on a mount with a long name. */
 static void happens_on(uint32_t dev, uint32_t user)
@@ -1424,7 +1424,7 @@ T(durations_of_files_that_do_not_fit)
 	size_t shown = 0;
 
 	start();
-	zn_flows_init(&flows, &plain.arena, NULL);
+	zn_io_sums_init(&flows, &plain.arena, NULL);
 	view.flows = &flows;
 	for (uint32_t i = 0; i < 270; i++)
 		happens_on(100 + i, 1000);
@@ -1446,7 +1446,7 @@ T(bytes_of_mapped_files_without_a_number)
 	static const struct zn_io_key key = {.dev = 77, .op = ZN_IO_MMAP};
 
 	start();
-	zn_flows_init(&flows, &plain.arena, NULL);
+	zn_io_sums_init(&flows, &plain.arena, NULL);
 	view.flows = &flows;
 	zn_mounts_fix(&flows.mounts, key.dev, "/data", "ext4");
 	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};

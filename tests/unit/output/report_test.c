@@ -20,7 +20,7 @@ static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_probe probe;
-static struct zn_flows flows;
+static struct zn_io_sums flows;
 static struct zn_writer writer;
 static struct zn_options options;
 static struct zn_view view;
@@ -209,7 +209,7 @@ static struct zn_job *busy_job(void)
 	struct zn_cgroup_key group = {.id = 77};
 	struct zn_job *job;
 	struct zn_proc *p[2];
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 
 	list_gpus(2);
 	job = prolog();
@@ -223,7 +223,7 @@ static struct zn_job *busy_job(void)
 	pass_ms(1000);
 	zn_plain_exit(&plain, p[0]);
 	pass_ms(1000);
-	row = zn_job_row(&jobs, job);
+	row = zn_job_shared_of(&jobs, job);
 	row->step_count = 2;
 	row->step[0] = (struct zn_step){"batch", job->start_ns + 5000000, 0, 0};
 	row->step[1] =
@@ -252,7 +252,7 @@ static void on_file(const struct zn_job *job, uint32_t dev, enum zn_io_op op, ui
 /* Its files on two mounts, and somebody else's. */
 static void files_of(const struct zn_job *job)
 {
-	zn_flows_init(&flows, &plain.arena, &jobs);
+	zn_io_sums_init(&flows, &plain.arena, &jobs);
 	zn_mounts_fix(&flows.mounts, 40, "/home", "nfs4");
 	zn_mounts_fix(&flows.mounts, 41, "/scratch/a \x1b[2J", "lustre");
 	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] = ZN_TIER_TRACEPOINT;
@@ -339,7 +339,7 @@ static void annotate(const struct zn_job *job)
 {
 	const struct zn_annotation by = {.pid = 7, .at_wall_ms = 1709165803000};
 	static struct zn_annotations annotations;
-	struct zn_tag tag = {job->slot, job->serial};
+	struct zn_job_ref tag = {job->slot, job->serial};
 	char why[ZN_TEXT_MAX];
 
 	annotations = (struct zn_annotations){0};
@@ -373,7 +373,7 @@ T(while_it_runs)
 
 	start();
 	job = busy_job();
-	zn_job_row(&jobs, job)->mem_peak_bytes = 0;
+	zn_job_shared_of(&jobs, job)->mem_peak_bytes = 0;
 	pass_ms(500);
 	got = report(job);
 	check_is(got, "state", "\"running\"");
@@ -501,12 +501,12 @@ static int count(struct zn_str list)
 static struct zn_job *largest_job(void)
 {
 	struct zn_job *job;
-	struct zn_job_row *row;
+	struct zn_job_shared *row;
 
 	start();
 	say(ZN_KEY_ID, "4294967294");
 	job = told();
-	row = zn_job_row(&jobs, job);
+	row = zn_job_shared_of(&jobs, job);
 	for (enum zn_key k = ZN_KEY_USER; k < ZN_KEY_COUNT; k++)
 		memset(job->about.value[k], '"', ZN_VALUE_BYTES - 1);
 	row->step_count = ZN_STEPS_MAX + 1; /* as a race may show it */
@@ -767,7 +767,7 @@ T(no_files)
 
 	start();
 	job = busy_job();
-	zn_flows_init(&flows, &plain.arena, &jobs);
+	zn_io_sums_init(&flows, &plain.arena, &jobs);
 	probe.kernel.tier[ZN_FAM_VFS] = ZN_TIER_FENTRY;
 	agg.measured |= 1ULL << ZN_FAM_VFS;
 	view.flows = &flows;

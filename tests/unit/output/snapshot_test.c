@@ -64,7 +64,7 @@ const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p)
 	return p->job.serial ? j->job[p->job.slot].id : "";
 }
 
-struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_tag tag)
+struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag)
 {
 	(void)j, (void)tag;
 	return NULL;

@@ -135,7 +135,7 @@ static struct zn_baselines *baselines;
 static struct zn_xids xids;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
-static struct zn_flows flows;
+static struct zn_io_sums flows;
 static struct zn_jobs_progress jobs_progress;
 static struct zn_causes causes;
 static struct zn_activity activity;
@@ -212,7 +212,7 @@ static void start(enum zn_scenario scenario)
 		.jobs_progress = &jobs_progress,
 		.causes = &causes,
 		.node = "node1"};
-	zn_flows_init(&flows, &sim.plain.arena, &jobs);
+	zn_io_sums_init(&flows, &sim.plain.arena, &jobs);
 	zn_sim_mounts(&flows.mounts);
 	zn_sim_jobs(&sim, &jobs);
 }
@@ -243,8 +243,8 @@ static void one_second(void)
 	zn_baselines_tick(baselines, &view, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
-	zn_flows_tick(&flows, now);
-	zn_flows_causes(&flows, &causes);
+	zn_io_sums_tick(&flows, now);
+	zn_io_sums_causes(&flows, &causes);
 	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &flows, now);
 }
 

@@ -320,7 +320,7 @@ static uint64_t ended_launches, ended_idle;
 
 static void on_ended(void *owner, struct zn_job *job)
 {
-	const struct zn_job_row *row = zn_job_row(owner, job);
+	const struct zn_job_shared *row = zn_job_shared_of(owner, job);
 
 	ended++;
 	ended_launches = zn_job_counts(owner, job)[ZN_C_LAUNCH_KERNEL];

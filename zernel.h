@@ -116,15 +116,15 @@ static inline struct zn_sizes zn_sizes(__u32 cpus, int sparse)
 /* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
 
 #define ZN_BUCKET_BITS 4  /* log2 of the slots per power of two */
-#define ZN_FIRST_POWER 7  /* slot 0 holds everything below 2^7 ns */
+#define ZN_INSN_POWER  7  /* slot 0 holds everything below 2^7 ns */
 #define ZN_LAST_POWER  37 /* the last slot holds everything from 2^37 ns (137 s) on */
-#define ZN_BUCKETS     (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_BUCKET_BITS))
+#define ZN_BUCKETS     (2 + ((ZN_LAST_POWER - ZN_INSN_POWER) << ZN_BUCKET_BITS))
 
 /* The slot of a duration. Shared by both compilers, so that they cannot disagree. */
 static inline __u32 zn_bucket_of(__u64 ns)
 {
-	__u64 v = ns >> ZN_FIRST_POWER;
-	__u32 power = ZN_FIRST_POWER;
+	__u64 v = ns >> ZN_INSN_POWER;
+	__u32 power = ZN_INSN_POWER;
 
 	if (v == 0)
 		return 0;
@@ -140,7 +140,7 @@ static inline __u32 zn_bucket_of(__u64 ns)
 	if (v >> 2)
 		v >>= 2, power += 2;
 	power += (__u32)(v >> 1);
-	return 1 + ((power - ZN_FIRST_POWER) << ZN_BUCKET_BITS) +
+	return 1 + ((power - ZN_INSN_POWER) << ZN_BUCKET_BITS) +
 		((__u32)(ns >> (power - ZN_BUCKET_BITS)) & ((1 << ZN_BUCKET_BITS) - 1));
 }
 
@@ -152,7 +152,7 @@ static inline __u64 zn_bucket_floor(__u32 slot)
 	if (slot == 0)
 		return 0;
 	return ((1ULL << ZN_BUCKET_BITS) + (i & ((1 << ZN_BUCKET_BITS) - 1)))
-		<< ((i >> ZN_BUCKET_BITS) + ZN_FIRST_POWER - ZN_BUCKET_BITS);
+		<< ((i >> ZN_BUCKET_BITS) + ZN_INSN_POWER - ZN_BUCKET_BITS);
 }
 
 /* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing resets it. */
@@ -173,7 +173,7 @@ _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that
 /* The same with 4 buckets per power of two, in a quarter of the memory; it begins as the other one does. A quantile is at
  * most 12.5 % off. */
 #define ZN_COARSE_BITS    2
-#define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_COARSE_BITS))
+#define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_INSN_POWER) << ZN_COARSE_BITS))
 struct zn_coarse_hist {
 	__u64 calls;
 	__u64 errors;
@@ -425,17 +425,17 @@ _Static_assert(ZN_OPERATION_COUNT <= ZN_OPERATION_SLOTS, "struct zn_proc has no 
 
 /* The instruction that a probe stands on, see entry.c: uprobes emulate some and single-step the others, which takes one more
  * trap inside the measured interval. What each costs depends on the kernel, so all are calibrated. */
-enum zn_first {
-	ZN_FIRST_NOP, /* of one byte, or arm64's */
-	ZN_FIRST_PUSH,
-	ZN_FIRST_LANDING,  /* endbr64, bti: single-stepped */
-	ZN_FIRST_OTHER,    /* single-stepped */
-	ZN_FIRST_BRANCH,   /* a jump or call to a fixed place; on arm64 all that is relative to the program counter */
-	ZN_FIRST_LONG_NOP, /* of several bytes: single-stepped, but emulated from Linux 6.18 on */
-	ZN_FIRST_COUNT
+enum zn_insn {
+	ZN_INSN_NOP, /* of one byte, or arm64's */
+	ZN_INSN_PUSH,
+	ZN_INSN_LANDING,  /* endbr64, bti: single-stepped */
+	ZN_INSN_OTHER,    /* single-stepped */
+	ZN_INSN_BRANCH,   /* a jump or call to a fixed place; on arm64 all that is relative to the program counter */
+	ZN_INSN_LONG_NOP, /* of several bytes: single-stepped, but emulated from Linux 6.18 on */
+	ZN_INSN_COUNT
 };
-#define ZN_FIRST_SLOTS 8 /* room for them, a power of two */
-_Static_assert(ZN_FIRST_COUNT <= ZN_FIRST_SLOTS, "struct zn_shared has no room for another kind");
+#define ZN_INSN_SLOTS 8 /* room for them, a power of two */
+_Static_assert(ZN_INSN_COUNT <= ZN_INSN_SLOTS, "struct zn_shared has no room for another kind");
 
 /* Plain per-process counters. Gauges (that also go down) are marked. */
 enum zn_counter {
@@ -493,7 +493,7 @@ enum zn_counter {
 	ZN_C_MEMSET_CALLS,
 	ZN_C_ALLOC_DROPPED, /* allocations and mappings that the ledger had no room for */
 	ZN_C_HITS,          /* hooked calls: ZN_C_HIT(family, first) from here on */
-	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_FIRST_SLOTS,
+	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_INSN_SLOTS,
 	ZN_COUNTER_COUNT = ZN_C_HITS_END
 };
 /* Launches that ran: those that were recorded into a graph did not. */
@@ -739,8 +739,8 @@ enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS, ZN_REFUSED_SOCKET, ZN_R
 
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
-	__u64 bias_ns[ZN_FIRST_SLOTS]; /* taken off each interval, by enum zn_first */
-	__u64 cost_ns[ZN_FIRST_SLOTS]; /* what a hooked call costs in all; taken off the call it is nested in */
+	__u64 bias_ns[ZN_INSN_SLOTS]; /* taken off each interval, by enum zn_insn */
+	__u64 cost_ns[ZN_INSN_SLOTS]; /* what a hooked call costs in all; taken off the call it is nested in */
 
 	__u64 lost[48]; /* by enum zn_loss, added to with atomics */
 	__u32 next_id;  /* of processes and of context generations; never 0 */
@@ -777,7 +777,7 @@ struct zn_shared {
 #define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_FIRST_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
 			2 * ZN_MARKS + 24 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
 	"padding");
@@ -1167,7 +1167,7 @@ _Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping
 	((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16 | (__u64)(family) << 24)
 #define ZN_COOKIE_SHAPE(c)  ((c)&0xff)
 #define ZN_COOKIE_DETAIL(c) ((c) >> 8 & 0xff)
-#define ZN_COOKIE_FIRST(c)  ((c) >> 16 & (ZN_FIRST_SLOTS - 1))
+#define ZN_COOKIE_FIRST(c)  ((c) >> 16 & (ZN_INSN_SLOTS - 1))
 #define ZN_COOKIE_FAMILY(c) ((c) >> 24 & 0xff)
 #define ZN_COOKIE_HIP       (1u << 23) /* a function of HIP: it means the device of its thread */
 
@@ -1432,7 +1432,7 @@ struct zn_options {
 	uint64_t overhead_budget;            /* parts per million of one core */
 	uint64_t families;                   /* bit 1 << enum zn_family */
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
-	uint64_t tier;                       /* enum zn_tier; ZN_TIER_NONE: the best there is */
+	uint64_t tier;                       /* enum zn_probe_method; ZN_METHOD_NONE: the best there is */
 	uint64_t user_libraries;             /* enum zn_user_libraries */
 	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
@@ -2001,12 +2001,12 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 /* Makes whatever bytes an answer that can be read. */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
-/* ---- model/labels.c (zn_family_ zn_tier_ zn_operation_ zn_stall_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
+/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
 
 /* A way to hook the kernel. */
-enum zn_tier { ZN_TIER_NONE, ZN_TIER_FENTRY, ZN_TIER_KPROBE, ZN_TIER_TRACEPOINT };
+enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT };
 const char *zn_family_label(enum zn_family f); /* of both kinds */
-const char *zn_tier_label(enum zn_tier t);
+const char *zn_method_label(enum zn_probe_method t);
 const char *zn_operation_label(enum zn_operation d);
 const char *zn_stall_label(enum zn_stall s);
 const char *zn_io_label(enum zn_io_op op); /* of the operation */
@@ -2149,7 +2149,7 @@ struct zn_visible {
 	int32_t index[ZN_VISIBLE_MAX]; /* -1: as text below */
 	char uuid[ZN_VISIBLE_MAX][44];
 };
-struct zn_facts {
+struct zn_process_info {
 	uint32_t id;            /* zn_proc.id it belongs to; 0: none */
 	bool gone;              /* the process ended before it could be asked */
 	bool instances;         /* the device of a MIG instance is open, or was at an earlier look */
@@ -2217,7 +2217,7 @@ void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
 /* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed GPU is
  * believed only of a process that has its device open, a name that is not listed only of one that has an instance open; else
  * it is "unknown". -1: the table is full. */
-int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal);
+int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_process_info *f, uint32_t ordinal);
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
 bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU could not be told */
@@ -2419,12 +2419,12 @@ struct zn_agg {
 	void (*gone_row)(void *jobs, uint32_t row, const struct zn_proc *p);
 	void *jobs;
 	/* asks for facts about a row; false: not there yet. NULL: nothing is known about any process */
-	bool (*facts)(void *owner, const struct zn_proc *p, struct zn_facts *to);
+	bool (*facts)(void *owner, const struct zn_proc *p, struct zn_process_info *to);
 	/* NULL: every ledger is whole */
 	enum zn_ledger (*ledger)(void *owner, const struct zn_proc *p);
 	/* minor numbers, a bit each, of the GPUs that processes with a partial ledger have open; NULL: none */
 	uint64_t (*partial_gpus)(void *owner);
-	/* asks for another look at its open devices, which zn_facts.looks tells; NULL: there is none */
+	/* asks for another look at its open devices, which zn_process_info.looks tells; NULL: there is none */
 	void (*look)(void *owner, const struct zn_proc *p);
 	void *owner;
 };
@@ -3618,13 +3618,13 @@ int zn_secure_writer(const int *folder, size_t count);
  * the kernel has Landlock those in these folders alone (below 0: none). */
 int zn_secure_sender(const int *folder, size_t count);
 
-/* ---- probe/entry.c (zn_entry_ zn_place_ zn_first_): where a probe on a function costs least. ---- */
+/* ---- probe/entry.c (zn_entry_ zn_place_ zn_insn_): where a probe on a function costs least. ---- */
 
 #define ZN_ENTRY_BODY 16384 /* bytes of a function that are looked at; a longer one is hooked at its entry */
 /* Where the probe goes, and what stands there. */
 struct zn_entry {
 	uint32_t at; /* bytes behind the function's entry */
-	enum zn_first first;
+	enum zn_insn first;
 };
 /* A place behind the entry is taken only where a probe costs less there, and where it is the same as at the entry: what
  * comes before it changes neither arguments nor stack nor return address and leads nowhere else, the place lies before
@@ -3633,7 +3633,7 @@ struct zn_entry {
 struct zn_entry zn_entry_of(const uint8_t *code, size_t len, uint64_t room); /* for this machine's instructions */
 struct zn_entry zn_entry_of_x86(const uint8_t *code, size_t len, uint64_t room);
 struct zn_entry zn_entry_of_arm64(const uint8_t *code, size_t len, uint64_t room);
-const char *zn_first_label(enum zn_first first);
+const char *zn_insn_label(enum zn_insn first);
 /* The place in a file, of a function that zn_elf_symbols() found there. offset 0: there is none, or the file changes. Not
  * thread-safe: uses a static buffer. */
 struct zn_place {
@@ -3646,7 +3646,7 @@ bool zn_place_same(int fd, const struct zn_place *place); /* whether that code i
 
 /* ---- probe/hooks.c (zn_hooks_): the table of hooked functions of libraries. ---- */
 
-#define ZN_ROWS_MAX 352 /* hooked names, all suffixes spelled out */
+#define ZN_HOOKS_MAX 352 /* hooked names, all suffixes spelled out */
 struct zn_hook {
 	char name[40];
 	uint8_t family, shape, detail, flags;
@@ -3686,34 +3686,34 @@ bool zn_open_gpus(
  * False: it cannot be opened. */
 bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
 /* Its environment and its open devices, as far as they tell of GPUs and of a job. files: as /proc/devices has them, if gpu is 0. */
-void zn_process_environ(int pid, struct zn_facts *to);
-void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_facts *to);
+void zn_process_environ(int pid, struct zn_process_info *to);
+void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_process_info *to);
 
 /* ---- probe/kernel.c (zn_kernel_): families on the kernel itself. What a kernel allows is found by trying, best
  * first. ---- */
 
 #define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
 /* One program of ours at one place of the kernel. */
-struct zn_site {
+struct zn_attach_point {
 	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
 	uint8_t family, tier;
 	uint8_t state; /* enum zn_symbol_state; MISSING: another place or tier does it, or its family is off */
 	uint16_t of;   /* index and 1 of the site whose program serves this one too; 0: it has its own, or none */
 	int prog_fd, link_fd;
 };
-#define ZN_SITES_MAX 192
+#define ZN_ATTACH_POINTS_MAX 192
 struct zn_kernel {
-	struct zn_site site[ZN_SITES_MAX];
+	struct zn_attach_point site[ZN_ATTACH_POINTS_MAX];
 	uint32_t site_count;
-	enum zn_tier tier[ZN_FAM_ALL];     /* NONE: the family is not available */
-	char why[ZN_FAM_ALL][ZN_TEXT_MAX]; /* why not; or, if it is, what of it is missing */
-	bool on_demand[ZN_FAM_ALL];        /* all of its sites are attached only while they are wanted */
-	bool wanted;                       /* some process is hooked: sites that are on demand are attached */
-	uint32_t kprobe_type;              /* of kprobes as perf events; 0: none */
+	enum zn_probe_method tier[ZN_FAM_ALL]; /* NONE: the family is not available */
+	char why[ZN_FAM_ALL][ZN_TEXT_MAX];     /* why not; or, if it is, what of it is missing */
+	bool on_demand[ZN_FAM_ALL];            /* all of its sites are attached only while they are wanted */
+	bool wanted;                           /* some process is hooked: sites that are on demand are attached */
+	uint32_t kprobe_type;                  /* of kprobes as perf events; 0: none */
 };
 
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
-void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier);
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method tier);
 void zn_kernel_close(struct zn_kernel *k);
 uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are there, for zn_agg.measured */
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
@@ -3757,10 +3757,10 @@ struct zn_lib {
 	uint64_t unused_ns;           /* since when there are none; 0: there are */
 	uint64_t hooked_ns;           /* when its probes were attached, of CLOCK_BOOTTIME; 0: none is */
 	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
-	int event[ZN_ROWS_MAX][2];    /* by hook, on kernels without multi-uprobe links; -1: none */
+	int event[ZN_HOOKS_MAX][2];   /* by hook, on kernels without multi-uprobe links; -1: none */
 	bool malformed;
-	uint32_t found;              /* hooked functions that it has */
-	uint8_t symbol[ZN_ROWS_MAX]; /* enum zn_symbol_state, by hook */
+	uint32_t found;               /* hooked functions that it has */
+	uint8_t symbol[ZN_HOOKS_MAX]; /* enum zn_symbol_state, by hook */
 };
 
 void zn_attach_clear(struct zn_lib *lib); /* nothing is attached yet */
@@ -3779,8 +3779,8 @@ bool zn_attach_undo(struct zn_lib *lib, int steps);
 /* What one program is put on: offsets in the file and a cookie each. */
 struct zn_spots {
 	const char *path;
-	uint64_t offset[ZN_ROWS_MAX], cookie[ZN_ROWS_MAX];
-	uint32_t hook[ZN_ROWS_MAX];
+	uint64_t offset[ZN_HOOKS_MAX], cookie[ZN_HOOKS_MAX];
+	uint32_t hook[ZN_HOOKS_MAX];
 	uint32_t count;
 	pid_t pid; /* whose calls alone count; 0: everybody's */
 };
@@ -3961,20 +3961,21 @@ struct zn_probe {
 	struct zn_leaving leaving[ZN_PROCS_MAX]; /* the oldest first */
 	uint32_t leaving_count;
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
-	struct zn_bias bias[ZN_FIRST_COUNT];
+	struct zn_bias bias[ZN_INSN_COUNT];
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
 	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_ends_check() has come in each table */
 	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
 	int32_t recounted[ZN_QUOTA_OWNERS + 1];
-	struct zn_hook hook[ZN_ROWS_MAX];
+	struct zn_hook hook[ZN_HOOKS_MAX];
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
 	void *owner;
 };
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
- * be had. tier: the one way to file I/O and TCP; ZN_TIER_NONE: the best there is. cpus: as on how big a
+ * be had. tier: the one way to file I/O and TCP; ZN_METHOD_NONE: the best there is. cpus: as on how big a
  * machine the tables are; 0: this one. */
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint32_t cpus, char why[ZN_TEXT_MAX]);
+int zn_probe_open(
+	struct zn_probe *p, uint64_t families, enum zn_probe_method tier, uint32_t cpus, char why[ZN_TEXT_MAX]);
 /* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too low. */
 int zn_probe_files(char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
@@ -4165,7 +4166,7 @@ void zn_find_close(struct zn_find *f);
 uint64_t zn_find_round_ns(
 	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
 struct zn_libraries *zn_find_libraries(struct zn_find *f);
-bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to);
+bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_process_info *to);
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
 /* Of zn_ranks: in which function of the kernel a process sleeps, as it was last seen; empty: not known yet, or it runs. */
@@ -4709,7 +4710,7 @@ void zn_sim_close(struct zn_sim *s);
 void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, there and from then on */
 /* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is cut into
  * steps. */
-bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to); /* for zn_agg.facts */
+bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_process_info *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 
 /* ---- output/metrics_walk.c (zn_walk_): series of metrics become samples. ---- */

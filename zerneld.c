@@ -376,7 +376,7 @@ static void kernel_family_log(const struct daemon *d, enum zn_family f)
 	const struct zn_kernel *k = &d->probe.kernel;
 	bool asked = d->options.families >> f & 1;
 
-	if (k->tier[f] == ZN_TIER_NONE && k->why[f][0])
+	if (k->tier[f] == ZN_METHOD_NONE && k->why[f][0])
 		zn_log(asked ? ZN_WARN : ZN_INFO, "probe: %s: %s; its metrics are absent", zn_family_label(f),
 			k->why[f]);
 	else if (k->why[f][0])
@@ -798,12 +798,12 @@ static int run(struct daemon *d)
 
 static void check_bias(const struct zn_probe *p)
 {
-	for (enum zn_first i = 0; i < ZN_FIRST_COUNT; i++)
+	for (enum zn_insn i = 0; i < ZN_INSN_COUNT; i++)
 		if (p->bias[i].samples)
 			printf("%-14s %.2f us are taken out of a call (10th to 90th per cent: %.2f to %.2f us), which costs %.2f us in all; "
 			       "on: %s\n",
 				i ? "" : "probe bias", p->bias[i].p50_ns / 1e3, p->bias[i].p10_ns / 1e3,
-				p->bias[i].p90_ns / 1e3, p->bias[i].call_ns / 1e3, zn_first_label(i));
+				p->bias[i].p90_ns / 1e3, p->bias[i].call_ns / 1e3, zn_insn_label(i));
 }
 
 static bool kernel_check(const struct daemon *d)
@@ -812,10 +812,10 @@ static bool kernel_check(const struct daemon *d)
 	bool missing = false;
 
 	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++) {
-		bool has = k->tier[f] != ZN_TIER_NONE;
+		bool has = k->tier[f] != ZN_METHOD_NONE;
 
 		if (has)
-			printf("%-14s ok, by %s%s%s\n", zn_family_label(f), zn_tier_label(k->tier[f]),
+			printf("%-14s ok, by %s%s%s\n", zn_family_label(f), zn_method_label(k->tier[f]),
 				k->why[f][0] ? "; not all of it: " : "", k->why[f]);
 		else if (k->why[f][0])
 			printf("%-14s %s\n", zn_family_label(f), k->why[f]);
@@ -948,7 +948,7 @@ static void list_places(void *to, const char *path, bool root_only)
 
 		if (place)
 			printf("%-12s %-32s +%-4u %s\n", zn_family_label(p->hook[i].family), p->hook[i].name, place->at,
-				zn_first_label(place->first));
+				zn_insn_label(place->first));
 		else if (zn_hook_fits(&p->hook[i], lib.kind))
 			printf("%-12s %-32s missing\n", zn_family_label(p->hook[i].family), p->hook[i].name);
 	}
@@ -963,11 +963,11 @@ static int list_probes(struct daemon *d)
 			d->probe.hook[i].flags & ZN_HOOK_ENTRY_ONLY ? " (entry only)" : "");
 	zn_kernel_table(&d->probe.kernel);
 	for (uint32_t i = 0; i < d->probe.kernel.site_count; i++) {
-		const struct zn_site *s = &d->probe.kernel.site[i];
+		const struct zn_attach_point *s = &d->probe.kernel.site[i];
 
 		if (i && strcmp(s[-1].place, s->place) == 0 && s[-1].tier == s->tier && s[-1].family == s->family)
 			continue; /* its entry and its return */
-		printf("%-12s %s (kernel, %s)\n", zn_family_label(s->family), s->place, zn_tier_label(s->tier));
+		printf("%-12s %s (kernel, %s)\n", zn_family_label(s->family), s->place, zn_method_label(s->tier));
 	}
 	d->probe.multi = true; /* all that there are */
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)

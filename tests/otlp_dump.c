@@ -71,7 +71,7 @@ static int simulate(void)
 	view.start_ns = zn_now_ns() - 77 * ZN_NS_PER_S;
 	view.start_wall_ms = zn_wall_ms() - 77000;
 	view.probe = &probe;
-	for (enum zn_first i = 0; i < ZN_FIRST_COUNT; i++)
+	for (enum zn_insn i = 0; i < ZN_INSN_COUNT; i++)
 		probe.bias[i] = (struct zn_bias){512, 2048000, 3900, 4000, 4100, 5000, 9000};
 	zn_agg_tick(&agg, zn_now_ns());
 	zn_sim_step(&sim, 6000);

@@ -198,7 +198,7 @@ static bool set_scenario(const struct option *opt, void *field, const char *valu
 
 static bool set_tier(const struct option *opt, void *field, const char *value)
 {
-	static const char *const name[] = {"auto", "fentry", "kprobe", "tracepoint"}; /* enum zn_tier */
+	static const char *const name[] = {"auto", "fentry", "kprobe", "tracepoint"}; /* enum zn_probe_method */
 
 	(void)opt;
 	return set_word(field, value, name, ZN_LEN(name));

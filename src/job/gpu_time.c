@@ -119,7 +119,7 @@ static void read_calls(struct zn_jobs *j, uint32_t row, const struct zn_proc *p,
 	struct zn_job_seen *seen = &j->seen[row];
 	uint64_t calls = 0, sum_ns = 0, longest_ns = 0;
 
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
 		calls += p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, first)] + p->count[ZN_C_HIT(ZN_FAM_NCCL, first)];
 	for (enum zn_operation i = ZN_H_LAUNCH; i <= ZN_H_NCCL_INIT; i++) {
 		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[i]);

@@ -62,7 +62,7 @@ static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 /* Its environment is asked for once, and only while there is a job that it may speak of. */
 static void ask(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
 {
-	struct zn_facts facts = {.claim.uid = ZN_UNKNOWN};
+	struct zn_process_info facts = {.claim.uid = ZN_UNKNOWN};
 
 	if (seen->asked || !j->agg->facts)
 		return;

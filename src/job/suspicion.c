@@ -425,7 +425,7 @@ static struct zn_suspicion *next_one(struct zn_suspicions *s, uint64_t now_ns)
 /* False: the process's environment is not known yet. */
 static bool read_address(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn_proc *p, uint64_t now_ns)
 {
-	struct zn_facts facts = {.id = 0};
+	struct zn_process_info facts = {.id = 0};
 	bool known = s->agg->facts && s->agg->facts(s->agg->owner, p, &facts);
 
 	if (!known && s->agg->facts && now_ns - x->since_ns < FACTS_NS)

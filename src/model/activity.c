@@ -20,7 +20,7 @@ static uint64_t given(const struct zn_proc *p)
 
 	for (int i = 0; i < 4; i++)
 		all += p->count[ZN_C_COPY_CALLS_HTOD + i];
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
 		all += p->count[ZN_C_HIT(ZN_FAM_NCCL, first)];
 	return all;
 }

@@ -78,9 +78,10 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 
 /* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break series.
  * Of one that has gone already it may be known still. */
-static bool facts_of(struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_facts *facts)
+static bool facts_of(
+	struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_process_info *facts)
 {
-	*facts = (struct zn_facts){.gone = true, .owner = a->facts ? ZN_OWNER_NOBODY : ZN_OWNER_ROOT};
+	*facts = (struct zn_process_info){.gone = true, .owner = a->facts ? ZN_OWNER_NOBODY : ZN_OWNER_ROOT};
 	if (!a->facts || a->facts(a->owner, p, facts))
 		return true;
 	return p->exit_ns || zn_now_ns() - info->first_tick_ns >= FACTS_PATIENCE_NS;
@@ -129,8 +130,8 @@ static bool waits_for_look(const struct zn_agg *a, const struct zn_info *info, c
 	return asks_for_looks(a, p) && zn_now_ns() - info->first_tick_ns < FACTS_PATIENCE_NS;
 }
 
-static void resolve_gpu(
-	struct zn_agg *a, struct zn_info *info, const struct zn_proc *p, const struct zn_facts *facts, uint32_t o)
+static void resolve_gpu(struct zn_agg *a, struct zn_info *info, const struct zn_proc *p,
+	const struct zn_process_info *facts, uint32_t o)
 {
 	if (is_unknown(a, info, o) && facts->looks != info->looks)
 		info->resolved[o] = false;
@@ -155,7 +156,7 @@ static void resolve_gpu(
 static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_info *info = &a->info[row];
-	struct zn_facts facts = {.looks = info->looks};
+	struct zn_process_info facts = {.looks = info->looks};
 	bool asked = false;
 
 	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++) {
@@ -350,7 +351,7 @@ uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family 
 {
 	uint64_t ns = 0;
 
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
 		ns += count[ZN_C_HIT(f, first)] * a->arena->shared->cost_ns[first];
 	return ns;
 }

@@ -360,7 +360,7 @@ static int gpu_by_id(struct zn_gpus *g, const char *id)
 
 /* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has. given: with
  * --gpu-majors one device is taken for both. */
-static bool uses_amd(const struct zn_gpus *g, const struct zn_facts *f)
+static bool uses_amd(const struct zn_gpus *g, const struct zn_process_info *f)
 {
 	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];
 
@@ -368,13 +368,13 @@ static bool uses_amd(const struct zn_gpus *g, const struct zn_facts *f)
 }
 
 /* Whether the driver of this process's GPUs has a list of them. */
-static bool is_listed(const struct zn_gpus *g, const struct zn_facts *f)
+static bool is_listed(const struct zn_gpus *g, const struct zn_process_info *f)
 {
 	return g->nvidia || uses_amd(g, f);
 }
 
 /* Room for one more name: one entry is for the unknown GPU, and where there is no list some are for indices. */
-static bool name_room(struct zn_gpus *g, const struct zn_facts *f)
+static bool name_room(struct zn_gpus *g, const struct zn_process_info *f)
 {
 	g->quota.size = ZN_GPUS_MAX - 1 - (g->listed ? g->listed : ZN_PROC_GPUS);
 	if (f->owner != ZN_OWNER_ROOT && !f->instances && zn_quota_owner(&g->quota, f->owner)->held >= ZN_GPU_NAMES) {
@@ -386,13 +386,13 @@ static bool name_room(struct zn_gpus *g, const struct zn_facts *f)
 }
 
 /* Where the driver has a list, a name is the one's who gave it first. */
-static bool is_his(const struct zn_gpus *g, const struct zn_gpu *gpu, const struct zn_facts *f)
+static bool is_his(const struct zn_gpus *g, const struct zn_gpu *gpu, const struct zn_process_info *f)
 {
 	return !g->listed || !gpu->is_name || gpu->owner == f->owner || f->owner == ZN_OWNER_ROOT;
 }
 
 /* What no list has: a MIG instance, or a GPU where there is no list. -1: the process is not believed, or has its share. */
-static int gpu_by_name(struct zn_gpus *g, const struct zn_facts *f, const char *name)
+static int gpu_by_name(struct zn_gpus *g, const struct zn_process_info *f, const char *name)
 {
 	struct zn_gpu *gpu;
 
@@ -411,7 +411,7 @@ static int gpu_by_name(struct zn_gpus *g, const struct zn_facts *f, const char *
 	return (int)(gpu - g->gpu);
 }
 
-static bool is_open(const struct zn_facts *f, const struct zn_gpu *gpu)
+static bool is_open(const struct zn_process_info *f, const struct zn_gpu *gpu)
 {
 	bool amd = gpu->vendor == ZN_VENDOR_AMD;
 	uint8_t count = amd ? f->render_count : f->minor_count;
@@ -423,7 +423,7 @@ static bool is_open(const struct zn_facts *f, const struct zn_gpu *gpu)
 }
 
 /* HIP opens all GPUs that it may, and counts them in this order, in a control group and in a container too. */
-static int gpu_by_render(const struct zn_gpus *g, const struct zn_facts *f, uint32_t nth)
+static int gpu_by_render(const struct zn_gpus *g, const struct zn_process_info *f, uint32_t nth)
 {
 	for (uint32_t i = g->nvidia; i < g->listed; i++)
 		if (is_open(f, &g->gpu[i]) && nth-- == 0)
@@ -431,7 +431,7 @@ static int gpu_by_render(const struct zn_gpus *g, const struct zn_facts *f, uint
 	return -1;
 }
 
-static int gpu_by_index(struct zn_gpus *g, const struct zn_facts *f, int index)
+static int gpu_by_index(struct zn_gpus *g, const struct zn_process_info *f, int index)
 {
 	char id[16];
 
@@ -443,7 +443,7 @@ static int gpu_by_index(struct zn_gpus *g, const struct zn_facts *f, int index)
 	return index < ZN_PROC_GPUS ? gpu_by_id(g, id) : gpu_by_name(g, f, id);
 }
 
-static int gpu_by_minor(struct zn_gpus *g, const struct zn_facts *f, int minor)
+static int gpu_by_minor(struct zn_gpus *g, const struct zn_process_info *f, int minor)
 {
 	for (uint32_t i = 0; i < g->count; i++)
 		if (g->gpu[i].minor == minor && g->gpu[i].vendor != ZN_VENDOR_AMD)
@@ -481,7 +481,7 @@ static int gpu_by_pci(const struct zn_gpus *g, const char pci[16])
 }
 
 /* A GPU or MIG instance as a user's environment names it. Other bytes than these name none. */
-static int gpu_by_text(struct zn_gpus *g, const struct zn_facts *f, const char *text)
+static int gpu_by_text(struct zn_gpus *g, const struct zn_process_info *f, const char *text)
 {
 	int gpu = gpu_by_uuid(g, text);
 	size_t i = 0;
@@ -524,7 +524,7 @@ void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const s
 }
 
 /* What the process was told to see: the entry at the ordinal, or the ordinal itself if nothing was said. */
-static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
+static int gpu_by_visible(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	const struct zn_visible *v = uses_amd(g, f) ? &f->hip : &f->cuda;
 
@@ -541,7 +541,7 @@ static int gpu_by_visible(struct zn_gpus *g, const struct zn_facts *f, uint32_t 
 
 /* Whether a process may mean this GPU. What the driver lists has a device, which must be open: whoever fakes the driver could
  * name any other. */
-static bool is_believed(const struct zn_gpus *g, const struct zn_facts *f, int gpu)
+static bool is_believed(const struct zn_gpus *g, const struct zn_process_info *f, int gpu)
 {
 	if (gpu < 0)
 		return false;
@@ -582,7 +582,7 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 
 /* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container, numbers
  * start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them is none. */
-static int gpu_by_facts(struct zn_gpus *g, const struct zn_facts *f, uint32_t ordinal)
+static int gpu_by_facts(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	bool instance = f->instances && ordinal < f->cuda.count && strncmp(f->cuda.uuid[ordinal], "MIG-", 4) == 0;
 	int gpu;
@@ -595,7 +595,7 @@ static int gpu_by_facts(struct zn_gpus *g, const struct zn_facts *f, uint32_t or
 	return is_believed(g, f, gpu) ? gpu : -1;
 }
 
-static int resolve_unknown(struct zn_gpus *g, const struct zn_facts *f)
+static int resolve_unknown(struct zn_gpus *g, const struct zn_process_info *f)
 {
 	bool amd = uses_amd(g, f);
 	const struct zn_visible *v = amd ? &f->hip : &f->cuda;
@@ -607,7 +607,7 @@ static int resolve_unknown(struct zn_gpus *g, const struct zn_facts *f)
 }
 
 /* A process that has a partition open: all of one GPU have its address, and its number or none. */
-static bool has_partitions(const struct zn_gpus *g, const struct zn_facts *f)
+static bool has_partitions(const struct zn_gpus *g, const struct zn_process_info *f)
 {
 	for (uint32_t i = g->nvidia; i < g->listed; i++)
 		if (!g->gpu[i].pci[0] && is_open(f, &g->gpu[i]))
@@ -615,7 +615,7 @@ static bool has_partitions(const struct zn_gpus *g, const struct zn_facts *f)
 	return false;
 }
 
-int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_facts *f, uint32_t ordinal)
+int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_process_info *f, uint32_t ordinal)
 {
 	const struct zn_proc_gpu *seen = &p->gpu[ordinal];
 	char uuid[48];

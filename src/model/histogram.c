@@ -28,7 +28,7 @@ void zn_hist_merge_coarse(struct zn_hist *restrict to, const struct zn_coarse_hi
 }
 
 /* Sums over powers of two: the first slot, the slots of each power, the last slot. */
-#define POWERS    (ZN_LAST_POWER - ZN_FIRST_POWER + 2)
+#define POWERS    (ZN_LAST_POWER - ZN_INSN_POWER + 2)
 #define PER_POWER (1 << ZN_BUCKET_BITS)
 
 static uint32_t power_first(uint32_t power)
@@ -123,7 +123,7 @@ static void cumulate(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COUNT])
 	uint32_t p = 0;
 
 	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
-		uint32_t end = i < ZN_LE_COUNT - 1 ? LE_FIRST_POWER + 2 * i - ZN_FIRST_POWER + 1 : POWERS;
+		uint32_t end = i < ZN_LE_COUNT - 1 ? LE_FIRST_POWER + 2 * i - ZN_INSN_POWER + 1 : POWERS;
 
 		while (p < end)
 			seen += powers[p++];

@@ -13,7 +13,7 @@ const char *zn_family_label(enum zn_family f)
 	return f < ZN_FAM_ALL ? label[f] : "unknown";
 }
 
-const char *zn_tier_label(enum zn_tier t)
+const char *zn_method_label(enum zn_probe_method t)
 {
 	static const char *const label[] = {"none", "fentry", "kprobe", "tracepoint"};
 

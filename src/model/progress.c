@@ -20,7 +20,7 @@ static uint64_t count_issues(const struct zn_proc *p)
 {
 	uint64_t all = 0;
 
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
 		all += p->count[ZN_C_HIT(ZN_FAM_NCCL, first)];
 	return all;
 }

@@ -93,7 +93,7 @@ static void keep_of_job(struct zn_startup *s, const struct zn_startup_row *r)
 
 static void begin_row(struct zn_startup *s, struct zn_startup_row *r, const struct zn_proc *p)
 {
-	struct zn_facts facts = {0};
+	struct zn_process_info facts = {0};
 
 	if (r->id != p->id) {
 		keep_of_job(s, r);

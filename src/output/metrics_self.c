@@ -60,7 +60,7 @@ static void attached_series(void *to, const struct zn_lib *lib)
 /* A place has up to two programs, at its entry and its return. */
 static bool is_second(const struct zn_kernel *k, uint32_t at)
 {
-	const struct zn_site *s = &k->site[at];
+	const struct zn_attach_point *s = &k->site[at];
 
 	for (uint32_t i = at; i-- > 0 && k->site[i].family == s->family;)
 		if (k->site[i].prog_fd >= 0 && strcmp(k->site[i].place, s->place) == 0)
@@ -72,7 +72,7 @@ static bool is_second(const struct zn_kernel *k, uint32_t at)
 static void attached_sites(struct zn_walk *w, const struct zn_kernel *k)
 {
 	for (uint32_t i = 0; i < k->site_count; i++) {
-		const struct zn_site *s = &k->site[i], *with = s->of ? &k->site[s->of - 1] : s;
+		const struct zn_attach_point *s = &k->site[i], *with = s->of ? &k->site[s->of - 1] : s;
 
 		if (with->prog_fd < 0 && s->state != ZN_SYM_FAILED)
 			continue;
@@ -132,7 +132,7 @@ static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
 {
 	uint64_t hits = 0;
 
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++) {
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++) {
 		hits += agg->gone_count[ZN_C_HIT(f, first)];
 		for (uint32_t r = 0; r < agg->row_count; r++)
 			hits += agg->arena->procs[agg->row[r]].count[ZN_C_HIT(f, first)];
@@ -154,11 +154,11 @@ void zn_metrics_self_bias(struct zn_walk *w)
 {
 	const struct zn_probe *p = w->view->probe;
 
-	for (enum zn_first i = 0; p && i < ZN_FIRST_COUNT; i++) {
+	for (enum zn_insn i = 0; p && i < ZN_INSN_COUNT; i++) {
 		if (!p->bias[i].samples)
 			continue;
 		zn_walk_series(w);
-		zn_walk_label(w, "first_instruction", zn_first_label(i));
+		zn_walk_label(w, "first_instruction", zn_insn_label(i));
 		zn_walk_calibration(w, &p->bias[i]);
 	}
 }

@@ -475,7 +475,7 @@ static void kernel_state(struct zn_json *j, const struct zn_view *v, enum zn_fam
 
 	if (!k)
 		state = "simulated";
-	else if (k->tier[f] == ZN_TIER_NONE)
+	else if (k->tier[f] == ZN_METHOD_NONE)
 		state = v->options->families >> f & 1 ? "unavailable" : "off";
 	else if (!k->wanted && k->on_demand[f]) {
 		state = "waiting";
@@ -485,8 +485,8 @@ static void kernel_state(struct zn_json *j, const struct zn_view *v, enum zn_fam
 	zn_json_close(j, ']');
 	zn_json_key_text(j, "state", state);
 	zn_json_key_text(j, "why", why);
-	if (k && k->tier[f] != ZN_TIER_NONE)
-		zn_json_key_text(j, "tier", zn_tier_label(k->tier[f]));
+	if (k && k->tier[f] != ZN_METHOD_NONE)
+		zn_json_key_text(j, "tier", zn_method_label(k->tier[f]));
 }
 
 static bool probe_item(void *scope, struct zn_json *j, uint32_t i)

@@ -80,7 +80,7 @@ uint32_t zn_perf_type(const char *kind)
 	return type;
 }
 
-static struct zn_place places[ZN_ROWS_MAX]; /* by hook, of the library that was read last */
+static struct zn_place places[ZN_HOOKS_MAX]; /* by hook, of the library that was read last */
 
 const struct zn_entry *zn_attach_place(uint32_t hook)
 {
@@ -107,7 +107,7 @@ static bool spot_known(uint64_t offset)
 
 /* Offsets of one library and family where the kernel refused a probe. */
 static struct {
-	uint64_t offset[2 * ZN_ROWS_MAX];
+	uint64_t offset[2 * ZN_HOOKS_MAX];
 	uint32_t count;
 } bad;
 
@@ -218,8 +218,8 @@ static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family 
 
 static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 {
-	static struct zn_elf_symbol wanted[ZN_ROWS_MAX];
-	static uint32_t hook[ZN_ROWS_MAX];
+	static struct zn_elf_symbol wanted[ZN_HOOKS_MAX];
+	static uint32_t hook[ZN_HOOKS_MAX];
 	const char *why = "";
 	uint32_t n = 0;
 	int found;
@@ -292,8 +292,8 @@ bool zn_attach_undo(struct zn_lib *lib, int steps)
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++)
 		for (int ret = 0; ret < 2; ret++)
 			zn_fd_close(&lib->link[f][ret]);
-	for (int i = 0; i < 2 * ZN_ROWS_MAX; i++) {
-		int *event = &lib->event[i % ZN_ROWS_MAX][i / ZN_ROWS_MAX];
+	for (int i = 0; i < 2 * ZN_HOOKS_MAX; i++) {
+		int *event = &lib->event[i % ZN_HOOKS_MAX][i / ZN_HOOKS_MAX];
 
 		if (*event >= 0 && steps-- == 0)
 			return false;

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Functions that do nothing; they differ in their first instruction, by enum zn_first. */
+/* Functions that do nothing; they differ in their first instruction, by enum zn_insn. */
 void zn_calib_nop(void);
 void zn_calib_push(void);
 void zn_calib_landing(void);
 void zn_calib_other(void);
 void zn_calib_branch(void);
 void zn_calib_long_nop(void);
-static void (*const calib[ZN_FIRST_COUNT])(void) = {
+static void (*const calib[ZN_INSN_COUNT])(void) = {
 	zn_calib_nop, zn_calib_push, zn_calib_landing, zn_calib_other, zn_calib_branch, zn_calib_long_nop};
 
 #define FUNCTION(name, body) ".globl " name "\n.type " name ",%function\n.balign 16\n" name ":\n\t" body "\n\tret\n"
@@ -69,7 +69,7 @@ static uint64_t calib_at(const struct zn_shared *s, uint32_t per_cent)
 	return s->calib_ns[(uint64_t)(s->calib_count - 1) * per_cent / 100];
 }
 
-static int calib_measure(struct zn_probe *p, enum zn_first first)
+static int calib_measure(struct zn_probe *p, enum zn_insn first)
 {
 	struct zn_shared *s = p->arena.shared;
 	struct zn_bias *b = &p->bias[first];
@@ -92,16 +92,16 @@ static int calib_measure(struct zn_probe *p, enum zn_first first)
 	return 0;
 }
 
-static struct zn_spots spots;        /* large */
-static int links[ZN_FIRST_COUNT][2]; /* entry and return; of multi-uprobes the first alone, for all */
+static struct zn_spots spots;       /* large */
+static int links[ZN_INSN_COUNT][2]; /* entry and return; of multi-uprobes the first alone, for all */
 
 /* Only our own calls count: another daemon of the same file may be doing the same. */
 static void collect_spots(enum zn_family f)
 {
 	spots.path = "/proc/self/exe";
 	spots.pid = getpid();
-	spots.count = ZN_FIRST_COUNT;
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++) {
+	spots.count = ZN_INSN_COUNT;
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++) {
 		spots.offset[first] = self_offset((uintptr_t)calib[first]);
 		spots.cookie[first] = ZN_COOKIE(ZN_S_CALIBRATE, 0, first, f);
 		links[first][0] = links[first][1] = -1;
@@ -121,7 +121,7 @@ static int attach_all(const struct zn_probe *p, int prog_fd, bool ret)
 
 static void detach_all(void)
 {
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT; first++)
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
 		for (int ret = 0; ret < 2; ret++)
 			zn_fd_close(&links[first][ret]);
 }
@@ -137,7 +137,7 @@ static int calibrate(struct zn_probe *p, enum zn_family f)
 	err = attach_all(p, p->return_fd[f], true);
 	if (!err)
 		err = attach_all(p, p->entry_fd[f], false);
-	for (enum zn_first first = 0; first < ZN_FIRST_COUNT && !err; first++)
+	for (enum zn_insn first = 0; first < ZN_INSN_COUNT && !err; first++)
 		err = calib_measure(p, first);
 	detach_all();
 	return err;

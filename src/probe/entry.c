@@ -13,11 +13,11 @@
 
 #define PASSED_MAX 8
 
-const char *zn_first_label(enum zn_first first)
+const char *zn_insn_label(enum zn_insn first)
 {
 	static const char *const label[] = {"nop", "push", "landing", "other", "branch", "long_nop"};
 
-	return first < ZN_FIRST_COUNT ? label[first] : "unknown";
+	return first < ZN_INSN_COUNT ? label[first] : "unknown";
 }
 
 /* ---- x86-64 ---- */
@@ -246,23 +246,23 @@ static bool is_endbr64(const struct x86 *i)
 }
 
 /* What the kernel makes of it. With a prefix it steps over pushes and refuses jumps. */
-static enum zn_first x86_kind(const struct x86 *i)
+static enum zn_insn x86_kind(const struct x86 *i)
 {
 	if (is_endbr64(i))
-		return ZN_FIRST_LANDING;
+		return ZN_INSN_LANDING;
 	if (is_long_nop(i))
-		return ZN_FIRST_LONG_NOP;
+		return ZN_INSN_LONG_NOP;
 	if (i->prefixes || i->vex)
-		return ZN_FIRST_OTHER;
+		return ZN_INSN_OTHER;
 	if (i->map == MAP_ONE && (i->opcode & 0xf8) == 0x50 && (i->rex == 0 || i->rex == 0x41))
-		return ZN_FIRST_PUSH;
+		return ZN_INSN_PUSH;
 	if (i->rex)
-		return ZN_FIRST_OTHER;
+		return ZN_INSN_OTHER;
 	if (i->map == MAP_ONE && i->opcode == 0x90)
-		return ZN_FIRST_NOP;
+		return ZN_INSN_NOP;
 	if (i->form & JUMP32 || (i->form & JUMP8 && (i->opcode < 0xe0 || i->opcode > 0xe3)))
-		return ZN_FIRST_BRANCH;
-	return ZN_FIRST_OTHER;
+		return ZN_INSN_BRANCH;
+	return ZN_INSN_OTHER;
 }
 
 /* Registers in which no argument comes, and which the caller expects nothing of: rax, r10, r11. */
@@ -328,19 +328,19 @@ static bool x86_returns_to(const uint8_t *code, size_t len, size_t place)
 	return false;
 }
 
-static bool is_emulated(enum zn_first first)
+static bool is_emulated(enum zn_insn first)
 {
-	return first == ZN_FIRST_PUSH || first == ZN_FIRST_BRANCH || first == ZN_FIRST_NOP;
+	return first == ZN_INSN_PUSH || first == ZN_INSN_BRANCH || first == ZN_INSN_NOP;
 }
 
 struct zn_entry zn_entry_of_x86(const uint8_t *code, size_t len, uint64_t room)
 {
-	struct zn_entry entry = {.first = ZN_FIRST_OTHER};
+	struct zn_entry entry = {.first = ZN_INSN_OTHER};
 	struct x86 i;
 	size_t at = 0;
 
 	for (int passed = 0; passed <= PASSED_MAX && at < len && at < room && x86_read(&i, code, len, at); passed++) {
-		enum zn_first first = x86_kind(&i);
+		enum zn_insn first = x86_kind(&i);
 
 		if (at == 0)
 			entry.first = first;
@@ -375,18 +375,18 @@ static int64_t arm64_jump(uint32_t word)
 	return 0;
 }
 
-static enum zn_first arm64_kind(uint32_t word)
+static enum zn_insn arm64_kind(uint32_t word)
 {
 	if (word == 0xd503245f || word == 0xd50324df || word == 0xd503233f) /* bti c, bti jc, paciasp */
-		return ZN_FIRST_LANDING;
+		return ZN_INSN_LANDING;
 	if ((word & 0xffc07fff) == 0xa9807bfd) /* stp x29, x30, [sp, #-n]! */
-		return ZN_FIRST_PUSH;
+		return ZN_INSN_PUSH;
 	if (word == 0xd503201f)
-		return ZN_FIRST_NOP;
+		return ZN_INSN_NOP;
 	if (arm64_jump(word) || (word & 0x1f000000) == 0x10000000 || (word & 0xbf000000) == 0x18000000 ||
 		(word & 0xff000000) == 0x98000000) /* adr, adrp; ldr and ldrsw of a literal */
-		return ZN_FIRST_BRANCH;
-	return ZN_FIRST_OTHER;
+		return ZN_INSN_BRANCH;
+	return ZN_INSN_OTHER;
 }
 
 /* bti; a compare, whose result goes nowhere; a constant into a register of x9 to x17. What signs the return address
@@ -404,9 +404,9 @@ static bool arm64_passes(uint32_t word)
 }
 
 /* In kernels that step over it a push is no better a place than the pad before it. */
-static bool arm64_is_emulated(enum zn_first first)
+static bool arm64_is_emulated(enum zn_insn first)
 {
-	return first == ZN_FIRST_BRANCH || first == ZN_FIRST_NOP;
+	return first == ZN_INSN_BRANCH || first == ZN_INSN_NOP;
 }
 
 static bool arm64_returns_to(const uint8_t *code, size_t len, size_t place)
@@ -422,7 +422,7 @@ static bool arm64_returns_to(const uint8_t *code, size_t len, size_t place)
 
 struct zn_entry zn_entry_of_arm64(const uint8_t *code, size_t len, uint64_t room)
 {
-	struct zn_entry entry = {.first = len >= 4 ? arm64_kind(word_at(code, 0)) : ZN_FIRST_OTHER};
+	struct zn_entry entry = {.first = len >= 4 ? arm64_kind(word_at(code, 0)) : ZN_INSN_OTHER};
 
 	for (size_t at = 0; at / 4 <= PASSED_MAX && at + 4 <= len && at < room; at += 4) {
 		uint32_t word = word_at(code, at);

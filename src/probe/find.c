@@ -49,7 +49,7 @@ struct fact_slot {
 	uint32_t pid;
 	uint8_t ledger; /* enum zn_ledger, where the process is not partial for another reason */
 	bool again;     /* its open devices are to be looked at once more */
-	struct zn_facts facts;
+	struct zn_process_info facts;
 };
 
 /* Where a process sleeps, by the kernel's name. Only who may trace it is told, as the loop may not. */
@@ -398,9 +398,9 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 /* ---- what a process was told to see ---- */
 
 /* Of the same process what it had open before still counts. */
-static struct zn_facts facts_before(const struct fact_slot *slot)
+static struct zn_process_info facts_before(const struct fact_slot *slot)
 {
-	struct zn_facts facts = {.id = slot->wanted};
+	struct zn_process_info facts = {.id = slot->wanted};
 
 	if (slot->facts.id != slot->wanted)
 		return facts;
@@ -450,7 +450,7 @@ static uint64_t started_ns(int pid)
 
 static void facts_answer(struct zn_find *f, struct fact_slot *slot)
 {
-	struct zn_facts facts = facts_before(slot);
+	struct zn_process_info facts = facts_before(slot);
 	enum zn_ledger ledger;
 	int pid = slot->pid;
 
@@ -497,7 +497,7 @@ static const struct fact_slot *facts_ask(struct zn_find *f, const struct zn_proc
 	return ready ? slot : NULL;
 }
 
-bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_facts *to)
+bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_process_info *to)
 {
 	struct zn_find *f = find;
 	const struct fact_slot *slot;

@@ -244,7 +244,7 @@ static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
 {
 	struct zn_hook *h = &p->hook[p->hook_count];
 
-	if (p->hook_count == ZN_ROWS_MAX)
+	if (p->hook_count == ZN_HOOKS_MAX)
 		return;
 	snprintf(h->name, sizeof(h->name), "%s%s", table[i].name, suffix);
 	h->family = table[i].family;

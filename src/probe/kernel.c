@@ -26,14 +26,14 @@ enum how {
 #define ALSO   4 /* goes with any tier: alone it makes none */
 
 #define TRACED(family, function, flags)                                                                                \
-	{&zn_bpf_vfs, #function "_leave", #function, family, ZN_TIER_FENTRY, TRACE, flags},                            \
+	{&zn_bpf_vfs, #function "_leave", #function, family, ZN_METHOD_FENTRY, TRACE, flags},                          \
 	{                                                                                                              \
-		&zn_bpf_vfs, #function "_enter", #function, family, ZN_TIER_FENTRY, TRACE, flags                       \
+		&zn_bpf_vfs, #function "_enter", #function, family, ZN_METHOD_FENTRY, TRACE, flags                     \
 	}
 #define PROBED(family, function, entry, ret, flags)                                                                    \
-	{&zn_bpf_vfs, ret, #function, family, ZN_TIER_KPROBE, RETURN, flags},                                          \
+	{&zn_bpf_vfs, ret, #function, family, ZN_METHOD_KPROBE, RETURN, flags},                                        \
 	{                                                                                                              \
-		&zn_bpf_vfs, entry, #function, family, ZN_TIER_KPROBE, PROBE, flags                                    \
+		&zn_bpf_vfs, entry, #function, family, ZN_METHOD_KPROBE, PROBE, flags                                  \
 	}
 /* What completes a request of io_uring on kernels where its event does not name the request. */
 #define RING_DONE(tier, how, done, complete, polled)                                                                   \
@@ -64,10 +64,10 @@ static const struct {
 	const char *program, *place;
 	uint8_t family, tier, how, flags;
 } table[] = {
-	{&zn_bpf_sched, "sched_switch", "sched_switch", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED | CORE},
-	{&zn_bpf_sched, "sched_waking", "sched_waking", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
-	{&zn_bpf_sched, "sched_migrate_task", "sched_migrate_task", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
-	{&zn_bpf_sched, "sched_fork", "sched_process_fork", ZN_FAM_SCHED, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_sched, "sched_switch", "sched_switch", ZN_FAM_SCHED, ZN_METHOD_TRACEPOINT, TRACE, NEEDED | CORE},
+	{&zn_bpf_sched, "sched_waking", "sched_waking", ZN_FAM_SCHED, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_sched, "sched_migrate_task", "sched_migrate_task", ZN_FAM_SCHED, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_sched, "sched_fork", "sched_process_fork", ZN_FAM_SCHED, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
 
 	TRACED(ZN_FAM_VFS, vfs_read, CORE),
 	TRACED(ZN_FAM_VFS, vfs_write, CORE),
@@ -78,10 +78,10 @@ static const struct {
 	TRACED(ZN_FAM_VFS, vfs_copy_file_range, 0),
 	TRACED(ZN_FAM_VFS, aio_read, 0),
 	TRACED(ZN_FAM_VFS, aio_write, 0),
-	{&zn_bpf_vfs, "aio_complete_rw_enter", "aio_complete_rw", ZN_FAM_VFS, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "aio_complete_rw_enter", "aio_complete_rw", ZN_FAM_VFS, ZN_METHOD_FENTRY, TRACE, 0},
 	TRACED(ZN_FAM_VFS, filemap_fault, 0),
-	RING_DONE(ZN_TIER_FENTRY, TRACE, "kiocb_done_enter", "io_complete_rw_enter", "io_complete_rw_iopoll_enter"),
-	IO_EVENTS(ZN_TIER_FENTRY, "page_added"),
+	RING_DONE(ZN_METHOD_FENTRY, TRACE, "kiocb_done_enter", "io_complete_rw_enter", "io_complete_rw_iopoll_enter"),
+	IO_EVENTS(ZN_METHOD_FENTRY, "page_added"),
 
 	PROBED(ZN_FAM_VFS, vfs_read, "on_read", "after_data", CORE),
 	PROBED(ZN_FAM_VFS, vfs_write, "on_write", "after_data", CORE),
@@ -90,77 +90,77 @@ static const struct {
 	PROBED(ZN_FAM_VFS, do_sendfile, "on_sendfile", "after_data", 0),
 	PROBED(ZN_FAM_VFS, do_splice, "on_splice", "after_data", 0),
 	PROBED(ZN_FAM_VFS, vfs_copy_file_range, "on_copy", "after_data", 0),
-	{&zn_bpf_vfs, "on_aio_read", "aio_read", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_vfs, "on_aio_write", "aio_write", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_vfs, "on_aio_complete", "aio_complete_rw", ZN_FAM_VFS, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "on_aio_read", "aio_read", ZN_FAM_VFS, ZN_METHOD_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "on_aio_write", "aio_write", ZN_FAM_VFS, ZN_METHOD_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "on_aio_complete", "aio_complete_rw", ZN_FAM_VFS, ZN_METHOD_KPROBE, PROBE, 0},
 	PROBED(ZN_FAM_VFS, filemap_fault, "on_fault", "after_fault", 0),
-	RING_DONE(ZN_TIER_KPROBE, PROBE, "on_kiocb_done", "on_complete_rw", "on_complete_rw"),
-	IO_EVENTS(ZN_TIER_KPROBE, "page_added"),
+	RING_DONE(ZN_METHOD_KPROBE, PROBE, "on_kiocb_done", "on_complete_rw", "on_complete_rw"),
+	IO_EVENTS(ZN_METHOD_KPROBE, "page_added"),
 
-	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_VFS, ZN_TIER_TRACEPOINT, TRACE, CORE},
-	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_VFS, ZN_TIER_TRACEPOINT, TRACE, CORE},
-	{&zn_bpf_vfs, "call_fault", "mm_filemap_fault", ZN_FAM_VFS, ZN_TIER_TRACEPOINT, RAW, 0},
-	IO_EVENTS(ZN_TIER_TRACEPOINT, "call_page_added"),
+	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_VFS, ZN_METHOD_TRACEPOINT, TRACE, CORE},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_VFS, ZN_METHOD_TRACEPOINT, TRACE, CORE},
+	{&zn_bpf_vfs, "call_fault", "mm_filemap_fault", ZN_FAM_VFS, ZN_METHOD_TRACEPOINT, RAW, 0},
+	IO_EVENTS(ZN_METHOD_TRACEPOINT, "call_page_added"),
 
 	TRACED(ZN_FAM_META, vfs_mkdir, CORE),
 	TRACED(ZN_FAM_META, vfs_rmdir, 0),
 	TRACED(ZN_FAM_META, do_rmdir, 0),
-	{&zn_bpf_vfs, "security_inode_rmdir_enter", "security_inode_rmdir", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "security_inode_rmdir_enter", "security_inode_rmdir", ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, 0},
 	TRACED(ZN_FAM_META, vfs_unlink, 0),
 	TRACED(ZN_FAM_META, vfs_rename, 0),
 	TRACED(ZN_FAM_META, vfs_fsync_range, 0),
 	TRACED(ZN_FAM_META, vfs_getattr_nosec, 0),
-	{&zn_bpf_vfs, "fsync_leave", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_vfs, "fsync_enter", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_vfs, "fdatasync_leave", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_vfs, "fdatasync_enter", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_vfs, "do_filp_open_leave", "do_filp_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_vfs, "do_file_open_leave", "do_file_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, OR},
-	{&zn_bpf_vfs, "do_filp_open_enter", "do_filp_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_vfs, "do_file_open_enter", "do_file_open", ZN_FAM_META, ZN_TIER_FENTRY, TRACE, OR},
+	{&zn_bpf_vfs, "fsync_leave", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fsync_enter", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fdatasync_leave", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "fdatasync_enter", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "do_filp_open_leave", "do_filp_open", ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "do_file_open_leave", "do_file_open", ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, OR},
+	{&zn_bpf_vfs, "do_filp_open_enter", "do_filp_open", ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_vfs, "do_file_open_enter", "do_file_open", ZN_FAM_META, ZN_METHOD_FENTRY, TRACE, OR},
 
 	PROBED(ZN_FAM_META, vfs_mkdir, "on_mkdir", "after_meta", CORE),
 	PROBED(ZN_FAM_META, vfs_rmdir, "on_rmdir", "after_rmdir", 0),
 	PROBED(ZN_FAM_META, do_rmdir, "on_do_rmdir", "after_do_rmdir", 0),
-	{&zn_bpf_vfs, "on_rmdir_folder", "security_inode_rmdir", ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "on_rmdir_folder", "security_inode_rmdir", ZN_FAM_META, ZN_METHOD_KPROBE, PROBE, 0},
 	PROBED(ZN_FAM_META, vfs_unlink, "on_unlink", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_rename, "on_rename", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_fsync_range, "on_fsync", "after_meta", 0),
 	PROBED(ZN_FAM_META, vfs_getattr_nosec, "on_stat", "after_meta", 0),
-	{&zn_bpf_vfs, "after_meta", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_vfs, "on_sync", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_vfs, "after_meta", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_vfs, "on_sync", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_vfs, "after_open", "do_filp_open", ZN_FAM_META, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_vfs, "after_open", "do_file_open", ZN_FAM_META, ZN_TIER_KPROBE, RETURN, OR},
-	{&zn_bpf_vfs, "on_open", "do_filp_open", ZN_FAM_META, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_vfs, "on_open", "do_file_open", ZN_FAM_META, ZN_TIER_KPROBE, PROBE, OR},
+	{&zn_bpf_vfs, "after_meta", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_METHOD_KPROBE, RETURN, 0},
+	{&zn_bpf_vfs, "on_sync", SYSTEM_CALL(fsync), ZN_FAM_META, ZN_METHOD_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "after_meta", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_METHOD_KPROBE, RETURN, 0},
+	{&zn_bpf_vfs, "on_sync", SYSTEM_CALL(fdatasync), ZN_FAM_META, ZN_METHOD_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "after_open", "do_filp_open", ZN_FAM_META, ZN_METHOD_KPROBE, RETURN, 0},
+	{&zn_bpf_vfs, "after_open", "do_file_open", ZN_FAM_META, ZN_METHOD_KPROBE, RETURN, OR},
+	{&zn_bpf_vfs, "on_open", "do_filp_open", ZN_FAM_META, ZN_METHOD_KPROBE, PROBE, 0},
+	{&zn_bpf_vfs, "on_open", "do_file_open", ZN_FAM_META, ZN_METHOD_KPROBE, PROBE, OR},
 
-	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
-	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_META, ZN_TIER_TRACEPOINT, TRACE, CORE},
+	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_META, ZN_METHOD_TRACEPOINT, TRACE, CORE},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_META, ZN_METHOD_TRACEPOINT, TRACE, CORE},
 
-	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
-	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_SYSCALLS, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_vfs, "call_leave", "sys_exit", ZN_FAM_SYSCALLS, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_SYSCALLS, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
 
-	{&zn_bpf_net, "fentry_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, CORE},
-	{&zn_bpf_net, "fexit_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, CORE},
-	{&zn_bpf_net, "fexit_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_net, "fexit_receive6", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_FENTRY, TRACE, 0},
-	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, NEEDED | ALSO},
-	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_FENTRY, RAW, ALSO},
-	{&zn_bpf_net, "kprobe_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, CORE},
-	{&zn_bpf_net, "kreturn_send", "tcp_sendmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, CORE},
-	{&zn_bpf_net, "kprobe_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_net, "kreturn_receive", "inet_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_net, "kprobe_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, PROBE, 0},
-	{&zn_bpf_net, "kreturn_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_TIER_KPROBE, RETURN, 0},
-	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, NEEDED | ALSO},
-	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_KPROBE, RAW, ALSO},
-	{&zn_bpf_net, "sock_send", "sock_send_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | CORE},
-	{&zn_bpf_net, "sock_receive", "sock_recv_length", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED},
-	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, NEEDED | ALSO},
-	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_TIER_TRACEPOINT, RAW, ALSO},
-	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_NET, ZN_TIER_TRACEPOINT, TRACE, NEEDED},
+	{&zn_bpf_net, "fentry_send", "tcp_sendmsg", ZN_FAM_NET, ZN_METHOD_FENTRY, TRACE, CORE},
+	{&zn_bpf_net, "fexit_send", "tcp_sendmsg", ZN_FAM_NET, ZN_METHOD_FENTRY, TRACE, CORE},
+	{&zn_bpf_net, "fexit_receive", "inet_recvmsg", ZN_FAM_NET, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "fexit_receive6", "inet6_recvmsg", ZN_FAM_NET, ZN_METHOD_FENTRY, TRACE, 0},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_METHOD_FENTRY, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_METHOD_FENTRY, RAW, ALSO},
+	{&zn_bpf_net, "kprobe_send", "tcp_sendmsg", ZN_FAM_NET, ZN_METHOD_KPROBE, PROBE, CORE},
+	{&zn_bpf_net, "kreturn_send", "tcp_sendmsg", ZN_FAM_NET, ZN_METHOD_KPROBE, RETURN, CORE},
+	{&zn_bpf_net, "kprobe_receive", "inet_recvmsg", ZN_FAM_NET, ZN_METHOD_KPROBE, PROBE, 0},
+	{&zn_bpf_net, "kreturn_receive", "inet_recvmsg", ZN_FAM_NET, ZN_METHOD_KPROBE, RETURN, 0},
+	{&zn_bpf_net, "kprobe_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_METHOD_KPROBE, PROBE, 0},
+	{&zn_bpf_net, "kreturn_receive", "inet6_recvmsg", ZN_FAM_NET, ZN_METHOD_KPROBE, RETURN, 0},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_METHOD_KPROBE, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_METHOD_KPROBE, RAW, ALSO},
+	{&zn_bpf_net, "sock_send", "sock_send_length", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, RAW, NEEDED | CORE},
+	{&zn_bpf_net, "sock_receive", "sock_recv_length", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, RAW, NEEDED},
+	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, RAW, NEEDED | ALSO},
+	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, RAW, ALSO},
+	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
 };
 
 /* What a family cannot see on a tier, even where all of that is there. */
@@ -168,11 +168,11 @@ static const struct {
 	uint8_t family, tier;
 	const char *text;
 } limits[] = {
-	{ZN_FAM_VFS, ZN_TIER_KPROBE,
+	{ZN_FAM_VFS, ZN_METHOD_KPROBE,
 		"where many threads are inside one function, some calls are lost, and counted as that"},
-	{ZN_FAM_VFS, ZN_TIER_TRACEPOINT,
+	{ZN_FAM_VFS, ZN_METHOD_TRACEPOINT,
 		"libaio is not counted; of mapped files no duration, nor faults within system calls"},
-	{ZN_FAM_META, ZN_TIER_TRACEPOINT,
+	{ZN_FAM_META, ZN_METHOD_TRACEPOINT,
 		"unlink, mkdir, rmdir, rename and stat by path are not counted, nor what io_uring does"},
 };
 
@@ -181,13 +181,13 @@ static const struct {
 	uint8_t family, on;
 } rests[] = {{ZN_FAM_DATALOAD, ZN_FAM_SCHED}, {ZN_FAM_DIST_SYNC, ZN_FAM_SCHED}, {ZN_FAM_IOCTL, ZN_FAM_SYSCALLS}};
 
-_Static_assert(ZN_LEN(table) <= ZN_SITES_MAX, "struct zn_kernel has no room for another site");
+_Static_assert(ZN_LEN(table) <= ZN_ATTACH_POINTS_MAX, "struct zn_kernel has no room for another site");
 
 void zn_kernel_table(struct zn_kernel *k)
 {
 	memset(k, 0, sizeof(*k));
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		k->site[i] = (struct zn_site){
+		k->site[i] = (struct zn_attach_point){
 			table[i].program, table[i].place, table[i].family, table[i].tier, ZN_SYM_MISSING, 0, -1, -1};
 	k->site_count = ZN_LEN(table);
 }
@@ -299,7 +299,7 @@ static int kprobe_attach(const struct zn_kernel *k, const char *function, int pr
 
 static int site_attach(struct zn_kernel *k, uint32_t i)
 {
-	struct zn_site *s = &k->site[i];
+	struct zn_attach_point *s = &k->site[i];
 	int fd;
 
 	if (s->link_fd >= 0 || s->prog_fd < 0)
@@ -453,12 +453,12 @@ static bool tier_open(struct zn_probe *p, const struct rows *r)
 /* What has only one way has that, whichever is asked for. */
 static bool has_choice(uint8_t family)
 {
-	uint8_t tier = ZN_TIER_NONE;
+	uint8_t tier = ZN_METHOD_NONE;
 
 	for (uint32_t i = 0; i < ZN_LEN(table); i++) {
 		if (table[i].family != family)
 			continue;
-		if (tier != ZN_TIER_NONE && tier != table[i].tier)
+		if (tier != ZN_METHOD_NONE && tier != table[i].tier)
 			return true;
 		tier = table[i].tier;
 	}
@@ -471,12 +471,12 @@ static const char *refused(const struct zn_probe *p, uint32_t i)
 {
 	if (!p->old)
 		return NULL;
-	if (table[i].object != &zn_bpf_vfs || table[i].tier == ZN_TIER_TRACEPOINT)
+	if (table[i].object != &zn_bpf_vfs || table[i].tier == ZN_METHOD_TRACEPOINT)
 		return ZN_TOO_OLD;
-	return table[i].tier == ZN_TIER_FENTRY && !p->has_images ? "not safe on this kernel" : NULL;
+	return table[i].tier == ZN_METHOD_FENTRY && !p->has_images ? "not safe on this kernel" : NULL;
 }
 
-static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier wanted)
+static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_probe_method wanted)
 {
 	struct zn_kernel *k = &p->kernel;
 	const char *why;
@@ -486,15 +486,15 @@ static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_tier wante
 		uint8_t f = table[i].family;
 
 		r = tier_rows(i);
-		if (wanted != ZN_TIER_NONE && wanted != table[i].tier && has_choice(f))
+		if (wanted != ZN_METHOD_NONE && wanted != table[i].tier && has_choice(f))
 			continue;
-		if (!(families >> f & 1) || k->tier[f] != ZN_TIER_NONE)
+		if (!(families >> f & 1) || k->tier[f] != ZN_METHOD_NONE)
 			continue;
 		why = refused(p, i);
 		if (why && !k->why[f][0])
 			why_add(k->why[f], why, NULL);
 		if (!why && tier_open(p, &r))
-			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_tier_label(k->tier[f]));
+			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_method_label(k->tier[f]));
 	}
 }
 
@@ -534,7 +534,7 @@ static void nodes_read(struct zn_shared *s)
 	}
 }
 
-void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier)
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method tier)
 {
 	struct zn_kernel *k = &p->kernel;
 	uint64_t all = families;
@@ -547,7 +547,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier)
 			all |= 1ULL << rests[i].on;
 	tiers_open(p, all, tier);
 	for (enum zn_family f = ZN_FAM_NET; f <= ZN_FAM_META; f++)
-		if (k->tier[f] == ZN_TIER_TRACEPOINT)
+		if (k->tier[f] == ZN_METHOD_TRACEPOINT)
 			p->arena.shared->by_call |= 1ULL << f;
 	for (size_t i = 0; i < ZN_LEN(rests); i++) {
 		if (!(families >> rests[i].family & 1))
@@ -558,7 +558,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_tier tier)
 	}
 	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
 		if (!(families >> f & 1)) { /* its programs may be there for another one */
-			k->tier[f] = ZN_TIER_NONE;
+			k->tier[f] = ZN_METHOD_NONE;
 			snprintf(k->why[f], ZN_TEXT_MAX, "switched off by --probes");
 		}
 }
@@ -574,7 +574,7 @@ uint64_t zn_kernel_measured(const struct zn_kernel *k)
 	uint64_t families = 0;
 
 	for (enum zn_family f = 0; f < ZN_FAM_ALL; f++)
-		if (k->tier[f] != ZN_TIER_NONE)
+		if (k->tier[f] != ZN_METHOD_NONE)
 			families |= 1ULL << f;
 	return families;
 }

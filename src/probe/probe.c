@@ -56,7 +56,7 @@ static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, i
 	return err;
 }
 
-static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, char why[ZN_TEXT_MAX])
+static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method tier, char why[ZN_TEXT_MAX])
 {
 	int err;
 
@@ -78,7 +78,7 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_tier tier, ch
 	p->arena.shared->families = families;
 	zn_kernel_open(p, families, tier);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
-	p->arena.shared->stalls = p->kernel.tier[ZN_FAM_SCHED] != ZN_TIER_NONE;
+	p->arena.shared->stalls = p->kernel.tier[ZN_FAM_SCHED] != ZN_METHOD_NONE;
 	return 0;
 }
 
@@ -104,7 +104,8 @@ int zn_probe_files(char why[ZN_TEXT_MAX])
 	return setrlimit(RLIMIT_NOFILE, &files) ? -errno : 0;
 }
 
-int zn_probe_open(struct zn_probe *p, uint64_t families, enum zn_tier tier, uint32_t cpus, char why[ZN_TEXT_MAX])
+int zn_probe_open(
+	struct zn_probe *p, uint64_t families, enum zn_probe_method tier, uint32_t cpus, char why[ZN_TEXT_MAX])
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int err, possible = libbpf_num_possible_cpus();

@@ -139,7 +139,7 @@ struct visible_lists {
 	struct zn_visible cuda, hip, rocr, slurm;
 };
 
-static void visible_settle(struct zn_facts *to, const struct visible_lists *lists)
+static void visible_settle(struct zn_process_info *to, const struct visible_lists *lists)
 {
 	to->cuda = lists->cuda.set ? lists->cuda : lists->slurm;
 	zn_visible_hip(&to->hip, lists->hip.count ? &lists->hip : &lists->cuda, &lists->rocr);
@@ -168,7 +168,7 @@ static void claim_entry(struct zn_slurm_env *c, const char *entry)
 	}
 }
 
-static void environ_entry(struct zn_facts *to, const char *entry, struct visible_lists *lists)
+static void environ_entry(struct zn_process_info *to, const char *entry, struct visible_lists *lists)
 {
 	const struct {
 		const char *name;
@@ -189,7 +189,7 @@ static void environ_entry(struct zn_facts *to, const char *entry, struct visible
 }
 
 /* The strings of an environment as they come, each cut at 1 KiB: what is looked for is shorter. */
-void zn_process_environ(int pid, struct zn_facts *to)
+void zn_process_environ(int pid, struct zn_process_info *to)
 {
 	static char text[CHUNK];
 	struct visible_lists lists = {0};
@@ -220,7 +220,7 @@ void zn_process_environ(int pid, struct zn_facts *to)
 
 struct devices {
 	struct zn_gpu_files files;
-	struct zn_facts *to;
+	struct zn_process_info *to;
 	uint32_t seen;
 };
 
@@ -248,7 +248,7 @@ static bool device_entry(void *arg, int dir, const char *name)
 	return ++d->seen < FDS_MAX;
 }
 
-void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_facts *to)
+void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_process_info *to)
 {
 	struct devices d = {.files = *files, .to = to};
 	char path[32];

@@ -31,7 +31,7 @@ uint64_t zn_stats_raw_missed(const struct zn_raw *r, size_t count)
 /* A program at several places has one count. */
 static uint64_t sites_missed(const struct zn_kernel *k)
 {
-	uint32_t seen[ZN_SITES_MAX], count = 0, j;
+	uint32_t seen[ZN_ATTACH_POINTS_MAX], count = 0, j;
 	uint64_t missed = 0;
 
 	for (uint32_t i = 0; i < k->site_count; i++) {

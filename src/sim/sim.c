@@ -978,9 +978,9 @@ void zn_sim_mounts(struct zn_mounts *to)
 }
 
 /* A rank was told nothing about which GPUs to see, so its ordinals are the node's. */
-bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_facts *to)
+bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)sim;
-	*to = (struct zn_facts){.id = p->id};
+	*to = (struct zn_process_info){.id = p->id};
 	return true;
 }

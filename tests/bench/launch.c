@@ -131,7 +131,7 @@ static void obey(const char *line)
 		printf("%d\n", ((int (*)(const char *, long))symbol(library, "fake_cuda_set"))(name, a));
 	else if (sscanf(line, "place %63s", name) == 1) {
 		place = place_of(name);
-		printf("%u %s\n", place.at, zn_first_label(place.first));
+		printf("%u %s\n", place.at, zn_insn_label(place.first));
 	} else if (sscanf(line, "wait %63s %ld", name, &a) == 2)
 		wait_for(name, a != 0);
 	else

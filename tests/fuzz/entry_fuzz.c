@@ -16,9 +16,9 @@ static void require(bool holds)
 		abort();
 }
 
-static bool is_cheap(enum zn_first first)
+static bool is_cheap(enum zn_insn first)
 {
-	return first == ZN_FIRST_NOP || first == ZN_FIRST_PUSH || first == ZN_FIRST_BRANCH;
+	return first == ZN_INSN_NOP || first == ZN_INSN_PUSH || first == ZN_INSN_BRANCH;
 }
 
 /* The bytes from the entry to the place are whole instructions that pass, and none of x86 jumps back among them. */
@@ -33,7 +33,7 @@ static void require_way(const uint8_t *code, size_t len, uint32_t place)
 
 static void check(const struct zn_entry *e, bool arm, const uint8_t *code, size_t len, uint64_t room)
 {
-	require(e->first < ZN_FIRST_COUNT);
+	require(e->first < ZN_INSN_COUNT);
 	if (e->at == 0)
 		return;
 	require(e->at < len && e->at < room && is_cheap(e->first));

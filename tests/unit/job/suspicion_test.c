@@ -38,10 +38,10 @@ static uint64_t send_question(struct zn_sender *c, const struct zn_inquiry_ask *
 	return ++questions;
 }
 
-static bool facts(void *owner, const struct zn_proc *p, struct zn_facts *to)
+static bool facts(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
-	*to = (struct zn_facts){.id = p->id};
+	*to = (struct zn_process_info){.id = p->id};
 	if (environment)
 		snprintf(to->claim.ras, sizeof(to->claim.ras), "%s", environment);
 	return environment;

@@ -173,14 +173,14 @@ static void launch(struct zn_proc *p, uint64_t n)
 	for (uint64_t i = 0; i < n; i++)
 		zn_plain_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
 	p->count[ZN_C_LAUNCH_KERNEL] += n;
-	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_FIRST_OTHER)] += n;
+	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)] += n;
 }
 
 /* A wait that began ns ago. */
 static void come_back(struct zn_proc *p, uint64_t ns)
 {
 	zn_plain_record(&plain, p, ZN_H_SYNC_STREAM, ns, 0);
-	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_FIRST_OTHER)]++;
+	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)]++;
 }
 
 static void hold(struct zn_proc *p, uint32_t ordinal, uint64_t bytes)
@@ -192,10 +192,10 @@ static void hold(struct zn_proc *p, uint32_t ordinal, uint64_t bytes)
 }
 
 /* A process has the first GPUs open, as it must have for what it says of those of the driver's list to be believed. */
-static bool open_devices(void *owner, const struct zn_proc *p, struct zn_facts *to)
+static bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
-	*to = (struct zn_facts){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .claim.uid = ZN_UNKNOWN};
+	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .claim.uid = ZN_UNKNOWN};
 	return true;
 }
 
@@ -1283,11 +1283,11 @@ T(a_uuid_that_turns_out_to_be_an_index)
 static struct zn_slurm_env claim;
 static uint32_t asked;
 
-static bool facts(void *owner, const struct zn_proc *p, struct zn_facts *to)
+static bool facts(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	CHECK(owner == &claim);
 	asked++;
-	*to = (struct zn_facts){.id = p->id, .claim = claim};
+	*to = (struct zn_process_info){.id = p->id, .claim = claim};
 	return claim.uid != 0;
 }
 

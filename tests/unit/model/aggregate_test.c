@@ -384,20 +384,20 @@ T(rates_of_what_probes_cost)
 	a = claim(PID);
 	b = claim(PID + 1);
 	a->first_ns = b->first_ns = 1;
-	plain.arena.shared->cost_ns[ZN_FIRST_NOP] = 1;
-	plain.arena.shared->cost_ns[ZN_FIRST_OTHER] = 2;
+	plain.arena.shared->cost_ns[ZN_INSN_NOP] = 1;
+	plain.arena.shared->cost_ns[ZN_INSN_OTHER] = 2;
 	zn_agg_tick(&agg, 10 * ZN_NS_PER_S);
 	CHECK_EQ(agg.info[row_of(a)].cost_rate, 0);
 	for (uint32_t f = 0; f < ZN_FAMILY_COUNT; f++) {
-		a->count[ZN_C_HIT(f, ZN_FIRST_NOP)] += 10 + f;
-		b->count[ZN_C_HIT(f, ZN_FIRST_OTHER)] += 3;
+		a->count[ZN_C_HIT(f, ZN_INSN_NOP)] += 10 + f;
+		b->count[ZN_C_HIT(f, ZN_INSN_OTHER)] += 3;
 	}
 	zn_agg_tick(&agg, 12 * ZN_NS_PER_S);
 	CHECK_EQ(agg.info[row_of(a)].cost_rate, (10 + 11 + 12) * 1000 / 2);
 	CHECK_EQ(agg.info[row_of(b)].cost_rate, 3 * 6 * 1000 / 2);
 	CHECK_EQ(agg.info[row_of(a)].launch_rate, 0);
 	CHECK_EQ(agg.family_cost_rate[1], (11 + 6) * 1000 / 2);
-	b->count[ZN_C_HIT(1, ZN_FIRST_OTHER)] += 20;
+	b->count[ZN_C_HIT(1, ZN_INSN_OTHER)] += 20;
 	zn_plain_exit(&plain, b);
 	zn_agg_tick(&agg, 13 * ZN_NS_PER_S);
 	CHECK_EQ(agg.family_cost_rate[0], 0);
@@ -563,12 +563,12 @@ T(no_room_for_another_gpu)
 static bool facts_there;
 static uint32_t facts_asked;
 
-static bool facts(void *owner, const struct zn_proc *p, struct zn_facts *to)
+static bool facts(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	facts_asked++;
 	CHECK(owner == &plain);
 	if (facts_there)
-		*to = (struct zn_facts){.id = p->id, .cuda.set = true, .cuda.count = 2, .cuda.index = {6, 4}};
+		*to = (struct zn_process_info){.id = p->id, .cuda.set = true, .cuda.count = 2, .cuda.index = {6, 4}};
 	return facts_there;
 }
 
@@ -606,10 +606,10 @@ static void pass_s(struct zn_proc *p, uint64_t s)
 	agg.info[row_of(p)].look_ns -= s * ZN_NS_PER_S;
 }
 
-static bool facts_of_looks(void *owner, const struct zn_proc *p, struct zn_facts *to)
+static bool facts_of_looks(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
-	*to = (struct zn_facts){.id = p->id, .looks = looks, .minors = {5}, .minor_count = looks > 1};
+	*to = (struct zn_process_info){.id = p->id, .looks = looks, .minors = {5}, .minor_count = looks > 1};
 	return true;
 }
 
@@ -734,10 +734,10 @@ static uint64_t gpus_of_partial(void *owner)
 }
 
 /* It has the first GPUs open, as it must have for those of the driver's list. */
-static bool open_devices(void *owner, const struct zn_proc *p, struct zn_facts *to)
+static bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	CHECK(owner == &plain);
-	*to = (struct zn_facts){.id = p->id, .minor_count = 3, .minors = {0, 1, 2}};
+	*to = (struct zn_process_info){.id = p->id, .minor_count = 3, .minors = {0, 1, 2}};
 	return true;
 }
 

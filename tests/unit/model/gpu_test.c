@@ -283,7 +283,7 @@ static const struct {
 	const char *name;
 	uint32_t ordinal;
 	const char *uuid, *pci; /* NULL: the runtime did not tell */
-	struct zn_facts facts;
+	struct zn_process_info facts;
 	const char *alone, *mixed;
 } amd_cases[] = {
 	{"all open", 2, NULL, NULL, {CLOSED, RENDERS(4, 131, 130, 129, 128)}, "2", "4"},
@@ -352,7 +352,7 @@ static const char *amd_resolve(size_t i, uint32_t nvidia)
 /* The partitions of a GPU share its address, and the runtime's number for all of them may be one: what is open decides. */
 T(partitions_are_told_apart_by_what_is_open)
 {
-	static const struct zn_facts facts = {.id = 1, .render_count = 3, .renders = {130, 129, 131}};
+	static const struct zn_process_info facts = {.id = 1, .render_count = 3, .renders = {130, 129, 131}};
 	static struct zn_proc p;
 
 	list_of_both(0);
@@ -486,7 +486,7 @@ static const struct {
 	uint32_t ordinal;
 	uint8_t uuid;    /* 0: the driver did not tell */
 	const char *pci; /* likewise NULL */
-	struct zn_facts facts;
+	struct zn_process_info facts;
 	const char *listed, *bare;
 } cases[] = {
 	{"ordinal alone", 1, 0, NULL, {FACTS}, "1", "1"},
@@ -648,7 +648,7 @@ T(a_pci_address_without_its_end)
 T(two_gpus_of_one_ordinal)
 {
 	static struct zn_proc a, b;
-	struct zn_facts facts = {FACTS};
+	struct zn_process_info facts = {FACTS};
 	int first, second;
 
 	memset(&gpus, 0, sizeof(gpus));
@@ -670,7 +670,7 @@ T(two_gpus_of_one_ordinal)
 static int name_by(uint32_t owner, bool instances, const char *name)
 {
 	static struct zn_proc p;
-	struct zn_facts facts = {NAMES(1), .cuda.index = {-1}, .instances = instances, .owner = owner};
+	struct zn_process_info facts = {NAMES(1), .cuda.index = {-1}, .instances = instances, .owner = owner};
 
 	snprintf(facts.cuda.uuid[0], sizeof(facts.cuda.uuid[0]), "%s", name);
 	return zn_gpus_resolve(&gpus, &p, &facts, 0);
@@ -697,7 +697,7 @@ static int names_of(uint32_t owner, bool instances)
 T(a_full_table)
 {
 	static struct zn_proc p;
-	struct zn_facts facts = {NAMES(1)};
+	struct zn_process_info facts = {NAMES(1)};
 	int unknown;
 
 	memset(&gpus, 0, sizeof(gpus));

@@ -62,7 +62,7 @@ T(slots_of_random_durations)
 T(slots_are_monotone_and_narrow)
 {
 	CHECK_EQ(zn_bucket_floor(0), 0);
-	CHECK_EQ(zn_bucket_floor(1), 1 << ZN_FIRST_POWER);
+	CHECK_EQ(zn_bucket_floor(1), 1 << ZN_INSN_POWER);
 	CHECK_EQ(zn_bucket_floor(ZN_BUCKETS - 1), 1ULL << ZN_LAST_POWER);
 	for (uint32_t i = 1; i < ZN_BUCKETS - 1; i++) {
 		uint64_t floor = zn_bucket_floor(i), next = zn_bucket_floor(i + 1);
@@ -100,7 +100,7 @@ static double lognormal(uint32_t i)
 static double every_magnitude(uint32_t i)
 {
 	(void)i;
-	return exp2(ZN_FIRST_POWER + unit() * (ZN_LAST_POWER - ZN_FIRST_POWER));
+	return exp2(ZN_INSN_POWER + unit() * (ZN_LAST_POWER - ZN_INSN_POWER));
 }
 
 static double constant(uint32_t i)
@@ -156,7 +156,7 @@ static void record(double (*ns)(uint32_t i), uint32_t count)
 	hist = (struct zn_hist){0};
 	state = 88172645463325252;
 	for (uint32_t i = 0; i < count; i++) {
-		sample[i] = (uint64_t)fmin(fmax(ns(i), 1 << ZN_FIRST_POWER), most);
+		sample[i] = (uint64_t)fmin(fmax(ns(i), 1 << ZN_INSN_POWER), most);
 		zn_hist_add(&hist, sample[i]);
 	}
 	qsort(sample, count, sizeof(sample[0]), by_size);
@@ -205,9 +205,9 @@ T(quantiles_at_the_ends)
 	zn_hist_add(&hist, 0);
 	CHECK_EQ(zn_hist_quantile(&hist, 500), 0);
 	zn_hist_add(&hist, 100);
-	CHECK(zn_hist_quantile(&hist, 990) < 1 << ZN_FIRST_POWER);
+	CHECK(zn_hist_quantile(&hist, 990) < 1 << ZN_INSN_POWER);
 	zn_hist_add(&hist, UINT64_MAX);
-	CHECK(zn_hist_quantile(&hist, 666) < 1 << ZN_FIRST_POWER);
+	CHECK(zn_hist_quantile(&hist, 666) < 1 << ZN_INSN_POWER);
 	CHECK(zn_hist_quantile(&hist, 667) == UINT64_MAX);
 	CHECK(zn_hist_quantile(&hist, 1000) == UINT64_MAX);
 }
@@ -251,7 +251,7 @@ T(coarse_buckets)
 
 		CHECK(bucket < ZN_COARSE_BUCKETS && middle < ZN_BUCKETS);
 		CHECK_EQ(zn_coarse_bucket(zn_bucket_floor(middle)), bucket);
-		CHECK(ns < 1 << ZN_FIRST_POWER || ns >> ZN_LAST_POWER || (8 * shown >= 7 * ns && 8 * shown <= 9 * ns));
+		CHECK(ns < 1 << ZN_INSN_POWER || ns >> ZN_LAST_POWER || (8 * shown >= 7 * ns && 8 * shown <= 9 * ns));
 	}
 	CHECK_EQ(zn_coarse_bucket(UINT64_MAX), ZN_COARSE_BUCKETS - 1);
 }

@@ -16,10 +16,10 @@ static struct zn_proc *p;
 static uint64_t start_ns;
 static bool facts_there;
 
-static bool facts(void *owner, const struct zn_proc *proc, struct zn_facts *to)
+static bool facts(void *owner, const struct zn_proc *proc, struct zn_process_info *to)
 {
 	(void)owner;
-	*to = (struct zn_facts){.id = proc->id, .start_ns = start_ns};
+	*to = (struct zn_process_info){.id = proc->id, .start_ns = start_ns};
 	return facts_there;
 }
 

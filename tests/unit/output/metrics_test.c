@@ -143,7 +143,7 @@ static void start_live(const char *path)
 	probe.hook_count = ZN_LEN(hooks);
 	for (uint32_t f = 0; f < ZN_FAMILY_COUNT; f++)
 		probe.available[f] = true;
-	for (enum zn_first i = 0; i < ZN_FIRST_COUNT; i++)
+	for (enum zn_insn i = 0; i < ZN_INSN_COUNT; i++)
 		probe.bias[i] = (struct zn_bias){.samples = i ? 512 : 0,
 			.sum_ns = 2048000,
 			.p10_ns = 3900,
@@ -838,7 +838,7 @@ T(a_walk_over_what_is_live_is_the_text)
 	known_process()->first_ns = view.start_ns + 20 * ZN_NS_PER_S;
 	view.render_ns = 1;
 	walk_and_text_agree();
-	CHECK_EQ(count_with("zernel_probe_bias_seconds_sum"), ZN_FIRST_COUNT - 1);
+	CHECK_EQ(count_with("zernel_probe_bias_seconds_sum"), ZN_INSN_COUNT - 1);
 	CHECK_EQ(count_with("zernel_probe_attached"), 4);
 }
 

@@ -80,7 +80,7 @@ static void start(void)
 		abort();
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		probe.available[f] = true;
-	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_TIER_TRACEPOINT;
+	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_METHOD_TRACEPOINT;
 	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
 	view = (struct zn_view){.options = &options,
 		.agg = &agg,
@@ -103,10 +103,10 @@ static void pass_ms(uint64_t ms)
 }
 
 /* A process has the first GPUs open, as it must have for what it says of those of the driver's list to be believed. */
-static bool open_devices(void *owner, const struct zn_proc *p, struct zn_facts *to)
+static bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
-	*to = (struct zn_facts){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .claim.uid = ZN_UNKNOWN};
+	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .claim.uid = ZN_UNKNOWN};
 	return true;
 }
 
@@ -191,7 +191,7 @@ static void work(struct zn_proc *p)
 	p->count[ZN_C_STALL_DATA] = 95000000;
 	p->count[ZN_C_STALL_OTHER] = 5000000;
 	p->count[ZN_C_SYNC_ERRORS] = 19;
-	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_FIRST_OTHER)] = 4001;
+	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)] = 4001;
 	p->gpu[0] = (struct zn_proc_gpu){.used_bytes = 600,
 		.peak_bytes = 700,
 		.total_bytes = 80 << 10,
@@ -255,7 +255,7 @@ static void files_of(const struct zn_job *job)
 	zn_io_sums_init(&flows, &plain.arena, &jobs);
 	zn_mounts_fix(&flows.mounts, 40, "/home", "nfs4");
 	zn_mounts_fix(&flows.mounts, 41, "/scratch/a \x1b[2J", "lustre");
-	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] = ZN_TIER_TRACEPOINT;
+	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] = ZN_METHOD_TRACEPOINT;
 	agg.measured |= FILES;
 	strcpy(probe.kernel.why[ZN_FAM_VFS], "libaio is not seen");
 	view.flows = &flows;
@@ -713,7 +713,7 @@ T(files)
 			finish();
 	}
 	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] =
-		ZN_TIER_NONE; /* no longer measured: null, not 0 */
+		ZN_METHOD_NONE; /* no longer measured: null, not 0 */
 	agg.measured &= ~FILES;
 	got = report(job);
 	check_is(got, "io", "null");
@@ -768,7 +768,7 @@ T(no_files)
 	start();
 	job = busy_job();
 	zn_io_sums_init(&flows, &plain.arena, &jobs);
-	probe.kernel.tier[ZN_FAM_VFS] = ZN_TIER_FENTRY;
+	probe.kernel.tier[ZN_FAM_VFS] = ZN_METHOD_FENTRY;
 	agg.measured |= 1ULL << ZN_FAM_VFS;
 	view.flows = &flows;
 	check_is(report(job), "io", "[]");

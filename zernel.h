@@ -33,39 +33,39 @@
 
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
-#define ZN_PROCS_MAX   1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
-#define ZN_HISTS_MAX   3200 /* histograms of one page each: 12.5 MiB of kernel memory */
-#define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
-#define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
-#define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */
-#define ZN_SEATS       4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
-#define ZN_THREADS_MAX 4096  /* of these threads, those that found their seat taken */
-#define ZN_ALLOCS_MAX  32768 /* live GPU allocations of all processes */
-#define ZN_CTXS_MAX    4096  /* CUDA contexts and primary-context records */
-#define ZN_COMMS_MAX   4096  /* NCCL communicators */
-#define ZN_SKEWS_MAX   128   /* communicators whose ranks on this node are compared */
-#define ZN_SKEW_RANKS  16    /* ranks of one of them */
-#define ZN_SKEW_WINDOW 64    /* collectives that one rank may be ahead of another */
-#define ZN_STREAMS_MAX 1024  /* streams that are being captured into a graph */
-#define ZN_RUN_WAYS    4     /* threads in each set of struct zn_sizes */
-#define ZN_OPENS       16    /* threads of one process whose time is followed: those that launch; a power of two */
-#define ZN_WORKERS_MAX 4096  /* children of tracked processes that are not tracked themselves */
-#define ZN_CPUS_MAX    1024  /* CPUs whose NUMA node is known */
-#define ZN_MARKS       16384 /* what the low bits of a thread group id are looked up in first; a power of two */
-#define ZN_FRAMES      4     /* hooked calls nested in one another on one thread */
-#define ZN_CTX_STACK   4     /* contexts pushed on one thread */
-#define ZN_PROC_GPUS   16    /* CUDA ordinals of one process; ordinal 16 stands for "unknown" */
-#define ZN_GPUS_MAX    64    /* GPUs of the node, MIG instances included */
-#define ZN_JOBS_MAX    256   /* jobs at one time, those that have ended and are still shown included */
-#define ZN_STEPS_MAX   64    /* steps of one job that are told apart */
-#define ZN_TASKS_MAX   16384 /* processes that belong to a job */
-#define ZN_CGROUPS_MAX 8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
-#define ZN_IO_MAX      7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
-#define ZN_IO_HISTS    1024  /* of them with a whole histogram: reads and writes */
-#define ZN_IO_OF_USER  12288 /* twice what one user's series may be, those of all his jobs together */
-#define ZN_IO_SEATS    8192  /* threads inside of a file operation at one time; a power of two */
-#define ZN_IO_REQUESTS 4096  /* requests of io_uring whose duration is known; a power of two */
-#define ZN_AIOS_MAX    8192  /* requests of libaio under way */
+#define ZN_PROCS_MAX        1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_HISTS_MAX        3200 /* histograms of one page each: 12.5 MiB of kernel memory */
+#define ZN_HISTS_FIRST      1    /* histogram 0 is never handed out, so that 0 can mean "none" */
+#define ZN_CALLS_MAX        4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
+#define ZN_SOCKS_MAX        4096 /* TCP connections of processes that call a hooked library */
+#define ZN_SEATS            4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
+#define ZN_THREADS_MAX      4096  /* of these threads, those that found their seat taken */
+#define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
+#define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
+#define ZN_COMMS_MAX        4096  /* NCCL communicators */
+#define ZN_SKEWS_MAX        128   /* communicators whose ranks on this node are compared */
+#define ZN_SKEW_RANKS       16    /* ranks of one of them */
+#define ZN_SKEW_WINDOW      64    /* collectives that one rank may be ahead of another */
+#define ZN_STREAMS_MAX      1024  /* streams that are being captured into a graph */
+#define ZN_SCHED_WAYS       4     /* threads in each set of struct zn_sizes */
+#define ZN_THREAD_STATES    16    /* threads of one process whose time is followed: those that launch; a power of two */
+#define ZN_WORKERS_MAX      4096  /* children of tracked processes that are not tracked themselves */
+#define ZN_CPUS_MAX         1024  /* CPUs whose NUMA node is known */
+#define ZN_PID_FILTER_BYTES 16384 /* what the low bits of a thread group id are looked up in first; a power of two */
+#define ZN_FRAMES           4     /* hooked calls nested in one another on one thread */
+#define ZN_CTX_STACK        4     /* contexts pushed on one thread */
+#define ZN_PROC_GPUS        16    /* CUDA ordinals of one process; ordinal 16 stands for "unknown" */
+#define ZN_GPUS_MAX         64    /* GPUs of the node, MIG instances included */
+#define ZN_JOBS_MAX         256   /* jobs at one time, those that have ended and are still shown included */
+#define ZN_STEPS_MAX        64    /* steps of one job that are told apart */
+#define ZN_TASKS_MAX        16384 /* processes that belong to a job */
+#define ZN_CGROUPS_MAX      8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
+#define ZN_IO_MAX           7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
+#define ZN_IO_HISTS         1024  /* of them with a whole histogram: reads and writes */
+#define ZN_IO_OF_USER       12288 /* twice what one user's series may be, those of all his jobs together */
+#define ZN_IO_SEATS         8192  /* threads inside of a file operation at one time; a power of two */
+#define ZN_IO_REQUESTS      4096  /* requests of io_uring whose duration is known; a power of two */
+#define ZN_AIOS_MAX         8192  /* requests of libaio under way */
 /* Alert rules (docs/ALERTS.md). What is at work in one evaluation is given back after it. */
 #define ZN_RULES_MAX     64
 #define ZN_RULE_NODES    48        /* operations and operands of one rule, its clear included */
@@ -759,11 +759,12 @@ struct zn_shared {
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
 	 * processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to know. */
-	__u32 mark[ZN_MARKS];
-	__u16 mark_row[ZN_MARKS]; /* the row of one of those tracked processes; the others are found in a hash */
-	__u32 stalls;             /* 1: the scheduler is watched, so the time of threads that launch can be followed */
-	__u32 next_job_id;        /* of jobs, where BPF has no atomic operation that returns a value */
-	__u32 run_mask;           /* sets of threads less one; the daemon writes it at start */
+	__u32 mark[ZN_PID_FILTER_BYTES];
+	__u16 mark_row
+		[ZN_PID_FILTER_BYTES]; /* the row of one of those tracked processes; the others are found in a hash */
+	__u32 stalls;      /* 1: the scheduler is watched, so the time of threads that launch can be followed */
+	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
+	__u32 run_mask;    /* sets of threads less one; the daemon writes it at start */
 	__u32 pad;
 	__u64 wall_ns;                /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
@@ -772,13 +773,14 @@ struct zn_shared {
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
 };
-#define ZN_MARK_TRACKED  1u
-#define ZN_MARK_WORKER   0x10000u
-#define ZN_MARK_AT(tgid) ((tgid) & (ZN_MARKS - 1))
+#define ZN_PID_TRACKED         1u
+#define ZN_PID_WORKER          0x10000u
+#define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) + 4 * (ZN_PROCS_MAX + ZN_MARKS) +
-			2 * ZN_MARKS + 24 + ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) +
+			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
+			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
 	"padding");
 
@@ -841,18 +843,18 @@ struct zn_thread {
 	__u64 group_start_ns;
 	__u64 group_nested_ns;   /* what the probes inside the outermost group cost */
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
-	__u16 open;              /* index and 1 into zn_opens of its row; 0: it has not launched yet */
+	__u16 open;              /* index and 1 into zn_thread_states of its row; 0: it has not launched yet */
 	__u8 held;               /* ZN_HELD_*: what its owner holds of the quotas for it */
 	__u8 pad;
 	__u32 owner;
 	struct zn_frame frame[ZN_FRAMES];
 };
-#define ZN_OPEN_NONE 0xffffu /* its time is not followed */
+#define ZN_THREAD_STATE_NONE 0xffffu /* its time is not followed */
 _Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
 /* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
-struct zn_run {
-	__u32 tid; /* 0: free; ZN_RUN_BUSY: about to be some thread's */
+struct zn_sched_entry {
+	__u32 tid; /* 0: free; ZN_SCHED_BUSY: about to be some thread's */
 	__u32 row;
 	__u32 id;  /* of the row's process */
 	__u8 open; /* as in struct zn_thread; 0: none */
@@ -862,7 +864,7 @@ struct zn_run {
 	__u64 ready_ns; /* since when it could run again; 0: it sleeps */
 	__u64 news_ns;  /* when the last wait ended that explains the waits of those it wakes */
 	__u64 limit_ns; /* time limit of the sleep at hand; 0: none */
-	__u8 kind;      /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_RUN_PREEMPTED */
+	__u8 kind;      /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_SCHED_PREEMPTED */
 	__u8 cause;     /* enum zn_stall, or ZN_STALL_PENDING */
 	__u8 news;      /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: nothing to tell */
 	__u8 flags;
@@ -872,22 +874,22 @@ struct zn_run {
 	__u64 mark_ns; /* worker: up to where its time is accounted for */
 	__u64 busy_ns; /* worker: before it was known to be one of a data loader */
 };
-#define ZN_RUN_PREEMPTED 0xff
-#define ZN_RUN_BUSY      0xffffffffu /* of tid */
-#define ZN_RUN_WORKER    1           /* main thread of a worker */
-#define ZN_RUN_LOADER    2           /* and that is known to be one of a data loader */
-#define ZN_RUN_ASKING    4           /* asleep until it is asked for a batch */
-#define ZN_RUN_GIVEN     8           /* woken by a worker, so not by its time limit */
-struct zn_runs {
-	struct zn_run way[ZN_RUN_WAYS];
+#define ZN_SCHED_PREEMPTED 0xff
+#define ZN_SCHED_BUSY      0xffffffffu /* of tid */
+#define ZN_SCHED_WORKER    1           /* main thread of a worker */
+#define ZN_SCHED_LOADER    2           /* and that is known to be one of a data loader */
+#define ZN_SCHED_ASKING    4           /* asleep until it is asked for a batch */
+#define ZN_SCHED_GIVEN     8           /* woken by a worker, so not by its time limit */
+struct zn_sched_set {
+	struct zn_sched_entry way[ZN_SCHED_WAYS];
 	__u32 spilled; /* threads that found it full; they are found in a hash */
 	__u32 pad;
 };
-_Static_assert(sizeof(struct zn_run) == 88, "padding");
+_Static_assert(sizeof(struct zn_sched_entry) == 88, "padding");
 
 /* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in the
  * counters of the process, ZN_C_STALL_CPU and up. */
-struct zn_open {
+struct zn_thread_state {
 	__u64 word;
 	__u64 ready_ns; /* later than the word's: since when it could run again; 0 while it runs */
 	__u32 tid;      /* 0: free */
@@ -895,13 +897,13 @@ struct zn_open {
 	__u32 inside;   /* enum zn_stall while it runs: CPU, or what it waits for in a function that may spin */
 	__u32 pad;
 };
-#define ZN_OPEN_WORD(ns, state) ((ns) << 3 | (state))
-#define ZN_OPEN_STATE(word)     ((__u32)(word)&7)
-#define ZN_OPEN_SINCE(word)     ((word) >> 3)
-struct zn_opens {
-	struct zn_open open[ZN_OPENS];
+#define ZN_THREAD_STATE_WORD(ns, state) ((ns) << 3 | (state))
+#define ZN_THREAD_STATE_STATE(word)     ((__u32)(word)&7)
+#define ZN_THREAD_STATE_SINCE(word)     ((word) >> 3)
+struct zn_thread_states {
+	struct zn_thread_state open[ZN_THREAD_STATES];
 };
-_Static_assert(sizeof(struct zn_opens) == 32 * ZN_OPENS && ZN_STALL_PENDING < 8, "padding");
+_Static_assert(sizeof(struct zn_thread_states) == 32 * ZN_THREAD_STATES && ZN_STALL_PENDING < 8, "padding");
 
 /* A child of a tracked process, by its thread group id. */
 struct zn_worker {
@@ -3845,7 +3847,7 @@ void *zn_bpf_map_reserve(enum zn_map m);
 void zn_bpf_map_unreserve(enum zn_map m, void *at);
 int zn_bpf_map_row(const struct zn_probe *p, enum zn_map m, void *base, uint8_t *bits, size_t row);
 /* What goes on in a process's threads; NULL: it cannot be mapped. */
-struct zn_opens *zn_bpf_map_opens(struct zn_probe *p, uint32_t row);
+struct zn_thread_states *zn_bpf_map_opens(struct zn_probe *p, uint32_t row);
 /* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
 enum zn_map_group {
 	ZN_MAPS_OTHER,
@@ -3954,7 +3956,7 @@ struct zn_probe {
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
-	struct zn_opens *opens; /* ZN_PROCS_MAX of them, by row */
+	struct zn_thread_states *opens; /* ZN_PROCS_MAX of them, by row */
 	uint8_t opens_mapped[ZN_PROCS_MAX / 8];
 	struct ring_buffer *ring;
 	uint32_t consumed;                       /* events in this turn */

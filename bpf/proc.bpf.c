@@ -10,7 +10,7 @@ static __always_inline void thread_gone(__u32 tid)
 {
 	struct zn_thread *t = zn_thread_find(tid);
 
-	zn_run_gone(tid);
+	zn_sched_entry_gone(tid);
 	zn_quota_refused_end(ZN_REFUSED_THREAD, tid);
 	if (!t)
 		return;
@@ -66,7 +66,7 @@ static __always_inline void proc_gone(__u32 tgid, __u32 exit_code)
 	p = bpf_map_lookup_elem(&procs, &row);
 	if (!p || bpf_map_delete_elem(&rows, &tgid))
 		return;
-	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], -ZN_MARK_TRACKED);
+	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], -ZN_PID_TRACKED);
 	p->exit_code = exit_code;
 	p->exit_ns = bpf_ktime_get_ns();
 	zn_emit(ZN_EV_EXIT, row, 0, 0);
@@ -74,7 +74,7 @@ static __always_inline void proc_gone(__u32 tgid, __u32 exit_code)
 
 static __always_inline void task_gone(__u32 tgid)
 {
-	if (TRACKS && shared.mark[ZN_MARK_AT(tgid)] >= ZN_MARK_WORKER)
+	if (TRACKS && shared.mark[ZN_PID_FILTER_AT(tgid)] >= ZN_PID_WORKER)
 		zn_worker_gone(tgid);
 	if (TRACKS)
 		zn_quota_refused_end(ZN_REFUSED_PROCESS, tgid);

@@ -112,13 +112,13 @@ const __u8 call_of[CALLS] = {
 /* A sleep that begins: what is known of it now. */
 struct sleep {
 	struct task_struct *task;
-	struct zn_run *run;
+	struct zn_sched_entry *run;
 	struct zn_proc *proc;
 	__u64 now;
 	__u32 state;
 };
 
-static __always_inline void known(struct zn_run *r, __u8 kind, __u8 cause)
+static __always_inline void known(struct zn_sched_entry *r, __u8 kind, __u8 cause)
 {
 	r->kind = kind - ZN_C_OFFCPU_IO;
 	r->cause = cause;
@@ -171,7 +171,7 @@ static __noinline void descriptor(const struct sleep *s, __u32 fd)
 {
 	struct file *file = file_of(s->task, fd);
 	__u32 type = type_of(file);
-	struct zn_run *r = s->run;
+	struct zn_sched_entry *r = s->run;
 
 	if (type == S_IFSOCK)
 		known(r, ZN_C_OFFCPU_POLL, socket_cause(s, file));
@@ -203,7 +203,7 @@ static __always_inline __u64 timespec_ns(__u64 at)
 /* poll() of one descriptor; limit_ns 0: for ever. */
 static __noinline void poll_one(const struct sleep *s, __u64 at, __u64 limit_ns)
 {
-	struct zn_run *r = s->run;
+	struct zn_sched_entry *r = s->run;
 	struct poll_fd poll;
 	struct file *file;
 	__u32 type;
@@ -215,7 +215,7 @@ static __noinline void poll_one(const struct sleep *s, __u64 at, __u64 limit_ns)
 	type = type_of(file);
 	if (type == S_IFSOCK)
 		r->cause = socket_cause(s, file);
-	else if (type == S_IFIFO && limit_ns && (s->proc->count[ZN_C_CHILDREN] || r->flags & ZN_RUN_WORKER))
+	else if (type == S_IFIFO && limit_ns && (s->proc->count[ZN_C_CHILDREN] || r->flags & ZN_SCHED_WORKER))
 		r->cause = ZN_STALL_DATA;
 	r->limit_ns = limit_ns;
 	r->file = (__u64)file;
@@ -247,7 +247,7 @@ static __noinline void epoll(const struct sleep *s, __u32 fd)
 static __noinline void futex(const struct sleep *s, __u32 op, __u64 timeout)
 {
 	__u64 limit = timespec_ns(timeout), from = s->now;
-	struct zn_run *r = s->run;
+	struct zn_sched_entry *r = s->run;
 
 	known(r, ZN_C_OFFCPU_FUTEX, ZN_STALL_PENDING);
 	if (!limit)
@@ -267,7 +267,7 @@ static __noinline void futex(const struct sleep *s, __u32 op, __u64 timeout)
 
 static __always_inline void call_classify(const struct sleep *s, struct pt_regs *regs, __u32 call)
 {
-	struct zn_run *r = s->run;
+	struct zn_sched_entry *r = s->run;
 
 	switch (call) {
 	case FUTEX: futex(s, ZN_CALL_ARG2(regs), ZN_CALL_ARG4(regs)); break;
@@ -299,7 +299,7 @@ static __always_inline void classify(const struct sleep *s)
 	bool blocked = s->state & TASK_UNINTERRUPTIBLE && !(s->state & TASK_NOLOAD) && call != FUTEX && call != CHILD;
 
 	s->run->limit_ns = 0;
-	s->run->flags &= ~ZN_RUN_GIVEN;
+	s->run->flags &= ~ZN_SCHED_GIVEN;
 	if (blocked || number < 0)
 		known(s->run, ZN_C_OFFCPU_IO, ZN_STALL_IO);
 	else
@@ -309,14 +309,14 @@ static __always_inline void classify(const struct sleep *s)
 /* ---- workers ---- */
 
 /* The first sign that a child is a data loader's worker. What it did before counts too. */
-static __always_inline void loader_found(struct zn_run *r, struct zn_proc *p)
+static __always_inline void loader_found(struct zn_sched_entry *r, struct zn_proc *p)
 {
 	__u32 tgid = r->tid; /* it is the main thread's */
 	struct zn_worker *w;
 
-	if (r->flags & ZN_RUN_LOADER)
+	if (r->flags & ZN_SCHED_LOADER)
 		return;
-	r->flags |= ZN_RUN_LOADER;
+	r->flags |= ZN_SCHED_LOADER;
 	w = bpf_map_lookup_elem(&workers, &tgid);
 	if (!w || w->loader)
 		return;
@@ -324,11 +324,11 @@ static __always_inline void loader_found(struct zn_run *r, struct zn_proc *p)
 	ZN_ADD(p->count[ZN_C_WORKERS], 1);
 }
 
-static __always_inline void worker_busy(struct zn_run *r, struct zn_proc *p, __u64 now)
+static __always_inline void worker_busy(struct zn_sched_entry *r, struct zn_proc *p, __u64 now)
 {
 	r->busy_ns += zn_minus(now, r->mark_ns);
 	r->mark_ns = now;
-	if (!(r->flags & ZN_RUN_LOADER))
+	if (!(r->flags & ZN_SCHED_LOADER))
 		return;
 	ZN_ADD(p->count[ZN_C_WORKER_BUSY_NS], r->busy_ns);
 	r->busy_ns = 0;
@@ -336,13 +336,13 @@ static __always_inline void worker_busy(struct zn_run *r, struct zn_proc *p, __u
 
 static __always_inline void worker_off(const struct sleep *s, bool asleep)
 {
-	struct zn_run *r = s->run;
+	struct zn_sched_entry *r = s->run;
 
 	if (asleep)
 		classify(s);
 	if (asleep && r->cause == ZN_STALL_DATA && r->limit_ns) {
 		loader_found(r, s->proc);
-		r->flags |= ZN_RUN_ASKING;
+		r->flags |= ZN_SCHED_ASKING;
 	}
 	worker_busy(r, s->proc, s->now);
 }
@@ -350,24 +350,24 @@ static __always_inline void worker_off(const struct sleep *s, bool asleep)
 /* ---- the end of a wait ---- */
 
 /* One wait may be several sleeps, each but the last of which ran into its time limit. */
-static __always_inline void wait_over(struct zn_run *r, struct zn_proc *p, __u32 detail, __u64 slept)
+static __always_inline void wait_over(struct zn_sched_entry *r, struct zn_proc *p, __u32 detail, __u64 slept)
 {
 	if (r->wait_ns && r->news_ns + RETRY_GAP < r->off_ns) { /* given up after a time limit */
 		zn_record(p, detail, r->wait_ns, 0, false);
 		r->wait_ns = 0;
 	}
 	r->wait_ns += slept;
-	if (r->limit_ns && slept + LIMIT_SLACK >= r->limit_ns && !(r->flags & ZN_RUN_GIVEN))
+	if (r->limit_ns && slept + LIMIT_SLACK >= r->limit_ns && !(r->flags & ZN_SCHED_GIVEN))
 		return;
 	zn_record(p, detail, r->wait_ns, 0, false);
 	r->wait_ns = 0;
 }
 
-static __always_inline void worker_on(struct zn_run *r, struct zn_proc *p, __u64 ready)
+static __always_inline void worker_on(struct zn_sched_entry *r, struct zn_proc *p, __u64 ready)
 {
-	if (!(r->flags & ZN_RUN_ASKING))
+	if (!(r->flags & ZN_SCHED_ASKING))
 		return;
-	r->flags &= ~ZN_RUN_ASKING;
+	r->flags &= ~ZN_SCHED_ASKING;
 	ZN_ADD(p->count[ZN_C_WORKER_IDLE_NS], zn_minus(ready, r->mark_ns));
 	r->mark_ns = ready;
 	if (zn_is_on(ZN_FAM_DATALOAD))
@@ -375,7 +375,8 @@ static __always_inline void worker_on(struct zn_run *r, struct zn_proc *p, __u64
 	r->news_ns = ready;
 }
 
-static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const struct zn_open *o, __u64 ready)
+static __always_inline void waited(
+	struct zn_sched_entry *r, struct zn_proc *p, const struct zn_thread_state *o, __u64 ready)
 {
 	__u64 slept = zn_minus(ready, r->off_ns);
 	__u32 kind = r->kind;
@@ -402,48 +403,49 @@ static __always_inline void waited(struct zn_run *r, struct zn_proc *p, const st
 /* ---- the switch ---- */
 
 /* A place for the thread that leaves, if it is of a tracked process or the main thread of a worker. */
-static __noinline struct zn_run *run_of(struct task_struct *task, __u32 mark)
+static __noinline struct zn_sched_entry *run_of(struct task_struct *task, __u32 mark)
 {
 	__u32 tid = task->pid, tgid = task->tgid, *row;
 	struct zn_worker *w;
 	struct zn_proc *p;
-	struct zn_run *r;
+	struct zn_sched_entry *r;
 
 	if (task->flags & PF_EXITING)
 		return NULL;
-	row = mark & (ZN_MARK_WORKER - 1) ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
+	row = mark & (ZN_PID_WORKER - 1) ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
 	p = row ? bpf_map_lookup_elem(&procs, row) : NULL;
 	if (p)
-		return zn_run_claim(tid, *row, p, false);
-	w = mark >= ZN_MARK_WORKER && tid == tgid ? bpf_map_lookup_elem(&workers, &tgid) : NULL;
+		return zn_sched_entry_claim(tid, *row, p, false);
+	w = mark >= ZN_PID_WORKER && tid == tgid ? bpf_map_lookup_elem(&workers, &tgid) : NULL;
 	p = w ? zn_worker_proc(w) : NULL;
 	if (w && !p) {
 		zn_worker_gone(tgid); /* the process that it was one of has gone */
 		return NULL;
 	}
-	r = w ? zn_run_claim(tid, w->row, p, false) : NULL;
+	r = w ? zn_sched_entry_claim(tid, w->row, p, false) : NULL;
 	if (!r)
 		return NULL;
-	r->flags = ZN_RUN_WORKER;
+	r->flags = ZN_SCHED_WORKER;
 	r->mark_ns = w->start_ns;
 	return r;
 }
 
 /* False: it is an earlier thread's of this id, whose end was missed. */
-static __always_inline bool is_of(const struct zn_run *r, const struct zn_proc *p, const struct task_struct *task)
+static __always_inline bool is_of(
+	const struct zn_sched_entry *r, const struct zn_proc *p, const struct task_struct *task)
 {
 	__u32 first = task->pid; /* of the process, if it is that one's */
 
 	ZN_OPAQUE(first); /* the verifier refuses one load of either place */
-	if (!(r->flags & ZN_RUN_WORKER))
+	if (!(r->flags & ZN_SCHED_WORKER))
 		first = p->tgid;
 	return first == (__u32)task->tgid;
 }
 
 static __always_inline void proc_off(const struct sleep *s, bool asleep)
 {
-	struct zn_run *r = s->run;
-	struct zn_open *o = zn_open_at(r->row, r->open);
+	struct zn_sched_entry *r = s->run;
+	struct zn_thread_state *o = zn_thread_state_at(r->row, r->open);
 	__u32 state = ZN_STALL_RUNQUEUE;
 
 	ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
@@ -463,18 +465,18 @@ static __noinline void switch_off(struct task_struct *task, __u32 mark, bool pre
 	struct sleep s = {.task = task, .now = now, .state = task->__state};
 	bool asleep = !preempt && s.state;
 
-	s.run = zn_run_find(task->pid);
-	s.proc = s.run ? zn_run_proc(s.run) : NULL;
+	s.run = zn_sched_entry_find(task->pid);
+	s.proc = s.run ? zn_sched_entry_proc(s.run) : NULL;
 	if (!s.proc || !is_of(s.run, s.proc, task)) {
 		if (s.run)
-			zn_run_drop(s.run, task->pid);
+			zn_sched_entry_drop(s.run, task->pid);
 		s.run = run_of(task, mark);
-		s.proc = s.run ? zn_run_proc(s.run) : NULL;
+		s.proc = s.run ? zn_sched_entry_proc(s.run) : NULL;
 	}
 	if (!s.proc)
 		return;
-	s.run->kind = ZN_RUN_PREEMPTED;
-	if (s.run->flags & ZN_RUN_WORKER)
+	s.run->kind = ZN_SCHED_PREEMPTED;
+	if (s.run->flags & ZN_SCHED_WORKER)
 		worker_off(&s, asleep);
 	else
 		proc_off(&s, asleep);
@@ -483,19 +485,19 @@ static __noinline void switch_off(struct task_struct *task, __u32 mark, bool pre
 }
 
 /* It fell asleep before these programs were attached: what that was for is not known, and is not counted as anything. */
-static __always_inline void unseen(struct zn_run *r, __u64 now)
+static __always_inline void unseen(struct zn_sched_entry *r, __u64 now)
 {
-	struct zn_open *o = zn_run_proc(r) ? zn_open_at(r->row, r->open) : NULL;
+	struct zn_thread_state *o = zn_sched_entry_proc(r) ? zn_thread_state_at(r->row, r->open) : NULL;
 
 	if (o)
-		o->word = ZN_OPEN_WORD(now, o->inside);
+		o->word = ZN_THREAD_STATE_WORD(now, o->inside);
 }
 
 static __noinline void switch_on(struct task_struct *task, __u64 now)
 {
-	struct zn_run *r = zn_run_find(task->pid);
-	struct zn_proc *p = r && r->off_ns ? zn_run_proc(r) : NULL;
-	struct zn_open *o = p ? zn_open_at(r->row, r->open) : NULL;
+	struct zn_sched_entry *r = zn_sched_entry_find(task->pid);
+	struct zn_proc *p = r && r->off_ns ? zn_sched_entry_proc(r) : NULL;
+	struct zn_thread_state *o = p ? zn_thread_state_at(r->row, r->open) : NULL;
 	__u64 ready;
 
 	if (!p && r && !r->off_ns)
@@ -505,10 +507,10 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 	ready = r->ready_ns ? r->ready_ns : now;
 	if (r->cause == ZN_STALL_PENDING)
 		r->cause = ZN_STALL_OTHER;
-	if (r->flags & ZN_RUN_WORKER) {
+	if (r->flags & ZN_SCHED_WORKER) {
 		worker_on(r, p, ready);
 	} else {
-		if (r->kind != ZN_RUN_PREEMPTED)
+		if (r->kind != ZN_SCHED_PREEMPTED)
 			waited(r, p, o, ready);
 		zn_record(p, ZN_H_RUNQUEUE, zn_minus(now, ready), 0, false);
 	}
@@ -525,8 +527,8 @@ int sched_switch(__u64 *ctx)
 	__u32 off, on;
 	__u64 now;
 
-	off = shared.mark[ZN_MARK_AT(prev->tgid)];
-	on = shared.mark[ZN_MARK_AT(next->tgid)];
+	off = shared.mark[ZN_PID_FILTER_AT(prev->tgid)];
+	on = shared.mark[ZN_PID_FILTER_AT(next->tgid)];
 	if (!(off | on))
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -540,9 +542,9 @@ int sched_switch(__u64 *ctx)
 /* ---- waking ---- */
 
 /* What the waker had been waiting for, if that explains the wait that ends here. */
-static __always_inline __u8 inherited(const struct zn_run *r)
+static __always_inline __u8 inherited(const struct zn_sched_entry *r)
 {
-	struct zn_run *waker = zn_run_find(bpf_get_current_pid_tgid());
+	struct zn_sched_entry *waker = zn_sched_entry_find(bpf_get_current_pid_tgid());
 
 	if (!waker || waker->id != r->id || waker->row != r->row || waker->news_ns < r->off_ns)
 		return ZN_STALL_OTHER;
@@ -550,30 +552,30 @@ static __always_inline __u8 inherited(const struct zn_run *r)
 }
 
 /* A batch that a child has written: that child is a worker of the data loader. */
-static __always_inline void batch_from(struct zn_run *r)
+static __always_inline void batch_from(struct zn_sched_entry *r)
 {
-	struct zn_run *waker = zn_run_find(bpf_get_current_pid_tgid() >> 32);
-	struct zn_proc *p = waker && waker->flags & ZN_RUN_WORKER ? zn_run_proc(r) : NULL;
+	struct zn_sched_entry *waker = zn_sched_entry_find(bpf_get_current_pid_tgid() >> 32);
+	struct zn_proc *p = waker && waker->flags & ZN_SCHED_WORKER ? zn_sched_entry_proc(r) : NULL;
 
 	if (!p || waker->row != r->row || waker->id != r->id)
 		return;
 	loader_found(waker, p);
-	r->flags |= ZN_RUN_GIVEN;
+	r->flags |= ZN_SCHED_GIVEN;
 }
 
 static __noinline void wake(struct task_struct *task)
 {
-	struct zn_run *r = zn_run_find(task->pid);
-	struct zn_open *o;
+	struct zn_sched_entry *r = zn_sched_entry_find(task->pid);
+	struct zn_thread_state *o;
 
 	if (!r || !r->off_ns || r->ready_ns)
 		return;
 	if (r->cause == ZN_STALL_PENDING)
 		r->cause = inherited(r);
-	else if (r->cause == ZN_STALL_DATA && !(r->flags & ZN_RUN_WORKER))
+	else if (r->cause == ZN_STALL_DATA && !(r->flags & ZN_SCHED_WORKER))
 		batch_from(r);
 	r->ready_ns = bpf_ktime_get_ns();
-	o = zn_open_at(r->row, r->open);
+	o = zn_thread_state_at(r->row, r->open);
 	if (o && o->id == r->id)
 		o->ready_ns = r->ready_ns;
 }
@@ -584,7 +586,7 @@ int sched_waking(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 
-	if (shared.mark[ZN_MARK_AT(task->tgid)])
+	if (shared.mark[ZN_PID_FILTER_AT(task->tgid)])
 		wake(task);
 	return 0;
 }
@@ -648,14 +650,14 @@ int sched_fork(__u64 *ctx)
 	struct zn_worker w;
 	struct zn_proc *p;
 
-	if (!shared.mark[ZN_MARK_AT(parent->tgid)] || (__u32)child->pid != tgid || !parent_row(parent->tgid, &w))
+	if (!shared.mark[ZN_PID_FILTER_AT(parent->tgid)] || (__u32)child->pid != tgid || !parent_row(parent->tgid, &w))
 		return 0;
 	p = zn_worker_proc(&w);
 	w.start_ns = bpf_ktime_get_ns();
 	w.loader = 0;
 	if (!p)
 		return 0;
-	zn_run_gone(tgid); /* an earlier thread's of this id, whose end was missed */
+	zn_sched_entry_gone(tgid); /* an earlier thread's of this id, whose end was missed */
 	w.owner = p->owner;
 	if (!zn_quota_claim(ZN_QUOTA_WORKER, w.owner))
 		return 0;
@@ -664,7 +666,7 @@ int sched_fork(__u64 *ctx)
 		zn_lost(ZN_LOST_THREAD);
 		return 0;
 	}
-	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER);
+	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER);
 	ZN_ADD(p->count[ZN_C_CHILDREN], 1);
 	return 0;
 }

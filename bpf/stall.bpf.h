@@ -10,7 +10,7 @@
 
 #include "zernel.bpf.h"
 
-static __always_inline struct zn_runs *zn_run_set(__u32 tid)
+static __always_inline struct zn_sched_set *zn_sched_entry_set(__u32 tid)
 {
 	__u32 at = tid & shared.run_mask;
 
@@ -19,21 +19,21 @@ static __always_inline struct zn_runs *zn_run_set(__u32 tid)
 
 /* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. The hash is
  * asked only where some thread found its set full. */
-static __always_inline struct zn_run *zn_run_find(__u32 tid)
+static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
 {
-	struct zn_runs *set = zn_run_set(tid);
+	struct zn_sched_set *set = zn_sched_entry_set(tid);
 
 	if (!set)
 		return NULL;
 #pragma unroll
-	for (int i = 0; i < ZN_RUN_WAYS; i++)
+	for (int i = 0; i < ZN_SCHED_WAYS; i++)
 		if (set->way[i].tid == tid)
 			return &set->way[i];
 	return set->spilled ? bpf_map_lookup_elem(&spilled, &tid) : NULL;
 }
 
 /* The process of a thread's place, or NULL for one that has gone. */
-static __always_inline struct zn_proc *zn_run_proc(struct zn_run *r)
+static __always_inline struct zn_proc *zn_sched_entry_proc(struct zn_sched_entry *r)
 {
 	__u32 row = r->row;
 	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
@@ -42,7 +42,7 @@ static __always_inline struct zn_proc *zn_run_proc(struct zn_run *r)
 }
 
 /* Gives back what an owner holds for a thread. */
-static __always_inline void zn_run_give(__u32 owner, __u32 held)
+static __always_inline void zn_sched_entry_give(__u32 owner, __u32 held)
 {
 	if (held & ZN_HELD_RUN)
 		zn_quota_give_to(ZN_QUOTA_RUN, owner);
@@ -53,24 +53,24 @@ static __always_inline void zn_run_give(__u32 owner, __u32 held)
 }
 
 /* A free place in the thread's set, or one of a thread whose end was missed. */
-static __always_inline struct zn_run *zn_run_place(__u32 tid)
+static __always_inline struct zn_sched_entry *zn_sched_entry_place(__u32 tid)
 {
-	struct zn_runs *set = zn_run_set(tid);
-	struct zn_run *r = NULL;
+	struct zn_sched_set *set = zn_sched_entry_set(tid);
+	struct zn_sched_entry *r = NULL;
 
 	if (!set)
 		return NULL;
 #pragma unroll
-	for (int i = 0; i < ZN_RUN_WAYS; i++)
-		if (!r && __sync_val_compare_and_swap(&set->way[i].tid, 0, ZN_RUN_BUSY) == 0)
+	for (int i = 0; i < ZN_SCHED_WAYS; i++)
+		if (!r && __sync_val_compare_and_swap(&set->way[i].tid, 0, ZN_SCHED_BUSY) == 0)
 			r = &set->way[i];
 #pragma unroll
-	for (int i = 0; i < ZN_RUN_WAYS; i++) {
+	for (int i = 0; i < ZN_SCHED_WAYS; i++) {
 		__u32 old = set->way[i].tid, owner = set->way[i].owner;
 
-		if (!r && old && old != ZN_RUN_BUSY && !zn_run_proc(&set->way[i]) &&
-			__sync_val_compare_and_swap(&set->way[i].tid, old, ZN_RUN_BUSY) == old) {
-			zn_run_give(owner, ZN_HELD_RUN);
+		if (!r && old && old != ZN_SCHED_BUSY && !zn_sched_entry_proc(&set->way[i]) &&
+			__sync_val_compare_and_swap(&set->way[i].tid, old, ZN_SCHED_BUSY) == old) {
+			zn_sched_entry_give(owner, ZN_HELD_RUN);
 			r = &set->way[i];
 		}
 	}
@@ -78,9 +78,9 @@ static __always_inline struct zn_run *zn_run_place(__u32 tid)
 }
 
 /* A place outside of the thread's set. */
-static __noinline struct zn_run *zn_run_spill(__u32 tid)
+static __noinline struct zn_sched_entry *zn_sched_entry_spill(__u32 tid)
 {
-	struct zn_runs *set = zn_run_set(tid);
+	struct zn_sched_set *set = zn_sched_entry_set(tid);
 
 	if (!set || bpf_map_update_elem(&spilled, &tid, &zero_run, BPF_NOEXIST))
 		return NULL;
@@ -90,7 +90,7 @@ static __noinline struct zn_run *zn_run_spill(__u32 tid)
 
 /* What the owner holds for a thread that gets no place in its set. Those that launch have a reserve, also where he has had his
  * share of the sets. 0: nothing. */
-static __always_inline __u32 zn_run_admit(__u32 owner, __u32 held, bool launches)
+static __always_inline __u32 zn_sched_entry_admit(__u32 owner, __u32 held, bool launches)
 {
 	if (launches && zn_quota_try_from(ZN_QUOTA_RESERVE, owner))
 		return held | ZN_HELD_RESERVE;
@@ -100,23 +100,23 @@ static __always_inline __u32 zn_run_admit(__u32 owner, __u32 held, bool launches
 }
 
 /* Only a thread's own CPU takes a place for it, so it is not looked for while it is filled. */
-static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, struct zn_proc *p, __u32 launches)
+static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 row, struct zn_proc *p, __u32 launches)
 {
 	__u32 owner, held, beside;
-	struct zn_run *r;
+	struct zn_sched_entry *r;
 
 	if (!p)
 		return NULL;
 	owner = p->owner;
 	held = zn_quota_try_from(ZN_QUOTA_RUN, owner) ? ZN_HELD_RUN : 0;
-	r = held ? zn_run_place(tid) : NULL;
+	r = held ? zn_sched_entry_place(tid) : NULL;
 	if (!r) {
-		beside = zn_run_admit(owner, held, launches);
+		beside = zn_sched_entry_admit(owner, held, launches);
 		held |= beside;
-		r = beside ? zn_run_spill(tid) : NULL;
+		r = beside ? zn_sched_entry_spill(tid) : NULL;
 	}
 	if (!r) {
-		zn_run_give(owner, held);
+		zn_sched_entry_give(owner, held);
 		zn_quota_refuse_once(ZN_QUOTA_RUN, owner, ZN_REFUSED_THREAD, tid);
 		return NULL;
 	}
@@ -132,10 +132,10 @@ static __noinline struct zn_run *zn_run_claim(__u32 tid, __u32 row, struct zn_pr
 }
 
 /* Gives a place back. */
-static __noinline int zn_run_drop(struct zn_run *r, __u32 tid)
+static __noinline int zn_sched_entry_drop(struct zn_sched_entry *r, __u32 tid)
 {
 	__u32 owner, held;
-	struct zn_runs *set;
+	struct zn_sched_set *set;
 
 	if (!r)
 		return 0;
@@ -144,22 +144,22 @@ static __noinline int zn_run_drop(struct zn_run *r, __u32 tid)
 	if (held & (ZN_HELD_SPILL | ZN_HELD_RESERVE)) {
 		if (bpf_map_delete_elem(&spilled, &tid))
 			return 0;
-		set = zn_run_set(tid);
+		set = zn_sched_entry_set(tid);
 		if (set)
 			ZN_ADD(set->spilled, -1);
 	} else if (__sync_val_compare_and_swap(&r->tid, tid, 0) != tid) {
 		return 0;
 	}
-	zn_run_give(owner, held);
+	zn_sched_entry_give(owner, held);
 	return 0;
 }
 
 /* index: 1 and up. */
-static __always_inline struct zn_open *zn_open_at(__u32 row, __u32 index)
+static __always_inline struct zn_thread_state *zn_thread_state_at(__u32 row, __u32 index)
 {
-	struct zn_opens *o = index ? bpf_map_lookup_elem(&opens, &row) : NULL;
+	struct zn_thread_states *o = index ? bpf_map_lookup_elem(&opens, &row) : NULL;
 
-	return o ? &o->open[(index - 1) & (ZN_OPENS - 1)] : NULL;
+	return o ? &o->open[(index - 1) & (ZN_THREAD_STATES - 1)] : NULL;
 }
 
 /* A segment's time. */
@@ -171,19 +171,21 @@ static __always_inline void zn_stall_add(struct zn_proc *p, __u32 state, __u64 s
 }
 
 /* What has lasted until now is over. */
-static __always_inline void zn_stall_to(struct zn_open *o, struct zn_proc *p, __u64 now, __u32 state)
+static __always_inline void zn_stall_to(struct zn_thread_state *o, struct zn_proc *p, __u64 now, __u32 state)
 {
-	__u64 old = __sync_lock_test_and_set(&o->word, ZN_OPEN_WORD(now, state));
-	__u32 was = ZN_OPEN_STATE(old);
+	__u64 old = __sync_lock_test_and_set(&o->word, ZN_THREAD_STATE_WORD(now, state));
+	__u32 was = ZN_THREAD_STATE_STATE(old);
 
-	zn_stall_add(p, was == ZN_STALL_PENDING ? ZN_STALL_CPU : was, ZN_OPEN_SINCE(old), now);
+	zn_stall_add(p, was == ZN_STALL_PENDING ? ZN_STALL_CPU : was, ZN_THREAD_STATE_SINCE(old), now);
 }
 
 /* It runs again. Until ready it slept, for a cause that may have been found out since, and then it was in a run queue. */
-static __always_inline void zn_stall_on(struct zn_open *o, struct zn_proc *p, __u64 ready, __u64 now, __u32 cause)
+static __always_inline void zn_stall_on(
+	struct zn_thread_state *o, struct zn_proc *p, __u64 ready, __u64 now, __u32 cause)
 {
-	__u64 old = __sync_lock_test_and_set(&o->word, ZN_OPEN_WORD(now, o->inside)), since = ZN_OPEN_SINCE(old);
-	__u32 was = ZN_OPEN_STATE(old);
+	__u64 old = __sync_lock_test_and_set(&o->word, ZN_THREAD_STATE_WORD(now, o->inside)),
+	      since = ZN_THREAD_STATE_SINCE(old);
+	__u32 was = ZN_THREAD_STATE_STATE(old);
 
 	o->ready_ns = 0; /* behind the word: who reads it meanwhile sees that the word has changed */
 	if (ready > now) /* clocks of two CPUs */
@@ -195,47 +197,47 @@ static __always_inline void zn_stall_on(struct zn_open *o, struct zn_proc *p, __
 }
 
 /* Index and 1 of a free one for the calling thread; 0: as many of its process are followed as can be. */
-static __always_inline __u32 zn_open_take(struct zn_opens *all, __u32 tid)
+static __always_inline __u32 zn_thread_state_take(struct zn_thread_states *all, __u32 tid)
 {
 #pragma unroll
-	for (int i = 0; i < ZN_OPENS; i++)
+	for (int i = 0; i < ZN_THREAD_STATES; i++)
 		if (__sync_val_compare_and_swap(&all->open[i].tid, 0, tid) == 0)
 			return i + 1;
 	return 0;
 }
 
 /* The calling thread's place; NULL: there is none, which was counted. */
-static __always_inline struct zn_run *zn_run_launching(struct zn_thread *t, struct zn_proc *p)
+static __always_inline struct zn_sched_entry *zn_sched_entry_launching(struct zn_thread *t, struct zn_proc *p)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
-	struct zn_run *r = zn_run_find(tid);
+	struct zn_sched_entry *r = zn_sched_entry_find(tid);
 
 	if (r && r->row == t->row && r->id == t->id)
 		return r;
 	if (r)
-		zn_run_drop(r, tid); /* an earlier thread's of this id, whose end was missed */
-	return zn_run_claim(tid, t->row, p, true);
+		zn_sched_entry_drop(r, tid); /* an earlier thread's of this id, whose end was missed */
+	return zn_sched_entry_claim(tid, t->row, p, true);
 }
 
 /* A launching thread's first launch: its time is followed from here on. */
-static __noinline void zn_open_claim(struct zn_thread *t)
+static __noinline void zn_thread_state_claim(struct zn_thread *t)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), row = t->row, index;
-	struct zn_opens *all = bpf_map_lookup_elem(&opens, &row);
+	struct zn_thread_states *all = bpf_map_lookup_elem(&opens, &row);
 	struct zn_proc *p = zn_proc_of(t);
-	struct zn_open *o;
-	struct zn_run *r;
+	struct zn_thread_state *o;
+	struct zn_sched_entry *r;
 
-	t->open = ZN_OPEN_NONE;
+	t->open = ZN_THREAD_STATE_NONE;
 	if (!all || !p || !shared.stalls)
 		return;
-	index = zn_open_take(all, tid);
-	o = zn_open_at(row, index);
+	index = zn_thread_state_take(all, tid);
+	o = zn_thread_state_at(row, index);
 	if (!o) {
 		zn_lost(ZN_LOST_THREAD);
 		return;
 	}
-	r = zn_run_launching(t, p);
+	r = zn_sched_entry_launching(t, p);
 	if (!r) {
 		o->tid = 0;
 		return;
@@ -243,7 +245,7 @@ static __noinline void zn_open_claim(struct zn_thread *t)
 	o->id = t->id;
 	o->inside = ZN_STALL_CPU;
 	/* not shown until the scheduler says that it was seen: the tracepoints may come a moment later */
-	o->word = ZN_OPEN_WORD(bpf_ktime_get_ns(), ZN_STALL_PENDING);
+	o->word = ZN_THREAD_STATE_WORD(bpf_ktime_get_ns(), ZN_STALL_PENDING);
 	r->open = t->open = index;
 }
 
@@ -251,13 +253,13 @@ static __noinline void zn_open_claim(struct zn_thread *t)
 static __always_inline void zn_launching(struct zn_thread *t)
 {
 	if (!t->open)
-		zn_open_claim(t);
+		zn_thread_state_claim(t);
 }
 
 /* The thread is inside a function that waits (GPU, DIST), or has left it (CPU). */
 static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 state)
 {
-	struct zn_open *o = t->open == ZN_OPEN_NONE ? NULL : zn_open_at(t->row, t->open);
+	struct zn_thread_state *o = t->open == ZN_THREAD_STATE_NONE ? NULL : zn_thread_state_at(t->row, t->open);
 	struct zn_proc *p = o ? zn_proc_of(t) : NULL;
 
 	if (!p || o->inside == state)
@@ -287,7 +289,7 @@ static __noinline void zn_worker_gone(__u32 tgid)
 	w = *found;
 	if (bpf_map_delete_elem(&workers, &tgid))
 		return;
-	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], -ZN_MARK_WORKER);
+	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], -ZN_PID_WORKER);
 	zn_quota_give_to(ZN_QUOTA_WORKER, w.owner);
 	p = zn_worker_proc(&w);
 	if (!p)
@@ -298,11 +300,11 @@ static __noinline void zn_worker_gone(__u32 tgid)
 }
 
 /* The end of a thread. */
-static __always_inline void zn_run_gone(__u32 tid)
+static __always_inline void zn_sched_entry_gone(__u32 tid)
 {
-	struct zn_run *r = zn_run_find(tid);
-	struct zn_open *o = r ? zn_open_at(r->row, r->open) : NULL;
-	struct zn_proc *p = o ? zn_run_proc(r) : NULL;
+	struct zn_sched_entry *r = zn_sched_entry_find(tid);
+	struct zn_thread_state *o = r ? zn_thread_state_at(r->row, r->open) : NULL;
+	struct zn_proc *p = o ? zn_sched_entry_proc(r) : NULL;
 
 	if (p) {
 		zn_stall_to(o, p, bpf_ktime_get_ns(), ZN_STALL_COUNT);
@@ -310,7 +312,7 @@ static __always_inline void zn_run_gone(__u32 tid)
 		o->tid = 0;
 	}
 	if (r)
-		zn_run_drop(r, tid);
+		zn_sched_entry_drop(r, tid);
 }
 
 #endif

@@ -47,9 +47,9 @@ ZN_MAP(calls, BPF_MAP_TYPE_HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, 0);
 ZN_MAP(sends, BPF_MAP_TYPE_ARRAY, ZN_SEATS, __u32, struct zn_send, 0);
 ZN_MAP(socks, BPF_MAP_TYPE_HASH, ZN_SOCKS_MAX, __u64, struct zn_sock, 0);
 /* The time of threads, see stall.bpf.h. */
-ZN_MAP(runs, BPF_MAP_TYPE_ARRAY, 1, __u32, struct zn_runs, BPF_F_MMAPABLE);
-ZN_MAP(spilled, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_run, 0);
-ZN_MAP(opens, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_opens, BPF_F_MMAPABLE);
+ZN_MAP(runs, BPF_MAP_TYPE_ARRAY, 1, __u32, struct zn_sched_set, BPF_F_MMAPABLE);
+ZN_MAP(spilled, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_sched_entry, 0);
+ZN_MAP(opens, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_thread_states, BPF_F_MMAPABLE);
 ZN_MAP(workers, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_worker, 0);
 
 /* Jobs by slot, their names (a job may have two), and what belongs to them. */
@@ -117,7 +117,7 @@ struct {
 } events SEC(".maps");
 
 const struct zn_thread zero_thread = {};
-const struct zn_run zero_run = {};
+const struct zn_sched_entry zero_run = {};
 
 /* Hides where a value came from, so that the compiler checks and uses the same register, as the verifier demands. */
 #define ZN_OPAQUE(v) asm volatile("" : "+r"(v))
@@ -257,8 +257,8 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 	if (tag)
 		p->job = *tag;
 	shared.row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
-	shared.mark_row[ZN_MARK_AT(tgid)] = row;
-	ZN_ADD(shared.mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED);
+	shared.mark_row[ZN_PID_FILTER_AT(tgid)] = row;
+	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_TRACKED);
 	ZN_ADD(shared.procs, 1);
 	zn_emit(ZN_EV_PROC, row, 0, 0);
 	return row;
@@ -382,9 +382,9 @@ static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 	struct zn_proc *p;
 	__u32 row, *known;
 
-	if (!(shared.mark[ZN_MARK_AT(tgid)] & (ZN_MARK_WORKER - 1)))
+	if (!(shared.mark[ZN_PID_FILTER_AT(tgid)] & (ZN_PID_WORKER - 1)))
 		return NULL;
-	row = shared.mark_row[ZN_MARK_AT(tgid)];
+	row = shared.mark_row[ZN_PID_FILTER_AT(tgid)];
 	p = bpf_map_lookup_elem(&procs, &row);
 	if (p && tgid && p->tgid == tgid && !p->exit_ns)
 		return p;

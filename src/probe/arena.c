@@ -159,7 +159,7 @@ static void row_give(struct zn_probe *p, uint32_t row)
 {
 	struct zn_arena *a = &p->arena;
 	struct zn_proc *proc = &a->procs[row];
-	struct zn_opens *opens = zn_bpf_map_opens(p, row);
+	struct zn_thread_states *opens = zn_bpf_map_opens(p, row);
 
 	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
 		hist_free(a, proc->hist[d]);
@@ -270,28 +270,28 @@ static void io_free(struct zn_arena *a, const struct zn_io_row *row)
 /* ---- waits ---- */
 
 /* The segment that a thread is in. It may go on to the next one meanwhile, which is then told at the next tick. */
-static void stall_open(const struct zn_open *o, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
+static void stall_open(const struct zn_thread_state *o, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
-	uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_OPEN_SINCE(word);
+	uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_THREAD_STATE_SINCE(word);
 	uint64_t ready = __atomic_load_n(&o->ready_ns, __ATOMIC_ACQUIRE);
 	uint64_t until = ready > since && ready < now_ns ? ready : now_ns;
 
 	if (!since || since >= now_ns || __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) != word)
 		return;
-	if (ZN_OPEN_STATE(word) < ZN_STALL_COUNT)
-		ns[ZN_OPEN_STATE(word)] += until - since;
+	if (ZN_THREAD_STATE_STATE(word) < ZN_STALL_COUNT)
+		ns[ZN_THREAD_STATE_STATE(word)] += until - since;
 	ns[ZN_STALL_RUNQUEUE] += now_ns - until;
 }
 
 /* The counters first: a segment that ends meanwhile is then in neither, and not in both. */
 static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
-	const struct zn_opens *all = zn_bpf_map_opens((struct zn_probe *)a, row);
+	const struct zn_thread_states *all = zn_bpf_map_opens((struct zn_probe *)a, row);
 	const struct zn_proc *proc = &a->procs[row];
 
 	for (uint32_t i = 0; i < ZN_STALL_COUNT; i++)
 		ns[i] = __atomic_load_n(&proc->count[ZN_C_STALL_CPU + i], __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; all && i < ZN_OPENS; i++)
+	for (uint32_t i = 0; all && i < ZN_THREAD_STATES; i++)
 		if (all->open[i].tid && all->open[i].id == proc->id)
 			stall_open(&all->open[i], now_ns, ns);
 }
@@ -330,12 +330,12 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 		zn_quota_give(q, w.owner);
 		return -errno;
 	}
-	__atomic_fetch_add(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&a->shared->mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
 	if (!zn_process_ended(tgid) || bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
 		return 0;
 	zn_quota_give(q, w.owner);
-	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&a->shared->mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
 	return -ESRCH;
 }
@@ -635,7 +635,7 @@ static void quotas_open(struct zn_probe *p)
 		p->arena.shared->quota[t].size = size[t];
 		p->arena.shared->quota[t].reserve = size[t] / 16;
 	}
-	p->arena.shared->run_mask = p->sizes.runs / ZN_RUN_WAYS - 1;
+	p->arena.shared->run_mask = p->sizes.runs / ZN_SCHED_WAYS - 1;
 }
 
 int zn_bpf_arena_open(struct zn_probe *p)

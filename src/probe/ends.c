@@ -23,7 +23,7 @@ static void worker_end(struct zn_probe *p, uint32_t tgid)
 		bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
 		return;
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_WORKER], w.owner);
-	__atomic_fetch_sub(&a->shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_WORKER, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&a->shared->mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER, __ATOMIC_RELAXED);
 	proc = zn_arena_proc(a, w.row);
 	if (!proc || proc->id != w.id)
 		return;
@@ -42,7 +42,7 @@ static void proc_end(struct zn_probe *p, uint32_t tgid)
 	proc = zn_arena_proc(&p->arena, row);
 	if (!proc || proc->tgid != tgid || bpf_map_delete_elem(p->map_fd[ZN_MAP_ROWS], &tgid))
 		return;
-	__atomic_fetch_sub(&p->arena.shared->mark[ZN_MARK_AT(tgid)], ZN_MARK_TRACKED, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&p->arena.shared->mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_TRACKED, __ATOMIC_RELAXED);
 	proc->exit_ns = zn_now_ns();
 }
 
@@ -77,11 +77,11 @@ static void seat_end(struct zn_probe *p, void *seat, uint32_t tid)
 }
 
 /* Its time is not followed any more. */
-static void open_end(struct zn_probe *p, const struct zn_run *r, uint32_t tid)
+static void open_end(struct zn_probe *p, const struct zn_sched_entry *r, uint32_t tid)
 {
-	struct zn_opens *all =
-		r->open && r->open <= ZN_OPENS && r->row < ZN_PROCS_MAX ? zn_bpf_map_opens(p, r->row) : NULL;
-	struct zn_open *o = all ? &all->open[r->open - 1] : NULL;
+	struct zn_thread_states *all =
+		r->open && r->open <= ZN_THREAD_STATES && r->row < ZN_PROCS_MAX ? zn_bpf_map_opens(p, r->row) : NULL;
+	struct zn_thread_state *o = all ? &all->open[r->open - 1] : NULL;
 
 	if (!o || o->tid != tid || o->id != r->id)
 		return;
@@ -91,7 +91,7 @@ static void open_end(struct zn_probe *p, const struct zn_run *r, uint32_t tid)
 
 static void run_end(struct zn_probe *p, void *place, uint32_t tid)
 {
-	struct zn_run *r = place;
+	struct zn_sched_entry *r = place;
 	uint32_t owner = r->owner, held = r->held;
 
 	open_end(p, r, tid);
@@ -125,8 +125,8 @@ static void piece_unmap(const struct piece *piece)
 static void spilled_end(struct zn_probe *p, uint32_t tid)
 {
 	uint32_t set = tid & p->arena.shared->run_mask;
-	struct zn_run r;
-	struct zn_runs *runs;
+	struct zn_sched_entry r;
+	struct zn_sched_set *runs;
 	struct piece piece;
 
 	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_SPILLED], &tid, &r) ||
@@ -154,12 +154,12 @@ static const struct {
 	void (*end)(struct zn_probe *p, void *place, uint32_t tid);
 } of_threads[ZN_END_ARRAYS] = {{ZN_MAP_SEATS, sizeof(struct zn_thread), sizeof(struct zn_thread), 1,
 				       offsetof(struct zn_thread, tid), seat_end},
-	{ZN_MAP_RUNS, sizeof(struct zn_runs), sizeof(struct zn_run), ZN_RUN_WAYS, offsetof(struct zn_run, tid),
-		run_end}};
+	{ZN_MAP_RUNS, sizeof(struct zn_sched_set), sizeof(struct zn_sched_entry), ZN_SCHED_WAYS,
+		offsetof(struct zn_sched_entry, tid), run_end}};
 
 static uint32_t groups_of(const struct zn_probe *p, size_t i)
 {
-	return of_threads[i].map == ZN_MAP_SEATS ? ZN_SEATS : p->sizes.runs / ZN_RUN_WAYS;
+	return of_threads[i].map == ZN_MAP_SEATS ? ZN_SEATS : p->sizes.runs / ZN_SCHED_WAYS;
 }
 
 /* Looks at the places of one group; returns how many threads were asked for. */
@@ -171,7 +171,7 @@ static int group_check(struct zn_probe *p, size_t i, char *group)
 		void *place = group + n * of_threads[i].size;
 		uint32_t tid = __atomic_load_n((uint32_t *)((char *)place + of_threads[i].tid), __ATOMIC_RELAXED);
 
-		if (tid == 0 || tid == ZN_RUN_BUSY)
+		if (tid == 0 || tid == ZN_SCHED_BUSY)
 			continue;
 		asked++;
 		if (zn_process_ended(tid))

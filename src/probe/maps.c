@@ -108,7 +108,7 @@ int zn_bpf_map_sizes(struct zn_probe *p, struct bpf_object *o)
 	if (!err && (on & LIBRARIES))
 		err = table_size(o, ZN_MAP_THREADS, ZN_THREADS_MAX + ZN_LAUNCHES_MAX);
 	if (!err && follows)
-		err = table_size(o, ZN_MAP_RUNS, s.runs / ZN_RUN_WAYS);
+		err = table_size(o, ZN_MAP_RUNS, s.runs / ZN_SCHED_WAYS);
 	if (!err && follows)
 		err = table_size(o, ZN_MAP_SPILLED, ZN_SPILLED_MAX + ZN_RESERVED_MAX);
 	return err || !follows ? err : table_size(o, ZN_MAP_WORKERS, ZN_WORKERS_MAX);
@@ -122,7 +122,7 @@ static const struct {
 	[ZN_MAP_HISTS] = {sizeof(struct zn_hist), ZN_HISTS_MAX},
 	[ZN_MAP_JOBS] = {sizeof(struct zn_job_shared), ZN_JOBS_MAX},
 	[ZN_MAP_SKEWS] = {sizeof(struct zn_skew), ZN_SKEWS_MAX},
-	[ZN_MAP_OPENS] = {sizeof(struct zn_opens), ZN_PROCS_MAX},
+	[ZN_MAP_OPENS] = {sizeof(struct zn_thread_states), ZN_PROCS_MAX},
 	[ZN_MAP_COARSE] = {sizeof(struct zn_coarse_hist), ZN_IO_MAX},
 };
 
@@ -142,7 +142,7 @@ int zn_bpf_map_row(const struct zn_probe *p, enum zn_map m, void *base, uint8_t 
 }
 
 /* What goes on in a process's threads; NULL: it cannot be mapped. */
-struct zn_opens *zn_bpf_map_opens(struct zn_probe *p, uint32_t row)
+struct zn_thread_states *zn_bpf_map_opens(struct zn_probe *p, uint32_t row)
 {
 	bool mapped = p->opens_mapped[row / 8] >> (row % 8) & 1;
 

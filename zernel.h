@@ -4636,10 +4636,10 @@ struct zn_annotator {
 int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, struct zn_jobs *j,
 	const struct zn_message *m, char why[ZN_TEXT_MAX]);
 
-/* ---- sim/arena.c (zn_plain_): an arena of plain memory. ---- */
+/* ---- sim/arena.c (zn_memory_): an arena of plain memory. ---- */
 
 /* An arena of plain memory with its own free lists; what --simulate and the tests write to. */
-struct zn_plain {
+struct zn_memory_arena {
 	struct zn_arena arena; /* first */
 	uint32_t rows[ZN_PROCS_MAX], row_count;
 	uint32_t hists[ZN_HISTS_MAX], hist_count;
@@ -4668,16 +4668,18 @@ struct zn_plain {
 	uint64_t ioctl_ns;
 	void *memory;
 };
-int zn_plain_open(struct zn_plain *p);
-void zn_plain_close(struct zn_plain *p);
-uint32_t zn_plain_hist(struct zn_plain *p); /* a histogram that nobody has; 0: there is none */
-struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
-void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc);
+int zn_memory_open(struct zn_memory_arena *p);
+void zn_memory_close(struct zn_memory_arena *p);
+uint32_t zn_memory_hist(struct zn_memory_arena *p); /* a histogram that nobody has; 0: there is none */
+struct zn_proc *zn_memory_claim(
+	struct zn_memory_arena *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
+void zn_memory_exit(struct zn_memory_arena *p, struct zn_proc *proc);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
-bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes);
+bool zn_memory_record(
+	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes);
 /* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
  * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
-struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns);
+struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *key, uint64_t ns);
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */
 
@@ -4685,7 +4687,7 @@ struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uin
 #define ZN_SIM_RANKS 8
 #define ZN_SIM_JOBS  2
 struct zn_sim {
-	struct zn_plain plain; /* first */
+	struct zn_memory_arena plain; /* first */
 	uint64_t seed;
 	uint64_t state; /* of the random numbers */
 	uint64_t file_state;

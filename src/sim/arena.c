@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static void plain_untask(struct zn_plain *p, uint32_t tgid)
+static void plain_untask(struct zn_memory_arena *p, uint32_t tgid)
 {
 	for (uint32_t i = 0; i < p->task_count; i++)
 		if (p->tasks[i].tgid == tgid) {
@@ -15,7 +15,7 @@ static void plain_untask(struct zn_plain *p, uint32_t tgid)
 }
 
 /* A histogram that is nobody's any more. */
-static void plain_hist_free(struct zn_plain *p, uint32_t hist)
+static void plain_hist_free(struct zn_memory_arena *p, uint32_t hist)
 {
 	memset(&p->arena.hists[hist], 0, sizeof(struct zn_hist));
 	p->hists[p->hist_count++] = hist;
@@ -24,7 +24,7 @@ static void plain_hist_free(struct zn_plain *p, uint32_t hist)
 
 static void plain_release(struct zn_arena *a, uint32_t row)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_proc *proc = &a->procs[row];
 
 	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
@@ -39,14 +39,14 @@ static void plain_release(struct zn_arena *a, uint32_t row)
 
 static size_t plain_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	size_t n = p->comm_count < cap ? p->comm_count : cap;
 
 	memcpy(to, p->comms, n * sizeof(*to));
 	return n;
 }
 
-static uint32_t plain_name_at(const struct zn_plain *p, const char *name)
+static uint32_t plain_name_at(const struct zn_memory_arena *p, const char *name)
 {
 	uint32_t i = 0;
 
@@ -57,7 +57,7 @@ static uint32_t plain_name_at(const struct zn_plain *p, const char *name)
 
 static int plain_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME])
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	uint32_t i = plain_name_at(p, name);
 
 	if (i < p->name_count)
@@ -73,7 +73,7 @@ static int plain_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN
 
 static int plain_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	uint32_t i = plain_name_at(p, name), slot = 0;
 
 	if (i < p->name_count)
@@ -91,7 +91,7 @@ static int plain_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 
 static void plain_job_unname(struct zn_arena *a, uint32_t slot)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 
 	for (uint32_t i = p->name_count; i-- > 0;)
 		if (p->names[i].slot == slot)
@@ -100,7 +100,7 @@ static void plain_job_unname(struct zn_arena *a, uint32_t slot)
 
 static void plain_job_forget(struct zn_arena *a, uint32_t slot)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 
 	if (!a->jobs[slot].serial)
 		return;
@@ -117,7 +117,7 @@ static void plain_job_forget(struct zn_arena *a, uint32_t slot)
 
 static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_job_ref tag = {slot, a->jobs[slot].serial};
 
 	plain_untask(p, tgid);
@@ -135,13 +135,13 @@ static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 
 static void plain_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to)
 {
-	const struct zn_plain *p = (const struct zn_plain *)a;
+	const struct zn_memory_arena *p = (const struct zn_memory_arena *)a;
 
 	for (uint32_t i = 0; i < p->task_count; i++)
 		task(to, &p->tasks[i].job);
 }
 
-static uint32_t plain_cgroup_at(const struct zn_plain *p, const struct zn_cgroup_key *key)
+static uint32_t plain_cgroup_at(const struct zn_memory_arena *p, const struct zn_cgroup_key *key)
 {
 	uint32_t i = 0;
 
@@ -152,7 +152,7 @@ static uint32_t plain_cgroup_at(const struct zn_plain *p, const struct zn_cgroup
 
 static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	uint32_t i = plain_cgroup_at(p, key);
 	struct zn_cgroup group;
 
@@ -167,7 +167,7 @@ static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key
 static int plain_job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_cgroup cgroup = {{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
 	uint32_t i = plain_cgroup_at(p, key);
 
@@ -190,14 +190,14 @@ static int plain_job_cgroup(
 
 static size_t plain_io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	size_t n = p->io_count < cap ? p->io_count : cap;
 
 	memcpy(to, p->io, n * sizeof(*to));
 	return n;
 }
 
-static struct zn_io_entry *plain_io_find(struct zn_plain *p, const struct zn_io_key *key)
+static struct zn_io_entry *plain_io_find(struct zn_memory_arena *p, const struct zn_io_key *key)
 {
 	for (uint32_t i = 0; i < p->io_count; i++)
 		if (memcmp(&p->io[i].key, key, sizeof(*key)) == 0)
@@ -207,7 +207,7 @@ static struct zn_io_entry *plain_io_find(struct zn_plain *p, const struct zn_io_
 
 static void plain_io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_io_entry *e = plain_io_find(p, key);
 
 	if (e)
@@ -216,7 +216,7 @@ static void plain_io_cut(struct zn_arena *a, const struct zn_io_key *key)
 
 static void plain_io_free(struct zn_arena *a, const struct zn_io_row *row)
 {
-	struct zn_plain *p = (struct zn_plain *)a;
+	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_quota *quota = a->shared->quota;
 
 	if (row->hist < ZN_HISTS_MAX) {
@@ -234,14 +234,14 @@ static void plain_skew_release(struct zn_arena *a, uint32_t slot)
 	uint32_t hist = a->skews[slot].hist;
 
 	if (hist)
-		plain_hist_free((struct zn_plain *)a, hist);
+		plain_hist_free((struct zn_memory_arena *)a, hist);
 	memset(&a->skews[slot], 0, sizeof(a->skews[slot]));
 	a->shared->skew_used[slot] = 0;
 }
 
 static void plain_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
 {
-	const struct zn_plain *p = (const struct zn_plain *)a;
+	const struct zn_memory_arena *p = (const struct zn_memory_arena *)a;
 
 	if (p->ioctl_id)
 		call(to, p->ioctl_id, p->ioctl_ns);
@@ -273,7 +273,7 @@ static const struct zn_arena_ops plain_ops = {
 #define PLAIN_BYTES                                                                                                    \
 	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + ZN_SKEWS_MAX * sizeof(struct zn_skew))
 
-int zn_plain_open(struct zn_plain *p)
+int zn_memory_open(struct zn_memory_arena *p)
 {
 	char *at = mmap(NULL, PLAIN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -301,14 +301,14 @@ int zn_plain_open(struct zn_plain *p)
 	return 0;
 }
 
-void zn_plain_close(struct zn_plain *p)
+void zn_memory_close(struct zn_memory_arena *p)
 {
 	if (p->memory)
 		munmap(p->memory, PLAIN_BYTES);
 	p->memory = NULL;
 }
 
-struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *comm)
+struct zn_proc *zn_memory_claim(struct zn_memory_arena *p, uint32_t tgid, const char *comm)
 {
 	struct zn_shared *s = p->arena.shared;
 	struct zn_proc *proc;
@@ -332,13 +332,13 @@ struct zn_proc *zn_plain_claim(struct zn_plain *p, uint32_t tgid, const char *co
 	return proc;
 }
 
-void zn_plain_exit(struct zn_plain *p, struct zn_proc *proc)
+void zn_memory_exit(struct zn_memory_arena *p, struct zn_proc *proc)
 {
 	(void)p;
 	proc->exit_ns = zn_now_ns();
 }
 
-uint32_t zn_plain_hist(struct zn_plain *p)
+uint32_t zn_memory_hist(struct zn_memory_arena *p)
 {
 	if (p->hist_count == 0)
 		return 0;
@@ -346,7 +346,8 @@ uint32_t zn_plain_hist(struct zn_plain *p)
 	return p->hists[--p->hist_count];
 }
 
-bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes)
+bool zn_memory_record(
+	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes)
 {
 	struct zn_hist *h;
 
@@ -355,7 +356,7 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_operation
 			p->arena.shared->lost[ZN_LOST_SERIES]++;
 			return false;
 		}
-		proc->hist[detail] = zn_plain_hist(p);
+		proc->hist[detail] = zn_memory_hist(p);
 	}
 	h = &p->arena.hists[proc->hist[detail]];
 	zn_hist_add(h, ns);
@@ -364,7 +365,7 @@ bool zn_plain_record(struct zn_plain *p, struct zn_proc *proc, enum zn_operation
 }
 
 /* As BPF does, but that a read or a write is never coarse. NULL: there is no room for its owner. */
-static struct zn_io_entry *plain_io_claim(struct zn_plain *p, const struct zn_io_key *key)
+static struct zn_io_entry *plain_io_claim(struct zn_memory_arena *p, const struct zn_io_key *key)
 {
 	struct zn_quota *quota = p->arena.shared->quota;
 	struct zn_io_entry e = {.key = *key, .row = p->io_of};
@@ -378,7 +379,7 @@ static struct zn_io_entry *plain_io_claim(struct zn_plain *p, const struct zn_io
 		zn_quota_give(&quota[ZN_QUOTA_IO_USER], e.row.user);
 		return NULL;
 	}
-	e.row.hist = whole ? zn_plain_hist(p) : ZN_HISTS_MAX + p->coarse[--p->coarse_count];
+	e.row.hist = whole ? zn_memory_hist(p) : ZN_HISTS_MAX + p->coarse[--p->coarse_count];
 	p->io[p->io_count] = e;
 	return &p->io[p->io_count++];
 }
@@ -393,7 +394,7 @@ static struct zn_hist *plain_coarse_add(struct zn_coarse_hist *h, uint64_t ns)
 	return (struct zn_hist *)h;
 }
 
-struct zn_hist *zn_plain_io(struct zn_plain *p, const struct zn_io_key *key, uint64_t ns)
+struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *key, uint64_t ns)
 {
 	struct zn_io_entry *e = plain_io_find(p, key);
 

@@ -277,7 +277,7 @@ static void launch(struct zn_sim *s, uint32_t rank)
 
 	if (suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
 		ns *= SLOW_TIMES;
-	zn_plain_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
+	zn_memory_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
 	p->count[below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
 	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
 }
@@ -330,7 +330,7 @@ static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
 	struct zn_proc *p = s->rank[rank];
 
-	zn_plain_record(&s->plain, p, ev->detail, duration(s, rank, ev), ev->bytes);
+	zn_memory_record(&s->plain, p, ev->detail, duration(s, rank, ev), ev->bytes);
 	if (ev->skew_ns)
 		issue(s, rank, ev->detail);
 	if (ev->copy != NO_COPY) {
@@ -368,7 +368,7 @@ static void file_happen(struct zn_sim *s, struct zn_proc *p, const struct file_e
 	if (p)
 		key.job = p->job;
 	for (uint32_t i = 0; i < ev->calls; i++) {
-		struct zn_hist *h = zn_plain_io(&s->plain, &key, around(&s->file_state, ev->middle_ns));
+		struct zn_hist *h = zn_memory_io(&s->plain, &key, around(&s->file_state, ev->middle_ns));
 
 		if (h) {
 			h->bytes += ev->bytes;
@@ -480,13 +480,13 @@ static void start_comms(struct zn_sim *s)
 
 static void start_rank(struct zn_sim *s, uint32_t rank, uint64_t seed)
 {
-	struct zn_proc *p = zn_plain_claim(&s->plain, FIRST_PID + s->pids++, "python3");
+	struct zn_proc *p = zn_memory_claim(&s->plain, FIRST_PID + s->pids++, "python3");
 
 	s->rank[rank] = p;
 	if (!p)
 		return;
 	start_gpu(s, rank, seed);
-	zn_plain_record(&s->plain, p, ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
+	zn_memory_record(&s->plain, p, ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
 	p->count[ZN_C_HITS + ZN_FAM_NCCL]++;
 }
 
@@ -501,7 +501,7 @@ static uint32_t ranks_of_job(const struct zn_sim *s)
 
 static void start_skew(struct zn_sim *s, uint32_t job)
 {
-	struct zn_plain *p = &s->plain;
+	struct zn_memory_arena *p = &s->plain;
 	uint32_t slot = 0;
 
 	while (slot < ZN_SKEWS_MAX && p->arena.skews[slot].hash)
@@ -513,7 +513,7 @@ static void start_skew(struct zn_sim *s, uint32_t job)
 		.hash = s->comm[job],
 		.members = JOB_RANKS,
 		.nranks = ranks_of_job(s),
-		.hist = zn_plain_hist(p)};
+		.hist = zn_memory_hist(p)};
 	p->arena.shared->skew_used[slot] = 1;
 	for (uint32_t i = 0; i < JOB_RANKS; i++) {
 		const struct zn_proc *rank = s->rank[job * JOB_RANKS + i];
@@ -544,7 +544,7 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 		.state = seed, .seed = seed, .file_state = ~seed, .kernel_state = seed + 1, .skew_state = seed + 2};
 	zn_sim_scenario(s, ZN_SCENARIO_MIXED, 0);
 	s->comm_state = draw(&s->state);
-	err = zn_plain_open(&s->plain);
+	err = zn_memory_open(&s->plain);
 	for (uint32_t job = 0; !err && job < ZN_SIM_JOBS; job++)
 		start_ranks(s, job);
 	return err;
@@ -573,7 +573,7 @@ static enum zn_scenario phase_of(const struct zn_sim *s)
 
 void zn_sim_close(struct zn_sim *s)
 {
-	zn_plain_close(&s->plain);
+	zn_memory_close(&s->plain);
 }
 
 /* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. A daemon that
@@ -630,7 +630,7 @@ static void end_job(struct zn_sim *s, uint32_t job)
 
 	for (uint32_t i = 0; i < JOB_RANKS; i++) {
 		if (s->rank[job * JOB_RANKS + i])
-			zn_plain_exit(&s->plain, s->rank[job * JOB_RANKS + i]);
+			zn_memory_exit(&s->plain, s->rank[job * JOB_RANKS + i]);
 		s->rank[job * JOB_RANKS + i] = NULL;
 	}
 	s->skew[job] = NULL;
@@ -801,7 +801,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 	p->count[ZN_C_OFFCPU_FUTEX] += launches * around(state, OFFCPU_NS);
 	for (uint64_t n = launches; n; n--) {
 		p->count[below(state, PREEMPT_EVERY) ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY]++;
-		zn_plain_record(&s->plain, p, ZN_H_RUNQUEUE, skewed(state, 2000, 90000), 0);
+		zn_memory_record(&s->plain, p, ZN_H_RUNQUEUE, skewed(state, 2000, 90000), 0);
 	}
 	p->count[ZN_C_MIGRATE_CPU] += below(state, MIGRATE_EVERY) == 0;
 	if (launches && below(state, IOCTL_EVERY) == 0) {
@@ -809,7 +809,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 		     waits = below(state, IOCTL_WAITS) == 0 || contended;
 
 		ns = around(state, waits ? IOCTL_WAIT_NS : IOCTL_NS);
-		zn_plain_record(&s->plain, p, ZN_H_IOCTL, ns, 0);
+		zn_memory_record(&s->plain, p, ZN_H_IOCTL, ns, 0);
 		gpu->busy_ns += ns;
 		gpu->contended_ns += contended ? ns / 2 : waits ? ns / 8 : 0;
 	}
@@ -819,7 +819,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 			p->count[ZN_C_MMAP_BYTES + unmap] += 2 * MIB;
 		}
 	if (at % SEND_EVERY_MS == 0) {
-		zn_plain_record(&s->plain, p, ZN_H_TCP_SEND, around(state, SEND_NS), 0);
+		zn_memory_record(&s->plain, p, ZN_H_TCP_SEND, around(state, SEND_NS), 0);
 		p->count[ZN_C_TCP_SENT] += MIB;
 		p->count[ZN_C_TCP_RECEIVED] += MIB;
 		p->count[ZN_C_TCP_RETRANSMITS] += below(state, RETRANSMIT_EVERY) == 0;

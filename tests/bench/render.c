@@ -29,16 +29,16 @@ static void walk(
 
 #define PROCESSES 256
 
-static double rules(struct zn_view *view, struct zn_plain *plain, unsigned long times)
+static double rules(struct zn_view *view, struct zn_memory_arena *plain, unsigned long times)
 {
 	uint64_t now_ns = zn_now_ns(), took_ns = 0;
 
 	zn_log_level = ZN_ERROR;
 	for (uint32_t i = 0; i < PROCESSES - ZN_SIM_RANKS; i++) {
-		struct zn_proc *p = zn_plain_claim(plain, 5000 + i, "python3");
+		struct zn_proc *p = zn_memory_claim(plain, 5000 + i, "python3");
 
 		for (enum zn_operation d = 0; p && d <= ZN_H_DATALOAD; d += ZN_H_DATALOAD)
-			zn_plain_record(plain, p, d, 100000, 0);
+			zn_memory_record(plain, p, d, 100000, 0);
 	}
 	view->alerts->work.source = (struct zn_rule_source){walk, view};
 	for (unsigned long i = 0; i < times; i++) {
@@ -51,14 +51,14 @@ static double rules(struct zn_view *view, struct zn_plain *plain, unsigned long 
 }
 
 /* Every signal of a process has a value, and another one at each step. */
-static void work(struct zn_plain *plain, struct zn_proc *p, uint64_t n)
+static void work(struct zn_memory_arena *plain, struct zn_proc *p, uint64_t n)
 {
 	static const enum zn_operation details[] = {
 		ZN_H_LAUNCH, ZN_H_SYNC_STREAM, ZN_H_NCCL_ALL_REDUCE, ZN_H_RUNQUEUE, ZN_H_DATALOAD};
 
 	for (size_t i = 0; i < sizeof(details) / sizeof(*details); i++)
 		for (uint64_t k = 1; k < 8; k++)
-			zn_plain_record(plain, p, details[i], 10000 * k + (n * 7919 + p->id * 104729) % 99991, 0);
+			zn_memory_record(plain, p, details[i], 10000 * k + (n * 7919 + p->id * 104729) % 99991, 0);
 	for (enum zn_counter c = ZN_C_STALL_CPU; c <= ZN_C_STALL_OTHER; c++)
 		p->count[c] += 100000 + (n * 31 + c * 17) % 1009;
 	for (enum zn_counter c = ZN_C_SYSCALLS; c <= ZN_C_TCP_RETRANSMITS; c++)
@@ -67,14 +67,14 @@ static void work(struct zn_plain *plain, struct zn_proc *p, uint64_t n)
 	p->gpu[0].used_bytes = p->gpu[0].peak_bytes = (1 << 30) + (n * 43 % 983 << 20);
 }
 
-static double baselines(struct zn_view *view, struct zn_plain *plain, unsigned long times)
+static double baselines(struct zn_view *view, struct zn_memory_arena *plain, unsigned long times)
 {
 	uint64_t now_ns = zn_now_ns(), took_ns = 0;
 
 	if (zn_history_open(&view->history) || zn_baselines_open(&view->baselines))
 		die("baselines", "no memory");
 	for (uint32_t i = 0; i < PROCESSES - ZN_SIM_RANKS; i++)
-		zn_plain_claim(plain, 5000 + i, "python3");
+		zn_memory_claim(plain, 5000 + i, "python3");
 	for (unsigned long i = 0; i < times + ZN_BASELINE_POINTS; i++) {
 		uint64_t start_ns;
 

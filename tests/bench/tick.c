@@ -17,7 +17,7 @@
 #define RANKS     ZN_SKEW_RANKS
 #define MISSING   4 /* one in so many */
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_signals kernel_signals;
 static struct zn_progress progress;
@@ -81,7 +81,7 @@ static void begin(void)
 	static struct zn_options options = {.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
 	char why[ZN_TEXT_MAX];
 
-	if (zn_plain_open(&plain))
+	if (zn_memory_open(&plain))
 		die("arena", "no memory");
 	zn_agg_init(&agg, &plain.arena);
 	zn_ranks_init(&ranks, &agg, &progress, "/proc");
@@ -115,7 +115,7 @@ static void begin(void)
 	zn_io_sums_init(&flows, &plain.arena, &jobs);
 	for (uint32_t i = 0; i < PROCESSES; i++) {
 		child[i] = start_child();
-		process[i] = zn_plain_claim(&plain, (uint32_t)child[i], "python3");
+		process[i] = zn_memory_claim(&plain, (uint32_t)child[i], "python3");
 	}
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++)
 		join(slot);
@@ -137,7 +137,7 @@ static void work(uint32_t i)
 		return;
 	p->count[ZN_C_LAUNCH_KERNEL] += 1000;
 	for (int n = 0; n < 100; n++)
-		zn_plain_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
 }
 
 static void issue(uint64_t now_ns)

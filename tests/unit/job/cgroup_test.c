@@ -132,7 +132,7 @@ static void every_path(void)
 /* ---- a scan ---- */
 
 static char root[] = "/tmp/zernel-cgroup-XXXXXX";
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 
 static void make(const char *path)
 {
@@ -196,7 +196,7 @@ static const char *job_of_task(uint32_t tgid)
 /* A hybrid machine: two hierarchies of version 1, one of version 2 whose mount point has a blank, and a bind mount. */
 static void begin(void)
 {
-	zn_plain_open(&plain);
+	zn_memory_open(&plain);
 	strcpy(root, "/tmp/zernel-cgroup-XXXXXX");
 	if (!mkdtemp(root))
 		perror(root);
@@ -220,7 +220,7 @@ static void end(void)
 
 	snprintf(command, sizeof(command), "rm -rf '%s'", root);
 	CHECK_EQ(system(command), 0);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 }
 
 T(scan_finds_jobs_of_both_versions)
@@ -392,7 +392,7 @@ T(plain_jobs)
 	struct zn_job_shared *row;
 	int slot, other;
 
-	zn_plain_open(&plain);
+	zn_memory_open(&plain);
 	ops = a->ops;
 	slot = ops->job_claim(a, "4711");
 	CHECK_EQ(ops->job_claim(a, "4711"), slot);
@@ -416,7 +416,7 @@ T(plain_jobs)
 	CHECK_EQ(row->serial, 0);
 	CHECK_EQ(a->shared->jobs, 1);
 	CHECK_EQ(ops->job_claim(a, "4711"), other);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 }
 
 T(plain_tags)
@@ -425,19 +425,19 @@ T(plain_tags)
 	struct zn_proc *before, *after;
 	int slot, other;
 
-	zn_plain_open(&plain);
+	zn_memory_open(&plain);
 	slot = a->ops->job_claim(a, "1");
 	other = a->ops->job_claim(a, "2");
-	before = zn_plain_claim(&plain, 10, "a");
+	before = zn_memory_claim(&plain, 10, "a");
 	CHECK_EQ(before->job.serial, 0);
 	CHECK_EQ(a->ops->job_task(a, slot, 10), 0);
 	CHECK_EQ(before->job.serial, a->jobs[slot].serial);
 	CHECK_EQ(a->ops->job_task(a, slot, 11), 0);
-	after = zn_plain_claim(&plain, 11, "b");
+	after = zn_memory_claim(&plain, 11, "b");
 	CHECK_EQ(after->job.serial, a->jobs[slot].serial);
 	CHECK_EQ(a->ops->job_task(a, other, 11), 0);
 	CHECK_EQ(after->job.slot, other);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 }
 
 T(plain_table_full)
@@ -445,14 +445,14 @@ T(plain_table_full)
 	struct zn_arena *a = &plain.arena;
 	char name[ZN_JOB_NAME];
 
-	zn_plain_open(&plain);
+	zn_memory_open(&plain);
 	for (uint32_t i = 0; i < ZN_JOBS_MAX + 3; i++) {
 		snprintf(name, sizeof(name), "%u", i + 1);
 		CHECK_EQ(a->ops->job_claim(a, name), i < ZN_JOBS_MAX ? (int)i : -ENOSPC);
 	}
 	CHECK_EQ(a->shared->lost[ZN_LOST_JOB], 3);
 	CHECK_EQ(a->shared->jobs, ZN_JOBS_MAX);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 }
 
 T(tags_of_groups_that_do_not_exist)
@@ -461,14 +461,14 @@ T(tags_of_groups_that_do_not_exist)
 		"/sys/fs/cgroup/..", "", "0::", "0::x", "relative", "/sys/../etc"};
 	char why[ZN_TEXT_MAX];
 
-	zn_plain_open(&plain);
+	zn_memory_open(&plain);
 	for (size_t i = 0; i < ZN_LEN(bad); i++) {
 		why[0] = 0;
 		CHECK(zn_cgroup_tag(&plain.arena, 0, bad[i], why) < 0);
 		CHECK(why[0]);
 	}
 	CHECK_EQ(plain.task_count, 0);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 }
 
 /* ---- what processes have started ---- */

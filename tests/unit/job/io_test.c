@@ -15,7 +15,7 @@
 #define HOME 40u
 #define DATA 41u
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
 static struct zn_io_sums flows;
@@ -30,9 +30,9 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 static void start(void)
 {
 	zn_jobs_close(&jobs);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	clock_ns = 1000 * ZN_NS_PER_S;
-	CHECK_EQ(zn_plain_open(&plain), 0);
+	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
 	zn_io_sums_init(&flows, &plain.arena, &jobs);
@@ -78,7 +78,7 @@ static void end(const char *id)
 static void happen(struct zn_job_ref of, uint32_t dev, enum zn_io_op op, uint8_t shard, uint64_t bytes)
 {
 	struct zn_io_key key = {of, dev, op, shard, {0}};
-	struct zn_hist *h = zn_plain_io(&plain, &key, 1000);
+	struct zn_hist *h = zn_memory_io(&plain, &key, 1000);
 
 	CHECK(h);
 	if (h)
@@ -516,7 +516,7 @@ T(durations_of_metadata_are_coarse)
 
 	start();
 	for (uint64_t ns = 1000; ns <= 1000000; ns += 1000)
-		CHECK(zn_plain_io(&plain, &key, ns));
+		CHECK(zn_memory_io(&plain, &key, ns));
 	zn_io_sums_refresh(&flows);
 	CHECK(plain.io[0].row.hist >= ZN_HISTS_MAX);
 	h = zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_OPEN, true);
@@ -606,6 +606,6 @@ int main(void)
 	RUN(reads_that_are_very_many_are_spread);
 	RUN(figures_that_are_not_whole_are_null);
 	zn_jobs_close(&jobs);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	return t_end();
 }

@@ -21,7 +21,7 @@
 #define ANY_V6   "00000000000000000000000000000000:" PORT
 #define OTHERS   LINE("0100007F:0016", "0A", "0")
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_suspicions s;
 static struct zn_inquiry_done done;
@@ -63,7 +63,7 @@ static void write_file(const char *name, const char *text)
 
 static struct zn_proc *add_process(uint32_t pid, uint32_t uid, uint32_t inner, struct zn_job_ref job)
 {
-	struct zn_proc *p = zn_plain_claim(&plain, pid, "python3");
+	struct zn_proc *p = zn_memory_claim(&plain, pid, "python3");
 	char name[32], text[256];
 
 	snprintf(name, sizeof(name), "%u", pid);
@@ -82,8 +82,8 @@ static struct zn_proc *add_process(uint32_t pid, uint32_t uid, uint32_t inner, s
 static void begin(void)
 {
 	if (plain.memory)
-		zn_plain_close(&plain);
-	CHECK_EQ(zn_plain_open(&plain), 0);
+		zn_memory_close(&plain);
+	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	agg.facts = facts;
 	sender.child.fd = 0;
@@ -414,7 +414,7 @@ int main(void)
 	RUN(processes_of_no_job_are_told_apart_by_their_user);
 	RUN(words);
 	RUN(no_sentence_is_longer_than_its_place);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	snprintf(path, sizeof(path), "rm -rf %s", root);
 	return t_end() | system(path);
 }

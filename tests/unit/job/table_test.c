@@ -14,7 +14,7 @@
 #define PID     4242
 #include "clock.h"
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -65,9 +65,9 @@ static void on_ended(void *owner, struct zn_job *job)
 static void start(void)
 {
 	zn_jobs_close(&jobs);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	clock_ns = 1000 * ZN_NS_PER_S;
-	if (zn_plain_open(&plain))
+	if (zn_memory_open(&plain))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
 	memset(&alerts, 0, sizeof(alerts));
@@ -154,7 +154,7 @@ static void group_gone(uint64_t id)
 
 static struct zn_proc *process(uint32_t tgid)
 {
-	struct zn_proc *p = zn_plain_claim(&plain, tgid, "python3");
+	struct zn_proc *p = zn_memory_claim(&plain, tgid, "python3");
 
 	if (!p)
 		abort();
@@ -171,7 +171,7 @@ static struct zn_proc *process_of(uint32_t slot, uint32_t tgid)
 static void launch(struct zn_proc *p, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
-		zn_plain_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
 	p->count[ZN_C_LAUNCH_KERNEL] += n;
 	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)] += n;
 }
@@ -179,7 +179,7 @@ static void launch(struct zn_proc *p, uint64_t n)
 /* A wait that began ns ago. */
 static void come_back(struct zn_proc *p, uint64_t ns)
 {
-	zn_plain_record(&plain, p, ZN_H_SYNC_STREAM, ns, 0);
+	zn_memory_record(&plain, p, ZN_H_SYNC_STREAM, ns, 0);
 	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)]++;
 }
 
@@ -344,7 +344,7 @@ T(a_step_after_a_pause_goes_on_with_its_job)
 	group("4711", 77);
 	launch(process_of(job->slot, PID), 7);
 	pass(3);
-	zn_plain_exit(&plain, zn_arena_proc(&plain.arena, agg.row[0]));
+	zn_memory_exit(&plain, zn_arena_proc(&plain.arena, agg.row[0]));
 	group_gone(77);
 	pass(30);
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
@@ -685,7 +685,7 @@ T(a_tagged_process_ends_its_job)
 	pass(100);
 	CHECK_EQ(job->state, ZN_JOB_RUNNING);
 	CHECK_STR(zn_job_id(&jobs, p), "train");
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	pass(10);
 	CHECK_EQ(job->state, ZN_JOB_RUNNING);
 	pass(1);
@@ -859,7 +859,7 @@ T(thousands_in_turn)
 
 		launch(p, i % 7);
 		hold(p, i % 3, GIB);
-		zn_plain_exit(&plain, p);
+		zn_memory_exit(&plain, p);
 		group_gone(1000 + i);
 		epilog("id=5000 uid=1000");
 		CHECK_EQ(told.ended, i);
@@ -896,11 +896,11 @@ T(sums_outlive_processes)
 	p->gpu[1].alloc_bytes[ZN_K_DEVICE] = 3000;
 	p->gpu[2].free_calls = 2;
 	p->gpu[2].fail_oom = 5;
-	zn_plain_record(&plain, p, ZN_H_NCCL_ALL_REDUCE, 1000000, 4096);
-	zn_plain_record(&plain, q, ZN_H_NCCL_ALL_REDUCE, 2000000, 8192);
+	zn_memory_record(&plain, p, ZN_H_NCCL_ALL_REDUCE, 1000000, 4096);
+	zn_memory_record(&plain, q, ZN_H_NCCL_ALL_REDUCE, 2000000, 8192);
 	pass(1);
 	CHECK_EQ(job->processes, 2);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	pass(1);
 	CHECK_EQ(job->processes, 1);
 	CHECK_EQ(job->processes_gone, 1);
@@ -915,7 +915,7 @@ T(sums_outlive_processes)
 	CHECK_EQ(job->memory.alloc_bytes[ZN_K_DEVICE], 3000);
 	CHECK_EQ(job->memory.free_calls, 2);
 	CHECK_EQ(job->memory.fail_oom, 5);
-	zn_plain_exit(&plain, q);
+	zn_memory_exit(&plain, q);
 	epilog("id=4711");
 	CHECK_EQ(told.launches, 312);
 	CHECK_EQ(job->processes_gone, 2);
@@ -934,7 +934,7 @@ T(a_job_between_two_ticks)
 	launch(p, 19);
 	hold(p, 2, 5 * GIB);
 	clock_ns += 200 * ZN_NS_PER_MS;
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	group_gone(77);
 	epilog("id=4711 uid=1000");
 	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
@@ -956,7 +956,7 @@ T(a_process_of_a_job_nobody_told_of)
 	start();
 	p = process_of(group("4711", 77), PID);
 	launch(p, 23);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	zn_agg_refresh(&agg); /* before any tick */
 	CHECK_EQ(zn_job_counts(&jobs, zn_jobs_find(&jobs, "4711", ZN_UNKNOWN))[ZN_C_LAUNCH_KERNEL], 23);
 }
@@ -978,7 +978,7 @@ T(a_stale_tag_is_no_tag)
 	pass(1);
 	CHECK(!zn_jobs_of(&jobs, p));
 	CHECK_EQ(zn_job_counts(&jobs, job)[ZN_C_LAUNCH_KERNEL], 0);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	pass(1);
 	CHECK_EQ(job->processes_gone, 0);
 }
@@ -1111,7 +1111,7 @@ T(a_wait_is_busy_once_it_is_over)
 	CHECK_EQ(gpu(job, "0")->busy_ns, (24 + 61) * ZN_NS_PER_S);
 	CHECK_EQ(gpu(job, "0")->idle_ns, (8 + 29) * ZN_NS_PER_S);
 	pass(5);
-	zn_plain_exit(&plain, p); /* no wait is under way any more */
+	zn_memory_exit(&plain, p); /* no wait is under way any more */
 	pass(1);
 	CHECK_EQ(gpu(job, "0")->idle_ns, (8 + 29 + 6) * ZN_NS_PER_S);
 }
@@ -1182,8 +1182,8 @@ T(peaks_of_a_job)
 	q->gpu[0].peak_bytes = 13 * GIB; /* between two ticks */
 	pass(1);
 	CHECK_EQ(gpu(job, "0")->peak_bytes, 13 * GIB);
-	zn_plain_exit(&plain, p);
-	zn_plain_exit(&plain, q);
+	zn_memory_exit(&plain, p);
+	zn_memory_exit(&plain, q);
 	pass(1);
 	CHECK_EQ(gpu(job, "0")->peak_bytes, 13 * GIB);
 }
@@ -1230,7 +1230,7 @@ T(the_peak_of_memory_that_was_not_seen)
 	CHECK(!gpu(other, "0")->partial); /* its own process was seen, whoever else is there */
 	CHECK_EQ(gpu(other, "0")->peak_bytes, 2 * GIB);
 	CHECK(gpu(found, "1")->partial && !gpu(found, "3")->partial); /* it may have a process that makes no call */
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	pass(1);
 	CHECK(gpu(job, "0")->partial);
 }

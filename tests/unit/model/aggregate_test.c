@@ -11,20 +11,20 @@
 
 #define PID 4242
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 
 static void start(void)
 {
-	zn_plain_close(&plain);
-	if (zn_plain_open(&plain))
+	zn_memory_close(&plain);
+	if (zn_memory_open(&plain))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
 }
 
 static struct zn_proc *claim(uint32_t tgid)
 {
-	struct zn_proc *p = zn_plain_claim(&plain, tgid, "python3");
+	struct zn_proc *p = zn_memory_claim(&plain, tgid, "python3");
 
 	if (!p)
 		abort();
@@ -65,7 +65,7 @@ T(processes_come_and_go)
 	CHECK_EQ(agg.row_count, 3);
 	CHECK(agg.row[0] < agg.row[1] && agg.row[1] < agg.row[2]);
 	CHECK_STR(agg.info[row_of(b)].comm, "python3");
-	zn_plain_exit(&plain, b);
+	zn_memory_exit(&plain, b);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 2);
 	CHECK_EQ(agg.row[0] + agg.row[1], row_of(a) + row_of(c));
@@ -85,7 +85,7 @@ T(a_row_starts_anew)
 	p->count[ZN_C_LAUNCH_KERNEL] = 1000;
 	p->gpu[0].peak_bytes = 77;
 	zn_agg_tick(&agg, 5 * ZN_NS_PER_S);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	zn_agg_tick(&agg, 6 * ZN_NS_PER_S);
 	p = claim(PID);
 	CHECK_EQ(row_of(p), row);
@@ -105,20 +105,20 @@ T(one_more_than_there_are_rows)
 	start();
 	for (uint32_t i = 0; i < ZN_PROCS_MAX; i++) {
 		p[i] = claim(PID + i);
-		zn_plain_record(&plain, p[i], ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&plain, p[i], ZN_H_LAUNCH, 5000, 0);
 	}
 	CHECK_EQ(lost(ZN_LOST_PROCESS), 0);
-	CHECK(!zn_plain_claim(&plain, 1, "late"));
-	CHECK(!zn_plain_claim(&plain, 2, "late"));
+	CHECK(!zn_memory_claim(&plain, 1, "late"));
+	CHECK(!zn_memory_claim(&plain, 2, "late"));
 	CHECK_EQ(lost(ZN_LOST_PROCESS), 2);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, ZN_PROCS_MAX);
 	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, ZN_PROCS_MAX);
-	zn_plain_exit(&plain, p[511]);
+	zn_memory_exit(&plain, p[511]);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(row_of(claim(3)), row_of(p[511]));
 	for (uint32_t i = 0; i < ZN_PROCS_MAX; i++)
-		zn_plain_exit(&plain, p[i]);
+		zn_memory_exit(&plain, p[i]);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 0);
 	CHECK_EQ(plain.row_count, ZN_PROCS_MAX);
@@ -131,10 +131,10 @@ static void live_and_die(uint32_t tgid)
 	struct zn_proc *p = claim(tgid);
 
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
-		CHECK(zn_plain_record(&plain, p, d, 1000 + d, d));
+		CHECK(zn_memory_record(&plain, p, d, 1000 + d, d));
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 1);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	zn_agg_refresh(&agg);
 }
 
@@ -165,16 +165,16 @@ T(one_more_than_there_are_histograms)
 	for (uint32_t d = 0; left; left--, d = (d + 1) % ZN_OPERATION_COUNT) {
 		if (d == 0)
 			p = claim(PID + left);
-		CHECK(zn_plain_record(&plain, p, d, 1000, 0));
+		CHECK(zn_memory_record(&plain, p, d, 1000, 0));
 	}
 	CHECK_EQ(lost(ZN_LOST_SERIES), 0);
-	CHECK(!zn_plain_record(&plain, first, ZN_H_LAUNCH, 1000, 0));
+	CHECK(!zn_memory_record(&plain, first, ZN_H_LAUNCH, 1000, 0));
 	CHECK_EQ(lost(ZN_LOST_SERIES), 1);
 	CHECK_EQ(first->hist[ZN_H_LAUNCH], 0);
 	zn_agg_refresh(&agg);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	zn_agg_refresh(&agg);
-	CHECK(zn_plain_record(&plain, first, ZN_H_LAUNCH, 1000, 0));
+	CHECK(zn_memory_record(&plain, first, ZN_H_LAUNCH, 1000, 0));
 	CHECK_EQ(plain.arena.hists[first->hist[ZN_H_LAUNCH]].calls, 1);
 	CHECK_EQ(lost(ZN_LOST_SERIES), 1);
 }
@@ -228,7 +228,7 @@ T(what_cannot_be_mapped_is_passed_over)
 	plain.arena.ops = &ops;
 	a = claim(PID);
 	b = claim(PID + 1);
-	zn_plain_record(&plain, b, ZN_H_LAUNCH, 1000, 0);
+	zn_memory_record(&plain, b, ZN_H_LAUNCH, 1000, 0);
 	refused_row = row_of(a);
 	mapped = swept = 0;
 	zn_agg_refresh(&agg);
@@ -241,7 +241,7 @@ T(what_cannot_be_mapped_is_passed_over)
 	refused_row = ZN_ROW_NONE;
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 2);
-	zn_plain_exit(&plain, b);
+	zn_memory_exit(&plain, b);
 	zn_agg_refresh(&agg);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(swept, 0); /* however many processes end */
@@ -267,7 +267,7 @@ T(communicators_are_read_at_a_tick)
 	p = claim(PID + 1);
 	zn_agg_tick(&agg, 2 * ZN_NS_PER_S);
 	CHECK_EQ(agg.comm_count, 2);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.comm_count, 1); /* those of a process that ended go at once */
 	CHECK_EQ(agg.comms[0].hash, 7);
@@ -287,18 +287,18 @@ T(sums_stay_when_a_process_ends)
 	a = claim(PID);
 	b = claim(PID + 1);
 	for (uint64_t i = 0; i < 1009; i++)
-		zn_plain_record(&plain, i % 3 ? a : b, ZN_H_NCCL_ALL_REDUCE, 100 * i * i, i);
+		zn_memory_record(&plain, i % 3 ? a : b, ZN_H_NCCL_ALL_REDUCE, 100 * i * i, i);
 	plain.arena.hists[a->hist[ZN_H_NCCL_ALL_REDUCE]].errors = 13;
 	zn_agg_refresh(&agg);
 	before = *zn_agg_merge(&agg, ZN_H_NCCL_ALL_REDUCE);
 	CHECK_EQ(before.calls, 1009);
 	CHECK_EQ(before.errors, 13);
-	zn_plain_exit(&plain, a);
+	zn_memory_exit(&plain, a);
 	zn_agg_refresh(&agg);
 	after = *zn_agg_merge(&agg, ZN_H_NCCL_ALL_REDUCE);
 	CHECK(!memcmp(&before, &after, sizeof(before)));
 	CHECK_EQ(zn_agg_merge_live(&agg, ZN_H_NCCL_ALL_REDUCE)->calls, 337);
-	zn_plain_exit(&plain, b);
+	zn_memory_exit(&plain, b);
 	zn_agg_refresh(&agg);
 	after = *zn_agg_merge(&agg, ZN_H_NCCL_ALL_REDUCE);
 	CHECK(!memcmp(&before, &after, sizeof(before)));
@@ -314,7 +314,7 @@ T(counters_stay_and_gauges_go)
 		p = claim(PID);
 		for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++)
 			p->count[i] = 100 + i;
-		zn_plain_exit(&plain, p);
+		zn_memory_exit(&plain, p);
 		zn_agg_refresh(&agg);
 		for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++) {
 			bool gauge = i == ZN_C_HOST_PINNED || i == ZN_C_LIVE_ALLOCS || i == ZN_C_CAPTURES ||
@@ -331,8 +331,8 @@ T(ended_between_two_refreshes)
 
 	start();
 	p = claim(PID);
-	zn_plain_record(&plain, p, ZN_H_LAUNCH, 1000, 0);
-	zn_plain_exit(&plain, p);
+	zn_memory_record(&plain, p, ZN_H_LAUNCH, 1000, 0);
+	zn_memory_exit(&plain, p);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 0);
 	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, 1);
@@ -398,7 +398,7 @@ T(rates_of_what_probes_cost)
 	CHECK_EQ(agg.info[row_of(a)].launch_rate, 0);
 	CHECK_EQ(agg.family_cost_rate[1], (11 + 6) * 1000 / 2);
 	b->count[ZN_C_HIT(1, ZN_INSN_OTHER)] += 20;
-	zn_plain_exit(&plain, b);
+	zn_memory_exit(&plain, b);
 	zn_agg_tick(&agg, 13 * ZN_NS_PER_S);
 	CHECK_EQ(agg.family_cost_rate[0], 0);
 	CHECK_EQ(agg.family_cost_rate[1], 40 * 1000);
@@ -505,7 +505,7 @@ T(processes_on_one_gpu)
 	hold(a, 0, 0);
 	CHECK_EQ(agg.gpus.gpu[0].used_bytes, 500);
 	CHECK_EQ(agg.gpus.gpu[0].processes, 1);
-	zn_plain_exit(&plain, b);
+	zn_memory_exit(&plain, b);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.gpus.gpu[0].used_bytes, 0);
 	CHECK_EQ(agg.gpus.gpu[0].processes, 0);
@@ -785,7 +785,7 @@ T(memory_of_a_gpu_is_known_if_that_of_all_is)
 	CHECK(share[0].partial);
 	CHECK_EQ(zn_agg_shares(&agg, row_of(b), share), 2);
 	CHECK(!share[0].partial && !share[1].partial);
-	zn_plain_exit(&plain, a);
+	zn_memory_exit(&plain, a);
 	zn_agg_refresh(&agg);
 	CHECK(!gpu("0")->partial);
 	CHECK_EQ(gpu("0")->used_bytes, 100);
@@ -849,14 +849,14 @@ static void series_of_files(void)
 	uint32_t n = 0;
 
 	start();
-	while (zn_plain_io(&plain, &key, 1000)) {
+	while (zn_memory_io(&plain, &key, 1000)) {
 		n++;
 		key.dev++;
 	}
 	CHECK_EQ(n, ZN_HISTS_MAX - ZN_HISTS_FIRST);
 	CHECK_EQ(lost(ZN_LOST_IO), 1);
 	key.dev--;
-	zn_plain_io(&plain, &key, 1000)->bytes += 4096;
+	zn_memory_io(&plain, &key, 1000)->bytes += 4096;
 	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, 7), 7);
 	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n);
 	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].row.hist)->calls, 2);
@@ -866,7 +866,7 @@ static void series_of_files(void)
 	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n - 1);
 	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].row.hist)->bytes, 4096);
 	plain.arena.ops->io_free(&plain.arena, &got[n - 1].row);
-	CHECK_EQ(zn_plain_io(&plain, &key, 1000)->bytes, 0);
+	CHECK_EQ(zn_memory_io(&plain, &key, 1000)->bytes, 0);
 }
 
 int main(void)

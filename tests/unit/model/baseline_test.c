@@ -470,7 +470,7 @@ T(a_checkpoint_that_hangs_is_told)
 /* ---- Signals, over an arena of plain memory. ---- */
 
 #define STEP_NS ((uint64_t)ZN_HISTORY_STEP_MS * ZN_NS_PER_MS)
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
@@ -479,10 +479,10 @@ static uint64_t now_ns;
 
 static void start(void)
 {
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	zn_history_close(history);
 	zn_baselines_close(baselines);
-	if (zn_plain_open(&plain) || zn_history_open(&history) || zn_baselines_open(&baselines))
+	if (zn_memory_open(&plain) || zn_history_open(&history) || zn_baselines_open(&baselines))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
 	view = (struct zn_view){.agg = &agg, .history = history, .baselines = baselines};
@@ -500,7 +500,7 @@ static void tick(uint64_t ns)
 static void records(struct zn_proc *p, enum zn_operation d, uint64_t ns, int count)
 {
 	while (count--)
-		zn_plain_record(&plain, p, d, ns, 0);
+		zn_memory_record(&plain, p, d, ns, 0);
 }
 
 /* One step of a process, each figure times `by`. */
@@ -532,7 +532,7 @@ static int32_t score_of(const struct zn_proc *p, uint32_t signal)
 
 static struct zn_proc *claim(uint32_t pid)
 {
-	struct zn_proc *p = zn_plain_claim(&plain, pid, "python3");
+	struct zn_proc *p = zn_memory_claim(&plain, pid, "python3");
 
 	if (!p)
 		abort();
@@ -621,7 +621,7 @@ T(a_row_that_changes_hands)
 	id = p->id;
 	warm(p, ZN_BASELINE_WARM + 1);
 	CHECK_EQ(score_of(p, 0), 0);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	tick(STEP_NS);
 	tick(STEP_NS);
 	p = claim(4243);

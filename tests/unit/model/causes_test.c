@@ -11,7 +11,7 @@
 #define S  ZN_NS_PER_S
 #define MS ZN_NS_PER_MS
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
@@ -28,15 +28,15 @@ static struct zn_cause_group *group(void)
 static void start(void)
 {
 	clock_ns = 1000 * S;
-	zn_plain_close(&plain);
-	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_memory_close(&plain);
+	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	memset(&progress, 0, sizeof(progress));
 	memset(&ranks, 0, sizeof(ranks));
 	memset(&causes, 0, sizeof(causes));
 	zn_ranks_init(&ranks, &agg, &progress, NULL);
 	zn_causes_init(&causes, &agg, &progress, &ranks);
-	p = zn_plain_claim(&plain, 100, "python3");
+	p = zn_memory_claim(&plain, 100, "python3");
 	p->count[ZN_C_LAUNCH_KERNEL] = 1;
 }
 
@@ -92,9 +92,9 @@ static void pass(const struct second *s)
 	p->count[ZN_C_IO_WRITE_BYTES] += s->written;
 	p->count[ZN_C_LAUNCH_KERNEL] += s->launch_ms > 0;
 	if (s->launch_ms)
-		zn_plain_record(&plain, p, ZN_H_LAUNCH, s->launch_ms * MS, 0);
+		zn_memory_record(&plain, p, ZN_H_LAUNCH, s->launch_ms * MS, 0);
 	if (s->copy_ms)
-		zn_plain_record(&plain, p, ZN_H_SYNC_HTOD, s->copy_ms * MS, 0);
+		zn_memory_record(&plain, p, ZN_H_SYNC_HTOD, s->copy_ms * MS, 0);
 	p->count[ZN_C_TCP_RETRANSMITS] += s->retransmits;
 	causes.proc = s->cpus ? proc : NULL;
 	tick();
@@ -297,6 +297,6 @@ int main(void)
 	RUN(nothing_is_said_as_that);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	return t_end();
 }

@@ -12,7 +12,7 @@
 #define S  ZN_NS_PER_S
 #define US 1000
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_history *history;
 static struct zn_view view;
@@ -22,9 +22,9 @@ static char text[8 << 20];
 /* The first reading, which begins the first step. */
 static void start(void)
 {
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	zn_history_close(history);
-	if (zn_plain_open(&plain) || zn_history_open(&history))
+	if (zn_memory_open(&plain) || zn_history_open(&history))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
 	view = (struct zn_view){.agg = &agg, .history = history, .node = "node1"};
@@ -34,7 +34,7 @@ static void start(void)
 
 static struct zn_proc *claim(uint32_t pid)
 {
-	struct zn_proc *p = zn_plain_claim(&plain, pid, "python3");
+	struct zn_proc *p = zn_memory_claim(&plain, pid, "python3");
 
 	if (!p)
 		abort();
@@ -44,7 +44,7 @@ static struct zn_proc *claim(uint32_t pid)
 static void launches(struct zn_proc *p, int count, uint64_t ns)
 {
 	while (count--)
-		zn_plain_record(&plain, p, ZN_H_LAUNCH, ns, 0);
+		zn_memory_record(&plain, p, ZN_H_LAUNCH, ns, 0);
 }
 
 static void pass(uint64_t ns)
@@ -265,7 +265,7 @@ T(a_row_that_changes_hands)
 	pass(5 * S);
 	pass(5 * S);
 	id = p->id;
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	zn_agg_refresh(&agg);
 	CHECK(claim(8) == p);
 	CHECK(p->id != id && !last(p));
@@ -288,7 +288,7 @@ T(gone_processes_are_not_shown)
 	q = claim(8);
 	launches(q, 5, US);
 	pass(5 * S);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(count(zn_json_member(json(), "processes")), 1);
 	CHECK_JSON(series(0, "pid"), "8");
@@ -381,7 +381,7 @@ T(memory_of_gpus)
 	pass(5 * S);
 	gpu = element(zn_json_member(json(), "gpus"), 0);
 	CHECK_JSON(zn_json_member(gpu, "used_bytes"), "[40,60,60,null]");
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	pass(5 * S);
 	CHECK_JSON(zn_json_member(json(), "gpus"), "[]");
 	p = claim(8);

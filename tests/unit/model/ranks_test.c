@@ -15,7 +15,7 @@
 #define S     ZN_NS_PER_S
 #define RANKS 4
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
@@ -82,7 +82,7 @@ static void stat_write(uint32_t pid, char how, unsigned ticks)
 static void end_of(uint32_t rank, uint32_t exit_code)
 {
 	process[rank]->exit_code = exit_code;
-	zn_plain_exit(&plain, process[rank]);
+	zn_memory_exit(&plain, process[rank]);
 	process[rank] = NULL;
 }
 
@@ -123,8 +123,8 @@ static void place(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES])
 static void start(void)
 {
 	clock_ns = 1000 * S;
-	zn_plain_close(&plain);
-	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_memory_close(&plain);
+	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	memset(&progress, 0, sizeof(progress));
 	memset(&ranks, 0, sizeof(ranks));
@@ -132,7 +132,7 @@ static void start(void)
 	ranks.place = place;
 	ranks.owner = &ranks;
 	for (uint32_t i = 0; i < RANKS; i++) {
-		process[i] = zn_plain_claim(&plain, 100 + i, "rank");
+		process[i] = zn_memory_claim(&plain, 100 + i, "rank");
 		state[i] = ZN_STALL_GPU;
 		stat_write(100 + i, 'S', 7);
 		proc_write(100 + i, "wchan", "0");
@@ -406,7 +406,7 @@ T(who_has_gone)
 		CHECK_EQ(m->since_ns, at);
 		zn_missing_says(m, says);
 		CHECK_STR(says, ends[i].says);
-		CHECK(zn_plain_claim(&plain, 500, "another") != NULL); /* it may get the row */
+		CHECK(zn_memory_claim(&plain, 500, "another") != NULL); /* it may get the row */
 		pass(3);
 		zn_missing_says(m, says);
 		CHECK_STR(says, ends[i].says);
@@ -748,7 +748,7 @@ int main(void)
 	RUN(far_behind_is_since_the_oldest_time_kept);
 	RUN(another_communicator_in_its_place_begins_anew);
 	RUN(rows_out_of_range_are_nobody);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;
 	return t_end();

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_signals signals;
 static struct zn_rates rates;
@@ -42,14 +42,14 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 
 static struct zn_proc *start(void)
 {
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	clock_ns = 100 * ZN_NS_PER_S;
 	clock_real = false;
 	memset(&signals, 0, sizeof(signals));
-	if (zn_plain_open(&plain))
+	if (zn_memory_open(&plain))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
-	return zn_plain_claim(&plain, 4711, "python3");
+	return zn_memory_claim(&plain, 4711, "python3");
 }
 
 static void tick(uint64_t ms)
@@ -115,10 +115,10 @@ T(a_new_process_has_its_own_time)
 	struct zn_proc *p = start();
 
 	tick(1000);
-	zn_plain_exit(&plain, p);
+	zn_memory_exit(&plain, p);
 	tick(1000);
 	clock_ns += 750 * ZN_NS_PER_MS;
-	p = zn_plain_claim(&plain, 4712, "python3");
+	p = zn_memory_claim(&plain, 4712, "python3");
 	p->count[ZN_C_SYSCALLS] = 50;
 	tick(250);
 	CHECK_EQ(rates.per_1000_s[ZN_SIGNAL_SYSCALLS], 200000);
@@ -279,6 +279,6 @@ int main(void)
 	RUN(a_half_made_change_is_not_read);
 	RUN(nothing_is_lost_among_cpus);
 	RUN(devices_of_gpu_drivers);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	return t_end();
 }

@@ -11,7 +11,7 @@
 
 #define PERCENT 10000000u
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_view view;
 
@@ -128,12 +128,12 @@ static struct zn_proc *start(void)
 	struct zn_proc *p;
 
 	clock_ns = 1000;
-	zn_plain_close(&plain);
-	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_memory_close(&plain);
+	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
 	view = (struct zn_view){.agg = &agg};
-	p = zn_plain_claim(&plain, 4711, "python3");
+	p = zn_memory_claim(&plain, 4711, "python3");
 	zn_agg_tick(&agg, clock_ns);
 	return p;
 }
@@ -177,7 +177,7 @@ T(a_loader_that_is_not_known_has_no_share)
 	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
 	CHECK(!s.known[ZN_STALL_DATA] && !s.known[ZN_STALL_DIST] && s.known[ZN_STALL_IO]);
 	CHECK(!zn_stalls_loader(&view, agg.row[0]));
-	zn_plain_record(&plain, p, ZN_H_WORKER_IDLE, 5000, 0);
+	zn_memory_record(&plain, p, ZN_H_WORKER_IDLE, 5000, 0);
 	CHECK(zn_stalls_loader(&view, agg.row[0]));
 	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
 	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
@@ -209,12 +209,12 @@ T(nothing_is_null_and_not_zero)
 
 T(gloo_straggler_is_who_waits_least)
 {
-	struct zn_proc *p = start(), *late = zn_plain_claim(&plain, 4712, "python3"), *third;
+	struct zn_proc *p = start(), *late = zn_memory_claim(&plain, 4712, "python3"), *third;
 
-	third = zn_plain_claim(&plain, 4713, "python3");
+	third = zn_memory_claim(&plain, 4713, "python3");
 	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
-	zn_plain_record(&plain, late, ZN_H_DIST_SYNC, 10, 0);
-	zn_plain_record(&plain, third, ZN_H_DIST_SYNC, 600, 0);
+	zn_memory_record(&plain, late, ZN_H_DIST_SYNC, 10, 0);
+	zn_memory_record(&plain, third, ZN_H_DIST_SYNC, 600, 0);
 	p->count[ZN_C_STALL_DIST] = third->count[ZN_C_STALL_DIST] = 600;
 	p->count[ZN_C_STALL_CPU] = third->count[ZN_C_STALL_CPU] = 400;
 	late->count[ZN_C_STALL_CPU] = 990;
@@ -251,6 +251,6 @@ int main(void)
 	RUN(nothing_is_null_and_not_zero);
 	RUN(gloo_straggler_is_who_waits_least);
 	RUN(sums_never_fall);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	return t_end();
 }

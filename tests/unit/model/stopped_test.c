@@ -10,7 +10,7 @@
 
 #define S ZN_NS_PER_S
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_progress progress;
 static struct zn_stopped stopped;
@@ -45,13 +45,13 @@ static void pass(int seconds)
 static void start(void)
 {
 	clock_ns = 1000 * S;
-	zn_plain_close(&plain);
-	CHECK_EQ(zn_plain_open(&plain), 0);
+	zn_memory_close(&plain);
+	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	memset(&progress, 0, sizeof(progress));
 	memset(&stopped, 0, sizeof(stopped));
 	stopped.proc = proc;
-	p = zn_plain_claim(&plain, 100, "python3");
+	p = zn_memory_claim(&plain, 100, "python3");
 	row = (uint32_t)(p - plain.arena.procs);
 	p->count[ZN_C_LAUNCH_KERNEL] = 1;
 	pass(1);
@@ -120,6 +120,6 @@ int main(void)
 	RUN(a_process_without_files_is_not_stopped);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	return t_end();
 }

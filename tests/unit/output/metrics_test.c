@@ -21,7 +21,7 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";
 bool zn_ready;
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_sim sim;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
@@ -98,9 +98,9 @@ static void start(void)
 {
 	zn_log_level = ZN_ERROR;
 	zn_jobs_close(&jobs);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	zn_sim_close(&sim);
-	if (zn_plain_open(&plain))
+	if (zn_memory_open(&plain))
 		abort();
 	options = (struct zn_options){.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
 	memset(&probe, 0, sizeof(probe));
@@ -498,7 +498,7 @@ T(nothing_yet)
 /* A process whose every figure is known. */
 static struct zn_proc *known_process(void)
 {
-	struct zn_proc *p = zn_plain_claim(&plain, PID, "pytho\xff\"\\\n\x1b");
+	struct zn_proc *p = zn_memory_claim(&plain, PID, "pytho\xff\"\\\n\x1b");
 	struct zn_proc_gpu *g = &p->gpu[2];
 
 	*g = (struct zn_proc_gpu){.used_bytes = 7,
@@ -515,7 +515,7 @@ static struct zn_proc *known_process(void)
 		p->count[i] = i == ZN_C_ALLOC_DROPPED ? 0 : 1000 + i;
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		for (uint64_t n = 0; n <= d; n++)
-			zn_plain_record(&plain, p, d, 1000000 * (d + 1), 100 + d);
+			zn_memory_record(&plain, p, d, 1000000 * (d + 1), 100 + d);
 	plain.arena.hists[p->hist[ZN_H_NCCL_SEND]].errors = 3;
 	plain.comms[0] = (struct zn_comm){.hash = 0xbeef, .rank = 3, .nranks = 4, .tgid = PID};
 	plain.comms[1] = (struct zn_comm){.hash = 0xbeef, .rank = ZN_UNKNOWN, .nranks = 4, .tgid = PID};
@@ -880,7 +880,7 @@ T(what_has_not_happened_has_no_series)
 	struct zn_proc *p;
 
 	start();
-	p = zn_plain_claim(&plain, PID, "x");
+	p = zn_memory_claim(&plain, PID, "x");
 	p->gpu[0].total_bytes = 5;
 	zn_agg_refresh(&agg);
 	render(false);
@@ -904,7 +904,7 @@ T(series_go_with_their_process)
 	CHECK(count_with("pid=\"1003\"") > 50);
 	strcpy(collectives, value_of("zernel_nccl_collective_duration_seconds_count{op=\"all_reduce\"}"));
 	CHECK(atoi(collectives) > 100);
-	zn_plain_exit(&sim.plain, sim.rank[3]);
+	zn_memory_exit(&sim.plain, sim.rank[3]);
 	sim.plain.comms[3] = sim.plain.comms[--sim.plain.comm_count];
 	zn_agg_tick(&agg, zn_now_ns() + 2 * ZN_NS_PER_S);
 	render(false);
@@ -915,7 +915,7 @@ T(series_go_with_their_process)
 	render(true);
 	CHECK_EQ(count_with("pid=\"1003\""), 0);
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
-		zn_plain_exit(&sim.plain, sim.rank[i]);
+		zn_memory_exit(&sim.plain, sim.rank[i]);
 	render(true);
 	CHECK_EQ(count_with("pid=\""), 0);
 }
@@ -1141,13 +1141,13 @@ static uint32_t count_without_job(const char *pid, const char *job)
 T(every_series_of_a_process_names_its_job)
 {
 	const struct zn_job *job = known_job();
-	struct zn_proc *other = zn_plain_claim(&plain, 77, "x");
+	struct zn_proc *other = zn_memory_claim(&plain, 77, "x");
 	uint32_t of_job;
 
 	tag(other, job);
 	other->job.serial++; /* of a job that was there before, or is to come */
 	other->count[ZN_C_LAUNCH_KERNEL] = 5;
-	zn_plain_record(&plain, other, ZN_H_LAUNCH, 1000, 0);
+	zn_memory_record(&plain, other, ZN_H_LAUNCH, 1000, 0);
 	for (int openmetrics = 0; openmetrics < 2; openmetrics++) {
 		render(openmetrics);
 		of_job = count_with("pid=\"4242\"");
@@ -1167,7 +1167,7 @@ T(sums_of_a_job_outlive_its_processes)
 {
 	const struct zn_job *job = known_job();
 
-	zn_plain_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	zn_memory_exit(&plain, &plain.arena.procs[agg.row[0]]);
 	plain.comm_count = 0;
 	render(false);
 	CHECK_EQ(agg.row_count, 0);
@@ -1192,7 +1192,7 @@ T(a_job_that_has_ended_is_shown_however_often_it_is_scraped)
 {
 	struct zn_job *job = known_job();
 
-	zn_plain_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	zn_memory_exit(&plain, &plain.arena.procs[agg.row[0]]);
 	zn_agg_tick(&agg, zn_now_ns());
 	end_job("4711");
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
@@ -1219,7 +1219,7 @@ T(of_a_requeued_job_the_new_run_is_shown)
 {
 	struct zn_job *old = known_job(), *new;
 
-	zn_plain_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	zn_memory_exit(&plain, &plain.arena.procs[agg.row[0]]);
 	zn_agg_tick(&agg, zn_now_ns());
 	end_job("4711");
 	new = start_job("4711", "1");
@@ -1412,7 +1412,7 @@ static void happens_on(uint32_t dev, uint32_t user)
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
 		struct zn_io_key key = {.dev = dev, .op = op};
 
-		CHECK(zn_plain_io(&plain, &key, 12345));
+		CHECK(zn_memory_io(&plain, &key, 12345));
 	}
 }
 
@@ -1450,7 +1450,7 @@ T(bytes_of_mapped_files_without_a_number)
 	view.flows = &flows;
 	zn_mounts_fix(&flows.mounts, key.dev, "/data", "ext4");
 	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
-	*zn_plain_io(&plain, &key, 0) = (struct zn_hist){.bytes = 8192};
+	*zn_memory_io(&plain, &key, 0) = (struct zn_hist){.bytes = 8192};
 	render(false);
 	CHECK_STR(value_of("zernel_io_mapped_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "8192");
 	CHECK_STR(value_of("zernel_io_read_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "absent");
@@ -1761,7 +1761,7 @@ T(null_where_nothing_is_known)
 	struct zn_proc *p;
 
 	start();
-	p = zn_plain_claim(&plain, PID, "x");
+	p = zn_memory_claim(&plain, PID, "x");
 	p->gpu[0].peak_bytes = 9;
 	p->gpu[0].used_bytes = 8;
 	zn_agg_refresh(&agg);

@@ -15,7 +15,7 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc";
 bool zn_ready;
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -67,13 +67,13 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 static void start(void)
 {
 	zn_jobs_close(&jobs);
-	zn_plain_close(&plain);
+	zn_memory_close(&plain);
 	memset(&alerts, 0, sizeof(alerts));
 	memset(&probe, 0, sizeof(probe));
 	memset(&writer, 0, sizeof(writer));
 	memset(&message, 0, sizeof(message));
 	clock_ns = 1000 * ZN_NS_PER_S;
-	if (zn_plain_open(&plain))
+	if (zn_memory_open(&plain))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
 	if (zn_jobs_open(&jobs, &agg, &alerts))
@@ -158,7 +158,7 @@ static struct zn_proc *process_of(const struct zn_job *job, uint32_t tgid)
 
 	if (plain.arena.ops->job_task(&plain.arena, job->slot, tgid))
 		abort();
-	p = zn_plain_claim(&plain, tgid, "python3");
+	p = zn_memory_claim(&plain, tgid, "python3");
 	if (!p)
 		abort();
 	return p;
@@ -168,14 +168,14 @@ static struct zn_proc *process_of(const struct zn_job *job, uint32_t tgid)
 static void work(struct zn_proc *p)
 {
 	for (int i = 0; i < 7; i++)
-		zn_plain_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
 	for (int i = 0; i < 3; i++)
-		zn_plain_record(&plain, p, ZN_H_SYNC_STREAM, 250000000, 0);
-	zn_plain_record(&plain, p, ZN_H_SYNC_FREE, 1000, 0);
+		zn_memory_record(&plain, p, ZN_H_SYNC_STREAM, 250000000, 0);
+	zn_memory_record(&plain, p, ZN_H_SYNC_FREE, 1000, 0);
 	for (int i = 0; i < 5; i++)
-		zn_plain_record(&plain, p, ZN_H_NCCL_ALL_REDUCE, 2000000, 1009);
-	zn_plain_record(&plain, p, ZN_H_NCCL_SEND, 3000000, 13);
-	zn_plain_record(&plain, p, ZN_H_NCCL_INIT, 1500000000, 0);
+		zn_memory_record(&plain, p, ZN_H_NCCL_ALL_REDUCE, 2000000, 1009);
+	zn_memory_record(&plain, p, ZN_H_NCCL_SEND, 3000000, 13);
+	zn_memory_record(&plain, p, ZN_H_NCCL_INIT, 1500000000, 0);
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		if (p->hist[d])
 			plain.arena.hists[p->hist[d]].calls = zn_hist_count(&plain.arena.hists[p->hist[d]]);
@@ -221,7 +221,7 @@ static struct zn_job *busy_job(void)
 	for (uint32_t i = 0; i < 2; i++)
 		work(p[i]);
 	pass_ms(1000);
-	zn_plain_exit(&plain, p[0]);
+	zn_memory_exit(&plain, p[0]);
 	pass_ms(1000);
 	row = zn_job_shared_of(&jobs, job);
 	row->step_count = 2;
@@ -240,7 +240,7 @@ static struct zn_job *busy_job(void)
 static void on_file(const struct zn_job *job, uint32_t dev, enum zn_io_op op, uint64_t ns, uint64_t bytes)
 {
 	struct zn_io_key key = {.job = {job->slot, job->serial}, .dev = dev, .op = op};
-	struct zn_hist *h = zn_plain_io(&plain, &key, ns);
+	struct zn_hist *h = zn_memory_io(&plain, &key, ns);
 
 	if (!h)
 		abort();

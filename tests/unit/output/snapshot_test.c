@@ -19,7 +19,7 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc";
 bool zn_ready;
 
-static struct zn_plain plain;
+static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -116,14 +116,14 @@ static void add_process(uint32_t i)
 {
 	static const enum zn_operation details[] = {
 		ZN_H_LAUNCH, ZN_H_SYNC_STREAM, ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_SEND, ZN_H_DATALOAD};
-	struct zn_proc *p = zn_plain_claim(&plain, 100 + i, "");
+	struct zn_proc *p = zn_memory_claim(&plain, 100 + i, "");
 	struct zn_proc_gpu *gpu = &p->gpu[i % GPUS];
 
 	for (size_t b = 0; b < sizeof(p->comm); b++)
 		p->comm[b] = (char)(1 + (16 * i + b) % 255);
 	for (size_t d = 0; d < ZN_LEN(details); d++)
 		for (uint32_t n = 0; n <= i; n++)
-			zn_plain_record(&plain, p, details[d], 1000 + 100 * i * n, 5);
+			zn_memory_record(&plain, p, details[d], 1000 + 100 * i * n, 5);
 	p->job.serial = i % 3 == 0; /* of the job in slot 0 */
 	gpu->uuid[0] = (uint8_t)(1 + i % GPUS);
 	gpu->total_bytes = 100 * PROCESSES / GPUS;
@@ -153,7 +153,7 @@ static void start(void)
 
 	zn_log_level = ZN_ERROR;
 	options = (struct zn_options){.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
-	if (zn_plain_open(&plain) || zn_history_open(&history))
+	if (zn_memory_open(&plain) || zn_history_open(&history))
 		abort();
 	libraries();
 	add_jobs();

@@ -1837,23 +1837,23 @@ int zn_reply_read(struct zn_reply *r, const char *buf, size_t len);
  * what the answer asked for (up to 120 s) on top. */
 uint64_t zn_retry_ms(unsigned failures, uint32_t retry_after_s, uint32_t random);
 
-/* ---- codec/protobuf.c (zn_proto_): Protocol Buffers, written. ---- */
+/* ---- codec/protobuf.c (zn_protobuf_): Protocol Buffers, written. ---- */
 
 /* Fields in the order of the calls; all are bounded by o, as everything that is written. A packed field is a nested one
  * whose elements are put one after the other. */
-#define ZN_PROTO_VARINT_MAX 10                                   /* bytes */
-void zn_proto_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
-void zn_proto_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
-void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
-void zn_proto_double(struct zn_out *o, uint32_t field, double v);
-void zn_proto_text(struct zn_out *o, uint32_t field, struct zn_str s); /* any bytes, by zn_out_utf8() */
-void zn_proto_word(struct zn_out *o, uint32_t field, const char *word);
+#define ZN_PROTO_VARINT_MAX 10                                      /* bytes */
+void zn_protobuf_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
+void zn_protobuf_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
+void zn_protobuf_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
+void zn_protobuf_double(struct zn_out *o, uint32_t field, double v);
+void zn_protobuf_text(struct zn_out *o, uint32_t field, struct zn_str s); /* any bytes, by zn_out_utf8() */
+void zn_protobuf_word(struct zn_out *o, uint32_t field, const char *word);
 /* Begins a nested message; field 0: one without a tag, as in a stream of delimited messages. What is returned ends it. */
-size_t zn_proto_open(struct zn_out *o, uint32_t field);
-void zn_proto_close(struct zn_out *o, size_t mark);
+size_t zn_protobuf_open(struct zn_out *o, uint32_t field);
+void zn_protobuf_close(struct zn_out *o, size_t mark);
 /* Elements of a packed field. */
-void zn_proto_put(struct zn_out *o, uint64_t v);
-void zn_proto_put_signed(struct zn_out *o, int64_t v);
+void zn_protobuf_put(struct zn_out *o, uint64_t v);
+void zn_protobuf_put_signed(struct zn_out *o, int64_t v);
 
 /* ---- codec/gzip.c (zn_gzip zn_gunzip): answers made smaller (RFC 1952), in memory that is set aside at the start.
  * ---- */
@@ -2078,7 +2078,7 @@ void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
 uint32_t zn_uid_of(int pid); /* the real user id; ZN_UNKNOWN: it is gone */
-/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_secure_loop(). It never ends. */
+/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_sandbox_loop(). It never ends. */
 int zn_owner_start(void);
 
 /*
@@ -3593,32 +3593,32 @@ static inline uint64_t zn_sender_lost(const struct zn_sender *c, enum zn_outboun
 	return c->lost[to] + c->sum[to].dropped;
 }
 
-/* ---- worker/sandbox.c (zn_secure_): what is given up once everything is open. ---- */
+/* ---- worker/sandbox.c (zn_sandbox_): what is given up once everything is open. ---- */
 
-uint64_t zn_secure_capable(void); /* bit 1 << CAP_...: what this thread may do now */
+uint64_t zn_sandbox_capable(void); /* bit 1 << CAP_...: what this thread may do now */
 /* Capabilities are per thread: call it before any is started. */
-int zn_secure_capabilities(bool sys_admin);
-int zn_secure_system_calls(void); /* of all threads */
+int zn_sandbox_capabilities(bool sys_admin);
+int zn_sandbox_system_calls(void); /* of all threads */
 
 /* What the thread of the loop may still open files in: the first that are added. */
-struct zn_secure_folders {
+struct zn_sandbox_folders {
 	int fd[64]; /* below 0: it is not there */
 	size_t count;
 };
-void zn_secure_folder(struct zn_secure_folders *f, const char *path);
-void zn_secure_folder_of(struct zn_secure_folders *f, const char *path); /* that of a file; "": none */
+void zn_sandbox_folder(struct zn_sandbox_folders *f, const char *path);
+void zn_sandbox_folder_of(struct zn_sandbox_folders *f, const char *path); /* that of a file; "": none */
 /* Takes from the calling thread, once all others run and before the system calls are filtered, all capabilities but those for
  * tables and for reading, and all files but those below the folders, which are closed: the kernel counts the memory of other
  * processes among them. 0, or -errno and nothing is taken: the kernel has no Landlock, or, -EACCES, the thread would not see
  * other processes (hidepid=). */
-int zn_secure_loop(struct zn_secure_folders *f);
+int zn_sandbox_loop(struct zn_sandbox_folders *f);
 
 /* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel has
  * Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
-int zn_secure_writer(const int *folder, size_t count);
+int zn_sandbox_writer(const int *folder, size_t count);
 /* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
  * the kernel has Landlock those in these folders alone (below 0: none). */
-int zn_secure_sender(const int *folder, size_t count);
+int zn_sandbox_sender(const int *folder, size_t count);
 
 /* ---- probe/entry.c (zn_entry_ zn_place_ zn_insn_): where a probe on a function costs least. ---- */
 
@@ -5093,9 +5093,9 @@ extern const size_t zn_page_len, zn_page_gzip_len;
 extern const char zn_page_headers[]; /* ETag, security headers: lines with CRLF */
 extern const char zn_page_etag[];    /* with its quotes */
 
-/* ---- serve/auth.c (zn_access_): who may ask. ---- */
+/* ---- serve/auth.c (zn_auth_): who may ask. ---- */
 
-struct zn_access {
+struct zn_auth {
 	const struct zn_options *options;
 	const char *node;
 	char domains[ZN_TEXT_MAX]; /* of this node: the search list of resolv.conf, with spaces between them */
@@ -5104,19 +5104,19 @@ struct zn_access {
 };
 /* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
  * why. node stays the caller's. */
-int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
+int zn_auth_open(struct zn_auth *a, const struct zn_options *o, const char *node, const char *resolv_conf,
 	char why[ZN_TEXT_MAX]);
 /* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
-int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX]);
+int zn_auth_reload(struct zn_auth *a, char why[ZN_TEXT_MAX]);
 /* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one
  * of --host-names or --ws-origin. A page whose own name was made to point here (DNS rebinding) asks for another. */
-bool zn_access_host(const struct zn_access *a, struct zn_str host);
+bool zn_auth_host(const struct zn_auth *a, struct zn_str host);
 /* Whether a page of this origin may open the WebSocket: the same scheme-less host and port, one of --ws-origin, or, on
  * the WebSocket port, a page of the metrics port. No origin: no page. */
-bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port);
+bool zn_auth_origin(const struct zn_auth *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port);
 /* The bearer token of RFC 6750, section 2.1, or, as a browser's WebSocket cannot send that, the subprotocol
  * "zernel.token.<the token in hex>". Takes as long for a wrong token as for a right one. */
-bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req);
+bool zn_auth_token(const struct zn_auth *a, const struct zn_http_req *req);
 
 /* ---- serve/query.c (zn_filter_): what a client asks to see: ?interval_ms=&job=&topics=. ---- */
 
@@ -5346,7 +5346,7 @@ struct zn_serve {
 	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
 	uint32_t paced_count;
 	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
-	struct zn_access access;
+	struct zn_auth access;
 	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
 	struct zn_asked asked;
 	struct zn_answer shared;

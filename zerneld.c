@@ -72,7 +72,7 @@ static struct daemon daemon_;
 
 static int reload_tokens(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err = zn_access_reload(&d->serve.access, why);
+	int err = zn_auth_reload(&d->serve.access, why);
 
 	if (!err)
 		snprintf(why, ZN_TEXT_MAX,
@@ -431,7 +431,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->view.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);
 	if (!err)
-		err = zn_secure_capabilities(!d->probe.multi);
+		err = zn_sandbox_capabilities(!d->probe.multi);
 	if (!err)
 		err = zn_find_start(d->find);
 	if (err) {
@@ -468,7 +468,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	}
 	if (!err)
-		err = zn_secure_capabilities(false);
+		err = zn_sandbox_capabilities(false);
 	if (!err)
 		err = zn_loop_add(&d->loop, &d->sim_step, EPOLLIN);
 	if (err)
@@ -730,7 +730,7 @@ static void say_ready(const struct daemon *d)
 
 static void add_folder(void *to, const char *path)
 {
-	zn_secure_folder(to, path);
+	zn_sandbox_folder(to, path);
 }
 
 static const char *loop_reason(int err)
@@ -746,21 +746,21 @@ static const char *loop_reason(int err)
 /* All that the loop reads once it runs. The finder, which reads the files of all processes, has its own thread. */
 static void loop_confine(struct daemon *d)
 {
-	struct zn_secure_folders f = {.count = 0};
+	struct zn_sandbox_folders f = {.count = 0};
 	int err;
 
-	zn_secure_folder(&f, "/proc");
-	zn_secure_folder(&f, "/sys/fs/cgroup");
-	zn_secure_folder(&f, "/sys/devices/system/cpu");
-	zn_secure_folder_of(&f, d->options.token_file);
-	zn_secure_folder_of(&f, d->options.alerts);
+	zn_sandbox_folder(&f, "/proc");
+	zn_sandbox_folder(&f, "/sys/fs/cgroup");
+	zn_sandbox_folder(&f, "/sys/devices/system/cpu");
+	zn_sandbox_folder_of(&f, d->options.token_file);
+	zn_sandbox_folder_of(&f, d->options.alerts);
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		if (d->folder[i] && *d->folder[i])
-			zn_secure_folder(&f, d->folder[i]);
+			zn_sandbox_folder(&f, d->folder[i]);
 	zn_cgroup_points(add_folder, &f);
 	err = zn_owner_start();
 	if (!err)
-		err = zn_secure_loop(&f);
+		err = zn_sandbox_loop(&f);
 	if (err)
 		zn_log(ZN_INFO, "secure: the loop may read all files: %s", loop_reason(err));
 }
@@ -773,7 +773,7 @@ static int run(struct daemon *d)
 	d->watchdog_fd = err ? -1 : zn_systemd_open(); /* the filter allows no further socket */
 	if (!err)
 		loop_confine(d);
-	if (!err && (err = zn_secure_system_calls()))
+	if (!err && (err = zn_sandbox_system_calls()))
 		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {
 		daemon_close(d);

@@ -11,7 +11,7 @@
 
 enum wire { VARINT = 0, FIXED64 = 1, LENGTH = 2 };
 
-void zn_proto_put(struct zn_out *o, uint64_t v)
+void zn_protobuf_put(struct zn_out *o, uint64_t v)
 {
 	char bytes[ZN_PROTO_VARINT_MAX];
 	size_t n = 0;
@@ -22,29 +22,29 @@ void zn_proto_put(struct zn_out *o, uint64_t v)
 	zn_out_bytes(o, bytes, n);
 }
 
-void zn_proto_put_signed(struct zn_out *o, int64_t v)
+void zn_protobuf_put_signed(struct zn_out *o, int64_t v)
 {
-	zn_proto_put(o, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
+	zn_protobuf_put(o, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
 }
 
 static void tag(struct zn_out *o, uint32_t field, enum wire wire)
 {
-	zn_proto_put(o, (uint64_t)field << 3 | wire);
+	zn_protobuf_put(o, (uint64_t)field << 3 | wire);
 }
 
-void zn_proto_u64(struct zn_out *o, uint32_t field, uint64_t v)
+void zn_protobuf_u64(struct zn_out *o, uint32_t field, uint64_t v)
 {
 	tag(o, field, VARINT);
-	zn_proto_put(o, v);
+	zn_protobuf_put(o, v);
 }
 
-void zn_proto_i64(struct zn_out *o, uint32_t field, int64_t v)
+void zn_protobuf_i64(struct zn_out *o, uint32_t field, int64_t v)
 {
 	tag(o, field, VARINT);
-	zn_proto_put_signed(o, v);
+	zn_protobuf_put_signed(o, v);
 }
 
-void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v)
+void zn_protobuf_fixed64(struct zn_out *o, uint32_t field, uint64_t v)
 {
 	uint8_t bytes[8];
 
@@ -54,15 +54,15 @@ void zn_proto_fixed64(struct zn_out *o, uint32_t field, uint64_t v)
 	zn_out_bytes(o, bytes, sizeof(bytes));
 }
 
-void zn_proto_double(struct zn_out *o, uint32_t field, double v)
+void zn_protobuf_double(struct zn_out *o, uint32_t field, double v)
 {
 	uint64_t bits;
 
 	memcpy(&bits, &v, sizeof(bits));
-	zn_proto_fixed64(o, field, bits);
+	zn_protobuf_fixed64(o, field, bits);
 }
 
-size_t zn_proto_open(struct zn_out *o, uint32_t field)
+size_t zn_protobuf_open(struct zn_out *o, uint32_t field)
 {
 	if (field)
 		tag(o, field, LENGTH);
@@ -70,7 +70,7 @@ size_t zn_proto_open(struct zn_out *o, uint32_t field)
 	return o->len;
 }
 
-void zn_proto_close(struct zn_out *o, size_t mark)
+void zn_protobuf_close(struct zn_out *o, size_t mark)
 {
 	char bytes[ZN_PROTO_VARINT_MAX];
 	struct zn_out length = {.at = bytes, .cap = sizeof(bytes)};
@@ -78,7 +78,7 @@ void zn_proto_close(struct zn_out *o, size_t mark)
 
 	if (o->full)
 		return;
-	zn_proto_put(&length, len);
+	zn_protobuf_put(&length, len);
 	zn_out_bytes(o, bytes, length.len - 1); /* room: what is written here is overwritten */
 	if (o->full)
 		return;
@@ -86,15 +86,15 @@ void zn_proto_close(struct zn_out *o, size_t mark)
 	memcpy(o->at + mark - 1, bytes, length.len);
 }
 
-void zn_proto_text(struct zn_out *o, uint32_t field, struct zn_str s)
+void zn_protobuf_text(struct zn_out *o, uint32_t field, struct zn_str s)
 {
-	size_t mark = zn_proto_open(o, field);
+	size_t mark = zn_protobuf_open(o, field);
 
 	zn_out_utf8(o, s.at, s.len);
-	zn_proto_close(o, mark);
+	zn_protobuf_close(o, mark);
 }
 
-void zn_proto_word(struct zn_out *o, uint32_t field, const char *word)
+void zn_protobuf_word(struct zn_out *o, uint32_t field, const char *word)
 {
-	zn_proto_text(o, field, (struct zn_str){word, strlen(word)});
+	zn_protobuf_text(o, field, (struct zn_str){word, strlen(word)});
 }

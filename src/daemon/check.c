@@ -222,7 +222,7 @@ static int limit_capabilities(uint64_t to)
 	struct __user_cap_data_struct want[2] = {{0}};
 
 	for (int i = 0; i < 2; i++)
-		want[i].effective = want[i].permitted = (uint32_t)((zn_secure_capable() & to) >> 32 * i);
+		want[i].effective = want[i].permitted = (uint32_t)((zn_sandbox_capable() & to) >> 32 * i);
 	return syscall(SYS_capset, &head, want) ? -errno : 0;
 }
 
@@ -237,7 +237,7 @@ static void put_calls(char *to, size_t cap, uint32_t refused)
 
 void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX])
 {
-	bool less = s->capabilities & ~zn_secure_capable();
+	bool less = s->capabilities & ~zn_sandbox_capable();
 	char refused[ZN_TEXT_MAX / 2] = "";
 	int err = limit_files(s->files);
 
@@ -252,6 +252,6 @@ void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX])
 		snprintf(said, ZN_TEXT_MAX, "less than zerneld.service has: run this as root");
 	else
 		snprintf(said, ZN_TEXT_MAX, "as zerneld.service has them: %d of %d capabilities%s%s",
-			__builtin_popcountll(zn_secure_capable()), CAP_LAST_CAP + 1,
+			__builtin_popcountll(zn_sandbox_capable()), CAP_LAST_CAP + 1,
 			s->refused ? "; its SystemCallFilter refuses" : "", refused);
 }

@@ -45,75 +45,75 @@ static double seconds(uint64_t ns)
 static void put_labels(struct zn_out *o, const struct zn_sample *s)
 {
 	for (uint32_t i = 0; i < s->label_count; i++) {
-		size_t mark = zn_proto_open(o, METRIC_LABEL);
+		size_t mark = zn_protobuf_open(o, METRIC_LABEL);
 
-		zn_proto_text(o, PAIR_NAME, s->label[i].name);
-		zn_proto_text(o, PAIR_VALUE, s->label[i].value);
-		zn_proto_close(o, mark);
+		zn_protobuf_text(o, PAIR_NAME, s->label[i].name);
+		zn_protobuf_text(o, PAIR_VALUE, s->label[i].value);
+		zn_protobuf_close(o, mark);
 	}
 }
 
 static void put_stamp(struct zn_out *o, uint32_t field, uint64_t ms)
 {
-	size_t mark = zn_proto_open(o, field);
+	size_t mark = zn_protobuf_open(o, field);
 
-	zn_proto_u64(o, STAMP_S, ms / 1000);
-	zn_proto_u64(o, STAMP_NS, ms % 1000 * ZN_NS_PER_MS);
-	zn_proto_close(o, mark);
+	zn_protobuf_u64(o, STAMP_S, ms / 1000);
+	zn_protobuf_u64(o, STAMP_NS, ms % 1000 * ZN_NS_PER_MS);
+	zn_protobuf_close(o, mark);
 }
 
 static void put_value(struct zn_out *o, const struct zn_sample *s)
 {
 	bool counter = s->type == ZN_METRIC_COUNTER;
-	size_t mark = zn_proto_open(o, counter ? METRIC_COUNTER : METRIC_GAUGE);
+	size_t mark = zn_protobuf_open(o, counter ? METRIC_COUNTER : METRIC_GAUGE);
 
-	zn_proto_double(o, VALUE, s->value);
+	zn_protobuf_double(o, VALUE, s->value);
 	if (counter)
 		put_stamp(o, COUNTER_CREATED, s->since_ms);
-	zn_proto_close(o, mark);
+	zn_protobuf_close(o, mark);
 }
 
 static void put_quantile(struct zn_out *o, double quantile, uint64_t ns)
 {
-	size_t mark = zn_proto_open(o, SUMMARY_QUANTILE);
+	size_t mark = zn_protobuf_open(o, SUMMARY_QUANTILE);
 
-	zn_proto_double(o, 1, quantile);
-	zn_proto_double(o, 2, seconds(ns));
-	zn_proto_close(o, mark);
+	zn_protobuf_double(o, 1, quantile);
+	zn_protobuf_double(o, 2, seconds(ns));
+	zn_protobuf_close(o, mark);
 }
 
 static void put_summary(struct zn_out *o, const struct zn_sample *s)
 {
-	size_t mark = zn_proto_open(o, METRIC_SUMMARY);
+	size_t mark = zn_protobuf_open(o, METRIC_SUMMARY);
 	struct zn_spread spread;
 
 	if (s->hist) {
 		zn_hist_spread(s->hist, &spread);
-		zn_proto_u64(o, SUMMARY_COUNT, spread.le[ZN_LE_COUNT - 1]);
-		zn_proto_double(o, SUMMARY_SUM, seconds(spread.sum_ns));
+		zn_protobuf_u64(o, SUMMARY_COUNT, spread.le[ZN_LE_COUNT - 1]);
+		zn_protobuf_double(o, SUMMARY_SUM, seconds(spread.sum_ns));
 		put_quantile(o, 0.5, spread.p50_ns);
 		put_quantile(o, 0.99, spread.p99_ns);
 	} else {
-		zn_proto_u64(o, SUMMARY_COUNT, s->bias->samples);
-		zn_proto_double(o, SUMMARY_SUM, seconds(s->bias->sum_ns));
+		zn_protobuf_u64(o, SUMMARY_COUNT, s->bias->samples);
+		zn_protobuf_double(o, SUMMARY_SUM, seconds(s->bias->sum_ns));
 		put_quantile(o, 0.1, s->bias->p10_ns);
 		put_quantile(o, 0.5, s->bias->p50_ns);
 		put_quantile(o, 0.9, s->bias->p90_ns);
 		put_quantile(o, 0.99, s->bias->p99_ns);
 	}
 	put_stamp(o, SUMMARY_CREATED, s->since_ms);
-	zn_proto_close(o, mark);
+	zn_protobuf_close(o, mark);
 }
 
 /* Without the last one, +Inf: that is the count. */
 static void put_classic(struct zn_out *o, const struct zn_spread *spread)
 {
 	for (uint32_t i = 0; i < ZN_LE_COUNT - 1; i++) {
-		size_t mark = zn_proto_open(o, HISTOGRAM_BUCKET);
+		size_t mark = zn_protobuf_open(o, HISTOGRAM_BUCKET);
 
-		zn_proto_u64(o, BUCKET_COUNT, spread->le[i]);
-		zn_proto_double(o, BUCKET_LIMIT, seconds(zn_le_ns(i)));
-		zn_proto_close(o, mark);
+		zn_protobuf_u64(o, BUCKET_COUNT, spread->le[i]);
+		zn_protobuf_double(o, BUCKET_LIMIT, seconds(zn_le_ns(i)));
+		zn_protobuf_close(o, mark);
 	}
 }
 
@@ -130,39 +130,39 @@ static void put_spans(struct zn_out *o, const struct zn_exp_buckets *b)
 	int32_t end = 0;
 
 	for (uint32_t i = 0, last; i < b->used; i = last + 1) {
-		size_t mark = zn_proto_open(o, HISTOGRAM_SPAN);
+		size_t mark = zn_protobuf_open(o, HISTOGRAM_SPAN);
 
 		for (last = i; last + 1 < b->used && !begins(b, last + 1);)
 			last++;
-		zn_proto_i64(o, SPAN_OFFSET, b->bucket[i].index + 1 - end);
+		zn_protobuf_i64(o, SPAN_OFFSET, b->bucket[i].index + 1 - end);
 		end = b->bucket[last].index + 2;
-		zn_proto_u64(o, SPAN_LENGTH, (uint64_t)((int64_t)b->bucket[last].index - b->bucket[i].index + 1));
-		zn_proto_close(o, mark);
+		zn_protobuf_u64(o, SPAN_LENGTH, (uint64_t)((int64_t)b->bucket[last].index - b->bucket[i].index + 1));
+		zn_protobuf_close(o, mark);
 	}
 }
 
 /* Each count, those of empty buckets within a span too, as the difference from the one before. */
 static void put_deltas(struct zn_out *o, const struct zn_exp_buckets *b)
 {
-	size_t mark = zn_proto_open(o, HISTOGRAM_DELTA);
+	size_t mark = zn_protobuf_open(o, HISTOGRAM_DELTA);
 	uint64_t before = 0;
 
 	for (uint32_t i = 0; i < b->used; i++) {
 		int32_t gap = begins(b, i) ? 0 : b->bucket[i].index - b->bucket[i - 1].index - 1;
 
 		for (; gap > 0; gap--, before = 0)
-			zn_proto_put_signed(o, -(int64_t)before);
-		zn_proto_put_signed(o, (int64_t)(b->bucket[i].count - before));
+			zn_protobuf_put_signed(o, -(int64_t)before);
+		zn_protobuf_put_signed(o, (int64_t)(b->bucket[i].count - before));
 		before = b->bucket[i].count;
 	}
-	zn_proto_close(o, mark);
+	zn_protobuf_close(o, mark);
 }
 
 static void put_native(struct zn_out *o, const struct zn_exp_buckets *b)
 {
-	zn_proto_i64(o, HISTOGRAM_SCHEMA, ZN_SCALE);
-	zn_proto_double(o, HISTOGRAM_ZERO_THRESHOLD, ZN_ZERO_BELOW);
-	zn_proto_u64(o, HISTOGRAM_ZERO_COUNT, b->zero);
+	zn_protobuf_i64(o, HISTOGRAM_SCHEMA, ZN_SCALE);
+	zn_protobuf_double(o, HISTOGRAM_ZERO_THRESHOLD, ZN_ZERO_BELOW);
+	zn_protobuf_u64(o, HISTOGRAM_ZERO_COUNT, b->zero);
 	put_spans(o, b);
 	put_deltas(o, b);
 }
@@ -173,17 +173,17 @@ static void put_histogram(struct zn_out *o, const struct zn_sample *s)
 	static struct zn_hist still;
 	static struct zn_exp_buckets buckets;
 	struct zn_spread spread;
-	size_t mark = zn_proto_open(o, METRIC_HISTOGRAM);
+	size_t mark = zn_protobuf_open(o, METRIC_HISTOGRAM);
 
 	still = *s->hist;
 	zn_hist_spread(&still, &spread);
 	zn_hist_buckets(&still, &buckets);
-	zn_proto_u64(o, HISTOGRAM_COUNT, buckets.count);
-	zn_proto_double(o, HISTOGRAM_SUM, seconds(buckets.sum_ns));
+	zn_protobuf_u64(o, HISTOGRAM_COUNT, buckets.count);
+	zn_protobuf_double(o, HISTOGRAM_SUM, seconds(buckets.sum_ns));
 	put_classic(o, &spread);
 	put_native(o, &buckets);
 	put_stamp(o, HISTOGRAM_CREATED, s->since_ms);
-	zn_proto_close(o, mark);
+	zn_protobuf_close(o, mark);
 }
 
 static void open_family(struct page *p, const struct zn_sample *s)
@@ -198,12 +198,12 @@ static void open_family(struct page *p, const struct zn_sample *s)
 	}
 	unit = zn_metrics_unit((struct zn_str){name, strlen(name)});
 	p->open = true;
-	p->family = zn_proto_open(p->out, 0);
-	zn_proto_word(p->out, FAMILY_NAME, name);
-	zn_proto_word(p->out, FAMILY_HELP, s->help);
-	zn_proto_u64(p->out, FAMILY_TYPE, p->twin ? TYPE_HISTOGRAM : type[s->type]);
+	p->family = zn_protobuf_open(p->out, 0);
+	zn_protobuf_word(p->out, FAMILY_NAME, name);
+	zn_protobuf_word(p->out, FAMILY_HELP, s->help);
+	zn_protobuf_u64(p->out, FAMILY_TYPE, p->twin ? TYPE_HISTOGRAM : type[s->type]);
 	if (unit)
-		zn_proto_word(p->out, FAMILY_UNIT, unit);
+		zn_protobuf_word(p->out, FAMILY_UNIT, unit);
 }
 
 static void put_series(void *to, const struct zn_sample *s)
@@ -214,7 +214,7 @@ static void put_series(void *to, const struct zn_sample *s)
 
 	if (!p->open)
 		open_family(p, s);
-	mark = zn_proto_open(o, FAMILY_METRIC);
+	mark = zn_protobuf_open(o, FAMILY_METRIC);
 	put_labels(o, s);
 	if (p->twin)
 		put_histogram(o, s);
@@ -222,7 +222,7 @@ static void put_series(void *to, const struct zn_sample *s)
 		put_summary(o, s);
 	else
 		put_value(o, s);
-	zn_proto_close(o, mark);
+	zn_protobuf_close(o, mark);
 }
 
 static void put_family(struct page *p, struct zn_walk *w, const struct zn_metric *m, bool twin)
@@ -231,7 +231,7 @@ static void put_family(struct page *p, struct zn_walk *w, const struct zn_metric
 	p->twin = twin;
 	zn_walk_metric(w, m);
 	if (p->open)
-		zn_proto_close(p->out, p->family);
+		zn_protobuf_close(p->out, p->family);
 }
 
 void zn_metrics_proto(struct zn_out *o, struct zn_view *v)

@@ -45,28 +45,28 @@ static uint32_t data_of(const struct zn_sample *s)
 
 static void put_attribute(struct zn_out *o, uint32_t field, const char *key, struct zn_str value)
 {
-	size_t mark = zn_proto_open(o, field), any;
+	size_t mark = zn_protobuf_open(o, field), any;
 
-	zn_proto_word(o, KEY, key);
-	any = zn_proto_open(o, ANY_VALUE);
-	zn_proto_text(o, ANY_STRING, value);
-	zn_proto_close(o, any);
-	zn_proto_close(o, mark);
+	zn_protobuf_word(o, KEY, key);
+	any = zn_protobuf_open(o, ANY_VALUE);
+	zn_protobuf_text(o, ANY_STRING, value);
+	zn_protobuf_close(o, any);
+	zn_protobuf_close(o, mark);
 }
 
 /* process.pid is a number by OpenTelemetry's conventions. */
 static void put_pid(struct zn_out *o, uint32_t field, struct zn_str digits)
 {
-	size_t mark = zn_proto_open(o, field), any;
+	size_t mark = zn_protobuf_open(o, field), any;
 	uint64_t pid = 0;
 
 	for (size_t i = 0; i < digits.len; i++)
 		pid = pid * 10 + (uint64_t)(digits.at[i] - '0');
-	zn_proto_word(o, KEY, "process.pid");
-	any = zn_proto_open(o, ANY_VALUE);
-	zn_proto_u64(o, ANY_INT, pid);
-	zn_proto_close(o, any);
-	zn_proto_close(o, mark);
+	zn_protobuf_word(o, KEY, "process.pid");
+	any = zn_protobuf_open(o, ANY_VALUE);
+	zn_protobuf_u64(o, ANY_INT, pid);
+	zn_protobuf_close(o, any);
+	zn_protobuf_close(o, mark);
 }
 
 static void put_attributes(struct zn_out *o, uint32_t field, const struct zn_sample *s)
@@ -94,8 +94,8 @@ static void put_times(const struct request *r, const struct zn_sample *s)
 	uint64_t start_ns = s->since_ms * ZN_NS_PER_MS;
 
 	if (data_of(s) != GAUGE) /* the clock may have been set back since: a point does not begin after it ends */
-		zn_proto_fixed64(r->out, START, start_ns < r->now_ns ? start_ns : r->now_ns);
-	zn_proto_fixed64(r->out, TIME, r->now_ns);
+		zn_protobuf_fixed64(r->out, START, start_ns < r->now_ns ? start_ns : r->now_ns);
+	zn_protobuf_fixed64(r->out, TIME, r->now_ns);
 }
 
 static void put_exponential(struct zn_out *o, const struct zn_hist *h)
@@ -105,22 +105,22 @@ static void put_exponential(struct zn_out *o, const struct zn_hist *h)
 	int32_t index;
 
 	zn_hist_buckets(h, &b);
-	zn_proto_fixed64(o, COUNT, b.count);
-	zn_proto_double(o, TOTAL, seconds(b.sum_ns));
-	zn_proto_i64(o, SCALE, ZN_SCALE);
-	zn_proto_fixed64(o, ZERO_COUNT, b.zero);
-	zn_proto_double(o, MAX, seconds(b.max_ns));
-	zn_proto_double(o, ZERO_THRESHOLD, ZN_ZERO_BELOW);
+	zn_protobuf_fixed64(o, COUNT, b.count);
+	zn_protobuf_double(o, TOTAL, seconds(b.sum_ns));
+	zn_protobuf_i64(o, SCALE, ZN_SCALE);
+	zn_protobuf_fixed64(o, ZERO_COUNT, b.zero);
+	zn_protobuf_double(o, MAX, seconds(b.max_ns));
+	zn_protobuf_double(o, ZERO_THRESHOLD, ZN_ZERO_BELOW);
 	if (!b.used)
 		return;
-	positive = zn_proto_open(o, POSITIVE);
+	positive = zn_protobuf_open(o, POSITIVE);
 	index = b.bucket[0].index;
-	zn_proto_i64(o, OFFSET, index);
-	counts = zn_proto_open(o, BUCKET_COUNTS);
+	zn_protobuf_i64(o, OFFSET, index);
+	counts = zn_protobuf_open(o, BUCKET_COUNTS);
 	for (uint32_t i = 0; i < b.used; index++)
-		zn_proto_put(o, b.bucket[i].index == index ? b.bucket[i++].count : 0);
-	zn_proto_close(o, counts);
-	zn_proto_close(o, positive);
+		zn_protobuf_put(o, b.bucket[i].index == index ? b.bucket[i++].count : 0);
+	zn_protobuf_close(o, counts);
+	zn_protobuf_close(o, positive);
 }
 
 static void put_quantiles(struct zn_out *o, const struct zn_bias *b)
@@ -130,21 +130,21 @@ static void put_quantiles(struct zn_out *o, const struct zn_bias *b)
 		uint64_t ns;
 	} rows[] = {{0.1, b->p10_ns}, {0.5, b->p50_ns}, {0.9, b->p90_ns}, {0.99, b->p99_ns}};
 
-	zn_proto_fixed64(o, COUNT, b->samples);
-	zn_proto_double(o, TOTAL, seconds(b->sum_ns));
+	zn_protobuf_fixed64(o, COUNT, b->samples);
+	zn_protobuf_double(o, TOTAL, seconds(b->sum_ns));
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
-		size_t mark = zn_proto_open(o, QUANTILE);
+		size_t mark = zn_protobuf_open(o, QUANTILE);
 
-		zn_proto_double(o, 1, rows[i].quantile);
-		zn_proto_double(o, 2, seconds(rows[i].ns));
-		zn_proto_close(o, mark);
+		zn_protobuf_double(o, 1, rows[i].quantile);
+		zn_protobuf_double(o, 2, seconds(rows[i].ns));
+		zn_protobuf_close(o, mark);
 	}
 }
 
 static void put_point(const struct request *r, const struct zn_sample *s)
 {
 	struct zn_out *o = r->out;
-	size_t mark = zn_proto_open(o, POINT);
+	size_t mark = zn_protobuf_open(o, POINT);
 
 	put_times(r, s);
 	put_attributes(o, s->hist ? EXPONENTIAL_ATTRIBUTE : NUMBER_ATTRIBUTE, s);
@@ -153,8 +153,8 @@ static void put_point(const struct request *r, const struct zn_sample *s)
 	else if (s->bias)
 		put_quantiles(o, s->bias);
 	else
-		zn_proto_double(o, AS_DOUBLE, s->value);
-	zn_proto_close(o, mark);
+		zn_protobuf_double(o, AS_DOUBLE, s->value);
+	zn_protobuf_close(o, mark);
 }
 
 static const char *unit_of(const char *name)
@@ -180,16 +180,16 @@ static void open_metric(struct request *r, const struct zn_sample *s)
 		zn_metrics_twin(twin, name);
 		name = twin;
 	}
-	r->metric = zn_proto_open(o, METRIC);
-	zn_proto_word(o, METRIC_NAME, name);
-	zn_proto_word(o, METRIC_DESCRIPTION, s->help);
+	r->metric = zn_protobuf_open(o, METRIC);
+	zn_protobuf_word(o, METRIC_NAME, name);
+	zn_protobuf_word(o, METRIC_DESCRIPTION, s->help);
 	if (unit)
-		zn_proto_word(o, METRIC_UNIT, unit);
-	r->data = zn_proto_open(o, data);
+		zn_protobuf_word(o, METRIC_UNIT, unit);
+	r->data = zn_protobuf_open(o, data);
 	if (data == SUM || data == EXPONENTIAL)
-		zn_proto_u64(o, TEMPORALITY, CUMULATIVE);
+		zn_protobuf_u64(o, TEMPORALITY, CUMULATIVE);
 	if (data == SUM)
-		zn_proto_u64(o, MONOTONIC, true);
+		zn_protobuf_u64(o, MONOTONIC, true);
 	r->open = true;
 }
 
@@ -226,21 +226,21 @@ static void put_resource(struct zn_out *o, const struct zn_view *v)
 		const char *key, *value;
 	} rows[] = {{"service.name", "zerneld"}, {"service.version", zn_version}, {"service.instance.id", v->node},
 		{"host.name", v->node}};
-	size_t mark = zn_proto_open(o, RESOURCE);
+	size_t mark = zn_protobuf_open(o, RESOURCE);
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++)
 		put_attribute(
 			o, RESOURCE_ATTRIBUTE, rows[i].key, (struct zn_str){rows[i].value, strlen(rows[i].value)});
-	zn_proto_close(o, mark);
+	zn_protobuf_close(o, mark);
 }
 
 static void put_scope(struct zn_out *o)
 {
-	size_t mark = zn_proto_open(o, SCOPE);
+	size_t mark = zn_protobuf_open(o, SCOPE);
 
-	zn_proto_word(o, SCOPE_NAME, "zerneld");
-	zn_proto_word(o, SCOPE_VERSION, zn_version);
-	zn_proto_close(o, mark);
+	zn_protobuf_word(o, SCOPE_NAME, "zerneld");
+	zn_protobuf_word(o, SCOPE_VERSION, zn_version);
+	zn_protobuf_close(o, mark);
 }
 
 /* From the series *at on, until they end or one does not fit. *at: the metric's number, and the series' within it. */
@@ -257,8 +257,8 @@ static void put_metrics(struct request *r, struct zn_view *v, uint32_t *at)
 		r->open = false;
 		zn_walk_metric(&w, m);
 		if (r->open) {
-			zn_proto_close(r->out, r->data);
-			zn_proto_close(r->out, r->metric);
+			zn_protobuf_close(r->out, r->data);
+			zn_protobuf_close(r->out, r->metric);
 		}
 		r->skip = 0;
 	}
@@ -274,13 +274,13 @@ bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uin
 		o->full = true;
 		return false;
 	}
-	resource = zn_proto_open(o, REQUEST_RESOURCE_METRICS);
+	resource = zn_protobuf_open(o, REQUEST_RESOURCE_METRICS);
 	put_resource(o, v);
-	scope = zn_proto_open(o, SCOPE_METRICS);
+	scope = zn_protobuf_open(o, SCOPE_METRICS);
 	put_scope(o);
 	put_metrics(&r, v, at);
-	zn_proto_close(o, scope);
-	zn_proto_close(o, resource);
+	zn_protobuf_close(o, scope);
+	zn_protobuf_close(o, resource);
 	if (!r.points)
 		*o = (struct zn_out){.at = o->at, .cap = o->cap, .len = before, .full = r.stop};
 	return r.points;

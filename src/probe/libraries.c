@@ -1243,7 +1243,7 @@ static void watch_change(struct zn_libraries *l)
 	pthread_mutex_unlock(l->lock);
 }
 
-/* The finder hangs itself then, and the loop is not told where others sleep (zn_secure_loop()). */
+/* The finder hangs itself then, and the loop is not told where others sleep (zn_sandbox_loop()). */
 static void *watch(void *arg)
 {
 	struct zn_libraries *l = arg;

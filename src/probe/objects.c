@@ -238,7 +238,7 @@ static const char *right_hint(void)
 		{CAP(BPF), "CAP_BPF is there: needs CAP_PERFMON as well"},
 		{CAP(PERFMON), "CAP_PERFMON is there: needs CAP_BPF as well"},
 	};
-	uint64_t have = zn_secure_capable();
+	uint64_t have = zn_sandbox_capable();
 
 	for (size_t i = 0; i < ZN_LEN(hint); i++)
 		if ((have & hint[i].have) == hint[i].have)

@@ -20,7 +20,7 @@ static bool same_name(struct zn_str a, struct zn_str b)
 	return a.len && a.len == b.len && !strncasecmp(a.at, b.at, a.len);
 }
 
-int zn_access_reload(struct zn_access *a, char why[ZN_TEXT_MAX])
+int zn_auth_reload(struct zn_auth *a, char why[ZN_TEXT_MAX])
 {
 	struct zn_tokens fresh = {0};
 	int err = 0;
@@ -68,7 +68,7 @@ static struct zn_str without_dot(struct zn_str name)
 }
 
 /* The names of a "search" or "domain" line. As for the resolver, a later line takes the place of an earlier one. */
-static void take_domains(struct zn_access *a, struct zn_str line)
+static void take_domains(struct zn_auth *a, struct zn_str line)
 {
 	struct zn_out to = {.at = a->domains, .cap = sizeof(a->domains) - 1};
 	struct zn_str word;
@@ -87,7 +87,7 @@ static void take_domains(struct zn_access *a, struct zn_str line)
 	a->domains[to.len] = '\0';
 }
 
-static void read_domains(struct zn_access *a, const char *path)
+static void read_domains(struct zn_auth *a, const char *path)
 {
 	char text[FILE_BYTES];
 	ssize_t len = zn_file_read_regular(path, text, sizeof(text));
@@ -98,12 +98,12 @@ static void read_domains(struct zn_access *a, const char *path)
 			take_domains(a, zn_str_trim(line, BLANKS));
 }
 
-int zn_access_open(struct zn_access *a, const struct zn_options *o, const char *node, const char *resolv_conf,
-	char why[ZN_TEXT_MAX])
+int zn_auth_open(
+	struct zn_auth *a, const struct zn_options *o, const char *node, const char *resolv_conf, char why[ZN_TEXT_MAX])
 {
-	*a = (struct zn_access){.options = o, .node = node};
+	*a = (struct zn_auth){.options = o, .node = node};
 	read_domains(a, resolv_conf ? resolv_conf : RESOLV_CONF);
-	return zn_access_reload(a, why);
+	return zn_auth_reload(a, why);
 }
 
 /* Cuts http:// or https:// off an origin, and tells the port that it stands for. False: it has neither. */
@@ -177,7 +177,7 @@ static bool is_in_domain(struct zn_str name, struct zn_str node, struct zn_str d
 }
 
 /* The node's name as the kernel has it, or the first label of that; alone, or in a domain of the search list. */
-static bool is_node(const struct zn_access *a, struct zn_str name)
+static bool is_node(const struct zn_auth *a, struct zn_str name)
 {
 	struct zn_str full = without_dot(zn_str_of(a->node)), rest = full, host;
 	struct zn_str domains = zn_str_of(a->domains), domain;
@@ -199,7 +199,7 @@ static bool fits(struct zn_str name, struct zn_str item)
 	return name.len > item.len && same_name(zn_str_skip(name, name.len - item.len), item);
 }
 
-static bool is_listed(const struct zn_access *a, struct zn_str name)
+static bool is_listed(const struct zn_auth *a, struct zn_str name)
 {
 	struct zn_str names = zn_str_of(a->options->host_names), origins = zn_str_of(a->options->ws_origin), item;
 	uint32_t port;
@@ -213,7 +213,7 @@ static bool is_listed(const struct zn_access *a, struct zn_str name)
 	return false;
 }
 
-bool zn_access_host(const struct zn_access *a, struct zn_str host)
+bool zn_auth_host(const struct zn_auth *a, struct zn_str host)
 {
 	struct zn_str name = without_dot(name_of(host));
 
@@ -222,7 +222,7 @@ bool zn_access_host(const struct zn_access *a, struct zn_str host)
 	return is_address(name) || same_name(name, zn_str_of("localhost")) || is_node(a, name) || is_listed(a, name);
 }
 
-bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port)
+bool zn_auth_origin(const struct zn_auth *a, const struct zn_http_req *req, bool ws_port, uint16_t metrics_port)
 {
 	struct zn_str listed = zn_str_of(a->options->ws_origin), item, origin = req->origin;
 	uint32_t port;
@@ -232,7 +232,7 @@ bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, 
 	while (zn_str_split(&listed, ",", &item))
 		if (item.len && zn_str_equal(origin, item))
 			return true;
-	if (!strip_scheme(&origin, &port) || !zn_access_host(a, req->host))
+	if (!strip_scheme(&origin, &port) || !zn_auth_host(a, req->host))
 		return false;
 	if (zn_str_equal(origin, req->host))
 		return true;
@@ -242,7 +242,7 @@ bool zn_access_origin(const struct zn_access *a, const struct zn_http_req *req, 
 /* ---- tokens ---- */
 
 /* Every byte of every slot is looked at, whatever is found, so that the time tells nothing of how much was right. */
-static bool is_right(const struct zn_access *a, struct zn_str given)
+static bool is_right(const struct zn_auth *a, struct zn_str given)
 {
 	char padded[ZN_TOKEN_MAX] = {0};
 	unsigned bad = !zn_token_is_valid(given), right = 0;
@@ -267,7 +267,7 @@ static bool is_bearer(struct zn_str header)
 	return header.len > strlen(SCHEME) && !strncasecmp(header.at, SCHEME, strlen(SCHEME));
 }
 
-static bool bearer(const struct zn_access *a, struct zn_str header)
+static bool bearer(const struct zn_auth *a, struct zn_str header)
 {
 	size_t len = strlen(SCHEME);
 
@@ -291,7 +291,7 @@ static size_t decode_hex(struct zn_str hex, char to[ZN_TOKEN_MAX])
 	return hex.len / 2;
 }
 
-static bool subprotocol(const struct zn_access *a, struct zn_str list)
+static bool subprotocol(const struct zn_auth *a, struct zn_str list)
 {
 	char token[ZN_TOKEN_MAX] = {0};
 	size_t prefix = strlen(SUBPROTOCOL), len;
@@ -309,7 +309,7 @@ static bool subprotocol(const struct zn_access *a, struct zn_str list)
 	return right;
 }
 
-bool zn_access_token(const struct zn_access *a, const struct zn_http_req *req)
+bool zn_auth_token(const struct zn_auth *a, const struct zn_http_req *req)
 {
 	bool right = false;
 

@@ -146,7 +146,7 @@ int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_T
 
 	if (status)
 		return status;
-	if (!zn_access_origin(&c->serve->access, req, c->ws_port, c->serve->metrics_port))
+	if (!zn_auth_origin(&c->serve->access, req, c->ws_port, c->serve->metrics_port))
 		return 403;
 	if (zn_filter_read(&filter, req->query, true, why))
 		return 400;

@@ -330,14 +330,14 @@ static void respond(struct zn_conn *c, const struct zn_answer *a, const struct s
 /* Whether this client may have this. 0, or the status that says why not. */
 static int admit(const struct zn_conn *c, const struct zn_http_req *req, unsigned flags)
 {
-	const struct zn_access *a = &c->serve->access;
+	const struct zn_auth *a = &c->serve->access;
 
 	if (c->local)
 		return 0;
 	/* without a Host, which HTTP/1.0 may lack, it is no browser, and nobody was misled by a name */
-	if (!(flags & ANY_HOST) && req->host.len && !zn_access_host(a, req->host))
+	if (!(flags & ANY_HOST) && req->host.len && !zn_auth_host(a, req->host))
 		return 421;
-	return flags & OPEN || !a->tokens.count || zn_access_token(a, req) ? 0 : 401;
+	return flags & OPEN || !a->tokens.count || zn_auth_token(a, req) ? 0 : 401;
 }
 
 /* Who asks the port of the WebSocket for anything else means the other port. */

@@ -132,7 +132,7 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no address space: %s", strerror(-err));
 	if (!err)
-		err = zn_access_open(&s->access, o, view->node, NULL, why);
+		err = zn_auth_open(&s->access, o, view->node, NULL, why);
 	if (!err)
 		err = zn_listen_open(s, why);
 	if (!err && ((err = zn_push_start(s, zn_serve_port(s, false))) || (err = limits_open(s))))

@@ -35,7 +35,7 @@ static const int kept[] = {
 	CAP_PERFMON,            /* attaching */
 };
 
-uint64_t zn_secure_capable(void)
+uint64_t zn_sandbox_capable(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct have[2];
@@ -60,7 +60,7 @@ static int keep(struct __user_cap_data_struct want[2])
 }
 
 /* perf-event uprobes need more, so a kernel without multi-uprobe links leaves the daemon CAP_SYS_ADMIN. */
-int zn_secure_capabilities(bool sys_admin)
+int zn_sandbox_capabilities(bool sys_admin)
 {
 	struct __user_cap_data_struct want[2] = {{0}};
 
@@ -263,7 +263,7 @@ static void build(const struct check *check, size_t checks_count, const int *lis
 	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
 }
 
-int zn_secure_system_calls(void)
+int zn_sandbox_system_calls(void)
 {
 	own_pid[0] = (uint32_t)getpid();
 	build(checks, ZN_LEN(checks), allowed, ZN_LEN(allowed));
@@ -336,13 +336,13 @@ static int confine(const struct confinement *c)
 
 /* ---- the loop's thread ---- */
 
-void zn_secure_folder(struct zn_secure_folders *f, const char *path)
+void zn_sandbox_folder(struct zn_sandbox_folders *f, const char *path)
 {
 	if (f->count < ZN_LEN(f->fd))
 		f->fd[f->count++] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-static void add_folder_above(struct zn_secure_folders *f, const char *path)
+static void add_folder_above(struct zn_sandbox_folders *f, const char *path)
 {
 	char folder[ZN_TEXT_MAX], *slash;
 
@@ -352,11 +352,11 @@ static void add_folder_above(struct zn_secure_folders *f, const char *path)
 	slash = strrchr(folder, '/');
 	if (slash)
 		slash[slash == folder] = 0;
-	zn_secure_folder(f, slash ? folder : ".");
+	zn_sandbox_folder(f, slash ? folder : ".");
 }
 
 /* The file may be replaced; it may be a link, too, into a folder where it is replaced (Kubernetes' secrets). */
-void zn_secure_folder_of(struct zn_secure_folders *f, const char *path)
+void zn_sandbox_folder_of(struct zn_sandbox_folders *f, const char *path)
 {
 	char *real;
 
@@ -379,7 +379,7 @@ static int give_up_most(void)
 	return keep(want);
 }
 
-static int confine_loop(const struct zn_secure_folders *f)
+static int confine_loop(const struct zn_sandbox_folders *f)
 {
 	int err;
 
@@ -404,7 +404,7 @@ static bool sees(pid_t pid)
 }
 
 struct attempt {
-	const struct zn_secure_folders *folders;
+	const struct zn_sandbox_folders *folders;
 	int err;
 };
 
@@ -425,7 +425,7 @@ static void *attempt(void *to)
 
 /* Landlock keeps a thread from all that asks for the right to trace, which hidepid= does for each process. A thread that
  * ends at once finds out. */
-int zn_secure_loop(struct zn_secure_folders *f)
+int zn_sandbox_loop(struct zn_sandbox_folders *f)
 {
 	struct attempt a = {.folders = f};
 	pthread_t thread;
@@ -460,7 +460,7 @@ static int begin_child(const struct confinement *c)
 	return 0;
 }
 
-int zn_secure_writer(const int *folder, size_t count)
+int zn_sandbox_writer(const int *folder, size_t count)
 {
 	int err = begin_child(&(struct confinement){.folder = folder,
 		.count = count,
@@ -473,7 +473,7 @@ int zn_secure_writer(const int *folder, size_t count)
 	return install(0);
 }
 
-int zn_secure_sender(const int *folder, size_t count)
+int zn_sandbox_sender(const int *folder, size_t count)
 {
 	int err = begin_child(&(struct confinement){
 		.folder = folder, .count = count, .access = LANDLOCK_ACCESS_FS_READ_FILE, .network = true});

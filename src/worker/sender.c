@@ -203,7 +203,7 @@ static int give_up(int socket)
 	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	folder[1] = open_resolv_folder();
 	err = be_nobody();
-	return err ? err : zn_secure_sender(folder, ZN_LEN(folder));
+	return err ? err : zn_sandbox_sender(folder, ZN_LEN(folder));
 }
 
 static void run(const struct start *s, const struct zn_child *child)

@@ -280,7 +280,7 @@ static void run(struct writer *s)
 		s->folder[i] = s->path[i] ? open_folder(s->path[i]) : -EBADF;
 		sweep(s->folder[i]);
 	}
-	err = zn_secure_writer(s->folder, ZN_DIRECTORY_COUNT);
+	err = zn_sandbox_writer(s->folder, ZN_DIRECTORY_COUNT);
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
 	if (send(s->child.fd, "", 1, MSG_NOSIGNAL) == 1)

@@ -51,30 +51,30 @@ static void write_calls(struct zn_out *o, const uint8_t *data, size_t len)
 		uint64_t v = what & 8 ? take(&data, &len, 8) : take(&data, &len, 1);
 
 		if (what % 8 == 0 && depth < DEPTH_MAX) {
-			mark[depth++] = zn_proto_open(o, field);
+			mark[depth++] = zn_protobuf_open(o, field);
 			note(field, LENGTH, 0, 0);
 		} else if (what % 8 == 1 && depth) {
-			zn_proto_close(o, mark[--depth]);
+			zn_protobuf_close(o, mark[--depth]);
 			note(0, LENGTH, 0, 0);
 		} else if (what % 8 == 2) {
 			size_t n = v % (len + 1);
 
-			zn_proto_text(o, field, (struct zn_str){(const char *)data, n});
+			zn_protobuf_text(o, field, (struct zn_str){(const char *)data, n});
 			note(field, LENGTH, (uintptr_t)data, n);
 			data += n, len -= n;
 		} else if (what % 8 == 3) {
-			zn_proto_fixed64(o, field, v);
+			zn_protobuf_fixed64(o, field, v);
 			note(field, FIXED64, v, 0);
 		} else if (what % 8 == 4) {
-			zn_proto_i64(o, field, (int64_t)v);
+			zn_protobuf_i64(o, field, (int64_t)v);
 			note(field, VARINT, v << 1 ^ (uint64_t) - (int64_t)(v >> 63), 0);
 		} else {
-			zn_proto_u64(o, field, v);
+			zn_protobuf_u64(o, field, v);
 			note(field, VARINT, v, 0);
 		}
 	}
 	while (depth) {
-		zn_proto_close(o, mark[--depth]);
+		zn_protobuf_close(o, mark[--depth]);
 		note(0, LENGTH, 0, 0);
 	}
 }

@@ -40,7 +40,7 @@ static void varint_vectors(void)
 		struct zn_out o = fresh();
 
 		t_begin(varints[i].name);
-		zn_proto_put(&o, varints[i].v);
+		zn_protobuf_put(&o, varints[i].v);
 		CHECK_MEM(o.at, o.len, varints[i].bytes, varints[i].len);
 		CHECK(!o.full);
 	}
@@ -67,8 +67,8 @@ static void zigzag_vectors(void)
 		struct zn_out o = fresh(), want = {.at = room + 100, .cap = 100};
 
 		t_begin(signs[i].name);
-		zn_proto_put_signed(&o, signs[i].v);
-		zn_proto_put(&want, signs[i].zigzag);
+		zn_protobuf_put_signed(&o, signs[i].v);
+		zn_protobuf_put(&want, signs[i].zigzag);
 		CHECK_MEM(o.at, o.len, want.at, want.len);
 	}
 }
@@ -77,22 +77,22 @@ T(fields)
 {
 	struct zn_out o = fresh();
 
-	zn_proto_u64(&o, 1, 150);
+	zn_protobuf_u64(&o, 1, 150);
 	CHECK_WIRE(o, "\x08\x96\x01");
 	o.len = 0;
-	zn_proto_word(&o, 2, "testing");
+	zn_protobuf_word(&o, 2, "testing");
 	CHECK_WIRE(o, "\x12\x07testing");
 	o.len = 0;
-	zn_proto_double(&o, 3, 1);
+	zn_protobuf_double(&o, 3, 1);
 	CHECK_WIRE(o, "\x19\0\0\0\0\0\0\xf0\x3f");
 	o.len = 0;
-	zn_proto_fixed64(&o, 4, 0x0102030405060708);
+	zn_protobuf_fixed64(&o, 4, 0x0102030405060708);
 	CHECK_WIRE(o, "\x21\x08\x07\x06\x05\x04\x03\x02\x01");
 	o.len = 0;
-	zn_proto_i64(&o, 16, -1);
+	zn_protobuf_i64(&o, 16, -1);
 	CHECK_WIRE(o, "\x80\x01\x01");
 	o.len = 0;
-	zn_proto_word(&o, 1, "");
+	zn_protobuf_word(&o, 1, "");
 	CHECK_WIRE(o, "\x0a\0");
 }
 
@@ -100,7 +100,7 @@ T(texts_are_utf8)
 {
 	struct zn_out o = fresh();
 
-	zn_proto_text(&o, 1, (struct zn_str){"a\xff\0z", 4});
+	zn_protobuf_text(&o, 1, (struct zn_str){"a\xff\0z", 4});
 	CHECK_WIRE(o,
 		"\x0a\x06"
 		"a\xef\xbf\xbd\0z");
@@ -109,24 +109,24 @@ T(texts_are_utf8)
 T(nested_messages)
 {
 	struct zn_out o = fresh();
-	size_t outer = zn_proto_open(&o, 3), inner;
+	size_t outer = zn_protobuf_open(&o, 3), inner;
 
-	zn_proto_u64(&o, 1, 150);
-	inner = zn_proto_open(&o, 2);
-	zn_proto_close(&o, inner);
-	zn_proto_close(&o, outer);
+	zn_protobuf_u64(&o, 1, 150);
+	inner = zn_protobuf_open(&o, 2);
+	zn_protobuf_close(&o, inner);
+	zn_protobuf_close(&o, outer);
 	CHECK_WIRE(o, "\x1a\x05\x08\x96\x01\x12\0");
 	o.len = 0;
-	outer = zn_proto_open(&o, 6); /* packed */
-	zn_proto_put(&o, 3);
-	zn_proto_put(&o, 270);
-	zn_proto_put(&o, 86942);
-	zn_proto_close(&o, outer);
+	outer = zn_protobuf_open(&o, 6); /* packed */
+	zn_protobuf_put(&o, 3);
+	zn_protobuf_put(&o, 270);
+	zn_protobuf_put(&o, 86942);
+	zn_protobuf_close(&o, outer);
 	CHECK_WIRE(o, "\x32\x06\x03\x8e\x02\x9e\xa7\x05");
 	o.len = 0;
-	outer = zn_proto_open(&o, 0); /* delimited */
-	zn_proto_u64(&o, 1, 1);
-	zn_proto_close(&o, outer);
+	outer = zn_protobuf_open(&o, 0); /* delimited */
+	zn_protobuf_u64(&o, 1, 1);
+	zn_protobuf_close(&o, outer);
 	CHECK_WIRE(o, "\x02\x08\x01");
 }
 
@@ -137,14 +137,14 @@ T(long_messages_are_moved)
 
 	for (size_t i = 0; i < ZN_LEN(sizes); i++) {
 		struct zn_out o = fresh(), want = {.at = (char[16]){0}, .cap = 16};
-		size_t mark = zn_proto_open(&o, 1), head;
+		size_t mark = zn_protobuf_open(&o, 1), head;
 
 		for (size_t k = 0; k < sizes[i]; k++)
 			zn_out_char(&o, (char)(k * 7));
-		zn_proto_close(&o, mark);
-		zn_proto_u64(&o, 2, 5);
-		zn_proto_put(&want, 0x0a);
-		zn_proto_put(&want, sizes[i]);
+		zn_protobuf_close(&o, mark);
+		zn_protobuf_u64(&o, 2, 5);
+		zn_protobuf_put(&want, 0x0a);
+		zn_protobuf_put(&want, sizes[i]);
 		head = want.len;
 		CHECK_MEM(o.at, head, want.at, head);
 		CHECK_EQ(o.len, head + sizes[i] + 2);
@@ -159,14 +159,14 @@ T(long_messages_are_moved)
 
 static void write_something(struct zn_out *o)
 {
-	size_t outer = zn_proto_open(o, 1), inner = zn_proto_open(o, 200);
+	size_t outer = zn_protobuf_open(o, 1), inner = zn_protobuf_open(o, 200);
 
 	for (uint64_t i = 0; i < 40; i++)
-		zn_proto_u64(o, 3, i << i);
-	zn_proto_close(o, inner);
-	zn_proto_double(o, 4, 0.1);
-	zn_proto_word(o, 5, "text");
-	zn_proto_close(o, outer);
+		zn_protobuf_u64(o, 3, i << i);
+	zn_protobuf_close(o, inner);
+	zn_protobuf_double(o, 4, 0.1);
+	zn_protobuf_word(o, 5, "text");
+	zn_protobuf_close(o, outer);
 }
 
 /* Exactly as much room as there is, from a block of its own: what does not fit is not written, and it says so. */

@@ -106,7 +106,7 @@ static int limited(const struct zn_service *s, char said[ZN_TEXT_MAX])
 	int good = 0;
 
 	zn_service_limit(s, said);
-	good |= zn_secure_capable() == (s->capabilities & CAP(BPF));
+	good |= zn_sandbox_capable() == (s->capabilities & CAP(BPF));
 	good |= (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_max == 99) << 1;
 	good |= (syscall(SYS_bpf, -1, &attr, sizeof(attr)) < 0 && errno == EPERM) << 2;
 	good |= !strcmp(said, "as zerneld.service has them: 1 of 41 capabilities; its SystemCallFilter refuses bpf")

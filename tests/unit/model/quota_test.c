@@ -391,10 +391,10 @@ T(a_range_of_users_in_a_namespace_of_root_is_one_owner)
 /* The exit status: 0, it is MAKER's; 1, it is not; 2, there is no Landlock here. */
 static int confined_look(pid_t pid)
 {
-	struct zn_secure_folders f = {.count = 0};
+	struct zn_sandbox_folders f = {.count = 0};
 
-	zn_secure_folder(&f, "/proc");
-	if (zn_owner_start() || zn_secure_loop(&f))
+	zn_sandbox_folder(&f, "/proc");
+	if (zn_owner_start() || zn_sandbox_loop(&f))
 		return 2;
 	return zn_owner_of(pid) != MAKER;
 }

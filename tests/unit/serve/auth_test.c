@@ -12,9 +12,9 @@
 #define TOKEN "0123456789abcdef"
 #define OTHER "AZaz09-._~+/xyzw=="
 
-static char path[] = "/tmp/zn_access_XXXXXX", resolv[] = "/tmp/zn_resolv_XXXXXX", why[ZN_TEXT_MAX];
+static char path[] = "/tmp/zn_auth_XXXXXX", resolv[] = "/tmp/zn_resolv_XXXXXX", why[ZN_TEXT_MAX];
 static struct zn_options o;
-static struct zn_access a;
+static struct zn_auth a;
 
 static void write_file(const char *to, const char *text, size_t len)
 {
@@ -32,7 +32,7 @@ static int open_with(const char *tokens)
 		snprintf(o.token_file, sizeof(o.token_file), "%s", path);
 	}
 	memset(why, 'x', sizeof(why));
-	return zn_access_open(&a, &o, "node7", resolv, why);
+	return zn_auth_open(&a, &o, "node7", resolv, why);
 }
 
 /* A copy that ends where its block ends, for ASan. */
@@ -48,7 +48,7 @@ static bool with_header(const char *text, size_t len)
 {
 	struct zn_str box = boxed(text, len);
 	struct zn_http_req req = {.authorization = box};
-	bool is = zn_access_token(&a, &req);
+	bool is = zn_auth_token(&a, &req);
 
 	free((void *)box.at);
 	return is;
@@ -58,7 +58,7 @@ static bool with_protocol(const char *text, size_t len, bool upgrade)
 {
 	struct zn_str box = boxed(text, len);
 	struct zn_http_req req = {.ws_protocol = {box}, .upgrade = upgrade};
-	bool is = zn_access_token(&a, &req);
+	bool is = zn_auth_token(&a, &req);
 
 	free((void *)box.at);
 	return is;
@@ -116,7 +116,7 @@ static void token_files(void)
 static int open_path(const char *name)
 {
 	snprintf(o.token_file, sizeof(o.token_file), "%s", name);
-	return zn_access_open(&a, &o, "node7", resolv, why);
+	return zn_auth_open(&a, &o, "node7", resolv, why);
 }
 
 T(files_that_cannot_be)
@@ -221,20 +221,20 @@ T(reload_takes_the_new_or_keeps_the_old)
 {
 	CHECK_EQ(open_with(TOKEN), 0);
 	write_file(path, OTHER, strlen(OTHER));
-	CHECK_EQ(zn_access_reload(&a, why), 0);
+	CHECK_EQ(zn_auth_reload(&a, why), 0);
 	CHECK(!with_header("Bearer " TOKEN, 23) && with_header("Bearer " OTHER, 25));
 	write_file(path, "bad", 3);
-	CHECK_EQ(zn_access_reload(&a, why), -EINVAL);
+	CHECK_EQ(zn_auth_reload(&a, why), -EINVAL);
 	CHECK(strstr(why, ":1: a token is 16 to 128"));
 	CHECK(!with_header("Bearer " TOKEN, 23) && with_header("Bearer " OTHER, 25));
 	unlink(path);
-	CHECK_EQ(zn_access_reload(&a, why), -ENOENT);
+	CHECK_EQ(zn_auth_reload(&a, why), -ENOENT);
 	CHECK(with_header("Bearer " OTHER, 25));
 	write_file(path, TOKEN "\n" OTHER, strlen(TOKEN "\n" OTHER));
-	CHECK_EQ(zn_access_reload(&a, why), 0);
+	CHECK_EQ(zn_auth_reload(&a, why), 0);
 	CHECK_EQ(a.tokens.count, 2);
 	write_file(path, TOKEN, 16);
-	CHECK_EQ(zn_access_reload(&a, why), 0);
+	CHECK_EQ(zn_auth_reload(&a, why), 0);
 	CHECK_EQ(a.tokens.count, 1);
 	CHECK(with_header("Bearer " TOKEN, 23) && !with_header("Bearer " OTHER, 25));
 }
@@ -242,7 +242,7 @@ T(reload_takes_the_new_or_keeps_the_old)
 T(without_a_file_none_is_asked_for)
 {
 	CHECK_EQ(open_with(NULL), 0);
-	CHECK_EQ(zn_access_reload(&a, why), 0);
+	CHECK_EQ(zn_auth_reload(&a, why), 0);
 	CHECK(with_header("", 0) && with_header("Bearer x", 8) && with_protocol("", 0, false));
 }
 
@@ -366,14 +366,14 @@ T(a_wrong_header_is_not_helped_by_a_subprotocol)
 
 	req.upgrade = true;
 	open_with(TOKEN);
-	CHECK(!zn_access_token(&a, &req));
+	CHECK(!zn_auth_token(&a, &req));
 	req.authorization = (struct zn_str){"Basic eDp5", 10}; /* for a proxy on the way */
-	CHECK(zn_access_token(&a, &req));
+	CHECK(zn_auth_token(&a, &req));
 	req.authorization = (struct zn_str){NULL, 0};
-	CHECK(zn_access_token(&a, &req));
+	CHECK(zn_auth_token(&a, &req));
 	req.ws_protocol[1] = req.ws_protocol[0]; /* on a line of its own (RFC 6455, section 11.3.4) */
 	req.ws_protocol[0] = (struct zn_str){"zernel.v1", 9};
-	CHECK(zn_access_token(&a, &req));
+	CHECK(zn_auth_token(&a, &req));
 }
 
 T(a_long_subprotocol_is_survived)
@@ -395,7 +395,7 @@ T(a_long_subprotocol_is_survived)
 static bool host_is(const char *text)
 {
 	struct zn_str box = boxed(text, strlen(text));
-	bool is = zn_access_host(&a, box);
+	bool is = zn_auth_host(&a, box);
 
 	free((void *)box.at);
 	return is;
@@ -489,7 +489,7 @@ T(a_node_with_a_full_name)
 
 	write_file(resolv, conf, strlen(conf));
 	o.host_names[0] = o.ws_origin[0] = '\0';
-	CHECK_EQ(zn_access_open(&a, &o, "node7.cluster.example", resolv, why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "node7.cluster.example", resolv, why), 0);
 	CHECK(host_is("node7") && host_is("node7.cluster.example") && host_is("node7.cluster.example."));
 	CHECK(host_is("node7.other.example"));
 	CHECK(!host_is("node7.cluster.example.other.example") && !host_is("node7.cluster"));
@@ -497,17 +497,17 @@ T(a_node_with_a_full_name)
 
 T(a_node_without_a_name)
 {
-	CHECK_EQ(zn_access_open(&a, &o, "", resolv, why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "", resolv, why), 0);
 	CHECK(!host_is("") && !host_is(".other.example") && !host_is("other.example") && host_is("localhost"));
 }
 
 T(no_resolv_conf)
 {
-	CHECK_EQ(zn_access_open(&a, &o, "node7", "/nowhere/resolv.conf", why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "node7", "/nowhere/resolv.conf", why), 0);
 	CHECK_STR(a.domains, "");
 	CHECK(host_is("node7") && !host_is("node7.cluster.example"));
-	CHECK_EQ(zn_access_open(&a, &o, "node7", "/tmp", why), 0);
-	CHECK_EQ(zn_access_open(&a, &o, "node7", NULL, why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "node7", "/tmp", why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "node7", NULL, why), 0);
 }
 
 /* What the resolver takes or not, a name that does not fit as a whole is not taken. */
@@ -519,18 +519,18 @@ T(a_hostile_resolv_conf)
 	while (len < sizeof(text) - 64)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s d%zu.example", len ? "" : "search", len);
 	write_file(resolv, text, len);
-	CHECK_EQ(zn_access_open(&a, &o, "node7", resolv, why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "node7", resolv, why), 0);
 	CHECK_STR(a.domains, "");
 	text[3000] = '\n';
 	write_file(resolv, text, 3001);
-	CHECK_EQ(zn_access_open(&a, &o, "node7", resolv, why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "node7", resolv, why), 0);
 	CHECK(strlen(a.domains) > 200 && strlen(a.domains) < sizeof(a.domains));
 	CHECK(!memcmp(a.domains, "d0.example d", 12));
 	CHECK(!strcmp(a.domains + strlen(a.domains) - 8, ".example"));
 	memset(text, 0xff, sizeof(text));
 	memcpy(text, "search ", 7);
 	write_file(resolv, text, sizeof(text));
-	CHECK_EQ(zn_access_open(&a, &o, "node7", resolv, why), 0);
+	CHECK_EQ(zn_auth_open(&a, &o, "node7", resolv, why), 0);
 	CHECK_STR(a.domains, "");
 }
 
@@ -582,7 +582,7 @@ static bool origin_is(const char *origin, size_t len, const char *host, bool ws_
 
 	if (!origin)
 		req.origin.at = NULL;
-	is = zn_access_origin(&a, &req, ws_port, PORT);
+	is = zn_auth_origin(&a, &req, ws_port, PORT);
 	free((void *)box.at);
 	free((void *)name.at);
 	return is;

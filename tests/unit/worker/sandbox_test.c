@@ -34,7 +34,7 @@ static const struct {
 	{"filter: a token file again", "/proc/self/stat", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0},
 	{"filter: open to write", "/dev/null", O_WRONLY, EPERM},
 	{"filter: open to read and write", "/dev/null", O_RDWR, EPERM},
-	{"filter: make a file", "/tmp/zn_secure_test", O_RDONLY | O_CREAT, EPERM},
+	{"filter: make a file", "/tmp/zn_sandbox_test", O_RDONLY | O_CREAT, EPERM},
 	{"filter: cut a file", "/dev/null", O_RDONLY | O_TRUNC, EPERM},
 	{"filter: a connection of its own", NULL, AF_INET, EPERM},
 	{"filter: a Unix socket of its own", NULL, AF_UNIX, EPERM},
@@ -44,7 +44,7 @@ static const struct {
 
 static int errno_under_filter(const char *path, int flags)
 {
-	if (zn_secure_system_calls())
+	if (zn_sandbox_system_calls())
 		return ENOSYS;
 	if ((path ? open(path, flags, 0600) : socket(flags, SOCK_STREAM, 0)) >= 0)
 		return 0;
@@ -362,17 +362,17 @@ static int old_open_to_write(void)
 
 static int old_open_to_make(void)
 {
-	return syscall(SYS_open, "/tmp/zn_secure_test", O_RDONLY | O_CREAT, 0600) < 0 ? errno : 0;
+	return syscall(SYS_open, "/tmp/zn_sandbox_test", O_RDONLY | O_CREAT, 0600) < 0 ? errno : 0;
 }
 
 static int old_creat(void)
 {
-	return syscall(SYS_creat, "/tmp/zn_secure_test", 0600) < 0 ? errno : 0;
+	return syscall(SYS_creat, "/tmp/zn_sandbox_test", 0600) < 0 ? errno : 0;
 }
 
 static int old_unlink(void)
 {
-	return syscall(SYS_unlink, "/tmp/zn_secure_test") ? errno : 0;
+	return syscall(SYS_unlink, "/tmp/zn_sandbox_test") ? errno : 0;
 }
 #endif
 
@@ -427,7 +427,7 @@ static const struct {
 
 static int errno_of_argument(int (*call)(void))
 {
-	return zn_secure_system_calls() ? ENOSYS : call();
+	return zn_sandbox_system_calls() ? ENOSYS : call();
 }
 
 static void check_arguments(void)
@@ -466,7 +466,7 @@ static unsigned wrong_command(void)
 	union bpf_attr wrong;
 
 	memset(&wrong, 0xff, sizeof(wrong));
-	if (zn_secure_system_calls())
+	if (zn_sandbox_system_calls())
 		return 0;
 	for (unsigned i = 0; i < COMMANDS_MAX; i++)
 		if ((bpf(i, &wrong) < 0 && errno == EPERM) == is_command(i))
@@ -492,9 +492,9 @@ static void check_commands(void)
 /* ---- the process that writes files ---- */
 
 #define NEW     (O_WRONLY | O_CREAT | O_EXCL)
-#define OUTSIDE "/tmp/zn_secure_outside"
+#define OUTSIDE "/tmp/zn_sandbox_outside"
 
-static char folder[] = "/tmp/zn_secure_XXXXXX";
+static char folder[] = "/tmp/zn_sandbox_XXXXXX";
 
 /* Each returns 0 or an errno; at: the folder. */
 static int made(int at, const char *path, int flags)
@@ -541,12 +541,12 @@ static int make_outside(int at)
 
 static int climb_out(int at)
 {
-	return made(at, "../zn_secure_outside", NEW);
+	return made(at, "../zn_sandbox_outside", NEW);
 }
 
 static int remove_outside(int at)
 {
-	return unlinkat(at, "/tmp/zn_secure_victim", 0) ? errno : 0;
+	return unlinkat(at, "/tmp/zn_sandbox_victim", 0) ? errno : 0;
 }
 
 static int connect_somewhere(int at)
@@ -565,7 +565,7 @@ static int run_a_program(int at)
 static int change_mode(int at)
 {
 	(void)at;
-	return chmod("/tmp/zn_secure_victim", 0777) ? errno : 0;
+	return chmod("/tmp/zn_sandbox_victim", 0777) ? errno : 0;
 }
 
 static const struct {
@@ -592,7 +592,7 @@ static int errno_of_writer(int (*call)(int at))
 {
 	const int at[] = {open(folder, O_RDONLY | O_DIRECTORY), -1};
 
-	return zn_secure_writer(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
+	return zn_sandbox_writer(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
 }
 
 static void check_writer(void)
@@ -661,7 +661,7 @@ static int read_here(int at)
 
 static int read_elsewhere(int at)
 {
-	return made(at, "/tmp/zn_secure_victim", O_RDONLY);
+	return made(at, "/tmp/zn_sandbox_victim", O_RDONLY);
 }
 
 static int make_here(int at)
@@ -705,7 +705,7 @@ static int errno_of_sender(int (*call)(int at))
 {
 	const int at[] = {open(folder, O_RDONLY | O_DIRECTORY), -1};
 
-	return zn_secure_sender(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
+	return zn_sandbox_sender(at, ZN_LEN(at)) ? ENOSYS : call(at[0]);
 }
 
 static void check_sender(void)
@@ -864,12 +864,12 @@ static int landlock_version(void)
 
 static int loop_begin(void)
 {
-	struct zn_secure_folders f = {.count = 0};
+	struct zn_sandbox_folders f = {.count = 0};
 
-	zn_secure_folder(&f, "/proc");
-	zn_secure_folder(&f, folder);
-	zn_secure_folder(&f, "/there/is/none");
-	return zn_secure_loop(&f);
+	zn_sandbox_folder(&f, "/proc");
+	zn_sandbox_folder(&f, folder);
+	zn_sandbox_folder(&f, "/there/is/none");
+	return zn_sandbox_loop(&f);
 }
 
 static int errno_of_loop(int (*call)(int at))
@@ -967,7 +967,7 @@ static void clean(void)
 	unlink(path);
 	rmdir(folder);
 	unlink(OUTSIDE);
-	unlink("/tmp/zn_secure_victim");
+	unlink("/tmp/zn_sandbox_victim");
 }
 
 int main(void)
@@ -978,7 +978,7 @@ int main(void)
 	check_commands();
 	if (!mkdtemp(folder))
 		return 1;
-	close(open("/tmp/zn_secure_victim", NEW, 0600));
+	close(open("/tmp/zn_sandbox_victim", NEW, 0600));
 	check_writer();
 	close(openat(open(folder, O_PATH), "victim", NEW, 0644));
 	check_sender();

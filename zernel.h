@@ -4451,7 +4451,7 @@ struct zn_io_sum_row {
 	struct zn_io_key key;
 	struct zn_io_row of;
 	enum zn_io_sum_row_state state;
-	uint32_t next, flow, version;
+	uint32_t next, io_sum, version;
 	uint64_t calls;    /* at the last tick */
 	uint64_t since_ns; /* of its state; while it waits, since when there were no calls */
 	bool lost;         /* there was no room to show it, which was counted */
@@ -4462,8 +4462,8 @@ struct zn_io_sums {
 	struct zn_arena *arena;
 	struct zn_jobs *jobs; /* NULL: nothing is of any job (tests) */
 	struct zn_mounts mounts;
-	struct zn_io_sum flow[ZN_IO_SUMS_MAX];
-	uint32_t high; /* flows from here on were never used */
+	struct zn_io_sum io_sum[ZN_IO_SUMS_MAX];
+	uint32_t high; /* entries from here on were never used */
 	struct zn_quota quota;
 	struct zn_io_sum_row row[ZN_HISTS_MAX + ZN_IO_MAX];
 	uint32_t row_high, row_count;
@@ -4477,16 +4477,17 @@ void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_job
 void zn_io_sums_refresh(struct zn_io_sums *f);
 /* The same with new rates; what is of jobs that are forgotten goes, and of mounts that are gone and idle. */
 void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns);
-/* The label job_id of a flow, "" of no job; NULL: it is not shown, as a newer job has the same id. */
-const char *zn_io_sum_job(const struct zn_io_sums *f, const struct zn_io_sum *flow);
-bool zn_io_sum_of(const struct zn_io_sum *flow, const struct zn_job *job);
-struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op);
+/* The label job_id of such sums, "" of no job; NULL: it is not shown, as a newer job has the same id. */
+const char *zn_io_sum_job(const struct zn_io_sums *f, const struct zn_io_sum *io_sum);
+bool zn_io_sum_of(const struct zn_io_sum *io_sum, const struct zn_job *job);
+struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op);
 /* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
  * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
 uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job);
 uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
-const struct zn_hist *zn_io_sum_merge(struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op, bool twins);
+const struct zn_hist *zn_io_sum_merge(
+	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool twins);
 struct zn_view;
 /* Tells of the time that went into reading, opening and asking for files over the last tick. */
 void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c);
@@ -5061,7 +5062,7 @@ struct zn_view {
 	const struct zn_flights *flights;             /* NULL: none (tests) */
 	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
 	struct zn_annotations *annotations;           /* NULL: none (tests) */
-	struct zn_io_sums *flows;                     /* NULL: none (tests) */
+	struct zn_io_sums *io_sums;                   /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
 	char node[65];
@@ -5562,9 +5563,9 @@ struct zn_watch_row {
 };
 
 /* The files of a job on a mount. */
-struct zn_watch_flow {
-	struct zn_str flow; /* in the answer on show */
-	double bytes;       /* per second */
+struct zn_watch_io_sum {
+	struct zn_str io_sum; /* in the answer on show */
+	double bytes;         /* per second */
 	double ops;
 };
 
@@ -5598,8 +5599,8 @@ struct zn_watch {
 	struct zn_watch_row rows[ZN_PROCS_MAX];
 	int row_count;
 	int rows_left_out;
-	struct zn_watch_flow flows[ZN_IO_SUMS_MAX]; /* the busiest first */
-	int flow_count;
+	struct zn_watch_io_sum io_sums[ZN_IO_SUMS_MAX]; /* the busiest first */
+	int io_sum_count;
 	enum zn_watch_sort sort;
 	uint32_t view; /* of the table `views` */
 	int top;       /* first line of the view that is shown */

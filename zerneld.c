@@ -46,7 +46,7 @@ struct daemon {
 	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
-	struct zn_io_sums flows;
+	struct zn_io_sums io_sums;
 	struct zn_xids xids;
 	struct zn_writer writer;
 	struct zn_sender sender;
@@ -157,8 +157,8 @@ static void live_tick(struct daemon *d)
 	if (d->view.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
 	zn_bpf_arena_quotas(&d->probe, zn_now_ns());
-	zn_quota_tell(&d->flows.quota, "pairs of a job and a mount", zn_now_ns());
-	zn_quota_tell(&d->flows.mounts.quota, "mounts", zn_now_ns());
+	zn_quota_tell(&d->io_sums.quota, "pairs of a job and a mount", zn_now_ns());
+	zn_quota_tell(&d->io_sums.mounts.quota, "mounts", zn_now_ns());
 	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
 }
 
@@ -203,11 +203,11 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_sender_tick(&d->sender);
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
-	zn_io_sums_tick(&d->flows, now);
-	zn_io_sums_causes(&d->flows, &d->causes);
+	zn_io_sums_tick(&d->io_sums, now);
+	zn_io_sums_causes(&d->io_sums, &d->causes);
 	if (!d->options.simulate)
 		zn_cgroup_throttle(&d->causes, "/proc");
-	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->flows, now);
+	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->io_sums, now);
 	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
 	zn_log_tick(now);
@@ -267,7 +267,7 @@ static void on_activity_look(struct zn_io *io, uint32_t events)
 
 static void on_device(struct daemon *d, const struct zn_event *ev)
 {
-	zn_mounts_use(&d->flows.mounts, ev->detail, ev->tgid, ev->bytes, ev->row);
+	zn_mounts_use(&d->io_sums.mounts, ev->detail, ev->tgid, ev->bytes, ev->row);
 	d->series = true;
 }
 
@@ -299,7 +299,7 @@ static void on_ring(struct zn_io *io, uint32_t events)
 		zn_agg_refresh(&d->agg);
 	d->exits = false;
 	if (d->series)
-		zn_io_sums_refresh(&d->flows);
+		zn_io_sums_refresh(&d->io_sums);
 	d->series = false;
 }
 
@@ -635,24 +635,24 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static void on_mounts(void *daemon)
 {
-	zn_io_sums_refresh(&((struct daemon *)daemon)->flows);
+	zn_io_sums_refresh(&((struct daemon *)daemon)->io_sums);
 }
 
 /* Without the list of mounts I/O is counted all the same. */
-static int flows_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int io_sums_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
 
 	(void)why;
-	zn_io_sums_init(&d->flows, d->agg.arena, &d->jobs);
-	d->view.flows = &d->flows;
+	zn_io_sums_init(&d->io_sums, d->agg.arena, &d->jobs);
+	d->view.io_sums = &d->io_sums;
 	if (d->options.simulate) {
-		zn_sim_mounts(&d->flows.mounts);
+		zn_sim_mounts(&d->io_sums.mounts);
 		return 0;
 	}
-	d->flows.mounts.look = on_mounts;
-	d->flows.mounts.owner = d;
-	err = zn_mounts_open(&d->flows.mounts, &d->loop, "/proc");
+	d->io_sums.mounts.look = on_mounts;
+	d->io_sums.mounts.owner = d;
+	err = zn_mounts_open(&d->io_sums.mounts, &d->loop, "/proc");
 	if (err)
 		zn_log(ZN_WARN, "mount: cannot follow the list of mounts: %s; mounts are shown as unknown",
 			strerror(-err));
@@ -667,14 +667,14 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 /* In this order. The writer and the sender are processes of their own and have nothing of the rest; capabilities go with the source's, after
  * which threads may be started. */
 static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
-	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, flows_open, notify_open, control_open,
-	tick_open};
+	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
+	control_open, tick_open};
 
 static void closed_clear(struct daemon *d)
 {
 	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.child.fd =
 		d->sender.child.fd = d->xids.fd = -1;
-	zn_mounts_init(&d->flows.mounts);
+	zn_mounts_init(&d->io_sums.mounts);
 }
 
 static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
@@ -694,7 +694,7 @@ static void daemon_close(struct daemon *d)
 	zn_serve_close(&d->serve);
 	zn_find_close(d->find);
 	d->ring.fd = d->hang.fd = -1; /* the ring buffer's own, and the libraries' */
-	zn_mounts_close(&d->flows.mounts);
+	zn_mounts_close(&d->io_sums.mounts);
 	zn_xids_close(&d->xids);
 	zn_jobs_close(&d->jobs);
 	if (d->options.simulate)

@@ -129,26 +129,26 @@ double zn_value_sum(struct zn_str array, const char *key)
 	return sum;
 }
 
-static bool is_busier(const struct zn_watch_flow *a, const struct zn_watch_flow *b)
+static bool is_busier(const struct zn_watch_io_sum *a, const struct zn_watch_io_sum *b)
 {
 	return a->bytes != b->bytes ? a->bytes > b->bytes : a->ops > b->ops;
 }
 
-static void load_flows(struct zn_watch *w)
+static void load_io_sums(struct zn_watch *w)
 {
 	struct zn_str list = zn_json_member(w->snapshot, "io"), key, item;
 	size_t at = 0;
 
-	w->flow_count = 0;
-	while (w->flow_count < ZN_IO_SUMS_MAX && zn_json_next(list, &at, &key, &item)) {
-		struct zn_watch_flow flow = {.flow = item};
-		int to = w->flow_count++;
+	w->io_sum_count = 0;
+	while (w->io_sum_count < ZN_IO_SUMS_MAX && zn_json_next(list, &at, &key, &item)) {
+		struct zn_watch_io_sum io_sum = {.io_sum = item};
+		int to = w->io_sum_count++;
 
-		flow.bytes = zn_value_number(item, "read_bytes_per_s") + zn_value_number(item, "write_bytes_per_s");
-		flow.ops = zn_value_sum(zn_json_member(item, "ops"), "rate");
-		for (; to > 0 && is_busier(&flow, &w->flows[to - 1]); to--)
-			w->flows[to] = w->flows[to - 1];
-		w->flows[to] = flow;
+		io_sum.bytes = zn_value_number(item, "read_bytes_per_s") + zn_value_number(item, "write_bytes_per_s");
+		io_sum.ops = zn_value_sum(zn_json_member(item, "ops"), "rate");
+		for (; to > 0 && is_busier(&io_sum, &w->io_sums[to - 1]); to--)
+			w->io_sums[to] = w->io_sums[to - 1];
+		w->io_sums[to] = io_sum;
 	}
 }
 
@@ -200,7 +200,7 @@ void zn_watch_take_answer(struct zn_watch *w, uint64_t now_ns)
 	w->answer_count++;
 	w->head = (w->head + elapsed_s) % ZN_WATCH_SAMPLES;
 	load_rows(w, elapsed_s);
-	load_flows(w);
+	load_io_sums(w);
 	zn_watch_sort_rows(w);
 }
 

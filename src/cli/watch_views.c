@@ -531,11 +531,11 @@ static void nccl_items(struct zn_watch *w, const struct view *v, const int *widt
 	}
 }
 
-static void flow_items(struct zn_watch *w, const struct view *v, const int *widths)
+static void io_sum_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
-	for (int i = 0; i < w->flow_count; i++)
+	for (int i = 0; i < w->io_sum_count; i++)
 		if (shows(w))
-			put_cells(w, v, widths, w->flows[i].flow, NULL);
+			put_cells(w, v, widths, w->io_sums[i].io_sum, NULL);
 }
 
 static void job_items(struct zn_watch *w, const struct view *v, const int *widths)
@@ -675,7 +675,7 @@ static const struct column signal_columns[] = {
 		title, -6, duration_cell, "ops." op ".p99_us", "ops." op ".count", 1, __VA_ARGS__                      \
 	}
 enum { FLOW_JOB, FLOW_MOUNT };
-static const struct column flow_columns[] = {
+static const struct column io_sum_columns[] = {
 	[FLOW_JOB] = {"JOB", 6, text_cell, "job_id"},
 	[FLOW_MOUNT] = {"MOUNT", 14, text_cell, "mount"},
 	{"TYPE", 6, text_cell, "fstype", .when = IF_ROOM},
@@ -692,8 +692,8 @@ static const struct column flow_columns[] = {
 	{"MAPPED", -6, bytes_cell, "mapped_bytes", .when = IF_ROOM},
 	{"OPS", -5, sum_cell, "ops", "count", .when = IF_ROOM},
 };
-static const struct growth flow_growth[] = {{FLOW_MOUNT, 24}, {FLOW_JOB, 12}, {FLOW_MOUNT, CELL - 1}, {-1, 0}};
-_Static_assert(ZN_LEN(signal_columns) <= COLUMNS_MAX && ZN_LEN(flow_columns) <= COLUMNS_MAX, "columns");
+static const struct growth io_sum_growth[] = {{FLOW_MOUNT, 24}, {FLOW_JOB, 12}, {FLOW_MOUNT, CELL - 1}, {-1, 0}};
+_Static_assert(ZN_LEN(signal_columns) <= COLUMNS_MAX && ZN_LEN(io_sum_columns) <= COLUMNS_MAX, "columns");
 
 #define COLUMNS(of) of, .count = ZN_LEN(of)
 static const struct view views[] = {
@@ -705,8 +705,8 @@ static const struct view views[] = {
 		.growth = name_growth},
 	{'s', "signals", "no process has called a hooked library yet", signal_items, true, false,
 		COLUMNS(signal_columns), .growth = name_growth},
-	{'i', "I/O", "no file I/O has been counted", flow_items, false, false, COLUMNS(flow_columns),
-		.growth = flow_growth},
+	{'i', "I/O", "no file I/O has been counted", io_sum_items, false, false, COLUMNS(io_sum_columns),
+		.growth = io_sum_growth},
 	{'b', "jobs", "no job is known on this node", job_items, false, false, COLUMNS(job_columns),
 		.growth = job_growth},
 	{'y', "why", "nothing has launched work on a GPU", why_items, .sorted = false},

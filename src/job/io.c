@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * io.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in rows
- * of the arena; a flow is a job on a mount, with the rows of each operation in a chain. Figures are sums over rows, read
+ * of the arena; sums are those of a job on a mount, with the rows of each operation in a chain. Figures are sums over rows, read
  * where they are. When a device's number comes to mean another file system, its rows are cut: what they hold stays
  * where it was counted, and what follows is counted in new ones.
  */
@@ -72,14 +72,14 @@ static void fold_into(struct zn_io_sums *f, uint32_t to, uint32_t slot)
 
 static struct zn_io_sum_op *op_of(struct zn_io_sums *f, const struct zn_io_sum_row *row)
 {
-	return &f->flow[row->flow].op[row->key.op];
+	return &f->io_sum[row->io_sum].op[row->key.op];
 }
 
-static void chain_add(struct zn_io_sums *f, uint32_t slot, uint32_t flow)
+static void chain_add(struct zn_io_sums *f, uint32_t slot, uint32_t io_sum)
 {
 	struct zn_io_sum_row *row = &f->row[slot];
 
-	row->flow = flow;
+	row->io_sum = io_sum;
 	row->next = op_of(f, row)->first;
 	op_of(f, row)->first = slot;
 }
@@ -123,61 +123,61 @@ static bool settled(const struct zn_io_sum_row *row, uint64_t now_ns)
 /* ---- Flows. ---- */
 
 /* Marks those that differ in the type of file system alone. */
-static void twins_mark(struct zn_io_sums *f, struct zn_io_sum *flow)
+static void twins_mark(struct zn_io_sums *f, struct zn_io_sum *io_sum)
 {
 	for (uint32_t i = 0; i < f->high; i++) {
-		struct zn_io_sum *other = &f->flow[i];
+		struct zn_io_sum *other = &f->io_sum[i];
 
-		if (other != flow && other->used && zn_job_ref_same(other->job, flow->job) &&
-			!strcmp(other->point, flow->point))
-			other->twin = flow->twin = true;
+		if (other != io_sum && other->used && zn_job_ref_same(other->job, io_sum->job) &&
+			!strcmp(other->point, io_sum->point))
+			other->twin = io_sum->twin = true;
 	}
 }
 
-static uint32_t flow_make(struct zn_io_sums *f, const struct zn_io_sum_row *row, const struct zn_mount *mount)
+static uint32_t io_sum_make(struct zn_io_sums *f, const struct zn_io_sum_row *row, const struct zn_mount *mount)
 {
 	uint32_t i = 0;
 
 	if (!zn_quota_try(&f->quota, row->of.user))
 		return ZN_IO_SUMS_MAX;
-	while (i < ZN_IO_SUMS_MAX && f->flow[i].used)
+	while (i < ZN_IO_SUMS_MAX && f->io_sum[i].used)
 		i++;
 	if (i == ZN_IO_SUMS_MAX) {
 		zn_quota_give(&f->quota, row->of.user);
 		return i;
 	}
-	f->flow[i] =
+	f->io_sum[i] =
 		(struct zn_io_sum){.used = true, .job = row->key.job, .owner = row->of.user, .active_ns = zn_now_ns()};
-	snprintf(f->flow[i].point, ZN_MOUNT_BYTES, "%s", mount->point);
-	snprintf(f->flow[i].fstype, ZN_FSTYPE_BYTES, "%s", mount->fstype);
+	snprintf(f->io_sum[i].point, ZN_MOUNT_BYTES, "%s", mount->point);
+	snprintf(f->io_sum[i].fstype, ZN_FSTYPE_BYTES, "%s", mount->fstype);
 	if (i >= f->high)
 		f->high = i + 1;
-	twins_mark(f, &f->flow[i]);
+	twins_mark(f, &f->io_sum[i]);
 	return i;
 }
 
-static uint32_t flow_find(struct zn_io_sums *f, const struct zn_io_sum_row *row, const struct zn_mount *mount)
+static uint32_t io_sum_find(struct zn_io_sums *f, const struct zn_io_sum_row *row, const struct zn_mount *mount)
 {
 	for (uint32_t i = 0; i < f->high; i++)
-		if (f->flow[i].used && zn_job_ref_same(f->flow[i].job, row->key.job) &&
-			!strcmp(f->flow[i].point, mount->point) && !strcmp(f->flow[i].fstype, mount->fstype))
+		if (f->io_sum[i].used && zn_job_ref_same(f->io_sum[i].job, row->key.job) &&
+			!strcmp(f->io_sum[i].point, mount->point) && !strcmp(f->io_sum[i].fstype, mount->fstype))
 			return i;
-	return flow_make(f, row, mount);
+	return io_sum_make(f, row, mount);
 }
 
-static void flow_drop(struct zn_io_sums *f, struct zn_io_sum *flow)
+static void io_sum_drop(struct zn_io_sums *f, struct zn_io_sum *io_sum)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
-		while (flow->op[op].first)
-			row_leave(f, flow->op[op].first);
-	flow->used = false;
-	zn_quota_give(&f->quota, flow->owner);
+		while (io_sum->op[op].first)
+			row_leave(f, io_sum->op[op].first);
+	io_sum->used = false;
+	zn_quota_give(&f->quota, io_sum->owner);
 }
 
-static bool flow_empty(const struct zn_io_sum *flow)
+static bool io_sum_empty(const struct zn_io_sum *io_sum)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
-		if (flow->op[op].first)
+		if (io_sum->op[op].first)
 			return false;
 	return true;
 }
@@ -206,13 +206,13 @@ static struct zn_mount *mount_of(struct zn_io_sums *f, uint32_t slot)
 
 static bool row_bind(struct zn_io_sums *f, uint32_t slot, const struct zn_mount *mount)
 {
-	uint32_t flow = flow_find(f, &f->row[slot], mount);
+	uint32_t io_sum = io_sum_find(f, &f->row[slot], mount);
 
-	if (flow == ZN_IO_SUMS_MAX) {
+	if (io_sum == ZN_IO_SUMS_MAX) {
 		lost(f, &f->row[slot], &f->quota);
 		return false;
 	}
-	chain_add(f, slot, flow);
+	chain_add(f, slot, io_sum);
 	f->row[slot].version = mount->version;
 	return true;
 }
@@ -265,16 +265,16 @@ static void row_not_of_tick(struct zn_io_sums *f, uint32_t slot)
 /* A device that got its name takes its figures along; what it was shown as goes with the last of its rows. */
 static void row_rename(struct zn_io_sums *f, uint32_t slot, const struct zn_mount *mount)
 {
-	struct zn_io_sum *before = &f->flow[f->row[slot].flow];
+	struct zn_io_sum *before = &f->io_sum[f->row[slot].io_sum];
 
 	chain_remove(f, slot);
 	if (!row_bind(f, slot, mount)) {
-		chain_add(f, slot, f->row[slot].flow);
+		chain_add(f, slot, f->row[slot].io_sum);
 		return;
 	}
 	row_not_of_tick(f, slot);
-	if (flow_empty(before))
-		flow_drop(f, before);
+	if (io_sum_empty(before))
+		io_sum_drop(f, before);
 }
 
 static void row_check(struct zn_io_sums *f, uint32_t slot)
@@ -312,11 +312,11 @@ void zn_io_sums_refresh(struct zn_io_sums *f)
 
 /* ---- The tick. ---- */
 
-struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op)
+struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op)
 {
 	struct zn_io_sum_total sum = {0};
 
-	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
+	for (uint32_t slot = io_sum->op[op].first; slot; slot = f->row[slot].next) {
 		const struct zn_hist *h = counted(f, slot);
 
 		if (!h)
@@ -334,14 +334,14 @@ static uint64_t per(uint64_t now, uint64_t before, uint64_t scale, uint64_t ns)
 	return now > before && ns ? (uint64_t)((__uint128_t)(now - before) * scale * ZN_NS_PER_S / ns) : 0;
 }
 
-static void op_tick(struct zn_io_sums *f, struct zn_io_sum *flow, enum zn_io_op op, uint64_t now_ns)
+static void op_tick(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_op op, uint64_t now_ns)
 {
-	struct zn_io_sum_total sum = zn_io_sum_total(f, flow, op);
+	struct zn_io_sum_total sum = zn_io_sum_total(f, io_sum, op);
 	uint64_t ns = f->tick_ns ? now_ns - f->tick_ns : 0;
-	struct zn_io_sum_op *o = &flow->op[op];
+	struct zn_io_sum_op *o = &io_sum->op[op];
 
 	if (sum.calls > o->tick_calls)
-		flow->active_ns = now_ns;
+		io_sum->active_ns = now_ns;
 	o->call_rate = per(sum.calls, o->tick_calls, 1000, ns);
 	o->byte_rate = per(sum.bytes, o->tick_bytes, 1, ns);
 	o->spent_ns = sum.ns > o->tick_ns ? sum.ns - o->tick_ns : 0;
@@ -351,11 +351,11 @@ static void op_tick(struct zn_io_sums *f, struct zn_io_sum *flow, enum zn_io_op 
 }
 
 /* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more than that. */
-static void op_fold(struct zn_io_sums *f, struct zn_io_sum *flow, enum zn_io_op op, uint64_t now_ns)
+static void op_fold(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_op op, uint64_t now_ns)
 {
 	uint32_t into[2] = {0}, next;
 
-	for (uint32_t slot = flow->op[op].first; slot; slot = next) {
+	for (uint32_t slot = io_sum->op[op].first; slot; slot = next) {
 		uint32_t *to = &into[slot >= ZN_HISTS_MAX];
 
 		next = f->row[slot].next;
@@ -372,10 +372,10 @@ static void op_fold(struct zn_io_sums *f, struct zn_io_sum *flow, enum zn_io_op 
 }
 
 /* Whether some device of it is mounted on the host. */
-static bool mounted(struct zn_io_sums *f, const struct zn_io_sum *flow)
+static bool mounted(struct zn_io_sums *f, const struct zn_io_sum *io_sum)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
-		for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next) {
+		for (uint32_t slot = io_sum->op[op].first; slot; slot = f->row[slot].next) {
 			struct zn_mount *mount = f->row[slot].state == ZN_ROW_LIVE ? mount_of(f, slot) : NULL;
 
 			if (mount && mount->state == ZN_MOUNT_HOST)
@@ -385,25 +385,25 @@ static bool mounted(struct zn_io_sums *f, const struct zn_io_sum *flow)
 }
 
 /* What is of a job stays until the job is forgotten. */
-static bool over(struct zn_io_sums *f, const struct zn_io_sum *flow, uint64_t now_ns)
+static bool over(struct zn_io_sums *f, const struct zn_io_sum *io_sum, uint64_t now_ns)
 {
-	if (flow_empty(flow))
+	if (io_sum_empty(io_sum))
 		return true;
-	if (flow->job.serial)
-		return f->jobs && !zn_jobs_at(f->jobs, flow->job);
-	return flow->active_ns + IDLE_NS <= now_ns && !mounted(f, flow);
+	if (io_sum->job.serial)
+		return f->jobs && !zn_jobs_at(f->jobs, io_sum->job);
+	return io_sum->active_ns + IDLE_NS <= now_ns && !mounted(f, io_sum);
 }
 
-static void flow_tick(struct zn_io_sums *f, struct zn_io_sum *flow, uint64_t now_ns)
+static void io_sum_tick(struct zn_io_sums *f, struct zn_io_sum *io_sum, uint64_t now_ns)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
-		if (!flow->op[op].first)
+		if (!io_sum->op[op].first)
 			continue;
-		op_tick(f, flow, op, now_ns);
-		op_fold(f, flow, op, now_ns);
+		op_tick(f, io_sum, op, now_ns);
+		op_fold(f, io_sum, op, now_ns);
 	}
-	if (over(f, flow, now_ns))
-		flow_drop(f, flow);
+	if (over(f, io_sum, now_ns))
+		io_sum_drop(f, io_sum);
 }
 
 /* So many at one time that CPUs would wait for one another: each group of them gets a shard, see vfs.bpf.c. */
@@ -465,9 +465,9 @@ void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns)
 	zn_io_changed(f->arena->shared);
 	zn_io_sums_refresh(f);
 	for (uint32_t i = 0; i < f->high; i++)
-		if (f->flow[i].used)
-			flow_tick(f, &f->flow[i], now_ns);
-	while (f->high && !f->flow[f->high - 1].used)
+		if (f->io_sum[i].used)
+			io_sum_tick(f, &f->io_sum[i], now_ns);
+	while (f->high && !f->io_sum[f->high - 1].used)
 		f->high--;
 	rows_tick(f, now_ns);
 	zn_mounts_tick(&f->mounts, now_ns);
@@ -476,24 +476,24 @@ void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns)
 
 /* ---- What is shown. ---- */
 
-const char *zn_io_sum_job(const struct zn_io_sums *f, const struct zn_io_sum *flow)
+const char *zn_io_sum_job(const struct zn_io_sums *f, const struct zn_io_sum *io_sum)
 {
 	const struct zn_job *job;
 
-	if (!flow->job.serial)
+	if (!io_sum->job.serial)
 		return "";
-	job = f->jobs ? zn_jobs_at(f->jobs, flow->job) : NULL;
+	job = f->jobs ? zn_jobs_at(f->jobs, io_sum->job) : NULL;
 	return job && zn_jobs_find(f->jobs, job->id, ZN_UNKNOWN) == job ? job->id : NULL;
 }
 
-bool zn_io_sum_of(const struct zn_io_sum *flow, const struct zn_job *job)
+bool zn_io_sum_of(const struct zn_io_sum *io_sum, const struct zn_job *job)
 {
-	return flow->used && zn_job_ref_same(flow->job, (struct zn_job_ref){job->slot, job->serial});
+	return io_sum->used && zn_job_ref_same(io_sum->job, (struct zn_job_ref){job->slot, job->serial});
 }
 
-static void merge(struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op)
+static void merge(struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op)
 {
-	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next)
+	for (uint32_t slot = io_sum->op[op].first; slot; slot = f->row[slot].next)
 		merge_into(f, &f->merged, slot);
 }
 
@@ -502,16 +502,17 @@ static bool is_twin(const struct zn_io_sum *a, const struct zn_io_sum *b)
 	return a != b && a->used && zn_job_ref_same(a->job, b->job) && !strcmp(a->point, b->point);
 }
 
-const struct zn_hist *zn_io_sum_merge(struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op, bool twins)
+const struct zn_hist *zn_io_sum_merge(
+	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool twins)
 {
 	memset(&f->merged, 0, sizeof(f->merged));
-	merge(f, flow, op);
-	for (uint32_t i = 0; twins && flow->twin && i < f->high; i++) {
-		if (!is_twin(&f->flow[i], flow) || !f->flow[i].op[op].first)
+	merge(f, io_sum, op);
+	for (uint32_t i = 0; twins && io_sum->twin && i < f->high; i++) {
+		if (!is_twin(&f->io_sum[i], io_sum) || !f->io_sum[i].op[op].first)
 			continue;
-		if (&f->flow[i] < flow)
+		if (&f->io_sum[i] < io_sum)
 			return NULL;
-		merge(f, &f->flow[i], op);
+		merge(f, &f->io_sum[i], op);
 	}
 	return &f->merged;
 }
@@ -549,13 +550,13 @@ uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job)
 
 /* Whether its figures are whole, by the operations that its job has lost: those that were counted from the first one on, and of
  * which none was missed since. */
-static bool is_whole(const struct zn_io_sums *f, const struct zn_io_sum *flow, enum zn_io_op op, uint32_t lost)
+static bool is_whole(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, uint32_t lost)
 {
-	bool whole = flow->op[op].first && !(zn_io_sums_missed(f, flow->job) >> op & 1);
+	bool whole = io_sum->op[op].first && !(zn_io_sums_missed(f, io_sum->job) >> op & 1);
 
 	if (!(lost >> op & 1))
 		return true;
-	for (uint32_t slot = flow->op[op].first; slot; slot = f->row[slot].next)
+	for (uint32_t slot = io_sum->op[op].first; slot; slot = f->row[slot].next)
 		whole &= !f->row[slot].of.partial;
 	return whole;
 }
@@ -568,15 +569,15 @@ static void key_whole(struct zn_json *j, const char *key, uint64_t v, bool whole
 		zn_json_key_null(j, key);
 }
 
-static void flow_op(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, enum zn_io_op op, bool rates)
+static void io_sum_op(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, enum zn_io_op op, bool rates)
 {
-	struct zn_io_sum_total sum = zn_io_sum_total(v->flows, f, op);
+	struct zn_io_sum_total sum = zn_io_sum_total(v->io_sums, f, op);
 	const struct zn_hist *h;
 	struct zn_summary s;
 
 	if (!sum.calls)
 		return;
-	h = zn_io_sum_merge(v->flows, f, op, false);
+	h = zn_io_sum_merge(v->io_sums, f, op, false);
 	s = zn_hist_summary(h);
 	zn_json_key_open(j, zn_io_label(op), '{');
 	zn_json_key_u64(j, "count", sum.calls);
@@ -602,8 +603,8 @@ void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum
 		enum zn_io_op op;
 	} bytes[] = {{"read_bytes", ZN_IO_READ}, {"write_bytes", ZN_IO_WRITE}, {"mapped_bytes", ZN_IO_MMAP},
 		{"copied_bytes", ZN_IO_COPY}};
-	const char *job = zn_io_sum_job(v->flows, f);
-	uint32_t lost = zn_io_sums_lost(v->flows, f->job);
+	const char *job = zn_io_sum_job(v->io_sums, f);
+	uint32_t lost = zn_io_sums_lost(v->io_sums, f->job);
 
 	zn_json_open(j, '{');
 	if (rates)
@@ -611,17 +612,18 @@ void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum
 	zn_json_key_text(j, "mount", f->point);
 	zn_json_key_text(j, "fstype", f->fstype);
 	for (size_t i = 0; i < ZN_LEN(bytes); i++)
-		key_whole(j, bytes[i].key, zn_io_sum_total(v->flows, f, bytes[i].op).bytes,
-			is_whole(v->flows, f, bytes[i].op, lost));
+		key_whole(j, bytes[i].key, zn_io_sum_total(v->io_sums, f, bytes[i].op).bytes,
+			is_whole(v->io_sums, f, bytes[i].op, lost));
 	if (rates) {
-		key_whole(j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate, is_whole(v->flows, f, ZN_IO_READ, lost));
 		key_whole(
-			j, "write_bytes_per_s", f->op[ZN_IO_WRITE].byte_rate, is_whole(v->flows, f, ZN_IO_WRITE, lost));
+			j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate, is_whole(v->io_sums, f, ZN_IO_READ, lost));
+		key_whole(j, "write_bytes_per_s", f->op[ZN_IO_WRITE].byte_rate,
+			is_whole(v->io_sums, f, ZN_IO_WRITE, lost));
 	}
 	zn_json_key_open(j, "ops", '{');
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
-		if (is_whole(v->flows, f, op, lost))
-			flow_op(j, v, f, op, rates);
+		if (is_whole(v->io_sums, f, op, lost))
+			io_sum_op(j, v, f, op, rates);
 		else if (!rates)
 			zn_json_key_null(j, zn_io_label(op));
 	zn_json_close(j, '}');
@@ -631,11 +633,11 @@ void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum
 void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c)
 {
 	for (uint32_t i = 0; i < f->high; i++) {
-		const struct zn_io_sum *flow = &f->flow[i];
-		uint64_t ns =
-			flow->op[ZN_IO_READ].spent_ns + flow->op[ZN_IO_OPEN].spent_ns + flow->op[ZN_IO_STAT].spent_ns;
+		const struct zn_io_sum *io_sum = &f->io_sum[i];
+		uint64_t ns = io_sum->op[ZN_IO_READ].spent_ns + io_sum->op[ZN_IO_OPEN].spent_ns +
+			io_sum->op[ZN_IO_STAT].spent_ns;
 
-		if (flow->used && ns)
-			zn_causes_files(c, flow->job, ns, flow->point);
+		if (io_sum->used && ns)
+			zn_causes_files(c, io_sum->job, ns, io_sum->point);
 	}
 }

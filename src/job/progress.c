@@ -57,7 +57,7 @@ static void note_files(struct zn_jobs_progress *t, struct zn_jobs *j, const stru
 {
 	for (uint32_t i = 0; i < f->high; i++) {
 		const struct zn_job *job =
-			f->flow[i].used && moves_bytes(&f->flow[i]) ? zn_jobs_at(j, f->flow[i].job) : NULL;
+			f->io_sum[i].used && moves_bytes(&f->io_sum[i]) ? zn_jobs_at(j, f->io_sum[i].job) : NULL;
 
 		if (job)
 			progress_of(t, job)->newest_ns = t->tick_ns;

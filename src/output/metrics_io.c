@@ -7,26 +7,26 @@
 
 #include "zernel.h"
 
-/* The flows that are shown, each for every operation of it. */
+/* The sums that are shown, each for every operation of it. */
 #define EACH_FLOW(w, i, f)                                                                                             \
-	for (uint32_t i = 0; io_measured(w) && i < (w)->view->flows->high; i++)                                        \
-		if ((f = flow_at(w, i)))
+	for (uint32_t i = 0; io_measured(w) && i < (w)->view->io_sums->high; i++)                                      \
+		if ((f = io_sum_at(w, i)))
 
 static bool io_measured(const struct zn_walk *w)
 {
-	return w->view->flows &&
+	return w->view->io_sums &&
 		(zn_agg_measures(w->view->agg, ZN_FAM_VFS) || zn_agg_measures(w->view->agg, ZN_FAM_META));
 }
 
-static const struct zn_io_sum *flow_at(const struct zn_walk *w, uint32_t i)
+static const struct zn_io_sum *io_sum_at(const struct zn_walk *w, uint32_t i)
 {
-	const struct zn_io_sum *f = &w->view->flows->flow[i];
+	const struct zn_io_sum *f = &w->view->io_sums->io_sum[i];
 
-	return f->used && zn_io_sum_job(w->view->flows, f) ? f : NULL;
+	return f->used && zn_io_sum_job(w->view->io_sums, f) ? f : NULL;
 }
 
 /* The label job_id is always there: what is of no job has an empty one. */
-static void flow_series(struct zn_walk *w, const struct zn_io_sum *f, bool fstype)
+static void io_sum_series(struct zn_walk *w, const struct zn_io_sum *f, bool fstype)
 {
 	const struct zn_job *job = f->job.serial ? zn_jobs_at(w->view->jobs, f->job) : NULL;
 
@@ -48,11 +48,11 @@ void zn_metrics_io_bytes(struct zn_walk *w)
 
 	EACH_FLOW(w, i, f)
 	{
-		struct zn_io_sum_total sum = zn_io_sum_total(w->view->flows, f, op);
+		struct zn_io_sum_total sum = zn_io_sum_total(w->view->io_sums, f, op);
 
 		if (!sum.calls && !sum.bytes) /* some kernels tell bytes of faults, but not how many there were */
 			continue;
-		flow_series(w, f, true);
+		io_sum_series(w, f, true);
 		zn_walk_integer(w, sum.bytes);
 	}
 }
@@ -66,12 +66,12 @@ void zn_metrics_io_ops(struct zn_walk *w)
 	EACH_FLOW(w, i, f)
 	{
 		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
-			struct zn_io_sum_total sum = zn_io_sum_total(w->view->flows, f, op);
+			struct zn_io_sum_total sum = zn_io_sum_total(w->view->io_sums, f, op);
 			uint64_t v = *(const uint64_t *)((const char *)&sum + offset);
 
 			if (!v)
 				continue;
-			flow_series(w, f, true);
+			io_sum_series(w, f, true);
 			zn_walk_label(w, "op", zn_io_label(op));
 			zn_walk_integer(w, v);
 		}
@@ -81,7 +81,7 @@ void zn_metrics_io_ops(struct zn_walk *w)
 /* Operations whose duration is not known have none. */
 static const struct zn_hist *io_durations(struct zn_walk *w, const struct zn_io_sum *f, enum zn_io_op op)
 {
-	const struct zn_hist *h = f->op[op].first ? zn_io_sum_merge(w->view->flows, f, op, true) : NULL;
+	const struct zn_hist *h = f->op[op].first ? zn_io_sum_merge(w->view->io_sums, f, op, true) : NULL;
 
 	return h && zn_hist_count(h) ? h : NULL;
 }
@@ -137,14 +137,14 @@ static int32_t share_of_room(struct zn_walk *w)
 	return share;
 }
 
-static void flow_durations(struct zn_walk *w, const struct zn_io_sum *f)
+static void io_sum_durations(struct zn_walk *w, const struct zn_io_sum *f)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
 		const struct zn_hist *h = io_durations(w, f, op);
 
 		if (!h)
 			continue;
-		flow_series(w, f, false);
+		io_sum_series(w, f, false);
 		zn_walk_label(w, "op", zn_io_label(op));
 		zn_walk_durations(w, h);
 	}
@@ -168,6 +168,6 @@ void zn_metrics_io_durations(struct zn_walk *w)
 			continue;
 		}
 		o->held += bytes;
-		flow_durations(w, f);
+		io_sum_durations(w, f);
 	}
 }

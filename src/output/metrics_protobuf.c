@@ -242,8 +242,8 @@ void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
 	struct zn_walk w;
 
 	zn_agg_refresh(v->agg);
-	if (v->flows)
-		zn_io_sums_refresh(v->flows);
+	if (v->io_sums)
+		zn_io_sums_refresh(v->io_sums);
 	zn_walk_init(&w, v, put_series, &p);
 	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {
 		put_family(&p, &w, m, false);

@@ -344,8 +344,8 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	struct zn_walk w;
 
 	zn_agg_refresh(v->agg);
-	if (v->flows)
-		zn_io_sums_refresh(v->flows);
+	if (v->io_sums)
+		zn_io_sums_refresh(v->io_sums);
 	zn_walk_init(&w, v, put_sample, &t);
 	w.room = room_for_files;
 	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {

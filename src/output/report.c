@@ -564,18 +564,18 @@ static bool loss_item(void *report, struct zn_json *j, uint32_t i)
 
 static bool io_measured(const struct zn_view *v)
 {
-	return v->flows && (zn_agg_measures(v->agg, ZN_FAM_VFS) || zn_agg_measures(v->agg, ZN_FAM_META));
+	return v->io_sums && (zn_agg_measures(v->agg, ZN_FAM_VFS) || zn_agg_measures(v->agg, ZN_FAM_META));
 }
 
 static bool io_item(void *report, struct zn_json *j, uint32_t i)
 {
 	const struct report *r = report;
-	struct zn_io_sums *flows = r->view->flows;
+	struct zn_io_sums *io_sums = r->view->io_sums;
 
-	if (!io_measured(r->view) || i >= flows->high)
+	if (!io_measured(r->view) || i >= io_sums->high)
 		return false;
-	if (zn_io_sum_of(&flows->flow[i], r->job))
-		zn_io_sum_json(j, r->view, &flows->flow[i], false);
+	if (zn_io_sum_of(&io_sums->io_sum[i], r->job))
+		zn_io_sum_json(j, r->view, &io_sums->io_sum[i], false);
 	return true;
 }
 
@@ -583,7 +583,7 @@ static uint32_t io_lost(const struct report *r)
 {
 	if (!io_measured(r->view))
 		return 0;
-	return zn_io_sums_lost(r->view->flows, (struct zn_job_ref){r->job->slot, r->job->serial});
+	return zn_io_sums_lost(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial});
 }
 
 /* The operations whose figures are not whole, on whatever mount. */
@@ -598,7 +598,7 @@ static bool io_lost_item(void *report, struct zn_json *j, uint32_t i)
 
 static uint32_t io_missed(const struct report *r)
 {
-	return io_lost(r) ? zn_io_sums_missed(r->view->flows, (struct zn_job_ref){r->job->slot, r->job->serial}) : 0;
+	return io_lost(r) ? zn_io_sums_missed(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial}) : 0;
 }
 
 static const char *io_beyond(const struct report *r)
@@ -788,8 +788,8 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	struct zn_json j;
 	bool whole = true;
 
-	if (v->flows)
-		zn_io_sums_refresh(v->flows);
+	if (v->io_sums)
+		zn_io_sums_refresh(v->io_sums);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	identity(&j, &r);

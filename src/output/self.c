@@ -110,9 +110,9 @@ size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
 	to[n++] = (struct zn_usage){"alerts", v->alerts->count, ZN_ALERTS_MAX};
 	if (v->jobs)
 		to[n++] = (struct zn_usage){"jobs", jobs_used(v->jobs), ZN_JOBS_MAX};
-	if (v->flows) {
-		to[n++] = (struct zn_usage){"io_series", v->flows->row_count, ZN_IO_MAX};
-		to[n++] = (struct zn_usage){"mounts", v->flows->mounts.count, ZN_MOUNTS_MAX};
+	if (v->io_sums) {
+		to[n++] = (struct zn_usage){"io_series", v->io_sums->row_count, ZN_IO_MAX};
+		to[n++] = (struct zn_usage){"mounts", v->io_sums->mounts.count, ZN_MOUNTS_MAX};
 	}
 	n += shares_usage(v->agg->arena->shared, &to[n]);
 	if (v->http)

@@ -352,9 +352,9 @@ static bool job_item(void *scope, struct zn_json *j, uint32_t i)
 static bool io_item(void *scope, struct zn_json *j, uint32_t i)
 {
 	struct scope *s = scope;
-	struct zn_io_sums *flows = s->view->flows;
-	const struct zn_io_sum *f = flows && i < flows->high ? &flows->flow[i] : NULL;
-	const char *job = f && f->used ? zn_io_sum_job(flows, f) : NULL;
+	struct zn_io_sums *io_sums = s->view->io_sums;
+	const struct zn_io_sum *f = io_sums && i < io_sums->high ? &io_sums->io_sum[i] : NULL;
+	const char *job = f && f->used ? zn_io_sum_job(io_sums, f) : NULL;
 
 	if (job && wanted(s, job))
 		zn_io_sum_json(j, s->view, f, true);
@@ -582,8 +582,8 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 	bool whole;
 
 	zn_agg_refresh(v->agg);
-	if (v->flows)
-		zn_io_sums_refresh(v->flows);
+	if (v->io_sums)
+		zn_io_sums_refresh(v->io_sums);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);

@@ -30,7 +30,7 @@ static struct zn_checkpoints checkpoints;
 static struct zn_flights flights;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
-static struct zn_io_sums flows;
+static struct zn_io_sums io_sums;
 static struct zn_jobs_progress jobs_progress;
 static struct zn_view view;
 static struct zn_proc *process[PROCESSES];
@@ -112,7 +112,7 @@ static void begin(void)
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
 		zn_history_open(&view.history) || zn_baselines_open(&view.baselines))
 		die("tables", "no memory");
-	zn_io_sums_init(&flows, &plain.arena, &jobs);
+	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
 	for (uint32_t i = 0; i < PROCESSES; i++) {
 		child[i] = start_child();
 		process[i] = zn_memory_claim(&plain, (uint32_t)child[i], "python3");
@@ -179,9 +179,9 @@ static uint64_t tick(uint64_t now_ns)
 	zn_alerts_tick(&alerts, now_ns);
 	zn_flights_tick(&flights, now_ns);
 	zn_jobs_tick(&jobs, now_ns);
-	zn_io_sums_tick(&flows, now_ns);
-	zn_io_sums_causes(&flows, &causes);
-	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &flows, now_ns);
+	zn_io_sums_tick(&io_sums, now_ns);
+	zn_io_sums_causes(&io_sums, &causes);
+	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &io_sums, now_ns);
 	return cpu_ns() - start_ns;
 }
 

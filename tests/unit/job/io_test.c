@@ -18,7 +18,7 @@
 static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
-static struct zn_io_sums flows;
+static struct zn_io_sums io_sums;
 static uint32_t hists; /* of both kinds, when nothing is in use */
 
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
@@ -35,8 +35,8 @@ static void start(void)
 	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
-	zn_io_sums_init(&flows, &plain.arena, &jobs);
-	zn_mounts_fix(&flows.mounts, HOME, "/home", "nfs4");
+	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
+	zn_mounts_fix(&io_sums.mounts, HOME, "/home", "nfs4");
 	hists = plain.hist_count + plain.coarse_count;
 }
 
@@ -50,7 +50,7 @@ static void tick(uint32_t s)
 	clock_ns += s * ZN_NS_PER_S;
 	zn_agg_tick(&agg, clock_ns);
 	zn_jobs_tick(&jobs, clock_ns);
-	zn_io_sums_tick(&flows, clock_ns);
+	zn_io_sums_tick(&io_sums, clock_ns);
 }
 
 static struct zn_job_ref job(const char *id)
@@ -85,11 +85,11 @@ static void happen(struct zn_job_ref of, uint32_t dev, enum zn_io_op op, uint8_t
 		h->bytes += bytes;
 }
 
-static const struct zn_io_sum *flow(const char *id, const char *point, const char *fstype)
+static const struct zn_io_sum *io_sum(const char *id, const char *point, const char *fstype)
 {
-	for (uint32_t i = 0; i < flows.high; i++) {
-		const struct zn_io_sum *f = &flows.flow[i];
-		const char *of = f->used ? zn_io_sum_job(&flows, f) : NULL;
+	for (uint32_t i = 0; i < io_sums.high; i++) {
+		const struct zn_io_sum *f = &io_sums.io_sum[i];
+		const char *of = f->used ? zn_io_sum_job(&io_sums, f) : NULL;
 
 		if (of && !strcmp(of, id) && !strcmp(f->point, point) && !strcmp(f->fstype, fstype))
 			return f;
@@ -99,28 +99,28 @@ static const struct zn_io_sum *flow(const char *id, const char *point, const cha
 
 static uint64_t bytes(const char *id, const char *point, const char *fstype)
 {
-	const struct zn_io_sum *f = flow(id, point, fstype);
+	const struct zn_io_sum *f = io_sum(id, point, fstype);
 
-	return f ? zn_io_sum_total(&flows, f, ZN_IO_READ).bytes : 0;
+	return f ? zn_io_sum_total(&io_sums, f, ZN_IO_READ).bytes : 0;
 }
 
 static uint32_t used(void)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < flows.high; i++)
-		n += flows.flow[i].used;
+	for (uint32_t i = 0; i < io_sums.high; i++)
+		n += io_sums.io_sum[i].used;
 	return n;
 }
 
 /* As model/mounts.c does when a list says so. */
 static void rename_to(uint32_t dev, const char *point, const char *fstype, bool another)
 {
-	struct zn_mount *e = zn_mounts_use(&flows.mounts, dev, 0, 0, ZN_OWNER_ROOT);
+	struct zn_mount *e = zn_mounts_use(&io_sums.mounts, dev, 0, 0, ZN_OWNER_ROOT);
 
 	strcpy(e->point, point);
 	strcpy(e->fstype, fstype);
-	e->version = ++flows.mounts.version;
+	e->version = ++io_sums.mounts.version;
 	if (another)
 		e->cut = e->version;
 	e->state = ZN_MOUNT_HOST;
@@ -134,12 +134,12 @@ T(shards_and_operations_add_up)
 	for (uint8_t shard = 0; shard < ZN_IO_SHARDS; shard++)
 		happen(none, HOME, ZN_IO_READ, shard, 100 + shard);
 	happen(none, HOME, ZN_IO_WRITE, 0, 7);
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(used(), 1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 16 * 100 + 120);
-	CHECK_EQ(zn_io_sum_total(&flows, flow("", "/home", "nfs4"), ZN_IO_READ).calls, 16);
-	CHECK_EQ(zn_io_sum_total(&flows, flow("", "/home", "nfs4"), ZN_IO_WRITE).bytes, 7);
-	CHECK_EQ(zn_hist_count(zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true)), 16);
+	CHECK_EQ(zn_io_sum_total(&io_sums, io_sum("", "/home", "nfs4"), ZN_IO_READ).calls, 16);
+	CHECK_EQ(zn_io_sum_total(&io_sums, io_sum("", "/home", "nfs4"), ZN_IO_WRITE).bytes, 7);
+	CHECK_EQ(zn_hist_count(zn_io_sum_merge(&io_sums, io_sum("", "/home", "nfs4"), ZN_IO_READ, true)), 16);
 	happen(none, HOME, ZN_IO_READ, 3, 1000); /* seen at once, without a tick */
 	CHECK_EQ(bytes("", "/home", "nfs4"), 16 * 100 + 120 + 1000);
 }
@@ -153,7 +153,7 @@ T(rates_are_of_the_last_tick)
 	happen(none, HOME, ZN_IO_READ, 0, 3000);
 	happen(none, HOME, ZN_IO_READ, 1, 1000);
 	tick(2);
-	f = flow("", "/home", "nfs4");
+	f = io_sum("", "/home", "nfs4");
 	CHECK(f);
 	CHECK_EQ(f->op[ZN_IO_READ].byte_rate, 2000);
 	CHECK_EQ(f->op[ZN_IO_READ].call_rate, 1000);
@@ -164,10 +164,10 @@ T(rates_are_of_the_last_tick)
 T(two_devices_on_one_mount_are_one_series)
 {
 	start();
-	zn_mounts_fix(&flows.mounts, DATA, "/home", "nfs4");
+	zn_mounts_fix(&io_sums.mounts, DATA, "/home", "nfs4");
 	happen(none, HOME, ZN_IO_READ, 0, 5);
 	happen(none, DATA, ZN_IO_READ, 0, 6);
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(used(), 1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 11);
 }
@@ -177,20 +177,20 @@ T(stacked_mounts_of_two_types_share_durations)
 	const struct zn_hist *a, *b;
 
 	start();
-	zn_mounts_fix(&flows.mounts, DATA, "/home", "tmpfs");
+	zn_mounts_fix(&io_sums.mounts, DATA, "/home", "tmpfs");
 	happen(none, HOME, ZN_IO_READ, 0, 5);
 	happen(none, DATA, ZN_IO_READ, 0, 6);
 	happen(none, DATA, ZN_IO_WRITE, 0, 6);
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(used(), 2);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 5);
 	CHECK_EQ(bytes("", "/home", "tmpfs"), 6);
-	a = zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, true);
+	a = zn_io_sum_merge(&io_sums, io_sum("", "/home", "nfs4"), ZN_IO_READ, true);
 	CHECK_EQ(a ? a->calls : 0, 2);
-	CHECK(!zn_io_sum_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_READ, true));
-	b = zn_io_sum_merge(&flows, flow("", "/home", "tmpfs"), ZN_IO_WRITE, true);
+	CHECK(!zn_io_sum_merge(&io_sums, io_sum("", "/home", "tmpfs"), ZN_IO_READ, true));
+	b = zn_io_sum_merge(&io_sums, io_sum("", "/home", "tmpfs"), ZN_IO_WRITE, true);
 	CHECK_EQ(b ? b->calls : 0, 1);
-	CHECK_EQ(zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_READ, false)->calls, 1);
+	CHECK_EQ(zn_io_sum_merge(&io_sums, io_sum("", "/home", "nfs4"), ZN_IO_READ, false)->calls, 1);
 }
 
 T(a_name_that_comes_late_takes_the_figures_along)
@@ -202,8 +202,8 @@ T(a_name_that_comes_late_takes_the_figures_along)
 	rename_to(DATA, "/data", "ext4", false);
 	tick(1);
 	CHECK_EQ(bytes("", "/data", "ext4"), 500);
-	CHECK_EQ(flow("", "/data", "ext4")->op[ZN_IO_READ].byte_rate, 0);
-	CHECK(!flow("", "unknown:0:41", "unknown"));
+	CHECK_EQ(io_sum("", "/data", "ext4")->op[ZN_IO_READ].byte_rate, 0);
+	CHECK(!io_sum("", "unknown:0:41", "unknown"));
 	CHECK_EQ(used(), 1);
 }
 
@@ -216,9 +216,9 @@ T(a_number_that_is_used_again_is_another_mount)
 	happen(none, DATA, ZN_IO_READ, 0, 500);
 	rename_to(DATA, "/data", "ext4", false);
 	tick(1);
-	e = zn_mounts_use(&flows.mounts, DATA, 0, 0, ZN_OWNER_ROOT);
+	e = zn_mounts_use(&io_sums.mounts, DATA, 0, 0, ZN_OWNER_ROOT);
 	e->state = ZN_MOUNT_GONE;
-	e->cut = e->version = ++flows.mounts.version;
+	e->cut = e->version = ++io_sums.mounts.version;
 	tick(1);
 	happen(none, DATA, ZN_IO_READ, 0, 30);
 	tick(1);
@@ -232,7 +232,7 @@ T(a_number_that_is_used_again_is_another_mount)
 static void look(void *owner)
 {
 	(void)owner;
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 }
 
 /* As the daemon has it: the list of mounts is read while figures are looked at, and whoever keeps figures by name looks in
@@ -240,7 +240,7 @@ static void look(void *owner)
 T(names_are_looked_up_while_figures_are_shown)
 {
 	static const char list[] = "30 1 0:41 / /data rw - ext4 disk rw\n";
-	char root[] = "/tmp/zernel-flow-XXXXXX", path[64];
+	char root[] = "/tmp/zernel-io_sum-XXXXXX", path[64];
 	FILE *f;
 
 	start();
@@ -250,13 +250,13 @@ T(names_are_looked_up_while_figures_are_shown)
 	snprintf(path, sizeof(path), "%s/1/mountinfo", root);
 	f = fopen(path, "w");
 	CHECK(f && fputs(list, f) >= 0 && fclose(f) == 0);
-	CHECK_EQ(zn_mounts_open(&flows.mounts, NULL, root), 0);
-	flows.mounts.look = look;
+	CHECK_EQ(zn_mounts_open(&io_sums.mounts, NULL, root), 0);
+	io_sums.mounts.look = look;
 	for (uint8_t shard = 0; shard < 3; shard++)
 		happen(none, DATA, ZN_IO_READ, shard, 10);
 	happen(none, DATA, ZN_IO_WRITE, 0, 1);
 	alarm(20); /* a chain that comes back to itself has no end */
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(bytes("", "/data", "ext4"), 30);
 	for (uint8_t shard = 0; shard < 5; shard++)
 		happen(none, DATA, ZN_IO_READ, shard, 10);
@@ -264,7 +264,7 @@ T(names_are_looked_up_while_figures_are_shown)
 	CHECK_EQ(bytes("", "/data", "ext4"), 80);
 	CHECK_EQ(used(), 1);
 	alarm(0);
-	zn_mounts_close(&flows.mounts);
+	zn_mounts_close(&io_sums.mounts);
 	CHECK_EQ(unlink(path), 0);
 	*strrchr(path, '/') = 0;
 	CHECK_EQ(rmdir(path), 0);
@@ -278,14 +278,14 @@ T(a_number_that_is_used_again_takes_nothing_along)
 	happen(none, DATA, ZN_IO_READ, 0, 500);
 	tick(1);
 	rename_to(DATA, "/b", "ext4", true);
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	happen(none, DATA, ZN_IO_READ, 0, 60);
 	tick(1);
 	CHECK_EQ(bytes("", "/a", "ext4"), 500);
 	CHECK_EQ(bytes("", "/b", "ext4"), 60);
 	/* and back: both of /a's are one series */
 	rename_to(DATA, "/a", "ext4", true);
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	happen(none, DATA, ZN_IO_READ, 0, 7);
 	tick(1);
 	CHECK_EQ(bytes("", "/a", "ext4"), 507);
@@ -325,7 +325,7 @@ T(a_job_that_is_forgotten_gives_everything_back)
 	tick(20);
 	CHECK_EQ(bytes("7", "/home", "nfs4"), 1000); /* for five minutes */
 	tick(280);
-	CHECK(!flow("7", "/home", "nfs4"));
+	CHECK(!io_sum("7", "/home", "nfs4"));
 	happen(none, HOME, ZN_IO_WRITE, 0, 2);
 	CHECK_EQ(taken(), 4); /* not yet: somebody may be adding to them */
 	tick(1);
@@ -365,13 +365,13 @@ T(of_no_job_what_is_gone_and_idle_goes)
 	tick(500);
 	CHECK_EQ(used(), 2);
 	tick(600);
-	CHECK(flow("", "/home", "nfs4"));
-	CHECK(!flow("", "unknown:0:41", "unknown"));
+	CHECK(io_sum("", "/home", "nfs4"));
+	CHECK(!io_sum("", "unknown:0:41", "unknown"));
 	tick(3);
 	CHECK_EQ(taken(), 1);
 }
 
-T(one_flow_more_than_there_is_room_for)
+T(one_io_sum_more_than_there_is_room_for)
 {
 	char point[32];
 
@@ -380,13 +380,13 @@ T(one_flow_more_than_there_is_room_for)
 	for (uint32_t i = 0; i < ZN_IO_SUMS_MAX; i++) { /* a device that is always somewhere else */
 		snprintf(point, sizeof(point), "/%u", i);
 		rename_to(DATA, point, "ext4", true);
-		zn_io_sums_refresh(&flows);
+		zn_io_sums_refresh(&io_sums);
 		happen(none, DATA, ZN_IO_COPY, 0, 1); /* there are fewer histograms of reads */
-		zn_io_sums_refresh(&flows);
+		zn_io_sums_refresh(&io_sums);
 	}
 	CHECK_EQ(used(), ZN_IO_SUMS_MAX);
 	CHECK(plain.arena.shared->lost[ZN_LOST_MOUNT] > 0);
-	CHECK_EQ(zn_io_sum_total(&flows, flow("", "/0", "ext4"), ZN_IO_COPY).bytes, 1);
+	CHECK_EQ(zn_io_sum_total(&io_sums, io_sum("", "/0", "ext4"), ZN_IO_COPY).bytes, 1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
 }
 
@@ -401,15 +401,15 @@ T(a_user_with_too_many_mounts_leaves_room_for_others)
 	plain.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
 	for (uint32_t i = 0; i < share + 9; i++)
 		happen(tag, 100 + i, ZN_IO_READ, 0, 1);
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(used(), share);
-	CHECK_EQ(zn_io_sums_lost(&flows, tag), 1u << ZN_IO_READ);
+	CHECK_EQ(zn_io_sums_lost(&io_sums, tag), 1u << ZN_IO_READ);
 	plain.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
 	happen(none, 90, ZN_IO_READ, 0, 500);
 	tick(1);
 	CHECK_EQ(used(), share + 1);
 	CHECK_EQ(bytes("", "unknown:0:90", "unknown"), 500);
-	CHECK_EQ(zn_io_sums_lost(&flows, tag), 1u << ZN_IO_READ);
+	CHECK_EQ(zn_io_sums_lost(&io_sums, tag), 1u << ZN_IO_READ);
 	end("7");
 	for (int i = 0; i < 8; i++)
 		tick(60);
@@ -417,7 +417,7 @@ T(a_user_with_too_many_mounts_leaves_room_for_others)
 	CHECK_EQ(plain.io_count, 1);
 	CHECK_EQ(plain.arena.shared->quota[ZN_QUOTA_IO].used, 1);
 	CHECK_EQ(plain.arena.shared->quota[ZN_QUOTA_IO_USER].used, 1);
-	CHECK_EQ(flows.quota.used, 1);
+	CHECK_EQ(io_sums.quota.used, 1);
 }
 
 T(what_waited_is_shown_with_all_it_counted)
@@ -426,18 +426,18 @@ T(what_waited_is_shown_with_all_it_counted)
 
 	start();
 	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
-	flows.quota.size = 1; /* with the reserve there is room for none but root's */
-	flows.quota.reserve = 1;
+	io_sums.quota.size = 1; /* with the reserve there is room for none but root's */
+	io_sums.quota.reserve = 1;
 	happen(none, HOME, ZN_IO_READ, 0, 10);
 	tick(1);
 	happen(none, DATA, ZN_IO_READ, 0, 500);
 	tick(1);
 	CHECK_EQ(used(), 0);
-	flows.quota.size = ZN_IO_SUMS_MAX;
+	io_sums.quota.size = ZN_IO_SUMS_MAX;
 	happen(none, DATA, ZN_IO_READ, 0, 20);
 	tick(1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 10);
-	f = flow("", "unknown:0:41", "unknown");
+	f = io_sum("", "unknown:0:41", "unknown");
 	CHECK(f);
 	CHECK_EQ(bytes("", "unknown:0:41", "unknown"), 520);
 	CHECK_EQ(f ? f->op[ZN_IO_READ].byte_rate : 0, 0); /* nobody knows of when they are */
@@ -451,7 +451,7 @@ static uint64_t mounts_lost(void)
 /* However often it is looked for, and whatever there is no room for. */
 T(what_has_no_mount_is_counted_once)
 {
-	struct zn_quota *const tables[] = {&flows.quota, &flows.mounts.quota};
+	struct zn_quota *const tables[] = {&io_sums.quota, &io_sums.mounts.quota};
 
 	for (size_t i = 0; i < ZN_LEN(tables); i++) {
 		start();
@@ -484,7 +484,7 @@ T(a_hundred_small_jobs_have_room)
 
 	start();
 	for (uint32_t dev = 50; dev < 55; dev++)
-		zn_mounts_fix(&flows.mounts, dev, (char[]){'/', (char)dev, 0}, "ext4");
+		zn_mounts_fix(&io_sums.mounts, dev, (char[]){'/', (char)dev, 0}, "ext4");
 	for (uint32_t i = 1; i <= 100; i++) {
 		struct zn_job_ref tag;
 
@@ -494,9 +494,9 @@ T(a_hundred_small_jobs_have_room)
 		for (uint32_t dev = 50; dev < 55; dev++)
 			for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
 				happen(tag, dev, op, 0, 1);
-		CHECK_EQ(zn_io_sums_lost(&flows, tag), 0);
+		CHECK_EQ(zn_io_sums_lost(&io_sums, tag), 0);
 	}
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(used(), 500);
 	CHECK_EQ(taken(), 500 * ZN_IO_OP_COUNT);
 	CHECK_EQ(bytes("100", "/6", "ext4"), 1);
@@ -517,9 +517,9 @@ T(durations_of_metadata_are_coarse)
 	start();
 	for (uint64_t ns = 1000; ns <= 1000000; ns += 1000)
 		CHECK(zn_memory_io(&plain, &key, ns));
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK(plain.io[0].row.hist >= ZN_HISTS_MAX);
-	h = zn_io_sum_merge(&flows, flow("", "/home", "nfs4"), ZN_IO_OPEN, true);
+	h = zn_io_sum_merge(&io_sums, io_sum("", "/home", "nfs4"), ZN_IO_OPEN, true);
 	CHECK_EQ(h->calls, 1000);
 	CHECK_EQ(zn_hist_count(h), 1000);
 	CHECK_EQ(h->sum_ns, 500500000);
@@ -543,7 +543,7 @@ T(reads_that_are_very_many_are_spread)
 	tick(2);
 	CHECK_EQ(h->spread, 1);
 	happen(none, HOME, ZN_IO_READ, 3, 2);
-	zn_io_sums_refresh(&flows);
+	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 3);
 }
 
@@ -552,7 +552,7 @@ T(figures_that_are_not_whole_are_null)
 {
 	static char text[4096];
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
-	struct zn_view view = {.flows = &flows};
+	struct zn_view view = {.io_sums = &io_sums};
 	struct zn_json j;
 	struct zn_job_ref tag;
 
@@ -564,19 +564,19 @@ T(figures_that_are_not_whole_are_null)
 	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_MMAP] = 1;
 	plain.io_of.partial = 1; /* made after the first one was lost */
 	happen(tag, HOME, ZN_IO_MMAP, 0, 7);
-	zn_io_sums_refresh(&flows);
-	CHECK_EQ(zn_io_sums_lost(&flows, tag), 1u << ZN_IO_READ | 1u << ZN_IO_WRITE | 1u << ZN_IO_MMAP);
+	zn_io_sums_refresh(&io_sums);
+	CHECK_EQ(zn_io_sums_lost(&io_sums, tag), 1u << ZN_IO_READ | 1u << ZN_IO_WRITE | 1u << ZN_IO_MMAP);
 	zn_json_begin(&j, &o);
-	zn_io_sum_json(&j, &view, flow("7", "/home", "nfs4"), false);
+	zn_io_sum_json(&j, &view, io_sum("7", "/home", "nfs4"), false);
 	text[o.len] = 0;
 	CHECK(strstr(text, "\"read_bytes\":5,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":{\"count\":1,"));
 	CHECK(strstr(text, "\"write\":null,\"mmap\":null}"));
 	zn_arena_job(&plain.arena, tag.slot)->io_missed[ZN_IO_READ] = 1; /* of a series that was there */
-	CHECK_EQ(zn_io_sums_missed(&flows, tag), 1u << ZN_IO_READ);
+	CHECK_EQ(zn_io_sums_missed(&io_sums, tag), 1u << ZN_IO_READ);
 	o.len = 0;
 	zn_json_begin(&j, &o);
-	zn_io_sum_json(&j, &view, flow("7", "/home", "nfs4"), false);
+	zn_io_sum_json(&j, &view, io_sum("7", "/home", "nfs4"), false);
 	text[o.len] = 0;
 	CHECK(strstr(text, "\"read_bytes\":null,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":null,"));
@@ -597,7 +597,7 @@ int main(void)
 	RUN(a_job_that_is_forgotten_gives_everything_back);
 	RUN(only_the_newest_job_of_an_id_is_shown);
 	RUN(of_no_job_what_is_gone_and_idle_goes);
-	RUN(one_flow_more_than_there_is_room_for);
+	RUN(one_io_sum_more_than_there_is_room_for);
 	RUN(a_user_with_too_many_mounts_leaves_room_for_others);
 	RUN(what_waited_is_shown_with_all_it_counted);
 	RUN(what_has_no_mount_is_counted_once);

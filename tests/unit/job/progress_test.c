@@ -13,7 +13,7 @@
 static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
-static struct zn_io_sums flows;
+static struct zn_io_sums io_sums;
 static struct zn_progress progress;
 static struct zn_jobs_progress all;
 static struct zn_proc *process;
@@ -35,8 +35,8 @@ static void pass(uint32_t seconds, enum zn_stall state)
 		zn_agg_tick(&agg, clock_ns);
 		zn_progress_tick(&progress, &agg, clock_ns);
 		zn_jobs_tick(&jobs, clock_ns);
-		zn_io_sums_tick(&flows, clock_ns);
-		zn_jobs_progress_tick(&all, &jobs, &progress, &flows, clock_ns);
+		zn_io_sums_tick(&io_sums, clock_ns);
+		zn_jobs_progress_tick(&all, &jobs, &progress, &io_sums, clock_ns);
 	}
 }
 
@@ -65,8 +65,8 @@ static void start(void)
 	memset(&progress, 0, sizeof(progress));
 	memset(&all, 0, sizeof(all));
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
-	zn_io_sums_init(&flows, &plain.arena, &jobs);
-	zn_mounts_fix(&flows.mounts, HOME, "/home", "nfs4");
+	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
+	zn_mounts_fix(&io_sums.mounts, HOME, "/home", "nfs4");
 	CHECK_EQ(zn_jobs_start(&jobs, &m, ZN_JOB_BY_PROLOG, why), 0);
 	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
 	CHECK_EQ(plain.arena.ops->job_task(&plain.arena, job->slot, 100), 0);

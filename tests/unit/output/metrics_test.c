@@ -1396,7 +1396,7 @@ T(too_little_room_for_messages)
 	}
 }
 
-static struct zn_io_sums flows;
+static struct zn_io_sums io_sums;
 
 /* Every operation of a user on a mount with a long name. */
 static void happens_on(uint32_t dev, uint32_t user)
@@ -1407,7 +1407,7 @@ static void happens_on(uint32_t dev, uint32_t user)
 	snprintf(point, sizeof(point), "/%u", dev);
 	point[strlen(point)] = '"';
 	point[user == 2000 ? 9 : sizeof(point) - 1] = 0;
-	zn_mounts_fix(&flows.mounts, dev, point, "tmpfs");
+	zn_mounts_fix(&io_sums.mounts, dev, point, "tmpfs");
 	plain.io_of = (struct zn_io_row){.owner = user, .user = user};
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
 		struct zn_io_key key = {.dev = dev, .op = op};
@@ -1424,8 +1424,8 @@ T(durations_of_files_that_do_not_fit)
 	size_t shown = 0;
 
 	start();
-	zn_io_sums_init(&flows, &plain.arena, NULL);
-	view.flows = &flows;
+	zn_io_sums_init(&io_sums, &plain.arena, NULL);
+	view.io_sums = &io_sums;
 	for (uint32_t i = 0; i < 270; i++)
 		happens_on(100 + i, 1000);
 	happens_on(999, 2000);
@@ -1437,7 +1437,7 @@ T(durations_of_files_that_do_not_fit)
 		shown++;
 	CHECK(shown >= 40 * ZN_IO_OP_COUNT && shown < 271 * ZN_IO_OP_COUNT);
 	CHECK(plain.arena.shared->lost[ZN_LOST_TRUNCATED] > 0);
-	view.flows = NULL;
+	view.io_sums = NULL;
 }
 
 /* Kernels before 6.10 that count by tracepoint tell how much faults brought in, not how many there were. */
@@ -1446,15 +1446,15 @@ T(bytes_of_mapped_files_without_a_number)
 	static const struct zn_io_key key = {.dev = 77, .op = ZN_IO_MMAP};
 
 	start();
-	zn_io_sums_init(&flows, &plain.arena, NULL);
-	view.flows = &flows;
-	zn_mounts_fix(&flows.mounts, key.dev, "/data", "ext4");
+	zn_io_sums_init(&io_sums, &plain.arena, NULL);
+	view.io_sums = &io_sums;
+	zn_mounts_fix(&io_sums.mounts, key.dev, "/data", "ext4");
 	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
 	*zn_memory_io(&plain, &key, 0) = (struct zn_hist){.bytes = 8192};
 	render(false);
 	CHECK_STR(value_of("zernel_io_mapped_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "8192");
 	CHECK_STR(value_of("zernel_io_read_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "absent");
-	view.flows = NULL;
+	view.io_sums = NULL;
 }
 
 T(a_scrape_is_timed)

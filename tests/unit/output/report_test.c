@@ -20,7 +20,7 @@ static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_probe probe;
-static struct zn_io_sums flows;
+static struct zn_io_sums io_sums;
 static struct zn_writer writer;
 static struct zn_options options;
 static struct zn_view view;
@@ -252,13 +252,13 @@ static void on_file(const struct zn_job *job, uint32_t dev, enum zn_io_op op, ui
 /* Its files on two mounts, and somebody else's. */
 static void files_of(const struct zn_job *job)
 {
-	zn_io_sums_init(&flows, &plain.arena, &jobs);
-	zn_mounts_fix(&flows.mounts, 40, "/home", "nfs4");
-	zn_mounts_fix(&flows.mounts, 41, "/scratch/a \x1b[2J", "lustre");
+	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
+	zn_mounts_fix(&io_sums.mounts, 40, "/home", "nfs4");
+	zn_mounts_fix(&io_sums.mounts, 41, "/scratch/a \x1b[2J", "lustre");
 	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] = ZN_METHOD_TRACEPOINT;
 	agg.measured |= FILES;
 	strcpy(probe.kernel.why[ZN_FAM_VFS], "libaio is not seen");
-	view.flows = &flows;
+	view.io_sums = &io_sums;
 	for (int i = 0; i < 3; i++)
 		on_file(job, 41, ZN_IO_READ, 5000, MIB);
 	on_file(job, 41, ZN_IO_WRITE, 7000000, 1009);
@@ -767,10 +767,10 @@ T(no_files)
 
 	start();
 	job = busy_job();
-	zn_io_sums_init(&flows, &plain.arena, &jobs);
+	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
 	probe.kernel.tier[ZN_FAM_VFS] = ZN_METHOD_FENTRY;
 	agg.measured |= 1ULL << ZN_FAM_VFS;
-	view.flows = &flows;
+	view.io_sums = &io_sums;
 	check_is(report(job), "io", "[]");
 	CHECK(strstr(line_of(report(job)), " read=0B written=0B "));
 }

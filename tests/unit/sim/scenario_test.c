@@ -135,7 +135,7 @@ static struct zn_baselines *baselines;
 static struct zn_xids xids;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
-static struct zn_io_sums flows;
+static struct zn_io_sums io_sums;
 static struct zn_jobs_progress jobs_progress;
 static struct zn_causes causes;
 static struct zn_activity activity;
@@ -212,8 +212,8 @@ static void start(enum zn_scenario scenario)
 		.jobs_progress = &jobs_progress,
 		.causes = &causes,
 		.node = "node1"};
-	zn_io_sums_init(&flows, &sim.plain.arena, &jobs);
-	zn_sim_mounts(&flows.mounts);
+	zn_io_sums_init(&io_sums, &sim.plain.arena, &jobs);
+	zn_sim_mounts(&io_sums.mounts);
 	zn_sim_jobs(&sim, &jobs);
 }
 
@@ -243,9 +243,9 @@ static void one_second(void)
 	zn_baselines_tick(baselines, &view, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
-	zn_io_sums_tick(&flows, now);
-	zn_io_sums_causes(&flows, &causes);
-	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &flows, now);
+	zn_io_sums_tick(&io_sums, now);
+	zn_io_sums_causes(&io_sums, &causes);
+	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &io_sums, now);
 }
 
 /* ---- The tests. ---- */

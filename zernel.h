@@ -3563,10 +3563,10 @@ void zn_inquiry_close(struct zn_inquiry *q);
 /* ---- worker/sender.c (zn_sender_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
-#define ZN_SENDERS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
+#define ZN_DESTINATIONS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
 struct zn_sender {
 	struct zn_child child;
-	unsigned senders[ZN_TO_COUNT];          /* destinations of each kind */
+	unsigned destinations[ZN_TO_COUNT];     /* destinations of each kind */
 	uint64_t number[ZN_TO_COUNT];           /* of the last letter handed over */
 	uint64_t lost[ZN_TO_COUNT];             /* letters that could not be handed over */
 	const struct zn_destination_done *done; /* by destination, those of the first kind first; NULL: none */
@@ -3586,7 +3586,7 @@ uint64_t zn_sender_ask(struct zn_sender *c, const struct zn_inquiry_ask *ask);
 void zn_sender_tick(struct zn_sender *c); /* brings sum up to date; notices that the sender has ended */
 static inline uint32_t zn_sender_down(const struct zn_sender *c, enum zn_outbound to)
 {
-	return c->child.fd < 0 ? c->senders[to] : c->sum[to].down; /* none works without it */
+	return c->child.fd < 0 ? c->destinations[to] : c->sum[to].down; /* none works without it */
 }
 static inline uint64_t zn_sender_lost(const struct zn_sender *c, enum zn_outbound to) /* letters that nobody took */
 {

@@ -206,7 +206,7 @@ void zn_metrics_self_sent(struct zn_walk *w)
 	const struct zn_sender *c = w->view->sender;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
-		for (enum zn_sent i = 0; c->senders[to] && i < ZN_SENT_COUNT; i++) {
+		for (enum zn_sent i = 0; c->destinations[to] && i < ZN_SENT_COUNT; i++) {
 			zn_walk_series(w);
 			zn_walk_label(w, "to", zn_outbound_label(to));
 			zn_walk_label(w, "result", zn_sent_label(i));
@@ -233,7 +233,7 @@ void zn_metrics_self_outbound(struct zn_walk *w)
 	const bool *waiting = w->metric->arg;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
-		if (c->senders[to] && (!*waiting || c->child.fd >= 0)) {
+		if (c->destinations[to] && (!*waiting || c->child.fd >= 0)) {
 			zn_walk_series(w);
 			zn_walk_label(w, "to", zn_outbound_label(to));
 			zn_walk_integer(w, *waiting ? c->sum[to].queued : zn_sender_down(c, to));

@@ -151,7 +151,7 @@ static void compare(struct zn_notify *n, uint64_t now_ms)
 static bool is_known(const struct zn_notify *n, const struct zn_told *t)
 {
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
-		if (n->sender->senders[to] && (!t->number[to] || n->sender->sum[to].settled < t->number[to]))
+		if (n->sender->destinations[to] && (!t->number[to] || n->sender->sum[to].settled < t->number[to]))
 			return false;
 	return true;
 }
@@ -303,7 +303,7 @@ void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_sender 
 
 void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 {
-	bool wanted = n->sender->senders[ZN_TO_ALERTMANAGER] || n->sender->senders[ZN_TO_WEBHOOK];
+	bool wanted = n->sender->destinations[ZN_TO_ALERTMANAGER] || n->sender->destinations[ZN_TO_WEBHOOK];
 
 	if (!wanted || n->sender->child.fd < 0)
 		return;
@@ -315,6 +315,6 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 		n->told_ns = now_ns;
 	}
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
-		if (n->due[to] && n->count && n->sender->senders[to])
+		if (n->due[to] && n->count && n->sender->destinations[to])
 			send_to(n, to);
 }

@@ -619,12 +619,12 @@ static bool outbound_item(void *owner, struct zn_json *j, uint32_t i)
 
 	if (!c || i >= ZN_TO_COUNT)
 		return false;
-	if (!c->senders[i])
+	if (!c->destinations[i])
 		return true;
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "to", zn_outbound_label(i));
 	zn_json_key_text(j, "state", c->child.fd < 0 ? "ended" : c->sum[i].down ? "down" : "ok");
-	zn_json_key_u64(j, "destinations", c->senders[i]);
+	zn_json_key_u64(j, "destinations", c->destinations[i]);
 	zn_json_key_u64(j, "down", zn_sender_down(c, i));
 	zn_json_key_u64(j, "queued", c->sum[i].queued);
 	zn_json_close(j, '}');

@@ -41,7 +41,7 @@ struct sender {
 	struct zn_child child;
 	bool alone; /* the daemon has gone */
 	unsigned count;
-	struct zn_destination sender[ZN_SENDERS_MAX];
+	struct zn_destination destination[ZN_DESTINATIONS_MAX];
 	struct zn_inquiry inquiry;
 	struct message message;
 };
@@ -65,8 +65,9 @@ static void take(struct sender *c, size_t bytes)
 	if (bytes < HEAD_BYTES || m->to >= ZN_TO_COUNT)
 		return;
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->sender[i].to == m->to)
-			zn_destination_push(&c->sender[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
+		if (c->destination[i].to == m->to)
+			zn_destination_push(
+				&c->destination[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
 }
 
 /* All that is there. */
@@ -84,8 +85,8 @@ static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
 	uint64_t due_ns = c->inquiry.due_ns < end_ns ? c->inquiry.due_ns : end_ns;
 
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->sender[i].due_ns < due_ns)
-			due_ns = c->sender[i].due_ns;
+		if (c->destination[i].due_ns < due_ns)
+			due_ns = c->destination[i].due_ns;
 	if (due_ns == UINT64_MAX)
 		return -1;
 	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / ZN_NS_PER_MS) + 1;
@@ -93,10 +94,10 @@ static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
 
 static void turn(struct sender *c, uint64_t end_ns)
 {
-	struct pollfd all[ZN_SENDERS_MAX + 2], *question = &all[c->count + 1];
+	struct pollfd all[ZN_DESTINATIONS_MAX + 2], *question = &all[c->count + 1];
 
 	for (unsigned i = 0; i < c->count; i++)
-		all[i] = zn_destination_poll(&c->sender[i]);
+		all[i] = zn_destination_poll(&c->destination[i]);
 	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->child.fd, .events = POLLIN};
 	*question = zn_inquiry_poll(&c->inquiry);
 	if (poll(all, c->count + 2, wait_ms(c, end_ns, zn_now_ns())) < 0)
@@ -105,13 +106,13 @@ static void turn(struct sender *c, uint64_t end_ns)
 	if (all[c->count].revents)
 		receive(c);
 	for (unsigned i = 0; i < c->count; i++)
-		zn_destination_step(&c->sender[i], all[i].revents, zn_now_ns());
+		zn_destination_step(&c->destination[i], all[i].revents, zn_now_ns());
 }
 
 static bool busy(const struct sender *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		if (zn_destination_busy(&c->sender[i]))
+		if (zn_destination_busy(&c->destination[i]))
 			return true;
 	return false;
 }
@@ -154,19 +155,19 @@ static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
 }
 
 /* The memory of letters becomes resident as far as it is used. */
-static bool add_senders(struct sender *c, const struct start *s, enum zn_outbound to)
+static bool add_destinations(struct sender *c, const struct start *s, enum zn_outbound to)
 {
 	const char *list = urls_of(s->options, to);
 	struct zn_url url;
 
-	while (c->count < ZN_SENDERS_MAX && next_url(&list, &url)) {
+	while (c->count < ZN_DESTINATIONS_MAX && next_url(&list, &url)) {
 		void *letters = mmap(NULL, zn_destination_depth(to) * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (letters == MAP_FAILED)
 			return false;
-		zn_destination_init(&c->sender[c->count], to, &url, letters, &s->done[c->count]);
-		memcpy(c->sender[c->count].token, s->token, sizeof(s->token));
+		zn_destination_init(&c->destination[c->count], to, &url, letters, &s->done[c->count]);
+		memcpy(c->destination[c->count].token, s->token, sizeof(s->token));
 		c->count++;
 	}
 	return true;
@@ -212,7 +213,7 @@ static void run(const struct start *s, const struct zn_child *child)
 	int err = c == MAP_FAILED ? -ENOMEM : 0;
 
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && !err; to++)
-		err = add_senders(c, s, to) ? 0 : -ENOMEM;
+		err = add_destinations(c, s, to) ? 0 : -ENOMEM;
 	if (!err)
 		c->child = *child;
 	if (!err)
@@ -263,7 +264,7 @@ static unsigned count_urls(const char *list)
 	return n;
 }
 
-#define DONE_BYTES (ZN_SENDERS_MAX * sizeof(struct zn_destination_done))
+#define DONE_BYTES (ZN_DESTINATIONS_MAX * sizeof(struct zn_destination_done))
 
 /* What both processes see: what became of letters, and of a question behind that. */
 #define SHARED_BYTES (DONE_BYTES + sizeof(struct zn_inquiry_done))
@@ -294,7 +295,7 @@ int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_
 
 	*c = (struct zn_sender){.child.fd = -1};
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
-		any += c->senders[to] = count_urls(urls_of(o, to));
+		any += c->destinations[to] = count_urls(urls_of(o, to));
 	if (!any && (!o->ras || o->simulate))
 		return 0;
 	err = any ? read_token(&s, why) : 0;
@@ -345,8 +346,8 @@ void zn_sender_tick(struct zn_sender *c)
 
 	if (c->child.fd >= 0 && recv(c->child.fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
 		mourn(c);
-	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && d; d += c->senders[to++])
-		add_up(&c->sum[to], d, c->senders[to]);
+	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && d; d += c->destinations[to++])
+		add_up(&c->sum[to], d, c->destinations[to]);
 }
 
 static bool hand_over(struct zn_sender *c, uint32_t to, uint64_t number, struct zn_str text)
@@ -368,7 +369,7 @@ static bool hand_over(struct zn_sender *c, uint32_t to, uint64_t number, struct 
 
 uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str text)
 {
-	if (!c->senders[to])
+	if (!c->destinations[to])
 		return 0;
 	if (hand_over(c, to, c->number[to] + 1, text))
 		return ++c->number[to];

@@ -285,7 +285,7 @@ def the_daemon_outlives_the_sender():
 
 
 @test
-def the_courier_ends_with_the_daemon():
+def the_sender_ends_with_the_daemon():
     daemon = Daemon("--simulate", "--webhook", "http://127.0.0.1:1")
     sender = sender_of(daemon)
     daemon.kill()

@@ -51,7 +51,7 @@ static const struct zn_rule rule = {
 static void begin(void)
 {
 	alerts.count = 0;
-	sender = (struct zn_sender){.child.fd = 0, .senders = {1, 1, 0}};
+	sender = (struct zn_sender){.child.fd = 0, .destinations = {1, 1, 0}};
 	memset(letters, 0, sizeof(letters));
 	wall_ms = 1711800000123;
 	now_ns = 1000 * ZN_NS_PER_S;

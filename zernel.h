@@ -1394,6 +1394,13 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(STORAGE, "storage")                                                                                          \
 	X(HOST_CODE, "host-code")                                                                                      \
 	X(HOST_COPIES, "host-copies")                                                                                  \
+	X(CPU_LIMIT, "cpu-limit")                                                                                      \
+	X(FEW_WORKERS, "few-workers")                                                                                  \
+	X(SLOW_FILES, "slow-files")                                                                                    \
+	X(SLOW_TRANSFER, "slow-transfer")                                                                              \
+	X(LAUNCH_BOUND, "launch-bound")                                                                                \
+	X(CHECKPOINTS, "checkpoints")                                                                                  \
+	X(STARTUP, "startup")                                                                                          \
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
@@ -2844,6 +2851,7 @@ struct zn_causes {
 	const struct zn_startup *startup;         /* likewise */
 	uint64_t tick_ns, step_ns, interval_ns;
 	uint32_t throttle_next; /* group that is looked at next */
+	uint32_t cpus;          /* that each process may use, where /proc is not asked: proc is NULL; 0: not known */
 	struct zn_cause_row row[ZN_PROCS_MAX];
 	struct zn_cause_group group[ZN_JOBS_MAX + 1]; /* by slot of a job; the last one: no job */
 };
@@ -4704,6 +4712,7 @@ struct zn_sim {
 	uint32_t pids;                      /* handed out so far */
 	struct zn_jobs *jobs;               /* NULL: nobody is told of jobs, and none ends */
 	struct zn_xids *xids;               /* NULL: nobody is told of errors */
+	uint64_t throttled_ns;              /* of the second job's control group */
 	struct zn_annotations *annotations; /* NULL: nobody is told what programs say of themselves */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 };
@@ -4717,6 +4726,8 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, 
  * steps. */
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_process_info *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
+/* Tells what /proc and control groups would say. After zn_causes_tick(). */
+void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
 
 /* ---- output/metrics_walk.c (zn_walk_): series of metrics become samples. ---- */
 

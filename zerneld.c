@@ -205,7 +205,9 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_jobs_tick(&d->jobs, now);
 	zn_io_sums_tick(&d->io_sums, now);
 	zn_io_sums_causes(&d->io_sums, &d->causes);
-	if (!d->options.simulate)
+	if (d->options.simulate)
+		zn_sim_limits(&d->sim, &d->causes);
+	else
 		zn_cgroup_throttle(&d->causes, "/proc");
 	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->io_sums, now);
 	zn_export_tick(&d->export, now); /* behind all that the page shows */

@@ -81,8 +81,8 @@ static void lose_to_data(struct tick *t)
 	g->told.cpus = g->cpus_known;
 	tell_mount(g);
 	g->workers_ns += worker_ns[0];
-	if (!g->cpus_asked && t->c->proc)
-		g->cpus_known = zn_procfs_cpus(t->c->proc, t->p->tgid);
+	if (!g->cpus_asked)
+		g->cpus_known = t->c->proc ? zn_procfs_cpus(t->c->proc, t->p->tgid) : t->c->cpus;
 	g->cpus_asked = true;
 	if (all_ns && worker_ns[0] < all_ns / 2)
 		lose(t, ZN_CAUSE_INPUT_TRANSFER, ns);

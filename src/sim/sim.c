@@ -88,6 +88,12 @@
 #define BROKEN_XID      94 /* a memory error that was contained */
 #define HUNG_RANK       5
 #define COPY_TIMES      40
+#define READ_TIMES      25 /* of workers that wait for a file system */
+#define MANY_LAUNCHES   7  /* per millisecond */
+#define WRITES_EVERY_MS 20000
+#define WRITES_MS       8000
+#define MANY_CPUS       64
+#define IMPORT_NS       4000000000ULL /* of a process, before its first call */
 #define PAUSES_S        600
 
 /* The first job runs this long, and the next one comes after a pause. */
@@ -360,15 +366,25 @@ static void release(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
 	gpu->used_bytes -= bytes;
 }
 
+static bool reads_slowly(const struct zn_sim *s, const struct zn_proc *p, const struct file_event *ev)
+{
+	bool of_job = false;
+
+	for (uint32_t rank = JOB_RANKS; p && rank < ZN_SIM_RANKS; rank++)
+		of_job |= s->rank[rank] == p;
+	return of_job && s->phase == ZN_SCENARIO_SLOW_FILES && ev->op == ZN_IO_READ && ev->disk == SCRATCH;
+}
+
 /* Random numbers of their own, so that what is done to files changes nothing else. */
 static void file_happen(struct zn_sim *s, struct zn_proc *p, const struct file_event *ev)
 {
 	struct zn_io_key key = {.dev = disks[ev->disk].dev, .op = ev->op};
+	uint64_t times = reads_slowly(s, p, ev) ? READ_TIMES : 1;
 
 	if (p)
 		key.job = p->job;
 	for (uint32_t i = 0; i < ev->calls; i++) {
-		struct zn_hist *h = zn_memory_io(&s->plain, &key, around(&s->file_state, ev->middle_ns));
+		struct zn_hist *h = zn_memory_io(&s->plain, &key, times * around(&s->file_state, ev->middle_ns));
 
 		if (h) {
 			h->bytes += ev->bytes;
@@ -660,11 +676,18 @@ static bool checkpointing(const struct zn_sim *s)
 	return s->elapsed_ms >= CHECKPOINT_EVERY && s->elapsed_ms % CHECKPOINT_EVERY < CHECKPOINT_MS;
 }
 
+/* A rank writes: all of them now and then, those of a scenario for much of their time. */
+static bool writes(const struct zn_sim *s, uint32_t rank)
+{
+	return checkpointing(s) ||
+		(suffers(s, rank, ZN_SCENARIO_CHECKPOINTS) && s->elapsed_ms % WRITES_EVERY_MS < WRITES_MS);
+}
+
 /* The second job says of itself where it is. */
 static void annotate(struct zn_sim *s)
 {
 	const struct zn_proc *p = s->rank[JOB_RANKS];
-	const char *phase = checkpointing(s) ? "checkpoint" : "train";
+	const char *phase = writes(s, JOB_RANKS) ? "checkpoint" : "train";
 	struct zn_annotation by = {.at_ns = zn_now_ns(), .at_wall_ms = zn_wall_ms()};
 	char text[ZN_TEXT_MAX], why[ZN_TEXT_MAX];
 
@@ -688,14 +711,16 @@ static void jobs_run(struct zn_sim *s)
 }
 
 /* In this millisecond: 1 to 3, with a chance of one more or one less that rises and falls with time. */
-static uint64_t launch_count(struct zn_sim *s)
+static uint64_t launch_count(struct zn_sim *s, uint32_t rank)
 {
 	uint64_t half = SWING_MS / 2, at = s->elapsed_ms % SWING_MS, n = 1 + below(&s->state, 3);
 	uint64_t up = (at < half ? at : SWING_MS - at) * 2 * SWING_PERMILL / half; /* 0 to 2 * SWING_PERMILL */
 	bool change = below(&s->state, 1000) < (up < SWING_PERMILL ? SWING_PERMILL - up : up - SWING_PERMILL);
 
-	if (checkpointing(s))
+	if (writes(s, rank))
 		return below(&s->state, CHECKPOINT_LEAVE) == 0;
+	if (suffers(s, rank, ZN_SCENARIO_LAUNCH_BOUND))
+		return MANY_LAUNCHES;
 	if (s->phase == ZN_SCENARIO_OVERHEAD)
 		return TINY_LAUNCHES;
 	return change ? up < SWING_PERMILL ? n - 1 : n + 1 : n;
@@ -715,6 +740,8 @@ enum {
 	SPENT_TALKING,
 	SPENT_QUEUED,
 	SPENT_READING,
+	SPENT_STARTING,
+	SPENT_TRANSFERRING,
 	SPENT_SLOW,
 	SPENT_SLOW_PEER
 };
@@ -732,6 +759,8 @@ static const struct {
 	[SPENT_TALKING] = {{200, 120, 20, 620, 20, 10, 10}, 550},
 	[SPENT_QUEUED] = {{250, 280, 20, 20, 20, 400, 10}, 550},
 	[SPENT_READING] = {{200, 200, 20, 20, 540, 10, 10}, 550},
+	[SPENT_STARTING] = {{300, 0, 0, 0, 680, 10, 10}, 0},
+	[SPENT_TRANSFERRING] = {{300, 180, 450, 30, 20, 10, 10}, 200},
 	[SPENT_SLOW] = {{700, 160, 40, 60, 20, 10, 10}, 550},
 	[SPENT_SLOW_PEER] = {{200, 660, 40, 60, 20, 10, 10}, 550},
 };
@@ -758,6 +787,12 @@ static const struct {
 	{ZN_SCENARIO_CPU_SHORTAGE, SPENT_QUEUED},
 	{ZN_SCENARIO_STORAGE, SPENT_READING},
 	{ZN_SCENARIO_HOST_CODE, SPENT_COMPUTING},
+	{ZN_SCENARIO_CPU_LIMIT, SPENT_QUEUED},
+	{ZN_SCENARIO_FEW_WORKERS, SPENT_STARVED},
+	{ZN_SCENARIO_SLOW_FILES, SPENT_STARVED},
+	{ZN_SCENARIO_SLOW_TRANSFER, SPENT_TRANSFERRING},
+	{ZN_SCENARIO_LAUNCH_BOUND, SPENT_COMPUTING},
+	{ZN_SCENARIO_STARTUP, SPENT_STARTING},
 	{ZN_SCENARIO_NODE_SLOW, SPENT_SLOW},
 	{ZN_SCENARIO_NODE_SLOW_PEER, SPENT_SLOW_PEER},
 };
@@ -766,7 +801,7 @@ static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
 {
 	if (still(s, rank))
 		return spent_still[still(s, rank)][rank != HUNG_RANK];
-	if (checkpointing(s))
+	if (writes(s, rank))
 		return SPENT_CHECKPOINT;
 	for (size_t i = 0; i < ZN_LEN(spent_in); i++)
 		if (suffers(s, rank, spent_in[i].scenario))
@@ -783,6 +818,8 @@ static void spend(struct zn_sim *s, uint32_t rank)
 
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
 		p->count[ZN_C_STALL_CPU + c] += spent[i].us[c] * 1000u;
+	if (suffers(s, rank, ZN_SCENARIO_CPU_LIMIT))
+		s->throttled_ns += spent[i].us[ZN_STALL_RUNQUEUE] * 1000u;
 	p->count[ZN_C_WORKERS] = WORKERS;
 	p->count[ZN_C_WORKER_BUSY_NS] += WORKERS * spent[i].busy_us * 1000u;
 	p->count[ZN_C_WORKER_IDLE_NS] += WORKERS * (1000u - spent[i].busy_us) * 1000u;
@@ -829,7 +866,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 
 static void launch_many(struct zn_sim *s, uint32_t rank)
 {
-	uint64_t launches = launch_count(s);
+	uint64_t launches = launch_count(s, rank);
 
 	for (uint64_t n = launches; n; n--)
 		launch(s, rank);
@@ -855,11 +892,15 @@ static void run_rank(struct zn_sim *s, uint32_t rank)
 		run_still(s, rank);
 		return;
 	}
+	if (suffers(s, rank, ZN_SCENARIO_STARTUP)) { /* it reads its model, and has launched nothing so far */
+		files_run(s, s->rank[rank], rank * STAGGER_MS, file_events, ZN_LEN(file_events));
+		return;
+	}
 	launch_many(s, rank);
-	for (size_t i = 0; i < ZN_LEN(events) && !checkpointing(s); i++)
+	for (size_t i = 0; i < ZN_LEN(events) && !writes(s, rank); i++)
 		if ((s->elapsed_ms + rank * STAGGER_MS) % events[i].every_ms == 0)
 			happen(s, rank, &events[i]);
-	if (checkpointing(s))
+	if (writes(s, rank))
 		files_run(s, s->rank[rank], 0, checkpoint_events, ZN_LEN(checkpoint_events));
 	else
 		files_run(s, s->rank[rank], rank * STAGGER_MS, file_events, ZN_LEN(file_events));
@@ -921,6 +962,25 @@ static void stand_still(struct zn_sim *s)
 		enter_driver(s, now == STILL_DRIVER);
 }
 
+/* The second job ends and another one comes, which is long in its start. */
+static void start_anew(struct zn_sim *s, enum zn_scenario before)
+{
+	if (s->phase != ZN_SCENARIO_STARTUP || before == s->phase || !s->jobs)
+		return;
+	end_job(s, 1);
+	start_ranks(s, 1);
+	start_job(s, 1);
+}
+
+void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c)
+{
+	const struct zn_proc *p = s->rank[JOB_RANKS];
+
+	c->cpus = s->phase == ZN_SCENARIO_FEW_WORKERS ? MANY_CPUS : WORKERS;
+	if (p && p->job.serial && p->job.slot < ZN_JOBS_MAX)
+		zn_causes_throttled(c, &c->group[p->job.slot], s->throttled_ns);
+}
+
 static void lose(struct zn_sim *s)
 {
 	if (s->phase == ZN_SCENARIO_LOSSES && s->elapsed_ms % LOST_EVERY_MS == 0)
@@ -952,8 +1012,11 @@ static void report_error(struct zn_sim *s)
 void zn_sim_step(struct zn_sim *s, uint64_t ms)
 {
 	for (; ms; ms--) {
+		enum zn_scenario before = s->phase;
+
 		s->elapsed_ms++;
 		s->phase = phase_of(s);
+		start_anew(s, before);
 		stand_still(s);
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
 			if (s->rank[rank] && !idles(s, rank))
@@ -981,6 +1044,6 @@ void zn_sim_mounts(struct zn_mounts *to)
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)sim;
-	*to = (struct zn_process_info){.id = p->id};
+	*to = (struct zn_process_info){.id = p->id, .start_ns = p->first_ns - IMPORT_NS};
 	return true;
 }

@@ -14,21 +14,22 @@
 #define CYCLES    2    /* by then a scenario's alerts are resolved */
 #define DAY_S     86400
 
-#define ALSO_DRIVER (1u << ZN_SCENARIO_DRIVER)
-#define ALSO_WAITS  (1u << ZN_SCENARIO_HANG | ALSO_DRIVER | 1u << ZN_SCENARIO_PAUSES) /* for a rank, for long */
-#define ALSO_NODES  (1u << ZN_SCENARIO_NODE_HANG | 1u << ZN_SCENARIO_NODE_HANG_PEER)
+#define ALSO_DRIVER (1ull << ZN_SCENARIO_DRIVER)
+#define ALSO_WAITS  (1ull << ZN_SCENARIO_HANG | ALSO_DRIVER | 1ull << ZN_SCENARIO_PAUSES) /* for a rank, for long */
+#define ALSO_DATA   (1ull << ZN_SCENARIO_FEW_WORKERS | 1ull << ZN_SCENARIO_SLOW_FILES | 1ull << ZN_SCENARIO_SLOW_TRANSFER)
+#define ALSO_NODES  (1ull << ZN_SCENARIO_NODE_HANG | 1ull << ZN_SCENARIO_NODE_HANG_PEER)
 
 /* Which scenario makes a rule fire, and in which others it fires too. A built-in rule without a row fails the test. */
 static const struct row {
 	const char *alert;
 	enum zn_scenario scenario;
-	uint32_t also;
+	uint64_t also;
 } rows[] = {
 	{"gpu_oom_warning", ZN_SCENARIO_MEMORY_LEAK, 0},
 	{"gpu_memory_growing", ZN_SCENARIO_MEMORY_LEAK, 0},
 	{"gpu_allocation_failed", ZN_SCENARIO_MEMORY_LEAK, 0},
 	{"data_starvation", ZN_SCENARIO_STARVATION, 0},
-	{"stalled_on_data", ZN_SCENARIO_STARVATION, 0},
+	{"stalled_on_data", ZN_SCENARIO_STARVATION, ALSO_DATA},
 	{"gpu_idle", ZN_SCENARIO_IDLE_GPU, 0},
 	{"gpu_nearly_idle", ZN_SCENARIO_NEARLY_IDLE, 0},
 	{"nccl_straggler", ZN_SCENARIO_STRAGGLER, ALSO_WAITS},
@@ -41,7 +42,7 @@ static const struct row {
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
-	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER | ALSO_NODES | 1u << ZN_SCENARIO_ALL_WAIT},
+	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
 };
 
@@ -138,6 +139,8 @@ static struct zn_ranks ranks;
 static struct zn_io_sums io_sums;
 static struct zn_jobs_progress jobs_progress;
 static struct zn_causes causes;
+static struct zn_startup startup;
+static struct zn_checkpoints checkpoints;
 static struct zn_activity activity;
 static struct zn_view view;
 
@@ -193,6 +196,10 @@ static void start(enum zn_scenario scenario)
 	memset(&activity, 0, sizeof(activity));
 	zn_ranks_init(&ranks, &agg, &progress, NULL);
 	zn_causes_init(&causes, &agg, &progress, &ranks);
+	zn_startup_init(&startup, &agg, zn_now_ns());
+	zn_checkpoints_init(&checkpoints, &agg);
+	causes.startup = &startup;
+	causes.checkpoints = &checkpoints;
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
 		zn_history_open(&history) || zn_baselines_open(&baselines))
@@ -238,6 +245,8 @@ static void one_second(void)
 	zn_signals_tick(&kernel_signals, &agg, now);
 	zn_progress_tick(&progress, &agg, now);
 	zn_ranks_tick(&ranks, now);
+	zn_startup_tick(&startup, now);
+	zn_checkpoints_tick(&checkpoints, now);
 	zn_causes_tick(&causes, now);
 	zn_history_tick(history, &agg, now);
 	zn_baselines_tick(baselines, &view, now);
@@ -245,6 +254,7 @@ static void one_second(void)
 	zn_jobs_tick(&jobs, now);
 	zn_io_sums_tick(&io_sums, now);
 	zn_io_sums_causes(&io_sums, &causes);
+	zn_sim_limits(&sim, &causes);
 	zn_jobs_progress_tick(&jobs_progress, &jobs, &progress, &io_sums, now);
 }
 
@@ -315,6 +325,13 @@ static const struct {
 	{ZN_SCENARIO_STORAGE, "storage", false},
 	{ZN_SCENARIO_HOST_CODE, "host_code", false},
 	{ZN_SCENARIO_HOST_COPIES, "host_copies", false},
+	{ZN_SCENARIO_CPU_LIMIT, "cpu_throttled", false},
+	{ZN_SCENARIO_FEW_WORKERS, "input_workers", false},
+	{ZN_SCENARIO_SLOW_FILES, "input_files", false},
+	{ZN_SCENARIO_SLOW_TRANSFER, "input_transfer", false},
+	{ZN_SCENARIO_LAUNCH_BOUND, "launch_bound", false},
+	{ZN_SCENARIO_CHECKPOINTS, "checkpoint", false},
+	{ZN_SCENARIO_STARTUP, "startup", false},
 	{ZN_SCENARIO_NODE_HANG, "idle", false},
 	{ZN_SCENARIO_NODE_HANG_PEER, "all_wait", false},
 	{ZN_SCENARIO_NODE_SLOW, NULL, false},
@@ -422,6 +439,19 @@ T(every_built_in_rule_has_a_scenario)
 	stop();
 }
 
+T(every_cause_is_first_in_a_scenario)
+{
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
+		bool found = false;
+
+		for (size_t i = 0; i < ZN_LEN(whys); i++)
+			found |= whys[i].first && !strcmp(whys[i].first, zn_cause_label(cause));
+		if (!found)
+			T_FAIL("%s is first in no scenario", zn_cause_label(cause));
+		CHECK(found);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "day")) {
@@ -429,6 +459,7 @@ int main(int argc, char **argv)
 		return t_end();
 	}
 	RUN(every_built_in_rule_has_a_scenario);
+	RUN(every_cause_is_first_in_a_scenario);
 	RUN(nothing_fires_on_a_healthy_node);
 	scenarios_fire_and_resolve();
 	return t_end();

@@ -2833,13 +2833,16 @@ struct zn_cause_group {
 	bool cpus_asked;                         /* in this step */
 	bool network_rule;                       /* TCP sends much again */
 	uint64_t network_count;                  /* so many segments */
+	uint64_t sent;                           /* bytes over TCP in the tick at hand */
+	uint64_t resent_lately, sent_lately;     /* segments times 256, and bytes: at each tick a quarter fades */
+	uint64_t sent_long;                      /* bytes, of which a 32nd fades */
 	bool throttle_rule;                      /* the time in run queues is that of a limit of its control group */
 	uint32_t cpus_known, throttled_percent;  /* of one CPU's time, at the last look */
 	uint64_t throttled_ns, throttle_look_ns; /* of its control groups, when they were looked at last; 0: never */
 };
 struct zn_cause_row {
-	uint32_t id;                                                         /* of the process */
-	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits; /* at the last tick */
+	uint32_t id;                                                               /* of the process */
+	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits, sent; /* at the last tick */
 };
 struct zn_causes {
 	struct zn_agg *agg;

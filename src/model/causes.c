@@ -12,6 +12,11 @@
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
 #define RETRANSMITS  50 /* a second: segments that are sent again, of a job, from where on they hold it back */
+/* Or fewer, where little gets through: a thousandth of what is sent, of a job that has a mebibyte or more to send. TCP waits longer
+ * and longer for a connection that loses much, up to seconds without a segment. */
+#define LOSS_SHARE    1000
+#define SEGMENT       1448      /* bytes, of Ethernet; larger ones are counted too low */
+#define TRAFFIC_LEAST (1 << 20) /* bytes, within half a minute or so */
 
 /* ---- One process over one tick. ---- */
 
@@ -22,7 +27,7 @@ struct tick {
 	uint64_t interval_ns;
 	uint64_t stall_ns[ZN_STALL_COUNT]; /* each at most the interval */
 	uint64_t launch_ns, copy_ns;       /* in launches, and in blocking copies */
-	uint64_t read_bytes, written_bytes, retransmits;
+	uint64_t read_bytes, written_bytes, retransmits, sent;
 	uint64_t lost_ns[ZN_CAUSE_COUNT];
 	struct zn_cause_group *group;
 };
@@ -54,8 +59,9 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 	t->read_bytes = zn_counter_advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
 	t->written_bytes = zn_counter_advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
 	t->retransmits = zn_counter_advance(&r->retransmits, t->p->count[ZN_C_TCP_RETRANSMITS]);
+	t->sent = zn_counter_advance(&r->sent, t->p->count[ZN_C_TCP_SENT]);
 	if (fresh)
-		t->launch_ns = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
+		t->launch_ns = t->sent = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
 }
 
 static void lose(struct tick *t, enum zn_cause cause, uint64_t ns)
@@ -205,6 +211,7 @@ static void add_process(struct zn_cause_group *g, const struct tick *t)
 	g->processes++;
 	g->workers += (uint32_t)t->p->count[ZN_C_WORKERS];
 	g->retransmits += t->retransmits;
+	g->sent += t->sent;
 	g->launch_ns += t->launch_ns;
 	step->time_ns += t->interval_ns;
 	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] ? 0 : t->stall_ns[ZN_STALL_GPU];
@@ -228,6 +235,18 @@ static void note_process(struct zn_causes *c, uint32_t row, const struct zn_proc
 	add_process(t.group, &t);
 }
 
+/* Whether TCP sends so much again that it holds the job back. */
+static bool is_lossy(struct zn_cause_group *g, uint64_t interval_ns)
+{
+	g->resent_lately += 256 * g->retransmits - g->resent_lately / 4;
+	g->sent_lately += g->sent - g->sent_lately / 4;
+	g->sent_long += g->sent - g->sent_long / 32;
+	if (interval_ns && g->retransmits * ZN_NS_PER_S >= RETRANSMITS * interval_ns)
+		return true;
+	return g->sent_long >= TRAFFIC_LEAST && g->resent_lately >= 256 &&
+		g->resent_lately * SEGMENT * LOSS_SHARE >= g->sent_lately * 256;
+}
+
 /* What the last tick as a whole says of waits. Files are what a loader's workers wait for from half of the time on that those
  * were busy. */
 static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
@@ -235,13 +254,13 @@ static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
 	g->cpus_rule = g->workers_ns && g->cpus_known > g->workers;
 	g->network_count = g->retransmits;
-	g->network_rule = interval_ns && g->retransmits * ZN_NS_PER_S >= RETRANSMITS * interval_ns;
+	g->network_rule = is_lossy(g, interval_ns);
 	g->throttle_rule &= g->queue_pid != 0;
 	if (!g->mount_ns)
 		g->mount[0] = 0;
 	g->processes = g->workers = 0;
 	g->workers_ns = g->launch_ns = g->files_ns = g->mount_ns = 0;
-	g->retransmits = g->queue_ns = 0;
+	g->retransmits = g->sent = g->queue_ns = 0;
 	g->queue_pid = g->stopped_pid = 0;
 	g->missing = (struct zn_missing){0};
 	g->all_wait = (struct zn_all_wait){0};

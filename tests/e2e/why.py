@@ -16,7 +16,8 @@ DOCS = os.path.join(ROOT, "docs", "WHY.md")
 MADE = {"healthy": "launches, and waits for its GPU", "copies": "blocking copies at each step", "idles": "sleeps for a second at a time",
         "writes": "writes to a disk with `O_DIRECT`, and `fsync()`", "reads": "reads from it with `O_DIRECT`",
         "computes": "Python code between launches", "launches": "launches that take 2 ms each", "short": "the same code, on a CPU that four others want",
-        "throttled": "the same code, in a control group with a third of a CPU", "4711": "blocking copies, and a process of it is killed for want of memory"}
+        "throttled": "the same code, in a control group with a third of a CPU", "lossy": "two ranks that send each other data over TCP, of which every tenth segment is lost",
+        "4711": "blocking copies, and a process of it is killed for want of memory"}
 FOUND = {}
 BEGIN = """
 import mmap, threading
@@ -147,6 +148,42 @@ def a_control_group_that_is_throttled():
     says = why(daemon, "throttled")["causes"][0]["says"]
     check("the control group has had its share: kept from its CPUs " in says, says)
     actor.answer("its loop")
+
+
+# Two ranks send each other a mebibyte in turn. A filter at each receiver drops a tenth of what comes, so that the sender's TCP
+# sends it again (SO_ATTACH_FILTER; A = a random number; at least a tenth of 2^32: keep, else drop).
+EXCHANGE = """
+import socket, struct
+lines = [(0x20, 0, 0, 0xfffff038), (0x35, 0, 1, (1 << 32) // 10), (6, 0, 0, 0xffffffff), (6, 0, 0, 0)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
+def lose(s):
+    s.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", len(lines), ctypes.addressof(code)))
+def take(s):
+    left = 1 << 20
+    while left:
+        left -= len(s.recv(min(left, 65536)))
+def give(s):
+    s.sendall(bytes(1 << 20))
+"""
+
+
+@test_timed
+def a_network_that_loses():
+    daemon = live()
+    one, other = (start_job(daemon, "lossy") for _ in range(2))
+    for actor in (one, other):
+        actor.do(EXCHANGE)
+    port = one.do("""
+listener = socket.socket(); listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000); listener.bind(("127.0.0.1", 0)); listener.listen()
+answer = listener.getsockname()[1]""")
+    other.do(f"s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000); s.connect(('127.0.0.1', {port})); lose(s)")
+    one.do("s = listener.accept()[0]; lose(s)")
+    one.tell(f"run(lambda: (launch(cuda, 1), give(s), take(s)), {2 * SECONDS}); s.close()")
+    other.tell(f"try:\n    run(lambda: (launch(cuda, 1), take(s), give(s)), {3 * SECONDS})\nexcept Exception:\n    pass")
+    wait_until(lambda: causes(daemon, "lossy")[:1] == ["network"], "the network is what it waits for", 2 * SECONDS, seen=lambda: why(daemon, "lossy"))
+    FOUND["lossy"] = causes(daemon, "lossy")[0]
+    for actor in (one, other): # which may wait for a segment for seconds
+        actor.kill()
 
 
 @test

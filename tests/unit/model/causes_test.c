@@ -160,6 +160,53 @@ T(what_time_is_laid_to)
 	}
 }
 
+/* Of what a job sends over TCP so much is sent again, second by second; and what its waits for other ranks are lost to then. */
+static void send_second(uint64_t bytes, uint16_t again)
+{
+	const struct second s = {.ms = {200, 100, 0, 650}, .launch_ms = 100, .retransmits = again};
+
+	p->count[ZN_C_TCP_SENT] += bytes;
+	pass(&s);
+}
+
+static enum zn_cause lost_to(uint64_t bytes, uint16_t again)
+{
+	uint64_t before[ZN_CAUSE_COUNT];
+
+	send_second(bytes, again); /* a tick says what the one before it was */
+	memcpy(before, group()->lost_ns, sizeof(before));
+	send_second(bytes, again);
+	return group()->lost_ns[ZN_CAUSE_NETWORK] > before[ZN_CAUSE_NETWORK] ? ZN_CAUSE_NETWORK
+									     : ZN_CAUSE_COMMUNICATION;
+}
+
+T(a_connection_that_loses_much_gets_little_through)
+{
+	start();
+	tick();
+	send_second(0, 0);
+	CHECK_EQ(lost_to(1 << 30, 49), ZN_CAUSE_COMMUNICATION); /* little of a gigabyte */
+	start();
+	tick();
+	send_second(0, 0);
+	CHECK_EQ(lost_to(10 << 20, 20), ZN_CAUSE_NETWORK);
+	for (int n = 0; n < 6; n++) /* TCP waits */
+		CHECK_EQ(lost_to(0, n % 2), ZN_CAUSE_NETWORK);
+	for (int n = 0; n < 10; n++)
+		send_second(100 << 20, 0);
+	CHECK_EQ(lost_to(100 << 20, 0), ZN_CAUSE_COMMUNICATION);
+	CHECK_EQ(lost_to(100 << 20, 1), ZN_CAUSE_COMMUNICATION);
+}
+
+T(a_small_connection_holds_nobody_back)
+{
+	start();
+	tick();
+	send_second(0, 0);
+	for (int n = 0; n < 20; n++)
+		CHECK_EQ(lost_to(1000, 5), ZN_CAUSE_COMMUNICATION);
+}
+
 T(sentences_have_their_numbers)
 {
 	static const struct {
@@ -288,6 +335,8 @@ int main(void)
 {
 	proc_make();
 	RUN(what_time_is_laid_to);
+	RUN(a_connection_that_loses_much_gets_little_through);
+	RUN(a_small_connection_holds_nobody_back);
 	RUN(sentences_have_their_numbers);
 	RUN(every_cause_has_its_words);
 	RUN(a_process_that_has_not_begun_is_not_there);

@@ -2527,6 +2527,8 @@ void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
 
 /* ---- model/stalls.c (zn_stalls_): why a GPU is idle. ---- */
 
+/* Why a process cannot go on: a signal or a debugger, its control group, or a sleep that no signal ends (stopped.c). */
+enum zn_stop { ZN_STOP_NONE, ZN_STOP_SIGNAL, ZN_STOP_FROZEN, ZN_STOP_BLOCKED };
 struct zn_json;
 /* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
  * began. A cause that cannot be told of this process is not known: its share is 0, and part of another one. */
@@ -2554,6 +2556,7 @@ struct zn_stalls_facts {
 		*missing;                   /* who is missing, and that this one is; NULL: nobody, it is not */
 	const struct zn_all_wait *all_wait; /* with all others of this node; NULL: it does not */
 	uint64_t stopped_ns;                /* since when it is stopped; 0: it is not */
+	enum zn_stop stop;                  /* and by what */
 	uint64_t now_ns;
 };
 #define ZN_SAYS_MAX 224
@@ -2597,7 +2600,7 @@ uint64_t zn_progress_last(const struct zn_progress *g, uint32_t row, uint32_t id
 
 /* ---- model/ranks.c (zn_ranks_ zn_missing_ zn_all_wait): which rank the others wait for, and what it does instead. ---- */
 
-#define ZN_DOING_TEXT   80
+#define ZN_DOING_TEXT   96
 #define ZN_THREADS_SEEN 64 /* of one process */
 struct zn_thread_seen {
 	uint32_t tid;
@@ -2619,7 +2622,7 @@ struct zn_missing {
 	uint32_t tgid, row, id, rank;
 	uint32_t waiters;    /* members that wait for it, a bit each; 0: nobody does, and the rest says nothing */
 	enum zn_doing doing; /* at the last tick */
-	bool stopped;        /* asleep: by a signal, or a debugger */
+	enum zn_stop stop;   /* asleep: by what, if it cannot go on */
 	bool cycle;          /* those it keeps waiting keep it waiting in another communicator */
 	bool follows;        /* it waits itself, for somebody who does not wait for it */
 	uint64_t since_ns;   /* for it: when the first of them issued what it has not, or when it ended */
@@ -2699,18 +2702,25 @@ struct zn_activity {
 void zn_activity_look(struct zn_activity *t, const struct zn_agg *a, const struct zn_ranks *k, uint64_t now_ns);
 const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32_t row, uint32_t id); /* NULL: none */
 
-/* ---- model/stopped.c (zn_stopped_): processes that a signal or a debugger has stopped. ---- */
+/* ---- model/stopped.c (zn_stopped_): processes that cannot go on: stopped, frozen, or in uninterruptible sleep. ---- */
 
 struct zn_stopped {
 	const char *proc; /* "/proc"; NULL: there are no such processes */
+	/* In which function of the kernel a process sleeps, as of struct zn_ranks; NULL: nobody knows. The caller's to set */
+	void (*place)(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES]);
+	void *owner;
 	uint64_t tick_ns;
 	uint32_t next; /* of agg->row[]: where the next tick goes on */
 	uint32_t id[ZN_PROCS_MAX];
 	uint64_t since_ns[ZN_PROCS_MAX]; /* by row; 0: it is not */
+	uint8_t kind[ZN_PROCS_MAX];      /* enum zn_stop */
 };
 /* Looks at processes that have done nothing for some seconds, as many as there is time for. After zn_progress_tick(). */
 void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct zn_progress *progress, uint64_t now_ns);
 uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id); /* 0: it is not */
+/* What a state of proc(5) and the place of a sleep mean; place is empty where it is not known. */
+enum zn_stop zn_stopped_kind(char state, const char *place);
+const char *zn_stopped_says(enum zn_stop kind); /* as behind "process 7": "is stopped by a signal or a debugger" */
 
 /* ---- model/startup.c (zn_startup_): what processes do from their start to the first steady launch. ---- */
 
@@ -2821,6 +2831,7 @@ struct zn_cause_group {
 	uint64_t queue_ns;              /* in run queues */
 	uint32_t queue_pid;             /* who was the longest there; 0: nobody */
 	uint32_t stopped_pid;           /* a process that is stopped; 0: none is */
+	enum zn_stop stop;              /* and by what */
 	struct zn_all_wait all_wait;    /* here 0: not all wait */
 	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
 	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */

@@ -445,8 +445,8 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
 		return err;
 	d->agg.facts = zn_find_facts;
-	d->ranks.place = zn_find_place;
-	d->ranks.owner = d->find;
+	d->ranks.place = d->stopped.place = zn_find_place;
+	d->ranks.owner = d->stopped.owner = d->find;
 	d->flights.look = zn_find_threads;
 	d->flights.owner_of_look = d->find;
 	d->agg.ledger = zn_find_ledger;

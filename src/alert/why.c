@@ -166,7 +166,8 @@ static void say_stopped(struct zn_out *o, const struct zn_cause_group *g, uint64
 		return;
 	zn_out_text(o, ": process ");
 	zn_out_u64(o, g->stopped_pid);
-	zn_out_text(o, " is stopped by a signal or a debugger");
+	zn_out_char(o, ' ');
+	zn_out_text(o, zn_stopped_says(g->stop));
 }
 
 /* The last one may go on. */

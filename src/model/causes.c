@@ -173,8 +173,10 @@ static void lay_to_causes(struct tick *t)
 		return;
 	if (does_nothing(t)) {
 		lose(t, ZN_CAUSE_IDLE, t->interval_ns);
-		if (t->c->stopped && zn_stopped_since(t->c->stopped, t->row, t->p->id))
+		if (t->c->stopped && zn_stopped_since(t->c->stopped, t->row, t->p->id)) {
 			t->group->stopped_pid = t->p->tgid;
+			t->group->stop = t->c->stopped->kind[t->row];
+		}
 		return;
 	}
 	if (t->stall_ns[ZN_STALL_DATA])

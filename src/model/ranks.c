@@ -169,7 +169,8 @@ static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t
 	m->rank = r->rank;
 	m->waiters = 0;
 	m->since_ns = 0;
-	m->follows = m->cycle = m->stopped = false;
+	m->follows = m->cycle = false;
+	m->stop = ZN_STOP_NONE;
 	if (!r->id)
 		return;
 	note_waiters(k, s, m, came ? 0 : before.since_ns);
@@ -300,7 +301,7 @@ static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn
 static enum zn_doing look_at_sleep(struct zn_ranks *k, struct zn_missing *m)
 {
 	char place[ZN_PLACE_BYTES] = "";
-	struct zn_procfs_stat stat;
+	struct zn_procfs_stat stat = {0};
 	uint64_t begin_ns = zn_now_ns();
 	bool busy;
 
@@ -312,12 +313,12 @@ static enum zn_doing look_at_sleep(struct zn_ranks *k, struct zn_missing *m)
 	}
 	busy = uses_cpu(k, m);
 	zn_procfs_stat(k->proc, m->tgid, &stat);
-	m->stopped = stat.state == 'T' || stat.state == 't';
 	if (k->place)
 		k->place(k->owner, m->tgid, place);
 	name_place(m, place);
+	m->stop = zn_stopped_kind(stat.state, place);
 	k->looked_ns += zn_now_ns() - begin_ns;
-	return busy && !m->stopped ? ZN_DOING_CPU : ZN_DOING_ASLEEP;
+	return busy && m->stop != ZN_STOP_SIGNAL ? ZN_DOING_CPU : ZN_DOING_ASLEEP;
 }
 
 static enum zn_doing doing_now(struct zn_ranks *k, struct zn_missing *m)
@@ -626,8 +627,10 @@ void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT])
 		say_end(m, to);
 	else if (m->cycle)
 		snprintf(to, ZN_DOING_TEXT, "waits for them in another communicator");
-	else if (m->stopped)
+	else if (m->stop == ZN_STOP_SIGNAL)
 		snprintf(to, ZN_DOING_TEXT, "is asleep, stopped by a signal or a debugger");
+	else if (m->doing == ZN_DOING_ASLEEP && m->stop == ZN_STOP_BLOCKED)
+		snprintf(to, ZN_DOING_TEXT, "is in uninterruptible sleep%s%s", m->in[0] ? " in " : "", m->in);
 	else if (m->doing == ZN_DOING_ASLEEP && m->in[0])
 		snprintf(to, ZN_DOING_TEXT, "is asleep in %s", m->in);
 	else

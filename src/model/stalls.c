@@ -188,7 +188,7 @@ static void says_still(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 	char text[ZN_ALL_WAIT_TEXT];
 
 	if (f->stopped_ns) {
-		snprintf(to, ZN_SAYS_MAX, "%s is stopped by a signal or a debugger, for %llu s", f->who,
+		snprintf(to, ZN_SAYS_MAX, "%s %s, for %llu s", f->who, zn_stopped_says(f->stop),
 			(unsigned long long)((f->now_ns - f->stopped_ns) / ZN_NS_PER_S));
 		return;
 	}
@@ -336,6 +336,7 @@ static void facts(const struct zn_view *v, uint32_t row, const struct zn_stall_r
 	f->missing = v->ranks->missing_of[row];
 	f->all_wait = zn_ranks_all_wait(v->ranks, row);
 	f->stopped_ns = v->stopped ? zn_stopped_since(v->stopped, row, p->id) : 0;
+	f->stop = f->stopped_ns ? v->stopped->kind[row] : ZN_STOP_NONE;
 	f->now_ns = v->ranks->tick_ns;
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * stopped.c: which processes are stopped, by a signal or a debugger. /proc is asked for those alone that have done nothing for
- * some seconds.
+ * stopped.c: which processes cannot go on: stopped by a signal or a debugger, frozen with their control group, or in
+ * uninterruptible sleep. /proc is asked for those alone that have done nothing for some seconds.
+ *
+ * Limits: the state is that of a process's first thread.
  */
 #include "zernel.h"
+#include <string.h>
 
 #define QUIET_NS (3 * ZN_NS_PER_S)
 #define LOOK_NS  (ZN_NS_PER_MS / 4) /* of a tick: users may have many processes that are quiet */
@@ -13,15 +16,46 @@ static bool is_quiet(const struct zn_stopped *s, const struct zn_progress *g, co
 	return !info->stall_tick_ns[ZN_STALL_CPU] && s->tick_ns - zn_progress_last(g, row, info->id) >= QUIET_NS;
 }
 
+enum zn_stop zn_stopped_kind(char state, const char *place)
+{
+	/* Of control groups of version 2, where do_freezer_trap() is inlined or not, and 1. */
+	static const char *const frozen[] = {"get_signal", "do_freezer_trap", "__refrigerator"};
+
+	if (state == 'T' || state == 't')
+		return ZN_STOP_SIGNAL;
+	for (size_t i = 0; i < ZN_LEN(frozen); i++)
+		if (!strncmp(place, frozen[i], strlen(frozen[i])))
+			return ZN_STOP_FROZEN;
+	return state == 'D' ? ZN_STOP_BLOCKED : ZN_STOP_NONE;
+}
+
+const char *zn_stopped_says(enum zn_stop kind)
+{
+	static const char *const says[] = {
+		[ZN_STOP_NONE] = "is not stopped",
+		[ZN_STOP_SIGNAL] = "is stopped by a signal or a debugger",
+		[ZN_STOP_FROZEN] = "is in a frozen control group",
+		[ZN_STOP_BLOCKED] = "is in uninterruptible sleep (state D)",
+	};
+
+	return says[kind];
+}
+
 static void look(struct zn_stopped *s, uint32_t row, const struct zn_proc *p)
 {
-	struct zn_procfs_stat stat;
-	bool stopped = zn_procfs_stat(s->proc, p->tgid, &stat) && (stat.state == 'T' || stat.state == 't');
+	char place[ZN_PLACE_BYTES] = "";
+	struct zn_procfs_stat stat = {0};
+	enum zn_stop kind;
 
-	if (s->id[row] != p->id)
+	zn_procfs_stat(s->proc, p->tgid, &stat);
+	if (s->place)
+		s->place(s->owner, p->tgid, place);
+	kind = zn_stopped_kind(stat.state, place);
+	if (s->id[row] != p->id || s->kind[row] != kind)
 		s->since_ns[row] = 0;
 	s->id[row] = p->id;
-	if (!stopped)
+	s->kind[row] = (uint8_t)kind;
+	if (!kind)
 		s->since_ns[row] = 0;
 	else if (!s->since_ns[row])
 		s->since_ns[row] = s->tick_ns;

@@ -6,7 +6,8 @@ import os
 import signal
 import time
 
-from harness import Daemon, check, equal, main, test, wait_until
+from harness import Daemon, check, equal, folder, main, test, wait_until
+from jobs import Group
 from signals import RANDOM_MAJOR
 from waits import rank
 
@@ -344,6 +345,44 @@ def a_process_that_is_stopped_and_that_nobody_waits_for():
     os.kill(ranks[0].pid, signal.SIGCONT)
     ranks[0].do("step()")
     wait_until(lambda: "is stopped" not in (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"], "it goes on")
+
+
+def is_said(daemon, actor, what):
+    """In the sentence of the process, and as why of its job."""
+    wait_until(lambda: what in (daemon.process_json(actor.pid)["stalls"] or {"says": ""})["says"], what, 12,
+               seen=lambda: daemon.process_json(actor.pid)["stalls"])
+    wait_until(lambda: f"process {actor.pid} {what}" in daemon.json("/why")["why"][0]["says"], "it is why", seen=lambda: daemon.json("/why"))
+
+
+@test
+def a_frozen_control_group_that_nobody_waits_for():
+    group = Group("v2", f"/zernel_frozen_{os.getpid()}")  # first: it can only end when the ranks have
+    daemon, ranks = job(count=1)
+    group.enter(ranks[0].pid)
+
+    def freeze(how):
+        with open(group.path + "/cgroup.freeze", "w") as f:
+            f.write(how)
+    freeze("1")
+    try:
+        is_said(daemon, ranks[0], "is in a frozen control group")
+    finally:
+        freeze("0")
+    ranks[0].do("step()")
+    wait_until(lambda: "frozen" not in (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"], "it goes on")
+
+
+@test
+def a_process_in_uninterruptible_sleep():
+    """posix_spawn() sleeps so until its child runs another program: the child waits for somebody who writes to a pipe."""
+    daemon, ranks = job(count=1)
+    pipe = os.path.join(folder(), "pipe")
+    os.mkfifo(pipe)
+    ranks[0].tell(f"os.waitpid(os.posix_spawn('/bin/true', ['true'], {{}}, file_actions=[(os.POSIX_SPAWN_OPEN, 9, {pipe!r}, os.O_RDONLY, 0)]), 0)")
+    is_said(daemon, ranks[0], "is in uninterruptible sleep (state D)")
+    os.close(os.open(pipe, os.O_WRONLY))
+    ranks[0].answer("its child")
+    ranks[0].do("step()")
 
 
 if __name__ == "__main__":

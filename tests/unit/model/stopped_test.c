@@ -73,9 +73,51 @@ T(who_is_stopped)
 	}
 }
 
+static char place[ZN_PLACE_BYTES];
+
+static void place_of(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES])
+{
+	CHECK(owner == &stopped && pid == 100);
+	strcpy(to, place);
+}
+
+T(what_it_is_stopped_by)
+{
+	static const struct {
+		char state;
+		const char *place;
+		enum zn_stop kind;
+	} cases[] = {
+		{'T', "do_signal_stop", ZN_STOP_SIGNAL},
+		{'t', "ptrace_stop", ZN_STOP_SIGNAL},
+		{'S', "get_signal", ZN_STOP_FROZEN},
+		{'S', "do_freezer_trap", ZN_STOP_FROZEN},
+		{'D', "__refrigerator", ZN_STOP_FROZEN},
+		{'D', "nfs_wait_bit_killable", ZN_STOP_BLOCKED},
+		{'D', "", ZN_STOP_BLOCKED},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(cases); i++) {
+		start();
+		stopped.place = place_of;
+		stopped.owner = &stopped;
+		strcpy(place, cases[i].place);
+		state(cases[i].state);
+		pass(7);
+		CHECK_EQ(clock_ns - zn_stopped_since(&stopped, row, p->id), 4 * S);
+		CHECK_EQ(stopped.kind[row], cases[i].kind);
+	}
+	state('T'); /* what is stopped in another way is so from now on */
+	pass(1);
+	CHECK_EQ(zn_stopped_since(&stopped, row, p->id), clock_ns);
+	CHECK_STR(zn_stopped_says(stopped.kind[row]), "is stopped by a signal or a debugger");
+	CHECK_STR(zn_stopped_says(ZN_STOP_FROZEN), "is in a frozen control group");
+	CHECK_STR(zn_stopped_says(ZN_STOP_BLOCKED), "is in uninterruptible sleep (state D)");
+}
+
 T(who_is_not)
 {
-	for (const char *how = "SRDZ"; *how; how++) {
+	for (const char *how = "SRZ"; *how; how++) {
 		start();
 		state(*how);
 		pass(10);
@@ -115,6 +157,7 @@ int main(void)
 {
 	CHECK(mkdtemp(proc) != NULL);
 	RUN(who_is_stopped);
+	RUN(what_it_is_stopped_by);
 	RUN(who_is_not);
 	RUN(who_works_is_not_looked_at);
 	RUN(a_process_without_files_is_not_stopped);

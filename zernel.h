@@ -15,7 +15,7 @@
  *            libraries scan find
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            annotations annotator
- *   sim      arena sim
+ *   sim      arena sim random gpu files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
  *            metrics_protobuf otlp export snapshot labels why flight report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
@@ -4706,9 +4706,12 @@ struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */
 
-#define ZN_SIM_GPUS  4
-#define ZN_SIM_RANKS 8
-#define ZN_SIM_JOBS  2
+#define ZN_SIM_GPUS          4
+#define ZN_SIM_RANKS         8
+#define ZN_SIM_JOBS          2
+#define ZN_SIM_JOB_RANKS     (ZN_SIM_RANKS / ZN_SIM_JOBS)
+#define ZN_SIM_STAGGER_MS    5      /* between what two ranks do */
+#define ZN_SIM_CHECKPOINT_MS 120000 /* from one checkpoint to the next */
 struct zn_sim {
 	struct zn_memory_arena plain; /* first */
 	uint64_t seed;
@@ -4733,15 +4736,43 @@ struct zn_sim {
 int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */
 /* Before its first step. cycle_s 0: as long as the scenario needs for the built-in rules. */
 void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t cycle_s);
-void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 void zn_sim_close(struct zn_sim *s);
-void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, there and from then on */
 /* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is cut into
  * steps. */
 bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_process_info *to); /* for zn_agg.facts */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 /* Tells what /proc and control groups would say. After zn_causes_tick(). */
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
+
+/* ---- sim/random.c (zn_random_): random numbers of --simulate. ---- */
+
+uint64_t zn_random_draw(uint64_t *state);
+uint64_t zn_random_below(uint64_t *state, uint64_t limit);
+uint64_t zn_random_around(uint64_t *state, uint64_t middle_ns); /* roughly log-normal, with sigma 0.15 */
+uint64_t zn_random_skewed(uint64_t *state, uint64_t least_ns, uint64_t more_ns); /* the upper end is rare */
+
+/* ---- sim/gpu.c (zn_sim_gpu_): memory of the simulated GPUs. ---- */
+
+void zn_sim_gpu_start(struct zn_sim *s, uint32_t rank); /* the rank holds its model */
+/* Both once a millisecond: most of them do nothing. */
+void zn_sim_gpu_breathe(struct zn_sim *s, uint32_t rank);
+void zn_sim_gpu_leak(struct zn_sim *s);
+const char *zn_sim_gpu_pci(uint32_t gpu); /* its address */
+
+/* ---- sim/files.c (zn_sim_files_ zn_sim_mounts): files of the simulated node. ---- */
+
+/* What is done to files in this millisecond: by a rank in its work, and at a checkpoint; and by what is of no job. */
+void zn_sim_files_work(struct zn_sim *s, uint32_t rank);
+void zn_sim_files_checkpoint(struct zn_sim *s, uint32_t rank);
+void zn_sim_files_node(struct zn_sim *s);
+void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
+
+/* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */
+
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, there and from then on */
+void zn_sim_job_start(struct zn_sim *s, uint32_t job);
+void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
+void zn_sim_job_kill(struct zn_sim *s);              /* in some scenarios: one of its processes, for want of memory */
 
 /* ---- output/metrics_walk.c (zn_walk_): series of metrics become samples. ---- */
 

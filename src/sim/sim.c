@@ -5,19 +5,15 @@
  * another waits for its data, so that the others wait for it in all_reduce, and the second job was given a GPU that it never
  * uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has what is long and no fault. Those of
  * a node are of one of a larger job: daemons with one seed have the same communicators.
- * The figures are written where BPF programs would write them, so that all else is the real thing. Whole
- * numbers only, so that a seed gives the same figures on every machine; the shapes of the distributions are
- * rough.
+ * The figures are written where BPF programs would write them, so that all else is the real thing.
  */
 #include <string.h>
 
 #include "zernel.h"
 
-#define GIB        (1ULL << 30)
-#define MIB        (1ULL << 20)
-#define FIRST_PID  1000
-#define STAGGER_MS 5
-#define INIT_NS    1800000000
+#define MIB       (1ULL << 20)
+#define FIRST_PID 1000
+#define INIT_NS   1800000000
 
 #define LAUNCH_NS     142000ULL
 #define SPIKE_PERMILL 11
@@ -29,7 +25,6 @@
  * when nothing else goes on either. */
 #define SWING_MS         90000
 #define SWING_PERMILL    80
-#define CHECKPOINT_EVERY 120000 /* ms */
 #define CHECKPOINT_MS    6000
 #define CHECKPOINT_LEAVE 8 /* one launch in so many */
 
@@ -54,23 +49,6 @@
 #define STALL_EVERY 60 /* batches: a new file is opened */
 #define STALL_TIMES 7
 
-#define GPU_BYTES    (80 * GIB)
-#define START_BYTES  (24 * GIB)
-#define WORK_BYTES   (2 * GIB) /* held only for a moment, so that the peak differs */
-#define PINNED_BYTES (512 * MIB)
-#define FULL_BYTES   (GPU_BYTES - GIB / 2) /* of both ranks; more is refused */
-#define CHUNK_BYTES  (32 * MIB)            /* of one allocation */
-
-/* What a rank holds beyond START_BYTES comes and goes, except on the GPU that fills up. */
-#define CACHE_CHUNKS   64
-#define CACHE_EVERY_MS 2000
-
-/* Two ranks start with 48 GiB of a GPU; 160 MiB/s take it past 95 % of 80 GiB after three minutes. */
-#define LEAKING_RANK  7
-#define LEAK_BYTES    (160 * MIB)
-#define LEAK_EVERY_MS 1000
-#define LEAK_FREED_MS 240000
-
 /* Of scenarios: a cycle gives the built-in rules the time that they look back on, and that they wait. */
 #define CYCLE_S         240
 #define STARVED_TIMES   12
@@ -81,15 +59,14 @@
 #define COST_NS         1000 /* of a hooked call */
 #define TINY_LAUNCHES   14   /* per millisecond */
 #define LOST_EVERY_MS   1000
-#define KILL_EVERY_MS   5000
+#define ERROR_EVERY_MS  5000
 #define IDLE_GPU        3
 #define LITTLE_EVERY_MS 2000
 #define BROKEN_GPU      2
 #define BROKEN_XID      94 /* a memory error that was contained */
 #define HUNG_RANK       5
 #define COPY_TIMES      40
-#define READ_TIMES      25 /* of workers that wait for a file system */
-#define MANY_LAUNCHES   7  /* per millisecond */
+#define MANY_LAUNCHES   7 /* per millisecond */
 #define WRITES_EVERY_MS 20000
 #define WRITES_MS       8000
 #define MANY_CPUS       64
@@ -99,9 +76,6 @@
 /* The first job runs this long, and the next one comes after a pause. */
 #define JOB_MS       300000
 #define JOB_PAUSE_MS 10000
-#define JOB_RANKS    (ZN_SIM_RANKS / ZN_SIM_JOBS)
-#define JOB_FIRST_ID 4711
-#define STEP_BYTES   (61 * GIB) /* of host memory, at its highest */
 
 enum copy { NO_COPY = -1, HTOD = ZN_C_COPY_BYTES_HTOD, DTOH = ZN_C_COPY_BYTES_DTOH };
 #define COPY_CALLS (ZN_C_COPY_CALLS_HTOD - ZN_C_COPY_BYTES_HTOD)
@@ -127,47 +101,8 @@ static const struct event {
 	{ZN_H_NCCL_GROUP, ZN_FAM_NCCL, 200, 260000, 0, 0, NO_COPY},
 };
 
-/* Files: what a rank does, and what the node does that is of no job. */
-enum disk { ROOT, HOME, SCRATCH };
-static const struct {
-	uint32_t dev;
-	const char *point, *fstype;
-} disks[] = {
-	[ROOT] = {259 << 20 | 2, "/", "ext4"}, [HOME] = {51, "/home", "nfs4"}, [SCRATCH] = {62, "/scratch", "lustre"}};
-
-static const struct file_event {
-	enum zn_io_op op;
-	enum disk disk;
-	uint32_t every_ms, calls;
-	uint64_t middle_ns, bytes; /* of one call */
-	bool fails;
-} file_events[] =
-	{
-		{ZN_IO_READ, SCRATCH, 200, 11, 2400000, 7 * MIB, false},
-		{ZN_IO_OPEN, SCRATCH, 1000, 2, 350000, 0, false},
-		{ZN_IO_STAT, SCRATCH, 500, 3, 120000, 0, false},
-		{ZN_IO_READ, HOME, 5000, 1, 420000, 8192, false},
-		{ZN_IO_STAT, HOME, 5000, 1, 260000, 0, true},
-		{ZN_IO_WRITE, HOME, 10000, 1, 900000, 4096, false},
-		{ZN_IO_READ, ROOT, 1000, 3, 6000, 16384, false},
-		{ZN_IO_MMAP, ROOT, 2000, 1, 90000, 131072, false},
-},
-  checkpoint_events[] =
-	  {
-		  {ZN_IO_CREATE, SCRATCH, CHECKPOINT_EVERY, 1, 800000, 0, false},
-		  {ZN_IO_WRITE, SCRATCH, 100, 2, 11000000, 16 * MIB, false},
-		  {ZN_IO_FSYNC, SCRATCH, CHECKPOINT_EVERY, 1, 180000000, 0, false},
-		  {ZN_IO_RENAME, SCRATCH, CHECKPOINT_EVERY, 1, 700000, 0, false},
-},
-  node_events[] = {
-	  {ZN_IO_WRITE, ROOT, 1000, 4, 15000, 700, false},
-	  {ZN_IO_FSYNC, ROOT, 5000, 1, 2100000, 0, false},
-};
-
-/* How long a launch takes on each rank, per mille, and what its model holds beyond START_BYTES, in GiB. */
-static const struct {
-	uint32_t launch, model_gib;
-} ranks[ZN_SIM_RANKS] = {{1000, 0}, {985, 0}, {1015, 3}, {1120, 3}, {960, 7}, {1005, 6}, {990, 0}, {1030, 0}};
+/* How long a launch takes on each rank, per mille. */
+static const uint16_t launch_permill[ZN_SIM_RANKS] = {1000, 985, 1015, 1120, 960, 1005, 990, 1030};
 
 static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 2400,
 	[ZN_SCENARIO_NEARLY_IDLE] = 2400,
@@ -177,47 +112,6 @@ static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 240
 	[ZN_SCENARIO_AMDGPU] = 900,
 	[ZN_SCENARIO_PAUSES] = PAUSES_S};
 
-/* What their prologs say. */
-static const struct {
-	const char *uid, *user, *name, *gpus;
-} jobs[ZN_SIM_JOBS] = {{"1000", "user1000", "pretrain", "0,1"}, {"1001", "user1001", "finetune", "2-4"}};
-#define USED_GPUS "2,3" /* of the second one: 4 is not there to be used */
-
-static const char *const pci[ZN_SIM_GPUS] = {"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:9d:00.0"};
-
-/* splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
-static uint64_t draw(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
-static uint64_t below(uint64_t *state, uint64_t limit)
-{
-	return (draw(state) >> 32) * limit >> 32;
-}
-
-/* Roughly log-normal with sigma 0.15: four 16-bit numbers add up to a bell, then exp(x) is near 1 + x + x^2
- * / 2. */
-static uint64_t around(uint64_t *state, uint64_t middle_ns)
-{
-	const int64_t one = 1 << 20, sigma = one * 15 / 100, mean = 2 * 65535, deviation = 37837;
-	uint64_t r = draw(state);
-	int64_t x = (int64_t)((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48)) - mean;
-
-	x = x * sigma / deviation;
-	return middle_ns * (uint64_t)(one + x + x * x / (2 * one)) / (uint64_t)one;
-}
-
-/* From least on; a limit drawn first makes the upper end rare. */
-static uint64_t skewed(uint64_t *state, uint64_t least_ns, uint64_t more_ns)
-{
-	return least_ns + below(state, below(state, more_ns + 1) + 1);
-}
-
 static bool straggles(const struct zn_sim *s, uint32_t rank)
 {
 	return rank == STRAGGLER && (s->phase == ZN_SCENARIO_MIXED || s->phase == ZN_SCENARIO_STRAGGLER);
@@ -226,7 +120,7 @@ static bool straggles(const struct zn_sim *s, uint32_t rank)
 /* Faults are those of the job that goes on. */
 static bool suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from)
 {
-	return s->phase == from && rank >= JOB_RANKS;
+	return s->phase == from && rank >= ZN_SIM_JOB_RANKS;
 }
 
 /* When all ranks of the second job but one stand still, or all do. */
@@ -271,20 +165,20 @@ static enum still still_of(const struct zn_sim *s)
 
 static uint32_t still(const struct zn_sim *s, uint32_t rank)
 {
-	return rank < JOB_RANKS ? NOT_STILL : s->still;
+	return rank < ZN_SIM_JOB_RANKS ? NOT_STILL : s->still;
 }
 
 static void launch(struct zn_sim *s, uint32_t rank)
 {
 	struct zn_proc *p = s->rank[rank];
-	bool spike = below(&s->state, 1000) < SPIKE_PERMILL;
-	uint64_t ns = spike ? SPIKE_FROM_NS + below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
-			    : around(&s->state, LAUNCH_NS * ranks[rank].launch / 1000);
+	bool spike = zn_random_below(&s->state, 1000) < SPIKE_PERMILL;
+	uint64_t ns = spike ? SPIKE_FROM_NS + zn_random_below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
+			    : zn_random_around(&s->state, LAUNCH_NS * launch_permill[rank] / 1000);
 
 	if (suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
 		ns *= SLOW_TIMES;
 	zn_memory_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
-	p->count[below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
+	p->count[zn_random_below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
 	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
 }
 
@@ -294,13 +188,13 @@ static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev
 	uint64_t ns, skew = straggles(s, rank) ? ev->skew_ns / 8 : ev->skew_ns;
 
 	if (ev->skew_ns)
-		return skewed(&s->state, ev->middle_ns, skew);
-	ns = around(&s->state, ev->middle_ns);
+		return zn_random_skewed(&s->state, ev->middle_ns, skew);
+	ns = zn_random_around(&s->state, ev->middle_ns);
 	if (ev->detail == ZN_H_SYNC_HTOD && suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
 		return COPY_TIMES * ns;
 	if (ev->detail != ZN_H_DATALOAD)
 		return ns;
-	if (below(&s->state, STALL_EVERY) == 0)
+	if (zn_random_below(&s->state, STALL_EVERY) == 0)
 		return STALL_TIMES * ns;
 	if (suffers(s, rank, ZN_SCENARIO_STARVATION))
 		return STARVED_TIMES * ns;
@@ -317,15 +211,16 @@ static void note_issue(struct zn_skew *skew, uint32_t member)
 /* When a rank issues a collective, beside the others: random numbers of its own. */
 static void issue(struct zn_sim *s, uint32_t rank, enum zn_operation detail)
 {
-	struct zn_skew *skew = s->skew[rank / JOB_RANKS];
-	bool late = straggles(s, rank) && detail == ZN_H_NCCL_ALL_REDUCE, last = rank % JOB_RANKS == JOB_RANKS - 1;
-	uint64_t ns = below(&s->skew_state, EARLY_NS) + (late ? LATE_NS : 0);
+	struct zn_skew *skew = s->skew[rank / ZN_SIM_JOB_RANKS];
+	bool late = straggles(s, rank) && detail == ZN_H_NCCL_ALL_REDUCE,
+	     last = rank % ZN_SIM_JOB_RANKS == ZN_SIM_JOB_RANKS - 1;
+	uint64_t ns = zn_random_below(&s->skew_state, EARLY_NS) + (late ? LATE_NS : 0);
 
 	if (!skew)
 		return;
-	note_issue(skew, rank % JOB_RANKS);
-	skew->member[rank % JOB_RANKS].late_ns += ns;
-	skew->member[rank % JOB_RANKS].last += last;
+	note_issue(skew, rank % ZN_SIM_JOB_RANKS);
+	skew->member[rank % ZN_SIM_JOB_RANKS].late_ns += ns;
+	skew->member[rank % ZN_SIM_JOB_RANKS].last += last;
 	if (!last)
 		return;
 	skew->done++;
@@ -347,162 +242,32 @@ static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
 		p->count[ZN_C_HITS + ev->family]++;
 }
 
-static void allocate(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
-{
-	p->count[ZN_C_HITS + ZN_FAM_GPU_MEM] += bytes / CHUNK_BYTES;
-	p->count[ZN_C_LIVE_ALLOCS] += bytes / CHUNK_BYTES;
-	gpu->alloc_calls[ZN_K_DEVICE] += bytes / CHUNK_BYTES;
-	gpu->alloc_bytes[ZN_K_DEVICE] += bytes;
-	gpu->used_bytes += bytes;
-	if (gpu->used_bytes > gpu->peak_bytes)
-		gpu->peak_bytes = gpu->used_bytes;
-}
-
-static void release(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
-{
-	p->count[ZN_C_HITS + ZN_FAM_GPU_MEM] += bytes / CHUNK_BYTES;
-	p->count[ZN_C_LIVE_ALLOCS] -= bytes / CHUNK_BYTES;
-	gpu->free_calls += bytes / CHUNK_BYTES;
-	gpu->used_bytes -= bytes;
-}
-
-static bool reads_slowly(const struct zn_sim *s, const struct zn_proc *p, const struct file_event *ev)
-{
-	bool of_job = false;
-
-	for (uint32_t rank = JOB_RANKS; p && rank < ZN_SIM_RANKS; rank++)
-		of_job |= s->rank[rank] == p;
-	return of_job && s->phase == ZN_SCENARIO_SLOW_FILES && ev->op == ZN_IO_READ && ev->disk == SCRATCH;
-}
-
-/* Random numbers of their own, so that what is done to files changes nothing else. */
-static void file_happen(struct zn_sim *s, struct zn_proc *p, const struct file_event *ev)
-{
-	struct zn_io_key key = {.dev = disks[ev->disk].dev, .op = ev->op};
-	uint64_t times = reads_slowly(s, p, ev) ? READ_TIMES : 1;
-
-	if (p)
-		key.job = p->job;
-	for (uint32_t i = 0; i < ev->calls; i++) {
-		struct zn_hist *h = zn_memory_io(&s->plain, &key, times * around(&s->file_state, ev->middle_ns));
-
-		if (h) {
-			h->bytes += ev->bytes;
-			h->errors += ev->fails;
-		}
-	}
-	if (p && (ev->op == ZN_IO_READ || ev->op == ZN_IO_WRITE)) {
-		p->count[ZN_C_IO_READ_BYTES + ev->op] += ev->calls * ev->bytes;
-		p->count[ZN_C_IO_READ_CALLS + ev->op] += ev->calls;
-	}
-}
-
-static void files_run(struct zn_sim *s, struct zn_proc *p, uint32_t late_ms, const struct file_event *ev, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if ((s->elapsed_ms + late_ms) % ev[i].every_ms == 0)
-			file_happen(s, p, &ev[i]);
-}
-
-static struct zn_proc_gpu *gpu_of(struct zn_sim *s, uint32_t rank)
-{
-	return &s->rank[rank]->gpu[rank / 2];
-}
-
-static uint64_t model_bytes(uint32_t rank)
-{
-	return START_BYTES + ranks[rank].model_gib * GIB;
-}
-
-/* The allocator's cache grows and shrinks with the batches. */
-static void breathe(struct zn_sim *s, uint32_t rank)
-{
-	struct zn_proc_gpu *gpu = gpu_of(s, rank);
-	uint64_t want = model_bytes(rank) + below(&s->state, CACHE_CHUNKS) * CHUNK_BYTES;
-
-	if (want > gpu->used_bytes)
-		allocate(s->rank[rank], gpu, want - gpu->used_bytes);
-	else
-		release(s->rank[rank], gpu, gpu->used_bytes - want);
-}
-
-/* In a scenario three quarters of the bad half fill the GPU. */
-static uint64_t leak_bytes(const struct zn_sim *s)
-{
-	uint64_t seconds = s->cycle_ms / 2 * 3 / 4 / LEAK_EVERY_MS;
-
-	if (s->scenario == ZN_SCENARIO_MIXED)
-		return LEAK_BYTES;
-	return (FULL_BYTES - 2 * START_BYTES) / seconds / CHUNK_BYTES * CHUNK_BYTES;
-}
-
-static bool leak_ends(const struct zn_sim *s)
-{
-	if (s->scenario == ZN_SCENARIO_MIXED)
-		return s->elapsed_ms % LEAK_FREED_MS == 0;
-	return s->phase != ZN_SCENARIO_MEMORY_LEAK;
-}
-
-static void leak(struct zn_sim *s)
-{
-	struct zn_proc *p = s->rank[LEAKING_RANK];
-	struct zn_proc_gpu *gpu = gpu_of(s, LEAKING_RANK);
-	uint64_t used = gpu->used_bytes + gpu_of(s, LEAKING_RANK - 1)->used_bytes;
-
-	if (leak_ends(s)) {
-		release(p, gpu, gpu->used_bytes - START_BYTES);
-	} else if (used + leak_bytes(s) <= FULL_BYTES) {
-		allocate(p, gpu, leak_bytes(s));
-	} else {
-		p->count[ZN_C_HITS + ZN_FAM_GPU_MEM]++;
-		gpu->fail_oom++;
-	}
-}
-
-static void start_gpu(struct zn_sim *s, uint32_t rank, uint64_t seed)
-{
-	struct zn_proc *p = s->rank[rank];
-	struct zn_proc_gpu *gpu = gpu_of(s, rank);
-	uint32_t ordinal = rank / 2;
-	uint64_t state = seed + ordinal, half;
-
-	for (size_t i = 0; i < sizeof(gpu->uuid); i += sizeof(half)) {
-		half = draw(&state);
-		memcpy(gpu->uuid + i, &half, sizeof(half));
-	}
-	memcpy(gpu->pci, pci[ordinal], strlen(pci[ordinal]));
-	gpu->total_bytes = GPU_BYTES;
-	allocate(p, gpu, model_bytes(rank) + WORK_BYTES);
-	release(p, gpu, WORK_BYTES);
-	p->count[ZN_C_HOST_PINNED] = PINNED_BYTES;
-}
-
 /* One communicator for each job. */
 static void start_comms(struct zn_sim *s)
 {
 	s->plain.comm_count = 0;
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
-		const struct zn_skew *skew = s->skew[i / JOB_RANKS];
+		const struct zn_skew *skew = s->skew[i / ZN_SIM_JOB_RANKS];
 
 		if (s->rank[i])
-			s->plain.comms[s->plain.comm_count++] = (struct zn_comm){.hash = s->comm[i / JOB_RANKS],
-				.rank = i % JOB_RANKS,
-				.nranks = JOB_RANKS,
+			s->plain.comms[s->plain.comm_count++] = (struct zn_comm){.hash = s->comm[i / ZN_SIM_JOB_RANKS],
+				.rank = i % ZN_SIM_JOB_RANKS,
+				.nranks = ZN_SIM_JOB_RANKS,
 				.tgid = s->rank[i]->tgid,
 				.skew = skew ? (uint16_t)(skew - s->plain.arena.skews + 1) : 0,
-				.member = i % JOB_RANKS};
+				.member = i % ZN_SIM_JOB_RANKS};
 	}
 }
 
-static void start_rank(struct zn_sim *s, uint32_t rank, uint64_t seed)
+static void start_rank(struct zn_sim *s, uint32_t rank)
 {
 	struct zn_proc *p = zn_memory_claim(&s->plain, FIRST_PID + s->pids++, "python3");
 
 	s->rank[rank] = p;
 	if (!p)
 		return;
-	start_gpu(s, rank, seed);
-	zn_memory_record(&s->plain, p, ZN_H_NCCL_INIT, around(&s->state, INIT_NS), 0);
+	zn_sim_gpu_start(s, rank);
+	zn_memory_record(&s->plain, p, ZN_H_NCCL_INIT, zn_random_around(&s->state, INIT_NS), 0);
 	p->count[ZN_C_HITS + ZN_FAM_NCCL]++;
 }
 
@@ -512,7 +277,7 @@ static uint32_t ranks_of_job(const struct zn_sim *s)
 	bool larger = s->scenario == ZN_SCENARIO_ALL_WAIT ||
 		(s->scenario >= ZN_SCENARIO_NODE_SLOW && s->scenario <= ZN_SCENARIO_NODE_HANG_PEER);
 
-	return larger ? 2 * JOB_RANKS : JOB_RANKS;
+	return larger ? 2 * ZN_SIM_JOB_RANKS : ZN_SIM_JOB_RANKS;
 }
 
 static void start_skew(struct zn_sim *s, uint32_t job)
@@ -527,12 +292,12 @@ static void start_skew(struct zn_sim *s, uint32_t job)
 		return;
 	*s->skew[job] = (struct zn_skew){.of = ZN_SKEW_OF(ZN_OWNER_ROOT, s->comm[job]),
 		.hash = s->comm[job],
-		.members = JOB_RANKS,
+		.members = ZN_SIM_JOB_RANKS,
 		.nranks = ranks_of_job(s),
 		.hist = zn_memory_hist(p)};
 	p->arena.shared->skew_used[slot] = 1;
-	for (uint32_t i = 0; i < JOB_RANKS; i++) {
-		const struct zn_proc *rank = s->rank[job * JOB_RANKS + i];
+	for (uint32_t i = 0; i < ZN_SIM_JOB_RANKS; i++) {
+		const struct zn_proc *rank = s->rank[job * ZN_SIM_JOB_RANKS + i];
 
 		s->skew[job]->member[i].rank = i;
 		if (rank)
@@ -543,11 +308,22 @@ static void start_skew(struct zn_sim *s, uint32_t job)
 	}
 }
 
+static void end_ranks(struct zn_sim *s, uint32_t job)
+{
+	for (uint32_t i = 0; i < ZN_SIM_JOB_RANKS; i++) {
+		if (s->rank[job * ZN_SIM_JOB_RANKS + i])
+			zn_memory_exit(&s->plain, s->rank[job * ZN_SIM_JOB_RANKS + i]);
+		s->rank[job * ZN_SIM_JOB_RANKS + i] = NULL;
+	}
+	s->skew[job] = NULL;
+	start_comms(s);
+}
+
 static void start_ranks(struct zn_sim *s, uint32_t job)
 {
-	s->comm[job] = draw(&s->comm_state) | 1;
-	for (uint32_t i = 0; i < JOB_RANKS; i++)
-		start_rank(s, job * JOB_RANKS + i, s->seed);
+	s->comm[job] = zn_random_draw(&s->comm_state) | 1;
+	for (uint32_t i = 0; i < ZN_SIM_JOB_RANKS; i++)
+		start_rank(s, job * ZN_SIM_JOB_RANKS + i);
 	start_skew(s, job);
 	start_comms(s);
 }
@@ -559,7 +335,7 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 	*s = (struct zn_sim){
 		.state = seed, .seed = seed, .file_state = ~seed, .kernel_state = seed + 1, .skew_state = seed + 2};
 	zn_sim_scenario(s, ZN_SCENARIO_MIXED, 0);
-	s->comm_state = draw(&s->state);
+	s->comm_state = zn_random_draw(&s->state);
 	err = zn_memory_open(&s->plain);
 	for (uint32_t job = 0; !err && job < ZN_SIM_JOBS; job++)
 		start_ranks(s, job);
@@ -595,85 +371,12 @@ void zn_sim_close(struct zn_sim *s)
 /* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. A daemon that
  * starts again makes them up anew, so they need no record, as if they were only found. ---- */
 
-static struct zn_cgroup_key group_of(const struct zn_sim *s, uint32_t job, uint32_t level)
-{
-	return (struct zn_cgroup_key){.id = 10 * s->job[job] + level};
-}
-
-static const struct zn_message *message_of(const struct zn_sim *s, uint32_t job)
-{
-	static struct zn_message m;
-
-	memset(&m, 0, sizeof(m));
-	snprintf(m.value[ZN_KEY_ID], ZN_VALUE_BYTES, "%u", s->job[job]);
-	snprintf(m.value[ZN_KEY_UID], ZN_VALUE_BYTES, "%s", jobs[job].uid);
-	snprintf(m.value[ZN_KEY_USER], ZN_VALUE_BYTES, "%s", jobs[job].user);
-	snprintf(m.value[ZN_KEY_NAME], ZN_VALUE_BYTES, "%s", jobs[job].name);
-	snprintf(m.value[ZN_KEY_GPUS], ZN_VALUE_BYTES, "%s",
-		job == 1 && s->scenario != ZN_SCENARIO_MIXED ? USED_GPUS : jobs[job].gpus);
-	strcpy(m.value[ZN_KEY_ACCOUNT], "research");
-	strcpy(m.value[ZN_KEY_PARTITION], "gpu");
-	strcpy(m.value[ZN_KEY_NODES], "1");
-	return &m;
-}
-
-static void start_job(struct zn_sim *s, uint32_t job)
-{
-	struct zn_arena *a = &s->plain.arena;
-	char why[ZN_TEXT_MAX];
-	const struct zn_job *told;
-
-	s->job[job] = JOB_FIRST_ID + s->jobs_started++;
-	if (zn_jobs_start(s->jobs, message_of(s, job), ZN_JOB_BY_CGROUP, why))
-		return;
-	told = zn_jobs_find(s->jobs, message_of(s, job)->value[ZN_KEY_ID], ZN_UNKNOWN);
-	for (uint32_t level = ZN_CGROUP_JOB; level <= ZN_CGROUP_STEP; level++) {
-		struct zn_cgroup_key key = group_of(s, job, level);
-
-		a->ops->job_cgroup(a, told->slot, &key, level, level == ZN_CGROUP_STEP ? "batch" : NULL);
-	}
-	for (uint32_t i = 0; i < JOB_RANKS; i++)
-		if (s->rank[job * JOB_RANKS + i])
-			a->ops->job_task(a, told->slot, s->rank[job * JOB_RANKS + i]->tgid);
-}
-
-static void end_job(struct zn_sim *s, uint32_t job)
-{
-	struct zn_arena *a = &s->plain.arena;
-	const struct zn_message *m = message_of(s, job);
-	const struct zn_job *told = zn_jobs_find(s->jobs, m->value[ZN_KEY_ID], ZN_UNKNOWN);
-	char why[ZN_TEXT_MAX];
-
-	for (uint32_t i = 0; i < JOB_RANKS; i++) {
-		if (s->rank[job * JOB_RANKS + i])
-			zn_memory_exit(&s->plain, s->rank[job * JOB_RANKS + i]);
-		s->rank[job * JOB_RANKS + i] = NULL;
-	}
-	s->skew[job] = NULL;
-	start_comms(s);
-	if (told)
-		a->jobs[told->slot].mem_peak_bytes = a->jobs[told->slot].step[0].mem_peak_bytes = STEP_BYTES;
-	for (uint32_t level = ZN_CGROUP_STEP; level >= ZN_CGROUP_JOB; level--) {
-		struct zn_cgroup_key key = group_of(s, job, level);
-
-		a->ops->job_cgroup_gone(a, &key);
-	}
-	zn_jobs_end(s->jobs, m, why);
-}
-
-void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told)
-{
-	s->jobs = told;
-	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
-		start_job(s, job);
-}
-
 #define SAYS_EVERY_MS 1000
 #define STEP_MS       500
 
 static bool checkpointing(const struct zn_sim *s)
 {
-	return s->elapsed_ms >= CHECKPOINT_EVERY && s->elapsed_ms % CHECKPOINT_EVERY < CHECKPOINT_MS;
+	return s->elapsed_ms >= ZN_SIM_CHECKPOINT_MS && s->elapsed_ms % ZN_SIM_CHECKPOINT_MS < CHECKPOINT_MS;
 }
 
 /* A rank writes: all of them now and then, those of a scenario for much of their time. */
@@ -686,8 +389,8 @@ static bool writes(const struct zn_sim *s, uint32_t rank)
 /* The second job says of itself where it is. */
 static void annotate(struct zn_sim *s)
 {
-	const struct zn_proc *p = s->rank[JOB_RANKS];
-	const char *phase = writes(s, JOB_RANKS) ? "checkpoint" : "train";
+	const struct zn_proc *p = s->rank[ZN_SIM_JOB_RANKS];
+	const char *phase = writes(s, ZN_SIM_JOB_RANKS) ? "checkpoint" : "train";
 	struct zn_annotation by = {.at_ns = zn_now_ns(), .at_wall_ms = zn_wall_ms()};
 	char text[ZN_TEXT_MAX], why[ZN_TEXT_MAX];
 
@@ -703,22 +406,23 @@ static void jobs_run(struct zn_sim *s)
 	uint64_t at = s->elapsed_ms % (JOB_MS + JOB_PAUSE_MS);
 
 	if (at == JOB_MS) {
-		end_job(s, 0);
+		end_ranks(s, 0);
+		zn_sim_job_end(s, 0);
 	} else if (at == 0) {
 		start_ranks(s, 0);
-		start_job(s, 0);
+		zn_sim_job_start(s, 0);
 	}
 }
 
 /* In this millisecond: 1 to 3, with a chance of one more or one less that rises and falls with time. */
 static uint64_t launch_count(struct zn_sim *s, uint32_t rank)
 {
-	uint64_t half = SWING_MS / 2, at = s->elapsed_ms % SWING_MS, n = 1 + below(&s->state, 3);
+	uint64_t half = SWING_MS / 2, at = s->elapsed_ms % SWING_MS, n = 1 + zn_random_below(&s->state, 3);
 	uint64_t up = (at < half ? at : SWING_MS - at) * 2 * SWING_PERMILL / half; /* 0 to 2 * SWING_PERMILL */
-	bool change = below(&s->state, 1000) < (up < SWING_PERMILL ? SWING_PERMILL - up : up - SWING_PERMILL);
+	bool change = zn_random_below(&s->state, 1000) < (up < SWING_PERMILL ? SWING_PERMILL - up : up - SWING_PERMILL);
 
 	if (writes(s, rank))
-		return below(&s->state, CHECKPOINT_LEAVE) == 0;
+		return zn_random_below(&s->state, CHECKPOINT_LEAVE) == 0;
 	if (suffers(s, rank, ZN_SCENARIO_LAUNCH_BOUND))
 		return MANY_LAUNCHES;
 	if (s->phase == ZN_SCENARIO_OVERHEAD)
@@ -806,7 +510,7 @@ static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
 	for (size_t i = 0; i < ZN_LEN(spent_in); i++)
 		if (suffers(s, rank, spent_in[i].scenario))
 			return spent_in[i].spent;
-	if (s->phase == ZN_SCENARIO_STRAGGLER && rank < JOB_RANKS && !straggles(s, rank))
+	if (s->phase == ZN_SCENARIO_STRAGGLER && rank < ZN_SIM_JOB_RANKS && !straggles(s, rank))
 		return SPENT_BEHIND;
 	return straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
 }
@@ -831,21 +535,21 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 {
 	struct zn_proc *p = s->rank[rank];
 	struct zn_gpu_calls *gpu = &s->plain.arena.shared->gpu_calls;
-	uint64_t *state = &s->kernel_state, at = s->elapsed_ms + rank * STAGGER_MS, ns;
+	uint64_t *state = &s->kernel_state, at = s->elapsed_ms + rank * ZN_SIM_STAGGER_MS, ns;
 
-	p->count[ZN_C_SYSCALLS] += SYSCALLS_LEAST * launches + below(state, SYSCALLS_MORE);
-	p->count[ZN_C_SWITCH_VOLUNTARY] += below(state, SWITCHES_MORE);
-	p->count[ZN_C_OFFCPU_FUTEX] += launches * around(state, OFFCPU_NS);
+	p->count[ZN_C_SYSCALLS] += SYSCALLS_LEAST * launches + zn_random_below(state, SYSCALLS_MORE);
+	p->count[ZN_C_SWITCH_VOLUNTARY] += zn_random_below(state, SWITCHES_MORE);
+	p->count[ZN_C_OFFCPU_FUTEX] += launches * zn_random_around(state, OFFCPU_NS);
 	for (uint64_t n = launches; n; n--) {
-		p->count[below(state, PREEMPT_EVERY) ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY]++;
-		zn_memory_record(&s->plain, p, ZN_H_RUNQUEUE, skewed(state, 2000, 90000), 0);
+		p->count[zn_random_below(state, PREEMPT_EVERY) ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY]++;
+		zn_memory_record(&s->plain, p, ZN_H_RUNQUEUE, zn_random_skewed(state, 2000, 90000), 0);
 	}
-	p->count[ZN_C_MIGRATE_CPU] += below(state, MIGRATE_EVERY) == 0;
-	if (launches && below(state, IOCTL_EVERY) == 0) {
+	p->count[ZN_C_MIGRATE_CPU] += zn_random_below(state, MIGRATE_EVERY) == 0;
+	if (launches && zn_random_below(state, IOCTL_EVERY) == 0) {
 		bool contended = s->phase == ZN_SCENARIO_CONTENTION,
-		     waits = below(state, IOCTL_WAITS) == 0 || contended;
+		     waits = zn_random_below(state, IOCTL_WAITS) == 0 || contended;
 
-		ns = around(state, waits ? IOCTL_WAIT_NS : IOCTL_NS);
+		ns = zn_random_around(state, waits ? IOCTL_WAIT_NS : IOCTL_NS);
 		zn_memory_record(&s->plain, p, ZN_H_IOCTL, ns, 0);
 		gpu->busy_ns += ns;
 		gpu->contended_ns += contended ? ns / 2 : waits ? ns / 8 : 0;
@@ -856,10 +560,10 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 			p->count[ZN_C_MMAP_BYTES + unmap] += 2 * MIB;
 		}
 	if (at % SEND_EVERY_MS == 0) {
-		zn_memory_record(&s->plain, p, ZN_H_TCP_SEND, around(state, SEND_NS), 0);
+		zn_memory_record(&s->plain, p, ZN_H_TCP_SEND, zn_random_around(state, SEND_NS), 0);
 		p->count[ZN_C_TCP_SENT] += MIB;
 		p->count[ZN_C_TCP_RECEIVED] += MIB;
-		p->count[ZN_C_TCP_RETRANSMITS] += below(state, RETRANSMIT_EVERY) == 0;
+		p->count[ZN_C_TCP_RETRANSMITS] += zn_random_below(state, RETRANSMIT_EVERY) == 0;
 	}
 	p->count[ZN_C_TCP_RETRANSMITS] += suffers(s, rank, ZN_SCENARIO_RETRANSMITS) && at % RETRANSMIT_MS == 0;
 }
@@ -879,7 +583,7 @@ static void run_still(struct zn_sim *s, uint32_t rank)
 	if (rank != HUNG_RANK)
 		return;
 	if (s->still == STILL_CHECKPOINT)
-		files_run(s, s->rank[rank], 0, checkpoint_events, ZN_LEN(checkpoint_events));
+		zn_sim_files_checkpoint(s, rank);
 	else if (s->still == STILL_EVALUATION)
 		launch_many(s, rank);
 }
@@ -893,19 +597,18 @@ static void run_rank(struct zn_sim *s, uint32_t rank)
 		return;
 	}
 	if (suffers(s, rank, ZN_SCENARIO_STARTUP)) { /* it reads its model, and has launched nothing so far */
-		files_run(s, s->rank[rank], rank * STAGGER_MS, file_events, ZN_LEN(file_events));
+		zn_sim_files_work(s, rank);
 		return;
 	}
 	launch_many(s, rank);
 	for (size_t i = 0; i < ZN_LEN(events) && !writes(s, rank); i++)
-		if ((s->elapsed_ms + rank * STAGGER_MS) % events[i].every_ms == 0)
+		if ((s->elapsed_ms + rank * ZN_SIM_STAGGER_MS) % events[i].every_ms == 0)
 			happen(s, rank, &events[i]);
 	if (writes(s, rank))
-		files_run(s, s->rank[rank], 0, checkpoint_events, ZN_LEN(checkpoint_events));
+		zn_sim_files_checkpoint(s, rank);
 	else
-		files_run(s, s->rank[rank], rank * STAGGER_MS, file_events, ZN_LEN(file_events));
-	if (rank / 2 != LEAKING_RANK / 2 && s->elapsed_ms % CACHE_EVERY_MS == 0)
-		breathe(s, rank);
+		zn_sim_files_work(s, rank);
+	zn_sim_gpu_breathe(s, rank);
 }
 
 static bool idles(const struct zn_sim *s, uint32_t rank)
@@ -944,18 +647,18 @@ static const struct {
 
 static bool issues(uint8_t what, uint32_t member)
 {
-	return what == ISSUE_ALL || what == (member == HUNG_RANK % JOB_RANKS ? ISSUE_MISSING : ISSUE_OTHERS);
+	return what == ISSUE_ALL || what == (member == HUNG_RANK % ZN_SIM_JOB_RANKS ? ISSUE_MISSING : ISSUE_OTHERS);
 }
 
 static void stand_still(struct zn_sim *s)
 {
-	struct zn_skew *skew = s->skew[HUNG_RANK / JOB_RANKS];
+	struct zn_skew *skew = s->skew[HUNG_RANK / ZN_SIM_JOB_RANKS];
 	uint32_t now = still_of(s), before = s->still;
 
 	if (!skew || now == before)
 		return;
 	s->still = now;
-	for (uint32_t m = 0; m < JOB_RANKS; m++)
+	for (uint32_t m = 0; m < ZN_SIM_JOB_RANKS; m++)
 		if (issues(issues_still[before].end, m) || issues(issues_still[now].begin, m))
 			note_issue(skew, m);
 	if (now == STILL_DRIVER || before == STILL_DRIVER)
@@ -967,14 +670,15 @@ static void start_anew(struct zn_sim *s, enum zn_scenario before)
 {
 	if (s->phase != ZN_SCENARIO_STARTUP || before == s->phase || !s->jobs)
 		return;
-	end_job(s, 1);
+	end_ranks(s, 1);
+	zn_sim_job_end(s, 1);
 	start_ranks(s, 1);
-	start_job(s, 1);
+	zn_sim_job_start(s, 1);
 }
 
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c)
 {
-	const struct zn_proc *p = s->rank[JOB_RANKS];
+	const struct zn_proc *p = s->rank[ZN_SIM_JOB_RANKS];
 
 	c->cpus = s->phase == ZN_SCENARIO_FEW_WORKERS ? MANY_CPUS : WORKERS;
 	if (p && p->job.serial && p->job.slot < ZN_JOBS_MAX)
@@ -987,26 +691,14 @@ static void lose(struct zn_sim *s)
 		s->plain.arena.shared->lost[ZN_LOST_SERIES]++;
 }
 
-/* The kernel kills a process of the second job that loads data. */
-static void kill_one(struct zn_sim *s)
-{
-	const struct zn_job *told;
-
-	if (s->phase != ZN_SCENARIO_OOM || !s->jobs || s->elapsed_ms % KILL_EVERY_MS)
-		return;
-	told = zn_jobs_find(s->jobs, message_of(s, 1)->value[ZN_KEY_ID], ZN_UNKNOWN);
-	if (told)
-		s->plain.arena.jobs[told->slot].oom_kills++;
-}
-
 static void report_error(struct zn_sim *s)
 {
-	if (!s->xids || s->elapsed_ms % KILL_EVERY_MS)
+	if (!s->xids || s->elapsed_ms % ERROR_EVERY_MS)
 		return;
 	if (s->phase == ZN_SCENARIO_XID)
-		zn_xids_add(s->xids, pci[BROKEN_GPU], BROKEN_XID);
+		zn_xids_add(s->xids, zn_sim_gpu_pci(BROKEN_GPU), BROKEN_XID);
 	else if (s->phase == ZN_SCENARIO_AMDGPU)
-		zn_amdgpu_add(s->xids, pci[BROKEN_GPU], ZN_AMDGPU_RESET);
+		zn_amdgpu_add(s->xids, zn_sim_gpu_pci(BROKEN_GPU), ZN_AMDGPU_RESET);
 }
 
 void zn_sim_step(struct zn_sim *s, uint64_t ms)
@@ -1022,22 +714,15 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 			if (s->rank[rank] && !idles(s, rank))
 				run_rank(s, rank);
 		lose(s);
-		kill_one(s);
+		zn_sim_job_kill(s);
 		report_error(s);
-		files_run(s, NULL, 0, node_events, ZN_LEN(node_events));
+		zn_sim_files_node(s);
 		if (s->jobs)
 			jobs_run(s);
 		if (s->annotations)
 			annotate(s);
-		if (s->elapsed_ms % LEAK_EVERY_MS == 0)
-			leak(s);
+		zn_sim_gpu_leak(s);
 	}
-}
-
-void zn_sim_mounts(struct zn_mounts *to)
-{
-	for (size_t i = 0; i < ZN_LEN(disks); i++)
-		zn_mounts_fix(to, disks[i].dev, disks[i].point, disks[i].fstype);
 }
 
 /* A rank was told nothing about which GPUs to see, so its ordinals are the node's. */

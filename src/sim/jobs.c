@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * jobs.c: jobs of the simulated node: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them.
+ * A daemon that starts again makes them up anew, so they need no record, as if they were only found.
+ */
+#include <string.h>
+
+#include "zernel.h"
+
+#define KILL_EVERY_MS 5000
+#define JOB_FIRST_ID 4711
+#define STEP_BYTES   (61ULL << 30) /* of host memory, at its highest */
+#define USED_GPUS    "2,3"         /* of the second one: 4 is not there to be used */
+
+/* What their prologs say. */
+static const struct {
+	const char *uid, *user, *name, *gpus;
+} jobs[ZN_SIM_JOBS] = {{"1000", "user1000", "pretrain", "0,1"}, {"1001", "user1001", "finetune", "2-4"}};
+#define USED_GPUS "2,3" /* of the second one: 4 is not there to be used */
+
+static struct zn_cgroup_key group_of(const struct zn_sim *s, uint32_t job, uint32_t level)
+{
+	return (struct zn_cgroup_key){.id = 10 * s->job[job] + level};
+}
+
+static const struct zn_message *message_of(const struct zn_sim *s, uint32_t job)
+{
+	static struct zn_message m;
+
+	memset(&m, 0, sizeof(m));
+	snprintf(m.value[ZN_KEY_ID], ZN_VALUE_BYTES, "%u", s->job[job]);
+	snprintf(m.value[ZN_KEY_UID], ZN_VALUE_BYTES, "%s", jobs[job].uid);
+	snprintf(m.value[ZN_KEY_USER], ZN_VALUE_BYTES, "%s", jobs[job].user);
+	snprintf(m.value[ZN_KEY_NAME], ZN_VALUE_BYTES, "%s", jobs[job].name);
+	snprintf(m.value[ZN_KEY_GPUS], ZN_VALUE_BYTES, "%s",
+		job == 1 && s->scenario != ZN_SCENARIO_MIXED ? USED_GPUS : jobs[job].gpus);
+	strcpy(m.value[ZN_KEY_ACCOUNT], "research");
+	strcpy(m.value[ZN_KEY_PARTITION], "gpu");
+	strcpy(m.value[ZN_KEY_NODES], "1");
+	return &m;
+}
+
+void zn_sim_job_start(struct zn_sim *s, uint32_t job)
+{
+	struct zn_arena *a = &s->plain.arena;
+	char why[ZN_TEXT_MAX];
+	const struct zn_job *told;
+
+	s->job[job] = JOB_FIRST_ID + s->jobs_started++;
+	if (zn_jobs_start(s->jobs, message_of(s, job), ZN_JOB_BY_CGROUP, why))
+		return;
+	told = zn_jobs_find(s->jobs, message_of(s, job)->value[ZN_KEY_ID], ZN_UNKNOWN);
+	for (uint32_t level = ZN_CGROUP_JOB; level <= ZN_CGROUP_STEP; level++) {
+		struct zn_cgroup_key key = group_of(s, job, level);
+
+		a->ops->job_cgroup(a, told->slot, &key, level, level == ZN_CGROUP_STEP ? "batch" : NULL);
+	}
+	for (uint32_t i = 0; i < ZN_SIM_JOB_RANKS; i++)
+		if (s->rank[job * ZN_SIM_JOB_RANKS + i])
+			a->ops->job_task(a, told->slot, s->rank[job * ZN_SIM_JOB_RANKS + i]->tgid);
+}
+
+void zn_sim_job_end(struct zn_sim *s, uint32_t job)
+{
+	struct zn_arena *a = &s->plain.arena;
+	const struct zn_message *m = message_of(s, job);
+	const struct zn_job *told = zn_jobs_find(s->jobs, m->value[ZN_KEY_ID], ZN_UNKNOWN);
+	char why[ZN_TEXT_MAX];
+
+	if (told)
+		a->jobs[told->slot].mem_peak_bytes = a->jobs[told->slot].step[0].mem_peak_bytes = STEP_BYTES;
+	for (uint32_t level = ZN_CGROUP_STEP; level >= ZN_CGROUP_JOB; level--) {
+		struct zn_cgroup_key key = group_of(s, job, level);
+
+		a->ops->job_cgroup_gone(a, &key);
+	}
+	zn_jobs_end(s->jobs, m, why);
+}
+
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told)
+{
+	s->jobs = told;
+	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
+		zn_sim_job_start(s, job);
+}
+
+/* The kernel kills a process of the second job that loads data. */
+void zn_sim_job_kill(struct zn_sim *s)
+{
+	const struct zn_job *told;
+
+	if (s->phase != ZN_SCENARIO_OOM || !s->jobs || s->elapsed_ms % KILL_EVERY_MS)
+		return;
+	told = zn_jobs_find(s->jobs, message_of(s, 1)->value[ZN_KEY_ID], ZN_UNKNOWN);
+	if (told)
+		s->plain.arena.jobs[told->slot].oom_kills++;
+}

@@ -12,7 +12,7 @@
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
- *            libraries scan find
+ *            system file_budget change mapped libraries scan find
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            annotations annotator
  *   sim      arena sim random gpu files jobs
@@ -1487,6 +1487,8 @@ int zn_str_hex_digit(char c);                   /* 0 to 15, or -1 */
 
 /* ---- base/file.c (zn_file_): small files. ---- */
 
+struct stat;
+uint64_t zn_file_mtime_ns(const struct stat *st); /* when it was written last */
 /* Reads up to cap - 1 bytes and puts a NUL behind them: how many, or -1 where it cannot be opened. */
 int zn_file_read(const char *path, char *to, size_t cap);
 /* Reads up to cap bytes of a regular file: how many, or -errno; -EISDIR or -ENOTSUP where it is something else. */
@@ -3796,6 +3798,7 @@ const struct zn_entry *zn_attach_place(uint32_t hook);
  * may zn_attach_undo(): never on the loop. */
 void zn_attach_library(struct zn_probe *p, struct zn_lib *lib);
 /* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
+uint32_t zn_attach_count(const struct zn_probe *p, const struct zn_lib *lib); /* functions that are attached */
 bool zn_attach_same(const struct zn_probe *p, const struct zn_lib *lib);
 /* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
 bool zn_attach_undo(struct zn_lib *lib, int steps);
@@ -4042,12 +4045,46 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
 
-/* ---- probe/libraries.c (zn_libraries_ zn_library_): the table of libraries, what may be hooked, and when. On the
- * finder's thread, but for hang, visit and quota. ---- */
+/* ---- probe/system.c (zn_system_ zn_library_): which libraries are the system's own. ---- */
 
-struct zn_libraries;
-#define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
-/* A change of probes that is under way. */
+/* Calls visit for each. root_only: a path that not the administrator but a file named, and that counts if it is root's. */
+typedef void zn_library_visit(void *to, const char *path, bool root_only);
+void zn_system_libraries(const struct zn_options *options, zn_library_visit *visit, void *to);
+int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
+
+/* ---- probe/file_budget.c (zn_refused_ zn_file_budget_): which files are read: none twice that had nothing to hook, and so many of
+ * one owner. ---- */
+
+#define ZN_REFUSED_SETS 2048 /* a power of two */
+#define ZN_REFUSED_WAYS 4
+struct zn_refused_files {
+	uint64_t seed, print[ZN_REFUSED_SETS][ZN_REFUSED_WAYS];
+	uint32_t next;
+};
+void zn_refused_open(struct zn_refused_files *r);
+void zn_refused_add(struct zn_refused_files *r, const struct stat *st);
+bool zn_refused_has(
+	const struct zn_refused_files *r, const struct stat *st); /* as it is now; else it is another file */
+
+struct zn_file_account {
+	uint32_t owner, files; /* files: in this second */
+	uint64_t second;
+	uint64_t free_ns; /* from when on another file may take time */
+};
+#define ZN_FILE_ACCOUNTS 256 /* owners whose files are counted; a power of two */
+struct zn_file_budget {
+	struct zn_file_account account[ZN_FILE_ACCOUNTS];
+	bool again; /* a file was passed over: it is to be found again. The reader's to clear */
+};
+/* Where many processes run, it takes long to see who maps a file. True: there is time for a file of this owner. */
+bool zn_file_budget_left(struct zn_file_budget *f, uint32_t owner);
+/* What this thread did for a file since then, by its CPU clock, is on the owner's account. */
+void zn_file_budget_charge(struct zn_file_budget *f, uint32_t owner, uint64_t since_cpu_ns);
+/* Whether a file of this owner may be looked at for the first time. */
+bool zn_file_budget_take(struct zn_file_budget *f, uint32_t owner);
+
+/* ---- probe/change.c (zn_change_): a change of probes that is under way, and whom the kernel waits for. ---- */
+
 struct zn_hang {
 	uint64_t since_ns; /* 0: none */
 	bool detach;
@@ -4057,6 +4094,84 @@ struct zn_hang {
 	struct zn_mapper_list who; /* maps the file, as was seen before */
 	uint32_t blocked_tgid;     /* which of them is blocked in the kernel; 0: none was found yet */
 };
+struct zn_change {
+	pthread_mutex_t *lock; /* over hang and lib */
+	struct zn_hang hang;
+	const struct zn_lib *lib;
+	int hang_timer;  /* is readable once a change hangs */
+	int watch_timer; /* wakes the watcher */
+	pthread_t watcher;
+	bool watched, stop;
+};
+void zn_change_open(struct zn_change *c, pthread_mutex_t *lock);
+/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called; stop() ends it. */
+int zn_change_start(struct zn_change *c);
+void zn_change_stop(struct zn_change *c);
+void zn_change_close(struct zn_change *c);
+/* Around each change, on one thread. who: maps the file. end() returns how long it took, in ns. */
+void zn_change_begin(struct zn_change *c, const struct zn_lib *lib, const struct zn_mapper_list *who, bool detach);
+uint64_t zn_change_end(struct zn_change *c);
+/* From any thread. True: the change has been waiting for a process for 0.8 s and more. */
+bool zn_change_hang(struct zn_change *c, struct zn_hang *to);
+
+/* ---- probe/mapped.c (zn_mapped_): which processes map a library, and of which the GPU memory was not seen as a whole. ---- */
+
+#define ZN_MAPPED_MAX 4096
+/* A process that maps a library. Its range is what shows later whether it still does. */
+struct zn_mapped_by {
+	int pid; /* 0: free */
+	int lib;
+	uint32_t owner;       /* of the process */
+	uint64_t start_ticks; /* a pid may be used again */
+	uint64_t from, to;
+	uint64_t since_ns; /* it was not mapped before this moment of CLOCK_BOOTTIME */
+	bool partial;      /* it had a GPU open while its library was not hooked: what it holds is not known */
+	uint64_t gpus;     /* minor numbers of those that it had open, a bit each */
+};
+/* Processes of which an entry is partial. */
+struct zn_partials {
+	uint32_t pid[ZN_MAPPED_MAX], count;
+	uint64_t gpus;
+};
+struct zn_mapped {
+	struct zn_lib *lib; /* ZN_LIBS_MAX of them, of the caller */
+	struct zn_probe *probe;
+	const struct zn_options *options;
+	pthread_mutex_t *lock; /* over partials */
+	struct zn_quota quota;
+	struct zn_mapped_by by[ZN_MAPPED_MAX];
+	uint64_t told_ns;            /* when the process at hand mapped the driver's library; 0: no event told */
+	struct zn_partials partials; /* for other threads */
+	bool changed;                /* the entries say otherwise by now */
+	uint64_t said_ns;
+	uint32_t judge_at, check_at;
+};
+void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *probe, const struct zn_options *options,
+	pthread_mutex_t *lock);
+/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
+void zn_mapped_process(struct zn_mapped *t, uint64_t told_ns);
+/* A process maps a library. Without a place for it the library is taken for unused, and the kernel is asked before it is let go. */
+void zn_mapped_note(struct zn_mapped *t, int pid, struct zn_lib *lib, uint64_t from, uint64_t to);
+void zn_mapped_forget(struct zn_mapped *t, const struct zn_lib *lib); /* its row is about to be free */
+void zn_mapped_hooked(
+	struct zn_mapped *t, struct zn_lib *lib); /* its probes were attached just now, or are about to go */
+void zn_mapped_judge(
+	struct zn_mapped *t); /* now and then: those that map a library which waits may open a GPU at any time */
+/* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins anew. */
+bool zn_mapped_check(struct zn_mapped *t, uint64_t until_ns);
+/* Shows other threads which processes are partial by now. */
+void zn_mapped_tell(struct zn_mapped *t);
+/* With the lock held: whether a process, and which GPUs. */
+bool zn_mapped_is_partial(const struct zn_mapped *t, uint32_t pid);
+uint64_t zn_mapped_partial_gpus(const struct zn_mapped *t);
+/* Whole: it is, if it is not partial. Unknown: what the process maps must be looked at first. */
+enum zn_ledger zn_mapped_ledger(const struct zn_mapped *t, int pid);
+
+/* ---- probe/libraries.c (zn_libraries_): the table of libraries, what may be hooked, and when. On the
+ * finder's thread, but for hang, visit and quota. ---- */
+
+struct zn_libraries;
+#define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
 /* Needs all privileges; the options stay the caller's and the same. */
 struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
 /* Starts a thread that looks whom a change waits for, with the rights that are left when it is called. */
@@ -4066,23 +4181,9 @@ int zn_libraries_start(struct zn_libraries *l);
 void zn_libraries_close(struct zn_libraries *l);
 int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
 void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
-/* Which files those are. root_only: a path that not the administrator but a file named, and that counts if it is root's. */
-typedef void zn_library_visit(void *to, const char *path, bool root_only);
-void zn_libraries_each_system(const struct zn_options *options, zn_library_visit *visit, void *to);
-int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
-/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
-void zn_libraries_process(struct zn_libraries *l, uint64_t told_ns);
-/* Shows other threads which processes are partial by now. */
-void zn_libraries_tell(struct zn_libraries *l);
-/* With the lock held: whether a process, and which GPUs. */
-bool zn_libraries_is_partial(const struct zn_libraries *l, uint32_t pid);
-uint64_t zn_libraries_partial_gpus(const struct zn_libraries *l);
-/* Whole: it is, if it is not partial. Unknown: what the process maps must be looked at first. */
-enum zn_ledger zn_libraries_ledger(const struct zn_libraries *l, int pid);
+struct zn_mapped *zn_libraries_mapped(struct zn_libraries *l);
 /* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
-/* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins anew. */
-bool zn_libraries_mappers(struct zn_libraries *l, uint64_t until_ns);
 /* Once a second. Since when the last one of those is unused that are not mapped any more, as far as is known; 0: none. */
 uint64_t zn_libraries_check(struct zn_libraries *l);
 /* Lets those go that are unused since before a look at all processes began, and still are. */

@@ -974,7 +974,7 @@ static int list_probes(struct daemon *d)
 	d->probe.multi = true; /* all that there are */
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		d->probe.available[f] = d->options.families >> f & 1;
-	zn_libraries_each_system(&d->options, list_places, &d->probe);
+	zn_system_libraries(&d->options, list_places, &d->probe);
 	return EXIT_SUCCESS;
 }
 

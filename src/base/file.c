@@ -45,3 +45,8 @@ ssize_t zn_file_read_regular(const char *path, char *to, size_t cap)
 	close(fd);
 	return got;
 }
+
+uint64_t zn_file_mtime_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * ZN_NS_PER_S + st->st_mtim.tv_nsec;
+}

@@ -303,3 +303,12 @@ bool zn_attach_undo(struct zn_lib *lib, int steps)
 	}
 	return true;
 }
+
+uint32_t zn_attach_count(const struct zn_probe *p, const struct zn_lib *lib)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->hook_count; i++)
+		n += lib->symbol[i] == ZN_SYM_ATTACHED;
+	return n;
+}

@@ -296,7 +296,7 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 		return;
 	path = memchr(line, '/', len);
 	/* whoever else looks at the process may come before the event that told of it */
-	zn_libraries_process(f->libraries, zn_map_events_since(&f->events, (uint32_t)pid));
+	zn_mapped_process(zn_libraries_mapped(f->libraries), zn_map_events_since(&f->events, (uint32_t)pid));
 	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x' &&
 		zn_libraries_take(f->libraries, pid, from, to, (struct zn_str){path, len - (path - line)}) == -ENOENT)
 		f->scan_all = true; /* it has gone since, but a child of it may have what it mapped */
@@ -355,7 +355,7 @@ static bool maps_look(struct zn_find *f, struct zn_map_event *e)
  * is in the table anyway. */
 static bool event_look(struct zn_find *f, struct zn_map_event *e)
 {
-	zn_libraries_process(f->libraries, e->mapped_ns);
+	zn_mapped_process(zn_libraries_mapped(f->libraries), e->mapped_ns);
 	if (e->to) {
 		if (e->pid == (uint32_t)getpid() || place_look(f, e) || zn_libraries_has(f->libraries, e->dev, e->ino))
 			return true;
@@ -429,14 +429,14 @@ static bool maps_look_at_once(struct zn_find *f, uint32_t pid)
 /* A child of a process that maps a library has mapped it without an event, and may have no mapper yet. */
 static enum zn_ledger ledger_find(struct zn_find *f, int pid)
 {
-	enum zn_ledger ledger = zn_libraries_ledger(f->libraries, pid);
+	enum zn_ledger ledger = zn_mapped_ledger(zn_libraries_mapped(f->libraries), pid);
 
 	if (ledger == ZN_LEDGER_UNKNOWN) {
 		if (!maps_look_at_once(f, (uint32_t)pid))
 			return ZN_LEDGER_PARTIAL;
-		ledger = zn_libraries_ledger(f->libraries, pid);
+		ledger = zn_mapped_ledger(zn_libraries_mapped(f->libraries), pid);
 	}
-	zn_libraries_tell(f->libraries);
+	zn_mapped_tell(zn_libraries_mapped(f->libraries));
 	return ledger == ZN_LEDGER_UNKNOWN ? ZN_LEDGER_WHOLE : ledger; /* it maps none that is hooked */
 }
 
@@ -525,7 +525,7 @@ enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p)
 
 	pthread_mutex_lock(&f->lock);
 	slot = facts_ask(f, p);
-	if (zn_libraries_is_partial(f->libraries, p->tgid))
+	if (zn_mapped_is_partial(zn_libraries_mapped(f->libraries), p->tgid))
 		ledger = ZN_LEDGER_PARTIAL;
 	else if (slot)
 		ledger = slot->ledger;
@@ -541,7 +541,7 @@ uint64_t zn_find_partial_gpus(void *find)
 	uint64_t gpus;
 
 	pthread_mutex_lock(&f->lock);
-	gpus = zn_libraries_partial_gpus(f->libraries);
+	gpus = zn_mapped_partial_gpus(zn_libraries_mapped(f->libraries));
 	pthread_mutex_unlock(&f->lock);
 	return gpus;
 }
@@ -706,7 +706,8 @@ static void libraries_check(struct zn_find *f)
 static void mappers_check(struct zn_find *f, uint64_t now_ns)
 {
 	if (f->checking || due(&f->mappers_ns, now_ns, CHECK_MS))
-		f->checking = !zn_libraries_mappers(f->libraries, now_ns + CHECK_SLICE_MS * ZN_NS_PER_MS);
+		f->checking =
+			!zn_mapped_check(zn_libraries_mapped(f->libraries), now_ns + CHECK_SLICE_MS * ZN_NS_PER_MS);
 }
 
 static int worker_add(void *arena, const struct zn_tree_process *parent, uint32_t pid)
@@ -786,7 +787,7 @@ static void round_run(struct zn_find *f)
 		f->scan_all = true;
 	work_run(f, now_ns);
 	idle_ns = idle_run(f, now_ns);
-	zn_libraries_tell(f->libraries);
+	zn_mapped_tell(zn_libraries_mapped(f->libraries));
 	if (due(&f->left_ns, now_ns, ROUND_MS))
 		zn_libraries_leave(f->libraries);
 	if (due(&f->checked_ns, now_ns, CHECK_MS)) {

@@ -4,8 +4,8 @@
  */
 #include "zernel.h"
 
-#define GIB (1ULL << 30)
-#define MIB (1ULL << 20)
+#define GIB        (1ULL << 30)
+#define MIB        (1ULL << 20)
 #define READ_TIMES 25 /* of workers that wait for a file system */
 
 enum disk { ROOT, HOME, SCRATCH };
@@ -62,7 +62,8 @@ static void file_happen(struct zn_sim *s, struct zn_proc *p, const struct file_e
 	if (p)
 		key.job = p->job;
 	for (uint32_t i = 0; i < ev->calls; i++) {
-		struct zn_hist *h = zn_memory_io(&s->plain, &key, times * zn_random_around(&s->file_state, ev->middle_ns));
+		struct zn_hist *h =
+			zn_memory_io(&s->plain, &key, times * zn_random_around(&s->file_state, ev->middle_ns));
 
 		if (h) {
 			h->bytes += ev->bytes;

@@ -6,8 +6,8 @@
 
 #include "zernel.h"
 
-#define GIB        (1ULL << 30)
-#define MIB        (1ULL << 20)
+#define GIB          (1ULL << 30)
+#define MIB          (1ULL << 20)
 #define GPU_BYTES    (80 * GIB)
 #define START_BYTES  (24 * GIB)
 #define WORK_BYTES   (2 * GIB) /* held only for a moment, so that the peak differs */

@@ -8,9 +8,9 @@
 #include "zernel.h"
 
 #define KILL_EVERY_MS 5000
-#define JOB_FIRST_ID 4711
-#define STEP_BYTES   (61ULL << 30) /* of host memory, at its highest */
-#define USED_GPUS    "2,3"         /* of the second one: 4 is not there to be used */
+#define JOB_FIRST_ID  4711
+#define STEP_BYTES    (61ULL << 30) /* of host memory, at its highest */
+#define USED_GPUS     "2,3"         /* of the second one: 4 is not there to be used */
 
 /* What their prologs say. */
 static const struct {

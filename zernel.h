@@ -20,7 +20,7 @@
  *            metrics_protobuf otlp export snapshot labels why flight report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
  *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs watch_views watch
- *   daemon   check systemd
+ *   daemon   check diagnose systemd
  *   zerneld.c
  *
  * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of CLOCK_MONOTONIC in
@@ -3057,6 +3057,7 @@ struct zn_xids {
 };
 /* path: /dev/kmsg, or a file or pipe of such records; needs CAP_SYSLOG where the kernel keeps its log from others (sysctl
  * kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
+void zn_xids_why(const char *path, int err, char to[ZN_TEXT_MAX]); /* what an error of open() means */
 int zn_xids_open(struct zn_xids *x, const char *path);
 void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
 void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid);
@@ -5838,6 +5839,20 @@ void zn_service_read(struct zn_service *s, FILE *from); /* what `systemctl show`
 bool zn_service_options(const struct zn_service *s);
 /* Limits this process to what the service has, for good. said: a line on it. */
 void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
+
+/* ---- daemon/diagnose.c (zn_diagnose_): --check and --list-probes. ---- */
+
+/* What they try things with. All but the options is zero before. */
+struct zn_diagnosis {
+	const struct zn_options *options;
+	struct zn_probe *probe;
+	struct zn_sender *sender;
+	struct zn_xids *xids;
+};
+/* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot be had. */
+int zn_diagnose_node(struct zn_diagnosis *d, const struct zn_service *service);
+int zn_diagnose_probes(
+	struct zn_diagnosis *d); /* says which functions are hooked, and where those of libraries begin */
 
 /* ---- daemon/systemd.c (zn_systemd_): what systemd is told of the daemon. ---- */
 

@@ -244,3 +244,9 @@ void zn_xids_close(struct zn_xids *x)
 		close(x->fd);
 	x->fd = -1;
 }
+
+void zn_xids_why(const char *path, int err, char to[ZN_TEXT_MAX])
+{
+	snprintf(to, ZN_TEXT_MAX, "cannot read %.128s: %s%s", path, strerror(-err),
+		err == -EPERM ? "; needs CAP_SYSLOG" : "");
+}

@@ -65,8 +65,7 @@ static void say_partials(struct zn_mapped *t, uint32_t before)
 {
 	uint64_t now_ns = zn_now_ns();
 
-	if (t->partials.count <= before ||
-		(t->said_ns && now_ns - t->said_ns < SAY_MS * ZN_NS_PER_MS))
+	if (t->partials.count <= before || (t->said_ns && now_ns - t->said_ns < SAY_MS * ZN_NS_PER_MS))
 		return;
 	t->said_ns = now_ns;
 	zn_log(ZN_INFO,
@@ -177,7 +176,8 @@ void zn_mapped_note(struct zn_mapped *t, int pid, struct zn_lib *lib, uint64_t f
 	if (!m)
 		return;
 	t->changed |= m->partial;
-	*m = (struct zn_mapped_by){.pid = pid, .lib = i, .owner = m->owner, .start_ticks = ticks, .from = from, .to = to};
+	*m = (struct zn_mapped_by){
+		.pid = pid, .lib = i, .owner = m->owner, .start_ticks = ticks, .from = from, .to = to};
 	m->since_ns = t->told_ns ? t->told_ns : zn_start_ns(pid);
 	judge_one(t, m);
 }
@@ -212,7 +212,8 @@ void zn_mapped_forget(struct zn_mapped *t, const struct zn_lib *lib)
 			free_by(t, &t->by[i]);
 }
 
-void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock)
+void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *probe, const struct zn_options *options,
+	pthread_mutex_t *lock)
 {
 	t->lib = lib;
 	t->probe = probe;

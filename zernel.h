@@ -19,7 +19,8 @@
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
  *            metrics_protobuf otlp export snapshot labels why flight report report_text notify self
  *   serve    auth query body conn listen push routes server control spool
- *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs watch_views watch
+ *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs
+ *            watch_cells watch_views watch
  *   daemon   check diagnose systemd
  *   zerneld.c
  *
@@ -5807,6 +5808,37 @@ void zn_panel_help(struct zn_term *t);
 /* ---- cli/watch_jobs.c (zn_cards_): the jobs on top of its screen. ---- */
 
 void zn_cards_put(struct zn_watch *w);
+
+/* ---- cli/watch_cells.c (zn_cell_): cells of the tables of `zernel watch`. ---- */
+
+/* A column of a table, whose lines are objects of the snapshot. */
+struct zn_column {
+	const char *title;
+	int width; /* the least; below 0: set against the right side */
+	void (*text)(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]); /* NULL: a sparkline */
+	const char *path;
+	const char *
+		count; /* what must be above 0 for the value to be one; of a sparkline, what must be known; of a sum, its member */
+	int us; /* microseconds in one unit of the value */
+	enum { ZN_COLUMN_OF_ITEM, ZN_COLUMN_OF_PROCESS } of;
+	enum { ZN_COLUMN_ALWAYS, ZN_COLUMN_IF_KNOWN /* by some process */, ZN_COLUMN_IF_ROOM } when;
+};
+/* Each leaves the cell empty where the figure is not known. */
+void zn_cell_text(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_count(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_duration(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_sum(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_launch(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_bytes(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_share(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_memory(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_gpus(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_idle(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_busy(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_peak(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_elapsed(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_nccl(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+void zn_cell_rank(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
 
 /* ---- cli/watch_views.c (zn_views_): the tables of its lower part, and what stands around them. ---- */
 

@@ -12,18 +12,6 @@
 #define SMALL_ROWS 16
 #define CELL       ZN_UNITS_CELL
 
-struct column {
-	const char *title;
-	int width; /* the least; below 0: set against the right side */
-	void (*text)(struct zn_str object, const struct column *c, char to[CELL]); /* NULL: a sparkline */
-	const char *path;
-	const char *
-		count; /* what must be above 0 for the value to be one; of a sparkline, what must be known; of a sum, its member */
-	int us; /* microseconds in one unit of the value */
-	enum { OF_ITEM, OF_PROCESS } of;
-	enum { ALWAYS, IF_KNOWN /* by some process */, IF_ROOM } when;
-};
-
 #define COLUMNS_MAX 16
 
 /* Under a process's figures; on a narrow terminal the sentence has a line of its own. */
@@ -38,7 +26,7 @@ struct view {
 	void (*items)(struct zn_watch *w, const struct view *v, const int *widths);
 	bool sorted; /* by process */
 	bool legend; /* of the bars */
-	const struct column *columns;
+	const struct zn_column *columns;
 	const struct growth {
 		int column; /* below 0: the end */
 		int most;
@@ -54,239 +42,49 @@ static bool shows(struct zn_watch *w)
 	return line >= w->top && line < w->top + w->fits;
 }
 
-static void text_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	zn_value_text(object, c->path, to);
-}
-
-static void count_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	if (zn_client_known(object, c->path) && (!c->count || zn_value_number(object, c->count) > 0))
-		zn_units_count(to, zn_value_number(object, c->path));
-}
-
-static void duration_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	if (zn_value_number(object, c->count) > 0 && zn_client_known(object, c->path))
-		zn_units_duration(to, c->us * zn_value_number(object, c->path));
-}
-
-/* Over all that an object or a list holds. */
-static void sum_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	if (zn_client_known(object, c->path))
-		zn_units_count(to, zn_value_sum(zn_client_find(object, c->path), c->count));
-}
-
-static void launch_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	bool p50 = !strcmp(c->path, "p50");
-
-	if (zn_value_number(object, c->count) > 0)
-		zn_units_duration(to,
-			p50 ? zn_value_launch_us(object, "launch.recent.p50_us", "launch.p50_us")
-			    : zn_value_launch_us(object, "launch.recent.p99_us", "launch.p99_us"));
-}
-
-static void bytes_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	if (zn_client_known(object, c->path))
-		zn_units_bytes(to, zn_value_integer(object, c->path));
-}
-
-static void share_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	double v = 100 * zn_value_number(object, c->path);
-
-	if (zn_client_known(object, c->path))
-		snprintf(to, CELL, "%.0f%%", v < 0 ? 0 : v < 999 ? v : 999);
-}
-
-/* Of a list of GPUs. Where one of them is not known, neither is the sum. */
-static void known_sum(struct zn_str gpus, const char *key, char to[CELL])
-{
-	struct zn_str name, gpu;
-	bool known = gpus.len > 0 && !zn_str_equal(gpus, (struct zn_str){"null", 4});
-
-	for (size_t at = 0; known && zn_json_next(gpus, &at, &name, &gpu);)
-		known = !zn_str_equal(zn_json_member(gpu, key), (struct zn_str){"null", 4});
-	if (known)
-		zn_units_bytes(to, zn_value_sum_integers(gpus, key));
-}
-
-static void memory_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	if (!zn_value_is_false(object, "memory_complete"))
-		known_sum(zn_client_find(object, c->path), "used_bytes", to);
-}
-
-/* Names with commas between them; numbers that follow one another become a range, so that eight GPUs find room. */
-struct names {
-	char *to;
-	size_t len; /* CELL and more: it is full */
-	uint32_t first, last;
-	bool range; /* first to last are not written yet */
-};
-
-__attribute__((format(printf, 2, 3))) static void names_put(struct names *n, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	if (n->len < CELL)
-		n->len += (size_t)vsnprintf(n->to + n->len, CELL - n->len, format, args);
-	va_end(args);
-}
-
-static void names_end(struct names *n)
-{
-	if (!n->range)
-		return;
-	names_put(n, "%s%u", n->len ? "," : "", n->first);
-	if (n->last > n->first)
-		names_put(n, "%c%u", n->last > n->first + 1 ? '-' : ',', n->last);
-	n->range = false;
-}
-
-static void names_add(struct names *n, const char *name)
-{
-	bool plain = strlen(name) < 6 && strspn(name, "0123456789") == strlen(name) && (*name != '0' || !name[1]);
-	uint32_t number = plain ? (uint32_t)strtoul(name, NULL, 10) : 0;
-
-	if (plain && n->range && number == n->last + 1) {
-		n->last = number;
-		return;
-	}
-	names_end(n);
-	if (plain)
-		n->first = n->last = number;
-	else
-		names_put(n, "%s%s", n->len ? "," : "", name);
-	n->range = plain;
-}
-
-static void gpu_names(struct zn_str object, const struct column *c, bool idle, char to[CELL])
-{
-	struct zn_str gpus = zn_client_find(object, c->path), key, gpu;
-	struct names names = {.to = to};
-	char id[CELL];
-	size_t at = 0;
-
-	while (names.len < CELL && zn_json_next(gpus, &at, &key, &gpu))
-		if (!idle || zn_watch_is_idle(object, gpu))
-			names_add(&names, zn_value_text(gpu, "gpu_id", id));
-	names_end(&names);
-}
-
-static void gpus_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	gpu_names(object, c, false, to);
-}
-
-static void idle_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	gpu_names(object, c, true, to);
-}
-
-/* The share of their time in which its GPUs were used. */
-static void busy_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	struct zn_str gpus = zn_client_find(object, c->path);
-	double busy = zn_value_sum(gpus, "busy_s"), all = busy + zn_value_sum(gpus, "idle_s");
-
-	if (all > 0 && busy >= 0 && busy <= all)
-		snprintf(to, CELL, "%.0f%%", 100 * busy / all);
-}
-
-static void peak_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	known_sum(zn_client_find(object, c->path), "peak_bytes", to);
-}
-
-/* As Slurm shows it, but for the seconds of a job that has run for days. */
-static void elapsed_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	unsigned long s = zn_value_seconds(object, c->path), day = 86400;
-
-	if (!zn_client_known(object, c->path))
-		return;
-	if (s < day)
-		snprintf(to, CELL, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
-	else
-		snprintf(to, CELL, "%lu-%02lu:%02lu", s / day, s / 3600 % 24, s / 60 % 60);
-}
-
-/* The largest p99 among the operations. Making a communicator is none: it takes seconds, once. */
-static void nccl_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	struct zn_str ops = zn_client_find(object, c->path), key, op;
-	double most = 0;
-	size_t at = 0;
-
-	while (zn_json_next(ops, &at, &key, &op)) {
-		double v = zn_value_number(op, "calls") > 0 ? zn_value_number(op, "p99_ms") : 0;
-
-		if (strcmp(zn_value_text(op, "op", to), "comm_init") && v > most)
-			most = v;
-	}
-	zn_units_duration(to, c->us * most);
-}
-
-/* Rank and size of the first communicator. */
-static void rank_cell(struct zn_str object, const struct column *c, char to[CELL])
-{
-	struct zn_str comms = zn_client_find(object, c->path), key, comm;
-	char rank[CELL / 2], size[CELL / 2];
-	size_t at = 0;
-
-	if (zn_json_next(comms, &at, &key, &comm))
-		snprintf(to, CELL, "%s/%s", zn_client_text(comm, "rank", rank, sizeof(rank)),
-			zn_client_text(comm, "nranks", size, sizeof(size)));
-}
-
 enum { COL_PID, COL_COMM, COL_JOB, COL_GPUS, COL_RATES = 11, COL_P99S };
 
-static const struct column process_columns[] = {
-	[COL_PID] = {"PID", -7, text_cell, "pid"},
-	[COL_COMM] = {"COMMAND", 8, text_cell, "comm"},
-	[COL_JOB] = {"JOB", 6, text_cell, "job_id", .when = IF_KNOWN},
-	[COL_GPUS] = {"GPU", 3, gpus_cell, "gpus"},
-	{"MEM", -5, memory_cell, "gpus"},
-	{"LNCH/s", -6, count_cell, "launch.rate", "launch.count"},
-	{"p50", -6, launch_cell, "p50", "launch.count"},
-	{"p99", -6, launch_cell, "p99", "launch.count"},
-	{"NCCL", -5, count_cell, "nccl.calls"},
-	{"NCCL99", -6, nccl_cell, "nccl.ops", .us = 1000},
-	{"SYNC99", -6, duration_cell, "sync.p99_us", "sync.count", 1},
+static const struct zn_column process_columns[] = {
+	[COL_PID] = {"PID", -7, zn_cell_text, "pid"},
+	[COL_COMM] = {"COMMAND", 8, zn_cell_text, "comm"},
+	[COL_JOB] = {"JOB", 6, zn_cell_text, "job_id", .when = ZN_COLUMN_IF_KNOWN},
+	[COL_GPUS] = {"GPU", 3, zn_cell_gpus, "gpus"},
+	{"MEM", -5, zn_cell_memory, "gpus"},
+	{"LNCH/s", -6, zn_cell_count, "launch.rate", "launch.count"},
+	{"p50", -6, zn_cell_launch, "p50", "launch.count"},
+	{"p99", -6, zn_cell_launch, "p99", "launch.count"},
+	{"NCCL", -5, zn_cell_count, "nccl.calls"},
+	{"NCCL99", -6, zn_cell_nccl, "nccl.ops", .us = 1000},
+	{"SYNC99", -6, zn_cell_duration, "sync.p99_us", "sync.count", 1},
 	[COL_RATES] = {"LNCH/s, last 60 s", 0, NULL},
 	[COL_P99S] = {"p99, last 60 s", 0, NULL, .count = "launch.recent"},
 };
 static const struct growth process_growth[] = {{COL_RATES, 8}, {COL_COMM, 15}, {COL_JOB, 12}, {COL_GPUS, 8},
 	{COL_RATES, 20}, {COL_P99S, 20}, {COL_RATES, ZN_WATCH_SAMPLES}, {COL_P99S, ZN_WATCH_SAMPLES}, {-1, 0}};
 
-static const struct column nccl_columns[] = {
-	[COL_PID] = {"PID", -7, text_cell, "pid", .of = OF_PROCESS},
-	[COL_COMM] = {"COMMAND", 8, text_cell, "comm", .of = OF_PROCESS},
-	{"RANK", -5, rank_cell, "nccl.comms", .of = OF_PROCESS},
-	{"OPERATION", 14, text_cell, "op"},
-	{"CALLS", -6, count_cell, "calls"},
-	{"BYTES", -6, bytes_cell, "bytes"},
-	{"ERRORS", -6, count_cell, "errors"},
-	{"p50", -6, duration_cell, "p50_ms", "calls", 1000},
-	{"p99", -6, duration_cell, "p99_ms", "calls", 1000},
+static const struct zn_column nccl_columns[] = {
+	[COL_PID] = {"PID", -7, zn_cell_text, "pid", .of = ZN_COLUMN_OF_PROCESS},
+	[COL_COMM] = {"COMMAND", 8, zn_cell_text, "comm", .of = ZN_COLUMN_OF_PROCESS},
+	{"RANK", -5, zn_cell_rank, "nccl.comms", .of = ZN_COLUMN_OF_PROCESS},
+	{"OPERATION", 14, zn_cell_text, "op"},
+	{"CALLS", -6, zn_cell_count, "calls"},
+	{"BYTES", -6, zn_cell_bytes, "bytes"},
+	{"ERRORS", -6, zn_cell_count, "errors"},
+	{"p50", -6, zn_cell_duration, "p50_ms", "calls", 1000},
+	{"p99", -6, zn_cell_duration, "p99_ms", "calls", 1000},
 };
 
 #define STALL(title, path)                                                                                             \
 	{                                                                                                              \
-		title, -4, share_cell, "stalls." path, .when = IF_KNOWN                                                \
+		title, -4, zn_cell_share, "stalls." path, .when = ZN_COLUMN_IF_KNOWN                                   \
 	}
-static const struct column wait_columns[] = {
-	[COL_PID] = {"PID", -7, text_cell, "pid"},
-	[COL_COMM] = {"COMMAND", 8, text_cell, "comm"},
-	{"LOAD50", -6, duration_cell, "dataloader.p50_ms", "dataloader.count", 1000},
-	{"LOAD99", -6, duration_cell, "dataloader.p99_ms", "dataloader.count", 1000},
-	{"SYNC50", -6, duration_cell, "sync.p50_us", "sync.count", 1},
-	{"SYNC99", -6, duration_cell, "sync.p99_us", "sync.count", 1},
+static const struct zn_column wait_columns[] = {
+	[COL_PID] = {"PID", -7, zn_cell_text, "pid"},
+	[COL_COMM] = {"COMMAND", 8, zn_cell_text, "comm"},
+	{"LOAD50", -6, zn_cell_duration, "dataloader.p50_ms", "dataloader.count", 1000},
+	{"LOAD99", -6, zn_cell_duration, "dataloader.p99_ms", "dataloader.count", 1000},
+	{"SYNC50", -6, zn_cell_duration, "sync.p50_us", "sync.count", 1},
+	{"SYNC99", -6, zn_cell_duration, "sync.p99_us", "sync.count", 1},
 	STALL("cpu", "cpu"),
 	STALL("gpu", "gpu"),
 	STALL("data", "data"),
@@ -294,29 +92,29 @@ static const struct column wait_columns[] = {
 	STALL("io", "io"),
 	STALL("runq", "runqueue"),
 	STALL("othr", "other"),
-	{"LOADS", -6, count_cell, "dataloader.count", .when = IF_ROOM},
-	{"SYNCS", -6, count_cell, "sync.count", .when = IF_ROOM},
-	{"SYNCSUM", -7, duration_cell, "sync.sum_ms", "sync.count", 1000, .when = IF_ROOM},
+	{"LOADS", -6, zn_cell_count, "dataloader.count", .when = ZN_COLUMN_IF_ROOM},
+	{"SYNCS", -6, zn_cell_count, "sync.count", .when = ZN_COLUMN_IF_ROOM},
+	{"SYNCSUM", -7, zn_cell_duration, "sync.sum_ms", "sync.count", 1000, .when = ZN_COLUMN_IF_ROOM},
 };
 static const struct growth name_growth[] = {{COL_COMM, 15}, {-1, 0}};
 
 enum { JOB_ID, JOB_USER = 2, JOB_NAME, JOB_GPUS = 5, JOB_IDLE };
-static const struct column job_columns[] = {
-	[JOB_ID] = {"JOB", 7, text_cell, "job_id"},
-	{"STATE", 7, text_cell, "state"},
-	[JOB_USER] = {"USER", 8, text_cell, "user"},
-	[JOB_NAME] = {"NAME", 8, text_cell, "name"},
-	{"TIME", -8, elapsed_cell, "elapsed_s"},
-	[JOB_GPUS] = {"GPU", 7, gpus_cell, "gpus"},
-	[JOB_IDLE] = {"IDLE", 7, idle_cell, "gpus"},
-	{"BUSY", -4, busy_cell, "gpus"},
-	{"PROC", -4, text_cell, "processes"},
-	{"LNCHS", -5, count_cell, "launches"},
-	{"PEAK", -5, peak_cell, "gpus", .when = IF_ROOM},
-	{"NCCL", -5, bytes_cell, "nccl_bytes", .when = IF_ROOM},
-	{"PARTITION", 9, text_cell, "partition", .when = IF_ROOM},
-	{"ACCOUNT", 8, text_cell, "account", .when = IF_ROOM},
-	{"NODES", -5, text_cell, "nodes", .when = IF_ROOM},
+static const struct zn_column job_columns[] = {
+	[JOB_ID] = {"JOB", 7, zn_cell_text, "job_id"},
+	{"STATE", 7, zn_cell_text, "state"},
+	[JOB_USER] = {"USER", 8, zn_cell_text, "user"},
+	[JOB_NAME] = {"NAME", 8, zn_cell_text, "name"},
+	{"TIME", -8, zn_cell_elapsed, "elapsed_s"},
+	[JOB_GPUS] = {"GPU", 7, zn_cell_gpus, "gpus"},
+	[JOB_IDLE] = {"IDLE", 7, zn_cell_idle, "gpus"},
+	{"BUSY", -4, zn_cell_busy, "gpus"},
+	{"PROC", -4, zn_cell_text, "processes"},
+	{"LNCHS", -5, zn_cell_count, "launches"},
+	{"PEAK", -5, zn_cell_peak, "gpus", .when = ZN_COLUMN_IF_ROOM},
+	{"NCCL", -5, zn_cell_bytes, "nccl_bytes", .when = ZN_COLUMN_IF_ROOM},
+	{"PARTITION", 9, zn_cell_text, "partition", .when = ZN_COLUMN_IF_ROOM},
+	{"ACCOUNT", 8, zn_cell_text, "account", .when = ZN_COLUMN_IF_ROOM},
+	{"NODES", -5, zn_cell_text, "nodes", .when = ZN_COLUMN_IF_ROOM},
 };
 static const struct growth job_growth[] = {
 	{JOB_ID, 14}, {JOB_USER, 14}, {JOB_NAME, 24}, {JOB_GPUS, 15}, {JOB_IDLE, 15}, {-1, 0}};
@@ -338,11 +136,11 @@ static bool any_knows(const struct zn_watch *w, const char *path)
 	return false;
 }
 
-static bool has_column(const struct zn_watch *w, const struct column *c)
+static bool has_column(const struct zn_watch *w, const struct zn_column *c)
 {
 	if (!c->text) /* what moves is of no use on paper */
 		return w->term.screen && (!c->count || any_knows(w, c->count));
-	return c->when != IF_KNOWN || any_knows(w, c->path);
+	return c->when != ZN_COLUMN_IF_KNOWN || any_knows(w, c->path);
 }
 
 /* Widths of the columns, 0 for one that is left out: the least, and then what is left over, in the order of growth. */
@@ -354,7 +152,8 @@ static void fit_columns(const struct zn_watch *w, const struct view *v, int widt
 	for (int i = 0; i < v->count; i++) {
 		int width = v->columns[i].width;
 
-		has[i] = has_column(w, &v->columns[i]) && (v->columns[i].when != IF_ROOM || abs(width) < left);
+		has[i] =
+			has_column(w, &v->columns[i]) && (v->columns[i].when != ZN_COLUMN_IF_ROOM || abs(width) < left);
 		widths[i] = has[i] ? width : 0;
 		left -= widths[i] ? abs(widths[i]) + 1 : 0;
 	}
@@ -405,13 +204,13 @@ static void put_cells(
 	char cell[CELL];
 
 	for (int i = 0; i < v->count; i++) {
-		const struct column *c = &v->columns[i];
+		const struct zn_column *c = &v->columns[i];
 
 		if (!widths[i])
 			continue;
 		snprintf(cell, sizeof(cell), "-");
 		if (c->text) {
-			c->text(c->of == OF_PROCESS && row ? row->process : item, c, cell);
+			c->text(c->of == ZN_COLUMN_OF_PROCESS && row ? row->process : item, c, cell);
 			zn_term_cell(&w->term, cell, widths[i]);
 		} else {
 			put_spark(w, !track ? NULL : i == COL_P99S ? track->p99 : track->rate, widths[i]);
@@ -652,45 +451,46 @@ static void loss_items(struct zn_watch *w, const struct view *v, const int *widt
 	}
 }
 
-static const struct column signal_columns[] = {
-	[COL_PID] = {"PID", -7, text_cell, "pid"},
-	[COL_COMM] = {"COMMAND", 8, text_cell, "comm"},
-	{"LNCH/s", -6, count_cell, "launch.rate", "launch.count"},
-	{"p99", -6, launch_cell, "p99", "launch.count"},
-	{"SYS/L", -6, count_cell, "signals.syscalls.per_launch"},
-	{"IOCT99", -6, duration_cell, "signals.ioctl.p99_us", "signals.ioctl.count", 1},
-	{"SW/L", -6, count_cell, "signals.sched.switches_per_launch"},
-	{"MIG/s", -5, count_cell, "signals.sched.migration_rate"},
-	{"RUNQ99", -6, duration_cell, "signals.sched.runqueue.p99_us", "signals.sched.runqueue.count", 1},
-	{"SENT/s", -6, bytes_cell, "signals.tcp.sent_rate", .when = IF_KNOWN},
-	{"RECV/s", -6, bytes_cell, "signals.tcp.received_rate", .when = IF_KNOWN},
-	{"SYS/s", -6, count_cell, "signals.syscalls.rate", .when = IF_ROOM},
-	{"CHURN", -5, share_cell, "signals.syscalls.mmap_churn", .when = IF_ROOM},
-	{"RETR", -5, count_cell, "signals.tcp.retransmits", .when = IF_ROOM},
-	{"SEND99", -6, duration_cell, "signals.tcp.send.p99_us", "signals.tcp.send.count", 1, .when = IF_ROOM},
+static const struct zn_column signal_columns[] = {
+	[COL_PID] = {"PID", -7, zn_cell_text, "pid"},
+	[COL_COMM] = {"COMMAND", 8, zn_cell_text, "comm"},
+	{"LNCH/s", -6, zn_cell_count, "launch.rate", "launch.count"},
+	{"p99", -6, zn_cell_launch, "p99", "launch.count"},
+	{"SYS/L", -6, zn_cell_count, "signals.syscalls.per_launch"},
+	{"IOCT99", -6, zn_cell_duration, "signals.ioctl.p99_us", "signals.ioctl.count", 1},
+	{"SW/L", -6, zn_cell_count, "signals.sched.switches_per_launch"},
+	{"MIG/s", -5, zn_cell_count, "signals.sched.migration_rate"},
+	{"RUNQ99", -6, zn_cell_duration, "signals.sched.runqueue.p99_us", "signals.sched.runqueue.count", 1},
+	{"SENT/s", -6, zn_cell_bytes, "signals.tcp.sent_rate", .when = ZN_COLUMN_IF_KNOWN},
+	{"RECV/s", -6, zn_cell_bytes, "signals.tcp.received_rate", .when = ZN_COLUMN_IF_KNOWN},
+	{"SYS/s", -6, zn_cell_count, "signals.syscalls.rate", .when = ZN_COLUMN_IF_ROOM},
+	{"CHURN", -5, zn_cell_share, "signals.syscalls.mmap_churn", .when = ZN_COLUMN_IF_ROOM},
+	{"RETR", -5, zn_cell_count, "signals.tcp.retransmits", .when = ZN_COLUMN_IF_ROOM},
+	{"SEND99", -6, zn_cell_duration, "signals.tcp.send.p99_us", "signals.tcp.send.count", 1,
+		.when = ZN_COLUMN_IF_ROOM},
 };
 
 #define LATENCY(title, op, ...)                                                                                        \
 	{                                                                                                              \
-		title, -6, duration_cell, "ops." op ".p99_us", "ops." op ".count", 1, __VA_ARGS__                      \
+		title, -6, zn_cell_duration, "ops." op ".p99_us", "ops." op ".count", 1, __VA_ARGS__                   \
 	}
 enum { FLOW_JOB, FLOW_MOUNT };
-static const struct column io_sum_columns[] = {
-	[FLOW_JOB] = {"JOB", 6, text_cell, "job_id"},
-	[FLOW_MOUNT] = {"MOUNT", 14, text_cell, "mount"},
-	{"TYPE", 6, text_cell, "fstype", .when = IF_ROOM},
-	{"READ/s", -6, bytes_cell, "read_bytes_per_s"},
-	{"WRIT/s", -6, bytes_cell, "write_bytes_per_s"},
-	{"OPS/s", -5, sum_cell, "ops", "rate"},
+static const struct zn_column io_sum_columns[] = {
+	[FLOW_JOB] = {"JOB", 6, zn_cell_text, "job_id"},
+	[FLOW_MOUNT] = {"MOUNT", 14, zn_cell_text, "mount"},
+	{"TYPE", 6, zn_cell_text, "fstype", .when = ZN_COLUMN_IF_ROOM},
+	{"READ/s", -6, zn_cell_bytes, "read_bytes_per_s"},
+	{"WRIT/s", -6, zn_cell_bytes, "write_bytes_per_s"},
+	{"OPS/s", -5, zn_cell_sum, "ops", "rate"},
 	LATENCY("READ99", "read", ),
 	LATENCY("WRIT99", "write", ),
 	LATENCY("SYNC99", "fsync", ),
-	{"ERRS", -5, sum_cell, "ops", "errors"},
-	{"READ", -6, bytes_cell, "read_bytes", .when = IF_ROOM},
-	{"WRITTN", -6, bytes_cell, "write_bytes", .when = IF_ROOM},
-	LATENCY("OPEN99", "open", .when = IF_ROOM),
-	{"MAPPED", -6, bytes_cell, "mapped_bytes", .when = IF_ROOM},
-	{"OPS", -5, sum_cell, "ops", "count", .when = IF_ROOM},
+	{"ERRS", -5, zn_cell_sum, "ops", "errors"},
+	{"READ", -6, zn_cell_bytes, "read_bytes", .when = ZN_COLUMN_IF_ROOM},
+	{"WRITTN", -6, zn_cell_bytes, "write_bytes", .when = ZN_COLUMN_IF_ROOM},
+	LATENCY("OPEN99", "open", .when = ZN_COLUMN_IF_ROOM),
+	{"MAPPED", -6, zn_cell_bytes, "mapped_bytes", .when = ZN_COLUMN_IF_ROOM},
+	{"OPS", -5, zn_cell_sum, "ops", "count", .when = ZN_COLUMN_IF_ROOM},
 };
 static const struct growth io_sum_growth[] = {{FLOW_MOUNT, 24}, {FLOW_JOB, 12}, {FLOW_MOUNT, CELL - 1}, {-1, 0}};
 _Static_assert(ZN_LEN(signal_columns) <= COLUMNS_MAX && ZN_LEN(io_sum_columns) <= COLUMNS_MAX, "columns");

@@ -58,11 +58,11 @@ static void libraries_check(struct zn_diagnosis *d, bool any)
 	if (any)
 		printf("%-14s %s\n", "attaching",
 			d->probe->multi ? "one multi-uprobe link per library and program"
-				       : "one perf event per function: detaching is slow on this kernel (before 6.6)");
+					: "one perf event per function: detaching is slow on this kernel (before 6.6)");
 	if (zn_find_open(&find, d->probe, d->options) == 0)
 		printf("%-14s %s\n", "new libraries",
 			zn_find_by_events(find) ? "by mapping events"
-						   : "by scanning /proc: mapping events are refused");
+						: "by scanning /proc: mapping events are refused");
 	zn_find_close(find);
 }
 
@@ -73,8 +73,8 @@ static void log_check(struct zn_diagnosis *d)
 
 	zn_xids_why(d->options->kmsg, err, why);
 	printf("%-14s %s\n", "errors of GPUs",
-		!d->options->kmsg[0]  ? "none: --kmsg none"
-			: err ? why
+		!d->options->kmsg[0] ? "none: --kmsg none"
+			: err        ? why
 				     : "ok, of the kernel's log");
 	zn_xids_close(d->xids);
 }

@@ -751,3 +751,11 @@ size_t zn_json_string(struct zn_str value, char *to, size_t cap)
 		to[out.len] = '\0';
 	return out.len;
 }
+
+void zn_json_key_known(struct zn_json *j, const char *key, uint64_t v)
+{
+	if (v)
+		zn_json_key_u64(j, key, v);
+	else
+		zn_json_key_null(j, key);
+}

@@ -17,7 +17,8 @@
  *            annotations annotator
  *   sim      arena sim random gpu files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
- *            metrics_protobuf otlp export snapshot labels why flight report report_text notify self
+ *            metrics_protobuf otlp export snapshot labels why date job_json report_gaps
+ *            report flight report_text notify self
  *   serve    auth query body conn listen push routes server control spool
  *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch
@@ -1642,6 +1643,8 @@ void zn_json_key_text(struct zn_json *j, const char *key, const char *text);
 void zn_json_key_u64(struct zn_json *j, const char *key, uint64_t v);
 void zn_json_key_scaled(struct zn_json *j, const char *key, uint64_t v, int decimals);
 void zn_json_key_null(struct zn_json *j, const char *key);
+void zn_json_key_known(
+	struct zn_json *j, const char *key, uint64_t v); /* null for 0, where that means that it is not known */
 /* A place to come back to when what follows did not fit: the document and its buffer are as they were there. */
 struct zn_json_mark {
 	struct zn_json json;
@@ -4497,6 +4500,7 @@ struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag);
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
 struct zn_job_shared *zn_job_shared_of(struct zn_jobs *j, const struct zn_job *job);
 const char *zn_job_state_label(enum zn_job_state s);
+uint64_t zn_job_elapsed_ns(const struct zn_job *job); /* until its end, or now */
 bool zn_job_runs(const struct zn_job *job);
 const char *zn_job_said(const struct zn_job *job, enum zn_key key);
 uint64_t zn_job_clamp_before(uint64_t from, uint64_t less);
@@ -5090,10 +5094,11 @@ const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct 
 bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline);
 void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter);
 
-/* ---- output/report.c (zn_report_json): what a job did, when it has ended or so far. ---- */
+/* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
-struct zn_view;
-void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
+void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC with milliseconds */
+
+/* ---- output/job_json.c (zn_job_json zn_jobs_json): a job as an entry of a list. ---- */
 
 void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
 /* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
@@ -5101,6 +5106,29 @@ void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
  * processes_gone, launches (without captured ones), nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s,
  * quiet_s}]. */
 void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
+
+void zn_job_json_uid(struct zn_json *j, uint32_t uid); /* the key uid; null: not known */
+/* peak_bytes; null where all of it was not seen. */
+void zn_job_json_peak(struct zn_json *j, const struct zn_job_gpu *g, bool is_measured);
+
+/* ---- output/report_gaps.c (zn_gaps_): what was not measured of a job, and why. ---- */
+
+/* Of whom a report is. */
+struct zn_report {
+	struct zn_view *view;
+	struct zn_job *job;
+	const uint64_t *count; /* of all its processes */
+};
+bool zn_gaps_measures(const struct zn_view *v, enum zn_family f);
+bool zn_gaps_has_io(const struct zn_view *v);
+uint32_t zn_gaps_io_lost(const struct zn_report *r); /* operations whose figures are not whole, a bit each */
+/* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
+uint64_t zn_gaps_since_ms(const struct zn_report *r);
+bool zn_gaps_item(void *report, struct zn_json *j, uint32_t i); /* for zn_json_list() */
+
+/* ---- output/report.c (zn_report_json): what a job did, when it has ended or so far. ---- */
+
+void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
 
 /* ---- output/flight.c (zn_flight): what is known of a job that hangs, written at that moment. ---- */
 
@@ -5234,6 +5262,7 @@ struct zn_view {
 	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
 };
 void zn_view_tick(struct zn_view *v);
+const char *zn_view_source(const struct zn_view *v); /* live, or simulated */
 uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
 /* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
 uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX]);

@@ -171,3 +171,10 @@ const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p)
 
 	return job ? job->id : "";
 }
+
+uint64_t zn_job_elapsed_ns(const struct zn_job *job)
+{
+	uint64_t end = job->end_ns ? job->end_ns : zn_now_ns();
+
+	return end > job->start_ns ? end - job->start_ns : 0;
+}

@@ -303,7 +303,7 @@ static void put_head(struct zn_json *j, const struct flight *f)
 	else
 		zn_json_key_null(j, "uid");
 	zn_json_key_text(j, "node", f->view->node);
-	zn_json_key_text(j, "source", f->view->probe ? "live" : "simulated");
+	zn_json_key_text(j, "source", zn_view_source(f->view));
 	zn_json_key_u64(j, "at_ms", zn_wall_ms());
 	zn_json_key_u64(j, "episode", f->episode);
 }

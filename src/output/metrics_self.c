@@ -26,7 +26,7 @@ void zn_metrics_self_build(struct zn_walk *w)
 	zn_walk_series(w);
 	zn_walk_label(w, "version", zn_version);
 	zn_walk_label(w, "commit", zn_commit);
-	zn_walk_label(w, "source", w->view->probe ? "live" : "simulated");
+	zn_walk_label(w, "source", zn_view_source(w->view));
 	zn_walk_integer(w, 1);
 }
 

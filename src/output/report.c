@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * report.c: what a job did, as JSON: its report, its entry in the snapshot, and the list at /jobs. What was not measured
- * is null and says why, never 0. How a report reads to people is report_text.c.
+ * report.c: what a job did, as JSON. What was not measured is null and says why (report_gaps.c), never 0. How a report reads to
+ * people is report_text.c.
  */
 #include <string.h>
 
@@ -13,21 +13,6 @@
 #define NS_US          3
 #define MS_S           3
 
-struct report {
-	struct zn_view *view;
-	struct zn_job *job;
-	const uint64_t *count; /* of all its processes */
-};
-
-/* Null for 0, where that means that it is not known. */
-static void key_known(struct zn_json *j, const char *key, uint64_t v)
-{
-	if (v)
-		zn_json_key_u64(j, key, v);
-	else
-		zn_json_key_null(j, key);
-}
-
 static void key_said(struct zn_json *j, const char *key, const char *text)
 {
 	if (*text)
@@ -36,59 +21,18 @@ static void key_said(struct zn_json *j, const char *key, const char *text)
 		zn_json_key_null(j, key);
 }
 
-static void out_two(struct zn_out *o, unsigned v)
-{
-	zn_out_char(o, (char)('0' + v / 10));
-	zn_out_char(o, (char)('0' + v % 10));
-}
-
-/* The day in the Gregorian calendar, counting years from March on, so that leap days come last. */
-static void out_date(struct zn_out *o, uint64_t days)
-{
-	uint64_t d = days + 719468, era = d / 146097, year;
-	unsigned of_era = (unsigned)(d % 146097);
-	unsigned y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-	unsigned of_year = of_era - (365 * y + y / 4 - y / 100), m = (5 * of_year + 2) / 153;
-
-	year = era * 400 + y + (m >= 10);
-	zn_out_u64(o, year);
-	zn_out_char(o, '-');
-	out_two(o, m < 10 ? m + 3 : m - 9);
-	zn_out_char(o, '-');
-	out_two(o, of_year - (153 * m + 2) / 5 + 1);
-}
-
-/* ISO 8601 in UTC with milliseconds. Not libc's: that reads files and allocates at first. */
 static void key_time(struct zn_json *j, const char *key, uint64_t ms)
 {
 	char text[48];
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
-	unsigned of_day = (unsigned)(ms / 1000 % 86400);
 
 	if (!ms) {
 		zn_json_key_null(j, key);
 		return;
 	}
-	out_date(&o, ms / 86400000);
-	zn_out_char(&o, 'T');
-	out_two(&o, of_day / 3600);
-	zn_out_char(&o, ':');
-	out_two(&o, of_day / 60 % 60);
-	zn_out_char(&o, ':');
-	out_two(&o, of_day % 60);
-	zn_out_char(&o, '.');
-	zn_out_char(&o, (char)('0' + ms % 1000 / 100));
-	out_two(&o, ms % 100);
-	zn_out_char(&o, 'Z');
+	zn_date_put(&o, ms);
 	zn_json_key(j, key);
 	zn_json_bytes(j, text, o.len);
-}
-
-static uint64_t elapsed_ns(const struct zn_job *job)
-{
-	uint64_t end = job->end_ns ? job->end_ns : zn_now_ns();
-
-	return end > job->start_ns ? end - job->start_ns : 0;
 }
 
 /* Of a time of CLOCK_MONOTONIC within the job. Relative to the job's own start, so that a clock that was set meanwhile
@@ -100,142 +44,7 @@ static uint64_t wall_ms(const struct zn_job *job, uint64_t ns)
 	return job->start_wall_ms - (job->start_ns - ns) / ZN_NS_PER_MS;
 }
 
-/* Bytes alone, of all operations: a whole merge of each would cost a page of memory each time. */
-static uint64_t nccl_bytes(const struct zn_view *v, const struct zn_job *job)
-{
-	const struct zn_agg *a = v->agg;
-	uint64_t bytes = 0;
-
-	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++)
-		bytes += job->gone[d].bytes;
-	for (uint32_t r = 0; r < a->row_count; r++) {
-		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
-
-		if (!p || zn_jobs_of(v->jobs, p) != job)
-			continue;
-		for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
-			const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
-
-			bytes += h ? h->bytes : 0;
-		}
-	}
-	return bytes;
-}
-
-static void key_peak(struct zn_json *j, const struct zn_job_gpu *g, bool is_measured)
-{
-	if (is_measured && !g->partial)
-		zn_json_key_u64(j, "peak_bytes", g->peak_bytes);
-	else
-		zn_json_key_null(j, "peak_bytes");
-}
-
-static void entry_gpus(struct zn_json *j, const struct zn_job *job)
-{
-	zn_json_key_open(j, "gpus", '[');
-	for (uint32_t i = 0; i < job->gpu_count; i++) {
-		const struct zn_job_gpu *g = &job->gpu[i];
-
-		zn_json_open(j, '{');
-		zn_json_key_text(j, "gpu_id", g->id);
-		zn_json_key(j, "allocated");
-		zn_json_bool(j, g->allocated);
-		key_peak(j, g, true);
-		zn_json_key_scaled(j, "busy_s", g->busy_ns, NS);
-		zn_json_key_scaled(j, "active_s", g->active_ns, NS);
-		zn_json_key_scaled(j, "idle_s", g->idle_ns, NS);
-		zn_json_key_scaled(j, "quiet_s", g->quiet_ns, NS);
-		zn_json_close(j, '}');
-	}
-	zn_json_close(j, ']');
-}
-
-static void key_uid(struct zn_json *j, uint32_t uid)
-{
-	if (uid == ZN_UNKNOWN)
-		zn_json_key_null(j, "uid");
-	else
-		zn_json_key_u64(j, "uid", uid);
-}
-
-void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
-{
-	static const struct {
-		const char *key;
-		enum zn_key from;
-	} texts[] = {{"account", ZN_KEY_ACCOUNT}, {"partition", ZN_KEY_PARTITION}, {"name", ZN_KEY_NAME},
-		{"nodes", ZN_KEY_NODES}};
-
-	zn_json_open(j, '{');
-	zn_json_key_text(j, "job_id", job->id);
-	zn_json_key_u64(j, "restart", job->restart);
-	zn_json_key_text(j, "state", zn_job_state_label(job->state));
-	zn_json_key_text(j, "user", job->about.value[ZN_KEY_USER]);
-	key_uid(j, job->uid);
-	for (size_t i = 0; i < ZN_LEN(texts); i++)
-		zn_json_key_text(j, texts[i].key, job->about.value[texts[i].from]);
-	zn_json_key_u64(j, "start_ms", job->start_wall_ms);
-	key_known(j, "end_ms", job->end_wall_ms);
-	zn_json_key_scaled(j, "elapsed_s", elapsed_ns(job), NS);
-	zn_json_key_u64(j, "processes", job->processes);
-	zn_json_key_u64(j, "processes_gone", job->processes_gone);
-	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(v->jobs, job)));
-	zn_json_key_u64(j, "nccl_bytes", nccl_bytes(v, job));
-	entry_gpus(j, job);
-	zn_json_close(j, '}');
-}
-
-/* At first those that run, then those that have ended. */
-static bool job_item(void *view, struct zn_json *j, uint32_t i)
-{
-	struct zn_view *v = view;
-	struct zn_job *job = v->jobs ? &v->jobs->job[i % ZN_JOBS_MAX] : NULL;
-
-	if (!job || i >= 2 * ZN_JOBS_MAX)
-		return false;
-	if (job->state != ZN_JOB_FREE && (job->state == ZN_JOB_ENDED) == (i >= ZN_JOBS_MAX))
-		zn_job_json(j, v, job);
-	return true;
-}
-
-static const char *source(const struct zn_view *v)
-{
-	return v->probe ? "live" : "simulated";
-}
-
-void zn_jobs_json(struct zn_out *o, struct zn_view *v)
-{
-	struct zn_json j;
-	bool whole;
-
-	zn_agg_refresh(v->agg);
-	zn_json_begin(&j, o);
-	zn_json_open(&j, '{');
-	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", source(v));
-	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "jobs", '[', job_item, v);
-	zn_json_end(&j, whole);
-}
-
-static bool measured(const struct zn_view *v, enum zn_family f)
-{
-	return f >= ZN_FAMILY_COUNT ? zn_agg_measures(v->agg, f) : !v->probe || v->probe->available[f];
-}
-
-/* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
-static uint64_t measured_since_ms(const struct report *r)
-{
-	uint64_t began_ms = r->job->start_wall_ms, daemon_ms = r->view->start_wall_ms, said_s = 0;
-
-	for (const char *c = r->job->about.value[ZN_KEY_START_TIME]; *c >= '0' && *c <= '9' && said_s < UINT32_MAX; c++)
-		said_s = 10 * said_s + (uint64_t)(*c - '0');
-	if (said_s && 1000 * said_s < began_ms)
-		began_ms = 1000 * said_s;
-	return r->job->found || began_ms < daemon_ms ? daemon_ms : 0;
-}
-
-static void identity(struct zn_json *j, const struct report *r)
+static void identity(struct zn_json *j, const struct zn_report *r)
 {
 	static const struct {
 		const char *key;
@@ -263,27 +72,27 @@ static void identity(struct zn_json *j, const struct report *r)
 	zn_json_key_text(j, "job_id", r->job->id);
 	zn_json_key_u64(j, "restart", r->job->restart);
 	zn_json_key_text(j, "state", zn_job_state_label(r->job->state));
-	key_uid(j, r->job->uid);
+	zn_job_json_uid(j, r->job->uid);
 	for (size_t i = 0; i < ZN_LEN(texts); i++)
 		key_said(j, texts[i].key, r->job->about.value[texts[i].from]);
 	zn_json_key_text(j, "node", r->view->node);
-	zn_json_key_text(j, "source", source(r->view));
+	zn_json_key_text(j, "source", zn_view_source(r->view));
 	zn_json_key_text(j, "version", zn_version);
 }
 
-static void times(struct zn_json *j, const struct report *r)
+static void times(struct zn_json *j, const struct zn_report *r)
 {
 	const struct zn_job *job = r->job;
 
 	key_time(j, "start", job->start_wall_ms);
 	zn_json_key_u64(j, "start_ms", job->start_wall_ms);
 	key_time(j, "end", job->end_wall_ms);
-	key_known(j, "end_ms", job->end_wall_ms);
-	zn_json_key_scaled(j, "wall_seconds", elapsed_ns(job), NS);
-	key_time(j, "measured_since", measured_since_ms(r));
+	zn_json_key_known(j, "end_ms", job->end_wall_ms);
+	zn_json_key_scaled(j, "wall_seconds", zn_job_elapsed_ns(job), NS);
+	key_time(j, "measured_since", zn_gaps_since_ms(r));
 	zn_json_key_u64(j, "processes", (uint64_t)job->processes + job->processes_gone);
 	zn_json_key_u64(j, "processes_running", job->processes);
-	key_known(j, "memory_peak_bytes", zn_job_shared_of(r->view->jobs, job)->mem_peak_bytes);
+	zn_json_key_known(j, "memory_peak_bytes", zn_job_shared_of(r->view->jobs, job)->mem_peak_bytes);
 }
 
 static uint64_t total_bytes(const struct zn_gpus *g, const char *id)
@@ -319,7 +128,7 @@ static void gpu_no_time(struct zn_json *j)
 
 static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 {
-	const struct report *r = report;
+	const struct zn_report *r = report;
 	const struct zn_job_gpu *g = &r->job->gpu[i];
 
 	if (i >= r->job->gpu_count)
@@ -328,9 +137,9 @@ static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 	zn_json_key_text(j, "gpu_id", g->id);
 	zn_json_key(j, "allocated");
 	zn_json_bool(j, g->allocated);
-	key_peak(j, g, measured(r->view, ZN_FAM_GPU_MEM));
-	key_known(j, "total_bytes", total_bytes(&r->view->agg->gpus, g->id));
-	if (measured(r->view, ZN_FAM_CUDA_TRACE))
+	zn_job_json_peak(j, g, zn_gaps_measures(r->view, ZN_FAM_GPU_MEM));
+	zn_json_key_known(j, "total_bytes", total_bytes(&r->view->agg->gpus, g->id));
+	if (zn_gaps_measures(r->view, ZN_FAM_CUDA_TRACE))
 		gpu_time(j, r->job, g);
 	else
 		gpu_no_time(j);
@@ -338,12 +147,12 @@ static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static const struct zn_hist *merge(const struct report *r, enum zn_operation d)
+static const struct zn_hist *merge(const struct zn_report *r, enum zn_operation d)
 {
 	return zn_job_merge(r->view->jobs, r->job, d);
 }
 
-static void launches(struct zn_json *j, struct report *r)
+static void launches(struct zn_json *j, struct zn_report *r)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
 
@@ -353,7 +162,7 @@ static void launches(struct zn_json *j, struct report *r)
 	zn_json_key_u64(j, "errors", r->count[ZN_C_LAUNCH_ERRORS]);
 }
 
-static void latency(struct zn_json *j, struct report *r)
+static void latency(struct zn_json *j, struct zn_report *r)
 {
 	const struct zn_hist *h = merge(r, ZN_H_LAUNCH);
 	struct zn_summary s = zn_hist_summary(h);
@@ -364,7 +173,7 @@ static void latency(struct zn_json *j, struct report *r)
 	zn_json_key_scaled(j, "mean_us", s.count ? h->sum_ns / s.count : 0, NS_US);
 }
 
-static void sync_wait(struct zn_json *j, struct report *r)
+static void sync_wait(struct zn_json *j, struct zn_report *r)
 {
 	uint64_t calls = 0, ns = 0;
 
@@ -379,7 +188,7 @@ static void sync_wait(struct zn_json *j, struct report *r)
 	zn_json_key_u64(j, "errors", r->count[ZN_C_SYNC_ERRORS]);
 }
 
-static void memcpy_bytes(struct zn_json *j, struct report *r)
+static void memcpy_bytes(struct zn_json *j, struct zn_report *r)
 {
 	static const char *const direction[] = {"htod", "dtoh", "dtod", "other"};
 
@@ -391,7 +200,7 @@ static void memcpy_bytes(struct zn_json *j, struct report *r)
 	}
 }
 
-static void nccl_init(struct zn_json *j, struct report *r)
+static void nccl_init(struct zn_json *j, struct zn_report *r)
 {
 	const struct zn_hist *h = merge(r, ZN_H_NCCL_INIT);
 
@@ -400,7 +209,7 @@ static void nccl_init(struct zn_json *j, struct report *r)
 	zn_json_key_scaled(j, "seconds", h->sum_ns, NS);
 }
 
-static void allocations(struct zn_json *j, struct report *r)
+static void allocations(struct zn_json *j, struct zn_report *r)
 {
 	struct zn_proc_gpu all = zn_job_memory(r->view->jobs, r->job);
 	uint64_t calls = 0, bytes = 0;
@@ -417,9 +226,9 @@ static void allocations(struct zn_json *j, struct report *r)
 }
 
 /* Seconds of all launching threads, by cause. */
-static void thread_time(struct zn_json *j, const struct report *r)
+static void thread_time(struct zn_json *j, const struct zn_report *r)
 {
-	if (!measured(r->view, ZN_FAM_SCHED)) {
+	if (!zn_gaps_measures(r->view, ZN_FAM_SCHED)) {
 		zn_json_key_null(j, "thread_time");
 		return;
 	}
@@ -429,14 +238,14 @@ static void thread_time(struct zn_json *j, const struct report *r)
 }
 
 /* Seconds that its processes lost, by what they were lost to. */
-static void lost_to(struct zn_json *j, const struct report *r)
+static void lost_to(struct zn_json *j, const struct zn_report *r)
 {
 	const struct zn_cause_group *g = r->view->causes ? &r->view->causes->group[r->job->slot] : NULL;
 
 	if (r->view->flights) /* how often it was recorded that it hung */
 		zn_json_key_u64(
 			j, "hangs", zn_flights_of(r->view->flights, (struct zn_job_ref){r->job->slot, r->job->serial}));
-	if (!g || g->serial != r->job->serial || !measured(r->view, ZN_FAM_SCHED))
+	if (!g || g->serial != r->job->serial || !zn_gaps_measures(r->view, ZN_FAM_SCHED))
 		return;
 	zn_json_key_open(j, "lost_to", '{');
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
@@ -446,7 +255,7 @@ static void lost_to(struct zn_json *j, const struct report *r)
 }
 
 /* Of its process that took longest to the first steady launch. */
-static void checkpoints(struct zn_json *j, const struct report *r)
+static void checkpoints(struct zn_json *j, const struct zn_report *r)
 {
 	const struct zn_checkpoints *c = r->view->checkpoints;
 	struct zn_checkpoint_sum sum;
@@ -461,7 +270,7 @@ static void checkpoints(struct zn_json *j, const struct report *r)
 	zn_json_close(j, '}');
 }
 
-static void startup(struct zn_json *j, const struct report *r)
+static void startup(struct zn_json *j, const struct zn_report *r)
 {
 	const struct zn_startup *s = r->view->startup;
 	const struct zn_startup_row *row =
@@ -479,7 +288,7 @@ static void startup(struct zn_json *j, const struct report *r)
 static const struct {
 	const char *key;
 	enum zn_family family;
-	void (*fill)(struct zn_json *j, struct report *r);
+	void (*fill)(struct zn_json *j, struct zn_report *r);
 } objects[] = {
 	{"launches", ZN_FAM_CUDA_TRACE, launches},
 	{"launch_latency", ZN_FAM_CUDA_TRACE, latency},
@@ -491,9 +300,9 @@ static const struct {
 
 static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 {
-	struct report *r = report;
+	struct zn_report *r = report;
 	enum zn_operation d = ZN_H_NCCL_FIRST + i;
-	const struct zn_hist *h = d <= ZN_H_NCCL_LAST && measured(r->view, ZN_FAM_NCCL) ? merge(r, d) : NULL;
+	const struct zn_hist *h = d <= ZN_H_NCCL_LAST && zn_gaps_measures(r->view, ZN_FAM_NCCL) ? merge(r, d) : NULL;
 	struct zn_summary s;
 
 	if (!h)
@@ -515,7 +324,7 @@ static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 
 static bool step_item(void *report, struct zn_json *j, uint32_t i)
 {
-	const struct report *r = report;
+	const struct zn_report *r = report;
 	const struct zn_job_shared *row = zn_job_shared_of(r->view->jobs, r->job);
 	const struct zn_step *s = &row->step[i];
 
@@ -526,14 +335,14 @@ static bool step_item(void *report, struct zn_json *j, uint32_t i)
 	zn_json_bytes(j, s->name, strnlen(s->name, sizeof(s->name)));
 	key_time(j, "start", wall_ms(r->job, s->start_ns));
 	key_time(j, "end", s->end_ns ? wall_ms(r->job, s->end_ns) : 0);
-	key_known(j, "memory_peak_bytes", s->mem_peak_bytes);
+	zn_json_key_known(j, "memory_peak_bytes", s->mem_peak_bytes);
 	zn_json_close(j, '}');
 	return true;
 }
 
 static bool alert_item(void *report, struct zn_json *j, uint32_t i)
 {
-	const struct zn_job *job = ((struct report *)report)->job;
+	const struct zn_job *job = ((struct zn_report *)report)->job;
 	const struct zn_job_alert *a = &job->alert[i];
 
 	if (i >= job->alert_count || i >= ZN_JOB_ALERTS)
@@ -550,7 +359,7 @@ static bool alert_item(void *report, struct zn_json *j, uint32_t i)
 /* The node's losses while the job ran: some may be its own. */
 static bool loss_item(void *report, struct zn_json *j, uint32_t i)
 {
-	const struct report *r = report;
+	const struct zn_report *r = report;
 	uint64_t now, before;
 
 	if (i >= ZN_LOSS_COUNT)
@@ -562,176 +371,29 @@ static bool loss_item(void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static bool io_measured(const struct zn_view *v)
-{
-	return v->io_sums && (zn_agg_measures(v->agg, ZN_FAM_VFS) || zn_agg_measures(v->agg, ZN_FAM_META));
-}
-
 static bool io_item(void *report, struct zn_json *j, uint32_t i)
 {
-	const struct report *r = report;
+	const struct zn_report *r = report;
 	struct zn_io_sums *io_sums = r->view->io_sums;
 
-	if (!io_measured(r->view) || i >= io_sums->high)
+	if (!zn_gaps_has_io(r->view) || i >= io_sums->high)
 		return false;
 	if (zn_io_sum_of(&io_sums->io_sum[i], r->job))
 		zn_io_sum_json(j, r->view, &io_sums->io_sum[i], false);
 	return true;
 }
 
-static uint32_t io_lost(const struct report *r)
-{
-	if (!io_measured(r->view))
-		return 0;
-	return zn_io_sums_lost(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial});
-}
-
 /* The operations whose figures are not whole, on whatever mount. */
 static bool io_lost_item(void *report, struct zn_json *j, uint32_t i)
 {
-	const struct report *r = report;
+	const struct zn_report *r = report;
 
-	if (i < ZN_IO_OP_COUNT && io_lost(r) >> i & 1)
+	if (i < ZN_IO_OP_COUNT && zn_gaps_io_lost(r) >> i & 1)
 		zn_json_text(j, zn_io_label(i));
 	return i < ZN_IO_OP_COUNT;
 }
 
-static uint32_t io_missed(const struct report *r)
-{
-	return io_lost(r) ? zn_io_sums_missed(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial}) : 0;
-}
-
-static const char *io_beyond(const struct report *r)
-{
-	return io_lost(r) & ~io_missed(r) ? "more pairs of a mount and an operation than its share, see io_lost" : NULL;
-}
-
-static const char *io_crowded(const struct report *r)
-{
-	return io_missed(r) ? "more file operations under way at one time than its user's share, see io_lost" : NULL;
-}
-
-static const char *no_io(const struct report *r)
-{
-	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
-
-	if (io_measured(r->view))
-		return NULL;
-	return k && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : "not measured by this version";
-}
-
-/* Parts of it: what a tier does not see. */
-static const char *some_io(const struct report *r)
-{
-	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
-
-	return k && io_measured(r->view) && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : NULL;
-}
-
-static const char *some_metadata(const struct report *r)
-{
-	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
-
-	return k && io_measured(r->view) && k->why[ZN_FAM_META][0] ? k->why[ZN_FAM_META] : NULL;
-}
-
-static const char *before_daemon(const struct report *r)
-{
-	return measured_since_ms(r) ? "the daemon started after the job" : NULL;
-}
-
-static const char *no_peak(const struct report *r)
-{
-	const struct zn_job_shared *row = zn_job_shared_of(r->view->jobs, r->job);
-
-	if (row->mem_peak_bytes)
-		return NULL;
-	if (r->job->state != ZN_JOB_ENDED)
-		return "read when the job's control group is removed";
-	return row->cgroup_seen ? "its control groups have no memory controller, or their peak could not be read"
-				: "the job had no control group";
-}
-
-static const char *without(const struct zn_view *v, enum zn_family f)
-{
-	if (measured(v, f))
-		return NULL;
-	return f >= ZN_FAMILY_COUNT ? v->probe->kernel.why[f] : v->probe->why[f];
-}
-
-static const char *no_gpu_memory(const struct report *r)
-{
-	return without(r->view, ZN_FAM_GPU_MEM);
-}
-
-static const char *some_gpu_memory(const struct report *r)
-{
-	for (uint32_t i = 0; i < r->job->gpu_count; i++)
-		if (r->job->gpu[i].partial)
-			return "processes used the GPU before the daemon came, or its table of allocations was full";
-	return NULL;
-}
-
-static const char *no_launches(const struct report *r)
-{
-	return without(r->view, ZN_FAM_CUDA_TRACE);
-}
-
-static const char *no_nccl(const struct report *r)
-{
-	return without(r->view, ZN_FAM_NCCL);
-}
-
-static const char *no_thread_time(const struct report *r)
-{
-	return without(r->view, ZN_FAM_SCHED);
-}
-
-static const char *steps_lost(const struct report *r)
-{
-	return zn_job_shared_of(r->view->jobs, r->job)->steps_lost ? "more than are told apart" : NULL;
-}
-
-static const char *alerts_lost(const struct report *r)
-{
-	return r->job->alerts_lost ? "more than are kept" : NULL;
-}
-
-/* What is not there, or not all of it; why() says the reason, or NULL where it is. */
-static const struct {
-	const char *what;
-	const char *(*why)(const struct report *r);
-} gaps[] = {
-	{"the time before measured_since", before_daemon},
-	{"GPU memory", no_gpu_memory},
-	{"GPU memory where no peak is given", some_gpu_memory},
-	{"launches, waits and copies", no_launches},
-	{"NCCL", no_nccl},
-	{"peak memory of the job", no_peak},
-	{"some of its steps", steps_lost},
-	{"some of its alerts", alerts_lost},
-	{"where the launching threads' time went", no_thread_time},
-	{"I/O", no_io},
-	{"some I/O", some_io},
-	{"some I/O", io_beyond},
-	{"some I/O", io_crowded},
-	{"some operations on directories and names", some_metadata},
-};
-
-static bool gap_item(void *report, struct zn_json *j, uint32_t i)
-{
-	const char *why = i < ZN_LEN(gaps) ? gaps[i].why(report) : NULL;
-
-	if (why) {
-		zn_json_open(j, '{');
-		zn_json_key_text(j, "what", gaps[i].what);
-		zn_json_key_text(j, "why", why);
-		zn_json_close(j, '}');
-	}
-	return i < ZN_LEN(gaps);
-}
-
-static const struct zn_annotation_group *annotations(const struct report *r)
+static const struct zn_annotation_group *annotations(const struct zn_report *r)
 {
 	return zn_annotations_of(r->view->annotations, (struct zn_job_ref){r->job->slot, r->job->serial});
 }
@@ -753,7 +415,7 @@ static const struct {
 	bool (*item)(void *report, struct zn_json *j, uint32_t i);
 } lists[] = {
 	{"gpus", '[', gpu_item},
-	{"not_measured", '[', gap_item},
+	{"not_measured", '[', zn_gaps_item},
 	{"nccl", '[', nccl_item},
 	{"lost", '{', loss_item},
 	{"io_lost", '[', io_lost_item},
@@ -764,12 +426,12 @@ static const struct {
 	{"io", '[', io_item},
 };
 
-static bool add_object(struct zn_json *j, struct report *r, size_t i)
+static bool add_object(struct zn_json *j, struct zn_report *r, size_t i)
 {
 	struct zn_json_mark before = zn_json_mark(j);
 
 	zn_json_key(j, objects[i].key);
-	if (measured(r->view, objects[i].family)) {
+	if (zn_gaps_measures(r->view, objects[i].family)) {
 		zn_json_open(j, '{');
 		objects[i].fill(j, r);
 		zn_json_close(j, '}');
@@ -784,7 +446,7 @@ static bool add_object(struct zn_json *j, struct report *r, size_t i)
 
 void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 {
-	struct report r = {.view = v, .job = job, .count = zn_job_counts(v->jobs, job)};
+	struct zn_report r = {.view = v, .job = job, .count = zn_job_counts(v->jobs, job)};
 	struct zn_json j;
 	bool whole = true;
 
@@ -799,13 +461,13 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	startup(&j, &r);
 	checkpoints(&j, &r);
 	zn_signals_job_json(&j, v, job, r.count);
-	if (!io_measured(v))
+	if (!zn_gaps_has_io(v))
 		zn_json_key_null(&j, "io");
 	zn_json_reserve(&j, ZN_JSON_END);
 	for (size_t i = 0; i < ZN_LEN(objects); i++)
 		whole &= add_object(&j, &r, i);
 	for (size_t i = 0; i < ZN_LEN(lists); i++)
-		if ((lists[i].item != io_item && lists[i].item != io_lost_item) || io_measured(v))
+		if ((lists[i].item != io_item && lists[i].item != io_lost_item) || zn_gaps_has_io(v))
 			whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &r);
 	zn_json_end(&j, whole);
 }

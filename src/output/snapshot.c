@@ -519,11 +519,6 @@ static bool loss_item(void *scope, struct zn_json *j, uint32_t i)
 	return i < ZN_LOSS_COUNT;
 }
 
-static const char *source(const struct zn_view *v)
-{
-	return v->probe ? "live" : "simulated";
-}
-
 static uint64_t uptime_s(const struct zn_view *v)
 {
 	return (zn_now_ns() - v->start_ns) / ZN_NS_PER_S;
@@ -535,7 +530,7 @@ static bool node(struct zn_json *j, const struct zn_view *v)
 	struct zn_json_mark before = zn_json_mark(j);
 
 	zn_json_key_text(j, "node", v->node);
-	zn_json_key_text(j, "source", source(v));
+	zn_json_key_text(j, "source", zn_view_source(v));
 	zn_json_key_text(j, "version", zn_version);
 	zn_json_key_u64(j, "uptime_s", uptime_s(v));
 	zn_json_key_u64(j, "interval_ms", v->options->push_interval_ms);
@@ -605,7 +600,7 @@ void zn_alerts_json(struct zn_out *o, struct zn_view *v)
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", source(v));
+	zn_json_key_text(&j, "source", zn_view_source(v));
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "alerts", '[', alert_item, &s);
 	zn_json_end(&j, whole);
@@ -659,7 +654,7 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 	if (hangs)
 		zn_json_key_text(&j, "why", why);
 	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", source(v));
+	zn_json_key_text(&j, "source", zn_view_source(v));
 	zn_json_key_text(&j, "version", zn_version);
 	zn_json_key_u64(&j, "uptime_s", uptime_s(v));
 	zn_json_reserve(&j, ZN_JSON_END);

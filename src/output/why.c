@@ -448,7 +448,7 @@ void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filt
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", v->probe ? "live" : "simulated");
+	zn_json_key_text(&j, "source", zn_view_source(v));
 	zn_json_key_u64(&j, "window_s", WINDOW_STEPS * ZN_CAUSE_STEP_S);
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "why", '[', item, &s);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * report_gaps.c: what was not measured of a job, or not all of it, and why.
+ */
+#include "zernel.h"
+
+bool zn_gaps_measures(const struct zn_view *v, enum zn_family f)
+{
+	return f >= ZN_FAMILY_COUNT ? zn_agg_measures(v->agg, f) : !v->probe || v->probe->available[f];
+}
+
+/* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
+uint64_t zn_gaps_since_ms(const struct zn_report *r)
+{
+	uint64_t began_ms = r->job->start_wall_ms, daemon_ms = r->view->start_wall_ms, said_s = 0;
+
+	for (const char *c = r->job->about.value[ZN_KEY_START_TIME]; *c >= '0' && *c <= '9' && said_s < UINT32_MAX; c++)
+		said_s = 10 * said_s + (uint64_t)(*c - '0');
+	if (said_s && 1000 * said_s < began_ms)
+		began_ms = 1000 * said_s;
+	return r->job->found || began_ms < daemon_ms ? daemon_ms : 0;
+}
+
+bool zn_gaps_has_io(const struct zn_view *v)
+{
+	return v->io_sums && (zn_agg_measures(v->agg, ZN_FAM_VFS) || zn_agg_measures(v->agg, ZN_FAM_META));
+}
+
+uint32_t zn_gaps_io_lost(const struct zn_report *r)
+{
+	if (!zn_gaps_has_io(r->view))
+		return 0;
+	return zn_io_sums_lost(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial});
+}
+
+static uint32_t io_missed(const struct zn_report *r)
+{
+	return zn_gaps_io_lost(r) ? zn_io_sums_missed(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial}) : 0;
+}
+
+static const char *io_beyond(const struct zn_report *r)
+{
+	return zn_gaps_io_lost(r) & ~io_missed(r) ? "more pairs of a mount and an operation than its share, see io_lost" : NULL;
+}
+
+static const char *io_crowded(const struct zn_report *r)
+{
+	return io_missed(r) ? "more file operations under way at one time than its user's share, see io_lost" : NULL;
+}
+
+static const char *no_io(const struct zn_report *r)
+{
+	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+
+	if (zn_gaps_has_io(r->view))
+		return NULL;
+	return k && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : "not measured by this version";
+}
+
+/* Parts of it: what a tier does not see. */
+static const char *some_io(const struct zn_report *r)
+{
+	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+
+	return k && zn_gaps_has_io(r->view) && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : NULL;
+}
+
+static const char *some_metadata(const struct zn_report *r)
+{
+	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+
+	return k && zn_gaps_has_io(r->view) && k->why[ZN_FAM_META][0] ? k->why[ZN_FAM_META] : NULL;
+}
+
+static const char *before_daemon(const struct zn_report *r)
+{
+	return zn_gaps_since_ms(r) ? "the daemon started after the job" : NULL;
+}
+
+static const char *no_peak(const struct zn_report *r)
+{
+	const struct zn_job_shared *row = zn_job_shared_of(r->view->jobs, r->job);
+
+	if (row->mem_peak_bytes)
+		return NULL;
+	if (r->job->state != ZN_JOB_ENDED)
+		return "read when the job's control group is removed";
+	return row->cgroup_seen ? "its control groups have no memory controller, or their peak could not be read"
+				: "the job had no control group";
+}
+
+static const char *without(const struct zn_view *v, enum zn_family f)
+{
+	if (zn_gaps_measures(v, f))
+		return NULL;
+	return f >= ZN_FAMILY_COUNT ? v->probe->kernel.why[f] : v->probe->why[f];
+}
+
+static const char *no_gpu_memory(const struct zn_report *r)
+{
+	return without(r->view, ZN_FAM_GPU_MEM);
+}
+
+static const char *some_gpu_memory(const struct zn_report *r)
+{
+	for (uint32_t i = 0; i < r->job->gpu_count; i++)
+		if (r->job->gpu[i].partial)
+			return "processes used the GPU before the daemon came, or its table of allocations was full";
+	return NULL;
+}
+
+static const char *no_launches(const struct zn_report *r)
+{
+	return without(r->view, ZN_FAM_CUDA_TRACE);
+}
+
+static const char *no_nccl(const struct zn_report *r)
+{
+	return without(r->view, ZN_FAM_NCCL);
+}
+
+static const char *no_thread_time(const struct zn_report *r)
+{
+	return without(r->view, ZN_FAM_SCHED);
+}
+
+static const char *steps_lost(const struct zn_report *r)
+{
+	return zn_job_shared_of(r->view->jobs, r->job)->steps_lost ? "more than are told apart" : NULL;
+}
+
+static const char *alerts_lost(const struct zn_report *r)
+{
+	return r->job->alerts_lost ? "more than are kept" : NULL;
+}
+
+/* What is not there, or not all of it; why() says the reason, or NULL where it is. */
+static const struct {
+	const char *what;
+	const char *(*why)(const struct zn_report *r);
+} gaps[] = {
+	{"the time before measured_since", before_daemon},
+	{"GPU memory", no_gpu_memory},
+	{"GPU memory where no peak is given", some_gpu_memory},
+	{"launches, waits and copies", no_launches},
+	{"NCCL", no_nccl},
+	{"peak memory of the job", no_peak},
+	{"some of its steps", steps_lost},
+	{"some of its alerts", alerts_lost},
+	{"where the launching threads' time went", no_thread_time},
+	{"I/O", no_io},
+	{"some I/O", some_io},
+	{"some I/O", io_beyond},
+	{"some I/O", io_crowded},
+	{"some operations on directories and names", some_metadata},
+};
+
+bool zn_gaps_item(void *report, struct zn_json *j, uint32_t i)
+{
+	const char *why = i < ZN_LEN(gaps) ? gaps[i].why(report) : NULL;
+
+	if (why) {
+		zn_json_open(j, '{');
+		zn_json_key_text(j, "what", gaps[i].what);
+		zn_json_key_text(j, "why", why);
+		zn_json_close(j, '}');
+	}
+	return i < ZN_LEN(gaps);
+}

@@ -6,7 +6,7 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
- *   codec    json http ws http_client protobuf gzip elf dns ras
+ *   codec    json http ws http_client protobuf gzip elf dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
  *            activity stopped checkpoints causes mounts history baseline xid
  *   alert    parse eval alert findings why
@@ -17,7 +17,8 @@
  *            annotations annotator
  *   sim      arena sim random gpu files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
- *            metrics_protobuf otlp export snapshot labels why date job_json report_gaps
+ *            metrics_protobuf otlp export snapshot labels why rates_json stalls_json
+ *            baseline_json history_json io_json date job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query body conn listen push routes server control spool
  *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs
@@ -1933,6 +1934,14 @@ struct zn_dns_wanted {
 /* How many addresses came; -EAGAIN: it answers something else; -EBADMSG: the server failed, or it is no answer. */
 int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want);
 
+/* ---- codec/json_path.c (zn_path_): what lies at a path of keys in an object of JSON. ---- */
+
+/* The value at "member.member" of nested objects, the value itself for ""; empty if it is missing. */
+struct zn_str zn_path_find(struct zn_str value, const char *path);
+bool zn_path_known(struct zn_str object, const char *path); /* it is there, and not null */
+/* Of a string; of a number or a literal as it stands; "-" if it is empty, null or missing. Returns to. */
+const char *zn_path_text(struct zn_str object, const char *path, char *to, size_t cap);
+
 /* ---- codec/ras.c (zn_ras_): what NCCL's RAS service answers, as it comes in. Pure. ---- */
 
 #define ZN_RAS_COMMS 8  /* communicators of the job that are kept */
@@ -2468,7 +2477,7 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
-/* ---- model/rates.c (zn_signals_): what the kernel's counters say of a process over the last tick, and of the GPUs'
+/* ---- model/rates.c (zn_signals_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
  * drivers. ---- */
 
 enum zn_signal {
@@ -2510,21 +2519,6 @@ bool zn_signals_rates(const struct zn_signals *s, uint32_t row, uint32_t id, str
 /* Share of the time with a process inside a GPU's driver in which two or more were, in parts per million, over the last
  * tick; not known if nobody was inside. */
 uint64_t zn_signals_contention(const struct zn_signals *s);
-/* What JSON calls a counter, and how many decimals it has. */
-struct zn_signal_key {
-	const char *key;
-	enum zn_counter count;
-	int decimals;
-};
-struct zn_view;
-struct zn_job;
-/* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such family. A
- * rate is of the last tick; null: there was no whole one, or no launch in it. */
-void zn_signals_json(struct zn_json *j, const struct zn_view *v, uint32_t row, const struct zn_proc *p);
-/* The node's key `gpu_ioctl`: {busy_s, contended_s, contention}, null likewise. */
-void zn_signals_node_json(struct zn_json *j, const struct zn_view *v);
-/* The key `signals` of a job's report; count: of zn_job_counts(). */
-void zn_signals_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job, const uint64_t *count);
 /* One moment of counters that BPF changes; false: it was changed at each try. */
 bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
 /* The device numbers of GPU drivers, a bit each, from a file such as /proc/devices: some are given out when a module is
@@ -2544,13 +2538,15 @@ struct zn_stall_ratios {
 	uint64_t seconds_ns[ZN_STALL_COUNT];
 };
 bool zn_stalls_shares(
-	const struct zn_view *v, uint32_t row, struct zn_stall_ratios *to); /* false: not measured, or no time */
+	const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to); /* false: not measured, or no time */
 struct zn_ranks;
 /* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
  * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
 bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
 /* Waits of a data loader were seen: PyTorch's, the only one that is known. */
-bool zn_stalls_loader(const struct zn_view *v, uint32_t row);
+bool zn_stalls_loader(const struct zn_agg *a, uint32_t row);
+/* The share of the last tick in which its loader's workers were busy, in units of 1e-9; ZN_UNKNOWN: not known. */
+uint32_t zn_stalls_workers_busy(const struct zn_agg *a, uint32_t row);
 /* What a sentence about a process is made of. */
 struct zn_stalls_facts {
 	char who[24];                   /* "rank 3" or "process 4711" */
@@ -2567,11 +2563,10 @@ struct zn_stalls_facts {
 };
 #define ZN_SAYS_MAX 224
 void zn_stalls_says(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX]);
-/* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
-void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
-void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
-/* One key for each cause, in seconds; null for data where no loader was seen. */
-void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
+struct zn_stopped;
+/* Of the process of this row, whose ratios s are. k and stopped may be NULL. */
+void zn_stalls_facts(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,
+	const struct zn_stall_ratios *s, struct zn_stalls_facts *f);
 
 /* ---- model/progress.c (zn_progress_): when each process last did something for its work. ---- */
 
@@ -2952,7 +2947,7 @@ void zn_mounts_hurry(struct zn_mounts *m);
 struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *point, const char *fstype);
 void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns);
 
-/* ---- model/history.c (zn_history_ zn_point_): the last 15 minutes, for charts. ---- */
+/* ---- model/history.c (zn_history_): the last 15 minutes, for charts. ---- */
 
 #define ZN_HISTORY_POINTS  180
 #define ZN_HISTORY_STEP_MS 5000
@@ -2971,8 +2966,13 @@ void zn_history_tick(struct zn_history *h, struct zn_agg *a, uint64_t now_ns);
 /* The newest point of a row; NULL: none yet. */
 const struct zn_point *zn_history_last(const struct zn_history *h, uint32_t row, uint32_t id);
 uint64_t zn_history_steps(const struct zn_history *h); /* steps since the start: it changes when there are new points */
-void zn_history_json(struct zn_out *o, struct zn_view *v);       /* GET /history; cut as the snapshot is */
-void zn_point_json(struct zn_json *j, const struct zn_point *p); /* an object; null if p is NULL */
+/* How many points there are of a row, and one of them: 0 ago is the newest. */
+uint32_t zn_history_points(const struct zn_history *h, uint32_t row, uint32_t id);
+const struct zn_point *zn_history_point(const struct zn_history *h, uint32_t row, uint32_t ago);
+/* The same of the i-th GPU: its id, NULL after the last one; its used bytes may be ZN_NOT_KNOWN. */
+const char *zn_history_gpu(const struct zn_history *h, uint32_t i, uint32_t *points);
+uint64_t zn_history_gpu_used(const struct zn_history *h, uint32_t i, uint32_t ago);
+uint64_t zn_history_end_ms(const struct zn_history *h); /* of the newest step, since 1970; 0: there is none */
 
 /* ---- model/baseline.c (zn_baseline_ zn_baselines_): what is usual for a process, and how far from it the newest
  * step is. ---- */
@@ -3015,12 +3015,11 @@ struct zn_baselines;
 int zn_baselines_open(struct zn_baselines **b);
 void zn_baselines_close(struct zn_baselines *b);
 /* Takes a step of every process once the history has one. Call it after zn_history_tick(), with the same clock. */
-void zn_baselines_tick(struct zn_baselines *b, const struct zn_view *v, uint64_t now_ns);
+void zn_baselines_tick(
+	struct zn_baselines *b, const struct zn_agg *a, const struct zn_history *history, uint64_t now_ns);
 /* Of the newest step. ZN_SCORE_NONE: not known; also if b is NULL, or the row is not this process's. */
 int32_t zn_baselines_score(const struct zn_baselines *b, uint32_t row, uint32_t id, uint32_t signal);
 const char *zn_baseline_name(uint32_t signal);
-/* The key `anomalies` of a process: {signal: score} of those beyond the limit; null: no score is known. */
-void zn_baselines_json(struct zn_json *j, const struct zn_view *v, uint32_t row, uint32_t id);
 
 /* ---- model/xid.c (zn_xid_ zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
  * NVIDIA's by number (XIDs), amdgpu's by name. ---- */
@@ -3162,7 +3161,7 @@ int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, con
 /* The rules of a file on top of those that are there: read into r->text, then as zn_rules_parse(). */
 int zn_rules_read(struct zn_rules *r, const char *path, const struct zn_rule_names *names, char why[ZN_TEXT_MAX]);
 /* A summary or description with {{label}}, {{value}} and {{value|percent}}, |bytes, |duration filled in. */
-void zn_rule_fill(struct zn_out *o, struct zn_str text, double value,
+void zn_rules_fill(struct zn_out *o, struct zn_str text, double value,
 	struct zn_str (*label)(const void *of, struct zn_str), const void *of);
 
 static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
@@ -3174,7 +3173,7 @@ static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
 	h = (h ^ h >> 32) * 0xd6e8feb86659fd93;
 	return h ^ h >> 32;
 }
-double zn_rule_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
+double zn_rules_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
 
 /* ---- alert/eval.c (zn_rule_): runs the rules. ---- */
 
@@ -3313,7 +3312,7 @@ static inline uint64_t zn_alerts_lost(const struct zn_alerts *a)
 }
 const char *zn_alert_state_label(enum zn_alert_state s);
 /* The highest state of a rule's instances. */
-enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rule *r);
+enum zn_alert_state zn_alerts_rule_state(const struct zn_alerts *a, const struct zn_rule *r);
 /* alertname, severity, then the labels of the instance; without the node. How many; they live as long as the alert. */
 size_t zn_alert_labels(const struct zn_alert *alert, struct zn_label to[ZN_LABELS_MAX]);
 const char *zn_alert_label(const struct zn_alert *alert, const char *name); /* of the instance; "" if it has none */
@@ -4392,7 +4391,7 @@ int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
 #define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
 #define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
 /* The folder that belongs to a control socket. False, and empty: there is no socket, or it does not fit. */
-bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control);
+bool zn_message_folder(char to[ZN_TEXT_MAX], const char *control);
 /* "<prefix><id>[_<restart>]<suffix>": of a record (ZN_SPOOL_RECORD, "") or a report ("", ".json"). */
 void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uint32_t restart, const char *suffix);
 #define ZN_FLIGHTS 4 /* records of hangs that are kept of one job; a later episode takes the place of the oldest */
@@ -4613,6 +4612,9 @@ struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct 
 /* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
  * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
 uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job);
+/* Whether the figures of an operation are whole, lost: of zn_io_sums_lost(): those that were counted from the first one on, and of which
+ * none was missed since. */
+bool zn_io_sum_whole(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, uint32_t lost);
 uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
 const struct zn_hist *zn_io_sum_merge(
@@ -4620,11 +4622,6 @@ const struct zn_hist *zn_io_sum_merge(
 struct zn_view;
 /* Tells of the time that went into reading, opening and asking for files over the last tick. */
 void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c);
-/* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
- * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
- * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
- * is null in a report and not there in a snapshot. */
-void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, bool rates);
 
 /* ---- job/progress.c (zn_jobs_progress_ zn_job_progress): for how long nothing of a job has moved. ---- */
 
@@ -5071,7 +5068,7 @@ void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick(
 /* What does not fit is left out, whole items at a time, and "truncated": true says so: false is returned then. It is
  * full only if not even the smallest snapshot fits. */
 bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter);
-void zn_alerts_json(struct zn_out *o, struct zn_view *v);
+void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v);
 int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
 
 /* ---- output/labels.c (zn_labels_): what programs said of themselves, as JSON. ---- */
@@ -5093,6 +5090,42 @@ const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct 
  * alone; empty: of all. */
 bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline);
 void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter);
+
+/* ---- output/rates_json.c (zn_signals_json zn_signals_node_json zn_signals_job_json): rates of kernel counters as JSON. ---- */
+
+/* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such family. A
+ * rate is of the last tick; null: there was no whole one, or no launch in it. */
+void zn_signals_json(struct zn_json *j, const struct zn_view *v, uint32_t row, const struct zn_proc *p);
+/* The node's key `gpu_ioctl`: {busy_s, contended_s, contention}, null likewise. */
+void zn_signals_node_json(struct zn_json *j, const struct zn_view *v);
+/* The key `signals` of a job's report; count: of zn_job_counts(). */
+void zn_signals_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job, const uint64_t *count);
+
+/* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_seconds): why a GPU is idle, as JSON. ---- */
+
+/* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
+void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+/* One key for each cause, in seconds; null for data where no loader was seen. */
+void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
+
+/* ---- output/baseline_json.c (zn_baselines_json): what is unusual of a process, as JSON. ---- */
+
+/* The key `anomalies` of a process: {signal: score} of those beyond the limit; null: no score is known. */
+void zn_baselines_json(struct zn_json *j, const struct zn_view *v, uint32_t row, uint32_t id);
+
+/* ---- output/history_json.c (zn_history_json zn_point_json): the last 15 minutes as JSON. ---- */
+
+void zn_history_json(struct zn_out *o, struct zn_view *v);       /* GET /history; cut as the snapshot is */
+void zn_point_json(struct zn_json *j, const struct zn_point *p); /* an object; null if p is NULL */
+
+/* ---- output/io_json.c (zn_io_sum_json): file I/O of a job on a mount as JSON. ---- */
+
+/* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
+ * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
+ * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
+ * is null in a report and not there in a snapshot. */
+void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, bool rates);
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
@@ -5262,7 +5295,10 @@ struct zn_view {
 	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
 };
 void zn_view_tick(struct zn_view *v);
-const char *zn_view_source(const struct zn_view *v); /* live, or simulated */
+static inline const char *zn_view_source(const struct zn_view *v)
+{
+	return v->probe ? "live" : "simulated";
+}
 uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
 /* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
 uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX]);
@@ -5636,11 +5672,6 @@ int zn_client_ms_until(uint64_t when_ns); /* rounded up, for poll() */
 int zn_client_get(struct zn_client *c);   /* waits for the answer: 0, or -1 */
 /* Says on stderr, in one line, why there is no answer; returns the exit status, 1. */
 int zn_client_complain(const struct zn_client *c, const char *verb);
-/* The value at "member.member" of nested objects, the value itself for ""; empty if it is missing. */
-struct zn_str zn_client_find(struct zn_str value, const char *path);
-bool zn_client_known(struct zn_str object, const char *path); /* it is there, and not null */
-/* Of a string; of a number or a literal as it stands; "-" if it is empty, null or missing. Returns to. */
-const char *zn_client_text(struct zn_str object, const char *path, char *to, size_t cap);
 
 /* ---- cli/call.c (zn_call): one message to the daemon's control socket, and its answer. ---- */
 

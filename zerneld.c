@@ -193,7 +193,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_suspicion_tick(&d->suspicions, now);
 	zn_annotations_tick(&d->annotations);
 	zn_history_tick(d->history, &d->agg, boot);
-	zn_baselines_tick(d->baselines, &d->view, boot);
+	zn_baselines_tick(d->baselines, &d->agg, d->history, boot);
 	zn_alerts_tick(&d->alerts, now);
 	zn_flights_tick(&d->flights, now);
 	zn_sender_tick(&d->sender);
@@ -517,7 +517,7 @@ static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static int writer_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	zn_spool_path(d->spool, d->options.control);
+	zn_message_folder(d->spool, d->options.control);
 	d->folder[ZN_DIRECTORY_REPORTS] = d->options.report_dir;
 	d->folder[ZN_DIRECTORY_SPOOL] = d->spool;
 	d->view.writer = &d->writer;

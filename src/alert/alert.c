@@ -170,7 +170,7 @@ const char *zn_alert_state_label(enum zn_alert_state s)
 	return s < ZN_LEN(labels) ? labels[s] : "unknown";
 }
 
-enum zn_alert_state zn_rule_state(const struct zn_alerts *a, const struct zn_rule *r)
+enum zn_alert_state zn_alerts_rule_state(const struct zn_alerts *a, const struct zn_rule *r)
 {
 	enum zn_alert_state highest = ZN_INACTIVE;
 
@@ -259,7 +259,7 @@ void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const c
 
 	for (size_t i = 0; i < ZN_LEN(all); i++)
 		if (!strcmp(name, all[i].name))
-			zn_rule_fill(o, all[i].text, alert->value, label_of, alert);
+			zn_rules_fill(o, all[i].text, alert->value, label_of, alert);
 }
 
 /* ---- States. ---- */

@@ -455,7 +455,7 @@ static bool calculate(enum zn_rule_op op, double a, double b, struct zn_element 
 	if (op == ZN_OP_DIV && b == 0)
 		return false;
 	e->truth = e->loose = op >= ZN_OP_GT ? (uint8_t)compare(op, a, b) : (uint8_t)ZN_YES;
-	e->value = op >= ZN_OP_GT ? a : zn_rule_compute(op, a, b);
+	e->value = op >= ZN_OP_GT ? a : zn_rules_compute(op, a, b);
 	return true;
 }
 

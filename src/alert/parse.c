@@ -660,7 +660,7 @@ static int operator_here(struct parser *p)
 	return NONE;
 }
 
-double zn_rule_compute(enum zn_rule_op op, double a, double b)
+double zn_rules_compute(enum zn_rule_op op, double a, double b)
 {
 	switch (op) {
 	case ZN_OP_ADD: return a + b;
@@ -694,7 +694,7 @@ static int join(struct parser *p, int operator, int left, int right)
 			      : "expected a number or a metric on both sides of %s, not a comparison",
 			text);
 	if (is_number(l) && is_number(r) && operators[operator].level > LEVEL_EQUALS) {
-		p->rule->node[left].number = zn_rule_compute(operators[operator].op, l->number, r->number);
+		p->rule->node[left].number = zn_rules_compute(operators[operator].op, l->number, r->number);
 		if (!isfinite(l->number))
 			return fail(p, p->node_at[left], "this is no finite number");
 		return left;
@@ -1163,7 +1163,7 @@ static void fill_value(struct zn_out *o, struct zn_str form, double value)
 	}
 }
 
-void zn_rule_fill(struct zn_out *o, struct zn_str text, double value,
+void zn_rules_fill(struct zn_out *o, struct zn_str text, double value,
 	struct zn_str (*label)(const void *of, struct zn_str), const void *of)
 {
 	const char *from, *behind, *end;

@@ -272,7 +272,7 @@ static int show_all(void)
 		struct shown s = {0};
 
 		shown_rule = &alerts.rules->rule[i];
-		printf("%s (%s)\n", shown_rule->name, zn_alert_state_label(zn_rule_state(&alerts, shown_rule)));
+		printf("%s (%s)\n", shown_rule->name, zn_alert_state_label(zn_alerts_rule_state(&alerts, shown_rule)));
 		zn_rule_run(&alerts.work, shown_rule, show, &s);
 		if (!s.instances)
 			printf("  no instance: no such series on the page, or too little is known of its past\n");

@@ -408,38 +408,3 @@ int zn_client_complain(const struct zn_client *c, const char *verb)
 		fprintf(stderr, "zernel: %s: %s%s: %s\n", verb, c->name, c->refused ? "" : " is no zerneld", c->why);
 	return 1;
 }
-
-struct zn_str zn_client_find(struct zn_str value, const char *path)
-{
-	char key[32];
-
-	while (*path && value.len) {
-		size_t n = strcspn(path, ".");
-
-		snprintf(key, sizeof(key), "%.*s", (int)n, path);
-		value = zn_json_member(value, key);
-		path += n + (path[n] == '.');
-	}
-	return value;
-}
-
-bool zn_client_known(struct zn_str object, const char *path)
-{
-	struct zn_str value = zn_client_find(object, path);
-
-	return value.len && value.at[0] != 'n';
-}
-
-const char *zn_client_text(struct zn_str object, const char *path, char *to, size_t cap)
-{
-	struct zn_str value = zn_client_find(object, path);
-
-	*to = '\0';
-	if (value.len && value.at[0] == '"')
-		zn_json_string(value, to, cap);
-	else if (value.len && !strchr("n{[", value.at[0]))
-		snprintf(to, cap, "%.*s", value.len < cap ? (int)value.len : (int)cap - 1, value.at);
-	if (*to == '\0')
-		snprintf(to, cap, "-");
-	return to;
-}

@@ -12,7 +12,7 @@
 /* Printable ASCII alone. */
 static const char *text_of(struct zn_str json, const char *path, char to[CELL])
 {
-	zn_client_text(json, path, to, CELL);
+	zn_path_text(json, path, to, CELL);
 	for (char *at = to; *at; at++)
 		if (*at < ' ' || *at > '~')
 			*at = '?';
@@ -23,7 +23,7 @@ static void put(struct zn_out *o, const char *before, struct zn_str json, const 
 {
 	char text[CELL];
 
-	if (!zn_client_known(json, path))
+	if (!zn_path_known(json, path))
 		return;
 	zn_out_text(o, before);
 	zn_out_text(o, text_of(json, path, text));
@@ -44,13 +44,13 @@ static void put_head(struct zn_out *o, struct zn_str r)
 	put(o, "memory of its control group: ", r, "memory.used_bytes", " bytes");
 	put(o, " of ", r, "memory.limit_bytes", "");
 	put(o, "; processes killed for want of it: ", r, "memory.oom_kills", "");
-	if (zn_client_known(r, "memory"))
+	if (zn_path_known(r, "memory"))
 		zn_out_char(o, '\n');
 }
 
 static void put_labels(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "labels"), key, label;
+	struct zn_str list = zn_path_find(r, "labels"), key, label;
 	bool any = false;
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &label); any = true) {
@@ -64,7 +64,7 @@ static void put_labels(struct zn_out *o, struct zn_str r)
 static void each(struct zn_out *o, struct zn_str r, const char *path, const char *title,
 	void (*item)(struct zn_out *o, struct zn_str item))
 {
-	struct zn_str list = zn_client_find(r, path), key, value;
+	struct zn_str list = zn_path_find(r, path), key, value;
 	bool any = false;
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &value); any = true) {
@@ -106,7 +106,7 @@ static void put_rank(struct zn_out *o, struct zn_str m)
 
 static void put_comm(struct zn_out *o, struct zn_str c)
 {
-	struct zn_str list = zn_client_find(c, "ranks"), key, value;
+	struct zn_str list = zn_path_find(c, "ranks"), key, value;
 
 	put(o, "communicator ", c, "comm", "");
 	put(o, " of ", c, "nranks", " ranks");

@@ -274,7 +274,7 @@ static void date_message(struct zn_call *c)
 static int leave(struct zn_call *c)
 {
 	char path[ZN_TEXT_MAX], name[ZN_NAME_BYTES], oldest[ZN_NAME_BYTES];
-	int folder = zn_spool_path(path, c->socket) ? open_folder(c, path) : -ENOENT, err;
+	int folder = zn_message_folder(path, c->socket) ? open_folder(c, path) : -ENOENT, err;
 
 	if (folder < 0)
 		return folder;
@@ -349,7 +349,7 @@ static void put_state(struct zn_term *t, struct zn_str job, const char *id)
 {
 	char state[ZN_UNITS_CELL];
 
-	zn_term_line(t, ZN_STYLE_PLAIN, "job %s: %s", id, zn_client_text(job, "state", state, sizeof(state)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "job %s: %s", id, zn_path_text(job, "state", state, sizeof(state)));
 }
 
 static const struct {
@@ -370,11 +370,11 @@ static void put_entry(struct zn_term *t, struct zn_str job)
 	char text[ZN_VALUE_BYTES], span[ZN_UNITS_CELL] = "-";
 
 	for (size_t i = 0; i < ZN_LEN(columns); i++) {
-		zn_term_cell(t, zn_client_text(job, columns[i].path, text, sizeof(text)), columns[i].width);
+		zn_term_cell(t, zn_path_text(job, columns[i].path, text, sizeof(text)), columns[i].width);
 		zn_term_put(t, " ");
 	}
-	if (zn_client_known(job, "elapsed_s"))
-		zn_units_span(span, (uint64_t)zn_json_number(zn_client_find(job, "elapsed_s")));
+	if (zn_path_known(job, "elapsed_s"))
+		zn_units_span(span, (uint64_t)zn_json_number(zn_path_find(job, "elapsed_s")));
 	zn_term_cell(t, span, -10);
 	zn_term_end(t);
 }
@@ -392,7 +392,7 @@ static void put_list(struct zn_term *t, struct zn_str answer)
 	zn_term_end(t);
 	while (zn_json_next(jobs, &at, &key, &job))
 		put_entry(t, job);
-	if (zn_client_known(answer, "truncated"))
+	if (zn_path_known(answer, "truncated"))
 		zn_term_line(t, ZN_STYLE_PLAIN, "(and more, for which there is no room)");
 }
 
@@ -411,8 +411,8 @@ static void put_members(struct zn_term *t, struct zn_str object, const char *ind
 				put_members(t, element, "  ");
 			continue;
 		}
-		zn_term_line(t, ZN_STYLE_PLAIN, "%s%-16s %s", indent, name,
-			zn_client_text(object, name, text, sizeof(text)));
+		zn_term_line(
+			t, ZN_STYLE_PLAIN, "%s%-16s %s", indent, name, zn_path_text(object, name, text, sizeof(text)));
 	}
 }
 

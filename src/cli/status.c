@@ -13,15 +13,15 @@ static void put_value(struct zn_term *t, struct zn_str health, const char *key)
 {
 	char value[VALUE_MAX];
 
-	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s", key, zn_client_text(health, key, value, sizeof(value)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s", key, zn_path_text(health, key, value, sizeof(value)));
 }
 
 static void put_uptime(struct zn_term *t, struct zn_str health)
 {
 	char span[ZN_UNITS_CELL] = "-";
 
-	if (zn_client_known(health, "uptime_s"))
-		zn_units_span(span, zn_json_integer(zn_client_find(health, "uptime_s")));
+	if (zn_path_known(health, "uptime_s"))
+		zn_units_span(span, zn_json_integer(zn_path_find(health, "uptime_s")));
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s", "uptime", span);
 }
 
@@ -29,7 +29,7 @@ static void put_uptime(struct zn_term *t, struct zn_str health)
 static const char *reason(struct zn_str object, char to[VALUE_MAX])
 {
 	memcpy(to, ": ", 2);
-	zn_client_text(object, "why", to + 2, VALUE_MAX - 2);
+	zn_path_text(object, "why", to + 2, VALUE_MAX - 2);
 	return strcmp(to, ": -") ? to : "";
 }
 
@@ -38,19 +38,19 @@ static void put_library(struct zn_term *t, struct zn_str library)
 	char attached[ZN_UNITS_CELL], symbols[ZN_UNITS_CELL], path[VALUE_MAX], why[VALUE_MAX];
 
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s of %s functions of %s%s", "",
-		zn_client_text(library, "attached", attached, sizeof(attached)),
-		zn_client_text(library, "symbols", symbols, sizeof(symbols)),
-		zn_client_text(library, "path", path, sizeof(path)), reason(library, why));
+		zn_path_text(library, "attached", attached, sizeof(attached)),
+		zn_path_text(library, "symbols", symbols, sizeof(symbols)),
+		zn_path_text(library, "path", path, sizeof(path)), reason(library, why));
 }
 
 static void put_family(struct zn_term *t, struct zn_str probe)
 {
 	char family[ZN_UNITS_CELL], state[ZN_UNITS_CELL], why[VALUE_MAX];
-	struct zn_str libraries = zn_client_find(probe, "libraries"), key, library;
+	struct zn_str libraries = zn_path_find(probe, "libraries"), key, library;
 	size_t at = 0;
 
-	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s%s", zn_client_text(probe, "family", family, sizeof(family)),
-		zn_client_text(probe, "state", state, sizeof(state)), reason(probe, why));
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s%s", zn_path_text(probe, "family", family, sizeof(family)),
+		zn_path_text(probe, "state", state, sizeof(state)), reason(probe, why));
 	while (zn_json_next(libraries, &at, &key, &library))
 		put_library(t, library);
 }
@@ -59,18 +59,17 @@ static void put_outbound(struct zn_term *t, struct zn_str outbound)
 {
 	char to[ZN_UNITS_CELL], state[ZN_UNITS_CELL], down[ZN_UNITS_CELL], all[ZN_UNITS_CELL];
 
-	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s: %s of %s down", zn_client_text(outbound, "to", to, sizeof(to)),
-		zn_client_text(outbound, "state", state, sizeof(state)),
-		zn_client_text(outbound, "down", down, sizeof(down)),
-		zn_client_text(outbound, "destinations", all, sizeof(all)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s: %s of %s down", zn_path_text(outbound, "to", to, sizeof(to)),
+		zn_path_text(outbound, "state", state, sizeof(state)),
+		zn_path_text(outbound, "down", down, sizeof(down)),
+		zn_path_text(outbound, "destinations", all, sizeof(all)));
 }
 
 static bool print(struct zn_str health)
 {
 	static char lines[1 << 16];
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
-	struct zn_str probes = zn_client_find(health, "probes"), outbound = zn_client_find(health, "outbound"), key,
-		      item;
+	struct zn_str probes = zn_path_find(health, "probes"), outbound = zn_path_find(health, "outbound"), key, item;
 	size_t at = 0;
 
 	zn_term_begin(&t);

@@ -16,21 +16,21 @@ void zn_cell_text(struct zn_str object, const struct zn_column *c, char to[CELL]
 
 void zn_cell_count(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	if (zn_client_known(object, c->path) && (!c->count || zn_value_number(object, c->count) > 0))
+	if (zn_path_known(object, c->path) && (!c->count || zn_value_number(object, c->count) > 0))
 		zn_units_count(to, zn_value_number(object, c->path));
 }
 
 void zn_cell_duration(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	if (zn_value_number(object, c->count) > 0 && zn_client_known(object, c->path))
+	if (zn_value_number(object, c->count) > 0 && zn_path_known(object, c->path))
 		zn_units_duration(to, c->us * zn_value_number(object, c->path));
 }
 
 /* Over all that an object or a list holds. */
 void zn_cell_sum(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	if (zn_client_known(object, c->path))
-		zn_units_count(to, zn_value_sum(zn_client_find(object, c->path), c->count));
+	if (zn_path_known(object, c->path))
+		zn_units_count(to, zn_value_sum(zn_path_find(object, c->path), c->count));
 }
 
 void zn_cell_launch(struct zn_str object, const struct zn_column *c, char to[CELL])
@@ -45,7 +45,7 @@ void zn_cell_launch(struct zn_str object, const struct zn_column *c, char to[CEL
 
 void zn_cell_bytes(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	if (zn_client_known(object, c->path))
+	if (zn_path_known(object, c->path))
 		zn_units_bytes(to, zn_value_integer(object, c->path));
 }
 
@@ -53,7 +53,7 @@ void zn_cell_share(struct zn_str object, const struct zn_column *c, char to[CELL
 {
 	double v = 100 * zn_value_number(object, c->path);
 
-	if (zn_client_known(object, c->path))
+	if (zn_path_known(object, c->path))
 		snprintf(to, CELL, "%.0f%%", v < 0 ? 0 : v < 999 ? v : 999);
 }
 
@@ -72,7 +72,7 @@ static void known_sum(struct zn_str gpus, const char *key, char to[CELL])
 void zn_cell_memory(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
 	if (!zn_value_is_false(object, "memory_complete"))
-		known_sum(zn_client_find(object, c->path), "used_bytes", to);
+		known_sum(zn_path_find(object, c->path), "used_bytes", to);
 }
 
 /* Names with commas between them; numbers that follow one another become a range, so that eight GPUs find room. */
@@ -122,7 +122,7 @@ static void names_add(struct names *n, const char *name)
 
 static void gpu_names(struct zn_str object, const struct zn_column *c, bool idle, char to[CELL])
 {
-	struct zn_str gpus = zn_client_find(object, c->path), key, gpu;
+	struct zn_str gpus = zn_path_find(object, c->path), key, gpu;
 	struct names names = {.to = to};
 	char id[CELL];
 	size_t at = 0;
@@ -146,7 +146,7 @@ void zn_cell_idle(struct zn_str object, const struct zn_column *c, char to[CELL]
 /* The share of their time in which its GPUs were used. */
 void zn_cell_busy(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	struct zn_str gpus = zn_client_find(object, c->path);
+	struct zn_str gpus = zn_path_find(object, c->path);
 	double busy = zn_value_sum(gpus, "busy_s"), all = busy + zn_value_sum(gpus, "idle_s");
 
 	if (all > 0 && busy >= 0 && busy <= all)
@@ -155,7 +155,7 @@ void zn_cell_busy(struct zn_str object, const struct zn_column *c, char to[CELL]
 
 void zn_cell_peak(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	known_sum(zn_client_find(object, c->path), "peak_bytes", to);
+	known_sum(zn_path_find(object, c->path), "peak_bytes", to);
 }
 
 /* As Slurm shows it, but for the seconds of a job that has run for days. */
@@ -163,7 +163,7 @@ void zn_cell_elapsed(struct zn_str object, const struct zn_column *c, char to[CE
 {
 	unsigned long s = zn_value_seconds(object, c->path), day = 86400;
 
-	if (!zn_client_known(object, c->path))
+	if (!zn_path_known(object, c->path))
 		return;
 	if (s < day)
 		snprintf(to, CELL, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
@@ -174,7 +174,7 @@ void zn_cell_elapsed(struct zn_str object, const struct zn_column *c, char to[CE
 /* The largest p99 among the operations. Making a communicator is none: it takes seconds, once. */
 void zn_cell_nccl(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	struct zn_str ops = zn_client_find(object, c->path), key, op;
+	struct zn_str ops = zn_path_find(object, c->path), key, op;
 	double most = 0;
 	size_t at = 0;
 
@@ -190,11 +190,11 @@ void zn_cell_nccl(struct zn_str object, const struct zn_column *c, char to[CELL]
 /* Rank and size of the first communicator. */
 void zn_cell_rank(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
-	struct zn_str comms = zn_client_find(object, c->path), key, comm;
+	struct zn_str comms = zn_path_find(object, c->path), key, comm;
 	char rank[CELL / 2], size[CELL / 2];
 	size_t at = 0;
 
 	if (zn_json_next(comms, &at, &key, &comm))
-		snprintf(to, CELL, "%s/%s", zn_client_text(comm, "rank", rank, sizeof(rank)),
-			zn_client_text(comm, "nranks", size, sizeof(size)));
+		snprintf(to, CELL, "%s/%s", zn_path_text(comm, "rank", rank, sizeof(rank)),
+			zn_path_text(comm, "nranks", size, sizeof(size)));
 }

@@ -22,17 +22,17 @@ int zn_watch_at_least_one(int n)
 
 double zn_value_number(struct zn_str object, const char *path)
 {
-	return zn_json_number(zn_client_find(object, path));
+	return zn_json_number(zn_path_find(object, path));
 }
 
 uint64_t zn_value_integer(struct zn_str object, const char *path)
 {
-	return zn_json_integer(zn_client_find(object, path));
+	return zn_json_integer(zn_path_find(object, path));
 }
 
 const char *zn_value_text(struct zn_str object, const char *path, char to[CELL])
 {
-	return zn_client_text(object, path, to, CELL);
+	return zn_path_text(object, path, to, CELL);
 }
 
 /* The track of a process: that of the last answer, or a free one, all NAN. */
@@ -64,7 +64,7 @@ static void add_sample(struct zn_watch *w, struct zn_watch_row *row, uint32_t el
 	row->track = t;
 	if (!t)
 		return;
-	if (zn_client_known(row->process, "launch.recent"))
+	if (zn_path_known(row->process, "launch.recent"))
 		p99 = row->p99 < 1e30 ? (float)row->p99 : 1e30f;
 	for (uint32_t age = 0; age < elapsed_s; age++) {
 		bool valid = age == 0 || age < valid_s;
@@ -92,7 +92,7 @@ uint64_t zn_value_sum_integers(struct zn_str array, const char *key)
 /* Of the last seconds where the daemon knows that, else since the process began. */
 double zn_value_launch_us(struct zn_str process, const char *recent, const char *all)
 {
-	return zn_value_number(process, zn_client_known(process, "launch.recent") ? recent : all);
+	return zn_value_number(process, zn_path_known(process, "launch.recent") ? recent : all);
 }
 
 /* elapsed_s: since the data shown before. */
@@ -234,7 +234,7 @@ static size_t idle_text(struct zn_str gpu, char *to, size_t cap)
 /* False: none is. */
 bool zn_watch_idle_gpus(struct zn_str job, char *to, size_t cap)
 {
-	struct zn_str gpus = zn_client_find(job, "gpus"), key, gpu;
+	struct zn_str gpus = zn_path_find(job, "gpus"), key, gpu;
 	size_t at = 0, len = 0;
 
 	while (zn_json_next(gpus, &at, &key, &gpu)) {

@@ -46,14 +46,14 @@ static size_t state_of(struct zn_str job)
 /* What its programs said of themselves. */
 static void put_labels(struct zn_term *t, struct zn_str job)
 {
-	struct zn_str list = zn_client_find(job, "labels"), key, label;
+	struct zn_str list = zn_path_find(job, "labels"), key, label;
 	char name[CELL], value[ZN_ANNOTATION_VALUE];
 	bool any = false;
 
 	zn_term_style(t, ZN_STYLE_FAINT);
 	for (size_t at = 0; zn_json_next(list, &at, &key, &label); any = true)
 		zn_term_putf(t, "%s%s=%s", any ? " " : " [", zn_value_text(label, "key", name),
-			zn_client_text(label, "value", value, sizeof(value)));
+			zn_path_text(label, "value", value, sizeof(value)));
 	if (any)
 		zn_term_put(t, "]");
 }
@@ -69,7 +69,7 @@ static void put_state(struct zn_term *t, struct zn_str job)
 		zn_term_putf(t, " %.0f %%", zn_value_number(job, "lost_percent"));
 	if (!strcmp(states[state].name, "still"))
 		zn_term_putf(t, " for %s", zn_units_span(span, zn_value_seconds(job, "progress_age_s")));
-	zn_term_putf(t, ": %s", zn_client_text(job, "says", says, sizeof(says)));
+	zn_term_putf(t, ": %s", zn_path_text(job, "says", says, sizeof(says)));
 	put_labels(t, job);
 	zn_term_end(t);
 }
@@ -107,9 +107,9 @@ static void put_bands(struct zn_term *t, struct zn_str job)
 {
 	char line[2 * CELL + 64];
 
-	if (!zn_client_known(job, "bands"))
+	if (!zn_path_known(job, "bands"))
 		return;
-	zn_client_text(job, "bands", line, sizeof(line));
+	zn_path_text(job, "bands", line, sizeof(line));
 	zn_term_put(t, "  15 min ");
 	for (size_t at = 0, len = strlen(line); at + 1 < len; at += 2)
 		put_column(t, line[at], line[at + 1]);
@@ -130,8 +130,7 @@ struct rank {
 
 static void read_rank(struct rank *r, struct zn_str process)
 {
-	struct zn_str comms = zn_client_find(process, "nccl.comms"), stalls = zn_client_find(process, "stalls"), key,
-		      comm;
+	struct zn_str comms = zn_path_find(process, "nccl.comms"), stalls = zn_path_find(process, "stalls"), key, comm;
 	size_t at = 0;
 	double most = 0;
 
@@ -247,7 +246,7 @@ static void put_ranks(struct zn_watch *w, struct zn_str job)
 	char id[CELL];
 	size_t count;
 
-	if (!zn_client_known(job, "job_id"))
+	if (!zn_path_known(job, "job_id"))
 		strcpy(id, "-");
 	else
 		zn_value_text(job, "job_id", id);
@@ -276,7 +275,7 @@ static void put_job(struct zn_watch *w, struct zn_str job, int room)
 
 void zn_cards_put(struct zn_watch *w)
 {
-	struct zn_str list = zn_client_find(w->snapshot, "why"), key, job;
+	struct zn_str list = zn_path_find(w->snapshot, "why"), key, job;
 	int room = w->term.rows ? zn_watch_at_least_one(w->term.rows / 4) : 1 << 20, hidden = 0;
 	size_t at;
 

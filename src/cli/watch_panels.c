@@ -19,7 +19,7 @@ void zn_panel_header(struct zn_watch *w)
 	char node[CELL], source[CELL], version[CELL], up[CELL] = "-", at[CELL];
 	struct zn_str s = w->snapshot;
 
-	if (zn_client_known(s, "uptime_s"))
+	if (zn_path_known(s, "uptime_s"))
 		zn_units_span(up, zn_value_integer(s, "uptime_s"));
 	zn_term_style(&w->term, ZN_STYLE_BOLD);
 	zn_term_put(&w->term, zn_value_text(s, "node", node));
@@ -57,11 +57,11 @@ void zn_panel_alert(struct zn_term *t, struct zn_str alert, const char *state)
 	zn_term_style(t, firing ? ZN_STYLE_BAD : *state == 'p' ? ZN_STYLE_WARN : ZN_STYLE_PLAIN);
 	zn_term_putf(t, "%s %s %s", firing ? "FIRING " : state, zn_value_text(alert, "severity", severity),
 		zn_value_text(alert, "alert", name));
-	if (zn_client_known(alert, "gpu_id"))
+	if (zn_path_known(alert, "gpu_id"))
 		zn_term_putf(t, " gpu %s", zn_value_text(alert, "gpu_id", gpu));
 	zn_term_putf(t, " since %s: %s (value %s, threshold %s)",
 		zn_units_clock(since, zn_value_integer(alert, "since_ms")),
-		zn_client_text(alert, "summary", summary, sizeof(summary)), zn_value_text(alert, "value", value),
+		zn_path_text(alert, "summary", summary, sizeof(summary)), zn_value_text(alert, "value", value),
 		zn_value_text(alert, "threshold", limit));
 	zn_term_end(t);
 }
@@ -88,7 +88,7 @@ static int put_alerts_in(struct zn_term *t, struct zn_str alerts, const char *st
 
 void zn_panel_alerts(struct zn_watch *w)
 {
-	struct zn_str alerts = zn_client_find(w->snapshot, "alerts");
+	struct zn_str alerts = zn_path_find(w->snapshot, "alerts");
 	int room = share(&w->term, 8), hidden;
 
 	hidden = put_alerts_in(&w->term, alerts, "firing", &room);
@@ -101,7 +101,7 @@ const char *zn_panel_job(struct zn_str why, char to[ZN_PANEL_JOB])
 {
 	char id[CELL];
 
-	if (!zn_client_known(why, "job_id"))
+	if (!zn_path_known(why, "job_id"))
 		return "processes of no job";
 	snprintf(to, ZN_PANEL_JOB, "job %s", zn_value_text(why, "job_id", id));
 	return to;
@@ -109,7 +109,7 @@ const char *zn_panel_job(struct zn_str why, char to[ZN_PANEL_JOB])
 
 void zn_panel_idle(struct zn_watch *w)
 {
-	struct zn_str jobs = zn_client_find(w->snapshot, "jobs"), key, job;
+	struct zn_str jobs = zn_path_find(w->snapshot, "jobs"), key, job;
 	int room = share(&w->term, 8), hidden = 0;
 	char id[CELL], user[CELL], idle[512];
 	size_t at = 0;
@@ -148,7 +148,7 @@ static void put_bar(struct zn_term *t, int width, struct zn_str gpu, uint64_t to
 
 static const char *memory_text(struct zn_str object, const char *path, char to[CELL])
 {
-	if (!zn_client_known(object, path))
+	if (!zn_path_known(object, path))
 		return "-";
 	return zn_units_bytes(to, zn_value_integer(object, path));
 }
@@ -162,7 +162,7 @@ static void put_gpu(struct zn_term *t, struct zn_str gpu)
 	zn_term_put(t, "GPU ");
 	zn_term_cell(t, zn_value_text(gpu, "gpu_id", id), zn_term_columns(id) > 2 ? 12 : 2);
 	zn_term_put(t, " ");
-	if (size && zn_client_known(gpu, "used_bytes"))
+	if (size && zn_path_known(gpu, "used_bytes"))
 		put_bar(t, width < 6 ? 6 : width, gpu, size);
 	if (zn_value_is_false(gpu, "memory_complete")) {
 		zn_term_putf(t, "not known, of %s: a process used it before the daemon came",
@@ -179,7 +179,7 @@ static void put_gpu(struct zn_term *t, struct zn_str gpu)
 
 void zn_panel_gpus(struct zn_watch *w)
 {
-	struct zn_str gpus = zn_client_find(w->snapshot, "gpus"), key, gpu;
+	struct zn_str gpus = zn_path_find(w->snapshot, "gpus"), key, gpu;
 	int room = share(&w->term, 3), count = 0;
 	size_t at = 0;
 
@@ -217,7 +217,7 @@ static void put_node(struct zn_watch *w)
 			zn_term_end(t);
 		zn_term_putf(t, "%s%s", t->col > 0 ? "  " : "", text);
 	}
-	if (zn_client_known(w->snapshot, "gpu_ioctl.contention"))
+	if (zn_path_known(w->snapshot, "gpu_ioctl.contention"))
 		zn_term_putf(
 			t, "  GPU driver contended %.0f%%", 100 * zn_value_number(w->snapshot, "gpu_ioctl.contention"));
 	zn_term_end(t);
@@ -225,7 +225,7 @@ static void put_node(struct zn_watch *w)
 
 static void put_probes(struct zn_watch *w)
 {
-	struct zn_str probes = zn_client_find(w->snapshot, "probes"), key, probe;
+	struct zn_str probes = zn_path_find(w->snapshot, "probes"), key, probe;
 	char family[CELL], state[CELL], why[512];
 	int room = share(&w->term, 8), hidden = 0;
 	size_t at = 0;
@@ -237,7 +237,7 @@ static void put_probes(struct zn_watch *w)
 		if (room-- > 0)
 			zn_term_line(&w->term, *state == 'u' ? ZN_STYLE_WARN : ZN_STYLE_FAINT,
 				"not attached: %s (%s): %s", zn_value_text(probe, "family", family), state,
-				zn_client_text(probe, "why", why, sizeof(why)));
+				zn_path_text(probe, "why", why, sizeof(why)));
 		else
 			hidden++;
 	}
@@ -247,7 +247,7 @@ static void put_probes(struct zn_watch *w)
 
 static void put_losses(struct zn_watch *w)
 {
-	struct zn_str lost = zn_client_find(w->snapshot, "lost"), key, value;
+	struct zn_str lost = zn_path_find(w->snapshot, "lost"), key, value;
 	char name[CELL], count[CELL];
 	bool any = false;
 	size_t at = 0;

@@ -128,7 +128,7 @@ static bool any_knows(const struct zn_watch *w, const char *path)
 	char text[CELL];
 
 	for (int i = 0; i < w->row_count; i++) {
-		struct zn_str value = zn_client_find(w->rows[i].process, path);
+		struct zn_str value = zn_path_find(w->rows[i].process, path);
 
 		if (value.len && (*value.at == '{' || strcmp(zn_value_text(value, "", text), "-")))
 			return true;
@@ -268,7 +268,7 @@ static void stalls_item(struct zn_watch *w, struct zn_str stalls)
 	bool wide = w->term.cols >= BAR_COLS;
 	char says[512];
 
-	zn_client_text(stalls, "says", says, sizeof(says));
+	zn_path_text(stalls, "says", says, sizeof(says));
 	if (shows(w)) {
 		put_stalls(&w->term, stalls, wide ? BAR_WIDTH : w->term.cols - BAR_INDENT);
 		if (wide)
@@ -286,8 +286,8 @@ static void wait_items(struct zn_watch *w, const struct view *v, const int *widt
 
 		if (shows(w))
 			put_cells(w, v, widths, process, &w->rows[i]);
-		if (zn_client_known(process, "stalls.says"))
-			stalls_item(w, zn_client_find(process, "stalls"));
+		if (zn_path_known(process, "stalls.says"))
+			stalls_item(w, zn_path_find(process, "stalls"));
 	}
 }
 
@@ -308,7 +308,7 @@ static void put_unusual(struct zn_term *t, struct zn_str anomalies)
 static void signal_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->row_count; i++) {
-		struct zn_str anomalies = zn_client_find(w->rows[i].process, "anomalies"), key, score;
+		struct zn_str anomalies = zn_path_find(w->rows[i].process, "anomalies"), key, score;
 		size_t at = 0;
 
 		if (shows(w))
@@ -321,7 +321,7 @@ static void signal_items(struct zn_watch *w, const struct view *v, const int *wi
 static void nccl_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->row_count; i++) {
-		struct zn_str ops = zn_client_find(w->rows[i].process, "nccl.ops"), key, op;
+		struct zn_str ops = zn_path_find(w->rows[i].process, "nccl.ops"), key, op;
 		size_t at = 0;
 
 		while (zn_json_next(ops, &at, &key, &op))
@@ -339,7 +339,7 @@ static void io_sum_items(struct zn_watch *w, const struct view *v, const int *wi
 
 static void job_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
-	struct zn_str jobs = zn_client_find(w->snapshot, "jobs"), key, job;
+	struct zn_str jobs = zn_path_find(w->snapshot, "jobs"), key, job;
 	char idle[CELL];
 	size_t at = 0;
 
@@ -354,7 +354,7 @@ static void job_items(struct zn_watch *w, const struct view *v, const int *width
 
 static void alert_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
-	struct zn_str alerts = zn_client_find(w->snapshot, "alerts"), key, alert;
+	struct zn_str alerts = zn_path_find(w->snapshot, "alerts"), key, alert;
 	char state[CELL], value[CELL], limit[CELL], summary[512];
 	size_t at = 0;
 
@@ -365,13 +365,13 @@ static void alert_items(struct zn_watch *w, const struct view *v, const int *wid
 		if (shows(w))
 			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  value %s, threshold %s: %s",
 				zn_value_text(alert, "value", value), zn_value_text(alert, "threshold", limit),
-				zn_client_text(alert, "summary", summary, sizeof(summary)));
+				zn_path_text(alert, "summary", summary, sizeof(summary)));
 	}
 }
 
 static void why_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
-	struct zn_str list = zn_client_find(w->snapshot, "why"), key, job, cause;
+	struct zn_str list = zn_path_find(w->snapshot, "why"), key, job, cause;
 	char name[ZN_PANEL_JOB], text[512];
 	size_t at = 0, in;
 
@@ -381,16 +381,16 @@ static void why_items(struct zn_watch *w, const struct view *v, const int *width
 
 		if (shows(w))
 			zn_term_line(&w->term, ZN_STYLE_PLAIN, "%s", zn_panel_job(job, name));
-		for (in = 0; zn_json_next(zn_client_find(job, "causes"), &in, &key, &cause); any = true) {
+		for (in = 0; zn_json_next(zn_path_find(job, "causes"), &in, &key, &cause); any = true) {
 			if (shows(w))
 				zn_term_line(&w->term, ZN_STYLE_WARN, "  %s",
-					zn_client_text(cause, "says", text, sizeof(text)));
+					zn_path_text(cause, "says", text, sizeof(text)));
 			if (shows(w))
 				zn_term_line(&w->term, ZN_STYLE_PLAIN, "    next: %s",
-					zn_client_text(cause, "next", text, sizeof(text)));
+					zn_path_text(cause, "next", text, sizeof(text)));
 		}
 		if (!any && shows(w))
-			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s", zn_client_text(job, "says", text, sizeof(text)));
+			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s", zn_path_text(job, "says", text, sizeof(text)));
 	}
 }
 
@@ -400,28 +400,28 @@ static void library_item(struct zn_watch *w, struct zn_str library)
 
 	if (!shows(w))
 		return;
-	zn_client_text(library, "why", why + 2, sizeof(why) - 2);
+	zn_path_text(library, "why", why + 2, sizeof(why) - 2);
 	zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s of %s functions of %s%s",
 		zn_value_text(library, "attached", attached), zn_value_text(library, "symbols", symbols),
-		zn_client_text(library, "path", path, sizeof(path)), strcmp(why, ": -") ? why : "");
+		zn_path_text(library, "path", path, sizeof(path)), strcmp(why, ": -") ? why : "");
 }
 
 static void probe_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
-	struct zn_str probes = zn_client_find(w->snapshot, "probes"), key, probe, inner, library;
+	struct zn_str probes = zn_path_find(w->snapshot, "probes"), key, probe, inner, library;
 	char family[CELL], state[CELL], why[512];
 	size_t at = 0, in;
 
 	(void)v, (void)widths;
 	while (zn_json_next(probes, &at, &key, &probe)) {
 		zn_value_text(probe, "state", state);
-		zn_client_text(probe, "why", why, sizeof(why));
+		zn_path_text(probe, "why", why, sizeof(why));
 		if (shows(w))
 			zn_term_line(&w->term, *state == 'u' ? ZN_STYLE_WARN : ZN_STYLE_PLAIN, "%s: %s%s%s",
 				zn_value_text(probe, "family", family), state, strcmp(why, "-") ? ": " : "",
 				strcmp(why, "-") ? why : "");
 		in = 0;
-		while (zn_json_next(zn_client_find(probe, "libraries"), &in, &inner, &library))
+		while (zn_json_next(zn_path_find(probe, "libraries"), &in, &inner, &library))
 			library_item(w, library);
 	}
 }
@@ -437,7 +437,7 @@ static const char *loss_help(const char *label)
 
 static void loss_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
-	struct zn_str lost = zn_client_find(w->snapshot, "lost"), key, value;
+	struct zn_str lost = zn_path_find(w->snapshot, "lost"), key, value;
 	char name[CELL], count[CELL];
 	size_t at = 0;
 

@@ -17,10 +17,10 @@ static void put_cause(struct zn_term *t, struct zn_str cause, unsigned number)
 {
 	char says[TEXT_MAX], next[TEXT_MAX], metric[TEXT_MAX], sure[ZN_UNITS_CELL];
 
-	zn_term_line(t, ZN_STYLE_PLAIN, "  %u. %s", number, zn_client_text(cause, "says", says, sizeof(says)));
-	zn_term_line(t, ZN_STYLE_PLAIN, "     next: %s", zn_client_text(cause, "next", next, sizeof(next)));
-	zn_term_line(t, ZN_STYLE_PLAIN, "     %s by %s", zn_client_text(cause, "sure", sure, sizeof(sure)),
-		zn_client_text(cause, "metric", metric, sizeof(metric)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "  %u. %s", number, zn_path_text(cause, "says", says, sizeof(says)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "     next: %s", zn_path_text(cause, "next", next, sizeof(next)));
+	zn_term_line(t, ZN_STYLE_PLAIN, "     %s by %s", zn_path_text(cause, "sure", sure, sizeof(sure)),
+		zn_path_text(cause, "metric", metric, sizeof(metric)));
 }
 
 /* Of ranks on other nodes; a job that does not seem to hang has nothing of it. */
@@ -28,9 +28,9 @@ static void put_ras(struct zn_term *t, struct zn_str job)
 {
 	char says[TEXT_MAX];
 
-	if (!zn_client_known(job, "ras"))
+	if (!zn_path_known(job, "ras"))
 		return;
-	zn_client_text(job, "ras.says", says, sizeof(says));
+	zn_path_text(job, "ras.says", says, sizeof(says));
 	if (!strncmp(says, "NCCL's RAS", 10))
 		zn_term_line(t, ZN_STYLE_PLAIN, "  other nodes: %s", says);
 	else
@@ -40,7 +40,7 @@ static void put_ras(struct zn_term *t, struct zn_str job)
 /* What its programs said of themselves. */
 static void put_labels(struct zn_term *t, struct zn_str job)
 {
-	struct zn_str list = zn_client_find(job, "labels"), key, label;
+	struct zn_str list = zn_path_find(job, "labels"), key, label;
 	char name[ZN_ANNOTATION_KEY], value[ZN_ANNOTATION_VALUE];
 	size_t at = 0;
 
@@ -48,27 +48,27 @@ static void put_labels(struct zn_term *t, struct zn_str job)
 		return;
 	zn_term_put(t, "  says of itself:");
 	for (at = 0; zn_json_next(list, &at, &key, &label);)
-		zn_term_putf(t, " %s=%s", zn_client_text(label, "key", name, sizeof(name)),
-			zn_client_text(label, "value", value, sizeof(value)));
+		zn_term_putf(t, " %s=%s", zn_path_text(label, "key", name, sizeof(name)),
+			zn_path_text(label, "value", value, sizeof(value)));
 	zn_term_end(t);
 }
 
 static void put_job(struct zn_term *t, struct zn_str job, struct zn_str window)
 {
 	char id[ZN_UNITS_CELL], says[TEXT_MAX], processes[ZN_UNITS_CELL];
-	struct zn_str causes = zn_client_find(job, "causes"), key, cause;
-	bool named = zn_client_known(job, "job_id");
+	struct zn_str causes = zn_path_find(job, "causes"), key, cause;
+	bool named = zn_path_known(job, "job_id");
 	unsigned count = 0;
 	size_t at = 0;
 
 	zn_term_line(t, ZN_STYLE_PLAIN, "%s%s (processes: %s; the last %u s)", named ? "job " : "processes of no job",
-		named ? zn_client_text(job, "job_id", id, sizeof(id)) : "",
-		zn_client_text(job, "processes", processes, sizeof(processes)), (unsigned)zn_json_integer(window));
+		named ? zn_path_text(job, "job_id", id, sizeof(id)) : "",
+		zn_path_text(job, "processes", processes, sizeof(processes)), (unsigned)zn_json_integer(window));
 	put_labels(t, job);
 	while (zn_json_next(causes, &at, &key, &cause))
 		put_cause(t, cause, ++count);
 	if (!count)
-		zn_term_line(t, ZN_STYLE_PLAIN, "  %s", zn_client_text(job, "says", says, sizeof(says)));
+		zn_term_line(t, ZN_STYLE_PLAIN, "  %s", zn_path_text(job, "says", says, sizeof(says)));
 	put_ras(t, job);
 }
 
@@ -77,19 +77,19 @@ static bool is_job(struct zn_str job, const char *wanted)
 	char id[TEXT_MAX];
 
 	return !wanted ||
-		(zn_client_known(job, "job_id") && !strcmp(zn_client_text(job, "job_id", id, sizeof(id)), wanted));
+		(zn_path_known(job, "job_id") && !strcmp(zn_path_text(job, "job_id", id, sizeof(id)), wanted));
 }
 
 /* How many there were. */
 static unsigned put_jobs(struct zn_term *t, struct zn_str answer, const char *wanted)
 {
-	struct zn_str list = zn_client_find(answer, "why"), key, job;
+	struct zn_str list = zn_path_find(answer, "why"), key, job;
 	unsigned count = 0;
 	size_t at = 0;
 
 	while (zn_json_next(list, &at, &key, &job))
 		if (is_job(job, wanted)) {
-			put_job(t, job, zn_client_find(answer, "window_s"));
+			put_job(t, job, zn_path_find(answer, "window_s"));
 			count++;
 		}
 	return count;
@@ -99,19 +99,18 @@ static unsigned put_jobs(struct zn_term *t, struct zn_str answer, const char *wa
 
 static unsigned put_processes(struct zn_term *t, struct zn_str snapshot, const char *wanted)
 {
-	struct zn_str list = zn_client_find(snapshot, "processes"), key, process;
+	struct zn_str list = zn_path_find(snapshot, "processes"), key, process;
 	char pid[ZN_UNITS_CELL], says[TEXT_MAX];
 	unsigned count = 0;
 	size_t at = 0;
 
 	while (zn_json_next(list, &at, &key, &process)) {
-		if (strcmp(zn_client_text(process, "pid", pid, sizeof(pid)), wanted))
+		if (strcmp(zn_path_text(process, "pid", pid, sizeof(pid)), wanted))
 			continue;
 		count++;
 		zn_term_line(t, ZN_STYLE_PLAIN, "process %s: %s", pid,
-			zn_client_known(process, "stalls.says")
-				? zn_client_text(process, "stalls.says", says, sizeof(says))
-				: "where its time goes is not known");
+			zn_path_known(process, "stalls.says") ? zn_path_text(process, "stalls.says", says, sizeof(says))
+							      : "where its time goes is not known");
 	}
 	return count;
 }

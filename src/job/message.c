@@ -353,7 +353,7 @@ const char *zn_verb_name(enum zn_verb verb)
 	return verbs[verb].name;
 }
 
-bool zn_spool_path(char to[ZN_TEXT_MAX], const char *control)
+bool zn_message_folder(char to[ZN_TEXT_MAX], const char *control)
 {
 	const char *slash = strrchr(control, '/');
 	int len = slash ? snprintf(to, ZN_TEXT_MAX, "%.*s/" ZN_SPOOL_NAME, (int)(slash - control), control) : 0;

@@ -172,7 +172,8 @@ static const struct {
 struct reading {
 	struct zn_baselines *all;
 	struct process *process;
-	const struct zn_view *view;
+	const struct zn_agg *agg;
+	const struct zn_history *history;
 	const struct zn_proc *proc;
 	uint32_t row;
 	double seconds;               /* since the last reading; 0: it is the first one, which gives no value */
@@ -192,7 +193,7 @@ static double growth(struct reading *r, uint64_t sum)
 
 static double read_point(struct reading *r, uint32_t offset)
 {
-	const struct zn_point *p = zn_history_last(r->view->history, r->row, r->proc->id);
+	const struct zn_point *p = zn_history_last(r->history, r->row, r->proc->id);
 	float v;
 
 	if (!p || r->seconds <= 0)
@@ -205,7 +206,7 @@ static double read_group(struct reading *r, uint32_t group);
 
 static double read_wait(struct reading *r, uint32_t detail)
 {
-	const struct zn_hist *h = zn_arena_hist(r->view->agg->arena, r->proc->hist[detail]);
+	const struct zn_hist *h = zn_arena_hist(r->agg->arena, r->proc->hist[detail]);
 
 	return h && h->calls ? growth(r, h->sum_ns) / 1e9 : NAN;
 }
@@ -215,7 +216,7 @@ static double read_memory(struct reading *r, uint32_t arg)
 	uint64_t used = 0, peak = 0;
 
 	(void)arg;
-	if (!zn_agg_memory_known(r->view->agg, r->row))
+	if (!zn_agg_memory_known(r->agg, r->row))
 		return NAN;
 	for (uint32_t i = 0; i < ZN_LEN(r->proc->gpu); i++) {
 		used += r->proc->gpu[i].used_bytes;
@@ -296,7 +297,7 @@ static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t
 	bool any = false;
 
 	for (enum zn_operation d = groups[group].first; d <= groups[group].last; d++) {
-		const struct zn_hist *h = zn_arena_hist(r->view->agg->arena, r->proc->hist[d]);
+		const struct zn_hist *h = zn_arena_hist(r->agg->arena, r->proc->hist[d]);
 
 		if (!h || !h->calls)
 			continue;
@@ -351,18 +352,21 @@ static void stalls_read(struct reading *r)
 {
 	uint64_t all = 0;
 
-	zn_stalls_shares(r->view, r->row, &r->stall);
+	zn_stalls_shares(r->agg, r->row, &r->stall);
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
-		all += r->view->agg->info[r->row].stall_ns[s];
+		all += r->agg->info[r->row].stall_ns[s];
 	r->stalled_ns = all - r->process->stalls_before;
 	r->process->stalls_before = all;
 }
 
-static void row_read(struct zn_baselines *b, const struct zn_view *v, uint32_t row, double seconds)
+static void row_read(const struct reading *begin, uint32_t row)
 {
-	struct reading r = {.all = b, .process = &b->process[row], .view = v, .row = row, .seconds = seconds};
+	struct zn_baselines *b = begin->all;
+	struct reading r = *begin;
 
-	r.proc = zn_arena_proc(v->agg->arena, row);
+	r.row = row;
+	r.process = &b->process[row];
+	r.proc = zn_arena_proc(r.agg->arena, row);
 	if (!r.proc)
 		return;
 	if (r.process->id != r.proc->id) {
@@ -382,15 +386,18 @@ static void row_read(struct zn_baselines *b, const struct zn_view *v, uint32_t r
 	}
 }
 
-void zn_baselines_tick(struct zn_baselines *b, const struct zn_view *v, uint64_t now_ns)
+void zn_baselines_tick(
+	struct zn_baselines *b, const struct zn_agg *a, const struct zn_history *history, uint64_t now_ns)
 {
-	uint64_t steps = zn_history_steps(v->history);
+	struct reading begin = {.all = b, .agg = a, .history = history};
+	uint64_t steps = zn_history_steps(history);
 
 	if (b->read_ns && steps == b->steps)
 		return;
 	b->steps = steps;
-	for (uint32_t r = 0; r < v->agg->row_count; r++)
-		row_read(b, v, v->agg->row[r], b->read_ns ? (double)(now_ns - b->read_ns) / 1e9 : 0);
+	begin.seconds = b->read_ns ? (double)(now_ns - b->read_ns) / 1e9 : 0;
+	for (uint32_t r = 0; r < a->row_count; r++)
+		row_read(&begin, a->row[r]);
 	b->read_ns = now_ns;
 }
 
@@ -404,26 +411,4 @@ int32_t zn_baselines_score(const struct zn_baselines *b, uint32_t row, uint32_t 
 const char *zn_baseline_name(uint32_t signal)
 {
 	return signals[signal].name;
-}
-
-void zn_baselines_json(struct zn_json *j, const struct zn_view *v, uint32_t row, uint32_t id)
-{
-	bool any = false;
-	int32_t s;
-
-	for (uint32_t i = 0; i < ZN_BASELINES; i++)
-		any |= zn_baselines_score(v->baselines, row, id, i) != ZN_SCORE_NONE;
-	if (!any) {
-		zn_json_key_null(j, "anomalies");
-		return;
-	}
-	zn_json_key_open(j, "anomalies", '{');
-	for (uint32_t i = 0; i < ZN_BASELINES; i++) {
-		s = zn_baselines_score(v->baselines, row, id, i);
-		if (s == ZN_SCORE_NONE || abs(s) <= ZN_ANOMALY_LIMIT * ONE)
-			continue;
-		zn_json_key(j, signals[i].name);
-		zn_json_double(j, s / 1e3);
-	}
-	zn_json_close(j, '}');
 }

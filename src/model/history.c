@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 
 #define STEP_NS (ZN_HISTORY_STEP_MS * ZN_NS_PER_MS)
-#define MILLI   3 /* decimals */
 
 /* A tick that should be the one that ends a step comes a little earlier after its last one than a whole step. */
 #define EARLY_NS (50 * ZN_NS_PER_MS)
@@ -170,137 +169,30 @@ uint64_t zn_history_steps(const struct zn_history *h)
 	return h->steps;
 }
 
-enum series { RATE, P50_US, P99_US, SERIES_COUNT };
-static const struct {
-	const char *key;
-	size_t offset; /* in struct zn_point */
-	bool null_if_0;
-} series[SERIES_COUNT] = {
-	{"rate", offsetof(struct zn_point, rate), false},
-	{"p50_us", offsetof(struct zn_point, p50_us), true},
-	{"p99_us", offsetof(struct zn_point, p99_us), true},
-};
-
-static void figure(struct zn_json *j, float v, bool null_if_0)
+uint32_t zn_history_points(const struct zn_history *h, uint32_t row, uint32_t id)
 {
-	if (v == 0 && null_if_0)
-		zn_json_null(j);
-	else
-		zn_json_scaled(j, (uint64_t)llround((double)v * 1e3), MILLI);
+	return zn_history_last(h, row, id) ? (uint32_t)newest((uint32_t)h->steps - h->process[row].first) : 0;
 }
 
-static void figures(struct zn_json *j, const struct zn_point *p, enum series s)
+const struct zn_point *zn_history_point(const struct zn_history *h, uint32_t row, uint32_t ago)
 {
-	float v;
-
-	memcpy(&v, (const char *)p + series[s].offset, sizeof(v));
-	figure(j, v, series[s].null_if_0);
+	return &h->process[row].point[(h->steps - 1 - ago) % ZN_HISTORY_POINTS];
 }
 
-void zn_point_json(struct zn_json *j, const struct zn_point *p)
+const char *zn_history_gpu(const struct zn_history *h, uint32_t i, uint32_t *points)
 {
-	if (!p) {
-		zn_json_null(j);
-		return;
-	}
-	zn_json_open(j, '{');
-	for (enum series s = 0; s < SERIES_COUNT; s++) {
-		zn_json_key(j, series[s].key);
-		figures(j, p, s);
-	}
-	zn_json_close(j, '}');
-}
-
-static void used_point(struct zn_json *j, uint64_t used_bytes)
-{
-	if (used_bytes == ZN_NOT_KNOWN)
-		zn_json_null(j);
-	else
-		zn_json_u64(j, used_bytes);
-}
-
-/* zn_json_list() items; they may be empty where there are no points. */
-static bool gpu_item(void *view, struct zn_json *j, uint32_t i)
-{
-	const struct zn_history *h = ((struct zn_view *)view)->history;
-	const struct gpu *g = &h->gpu[i];
-
 	if (i >= h->gpu_count)
-		return false;
-	if (!g->id[0] || h->steps == g->first)
-		return true;
-	zn_json_open(j, '{');
-	zn_json_key(j, "gpu_id");
-	zn_json_text(j, g->id);
-	zn_json_key(j, "used_bytes");
-	zn_json_open(j, '[');
-	for (uint64_t n = newest(h->steps - g->first); n; n--)
-		used_point(j, g->used_bytes[(h->steps - n) % ZN_HISTORY_POINTS]);
-	zn_json_close(j, ']');
-	zn_json_close(j, '}');
-	return true;
+		return NULL;
+	*points = h->gpu[i].id[0] ? (uint32_t)newest(h->steps - h->gpu[i].first) : 0;
+	return h->gpu[i].id;
 }
 
-static bool process_item(void *view, struct zn_json *j, uint32_t i)
+uint64_t zn_history_gpu_used(const struct zn_history *h, uint32_t i, uint32_t ago)
 {
-	struct zn_view *v = view;
-	const struct zn_history *h = v->history;
-	uint32_t row = i < v->agg->row_count ? v->agg->row[i] : 0;
-	const struct zn_proc *proc = zn_arena_proc(v->agg->arena, row);
-	const struct process *p = &h->process[row];
-	const char *comm = v->agg->info[row].comm;
-
-	if (i >= v->agg->row_count)
-		return false;
-	if (!proc || !zn_history_last(h, row, proc->id))
-		return true;
-	zn_json_open(j, '{');
-	zn_json_key(j, "pid");
-	zn_json_u64(j, proc->tgid);
-	zn_json_key(j, "comm");
-	zn_json_bytes(j, comm, strnlen(comm, sizeof(v->agg->info[row].comm)));
-	for (enum series s = 0; s < SERIES_COUNT; s++) {
-		zn_json_key(j, series[s].key);
-		zn_json_open(j, '[');
-		for (uint64_t n = newest((uint32_t)h->steps - p->first); n; n--)
-			figures(j, &p->point[(h->steps - n) % ZN_HISTORY_POINTS], s);
-		zn_json_close(j, ']');
-	}
-	zn_json_close(j, '}');
-	return true;
+	return h->gpu[i].used_bytes[(h->steps - 1 - ago) % ZN_HISTORY_POINTS];
 }
 
-static void head(struct zn_json *j, const struct zn_view *v)
+uint64_t zn_history_end_ms(const struct zn_history *h)
 {
-	zn_json_key(j, "node");
-	zn_json_text(j, v->node);
-	zn_json_key(j, "source");
-	zn_json_text(j, v->probe ? "live" : "simulated");
-	zn_json_key(j, "step_ms");
-	zn_json_u64(j, ZN_HISTORY_STEP_MS);
-	zn_json_key(j, "end_ms");
-	if (v->history && v->history->steps)
-		zn_json_u64(j, v->history->end_ms);
-	else
-		zn_json_null(j);
-}
-
-static bool nothing(void *view, struct zn_json *j, uint32_t i)
-{
-	(void)view, (void)j, (void)i;
-	return false;
-}
-
-void zn_history_json(struct zn_out *o, struct zn_view *v)
-{
-	struct zn_json j;
-	bool whole;
-
-	zn_json_begin(&j, o);
-	zn_json_open(&j, '{');
-	head(&j, v);
-	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "gpus", '[', v->history ? gpu_item : nothing, v);
-	whole &= zn_json_list(&j, "processes", '[', v->history ? process_item : nothing, v);
-	zn_json_end(&j, whole);
+	return h && h->steps ? h->end_ms : 0;
 }

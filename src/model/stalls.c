@@ -24,11 +24,6 @@ static uint64_t share(uint64_t part, uint64_t all)
 	return all ? (uint64_t)((__uint128_t)part * SHARE_ONE / all) : 0;
 }
 
-static const struct zn_info *info_of(const struct zn_view *v, uint32_t row)
-{
-	return &v->agg->info[row];
-}
-
 static bool has_calls(const struct zn_agg *a, const struct zn_proc *p, enum zn_operation d)
 {
 	const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
@@ -36,34 +31,34 @@ static bool has_calls(const struct zn_agg *a, const struct zn_proc *p, enum zn_o
 	return h && h->calls;
 }
 
-bool zn_stalls_loader(const struct zn_view *v, uint32_t row)
+bool zn_stalls_loader(const struct zn_agg *a, uint32_t row)
 {
-	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
+	const struct zn_proc *p = zn_arena_proc(a->arena, row);
 
-	return p && zn_agg_measures(v->agg, ZN_FAM_DATALOAD) &&
-		(has_calls(v->agg, p, ZN_H_DATALOAD) || has_calls(v->agg, p, ZN_H_WORKER_IDLE) ||
-			info_of(v, row)->stall_ns[ZN_STALL_DATA]);
+	return p && zn_agg_measures(a, ZN_FAM_DATALOAD) &&
+		(has_calls(a, p, ZN_H_DATALOAD) || has_calls(a, p, ZN_H_WORKER_IDLE) ||
+			a->info[row].stall_ns[ZN_STALL_DATA]);
 }
 
 /* Waits for data are told where the loader is one whose waits are known. */
-static bool cause_known(const struct zn_view *v, enum zn_stall s, bool loader)
+static bool cause_known(const struct zn_agg *a, enum zn_stall s, bool loader)
 {
 	if (s == ZN_STALL_DATA)
 		return loader;
-	return s != ZN_STALL_DIST || zn_agg_measures(v->agg, ZN_FAM_DIST_SYNC);
+	return s != ZN_STALL_DIST || zn_agg_measures(a, ZN_FAM_DIST_SYNC);
 }
 
-bool zn_stalls_shares(const struct zn_view *v, uint32_t row, struct zn_stall_ratios *to)
+bool zn_stalls_shares(const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to)
 {
-	const struct zn_info *info = info_of(v, row);
+	const struct zn_info *info = &a->info[row];
 	uint64_t all = sum_of(info->stall_tick_ns, ZN_STALL_COUNT);
-	bool loader = zn_stalls_loader(v, row);
+	bool loader = zn_stalls_loader(a, row);
 
 	*to = (struct zn_stall_ratios){0};
-	if (!all || !zn_agg_measures(v->agg, ZN_FAM_SCHED))
+	if (!all || !zn_agg_measures(a, ZN_FAM_SCHED))
 		return false;
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
-		to->known[s] = cause_known(v, s, loader);
+		to->known[s] = cause_known(a, s, loader);
 		to->share[s] = share(info->stall_tick_ns[s], all);
 		to->seconds_ns[s] = info->stall_ns[s];
 	}
@@ -311,106 +306,38 @@ bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, ui
 	return f.late_pid;
 }
 
-static void facts(const struct zn_view *v, uint32_t row, const struct zn_stall_ratios *s, struct zn_stalls_facts *f)
+uint32_t zn_stalls_workers_busy(const struct zn_agg *a, uint32_t row)
 {
-	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
-	const struct zn_info *info = info_of(v, row);
+	const struct zn_info *info = &a->info[row];
 	uint64_t worked = sum_of(info->worker_tick_ns, ZN_LEN(info->worker_tick_ns));
-	uint32_t rank = rank_of(v->agg, p->tgid);
 
-	*f = (struct zn_stalls_facts){.late_rank = ZN_UNKNOWN, .worker_busy = ZN_UNKNOWN};
+	return worked ? (uint32_t)share(info->worker_tick_ns[0], worked) : ZN_UNKNOWN;
+}
+
+void zn_stalls_facts(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,
+	const struct zn_stall_ratios *s, struct zn_stalls_facts *f)
+{
+	const struct zn_proc *p = zn_arena_proc(a->arena, row);
+	uint32_t rank = rank_of(a, p->tgid);
+
+	*f = (struct zn_stalls_facts){.late_rank = ZN_UNKNOWN, .worker_busy = zn_stalls_workers_busy(a, row)};
 	if (rank == ZN_UNKNOWN)
 		snprintf(f->who, sizeof(f->who), "process %u", p->tgid);
 	else
 		snprintf(f->who, sizeof(f->who), "rank %u", rank);
 	memcpy(f->share, s->share, sizeof(f->share));
-	if (zn_stalls_loader(v, row))
+	if (zn_stalls_loader(a, row))
 		f->workers = (uint32_t)p->count[ZN_C_WORKERS];
-	if (worked)
-		f->worker_busy = (uint32_t)share(info->worker_tick_ns[0], worked);
-	late_by_waits(v->agg, row, f);
-	if (!v->ranks)
+	late_by_waits(a, row, f);
+	if (!k)
 		return;
-	late_by_issue(v->ranks, p->tgid, f);
-	f->waits_for = zn_ranks_waited_for(v->ranks, row);
-	f->missing = v->ranks->missing_of[row];
-	f->all_wait = zn_ranks_all_wait(v->ranks, row);
-	f->stopped_ns = v->stopped ? zn_stopped_since(v->stopped, row, p->id) : 0;
-	f->stop = f->stopped_ns ? v->stopped->kind[row] : ZN_STOP_NONE;
-	f->now_ns = v->ranks->tick_ns;
+	late_by_issue(k, p->tgid, f);
+	f->waits_for = zn_ranks_waited_for(k, row);
+	f->missing = k->missing_of[row];
+	f->all_wait = zn_ranks_all_wait(k, row);
+	f->stopped_ns = stopped ? zn_stopped_since(stopped, row, p->id) : 0;
+	f->stop = f->stopped_ns ? stopped->kind[row] : ZN_STOP_NONE;
+	f->now_ns = k->tick_ns;
 }
 
 /* ---- JSON ---- */
-
-static void key_share(struct zn_json *j, const char *key, bool known, uint64_t v)
-{
-	if (known)
-		zn_json_key_scaled(j, key, v, NS);
-	else
-		zn_json_key_null(j, key);
-}
-
-void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
-{
-	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
-		if (s == ZN_STALL_DATA && !ns[s])
-			zn_json_key_null(j, zn_stall_label(s));
-		else
-			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
-}
-
-/* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has
- * no cause yet. */
-void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
-{
-	struct zn_stalls_facts f;
-	struct zn_stall_ratios s;
-	char says[ZN_SAYS_MAX];
-	bool known = zn_stalls_shares(v, row, &s);
-
-	facts(v, row, &s, &f);
-	if (!known && !f.missing && !f.waits_for && !f.stopped_ns) {
-		zn_json_key_null(j, "stalls");
-		return;
-	}
-	zn_stalls_says(&f, says);
-	zn_json_key_open(j, "stalls", '{');
-	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
-		key_share(j, zn_stall_label(i), s.known[i], s.share[i]);
-	zn_json_key_open(j, "seconds", '{');
-	zn_stalls_seconds(j, known ? s.seconds_ns : info_of(v, row)->stall_ns);
-	zn_json_close(j, '}');
-	zn_json_key_text(j, "says", says);
-	zn_json_close(j, '}');
-}
-
-static void quantiles(struct zn_json *j, const struct zn_hist *h)
-{
-	struct zn_summary s = h ? zn_hist_summary(h) : (struct zn_summary){0};
-
-	zn_json_key_u64(j, "count", s.count);
-	zn_json_key_scaled(j, "p50_ms", s.p50_ns, MS);
-	zn_json_key_scaled(j, "p99_ms", s.p99_ns, MS);
-	zn_json_key_scaled(j, "sum_ms", h ? h->sum_ns : 0, MS);
-}
-
-void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
-{
-	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
-	const struct zn_info *info = info_of(v, row);
-	uint64_t worked = sum_of(info->worker_tick_ns, ZN_LEN(info->worker_tick_ns));
-
-	if (!zn_stalls_loader(v, row)) {
-		zn_json_key_null(j, "dataloader");
-		return;
-	}
-	zn_json_key_open(j, "dataloader", '{');
-	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_DATALOAD]));
-	zn_json_key_text(j, "loader", "pytorch");
-	zn_json_key_u64(j, "workers", p->count[ZN_C_WORKERS]);
-	key_share(j, "workers_busy_ratio", worked > 0, share(info->worker_tick_ns[0], worked));
-	zn_json_key_open(j, "worker_idle", '{');
-	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_WORKER_IDLE]));
-	zn_json_close(j, '}');
-	zn_json_close(j, '}');
-}

@@ -125,7 +125,7 @@ void zn_metrics_process_stalls(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_stalls_shares(w->view, w->view->agg->row[r], &shares))
+		if (!zn_stalls_shares(w->view->agg, w->view->agg->row[r], &shares))
 			continue;
 		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 			if (!shares.known[s])
@@ -143,7 +143,7 @@ void zn_metrics_process_workers(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_stalls_loader(w->view, w->view->agg->row[r]))
+		if (!zn_stalls_loader(w->view->agg, w->view->agg->row[r]))
 			continue;
 		process_series(w, p);
 		zn_walk_integer(w, p->count[ZN_C_WORKERS]);
@@ -157,7 +157,7 @@ void zn_metrics_process_worker_time(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_stalls_loader(w->view, w->view->agg->row[r]))
+		if (!zn_stalls_loader(w->view->agg, w->view->agg->row[r]))
 			continue;
 		for (uint32_t i = 0; i < ZN_LEN(state); i++) {
 			if (p->count[ZN_C_WORKER_BUSY_NS + i] == 0)

@@ -16,7 +16,7 @@ void zn_metrics_self_alerts(struct zn_walk *w)
 		zn_walk_series(w);
 		zn_walk_label(w, "alert", rule->name);
 		zn_walk_label(w, "severity", rule->severity);
-		zn_walk_integer(w, zn_rule_state(a, rule));
+		zn_walk_integer(w, zn_alerts_rule_state(a, rule));
 	}
 }
 

@@ -35,12 +35,15 @@ uint32_t zn_gaps_io_lost(const struct zn_report *r)
 
 static uint32_t io_missed(const struct zn_report *r)
 {
-	return zn_gaps_io_lost(r) ? zn_io_sums_missed(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial}) : 0;
+	return zn_gaps_io_lost(r)
+		? zn_io_sums_missed(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial})
+		: 0;
 }
 
 static const char *io_beyond(const struct zn_report *r)
 {
-	return zn_gaps_io_lost(r) & ~io_missed(r) ? "more pairs of a mount and an operation than its share, see io_lost" : NULL;
+	return zn_gaps_io_lost(r) & ~io_missed(r) ? "more pairs of a mount and an operation than its share, see io_lost"
+						  : NULL;
 }
 
 static const char *io_crowded(const struct zn_report *r)

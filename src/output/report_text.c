@@ -22,22 +22,22 @@ static char *none(char to[ZN_UNITS_CELL])
 
 static double number(struct zn_str json, const char *path)
 {
-	return zn_json_number(zn_client_find(json, path));
+	return zn_json_number(zn_path_find(json, path));
 }
 
 static uint64_t integer(struct zn_str json, const char *path)
 {
-	return zn_json_integer(zn_client_find(json, path));
+	return zn_json_integer(zn_path_find(json, path));
 }
 
 static char *bytes(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_client_known(json, path) ? zn_units_bytes(to, integer(json, path)) : none(to);
+	return zn_path_known(json, path) ? zn_units_bytes(to, integer(json, path)) : none(to);
 }
 
 static char *count(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_client_known(json, path) ? zn_units_count(to, number(json, path)) : none(to);
+	return zn_path_known(json, path) ? zn_units_count(to, number(json, path)) : none(to);
 }
 
 static char *span_of(char to[ZN_UNITS_CELL], double s)
@@ -51,13 +51,13 @@ static char *span_of(char to[ZN_UNITS_CELL], double s)
 
 static char *span(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_client_known(json, path) ? span_of(to, number(json, path)) : none(to);
+	return zn_path_known(json, path) ? span_of(to, number(json, path)) : none(to);
 }
 
 /* Of microseconds, times scale. */
 static char *took(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, double scale)
 {
-	return zn_client_known(json, path) ? zn_units_duration(to, scale * number(json, path)) : none(to);
+	return zn_path_known(json, path) ? zn_units_duration(to, scale * number(json, path)) : none(to);
 }
 
 static char *percent_of(char to[ZN_UNITS_CELL], double share)
@@ -70,7 +70,7 @@ static char *percent_of(char to[ZN_UNITS_CELL], double share)
 
 static char *percent(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_client_known(json, path) ? percent_of(to, number(json, path)) : none(to);
+	return zn_path_known(json, path) ? percent_of(to, number(json, path)) : none(to);
 }
 
 /* "2026-11-21 11:55:20 UTC" of a time in ISO 8601. */
@@ -78,7 +78,7 @@ static char *moment(char to[ZN_UNITS_CELL], struct zn_str json, const char *path
 {
 	char text[ZN_UNITS_CELL];
 
-	if (strlen(zn_client_text(json, path, text, sizeof(text))) < sizeof("2026-11-21T11:55:20") - 1)
+	if (strlen(zn_path_text(json, path, text, sizeof(text))) < sizeof("2026-11-21T11:55:20") - 1)
 		return none(to);
 	snprintf(to, ZN_UNITS_CELL, "%.10s %.8s UTC", text, text + 11);
 	return to;
@@ -125,18 +125,18 @@ static void who(struct zn_out *o, struct zn_str r)
 	char id[32], name[80], user[64], uid[32], account[80], partition[80], node[80], cluster[80];
 	uint64_t restart = integer(r, "restart");
 
-	zn_client_text(r, "job_id", id, sizeof(id));
-	zn_client_text(r, "name", name, sizeof(name));
+	zn_path_text(r, "job_id", id, sizeof(id));
+	zn_path_text(r, "name", name, sizeof(name));
 	if (restart)
 		line(o, "Job %s, restarted %llu times: %s", id, (unsigned long long)restart, name);
 	else
 		line(o, "Job %s: %s", id, name);
-	line(o, "  user %s (uid %s), account %s, partition %s", zn_client_text(r, "user", user, sizeof(user)),
-		zn_client_text(r, "uid", uid, sizeof(uid)), zn_client_text(r, "account", account, sizeof(account)),
-		zn_client_text(r, "partition", partition, sizeof(partition)));
-	line(o, zn_client_known(r, "cluster") ? "  on node %s of cluster %s" : "  on node %s",
-		zn_client_text(r, "node", node, sizeof(node)), zn_client_text(r, "cluster", cluster, sizeof(cluster)));
-	if (same(zn_client_find(r, "source"), "\"simulated\""))
+	line(o, "  user %s (uid %s), account %s, partition %s", zn_path_text(r, "user", user, sizeof(user)),
+		zn_path_text(r, "uid", uid, sizeof(uid)), zn_path_text(r, "account", account, sizeof(account)),
+		zn_path_text(r, "partition", partition, sizeof(partition)));
+	line(o, zn_path_known(r, "cluster") ? "  on node %s of cluster %s" : "  on node %s",
+		zn_path_text(r, "node", node, sizeof(node)), zn_path_text(r, "cluster", cluster, sizeof(cluster)));
+	if (same(zn_path_find(r, "source"), "\"simulated\""))
 		line(o, "  SIMULATED: these numbers are made up, no job is behind them");
 }
 
@@ -146,13 +146,13 @@ static void when(struct zn_out *o, struct zn_str r)
 
 	zn_out_char(o, '\n');
 	line(o, "  started    %s", moment(a, r, "start"));
-	if (zn_client_known(r, "end"))
+	if (zn_path_known(r, "end"))
 		line(o, "  ended      %s, after %s, exit code %s", moment(a, r, "end"), span(b, r, "wall_seconds"),
-			zn_client_text(r, "exit_code", code, sizeof(code)));
+			zn_path_text(r, "exit_code", code, sizeof(code)));
 	else
-		line(o, "  state      %s, for %s so far", zn_client_text(r, "state", state, sizeof(state)),
+		line(o, "  state      %s, for %s so far", zn_path_text(r, "state", state, sizeof(state)),
 			span(b, r, "wall_seconds"));
-	if (zn_client_known(r, "measured_since"))
+	if (zn_path_known(r, "measured_since"))
 		line(o, "  measured   since %s only", moment(a, r, "measured_since"));
 	line(o, "  processes  %s that used a GPU library", count(a, r, "processes"));
 	line(o, "  memory     %s at its peak", bytes(a, r, "memory_peak_bytes"));
@@ -160,7 +160,7 @@ static void when(struct zn_out *o, struct zn_str r)
 
 static bool is_true(struct zn_str json, const char *path)
 {
-	return same(zn_client_find(json, path), "true");
+	return same(zn_path_find(json, path), "true");
 }
 
 /* What should not go unseen. */
@@ -169,9 +169,9 @@ static void gpu_sentence(struct zn_out *o, struct zn_str g)
 	double share = number(g, "busy_share");
 	char id[56];
 
-	if (!is_true(g, "allocated") || !zn_client_known(g, "busy_share") || share >= 0.5)
+	if (!is_true(g, "allocated") || !zn_path_known(g, "busy_share") || share >= 0.5)
 		return;
-	zn_client_text(g, "gpu_id", id, sizeof(id));
+	zn_path_text(g, "gpu_id", id, sizeof(id));
 	if (share > 0)
 		line(o, "  GPU %.24s was allocated and idle for %.0f %% of the time.", id, 100 * (1 - share));
 	else
@@ -180,7 +180,7 @@ static void gpu_sentence(struct zn_out *o, struct zn_str g)
 
 static void gpus(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "gpus"), key, g;
+	struct zn_str list = zn_path_find(r, "gpus"), key, g;
 	char id[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL];
 	size_t at = 0;
 
@@ -191,7 +191,7 @@ static void gpus(struct zn_out *o, struct zn_str r)
 	}
 	line(o, "%-24s %8s %8s %5s %15s %15s", "GPU", "PEAK", "OF", "BUSY", "BUSY FOR", "IDLE FOR");
 	for (at = 0; zn_json_next(list, &at, &key, &g);)
-		line(o, "%-24.24s %8s %8s %5s %15s %15s", zn_client_text(g, "gpu_id", id, sizeof(id)),
+		line(o, "%-24.24s %8s %8s %5s %15s %15s", zn_path_text(g, "gpu_id", id, sizeof(id)),
 			bytes(a, g, "peak_bytes"), bytes(b, g, "total_bytes"), percent(c, g, "busy_share"),
 			span(d, g, "busy_seconds"), span(e, g, "idle_seconds"));
 	for (at = 0; zn_json_next(list, &at, &key, &g);)
@@ -241,7 +241,7 @@ static void add_to_list(char text[COLUMNS], const char *cell)
 /* The causes with most of the time first, as many as fit on a line; those below a percent are left out. */
 static void thread_time(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "thread_time"), key;
+	struct zn_str list = zn_path_find(r, "thread_time"), key;
 	double seconds = S_MAX, all = sum_of(list, "");
 	char text[COLUMNS] = "", cell[ZN_UNITS_CELL];
 
@@ -257,7 +257,7 @@ static void thread_time(struct zn_out *o, struct zn_str r)
 /* What its processes lost most of their time to, those below a second left out. */
 static void lost_to(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "lost_to"), key;
+	struct zn_str list = zn_path_find(r, "lost_to"), key;
 	char text[COLUMNS] = "", cell[ZN_UNITS_CELL], time[ZN_UNITS_CELL];
 	double seconds = S_MAX;
 
@@ -273,7 +273,7 @@ static void lost_to(struct zn_out *o, struct zn_str r)
 /* The phases of its start, longest first, those below a tenth of a second left out. */
 static void startup(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "startup"), key;
+	struct zn_str list = zn_path_find(r, "startup"), key;
 	char text[COLUMNS] = "", cell[ZN_UNITS_CELL], time[ZN_UNITS_CELL];
 	double seconds = S_MAX;
 
@@ -314,7 +314,7 @@ static void cuda(struct zn_out *o, struct zn_str r)
 
 static void nccl(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "nccl"), key, op;
+	struct zn_str list = zn_path_find(r, "nccl"), key, op;
 	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL],
 		f[ZN_UNITS_CELL];
 	size_t at = 0;
@@ -327,7 +327,7 @@ static void nccl(struct zn_out *o, struct zn_str r)
 	zn_out_char(o, '\n');
 	line(o, "%-16s %8s %8s %8s %12s %8s %8s", "NCCL", "CALLS", "BYTES", "ERRORS", "TIME", "P50", "P99");
 	for (at = 0; zn_json_next(list, &at, &key, &op);)
-		line(o, "%-16s %8s %8s %8s %12s %8s %8s", zn_client_text(op, "op", name, sizeof(name)),
+		line(o, "%-16s %8s %8s %8s %12s %8s %8s", zn_path_text(op, "op", name, sizeof(name)),
 			count(a, op, "calls"), bytes(b, op, "bytes"), count(c, op, "errors"), span(d, op, "seconds"),
 			took(e, op, "p50_ms", 1e3), took(f, op, "p99_ms", 1e3));
 }
@@ -358,7 +358,7 @@ static double over_ops(struct zn_str ops, const char *member, bool largest)
 
 static void files(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "io"), key, f;
+	struct zn_str list = zn_path_find(r, "io"), key, f;
 	char mount[64], type[16], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL],
 		e[ZN_UNITS_CELL];
 	size_t at = 0;
@@ -368,12 +368,12 @@ static void files(struct zn_out *o, struct zn_str r)
 	zn_out_char(o, '\n');
 	line(o, "%-24s %-8s %8s %8s %9s %8s %8s", "FILES ON", "TYPE", "READ", "WRITTEN", "CALLS", "FAILED", "P99");
 	for (at = 0; zn_json_next(list, &at, &key, &f);) {
-		struct zn_str ops = zn_client_find(f, "ops");
+		struct zn_str ops = zn_path_find(f, "ops");
 
 		bool whole = is_whole(ops);
 
-		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_client_text(f, "mount", mount, sizeof(mount)),
-			zn_client_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
+		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_path_text(f, "mount", mount, sizeof(mount)),
+			zn_path_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
 			bytes(b, f, "write_bytes"), whole ? zn_units_count(c, over_ops(ops, "count", false)) : none(c),
 			whole ? zn_units_count(d, over_ops(ops, "errors", false)) : none(d),
 			zn_units_duration(e, over_ops(ops, "p99_us", true)));
@@ -382,7 +382,7 @@ static void files(struct zn_out *o, struct zn_str r)
 
 static void steps(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "steps"), key, s;
+	struct zn_str list = zn_path_find(r, "steps"), key, s;
 	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL];
 	size_t at = 0;
 
@@ -391,14 +391,14 @@ static void steps(struct zn_out *o, struct zn_str r)
 	zn_out_char(o, '\n');
 	line(o, "%-16s %-24s %-24s %11s", "STEP", "STARTED", "ENDED", "MEMORY PEAK");
 	for (at = 0; zn_json_next(list, &at, &key, &s);)
-		line(o, "%-16s %-24s %-24s %11s", zn_client_text(s, "name", name, sizeof(name)), moment(a, s, "start"),
+		line(o, "%-16s %-24s %-24s %11s", zn_path_text(s, "name", name, sizeof(name)), moment(a, s, "start"),
 			moment(b, s, "end"), bytes(c, s, "memory_peak_bytes"));
 }
 
 /* What programs said of themselves, as far as there was room. */
 static void labels(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "label_changes"), key, change;
+	struct zn_str list = zn_path_find(r, "label_changes"), key, change;
 	char name[ZN_ANNOTATION_KEY], value[ZN_ANNOTATION_VALUE], after[ZN_UNITS_CELL], pid[ZN_UNITS_CELL];
 	uint64_t start_ms = integer(r, "start_ms"), ms;
 
@@ -407,29 +407,28 @@ static void labels(struct zn_out *o, struct zn_str r)
 			heading(o, "What the job said of itself (zernel annotate)");
 		ms = integer(change, "at_ms");
 		zn_units_span(after, ms > start_ms ? (ms - start_ms) / 1000 : 0);
-		zn_json_string(zn_client_find(change, "value"), value, sizeof(value));
-		line(o, "  after %-9s %s=%s (process %s)", after, zn_client_text(change, "key", name, sizeof(name)),
-			value, zn_client_text(change, "pid", pid, sizeof(pid)));
+		zn_json_string(zn_path_find(change, "value"), value, sizeof(value));
+		line(o, "  after %-9s %s=%s (process %s)", after, zn_path_text(change, "key", name, sizeof(name)),
+			value, zn_path_text(change, "pid", pid, sizeof(pid)));
 	}
 }
 
 static void alerts(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "alerts"), key, alert;
+	struct zn_str list = zn_path_find(r, "alerts"), key, alert;
 	char name[40], of[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &alert); n++) {
 		if (!n)
 			heading(o, "Alerts that fired");
-		line(o, "  %s of %s, %s times, at first %s", zn_client_text(alert, "alert", name, sizeof(name)),
-			zn_client_text(alert, "of", of, sizeof(of)), count(a, alert, "times"),
-			moment(b, alert, "first"));
+		line(o, "  %s of %s, %s times, at first %s", zn_path_text(alert, "alert", name, sizeof(name)),
+			zn_path_text(alert, "of", of, sizeof(of)), count(a, alert, "times"), moment(b, alert, "first"));
 	}
 }
 
 static void losses(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "lost"), key, value;
+	struct zn_str list = zn_path_find(r, "lost"), key, value;
 	char a[ZN_UNITS_CELL];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &value); n++) {
@@ -441,14 +440,14 @@ static void losses(struct zn_out *o, struct zn_str r)
 
 static void gaps(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_client_find(r, "not_measured"), key, gap;
+	struct zn_str list = zn_path_find(r, "not_measured"), key, gap;
 	char what[80], why[160];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &gap); n++) {
 		if (!n)
 			heading(o, "Not measured");
-		line(o, "  %s: %s", zn_client_text(gap, "what", what, sizeof(what)),
-			zn_client_text(gap, "why", why, sizeof(why)));
+		line(o, "  %s: %s", zn_path_text(gap, "what", what, sizeof(what)),
+			zn_path_text(gap, "why", why, sizeof(why)));
 	}
 	if (is_true(r, "truncated"))
 		line(o, "This report was cut: more was known than fits.");
@@ -481,13 +480,13 @@ static struct gpu_sums sum_gpus(struct zn_str list)
 	for (size_t at = 0; zn_json_next(list, &at, &key, &g); sums.count++) {
 		double busy_s = number(g, "busy_seconds"), idle_s = number(g, "idle_seconds");
 
-		if (!zn_client_known(g, "peak_bytes"))
+		if (!zn_path_known(g, "peak_bytes"))
 			sums.hidden = true;
 		else if (!sums.highest.len || integer(g, "peak_bytes") > integer(sums.highest, "peak_bytes"))
 			sums.highest = g;
 		sums.busy_s += busy_s;
 		sums.all_s += busy_s + idle_s;
-		sums.unused += is_true(g, "allocated") && zn_client_known(g, "busy_share") && busy_s == 0 && idle_s > 0;
+		sums.unused += is_true(g, "allocated") && zn_path_known(g, "busy_share") && busy_s == 0 && idle_s > 0;
 	}
 	if (sums.hidden) /* it may be the highest */
 		sums.highest = (struct zn_str){0};
@@ -496,7 +495,7 @@ static struct gpu_sums sum_gpus(struct zn_str list)
 
 static void line_gpus(struct zn_out *o, struct zn_str r)
 {
-	struct gpu_sums sums = sum_gpus(zn_client_find(r, "gpus"));
+	struct gpu_sums sums = sum_gpus(zn_path_find(r, "gpus"));
 	char cell[ZN_UNITS_CELL];
 
 	zn_out_text(o, "gpus=");
@@ -522,9 +521,9 @@ static void pair(struct zn_out *o, const char *key, const char *value)
 /* Over a list; known: what is there, and not null, if it was measured. */
 static char *all_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *known, const char *list, const char *member)
 {
-	double all = sum_of(zn_client_find(r, list), member);
+	double all = sum_of(zn_path_find(r, list), member);
 
-	if (!zn_client_known(r, known) || all < 0 || all >= 0x1p63)
+	if (!zn_path_known(r, known) || all < 0 || all >= 0x1p63)
 		return none(to);
 	return zn_units_bytes(to, (uint64_t)all);
 }
@@ -532,11 +531,11 @@ static char *all_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *know
 /* Of all mounts, of which some may be missing where the operation is one that was lost. */
 static char *file_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *op, const char *member)
 {
-	struct zn_str list = zn_client_find(r, "io_lost"), key, value;
+	struct zn_str list = zn_path_find(r, "io_lost"), key, value;
 	char lost[16];
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
-		if (!strcmp(zn_client_text(value, "", lost, sizeof(lost)), op))
+		if (!strcmp(zn_path_text(value, "", lost, sizeof(lost)), op))
 			return none(to);
 	return all_bytes(to, r, "io", "io", member);
 }
@@ -561,9 +560,9 @@ void zn_report_line(struct zn_out *o, struct zn_str json)
 	pair(&to, "written", file_bytes(cell, json, "write", "write_bytes"));
 	pair(&to, "oom", count(cell, json, "allocations.oom"));
 	pair(&to, "lost",
-		zn_client_known(json, "lost") ? zn_units_count(cell, sum_of(zn_client_find(json, "lost"), ""))
-					      : none(cell));
-	if (zn_client_known(json, "measured_since"))
+		zn_path_known(json, "lost") ? zn_units_count(cell, sum_of(zn_path_find(json, "lost"), ""))
+					    : none(cell));
+	if (zn_path_known(json, "measured_since"))
 		pair(&to, "measured", "partly");
 	zn_out_bytes(o, text, to.len);
 }

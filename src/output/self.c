@@ -193,8 +193,3 @@ void zn_view_tick(struct zn_view *v)
 	v->resident_bytes = resident_bytes();
 	v->open_fds = fds_open();
 }
-
-const char *zn_view_source(const struct zn_view *v)
-{
-	return v->probe ? "live" : "simulated";
-}

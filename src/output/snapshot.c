@@ -591,7 +591,7 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 	return whole && !o->full;
 }
 
-void zn_alerts_json(struct zn_out *o, struct zn_view *v)
+void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v)
 {
 	struct scope s = {.view = v};
 	struct zn_json j;

@@ -742,7 +742,7 @@ int zn_control_open(
 	c->places.reserve = ROOT_CLIENTS;
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
 		c->client[i] = (struct client){.io = {.fd = -1}, .control = c};
-	zn_spool_path(folder, path);
+	zn_message_folder(folder, path);
 	err = open_listener(c, path, why);
 	if (!err)
 		err = zn_spool_open(&c->spool, view, folder, c->owner);

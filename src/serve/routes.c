@@ -141,7 +141,7 @@ static void get_alerts(struct zn_serve *s, const struct zn_asked *asked, struct 
 	(void)asked;
 	if (!begin(s, to, &o))
 		return;
-	zn_alerts_json(&o, s->view);
+	zn_snapshot_alerts(&o, s->view);
 	finish(s, to, &o, "application/json");
 }
 

@@ -84,7 +84,7 @@ static double baselines(struct zn_view *view, struct zn_memory_arena *plain, uns
 		zn_agg_tick(view->agg, now_ns);
 		zn_history_tick(view->history, view->agg, now_ns);
 		start_ns = zn_now_ns();
-		zn_baselines_tick(view->baselines, view, now_ns);
+		zn_baselines_tick(view->baselines, view->agg, view->history, now_ns);
 		took_ns += i < ZN_BASELINE_POINTS ? 0 : zn_now_ns() - start_ns;
 	}
 	return (double)took_ns / (double)times;

@@ -175,7 +175,7 @@ static uint64_t tick(uint64_t now_ns)
 	zn_stopped_tick(&stopped, &agg, &progress, now_ns);
 	zn_causes_tick(&causes, now_ns);
 	zn_history_tick(view.history, &agg, now_ns);
-	zn_baselines_tick(view.baselines, &view, now_ns);
+	zn_baselines_tick(view.baselines, view.agg, view.history, now_ns);
 	zn_alerts_tick(&alerts, now_ns);
 	zn_flights_tick(&flights, now_ns);
 	zn_jobs_tick(&jobs, now_ns);

@@ -87,9 +87,12 @@ def start_job(daemon, name):
     return actor
 
 
-def look(daemon, faults, cpu=None):
-    """What is first in the list of each after some seconds; {name: cause}."""
+def look(daemon, faults, cpu=None, first_served=False):
+    """What is first in the list of each after some seconds; {name: cause}. first_served: nobody else takes its CPU."""
     actors = {name: start_job(daemon, name) for name in faults}
+    for actor in actors.values():
+        if first_served:
+            actor.do("os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))")
     for name, (step, _) in faults.items():
         actors[name].tell(f"run({step}, {SECONDS}, {cpu})")
     time.sleep(SECONDS - 0.5)
@@ -107,7 +110,7 @@ def faults_are_the_first_in_the_list():
     daemon = live()
     shown = {}
     for faults, cpu in ((WAITING, None), (DISK, None), (READING, None), (COMPUTING, 1), (LAUNCHING, 1)):
-        shown.update(look(daemon, faults, cpu))
+        shown.update(look(daemon, faults, cpu, first_served=True))
     check("checkpoints: 1, the last one of " in shown["writes"]["causes"][0]["says"], shown["writes"])
     m = daemon.metrics()
     equal(m.one("zernel_job_checkpoints_total", job_id="writes"), 1, "checkpoints")

@@ -113,7 +113,7 @@ static const struct zn_rule *rule(const char *name)
 
 static enum zn_alert_state state_of(const char *name)
 {
-	return zn_rule_state(&alerts, rule(name));
+	return zn_alerts_rule_state(&alerts, rule(name));
 }
 
 static const struct zn_alert *find(const char *name, const char *label, const char *value)

@@ -328,13 +328,13 @@ T(files)
 {
 	char path[ZN_TEXT_MAX], name[ZN_NAME_BYTES], far[2 * ZN_TEXT_MAX];
 
-	CHECK(zn_spool_path(path, ZN_CONTROL_PATH));
+	CHECK(zn_message_folder(path, ZN_CONTROL_PATH));
 	CHECK_STR(path, "/run/zernel/jobs.d");
-	CHECK(!zn_spool_path(path, ""));
+	CHECK(!zn_message_folder(path, ""));
 	CHECK_STR(path, "");
 	memset(far, '/', sizeof(far) - 1);
 	far[sizeof(far) - 1] = '\0';
-	CHECK(!zn_spool_path(path, far));
+	CHECK(!zn_message_folder(path, far));
 	CHECK_STR(path, "");
 	zn_job_file(name, "", "4711", 0, ".json");
 	CHECK_STR(name, "4711.json");

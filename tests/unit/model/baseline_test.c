@@ -494,7 +494,7 @@ static void tick(uint64_t ns)
 	now_ns += ns;
 	zn_agg_tick(&agg, now_ns);
 	zn_history_tick(history, &agg, now_ns);
-	zn_baselines_tick(baselines, &view, now_ns);
+	zn_baselines_tick(baselines, view.agg, view.history, now_ns);
 }
 
 static void records(struct zn_proc *p, enum zn_operation d, uint64_t ns, int count)

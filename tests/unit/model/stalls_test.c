@@ -162,21 +162,21 @@ T(shares_of_the_last_tick)
 	struct zn_proc *p = start();
 	struct zn_stall_ratios s;
 
-	CHECK(!zn_stalls_shares(&view, agg.row[0], &s)); /* nothing was launched yet */
+	CHECK(!zn_stalls_shares(view.agg, agg.row[0], &s)); /* nothing was launched yet */
 	p->count[ZN_C_STALL_CPU] = 600;
 	p->count[ZN_C_STALL_GPU] = 400;
 	tick(1000);
-	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
 	CHECK_EQ(s.share[ZN_STALL_CPU], 60 * PERCENT);
 	CHECK_EQ(s.share[ZN_STALL_GPU], 40 * PERCENT);
 	p->count[ZN_C_STALL_IO] = 1000;
 	tick(1000);
-	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
 	CHECK_EQ(s.share[ZN_STALL_CPU], 0);
 	CHECK_EQ(s.share[ZN_STALL_IO], 100 * PERCENT);
 	CHECK_EQ(s.seconds_ns[ZN_STALL_CPU], 600);
 	tick(1000); /* its threads have ended */
-	CHECK(!zn_stalls_shares(&view, agg.row[0], &s));
+	CHECK(!zn_stalls_shares(view.agg, agg.row[0], &s));
 }
 
 T(a_loader_that_is_not_known_has_no_share)
@@ -187,16 +187,16 @@ T(a_loader_that_is_not_known_has_no_share)
 	p->count[ZN_C_STALL_OTHER] = 600;
 	p->count[ZN_C_WORKERS] = 3; /* whatever they are */
 	tick(1000);
-	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
 	CHECK(!s.known[ZN_STALL_DATA] && !s.known[ZN_STALL_DIST] && s.known[ZN_STALL_IO]);
-	CHECK(!zn_stalls_loader(&view, agg.row[0]));
+	CHECK(!zn_stalls_loader(view.agg, agg.row[0]));
 	zn_memory_record(&plain, p, ZN_H_WORKER_IDLE, 5000, 0);
-	CHECK(zn_stalls_loader(&view, agg.row[0]));
+	CHECK(zn_stalls_loader(view.agg, agg.row[0]));
 	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
-	CHECK(zn_stalls_shares(&view, agg.row[0], &s));
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
 	CHECK(s.known[ZN_STALL_DATA] && s.known[ZN_STALL_DIST]);
 	agg.measured &= ~(1ULL << ZN_FAM_SCHED);
-	CHECK(!zn_stalls_shares(&view, agg.row[0], &s));
+	CHECK(!zn_stalls_shares(view.agg, agg.row[0], &s));
 }
 
 static const char *json(uint32_t row)

@@ -1363,7 +1363,7 @@ static void write_snapshot(struct zn_out *o)
 
 static void write_alerts(struct zn_out *o)
 {
-	zn_alerts_json(o, &view);
+	zn_snapshot_alerts(o, &view);
 }
 
 static void write_health(struct zn_out *o)

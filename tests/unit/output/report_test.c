@@ -290,7 +290,7 @@ static struct zn_str report(struct zn_job *job)
 
 static void check_is(struct zn_str got, const char *path, const char *want)
 {
-	struct zn_str value = zn_client_find(got, path);
+	struct zn_str value = zn_path_find(got, path);
 
 	if (value.len != strlen(want) || memcmp(value.at, want, value.len))
 		T_FAIL("%s is %.*s, not %s", path, (int)value.len, value.at, want);
@@ -429,7 +429,7 @@ T(not_measured)
 		got = report(job);
 		for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 			for (size_t i = 0; of[f][i]; i++)
-				CHECK_EQ(zn_client_known(got, of[f][i]), f != off);
+				CHECK_EQ(zn_path_known(got, of[f][i]), f != off);
 		CHECK_EQ(!strstr(text, "\"peak_bytes\":null"), off != ZN_FAM_GPU_MEM);
 		CHECK_EQ(!strstr(text, "\"busy_seconds\":null"), off != ZN_FAM_CUDA_TRACE);
 		CHECK_EQ(!strstr(text, "all_reduce"), off == ZN_FAM_NCCL);
@@ -689,7 +689,7 @@ T(what_was_lost)
 		CHECK(end - line <= 80);
 	g->serial++;
 	got = report(job);
-	CHECK(!zn_client_known(got, "lost_to"));
+	CHECK(!zn_path_known(got, "lost_to"));
 	CHECK(!strstr(page_of(got), "Lost to"));
 	view.causes = NULL;
 }

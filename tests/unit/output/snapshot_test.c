@@ -427,7 +427,7 @@ T(recent_launches)
 
 static void write_alerts(struct zn_out *o)
 {
-	zn_alerts_json(o, &view);
+	zn_snapshot_alerts(o, &view);
 }
 
 static void write_health(struct zn_out *o)

@@ -55,7 +55,7 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	(void)openmetrics;
 	zn_out_char(o, '\n');
 }
-void zn_alerts_json(struct zn_out *o, struct zn_view *v)
+void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v)
 {
 	(void)v;
 	zn_out_char(o, '\n');

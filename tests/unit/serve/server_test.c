@@ -101,7 +101,7 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 	return true;
 }
 
-void zn_alerts_json(struct zn_out *o, struct zn_view *v)
+void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v)
 {
 	(void)v;
 	zn_out_text(o, "[\"alerts\"]");

@@ -249,7 +249,7 @@ static void one_second(void)
 	zn_checkpoints_tick(&checkpoints, now);
 	zn_causes_tick(&causes, now);
 	zn_history_tick(history, &agg, now);
-	zn_baselines_tick(baselines, &view, now);
+	zn_baselines_tick(baselines, view.agg, view.history, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
 	zn_io_sums_tick(&io_sums, now);

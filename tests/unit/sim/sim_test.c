@@ -271,7 +271,7 @@ static enum zn_alert_state second_of(struct zn_view *v, uint64_t *now_ns)
 	*now_ns += ZN_NS_PER_S;
 	zn_agg_tick(v->agg, *now_ns);
 	zn_alerts_tick(v->alerts, *now_ns);
-	return zn_rule_state(v->alerts, &v->alerts->rules->rule[0]);
+	return zn_alerts_rule_state(v->alerts, &v->alerts->rules->rule[0]);
 }
 
 T(leak_fires_and_resolves)
@@ -291,7 +291,7 @@ T(leak_fires_and_resolves)
 			last = s;
 			CHECK(alerts.count <= 2); /* of this GPU alone */
 		}
-		if (!growing && zn_rule_state(&alerts, &alerts.rules->rule[1]) == ZN_FIRING)
+		if (!growing && zn_alerts_rule_state(&alerts, &alerts.rules->rule[1]) == ZN_FIRING)
 			growing = s;
 		if (s % 20 == 0)
 			check_ledger();
@@ -299,7 +299,7 @@ T(leak_fires_and_resolves)
 	check_near(first, 170, 200);
 	check_near(last, 230, 245);
 	check_near(growing, 110, 160); /* well before it is nearly full */
-	CHECK_EQ(zn_rule_state(&alerts, &alerts.rules->rule[1]), ZN_INACTIVE);
+	CHECK_EQ(zn_alerts_rule_state(&alerts, &alerts.rules->rule[1]), ZN_INACTIVE);
 	check_near(last - first, 40, 70);
 	CHECK(sim.rank[LEAKING_RANK]->gpu[LEAKING_GPU].fail_oom > 0);
 	CHECK_EQ(agg.gpus.count, ZN_SIM_GPUS);

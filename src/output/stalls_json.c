@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * stalls_json.c: why a GPU is idle, as JSON of a process.
+ */
+#include "zernel.h"
+
+#define NS 9 /* decimals from nanoseconds to seconds, and to milliseconds */
+#define MS 6
+
+static void key_share(struct zn_json *j, const char *key, bool known, uint64_t v)
+{
+	if (known)
+		zn_json_key_scaled(j, key, v, NS);
+	else
+		zn_json_key_null(j, key);
+}
+
+void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
+{
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		if (s == ZN_STALL_DATA && !ns[s])
+			zn_json_key_null(j, zn_stall_label(s));
+		else
+			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
+}
+
+/* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has
+ * no cause yet. */
+void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+{
+	struct zn_stalls_facts f;
+	struct zn_stall_ratios s;
+	char says[ZN_SAYS_MAX];
+	bool known = zn_stalls_shares(v->agg, row, &s);
+
+	zn_stalls_facts(v->agg, v->ranks, v->stopped, row, &s, &f);
+	if (!known && !f.missing && !f.waits_for && !f.stopped_ns) {
+		zn_json_key_null(j, "stalls");
+		return;
+	}
+	zn_stalls_says(&f, says);
+	zn_json_key_open(j, "stalls", '{');
+	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
+		key_share(j, zn_stall_label(i), s.known[i], s.share[i]);
+	zn_json_key_open(j, "seconds", '{');
+	zn_stalls_seconds(j, known ? s.seconds_ns : v->agg->info[row].stall_ns);
+	zn_json_close(j, '}');
+	zn_json_key_text(j, "says", says);
+	zn_json_close(j, '}');
+}
+
+static void quantiles(struct zn_json *j, const struct zn_hist *h)
+{
+	struct zn_summary s = h ? zn_hist_summary(h) : (struct zn_summary){0};
+
+	zn_json_key_u64(j, "count", s.count);
+	zn_json_key_scaled(j, "p50_ms", s.p50_ns, MS);
+	zn_json_key_scaled(j, "p99_ms", s.p99_ns, MS);
+	zn_json_key_scaled(j, "sum_ms", h ? h->sum_ns : 0, MS);
+}
+
+void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+{
+	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
+	uint32_t busy = zn_stalls_workers_busy(v->agg, row);
+
+	if (!zn_stalls_loader(v->agg, row)) {
+		zn_json_key_null(j, "dataloader");
+		return;
+	}
+	zn_json_key_open(j, "dataloader", '{');
+	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_DATALOAD]));
+	zn_json_key_text(j, "loader", "pytorch");
+	zn_json_key_u64(j, "workers", p->count[ZN_C_WORKERS]);
+	key_share(j, "workers_busy_ratio", busy != ZN_UNKNOWN, busy);
+	zn_json_key_open(j, "worker_idle", '{');
+	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_WORKER_IDLE]));
+	zn_json_close(j, '}');
+	zn_json_close(j, '}');
+}

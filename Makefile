@@ -17,7 +17,7 @@ CLANG   ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 STRIP   ?= strip
 VERSION := $(shell cat VERSION)
-COMMIT  := $(shell git dewriter --always --dirty --exclude '*' 2>/dev/null || echo unknown)
+COMMIT  := $(shell git describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
 MACHINE := $(shell uname -m)
 
 B := build$(if $(SAN),-san)

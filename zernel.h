@@ -12,7 +12,7 @@
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
- *            system file_budget change mapped libraries scan find
+ *            system file_budget change mapped libraries scan mappings places find
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            annotations annotator
  *   sim      arena sim random gpu files jobs
@@ -4283,6 +4283,44 @@ void zn_sweep_close(struct zn_sweep *s);
 /* Pages of each CPU's ring of events, a power of two. */
 size_t zn_ring_pages(int cpus, size_t page_bytes);
 
+/* ---- probe/mappings.c (zn_mappings_): what the kernel tells of executable mappings. ---- */
+
+#define ZN_MAPPINGS_CPUS 1024
+struct perf_event_mmap_page;
+struct zn_mappings {
+	int cpu_count;
+	struct perf_event_mmap_page *ring[ZN_MAPPINGS_CPUS];
+	int fd[ZN_MAPPINGS_CPUS];
+	void *owner;
+	void (*mapped)(void *owner, struct zn_map_event *e); /* a file with a library's name; its owner is not set */
+	void (*lost)(void *owner);                           /* the kernel had no room to tell of one */
+	void (*incomplete)(void *owner); /* nothing, or not all, was told so far: all processes are to be looked at */
+};
+/* Opens the rings that are missing. A CPU that is offline has none until it is tried again. */
+int zn_mappings_open(struct zn_mappings *m);
+void zn_mappings_close(struct zn_mappings *m);
+void zn_mappings_drain(struct zn_mappings *m);                                         /* calls back for each event */
+int zn_mappings_poll(const struct zn_mappings *m, struct pollfd to[ZN_MAPPINGS_CPUS]); /* how many descriptors */
+
+/* ---- probe/places.c (zn_places_): where processes and their threads sleep. ---- */
+
+struct zn_sleep_place {
+	uint32_t pid; /* 0: free */
+	uint64_t asked_ns;
+	char name[ZN_PLACE_BYTES];
+};
+#define ZN_PLACES_MAX 16
+struct zn_places {
+	pthread_mutex_t *lock;
+	struct zn_sleep_place place[ZN_PLACES_MAX];
+	struct zn_threads threads; /* the request at hand, and its answer; pid 0: none */
+};
+/* From any thread: as of zn_find_place() and zn_find_threads(). */
+void zn_places_ask(struct zn_places *s, uint32_t pid, char to[ZN_PLACE_BYTES]);
+bool zn_places_threads(struct zn_places *s, struct zn_threads *to);
+void zn_places_serve(
+	struct zn_places *s, uint64_t now_ns); /* on the finder's thread: looks at what was asked for of late */
+
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
@@ -4544,7 +4582,7 @@ void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid
 /* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
  * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
  * user runs. */
-int zn_jobs_dewriter(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
+int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
 
 /* ---- job/io.c (zn_io_sum_ zn_io_sums_): file I/O by job and mount. ---- */
 
@@ -5592,7 +5630,7 @@ void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone 
 #define ZN_ANSWER_BYTES                                                                                                \
 	(128 << 10) /* of an answer, which is one datagram: "ok\n" and a text, "error: why\n", or "busy: why\n" (try again) */
 struct zn_control;
-/* start and end are root's; a start of anybody else is zn_jobs_dewriter(). */
+/* start and end are root's; a start of anybody else is zn_jobs_describe(). */
 /* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
 int zn_control_open(
 	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);

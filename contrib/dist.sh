@@ -12,7 +12,7 @@ export SOURCE_DATE_EPOCH
 # What comes before the release has the commit in its name. Debian's number grows with time and sorts before the release; a
 # dash would part the packager's number from it.
 number=$version
-if [ "$(git dewriter --tags --exact-match --dirty 2> /dev/null)" != "v$version" ]; then
+if [ "$(git describe --tags --exact-match --dirty 2> /dev/null)" != "v$version" ]; then
 	number=$version~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).${commit//-/+}
 	version=$version-$commit
 fi

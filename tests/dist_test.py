@@ -55,6 +55,9 @@ def archives():
                  "contrib/prometheus/prometheus.yml", "contrib/prometheus/slurm-file-sd.sh"):
         check(f"the archive has {name}", os.path.exists(f"{top}/{name}"))
     check("its program runs", run(f"{top}/zerneld", "--version").stdout.startswith("zerneld "))
+    commit = run("git", "rev-parse", "--short", "HEAD")
+    if commit.returncode == 0:
+        check("its program names its commit", f" {commit.stdout.strip()}" in run(f"{top}/zerneld", "--version").stdout)
     source, = [f for f in glob.glob("build/dist/zerneld-*.tar.gz") if f != tar]
     listed = run("tar", "-tzf", source).stdout
     check("the source has its version", re.search(r"/VERSION$", listed, re.M))

@@ -137,7 +137,7 @@ static void gone_row(void *jobs, uint32_t row, const struct zn_proc *p)
 	j->seen[row].id = 0;
 }
 
-int zn_jobs_dewriter(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX])
+int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX])
 {
 	static const enum zn_key taken[] = {ZN_KEY_NAME, ZN_KEY_ARRAY_JOB, ZN_KEY_ARRAY_TASK};
 	struct zn_job *job = zn_jobs_find(j, m->value[ZN_KEY_ID], zn_job_number_or_unknown(m->value[ZN_KEY_RESTART]));

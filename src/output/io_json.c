@@ -61,8 +61,8 @@ void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum
 		key_whole(j, bytes[i].key, zn_io_sum_total(v->io_sums, f, bytes[i].op).bytes,
 			zn_io_sum_whole(v->io_sums, f, bytes[i].op, lost));
 	if (rates) {
-		key_whole(
-			j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate, zn_io_sum_whole(v->io_sums, f, ZN_IO_READ, lost));
+		key_whole(j, "read_bytes_per_s", f->op[ZN_IO_READ].byte_rate,
+			zn_io_sum_whole(v->io_sums, f, ZN_IO_READ, lost));
 		key_whole(j, "write_bytes_per_s", f->op[ZN_IO_WRITE].byte_rate,
 			zn_io_sum_whole(v->io_sums, f, ZN_IO_WRITE, lost));
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a process
+ * find.c: finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a process
  * was told to see. All of it runs on one thread of its own: the files belong to users, and a file system of theirs
  * (or a process that holds its own mmap lock) may block a reader for as long as it likes. The loop never waits for
  * it.
@@ -15,16 +15,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define GATHER_MS      10   /* a library is hooked this long after it was mapped, and the time to attach */
@@ -37,10 +32,7 @@
 #define WORK_PERCENT   5    /* of a core, for what users set off by mapping libraries and making calls */
 #define WORK_BURST_MS  2000
 #define IDLE_PERCENT   2 /* of a core, for what is done without a hurry; WORK_PERCENT where there are no mapping events */
-#define CPUS_MAX       1024
 #define READERS_MAX    8    /* processes whose maps are read at one time, each of another owner */
-#define PLACES_MAX     16   /* processes of which it is asked where they sleep */
-#define PLACE_MS       3000 /* for so long after it was asked for */
 #define MAPS_MAX       4096 /* reads of the maps of one process, of some 4 KiB each, because its ledger is asked for */
 #define SHORT_LIFE_NS  ZN_NS_PER_S
 
@@ -52,13 +44,6 @@ struct fact_slot {
 	struct zn_process_info facts;
 };
 
-/* Where a process sleeps, by the kernel's name. Only who may trace it is told, as the loop may not. */
-struct place {
-	uint32_t pid; /* 0: free */
-	uint64_t asked_ns;
-	char name[ZN_PLACE_BYTES];
-};
-
 struct zn_find {
 	struct zn_probe *probe;
 	pthread_t thread;
@@ -67,9 +52,7 @@ struct zn_find {
 	bool running;
 	bool closing; /* probes are being taken away */
 	bool by_events;
-	int cpu_count;
-	struct perf_event_mmap_page *ring[CPUS_MAX];
-	int ring_fd[CPUS_MAX];
+	struct zn_mappings mappings;
 	struct zn_libraries *libraries;
 	struct zn_map_events events;
 	struct zn_maps reader[READERS_MAX];
@@ -86,8 +69,7 @@ struct zn_find {
 	struct fact_slot fact[ZN_PROCS_MAX];
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
 	bool facts_wanted;                /* of some row */
-	struct place place[PLACES_MAX];
-	struct zn_threads threads;     /* the request at hand, and its answer; pid 0: none */
+	struct zn_places places;
 	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
 
@@ -104,113 +86,6 @@ static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
 	return true;
 }
 
-/* The highest number that a CPU may have, and one: "0-7" or "0-3,8-11". */
-static int cpus_possible(void)
-{
-	char text[256] = "", *last = text;
-	int fd = open("/sys/devices/system/cpu/possible", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return sysconf(_SC_NPROCESSORS_CONF);
-	for (char *c = text; *c; c++)
-		if (*c == '-' || *c == ',')
-			last = c + 1;
-	return atoi(last) + 1;
-}
-
-static size_t ring_size(void)
-{
-	static size_t size;
-	size_t page = sysconf(_SC_PAGESIZE);
-
-	if (!size)
-		size = page * zn_ring_pages(cpus_possible(), page);
-	return size;
-}
-
-static int ring_open(struct zn_find *f, int cpu)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.mmap = 1, /* executable mappings only */
-		.mmap2 = 1,
-		.watermark = 1,
-		.sample_type = PERF_SAMPLE_TIME, /* behind each record */
-		.sample_id_all = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_BOOTTIME,
-		.wakeup_watermark = 1, /* each record: what a process does right after it maps a library matters most */
-	};
-	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	void *at;
-
-	if (fd < 0)
-		return -errno;
-	at = mmap(NULL, ring_size() + sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED) {
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
-	f->ring[cpu] = at;
-	f->ring_fd[cpu] = fd;
-	return 0;
-}
-
-/* Opens the rings that are missing. A CPU that is offline has none until it is tried again. */
-static int rings_open(struct zn_find *f)
-{
-	int err = 0;
-
-	for (int cpu = 0; cpu < f->cpu_count && !err; cpu++) {
-		if (f->ring[cpu])
-			continue;
-		err = ring_open(f, cpu);
-		if (!err)
-			f->scan_all = true; /* for what was mapped there before */
-		else if (err == -ENODEV)
-			err = 0;
-	}
-	return err;
-}
-
-static void rings_close(struct zn_find *f)
-{
-	for (int cpu = 0; cpu < f->cpu_count && cpu < CPUS_MAX; cpu++) {
-		if (!f->ring[cpu])
-			continue;
-		munmap(f->ring[cpu], ring_size() + sysconf(_SC_PAGESIZE));
-		close(f->ring_fd[cpu]);
-		f->ring[cpu] = NULL;
-	}
-}
-
-/* A record may wrap around the end of the ring: it is copied out first. */
-struct mmap2_record {
-	struct perf_event_header header;
-	uint32_t pid, tid;
-	uint64_t addr, len, pgoff;
-	uint32_t maj, min;
-	uint64_t ino, generation;
-	uint32_t prot, flags;
-	char name[4096 + 8]; /* and the time of the record */
-};
-
-static void ring_copy(const struct perf_event_mmap_page *ring, uint64_t at, void *to, size_t len)
-{
-	const char *data = (const char *)ring + sysconf(_SC_PAGESIZE);
-	size_t size = ring_size(), from = at % size, first = len < size - from ? len : size - from;
-
-	memcpy(to, data + from, first);
-	memcpy((char *)to + first, data, len - first);
-}
-
 /* Many events in a row are of one process. */
 static uint32_t owner_of(struct zn_find *f, uint32_t pid)
 {
@@ -221,68 +96,32 @@ static uint32_t owner_of(struct zn_find *f, uint32_t pid)
 }
 
 /* There was no room for what was mapped, or the kernel had none to tell of it. */
-static void event_lost(struct zn_find *f)
+static void event_lost(void *find)
 {
+	struct zn_find *f = find;
+
 	lost(f, ZN_LOST_MAPPING);
 	f->scan_all = true;
 }
 
-/* The time of a record stands behind it. */
-static void event_add(struct zn_find *f, const struct mmap2_record *r, size_t len)
+static void on_mapped(void *find, struct zn_map_event *e)
 {
-	struct zn_map_event e = {
-		.pid = r->pid,
-		.owner = owner_of(f, r->pid),
-		.from = r->addr,
-		.to = r->addr + r->len,
-		.ino = r->ino,
-		.dev = r->maj << 20 | r->min,
-	};
+	struct zn_find *f = find;
 
-	if (zn_library_kind(r->name, strnlen(r->name, len - offsetof(struct mmap2_record, name))) != ZN_LIB_NCCL)
-		memcpy(&e.mapped_ns, (const char *)r + len - sizeof(e.mapped_ns), sizeof(e.mapped_ns));
-	if (!zn_map_events_add(&f->events, &e))
+	e->owner = owner_of(f, e->pid);
+	if (!zn_map_events_add(&f->events, e))
 		event_lost(f);
 }
 
-static void record_take(struct zn_find *f, const struct mmap2_record *r, size_t len)
+static void on_incomplete(void *find)
 {
-	size_t head = offsetof(struct mmap2_record, name);
-
-	if (r->header.type == PERF_RECORD_LOST)
-		event_lost(f);
-	else if (r->header.type == PERF_RECORD_MMAP2 && len > head + sizeof(uint64_t) &&
-		zn_library_kind(r->name, strnlen(r->name, len - head)) >= 0)
-		event_add(f, r, len);
+	((struct zn_find *)find)->scan_all = true;
 }
 
-/* The kernel tells of what was lost only with the next record that has room, which may never come. */
-static void ring_drain(struct zn_find *f, struct perf_event_mmap_page *ring)
-{
-	static struct mmap2_record r;
-	uint64_t head = __atomic_load_n(&ring->data_head, __ATOMIC_ACQUIRE), tail = ring->data_tail;
-
-	f->scan_all |= head - tail > ring_size() - sizeof(r);
-	while (tail + sizeof(r.header) <= head) {
-		size_t len;
-
-		ring_copy(ring, tail, &r.header, sizeof(r.header));
-		len = r.header.size;
-		if (len < sizeof(r.header) || len > head - tail)
-			break;
-		ring_copy(ring, tail, &r, len < sizeof(r) ? len : sizeof(r));
-		record_take(f, &r, len < sizeof(r) ? len : sizeof(r));
-		tail += len;
-	}
-	__atomic_store_n(&ring->data_tail, head, __ATOMIC_RELEASE);
-}
-
-static void rings_drain(struct zn_find *f)
+static void mappings_drain(struct zn_find *f)
 {
 	f->owner_pid = 0; /* that process may have ended, or have another user by now */
-	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
-		if (f->ring[cpu])
-			ring_drain(f, f->ring[cpu]);
+	zn_mappings_drain(&f->mappings);
 }
 
 /* One executable mapping under a library's name: "from-to perms offset maj:min inode path". */
@@ -557,139 +396,14 @@ void zn_find_look(void *find, const struct zn_proc *p)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* ---- where processes sleep ---- */
-
-#define THREADS_COUNTED 4096
-
-static struct place *place_of(struct zn_find *f, uint32_t pid, uint64_t now_ns)
-{
-	struct place *oldest = &f->place[0];
-
-	for (size_t i = 0; i < PLACES_MAX; i++) {
-		if (f->place[i].pid == pid)
-			return &f->place[i];
-		if (f->place[i].asked_ns < oldest->asked_ns)
-			oldest = &f->place[i];
-	}
-	if (now_ns - oldest->asked_ns < PLACE_MS * ZN_NS_PER_MS)
-		return NULL;
-	*oldest = (struct place){.pid = pid};
-	return oldest;
-}
-
 void zn_find_place(void *find, uint32_t pid, char to[ZN_PLACE_BYTES])
 {
-	uint64_t now_ns = zn_now_ns();
-	struct zn_find *f = find;
-	struct place *place;
-
-	to[0] = 0;
-	pthread_mutex_lock(&f->lock);
-	place = place_of(f, pid, now_ns);
-	if (place) {
-		place->asked_ns = now_ns;
-		memcpy(to, place->name, ZN_PLACE_BYTES);
-	}
-	pthread_mutex_unlock(&f->lock);
+	zn_places_ask(&((struct zn_find *)find)->places, pid, to);
 }
 
 bool zn_find_threads(void *find, struct zn_threads *to)
 {
-	struct zn_find *f = find;
-
-	pthread_mutex_lock(&f->lock);
-	if (f->threads.pid == to->pid && f->threads.done)
-		*to = f->threads;
-	else if (f->threads.pid != to->pid)
-		f->threads = (struct zn_threads){.pid = to->pid};
-	if (to->done)
-		f->threads.pid = 0;
-	pthread_mutex_unlock(&f->lock);
-	return to->done;
-}
-
-/* A line of a thread's file, without its end; empty: it cannot be read. */
-static void thread_line(uint32_t pid, uint32_t tid, const char *file, char *to, size_t cap)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/%s", pid, tid, file);
-	if (zn_file_read(path, to, cap) <= 0)
-		to[0] = 0;
-	to[strcspn(to, "\n")] = 0;
-}
-
-/* "7 0x4 0x7f..": the number and the first argument say enough. */
-static void thread_see(uint32_t pid, struct zn_thread_seen *t)
-{
-	struct zn_procfs_stat stat;
-	char text[256], *end, proc[48];
-
-	snprintf(proc, sizeof(proc), "/proc/%u/task", pid);
-	t->state = zn_procfs_stat(proc, t->tid, &stat) ? stat.state : '?';
-	thread_line(pid, t->tid, "comm", t->name, sizeof(t->name));
-	thread_line(pid, t->tid, "wchan", t->place, sizeof(t->place));
-	thread_line(pid, t->tid, "syscall", text, sizeof(text));
-	end = strchr(text, ' ');
-	end = end ? strchr(end + 1, ' ') : NULL;
-	snprintf(t->syscall, sizeof(t->syscall), "%.*s", end ? (int)(end - text) : 31, text);
-}
-
-/* Who starts a million threads is counted up to there. */
-static bool thread_found(void *to, int dir, const char *name)
-{
-	struct zn_threads *t = to;
-	unsigned long tid = strtoul(name, NULL, 10);
-
-	(void)dir;
-	if (!tid)
-		return true;
-	t->all++;
-	if (t->count < ZN_THREADS_SEEN)
-		t->thread[t->count++].tid = (uint32_t)tid;
-	return t->all < THREADS_COUNTED;
-}
-
-static void threads_serve(struct zn_find *f)
-{
-	static struct zn_threads t;
-	char path[64];
-
-	pthread_mutex_lock(&f->lock);
-	t = f->threads;
-	pthread_mutex_unlock(&f->lock);
-	if (!t.pid || t.done)
-		return;
-	snprintf(path, sizeof(path), "/proc/%u/task", t.pid);
-	zn_dir_read(path, thread_found, &t);
-	for (uint32_t i = 0; i < t.count; i++)
-		thread_see(t.pid, &t.thread[i]);
-	t.done = true;
-	pthread_mutex_lock(&f->lock);
-	if (f->threads.pid == t.pid)
-		f->threads = t;
-	pthread_mutex_unlock(&f->lock);
-}
-
-/* Those that were asked for of late. */
-static void places_serve(struct zn_find *f, uint64_t now_ns)
-{
-	for (size_t i = 0; i < PLACES_MAX; i++) {
-		char path[64], name[ZN_PLACE_BYTES];
-		uint32_t pid;
-
-		pthread_mutex_lock(&f->lock);
-		pid = now_ns - f->place[i].asked_ns < PLACE_MS * ZN_NS_PER_MS ? f->place[i].pid : 0;
-		pthread_mutex_unlock(&f->lock);
-		if (!pid)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%u/wchan", pid);
-		zn_file_read(path, name, sizeof(name));
-		pthread_mutex_lock(&f->lock);
-		if (f->place[i].pid == pid)
-			memcpy(f->place[i].name, name, sizeof(name));
-		pthread_mutex_unlock(&f->lock);
-	}
+	return zn_places_threads(&((struct zn_find *)find)->places, to);
 }
 
 /* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
@@ -780,9 +494,9 @@ static void round_run(struct zn_find *f)
 	uint64_t now_ns = zn_now_ns(), idle_ns, cpu_ns;
 
 	__atomic_store_n(&f->round_ns, now_ns, __ATOMIC_RELAXED);
-	rings_drain(f);
-	places_serve(f, now_ns);
-	threads_serve(f);
+	if (f->by_events)
+		mappings_drain(f);
+	zn_places_serve(&f->places, now_ns);
 	if (!f->by_events && due(&f->polled_ns, now_ns, SCAN_MS))
 		f->scan_all = true;
 	work_run(f, now_ns);
@@ -794,7 +508,7 @@ static void round_run(struct zn_find *f)
 		libraries_check(f);
 		zn_quota_tell(&f->events.quota, "mapping events", now_ns);
 		if (f->by_events)
-			rings_open(f);
+			zn_mappings_open(&f->mappings);
 	}
 	cpu_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	zn_pace_spend(&f->work, cpu_ns - f->cpu_ns - idle_ns);
@@ -829,7 +543,7 @@ static int idle_wait_ms(const struct zn_find *f)
  * False: for good. */
 static bool round_wait(struct zn_find *f)
 {
-	static struct pollfd wait[1 + CPUS_MAX];
+	static struct pollfd wait[1 + ZN_MAPPINGS_CPUS];
 	uint64_t debt_ns = zn_pace_wait_ns(&f->work);
 	int n = 0, pause_ms = debt_ns ? (int)(debt_ns / ZN_NS_PER_MS) + 1 : has_work(f) ? 0 : GATHER_MS;
 
@@ -837,9 +551,8 @@ static bool round_wait(struct zn_find *f)
 	poll(wait, n, pause_ms); /* what comes together is looked at together */
 	if (pause_ms != GATHER_MS || wait[0].revents)
 		return !(wait[0].revents & POLLIN);
-	for (int cpu = 0; f->by_events && cpu < f->cpu_count; cpu++)
-		if (f->ring[cpu])
-			wait[n++] = (struct pollfd){.fd = f->ring_fd[cpu], .events = POLLIN};
+	if (f->by_events)
+		n += zn_mappings_poll(&f->mappings, wait + n);
 	poll(wait, n, idle_wait_ms(f));
 	return !(wait[0].revents & POLLIN);
 }
@@ -880,11 +593,13 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	pthread_mutex_init(&f->lock, NULL);
 	f->libraries = zn_libraries_open(probe, options, &f->lock);
 	f->gpu_files = files_given(options);
-	f->cpu_count = cpus_possible();
-	err = f->cpu_count > CPUS_MAX ? -E2BIG : rings_open(f);
+	f->places.lock = &f->lock;
+	f->mappings =
+		(struct zn_mappings){.owner = f, .mapped = on_mapped, .lost = event_lost, .incomplete = on_incomplete};
+	err = zn_mappings_open(&f->mappings);
 	f->by_events = err == 0;
 	if (err) {
-		rings_close(f);
+		zn_mappings_close(&f->mappings);
 		zn_log(ZN_WARN,
 			"find: no mapping events: %s; new libraries are found by scanning /proc every %d s, or less "
 			"often where there are very many processes",
@@ -949,7 +664,7 @@ void zn_find_close(struct zn_find *f)
 		zn_maps_close(&f->reader[i]);
 	zn_sweep_close(&f->sweep);
 	zn_tree_close(&f->tree);
-	rings_close(f);
+	zn_mappings_close(&f->mappings);
 	if (f->stop_fd > 0)
 		close(f->stop_fd);
 	f->stop_fd = -1;

@@ -132,9 +132,9 @@ static void put_told(struct zn_control *c, struct zn_out *o)
 
 /* A task prolog is its job's own, and knows what no prolog is told. The record is written once for each label: whoever says
  * the same over and over would fill the writer's queue, and others' reports be lost. */
-static int dewriter(struct zn_control *c, uid_t uid)
+static int describe(struct zn_control *c, uid_t uid)
 {
-	int news = zn_jobs_dewriter(c->view->jobs, &c->message, uid, c->why);
+	int news = zn_jobs_describe(c->view->jobs, &c->message, uid, c->why);
 	struct zn_job *job = news > 0 ? find(c) : NULL;
 
 	if (job)
@@ -145,7 +145,7 @@ static int dewriter(struct zn_control *c, uid_t uid)
 static int start(struct zn_control *c, uid_t uid, struct zn_out *o)
 {
 	enum zn_job_source by = *value(c, ZN_KEY_PID) || *value(c, ZN_KEY_CGROUP) ? ZN_JOB_BY_TAG : ZN_JOB_BY_PROLOG;
-	int err = may_tag(c, uid) ? zn_jobs_start(c->view->jobs, &c->message, by, c->why) : dewriter(c, uid);
+	int err = may_tag(c, uid) ? zn_jobs_start(c->view->jobs, &c->message, by, c->why) : describe(c, uid);
 
 	if (!err)
 		put_told(c, o);

@@ -378,7 +378,7 @@ static void add(struct zn_out *o, const char *name, struct zn_str value)
 }
 
 /* A request as one line: method, path, what else is set. */
-static void dewriter(struct zn_out *o, const struct zn_http_req *req)
+static void describe(struct zn_out *o, const struct zn_http_req *req)
 {
 	static const char *const methods[] = {"GET ", "HEAD ", "OPTIONS ", "OTHER "};
 
@@ -604,7 +604,7 @@ static void meanings(void)
 		memcpy(block, text.at, text.len);
 		memcpy(block + text.len, "\x80\0 ", 3);
 		CHECK_EQ(zn_http_parse(block, text.len + 3, &req), text.len);
-		dewriter(&o, &req);
+		describe(&o, &req);
 		CHECK_MEM(line, o.len, rows[i].want, strlen(rows[i].want));
 		free(block);
 	}

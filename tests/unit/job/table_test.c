@@ -1398,19 +1398,19 @@ T(described_by_its_owner)
 
 	start();
 	job = prolog("id=4711 uid=1000 user=user1000");
-	CHECK_EQ(zn_jobs_dewriter(&jobs, say("id=4711 name=train user=root uid=0 array_job=17"), 1000, why), 2);
+	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4711 name=train user=root uid=0 array_job=17"), 1000, why), 2);
 	CHECK_STR(job->about.value[ZN_KEY_NAME], "train");
 	CHECK_STR(job->about.value[ZN_KEY_ARRAY_JOB], "17");
 	CHECK_STR(job->about.value[ZN_KEY_USER], "user1000");
 	CHECK_EQ(job->uid, 1000);
-	CHECK_EQ(zn_jobs_dewriter(&jobs, say("id=4711 name=other"), 1000, why), 0);
+	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4711 name=other"), 1000, why), 0);
 	CHECK_STR(job->about.value[ZN_KEY_NAME], "train");
-	CHECK_EQ(zn_jobs_dewriter(&jobs, say("id=4711 array_task=2"), 1001, why), -EPERM);
+	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4711 array_task=2"), 1001, why), -EPERM);
 	CHECK_STR(why, "no job 4711 of this user runs here");
-	CHECK_EQ(zn_jobs_dewriter(&jobs, say("id=4712"), 1000, why), -EPERM);
-	CHECK_EQ(zn_jobs_dewriter(&jobs, say("id=4711 array_task=2"), ZN_UNKNOWN, why), -EPERM);
+	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4712"), 1000, why), -EPERM);
+	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4711 array_task=2"), ZN_UNKNOWN, why), -EPERM);
 	epilog("id=4711");
-	CHECK_EQ(zn_jobs_dewriter(&jobs, say("id=4711 array_task=2"), 1000, why), -EPERM);
+	CHECK_EQ(zn_jobs_describe(&jobs, say("id=4711 array_task=2"), 1000, why), -EPERM);
 	CHECK_STR(job->about.value[ZN_KEY_ARRAY_TASK], "");
 }
 

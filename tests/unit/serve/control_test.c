@@ -154,11 +154,11 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 	return 0;
 }
 
-int zn_jobs_dewriter(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX])
+int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX])
 {
 	struct zn_job *job = zn_jobs_find(j, m->value[ZN_KEY_ID], ZN_UNKNOWN);
 
-	note("dewriter %s as %u\n", m->value[ZN_KEY_ID], uid);
+	note("describe %s as %u\n", m->value[ZN_KEY_ID], uid);
 	snprintf(why, ZN_TEXT_MAX, "not yours");
 	return job && job->uid == uid ? m->value[ZN_KEY_NAME][0] != 0 : -EPERM;
 }
@@ -501,14 +501,14 @@ T(many_jobs_are_cut)
 static const struct {
 	const char *name, *text, *answer, *said;
 } nobodys[] = {
-	{"nobody starts", H "start\nid=7\n", "error: not yours\n", "dewriter 7 as 65534\n"},
+	{"nobody starts", H "start\nid=7\n", "error: not yours\n", "describe 7 as 65534\n"},
 	{"nobody ends", H "end\nid=1000\n", "error: only root may end a job\n", ""},
 	{"nobody ends its own", H "end\nid=65534\n", "error: only root may end a job\n", ""},
 	{"nobody adds labels to its own", H "start\nid=65534\nname=x\n",
 		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}",
-		"dewriter 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n" IS_BOOT},
+		"describe 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n" IS_BOOT},
 	{"nobody says nothing new of its own", H "start\nid=65534\n",
-		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}", "dewriter 65534 as 65534\n"},
+		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}", "describe 65534 as 65534\n"},
 	{"nobody lists", H "list\n",
 		"ok\n{\"jobs\":[{\"job_id\":\"1000\",\"restart\":0,\"state\":\"running\"},"
 		"{\"job_id\":\"65534\",\"secret\":\"\"},{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}]}",

@@ -383,7 +383,7 @@ static const struct {
 	bool root; /* only root may do it without the filter */
 } by_argument[] = {
 	{"bpf: read and write a table", use_table, 0, true},
-	{"bpf: dewriter a table", describe_table, 0, true},
+	{"bpf: describe a table", describe_table, 0, true},
 	{"bpf: make a table", make_table, EPERM, true},
 	{"bpf: make a table, by a wider word", make_table_high, EPERM, true},
 	{"bpf: load a program", load_program, EPERM, true},

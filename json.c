@@ -418,7 +418,7 @@ void zn_json_release(struct zn_json *j, size_t bytes)
 		j->out->cap += bytes;
 }
 
-bool zn_json_items(struct zn_json *j, bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner)
+bool zn_json_items(struct zn_json *j, bool (*item)(const void *owner, struct zn_json *j, uint32_t i), const void *owner)
 {
 	for (uint32_t i = 0;; i++) {
 		struct zn_json_mark before = zn_json_mark(j);
@@ -433,7 +433,7 @@ bool zn_json_items(struct zn_json *j, bool (*item)(void *owner, struct zn_json *
 }
 
 bool zn_json_list(struct zn_json *j, const char *key, char bracket,
-	bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner)
+	bool (*item)(const void *owner, struct zn_json *j, uint32_t i), const void *owner)
 {
 	struct zn_json_mark before = zn_json_mark(j);
 	bool whole;

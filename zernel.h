@@ -1298,7 +1298,7 @@ struct zn_sample {
 	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
 	uint64_t since_ms;          /* since 1970: when it began to count */
 };
-struct zn_view;
+struct zn_state;
 struct zn_json;
 struct zn_probe;
 struct zn_filter;
@@ -1660,10 +1660,11 @@ void zn_json_reserve(struct zn_json *j, size_t bytes);
 void zn_json_release(struct zn_json *j, size_t bytes);
 /* Writes item 0 and up, until item() returns false; it may write nothing for one. False: one did not fit, and neither
  * it nor those after it are there. */
-bool zn_json_items(struct zn_json *j, bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner);
+bool zn_json_items(
+	struct zn_json *j, bool (*item)(const void *owner, struct zn_json *j, uint32_t i), const void *owner);
 /* The key and a list of items, bracket '[' or '{'. False: it was cut, or, if not even an empty one fits, left out. */
 bool zn_json_list(struct zn_json *j, const char *key, char bracket,
-	bool (*item)(void *owner, struct zn_json *j, uint32_t i), void *owner);
+	bool (*item)(const void *owner, struct zn_json *j, uint32_t i), const void *owner);
 void zn_json_end(struct zn_json *j, bool whole); /* the last bracket; before it, "truncated": true if not whole */
 
 /* JSON reader for `zernel watch`: no tree, no allocation. A value is the slice of text that holds it. */
@@ -4521,8 +4522,8 @@ struct zn_jobs {
 		struct zn_slurm_env claim;
 	} seen[ZN_PROCS_MAX];
 	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
-	uint64_t (*lost)(const struct zn_view *v, enum zn_loss what);
-	const struct zn_view *view;
+	uint64_t (*lost)(const struct zn_state *state, enum zn_loss what);
+	const struct zn_state *state;
 	/* what happens to a job, for who keeps records of it; NULL: nobody does */
 	void (*started)(void *owner, const struct zn_job *job);
 	void (*ended)(void *owner, struct zn_job *job);
@@ -4657,7 +4658,7 @@ uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job);
 /* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
 const struct zn_hist *zn_io_sum_merge(
 	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool twins);
-struct zn_view;
+struct zn_state;
 /* Tells of the time that went into reading, opening and asking for files over the last tick. */
 void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c);
 
@@ -4931,7 +4932,7 @@ struct zn_metric {
 };
 /* A walk over metrics: each series of them becomes a sample, which visit() is given. */
 struct zn_walk {
-	struct zn_view *view;
+	const struct zn_state *state;
 	void (*visit)(void *to, const struct zn_sample *s);
 	int32_t (*room)(void *to); /* bytes of text that durations of file I/O may take; NULL: any number */
 	void *to;
@@ -4942,7 +4943,8 @@ struct zn_walk {
 	char bytes[128];                                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
 	bool jobs_listed, jobs_summed, hashes_compared; /* what rows keep from one metric to the next is there */
 };
-void zn_walk_init(struct zn_walk *w, struct zn_view *v, void (*visit)(void *to, const struct zn_sample *s), void *to);
+void zn_walk_init(
+	struct zn_walk *w, const struct zn_state *state, void (*visit)(void *to, const struct zn_sample *s), void *to);
 /* Every series of a metric, as of the last zn_agg_tick() or zn_agg_refresh(). One walk is over one state of things. */
 void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m);
 
@@ -4969,7 +4971,7 @@ void zn_walk_one(struct zn_walk *w, uint64_t v, int decimals); /* the one series
 /* The processes of the node: p is in turn each one that has a row. */
 const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r);
 #define ZN_EACH_PROC(w, r, p)                                                                                          \
-	for (uint32_t r = 0; r < (w)->view->agg->row_count; r++)                                                       \
+	for (uint32_t r = 0; r < (w)->state->agg->row_count; r++)                                                      \
 		if ((p = zn_walk_proc(w, r)))
 
 /* ---- output/metrics_process.c (zn_metrics_process_): what metrics of processes yield. ---- */
@@ -5056,7 +5058,8 @@ zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_ke
 
 /* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table). Nothing happens for
  * a name that there is none of. The twin histograms are no metrics of their own. */
-void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
+void zn_metrics_walk(
+	const struct zn_state *state, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
 bool zn_metrics_known(const char *name);
 int zn_metrics_type(const char *name);           /* enum zn_metric_type; below 0: not known */
 const struct zn_metric *zn_metrics_at(size_t i); /* of the table; NULL after the last */
@@ -5071,13 +5074,13 @@ void zn_metrics_docs(FILE *to);
 
 /* ---- output/metrics_text.c (zn_metrics_text): /metrics as text. ---- */
 
-void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics);
+void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics);
 
 /* ---- output/metrics_protobuf.c (zn_metrics_proto): /metrics in Protocol Buffers. ---- */
 
 /* Prometheus' MetricFamily messages (io.prometheus.client), each behind its length. A twin histogram has its classic
  * buckets and native ones. */
-void zn_metrics_proto(struct zn_out *o, struct zn_view *v);
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
 
 /* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
 
@@ -5087,27 +5090,27 @@ void zn_metrics_proto(struct zn_out *o, struct zn_view *v);
  * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
  * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
  * all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
-bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uint32_t *at);
+bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_wall_ms, uint32_t *at);
 
 /* ---- output/export.c (zn_export_): all metrics pushed by OTLP. ---- */
 
 struct zn_export {
-	struct zn_view *view;
+	const struct zn_state *state;
 	struct zn_sender *sender;
 	uint64_t next_ns;   /* when the next one is due */
 	uint64_t render_ns; /* what the last one took */
 	char text[ZN_LETTER_BYTES];
 };
-void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_sender *sender);
+void zn_export_init(struct zn_export *e, const struct zn_state *state, struct zn_sender *sender);
 void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick() */
 
 /* ---- output/snapshot.c (zn_snapshot_ zn_health_): the JSON views. ---- */
 
 /* What does not fit is left out, whole items at a time, and "truncated": true says so: false is returned then. It is
  * full only if not even the smallest snapshot fits. */
-bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter);
-void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v);
-int zn_health_json(struct zn_out *o, struct zn_view *v); /* the HTTP status, 200 or 503 */
+bool zn_snapshot_json(struct zn_out *o, const struct zn_state *state, const struct zn_filter *filter);
+void zn_snapshot_alerts(struct zn_out *o, const struct zn_state *state);
+int zn_health_json(struct zn_out *o, const struct zn_state *state); /* the HTTP status, 200 or 503 */
 
 /* ---- output/labels.c (zn_labels_): what programs said of themselves, as JSON. ---- */
 
@@ -5119,43 +5122,44 @@ void zn_labels_json(struct zn_json *j, const struct zn_annotation_group *g, bool
 
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
-const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g); /* empty: none */
+const char *zn_why_job_id(
+	const struct zn_state *state, uint32_t index, const struct zn_cause_group *g); /* empty: none */
 /* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, critical, unknown, starting, idle,
  * loses, warned or runs), lost_percent, progress_age_s, missing_pid, missing_rank, late_pid (null: nobody), causes: [{cause, percent, lost_s, says,
  * next, sure, metric}]} over the last minute, and of the last 15 minutes in steps of 5 s: steps (that are over), step: {gpu, CAUSE:
  * per cent} of the last one (null: not known), bands: a letter and a height from 0 to 8 for each 15 s; with timeline also {step_s,
  * steps, gpu and CAUSE: [per cent of each step]}. i: 0 and up until false; where nothing is written there is none. job: of it
  * alone; empty: of all. */
-bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline);
-void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter);
+bool zn_why_item(struct zn_json *j, const struct zn_state *state, uint32_t i, const char *job, bool timeline);
+void zn_why_json(struct zn_out *o, const struct zn_state *state, const struct zn_filter *filter);
 
 /* ---- output/rates_json.c (zn_signals_json zn_signals_node_json zn_signals_job_json): rates of kernel counters as JSON. ---- */
 
 /* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such family. A
  * rate is of the last tick; null: there was no whole one, or no launch in it. */
-void zn_signals_json(struct zn_json *j, const struct zn_view *v, uint32_t row, const struct zn_proc *p);
+void zn_signals_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p);
 /* The node's key `gpu_ioctl`: {busy_s, contended_s, contention}, null likewise. */
-void zn_signals_node_json(struct zn_json *j, const struct zn_view *v);
+void zn_signals_node_json(struct zn_json *j, const struct zn_state *state);
 /* The key `signals` of a job's report; count: of zn_job_counts(). */
-void zn_signals_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job, const uint64_t *count);
+void zn_signals_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count);
 
 /* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_seconds): why a GPU is idle, as JSON. ---- */
 
 /* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
-void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
-void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row);
+void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row);
+void zn_stalls_loader_json(struct zn_json *j, const struct zn_state *state, uint32_t row);
 /* One key for each cause, in seconds; null for data where no loader was seen. */
 void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
 
 /* ---- output/baseline_json.c (zn_baselines_json): what is unusual of a process, as JSON. ---- */
 
 /* The key `anomalies` of a process: {signal: score} of those beyond the limit; null: no score is known. */
-void zn_baselines_json(struct zn_json *j, const struct zn_view *v, uint32_t row, uint32_t id);
+void zn_baselines_json(struct zn_json *j, const struct zn_state *state, uint32_t row, uint32_t id);
 
 /* ---- output/history_json.c (zn_history_json zn_point_json): the last 15 minutes as JSON. ---- */
 
-void zn_history_json(struct zn_out *o, struct zn_view *v);       /* GET /history; cut as the snapshot is */
-void zn_point_json(struct zn_json *j, const struct zn_point *p); /* an object; null if p is NULL */
+void zn_history_json(struct zn_out *o, const struct zn_state *state); /* GET /history; cut as the snapshot is */
+void zn_point_json(struct zn_json *j, const struct zn_point *p);      /* an object; null if p is NULL */
 
 /* ---- output/io_json.c (zn_io_sum_json): file I/O of a job on a mount as JSON. ---- */
 
@@ -5163,7 +5167,7 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p); /* an object; n
  * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
  * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
  * is null in a report and not there in a snapshot. */
-void zn_io_sum_json(struct zn_json *j, struct zn_view *v, const struct zn_io_sum *f, bool rates);
+void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struct zn_io_sum *f, bool rates);
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
@@ -5171,12 +5175,12 @@ void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC 
 
 /* ---- output/job_json.c (zn_job_json zn_jobs_json): a job as an entry of a list. ---- */
 
-void zn_jobs_json(struct zn_out *o, struct zn_view *v); /* GET /jobs */
+void zn_jobs_json(struct zn_out *o, const struct zn_state *state); /* GET /jobs */
 /* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
  * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), elapsed_s (by its _ns), processes,
  * processes_gone, launches (without captured ones), nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s,
  * quiet_s}]. */
-void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job);
+void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job);
 
 void zn_job_json_uid(struct zn_json *j, uint32_t uid); /* the key uid; null: not known */
 /* peak_bytes; null where all of it was not seen. */
@@ -5186,20 +5190,22 @@ void zn_job_json_peak(struct zn_json *j, const struct zn_job_gpu *g, bool is_mea
 
 /* Of whom a report is. */
 struct zn_report {
-	struct zn_view *view;
+	const struct zn_state *state;
 	struct zn_job *job;
 	const uint64_t *count; /* of all its processes */
 };
-bool zn_gaps_measures(const struct zn_view *v, enum zn_family f);
-bool zn_gaps_has_io(const struct zn_view *v);
+bool zn_gaps_measures(const struct zn_state *state, enum zn_family f);
+bool zn_gaps_has_io(const struct zn_state *state);
 uint32_t zn_gaps_io_lost(const struct zn_report *r); /* operations whose figures are not whole, a bit each */
 /* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
 uint64_t zn_gaps_since_ms(const struct zn_report *r);
-bool zn_gaps_item(void *report, struct zn_json *j, uint32_t i); /* for zn_json_list() */
+bool zn_gaps_item(const void *report, struct zn_json *j, uint32_t i); /* for zn_json_list() */
 
-/* ---- output/report.c (zn_report_json): what a job did, when it has ended or so far. ---- */
+/* ---- output/report.c (zn_report_json zn_report_keep): what a job did, when it has ended or so far. ---- */
 
-void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job);
+void zn_report_json(struct zn_out *o, const struct zn_state *state, struct zn_job *job);
+/* Writes it to the folder of reports. False: it was not handed to the writer. */
+bool zn_report_keep(const struct zn_state *state, struct zn_job *job);
 
 /* ---- output/flight.c (zn_flight): what is known of a job that hangs, written at that moment. ---- */
 
@@ -5210,7 +5216,7 @@ struct zn_flight_group {
 	bool written; /* in this episode */
 };
 struct zn_flights {
-	struct zn_view *view;
+	const struct zn_state *state;
 	/* asks what the threads of a process do; true: they are there, or it has gone. NULL: nobody knows */
 	bool (*look)(void *owner, struct zn_threads *threads);
 	void *owner_of_look;
@@ -5256,7 +5262,7 @@ struct zn_told {
 	struct zn_pairs labels, annotations;
 };
 struct zn_notify {
-	struct zn_view *view;
+	const struct zn_state *state;
 	struct zn_sender *sender;
 	uint16_t port;         /* of the page, for who wants to see more; 0: none */
 	bool due[ZN_TO_COUNT]; /* a letter is to be sent */
@@ -5266,14 +5272,14 @@ struct zn_notify {
 	struct zn_told told[ZN_TOLD_MAX];
 	char text[ZN_LETTER_BYTES];
 };
-void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_sender *sender, uint16_t port);
+void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn_sender *sender, uint16_t port);
 void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_sender_tick() */
 static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 {
 	return n->lost + zn_sender_lost(n->sender, ZN_TO_ALERTMANAGER) + zn_sender_lost(n->sender, ZN_TO_WEBHOOK);
 }
 
-/* ---- output/self.c (zn_view_ zn_loss_): what all forms show: losses, use of tables, the
+/* ---- output/self.c (zn_state_ zn_loss_): what all forms show: losses, use of tables, the
  * daemon's own figures. ---- */
 
 /* What the HTTP server counts. */
@@ -5295,8 +5301,9 @@ struct zn_http_stats {
 	const char *path[ZN_ROUTES_MAX];                     /* of the first rows of requests */
 	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
 	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost there; the rest of the enum stays 0 */
+	uint64_t scrape_ns;                                  /* what the last answer to /metrics took */
 };
-struct zn_view {
+struct zn_state {
 	const struct zn_options *options;
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
@@ -5327,19 +5334,20 @@ struct zn_view {
 	char release[65];
 	uint64_t start_ns;
 	uint64_t start_wall_ms;
-	uint64_t render_ns;                /* of the last scrape */
 	uint64_t tick_ns;                  /* when the last tick ended */
 	uint64_t ticks;                    /* begun since the start */
 	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
 };
-void zn_view_tick(struct zn_view *v);
-static inline const char *zn_view_source(const struct zn_view *v)
+void zn_state_tick(struct zn_state *state);
+/* Once before a request that needs fresh figures: what renders them changes nothing but its own scratch. */
+void zn_state_refresh(const struct zn_state *state);
+static inline const char *zn_state_source(const struct zn_state *state)
 {
-	return v->probe ? "live" : "simulated";
+	return state->probe ? "live" : "simulated";
 }
-uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what);
+uint64_t zn_state_lost(const struct zn_state *state, enum zn_loss what);
 /* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
-uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX]);
+uint64_t zn_state_hang(const struct zn_state *state, char why[ZN_TEXT_MAX]);
 const char *zn_loss_label(enum zn_loss what);
 const char *zn_loss_help(enum zn_loss what);
 #define ZN_USAGES_MAX 20
@@ -5347,7 +5355,7 @@ struct zn_usage {
 	const char *table;
 	uint64_t entries, limit;
 };
-size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX]);
+size_t zn_state_usage(const struct zn_state *state, struct zn_usage to[ZN_USAGES_MAX]);
 
 /* The dashboard: page.c, made from web/ by web/embed.sh at build time. */
 extern const char zn_page_gzip[]; /* the whole page, compressed */
@@ -5586,7 +5594,7 @@ void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
 
 struct zn_serve {
 	struct zn_loop *loop;
-	struct zn_view *view;
+	const struct zn_state *state;
 	const struct zn_conn_ops *ops;
 	/* of listen.c: takes over fd, a client of that listener; peer: whose it is, 0: that is not counted */
 	void (*accepted)(struct zn_listener *from, int fd, uint64_t peer);
@@ -5618,7 +5626,7 @@ struct zn_serve {
 	void *memory;
 };
 /* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
-int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX]);
+int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_state *state, char why[ZN_TEXT_MAX]);
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
@@ -5632,8 +5640,8 @@ void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone 
 struct zn_control;
 /* start and end are root's; a start of anybody else is zn_jobs_describe(). */
 /* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
-int zn_control_open(
-	struct zn_control **c, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX]);
+int zn_control_open(struct zn_control **c, struct zn_loop *loop, const struct zn_state *state, const char *path,
+	char why[ZN_TEXT_MAX]);
 void zn_control_close(struct zn_control *c);
 void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; reads what was left in the spool */
 
@@ -5642,9 +5650,9 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; rea
 
 struct zn_spool;
 struct zn_writer;
-/* Reads everything that is there, in the order of its time; before the filter of system calls, view->jobs being open. A
+/* Reads everything that is there, in the order of its time; before the filter of system calls, state->jobs being open. A
  * folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
-int zn_spool_open(struct zn_spool **s, struct zn_view *view, const char *folder, uid_t owner);
+int zn_spool_open(struct zn_spool **s, const struct zn_state *state, const char *folder, uid_t owner);
 void zn_spool_close(struct zn_spool *s);
 void zn_spool_check(struct zn_spool *s); /* takes what came since, if the writer can remove it */
 /* Whether a message was taken already, from the socket or as a file: who gives up waiting for an answer leaves the same

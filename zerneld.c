@@ -54,7 +54,7 @@ struct daemon {
 	struct zn_history *history;
 	struct zn_baselines *baselines;
 	struct zn_serve serve;
-	struct zn_view view;
+	struct zn_state state;
 	struct zn_io signals, tick, ring, sim_step, hang;
 	int watchdog_fd; /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
 	int log_err;     /* -errno: the kernel's log cannot be read */
@@ -149,9 +149,9 @@ static void live_tick(struct daemon *d)
 	if (wanted)
 		gpu_majors_find(d);
 	zn_ends_check(&d->probe);
-	d->hang_told = d->hang_told && zn_view_hang(&d->view, why);
-	if (d->view.find)
-		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->view.find)), "libraries", zn_now_ns());
+	d->hang_told = d->hang_told && zn_state_hang(&d->state, why);
+	if (d->state.find)
+		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->state.find)), "libraries", zn_now_ns());
 	zn_bpf_arena_quotas(&d->probe, zn_now_ns());
 	zn_quota_tell(&d->io_sums.quota, "pairs of a job and a mount", zn_now_ns());
 	zn_quota_tell(&d->io_sums.mounts.quota, "mounts", zn_now_ns());
@@ -176,7 +176,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	(void)events;
 	if (zn_timer_count(io) == 0)
 		return;
-	d->view.ticks++;
+	d->state.ticks++;
 	if (!d->options.simulate)
 		live_tick(d);
 	zn_xids_tick(&d->xids);
@@ -209,9 +209,9 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_export_tick(&d->export, now); /* behind all that the page shows */
 	zn_control_tick(d->control, now);
 	zn_log_tick(now);
-	zn_view_tick(&d->view);
+	zn_state_tick(&d->state);
 	zn_serve_tick(&d->serve, now);
-	d->view.tick_ns = now;
+	d->state.tick_ns = now;
 	zn_systemd_tell(d->watchdog_fd, "WATCHDOG=1");
 }
 
@@ -226,15 +226,11 @@ static void on_job_start(void *daemon, const struct zn_job *job)
 
 static void on_job_end(void *daemon, struct zn_job *job)
 {
-	static char text[ZN_ANSWER_BYTES]; /* as much as `zernel job report` hands on */
-	struct zn_out o = {.at = text, .cap = sizeof(text)};
 	struct daemon *d = daemon;
-	char name[ZN_NAME_BYTES];
 
 	zn_log(ZN_DEBUG, "job %s has ended", job->id);
-	zn_job_file(name, "", job->id, job->restart, ".json");
-	zn_report_json(&o, &d->view, job);
-	job->reported = zn_writer_write(&d->writer, ZN_DIRECTORY_REPORTS, name, (struct zn_str){text, o.len});
+	zn_io_sums_refresh(&d->io_sums);
+	job->reported = zn_report_keep(&d->state, job);
 	zn_spool_forget(&d->writer, job);
 }
 
@@ -308,7 +304,7 @@ static void on_hang(struct zn_io *io, uint32_t events)
 	char why[ZN_TEXT_MAX];
 
 	(void)events;
-	if (zn_timer_count(io) && zn_view_hang(&d->view, why) && !d->hang_told) {
+	if (zn_timer_count(io) && zn_state_hang(&d->state, why) && !d->hang_told) {
 		d->hang_told = true;
 		zn_log(ZN_ERROR, "libraries: %s", why);
 	}
@@ -316,41 +312,41 @@ static void on_hang(struct zn_io *io, uint32_t events)
 
 static void view_open(struct daemon *d)
 {
-	struct zn_view *v = &d->view;
+	struct zn_state *state = &d->state;
 	struct utsname u;
 
-	v->options = &d->options;
-	v->agg = &d->agg;
-	v->alerts = &d->alerts;
-	v->signals = &d->kernel_signals;
+	state->options = &d->options;
+	state->agg = &d->agg;
+	state->alerts = &d->alerts;
+	state->signals = &d->kernel_signals;
 	zn_ranks_init(&d->ranks, &d->agg, &d->progress, d->options.simulate ? NULL : "/proc");
 	zn_causes_init(&d->causes, &d->agg, &d->progress, &d->ranks);
 	d->stopped.proc = d->causes.proc = d->ranks.proc;
 	d->causes.stopped = &d->stopped;
-	v->causes = &d->causes;
+	state->causes = &d->causes;
 	zn_startup_init(&d->startup, &d->agg, zn_now_ns());
 	d->causes.startup = &d->startup;
 	zn_checkpoints_init(&d->checkpoints, &d->agg);
 	d->causes.checkpoints = &d->checkpoints;
-	v->checkpoints = &d->checkpoints;
-	v->startup = &d->startup;
-	v->progress = &d->progress;
-	v->ranks = &d->ranks;
-	v->stopped = &d->stopped;
-	v->flights = &d->flights;
-	v->annotations = &d->annotations;
-	d->flights.view = v;
+	state->checkpoints = &d->checkpoints;
+	state->startup = &d->startup;
+	state->progress = &d->progress;
+	state->ranks = &d->ranks;
+	state->stopped = &d->stopped;
+	state->flights = &d->flights;
+	state->annotations = &d->annotations;
+	d->flights.state = state;
 	d->flights.write = on_flight;
 	d->flights.owner = d;
-	v->jobs_progress = &d->jobs_progress;
-	v->http = &d->serve.stats;
-	v->start_ns = zn_now_ns();
-	v->start_wall_ms = zn_wall_ms();
+	state->jobs_progress = &d->jobs_progress;
+	state->http = &d->serve.stats;
+	state->start_ns = zn_now_ns();
+	state->start_wall_ms = zn_wall_ms();
 	if (uname(&u) == 0) {
-		snprintf(v->node, sizeof(v->node), "%.64s", u.nodename);
-		snprintf(v->release, sizeof(v->release), "%.64s", u.release);
+		snprintf(state->node, sizeof(state->node), "%.64s", u.nodename);
+		snprintf(state->release, sizeof(state->release), "%.64s", u.release);
 	}
-	zn_view_tick(v);
+	zn_state_tick(state);
 }
 
 static int signals_open(struct daemon *d)
@@ -384,7 +380,7 @@ static void kernel_family_log(const struct daemon *d, enum zn_family f)
 /* Without the log there are no errors of GPUs, and everything else. */
 static void log_open(struct daemon *d)
 {
-	d->view.xids = &d->xids;
+	d->state.xids = &d->xids;
 	if (d->options.kmsg[0])
 		d->log_err = zn_xids_open(&d->xids, d->options.kmsg);
 }
@@ -420,7 +416,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
-	d->view.probe = &d->probe;
+	d->state.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);
 	if (!err)
 		err = zn_sandbox_capabilities(!d->probe.multi);
@@ -430,7 +426,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		snprintf(why, ZN_TEXT_MAX, "cannot start the library finder with fewer privileges: %s", strerror(-err));
 		return err;
 	}
-	d->view.find = d->find;
+	d->state.find = d->find;
 	d->hang = (struct zn_io){.fd = zn_libraries_timer(zn_find_libraries(d->find)), .ready = on_hang};
 	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
 		return err;
@@ -455,7 +451,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
 		zn_agg_init(&d->agg, &d->sim.plain.arena);
 		d->agg.facts = zn_sim_facts;
-		d->view.xids = d->sim.xids = &d->xids;
+		d->state.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;
 		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	}
@@ -487,14 +483,14 @@ static int history_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		err = zn_baselines_open(&d->baselines);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot get memory for the history: %s", strerror(-err));
-	d->view.history = d->history;
-	d->view.baselines = d->baselines;
+	d->state.history = d->history;
+	d->state.baselines = d->baselines;
 	return err;
 }
 
 static int serve_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	return zn_serve_open(&d->serve, &d->loop, &d->view, why);
+	return zn_serve_open(&d->serve, &d->loop, &d->state, why);
 }
 
 static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
@@ -520,7 +516,7 @@ static int writer_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_message_folder(d->spool, d->options.control);
 	d->folder[ZN_DIRECTORY_REPORTS] = d->options.report_dir;
 	d->folder[ZN_DIRECTORY_SPOOL] = d->spool;
-	d->view.writer = &d->writer;
+	d->state.writer = &d->writer;
 	return zn_writer_open(&d->writer, d->folder, why);
 }
 
@@ -528,7 +524,7 @@ static int sender_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
 
-	d->view.sender = &d->sender;
+	d->state.sender = &d->sender;
 	err = zn_sender_open(&d->sender, &d->options, why);
 	if (err && !zn_sender_wanted(&d->options)) { /* it is the default, and no reason to do nothing at all */
 		zn_log(ZN_WARN, "ras: %s; NCCL is not asked about jobs that hang", why);
@@ -541,13 +537,13 @@ static int sender_open(struct daemon *d, char why[ZN_TEXT_MAX])
 static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
-	zn_notify_init(&d->notify, &d->view, &d->sender, zn_serve_port(&d->serve, false));
-	zn_export_init(&d->export, &d->view, &d->sender);
+	zn_notify_init(&d->notify, &d->state, &d->sender, zn_serve_port(&d->serve, false));
+	zn_export_init(&d->export, &d->state, &d->sender);
 	zn_suspicion_init(&d->suspicions, &d->agg, &d->sender, "/proc");
 	d->suspicions.send = zn_sender_ask;
-	d->view.suspicions = &d->suspicions;
-	d->view.notify = &d->notify;
-	d->view.export = &d->export;
+	d->state.suspicions = &d->suspicions;
+	d->state.notify = &d->notify;
+	d->state.export = &d->export;
 	return 0;
 }
 
@@ -563,18 +559,18 @@ static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
 }
 
 static void alerts_walk(
-	void *view, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
+	void *state, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
 {
-	zn_metrics_walk(view, wanted->metric, sample, to);
+	zn_metrics_walk(state, wanted->metric, sample, to);
 }
 
 /* /proc is asked once for each process. What has ended by then is nobody's. */
-static uint32_t alerts_whose(void *view, uint32_t pid)
+static uint32_t alerts_whose(void *state, uint32_t pid)
 {
 	static struct {
 		uint32_t id, owner;
 	} known[ZN_PROCS_MAX];
-	const struct zn_agg *a = ((const struct zn_view *)view)->agg;
+	const struct zn_agg *a = ((const struct zn_state *)state)->agg;
 
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		uint32_t row = a->row[r];
@@ -594,7 +590,7 @@ static uint32_t alerts_whose(void *view, uint32_t pid)
 /* First: a mistake in the rules is told at once, and nothing was opened yet. */
 static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	d->alerts.work.source = (struct zn_rule_source){alerts_walk, &d->view};
+	d->alerts.work.source = (struct zn_rule_source){alerts_walk, &d->state};
 	d->alerts.work.whose = d->options.simulate ? NULL : alerts_whose;
 	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
 }
@@ -612,9 +608,9 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->jobs.started = on_job_start;
 	d->jobs.ended = on_job_end;
 	d->jobs.owner = d;
-	d->jobs.lost = zn_view_lost;
-	d->jobs.view = &d->view;
-	d->view.jobs = &d->jobs;
+	d->jobs.lost = zn_state_lost;
+	d->jobs.state = &d->state;
+	d->state.jobs = &d->jobs;
 	if (d->options.simulate) {
 		zn_sim_jobs(&d->sim, &d->jobs);
 		d->sim.annotations = &d->annotations;
@@ -637,7 +633,7 @@ static int io_sums_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 	(void)why;
 	zn_io_sums_init(&d->io_sums, d->agg.arena, &d->jobs);
-	d->view.io_sums = &d->io_sums;
+	d->state.io_sums = &d->io_sums;
 	if (d->options.simulate) {
 		zn_sim_mounts(&d->io_sums.mounts);
 		return 0;
@@ -653,7 +649,7 @@ static int io_sums_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	return zn_control_open(&d->control, &d->loop, &d->view, d->options.control, why);
+	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
 /* In this order. The writer and the sender are processes of their own and have nothing of the rest; capabilities go with the source's, after

@@ -53,7 +53,7 @@ static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_probe probe;
 static struct zn_options options = {.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
-static struct zn_view view = {
+static struct zn_state view = {
 	.options = &options, .agg = &agg, .alerts = &alerts, .jobs = &jobs, .node = "node1", .release = "6.1.0-test"};
 static char bytes[8 << 20];
 
@@ -102,6 +102,7 @@ int main(int argc, char **argv)
 
 	if (argc != 3 || simulate())
 		return 2;
+	zn_state_refresh(&view);
 	zn_metrics_text(&o, &view, false);
 	write_file(argv[1], "metrics", &o);
 	for (;;) {

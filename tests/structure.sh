@@ -49,7 +49,7 @@ never() {
 	never "codec is pure: no descriptors" '[^_a-z](socket|open|openat|epoll_[a-z0-9]+)\(' http.c ws.c json.c src/codec/*.c
 	never "the model writes no JSON" 'zn_json_' src/model/*.c
 	for folder in base codec model alert worker probe job; do
-		never "knows struct zn_view" 'zn_view' src/$folder/*.c
+		never "knows struct zn_state" 'zn_state' src/$folder/*.c
 	done
 } | sort >"$work/broken"
 

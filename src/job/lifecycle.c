@@ -94,7 +94,7 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 /* A process that was there before the daemon, and has made no call since, has no row, but its device files are known. */
 static void older_jobs_tick(struct zn_jobs *j)
 {
-	uint64_t began_ms = j->view ? j->view->start_wall_ms : 0;
+	uint64_t began_ms = j->state ? j->state->start_wall_ms : 0;
 
 	for (uint32_t slot = 0; slot < j->high; slot++) {
 		struct zn_job *job = &j->job[slot];

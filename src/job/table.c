@@ -87,7 +87,7 @@ struct zn_job *zn_jobs_find_known(struct zn_jobs *j, const char *id, uint32_t re
 void zn_job_note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT])
 {
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
-		to[i] = j->lost ? j->lost(j->view, i) : j->agg->arena->shared->lost[i];
+		to[i] = j->lost ? j->lost(j->state, i) : j->agg->arena->shared->lost[i];
 }
 
 /* The entry of a row that was claimed, here or in the kernel. Another job of this id is over: but who sums up may be in

@@ -8,20 +8,20 @@
 
 #define ONE 1000 /* of scores */
 
-void zn_baselines_json(struct zn_json *j, const struct zn_view *v, uint32_t row, uint32_t id)
+void zn_baselines_json(struct zn_json *j, const struct zn_state *state, uint32_t row, uint32_t id)
 {
 	bool any = false;
 	int32_t s;
 
 	for (uint32_t i = 0; i < ZN_BASELINES; i++)
-		any |= zn_baselines_score(v->baselines, row, id, i) != ZN_SCORE_NONE;
+		any |= zn_baselines_score(state->baselines, row, id, i) != ZN_SCORE_NONE;
 	if (!any) {
 		zn_json_key_null(j, "anomalies");
 		return;
 	}
 	zn_json_key_open(j, "anomalies", '{');
 	for (uint32_t i = 0; i < ZN_BASELINES; i++) {
-		s = zn_baselines_score(v->baselines, row, id, i);
+		s = zn_baselines_score(state->baselines, row, id, i);
 		if (s == ZN_SCORE_NONE || abs(s) <= ZN_ANOMALY_LIMIT * ONE)
 			continue;
 		zn_json_key(j, zn_baseline_name(i));

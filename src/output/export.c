@@ -5,9 +5,9 @@
  */
 #include "zernel.h"
 
-void zn_export_init(struct zn_export *e, struct zn_view *view, struct zn_sender *sender)
+void zn_export_init(struct zn_export *e, const struct zn_state *state, struct zn_sender *sender)
 {
-	e->view = view;
+	e->state = state;
 	e->sender = sender;
 	e->next_ns = e->render_ns = 0; /* the text is not touched before it is needed */
 }
@@ -20,8 +20,8 @@ void zn_export_tick(struct zn_export *e, uint64_t now_ns)
 
 	if (!e->sender->destinations[ZN_TO_OTLP] || e->sender->child.fd < 0 || now_ns < e->next_ns)
 		return;
-	e->next_ns = now_ns + e->view->options->otlp_interval_ms * ZN_NS_PER_MS;
-	while (zn_otlp_next(&o, e->view, now_ms, &at)) {
+	e->next_ns = now_ns + e->state->options->otlp_interval_ms * ZN_NS_PER_MS;
+	while (zn_otlp_next(&o, e->state, now_ms, &at)) {
 		zn_sender_send(e->sender, ZN_TO_OTLP, (struct zn_str){o.at, o.len});
 		o.len = 0;
 	}

@@ -28,20 +28,20 @@ static bool is_flight_rule(const char *name)
 	return false;
 }
 
-static struct zn_finding_of group_of(const struct zn_view *v, uint32_t i)
+static struct zn_finding_of group_of(const struct zn_state *state, uint32_t i)
 {
-	const struct zn_cause_group *g = &v->causes->group[i];
+	const struct zn_cause_group *g = &state->causes->group[i];
 
-	return (struct zn_finding_of){v->agg, {i, g->serial}, zn_why_job_id(v, i, g)};
+	return (struct zn_finding_of){state->agg, {i, g->serial}, zn_why_job_id(state, i, g)};
 }
 
 /* The first of its alerts; NULL: it does not hang. */
-static const struct zn_alert *alert_of(const struct zn_view *v, uint32_t i)
+static const struct zn_alert *alert_of(const struct zn_state *state, uint32_t i)
 {
-	struct zn_finding_of of = group_of(v, i);
+	struct zn_finding_of of = group_of(state, i);
 
-	for (uint32_t n = 0; n < v->alerts->count; n++) {
-		const struct zn_alert *a = &v->alerts->alert[n];
+	for (uint32_t n = 0; n < state->alerts->count; n++) {
+		const struct zn_alert *a = &state->alerts->alert[n];
 
 		if (a->state == ZN_FIRING && !a->summed && is_flight_rule(a->rule->name) && zn_finding_concerns(&of, a))
 			return a;
@@ -50,10 +50,10 @@ static const struct zn_alert *alert_of(const struct zn_view *v, uint32_t i)
 }
 
 /* Whose threads are looked at: the rank that others wait for, the process of the alert, or one that has stood still the longest. */
-static uint32_t suspect(const struct zn_view *v, uint32_t i, const struct zn_alert *a)
+static uint32_t suspect(const struct zn_state *state, uint32_t i, const struct zn_alert *a)
 {
-	const struct zn_missing *m = &v->causes->group[i].missing;
-	struct zn_finding_of of = group_of(v, i);
+	const struct zn_missing *m = &state->causes->group[i].missing;
+	struct zn_finding_of of = group_of(state, i);
 	uint64_t oldest_ns = UINT64_MAX;
 	uint32_t pid = 0;
 
@@ -61,9 +61,9 @@ static uint32_t suspect(const struct zn_view *v, uint32_t i, const struct zn_ale
 		return m->tgid;
 	if (*zn_alert_label(a, "pid"))
 		return (uint32_t)strtoul(zn_alert_label(a, "pid"), NULL, 10);
-	for (uint32_t r = 0; r < v->agg->row_count; r++) {
-		const struct zn_proc *p = zn_arena_proc_of(v->agg->arena, v->agg->row[r], of.job);
-		uint64_t last_ns = p ? zn_progress_last(v->progress, v->agg->row[r], p->id) : UINT64_MAX;
+	for (uint32_t r = 0; r < state->agg->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc_of(state->agg->arena, state->agg->row[r], of.job);
+		uint64_t last_ns = p ? zn_progress_last(state->progress, state->agg->row[r], p->id) : UINT64_MAX;
 
 		if (last_ns < oldest_ns) {
 			oldest_ns = last_ns;
@@ -76,7 +76,7 @@ static uint32_t suspect(const struct zn_view *v, uint32_t i, const struct zn_ale
 /* ---- What is written. ---- */
 
 struct flight {
-	struct zn_view *view;
+	const struct zn_state *state;
 	const struct zn_alert *alert;
 	const struct zn_threads *threads; /* NULL: not known */
 	struct zn_finding_of of;
@@ -119,7 +119,7 @@ static void put_missing(struct zn_json *j, const struct flight *f)
 		zn_json_key_u64(j, "rank", m->rank);
 	zn_json_key_text(j, "doing", zn_doing_label(m->doing));
 	zn_json_key_text(j, "says", does);
-	key_before(j, "waited_for_s", m->since_ns, f->view->causes->tick_ns);
+	key_before(j, "waited_for_s", m->since_ns, f->state->causes->tick_ns);
 	zn_json_close(j, '}');
 }
 
@@ -159,7 +159,7 @@ static void put_member(struct zn_json *j, const struct zn_skew *s, uint32_t memb
 static bool is_comm_of(const struct flight *f, const struct zn_skew *s)
 {
 	for (uint32_t m = 0; s && m < ZN_SKEW_RANKS && m < s->members; m++)
-		if (s->member[m].id && zn_arena_proc_of(f->view->agg->arena, s->member[m].row, f->of.job))
+		if (s->member[m].id && zn_arena_proc_of(f->state->agg->arena, s->member[m].row, f->of.job))
 			return true;
 	return false;
 }
@@ -188,11 +188,11 @@ static void put_comms(struct zn_json *j, const struct flight *f)
 
 	zn_json_key_open(j, "communicators", '[');
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX && count < COMMS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(f->view->agg->arena, slot);
+		const struct zn_skew *s = zn_arena_skew(f->state->agg->arena, slot);
 
 		if (!is_comm_of(f, s))
 			continue;
-		put_comm(j, s, f->view->causes->tick_ns);
+		put_comm(j, s, f->state->causes->tick_ns);
 		count++;
 	}
 	zn_json_close(j, ']');
@@ -200,7 +200,7 @@ static void put_comms(struct zn_json *j, const struct flight *f)
 
 static void put_processes(struct zn_json *j, const struct flight *f)
 {
-	struct zn_agg *a = f->view->agg;
+	struct zn_agg *a = f->state->agg;
 	uint32_t count = 0;
 
 	zn_json_key_open(j, "processes", '[');
@@ -211,9 +211,9 @@ static void put_processes(struct zn_json *j, const struct flight *f)
 			continue;
 		zn_json_open(j, '{');
 		zn_json_key_u64(j, "pid", p->tgid);
-		key_before(j, "progress_s_ago", zn_progress_last(f->view->progress, a->row[r], p->id),
-			f->view->progress->tick_ns);
-		zn_stalls_json(j, f->view, a->row[r]);
+		key_before(j, "progress_s_ago", zn_progress_last(f->state->progress, a->row[r], p->id),
+			f->state->progress->tick_ns);
+		zn_stalls_json(j, f->state, a->row[r]);
 		zn_json_close(j, '}');
 		count++;
 	}
@@ -273,7 +273,7 @@ static void key_memory(struct zn_json *j, const char *key, uint64_t v)
 static void put_memory(struct zn_json *j, const struct flight *f)
 {
 	const char *proc =
-		f->view->causes->proc; /* NULL where processes are simulated: who has such an id is somebody else */
+		f->state->causes->proc; /* NULL where processes are simulated: who has such an id is somebody else */
 	struct zn_cgroup_memory m;
 
 	if (!f->threads || !proc || !zn_cgroup_memory(proc, f->threads->pid, &m)) {
@@ -289,7 +289,7 @@ static void put_memory(struct zn_json *j, const struct flight *f)
 
 static void put_head(struct zn_json *j, const struct flight *f)
 {
-	const struct zn_job *job = f->of.job.serial ? zn_jobs_at(f->view->jobs, f->of.job) : NULL;
+	const struct zn_job *job = f->of.job.serial ? zn_jobs_at(f->state->jobs, f->of.job) : NULL;
 
 	zn_json_key_u64(j, "flight", FLIGHT_VERSION);
 	if (job) {
@@ -302,8 +302,8 @@ static void put_head(struct zn_json *j, const struct flight *f)
 		zn_json_key_u64(j, "uid", job->uid);
 	else
 		zn_json_key_null(j, "uid");
-	zn_json_key_text(j, "node", f->view->node);
-	zn_json_key_text(j, "source", zn_view_source(f->view));
+	zn_json_key_text(j, "node", f->state->node);
+	zn_json_key_text(j, "source", zn_state_source(f->state));
 	zn_json_key_u64(j, "at_ms", zn_wall_ms());
 	zn_json_key_u64(j, "episode", f->episode);
 }
@@ -317,10 +317,10 @@ static void put_flight(struct zn_out *o, const struct flight *f)
 	put_head(&j, f);
 	put_alert(&j, f);
 	put_missing(&j, f);
-	zn_labels_json(&j, zn_annotations_of(f->view->annotations, f->of.job), false);
+	zn_labels_json(&j, zn_annotations_of(f->state->annotations, f->of.job), false);
 	put_threads(&j, f->threads);
 	put_memory(&j, f);
-	put_gpu_errors(&j, f->view->xids);
+	put_gpu_errors(&j, f->state->xids);
 	put_processes(&j, f);
 	put_comms(&j, f);
 	zn_json_close(&j, '}');
@@ -332,13 +332,13 @@ static void write_flight(
 	struct zn_flights *t, uint32_t i, const struct zn_alert *alert, const struct zn_threads *threads)
 {
 	struct zn_out o = {.at = t->text, .cap = sizeof(t->text)};
-	struct flight f = {.view = t->view,
+	struct flight f = {.state = t->state,
 		.alert = alert,
 		.threads = threads,
-		.of = group_of(t->view, i),
-		.group = &t->view->causes->group[i],
+		.of = group_of(t->state, i),
+		.group = &t->state->causes->group[i],
 		.episode = t->group[i].episodes};
-	const struct zn_job *job = f.of.job.serial ? zn_jobs_at(t->view->jobs, f.of.job) : NULL;
+	const struct zn_job *job = f.of.job.serial ? zn_jobs_at(t->state->jobs, f.of.job) : NULL;
 	char name[ZN_NAME_BYTES];
 
 	put_flight(&o, &f);
@@ -350,12 +350,12 @@ static void write_flight(
 /* An episode begins with its first alert, and is over when none of them fires. One job is looked at at a time. */
 static void group_tick(struct zn_flights *t, uint32_t i)
 {
-	const struct zn_alert *alert = alert_of(t->view, i);
+	const struct zn_alert *alert = alert_of(t->state, i);
 	struct zn_flight_group *g = &t->group[i];
 	struct zn_threads *threads = &t->threads;
 
-	if (g->serial != t->view->causes->group[i].serial)
-		*g = (struct zn_flight_group){.serial = t->view->causes->group[i].serial};
+	if (g->serial != t->state->causes->group[i].serial)
+		*g = (struct zn_flight_group){.serial = t->state->causes->group[i].serial};
 	if (!alert) {
 		g->written = false;
 		t->asks &= t->asked != i;
@@ -363,7 +363,7 @@ static void group_tick(struct zn_flights *t, uint32_t i)
 	if (!alert || g->written || (t->asks && t->asked != i))
 		return;
 	if (!t->asks) {
-		*threads = (struct zn_threads){.pid = suspect(t->view, i, alert)};
+		*threads = (struct zn_threads){.pid = suspect(t->state, i, alert)};
 		t->asks = true;
 		t->asked = i;
 		t->since_ns = t->now_ns;
@@ -380,6 +380,6 @@ void zn_flights_tick(struct zn_flights *t, uint64_t now_ns)
 {
 	t->now_ns = now_ns;
 	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++)
-		if (t->view->causes->group[i].used)
+		if (t->state->causes->group[i].used)
 			group_tick(t, i);
 }

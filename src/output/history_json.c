@@ -59,9 +59,9 @@ static void used_point(struct zn_json *j, uint64_t used_bytes)
 }
 
 /* zn_json_list() items; they may be empty where there are no points. */
-static bool gpu_item(void *view, struct zn_json *j, uint32_t i)
+static bool gpu_item(const void *owner, struct zn_json *j, uint32_t i)
 {
-	const struct zn_history *h = ((struct zn_view *)view)->history;
+	const struct zn_history *h = ((const struct zn_state *)owner)->history;
 	uint32_t points;
 	const char *id = zn_history_gpu(h, i, &points);
 
@@ -81,16 +81,16 @@ static bool gpu_item(void *view, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static bool process_item(void *view, struct zn_json *j, uint32_t i)
+static bool process_item(const void *owner, struct zn_json *j, uint32_t i)
 {
-	struct zn_view *v = view;
-	const struct zn_history *h = v->history;
-	uint32_t row = i < v->agg->row_count ? v->agg->row[i] : 0;
-	const struct zn_proc *proc = zn_arena_proc(v->agg->arena, row);
-	const char *comm = v->agg->info[row].comm;
+	const struct zn_state *state = owner;
+	const struct zn_history *h = state->history;
+	uint32_t row = i < state->agg->row_count ? state->agg->row[i] : 0;
+	const struct zn_proc *proc = zn_arena_proc(state->agg->arena, row);
+	const char *comm = state->agg->info[row].comm;
 	uint32_t points;
 
-	if (i >= v->agg->row_count)
+	if (i >= state->agg->row_count)
 		return false;
 	points = proc ? zn_history_points(h, row, proc->id) : 0;
 	if (!points)
@@ -99,7 +99,7 @@ static bool process_item(void *view, struct zn_json *j, uint32_t i)
 	zn_json_key(j, "pid");
 	zn_json_u64(j, proc->tgid);
 	zn_json_key(j, "comm");
-	zn_json_bytes(j, comm, strnlen(comm, sizeof(v->agg->info[row].comm)));
+	zn_json_bytes(j, comm, strnlen(comm, sizeof(state->agg->info[row].comm)));
 	for (enum series s = 0; s < SERIES_COUNT; s++) {
 		zn_json_key(j, series[s].key);
 		zn_json_open(j, '[');
@@ -111,33 +111,33 @@ static bool process_item(void *view, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static void head(struct zn_json *j, const struct zn_view *v)
+static void head(struct zn_json *j, const struct zn_state *state)
 {
 	zn_json_key(j, "node");
-	zn_json_text(j, v->node);
+	zn_json_text(j, state->node);
 	zn_json_key(j, "source");
-	zn_json_text(j, zn_view_source(v));
+	zn_json_text(j, zn_state_source(state));
 	zn_json_key(j, "step_ms");
 	zn_json_u64(j, ZN_HISTORY_STEP_MS);
-	zn_json_key_known(j, "end_ms", zn_history_end_ms(v->history));
+	zn_json_key_known(j, "end_ms", zn_history_end_ms(state->history));
 }
 
-static bool nothing(void *view, struct zn_json *j, uint32_t i)
+static bool nothing(const void *owner, struct zn_json *j, uint32_t i)
 {
-	(void)view, (void)j, (void)i;
+	(void)owner, (void)j, (void)i;
 	return false;
 }
 
-void zn_history_json(struct zn_out *o, struct zn_view *v)
+void zn_history_json(struct zn_out *o, const struct zn_state *state)
 {
 	struct zn_json j;
 	bool whole;
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	head(&j, v);
+	head(&j, state);
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "gpus", '[', v->history ? gpu_item : nothing, v);
-	whole &= zn_json_list(&j, "processes", '[', v->history ? process_item : nothing, v);
+	whole = zn_json_list(&j, "gpus", '[', state->history ? gpu_item : nothing, state);
+	whole &= zn_json_list(&j, "processes", '[', state->history ? process_item : nothing, state);
 	zn_json_end(&j, whole);
 }

@@ -7,9 +7,9 @@
 #define NS 9 /* decimals from nanoseconds to seconds */
 
 /* Bytes alone, of all operations: a whole merge of each would cost a page of memory each time. */
-static uint64_t nccl_bytes(const struct zn_view *v, const struct zn_job *job)
+static uint64_t nccl_bytes(const struct zn_state *state, const struct zn_job *job)
 {
-	const struct zn_agg *a = v->agg;
+	const struct zn_agg *a = state->agg;
 	uint64_t bytes = 0;
 
 	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++)
@@ -17,7 +17,7 @@ static uint64_t nccl_bytes(const struct zn_view *v, const struct zn_job *job)
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 
-		if (!p || zn_jobs_of(v->jobs, p) != job)
+		if (!p || zn_jobs_of(state->jobs, p) != job)
 			continue;
 		for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
 			const struct zn_hist *h = zn_arena_hist(a->arena, p->hist[d]);
@@ -64,7 +64,7 @@ void zn_job_json_uid(struct zn_json *j, uint32_t uid)
 		zn_json_key_u64(j, "uid", uid);
 }
 
-void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
+void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job)
 {
 	static const struct {
 		const char *key;
@@ -85,36 +85,35 @@ void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
 	zn_json_key_scaled(j, "elapsed_s", zn_job_elapsed_ns(job), NS);
 	zn_json_key_u64(j, "processes", job->processes);
 	zn_json_key_u64(j, "processes_gone", job->processes_gone);
-	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(v->jobs, job)));
-	zn_json_key_u64(j, "nccl_bytes", nccl_bytes(v, job));
+	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(state->jobs, job)));
+	zn_json_key_u64(j, "nccl_bytes", nccl_bytes(state, job));
 	entry_gpus(j, job);
 	zn_json_close(j, '}');
 }
 
 /* At first those that run, then those that have ended. */
-static bool job_item(void *view, struct zn_json *j, uint32_t i)
+static bool job_item(const void *owner, struct zn_json *j, uint32_t i)
 {
-	struct zn_view *v = view;
-	struct zn_job *job = v->jobs ? &v->jobs->job[i % ZN_JOBS_MAX] : NULL;
+	const struct zn_state *state = owner;
+	struct zn_job *job = state->jobs ? &state->jobs->job[i % ZN_JOBS_MAX] : NULL;
 
 	if (!job || i >= 2 * ZN_JOBS_MAX)
 		return false;
 	if (job->state != ZN_JOB_FREE && (job->state == ZN_JOB_ENDED) == (i >= ZN_JOBS_MAX))
-		zn_job_json(j, v, job);
+		zn_job_json(j, state, job);
 	return true;
 }
 
-void zn_jobs_json(struct zn_out *o, struct zn_view *v)
+void zn_jobs_json(struct zn_out *o, const struct zn_state *state)
 {
 	struct zn_json j;
 	bool whole;
 
-	zn_agg_refresh(v->agg);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", zn_view_source(v));
+	zn_json_key_text(&j, "node", state->node);
+	zn_json_key_text(&j, "source", zn_state_source(state));
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "jobs", '[', job_item, v);
+	whole = zn_json_list(&j, "jobs", '[', job_item, state);
 	zn_json_end(&j, whole);
 }

@@ -388,13 +388,14 @@ const struct zn_metric *zn_metrics_at(size_t i)
 	return i < ZN_LEN(table) ? &table[i] : NULL;
 }
 
-void zn_metrics_walk(struct zn_view *v, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to)
+void zn_metrics_walk(
+	const struct zn_state *state, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to)
 {
 	const struct zn_metric *m = name ? find(name) : table;
 	size_t n = !m ? 0 : name ? 1 : ZN_LEN(table);
 	struct zn_walk w;
 
-	zn_walk_init(&w, v, visit, to);
+	zn_walk_init(&w, state, visit, to);
 	for (size_t i = 0; i < n; i++)
 		zn_walk_metric(&w, &m[i]);
 }

@@ -5,7 +5,7 @@
 /* A field of struct zn_signals, once a GPU's driver was called. */
 void zn_metrics_gpu_calls(struct zn_walk *w)
 {
-	const struct zn_signals *s = w->view->signals;
+	const struct zn_signals *s = w->state->signals;
 
 	if (s && s->gpu.busy_ns)
 		zn_walk_one(w, *(const uint64_t *)((const char *)s + *(const size_t *)w->metric->arg), 9);
@@ -13,7 +13,7 @@ void zn_metrics_gpu_calls(struct zn_walk *w)
 
 void zn_metrics_gpu_contention(struct zn_walk *w)
 {
-	uint64_t v = zn_signals_contention(w->view->signals);
+	uint64_t v = zn_signals_contention(w->state->signals);
 
 	if (v != ZN_NOT_KNOWN)
 		zn_walk_one(w, v, 6);
@@ -62,7 +62,7 @@ static void gpu_info(struct zn_walk *w, const struct zn_gpu *g)
 
 static void each_gpu(struct zn_walk *w, void (*series)(struct zn_walk *w, const struct zn_gpu *g))
 {
-	const struct zn_gpus *gpus = &w->view->agg->gpus;
+	const struct zn_gpus *gpus = &w->state->agg->gpus;
 
 	for (uint32_t i = 0; i < gpus->count; i++)
 		if (zn_gpu_shown(&gpus->gpu[i]) && !zn_gpu_unknown(&gpus->gpu[i]))
@@ -92,7 +92,7 @@ void zn_metrics_gpu_info(struct zn_walk *w)
 /* There only where the log is read. */
 void zn_metrics_gpu_log_records(struct zn_walk *w)
 {
-	const struct zn_xids *x = w->view->xids;
+	const struct zn_xids *x = w->state->xids;
 
 	if (!x || x->fd < 0)
 		return;
@@ -106,7 +106,7 @@ void zn_metrics_gpu_log_records(struct zn_walk *w)
 
 void zn_metrics_gpu_xids(struct zn_walk *w)
 {
-	const struct zn_xids *x = w->view->xids;
+	const struct zn_xids *x = w->state->xids;
 
 	for (uint32_t i = 0; x && i < x->count; i++) {
 		if (x->xid[i].amdgpu)
@@ -121,7 +121,7 @@ void zn_metrics_gpu_xids(struct zn_walk *w)
 
 void zn_metrics_gpu_amdgpu_errors(struct zn_walk *w)
 {
-	const struct zn_xids *x = w->view->xids;
+	const struct zn_xids *x = w->state->xids;
 
 	for (uint32_t i = 0; x && i < x->count; i++) {
 		if (!x->xid[i].amdgpu)

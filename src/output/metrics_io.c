@@ -9,36 +9,36 @@
 
 /* The sums that are shown, each for every operation of it. */
 #define EACH_FLOW(w, i, f)                                                                                             \
-	for (uint32_t i = 0; io_measured(w) && i < (w)->view->io_sums->high; i++)                                      \
+	for (uint32_t i = 0; io_measured(w) && i < (w)->state->io_sums->high; i++)                                     \
 		if ((f = io_sum_at(w, i)))
 
 static bool io_measured(const struct zn_walk *w)
 {
-	return w->view->io_sums &&
-		(zn_agg_measures(w->view->agg, ZN_FAM_VFS) || zn_agg_measures(w->view->agg, ZN_FAM_META));
+	return w->state->io_sums &&
+		(zn_agg_measures(w->state->agg, ZN_FAM_VFS) || zn_agg_measures(w->state->agg, ZN_FAM_META));
 }
 
 static const struct zn_io_sum *io_sum_at(const struct zn_walk *w, uint32_t i)
 {
-	const struct zn_io_sum *f = &w->view->io_sums->io_sum[i];
+	const struct zn_io_sum *f = &w->state->io_sums->io_sum[i];
 
-	return f->used && zn_io_sum_job(w->view->io_sums, f) ? f : NULL;
+	return f->used && zn_io_sum_job(w->state->io_sums, f) ? f : NULL;
 }
 
 /* The label job_id is always there: what is of no job has an empty one. */
 static void io_sum_series(struct zn_walk *w, const struct zn_io_sum *f, bool fstype)
 {
-	const struct zn_job *job = f->job.serial ? zn_jobs_at(w->view->jobs, f->job) : NULL;
+	const struct zn_job *job = f->job.serial ? zn_jobs_at(w->state->jobs, f->job) : NULL;
 
 	zn_walk_series(w);
 	zn_walk_label(w, "job_id", job ? job->id : "");
 	zn_walk_label(w, "mount", f->point);
 	if (fstype)
 		zn_walk_label(w, "fstype", f->fstype);
-	if (job && job->start_wall_ms > w->view->start_wall_ms)
+	if (job && job->start_wall_ms > w->state->start_wall_ms)
 		w->sample.since_ms = job->start_wall_ms;
 	else
-		w->sample.since_ms = w->view->start_wall_ms;
+		w->sample.since_ms = w->state->start_wall_ms;
 }
 
 void zn_metrics_io_bytes(struct zn_walk *w)
@@ -48,7 +48,7 @@ void zn_metrics_io_bytes(struct zn_walk *w)
 
 	EACH_FLOW(w, i, f)
 	{
-		struct zn_io_sum_total sum = zn_io_sum_total(w->view->io_sums, f, op);
+		struct zn_io_sum_total sum = zn_io_sum_total(w->state->io_sums, f, op);
 
 		if (!sum.calls && !sum.bytes) /* some kernels tell bytes of faults, but not how many there were */
 			continue;
@@ -66,7 +66,7 @@ void zn_metrics_io_ops(struct zn_walk *w)
 	EACH_FLOW(w, i, f)
 	{
 		for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
-			struct zn_io_sum_total sum = zn_io_sum_total(w->view->io_sums, f, op);
+			struct zn_io_sum_total sum = zn_io_sum_total(w->state->io_sums, f, op);
 			uint64_t v = *(const uint64_t *)((const char *)&sum + offset);
 
 			if (!v)
@@ -81,7 +81,7 @@ void zn_metrics_io_ops(struct zn_walk *w)
 /* Operations whose duration is not known have none. */
 static const struct zn_hist *io_durations(struct zn_walk *w, const struct zn_io_sum *f, enum zn_io_op op)
 {
-	const struct zn_hist *h = f->op[op].first ? zn_io_sum_merge(w->view->io_sums, f, op, true) : NULL;
+	const struct zn_hist *h = f->op[op].first ? zn_io_sum_merge(w->state->io_sums, f, op, true) : NULL;
 
 	return h && zn_hist_count(h) ? h : NULL;
 }
@@ -164,7 +164,7 @@ void zn_metrics_io_durations(struct zn_walk *w)
 		int32_t bytes = bytes_of_durations(f);
 
 		if (w->room && bytes > share - o->held) {
-			w->view->agg->arena->shared->lost[ZN_LOST_TRUNCATED]++;
+			w->state->agg->arena->shared->lost[ZN_LOST_TRUNCATED]++;
 			continue;
 		}
 		o->held += bytes;

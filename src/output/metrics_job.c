@@ -20,7 +20,7 @@ static struct {
 /* Of the jobs of one id only the newest is shown: the labels of two would be the same. */
 static void list_jobs(struct zn_walk *w)
 {
-	struct zn_jobs *j = w->view->jobs;
+	struct zn_jobs *j = w->state->jobs;
 
 	if (w->jobs_listed)
 		return;
@@ -42,13 +42,13 @@ static void sum_gone(struct job_sum *s, const struct zn_job *job)
 
 static void sum_live(struct zn_walk *w, struct job_sum *s, uint32_t row)
 {
-	const struct zn_proc *p = zn_arena_proc(w->view->agg->arena, row);
+	const struct zn_proc *p = zn_arena_proc(w->state->agg->arena, row);
 
 	s->launches += ZN_LAUNCHES(p->count);
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
-		s->count[i] += zn_agg_count(w->view->agg, row, SUMMED_FIRST + i);
+		s->count[i] += zn_agg_count(w->state->agg, row, SUMMED_FIRST + i);
 	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
-		const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[d]);
+		const struct zn_hist *h = zn_arena_hist(w->state->agg->arena, p->hist[d]);
 
 		s->nccl_bytes += h ? h->bytes : 0;
 	}
@@ -57,7 +57,7 @@ static void sum_live(struct zn_walk *w, struct job_sum *s, uint32_t row)
 /* In one pass over the processes, whatever the number of jobs, once for all metrics of a page. */
 static void sum_jobs(struct zn_walk *w)
 {
-	struct zn_jobs *j = w->view->jobs;
+	struct zn_jobs *j = w->state->jobs;
 	const struct zn_proc *p;
 
 	w->jobs_summed = true;
@@ -68,7 +68,7 @@ static void sum_jobs(struct zn_walk *w)
 		const struct zn_job *job = zn_jobs_of(j, p);
 
 		if (job)
-			sum_live(w, &jobs.sum[job - j->job], w->view->agg->row[r]);
+			sum_live(w, &jobs.sum[job - j->job], w->state->agg->row[r]);
 	}
 }
 
@@ -77,7 +77,7 @@ static const struct job_sum *sum_of(struct zn_walk *w, const struct zn_job *job)
 {
 	if (!w->jobs_summed)
 		sum_jobs(w);
-	return &jobs.sum[job - w->view->jobs->job];
+	return &jobs.sum[job - w->state->jobs->job];
 }
 
 /* A job that began before the daemon is counted from the daemon's start on. */
@@ -85,7 +85,8 @@ static void job_series(struct zn_walk *w, const struct zn_job *job)
 {
 	zn_walk_series(w);
 	zn_walk_label(w, "job_id", job->id);
-	w->sample.since_ms = job->start_wall_ms > w->view->start_wall_ms ? job->start_wall_ms : w->view->start_wall_ms;
+	w->sample.since_ms =
+		job->start_wall_ms > w->state->start_wall_ms ? job->start_wall_ms : w->state->start_wall_ms;
 }
 
 static void job_info(struct zn_walk *w, const struct zn_job *job)
@@ -186,19 +187,19 @@ void zn_metrics_job_counts(struct zn_walk *w)
 static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
 {
 	job_series(w, job);
-	zn_walk_integer(w, zn_job_shared_of(w->view->jobs, job)->oom_kills);
+	zn_walk_integer(w, zn_job_shared_of(w->state->jobs, job)->oom_kills);
 }
 
 /* From 0 on, as a job may have one such kill and no more. */
 void zn_metrics_job_oom_kills(struct zn_walk *w)
 {
-	const struct zn_probe *probe = w->view->probe;
+	const struct zn_probe *probe = w->state->probe;
 
 	if (probe && probe->job_on[ZN_LEN(probe->job_on) - 1].link < 0)
 		return;
 	zn_walk_series(w);
 	zn_walk_label(w, "job_id", "");
-	zn_walk_integer(w, w->view->agg->arena->shared->oom_kills);
+	zn_walk_integer(w, w->state->agg->arena->shared->oom_kills);
 	each_job(w, job_oom_kills);
 }
 
@@ -226,7 +227,7 @@ static void job_progress_age(struct zn_walk *w, const struct zn_job *job)
 {
 	uint64_t age_ns, limit_ns;
 
-	if (!w->view->jobs_progress || !zn_job_progress(w->view->jobs_progress, job, &age_ns, &limit_ns))
+	if (!w->state->jobs_progress || !zn_job_progress(w->state->jobs_progress, job, &age_ns, &limit_ns))
 		return;
 	job_series(w, job);
 	zn_walk_scaled(w, age_ns, 9);
@@ -236,7 +237,7 @@ static void job_stall_limit(struct zn_walk *w, const struct zn_job *job)
 {
 	uint64_t age_ns, limit_ns;
 
-	if (!w->view->jobs_progress || !zn_job_progress(w->view->jobs_progress, job, &age_ns, &limit_ns))
+	if (!w->state->jobs_progress || !zn_job_progress(w->state->jobs_progress, job, &age_ns, &limit_ns))
 		return;
 	job_series(w, job);
 	zn_walk_scaled(w, limit_ns, 9);
@@ -254,7 +255,7 @@ void zn_metrics_job_stall_limit(struct zn_walk *w)
 
 static void job_causes(struct zn_walk *w, const struct zn_job *job)
 {
-	const struct zn_cause_group *g = w->view->causes ? &w->view->causes->group[job->slot] : NULL;
+	const struct zn_cause_group *g = w->state->causes ? &w->state->causes->group[job->slot] : NULL;
 
 	for (enum zn_cause cause = 0; g && g->serial == job->serial && cause < ZN_CAUSE_COUNT; cause++) {
 		if (!g->lost_ns[cause])
@@ -272,7 +273,7 @@ void zn_metrics_job_causes(struct zn_walk *w)
 
 static void job_startup(struct zn_walk *w, const struct zn_job *job)
 {
-	const struct zn_startup *s = w->view->startup;
+	const struct zn_startup *s = w->state->startup;
 	const struct zn_startup_row *r = s ? zn_startup_job(s, (struct zn_job_ref){job->slot, job->serial}) : NULL;
 
 	for (enum zn_startup_phase phase = 0; r && phase < ZN_STARTUP_COUNT; phase++) {
@@ -284,7 +285,7 @@ static void job_startup(struct zn_walk *w, const struct zn_job *job)
 
 static void job_checkpoints(struct zn_walk *w, const struct zn_job *job)
 {
-	const struct zn_checkpoints *c = w->view->checkpoints;
+	const struct zn_checkpoints *c = w->state->checkpoints;
 	const struct zn_metric_checkpoint *f = w->metric->arg;
 	struct zn_checkpoint_sum sum;
 

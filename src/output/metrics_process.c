@@ -7,16 +7,16 @@
 
 #include "zernel.h"
 
-static uint64_t wall_ms(const struct zn_view *v, uint64_t ns)
+static uint64_t wall_ms(const struct zn_state *state, uint64_t ns)
 {
-	int64_t after_ns = (int64_t)(ns - v->start_ns);
+	int64_t after_ns = (int64_t)(ns - state->start_ns);
 
-	return v->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
+	return state->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
 }
 
 static const char *job_id(struct zn_walk *w, const struct zn_proc *p)
 {
-	return w->view->jobs && p ? zn_job_id(w->view->jobs, p) : NULL;
+	return w->state->jobs && p ? zn_job_id(w->state->jobs, p) : NULL;
 }
 
 /* A series of a process begins with its first hooked call. */
@@ -25,7 +25,7 @@ static void process_series(struct zn_walk *w, const struct zn_proc *p)
 	zn_walk_series(w);
 	zn_walk_number(w, "pid", p->tgid);
 	w->job_id = job_id(w, p);
-	w->sample.since_ms = wall_ms(w->view, p->first_ns);
+	w->sample.since_ms = wall_ms(w->state, p->first_ns);
 }
 
 void zn_metrics_process_counts(struct zn_walk *w)
@@ -51,7 +51,7 @@ void zn_metrics_process_counts(struct zn_walk *w)
 void zn_metrics_process_rates(struct zn_walk *w)
 {
 	const struct zn_metric_rate *f = w->metric->arg;
-	struct zn_agg *agg = w->view->agg;
+	struct zn_agg *agg = w->state->agg;
 	const struct zn_proc *p;
 	struct zn_rates rates;
 
@@ -61,7 +61,7 @@ void zn_metrics_process_rates(struct zn_walk *w)
 
 		for (enum zn_counter i = f->first; i <= f->last; i++)
 			events += p->count[i];
-		zn_signals_rates(w->view->signals, agg->row[r], p->id, &rates);
+		zn_signals_rates(w->state->signals, agg->row[r], p->id, &rates);
 		v = *(const uint64_t *)((const char *)&rates + f->offset);
 		if (events == 0 || v == ZN_NOT_KNOWN)
 			continue;
@@ -90,7 +90,7 @@ static bool had_pinned(const struct zn_proc *p)
 
 void zn_metrics_process_memory_complete(struct zn_walk *w)
 {
-	const struct zn_agg *agg = w->view->agg;
+	const struct zn_agg *agg = w->state->agg;
 	const struct zn_proc *p;
 
 	ZN_EACH_PROC(w, r, p)
@@ -111,7 +111,7 @@ void zn_metrics_process_pinned(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!had_pinned(p) || !zn_agg_memory_known(w->view->agg, w->view->agg->row[r]))
+		if (!had_pinned(p) || !zn_agg_memory_known(w->state->agg, w->state->agg->row[r]))
 			continue;
 		process_series(w, p);
 		zn_walk_integer(w, p->count[ZN_C_HOST_PINNED]);
@@ -125,7 +125,7 @@ void zn_metrics_process_stalls(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_stalls_shares(w->view->agg, w->view->agg->row[r], &shares))
+		if (!zn_stalls_shares(w->state->agg, w->state->agg->row[r], &shares))
 			continue;
 		for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 			if (!shares.known[s])
@@ -143,7 +143,7 @@ void zn_metrics_process_workers(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_stalls_loader(w->view->agg, w->view->agg->row[r]))
+		if (!zn_stalls_loader(w->state->agg, w->state->agg->row[r]))
 			continue;
 		process_series(w, p);
 		zn_walk_integer(w, p->count[ZN_C_WORKERS]);
@@ -157,7 +157,7 @@ void zn_metrics_process_worker_time(struct zn_walk *w)
 
 	ZN_EACH_PROC(w, r, p)
 	{
-		if (!zn_stalls_loader(w->view->agg, w->view->agg->row[r]))
+		if (!zn_stalls_loader(w->state->agg, w->state->agg->row[r]))
 			continue;
 		for (uint32_t i = 0; i < ZN_LEN(state); i++) {
 			if (p->count[ZN_C_WORKER_BUSY_NS + i] == 0)
@@ -173,7 +173,7 @@ void zn_metrics_process_shares(struct zn_walk *w)
 {
 	const struct zn_metric_share *f = w->metric->arg;
 	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
-	struct zn_agg *agg = w->view->agg;
+	struct zn_agg *agg = w->state->agg;
 	const struct zn_proc *p;
 
 	ZN_EACH_PROC(w, r, p)
@@ -198,7 +198,7 @@ void zn_metrics_process_shares(struct zn_walk *w)
 /* NULL: there is nothing to show. */
 static const struct zn_hist *durations_of(struct zn_walk *w, const struct zn_proc *p, enum zn_operation i)
 {
-	struct zn_agg *agg = w->view->agg;
+	struct zn_agg *agg = w->state->agg;
 	const struct zn_hist *h = p ? zn_arena_hist(agg->arena, p->hist[i]) : zn_agg_merge(agg, i);
 
 	return h && h->calls ? h : NULL;
@@ -246,7 +246,7 @@ static void compare_hashes(struct zn_walk *w)
 
 	w->hashes_compared = true;
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
 
 		hash_of_two[slot] = false;
 		if (!s)
@@ -286,7 +286,7 @@ void zn_metrics_process_nccl(struct zn_walk *w)
 	ZN_EACH_PROC(w, r, p)
 	{
 		for (enum zn_operation i = ZN_H_NCCL_FIRST; i <= ZN_H_NCCL_LAST; i++) {
-			const struct zn_hist *h = zn_arena_hist(w->view->agg->arena, p->hist[i]);
+			const struct zn_hist *h = zn_arena_hist(w->state->agg->arena, p->hist[i]);
 
 			if (!h || !h->calls)
 				continue;
@@ -331,7 +331,7 @@ static const struct zn_proc *proc_of(struct zn_walk *w, uint32_t tgid)
 /* Communicators of which two ranks and more are on this node and have issued a collective. */
 static const struct zn_skew *skew_shown(struct zn_walk *w, uint32_t slot)
 {
-	const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+	const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
 
 	return s && s->hist && s->members > 1 ? s : NULL;
 }
@@ -340,7 +340,7 @@ void zn_metrics_process_skew(struct zn_walk *w)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
 		const struct zn_skew *s = skew_shown(w, slot);
-		const struct zn_hist *h = s ? zn_arena_hist(w->view->agg->arena, s->hist) : NULL;
+		const struct zn_hist *h = s ? zn_arena_hist(w->state->agg->arena, s->hist) : NULL;
 
 		if (!h || !h->calls)
 			continue;
@@ -358,7 +358,7 @@ static bool lateness_of(const struct zn_walk *w, const struct zn_skew *s, uint32
 			continue;
 		if (i < m)
 			return false;
-		*ns += zn_ranks_late(w->view->ranks, s, slot, i);
+		*ns += zn_ranks_late(w->state->ranks, s, slot, i);
 	}
 	return true;
 }
@@ -389,7 +389,7 @@ static const char *missing_job(struct zn_walk *w, const struct zn_skew *s, const
 {
 	uint32_t row = s->member[__builtin_ctz(m->waiters)].row;
 
-	return job_id(w, zn_arena_proc(w->view->agg->arena, row));
+	return job_id(w, zn_arena_proc(w->state->agg->arena, row));
 }
 
 static void missing_series(struct zn_walk *w, const struct zn_skew *s, const struct zn_missing *m)
@@ -418,11 +418,11 @@ static bool missing_again(const struct zn_ranks *k, const struct zn_missing *m)
 /* arg: the offset of the moment since when, in struct zn_missing. */
 void zn_metrics_process_missing(struct zn_walk *w)
 {
-	const struct zn_ranks *k = w->view->ranks;
+	const struct zn_ranks *k = w->state->ranks;
 	const size_t *since = w->metric->arg;
 
 	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
 
 		for (uint32_t i = 0; s && i < ZN_SKEW_RANKS && i < s->members; i++) {
 			const struct zn_missing *m = &k->missing[slot][i];
@@ -437,7 +437,7 @@ void zn_metrics_process_missing(struct zn_walk *w)
 
 void zn_metrics_process_longest_wait(struct zn_walk *w)
 {
-	const struct zn_ranks *k = w->view->ranks;
+	const struct zn_ranks *k = w->state->ranks;
 
 	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
 		const struct zn_skew *s = skew_shown(w, slot);
@@ -451,10 +451,10 @@ void zn_metrics_process_longest_wait(struct zn_walk *w)
 
 void zn_metrics_process_all_wait(struct zn_walk *w)
 {
-	const struct zn_ranks *k = w->view->ranks;
+	const struct zn_ranks *k = w->state->ranks;
 
 	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
 
 		if (!s || !zn_all_wait_shown(k, &k->all_wait[slot]))
 			continue;
@@ -482,7 +482,7 @@ static uint64_t least_issued(const struct zn_skew *s, const struct zn_skew_rank 
 void zn_metrics_process_issued(struct zn_walk *w)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->view->agg->arena, slot);
+		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
 		const struct zn_skew_rank *first;
 		uint64_t least = s && s->members <= ZN_SKEW_RANKS ? least_issued(s, &first) : UINT64_MAX;
 
@@ -490,18 +490,18 @@ void zn_metrics_process_issued(struct zn_walk *w)
 			continue;
 		skew_series(w, s, slot);
 		w->job_id =
-			job_id(w, first->row < ZN_PROCS_MAX ? zn_arena_proc(w->view->agg->arena, first->row) : NULL);
+			job_id(w, first->row < ZN_PROCS_MAX ? zn_arena_proc(w->state->agg->arena, first->row) : NULL);
 		zn_walk_integer(w, least);
 	}
 }
 
 void zn_metrics_process_driver_stuck(struct zn_walk *w)
 {
-	struct zn_agg *a = w->view->agg;
+	struct zn_agg *a = w->state->agg;
 
-	for (uint32_t r = 0; w->view->progress && r < a->row_count; r++) {
+	for (uint32_t r = 0; w->state->progress && r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
-		uint64_t ns = p ? zn_progress_stuck(w->view->progress, a->row[r], p->id) : 0;
+		uint64_t ns = p ? zn_progress_stuck(w->state->progress, a->row[r], p->id) : 0;
 
 		if (!ns)
 			continue;
@@ -522,7 +522,7 @@ static void label_comm(struct zn_walk *w, uint64_t hash)
 
 void zn_metrics_process_ranks(struct zn_walk *w)
 {
-	struct zn_agg *agg = w->view->agg;
+	struct zn_agg *agg = w->state->agg;
 	uint16_t seen[SEEN] = {0};
 	const struct zn_proc *p = NULL;
 
@@ -551,7 +551,7 @@ void zn_metrics_process_anomalies(struct zn_walk *w)
 	ZN_EACH_PROC(w, r, p)
 	{
 		for (uint32_t i = 0; i < ZN_BASELINES; i++) {
-			int32_t v = zn_baselines_score(w->view->baselines, w->view->agg->row[r], p->id, i);
+			int32_t v = zn_baselines_score(w->state->baselines, w->state->agg->row[r], p->id, i);
 
 			if (v == ZN_SCORE_NONE)
 				continue;
@@ -564,10 +564,10 @@ void zn_metrics_process_anomalies(struct zn_walk *w)
 
 void zn_metrics_process_overhead(struct zn_walk *w)
 {
-	const struct zn_agg *agg = w->view->agg;
+	const struct zn_agg *agg = w->state->agg;
 	const struct zn_proc *p;
 
-	if (!w->view->probe && !agg->arena->shared->cost_ns[0])
+	if (!w->state->probe && !agg->arena->shared->cost_ns[0])
 		return; /* what hooked calls cost is not known */
 	ZN_EACH_PROC(w, r, p)
 	{

@@ -234,21 +234,16 @@ static void put_family(struct page *p, struct zn_walk *w, const struct zn_metric
 		zn_protobuf_close(p->out, p->family);
 }
 
-void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *state)
 {
-	uint64_t start = zn_now_ns();
 	struct page p = {.out = o};
 	const struct zn_metric *m;
 	struct zn_walk w;
 
-	zn_agg_refresh(v->agg);
-	if (v->io_sums)
-		zn_io_sums_refresh(v->io_sums);
-	zn_walk_init(&w, v, put_series, &p);
+	zn_walk_init(&w, state, put_series, &p);
 	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {
 		put_family(&p, &w, m, false);
 		if (m->twin)
 			put_family(&p, &w, m, true);
 	}
-	v->render_ns = zn_now_ns() - start;
 }

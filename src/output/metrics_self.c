@@ -8,7 +8,7 @@
 
 void zn_metrics_self_alerts(struct zn_walk *w)
 {
-	const struct zn_alerts *a = w->view->alerts;
+	const struct zn_alerts *a = w->state->alerts;
 
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
 		const struct zn_rule *rule = &a->rules->rule[i];
@@ -26,7 +26,7 @@ void zn_metrics_self_build(struct zn_walk *w)
 	zn_walk_series(w);
 	zn_walk_label(w, "version", zn_version);
 	zn_walk_label(w, "commit", zn_commit);
-	zn_walk_label(w, "source", zn_view_source(w->view));
+	zn_walk_label(w, "source", zn_state_source(w->state));
 	zn_walk_integer(w, 1);
 }
 
@@ -34,7 +34,7 @@ void zn_metrics_self_kernel(struct zn_walk *w)
 {
 
 	zn_walk_series(w);
-	zn_walk_label(w, "release", w->view->release);
+	zn_walk_label(w, "release", w->state->release);
 	zn_walk_integer(w, 1);
 }
 
@@ -42,7 +42,7 @@ void zn_metrics_self_kernel(struct zn_walk *w)
 static void attached_series(void *to, const struct zn_lib *lib)
 {
 	struct zn_walk *w = to;
-	const struct zn_probe *p = w->view->probe;
+	const struct zn_probe *p = w->state->probe;
 	char unique[ZN_TEXT_MAX + 64];
 
 	snprintf(unique, sizeof(unique), "%s@%lx:%lu", lib->path, lib->dev, lib->ino);
@@ -88,10 +88,10 @@ static void attached_sites(struct zn_walk *w, const struct zn_kernel *k)
 
 void zn_metrics_self_attached(struct zn_walk *w)
 {
-	if (w->view->probe)
-		attached_sites(w, &w->view->probe->kernel);
-	if (w->view->find)
-		zn_libraries_visit(zn_find_libraries(w->view->find), attached_series, w);
+	if (w->state->probe)
+		attached_sites(w, &w->state->probe->kernel);
+	if (w->state->find)
+		zn_libraries_visit(zn_find_libraries(w->state->find), attached_series, w);
 }
 
 struct library_counts {
@@ -109,9 +109,9 @@ void zn_metrics_self_libraries(struct zn_walk *w)
 {
 	struct library_counts n = {0};
 
-	if (!w->view->find)
+	if (!w->state->find)
 		return;
-	zn_libraries_visit(zn_find_libraries(w->view->find), count_library, &n);
+	zn_libraries_visit(zn_find_libraries(w->state->find), count_library, &n);
 	zn_walk_series(w);
 	zn_walk_label(w, "state", "hooked");
 	zn_walk_integer(w, n.hooked);
@@ -124,8 +124,8 @@ void zn_metrics_self_hang(struct zn_walk *w)
 {
 	char why[ZN_TEXT_MAX];
 
-	if (w->view->find)
-		zn_walk_one(w, zn_view_hang(w->view, why), 9);
+	if (w->state->find)
+		zn_walk_one(w, zn_state_hang(w->state, why), 9);
 }
 
 static uint64_t hits_of(const struct zn_agg *agg, enum zn_family f)
@@ -146,13 +146,13 @@ void zn_metrics_self_hits(struct zn_walk *w)
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
 		zn_walk_series(w);
 		zn_walk_label(w, "family", zn_family_label(f));
-		zn_walk_integer(w, hits_of(w->view->agg, f));
+		zn_walk_integer(w, hits_of(w->state->agg, f));
 	}
 }
 
 void zn_metrics_self_bias(struct zn_walk *w)
 {
-	const struct zn_probe *p = w->view->probe;
+	const struct zn_probe *p = w->state->probe;
 
 	for (enum zn_insn i = 0; p && i < ZN_INSN_COUNT; i++) {
 		if (!p->bias[i].samples)
@@ -165,7 +165,7 @@ void zn_metrics_self_bias(struct zn_walk *w)
 
 void zn_metrics_self_run(struct zn_walk *w)
 {
-	struct zn_probe *p = w->view->probe;
+	struct zn_probe *p = w->state->probe;
 	const char *name;
 
 	for (uint32_t i = 0; p && i < ZN_PROGRAMS; i++) {
@@ -182,28 +182,28 @@ void zn_metrics_self_run(struct zn_walk *w)
 void zn_metrics_self_duty(struct zn_walk *w)
 {
 
-	for (enum zn_family f = 0; w->view->probe && f < ZN_FAMILY_COUNT; f++) {
+	for (enum zn_family f = 0; w->state->probe && f < ZN_FAMILY_COUNT; f++) {
 		zn_walk_series(w);
 		zn_walk_label(w, "family", zn_family_label(f));
-		zn_walk_scaled(w, w->view->agg->family_cost_rate[f], 12);
+		zn_walk_scaled(w, w->state->agg->family_cost_rate[f], 12);
 	}
 }
 
 void zn_metrics_self_lost(struct zn_walk *w)
 {
-	struct zn_view *v = w->view;
+	const struct zn_state *state = w->state;
 
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++) {
 		zn_walk_series(w);
 		zn_walk_label(w, "what", zn_loss_label(i));
-		zn_walk_integer(w, zn_view_lost(v, i));
+		zn_walk_integer(w, zn_state_lost(state, i));
 	}
 }
 
 /* Of each kind of destination that is given. */
 void zn_metrics_self_sent(struct zn_walk *w)
 {
-	const struct zn_sender *c = w->view->sender;
+	const struct zn_sender *c = w->state->sender;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
 		for (enum zn_sent i = 0; c->destinations[to] && i < ZN_SENT_COUNT; i++) {
@@ -217,7 +217,7 @@ void zn_metrics_self_sent(struct zn_walk *w)
 /* Questions to NCCL's RAS service, while it may be asked. */
 void zn_metrics_self_ras(struct zn_walk *w)
 {
-	const struct zn_suspicions *s = w->view->suspicions;
+	const struct zn_suspicions *s = w->state->suspicions;
 
 	for (enum zn_inquiry_outcome i = 0; s && s->on && i < ZN_INQUIRY_COUNT; i++) {
 		zn_walk_series(w);
@@ -229,7 +229,7 @@ void zn_metrics_self_ras(struct zn_walk *w)
 /* What a sender that has ended did not send is not known to be anywhere. */
 void zn_metrics_self_outbound(struct zn_walk *w)
 {
-	const struct zn_sender *c = w->view->sender;
+	const struct zn_sender *c = w->state->sender;
 	const bool *waiting = w->metric->arg;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
@@ -244,7 +244,7 @@ void zn_metrics_self_tables(struct zn_walk *w)
 {
 	const bool *limits = w->metric->arg;
 	struct zn_usage usage[ZN_USAGES_MAX];
-	size_t n = zn_view_usage(w->view, usage);
+	size_t n = zn_state_usage(w->state, usage);
 
 	for (size_t i = 0; i < n; i++) {
 		zn_walk_series(w);
@@ -260,7 +260,7 @@ void zn_metrics_self_requests(struct zn_walk *w)
 		ZN_CODES(X)
 #undef X
 	};
-	const struct zn_http_stats *s = w->view->http;
+	const struct zn_http_stats *s = w->state->http;
 
 	for (uint32_t i = 0; s && i < (ZN_ROUTES_MAX + 1) * ZN_CODE_COUNT; i++) {
 		uint32_t route = i / ZN_CODE_COUNT;
@@ -276,29 +276,29 @@ void zn_metrics_self_requests(struct zn_walk *w)
 
 void zn_metrics_self_connections(struct zn_walk *w)
 {
-	zn_walk_one(w, w->view->http ? w->view->http->conn_count : 0, 0);
+	zn_walk_one(w, w->state->http ? w->state->http->conn_count : 0, 0);
 }
 
 void zn_metrics_self_clients(struct zn_walk *w)
 {
-	zn_walk_one(w, w->view->http ? w->view->http->ws_count : 0, 0);
+	zn_walk_one(w, w->state->http ? w->state->http->ws_count : 0, 0);
 }
 
 void zn_metrics_self_ticks(struct zn_walk *w)
 {
-	zn_walk_one(w, w->view->ticks, 0);
+	zn_walk_one(w, w->state->ticks, 0);
 }
 
 void zn_metrics_self_render(struct zn_walk *w)
 {
-	zn_walk_one(w, w->view->render_ns, 9);
+	zn_walk_one(w, w->state->http ? w->state->http->scrape_ns : 0, 9);
 }
 
 /* There once there was an export. */
 void zn_metrics_self_export(struct zn_walk *w)
 {
-	if (w->view->export && w->view->export->render_ns)
-		zn_walk_one(w, w->view->export->render_ns, 9);
+	if (w->state->export && w->state->export->render_ns)
+		zn_walk_one(w, w->state->export->render_ns, 9);
 }
 
 void zn_metrics_self_cpu(struct zn_walk *w)
@@ -311,15 +311,15 @@ void zn_metrics_self_cpu(struct zn_walk *w)
 
 void zn_metrics_self_resident(struct zn_walk *w)
 {
-	zn_walk_one(w, w->view->resident_bytes, 0);
+	zn_walk_one(w, w->state->resident_bytes, 0);
 }
 
 void zn_metrics_self_fds(struct zn_walk *w)
 {
-	zn_walk_one(w, w->view->open_fds, 0);
+	zn_walk_one(w, w->state->open_fds, 0);
 }
 
 void zn_metrics_self_start(struct zn_walk *w)
 {
-	zn_walk_one(w, w->view->start_wall_ms, 3);
+	zn_walk_one(w, w->state->start_wall_ms, 3);
 }

@@ -336,17 +336,13 @@ static int32_t room_for_files(void *to)
 	return t->out->cap > taken ? (int32_t)(t->out->cap - taken) : 0;
 }
 
-void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
+void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics)
 {
 	struct text t = {.out = o, .openmetrics = openmetrics};
-	uint64_t start = zn_now_ns();
 	const struct zn_metric *m;
 	struct zn_walk w;
 
-	zn_agg_refresh(v->agg);
-	if (v->io_sums)
-		zn_io_sums_refresh(v->io_sums);
-	zn_walk_init(&w, v, put_sample, &t);
+	zn_walk_init(&w, state, put_sample, &t);
 	w.room = room_for_files;
 	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {
 		open_family(&t, m);
@@ -355,5 +351,4 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 	}
 	if (openmetrics)
 		zn_out_text(o, "# EOF\n");
-	v->render_ns = zn_now_ns() - start;
 }

@@ -76,12 +76,13 @@ void zn_walk_one(struct zn_walk *w, uint64_t v, int decimals)
 
 const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r)
 {
-	return zn_arena_proc(w->view->agg->arena, w->view->agg->row[r]);
+	return zn_arena_proc(w->state->agg->arena, w->state->agg->row[r]);
 }
 
-void zn_walk_init(struct zn_walk *w, struct zn_view *v, void (*visit)(void *to, const struct zn_sample *s), void *to)
+void zn_walk_init(
+	struct zn_walk *w, const struct zn_state *state, void (*visit)(void *to, const struct zn_sample *s), void *to)
 {
-	w->view = v;
+	w->state = state;
 	w->visit = visit;
 	w->to = to;
 	w->room = NULL;
@@ -99,6 +100,6 @@ void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)
 	w->sample.negative = false;
 	w->sample.hist = NULL;
 	w->sample.bias = NULL;
-	w->sample.since_ms = w->view->start_wall_ms;
+	w->sample.since_ms = w->state->start_wall_ms;
 	m->emit(w);
 }

@@ -133,7 +133,7 @@ static void note(struct zn_notify *n, const struct zn_alert *a)
 /* What fires now, and what does no longer. */
 static void compare(struct zn_notify *n, uint64_t now_ms)
 {
-	const struct zn_alerts *alerts = n->view->alerts;
+	const struct zn_alerts *alerts = n->state->alerts;
 
 	for (uint32_t i = 0; i < n->count; i++)
 		n->told[i].seen = false;
@@ -192,8 +192,8 @@ static void put_labels(const struct zn_notify *n, struct zn_json *j, const struc
 {
 	zn_json_key_open(j, "labels", '{');
 	put_members(j, &t->labels);
-	put_own(j, t, "node", n->view->node);
-	if (n->view->options->simulate)
+	put_own(j, t, "node", n->state->node);
+	if (n->state->options->simulate)
 		put_own(j, t, "source", "simulated");
 	zn_json_close(j, '}');
 	zn_json_key_open(j, "annotations", '{');
@@ -203,7 +203,7 @@ static void put_labels(const struct zn_notify *n, struct zn_json *j, const struc
 
 static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, const struct zn_told *t)
 {
-	uint64_t ends_ms = t->ends_ms ? t->ends_ms : n->now_ms + REPEATS * n->view->options->notify_repeat_ms;
+	uint64_t ends_ms = t->ends_ms ? t->ends_ms : n->now_ms + REPEATS * n->state->options->notify_repeat_ms;
 	char text[128];
 
 	zn_json_open(j, '{');
@@ -211,7 +211,7 @@ static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, c
 	zn_json_key_text(j, "startsAt", date(text, t->starts_ms));
 	zn_json_key_text(j, "endsAt", date(text, ends_ms));
 	if (n->port) {
-		snprintf(text, sizeof(text), "http://%s:%u/", n->view->node, n->port);
+		snprintf(text, sizeof(text), "http://%s:%u/", n->state->node, n->port);
 		zn_json_key_text(j, "generatorURL", text);
 	}
 	zn_json_close(j, '}');
@@ -266,8 +266,8 @@ static void render(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
 	if (to == ZN_TO_WEBHOOK) {
 		zn_json_open(&j, '{');
 		zn_json_key_u64(&j, "version", FORM);
-		zn_json_key_text(&j, "node", n->view->node);
-		zn_json_key_text(&j, "source", n->view->options->simulate ? "simulated" : "live");
+		zn_json_key_text(&j, "node", n->state->node);
+		zn_json_key_text(&j, "source", n->state->options->simulate ? "simulated" : "live");
 		zn_json_key(&j, "alerts");
 	}
 	zn_json_open(&j, '[');
@@ -293,10 +293,10 @@ static void send_to(struct zn_notify *n, enum zn_outbound to)
 			n->told[i].number[to] = 0;
 }
 
-void zn_notify_init(struct zn_notify *n, struct zn_view *view, struct zn_sender *sender, uint16_t port)
+void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn_sender *sender, uint16_t port)
 {
 	memset(n, 0, offsetof(struct zn_notify, told)); /* memory that nobody needs is not touched */
-	n->view = view;
+	n->state = state;
 	n->sender = sender;
 	n->port = port;
 }
@@ -310,7 +310,7 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 	n->now_ms = zn_wall_ms();
 	forget(n, n->now_ms);
 	compare(n, n->now_ms);
-	if (now_ns - n->told_ns >= n->view->options->notify_repeat_ms * ZN_NS_PER_MS) {
+	if (now_ns - n->told_ns >= n->state->options->notify_repeat_ms * ZN_NS_PER_MS) {
 		n->due[ZN_TO_ALERTMANAGER] = true;
 		n->told_ns = now_ns;
 	}

@@ -220,12 +220,12 @@ static void put_series(void *to, const struct zn_sample *s)
 	r->points++;
 }
 
-static void put_resource(struct zn_out *o, const struct zn_view *v)
+static void put_resource(struct zn_out *o, const struct zn_state *state)
 {
 	const struct {
 		const char *key, *value;
-	} rows[] = {{"service.name", "zerneld"}, {"service.version", zn_version}, {"service.instance.id", v->node},
-		{"host.name", v->node}};
+	} rows[] = {{"service.name", "zerneld"}, {"service.version", zn_version}, {"service.instance.id", state->node},
+		{"host.name", state->node}};
 	size_t mark = zn_protobuf_open(o, RESOURCE);
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++)
@@ -244,13 +244,13 @@ static void put_scope(struct zn_out *o)
 }
 
 /* From the series *at on, until they end or one does not fit. *at: the metric's number, and the series' within it. */
-static void put_metrics(struct request *r, struct zn_view *v, uint32_t *at)
+static void put_metrics(struct request *r, const struct zn_state *state, uint32_t *at)
 {
 	uint32_t row = *at >> ZN_OTLP_SERIES_BITS;
 	const struct zn_metric *m;
 	struct zn_walk w;
 
-	zn_walk_init(&w, v, put_series, r);
+	zn_walk_init(&w, state, put_series, r);
 	r->skip = *at & ((1u << ZN_OTLP_SERIES_BITS) - 1);
 	for (; !r->stop && (m = zn_metrics_at(row)); row += !r->stop) {
 		r->seen = 0;
@@ -265,7 +265,7 @@ static void put_metrics(struct request *r, struct zn_view *v, uint32_t *at)
 	*at = row << ZN_OTLP_SERIES_BITS | (r->stop ? r->seen : 0);
 }
 
-bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uint32_t *at)
+bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_wall_ms, uint32_t *at)
 {
 	struct request r = {.out = o, .now_ns = now_wall_ms * ZN_NS_PER_MS};
 	size_t before = o->len, resource, scope;
@@ -275,10 +275,10 @@ bool zn_otlp_next(struct zn_out *o, struct zn_view *v, uint64_t now_wall_ms, uin
 		return false;
 	}
 	resource = zn_protobuf_open(o, REQUEST_RESOURCE_METRICS);
-	put_resource(o, v);
+	put_resource(o, state);
 	scope = zn_protobuf_open(o, SCOPE_METRICS);
 	put_scope(o);
-	put_metrics(&r, v, at);
+	put_metrics(&r, state, at);
 	zn_protobuf_close(o, scope);
 	zn_protobuf_close(o, resource);
 	if (!r.points)

@@ -50,9 +50,9 @@ static void key_times(struct zn_json *j, const char *key, const struct zn_hist *
 }
 
 /* Opens the object of a family, unless this kernel has no such family. */
-static bool family_open(struct zn_json *j, const struct zn_view *v, const char *key, enum zn_family f)
+static bool family_open(struct zn_json *j, const struct zn_state *state, const char *key, enum zn_family f)
 {
-	if (!zn_agg_measures(v->agg, f)) {
+	if (!zn_agg_measures(state->agg, f)) {
 		zn_json_key_null(j, key);
 		return false;
 	}
@@ -73,9 +73,10 @@ static const struct counter_key tcp_keys[] = {{"sent_bytes", ZN_C_TCP_SENT, 0},
 	{"received_bytes", ZN_C_TCP_RECEIVED, 0}, {"retransmits", ZN_C_TCP_RETRANSMITS, 0}};
 #define KEYS(of) of, ZN_LEN(of)
 
-static void calls_json(struct zn_json *j, const struct zn_view *v, const struct zn_proc *p, const struct zn_rates *r)
+static void calls_json(
+	struct zn_json *j, const struct zn_state *state, const struct zn_proc *p, const struct zn_rates *r)
 {
-	if (!family_open(j, v, "syscalls", ZN_FAM_SYSCALLS))
+	if (!family_open(j, state, "syscalls", ZN_FAM_SYSCALLS))
 		return;
 	key_counts(j, KEYS(call_keys), p->count);
 	key_rate(j, "rate", r->per_1000_s[ZN_SIGNAL_SYSCALLS]);
@@ -84,53 +85,54 @@ static void calls_json(struct zn_json *j, const struct zn_view *v, const struct 
 	zn_json_close(j, '}');
 }
 
-static void sched_json(struct zn_json *j, const struct zn_view *v, const struct zn_proc *p, const struct zn_rates *r)
+static void sched_json(
+	struct zn_json *j, const struct zn_state *state, const struct zn_proc *p, const struct zn_rates *r)
 {
-	if (!family_open(j, v, "sched", ZN_FAM_SCHED))
+	if (!family_open(j, state, "sched", ZN_FAM_SCHED))
 		return;
 	key_counts(j, KEYS(sched_keys), p->count);
 	key_rate(j, "switch_rate", r->per_1000_s[ZN_SIGNAL_SWITCHES]);
 	key_rate(j, "switches_per_launch", r->switches_per_launch);
 	key_rate(j, "migration_rate", r->per_1000_s[ZN_SIGNAL_MIGRATIONS]);
-	key_times(j, "runqueue", zn_arena_hist(v->agg->arena, p->hist[ZN_H_RUNQUEUE]));
+	key_times(j, "runqueue", zn_arena_hist(state->agg->arena, p->hist[ZN_H_RUNQUEUE]));
 	zn_json_close(j, '}');
 }
 
-static void tcp_json(struct zn_json *j, const struct zn_view *v, const struct zn_proc *p, const struct zn_rates *r)
+static void tcp_json(struct zn_json *j, const struct zn_state *state, const struct zn_proc *p, const struct zn_rates *r)
 {
-	if (!family_open(j, v, "tcp", ZN_FAM_NET))
+	if (!family_open(j, state, "tcp", ZN_FAM_NET))
 		return;
 	key_counts(j, KEYS(tcp_keys), p->count);
 	key_whole(j, "sent_rate", r->per_1000_s[ZN_SIGNAL_SENT]);
 	key_whole(j, "received_rate", r->per_1000_s[ZN_SIGNAL_RECEIVED]);
-	key_times(j, "send", zn_arena_hist(v->agg->arena, p->hist[ZN_H_TCP_SEND]));
+	key_times(j, "send", zn_arena_hist(state->agg->arena, p->hist[ZN_H_TCP_SEND]));
 	zn_json_close(j, '}');
 }
 
-void zn_signals_json(struct zn_json *j, const struct zn_view *v, uint32_t row, const struct zn_proc *p)
+void zn_signals_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_rates r;
 
-	zn_signals_rates(v->signals, row, p->id, &r);
+	zn_signals_rates(state->signals, row, p->id, &r);
 	zn_json_key_open(j, "signals", '{');
-	calls_json(j, v, p, &r);
-	if (family_open(j, v, "ioctl", ZN_FAM_IOCTL)) {
-		times(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_IOCTL]));
+	calls_json(j, state, p, &r);
+	if (family_open(j, state, "ioctl", ZN_FAM_IOCTL)) {
+		times(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_IOCTL]));
 		zn_json_close(j, '}');
 	}
-	sched_json(j, v, p, &r);
-	tcp_json(j, v, p, &r);
+	sched_json(j, state, p, &r);
+	tcp_json(j, state, p, &r);
 	zn_json_close(j, '}');
 }
 
-void zn_signals_node_json(struct zn_json *j, const struct zn_view *v)
+void zn_signals_node_json(struct zn_json *j, const struct zn_state *state)
 {
-	uint64_t contention = zn_signals_contention(v->signals);
+	uint64_t contention = zn_signals_contention(state->signals);
 
-	if (!v->signals || !family_open(j, v, "gpu_ioctl", ZN_FAM_IOCTL))
+	if (!state->signals || !family_open(j, state, "gpu_ioctl", ZN_FAM_IOCTL))
 		return;
-	zn_json_key_scaled(j, "busy_s", v->signals->gpu.busy_ns, S);
-	zn_json_key_scaled(j, "contended_s", v->signals->gpu.contended_ns, S);
+	zn_json_key_scaled(j, "busy_s", state->signals->gpu.busy_ns, S);
+	zn_json_key_scaled(j, "contended_s", state->signals->gpu.contended_ns, S);
 	if (contention == ZN_NOT_KNOWN)
 		zn_json_key_null(j, "contention");
 	else
@@ -139,7 +141,7 @@ void zn_signals_node_json(struct zn_json *j, const struct zn_view *v)
 }
 
 /* Of all processes of a job: sums, and quantiles of merged histograms. */
-void zn_signals_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job, const uint64_t *count)
+void zn_signals_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count)
 {
 	static const struct {
 		const char *key;
@@ -157,11 +159,11 @@ void zn_signals_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *jo
 
 	zn_json_key_open(j, "signals", '{');
 	for (uint32_t i = 0; i < ZN_LEN(parts); i++) {
-		if (!family_open(j, v, parts[i].key, parts[i].family))
+		if (!family_open(j, state, parts[i].key, parts[i].family))
 			continue;
 		key_counts(j, parts[i].keys, parts[i].n, (const __u64 *)count);
 		if (parts[i].times)
-			key_times(j, parts[i].times, zn_job_merge(v->jobs, job, parts[i].detail));
+			key_times(j, parts[i].times, zn_job_merge(state->jobs, job, parts[i].detail));
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, '}');

@@ -75,8 +75,8 @@ static void identity(struct zn_json *j, const struct zn_report *r)
 	zn_job_json_uid(j, r->job->uid);
 	for (size_t i = 0; i < ZN_LEN(texts); i++)
 		key_said(j, texts[i].key, r->job->about.value[texts[i].from]);
-	zn_json_key_text(j, "node", r->view->node);
-	zn_json_key_text(j, "source", zn_view_source(r->view));
+	zn_json_key_text(j, "node", r->state->node);
+	zn_json_key_text(j, "source", zn_state_source(r->state));
 	zn_json_key_text(j, "version", zn_version);
 }
 
@@ -92,7 +92,7 @@ static void times(struct zn_json *j, const struct zn_report *r)
 	key_time(j, "measured_since", zn_gaps_since_ms(r));
 	zn_json_key_u64(j, "processes", (uint64_t)job->processes + job->processes_gone);
 	zn_json_key_u64(j, "processes_running", job->processes);
-	zn_json_key_known(j, "memory_peak_bytes", zn_job_shared_of(r->view->jobs, job)->mem_peak_bytes);
+	zn_json_key_known(j, "memory_peak_bytes", zn_job_shared_of(r->state->jobs, job)->mem_peak_bytes);
 }
 
 static uint64_t total_bytes(const struct zn_gpus *g, const char *id)
@@ -126,7 +126,7 @@ static void gpu_no_time(struct zn_json *j)
 	zn_json_key_null(j, "busy_share");
 }
 
-static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
+static bool gpu_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const struct zn_report *r = report;
 	const struct zn_job_gpu *g = &r->job->gpu[i];
@@ -137,9 +137,9 @@ static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 	zn_json_key_text(j, "gpu_id", g->id);
 	zn_json_key(j, "allocated");
 	zn_json_bool(j, g->allocated);
-	zn_job_json_peak(j, g, zn_gaps_measures(r->view, ZN_FAM_GPU_MEM));
-	zn_json_key_known(j, "total_bytes", total_bytes(&r->view->agg->gpus, g->id));
-	if (zn_gaps_measures(r->view, ZN_FAM_CUDA_TRACE))
+	zn_job_json_peak(j, g, zn_gaps_measures(r->state, ZN_FAM_GPU_MEM));
+	zn_json_key_known(j, "total_bytes", total_bytes(&r->state->agg->gpus, g->id));
+	if (zn_gaps_measures(r->state, ZN_FAM_CUDA_TRACE))
 		gpu_time(j, r->job, g);
 	else
 		gpu_no_time(j);
@@ -149,7 +149,7 @@ static bool gpu_item(void *report, struct zn_json *j, uint32_t i)
 
 static const struct zn_hist *merge(const struct zn_report *r, enum zn_operation d)
 {
-	return zn_job_merge(r->view->jobs, r->job, d);
+	return zn_job_merge(r->state->jobs, r->job, d);
 }
 
 static void launches(struct zn_json *j, struct zn_report *r)
@@ -211,7 +211,7 @@ static void nccl_init(struct zn_json *j, struct zn_report *r)
 
 static void allocations(struct zn_json *j, struct zn_report *r)
 {
-	struct zn_proc_gpu all = zn_job_memory(r->view->jobs, r->job);
+	struct zn_proc_gpu all = zn_job_memory(r->state->jobs, r->job);
 	uint64_t calls = 0, bytes = 0;
 
 	for (enum zn_alloc_kind k = 0; k < ZN_KIND_COUNT; k++) {
@@ -228,7 +228,7 @@ static void allocations(struct zn_json *j, struct zn_report *r)
 /* Seconds of all launching threads, by cause. */
 static void thread_time(struct zn_json *j, const struct zn_report *r)
 {
-	if (!zn_gaps_measures(r->view, ZN_FAM_SCHED)) {
+	if (!zn_gaps_measures(r->state, ZN_FAM_SCHED)) {
 		zn_json_key_null(j, "thread_time");
 		return;
 	}
@@ -240,12 +240,12 @@ static void thread_time(struct zn_json *j, const struct zn_report *r)
 /* Seconds that its processes lost, by what they were lost to. */
 static void lost_to(struct zn_json *j, const struct zn_report *r)
 {
-	const struct zn_cause_group *g = r->view->causes ? &r->view->causes->group[r->job->slot] : NULL;
+	const struct zn_cause_group *g = r->state->causes ? &r->state->causes->group[r->job->slot] : NULL;
 
-	if (r->view->flights) /* how often it was recorded that it hung */
-		zn_json_key_u64(
-			j, "hangs", zn_flights_of(r->view->flights, (struct zn_job_ref){r->job->slot, r->job->serial}));
-	if (!g || g->serial != r->job->serial || !zn_gaps_measures(r->view, ZN_FAM_SCHED))
+	if (r->state->flights) /* how often it was recorded that it hung */
+		zn_json_key_u64(j, "hangs",
+			zn_flights_of(r->state->flights, (struct zn_job_ref){r->job->slot, r->job->serial}));
+	if (!g || g->serial != r->job->serial || !zn_gaps_measures(r->state, ZN_FAM_SCHED))
 		return;
 	zn_json_key_open(j, "lost_to", '{');
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
@@ -257,7 +257,7 @@ static void lost_to(struct zn_json *j, const struct zn_report *r)
 /* Of its process that took longest to the first steady launch. */
 static void checkpoints(struct zn_json *j, const struct zn_report *r)
 {
-	const struct zn_checkpoints *c = r->view->checkpoints;
+	const struct zn_checkpoints *c = r->state->checkpoints;
 	struct zn_checkpoint_sum sum;
 
 	if (!c)
@@ -272,7 +272,7 @@ static void checkpoints(struct zn_json *j, const struct zn_report *r)
 
 static void startup(struct zn_json *j, const struct zn_report *r)
 {
-	const struct zn_startup *s = r->view->startup;
+	const struct zn_startup *s = r->state->startup;
 	const struct zn_startup_row *row =
 		s ? zn_startup_job(s, (struct zn_job_ref){r->job->slot, r->job->serial}) : NULL;
 
@@ -298,11 +298,11 @@ static const struct {
 	{"allocations", ZN_FAM_GPU_MEM, allocations},
 };
 
-static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
+static bool nccl_item(const void *report, struct zn_json *j, uint32_t i)
 {
-	struct zn_report *r = report;
+	const struct zn_report *r = report;
 	enum zn_operation d = ZN_H_NCCL_FIRST + i;
-	const struct zn_hist *h = d <= ZN_H_NCCL_LAST && zn_gaps_measures(r->view, ZN_FAM_NCCL) ? merge(r, d) : NULL;
+	const struct zn_hist *h = d <= ZN_H_NCCL_LAST && zn_gaps_measures(r->state, ZN_FAM_NCCL) ? merge(r, d) : NULL;
 	struct zn_summary s;
 
 	if (!h)
@@ -322,10 +322,10 @@ static bool nccl_item(void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static bool step_item(void *report, struct zn_json *j, uint32_t i)
+static bool step_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const struct zn_report *r = report;
-	const struct zn_job_shared *row = zn_job_shared_of(r->view->jobs, r->job);
+	const struct zn_job_shared *row = zn_job_shared_of(r->state->jobs, r->job);
 	const struct zn_step *s = &row->step[i];
 
 	if (i >= row->step_count || i >= ZN_STEPS_MAX)
@@ -340,9 +340,9 @@ static bool step_item(void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static bool alert_item(void *report, struct zn_json *j, uint32_t i)
+static bool alert_item(const void *report, struct zn_json *j, uint32_t i)
 {
-	const struct zn_job *job = ((struct zn_report *)report)->job;
+	const struct zn_job *job = ((const struct zn_report *)report)->job;
 	const struct zn_job_alert *a = &job->alert[i];
 
 	if (i >= job->alert_count || i >= ZN_JOB_ALERTS)
@@ -357,34 +357,34 @@ static bool alert_item(void *report, struct zn_json *j, uint32_t i)
 }
 
 /* The node's losses while the job ran: some may be its own. */
-static bool loss_item(void *report, struct zn_json *j, uint32_t i)
+static bool loss_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const struct zn_report *r = report;
 	uint64_t now, before;
 
 	if (i >= ZN_LOSS_COUNT)
 		return false;
-	now = r->job->state == ZN_JOB_ENDED ? r->job->lost_end[i] : zn_view_lost(r->view, i);
+	now = r->job->state == ZN_JOB_ENDED ? r->job->lost_end[i] : zn_state_lost(r->state, i);
 	before = r->job->lost_start[i];
 	if (now > before)
 		zn_json_key_u64(j, zn_loss_label(i), now - before);
 	return true;
 }
 
-static bool io_item(void *report, struct zn_json *j, uint32_t i)
+static bool io_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const struct zn_report *r = report;
-	struct zn_io_sums *io_sums = r->view->io_sums;
+	struct zn_io_sums *io_sums = r->state->io_sums;
 
-	if (!zn_gaps_has_io(r->view) || i >= io_sums->high)
+	if (!zn_gaps_has_io(r->state) || i >= io_sums->high)
 		return false;
 	if (zn_io_sum_of(&io_sums->io_sum[i], r->job))
-		zn_io_sum_json(j, r->view, &io_sums->io_sum[i], false);
+		zn_io_sum_json(j, r->state, &io_sums->io_sum[i], false);
 	return true;
 }
 
 /* The operations whose figures are not whole, on whatever mount. */
-static bool io_lost_item(void *report, struct zn_json *j, uint32_t i)
+static bool io_lost_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const struct zn_report *r = report;
 
@@ -395,15 +395,15 @@ static bool io_lost_item(void *report, struct zn_json *j, uint32_t i)
 
 static const struct zn_annotation_group *annotations(const struct zn_report *r)
 {
-	return zn_annotations_of(r->view->annotations, (struct zn_job_ref){r->job->slot, r->job->serial});
+	return zn_annotations_of(r->state->annotations, (struct zn_job_ref){r->job->slot, r->job->serial});
 }
 
-static bool label_item(void *report, struct zn_json *j, uint32_t i)
+static bool label_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	return zn_labels_item(j, annotations(report), i);
 }
 
-static bool label_change_item(void *report, struct zn_json *j, uint32_t i)
+static bool label_change_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	return zn_labels_change(j, annotations(report), i);
 }
@@ -412,7 +412,7 @@ static bool label_change_item(void *report, struct zn_json *j, uint32_t i)
 static const struct {
 	const char *key;
 	char bracket;
-	bool (*item)(void *report, struct zn_json *j, uint32_t i);
+	bool (*item)(const void *report, struct zn_json *j, uint32_t i);
 } lists[] = {
 	{"gpus", '[', gpu_item},
 	{"not_measured", '[', zn_gaps_item},
@@ -431,7 +431,7 @@ static bool add_object(struct zn_json *j, struct zn_report *r, size_t i)
 	struct zn_json_mark before = zn_json_mark(j);
 
 	zn_json_key(j, objects[i].key);
-	if (zn_gaps_measures(r->view, objects[i].family)) {
+	if (zn_gaps_measures(r->state, objects[i].family)) {
 		zn_json_open(j, '{');
 		objects[i].fill(j, r);
 		zn_json_close(j, '}');
@@ -444,14 +444,12 @@ static bool add_object(struct zn_json *j, struct zn_report *r, size_t i)
 	return false;
 }
 
-void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
+void zn_report_json(struct zn_out *o, const struct zn_state *state, struct zn_job *job)
 {
-	struct zn_report r = {.view = v, .job = job, .count = zn_job_counts(v->jobs, job)};
+	struct zn_report r = {.state = state, .job = job, .count = zn_job_counts(state->jobs, job)};
 	struct zn_json j;
 	bool whole = true;
 
-	if (v->io_sums)
-		zn_io_sums_refresh(v->io_sums);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	identity(&j, &r);
@@ -460,14 +458,25 @@ void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
 	lost_to(&j, &r);
 	startup(&j, &r);
 	checkpoints(&j, &r);
-	zn_signals_job_json(&j, v, job, r.count);
-	if (!zn_gaps_has_io(v))
+	zn_signals_job_json(&j, state, job, r.count);
+	if (!zn_gaps_has_io(state))
 		zn_json_key_null(&j, "io");
 	zn_json_reserve(&j, ZN_JSON_END);
 	for (size_t i = 0; i < ZN_LEN(objects); i++)
 		whole &= add_object(&j, &r, i);
 	for (size_t i = 0; i < ZN_LEN(lists); i++)
-		if ((lists[i].item != io_item && lists[i].item != io_lost_item) || zn_gaps_has_io(v))
+		if ((lists[i].item != io_item && lists[i].item != io_lost_item) || zn_gaps_has_io(state))
 			whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &r);
 	zn_json_end(&j, whole);
+}
+
+bool zn_report_keep(const struct zn_state *state, struct zn_job *job)
+{
+	static char text[ZN_ANSWER_BYTES]; /* as much as `zernel job report` hands on */
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	char name[ZN_NAME_BYTES];
+
+	zn_job_file(name, "", job->id, job->restart, ".json");
+	zn_report_json(&o, state, job);
+	return zn_writer_write(state->writer, ZN_DIRECTORY_REPORTS, name, (struct zn_str){text, o.len});
 }

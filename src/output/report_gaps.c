@@ -4,15 +4,15 @@
  */
 #include "zernel.h"
 
-bool zn_gaps_measures(const struct zn_view *v, enum zn_family f)
+bool zn_gaps_measures(const struct zn_state *state, enum zn_family f)
 {
-	return f >= ZN_FAMILY_COUNT ? zn_agg_measures(v->agg, f) : !v->probe || v->probe->available[f];
+	return f >= ZN_FAMILY_COUNT ? zn_agg_measures(state->agg, f) : !state->probe || state->probe->available[f];
 }
 
 /* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
 uint64_t zn_gaps_since_ms(const struct zn_report *r)
 {
-	uint64_t began_ms = r->job->start_wall_ms, daemon_ms = r->view->start_wall_ms, said_s = 0;
+	uint64_t began_ms = r->job->start_wall_ms, daemon_ms = r->state->start_wall_ms, said_s = 0;
 
 	for (const char *c = r->job->about.value[ZN_KEY_START_TIME]; *c >= '0' && *c <= '9' && said_s < UINT32_MAX; c++)
 		said_s = 10 * said_s + (uint64_t)(*c - '0');
@@ -21,22 +21,22 @@ uint64_t zn_gaps_since_ms(const struct zn_report *r)
 	return r->job->found || began_ms < daemon_ms ? daemon_ms : 0;
 }
 
-bool zn_gaps_has_io(const struct zn_view *v)
+bool zn_gaps_has_io(const struct zn_state *state)
 {
-	return v->io_sums && (zn_agg_measures(v->agg, ZN_FAM_VFS) || zn_agg_measures(v->agg, ZN_FAM_META));
+	return state->io_sums && (zn_agg_measures(state->agg, ZN_FAM_VFS) || zn_agg_measures(state->agg, ZN_FAM_META));
 }
 
 uint32_t zn_gaps_io_lost(const struct zn_report *r)
 {
-	if (!zn_gaps_has_io(r->view))
+	if (!zn_gaps_has_io(r->state))
 		return 0;
-	return zn_io_sums_lost(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial});
+	return zn_io_sums_lost(r->state->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial});
 }
 
 static uint32_t io_missed(const struct zn_report *r)
 {
 	return zn_gaps_io_lost(r)
-		? zn_io_sums_missed(r->view->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial})
+		? zn_io_sums_missed(r->state->io_sums, (struct zn_job_ref){r->job->slot, r->job->serial})
 		: 0;
 }
 
@@ -53,9 +53,9 @@ static const char *io_crowded(const struct zn_report *r)
 
 static const char *no_io(const struct zn_report *r)
 {
-	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+	const struct zn_kernel *k = r->state->probe ? &r->state->probe->kernel : NULL;
 
-	if (zn_gaps_has_io(r->view))
+	if (zn_gaps_has_io(r->state))
 		return NULL;
 	return k && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : "not measured by this version";
 }
@@ -63,16 +63,16 @@ static const char *no_io(const struct zn_report *r)
 /* Parts of it: what a tier does not see. */
 static const char *some_io(const struct zn_report *r)
 {
-	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+	const struct zn_kernel *k = r->state->probe ? &r->state->probe->kernel : NULL;
 
-	return k && zn_gaps_has_io(r->view) && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : NULL;
+	return k && zn_gaps_has_io(r->state) && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : NULL;
 }
 
 static const char *some_metadata(const struct zn_report *r)
 {
-	const struct zn_kernel *k = r->view->probe ? &r->view->probe->kernel : NULL;
+	const struct zn_kernel *k = r->state->probe ? &r->state->probe->kernel : NULL;
 
-	return k && zn_gaps_has_io(r->view) && k->why[ZN_FAM_META][0] ? k->why[ZN_FAM_META] : NULL;
+	return k && zn_gaps_has_io(r->state) && k->why[ZN_FAM_META][0] ? k->why[ZN_FAM_META] : NULL;
 }
 
 static const char *before_daemon(const struct zn_report *r)
@@ -82,7 +82,7 @@ static const char *before_daemon(const struct zn_report *r)
 
 static const char *no_peak(const struct zn_report *r)
 {
-	const struct zn_job_shared *row = zn_job_shared_of(r->view->jobs, r->job);
+	const struct zn_job_shared *row = zn_job_shared_of(r->state->jobs, r->job);
 
 	if (row->mem_peak_bytes)
 		return NULL;
@@ -92,16 +92,16 @@ static const char *no_peak(const struct zn_report *r)
 				: "the job had no control group";
 }
 
-static const char *without(const struct zn_view *v, enum zn_family f)
+static const char *without(const struct zn_state *state, enum zn_family f)
 {
-	if (zn_gaps_measures(v, f))
+	if (zn_gaps_measures(state, f))
 		return NULL;
-	return f >= ZN_FAMILY_COUNT ? v->probe->kernel.why[f] : v->probe->why[f];
+	return f >= ZN_FAMILY_COUNT ? state->probe->kernel.why[f] : state->probe->why[f];
 }
 
 static const char *no_gpu_memory(const struct zn_report *r)
 {
-	return without(r->view, ZN_FAM_GPU_MEM);
+	return without(r->state, ZN_FAM_GPU_MEM);
 }
 
 static const char *some_gpu_memory(const struct zn_report *r)
@@ -114,22 +114,22 @@ static const char *some_gpu_memory(const struct zn_report *r)
 
 static const char *no_launches(const struct zn_report *r)
 {
-	return without(r->view, ZN_FAM_CUDA_TRACE);
+	return without(r->state, ZN_FAM_CUDA_TRACE);
 }
 
 static const char *no_nccl(const struct zn_report *r)
 {
-	return without(r->view, ZN_FAM_NCCL);
+	return without(r->state, ZN_FAM_NCCL);
 }
 
 static const char *no_thread_time(const struct zn_report *r)
 {
-	return without(r->view, ZN_FAM_SCHED);
+	return without(r->state, ZN_FAM_SCHED);
 }
 
 static const char *steps_lost(const struct zn_report *r)
 {
-	return zn_job_shared_of(r->view->jobs, r->job)->steps_lost ? "more than are told apart" : NULL;
+	return zn_job_shared_of(r->state->jobs, r->job)->steps_lost ? "more than are told apart" : NULL;
 }
 
 static const char *alerts_lost(const struct zn_report *r)
@@ -158,7 +158,7 @@ static const struct {
 	{"some operations on directories and names", some_metadata},
 };
 
-bool zn_gaps_item(void *report, struct zn_json *j, uint32_t i)
+bool zn_gaps_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const char *why = i < ZN_LEN(gaps) ? gaps[i].why(report) : NULL;
 

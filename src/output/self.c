@@ -24,23 +24,23 @@ const char *zn_loss_help(enum zn_loss what)
 	return loss_text[what][1];
 }
 
-uint64_t zn_view_lost(const struct zn_view *v, enum zn_loss what)
+uint64_t zn_state_lost(const struct zn_state *state, enum zn_loss what)
 {
-	uint64_t n = __atomic_load_n(&v->agg->arena->shared->lost[what], __ATOMIC_RELAXED);
+	uint64_t n = __atomic_load_n(&state->agg->arena->shared->lost[what], __ATOMIC_RELAXED);
 
-	if (what == ZN_LOST_MISSED && v->probe)
-		n += zn_stats_missed(v->probe);
-	if (what == ZN_LOST_REPORT && v->writer)
-		n += zn_writer_lost(v->writer);
-	if (what == ZN_LOST_NOTIFICATION && v->notify)
-		n += zn_notify_lost(v->notify);
-	if (what == ZN_LOST_OTLP && v->sender)
-		n += zn_sender_lost(v->sender, ZN_TO_OTLP);
-	if (what == ZN_LOST_KMSG && v->xids)
-		n += v->xids->lost;
+	if (what == ZN_LOST_MISSED && state->probe)
+		n += zn_stats_missed(state->probe);
+	if (what == ZN_LOST_REPORT && state->writer)
+		n += zn_writer_lost(state->writer);
+	if (what == ZN_LOST_NOTIFICATION && state->notify)
+		n += zn_notify_lost(state->notify);
+	if (what == ZN_LOST_OTLP && state->sender)
+		n += zn_sender_lost(state->sender, ZN_TO_OTLP);
+	if (what == ZN_LOST_KMSG && state->xids)
+		n += state->xids->lost;
 	if (what == ZN_LOST_ALERT)
-		n += zn_alerts_lost(v->alerts);
-	return n + (v->http ? v->http->lost[what] : 0);
+		n += zn_alerts_lost(state->alerts);
+	return n + (state->http ? state->http->lost[what] : 0);
 }
 
 static void lib_count(void *to, const struct zn_lib *lib)
@@ -94,33 +94,33 @@ static size_t shares_usage(const struct zn_shared *s, struct zn_usage *to)
 	return n;
 }
 
-size_t zn_view_usage(const struct zn_view *v, struct zn_usage to[ZN_USAGES_MAX])
+size_t zn_state_usage(const struct zn_state *state, struct zn_usage to[ZN_USAGES_MAX])
 {
 	uint64_t libs = 0;
 	size_t n = 0;
 
-	if (v->find)
-		zn_libraries_visit(zn_find_libraries(v->find), lib_count, &libs);
-	to[n++] = (struct zn_usage){"processes", v->agg->arena->shared->procs, ZN_PROCS_MAX};
-	to[n++] = (struct zn_usage){"histograms", hists_used(v->agg->arena->shared), ZN_HISTS_MAX - ZN_HISTS_FIRST};
-	to[n++] = (struct zn_usage){"allocations", allocs_used(v->agg), ZN_ALLOCS_MAX};
-	to[n++] = (struct zn_usage){"gpus", v->agg->gpus.count, ZN_GPUS_MAX};
-	to[n++] = (struct zn_usage){"communicators", v->agg->comm_count, ZN_COMMS_MAX};
+	if (state->find)
+		zn_libraries_visit(zn_find_libraries(state->find), lib_count, &libs);
+	to[n++] = (struct zn_usage){"processes", state->agg->arena->shared->procs, ZN_PROCS_MAX};
+	to[n++] = (struct zn_usage){"histograms", hists_used(state->agg->arena->shared), ZN_HISTS_MAX - ZN_HISTS_FIRST};
+	to[n++] = (struct zn_usage){"allocations", allocs_used(state->agg), ZN_ALLOCS_MAX};
+	to[n++] = (struct zn_usage){"gpus", state->agg->gpus.count, ZN_GPUS_MAX};
+	to[n++] = (struct zn_usage){"communicators", state->agg->comm_count, ZN_COMMS_MAX};
 	to[n++] = (struct zn_usage){"libraries", libs, ZN_LIBS_MAX};
-	to[n++] = (struct zn_usage){"alerts", v->alerts->count, ZN_ALERTS_MAX};
-	if (v->jobs)
-		to[n++] = (struct zn_usage){"jobs", jobs_used(v->jobs), ZN_JOBS_MAX};
-	if (v->io_sums) {
-		to[n++] = (struct zn_usage){"io_series", v->io_sums->row_count, ZN_IO_MAX};
-		to[n++] = (struct zn_usage){"mounts", v->io_sums->mounts.count, ZN_MOUNTS_MAX};
+	to[n++] = (struct zn_usage){"alerts", state->alerts->count, ZN_ALERTS_MAX};
+	if (state->jobs)
+		to[n++] = (struct zn_usage){"jobs", jobs_used(state->jobs), ZN_JOBS_MAX};
+	if (state->io_sums) {
+		to[n++] = (struct zn_usage){"io_series", state->io_sums->row_count, ZN_IO_MAX};
+		to[n++] = (struct zn_usage){"mounts", state->io_sums->mounts.count, ZN_MOUNTS_MAX};
 	}
-	n += shares_usage(v->agg->arena->shared, &to[n]);
-	if (v->http)
-		to[n++] = (struct zn_usage){"connections", v->http->conn_count, v->options->max_connections};
+	n += shares_usage(state->agg->arena->shared, &to[n]);
+	if (state->http)
+		to[n++] = (struct zn_usage){"connections", state->http->conn_count, state->options->max_connections};
 	return n;
 }
 
-uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX])
+uint64_t zn_state_hang(const struct zn_state *state, char why[ZN_TEXT_MAX])
 {
 	struct zn_hang hang;
 	uint32_t tgid;
@@ -128,7 +128,7 @@ uint64_t zn_view_hang(const struct zn_view *v, char why[ZN_TEXT_MAX])
 	uint64_t ns;
 
 	why[0] = 0;
-	if (!v->find || !zn_libraries_hang(zn_find_libraries(v->find), &hang))
+	if (!state->find || !zn_libraries_hang(zn_find_libraries(state->find), &hang))
 		return 0;
 	tgid = hang.who.fuse_tgid ? hang.who.fuse_tgid : hang.blocked_tgid;
 	if (tgid)
@@ -188,8 +188,15 @@ static uint64_t fds_open(void)
 	return count;
 }
 
-void zn_view_tick(struct zn_view *v)
+void zn_state_tick(struct zn_state *state)
 {
-	v->resident_bytes = resident_bytes();
-	v->open_fds = fds_open();
+	state->resident_bytes = resident_bytes();
+	state->open_fds = fds_open();
+}
+
+void zn_state_refresh(const struct zn_state *state)
+{
+	zn_agg_refresh(state->agg);
+	if (state->io_sums)
+		zn_io_sums_refresh(state->io_sums);
 }

@@ -30,13 +30,13 @@ static void key_if(struct zn_json *j, const char *key, bool known, uint64_t v)
 
 /* What is being written, for the items of lists. */
 struct scope {
-	struct zn_view *view;
+	const struct zn_state *state;
 	const char *job; /* empty: all */
 };
 
-static const char *job_id(const struct zn_view *v, const struct zn_proc *p)
+static const char *job_id(const struct zn_state *state, const struct zn_proc *p)
 {
-	return v->jobs ? zn_job_id(v->jobs, p) : "";
+	return state->jobs ? zn_job_id(state->jobs, p) : "";
 }
 
 /* Processes, jobs and I/O are narrowed to one job. */
@@ -45,9 +45,9 @@ static bool wanted(const struct scope *s, const char *job)
 	return !*s->job || strcmp(s->job, job) == 0;
 }
 
-static bool utilization_item(void *scope, struct zn_json *j, uint32_t i)
+static bool utilization_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	struct zn_agg *a = ((struct scope *)scope)->view->agg;
+	struct zn_agg *a = ((const struct scope *)scope)->state->agg;
 	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
 	char key[80];
 	size_t n;
@@ -71,16 +71,16 @@ static bool utilization_item(void *scope, struct zn_json *j, uint32_t i)
 /* The six starred numbers: their keys, and up to 20 digits and a point each. */
 #define NUMBERS_MAX 320
 
-static void numbers(struct zn_json *j, struct zn_view *v)
+static void numbers(struct zn_json *j, const struct zn_state *state)
 {
-	struct zn_summary s = zn_hist_summary(zn_agg_merge_live(v->agg, ZN_H_LAUNCH));
+	struct zn_summary s = zn_hist_summary(zn_agg_merge_live(state->agg, ZN_H_LAUNCH));
 
 	key_decimal(j, "cuda_latency_p50_us", s.p50_ns, US);
 	key_decimal(j, "cuda_latency_p99_us", s.p99_ns, US);
-	s = zn_hist_summary(zn_agg_merge_live(v->agg, ZN_H_NCCL_ALL_REDUCE));
+	s = zn_hist_summary(zn_agg_merge_live(state->agg, ZN_H_NCCL_ALL_REDUCE));
 	key_decimal(j, "nccl_allreduce_p50_ms", s.p50_ns, MS);
 	key_decimal(j, "nccl_allreduce_p99_ms", s.p99_ns, MS);
-	s = zn_hist_summary(zn_agg_merge_live(v->agg, ZN_H_DATALOAD));
+	s = zn_hist_summary(zn_agg_merge_live(state->agg, ZN_H_DATALOAD));
 	key_decimal(j, "dataloader_wait_p50_ms", s.p50_ns, MS);
 	zn_json_key_u64(j, "last_update_ms", zn_wall_ms());
 }
@@ -95,13 +95,13 @@ static bool starred(struct zn_json *j, struct scope *s)
 	whole = zn_json_items(j, utilization_item, s);
 	zn_json_release(j, 1 + NUMBERS_MAX);
 	zn_json_close(j, ']');
-	numbers(j, s->view);
+	numbers(j, s->state);
 	return whole;
 }
 
-static bool gpu_item(void *scope, struct zn_json *j, uint32_t i)
+static bool gpu_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	const struct zn_gpus *g = &((struct scope *)scope)->view->agg->gpus;
+	const struct zn_gpus *g = &((const struct scope *)scope)->state->agg->gpus;
 	const struct zn_gpu *gpu = &g->gpu[i];
 
 	if (i >= g->count)
@@ -159,15 +159,15 @@ static void summary(struct zn_json *j, const struct zn_hist *h, int unit)
 	zn_json_key_scaled(j, unit == US ? "p99_us" : "p99_ms", s.p99_ns, unit);
 }
 
-static void launch(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
+static void launch(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
 
 	zn_json_key_open(j, "launch", '{');
-	zn_json_key_scaled(j, "rate", v->agg->info[row].launch_rate, 3);
-	summary(j, hist_of(v->agg, p, ZN_H_LAUNCH), US);
+	zn_json_key_scaled(j, "rate", state->agg->info[row].launch_rate, 3);
+	summary(j, hist_of(state->agg, p, ZN_H_LAUNCH), US);
 	zn_json_key(j, "recent");
-	zn_point_json(j, v->history ? zn_history_last(v->history, row, p->id) : NULL);
+	zn_point_json(j, state->history ? zn_history_last(state->history, row, p->id) : NULL);
 	zn_json_key_u64(j, "errors", p->count[ZN_C_LAUNCH_ERRORS]);
 	for (uint32_t i = 0; i < ZN_LEN(kind); i++)
 		zn_json_key_u64(j, kind[i], p->count[ZN_C_LAUNCH_KERNEL + i]);
@@ -211,20 +211,20 @@ static void nccl_ops(struct zn_json *j, struct zn_agg *a, const struct zn_proc *
 }
 
 /* Where the ranks of a communicator are compared. */
-static void put_issued(struct zn_json *j, const struct zn_view *v, const struct zn_comm *c)
+static void put_issued(struct zn_json *j, const struct zn_state *state, const struct zn_comm *c)
 {
 	uint32_t slot = c->skew - 1u;
-	const struct zn_skew *s = c->skew ? zn_arena_skew(v->agg->arena, slot) : NULL;
+	const struct zn_skew *s = c->skew ? zn_arena_skew(state->agg->arena, slot) : NULL;
 
 	if (!s || c->member >= ZN_SKEW_RANKS || s->member[c->member].tgid != c->tgid)
 		return;
 	zn_json_key_u64(j, "issued", s->member[c->member].issued);
-	zn_json_key_scaled(j, "late_s", zn_ranks_late(v->ranks, s, slot, c->member), SECONDS);
+	zn_json_key_scaled(j, "late_s", zn_ranks_late(state->ranks, s, slot, c->member), SECONDS);
 }
 
-static void nccl_comms(struct zn_json *j, const struct zn_view *v, uint32_t tgid)
+static void nccl_comms(struct zn_json *j, const struct zn_state *state, uint32_t tgid)
 {
-	const struct zn_agg *a = v->agg;
+	const struct zn_agg *a = state->agg;
 	char hex[17];
 
 	zn_json_key_open(j, "comms", '[');
@@ -240,15 +240,15 @@ static void nccl_comms(struct zn_json *j, const struct zn_view *v, uint32_t tgid
 		zn_json_bytes(j, hex, o.len);
 		zn_json_key_u64(j, "rank", c->rank);
 		zn_json_key_u64(j, "nranks", c->nranks);
-		put_issued(j, v, c);
+		put_issued(j, state, c);
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, ']');
 }
 
-static void nccl(struct zn_json *j, const struct zn_view *v, const struct zn_proc *p)
+static void nccl(struct zn_json *j, const struct zn_state *state, const struct zn_proc *p)
 {
-	struct zn_agg *a = v->agg;
+	struct zn_agg *a = state->agg;
 	uint64_t calls = 0, bytes = 0, errors = 0, ns = 0;
 
 	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++) {
@@ -265,14 +265,14 @@ static void nccl(struct zn_json *j, const struct zn_view *v, const struct zn_pro
 	zn_json_key_u64(j, "errors", errors);
 	zn_json_key_scaled(j, "sum_ms", ns, MS);
 	nccl_ops(j, a, p);
-	nccl_comms(j, v, p->tgid);
+	nccl_comms(j, state, p->tgid);
 	zn_json_close(j, '}');
 }
 
 /* Of its own calls; a process is known from its first hooked call on. */
-static void proc_io(struct zn_json *j, struct zn_view *v, const struct zn_proc *p)
+static void proc_io(struct zn_json *j, const struct zn_state *state, const struct zn_proc *p)
 {
-	if (!zn_agg_measures(v->agg, ZN_FAM_VFS)) {
+	if (!zn_agg_measures(state->agg, ZN_FAM_VFS)) {
 		zn_json_key_null(j, "io");
 		return;
 	}
@@ -285,9 +285,9 @@ static void proc_io(struct zn_json *j, struct zn_view *v, const struct zn_proc *
 }
 
 /* Seconds by phase, and whether it launches steadily by now. */
-static void proc_startup(struct zn_json *j, const struct zn_view *v, uint32_t row, const struct zn_proc *p)
+static void proc_startup(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
-	const struct zn_startup_row *r = v->startup ? zn_startup_of(v->startup, row, p->id) : NULL;
+	const struct zn_startup_row *r = state->startup ? zn_startup_of(state->startup, row, p->id) : NULL;
 
 	if (!r) {
 		zn_json_key_null(j, "startup");
@@ -301,63 +301,63 @@ static void proc_startup(struct zn_json *j, const struct zn_view *v, uint32_t ro
 	zn_json_close(j, '}');
 }
 
-static void process(struct zn_json *j, struct zn_view *v, uint32_t row, const struct zn_proc *p)
+static void process(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
-	struct zn_agg *a = v->agg;
+	struct zn_agg *a = state->agg;
 
 	zn_json_open(j, '{');
 	zn_json_key_u64(j, "pid", p->tgid);
 	key_bytes(j, "comm", a->info[row].comm, sizeof(a->info[row].comm));
-	zn_json_key_text(j, "job_id", job_id(v, p));
+	zn_json_key_text(j, "job_id", job_id(state, p));
 	proc_gpus(j, a, row);
 	key_if(j, "pinned_bytes", zn_agg_memory_known(a, row), p->count[ZN_C_HOST_PINNED]);
 	zn_json_key(j, "memory_complete");
 	zn_json_bool(j, zn_agg_memory_known(a, row));
-	launch(j, v, row, p);
+	launch(j, state, row, p);
 	sync(j, a, p);
-	nccl(j, v, p);
-	zn_stalls_loader_json(j, v, row);
-	zn_stalls_json(j, v, row);
-	zn_signals_json(j, v, row, p);
-	proc_io(j, v, p);
-	zn_baselines_json(j, v, row, p->id);
-	proc_startup(j, v, row, p);
+	nccl(j, state, p);
+	zn_stalls_loader_json(j, state, row);
+	zn_stalls_json(j, state, row);
+	zn_signals_json(j, state, row, p);
+	proc_io(j, state, p);
+	zn_baselines_json(j, state, row, p->id);
+	proc_startup(j, state, row, p);
 	zn_json_close(j, '}');
 }
 
-static bool process_item(void *scope, struct zn_json *j, uint32_t i)
+static bool process_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	struct scope *s = scope;
-	struct zn_agg *a = s->view->agg;
+	const struct scope *s = scope;
+	struct zn_agg *a = s->state->agg;
 	const struct zn_proc *p = i < a->row_count ? zn_arena_proc(a->arena, a->row[i]) : NULL;
 
-	if (p && wanted(s, job_id(s->view, p)))
-		process(j, s->view, a->row[i], p);
+	if (p && wanted(s, job_id(s->state, p)))
+		process(j, s->state, a->row[i], p);
 	return i < a->row_count;
 }
 
 /* At first those that run, then those that have ended. */
-static bool job_item(void *scope, struct zn_json *j, uint32_t i)
+static bool job_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	struct scope *s = scope;
-	struct zn_job *job = s->view->jobs ? &s->view->jobs->job[i % ZN_JOBS_MAX] : NULL;
+	const struct scope *s = scope;
+	struct zn_job *job = s->state->jobs ? &s->state->jobs->job[i % ZN_JOBS_MAX] : NULL;
 
 	if (!job || i >= 2 * ZN_JOBS_MAX)
 		return false;
 	if (job->state != ZN_JOB_FREE && (job->state == ZN_JOB_ENDED) == (i >= ZN_JOBS_MAX) && wanted(s, job->id))
-		zn_job_json(j, s->view, job);
+		zn_job_json(j, s->state, job);
 	return true;
 }
 
-static bool io_item(void *scope, struct zn_json *j, uint32_t i)
+static bool io_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	struct scope *s = scope;
-	struct zn_io_sums *io_sums = s->view->io_sums;
+	const struct scope *s = scope;
+	struct zn_io_sums *io_sums = s->state->io_sums;
 	const struct zn_io_sum *f = io_sums && i < io_sums->high ? &io_sums->io_sum[i] : NULL;
 	const char *job = f && f->used ? zn_io_sum_job(io_sums, f) : NULL;
 
 	if (job && wanted(s, job))
-		zn_io_sum_json(j, s->view, f, true);
+		zn_io_sum_json(j, s->state, f, true);
 	return f;
 }
 
@@ -390,9 +390,9 @@ static void annotation(struct zn_json *j, const struct zn_alert *alert, const ch
 	zn_json_bytes(j, text, o.len);
 }
 
-static bool alert_item(void *scope, struct zn_json *j, uint32_t i)
+static bool alert_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	const struct zn_alerts *a = ((struct scope *)scope)->view->alerts;
+	const struct zn_alerts *a = ((const struct scope *)scope)->state->alerts;
 	const struct zn_alert *alert = &a->alert[i];
 
 	if (i >= a->count)
@@ -444,100 +444,100 @@ static void family_lib(void *to, const struct zn_lib *lib)
 	zn_json_close(f->json, '}');
 }
 
-static void family_state(struct zn_json *j, const struct zn_view *v, const struct family_libs *libs)
+static void family_state(struct zn_json *j, const struct zn_state *state, const struct family_libs *libs)
 {
-	const struct zn_probe *p = v->probe;
-	const char *state = "attached", *why = "";
+	const struct zn_probe *p = state->probe;
+	const char *status = "attached", *why = "";
 	enum zn_family f = libs->family;
 
 	if (!p) {
-		state = "simulated";
+		status = "simulated";
 	} else if (!p->available[f]) {
-		state = v->options->families >> f & 1 ? "unavailable" : "off";
+		status = state->options->families >> f & 1 ? "unavailable" : "off";
 		why = p->why[f];
 	} else if (!libs->attached && libs->count) {
-		state = "unavailable";
+		status = "unavailable";
 		why = "its functions could not be hooked in the libraries that are there";
 	} else if (!libs->attached) {
-		state = "waiting";
+		status = "waiting";
 		why = f == ZN_FAM_NCCL ? "no process maps libnccl.so or librccl.so"
 				       : "no process maps libcuda.so or libamdhip64.so";
 	}
-	zn_json_key_text(j, "state", state);
+	zn_json_key_text(j, "state", status);
 	zn_json_key_text(j, "why", why);
 }
 
 /* The same keys as of a family on libraries, and which tier of places it stands on. */
-static void kernel_state(struct zn_json *j, const struct zn_view *v, enum zn_family f)
+static void kernel_state(struct zn_json *j, const struct zn_state *state, enum zn_family f)
 {
-	const struct zn_kernel *k = v->probe ? &v->probe->kernel : NULL;
-	const char *state = "attached", *why = k ? k->why[f] : "";
+	const struct zn_kernel *k = state->probe ? &state->probe->kernel : NULL;
+	const char *status = "attached", *why = k ? k->why[f] : "";
 
 	if (!k)
-		state = "simulated";
+		status = "simulated";
 	else if (k->tier[f] == ZN_METHOD_NONE)
-		state = v->options->families >> f & 1 ? "unavailable" : "off";
+		status = state->options->families >> f & 1 ? "unavailable" : "off";
 	else if (!k->wanted && k->on_demand[f]) {
-		state = "waiting";
+		status = "waiting";
 		why = why[0] ? why : "no process has called a hooked function";
 	}
 	zn_json_key_open(j, "libraries", '[');
 	zn_json_close(j, ']');
-	zn_json_key_text(j, "state", state);
+	zn_json_key_text(j, "state", status);
 	zn_json_key_text(j, "why", why);
 	if (k && k->tier[f] != ZN_METHOD_NONE)
 		zn_json_key_text(j, "tier", zn_method_label(k->tier[f]));
 }
 
-static bool probe_item(void *scope, struct zn_json *j, uint32_t i)
+static bool probe_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	const struct zn_view *v = ((struct scope *)scope)->view;
-	struct family_libs libs = {.json = j, .probe = v->probe, .family = i};
+	const struct zn_state *state = ((const struct scope *)scope)->state;
+	struct family_libs libs = {.json = j, .probe = state->probe, .family = i};
 
 	if (i >= ZN_FAM_ALL)
 		return false;
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "family", zn_family_label(i));
 	if (i >= ZN_FAMILY_COUNT) {
-		kernel_state(j, v, i);
+		kernel_state(j, state, i);
 		zn_json_close(j, '}');
 		return true;
 	}
 	zn_json_key_open(j, "libraries", '[');
-	if (v->find)
-		zn_libraries_visit(zn_find_libraries(v->find), family_lib, &libs);
+	if (state->find)
+		zn_libraries_visit(zn_find_libraries(state->find), family_lib, &libs);
 	zn_json_close(j, ']');
-	family_state(j, v, &libs);
+	family_state(j, state, &libs);
 	zn_json_close(j, '}');
 	return true;
 }
 
-static bool loss_item(void *scope, struct zn_json *j, uint32_t i)
+static bool loss_item(const void *scope, struct zn_json *j, uint32_t i)
 {
 	if (i < ZN_LOSS_COUNT)
-		zn_json_key_u64(j, zn_loss_label(i), zn_view_lost(((struct scope *)scope)->view, i));
+		zn_json_key_u64(j, zn_loss_label(i), zn_state_lost(((const struct scope *)scope)->state, i));
 	return i < ZN_LOSS_COUNT;
 }
 
-static uint64_t uptime_s(const struct zn_view *v)
+static uint64_t uptime_s(const struct zn_state *state)
 {
-	return (zn_now_ns() - v->start_ns) / ZN_NS_PER_S;
+	return (zn_now_ns() - state->start_ns) / ZN_NS_PER_S;
 }
 
 /* All or nothing of them. */
-static bool node(struct zn_json *j, const struct zn_view *v)
+static bool node(struct zn_json *j, const struct zn_state *state)
 {
 	struct zn_json_mark before = zn_json_mark(j);
 
-	zn_json_key_text(j, "node", v->node);
-	zn_json_key_text(j, "source", zn_view_source(v));
+	zn_json_key_text(j, "node", state->node);
+	zn_json_key_text(j, "source", zn_state_source(state));
 	zn_json_key_text(j, "version", zn_version);
-	zn_json_key_u64(j, "uptime_s", uptime_s(v));
-	zn_json_key_u64(j, "interval_ms", v->options->push_interval_ms);
-	zn_signals_node_json(j, v);
+	zn_json_key_u64(j, "uptime_s", uptime_s(state));
+	zn_json_key_u64(j, "interval_ms", state->options->push_interval_ms);
+	zn_signals_node_json(j, state);
 	zn_json_key_open(j, "history", '{');
 	zn_json_key_u64(j, "step_ms", ZN_HISTORY_STEP_MS);
-	zn_json_key_u64(j, "steps", v->history ? zn_history_steps(v->history) : 0);
+	zn_json_key_u64(j, "steps", state->history ? zn_history_steps(state->history) : 0);
 	zn_json_close(j, '}');
 	if (!j->out->full)
 		return true;
@@ -545,11 +545,11 @@ static bool node(struct zn_json *j, const struct zn_view *v)
 	return false;
 }
 
-static bool why_item(void *scope, struct zn_json *j, uint32_t i)
+static bool why_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	struct scope *s = scope;
+	const struct scope *s = scope;
 
-	return zn_why_item(j, s->view, i, s->job, false);
+	return zn_why_item(j, s->state, i, s->job, false);
 }
 
 /* The most important first, the largest last: where room is short, the last ones are cut. */
@@ -557,7 +557,7 @@ static const struct {
 	enum zn_topic topic;
 	const char *key;
 	char bracket;
-	bool (*item)(void *scope, struct zn_json *j, uint32_t i);
+	bool (*item)(const void *scope, struct zn_json *j, uint32_t i);
 } lists[] = {
 	{ZN_TOPIC_ALERTS, "alerts", '[', alert_item},
 	{ZN_TOPIC_WHY, "why", '[', why_item},
@@ -569,21 +569,18 @@ static const struct {
 	{ZN_TOPIC_PROCESSES, "processes", '[', process_item},
 };
 
-bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter)
+bool zn_snapshot_json(struct zn_out *o, const struct zn_state *state, const struct zn_filter *filter)
 {
-	struct scope s = {.view = v, .job = filter ? filter->job : ""};
+	struct scope s = {.state = state, .job = filter ? filter->job : ""};
 	uint32_t topics = filter ? filter->topics : ZN_TOPICS_ALL;
 	struct zn_json j;
 	bool whole;
 
-	zn_agg_refresh(v->agg);
-	if (v->io_sums)
-		zn_io_sums_refresh(v->io_sums);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = starred(&j, &s);
-	whole &= node(&j, v);
+	whole &= node(&j, state);
 	for (size_t i = 0; i < ZN_LEN(lists); i++)
 		if (topics >> lists[i].topic & 1)
 			whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &s);
@@ -591,16 +588,16 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 	return whole && !o->full;
 }
 
-void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v)
+void zn_snapshot_alerts(struct zn_out *o, const struct zn_state *state)
 {
-	struct scope s = {.view = v};
+	struct scope s = {.state = state};
 	struct zn_json j;
 	bool whole;
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", zn_view_source(v));
+	zn_json_key_text(&j, "node", state->node);
+	zn_json_key_text(&j, "source", zn_state_source(state));
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "alerts", '[', alert_item, &s);
 	zn_json_end(&j, whole);
@@ -608,9 +605,9 @@ void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v)
 
 #define FINDER_PATIENCE_NS (30 * ZN_NS_PER_S)
 
-static bool outbound_item(void *owner, struct zn_json *j, uint32_t i)
+static bool outbound_item(const void *owner, struct zn_json *j, uint32_t i)
 {
-	const struct zn_sender *c = ((struct scope *)owner)->view->sender;
+	const struct zn_sender *c = ((const struct scope *)owner)->state->sender;
 
 	if (!c || i >= ZN_TO_COUNT)
 		return false;
@@ -628,21 +625,21 @@ static bool outbound_item(void *owner, struct zn_json *j, uint32_t i)
 
 /* Unhealthy: live, but no family that was asked for can be had; or the ticks have stopped, or the
  * finder waits for a file system that does not answer. */
-int zn_health_json(struct zn_out *o, struct zn_view *v)
+int zn_health_json(struct zn_out *o, const struct zn_state *state)
 {
-	uint64_t late_ns = zn_now_ns() - (v->tick_ns ? v->tick_ns : v->start_ns);
-	bool late = late_ns > 5 * ZN_NS_PER_S + v->options->push_interval_ms * ZN_NS_PER_MS;
-	bool any = !v->probe || v->options->families == 0;
-	uint64_t round_ns = v->find ? zn_find_round_ns(v->find) : 0; /* 0: it has not begun */
+	uint64_t late_ns = zn_now_ns() - (state->tick_ns ? state->tick_ns : state->start_ns);
+	bool late = late_ns > 5 * ZN_NS_PER_S + state->options->push_interval_ms * ZN_NS_PER_MS;
+	bool any = !state->probe || state->options->families == 0;
+	uint64_t round_ns = state->find ? zn_find_round_ns(state->find) : 0; /* 0: it has not begun */
 	char why[ZN_TEXT_MAX];
-	bool hangs = zn_view_hang(v, why) > 0;
+	bool hangs = zn_state_hang(state, why) > 0;
 	bool stuck = round_ns && zn_now_ns() > round_ns + FINDER_PATIENCE_NS;
-	struct scope s = {.view = v};
+	struct scope s = {.state = state};
 	struct zn_json j;
 	bool whole;
 
-	for (enum zn_family f = 0; v->probe && f < ZN_FAMILY_COUNT; f++)
-		any |= v->probe->available[f];
+	for (enum zn_family f = 0; state->probe && f < ZN_FAMILY_COUNT; f++)
+		any |= state->probe->available[f];
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_key_text(&j, "status",
@@ -653,10 +650,10 @@ int zn_health_json(struct zn_out *o, struct zn_view *v)
 				: "no probes");
 	if (hangs)
 		zn_json_key_text(&j, "why", why);
-	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", zn_view_source(v));
+	zn_json_key_text(&j, "node", state->node);
+	zn_json_key_text(&j, "source", zn_state_source(state));
 	zn_json_key_text(&j, "version", zn_version);
-	zn_json_key_u64(&j, "uptime_s", uptime_s(v));
+	zn_json_key_u64(&j, "uptime_s", uptime_s(state));
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "outbound", '[', outbound_item, &s);
 	whole &= zn_json_list(&j, "probes", '[', probe_item, &s);

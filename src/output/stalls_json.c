@@ -26,14 +26,14 @@ void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 
 /* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has
  * no cause yet. */
-void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row)
 {
 	struct zn_stalls_facts f;
 	struct zn_stall_ratios s;
 	char says[ZN_SAYS_MAX];
-	bool known = zn_stalls_shares(v->agg, row, &s);
+	bool known = zn_stalls_shares(state->agg, row, &s);
 
-	zn_stalls_facts(v->agg, v->ranks, v->stopped, row, &s, &f);
+	zn_stalls_facts(state->agg, state->ranks, state->stopped, row, &s, &f);
 	if (!known && !f.missing && !f.waits_for && !f.stopped_ns) {
 		zn_json_key_null(j, "stalls");
 		return;
@@ -43,7 +43,7 @@ void zn_stalls_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
 	for (enum zn_stall i = 0; i < ZN_STALL_COUNT; i++)
 		key_share(j, zn_stall_label(i), s.known[i], s.share[i]);
 	zn_json_key_open(j, "seconds", '{');
-	zn_stalls_seconds(j, known ? s.seconds_ns : v->agg->info[row].stall_ns);
+	zn_stalls_seconds(j, known ? s.seconds_ns : state->agg->info[row].stall_ns);
 	zn_json_close(j, '}');
 	zn_json_key_text(j, "says", says);
 	zn_json_close(j, '}');
@@ -59,22 +59,22 @@ static void quantiles(struct zn_json *j, const struct zn_hist *h)
 	zn_json_key_scaled(j, "sum_ms", h ? h->sum_ns : 0, MS);
 }
 
-void zn_stalls_loader_json(struct zn_json *j, const struct zn_view *v, uint32_t row)
+void zn_stalls_loader_json(struct zn_json *j, const struct zn_state *state, uint32_t row)
 {
-	const struct zn_proc *p = zn_arena_proc(v->agg->arena, row);
-	uint32_t busy = zn_stalls_workers_busy(v->agg, row);
+	const struct zn_proc *p = zn_arena_proc(state->agg->arena, row);
+	uint32_t busy = zn_stalls_workers_busy(state->agg, row);
 
-	if (!zn_stalls_loader(v->agg, row)) {
+	if (!zn_stalls_loader(state->agg, row)) {
 		zn_json_key_null(j, "dataloader");
 		return;
 	}
 	zn_json_key_open(j, "dataloader", '{');
-	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_DATALOAD]));
+	quantiles(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_DATALOAD]));
 	zn_json_key_text(j, "loader", "pytorch");
 	zn_json_key_u64(j, "workers", p->count[ZN_C_WORKERS]);
 	key_share(j, "workers_busy_ratio", busy != ZN_UNKNOWN, busy);
 	zn_json_key_open(j, "worker_idle", '{');
-	quantiles(j, zn_arena_hist(v->agg->arena, p->hist[ZN_H_WORKER_IDLE]));
+	quantiles(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_WORKER_IDLE]));
 	zn_json_close(j, '}');
 	zn_json_close(j, '}');
 }

@@ -14,10 +14,10 @@
 #define BAND_STEPS   (ZN_CAUSE_STEPS / BAND_COLUMNS)
 #define BAND_LEVELS  8 /* eighths of a column's height */
 
-const char *zn_why_job_id(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
+const char *zn_why_job_id(const struct zn_state *state, uint32_t index, const struct zn_cause_group *g)
 {
 	const struct zn_job *job =
-		v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_job_ref){index, g->serial}) : NULL;
+		state->jobs && g->serial ? zn_jobs_at(state->jobs, (struct zn_job_ref){index, g->serial}) : NULL;
 
 	return job ? job->id : "";
 }
@@ -30,9 +30,10 @@ static struct zn_job_ref tag_of(uint32_t index, const struct zn_cause_group *g)
 }
 
 /* Of a job that is suspected to hang; NULL: there is nothing. */
-static const struct zn_suspicion *suspicion_of(const struct zn_view *v, uint32_t index, const struct zn_cause_group *g)
+static const struct zn_suspicion *suspicion_of(
+	const struct zn_state *state, uint32_t index, const struct zn_cause_group *g)
 {
-	return zn_suspicion_of(v->suspicions, tag_of(index, g));
+	return zn_suspicion_of(state->suspicions, tag_of(index, g));
 }
 
 static void put_ras_rank(struct zn_json *j, const struct zn_ras_rank *r)
@@ -102,13 +103,13 @@ struct answer {
 	size_t causes, findings, hangs, criticals;
 };
 
-static void find_answer(struct answer *a, const struct zn_view *v, uint32_t index, const struct zn_cause_group *g,
+static void find_answer(struct answer *a, const struct zn_state *state, uint32_t index, const struct zn_cause_group *g,
 	const struct zn_cause_step *window)
 {
-	struct zn_finding_of of = {v->agg, {index, g->serial}, zn_why_job_id(v, index, g)};
+	struct zn_finding_of of = {state->agg, {index, g->serial}, zn_why_job_id(state, index, g)};
 
-	a->causes = zn_why_list(g, window, v->causes->tick_ns, a->why);
-	a->findings = v->alerts ? zn_findings(v->alerts, &of, a->finding) : 0;
+	a->causes = zn_why_list(g, window, state->causes->tick_ns, a->why);
+	a->findings = state->alerts ? zn_findings(state->alerts, &of, a->finding) : 0;
 	a->hangs = a->causes && a->why[0].still;
 	a->criticals = 0;
 	while (a->criticals < a->findings && a->finding[a->criticals].critical)
@@ -222,13 +223,13 @@ static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 
 /* ---- Its state, in a word. ---- */
 
-static bool job_progress(
-	const struct zn_view *v, uint32_t index, const struct zn_cause_group *g, uint64_t *age_ns, uint64_t *limit_ns)
+static bool job_progress(const struct zn_state *state, uint32_t index, const struct zn_cause_group *g, uint64_t *age_ns,
+	uint64_t *limit_ns)
 {
 	const struct zn_job *job =
-		v->jobs && g->serial ? zn_jobs_at(v->jobs, (struct zn_job_ref){index, g->serial}) : NULL;
+		state->jobs && g->serial ? zn_jobs_at(state->jobs, (struct zn_job_ref){index, g->serial}) : NULL;
 
-	return job && v->jobs_progress && zn_job_progress(v->jobs_progress, job, age_ns, limit_ns);
+	return job && state->jobs_progress && zn_job_progress(state->jobs_progress, job, age_ns, limit_ns);
 }
 
 /* The share of what is named. */
@@ -242,7 +243,7 @@ static uint32_t lost_percent(const struct answer *a)
 }
 
 static const char *state_of(
-	const struct zn_view *v, const struct answer *a, const struct zn_cause_step *window, bool still)
+	const struct zn_state *state, const struct answer *a, const struct zn_cause_step *window, bool still)
 {
 	if (a->hangs)
 		return "hangs";
@@ -250,7 +251,7 @@ static const char *state_of(
 		return "still";
 	if (a->criticals)
 		return "critical";
-	if (!zn_agg_measures(v->agg, ZN_FAM_SCHED))
+	if (!zn_agg_measures(state->agg, ZN_FAM_SCHED))
 		return "unknown";
 	if (!window->time_ns)
 		return "starting";
@@ -261,13 +262,13 @@ static const char *state_of(
 	return a->findings ? "warned" : "runs";
 }
 
-static void put_state(struct zn_json *j, const struct zn_view *v, uint32_t index, const struct zn_cause_group *g,
+static void put_state(struct zn_json *j, const struct zn_state *state, uint32_t index, const struct zn_cause_group *g,
 	const struct zn_cause_step *window, const struct answer *a)
 {
 	uint64_t age_ns = 0, limit_ns = 0;
-	bool known = job_progress(v, index, g, &age_ns, &limit_ns);
+	bool known = job_progress(state, index, g, &age_ns, &limit_ns);
 
-	zn_json_key_text(j, "state", state_of(v, a, window, known && age_ns >= limit_ns));
+	zn_json_key_text(j, "state", state_of(state, a, window, known && age_ns >= limit_ns));
 	zn_json_key_u64(j, "lost_percent", lost_percent(a));
 	if (known)
 		zn_json_key_scaled(j, "progress_age_s", age_ns, SECONDS);
@@ -392,31 +393,31 @@ static void put_bands(struct zn_json *j, const struct zn_cause_group *g)
 	zn_json_bytes(j, bands, len);
 }
 
-bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline)
+bool zn_why_item(struct zn_json *j, const struct zn_state *state, uint32_t i, const char *job, bool timeline)
 {
 	const struct zn_suspicion *ras;
 	const struct zn_cause_group *g;
 	struct zn_cause_step window;
 	struct answer a;
 
-	if (!v->causes || i > ZN_JOBS_MAX)
+	if (!state->causes || i > ZN_JOBS_MAX)
 		return false;
-	g = &v->causes->group[i];
-	if (!g->used || !g->processes || (*job && strcmp(job, zn_why_job_id(v, i, g))))
+	g = &state->causes->group[i];
+	if (!g->used || !g->processes || (*job && strcmp(job, zn_why_job_id(state, i, g))))
 		return true;
 	window = zn_causes_window(g, WINDOW_STEPS);
-	ras = suspicion_of(v, i, g);
+	ras = suspicion_of(state, i, g);
 	zn_json_open(j, '{');
-	if (*zn_why_job_id(v, i, g))
-		zn_json_key_text(j, "job_id", zn_why_job_id(v, i, g));
+	if (*zn_why_job_id(state, i, g))
+		zn_json_key_text(j, "job_id", zn_why_job_id(state, i, g));
 	else
 		zn_json_key_null(j, "job_id");
 	zn_json_key_u64(j, "processes", g->processes);
-	find_answer(&a, v, i, g, &window);
-	put_summary(j, zn_agg_measures(v->agg, ZN_FAM_SCHED), &a, &window);
-	put_state(j, v, i, g, &window, &a);
+	find_answer(&a, state, i, g, &window);
+	put_summary(j, zn_agg_measures(state->agg, ZN_FAM_SCHED), &a, &window);
+	put_state(j, state, i, g, &window, &a);
 	put_odd(j, g, &a);
-	zn_labels_json(j, zn_annotations_of(v->annotations, tag_of(i, g)), timeline);
+	zn_labels_json(j, zn_annotations_of(state->annotations, tag_of(i, g)), timeline);
 	put_causes(j, &a, ras);
 	put_ras(j, ras, timeline);
 	put_step(j, g);
@@ -428,27 +429,27 @@ bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const c
 }
 
 struct scope {
-	const struct zn_view *view;
+	const struct zn_state *state;
 	const char *job;
 };
 
-static bool item(void *scope, struct zn_json *j, uint32_t i)
+static bool item(const void *scope, struct zn_json *j, uint32_t i)
 {
 	const struct scope *s = scope;
 
-	return zn_why_item(j, s->view, i, s->job, true);
+	return zn_why_item(j, s->state, i, s->job, true);
 }
 
-void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter)
+void zn_why_json(struct zn_out *o, const struct zn_state *state, const struct zn_filter *filter)
 {
-	struct scope s = {.view = v, .job = filter ? filter->job : ""};
+	struct scope s = {.state = state, .job = filter ? filter->job : ""};
 	struct zn_json j;
 	bool whole;
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	zn_json_key_text(&j, "node", v->node);
-	zn_json_key_text(&j, "source", zn_view_source(v));
+	zn_json_key_text(&j, "node", state->node);
+	zn_json_key_text(&j, "source", zn_state_source(state));
 	zn_json_key_u64(&j, "window_s", WINDOW_STEPS * ZN_CAUSE_STEP_S);
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "why", '[', item, &s);

@@ -47,7 +47,7 @@ struct client {
 struct zn_control {
 	struct zn_io io; /* first: the listener */
 	struct zn_loop *loop;
-	struct zn_view *view;
+	const struct zn_state *state;
 	struct zn_spool *spool;
 	uid_t owner;        /* who may tag, besides root */
 	bool resting;       /* until the next tick */
@@ -102,7 +102,7 @@ static uint32_t restart_of(const struct zn_control *c)
 
 static struct zn_job *find(struct zn_control *c)
 {
-	return zn_jobs_find(c->view->jobs, value(c, ZN_KEY_ID), restart_of(c));
+	return zn_jobs_find(c->state->jobs, value(c, ZN_KEY_ID), restart_of(c));
 }
 
 /* What everybody may know of a job. */
@@ -134,18 +134,18 @@ static void put_told(struct zn_control *c, struct zn_out *o)
  * the same over and over would fill the writer's queue, and others' reports be lost. */
 static int describe(struct zn_control *c, uid_t uid)
 {
-	int news = zn_jobs_describe(c->view->jobs, &c->message, uid, c->why);
+	int news = zn_jobs_describe(c->state->jobs, &c->message, uid, c->why);
 	struct zn_job *job = news > 0 ? find(c) : NULL;
 
 	if (job)
-		zn_spool_record(c->view->writer, job);
+		zn_spool_record(c->state->writer, job);
 	return news < 0 ? news : 0;
 }
 
 static int start(struct zn_control *c, uid_t uid, struct zn_out *o)
 {
 	enum zn_job_source by = *value(c, ZN_KEY_PID) || *value(c, ZN_KEY_CGROUP) ? ZN_JOB_BY_TAG : ZN_JOB_BY_PROLOG;
-	int err = may_tag(c, uid) ? zn_jobs_start(c->view->jobs, &c->message, by, c->why) : describe(c, uid);
+	int err = may_tag(c, uid) ? zn_jobs_start(c->state->jobs, &c->message, by, c->why) : describe(c, uid);
 
 	if (!err)
 		put_told(c, o);
@@ -158,7 +158,7 @@ static int end(struct zn_control *c, uid_t uid, struct zn_out *o)
 
 	if (!may_tag(c, uid))
 		return fail(c, -EPERM, "only root may end a job");
-	err = zn_jobs_end(c->view->jobs, &c->message, c->why);
+	err = zn_jobs_end(c->state->jobs, &c->message, c->why);
 	if (!err)
 		put_told(c, o);
 	return err;
@@ -170,17 +170,17 @@ struct listing {
 };
 
 /* At first those that run, then those that have ended. */
-static bool put_job(void *owner, struct zn_json *j, uint32_t i)
+static bool put_job(const void *owner, struct zn_json *j, uint32_t i)
 {
-	struct listing *l = owner;
-	struct zn_job *job = &l->c->view->jobs->job[i % ZN_JOBS_MAX];
+	const struct listing *l = owner;
+	struct zn_job *job = &l->c->state->jobs->job[i % ZN_JOBS_MAX];
 
 	if (i == 2 * ZN_JOBS_MAX)
 		return false;
 	if (job->state == ZN_JOB_FREE || (job->state == ZN_JOB_ENDED) != (i >= ZN_JOBS_MAX))
 		return true;
 	if (may_see(l->c, l->uid, job))
-		zn_job_json(j, l->c->view, job);
+		zn_job_json(j, l->c->state, job);
 	else
 		put_brief(j, job);
 	return true;
@@ -192,7 +192,7 @@ static int list(struct zn_control *c, uid_t uid, struct zn_out *o)
 	struct zn_json j;
 	bool whole;
 
-	zn_agg_refresh(c->view->agg);
+	zn_state_refresh(c->state);
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);
@@ -213,10 +213,10 @@ static int show(struct zn_control *c, uid_t uid, struct zn_out *o)
 
 	if (!job)
 		return no_job(c);
-	zn_agg_refresh(c->view->agg);
+	zn_state_refresh(c->state);
 	zn_json_begin(&j, o);
 	if (may_see(c, uid, job))
-		zn_job_json(&j, c->view, job);
+		zn_job_json(&j, c->state, job);
 	else
 		put_brief(&j, job);
 	return 0;
@@ -231,7 +231,7 @@ static struct zn_str read_file(struct zn_control *c, const char *name)
 	ssize_t got = 0;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s", c->view->options->report_dir, name);
+	snprintf(path, sizeof(path), "%s/%s", c->state->options->report_dir, name);
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return text;
@@ -253,7 +253,7 @@ static struct zn_str kept_report(struct zn_control *c)
 	struct zn_str text = {c->report, 0};
 	char name[ZN_NAME_BYTES];
 
-	for (uint32_t i = last + 1; !text.len && c->view->options->report_dir[0] && i-- > first;) {
+	for (uint32_t i = last + 1; !text.len && c->state->options->report_dir[0] && i-- > first;) {
 		zn_job_file(name, "", value(c, ZN_KEY_ID), i, ".json");
 		text = read_file(c, name);
 	}
@@ -280,8 +280,8 @@ static int find_report(struct zn_control *c, uid_t uid, struct zn_str *report)
 	if (job && !may_see(c, uid, job))
 		return fail(c, -EPERM, "only its owner and root may read the report of job %s", value(c, ZN_KEY_ID));
 	if (job) {
-		zn_agg_refresh(c->view->agg);
-		zn_report_json(&o, c->view, job);
+		zn_state_refresh(c->state);
+		zn_report_json(&o, c->state, job);
 		*report = (struct zn_str){o.at, o.full ? 0 : o.len};
 		return o.full ? fail(c, -EMSGSIZE, "the report is too long") : 0;
 	}
@@ -317,7 +317,7 @@ static struct zn_str kept_hang(struct zn_control *c)
 
 	if (restart == ZN_UNKNOWN)
 		restart = job ? job->restart : 0;
-	for (uint32_t n = 1; c->view->options->report_dir[0] && n <= ZN_FLIGHTS; n++) {
+	for (uint32_t n = 1; c->state->options->report_dir[0] && n <= ZN_FLIGHTS; n++) {
 		zn_job_file_hang(name, value(c, ZN_KEY_ID), restart, n);
 		at_ms = zn_json_integer(zn_json_member(read_file(c, name), "at_ms"));
 		if (at_ms > best_ms) {
@@ -347,9 +347,9 @@ static int annotate(struct zn_control *c, uid_t uid, struct zn_out *o)
 	struct zn_annotator who = {c->peer->pid, uid, c->peer->owner, may_tag(c, uid)};
 
 	(void)o;
-	if (!c->view->annotations)
+	if (!c->state->annotations)
 		return fail(c, -ENOSYS, "this daemon keeps no annotations");
-	return zn_annotator_say(&who, c->view->annotations, c->view->jobs, &c->message, c->why);
+	return zn_annotator_say(&who, c->state->annotations, c->state->jobs, &c->message, c->why);
 }
 
 static int (*const verbs[])(struct zn_control *c, uid_t uid, struct zn_out *o) = {
@@ -402,7 +402,7 @@ static int act(struct zn_control *c, uid_t uid, size_t len, struct zn_out *o)
 		return fail(c, -EMSGSIZE, "a message longer than %d bytes", ZN_MESSAGE_BYTES);
 	if (zn_message_read(&c->message, c->text, len, c->why))
 		return -EINVAL;
-	if (!c->view->jobs)
+	if (!c->state->jobs)
 		return fail(c, -ENOSYS, "this daemon keeps no jobs");
 	zn_moment_now(&now);
 	if (!*value(c, ZN_KEY_BOOT)) /* who says it now is of this boot, however the wall clock was set meanwhile */
@@ -720,8 +720,8 @@ static int open_listener(struct zn_control *c, const char *path, char why[ZN_TEX
 	return err;
 }
 
-int zn_control_open(
-	struct zn_control **to, struct zn_loop *loop, struct zn_view *view, const char *path, char why[ZN_TEXT_MAX])
+int zn_control_open(struct zn_control **to, struct zn_loop *loop, const struct zn_state *state, const char *path,
+	char why[ZN_TEXT_MAX])
 {
 	struct zn_control *c;
 	char folder[ZN_TEXT_MAX];
@@ -736,8 +736,8 @@ int zn_control_open(
 	c->io.fd = -1;
 	c->pause = (struct zn_io){-1, pause_over};
 	c->loop = loop;
-	c->view = view;
-	c->owner = view->options->simulate ? geteuid() : 0;
+	c->state = state;
+	c->owner = state->options->simulate ? geteuid() : 0;
 	c->places.size = ZN_CONTROL_CLIENTS;
 	c->places.reserve = ROOT_CLIENTS;
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
@@ -745,7 +745,7 @@ int zn_control_open(
 	zn_message_folder(folder, path);
 	err = open_listener(c, path, why);
 	if (!err)
-		err = zn_spool_open(&c->spool, view, folder, c->owner);
+		err = zn_spool_open(&c->spool, state, folder, c->owner);
 	if (err) {
 		zn_control_close(c);
 		return err;

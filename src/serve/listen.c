@@ -238,7 +238,7 @@ static int watch(struct zn_serve *s, int fd, struct zn_listener kind)
 
 static int add_address(struct zn_serve *s, struct zn_str text, bool ws, char why[ZN_TEXT_MAX])
 {
-	uint16_t port = (uint16_t)(ws ? s->view->options->ws_port : s->view->options->metrics_port);
+	uint16_t port = (uint16_t)(ws ? s->state->options->ws_port : s->state->options->metrics_port);
 	bool bare_v6 = *text.at != '[' && memchr(text.at, ':', text.len);
 	struct address a;
 	int err;
@@ -300,7 +300,7 @@ static int add(struct zn_serve *s, struct zn_str text, char why[ZN_TEXT_MAX])
 
 static int listen_all(struct zn_serve *s, char why[ZN_TEXT_MAX])
 {
-	const char *at = s->view->options->listen;
+	const char *at = s->state->options->listen;
 	int err = 0;
 
 	for (uint32_t i = 0; !err; i++) {

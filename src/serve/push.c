@@ -73,7 +73,8 @@ static bool render(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
 	if (!b)
 		return false;
 	o.at = b->at;
-	if (!zn_snapshot_json(&o, s->view, &f->filter))
+	zn_state_refresh(s->state);
+	if (!zn_snapshot_json(&o, s->state, &f->filter))
 		s->stats.lost[ZN_LOST_TRUNCATED]++;
 	b->len = o.len;
 	if (o.full) {

@@ -13,10 +13,11 @@
 #define HEAD_MAX 1536 /* of the header lines that are not on every answer */
 
 /* What goes for a route. */
-#define OPEN     1 /* without a token: it holds no data */
-#define ANY_HOST 2 /* under any name: a scrape's target may be an alias, and /health says little */
-#define PACKS    4 /* compressed for those who take that */
-#define NARROWS  8 /* takes ?job= and ?topics= */
+#define OPEN     1  /* without a token: it holds no data */
+#define ANY_HOST 2  /* under any name: a scrape's target may be an alias, and /health says little */
+#define PACKS    4  /* compressed for those who take that */
+#define NARROWS  8  /* takes ?job= and ?topics= */
+#define FRESH    16 /* what processes and files counted is added up before it */
 
 static const int codes[ZN_CODE_COUNT] = {
 #define X(code) code,
@@ -106,9 +107,9 @@ static void get_metrics(struct zn_serve *s, const struct zn_asked *asked, struct
 	if (!begin(s, to, &o))
 		return;
 	if (asked->format == ZN_FORMAT_PROTO)
-		zn_metrics_proto(&o, s->view);
+		zn_metrics_proto(&o, s->state);
 	else
-		zn_metrics_text(&o, s->view, asked->format == ZN_FORMAT_OPENMETRICS);
+		zn_metrics_text(&o, s->state, asked->format == ZN_FORMAT_OPENMETRICS);
 	finish(s, to, &o, types[asked->format]);
 }
 
@@ -118,7 +119,7 @@ static void get_json(struct zn_serve *s, const struct zn_asked *asked, struct zn
 
 	if (!begin(s, to, &o))
 		return;
-	if (!zn_snapshot_json(&o, s->view, &asked->filter))
+	if (!zn_snapshot_json(&o, s->state, &asked->filter))
 		s->stats.lost[ZN_LOST_TRUNCATED]++;
 	finish(s, to, &o, "application/json");
 }
@@ -130,7 +131,7 @@ static void get_history(struct zn_serve *s, const struct zn_asked *asked, struct
 	(void)asked;
 	if (!begin(s, to, &o))
 		return;
-	zn_history_json(&o, s->view);
+	zn_history_json(&o, s->state);
 	finish(s, to, &o, "application/json");
 }
 
@@ -141,7 +142,7 @@ static void get_alerts(struct zn_serve *s, const struct zn_asked *asked, struct 
 	(void)asked;
 	if (!begin(s, to, &o))
 		return;
-	zn_snapshot_alerts(&o, s->view);
+	zn_snapshot_alerts(&o, s->state);
 	finish(s, to, &o, "application/json");
 }
 
@@ -152,7 +153,7 @@ static void get_jobs(struct zn_serve *s, const struct zn_asked *asked, struct zn
 	(void)asked;
 	if (!begin(s, to, &o))
 		return;
-	zn_jobs_json(&o, s->view);
+	zn_jobs_json(&o, s->state);
 	finish(s, to, &o, "application/json");
 }
 
@@ -162,7 +163,7 @@ static void get_why(struct zn_serve *s, const struct zn_asked *asked, struct zn_
 
 	if (!begin(s, to, &o))
 		return;
-	zn_why_json(&o, s->view, &asked->filter);
+	zn_why_json(&o, s->state, &asked->filter);
 	finish(s, to, &o, "application/json");
 }
 
@@ -173,17 +174,17 @@ static void get_health(struct zn_serve *s, const struct zn_asked *asked, struct 
 	(void)asked;
 	if (!begin(s, to, &o))
 		return;
-	to->status = zn_health_json(&o, s->view);
+	to->status = zn_health_json(&o, s->state);
 	finish(s, to, &o, "application/json");
 }
 
 static const struct zn_route routes[] = {
 	{"/", get_page, OPEN | PACKS},
-	{"/metrics", get_metrics, ANY_HOST | PACKS},
-	{"/json", get_json, PACKS | NARROWS},
+	{"/metrics", get_metrics, ANY_HOST | PACKS | FRESH},
+	{"/json", get_json, PACKS | NARROWS | FRESH},
 	{"/history", get_history, PACKS},
 	{"/alerts", get_alerts, PACKS},
-	{"/jobs", get_jobs, PACKS},
+	{"/jobs", get_jobs, PACKS | FRESH},
 	{"/health", get_health, ANY_HOST},
 	{"/ws", NULL, 0},
 	{"/why", get_why, PACKS | NARROWS},
@@ -234,11 +235,17 @@ static bool same_asked(const struct zn_asked *a, const struct zn_asked *b)
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
 static void render(struct zn_serve *s, const struct zn_asked *asked)
 {
+	uint64_t start_ns = zn_now_ns();
+
 	if (s->shared.body && same_asked(&s->asked, asked))
 		return;
 	zn_answer_drop(s);
 	s->asked = *asked;
+	if (asked->route->flags & FRESH)
+		zn_state_refresh(s->state);
 	asked->route->get(s, &s->asked, &s->shared);
+	if (asked->route->get == get_metrics)
+		s->stats.scrape_ns = zn_now_ns() - start_ns;
 }
 
 static struct zn_body *compress(struct zn_serve *s, const struct zn_body *plain)

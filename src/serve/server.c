@@ -78,7 +78,7 @@ static int limits_open(struct zn_serve *s)
 {
 	int err;
 
-	if (s->view->options->push_interval_ms <= ZN_LIMITS_MS)
+	if (s->state->options->push_interval_ms <= ZN_LIMITS_MS)
 		return 0;
 	s->limits.ready = limits_ready;
 	err = zn_timer_open(&s->limits, ZN_LIMITS_MS);
@@ -116,12 +116,12 @@ static const struct zn_conn_ops ops = {
 	.leave = zn_push_leave,
 };
 
-int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view, char why[ZN_TEXT_MAX])
+int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_state *state, char why[ZN_TEXT_MAX])
 {
-	const struct zn_options *o = view->options;
+	const struct zn_options *o = state->options;
 	int err;
 
-	*s = (struct zn_serve){.loop = loop, .view = view, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
+	*s = (struct zn_serve){.loop = loop, .state = state, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
 	s->ops = &ops;
 	s->accepted = zn_conn_welcome;
 	s->conn_limit = limit(o->max_connections, ZN_CONNS);
@@ -132,7 +132,7 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, struct zn_view *view
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no address space: %s", strerror(-err));
 	if (!err)
-		err = zn_auth_open(&s->access, o, view->node, NULL, why);
+		err = zn_auth_open(&s->access, o, state->node, NULL, why);
 	if (!err)
 		err = zn_listen_open(s, why);
 	if (!err && ((err = zn_push_start(s, zn_serve_port(s, false))) || (err = limits_open(s))))

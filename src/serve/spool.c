@@ -28,7 +28,7 @@ struct entry {
 };
 
 struct zn_spool {
-	struct zn_view *view;
+	const struct zn_state *state;
 	uid_t owner;
 	char folder[ZN_TEXT_MAX];
 	bool started;    /* what was there at the start has been read */
@@ -74,7 +74,7 @@ static bool begins(const char *name, const char *prefix)
 /* Before the filter of system calls there may be no writer; after it the writer alone can. */
 static void take_away(struct zn_spool *s, int folder, const char *name)
 {
-	struct zn_writer *writer = s->view->writer;
+	struct zn_writer *writer = s->state->writer;
 
 	if (!s->started && !unlinkat(folder, name, 0))
 		return;
@@ -256,9 +256,9 @@ static void take(struct zn_spool *s, int folder, const char *name)
 		snprintf(why, sizeof(why), "the process that was tagged has ended");
 		err = -ESRCH;
 	} else if (!again && m->verb == ZN_VERB_START)
-		err = zn_jobs_start(s->view->jobs, m, ZN_JOB_BY_FILE, why);
+		err = zn_jobs_start(s->state->jobs, m, ZN_JOB_BY_FILE, why);
 	else if (!again)
-		err = zn_jobs_end(s->view->jobs, m, why);
+		err = zn_jobs_end(s->state->jobs, m, why);
 	if (err)
 		refuse(s, folder, name, why);
 	else if (!record)
@@ -298,10 +298,10 @@ static void read_folder(struct zn_spool *s)
 
 void zn_spool_check(struct zn_spool *s)
 {
-	struct zn_writer *writer = s ? s->view->writer : NULL;
+	struct zn_writer *writer = s ? s->state->writer : NULL;
 	struct stat st;
 
-	if (!writer || !writer->available[ZN_DIRECTORY_SPOOL] || !s->view->jobs)
+	if (!writer || !writer->available[ZN_DIRECTORY_SPOOL] || !s->state->jobs)
 		return;
 	if (lstat(s->folder, &st) ||
 		(st.st_mtim.tv_sec == s->changed.tv_sec && st.st_mtim.tv_nsec == s->changed.tv_nsec))
@@ -309,17 +309,17 @@ void zn_spool_check(struct zn_spool *s)
 	read_folder(s);
 }
 
-int zn_spool_open(struct zn_spool **to, struct zn_view *view, const char *folder, uid_t owner)
+int zn_spool_open(struct zn_spool **to, const struct zn_state *state, const char *folder, uid_t owner)
 {
 	struct zn_spool *s;
 
 	*to = NULL;
-	if (!*folder || !view->jobs)
+	if (!*folder || !state->jobs)
 		return 0;
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s == MAP_FAILED)
 		return -errno;
-	s->view = view;
+	s->state = state;
 	s->owner = owner;
 	snprintf(s->folder, sizeof(s->folder), "%s", folder);
 	read_folder(s);

@@ -29,7 +29,7 @@ static void walk(
 
 #define PROCESSES 256
 
-static double rules(struct zn_view *view, struct zn_memory_arena *plain, unsigned long times)
+static double rules(const struct zn_state *view, struct zn_memory_arena *plain, unsigned long times)
 {
 	uint64_t now_ns = zn_now_ns(), took_ns = 0;
 
@@ -67,7 +67,7 @@ static void work(struct zn_memory_arena *plain, struct zn_proc *p, uint64_t n)
 	p->gpu[0].used_bytes = p->gpu[0].peak_bytes = (1 << 30) + (n * 43 % 983 << 20);
 }
 
-static double baselines(struct zn_view *view, struct zn_memory_arena *plain, unsigned long times)
+static double baselines(const struct zn_state *view, struct zn_memory_arena *plain, unsigned long times)
 {
 	uint64_t now_ns = zn_now_ns(), took_ns = 0;
 
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 	static struct zn_alerts alerts;
 	static struct zn_options options = {.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
 	static char text[1 << 20];
-	struct zn_view view = {
+	struct zn_state view = {
 		.options = &options, .agg = &agg, .alerts = &alerts, .node = "bench", .release = "bench"};
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
 	unsigned long times = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
@@ -122,6 +122,7 @@ int main(int argc, char **argv)
 	start = zn_now_ns();
 	for (unsigned long i = 0; i < times; i++) {
 		o.len = 0;
+		zn_state_refresh(&view);
 		zn_metrics_text(&o, &view, argc > 2);
 	}
 	printf("%.0f %zu %u\n", (double)(zn_now_ns() - start) / (double)times, o.len, lines(&o));

@@ -32,7 +32,7 @@ static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_io_sums io_sums;
 static struct zn_jobs_progress jobs_progress;
-static struct zn_view view;
+static struct zn_state view;
 static struct zn_proc *process[PROCESSES];
 static pid_t child[PROCESSES];
 static bool hang;
@@ -92,9 +92,9 @@ static void begin(void)
 	causes.startup = &startup;
 	zn_checkpoints_init(&checkpoints, &agg);
 	causes.checkpoints = &checkpoints;
-	flights.view = &view;
+	flights.state = &view;
 	flights.write = drop;
-	view = (struct zn_view){.options = &options,
+	view = (struct zn_state){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
 		.jobs = &jobs,

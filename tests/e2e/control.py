@@ -36,14 +36,18 @@ def frugal():
     return simulated(binary=os.path.join(TOOLS, "zerneld-alloc"))
 
 
+def asked(argv, env=None):
+    env = {"ZERNEL_CONTROL": socket_path(), "ZERNEL_CONFIG": "/dev/null", **(env or {})}
+    return subprocess.run(argv, env=env, text=True, capture_output=True, timeout=60)
+
+
 def zernel(*arguments, user=None, env=None):
     """`zernel job`, as somebody else too, who needs a copy that all may run."""
     program = place("zernel")
     if not os.path.exists(program):
         shutil.copy(os.path.realpath(ZERNEL), program)
-    env = {"ZERNEL_CONTROL": socket_path(), "ZERNEL_CONFIG": "/dev/null", **(env or {})}
     before = ["setpriv", f"--reuid={user}", "--clear-groups"] if user else []
-    return subprocess.run([*before, program, "job", *arguments], env=env, text=True, capture_output=True, timeout=60)
+    return asked([*before, program, "job", *arguments], env)
 
 
 def said(*arguments, **more):
@@ -150,6 +154,13 @@ while not select.select([sys.stdin], [], [], 0)[0]:
             connections += s.connect_ex(sys.argv[1]) == 0
 print(connections, flush=True)
 """
+SPENDS = """
+import os, socket, sys
+for _ in range(150):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.connect(sys.argv[1])
+os.execv(sys.argv[2], [sys.argv[2], "job", "list"])
+"""
 BUSY = "more than 50 requests a second of one user; try again"
 
 
@@ -157,11 +168,13 @@ BUSY = "more than 50 requests a second of one user; try again"
 def users_have_an_allowance_and_root_is_answered():
     daemon = simulated(expect=["control: [0-9]+ requests refused, the last one of user 65534"])
     nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
+    said("list", user=NOBODY)  # and its copy is made
+    spend = [*nobody, "/usr/bin/python3", "-c", SPENDS, socket_path(), place("zernel")]
+    refused = wait_until(lambda: (lambda done: done if done.returncode else None)(asked(spend)), "one who has spent it is refused")
+    equal((refused.returncode, refused.stdout, refused.stderr), (1, "", f"zernel: job: {BUSY}\n"), "what it says")
     start = time.monotonic()
     users = [Process([*nobody, "/usr/bin/python3", "-c", ASKS, socket_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
              for _ in range(8)]
-    refused = wait_until(lambda: (lambda done: done if done.returncode else None)(zernel("list", user=NOBODY)), "a user is refused")
-    equal((refused.returncode, refused.stdout, refused.stderr), (1, "", f"zernel: job: {BUSY}\n"), "what it says")
     for i in range(20):
         said("start", f"job{i}")
         check(f"job{i}" in listed(), "root is answered")

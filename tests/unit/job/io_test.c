@@ -552,7 +552,7 @@ T(figures_that_are_not_whole_are_null)
 {
 	static char text[4096];
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
-	struct zn_view view = {.io_sums = &io_sums};
+	struct zn_state view = {.io_sums = &io_sums};
 	struct zn_json j;
 	struct zn_job_ref tag;
 

@@ -474,7 +474,7 @@ static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
-static struct zn_view view;
+static struct zn_state view;
 static uint64_t now_ns;
 
 static void start(void)
@@ -485,7 +485,7 @@ static void start(void)
 	if (zn_memory_open(&plain) || zn_history_open(&history) || zn_baselines_open(&baselines))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
-	view = (struct zn_view){.agg = &agg, .history = history, .baselines = baselines};
+	view = (struct zn_state){.agg = &agg, .history = history, .baselines = baselines};
 	now_ns = 1000 * STEP_NS;
 }
 

@@ -15,7 +15,7 @@
 static struct zn_memory_arena plain;
 static struct zn_agg agg;
 static struct zn_history *history;
-static struct zn_view view;
+static struct zn_state view;
 static uint64_t now_ns;
 static char text[8 << 20];
 
@@ -27,7 +27,7 @@ static void start(void)
 	if (zn_memory_open(&plain) || zn_history_open(&history))
 		abort();
 	zn_agg_init(&agg, &plain.arena);
-	view = (struct zn_view){.agg = &agg, .history = history, .node = "node1"};
+	view = (struct zn_state){.agg = &agg, .history = history, .node = "node1"};
 	now_ns = 1000 * S;
 	zn_history_tick(history, &agg, now_ns);
 }

@@ -13,7 +13,7 @@
 
 static struct zn_memory_arena plain;
 static struct zn_agg agg;
-static struct zn_view view;
+static struct zn_state view;
 
 T(sentences)
 {
@@ -145,7 +145,7 @@ static struct zn_proc *start(void)
 	CHECK_EQ(zn_memory_open(&plain), 0);
 	zn_agg_init(&agg, &plain.arena);
 	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
-	view = (struct zn_view){.agg = &agg};
+	view = (struct zn_state){.agg = &agg};
 	p = zn_memory_claim(&plain, 4711, "python3");
 	zn_agg_tick(&agg, clock_ns);
 	return p;

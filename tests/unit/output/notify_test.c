@@ -5,7 +5,7 @@
 
 static struct zn_options options = {.notify_repeat_ms = 60000, .simulate = true};
 static struct zn_alerts alerts;
-static struct zn_view view = {.options = &options, .alerts = &alerts, .node = "node7"};
+static struct zn_state view = {.options = &options, .alerts = &alerts, .node = "node7"};
 static struct zn_sender sender;
 static struct zn_notify n;
 static uint64_t wall_ms, now_ns;

@@ -23,7 +23,7 @@ static struct zn_probe probe;
 static struct zn_io_sums io_sums;
 static struct zn_writer writer;
 static struct zn_options options;
-static struct zn_view view;
+static struct zn_state view;
 static struct zn_message message;
 static char text[1 << 20], page[1 << 20];
 
@@ -82,7 +82,7 @@ static void start(void)
 		probe.available[f] = true;
 	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_METHOD_TRACEPOINT;
 	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
-	view = (struct zn_view){.options = &options,
+	view = (struct zn_state){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
 		.jobs = &jobs,
@@ -91,8 +91,8 @@ static void start(void)
 		.node = "node7",
 		.start_ns = clock_ns,
 		.start_wall_ms = zn_wall_ms()};
-	jobs.lost = zn_view_lost;
-	jobs.view = &view;
+	jobs.lost = zn_state_lost;
+	jobs.state = &view;
 }
 
 static void pass_ms(uint64_t ms)
@@ -281,6 +281,7 @@ static struct zn_str report(struct zn_job *job)
 {
 	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
 
+	zn_state_refresh(&view);
 	zn_report_json(&o, &view, job);
 	CHECK(!o.full);
 	text[o.len] = '\0'; /* what an earlier one left is not found in it */
@@ -941,6 +942,7 @@ static struct zn_str jobs_json(void)
 {
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
 
+	zn_state_refresh(&view);
 	zn_jobs_json(&o, &view);
 	CHECK(!o.full);
 	CHECK_EQ(zn_json_check((struct zn_str){text, o.len}), 0);

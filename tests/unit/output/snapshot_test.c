@@ -26,7 +26,7 @@ static struct zn_jobs jobs;
 static struct zn_probe probe;
 static struct zn_options options;
 static struct zn_history *history;
-static struct zn_view view;
+static struct zn_state view;
 static struct zn_lib lib;
 static char text[1 << 20];
 
@@ -90,7 +90,7 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 	return &none;
 }
 
-void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
+void zn_job_json(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
 {
 	CHECK(v == &view && job->state != ZN_JOB_FREE);
 	zn_json_open(j, '{');
@@ -160,7 +160,7 @@ static void start(void)
 	zn_agg_init(&agg, &plain.arena);
 	agg.measured = 0; /* of the kernel's families none is there */
 	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk_gpus, &agg});
-	view = (struct zn_view){.options = &options,
+	view = (struct zn_state){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
 		.jobs = &jobs,
@@ -182,6 +182,7 @@ static void start(void)
 
 static bool render(struct zn_out *o, const struct zn_filter *f)
 {
+	zn_state_refresh(&view);
 	return zn_snapshot_json(o, &view, f);
 }
 

@@ -36,7 +36,7 @@ static struct zn_jobs jobs;
 static struct zn_agg agg;
 static struct zn_writer writer = {.child.fd = -1};
 static struct zn_annotations annotations;
-static struct zn_view view = {
+static struct zn_state view = {
 	.options = &options, .jobs = &jobs, .agg = &agg, .writer = &writer, .annotations = &annotations};
 static struct zn_control *c;
 static struct zn_annotator annotator;  /* who asked last */
@@ -168,7 +168,7 @@ const char *zn_job_state_label(enum zn_job_state s)
 	return s == ZN_JOB_RUNNING ? "running" : s == ZN_JOB_ENDED ? "ended" : "other";
 }
 
-void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
+void zn_job_json(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
 {
 	(void)v;
 	zn_json_open(j, '{');
@@ -179,7 +179,12 @@ void zn_job_json(struct zn_json *j, struct zn_view *v, struct zn_job *job)
 	zn_json_close(j, '}');
 }
 
-void zn_report_json(struct zn_out *o, struct zn_view *v, struct zn_job *job)
+void zn_state_refresh(const struct zn_state *v)
+{
+	(void)v;
+}
+
+void zn_report_json(struct zn_out *o, const struct zn_state *v, struct zn_job *job)
 {
 	(void)v;
 	zn_out_text(o, "{\"job_id\":\"");

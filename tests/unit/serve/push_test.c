@@ -24,7 +24,7 @@ const char zn_page_gzip[] = "page", zn_page_headers[] = "", zn_page_etag[] = "\"
 const size_t zn_page_len = 4, zn_page_gzip_len = 4;
 
 static struct zn_options options = {.listen = "127.0.0.1"};
-static struct zn_view view = {.options = &options, .node = "node7"};
+static struct zn_state view = {.options = &options, .node = "node7"};
 static struct zn_loop loop;
 static struct zn_serve s;
 static struct zn_io stopper;
@@ -32,7 +32,12 @@ static unsigned renders;
 static size_t more_bytes; /* of each snapshot */
 static bool whole;
 
-bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter)
+void zn_state_refresh(const struct zn_state *v)
+{
+	(void)v;
+}
+
+bool zn_snapshot_json(struct zn_out *o, const struct zn_state *v, const struct zn_filter *filter)
 {
 	char text[128];
 
@@ -44,33 +49,33 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 		zn_out_char(o, '.');
 	return whole;
 }
-void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *v)
 {
 	zn_metrics_text(o, v, false);
 }
 
-void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
+void zn_metrics_text(struct zn_out *o, const struct zn_state *v, bool openmetrics)
 {
 	(void)v;
 	(void)openmetrics;
 	zn_out_char(o, '\n');
 }
-void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v)
+void zn_snapshot_alerts(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_char(o, '\n');
 }
-void zn_jobs_json(struct zn_out *o, struct zn_view *v)
+void zn_jobs_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_char(o, '\n');
 }
-void zn_history_json(struct zn_out *o, struct zn_view *v)
+void zn_history_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_char(o, '\n');
 }
-int zn_health_json(struct zn_out *o, struct zn_view *v)
+int zn_health_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_char(o, '\n');

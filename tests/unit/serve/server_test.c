@@ -49,11 +49,11 @@ const char zn_page_headers[] = "ETag: \"0123456789abcdef\"\r\nCache-Control: no-
 			       "Content-Security-Policy: default-src 'none'\r\nX-Content-Type-Options: nosniff\r\n";
 
 static struct zn_options options;
-static struct zn_view view = {.options = &options, .node = "node7"};
+static struct zn_state view = {.options = &options, .node = "node7"};
 static struct zn_loop loop;
 static struct zn_serve s;
 static size_t metrics_bytes, snapshot_bytes;
-static unsigned metrics_renders, snapshot_seq;
+static unsigned metrics_renders, snapshot_seq, refreshes;
 static int health_status = 200;
 
 /* Byte i of a long answer, so that a piece in the wrong place shows. */
@@ -68,14 +68,20 @@ static void out_pattern(struct zn_out *o, size_t len)
 		zn_out_char(o, pattern(i));
 }
 
-void zn_metrics_proto(struct zn_out *o, struct zn_view *v)
+void zn_state_refresh(const struct zn_state *v)
+{
+	(void)v;
+	refreshes++;
+}
+
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	metrics_renders++;
 	zn_out_text(o, "proto\n");
 }
 
-void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
+void zn_metrics_text(struct zn_out *o, const struct zn_state *v, bool openmetrics)
 {
 	(void)v;
 	metrics_renders++;
@@ -85,7 +91,7 @@ void zn_metrics_text(struct zn_out *o, struct zn_view *v, bool openmetrics)
 		zn_out_text(o, openmetrics ? "open\n" : "text\n");
 }
 
-bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filter *filter)
+bool zn_snapshot_json(struct zn_out *o, const struct zn_state *v, const struct zn_filter *filter)
 {
 	(void)v;
 	zn_out_u64(o, ++snapshot_seq);
@@ -101,25 +107,25 @@ bool zn_snapshot_json(struct zn_out *o, struct zn_view *v, const struct zn_filte
 	return true;
 }
 
-void zn_snapshot_alerts(struct zn_out *o, struct zn_view *v)
+void zn_snapshot_alerts(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_text(o, "[\"alerts\"]");
 }
 
-void zn_history_json(struct zn_out *o, struct zn_view *v)
+void zn_history_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_text(o, "{\"history\":1}");
 }
 
-void zn_jobs_json(struct zn_out *o, struct zn_view *v)
+void zn_jobs_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_text(o, "{\"jobs\":[]}");
 }
 
-void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filter *filter)
+void zn_why_json(struct zn_out *o, const struct zn_state *v, const struct zn_filter *filter)
 {
 	(void)v;
 	zn_out_text(o, "{\"why\":[], \"job\": \"");
@@ -127,13 +133,13 @@ void zn_why_json(struct zn_out *o, const struct zn_view *v, const struct zn_filt
 	zn_out_text(o, "\"}");
 }
 
-bool zn_why_item(struct zn_json *j, const struct zn_view *v, uint32_t i, const char *job, bool timeline)
+bool zn_why_item(struct zn_json *j, const struct zn_state *v, uint32_t i, const char *job, bool timeline)
 {
 	(void)j, (void)v, (void)i, (void)job, (void)timeline;
 	return false;
 }
 
-int zn_health_json(struct zn_out *o, struct zn_view *v)
+int zn_health_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;
 	zn_out_text(o, "{\"health\":1}");
@@ -174,7 +180,7 @@ static void start_on(const char *addresses)
 {
 	char why[ZN_TEXT_MAX] = "";
 
-	metrics_bytes = snapshot_bytes = metrics_renders = snapshot_seq = 0;
+	metrics_bytes = snapshot_bytes = metrics_renders = snapshot_seq = refreshes = 0;
 	options.ws_origin[0] = '\0';
 	options.max_connections = options.max_connections_per_peer = 0;
 	snprintf(options.host_names, sizeof(options.host_names), "x");
@@ -1194,6 +1200,27 @@ T(shared_answer)
 	check_no_body_held();
 	for (int i = 0; i < 2; i++)
 		hang_up(&c[i]);
+	stop();
+}
+
+/* What changes with every call is added up before it is rendered, and for nothing else; a scrape is timed. */
+T(figures_are_fresh)
+{
+	static const struct {
+		const char *path;
+		unsigned refreshes;
+	} kinds[] = {{"/metrics", 1}, {"/json", 1}, {"/jobs", 1}, {"/alerts", 0}, {"/history", 0}, {"/health", 0}};
+	struct client c;
+
+	start();
+	c = dial(false);
+	for (size_t i = 0; i < ZN_LEN(kinds); i++) {
+		refreshes = 0;
+		CHECK_EQ(get(&c, kinds[i].path), 200);
+		CHECK_EQ(refreshes, kinds[i].refreshes);
+		CHECK(s.stats.scrape_ns > 0);
+	}
+	hang_up(&c);
 	stop();
 }
 
@@ -2646,6 +2673,7 @@ int main(void)
 	RUN(too_large_or_no_buffer);
 	RUN(pipelining);
 	RUN(shared_answer);
+	RUN(figures_are_fresh);
 	RUN(not_shared_across_formats);
 	RUN(byte_by_byte);
 	RUN(half_close);

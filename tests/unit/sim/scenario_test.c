@@ -142,7 +142,7 @@ static struct zn_causes causes;
 static struct zn_startup startup;
 static struct zn_checkpoints checkpoints;
 static struct zn_activity activity;
-static struct zn_view view;
+static struct zn_state view;
 
 static size_t row_of(const char *alert)
 {
@@ -206,7 +206,7 @@ static void start(enum zn_scenario scenario)
 		abort();
 	jobs.activity = &activity;
 	alerts.changed = note;
-	view = (struct zn_view){.options = &options,
+	view = (struct zn_state){.options = &options,
 		.agg = &agg,
 		.alerts = &alerts,
 		.jobs = &jobs,

@@ -265,7 +265,7 @@ static void check_ledger(void)
 }
 
 /* A second of simulated time, seen by the aggregator and the alerts. */
-static enum zn_alert_state second_of(struct zn_view *v, uint64_t *now_ns)
+static enum zn_alert_state second_of(const struct zn_state *v, uint64_t *now_ns)
 {
 	zn_sim_step(&sim, 1000);
 	*now_ns += ZN_NS_PER_S;
@@ -278,7 +278,7 @@ T(leak_fires_and_resolves)
 {
 	static struct zn_alerts alerts;
 	struct zn_options options = {.overhead_budget = 10000};
-	struct zn_view view = {.options = &options, .agg = &agg, .alerts = &alerts};
+	struct zn_state view = {.options = &options, .agg = &agg, .alerts = &alerts};
 	uint64_t now_ns = zn_now_ns(), first = 0, last = 0, growing = 0;
 
 	open_both(1, 1);

@@ -96,25 +96,6 @@ static struct zn_str slice(const char *from, const char *to)
 	return (struct zn_str){from, (size_t)(to - from)};
 }
 
-static struct zn_str trim(struct zn_str s)
-{
-	while (s.len && (*s.at == ' ' || *s.at == '\t'))
-		s.at++, s.len--;
-	while (s.len && (s.at[s.len - 1] == ' ' || s.at[s.len - 1] == '\t'))
-		s.len--;
-	return s;
-}
-
-static bool same(struct zn_str s, const char *text)
-{
-	return s.len == strlen(text) && !memcmp(s.at, text, s.len);
-}
-
-static bool same_nocase(struct zn_str s, const char *text)
-{
-	return s.len == strlen(text) && !strncasecmp(s.at, text, s.len);
-}
-
 /* Takes the next item off a list; a separator within a quoted string is none. False at the end. */
 static bool next_item(struct zn_str *list, char separator, struct zn_str *item)
 {
@@ -129,7 +110,7 @@ static bool next_item(struct zn_str *list, char separator, struct zn_str *item)
 		else if (quoted && list->at[i] == '\\' && i + 1 < list->len)
 			i++;
 	}
-	*item = trim((struct zn_str){list->at, i});
+	*item = zn_str_trim((struct zn_str){list->at, i}, " \t");
 	i += i < list->len;
 	list->at += i;
 	list->len -= i;
@@ -141,7 +122,7 @@ bool zn_http_has_token(struct zn_str value, const char *token)
 	struct zn_str item;
 
 	while (next_item(&value, ',', &item))
-		if (same_nocase(item, token))
+		if (zn_str_is_nocase(item, token))
 			return true;
 	return false;
 }
@@ -167,9 +148,9 @@ static struct zn_str parameter_of(struct zn_str parameter, const char *name)
 {
 	const char *mark = parameter.len ? memchr(parameter.at, '=', parameter.len) : NULL;
 
-	if (!mark || !same_nocase(trim(slice(parameter.at, mark)), name))
+	if (!mark || !zn_str_is_nocase(zn_str_trim(slice(parameter.at, mark), " \t"), name))
 		return (struct zn_str){0};
-	return trim(slice(mark + 1, parameter.at + parameter.len));
+	return zn_str_trim(slice(mark + 1, parameter.at + parameter.len), " \t");
 }
 
 static struct zn_str unquote(struct zn_str s)
@@ -180,7 +161,7 @@ static struct zn_str unquote(struct zn_str s)
 /* rest: the parameters of the range, which may have others besides. */
 static bool is_choice(const struct choice *c, struct zn_str name, struct zn_str rest)
 {
-	bool fits = same_nocase(name, c->name);
+	bool fits = zn_str_is_nocase(name, c->name);
 
 	for (size_t i = 0; fits && i < PARAMETERS && c->parameter[i].name; i++) {
 		struct zn_str left = rest, item, value;
@@ -189,7 +170,7 @@ static bool is_choice(const struct choice *c, struct zn_str name, struct zn_str 
 		while (next_item(&left, ';', &item)) {
 			value = parameter_of(item, c->parameter[i].name);
 			there |= value.at != NULL;
-			fits &= !value.at || same(unquote(value), c->parameter[i].value);
+			fits &= !value.at || zn_str_is(unquote(value), c->parameter[i].value);
 		}
 		fits &= there || !c->parameter[i].must;
 	}
@@ -298,7 +279,7 @@ static int take_length(struct head *h, struct zn_str value)
 			length = length * 10 + (uint64_t)(value.at[i] - '0');
 	}
 	h->sized = true;
-	h->empty = same(value, "0");
+	h->empty = zn_str_is(value, "0");
 	h->req->length = length;
 	return 0;
 }
@@ -314,7 +295,7 @@ static int take_coding(struct head *h, struct zn_str value)
 			continue;
 		if (h->chunked)
 			return -400;
-		h->chunked = same_nocase(item, "chunked");
+		h->chunked = zn_str_is_nocase(item, "chunked");
 		h->recoded |= !h->chunked;
 	}
 	return 0;
@@ -328,7 +309,7 @@ static int take_expect(struct head *h, struct zn_str value)
 	while (!h->req->http10 && next_item(&value, ',', &item)) {
 		if (!item.len)
 			continue;
-		if (!same_nocase(item, "100-continue"))
+		if (!zn_str_is_nocase(item, "100-continue"))
 			return -417;
 		h->req->expect = true;
 	}
@@ -463,7 +444,7 @@ static int take_method(struct head *h, struct zn_str word)
 		"PATCH"};
 
 	for (size_t i = 0; i < ZN_LEN(names); i++) {
-		if (same(word, names[i])) {
+		if (zn_str_is(word, names[i])) {
 			h->req->method = i < ZN_OTHER_METHOD ? (enum zn_method)i : ZN_OTHER_METHOD;
 			return 0;
 		}
@@ -503,7 +484,7 @@ static int take_target(struct head *h, struct zn_str target)
 	const char *mark;
 	int err;
 
-	if (options && same(target, "*")) {
+	if (options && zn_str_is(target, "*")) {
 		req->path = target;
 		return 0;
 	}
@@ -558,7 +539,7 @@ static int take_header(struct head *h, struct zn_str name, struct zn_str value)
 	if (++h->headers > ZN_HTTP_HEADERS_MAX)
 		return -431;
 	for (size_t i = 0; i < ZN_LEN(headers); i++)
-		if (same_nocase(name, headers[i].name))
+		if (zn_str_is_nocase(name, headers[i].name))
 			return headers[i].take(h, value);
 	return 0;
 }
@@ -585,7 +566,7 @@ static int eat_line(struct head *h)
 	start = h->at;
 	while (h->at < h->end && is_value(*h->at))
 		h->at++;
-	value = trim(slice(start, h->at));
+	value = zn_str_trim(slice(start, h->at), " \t");
 	err = eat_crlf(h);
 	return err ? err : take_header(h, name, value);
 }
@@ -944,7 +925,7 @@ bool zn_http_etag_matches(struct zn_str if_none_match, const char *etag)
 {
 	struct zn_str own = {etag, strlen(etag)}, tag, mine;
 
-	if (same(trim(if_none_match), "*"))
+	if (zn_str_is(zn_str_trim(if_none_match, " \t"), "*"))
 		return true;
 	if (!next_tag(&own, &mine))
 		return false;

@@ -11,7 +11,8 @@
  *            activity stopped checkpoints causes mounts history baseline xid
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
- *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena ends probe shadow mappers
+ *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
+ *            arena_job arena_quota ends probe shadow mappers
  *            system file_budget change mapped libraries scan mappings places find
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            annotations annotator
@@ -20,7 +21,7 @@
  *            metrics_protobuf otlp export snapshot labels why rates_json stalls_json
  *            baseline_json history_json io_json date job_json report_gaps
  *            report flight report_text notify self
- *   serve    auth query body conn listen push routes server control spool
+ *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch
  *   daemon   check diagnose systemd
@@ -36,13 +37,14 @@
 
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
-#define ZN_PROCS_MAX        1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
-#define ZN_HISTS_MAX        3200 /* histograms of one page each: 12.5 MiB of kernel memory */
-#define ZN_HISTS_FIRST      1    /* histogram 0 is never handed out, so that 0 can mean "none" */
-#define ZN_CALLS_MAX        4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
-#define ZN_SOCKS_MAX        4096 /* TCP connections of processes that call a hooked library */
-#define ZN_SEATS            4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
-#define ZN_THREADS_MAX      4096  /* of these threads, those that found their seat taken */
+#define ZN_PROCS_MAX   1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_HISTS_MAX   3200 /* histograms of one page each: 12.5 MiB of kernel memory */
+#define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
+#define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
+#define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */
+#define ZN_THREAD_CACHE                                                                                                \
+	4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
+#define ZN_THREADS_MAX      4096  /* of these threads, those whose place in the cache is another's */
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
@@ -66,7 +68,7 @@
 #define ZN_IO_MAX           7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
 #define ZN_IO_HISTS         1024  /* of them with a whole histogram: reads and writes */
 #define ZN_IO_OF_USER       12288 /* twice what one user's series may be, those of all his jobs together */
-#define ZN_IO_SEATS         8192  /* threads inside of a file operation at one time; a power of two */
+#define ZN_IO_PENDING_MAX   8192  /* threads inside of a file operation at one time; a power of two */
 #define ZN_IO_REQUESTS      4096  /* requests of io_uring whose duration is known; a power of two */
 #define ZN_AIOS_MAX         8192  /* requests of libaio under way */
 /* Alert rules (docs/ALERTS.md). What is at work in one evaluation is given back after it. */
@@ -90,14 +92,14 @@
 
 /* Tables whose size follows from the CPUs that the machine may have: the threads that work on a node grow with them. Threads
  * that launch have a reserve, so that those that do not cannot keep them out. */
-#define ZN_CPU_THREADS  32   /* threads for each CPU that call hooked libraries */
-#define ZN_CPU_RUNS     96   /* threads for each CPU that are of processes that call one */
-#define ZN_LAUNCHES_MAX 1024 /* threads that launch, beyond the former */
-#define ZN_SPILLED_MAX  1024 /* of the latter whose set was full */
-#define ZN_RESERVED_MAX 3072 /* of the latter that launch, where their owner has his share or their set is full */
+#define ZN_CPU_THREADS       32   /* threads for each CPU that call hooked libraries */
+#define ZN_CPU_SCHED_ENTRIES 96   /* threads for each CPU that are of processes that call one */
+#define ZN_LAUNCHES_MAX      1024 /* threads that launch, beyond the former */
+#define ZN_SPILLED_MAX       1024 /* of the latter whose set was full */
+#define ZN_RESERVED_MAX      3072 /* of the latter that launch, where their owner has his share or their set is full */
 struct zn_sizes {
 	__u32 threads;
-	__u32 runs;
+	__u32 sched_entries;
 };
 static inline __u32 zn_power_of_two(__u32 least, __u32 most, __u32 n)
 {
@@ -112,7 +114,7 @@ static inline struct zn_sizes zn_sizes(__u32 cpus, int sparse)
 {
 	return (struct zn_sizes){
 		.threads = zn_power_of_two(4096, sparse ? 8192 : 4096, cpus * ZN_CPU_THREADS),
-		.runs = zn_power_of_two(8192, 32768, cpus * ZN_CPU_RUNS),
+		.sched_entries = zn_power_of_two(8192, 32768, cpus * ZN_CPU_SCHED_ENTRIES),
 	};
 }
 
@@ -242,8 +244,8 @@ struct zn_quota {
 	__s32 used;
 	__u32 refused_owner; /* and 1: who was refused last; 0: nobody was since it was logged */
 	__u64 refused;
-	__u64 told_ns;      /* when it was logged last, and what refused was then */
-	__u64 told_refused; /* both are the daemon's */
+	__u64 logged_ns;      /* when it was logged last, and what refused was then */
+	__u64 logged_refused; /* both are the daemon's */
 	struct zn_quota_owner rest;
 	struct zn_quota_owner row[ZN_QUOTA_OWNERS];
 };
@@ -423,7 +425,7 @@ enum zn_operation {
 };
 #define ZN_H_NCCL_FIRST    ZN_H_NCCL_ALL_REDUCE /* operations of NCCL */
 #define ZN_H_NCCL_LAST     ZN_H_NCCL_WINDOW
-#define ZN_OPERATION_SLOTS 64 /* room in struct zn_proc; a new detail takes the next one */
+#define ZN_OPERATION_SLOTS 64 /* room in struct zn_proc; a new operation takes the next one */
 _Static_assert(ZN_OPERATION_COUNT <= ZN_OPERATION_SLOTS, "struct zn_proc has no room for another histogram");
 
 /* The instruction that a probe stands on, see entry.c: uprobes emulate some and single-step the others, which takes one more
@@ -620,7 +622,7 @@ _Static_assert(sizeof(struct zn_io_row) == 16, "padding");
 /* A file operation that a thread is in. Taken at its entry and given back at its return; proc.bpf.c does so for threads
  * that end inside of one. */
 enum zn_io_kind { ZN_IO_DATA = 1, ZN_IO_META, ZN_IO_FAULT, ZN_IO_KINDS };
-struct zn_io_seat {
+struct zn_io_pending {
 	__u32 owner; /* thread and kind; 0: free */
 	__u8 op[2];
 	__u8 stacked; /* its file system calls another one for it */
@@ -628,7 +630,7 @@ struct zn_io_seat {
 	__u32 dev[2]; /* 0: nothing is counted for this side */
 	__u64 start_ns;
 	__u64 bytes; /* FAULT: brought in */
-	/* What follows stays when the seat is given back. */
+	/* What follows stays when the entry is given back. */
 	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends last[] */
 	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less. ZN_IO_SERIES,
 	 * and above it zn_io_row.hist or ZN_IO_REFUSED. 0: none */
@@ -636,7 +638,7 @@ struct zn_io_seat {
 	/* Whose thread that is, by what it was when it came: it keeps this until it ends or becomes another program. */
 	__u32 user, tgid;
 };
-_Static_assert(sizeof(struct zn_io_seat) == 64, "padding");
+_Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
 #define ZN_LOSSES(X)                                                                                                   \
@@ -694,7 +696,7 @@ enum zn_loss {
 	X(HISTOGRAM, "histograms", SERIES)                                                                             \
 	X(THREAD, "threads that call hooked libraries", THREAD)                                                        \
 	X(LAUNCH, "such threads that launch", THREAD)                                                                  \
-	X(RUN, "threads of processes that do", THREAD)                                                                 \
+	X(SCHED, "threads of processes that do", THREAD)                                                               \
 	X(SPILL, "such threads beside their set", THREAD)                                                              \
 	X(RESERVE, "such threads beside their set that launch", THREAD)                                                \
 	X(WORKER, "children of such processes", THREAD)                                                                \
@@ -707,7 +709,7 @@ enum zn_loss {
 	X(IO, "series of file I/O", IO)                                                                                \
 	X(IO_USER, "series of file I/O of one user", IO)                                                               \
 	X(IO_HIST, "histograms of file I/O", IO)                                                                       \
-	X(IO_SEAT, "file operations under way", OPERATION)                                                             \
+	X(IO_PENDING, "file operations under way", OPERATION)                                                          \
 	X(AIO, "requests of libaio under way", OPERATION)                                                              \
 	X(SKEW, "communicators that are compared", SKEW)                                                               \
 	X(CALL, "timed system calls", CALL)                                                                            \
@@ -762,12 +764,12 @@ struct zn_shared {
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
 	 * processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to know. */
-	__u32 mark[ZN_PID_FILTER_BYTES];
+	__u32 pid_filter[ZN_PID_FILTER_BYTES];
 	__u16 mark_row
 		[ZN_PID_FILTER_BYTES]; /* the row of one of those tracked processes; the others are found in a hash */
 	__u32 stalls;      /* 1: the scheduler is watched, so the time of threads that launch can be followed */
 	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
-	__u32 run_mask;    /* sets of threads less one; the daemon writes it at start */
+	__u32 sched_mask;  /* sets of threads less one; the daemon writes it at start */
 	__u32 pad;
 	__u64 wall_ns;                /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
@@ -830,7 +832,7 @@ _Static_assert(sizeof(struct zn_sock) == 8 && ZN_PROCS_MAX <= 1 << 10, "bits");
 /* What an owner may hold of the quotas for one thread. */
 #define ZN_HELD_THREAD  1
 #define ZN_HELD_LAUNCH  2
-#define ZN_HELD_RUN     1
+#define ZN_HELD_SCHED   1
 #define ZN_HELD_SPILL   2
 #define ZN_HELD_RESERVE 4
 
@@ -842,11 +844,11 @@ struct zn_thread {
 	__u32 depth; /* frames in use */
 	__u32 ctx_depth;
 	__u32 group_depth; /* ncclGroupStart without ncclGroupEnd */
-	__u32 tid;         /* whose seat it is; 0: free, or no seat */
+	__u32 tid;         /* whose entry it is; 0: free, or not in the cache */
 	__u64 group_start_ns;
 	__u64 group_nested_ns;   /* what the probes inside the outermost group cost */
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
-	__u16 open;              /* index and 1 into zn_thread_states of its row; 0: it has not launched yet */
+	__u16 state_at;          /* index and 1 into zn_thread_states of its row; 0: it has not launched yet */
 	__u8 held;               /* ZN_HELD_*: what its owner holds of the quotas for it */
 	__u8 pad;
 	__u32 owner;
@@ -859,9 +861,9 @@ _Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAME
 struct zn_sched_entry {
 	__u32 tid; /* 0: free; ZN_SCHED_BUSY: about to be some thread's */
 	__u32 row;
-	__u32 id;  /* of the row's process */
-	__u8 open; /* as in struct zn_thread; 0: none */
-	__u8 held; /* ZN_HELD_*: what its owner holds of the quotas for it; outside of its set if more than ZN_HELD_RUN */
+	__u32 id;      /* of the row's process */
+	__u8 state_at; /* as in struct zn_thread; 0: none */
+	__u8 held; /* ZN_HELD_*: what its owner holds of the quotas for it; outside of its set if more than ZN_HELD_SCHED */
 	__u8 pad[2];
 	__u64 off_ns;   /* when it left its CPU; 0: it runs */
 	__u64 ready_ns; /* since when it could run again; 0: it sleeps */
@@ -904,19 +906,19 @@ struct zn_thread_state {
 #define ZN_THREAD_STATE_STATE(word)     ((__u32)(word)&7)
 #define ZN_THREAD_STATE_SINCE(word)     ((word) >> 3)
 struct zn_thread_states {
-	struct zn_thread_state open[ZN_THREAD_STATES];
+	struct zn_thread_state thread[ZN_THREAD_STATES];
 };
 _Static_assert(sizeof(struct zn_thread_states) == 32 * ZN_THREAD_STATES && ZN_STALL_PENDING < 8, "padding");
 
 /* A child of a tracked process, by its thread group id. */
-struct zn_worker {
+struct zn_loader_worker {
 	__u32 row;
 	__u32 id; /* of the row's process */
 	__u64 start_ns;
 	__u32 loader; /* 1: it is one of a data loader, and counted as that */
 	__u32 owner;  /* who holds it of the quota */
 };
-_Static_assert(sizeof(struct zn_worker) == 24, "padding");
+_Static_assert(sizeof(struct zn_loader_worker) == 24, "padding");
 
 /* Ledger of live allocations. kind ZN_K_VMM: addr is the handle. ZN_ADDR_MAPPING: addr is where a handle is mapped. */
 #define ZN_ADDR_MAPPING ZN_KIND_COUNT
@@ -1019,7 +1021,7 @@ struct zn_job_shared {
 	__u64 oom_kills; /* of its processes, by the kernel */
 	/* How often a series of this operation was refused: then its figures are not whole, but for series that were there. */
 	__u64 io_lost[ZN_IO_OP_COUNT];
-	__u64 io_missed[ZN_IO_OP_COUNT]; /* such operations that no seat was left for: then none of its figures are */
+	__u64 io_missed[ZN_IO_OP_COUNT]; /* such operations that no entry was left for: then none of its figures are */
 	__u64 reserved[183 - 2 * ZN_IO_OP_COUNT];
 	struct zn_step step[ZN_STEPS_MAX];
 };
@@ -1252,6 +1254,65 @@ enum zn_shape {
 };
 enum zn_box { ZN_BOX_2D = 2, ZN_BOX_3D, ZN_BOX_HIP_2D, ZN_BOX_HIP_3D };
 
+/* ---- 3a. The BPF maps. ---- */
+
+/* The name of a job as a key. */
+struct zn_job_name {
+	char text[ZN_JOB_NAME];
+};
+/* A request of io_uring, found by its address; the next one of the same place takes it, which costs a duration. */
+struct zn_io_request {
+	__u64 at;
+	__u64 start_ns;
+};
+/* A request of libaio, by the address of its kiocb: what completes it knows nothing of who made it. */
+struct zn_aio {
+	__u64 start_ns;
+	__u32 owner; /* who holds it of the quota */
+	__u32 tgid : 24;
+	__u32 op : 8;
+};
+_Static_assert(sizeof(struct zn_aio) == 16, "padding");
+/* The maps that all BPF objects share by descriptor, but for the variables (struct zn_shared) and the ring of events:
+ *   X(NAME, name, kind, entries, key, value, group, needs, swept)
+ * name: what BPF programs call it. kind: ARRAY; MAPPED, an array that the daemon has as memory; HASH; SPARSE, a hash that takes
+ * its memory as it is used, where the kernel can do that; STACK, of free indices, so that the lowest ones stay in use and few
+ * pages are ever touched; PENDING, as MAPPED, but in objects for kernels before 5.12 a HASH. entries: where it says 1, it is
+ * the machine that decides (zn_bpf_map_sizes()). group: its line in the account of memory, enum zn_map_group. needs: without
+ * one of these families (ZN_NEEDS_*) it has one entry. swept: whose entries are taken out once he has gone: PROCESS, by the id
+ * of a process at byte 8 of the key; JOB, by the slot of a job that the value begins with; NOT. */
+#define ZN_MAPS(X)                                                                                                     \
+	X(PROCS, procs, MAPPED, ZN_PROCS_MAX, __u32, struct zn_proc, PROCESSES, LIBRARIES, NOT)                        \
+	X(HISTS, hists, MAPPED, ZN_HISTS_MAX, __u32, struct zn_hist, HISTOGRAMS, ALL, NOT)                             \
+	X(FREE_ROWS, free_rows, STACK, ZN_PROCS_MAX, __u32, __u32, PROCESSES, ALL, NOT)                                \
+	X(FREE_HISTS, free_hists, STACK, ZN_HISTS_MAX, __u32, __u32, HISTOGRAMS, ALL, NOT)                             \
+	X(ROWS, rows, HASH, ZN_PROCS_MAX, __u32, __u32, PROCESSES, LIBRARIES, NOT)                                     \
+	X(THREAD_CACHE, thread_cache, MAPPED, ZN_THREAD_CACHE, __u32, struct zn_thread, THREADS, LIBRARIES, NOT)       \
+	X(THREADS, threads, SPARSE, 1, __u32, struct zn_thread, THREADS, ALL, NOT)                                     \
+	X(SENDS, sends, ARRAY, ZN_THREAD_CACHE, __u32, struct zn_send, THREADS, LIBRARIES, NOT)                        \
+	X(CALLS, calls, HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, THREADS, LIBRARIES, NOT)                      \
+	X(SOCKS, socks, HASH, ZN_SOCKS_MAX, __u64, struct zn_sock, OTHER, LIBRARIES, NOT)                              \
+	X(SCHED_SETS, sched_sets, MAPPED, 1, __u32, struct zn_sched_set, THREADS, ALL, NOT)                            \
+	X(SPILLED, spilled, SPARSE, 1, __u32, struct zn_sched_entry, THREADS, ALL, NOT)                                \
+	X(THREAD_STATES, thread_states, MAPPED, ZN_PROCS_MAX, __u32, struct zn_thread_states, THREADS, LIBRARIES, NOT) \
+	X(WORKERS, workers, SPARSE, 1, __u32, struct zn_loader_worker, THREADS, ALL, NOT)                              \
+	X(ALLOCS, allocs, SPARSE, ZN_ALLOCS_MAX, struct zn_alloc_key, struct zn_alloc, LEDGER, GPU_MEM, PROCESS)       \
+	X(CTXS, ctxs, SPARSE, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, LEDGER, GPU_MEM, PROCESS)                 \
+	X(COMMS, comms, SPARSE, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, LEDGER, NCCL, PROCESS)                \
+	X(STREAMS, streams, SPARSE, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, LEDGER, CUDA_TRACE, PROCESS)             \
+	X(SKEWS, skews, MAPPED, ZN_SKEWS_MAX, __u32, struct zn_skew, LEDGER, NCCL, NOT)                                \
+	X(JOBS, jobs, MAPPED, ZN_JOBS_MAX, __u32, struct zn_job_shared, JOBS, ALL, NOT)                                \
+	X(FREE_JOBS, free_jobs, STACK, ZN_JOBS_MAX, __u32, __u32, JOBS, ALL, NOT)                                      \
+	X(JOB_NAMES, job_names, HASH, 2 * ZN_JOBS_MAX, struct zn_job_name, __u32, JOBS, ALL, JOB)                      \
+	X(CGROUPS, cgroups, SPARSE, ZN_CGROUPS_MAX, struct zn_cgroup_key, struct zn_cgroup, JOBS, ALL, JOB)            \
+	X(TASKS, tasks, SPARSE, ZN_TASKS_MAX, __u32, struct zn_job_ref, JOBS, ALL, JOB)                                \
+	X(IO_ROWS, io_rows, HASH, ZN_IO_MAX, struct zn_io_key, struct zn_io_row, FILES, FILES, NOT)                    \
+	X(COARSE, coarse_hists, MAPPED, ZN_IO_MAX, __u32, struct zn_coarse_hist, FILES, FILES, NOT)                    \
+	X(FREE_COARSE, free_coarse, STACK, ZN_IO_MAX, __u32, __u32, FILES, ALL, NOT)                                   \
+	X(IO_PENDING, io_pending, PENDING, ZN_IO_PENDING_MAX, __u32, struct zn_io_pending, FILES, FILES, NOT)          \
+	X(IO_REQUESTS, io_requests, ARRAY, ZN_IO_REQUESTS, __u32, struct zn_io_request, FILES, FILES, NOT)             \
+	X(AIOS, aios, HASH, ZN_AIOS_MAX, __u64, struct zn_aio, FILES, FILES, NOT)
+
 #ifndef __bpf__
 /* ---- The daemon's side. ---- */
 
@@ -1444,7 +1505,7 @@ struct zn_options {
 	uint64_t overhead_budget;            /* parts per million of one core */
 	uint64_t families;                   /* bit 1 << enum zn_family */
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
-	uint64_t tier;                       /* enum zn_probe_method; ZN_METHOD_NONE: the best there is */
+	uint64_t method;                     /* enum zn_probe_method; ZN_METHOD_NONE: the best there is */
 	uint64_t user_libraries;             /* enum zn_user_libraries */
 	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
@@ -1485,8 +1546,13 @@ struct zn_str zn_str_of(const char *text);
 struct zn_str zn_str_skip(struct zn_str s, size_t n); /* n: at most its length */
 struct zn_str zn_str_trim(struct zn_str s, const char *blanks);
 bool zn_str_equal(struct zn_str a, struct zn_str b);
-bool zn_str_is_one_of(char c, const char *set); /* NUL never is */
-int zn_str_hex_digit(char c);                   /* 0 to 15, or -1 */
+static inline bool zn_str_is(struct zn_str s, const char *text)
+{
+	return s.len == strlen(text) && (!s.len || !memcmp(s.at, text, s.len));
+}
+bool zn_str_is_nocase(struct zn_str s, const char *text); /* of ASCII */
+bool zn_str_is_one_of(char c, const char *set);           /* NUL never is */
+int zn_str_hex_digit(char c);                             /* 0 to 15, or -1 */
 
 /* ---- base/file.c (zn_file_): small files. ---- */
 
@@ -2187,7 +2253,7 @@ struct zn_process_info {
 	int32_t renders[ZN_VISIBLE_MAX];
 	uint32_t owner;    /* zn_owner_of() */
 	uint64_t start_ns; /* of the process; 0: not known */
-	struct zn_slurm_env claim;
+	struct zn_slurm_env slurm;
 };
 
 enum zn_vendor { ZN_VENDOR_UNKNOWN, ZN_VENDOR_NVIDIA, ZN_VENDOR_AMD };
@@ -2443,8 +2509,8 @@ struct zn_agg {
 	/* called before the row of a process that has gone is given back; NULL: nobody asks */
 	void (*gone_row)(void *jobs, uint32_t row, const struct zn_proc *p);
 	void *jobs;
-	/* asks for facts about a row; false: not there yet. NULL: nothing is known about any process */
-	bool (*facts)(void *owner, const struct zn_proc *p, struct zn_process_info *to);
+	/* asks what is known of a row's process; false: not there yet. NULL: nothing is known about any process */
+	bool (*process_info)(void *owner, const struct zn_proc *p, struct zn_process_info *to);
 	/* NULL: every ledger is whole */
 	enum zn_ledger (*ledger)(void *owner, const struct zn_proc *p);
 	/* minor numbers, a bit each, of the GPUs that processes with a partial ledger have open; NULL: none */
@@ -2464,10 +2530,10 @@ uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family 
 /* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */
-/* All processes' histograms of one detail, gone ones included. The result lives until the next call. */
-const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation detail);
+/* All processes' histograms of one operation, gone ones included. The result lives until the next call. */
+const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation operation);
 /* Only the living. */
-const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation detail);
+const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation operation);
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_gpu_usage to[ZN_PROC_GPUS + 1]);
 /* A counter of a process, by enum zn_counter. Where its time went has the waits that go on as of the last tick: it never falls,
  * also when the process ends. */
@@ -2478,48 +2544,48 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
-/* ---- model/rates.c (zn_signals_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
+/* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
  * drivers. ---- */
 
-enum zn_signal {
-	ZN_SIGNAL_LAUNCHES, /* without captured ones */
-	ZN_SIGNAL_SYSCALLS,
-	ZN_SIGNAL_MAPPED, /* bytes */
-	ZN_SIGNAL_UNMAPPED,
-	ZN_SIGNAL_SWITCHES,
-	ZN_SIGNAL_MIGRATIONS,
-	ZN_SIGNAL_SENT, /* bytes */
-	ZN_SIGNAL_RECEIVED,
-	ZN_SIGNAL_COUNT
+enum zn_rated {
+	ZN_RATED_LAUNCHES, /* without captured ones */
+	ZN_RATED_SYSCALLS,
+	ZN_RATED_MAPPED, /* bytes */
+	ZN_RATED_UNMAPPED,
+	ZN_RATED_SWITCHES,
+	ZN_RATED_MIGRATIONS,
+	ZN_RATED_SENT, /* bytes */
+	ZN_RATED_RECEIVED,
+	ZN_RATED_COUNT
 };
-struct zn_signal_row {
-	uint32_t id;                    /* of the process */
-	uint64_t ns;                    /* of the last tick in which it lived; 0: not known yet */
-	uint64_t all[ZN_SIGNAL_COUNT];  /* at the last tick */
-	uint64_t tick[ZN_SIGNAL_COUNT]; /* over it */
+struct zn_rated_row {
+	uint32_t id;                   /* of the process */
+	uint64_t ns;                   /* of the last tick in which it lived; 0: not known yet */
+	uint64_t all[ZN_RATED_COUNT];  /* at the last tick */
+	uint64_t tick[ZN_RATED_COUNT]; /* over it */
 };
 struct zn_gpu_time {
 	uint64_t busy_ns, contended_ns;
 };
-struct zn_signals {
-	struct zn_signal_row row[ZN_PROCS_MAX];
+struct zn_counter_rates {
+	struct zn_rated_row row[ZN_PROCS_MAX];
 	uint64_t tick_ns;
 	struct zn_gpu_time gpu,
 		gpu_tick; /* since the daemon started, and over the last tick; see struct zn_gpu_calls */
 };
-void zn_signals_tick(struct zn_signals *s, struct zn_agg *a, uint64_t now_ns); /* after zn_agg_tick() */
+void zn_rates_tick(struct zn_counter_rates *s, struct zn_agg *a, uint64_t now_ns); /* after zn_agg_tick() */
 #define ZN_NOT_KNOWN UINT64_MAX
 struct zn_rates {
-	uint64_t per_1000_s[ZN_SIGNAL_COUNT];
+	uint64_t per_1000_s[ZN_RATED_COUNT];
 	uint64_t syscalls_per_launch, switches_per_launch; /* in thousandths; not known without a launch */
 	uint64_t
 		churn; /* the smaller of bytes mapped and unmapped by the larger, in thousandths; not known without either */
 };
 /* Of the process that has this id in this row, over the last tick; false, and all not known: there was no whole one. */
-bool zn_signals_rates(const struct zn_signals *s, uint32_t row, uint32_t id, struct zn_rates *to);
+bool zn_rates_of(const struct zn_counter_rates *s, uint32_t row, uint32_t id, struct zn_rates *to);
 /* Share of the time with a process inside a GPU's driver in which two or more were, in parts per million, over the last
  * tick; not known if nobody was inside. */
-uint64_t zn_signals_contention(const struct zn_signals *s);
+uint64_t zn_rates_contention(const struct zn_counter_rates *s);
 /* One moment of counters that BPF changes; false: it was changed at each try. */
 bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
 /* The device numbers of GPU drivers, a bit each, from a file such as /proc/devices: some are given out when a module is
@@ -2549,7 +2615,7 @@ bool zn_stalls_loader(const struct zn_agg *a, uint32_t row);
 /* The share of the last tick in which its loader's workers were busy, in units of 1e-9; ZN_UNKNOWN: not known. */
 uint32_t zn_stalls_workers_busy(const struct zn_agg *a, uint32_t row);
 /* What a sentence about a process is made of. */
-struct zn_stalls_facts {
+struct zn_stalls_summary {
 	char who[24];                   /* "rank 3" or "process 4711" */
 	uint32_t share[ZN_STALL_COUNT]; /* as of struct zn_stall_ratios */
 	uint32_t workers;               /* of its data loader; 0: none are known */
@@ -2563,11 +2629,11 @@ struct zn_stalls_facts {
 	uint64_t now_ns;
 };
 #define ZN_SAYS_MAX 224
-void zn_stalls_says(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX]);
+void zn_stalls_says(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX]);
 struct zn_stopped;
 /* Of the process of this row, whose ratios s are. k and stopped may be NULL. */
-void zn_stalls_facts(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,
-	const struct zn_stall_ratios *s, struct zn_stalls_facts *f);
+void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,
+	const struct zn_stall_ratios *s, struct zn_stalls_summary *f);
 
 /* ---- model/progress.c (zn_progress_): when each process last did something for its work. ---- */
 
@@ -2745,7 +2811,7 @@ enum zn_startup_state { ZN_STARTUP_UNKNOWN, ZN_STARTUP_GOES_ON, ZN_STARTUP_OVER 
 struct zn_startup_row {
 	uint32_t id; /* of the process */
 	enum zn_startup_state state;
-	bool told; /* it began after the daemon, so that its phases are known */
+	bool phases_known; /* it began after the daemon */
 	struct zn_job_ref job;
 	uint64_t start_ns, counted_ns; /* of the process; up to when its time is in a phase */
 	uint64_t steady_ns, worked_ns; /* since when it may be steady, 0: it is not; its last tick with work */
@@ -2810,7 +2876,7 @@ struct zn_cause_step {
 	uint64_t lost_ns[ZN_CAUSE_COUNT];
 };
 /* Numbers of sentences: each as of the last tick that lost time to what it explains. */
-struct zn_cause_told {
+struct zn_cause_numbers {
 	uint32_t workers;             /* of a loader */
 	uint32_t workers_busy;        /* per cent; ZN_UNKNOWN: not known */
 	uint32_t cpus;                /* that its process may use; 0: not known */
@@ -2839,7 +2905,7 @@ struct zn_cause_group {
 	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
 	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
 	char mount[64];                 /* where most of that was, cut */
-	struct zn_cause_told told;
+	struct zn_cause_numbers numbers;
 	/* of the tick before */
 	bool files_rule;                         /* the workers' time is in files */
 	bool cpus_rule;                          /* there are more CPUs than workers */
@@ -3293,8 +3359,8 @@ struct zn_alerts {
 	void *owner;
 	/* What is taken of each, counted anew at every tick: of the two parts by rule, of what one rule may have by user. */
 	struct zn_quota room[ZN_ROOM_COUNT], of_rule[ZN_RULES_MAX];
-	uint64_t told_ns[ZN_RULES_MAX]; /* when it was last logged that a rule has no place for all its instances */
-	struct zn_rules book[2];        /* one is in use, the other is for a reload */
+	uint64_t logged_ns[ZN_RULES_MAX]; /* when it was last logged that a rule has no place for all its instances */
+	struct zn_rules book[2];          /* one is in use, the other is for a reload */
 	struct zn_alert alert[ZN_ALERTS_MAX]; /* what is pending or firing; the rest is inactive and takes no place */
 	struct zn_rule_work work;
 };
@@ -3360,11 +3426,11 @@ uint32_t zn_why_percent(uint64_t part, uint64_t all); /* rounded; 0 of nothing *
 /* Where there is none, what the job's time is made of. */
 void zn_why_none(const struct zn_cause_step *window, char to[ZN_WHY_MAX]);
 
-/* ---- worker/worker.c (zn_child_): what the processes beside the daemon, sender.c and writer.c, have in common. ----
+/* ---- worker/worker.c (zn_worker_): what the processes beside the daemon, sender.c and writer.c, have in common. ----
  * */
 
 struct zn_queue;
-struct zn_child {
+struct zn_worker {
 	pid_t pid;
 	int fd;                 /* of a socket to the other process; below 0: there is none, or no more */
 	struct zn_queue *queue; /* of messages to the child, in memory that both see */
@@ -3372,28 +3438,28 @@ struct zn_child {
 };
 /* Forks, before any thread. pid 0: this is the child. Or -errno. 8 MiB of messages may wait for the child, which takes them
  * also after the daemon has ended or was killed. */
-int zn_child_open(struct zn_child *c);
-void zn_child_hang_up(struct zn_child *c); /* closes the socket, by which the other process learns of it */
-void zn_child_close(struct zn_child *c);   /* of the daemon; waits for nothing */
+int zn_worker_open(struct zn_worker *c);
+void zn_worker_hang_up(struct zn_worker *c); /* closes the socket, by which the other process learns of it */
+void zn_worker_close(struct zn_worker *c);   /* of the daemon; waits for nothing */
 /* The first thing that a child does: signals that end the daemon leave it alone, and of the descriptors it keeps standard
  * error and the socket. name: up to 15 characters. */
-void zn_child_become(const char *name, int socket);
+void zn_worker_become(const char *name, int socket);
 /* Of the daemon. Waits: true if something came or the other end has gone. */
-bool zn_child_wait(int fd, unsigned ms);
+bool zn_worker_wait(int fd, unsigned ms);
 /* Of the daemon: a message of a head and a text. Never blocks. -EAGAIN: there is no room. */
-int zn_child_put(struct zn_child *c, const void *head, size_t head_len, struct zn_str text);
+int zn_worker_put(struct zn_worker *c, const void *head, size_t head_len, struct zn_str text);
 /* Of the child: hears what woke it, or with waits, waits for that; then it takes all messages that are there. False: the
  * daemon has gone. */
-bool zn_child_woken(const struct zn_child *c, bool waits);
+bool zn_worker_woken(const struct zn_worker *c, bool waits);
 /* The length of the next message, or 0. One that is longer than cap, or makes no sense, is lost with all that wait. */
-size_t zn_child_take(struct zn_child *c, void *to, size_t cap);
+size_t zn_worker_take(struct zn_worker *c, void *to, size_t cap);
 
 /* ---- worker/writer.c (zn_writer_): a process that writes files: a slow disk stops nobody, and the daemon itself can
  * write none. ---- */
 
 enum zn_directory { ZN_DIRECTORY_REPORTS, ZN_DIRECTORY_SPOOL, ZN_DIRECTORY_COUNT };
 struct zn_writer {
-	struct zn_child child;
+	struct zn_worker worker;
 	bool wanted[ZN_DIRECTORY_COUNT]; /* a folder was given; else what is written there is not lost, but not kept */
 	bool available[ZN_DIRECTORY_COUNT]; /* and files can be made in it */
 	int refused[ZN_DIRECTORY_COUNT];    /* -errno: why none can */
@@ -3467,20 +3533,20 @@ static inline const char *zn_sent_label(enum zn_sent s)
 }
 struct zn_destination_done {
 	uint64_t sent[ZN_SENT_COUNT];
-	uint64_t dropped; /* letters that were not taken: refused, or pushed out of the queue */
-	uint64_t settled; /* the number of the last letter that was taken or refused */
-	uint32_t queued;  /* letters, that under way included */
+	uint64_t dropped; /* deliveries that were not taken: refused, or pushed out of the queue */
+	uint64_t settled; /* the number of the last delivery that was taken or refused */
+	uint32_t queued;  /* deliveries, that under way included */
 	uint32_t down;    /* 1: the last try failed */
 };
-#define ZN_LETTER_BYTES  (256 << 10)
-#define ZN_LETTERS_STATE 2  /* those that hold all that is: a newer one makes the older one void */
-#define ZN_LETTERS_OTLP  16 /* at one time; the oldest is dropped first */
-#define ZN_LETTERS_MAX   ZN_LETTERS_OTLP
-struct zn_letter {
+#define ZN_DELIVERY_BYTES   (256 << 10)
+#define ZN_DELIVERIES_STATE 2  /* those that hold all that is: a newer one makes the older one void */
+#define ZN_DELIVERIES_OTLP  16 /* at one time; the oldest is dropped first */
+#define ZN_DELIVERIES_MAX   ZN_DELIVERIES_OTLP
+struct zn_delivery {
 	uint64_t number;
 	uint32_t len;
 	bool tried;
-	char text[ZN_LETTER_BYTES];
+	char text[ZN_DELIVERY_BYTES];
 };
 enum zn_destination_state {
 	ZN_SENDER_IDLE,
@@ -3495,7 +3561,7 @@ struct zn_destination {
 	char target[ZN_TEXT_MAX + 16];
 	char token[ZN_TOKEN_MAX + 1]; /* empty: none */
 	struct zn_destination_done *done;
-	struct zn_letter *queue[ZN_LETTERS_MAX];
+	struct zn_delivery *queue[ZN_DELIVERIES_MAX];
 	unsigned depth, count;
 	enum zn_destination_state state;
 	int fd;          /* below 0: none */
@@ -3516,18 +3582,18 @@ struct zn_destination {
 	bool answered[2], unsure;
 	char head[2048];
 };
-static inline unsigned zn_destination_depth(enum zn_outbound to) /* letters that are queued at most */
+static inline unsigned zn_destination_depth(enum zn_outbound to) /* deliveries that are queued at most */
 {
-	return to == ZN_TO_OTLP ? ZN_LETTERS_OTLP : ZN_LETTERS_STATE;
+	return to == ZN_TO_OTLP ? ZN_DELIVERIES_OTLP : ZN_DELIVERIES_STATE;
 }
-/* letters: zn_destination_depth() of them, the caller's, as done is, and both must stay. */
+/* deliveries: zn_destination_depth() of them, the caller's, as done is, and both must stay. */
 void zn_destination_init(struct zn_destination *s, enum zn_outbound to, const struct zn_url *url,
-	struct zn_letter *letters, struct zn_destination_done *done);
+	struct zn_delivery *deliveries, struct zn_destination_done *done);
 void zn_destination_push(
-	struct zn_destination *s, struct zn_str text, uint64_t number); /* copies up to ZN_LETTER_BYTES */
+	struct zn_destination *s, struct zn_str text, uint64_t number); /* copies up to ZN_DELIVERY_BYTES */
 struct pollfd zn_destination_poll(const struct zn_destination *s);
 void zn_destination_step(struct zn_destination *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
-bool zn_destination_busy(const struct zn_destination *s); /* it has letters, and does not wait after a failure */
+bool zn_destination_busy(const struct zn_destination *s); /* it has deliveries, and does not wait after a failure */
 void zn_destination_close(struct zn_destination *s);
 
 /* ---- worker/inquiry.c (zn_inquiry_): one question to NCCL's RAS service at a time. ---- */
@@ -3594,10 +3660,10 @@ void zn_inquiry_close(struct zn_inquiry *q);
 
 #define ZN_DESTINATIONS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
 struct zn_sender {
-	struct zn_child child;
+	struct zn_worker worker;
 	unsigned destinations[ZN_TO_COUNT];     /* destinations of each kind */
-	uint64_t number[ZN_TO_COUNT];           /* of the last letter handed over */
-	uint64_t lost[ZN_TO_COUNT];             /* letters that could not be handed over */
+	uint64_t number[ZN_TO_COUNT];           /* of the last delivery handed over */
+	uint64_t lost[ZN_TO_COUNT];             /* deliveries that could not be handed over */
 	const struct zn_destination_done *done; /* by destination, those of the first kind first; NULL: none */
 	/* at the last tick, of all destinations of a kind: sums, but settled is the least; down: how many are */
 	struct zn_destination_done sum[ZN_TO_COUNT];
@@ -3615,9 +3681,9 @@ uint64_t zn_sender_ask(struct zn_sender *c, const struct zn_inquiry_ask *ask);
 void zn_sender_tick(struct zn_sender *c); /* brings sum up to date; notices that the sender has ended */
 static inline uint32_t zn_sender_down(const struct zn_sender *c, enum zn_outbound to)
 {
-	return c->child.fd < 0 ? c->destinations[to] : c->sum[to].down; /* none works without it */
+	return c->worker.fd < 0 ? c->destinations[to] : c->sum[to].down; /* none works without it */
 }
-static inline uint64_t zn_sender_lost(const struct zn_sender *c, enum zn_outbound to) /* letters that nobody took */
+static inline uint64_t zn_sender_lost(const struct zn_sender *c, enum zn_outbound to) /* deliveries that nobody took */
 {
 	return c->lost[to] + c->sum[to].dropped;
 }
@@ -3727,29 +3793,29 @@ void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_pro
 /* One program of ours at one place of the kernel. */
 struct zn_attach_point {
 	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
-	uint8_t family, tier;
-	uint8_t state; /* enum zn_symbol_state; MISSING: another place or tier does it, or its family is off */
-	uint16_t of;   /* index and 1 of the site whose program serves this one too; 0: it has its own, or none */
+	uint8_t family, method;
+	uint8_t state; /* enum zn_symbol_state; MISSING: another place or method does it, or its family is off */
+	uint16_t of;   /* index and 1 of the point whose program serves this one too; 0: it has its own, or none */
 	int prog_fd, link_fd;
 };
 #define ZN_ATTACH_POINTS_MAX 192
 struct zn_kernel {
-	struct zn_attach_point site[ZN_ATTACH_POINTS_MAX];
-	uint32_t site_count;
-	enum zn_probe_method tier[ZN_FAM_ALL]; /* NONE: the family is not available */
-	char why[ZN_FAM_ALL][ZN_TEXT_MAX];     /* why not; or, if it is, what of it is missing */
-	bool on_demand[ZN_FAM_ALL];            /* all of its sites are attached only while they are wanted */
-	bool wanted;                           /* some process is hooked: sites that are on demand are attached */
-	uint32_t kprobe_type;                  /* of kprobes as perf events; 0: none */
+	struct zn_attach_point point[ZN_ATTACH_POINTS_MAX];
+	uint32_t point_count;
+	enum zn_probe_method method[ZN_FAM_ALL]; /* NONE: the family is not available */
+	char why[ZN_FAM_ALL][ZN_TEXT_MAX];       /* why not; or, if it is, what of it is missing */
+	bool on_demand[ZN_FAM_ALL];              /* all of its points are attached only while they are wanted */
+	bool wanted;                             /* some process is hooked: points that are on demand are attached */
+	uint32_t kprobe_type;                    /* of kprobes as perf events; 0: none */
 };
 
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
-void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method tier);
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method method);
 void zn_kernel_close(struct zn_kernel *k);
 uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are there, for zn_agg.measured */
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
 void zn_kernel_want(struct zn_kernel *k, bool wanted);
-void zn_kernel_table(struct zn_kernel *k); /* the sites alone, for --list-probes */
+void zn_kernel_table(struct zn_kernel *k); /* the points alone, for --list-probes */
 
 /* ---- probe/attach.c (zn_attach_ zn_perf_ zn_fd_): probes on functions of libraries. ---- */
 
@@ -3818,6 +3884,9 @@ struct zn_spots {
 };
 /* One link for `count` places from `first` on, or a perf event for place i. A descriptor, or -errno. */
 int zn_attach_multi(int prog_fd, bool ret, const struct zn_spots *s, uint32_t first, uint32_t count);
+/* A link from a perf event to a program, or, before kernel 5.15 and without a cookie, the event itself. pid 0: of all. */
+struct perf_event_attr;
+int zn_attach_event(struct perf_event_attr *event, pid_t pid, int prog_fd, uint64_t cookie);
 int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct zn_spots *s, uint32_t i);
 #define ZN_TRACE_UPROBE_MULTI 48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
 
@@ -3826,46 +3895,20 @@ uint32_t zn_perf_type(const char *kind);
 void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
 int zn_fd_keep(int fd);    /* a descriptor of its own for the same, which is not inherited; -1 with errno */
 
-/* ---- probe/maps.c (zn_bpf_map_): the list of BPF maps that all objects share. ---- */
+/* ---- probe/maps.c (zn_bpf_map_ zn_batch_): the BPF maps that all objects share, and how hashes are read. ---- */
 
 struct bpf_object;
 enum zn_map {
 	ZN_MAP_SHARED,
-	ZN_MAP_PROCS,
-	ZN_MAP_HISTS,
-	ZN_MAP_FREE_ROWS,
-	ZN_MAP_FREE_HISTS,
 	ZN_MAP_EVENTS,
-	ZN_MAP_ROWS,
-	ZN_MAP_SEATS,
-	ZN_MAP_THREADS,
-	/* keys of these hold the id of a process at byte 8 */
-	ZN_MAP_ALLOCS,
-	ZN_MAP_CTXS,
-	ZN_MAP_COMMS,
-	ZN_MAP_STREAMS,
-	ZN_MAP_SKEWS,
-	ZN_MAP_JOBS,
-	ZN_MAP_FREE_JOBS,
-	/* values of these begin with the slot of a job */
-	ZN_MAP_JOB_NAMES,
-	ZN_MAP_CGROUPS,
-	ZN_MAP_TASKS,
-	ZN_MAP_IO_ROWS,
-	ZN_MAP_COARSE,
-	ZN_MAP_FREE_COARSE,
-	ZN_MAP_CALLS,
-	ZN_MAP_SENDS,
-	ZN_MAP_SOCKS,
-	ZN_MAP_IO_SEATS,
-	ZN_MAP_IO_REQUESTS,
-	ZN_MAP_AIOS,
-	ZN_MAP_RUNS,
-	ZN_MAP_OPENS,
-	ZN_MAP_WORKERS,
-	ZN_MAP_SPILLED,
-	ZN_MAP_COUNT
+#define X(NAME, ...) ZN_MAP_##NAME,
+	ZN_MAPS(X)
+#undef X
+		ZN_MAP_COUNT
 };
+/* By whom the entries of a hash are taken out. */
+enum zn_swept { ZN_SWEPT_NOT, ZN_SWEPT_PROCESS, ZN_SWEPT_JOB };
+enum zn_swept zn_bpf_map_swept(enum zn_map m);
 /* Hands the maps that exist already to a further object. keep(): has those of the first object from here on. */
 int zn_bpf_map_share(const struct zn_probe *p, struct bpf_object *o);
 int zn_bpf_map_keep(struct zn_probe *p, struct bpf_object *o);
@@ -3877,7 +3920,7 @@ void *zn_bpf_map_reserve(enum zn_map m);
 void zn_bpf_map_unreserve(enum zn_map m, void *at);
 int zn_bpf_map_row(const struct zn_probe *p, enum zn_map m, void *base, uint8_t *bits, size_t row);
 /* What goes on in a process's threads; NULL: it cannot be mapped. */
-struct zn_thread_states *zn_bpf_map_opens(struct zn_probe *p, uint32_t row);
+struct zn_thread_states *zn_bpf_map_thread_states(struct zn_probe *p, uint32_t row);
 /* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
 enum zn_map_group {
 	ZN_MAPS_OTHER,
@@ -3893,6 +3936,19 @@ struct zn_map_bytes {
 	uint64_t now, most, group[ZN_MAPS_COUNT];
 };
 struct zn_map_bytes zn_bpf_map_bytes(const struct zn_probe *p);
+
+/* Reads a hash, some hundred entries at a time. Their memory is one for all: nobody reads two hashes at one time. */
+struct zn_batch {
+	int fd;
+	size_t key_bytes, value_bytes;
+	uint64_t at; /* where the kernel goes on */
+	bool begun, over;
+	uint32_t count;
+};
+struct zn_batch zn_batch_begin(const struct zn_probe *p, enum zn_map m);
+bool zn_batch_next(struct zn_batch *b); /* reads the next count entries, which may be none. False: there are no more */
+const void *zn_batch_key(const struct zn_batch *b, uint32_t i);
+const void *zn_batch_value(const struct zn_batch *b, uint32_t i);
 
 /* ---- probe/objects.c (zn_object_ zn_raw_): opens and loads BPF objects. ---- */
 
@@ -3952,9 +4008,25 @@ struct zn_leaving {
 /* Once there are the maps. What is there already when open() fails is left to close(). */
 int zn_bpf_arena_open(struct zn_probe *p);
 void zn_bpf_arena_close(struct zn_probe *p);
-void zn_bpf_arena_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a job has ended */
+
+/* ---- probe/arena_job.c (zn_bpf_job_): its jobs; what these do says struct zn_arena_ops. ---- */
+
+int zn_bpf_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME]);
+int zn_bpf_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME]);
+void zn_bpf_job_unname(struct zn_arena *a, uint32_t slot);
+void zn_bpf_job_forget(struct zn_arena *a, uint32_t slot);
+int zn_bpf_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid);
+void zn_bpf_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to);
+int zn_bpf_job_cgroup(
+	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step);
+void zn_bpf_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key);
+void zn_bpf_job_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a job has ended */
+
+/* ---- probe/arena_quota.c (zn_bpf_quota_): what each owner may hold of its tables. ---- */
+
+void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many entries each table has */
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
-void zn_bpf_arena_quotas(struct zn_probe *p, uint64_t now_ns);
+void zn_bpf_quota_tick(struct zn_probe *p, uint64_t now_ns);
 
 /* ---- probe/ends.c (zn_ends_): ends that the kernel did not tell of. ---- */
 
@@ -3986,8 +4058,8 @@ struct zn_probe {
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
-	struct zn_thread_states *opens; /* ZN_PROCS_MAX of them, by row */
-	uint8_t opens_mapped[ZN_PROCS_MAX / 8];
+	struct zn_thread_states *thread_states; /* ZN_PROCS_MAX of them, by row */
+	uint8_t states_mapped[ZN_PROCS_MAX / 8];
 	struct ring_buffer *ring;
 	uint32_t consumed;                       /* events in this turn */
 	struct zn_leaving leaving[ZN_PROCS_MAX]; /* the oldest first */
@@ -4004,10 +4076,10 @@ struct zn_probe {
 	void *owner;
 };
 /* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
- * be had. tier: the one way to file I/O and TCP; ZN_METHOD_NONE: the best there is. cpus: as on how big a
+ * be had. method: the one way to file I/O and TCP; ZN_METHOD_NONE: the best there is. cpus: as on how big a
  * machine the tables are; 0: this one. */
 int zn_probe_open(
-	struct zn_probe *p, uint64_t families, enum zn_probe_method tier, uint32_t cpus, char why[ZN_TEXT_MAX]);
+	struct zn_probe *p, uint64_t families, enum zn_probe_method method, uint32_t cpus, char why[ZN_TEXT_MAX]);
 /* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too low. */
 int zn_probe_files(char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
@@ -4145,7 +4217,7 @@ struct zn_mapped {
 	pthread_mutex_t *lock; /* over partials */
 	struct zn_quota quota;
 	struct zn_mapped_by by[ZN_MAPPED_MAX];
-	uint64_t told_ns;            /* when the process at hand mapped the driver's library; 0: no event told */
+	uint64_t event_ns;           /* when the process at hand mapped the driver's library; 0: no event told */
 	struct zn_partials partials; /* for other threads */
 	bool changed;                /* the entries say otherwise by now */
 	uint64_t said_ns;
@@ -4154,7 +4226,7 @@ struct zn_mapped {
 void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *probe, const struct zn_options *options,
 	pthread_mutex_t *lock);
 /* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
-void zn_mapped_process(struct zn_mapped *t, uint64_t told_ns);
+void zn_mapped_process(struct zn_mapped *t, uint64_t event_ns);
 /* A process maps a library. Without a place for it the library is taken for unused, and the kernel is asked before it is let go. */
 void zn_mapped_note(struct zn_mapped *t, int pid, struct zn_lib *lib, uint64_t from, uint64_t to);
 void zn_mapped_forget(struct zn_mapped *t, const struct zn_lib *lib); /* its row is about to be free */
@@ -4334,7 +4406,7 @@ void zn_find_close(struct zn_find *f);
 uint64_t zn_find_round_ns(
 	struct zn_find *f); /* when it last looked; it stands still while a file system does not answer */
 struct zn_libraries *zn_find_libraries(struct zn_find *f);
-bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_process_info *to);
+bool zn_find_process_info(void *find, const struct zn_proc *p, struct zn_process_info *to);
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
 /* Of zn_ranks: in which function of the kernel a process sleeps, as it was last seen; empty: not known yet, or it runs. */
@@ -4493,7 +4565,7 @@ struct zn_job {
 	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
 	uint64_t lost_end[ZN_LOSS_COUNT];   /* and when it ended */
 	bool found;                         /* it ran before the daemon started */
-	bool told;                          /* of by a prolog, a tag or a file: else only its name in a path is known */
+	bool announced;                     /* by a prolog, a tag or a file: else only its name in a path is known */
 	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
 	uint64_t counted_ns; /* up to when the GPUs' time is counted */
@@ -4519,7 +4591,7 @@ struct zn_jobs {
 		uint64_t calls;              /* hooked calls to CUDA and NCCL, at the last look */
 		uint64_t sum_ns;             /* what those that have returned took */
 		uint64_t busy_ns, active_ns; /* as of struct zn_activity_row */
-		struct zn_slurm_env claim;
+		struct zn_slurm_env slurm;
 	} seen[ZN_PROCS_MAX];
 	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
 	uint64_t (*lost)(const struct zn_state *state, enum zn_loss what);
@@ -4554,7 +4626,7 @@ struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot);
 /* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone): what its processes did. ---- */
 
 /* What all its processes did, gone ones included; each result lives until the next call. */
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail);
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation operation);
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
 struct zn_proc_gpu zn_job_memory(
 	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
@@ -4842,7 +4914,7 @@ struct zn_proc *zn_memory_claim(
 void zn_memory_exit(struct zn_memory_arena *p, struct zn_proc *proc);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_memory_record(
-	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes);
+	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation operation, uint64_t ns, uint64_t bytes);
 /* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
  * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
 struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *key, uint64_t ns);
@@ -4856,7 +4928,7 @@ struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *
 #define ZN_SIM_STAGGER_MS    5      /* between what two ranks do */
 #define ZN_SIM_CHECKPOINT_MS 120000 /* from one checkpoint to the next */
 struct zn_sim {
-	struct zn_memory_arena plain; /* first */
+	struct zn_memory_arena memory; /* first */
 	uint64_t seed;
 	uint64_t state; /* of the random numbers */
 	uint64_t file_state;
@@ -4882,7 +4954,7 @@ void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t cycle
 void zn_sim_close(struct zn_sim *s);
 /* The events of the next ms milliseconds. They follow from the seed and the time alone, not from how it is cut into
  * steps. */
-bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_process_info *to); /* for zn_agg.facts */
+bool zn_sim_process_info(void *sim, const struct zn_proc *p, struct zn_process_info *to); /* for zn_agg.process_info */
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 /* Tells what /proc and control groups would say. After zn_causes_tick(). */
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
@@ -4912,7 +4984,7 @@ void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 
 /* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */
 
-void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told); /* tells of its jobs, there and from then on */
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* tells of its jobs, there and from then on */
 void zn_sim_job_start(struct zn_sim *s, uint32_t job);
 void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
 void zn_sim_job_kill(struct zn_sim *s);              /* in some scenarios: one of its processes, for want of memory */
@@ -5004,7 +5076,7 @@ struct zn_metric_share {
 /* Durations of each process, or of all together. */
 struct zn_metric_durations {
 	enum zn_operation first, last;
-	const char *label; /* whose value is the detail's name; NULL: none */
+	const char *label; /* whose value is the operation's name; NULL: none */
 	bool by_pid;       /* false: all processes together, those that have gone included */
 };
 zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_process_memory_complete,
@@ -5034,7 +5106,7 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
 
-/* The arg of calls is an offset in struct zn_signals. */
+/* The arg of calls is an offset in struct zn_counter_rates. */
 zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
 	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
 	zn_metrics_gpu_amdgpu_errors;
@@ -5099,7 +5171,7 @@ struct zn_export {
 	struct zn_sender *sender;
 	uint64_t next_ns;   /* when the next one is due */
 	uint64_t render_ns; /* what the last one took */
-	char text[ZN_LETTER_BYTES];
+	char text[ZN_DELIVERY_BYTES];
 };
 void zn_export_init(struct zn_export *e, const struct zn_state *state, struct zn_sender *sender);
 void zn_export_tick(struct zn_export *e, uint64_t now_ns); /* after zn_agg_tick() */
@@ -5133,15 +5205,15 @@ const char *zn_why_job_id(
 bool zn_why_item(struct zn_json *j, const struct zn_state *state, uint32_t i, const char *job, bool timeline);
 void zn_why_json(struct zn_out *o, const struct zn_state *state, const struct zn_filter *filter);
 
-/* ---- output/rates_json.c (zn_signals_json zn_signals_node_json zn_signals_job_json): rates of kernel counters as JSON. ---- */
+/* ---- output/rates_json.c (zn_rates_json zn_rates_node_json zn_rates_job_json): rates of kernel counters as JSON. ---- */
 
 /* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such family. A
  * rate is of the last tick; null: there was no whole one, or no launch in it. */
-void zn_signals_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p);
+void zn_rates_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p);
 /* The node's key `gpu_ioctl`: {busy_s, contended_s, contention}, null likewise. */
-void zn_signals_node_json(struct zn_json *j, const struct zn_state *state);
+void zn_rates_node_json(struct zn_json *j, const struct zn_state *state);
 /* The key `signals` of a job's report; count: of zn_job_counts(). */
-void zn_signals_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count);
+void zn_rates_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count);
 
 /* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_seconds): why a GPU is idle, as JSON. ---- */
 
@@ -5247,16 +5319,16 @@ void zn_report_line(struct zn_out *o, struct zn_str json);
 
 /* ---- output/notify.c (zn_notify_): what Alertmanagers and the webhook are told of alerts. ---- */
 
-#define ZN_TOLD_MAX    (2 * ZN_ALERTS_MAX) /* what fires, and what was resolved and is not known everywhere */
-#define ZN_PAIRS_BYTES 768
+#define ZN_NOTIFIED_MAX (2 * ZN_ALERTS_MAX) /* what fires, and what was resolved and is not known everywhere */
+#define ZN_PAIRS_BYTES  768
 struct zn_pairs {
 	size_t len;
 	char text[ZN_PAIRS_BYTES]; /* names and values in turn, each with its NUL */
 };
-struct zn_told {
+struct zn_notified {
 	uint64_t id;                  /* of the alert */
 	uint64_t starts_ms, ends_ms;  /* since 1970; ends_ms 0: it fires */
-	uint64_t number[ZN_TO_COUNT]; /* of the first letter that says that it was resolved; 0: none does */
+	uint64_t number[ZN_TO_COUNT]; /* of the first delivery that says that it was resolved; 0: none does */
 	bool seen;
 	double value; /* as are the next two, of when it last fired */
 	struct zn_pairs labels, annotations;
@@ -5265,12 +5337,12 @@ struct zn_notify {
 	const struct zn_state *state;
 	struct zn_sender *sender;
 	uint16_t port;         /* of the page, for who wants to see more; 0: none */
-	bool due[ZN_TO_COUNT]; /* a letter is to be sent */
-	uint64_t told_ns, now_ms;
+	bool due[ZN_TO_COUNT]; /* a delivery is to be sent */
+	uint64_t sent_ns, now_ms;
 	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
 	uint32_t count;
-	struct zn_told told[ZN_TOLD_MAX];
-	char text[ZN_LETTER_BYTES];
+	struct zn_notified notified[ZN_NOTIFIED_MAX];
+	char text[ZN_DELIVERY_BYTES];
 };
 void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn_sender *sender, uint16_t port);
 void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_sender_tick() */
@@ -5316,7 +5388,7 @@ struct zn_state {
 	struct zn_sender *sender;                     /* NULL: none */
 	struct zn_notify *notify;                     /* NULL: none */
 	struct zn_export *export;                     /* NULL: none */
-	const struct zn_signals *signals;             /* NULL: none (tests) */
+	const struct zn_counter_rates *rates;         /* NULL: none (tests) */
 	const struct zn_progress *progress;           /* NULL: none (tests) */
 	const struct zn_ranks *ranks;                 /* NULL: none (tests) */
 	const struct zn_jobs_progress *jobs_progress; /* NULL: none (tests) */
@@ -5419,25 +5491,25 @@ struct zn_filter {
  * why that names the parameter and what it may be: an unknown one, one that comes twice, a bad value. */
 int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
 
-/* ---- serve/body.c (zn_body_): the buffers that answers are rendered into. ---- */
+/* ---- serve/buffer.c (zn_buffer_): the buffers that answers are rendered into. ---- */
 
-#define ZN_BODIES_MAX 32
-#define ZN_BODY_BYTES (16 << 20) /* the largest answer; touched only as far as it is used */
-#define ZN_HOLD_S     1          /* how long an answer may be held back from others, once no buffer is free */
+#define ZN_BUFFERS_MAX  32
+#define ZN_BUFFER_BYTES (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_HOLD_S       1          /* how long an answer may be held back from others, once no buffer is free */
 struct zn_serve;
 /* A rendered answer, shared by all who send it. */
-struct zn_body {
+struct zn_buffer {
 	char *at;
 	size_t len;
 	uint32_t refs;
 	uint64_t since_ns; /* when it was taken */
 };
 /* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
- * from them, if it is older than ZN_HOLD_S and not the newest of a feed: so other connections may end here. NULL, and
+ * from them, if it is older than ZN_HOLD_S and not the newest of a variant: so other connections may end here. NULL, and
  * counted, if there is none. */
-struct zn_body *zn_body_get(struct zn_serve *s);
-struct zn_body *zn_body_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
-void zn_body_put(struct zn_body *b);
+struct zn_buffer *zn_buffer_get(struct zn_serve *s);
+struct zn_buffer *zn_buffer_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
+void zn_buffer_put(struct zn_buffer *b);
 
 /* ---- serve/conn.c (zn_conn_): connections. ---- */
 
@@ -5483,8 +5555,8 @@ struct zn_conn {
 	enum zn_conn_state state;
 	uint32_t events; /* that the loop waits for */
 	size_t in_len, out_at, out_len, body_at;
-	struct zn_body *body; /* held */
-	size_t budget;        /* of this turn of the loop, bytes */
+	struct zn_buffer *body; /* held */
+	size_t budget;          /* of this turn of the loop, bytes */
 	size_t drained;
 	uint64_t deadline_ns; /* of the head, of the body, of the pause between requests, or of progress in writing */
 	uint64_t answer_ns;   /* when the whole answer must be gone */
@@ -5493,7 +5565,7 @@ struct zn_conn {
 	bool refused;             /* beyond a limit: it is told so, and no more */
 	bool last;                /* nothing is sent after what is in out and body */
 	/* push.c */
-	bool due;     /* the newest snapshot of its feed was not begun yet */
+	bool due;     /* the newest snapshot of its variant was not begun yet */
 	bool closing; /* with close_code; 0: without a code */
 	bool pinged, ping_due, pong_due;
 	uint8_t pong_len;
@@ -5503,7 +5575,7 @@ struct zn_conn {
 	uint64_t frame_deadline_ns; /* of the frame in out and body; 0: there was none yet */
 	uint64_t next_ns;           /* when a client with an interval of its own is due */
 	uint32_t interval_ms;       /* 0: at every tick */
-	struct zn_feed *feed;       /* while state is ZN_CONN_PUSH */
+	struct zn_variant *variant; /* while state is ZN_CONN_PUSH */
 	struct zn_ws ws;
 	/* not cleared when the slot is reused */
 	char pong[ZN_WS_CONTROL_MAX];
@@ -5511,7 +5583,7 @@ struct zn_conn {
 	char in[ZN_HTTP_HEAD_MAX];
 };
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
-void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body);
+void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body);
 void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
 /* Takes fd over; beyond a limit the client is told so, and counted. peer: 0 if it is not counted. */
 void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer);
@@ -5536,7 +5608,7 @@ void zn_listen_close(struct zn_serve *s);
 
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
-#define ZN_FEEDS_MAX        16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_VARIANTS_MAX     16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
 #define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
 #define ZN_PUSH_PING_S      25 /* of silence: a ping */
 #define ZN_PUSH_SILENCE_S   60 /* closed */
@@ -5544,22 +5616,22 @@ void zn_listen_close(struct zn_serve *s);
 #define ZN_PUSH_MESSAGE_MAX 65536
 
 /* A snapshot as some WebSocket clients want it; those who want the same share it. */
-struct zn_feed {
+struct zn_variant {
 	uint32_t clients;        /* 0: free */
 	uint32_t paced;          /* of them, those with an interval of their own */
 	struct zn_filter filter; /* interval_ms is 0: each client has its own */
-	struct zn_body *body;    /* the newest; NULL: not rendered yet */
+	struct zn_buffer *body;  /* the newest; NULL: not rendered yet */
 	uint64_t rendered_ns;
 };
 /* Opens the timer for zn_serve.pace. The listeners are open: pages of metrics_port may open the WebSocket. */
 int zn_push_start(struct zn_serve *s, uint16_t metrics_port);
 /* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
 int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX]);
-void zn_push_leave(struct zn_conn *c); /* when it stops to be in state ZN_CONN_PUSH: gives its feed back */
+void zn_push_leave(struct zn_conn *c); /* when it stops to be in state ZN_CONN_PUSH: gives its variant back */
 void zn_push_bye(struct zn_conn *c);   /* the daemon ends: a Close with 1001, as far as it goes at once */
 void zn_push_read(struct zn_conn *c);  /* all of in */
 bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; false: none is */
-/* At each tick: a new snapshot for every feed, then the time limits of each client. False: give it up. */
+/* At each tick: a new snapshot for every variant, then the time limits of each client. False: give it up. */
 void zn_push_render(struct zn_serve *s, uint64_t now_ns);
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
@@ -5569,19 +5641,19 @@ void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with
 struct zn_answer {
 	int status;
 	const char *type;
-	struct zn_body *body; /* held; NULL: none, but a line that says what the status means here */
+	struct zn_buffer *body; /* held; NULL: none, but a line that says what the status means here */
 };
 struct zn_route;
 /* What an answer depends on: who asks alike in one turn of the loop gets the same. */
-struct zn_asked {
+struct zn_request_key {
 	const struct zn_route *route;
 	enum zn_format format;
 	struct zn_filter filter;
 };
 struct zn_route {
 	const char *path;
-	void (*get)(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to); /* NULL: WebSocket */
-	unsigned flags;                                                                      /* of serve/routes.c */
+	void (*get)(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to); /* NULL: WebSocket */
+	unsigned flags;                                                                          /* of serve/routes.c */
 };
 /* Queues the answer to a request; after 101 the WebSocket is open. */
 void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
@@ -5610,19 +5682,19 @@ struct zn_serve {
 	uint32_t conn_limit, peer_limit;
 	uint32_t refused_count; /* clients that are being refused, in slots of their own */
 	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
-	struct zn_body body[ZN_BODIES_MAX];
-	struct zn_body page[2]; /* plain, and compressed; never given back */
+	struct zn_buffer body[ZN_BUFFERS_MAX];
+	struct zn_buffer page[2]; /* plain, and compressed; never given back */
 	bool page_unpacked;
-	struct zn_feed feed[ZN_FEEDS_MAX];
+	struct zn_variant variant[ZN_VARIANTS_MAX];
 	struct zn_io pace; /* timer for clients with an interval of their own; rests while there is none */
 	uint32_t paced_count;
 	struct zn_io limits; /* timer for the time limits between ticks; closed where ticks are close enough */
 	struct zn_auth access;
 	/* the answer last made in this turn of the loop, for whoever asks the same in this turn; held */
-	struct zn_asked asked;
+	struct zn_request_key key;
 	struct zn_answer shared;
-	struct zn_body *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
-	char why[ZN_TEXT_MAX];  /* the line of the answer at hand; empty: that of its status */
+	struct zn_buffer *packed; /* the same, compressed; NULL: not asked for yet, or not possible; held */
+	char why[ZN_TEXT_MAX];    /* the line of the answer at hand; empty: that of its status */
 	void *memory;
 };
 /* Listens, and takes loop->after for itself. -errno with *why, and nothing left open. */
@@ -5632,11 +5704,26 @@ uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the f
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
 void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 
+/* ---- serve/control_verbs.c (zn_control_act): what is asked for on the control socket. ---- */
+
+#define ZN_ANSWER_BYTES                                                                                                \
+	(128 << 10) /* of an answer, which is one datagram: "ok\n" and a text, "error: why\n", or "busy: why\n" (try again) */
+struct zn_spool;
+struct zn_control_request {
+	const struct zn_state *state;
+	struct zn_spool *spool;
+	struct zn_annotator asker; /* any: he may tag */
+	struct zn_message message;
+	char why[ZN_TEXT_MAX];       /* it is refused */
+	char text[ZN_MESSAGE_BYTES]; /* as it came */
+	char answer[ZN_ANSWER_BYTES], report[ZN_ANSWER_BYTES];
+};
+/* Does what the first len bytes of text ask for, and appends the text of the answer. -errno with why. */
+int zn_control_act(struct zn_control_request *r, size_t len, struct zn_out *answer);
+
 /* ---- serve/control.c (zn_control_): the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 
 #define ZN_CONTROL_CLIENTS 32
-#define ZN_ANSWER_BYTES                                                                                                \
-	(128 << 10) /* of an answer, which is one datagram: "ok\n" and a text, "error: why\n", or "busy: why\n" (try again) */
 struct zn_control;
 /* start and end are root's; a start of anybody else is zn_jobs_describe(). */
 /* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
@@ -5665,7 +5752,7 @@ void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job);
 /* ---- cli/client.c (zn_client_): how the client verbs ask a daemon: GET of a JSON object, or of text, over one
  * connection that is kept. ---- */
 
-#define ZN_CLIENT_BUFFER (ZN_HTTP_HEAD_MAX + ZN_BODY_BYTES)
+#define ZN_CLIENT_BUFFER (ZN_HTTP_HEAD_MAX + ZN_BUFFER_BYTES)
 enum zn_client_phase { ZN_CLIENT_CLOSED, ZN_CLIENT_CONNECTING, ZN_CLIENT_READING, ZN_CLIENT_IDLE };
 struct zn_client {
 	union {

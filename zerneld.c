@@ -26,7 +26,7 @@ struct daemon {
 	struct zn_find *find;
 	struct zn_sim sim;
 	struct zn_agg agg;
-	struct zn_signals kernel_signals;
+	struct zn_counter_rates rates;
 	struct zn_progress progress;
 	struct zn_ranks ranks;
 	struct zn_stopped stopped;
@@ -56,11 +56,11 @@ struct daemon {
 	struct zn_serve serve;
 	struct zn_state state;
 	struct zn_io signals, tick, ring, sim_step, hang;
-	int watchdog_fd; /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
-	int log_err;     /* -errno: the kernel's log cannot be read */
-	bool exits;      /* a process has gone since the last refresh */
-	bool hang_told;  /* the change of probes that hangs is in the log */
-	bool series;     /* one of file I/O was made: it gets its name while that is right */
+	int watchdog_fd;  /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
+	int log_err;      /* -errno: the kernel's log cannot be read */
+	bool exits;       /* a process has gone since the last refresh */
+	bool hang_logged; /* the change of probes that hangs is in the log */
+	bool series;      /* one of file I/O was made: it gets its name while that is right */
 };
 static struct daemon daemon_;
 
@@ -149,10 +149,10 @@ static void live_tick(struct daemon *d)
 	if (wanted)
 		gpu_majors_find(d);
 	zn_ends_check(&d->probe);
-	d->hang_told = d->hang_told && zn_state_hang(&d->state, why);
+	d->hang_logged = d->hang_logged && zn_state_hang(&d->state, why);
 	if (d->state.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->state.find)), "libraries", zn_now_ns());
-	zn_bpf_arena_quotas(&d->probe, zn_now_ns());
+	zn_bpf_quota_tick(&d->probe, zn_now_ns());
 	zn_quota_tell(&d->io_sums.quota, "pairs of a job and a mount", zn_now_ns());
 	zn_quota_tell(&d->io_sums.mounts.quota, "mounts", zn_now_ns());
 	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
@@ -182,7 +182,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_xids_tick(&d->xids);
 	zn_agg_tick(&d->agg, now);
 	look_if_needed(d);
-	zn_signals_tick(&d->kernel_signals, &d->agg, now);
+	zn_rates_tick(&d->rates, &d->agg, now);
 	zn_progress_tick(&d->progress, &d->agg, now);
 	zn_ranks_tick(&d->ranks, now);
 	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
@@ -304,8 +304,8 @@ static void on_hang(struct zn_io *io, uint32_t events)
 	char why[ZN_TEXT_MAX];
 
 	(void)events;
-	if (zn_timer_count(io) && zn_state_hang(&d->state, why) && !d->hang_told) {
-		d->hang_told = true;
+	if (zn_timer_count(io) && zn_state_hang(&d->state, why) && !d->hang_logged) {
+		d->hang_logged = true;
 		zn_log(ZN_ERROR, "libraries: %s", why);
 	}
 }
@@ -318,7 +318,7 @@ static void view_open(struct daemon *d)
 	state->options = &d->options;
 	state->agg = &d->agg;
 	state->alerts = &d->alerts;
-	state->signals = &d->kernel_signals;
+	state->rates = &d->rates;
 	zn_ranks_init(&d->ranks, &d->agg, &d->progress, d->options.simulate ? NULL : "/proc");
 	zn_causes_init(&d->causes, &d->agg, &d->progress, &d->ranks);
 	d->stopped.proc = d->causes.proc = d->ranks.proc;
@@ -370,7 +370,7 @@ static void kernel_family_log(const struct daemon *d, enum zn_family f)
 	const struct zn_kernel *k = &d->probe.kernel;
 	bool asked = d->options.families >> f & 1;
 
-	if (k->tier[f] == ZN_METHOD_NONE && k->why[f][0])
+	if (k->method[f] == ZN_METHOD_NONE && k->why[f][0])
 		zn_log(asked ? ZN_WARN : ZN_INFO, "probe: %s: %s; its metrics are absent", zn_family_label(f),
 			k->why[f]);
 	else if (k->why[f][0])
@@ -404,7 +404,7 @@ static void families_log(const struct daemon *d)
 
 static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err = zn_probe_open(&d->probe, d->options.families, d->options.tier, d->options.table_cpus, why);
+	int err = zn_probe_open(&d->probe, d->options.families, d->options.method, d->options.table_cpus, why);
 
 	if (err)
 		return err;
@@ -430,7 +430,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->hang = (struct zn_io){.fd = zn_libraries_timer(zn_find_libraries(d->find)), .ready = on_hang};
 	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
 		return err;
-	d->agg.facts = zn_find_facts;
+	d->agg.process_info = zn_find_process_info;
 	d->ranks.place = d->stopped.place = zn_find_place;
 	d->ranks.owner = d->stopped.owner = d->find;
 	d->flights.look = zn_find_threads;
@@ -449,8 +449,8 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 	if (!err) {
 		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
-		zn_agg_init(&d->agg, &d->sim.plain.arena);
-		d->agg.facts = zn_sim_facts;
+		zn_agg_init(&d->agg, &d->sim.memory.arena);
+		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;
 		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
@@ -660,8 +660,8 @@ static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts
 
 static void closed_clear(struct daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.child.fd =
-		d->sender.child.fd = d->xids.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.worker.fd =
+		d->sender.worker.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->io_sums.mounts);
 }
 

@@ -734,7 +734,7 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	case ZN_S_CTX_DESTROY: ctx_destroy_entry(f, t); break;
 	}
 	zn_frame_start(f);
-	if (t->open && waits(cookie))
+	if (t->state_at && waits(cookie))
 		zn_inside(t, f->start_ns, ZN_STALL_GPU);
 	return 0;
 }
@@ -746,7 +746,7 @@ int gpu_mem_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_GPU_MEM))
 		return zn_nothing(ctx);
-	if (c.thread->open && waits(c.frame->cookie))
+	if (c.thread->state_at && waits(c.frame->cookie))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_ALLOC:

@@ -33,18 +33,18 @@ static __always_inline void calls_gone(__u32 tgid)
 }
 
 /* A thread that was killed inside of a system call; and the next one with its id may be of another job. */
-static __always_inline void seats_gone(__u32 tid)
+static __always_inline void io_pending_gone(__u32 tid)
 {
 	for (int kind = ZN_IO_DATA; kind < ZN_IO_KINDS; kind++) {
 		__u32 owner = ZN_IO_OWNER(tid, kind);
-		struct zn_io_seat *s = zn_io_seat_find(owner);
+		struct zn_io_pending *s = zn_io_pending_find(owner);
 
-		zn_io_seat_forget(owner);
+		zn_io_pending_forget(owner);
 		if (!s)
 			continue;
 		if (s->start_ns && kind != ZN_IO_FAULT)
 			zn_lost(ZN_LOST_INFLIGHT);
-		zn_io_seat_free(s, owner);
+		zn_io_pending_free(s, owner);
 	}
 }
 
@@ -66,7 +66,7 @@ static __always_inline void proc_gone(__u32 tgid, __u32 exit_code)
 	p = bpf_map_lookup_elem(&procs, &row);
 	if (!p || bpf_map_delete_elem(&rows, &tgid))
 		return;
-	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], -ZN_PID_TRACKED);
+	ZN_ADD(shared.pid_filter[ZN_PID_FILTER_AT(tgid)], -ZN_PID_TRACKED);
 	p->exit_code = exit_code;
 	p->exit_ns = bpf_ktime_get_ns();
 	zn_emit(ZN_EV_EXIT, row, 0, 0);
@@ -74,7 +74,7 @@ static __always_inline void proc_gone(__u32 tgid, __u32 exit_code)
 
 static __always_inline void task_gone(__u32 tgid)
 {
-	if (TRACKS && shared.mark[ZN_PID_FILTER_AT(tgid)] >= ZN_PID_WORKER)
+	if (TRACKS && shared.pid_filter[ZN_PID_FILTER_AT(tgid)] >= ZN_PID_WORKER)
 		zn_worker_gone(tgid);
 	if (TRACKS)
 		zn_quota_refused_end(ZN_REFUSED_PROCESS, tgid);
@@ -92,7 +92,7 @@ int process_exit(void *ctx __attribute__((unused)))
 		thread_gone(id);
 		calls_gone(id >> 32);
 	}
-	seats_gone(id);
+	io_pending_gone(id);
 	/* live was counted down before this tracepoint: 0 means that no thread of the group runs user code
 	 * any more */
 	if (BPF_CORE_READ(task, signal, live.counter) == 0) {
@@ -108,7 +108,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
-	seats_gone(ctx->args[1]);
+	io_pending_gone(ctx->args[1]);
 	if (!TRACKS)
 		return 0;
 	thread_gone(ctx->args[1]);

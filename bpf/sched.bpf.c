@@ -312,7 +312,7 @@ static __always_inline void classify(const struct sleep *s)
 static __always_inline void loader_found(struct zn_sched_entry *r, struct zn_proc *p)
 {
 	__u32 tgid = r->tid; /* it is the main thread's */
-	struct zn_worker *w;
+	struct zn_loader_worker *w;
 
 	if (r->flags & ZN_SCHED_LOADER)
 		return;
@@ -350,16 +350,16 @@ static __always_inline void worker_off(const struct sleep *s, bool asleep)
 /* ---- the end of a wait ---- */
 
 /* One wait may be several sleeps, each but the last of which ran into its time limit. */
-static __always_inline void wait_over(struct zn_sched_entry *r, struct zn_proc *p, __u32 detail, __u64 slept)
+static __always_inline void wait_over(struct zn_sched_entry *r, struct zn_proc *p, __u32 operation, __u64 slept)
 {
 	if (r->wait_ns && r->news_ns + RETRY_GAP < r->off_ns) { /* given up after a time limit */
-		zn_record(p, detail, r->wait_ns, 0, false);
+		zn_record(p, operation, r->wait_ns, 0, false);
 		r->wait_ns = 0;
 	}
 	r->wait_ns += slept;
 	if (r->limit_ns && slept + LIMIT_SLACK >= r->limit_ns && !(r->flags & ZN_SCHED_GIVEN))
 		return;
-	zn_record(p, detail, r->wait_ns, 0, false);
+	zn_record(p, operation, r->wait_ns, 0, false);
 	r->wait_ns = 0;
 }
 
@@ -403,20 +403,20 @@ static __always_inline void waited(
 /* ---- the switch ---- */
 
 /* A place for the thread that leaves, if it is of a tracked process or the main thread of a worker. */
-static __noinline struct zn_sched_entry *run_of(struct task_struct *task, __u32 mark)
+static __noinline struct zn_sched_entry *run_of(struct task_struct *task, __u32 filter)
 {
 	__u32 tid = task->pid, tgid = task->tgid, *row;
-	struct zn_worker *w;
+	struct zn_loader_worker *w;
 	struct zn_proc *p;
 	struct zn_sched_entry *r;
 
 	if (task->flags & PF_EXITING)
 		return NULL;
-	row = mark & (ZN_PID_WORKER - 1) ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
+	row = filter & (ZN_PID_WORKER - 1) ? bpf_map_lookup_elem(&rows, &tgid) : NULL;
 	p = row ? bpf_map_lookup_elem(&procs, row) : NULL;
 	if (p)
 		return zn_sched_entry_claim(tid, *row, p, false);
-	w = mark >= ZN_PID_WORKER && tid == tgid ? bpf_map_lookup_elem(&workers, &tgid) : NULL;
+	w = filter >= ZN_PID_WORKER && tid == tgid ? bpf_map_lookup_elem(&workers, &tgid) : NULL;
 	p = w ? zn_worker_proc(w) : NULL;
 	if (w && !p) {
 		zn_worker_gone(tgid); /* the process that it was one of has gone */
@@ -445,7 +445,7 @@ static __always_inline bool is_of(
 static __always_inline void proc_off(const struct sleep *s, bool asleep)
 {
 	struct zn_sched_entry *r = s->run;
-	struct zn_thread_state *o = zn_thread_state_at(r->row, r->open);
+	struct zn_thread_state *o = zn_thread_state_at(r->row, r->state_at);
 	__u32 state = ZN_STALL_RUNQUEUE;
 
 	ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
@@ -460,7 +460,7 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 	zn_stall_to(o, s->proc, s->now, state);
 }
 
-static __noinline void switch_off(struct task_struct *task, __u32 mark, bool preempt, __u64 now)
+static __noinline void switch_off(struct task_struct *task, __u32 filter, bool preempt, __u64 now)
 {
 	struct sleep s = {.task = task, .now = now, .state = task->__state};
 	bool asleep = !preempt && s.state;
@@ -470,7 +470,7 @@ static __noinline void switch_off(struct task_struct *task, __u32 mark, bool pre
 	if (!s.proc || !is_of(s.run, s.proc, task)) {
 		if (s.run)
 			zn_sched_entry_drop(s.run, task->pid);
-		s.run = run_of(task, mark);
+		s.run = run_of(task, filter);
 		s.proc = s.run ? zn_sched_entry_proc(s.run) : NULL;
 	}
 	if (!s.proc)
@@ -487,7 +487,7 @@ static __noinline void switch_off(struct task_struct *task, __u32 mark, bool pre
 /* It fell asleep before these programs were attached: what that was for is not known, and is not counted as anything. */
 static __always_inline void unseen(struct zn_sched_entry *r, __u64 now)
 {
-	struct zn_thread_state *o = zn_sched_entry_proc(r) ? zn_thread_state_at(r->row, r->open) : NULL;
+	struct zn_thread_state *o = zn_sched_entry_proc(r) ? zn_thread_state_at(r->row, r->state_at) : NULL;
 
 	if (o)
 		o->word = ZN_THREAD_STATE_WORD(now, o->inside);
@@ -497,7 +497,7 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 {
 	struct zn_sched_entry *r = zn_sched_entry_find(task->pid);
 	struct zn_proc *p = r && r->off_ns ? zn_sched_entry_proc(r) : NULL;
-	struct zn_thread_state *o = p ? zn_thread_state_at(r->row, r->open) : NULL;
+	struct zn_thread_state *o = p ? zn_thread_state_at(r->row, r->state_at) : NULL;
 	__u64 ready;
 
 	if (!p && r && !r->off_ns)
@@ -527,8 +527,8 @@ int sched_switch(__u64 *ctx)
 	__u32 off, on;
 	__u64 now;
 
-	off = shared.mark[ZN_PID_FILTER_AT(prev->tgid)];
-	on = shared.mark[ZN_PID_FILTER_AT(next->tgid)];
+	off = shared.pid_filter[ZN_PID_FILTER_AT(prev->tgid)];
+	on = shared.pid_filter[ZN_PID_FILTER_AT(next->tgid)];
 	if (!(off | on))
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -575,7 +575,7 @@ static __noinline void wake(struct task_struct *task)
 	else if (r->cause == ZN_STALL_DATA && !(r->flags & ZN_SCHED_WORKER))
 		batch_from(r);
 	r->ready_ns = bpf_ktime_get_ns();
-	o = zn_thread_state_at(r->row, r->open);
+	o = zn_thread_state_at(r->row, r->state_at);
 	if (o && o->id == r->id)
 		o->ready_ns = r->ready_ns;
 }
@@ -586,7 +586,7 @@ int sched_waking(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 
-	if (shared.mark[ZN_PID_FILTER_AT(task->tgid)])
+	if (shared.pid_filter[ZN_PID_FILTER_AT(task->tgid)])
 		wake(task);
 	return 0;
 }
@@ -625,14 +625,14 @@ int sched_migrate_task(__u64 *ctx)
 
 /* ---- children ---- */
 
-static __always_inline bool parent_row(__u32 tgid, struct zn_worker *to)
+static __always_inline bool parent_row(__u32 tgid, struct zn_loader_worker *to)
 {
 	__u32 *row = bpf_map_lookup_elem(&rows, &tgid);
 	struct zn_proc *p = row ? bpf_map_lookup_elem(&procs, row) : NULL;
-	struct zn_worker *w;
+	struct zn_loader_worker *w;
 
 	if (p) {
-		*to = (struct zn_worker){.row = *row, .id = p->id};
+		*to = (struct zn_loader_worker){.row = *row, .id = p->id};
 		return true;
 	}
 	w = bpf_map_lookup_elem(&workers, &tgid);
@@ -647,10 +647,11 @@ int sched_fork(__u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
 	__u32 tgid = child->tgid;
-	struct zn_worker w;
+	struct zn_loader_worker w;
 	struct zn_proc *p;
 
-	if (!shared.mark[ZN_PID_FILTER_AT(parent->tgid)] || (__u32)child->pid != tgid || !parent_row(parent->tgid, &w))
+	if (!shared.pid_filter[ZN_PID_FILTER_AT(parent->tgid)] || (__u32)child->pid != tgid ||
+		!parent_row(parent->tgid, &w))
 		return 0;
 	p = zn_worker_proc(&w);
 	w.start_ns = bpf_ktime_get_ns();
@@ -666,7 +667,7 @@ int sched_fork(__u64 *ctx)
 		zn_lost(ZN_LOST_THREAD);
 		return 0;
 	}
-	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER);
+	ZN_ADD(shared.pid_filter[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER);
 	ZN_ADD(p->count[ZN_C_CHILDREN], 1);
 	return 0;
 }

@@ -12,9 +12,9 @@
 
 static __always_inline struct zn_sched_set *zn_sched_entry_set(__u32 tid)
 {
-	__u32 at = tid & shared.run_mask;
+	__u32 at = tid & shared.sched_mask;
 
-	return bpf_map_lookup_elem(&runs, &at);
+	return bpf_map_lookup_elem(&sched_sets, &at);
 }
 
 /* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. The hash is
@@ -44,8 +44,8 @@ static __always_inline struct zn_proc *zn_sched_entry_proc(struct zn_sched_entry
 /* Gives back what an owner holds for a thread. */
 static __always_inline void zn_sched_entry_give(__u32 owner, __u32 held)
 {
-	if (held & ZN_HELD_RUN)
-		zn_quota_give_to(ZN_QUOTA_RUN, owner);
+	if (held & ZN_HELD_SCHED)
+		zn_quota_give_to(ZN_QUOTA_SCHED, owner);
 	if (held & ZN_HELD_SPILL)
 		zn_quota_give_to(ZN_QUOTA_SPILL, owner);
 	if (held & ZN_HELD_RESERVE)
@@ -70,7 +70,7 @@ static __always_inline struct zn_sched_entry *zn_sched_entry_place(__u32 tid)
 
 		if (!r && old && old != ZN_SCHED_BUSY && !zn_sched_entry_proc(&set->way[i]) &&
 			__sync_val_compare_and_swap(&set->way[i].tid, old, ZN_SCHED_BUSY) == old) {
-			zn_sched_entry_give(owner, ZN_HELD_RUN);
+			zn_sched_entry_give(owner, ZN_HELD_SCHED);
 			r = &set->way[i];
 		}
 	}
@@ -82,7 +82,7 @@ static __noinline struct zn_sched_entry *zn_sched_entry_spill(__u32 tid)
 {
 	struct zn_sched_set *set = zn_sched_entry_set(tid);
 
-	if (!set || bpf_map_update_elem(&spilled, &tid, &zero_run, BPF_NOEXIST))
+	if (!set || bpf_map_update_elem(&spilled, &tid, &zero_sched_entry, BPF_NOEXIST))
 		return NULL;
 	ZN_ADD(set->spilled, 1);
 	return bpf_map_lookup_elem(&spilled, &tid);
@@ -108,7 +108,7 @@ static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 r
 	if (!p)
 		return NULL;
 	owner = p->owner;
-	held = zn_quota_try_from(ZN_QUOTA_RUN, owner) ? ZN_HELD_RUN : 0;
+	held = zn_quota_try_from(ZN_QUOTA_SCHED, owner) ? ZN_HELD_SCHED : 0;
 	r = held ? zn_sched_entry_place(tid) : NULL;
 	if (!r) {
 		beside = zn_sched_entry_admit(owner, held, launches);
@@ -117,11 +117,11 @@ static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 r
 	}
 	if (!r) {
 		zn_sched_entry_give(owner, held);
-		zn_quota_refuse_once(ZN_QUOTA_RUN, owner, ZN_REFUSED_THREAD, tid);
+		zn_quota_refuse_once(ZN_QUOTA_SCHED, owner, ZN_REFUSED_THREAD, tid);
 		return NULL;
 	}
 	r->off_ns = r->ready_ns = r->mark_ns = r->news_ns = r->wait_ns = r->limit_ns = r->busy_ns = r->file = 0;
-	r->open = 0;
+	r->state_at = 0;
 	r->kind = r->cause = r->news = r->flags = 0;
 	r->row = row;
 	r->id = p->id;
@@ -157,9 +157,9 @@ static __noinline int zn_sched_entry_drop(struct zn_sched_entry *r, __u32 tid)
 /* index: 1 and up. */
 static __always_inline struct zn_thread_state *zn_thread_state_at(__u32 row, __u32 index)
 {
-	struct zn_thread_states *o = index ? bpf_map_lookup_elem(&opens, &row) : NULL;
+	struct zn_thread_states *o = index ? bpf_map_lookup_elem(&thread_states, &row) : NULL;
 
-	return o ? &o->open[(index - 1) & (ZN_THREAD_STATES - 1)] : NULL;
+	return o ? &o->thread[(index - 1) & (ZN_THREAD_STATES - 1)] : NULL;
 }
 
 /* A segment's time. */
@@ -201,7 +201,7 @@ static __always_inline __u32 zn_thread_state_take(struct zn_thread_states *all, 
 {
 #pragma unroll
 	for (int i = 0; i < ZN_THREAD_STATES; i++)
-		if (__sync_val_compare_and_swap(&all->open[i].tid, 0, tid) == 0)
+		if (__sync_val_compare_and_swap(&all->thread[i].tid, 0, tid) == 0)
 			return i + 1;
 	return 0;
 }
@@ -223,12 +223,12 @@ static __always_inline struct zn_sched_entry *zn_sched_entry_launching(struct zn
 static __noinline void zn_thread_state_claim(struct zn_thread *t)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), row = t->row, index;
-	struct zn_thread_states *all = bpf_map_lookup_elem(&opens, &row);
+	struct zn_thread_states *all = bpf_map_lookup_elem(&thread_states, &row);
 	struct zn_proc *p = zn_proc_of(t);
 	struct zn_thread_state *o;
 	struct zn_sched_entry *r;
 
-	t->open = ZN_THREAD_STATE_NONE;
+	t->state_at = ZN_THREAD_STATE_NONE;
 	if (!all || !p || !shared.stalls)
 		return;
 	index = zn_thread_state_take(all, tid);
@@ -246,20 +246,21 @@ static __noinline void zn_thread_state_claim(struct zn_thread *t)
 	o->inside = ZN_STALL_CPU;
 	/* not shown until the scheduler says that it was seen: the tracepoints may come a moment later */
 	o->word = ZN_THREAD_STATE_WORD(bpf_ktime_get_ns(), ZN_STALL_PENDING);
-	r->open = t->open = index;
+	r->state_at = t->state_at = index;
 }
 
 /* At the entry of anything that makes a thread a launching one. */
 static __always_inline void zn_launching(struct zn_thread *t)
 {
-	if (!t->open)
+	if (!t->state_at)
 		zn_thread_state_claim(t);
 }
 
 /* The thread is inside a function that waits (GPU, DIST), or has left it (CPU). */
 static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 state)
 {
-	struct zn_thread_state *o = t->open == ZN_THREAD_STATE_NONE ? NULL : zn_thread_state_at(t->row, t->open);
+	struct zn_thread_state *o =
+		t->state_at == ZN_THREAD_STATE_NONE ? NULL : zn_thread_state_at(t->row, t->state_at);
 	struct zn_proc *p = o ? zn_proc_of(t) : NULL;
 
 	if (!p || o->inside == state)
@@ -270,7 +271,7 @@ static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 stat
 
 /* ---- workers ---- */
 
-static __always_inline struct zn_proc *zn_worker_proc(const struct zn_worker *w)
+static __always_inline struct zn_proc *zn_worker_proc(const struct zn_loader_worker *w)
 {
 	__u32 row = w->row;
 	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
@@ -281,7 +282,7 @@ static __always_inline struct zn_proc *zn_worker_proc(const struct zn_worker *w)
 /* A worker has ended, or is tracked itself from here on. */
 static __noinline void zn_worker_gone(__u32 tgid)
 {
-	struct zn_worker *found = bpf_map_lookup_elem(&workers, &tgid), w;
+	struct zn_loader_worker *found = bpf_map_lookup_elem(&workers, &tgid), w;
 	struct zn_proc *p;
 
 	if (!found)
@@ -289,7 +290,7 @@ static __noinline void zn_worker_gone(__u32 tgid)
 	w = *found;
 	if (bpf_map_delete_elem(&workers, &tgid))
 		return;
-	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], -ZN_PID_WORKER);
+	ZN_ADD(shared.pid_filter[ZN_PID_FILTER_AT(tgid)], -ZN_PID_WORKER);
 	zn_quota_give_to(ZN_QUOTA_WORKER, w.owner);
 	p = zn_worker_proc(&w);
 	if (!p)
@@ -303,7 +304,7 @@ static __noinline void zn_worker_gone(__u32 tgid)
 static __always_inline void zn_sched_entry_gone(__u32 tid)
 {
 	struct zn_sched_entry *r = zn_sched_entry_find(tid);
-	struct zn_thread_state *o = r ? zn_thread_state_at(r->row, r->open) : NULL;
+	struct zn_thread_state *o = r ? zn_thread_state_at(r->row, r->state_at) : NULL;
 	struct zn_proc *p = o ? zn_sched_entry_proc(r) : NULL;
 
 	if (p) {

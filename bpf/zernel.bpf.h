@@ -24,100 +24,42 @@
 		__uint(map_flags, flags);                                                                              \
 		__type(key, key_type);                                                                                 \
 		__type(value, value_type);                                                                             \
-	} name SEC(".maps")
-
-/* The only variable of each object, so that libbpf's map of variables, .bss, is this. Unlike an element of an array that is
- * looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
-struct zn_shared shared;
-
-/* Tables of one entry here get their size from the machine, see zn_bpf_map_sizes(). */
-
-ZN_MAP(procs, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_proc, BPF_F_MMAPABLE);
-ZN_MAP(hists, BPF_MAP_TYPE_ARRAY, ZN_HISTS_MAX, __u32, struct zn_hist, BPF_F_MMAPABLE);
-ZN_MAP(rows, BPF_MAP_TYPE_HASH, ZN_PROCS_MAX, __u32, __u32, 0);
-ZN_MAP(seats, BPF_MAP_TYPE_ARRAY, ZN_SEATS, __u32, struct zn_thread, BPF_F_MMAPABLE);
-ZN_MAP(threads, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_thread, 0);
-ZN_MAP(allocs, BPF_MAP_TYPE_HASH, ZN_ALLOCS_MAX, struct zn_alloc_key, struct zn_alloc, 0);
-ZN_MAP(ctxs, BPF_MAP_TYPE_HASH, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, 0);
-ZN_MAP(comms, BPF_MAP_TYPE_HASH, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, 0);
-ZN_MAP(skews, BPF_MAP_TYPE_ARRAY, ZN_SKEWS_MAX, __u32, struct zn_skew, BPF_F_MMAPABLE);
-ZN_MAP(streams, BPF_MAP_TYPE_HASH, ZN_STREAMS_MAX, struct zn_ctx_key, __u32, 0);
-
-ZN_MAP(calls, BPF_MAP_TYPE_HASH, ZN_CALLS_MAX, __u64, struct zn_timed_call, 0);
-ZN_MAP(sends, BPF_MAP_TYPE_ARRAY, ZN_SEATS, __u32, struct zn_send, 0);
-ZN_MAP(socks, BPF_MAP_TYPE_HASH, ZN_SOCKS_MAX, __u64, struct zn_sock, 0);
-/* The time of threads, see stall.bpf.h. */
-ZN_MAP(runs, BPF_MAP_TYPE_ARRAY, 1, __u32, struct zn_sched_set, BPF_F_MMAPABLE);
-ZN_MAP(spilled, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_sched_entry, 0);
-ZN_MAP(opens, BPF_MAP_TYPE_ARRAY, ZN_PROCS_MAX, __u32, struct zn_thread_states, BPF_F_MMAPABLE);
-ZN_MAP(workers, BPF_MAP_TYPE_HASH, 1, __u32, struct zn_worker, 0);
-
-/* Jobs by slot, their names (a job may have two), and what belongs to them. */
-struct zn_job_name {
-	char text[ZN_JOB_NAME];
-};
-ZN_MAP(jobs, BPF_MAP_TYPE_ARRAY, ZN_JOBS_MAX, __u32, struct zn_job_shared, BPF_F_MMAPABLE);
-ZN_MAP(job_names, BPF_MAP_TYPE_HASH, 2 * ZN_JOBS_MAX, struct zn_job_name, __u32, 0);
-ZN_MAP(cgroups, BPF_MAP_TYPE_HASH, ZN_CGROUPS_MAX, struct zn_cgroup_key, struct zn_cgroup, 0);
-ZN_MAP(tasks, BPF_MAP_TYPE_HASH, ZN_TASKS_MAX, __u32, struct zn_job_ref, 0);
-ZN_MAP(io_rows, BPF_MAP_TYPE_HASH, ZN_IO_MAX, struct zn_io_key, struct zn_io_row, 0);
-ZN_MAP(coarse_hists, BPF_MAP_TYPE_ARRAY, ZN_IO_MAX, __u32, struct zn_coarse_hist, BPF_F_MMAPABLE);
-
-#define ZN_IO_SERIES(dev, op) ((__u64)(dev) | (__u64)(op) << 32)
-#define ZN_IO_SERIES_BITS     48
-#define ZN_IO_REFUSED         0xffffu /* in place of a histogram: there is none, and what is done is lost */
-_Static_assert(ZN_HISTS_MAX + ZN_IO_MAX <= ZN_IO_REFUSED && ZN_IO_OP_COUNT <= 0x100, "bits of a series");
+	} name SEC(".maps");
+#define ZN_MAP_ARRAY(name, n, key, value)  ZN_MAP(name, BPF_MAP_TYPE_ARRAY, n, key, value, 0)
+#define ZN_MAP_MAPPED(name, n, key, value) ZN_MAP(name, BPF_MAP_TYPE_ARRAY, n, key, value, BPF_F_MMAPABLE)
+#define ZN_MAP_HASH(name, n, key, value)   ZN_MAP(name, BPF_MAP_TYPE_HASH, n, key, value, 0)
+#define ZN_MAP_SPARSE                      ZN_MAP_HASH
 #ifdef ZN_NO_FETCH
-ZN_MAP(io_seats, BPF_MAP_TYPE_HASH, ZN_IO_SEATS, __u32, struct zn_io_seat, 0); /* by owner */
+#define ZN_MAP_PENDING ZN_MAP_HASH /* by owner */
 #else
-ZN_MAP(io_seats, BPF_MAP_TYPE_ARRAY, ZN_IO_SEATS, __u32, struct zn_io_seat, BPF_F_MMAPABLE);
+#define ZN_MAP_PENDING ZN_MAP_MAPPED
 #endif
+#define ZN_MAP_STACK(name, n, key, value)                                                                              \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_STACK);                                                                      \
+		__uint(max_entries, n);                                                                                \
+		__uint(value_size, sizeof(value));                                                                     \
+	} name SEC(".maps");
 
-/* Requests of io_uring by their address; the next one of the same place takes it, which costs a duration. */
-struct zn_io_request {
-	__u64 at;
-	__u64 start_ns;
-};
-ZN_MAP(io_requests, BPF_MAP_TYPE_ARRAY, ZN_IO_REQUESTS, __u32, struct zn_io_request, 0);
-
-/* Requests of libaio by the address of their kiocb: what completes one knows nothing of who made it. */
-struct zn_aio {
-	__u64 start_ns;
-	__u32 owner; /* who holds it of the quota */
-	__u32 tgid : 24;
-	__u32 op : 8;
-};
-_Static_assert(sizeof(struct zn_aio) == 16, "padding");
-ZN_MAP(aios, BPF_MAP_TYPE_HASH, ZN_AIOS_MAX, __u64, struct zn_aio, 0);
-
-/* Free rows and histograms. Stacks, not queues: the lowest indices stay in use, so that few pages are ever touched. */
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, ZN_PROCS_MAX);
-	__uint(value_size, sizeof(__u32));
-} free_rows SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, ZN_HISTS_MAX);
-	__uint(value_size, sizeof(__u32));
-} free_hists SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, ZN_IO_MAX);
-	__uint(value_size, sizeof(__u32));
-} free_coarse SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, ZN_JOBS_MAX);
-	__uint(value_size, sizeof(__u32));
-} free_jobs SEC(".maps");
+#define X(NAME, name, kind, entries, key, value, ...) ZN_MAP_##kind(name, entries, key, value)
+ZN_MAPS(X)
+#undef X
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, ZN_RING_BYTES);
 } events SEC(".maps");
 
+/* The only variable of each object, so that libbpf's map of variables, .bss, is this. Unlike an element of an array that is
+ * looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
+struct zn_shared shared;
+
+#define ZN_IO_SERIES(dev, op) ((__u64)(dev) | (__u64)(op) << 32)
+#define ZN_IO_SERIES_BITS     48
+#define ZN_IO_REFUSED         0xffffu /* in place of a histogram: there is none, and what is done is lost */
+_Static_assert(ZN_HISTS_MAX + ZN_IO_MAX <= ZN_IO_REFUSED && ZN_IO_OP_COUNT <= 0x100, "bits of a series");
+
 const struct zn_thread zero_thread = {};
-const struct zn_sched_entry zero_run = {};
+const struct zn_sched_entry zero_sched_entry = {};
 
 /* Hides where a value came from, so that the compiler checks and uses the same register, as the verifier demands. */
 #define ZN_OPAQUE(v) asm volatile("" : "+r"(v))
@@ -258,37 +200,37 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 		p->job = *tag;
 	shared.row_tgid[row & (ZN_PROCS_MAX - 1)] = tgid;
 	shared.mark_row[ZN_PID_FILTER_AT(tgid)] = row;
-	ZN_ADD(shared.mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_TRACKED);
+	ZN_ADD(shared.pid_filter[ZN_PID_FILTER_AT(tgid)], ZN_PID_TRACKED);
 	ZN_ADD(shared.procs, 1);
 	zn_emit(ZN_EV_PROC, row, 0, 0);
 	return row;
 }
 
-/* Nearly every thread has the seat that the low bits of its id name. Only where another thread sits there already, the
+/* Nearly every thread has the entry that the low bits of its id name. Only where that is another thread's already, the
  * hash is needed: both probes of a call together take 14 ns less without it (measured on 6.18). */
-static __always_inline struct zn_thread *zn_seat(__u32 tid)
+static __always_inline struct zn_thread *zn_thread_cached(__u32 tid)
 {
-	__u32 at = tid & (ZN_SEATS - 1);
+	__u32 at = tid & (ZN_THREAD_CACHE - 1);
 
-	return bpf_map_lookup_elem(&seats, &at);
+	return bpf_map_lookup_elem(&thread_cache, &at);
 }
 
 static __always_inline struct zn_thread *zn_thread_find(__u32 tid)
 {
-	struct zn_thread *t = zn_seat(tid);
+	struct zn_thread *t = zn_thread_cached(tid);
 
 	return t && t->tid == tid ? t : bpf_map_lookup_elem(&threads, &tid);
 }
 
-/* A seat keeps the last one's stacks, so what says that they are empty is set here. */
+/* An entry keeps the last one's stacks, so what says that they are empty is set here. */
 static __always_inline struct zn_thread *zn_thread_new(__u32 tid)
 {
-	struct zn_thread *t = zn_seat(tid);
+	struct zn_thread *t = zn_thread_cached(tid);
 
 	if (t && __sync_val_compare_and_swap(&t->tid, 0, tid) == 0) {
 		t->depth = t->ctx_depth = t->group_depth = 0;
 		t->group_start_ns = t->group_nested_ns = 0;
-		t->open = 0;
+		t->state_at = 0;
 		return t;
 	}
 	if (bpf_map_update_elem(&threads, &tid, &zero_thread, BPF_ANY))
@@ -382,7 +324,7 @@ static __always_inline struct zn_proc *zn_tracked(__u32 tgid)
 	struct zn_proc *p;
 	__u32 row, *known;
 
-	if (!(shared.mark[ZN_PID_FILTER_AT(tgid)] & (ZN_PID_WORKER - 1)))
+	if (!(shared.pid_filter[ZN_PID_FILTER_AT(tgid)] & (ZN_PID_WORKER - 1)))
 		return NULL;
 	row = shared.mark_row[ZN_PID_FILTER_AT(tgid)];
 	p = bpf_map_lookup_elem(&procs, &row);
@@ -502,43 +444,43 @@ static __always_inline void zn_gpu_leave(struct zn_proc *p, __u64 now_ns)
 #define ZN_IO_OWNER(tid, kind) ((tid) << 2 | (kind))
 
 #ifdef ZN_NO_FETCH
-static __always_inline struct zn_io_seat *zn_io_seat_find(__u32 owner)
+static __always_inline struct zn_io_pending *zn_io_pending_find(__u32 owner)
 {
-	return bpf_map_lookup_elem(&io_seats, &owner);
+	return bpf_map_lookup_elem(&io_pending, &owner);
 }
 
-/* The thread's own seat, or a free one; NULL: there is none. */
-static __always_inline struct zn_io_seat *zn_io_seat_take(__u32 owner)
+/* The thread's own entry, or a free one; NULL: there is none. */
+static __always_inline struct zn_io_pending *zn_io_pending_take(__u32 owner)
 {
-	struct zn_io_seat *s = zn_io_seat_find(owner), fresh = {.owner = owner};
+	struct zn_io_pending *s = zn_io_pending_find(owner), fresh = {.owner = owner};
 
-	if (s || bpf_map_update_elem(&io_seats, &owner, &fresh, BPF_NOEXIST))
+	if (s || bpf_map_update_elem(&io_pending, &owner, &fresh, BPF_NOEXIST))
 		return s;
-	return zn_io_seat_find(owner);
+	return zn_io_pending_find(owner);
 }
 
 /* It may be another thread's from here on. */
-static __always_inline void zn_io_seat_free(struct zn_io_seat *s, __u32 owner)
+static __always_inline void zn_io_pending_free(struct zn_io_pending *s, __u32 owner)
 {
 	(void)s;
-	bpf_map_delete_elem(&io_seats, &owner);
+	bpf_map_delete_elem(&io_pending, &owner);
 }
 
-static __always_inline void zn_io_seat_forget(__u32 owner)
+static __always_inline void zn_io_pending_forget(__u32 owner)
 {
 	(void)owner; /* nothing is known that outlives an operation */
 }
 #else
 #define ZN_IO_TRIES           4
 /* Far apart for threads that follow one another, so that no two CPUs write to one cache line. */
-#define ZN_IO_PLACE(owner, i) (((owner)*40503u + (i)) & (ZN_IO_SEATS - 1))
+#define ZN_IO_PLACE(owner, i) (((owner)*40503u + (i)) & (ZN_IO_PENDING_MAX - 1))
 
-static __always_inline struct zn_io_seat *zn_io_seat_find(__u32 owner)
+static __always_inline struct zn_io_pending *zn_io_pending_find(__u32 owner)
 {
 #pragma unroll
 	for (int i = 0; i < ZN_IO_TRIES; i++) {
 		__u32 at = ZN_IO_PLACE(owner, i);
-		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+		struct zn_io_pending *s = bpf_map_lookup_elem(&io_pending, &at);
 
 		if (s && s->owner == owner)
 			return s;
@@ -546,13 +488,13 @@ static __always_inline struct zn_io_seat *zn_io_seat_find(__u32 owner)
 	return NULL;
 }
 
-/* The thread's own seat, or a free one; NULL: there is none. */
-static __always_inline struct zn_io_seat *zn_io_seat_take(__u32 owner)
+/* The thread's own entry, or a free one; NULL: there is none. */
+static __always_inline struct zn_io_pending *zn_io_pending_take(__u32 owner)
 {
 #pragma unroll
 	for (int i = 0; i < ZN_IO_TRIES; i++) {
 		__u32 at = ZN_IO_PLACE(owner, i);
-		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+		struct zn_io_pending *s = bpf_map_lookup_elem(&io_pending, &at);
 
 		if (s && (s->owner == owner || __sync_val_compare_and_swap(&s->owner, 0, owner) == 0))
 			return s;
@@ -560,8 +502,8 @@ static __always_inline struct zn_io_seat *zn_io_seat_take(__u32 owner)
 	return NULL;
 }
 
-/* It may be another thread's from here on, or is already: see seat_squeeze(). */
-static __always_inline void zn_io_seat_free(struct zn_io_seat *s, __u32 owner)
+/* It may be another thread's from here on, or is already: see pending_squeeze(). */
+static __always_inline void zn_io_pending_free(struct zn_io_pending *s, __u32 owner)
 {
 	if (*(volatile __u32 *)&s->owner != owner)
 		return;
@@ -574,13 +516,13 @@ static __always_inline void zn_io_seat_free(struct zn_io_seat *s, __u32 owner)
 #endif
 }
 
-/* What the seats of a thread remember of it. */
-static __always_inline void zn_io_seat_forget(__u32 owner)
+/* What the entries of a thread remember of it. */
+static __always_inline void zn_io_pending_forget(__u32 owner)
 {
 #pragma unroll
 	for (int i = 0; i < ZN_IO_TRIES; i++) {
 		__u32 at = ZN_IO_PLACE(owner, i);
-		struct zn_io_seat *s = bpf_map_lookup_elem(&io_seats, &at);
+		struct zn_io_pending *s = bpf_map_lookup_elem(&io_pending, &at);
 
 		if (s && (__u32)s->last_for == owner)
 			s->last_for = 0;
@@ -840,7 +782,7 @@ static __always_inline void zn_record(struct zn_proc *p, __u32 detail, __u64 ns,
 
 static __always_inline struct zn_send *zn_send_of(__u32 tid)
 {
-	__u32 at = tid & (ZN_SEATS - 1);
+	__u32 at = tid & (ZN_THREAD_CACHE - 1);
 
 	return bpf_map_lookup_elem(&sends, &at);
 }

@@ -63,7 +63,7 @@ static int simulate(void)
 
 	if (zn_sim_open(&sim, 1))
 		return -1;
-	zn_agg_init(&agg, &sim.plain.arena);
+	zn_agg_init(&agg, &sim.memory.arena);
 	agg.measured = 0; /* of the kernel's families none is there */
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts))
 		return -1;

@@ -182,11 +182,6 @@ enum zn_alert_state zn_alerts_rule_state(const struct zn_alerts *a, const struct
 
 /* ---- What an alert is about. ---- */
 
-static struct zn_str whole(const char *text)
-{
-	return (struct zn_str){text, strlen(text)};
-}
-
 /* Behind the name or the value at at. */
 static const char *behind(const char *at)
 {
@@ -223,10 +218,10 @@ size_t zn_alert_labels(const struct zn_alert *alert, struct zn_label to[ZN_LABEL
 	const char *at = alert->labels;
 	size_t n = 0;
 
-	to[n++] = (struct zn_label){whole("alertname"), whole(alert->rule->name)};
-	to[n++] = (struct zn_label){whole("severity"), whole(alert->rule->severity)};
+	to[n++] = (struct zn_label){zn_str_of("alertname"), zn_str_of(alert->rule->name)};
+	to[n++] = (struct zn_label){zn_str_of("severity"), zn_str_of(alert->rule->severity)};
 	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
-		to[n++] = (struct zn_label){whole(at), whole(behind(at))};
+		to[n++] = (struct zn_label){zn_str_of(at), zn_str_of(behind(at))};
 	return n;
 }
 
@@ -237,25 +232,25 @@ static struct zn_str label_of(const void *of, struct zn_str name)
 
 	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
 		if (strlen(at) == name.len && !memcmp(at, name.at, name.len))
-			return whole(behind(at));
-	return whole("");
+			return zn_str_of(behind(at));
+	return zn_str_of("");
 }
 
 const char *zn_alert_label(const struct zn_alert *alert, const char *name)
 {
-	return label_of(alert, whole(name)).at;
+	return label_of(alert, zn_str_of(name)).at;
 }
 
 /* What a rule says of one instance would be wrong of many. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name)
 {
 	const struct zn_rule *r = alert->rule;
-	struct zn_str more = whole("{{value}} more of this alert, which have no place of their own");
+	struct zn_str more = zn_str_of("{{value}} more of this alert, which have no place of their own");
 	const struct {
 		const char *name;
 		struct zn_str text;
 	} all[] = {{"summary", alert->summed ? more : r->summary},
-		{"description", alert->summed ? whole("") : r->description}, {"runbook_url", r->runbook}};
+		{"description", alert->summed ? zn_str_of("") : r->description}, {"runbook_url", r->runbook}};
 
 	for (size_t i = 0; i < ZN_LEN(all); i++)
 		if (!strcmp(name, all[i].name))
@@ -402,7 +397,7 @@ static struct zn_alert *add(
 
 	for (uint32_t l = 0; fits && l < i->label_count; l++)
 		fits = zn_alert_label_add(&fresh, i->label[l].label.name, i->label[l].label.value);
-	fresh.whose = zn_rule_whose(&a->work, whole(zn_alert_label(&fresh, "pid")));
+	fresh.whose = zn_rule_whose(&a->work, zn_str_of(zn_alert_label(&fresh, "pid")));
 	return fits && take_place(a, &fresh) ? begin(a, &fresh, now_ns) : NULL;
 }
 
@@ -453,11 +448,11 @@ static void instance(void *to, const struct zn_instance *i)
 
 static void tell_of_more(const struct evaluation *e)
 {
-	uint64_t *told_ns = &e->alerts->told_ns[number_of(e->alerts, e->rule)];
+	uint64_t *logged_ns = &e->alerts->logged_ns[number_of(e->alerts, e->rule)];
 
-	if (*told_ns && e->now_ns - *told_ns < TELL_NS)
+	if (*logged_ns && e->now_ns - *logged_ns < TELL_NS)
 		return;
-	*told_ns = e->now_ns;
+	*logged_ns = e->now_ns;
 	zn_log(ZN_WARN, "alerts: rule %s has %u instances beyond its share of the table; they are shown as one",
 		e->rule->name, e->more);
 }
@@ -475,7 +470,7 @@ static void sum_up(struct evaluation *e)
 	if (!alert && e->more) {
 		struct zn_alert fresh = {.rule = e->rule, .summed = true, .value = i.value};
 
-		zn_alert_label_add(&fresh, whole("summed"), whole("true"));
+		zn_alert_label_add(&fresh, zn_str_of("summed"), zn_str_of("true"));
 		alert = begin(a, &fresh, e->now_ns);
 	}
 	if (!alert)

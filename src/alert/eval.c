@@ -7,11 +7,6 @@
 
 #include "zernel.h"
 
-static bool same(struct zn_str a, struct zn_str b)
-{
-	return a.len == b.len && (!a.len || !memcmp(a.at, b.at, a.len));
-}
-
 static bool is_number(const struct zn_rule_node *n)
 {
 	return n->op == ZN_OP_NUMBER;
@@ -136,7 +131,7 @@ static void past_begin(struct zn_rule_work *w, struct zn_past *past, const struc
 static uint32_t whose_sample(const struct zn_rule_work *w, const struct zn_sample *s)
 {
 	for (uint32_t i = 0; i < s->label_count; i++)
-		if (same(s->label[i].name, (struct zn_str){"pid", 3}))
+		if (zn_str_equal(s->label[i].name, (struct zn_str){"pid", 3}))
 			return zn_rule_whose(w, s->label[i].value);
 	return ZN_OWNER_ROOT;
 }
@@ -256,10 +251,10 @@ static bool matches(const struct zn_rules *r, const struct zn_matcher *m, const 
 	struct zn_str value = {0};
 
 	for (uint32_t i = 0; i < s->label_count; i++)
-		if (same(s->label[i].name, r->word[m->name]))
+		if (zn_str_equal(s->label[i].name, r->word[m->name]))
 			value = s->label[i].value;
 	for (uint32_t i = 0; i < m->value_count; i++)
-		if (same(value, r->word[m->values + i]))
+		if (zn_str_equal(value, r->word[m->values + i]))
 			return !m->negated;
 	return m->negated;
 }

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* Rules that a cause of lost time says better, and one that is about the daemon. */
-static const char *const told[] = {"data_starvation", "stalled_on_data", "nccl_straggler", "nccl_hang", "events_lost"};
+static const char *const causes[] = {
+	"data_starvation", "stalled_on_data", "nccl_straggler", "nccl_hang", "events_lost"};
 
 static const struct {
 	const char *alert, *next, *metric;
@@ -46,10 +47,10 @@ static const struct {
 	{"probe_overhead", "leave out families of probes that are not needed: --probes", "zernel_overhead_ratio"},
 };
 
-static bool is_told(const char *rule)
+static bool is_cause(const char *rule)
 {
-	for (size_t i = 0; i < ZN_LEN(told); i++)
-		if (!strcmp(rule, told[i]))
+	for (size_t i = 0; i < ZN_LEN(causes); i++)
+		if (!strcmp(rule, causes[i]))
 			return true;
 	return false;
 }
@@ -158,7 +159,7 @@ size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, st
 		const struct zn_alert *alert = &a->alert[i];
 		struct zn_finding f;
 
-		if (alert->state != ZN_FIRING || is_told(alert->rule->name) || !zn_finding_concerns(of, alert))
+		if (alert->state != ZN_FIRING || is_cause(alert->rule->name) || !zn_finding_concerns(of, alert))
 			continue;
 		fill(&f, alert);
 		insert(to, &count, &f);

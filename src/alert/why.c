@@ -95,37 +95,37 @@ static void say_hang(struct zn_out *o, const struct zn_cause_group *g, uint64_t 
 static void say_straggler(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->told.late_pid)
+	if (!g->numbers.late_pid)
 		return;
 	zn_out_text(o, ": ");
-	if (g->told.late_rank != ZN_UNKNOWN) {
+	if (g->numbers.late_rank != ZN_UNKNOWN) {
 		zn_out_text(o, "rank ");
-		zn_out_u64(o, g->told.late_rank);
+		zn_out_u64(o, g->numbers.late_rank);
 		zn_out_text(o, ", ");
 	}
 	zn_out_text(o, "process ");
-	zn_out_u64(o, g->told.late_pid);
+	zn_out_u64(o, g->numbers.late_pid);
 }
 
 static void say_workers(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->told.workers || g->told.workers_busy == ZN_UNKNOWN)
+	if (!g->numbers.workers || g->numbers.workers_busy == ZN_UNKNOWN)
 		return;
 	zn_out_text(o, ": ");
-	zn_out_u64(o, g->told.workers);
-	zn_out_text(o, g->told.workers == 1 ? " worker, busy " : " workers, busy ");
-	zn_out_u64(o, g->told.workers_busy);
+	zn_out_u64(o, g->numbers.workers);
+	zn_out_text(o, g->numbers.workers == 1 ? " worker, busy " : " workers, busy ");
+	zn_out_u64(o, g->numbers.workers_busy);
 	zn_out_text(o, " % of the time");
 }
 
 static void say_cpus(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	say_workers(o, g, now_ns);
-	if (!g->told.cpus || !g->told.workers)
+	if (!g->numbers.cpus || !g->numbers.workers)
 		return;
 	zn_out_text(o, "; CPUs: ");
-	zn_out_u64(o, g->told.cpus);
+	zn_out_u64(o, g->numbers.cpus);
 }
 
 static void say_all_wait(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
@@ -142,10 +142,10 @@ static void say_all_wait(struct zn_out *o, const struct zn_cause_group *g, uint6
 static void say_retransmits(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->told.retransmits)
+	if (!g->numbers.retransmits)
 		return;
 	zn_out_text(o, ": ");
-	zn_out_u64(o, g->told.retransmits);
+	zn_out_u64(o, g->numbers.retransmits);
 	zn_out_text(o, " segments in the last second");
 }
 
@@ -173,7 +173,7 @@ static void say_stopped(struct zn_out *o, const struct zn_cause_group *g, uint64
 /* The last one may go on. */
 static void say_checkpoints(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
-	const struct zn_checkpoint_sum *c = &g->told.checkpoints;
+	const struct zn_checkpoint_sum *c = &g->numbers.checkpoints;
 	char bytes[ZN_UNITS_CELL], rate[ZN_UNITS_CELL];
 
 	(void)now_ns;
@@ -193,19 +193,19 @@ static void say_checkpoints(struct zn_out *o, const struct zn_cause_group *g, ui
 static void say_storage(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!g->told.mount[0])
+	if (!g->numbers.mount[0])
 		return;
 	zn_out_text(o, ": most of it on ");
-	zn_out_text(o, g->told.mount);
+	zn_out_text(o, g->numbers.mount);
 }
 
 static void say_mount(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	say_workers(o, g, now_ns);
-	if (!g->told.mount[0])
+	if (!g->numbers.mount[0])
 		return;
 	zn_out_text(o, "; most of it on ");
-	zn_out_text(o, g->told.mount);
+	zn_out_text(o, g->numbers.mount);
 }
 
 static void (*const says[ZN_CAUSE_COUNT])(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns) = {

@@ -196,7 +196,7 @@ static bool set_scenario(const struct option *opt, void *field, const char *valu
 	return set_word(field, value, scenarios, ZN_LEN(scenarios));
 }
 
-static bool set_tier(const struct option *opt, void *field, const char *value)
+static bool set_method(const struct option *opt, void *field, const char *value)
 {
 	static const char *const name[] = {"auto", "fentry", "kprobe", "tracepoint"}; /* enum zn_probe_method */
 
@@ -411,7 +411,7 @@ static const struct option options[] = {
 	{"gpu-majors", set_majors, AT(gpu_majors), "LIST", NULL,
 		"one or more device numbers from 1 to 511 with commas between them", 1, 511, ANYWHERE,
 		"majors of GPU devices; else as in /proc/devices"},
-	{"tier", set_tier, AT(tier), "WAY", "auto", "auto, fentry, kprobe or tracepoint", 0, 0, ANYWHERE,
+	{"tier", set_method, AT(method), "WAY", "auto", "auto, fentry, kprobe or tracepoint", 0, 0, ANYWHERE,
 		"count file I/O and TCP so"},
 	{"libraries", set_path, AT(libraries), "LIST", NULL, "paths with commas between them", 0, 0, ANYWHERE,
 		"hook these at the start, for good"},
@@ -537,11 +537,6 @@ static const char *show(char to[SHOWN_BYTES], struct zn_str text)
 	return to;
 }
 
-static struct zn_str whole(const char *text)
-{
-	return (struct zn_str){text, strlen(text)};
-}
-
 /* "<file>:<line>: <name>: <message>" with what there is of it; always -EINVAL. The parts before the message
  * take at most 141 bytes. */
 __attribute__((format(printf, 2, 3))) static int fail(struct reader *r, const char *format, ...)
@@ -552,7 +547,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct reader *r, const ch
 
 	r->why[0] = '\0';
 	if (r->file)
-		len += snprintf(r->why, ZN_TEXT_MAX, "%s:", show(shown, whole(r->file)));
+		len += snprintf(r->why, ZN_TEXT_MAX, "%s:", show(shown, zn_str_of(r->file)));
 	if (r->line)
 		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, "%u:", r->line);
 	if (r->file)
@@ -585,7 +580,7 @@ static int fail_value(struct reader *r, const struct option *opt, const char *va
 		snprintf(range, sizeof(range), ": %" PRIu64 " to %" PRIu64, opt->min, opt->max);
 	if (!value || !*value)
 		return fail(r, "needs %s%s", opt->is, range);
-	return fail(r, "'%s' is not %s%s", show(shown, whole(value)), opt->is, range);
+	return fail(r, "'%s' is not %s%s", show(shown, zn_str_of(value)), opt->is, range);
 }
 
 static int take(struct reader *r, const struct option *opt, const char *value)
@@ -728,9 +723,9 @@ static int read_log_level(struct reader *r)
 	if (!name)
 		return 0;
 	level = zn_log_parse(name);
-	r->given = whole(PREFIX "LOG");
+	r->given = zn_str_of(PREFIX "LOG");
 	if (level < 0)
-		return fail(r, "'%s' is not error, warn, info or debug", show(shown, whole(name)));
+		return fail(r, "'%s' is not error, warn, info or debug", show(shown, zn_str_of(name)));
 	zn_log_level = (enum zn_level)level;
 	return 0;
 }
@@ -756,7 +751,7 @@ static int read_argument(struct reader *r, const char *arg, const char *next)
 	int used = 1;
 
 	if (*arg != '-')
-		return fail(r, "'%s' is not an option; --help lists them", show(shown, whole(arg)));
+		return fail(r, "'%s' is not an option; --help lists them", show(shown, zn_str_of(arg)));
 	r->given = (struct zn_str){arg, len};
 	if (!strncmp(arg, "--", 2))
 		opt = find((struct zn_str){arg + 2, len - 2}, IN_ARGUMENTS);
@@ -843,7 +838,7 @@ void zn_options_control(char to[ZN_TEXT_MAX])
 	if (read_file(&o, file, why))
 		read_defaults(&o, why);
 	if (variable)
-		set_place(find(whole("control"), ANYWHERE), o.control, variable);
+		set_place(find(zn_str_of("control"), ANYWHERE), o.control, variable);
 	memcpy(to, o.control, ZN_TEXT_MAX);
 }
 

@@ -63,3 +63,8 @@ int zn_str_hex_digit(char c)
 	c |= 0x20;
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
+
+bool zn_str_is_nocase(struct zn_str s, const char *text)
+{
+	return s.len == strlen(text) && (!s.len || !strncasecmp(s.at, text, s.len));
+}

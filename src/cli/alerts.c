@@ -18,7 +18,7 @@
 	" [--token-file FILE]\n"                                                                                       \
 	"         a PAGE is a file, or a daemon: http://ADDRESS[:PORT] or unix:PATH\n"                                 \
 	"       zernel alerts defaults\n"
-#define PAGE_BYTES  ZN_BODY_BYTES
+#define PAGE_BYTES  ZN_BUFFER_BYTES
 #define EVERY_S     15
 #define FIRST_NS    (3600 * ZN_NS_PER_S) /* any time from which one can look back */
 #define EXIT_USAGE  2

@@ -205,22 +205,13 @@ int zn_client_start(struct zn_client *c, uint64_t now_ns)
 	return send_request(c) ? begin_connect(c) : 0;
 }
 
-static struct zn_str trim(struct zn_str s)
-{
-	while (s.len && memchr(" \t\r\n", s.at[0], 4))
-		s.at++, s.len--;
-	while (s.len && memchr(" \t\r\n", s.at[s.len - 1], 4))
-		s.len--;
-	return s;
-}
-
 static bool is_header(struct zn_str line, const char *name, struct zn_str *value)
 {
 	size_t len = strlen(name);
 
 	if (line.len <= len || line.at[len] != ':' || strncasecmp(line.at, name, len))
 		return false;
-	*value = trim((struct zn_str){line.at + len + 1, line.len - len - 1});
+	*value = zn_str_trim((struct zn_str){line.at + len + 1, line.len - len - 1}, " \t\r\n");
 	return true;
 }
 
@@ -229,11 +220,11 @@ static size_t parse_length(struct zn_str digits)
 	size_t v = 0;
 
 	for (size_t i = 0; i < digits.len; i++) {
-		if (digits.at[i] < '0' || digits.at[i] > '9' || v > ZN_BODY_BYTES)
+		if (digits.at[i] < '0' || digits.at[i] > '9' || v > ZN_BUFFER_BYTES)
 			return NO_LENGTH;
 		v = 10 * v + (size_t)(digits.at[i] - '0');
 	}
-	return digits.len && v <= ZN_BODY_BYTES ? v : NO_LENGTH;
+	return digits.len && v <= ZN_BUFFER_BYTES ? v : NO_LENGTH;
 }
 
 /* False if the length of the body cannot be known (RFC 9112, section 6.3). */
@@ -300,7 +291,7 @@ static int parse_head(struct zn_client *c)
 
 static int take_body(struct zn_client *c)
 {
-	c->answer = trim((struct zn_str){c->buffer + c->head, c->body});
+	c->answer = zn_str_trim((struct zn_str){c->buffer + c->head, c->body}, " \t\r\n");
 	if (!c->text && (c->answer.len == 0 || c->answer.at[0] != '{' || zn_json_check(c->answer)))
 		return fail(c, "an answer that is no JSON object");
 	if (c->keep && c->len == c->head + c->body)

@@ -54,25 +54,6 @@ void zn_reply_init(struct zn_reply *r)
 	r->keep_alive = r->done = false;
 }
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static struct zn_str trim(struct zn_str s)
-{
-	for (; s.len && is_space(*s.at); s.at++)
-		s.len--;
-	while (s.len && is_space(s.at[s.len - 1]))
-		s.len--;
-	return s;
-}
-
-static bool equals(struct zn_str s, const char *text)
-{
-	return s.len == strlen(text) && !strncasecmp(s.at, text, s.len);
-}
-
 /* Digits alone; -1: it is no such number, or beyond 2^62. */
 static int64_t number(struct zn_str s)
 {
@@ -96,18 +77,18 @@ static bool read_header(struct zn_reply *r, struct framing *f, struct zn_str nam
 {
 	int64_t n;
 
-	if (equals(name, "Content-Length")) {
+	if (zn_str_is_nocase(name, "Content-Length")) {
 		n = number(value);
 		if (n < 0 || (f->length >= 0 && f->length != n))
 			return false;
 		f->length = n;
-	} else if (equals(name, "Transfer-Encoding")) {
-		f->coded |= f->chunked || !equals(value, "chunked");
+	} else if (zn_str_is_nocase(name, "Transfer-Encoding")) {
+		f->coded |= f->chunked || !zn_str_is_nocase(value, "chunked");
 		f->chunked = true;
-	} else if (equals(name, "Connection")) {
+	} else if (zn_str_is_nocase(name, "Connection")) {
 		f->close |= zn_http_has_token(value, "close");
 		f->keep |= zn_http_has_token(value, "keep-alive");
-	} else if (equals(name, "Retry-After") && (n = number(value)) > 0) {
+	} else if (zn_str_is_nocase(name, "Retry-After") && (n = number(value)) > 0) {
 		r->retry_after_s = n > PATIENCE_MAX ? PATIENCE_MAX : (uint32_t)n;
 	}
 	return true;
@@ -154,7 +135,7 @@ static int read_head(struct zn_reply *r)
 		line.len--; /* its CR */
 		if (memchr(line.at, '\r', line.len) || memchr(line.at, '\0', line.len) ||
 			!zn_str_cut(&line, ':', &name) || !name.len || memchr(name.at, ' ', name.len) ||
-			memchr(name.at, '\t', name.len) || !read_header(r, &f, name, trim(line)))
+			memchr(name.at, '\t', name.len) || !read_header(r, &f, name, zn_str_trim(line, " \t")))
 			return -EBADMSG;
 	}
 	r->len = 0;

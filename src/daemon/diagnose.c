@@ -26,10 +26,10 @@ static bool kernel_check(const struct zn_diagnosis *d)
 	bool missing = false;
 
 	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++) {
-		bool has = k->tier[f] != ZN_METHOD_NONE;
+		bool has = k->method[f] != ZN_METHOD_NONE;
 
 		if (has)
-			printf("%-14s ok, by %s%s%s\n", zn_family_label(f), zn_method_label(k->tier[f]),
+			printf("%-14s ok, by %s%s%s\n", zn_family_label(f), zn_method_label(k->method[f]),
 				k->why[f][0] ? "; not all of it: " : "", k->why[f]);
 		else if (k->why[f][0])
 			printf("%-14s %s\n", zn_family_label(f), k->why[f]);
@@ -85,7 +85,7 @@ static bool sender_check(struct zn_diagnosis *d)
 	char why[ZN_TEXT_MAX];
 	int err = zn_sender_open(d->sender, d->options, why);
 
-	if (err || d->sender->child.fd >= 0)
+	if (err || d->sender->worker.fd >= 0)
 		printf("%-14s %s\n", "connections", err ? why : "ok, by a process of nobody");
 	zn_sender_close(d->sender);
 	return err && zn_sender_wanted(d->options);
@@ -115,7 +115,7 @@ static void check_tables(const struct zn_probe *p)
 		b.group[ZN_MAPS_LEDGER] / MIB, b.group[ZN_MAPS_JOBS] / MIB, b.group[ZN_MAPS_FILES] / MIB,
 		b.group[ZN_MAPS_OTHER] / MIB);
 	printf("%-14s for %u CPUs: %u threads of processes that call a hooked library, %u that call it, one user half of them\n",
-		"", p->cpus, p->sizes.runs, p->sizes.threads);
+		"", p->cpus, p->sizes.sched_entries, p->sizes.threads);
 }
 
 /* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot be had. */
@@ -131,7 +131,7 @@ int zn_diagnose_node(struct zn_diagnosis *d, const struct zn_service *service)
 	limits_check(service);
 	missing = sender_check(d);
 	if (zn_probe_files(why) ||
-		zn_probe_open(d->probe, d->options->families, d->options->tier, d->options->table_cpus, why)) {
+		zn_probe_open(d->probe, d->options->families, d->options->method, d->options->table_cpus, why)) {
 		printf("%-14s %s\n", "nothing", why);
 		return EXIT_FAILURE;
 	}
@@ -179,12 +179,12 @@ int zn_diagnose_probes(struct zn_diagnosis *d)
 		printf("%-12s %s%s\n", zn_family_label(d->probe->hook[i].family), d->probe->hook[i].name,
 			d->probe->hook[i].flags & ZN_HOOK_ENTRY_ONLY ? " (entry only)" : "");
 	zn_kernel_table(&d->probe->kernel);
-	for (uint32_t i = 0; i < d->probe->kernel.site_count; i++) {
-		const struct zn_attach_point *s = &d->probe->kernel.site[i];
+	for (uint32_t i = 0; i < d->probe->kernel.point_count; i++) {
+		const struct zn_attach_point *s = &d->probe->kernel.point[i];
 
-		if (i && strcmp(s[-1].place, s->place) == 0 && s[-1].tier == s->tier && s[-1].family == s->family)
+		if (i && strcmp(s[-1].place, s->place) == 0 && s[-1].method == s->method && s[-1].family == s->family)
 			continue; /* its entry and its return */
-		printf("%-12s %s (kernel, %s)\n", zn_family_label(s->family), s->place, zn_method_label(s->tier));
+		printf("%-12s %s (kernel, %s)\n", zn_family_label(s->family), s->place, zn_method_label(s->method));
 	}
 	d->probe->multi = true; /* all that there are */
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)

@@ -62,13 +62,13 @@ static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 /* Its environment is asked for once, and only while there is a job that it may speak of. */
 static void ask(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
 {
-	struct zn_process_info facts = {.claim.uid = ZN_UNKNOWN};
+	struct zn_process_info process_info = {.slurm.uid = ZN_UNKNOWN};
 
-	if (seen->asked || !j->agg->facts)
+	if (seen->asked || !j->agg->process_info)
 		return;
-	seen->asked = j->agg->facts(j->agg->owner, p, &facts);
+	seen->asked = j->agg->process_info(j->agg->owner, p, &process_info);
 	if (seen->asked)
-		seen->claim = facts.claim;
+		seen->slurm = process_info.slurm;
 }
 
 static void process_tick(struct zn_jobs *j, uint32_t row)
@@ -81,12 +81,12 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 		return;
 	ask(j, p, seen);
 	if (!zn_jobs_of(j, p) && seen->asked)
-		zn_jobs_claim(j, row, seen->claim.job, seen->claim.uid);
+		zn_jobs_claim(j, row, seen->slurm.job, seen->slurm.uid);
 	job = zn_jobs_of(j, p);
 	if (!job)
 		return;
 	if (seen->asked && zn_job_runs(job))
-		describe_by(job, &seen->claim);
+		describe_by(job, &seen->slurm);
 	job->processes++;
 	zn_job_gpus_note(j, job, row, p);
 }
@@ -156,7 +156,7 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
  * if a step comes later than expected, the job goes on, as long as it was not forgotten. */
 static bool may_resume(const struct zn_job *job)
 {
-	return job->told && !job->epilog && !job->next_ns && !by_hand(job);
+	return job->announced && !job->epilog && !job->next_ns && !by_hand(job);
 }
 
 static void reopen(struct zn_job *job)
@@ -439,7 +439,7 @@ static struct zn_job *meant(struct zn_jobs *j, const struct zn_message *m)
 		job = zn_jobs_find_known(j, sluid, ZN_UNKNOWN);
 	if (!job || !zn_job_runs(job) || job->epilog)
 		return NULL;
-	if (job->told)
+	if (job->announced)
 		return restart == ZN_UNKNOWN || restart == job->restart ? job : NULL;
 	return zn_job_shared_of(j, job)->gone_ns ? NULL : job;
 }
@@ -480,12 +480,12 @@ static void learn(struct zn_job *job, const struct zn_message *m)
 	for (enum zn_key k = 0; k < ZN_KEY_COUNT; k++)
 		if (m->value[k][0] && is_about_job(k))
 			memcpy(job->about.value[k], m->value[k], ZN_VALUE_BYTES);
-	if (!job->told && restart != ZN_UNKNOWN)
+	if (!job->announced && restart != ZN_UNKNOWN)
 		job->restart = restart;
 	if (m->value[ZN_KEY_UID][0])
 		job->uid = zn_job_number_or_unknown(m->value[ZN_KEY_UID]);
 	job->about.verb = ZN_VERB_START;
-	job->told = true;
+	job->announced = true;
 }
 
 /* Its names in paths: a number, and from Slurm 26.05 on a SLUID. */
@@ -561,7 +561,7 @@ static struct zn_job *meant_to_end(struct zn_jobs *j, const struct zn_message *m
 	uint32_t restart = restart_of(m);
 	struct zn_job *job = zn_jobs_find(j, m->value[ZN_KEY_ID], ZN_UNKNOWN);
 
-	if (job && job->told && restart != ZN_UNKNOWN && job->restart != restart)
+	if (job && job->announced && restart != ZN_UNKNOWN && job->restart != restart)
 		job = zn_jobs_find_known(j, m->value[ZN_KEY_ID], restart);
 	if (!job && m->value[ZN_KEY_SLUID][0])
 		job = zn_jobs_find_known(j, m->value[ZN_KEY_SLUID], ZN_UNKNOWN);

@@ -6,15 +6,15 @@
 #include "zernel.h"
 #include <string.h>
 
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail)
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation operation)
 {
 	memset(&j->merged, 0, sizeof(j->merged));
-	if (job->gone[detail].calls)
-		zn_hist_merge(&j->merged, &job->gone[detail]);
+	if (job->gone[operation].calls)
+		zn_hist_merge(&j->merged, &job->gone[operation]);
 	for (uint32_t r = 0; r < j->agg->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
 		const struct zn_hist *h =
-			p && zn_jobs_of(j, p) == job ? zn_arena_hist(j->agg->arena, p->hist[detail]) : NULL;
+			p && zn_jobs_of(j, p) == job ? zn_arena_hist(j->agg->arena, p->hist[operation]) : NULL;
 
 		if (h && h->calls)
 			zn_hist_merge(&j->merged, h);

@@ -17,7 +17,7 @@
 #define DEFAULT_ADDRESS "localhost:28028"
 #define STILL_NS        (3 * ZN_NS_PER_S) /* after which who was not suspected again is no longer */
 #define ANSWER_NS       ((ZN_INQUIRY_PATIENCE_S + 5) * ZN_NS_PER_S) /* for the sender to say anything */
-#define FACTS_NS        (5 * ZN_NS_PER_S) /* that the environment of a process is waited for */
+#define ENVIRONMENT_NS  (5 * ZN_NS_PER_S) /* that the environment of a process is waited for */
 #define TABLE_BYTES     (256u << 10)      /* of the kernel's list of sockets: those that listen come first */
 #define LISTENS         "0A"
 
@@ -386,7 +386,7 @@ static void take_answer(struct zn_suspicions *s, struct zn_suspicion *x, uint64_
 		zn_ras_answer_check(&x->answer);
 		x->bytes = d->bytes;
 		finish(s, x, d->outcome < ZN_INQUIRY_COUNT ? d->outcome : ZN_INQUIRY_NO_ANSWER);
-	} else if (now_ns - x->asked_ns > ANSWER_NS || s->sender->child.fd < 0) {
+	} else if (now_ns - x->asked_ns > ANSWER_NS || s->sender->worker.fd < 0) {
 		finish(s, x, ZN_INQUIRY_NO_ANSWER);
 	}
 }
@@ -425,12 +425,13 @@ static struct zn_suspicion *next_one(struct zn_suspicions *s, uint64_t now_ns)
 /* False: the process's environment is not known yet. */
 static bool read_address(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn_proc *p, uint64_t now_ns)
 {
-	struct zn_process_info facts = {.id = 0};
-	bool known = s->agg->facts && s->agg->facts(s->agg->owner, p, &facts);
+	struct zn_process_info process_info = {.id = 0};
+	bool known = s->agg->process_info && s->agg->process_info(s->agg->owner, p, &process_info);
 
-	if (!known && s->agg->facts && now_ns - x->since_ns < FACTS_NS)
+	if (!known && s->agg->process_info && now_ns - x->since_ns < ENVIRONMENT_NS)
 		return false;
-	snprintf(x->address, sizeof(x->address), "%s", known && facts.claim.ras[0] ? facts.claim.ras : DEFAULT_ADDRESS);
+	snprintf(x->address, sizeof(x->address), "%s",
+		known && process_info.slurm.ras[0] ? process_info.slurm.ras : DEFAULT_ADDRESS);
 	for (char *c = x->address; *c; c++) /* a user's text, which is shown */
 		if (*c <= ' ' || *c >= 0x7f || *c == '"' || *c == '\\')
 			*c = '?';

@@ -74,17 +74,18 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 	a->info[row].id = 0;
 }
 
-#define FACTS_PATIENCE_NS (2 * ZN_NS_PER_S)
+#define PROCESS_INFO_NS (2 * ZN_NS_PER_S)
 
 /* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break series.
  * Of one that has gone already it may be known still. */
-static bool facts_of(
-	struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_process_info *facts)
+static bool ask_process_info(
+	struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_process_info *process_info)
 {
-	*facts = (struct zn_process_info){.gone = true, .owner = a->facts ? ZN_OWNER_NOBODY : ZN_OWNER_ROOT};
-	if (!a->facts || a->facts(a->owner, p, facts))
+	*process_info =
+		(struct zn_process_info){.gone = true, .owner = a->process_info ? ZN_OWNER_NOBODY : ZN_OWNER_ROOT};
+	if (!a->process_info || a->process_info(a->owner, p, process_info))
 		return true;
-	return p->exit_ns || zn_now_ns() - info->first_tick_ns >= FACTS_PATIENCE_NS;
+	return p->exit_ns || zn_now_ns() - info->first_tick_ns >= PROCESS_INFO_NS;
 }
 
 static bool touched(const struct zn_proc_gpu *g)
@@ -127,18 +128,18 @@ static bool is_unknown(const struct zn_agg *a, const struct zn_info *info, uint3
 /* Whether to wait for another look before its memory is shown as that of an unknown GPU. */
 static bool waits_for_look(const struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p)
 {
-	return asks_for_looks(a, p) && zn_now_ns() - info->first_tick_ns < FACTS_PATIENCE_NS;
+	return asks_for_looks(a, p) && zn_now_ns() - info->first_tick_ns < PROCESS_INFO_NS;
 }
 
 static void resolve_gpu(struct zn_agg *a, struct zn_info *info, const struct zn_proc *p,
-	const struct zn_process_info *facts, uint32_t o)
+	const struct zn_process_info *process_info, uint32_t o)
 {
-	if (is_unknown(a, info, o) && facts->looks != info->looks)
+	if (is_unknown(a, info, o) && process_info->looks != info->looks)
 		info->resolved[o] = false;
 	if (!info->resolved[o]) {
 		uint64_t refused = a->gpus.quota.refused;
 
-		info->gpu[o] = zn_gpus_resolve(&a->gpus, p, facts, o);
+		info->gpu[o] = zn_gpus_resolve(&a->gpus, p, process_info, o);
 		info->resolved[o] = info->gpu[o] >= 0;
 		a->arena->shared->lost[ZN_LOST_GPU] += a->gpus.quota.refused - refused;
 	}
@@ -156,21 +157,21 @@ static void resolve_gpu(struct zn_agg *a, struct zn_info *info, const struct zn_
 static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_info *info = &a->info[row];
-	struct zn_process_info facts = {.looks = info->looks};
+	struct zn_process_info process_info = {.looks = info->looks};
 	bool asked = false;
 
 	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++) {
 		if (!touched(&p->gpu[o]))
 			continue;
 		if (!asked && (!info->resolved[o] || (asks_for_looks(a, p) && is_unknown(a, info, o)))) {
-			if (!facts_of(a, info, p, &facts))
+			if (!ask_process_info(a, info, p, &process_info))
 				return;
 			asked = true;
 		}
-		resolve_gpu(a, info, p, &facts, o);
+		resolve_gpu(a, info, p, &process_info, o);
 	}
 	if (asked)
-		info->looks = facts.looks;
+		info->looks = process_info.looks;
 }
 
 static void ledger_look(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
@@ -442,12 +443,12 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	comms_read(a);
 }
 
-const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation detail)
+const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation operation)
 {
 	memset(&a->merged, 0, sizeof(a->merged));
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
-		const struct zn_hist *h = p ? zn_arena_hist(a->arena, p->hist[detail]) : NULL;
+		const struct zn_hist *h = p ? zn_arena_hist(a->arena, p->hist[operation]) : NULL;
 
 		if (h && h->calls)
 			zn_hist_merge(&a->merged, h);
@@ -455,10 +456,10 @@ const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation deta
 	return &a->merged;
 }
 
-const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation detail)
+const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation operation)
 {
-	zn_agg_merge_live(a, detail);
-	if (a->gone[detail].calls)
-		zn_hist_merge(&a->merged, &a->gone[detail]);
+	zn_agg_merge_live(a, operation);
+	if (a->gone[operation].calls)
+		zn_hist_merge(&a->merged, &a->gone[operation]);
 	return &a->merged;
 }

@@ -204,9 +204,9 @@ static double read_point(struct reading *r, uint32_t offset)
 
 static double read_group(struct reading *r, uint32_t group);
 
-static double read_wait(struct reading *r, uint32_t detail)
+static double read_wait(struct reading *r, uint32_t operation)
 {
-	const struct zn_hist *h = zn_arena_hist(r->agg->arena, r->proc->hist[detail]);
+	const struct zn_hist *h = zn_arena_hist(r->agg->arena, r->proc->hist[operation]);
 
 	return h && h->calls ? growth(r, h->sum_ns) / 1e9 : NAN;
 }

@@ -72,7 +72,7 @@ static void lose(struct tick *t, enum zn_cause cause, uint64_t ns)
 /* Of the tick before: that of this one is told behind it. */
 static void tell_mount(struct zn_cause_group *g)
 {
-	memcpy(g->told.mount, g->mount, sizeof(g->told.mount));
+	memcpy(g->numbers.mount, g->mount, sizeof(g->numbers.mount));
 }
 
 /* Workers that are busy are too slow, or too few; where most of their time is in files, the files are. */
@@ -82,9 +82,9 @@ static void lose_to_data(struct tick *t)
 	uint64_t all_ns = worker_ns[0] + worker_ns[1], ns = t->stall_ns[ZN_STALL_DATA];
 	struct zn_cause_group *g = t->group;
 
-	g->told.workers = (uint32_t)t->p->count[ZN_C_WORKERS];
-	g->told.workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
-	g->told.cpus = g->cpus_known;
+	g->numbers.workers = (uint32_t)t->p->count[ZN_C_WORKERS];
+	g->numbers.workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
+	g->numbers.cpus = g->cpus_known;
 	tell_mount(g);
 	g->workers_ns += worker_ns[0];
 	if (!g->cpus_asked)
@@ -104,10 +104,10 @@ static void lose_to_ranks(struct tick *t)
 	bool late = zn_stalls_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
 
 	if (late) {
-		t->group->told.late_pid = pid;
-		t->group->told.late_rank = rank;
+		t->group->numbers.late_pid = pid;
+		t->group->numbers.late_rank = rank;
 	}
-	t->group->told.retransmits = t->group->network_count;
+	t->group->numbers.retransmits = t->group->network_count;
 	if (t->group->network_rule)
 		lose(t, ZN_CAUSE_NETWORK, t->stall_ns[ZN_STALL_DIST]);
 	else
@@ -186,7 +186,7 @@ static void lay_to_causes(struct tick *t)
 	if (t->stall_ns[ZN_STALL_IO])
 		tell_mount(t->group);
 	if (t->stall_ns[ZN_STALL_IO] && t->c->checkpoints)
-		t->group->told.checkpoints = zn_checkpoint_sum(&t->c->checkpoints->job[t->group - t->c->group]);
+		t->group->numbers.checkpoints = zn_checkpoint_sum(&t->c->checkpoints->job[t->group - t->c->group]);
 	lose(t, t->written_bytes > t->read_bytes ? ZN_CAUSE_CHECKPOINT : ZN_CAUSE_STORAGE, t->stall_ns[ZN_STALL_IO]);
 	lose_to_queues(t);
 	if (t->copy_ns * COPIES_LEAST >= t->interval_ns)

@@ -582,7 +582,7 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 
 /* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container, numbers
  * start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them is none. */
-static int gpu_by_facts(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
+static int gpu_of_process(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	bool instance = f->instances && ordinal < f->cuda.count && strncmp(f->cuda.uuid[ordinal], "MIG-", 4) == 0;
 	int gpu;
@@ -602,7 +602,7 @@ static int resolve_unknown(struct zn_gpus *g, const struct zn_process_info *f)
 	int gpu = -1;
 
 	if ((amd ? f->render_count : f->minor_count) == 1 || (v->set && v->count == 1))
-		gpu = gpu_by_facts(g, f, 0);
+		gpu = gpu_of_process(g, f, 0);
 	return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
 }
 
@@ -624,7 +624,7 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 	if (ordinal >= ZN_PROC_GPUS)
 		return resolve_unknown(g, f);
 	if (uses_amd(g, f) && has_partitions(g, f)) {
-		gpu = gpu_by_facts(g, f, ordinal);
+		gpu = gpu_of_process(g, f, ordinal);
 		return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
 	}
 	if (uuid_known(seen)) {
@@ -636,7 +636,7 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 	gpu = seen->pci[0] ? gpu_by_pci(g, seen->pci) : -1;
 	if (is_believed(g, f, gpu) && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
-	gpu = gpu_by_facts(g, f, ordinal);
+	gpu = gpu_of_process(g, f, ordinal);
 	if (gpu >= 0 && !zn_gpu_unknown(&g->gpu[gpu]) && zn_gpu_identify(&g->gpu[gpu], seen))
 		return gpu;
 	gpu = uuid_known(seen) ? gpu_by_name(g, f, uuid) : -1;

@@ -19,10 +19,10 @@
 #define NESTING_MAX 33 /* user namespaces inside one another: the kernel allows 32 (kernel/user_namespace.c) */
 
 /* Who was refused and is to be told of; false: nobody, or not yet. */
-static bool has_news(struct zn_quota *q, uint64_t now_ns, uint32_t *owner)
+static bool must_log(struct zn_quota *q, uint64_t now_ns, uint32_t *owner)
 {
 	*owner = __atomic_load_n(&q->refused_owner, __ATOMIC_RELAXED) - 1;
-	return *owner != ZN_OWNER_NONE && (q->told_ns == 0 || now_ns - q->told_ns >= TELL_NS);
+	return *owner != ZN_OWNER_NONE && (q->logged_ns == 0 || now_ns - q->logged_ns >= TELL_NS);
 }
 
 static void tell(struct zn_quota *q, const char *table, const char *who, uint32_t owner, uint64_t now_ns)
@@ -32,9 +32,9 @@ static void tell(struct zn_quota *q, const char *table, const char *who, uint32_
 	__atomic_store_n(&q->refused_owner, 0, __ATOMIC_RELAXED);
 	zn_log(ZN_WARN,
 		"quota: %s: %llu refused, the last one to %s, who holds %d of %u; what was refused is not shown", table,
-		(unsigned long long)(refused - q->told_refused), who, zn_quota_owner(q, owner)->held, q->size);
-	q->told_ns = now_ns;
-	q->told_refused = refused;
+		(unsigned long long)(refused - q->logged_refused), who, zn_quota_owner(q, owner)->held, q->size);
+	q->logged_ns = now_ns;
+	q->logged_refused = refused;
 }
 
 /* A user, or a job by its name, or by its slot where its name is not at hand. a: NULL, or what knows the jobs. */
@@ -58,7 +58,7 @@ static void tell_of(struct zn_quota *q, const char *table, const struct zn_arena
 	uint32_t owner;
 	char name[32];
 
-	if (!has_news(q, now_ns, &owner))
+	if (!must_log(q, now_ns, &owner))
 		return;
 	owner_name(a, owner, name);
 	tell(q, table, name, owner, now_ns);

@@ -8,26 +8,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void signals_of(const struct zn_proc *p, uint64_t to[ZN_SIGNAL_COUNT])
+static void signals_of(const struct zn_proc *p, uint64_t to[ZN_RATED_COUNT])
 {
-	to[ZN_SIGNAL_LAUNCHES] = ZN_LAUNCHES(p->count);
-	to[ZN_SIGNAL_SYSCALLS] = p->count[ZN_C_SYSCALLS];
-	to[ZN_SIGNAL_MAPPED] = p->count[ZN_C_MMAP_BYTES];
-	to[ZN_SIGNAL_UNMAPPED] = p->count[ZN_C_MUNMAP_BYTES];
-	to[ZN_SIGNAL_SWITCHES] = p->count[ZN_C_SWITCH_VOLUNTARY] + p->count[ZN_C_SWITCH_INVOLUNTARY];
-	to[ZN_SIGNAL_MIGRATIONS] = p->count[ZN_C_MIGRATE_CPU];
-	to[ZN_SIGNAL_SENT] = p->count[ZN_C_TCP_SENT];
-	to[ZN_SIGNAL_RECEIVED] = p->count[ZN_C_TCP_RECEIVED];
+	to[ZN_RATED_LAUNCHES] = ZN_LAUNCHES(p->count);
+	to[ZN_RATED_SYSCALLS] = p->count[ZN_C_SYSCALLS];
+	to[ZN_RATED_MAPPED] = p->count[ZN_C_MMAP_BYTES];
+	to[ZN_RATED_UNMAPPED] = p->count[ZN_C_MUNMAP_BYTES];
+	to[ZN_RATED_SWITCHES] = p->count[ZN_C_SWITCH_VOLUNTARY] + p->count[ZN_C_SWITCH_INVOLUNTARY];
+	to[ZN_RATED_MIGRATIONS] = p->count[ZN_C_MIGRATE_CPU];
+	to[ZN_RATED_SENT] = p->count[ZN_C_TCP_SENT];
+	to[ZN_RATED_RECEIVED] = p->count[ZN_C_TCP_RECEIVED];
 }
 
-static void row_tick(struct zn_signal_row *row, const struct zn_proc *p, uint64_t ns, uint64_t now_ns)
+static void row_tick(struct zn_rated_row *row, const struct zn_proc *p, uint64_t ns, uint64_t now_ns)
 {
-	uint64_t lived_ns = now_ns > p->first_ns ? now_ns - p->first_ns : 0, all[ZN_SIGNAL_COUNT];
+	uint64_t lived_ns = now_ns > p->first_ns ? now_ns - p->first_ns : 0, all[ZN_RATED_COUNT];
 
 	if (row->id != p->id)
-		*row = (struct zn_signal_row){.id = p->id};
+		*row = (struct zn_rated_row){.id = p->id};
 	signals_of(p, all);
-	for (uint32_t i = 0; i < ZN_SIGNAL_COUNT; i++) {
+	for (uint32_t i = 0; i < ZN_RATED_COUNT; i++) {
 		row->tick[i] = all[i] - row->all[i];
 		row->all[i] = all[i];
 	}
@@ -57,7 +57,7 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to)
 }
 
 /* Clocks of two CPUs may be some nanoseconds apart, and a counter never goes down. */
-static void gpu_tick(struct zn_signals *s, const struct zn_shared *shared)
+static void gpu_tick(struct zn_counter_rates *s, const struct zn_shared *shared)
 {
 	struct zn_gpu_time now;
 
@@ -70,7 +70,7 @@ static void gpu_tick(struct zn_signals *s, const struct zn_shared *shared)
 		s->gpu_tick.contended_ns = s->gpu_tick.busy_ns;
 }
 
-void zn_signals_tick(struct zn_signals *s, struct zn_agg *a, uint64_t now_ns)
+void zn_rates_tick(struct zn_counter_rates *s, struct zn_agg *a, uint64_t now_ns)
 {
 	uint64_t ns = s->tick_ns ? now_ns - s->tick_ns : 0;
 
@@ -91,27 +91,27 @@ static uint64_t ratio(uint64_t part, uint64_t whole, uint64_t scale)
 	return v < ZN_NOT_KNOWN ? (uint64_t)v : ZN_NOT_KNOWN;
 }
 
-bool zn_signals_rates(const struct zn_signals *s, uint32_t row, uint32_t id, struct zn_rates *to)
+bool zn_rates_of(const struct zn_counter_rates *s, uint32_t row, uint32_t id, struct zn_rates *to)
 {
-	const struct zn_signal_row *r = s ? &s->row[row] : NULL;
+	const struct zn_rated_row *r = s ? &s->row[row] : NULL;
 	uint64_t in, out;
 
-	for (uint32_t i = 0; i < ZN_SIGNAL_COUNT; i++)
+	for (uint32_t i = 0; i < ZN_RATED_COUNT; i++)
 		to->per_1000_s[i] = ZN_NOT_KNOWN;
 	to->syscalls_per_launch = to->switches_per_launch = to->churn = ZN_NOT_KNOWN;
 	if (!r || r->id != id || r->ns == 0)
 		return false;
-	for (uint32_t i = 0; i < ZN_SIGNAL_COUNT; i++)
+	for (uint32_t i = 0; i < ZN_RATED_COUNT; i++)
 		to->per_1000_s[i] = ratio(r->tick[i], r->ns, 1000 * ZN_NS_PER_S);
-	to->syscalls_per_launch = ratio(r->tick[ZN_SIGNAL_SYSCALLS], r->tick[ZN_SIGNAL_LAUNCHES], 1000);
-	to->switches_per_launch = ratio(r->tick[ZN_SIGNAL_SWITCHES], r->tick[ZN_SIGNAL_LAUNCHES], 1000);
-	in = r->tick[ZN_SIGNAL_MAPPED];
-	out = r->tick[ZN_SIGNAL_UNMAPPED];
+	to->syscalls_per_launch = ratio(r->tick[ZN_RATED_SYSCALLS], r->tick[ZN_RATED_LAUNCHES], 1000);
+	to->switches_per_launch = ratio(r->tick[ZN_RATED_SWITCHES], r->tick[ZN_RATED_LAUNCHES], 1000);
+	in = r->tick[ZN_RATED_MAPPED];
+	out = r->tick[ZN_RATED_UNMAPPED];
 	to->churn = in < out ? ratio(in, out, 1000) : ratio(out, in, 1000);
 	return true;
 }
 
-uint64_t zn_signals_contention(const struct zn_signals *s)
+uint64_t zn_rates_contention(const struct zn_counter_rates *s)
 {
 	return s ? ratio(s->gpu_tick.contended_ns, s->gpu_tick.busy_ns, 1000000) : ZN_NOT_KNOWN;
 }

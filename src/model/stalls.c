@@ -68,7 +68,7 @@ bool zn_stalls_shares(const struct zn_agg *a, uint32_t row, struct zn_stall_rati
 /* ---- the sentence ---- */
 
 /* What a data loader's workers did over the last tick, as far as it is known. */
-static const char *workers(const struct zn_stalls_facts *f, char to[64])
+static const char *workers(const struct zn_stalls_summary *f, char to[64])
 {
 	if (!f->workers)
 		return "";
@@ -77,7 +77,7 @@ static const char *workers(const struct zn_stalls_facts *f, char to[64])
 	return to;
 }
 
-static const char *workers_do(const struct zn_stalls_facts *f)
+static const char *workers_do(const struct zn_stalls_summary *f)
 {
 	if (!f->workers)
 		return "";
@@ -86,7 +86,7 @@ static const char *workers_do(const struct zn_stalls_facts *f)
 	return f->worker_busy == ZN_UNKNOWN ? " waited for" : " idle: the wait is in the pinning thread, or on the way";
 }
 
-static const char *late_one(const struct zn_stalls_facts *f, const char *what, char to[64])
+static const char *late_one(const struct zn_stalls_summary *f, const char *what, char to[64])
 {
 	if (!f->late_pid)
 		return "";
@@ -97,7 +97,7 @@ static const char *late_one(const struct zn_stalls_facts *f, const char *what, c
 	return to;
 }
 
-static unsigned percent(const struct zn_stalls_facts *f, enum zn_stall s)
+static unsigned percent(const struct zn_stalls_summary *f, enum zn_stall s)
 {
 	return (unsigned)((f->share[s] + SHARE_ONE / 200) / (SHARE_ONE / 100));
 }
@@ -115,7 +115,7 @@ static const struct {
 	{ZN_STALL_OTHER, 250, "sleeps, on a lock or a timer,"},
 };
 
-static int worst(const struct zn_stalls_facts *f)
+static int worst(const struct zn_stalls_summary *f)
 {
 	int found = -1;
 
@@ -129,7 +129,7 @@ static int worst(const struct zn_stalls_facts *f)
 	return found;
 }
 
-static void says_working(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
+static void says_working(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 {
 	char late[64];
 
@@ -152,7 +152,7 @@ static void name_missing(const struct zn_missing *m, char to[NAME_BYTES])
 }
 
 /* A wait for a rank that does not come explains all other waits. */
-static void says_waiting(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
+static void says_waiting(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 {
 	const struct zn_missing *m = f->waits_for;
 	uint64_t since_ns = m->doing == ZN_DOING_GONE ? m->gone_ns : m->since_ns;
@@ -167,7 +167,7 @@ static void says_waiting(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 		snprintf(to, ZN_SAYS_MAX, "%s waits for %s, which %s, for %llu s", f->who, name, does, seconds);
 }
 
-static void says_missing(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
+static void says_missing(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 {
 	unsigned waiters = (unsigned)__builtin_popcount(f->missing->waiters);
 	unsigned long long seconds = (f->now_ns - f->missing->since_ns) / ZN_NS_PER_S;
@@ -178,7 +178,7 @@ static void says_missing(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 		waiters == 1 ? "" : "s", seconds, does);
 }
 
-static void says_still(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
+static void says_still(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 {
 	char text[ZN_ALL_WAIT_TEXT];
 
@@ -191,7 +191,7 @@ static void says_still(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
 	snprintf(to, ZN_SAYS_MAX, "%s: %s", f->who, text);
 }
 
-void zn_stalls_says(const struct zn_stalls_facts *f, char to[ZN_SAYS_MAX])
+void zn_stalls_says(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 {
 	int i = worst(f);
 	char text[64];
@@ -247,7 +247,7 @@ static bool is_in(const struct zn_skew *s, uint32_t tgid)
 }
 
 /* The rank of a process's communicators that was later than the others for most of the last tick; not itself. */
-static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_stalls_facts *f)
+static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_stalls_summary *f)
 {
 	uint64_t most_ns = k->interval_ns * LATE_LEAST / 100;
 
@@ -275,7 +275,7 @@ static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 
 /* Ranks that talk over sockets: of those of the same job that wait for one another, the one that waits least, if that is
  * less than half of what this one does. */
-static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls_facts *f)
+static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls_summary *f)
 {
 	const struct zn_proc *own = zn_arena_proc(a->arena, row);
 	uint64_t least = dist_share(a, row) / 2;
@@ -295,7 +295,7 @@ static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls
 bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank)
 {
 	const struct zn_proc *p = zn_arena_proc(a->arena, row);
-	struct zn_stalls_facts f = {.late_rank = ZN_UNKNOWN};
+	struct zn_stalls_summary f = {.late_rank = ZN_UNKNOWN};
 
 	if (p)
 		late_by_waits(a, row, &f);
@@ -314,13 +314,13 @@ uint32_t zn_stalls_workers_busy(const struct zn_agg *a, uint32_t row)
 	return worked ? (uint32_t)share(info->worker_tick_ns[0], worked) : ZN_UNKNOWN;
 }
 
-void zn_stalls_facts(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,
-	const struct zn_stall_ratios *s, struct zn_stalls_facts *f)
+void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,
+	const struct zn_stall_ratios *s, struct zn_stalls_summary *f)
 {
 	const struct zn_proc *p = zn_arena_proc(a->arena, row);
 	uint32_t rank = rank_of(a, p->tgid);
 
-	*f = (struct zn_stalls_facts){.late_rank = ZN_UNKNOWN, .worker_busy = zn_stalls_workers_busy(a, row)};
+	*f = (struct zn_stalls_summary){.late_rank = ZN_UNKNOWN, .worker_busy = zn_stalls_workers_busy(a, row)};
 	if (rank == ZN_UNKNOWN)
 		snprintf(f->who, sizeof(f->who), "process %u", p->tgid);
 	else

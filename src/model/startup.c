@@ -85,7 +85,7 @@ uint64_t zn_startup_sum(const struct zn_startup_row *r)
 /* Before its row is another process's. */
 static void keep_of_job(struct zn_startup *s, const struct zn_startup_row *r)
 {
-	struct zn_startup_row *gone = r->told && r->job.slot < ZN_JOBS_MAX ? &s->gone[r->job.slot] : NULL;
+	struct zn_startup_row *gone = r->phases_known && r->job.slot < ZN_JOBS_MAX ? &s->gone[r->job.slot] : NULL;
 
 	if (gone && r->job.serial && (gone->job.serial != r->job.serial || zn_startup_sum(r) > zn_startup_sum(gone)))
 		*gone = *r;
@@ -93,23 +93,25 @@ static void keep_of_job(struct zn_startup *s, const struct zn_startup_row *r)
 
 static void begin_row(struct zn_startup *s, struct zn_startup_row *r, const struct zn_proc *p)
 {
-	struct zn_process_info facts = {0};
+	struct zn_process_info process_info = {0};
 
 	if (r->id != p->id) {
 		keep_of_job(s, r);
 		*r = (struct zn_startup_row){.id = p->id};
 	}
 	r->job = p->job;
-	if (r->state != ZN_STARTUP_UNKNOWN || !s->agg->facts || !s->agg->facts(s->agg->owner, p, &facts))
+	if (r->state != ZN_STARTUP_UNKNOWN || !s->agg->process_info ||
+		!s->agg->process_info(s->agg->owner, p, &process_info))
 		return;
 	r->state = ZN_STARTUP_OVER;
-	if (facts.start_ns < s->began_ns || facts.start_ns > p->first_ns) /* or it began before the daemon: not told */
+	if (process_info.start_ns < s->began_ns ||
+		process_info.start_ns > p->first_ns) /* or it began before the daemon: not told */
 		return;
 	r->state = ZN_STARTUP_GOES_ON;
-	r->start_ns = facts.start_ns;
+	r->start_ns = process_info.start_ns;
 	r->counted_ns = p->first_ns;
-	r->phase_ns[ZN_STARTUP_IMPORT] = p->first_ns - facts.start_ns;
-	r->told = true;
+	r->phase_ns[ZN_STARTUP_IMPORT] = p->first_ns - process_info.start_ns;
+	r->phases_known = true;
 }
 
 static void count_time(struct zn_startup *s, struct zn_startup_row *r, const struct zn_proc *p)
@@ -187,7 +189,7 @@ const struct zn_startup_row *zn_startup_of(const struct zn_startup *s, uint32_t 
 {
 	const struct zn_startup_row *r = row < ZN_PROCS_MAX ? &s->row[row] : NULL;
 
-	return r && r->id == id && r->told ? r : NULL;
+	return r && r->id == id && r->phases_known ? r : NULL;
 }
 
 /* Row by row, and what is kept of rows that were given back. */
@@ -198,7 +200,7 @@ const struct zn_startup_row *zn_startup_job(const struct zn_startup *s, struct z
 	for (uint32_t i = 0; job.serial && job.slot < ZN_JOBS_MAX && i <= ZN_PROCS_MAX; i++) {
 		const struct zn_startup_row *r = i < ZN_PROCS_MAX ? &s->row[i] : &s->gone[job.slot];
 
-		if (r->told && zn_job_ref_same(r->job, job) &&
+		if (r->phases_known && zn_job_ref_same(r->job, job) &&
 			(!longest || zn_startup_sum(r) > zn_startup_sum(longest)))
 			longest = r;
 	}

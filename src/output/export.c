@@ -18,7 +18,7 @@ void zn_export_tick(struct zn_export *e, uint64_t now_ns)
 	uint64_t start_ns = zn_now_ns(), now_ms = zn_wall_ms();
 	uint32_t at = 0;
 
-	if (!e->sender->destinations[ZN_TO_OTLP] || e->sender->child.fd < 0 || now_ns < e->next_ns)
+	if (!e->sender->destinations[ZN_TO_OTLP] || e->sender->worker.fd < 0 || now_ns < e->next_ns)
 		return;
 	e->next_ns = now_ns + e->state->options->otlp_interval_ms * ZN_NS_PER_MS;
 	while (zn_otlp_next(&o, e->state, now_ms, &at)) {

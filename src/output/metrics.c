@@ -92,12 +92,12 @@ static const struct zn_metric_rate churn = {offsetof(struct zn_rates, churn), ZN
 static const struct zn_metric_rate launch_switches = {
 	offsetof(struct zn_rates, switches_per_launch), ZN_C_SWITCH_VOLUNTARY, ZN_C_SWITCH_INVOLUNTARY};
 static const struct zn_metric_rate migration_rate = {
-	offsetof(struct zn_rates, per_1000_s[ZN_SIGNAL_MIGRATIONS]), ZN_C_MIGRATE_CPU, ZN_C_MIGRATE_CPU};
+	offsetof(struct zn_rates, per_1000_s[ZN_RATED_MIGRATIONS]), ZN_C_MIGRATE_CPU, ZN_C_MIGRATE_CPU};
 static const struct zn_metric_durations gpu_ioctl = {ZN_H_IOCTL, ZN_H_IOCTL, NULL, true};
 static const struct zn_metric_durations runqueue = {ZN_H_RUNQUEUE, ZN_H_RUNQUEUE, NULL, true};
 static const struct zn_metric_durations tcp_send = {ZN_H_TCP_SEND, ZN_H_TCP_SEND, NULL, true};
-static const size_t gpu_busy = offsetof(struct zn_signals, gpu.busy_ns);
-static const size_t gpu_contended = offsetof(struct zn_signals, gpu.contended_ns);
+static const size_t gpu_busy = offsetof(struct zn_counter_rates, gpu.busy_ns);
+static const size_t gpu_contended = offsetof(struct zn_counter_rates, gpu.contended_ns);
 
 static const enum zn_io_op io_read = ZN_IO_READ, io_write = ZN_IO_WRITE, io_mapped = ZN_IO_MMAP, io_copied = ZN_IO_COPY;
 static const size_t io_calls = offsetof(struct zn_io_sum_total, calls);

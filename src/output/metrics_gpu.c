@@ -2,10 +2,10 @@
 /* metrics_gpu.c: what metrics of GPUs, of their drivers and of errors in the kernel's log yield. */
 #include "zernel.h"
 
-/* A field of struct zn_signals, once a GPU's driver was called. */
+/* A field of struct zn_counter_rates, once a GPU's driver was called. */
 void zn_metrics_gpu_calls(struct zn_walk *w)
 {
-	const struct zn_signals *s = w->state->signals;
+	const struct zn_counter_rates *s = w->state->rates;
 
 	if (s && s->gpu.busy_ns)
 		zn_walk_one(w, *(const uint64_t *)((const char *)s + *(const size_t *)w->metric->arg), 9);
@@ -13,7 +13,7 @@ void zn_metrics_gpu_calls(struct zn_walk *w)
 
 void zn_metrics_gpu_contention(struct zn_walk *w)
 {
-	uint64_t v = zn_signals_contention(w->state->signals);
+	uint64_t v = zn_rates_contention(w->state->rates);
 
 	if (v != ZN_NOT_KNOWN)
 		zn_walk_one(w, v, 6);

@@ -61,7 +61,7 @@ void zn_metrics_process_rates(struct zn_walk *w)
 
 		for (enum zn_counter i = f->first; i <= f->last; i++)
 			events += p->count[i];
-		zn_signals_rates(w->state->signals, agg->row[r], p->id, &rates);
+		zn_rates_of(w->state->rates, agg->row[r], p->id, &rates);
 		v = *(const uint64_t *)((const char *)&rates + f->offset);
 		if (events == 0 || v == ZN_NOT_KNOWN)
 			continue;

@@ -60,19 +60,19 @@ static void attached_series(void *to, const struct zn_lib *lib)
 /* A place has up to two programs, at its entry and its return. */
 static bool is_second(const struct zn_kernel *k, uint32_t at)
 {
-	const struct zn_attach_point *s = &k->site[at];
+	const struct zn_attach_point *s = &k->point[at];
 
-	for (uint32_t i = at; i-- > 0 && k->site[i].family == s->family;)
-		if (k->site[i].prog_fd >= 0 && strcmp(k->site[i].place, s->place) == 0)
+	for (uint32_t i = at; i-- > 0 && k->point[i].family == s->family;)
+		if (k->point[i].prog_fd >= 0 && strcmp(k->point[i].place, s->place) == 0)
 			return true;
 	return false;
 }
 
-/* Each place of the tier in use once. */
-static void attached_sites(struct zn_walk *w, const struct zn_kernel *k)
+/* Each place of the method in use once. */
+static void attached_points(struct zn_walk *w, const struct zn_kernel *k)
 {
-	for (uint32_t i = 0; i < k->site_count; i++) {
-		const struct zn_attach_point *s = &k->site[i], *with = s->of ? &k->site[s->of - 1] : s;
+	for (uint32_t i = 0; i < k->point_count; i++) {
+		const struct zn_attach_point *s = &k->point[i], *with = s->of ? &k->point[s->of - 1] : s;
 
 		if (with->prog_fd < 0 && s->state != ZN_SYM_FAILED)
 			continue;
@@ -89,7 +89,7 @@ static void attached_sites(struct zn_walk *w, const struct zn_kernel *k)
 void zn_metrics_self_attached(struct zn_walk *w)
 {
 	if (w->state->probe)
-		attached_sites(w, &w->state->probe->kernel);
+		attached_points(w, &w->state->probe->kernel);
 	if (w->state->find)
 		zn_libraries_visit(zn_find_libraries(w->state->find), attached_series, w);
 }
@@ -233,7 +233,7 @@ void zn_metrics_self_outbound(struct zn_walk *w)
 	const bool *waiting = w->metric->arg;
 
 	for (enum zn_outbound to = 0; c && to < ZN_TO_COUNT; to++)
-		if (c->destinations[to] && (!*waiting || c->child.fd >= 0)) {
+		if (c->destinations[to] && (!*waiting || c->worker.fd >= 0)) {
 			zn_walk_series(w);
 			zn_walk_label(w, "to", zn_outbound_label(to));
 			zn_walk_integer(w, *waiting ? c->sum[to].queued : zn_sender_down(c, to));

@@ -58,12 +58,7 @@ static const char *get(const struct zn_pairs *p, const char *wanted)
 	return NULL;
 }
 
-static struct zn_str whole(const char *text)
-{
-	return (struct zn_str){text, strlen(text)};
-}
-
-static void fill(struct zn_told *t, const struct zn_alert *a)
+static void fill(struct zn_notified *t, const struct zn_alert *a)
 {
 	static const char *const names[] = {"summary", "description", "runbook_url"};
 	struct zn_label label[ZN_LABELS_MAX];
@@ -77,14 +72,14 @@ static void fill(struct zn_told *t, const struct zn_alert *a)
 		struct zn_out o = {.at = text, .cap = sizeof(text)};
 
 		zn_alert_annotation(&o, a, names[i]);
-		put_pair(&t->annotations, whole(names[i]), (struct zn_str){text, o.len});
+		put_pair(&t->annotations, zn_str_of(names[i]), (struct zn_str){text, o.len});
 	}
 	t->value = a->value;
 }
 
 static void take_out(struct zn_notify *n, uint32_t i)
 {
-	n->told[i] = n->told[--n->count];
+	n->notified[i] = n->notified[--n->count];
 }
 
 /* The one that was resolved longest ago makes room. */
@@ -93,7 +88,8 @@ static bool make_room(struct zn_notify *n)
 	uint32_t oldest = n->count;
 
 	for (uint32_t i = 0; i < n->count; i++)
-		if (n->told[i].ends_ms && (oldest == n->count || n->told[i].ends_ms < n->told[oldest].ends_ms))
+		if (n->notified[i].ends_ms &&
+			(oldest == n->count || n->notified[i].ends_ms < n->notified[oldest].ends_ms))
 			oldest = i;
 	n->lost++;
 	if (oldest == n->count)
@@ -110,17 +106,17 @@ static void mark_dirty(struct zn_notify *n)
 
 static void note(struct zn_notify *n, const struct zn_alert *a)
 {
-	struct zn_told *t;
+	struct zn_notified *t;
 
 	for (uint32_t i = 0; i < n->count; i++)
-		if (!n->told[i].ends_ms && n->told[i].id == a->id) {
-			n->told[i].seen = true;
-			fill(&n->told[i], a);
+		if (!n->notified[i].ends_ms && n->notified[i].id == a->id) {
+			n->notified[i].seen = true;
+			fill(&n->notified[i], a);
 			return;
 		}
-	if (n->count == ZN_TOLD_MAX && !make_room(n))
+	if (n->count == ZN_NOTIFIED_MAX && !make_room(n))
 		return;
-	t = &n->told[n->count++];
+	t = &n->notified[n->count++];
 	t->id = a->id;
 	t->starts_ms = a->since_wall_ms;
 	t->ends_ms = 0;
@@ -136,19 +132,19 @@ static void compare(struct zn_notify *n, uint64_t now_ms)
 	const struct zn_alerts *alerts = n->state->alerts;
 
 	for (uint32_t i = 0; i < n->count; i++)
-		n->told[i].seen = false;
+		n->notified[i].seen = false;
 	for (uint32_t i = 0; i < alerts->count; i++)
 		if (alerts->alert[i].state == ZN_FIRING)
 			note(n, &alerts->alert[i]);
 	for (uint32_t i = 0; i < n->count; i++)
-		if (!n->told[i].seen && !n->told[i].ends_ms) {
-			n->told[i].ends_ms = now_ms;
+		if (!n->notified[i].seen && !n->notified[i].ends_ms) {
+			n->notified[i].ends_ms = now_ms;
 			mark_dirty(n);
 		}
 }
 
 /* Whether all destinations know that it was resolved. */
-static bool is_known(const struct zn_notify *n, const struct zn_told *t)
+static bool is_known(const struct zn_notify *n, const struct zn_notified *t)
 {
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
 		if (n->sender->destinations[to] && (!t->number[to] || n->sender->sum[to].settled < t->number[to]))
@@ -159,7 +155,7 @@ static bool is_known(const struct zn_notify *n, const struct zn_told *t)
 static void forget(struct zn_notify *n, uint64_t now_ms)
 {
 	for (uint32_t i = n->count; i-- > 0;) {
-		const struct zn_told *t = &n->told[i];
+		const struct zn_notified *t = &n->notified[i];
 		bool known = is_known(n, t), old = now_ms > t->ends_ms + KEEP_MS;
 
 		if (!t->ends_ms || !(known || old))
@@ -181,14 +177,14 @@ static void put_members(struct zn_json *j, const struct zn_pairs *p)
 	}
 }
 
-static void put_own(struct zn_json *j, const struct zn_told *t, const char *name, const char *value)
+static void put_own(struct zn_json *j, const struct zn_notified *t, const char *name, const char *value)
 {
 	if (!get(&t->labels, name))
 		zn_json_key_text(j, name, value);
 }
 
 /* What is made up must not pass for a node's. */
-static void put_labels(const struct zn_notify *n, struct zn_json *j, const struct zn_told *t)
+static void put_labels(const struct zn_notify *n, struct zn_json *j, const struct zn_notified *t)
 {
 	zn_json_key_open(j, "labels", '{');
 	put_members(j, &t->labels);
@@ -201,7 +197,7 @@ static void put_labels(const struct zn_notify *n, struct zn_json *j, const struc
 	zn_json_close(j, '}');
 }
 
-static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, const struct zn_told *t)
+static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, const struct zn_notified *t)
 {
 	uint64_t ends_ms = t->ends_ms ? t->ends_ms : n->now_ms + REPEATS * n->state->options->notify_repeat_ms;
 	char text[128];
@@ -217,7 +213,7 @@ static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, c
 	zn_json_close(j, '}');
 }
 
-static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const struct zn_told *t)
+static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const struct zn_notified *t)
 {
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "status", t->ends_ms ? "resolved" : "firing");
@@ -238,7 +234,7 @@ static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const 
 static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to, bool resolved)
 {
 	for (uint32_t i = 0; i < n->count; i++) {
-		struct zn_told *t = &n->told[i];
+		struct zn_notified *t = &n->notified[i];
 		struct zn_json_mark mark = zn_json_mark(j);
 
 		if (!t->ends_ms == resolved)
@@ -289,13 +285,13 @@ static void send_to(struct zn_notify *n, enum zn_outbound to)
 	render(n, &o, to);
 	n->due[to] = !zn_sender_send(n->sender, to, (struct zn_str){n->text, o.len});
 	for (uint32_t i = 0; i < n->count && n->due[to]; i++)
-		if (n->told[i].number[to] == next)
-			n->told[i].number[to] = 0;
+		if (n->notified[i].number[to] == next)
+			n->notified[i].number[to] = 0;
 }
 
 void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn_sender *sender, uint16_t port)
 {
-	memset(n, 0, offsetof(struct zn_notify, told)); /* memory that nobody needs is not touched */
+	memset(n, 0, offsetof(struct zn_notify, notified)); /* memory that nobody needs is not touched */
 	n->state = state;
 	n->sender = sender;
 	n->port = port;
@@ -305,14 +301,14 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 {
 	bool wanted = n->sender->destinations[ZN_TO_ALERTMANAGER] || n->sender->destinations[ZN_TO_WEBHOOK];
 
-	if (!wanted || n->sender->child.fd < 0)
+	if (!wanted || n->sender->worker.fd < 0)
 		return;
 	n->now_ms = zn_wall_ms();
 	forget(n, n->now_ms);
 	compare(n, n->now_ms);
-	if (now_ns - n->told_ns >= n->state->options->notify_repeat_ms * ZN_NS_PER_MS) {
+	if (now_ns - n->sent_ns >= n->state->options->notify_repeat_ms * ZN_NS_PER_MS) {
 		n->due[ZN_TO_ALERTMANAGER] = true;
-		n->told_ns = now_ns;
+		n->sent_ns = now_ns;
 	}
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
 		if (n->due[to] && n->count && n->sender->destinations[to])

@@ -79,7 +79,7 @@ static void calls_json(
 	if (!family_open(j, state, "syscalls", ZN_FAM_SYSCALLS))
 		return;
 	key_counts(j, KEYS(call_keys), p->count);
-	key_rate(j, "rate", r->per_1000_s[ZN_SIGNAL_SYSCALLS]);
+	key_rate(j, "rate", r->per_1000_s[ZN_RATED_SYSCALLS]);
 	key_rate(j, "per_launch", r->syscalls_per_launch);
 	key_rate(j, "mmap_churn", r->churn);
 	zn_json_close(j, '}');
@@ -91,9 +91,9 @@ static void sched_json(
 	if (!family_open(j, state, "sched", ZN_FAM_SCHED))
 		return;
 	key_counts(j, KEYS(sched_keys), p->count);
-	key_rate(j, "switch_rate", r->per_1000_s[ZN_SIGNAL_SWITCHES]);
+	key_rate(j, "switch_rate", r->per_1000_s[ZN_RATED_SWITCHES]);
 	key_rate(j, "switches_per_launch", r->switches_per_launch);
-	key_rate(j, "migration_rate", r->per_1000_s[ZN_SIGNAL_MIGRATIONS]);
+	key_rate(j, "migration_rate", r->per_1000_s[ZN_RATED_MIGRATIONS]);
 	key_times(j, "runqueue", zn_arena_hist(state->agg->arena, p->hist[ZN_H_RUNQUEUE]));
 	zn_json_close(j, '}');
 }
@@ -103,17 +103,17 @@ static void tcp_json(struct zn_json *j, const struct zn_state *state, const stru
 	if (!family_open(j, state, "tcp", ZN_FAM_NET))
 		return;
 	key_counts(j, KEYS(tcp_keys), p->count);
-	key_whole(j, "sent_rate", r->per_1000_s[ZN_SIGNAL_SENT]);
-	key_whole(j, "received_rate", r->per_1000_s[ZN_SIGNAL_RECEIVED]);
+	key_whole(j, "sent_rate", r->per_1000_s[ZN_RATED_SENT]);
+	key_whole(j, "received_rate", r->per_1000_s[ZN_RATED_RECEIVED]);
 	key_times(j, "send", zn_arena_hist(state->agg->arena, p->hist[ZN_H_TCP_SEND]));
 	zn_json_close(j, '}');
 }
 
-void zn_signals_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
+void zn_rates_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_rates r;
 
-	zn_signals_rates(state->signals, row, p->id, &r);
+	zn_rates_of(state->rates, row, p->id, &r);
 	zn_json_key_open(j, "signals", '{');
 	calls_json(j, state, p, &r);
 	if (family_open(j, state, "ioctl", ZN_FAM_IOCTL)) {
@@ -125,14 +125,14 @@ void zn_signals_json(struct zn_json *j, const struct zn_state *state, uint32_t r
 	zn_json_close(j, '}');
 }
 
-void zn_signals_node_json(struct zn_json *j, const struct zn_state *state)
+void zn_rates_node_json(struct zn_json *j, const struct zn_state *state)
 {
-	uint64_t contention = zn_signals_contention(state->signals);
+	uint64_t contention = zn_rates_contention(state->rates);
 
-	if (!state->signals || !family_open(j, state, "gpu_ioctl", ZN_FAM_IOCTL))
+	if (!state->rates || !family_open(j, state, "gpu_ioctl", ZN_FAM_IOCTL))
 		return;
-	zn_json_key_scaled(j, "busy_s", state->signals->gpu.busy_ns, S);
-	zn_json_key_scaled(j, "contended_s", state->signals->gpu.contended_ns, S);
+	zn_json_key_scaled(j, "busy_s", state->rates->gpu.busy_ns, S);
+	zn_json_key_scaled(j, "contended_s", state->rates->gpu.contended_ns, S);
 	if (contention == ZN_NOT_KNOWN)
 		zn_json_key_null(j, "contention");
 	else
@@ -141,7 +141,7 @@ void zn_signals_node_json(struct zn_json *j, const struct zn_state *state)
 }
 
 /* Of all processes of a job: sums, and quantiles of merged histograms. */
-void zn_signals_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count)
+void zn_rates_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count)
 {
 	static const struct {
 		const char *key;
@@ -149,7 +149,7 @@ void zn_signals_job_json(struct zn_json *j, const struct zn_state *state, struct
 		const struct counter_key *keys;
 		uint32_t n;
 		const char *times;
-		enum zn_operation detail;
+		enum zn_operation operation;
 	} parts[] = {
 		{"syscalls", ZN_FAM_SYSCALLS, KEYS(call_keys), NULL, 0},
 		{"gpu_ioctl", ZN_FAM_IOCTL, NULL, 0, "calls", ZN_H_IOCTL},
@@ -163,7 +163,7 @@ void zn_signals_job_json(struct zn_json *j, const struct zn_state *state, struct
 			continue;
 		key_counts(j, parts[i].keys, parts[i].n, (const __u64 *)count);
 		if (parts[i].times)
-			key_times(j, parts[i].times, zn_job_merge(state->jobs, job, parts[i].detail));
+			key_times(j, parts[i].times, zn_job_merge(state->jobs, job, parts[i].operation));
 		zn_json_close(j, '}');
 	}
 	zn_json_close(j, '}');

@@ -458,7 +458,7 @@ void zn_report_json(struct zn_out *o, const struct zn_state *state, struct zn_jo
 	lost_to(&j, &r);
 	startup(&j, &r);
 	checkpoints(&j, &r);
-	zn_signals_job_json(&j, state, job, r.count);
+	zn_rates_job_json(&j, state, job, r.count);
 	if (!zn_gaps_has_io(state))
 		zn_json_key_null(&j, "io");
 	zn_json_reserve(&j, ZN_JSON_END);

@@ -60,7 +60,7 @@ static const char *no_io(const struct zn_report *r)
 	return k && k->why[ZN_FAM_VFS][0] ? k->why[ZN_FAM_VFS] : "not measured by this version";
 }
 
-/* Parts of it: what a tier does not see. */
+/* Parts of it: what a method does not see. */
 static const char *some_io(const struct zn_report *r)
 {
 	const struct zn_kernel *k = r->state->probe ? &r->state->probe->kernel : NULL;

@@ -84,11 +84,6 @@ static char *moment(char to[ZN_UNITS_CELL], struct zn_str json, const char *path
 	return to;
 }
 
-static bool same(struct zn_str value, const char *text)
-{
-	return value.len == strlen(text) && !memcmp(value.at, text, value.len);
-}
-
 /* One line, cut at the last column. A report's texts are other people's: whatever is not printable is '?'. */
 static void line(struct zn_out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void line(struct zn_out *o, const char *format, ...)
@@ -136,7 +131,7 @@ static void who(struct zn_out *o, struct zn_str r)
 		zn_path_text(r, "partition", partition, sizeof(partition)));
 	line(o, zn_path_known(r, "cluster") ? "  on node %s of cluster %s" : "  on node %s",
 		zn_path_text(r, "node", node, sizeof(node)), zn_path_text(r, "cluster", cluster, sizeof(cluster)));
-	if (same(zn_path_find(r, "source"), "\"simulated\""))
+	if (zn_str_is(zn_path_find(r, "source"), "\"simulated\""))
 		line(o, "  SIMULATED: these numbers are made up, no job is behind them");
 }
 
@@ -160,7 +155,7 @@ static void when(struct zn_out *o, struct zn_str r)
 
 static bool is_true(struct zn_str json, const char *path)
 {
-	return same(zn_path_find(json, path), "true");
+	return zn_str_is(zn_path_find(json, path), "true");
 }
 
 /* What should not go unseen. */
@@ -195,7 +190,7 @@ static void gpus(struct zn_out *o, struct zn_str r)
 			bytes(a, g, "peak_bytes"), bytes(b, g, "total_bytes"), percent(c, g, "busy_share"),
 			span(d, g, "busy_seconds"), span(e, g, "idle_seconds"));
 	for (at = 0; zn_json_next(list, &at, &key, &g);)
-		if (same(zn_json_member(g, "gpu_id"), "\"unknown\"")) {
+		if (zn_str_is(zn_json_member(g, "gpu_id"), "\"unknown\"")) {
 			line(o, "  It used a GPU that could not be told: which ones it left idle is not known.");
 			return;
 		}

@@ -81,7 +81,7 @@ static size_t shares_usage(const struct zn_shared *s, struct zn_usage *to)
 	static const struct {
 		const char *table;
 		enum zn_quota_table of;
-	} shown[] = {{"threads", ZN_QUOTA_THREAD}, {"sched_threads", ZN_QUOTA_RUN}, {"workers", ZN_QUOTA_WORKER},
+	} shown[] = {{"threads", ZN_QUOTA_THREAD}, {"sched_threads", ZN_QUOTA_SCHED}, {"workers", ZN_QUOTA_WORKER},
 		{"job_processes", ZN_QUOTA_TASK}, {"job_cgroups", ZN_QUOTA_CGROUP}};
 	size_t n = 0;
 

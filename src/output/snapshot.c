@@ -318,7 +318,7 @@ static void process(struct zn_json *j, const struct zn_state *state, uint32_t ro
 	nccl(j, state, p);
 	zn_stalls_loader_json(j, state, row);
 	zn_stalls_json(j, state, row);
-	zn_signals_json(j, state, row, p);
+	zn_rates_json(j, state, row, p);
 	proc_io(j, state, p);
 	zn_baselines_json(j, state, row, p->id);
 	proc_startup(j, state, row, p);
@@ -467,7 +467,7 @@ static void family_state(struct zn_json *j, const struct zn_state *state, const 
 	zn_json_key_text(j, "why", why);
 }
 
-/* The same keys as of a family on libraries, and which tier of places it stands on. */
+/* The same keys as of a family on libraries, and which method of places it stands on. */
 static void kernel_state(struct zn_json *j, const struct zn_state *state, enum zn_family f)
 {
 	const struct zn_kernel *k = state->probe ? &state->probe->kernel : NULL;
@@ -475,7 +475,7 @@ static void kernel_state(struct zn_json *j, const struct zn_state *state, enum z
 
 	if (!k)
 		status = "simulated";
-	else if (k->tier[f] == ZN_METHOD_NONE)
+	else if (k->method[f] == ZN_METHOD_NONE)
 		status = state->options->families >> f & 1 ? "unavailable" : "off";
 	else if (!k->wanted && k->on_demand[f]) {
 		status = "waiting";
@@ -485,8 +485,8 @@ static void kernel_state(struct zn_json *j, const struct zn_state *state, enum z
 	zn_json_close(j, ']');
 	zn_json_key_text(j, "state", status);
 	zn_json_key_text(j, "why", why);
-	if (k && k->tier[f] != ZN_METHOD_NONE)
-		zn_json_key_text(j, "tier", zn_method_label(k->tier[f]));
+	if (k && k->method[f] != ZN_METHOD_NONE)
+		zn_json_key_text(j, "tier", zn_method_label(k->method[f]));
 }
 
 static bool probe_item(const void *scope, struct zn_json *j, uint32_t i)
@@ -534,7 +534,7 @@ static bool node(struct zn_json *j, const struct zn_state *state)
 	zn_json_key_text(j, "version", zn_version);
 	zn_json_key_u64(j, "uptime_s", uptime_s(state));
 	zn_json_key_u64(j, "interval_ms", state->options->push_interval_ms);
-	zn_signals_node_json(j, state);
+	zn_rates_node_json(j, state);
 	zn_json_key_open(j, "history", '{');
 	zn_json_key_u64(j, "step_ms", ZN_HISTORY_STEP_MS);
 	zn_json_key_u64(j, "steps", state->history ? zn_history_steps(state->history) : 0);
@@ -615,7 +615,7 @@ static bool outbound_item(const void *owner, struct zn_json *j, uint32_t i)
 		return true;
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "to", zn_outbound_label(i));
-	zn_json_key_text(j, "state", c->child.fd < 0 ? "ended" : c->sum[i].down ? "down" : "ok");
+	zn_json_key_text(j, "state", c->worker.fd < 0 ? "ended" : c->sum[i].down ? "down" : "ok");
 	zn_json_key_u64(j, "destinations", c->destinations[i]);
 	zn_json_key_u64(j, "down", zn_sender_down(c, i));
 	zn_json_key_u64(j, "queued", c->sum[i].queued);

@@ -28,12 +28,12 @@ void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
  * no cause yet. */
 void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row)
 {
-	struct zn_stalls_facts f;
+	struct zn_stalls_summary f;
 	struct zn_stall_ratios s;
 	char says[ZN_SAYS_MAX];
 	bool known = zn_stalls_shares(state->agg, row, &s);
 
-	zn_stalls_facts(state->agg, state->ranks, state->stopped, row, &s, &f);
+	zn_stalls_summary(state->agg, state->ranks, state->stopped, row, &s, &f);
 	if (!known && !f.missing && !f.waits_for && !f.stopped_ns) {
 		zn_json_key_null(j, "stalls");
 		return;

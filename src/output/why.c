@@ -291,7 +291,7 @@ static uint32_t late_pid(const struct zn_cause_group *g, const struct answer *a)
 {
 	for (size_t i = 0; i < a->causes; i++)
 		if (a->why[i].cause == ZN_CAUSE_STRAGGLER)
-			return g->told.late_pid;
+			return g->numbers.late_pid;
 	return 0;
 }
 

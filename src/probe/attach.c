@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,6 +39,26 @@ int zn_attach_multi(int prog_fd, bool ret, const struct zn_spots *s, uint32_t fi
 	return fd < 0 ? -errno : fd;
 }
 
+int zn_attach_event(struct perf_event_attr *event, pid_t pid, int prog_fd, uint64_t cookie)
+{
+	int event_fd = syscall(SYS_perf_event_open, event, pid ? pid : -1, pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC), fd;
+	union bpf_attr attr = {0};
+
+	if (event_fd < 0)
+		return -errno;
+	attr.link_create.prog_fd = prog_fd;
+	attr.link_create.target_fd = event_fd;
+	attr.link_create.attach_type = BPF_PERF_EVENT;
+	attr.link_create.perf_event.bpf_cookie = cookie;
+	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	if (fd < 0 && errno == EINVAL && !cookie && ioctl(event_fd, PERF_EVENT_IOC_SET_BPF, prog_fd) == 0)
+		return event_fd; /* before 5.15 there is no link: the event itself keeps the program */
+	if (fd < 0)
+		fd = -errno;
+	close(event_fd); /* the link holds it */
+	return fd;
+}
+
 int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct zn_spots *s, uint32_t i)
 {
 	struct perf_event_attr event = {
@@ -47,22 +68,8 @@ int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct
 		.config1 = (uintptr_t)s->path,
 		.config2 = s->offset[i],
 	};
-	union bpf_attr attr = {0};
-	int event_fd = syscall(
-		    SYS_perf_event_open, &event, s->pid ? s->pid : -1, s->pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC),
-	    fd;
 
-	if (event_fd < 0)
-		return -errno;
-	attr.link_create.prog_fd = prog_fd;
-	attr.link_create.target_fd = event_fd;
-	attr.link_create.attach_type = BPF_PERF_EVENT;
-	attr.link_create.perf_event.bpf_cookie = s->cookie[i];
-	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	if (fd < 0)
-		fd = -errno;
-	close(event_fd); /* the link holds it */
-	return fd;
+	return zn_attach_event(&event, s->pid, prog_fd, s->cookie[i]);
 }
 
 uint32_t zn_perf_type(const char *kind)

@@ -17,13 +17,13 @@ static void worker_end(struct zn_probe *p, uint32_t tgid)
 {
 	struct zn_arena *a = &p->arena;
 	struct zn_proc *proc;
-	struct zn_worker w;
+	struct zn_loader_worker w;
 
 	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_WORKERS], &tgid, &w) ||
 		bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
 		return;
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_WORKER], w.owner);
-	__atomic_fetch_sub(&a->shared->mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&a->shared->pid_filter[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER, __ATOMIC_RELAXED);
 	proc = zn_arena_proc(a, w.row);
 	if (!proc || proc->id != w.id)
 		return;
@@ -42,7 +42,7 @@ static void proc_end(struct zn_probe *p, uint32_t tgid)
 	proc = zn_arena_proc(&p->arena, row);
 	if (!proc || proc->tgid != tgid || bpf_map_delete_elem(p->map_fd[ZN_MAP_ROWS], &tgid))
 		return;
-	__atomic_fetch_sub(&p->arena.shared->mark[ZN_PID_FILTER_AT(tgid)], ZN_PID_TRACKED, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&p->arena.shared->pid_filter[ZN_PID_FILTER_AT(tgid)], ZN_PID_TRACKED, __ATOMIC_RELAXED);
 	proc->exit_ns = zn_now_ns();
 }
 
@@ -55,7 +55,7 @@ static void thread_gives(struct zn_probe *p, const enum zn_quota_table *of, uint
 }
 
 static const enum zn_quota_table of_caller[] = {ZN_QUOTA_THREAD, ZN_QUOTA_LAUNCH};
-static const enum zn_quota_table of_run[] = {ZN_QUOTA_RUN, ZN_QUOTA_SPILL, ZN_QUOTA_RESERVE};
+static const enum zn_quota_table of_sched[] = {ZN_QUOTA_SCHED, ZN_QUOTA_SPILL, ZN_QUOTA_RESERVE};
 
 /* A thread that called a hooked library. */
 static void caller_end(struct zn_probe *p, uint32_t tid)
@@ -67,9 +67,9 @@ static void caller_end(struct zn_probe *p, uint32_t tid)
 		thread_gives(p, of_caller, t.owner, t.held);
 }
 
-static void seat_end(struct zn_probe *p, void *seat, uint32_t tid)
+static void thread_end(struct zn_probe *p, void *place, uint32_t tid)
 {
-	struct zn_thread *t = seat;
+	struct zn_thread *t = place;
 	uint32_t owner = t->owner, held = t->held; /* the next one may take the place at once */
 
 	if (__sync_bool_compare_and_swap(&t->tid, tid, 0))
@@ -77,11 +77,12 @@ static void seat_end(struct zn_probe *p, void *seat, uint32_t tid)
 }
 
 /* Its time is not followed any more. */
-static void open_end(struct zn_probe *p, const struct zn_sched_entry *r, uint32_t tid)
+static void state_end(struct zn_probe *p, const struct zn_sched_entry *r, uint32_t tid)
 {
-	struct zn_thread_states *all =
-		r->open && r->open <= ZN_THREAD_STATES && r->row < ZN_PROCS_MAX ? zn_bpf_map_opens(p, r->row) : NULL;
-	struct zn_thread_state *o = all ? &all->open[r->open - 1] : NULL;
+	struct zn_thread_states *all = r->state_at && r->state_at <= ZN_THREAD_STATES && r->row < ZN_PROCS_MAX
+		? zn_bpf_map_thread_states(p, r->row)
+		: NULL;
+	struct zn_thread_state *o = all ? &all->thread[r->state_at - 1] : NULL;
 
 	if (!o || o->tid != tid || o->id != r->id)
 		return;
@@ -89,14 +90,14 @@ static void open_end(struct zn_probe *p, const struct zn_sched_entry *r, uint32_
 	__atomic_store_n(&o->tid, 0, __ATOMIC_RELEASE);
 }
 
-static void run_end(struct zn_probe *p, void *place, uint32_t tid)
+static void sched_end(struct zn_probe *p, void *place, uint32_t tid)
 {
 	struct zn_sched_entry *r = place;
 	uint32_t owner = r->owner, held = r->held;
 
-	open_end(p, r, tid);
+	state_end(p, r, tid);
 	if (__sync_bool_compare_and_swap(&r->tid, tid, 0))
-		thread_gives(p, of_run, owner, held & ZN_HELD_RUN);
+		thread_gives(p, of_sched, owner, held & ZN_HELD_SCHED);
 }
 
 /* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so what is looked
@@ -124,19 +125,19 @@ static void piece_unmap(const struct piece *piece)
 
 static void spilled_end(struct zn_probe *p, uint32_t tid)
 {
-	uint32_t set = tid & p->arena.shared->run_mask;
+	uint32_t set = tid & p->arena.shared->sched_mask;
 	struct zn_sched_entry r;
-	struct zn_sched_set *runs;
+	struct zn_sched_set *found;
 	struct piece piece;
 
 	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_SPILLED], &tid, &r) ||
 		bpf_map_delete_elem(p->map_fd[ZN_MAP_SPILLED], &tid))
 		return;
-	open_end(p, &r, tid);
-	thread_gives(p, of_run, r.owner, r.held & 7);
-	runs = piece_map(p, ZN_MAP_RUNS, set * sizeof(*runs), sizeof(*runs), &piece);
-	if (runs)
-		__atomic_fetch_sub(&runs->spilled, 1, __ATOMIC_RELAXED);
+	state_end(p, &r, tid);
+	thread_gives(p, of_sched, r.owner, r.held & 7);
+	found = piece_map(p, ZN_MAP_SCHED_SETS, set * sizeof(*found), sizeof(*found), &piece);
+	if (found)
+		__atomic_fetch_sub(&found->spilled, 1, __ATOMIC_RELAXED);
 	piece_unmap(&piece);
 }
 
@@ -145,21 +146,21 @@ static const struct {
 	enum zn_map map;
 	void (*end)(struct zn_probe *p, uint32_t id);
 } of_processes[ZN_END_HASHES] = {{ZN_MAP_ROWS, proc_end}, {ZN_MAP_WORKERS, worker_end},
-	{ZN_MAP_TASKS, zn_bpf_arena_task_end}, {ZN_MAP_THREADS, caller_end}, {ZN_MAP_SPILLED, spilled_end}};
+	{ZN_MAP_TASKS, zn_bpf_job_task_end}, {ZN_MAP_THREADS, caller_end}, {ZN_MAP_SPILLED, spilled_end}};
 
 /* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a count. */
 static const struct {
 	enum zn_map map;
 	size_t group, size, places, tid;
 	void (*end)(struct zn_probe *p, void *place, uint32_t tid);
-} of_threads[ZN_END_ARRAYS] = {{ZN_MAP_SEATS, sizeof(struct zn_thread), sizeof(struct zn_thread), 1,
-				       offsetof(struct zn_thread, tid), seat_end},
-	{ZN_MAP_RUNS, sizeof(struct zn_sched_set), sizeof(struct zn_sched_entry), ZN_SCHED_WAYS,
-		offsetof(struct zn_sched_entry, tid), run_end}};
+} of_threads[ZN_END_ARRAYS] = {{ZN_MAP_THREAD_CACHE, sizeof(struct zn_thread), sizeof(struct zn_thread), 1,
+				       offsetof(struct zn_thread, tid), thread_end},
+	{ZN_MAP_SCHED_SETS, sizeof(struct zn_sched_set), sizeof(struct zn_sched_entry), ZN_SCHED_WAYS,
+		offsetof(struct zn_sched_entry, tid), sched_end}};
 
 static uint32_t groups_of(const struct zn_probe *p, size_t i)
 {
-	return of_threads[i].map == ZN_MAP_SEATS ? ZN_SEATS : p->sizes.runs / ZN_SCHED_WAYS;
+	return of_threads[i].map == ZN_MAP_THREAD_CACHE ? ZN_THREAD_CACHE : p->sizes.sched_entries / ZN_SCHED_WAYS;
 }
 
 /* Looks at the places of one group; returns how many threads were asked for. */

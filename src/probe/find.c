@@ -36,12 +36,12 @@
 #define MAPS_MAX       4096 /* reads of the maps of one process, of some 4 KiB each, because its ledger is asked for */
 #define SHORT_LIFE_NS  ZN_NS_PER_S
 
-struct fact_slot {
+struct info_entry {
 	uint32_t wanted; /* zn_proc.id */
 	uint32_t pid;
 	uint8_t ledger; /* enum zn_ledger, where the process is not partial for another reason */
 	bool again;     /* its open devices are to be looked at once more */
-	struct zn_process_info facts;
+	struct zn_process_info info;
 };
 
 struct zn_find {
@@ -66,9 +66,9 @@ struct zn_find {
 	uint64_t cpu_ns;             /* of this thread, as of the last round */
 	uint32_t owner_pid, owner;   /* of the event before */
 	uint32_t fact_next;
-	struct fact_slot fact[ZN_PROCS_MAX];
+	struct info_entry fact[ZN_PROCS_MAX];
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
-	bool facts_wanted;                /* of some row */
+	bool info_wanted;                 /* of some row */
 	struct zn_places places;
 	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
@@ -237,19 +237,19 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 /* ---- what a process was told to see ---- */
 
 /* Of the same process what it had open before still counts. */
-static struct zn_process_info facts_before(const struct fact_slot *slot)
+static struct zn_process_info info_before(const struct info_entry *slot)
 {
-	struct zn_process_info facts = {.id = slot->wanted};
+	struct zn_process_info info = {.id = slot->wanted};
 
-	if (slot->facts.id != slot->wanted)
-		return facts;
-	facts.looks = slot->facts.looks;
-	facts.instances = slot->facts.instances;
-	facts.minor_count = slot->facts.minor_count;
-	facts.render_count = slot->facts.render_count;
-	memcpy(facts.minors, slot->facts.minors, sizeof(facts.minors));
-	memcpy(facts.renders, slot->facts.renders, sizeof(facts.renders));
-	return facts;
+	if (slot->info.id != slot->wanted)
+		return info;
+	info.looks = slot->info.looks;
+	info.instances = slot->info.instances;
+	info.minor_count = slot->info.minor_count;
+	info.render_count = slot->info.render_count;
+	memcpy(info.minors, slot->info.minors, sizeof(info.minors));
+	memcpy(info.renders, slot->info.renders, sizeof(info.renders));
+	return info;
 }
 
 /* All that one process maps. False: it maps more than is looked at for the sake of one. */
@@ -287,64 +287,64 @@ static uint64_t started_ns(int pid)
 	return start_ns > slept_ns ? start_ns - slept_ns : 0;
 }
 
-static void facts_answer(struct zn_find *f, struct fact_slot *slot)
+static void answer_info(struct zn_find *f, struct info_entry *slot)
 {
-	struct zn_process_info facts = facts_before(slot);
+	struct zn_process_info info = info_before(slot);
 	enum zn_ledger ledger;
 	int pid = slot->pid;
 
 	slot->again = false;
 	pthread_mutex_unlock(&f->lock); /* these may block */
 	ledger = ledger_find(f, pid);
-	zn_process_environ(pid, &facts);
-	zn_process_devices(&f->gpu_files, pid, &facts);
-	facts.start_ns = started_ns(pid);
-	facts.claim.uid = zn_uid_of(pid);
-	facts.owner = zn_owner_of(pid);
+	zn_process_environ(pid, &info);
+	zn_process_devices(&f->gpu_files, pid, &info);
+	info.start_ns = started_ns(pid);
+	info.slurm.uid = zn_uid_of(pid);
+	info.owner = zn_owner_of(pid);
 	pthread_mutex_lock(&f->lock);
-	slot->facts = facts;
+	slot->info = info;
 	slot->ledger = ledger;
 }
 
-static void facts_serve(struct zn_find *f)
+static void serve_info(struct zn_find *f)
 {
 	uint64_t until_ns = zn_now_ns() + SLICE_MS * ZN_NS_PER_MS;
 	uint32_t left;
 
 	pthread_mutex_lock(&f->lock);
-	left = f->facts_wanted ? ZN_PROCS_MAX : 0;
-	f->facts_wanted = false;
+	left = f->info_wanted ? ZN_PROCS_MAX : 0;
+	f->info_wanted = false;
 	for (; left && zn_now_ns() < until_ns; left--) {
-		struct fact_slot *slot = &f->fact[f->fact_next++ % ZN_PROCS_MAX];
+		struct info_entry *slot = &f->fact[f->fact_next++ % ZN_PROCS_MAX];
 
-		if (slot->wanted != slot->facts.id || slot->again)
-			facts_answer(f, slot);
+		if (slot->wanted != slot->info.id || slot->again)
+			answer_info(f, slot);
 	}
-	f->facts_wanted |= left > 0;
+	f->info_wanted |= left > 0;
 	pthread_mutex_unlock(&f->lock);
 }
 
 /* With the lock held. NULL: they are not there yet, and are asked for. */
-static const struct fact_slot *facts_ask(struct zn_find *f, const struct zn_proc *p)
+static const struct info_entry *ask_info(struct zn_find *f, const struct zn_proc *p)
 {
-	struct fact_slot *slot = &f->fact[p - f->probe->arena.procs];
-	bool ready = slot->facts.id == p->id;
+	struct info_entry *slot = &f->fact[p - f->probe->arena.procs];
+	bool ready = slot->info.id == p->id;
 
-	f->facts_wanted |= !ready;
+	f->info_wanted |= !ready;
 	slot->wanted = p->id;
 	slot->pid = p->tgid;
 	return ready ? slot : NULL;
 }
 
-bool zn_find_facts(void *find, const struct zn_proc *p, struct zn_process_info *to)
+bool zn_find_process_info(void *find, const struct zn_proc *p, struct zn_process_info *to)
 {
 	struct zn_find *f = find;
-	const struct fact_slot *slot;
+	const struct info_entry *slot;
 
 	pthread_mutex_lock(&f->lock);
-	slot = facts_ask(f, p);
+	slot = ask_info(f, p);
 	if (slot)
-		*to = slot->facts;
+		*to = slot->info;
 	pthread_mutex_unlock(&f->lock);
 	return slot;
 }
@@ -360,10 +360,10 @@ enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p)
 {
 	enum zn_ledger ledger = ZN_LEDGER_UNKNOWN;
 	struct zn_find *f = find;
-	const struct fact_slot *slot;
+	const struct info_entry *slot;
 
 	pthread_mutex_lock(&f->lock);
-	slot = facts_ask(f, p);
+	slot = ask_info(f, p);
 	if (zn_mapped_is_partial(zn_libraries_mapped(f->libraries), p->tgid))
 		ledger = ZN_LEDGER_PARTIAL;
 	else if (slot)
@@ -388,11 +388,11 @@ uint64_t zn_find_partial_gpus(void *find)
 void zn_find_look(void *find, const struct zn_proc *p)
 {
 	struct zn_find *f = find;
-	struct fact_slot *slot = &f->fact[p - f->probe->arena.procs];
+	struct info_entry *slot = &f->fact[p - f->probe->arena.procs];
 
 	pthread_mutex_lock(&f->lock);
 	if (slot->wanted == p->id)
-		slot->again = f->facts_wanted = true;
+		slot->again = f->info_wanted = true;
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -485,7 +485,7 @@ static void work_run(struct zn_find *f, uint64_t now_ns)
 	if (!zn_pace_may(&f->work, now_ns))
 		return;
 	events_look(f);
-	facts_serve(f);
+	serve_info(f);
 	children_find(f);
 }
 
@@ -526,7 +526,7 @@ static bool has_work(struct zn_find *f)
 	bool wanted;
 
 	pthread_mutex_lock(&f->lock);
-	wanted = f->facts_wanted;
+	wanted = f->info_wanted;
 	pthread_mutex_unlock(&f->lock);
 	return wanted || f->events.quota.used || f->tree.rest != f->tree.end || !f->swept_ns;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each family
- * the tiers in their order, a whole tier at once, and if that fails each program alone, so that one function which a
+ * the methods in their order, a whole method at once, and if that fails each program alone, so that one function which a
  * kernel lacks takes nothing else down. libbpf is used at start only; attaching is bare system calls, which
  * allocate nothing.
  */
@@ -10,7 +10,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,9 +20,9 @@ enum how {
 	RETURN /* kprobes */
 };
 #define NEEDED 1 /* attached only while some process is hooked; for tracepoints alone */
-#define OR     2 /* in place of the one before it, where that cannot be loaded; such places are the last of their tier */
-#define CORE   8 /* without it the tier is worth nothing; such rows are the first of their tier */
-#define ALSO   4 /* goes with any tier: alone it makes none */
+#define OR     2 /* in place of the one before it, where that cannot be loaded; such places are the last of their method */
+#define CORE   8 /* without it the method is worth nothing; such rows are the first of their method */
+#define ALSO   4 /* goes with any method: alone it makes none */
 
 #define TRACED(family, function, flags)                                                                                \
 	{&zn_bpf_vfs, #function "_leave", #function, family, ZN_METHOD_FENTRY, TRACE, flags},                          \
@@ -36,19 +35,19 @@ enum how {
 		&zn_bpf_vfs, entry, #function, family, ZN_METHOD_KPROBE, PROBE, flags                                  \
 	}
 /* What completes a request of io_uring on kernels where its event does not name the request. */
-#define RING_DONE(tier, how, done, complete, polled)                                                                   \
-	{&zn_bpf_vfs, done, "kiocb_done", ZN_FAM_VFS, tier, how, 0},                                                   \
-		{&zn_bpf_vfs, complete, "io_complete_rw", ZN_FAM_VFS, tier, how, 0},                                   \
+#define RING_DONE(method, how, done, complete, polled)                                                                 \
+	{&zn_bpf_vfs, done, "kiocb_done", ZN_FAM_VFS, method, how, 0},                                                 \
+		{&zn_bpf_vfs, complete, "io_complete_rw", ZN_FAM_VFS, method, how, 0},                                 \
 	{                                                                                                              \
-		&zn_bpf_vfs, polled, "io_complete_rw_iopoll", ZN_FAM_VFS, tier, how, 0                                 \
+		&zn_bpf_vfs, polled, "io_complete_rw_iopoll", ZN_FAM_VFS, method, how, 0                               \
 	}
 /* Pages that come into the cache, and io_uring, whose submission has one of two names. */
-#define IO_EVENTS(tier, page_added)                                                                                    \
-	{&zn_bpf_vfs, page_added, "mm_filemap_add_to_page_cache", ZN_FAM_VFS, tier, RAW, 0},                           \
-		{&zn_bpf_vfs, "ring_complete", "io_uring_complete", ZN_FAM_VFS, tier, RAW, 0},                         \
-		{&zn_bpf_vfs, "ring_submit_req", "io_uring_submit_req", ZN_FAM_VFS, tier, RAW, 0},                     \
+#define IO_EVENTS(method, page_added)                                                                                  \
+	{&zn_bpf_vfs, page_added, "mm_filemap_add_to_page_cache", ZN_FAM_VFS, method, RAW, 0},                         \
+		{&zn_bpf_vfs, "ring_complete", "io_uring_complete", ZN_FAM_VFS, method, RAW, 0},                       \
+		{&zn_bpf_vfs, "ring_submit_req", "io_uring_submit_req", ZN_FAM_VFS, method, RAW, 0},                   \
 	{                                                                                                              \
-		&zn_bpf_vfs, "ring_submit_sqe", "io_uring_submit_sqe", ZN_FAM_VFS, tier, RAW, OR                       \
+		&zn_bpf_vfs, "ring_submit_sqe", "io_uring_submit_sqe", ZN_FAM_VFS, method, RAW, OR                     \
 	}
 
 #ifdef __x86_64__
@@ -57,12 +56,12 @@ enum how {
 #define SYSTEM_CALL(name) "__arm64_sys_" #name
 #endif
 
-/* A family's rows are together, best tier first. Returns come before entries: a return without its entry is passed over.
+/* A family's rows are together, best method first. Returns come before entries: a return without its entry is passed over.
  * A program that this kernel's object does not have is for other kernels, and its row is passed over too. */
 static const struct {
 	const struct zn_blob *object;
 	const char *program, *place;
-	uint8_t family, tier, how, flags;
+	uint8_t family, method, how, flags;
 } table[] = {
 	{&zn_bpf_sched, "sched_switch", "sched_switch", ZN_FAM_SCHED, ZN_METHOD_TRACEPOINT, TRACE, NEEDED | CORE},
 	{&zn_bpf_sched, "sched_waking", "sched_waking", ZN_FAM_SCHED, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
@@ -163,9 +162,9 @@ static const struct {
 	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
 };
 
-/* What a family cannot see on a tier, even where all of that is there. */
+/* What a family cannot see on a method, even where all of that is there. */
 static const struct {
-	uint8_t family, tier;
+	uint8_t family, method;
 	const char *text;
 } limits[] = {
 	{ZN_FAM_VFS, ZN_METHOD_KPROBE,
@@ -187,14 +186,14 @@ void zn_kernel_table(struct zn_kernel *k)
 {
 	memset(k, 0, sizeof(*k));
 	for (size_t i = 0; i < ZN_LEN(table); i++)
-		k->site[i] = (struct zn_attach_point){
-			table[i].program, table[i].place, table[i].family, table[i].tier, ZN_SYM_MISSING, 0, -1, -1};
-	k->site_count = ZN_LEN(table);
+		k->point[i] = (struct zn_attach_point){
+			table[i].program, table[i].place, table[i].family, table[i].method, ZN_SYM_MISSING, 0, -1, -1};
+	k->point_count = ZN_LEN(table);
 }
 
 /* ---- loading ---- */
 
-/* Rows first to end, all of one family and tier, or one alone. */
+/* Rows first to end, all of one family and method, or one alone. */
 struct rows {
 	uint32_t first, end;
 };
@@ -205,18 +204,18 @@ static bool is_shared(struct zn_kernel *k, uint32_t i)
 	uint32_t of = 0;
 
 	for (uint32_t j = 0; j < ZN_LEN(table) && !of; j++)
-		if (k->site[j].prog_fd >= 0 && table[j].family != table[i].family &&
+		if (k->point[j].prog_fd >= 0 && table[j].family != table[i].family &&
 			table[j].object == table[i].object && strcmp(table[j].program, table[i].program) == 0 &&
 			strcmp(table[j].place, table[i].place) == 0)
 			of = j + 1;
-	k->site[i].of = of;
+	k->point[i].of = of;
 	return of;
 }
 
 static bool is_of(const struct zn_kernel *k, const struct rows *r, const char *program)
 {
 	for (uint32_t i = r->first; i < r->end; i++)
-		if (!k->site[i].of && strcmp(table[i].program, program) == 0)
+		if (!k->point[i].of && strcmp(table[i].program, program) == 0)
 			return true;
 	return false;
 }
@@ -226,12 +225,12 @@ static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct
 	for (uint32_t i = r->first; i < r->end; i++) {
 		struct bpf_program *prog = bpf_object__find_program_by_name(o, table[i].program);
 
-		if (k->site[i].of)
+		if (k->point[i].of)
 			continue;
 		if (!prog)
 			continue;
-		k->site[i].prog_fd = zn_fd_keep(bpf_program__fd(prog));
-		if (k->site[i].prog_fd < 0)
+		k->point[i].prog_fd = zn_fd_keep(bpf_program__fd(prog));
+		if (k->point[i].prog_fd < 0)
 			return -errno;
 	}
 	return 0;
@@ -280,26 +279,13 @@ static int kprobe_attach(const struct zn_kernel *k, const char *function, int pr
 		.config = ret, /* format/retprobe: config:0 */
 		.config1 = (uintptr_t)function,
 	};
-	union bpf_attr attr = {0};
-	int event_fd = syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC), fd;
 
-	if (event_fd < 0)
-		return -errno;
-	attr.link_create.prog_fd = prog_fd;
-	attr.link_create.target_fd = event_fd;
-	attr.link_create.attach_type = BPF_PERF_EVENT;
-	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	if (fd < 0 && errno == EINVAL && ioctl(event_fd, PERF_EVENT_IOC_SET_BPF, prog_fd) == 0)
-		return event_fd; /* before 5.15 there is no link: the event itself keeps the program */
-	if (fd < 0)
-		fd = -errno;
-	close(event_fd); /* the link holds it */
-	return fd;
+	return zn_attach_event(&event, 0, prog_fd, 0);
 }
 
-static int site_attach(struct zn_kernel *k, uint32_t i)
+static int point_attach(struct zn_kernel *k, uint32_t i)
 {
-	struct zn_attach_point *s = &k->site[i];
+	struct zn_attach_point *s = &k->point[i];
 	int fd;
 
 	if (s->link_fd >= 0 || s->prog_fd < 0)
@@ -314,13 +300,13 @@ static int site_attach(struct zn_kernel *k, uint32_t i)
 	return fd < 0 ? fd : 0;
 }
 
-static void sites_close(struct zn_kernel *k, const struct rows *r)
+static void points_close(struct zn_kernel *k, const struct rows *r)
 {
 	for (uint32_t i = r->first; i < r->end; i++) {
-		zn_fd_close(&k->site[i].link_fd);
-		zn_fd_close(&k->site[i].prog_fd);
-		k->site[i].state = ZN_SYM_MISSING;
-		k->site[i].of = 0;
+		zn_fd_close(&k->point[i].link_fd);
+		zn_fd_close(&k->point[i].prog_fd);
+		k->point[i].state = ZN_SYM_MISSING;
+		k->point[i].of = 0;
 	}
 }
 
@@ -328,12 +314,12 @@ static void sites_close(struct zn_kernel *k, const struct rows *r)
 static int rows_attach(struct zn_kernel *k, const struct rows *r)
 {
 	for (uint32_t i = r->first; i < r->end; i++) {
-		int err = site_attach(k, i);
+		int err = point_attach(k, i);
 
 		if (err)
 			return err;
 		if (table[i].flags & NEEDED)
-			zn_fd_close(&k->site[i].link_fd);
+			zn_fd_close(&k->point[i].link_fd);
 	}
 	return 0;
 }
@@ -345,18 +331,18 @@ static int rows_open(struct zn_probe *p, const struct rows *r)
 	if (!err)
 		err = rows_attach(&p->kernel, r);
 	if (err)
-		sites_close(&p->kernel, r);
+		points_close(&p->kernel, r);
 	return err;
 }
 
-/* ---- tiers ---- */
+/* ---- methods ---- */
 
-static struct rows tier_rows(uint32_t first)
+static struct rows method_rows(uint32_t first)
 {
 	struct rows r = {first, first + 1};
 
 	while (r.end < ZN_LEN(table) && table[r.end].family == table[first].family &&
-		table[r.end].tier == table[first].tier)
+		table[r.end].method == table[first].method)
 		r.end++;
 	return r;
 }
@@ -389,7 +375,7 @@ static void why_add(char why[ZN_TEXT_MAX], const char *text, const char *reason)
 }
 
 /* One program after the other; of those that stand for one another the first that works. Returns how many places were
- * lost, without those that go with any tier, and which why names; all of them where the core of the tier was. */
+ * lost, without those that go with any method, and which why names; all of them where the core of the method was. */
 static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
 {
 	uint32_t lost = 0, i = r->first;
@@ -406,7 +392,7 @@ static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char wh
 		if (!err)
 			continue;
 		why_add(why, table[place].place, strerror(-err));
-		p->kernel.site[place].state = ZN_SYM_FAILED;
+		p->kernel.point[place].state = ZN_SYM_FAILED;
 		lost += !(table[place].flags & ALSO);
 		if (table[place].flags & CORE)
 			return places(r);
@@ -414,8 +400,8 @@ static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char wh
 	return lost;
 }
 
-/* The places that have one way at once, then those with more. False: nothing of the tier can be had. */
-static bool tier_load(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
+/* The places that have one way at once, then those with more. False: nothing of the method can be had. */
+static bool method_load(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT_MAX])
 {
 	struct rows plain = {r->first, ways_begin(r)}, ways = {plain.end, r->end};
 	uint32_t lost = 0;
@@ -427,40 +413,40 @@ static bool tier_load(struct zn_probe *p, const struct rows *r, char why[ZN_TEXT
 	return lost + rows_open_each(p, &ways, why) < places(r);
 }
 
-/* True: the family has this tier, or some of it. */
-static bool tier_open(struct zn_probe *p, const struct rows *r)
+/* True: the family has this method, or some of it. */
+static bool method_open(struct zn_probe *p, const struct rows *r)
 {
 	struct zn_kernel *k = &p->kernel;
-	uint8_t f = table[r->first].family, tier = table[r->first].tier;
+	uint8_t f = table[r->first].family, method = table[r->first].method;
 	char why[ZN_TEXT_MAX] = "";
 
-	if (!tier_load(p, r, why)) {
-		sites_close(k, r);
+	if (!method_load(p, r, why)) {
+		points_close(k, r);
 		memcpy(k->why[f], why, sizeof(why));
 		return false;
 	}
 	for (size_t i = 0; i < ZN_LEN(limits); i++)
-		if (limits[i].family == f && limits[i].tier == tier)
+		if (limits[i].family == f && limits[i].method == method)
 			why_add(why, limits[i].text, NULL);
 	memcpy(k->why[f], why, sizeof(why));
-	k->tier[f] = tier;
+	k->method[f] = method;
 	k->on_demand[f] = true;
 	for (uint32_t i = r->first; i < r->end; i++)
-		k->on_demand[f] &= table[i].flags & NEEDED || k->site[i].prog_fd < 0;
+		k->on_demand[f] &= table[i].flags & NEEDED || k->point[i].prog_fd < 0;
 	return true;
 }
 
 /* What has only one way has that, whichever is asked for. */
 static bool has_choice(uint8_t family)
 {
-	uint8_t tier = ZN_METHOD_NONE;
+	uint8_t method = ZN_METHOD_NONE;
 
 	for (uint32_t i = 0; i < ZN_LEN(table); i++) {
 		if (table[i].family != family)
 			continue;
-		if (tier != ZN_METHOD_NONE && tier != table[i].tier)
+		if (method != ZN_METHOD_NONE && method != table[i].method)
 			return true;
-		tier = table[i].tier;
+		method = table[i].method;
 	}
 	return false;
 }
@@ -471,30 +457,30 @@ static const char *refused(const struct zn_probe *p, uint32_t i)
 {
 	if (!p->old)
 		return NULL;
-	if (table[i].object != &zn_bpf_vfs || table[i].tier == ZN_METHOD_TRACEPOINT)
+	if (table[i].object != &zn_bpf_vfs || table[i].method == ZN_METHOD_TRACEPOINT)
 		return ZN_TOO_OLD;
-	return table[i].tier == ZN_METHOD_FENTRY && !p->has_images ? "not safe on this kernel" : NULL;
+	return table[i].method == ZN_METHOD_FENTRY && !p->has_images ? "not safe on this kernel" : NULL;
 }
 
-static void tiers_open(struct zn_probe *p, uint64_t families, enum zn_probe_method wanted)
+static void methods_open(struct zn_probe *p, uint64_t families, enum zn_probe_method wanted)
 {
 	struct zn_kernel *k = &p->kernel;
 	const char *why;
 	struct rows r;
 
-	for (uint32_t i = 0; i < k->site_count; i = r.end) {
+	for (uint32_t i = 0; i < k->point_count; i = r.end) {
 		uint8_t f = table[i].family;
 
-		r = tier_rows(i);
-		if (wanted != ZN_METHOD_NONE && wanted != table[i].tier && has_choice(f))
+		r = method_rows(i);
+		if (wanted != ZN_METHOD_NONE && wanted != table[i].method && has_choice(f))
 			continue;
-		if (!(families >> f & 1) || k->tier[f] != ZN_METHOD_NONE)
+		if (!(families >> f & 1) || k->method[f] != ZN_METHOD_NONE)
 			continue;
 		why = refused(p, i);
 		if (why && !k->why[f][0])
 			why_add(k->why[f], why, NULL);
-		if (!why && tier_open(p, &r))
-			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_method_label(k->tier[f]));
+		if (!why && method_open(p, &r))
+			zn_log(ZN_DEBUG, "kernel: %s by %s", zn_family_label(f), zn_method_label(k->method[f]));
 	}
 }
 
@@ -534,7 +520,7 @@ static void nodes_read(struct zn_shared *s)
 	}
 }
 
-void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method tier)
+void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method method)
 {
 	struct zn_kernel *k = &p->kernel;
 	uint64_t all = families;
@@ -545,28 +531,28 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;
-	tiers_open(p, all, tier);
+	methods_open(p, all, method);
 	for (enum zn_family f = ZN_FAM_NET; f <= ZN_FAM_META; f++)
-		if (k->tier[f] == ZN_METHOD_TRACEPOINT)
+		if (k->method[f] == ZN_METHOD_TRACEPOINT)
 			p->arena.shared->by_call |= 1ULL << f;
 	for (size_t i = 0; i < ZN_LEN(rests); i++) {
 		if (!(families >> rests[i].family & 1))
 			continue;
-		k->tier[rests[i].family] = k->tier[rests[i].on];
+		k->method[rests[i].family] = k->method[rests[i].on];
 		k->on_demand[rests[i].family] = k->on_demand[rests[i].on];
 		memcpy(k->why[rests[i].family], k->why[rests[i].on], ZN_TEXT_MAX);
 	}
 	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
 		if (!(families >> f & 1)) { /* its programs may be there for another one */
-			k->tier[f] = ZN_METHOD_NONE;
+			k->method[f] = ZN_METHOD_NONE;
 			snprintf(k->why[f], ZN_TEXT_MAX, "switched off by --probes");
 		}
 }
 
 void zn_kernel_close(struct zn_kernel *k)
 {
-	sites_close(k, &(struct rows){0, k->site_count});
-	k->site_count = 0;
+	points_close(k, &(struct rows){0, k->point_count});
+	k->point_count = 0;
 }
 
 uint64_t zn_kernel_measured(const struct zn_kernel *k)
@@ -574,7 +560,7 @@ uint64_t zn_kernel_measured(const struct zn_kernel *k)
 	uint64_t families = 0;
 
 	for (enum zn_family f = 0; f < ZN_FAM_ALL; f++)
-		if (k->tier[f] != ZN_METHOD_NONE)
+		if (k->method[f] != ZN_METHOD_NONE)
 			families |= 1ULL << f;
 	return families;
 }
@@ -584,12 +570,12 @@ void zn_kernel_want(struct zn_kernel *k, bool wanted)
 	if (wanted == k->wanted)
 		return;
 	k->wanted = wanted;
-	for (uint32_t i = 0; i < k->site_count; i++) {
-		if (!(table[i].flags & NEEDED) || k->site[i].prog_fd < 0)
+	for (uint32_t i = 0; i < k->point_count; i++) {
+		if (!(table[i].flags & NEEDED) || k->point[i].prog_fd < 0)
 			continue;
 		if (!wanted)
-			zn_fd_close(&k->site[i].link_fd);
-		else if (site_attach(k, i))
-			zn_log(ZN_WARN, "kernel: cannot attach to %s", k->site[i].place);
+			zn_fd_close(&k->point[i].link_fd);
+		else if (point_attach(k, i))
+			zn_log(ZN_WARN, "kernel: cannot attach to %s", k->point[i].place);
 	}
 }

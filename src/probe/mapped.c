@@ -144,7 +144,7 @@ static bool still_maps(const struct zn_mapped_by *m)
 /* False: another process has its id by now, or another program runs in it, which has mapped the library anew. */
 static bool is_same(const struct zn_mapped *t, const struct zn_mapped_by *m, uint64_t ticks, uint64_t from)
 {
-	return m->start_ticks == ticks && (m->from == from || !t->told_ns || still_maps(m));
+	return m->start_ticks == ticks && (m->from == from || !t->event_ns || still_maps(m));
 }
 
 /* A place for one more, of the process's owner. NULL: he has his share. */
@@ -178,13 +178,13 @@ void zn_mapped_note(struct zn_mapped *t, int pid, struct zn_lib *lib, uint64_t f
 	t->changed |= m->partial;
 	*m = (struct zn_mapped_by){
 		.pid = pid, .lib = i, .owner = m->owner, .start_ticks = ticks, .from = from, .to = to};
-	m->since_ns = t->told_ns ? t->told_ns : zn_start_ns(pid);
+	m->since_ns = t->event_ns ? t->event_ns : zn_start_ns(pid);
 	judge_one(t, m);
 }
 
-void zn_mapped_process(struct zn_mapped *t, uint64_t told_ns)
+void zn_mapped_process(struct zn_mapped *t, uint64_t event_ns)
 {
-	t->told_ns = told_ns;
+	t->event_ns = event_ns;
 }
 
 bool zn_mapped_check(struct zn_mapped *t, uint64_t until_ns)

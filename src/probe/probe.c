@@ -56,7 +56,7 @@ static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, i
 	return err;
 }
 
-static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method tier, char why[ZN_TEXT_MAX])
+static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method method, char why[ZN_TEXT_MAX])
 {
 	int err;
 
@@ -76,9 +76,9 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	zn_calib_families(p);
 	zn_object_load_jobs(p);
 	p->arena.shared->families = families;
-	zn_kernel_open(p, families, tier);
+	zn_kernel_open(p, families, method);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
-	p->arena.shared->stalls = p->kernel.tier[ZN_FAM_SCHED] != ZN_METHOD_NONE;
+	p->arena.shared->stalls = p->kernel.method[ZN_FAM_SCHED] != ZN_METHOD_NONE;
 	return 0;
 }
 
@@ -105,7 +105,7 @@ int zn_probe_files(char why[ZN_TEXT_MAX])
 }
 
 int zn_probe_open(
-	struct zn_probe *p, uint64_t families, enum zn_probe_method tier, uint32_t cpus, char why[ZN_TEXT_MAX])
+	struct zn_probe *p, uint64_t families, enum zn_probe_method method, uint32_t cpus, char why[ZN_TEXT_MAX])
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int err, possible = libbpf_num_possible_cpus();
@@ -117,7 +117,7 @@ int zn_probe_open(
 	libbpf_set_print(to_libbpf_log);
 	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 account maps to it */
 	zn_object_share_types(true);
-	err = open_all(p, families, tier, why);
+	err = open_all(p, families, method, why);
 	zn_object_share_types(false);
 	return err;
 }

@@ -180,7 +180,7 @@ static void environ_entry(struct zn_process_info *to, const char *entry, struct 
 		{"SLURM_JOB_GPUS=", &lists->slurm},
 	};
 
-	claim_entry(&to->claim, entry);
+	claim_entry(&to->slurm, entry);
 	if (strchr(entry, '='))
 		to->gone = false; /* it is an environment, not what a program wrote over it */
 	for (size_t i = 0; i < ZN_LEN(known); i++)

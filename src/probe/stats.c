@@ -29,13 +29,13 @@ uint64_t zn_stats_raw_missed(const struct zn_raw *r, size_t count)
 }
 
 /* A program at several places has one count. */
-static uint64_t sites_missed(const struct zn_kernel *k)
+static uint64_t points_missed(const struct zn_kernel *k)
 {
 	uint32_t seen[ZN_ATTACH_POINTS_MAX], count = 0, j;
 	uint64_t missed = 0;
 
-	for (uint32_t i = 0; i < k->site_count; i++) {
-		struct bpf_prog_info info = info_of(k->site[i].prog_fd);
+	for (uint32_t i = 0; i < k->point_count; i++) {
+		struct bpf_prog_info info = info_of(k->point[i].prog_fd);
 
 		for (j = 0; j < count && seen[j] != info.id; j++)
 			;
@@ -54,7 +54,7 @@ static void stats_read(struct zn_probe *p)
 	if (p->stats_ns && now - p->stats_ns < STATS_AGE_NS)
 		return;
 	p->stats_ns = now;
-	p->missed = sites_missed(&p->kernel) + zn_stats_raw_missed(p->exit, ZN_LEN(p->exit));
+	p->missed = points_missed(&p->kernel) + zn_stats_raw_missed(p->exit, ZN_LEN(p->exit));
 	p->missed += zn_stats_raw_missed(p->job_on, ZN_LEN(p->job_on));
 	for (uint32_t i = 0; i < ZN_PROGRAMS; i++) {
 		struct bpf_prog_info info = info_of(i % 2 ? p->return_fd[i / 2] : p->entry_fd[i / 2]);

@@ -40,7 +40,7 @@ static void forget(struct zn_conn *c)
 	leave_push(c);
 	zn_loop_forget(s->loop, &c->io);
 	if (c->body)
-		zn_body_put(c->body);
+		zn_buffer_put(c->body);
 	c->body = NULL;
 	s->peer[c - s->conns] = 0;
 	(*(c->refused ? &s->refused_count : &s->stats.conn_count))--;
@@ -48,7 +48,7 @@ static void forget(struct zn_conn *c)
 	s->closed = c;
 }
 
-void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_body *body)
+void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body)
 {
 	c->out_at = c->body_at = 0;
 	c->out_len = len;
@@ -73,7 +73,7 @@ static void note_sent(struct zn_conn *c, size_t sent)
 	if (c->out_at < c->out_len || (c->body && c->body_at < c->body->len))
 		return;
 	if (c->body)
-		zn_body_put(c->body);
+		zn_buffer_put(c->body);
 	c->body = NULL;
 	if (c->state == ZN_CONN_HTTP)
 		c->deadline_ns = now_ns + (c->in_len ? ZN_HEAD_S : ZN_IDLE_S) * ZN_NS_PER_S;

@@ -7,9 +7,6 @@
  * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever users do.
  * Connections beyond it are taken a few at a time, so that a flood of them costs the daemon little; root's wait their turn
  * among them.
- *
- * Limits: the report of a job that was forgotten is read from its file on the loop, so the report folder should be on a
- * disk of this node.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -24,7 +21,6 @@
 #define BACKLOG           1024
 #define ACCEPTS_PER_TURN  64
 #define LIMIT_NS          (2 * ZN_NS_PER_S) /* from connecting to the end of the message */
-#define RESTARTS_TRIED    64                /* of a job whose restart count was not given */
 #define REQUESTS_BURST    100               /* of one user; then so many a second: */
 #define REQUESTS_PER_S    50
 #define ROOT_CLIENTS      (ZN_CONTROL_CLIENTS / 4) /* places for root alone */
@@ -47,8 +43,6 @@ struct client {
 struct zn_control {
 	struct zn_io io; /* first: the listener */
 	struct zn_loop *loop;
-	const struct zn_state *state;
-	struct zn_spool *spool;
 	uid_t owner;        /* who may tag, besides root */
 	bool resting;       /* until the next tick */
 	struct zn_io pause; /* a timer */
@@ -56,311 +50,15 @@ struct zn_control {
 	struct client client[ZN_CONTROL_CLIENTS];
 	struct zn_quota places; /* of client[] */
 	struct zn_rate requests;
-	uint64_t refused, told_refused, told_ns; /* requests beyond a user's allowance; when and which was logged */
+	uint64_t refused, logged_refused, logged_ns; /* requests beyond a user's allowance; when and which was logged */
 	uint32_t refused_owner;
-	const struct client *peer; /* of the request at hand: */
-	struct zn_message message;
-	char why[ZN_TEXT_MAX]; /* it is refused */
-	char text[ZN_MESSAGE_BYTES];
-	char answer[ZN_ANSWER_BYTES], report[ZN_ANSWER_BYTES];
+	struct zn_control_request request; /* at hand */
 };
-
-static int fail(struct zn_control *c, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int fail(struct zn_control *c, int err, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(c->why, sizeof(c->why), format, args);
-	va_end(args);
-	return err;
-}
 
 static bool may_tag(const struct zn_control *c, uid_t uid)
 {
 	return uid == 0 || uid == c->owner;
 }
-
-static bool may_see(const struct zn_control *c, uid_t uid, const struct zn_job *job)
-{
-	return may_tag(c, uid) || (job->uid != ZN_UNKNOWN && job->uid == uid);
-}
-
-/* ---- What is asked for. Each writes the text of the answer, or returns -errno with c->why. ---- */
-
-static const char *value(const struct zn_control *c, enum zn_key key)
-{
-	return c->message.value[key];
-}
-
-static uint32_t restart_of(const struct zn_control *c)
-{
-	const char *text = value(c, ZN_KEY_RESTART);
-
-	return *text ? (uint32_t)strtoul(text, NULL, 10) : ZN_UNKNOWN;
-}
-
-static struct zn_job *find(struct zn_control *c)
-{
-	return zn_jobs_find(c->state->jobs, value(c, ZN_KEY_ID), restart_of(c));
-}
-
-/* What everybody may know of a job. */
-static void put_brief(struct zn_json *j, const struct zn_job *job)
-{
-	zn_json_open(j, '{');
-	zn_json_key(j, "job_id");
-	zn_json_text(j, job->id);
-	zn_json_key(j, "restart");
-	zn_json_u64(j, job->restart);
-	zn_json_key(j, "state");
-	zn_json_text(j, zn_job_state_label(job->state));
-	zn_json_close(j, '}');
-}
-
-static void put_told(struct zn_control *c, struct zn_out *o)
-{
-	struct zn_job *job = find(c);
-	struct zn_json j;
-
-	zn_json_begin(&j, o);
-	if (job)
-		put_brief(&j, job);
-	else
-		zn_json_null(&j);
-}
-
-/* A task prolog is its job's own, and knows what no prolog is told. The record is written once for each label: whoever says
- * the same over and over would fill the writer's queue, and others' reports be lost. */
-static int describe(struct zn_control *c, uid_t uid)
-{
-	int news = zn_jobs_describe(c->state->jobs, &c->message, uid, c->why);
-	struct zn_job *job = news > 0 ? find(c) : NULL;
-
-	if (job)
-		zn_spool_record(c->state->writer, job);
-	return news < 0 ? news : 0;
-}
-
-static int start(struct zn_control *c, uid_t uid, struct zn_out *o)
-{
-	enum zn_job_source by = *value(c, ZN_KEY_PID) || *value(c, ZN_KEY_CGROUP) ? ZN_JOB_BY_TAG : ZN_JOB_BY_PROLOG;
-	int err = may_tag(c, uid) ? zn_jobs_start(c->state->jobs, &c->message, by, c->why) : describe(c, uid);
-
-	if (!err)
-		put_told(c, o);
-	return err;
-}
-
-static int end(struct zn_control *c, uid_t uid, struct zn_out *o)
-{
-	int err;
-
-	if (!may_tag(c, uid))
-		return fail(c, -EPERM, "only root may end a job");
-	err = zn_jobs_end(c->state->jobs, &c->message, c->why);
-	if (!err)
-		put_told(c, o);
-	return err;
-}
-
-struct listing {
-	struct zn_control *c;
-	uid_t uid;
-};
-
-/* At first those that run, then those that have ended. */
-static bool put_job(const void *owner, struct zn_json *j, uint32_t i)
-{
-	const struct listing *l = owner;
-	struct zn_job *job = &l->c->state->jobs->job[i % ZN_JOBS_MAX];
-
-	if (i == 2 * ZN_JOBS_MAX)
-		return false;
-	if (job->state == ZN_JOB_FREE || (job->state == ZN_JOB_ENDED) != (i >= ZN_JOBS_MAX))
-		return true;
-	if (may_see(l->c, l->uid, job))
-		zn_job_json(j, l->c->state, job);
-	else
-		put_brief(j, job);
-	return true;
-}
-
-static int list(struct zn_control *c, uid_t uid, struct zn_out *o)
-{
-	struct listing l = {c, uid};
-	struct zn_json j;
-	bool whole;
-
-	zn_state_refresh(c->state);
-	zn_json_begin(&j, o);
-	zn_json_open(&j, '{');
-	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "jobs", '[', put_job, &l);
-	zn_json_end(&j, whole);
-	return 0;
-}
-
-static int no_job(struct zn_control *c)
-{
-	return fail(c, -ENOENT, "no job %s here", value(c, ZN_KEY_ID));
-}
-
-static int show(struct zn_control *c, uid_t uid, struct zn_out *o)
-{
-	struct zn_job *job = find(c);
-	struct zn_json j;
-
-	if (!job)
-		return no_job(c);
-	zn_state_refresh(c->state);
-	zn_json_begin(&j, o);
-	if (may_see(c, uid, job))
-		zn_job_json(&j, c->state, job);
-	else
-		put_brief(&j, job);
-	return 0;
-}
-
-/* Reads a plain file of our folder; an empty text is none that could be read. */
-static struct zn_str read_file(struct zn_control *c, const char *name)
-{
-	char path[ZN_TEXT_MAX + ZN_NAME_BYTES];
-	struct zn_str text = {c->report, 0};
-	struct stat st;
-	ssize_t got = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", c->state->options->report_dir, name);
-	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return text;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-		while (text.len < sizeof(c->report) &&
-			(got = read(fd, c->report + text.len, sizeof(c->report) - text.len)) > 0)
-			text.len += (size_t)got;
-	close(fd);
-	if (got < 0 || text.len == sizeof(c->report))
-		text.len = 0;
-	return text;
-}
-
-/* The report that was kept of a job; of several restarts the last, unless one was asked for. */
-static struct zn_str kept_report(struct zn_control *c)
-{
-	uint32_t restart = restart_of(c), last = restart == ZN_UNKNOWN ? RESTARTS_TRIED - 1 : restart;
-	uint32_t first = restart == ZN_UNKNOWN ? 0 : restart;
-	struct zn_str text = {c->report, 0};
-	char name[ZN_NAME_BYTES];
-
-	for (uint32_t i = last + 1; !text.len && c->state->options->report_dir[0] && i-- > first;) {
-		zn_job_file(name, "", value(c, ZN_KEY_ID), i, ".json");
-		text = read_file(c, name);
-	}
-	return text;
-}
-
-/* A file may have been put there by whoever can write there: it must be about this job, and say whose that is. */
-static bool may_read(struct zn_control *c, uid_t uid, struct zn_str report)
-{
-	struct zn_str whose = zn_json_member(report, "uid");
-	char id[ZN_JOB_NAME];
-
-	zn_json_string(zn_json_member(report, "job_id"), id, sizeof(id));
-	if (strcmp(id, value(c, ZN_KEY_ID)))
-		return false;
-	return may_tag(c, uid) || (whose.len && *whose.at >= '0' && *whose.at <= '9' && zn_json_integer(whose) == uid);
-}
-
-static int find_report(struct zn_control *c, uid_t uid, struct zn_str *report)
-{
-	struct zn_out o = {.at = c->report, .cap = sizeof(c->report)};
-	struct zn_job *job = find(c);
-
-	if (job && !may_see(c, uid, job))
-		return fail(c, -EPERM, "only its owner and root may read the report of job %s", value(c, ZN_KEY_ID));
-	if (job) {
-		zn_state_refresh(c->state);
-		zn_report_json(&o, c->state, job);
-		*report = (struct zn_str){o.at, o.full ? 0 : o.len};
-		return o.full ? fail(c, -EMSGSIZE, "the report is too long") : 0;
-	}
-	*report = kept_report(c);
-	if (!report->len || zn_json_check(*report) || !may_read(c, uid, *report))
-		return fail(c, -ENOENT, "no report of job %s here, or it is not yours", value(c, ZN_KEY_ID));
-	return 0;
-}
-
-static int report(struct zn_control *c, uid_t uid, struct zn_out *o)
-{
-	struct zn_str json;
-	int err = find_report(c, uid, &json);
-
-	if (err)
-		return err;
-	if (*value(c, ZN_KEY_JSON))
-		zn_out_bytes(o, json.at, json.len);
-	else if (*value(c, ZN_KEY_LINE))
-		zn_report_line(o, json);
-	else
-		zn_report_page(o, json);
-	return 0;
-}
-
-/* The last one that was kept, by its time: files of an earlier daemon may be there. */
-static struct zn_str kept_hang(struct zn_control *c)
-{
-	uint32_t restart = restart_of(c), best = 0;
-	struct zn_job *job = find(c);
-	uint64_t best_ms = 0, at_ms;
-	char name[ZN_NAME_BYTES];
-
-	if (restart == ZN_UNKNOWN)
-		restart = job ? job->restart : 0;
-	for (uint32_t n = 1; c->state->options->report_dir[0] && n <= ZN_FLIGHTS; n++) {
-		zn_job_file_hang(name, value(c, ZN_KEY_ID), restart, n);
-		at_ms = zn_json_integer(zn_json_member(read_file(c, name), "at_ms"));
-		if (at_ms > best_ms) {
-			best_ms = at_ms;
-			best = n;
-		}
-	}
-	if (!best)
-		return (struct zn_str){c->report, 0};
-	zn_job_file_hang(name, value(c, ZN_KEY_ID), restart, best);
-	return read_file(c, name);
-}
-
-static int hang(struct zn_control *c, uid_t uid, struct zn_out *o)
-{
-	struct zn_str json = kept_hang(c);
-
-	if (!json.len || zn_json_check(json) || !may_read(c, uid, json))
-		return fail(c, -ENOENT, "no hang of job %s was recorded here, or it is not yours", value(c, ZN_KEY_ID));
-	zn_out_bytes(o, json.at, json.len);
-	return 0;
-}
-
-/* As all that a program says of itself, it changes nothing but what is shown. */
-static int annotate(struct zn_control *c, uid_t uid, struct zn_out *o)
-{
-	struct zn_annotator who = {c->peer->pid, uid, c->peer->owner, may_tag(c, uid)};
-
-	(void)o;
-	if (!c->state->annotations)
-		return fail(c, -ENOSYS, "this daemon keeps no annotations");
-	return zn_annotator_say(&who, c->state->annotations, c->state->jobs, &c->message, c->why);
-}
-
-static int (*const verbs[])(struct zn_control *c, uid_t uid, struct zn_out *o) = {
-	[ZN_VERB_START] = start,
-	[ZN_VERB_END] = end,
-	[ZN_VERB_LIST] = list,
-	[ZN_VERB_SHOW] = show,
-	[ZN_VERB_REPORT] = report,
-	[ZN_VERB_HANG] = hang,
-	[ZN_VERB_ANNOTATE] = annotate,
-};
 
 /* ---- Connections. ---- */
 
@@ -384,50 +82,24 @@ static void dismiss(struct client *cl, const char *why)
 
 	if (why) {
 		send_line(cl->io.fd, "busy", why);
-		recv(cl->io.fd, c->text, sizeof(c->text),
+		recv(cl->io.fd, c->request.text, sizeof(c->request.text),
 			MSG_DONTWAIT); /* else the peer is told of a reset, and not this */
 	}
 	zn_quota_give(&c->places, cl->owner);
 	zn_loop_forget(c->loop, &cl->io);
 }
 
-/* What clients left while nobody answered comes before what they say now. A message that was taken is answered again, and
- * not acted on: its sender gave up, left it in the spool, and is gone. */
-static int act(struct zn_control *c, uid_t uid, size_t len, struct zn_out *o)
-{
-	struct zn_moment now;
-	bool tags;
-
-	if (len > sizeof(c->text))
-		return fail(c, -EMSGSIZE, "a message longer than %d bytes", ZN_MESSAGE_BYTES);
-	if (zn_message_read(&c->message, c->text, len, c->why))
-		return -EINVAL;
-	if (!c->state->jobs)
-		return fail(c, -ENOSYS, "this daemon keeps no jobs");
-	zn_moment_now(&now);
-	if (!*value(c, ZN_KEY_BOOT)) /* who says it now is of this boot, however the wall clock was set meanwhile */
-		zn_message_set(&c->message, ZN_KEY_BOOT, now.boot);
-	tags = may_tag(c, uid) && (c->message.verb == ZN_VERB_START || c->message.verb == ZN_VERB_END);
-	if (tags)
-		zn_spool_check(c->spool);
-	if (tags && *value(c, ZN_KEY_TIME) && zn_spool_taken(c->spool, (struct zn_str){c->text, len})) {
-		put_told(c, o);
-		return 0;
-	}
-	return verbs[c->message.verb](c, uid, o);
-}
-
 static void answer(struct client *cl, size_t len)
 {
 	struct zn_control *c = cl->control;
-	struct zn_out o = {.at = c->answer, .cap = sizeof(c->answer)};
+	struct zn_out o = {.at = c->request.answer, .cap = sizeof(c->request.answer)};
 	int err;
 
-	c->peer = cl;
+	c->request.asker = (struct zn_annotator){cl->pid, cl->uid, cl->owner, may_tag(c, cl->uid)};
 	zn_out_text(&o, "ok\n");
-	err = act(c, cl->uid, len, &o);
+	err = zn_control_act(&c->request, len, &o);
 	if (err || o.full)
-		send_line(cl->io.fd, "error", err ? c->why : "the answer is too long");
+		send_line(cl->io.fd, "error", err ? c->request.why : "the answer is too long");
 	else
 		send_answer(cl->io.fd, (struct zn_str){o.at, o.len});
 }
@@ -436,7 +108,8 @@ static void answer(struct client *cl, size_t len)
 static void client_ready(struct zn_io *io, uint32_t events)
 {
 	struct client *cl = (struct client *)io;
-	ssize_t len = recv(io->fd, cl->control->text, sizeof(cl->control->text), MSG_TRUNC | MSG_DONTWAIT);
+	ssize_t len =
+		recv(io->fd, cl->control->request.text, sizeof(cl->control->request.text), MSG_TRUNC | MSG_DONTWAIT);
 
 	(void)events;
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
@@ -521,7 +194,7 @@ static struct client *slot_for(struct zn_control *c, uint32_t owner, uint64_t no
 static void turn_away(struct zn_control *c, int fd, const char *why)
 {
 	send_line(fd, "busy", why);
-	recv(fd, c->text, sizeof(c->text), MSG_DONTWAIT); /* as in dismiss() */
+	recv(fd, c->request.text, sizeof(c->request.text), MSG_DONTWAIT); /* as in dismiss() */
 	close(fd);
 }
 
@@ -604,12 +277,12 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 static void tell_refused(struct zn_control *c, uint64_t now_ns)
 {
 	zn_quota_tell(&c->places, "clients of the control socket", now_ns);
-	if (c->refused == c->told_refused || (c->told_ns && now_ns - c->told_ns < TELL_NS))
+	if (c->refused == c->logged_refused || (c->logged_ns && now_ns - c->logged_ns < TELL_NS))
 		return;
 	zn_log(ZN_WARN, "control: %llu requests refused, the last one of user %u: more than %d a second of one user",
-		(unsigned long long)(c->refused - c->told_refused), c->refused_owner, REQUESTS_PER_S);
-	c->told_refused = c->refused;
-	c->told_ns = now_ns;
+		(unsigned long long)(c->refused - c->logged_refused), c->refused_owner, REQUESTS_PER_S);
+	c->logged_refused = c->refused;
+	c->logged_ns = now_ns;
 }
 
 void zn_control_tick(struct zn_control *c, uint64_t now_ns)
@@ -627,7 +300,7 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns)
 			dismiss(cl, "no message within 2 s");
 	}
 	tell_refused(c, now_ns);
-	zn_spool_check(c->spool);
+	zn_spool_check(c->request.spool);
 }
 
 /* ---- Listening. ---- */
@@ -736,7 +409,7 @@ int zn_control_open(struct zn_control **to, struct zn_loop *loop, const struct z
 	c->io.fd = -1;
 	c->pause = (struct zn_io){-1, pause_over};
 	c->loop = loop;
-	c->state = state;
+	c->request.state = state;
 	c->owner = state->options->simulate ? geteuid() : 0;
 	c->places.size = ZN_CONTROL_CLIENTS;
 	c->places.reserve = ROOT_CLIENTS;
@@ -745,7 +418,7 @@ int zn_control_open(struct zn_control **to, struct zn_loop *loop, const struct z
 	zn_message_folder(folder, path);
 	err = open_listener(c, path, why);
 	if (!err)
-		err = zn_spool_open(&c->spool, state, folder, c->owner);
+		err = zn_spool_open(&c->request.spool, state, folder, c->owner);
 	if (err) {
 		zn_control_close(c);
 		return err;
@@ -762,6 +435,6 @@ void zn_control_close(struct zn_control *c)
 		zn_loop_forget(c->loop, &c->client[i].io);
 	zn_loop_forget(c->loop, &c->io);
 	zn_loop_forget(c->loop, &c->pause);
-	zn_spool_close(c->spool);
+	zn_spool_close(c->request.spool);
 	munmap(c, sizeof(*c));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * push.c: the WebSocket side of a connection: who may open one, which frame goes out next, and time limits.
- * Clients that want the same snapshot are a feed and share what is rendered for it; a client that is still taking an
+ * Clients that want the same snapshot are a variant and share what is rendered for it; a client that is still taking an
  * older one gets the newest when it is done, and what it missed is counted. What clients say is checked and ignored.
  */
 #include <netinet/tcp.h>
@@ -47,28 +47,28 @@ static bool wants_all(const struct zn_filter *filter)
 	return filter->topics == ZN_TOPICS_ALL && !filter->job[0];
 }
 
-/* The feed of those who want the same, or a free one; NULL: as many different ones as there may be are in use. The first
+/* The variant of those who want the same, or a free one; NULL: as many different ones as there may be are in use. The first
  * one is kept for those who want all, so that narrow queries never keep the page out. */
-static struct zn_feed *find_feed(struct zn_serve *s, const struct zn_filter *filter)
+static struct zn_variant *find_variant(struct zn_serve *s, const struct zn_filter *filter)
 {
-	size_t first = wants_all(filter) ? 0 : 1, end = wants_all(filter) ? 1 : ZN_FEEDS_MAX;
-	struct zn_feed *free = NULL;
+	size_t first = wants_all(filter) ? 0 : 1, end = wants_all(filter) ? 1 : ZN_VARIANTS_MAX;
+	struct zn_variant *free = NULL;
 
-	for (struct zn_feed *f = s->feed + first; f < s->feed + end; f++) {
+	for (struct zn_variant *f = s->variant + first; f < s->variant + end; f++) {
 		if (f->clients && !memcmp(&f->filter, filter, sizeof(*filter)))
 			return f;
 		if (!f->clients && !free)
 			free = f;
 	}
 	if (free)
-		*free = (struct zn_feed){.filter = *filter};
+		*free = (struct zn_variant){.filter = *filter};
 	return free;
 }
 
-static bool render(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
+static bool render(struct zn_serve *s, struct zn_variant *f, uint64_t now_ns)
 {
-	struct zn_body *b = zn_body_get(s);
-	struct zn_out o = {.cap = ZN_BODY_BYTES};
+	struct zn_buffer *b = zn_buffer_get(s);
+	struct zn_out o = {.cap = ZN_BUFFER_BYTES};
 
 	if (!b)
 		return false;
@@ -78,12 +78,12 @@ static bool render(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
 		s->stats.lost[ZN_LOST_TRUNCATED]++;
 	b->len = o.len;
 	if (o.full) {
-		zn_body_put(b);
+		zn_buffer_put(b);
 		s->stats.lost[ZN_LOST_RESPONSE]++;
 		return false;
 	}
 	if (f->body)
-		zn_body_put(f->body);
+		zn_buffer_put(f->body);
 	f->body = b;
 	f->rendered_ns = now_ns;
 	return true;
@@ -91,7 +91,7 @@ static bool render(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
 
 void zn_push_render(struct zn_serve *s, uint64_t now_ns)
 {
-	for (struct zn_feed *f = s->feed; f < s->feed + ZN_FEEDS_MAX; f++)
+	for (struct zn_variant *f = s->variant; f < s->variant + ZN_VARIANTS_MAX; f++)
 		if (f->clients > f->paced)
 			render(s, f, now_ns);
 }
@@ -106,17 +106,17 @@ static uint64_t due_after(const struct zn_conn *c, uint64_t now_ns)
 
 static void set_pace(struct zn_conn *c, uint64_t now_ns)
 {
-	c->feed->paced++;
+	c->variant->paced++;
 	if (!c->serve->paced_count++)
 		zn_timer_set(&c->serve->pace, ZN_PUSH_PACE_MS);
 	/* the second snapshot comes after half an interval at the soonest */
 	c->next_ns = due_after(c, now_ns + c->interval_ms * ZN_NS_PER_MS / 2);
 }
 
-/* The first snapshot is at hand if the feed is rendered at every tick; else it may be as old as an interval. */
+/* The first snapshot is at hand if the variant is rendered at every tick; else it may be as old as an interval. */
 static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
 {
-	struct zn_feed *f = c->feed;
+	struct zn_variant *f = c->variant;
 
 	if (f->body && (f->clients > f->paced || now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS))
 		return true;
@@ -134,7 +134,7 @@ static void begin_push(struct zn_conn *c, uint32_t interval_ms)
 	c->interval_ms = interval_ms;
 	c->due = first_snapshot(c, c->heard_ns);
 	c->serve->stats.ws_count++;
-	c->feed->clients++;
+	c->variant->clients++;
 	if (interval_ms)
 		set_pace(c, c->heard_ns);
 }
@@ -153,8 +153,8 @@ int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_T
 		return 400;
 	interval_ms = filter.interval_ms;
 	filter.interval_ms = 0;
-	c->feed = find_feed(c->serve, &filter);
-	if (!c->feed)
+	c->variant = find_variant(c->serve, &filter);
+	if (!c->variant)
 		return 503;
 	answer_101(c, req);
 	begin_push(c, interval_ms);
@@ -164,7 +164,7 @@ int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_T
 void zn_push_leave(struct zn_conn *c)
 {
 	struct zn_serve *s = c->serve;
-	struct zn_feed *f = c->feed;
+	struct zn_variant *f = c->variant;
 
 	s->stats.ws_count--;
 	if (c->interval_ms) {
@@ -172,12 +172,12 @@ void zn_push_leave(struct zn_conn *c)
 		if (!--s->paced_count)
 			zn_timer_set(&s->pace, 0);
 	}
-	c->feed = NULL;
+	c->variant = NULL;
 	if (--f->clients)
 		return;
 	if (f->body)
-		zn_body_put(f->body);
-	*f = (struct zn_feed){0};
+		zn_buffer_put(f->body);
+	*f = (struct zn_variant){0};
 }
 
 static void act(struct zn_conn *c, const struct zn_ws_event *ev)
@@ -215,7 +215,7 @@ void zn_push_read(struct zn_conn *c)
 	c->in_len = 0;
 }
 
-static void queue_frame(struct zn_conn *c, size_t len, struct zn_body *body)
+static void queue_frame(struct zn_conn *c, size_t len, struct zn_buffer *body)
 {
 	zn_conn_queue(c, len, body);
 	c->frame_deadline_ns = zn_now_ns() + ZN_PUSH_FRAME_S * ZN_NS_PER_S;
@@ -243,7 +243,7 @@ static void queue_close(struct zn_conn *c)
 
 static void queue_snapshot(struct zn_conn *c)
 {
-	struct zn_body *b = c->feed->body;
+	struct zn_buffer *b = c->variant->body;
 	uint8_t head[10];
 	size_t len = zn_ws_header(head, ZN_WS_TEXT, b->len);
 
@@ -282,7 +282,7 @@ static bool close_instead(struct zn_conn *c, uint16_t code)
 	if (c->closing || !c->frame_deadline_ns || c->out_at || c->body_at)
 		return false;
 	if (c->body)
-		zn_body_put(c->body);
+		zn_buffer_put(c->body);
 	c->body = NULL;
 	c->closing = true;
 	c->close_code = code;
@@ -328,12 +328,12 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 		part(c, NOT_ALLOWED); /* its token may be the one that was taken away; who has another comes back */
 	if (!c->pinged && now_ns >= c->heard_ns + ZN_PUSH_PING_S * ZN_NS_PER_S)
 		c->pinged = c->ping_due = true;
-	if (!c->interval_ms && c->feed->rendered_ns == now_ns)
+	if (!c->interval_ms && c->variant->rendered_ns == now_ns)
 		offer(c);
 	return true;
 }
 
-static bool renew(struct zn_serve *s, struct zn_feed *f, uint64_t now_ns)
+static bool renew(struct zn_serve *s, struct zn_variant *f, uint64_t now_ns)
 {
 	return (f->body && now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS) || render(s, f, now_ns);
 }
@@ -349,7 +349,7 @@ void zn_push_pace(struct zn_serve *s, uint64_t now_ns)
 		if (now_ns < c->next_ns)
 			continue;
 		c->next_ns = due_after(c, now_ns);
-		if (!renew(s, c->feed, now_ns))
+		if (!renew(s, c->variant, now_ns))
 			continue;
 		offer(c);
 		zn_conn_advance(c);

@@ -68,10 +68,10 @@ static const struct remark *remark_of(int status)
 /* A buffer for an answer; false: there is none, and the answer is 503. */
 static bool begin(struct zn_serve *s, struct zn_answer *to, struct zn_out *o)
 {
-	to->body = zn_body_get(s);
+	to->body = zn_buffer_get(s);
 	to->status = to->body ? 200 : 503;
 	if (to->body)
-		*o = (struct zn_out){.at = to->body->at, .cap = ZN_BODY_BYTES};
+		*o = (struct zn_out){.at = to->body->at, .cap = ZN_BUFFER_BYTES};
 	return to->body;
 }
 
@@ -81,20 +81,20 @@ static void finish(struct zn_serve *s, struct zn_answer *to, const struct zn_out
 	to->body->len = o->len;
 	if (!o->full)
 		return;
-	zn_body_put(to->body);
+	zn_buffer_put(to->body);
 	to->body = NULL;
 	to->status = 500;
 	s->stats.lost[ZN_LOST_RESPONSE]++;
 }
 
-static void get_page(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_page(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
-	(void)asked;
+	(void)key;
 	*to = (struct zn_answer){200, "text/html; charset=utf-8", &s->page[0]};
 	to->body->refs++;
 }
 
-static void get_metrics(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_metrics(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	static const char *const types[ZN_FORMAT_COUNT] = {
 		[ZN_FORMAT_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
@@ -106,72 +106,72 @@ static void get_metrics(struct zn_serve *s, const struct zn_asked *asked, struct
 
 	if (!begin(s, to, &o))
 		return;
-	if (asked->format == ZN_FORMAT_PROTO)
+	if (key->format == ZN_FORMAT_PROTO)
 		zn_metrics_proto(&o, s->state);
 	else
-		zn_metrics_text(&o, s->state, asked->format == ZN_FORMAT_OPENMETRICS);
-	finish(s, to, &o, types[asked->format]);
+		zn_metrics_text(&o, s->state, key->format == ZN_FORMAT_OPENMETRICS);
+	finish(s, to, &o, types[key->format]);
 }
 
-static void get_json(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_json(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
 	if (!begin(s, to, &o))
 		return;
-	if (!zn_snapshot_json(&o, s->state, &asked->filter))
+	if (!zn_snapshot_json(&o, s->state, &key->filter))
 		s->stats.lost[ZN_LOST_TRUNCATED]++;
 	finish(s, to, &o, "application/json");
 }
 
-static void get_history(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_history(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
-	(void)asked;
+	(void)key;
 	if (!begin(s, to, &o))
 		return;
 	zn_history_json(&o, s->state);
 	finish(s, to, &o, "application/json");
 }
 
-static void get_alerts(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_alerts(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
-	(void)asked;
+	(void)key;
 	if (!begin(s, to, &o))
 		return;
 	zn_snapshot_alerts(&o, s->state);
 	finish(s, to, &o, "application/json");
 }
 
-static void get_jobs(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_jobs(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
-	(void)asked;
+	(void)key;
 	if (!begin(s, to, &o))
 		return;
 	zn_jobs_json(&o, s->state);
 	finish(s, to, &o, "application/json");
 }
 
-static void get_why(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_why(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
 	if (!begin(s, to, &o))
 		return;
-	zn_why_json(&o, s->state, &asked->filter);
+	zn_why_json(&o, s->state, &key->filter);
 	finish(s, to, &o, "application/json");
 }
 
-static void get_health(struct zn_serve *s, const struct zn_asked *asked, struct zn_answer *to)
+static void get_health(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
-	(void)asked;
+	(void)key;
 	if (!begin(s, to, &o))
 		return;
 	to->status = zn_health_json(&o, s->state);
@@ -192,18 +192,13 @@ static const struct zn_route routes[] = {
 };
 _Static_assert(ZN_LEN(routes) - 1 <= ZN_ROUTES_MAX, "struct zn_serve has no room to count another route");
 
-static bool same(struct zn_str s, const char *text)
-{
-	return s.len == strlen(text) && !memcmp(s.at, text, s.len);
-}
-
 /* On the WebSocket port, / and /ws alone exist, and both are the WebSocket. */
 static const struct zn_route *find_route(const struct zn_conn *c, struct zn_str path)
 {
-	bool root = c->ws_port && same(path, "/");
+	bool root = c->ws_port && zn_str_is(path, "/");
 
 	for (const struct zn_route *r = routes; r->path; r++)
-		if (c->ws_port ? !r->get && (root || same(path, r->path)) : same(path, r->path))
+		if (c->ws_port ? !r->get && (root || zn_str_is(path, r->path)) : zn_str_is(path, r->path))
 			return r;
 	return NULL;
 }
@@ -220,37 +215,37 @@ static void count(struct zn_serve *s, const struct zn_route *route, int status)
 void zn_answer_drop(struct zn_serve *s)
 {
 	if (s->shared.body)
-		zn_body_put(s->shared.body);
+		zn_buffer_put(s->shared.body);
 	if (s->packed)
-		zn_body_put(s->packed);
+		zn_buffer_put(s->packed);
 	s->shared = (struct zn_answer){0};
 	s->packed = NULL;
 }
 
-static bool same_asked(const struct zn_asked *a, const struct zn_asked *b)
+static bool same_key(const struct zn_request_key *a, const struct zn_request_key *b)
 {
 	return a->route == b->route && a->format == b->format && !memcmp(&a->filter, &b->filter, sizeof(a->filter));
 }
 
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
-static void render(struct zn_serve *s, const struct zn_asked *asked)
+static void render(struct zn_serve *s, const struct zn_request_key *key)
 {
 	uint64_t start_ns = zn_now_ns();
 
-	if (s->shared.body && same_asked(&s->asked, asked))
+	if (s->shared.body && same_key(&s->key, key))
 		return;
 	zn_answer_drop(s);
-	s->asked = *asked;
-	if (asked->route->flags & FRESH)
+	s->key = *key;
+	if (key->route->flags & FRESH)
 		zn_state_refresh(s->state);
-	asked->route->get(s, &s->asked, &s->shared);
-	if (asked->route->get == get_metrics)
+	key->route->get(s, &s->key, &s->shared);
+	if (key->route->get == get_metrics)
 		s->stats.scrape_ns = zn_now_ns() - start_ns;
 }
 
-static struct zn_body *compress(struct zn_serve *s, const struct zn_body *plain)
+static struct zn_buffer *compress(struct zn_serve *s, const struct zn_buffer *plain)
 {
-	struct zn_body *b = plain->len >= ZN_GZIP_MIN && plain->len <= ZN_GZIP_MAX ? zn_body_free(s) : NULL;
+	struct zn_buffer *b = plain->len >= ZN_GZIP_MIN && plain->len <= ZN_GZIP_MAX ? zn_buffer_free(s) : NULL;
 	struct zn_out o = {.cap = plain->len};
 
 	if (!b)
@@ -260,7 +255,7 @@ static struct zn_body *compress(struct zn_serve *s, const struct zn_body *plain)
 		b->len = o.len;
 		return b;
 	}
-	zn_body_put(b);
+	zn_buffer_put(b);
 	return NULL;
 }
 
@@ -275,7 +270,7 @@ static bool page_unpack(struct zn_serve *s)
 }
 
 /* The shared answer compressed, or as it is if that cannot be had. */
-static struct zn_body *packed(struct zn_serve *s)
+static struct zn_buffer *packed(struct zn_serve *s)
 {
 	if (s->shared.body == &s->page[0])
 		return &s->page[1];
@@ -356,16 +351,16 @@ static int not_found(struct zn_conn *c)
 	return 404;
 }
 
-/* The status of a request that needs no body, 0: it needs one, and *asked says which. After 101 the WebSocket is open. */
-static int judge(struct zn_conn *c, const struct zn_http_req *req, struct zn_asked *asked)
+/* The status of a request that needs no body, 0: it needs one, and *key says which. After 101 the WebSocket is open. */
+static int judge(struct zn_conn *c, const struct zn_http_req *req, struct zn_request_key *key)
 {
 	char path[ZN_HTTP_TARGET_MAX];
 	size_t len = zn_http_path(req->path, path, sizeof(path));
 	const struct zn_route *route = len ? find_route(c, (struct zn_str){path, len}) : NULL;
-	bool all = req->method == ZN_OPTIONS && same(req->path, "*");
+	bool all = req->method == ZN_OPTIONS && zn_str_is(req->path, "*");
 	int status = admit(c, req, route ? route->flags : ANY_HOST);
 
-	*asked = (struct zn_asked){.route = route, .format = req->format};
+	*key = (struct zn_request_key){.route = route, .format = req->format};
 	if (status)
 		return status;
 	if (!len && !all)
@@ -380,7 +375,7 @@ static int judge(struct zn_conn *c, const struct zn_http_req *req, struct zn_ask
 		return req->upgrade ? zn_push_open(c, req, c->serve->why) : 426;
 	if (route->get == get_page && req->if_none_match.at && zn_http_etag_matches(req->if_none_match, zn_page_etag))
 		return 304;
-	if (route->flags & NARROWS && zn_filter_read(&asked->filter, req->query, false, c->serve->why))
+	if (route->flags & NARROWS && zn_filter_read(&key->filter, req->query, false, c->serve->why))
 		return 400;
 	return 0;
 }
@@ -390,16 +385,16 @@ void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req)
 	struct saying say = {.http10 = req->http10, .head_only = req->method == ZN_HEAD};
 	struct zn_serve *s = c->serve;
 	struct zn_answer a = {0};
-	struct zn_asked asked;
+	struct zn_request_key key;
 
 	c->last = !req->keep_alive;
 	s->why[0] = '\0';
-	a.status = judge(c, req, &asked);
-	say.route = asked.route;
+	a.status = judge(c, req, &key);
+	say.route = key.route;
 	if (!a.status) {
-		render(s, &asked);
+		render(s, &key);
 		a = s->shared;
-		if (a.body && req->gzip && asked.route->flags & PACKS)
+		if (a.body && req->gzip && key.route->flags & PACKS)
 			a.body = packed(s);
 		say.packed = a.body != s->shared.body;
 	}
@@ -407,7 +402,7 @@ void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req)
 		a = (struct zn_answer){.status = 500};
 		s->stats.lost[ZN_LOST_RESPONSE]++;
 	}
-	count(s, asked.route, a.status);
+	count(s, key.route, a.status);
 	if (a.status != 101)
 		respond(c, &a, &say);
 }
@@ -424,6 +419,6 @@ void zn_answer_open(struct zn_serve *s)
 {
 	for (size_t i = 0; i + 1 < ZN_LEN(routes); i++)
 		s->stats.path[i] = routes[i].path;
-	s->page[0] = (struct zn_body){zn_page, zn_page_len, 1, 0};
-	s->page[1] = (struct zn_body){(char *)zn_page_gzip, zn_page_gzip_len, 1, 0};
+	s->page[0] = (struct zn_buffer){zn_page, zn_page_len, 1, 0};
+	s->page[1] = (struct zn_buffer){(char *)zn_page_gzip, zn_page_gzip_len, 1, 0};
 }

@@ -41,7 +41,7 @@ static size_t peers_bytes(void)
 
 static size_t memory_bytes(void)
 {
-	return conns_bytes() + peers_bytes() + (size_t)ZN_BODIES_MAX * ZN_BODY_BYTES;
+	return conns_bytes() + peers_bytes() + (size_t)ZN_BUFFERS_MAX * ZN_BUFFER_BYTES;
 }
 
 static int map_memory(struct zn_serve *s)
@@ -55,8 +55,8 @@ static int map_memory(struct zn_serve *s)
 	s->memory = at;
 	s->conns = (struct zn_conn *)at;
 	s->peer = (uint64_t *)(at + conns_bytes());
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
-		s->body[i].at = at + conns_bytes() + peers_bytes() + i * ZN_BODY_BYTES;
+	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
+		s->body[i].at = at + conns_bytes() + peers_bytes() + i * ZN_BUFFER_BYTES;
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static void plain_untask(struct zn_memory_arena *p, uint32_t tgid)
+static void memory_untask(struct zn_memory_arena *p, uint32_t tgid)
 {
 	for (uint32_t i = 0; i < p->task_count; i++)
 		if (p->tasks[i].tgid == tgid) {
@@ -15,29 +15,29 @@ static void plain_untask(struct zn_memory_arena *p, uint32_t tgid)
 }
 
 /* A histogram that is nobody's any more. */
-static void plain_hist_free(struct zn_memory_arena *p, uint32_t hist)
+static void memory_hist_free(struct zn_memory_arena *p, uint32_t hist)
 {
 	memset(&p->arena.hists[hist], 0, sizeof(struct zn_hist));
 	p->hists[p->hist_count++] = hist;
 	p->arena.shared->quota[ZN_QUOTA_HISTOGRAM].used--;
 }
 
-static void plain_release(struct zn_arena *a, uint32_t row)
+static void memory_release(struct zn_arena *a, uint32_t row)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_proc *proc = &a->procs[row];
 
 	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
 		if (proc->hist[d])
-			plain_hist_free(p, proc->hist[d]);
-	plain_untask(p, proc->tgid);
+			memory_hist_free(p, proc->hist[d]);
+	memory_untask(p, proc->tgid);
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
 	a->shared->procs--;
 	p->rows[p->row_count++] = row;
 }
 
-static size_t plain_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
+static size_t memory_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	size_t n = p->comm_count < cap ? p->comm_count : cap;
@@ -46,7 +46,7 @@ static size_t plain_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	return n;
 }
 
-static uint32_t plain_name_at(const struct zn_memory_arena *p, const char *name)
+static uint32_t memory_name_at(const struct zn_memory_arena *p, const char *name)
 {
 	uint32_t i = 0;
 
@@ -55,10 +55,10 @@ static uint32_t plain_name_at(const struct zn_memory_arena *p, const char *name)
 	return i;
 }
 
-static int plain_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME])
+static int memory_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME])
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
-	uint32_t i = plain_name_at(p, name);
+	uint32_t i = memory_name_at(p, name);
 
 	if (i < p->name_count)
 		return p->names[i].slot == slot ? 0 : -EEXIST;
@@ -71,16 +71,16 @@ static int plain_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN
 	return 0;
 }
 
-static int plain_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
+static int memory_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
-	uint32_t i = plain_name_at(p, name), slot = 0;
+	uint32_t i = memory_name_at(p, name), slot = 0;
 
 	if (i < p->name_count)
 		return p->names[i].slot;
 	while (slot < ZN_JOBS_MAX && a->jobs[slot].serial)
 		slot++;
-	if (slot == ZN_JOBS_MAX || plain_job_alias(a, slot, name)) {
+	if (slot == ZN_JOBS_MAX || memory_job_alias(a, slot, name)) {
 		a->shared->lost[ZN_LOST_JOB]++;
 		return -ENOSPC;
 	}
@@ -89,7 +89,7 @@ static int plain_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 	return slot;
 }
 
-static void plain_job_unname(struct zn_arena *a, uint32_t slot)
+static void memory_job_unname(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 
@@ -98,13 +98,13 @@ static void plain_job_unname(struct zn_arena *a, uint32_t slot)
 			p->names[i] = p->names[--p->name_count];
 }
 
-static void plain_job_forget(struct zn_arena *a, uint32_t slot)
+static void memory_job_forget(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 
 	if (!a->jobs[slot].serial)
 		return;
-	plain_job_unname(a, slot);
+	memory_job_unname(a, slot);
 	for (uint32_t i = p->task_count; i-- > 0;)
 		if (p->tasks[i].job.slot == slot)
 			p->tasks[i] = p->tasks[--p->task_count];
@@ -115,12 +115,12 @@ static void plain_job_forget(struct zn_arena *a, uint32_t slot)
 	a->shared->jobs--;
 }
 
-static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
+static int memory_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_job_ref tag = {slot, a->jobs[slot].serial};
 
-	plain_untask(p, tgid);
+	memory_untask(p, tgid);
 	if (p->task_count == ZN_LEN(p->tasks)) {
 		a->shared->lost[ZN_LOST_TASK]++;
 		return -ENOSPC;
@@ -133,7 +133,7 @@ static int plain_job_task(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 	return 0;
 }
 
-static void plain_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to)
+static void memory_job_tasks(struct zn_arena *a, void (*task)(void *to, const struct zn_job_ref *job), void *to)
 {
 	const struct zn_memory_arena *p = (const struct zn_memory_arena *)a;
 
@@ -141,7 +141,7 @@ static void plain_job_tasks(struct zn_arena *a, void (*task)(void *to, const str
 		task(to, &p->tasks[i].job);
 }
 
-static uint32_t plain_cgroup_at(const struct zn_memory_arena *p, const struct zn_cgroup_key *key)
+static uint32_t memory_cgroup_at(const struct zn_memory_arena *p, const struct zn_cgroup_key *key)
 {
 	uint32_t i = 0;
 
@@ -150,10 +150,10 @@ static uint32_t plain_cgroup_at(const struct zn_memory_arena *p, const struct zn
 	return i;
 }
 
-static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
+static void memory_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
-	uint32_t i = plain_cgroup_at(p, key);
+	uint32_t i = memory_cgroup_at(p, key);
 	struct zn_cgroup group;
 
 	if (i == p->cgroup_count)
@@ -164,16 +164,16 @@ static void plain_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key
 		zn_job_shared_group_gone(&a->jobs[group.job.slot], &group);
 }
 
-static int plain_job_cgroup(
+static int memory_job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_cgroup cgroup = {{slot, a->jobs[slot].serial}, level, ZN_STEPS_MAX};
-	uint32_t i = plain_cgroup_at(p, key);
+	uint32_t i = memory_cgroup_at(p, key);
 
 	if (i < p->cgroup_count && p->cgroups[i].cgroup.job.serial == cgroup.job.serial)
 		return 0;
-	plain_job_cgroup_gone(a, key); /* it was another job's, or still is */
+	memory_job_cgroup_gone(a, key); /* it was another job's, or still is */
 	i = p->cgroup_count;
 	if (i == ZN_LEN(p->cgroups)) {
 		a->shared->lost[ZN_LOST_TASK]++;
@@ -188,7 +188,7 @@ static int plain_job_cgroup(
 	return 0;
 }
 
-static size_t plain_io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
+static size_t memory_io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	size_t n = p->io_count < cap ? p->io_count : cap;
@@ -197,7 +197,7 @@ static size_t plain_io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 	return n;
 }
 
-static struct zn_io_entry *plain_io_find(struct zn_memory_arena *p, const struct zn_io_key *key)
+static struct zn_io_entry *memory_io_find(struct zn_memory_arena *p, const struct zn_io_key *key)
 {
 	for (uint32_t i = 0; i < p->io_count; i++)
 		if (memcmp(&p->io[i].key, key, sizeof(*key)) == 0)
@@ -205,22 +205,22 @@ static struct zn_io_entry *plain_io_find(struct zn_memory_arena *p, const struct
 	return NULL;
 }
 
-static void plain_io_cut(struct zn_arena *a, const struct zn_io_key *key)
+static void memory_io_cut(struct zn_arena *a, const struct zn_io_key *key)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
-	struct zn_io_entry *e = plain_io_find(p, key);
+	struct zn_io_entry *e = memory_io_find(p, key);
 
 	if (e)
 		*e = p->io[--p->io_count];
 }
 
-static void plain_io_free(struct zn_arena *a, const struct zn_io_row *row)
+static void memory_io_free(struct zn_arena *a, const struct zn_io_row *row)
 {
 	struct zn_memory_arena *p = (struct zn_memory_arena *)a;
 	struct zn_quota *quota = a->shared->quota;
 
 	if (row->hist < ZN_HISTS_MAX) {
-		plain_hist_free(p, row->hist);
+		memory_hist_free(p, row->hist);
 	} else {
 		memset(&a->coarse[row->hist - ZN_HISTS_MAX], 0, sizeof(struct zn_coarse_hist));
 		p->coarse[p->coarse_count++] = row->hist - ZN_HISTS_MAX;
@@ -229,17 +229,17 @@ static void plain_io_free(struct zn_arena *a, const struct zn_io_row *row)
 	zn_quota_give(&quota[ZN_QUOTA_IO_USER], row->user);
 }
 
-static void plain_skew_release(struct zn_arena *a, uint32_t slot)
+static void memory_skew_release(struct zn_arena *a, uint32_t slot)
 {
 	uint32_t hist = a->skews[slot].hist;
 
 	if (hist)
-		plain_hist_free((struct zn_memory_arena *)a, hist);
+		memory_hist_free((struct zn_memory_arena *)a, hist);
 	memset(&a->skews[slot], 0, sizeof(a->skews[slot]));
 	a->shared->skew_used[slot] = 0;
 }
 
-static void plain_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
+static void memory_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
 {
 	const struct zn_memory_arena *p = (const struct zn_memory_arena *)a;
 
@@ -247,22 +247,22 @@ static void plain_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id,
 		call(to, p->ioctl_id, p->ioctl_ns);
 }
 
-static const struct zn_arena_ops plain_ops = {
-	.release = plain_release,
-	.comms = plain_comms,
-	.skew_release = plain_skew_release,
-	.ioctls = plain_ioctls,
-	.job_claim = plain_job_claim,
-	.job_alias = plain_job_alias,
-	.job_unname = plain_job_unname,
-	.job_forget = plain_job_forget,
-	.job_task = plain_job_task,
-	.job_tasks = plain_job_tasks,
-	.job_cgroup = plain_job_cgroup,
-	.job_cgroup_gone = plain_job_cgroup_gone,
-	.io = plain_io,
-	.io_cut = plain_io_cut,
-	.io_free = plain_io_free,
+static const struct zn_arena_ops memory_ops = {
+	.release = memory_release,
+	.comms = memory_comms,
+	.skew_release = memory_skew_release,
+	.ioctls = memory_ioctls,
+	.job_claim = memory_job_claim,
+	.job_alias = memory_job_alias,
+	.job_unname = memory_job_unname,
+	.job_forget = memory_job_forget,
+	.job_task = memory_job_task,
+	.job_tasks = memory_job_tasks,
+	.job_cgroup = memory_job_cgroup,
+	.job_cgroup_gone = memory_job_cgroup_gone,
+	.io = memory_io,
+	.io_cut = memory_io_cut,
+	.io_free = memory_io_free,
 };
 
 #define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)
@@ -270,18 +270,18 @@ static const struct zn_arena_ops plain_ops = {
 #define PLAIN_HISTS  (ZN_HISTS_MAX * sizeof(struct zn_hist))
 #define PLAIN_JOBS   (ZN_JOBS_MAX * sizeof(struct zn_job_shared))
 #define PLAIN_COARSE (ZN_IO_MAX * sizeof(struct zn_coarse_hist))
-#define PLAIN_BYTES                                                                                                    \
+#define MEMORY_BYTES                                                                                                   \
 	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + ZN_SKEWS_MAX * sizeof(struct zn_skew))
 
 int zn_memory_open(struct zn_memory_arena *p)
 {
-	char *at = mmap(NULL, PLAIN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *at = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	memset(p, 0, sizeof(*p));
 	if (at == MAP_FAILED)
 		return -errno;
 	p->memory = at;
-	p->arena.ops = &plain_ops;
+	p->arena.ops = &memory_ops;
 	p->arena.shared = (void *)at;
 	p->arena.procs = (void *)(at + PLAIN_SHARED);
 	p->arena.hists = (void *)(at + PLAIN_SHARED + PLAIN_PROCS);
@@ -304,7 +304,7 @@ int zn_memory_open(struct zn_memory_arena *p)
 void zn_memory_close(struct zn_memory_arena *p)
 {
 	if (p->memory)
-		munmap(p->memory, PLAIN_BYTES);
+		munmap(p->memory, MEMORY_BYTES);
 	p->memory = NULL;
 }
 
@@ -347,25 +347,25 @@ uint32_t zn_memory_hist(struct zn_memory_arena *p)
 }
 
 bool zn_memory_record(
-	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation detail, uint64_t ns, uint64_t bytes)
+	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation operation, uint64_t ns, uint64_t bytes)
 {
 	struct zn_hist *h;
 
-	if (!proc->hist[detail]) {
+	if (!proc->hist[operation]) {
 		if (p->hist_count == 0) {
 			p->arena.shared->lost[ZN_LOST_SERIES]++;
 			return false;
 		}
-		proc->hist[detail] = zn_memory_hist(p);
+		proc->hist[operation] = zn_memory_hist(p);
 	}
-	h = &p->arena.hists[proc->hist[detail]];
+	h = &p->arena.hists[proc->hist[operation]];
 	zn_hist_add(h, ns);
 	h->bytes += bytes;
 	return true;
 }
 
 /* As BPF does, but that a read or a write is never coarse. NULL: there is no room for its owner. */
-static struct zn_io_entry *plain_io_claim(struct zn_memory_arena *p, const struct zn_io_key *key)
+static struct zn_io_entry *memory_io_claim(struct zn_memory_arena *p, const struct zn_io_key *key)
 {
 	struct zn_quota *quota = p->arena.shared->quota;
 	struct zn_io_entry e = {.key = *key, .row = p->io_of};
@@ -384,7 +384,7 @@ static struct zn_io_entry *plain_io_claim(struct zn_memory_arena *p, const struc
 	return &p->io[p->io_count++];
 }
 
-static struct zn_hist *plain_coarse_add(struct zn_coarse_hist *h, uint64_t ns)
+static struct zn_hist *memory_coarse_add(struct zn_coarse_hist *h, uint64_t ns)
 {
 	h->calls++;
 	h->sum_ns += ns;
@@ -396,16 +396,16 @@ static struct zn_hist *plain_coarse_add(struct zn_coarse_hist *h, uint64_t ns)
 
 struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *key, uint64_t ns)
 {
-	struct zn_io_entry *e = plain_io_find(p, key);
+	struct zn_io_entry *e = memory_io_find(p, key);
 
 	if (!e)
-		e = plain_io_claim(p, key);
+		e = memory_io_claim(p, key);
 	if (!e) {
 		p->arena.shared->lost[ZN_LOST_IO]++;
 		return NULL;
 	}
 	if (e->row.hist >= ZN_HISTS_MAX)
-		return plain_coarse_add(&p->arena.coarse[e->row.hist - ZN_HISTS_MAX], ns);
+		return memory_coarse_add(&p->arena.coarse[e->row.hist - ZN_HISTS_MAX], ns);
 	zn_hist_add(&p->arena.hists[e->row.hist], ns);
 	return &p->arena.hists[e->row.hist];
 }

@@ -63,7 +63,7 @@ static void file_happen(struct zn_sim *s, struct zn_proc *p, const struct file_e
 		key.job = p->job;
 	for (uint32_t i = 0; i < ev->calls; i++) {
 		struct zn_hist *h =
-			zn_memory_io(&s->plain, &key, times * zn_random_around(&s->file_state, ev->middle_ns));
+			zn_memory_io(&s->memory, &key, times * zn_random_around(&s->file_state, ev->middle_ns));
 
 		if (h) {
 			h->bytes += ev->bytes;

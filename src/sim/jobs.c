@@ -42,33 +42,33 @@ static const struct zn_message *message_of(const struct zn_sim *s, uint32_t job)
 
 void zn_sim_job_start(struct zn_sim *s, uint32_t job)
 {
-	struct zn_arena *a = &s->plain.arena;
+	struct zn_arena *a = &s->memory.arena;
 	char why[ZN_TEXT_MAX];
-	const struct zn_job *told;
+	const struct zn_job *entry;
 
 	s->job[job] = JOB_FIRST_ID + s->jobs_started++;
 	if (zn_jobs_start(s->jobs, message_of(s, job), ZN_JOB_BY_CGROUP, why))
 		return;
-	told = zn_jobs_find(s->jobs, message_of(s, job)->value[ZN_KEY_ID], ZN_UNKNOWN);
+	entry = zn_jobs_find(s->jobs, message_of(s, job)->value[ZN_KEY_ID], ZN_UNKNOWN);
 	for (uint32_t level = ZN_CGROUP_JOB; level <= ZN_CGROUP_STEP; level++) {
 		struct zn_cgroup_key key = group_of(s, job, level);
 
-		a->ops->job_cgroup(a, told->slot, &key, level, level == ZN_CGROUP_STEP ? "batch" : NULL);
+		a->ops->job_cgroup(a, entry->slot, &key, level, level == ZN_CGROUP_STEP ? "batch" : NULL);
 	}
 	for (uint32_t i = 0; i < ZN_SIM_JOB_RANKS; i++)
 		if (s->rank[job * ZN_SIM_JOB_RANKS + i])
-			a->ops->job_task(a, told->slot, s->rank[job * ZN_SIM_JOB_RANKS + i]->tgid);
+			a->ops->job_task(a, entry->slot, s->rank[job * ZN_SIM_JOB_RANKS + i]->tgid);
 }
 
 void zn_sim_job_end(struct zn_sim *s, uint32_t job)
 {
-	struct zn_arena *a = &s->plain.arena;
+	struct zn_arena *a = &s->memory.arena;
 	const struct zn_message *m = message_of(s, job);
-	const struct zn_job *told = zn_jobs_find(s->jobs, m->value[ZN_KEY_ID], ZN_UNKNOWN);
+	const struct zn_job *entry = zn_jobs_find(s->jobs, m->value[ZN_KEY_ID], ZN_UNKNOWN);
 	char why[ZN_TEXT_MAX];
 
-	if (told)
-		a->jobs[told->slot].mem_peak_bytes = a->jobs[told->slot].step[0].mem_peak_bytes = STEP_BYTES;
+	if (entry)
+		a->jobs[entry->slot].mem_peak_bytes = a->jobs[entry->slot].step[0].mem_peak_bytes = STEP_BYTES;
 	for (uint32_t level = ZN_CGROUP_STEP; level >= ZN_CGROUP_JOB; level--) {
 		struct zn_cgroup_key key = group_of(s, job, level);
 
@@ -77,9 +77,9 @@ void zn_sim_job_end(struct zn_sim *s, uint32_t job)
 	zn_jobs_end(s->jobs, m, why);
 }
 
-void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told)
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table)
 {
-	s->jobs = told;
+	s->jobs = table;
 	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
 		zn_sim_job_start(s, job);
 }
@@ -87,11 +87,11 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *told)
 /* The kernel kills a process of the second job that loads data. */
 void zn_sim_job_kill(struct zn_sim *s)
 {
-	const struct zn_job *told;
+	const struct zn_job *entry;
 
 	if (s->phase != ZN_SCENARIO_OOM || !s->jobs || s->elapsed_ms % KILL_EVERY_MS)
 		return;
-	told = zn_jobs_find(s->jobs, message_of(s, 1)->value[ZN_KEY_ID], ZN_UNKNOWN);
-	if (told)
-		s->plain.arena.jobs[told->slot].oom_kills++;
+	entry = zn_jobs_find(s->jobs, message_of(s, 1)->value[ZN_KEY_ID], ZN_UNKNOWN);
+	if (entry)
+		s->memory.arena.jobs[entry->slot].oom_kills++;
 }

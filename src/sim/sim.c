@@ -83,7 +83,7 @@ enum copy { NO_COPY = -1, HTOD = ZN_C_COPY_BYTES_HTOD, DTOH = ZN_C_COPY_BYTES_DT
 /* What a rank does again and again. It takes middle_ns, a little less or more; or at least that, and at most
  * skew_ns more. */
 static const struct event {
-	enum zn_operation detail;
+	enum zn_operation operation;
 	enum zn_family family;
 	uint32_t every_ms;
 	uint64_t middle_ns, skew_ns;
@@ -177,7 +177,7 @@ static void launch(struct zn_sim *s, uint32_t rank)
 
 	if (suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
 		ns *= SLOW_TIMES;
-	zn_memory_record(&s->plain, p, ZN_H_LAUNCH, ns, 0);
+	zn_memory_record(&s->memory, p, ZN_H_LAUNCH, ns, 0);
 	p->count[zn_random_below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
 	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
 }
@@ -190,9 +190,9 @@ static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev
 	if (ev->skew_ns)
 		return zn_random_skewed(&s->state, ev->middle_ns, skew);
 	ns = zn_random_around(&s->state, ev->middle_ns);
-	if (ev->detail == ZN_H_SYNC_HTOD && suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
+	if (ev->operation == ZN_H_SYNC_HTOD && suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
 		return COPY_TIMES * ns;
-	if (ev->detail != ZN_H_DATALOAD)
+	if (ev->operation != ZN_H_DATALOAD)
 		return ns;
 	if (zn_random_below(&s->state, STALL_EVERY) == 0)
 		return STALL_TIMES * ns;
@@ -209,10 +209,10 @@ static void note_issue(struct zn_skew *skew, uint32_t member)
 }
 
 /* When a rank issues a collective, beside the others: random numbers of its own. */
-static void issue(struct zn_sim *s, uint32_t rank, enum zn_operation detail)
+static void issue(struct zn_sim *s, uint32_t rank, enum zn_operation operation)
 {
 	struct zn_skew *skew = s->skew[rank / ZN_SIM_JOB_RANKS];
-	bool late = straggles(s, rank) && detail == ZN_H_NCCL_ALL_REDUCE,
+	bool late = straggles(s, rank) && operation == ZN_H_NCCL_ALL_REDUCE,
 	     last = rank % ZN_SIM_JOB_RANKS == ZN_SIM_JOB_RANKS - 1;
 	uint64_t ns = zn_random_below(&s->skew_state, EARLY_NS) + (late ? LATE_NS : 0);
 
@@ -224,16 +224,16 @@ static void issue(struct zn_sim *s, uint32_t rank, enum zn_operation detail)
 	if (!last)
 		return;
 	skew->done++;
-	zn_hist_add(&s->plain.arena.hists[skew->hist], ns);
+	zn_hist_add(&s->memory.arena.hists[skew->hist], ns);
 }
 
 static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
 	struct zn_proc *p = s->rank[rank];
 
-	zn_memory_record(&s->plain, p, ev->detail, duration(s, rank, ev), ev->bytes);
+	zn_memory_record(&s->memory, p, ev->operation, duration(s, rank, ev), ev->bytes);
 	if (ev->skew_ns)
-		issue(s, rank, ev->detail);
+		issue(s, rank, ev->operation);
 	if (ev->copy != NO_COPY) {
 		p->count[ev->copy] += ev->bytes;
 		p->count[ev->copy + COPY_CALLS]++;
@@ -245,29 +245,30 @@ static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
 /* One communicator for each job. */
 static void start_comms(struct zn_sim *s)
 {
-	s->plain.comm_count = 0;
+	s->memory.comm_count = 0;
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
 		const struct zn_skew *skew = s->skew[i / ZN_SIM_JOB_RANKS];
 
 		if (s->rank[i])
-			s->plain.comms[s->plain.comm_count++] = (struct zn_comm){.hash = s->comm[i / ZN_SIM_JOB_RANKS],
-				.rank = i % ZN_SIM_JOB_RANKS,
-				.nranks = ZN_SIM_JOB_RANKS,
-				.tgid = s->rank[i]->tgid,
-				.skew = skew ? (uint16_t)(skew - s->plain.arena.skews + 1) : 0,
-				.member = i % ZN_SIM_JOB_RANKS};
+			s->memory.comms[s->memory.comm_count++] =
+				(struct zn_comm){.hash = s->comm[i / ZN_SIM_JOB_RANKS],
+					.rank = i % ZN_SIM_JOB_RANKS,
+					.nranks = ZN_SIM_JOB_RANKS,
+					.tgid = s->rank[i]->tgid,
+					.skew = skew ? (uint16_t)(skew - s->memory.arena.skews + 1) : 0,
+					.member = i % ZN_SIM_JOB_RANKS};
 	}
 }
 
 static void start_rank(struct zn_sim *s, uint32_t rank)
 {
-	struct zn_proc *p = zn_memory_claim(&s->plain, FIRST_PID + s->pids++, "python3");
+	struct zn_proc *p = zn_memory_claim(&s->memory, FIRST_PID + s->pids++, "python3");
 
 	s->rank[rank] = p;
 	if (!p)
 		return;
 	zn_sim_gpu_start(s, rank);
-	zn_memory_record(&s->plain, p, ZN_H_NCCL_INIT, zn_random_around(&s->state, INIT_NS), 0);
+	zn_memory_record(&s->memory, p, ZN_H_NCCL_INIT, zn_random_around(&s->state, INIT_NS), 0);
 	p->count[ZN_C_HITS + ZN_FAM_NCCL]++;
 }
 
@@ -282,7 +283,7 @@ static uint32_t ranks_of_job(const struct zn_sim *s)
 
 static void start_skew(struct zn_sim *s, uint32_t job)
 {
-	struct zn_memory_arena *p = &s->plain;
+	struct zn_memory_arena *p = &s->memory;
 	uint32_t slot = 0;
 
 	while (slot < ZN_SKEWS_MAX && p->arena.skews[slot].hash)
@@ -312,7 +313,7 @@ static void end_ranks(struct zn_sim *s, uint32_t job)
 {
 	for (uint32_t i = 0; i < ZN_SIM_JOB_RANKS; i++) {
 		if (s->rank[job * ZN_SIM_JOB_RANKS + i])
-			zn_memory_exit(&s->plain, s->rank[job * ZN_SIM_JOB_RANKS + i]);
+			zn_memory_exit(&s->memory, s->rank[job * ZN_SIM_JOB_RANKS + i]);
 		s->rank[job * ZN_SIM_JOB_RANKS + i] = NULL;
 	}
 	s->skew[job] = NULL;
@@ -336,7 +337,7 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 		.state = seed, .seed = seed, .file_state = ~seed, .kernel_state = seed + 1, .skew_state = seed + 2};
 	zn_sim_scenario(s, ZN_SCENARIO_MIXED, 0);
 	s->comm_state = zn_random_draw(&s->state);
-	err = zn_memory_open(&s->plain);
+	err = zn_memory_open(&s->memory);
 	for (uint32_t job = 0; !err && job < ZN_SIM_JOBS; job++)
 		start_ranks(s, job);
 	return err;
@@ -352,7 +353,7 @@ void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t secon
 		if (s->skew[job])
 			s->skew[job]->nranks = ranks_of_job(s);
 	if (scenario == ZN_SCENARIO_OVERHEAD)
-		s->plain.arena.shared->cost_ns[0] = COST_NS;
+		s->memory.arena.shared->cost_ns[0] = COST_NS;
 }
 
 /* What is wrong now. */
@@ -365,7 +366,7 @@ static enum zn_scenario phase_of(const struct zn_sim *s)
 
 void zn_sim_close(struct zn_sim *s)
 {
-	zn_memory_close(&s->plain);
+	zn_memory_close(&s->memory);
 }
 
 /* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. A daemon that
@@ -534,7 +535,7 @@ static void spend(struct zn_sim *s, uint32_t rank)
 static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 {
 	struct zn_proc *p = s->rank[rank];
-	struct zn_gpu_calls *gpu = &s->plain.arena.shared->gpu_calls;
+	struct zn_gpu_calls *gpu = &s->memory.arena.shared->gpu_calls;
 	uint64_t *state = &s->kernel_state, at = s->elapsed_ms + rank * ZN_SIM_STAGGER_MS, ns;
 
 	p->count[ZN_C_SYSCALLS] += SYSCALLS_LEAST * launches + zn_random_below(state, SYSCALLS_MORE);
@@ -542,7 +543,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 	p->count[ZN_C_OFFCPU_FUTEX] += launches * zn_random_around(state, OFFCPU_NS);
 	for (uint64_t n = launches; n; n--) {
 		p->count[zn_random_below(state, PREEMPT_EVERY) ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY]++;
-		zn_memory_record(&s->plain, p, ZN_H_RUNQUEUE, zn_random_skewed(state, 2000, 90000), 0);
+		zn_memory_record(&s->memory, p, ZN_H_RUNQUEUE, zn_random_skewed(state, 2000, 90000), 0);
 	}
 	p->count[ZN_C_MIGRATE_CPU] += zn_random_below(state, MIGRATE_EVERY) == 0;
 	if (launches && zn_random_below(state, IOCTL_EVERY) == 0) {
@@ -550,7 +551,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 		     waits = zn_random_below(state, IOCTL_WAITS) == 0 || contended;
 
 		ns = zn_random_around(state, waits ? IOCTL_WAIT_NS : IOCTL_NS);
-		zn_memory_record(&s->plain, p, ZN_H_IOCTL, ns, 0);
+		zn_memory_record(&s->memory, p, ZN_H_IOCTL, ns, 0);
 		gpu->busy_ns += ns;
 		gpu->contended_ns += contended ? ns / 2 : waits ? ns / 8 : 0;
 	}
@@ -560,7 +561,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 			p->count[ZN_C_MMAP_BYTES + unmap] += 2 * MIB;
 		}
 	if (at % SEND_EVERY_MS == 0) {
-		zn_memory_record(&s->plain, p, ZN_H_TCP_SEND, zn_random_around(state, SEND_NS), 0);
+		zn_memory_record(&s->memory, p, ZN_H_TCP_SEND, zn_random_around(state, SEND_NS), 0);
 		p->count[ZN_C_TCP_SENT] += MIB;
 		p->count[ZN_C_TCP_RECEIVED] += MIB;
 		p->count[ZN_C_TCP_RETRANSMITS] += zn_random_below(state, RETRANSMIT_EVERY) == 0;
@@ -623,8 +624,8 @@ static void enter_driver(struct zn_sim *s, bool enters)
 {
 	struct zn_proc *p = s->rank[HUNG_RANK];
 
-	s->plain.ioctl_id = enters ? p->id : 0;
-	s->plain.ioctl_ns = zn_now_ns();
+	s->memory.ioctl_id = enters ? p->id : 0;
+	s->memory.ioctl_ns = zn_now_ns();
 	p->in_ioctl = enters;
 }
 
@@ -688,7 +689,7 @@ void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c)
 static void lose(struct zn_sim *s)
 {
 	if (s->phase == ZN_SCENARIO_LOSSES && s->elapsed_ms % LOST_EVERY_MS == 0)
-		s->plain.arena.shared->lost[ZN_LOST_SERIES]++;
+		s->memory.arena.shared->lost[ZN_LOST_SERIES]++;
 }
 
 static void report_error(struct zn_sim *s)
@@ -726,7 +727,7 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 }
 
 /* A rank was told nothing about which GPUs to see, so its ordinals are the node's. */
-bool zn_sim_facts(void *sim, const struct zn_proc *p, struct zn_process_info *to)
+bool zn_sim_process_info(void *sim, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)sim;
 	*to = (struct zn_process_info){.id = p->id, .start_ns = p->first_ns - IMPORT_NS};

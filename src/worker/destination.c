@@ -40,7 +40,7 @@ static const struct {
 
 static void drop(struct zn_destination *s, unsigned i)
 {
-	struct zn_letter *gone = s->queue[i];
+	struct zn_delivery *gone = s->queue[i];
 
 	memmove(&s->queue[i], &s->queue[i + 1], (s->depth - i - 1) * sizeof(gone));
 	s->queue[s->depth - 1] = gone;
@@ -48,10 +48,10 @@ static void drop(struct zn_destination *s, unsigned i)
 	STORE(s->done->queued, s->count);
 }
 
-/* A letter that waits is given up for a newer one. What holds all there is takes nothing with it. */
+/* A delivery that waits is given up for a newer one. What holds all there is takes nothing with it. */
 static void give_up(struct zn_destination *s, unsigned i)
 {
-	bool loss = s->depth != ZN_LETTERS_STATE;
+	bool loss = s->depth != ZN_DELIVERIES_STATE;
 
 	ADD(s->done->sent[ZN_SENT_FAILED], loss && s->queue[i]->tried);
 	ADD(s->done->dropped, loss);
@@ -60,18 +60,18 @@ static void give_up(struct zn_destination *s, unsigned i)
 
 void zn_destination_push(struct zn_destination *s, struct zn_str text, uint64_t number)
 {
-	unsigned under_way = s->state == ZN_SENDER_TALKING; /* letters that stay where they are */
-	struct zn_letter *letter;
+	unsigned under_way = s->state == ZN_SENDER_TALKING; /* deliveries that stay where they are */
+	struct zn_delivery *delivery;
 
-	if (text.len > ZN_LETTER_BYTES)
+	if (text.len > ZN_DELIVERY_BYTES)
 		return;
-	while (s->count > under_way && (s->depth == ZN_LETTERS_STATE || s->count == s->depth))
+	while (s->count > under_way && (s->depth == ZN_DELIVERIES_STATE || s->count == s->depth))
 		give_up(s, under_way);
-	letter = s->queue[s->count++];
-	letter->number = number;
-	letter->len = (uint32_t)text.len;
-	letter->tried = false;
-	memcpy(letter->text, text.at, text.len);
+	delivery = s->queue[s->count++];
+	delivery->number = number;
+	delivery->len = (uint32_t)text.len;
+	delivery->tried = false;
+	memcpy(delivery->text, text.at, text.len);
 	STORE(s->done->queued, s->count);
 }
 
@@ -114,7 +114,7 @@ static void fail_errno(struct zn_destination *s, int err, uint64_t now_ns)
 	fail(s, strerror(err), now_ns);
 }
 
-/* The first letter is done with. */
+/* The first delivery is done with. */
 static void settle(struct zn_destination *s, enum zn_sent result)
 {
 	ADD(s->done->sent[result], 1);
@@ -506,14 +506,14 @@ static void make_target(struct zn_destination *s)
 }
 
 void zn_destination_init(struct zn_destination *s, enum zn_outbound to, const struct zn_url *url,
-	struct zn_letter *letters, struct zn_destination_done *done)
+	struct zn_delivery *deliveries, struct zn_destination_done *done)
 {
 	*s = (struct zn_destination){.to = to, .url = *url, .done = done, .fd = -1, .due_ns = UINT64_MAX};
 	s->hosts = "/etc/hosts";
 	s->resolv_conf = "/etc/resolv.conf";
 	s->depth = zn_destination_depth(to);
 	for (unsigned i = 0; i < s->depth; i++)
-		s->queue[i] = &letters[i];
+		s->queue[i] = &deliveries[i];
 	make_target(s);
 }
 

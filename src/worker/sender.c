@@ -5,7 +5,7 @@
  * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
  * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
  *
- * A letter is handed over as a message (worker.c). What came of it is told in memory that both see.
+ * A delivery is handed over as a message (worker.c). What came of it is told in memory that both see.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,20 +25,20 @@
 #define START_MS    10000 /* for the sender to say that it is there */
 #define FAREWELL_MS 2000  /* for what waits to be sent at the end */
 #define NOBODY      65534
-#define TO_RAS      ZN_TO_COUNT /* of a message: it is a question, no letter */
+#define TO_RAS      ZN_TO_COUNT /* of a message: it is a question, no delivery */
 
 struct message {
 	uint32_t to;
 	uint32_t pad;
-	uint64_t number; /* of the letter */
-	char text[ZN_LETTER_BYTES];
+	uint64_t number; /* of the delivery */
+	char text[ZN_DELIVERY_BYTES];
 };
 #define HEAD_BYTES offsetof(struct message, text)
 
 /* ---- the sender ---- */
 
 struct sender {
-	struct zn_child child;
+	struct zn_worker worker;
 	bool alone; /* the daemon has gone */
 	unsigned count;
 	struct zn_destination destination[ZN_DESTINATIONS_MAX];
@@ -75,8 +75,8 @@ static void receive(struct sender *c)
 {
 	size_t bytes;
 
-	c->alone = !zn_child_woken(&c->child, false);
-	while ((bytes = zn_child_take(&c->child, &c->message, sizeof(c->message))))
+	c->alone = !zn_worker_woken(&c->worker, false);
+	while ((bytes = zn_worker_take(&c->worker, &c->message, sizeof(c->message))))
 		take(c, bytes);
 }
 
@@ -98,7 +98,7 @@ static void turn(struct sender *c, uint64_t end_ns)
 
 	for (unsigned i = 0; i < c->count; i++)
 		all[i] = zn_destination_poll(&c->destination[i]);
-	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->child.fd, .events = POLLIN};
+	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->worker.fd, .events = POLLIN};
 	*question = zn_inquiry_poll(&c->inquiry);
 	if (poll(all, c->count + 2, wait_ms(c, end_ns, zn_now_ns())) < 0)
 		return;
@@ -154,19 +154,19 @@ static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
 	return urls[to];
 }
 
-/* The memory of letters becomes resident as far as it is used. */
+/* The memory of deliveries becomes resident as far as it is used. */
 static bool add_destinations(struct sender *c, const struct start *s, enum zn_outbound to)
 {
 	const char *list = urls_of(s->options, to);
 	struct zn_url url;
 
 	while (c->count < ZN_DESTINATIONS_MAX && next_url(&list, &url)) {
-		void *letters = mmap(NULL, zn_destination_depth(to) * sizeof(struct zn_letter), PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		void *deliveries = mmap(NULL, zn_destination_depth(to) * sizeof(struct zn_delivery),
+			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-		if (letters == MAP_FAILED)
+		if (deliveries == MAP_FAILED)
 			return false;
-		zn_destination_init(&c->destination[c->count], to, &url, letters, &s->done[c->count]);
+		zn_destination_init(&c->destination[c->count], to, &url, deliveries, &s->done[c->count]);
 		memcpy(c->destination[c->count].token, s->token, sizeof(s->token));
 		c->count++;
 	}
@@ -200,14 +200,14 @@ static int give_up(int socket)
 {
 	int folder[2], err;
 
-	zn_child_become("zernel: sender", socket);
+	zn_worker_become("zernel: sender", socket);
 	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	folder[1] = open_resolv_folder();
 	err = be_nobody();
 	return err ? err : zn_sandbox_sender(folder, ZN_LEN(folder));
 }
 
-static void run(const struct start *s, const struct zn_child *child)
+static void run_sender(const struct start *s, const struct zn_worker *worker)
 {
 	struct sender *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int err = c == MAP_FAILED ? -ENOMEM : 0;
@@ -215,12 +215,12 @@ static void run(const struct start *s, const struct zn_child *child)
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && !err; to++)
 		err = add_destinations(c, s, to) ? 0 : -ENOMEM;
 	if (!err)
-		c->child = *child;
+		c->worker = *worker;
 	if (!err)
 		zn_inquiry_init(&c->inquiry, s->inquiry);
 	if (!err)
-		err = give_up(child->fd);
-	if (send(child->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
+		err = give_up(worker->fd);
+	if (send(worker->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
 		serve(c);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
@@ -230,17 +230,17 @@ static void run(const struct start *s, const struct zn_child *child)
 /* What the sender says of its start. */
 static int start(struct zn_sender *c, const struct start *s)
 {
-	int err = zn_child_open(&c->child);
+	int err = zn_worker_open(&c->worker);
 
 	if (err)
 		return err;
-	if (c->child.pid == 0)
-		run(s, &c->child);
+	if (c->worker.pid == 0)
+		run_sender(s, &c->worker);
 	c->done = s->done;
 	c->inquiry = s->inquiry;
-	if (!zn_child_wait(c->child.fd, START_MS))
+	if (!zn_worker_wait(c->worker.fd, START_MS))
 		return -ETIMEDOUT;
-	return recv(c->child.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
+	return recv(c->worker.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
 }
 
 static int read_token(struct start *s, char why[ZN_TEXT_MAX])
@@ -266,7 +266,7 @@ static unsigned count_urls(const char *list)
 
 #define DONE_BYTES (ZN_DESTINATIONS_MAX * sizeof(struct zn_destination_done))
 
-/* What both processes see: what became of letters, and of a question behind that. */
+/* What both processes see: what became of deliveries, and of a question behind that. */
 #define SHARED_BYTES (DONE_BYTES + sizeof(struct zn_inquiry_done))
 _Static_assert(DONE_BYTES % _Alignof(struct zn_inquiry_done) == 0, "one lies behind the other");
 
@@ -293,7 +293,7 @@ int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_
 	unsigned any = 0;
 	int err;
 
-	*c = (struct zn_sender){.child.fd = -1};
+	*c = (struct zn_sender){.worker.fd = -1};
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
 		any += c->destinations[to] = count_urls(urls_of(o, to));
 	if (!any && (!o->ras || o->simulate))
@@ -311,12 +311,12 @@ int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_
 }
 
 /* It cannot be started again: that needs rights that the daemon gave up. */
-static void mourn(struct zn_sender *c)
+static void worker_exited(struct zn_sender *c)
 {
 	int status = 0;
 
-	zn_child_hang_up(&c->child);
-	if (waitpid(c->child.pid, &status, WNOHANG) == c->child.pid && WIFSIGNALED(status))
+	zn_worker_hang_up(&c->worker);
+	if (waitpid(c->worker.pid, &status, WNOHANG) == c->worker.pid && WIFSIGNALED(status))
 		zn_log(ZN_ERROR, "sender: killed by signal %d; nothing is sent any more until zerneld is restarted",
 			WTERMSIG(status));
 	else
@@ -344,8 +344,8 @@ void zn_sender_tick(struct zn_sender *c)
 {
 	const struct zn_destination_done *d = c->done;
 
-	if (c->child.fd >= 0 && recv(c->child.fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
-		mourn(c);
+	if (c->worker.fd >= 0 && recv(c->worker.fd, &(char){0}, 1, MSG_DONTWAIT) >= 0)
+		worker_exited(c);
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT && d; d += c->destinations[to++])
 		add_up(&c->sum[to], d, c->destinations[to]);
 }
@@ -359,11 +359,11 @@ static bool hand_over(struct zn_sender *c, uint32_t to, uint64_t number, struct 
 	int err;
 
 	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
-	if (c->child.fd < 0 || text.len > ZN_LETTER_BYTES)
+	if (c->worker.fd < 0 || text.len > ZN_DELIVERY_BYTES)
 		return false;
-	err = zn_child_put(&c->child, &head, sizeof(head), text);
+	err = zn_worker_put(&c->worker, &head, sizeof(head), text);
 	if (err == -EPIPE || err == -ECONNRESET)
-		mourn(c);
+		worker_exited(c);
 	return !err;
 }
 
@@ -389,13 +389,13 @@ uint64_t zn_sender_ask(struct zn_sender *c, const struct zn_inquiry_ask *ask)
 /* The sender's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */
 void zn_sender_close(struct zn_sender *c)
 {
-	if (c->child.pid > 0 && c->child.fd >= 0) {
-		shutdown(c->child.fd, SHUT_WR);
-		if (zn_child_wait(c->child.fd, 2 * FAREWELL_MS))
-			waitpid(c->child.pid, NULL, 0);
+	if (c->worker.pid > 0 && c->worker.fd >= 0) {
+		shutdown(c->worker.fd, SHUT_WR);
+		if (zn_worker_wait(c->worker.fd, 2 * FAREWELL_MS))
+			waitpid(c->worker.pid, NULL, 0);
 	}
-	zn_child_close(&c->child);
+	zn_worker_close(&c->worker);
 	if (c->done)
 		munmap((void *)c->done, SHARED_BYTES);
-	*c = (struct zn_sender){.child.fd = -1};
+	*c = (struct zn_sender){.worker.fd = -1};
 }

@@ -32,7 +32,7 @@ struct zn_queue {
 	_Alignas(64) char bytes[QUEUE_BYTES];
 };
 
-static int queue_open(struct zn_child *c)
+static int queue_open(struct zn_worker *c)
 {
 	c->queue = mmap(NULL, sizeof(*c->queue), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (c->queue != MAP_FAILED)
@@ -41,14 +41,14 @@ static int queue_open(struct zn_child *c)
 	return -errno;
 }
 
-static void queue_close(struct zn_child *c)
+static void queue_close(struct zn_worker *c)
 {
 	if (c->queue)
 		munmap(c->queue, sizeof(*c->queue));
 	c->queue = NULL;
 }
 
-void zn_child_hang_up(struct zn_child *c)
+void zn_worker_hang_up(struct zn_worker *c)
 {
 	if (c->fd >= 0)
 		close(c->fd);
@@ -56,7 +56,7 @@ void zn_child_hang_up(struct zn_child *c)
 }
 
 /* Further processes get neither the queue nor the socket of this one. */
-static int fork_with(struct zn_child *c, int ends[2])
+static int fork_with(struct zn_worker *c, int ends[2])
 {
 	int err;
 
@@ -67,15 +67,15 @@ static int fork_with(struct zn_child *c, int ends[2])
 	if (c->pid > 0)
 		madvise(c->queue, sizeof(*c->queue), MADV_DONTFORK);
 	if (err)
-		zn_child_hang_up(c);
+		zn_worker_hang_up(c);
 	return err;
 }
 
-int zn_child_open(struct zn_child *c)
+int zn_worker_open(struct zn_worker *c)
 {
 	int ends[2], err;
 
-	*c = (struct zn_child){.fd = -1};
+	*c = (struct zn_worker){.fd = -1};
 	err = queue_open(c);
 	if (!err && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		err = -errno;
@@ -83,17 +83,17 @@ int zn_child_open(struct zn_child *c)
 		err = fork_with(c, ends);
 	if (err) {
 		queue_close(c);
-		*c = (struct zn_child){.fd = -1};
+		*c = (struct zn_worker){.fd = -1};
 	}
 	return err;
 }
 
-void zn_child_close(struct zn_child *c)
+void zn_worker_close(struct zn_worker *c)
 {
 	if (c->queue) /* else it was never opened */
-		zn_child_hang_up(c);
+		zn_worker_hang_up(c);
 	queue_close(c);
-	*c = (struct zn_child){.fd = -1};
+	*c = (struct zn_worker){.fd = -1};
 }
 
 /* All but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the daemon's end of the socket:
@@ -118,7 +118,7 @@ static void close_standard(void)
 		close(null);
 }
 
-void zn_child_become(const char *name, int socket)
+void zn_worker_become(const char *name, int socket)
 {
 	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
 
@@ -130,7 +130,7 @@ void zn_child_become(const char *name, int socket)
 	zn_log_burst = 20;
 }
 
-bool zn_child_wait(int fd, unsigned ms)
+bool zn_worker_wait(int fd, unsigned ms)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
 	uint64_t end_ns = zn_now_ns() + ms * ZN_NS_PER_MS, now_ns;
@@ -149,7 +149,7 @@ static uint64_t round_up(uint64_t bytes)
 }
 
 /* Copies to or from a place in the queue; the end of its memory may lie in between. */
-static void copy_in(struct zn_child *c, uint64_t place, const void *from, size_t len)
+static void copy_in(struct zn_worker *c, uint64_t place, const void *from, size_t len)
 {
 	size_t begin = (place - c->origin) % QUEUE_BYTES, first = QUEUE_BYTES - begin;
 
@@ -159,7 +159,7 @@ static void copy_in(struct zn_child *c, uint64_t place, const void *from, size_t
 	memcpy(c->queue->bytes, (const char *)from + first, len - first);
 }
 
-static void copy_out(const struct zn_child *c, uint64_t place, void *to, size_t len)
+static void copy_out(const struct zn_worker *c, uint64_t place, void *to, size_t len)
 {
 	size_t begin = (place - c->origin) % QUEUE_BYTES, first = QUEUE_BYTES - begin;
 
@@ -170,7 +170,7 @@ static void copy_out(const struct zn_child *c, uint64_t place, void *to, size_t 
 }
 
 /* A byte that cannot be sent is one of many that wait. */
-static int wake(struct zn_child *c)
+static int wake(struct zn_worker *c)
 {
 	if (send(c->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN && errno != EINTR &&
 		errno != ENOBUFS)
@@ -179,7 +179,7 @@ static int wake(struct zn_child *c)
 }
 
 /* An empty queue begins anew at its first byte, so that no more memory is used than messages ever waited. */
-int zn_child_put(struct zn_child *c, const void *head, size_t head_len, struct zn_str text)
+int zn_worker_put(struct zn_worker *c, const void *head, size_t head_len, struct zn_str text)
 {
 	uint32_t length[2] = {(uint32_t)(head_len + text.len)};
 	uint64_t need = HEAD_BYTES + round_up(head_len + text.len);
@@ -198,7 +198,7 @@ int zn_child_put(struct zn_child *c, const void *head, size_t head_len, struct z
 }
 
 /* The length of the next message; 0: there is none. A queue that makes no sense is passed over as a whole. */
-static size_t next_length(struct zn_child *c, size_t cap)
+static size_t next_length(struct zn_worker *c, size_t cap)
 {
 	uint64_t put = __atomic_load_n(&c->queue->put, __ATOMIC_ACQUIRE), waits = put - c->place;
 	uint32_t length[2];
@@ -213,7 +213,7 @@ static size_t next_length(struct zn_child *c, size_t cap)
 	return 0;
 }
 
-size_t zn_child_take(struct zn_child *c, void *to, size_t cap)
+size_t zn_worker_take(struct zn_worker *c, void *to, size_t cap)
 {
 	size_t len = next_length(c, cap);
 
@@ -225,7 +225,7 @@ size_t zn_child_take(struct zn_child *c, void *to, size_t cap)
 	return len;
 }
 
-bool zn_child_woken(const struct zn_child *c, bool waits)
+bool zn_worker_woken(const struct zn_worker *c, bool waits)
 {
 	char byte;
 	ssize_t n;

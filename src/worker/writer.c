@@ -63,7 +63,7 @@ static bool is_name(const char *name)
 
 struct writer {
 	struct shared *shared;
-	struct zn_child child;
+	struct zn_worker worker;
 	int folder[ZN_DIRECTORY_COUNT];       /* below 0: none */
 	const char *path[ZN_DIRECTORY_COUNT]; /* NULL: none */
 	bool failing[ZN_DIRECTORY_COUNT];     /* the last file could not be written */
@@ -172,8 +172,8 @@ static void serve(struct writer *s)
 	bool there = true;
 
 	while (there) {
-		there = zn_child_woken(&s->child, true);
-		while ((bytes = zn_child_take(&s->child, &s->message, sizeof(s->message))))
+		there = zn_worker_woken(&s->worker, true);
+		while ((bytes = zn_worker_take(&s->worker, &s->message, sizeof(s->message))))
 			take(s, bytes);
 	}
 }
@@ -273,7 +273,7 @@ static void run(struct writer *s)
 {
 	int err;
 
-	zn_child_become("zerneld: writer", s->child.fd);
+	zn_worker_become("zerneld: writer", s->worker.fd);
 	umask(0);
 	choose_temporary(s);
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++) {
@@ -283,7 +283,7 @@ static void run(struct writer *s)
 	err = zn_sandbox_writer(s->folder, ZN_DIRECTORY_COUNT);
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
-	if (send(s->child.fd, "", 1, MSG_NOSIGNAL) == 1)
+	if (send(s->worker.fd, "", 1, MSG_NOSIGNAL) == 1)
 		serve(s);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
@@ -293,7 +293,8 @@ static void run(struct writer *s)
 /* The writer has tried its folders. If one does not answer in time, it may do so later. */
 static void await(struct zn_writer *s, const struct shared *shared)
 {
-	bool answered = zn_child_wait(s->child.fd, PATIENCE_MS) && recv(s->child.fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
+	bool answered =
+		zn_worker_wait(s->worker.fd, PATIENCE_MS) && recv(s->worker.fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
 
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++) {
 		int err = answered ? shared->state[i] : 0;
@@ -305,12 +306,12 @@ static void await(struct zn_writer *s, const struct shared *shared)
 		zn_log(ZN_WARN, "writer: its folders do not answer; what is written may come late, or not at all");
 }
 
-static void child(struct shared *shared, const struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT])
+static void run_writer(struct shared *shared, const struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT])
 {
 	static struct writer writer;
 
 	writer.shared = shared;
-	writer.child = s->child;
+	writer.worker = s->worker;
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		writer.path[i] = s->wanted[i] ? dir[i] : NULL;
 	run(&writer);
@@ -318,12 +319,12 @@ static void child(struct shared *shared, const struct zn_writer *s, const char *
 
 static int start(struct zn_writer *s, struct shared *shared, const char *const dir[ZN_DIRECTORY_COUNT])
 {
-	int err = zn_child_open(&s->child);
+	int err = zn_worker_open(&s->worker);
 
 	if (err)
 		return err;
-	if (s->child.pid == 0)
-		child(shared, s, dir);
+	if (s->worker.pid == 0)
+		run_writer(shared, s, dir);
 	s->done = &shared->done;
 	await(s, shared);
 	return 0;
@@ -335,7 +336,7 @@ int zn_writer_open(struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT
 	bool any = false;
 	int err;
 
-	*s = (struct zn_writer){.child.fd = -1};
+	*s = (struct zn_writer){.worker.fd = -1};
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		any |= s->wanted[i] = dir[i] && *dir[i];
 	if (!any)
@@ -347,7 +348,7 @@ int zn_writer_open(struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT
 	snprintf(why, ZN_TEXT_MAX, "cannot start the process that writes files: %s", strerror(-err));
 	if (shared != MAP_FAILED)
 		munmap(shared, sizeof(*shared));
-	*s = (struct zn_writer){.child.fd = -1};
+	*s = (struct zn_writer){.worker.fd = -1};
 	return err;
 }
 
@@ -360,13 +361,13 @@ void zn_writer_warn(const struct zn_writer *s, const char *const dir[ZN_DIRECTOR
 }
 
 /* It cannot be started again: that needs rights that the daemon gave up. */
-static void mourn(struct zn_writer *s, int err)
+static void worker_exited(struct zn_writer *s, int err)
 {
 	int status = 0;
 
-	zn_child_hang_up(&s->child);
+	zn_worker_hang_up(&s->worker);
 	memset(s->available, 0, sizeof(s->available));
-	if (waitpid(s->child.pid, &status, WNOHANG) == s->child.pid && WIFSIGNALED(status))
+	if (waitpid(s->worker.pid, &status, WNOHANG) == s->worker.pid && WIFSIGNALED(status))
 		zn_log(ZN_ERROR, "writer: killed by signal %d; reports and records of jobs are lost from here on",
 			WTERMSIG(status));
 	else
@@ -386,9 +387,9 @@ static bool send_message(
 	if (!s->available[directory] || !is_name(name) || text.len > TEXT_MAX)
 		return false;
 	strcpy(head.name, name);
-	err = zn_child_put(&s->child, &head, sizeof(head), text);
+	err = zn_worker_put(&s->worker, &head, sizeof(head), text);
 	if (err == -EPIPE || err == -ECONNRESET)
-		mourn(s, err);
+		worker_exited(s, err);
 	return !err;
 }
 
@@ -414,15 +415,15 @@ bool zn_writer_remove(struct zn_writer *s, enum zn_directory directory, const ch
 /* The writer's end of the socket closes when it ends. */
 void zn_writer_close(struct zn_writer *s)
 {
-	if (s->child.pid > 0 && s->child.fd >= 0) {
-		shutdown(s->child.fd, SHUT_WR);
-		if (zn_child_wait(s->child.fd, PATIENCE_MS))
-			waitpid(s->child.pid, NULL, 0);
+	if (s->worker.pid > 0 && s->worker.fd >= 0) {
+		shutdown(s->worker.fd, SHUT_WR);
+		if (zn_worker_wait(s->worker.fd, PATIENCE_MS))
+			waitpid(s->worker.pid, NULL, 0);
 		else
 			zn_log(ZN_WARN, "writer: the disk is slow; it goes on writing after the daemon has ended");
 	}
-	zn_child_close(&s->child);
+	zn_worker_close(&s->worker);
 	if (s->done)
 		munmap((void *)s->done, sizeof(struct shared));
-	*s = (struct zn_writer){.child.fd = -1};
+	*s = (struct zn_writer){.worker.fd = -1};
 }

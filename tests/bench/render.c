@@ -29,16 +29,16 @@ static void walk(
 
 #define PROCESSES 256
 
-static double rules(const struct zn_state *view, struct zn_memory_arena *plain, unsigned long times)
+static double rules(struct zn_state *view, struct zn_memory_arena *memory, unsigned long times)
 {
 	uint64_t now_ns = zn_now_ns(), took_ns = 0;
 
 	zn_log_level = ZN_ERROR;
 	for (uint32_t i = 0; i < PROCESSES - ZN_SIM_RANKS; i++) {
-		struct zn_proc *p = zn_memory_claim(plain, 5000 + i, "python3");
+		struct zn_proc *p = zn_memory_claim(memory, 5000 + i, "python3");
 
 		for (enum zn_operation d = 0; p && d <= ZN_H_DATALOAD; d += ZN_H_DATALOAD)
-			zn_memory_record(plain, p, d, 100000, 0);
+			zn_memory_record(memory, p, d, 100000, 0);
 	}
 	view->alerts->work.source = (struct zn_rule_source){walk, view};
 	for (unsigned long i = 0; i < times; i++) {
@@ -51,14 +51,14 @@ static double rules(const struct zn_state *view, struct zn_memory_arena *plain, 
 }
 
 /* Every signal of a process has a value, and another one at each step. */
-static void work(struct zn_memory_arena *plain, struct zn_proc *p, uint64_t n)
+static void work(struct zn_memory_arena *memory, struct zn_proc *p, uint64_t n)
 {
-	static const enum zn_operation details[] = {
+	static const enum zn_operation operations[] = {
 		ZN_H_LAUNCH, ZN_H_SYNC_STREAM, ZN_H_NCCL_ALL_REDUCE, ZN_H_RUNQUEUE, ZN_H_DATALOAD};
 
-	for (size_t i = 0; i < sizeof(details) / sizeof(*details); i++)
+	for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++)
 		for (uint64_t k = 1; k < 8; k++)
-			zn_memory_record(plain, p, details[i], 10000 * k + (n * 7919 + p->id * 104729) % 99991, 0);
+			zn_memory_record(memory, p, operations[i], 10000 * k + (n * 7919 + p->id * 104729) % 99991, 0);
 	for (enum zn_counter c = ZN_C_STALL_CPU; c <= ZN_C_STALL_OTHER; c++)
 		p->count[c] += 100000 + (n * 31 + c * 17) % 1009;
 	for (enum zn_counter c = ZN_C_SYSCALLS; c <= ZN_C_TCP_RETRANSMITS; c++)
@@ -67,19 +67,19 @@ static void work(struct zn_memory_arena *plain, struct zn_proc *p, uint64_t n)
 	p->gpu[0].used_bytes = p->gpu[0].peak_bytes = (1 << 30) + (n * 43 % 983 << 20);
 }
 
-static double baselines(const struct zn_state *view, struct zn_memory_arena *plain, unsigned long times)
+static double baselines(struct zn_state *view, struct zn_memory_arena *memory, unsigned long times)
 {
 	uint64_t now_ns = zn_now_ns(), took_ns = 0;
 
 	if (zn_history_open(&view->history) || zn_baselines_open(&view->baselines))
 		die("baselines", "no memory");
 	for (uint32_t i = 0; i < PROCESSES - ZN_SIM_RANKS; i++)
-		zn_memory_claim(plain, 5000 + i, "python3");
+		zn_memory_claim(memory, 5000 + i, "python3");
 	for (unsigned long i = 0; i < times + ZN_BASELINE_POINTS; i++) {
 		uint64_t start_ns;
 
 		for (uint32_t r = 0; r < view->agg->row_count; r++)
-			work(plain, zn_arena_proc(view->agg->arena, view->agg->row[r]), i);
+			work(memory, zn_arena_proc(view->agg->arena, view->agg->row[r]), i);
 		now_ns += ZN_HISTORY_STEP_MS * ZN_NS_PER_MS;
 		zn_agg_tick(view->agg, now_ns);
 		zn_history_tick(view->history, view->agg, now_ns);
@@ -106,17 +106,17 @@ int main(int argc, char **argv)
 
 	if (!times || zn_sim_open(&sim, 1))
 		die("usage", "render TIMES [openmetrics]");
-	zn_agg_init(&agg, &sim.plain.arena);
+	zn_agg_init(&agg, &sim.memory.arena);
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why))
 		die("alerts", why);
 	zn_sim_step(&sim, 60000);
 	zn_agg_tick(&agg, zn_now_ns());
 	if (argc > 2 && !strcmp(argv[2], "rules")) {
-		printf("%.0f\n", rules(&view, &sim.plain, times));
+		printf("%.0f\n", rules(&view, &sim.memory, times));
 		return 0;
 	}
 	if (argc > 2 && !strcmp(argv[2], "baselines")) {
-		printf("%.0f\n", baselines(&view, &sim.plain, times));
+		printf("%.0f\n", baselines(&view, &sim.memory, times));
 		return 0;
 	}
 	start = zn_now_ns();

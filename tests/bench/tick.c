@@ -17,9 +17,9 @@
 #define RANKS     ZN_SKEW_RANKS
 #define MISSING   4 /* one in so many */
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
-static struct zn_signals kernel_signals;
+static struct zn_counter_rates rates;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
 static struct zn_stopped stopped;
@@ -62,9 +62,9 @@ static pid_t start_child(void)
 
 static void join(uint32_t slot)
 {
-	struct zn_skew *s = &plain.arena.skews[slot];
+	struct zn_skew *s = &memory.arena.skews[slot];
 
-	plain.arena.shared->skew_used[slot] = 1;
+	memory.arena.shared->skew_used[slot] = 1;
 	s->of = ZN_SKEW_OF(0, slot + 1);
 	s->hash = slot + 1;
 	s->nranks = 2 * RANKS;
@@ -72,7 +72,7 @@ static void join(uint32_t slot)
 		struct zn_proc *p = process[(slot * 7 + m) % PROCESSES];
 
 		s->member[s->members++] = (struct zn_skew_rank){
-			.tgid = p->tgid, .row = (uint32_t)(p - plain.arena.procs), .id = p->id, .rank = m};
+			.tgid = p->tgid, .row = (uint32_t)(p - memory.arena.procs), .id = p->id, .rank = m};
 	}
 }
 
@@ -81,9 +81,9 @@ static void begin(void)
 	static struct zn_options options = {.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
 	char why[ZN_TEXT_MAX];
 
-	if (zn_memory_open(&plain))
+	if (zn_memory_open(&memory))
 		die("arena", "no memory");
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 	zn_ranks_init(&ranks, &agg, &progress, "/proc");
 	zn_causes_init(&causes, &agg, &progress, &ranks);
 	stopped.proc = causes.proc = "/proc";
@@ -98,7 +98,7 @@ static void begin(void)
 		.agg = &agg,
 		.alerts = &alerts,
 		.jobs = &jobs,
-		.signals = &kernel_signals,
+		.rates = &rates,
 		.progress = &progress,
 		.ranks = &ranks,
 		.stopped = &stopped,
@@ -112,10 +112,10 @@ static void begin(void)
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
 		zn_history_open(&view.history) || zn_baselines_open(&view.baselines))
 		die("tables", "no memory");
-	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
+	zn_io_sums_init(&io_sums, &memory.arena, &jobs);
 	for (uint32_t i = 0; i < PROCESSES; i++) {
 		child[i] = start_child();
-		process[i] = zn_memory_claim(&plain, (uint32_t)child[i], "python3");
+		process[i] = zn_memory_claim(&memory, (uint32_t)child[i], "python3");
 	}
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++)
 		join(slot);
@@ -137,13 +137,13 @@ static void work(uint32_t i)
 		return;
 	p->count[ZN_C_LAUNCH_KERNEL] += 1000;
 	for (int n = 0; n < 100; n++)
-		zn_memory_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&memory, p, ZN_H_LAUNCH, 5000, 0);
 }
 
 static void issue(uint64_t now_ns)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		struct zn_skew *s = &plain.arena.skews[slot];
+		struct zn_skew *s = &memory.arena.skews[slot];
 
 		for (uint32_t m = 0; m < RANKS; m++)
 			if (!is_missing((slot * 7 + m) % PROCESSES))
@@ -167,7 +167,7 @@ static uint64_t tick(uint64_t now_ns)
 	for (uint64_t ms = ZN_ACTIVITY_MS; ms <= 1000; ms += ZN_ACTIVITY_MS)
 		zn_activity_look(&activity, &agg, &ranks, now_ns - ZN_NS_PER_S + ms * ZN_NS_PER_MS);
 	zn_agg_tick(&agg, now_ns);
-	zn_signals_tick(&kernel_signals, &agg, now_ns);
+	zn_rates_tick(&rates, &agg, now_ns);
 	zn_progress_tick(&progress, &agg, now_ns);
 	zn_ranks_tick(&ranks, now_ns);
 	zn_startup_tick(&startup, now_ns);

@@ -37,7 +37,7 @@ static struct zn_str find_line(struct zn_str head, const char *name, size_t *cou
 		if (line.len <= strlen(name) || line.at[strlen(name)] != ':' ||
 			strncasecmp(line.at, name, strlen(name)))
 			continue;
-		value = trim(slice(line.at + strlen(name) + 1, line.at + line.len - 1));
+		value = zn_str_trim(slice(line.at + strlen(name) + 1, line.at + line.len - 1), " \t");
 		++*count;
 	}
 	return value;
@@ -63,7 +63,7 @@ static void check_open(struct zn_str head, const struct zn_http_req *req)
 	check(!memcmp(first.at, "GET ", 4) && req->method == ZN_GET && !req->http10);
 	find_line(head, "host", &count);
 	check(count == 1 && req->host.len);
-	check(same(find_line(head, "sec-websocket-version", &count), "13") && count == 1);
+	check(zn_str_is(find_line(head, "sec-websocket-version", &count), "13") && count == 1);
 	key = find_line(head, "sec-websocket-key", &count);
 	check(count == 1 && key.len == 24 && key.at == req->ws_key.at);
 	check(holds(find_line(head, "upgrade", &count), "websocket") || count > 1);

@@ -116,13 +116,17 @@ static struct {
 	size_t len;
 } pieces;
 
-static bool piece(void *owner, struct zn_json *j, uint32_t i)
+struct counted {
+	uint32_t *count;
+};
+
+static bool piece(const void *owner, struct zn_json *j, uint32_t i)
 {
 	size_t at = 8 * (size_t)i, len = pieces.len - at < 8 ? pieces.len - at : 8;
 
 	if (at >= pieces.len)
 		return false;
-	++*(uint32_t *)owner;
+	++*((const struct counted *)owner)->count;
 	if (pieces.data[at] & 1)
 		write_orders(j, pieces.data + at, len);
 	else
@@ -147,7 +151,7 @@ static void check_list(const uint8_t *data, size_t len)
 	zn_json_begin(&j, &o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "l", '[', piece, &written);
+	whole = zn_json_list(&j, "l", '[', piece, &(struct counted){&written});
 	zn_json_end(&j, whole);
 	check(o.len <= cap && (!o.full || cap < 1 + ZN_JSON_END));
 	text = (struct zn_str){block, o.len};

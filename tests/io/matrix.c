@@ -4,7 +4,7 @@
  * them, read from the kernel. One case after the other on file systems of its own, so that nothing else on the node
  * is in the figures. Prints a line for each case and "N passed, N failed". Static, as root, while one daemon runs.
  *
- * matrix DIR WAY [FILES]: DIR is an empty folder; WAY is the tier of the daemon, for what it cannot count there; FILES is
+ * matrix DIR WAY [FILES]: DIR is an empty folder; WAY is the method of the daemon, for what it cannot count there; FILES is
  * a folder on a file system that nobody else uses, in place of a new tmpfs.
  * matrix DIR full: fills the daemon's tables, and checks that what is not counted then is counted as lost. The daemon is
  * stopped (SIGSTOP) meanwhile, as it would find series of devices that are none.

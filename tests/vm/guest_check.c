@@ -525,7 +525,7 @@ static enum way way_of(const char *release)
 
 /* On the kernel itself, by the best way: where anything can be had there are trampolines. */
 static const struct {
-	const char *name, *tier;
+	const char *name, *method;
 } kernel_family[] = {
 	{"vfs", "fentry"}, {"meta", "fentry"}, {"net", "fentry"}, {"sched", "tracepoint"}, {"syscalls", "tracepoint"}};
 
@@ -547,7 +547,8 @@ static void check_options(void)
 		if (way == NONE)
 			snprintf(line, sizeof(line), "%-14s ok", kernel_family[i].name);
 		else
-			snprintf(line, sizeof(line), "%-14s ok, by %s\n", kernel_family[i].name, kernel_family[i].tier);
+			snprintf(line, sizeof(line), "%-14s ok, by %s\n", kernel_family[i].name,
+				kernel_family[i].method);
 		expect(!has_said(&p, line) == (way == NONE), line);
 	}
 	if (!verdict("check"))
@@ -667,15 +668,15 @@ static bool calls_counted(void)
 	return scrape() && of_driver("zernel_syscalls_total", "") > 0;
 }
 
-static void expect_tier(char *tier)
+static void expect_tier(char *method)
 {
-	char *const argv[] = {"./zerneld", "--check", "--tier", tier, NULL};
+	char *const argv[] = {"./zerneld", "--check", "--tier", method, NULL};
 	struct program p = {.out = "check.out"};
 	char line[64];
 
 	start(&p, argv);
 	finish(&p);
-	snprintf(line, sizeof(line), "%-14s ok, by %s\n", "net", tier);
+	snprintf(line, sizeof(line), "%-14s ok, by %s\n", "net", method);
 	if (!expect(has_said(&p, line), "TCP cannot be counted so, or not all of it"))
 		show(&p);
 }
@@ -729,10 +730,10 @@ static void expect_moves(void)
 }
 
 /* What the kernel says of the driver's process: TCP and migrations exactly, by the way that is asked for; of the others that they count. */
-static void check_signals(char *tier)
+static void check_signals(char *method)
 {
-	expect_tier(tier);
-	daemon_start_with("--tier", tier);
+	expect_tier(method);
+	daemon_start_with("--tier", method);
 	driver_start("storm,gate,tcp");
 	until(both_hooked, "the libraries are not hooked");
 	driver_send('\n');

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_rules rules;
@@ -15,13 +15,13 @@ static const struct zn_finding_of job = {&agg, {3, 7}, "4711"}, none = {&agg, {Z
 /* Process 100 is of the job, and 200 of none. */
 static void start(void)
 {
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	memset(&alerts, 0, sizeof(alerts));
 	memset(&rules, 0, sizeof(rules));
-	zn_memory_claim(&plain, 100, "python3")->job = (struct zn_job_ref){3, 7};
-	zn_memory_claim(&plain, 200, "python3");
+	zn_memory_claim(&memory, 100, "python3")->job = (struct zn_job_ref){3, 7};
+	zn_memory_claim(&memory, 200, "python3");
 	zn_agg_tick(&agg, ZN_NS_PER_S);
 }
 
@@ -112,6 +112,6 @@ int main(void)
 	RUN(what_a_cause_says_already_is_left_out);
 	RUN(what_is_critical_comes_first);
 	RUN(those_of_the_least_weight_are_left_out);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

@@ -132,7 +132,7 @@ static void every_path(void)
 /* ---- a scan ---- */
 
 static char root[] = "/tmp/zernel-cgroup-XXXXXX";
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 
 static void make(const char *path)
 {
@@ -175,14 +175,14 @@ static void scan(void)
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/proc", root);
-	zn_cgroup_scan(&plain.arena, path);
+	zn_cgroup_scan(&memory.arena, path);
 }
 
 static uint32_t slot_of_task(uint32_t tgid)
 {
-	for (uint32_t i = 0; i < plain.task_count; i++)
-		if (plain.tasks[i].tgid == tgid)
-			return plain.tasks[i].job.slot;
+	for (uint32_t i = 0; i < memory.task_count; i++)
+		if (memory.tasks[i].tgid == tgid)
+			return memory.tasks[i].job.slot;
 	return ZN_UNKNOWN;
 }
 
@@ -190,13 +190,13 @@ static const char *job_of_task(uint32_t tgid)
 {
 	uint32_t slot = slot_of_task(tgid);
 
-	return slot == ZN_UNKNOWN ? "" : plain.arena.jobs[slot].name;
+	return slot == ZN_UNKNOWN ? "" : memory.arena.jobs[slot].name;
 }
 
 /* A hybrid machine: two hierarchies of version 1, one of version 2 whose mount point has a blank, and a bind mount. */
 static void begin(void)
 {
-	zn_memory_open(&plain);
+	zn_memory_open(&memory);
 	strcpy(root, "/tmp/zernel-cgroup-XXXXXX");
 	if (!mkdtemp(root))
 		perror(root);
@@ -220,7 +220,7 @@ static void end(void)
 
 	snprintf(command, sizeof(command), "rm -rf '%s'", root);
 	CHECK_EQ(system(command), 0);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 }
 
 T(scan_finds_jobs_of_both_versions)
@@ -233,20 +233,20 @@ T(scan_finds_jobs_of_both_versions)
 	process(200, "5:memory:/\n2:cpu,cpuacct:/\n0::" SCOPE "/job_12/step_batch/user/task_0\n");
 	process(201, "0::" SCOPE "/job_12/step_batch/user/task_0\n");
 	scan();
-	CHECK_EQ(plain.task_count, 3);
+	CHECK_EQ(memory.task_count, 3);
 	CHECK_STR(job_of_task(100), "4711");
 	CHECK_STR(job_of_task(200), "12");
 	CHECK_EQ(slot_of_task(200), slot_of_task(201));
-	CHECK_EQ(plain.cgroup_count, 3 + 4);
+	CHECK_EQ(memory.cgroup_count, 3 + 4);
 	for (uint32_t slot = 0; slot < 2; slot++) {
-		const struct zn_job_shared *row = &plain.arena.jobs[slot];
+		const struct zn_job_shared *row = &memory.arena.jobs[slot];
 
 		CHECK_EQ(row->cgroups, 1);
 		CHECK_EQ(row->cgroup_seen, 1);
 		CHECK_EQ(row->step_count, 1);
 		CHECK_STR(row->step[0].name, row->name[0] == '4' ? "0" : "batch");
 	}
-	CHECK_EQ(plain.arena.shared->jobs, 2);
+	CHECK_EQ(memory.arena.shared->jobs, 2);
 	end();
 }
 
@@ -321,10 +321,10 @@ T(two_hierarchies_are_one_job)
 	process(100, "5:memory:/slurm/uid_0/job_4711/step_0\n2:cpu,cpuacct:/slurm/uid_0/job_4711/step_0\n0::/\n");
 	scan();
 	scan();
-	CHECK_EQ(plain.arena.shared->jobs, 1);
-	CHECK_EQ(plain.arena.jobs[0].cgroups, 2);
-	CHECK_EQ(plain.arena.jobs[0].step_count, 1);
-	CHECK_EQ(plain.task_count, 1);
+	CHECK_EQ(memory.arena.shared->jobs, 1);
+	CHECK_EQ(memory.arena.jobs[0].cgroups, 2);
+	CHECK_EQ(memory.arena.jobs[0].step_count, 1);
+	CHECK_EQ(memory.task_count, 1);
 	end();
 }
 
@@ -340,9 +340,9 @@ T(what_is_not_there_is_left_alone)
 	process(105, "5memory:/slurm/uid_0/job_16\n:\n5::\n\n5:memory:slurm\n");
 	make("/proc/106");
 	scan();
-	CHECK_EQ(plain.task_count, 0);
-	CHECK_EQ(plain.cgroup_count, 0);
-	CHECK_EQ(plain.arena.shared->jobs, 0);
+	CHECK_EQ(memory.task_count, 0);
+	CHECK_EQ(memory.cgroup_count, 0);
+	CHECK_EQ(memory.arena.shared->jobs, 0);
 	end();
 }
 
@@ -357,7 +357,7 @@ T(a_users_folder_is_no_job)
 		CHECK_EQ(chown(path, 65534, 65534), 0);
 	process(100, "0::" SCOPE "/job_12\n");
 	scan();
-	CHECK_EQ(plain.arena.shared->jobs, geteuid() == 0 ? 0 : 1); /* nobody but root can give folders away */
+	CHECK_EQ(memory.arena.shared->jobs, geteuid() == 0 ? 0 : 1); /* nobody but root can give folders away */
 	end();
 }
 
@@ -378,7 +378,7 @@ T(a_long_file_is_read_up_to_a_limit)
 	fclose(f);
 	scan();
 	CHECK_STR(job_of_task(100), "4711");
-	CHECK_EQ(plain.arena.shared->jobs, 1);
+	CHECK_EQ(memory.arena.shared->jobs, 1);
 	end();
 }
 
@@ -388,11 +388,11 @@ T(plain_jobs)
 {
 	static const struct zn_cgroup_key one = {.id = 1}, two = {.id = 2};
 	const struct zn_arena_ops *ops;
-	struct zn_arena *a = &plain.arena;
+	struct zn_arena *a = &memory.arena;
 	struct zn_job_shared *row;
 	int slot, other;
 
-	zn_memory_open(&plain);
+	zn_memory_open(&memory);
 	ops = a->ops;
 	slot = ops->job_claim(a, "4711");
 	CHECK_EQ(ops->job_claim(a, "4711"), slot);
@@ -416,43 +416,43 @@ T(plain_jobs)
 	CHECK_EQ(row->serial, 0);
 	CHECK_EQ(a->shared->jobs, 1);
 	CHECK_EQ(ops->job_claim(a, "4711"), other);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 }
 
 T(plain_tags)
 {
-	struct zn_arena *a = &plain.arena;
+	struct zn_arena *a = &memory.arena;
 	struct zn_proc *before, *after;
 	int slot, other;
 
-	zn_memory_open(&plain);
+	zn_memory_open(&memory);
 	slot = a->ops->job_claim(a, "1");
 	other = a->ops->job_claim(a, "2");
-	before = zn_memory_claim(&plain, 10, "a");
+	before = zn_memory_claim(&memory, 10, "a");
 	CHECK_EQ(before->job.serial, 0);
 	CHECK_EQ(a->ops->job_task(a, slot, 10), 0);
 	CHECK_EQ(before->job.serial, a->jobs[slot].serial);
 	CHECK_EQ(a->ops->job_task(a, slot, 11), 0);
-	after = zn_memory_claim(&plain, 11, "b");
+	after = zn_memory_claim(&memory, 11, "b");
 	CHECK_EQ(after->job.serial, a->jobs[slot].serial);
 	CHECK_EQ(a->ops->job_task(a, other, 11), 0);
 	CHECK_EQ(after->job.slot, other);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 }
 
 T(plain_table_full)
 {
-	struct zn_arena *a = &plain.arena;
+	struct zn_arena *a = &memory.arena;
 	char name[ZN_JOB_NAME];
 
-	zn_memory_open(&plain);
+	zn_memory_open(&memory);
 	for (uint32_t i = 0; i < ZN_JOBS_MAX + 3; i++) {
 		snprintf(name, sizeof(name), "%u", i + 1);
 		CHECK_EQ(a->ops->job_claim(a, name), i < ZN_JOBS_MAX ? (int)i : -ENOSPC);
 	}
 	CHECK_EQ(a->shared->lost[ZN_LOST_JOB], 3);
 	CHECK_EQ(a->shared->jobs, ZN_JOBS_MAX);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 }
 
 T(tags_of_groups_that_do_not_exist)
@@ -461,14 +461,14 @@ T(tags_of_groups_that_do_not_exist)
 		"/sys/fs/cgroup/..", "", "0::", "0::x", "relative", "/sys/../etc"};
 	char why[ZN_TEXT_MAX];
 
-	zn_memory_open(&plain);
+	zn_memory_open(&memory);
 	for (size_t i = 0; i < ZN_LEN(bad); i++) {
 		why[0] = 0;
-		CHECK(zn_cgroup_tag(&plain.arena, 0, bad[i], why) < 0);
+		CHECK(zn_cgroup_tag(&memory.arena, 0, bad[i], why) < 0);
 		CHECK(why[0]);
 	}
-	CHECK_EQ(plain.task_count, 0);
-	zn_memory_close(&plain);
+	CHECK_EQ(memory.task_count, 0);
+	zn_memory_close(&memory);
 }
 
 /* ---- what processes have started ---- */

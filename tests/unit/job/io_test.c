@@ -15,7 +15,7 @@
 #define HOME 40u
 #define DATA 41u
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
 static struct zn_io_sums io_sums;
@@ -30,19 +30,19 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 static void start(void)
 {
 	zn_jobs_close(&jobs);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	clock_ns = 1000 * ZN_NS_PER_S;
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
-	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
+	zn_io_sums_init(&io_sums, &memory.arena, &jobs);
 	zn_mounts_fix(&io_sums.mounts, HOME, "/home", "nfs4");
-	hists = plain.hist_count + plain.coarse_count;
+	hists = memory.hist_count + memory.coarse_count;
 }
 
 static uint32_t taken(void)
 {
-	return hists - plain.hist_count - plain.coarse_count;
+	return hists - memory.hist_count - memory.coarse_count;
 }
 
 static void tick(uint32_t s)
@@ -78,7 +78,7 @@ static void end(const char *id)
 static void happen(struct zn_job_ref of, uint32_t dev, enum zn_io_op op, uint8_t shard, uint64_t bytes)
 {
 	struct zn_io_key key = {of, dev, op, shard, {0}};
-	struct zn_hist *h = zn_memory_io(&plain, &key, 1000);
+	struct zn_hist *h = zn_memory_io(&memory, &key, 1000);
 
 	CHECK(h);
 	if (h)
@@ -331,7 +331,7 @@ T(a_job_that_is_forgotten_gives_everything_back)
 	tick(1);
 	tick(2);
 	CHECK_EQ(taken(), 2);
-	CHECK_EQ(plain.io_count, 2);
+	CHECK_EQ(memory.io_count, 2);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
 }
 
@@ -385,7 +385,7 @@ T(one_io_sum_more_than_there_is_room_for)
 		zn_io_sums_refresh(&io_sums);
 	}
 	CHECK_EQ(used(), ZN_IO_SUMS_MAX);
-	CHECK(plain.arena.shared->lost[ZN_LOST_MOUNT] > 0);
+	CHECK(memory.arena.shared->lost[ZN_LOST_MOUNT] > 0);
 	CHECK_EQ(zn_io_sum_total(&io_sums, io_sum("", "/0", "ext4"), ZN_IO_COPY).bytes, 1);
 	CHECK_EQ(bytes("", "/home", "nfs4"), 1);
 }
@@ -398,13 +398,13 @@ T(a_user_with_too_many_mounts_leaves_room_for_others)
 
 	start();
 	tag = job("7");
-	plain.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
+	memory.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
 	for (uint32_t i = 0; i < share + 9; i++)
 		happen(tag, 100 + i, ZN_IO_READ, 0, 1);
 	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(used(), share);
 	CHECK_EQ(zn_io_sums_lost(&io_sums, tag), 1u << ZN_IO_READ);
-	plain.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
+	memory.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
 	happen(none, 90, ZN_IO_READ, 0, 500);
 	tick(1);
 	CHECK_EQ(used(), share + 1);
@@ -414,9 +414,9 @@ T(a_user_with_too_many_mounts_leaves_room_for_others)
 	for (int i = 0; i < 8; i++)
 		tick(60);
 	CHECK_EQ(taken(), 1);
-	CHECK_EQ(plain.io_count, 1);
-	CHECK_EQ(plain.arena.shared->quota[ZN_QUOTA_IO].used, 1);
-	CHECK_EQ(plain.arena.shared->quota[ZN_QUOTA_IO_USER].used, 1);
+	CHECK_EQ(memory.io_count, 1);
+	CHECK_EQ(memory.arena.shared->quota[ZN_QUOTA_IO].used, 1);
+	CHECK_EQ(memory.arena.shared->quota[ZN_QUOTA_IO_USER].used, 1);
 	CHECK_EQ(io_sums.quota.used, 1);
 }
 
@@ -425,7 +425,7 @@ T(what_waited_is_shown_with_all_it_counted)
 	const struct zn_io_sum *f;
 
 	start();
-	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
+	memory.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
 	io_sums.quota.size = 1; /* with the reserve there is room for none but root's */
 	io_sums.quota.reserve = 1;
 	happen(none, HOME, ZN_IO_READ, 0, 10);
@@ -445,7 +445,7 @@ T(what_waited_is_shown_with_all_it_counted)
 
 static uint64_t mounts_lost(void)
 {
-	return plain.arena.shared->lost[ZN_LOST_MOUNT];
+	return memory.arena.shared->lost[ZN_LOST_MOUNT];
 }
 
 /* However often it is looked for, and whatever there is no room for. */
@@ -455,7 +455,7 @@ T(what_has_no_mount_is_counted_once)
 
 	for (size_t i = 0; i < ZN_LEN(tables); i++) {
 		start();
-		plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
+		memory.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
 		tables[i]->size = tables[i]->reserve = 1;
 		happen(none, DATA, ZN_IO_READ, 0, 10);
 		for (int n = 0; n < 7; n++)
@@ -474,7 +474,7 @@ T(what_has_no_mount_is_counted_once)
 		CHECK_EQ(mounts_lost(), 3);
 		CHECK_EQ(bytes("", "unknown:0:41", "unknown"), 10);
 	}
-	plain.io_of = (struct zn_io_row){0};
+	memory.io_of = (struct zn_io_row){0};
 }
 
 /* 100 jobs that do everything on 5 mounts, of one user. */
@@ -490,7 +490,7 @@ T(a_hundred_small_jobs_have_room)
 
 		snprintf(id, sizeof(id), "%u", i);
 		tag = job(id);
-		plain.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
+		memory.io_of = (struct zn_io_row){.owner = ZN_OWNER_JOB(tag.slot), .user = 1000};
 		for (uint32_t dev = 50; dev < 55; dev++)
 			for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
 				happen(tag, dev, op, 0, 1);
@@ -500,7 +500,7 @@ T(a_hundred_small_jobs_have_room)
 	CHECK_EQ(used(), 500);
 	CHECK_EQ(taken(), 500 * ZN_IO_OP_COUNT);
 	CHECK_EQ(bytes("100", "/6", "ext4"), 1);
-	plain.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
+	memory.io_of = (struct zn_io_row){.owner = 2000, .user = 2000};
 	happen(none, HOME, ZN_IO_READ, 0, 1);
 }
 
@@ -516,9 +516,9 @@ T(durations_of_metadata_are_coarse)
 
 	start();
 	for (uint64_t ns = 1000; ns <= 1000000; ns += 1000)
-		CHECK(zn_memory_io(&plain, &key, ns));
+		CHECK(zn_memory_io(&memory, &key, ns));
 	zn_io_sums_refresh(&io_sums);
-	CHECK(plain.io[0].row.hist >= ZN_HISTS_MAX);
+	CHECK(memory.io[0].row.hist >= ZN_HISTS_MAX);
 	h = zn_io_sum_merge(&io_sums, io_sum("", "/home", "nfs4"), ZN_IO_OPEN, true);
 	CHECK_EQ(h->calls, 1000);
 	CHECK_EQ(zn_hist_count(h), 1000);
@@ -534,7 +534,7 @@ T(reads_that_are_very_many_are_spread)
 
 	start();
 	happen(none, HOME, ZN_IO_READ, 0, 1);
-	h = zn_arena_hist(&plain.arena, plain.io[0].row.hist);
+	h = zn_arena_hist(&memory.arena, memory.io[0].row.hist);
 	tick(1);
 	h->calls += 99999;
 	tick(1);
@@ -559,10 +559,10 @@ T(figures_that_are_not_whole_are_null)
 	start();
 	tag = job("7");
 	happen(tag, HOME, ZN_IO_READ, 0, 5);
-	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_READ] = 1;
-	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_WRITE] = 1;
-	zn_arena_job(&plain.arena, tag.slot)->io_lost[ZN_IO_MMAP] = 1;
-	plain.io_of.partial = 1; /* made after the first one was lost */
+	zn_arena_job(&memory.arena, tag.slot)->io_lost[ZN_IO_READ] = 1;
+	zn_arena_job(&memory.arena, tag.slot)->io_lost[ZN_IO_WRITE] = 1;
+	zn_arena_job(&memory.arena, tag.slot)->io_lost[ZN_IO_MMAP] = 1;
+	memory.io_of.partial = 1; /* made after the first one was lost */
 	happen(tag, HOME, ZN_IO_MMAP, 0, 7);
 	zn_io_sums_refresh(&io_sums);
 	CHECK_EQ(zn_io_sums_lost(&io_sums, tag), 1u << ZN_IO_READ | 1u << ZN_IO_WRITE | 1u << ZN_IO_MMAP);
@@ -572,7 +572,7 @@ T(figures_that_are_not_whole_are_null)
 	CHECK(strstr(text, "\"read_bytes\":5,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":{\"count\":1,"));
 	CHECK(strstr(text, "\"write\":null,\"mmap\":null}"));
-	zn_arena_job(&plain.arena, tag.slot)->io_missed[ZN_IO_READ] = 1; /* of a series that was there */
+	zn_arena_job(&memory.arena, tag.slot)->io_missed[ZN_IO_READ] = 1; /* of a series that was there */
 	CHECK_EQ(zn_io_sums_missed(&io_sums, tag), 1u << ZN_IO_READ);
 	o.len = 0;
 	zn_json_begin(&j, &o);
@@ -580,7 +580,7 @@ T(figures_that_are_not_whole_are_null)
 	text[o.len] = 0;
 	CHECK(strstr(text, "\"read_bytes\":null,\"write_bytes\":null,\"mapped_bytes\":null,\"copied_bytes\":0,"));
 	CHECK(strstr(text, "\"read\":null,"));
-	plain.io_of = (struct zn_io_row){0};
+	memory.io_of = (struct zn_io_row){0};
 }
 
 int main(void)
@@ -606,6 +606,6 @@ int main(void)
 	RUN(reads_that_are_very_many_are_spread);
 	RUN(figures_that_are_not_whole_are_null);
 	zn_jobs_close(&jobs);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

@@ -10,7 +10,7 @@
 #define HOME 7
 #define IDLE ZN_STALL_COUNT
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_jobs jobs;
 static struct zn_io_sums io_sums;
@@ -58,19 +58,19 @@ static void start(void)
 	char why[ZN_TEXT_MAX];
 
 	zn_jobs_close(&jobs);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	clock_ns = 1000 * S;
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	memset(&progress, 0, sizeof(progress));
 	memset(&all, 0, sizeof(all));
 	CHECK_EQ(zn_jobs_open(&jobs, &agg, NULL), 0);
-	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
+	zn_io_sums_init(&io_sums, &memory.arena, &jobs);
 	zn_mounts_fix(&io_sums.mounts, HOME, "/home", "nfs4");
 	CHECK_EQ(zn_jobs_start(&jobs, &m, ZN_JOB_BY_PROLOG, why), 0);
 	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
-	CHECK_EQ(plain.arena.ops->job_task(&plain.arena, job->slot, 100), 0);
-	process = zn_memory_claim(&plain, 100, "python3");
+	CHECK_EQ(memory.arena.ops->job_task(&memory.arena, job->slot, 100), 0);
+	process = zn_memory_claim(&memory, 100, "python3");
 	pass(90, ZN_STALL_CPU);
 	CHECK(!known()); /* it has not launched anything yet */
 	launch();
@@ -109,7 +109,7 @@ T(batches_are_progress)
 {
 	start();
 	pass(5, ZN_STALL_DATA);
-	zn_memory_record(&plain, process, ZN_H_DATALOAD, S, 0);
+	zn_memory_record(&memory, process, ZN_H_DATALOAD, S, 0);
 	pass(1, ZN_STALL_DATA);
 	CHECK(known());
 	CHECK_EQ(age, 0);
@@ -124,14 +124,14 @@ T(files_of_workers_are_progress)
 	start();
 	key.job = (struct zn_job_ref){job->slot, job->serial};
 	pass(5, ZN_STALL_DATA);
-	h = zn_memory_io(&plain, &key, 1000);
+	h = zn_memory_io(&memory, &key, 1000);
 	CHECK(h != NULL);
 	h->bytes += 4096;
 	pass(1, ZN_STALL_DATA);
 	CHECK(known());
 	CHECK_EQ(age, 0);
 	key.op = ZN_IO_STAT;
-	CHECK(zn_memory_io(&plain, &key, 1000) != NULL);
+	CHECK(zn_memory_io(&memory, &key, 1000) != NULL);
 	pass(4, ZN_STALL_DATA);
 	CHECK(known());
 	CHECK_EQ(age, 4 * S);
@@ -172,11 +172,11 @@ T(a_job_that_does_not_run_has_none)
 	char why[ZN_TEXT_MAX];
 
 	start();
-	zn_memory_exit(&plain, process);
+	zn_memory_exit(&memory, process);
 	pass(1, IDLE);
 	CHECK(!known()); /* no process is left */
 	CHECK_EQ(zn_jobs_end(&jobs, &m, why), 0);
-	process = zn_memory_claim(&plain, 101, "python3");
+	process = zn_memory_claim(&memory, 101, "python3");
 	pass(1, IDLE);
 	CHECK(!known());
 }
@@ -190,6 +190,6 @@ int main(void)
 	RUN(who_computes_has_more_time);
 	RUN(a_job_that_does_not_run_has_none);
 	zn_jobs_close(&jobs);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

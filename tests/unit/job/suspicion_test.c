@@ -21,7 +21,7 @@
 #define ANY_V6   "00000000000000000000000000000000:" PORT
 #define OTHERS   LINE("0100007F:0016", "0A", "0")
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_suspicions s;
 static struct zn_inquiry_done done;
@@ -38,12 +38,12 @@ static uint64_t send_question(struct zn_sender *c, const struct zn_inquiry_ask *
 	return ++questions;
 }
 
-static bool facts(void *owner, const struct zn_proc *p, struct zn_process_info *to)
+static bool process_info(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
 	*to = (struct zn_process_info){.id = p->id};
 	if (environment)
-		snprintf(to->claim.ras, sizeof(to->claim.ras), "%s", environment);
+		snprintf(to->slurm.ras, sizeof(to->slurm.ras), "%s", environment);
 	return environment;
 }
 
@@ -63,7 +63,7 @@ static void write_file(const char *name, const char *text)
 
 static struct zn_proc *add_process(uint32_t pid, uint32_t uid, uint32_t inner, struct zn_job_ref job)
 {
-	struct zn_proc *p = zn_memory_claim(&plain, pid, "python3");
+	struct zn_proc *p = zn_memory_claim(&memory, pid, "python3");
 	char name[32], text[256];
 
 	snprintf(name, sizeof(name), "%u", pid);
@@ -81,12 +81,12 @@ static struct zn_proc *add_process(uint32_t pid, uint32_t uid, uint32_t inner, s
 
 static void begin(void)
 {
-	if (plain.memory)
-		zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
-	agg.facts = facts;
-	sender.child.fd = 0;
+	if (memory.memory)
+		zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
+	agg.process_info = process_info;
+	sender.worker.fd = 0;
 	memset(&done, 0, sizeof(done));
 	questions = 0;
 	environment = "";
@@ -246,7 +246,7 @@ T(a_courier_that_says_nothing)
 	begin();
 	p = add_process(100, 1000, 3, (struct zn_job_ref){1, 5});
 	tick(p, 0);
-	sender.child.fd = -1;
+	sender.worker.fd = -1;
 	CHECK_EQ(tick(p, 1)->outcome, ZN_INQUIRY_NO_ANSWER);
 	answer(12345);
 	begin();
@@ -414,7 +414,7 @@ int main(void)
 	RUN(processes_of_no_job_are_told_apart_by_their_user);
 	RUN(words);
 	RUN(no_sentence_is_longer_than_its_place);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	snprintf(path, sizeof(path), "rm -rf %s", root);
 	return t_end() | system(path);
 }

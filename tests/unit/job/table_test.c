@@ -14,7 +14,7 @@
 #define PID     4242
 #include "clock.h"
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -65,11 +65,11 @@ static void on_ended(void *owner, struct zn_job *job)
 static void start(void)
 {
 	zn_jobs_close(&jobs);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	clock_ns = 1000 * ZN_NS_PER_S;
-	if (zn_memory_open(&plain))
+	if (zn_memory_open(&memory))
 		abort();
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 	memset(&alerts, 0, sizeof(alerts));
 	if (zn_jobs_open(&jobs, &agg, &alerts))
 		abort();
@@ -141,20 +141,20 @@ static uint32_t group(const char *name, uint64_t id)
 	int slot;
 
 	strncpy(padded, name, sizeof(padded) - 1);
-	slot = plain.arena.ops->job_claim(&plain.arena, padded);
-	if (slot < 0 || plain.arena.ops->job_cgroup(&plain.arena, slot, &key, ZN_CGROUP_JOB, NULL))
+	slot = memory.arena.ops->job_claim(&memory.arena, padded);
+	if (slot < 0 || memory.arena.ops->job_cgroup(&memory.arena, slot, &key, ZN_CGROUP_JOB, NULL))
 		abort();
 	return slot;
 }
 
 static void group_gone(uint64_t id)
 {
-	plain.arena.ops->job_cgroup_gone(&plain.arena, &(struct zn_cgroup_key){.id = id});
+	memory.arena.ops->job_cgroup_gone(&memory.arena, &(struct zn_cgroup_key){.id = id});
 }
 
 static struct zn_proc *process(uint32_t tgid)
 {
-	struct zn_proc *p = zn_memory_claim(&plain, tgid, "python3");
+	struct zn_proc *p = zn_memory_claim(&memory, tgid, "python3");
 
 	if (!p)
 		abort();
@@ -163,7 +163,7 @@ static struct zn_proc *process(uint32_t tgid)
 
 static struct zn_proc *process_of(uint32_t slot, uint32_t tgid)
 {
-	if (plain.arena.ops->job_task(&plain.arena, slot, tgid))
+	if (memory.arena.ops->job_task(&memory.arena, slot, tgid))
 		abort();
 	return process(tgid);
 }
@@ -171,7 +171,7 @@ static struct zn_proc *process_of(uint32_t slot, uint32_t tgid)
 static void launch(struct zn_proc *p, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
-		zn_memory_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&memory, p, ZN_H_LAUNCH, 5000, 0);
 	p->count[ZN_C_LAUNCH_KERNEL] += n;
 	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)] += n;
 }
@@ -179,7 +179,7 @@ static void launch(struct zn_proc *p, uint64_t n)
 /* A wait that began ns ago. */
 static void come_back(struct zn_proc *p, uint64_t ns)
 {
-	zn_memory_record(&plain, p, ZN_H_SYNC_STREAM, ns, 0);
+	zn_memory_record(&memory, p, ZN_H_SYNC_STREAM, ns, 0);
 	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)]++;
 }
 
@@ -195,14 +195,14 @@ static void hold(struct zn_proc *p, uint32_t ordinal, uint64_t bytes)
 static bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
-	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .claim.uid = ZN_UNKNOWN};
+	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .slurm.uid = ZN_UNKNOWN};
 	return true;
 }
 
 /* The driver's list of GPUs; the UUID of GPU i begins with byte i + 1. */
 static void list_gpus(uint32_t n)
 {
-	agg.facts = open_devices;
+	agg.process_info = open_devices;
 	agg.gpus = (struct zn_gpus){.count = n, .listed = n};
 	for (uint32_t i = 0; i < n; i++) {
 		uint8_t uuid[16] = {(uint8_t)(i + 1)};
@@ -344,7 +344,7 @@ T(a_step_after_a_pause_goes_on_with_its_job)
 	group("4711", 77);
 	launch(process_of(job->slot, PID), 7);
 	pass(3);
-	zn_memory_exit(&plain, zn_arena_proc(&plain.arena, agg.row[0]));
+	zn_memory_exit(&memory, zn_arena_proc(&memory.arena, agg.row[0]));
 	group_gone(77);
 	pass(30);
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
@@ -437,7 +437,7 @@ T(group_before_prolog)
 	slot = group("4711", 77);
 	pass(2);
 	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
-	CHECK(job && job->source == ZN_JOB_BY_CGROUP && job->uid == ZN_UNKNOWN && !job->told);
+	CHECK(job && job->source == ZN_JOB_BY_CGROUP && job->uid == ZN_UNKNOWN && !job->announced);
 	CHECK(prolog("id=4711 uid=1000 restart=3") == job);
 	CHECK_EQ(job->slot, slot);
 	CHECK_EQ(job->restart, 3);
@@ -685,7 +685,7 @@ T(a_tagged_process_ends_its_job)
 	pass(100);
 	CHECK_EQ(job->state, ZN_JOB_RUNNING);
 	CHECK_STR(zn_job_id(&jobs, p), "train");
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	pass(10);
 	CHECK_EQ(job->state, ZN_JOB_RUNNING);
 	pass(1);
@@ -708,10 +708,10 @@ static void count_readings(struct zn_arena *a, void (*task)(void *to, const stru
 T(tasks_of_all_jobs_are_counted_in_one_reading)
 {
 	start();
-	counting = *plain.arena.ops;
+	counting = *memory.arena.ops;
 	read_tasks = counting.job_tasks;
 	counting.job_tasks = count_readings;
-	plain.arena.ops = &counting;
+	memory.arena.ops = &counting;
 	for (uint32_t i = 1; i <= 200; i++) {
 		char text[64];
 
@@ -723,9 +723,9 @@ T(tasks_of_all_jobs_are_counted_in_one_reading)
 	CHECK_EQ(readings, 30);
 	CHECK_EQ(job_count(), 200);
 	CHECK_EQ(state_of("7"), ZN_JOB_RUNNING);
-	for (uint32_t i = 0; i < plain.task_count; i++)
-		if (plain.tasks[i].tgid == 5007)
-			plain.tasks[i] = plain.tasks[--plain.task_count];
+	for (uint32_t i = 0; i < memory.task_count; i++)
+		if (memory.tasks[i].tgid == 5007)
+			memory.tasks[i] = memory.tasks[--memory.task_count];
 	pass(11);
 	CHECK_EQ(state_of("7"), ZN_JOB_ENDED);
 	CHECK_EQ(state_of("8"), ZN_JOB_RUNNING);
@@ -741,7 +741,7 @@ T(shown_for_five_minutes)
 	CHECK_EQ(state_of("4711"), ZN_JOB_ENDED);
 	pass(1);
 	CHECK_EQ(state_of("4711"), ZN_JOB_FREE);
-	CHECK_EQ(plain.arena.shared->jobs, 0);
+	CHECK_EQ(memory.arena.shared->jobs, 0);
 	CHECK_EQ(told.ended, 1);
 }
 
@@ -802,7 +802,7 @@ T(room_is_kept_for_the_kernel)
 		epilog(text);
 		pass_ms(10);
 	}
-	CHECK_EQ(plain.arena.shared->jobs, ZN_JOBS_MAX - 16);
+	CHECK_EQ(memory.arena.shared->jobs, ZN_JOBS_MAX - 16);
 	CHECK_EQ(state_of("16"), ZN_JOB_FREE);
 	CHECK_EQ(state_of("17"), ZN_JOB_ENDED);
 	CHECK_EQ(state_of("102"), ZN_JOB_RUNNING);
@@ -859,7 +859,7 @@ T(thousands_in_turn)
 
 		launch(p, i % 7);
 		hold(p, i % 3, GIB);
-		zn_memory_exit(&plain, p);
+		zn_memory_exit(&memory, p);
 		group_gone(1000 + i);
 		epilog("id=5000 uid=1000");
 		CHECK_EQ(told.ended, i);
@@ -869,11 +869,11 @@ T(thousands_in_turn)
 	CHECK_EQ(launches, 6007);
 	CHECK_EQ(job_count(), 0);
 	CHECK_EQ(jobs.high, 1);
-	CHECK_EQ(plain.task_count + plain.cgroup_count + plain.name_count, 0);
-	CHECK_EQ(plain.row_count, ZN_PROCS_MAX);
-	CHECK_EQ(plain.hist_count, ZN_HISTS_MAX - ZN_HISTS_FIRST);
+	CHECK_EQ(memory.task_count + memory.cgroup_count + memory.name_count, 0);
+	CHECK_EQ(memory.row_count, ZN_PROCS_MAX);
+	CHECK_EQ(memory.hist_count, ZN_HISTS_MAX - ZN_HISTS_FIRST);
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
-		CHECK_EQ(plain.arena.shared->lost[i], 0);
+		CHECK_EQ(memory.arena.shared->lost[i], 0);
 }
 
 /* ---- Sums. ---- */
@@ -896,11 +896,11 @@ T(sums_outlive_processes)
 	p->gpu[1].alloc_bytes[ZN_K_DEVICE] = 3000;
 	p->gpu[2].free_calls = 2;
 	p->gpu[2].fail_oom = 5;
-	zn_memory_record(&plain, p, ZN_H_NCCL_ALL_REDUCE, 1000000, 4096);
-	zn_memory_record(&plain, q, ZN_H_NCCL_ALL_REDUCE, 2000000, 8192);
+	zn_memory_record(&memory, p, ZN_H_NCCL_ALL_REDUCE, 1000000, 4096);
+	zn_memory_record(&memory, q, ZN_H_NCCL_ALL_REDUCE, 2000000, 8192);
 	pass(1);
 	CHECK_EQ(job->processes, 2);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	pass(1);
 	CHECK_EQ(job->processes, 1);
 	CHECK_EQ(job->processes_gone, 1);
@@ -915,7 +915,7 @@ T(sums_outlive_processes)
 	CHECK_EQ(job->memory.alloc_bytes[ZN_K_DEVICE], 3000);
 	CHECK_EQ(job->memory.free_calls, 2);
 	CHECK_EQ(job->memory.fail_oom, 5);
-	zn_memory_exit(&plain, q);
+	zn_memory_exit(&memory, q);
 	epilog("id=4711");
 	CHECK_EQ(told.launches, 312);
 	CHECK_EQ(job->processes_gone, 2);
@@ -934,7 +934,7 @@ T(a_job_between_two_ticks)
 	launch(p, 19);
 	hold(p, 2, 5 * GIB);
 	clock_ns += 200 * ZN_NS_PER_MS;
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	group_gone(77);
 	epilog("id=4711 uid=1000");
 	job = zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
@@ -956,7 +956,7 @@ T(a_process_of_a_job_nobody_told_of)
 	start();
 	p = process_of(group("4711", 77), PID);
 	launch(p, 23);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	zn_agg_refresh(&agg); /* before any tick */
 	CHECK_EQ(zn_job_counts(&jobs, zn_jobs_find(&jobs, "4711", ZN_UNKNOWN))[ZN_C_LAUNCH_KERNEL], 23);
 }
@@ -978,7 +978,7 @@ T(a_stale_tag_is_no_tag)
 	pass(1);
 	CHECK(!zn_jobs_of(&jobs, p));
 	CHECK_EQ(zn_job_counts(&jobs, job)[ZN_C_LAUNCH_KERNEL], 0);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	pass(1);
 	CHECK_EQ(job->processes_gone, 0);
 }
@@ -986,7 +986,7 @@ T(a_stale_tag_is_no_tag)
 T(losses_since_its_start)
 {
 	start();
-	plain.arena.shared->lost[ZN_LOST_ALLOC] = 7;
+	memory.arena.shared->lost[ZN_LOST_ALLOC] = 7;
 	CHECK_EQ(prolog("id=4711")->lost_start[ZN_LOST_ALLOC], 7);
 }
 
@@ -1034,7 +1034,7 @@ T(more_gpus_than_a_job_can_have)
 {
 	start();
 	CHECK_EQ(prolog("id=4711 gpus=0-19")->gpu_count, ZN_PROC_GPUS);
-	CHECK_EQ(plain.arena.shared->lost[ZN_LOST_GPU], 4);
+	CHECK_EQ(memory.arena.shared->lost[ZN_LOST_GPU], 4);
 }
 
 T(idle_and_busy)
@@ -1111,7 +1111,7 @@ T(a_wait_is_busy_once_it_is_over)
 	CHECK_EQ(gpu(job, "0")->busy_ns, (24 + 61) * ZN_NS_PER_S);
 	CHECK_EQ(gpu(job, "0")->idle_ns, (8 + 29) * ZN_NS_PER_S);
 	pass(5);
-	zn_memory_exit(&plain, p); /* no wait is under way any more */
+	zn_memory_exit(&memory, p); /* no wait is under way any more */
 	pass(1);
 	CHECK_EQ(gpu(job, "0")->idle_ns, (8 + 29 + 6) * ZN_NS_PER_S);
 }
@@ -1182,8 +1182,8 @@ T(peaks_of_a_job)
 	q->gpu[0].peak_bytes = 13 * GIB; /* between two ticks */
 	pass(1);
 	CHECK_EQ(gpu(job, "0")->peak_bytes, 13 * GIB);
-	zn_memory_exit(&plain, p);
-	zn_memory_exit(&plain, q);
+	zn_memory_exit(&memory, p);
+	zn_memory_exit(&memory, q);
 	pass(1);
 	CHECK_EQ(gpu(job, "0")->peak_bytes, 13 * GIB);
 }
@@ -1230,7 +1230,7 @@ T(the_peak_of_memory_that_was_not_seen)
 	CHECK(!gpu(other, "0")->partial); /* its own process was seen, whoever else is there */
 	CHECK_EQ(gpu(other, "0")->peak_bytes, 2 * GIB);
 	CHECK(gpu(found, "1")->partial && !gpu(found, "3")->partial); /* it may have a process that makes no call */
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	pass(1);
 	CHECK(gpu(job, "0")->partial);
 }
@@ -1283,11 +1283,11 @@ T(a_uuid_that_turns_out_to_be_an_index)
 static struct zn_slurm_env claim;
 static uint32_t asked;
 
-static bool facts(void *owner, const struct zn_proc *p, struct zn_process_info *to)
+static bool process_info(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	CHECK(owner == &claim);
 	asked++;
-	*to = (struct zn_process_info){.id = p->id, .claim = claim};
+	*to = (struct zn_process_info){.id = p->id, .slurm = claim};
 	return claim.uid != 0;
 }
 
@@ -1296,7 +1296,7 @@ static void start_with_claim(struct zn_slurm_env c)
 	start();
 	claim = c;
 	asked = 0;
-	agg.facts = facts;
+	agg.process_info = process_info;
 	agg.owner = &claim;
 }
 
@@ -1304,7 +1304,7 @@ T(claims)
 {
 	static const struct {
 		const char *name, *jobs;
-		struct zn_slurm_env claim;
+		struct zn_slurm_env slurm;
 		const char *id;
 	} rows[] = {
 		{"its own job", "id=4711 uid=1000", {.job = "4711", .uid = 1000}, "4711"},
@@ -1319,7 +1319,7 @@ T(claims)
 		struct zn_proc *p;
 
 		t_begin(rows[i].name);
-		start_with_claim(rows[i].claim);
+		start_with_claim(rows[i].slurm);
 		p = process(PID);
 		prolog(rows[i].jobs);
 		pass(2);

@@ -8,7 +8,7 @@
 
 #define MS ZN_NS_PER_MS
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_ranks ranks;
 static struct zn_activity activity;
@@ -46,17 +46,17 @@ static void start(void)
 
 	clock_ns = 1000 * ZN_NS_PER_S;
 	open_ns = 0;
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	ops = *plain.arena.ops;
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	ops = *memory.arena.ops;
 	ops.stalls = stalls;
-	plain.arena.ops = &ops;
-	zn_agg_init(&agg, &plain.arena);
+	memory.arena.ops = &ops;
+	zn_agg_init(&agg, &memory.arena);
 	memset(&activity, 0, sizeof(activity));
 	memset(&ranks, 0, sizeof(ranks));
 	zn_ranks_init(&ranks, &agg, NULL, NULL);
-	p = zn_memory_claim(&plain, 100, "python3");
-	row = (uint32_t)(p - plain.arena.procs);
+	p = zn_memory_claim(&memory, 100, "python3");
+	row = (uint32_t)(p - memory.arena.procs);
 	zn_agg_tick(&agg, clock_ns);
 	look();
 	look();
@@ -161,10 +161,10 @@ T(waits_that_are_known_late)
 	start();
 	agg.measured = 1 << ZN_FAM_CUDA_TRACE;
 	look();
-	zn_memory_record(&plain, p, ZN_H_SYNC_STREAM, 20 * MS, 0);
+	zn_memory_record(&memory, p, ZN_H_SYNC_STREAM, 20 * MS, 0);
 	look();
 	CHECK_EQ(now()->busy_ns, 20 * MS);
-	zn_memory_record(&plain, p, ZN_H_SYNC_CTX, 5000 * MS, 0); /* job/gpu_time.c knows what to do with the rest */
+	zn_memory_record(&memory, p, ZN_H_SYNC_CTX, 5000 * MS, 0); /* job/gpu_time.c knows what to do with the rest */
 	look();
 	CHECK_EQ(now()->busy_ns, 70 * MS);
 }
@@ -190,6 +190,6 @@ int main(void)
 	RUN(a_wait_for_a_rank_that_does_not_come_is_none);
 	RUN(waits_that_are_known_late);
 	RUN(a_row_that_is_another_process_begins_anew);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

@@ -11,20 +11,20 @@
 
 #define PID 4242
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 
 static void start(void)
 {
-	zn_memory_close(&plain);
-	if (zn_memory_open(&plain))
+	zn_memory_close(&memory);
+	if (zn_memory_open(&memory))
 		abort();
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 }
 
 static struct zn_proc *claim(uint32_t tgid)
 {
-	struct zn_proc *p = zn_memory_claim(&plain, tgid, "python3");
+	struct zn_proc *p = zn_memory_claim(&memory, tgid, "python3");
 
 	if (!p)
 		abort();
@@ -33,15 +33,15 @@ static struct zn_proc *claim(uint32_t tgid)
 
 static uint32_t row_of(const struct zn_proc *p)
 {
-	return (uint32_t)(p - plain.arena.procs);
+	return (uint32_t)(p - memory.arena.procs);
 }
 
 static uint64_t lost(enum zn_loss what)
 {
-	return plain.arena.shared->lost[what];
+	return memory.arena.shared->lost[what];
 }
 
-T(labels_of_details)
+T(labels_of_operations)
 {
 	CHECK_STR(zn_operation_label(ZN_H_LAUNCH), "launch");
 	CHECK_STR(zn_operation_label(ZN_H_SYNC_FREE), "mem_free");
@@ -65,11 +65,11 @@ T(processes_come_and_go)
 	CHECK_EQ(agg.row_count, 3);
 	CHECK(agg.row[0] < agg.row[1] && agg.row[1] < agg.row[2]);
 	CHECK_STR(agg.info[row_of(b)].comm, "python3");
-	zn_memory_exit(&plain, b);
+	zn_memory_exit(&memory, b);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 2);
 	CHECK_EQ(agg.row[0] + agg.row[1], row_of(a) + row_of(c));
-	CHECK_EQ(plain.arena.shared->row_tgid[row_of(b)], 0);
+	CHECK_EQ(memory.arena.shared->row_tgid[row_of(b)], 0);
 	CHECK_EQ(agg.info[row_of(b)].id, 0);
 }
 
@@ -85,7 +85,7 @@ T(a_row_starts_anew)
 	p->count[ZN_C_LAUNCH_KERNEL] = 1000;
 	p->gpu[0].peak_bytes = 77;
 	zn_agg_tick(&agg, 5 * ZN_NS_PER_S);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	zn_agg_tick(&agg, 6 * ZN_NS_PER_S);
 	p = claim(PID);
 	CHECK_EQ(row_of(p), row);
@@ -105,24 +105,24 @@ T(one_more_than_there_are_rows)
 	start();
 	for (uint32_t i = 0; i < ZN_PROCS_MAX; i++) {
 		p[i] = claim(PID + i);
-		zn_memory_record(&plain, p[i], ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&memory, p[i], ZN_H_LAUNCH, 5000, 0);
 	}
 	CHECK_EQ(lost(ZN_LOST_PROCESS), 0);
-	CHECK(!zn_memory_claim(&plain, 1, "late"));
-	CHECK(!zn_memory_claim(&plain, 2, "late"));
+	CHECK(!zn_memory_claim(&memory, 1, "late"));
+	CHECK(!zn_memory_claim(&memory, 2, "late"));
 	CHECK_EQ(lost(ZN_LOST_PROCESS), 2);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, ZN_PROCS_MAX);
 	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, ZN_PROCS_MAX);
-	zn_memory_exit(&plain, p[511]);
+	zn_memory_exit(&memory, p[511]);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(row_of(claim(3)), row_of(p[511]));
 	for (uint32_t i = 0; i < ZN_PROCS_MAX; i++)
-		zn_memory_exit(&plain, p[i]);
+		zn_memory_exit(&memory, p[i]);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 0);
-	CHECK_EQ(plain.row_count, ZN_PROCS_MAX);
-	CHECK_EQ(plain.hist_count, ZN_HISTS_MAX - ZN_HISTS_FIRST);
+	CHECK_EQ(memory.row_count, ZN_PROCS_MAX);
+	CHECK_EQ(memory.hist_count, ZN_HISTS_MAX - ZN_HISTS_FIRST);
 	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, ZN_PROCS_MAX);
 }
 
@@ -131,10 +131,10 @@ static void live_and_die(uint32_t tgid)
 	struct zn_proc *p = claim(tgid);
 
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
-		CHECK(zn_memory_record(&plain, p, d, 1000 + d, d));
+		CHECK(zn_memory_record(&memory, p, d, 1000 + d, d));
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 1);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	zn_agg_refresh(&agg);
 }
 
@@ -143,8 +143,8 @@ T(two_thousand_in_turn_leak_nothing)
 	start();
 	for (uint32_t i = 0; i < 2000; i++)
 		live_and_die(PID + i);
-	CHECK_EQ(plain.row_count, ZN_PROCS_MAX);
-	CHECK_EQ(plain.hist_count, ZN_HISTS_MAX - ZN_HISTS_FIRST);
+	CHECK_EQ(memory.row_count, ZN_PROCS_MAX);
+	CHECK_EQ(memory.hist_count, ZN_HISTS_MAX - ZN_HISTS_FIRST);
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
 		CHECK_EQ(lost(i), 0);
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++) {
@@ -165,30 +165,30 @@ T(one_more_than_there_are_histograms)
 	for (uint32_t d = 0; left; left--, d = (d + 1) % ZN_OPERATION_COUNT) {
 		if (d == 0)
 			p = claim(PID + left);
-		CHECK(zn_memory_record(&plain, p, d, 1000, 0));
+		CHECK(zn_memory_record(&memory, p, d, 1000, 0));
 	}
 	CHECK_EQ(lost(ZN_LOST_SERIES), 0);
-	CHECK(!zn_memory_record(&plain, first, ZN_H_LAUNCH, 1000, 0));
+	CHECK(!zn_memory_record(&memory, first, ZN_H_LAUNCH, 1000, 0));
 	CHECK_EQ(lost(ZN_LOST_SERIES), 1);
 	CHECK_EQ(first->hist[ZN_H_LAUNCH], 0);
 	zn_agg_refresh(&agg);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	zn_agg_refresh(&agg);
-	CHECK(zn_memory_record(&plain, first, ZN_H_LAUNCH, 1000, 0));
-	CHECK_EQ(plain.arena.hists[first->hist[ZN_H_LAUNCH]].calls, 1);
+	CHECK(zn_memory_record(&memory, first, ZN_H_LAUNCH, 1000, 0));
+	CHECK_EQ(memory.arena.hists[first->hist[ZN_H_LAUNCH]].calls, 1);
 	CHECK_EQ(lost(ZN_LOST_SERIES), 1);
 }
 
 T(slots_out_of_range)
 {
 	start();
-	CHECK(!zn_arena_proc(&plain.arena, ZN_PROCS_MAX));
-	CHECK(!zn_arena_proc(&plain.arena, UINT32_MAX));
-	CHECK(!zn_arena_hist(&plain.arena, 0));
-	CHECK(!zn_arena_hist(&plain.arena, ZN_HISTS_MAX));
-	CHECK(!zn_arena_hist(&plain.arena, UINT32_MAX));
-	CHECK(zn_arena_proc(&plain.arena, ZN_PROCS_MAX - 1) == plain.arena.procs + ZN_PROCS_MAX - 1);
-	CHECK(zn_arena_hist(&plain.arena, 1) == plain.arena.hists + 1);
+	CHECK(!zn_arena_proc(&memory.arena, ZN_PROCS_MAX));
+	CHECK(!zn_arena_proc(&memory.arena, UINT32_MAX));
+	CHECK(!zn_arena_hist(&memory.arena, 0));
+	CHECK(!zn_arena_hist(&memory.arena, ZN_HISTS_MAX));
+	CHECK(!zn_arena_hist(&memory.arena, UINT32_MAX));
+	CHECK(zn_arena_proc(&memory.arena, ZN_PROCS_MAX - 1) == memory.arena.procs + ZN_PROCS_MAX - 1);
+	CHECK(zn_arena_hist(&memory.arena, 1) == memory.arena.hists + 1);
 }
 
 static uint32_t mapped, swept, refused_row;
@@ -221,14 +221,14 @@ T(what_cannot_be_mapped_is_passed_over)
 	struct zn_proc *a, *b;
 
 	start();
-	ops = *plain.arena.ops;
+	ops = *memory.arena.ops;
 	ops.map_proc = map_proc;
 	ops.map_hist = map_no_hist;
 	ops.sweep = sweep;
-	plain.arena.ops = &ops;
+	memory.arena.ops = &ops;
 	a = claim(PID);
 	b = claim(PID + 1);
-	zn_memory_record(&plain, b, ZN_H_LAUNCH, 1000, 0);
+	zn_memory_record(&memory, b, ZN_H_LAUNCH, 1000, 0);
 	refused_row = row_of(a);
 	mapped = swept = 0;
 	zn_agg_refresh(&agg);
@@ -241,7 +241,7 @@ T(what_cannot_be_mapped_is_passed_over)
 	refused_row = ZN_ROW_NONE;
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 2);
-	zn_memory_exit(&plain, b);
+	zn_memory_exit(&memory, b);
 	zn_agg_refresh(&agg);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(swept, 0); /* however many processes end */
@@ -255,25 +255,25 @@ T(communicators_are_read_at_a_tick)
 	struct zn_proc *p;
 
 	start();
-	plain.comms[0] = (struct zn_comm){.hash = 7, .rank = 1, .nranks = 2, .tgid = PID};
-	plain.comm_count = 1;
+	memory.comms[0] = (struct zn_comm){.hash = 7, .rank = 1, .nranks = 2, .tgid = PID};
+	memory.comm_count = 1;
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.comm_count, 0);
 	zn_agg_tick(&agg, ZN_NS_PER_S);
 	CHECK_EQ(agg.comm_count, 1);
 	CHECK_EQ(agg.comms[0].hash, 7);
-	plain.comms[1] = (struct zn_comm){.hash = 8, .tgid = PID + 1};
-	plain.comm_count = 2;
+	memory.comms[1] = (struct zn_comm){.hash = 8, .tgid = PID + 1};
+	memory.comm_count = 2;
 	p = claim(PID + 1);
 	zn_agg_tick(&agg, 2 * ZN_NS_PER_S);
 	CHECK_EQ(agg.comm_count, 2);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.comm_count, 1); /* those of a process that ended go at once */
 	CHECK_EQ(agg.comms[0].hash, 7);
-	ops = *plain.arena.ops;
+	ops = *memory.arena.ops;
 	ops.comms = NULL;
-	plain.arena.ops = &ops;
+	memory.arena.ops = &ops;
 	zn_agg_tick(&agg, 3 * ZN_NS_PER_S);
 	CHECK_EQ(agg.comm_count, 0);
 }
@@ -287,18 +287,18 @@ T(sums_stay_when_a_process_ends)
 	a = claim(PID);
 	b = claim(PID + 1);
 	for (uint64_t i = 0; i < 1009; i++)
-		zn_memory_record(&plain, i % 3 ? a : b, ZN_H_NCCL_ALL_REDUCE, 100 * i * i, i);
-	plain.arena.hists[a->hist[ZN_H_NCCL_ALL_REDUCE]].errors = 13;
+		zn_memory_record(&memory, i % 3 ? a : b, ZN_H_NCCL_ALL_REDUCE, 100 * i * i, i);
+	memory.arena.hists[a->hist[ZN_H_NCCL_ALL_REDUCE]].errors = 13;
 	zn_agg_refresh(&agg);
 	before = *zn_agg_merge(&agg, ZN_H_NCCL_ALL_REDUCE);
 	CHECK_EQ(before.calls, 1009);
 	CHECK_EQ(before.errors, 13);
-	zn_memory_exit(&plain, a);
+	zn_memory_exit(&memory, a);
 	zn_agg_refresh(&agg);
 	after = *zn_agg_merge(&agg, ZN_H_NCCL_ALL_REDUCE);
 	CHECK(!memcmp(&before, &after, sizeof(before)));
 	CHECK_EQ(zn_agg_merge_live(&agg, ZN_H_NCCL_ALL_REDUCE)->calls, 337);
-	zn_memory_exit(&plain, b);
+	zn_memory_exit(&memory, b);
 	zn_agg_refresh(&agg);
 	after = *zn_agg_merge(&agg, ZN_H_NCCL_ALL_REDUCE);
 	CHECK(!memcmp(&before, &after, sizeof(before)));
@@ -314,7 +314,7 @@ T(counters_stay_and_gauges_go)
 		p = claim(PID);
 		for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++)
 			p->count[i] = 100 + i;
-		zn_memory_exit(&plain, p);
+		zn_memory_exit(&memory, p);
 		zn_agg_refresh(&agg);
 		for (uint32_t i = 0; i < ZN_COUNTER_COUNT; i++) {
 			bool gauge = i == ZN_C_HOST_PINNED || i == ZN_C_LIVE_ALLOCS || i == ZN_C_CAPTURES ||
@@ -331,12 +331,12 @@ T(ended_between_two_refreshes)
 
 	start();
 	p = claim(PID);
-	zn_memory_record(&plain, p, ZN_H_LAUNCH, 1000, 0);
-	zn_memory_exit(&plain, p);
+	zn_memory_record(&memory, p, ZN_H_LAUNCH, 1000, 0);
+	zn_memory_exit(&memory, p);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.row_count, 0);
 	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, 1);
-	CHECK_EQ(plain.row_count, ZN_PROCS_MAX);
+	CHECK_EQ(memory.row_count, ZN_PROCS_MAX);
 }
 
 static const struct {
@@ -384,8 +384,8 @@ T(rates_of_what_probes_cost)
 	a = claim(PID);
 	b = claim(PID + 1);
 	a->first_ns = b->first_ns = 1;
-	plain.arena.shared->cost_ns[ZN_INSN_NOP] = 1;
-	plain.arena.shared->cost_ns[ZN_INSN_OTHER] = 2;
+	memory.arena.shared->cost_ns[ZN_INSN_NOP] = 1;
+	memory.arena.shared->cost_ns[ZN_INSN_OTHER] = 2;
 	zn_agg_tick(&agg, 10 * ZN_NS_PER_S);
 	CHECK_EQ(agg.info[row_of(a)].cost_rate, 0);
 	for (uint32_t f = 0; f < ZN_FAMILY_COUNT; f++) {
@@ -398,7 +398,7 @@ T(rates_of_what_probes_cost)
 	CHECK_EQ(agg.info[row_of(a)].launch_rate, 0);
 	CHECK_EQ(agg.family_cost_rate[1], (11 + 6) * 1000 / 2);
 	b->count[ZN_C_HIT(1, ZN_INSN_OTHER)] += 20;
-	zn_memory_exit(&plain, b);
+	zn_memory_exit(&memory, b);
 	zn_agg_tick(&agg, 13 * ZN_NS_PER_S);
 	CHECK_EQ(agg.family_cost_rate[0], 0);
 	CHECK_EQ(agg.family_cost_rate[1], 40 * 1000);
@@ -505,7 +505,7 @@ T(processes_on_one_gpu)
 	hold(a, 0, 0);
 	CHECK_EQ(agg.gpus.gpu[0].used_bytes, 500);
 	CHECK_EQ(agg.gpus.gpu[0].processes, 1);
-	zn_memory_exit(&plain, b);
+	zn_memory_exit(&memory, b);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.gpus.gpu[0].used_bytes, 0);
 	CHECK_EQ(agg.gpus.gpu[0].processes, 0);
@@ -563,10 +563,10 @@ T(no_room_for_another_gpu)
 static bool facts_there;
 static uint32_t facts_asked;
 
-static bool facts(void *owner, const struct zn_proc *p, struct zn_process_info *to)
+static bool process_info(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	facts_asked++;
-	CHECK(owner == &plain);
+	CHECK(owner == &memory);
 	if (facts_there)
 		*to = (struct zn_process_info){.id = p->id, .cuda.set = true, .cuda.count = 2, .cuda.index = {6, 4}};
 	return facts_there;
@@ -577,8 +577,8 @@ static struct zn_proc *start_with_facts(bool there)
 	struct zn_proc *p;
 
 	start();
-	agg.facts = facts;
-	agg.owner = &plain;
+	agg.process_info = process_info;
+	agg.owner = &memory;
 	facts_there = there;
 	facts_asked = 0;
 	p = claim(PID);
@@ -606,7 +606,7 @@ static void pass_s(struct zn_proc *p, uint64_t s)
 	agg.info[row_of(p)].look_ns -= s * ZN_NS_PER_S;
 }
 
-static bool facts_of_looks(void *owner, const struct zn_proc *p, struct zn_process_info *to)
+static bool info_of_looks(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
 	*to = (struct zn_process_info){.id = p->id, .looks = looks, .minors = {5}, .minor_count = looks > 1};
@@ -615,7 +615,7 @@ static bool facts_of_looks(void *owner, const struct zn_proc *p, struct zn_proce
 
 static void look(void *owner, const struct zn_proc *p)
 {
-	CHECK(owner == &plain && p->tgid == PID);
+	CHECK(owner == &memory && p->tgid == PID);
 	looks_asked++;
 }
 
@@ -625,9 +625,9 @@ T(a_device_that_is_opened_late)
 	struct zn_proc *p;
 
 	start();
-	agg.facts = facts_of_looks;
+	agg.process_info = info_of_looks;
 	agg.look = look;
-	agg.owner = &plain;
+	agg.owner = &memory;
 	agg.gpus.listed = agg.gpus.count = 1;
 	strcpy(agg.gpus.gpu[0].id, "0");
 	agg.gpus.gpu[0].minor = 5;
@@ -659,9 +659,9 @@ T(looks_are_few)
 	struct zn_proc *p;
 
 	start();
-	agg.facts = facts_of_looks;
+	agg.process_info = info_of_looks;
 	agg.look = look;
-	agg.owner = &plain;
+	agg.owner = &memory;
 	agg.gpus.listed = agg.gpus.count = 1;
 	strcpy(agg.gpus.gpu[0].id, "0");
 	looks = 1;
@@ -696,10 +696,10 @@ T(facts_that_do_not_come)
 	struct zn_proc *p = start_with_facts(false);
 
 	agg.info[row_of(p)].first_tick_ns -= 3 * ZN_NS_PER_S;
-	agg.facts = NULL;
+	agg.process_info = NULL;
 	zn_agg_refresh(&agg);
 	CHECK(gpu("unknown") && gpu("unknown")->used_bytes == 60);
-	agg.facts = facts;
+	agg.process_info = process_info;
 	facts_there = true;
 	zn_agg_refresh(&agg);
 	CHECK_EQ(agg.gpus.count, 1);
@@ -723,20 +723,20 @@ static uint64_t partial_gpus;
 
 static enum zn_ledger ledger(void *owner, const struct zn_proc *p)
 {
-	CHECK(owner == &plain);
+	CHECK(owner == &memory);
 	return ledger_of[p->tgid % 8];
 }
 
 static uint64_t gpus_of_partial(void *owner)
 {
-	CHECK(owner == &plain);
+	CHECK(owner == &memory);
 	return partial_gpus;
 }
 
 /* It has the first GPUs open, as it must have for those of the driver's list. */
 static bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
-	CHECK(owner == &plain);
+	CHECK(owner == &memory);
 	*to = (struct zn_process_info){.id = p->id, .minor_count = 3, .minors = {0, 1, 2}};
 	return true;
 }
@@ -744,10 +744,10 @@ static bool open_devices(void *owner, const struct zn_proc *p, struct zn_process
 static void start_with_ledgers(uint32_t listed)
 {
 	start();
-	agg.facts = listed ? open_devices : NULL;
+	agg.process_info = listed ? open_devices : NULL;
 	agg.ledger = ledger;
 	agg.partial_gpus = gpus_of_partial;
-	agg.owner = &plain;
+	agg.owner = &memory;
 	partial_gpus = 0;
 	for (size_t i = 0; i < ZN_LEN(ledger_of); i++)
 		ledger_of[i] = ZN_LEDGER_WHOLE;
@@ -785,7 +785,7 @@ T(memory_of_a_gpu_is_known_if_that_of_all_is)
 	CHECK(share[0].partial);
 	CHECK_EQ(zn_agg_shares(&agg, row_of(b), share), 2);
 	CHECK(!share[0].partial && !share[1].partial);
-	zn_memory_exit(&plain, a);
+	zn_memory_exit(&memory, a);
 	zn_agg_refresh(&agg);
 	CHECK(!gpu("0")->partial);
 	CHECK_EQ(gpu("0")->used_bytes, 100);
@@ -845,33 +845,33 @@ T(an_allocation_without_room_is_told_of)
 static void series_of_files(void)
 {
 	struct zn_io_key key = {.dev = 8 << 20, .op = ZN_IO_READ};
-	static struct zn_io_entry got[ZN_LEN(plain.io)];
+	static struct zn_io_entry got[ZN_LEN(memory.io)];
 	uint32_t n = 0;
 
 	start();
-	while (zn_memory_io(&plain, &key, 1000)) {
+	while (zn_memory_io(&memory, &key, 1000)) {
 		n++;
 		key.dev++;
 	}
 	CHECK_EQ(n, ZN_HISTS_MAX - ZN_HISTS_FIRST);
 	CHECK_EQ(lost(ZN_LOST_IO), 1);
 	key.dev--;
-	zn_memory_io(&plain, &key, 1000)->bytes += 4096;
-	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, 7), 7);
-	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n);
-	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].row.hist)->calls, 2);
-	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].row.hist)->bytes, 4096);
-	plain.arena.ops->io_cut(&plain.arena, &key);
-	plain.arena.ops->io_cut(&plain.arena, &key); /* there is none any more */
-	CHECK_EQ(plain.arena.ops->io(&plain.arena, got, ZN_LEN(got)), n - 1);
-	CHECK_EQ(zn_arena_hist(&plain.arena, got[n - 1].row.hist)->bytes, 4096);
-	plain.arena.ops->io_free(&plain.arena, &got[n - 1].row);
-	CHECK_EQ(zn_memory_io(&plain, &key, 1000)->bytes, 0);
+	zn_memory_io(&memory, &key, 1000)->bytes += 4096;
+	CHECK_EQ(memory.arena.ops->io(&memory.arena, got, 7), 7);
+	CHECK_EQ(memory.arena.ops->io(&memory.arena, got, ZN_LEN(got)), n);
+	CHECK_EQ(zn_arena_hist(&memory.arena, got[n - 1].row.hist)->calls, 2);
+	CHECK_EQ(zn_arena_hist(&memory.arena, got[n - 1].row.hist)->bytes, 4096);
+	memory.arena.ops->io_cut(&memory.arena, &key);
+	memory.arena.ops->io_cut(&memory.arena, &key); /* there is none any more */
+	CHECK_EQ(memory.arena.ops->io(&memory.arena, got, ZN_LEN(got)), n - 1);
+	CHECK_EQ(zn_arena_hist(&memory.arena, got[n - 1].row.hist)->bytes, 4096);
+	memory.arena.ops->io_free(&memory.arena, &got[n - 1].row);
+	CHECK_EQ(zn_memory_io(&memory, &key, 1000)->bytes, 0);
 }
 
 int main(void)
 {
-	RUN(labels_of_details);
+	RUN(labels_of_operations);
 	RUN(processes_come_and_go);
 	RUN(a_row_starts_anew);
 	RUN(one_more_than_there_are_rows);

@@ -470,7 +470,7 @@ T(a_checkpoint_that_hangs_is_told)
 /* ---- Signals, over an arena of plain memory. ---- */
 
 #define STEP_NS ((uint64_t)ZN_HISTORY_STEP_MS * ZN_NS_PER_MS)
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
@@ -479,12 +479,12 @@ static uint64_t now_ns;
 
 static void start(void)
 {
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	zn_history_close(history);
 	zn_baselines_close(baselines);
-	if (zn_memory_open(&plain) || zn_history_open(&history) || zn_baselines_open(&baselines))
+	if (zn_memory_open(&memory) || zn_history_open(&history) || zn_baselines_open(&baselines))
 		abort();
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 	view = (struct zn_state){.agg = &agg, .history = history, .baselines = baselines};
 	now_ns = 1000 * STEP_NS;
 }
@@ -500,7 +500,7 @@ static void tick(uint64_t ns)
 static void records(struct zn_proc *p, enum zn_operation d, uint64_t ns, int count)
 {
 	while (count--)
-		zn_memory_record(&plain, p, d, ns, 0);
+		zn_memory_record(&memory, p, d, ns, 0);
 }
 
 /* One step of a process, each figure times `by`. */
@@ -527,12 +527,12 @@ static void work(struct zn_proc *p, uint32_t by)
 
 static int32_t score_of(const struct zn_proc *p, uint32_t signal)
 {
-	return zn_baselines_score(baselines, (uint32_t)(p - plain.arena.procs), p->id, signal);
+	return zn_baselines_score(baselines, (uint32_t)(p - memory.arena.procs), p->id, signal);
 }
 
 static struct zn_proc *claim(uint32_t pid)
 {
-	struct zn_proc *p = zn_memory_claim(&plain, pid, "python3");
+	struct zn_proc *p = zn_memory_claim(&memory, pid, "python3");
 
 	if (!p)
 		abort();
@@ -617,15 +617,15 @@ T(a_row_that_changes_hands)
 	start();
 	tick(STEP_NS);
 	p = claim(4242);
-	row = (uint32_t)(p - plain.arena.procs);
+	row = (uint32_t)(p - memory.arena.procs);
 	id = p->id;
 	warm(p, ZN_BASELINE_WARM + 1);
 	CHECK_EQ(score_of(p, 0), 0);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	tick(STEP_NS);
 	tick(STEP_NS);
 	p = claim(4243);
-	CHECK_EQ(p - plain.arena.procs, row);
+	CHECK_EQ(p - memory.arena.procs, row);
 	CHECK_EQ(score_of(p, 0), ZN_SCORE_NONE);
 	warm(p, ZN_BASELINE_WARM);
 	CHECK_EQ(zn_baselines_score(baselines, row, id, 0), ZN_SCORE_NONE);
@@ -642,7 +642,7 @@ static const char *json(const struct zn_proc *p)
 
 	zn_json_begin(&j, &o);
 	zn_json_open(&j, '{');
-	zn_baselines_json(&j, &view, (uint32_t)(p - plain.arena.procs), p->id);
+	zn_baselines_json(&j, &view, (uint32_t)(p - memory.arena.procs), p->id);
 	zn_json_close(&j, '}');
 	text[o.len] = '\0';
 	return text;

@@ -11,7 +11,7 @@
 #define S  ZN_NS_PER_S
 #define MS ZN_NS_PER_MS
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
@@ -28,15 +28,15 @@ static struct zn_cause_group *group(void)
 static void start(void)
 {
 	clock_ns = 1000 * S;
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	memset(&progress, 0, sizeof(progress));
 	memset(&ranks, 0, sizeof(ranks));
 	memset(&causes, 0, sizeof(causes));
 	zn_ranks_init(&ranks, &agg, &progress, NULL);
 	zn_causes_init(&causes, &agg, &progress, &ranks);
-	p = zn_memory_claim(&plain, 100, "python3");
+	p = zn_memory_claim(&memory, 100, "python3");
 	p->count[ZN_C_LAUNCH_KERNEL] = 1;
 }
 
@@ -92,9 +92,9 @@ static void pass(const struct second *s)
 	p->count[ZN_C_IO_WRITE_BYTES] += s->written;
 	p->count[ZN_C_LAUNCH_KERNEL] += s->launch_ms > 0;
 	if (s->launch_ms)
-		zn_memory_record(&plain, p, ZN_H_LAUNCH, s->launch_ms * MS, 0);
+		zn_memory_record(&memory, p, ZN_H_LAUNCH, s->launch_ms * MS, 0);
 	if (s->copy_ms)
-		zn_memory_record(&plain, p, ZN_H_SYNC_HTOD, s->copy_ms * MS, 0);
+		zn_memory_record(&memory, p, ZN_H_SYNC_HTOD, s->copy_ms * MS, 0);
 	p->count[ZN_C_TCP_RETRANSMITS] += s->retransmits;
 	causes.proc = s->cpus ? proc : NULL;
 	tick();
@@ -243,12 +243,12 @@ T(every_cause_has_its_words)
 	start();
 	for (enum zn_cause c = 0; c < ZN_CAUSE_COUNT; c++)
 		window.lost_ns[c] = ZN_CAUSE_COUNT + c; /* longest last */
-	memset(group()->told.mount, 'm', sizeof(group()->told.mount) - 1);
-	group()->told.workers = group()->told.workers_busy = 4294967294u;
-	group()->told.late_pid = group()->told.late_rank = 4294967294u;
+	memset(group()->numbers.mount, 'm', sizeof(group()->numbers.mount) - 1);
+	group()->numbers.workers = group()->numbers.workers_busy = 4294967294u;
+	group()->numbers.late_pid = group()->numbers.late_rank = 4294967294u;
 	group()->missing = (struct zn_missing){.waiters = 1, .rank = 4294967294u, .tgid = 4294967294u, .since_ns = 1};
 	group()->all_wait = (struct zn_all_wait){.here = 1, .nranks = 4294967294u, .since_ns = 1};
-	group()->told.retransmits = group()->throttled_percent = group()->told.cpus = group()->stopped_pid =
+	group()->numbers.retransmits = group()->throttled_percent = group()->numbers.cpus = group()->stopped_pid =
 		4294967294u;
 	CHECK_EQ(zn_why_list(group(), &window, UINT64_MAX, why), ZN_CAUSE_COUNT);
 	for (size_t i = 0; i < ZN_CAUSE_COUNT; i++) {
@@ -346,6 +346,6 @@ int main(void)
 	RUN(nothing_is_said_as_that);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

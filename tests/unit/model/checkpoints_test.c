@@ -9,7 +9,7 @@
 #define S   ZN_NS_PER_S
 #define MIB (1ULL << 20)
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_checkpoints c;
 static struct zn_proc *p, *q;
@@ -34,13 +34,13 @@ static void pass(uint64_t launches, uint64_t written, uint64_t blocked_ms)
 static void start(void)
 {
 	clock_ns = 1000 * S;
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	memset(&c, 0, sizeof(c));
 	zn_checkpoints_init(&c, &agg);
-	p = zn_memory_claim(&plain, 100, "python3");
-	q = zn_memory_claim(&plain, 101, "python3");
+	p = zn_memory_claim(&memory, 100, "python3");
+	q = zn_memory_claim(&memory, 101, "python3");
 	p->job = q->job = job;
 	pass(0, 50 * MIB, 0);
 	for (int i = 0; i < 9; i++) /* before the first launch */

@@ -283,7 +283,7 @@ static const struct {
 	const char *name;
 	uint32_t ordinal;
 	const char *uuid, *pci; /* NULL: the runtime did not tell */
-	struct zn_process_info facts;
+	struct zn_process_info process_info;
 	const char *alone, *mixed;
 } amd_cases[] = {
 	{"all open", 2, NULL, NULL, {CLOSED, RENDERS(4, 131, 130, 129, 128)}, "2", "4"},
@@ -345,14 +345,14 @@ static const char *amd_resolve(size_t i, uint32_t nvidia)
 		memcpy(told->uuid, amd_cases[i].uuid, sizeof(told->uuid));
 	if (amd_cases[i].pci)
 		memcpy(told->pci, amd_cases[i].pci, strlen(amd_cases[i].pci));
-	gpu = zn_gpus_resolve(&gpus, &p, &amd_cases[i].facts, amd_cases[i].ordinal);
+	gpu = zn_gpus_resolve(&gpus, &p, &amd_cases[i].process_info, amd_cases[i].ordinal);
 	return gpu < 0 ? "none" : gpus.gpu[gpu].id;
 }
 
 /* The partitions of a GPU share its address, and the runtime's number for all of them may be one: what is open decides. */
 T(partitions_are_told_apart_by_what_is_open)
 {
-	static const struct zn_process_info facts = {.id = 1, .render_count = 3, .renders = {130, 129, 131}};
+	static const struct zn_process_info process_info = {.id = 1, .render_count = 3, .renders = {130, 129, 131}};
 	static struct zn_proc p;
 
 	list_of_both(0);
@@ -364,8 +364,8 @@ T(partitions_are_told_apart_by_what_is_open)
 		memcpy(p.gpu[i].pci, "0000:c0:00.0", 12);
 	}
 	for (uint32_t i = 0; i < 3; i++)
-		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, i), i + 1);
-	CHECK_STR(gpus.gpu[zn_gpus_resolve(&gpus, &p, &facts, 3)].id, "unknown");
+		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &process_info, i), i + 1);
+	CHECK_STR(gpus.gpu[zn_gpus_resolve(&gpus, &p, &process_info, 3)].id, "unknown");
 }
 
 /* What a process says of a GPU that the kernel lists changes nothing for others. */
@@ -486,7 +486,7 @@ static const struct {
 	uint32_t ordinal;
 	uint8_t uuid;    /* 0: the driver did not tell */
 	const char *pci; /* likewise NULL */
-	struct zn_process_info facts;
+	struct zn_process_info process_info;
 	const char *listed, *bare;
 } cases[] = {
 	{"ordinal alone", 1, 0, NULL, {FACTS}, "1", "1"},
@@ -571,8 +571,8 @@ static const char *resolve(size_t i)
 	uuid_of(p.gpu[cases[i].ordinal].uuid, cases[i].uuid);
 	if (cases[i].pci)
 		memcpy(p.gpu[cases[i].ordinal].pci, cases[i].pci, strlen(cases[i].pci));
-	gpu = zn_gpus_resolve(&gpus, &p, &cases[i].facts, cases[i].ordinal);
-	again = zn_gpus_resolve(&gpus, &p, &cases[i].facts, cases[i].ordinal);
+	gpu = zn_gpus_resolve(&gpus, &p, &cases[i].process_info, cases[i].ordinal);
+	again = zn_gpus_resolve(&gpus, &p, &cases[i].process_info, cases[i].ordinal);
 	CHECK_EQ(gpu, again);
 	CHECK(gpu >= 0 && gpu < (int)gpus.count);
 	return gpu < 0 ? "none" : gpus.gpu[gpu].id;
@@ -648,21 +648,21 @@ T(a_pci_address_without_its_end)
 T(two_gpus_of_one_ordinal)
 {
 	static struct zn_proc a, b;
-	struct zn_process_info facts = {FACTS};
+	struct zn_process_info process_info = {FACTS};
 	int first, second;
 
 	memset(&gpus, 0, sizeof(gpus));
 	a.gpu[0] = seen(1, "0000:1b:00.0", 0);
 	b.gpu[0] = seen(2, "0000:43:00.0", 0);
-	first = zn_gpus_resolve(&gpus, &a, &facts, 0);
-	second = zn_gpus_resolve(&gpus, &b, &facts, 0);
+	first = zn_gpus_resolve(&gpus, &a, &process_info, 0);
+	second = zn_gpus_resolve(&gpus, &b, &process_info, 0);
 	CHECK_STR(gpus.gpu[first].id, "0");
 	CHECK_STR(gpus.gpu[second].id, "GPU-02000000-0000-0000-0000-0000000000c2");
 	memset(b.gpu[0].uuid, 0, 16);
-	CHECK_EQ(zn_gpus_resolve(&gpus, &b, &facts, 0), second);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &b, &process_info, 0), second);
 	memset(&gpus, 0, sizeof(gpus));
-	first = zn_gpus_resolve(&gpus, &a, &facts, 0);
-	second = zn_gpus_resolve(&gpus, &b, &facts, 0);
+	first = zn_gpus_resolve(&gpus, &a, &process_info, 0);
+	second = zn_gpus_resolve(&gpus, &b, &process_info, 0);
 	CHECK_STR(gpus.gpu[first].id, "0");
 	CHECK(second >= 0 && zn_gpu_unknown(&gpus.gpu[second]));
 }
@@ -670,10 +670,10 @@ T(two_gpus_of_one_ordinal)
 static int name_by(uint32_t owner, bool instances, const char *name)
 {
 	static struct zn_proc p;
-	struct zn_process_info facts = {NAMES(1), .cuda.index = {-1}, .instances = instances, .owner = owner};
+	struct zn_process_info process_info = {NAMES(1), .cuda.index = {-1}, .instances = instances, .owner = owner};
 
-	snprintf(facts.cuda.uuid[0], sizeof(facts.cuda.uuid[0]), "%s", name);
-	return zn_gpus_resolve(&gpus, &p, &facts, 0);
+	snprintf(process_info.cuda.uuid[0], sizeof(process_info.cuda.uuid[0]), "%s", name);
+	return zn_gpus_resolve(&gpus, &p, &process_info, 0);
 }
 
 /* How many of a hundred names are not the unknown GPU. */
@@ -697,24 +697,24 @@ static int names_of(uint32_t owner, bool instances)
 T(a_full_table)
 {
 	static struct zn_proc p;
-	struct zn_process_info facts = {NAMES(1)};
+	struct zn_process_info process_info = {NAMES(1)};
 	int unknown;
 
 	memset(&gpus, 0, sizeof(gpus));
 	for (int i = 0; i < ZN_GPUS_MAX - 1; i++) {
-		facts.cuda.index[0] = i;
-		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), i);
+		process_info.cuda.index[0] = i;
+		CHECK_EQ(zn_gpus_resolve(&gpus, &p, &process_info, 0), i);
 	}
-	facts.cuda.index[0] = ZN_GPUS_MAX;
-	unknown = zn_gpus_resolve(&gpus, &p, &facts, 0);
+	process_info.cuda.index[0] = ZN_GPUS_MAX;
+	unknown = zn_gpus_resolve(&gpus, &p, &process_info, 0);
 	CHECK(unknown == ZN_GPUS_MAX - 1 && zn_gpu_unknown(&gpus.gpu[unknown]));
-	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, UNKNOWN), unknown);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &process_info, UNKNOWN), unknown);
 	uuid_of(p.gpu[0].uuid, 5);
-	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), unknown);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &process_info, 0), unknown);
 	CHECK_EQ(gpus.count, ZN_GPUS_MAX);
-	facts.cuda.index[0] = 6;
+	process_info.cuda.index[0] = 6;
 	memset(p.gpu[0].uuid, 0, 16);
-	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &facts, 0), 6);
+	CHECK_EQ(zn_gpus_resolve(&gpus, &p, &process_info, 0), 6);
 }
 
 T(names_of_users_have_shares)

@@ -12,7 +12,7 @@
 #define S  ZN_NS_PER_S
 #define US 1000
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_history *history;
 static struct zn_state view;
@@ -22,11 +22,11 @@ static char text[8 << 20];
 /* The first reading, which begins the first step. */
 static void start(void)
 {
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	zn_history_close(history);
-	if (zn_memory_open(&plain) || zn_history_open(&history))
+	if (zn_memory_open(&memory) || zn_history_open(&history))
 		abort();
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 	view = (struct zn_state){.agg = &agg, .history = history, .node = "node1"};
 	now_ns = 1000 * S;
 	zn_history_tick(history, &agg, now_ns);
@@ -34,7 +34,7 @@ static void start(void)
 
 static struct zn_proc *claim(uint32_t pid)
 {
-	struct zn_proc *p = zn_memory_claim(&plain, pid, "python3");
+	struct zn_proc *p = zn_memory_claim(&memory, pid, "python3");
 
 	if (!p)
 		abort();
@@ -44,7 +44,7 @@ static struct zn_proc *claim(uint32_t pid)
 static void launches(struct zn_proc *p, int count, uint64_t ns)
 {
 	while (count--)
-		zn_memory_record(&plain, p, ZN_H_LAUNCH, ns, 0);
+		zn_memory_record(&memory, p, ZN_H_LAUNCH, ns, 0);
 }
 
 static void pass(uint64_t ns)
@@ -56,7 +56,7 @@ static void pass(uint64_t ns)
 
 static const struct zn_point *last(const struct zn_proc *p)
 {
-	return zn_history_last(history, (uint32_t)(p - plain.arena.procs), p->id);
+	return zn_history_last(history, (uint32_t)(p - memory.arena.procs), p->id);
 }
 
 static struct zn_str json(void)
@@ -265,14 +265,14 @@ T(a_row_that_changes_hands)
 	pass(5 * S);
 	pass(5 * S);
 	id = p->id;
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	zn_agg_refresh(&agg);
 	CHECK(claim(8) == p);
 	CHECK(p->id != id && !last(p));
 	CHECK_EQ(count(zn_json_member(json(), "processes")), 0);
 	launches(p, 25, 700 * US);
 	pass(5 * S);
-	CHECK(!zn_history_last(history, (uint32_t)(p - plain.arena.procs), id));
+	CHECK(!zn_history_last(history, (uint32_t)(p - memory.arena.procs), id));
 	CHECK(last(p)->rate == 5);
 	check_near(last(p)->p50_us, 700);
 	CHECK_JSON(series(0, "rate"), "[5]");
@@ -288,7 +288,7 @@ T(gone_processes_are_not_shown)
 	q = claim(8);
 	launches(q, 5, US);
 	pass(5 * S);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	zn_agg_refresh(&agg);
 	CHECK_EQ(count(zn_json_member(json(), "processes")), 1);
 	CHECK_JSON(series(0, "pid"), "8");
@@ -332,7 +332,7 @@ T(counts_beyond_32_bits)
 	start();
 	p = claim(7);
 	launches(p, 1, 500 * US);
-	h = zn_arena_hist(&plain.arena, p->hist[ZN_H_LAUNCH]);
+	h = zn_arena_hist(&memory.arena, p->hist[ZN_H_LAUNCH]);
 	h->slot[zn_bucket_of(500 * US)] = 0xfffffff0;
 	pass(5 * S);
 	h->slot[zn_bucket_of(500 * US)] += 100; /* past 2^32 */
@@ -381,7 +381,7 @@ T(memory_of_gpus)
 	pass(5 * S);
 	gpu = element(zn_json_member(json(), "gpus"), 0);
 	CHECK_JSON(zn_json_member(gpu, "used_bytes"), "[40,60,60,null]");
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	pass(5 * S);
 	CHECK_JSON(zn_json_member(json(), "gpus"), "[]");
 	p = claim(8);

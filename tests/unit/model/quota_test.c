@@ -202,7 +202,7 @@ T(sizes_follow_the_machine)
 		struct zn_sizes s = zn_sizes(vector[i][0], 1);
 
 		CHECK_EQ(s.threads, vector[i][1]);
-		CHECK_EQ(s.runs, vector[i][2]);
+		CHECK_EQ(s.sched_entries, vector[i][2]);
 		CHECK_EQ(zn_sizes(vector[i][0], 0).threads, 4096);
 	}
 }

@@ -15,7 +15,7 @@
 #define S     ZN_NS_PER_S
 #define RANKS 4
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
@@ -25,18 +25,18 @@ static char proc[] = "/tmp/zernel-ranks-XXXXXX";
 
 static struct zn_skew *comm(uint32_t slot)
 {
-	return &plain.arena.skews[slot];
+	return &memory.arena.skews[slot];
 }
 
 static void join(uint32_t slot, uint32_t rank)
 {
 	struct zn_skew *s = comm(slot);
 
-	plain.arena.shared->skew_used[slot] = 1;
+	memory.arena.shared->skew_used[slot] = 1;
 	s->of = ZN_SKEW_OF(0, slot + 1);
 	s->hash = slot + 1;
 	s->member[s->members++] = (struct zn_skew_rank){.tgid = process[rank]->tgid,
-		.row = (uint32_t)(process[rank] - plain.arena.procs),
+		.row = (uint32_t)(process[rank] - memory.arena.procs),
 		.id = process[rank]->id,
 		.rank = rank};
 }
@@ -82,7 +82,7 @@ static void stat_write(uint32_t pid, char how, unsigned ticks)
 static void end_of(uint32_t rank, uint32_t exit_code)
 {
 	process[rank]->exit_code = exit_code;
-	zn_memory_exit(&plain, process[rank]);
+	zn_memory_exit(&memory, process[rank]);
 	process[rank] = NULL;
 }
 
@@ -123,16 +123,16 @@ static void place(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES])
 static void start(void)
 {
 	clock_ns = 1000 * S;
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	memset(&progress, 0, sizeof(progress));
 	memset(&ranks, 0, sizeof(ranks));
 	zn_ranks_init(&ranks, &agg, &progress, proc);
 	ranks.place = place;
 	ranks.owner = &ranks;
 	for (uint32_t i = 0; i < RANKS; i++) {
-		process[i] = zn_memory_claim(&plain, 100 + i, "rank");
+		process[i] = zn_memory_claim(&memory, 100 + i, "rank");
 		state[i] = ZN_STALL_GPU;
 		stat_write(100 + i, 'S', 7);
 		proc_write(100 + i, "wchan", "0");
@@ -195,7 +195,7 @@ T(who_is_missing_and_for_how_long)
 	CHECK_EQ(clock_ns - m->doing_ns, 40 * S); /* from the first look on */
 	CHECK_STR(m->in, "read() of a pipe");
 	for (uint32_t i = 0; i < RANKS; i++)
-		CHECK(zn_ranks_waited_for(&ranks, (uint32_t)(process[i] - plain.arena.procs)) == (i == 2 ? NULL : m));
+		CHECK(zn_ranks_waited_for(&ranks, (uint32_t)(process[i] - memory.arena.procs)) == (i == 2 ? NULL : m));
 	issue(0, 2);
 	pass(1);
 	CHECK_EQ(shown(), 0);
@@ -294,9 +294,9 @@ T(a_call_that_stays_in_the_driver)
 	struct zn_arena_ops ops;
 
 	start();
-	ops = *plain.arena.ops;
+	ops = *memory.arena.ops;
 	ops.ioctls = ioctls;
-	plain.arena.ops = &ops;
+	memory.arena.ops = &ops;
 	state[2] = ZN_STALL_OTHER;
 	process[1]->in_ioctl = process[2]->in_ioctl = 1;
 	ioctl_ns = clock_ns;
@@ -406,7 +406,7 @@ T(who_has_gone)
 		CHECK_EQ(m->since_ns, at);
 		zn_missing_says(m, says);
 		CHECK_STR(says, ends[i].says);
-		CHECK(zn_memory_claim(&plain, 500, "another") != NULL); /* it may get the row */
+		CHECK(zn_memory_claim(&memory, 500, "another") != NULL); /* it may get the row */
 		pass(3);
 		zn_missing_says(m, says);
 		CHECK_STR(says, ends[i].says);
@@ -494,7 +494,7 @@ T(a_stage_of_a_pipeline)
 	CHECK_EQ(m->since_ns, at);
 	CHECK_EQ(m->doing, ZN_DOING_ASLEEP);
 	for (uint32_t i = 0; i < RANKS; i++)
-		CHECK(zn_ranks_waited_for(&ranks, (uint32_t)(process[i] - plain.arena.procs)) == (i == 1 ? NULL : m));
+		CHECK(zn_ranks_waited_for(&ranks, (uint32_t)(process[i] - memory.arena.procs)) == (i == 1 ? NULL : m));
 	receive_from(1, 0); /* it does one of the two, and then has its time anew */
 	pass(1);
 	CHECK_EQ(m->waiters, 4);
@@ -528,7 +528,7 @@ T(who_owes_to_one_that_sleeps_is_not_missing)
 
 static const struct zn_all_wait *all_wait_of(uint32_t rank)
 {
-	return zn_ranks_all_wait(&ranks, (uint32_t)(process[rank] - plain.arena.procs));
+	return zn_ranks_all_wait(&ranks, (uint32_t)(process[rank] - memory.arena.procs));
 }
 
 T(all_ranks_wait)
@@ -573,7 +573,7 @@ T(not_all_wait)
 	start();
 	issue_but(2); /* one is missing */
 	pass(30);
-	CHECK(!all_wait_of(0) && zn_ranks_waited_for(&ranks, (uint32_t)(process[0] - plain.arena.procs)));
+	CHECK(!all_wait_of(0) && zn_ranks_waited_for(&ranks, (uint32_t)(process[0] - memory.arena.procs)));
 	start();
 	end_of(2, 0);
 	pass(30);
@@ -597,7 +597,7 @@ T(the_last_of_a_chain_is_to_blame)
 
 	start();
 	for (uint32_t i = 0; i < RANKS; i++)
-		row[i] = (uint32_t)(process[i] - plain.arena.procs);
+		row[i] = (uint32_t)(process[i] - memory.arena.procs);
 	join(1, 1);
 	join(1, 2);
 	issue(1, 1); /* in step until here */
@@ -748,7 +748,7 @@ int main(void)
 	RUN(far_behind_is_since_the_oldest_time_kept);
 	RUN(another_communicator_in_its_place_begins_anew);
 	RUN(rows_out_of_range_are_nobody);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;
 	return t_end();

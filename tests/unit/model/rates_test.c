@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
-static struct zn_signals signals;
+static struct zn_counter_rates table;
 static struct zn_rates rates;
 static uint64_t clock_ns;
 static bool clock_real; /* else clock_ns */
@@ -32,33 +32,33 @@ uint64_t zn_wall_ms(void)
 	return clock_ns / 1000000;
 }
 /* In place of job/table.c. */
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail)
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation operation)
 {
 	static const struct zn_hist none;
 
-	(void)j, (void)job, (void)detail;
+	(void)j, (void)job, (void)operation;
 	return &none;
 }
 
 static struct zn_proc *start(void)
 {
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	clock_ns = 100 * ZN_NS_PER_S;
 	clock_real = false;
-	memset(&signals, 0, sizeof(signals));
-	if (zn_memory_open(&plain))
+	memset(&table, 0, sizeof(table));
+	if (zn_memory_open(&memory))
 		abort();
-	zn_agg_init(&agg, &plain.arena);
-	return zn_memory_claim(&plain, 4711, "python3");
+	zn_agg_init(&agg, &memory.arena);
+	return zn_memory_claim(&memory, 4711, "python3");
 }
 
 static void tick(uint64_t ms)
 {
 	clock_ns += ms * ZN_NS_PER_MS;
 	zn_agg_tick(&agg, clock_ns);
-	zn_signals_tick(&signals, &agg, clock_ns);
+	zn_rates_tick(&table, &agg, clock_ns);
 	if (agg.row_count)
-		zn_signals_rates(&signals, agg.row[0], plain.arena.procs[agg.row[0]].id, &rates);
+		zn_rates_of(&table, agg.row[0], memory.arena.procs[agg.row[0]].id, &rates);
 }
 
 T(rates_are_of_the_last_tick)
@@ -67,7 +67,7 @@ T(rates_are_of_the_last_tick)
 
 	p->count[ZN_C_SYSCALLS] = 1000000;
 	tick(1000);
-	CHECK_EQ(rates.per_1000_s[ZN_SIGNAL_SYSCALLS], ZN_NOT_KNOWN); /* how long the tick was is not known */
+	CHECK_EQ(rates.per_1000_s[ZN_RATED_SYSCALLS], ZN_NOT_KNOWN); /* how long the tick was is not known */
 	p->count[ZN_C_SYSCALLS] += 701;
 	p->count[ZN_C_SWITCH_VOLUNTARY] += 10;
 	p->count[ZN_C_SWITCH_INVOLUNTARY] += 4;
@@ -76,10 +76,10 @@ T(rates_are_of_the_last_tick)
 	p->count[ZN_C_LAUNCH_GRAPH] += 10;
 	p->count[ZN_C_LAUNCH_CAPTURED] += 1000;
 	tick(500);
-	CHECK_EQ(rates.per_1000_s[ZN_SIGNAL_SYSCALLS], 1402000);
+	CHECK_EQ(rates.per_1000_s[ZN_RATED_SYSCALLS], 1402000);
 	CHECK_EQ(rates.syscalls_per_launch, 7010);
 	CHECK_EQ(rates.switches_per_launch, 140);
-	CHECK_EQ(rates.per_1000_s[ZN_SIGNAL_MIGRATIONS], 6000);
+	CHECK_EQ(rates.per_1000_s[ZN_RATED_MIGRATIONS], 6000);
 	CHECK_EQ(rates.churn, ZN_NOT_KNOWN);
 }
 
@@ -90,7 +90,7 @@ T(no_launch_is_no_ratio)
 	tick(1000);
 	p->count[ZN_C_SYSCALLS] += 5;
 	tick(1000);
-	CHECK_EQ(rates.per_1000_s[ZN_SIGNAL_SYSCALLS], 5000);
+	CHECK_EQ(rates.per_1000_s[ZN_RATED_SYSCALLS], 5000);
 	CHECK_EQ(rates.syscalls_per_launch, ZN_NOT_KNOWN);
 	CHECK_EQ(rates.switches_per_launch, ZN_NOT_KNOWN);
 }
@@ -115,16 +115,16 @@ T(a_new_process_has_its_own_time)
 	struct zn_proc *p = start();
 
 	tick(1000);
-	zn_memory_exit(&plain, p);
+	zn_memory_exit(&memory, p);
 	tick(1000);
 	clock_ns += 750 * ZN_NS_PER_MS;
-	p = zn_memory_claim(&plain, 4712, "python3");
+	p = zn_memory_claim(&memory, 4712, "python3");
 	p->count[ZN_C_SYSCALLS] = 50;
 	tick(250);
-	CHECK_EQ(rates.per_1000_s[ZN_SIGNAL_SYSCALLS], 200000);
-	CHECK(!zn_signals_rates(&signals, agg.row[0], p->id + 1, &rates));
-	CHECK_EQ(rates.per_1000_s[ZN_SIGNAL_SYSCALLS], ZN_NOT_KNOWN);
-	CHECK(!zn_signals_rates(NULL, 0, p->id, &rates));
+	CHECK_EQ(rates.per_1000_s[ZN_RATED_SYSCALLS], 200000);
+	CHECK(!zn_rates_of(&table, agg.row[0], p->id + 1, &rates));
+	CHECK_EQ(rates.per_1000_s[ZN_RATED_SYSCALLS], ZN_NOT_KNOWN);
+	CHECK(!zn_rates_of(NULL, 0, p->id, &rates));
 }
 
 /* What the BPF programs do at a change. */
@@ -146,25 +146,25 @@ T(two_at_once_are_contended)
 	struct zn_gpu_calls *c;
 
 	start();
-	c = &plain.arena.shared->gpu_calls;
+	c = &memory.arena.shared->gpu_calls;
 	tick(1000);
-	CHECK_EQ(zn_signals_contention(&signals), ZN_NOT_KNOWN);
+	CHECK_EQ(zn_rates_contention(&table), ZN_NOT_KNOWN);
 	change(c, 1, clock_ns);
 	change(c, 1, clock_ns + 300 * ZN_NS_PER_MS);
 	tick(400); /* both are still inside */
-	CHECK_EQ(signals.gpu.busy_ns, 400 * ZN_NS_PER_MS);
-	CHECK_EQ(signals.gpu.contended_ns, 100 * ZN_NS_PER_MS);
-	CHECK_EQ(zn_signals_contention(&signals), 250000);
+	CHECK_EQ(table.gpu.busy_ns, 400 * ZN_NS_PER_MS);
+	CHECK_EQ(table.gpu.contended_ns, 100 * ZN_NS_PER_MS);
+	CHECK_EQ(zn_rates_contention(&table), 250000);
 	change(c, 1, clock_ns + 100 * ZN_NS_PER_MS); /* a third one changes nothing */
 	change(c, -1, clock_ns + 200 * ZN_NS_PER_MS);
 	change(c, -1, clock_ns + 300 * ZN_NS_PER_MS);
 	change(c, -1, clock_ns + 500 * ZN_NS_PER_MS);
 	tick(1000);
-	CHECK_EQ(signals.gpu.busy_ns, 900 * ZN_NS_PER_MS);
-	CHECK_EQ(signals.gpu.contended_ns, 400 * ZN_NS_PER_MS);
+	CHECK_EQ(table.gpu.busy_ns, 900 * ZN_NS_PER_MS);
+	CHECK_EQ(table.gpu.contended_ns, 400 * ZN_NS_PER_MS);
 	tick(1000);
-	CHECK_EQ(signals.gpu.busy_ns, 900 * ZN_NS_PER_MS);
-	CHECK_EQ(zn_signals_contention(&signals), ZN_NOT_KNOWN);
+	CHECK_EQ(table.gpu.busy_ns, 900 * ZN_NS_PER_MS);
+	CHECK_EQ(zn_rates_contention(&table), ZN_NOT_KNOWN);
 }
 
 T(a_half_made_change_is_not_read)
@@ -173,11 +173,11 @@ T(a_half_made_change_is_not_read)
 	struct zn_gpu_time t;
 
 	start();
-	c = &plain.arena.shared->gpu_calls;
+	c = &memory.arena.shared->gpu_calls;
 	c->begun++;
-	CHECK(!zn_gpu_calls_read(plain.arena.shared, &t));
+	CHECK(!zn_gpu_calls_read(memory.arena.shared, &t));
 	c->done++;
-	CHECK(zn_gpu_calls_read(plain.arena.shared, &t));
+	CHECK(zn_gpu_calls_read(memory.arena.shared, &t));
 	CHECK_EQ(t.busy_ns, 0);
 }
 
@@ -186,7 +186,7 @@ static uint64_t inside_ns[2];
 
 static void *changes(void *which)
 {
-	struct zn_gpu_calls *c = &plain.arena.shared->gpu_calls;
+	struct zn_gpu_calls *c = &memory.arena.shared->gpu_calls;
 
 	for (int i = 0; i < CHANGES; i++) {
 		uint64_t from = zn_now_ns(), to;
@@ -212,7 +212,7 @@ T(nothing_is_lost_among_cpus)
 	for (int i = 0; i < 2; i++)
 		CHECK(pthread_create(&thread[i], NULL, changes, &which[i]) == 0);
 	for (int i = 0; i < 1000; i++) {
-		if (!zn_gpu_calls_read(plain.arena.shared, &t))
+		if (!zn_gpu_calls_read(memory.arena.shared, &t))
 			continue;
 		CHECK((int64_t)(t.busy_ns + t.contended_ns - before.busy_ns - before.contended_ns) > -1000000);
 		CHECK(t.busy_ns < UINT64_MAX / 2);
@@ -220,9 +220,9 @@ T(nothing_is_lost_among_cpus)
 	}
 	for (int i = 0; i < 2; i++)
 		pthread_join(thread[i], NULL);
-	CHECK(zn_gpu_calls_read(plain.arena.shared, &t));
+	CHECK(zn_gpu_calls_read(memory.arena.shared, &t));
 	CHECK_EQ(t.busy_ns + t.contended_ns, inside_ns[0] + inside_ns[1]);
-	CHECK_EQ(plain.arena.shared->gpu_calls.processes, 0);
+	CHECK_EQ(memory.arena.shared->gpu_calls.processes, 0);
 }
 
 static void majors(const char *text, uint64_t to[ZN_MAJOR_WORDS])
@@ -279,6 +279,6 @@ int main(void)
 	RUN(a_half_made_change_is_not_read);
 	RUN(nothing_is_lost_among_cpus);
 	RUN(devices_of_gpu_drivers);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

@@ -11,7 +11,7 @@
 
 #define PERCENT 10000000u
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_state view;
 
@@ -47,7 +47,7 @@ T(sentences)
 	};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
-		struct zn_stalls_facts f = {.who = "rank 3",
+		struct zn_stalls_summary f = {.who = "rank 3",
 			.workers = rows[i].workers,
 			.worker_busy = rows[i].busy < 0 ? ZN_UNKNOWN : (uint32_t)rows[i].busy * PERCENT,
 			.late_pid = rows[i].late_pid,
@@ -63,7 +63,7 @@ T(sentences)
 
 T(the_longest_sentence_fits)
 {
-	struct zn_stalls_facts f = {
+	struct zn_stalls_summary f = {
 		.who = "process 4294967295", .workers = 4294967295u, .late_pid = 4294967295u, .late_rank = 4294967294u};
 	struct zn_missing m = {.tgid = 4294967295u, .rank = 4294967294u, .doing = ZN_DOING_ASLEEP, .waiters = 65535};
 	char says[ZN_SAYS_MAX];
@@ -122,7 +122,7 @@ T(who_waits_for_a_missing_rank)
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
 		struct zn_missing m = rows[i].missing;
-		struct zn_stalls_facts f = {.who = "rank 3", .waits_for = &m, .now_ns = 42 * ZN_NS_PER_S};
+		struct zn_stalls_summary f = {.who = "rank 3", .waits_for = &m, .now_ns = 42 * ZN_NS_PER_S};
 		char says[ZN_SAYS_MAX];
 
 		m.since_ns = ZN_NS_PER_S;
@@ -141,12 +141,12 @@ static struct zn_proc *start(void)
 	struct zn_proc *p;
 
 	clock_ns = 1000;
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
 	view = (struct zn_state){.agg = &agg};
-	p = zn_memory_claim(&plain, 4711, "python3");
+	p = zn_memory_claim(&memory, 4711, "python3");
 	zn_agg_tick(&agg, clock_ns);
 	return p;
 }
@@ -190,7 +190,7 @@ T(a_loader_that_is_not_known_has_no_share)
 	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
 	CHECK(!s.known[ZN_STALL_DATA] && !s.known[ZN_STALL_DIST] && s.known[ZN_STALL_IO]);
 	CHECK(!zn_stalls_loader(view.agg, agg.row[0]));
-	zn_memory_record(&plain, p, ZN_H_WORKER_IDLE, 5000, 0);
+	zn_memory_record(&memory, p, ZN_H_WORKER_IDLE, 5000, 0);
 	CHECK(zn_stalls_loader(view.agg, agg.row[0]));
 	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
 	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
@@ -222,22 +222,22 @@ T(nothing_is_null_and_not_zero)
 
 T(gloo_straggler_is_who_waits_least)
 {
-	struct zn_proc *p = start(), *late = zn_memory_claim(&plain, 4712, "python3"), *third;
+	struct zn_proc *p = start(), *late = zn_memory_claim(&memory, 4712, "python3"), *third;
 
-	third = zn_memory_claim(&plain, 4713, "python3");
+	third = zn_memory_claim(&memory, 4713, "python3");
 	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
-	zn_memory_record(&plain, late, ZN_H_DIST_SYNC, 10, 0);
-	zn_memory_record(&plain, third, ZN_H_DIST_SYNC, 600, 0);
+	zn_memory_record(&memory, late, ZN_H_DIST_SYNC, 10, 0);
+	zn_memory_record(&memory, third, ZN_H_DIST_SYNC, 600, 0);
 	p->count[ZN_C_STALL_DIST] = third->count[ZN_C_STALL_DIST] = 600;
 	p->count[ZN_C_STALL_CPU] = third->count[ZN_C_STALL_CPU] = 400;
 	late->count[ZN_C_STALL_CPU] = 990;
 	late->count[ZN_C_STALL_DIST] = 10;
 	tick(1000);
-	CHECK(strstr(json((uint32_t)(p - plain.arena.procs)),
+	CHECK(strstr(json((uint32_t)(p - memory.arena.procs)),
 		"process 4711 waits for other ranks 60 % of its time; process 4712 is the straggler"));
-	CHECK(strstr(json((uint32_t)(late - plain.arena.procs)), "process 4712 runs on the CPU 99 % of its time\""));
+	CHECK(strstr(json((uint32_t)(late - memory.arena.procs)), "process 4712 runs on the CPU 99 % of its time\""));
 	late->job = (struct zn_job_ref){1, 5}; /* it is another job's, and late for nobody else */
-	CHECK(!strstr(json((uint32_t)(p - plain.arena.procs)), "straggler"));
+	CHECK(!strstr(json((uint32_t)(p - memory.arena.procs)), "straggler"));
 }
 
 T(sums_never_fall)
@@ -264,6 +264,6 @@ int main(void)
 	RUN(nothing_is_null_and_not_zero);
 	RUN(gloo_straggler_is_who_waits_least);
 	RUN(sums_never_fall);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

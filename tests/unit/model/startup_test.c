@@ -9,14 +9,14 @@
 #define S  ZN_NS_PER_S
 #define MS ZN_NS_PER_MS
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_startup startup;
 static struct zn_proc *p;
 static uint64_t start_ns;
 static bool facts_there;
 
-static bool facts(void *owner, const struct zn_proc *proc, struct zn_process_info *to)
+static bool process_info(void *owner, const struct zn_proc *proc, struct zn_process_info *to)
 {
 	(void)owner;
 	*to = (struct zn_process_info){.id = proc->id, .start_ns = start_ns};
@@ -27,16 +27,16 @@ static bool facts(void *owner, const struct zn_proc *proc, struct zn_process_inf
 static void begin(int64_t after_s)
 {
 	clock_ns = 1000 * S;
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
-	agg.facts = facts;
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
+	agg.process_info = process_info;
 	facts_there = true;
 	memset(&startup, 0, sizeof(startup));
 	zn_startup_init(&startup, &agg, clock_ns);
 	start_ns = (uint64_t)((int64_t)clock_ns + after_s * (int64_t)S);
 	clock_ns = start_ns + 3 * S;
-	p = zn_memory_claim(&plain, 100, "python3");
+	p = zn_memory_claim(&memory, 100, "python3");
 	CHECK_EQ(p->first_ns, clock_ns);
 }
 
@@ -81,8 +81,8 @@ T(phases_add_up)
 	p->count[ZN_C_CAPTURES] = 0;
 	for (int i = 0; i < 5; i++)
 		tick();
-	zn_memory_record(&plain, p, ZN_H_NCCL_INIT, 3 * S, 0);
-	zn_memory_record(&plain, p, ZN_H_LOAD_MODULE, 1200 * MS, 0);
+	zn_memory_record(&memory, p, ZN_H_NCCL_INIT, 3 * S, 0);
+	zn_memory_record(&memory, p, ZN_H_LOAD_MODULE, 1200 * MS, 0);
 	tick();
 	CHECK_EQ(zn_startup_sum(row()), clock_ns - start_ns);
 	CHECK(row()->state == ZN_STARTUP_GOES_ON);
@@ -135,7 +135,7 @@ T(calls_that_took_more_than_there_was)
 	begin(5);
 	tick();
 	for (int i = 0; i < 4; i++) /* four threads at one time */
-		zn_memory_record(&plain, p, ZN_H_NCCL_INIT, 2 * S, 0);
+		zn_memory_record(&memory, p, ZN_H_NCCL_INIT, 2 * S, 0);
 	tick();
 	CHECK_EQ(phase(ZN_STARTUP_NCCL), 2000);
 	CHECK_EQ(zn_startup_sum(row()), clock_ns - start_ns);
@@ -159,7 +159,7 @@ T(what_is_not_known_is_not_told)
 	tick();
 	CHECK_EQ(zn_startup_sum(row()), clock_ns - start_ns);
 	begin(5);
-	agg.facts = NULL;
+	agg.process_info = NULL;
 	tick();
 	CHECK(!row());
 }
@@ -173,16 +173,16 @@ T(that_of_a_job_is_its_longest)
 	p->job = job;
 	tick();
 	tick();
-	q = zn_memory_claim(&plain, 101, "python3");
+	q = zn_memory_claim(&memory, 101, "python3");
 	start_ns = clock_ns;
 	q->job = job;
 	tick();
 	CHECK_EQ(zn_startup_sum(zn_startup_job(&startup, job)), 6 * S);
 	CHECK(!zn_startup_job(&startup, other));
-	zn_memory_exit(&plain, p); /* its row is another one's from here on */
+	zn_memory_exit(&memory, p); /* its row is another one's from here on */
 	tick();
 	start_ns = clock_ns;
-	zn_memory_claim(&plain, 102, "python3")->job = other;
+	zn_memory_claim(&memory, 102, "python3")->job = other;
 	tick();
 	CHECK_EQ(zn_startup_sum(zn_startup_job(&startup, job)), 6 * S);
 	CHECK(zn_startup_job(&startup, other));

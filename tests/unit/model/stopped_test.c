@@ -10,7 +10,7 @@
 
 #define S ZN_NS_PER_S
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_progress progress;
 static struct zn_stopped stopped;
@@ -45,14 +45,14 @@ static void pass(int seconds)
 static void start(void)
 {
 	clock_ns = 1000 * S;
-	zn_memory_close(&plain);
-	CHECK_EQ(zn_memory_open(&plain), 0);
-	zn_agg_init(&agg, &plain.arena);
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	zn_agg_init(&agg, &memory.arena);
 	memset(&progress, 0, sizeof(progress));
 	memset(&stopped, 0, sizeof(stopped));
 	stopped.proc = proc;
-	p = zn_memory_claim(&plain, 100, "python3");
-	row = (uint32_t)(p - plain.arena.procs);
+	p = zn_memory_claim(&memory, 100, "python3");
+	row = (uint32_t)(p - memory.arena.procs);
 	p->count[ZN_C_LAUNCH_KERNEL] = 1;
 	pass(1);
 }
@@ -163,6 +163,6 @@ int main(void)
 	RUN(a_process_without_files_is_not_stopped);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	return t_end();
 }

@@ -21,7 +21,7 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";
 bool zn_ready;
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_sim sim;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
@@ -98,15 +98,15 @@ static void start(void)
 {
 	zn_log_level = ZN_ERROR;
 	zn_jobs_close(&jobs);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	zn_sim_close(&sim);
-	if (zn_memory_open(&plain))
+	if (zn_memory_open(&memory))
 		abort();
 	options = (struct zn_options){.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
 	memset(&probe, 0, sizeof(probe));
 	memset(libs, 0, sizeof(libs));
 	memset(&http, 0, sizeof(http));
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 	open_alerts(&alerts, &options, zn_metrics_type, (struct zn_rule_source){walk_view, &view});
 	view = (struct zn_state){.options = &options, .agg = &agg, .alerts = &alerts, .node = "node1"};
 	view.start_ns = zn_now_ns() - 77 * ZN_NS_PER_S;
@@ -119,7 +119,7 @@ static void start_simulated(void)
 	start();
 	if (zn_sim_open(&sim, 1))
 		abort();
-	zn_agg_init(&agg, &sim.plain.arena);
+	zn_agg_init(&agg, &sim.memory.arena);
 	zn_agg_tick(&agg, zn_now_ns());
 	zn_sim_step(&sim, 6000);
 	zn_agg_tick(&agg, zn_now_ns() + ZN_NS_PER_S);
@@ -499,7 +499,7 @@ T(nothing_yet)
 /* A process whose every figure is known. */
 static struct zn_proc *known_process(void)
 {
-	struct zn_proc *p = zn_memory_claim(&plain, PID, "pytho\xff\"\\\n\x1b");
+	struct zn_proc *p = zn_memory_claim(&memory, PID, "pytho\xff\"\\\n\x1b");
 	struct zn_proc_gpu *g = &p->gpu[2];
 
 	*g = (struct zn_proc_gpu){.used_bytes = 7,
@@ -516,12 +516,12 @@ static struct zn_proc *known_process(void)
 		p->count[i] = i == ZN_C_ALLOC_DROPPED ? 0 : 1000 + i;
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		for (uint64_t n = 0; n <= d; n++)
-			zn_memory_record(&plain, p, d, 1000000 * (d + 1), 100 + d);
-	plain.arena.hists[p->hist[ZN_H_NCCL_SEND]].errors = 3;
-	plain.comms[0] = (struct zn_comm){.hash = 0xbeef, .rank = 3, .nranks = 4, .tgid = PID};
-	plain.comms[1] = (struct zn_comm){.hash = 0xbeef, .rank = ZN_UNKNOWN, .nranks = 4, .tgid = PID};
-	plain.comms[2] = (struct zn_comm){.hash = 0, .rank = 1, .nranks = 4, .tgid = PID};
-	plain.comm_count = 3;
+			zn_memory_record(&memory, p, d, 1000000 * (d + 1), 100 + d);
+	memory.arena.hists[p->hist[ZN_H_NCCL_SEND]].errors = 3;
+	memory.comms[0] = (struct zn_comm){.hash = 0xbeef, .rank = 3, .nranks = 4, .tgid = PID};
+	memory.comms[1] = (struct zn_comm){.hash = 0xbeef, .rank = ZN_UNKNOWN, .nranks = 4, .tgid = PID};
+	memory.comms[2] = (struct zn_comm){.hash = 0, .rank = 1, .nranks = 4, .tgid = PID};
+	memory.comm_count = 3;
 	zn_agg_tick(&agg, zn_now_ns());
 	return p;
 }
@@ -868,8 +868,8 @@ T(a_communicator_that_is_there_twice)
 {
 	start();
 	for (uint32_t i = 0; i < 60; i++)
-		plain.comms[i] = (struct zn_comm){.hash = 7 + i % 3, .rank = i % 2, .nranks = 2, .tgid = PID + i % 5};
-	plain.comm_count = 60;
+		memory.comms[i] = (struct zn_comm){.hash = 7 + i % 3, .rank = i % 2, .nranks = 2, .tgid = PID + i % 5};
+	memory.comm_count = 60;
 	zn_agg_tick(&agg, zn_now_ns());
 	render(false);
 	CHECK_EQ(count_with("zernel_nccl_rank_info{"), 30);
@@ -880,7 +880,7 @@ T(what_has_not_happened_has_no_series)
 	struct zn_proc *p;
 
 	start();
-	p = zn_memory_claim(&plain, PID, "x");
+	p = zn_memory_claim(&memory, PID, "x");
 	p->gpu[0].total_bytes = 5;
 	zn_agg_refresh(&agg);
 	render(false);
@@ -904,8 +904,8 @@ T(series_go_with_their_process)
 	CHECK(count_with("pid=\"1003\"") > 50);
 	strcpy(collectives, value_of("zernel_nccl_collective_duration_seconds_count{op=\"all_reduce\"}"));
 	CHECK(atoi(collectives) > 100);
-	zn_memory_exit(&sim.plain, sim.rank[3]);
-	sim.plain.comms[3] = sim.plain.comms[--sim.plain.comm_count];
+	zn_memory_exit(&sim.memory, sim.rank[3]);
+	sim.memory.comms[3] = sim.memory.comms[--sim.memory.comm_count];
 	zn_agg_tick(&agg, zn_now_ns() + 2 * ZN_NS_PER_S);
 	render(false);
 	CHECK_EQ(count_with("pid=\"1003\""), 0);
@@ -915,7 +915,7 @@ T(series_go_with_their_process)
 	render(true);
 	CHECK_EQ(count_with("pid=\"1003\""), 0);
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
-		zn_memory_exit(&sim.plain, sim.rank[i]);
+		zn_memory_exit(&sim.memory, sim.rank[i]);
 	render(true);
 	CHECK_EQ(count_with("pid=\""), 0);
 }
@@ -924,7 +924,7 @@ T(probes_of_two_files_at_one_path)
 {
 	start_live("/home/u/libcuda.so.1");
 	view.http = &http;
-	plain.arena.shared->lost[ZN_LOST_MISSED] = 4;
+	memory.arena.shared->lost[ZN_LOST_MISSED] = 4;
 	http.lost[ZN_LOST_WS_FRAME] = 5;
 	render(true);
 	CHECK_EQ(count_with("zernel_probe_attached{"), 4);
@@ -1103,7 +1103,7 @@ static const struct {
 	/* 1000 + 1001 + 1002 of the process, without the captured ones */
 	{"zernel_job_launches_total{" JOB "}", "153003"},
 	{"zernel_job_launches_created{" JOB "}", "1711800005.123"},
-	/* (d + 1) * (100 + d) of each operation's detail d, and what was sent before */
+	/* (d + 1) * (100 + d) of each operation's operation d, and what was sent before */
 	{"zernel_job_nccl_bytes_total{" JOB "}", "1023268"},
 	{"zernel_table_entries{table=\"jobs\"}", "1"},
 	{"zernel_table_limit{table=\"jobs\"}", "256"},
@@ -1113,7 +1113,7 @@ static void known_figures_of_a_job(void)
 {
 	t_begin("known_figures_of_a_job: well-formed");
 	known_job();
-	plain.arena.procs[agg.row[0]].first_ns = view.start_ns + 20 * ZN_NS_PER_S;
+	memory.arena.procs[agg.row[0]].first_ns = view.start_ns + 20 * ZN_NS_PER_S;
 	render(true);
 	for (size_t i = 0; i < ZN_LEN(known_with_job); i++) {
 		t_begin(known_with_job[i].series);
@@ -1141,13 +1141,13 @@ static uint32_t count_without_job(const char *pid, const char *job)
 T(every_series_of_a_process_names_its_job)
 {
 	const struct zn_job *job = known_job();
-	struct zn_proc *other = zn_memory_claim(&plain, 77, "x");
+	struct zn_proc *other = zn_memory_claim(&memory, 77, "x");
 	uint32_t of_job;
 
 	tag(other, job);
 	other->job.serial++; /* of a job that was there before, or is to come */
 	other->count[ZN_C_LAUNCH_KERNEL] = 5;
-	zn_memory_record(&plain, other, ZN_H_LAUNCH, 1000, 0);
+	zn_memory_record(&memory, other, ZN_H_LAUNCH, 1000, 0);
 	for (int openmetrics = 0; openmetrics < 2; openmetrics++) {
 		render(openmetrics);
 		of_job = count_with("pid=\"4242\"");
@@ -1167,8 +1167,8 @@ T(sums_of_a_job_outlive_its_processes)
 {
 	const struct zn_job *job = known_job();
 
-	zn_memory_exit(&plain, &plain.arena.procs[agg.row[0]]);
-	plain.comm_count = 0;
+	zn_memory_exit(&memory, &memory.arena.procs[agg.row[0]]);
+	memory.comm_count = 0;
 	render(false);
 	CHECK_EQ(agg.row_count, 0);
 	CHECK_EQ(count_with("pid=\"4242\""), 0);
@@ -1192,13 +1192,13 @@ T(a_job_that_has_ended_is_shown_however_often_it_is_scraped)
 {
 	struct zn_job *job = known_job();
 
-	zn_memory_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	zn_memory_exit(&memory, &memory.arena.procs[agg.row[0]]);
 	zn_agg_tick(&agg, zn_now_ns());
 	end_job("4711");
 	CHECK_EQ(job->state, ZN_JOB_ENDED);
 	job->end_wall_ms = 1711800009001;
 	zn_job_shared_of(&jobs, job)->oom_kills = 7;
-	plain.arena.shared->oom_kills = 11;
+	memory.arena.shared->oom_kills = 11;
 	for (int i = 0; i < 7; i++) {
 		render(false);
 		CHECK_STR(value_of("zernel_oom_kills_total{" JOB "}"), "7");
@@ -1219,7 +1219,7 @@ T(of_a_requeued_job_the_new_run_is_shown)
 {
 	struct zn_job *old = known_job(), *new;
 
-	zn_memory_exit(&plain, &plain.arena.procs[agg.row[0]]);
+	zn_memory_exit(&memory, &memory.arena.procs[agg.row[0]]);
 	zn_agg_tick(&agg, zn_now_ns());
 	end_job("4711");
 	new = start_job("4711", "1");
@@ -1252,7 +1252,7 @@ T(hostile_jobs)
 T(a_walk_over_jobs_is_the_text)
 {
 	known_job();
-	plain.arena.procs[agg.row[0]].first_ns = view.start_ns + 20 * ZN_NS_PER_S;
+	memory.arena.procs[agg.row[0]].first_ns = view.start_ns + 20 * ZN_NS_PER_S;
 	walk_and_text_agree();
 	CHECK(count_with("zernel_job_") > 10 && count_with("pid=\"4242\"") > 100);
 }
@@ -1412,23 +1412,23 @@ static void happens_on(uint32_t dev, uint32_t user)
 	point[strlen(point)] = '"';
 	point[user == 2000 ? 9 : sizeof(point) - 1] = 0;
 	zn_mounts_fix(&io_sums.mounts, dev, point, "tmpfs");
-	plain.io_of = (struct zn_io_row){.owner = user, .user = user};
+	memory.io_of = (struct zn_io_row){.owner = user, .user = user};
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++) {
 		struct zn_io_key key = {.dev = dev, .op = op};
 
-		CHECK(zn_memory_io(&plain, &key, 12345));
+		CHECK(zn_memory_io(&memory, &key, 12345));
 	}
 }
 
 /* One user's mounts with long names take no room from another's. */
 T(durations_of_files_that_do_not_fit)
 {
-	static char whole[ZN_BODY_BYTES];
+	static char whole[ZN_BUFFER_BYTES];
 	struct zn_out o = {.at = whole, .cap = sizeof(whole) - 1};
 	size_t shown = 0;
 
 	start();
-	zn_io_sums_init(&io_sums, &plain.arena, NULL);
+	zn_io_sums_init(&io_sums, &memory.arena, NULL);
 	view.io_sums = &io_sums;
 	for (uint32_t i = 0; i < 270; i++)
 		happens_on(100 + i, 1000);
@@ -1441,7 +1441,7 @@ T(durations_of_files_that_do_not_fit)
 	for (const char *at = whole; (at = strstr(at, "zernel_io_latency_seconds_count{")); at++)
 		shown++;
 	CHECK(shown >= 40 * ZN_IO_OP_COUNT && shown < 271 * ZN_IO_OP_COUNT);
-	CHECK(plain.arena.shared->lost[ZN_LOST_TRUNCATED] > 0);
+	CHECK(memory.arena.shared->lost[ZN_LOST_TRUNCATED] > 0);
 	view.io_sums = NULL;
 }
 
@@ -1451,11 +1451,11 @@ T(bytes_of_mapped_files_without_a_number)
 	static const struct zn_io_key key = {.dev = 77, .op = ZN_IO_MMAP};
 
 	start();
-	zn_io_sums_init(&io_sums, &plain.arena, NULL);
+	zn_io_sums_init(&io_sums, &memory.arena, NULL);
 	view.io_sums = &io_sums;
 	zn_mounts_fix(&io_sums.mounts, key.dev, "/data", "ext4");
-	plain.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
-	*zn_memory_io(&plain, &key, 0) = (struct zn_hist){.bytes = 8192};
+	memory.io_of = (struct zn_io_row){.owner = 1000, .user = 1000};
+	*zn_memory_io(&memory, &key, 0) = (struct zn_hist){.bytes = 8192};
 	render(false);
 	CHECK_STR(value_of("zernel_io_mapped_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "8192");
 	CHECK_STR(value_of("zernel_io_read_bytes_total{job_id=\"\",mount=\"/data\",fstype=\"ext4\"}"), "absent");
@@ -1766,7 +1766,7 @@ T(null_where_nothing_is_known)
 	struct zn_proc *p;
 
 	start();
-	p = zn_memory_claim(&plain, PID, "x");
+	p = zn_memory_claim(&memory, PID, "x");
 	p->gpu[0].peak_bytes = 9;
 	p->gpu[0].used_bytes = 8;
 	zn_agg_refresh(&agg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* notify_test.c: what receivers are told as alerts come and go, with a sender that takes letters or does not. */
+/* notify_test.c: what receivers are told as alerts come and go, with a sender that takes deliveries or does not. */
 #include "zernel.h"
 #include "t.h"
 
@@ -10,8 +10,8 @@ static struct zn_sender sender;
 static struct zn_notify n;
 static uint64_t wall_ms, now_ns;
 static bool takes;
-static char text[ZN_TO_COUNT][ZN_LETTER_BYTES + 1];
-static unsigned letters[ZN_TO_COUNT];
+static char text[ZN_TO_COUNT][ZN_DELIVERY_BYTES + 1];
+static unsigned deliveries[ZN_TO_COUNT];
 
 /* alert.c is here for the labels of an alert alone. */
 void zn_log(enum zn_level level, const char *format, ...)
@@ -34,14 +34,14 @@ uint64_t zn_wall_ms(void)
 	return wall_ms;
 }
 
-uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str letter)
+uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str delivery)
 {
 	if (!takes)
 		return 0;
-	CHECK_EQ(zn_json_check(letter), 0);
-	memcpy(text[to], letter.at, letter.len);
-	text[to][letter.len] = '\0';
-	letters[to]++;
+	CHECK_EQ(zn_json_check(delivery), 0);
+	memcpy(text[to], delivery.at, delivery.len);
+	text[to][delivery.len] = '\0';
+	deliveries[to]++;
 	return ++c->number[to];
 }
 
@@ -51,8 +51,8 @@ static const struct zn_rule rule = {
 static void begin(void)
 {
 	alerts.count = 0;
-	sender = (struct zn_sender){.child.fd = 0, .destinations = {1, 1, 0}};
-	memset(letters, 0, sizeof(letters));
+	sender = (struct zn_sender){.worker.fd = 0, .destinations = {1, 1, 0}};
+	memset(deliveries, 0, sizeof(deliveries));
 	wall_ms = 1711800000123;
 	now_ns = 1000 * ZN_NS_PER_S;
 	takes = true;
@@ -77,7 +77,7 @@ static void tick(void)
 	zn_notify_tick(&n, now_ns);
 }
 
-/* All letters so far were taken. */
+/* All deliveries so far were taken. */
 static void settle(void)
 {
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
@@ -92,7 +92,7 @@ T(an_alert_fires_and_is_resolved)
 {
 	begin();
 	tick();
-	CHECK(!letters[ZN_TO_ALERTMANAGER] && !letters[ZN_TO_WEBHOOK]);
+	CHECK(!deliveries[ZN_TO_ALERTMANAGER] && !deliveries[ZN_TO_WEBHOOK]);
 	fire("0");
 	tick();
 	CHECK_STR(text[ZN_TO_ALERTMANAGER],
@@ -113,7 +113,7 @@ T(an_alert_fires_and_is_resolved)
 	settle();
 	for (int i = 0; i < 200; i++)
 		tick();
-	CHECK(letters[ZN_TO_ALERTMANAGER] == 2 && letters[ZN_TO_WEBHOOK] == 2 && !n.count && !n.lost);
+	CHECK(deliveries[ZN_TO_ALERTMANAGER] == 2 && deliveries[ZN_TO_WEBHOOK] == 2 && !n.count && !n.lost);
 }
 
 T(alertmanagers_are_told_again)
@@ -124,11 +124,11 @@ T(alertmanagers_are_told_again)
 		tick();
 		settle();
 	}
-	CHECK_EQ(letters[ZN_TO_ALERTMANAGER], 4);
-	CHECK_EQ(letters[ZN_TO_WEBHOOK], 1);
+	CHECK_EQ(deliveries[ZN_TO_ALERTMANAGER], 4);
+	CHECK_EQ(deliveries[ZN_TO_WEBHOOK], 1);
 }
 
-/* Until all have taken it, every letter says so. */
+/* Until all have taken it, every delivery says so. */
 T(the_end_is_told_until_it_is_taken)
 {
 	begin();
@@ -140,7 +140,7 @@ T(the_end_is_told_until_it_is_taken)
 	sender.sum[ZN_TO_WEBHOOK].settled = sender.number[ZN_TO_WEBHOOK];
 	for (int i = 0; i < 121; i++)
 		tick();
-	CHECK_EQ(letters[ZN_TO_ALERTMANAGER], 4);
+	CHECK_EQ(deliveries[ZN_TO_ALERTMANAGER], 4);
 	CHECK(strstr(text[ZN_TO_ALERTMANAGER], "\"endsAt\":\"2024-03-30T12:00:02.123Z\""));
 	settle();
 	tick();
@@ -168,15 +168,15 @@ T(a_courier_that_is_busy_is_asked_again)
 	tick();
 	takes = true;
 	tick();
-	CHECK(letters[ZN_TO_ALERTMANAGER] == 1 && letters[ZN_TO_WEBHOOK] == 1);
+	CHECK(deliveries[ZN_TO_ALERTMANAGER] == 1 && deliveries[ZN_TO_WEBHOOK] == 1);
 	settle();
 	takes = false;
 	alerts.count = 0;
 	tick();
-	CHECK_EQ(n.told[0].number[ZN_TO_WEBHOOK], 0);
+	CHECK_EQ(n.notified[0].number[ZN_TO_WEBHOOK], 0);
 	takes = true;
 	tick();
-	CHECK(letters[ZN_TO_WEBHOOK] == 2 && strstr(text[ZN_TO_WEBHOOK], "resolved"));
+	CHECK(deliveries[ZN_TO_WEBHOOK] == 2 && strstr(text[ZN_TO_WEBHOOK], "resolved"));
 }
 
 T(what_fires_again_is_told_after_its_end)
@@ -217,7 +217,7 @@ T(as_many_as_there_can_be)
 		}
 		tick();
 	}
-	CHECK(n.count == ZN_TOLD_MAX && n.lost == ZN_ALERTS_MAX);
+	CHECK(n.count == ZN_NOTIFIED_MAX && n.lost == ZN_ALERTS_MAX);
 	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"2.0\"") && strstr(text[ZN_TO_WEBHOOK], "\"1.127\""));
 	CHECK(!strstr(text[ZN_TO_WEBHOOK], "\"0.1\""));
 }
@@ -234,10 +234,10 @@ T(pending_ones_are_not_told)
 T(without_a_sender)
 {
 	begin();
-	sender.child.fd = -1;
+	sender.worker.fd = -1;
 	fire("0");
 	tick();
-	CHECK_EQ(letters[ZN_TO_WEBHOOK], 0);
+	CHECK_EQ(deliveries[ZN_TO_WEBHOOK], 0);
 }
 
 static const struct {

@@ -15,7 +15,7 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc";
 bool zn_ready;
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -67,20 +67,20 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 static void start(void)
 {
 	zn_jobs_close(&jobs);
-	zn_memory_close(&plain);
+	zn_memory_close(&memory);
 	memset(&alerts, 0, sizeof(alerts));
 	memset(&probe, 0, sizeof(probe));
 	memset(&writer, 0, sizeof(writer));
 	memset(&message, 0, sizeof(message));
 	clock_ns = 1000 * ZN_NS_PER_S;
-	if (zn_memory_open(&plain))
+	if (zn_memory_open(&memory))
 		abort();
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 	if (zn_jobs_open(&jobs, &agg, &alerts))
 		abort();
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		probe.available[f] = true;
-	probe.kernel.tier[ZN_FAM_SCHED] = probe.kernel.tier[ZN_FAM_DATALOAD] = ZN_METHOD_TRACEPOINT;
+	probe.kernel.method[ZN_FAM_SCHED] = probe.kernel.method[ZN_FAM_DATALOAD] = ZN_METHOD_TRACEPOINT;
 	agg.measured = 1ULL << ZN_FAM_SCHED | 1ULL << ZN_FAM_DATALOAD;
 	view = (struct zn_state){.options = &options,
 		.agg = &agg,
@@ -106,13 +106,13 @@ static void pass_ms(uint64_t ms)
 static bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)owner;
-	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .claim.uid = ZN_UNKNOWN};
+	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .slurm.uid = ZN_UNKNOWN};
 	return true;
 }
 
 static void list_gpus(uint32_t n)
 {
-	agg.facts = open_devices;
+	agg.process_info = open_devices;
 	agg.gpus = (struct zn_gpus){.count = n, .listed = n};
 	for (uint32_t i = 0; i < n; i++) {
 		uint8_t uuid[16] = {(uint8_t)(i + 1)};
@@ -156,9 +156,9 @@ static struct zn_proc *process_of(const struct zn_job *job, uint32_t tgid)
 {
 	struct zn_proc *p;
 
-	if (plain.arena.ops->job_task(&plain.arena, job->slot, tgid))
+	if (memory.arena.ops->job_task(&memory.arena, job->slot, tgid))
 		abort();
-	p = zn_memory_claim(&plain, tgid, "python3");
+	p = zn_memory_claim(&memory, tgid, "python3");
 	if (!p)
 		abort();
 	return p;
@@ -168,18 +168,18 @@ static struct zn_proc *process_of(const struct zn_job *job, uint32_t tgid)
 static void work(struct zn_proc *p)
 {
 	for (int i = 0; i < 7; i++)
-		zn_memory_record(&plain, p, ZN_H_LAUNCH, 5000, 0);
+		zn_memory_record(&memory, p, ZN_H_LAUNCH, 5000, 0);
 	for (int i = 0; i < 3; i++)
-		zn_memory_record(&plain, p, ZN_H_SYNC_STREAM, 250000000, 0);
-	zn_memory_record(&plain, p, ZN_H_SYNC_FREE, 1000, 0);
+		zn_memory_record(&memory, p, ZN_H_SYNC_STREAM, 250000000, 0);
+	zn_memory_record(&memory, p, ZN_H_SYNC_FREE, 1000, 0);
 	for (int i = 0; i < 5; i++)
-		zn_memory_record(&plain, p, ZN_H_NCCL_ALL_REDUCE, 2000000, 1009);
-	zn_memory_record(&plain, p, ZN_H_NCCL_SEND, 3000000, 13);
-	zn_memory_record(&plain, p, ZN_H_NCCL_INIT, 1500000000, 0);
+		zn_memory_record(&memory, p, ZN_H_NCCL_ALL_REDUCE, 2000000, 1009);
+	zn_memory_record(&memory, p, ZN_H_NCCL_SEND, 3000000, 13);
+	zn_memory_record(&memory, p, ZN_H_NCCL_INIT, 1500000000, 0);
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		if (p->hist[d])
-			plain.arena.hists[p->hist[d]].calls = zn_hist_count(&plain.arena.hists[p->hist[d]]);
-	plain.arena.hists[p->hist[ZN_H_NCCL_ALL_REDUCE]].errors = 1;
+			memory.arena.hists[p->hist[d]].calls = zn_hist_count(&memory.arena.hists[p->hist[d]]);
+	memory.arena.hists[p->hist[ZN_H_NCCL_ALL_REDUCE]].errors = 1;
 	for (uint32_t i = 0; i < 4; i++) {
 		p->count[ZN_C_LAUNCH_KERNEL + i] = 101 + i;
 		p->count[ZN_C_COPY_BYTES_HTOD + i] = 2003 + i;
@@ -213,7 +213,7 @@ static struct zn_job *busy_job(void)
 
 	list_gpus(2);
 	job = prolog();
-	plain.arena.ops->job_cgroup(&plain.arena, job->slot, &group, ZN_CGROUP_JOB, NULL);
+	memory.arena.ops->job_cgroup(&memory.arena, job->slot, &group, ZN_CGROUP_JOB, NULL);
 	pass_ms(1000);
 	for (uint32_t i = 0; i < 2; i++)
 		p[i] = process_of(job, 100 + i);
@@ -221,7 +221,7 @@ static struct zn_job *busy_job(void)
 	for (uint32_t i = 0; i < 2; i++)
 		work(p[i]);
 	pass_ms(1000);
-	zn_memory_exit(&plain, p[0]);
+	zn_memory_exit(&memory, p[0]);
 	pass_ms(1000);
 	row = zn_job_shared_of(&jobs, job);
 	row->step_count = 2;
@@ -229,7 +229,7 @@ static struct zn_job *busy_job(void)
 	row->step[1] =
 		(struct zn_step){"0123456789abcdef", job->start_ns + 7000000, job->start_ns + 1234567890, 50 * MIB};
 	row->mem_peak_bytes = 77 * MIB;
-	plain.arena.shared->lost[ZN_LOST_ALLOC] += 23;
+	memory.arena.shared->lost[ZN_LOST_ALLOC] += 23;
 	writer.lost = 2;
 	job->alert[0] = (struct zn_job_alert){"gpu_oom_warning", "1", zn_wall_ms(), 5};
 	job->alert_count = 1;
@@ -240,7 +240,7 @@ static struct zn_job *busy_job(void)
 static void on_file(const struct zn_job *job, uint32_t dev, enum zn_io_op op, uint64_t ns, uint64_t bytes)
 {
 	struct zn_io_key key = {.job = {job->slot, job->serial}, .dev = dev, .op = op};
-	struct zn_hist *h = zn_memory_io(&plain, &key, ns);
+	struct zn_hist *h = zn_memory_io(&memory, &key, ns);
 
 	if (!h)
 		abort();
@@ -252,10 +252,10 @@ static void on_file(const struct zn_job *job, uint32_t dev, enum zn_io_op op, ui
 /* Its files on two mounts, and somebody else's. */
 static void files_of(const struct zn_job *job)
 {
-	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
+	zn_io_sums_init(&io_sums, &memory.arena, &jobs);
 	zn_mounts_fix(&io_sums.mounts, 40, "/home", "nfs4");
 	zn_mounts_fix(&io_sums.mounts, 41, "/scratch/a \x1b[2J", "lustre");
-	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] = ZN_METHOD_TRACEPOINT;
+	probe.kernel.method[ZN_FAM_VFS] = probe.kernel.method[ZN_FAM_META] = ZN_METHOD_TRACEPOINT;
 	agg.measured |= FILES;
 	strcpy(probe.kernel.why[ZN_FAM_VFS], "libaio is not seen");
 	view.io_sums = &io_sums;
@@ -273,7 +273,7 @@ static void finish(void)
 
 	say(ZN_KEY_EXIT_CODE, "0:15");
 	CHECK_EQ(zn_jobs_end(&jobs, &message, why), 0);
-	plain.arena.ops->job_cgroup_gone(&plain.arena, &(struct zn_cgroup_key){.id = 77});
+	memory.arena.ops->job_cgroup_gone(&memory.arena, &(struct zn_cgroup_key){.id = 77});
 	pass_ms(0);
 }
 
@@ -361,7 +361,7 @@ T(every_figure)
 	finish();
 	got = report(job);
 	CHECK_MEM(got.at, got.len, exact, strlen(exact));
-	plain.arena.shared->lost[ZN_LOST_COMM] += 3; /* later, and so of others */
+	memory.arena.shared->lost[ZN_LOST_COMM] += 3; /* later, and so of others */
 	pass_ms(1000);
 	got = report(job);
 	CHECK_MEM(got.at, got.len, exact, strlen(exact));
@@ -396,7 +396,7 @@ T(nothing_said)
 	struct zn_str got;
 
 	start();
-	CHECK(plain.arena.ops->job_claim(&plain.arena, name) >= 0);
+	CHECK(memory.arena.ops->job_claim(&memory.arena, name) >= 0);
 	got = report(zn_jobs_find(&jobs, "815", ZN_UNKNOWN));
 	for (size_t i = 0; i < ZN_LEN(unknown); i++)
 		check_is(got, unknown[i], "null");
@@ -522,7 +522,7 @@ static struct zn_job *largest_job(void)
 	for (uint32_t i = 0; i < ZN_JOB_ALERTS; i++)
 		memset(job->alert[i].label, 0xff, sizeof(job->alert[i].label) - 1);
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
-		plain.arena.shared->lost[i] += UINT64_MAX / 2;
+		memory.arena.shared->lost[i] += UINT64_MAX / 2;
 	work(process_of(job, 100));
 	pass_ms(1000);
 	row->steps_lost = job->alerts_lost = 3;
@@ -713,7 +713,7 @@ T(files)
 		if (!ended)
 			finish();
 	}
-	probe.kernel.tier[ZN_FAM_VFS] = probe.kernel.tier[ZN_FAM_META] =
+	probe.kernel.method[ZN_FAM_VFS] = probe.kernel.method[ZN_FAM_META] =
 		ZN_METHOD_NONE; /* no longer measured: null, not 0 */
 	agg.measured &= ~FILES;
 	got = report(job);
@@ -731,7 +731,7 @@ T(files_beyond_its_share)
 	start();
 	job = busy_job();
 	files_of(job);
-	zn_arena_job(&plain.arena, job->slot)->io_lost[ZN_IO_WRITE] = 7;
+	zn_arena_job(&memory.arena, job->slot)->io_lost[ZN_IO_WRITE] = 7;
 	got = report(job);
 	check_is(got, "io_lost", "[\"write\"]");
 	CHECK(strstr(text, "{\"mount\":\"/home\",\"fstype\":\"nfs4\",\"read_bytes\":0,\"write_bytes\":null,"));
@@ -752,7 +752,7 @@ T(files_beyond_what_is_followed)
 	start();
 	job = busy_job();
 	files_of(job);
-	zn_arena_job(&plain.arena, job->slot)->io_missed[ZN_IO_WRITE] = 1;
+	zn_arena_job(&memory.arena, job->slot)->io_missed[ZN_IO_WRITE] = 1;
 	got = report(job);
 	check_is(got, "io_lost", "[\"write\"]");
 	CHECK(strstr(text, "\"read_bytes\":3145728,\"write_bytes\":null,"));
@@ -768,8 +768,8 @@ T(no_files)
 
 	start();
 	job = busy_job();
-	zn_io_sums_init(&io_sums, &plain.arena, &jobs);
-	probe.kernel.tier[ZN_FAM_VFS] = ZN_METHOD_FENTRY;
+	zn_io_sums_init(&io_sums, &memory.arena, &jobs);
+	probe.kernel.method[ZN_FAM_VFS] = ZN_METHOD_FENTRY;
 	agg.measured |= 1ULL << ZN_FAM_VFS;
 	view.io_sums = &io_sums;
 	check_is(report(job), "io", "[]");

@@ -19,7 +19,7 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc";
 bool zn_ready;
 
-static struct zn_memory_arena plain;
+static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -82,11 +82,11 @@ struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
 	return NULL;
 }
 
-const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation detail)
+const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation operation)
 {
 	static const struct zn_hist none;
 
-	(void)j, (void)job, (void)detail;
+	(void)j, (void)job, (void)operation;
 	return &none;
 }
 
@@ -114,22 +114,22 @@ static void add_jobs(void)
 
 static void add_process(uint32_t i)
 {
-	static const enum zn_operation details[] = {
+	static const enum zn_operation operations[] = {
 		ZN_H_LAUNCH, ZN_H_SYNC_STREAM, ZN_H_NCCL_ALL_REDUCE, ZN_H_NCCL_SEND, ZN_H_DATALOAD};
-	struct zn_proc *p = zn_memory_claim(&plain, 100 + i, "");
+	struct zn_proc *p = zn_memory_claim(&memory, 100 + i, "");
 	struct zn_proc_gpu *gpu = &p->gpu[i % GPUS];
 
 	for (size_t b = 0; b < sizeof(p->comm); b++)
 		p->comm[b] = (char)(1 + (16 * i + b) % 255);
-	for (size_t d = 0; d < ZN_LEN(details); d++)
+	for (size_t d = 0; d < ZN_LEN(operations); d++)
 		for (uint32_t n = 0; n <= i; n++)
-			zn_memory_record(&plain, p, details[d], 1000 + 100 * i * n, 5);
+			zn_memory_record(&memory, p, operations[d], 1000 + 100 * i * n, 5);
 	p->job.serial = i % 3 == 0; /* of the job in slot 0 */
 	gpu->uuid[0] = (uint8_t)(1 + i % GPUS);
 	gpu->total_bytes = 100 * PROCESSES / GPUS;
 	gpu->peak_bytes = gpu->used_bytes = 99;
-	if (plain.comm_count < ZN_LEN(plain.comms))
-		plain.comms[plain.comm_count++] =
+	if (memory.comm_count < ZN_LEN(memory.comms))
+		memory.comms[memory.comm_count++] =
 			(struct zn_comm){.hash = 1, .rank = i, .nranks = PROCESSES, .tgid = 100 + i};
 }
 
@@ -153,11 +153,11 @@ static void start(void)
 
 	zn_log_level = ZN_ERROR;
 	options = (struct zn_options){.push_interval_ms = 1000, .overhead_budget = 10000, .families = 7};
-	if (zn_memory_open(&plain) || zn_history_open(&history))
+	if (zn_memory_open(&memory) || zn_history_open(&history))
 		abort();
 	libraries();
 	add_jobs();
-	zn_agg_init(&agg, &plain.arena);
+	zn_agg_init(&agg, &memory.arena);
 	agg.measured = 0; /* of the kernel's families none is there */
 	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk_gpus, &agg});
 	view = (struct zn_state){.options = &options,

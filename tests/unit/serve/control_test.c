@@ -34,7 +34,7 @@ static struct zn_loop loop = {.fd = -1};
 static struct zn_options options;
 static struct zn_jobs jobs;
 static struct zn_agg agg;
-static struct zn_writer writer = {.child.fd = -1};
+static struct zn_writer writer = {.worker.fd = -1};
 static struct zn_annotations annotations;
 static struct zn_state view = {
 	.options = &options, .jobs = &jobs, .agg = &agg, .writer = &writer, .annotations = &annotations};

@@ -199,14 +199,14 @@ static const char *frame(int fd)
 		CHECK_STR(frame_, want);                                                                               \
 	} while (0)
 
-/* That nothing is left behind: buffers, feeds, and the timer's rest. */
+/* That nothing is left behind: buffers, variants, and the timer's rest. */
 static void check_rest(void)
 {
 	struct itimerspec t;
 
-	for (size_t i = 0; i < ZN_FEEDS_MAX; i++)
-		CHECK_EQ(s.feed[i].clients, 0);
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+	for (size_t i = 0; i < ZN_VARIANTS_MAX; i++)
+		CHECK_EQ(s.variant[i].clients, 0);
+	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
 		CHECK_EQ(s.body[i].refs, 0);
 	CHECK_EQ(s.stats.ws_count + s.paced_count, 0);
 	CHECK_EQ(timerfd_gettime(s.pace.fd, &t), 0);
@@ -220,7 +220,7 @@ static void hang_up(int fd)
 }
 
 /* Those who want the same share it, whatever they call it. */
-T(feeds)
+T(variants)
 {
 	static const struct {
 		const char *query, *first, *second;
@@ -254,10 +254,10 @@ T(feeds)
 T(as_many_feeds_as_there_may_be)
 {
 	char query[64], head[1024];
-	int fd[ZN_FEEDS_MAX], more;
+	int fd[ZN_VARIANTS_MAX], more;
 
 	start();
-	for (int i = 1; i < ZN_FEEDS_MAX; i++) {
+	for (int i = 1; i < ZN_VARIANTS_MAX; i++) {
 		snprintf(query, sizeof(query), "job=%d", i);
 		fd[i] = dial(query);
 	}
@@ -271,7 +271,7 @@ T(as_many_feeds_as_there_may_be)
 	hang_up(fd[3]);
 	fd[3] = dial("job=x");
 	CHECK_FRAME(fd[3], "17 " ALL " x");
-	for (int i = 0; i < ZN_FEEDS_MAX; i++)
+	for (int i = 0; i < ZN_VARIANTS_MAX; i++)
 		hang_up(fd[i]);
 	check_rest();
 	stop();
@@ -337,7 +337,7 @@ T(pace)
 	stop();
 }
 
-/* Clients of one feed whose times fall into one look share what is rendered; those of every tick are not disturbed. */
+/* Clients of one variant whose times fall into one look share what is rendered; those of every tick are not disturbed. */
 T(pace_shared)
 {
 	uint64_t due;
@@ -382,7 +382,7 @@ T(first_is_new)
 
 	start();
 	a = dial(LONG);
-	s.feed[0].rendered_ns -= ZN_NS_PER_S;
+	s.variant[0].rendered_ns -= ZN_NS_PER_S;
 	b = dial(LONG);
 	CHECK_FRAME(a, "1 " ALL " ");
 	CHECK_FRAME(b, "2 " ALL " ");
@@ -431,19 +431,19 @@ T(truncated_is_counted)
 /* With every buffer in use a tick is passed over, and counted; nobody is closed. */
 T(no_buffer)
 {
-	struct zn_body *held[ZN_BODIES_MAX];
+	struct zn_buffer *held[ZN_BUFFERS_MAX];
 	int fd, n = 0;
 
 	start();
 	fd = dial("");
 	CHECK_FRAME(fd, "1 " ALL " ");
-	while (n < ZN_BODIES_MAX - 1)
-		held[n++] = zn_body_get(&s);
+	while (n < ZN_BUFFERS_MAX - 1)
+		held[n++] = zn_buffer_get(&s);
 	tick();
 	CHECK_FRAME(fd, "none");
 	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	while (n)
-		zn_body_put(held[--n]);
+		zn_buffer_put(held[--n]);
 	tick();
 	CHECK_FRAME(fd, "2 " ALL " ");
 	hang_up(fd);
@@ -658,7 +658,7 @@ static void subprotocols(void)
 
 int main(void)
 {
-	RUN(feeds);
+	RUN(variants);
 	RUN(as_many_feeds_as_there_may_be);
 	bad_queries();
 	RUN(pace);

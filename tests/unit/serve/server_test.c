@@ -250,7 +250,7 @@ static void post(struct client *c, uint32_t slot, const char *text)
 
 static void check_no_body_held(void)
 {
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
 		CHECK_EQ(s.body[i].refs, 0);
 }
 
@@ -1021,7 +1021,7 @@ T(gzip)
 /* One who wants it compressed and one who does not share what is rendered; without a second buffer both get it plain. */
 T(gzip_is_shared)
 {
-	struct zn_body *held[ZN_BODIES_MAX - 1];
+	struct zn_buffer *held[ZN_BUFFERS_MAX - 1];
 	struct client c[3];
 	struct reply r;
 
@@ -1040,14 +1040,14 @@ T(gzip_is_shared)
 		take_reply(&c[i], &r, false);
 	}
 	for (size_t i = 0; i < ZN_LEN(held); i++)
-		held[i] = zn_body_get(&s);
+		held[i] = zn_buffer_get(&s);
 	say_text(&c[0], ASK_GZIP("GET"));
 	CHECK(await_reply(&c[0], &r, false));
 	CHECK_EQ(r.length, 5000);
 	CHECK(strstr(r.head, "Content-Encoding") == NULL);
 	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 0);
 	for (size_t i = 0; i < ZN_LEN(held); i++)
-		zn_body_put(held[i]);
+		zn_buffer_put(held[i]);
 	check_no_body_held();
 	for (int i = 0; i < 3; i++)
 		hang_up(&c[i]);
@@ -1122,22 +1122,22 @@ T(unhealthy)
 
 T(too_large_or_no_buffer)
 {
-	struct zn_body *held[ZN_BODIES_MAX];
+	struct zn_buffer *held[ZN_BUFFERS_MAX];
 	struct client c;
 
 	start();
 	c = dial(false);
-	metrics_bytes = ZN_BODY_BYTES + 1;
+	metrics_bytes = ZN_BUFFER_BYTES + 1;
 	CHECK_EQ(get(&c, "/metrics"), 500);
 	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	metrics_bytes = 0;
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
-		held[i] = zn_body_get(&s);
-	CHECK(held[ZN_BODIES_MAX - 1] != NULL);
+	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
+		held[i] = zn_buffer_get(&s);
+	CHECK(held[ZN_BUFFERS_MAX - 1] != NULL);
 	CHECK_EQ(get(&c, "/metrics"), 503);
 	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 2);
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
-		zn_body_put(held[i]);
+	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
+		zn_buffer_put(held[i]);
 	CHECK_EQ(get(&c, "/metrics"), 200);
 	hang_up(&c);
 	stop();
@@ -1287,12 +1287,12 @@ T(half_close)
 	stop();
 }
 
-static size_t resident_pages(const struct zn_body *b, size_t from)
+static size_t resident_pages(const struct zn_buffer *b, size_t from)
 {
-	size_t pages = (ZN_BODY_BYTES - from) / 4096, count = 0;
-	static unsigned char there[ZN_BODY_BYTES / 4096];
+	size_t pages = (ZN_BUFFER_BYTES - from) / 4096, count = 0;
+	static unsigned char there[ZN_BUFFER_BYTES / 4096];
 
-	CHECK_EQ(mincore(b->at + from, ZN_BODY_BYTES - from, there), 0);
+	CHECK_EQ(mincore(b->at + from, ZN_BUFFER_BYTES - from, there), 0);
 	for (size_t i = 0; i < pages; i++)
 		count += there[i] & 1;
 	return count;
@@ -1519,7 +1519,7 @@ T(trickle_reader)
  * never the newest snapshot. */
 T(buffers_held_by_slow_readers)
 {
-	struct client slow[ZN_BODIES_MAX - 1], ws, other;
+	struct client slow[ZN_BUFFERS_MAX - 1], ws, other;
 	struct reply r;
 
 	start();
@@ -1532,23 +1532,23 @@ T(buffers_held_by_slow_readers)
 			turn();
 		CHECK(s.conns[i + 1].body != NULL);
 	}
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
 		s.body[i].since_ns = zn_now_ns() + 60 * ZN_NS_PER_S; /* however long that took */
 	metrics_bytes = 0;
 	other = dial(false);
 	CHECK_EQ(get(&other, "/alerts"), 503);
 	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 0);
-	for (size_t i = 0; i < ZN_BODIES_MAX; i++)
+	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
 		s.body[i].since_ns = zn_now_ns() - (ZN_HOLD_S + 1) * ZN_NS_PER_S;
 	s.conns[5].body->since_ns -= ZN_NS_PER_S;
-	s.feed[0].body->since_ns -= 2 * ZN_NS_PER_S;
+	s.variant[0].body->since_ns -= 2 * ZN_NS_PER_S;
 	CHECK_EQ(get(&other, "/alerts"), 200);
 	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 1);
 	settle(ZN_LEN(slow) + 1);
 	CHECK_EQ(s.conns[5].io.fd, -1);
-	CHECK(s.conns[0].io.fd >= 0 && s.feed[0].body->refs == 1);
+	CHECK(s.conns[0].io.fd >= 0 && s.variant[0].body->refs == 1);
 	CHECK(await_reply(&slow[3], &r, false));
 	CHECK(!await_reply(&slow[4], &r, false));
 	for (size_t i = 0; i < ZN_LEN(slow); i++)
@@ -2505,7 +2505,7 @@ T(snapshot_does_not_fit)
 
 	start();
 	c = open_ws(0);
-	snapshot_bytes = ZN_BODY_BYTES;
+	snapshot_bytes = ZN_BUFFER_BYTES;
 	tick(0);
 	CHECK_EQ(s.stats.lost[ZN_LOST_RESPONSE], 1);
 	CHECK(!hear(&c, 1));

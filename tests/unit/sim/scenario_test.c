@@ -128,7 +128,7 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 static struct zn_options options = {.simulate = true, .push_interval_ms = 1000, .overhead_budget = 10000};
 static struct zn_sim sim;
 static struct zn_agg agg;
-static struct zn_signals kernel_signals;
+static struct zn_counter_rates rates;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_history *history;
@@ -186,9 +186,9 @@ static void start(enum zn_scenario scenario)
 	zn_sim_scenario(&sim, scenario, 0);
 	xids = (struct zn_xids){.fd = -1};
 	sim.xids = &xids;
-	zn_agg_init(&agg, &sim.plain.arena);
-	agg.facts = zn_sim_facts;
-	memset(&kernel_signals, 0, sizeof(kernel_signals));
+	zn_agg_init(&agg, &sim.memory.arena);
+	agg.process_info = zn_sim_process_info;
+	memset(&rates, 0, sizeof(rates));
 	memset(&progress, 0, sizeof(progress));
 	memset(&ranks, 0, sizeof(ranks));
 	memset(&jobs_progress, 0, sizeof(jobs_progress));
@@ -210,7 +210,7 @@ static void start(enum zn_scenario scenario)
 		.agg = &agg,
 		.alerts = &alerts,
 		.jobs = &jobs,
-		.signals = &kernel_signals,
+		.rates = &rates,
 		.history = history,
 		.baselines = baselines,
 		.xids = &xids,
@@ -219,7 +219,7 @@ static void start(enum zn_scenario scenario)
 		.jobs_progress = &jobs_progress,
 		.causes = &causes,
 		.node = "node1"};
-	zn_io_sums_init(&io_sums, &sim.plain.arena, &jobs);
+	zn_io_sums_init(&io_sums, &sim.memory.arena, &jobs);
 	zn_sim_mounts(&io_sums.mounts);
 	zn_sim_jobs(&sim, &jobs);
 }
@@ -242,7 +242,7 @@ static void one_second(void)
 		zn_activity_look(&activity, &agg, &ranks, before + ms * ZN_NS_PER_MS);
 	}
 	zn_agg_tick(&agg, now);
-	zn_signals_tick(&kernel_signals, &agg, now);
+	zn_rates_tick(&rates, &agg, now);
 	zn_progress_tick(&progress, &agg, now);
 	zn_ranks_tick(&ranks, now);
 	zn_startup_tick(&startup, now);

@@ -19,11 +19,11 @@ static struct zn_sim sim, other;
 static struct zn_agg agg;
 static struct zn_hist merged;
 
-static const struct zn_hist *merge(struct zn_sim *s, enum zn_operation detail)
+static const struct zn_hist *merge(struct zn_sim *s, enum zn_operation operation)
 {
 	memset(&merged, 0, sizeof(merged));
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
-		const struct zn_hist *h = zn_arena_hist(&s->plain.arena, s->rank[i]->hist[detail]);
+		const struct zn_hist *h = zn_arena_hist(&s->memory.arena, s->rank[i]->hist[operation]);
 
 		if (h)
 			zn_hist_merge(&merged, h);
@@ -37,8 +37,8 @@ static bool same_process(struct zn_sim *a, struct zn_sim *b, uint32_t rank)
 	bool same = !memcmp(p->count, q->count, sizeof(p->count)) && !memcmp(p->gpu, q->gpu, sizeof(p->gpu));
 
 	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++) {
-		const struct zn_hist *x = zn_arena_hist(&a->plain.arena, p->hist[d]);
-		const struct zn_hist *y = zn_arena_hist(&b->plain.arena, q->hist[d]);
+		const struct zn_hist *x = zn_arena_hist(&a->memory.arena, p->hist[d]);
+		const struct zn_hist *y = zn_arena_hist(&b->memory.arena, q->hist[d]);
 
 		same = same && !x == !y && (!x || !memcmp(x, y, sizeof(*x)));
 	}
@@ -66,7 +66,7 @@ T(same_seed_same_figures)
 	}
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++)
 		CHECK(same_process(&sim, &other, i));
-	CHECK(!memcmp(sim.plain.comms, other.plain.comms, sizeof(sim.plain.comms)));
+	CHECK(!memcmp(sim.memory.comms, other.memory.comms, sizeof(sim.memory.comms)));
 	close_both();
 }
 
@@ -112,15 +112,15 @@ T(ranks_and_gpus)
 		CHECK(!memcmp(gpu->uuid, sim.rank[i ^ 1]->gpu[i / 2].uuid, sizeof(gpu->uuid)));
 		CHECK(!memcmp(gpu->pci, sim.rank[i ^ 1]->gpu[i / 2].pci, sizeof(gpu->pci)));
 		CHECK(memcmp(gpu->uuid, sim.rank[(i + 2) % 8]->gpu[(i + 2) % 8 / 2].uuid, sizeof(gpu->uuid)));
-		CHECK_EQ(sim.plain.comms[i].rank, i % 4);
-		CHECK_EQ(sim.plain.comms[i].nranks, 4);
-		CHECK_EQ(sim.plain.comms[i].tgid, p->tgid);
-		CHECK(sim.plain.comms[i].hash && sim.plain.comms[i].hash == sim.plain.comms[i / 4 * 4].hash);
+		CHECK_EQ(sim.memory.comms[i].rank, i % 4);
+		CHECK_EQ(sim.memory.comms[i].nranks, 4);
+		CHECK_EQ(sim.memory.comms[i].tgid, p->tgid);
+		CHECK(sim.memory.comms[i].hash && sim.memory.comms[i].hash == sim.memory.comms[i / 4 * 4].hash);
 		for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++)
 			CHECK(o == i / 2 || !p->gpu[o].total_bytes);
 	}
-	CHECK_EQ(sim.plain.comm_count, ZN_SIM_RANKS);
-	CHECK(sim.plain.comms[0].hash != sim.plain.comms[4].hash);
+	CHECK_EQ(sim.memory.comm_count, ZN_SIM_RANKS);
+	CHECK(sim.memory.comms[0].hash != sim.memory.comms[4].hash);
 	close_both();
 }
 
@@ -158,9 +158,9 @@ T(durations)
 	}
 }
 
-static const struct zn_hist *hist_of(uint32_t rank, enum zn_operation detail)
+static const struct zn_hist *hist_of(uint32_t rank, enum zn_operation operation)
 {
-	return zn_arena_hist(&sim.plain.arena, sim.rank[rank]->hist[detail]);
+	return zn_arena_hist(&sim.memory.arena, sim.rank[rank]->hist[operation]);
 }
 
 T(one_rank_is_late_and_the_others_wait)
@@ -233,8 +233,8 @@ T(counters_agree_with_histograms)
 	zn_sim_step(&sim, 5000);
 	for (uint32_t i = 0; i < ZN_SIM_RANKS; i++) {
 		const struct zn_proc *p = sim.rank[i];
-		const struct zn_hist *h = zn_arena_hist(&sim.plain.arena, p->hist[ZN_H_LAUNCH]);
-		const struct zn_hist *copy = zn_arena_hist(&sim.plain.arena, p->hist[ZN_H_SYNC_HTOD]);
+		const struct zn_hist *h = zn_arena_hist(&sim.memory.arena, p->hist[ZN_H_LAUNCH]);
+		const struct zn_hist *copy = zn_arena_hist(&sim.memory.arena, p->hist[ZN_H_SYNC_HTOD]);
 
 		CHECK_EQ(p->count[ZN_C_LAUNCH_KERNEL] + p->count[ZN_C_LAUNCH_GRAPH], h->calls);
 		CHECK(p->count[ZN_C_LAUNCH_GRAPH] > 0);
@@ -283,7 +283,7 @@ T(leak_fires_and_resolves)
 
 	open_both(1, 1);
 	zn_log_level = ZN_ERROR;
-	zn_agg_init(&agg, &sim.plain.arena);
+	zn_agg_init(&agg, &sim.memory.arena);
 	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk_gpus, &agg});
 	for (uint64_t s = 1; s <= 300; s++) {
 		if (second_of(&view, &now_ns) == ZN_FIRING) {
@@ -338,8 +338,8 @@ static void open_jobs(void)
 {
 	open_both(7, 7);
 	zn_log_level = ZN_ERROR;
-	zn_agg_init(&agg, &sim.plain.arena);
-	agg.facts = zn_sim_facts;
+	zn_agg_init(&agg, &sim.memory.arena);
+	agg.process_info = zn_sim_process_info;
 	if (zn_jobs_open(&jobs, &agg, NULL))
 		abort();
 	ended = 0;

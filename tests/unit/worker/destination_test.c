@@ -19,7 +19,7 @@
 #define OK        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define STATUS(n) "HTTP/1.1 " n " X\r\nContent-Length: 0\r\n\r\n"
 
-static struct zn_letter letters[ZN_LETTERS_MAX];
+static struct zn_delivery deliveries[ZN_DELIVERIES_MAX];
 static struct zn_destination_done done;
 static struct zn_destination s;
 static uint64_t now;
@@ -73,7 +73,7 @@ static void begin(enum zn_outbound to, const char *host)
 	now = 1000 * S;
 	snprintf(text, sizeof(text), "http://%s:%u/x", host, port);
 	CHECK_EQ(zn_url_read(&url, str(text)), 0);
-	zn_destination_init(&s, to, &url, letters, &done);
+	zn_destination_init(&s, to, &url, deliveries, &done);
 	s.hosts = hosts;
 	s.resolv_conf = resolv_conf;
 }
@@ -101,7 +101,7 @@ static void take(void)
 /* All that comes until the request has ended with this. */
 static const char *request(const char *end)
 {
-	static char text[ZN_LETTER_BYTES + 4096];
+	static char text[ZN_DELIVERY_BYTES + 4096];
 	size_t len = 0;
 
 	for (int i = 0; i < PATIENCE && len < sizeof(text) - 1; i++) {
@@ -148,7 +148,7 @@ static void push(const char *text, uint64_t number)
 	zn_destination_push(&s, str(text), number);
 }
 
-T(a_letter_is_taken)
+T(a_delivery_is_taken)
 {
 	const char *got;
 
@@ -166,7 +166,7 @@ T(a_letter_is_taken)
 
 T(the_connection_is_kept)
 {
-	a_letter_is_taken();
+	a_delivery_is_taken();
 	push("[18]", 4);
 	CHECK(strstr(request("[18]"), "POST"));
 	CHECK_EQ(accept(listener, NULL, NULL), -1);
@@ -180,7 +180,7 @@ T(the_connection_is_kept)
 
 T(a_kept_connection_that_was_closed_is_no_failure)
 {
-	a_letter_is_taken();
+	a_delivery_is_taken();
 	hang_up();
 	push("[18]", 4);
 	take();
@@ -298,7 +298,7 @@ T(pauses_grow)
 	CHECK(reaches(ZN_SENDER_IDLE));
 }
 
-/* The status says that the letter was taken, whatever follows. */
+/* The status says that the delivery was taken, whatever follows. */
 static const struct {
 	const char *name, *answer;
 	bool close;
@@ -362,25 +362,25 @@ T(the_oldest_export_is_dropped_first)
 	listener = -1;
 	push("0", 100);
 	CHECK(reaches(ZN_SENDER_WAITING));
-	for (unsigned i = 1; i < ZN_LETTERS_OTLP + 3; i++) {
+	for (unsigned i = 1; i < ZN_DELIVERIES_OTLP + 3; i++) {
 		snprintf(text, sizeof(text), "%u", i);
 		push(text, 100 + i);
 	}
-	CHECK(done.queued == ZN_LETTERS_OTLP && done.dropped == 3 && done.sent[ZN_SENT_FAILED] == 1);
+	CHECK(done.queued == ZN_DELIVERIES_OTLP && done.dropped == 3 && done.sent[ZN_SENT_FAILED] == 1);
 	CHECK_EQ(s.queue[0]->number, 103);
-	CHECK_EQ(s.queue[ZN_LETTERS_OTLP - 1]->number, 100 + ZN_LETTERS_OTLP + 2);
+	CHECK_EQ(s.queue[ZN_DELIVERIES_OTLP - 1]->number, 100 + ZN_DELIVERIES_OTLP + 2);
 }
 
-T(a_large_letter)
+T(a_large_delivery)
 {
-	static char text[ZN_LETTER_BYTES + 1];
+	static char text[ZN_DELIVERY_BYTES + 1];
 
-	memset(text, 'x', ZN_LETTER_BYTES);
-	memcpy(text + ZN_LETTER_BYTES - 3, "end", 3);
+	memset(text, 'x', ZN_DELIVERY_BYTES);
+	memcpy(text + ZN_DELIVERY_BYTES - 3, "end", 3);
 	begin(ZN_TO_OTLP, "127.0.0.1");
 	push(text, 1);
 	take();
-	CHECK_EQ(strlen(strstr(request("end"), "\r\n\r\n")), 4 + ZN_LETTER_BYTES);
+	CHECK_EQ(strlen(strstr(request("end"), "\r\n\r\n")), 4 + ZN_DELIVERY_BYTES);
 	reply(OK);
 	CHECK(reaches(ZN_SENDER_IDLE));
 	CHECK_EQ(done.sent[ZN_SENT_OK], 1);
@@ -388,9 +388,9 @@ T(a_large_letter)
 
 T(a_refusal_before_the_request_was_read)
 {
-	static char text[ZN_LETTER_BYTES + 1];
+	static char text[ZN_DELIVERY_BYTES + 1];
 
-	memset(text, 'x', ZN_LETTER_BYTES);
+	memset(text, 'x', ZN_DELIVERY_BYTES);
 	begin(ZN_TO_OTLP, "127.0.0.1");
 	push(text, 1);
 	take();
@@ -403,9 +403,9 @@ T(a_refusal_before_the_request_was_read)
 
 T(a_receiver_that_reads_nothing)
 {
-	static char text[ZN_LETTER_BYTES + 1];
+	static char text[ZN_DELIVERY_BYTES + 1];
 
-	memset(text, 'x', ZN_LETTER_BYTES);
+	memset(text, 'x', ZN_DELIVERY_BYTES);
 	begin(ZN_TO_OTLP, "127.0.0.1");
 	push(text, 1);
 	take();
@@ -535,7 +535,7 @@ int main(void)
 	write_file(hosts, "127.0.0.1 receiver.test\n127.9.9.9 two.test\n127.0.0.1 two.test\n");
 	write_file(resolv_conf, "nameserver 127.1.2.3\nsearch sub.test\noptions timeout:1 attempts:2\n");
 	zn_log_level = ZN_ERROR;
-	RUN(a_letter_is_taken);
+	RUN(a_delivery_is_taken);
 	RUN(the_connection_is_kept);
 	RUN(a_kept_connection_that_was_closed_is_no_failure);
 	check_failures();
@@ -545,7 +545,7 @@ int main(void)
 	check_tails();
 	RUN(newer_state_wins);
 	RUN(the_oldest_export_is_dropped_first);
-	RUN(a_large_letter);
+	RUN(a_large_delivery);
 	RUN(a_refusal_before_the_request_was_read);
 	RUN(a_receiver_that_reads_nothing);
 	check_names();

@@ -12,7 +12,7 @@
 
 #define MOST 5000
 
-static struct zn_child from, to;
+static struct zn_worker from, to;
 static uint32_t seed = 1;
 
 static uint32_t next_random(uint32_t below)
@@ -27,15 +27,15 @@ static void begin(void)
 	int ends[2];
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-	from = (struct zn_child){.fd = ends[0]};
+	from = (struct zn_worker){.fd = ends[0]};
 	CHECK_EQ(queue_open(&from), 0);
-	to = (struct zn_child){.fd = ends[1], .queue = from.queue};
+	to = (struct zn_worker){.fd = ends[1], .queue = from.queue};
 }
 
 static void end(void)
 {
 	close(to.fd);
-	zn_child_close(&from);
+	zn_worker_close(&from);
 }
 
 static void fill(char *text, uint32_t number, size_t len)
@@ -49,14 +49,14 @@ static int put(uint32_t number, size_t len)
 	static char text[QUEUE_BYTES];
 
 	fill(text, number, len);
-	return zn_child_put(&from, &number, sizeof(number), (struct zn_str){text, len});
+	return zn_worker_put(&from, &number, sizeof(number), (struct zn_str){text, len});
 }
 
 /* Whether the next message is this one. */
 static bool takes(uint32_t number, size_t len)
 {
 	static char got[QUEUE_BYTES], want[QUEUE_BYTES];
-	size_t n = zn_child_take(&to, got, sizeof(got));
+	size_t n = zn_worker_take(&to, got, sizeof(got));
 
 	fill(want, number, len);
 	return n == sizeof(number) + len && !memcmp(got, &number, sizeof(number)) &&
@@ -68,11 +68,11 @@ T(nothing_waits)
 	char got[8];
 
 	begin();
-	CHECK_EQ(zn_child_take(&to, got, sizeof(got)), 0);
-	CHECK(zn_child_woken(&to, false));
-	zn_child_hang_up(&from);
-	CHECK(!zn_child_woken(&to, false));
-	CHECK(!zn_child_woken(&to, true));
+	CHECK_EQ(zn_worker_take(&to, got, sizeof(got)), 0);
+	CHECK(zn_worker_woken(&to, false));
+	zn_worker_hang_up(&from);
+	CHECK(!zn_worker_woken(&to, false));
+	CHECK(!zn_worker_woken(&to, true));
 	end();
 }
 
@@ -98,7 +98,7 @@ T(bursts_come_whole_and_in_order)
 	for (; taken < put_count; taken++)
 		CHECK(takes(taken, len[taken]));
 	CHECK(refused > 0 && from.place > 5 * (uint64_t)QUEUE_BYTES);
-	CHECK_EQ(zn_child_take(&to, len, sizeof(len)), 0);
+	CHECK_EQ(zn_worker_take(&to, len, sizeof(len)), 0);
 	end();
 }
 
@@ -144,9 +144,9 @@ T(too_long)
 	begin();
 	CHECK_EQ(put(1, 100), 0);
 	CHECK_EQ(put(2, 10), 0);
-	CHECK_EQ(zn_child_take(&to, little, sizeof(little)), 0);
+	CHECK_EQ(zn_worker_take(&to, little, sizeof(little)), 0);
 	CHECK_EQ(put(3, 10), 0);
-	CHECK_EQ(zn_child_take(&to, little, sizeof(little)), 14);
+	CHECK_EQ(zn_worker_take(&to, little, sizeof(little)), 14);
 	end();
 }
 
@@ -171,7 +171,7 @@ T(nonsense_stays_inside)
 	for (int i = 0; i < 20011; i++) {
 		scribble();
 		put((uint32_t)i, next_random(2000));
-		CHECK(zn_child_take(&to, got, sizeof(got)) <= sizeof(got));
+		CHECK(zn_worker_take(&to, got, sizeof(got)) <= sizeof(got));
 	}
 	end();
 }
@@ -179,39 +179,39 @@ T(nonsense_stays_inside)
 /* Handed over and killed at once: all of it is read. The child's status is what it read. */
 T(what_was_put_is_read_after_the_end)
 {
-	struct zn_child c;
+	struct zn_worker c;
 	static char got[64];
 	int status = 0, count = 0;
 
-	CHECK_EQ(zn_child_open(&c), 0);
+	CHECK_EQ(zn_worker_open(&c), 0);
 	if (c.pid == 0) {
-		while (zn_child_woken(&c, true))
+		while (zn_worker_woken(&c, true))
 			usleep(1000);
-		while (zn_child_take(&c, got, sizeof(got)))
+		while (zn_worker_take(&c, got, sizeof(got)))
 			count++;
 		_exit(count);
 	}
 	for (uint32_t i = 0; i < 101; i++)
-		CHECK_EQ(zn_child_put(&c, &i, sizeof(i), (struct zn_str){"text", 4}), 0);
-	zn_child_hang_up(&c);
+		CHECK_EQ(zn_worker_put(&c, &i, sizeof(i), (struct zn_str){"text", 4}), 0);
+	zn_worker_hang_up(&c);
 	CHECK_EQ(waitpid(c.pid, &status, 0), c.pid);
 	CHECK_EQ(WEXITSTATUS(status), 101);
-	zn_child_close(&c);
-	zn_child_close(&c);
+	zn_worker_close(&c);
+	zn_worker_close(&c);
 }
 
 /* One that is started later has nothing of it. */
 T(others_do_not_have_it)
 {
-	struct zn_child first, second;
+	struct zn_worker first, second;
 	int status = 0;
 
-	CHECK_EQ(zn_child_open(&first), 0);
+	CHECK_EQ(zn_worker_open(&first), 0);
 	if (first.pid == 0) {
-		zn_child_woken(&first, true);
+		zn_worker_woken(&first, true);
 		_exit(0);
 	}
-	CHECK_EQ(zn_child_open(&second), 0);
+	CHECK_EQ(zn_worker_open(&second), 0);
 	if (second.pid == 0) {
 		unsigned char page;
 
@@ -219,8 +219,8 @@ T(others_do_not_have_it)
 	}
 	CHECK_EQ(waitpid(second.pid, &status, 0), second.pid);
 	CHECK_EQ(WEXITSTATUS(status), 7);
-	zn_child_close(&first);
-	zn_child_close(&second);
+	zn_worker_close(&first);
+	zn_worker_close(&second);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 }

@@ -238,7 +238,7 @@ T(not_wanted)
 	char why[ZN_TEXT_MAX];
 
 	CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
-	CHECK(writer.child.fd < 0 && writer.child.pid == 0);
+	CHECK(writer.worker.fd < 0 && writer.worker.pid == 0);
 	CHECK(!put("a", 1));
 	CHECK_EQ(zn_writer_lost(&writer), 0);
 	zn_writer_close(&writer);
@@ -328,7 +328,7 @@ T(stuck)
 	char name[32];
 
 	start_fresh();
-	kill(writer.child.pid, SIGSTOP);
+	kill(writer.worker.pid, SIGSTOP);
 	began = zn_now_ns();
 	for (int i = 0; i < 200; i++) {
 		snprintf(name, sizeof(name), "%d", i);
@@ -337,7 +337,7 @@ T(stuck)
 	CHECK(zn_now_ns() - began < 5 * ZN_NS_PER_S);
 	CHECK_EQ(handed, (8 << 20) / (BIG + 80)); /* with its length and its name */
 	CHECK_EQ(writer.lost, 200 - handed);
-	kill(writer.child.pid, SIGCONT);
+	kill(writer.worker.pid, SIGCONT);
 	settle(handed);
 	CHECK(put("after", 100003));
 	settle(handed + 1);
@@ -444,13 +444,13 @@ T(burst_without_privileges)
 
 	may_administrate_networks(false);
 	start_fresh();
-	kill(writer.child.pid, SIGSTOP);
+	kill(writer.worker.pid, SIGSTOP);
 	for (int i = 0; i < 1009; i++) {
 		snprintf(name, sizeof(name), "%d", i);
 		CHECK(put(name, 8000));
 	}
 	CHECK_EQ(writer.lost, 0);
-	kill(writer.child.pid, SIGCONT);
+	kill(writer.worker.pid, SIGCONT);
 	settle(1009);
 	CHECK_EQ(done.written, 1009);
 	zn_writer_close(&writer);
@@ -465,13 +465,13 @@ T(writer_killed)
 	pid_t pid;
 
 	start_fresh();
-	pid = writer.child.pid;
+	pid = writer.worker.pid;
 	kill(pid, SIGKILL);
-	for (int i = 0; i < 1000 && writer.child.fd >= 0; i++) { /* what it has not read is lost with it */
+	for (int i = 0; i < 1000 && writer.worker.fd >= 0; i++) { /* what it has not read is lost with it */
 		put("a", 5);
 		usleep(5000);
 	}
-	CHECK(writer.child.fd < 0);
+	CHECK(writer.worker.fd < 0);
 	CHECK(!writer.available[ZN_DIRECTORY_REPORTS]);
 	lost = writer.lost;
 	CHECK(lost >= 1);
@@ -526,7 +526,7 @@ T(signals_do_not_end_it)
 
 	start_fresh();
 	for (size_t i = 0; i < ZN_LEN(all); i++)
-		CHECK_EQ(kill(writer.child.pid, all[i]), 0);
+		CHECK_EQ(kill(writer.worker.pid, all[i]), 0);
 	CHECK(put("a", 5));
 	settle(1);
 	CHECK_EQ(done.written, 1);
@@ -620,7 +620,7 @@ static bool status_has(const char *line)
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", writer.child.pid);
+	snprintf(path, sizeof(path), "/proc/%d/status", writer.worker.pid);
 	fd = open(path, O_RDONLY);
 	n = read(fd, all, sizeof(all) - 1);
 	close(fd);
@@ -640,7 +640,7 @@ T(it_may_do_little)
 	CHECK(status_has("CapEff:\t0000000000000000\n"));
 	CHECK(status_has("NoNewPrivs:\t1\n"));
 	CHECK(status_has("Seccomp:\t2\n"));
-	snprintf(path, sizeof(path), "/proc/%d/fd", writer.child.pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", writer.worker.pid);
 	CHECK_EQ(files(path), 3 + 1 + ZN_DIRECTORY_COUNT);
 	zn_writer_close(&writer);
 	close(extra);

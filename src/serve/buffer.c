@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * body.c: the buffers that answers are rendered into. All connections that send the same answer share one buffer. When
+ * buffer.c: the buffers that answers are rendered into. All connections that send the same answer share one buffer. When
  * no buffer is free, the one that slow clients have held longest is taken from them.
  */
 #include <sys/mman.h>
@@ -11,13 +11,13 @@
 #define KEEP_BYTES   (64 << 10) /* of a free body's memory, once it was larger than RETURN_BYTES */
 #define RETURN_BYTES (512 << 10)
 
-void zn_body_put(struct zn_body *b)
+void zn_buffer_put(struct zn_buffer *b)
 {
 	if (--b->refs == 0 && b->len > RETURN_BYTES)
-		madvise(b->at + KEEP_BYTES, ZN_BODY_BYTES - KEEP_BYTES, MADV_DONTNEED);
+		madvise(b->at + KEEP_BYTES, ZN_BUFFER_BYTES - KEEP_BYTES, MADV_DONTNEED);
 }
 
-struct zn_body *zn_body_free(struct zn_serve *s)
+struct zn_buffer *zn_buffer_free(struct zn_serve *s)
 {
 	for (size_t i = 0; i < ZN_LEN(s->body); i++) {
 		if (!s->body[i].refs) {
@@ -30,10 +30,10 @@ struct zn_body *zn_body_free(struct zn_serve *s)
 	return NULL;
 }
 
-static bool is_newest(const struct zn_serve *s, const struct zn_body *b)
+static bool is_newest(const struct zn_serve *s, const struct zn_buffer *b)
 {
-	for (size_t i = 0; i < ZN_LEN(s->feed); i++)
-		if (s->feed[i].body == b)
+	for (size_t i = 0; i < ZN_LEN(s->variant); i++)
+		if (s->variant[i].body == b)
 			return true;
 	return b == s->shared.body || b == s->packed;
 }
@@ -42,7 +42,7 @@ static bool is_newest(const struct zn_serve *s, const struct zn_body *b)
 static void cut_off(struct zn_conn *c)
 {
 	c->serve->stats.lost[c->state == ZN_CONN_PUSH ? ZN_LOST_WS_CLIENT : ZN_LOST_ANSWER]++;
-	zn_body_put(c->body);
+	zn_buffer_put(c->body);
 	c->body = NULL;
 	c->out_at = c->out_len = 0;
 	shutdown(c->io.fd, SHUT_RDWR);
@@ -51,7 +51,7 @@ static void cut_off(struct zn_conn *c)
 /* Who reads by sips must not keep answers from all others: takes from them what they have held longest. */
 static void evict(struct zn_serve *s)
 {
-	struct zn_body *oldest = NULL;
+	struct zn_buffer *oldest = NULL;
 
 	for (size_t i = 0; i < ZN_LEN(s->body); i++)
 		if (!is_newest(s, &s->body[i]) && (!oldest || s->body[i].since_ns < oldest->since_ns))
@@ -63,14 +63,14 @@ static void evict(struct zn_serve *s)
 			cut_off(&s->conns[i]);
 }
 
-struct zn_body *zn_body_get(struct zn_serve *s)
+struct zn_buffer *zn_buffer_get(struct zn_serve *s)
 {
-	struct zn_body *b = zn_body_free(s);
+	struct zn_buffer *b = zn_buffer_free(s);
 
 	if (b)
 		return b;
 	evict(s);
-	b = zn_body_free(s);
+	b = zn_buffer_free(s);
 	s->stats.lost[ZN_LOST_RESPONSE] += !b;
 	return b;
 }

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * control_verbs.c: what is asked for on the control socket, a function for each verb of a message.
+ *
+ * Limits: the report of a job that was forgotten is read from its file on the loop, so the report folder should be on a
+ * disk of this node.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RESTARTS_TRIED 64 /* of a job whose restart count was not given */
+
+static int fail(struct zn_control_request *r, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int fail(struct zn_control_request *r, int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(r->why, sizeof(r->why), format, args);
+	va_end(args);
+	return err;
+}
+
+static bool may_see(const struct zn_control_request *r, const struct zn_job *job)
+{
+	return r->asker.any || (job->uid != ZN_UNKNOWN && job->uid == r->asker.uid);
+}
+
+/* ---- What is asked for. Each writes the text of the answer, or returns -errno with r->why. ---- */
+
+static const char *value(const struct zn_control_request *r, enum zn_key key)
+{
+	return r->message.value[key];
+}
+
+static uint32_t restart_of(const struct zn_control_request *r)
+{
+	const char *text = value(r, ZN_KEY_RESTART);
+
+	return *text ? (uint32_t)strtoul(text, NULL, 10) : ZN_UNKNOWN;
+}
+
+static struct zn_job *find(struct zn_control_request *r)
+{
+	return zn_jobs_find(r->state->jobs, value(r, ZN_KEY_ID), restart_of(r));
+}
+
+/* What everybody may know of a job. */
+static void put_brief(struct zn_json *j, const struct zn_job *job)
+{
+	zn_json_open(j, '{');
+	zn_json_key(j, "job_id");
+	zn_json_text(j, job->id);
+	zn_json_key(j, "restart");
+	zn_json_u64(j, job->restart);
+	zn_json_key(j, "state");
+	zn_json_text(j, zn_job_state_label(job->state));
+	zn_json_close(j, '}');
+}
+
+static void put_told(struct zn_control_request *r, struct zn_out *o)
+{
+	struct zn_job *job = find(r);
+	struct zn_json j;
+
+	zn_json_begin(&j, o);
+	if (job)
+		put_brief(&j, job);
+	else
+		zn_json_null(&j);
+}
+
+/* A task prolog is its job's own, and knows what no prolog is told. The record is written once for each label: whoever says
+ * the same over and over would fill the writer's queue, and others' reports be lost. */
+static int describe(struct zn_control_request *r)
+{
+	int news = zn_jobs_describe(r->state->jobs, &r->message, r->asker.uid, r->why);
+	struct zn_job *job = news > 0 ? find(r) : NULL;
+
+	if (job)
+		zn_spool_record(r->state->writer, job);
+	return news < 0 ? news : 0;
+}
+
+static int start(struct zn_control_request *r, struct zn_out *o)
+{
+	enum zn_job_source by = *value(r, ZN_KEY_PID) || *value(r, ZN_KEY_CGROUP) ? ZN_JOB_BY_TAG : ZN_JOB_BY_PROLOG;
+	int err = r->asker.any ? zn_jobs_start(r->state->jobs, &r->message, by, r->why) : describe(r);
+
+	if (!err)
+		put_told(r, o);
+	return err;
+}
+
+static int end(struct zn_control_request *r, struct zn_out *o)
+{
+	int err;
+
+	if (!r->asker.any)
+		return fail(r, -EPERM, "only root may end a job");
+	err = zn_jobs_end(r->state->jobs, &r->message, r->why);
+	if (!err)
+		put_told(r, o);
+	return err;
+}
+
+/* At first those that run, then those that have ended. */
+static bool put_job(const void *owner, struct zn_json *j, uint32_t i)
+{
+	const struct zn_control_request *r = owner;
+	struct zn_job *job = &r->state->jobs->job[i % ZN_JOBS_MAX];
+
+	if (i == 2 * ZN_JOBS_MAX)
+		return false;
+	if (job->state == ZN_JOB_FREE || (job->state == ZN_JOB_ENDED) != (i >= ZN_JOBS_MAX))
+		return true;
+	if (may_see(r, job))
+		zn_job_json(j, r->state, job);
+	else
+		put_brief(j, job);
+	return true;
+}
+
+static int list(struct zn_control_request *r, struct zn_out *o)
+{
+	struct zn_json j;
+	bool whole;
+
+	zn_state_refresh(r->state);
+	zn_json_begin(&j, o);
+	zn_json_open(&j, '{');
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = zn_json_list(&j, "jobs", '[', put_job, r);
+	zn_json_end(&j, whole);
+	return 0;
+}
+
+static int no_job(struct zn_control_request *r)
+{
+	return fail(r, -ENOENT, "no job %s here", value(r, ZN_KEY_ID));
+}
+
+static int show(struct zn_control_request *r, struct zn_out *o)
+{
+	struct zn_job *job = find(r);
+	struct zn_json j;
+
+	if (!job)
+		return no_job(r);
+	zn_state_refresh(r->state);
+	zn_json_begin(&j, o);
+	if (may_see(r, job))
+		zn_job_json(&j, r->state, job);
+	else
+		put_brief(&j, job);
+	return 0;
+}
+
+/* Reads a plain file of our folder; an empty text is none that could be read. */
+static struct zn_str read_file(struct zn_control_request *r, const char *name)
+{
+	char path[ZN_TEXT_MAX + ZN_NAME_BYTES];
+	struct zn_str text = {r->report, 0};
+	struct stat st;
+	ssize_t got = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", r->state->options->report_dir, name);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return text;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		while (text.len < sizeof(r->report) &&
+			(got = read(fd, r->report + text.len, sizeof(r->report) - text.len)) > 0)
+			text.len += (size_t)got;
+	close(fd);
+	if (got < 0 || text.len == sizeof(r->report))
+		text.len = 0;
+	return text;
+}
+
+/* The report that was kept of a job; of several restarts the last, unless one was asked for. */
+static struct zn_str kept_report(struct zn_control_request *r)
+{
+	uint32_t restart = restart_of(r), last = restart == ZN_UNKNOWN ? RESTARTS_TRIED - 1 : restart;
+	uint32_t first = restart == ZN_UNKNOWN ? 0 : restart;
+	struct zn_str text = {r->report, 0};
+	char name[ZN_NAME_BYTES];
+
+	for (uint32_t i = last + 1; !text.len && r->state->options->report_dir[0] && i-- > first;) {
+		zn_job_file(name, "", value(r, ZN_KEY_ID), i, ".json");
+		text = read_file(r, name);
+	}
+	return text;
+}
+
+/* A file may have been put there by whoever can write there: it must be about this job, and say whose that is. */
+static bool may_read(struct zn_control_request *r, struct zn_str report)
+{
+	struct zn_str whose = zn_json_member(report, "uid");
+	char id[ZN_JOB_NAME];
+
+	zn_json_string(zn_json_member(report, "job_id"), id, sizeof(id));
+	if (strcmp(id, value(r, ZN_KEY_ID)))
+		return false;
+	return r->asker.any ||
+		(whose.len && *whose.at >= '0' && *whose.at <= '9' && zn_json_integer(whose) == r->asker.uid);
+}
+
+static int find_report(struct zn_control_request *r, struct zn_str *report)
+{
+	struct zn_out o = {.at = r->report, .cap = sizeof(r->report)};
+	struct zn_job *job = find(r);
+
+	if (job && !may_see(r, job))
+		return fail(r, -EPERM, "only its owner and root may read the report of job %s", value(r, ZN_KEY_ID));
+	if (job) {
+		zn_state_refresh(r->state);
+		zn_report_json(&o, r->state, job);
+		*report = (struct zn_str){o.at, o.full ? 0 : o.len};
+		return o.full ? fail(r, -EMSGSIZE, "the report is too long") : 0;
+	}
+	*report = kept_report(r);
+	if (!report->len || zn_json_check(*report) || !may_read(r, *report))
+		return fail(r, -ENOENT, "no report of job %s here, or it is not yours", value(r, ZN_KEY_ID));
+	return 0;
+}
+
+static int report(struct zn_control_request *r, struct zn_out *o)
+{
+	struct zn_str json;
+	int err = find_report(r, &json);
+
+	if (err)
+		return err;
+	if (*value(r, ZN_KEY_JSON))
+		zn_out_bytes(o, json.at, json.len);
+	else if (*value(r, ZN_KEY_LINE))
+		zn_report_line(o, json);
+	else
+		zn_report_page(o, json);
+	return 0;
+}
+
+/* The last one that was kept, by its time: files of an earlier daemon may be there. */
+static struct zn_str kept_hang(struct zn_control_request *r)
+{
+	uint32_t restart = restart_of(r), best = 0;
+	struct zn_job *job = find(r);
+	uint64_t best_ms = 0, at_ms;
+	char name[ZN_NAME_BYTES];
+
+	if (restart == ZN_UNKNOWN)
+		restart = job ? job->restart : 0;
+	for (uint32_t n = 1; r->state->options->report_dir[0] && n <= ZN_FLIGHTS; n++) {
+		zn_job_file_hang(name, value(r, ZN_KEY_ID), restart, n);
+		at_ms = zn_json_integer(zn_json_member(read_file(r, name), "at_ms"));
+		if (at_ms > best_ms) {
+			best_ms = at_ms;
+			best = n;
+		}
+	}
+	if (!best)
+		return (struct zn_str){r->report, 0};
+	zn_job_file_hang(name, value(r, ZN_KEY_ID), restart, best);
+	return read_file(r, name);
+}
+
+static int hang(struct zn_control_request *r, struct zn_out *o)
+{
+	struct zn_str json = kept_hang(r);
+
+	if (!json.len || zn_json_check(json) || !may_read(r, json))
+		return fail(r, -ENOENT, "no hang of job %s was recorded here, or it is not yours", value(r, ZN_KEY_ID));
+	zn_out_bytes(o, json.at, json.len);
+	return 0;
+}
+
+/* As all that a program says of itself, it changes nothing but what is shown. */
+static int annotate(struct zn_control_request *r, struct zn_out *o)
+{
+	(void)o;
+	if (!r->state->annotations)
+		return fail(r, -ENOSYS, "this daemon keeps no annotations");
+	return zn_annotator_say(&r->asker, r->state->annotations, r->state->jobs, &r->message, r->why);
+}
+
+static int (*const verbs[])(struct zn_control_request *r, struct zn_out *o) = {
+	[ZN_VERB_START] = start,
+	[ZN_VERB_END] = end,
+	[ZN_VERB_LIST] = list,
+	[ZN_VERB_SHOW] = show,
+	[ZN_VERB_REPORT] = report,
+	[ZN_VERB_HANG] = hang,
+	[ZN_VERB_ANNOTATE] = annotate,
+};
+
+/* What clients left while nobody answered comes before what they say now. A message that was taken is answered again, and
+ * not acted on: its sender gave up, left it in the spool, and is gone. */
+int zn_control_act(struct zn_control_request *r, size_t len, struct zn_out *o)
+{
+	struct zn_moment now;
+	bool tags;
+
+	if (len > sizeof(r->text))
+		return fail(r, -EMSGSIZE, "a message longer than %d bytes", ZN_MESSAGE_BYTES);
+	if (zn_message_read(&r->message, r->text, len, r->why))
+		return -EINVAL;
+	if (!r->state->jobs)
+		return fail(r, -ENOSYS, "this daemon keeps no jobs");
+	zn_moment_now(&now);
+	if (!*value(r, ZN_KEY_BOOT)) /* who says it now is of this boot, however the wall clock was set meanwhile */
+		zn_message_set(&r->message, ZN_KEY_BOOT, now.boot);
+	tags = r->asker.any && (r->message.verb == ZN_VERB_START || r->message.verb == ZN_VERB_END);
+	if (tags)
+		zn_spool_check(r->spool);
+	if (tags && *value(r, ZN_KEY_TIME) && zn_spool_taken(r->spool, (struct zn_str){r->text, len})) {
+		put_told(r, o);
+		return 0;
+	}
+	return verbs[r->message.verb](r, o);
+}

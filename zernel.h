@@ -1537,7 +1537,51 @@ void zn_options_help(FILE *to);
  * them is the daemon's business, and not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);
 
-/* ---- base/text.c (zn_str_): slices of text. ---- */
+/* ---- base/text.c (zn_out_ zn_utf8_ zn_str_): bounded output, UTF-8, slices of text. ---- */
+
+/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
+ * end. */
+struct zn_out {
+	char *at;
+	size_t cap;
+	size_t len;
+	bool full;
+};
+static inline void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
+{
+	if (o->full || len > o->cap - o->len) {
+		o->full = true;
+		return;
+	}
+	if (len)
+		memcpy(o->at + o->len, bytes, len);
+	o->len += len;
+}
+static inline void zn_out_text(struct zn_out *o, const char *text)
+{
+	zn_out_bytes(o, text, strlen(text));
+}
+static inline void zn_out_char(struct zn_out *o, char c)
+{
+	zn_out_bytes(o, &c, 1);
+}
+void zn_out_u64(struct zn_out *o, uint64_t v);
+void zn_out_i64(struct zn_out *o, int64_t v);
+void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
+/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
+void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
+void zn_out_fraction(
+	struct zn_out *o, uint64_t v, unsigned decimals, unsigned keep); /* keep: digits that stay, even 0 */
+/* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
+void zn_out_double(struct zn_out *o, double v);
+/* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
+void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
+/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
+#define ZN_UTF8_BAD 0xffffffffu
+uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
+#define ZN_UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+/* The bytes of the character at the start of a text, or 0 if it is cut or not well-formed. */
+size_t zn_utf8_length(const char *at, size_t len);
 
 /* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
 bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);
@@ -1643,46 +1687,7 @@ uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
 /* Whether it is in a PID namespace below ours (NSpid of proc(5)): it and what it calls itself by have other numbers. */
 bool zn_procfs_contained(const char *proc_root, uint32_t pid);
 
-/* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
-
-/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
- * end. */
-struct zn_out {
-	char *at;
-	size_t cap;
-	size_t len;
-	bool full;
-};
-static inline void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
-{
-	if (o->full || len > o->cap - o->len) {
-		o->full = true;
-		return;
-	}
-	if (len)
-		memcpy(o->at + o->len, bytes, len);
-	o->len += len;
-}
-static inline void zn_out_text(struct zn_out *o, const char *text)
-{
-	zn_out_bytes(o, text, strlen(text));
-}
-static inline void zn_out_char(struct zn_out *o, char c)
-{
-	zn_out_bytes(o, &c, 1);
-}
-void zn_out_u64(struct zn_out *o, uint64_t v);
-void zn_out_i64(struct zn_out *o, int64_t v);
-void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
-/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
-void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
-/* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
-void zn_out_double(struct zn_out *o, double v);
-/* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
-void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
-/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
-#define ZN_UTF8_BAD 0xffffffffu
-uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
+/* ---- json.c (zn_json_): JSON writer and reader. ---- */
 
 /* JSON writer (RFC 8259). Commas are its business: a key or a value is preceded by one where needed. Depth is at most
  * 32. In an object, zn_json_key() comes before each value. */

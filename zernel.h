@@ -5479,6 +5479,7 @@ struct zn_notify {
 	const struct zn_state *state;
 	struct zn_sender *sender;
 	uint16_t port;         /* of the page, for who wants to see more; 0: none */
+	bool changed;          /* an alert began to fire, or ended, since the last tick */
 	bool due[ZN_TO_COUNT]; /* a delivery is to be sent */
 	uint64_t sent_ns, now_ms;
 	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
@@ -5487,7 +5488,8 @@ struct zn_notify {
 	char text[ZN_DELIVERY_BYTES];
 };
 void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn_sender *sender, uint16_t port);
-void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_sender_tick() */
+void zn_notify_changed(void *notify, const struct zn_alert *alert); /* for zn_alerts.changed */
+void zn_notify_tick(struct zn_notify *n, uint64_t now_ns);          /* after zn_alerts_tick() and zn_sender_tick() */
 static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 {
 	return n->lost + zn_sender_lost(n->sender, ZN_TO_ALERTMANAGER) + zn_sender_lost(n->sender, ZN_TO_WEBHOOK);

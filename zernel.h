@@ -2801,7 +2801,7 @@ struct zn_stopped {
 	void *owner;
 	uint64_t tick_ns;
 	uint32_t next; /* of agg->row[]: where the next tick goes on */
-	uint32_t again[ZN_STOPPED_AGAIN], again_count; /* rows whose place was asked for, and is known by the next tick */
+	uint32_t again[ZN_STOPPED_AGAIN], again_count; /* rows whose place is known by the next tick */
 	uint32_t id[ZN_PROCS_MAX];
 	uint64_t since_ns[ZN_PROCS_MAX]; /* by row; 0: it is not */
 	uint8_t kind[ZN_PROCS_MAX];      /* enum zn_stop */

@@ -2800,7 +2800,7 @@ struct zn_stopped {
 	void (*place)(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
 	void *owner;
 	uint64_t tick_ns;
-	uint32_t next; /* of agg->row[]: where the next tick goes on */
+	uint32_t next;                                 /* of agg->row[]: where the next tick goes on */
 	uint32_t again[ZN_STOPPED_AGAIN], again_count; /* rows whose place is known by the next tick */
 	uint32_t id[ZN_PROCS_MAX];
 	uint64_t since_ns[ZN_PROCS_MAX]; /* by row; 0: it is not */

@@ -561,12 +561,16 @@ def run_beside(functions, results):
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
-        os.dup2(said.fileno(), 1)
-        said.write("\n" + json.dumps(run_in_turn(functions)))
-        said.flush()
-        os._exit(0)
-    yield
-    os.waitpid(pid, 0)
+        try:
+            os.dup2(said.fileno(), 1)
+            said.write("\n" + json.dumps(run_in_turn(functions)))
+            said.flush()
+        finally:
+            os._exit(0)
+    try:
+        yield
+    finally:
+        os.waitpid(pid, 0)
     said.seek(0)
     *lines, last = said.read().split("\n")
     print("\n".join(lines).strip("\n"), flush=True)

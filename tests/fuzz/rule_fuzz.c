@@ -4,7 +4,7 @@
  * than once, without a byte read behind the text. With a "\n%\n" in them, what follows is a page for `zernel alerts test`.
  */
 #define ZN_IN_alert /* what zernel.h keeps for the files of src/alert */
-#define ZN_IN_cli /* and of src/cli, whose alerts.c is part of this */
+#define ZN_IN_cli   /* and of src/cli, whose alerts.c is part of this */
 #include <stdlib.h>
 
 #include "src/cli/alerts.c"

@@ -24,7 +24,6 @@
 
 #define HANG_TURNS 12000                      /* of 1 ms each, once nothing moves */
 #define KEY        "dGhlIHNhbXBsZSBub25jZQ==" /* RFC 6455, section 1.3 */
-
 #define HANDSHAKE                                                                                                      \
 	"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"                         \
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " KEY "\r\n"

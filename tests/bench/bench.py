@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 from common import DAEMON, Run
@@ -52,12 +53,13 @@ def page(run, load_before):
     version = subprocess.check_output([DAEMON, "--version"], text=True).split()[1]
     lines = ["# Benchmarks", "", "Written by `make bench`; do not edit. Comparisons are ratios measured in turns within one run;",
              "a spread is the lowest and the highest of the turns. Absolute times depend on the machine.", "",
-             f"{time.strftime('%Y-%m-%d')}, zerneld {version}, Linux {platform.release()}, {cpu_model()}, "
+             f"{time.strftime('%Y-%m-%d')}, zerneld {version}, Linux {platform.release()}, {cpu_model()},",
              f"{os.cpu_count()} cores, load average {load_before:.2f} before and {os.getloadavg()[0]:.2f} after.", "",
              "| what | measured | spread | limit | within |", "|---|---|---|---|---|"]
     lines += ["| " + " | ".join(row) + " |" for row in run.rows]
     lines += ["", "## How it was measured", ""]
-    lines += [f"- **{title}.** {text}" for title, text in run.notes]
+    for title, text in run.notes:
+        lines += textwrap.wrap(f"- **{title}.** {text}", 118, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
     return "\n".join(lines) + "\n"
 
 

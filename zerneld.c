@@ -91,7 +91,7 @@ static const struct {
 	{reload_rules, "the old rules stay"},
 };
 
-static void reload(struct daemon *d)
+static void reload_all(struct daemon *d)
 {
 	char said[ZN_TEXT_MAX];
 
@@ -112,7 +112,7 @@ static void on_signal(struct zn_io *io, uint32_t events)
 	if (read(io->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP) {
-		reload(d);
+		reload_all(d);
 		return;
 	}
 	zn_log(ZN_INFO, "signal %u: stopping", info.ssi_signo);
@@ -699,7 +699,7 @@ static void daemon_close(struct daemon *d)
 	zn_sender_close(&d->sender);
 }
 
-static int fail(const char *why)
+static int fail_with(const char *why)
 {
 	fprintf(stderr, "zerneld: %s\n", why);
 	return EXIT_FAILURE;
@@ -753,7 +753,7 @@ static void loop_confine(struct daemon *d)
 		zn_log(ZN_INFO, "secure: the loop may read all files: %s", loop_reason(err));
 }
 
-static int run(struct daemon *d)
+static int run_daemon(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
 	int err = daemon_open(d, why);
@@ -765,7 +765,7 @@ static int run(struct daemon *d)
 		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {
 		daemon_close(d);
-		return fail(why[0] ? why : strerror(-err));
+		return fail_with(why[0] ? why : strerror(-err));
 	}
 	zn_writer_warn(&d->writer, d->folder);
 	if (!d->options.simulate)
@@ -781,7 +781,7 @@ static int run(struct daemon *d)
 	zn_ready = false;
 	zn_fd_close(&d->watchdog_fd);
 	daemon_close(d);
-	return err ? fail(strerror(-err)) : EXIT_SUCCESS;
+	return err ? fail_with(strerror(-err)) : EXIT_SUCCESS;
 }
 
 /* The service's options are read as it would: the environment of the shell wins over them. */
@@ -794,7 +794,7 @@ static int check_service(struct daemon *d, int argc, char **argv)
 	if (service.there && zn_service_options(&service)) {
 		d->options = (struct zn_options){0};
 		if (zn_options_read(&d->options, NULL, argc, argv, why)) {
-			fail(why);
+			fail_with(why);
 			return EXIT_USAGE;
 		}
 	}
@@ -811,7 +811,7 @@ static int daemon_main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (zn_options_read(&d->options, NULL, argc, argv, why)) {
-		fail(why);
+		fail_with(why);
 		return EXIT_USAGE;
 	}
 	if (d->options.help)
@@ -823,7 +823,7 @@ static int daemon_main(int argc, char **argv)
 	else if (d->options.list_probes)
 		return zn_diagnose_probes(&(struct zn_diagnosis){&d->options, &d->probe, &d->sender, &d->xids});
 	else
-		return d->options.check ? check_service(d, argc, argv) : run(d);
+		return d->options.check ? check_service(d, argc, argv) : run_daemon(d);
 	return EXIT_SUCCESS;
 }
 

@@ -118,7 +118,7 @@ static bool comes_before(const struct zn_finding *a, const struct zn_finding *b)
 	return a->critical != b->critical ? a->critical : row_of(a->rule) < row_of(b->rule);
 }
 
-static void insert(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
+static void insert_finding(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
 {
 	size_t at = *count;
 
@@ -133,7 +133,7 @@ static void insert(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const s
 	to[at] = *f;
 }
 
-static void fill(struct zn_finding *f, const struct zn_alert *a)
+static void fill_finding(struct zn_finding *f, const struct zn_alert *a)
 {
 	struct zn_out o = {.at = f->says, .cap = sizeof(f->says) - 1};
 	size_t row = row_of(a->rule->name);
@@ -161,8 +161,8 @@ size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, st
 
 		if (alert->state != ZN_FIRING || is_cause(alert->rule->name) || !zn_finding_concerns(of, alert))
 			continue;
-		fill(&f, alert);
-		insert(to, &count, &f);
+		fill_finding(&f, alert);
+		insert_finding(to, &count, &f);
 	}
 	return count;
 }

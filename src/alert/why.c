@@ -230,7 +230,7 @@ uint32_t zn_why_percent(uint64_t part, uint64_t all)
 	return all ? (uint32_t)((part * 100 + all / 2) / all) : 0;
 }
 
-static void fill(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_ns)
+static void fill_why(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	struct zn_out o = {.at = w->says, .cap = sizeof(w->says) - 1};
 
@@ -252,7 +252,7 @@ static bool stands_still(const struct zn_cause_group *g, enum zn_cause cause)
 }
 
 /* Before all that lost less. */
-static void insert(struct zn_why to[ZN_CAUSE_COUNT], size_t count, const struct zn_why *w)
+static void insert_why(struct zn_why to[ZN_CAUSE_COUNT], size_t count, const struct zn_why *w)
 {
 	size_t at = count;
 
@@ -273,8 +273,8 @@ size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *w
 		w.still = stands_still(g, cause);
 		if (w.percent < ZN_WHY_LEAST && !w.still)
 			continue;
-		fill(&w, g, now_ns);
-		insert(to, count++, &w);
+		fill_why(&w, g, now_ns);
+		insert_why(to, count++, &w);
 	}
 	return count;
 }

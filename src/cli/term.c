@@ -71,7 +71,7 @@ static int width_of(uint32_t c)
 
 /* The length and the width of the first character of s, which is not empty; bytes that are no UTF-8 (RFC 3629) are never
  * shown. */
-static size_t decode(struct zn_str s, int *width)
+static size_t decode_char(struct zn_str s, int *width)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	const unsigned char *p = (const unsigned char *)s.at;
@@ -98,7 +98,7 @@ int zn_term_columns(const char *text)
 	int cols = 0, width;
 
 	while (s.len) {
-		size_t n = decode(s, &width);
+		size_t n = decode_char(s, &width);
 
 		cols += abs(width);
 		s.at += n;
@@ -116,7 +116,7 @@ void zn_term_put(struct zn_term *t, const char *text)
 	if (t->row >= t->limit)
 		return;
 	while (s.len) {
-		size_t n = decode(s, &width);
+		size_t n = decode_char(s, &width);
 
 		if (t->col >= t->edge || t->col + abs(width) > t->edge) {
 			t->edge = t->col;

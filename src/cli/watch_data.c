@@ -152,7 +152,7 @@ static void load_io_sums(struct zn_watch *w)
 	}
 }
 
-static int compare(enum zn_watch_sort sort, const struct zn_watch_row *a, const struct zn_watch_row *b)
+static int compare_rows(enum zn_watch_sort sort, const struct zn_watch_row *a, const struct zn_watch_row *b)
 {
 	if (sort == ZN_SORT_MEMORY && a->memory != b->memory)
 		return a->memory > b->memory ? -1 : 1;
@@ -170,7 +170,7 @@ void zn_watch_sort_rows(struct zn_watch *w)
 		struct zn_watch_row row = w->rows[i];
 		int at = i;
 
-		for (; at > 0 && compare(w->sort, &row, &w->rows[at - 1]) < 0; at--)
+		for (; at > 0 && compare_rows(w->sort, &row, &w->rows[at - 1]) < 0; at--)
 			w->rows[at] = w->rows[at - 1];
 		w->rows[at] = row;
 	}

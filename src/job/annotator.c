@@ -5,8 +5,8 @@
 #include "zernel.h"
 #include <errno.h>
 
-static int refuse(int err, char why[ZN_TEXT_MAX], const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int refuse(int err, char why[ZN_TEXT_MAX], const char *format, ...)
+static int refuse_with(int err, char why[ZN_TEXT_MAX], const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int refuse_with(int err, char why[ZN_TEXT_MAX], const char *format, ...)
 {
 	va_list args;
 
@@ -26,14 +26,14 @@ static int find_process(
 	if (m->value[ZN_KEY_PARENT][0] && zn_procfs_stat("/proc", who->pid, &stat))
 		by->pid = stat.parent;
 	if (m->value[ZN_KEY_PID][0] && zn_procfs_contained("/proc", who->pid))
-		return refuse(-EINVAL, why,
+		return refuse_with(-EINVAL, why,
 			"pid: who asks is in a PID namespace of its own; without it, the process that asks is meant");
 	if (m->value[ZN_KEY_PID][0])
 		zn_job_number(m->value[ZN_KEY_PID], &by->pid);
 	if (!zn_procfs_stat("/proc", by->pid, &stat))
-		return refuse(-ESRCH, why, "no process %u", by->pid);
+		return refuse_with(-ESRCH, why, "no process %u", by->pid);
 	if (!who->any && zn_uid_of((int)by->pid) != who->uid)
-		return refuse(-EPERM, why, "process %u is not of user %u", by->pid, who->uid);
+		return refuse_with(-EPERM, why, "process %u is not of user %u", by->pid, who->uid);
 	by->start_ticks = stat.start_ticks;
 	return 0;
 }
@@ -73,9 +73,9 @@ int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, s
 	int err;
 
 	if (!m->value[ZN_KEY_LABELS][0])
-		return refuse(-EINVAL, why, "no labels");
+		return refuse_with(-EINVAL, why, "no labels");
 	if (*id && !is_own(who, job))
-		return refuse(-EPERM, why, "no job %.15s of this user runs here", id);
+		return refuse_with(-EPERM, why, "no job %.15s of this user runs here", id);
 	err = find_process(&by, who, m, why);
 	if (err)
 		return err;

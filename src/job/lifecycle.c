@@ -40,7 +40,7 @@ void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid
 }
 
 /* Whether that is news. */
-static bool say(struct zn_job *job, enum zn_key key, const char *value)
+static bool set_key(struct zn_job *job, enum zn_key key, const char *value)
 {
 	bool news = !zn_job_said(job, key)[0] && value[0];
 
@@ -54,13 +54,13 @@ static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 {
 	if (strcmp(c->job, job->id) || c->uid == ZN_UNKNOWN || c->uid != job->uid)
 		return;
-	say(job, ZN_KEY_NAME, c->name);
-	say(job, ZN_KEY_ARRAY_JOB, c->array_job);
-	say(job, ZN_KEY_ARRAY_TASK, c->array_task);
+	set_key(job, ZN_KEY_NAME, c->name);
+	set_key(job, ZN_KEY_ARRAY_JOB, c->array_job);
+	set_key(job, ZN_KEY_ARRAY_TASK, c->array_task);
 }
 
 /* Its environment is asked for once, and only while there is a job that it may speak of. */
-static void ask(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
+static void ask_process(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
 {
 	struct zn_process_info process_info = {.slurm.uid = ZN_UNKNOWN};
 
@@ -79,7 +79,7 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 
 	if (!p)
 		return;
-	ask(j, p, seen);
+	ask_process(j, p, seen);
 	if (!zn_jobs_of(j, p) && seen->asked)
 		zn_jobs_claim(j, row, seen->slurm.job, seen->slurm.uid);
 	job = zn_jobs_of(j, p);
@@ -148,7 +148,7 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
 		return -EPERM;
 	}
 	for (size_t i = 0; i < ZN_LEN(taken); i++)
-		news += say(job, taken[i], m->value[taken[i]]);
+		news += set_key(job, taken[i], m->value[taken[i]]);
 	return news;
 }
 
@@ -159,25 +159,25 @@ static bool may_resume(const struct zn_job *job)
 	return job->announced && !job->epilog && !job->next_ns && !by_hand(job);
 }
 
-static void reopen(struct zn_job *job)
+static void reopen_job(struct zn_job *job)
 {
 	job->state = ZN_JOB_RUNNING;
 	job->end_ns = job->end_wall_ms = 0;
 	job->reported = false;
 }
 
-static void resume(struct zn_jobs *j, struct zn_job *job)
+static void resume_job(struct zn_jobs *j, struct zn_job *job)
 {
 	const struct zn_job_shared *row = zn_job_shared_of(j, job);
 
 	if (!may_resume(job) || !row->cgroups || row->gone_ns)
 		return;
-	reopen(job);
+	reopen_job(job);
 	if (j->started)
 		j->started(j->owner, job);
 }
 
-static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
+static void finish_job(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 {
 	zn_job_gpus_count(j, job, at_ns);
 	for (uint32_t i = 0; i < job->gpu_count; i++) {
@@ -254,12 +254,12 @@ static void note_empty(struct zn_jobs *j, uint64_t now_ns)
 	}
 }
 
-static void life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
+static void update_life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 {
 	uint64_t at_ns = ended_at(j, job, now_ns);
 
 	if (at_ns) {
-		finish(j, job, at_ns);
+		finish_job(j, job, at_ns);
 		return;
 	}
 	job->state = last_sign(j, job) ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
@@ -268,14 +268,14 @@ static void life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 }
 
 /* Jobs whose id runs again, before a record or a report of the new one takes the place of theirs. */
-static void settle(struct zn_jobs *j)
+static void settle_ended(struct zn_jobs *j)
 {
 	for (uint32_t slot = 0; slot < j->high; slot++)
 		if (zn_job_runs(&j->job[slot]) && j->job[slot].next_ns)
-			finish(j, &j->job[slot], ended_at(j, &j->job[slot], 0));
+			finish_job(j, &j->job[slot], ended_at(j, &j->job[slot], 0));
 }
 
-static void forget(struct zn_jobs *j, struct zn_job *job)
+static void forget_job(struct zn_jobs *j, struct zn_job *job)
 {
 	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++)
 		if (job->gone[d].calls || job->gone[d].errors || job->gone[d].bytes)
@@ -297,7 +297,7 @@ static bool forget_oldest(struct zn_jobs *j)
 			oldest = job;
 	}
 	if (oldest)
-		forget(j, oldest);
+		forget_job(j, oldest);
 	return oldest;
 }
 
@@ -316,7 +316,7 @@ static void forget_shown(struct zn_jobs *j, uint64_t now_ns)
 		struct zn_job *job = &j->job[slot];
 
 		if (job->state == ZN_JOB_ENDED && zn_job_clamp_before(now_ns, job->end_ns) >= SHOWN_NS)
-			forget(j, job);
+			forget_job(j, job);
 	}
 	make_room(j, ROOM);
 	if (j->crowded)
@@ -324,7 +324,7 @@ static void forget_shown(struct zn_jobs *j, uint64_t now_ns)
 }
 
 /* The GPU or the process that an alert is about, else whatever else its rule tells its instances by. */
-static const char *about(const struct zn_alert *alert)
+static const char *alert_subject(const struct zn_alert *alert)
 {
 	static const char *const names[] = {"gpu_id", "pid", "comm", "mount", "op"};
 
@@ -336,7 +336,7 @@ static const char *about(const struct zn_alert *alert)
 
 static void note_alert(struct zn_job *job, const struct zn_alert *alert)
 {
-	const char *of = about(alert);
+	const char *of = alert_subject(alert);
 	struct zn_job_alert *to;
 
 	for (uint32_t i = 0; i < job->alert_count; i++)
@@ -354,7 +354,7 @@ static void note_alert(struct zn_job *job, const struct zn_alert *alert)
 	snprintf(to->label, sizeof(to->label), "%.*s", (int)sizeof(to->label) - 1, of);
 }
 
-static bool concerns(struct zn_jobs *j, const struct zn_job *job, const struct zn_alert *alert)
+static bool alert_concerns(struct zn_jobs *j, const struct zn_job *job, const struct zn_alert *alert)
 {
 	const struct zn_agg *a = j->agg;
 	const char *id = zn_alert_label(alert, "job_id"), *gpu = zn_alert_label(alert, "gpu_id");
@@ -383,7 +383,7 @@ static void note_alerts(struct zn_jobs *j, uint64_t now_ns)
 		if (a->alert[i].state != ZN_FIRING || a->alert[i].since_ns <= j->alerts_ns)
 			continue;
 		for (uint32_t slot = 0; slot < j->high; slot++)
-			if (zn_job_runs(&j->job[slot]) && concerns(j, &j->job[slot], &a->alert[i]))
+			if (zn_job_runs(&j->job[slot]) && alert_concerns(j, &j->job[slot], &a->alert[i]))
 				note_alert(&j->job[slot], &a->alert[i]);
 	}
 	j->alerts_ns = now_ns;
@@ -399,9 +399,9 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
 	note_empty(j, now_ns);
 	for (uint32_t slot = 0; slot < j->high; slot++) {
 		if (j->job[slot].state == ZN_JOB_ENDED)
-			resume(j, &j->job[slot]);
+			resume_job(j, &j->job[slot]);
 		if (zn_job_runs(&j->job[slot]))
-			life(j, &j->job[slot], now_ns);
+			update_life(j, &j->job[slot], now_ns);
 	}
 	forget_shown(j, now_ns);
 }
@@ -429,7 +429,7 @@ static uint32_t restart_of(const struct zn_message *m)
 }
 
 /* The job that a start speaks of, if it is there already: told of before, or found by its control group. */
-static struct zn_job *meant(struct zn_jobs *j, const struct zn_message *m)
+static struct zn_job *find_meant(struct zn_jobs *j, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
 	const char *sluid = m->value[ZN_KEY_SLUID];
@@ -445,7 +445,7 @@ static struct zn_job *meant(struct zn_jobs *j, const struct zn_message *m)
 }
 
 /* Who had this id before is over. */
-static struct zn_job *begin(struct zn_jobs *j, const char *id, char why[ZN_TEXT_MAX])
+static struct zn_job *begin_job(struct zn_jobs *j, const char *id, char why[ZN_TEXT_MAX])
 {
 	struct zn_arena *a = j->agg->arena;
 	struct zn_job *before = zn_jobs_find_known(j, id, ZN_UNKNOWN);
@@ -454,7 +454,7 @@ static struct zn_job *begin(struct zn_jobs *j, const char *id, char why[ZN_TEXT_
 	if (before && zn_job_runs(before)) {
 		before->next_ns = zn_now_ns();
 		zn_agg_refresh(j->agg);
-		settle(j);
+		settle_ended(j);
 	}
 	if (before)
 		a->ops->job_unname(a, before->slot);
@@ -473,7 +473,7 @@ static bool is_about_job(enum zn_key k)
 	return k != ZN_KEY_TIME && k != ZN_KEY_BOOT && k != ZN_KEY_UPTIME && k != ZN_KEY_JSON && k != ZN_KEY_LINE;
 }
 
-static void learn(struct zn_job *job, const struct zn_message *m)
+static void learn_keys(struct zn_job *job, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
 
@@ -489,7 +489,7 @@ static void learn(struct zn_job *job, const struct zn_message *m)
 }
 
 /* Its names in paths: a number, and from Slurm 26.05 on a SLUID. */
-static void name(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m)
+static void name_job(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m)
 {
 	static const enum zn_key names[] = {ZN_KEY_ID, ZN_KEY_SLUID};
 	struct zn_arena *a = j->agg->arena;
@@ -506,7 +506,7 @@ static void name(struct zn_jobs *j, struct zn_job *job, const struct zn_message 
 	snprintf(job->id, sizeof(job->id), "%.15s", m->value[ZN_KEY_ID]);
 }
 
-static int tag(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m, char why[ZN_TEXT_MAX])
+static int tag_job(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m, char why[ZN_TEXT_MAX])
 {
 	struct zn_arena *a = j->agg->arena;
 	uint32_t pid;
@@ -531,19 +531,19 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	if (!said_at(m, &start_ns, &start_ms, why))
 		return -ESTALE;
 	zn_job_discover(j);
-	settle(j);
-	job = meant(j, m);
+	settle_ended(j);
+	job = find_meant(j, m);
 	fresh = !job;
-	if (fresh && !(job = begin(j, m->value[ZN_KEY_ID], why)))
+	if (fresh && !(job = begin_job(j, m->value[ZN_KEY_ID], why)))
 		return -ENOSPC;
-	err = tag(j, job, m, why);
+	err = tag_job(j, job, m, why);
 	if (err && fresh)
-		forget(j, job);
+		forget_job(j, job);
 	if (err) /* a job that ran before is as it was */
 		return err;
 	job->source = source;
-	learn(job, m);
-	name(j, job, m);
+	learn_keys(job, m);
+	name_job(j, job, m);
 	zn_job_gpus_given(j, job);
 	if (start_ns < job->start_ns) {
 		job->start_ns = start_ns;
@@ -577,10 +577,10 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 		return 0;
 	if (!said_at(m, &end_ns, &(uint64_t){0}, why))
 		return -ESTALE;
-	learn(job, m);
-	name(j, job, m); /* of one whose prolog was not heard only the SLUID may be known */
+	learn_keys(job, m);
+	name_job(j, job, m); /* of one whose prolog was not heard only the SLUID may be known */
 	if (!zn_job_runs(job))
-		reopen(job);
+		reopen_job(job);
 	if (!job->epilog) {
 		job->epilog = true;
 		job->epilog_ns = end_ns > job->start_ns ? end_ns : job->start_ns;
@@ -588,7 +588,7 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 	/* what it left of itself is of no further job; and who has exited by now is counted in */
 	j->agg->arena->ops->job_unname(j->agg->arena, job->slot);
 	zn_agg_refresh(j->agg);
-	life(j, job, zn_now_ns());
+	update_life(j, job, zn_now_ns());
 	return 0;
 }
 

@@ -323,7 +323,7 @@ static uint32_t want_processes(struct zn_suspicions *s, const struct zn_suspicio
 	return uid;
 }
 
-static void finish(struct zn_suspicions *s, struct zn_suspicion *x, enum zn_inquiry_outcome outcome)
+static void finish_suspicion(struct zn_suspicions *s, struct zn_suspicion *x, enum zn_inquiry_outcome outcome)
 {
 	x->state = ZN_SUSPICION_OVER;
 	x->outcome = outcome;
@@ -348,7 +348,7 @@ static enum zn_inquiry_outcome choose_peer(struct zn_suspicions *s, const char *
 	return there ? ZN_INQUIRY_COUNT : ZN_INQUIRY_NOBODY;
 }
 
-static void ask(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn_proc *p, uint64_t now_ns)
+static void ask_process(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn_proc *p, uint64_t now_ns)
 {
 	enum zn_inquiry_outcome outcome = ZN_INQUIRY_ELSEWHERE;
 	char host[ZN_RAS_HOST];
@@ -366,12 +366,12 @@ static void ask(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn
 	if (outcome == ZN_INQUIRY_COUNT)
 		x->state = ZN_SUSPICION_ASKED;
 	else
-		finish(s, x, outcome);
+		finish_suspicion(s, x, outcome);
 }
 
 /* ---- The tick. ---- */
 
-static bool holds(const struct zn_suspicion *x, uint64_t now_ns)
+static bool still_holds(const struct zn_suspicion *x, uint64_t now_ns)
 {
 	return x->state != ZN_SUSPICION_NONE && now_ns <= x->last_ns + STILL_NS;
 }
@@ -385,9 +385,9 @@ static void take_answer(struct zn_suspicions *s, struct zn_suspicion *x, uint64_
 		x->answer = d->answer;
 		zn_ras_answer_check(&x->answer);
 		x->bytes = d->bytes;
-		finish(s, x, d->outcome < ZN_INQUIRY_COUNT ? d->outcome : ZN_INQUIRY_NO_ANSWER);
+		finish_suspicion(s, x, d->outcome < ZN_INQUIRY_COUNT ? d->outcome : ZN_INQUIRY_NO_ANSWER);
 	} else if (now_ns - x->asked_ns > ANSWER_NS || s->sender->worker.fd < 0) {
-		finish(s, x, ZN_INQUIRY_NO_ANSWER);
+		finish_suspicion(s, x, ZN_INQUIRY_NO_ANSWER);
 	}
 }
 
@@ -411,7 +411,7 @@ static struct zn_suspicion *next_one(struct zn_suspicions *s, uint64_t now_ns)
 		struct zn_suspicion *x = &s->suspicion[i];
 		uint64_t ns;
 
-		if (x->state != ZN_SUSPICION_RAISED || !holds(x, now_ns))
+		if (x->state != ZN_SUSPICION_RAISED || !still_holds(x, now_ns))
 			continue;
 		ns = served_ns(s, x->owner);
 		if (best && (ns > best_ns || (ns == best_ns && x->since_ns >= best->since_ns)))
@@ -454,7 +454,7 @@ void zn_suspicion_tick(struct zn_suspicions *s, uint64_t now_ns)
 	x = next_one(s, now_ns);
 	p = x ? zn_arena_proc(s->agg->arena, x->row) : NULL;
 	if (p && p->id == x->id && read_address(s, x, p, now_ns))
-		ask(s, x, p, now_ns);
+		ask_process(s, x, p, now_ns);
 }
 
 const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct zn_job_ref job)
@@ -464,7 +464,8 @@ const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct
 	for (uint32_t i = 0; s && i < ZN_SUSPICIONS_MAX; i++) {
 		const struct zn_suspicion *x = &s->suspicion[i];
 
-		if (holds(x, s->tick_ns) && zn_job_ref_same(x->job, job) && (!newest || x->last_ns > newest->last_ns))
+		if (still_holds(x, s->tick_ns) && zn_job_ref_same(x->job, job) &&
+			(!newest || x->last_ns > newest->last_ns))
 			newest = x;
 	}
 	return newest;

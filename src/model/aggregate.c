@@ -53,7 +53,7 @@ static void comms_drop(struct zn_agg *a, uint32_t tgid)
 }
 
 /* Keeps the sums of a process that has gone, and gives its row back. Gauges end with it. */
-static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
+static void retire_row(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 {
 	if (a->gone_row)
 		a->gone_row(a->jobs, row, p);
@@ -88,7 +88,7 @@ static bool ask_process_info(
 	return p->exit_ns || zn_now_ns() - info->first_tick_ns >= PROCESS_INFO_NS;
 }
 
-static bool touched(const struct zn_proc_gpu *g)
+static bool gpu_touched(const struct zn_proc_gpu *g)
 {
 	uint64_t calls = 0;
 
@@ -161,7 +161,7 @@ static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p
 	bool asked = false;
 
 	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++) {
-		if (!touched(&p->gpu[o]))
+		if (!gpu_touched(&p->gpu[o]))
 			continue;
 		if (!asked && (!info->resolved[o] || (asks_for_looks(a, p) && is_unknown(a, info, o)))) {
 			if (!ask_process_info(a, info, p, &process_info))
@@ -335,7 +335,7 @@ void zn_agg_refresh(struct zn_agg *a)
 			resolve_gpus(a, row, p);
 		ledger_look(a, row, p);
 		if (p->exit_ns) {
-			retire(a, row, p);
+			retire_row(a, row, p);
 			continue;
 		}
 		a->row[a->row_count++] = row;
@@ -343,7 +343,7 @@ void zn_agg_refresh(struct zn_agg *a)
 	gpus_sum(a);
 }
 
-static uint64_t rate(uint64_t now, uint64_t before, uint64_t ns)
+static uint64_t rate_of(uint64_t now, uint64_t before, uint64_t ns)
 {
 	return ns ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
 }
@@ -365,7 +365,7 @@ static void family_rates(struct zn_agg *a, uint64_t ns)
 
 		for (uint32_t r = 0; r < a->row_count; r++)
 			cost += zn_agg_cost(a, a->arena->procs[a->row[r]].count, f);
-		a->family_cost_rate[f] = rate(cost, a->family_cost_ns[f], ns);
+		a->family_cost_rate[f] = rate_of(cost, a->family_cost_ns[f], ns);
 		a->family_cost_ns[f] = cost;
 	}
 }
@@ -429,8 +429,8 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 
 		for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 			cost += zn_agg_cost(a, p->count, f);
-		info->launch_rate = rate(launches, info->launches, lived < ns ? lived : ns);
-		info->cost_rate = rate(cost, info->cost_ns, lived < ns ? lived : ns);
+		info->launch_rate = rate_of(launches, info->launches, lived < ns ? lived : ns);
+		info->cost_rate = rate_of(cost, info->cost_ns, lived < ns ? lived : ns);
 		info->launches = launches;
 		info->cost_ns = cost;
 		note_waits(a, a->row[r], p, now_ns);

@@ -25,7 +25,7 @@ static bool must_log(struct zn_quota *q, uint64_t now_ns, uint32_t *owner)
 	return *owner != ZN_OWNER_NONE && (q->logged_ns == 0 || now_ns - q->logged_ns >= TELL_NS);
 }
 
-static void tell(struct zn_quota *q, const char *table, const char *who, uint32_t owner, uint64_t now_ns)
+static void log_refused(struct zn_quota *q, const char *table, const char *who, uint32_t owner, uint64_t now_ns)
 {
 	uint64_t refused = __atomic_load_n(&q->refused, __ATOMIC_RELAXED);
 
@@ -61,7 +61,7 @@ static void tell_of(struct zn_quota *q, const char *table, const struct zn_arena
 	if (!must_log(q, now_ns, &owner))
 		return;
 	owner_name(a, owner, name);
-	tell(q, table, name, owner, now_ns);
+	log_refused(q, table, name, owner, now_ns);
 }
 
 void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)

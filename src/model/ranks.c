@@ -29,26 +29,26 @@ static const struct zn_proc *process_of(const struct zn_ranks *k, uint32_t row, 
 }
 
 /* Time of its launching threads over the last tick, ns; 0 also where the kernel does not tell. */
-static uint64_t spent(const struct zn_ranks *k, uint32_t row, enum zn_stall s)
+static uint64_t spent_ns(const struct zn_ranks *k, uint32_t row, enum zn_stall s)
 {
 	return k->agg->info[row].stall_tick_ns[s];
 }
 
-static bool moved(const struct zn_ranks *k, uint32_t row, uint32_t id, enum zn_progress_kind kind)
+static bool has_moved(const struct zn_ranks *k, uint32_t row, uint32_t id, enum zn_progress_kind kind)
 {
 	return zn_progress_moved(k->progress, row, id, kind);
 }
 
 static bool works_on_gpu(const struct zn_ranks *k, uint32_t row, uint32_t id)
 {
-	return moved(k, row, id, ZN_PROGRESS_LAUNCH) || moved(k, row, id, ZN_PROGRESS_COPY) ||
-		moved(k, row, id, ZN_PROGRESS_ISSUE);
+	return has_moved(k, row, id, ZN_PROGRESS_LAUNCH) || has_moved(k, row, id, ZN_PROGRESS_COPY) ||
+		has_moved(k, row, id, ZN_PROGRESS_ISSUE);
 }
 
 /* One of its threads spent most of the tick in calls that wait for a GPU or for other ranks. */
 static bool waits_in_call(const struct zn_ranks *k, uint32_t row)
 {
-	return spent(k, row, ZN_STALL_GPU) + spent(k, row, ZN_STALL_DIST) >= k->interval_ns / 2;
+	return spent_ns(k, row, ZN_STALL_GPU) + spent_ns(k, row, ZN_STALL_DIST) >= k->interval_ns / 2;
 }
 
 /* It waits in such a call, or all its threads slept, and none launched anything. */
@@ -58,7 +58,7 @@ static bool process_waits(const struct zn_ranks *k, uint32_t row, uint32_t id)
 
 	if (!process_of(k, row, id) || works_on_gpu(k, row, id))
 		return false;
-	busy_ns = spent(k, row, ZN_STALL_CPU) + spent(k, row, ZN_STALL_RUNQUEUE) + spent(k, row, ZN_STALL_IO);
+	busy_ns = spent_ns(k, row, ZN_STALL_CPU) + spent_ns(k, row, ZN_STALL_RUNQUEUE) + spent_ns(k, row, ZN_STALL_IO);
 	return waits_in_call(k, row) || busy_ns < k->interval_ns / 2;
 }
 
@@ -97,7 +97,7 @@ static uint32_t pairs_of(const struct zn_skew *s, uint32_t member)
 }
 
 /* The peer has asked to receive what this one has not sent, or has sent what this one has not asked for. */
-static bool owes(const struct zn_skew *s, uint32_t member, uint32_t peer)
+static bool owes_peer(const struct zn_skew *s, uint32_t member, uint32_t peer)
 {
 	return (int32_t)(s->received[peer][member] - s->sent[member][peer]) > 0 ||
 		(int32_t)(s->sent[peer][member] - s->received[member][peer]) > 0;
@@ -116,7 +116,7 @@ static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, stru
 			continue;
 		if (r->issued > n)
 			add_waiter(m, peer, issued_ns(s, peer, n));
-		else if (owes(s, m->member, peer) && waits_in_call(k, r->row))
+		else if (owes_peer(s, m->member, peer) && waits_in_call(k, r->row))
 			add_waiter(m, peer, pair_ns);
 	}
 }
@@ -287,11 +287,11 @@ static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn
 
 	if (works_on_gpu(k, row, m->id) || waits_in_call(k, row))
 		return ZN_DOING_GPU;
-	if (spent(k, row, ZN_STALL_DATA) >= half || moved(k, row, m->id, ZN_PROGRESS_BATCH))
+	if (spent_ns(k, row, ZN_STALL_DATA) >= half || has_moved(k, row, m->id, ZN_PROGRESS_BATCH))
 		return ZN_DOING_DATA;
-	if (spent(k, row, ZN_STALL_IO) >= half || moved(k, row, m->id, ZN_PROGRESS_IO))
+	if (spent_ns(k, row, ZN_STALL_IO) >= half || has_moved(k, row, m->id, ZN_PROGRESS_IO))
 		return ZN_DOING_IO;
-	if (spent(k, row, ZN_STALL_CPU) + spent(k, row, ZN_STALL_RUNQUEUE) >= half)
+	if (spent_ns(k, row, ZN_STALL_CPU) + spent_ns(k, row, ZN_STALL_RUNQUEUE) >= half)
 		return ZN_DOING_CPU;
 	return ZN_DOING_ASLEEP;
 }

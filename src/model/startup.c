@@ -127,7 +127,7 @@ static void count_time(struct zn_startup *s, struct zn_startup_row *r, const str
 }
 
 /* Whether it works on its GPU: what it waits for was launched. */
-static bool works(struct zn_startup *s, struct zn_startup_row *r, uint32_t row, const struct zn_proc *p)
+static bool works_on_gpu(struct zn_startup *s, struct zn_startup_row *r, uint32_t row, const struct zn_proc *p)
 {
 	uint64_t ns = s->tick_ns > r->counted_ns ? s->tick_ns - r->counted_ns : 0;
 	uint64_t launches = zn_counter_advance(&r->launches, ZN_LAUNCHES(p->count));
@@ -162,7 +162,7 @@ static void note_process(struct zn_startup *s, uint32_t row, const struct zn_pro
 	if (r->state != ZN_STARTUP_GOES_ON)
 		return;
 	memcpy(before, r->phase_ns, sizeof(before));
-	working = works(s, r, row, p);
+	working = works_on_gpu(s, r, row, p);
 	count_time(s, r, p);
 	look_for_steady(s, r, working, before);
 	r->counted_ns = s->tick_ns;

@@ -50,7 +50,7 @@ static const struct zn_alert *alert_of(const struct zn_state *state, uint32_t i)
 }
 
 /* Whose threads are looked at: the rank that others wait for, the process of the alert, or one that has stood still the longest. */
-static uint32_t suspect(const struct zn_state *state, uint32_t i, const struct zn_alert *a)
+static uint32_t suspect_of(const struct zn_state *state, uint32_t i, const struct zn_alert *a)
 {
 	const struct zn_missing *m = &state->causes->group[i].missing;
 	struct zn_finding_of of = group_of(state, i);
@@ -363,7 +363,7 @@ static void group_tick(struct zn_flights *t, uint32_t i)
 	if (!alert || g->written || (t->asks && t->asked != i))
 		return;
 	if (!t->asks) {
-		*threads = (struct zn_threads){.pid = suspect(t->state, i, alert)};
+		*threads = (struct zn_threads){.pid = suspect_of(t->state, i, alert)};
 		t->asks = true;
 		t->asked = i;
 		t->since_ns = t->now_ns;

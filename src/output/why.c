@@ -433,7 +433,7 @@ struct scope {
 	const char *job;
 };
 
-static bool item(const void *scope, struct zn_json *j, uint32_t i)
+static bool put_item(const void *scope, struct zn_json *j, uint32_t i)
 {
 	const struct scope *s = scope;
 
@@ -452,6 +452,6 @@ void zn_why_json(struct zn_out *o, const struct zn_state *state, const struct zn
 	zn_json_key_text(&j, "source", zn_state_source(state));
 	zn_json_key_u64(&j, "window_s", WINDOW_STEPS * ZN_CAUSE_STEP_S);
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "why", '[', item, &s);
+	whole = zn_json_list(&j, "why", '[', put_item, &s);
 	zn_json_end(&j, whole);
 }

@@ -88,7 +88,7 @@ static void watch_change(struct zn_change *c)
 }
 
 /* The finder hangs itself then, and the loop is not told where others sleep (zn_sandbox_loop()). */
-static void *watch(void *arg)
+static void *run_watcher(void *arg)
 {
 	struct zn_change *c = arg;
 	uint64_t times;
@@ -105,7 +105,7 @@ int zn_change_start(struct zn_change *c)
 	c->watch_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (c->watch_timer < 0)
 		return -errno;
-	err = -pthread_create(&c->watcher, NULL, watch, c);
+	err = -pthread_create(&c->watcher, NULL, run_watcher, c);
 	c->watched = err == 0;
 	return err;
 }

@@ -73,12 +73,12 @@ struct zn_find {
 	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
 
-static void lost(struct zn_find *f, enum zn_loss what)
+static void count_lost(struct zn_find *f, enum zn_loss what)
 {
 	__atomic_fetch_add(&f->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
 }
 
-static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
+static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
 {
 	if (*last_ns && now_ns - *last_ns < every_ms * ZN_NS_PER_MS)
 		return false;
@@ -100,7 +100,7 @@ static void event_lost(void *find)
 {
 	struct zn_find *f = find;
 
-	lost(f, ZN_LOST_MAPPING);
+	count_lost(f, ZN_LOST_MAPPING);
 	f->scan_all = true;
 }
 
@@ -223,7 +223,7 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 	uint64_t until_ns = now_ns + SLICE_MS * ZN_NS_PER_MS;
 
 	if (!f->sweep.running) {
-		if (!f->scan_all || !due(&f->sweep_ns, now_ns, SWEEP_MS))
+		if (!f->scan_all || !is_due(&f->sweep_ns, now_ns, SWEEP_MS))
 			return;
 		f->scan_all = false;
 		zn_sweep_begin(&f->sweep, "/proc");
@@ -419,7 +419,7 @@ static void libraries_check(struct zn_find *f)
 /* In slices: each process costs three system calls or more. */
 static void mappers_check(struct zn_find *f, uint64_t now_ns)
 {
-	if (f->checking || due(&f->mappers_ns, now_ns, CHECK_MS))
+	if (f->checking || is_due(&f->mappers_ns, now_ns, CHECK_MS))
 		f->checking =
 			!zn_mapped_check(zn_libraries_mapped(f->libraries), now_ns + CHECK_SLICE_MS * ZN_NS_PER_MS);
 }
@@ -462,7 +462,7 @@ static void children_find(struct zn_find *f)
 	while (zn_tree_step(&f->tree) && zn_now_ns() < until_ns)
 		;
 	for (; f->tree.dropped; f->tree.dropped--)
-		lost(f, ZN_LOST_THREAD);
+		count_lost(f, ZN_LOST_THREAD);
 }
 
 /* What nobody waits for; the first look at all processes is another matter. Returns the CPU time that it took. */
@@ -497,14 +497,14 @@ static void round_run(struct zn_find *f)
 	if (f->by_events)
 		mappings_drain(f);
 	zn_places_serve(&f->places, now_ns);
-	if (!f->by_events && due(&f->polled_ns, now_ns, SCAN_MS))
+	if (!f->by_events && is_due(&f->polled_ns, now_ns, SCAN_MS))
 		f->scan_all = true;
 	work_run(f, now_ns);
 	idle_ns = idle_run(f, now_ns);
 	zn_mapped_tell(zn_libraries_mapped(f->libraries));
-	if (due(&f->left_ns, now_ns, ROUND_MS))
+	if (is_due(&f->left_ns, now_ns, ROUND_MS))
 		zn_libraries_leave(f->libraries);
-	if (due(&f->checked_ns, now_ns, CHECK_MS)) {
+	if (is_due(&f->checked_ns, now_ns, CHECK_MS)) {
 		libraries_check(f);
 		zn_quota_tell(&f->events.quota, "mapping events", now_ns);
 		if (f->by_events)
@@ -557,7 +557,7 @@ static bool round_wait(struct zn_find *f)
 	return !(wait[0].revents & POLLIN);
 }
 
-static void *run(void *arg)
+static void *run_finder(void *arg)
 {
 	struct zn_find *f = arg;
 
@@ -621,7 +621,7 @@ int zn_find_start(struct zn_find *f)
 	int err = zn_libraries_start(f->libraries);
 
 	if (!err)
-		err = -pthread_create(&f->thread, NULL, run, f);
+		err = -pthread_create(&f->thread, NULL, run_finder, f);
 	f->running = err == 0;
 	return err;
 }

@@ -357,7 +357,7 @@ static uint32_t ways_begin(const struct rows *r)
 	return i;
 }
 
-static uint32_t places(const struct rows *r)
+static uint32_t count_places(const struct rows *r)
 {
 	uint32_t n = 0;
 
@@ -395,7 +395,7 @@ static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char wh
 		p->kernel.point[place].state = ZN_SYM_FAILED;
 		lost += !(table[place].flags & ALSO);
 		if (table[place].flags & CORE)
-			return places(r);
+			return count_places(r);
 	}
 	return lost;
 }
@@ -408,9 +408,9 @@ static bool method_load(struct zn_probe *p, const struct rows *r, char why[ZN_TE
 
 	if (plain.end > plain.first && rows_open(p, &plain))
 		lost = rows_open_each(p, &plain, why);
-	if (lost == places(&plain) && table[r->first].flags & CORE)
+	if (lost == count_places(&plain) && table[r->first].flags & CORE)
 		return false;
-	return lost + rows_open_each(p, &ways, why) < places(r);
+	return lost + rows_open_each(p, &ways, why) < count_places(r);
 }
 
 /* True: the family has this method, or some of it. */
@@ -453,7 +453,7 @@ static bool has_choice(uint8_t family)
 
 /* What is not even tried; NULL: it is. Without bpf_tramp_image (5.12, and most 5.10) a call that sleeps while its fexit
  * is taken away returns to memory that was freed. */
-static const char *refused(const struct zn_probe *p, uint32_t i)
+static const char *why_refused(const struct zn_probe *p, uint32_t i)
 {
 	if (!p->old)
 		return NULL;
@@ -476,7 +476,7 @@ static void methods_open(struct zn_probe *p, uint64_t families, enum zn_probe_me
 			continue;
 		if (!(families >> f & 1) || k->method[f] != ZN_METHOD_NONE)
 			continue;
-		why = refused(p, i);
+		why = why_refused(p, i);
 		if (why && !k->why[f][0])
 			why_add(k->why[f], why, NULL);
 		if (!why && method_open(p, &r))

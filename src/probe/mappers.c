@@ -25,7 +25,7 @@
 #define BLOCKED_MS 30 /* a thread that has not moved for so long is blocked */
 
 /* Walks over all memory areas that the query is true of, process by process. visit returns false to stop. */
-static int walk(const struct zn_mappers *m, int link, const struct zn_mapping_query *query,
+static int walk_mappings(const struct zn_mappers *m, int link, const struct zn_mapping_query *query,
 	void (*visit)(void *to, const struct zn_mapping *found), void *to)
 {
 	static struct zn_mapping found[512];
@@ -64,7 +64,7 @@ int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t star
 	*to = (struct zn_file_id){0};
 	if (m->link_fd < 0)
 		return -EOPNOTSUPP;
-	err = walk(m, own ? m->own_fd : m->link_fd, &query, take_identity, to);
+	err = walk_mappings(m, own ? m->own_fd : m->link_fd, &query, take_identity, to);
 	return err ? err : to->ino ? 0 : -ENOENT;
 }
 
@@ -161,7 +161,7 @@ static void gather_fuse(struct gathered *g, const struct zn_mapping *found)
 		g->of_user = true;
 }
 
-static void gather(void *to, const struct zn_mapping *found)
+static void gather_mapping(void *to, const struct zn_mapping *found)
 {
 	struct gathered *g = to;
 
@@ -182,7 +182,7 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 	*to = (struct zn_mapper_list){0};
 	if (m->link_fd < 0)
 		return -EOPNOTSUPP;
-	err = walk(m, m->link_fd, &query, gather, &g);
+	err = walk_mappings(m, m->link_fd, &query, gather_mapping, &g);
 	end_process(&g);
 	return err;
 }

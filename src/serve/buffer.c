@@ -49,7 +49,7 @@ static void cut_off(struct zn_conn *c)
 }
 
 /* Who reads by sips must not keep answers from all others: takes from them what they have held longest. */
-static void evict(struct zn_serve *s)
+static void evict_slowest(struct zn_serve *s)
 {
 	struct zn_buffer *oldest = NULL;
 
@@ -69,7 +69,7 @@ struct zn_buffer *zn_buffer_get(struct zn_serve *s)
 
 	if (b)
 		return b;
-	evict(s);
+	evict_slowest(s);
 	b = zn_buffer_free(s);
 	s->stats.lost[ZN_LOST_RESPONSE] += !b;
 	return b;

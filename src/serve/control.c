@@ -76,7 +76,7 @@ static void send_line(int fd, const char *word, const char *why)
 	send_answer(fd, (struct zn_str){text, (size_t)len});
 }
 
-static void dismiss(struct client *cl, const char *why)
+static void dismiss_client(struct client *cl, const char *why)
 {
 	struct zn_control *c = cl->control;
 
@@ -89,7 +89,7 @@ static void dismiss(struct client *cl, const char *why)
 	zn_loop_forget(c->loop, &cl->io);
 }
 
-static void answer(struct client *cl, size_t len)
+static void answer_client(struct client *cl, size_t len)
 {
 	struct zn_control *c = cl->control;
 	struct zn_out o = {.at = c->request.answer, .cap = sizeof(c->request.answer)};
@@ -117,11 +117,11 @@ static void client_ready(struct zn_io *io, uint32_t events)
 	if (len > 0 && cl->refused)
 		return;
 	if (len > 0)
-		answer(cl, (size_t)len);
-	dismiss(cl, NULL);
+		answer_client(cl, (size_t)len);
+	dismiss_client(cl, NULL);
 }
 
-static bool late(const struct client *cl, uint64_t now_ns)
+static bool is_late(const struct client *cl, uint64_t now_ns)
 {
 	return cl->io.fd >= 0 && now_ns > cl->since_ns + LIMIT_NS;
 }
@@ -171,15 +171,15 @@ static void displace_one(struct zn_control *c)
 			oldest = cl;
 	}
 	if (oldest)
-		dismiss(oldest, "too many clients");
+		dismiss_client(oldest, "too many clients");
 }
 
 /* A slot for a newcomer: a free one, or that of a client that takes too long. NULL: none. */
 static struct client *slot_for(struct zn_control *c, uint32_t owner, uint64_t now_ns)
 {
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
-		if (late(&c->client[i], now_ns))
-			dismiss(&c->client[i], "no message within 2 s");
+		if (is_late(&c->client[i], now_ns))
+			dismiss_client(&c->client[i], "no message within 2 s");
 	if (owner == ZN_OWNER_ROOT && c->places.used == ZN_CONTROL_CLIENTS)
 		displace_one(c);
 	if (!zn_quota_take(&c->places, owner))
@@ -194,11 +194,11 @@ static struct client *slot_for(struct zn_control *c, uint32_t owner, uint64_t no
 static void turn_away(struct zn_control *c, int fd, const char *why)
 {
 	send_line(fd, "busy", why);
-	recv(fd, c->request.text, sizeof(c->request.text), MSG_DONTWAIT); /* as in dismiss() */
+	recv(fd, c->request.text, sizeof(c->request.text), MSG_DONTWAIT); /* as in dismiss_client() */
 	close(fd);
 }
 
-static void welcome(struct zn_control *c, int fd)
+static void welcome_client(struct zn_control *c, int fd)
 {
 	socklen_t len = sizeof(struct ucred);
 	uint64_t now_ns = zn_now_ns();
@@ -224,13 +224,13 @@ static void welcome(struct zn_control *c, int fd)
 	*cl = (struct client){
 		{fd, client_ready}, c, peer.uid, (uint32_t)peer.pid, owner, refused ? TOO_OFTEN : NULL, now_ns};
 	if (zn_loop_add(c->loop, &cl->io, EPOLLIN))
-		dismiss(cl, "no memory");
+		dismiss_client(cl, "no memory");
 	else
 		client_ready(&cl->io, EPOLLIN); /* most have sent their message by now, and give the slot back */
 }
 
 /* The client that cannot be accepted stays in the queue and would wake the loop again at once: look away for a tick. */
-static void rest(struct zn_control *c, int err)
+static void rest_listener(struct zn_control *c, int err)
 {
 	zn_log(ZN_WARN, "control: cannot accept a connection: %s; trying again at the next tick", strerror(err));
 	c->resting = !zn_loop_change(c->loop, &c->io, 0);
@@ -263,10 +263,10 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			welcome(c, fd);
+			welcome_client(c, fd);
 		} else if (errno != ECONNABORTED) {
 			if (errno != EAGAIN && errno != EINTR)
-				rest(c, errno);
+				rest_listener(c, errno);
 			break;
 		}
 	}
@@ -295,9 +295,9 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns)
 		struct client *cl = &c->client[i];
 
 		if (cl->io.fd >= 0 && cl->refused)
-			dismiss(cl, cl->refused);
-		else if (late(cl, now_ns))
-			dismiss(cl, "no message within 2 s");
+			dismiss_client(cl, cl->refused);
+		else if (is_late(cl, now_ns))
+			dismiss_client(cl, "no message within 2 s");
 	}
 	tell_refused(c, now_ns);
 	zn_spool_check(c->request.spool);

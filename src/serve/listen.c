@@ -167,7 +167,7 @@ static int clear_path(const struct address *a)
 }
 
 /* What has to be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
-static bool prepare(int fd, const struct address *a)
+static bool prepare_socket(int fd, const struct address *a)
 {
 	if (a->any.sa_family == AF_UNIX)
 		return !fchmod(fd, LOCAL_MODE);
@@ -184,7 +184,7 @@ static int listen_on(const struct address *a)
 
 	if (fd < 0)
 		return -errno;
-	if (prepare(fd, a) && !bind(fd, &a->any, a->len) && (!local || !chmod(a->local.sun_path, LOCAL_MODE)) &&
+	if (prepare_socket(fd, a) && !bind(fd, &a->any, a->len) && (!local || !chmod(a->local.sun_path, LOCAL_MODE)) &&
 		!listen(fd, BACKLOG))
 		return fd;
 	err = -errno;
@@ -226,7 +226,7 @@ static const char *hint_of(int err, bool ws)
 	}
 }
 
-static int watch(struct zn_serve *s, int fd, struct zn_listener kind)
+static int watch_socket(struct zn_serve *s, int fd, struct zn_listener kind)
 {
 	struct zn_listener *l = &s->listener[s->listener_count++];
 
@@ -248,7 +248,7 @@ static int add_address(struct zn_serve *s, struct zn_str text, bool ws, char why
 			(int)text.len, text.at);
 		return -EINVAL;
 	}
-	err = watch(s, listen_anyhow(&a), (struct zn_listener){.ws = ws});
+	err = watch_socket(s, listen_anyhow(&a), (struct zn_listener){.ws = ws});
 	if (!err)
 		err = note_port(&s->listener[s->listener_count - 1]);
 	if (err)
@@ -280,14 +280,14 @@ static int add_local(struct zn_serve *s, struct zn_str path, char why[ZN_TEXT_MA
 	}
 	err = clear_path(&a);
 	if (!err)
-		err = watch(s, listen_on(&a), (struct zn_listener){.local = true});
+		err = watch_socket(s, listen_on(&a), (struct zn_listener){.local = true});
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s: %s%s", a.local.sun_path, strerror(-err),
 			local_hint_of(-err));
 	return err;
 }
 
-static int add(struct zn_serve *s, struct zn_str text, char why[ZN_TEXT_MAX])
+static int add_listener(struct zn_serve *s, struct zn_str text, char why[ZN_TEXT_MAX])
 {
 	size_t prefix = strlen(LOCAL);
 	int err;
@@ -310,7 +310,7 @@ static int listen_all(struct zn_serve *s, char why[ZN_TEXT_MAX])
 			snprintf(why, ZN_TEXT_MAX, "--listen: more than %d addresses", ZN_LISTEN_MAX);
 			return -EINVAL;
 		}
-		err = add(s, text, why);
+		err = add_listener(s, text, why);
 		at += text.len;
 		if (!*at++)
 			break;

@@ -44,7 +44,7 @@ uint64_t zn_sandbox_capable(void)
 }
 
 /* Keeps what is wanted as far as it is there. */
-static int keep(struct __user_cap_data_struct want[2])
+static int keep_capabilities(struct __user_cap_data_struct want[2])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct have[2];
@@ -68,7 +68,7 @@ int zn_sandbox_capabilities(bool sys_admin)
 		want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
 	if (sys_admin)
 		want[CAP_SYS_ADMIN / 32].permitted |= 1U << (CAP_SYS_ADMIN % 32);
-	return keep(want);
+	return keep_capabilities(want);
 }
 
 /* Everything that the loop, the finder and a clean exit use and that does no harm whatever its arguments are. What
@@ -201,14 +201,14 @@ static struct sock_filter code[CODE_MAX];
 static unsigned short code_len;
 
 /* One instruction too many is counted, and refused when the filter is put on. */
-static void put(struct sock_filter instruction)
+static void put_instruction(struct sock_filter instruction)
 {
 	if (code_len < CODE_MAX)
 		code[code_len] = instruction;
 	code_len++;
 }
 
-#define PUT(instruction) put((struct sock_filter)instruction)
+#define PUT(instruction) put_instruction((struct sock_filter)instruction)
 
 static void put_value(const struct check *c, uint32_t value)
 {
@@ -234,7 +234,7 @@ static void put_check(const struct check *c)
 		code[first].jf = (uint8_t)(code_len - first - 1);
 }
 
-static int install(unsigned flags)
+static int install_filter(unsigned flags)
 {
 	struct sock_fprog program = {.filter = code, .len = code_len};
 
@@ -247,7 +247,7 @@ static int install(unsigned flags)
 
 /* Checks come first: the kernel remembers, from 5.11 on, which calls pass whatever their arguments are, and asks no filter
  * about those. */
-static void build(const struct check *check, size_t checks_count, const int *list, size_t count)
+static void build_filter(const struct check *check, size_t checks_count, const int *list, size_t count)
 {
 	code_len = 0;
 	PUT(LOAD(arch));
@@ -266,8 +266,8 @@ static void build(const struct check *check, size_t checks_count, const int *lis
 int zn_sandbox_system_calls(void)
 {
 	own_pid[0] = (uint32_t)getpid();
-	build(checks, ZN_LEN(checks), allowed, ZN_LEN(allowed));
-	return install(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
+	build_filter(checks, ZN_LEN(checks), allowed, ZN_LEN(allowed));
+	return install_filter(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
 }
 
 /* ---- Landlock: from Linux 5.13 on, where it is switched on. ---- */
@@ -316,7 +316,7 @@ static int make_rules(const struct confinement *c)
 }
 
 /* The calling thread alone; it must have given up new privileges before. */
-static int confine(const struct confinement *c)
+static int confine_thread(const struct confinement *c)
 {
 	int rules = make_rules(c), err = 0;
 
@@ -376,7 +376,7 @@ static int give_up_most(void)
 
 	want[CAP_BPF / 32].permitted |= 1U << (CAP_BPF % 32);
 	want[CAP_DAC_READ_SEARCH / 32].permitted |= 1U << (CAP_DAC_READ_SEARCH % 32);
-	return keep(want);
+	return keep_capabilities(want);
 }
 
 static int confine_loop(const struct zn_sandbox_folders *f)
@@ -385,13 +385,13 @@ static int confine_loop(const struct zn_sandbox_folders *f)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	err = confine(&(struct confinement){.folder = f->fd,
+	err = confine_thread(&(struct confinement){.folder = f->fd,
 		.count = f->count,
 		.access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR});
 	return err ? err : give_up_most();
 }
 
-static bool sees(pid_t pid)
+static bool sees_process(pid_t pid)
 {
 	char path[32];
 	int fd;
@@ -408,17 +408,17 @@ struct attempt {
 	int err;
 };
 
-static void *attempt(void *to)
+static void *attempt_all(void *to)
 {
 	const pid_t others[] = {1, getppid()};
 	struct attempt *a = to;
 	bool saw[ZN_LEN(others)];
 
 	for (size_t i = 0; i < ZN_LEN(others); i++)
-		saw[i] = sees(others[i]);
+		saw[i] = sees_process(others[i]);
 	a->err = confine_loop(a->folders);
 	for (size_t i = 0; i < ZN_LEN(others) && !a->err; i++)
-		if (saw[i] && !sees(others[i]))
+		if (saw[i] && !sees_process(others[i]))
 			a->err = -EACCES;
 	return NULL;
 }
@@ -429,7 +429,7 @@ int zn_sandbox_loop(struct zn_sandbox_folders *f)
 {
 	struct attempt a = {.folders = f};
 	pthread_t thread;
-	int err = -pthread_create(&thread, NULL, attempt, &a);
+	int err = -pthread_create(&thread, NULL, attempt_all, &a);
 
 	if (!err)
 		err = -pthread_join(thread, NULL);
@@ -450,13 +450,13 @@ int zn_sandbox_loop(struct zn_sandbox_folders *f)
 static int begin_child(const struct confinement *c)
 {
 	struct __user_cap_data_struct none[2] = {{0}};
-	int err = keep(none);
+	int err = keep_capabilities(none);
 
 	if (err)
 		return err;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	confine(c);
+	confine_thread(c);
 	return 0;
 }
 
@@ -469,8 +469,8 @@ int zn_sandbox_writer(const int *folder, size_t count)
 
 	if (err)
 		return err;
-	build(writer_checks, ZN_LEN(writer_checks), writer_allowed, ZN_LEN(writer_allowed));
-	return install(0);
+	build_filter(writer_checks, ZN_LEN(writer_checks), writer_allowed, ZN_LEN(writer_allowed));
+	return install_filter(0);
 }
 
 int zn_sandbox_sender(const int *folder, size_t count)
@@ -480,6 +480,6 @@ int zn_sandbox_sender(const int *folder, size_t count)
 
 	if (err)
 		return err;
-	build(sender_checks, ZN_LEN(sender_checks), sender_allowed, ZN_LEN(sender_allowed));
-	return install(0);
+	build_filter(sender_checks, ZN_LEN(sender_checks), sender_allowed, ZN_LEN(sender_allowed));
+	return install_filter(0);
 }

@@ -170,7 +170,7 @@ static void copy_out(const struct zn_worker *c, uint64_t place, void *to, size_t
 }
 
 /* A byte that cannot be sent is one of many that wait. */
-static int wake(struct zn_worker *c)
+static int wake_worker(struct zn_worker *c)
 {
 	if (send(c->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN && errno != EINTR &&
 		errno != ENOBUFS)
@@ -194,7 +194,7 @@ int zn_worker_put(struct zn_worker *c, const void *head, size_t head_len, struct
 	copy_in(c, c->place + HEAD_BYTES + head_len, text.at, text.len);
 	c->place += need;
 	__atomic_store_n(&c->queue->put, c->place, __ATOMIC_RELEASE);
-	return wake(c);
+	return wake_worker(c);
 }
 
 /* The length of the next message; 0: there is none. A queue that makes no sense is passed over as a whole. */

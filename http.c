@@ -127,7 +127,7 @@ bool zn_http_has_token(struct zn_str value, const char *token)
 	return false;
 }
 
-/* A weight in thousandths; one that breaks the grammar of RFC 9110 section 12.4.2 is none. */
+/* A weight in thousandths. A weight that breaks the grammar of RFC 9110, section 12.4.2, is not used. */
 static int parse_q(struct zn_str s)
 {
 	int q, unit = 100;
@@ -301,7 +301,7 @@ static int take_coding(struct head *h, struct zn_str value)
 	return 0;
 }
 
-/* RFC 9110 section 10.1.1: from HTTP/1.0 it means nothing; one that nobody knows cannot be met. */
+/* RFC 9110 section 10.1.1: from HTTP/1.0 an expectation means nothing; an unknown expectation cannot be met. */
 static int take_expect(struct head *h, struct zn_str value)
 {
 	struct zn_str item;
@@ -430,7 +430,7 @@ static int eat_request_word(struct head *h, bool (*is_part)(char), struct zn_str
 	return word->len && *h->at++ == ' ' ? 0 : -400;
 }
 
-/* A method that is not known is 501, one that is known and not served is left to the caller (RFC 9110, 9.1). CONNECT is
+/* An unknown method is 501. A known method that is not served is left to the caller (RFC 9110, 9.1). CONNECT is
  * for proxies, so it is not known. */
 static int take_method(struct head *h, struct zn_str word)
 {
@@ -453,8 +453,8 @@ static int take_method(struct head *h, struct zn_str word)
 	return -501;
 }
 
-/* Cuts "http://authority" off an absolute-form target. What is meant for https was not meant to come here in the clear
- * (RFC 9110, 7.4). */
+/* Cuts "http://authority" off an absolute-form target. A request for https must not be answered in the clear (RFC
+ * 9110, 7.4). */
 static int take_authority(struct head *h, struct zn_str *target)
 {
 	const char *end = target->at + target->len, *at;
@@ -903,8 +903,8 @@ int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value,
 	return err ? -EINVAL : 1;
 }
 
-/* Takes the next entity tag, without W/, off a list; one that is not well-formed ends it. Not next_item(): a backslash in
- * a tag is a backslash. */
+/* Takes the next entity tag, without W/, off a list. A tag that is not well-formed ends the list. Not next_item():
+ * a backslash in a tag is a backslash. */
 static bool next_tag(struct zn_str *list, struct zn_str *tag)
 {
 	const char *end = list->at + list->len, *at = list->at, *close;

@@ -82,7 +82,8 @@ static int reload_rules(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_alerts_reload(&d->alerts, why);
 }
 
-/* What SIGHUP reads again. Each fills said, with the news or with what is wrong, and changes nothing on an error. */
+/* What SIGHUP reads again. Each function writes to `said` what has changed or what is wrong, and changes nothing
+ * on an error. */
 static const struct {
 	int (*reload)(struct daemon *d, char said[ZN_TEXT_MAX]);
 	const char *stays; /* after an error */
@@ -220,7 +221,7 @@ static void on_job_start(void *daemon, const struct zn_job *job)
 	struct daemon *d = daemon;
 
 	zn_log(ZN_DEBUG, "job %s starts", job->id);
-	if (job->source != ZN_JOB_BY_CGROUP) /* what is not told is found again */
+	if (job->source != ZN_JOB_BY_CGROUP) /* no prolog announced this job: its control group is found again */
 		zn_spool_record(&d->writer, job);
 }
 
@@ -564,7 +565,7 @@ static void alerts_walk(
 	zn_metrics_walk(state, wanted->metric, sample, to);
 }
 
-/* /proc is asked once for each process. What has ended by then is nobody's. */
+/* /proc is asked once for each process. A process that has ended by then has no owner. */
 static uint32_t alerts_whose(void *state, uint32_t pid)
 {
 	static struct {
@@ -587,7 +588,7 @@ static uint32_t alerts_whose(void *state, uint32_t pid)
 	return NOBODY;
 }
 
-/* First: a mistake in the rules is told at once, and nothing was opened yet. */
+/* The rules are read first: a mistake in them is reported before anything is opened. */
 static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	d->alerts.work.source = (struct zn_rule_source){alerts_walk, &d->state};
@@ -595,7 +596,7 @@ static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
 }
 
-/* Jobs that run already are found before anything is told of them. */
+/* Jobs that run already are found before messages about them arrive. */
 static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_jobs_open(&d->jobs, &d->agg, &d->alerts);

@@ -136,8 +136,9 @@ static __always_inline void copy_return(struct zn_call *c)
 		zn_record(c->proc, ZN_H_SYNC_DTOH, c->ns, bytes, c->result != 0);
 }
 
-/* CUDA_MEMCPY2D and CUDA_MEMCPY3D (also _PEER) of cuda.h, which has them for all drivers with 64-bit addresses. HIP's
- * hip_Memcpy2D is like the former, but its types of memory have other numbers from 6.0 on, so its direction is not told. */
+/* CUDA_MEMCPY2D and CUDA_MEMCPY3D (also _PEER) of cuda.h, which has them for all drivers with 64-bit addresses.
+ * HIP's hip_Memcpy2D is like the former, but its types of memory have other numbers from 6.0 on, so its direction
+ * is not known. */
 struct box {
 	__u64 bytes;
 	__u32 direction;

@@ -643,7 +643,8 @@ static __always_inline void primary_reset_return(struct zn_call *c)
 	ctx_drop(c->proc, &key, true);
 }
 
-/* (device): one that cannot be is not set. An ordinal that is not followed is unknown, as its context is never found. */
+/* (device): a device that cannot exist is not set. An ordinal that is not followed is unknown, as its context is
+ * never found. */
 static __always_inline void hip_set_device_return(struct zn_call *c)
 {
 	if (c->result)

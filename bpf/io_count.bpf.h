@@ -11,8 +11,8 @@
 enum { ERESTARTSYS = 512, ERESTART_LAST = 516, EAGAIN_ = 11, EINTR_ = 4, ERRNO_LAST = 4095 }; /* linux/errno.h */
 #define STALE_NS 60000000000ULL
 
-/* What an operation came to. ns 0: not known. file: of a request that ends in whatever thread, so that its user is known by
- * who opened the file; NULL: it is the calling thread's. */
+/* What an operation came to. ns 0: not known. file: of a request that may end in any thread; its user is the one
+ * who opened the file. NULL: the operation is the calling thread's. */
 struct outcome {
 	__u64 ns;
 	__u64 bytes;
@@ -85,7 +85,7 @@ static __always_inline __u32 series_refused(const struct zn_io_key *key)
 	return ZN_IO_REFUSED;
 }
 
-/* Who can tell of the mounts of this process when it is gone: the processes that began it, and its container. */
+/* Processes that still show the mounts of this process when it is gone: those that started it, and its container. */
 static __always_inline __u64 elders(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();

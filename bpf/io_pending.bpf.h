@@ -196,7 +196,7 @@ static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op,
 	return s;
 }
 
-/* One that reads one file and writes another; either may be no regular file. */
+/* An operation that reads one file and writes another; either may be no regular file. */
 static __always_inline void pair_begin(struct place from, struct place to)
 {
 	bool both = from.dev;

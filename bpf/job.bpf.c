@@ -63,8 +63,8 @@ static __always_inline bool name_read(struct zn_job_name *name, struct cgroup *c
 	return zn_cgroup_parse(&own, &above, &top, name->text);
 }
 
-/* The serial is stored before the name can be found; the daemon, which looks at serials, tells of jobs itself, so where
- * it was faster with this name it is not looking right now. */
+/* The serial is stored before the name can be found; the daemon looks at serials and enters jobs itself; if it was
+ * faster with this name, it is not looking right now. */
 static __noinline int job_claim(const struct zn_job_name *name)
 {
 	__u32 slot, *known = bpf_map_lookup_elem(&job_names, name);
@@ -95,8 +95,8 @@ static __noinline int job_claim(const struct zn_job_name *name)
 	return slot;
 }
 
-/* The job that a group of this tag is of now. A requeued job is told of again while the group of its earlier run may still
- * be there: what is made in it from then on is the new run's, which its name leads to. */
+/* The job that a group of this tag is of now. A requeued job is announced again while the group of its earlier run
+ * may still exist. Groups made in it from then on belong to the new run, which the name leads to. */
 static __always_inline bool tag_now(struct zn_job_ref *to, const struct zn_job_ref *tag)
 {
 	struct zn_job_shared *row = job_of(tag), *newer;

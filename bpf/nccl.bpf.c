@@ -91,7 +91,7 @@ static __always_inline void skew_mark(__u32 at)
 	shared.skew_used[at & (ZN_SKEWS_MAX - 1)] = 1;
 }
 
-/* Functions that are not static are verified once, whoever calls them; their arguments are numbers. */
+/* A function that is not static is verified once for all callers; its arguments are numbers. */
 
 #define SKEW_MADE 0x10000 /* beside a slot: it was free until now */
 
@@ -256,7 +256,7 @@ __noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns, __u64 hash
 	return 1;
 }
 
-/* Whose rank it is among those of this node; ZN_SKEW_RANKS: nobody's. */
+/* The index of the rank among those of this node; ZN_SKEW_RANKS: none. */
 static __always_inline __u32 skew_who(const struct zn_skew *s, __u32 rank)
 {
 	for (__u32 m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Whose the calling process is, for struct zn_quota, as zn_owner_of() of quota.c says it, and how entries of shared tables
- * are taken. zernel.bpf.h includes this in its midst.
+ * The owner of the calling process, for struct zn_quota, as zn_owner_of() of quota.c finds it, and how entries of
+ * shared tables are taken. zernel.bpf.h includes this in its middle.
  */
 #include "zernel.bpf.h"
 #ifndef ZN_QUOTA_BPF_H

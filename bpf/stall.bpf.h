@@ -32,7 +32,7 @@ static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
 	return set->spilled ? bpf_map_lookup_elem(&spilled, &tid) : NULL;
 }
 
-/* The process of a thread's place, or NULL for one that has gone. */
+/* The process of a thread's place, or NULL if it has gone. */
 static __always_inline struct zn_proc *zn_sched_entry_proc(struct zn_sched_entry *r)
 {
 	__u32 row = r->row;
@@ -88,8 +88,8 @@ static __noinline struct zn_sched_entry *zn_sched_entry_spill(__u32 tid)
 	return bpf_map_lookup_elem(&spilled, &tid);
 }
 
-/* What the owner holds for a thread that gets no place in its set. Those that launch have a reserve, also where he has had his
- * share of the sets. 0: nothing. */
+/* What the owner holds for a thread that gets no place in its set. Threads that launch have a reserve, also if the
+ * owner's share of the sets is used up. 0: nothing. */
 static __always_inline __u32 zn_sched_entry_admit(__u32 owner, __u32 held, bool launches)
 {
 	if (launches && zn_quota_try_from(ZN_QUOTA_RESERVE, owner))

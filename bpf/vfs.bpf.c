@@ -63,7 +63,7 @@ static __always_inline __s64 error_of(__u64 result)
 	return is_int && low < 0 && low >= -ERRNO_LAST ? low : 0;
 }
 
-/* Before 5.17 it is told by how many arguments come before it. */
+/* Before 5.17 it is found by the number of arguments before it. */
 static __always_inline __s64 result_at(__u64 *ctx, bool first, int one, int other)
 {
 	__u64 result;
@@ -105,8 +105,8 @@ LEAVE(vfs_fsync_range, end(ZN_IO_META, error_of(ctx[4])))
 LEAVE(vfs_getattr_nosec, end(ZN_IO_META, error_of(ctx[4])))
 
 #ifdef ZN_NO_FETCH
-/* The first half of vfs_rmdir() is within do_rmdir() on Debian's 5.10. So it is begun and ended there, and whose folder it is
- * is known once the security modules are asked. What a file system does below is not seen. */
+/* The first half of vfs_rmdir() is within do_rmdir() on Debian's 5.10. So it is begun and ended there, and the
+ * owner of the folder is known once the security modules are asked. What a file system does below is not seen. */
 #define KNOWN_LATER 0xffffffff
 
 static __always_inline void rmdir_at(struct place p)

@@ -241,7 +241,7 @@ const char *zn_alert_label(const struct zn_alert *alert, const char *name)
 	return label_of(alert, zn_str_of(name)).at;
 }
 
-/* What a rule says of one instance would be wrong of many. */
+/* An alert that sums up many instances has no description, and a summary of its own. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name)
 {
 	const struct zn_rule *r = alert->rule;
@@ -425,7 +425,7 @@ struct evaluation {
 	uint32_t more; /* instances for which it holds, and that found no place */
 };
 
-/* What was not measured leaves the state as it is. */
+/* A value that was not measured leaves the state as it is. */
 static void take_instance(void *to, const struct zn_instance *i)
 {
 	struct evaluation *e = to;

@@ -70,7 +70,7 @@ static bool keep_label(struct zn_rule_work *w, const struct zn_label *label)
 	return true;
 }
 
-/* A label that is empty is one that is not there. */
+/* An empty label counts as a missing label. */
 static bool keep_labels(struct zn_rule_work *w, struct zn_element *e, const struct zn_sample *s)
 {
 	e->first = w->label_count;
@@ -191,7 +191,7 @@ static bool past_rise(
 	return any;
 }
 
-/* From a rise within e->match ns. A slope is told once half of the window is known. */
+/* From a rise within e->match ns. A slope is known once half of the window is. */
 static bool from_rise(const struct zn_rule_node *n, const struct zn_selector *sel, double value, struct zn_element *e)
 {
 	double slope;
@@ -474,7 +474,7 @@ static struct vector run_scalar(
 	return (struct vector){v.first, kept - v.first};
 }
 
-/* With instances on both sides. One that finds several on the other side is left out. */
+/* With instances on both sides. An instance that matches several on the other side is left out. */
 static struct vector run_pairs(struct zn_rule_work *w, const struct zn_rule_node *n, const struct pair *p)
 {
 	struct vector each = p->by_right ? p->right : p->left, other = p->by_right ? p->left : p->right;
@@ -598,7 +598,8 @@ static struct zn_element *group_of(
 	return to;
 }
 
-/* What does not hold, or is no number, is not counted; the sum and the count of nothing are 0, its others are not there. */
+/* An element that does not hold, or is no number, is not counted. The sum and the count of no elements are 0;
+ * other aggregates of none have no value. */
 static struct vector run_aggregate(struct zn_rule_work *w, const struct zn_rule_node *n, struct vector v)
 {
 	struct names by = {.count = 0};

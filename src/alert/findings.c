@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rules that a cause of lost time says better, and one that is about the daemon. */
+/* Rules that a cause of lost time expresses better, and a rule about the daemon itself. */
 static const char *const causes[] = {
 	"data_starvation", "stalled_on_data", "nccl_straggler", "nccl_hang", "events_lost"};
 
@@ -65,7 +65,7 @@ static size_t row_of(const char *rule)
 	return i;
 }
 
-/* ---- Whom an alert is about. ---- */
+/* ---- What an alert is about. ---- */
 
 static bool has_process(const struct zn_finding_of *of, const char *pid)
 {
@@ -98,7 +98,7 @@ static bool uses_gpu(const struct zn_finding_of *of, const char *id, const char 
 	return false;
 }
 
-/* What has none of these labels is about the node, and with it about all that runs there. */
+/* An alert with none of these labels is about the node, and so about every job on it. */
 bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a)
 {
 	const char *job = zn_alert_label(a, "job_id"), *pid = zn_alert_label(a, "pid");

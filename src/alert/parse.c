@@ -36,7 +36,7 @@ struct parser {
 	char *why;       /* not empty: it failed */
 };
 
-/* Once: what follows from the first mistake is not told. Always NONE. */
+/* Only the first mistake is reported: later ones may follow from it. Always returns NONE. */
 __attribute__((format(printf, 3, 4))) static int fail(struct parser *p, const char *at, const char *format, ...)
 {
 	unsigned line = 1, column = 1;

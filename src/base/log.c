@@ -88,8 +88,8 @@ static void put_line(enum zn_level level, const char *text)
 	while (sent < 0 && errno == EINTR);
 }
 
-/* Whether a line may pass, and how many of its kind did not since the last one that did; else the number of this one among
- * those. Errors always pass. */
+/* Whether a line may pass. *held is how many lines of its kind were held back since the last one passed; if this
+ * line is held back, its number among those. Errors always pass. */
 static bool passes_limit(enum zn_level level, uint64_t kind, uint32_t burst, uint32_t *held)
 {
 	uint64_t now_ns = zn_now_ns();

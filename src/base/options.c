@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * options.c: what the daemon is told to do, from a file, the environment and the command line. Each option is
- * one row of a table; a value is checked by the same function wherever it stands. All of it may be hostile:
- * the file is read up to 16 KiB, and what an error line shows of it is short and printable.
+ * options.c: the settings of the daemon, from a file, the environment and the command line. Each option is one row of
+ * a table; a value is checked by the same function wherever it stands. All of it may be hostile: the file is read up
+ * to 16 KiB, and what an error line shows of it is short and printable.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -571,7 +571,7 @@ static int fail_unknown(struct reader *r, struct zn_str name)
 	return fail(r, "unknown option; did you mean %s%s?", r->from == IN_ARGUMENTS ? "--" : "", near->name);
 }
 
-/* An empty value, or one that is not there, is missing. */
+/* An empty value counts as missing. */
 static int fail_value(struct reader *r, const struct option *opt, const char *value)
 {
 	char shown[SHOWN_BYTES], range[SHOWN_BYTES] = "";
@@ -794,7 +794,7 @@ static int check_ports(const struct zn_options *o, char *why)
 
 #define NOT_GIVEN "?" /* no place: they are absolute */
 
-/* A simulation leaves nothing behind unless it is told where. */
+/* A simulation writes no files unless an option names a folder. */
 static void settle_place(char place[ZN_TEXT_MAX], const char *initial, bool simulate)
 {
 	if (!strcmp(place, NOT_GIVEN))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * token.c: files of bearer tokens, one on each line. A file is read up to 16 KiB and may hold anything. What is said
- * about it never shows what is in it.
+ * token.c: files of bearer tokens, one on each line. A file is read up to 16 KiB and may hold anything. Messages
+ * about a token file never show its contents.
  */
 #include <errno.h>
 #include <string.h>

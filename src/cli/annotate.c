@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * annotate.c: `zernel annotate`: a program says of itself which step, epoch or phase it is in. Who calls it has other things to
- * do: it waits for a second at most.
+ * annotate.c: `zernel annotate`: a program says of itself which step, epoch or phase it is in. The calling program
+ * has other things to do, so the verb waits for a second at most.
  */
 #include "zernel.h"
 #include <stdlib.h>

@@ -57,7 +57,8 @@ static bool await_socket(struct zn_call *c, short events)
 	return got > 0;
 }
 
-/* One that is refused at once finds the connection closed, and the reason in it: so an error here is no end. */
+/* A client that is refused at once finds the connection closed and the reason in it, so an error of send() is not
+ * the end. */
 static void send_message(struct zn_call *c)
 {
 	while (send(c->fd, c->text, c->len, MSG_NOSIGNAL) < 0)

@@ -171,8 +171,8 @@ static bool take_arguments(struct zn_call *c, int argc, char **argv)
 	return true;
 }
 
-/* What Slurm says in the environment. What cannot be said is left out, but for the id; what the command line has said
- * stays. */
+/* Values from Slurm's environment. A value that a message cannot carry is left out, but for the id. Values of the
+ * command line stay. */
 static void take_environment(struct zn_call *c)
 {
 	char why[ZN_TEXT_MAX];
@@ -193,7 +193,7 @@ static void take_environment(struct zn_call *c)
 	}
 }
 
-/* ---- What is left as a file when no daemon answers. ---- */
+/* ---- The file that is left when no daemon answers. ---- */
 
 static int open_folder(const struct zn_call *c, const char *path)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* status.c: `zernel status`, the health of a daemon as plain lines: itself, what each family is attached to, and whether
- * what it is told to send to can be reached. */
+/* status.c: `zernel status`, the health of a daemon as plain lines: itself, what each family is attached to, and
+ * whether its receivers can be reached. */
 #include "zernel.h"
 
 #include <limits.h>

@@ -34,7 +34,7 @@ struct view {
 	int count;  /* of columns */
 };
 
-/* Counts one more line: whether it is one that is shown. */
+/* Counts one more line, and says whether it is on the screen. */
 static bool shows_line(struct zn_watch *w)
 {
 	int line = w->line++;

@@ -54,7 +54,7 @@ static bool next_line(struct zn_str *text, struct zn_str *line)
 	return true;
 }
 
-/* Takes the next word off a line; one that does not fit is passed over as an empty one. */
+/* Takes the next word off a line. A word that does not fit is returned empty. */
 static bool next_word(struct zn_str *line, char to[ZN_HOST_MAX])
 {
 	size_t len = 0;

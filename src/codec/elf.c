@@ -492,8 +492,8 @@ static int try_symbol(struct elf *e, const Elf64_Sym *sym)
 	return 0;
 }
 
-/* A symbol of any kind ends the room of the function before it: calls may enter there. Of functions at one address the
- * last is told; share_room() tells the others. */
+/* A symbol of any kind ends the room of the function before it: calls may enter there. Of several functions at one
+ * address the last gets the room; share_room() gives it to the others. */
 static int limit_room(struct elf *e, const Elf64_Sym *sym)
 {
 	size_t low = 0, high = e->by_addr_count, middle;

@@ -33,7 +33,7 @@ static voidpf take_memory(voidpf owner, uInt items, uInt size)
 	return block + used - len;
 }
 
-/* What was taken is kept: the one state is used again and again. */
+/* Memory is never freed: zlib's one state is used again and again. */
 static void keep_memory(voidpf owner, voidpf at)
 {
 	(void)owner;

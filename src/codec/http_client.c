@@ -107,8 +107,8 @@ static int read_status(struct zn_str line)
 	return n >= 100 && n <= 599 ? (int)n : -1;
 }
 
-/* How the body ends decides whether the connection can be used again; one that is long, or ends with the connection, is
- * not read. */
+/* The end of the body decides whether the connection can be used again. A long body, or a body that ends with the
+ * connection, is not read. */
 static void settle_framing(struct zn_reply *r, const struct framing *f, int status, bool http10)
 {
 	struct zn_http_req like = {.chunked = f->chunked, .length = f->length > 0 ? (uint64_t)f->length : 0};

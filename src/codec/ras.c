@@ -28,7 +28,7 @@ static bool is_wanted(const struct zn_ras_wanted *w, const struct zn_ras_rank *r
 	return false;
 }
 
-/* Of two ranks, the one that a person is told of first. */
+/* Which of two ranks is shown first. */
 static bool comes_before(const struct zn_ras_rank *a, const struct zn_ras_rank *b)
 {
 	if (a->state != b->state)
@@ -95,7 +95,7 @@ static void merge_comm(struct zn_ras_comm *to, const struct zn_ras_comm *from)
 		insert_rank(to, &from->rank[i]);
 }
 
-/* Who has issued as many as anybody is not odd. */
+/* A rank that has issued as many collectives as any other is not odd. */
 static void drop_even_ranks(struct zn_ras_comm *c)
 {
 	uint32_t kept = 0;
@@ -148,7 +148,7 @@ static void begin_comm(struct zn_ras_parse *p, uint64_t hash)
 
 /* ---- Ranks. ---- */
 
-/* Who chose this text chose any bytes: what is shown of it is the name of a host, or question marks. */
+/* The text may be any bytes. A byte that no host name has is shown as a question mark. */
 static void set_host(struct zn_ras_rank *r, const char *text, size_t len)
 {
 	static const char set[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:-_";
@@ -367,7 +367,7 @@ static void take_string_byte(struct zn_ras_parse *p, char c)
 	}
 }
 
-/* True: the byte belongs to the number. What follows a point is no part of what is counted. */
+/* True: the byte belongs to the number. Digits after a point are not counted. */
 static bool take_number_byte(struct zn_ras_parse *p, char c)
 {
 	if (c == '.')

@@ -203,7 +203,7 @@ static void drop_nearest(struct zn_annotation_group *g)
 	memmove(&g->change[at], &g->change[at + 1], (g->changes - at) * sizeof(*g->change));
 }
 
-/* An empty value takes a label away. One that is said again as it was is no change. */
+/* An empty value takes a label away. The same value again is no change. */
 static void say_annotation(struct zn_annotation_group *g, const struct zn_annotation *said)
 {
 	uint32_t at = find_label(g, said->key);

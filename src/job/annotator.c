@@ -16,7 +16,8 @@ static int refuse_with(int err, char why[ZN_TEXT_MAX], const char *format, ...)
 	return err;
 }
 
-/* The process that is meant: the one that asks, its parent, or one by its number, as we see it. */
+/* The process that the message is about: the asking process, its parent, or a process by its id as the daemon sees
+ * it. */
 static int find_process(
 	struct zn_annotation *by, const struct zn_annotator *who, const struct zn_message *m, char why[ZN_TEXT_MAX])
 {
@@ -48,7 +49,8 @@ static struct zn_job_ref tag_of(const struct zn_job *job)
 	return (struct zn_job_ref){job->slot, job->serial};
 }
 
-/* What the kernel's tags say comes first. The name of a control group is a user's word: it counts for his own jobs. */
+/* The kernel's tags decide first. A control group may be named by a user, so its name counts for the user's own
+ * jobs alone. */
 static struct zn_job_ref find_tag(struct zn_jobs *j, const struct zn_annotator *who, uint32_t pid)
 {
 	struct zn_cgroup_name name;

@@ -272,7 +272,8 @@ static bool folder_key(const struct mount *m, const char *folder, struct zn_cgro
 	return true;
 }
 
-/* One that was removed between the look and the entry would stay for ever: its removal was seen before it was there. */
+/* A group that was removed between the look and the entry would stay for ever: BPF saw its removal before the
+ * entry existed. */
 static void group_enter(
 	struct zn_arena *a, uint32_t slot, const struct mount *m, const char *folder, const struct zn_cgroup_name *name)
 {
@@ -521,7 +522,7 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 
 /* ---- what processes have started ---- */
 
-#define TREE_STEPS 65536u /* for all at once: one that starts others faster than they are looked at has no end */
+#define TREE_STEPS 65536u /* for all groups at once: a process may fork faster than the walk reads */
 
 static int task_add(void *arena, const struct zn_tree_process *parent, uint32_t pid)
 {

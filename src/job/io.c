@@ -26,7 +26,7 @@ void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_job
 
 /* ---- Histograms of both kinds, as one is numbered by the rows. ---- */
 
-/* What both begin with: nothing after max_ns may be looked at. NULL: it cannot be read. */
+/* The part that whole and coarse histograms have in common: do not read past max_ns. NULL: it cannot be read. */
 static const struct zn_hist *hist_of_slot(const struct zn_io_sums *f, uint32_t slot)
 {
 	if (slot < ZN_HISTS_MAX)
@@ -226,7 +226,7 @@ static bool row_show(struct zn_io_sums *f, uint32_t slot)
 	return true;
 }
 
-/* What its job has done of it is in no figure that is shown. */
+/* Notes that the figures of its job lack this operation. */
 static void row_hidden(struct zn_io_sums *f, uint32_t slot)
 {
 	const struct zn_io_key *key = &f->row[slot].key;
@@ -247,7 +247,7 @@ static void row_new(struct zn_io_sums *f, const struct zn_io_entry *e)
 		f->row_high = slot + 1;
 }
 
-/* What it has counted so far is not of this tick. */
+/* Its counts so far are older than this tick. */
 static void row_not_of_tick(struct zn_io_sums *f, uint32_t slot)
 {
 	const struct zn_hist *h = hist_of_slot(f, slot);
@@ -382,7 +382,7 @@ static bool is_mounted(struct zn_io_sums *f, const struct zn_io_sum *io_sum)
 	return false;
 }
 
-/* What is of a job stays until the job is forgotten. */
+/* The sums of a job stay until the job is forgotten. */
 static bool is_over(struct zn_io_sums *f, const struct zn_io_sum *io_sum, uint64_t now_ns)
 {
 	if (io_sum_empty(io_sum))
@@ -515,7 +515,7 @@ const struct zn_hist *zn_io_sum_merge(
 	return &f->merged;
 }
 
-/* NULL: it is of no job, or of one that has gone. */
+/* NULL: it is of no job, or of a forgotten job. */
 static const struct zn_job_shared *row_of(const struct zn_io_sums *f, struct zn_job_ref job)
 {
 	const struct zn_job_shared *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * lifecycle.c: begins and ends jobs, by what is told of them and by what their processes and control groups do. No files
- * and no sockets, but for the tag of a whole control group.
+ * lifecycle.c: begins and ends jobs, by messages about them and by their processes and control groups. No files and
+ * no sockets, but for the tag of a whole control group.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #define ROOM     16                  /* slots that are kept free while there are jobs that have ended */
-#define SHOWN_NS (300 * ZN_NS_PER_S) /* after its end, whoever scrapes and how often */
+#define SHOWN_NS (300 * ZN_NS_PER_S) /* after its end, however often it is scraped */
 
 /* Nobody sends an epilog for it. */
 static bool by_hand(const struct zn_job *job)
@@ -39,7 +39,7 @@ void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid
 		a->ops->job_task(a, job->slot, p->tgid);
 }
 
-/* Whether that is news. */
+/* Returns whether the key had no value before. */
 static bool set_key(struct zn_job *job, enum zn_key key, const char *value)
 {
 	bool news = !zn_job_said(job, key)[0] && value[0];
@@ -49,7 +49,7 @@ static bool set_key(struct zn_job *job, enum zn_key key, const char *value)
 	return news;
 }
 
-/* Labels that no prolog is told: from a process of the job that speaks of the job it is in. */
+/* Labels that no prolog knows: they come from a process of the job, about its own job. */
 static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 {
 	if (strcmp(c->job, job->id) || c->uid == ZN_UNKNOWN || c->uid != job->uid)
@@ -104,7 +104,7 @@ static void older_jobs_tick(struct zn_jobs *j)
 	}
 }
 
-/* What is of this moment is taken anew; what happened since the last count stays. */
+/* Momentary values are read again; sums since the last count stay. */
 static void processes_tick(struct zn_jobs *j)
 {
 	for (uint32_t slot = 0; slot < j->high; slot++) {
@@ -428,7 +428,7 @@ static uint32_t restart_of(const struct zn_message *m)
 	return zn_job_number_or_unknown(m->value[ZN_KEY_RESTART]);
 }
 
-/* The job that a start speaks of, if it is there already: told of before, or found by its control group. */
+/* The job that a start message is about, if it exists already: from an earlier message, or by its control group. */
 static struct zn_job *find_meant(struct zn_jobs *j, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
@@ -444,7 +444,7 @@ static struct zn_job *find_meant(struct zn_jobs *j, const struct zn_message *m)
 	return zn_job_shared_of(j, job)->gone_ns ? NULL : job;
 }
 
-/* Who had this id before is over. */
+/* An earlier job of the same id ends here. */
 static struct zn_job *begin_job(struct zn_jobs *j, const char *id, char why[ZN_TEXT_MAX])
 {
 	struct zn_arena *a = j->agg->arena;
@@ -554,8 +554,8 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	return 0;
 }
 
-/* An epilog that names no restart count is of the job that runs. One that comes late, as after a pause, is the end all the
- * same, and has the exit code. */
+/* An epilog without a restart count is about the running job. A late epilog, as after a pause, ends the job all
+ * the same and brings the exit code. */
 static struct zn_job *meant_to_end(struct zn_jobs *j, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);

@@ -15,7 +15,8 @@
 #define U32_LAST 4294967293ULL /* one more is Slurm's NO_VAL */
 #define DIGITS   "0123456789"
 #define PID_MAX  4194304ULL /* the kernel's PID_MAX_LIMIT */
-/* ms by which the two clocks may differ, as each counts in ms: then the wall clock's time is told as it was said */
+/* ms by which the two clocks may differ, as each counts in ms: then the time of the wall clock is taken as it was
+ * sent */
 #define CLOCK_NEAR 5
 
 static const struct {
@@ -79,7 +80,7 @@ static bool is_restarted(const char *text)
 	return id && text[id] == '_' && text[id + 1] && !text[id + 1 + strspn(text + id + 1, DIGITS)];
 }
 
-/* What is all digits is a number, so that no id of Slurm has two forms. */
+/* A word of digits alone is a number, so that no id of Slurm has two forms. */
 static bool is_id(const char *text)
 {
 	if (!text[strspn(text, DIGITS)])

@@ -63,8 +63,8 @@ static uint32_t held_by(const struct zn_suspicions *s, uint32_t owner)
 	return n;
 }
 
-/* A free place; else that of whoever holds the most, the one that was raised longest ago. One that is asked about stays. NULL:
- * there is none. */
+/* A free place; else the oldest suspicion of the owner who has the most. A suspicion with a question under way
+ * stays. NULL: there is none. */
 static struct zn_suspicion *find_place(struct zn_suspicions *s)
 {
 	struct zn_suspicion *worst = NULL;
@@ -153,7 +153,7 @@ void zn_suspicion_hangs(struct zn_suspicions *s, const struct zn_causes *causes,
 	}
 }
 
-/* ---- Who listens. ---- */
+/* ---- Which process has the RAS socket. ---- */
 
 /* "host:port", "[v6]:port". Only addresses of this node are good, and names stand for none but localhost. */
 static bool split_address(const struct zn_suspicions *s, const char *text, char host[ZN_RAS_HOST], uint16_t *port)
@@ -255,7 +255,7 @@ static bool read_sockets(struct listener *l, const char *proc, const char *table
 	return total < TABLE_BYTES;
 }
 
-/* Who would answer there. ZN_UNKNOWN with *there: several, or it cannot be told. */
+/* The user whose process listens there. ZN_UNKNOWN with *there: several users, or an unknown one. */
 static uint32_t who_listens(const struct zn_suspicions *s, const struct zn_peer *p, uint16_t port, bool *there)
 {
 	bool v4 = p->address.any.sa_family == AF_INET, whole;
@@ -552,7 +552,7 @@ static const char *const outcomes[ZN_INQUIRY_COUNT] = {
 	[ZN_INQUIRY_ELSEWHERE] = "that is no address of this node, so nobody was asked",
 };
 
-/* What there is of an answer that was cut short is true of whole communicators. */
+/* An answer that was cut short still has whole communicators, which are kept. */
 bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT])
 {
 	struct zn_out o = {.at = to, .cap = ZN_SUSPICION_TEXT - 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * table.c: finds jobs in the table of jobs. A job is known by its control group, found in the arena, or because a prolog
- * or a tag tells of it, in either order. No files and no sockets.
+ * table.c: finds jobs in the table of jobs. A job is known by its control group, found in the arena, or by the
+ * message of a prolog or a tag, in either order. No files and no sockets.
  */
 #include "zernel.h"
 #include <stdlib.h>
@@ -64,7 +64,7 @@ uint32_t zn_job_number_or_unknown(const char *text)
 	return v;
 }
 
-/* Of several jobs of one id the newest; one that runs is newer than one that has ended. */
+/* Of several jobs of one id the newest counts. A running job is newer than an ended one. */
 static bool is_newer(const struct zn_job *a, const struct zn_job *b)
 {
 	return !b || (zn_job_runs(a) == zn_job_runs(b) ? a->serial > b->serial : zn_job_runs(a));

@@ -41,7 +41,7 @@ static void info_start(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 	memcpy(info->comm, p->comm, sizeof(info->comm));
 }
 
-/* What it has in the table goes by the next tick. */
+/* Its entries in the table go by the next tick. */
 static void comms_drop(struct zn_agg *a, uint32_t tgid)
 {
 	size_t kept = 0;
@@ -76,8 +76,8 @@ static void retire_row(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 
 #define PROCESS_INFO_NS (2 * ZN_NS_PER_S)
 
-/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break series.
- * Of one that has gone already it may be known still. */
+/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break
+ * series. The environment of a process that has gone may be known still. */
 static bool ask_process_info(
 	struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_process_info *process_info)
 {
@@ -242,7 +242,8 @@ size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_gpu_usage to[ZN_P
 	return n;
 }
 
-/* Without the driver's list no minor number is known: a GPU is called by it where its device file told its name. */
+/* Without the driver's list no minor number is known: a GPU has it as its name where its device file gave the
+ * number. */
 static bool has_minor(const struct zn_gpus *g, const struct zn_gpu *gpu, uint64_t minors)
 {
 	char id[12];
@@ -273,8 +274,8 @@ static void gpus_clear(struct zn_agg *a)
 	}
 }
 
-/* Memory that was not seen, on a GPU that cannot be told, may be on any GPU; on one of the driver's list it is only where the
- * process has its device open, which zn_agg.partial_gpus tells. */
+/* Memory that was not seen, of an unknown GPU, may be on any GPU. On a GPU of the driver's list it can only be if
+ * the process has its device open; see zn_agg.partial_gpus. */
 static void gpu_is_partial(struct zn_agg *a, struct zn_gpu *gpu)
 {
 	gpu->partial = true;

@@ -69,7 +69,7 @@ static void lose_time(struct tick *t, enum zn_cause cause, uint64_t ns)
 	t->lost_ns[cause] += ns;
 }
 
-/* Of the tick before: that of this one is told behind it. */
+/* Of the tick before: the value of this tick is set later. */
 static void tell_mount(struct zn_cause_group *g)
 {
 	memcpy(g->numbers.mount, g->mount, sizeof(g->numbers.mount));
@@ -250,8 +250,8 @@ static bool is_lossy(struct zn_cause_group *g, uint64_t interval_ns)
 		g->resent_lately * SEGMENT * LOSS_SHARE >= g->sent_lately * 256;
 }
 
-/* What the last tick as a whole says of waits. Files are what a loader's workers wait for from half of the time on that those
- * were busy. */
+/* What the last tick as a whole says of waits. A loader's workers wait for files if they did so for at least half
+ * of their busy time. */
 static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The GPUs of the node, and which of them a process means by its ordinals of CUDA or HIP. What the driver told the process
- * (UUID, PCI address) decides; then what the process was told to see; else the answer is "unknown", never a guess.
+ * The GPUs of the node, and which of them a process means by its ordinals of CUDA or HIP. The driver's answer to the
+ * process (UUID, PCI address) decides; then the variables of the environment that limit what it sees; else the answer
+ * is "unknown", never a guess.
  */
 #include "zernel.h"
 #include <ctype.h>
@@ -391,7 +392,8 @@ static bool is_his(const struct zn_gpus *g, const struct zn_gpu *gpu, const stru
 	return !g->listed || !gpu->is_name || gpu->owner == f->owner || f->owner == ZN_OWNER_ROOT;
 }
 
-/* What no list has: a MIG instance, or a GPU where there is no list. -1: the process is not believed, or has its share. */
+/* A GPU that no list has: a MIG instance, or any GPU where there is no list. -1: the process is not believed, or
+ * its share is used up. */
 static int gpu_by_name(struct zn_gpus *g, const struct zn_process_info *f, const char *name)
 {
 	struct zn_gpu *gpu;
@@ -503,7 +505,8 @@ void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])
 	snprintf(id, 48, "%.47s", gpu >= 0 ? g->gpu[gpu].id : text);
 }
 
-/* HIP's list counts those that the runtime below it was told to see; without one it has CUDA's, and an empty one is none. */
+/* HIP's list counts the GPUs that the runtime below it may see. Without a list of its own HIP takes CUDA's, and an
+ * empty list counts as none. */
 void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const struct zn_visible *rocr)
 {
 	*to = hip->set && hip->count ? *hip : *rocr;
@@ -523,7 +526,7 @@ void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const s
 	}
 }
 
-/* What the process was told to see: the entry at the ordinal, or the ordinal itself if nothing was said. */
+/* By the environment: the list's entry at the ordinal, or the ordinal itself if there is no list. */
 static int gpu_by_visible(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	const struct zn_visible *v = uses_amd(g, f) ? &f->hip : &f->cuda;
@@ -539,8 +542,8 @@ static int gpu_by_visible(struct zn_gpus *g, const struct zn_process_info *f, ui
 	return gpu_by_text(g, f, v->uuid[ordinal]);
 }
 
-/* Whether a process may mean this GPU. What the driver lists has a device, which must be open: whoever fakes the driver could
- * name any other. */
+/* Whether a process may mean this GPU. A GPU of the driver's list has a device, and the process must have it open:
+ * a process that fakes the driver could name any GPU. */
 static bool is_believed(const struct zn_gpus *g, const struct zn_process_info *f, int gpu)
 {
 	if (gpu < 0)

@@ -13,7 +13,7 @@
 
 #define STEP_NS (ZN_HISTORY_STEP_MS * ZN_NS_PER_MS)
 
-/* A tick that should be the one that ends a step comes a little earlier after its last one than a whole step. */
+/* The tick that ends a step may come a little less than a whole step after the last one. */
 #define EARLY_NS (50 * ZN_NS_PER_MS)
 
 /* One page. Counts are kept modulo 2^32, which is enough for what is launched between two readings. */
@@ -56,7 +56,7 @@ void zn_history_close(struct zn_history *h)
 		munmap(h, sizeof(*h));
 }
 
-/* What came to a process's histogram of launches since it was last read. */
+/* The growth of a process's histogram of launches since it was last read. */
 static void take_difference(struct zn_hist *to, struct process *p, const struct zn_hist *from)
 {
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {

@@ -106,8 +106,8 @@ static size_t cut_at(const char *text, size_t at)
 	return at - back;
 }
 
-/* What is shown of a field: UTF-8, so that two that look alike are alike. One that is too long is cut at a whole character
- * and ends in a hash of all. */
+/* What is shown of a field: UTF-8, so that two that look alike are alike. A field that is too long is cut at a
+ * whole character and ends in a hash of all of it. */
 static void show_point(char *to, size_t cap, const char *text)
 {
 	struct zn_out o = {.at = to, .cap = cap - 1};
@@ -196,8 +196,8 @@ static struct zn_mount *add_mount(struct zn_mounts *m, uint32_t dev, uint32_t ow
 	return e;
 }
 
-/* A name in place of none is the same file system; another name is another one under an old number. What was counted since the
- * old one went is the new one's: the list may be read after its first bytes. */
+/* A first name for a device is the same file system. Another name is a new file system under an old number. Counts
+ * since the old one went belong to the new one, as the list may be read after its first bytes. */
 static void name_mount(struct zn_mounts *m, struct zn_mount *e, enum zn_mount_state state)
 {
 	bool same = !strcmp(e->point, e->best_point) && !strcmp(e->fstype, e->best_fstype);
@@ -215,7 +215,7 @@ static void name_mount(struct zn_mounts *m, struct zn_mount *e, enum zn_mount_st
 	memset(e->ask, 0, sizeof(e->ask));
 }
 
-/* Who was asked is gone, or does not have it. */
+/* The process that was asked is gone, or does not have this mount. */
 static void ask_next(struct zn_mount *e)
 {
 	for (size_t i = 0; i + 1 < ZN_LEN(e->ask); i++)
@@ -292,7 +292,8 @@ static void other_conclude(struct zn_mounts *m, struct zn_mount *e)
 		ask_next(e);
 }
 
-/* Whoever keeps figures by name looks before, so that all that there is has the old name, and after it. */
+/* The owner of figures by name is called before a name changes, so that all figures so far get the old name, and
+ * after it. */
 static void call_look(struct zn_mounts *m)
 {
 	if (m->look)
@@ -357,7 +358,7 @@ static void chunk_take(struct zn_mounts *m, size_t n)
 	}
 }
 
-/* Of the calling thread. What others took from it meanwhile is no reason to rest. */
+/* Of the calling thread. Time that other threads took meanwhile is no reason to rest. */
 static uint64_t cpu_ns(void)
 {
 	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -18,7 +18,7 @@
 #define NOBODY      65534u
 #define NESTING_MAX 33 /* user namespaces inside one another: the kernel allows 32 (kernel/user_namespace.c) */
 
-/* Who was refused and is to be told of; false: nobody, or not yet. */
+/* The owner whose refusals are to be logged; false: none, or not yet. */
 static bool must_log(struct zn_quota *q, uint64_t now_ns, uint32_t *owner)
 {
 	*owner = __atomic_load_n(&q->refused_owner, __ATOMIC_RELAXED) - 1;

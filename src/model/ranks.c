@@ -62,7 +62,7 @@ static bool process_waits(const struct zn_ranks *k, uint32_t row, uint32_t id)
 	return waits_in_call(k, row) || busy_ns < k->interval_ns / 2;
 }
 
-/* ---- Who is missing. ---- */
+/* ---- Which rank is missing. ---- */
 
 /* When a peer issued what this rank has not: of what the window holds no more, the oldest time that it has. */
 static uint64_t issued_ns(const struct zn_skew *s, uint32_t peer, uint64_t n)
@@ -121,7 +121,8 @@ static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, stru
 	}
 }
 
-/* Its part of a collective that all have issued may have died with it. Who ended well had nothing left to do. */
+/* Its part of a collective that all have issued may have died with it. A rank that ended well had nothing left to
+ * do. */
 static void note_waiters_of_dead(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m)
 {
 	for (uint32_t peer = 0; m->exit_code && peer < member_count(s); peer++) {
@@ -144,7 +145,7 @@ static void note_end(const struct zn_ranks *k, struct zn_missing *m)
 	m->gone_ns = info && info->gone_id == m->id ? info->gone_ns : k->tick_ns;
 }
 
-/* What a communicator has shown to be usual is a wait for a rank that came in the end. */
+/* A usual wait of a communicator is a wait for a rank that came in the end. */
 static void note_ended_wait(struct zn_ranks *k, const struct zn_missing *m)
 {
 	uint64_t took_ns = k->tick_ns - m->since_ns;
@@ -296,8 +297,8 @@ static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn
 	return ZN_DOING_ASLEEP;
 }
 
-/* What a sleep is. Users may have many ranks that sleep, and each may have started much: what there is no time for in this tick
- * stays as it was found last, and comes first in the next one. */
+/* What a sleep is. Users may have many ranks that sleep, each with many threads. A rank for which this tick has no
+ * time keeps its last result, and comes first in the next tick. */
 static enum zn_doing look_at_sleep(struct zn_ranks *k, struct zn_missing *m)
 {
 	char place[ZN_PLACE_BYTES] = "";
@@ -362,7 +363,7 @@ static void note_waits(struct zn_ranks *k, const struct zn_skew *s, const struct
 	}
 }
 
-/* Whom a rank that is missing waits for itself; NULL: nobody. */
+/* The rank that a missing rank waits for itself; NULL: none. */
 static const struct zn_missing *next_of(const struct zn_ranks *k, const struct zn_missing *m)
 {
 	return m->gone_ns ? NULL : k->waits_for[m->row];
@@ -601,7 +602,7 @@ static void say_end(const struct zn_missing *m, char to[ZN_DOING_TEXT])
 		snprintf(to, ZN_DOING_TEXT, "has ended with status %u", m->exit_code >> 8 & 0xff);
 }
 
-/* Who is missing can be said of this node alone. */
+/* Missing ranks are known of this node alone. */
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT])
 {
 	unsigned long long seconds = (now_ns - w->since_ns) / ZN_NS_PER_S;

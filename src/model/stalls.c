@@ -40,7 +40,7 @@ bool zn_stalls_loader(const struct zn_agg *a, uint32_t row)
 			a->info[row].stall_ns[ZN_STALL_DATA]);
 }
 
-/* Waits for data are told where the loader is one whose waits are known. */
+/* Waits for data are shown only if the waits of the loader are known. */
 static bool cause_known(const struct zn_agg *a, enum zn_stall s, bool loader)
 {
 	if (s == ZN_STALL_DATA)
@@ -274,8 +274,8 @@ static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 	return share_of(ns[ZN_STALL_DIST], sum_of(ns, ZN_STALL_COUNT));
 }
 
-/* Ranks that talk over sockets: of those of the same job that wait for one another, the one that waits least, if that is
- * less than half of what this one does. */
+/* Ranks that talk over sockets: of those of the same job that wait for one another, the rank that waits least, if
+ * that is less than half of what this rank waits. */
 static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls_summary *f)
 {
 	const struct zn_proc *own = zn_arena_proc(a->arena, row);

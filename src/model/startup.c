@@ -105,7 +105,7 @@ static void begin_row(struct zn_startup *s, struct zn_startup_row *r, const stru
 		return;
 	r->state = ZN_STARTUP_OVER;
 	if (process_info.start_ns < s->began_ns ||
-		process_info.start_ns > p->first_ns) /* or it began before the daemon: not told */
+		process_info.start_ns > p->first_ns) /* or it began before the daemon: not shown */
 		return;
 	r->state = ZN_STARTUP_GOES_ON;
 	r->start_ns = process_info.start_ns;

@@ -49,7 +49,8 @@ static const struct zn_alert *alert_of(const struct zn_state *state, uint32_t i)
 	return NULL;
 }
 
-/* Whose threads are looked at: the rank that others wait for, the process of the alert, or one that has stood still the longest. */
+/* The process whose threads are looked at: the rank that others wait for, the process of the alert, or the process
+ * that has stood still the longest. */
 static uint32_t suspect_of(const struct zn_state *state, uint32_t i, const struct zn_alert *a)
 {
 	const struct zn_missing *m = &state->causes->group[i].missing;

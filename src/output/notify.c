@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * notify.c: what Alertmanagers and the webhook are told of alerts. A message holds all that is: what fires, and what was
- * resolved and not everybody has taken yet. So one that was not taken is made up for by the next, and of several that wait
- * only the newest counts. What a receiver knows of a node that falls silent ends by itself: an Alertmanager is told that
- * an alert ends after three repeats, and a later message puts that off.
+ * notify.c: messages on alerts, for Alertmanagers and the webhook. A message holds all that is: what fires, and what
+ * was resolved and not everybody has taken yet. So one that was not taken is made up for by the next, and of several
+ * that wait only the newest counts. What a receiver knows of a node that falls silent ends by itself: an Alertmanager
+ * is told that an alert ends after three repeats, and a later message puts that off.
  */
 #include "zernel.h"
 
@@ -30,9 +30,9 @@ static const char *put_date(char to[32], uint64_t ms)
 	return to;
 }
 
-/* ---- what was told ---- */
+/* ---- alerts that were notified ---- */
 
-/* Names and values in turn, each with its NUL. One that does not fit is left out. */
+/* Names and values in turn, each with its NUL. A pair that does not fit is left out. */
 static void put_pair(struct zn_pairs *p, struct zn_str name, struct zn_str value)
 {
 	if (!value.len || name.len + value.len + 2 > sizeof(p->text) - p->len)
@@ -82,7 +82,7 @@ static void take_out(struct zn_notify *n, uint32_t i)
 	n->notified[i] = n->notified[--n->count];
 }
 
-/* The one that was resolved longest ago makes room. */
+/* The alert that was resolved longest ago makes room. */
 static bool make_room(struct zn_notify *n)
 {
 	uint32_t oldest = n->count;
@@ -230,7 +230,8 @@ static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const 
 	zn_json_close(j, '}');
 }
 
-/* As many as there is room for; what is left out stays to be told. False: not even all that fire are in it. */
+/* As many as there is room for; an alert that is left out comes in a later message. False: not even all firing
+ * alerts are in it. */
 static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to, bool resolved)
 {
 	for (uint32_t i = 0; i < n->count; i++) {
@@ -276,7 +277,7 @@ static void render_message(struct zn_notify *n, struct zn_out *o, enum zn_outbou
 		zn_json_close(&j, '}');
 }
 
-/* One that cannot be handed over is tried again at the next tick. */
+/* A message that cannot be handed over is tried again at the next tick. */
 static void send_to(struct zn_notify *n, enum zn_outbound to)
 {
 	struct zn_out o = {.at = n->text, .cap = sizeof(n->text)};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * otlp.c: all metrics as ExportMetricsServiceRequest messages of OpenTelemetry's protocol, 1.x, each no larger than its
- * buffer. The numbers below are the fields of opentelemetry/proto. What becomes what is told in docs/EXPORT.md.
+ * otlp.c: all metrics as ExportMetricsServiceRequest messages of OpenTelemetry's protocol, 1.x, each no larger than
+ * its buffer. The numbers below are the fields of opentelemetry/proto. docs/EXPORT.md says what becomes of each
+ * metric.
  */
 #include <string.h>
 

@@ -103,8 +103,8 @@ static uint64_t total_bytes(const struct zn_gpus *g, const char *id)
 	return 0;
 }
 
-/* busy_share: to four digits after the point, and null if the job was too short for a tick, or if calls could not be told from
- * those on another GPU. */
+/* busy_share: to four digits after the point, and null if the job was too short for a tick, or if its calls may
+ * have been on another GPU. */
 static void gpu_time(struct zn_json *j, const struct zn_job *job, const struct zn_job_gpu *g)
 {
 	uint64_t all = g->busy_ns + g->idle_ns;

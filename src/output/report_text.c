@@ -528,7 +528,7 @@ static char *all_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *know
 	return zn_units_bytes(to, (uint64_t)all);
 }
 
-/* Of all mounts, of which some may be missing where the operation is one that was lost. */
+/* Over all mounts. Some may be missing if calls of this operation were lost. */
 static char *file_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *op, const char *member)
 {
 	struct zn_str list = zn_path_find(r, "io_lost"), key, value;

@@ -170,7 +170,7 @@ static uint64_t count_entries(int fd)
 	return count;
 }
 
-/* The one that asks is not counted. */
+/* The descriptor that reads the folder is not counted. */
 static uint64_t fds_open(void)
 {
 	int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -361,7 +361,7 @@ static bool io_item(const void *scope, struct zn_json *j, uint32_t i)
 	return f;
 }
 
-/* One that has the name of another member is called label_<name>. */
+/* A label with the name of another member is called label_<name>. */
 static void alert_labels(struct zn_json *j, const struct zn_alert *alert)
 {
 	static const char *const members[] = {

@@ -24,8 +24,8 @@ void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
 }
 
-/* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has
- * no cause yet. */
+/* A rank that is missing, that waits for one, or that is stopped is shown even if its time is not known: a long
+ * sleep has no cause yet. */
 void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row)
 {
 	struct zn_stalls_summary f;

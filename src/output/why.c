@@ -144,7 +144,7 @@ static void put_cause(struct zn_json *j, const struct zn_why *w, const struct zn
 	zn_json_close(j, '}');
 }
 
-/* No time can be told that it costs. */
+/* The time that it costs is not known. */
 static void put_finding(struct zn_json *j, const struct zn_finding *f)
 {
 	zn_json_open(j, '{');
@@ -204,7 +204,7 @@ static void put_line(struct zn_json *j, const struct zn_cause_group *g, uint32_t
 	zn_json_close(j, ']');
 }
 
-/* By cause: one that has none of the time is left out. */
+/* By cause. A cause without time is left out. */
 static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 {
 	uint32_t n = g->steps < ZN_CAUSE_STEPS - 1 ? g->steps : ZN_CAUSE_STEPS - 1;
@@ -286,7 +286,7 @@ static void put_pid(struct zn_json *j, const char *key, uint32_t pid)
 		zn_json_key_null(j, key);
 }
 
-/* Who was late counts as long as that is named as a cause. */
+/* The late rank counts as long as lateness is named as a cause. */
 static uint32_t late_pid(const struct zn_cause_group *g, const struct answer *a)
 {
 	for (size_t i = 0; i < a->causes; i++)

@@ -46,7 +46,7 @@ static void hist_clear(struct zn_arena *a, uint32_t slot)
 	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
 }
 
-/* One that a process or a communicator had. */
+/* A histogram of a process or a communicator that has gone. */
 static void hist_free(struct zn_arena *a, uint32_t slot)
 {
 	struct zn_hist *h = zn_arena_hist(a, slot);
@@ -103,7 +103,7 @@ static void table_sweep(struct zn_probe *p, enum zn_map m)
 		}
 }
 
-/* An id was unique, so what a process left in other tables is still told from what others have there. */
+/* Ids are unique, so entries that a process left in other tables are still known as its own. */
 static void sweep_maps(struct zn_arena *a)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
@@ -130,7 +130,7 @@ static void release_row(struct zn_arena *a, uint32_t row)
 	a->shared->row_tgid[row] = 0;
 }
 
-/* Of a row that was released: whoever takes it finds it empty. */
+/* Of a released row: its next process finds it empty. */
 static void row_give(struct zn_probe *p, uint32_t row)
 {
 	struct zn_arena *a = &p->arena;
@@ -235,7 +235,8 @@ static void io_free(struct zn_arena *a, const struct zn_io_row *row)
 
 /* ---- waits ---- */
 
-/* The segment that a thread is in. It may go on to the next one meanwhile, which is then told at the next tick. */
+/* The segment that a thread is in. The thread may go on to the next segment meanwhile, which is then counted at
+ * the next tick. */
 static void stall_open(const struct zn_thread_state *o, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
 	uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_THREAD_STATE_SINCE(word);

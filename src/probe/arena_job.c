@@ -63,7 +63,7 @@ static int job_lost(struct zn_arena *a)
 	return -ENOSPC;
 }
 
-/* BPF may claim the same name at the same time: whoever enters the name first has it. The row of the slot is mapped. */
+/* BPF may enter the same name at the same time: the first of both has it. The row of the slot is mapped. */
 int zn_bpf_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 {
 	struct zn_probe *p = (struct zn_probe *)a;

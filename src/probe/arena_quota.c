@@ -58,8 +58,9 @@ static void tasks_count(struct zn_probe *p, int32_t count[ZN_JOBS_MAX])
 		}
 }
 
-/* A process that is moved to another job just as it ends may leave a job's count one too high or too low: nobody sees the table
- * and the counts at one time. What differs by as much twice in a row, a minute apart, is set right. */
+/* A process that is moved to another job just as it ends may leave a job's count one too high or too low: nobody
+ * sees the table and the counts at one time. A count that differs by the same amount twice in a row, a minute
+ * apart, is corrected. */
 static void tasks_recount(struct zn_probe *p, uint64_t now_ns)
 {
 	static int32_t count[ZN_JOBS_MAX], held[ZN_QUOTA_OWNERS + 1];

@@ -11,9 +11,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define HANG_MS    800 /* a change of probes that takes longer hangs */
-#define SUSPECT_MS 400 /* one that takes longer may hang: it is looked whom the kernel waits for */
-#define WATCH_MS   200 /* between such looks */
+#define HANG_MS 800 /* a change of probes that takes longer hangs */
+#define SUSPECT_MS                                                                                                     \
+	400 /* a change that takes longer may hang: then the watcher looks which process the kernel waits for */
+#define WATCH_MS 200 /* between such looks */
 
 void zn_change_begin(struct zn_change *c, const struct zn_lib *lib, const struct zn_mapper_list *who, bool detach)
 {
@@ -87,7 +88,7 @@ static void watch_change(struct zn_change *c)
 	pthread_mutex_unlock(c->lock);
 }
 
-/* The finder hangs itself then, and the loop is not told where others sleep (zn_sandbox_loop()). */
+/* The finder hangs itself then, and the loop may not see where processes sleep (zn_sandbox_loop()). */
 static void *run_watcher(void *arg)
 {
 	struct zn_change *c = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ends of processes and threads that the kernel did not tell of, as it skips a program that interrupts another one: once that
- * has happened, tables are looked through, a part of them each tick.
+ * Ends of processes and threads that no program saw, as the kernel skips a program that interrupts another one. Once
+ * that has happened, the tables are searched for entries of ended processes, a part of them each tick.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>

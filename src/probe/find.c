@@ -62,7 +62,7 @@ struct zn_find {
 	bool scan_all; /* all processes are to be looked at, without a hurry */
 	bool checking; /* which processes still map their libraries */
 	uint64_t round_ns, polled_ns, left_ns, checked_ns, mappers_ns; /* when each was done last */
-	uint64_t sweep_ns, swept_ns; /* when this look at all processes, and the last one that is done, began */
+	uint64_t sweep_ns, swept_ns; /* when this look at all processes began, and the last one that is complete */
 	uint64_t cpu_ns;             /* of this thread, as of the last round */
 	uint32_t owner_pid, owner;   /* of the event before */
 	uint32_t fact_next;
@@ -95,7 +95,7 @@ static uint32_t owner_of(struct zn_find *f, uint32_t pid)
 	return f->owner;
 }
 
-/* There was no room for what was mapped, or the kernel had none to tell of it. */
+/* Events of mappings were dropped, by us or by the kernel, for lack of room. */
 static void event_lost(void *find)
 {
 	struct zn_find *f = find;
@@ -134,7 +134,7 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 	if (len < 20 || zn_library_kind(line, len) < 0)
 		return;
 	path = memchr(line, '/', len);
-	/* whoever else looks at the process may come before the event that told of it */
+	/* another reader may look at the process before its event is handled */
 	zn_mapped_process(zn_libraries_mapped(f->libraries), zn_map_events_since(&f->events, (uint32_t)pid));
 	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x' &&
 		zn_libraries_take(f->libraries, pid, from, to, (struct zn_str){path, len - (path - line)}) == -ENOENT)
@@ -146,7 +146,7 @@ static void maps_visit(void *find, uint32_t pid, const char *line, size_t len)
 	maps_line(find, (int)pid, line, len);
 }
 
-/* ---- what events told of ---- */
+/* ---- events of mappings ---- */
 
 /* The file by its place, without a look at what else the process maps. False: it is not there any more, or not alone. */
 static bool place_look(struct zn_find *f, const struct zn_map_event *e)
@@ -234,7 +234,7 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 	f->swept_ns = f->sweep_ns;
 }
 
-/* ---- what a process was told to see ---- */
+/* ---- the environment of a process: which GPUs it may see ---- */
 
 /* Of the same process what it had open before still counts. */
 static struct zn_process_info info_before(const struct info_entry *slot)
@@ -465,7 +465,7 @@ static void children_find(struct zn_find *f)
 		count_lost(f, ZN_LOST_THREAD);
 }
 
-/* What nobody waits for; the first look at all processes is another matter. Returns the CPU time that it took. */
+/* Work that nobody waits for, unlike the first look at all processes. Returns the CPU time that it took. */
 static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 {
 	uint64_t start_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID), spent_ns;
@@ -479,7 +479,8 @@ static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 	return spent_ns;
 }
 
-/* What users set off. All of it together has one share of a core, and what came first does not keep the others waiting. */
+/* Work that users cause. All of it together has one share of a core, and the first of it does not keep the rest
+ * waiting. */
 static void work_run(struct zn_find *f, uint64_t now_ns)
 {
 	if (!zn_pace_may(&f->work, now_ns))

@@ -451,8 +451,8 @@ static bool has_choice(uint8_t family)
 	return false;
 }
 
-/* What is not even tried; NULL: it is. Without bpf_tramp_image (5.12, and most 5.10) a call that sleeps while its fexit
- * is taken away returns to memory that was freed. */
+/* Why a program is not even tried; NULL: it is tried. Without bpf_tramp_image (5.12, and most 5.10) a call that
+ * sleeps while its fexit is taken away returns to memory that was freed. */
 static const char *why_refused(const struct zn_probe *p, uint32_t i)
 {
 	if (!p->old)

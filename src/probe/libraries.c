@@ -216,8 +216,8 @@ static bool find_shadow_stack(struct zn_libraries *l, char why[ZN_TEXT_MAX])
 	return false;
 }
 
-/* Whether probes may be put on a file now; else why says what it waits for. What users can change is refused by kind, what
- * their processes do by looking. */
+/* Whether probes may be put on a file now; else `why` says what it waits for. Files that users can change are
+ * refused by kind; what their processes do is seen by looking at them. */
 static bool judge_library(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
 {
 	enum zn_user_libraries allowed = l->options->user_libraries;
@@ -336,7 +336,7 @@ struct place {
 	uint64_t from;
 };
 
-/* One that does not answer is taken for FUSE. */
+/* A file system that does not answer is taken for FUSE. */
 static uint64_t file_system_of(int fd)
 {
 	struct statfs fs;
@@ -390,8 +390,8 @@ static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct sta
 	return hook_library(l, lib) ? lib : NULL;
 }
 
-/* A file that root may not open: of a FUSE file system without allow_other, or one that is mounted in a user namespace. It
- * is shown, not hooked. */
+/* A file that root may not open: it is on a FUSE file system without allow_other, or on one that is mounted in a
+ * user namespace. It is shown, not hooked. */
 static struct zn_lib *meet_closed(struct zn_libraries *l, int pid, uint64_t from, struct zn_str path)
 {
 	struct zn_file_id id;
@@ -589,7 +589,8 @@ bool zn_libraries_again(struct zn_libraries *l)
 	return again;
 }
 
-/* Nobody maps it under a name of ours. Who maps it under another one could hold up the kernel, so it stays until he goes. */
+/* No process maps it under a name that we know. A process that maps it under another name could hold up the
+ * kernel, so its probes stay until that process ends. */
 static void let_go(struct zn_libraries *l, struct zn_lib *lib)
 {
 	lib->unused_ns = 0;

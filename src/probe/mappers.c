@@ -107,7 +107,8 @@ static bool is_roots_line(const char *line)
 	return false;
 }
 
-/* A mount that is in no list of its process's, one that was detached, is a user's; so is one whose line is cut. */
+/* A mount that is in no list of its process, as it was detached, counts as a user's; so does a mount whose line is
+ * cut. */
 static bool is_roots_fuse(uint32_t tgid, uint32_t dev)
 {
 	static char text[64 * 1024];
@@ -195,8 +196,9 @@ struct blocked {
 	uint64_t switches[16];
 };
 
-/* Whether a thread sleeps where it may hold its memory lock: in an uninterruptible sleep, or in wait for a FUSE server, which
- * is interruptible at first (fs/fuse/dev.c). Not in wait for a lock, as whoever forks meanwhile: it holds nobody up. */
+/* Whether a thread sleeps where it may hold its memory lock: in an uninterruptible sleep, or in wait for a FUSE
+ * server, which is interruptible at first (fs/fuse/dev.c). A thread that waits for a lock, as one that forks
+ * meanwhile, does not count: it holds nobody up. */
 static bool may_hold_lock(uint32_t tgid, uint32_t tid, bool uninterruptible)
 {
 	char path[64], text[64] = "";
@@ -272,7 +274,7 @@ uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 
 /* ---- open and close ---- */
 
-/* An iterator over this process alone, from 6.1 on: what it maps is told without a walk over all the others. */
+/* An iterator over this process alone, from 6.1 on: its mappings are found without a walk over all processes. */
 static int own_link(struct bpf_program *program)
 {
 	/* struct task of union bpf_iter_link_info, linux/bpf.h from 6.1 on: thread, process, its descriptor */

@@ -277,7 +277,7 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	struct open_gpus *gpus = to;
 	uint32_t major, minor;
 
-	if (gpus->seen++ >= FDS_MAX) { /* whoever has so many may have any */
+	if (gpus->seen++ >= FDS_MAX) { /* a process with so many open files may have any device open */
 		gpus->any = true;
 		return false;
 	}

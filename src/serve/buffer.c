@@ -48,7 +48,8 @@ static void cut_off(struct zn_conn *c)
 	shutdown(c->io.fd, SHUT_RDWR);
 }
 
-/* Who reads by sips must not keep answers from all others: takes from them what they have held longest. */
+/* Takes the buffer that slow readers have held longest when none is free, so that they do not keep answers from
+ * all others. */
 static void evict_slowest(struct zn_serve *s)
 {
 	struct zn_buffer *oldest = NULL;

@@ -155,8 +155,8 @@ static void skip_body(struct zn_conn *c, const char *bytes, size_t len)
 		answer_kept(c);
 }
 
-/* A body is read to its end before the answer, else the client's own writing could fail before it has read that. Who
- * expects 100 (Continue) gets the answer instead (RFC 9110, section 10.1.1) and sends none. */
+/* A body is read to its end before the answer, else the client's own writing could fail before it has read that. A
+ * client that expects 100 (Continue) gets the answer instead (RFC 9110, section 10.1.1) and sends no body. */
 static void begin_body(struct zn_conn *c, const struct zn_http_req *req, size_t head)
 {
 	size_t have = c->in_len - head;
@@ -371,7 +371,8 @@ void zn_conn_reuse(struct zn_serve *s)
 	}
 }
 
-/* The time limits of HTTP; false: give the client up. One that has sent part of a request is told why. */
+/* The time limits of HTTP; false: give the client up. A client that has sent part of a request gets the reason as
+ * its answer. */
 static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 {
 	if (output_waits(c)) {

@@ -36,7 +36,7 @@ struct client {
 	uid_t uid;
 	uint32_t pid;
 	uint32_t owner;      /* of its place */
-	const char *refused; /* it is told why at a tick: who asks over and over waits, and costs nothing meanwhile */
+	const char *refused; /* sent at a tick: a client that asks over and over waits, and costs nothing meanwhile */
 	uint64_t since_ns;
 };
 
@@ -83,7 +83,7 @@ static void dismiss_client(struct client *cl, const char *why)
 	if (why) {
 		send_line(cl->io.fd, "busy", why);
 		recv(cl->io.fd, c->request.text, sizeof(c->request.text),
-			MSG_DONTWAIT); /* else the peer is told of a reset, and not this */
+			MSG_DONTWAIT); /* else the peer sees a reset, and not this line */
 	}
 	zn_quota_give(&c->places, cl->owner);
 	zn_loop_forget(c->loop, &cl->io);
@@ -126,8 +126,9 @@ static bool is_late(const struct client *cl, uint64_t now_ns)
 	return cl->io.fd >= 0 && now_ns > cl->since_ns + LIMIT_NS;
 }
 
-/* Whose a peer is, for what users may take: root's and ours are bound by the room alone. One that has ended by now is told
- * by what the kernel noted when it connected; so is one whose number root has again. */
+/* The owner of a peer, whose share of connections it counts against. Peers of root and of our own user are limited
+ * by the room alone. The owner of a peer that has ended, or whose pid root has by now, is known by the credentials
+ * that the kernel kept at connect(). */
 static uint32_t owner_of(const struct zn_control *c, const struct ucred *peer)
 {
 	uint32_t owner;
@@ -159,7 +160,7 @@ static bool may_ask(struct zn_control *c, const struct ucred *peer, uint32_t *ow
 	return may_tag(c, peer->uid) || *owner == peer->uid || take_request(c, *owner, now_ns);
 }
 
-/* The client who may not tag and has been here longest makes room for one who may. */
+/* The client that may not tag and has been connected longest makes room for one that may. */
 static void displace_one(struct zn_control *c)
 {
 	struct client *oldest = NULL;

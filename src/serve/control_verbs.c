@@ -75,8 +75,8 @@ static void put_told(struct zn_control_request *r, struct zn_out *o)
 		zn_json_null(&j);
 }
 
-/* A task prolog is its job's own, and knows what no prolog is told. The record is written once for each label: whoever says
- * the same over and over would fill the writer's queue, and others' reports be lost. */
+/* A task prolog runs as its job, and knows what no prolog is given. The record is written once for each label: a
+ * user who repeats a message could else fill the writer's queue, and reports of others would be lost. */
 static int describe_job(struct zn_control_request *r)
 {
 	int news = zn_jobs_describe(r->state->jobs, &r->message, r->asker.uid, r->why);
@@ -200,7 +200,7 @@ static struct zn_str kept_report(struct zn_control_request *r)
 	return text;
 }
 
-/* A file may have been put there by whoever can write there: it must be about this job, and say whose that is. */
+/* Others may be able to write into the folder: the file must be about this job, and name the owner of that. */
 static bool may_read(struct zn_control_request *r, struct zn_str report)
 {
 	struct zn_str whose = zn_json_member(report, "uid");
@@ -249,7 +249,7 @@ static int send_report(struct zn_control_request *r, struct zn_out *o)
 	return 0;
 }
 
-/* The last one that was kept, by its time: files of an earlier daemon may be there. */
+/* The last record that was kept, by its time: files of an earlier daemon may be there. */
 static struct zn_str kept_hang(struct zn_control_request *r)
 {
 	uint32_t restart = restart_of(r), best = 0;
@@ -303,8 +303,8 @@ static int (*const verbs[])(struct zn_control_request *r, struct zn_out *o) = {
 	[ZN_VERB_ANNOTATE] = annotate_job,
 };
 
-/* What clients left while nobody answered comes before what they say now. A message that was taken is answered again, and
- * not acted on: its sender gave up, left it in the spool, and is gone. */
+/* Messages in the spool come before this one. A message that was acted on already is answered again, and not acted
+ * on twice: its sender gave up and left it in the spool. */
 int zn_control_act(struct zn_control_request *r, size_t len, struct zn_out *o)
 {
 	struct zn_moment now;

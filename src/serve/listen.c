@@ -62,8 +62,8 @@ struct address {
 	bool dual; /* IPv4 too */
 };
 
-/* Whose connections are counted together: an IPv4 address, however it is written, or an IPv6 network of /64, all of
- * which one machine may well have. 0: those of a Unix socket, which are not counted. */
+/* The peer whose connections are counted together: an IPv4 address, however it is written, or an IPv6 network of
+ * /64, which one machine may have as a whole. 0: those of a Unix socket, which are not counted. */
 static uint64_t peer_of(const struct address *a)
 {
 	const uint64_t v4 = 0xffffULL << 32; /* as IPv6 networks, 0:ffff::/32 and 0:0:0:1::/64 are nobody's */
@@ -166,7 +166,7 @@ static int clear_path(const struct address *a)
 	return err != ECONNREFUSED ? -EADDRINUSE : unlink(a->local.sun_path) ? -errno : 0;
 }
 
-/* What has to be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
+/* Sets what must be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
 static bool prepare_socket(int fd, const struct address *a)
 {
 	if (a->any.sa_family == AF_UNIX)

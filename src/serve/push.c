@@ -325,8 +325,7 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 	if (stuck && !give_up(c))
 		return false;
 	if (!c->local && c->token_set != c->serve->access.token_set)
-		part_with(
-			c, NOT_ALLOWED); /* its token may be the one that was taken away; who has another comes back */
+		part_with(c, NOT_ALLOWED); /* its token may have been withdrawn; a client with a valid one comes back */
 	if (!c->pinged && now_ns >= c->heard_ns + ZN_PUSH_PING_S * ZN_NS_PER_S)
 		c->pinged = c->ping_due = true;
 	if (!c->interval_ms && c->variant->rendered_ns == now_ns)

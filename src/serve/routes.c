@@ -259,7 +259,7 @@ static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buf
 	return NULL;
 }
 
-/* Nearly all clients take the page compressed: it is unpacked with the first one that does not. */
+/* Nearly all clients take the page compressed: it is unpacked for the first client that does not. */
 static bool page_unpack(struct zn_serve *s)
 {
 	struct zn_out o = {.at = zn_page, .cap = zn_page_len};
@@ -342,7 +342,7 @@ static int admit_client(const struct zn_conn *c, const struct zn_http_req *req, 
 	return flags & OPEN || !a->tokens.count || zn_auth_token(a, req) ? 0 : 401;
 }
 
-/* Who asks the port of the WebSocket for anything else means the other port. */
+/* A request for anything else on the port of the WebSocket is meant for the other port. */
 static int not_found(struct zn_conn *c)
 {
 	if (c->ws_port)

@@ -43,7 +43,7 @@ struct zn_spool {
 	char text[ZN_MESSAGE_BYTES + 1];
 };
 
-/* FNV-1a. Whoever could make two messages collide is root. */
+/* FNV-1a. Only root could make two messages collide. */
 static uint64_t hash_text(struct zn_str text)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
@@ -116,7 +116,7 @@ static int read_message(struct zn_spool *s, int fd, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-/* Whether a file could be read; s->message is what it says. One that cannot be is refused. */
+/* Whether a file could be read; s->message is what it says. A file that cannot be read is refused. */
 static bool read_file(struct zn_spool *s, int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

@@ -369,8 +369,7 @@ void zn_sim_close(struct zn_sim *s)
 	zn_memory_close(&s->memory);
 }
 
-/* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. A daemon that
- * starts again makes them up anew, so they need no record, as if they were only found. ---- */
+/* ---- Jobs. ---- */
 
 #define SAYS_EVERY_MS 1000
 #define STEP_MS       500
@@ -726,7 +725,7 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 	}
 }
 
-/* A rank was told nothing about which GPUs to see, so its ordinals are the node's. */
+/* No variable limits the GPUs that a rank sees, so its ordinals are the node's. */
 bool zn_sim_process_info(void *sim, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)sim;

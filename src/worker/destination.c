@@ -48,7 +48,8 @@ static void drop_delivery(struct zn_destination *s, unsigned i)
 	STORE(s->done->queued, s->count);
 }
 
-/* A delivery that waits is given up for a newer one. What holds all there is takes nothing with it. */
+/* A waiting delivery is given up for a newer one. A delivery of the whole state is no loss: the newer one has all
+ * of it. */
 static void give_up(struct zn_destination *s, unsigned i)
 {
 	bool loss = s->depth != ZN_DELIVERIES_STATE;

@@ -123,7 +123,7 @@ static bool reply_begins(const struct zn_inquiry *q, const char *with)
 	return q->reply_len >= strlen(with) && !strncasecmp(q->reply, with, strlen(with));
 }
 
-/* A line has come. Who does not know the protocol is asked no more. */
+/* A line has come. A service that does not know the protocol is asked no more. */
 static void take_reply(struct zn_inquiry *q)
 {
 	if (!reply_begins(q, commands[q->step].answers) && !reply_begins(q, commands[q->step].refuses)) {

@@ -119,7 +119,8 @@ static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM
 	BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD,
 	BPF_LINK_CREATE, BPF_RAW_TRACEPOINT_OPEN, BPF_ITER_CREATE};
 
-/* Whose a mount's user namespace is. None of them changes anything, unlike FIOSETOWN or PERF_EVENT_IOC_SET_BPF. */
+/* The owner of a mount's user namespace. None of them changes anything, unlike FIOSETOWN or
+ * PERF_EVENT_IOC_SET_BPF. */
 static const uint32_t ioctl_requests[] = {NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID};
 
 /* Not F_SETOWN, by which user 0 sends any process a signal, nor locks and leases, which others wait for. */
@@ -128,7 +129,7 @@ static const uint32_t fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLO
 /* Not MADV_HWPOISON, which takes memory away from the machine. */
 static const uint32_t advices[] = {MADV_NORMAL, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
 
-/* The event is described by memory, which a filter cannot see: what is watched cannot be told apart here. */
+/* The event is described by memory, which a filter cannot see, so it cannot tell events apart. */
 static const uint32_t event_flags[] = {PERF_FLAG_FD_CLOEXEC};
 
 static const uint32_t writing[] = {O_ACCMODE | O_CREAT | O_TRUNC};

@@ -141,7 +141,7 @@ static void do_write(struct writer *s, size_t len)
 		add_one(&s->shared->done.written);
 }
 
-/* One that is not there is removed. */
+/* A file that is not there counts as removed. */
 static void do_remove(struct writer *s)
 {
 	const struct message *m = &s->message;

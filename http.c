@@ -23,8 +23,8 @@
 
 #define PARAMETERS 2
 
-/* What Accept and Accept-Encoding may name. A range of another version than the one that is spoken is another type, and so
- * is one without a parameter that must be there. */
+/* What Accept and Accept-Encoding may name. A range of another version than the one that is spoken is another
+ * type, and so is one without a parameter that must be there. */
 struct choice {
 	const char *name;
 	struct {

@@ -653,8 +653,8 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
-/* In this order. The writer and the sender are processes of their own and have nothing of the rest; capabilities go with the source's, after
- * which threads may be started. */
+/* In this order. The writer and the sender are processes of their own and have nothing of the rest; capabilities
+ * go with the source's, after which threads may be started. */
 static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
 	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function, and what it
- * means, comes with the attach cookie; see the table in src/probe/hooks.c.
+ * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function,
+ * and what it means, comes with the attach cookie; see the table in src/probe/hooks.c.
  */
 #include "stall.bpf.h"
 #include "uprobe.bpf.h"
@@ -112,8 +112,8 @@ static __always_inline void sync_return(struct zn_call *c)
 
 enum direction { HTOD, DTOH, DTOD, OTHER }; /* in the order of their counters */
 
-/* hipMemcpyKind of hip_runtime_api.h: host to host, to device, device to host, to device, by the addresses, and device to
- * device without a compute unit. */
+/* hipMemcpyKind of hip_runtime_api.h: host to host, to device, device to host, to device, by the addresses, and
+ * device to device without a compute unit. */
 static __always_inline __u32 kind_direction(__u32 kind)
 {
 	return kind == 1 ? HTOD : kind == 2 ? DTOH : kind == 3 || kind == 1024 ? DTOD : OTHER;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ledger of GPU memory: what CUDA or HIP has reserved for a process, on which GPU. Memory of the CUDA context and of
- * loaded modules never passes these functions and is not in it.
+ * The ledger of GPU memory: what CUDA or HIP has reserved for a process, on which GPU. Memory of the CUDA context and
+ * of loaded modules never passes these functions and is not in it.
  *
  * Two rules keep the ledger exact under threads. An address enters at the *return* of the allocation and leaves at
  * the *entry* of the free: the driver may hand it out again before the free has returned. A free that fails puts it
@@ -32,8 +32,8 @@ static __always_inline struct zn_ctx *ctx_find(__u64 addr, __u32 id)
 	return bpf_map_lookup_elem(&ctxs, &key);
 }
 
-/* HIP has a device for each thread, 0 unless it sets one, and no contexts to speak of. A device that is used is entered as a
- * context, under an address where none can be. */
+/* HIP has a device for each thread, 0 unless it sets one, and no contexts to speak of. A device that is used is
+ * entered as a context, under an address where none can be. */
 #define HIP_DEVICE(ordinal) (0x100 + (__u64)(ordinal))
 
 static __always_inline bool is_hip(const struct zn_call *c)
@@ -160,7 +160,8 @@ static __noinline int ledger_credit(struct zn_proc *p, struct zn_alloc *a, __u32
 	return 0;
 }
 
-/* replaces: there was an entry of this key, which has its place. Each that comes anew is taken once, whatever other threads do. */
+/* replaces: there was an entry of this key, which has its place. Each that comes anew is taken once, whatever
+ * other threads do. */
 static __always_inline bool entry_put(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *a, bool replaces)
 {
 	if (replaces && bpf_map_update_elem(&allocs, key, a, BPF_EXIST) == 0)
@@ -271,7 +272,8 @@ static __always_inline void vmm_create_return(struct zn_call *c)
 	alloc_done(c, &a, ZN_K_VMM);
 }
 
-/* One reference less, of a handle or of a mapping; the last one gives the memory back. Tells what went, in `gone` too. */
+/* One reference less, of a handle or of a mapping; the last one gives the memory back. Tells what went, in `gone`
+ * too. */
 static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *gone)
 {
 	struct zn_alloc *a;
@@ -570,7 +572,8 @@ static __always_inline void ctx_create_return(struct zn_call *c)
 	ctx_push(c->thread, addr);
 }
 
-/* (green context *, resources, device): a part of a device. The handle is entered as a context is; no memory is its own. */
+/* (green context *, resources, device): a part of a device. The handle is entered as a context is; no memory is
+ * its own. */
 static __always_inline void green_create_return(struct zn_call *c)
 {
 	__u64 handle;
@@ -579,8 +582,8 @@ static __always_inline void green_create_return(struct zn_call *c)
 		ctx_add(c, handle, c->frame->arg[2]);
 }
 
-/* (context *, green context): the context by which a green one is used. It may be asked for again; what was allocated in it
- * stays when the green context goes. */
+/* (context *, green context): the context by which a green one is used. It may be asked for again; what was
+ * allocated in it stays when the green context goes. */
 static __always_inline void green_ctx_return(struct zn_call *c)
 {
 	struct zn_ctx *green = ctx_find(c->frame->arg[1], c->thread->id), *known;
@@ -595,8 +598,8 @@ static __always_inline void green_ctx_return(struct zn_call *c)
 		ctx_add(c, addr, gpu);
 }
 
-/* At its entry: the pointer may be given out again before it returns. A context that is asked to go is gone, whatever the
- * call answers: errors of earlier work come back from here. */
+/* At its entry: the pointer may be given out again before it returns. A context that is asked to go is gone,
+ * whatever the call answers: errors of earlier work come back from here. */
 static __always_inline void ctx_destroy_entry(struct zn_frame *f, struct zn_thread *t)
 {
 	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
@@ -608,7 +611,8 @@ static __always_inline void ctx_destroy_entry(struct zn_frame *f, struct zn_thre
 		ctx_pop(t);
 }
 
-/* Retained again and again; a new pointer for a device, or a pointer that was another's, tells that the old context is gone. */
+/* Retained again and again; a new pointer for a device, or a pointer that was another's, tells that the old
+ * context is gone. */
 static __always_inline void primary_retain_return(struct zn_call *c)
 {
 	struct zn_ctx_key device = {.addr = (__u32)c->frame->arg[1], .id = c->thread->id};

@@ -106,8 +106,9 @@ int ring_submit_sqe(struct bpf_raw_tracepoint_args *ctx)
 }
 
 #ifdef ZN_NO_FETCH
-/* There the event of a completion does not say of which request. A result is final where the request's own function for it
- * is called, or would be: kiocb_done() does without for one that was neither an error nor polled for. */
+/* There the event of a completion does not say of which request. A result is final where the request's own
+ * function for it is called, or would be: kiocb_done() does without for one that was neither an error nor polled
+ * for. */
 #define SETUP_IOPOLL 1 /* linux/io_uring.h */
 
 /* What a read had got before it was done again belongs to the result. EAGAIN: it is done again. */

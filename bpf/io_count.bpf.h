@@ -124,7 +124,8 @@ static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *f
 	return known ? known->hist : series_refused(key);
 }
 
-/* The shard of the calling CPU of a series that is spread. While the table is filling up, the first shard is for all. */
+/* The shard of the calling CPU of a series that is spread. While the table is filling up, the first shard is for
+ * all. */
 static __noinline __u32 shard_find(struct zn_io_key *key, __u32 first, struct file *file)
 {
 	const struct zn_quota *q = &shared.quota[ZN_QUOTA_IO];
@@ -143,8 +144,8 @@ static __noinline __u32 shard_find(struct zn_io_key *key, __u32 first, struct fi
 	return hist == ZN_IO_REFUSED ? first : hist;
 }
 
-/* series: ZN_IO_SERIES. file: the address of one, see struct outcome. Not static, nor is coarse_add(): they are verified once
- * and not at each call, which made loading these programs take twice as long. */
+/* series: ZN_IO_SERIES. file: the address of one, see struct outcome. Not static, nor is coarse_add(): they are
+ * verified once and not at each call, which made loading these programs take twice as long. */
 __noinline __u32 series_find(__u64 series, __u32 tgid, __u64 file)
 {
 	struct zn_io_key key = {.dev = series, .op = series >> 32};

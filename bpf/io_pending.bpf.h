@@ -23,8 +23,8 @@ static __always_inline void op_missed(struct zn_job_shared *job, __u32 op)
 
 #define NO_OP ZN_IO_OP_COUNT
 
-/* An operation of a process, or the pair that it is, cannot be followed: what its job did is not known in full. Whether an open()
- * would have made its file is not known either. */
+/* An operation of a process, or the pair that it is, cannot be followed: what its job did is not known in full.
+ * Whether an open() would have made its file is not known either. */
 __noinline int ops_missed(__u32 tgid, __u32 op, __u32 also)
 {
 	struct zn_job_ref *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
@@ -84,8 +84,8 @@ __noinline __u32 pending_held(__u32 owner, __u32 user)
 	return held;
 }
 
-/* Place and 1 of the entry that its user has to give up for another one's thread: his who has most around there, if that is still
- * more than the other one has then. 0: there is none. */
+/* Place and 1 of the entry that its user has to give up for another one's thread: his who has most around there,
+ * if that is still more than the other one has then. 0: there is none. */
 __noinline __u32 pending_of_greediest(__u32 owner, __u32 user)
 {
 	__u32 most = pending_held(owner, user) + 1, found = 0;
@@ -106,9 +106,9 @@ __noinline __u32 pending_of_greediest(__u32 owner, __u32 user)
 }
 
 /*
- * The share of operations under way. They are not counted by user as they come and go: all CPUs would have to do so in one
- * place. So a thread looks only when its places are taken, and then it takes the entry of who has most. That one's operation
- * is lost: its return finds no entry. Place and 1; 0: its own is lost.
+ * The share of operations under way. They are not counted by user as they come and go: all CPUs would have to do so
+ * in one place. So a thread looks only when its places are taken, and then it takes the entry of who has most. That
+ * one's operation is lost: its return finds no entry. Place and 1; 0: its own is lost.
  *
  * A fault of call_fault() has no end: nothing is lost with its entry.
  */
@@ -170,9 +170,9 @@ static __always_inline struct zn_io_pending *pending_take(__u32 owner, __u32 op,
 	return s;
 }
 
-/* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was missed
- * would hide what comes after it: not on the same device, which is none of those below, and elsewhere not for long. also:
- * the other operation of a pair, or NO_OP. NULL: nothing is to be counted. */
+/* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was
+ * missed would hide what comes after it: not on the same device, which is none of those below, and elsewhere not
+ * for long. also: the other operation of a pair, or NO_OP. NULL: nothing is to be counted. */
 static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op, __u32 also, struct place p)
 {
 	__u64 now = bpf_ktime_get_ns();

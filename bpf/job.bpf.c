@@ -159,8 +159,8 @@ static __always_inline bool step_read(struct zn_job_name *name, struct cgroup *c
 	return true;
 }
 
-/* False, as of group_top(): there is no entry for it, which was counted. That is asked first, so that a group without one takes
- * neither a step nor a job's slot, which would stay until the daemon ends. */
+/* False, as of group_top(): there is no entry for it, which was counted. That is asked first, so that a group
+ * without one takes neither a step nor a job's slot, which would stay until the daemon ends. */
 static __always_inline bool group_below(struct zn_cgroup *to, const struct zn_cgroup *parent, struct cgroup *cgrp)
 {
 	struct zn_job_name name;
@@ -384,8 +384,8 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- what the kernel kills for want of memory ---- */
 
-/* (pid), on newer kernels (task, uid): of a thread that has the memory. That is no process by its number once the first thread of
- * one has ended; an address of the kernel is a negative number, and none is. */
+/* (pid), on newer kernels (task, uid): of a thread that has the memory. That is no process by its number once the
+ * first thread of one has ended; an address of the kernel is a negative number, and none is. */
 static __always_inline __u32 victim(const struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *task = (void *)ctx->args[0];

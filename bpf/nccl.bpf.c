@@ -25,8 +25,8 @@ static __always_inline bool failed(const struct zn_call *c)
 	return c->result != 0 && c->result != NCCL_IN_PROGRESS;
 }
 
-/* It was called by another function that is hooked: some versions make a group for each send, or an operation of others, by
- * the functions that programs call. That is none of the program's. */
+/* It was called by another function that is hooked: some versions make a group for each send, or an operation of
+ * others, by the functions that programs call. That is none of the program's. */
 static __always_inline bool is_inner(const struct zn_call *c)
 {
 	return c->thread->depth != 0;
@@ -95,8 +95,8 @@ static __always_inline void skew_mark(__u32 at)
 
 #define SKEW_MADE 0x10000 /* beside a slot: it was free until now */
 
-/* Slot + 1 of a communicator, which takes the first free one if it has none and `make`; 0: none. All are looked at: users
- * choose ids, so they can have the slots that come first for somebody's hash. */
+/* Slot + 1 of a communicator, which takes the first free one if it has none and `make`; 0: none. All are looked
+ * at: users choose ids, so they can have the slots that come first for somebody's hash. */
 __noinline __u32 skew_find(__u64 hash, __u32 owner, __u32 make)
 {
 	__u64 of = ZN_SKEW_OF(owner, hash), seen;
@@ -232,8 +232,8 @@ __noinline __u32 skew_record(__u32 slot, __u64 n)
 	return 1;
 }
 
-/* Collective n is complete with the rank that raises the least count of all to n + 1. hash, id: of the rank, whose slot this may
- * be no more. */
+/* Collective n is complete with the rank that raises the least count of all to n + 1. hash, id: of the rank, whose
+ * slot this may be no more. */
 __noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns, __u64 hash, __u32 id)
 {
 	struct zn_skew *s = skew_at(slot);

@@ -12,11 +12,11 @@
 #define ZN_USER_NESTING 33 /* user namespaces inside one another: the kernel allows 32 */
 
 /*
- * By what a thread is, or was when it opened a file. Only for what happens rarely: it reads the chain of user namespaces. The
- * first one has no parent.
+ * By what a thread is, or was when it opened a file. Only for what happens rarely: it reads the chain of user
+ * namespaces. The first one has no parent.
  *
- * Functions here that are not static are verified once, each alone: with them in place the paths through several of their
- * loops would be multiplied.
+ * Functions here that are not static are verified once, each alone: with them in place the paths through several of
+ * their loops would be multiplied.
  */
 __noinline __u32 zn_owner_of_cred(__u64 address)
 {

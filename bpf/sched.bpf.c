@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Context switches, migrations, and what threads of tracked processes wait for. A thread that leaves its CPU by itself is
- * in a system call (or a page fault), and its saved registers say in which one; the rest follows from that:
+ * Context switches, migrations, and what threads of tracked processes wait for. A thread that leaves its CPU by
+ * itself is in a system call (or a page fault), and its saved registers say in which one; the rest follows from that:
  *
  *   a pipe, in poll() with a time limit, of a process with children   a batch of its data loader
  *   a TCP socket, in poll(), epoll or a blocking call                 other ranks
  *   a file, a page fault, an uninterruptible sleep                    I/O
  *   a futex                                                           what its waker had been waiting for just before
  *
- * The last one follows a chain: the pinning thread of a data loader, or a thread of gloo, comes out of its own wait and
- * wakes the one that launches, maybe by way of another. What is handed on must have ended after the sleeper fell asleep:
- * one that was held up by a lock alone inherits nothing, and neither does one that would have woken within 50 ms by
- * itself, as Python's threads do while they wait for the interpreter's lock.
+ * The last one follows a chain: the pinning thread of a data loader, or a thread of gloo, comes out of its own wait
+ * and wakes the one that launches, maybe by way of another. What is handed on must have ended after the sleeper fell
+ * asleep: one that was held up by a lock alone inherits nothing, and neither does one that would have woken within 50
+ * ms by itself, as Python's threads do while they wait for the interpreter's lock.
  *
- * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each switch, and
- * while no process is tracked these programs are not attached at all.
+ * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each
+ * switch, and while no process is tracked these programs are not attached at all.
  */
 #include "stall.bpf.h"
 #include <asm/unistd.h>
@@ -484,7 +484,8 @@ static __noinline void switch_off(struct task_struct *task, __u32 filter, bool p
 	s.run->off_ns = now;
 }
 
-/* It fell asleep before these programs were attached: what that was for is not known, and is not counted as anything. */
+/* It fell asleep before these programs were attached: what that was for is not known, and is not counted as
+ * anything. */
 static __always_inline void unseen(struct zn_sched_entry *r, __u64 now)
 {
 	struct zn_thread_state *o = zn_sched_entry_proc(r) ? zn_thread_state_at(r->row, r->state_at) : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The maps that all families share (by descriptor, see src/probe/objects.c) and what every handler needs: the thread, its
- * process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit; everything
- * else is an array access that the verifier inlines.
+ * The maps that all families share (by descriptor, see src/probe/objects.c) and what every handler needs: the thread,
+ * its process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit;
+ * everything else is an array access that the verifier inlines.
  *
  * ZN_NO_FETCH builds the same for kernels whose atomic operations return nothing (before 5.12): what differs is here,
  * a pair for each thing that is claimed. Processes are not tracked there.
@@ -49,8 +49,8 @@ struct {
 	__uint(max_entries, ZN_RING_BYTES);
 } events SEC(".maps");
 
-/* The only variable of each object, so that libbpf's map of variables, .bss, is this. Unlike an element of an array that is
- * looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
+/* The only variable of each object, so that libbpf's map of variables, .bss, is this. Unlike an element of an
+ * array that is looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
 struct zn_shared shared;
 
 #define ZN_IO_SERIES(dev, op) ((__u64)(dev) | (__u64)(op) << 32)
@@ -606,7 +606,8 @@ static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
 	zn_raise(&h->max_ns, ns);
 }
 
-/* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole cost. */
+/* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole
+ * cost. */
 static __always_inline void zn_calibrate(struct zn_call *c)
 {
 	__u64 ns = c->end_ns - c->frame->start_ns;
@@ -678,8 +679,8 @@ static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p,
 	ZN_ADD(p->count[ZN_C_HIT(family, first)], 1);
 }
 
-/* Closes the call that returns here: the stack pointer finds its frame, which has the cookie of its entry. False: it began
- * before the probe was there, or is nobody's. */
+/* Closes the call that returns here: the stack pointer finds its frame, which has the cookie of its entry. False:
+ * it began before the probe was there, or is nobody's. */
 static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, int family)
 {
 	__u64 id, sp = ZN_SP_RETURN(ctx);

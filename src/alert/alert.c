@@ -3,8 +3,8 @@
  * alert.c: the states of alerts, by rules (parse.c) that are evaluated every tick. An instance of a rule is inactive,
  * pending or firing; only what is not inactive takes a place in the table. States do not outlive the daemon.
  *
- * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the instances
- * of a rule beyond it are one alert together, which has a place of its own.
+ * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the
+ * instances of a rule beyond it are one alert together, which has a place of its own.
  */
 #include <sys/random.h>
 
@@ -281,8 +281,8 @@ static void describe_alert(const struct zn_alert *alert, char to[ZN_TEXT_MAX], c
 	summary[s.len] = '\0';
 }
 
-/* A rule has lines of its own: what else is logged does not hold them back, nor do those of other rules. Reloads keep the
- * number. */
+/* A rule has lines of its own: what else is logged does not hold them back, nor do those of other rules. Reloads
+ * keep the number. */
 static uint64_t subject_of(const struct zn_rule *rule)
 {
 	return zn_rule_hash(0, rule->name, strlen(rule->name)) | 1;

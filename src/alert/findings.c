@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * findings.c: what is wrong with a job beside the time it loses: alerts that fire and are about it, one of its processes, a GPU
- * it uses, or the node; with what to do next.
+ * findings.c: what is wrong with a job beside the time it loses: alerts that fire and are about it, one of its
+ * processes, a GPU it uses, or the node; with what to do next.
  */
 #include "zernel.h"
 #include <stdlib.h>

@@ -433,8 +433,8 @@ static struct zn_selector *parse_selector(struct parser *p, enum zn_rule_op op)
 	return s && resolve_name(p, s, name, op) && parse_matchers(p, s) ? s : NULL;
 }
 
-/* rate(m[30s]), increase(m[30s]), slope(m[30s]), time_to(m[30s], limit). Equal pasts are kept once: the text between the
- * brackets is what tells them. */
+/* rate(m[30s]), increase(m[30s]), slope(m[30s]), time_to(m[30s], limit). Equal pasts are kept once: the text
+ * between the brackets is what tells them. */
 static int past_call(struct parser *p, const char *at, enum zn_rule_op op)
 {
 	struct zn_rule_node n = {.op = op};
@@ -860,7 +860,8 @@ static bool check_placeholder(struct zn_str inside)
 	return inside.len > 0;
 }
 
-/* The next {{...}} in a text: its inside, and where it begins and ends. False: no more, or (inside->at NULL) not closed. */
+/* The next {{...}} in a text: its inside, and where it begins and ends. False: no more, or (inside->at NULL) not
+ * closed. */
 static bool next_placeholder(struct zn_str text, struct zn_str *inside, const char **from, const char **to)
 {
 	const char *end = text.at + text.len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * why.c: what a cause of lost time means, and what to do about it, in words. Each number of a sentence is in /metrics or in the
- * snapshot; which metric has the time is said beside it.
+ * why.c: what a cause of lost time means, and what to do about it, in words. Each number of a sentence is in /metrics
+ * or in the snapshot; which metric has the time is said beside it.
  */
 #include "zernel.h"
 #include <string.h>

@@ -27,8 +27,8 @@ static const struct {
 enum zn_level zn_log_level = ZN_INFO;
 unsigned zn_log_burst;
 
-/* Kinds of lines are the owners of a rate, so that a user who makes lines of one kind hides none of another. The library
- * finder's thread logs too, hence the lock, which is held for no system call. */
+/* Kinds of lines are the owners of a rate, so that a user who makes lines of one kind hides none of another. The
+ * library finder's thread logs too, hence the lock, which is held for no system call. */
 static struct zn_rate kinds;
 static char sample[ZN_RATE_OWNERS + 1][SAMPLE_BYTES]; /* of each place: the first line that was held back */
 static bool locked;

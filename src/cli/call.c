@@ -26,8 +26,8 @@ static enum zn_call_result fail_unanswered(struct zn_call *c, const char *why)
 	return ZN_CALL_UNANSWERED;
 }
 
-/* Where the queue of the listener is full, the kernel keeps those who wait in the order in which they came (unix(7)); asking
- * again and again would leave that to chance. */
+/* Where the queue of the listener is full, the kernel keeps those who wait in the order in which they came
+ * (unix(7)); asking again and again would leave that to chance. */
 static int connect_socket(struct zn_call *c)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};

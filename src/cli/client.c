@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects or text
- * over one connection that is kept, and the look into an answer.
+ * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects
+ * or text over one connection that is kept, and the look into an answer.
  *
- * Limits: numeric addresses, "localhost" and Unix sockets only; an answer has a Content-Length of at most 16 MiB, a head of at most
- * 8 KiB, and takes at most 5 s.
+ * Limits: numeric addresses, "localhost" and Unix sockets only; an answer has a Content-Length of at most 16 MiB, a
+ * head of at most 8 KiB, and takes at most 5 s.
  */
 #include "zernel.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hang.c: the record of a hang as people read it. Made from the JSON alone, as report_text.c makes its page. What a file of
- * another version lacks is left out. All text is that of a file that others may have written: control bytes do not get through.
+ * hang.c: the record of a hang as people read it. Made from the JSON alone, as report_text.c makes its page. What a
+ * file of another version lacks is left out. All text is that of a file that others may have written: control bytes
+ * do not get through.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * job.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog or
- * epilog, where to fail or to be slow costs the node its jobs: it ends after 200 ms at the latest and with status 0, says
- * nothing on stdout and at most one line on stderr, starts nothing, and leaves the message as a file if no daemon
- * answers.
+ * job.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog
+ * or epilog, where to fail or to be slow costs the node its jobs: it ends after 200 ms at the latest and with status
+ * 0, says nothing on stdout and at most one line on stderr, starts nothing, and leaves the message as a file if no
+ * daemon answers.
  */
 #include "zernel.h"
 #include <dirent.h>
@@ -253,8 +253,8 @@ static int write_file(struct zn_call *c, int folder, const char *name)
 	return err;
 }
 
-/* A file may wait until the wall clock was set, or for another boot. Over the socket this is not said: who listens there may
- * be of an earlier version, which knows no such keys. */
+/* A file may wait until the wall clock was set, or for another boot. Over the socket this is not said: who listens
+ * there may be of an earlier version, which knows no such keys. */
 static void date_message(struct zn_call *c)
 {
 	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};

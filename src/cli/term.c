@@ -3,8 +3,8 @@
  * term.c: what the client verbs write: lines of styled text and cells, as a frame that is redrawn in place or as plain
  * lines.
  *
- * Limits: a screen of 512 columns and 256 lines; a width is a guess for characters that terminals disagree about. Text may
- * come from anywhere: what is no UTF-8 or could move the cursor is shown as '?'. One terminal per process.
+ * Limits: a screen of 512 columns and 256 lines; a width is a guess for characters that terminals disagree about.
+ * Text may come from anywhere: what is no UTF-8 or could move the cursor is shown as '?'. One terminal per process.
  */
 #include "zernel.h"
 
@@ -69,8 +69,8 @@ static int width_of(uint32_t c)
 	return 1;
 }
 
-/* The length and the width of the first character of s, which is not empty; bytes that are no UTF-8 (RFC 3629) are never
- * shown. */
+/* The length and the width of the first character of s, which is not empty; bytes that are no UTF-8 (RFC 3629) are
+ * never shown. */
 static size_t decode_char(struct zn_str s, int *width)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

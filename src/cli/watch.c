@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch.c: `zernel watch`, the snapshot of a daemon in a terminal, fetched once a second; `zernel top`, the same with the
- * view of file I/O first. Its input loop: keys, signals, answers.
+ * watch.c: `zernel watch`, the snapshot of a daemon in a terminal, fetched once a second; `zernel top`, the same with
+ * the view of file I/O first. Its input loop: keys, signals, answers.
  */
 #include "zernel.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch_data.c: the answer that `zernel watch` shows: its processes, the I/O of its jobs, and the last minute of each process.
+ * watch_data.c: the answer that `zernel watch` shows: its processes, the I/O of its jobs, and the last minute of each
+ * process.
  *
  * Limits: the first 1024 processes of an answer are shown, and as many mounts of jobs. Two answers are kept, the one on
  * show and the one that is coming in.

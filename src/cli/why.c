@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* why.c: `zernel why`, what the jobs of a node lose their time to, longest first, as plain lines; or what one process does. */
+/* why.c: `zernel why`, what the jobs of a node lose their time to, longest first, as plain lines; or what one
+ * process does. */
 #include "zernel.h"
 
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * dns.c: names of hosts as a stub resolver sees them: /etc/hosts, /etc/resolv.conf, questions and answers of RFC 1035 and
- * 3596. Pure: bytes in, bytes out. glibc's own resolver blocks, and its name service switch does not work in a static
- * program. Answers are hostile.
+ * dns.c: names of hosts as a stub resolver sees them: /etc/hosts, /etc/resolv.conf, questions and answers of RFC 1035
+ * and 3596. Pure: bytes in, bytes out. glibc's own resolver blocks, and its name service switch does not work in a
+ * static program. Answers are hostile.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -264,8 +264,8 @@ static void take_address(struct zn_peer *p, const uint8_t *at, enum zn_dns_type 
 	}
 }
 
-/* Of the names that it leads to, too: what the server says of them is believed. An answer that is cut has some addresses,
- * which do. */
+/* Of the names that it leads to, too: what the server says of them is believed. An answer that is cut has some
+ * addresses, which do. */
 static int read_records(const uint8_t *at, size_t len, const struct zn_dns_wanted *want)
 {
 	enum zn_dns_type type = get_u16(want->question + want->question_len - 4);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ras.c: what the RAS service of NCCL answers to "VERBOSE STATUS", as it comes in: of each communicator, the ranks that do not
- * answer, have left, or have issued fewer collectives than the one farthest ahead. It comes from a user's process, so any bytes
- * may come; what is kept is of a fixed size.
+ * ras.c: what the RAS service of NCCL answers to "VERBOSE STATUS", as it comes in: of each communicator, the ranks
+ * that do not answer, have left, or have issued fewer collectives than the one farthest ahead. It comes from a user's
+ * process, so any bytes may come; what is kept is of a fixed size.
  *
- * JSON (NCCL 2.28.7 and later) is read by its keys alone: commas, brackets and the banner that some versions print before it
- * say nothing, so that none of them can be wrong. The text of older versions has no ranks but the few that stand out, in
- * sentences; a line that is none of those is passed over.
+ * JSON (NCCL 2.28.7 and later) is read by its keys alone: commas, brackets and the banner that some versions print
+ * before it say nothing, so that none of them can be wrong. The text of older versions has no ranks but the few that
+ * stand out, in sentences; a line that is none of those is passed over.
  */
 #include <strings.h>
 
@@ -70,7 +70,8 @@ static void note_count(struct zn_ras_parse *p, uint64_t issued, uint32_t ranks)
 	c->heard += ranks;
 }
 
-/* The communicator of that hash among those that are kept: the text has some in several places. NULL: there is no room. */
+/* The communicator of that hash among those that are kept: the text has some in several places. NULL: there is no
+ * room. */
 static struct zn_ras_comm *kept_comm(struct zn_ras_parse *p, uint64_t hash)
 {
 	struct zn_ras_answer *a = &p->answer;
@@ -501,8 +502,8 @@ static bool is_gone_status(const char *at)
 	return !strncmp(at, "NOCOMM", 6) || !strncmp(at, "FINALIZE", 8) || !strncmp(at, "ABORT", 5);
 }
 
-/* What a rank, or some, did: "has launched up to operation 7", "have not launched any operations", "has status NOCOMM". False:
- * it says none of these. */
+/* What a rank, or some, did: "has launched up to operation 7", "have not launched any operations", "has status
+ * NOCOMM". False: it says none of these. */
 static bool read_deed(struct zn_ras_parse *p, const char *at)
 {
 	if (!skip_text(&at, "has ") && !skip_text(&at, "have "))
@@ -631,7 +632,8 @@ void zn_ras_parse_take(struct zn_ras_parse *p, const char *bytes, size_t len)
 			take_text_byte(p, bytes[i]);
 }
 
-/* A communicator that was cut short is not there: who comes behind the cut would be taken for somebody who is missing. */
+/* A communicator that was cut short is not there: who comes behind the cut would be taken for somebody who is
+ * missing. */
 void zn_ras_parse_end(struct zn_ras_parse *p)
 {
 	if (!p->json && p->line_len)

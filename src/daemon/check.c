@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * check.c: the limits under which --check looks. An administrator's shell may do more than zerneld.service, so --check first
- * asks systemd what it leaves the service (drop-ins included), reads its options, and takes the same limits: capabilities,
- * open files, and of its system-call filter those calls that the start needs and others do not. Where systemd or the
- * service is not there, nothing changes.
+ * check.c: the limits under which --check looks. An administrator's shell may do more than zerneld.service, so
+ * --check first asks systemd what it leaves the service (drop-ins included), reads its options, and takes the same
+ * limits: capabilities, open files, and of its system-call filter those calls that the start needs and others do not.
+ * Where systemd or the service is not there, nothing changes.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * annotations.c: what programs say of themselves by `zernel annotate`: labels of a job, such as step, epoch or phase, and when
- * they changed. Nothing depends on them.
+ * annotations.c: what programs say of themselves by `zernel annotate`: labels of a job, such as step, epoch or phase,
+ * and when they changed. Nothing depends on them.
  *
- * A job has room for a few labels and for a few of their changes. Of those that no longer fit, the owner and the label with the
- * most of them lose the one that stands nearest to another: what is kept of a label that changes at each step is spread over
- * the whole time, and one that changes twice keeps both.
+ * A job has room for a few labels and for a few of their changes. Of those that no longer fit, the owner and the
+ * label with the most of them lose the one that stands nearest to another: what is kept of a label that changes at
+ * each step is spread over the whole time, and one that changes twice keeps both.
  *
- * Limits: all this is kept in memory and ends with the daemon. Processes of no job have one place together, where the labels of
- * one that has ended go.
+ * Limits: all this is kept in memory and ends with the daemon. Processes of no job have one place together, where the
+ * labels of one that has ended go.
  */
 #include "zernel.h"
 #include <errno.h>

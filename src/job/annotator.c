@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * annotator.c: who may say what of whom. A user speaks of processes and jobs of his own; the kernel's word on who asks decides.
+ * annotator.c: who may say what of whom. A user speaks of processes and jobs of his own; the kernel's word on who
+ * asks decides.
  */
 #include "zernel.h"
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Control groups as user space sees them: what is in jobs already when the daemon starts, and groups that an administrator
- * names. What is made, removed and entered later is seen in bpf/job.bpf.c; both enter into the same tables, and both ask
- * zn_cgroup_parse() what a path means.
+ * Control groups as user space sees them: what is in jobs already when the daemon starts, and groups that an
+ * administrator names. What is made, removed and entered later is seen in bpf/job.bpf.c; both enter into the same
+ * tables, and both ask zn_cgroup_parse() what a path means.
  *
  * /proc and the groups belong to others: files are read up to a limit, a folder is entered once and never followed out
  * of its file system, and what is cut is left alone. Nothing is allocated.
@@ -384,8 +384,8 @@ static void process_visit(void *to, const struct dirent64 *e)
 		process_scan(to, strtoul(e->d_name, NULL, 10));
 }
 
-/* What a process starts after it was tagged has its tag. What it started before, behind the place that the pass had come
- * to, is found by the next one: until a pass finds no more than the one before. */
+/* What a process starts after it was tagged has its tag. What it started before, behind the place that the pass
+ * had come to, is found by the next one: until a pass finds no more than the one before. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root)
 {
 	struct scan s = {.arena = a, .proc_root = proc_root, .mounts = mounts_read(proc_root)};

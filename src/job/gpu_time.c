@@ -177,8 +177,8 @@ static void note_use(struct zn_job_gpu *g, const struct deeds *d)
 		g->waited_ns = d->waited_ns;
 }
 
-/* What a process holds on one GPU. It uses that GPU if it did something and has memory on it, or had some, if it has none
- * anywhere by now. */
+/* What a process holds on one GPU. It uses that GPU if it did something and has memory on it, or had some, if it
+ * has none anywhere by now. */
 static void note_share(struct zn_job_gpu *g, const struct zn_gpu_usage *s, bool lives, bool uses, const struct deeds *d)
 {
 	if (lives)
@@ -249,9 +249,9 @@ void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const
 		note_unseen(j, job, !p->exit_ns);
 }
 
-/* A GPU of which a process holds memory, and nothing is heard, may be idle, or a call waits for it and returns later: up to
- * HOLD_NS the time is held back until that is known, so that idle time never has to be taken back. Nothing is held back where waits
- * that go on are known, or the wait is for a rank that does not come. */
+/* A GPU of which a process holds memory, and nothing is heard, may be idle, or a call waits for it and returns
+ * later: up to HOLD_NS the time is held back until that is known, so that idle time never has to be taken back.
+ * Nothing is held back where waits that go on are known, or the wait is for a rank that does not come. */
 static void gpu_quiet(struct zn_job_gpu *g, uint64_t ns, bool waits_known)
 {
 	uint64_t hold_ns = g->open && !waits_known && !g->hangs ? HOLD_NS : 0;

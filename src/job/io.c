@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * io.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in rows
- * of the arena; sums are those of a job on a mount, with the rows of each operation in a chain. Figures are sums over rows, read
- * where they are. When a device's number comes to mean another file system, its rows are cut: what they hold stays
- * where it was counted, and what follows is counted in new ones.
+ * io.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in
+ * rows of the arena; sums are those of a job on a mount, with the rows of each operation in a chain. Figures are sums
+ * over rows, read where they are. When a device's number comes to mean another file system, its rows are cut: what
+ * they hold stays where it was counted, and what follows is counted in new ones.
  */
 #include "zernel.h"
 #include <string.h>
 
 #define SETTLE_NS (2 * ZN_NS_PER_S)   /* nobody adds to a row any more that was cut this long ago */
 #define IDLE_NS   (600 * ZN_NS_PER_S) /* then what is of no job and of no mount of the host goes */
-/* Calls per second from which on reads or writes are spread over groups of CPUs. Adding to a cache line that another CPU has
- * takes a few 100 ns, so below this at most some 3 % of one CPU's time. */
+/* Calls per second from which on reads or writes are spread over groups of CPUs. Adding to a cache line that
+ * another CPU has takes a few 100 ns, so below this at most some 3 % of one CPU's time. */
 #define SPREAD_CALLS 100000
 
 void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_jobs *jobs)
@@ -348,7 +348,8 @@ static void op_tick(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_o
 	o->tick_ns = sum.ns;
 }
 
-/* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more than that. */
+/* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more
+ * than that. */
 static void op_fold(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_op op, uint64_t now_ns)
 {
 	uint32_t into[2] = {0}, next;
@@ -418,7 +419,8 @@ static void row_spread(struct zn_io_sums *f, uint32_t slot, uint64_t now_ns)
 	row->calls = calls;
 }
 
-/* Shows what there was no room for, if there is now. Until then it is kept as others are: of a job until that is forgotten. */
+/* Shows what there was no room for, if there is now. Until then it is kept as others are: of a job until that is
+ * forgotten. */
 static void row_wait(struct zn_io_sums *f, uint32_t slot, uint64_t now_ns)
 {
 	struct zn_io_sum_row *row = &f->row[slot];
@@ -459,7 +461,8 @@ static void rows_tick(struct zn_io_sums *f, uint64_t now_ns)
 
 void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns)
 {
-	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from here on. */
+	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from
+	 * here on. */
 	zn_io_changed(f->arena->shared);
 	zn_io_sums_refresh(f);
 	for (uint32_t i = 0; i < f->high; i++)

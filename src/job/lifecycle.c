@@ -91,7 +91,8 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 	zn_job_gpus_note(j, job, row, p);
 }
 
-/* A process that was there before the daemon, and has made no call since, has no row, but its device files are known. */
+/* A process that was there before the daemon, and has made no call since, has no row, but its device files are
+ * known. */
 static void older_jobs_tick(struct zn_jobs *j)
 {
 	uint64_t began_ms = j->state ? j->state->start_wall_ms : 0;
@@ -152,8 +153,8 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
 	return news;
 }
 
-/* Without PrologFlags=Contain a job has a control group only while a step of it runs, and it has no end before its epilog:
- * if a step comes later than expected, the job goes on, as long as it was not forgotten. */
+/* Without PrologFlags=Contain a job has a control group only while a step of it runs, and it has no end before its
+ * epilog: if a step comes later than expected, the job goes on, as long as it was not forgotten. */
 static bool may_resume(const struct zn_job *job)
 {
 	return job->announced && !job->epilog && !job->next_ns && !by_hand(job);
@@ -406,8 +407,8 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
 	forget_shown(j, now_ns);
 }
 
-/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no job that
- * runs. */
+/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no
+ * job that runs. */
 static bool said_at(const struct zn_message *m, uint64_t *ns, uint64_t *wall_ms, char why[ZN_TEXT_MAX])
 {
 	struct zn_moment now;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * message.c: what a client says to the daemon about a job, as lines of printable ASCII: "zernel 1 VERB", then key=value.
- * Pure: text in, values out. A message is read strictly, as anybody may send one; whether what it says is allowed is
- * the business of control.c.
+ * message.c: what a client says to the daemon about a job, as lines of printable ASCII: "zernel 1 VERB", then
+ * key=value. Pure: text in, values out. A message is read strictly, as anybody may send one; whether what it says is
+ * allowed is the business of control.c.
  */
 #include "zernel.h"
 #include <errno.h>

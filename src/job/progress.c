@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * progress.c: for how long nothing of a job has moved: no launch, copy, collective, batch of any of its processes, no byte of a
- * file of any, workers included; and how long may be usual for it, which its own pauses have taught.
+ * progress.c: for how long nothing of a job has moved: no launch, copy, collective, batch of any of its processes, no
+ * byte of a file of any, workers included; and how long may be usual for it, which its own pauses have taught.
  */
 #include "zernel.h"
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * suspicion.c: jobs that seem to hang, and what the RAS service of their NCCL says of the ranks on other nodes. Each question
- * wakes all ranks of a job, so it is asked once per episode. One question is under way at a time; of several jobs that of the
- * owner who was served longest ago comes first.
+ * suspicion.c: jobs that seem to hang, and what the RAS service of their NCCL says of the ranks on other nodes. Each
+ * question wakes all ranks of a job, so it is asked once per episode. One question is under way at a time; of several
+ * jobs that of the owner who was served longest ago comes first.
  *
- * The service is a thread of the job's own process. Nothing is asked but what listens on this node, at the address that the
- * process's environment names or at NCCL's own, and only if the user who listens there is the one whose process waits. So
- * whatever a user makes listen there speaks of his own jobs alone.
+ * The service is a thread of the job's own process. Nothing is asked but what listens on this node, at the address
+ * that the process's environment names or at NCCL's own, and only if the user who listens there is the one whose
+ * process waits. So whatever a user makes listen there speaks of his own jobs alone.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -277,7 +277,8 @@ static uint32_t who_listens(const struct zn_suspicions *s, const struct zn_peer 
 
 /* ---- The question. ---- */
 
-/* What /proc/PID/status says of a process: its user, whose sockets are the process's, and its ids, the innermost one last. */
+/* What /proc/PID/status says of a process: its user, whose sockets are the process's, and its ids, the innermost
+ * one last. */
 static uint32_t read_user(const struct zn_suspicions *s, uint32_t pid, uint32_t *inner)
 {
 	char path[ZN_TEXT_MAX], text[4096];
@@ -303,7 +304,8 @@ static void want_pid(struct zn_ras_wanted *w, uint32_t pid)
 		w->pid[w->pid_count++] = pid;
 }
 
-/* The job's processes as NCCL calls them, the one that waits first; others of its owner that use NCCL may answer as well. */
+/* The job's processes as NCCL calls them, the one that waits first; others of its owner that use NCCL may answer
+ * as well. */
 static uint32_t want_processes(struct zn_suspicions *s, const struct zn_suspicion *x, const struct zn_proc *first)
 {
 	struct zn_ras_wanted *w = &s->ask.want;
@@ -505,7 +507,8 @@ static void say_rank(struct zn_out *o, const struct zn_ras_comm *c, const struct
 
 #define SAID_MAX 2 /* ranks that are named */
 
-/* The communicator of which there is the most to say: a rank that is dead before one that is behind, and ranks before processes. */
+/* The communicator of which there is the most to say: a rank that is dead before one that is behind, and ranks
+ * before processes. */
 static const struct zn_ras_comm *first_comm(const struct zn_ras_answer *a)
 {
 	const struct zn_ras_comm *best = NULL;

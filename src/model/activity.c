@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * activity.c: for how long each process had its GPU at work, by looks some twenty times a second: a launch costs nothing more.
- * Time in waits for the GPU is known to the nanosecond, also of a wait that goes on. A wait for a rank that does not come is none.
+ * activity.c: for how long each process had its GPU at work, by looks some twenty times a second: a launch costs
+ * nothing more. Time in waits for the GPU is known to the nanosecond, also of a wait that goes on. A wait for a rank
+ * that does not come is none.
  */
 #include "zernel.h"
 #include <string.h>

@@ -106,7 +106,8 @@ static bool asks_for_looks(const struct zn_agg *a, const struct zn_proc *p)
 	return a->look && a->gpus.listed && !p->exit_ns;
 }
 
-/* It may open its devices, or be given its context, after it was looked at: so it is looked at again, ever more rarely. */
+/* It may open its devices, or be given its context, after it was looked at: so it is looked at again, ever more
+ * rarely. */
 static void look_again(struct zn_agg *a, struct zn_info *info, const struct zn_proc *p)
 {
 	uint64_t now_ns = zn_now_ns();
@@ -371,7 +372,8 @@ static void family_rates(struct zn_agg *a, uint64_t ns)
 	}
 }
 
-/* Takes over a sum that never falls; returns what was added. A segment that ends while it is read may be seen shorter. */
+/* Takes over a sum that never falls; returns what was added. A segment that ends while it is read may be seen
+ * shorter. */
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count)
 {
 	uint64_t now = a->arena->procs[row].count[count], shown = 0;

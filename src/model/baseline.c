@@ -61,7 +61,8 @@ static void keep_point(struct zn_baseline *b, int16_t y)
 	b->next = (uint16_t)((b->next + 1) % ZN_BASELINE_POINTS);
 }
 
-/* Median distance from the level: the half of all values that is nearest to it lies side by side, and is searched for. */
+/* Median distance from the level: the half of all values that is nearest to it lies side by side, and is searched
+ * for. */
 static int32_t median_distance(const struct zn_baseline *b, int32_t level)
 {
 	uint32_t half = b->count / 2 + 1, from = 0, to = b->count - half;
@@ -101,9 +102,9 @@ static void follow_excursion(struct zn_baseline *b, int32_t by, int32_t spread, 
 }
 
 /*
- * How far excursions to the same side go that a process makes now and then, as for checkpoints: the second farthest of
- * those that ended within two hours and were not much shorter than the one under way. So what comes a third time is told
- * once it goes a quarter farther, or lasts half as long again; and a checkpoint that hangs is told.
+ * How far excursions to the same side go that a process makes now and then, as for checkpoints: the second farthest
+ * of those that ended within two hours and were not much shorter than the one under way. So what comes a third time
+ * is told once it goes a quarter farther, or lasts half as long again; and a checkpoint that hangs is told.
  */
 static int32_t is_habit(const struct zn_baseline *b, int32_t by, uint32_t step)
 {
@@ -251,7 +252,8 @@ static double read_retransmits(struct reading *r, uint32_t count)
 	return r->proc->count[ZN_C_TCP_SENT] ? growth_of(r, r->proc->count[count]) : NAN;
 }
 
-/* Units: below it a value is small, and differences of it count; floor: in thousandths, so 60 is 6 % of what is large. */
+/* Units: below it a value is small, and differences of it count; floor: in thousandths, so 60 is 6 % of what is
+ * large. */
 static const struct signal {
 	const char *name;
 	double (*read)(struct reading *r, uint32_t arg); /* NaN: there is no value */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * causes.c: what the time of jobs is lost to. At each tick the time of a process's launching threads is laid to causes, by what
- * they waited for and what explains that wait; the processes of a job are added up, and those of no job as one more. A process
- * has one second in a second, however many threads it has. Waits for the GPU are what a GPU-bound job is made of, and lost to
- * nothing, unless they are for a rank that does not come.
+ * causes.c: what the time of jobs is lost to. At each tick the time of a process's launching threads is laid to
+ * causes, by what they waited for and what explains that wait; the processes of a job are added up, and those of no
+ * job as one more. A process has one second in a second, however many threads it has. Waits for the GPU are what a
+ * GPU-bound job is made of, and lost to nothing, unless they are for a rank that does not come.
  */
 #include "zernel.h"
 #include <string.h>
@@ -12,8 +12,8 @@
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
 #define RETRANSMITS  50 /* a second: segments that are sent again, of a job, from where on they hold it back */
-/* Or fewer, where little gets through: a thousandth of what is sent, of a job that has a mebibyte or more to send. TCP waits longer
- * and longer for a connection that loses much, up to seconds without a segment. */
+/* Or fewer, where little gets through: a thousandth of what is sent, of a job that has a mebibyte or more to send.
+ * TCP waits longer and longer for a connection that loses much, up to seconds without a segment. */
 #define LOSS_SHARE    1000
 #define SEGMENT       1448      /* bytes, of Ethernet; larger ones are counted too low */
 #define TRAFFIC_LEAST (1 << 20) /* bytes, within half a minute or so */

@@ -204,7 +204,8 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* How many devices of partitions (amdgpu_xcp) follow a GPU that are in use: the driver makes them for each mode at the start. */
+/* How many devices of partitions (amdgpu_xcp) follow a GPU that are in use: the driver makes them for each mode at
+ * the start. */
 static uint32_t partitions_of(int node)
 {
 	static const struct {
@@ -318,8 +319,8 @@ struct zn_gpu_files zn_gpu_files_read(const char *path)
 	return files;
 }
 
-/* The link in /proc says whether it is open, and a file system that should be asked what it is, a user's own, is not waited
- * for: the attributes are taken as the kernel has them. */
+/* The link in /proc says whether it is open, and a file system that should be asked what it is, a user's own, is
+ * not waited for: the attributes are taken as the kernel has them. */
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor)
 {
 	struct statx st;
@@ -359,8 +360,8 @@ static int gpu_by_id(struct zn_gpus *g, const char *id)
 	return gpu ? (int)(gpu - g->gpu) : -1;
 }
 
-/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has. given: with
- * --gpu-majors one device is taken for both. */
+/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has.
+ * given: with --gpu-majors one device is taken for both. */
 static bool uses_amd(const struct zn_gpus *g, const struct zn_process_info *f)
 {
 	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];
@@ -583,8 +584,9 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 	return true;
 }
 
-/* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container, numbers
- * start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them is none. */
+/* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container,
+ * numbers start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them
+ * is none. */
 static int gpu_of_process(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	bool instance = f->instances && ordinal < f->cuda.count && strncmp(f->cuda.uuid[ordinal], "MIG-", 4) == 0;

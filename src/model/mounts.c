@@ -2,8 +2,8 @@
 /*
  * mounts.c: where the file systems that are used are mounted. The kernel names a device, and /proc/PID/mountinfo its
  * mount point: that of process 1 for what the host sees, and of the process that used the device for what only a
- * container sees. Only devices in use are kept, so that a host with ten thousand mounts costs a walk over its list and no
- * memory. The list is read in slices of a millisecond, and again when poll() says that it has changed.
+ * container sees. Only devices in use are kept, so that a host with ten thousand mounts costs a walk over its list
+ * and no memory. The list is read in slices of a millisecond, and again when poll() says that it has changed.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -398,8 +398,8 @@ static unsigned long first_mount(const struct zn_mounts *m, uint32_t tgid)
 	return n > 0 ? strtoul(text, NULL, 10) : 0;
 }
 
-/* Whether a process has the host's mounts, so that its list says nothing new. The namespace itself would tell too, but to
- * look at it takes the right to trace the process, which the loop has given up. */
+/* Whether a process has the host's mounts, so that its list says nothing new. The namespace itself would tell too,
+ * but to look at it takes the right to trace the process, which the loop has given up. */
 static bool same_mounts(const struct zn_mounts *m, uint32_t tgid)
 {
 	unsigned long first = first_mount(m, tgid);
@@ -407,8 +407,8 @@ static bool same_mounts(const struct zn_mounts *m, uint32_t tgid)
 	return first && first == first_mount(m, 1);
 }
 
-/* The list of a process that used a device which the host's does not have. A list of its own may be as long as the host's
- * is: it is read in slices too. */
+/* The list of a process that used a device which the host's does not have. A list of its own may be as long as the
+ * host's is: it is read in slices too. */
 static void other_begin(struct zn_mounts *m, struct zn_mount *e)
 {
 	char path[128];

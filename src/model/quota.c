@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * quota.c: what the log says of owners who have their share of a table, and whose a process is. The shares themselves are
- * struct zn_quota of zernel.h, which BPF programs use too.
+ * quota.c: what the log says of owners who have their share of a table, and whose a process is. The shares themselves
+ * are struct zn_quota of zernel.h, which BPF programs use too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +113,8 @@ void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1
 	}
 }
 
-/* From "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line feeds in it. */
+/* From "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line feeds
+ * in it. */
 uint32_t zn_uid_of(int pid)
 {
 	char path[32], text[1024];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ranks.c: which rank of a communicator the others of this node wait for, for how long, and what it does instead. A rank is
- * missing where a peer has issued a collective that it has not, and that peer waits; or where its process has ended while its
- * peers wait. Ranks on other nodes are not known, so they are never missing.
+ * ranks.c: which rank of a communicator the others of this node wait for, for how long, and what it does instead. A
+ * rank is missing where a peer has issued a collective that it has not, and that peer waits; or where its process has
+ * ended while its peers wait. Ranks on other nodes are not known, so they are never missing.
  *
- * Who is missing in one communicator may itself wait for somebody in another one: only the last of such a chain is shown. Where
- * all ranks of this node wait and none is missing, one on another node may be.
+ * Who is missing in one communicator may itself wait for somebody in another one: only the last of such a chain is
+ * shown. Where all ranks of this node wait and none is missing, one on another node may be.
  */
 #include "zernel.h"
 #include <signal.h>
@@ -103,8 +103,8 @@ static bool owes_peer(const struct zn_skew *s, uint32_t member, uint32_t peer)
 		(int32_t)(s->sent[peer][member] - s->received[member][peer]) > 0;
 }
 
-/* Peers that have issued what it has not, and wait. Point to point no times are kept: then from the tick on at which it was
- * seen first, or at which the rank sent or received last. */
+/* Peers that have issued what it has not, and wait. Point to point no times are kept: then from the tick on at
+ * which it was seen first, or at which the rank sent or received last. */
 static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m, uint64_t before_ns)
 {
 	uint64_t n = s->member[m->member].issued, pair_ns = before_ns ? before_ns : k->tick_ns;
@@ -238,7 +238,8 @@ static void name_place(struct zn_missing *m, const char *place)
 		snprintf(m->in, sizeof(m->in), "the kernel's %.40s()", place);
 }
 
-/* Processes that the main thread of one has started, behind those that are there already. Returns how many there are. */
+/* Processes that the main thread of one has started, behind those that are there already. Returns how many there
+ * are. */
 static uint32_t add_children(const struct zn_ranks *k, uint32_t pid, uint32_t list[TREE_MAX], uint32_t count)
 {
 	char path[ZN_TEXT_MAX], text[1024], *at = text, *end;
@@ -383,8 +384,8 @@ static void note_chain(const struct zn_ranks *k, struct zn_missing *m)
 
 /* ---- All ranks of this node wait. ---- */
 
-/* When a process last did something that leads on with its GPU. Files are not asked: a log or a checkpoint that another thread
- * writes ends no wait. */
+/* When a process last did something that leads on with its GPU. Files are not asked: a log or a checkpoint that
+ * another thread writes ends no wait. */
 static uint64_t worked_ns(const struct zn_ranks *k, uint32_t row)
 {
 	const struct zn_progress_row *r = &k->progress->row[row];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * rates.c: what the kernel's counters of a process say over the last tick, beside its launches; how long GPU drivers
- * were in use, and by two processes at once; and which devices are GPUs. What a tick does not tell is marked as unknown.
+ * were in use, and by two processes at once; and which devices are GPUs. What a tick does not tell is marked as
+ * unknown.
  */
 #include "zernel.h"
 #include <fcntl.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * startup.c: what processes do from their start to the first steady launch, in phases that add up to that time. A phase has
- * what calls of it took, where calls tell; the rest of a tick is laid to what moved in it. The first steady launch is in the
- * first tick from which on the process launches or waits for its GPU for STEADY_NS with no pause of PAUSE_NS. What it does
- * meanwhile is no start-up any more, unless it pauses. Only processes that began after the daemon are told of.
+ * startup.c: what processes do from their start to the first steady launch, in phases that add up to that time. A
+ * phase has what calls of it took, where calls tell; the rest of a tick is laid to what moved in it. The first steady
+ * launch is in the first tick from which on the process launches or waits for its GPU for STEADY_NS with no pause of
+ * PAUSE_NS. What it does meanwhile is no start-up any more, unless it pauses. Only processes that began after the
+ * daemon are told of.
  */
 #include "zernel.h"
 #include <string.h>

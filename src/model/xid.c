@@ -99,8 +99,8 @@ static bool contains_text(struct zn_str s, const char *text)
 	return memmem(s.at, s.len, text, strlen(text));
 }
 
-/* "2 uncorrectable hardware errors detected in umc block", "socket: 0, die: 1, 2 new ...": without a number, or in total, it is
- * no report of an error (amdgpu_ras.c). */
+/* "2 uncorrectable hardware errors detected in umc block", "socket: 0, die: 1, 2 new ...": without a number, or in
+ * total, it is no report of an error (amdgpu_ras.c). */
 static enum zn_amdgpu_error hardware_error(struct zn_str s)
 {
 	static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * flight.c: what is known of a job at the moment at which it hangs, as JSON, once per episode: who has issued what and when, what
- * each process waits for, what the threads of the one to blame do in the kernel, errors of GPUs, and memory. The others wait for
- * it, so it cannot be asked later.
+ * flight.c: what is known of a job at the moment at which it hangs, as JSON, once per episode: who has issued what
+ * and when, what each process waits for, what the threads of the one to blame do in the kernel, errors of GPUs, and
+ * memory. The others wait for it, so it cannot be asked later.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -123,8 +123,8 @@ static bool begins_span(const struct zn_exp_buckets *b, uint32_t i)
 	return i == 0 || b->bucket[i].index - b->bucket[i - 1].index - 1 > GAP_MAX;
 }
 
-/* Prometheus numbers a bucket by its upper limit: its index is one more. An offset counts from the end of the span before;
- * the first one from 0. */
+/* Prometheus numbers a bucket by its upper limit: its index is one more. An offset counts from the end of the span
+ * before; the first one from 0. */
 static void put_spans(struct zn_out *o, const struct zn_exp_buckets *b)
 {
 	int32_t end = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * report.c: what a job did, as JSON. What was not measured is null and says why (report_gaps.c), never 0. How a report reads to
- * people is report_text.c.
+ * report.c: what a job did, as JSON. What was not measured is null and says why (report_gaps.c), never 0. How a
+ * report reads to people is report_text.c.
  */
 #include <string.h>
 

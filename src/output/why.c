@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * why.c: GET /why and the snapshot's key of that name: for each job that runs, and for the processes of none, what its time
- * was lost to over the last minute, longest first, with what to do next.
+ * why.c: GET /why and the snapshot's key of that name: for each job that runs, and for the processes of none, what
+ * its time was lost to over the last minute, longest first, with what to do next.
  */
 #include "zernel.h"
 #include <stddef.h>
@@ -95,8 +95,8 @@ static void put_ras(struct zn_json *j, const struct zn_suspicion *s, bool whole)
 
 /* ---- Causes. ---- */
 
-/* All that is said of a job. What loses time and what is wrong beside it are one list: a hang, what is critical, what loses time,
- * and the rest. */
+/* All that is said of a job. What loses time and what is wrong beside it are one list: a hang, what is critical,
+ * what loses time, and the rest. */
 struct answer {
 	struct zn_why why[ZN_CAUSE_COUNT];
 	struct zn_finding finding[ZN_FINDINGS_MAX];
@@ -189,7 +189,8 @@ static void put_summary(struct zn_json *j, bool known, const struct answer *a, c
 		zn_json_key_text(j, "says", a->findings ? a->finding[0].says : none);
 }
 
-/* Per cent of each step, oldest first, without the one at hand; null: the processes had no time in it. at: of a field. */
+/* Per cent of each step, oldest first, without the one at hand; null: the processes had no time in it. at: of a
+ * field. */
 static void put_line(struct zn_json *j, const struct zn_cause_group *g, uint32_t n, const char *label, size_t at)
 {
 	zn_json_key_open(j, label, '[');

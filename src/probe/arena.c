@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The arena over BPF maps: how rows of it are given back, and what else is done with the maps while the daemon runs. A table's
- * entries count against the share of their owner here as they do in BPF.
+ * The arena over BPF maps: how rows of it are given back, and what else is done with the maps while the daemon runs.
+ * A table's entries count against the share of their owner here as they do in BPF.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -114,8 +114,8 @@ static void sweep_maps(struct zn_arena *a)
 	p->dead_count = 0;
 }
 
-/* Nobody finds the row from here on. Programs that found it before may write to it for a moment more, those of another process
- * (its last worker's end) too: so it rests before it is given back. */
+/* Nobody finds the row from here on. Programs that found it before may write to it for a moment more, those of
+ * another process (its last worker's end) too: so it rests before it is given back. */
 static void release_row(struct zn_arena *a, uint32_t row)
 {
 	struct zn_probe *p = (struct zn_probe *)a;

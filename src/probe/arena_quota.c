@@ -77,8 +77,8 @@ static void tasks_recount(struct zn_probe *p, uint64_t now_ns)
 	zn_quota_correct(q, held, p->recounted);
 }
 
-/* Programs do not count what each owner has under way, which all CPUs would have to do in one place. It is counted here, for what
- * the log says, once somebody was refused. */
+/* Programs do not count what each owner has under way, which all CPUs would have to do in one place. It is counted
+ * here, for what the log says, once somebody was refused. */
 static void io_pending_count(struct zn_probe *p)
 {
 	struct zn_quota *q = &p->arena.shared->quota[ZN_QUOTA_IO_PENDING];

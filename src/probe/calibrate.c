@@ -157,8 +157,8 @@ static int attach_way_choose(struct zn_probe *p, enum zn_family f)
 	return p->perf_type ? calibrate_family(p, f) : -EOPNOTSUPP;
 }
 
-/* BPF sees the host's process ids. If ours is not among them, the calibration took us for a process of its own, and nothing
- * that /proc says here would fit what BPF says. */
+/* BPF sees the host's process ids. If ours is not among them, the calibration took us for a process of its own,
+ * and nothing that /proc says here would fit what BPF says. */
 static bool own_pid_namespace(const struct zn_probe *p)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)

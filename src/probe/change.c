@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * change.c: a change of probes that is under way: how long it takes, and whom the kernel waits for meanwhile. The finder's thread
- * makes the change and hangs with it, so a thread of its own looks.
+ * change.c: a change of probes that is under way: how long it takes, and whom the kernel waits for meanwhile. The
+ * finder's thread makes the change and hangs with it, so a thread of its own looks.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -43,7 +43,8 @@ bool zn_change_hang(struct zn_change *c, struct zn_hang *to)
 	pthread_mutex_unlock(c->lock);
 	if (to->since_ns && step_ns > to->since_ns) /* before 6.6 there are many steps, and none of them hangs */
 		to->since_ns = step_ns;
-	/* Without a process that maps the file, or while the change itself runs, the kernel waits for nobody: it is slow. */
+	/* Without a process that maps the file, or while the change itself runs, the kernel waits for nobody: it
+	 * is slow. */
 	return to->since_ns && to->who.count && !to->runs && zn_now_ns() - to->since_ns >= HANG_MS * ZN_NS_PER_MS;
 }
 

@@ -100,8 +100,8 @@ static void sched_end(struct zn_probe *p, void *place, uint32_t tid)
 		thread_gives(p, of_sched, owner, held & ZN_HELD_SCHED);
 }
 
-/* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so what is looked
- * at is given back at once. */
+/* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so
+ * what is looked at is given back at once. */
 struct piece {
 	void *at;
 	size_t offset, bytes;
@@ -148,7 +148,8 @@ static const struct {
 } of_processes[ZN_END_HASHES] = {{ZN_MAP_ROWS, proc_end}, {ZN_MAP_WORKERS, worker_end},
 	{ZN_MAP_TASKS, zn_bpf_job_task_end}, {ZN_MAP_THREADS, caller_end}, {ZN_MAP_SPILLED, spilled_end}};
 
-/* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a count. */
+/* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a
+ * count. */
 static const struct {
 	enum zn_map map;
 	size_t group, size, places, tid;

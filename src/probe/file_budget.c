@@ -11,8 +11,8 @@
 #define SAVED_NS         (20 * ZN_NS_PER_S) /* of that share, at most, for many files at one time */
 #define DEBT_NS          (30 * ZN_NS_PER_S) /* that one who took more waits, at most */
 
-/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. With the seed nobody can
- * make a file that agrees with another one. */
+/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. With the seed
+ * nobody can make a file that agrees with another one. */
 static uint64_t fingerprint_of(const struct zn_refused_files *r, const struct stat *st)
 {
 	const uint64_t part[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, zn_file_mtime_ns(st)};

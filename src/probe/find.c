@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * find.c: finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a process
- * was told to see. All of it runs on one thread of its own: the files belong to users, and a file system of theirs
- * (or a process that holds its own mmap lock) may block a reader for as long as it likes. The loop never waits for
- * it.
+ * find.c: finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a
+ * process was told to see. All of it runs on one thread of its own: the files belong to users, and a file system of
+ * theirs (or a process that holds its own mmap lock) may block a reader for as long as it likes. The loop never waits
+ * for it.
  *
  * The kernel tells about each executable mapping through a software perf event (PERF_RECORD_MMAP2); nothing runs in
  * the kernel for it but that. Only where it refuses, /proc is scanned now and then.
@@ -148,7 +148,8 @@ static void maps_visit(void *find, uint32_t pid, const char *line, size_t len)
 
 /* ---- events of mappings ---- */
 
-/* The file by its place, without a look at what else the process maps. False: it is not there any more, or not alone. */
+/* The file by its place, without a look at what else the process maps. False: it is not there any more, or not
+ * alone. */
 static bool place_look(struct zn_find *f, const struct zn_map_event *e)
 {
 	char name[80], path[PATH_MAX];
@@ -190,8 +191,8 @@ static bool maps_look(struct zn_find *f, struct zn_map_event *e)
 	return true;
 }
 
-/* True: nothing more is to be done. A process that has gone, or maps something else by now, is not looked for if its file
- * is in the table anyway. */
+/* True: nothing more is to be done. A process that has gone, or maps something else by now, is not looked for if
+ * its file is in the table anyway. */
 static bool event_look(struct zn_find *f, struct zn_map_event *e)
 {
 	zn_mapped_process(zn_libraries_mapped(f->libraries), e->mapped_ns);
@@ -349,8 +350,8 @@ bool zn_find_process_info(void *find, const struct zn_proc *p, struct zn_process
 	return slot;
 }
 
-/* Of a process that was gone before it could be looked at. There was no time in which it could have been there before the daemon
- * and not be found by its first scan. */
+/* Of a process that was gone before it could be looked at. There was no time in which it could have been there
+ * before the daemon and not be found by its first scan. */
 static bool was_short(const struct zn_proc *p)
 {
 	return p->exit_ns && p->exit_ns - p->first_ns < SHORT_LIFE_NS;
@@ -433,8 +434,8 @@ static int worker_add(void *arena, const struct zn_tree_process *parent, uint32_
 	return a->ops->worker_add(a, parent->index, pid);
 }
 
-/* Processes that are tracked since the last round. The loop maps a row before it uses it, and a process that is so new that
- * it did not yet is looked at in the next round. */
+/* Processes that are tracked since the last round. The loop maps a row before it uses it, and a process that is so
+ * new that it did not yet is looked at in the next round. */
 static void parents_find(struct zn_find *f)
 {
 	struct zn_arena *a = &f->probe->arena;
@@ -452,8 +453,8 @@ static void parents_find(struct zn_find *f)
 	}
 }
 
-/* Workers of data loaders that were forked before their parent was tracked. Those that come later are seen when they are
- * forked, so that one look at a process is enough. */
+/* Workers of data loaders that were forked before their parent was tracked. Those that come later are seen when
+ * they are forked, so that one look at a process is enough. */
 static void children_find(struct zn_find *f)
 {
 	uint64_t until_ns = zn_now_ns() + SLICE_MS * ZN_NS_PER_MS;

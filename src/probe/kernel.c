@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each family
- * the methods in their order, a whole method at once, and if that fails each program alone, so that one function which a
- * kernel lacks takes nothing else down. libbpf is used at start only; attaching is bare system calls, which
- * allocate nothing.
+ * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each
+ * family the methods in their order, a whole method at once, and if that fails each program alone, so that one
+ * function which a kernel lacks takes nothing else down. libbpf is used at start only; attaching is bare system
+ * calls, which allocate nothing.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -56,8 +56,9 @@ enum how {
 #define SYSTEM_CALL(name) "__arm64_sys_" #name
 #endif
 
-/* A family's rows are together, best method first. Returns come before entries: a return without its entry is passed over.
- * A program that this kernel's object does not have is for other kernels, and its row is passed over too. */
+/* A family's rows are together, best method first. Returns come before entries: a return without its entry is
+ * passed over. A program that this kernel's object does not have is for other kernels, and its row is passed over
+ * too. */
 static const struct {
 	const struct zn_blob *object;
 	const char *program, *place;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * libraries.c: the table of libraries, what may be hooked, and when. One row for each file as the kernel knows it, through
- * whatever overlay and under whatever name it is mapped.
+ * libraries.c: the table of libraries, what may be hooked, and when. One row for each file as the kernel knows it,
+ * through whatever overlay and under whatever name it is mapped.
  *
- * Putting probes on a file, and taking them away, makes fork() of the whole node wait while the kernel waits for a process
- * that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts and stay hooked, and
- * any other file is hooked only while no process that maps it could hold the kernel up: see judge_library(). A file that waits is
- * shown with its reason and looked at again each second.
+ * Putting probes on a file, and taking them away, makes fork() of the whole node wait while the kernel waits for a
+ * process that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts and stay
+ * hooked, and any other file is hooked only while no process that maps it could hold the kernel up: see
+ * judge_library(). A file that waits is shown with its reason and looked at again each second.
  *
  * All of it runs on the finder's thread, but for what says so.
  */
@@ -344,8 +344,9 @@ static uint64_t file_system_of(int fd)
 	return fstatfs(fd, &fs) ? FUSE_SUPER_MAGIC : (uint64_t)fs.f_type;
 }
 
-/* Where the kernel does not tell its own numbers those of stat() must do: right for all but overlays, where stat() invents
- * some. A file whose server may not answer is not mapped by this process, whose memory would be locked meanwhile. */
+/* Where the kernel does not tell its own numbers those of stat() must do: right for all but overlays, where stat()
+ * invents some. A file whose server may not answer is not mapped by this process, whose memory would be locked
+ * meanwhile. */
 static void identify_file(
 	const struct zn_libraries *l, int fd, const struct stat *st, const struct place *seen, struct zn_file_id *id)
 {
@@ -436,7 +437,8 @@ static void come_back(struct zn_libraries *l, struct zn_lib *lib)
 		hook_library(l, lib);
 }
 
-/* An overlay shows a copy of a file under the numbers that the file had: the copy is another file, and not this one's business. */
+/* An overlay shows a copy of a file under the numbers that the file had: the copy is another file, and not this
+ * one's business. */
 static struct zn_lib *find_row(struct zn_libraries *l, const struct stat *st)
 {
 	struct zn_lib *lib = find_by_name(l, st);
@@ -614,7 +616,8 @@ bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino)
 	return lib && !lib->leaving;
 }
 
-/* Whether probes may be taken away now. Nobody shall hold up the kernel meanwhile, so they may have to stay for long. */
+/* Whether probes may be taken away now. Nobody shall hold up the kernel meanwhile, so they may have to stay for
+ * long. */
 static bool may_leave(struct zn_libraries *l, struct zn_lib *lib)
 {
 	char why[ZN_TEXT_MAX];

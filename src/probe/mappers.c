@@ -2,11 +2,12 @@
 /*
  * mappers.c: which processes map a file, by the kernel's own inode, and which of them could make the kernel wait.
  *
- * To put a probe on a file or to take one away, the kernel takes the memory lock of each process that maps the file, under
- * whatever name, and meanwhile no process of the node can fork (register_for_each_vma() and dup_mmap_sem of
- * kernel/events/uprobes.c). A process that waits for a page of a FUSE file system may hold its own lock for as long as
- * that file system's server likes, and one that is blocked on a dead server of files may hold it too. So both are looked
- * for first. Names and numbers in /proc/PID/maps are those of an overlay, so the kernel is asked by an iterator.
+ * To put a probe on a file or to take one away, the kernel takes the memory lock of each process that maps the file,
+ * under whatever name, and meanwhile no process of the node can fork (register_for_each_vma() and dup_mmap_sem of
+ * kernel/events/uprobes.c). A process that waits for a page of a FUSE file system may hold its own lock for as long
+ * as that file system's server likes, and one that is blocked on a dead server of files may hold it too. So both are
+ * looked for first. Names and numbers in /proc/PID/maps are those of an overlay, so the kernel is asked by an
+ * iterator.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -92,8 +93,8 @@ struct gathered {
 	uint32_t fuse[FUSES_MAX], fuses;
 };
 
-/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source rw,user_id=0,...". The kind and the source
- * are the user's words. True: root mounted it. */
+/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source rw,user_id=0,...". The kind and
+ * the source are the user's words. True: root mounted it. */
 static bool is_roots_line(const char *line)
 {
 	const char *type = strstr(line, " - "), *source = type ? strchr(type + 3, ' ') : NULL;

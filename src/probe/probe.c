@@ -82,8 +82,8 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	return 0;
 }
 
-/* For each program a descriptor, and one for what it is attached to; twice as many tables as there are while they are handed
- * to an object; and for each CPU its mapping events. */
+/* For each program a descriptor, and one for what it is attached to; twice as many tables as there are while they
+ * are handed to an object; and for each CPU its mapping events. */
 #define START_FILES 512
 
 int zn_probe_files(char why[ZN_TEXT_MAX])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What /proc says of one process: whether it has ended, when it began, its environment, which GPUs it has open. Environments
- * and open files may block their reader as long as a user likes, so they are for threads that may wait.
+ * What /proc says of one process: whether it has ended, when it began, its environment, which GPUs it has open.
+ * Environments and open files may block their reader as long as a user likes, so they are for threads that may wait.
  */
 #include "zernel.h"
 #include <ctype.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * system.c: which libraries are the system's own: those that the administrator names, and those of the dynamic linker's cache.
+ * system.c: which libraries are the system's own: those that the administrator names, and those of the dynamic
+ * linker's cache.
  */
 #include "zernel.h"
 #include <fcntl.h>
@@ -31,7 +32,8 @@ int zn_library_kind(const char *path, size_t len)
 	return -1;
 }
 
-/* The dynamic linker's cache as glibc 2.2 and later write it (sysdeps/generic/dl-cache.h): a header, entries, strings. */
+/* The dynamic linker's cache as glibc 2.2 and later write it (sysdeps/generic/dl-cache.h): a header, entries,
+ * strings. */
 struct cache_header {
 	char magic[20];
 	uint32_t count, string_bytes, unused[5];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * buffer.c: the buffers that answers are rendered into. All connections that send the same answer share one buffer. When
- * no buffer is free, the one that slow clients have held longest is taken from them.
+ * buffer.c: the buffers that answers are rendered into. All connections that send the same answer share one buffer.
+ * When no buffer is free, the one that slow clients have held longest is taken from them.
  */
 #include <sys/mman.h>
 #include <sys/socket.h>

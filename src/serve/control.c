@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * control.c: the control socket. A connection is one message and one answer, each one datagram of SOCK_SEQPACKET. Anybody
- * may connect; what is done for whom is decided by the credentials that the kernel took when the peer connected
- * (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it did.
+ * control.c: the control socket. A connection is one message and one answer, each one datagram of SOCK_SEQPACKET.
+ * Anybody may connect; what is done for whom is decided by the credentials that the kernel took when the peer
+ * connected (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it
+ * did.
  *
- * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever users do.
- * Connections beyond it are taken a few at a time, so that a flood of them costs the daemon little; root's wait their turn
- * among them.
+ * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever
+ * users do. Connections beyond it are taken a few at a time, so that a flood of them costs the daemon little; root's
+ * wait their turn among them.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -343,7 +344,8 @@ static int clear_path(const struct sockaddr_un *at)
 	return err != ECONNREFUSED ? -EADDRINUSE : unlink(at->sun_path) ? -errno : 0;
 }
 
-/* The mode comes from the umask: by its name it could be changed only after somebody may have put another file there. */
+/* The mode comes from the umask: by its name it could be changed only after somebody may have put another file
+ * there. */
 static int listen_on(const struct sockaddr_un *at)
 {
 	int fd = open_socket(), err;

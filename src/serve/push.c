@@ -47,8 +47,8 @@ static bool wants_all(const struct zn_filter *filter)
 	return filter->topics == ZN_TOPICS_ALL && !filter->job[0];
 }
 
-/* The variant of those who want the same, or a free one; NULL: as many different ones as there may be are in use. The first
- * one is kept for those who want all, so that narrow queries never keep the page out. */
+/* The variant of those who want the same, or a free one; NULL: as many different ones as there may be are in use.
+ * The first one is kept for those who want all, so that narrow queries never keep the page out. */
 static struct zn_variant *find_variant(struct zn_serve *s, const struct zn_filter *filter)
 {
 	size_t first = wants_all(filter) ? 0 : 1, end = wants_all(filter) ? 1 : ZN_VARIANTS_MAX;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. Now and then all of them stop to write a
- * checkpoint; the first job ends from time to time and is followed by another. Without a scenario one rank leaks GPU memory,
- * another waits for its data, so that the others wait for it in all_reduce, and the second job was given a GPU that it never
- * uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has what is long and no fault. Those of
- * a node are of one of a larger job: daemons with one seed have the same communicators.
- * The figures are written where BPF programs would write them, so that all else is the real thing.
+ * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. Now and then all of them stop to write
+ * a checkpoint; the first job ends from time to time and is followed by another. Without a scenario one rank leaks
+ * GPU memory, another waits for its data, so that the others wait for it in all_reduce, and the second job was given
+ * a GPU that it never uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has
+ * what is long and no fault. Those of a node are of one of a larger job: daemons with one seed have the same
+ * communicators. The figures are written where BPF programs would write them, so that all else is the real thing.
  */
 #include <string.h>
 
@@ -430,7 +430,8 @@ static uint64_t launch_count(struct zn_sim *s, uint32_t rank)
 	return change ? up < SWING_PERMILL ? n - 1 : n + 1 : n;
 }
 
-/* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are busy in it. */
+/* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are
+ * busy in it. */
 #define WORKERS 4
 enum {
 	SPENT_NORMAL,
@@ -628,8 +629,8 @@ static void enter_driver(struct zn_sim *s, bool enters)
 	p->in_ioctl = enters;
 }
 
-/* What the ranks do as it begins, and as it ends: they issue a collective that is waited for, all but the one that is missing; that
- * one; or all of them, as the others of a larger job do, or did before. */
+/* What the ranks do as it begins, and as it ends: they issue a collective that is waited for, all but the one that
+ * is missing; that one; or all of them, as the others of a larger job do, or did before. */
 enum issues { ISSUE_NONE, ISSUE_OTHERS, ISSUE_MISSING, ISSUE_ALL };
 static const struct {
 	uint8_t begin, end;

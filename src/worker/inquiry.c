@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * inquiry.c: asks the RAS service of NCCL, which is a thread of a user's process, in the process that makes connections: four
- * commands, a line each, and one answer. Whoever answers may be anybody: it gets 10 s and 4 MiB, and what it says becomes
- * a struct of a fixed size as it comes in. Whoever tells this process what to ask, it asks nobody but this node.
+ * inquiry.c: asks the RAS service of NCCL, which is a thread of a user's process, in the process that makes
+ * connections: four commands, a line each, and one answer. Whoever answers may be anybody: it gets 10 s and 4 MiB,
+ * and what it says becomes a struct of a fixed size as it comes in. Whoever tells this process what to ask, it asks
+ * nobody but this node.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -72,8 +72,8 @@ int zn_sandbox_capabilities(bool sys_admin)
 }
 
 /* Everything that the loop, the finder and a clean exit use and that does no harm whatever its arguments are. What
- * checks[] does not let pass either fails with EPERM: no program is started, no file opened to write, made or removed, no
- * connection made, no tracing. */
+ * checks[] does not let pass either fails with EPERM: no program is started, no file opened to write, made or
+ * removed, no connection made, no tracing. */
 /* clang-format off */
 static const int allowed[] = {
 	/* files and directories, to read */
@@ -113,8 +113,8 @@ static const int sender_allowed[] = {
 };
 /* clang-format on */
 
-/* The tables and programs are there: they are read, written and attached. Nothing is loaded, made, pinned, or fetched by a
- * number or a name. */
+/* The tables and programs are there: they are read, written and attached. Nothing is loaded, made, pinned, or
+ * fetched by a number or a name. */
 static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,
 	BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD,
 	BPF_LINK_CREATE, BPF_RAW_TRACEPOINT_OPEN, BPF_ITER_CREATE};
@@ -146,8 +146,9 @@ static const uint32_t making[] = {O_CREAT | O_EXCL};
 /* A Unix socket would lead to whatever listens on this node. */
 static const uint32_t domains[] = {AF_INET, AF_INET6};
 
-/* What a system call's argument must be: one of these values, or a word with none, or all, of these bits. The kernel takes
- * each of them as an int or looks at its low bits alone, so the high half of the register says nothing. */
+/* What a system call's argument must be: one of these values, or a word with none, or all, of these bits. The
+ * kernel takes each of them as an int or looks at its low bits alone, so the high half of the register says
+ * nothing. */
 struct check {
 	int call;
 	unsigned argument;
@@ -246,8 +247,8 @@ static int install_filter(unsigned flags)
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) ? -errno : 0;
 }
 
-/* Checks come first: the kernel remembers, from 5.11 on, which calls pass whatever their arguments are, and asks no filter
- * about those. */
+/* Checks come first: the kernel remembers, from 5.11 on, which calls pass whatever their arguments are, and asks
+ * no filter about those. */
 static void build_filter(const struct check *check, size_t checks_count, const int *list, size_t count)
 {
 	code_len = 0;
@@ -273,7 +274,8 @@ int zn_sandbox_system_calls(void)
 
 /* ---- Landlock: from Linux 5.13 on, where it is switched on. ---- */
 
-/* What a version of it added: all of that is refused but for the rules. linux/landlock.h of older systems lacks the last. */
+/* What a version of it added: all of that is refused but for the rules. linux/landlock.h of older systems lacks
+ * the last. */
 static const struct {
 	int version;
 	size_t bytes; /* of the description that the kernel knows */
@@ -424,8 +426,8 @@ static void *attempt_all(void *to)
 	return NULL;
 }
 
-/* Landlock keeps a thread from all that asks for the right to trace, which hidepid= does for each process. A thread that
- * ends at once finds out. */
+/* Landlock keeps a thread from all that asks for the right to trace, which hidepid= does for each process. A
+ * thread that ends at once finds out. */
 int zn_sandbox_loop(struct zn_sandbox_folders *f)
 {
 	struct attempt a = {.folders = f};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * worker.c: what the processes beside the daemon have in common (writer.c, sender.c): how they are started, what they let
- * go of first, and how something is handed over to them.
+ * worker.c: what the processes beside the daemon have in common (writer.c, sender.c): how they are started, what they
+ * let go of first, and how something is handed over to them.
  *
  * Messages lie in a queue in memory that both processes see, made before the fork: how much may wait depends on no
  * limit of sockets (net.core.wmem_max), no privilege, and no memory in one piece. A socket pair between the two carries
  * no more than a byte that wakes the child, and the end of either. What lies in the queue is read also after the daemon
  * has ended.
  *
- * Each side keeps its own place in the queue to itself and believes nothing that the other one writes: at worst messages
- * are lost, which are of the side that lied.
+ * Each side keeps its own place in the queue to itself and believes nothing that the other one writes: at worst
+ * messages are lost, which are of the side that lied.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +96,8 @@ void zn_worker_close(struct zn_worker *c)
 	*c = (struct zn_worker){.fd = -1};
 }
 
-/* All but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the daemon's end of the socket:
- * then the child does not end by itself. */
+/* All but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the daemon's end of the
+ * socket: then the child does not end by itself. */
 static void close_others(int socket)
 {
 	if (socket > 3)

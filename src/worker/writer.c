@@ -8,8 +8,8 @@
  * not there. What has been handed over is written even if the daemon ends or is killed; then the socket's end says so,
  * and no signal does.
  *
- * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each writer has a
- * temporary name of its own instead, on whatever node it runs, and several of them share a folder.
+ * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each writer
+ * has a temporary name of its own instead, on whatever node it runs, and several of them share a folder.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -189,7 +189,7 @@ static bool find_hindrance(struct zn_libraries *l, const struct zn_lib *lib, boo
 	l->who = (struct zn_mapper_list){0};
 	err = zn_mappers_list(&l->mappers, &lib->id, &l->who);
 	if (err && !lib->kept) {
-		snprintf(why, ZN_TEXT_MAX, "it cannot be told who maps it: %s; see --user-libraries",
+		snprintf(why, ZN_TEXT_MAX, "the processes that map it are not known: %s; see --user-libraries",
 			err == -EAGAIN ? "too many memory areas on this node" : strerror(-err));
 		return true;
 	}
@@ -241,14 +241,14 @@ static bool judge_library(struct zn_libraries *l, struct zn_lib *lib, bool block
 /* Shows that a file waits, and logs it when that is new. */
 static void show_waiting(struct zn_libraries *l, struct zn_lib *lib, const char *why)
 {
-	bool news = !lib->waiting || strcmp(lib->why, why) != 0;
+	bool changed = !lib->waiting || strcmp(lib->why, why) != 0;
 
 	pthread_mutex_lock(l->lock);
 	lib->waiting = lib->ready = true;
 	lib->hooked_ns = 0;
 	snprintf(lib->why, sizeof(lib->why), "%s", why);
 	pthread_mutex_unlock(l->lock);
-	if (news)
+	if (changed)
 		zn_log(ZN_INFO, "libraries: %s is not hooked: %s", lib->path, why);
 }
 
@@ -730,7 +730,7 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 	err = zn_mappers_open(&l->mappers, probe);
 	if (err)
 		zn_log(ZN_WARN,
-			"libraries: this kernel cannot tell who maps a file: %s; only the system's own are hooked",
+			"libraries: this kernel does not say which processes map a file: %s; only the system's own are hooked",
 			strerror(-err));
 	return l;
 }

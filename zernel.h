@@ -39,14 +39,13 @@
 
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
-#define ZN_PROCS_MAX   1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
-#define ZN_HISTS_MAX   3200 /* histograms of one page each: 12.5 MiB of kernel memory */
-#define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
-#define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
-#define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */
-#define ZN_THREAD_CACHE                                                                                                \
-	4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
-#define ZN_THREADS_MAX      4096  /* of these threads, those whose place in the cache is another's */
+#define ZN_PROCS_MAX        1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_HISTS_MAX        3200 /* histograms of one page each: 12.5 MiB of kernel memory */
+#define ZN_HISTS_FIRST      1    /* histogram 0 is never handed out, so that 0 can mean "none" */
+#define ZN_CALLS_MAX        4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
+#define ZN_SOCKS_MAX        4096 /* TCP connections of processes that call a hooked library */
+#define ZN_THREAD_CACHE     4096 /* threads found by the low bits of their id alone, and their sends; a power of two */
+#define ZN_THREADS_MAX      4096 /* of these threads, those whose place in the cache is another's */
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
@@ -120,18 +119,18 @@ static inline struct zn_sizes zn_sizes(__u32 cpus, int sparse)
 	};
 }
 
-/* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
+/* ---- 2. The histogram: log-linear, 16 buckets per power of two, 128 ns to 137 s. ---- */
 
-#define ZN_BUCKET_BITS 4  /* log2 of the slots per power of two */
-#define ZN_INSN_POWER  7  /* slot 0 holds everything below 2^7 ns */
-#define ZN_LAST_POWER  37 /* the last slot holds everything from 2^37 ns (137 s) on */
-#define ZN_BUCKETS     (2 + ((ZN_LAST_POWER - ZN_INSN_POWER) << ZN_BUCKET_BITS))
+#define ZN_BUCKET_BITS 4  /* log2 of the buckets per power of two */
+#define ZN_FIRST_POWER 7  /* bucket 0 holds everything below 2^7 ns */
+#define ZN_LAST_POWER  37 /* the last bucket holds everything from 2^37 ns (137 s) on */
+#define ZN_BUCKETS     (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_BUCKET_BITS))
 
-/* The slot of a duration. Shared by both compilers, so that they cannot disagree. */
+/* The bucket of a duration. Shared by both compilers, so that they cannot disagree. */
 static inline __u32 zn_bucket_of(__u64 ns)
 {
-	__u64 v = ns >> ZN_INSN_POWER;
-	__u32 power = ZN_INSN_POWER;
+	__u64 v = ns >> ZN_FIRST_POWER;
+	__u32 power = ZN_FIRST_POWER;
 
 	if (v == 0)
 		return 0;
@@ -147,19 +146,19 @@ static inline __u32 zn_bucket_of(__u64 ns)
 	if (v >> 2)
 		v >>= 2, power += 2;
 	power += (__u32)(v >> 1);
-	return 1 + ((power - ZN_INSN_POWER) << ZN_BUCKET_BITS) +
+	return 1 + ((power - ZN_FIRST_POWER) << ZN_BUCKET_BITS) +
 		((__u32)(ns >> (power - ZN_BUCKET_BITS)) & ((1 << ZN_BUCKET_BITS) - 1));
 }
 
-/* The smallest duration of a slot, in ns: 0 for slot 0. The upper end of slot i is the floor of slot i + 1. */
-static inline __u64 zn_bucket_floor(__u32 slot)
+/* The smallest duration of a bucket, in ns: 0 for bucket 0. The upper end of bucket i is the floor of bucket i + 1. */
+static inline __u64 zn_bucket_floor(__u32 bucket)
 {
-	__u32 i = slot - 1;
+	__u32 i = bucket - 1;
 
-	if (slot == 0)
+	if (bucket == 0)
 		return 0;
 	return ((1ULL << ZN_BUCKET_BITS) + (i & ((1 << ZN_BUCKET_BITS) - 1)))
-		<< ((i >> ZN_BUCKET_BITS) + ZN_INSN_POWER - ZN_BUCKET_BITS);
+		<< ((i >> ZN_BUCKET_BITS) + ZN_FIRST_POWER - ZN_BUCKET_BITS);
 }
 
 /* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing resets it. */
@@ -173,14 +172,14 @@ struct zn_hist {
 	__u32 pad;
 	__u64 spread; /* of reads or writes of files: so many that each group of CPUs has a series of its own */
 	__u64 reserved[23];
-	__u64 slot[ZN_BUCKETS];
+	__u64 bucket[ZN_BUCKETS];
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
 
 /* The same with 4 buckets per power of two, in a quarter of the memory; it begins as the other one does. A quantile is at
  * most 12.5 % off. */
 #define ZN_COARSE_BITS    2
-#define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_INSN_POWER) << ZN_COARSE_BITS))
+#define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_COARSE_BITS))
 struct zn_coarse_hist {
 	__u64 calls;
 	__u64 errors;
@@ -962,7 +961,7 @@ struct zn_comm {
 	__u32 nranks; /* ZN_UNKNOWN: not known */
 	__u32 splits;
 	__u32 tgid;
-	__u16 skew;   /* its slot in the table of skews, plus 1; 0: none */
+	__u16 skew;   /* its index in the table of skews, plus 1; 0: none */
 	__u16 member; /* there */
 	__u32 pad;
 };
@@ -1538,7 +1537,51 @@ void zn_options_help(FILE *to);
  * them is the daemon's business, and not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);
 
-/* ---- base/text.c (zn_str_): slices of text. ---- */
+/* ---- base/text.c (zn_out_ zn_utf8_ zn_str_): bounded output, UTF-8, slices of text. ---- */
+
+/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
+ * end. */
+struct zn_out {
+	char *at;
+	size_t cap;
+	size_t len;
+	bool full;
+};
+static inline void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
+{
+	if (o->full || len > o->cap - o->len) {
+		o->full = true;
+		return;
+	}
+	if (len)
+		memcpy(o->at + o->len, bytes, len);
+	o->len += len;
+}
+static inline void zn_out_text(struct zn_out *o, const char *text)
+{
+	zn_out_bytes(o, text, strlen(text));
+}
+static inline void zn_out_char(struct zn_out *o, char c)
+{
+	zn_out_bytes(o, &c, 1);
+}
+void zn_out_u64(struct zn_out *o, uint64_t v);
+void zn_out_i64(struct zn_out *o, int64_t v);
+void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
+/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
+void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
+void zn_out_fraction(
+	struct zn_out *o, uint64_t v, unsigned decimals, unsigned keep); /* keep: digits that stay, even 0 */
+/* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
+void zn_out_double(struct zn_out *o, double v);
+/* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
+void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
+/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
+#define ZN_UTF8_BAD 0xffffffffu
+uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
+#define ZN_UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+/* The bytes of the character at the start of a text, or 0 if it is cut or not well-formed. */
+size_t zn_utf8_length(const char *at, size_t len);
 
 /* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
 bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);
@@ -1644,46 +1687,7 @@ uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
 /* Whether it is in a PID namespace below ours (NSpid of proc(5)): it and what it calls itself by have other numbers. */
 bool zn_procfs_contained(const char *proc_root, uint32_t pid);
 
-/* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
-
-/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
- * end. */
-struct zn_out {
-	char *at;
-	size_t cap;
-	size_t len;
-	bool full;
-};
-static inline void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
-{
-	if (o->full || len > o->cap - o->len) {
-		o->full = true;
-		return;
-	}
-	if (len)
-		memcpy(o->at + o->len, bytes, len);
-	o->len += len;
-}
-static inline void zn_out_text(struct zn_out *o, const char *text)
-{
-	zn_out_bytes(o, text, strlen(text));
-}
-static inline void zn_out_char(struct zn_out *o, char c)
-{
-	zn_out_bytes(o, &c, 1);
-}
-void zn_out_u64(struct zn_out *o, uint64_t v);
-void zn_out_i64(struct zn_out *o, int64_t v);
-void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
-/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
-void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
-/* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
-void zn_out_double(struct zn_out *o, double v);
-/* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
-void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
-/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
-#define ZN_UTF8_BAD 0xffffffffu
-uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
+/* ---- json.c (zn_json_): JSON writer and reader. ---- */
 
 /* JSON writer (RFC 8259). Commas are its business: a key or a value is preceded by one where needed. Depth is at most
  * 32. In an object, zn_json_key() comes before each value. */
@@ -2331,9 +2335,9 @@ struct zn_arena;
 struct zn_io_entry;
 struct zn_arena_ops {
 	int (*map_proc)(struct zn_arena *a, uint32_t row); /* makes a page readable; NULL: all of them are */
-	int (*map_hist)(struct zn_arena *a, uint32_t slot);
+	int (*map_hist)(struct zn_arena *a, uint32_t index);
 	int (*map_job)(struct zn_arena *a, uint32_t slot);
-	int (*map_skew)(struct zn_arena *a, uint32_t slot);
+	int (*map_skew)(struct zn_arena *a, uint32_t index);
 	void (*release)(struct zn_arena *a, uint32_t row); /* nobody finds the row any more */
 	void (*reuse)(
 		struct zn_arena *a); /* gives back rows that were released a moment ago. NULL: release() does it */
@@ -2354,7 +2358,7 @@ struct zn_arena_ops {
 	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);
 	/* File I/O: the series there are, in no order; at most cap of them; returns how many. NULL: none. */
 	size_t (*io)(struct zn_arena *a, struct zn_io_entry *to, size_t cap);
-	void (*skew_release)(struct zn_arena *a, uint32_t slot); /* gives it and its histogram back */
+	void (*skew_release)(struct zn_arena *a, uint32_t index); /* gives it and its histogram back */
 	/* ZN_C_STALL_* of a process with what has begun and not ended by now. NULL: the counters are all there is. */
 	void (*stalls)(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT]);
 	/* A child of a row's process, or of one of its children, that was forked when nobody watched. 0, or -errno: it is known
@@ -2402,14 +2406,14 @@ uint32_t zn_job_shared_step(
 	struct zn_job_shared *row, const char *step); /* its index; ZN_STEPS_MAX: no room, counted */
 void zn_job_shared_group(struct zn_job_shared *row, const struct zn_cgroup *cgroup);
 void zn_job_shared_group_gone(struct zn_job_shared *row, const struct zn_cgroup *cgroup);
-/* Row or histogram as memory; NULL if the slot is out of range or cannot be mapped, or is histogram 0. */
+/* Row or histogram as memory; NULL if the index is out of range or cannot be mapped, or is histogram 0. */
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
 /* The same, but NULL where the process is not one of that job; serial 0: one without a job. */
 struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_job_ref job);
-struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
+struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t index);
 struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot);
-struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot); /* NULL also if it is free */
+struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t index); /* NULL also if it is free */
 
 /* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
@@ -2417,23 +2421,23 @@ static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
 	h->calls++;
 	h->sum_ns += ns;
-	h->slot[zn_bucket_of(ns)]++;
+	h->bucket[zn_bucket_of(ns)]++;
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }
 void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
 void zn_hist_merge_coarse(struct zn_hist *to, const struct zn_coarse_hist *from);
-/* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off from 128
+/* q in per mille of the recorded durations, in ns: the middle of the bucket that holds it, at most 3.2 % off from 128
  * ns on, never above the largest. 0 if there is none. */
 uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
-/* What a summary shows, from one pass over the slots. */
+/* What a summary shows, from one pass over the buckets. */
 struct zn_summary {
 	uint64_t count, p50_ns, p99_ns;
 };
 struct zn_summary zn_hist_summary(const struct zn_hist *h);
-uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
+uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the buckets: agrees with the quantiles while BPF is adding */
 /* What a summary and a histogram show together, from one pass, so that they agree while BPF is adding. le: cumulative
- * counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is all. */
+ * counts at powers of 4 from 1.024 us to 68.7 s, which are limits of buckets and so exact; the last is all. */
 #define ZN_LE_COUNT 15
 struct zn_spread {
 	uint64_t sum_ns, p50_ns, p99_ns, le[ZN_LE_COUNT];
@@ -2442,10 +2446,10 @@ void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to);
 uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
 
 /* Exponential buckets, as Prometheus' native histograms and OpenTelemetry have them: bucket i of this scale is above
- * 2^(i/32) and up to 2^((i+1)/32) seconds, 2.2 % wide. Our slots are 3.1 to 6.3 % wide and have other limits, so each goes
- * whole to the bucket that its middle is in (the last slot: its floor): no two slots share one, and no count ever shrinks. */
+ * 2^(i/32) and up to 2^((i+1)/32) seconds, 2.2 % wide. Our buckets are 3.1 to 6.3 % wide and have other limits, so each
+ * goes whole to the exponential one that its middle is in (the last: its floor): no two share one, and no count ever shrinks. */
 #define ZN_SCALE       5
-#define ZN_ZERO_BELOW  128e-9 /* seconds: slot 0 has no middle to speak of, and goes to the bucket of zero */
+#define ZN_ZERO_BELOW  128e-9 /* seconds: bucket 0 has no middle to speak of, and goes to the bucket of zero */
 #define ZN_BUCKETS_MAX (ZN_BUCKETS - 1)
 struct zn_exp_bucket {
 	int32_t index;
@@ -2753,7 +2757,7 @@ void zn_ranks_tick(struct zn_ranks *k, uint64_t now_ns); /* after zn_progress_ti
 /* Whether others have waited for it for as long as a person would mind, and nobody else is to blame. */
 bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m);
 /* How late a rank was in all, a wait that goes on included; it never falls. k: NULL for tests. */
-uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member);
+uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t index, uint32_t member);
 /* Whether they have waited for longer than a GPU's work usually takes. */
 bool zn_all_wait_shown(const struct zn_ranks *k, const struct zn_all_wait *w);
 /* With all other ranks of this node, for nobody on it; NULL: it does not, or not for long. */

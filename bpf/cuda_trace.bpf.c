@@ -6,7 +6,7 @@
 #include "stall.bpf.h"
 #include "uprobe.bpf.h"
 
-static __always_inline bool waits(__u32 shape)
+static __always_inline bool waits_for_gpu(__u32 shape)
 {
 	return shape == ZN_S_SYNC || shape == ZN_S_PEER_WAIT || shape == ZN_S_BOX ||
 		(shape >= ZN_S_COPY && shape <= ZN_S_COPY_PITCH);
@@ -278,7 +278,7 @@ static __always_inline bool is_once(__u32 shape)
 }
 
 /* Entry only: the call enqueues and returns at once, so there is nothing to time. */
-static __always_inline void once(struct pt_regs *ctx, struct zn_thread *t, __u64 cookie)
+static __always_inline void count_once(struct pt_regs *ctx, struct zn_thread *t, __u64 cookie)
 {
 	__u64 third = ZN_ARG3(ctx), fourth = ZN_ARG4(ctx), fifth = ZN_ARG5(ctx);
 	__u32 detail = ZN_COOKIE_DETAIL(cookie);
@@ -327,7 +327,7 @@ int cuda_entry(struct pt_regs *ctx)
 		return zn_nothing(ctx);
 	zn_launching(t);
 	if (is_once(shape)) {
-		once(ctx, t, cookie);
+		count_once(ctx, t, cookie);
 		return 0;
 	}
 	f = zn_frame_push(t, ctx, cookie);
@@ -335,10 +335,10 @@ int cuda_entry(struct pt_regs *ctx)
 		return 0;
 	if (is_launch(shape))
 		launch_entry(f, t, ctx, shape);
-	else if (waits(shape) && shape != ZN_S_SYNC)
+	else if (waits_for_gpu(shape) && shape != ZN_S_SYNC)
 		copy_entry(f, ctx, cookie);
 	zn_frame_start(f);
-	if (waits(shape))
+	if (waits_for_gpu(shape))
 		zn_inside(t, f->start_ns, ZN_STALL_GPU);
 	return 0;
 }
@@ -350,7 +350,7 @@ int cuda_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE))
 		return zn_nothing(ctx);
-	if (waits(c.shape))
+	if (waits_for_gpu(c.shape))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_LAUNCH:

@@ -297,7 +297,7 @@ static __always_inline void count_free(struct zn_proc *p, __u32 gpu)
 	ZN_ADD(gpu_of(p, gpu)->free_calls, 1);
 }
 
-static __always_inline void unmatched(struct zn_proc *p)
+static __always_inline void count_unmatched(struct zn_proc *p)
 {
 	ZN_ADD(p->count[ZN_C_UNMATCHED_FREE], 1);
 	zn_lost(ZN_LOST_UNMATCHED_FREE);
@@ -362,7 +362,7 @@ static __always_inline void vmm_release_return(struct zn_call *c)
 		else if (known == FREED_REFERENCE)
 			vmm_get(c, c->frame->arg[FREED_ADDR]);
 	} else if (known == FREED_NOTHING) {
-		unmatched(c->proc);
+		count_unmatched(c->proc);
 	} else if (known == FREED_MEMORY && c->frame->arg[FREED_BYTES]) {
 		count_free(c->proc, freed_gpu(c->frame));
 	}
@@ -446,7 +446,7 @@ static __always_inline void vmm_unmap_entry(struct zn_frame *f, struct zn_thread
 static __always_inline void vmm_unmap_return(struct zn_call *c)
 {
 	if (c->result == 0 && c->frame->arg[FREED_KNOWN] == FREED_NOTHING)
-		unmatched(c->proc);
+		count_unmatched(c->proc);
 }
 
 /* Takes the address out before the driver can hand it out again, and keeps what is needed to put it back. */
@@ -482,7 +482,7 @@ static __always_inline void free_return(struct zn_call *c)
 	if (c->result && known)
 		freed_undo(c, host ? ZN_K_HOST : 0);
 	else if (!c->result && !known)
-		unmatched(c->proc);
+		count_unmatched(c->proc);
 	else if (!c->result && !host)
 		count_free(c->proc, freed_gpu(c->frame));
 }
@@ -711,7 +711,7 @@ static __always_inline void mem_info_return(struct zn_call *c)
 }
 
 /* cuMemFree may wait for the GPU, the others do not */
-static __always_inline bool waits(__u32 cookie)
+static __always_inline bool waits_for_gpu(__u32 cookie)
 {
 	return ZN_COOKIE_SHAPE(cookie) == ZN_S_FREE && ZN_COOKIE_DETAIL(cookie) == ZN_K_DEVICE;
 }
@@ -739,7 +739,7 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	case ZN_S_CTX_DESTROY: ctx_destroy_entry(f, t); break;
 	}
 	zn_frame_start(f);
-	if (t->state_at && waits(cookie))
+	if (t->state_at && waits_for_gpu(cookie))
 		zn_inside(t, f->start_ns, ZN_STALL_GPU);
 	return 0;
 }
@@ -751,7 +751,7 @@ int gpu_mem_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_GPU_MEM))
 		return zn_nothing(ctx);
-	if (c.thread->state_at && waits(c.frame->cookie))
+	if (c.thread->state_at && waits_for_gpu(c.frame->cookie))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_ALLOC:

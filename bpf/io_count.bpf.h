@@ -86,7 +86,7 @@ static __always_inline __u32 series_refused(const struct zn_io_key *key)
 }
 
 /* Processes that still show the mounts of this process when it is gone: those that started it, and its container. */
-static __always_inline __u64 elders(void)
+static __always_inline __u64 elder_processes(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u64 init = (__u32)BPF_CORE_READ(task, nsproxy, pid_ns_for_children, child_reaper, tgid);
@@ -115,7 +115,7 @@ static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *f
 		return series_refused(key);
 	}
 	if (bpf_map_update_elem(&io_rows, key, &row, BPF_NOEXIST) == 0) {
-		zn_emit(ZN_EV_DEVICE, row.user, key->dev, elders());
+		zn_emit(ZN_EV_DEVICE, row.user, key->dev, elder_processes());
 		return row.hist;
 	}
 	hist_give(&row);
@@ -245,7 +245,8 @@ static __always_inline void count_here(
 	ZN_ADD(p->count[op == ZN_IO_READ ? ZN_C_IO_READ_CALLS : ZN_C_IO_WRITE_CALLS], 1);
 }
 
-static __noinline int count(__u32 op, __u32 dev, __u32 tgid, const struct outcome *o, struct zn_io_pending *pending)
+static __noinline int count_operation(
+	__u32 op, __u32 dev, __u32 tgid, const struct outcome *o, struct zn_io_pending *pending)
 {
 	if (o)
 		count_here(op, dev, tgid, o, pending);

@@ -238,7 +238,7 @@ static __noinline int begin_at(__u32 kind, __u32 op, __u32 dev, __u32 stacked)
 	return 0;
 }
 
-static __always_inline void begin(enum zn_io_kind kind, __u32 op, struct place p)
+static __always_inline void begin_operation(enum zn_io_kind kind, __u32 op, struct place p)
 {
 	if (p.dev)
 		begin_at(kind, op, p.dev, p.stacked);
@@ -253,7 +253,7 @@ static __always_inline bool is_over(struct zn_io_pending *s)
 	return false;
 }
 
-static __noinline int end(__u32 kind, __s64 result)
+static __noinline int end_operation(__u32 kind, __s64 result)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 owner = ZN_IO_OWNER((__u32)id, kind), tgid = id >> 32;
@@ -267,9 +267,9 @@ static __noinline int end(__u32 kind, __s64 result)
 		if (kind == ZN_IO_META)
 			o.bytes = 0; /* its result is no size */
 		if (s->dev[0])
-			count(s->op[0], s->dev[0], tgid, &o, s);
+			count_operation(s->op[0], s->dev[0], tgid, &o, s);
 		if (kind == ZN_IO_DATA && s->dev[1])
-			count(s->op[1], s->dev[1], tgid, &o, s);
+			count_operation(s->op[1], s->dev[1], tgid, &o, s);
 	}
 	zn_io_pending_free(s, owner);
 	return 0;
@@ -306,7 +306,7 @@ static __always_inline void begin_fsync(struct place p)
 	if (s && s->op[0] == ZN_IO_FSYNC && (!s->stacked || s->dev[0] == p.dev))
 		return; /* inside of the system call */
 	if (!zn_io_pending_find(owner_of(ZN_IO_DATA)))
-		begin(ZN_IO_META, ZN_IO_FSYNC, p);
+		begin_operation(ZN_IO_META, ZN_IO_FSYNC, p);
 }
 
 /* The file that was opened, or an error. That nothing could be opened is on no device that is known here. */
@@ -325,7 +325,7 @@ static __always_inline void end_open(bool typed, struct file *file)
 	mode = READ(typed, file, f_mode);
 	dev = mode & FMODE_PATH_ ? 0 : place_of_file(typed, file, true).dev;
 	if (dev)
-		count(mode & FMODE_CREATED_ ? ZN_IO_CREATE : ZN_IO_OPEN, dev, tgid, &o, NULL);
+		count_operation(mode & FMODE_CREATED_ ? ZN_IO_CREATE : ZN_IO_OPEN, dev, tgid, &o, NULL);
 }
 
 /* Programs of one statement: fentry and fexit, whose result stands behind the arguments; kprobes. */

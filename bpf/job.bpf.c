@@ -386,7 +386,7 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 
 /* (pid), on newer kernels (task, uid): of a thread that has the memory. That is no process by its number once the
  * first thread of one has ended; an address of the kernel is a negative number, and none is. */
-static __always_inline __u32 victim(const struct bpf_raw_tracepoint_args *ctx)
+static __always_inline __u32 victim_of(const struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *task = (void *)ctx->args[0];
 
@@ -396,7 +396,7 @@ static __always_inline __u32 victim(const struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/mark_victim")
 int oom_victim(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 tgid = victim(ctx);
+	__u32 tgid = victim_of(ctx);
 	struct zn_proc *p = zn_tracked(tgid);
 	struct zn_job_ref *tag = bpf_map_lookup_elem(&tasks, &tgid);
 	struct zn_job_shared *row = tag ? job_of(tag) : p ? job_of(&p->job) : NULL;

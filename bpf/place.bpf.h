@@ -50,7 +50,7 @@ static __noinline int is_pseudo(__u32 magic)
 
 /* One of two words of a context, by what is known once the program is loaded. Both are read before that: a context
  * cannot be read at a place that was worked out. */
-static __always_inline __u64 either(bool first, __u64 one, __u64 other)
+static __always_inline __u64 either_word(bool first, __u64 one, __u64 other)
 {
 	ZN_OPAQUE(one);
 	ZN_OPAQUE(other);

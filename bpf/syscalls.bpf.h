@@ -80,7 +80,7 @@ static __always_inline void signals_enter(struct zn_proc *p, const struct pt_reg
 }
 
 /* Bytes in whole pages, as the kernel maps them. */
-static __always_inline void mapped(struct zn_proc *p, const struct pt_regs *regs, bool unmapped)
+static __always_inline void count_mapped(struct zn_proc *p, const struct pt_regs *regs, bool unmapped)
 {
 	__u64 len = ZN_CALL_ARG2(regs), page;
 
@@ -100,9 +100,9 @@ static __always_inline void signals_leave(const struct pt_regs *regs, __s64 numb
 	if (!p)
 		return;
 	if (number == ZN_NR_MMAP && result < -(__u64)MAX_ERRNO)
-		mapped(p, regs, false);
+		count_mapped(p, regs, false);
 	else if (number == ZN_NR_MUNMAP && result == 0)
-		mapped(p, regs, true);
+		count_mapped(p, regs, true);
 	else if (number == ZN_NR_IOCTL)
 		ioctl_exit(p, result);
 }

@@ -290,12 +290,12 @@ static const struct {
 	enum zn_family family;
 	void (*fill)(struct zn_json *j, struct zn_report *r);
 } objects[] = {
-	{"put_launches", ZN_FAM_CUDA_TRACE, put_launches},
+	{"launches", ZN_FAM_CUDA_TRACE, put_launches},
 	{"launch_latency", ZN_FAM_CUDA_TRACE, put_latency},
 	{"sync_wait", ZN_FAM_CUDA_TRACE, sync_wait},
 	{"memcpy", ZN_FAM_CUDA_TRACE, memcpy_bytes},
 	{"nccl_init", ZN_FAM_NCCL, nccl_init},
-	{"put_allocations", ZN_FAM_GPU_MEM, put_allocations},
+	{"allocations", ZN_FAM_GPU_MEM, put_allocations},
 };
 
 static bool nccl_item(const void *report, struct zn_json *j, uint32_t i)

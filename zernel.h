@@ -18,13 +18,13 @@
  *            annotations annotator
  *   sim      arena sim random gpu files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
- *            metrics_protobuf otlp export snapshot labels why rates_json stalls_json
+ *            metrics_protobuf otlp samples export snapshot labels why rates_json stalls_json
  *            baseline_json history_json io_json date job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs
- *            watch_cells watch_views watch
- *   daemon   check diagnose systemd
+ *            watch_cells watch_views watch verbs
+ *   daemon   check diagnose systemd announce confine
  *   zerneld.c
  *
  * What stands within #ifdef ZN_IN_<folder> is for the files and unit tests of that folder alone; the Makefile sees to it.
@@ -5281,6 +5281,12 @@ void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
 bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_wall_ms, uint32_t *at);
 #endif
 
+/* ---- output/samples.c (zn_samples_): what rules of alerts read. ---- */
+
+struct zn_rule_source zn_samples_source(struct zn_state *state);
+/* Whose the process is, as of zn_owner_of(). It is nobody's once it has ended. state: struct zn_state. */
+uint32_t zn_samples_owner(void *state, uint32_t pid);
+
 /* ---- output/export.c (zn_export_): all metrics pushed by OTLP. ---- */
 
 struct zn_export {
@@ -6226,6 +6232,10 @@ void zn_views_next(struct zn_watch *w);
  * it was. */
 int zn_watch_main(int argc, char **argv);
 
+/* ---- cli/verbs.c (zn_verbs_): the verbs of zernel. ---- */
+
+int zn_verbs_run(int argc, char **argv); /* exit status */
+
 /* ---- daemon/check.c (zn_service_): the limits of zerneld.service, under which --check looks. ---- */
 
 #define ZN_SERVICE_CALLS 11 /* system calls that the start needs and that a filter may refuse */
@@ -6266,6 +6276,17 @@ int zn_diagnose_probes(
 int zn_systemd_open(void); /* the socket of Type=notify; -1: there is none */
 void zn_systemd_tell(int fd, const char *text);
 bool zn_systemd_watches(void); /* whether it restarts a daemon that tells nothing for a while (WatchdogSec=) */
+
+/* ---- daemon/announce.c (zn_announce_): what the log says once the daemon runs. ---- */
+
+void zn_announce_families(const struct zn_options *o, const struct zn_probe *p); /* what is absent of them, and why */
+void zn_announce_no_xids(const struct zn_options *o, int err);                   /* -errno of the kernel's log */
+void zn_announce_ready(const struct zn_options *o, const struct zn_serve *s);
+
+/* ---- daemon/confine.c (zn_confine_): which files the loop may read once it runs. ---- */
+
+/* folder: of the writer. Where the kernel cannot do it, the log says so. Threads that run already are not confined. */
+void zn_confine_loop(const struct zn_options *o, const char *const folder[ZN_DIRECTORY_COUNT]);
 
 /* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
 

@@ -751,14 +751,14 @@ static uint8_t next_state(uint8_t state, char c)
 	return BAD;
 }
 
-/* One more digit of a chunk's size; before it overflows, it is too long. */
+/* Adds a digit to a chunk's size. A size that would overflow is refused as too long. */
 static int add_digit(struct zn_http_body *b, char c)
 {
 	b->left = b->left * 16 + (uint64_t)hex_value(c);
 	return b->left > ZN_HTTP_BODY_MAX - b->content ? -413 : 0;
 }
 
-/* One byte that is no content. */
+/* Takes one byte of the framing, which is no content. */
 static int take_framing(struct zn_http_body *b, char c)
 {
 	uint8_t state = next_state(b->state, c);

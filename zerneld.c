@@ -119,7 +119,7 @@ static void on_signal(struct zn_io *io, uint32_t events)
 	d->loop.stop = true;
 }
 
-/* As zn_now_ns(), and it goes on while the machine is suspended. */
+/* A clock like zn_now_ns() that goes on while the machine is suspended. */
 static uint64_t boot_ns(void)
 {
 	return zn_clock_ns(CLOCK_BOOTTIME);

@@ -272,8 +272,8 @@ static __always_inline void vmm_create_return(struct zn_call *c)
 	alloc_done(c, &a, ZN_K_VMM);
 }
 
-/* One reference less, of a handle or of a mapping; the last one gives the memory back. Tells what went, in `gone`
- * too. */
+/* Drops one reference, of a handle or of a mapping; the last one gives the memory back. Returns what went, in
+ * `gone` too. */
 static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *gone)
 {
 	struct zn_alloc *a;

@@ -46,7 +46,7 @@ static __always_inline int ops_refused(enum zn_quota_table table, __u32 user, __
 }
 
 #ifdef ZN_NO_FETCH
-/* All entries are taken, by whomever: entries there say only which thread has them. */
+/* All entries of the set are taken. An entry says only which thread has it, not which user. */
 static __noinline struct zn_io_pending *pending_crowded(__u32 owner, __u32 op, __u32 also)
 {
 	(void)owner;

@@ -50,7 +50,7 @@ static const __u8 zn_quota_loss[] = {
 #undef X
 };
 
-/* As zn_quota_take() and the like: 1 if an entry was taken. */
+/* The same as zn_quota_take() and its like: 1 if an entry was taken. */
 __noinline int zn_quota_take_from(__u32 table, __u32 owner)
 {
 	return table < ZN_QUOTA_COUNT ? zn_quota_take(&shared.quota[table], owner) : 0;
@@ -108,7 +108,7 @@ ZN_TRACKING __noinline int zn_quota_refuse_once(__u32 table, __u32 owner, __u32 
 	return 0;
 }
 
-/* Its end: the next one with its id may be counted again. */
+/* Forgets a refused id at its end: the next one with this id may be counted again. */
 static __always_inline void zn_quota_refused_end(enum zn_refused kind, __u32 id)
 {
 	__u64 *word = &shared.refused[kind][id >> 6 & (ZN_REFUSED_WORDS - 1)], bit = 1ULL << (id & 63);

@@ -388,7 +388,8 @@ static uint32_t slots_clear(struct zn_rule_work *w, uint32_t count)
 	return size;
 }
 
-/* Makes the elements of a vector findable. Of several with one match: the one that holds, or holds rather. */
+/* Makes the elements of a vector findable. Of several elements with the same labels, an element that holds comes
+ * first. */
 static uint32_t index_by(struct zn_rule_work *w, struct vector v, const struct names *by)
 {
 	uint32_t size = slots_clear(w, v.count);

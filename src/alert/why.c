@@ -245,7 +245,7 @@ static void fill_why(struct zn_why *w, const struct zn_cause_group *g, uint64_t 
 	w->says[o.len] = 0;
 }
 
-/* Nothing else goes on: it is said at once, and first. */
+/* A hang stops everything else, so it is shown at once and first. */
 static bool stands_still(const struct zn_cause_group *g, enum zn_cause cause)
 {
 	return (cause == ZN_CAUSE_HANG && g->missing.waiters) || (cause == ZN_CAUSE_ALL_WAIT && g->all_wait.here);

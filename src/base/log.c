@@ -164,7 +164,7 @@ void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...
 	va_end(args);
 }
 
-/* Of a kind that could log again, and did not. */
+/* Takes how many lines of a kind were held back, once the kind could log again. */
 static uint32_t take_held(struct zn_rate_owner *o, uint64_t now_ns, char like[SAMPLE_BYTES])
 {
 	uint32_t held;

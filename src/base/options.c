@@ -173,7 +173,7 @@ static bool set_majors(const struct option *opt, void *field, const char *value)
 	return *at == 0;
 }
 
-/* One of some words, as its place among them. */
+/* Reads one of several words, and stores its place among them. */
 static bool set_word(void *field, const char *value, const char *const *word, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -339,7 +339,7 @@ static bool is_url(struct zn_str item)
 	return !zn_url_read(&(struct zn_url){0}, item);
 }
 
-/* As many as opt->max, "none": no more. */
+/* Reads a list of at most opt->max URLs; "none" is an empty list. */
 static bool set_urls(const struct option *opt, void *field, const char *value)
 {
 	uint64_t count = 1;

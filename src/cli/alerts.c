@@ -84,7 +84,7 @@ static const char *read_labels(struct line *l, const char *at, const char *end)
 	return at && at < end ? at + 1 : NULL;
 }
 
-/* One sample; false: this line is none. */
+/* Reads one sample; false: this line has none. */
 static bool read_line(struct line *l, const char *at, const char *end)
 {
 	const char *name = at;
@@ -217,7 +217,7 @@ struct shown {
 	bool any; /* is pending or firing */
 };
 
-/* Its own, or that of all instances of the rule that hold and have no place of their own. */
+/* The alert of the instance, or the one that stands for all instances of the rule without a place of their own. */
 static const struct zn_alert *alert_of(const struct zn_rule *rule, const struct zn_instance *of)
 {
 	const struct zn_alert *summed = NULL;

@@ -23,7 +23,8 @@
 
 static struct termios saved;
 
-/* Width in columns; -1 is never shown. In doubt wide, so that a line never wraps. All others take one. */
+/* Width in columns; -1 is never shown. Characters in doubt count as wide, so that a line never wraps. All others
+ * take one column. */
 static const struct range {
 	uint32_t first;
 	uint32_t last;

@@ -144,7 +144,7 @@ static int read_head(struct zn_reply *r)
 	return status == 101 || (status < 200 && ++r->interim > INTERIM_MAX) ? -EBADMSG : 0;
 }
 
-/* One byte of the head. A line ends in CR LF, the head in an empty one. */
+/* Takes one byte of the head. A line ends in CR LF, the head in an empty line. */
 static int take_head_byte(struct zn_reply *r, char c)
 {
 	if (r->len == sizeof(r->head) || (r->len < strlen(BEGINNING) && c != BEGINNING[r->len]))

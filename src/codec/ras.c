@@ -52,7 +52,7 @@ static void insert_rank(struct zn_ras_comm *c, const struct zn_ras_rank *r)
 	c->rank[at] = *r;
 }
 
-/* That so many ranks have issued so many collectives. */
+/* Notes that so many ranks have issued so many collectives. */
 static void note_count(struct zn_ras_parse *p, uint64_t issued, uint32_t ranks)
 {
 	struct zn_ras_comm *c = &p->comm;
@@ -112,7 +112,7 @@ static void drop_even_ranks(struct zn_ras_comm *c)
 	c->count = kept;
 }
 
-/* The communicator at hand has ended. One of another job is no more than counted. */
+/* The text of this communicator has ended. A communicator of another job is only counted. */
 static void end_comm(struct zn_ras_parse *p)
 {
 	struct zn_ras_comm *c = &p->comm, *to;

@@ -18,7 +18,7 @@
 
 #include "zernel.h"
 
-/* As systemd writes them, after "cap_". */
+/* Capabilities as systemd writes them, after "cap_". */
 static const char *const capability[CAP_LAST_CAP + 1] = {"chown", "dac_override", "dac_read_search", "fowner", "fsetid",
 	"kill", "setgid", "setuid", "setpcap", "linux_immutable", "net_bind_service", "net_broadcast", "net_admin",
 	"net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct",

@@ -160,7 +160,7 @@ static bool is_like(const struct zn_annotation *a, const struct zn_annotation *b
 	return a->owner == b->owner && !strcmp(a->key, b->key);
 }
 
-/* Of whom there are the most: the owner counts first, then the label. */
+/* A change of the owner with the most changes, and of those of the label with the most. */
 static const struct zn_annotation *most_frequent(const struct zn_annotation_group *g)
 {
 	const struct zn_annotation *best = g->change;

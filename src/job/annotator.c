@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * annotator.c: who may say what of whom. A user speaks of processes and jobs of his own; the kernel's word on who
- * asks decides.
+ * annotator.c: which user may annotate which process or job. A user may annotate his own; the kernel's credentials of
+ * the client decide.
  */
 #include "zernel.h"
 #include <errno.h>

@@ -296,8 +296,8 @@ struct scan {
 	uint32_t found; /* processes of jobs, in one pass */
 };
 
-/* The job's group and those below it that a path goes through. Users may make folders of any name below their own, so a
- * job's group is one that belongs to whom the hierarchy belongs to. The slot, or below 0: none. */
+/* The job's group and those below it that a path goes through. Users may make folders of any name below their own,
+ * so a job's group must have the same owner as the hierarchy. Returns the slot, or below 0: none. */
 static int groups_enter(struct scan *s, uint32_t hierarchy, const char *group)
 {
 	struct zn_cgroup_name name = {.level = ZN_CGROUP_JOB};
@@ -343,7 +343,7 @@ bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to
 	return false;
 }
 
-/* One job, whichever hierarchy says so; a line that was cut has no end and is left out. */
+/* Finds the one job that any hierarchy names. A line that was cut has no end and is left out. */
 static void process_scan(struct scan *s, uint32_t pid)
 {
 	static char text[GROUPS_TEXT];

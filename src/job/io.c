@@ -182,7 +182,7 @@ static bool io_sum_empty(const struct zn_io_sum *io_sum)
 
 /* ---- What the arena has. ---- */
 
-/* There is no room in this table for what a row needs to be shown: counted once, however often it is looked for. */
+/* Counts a row that cannot be shown, as `table` has no room for it: once, however often it is tried again. */
 static void count_row_lost(struct zn_io_sums *f, struct zn_io_sum_row *row, struct zn_quota *table)
 {
 	if (row->lost)

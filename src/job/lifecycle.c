@@ -59,7 +59,7 @@ static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 	set_key(job, ZN_KEY_ARRAY_TASK, c->array_task);
 }
 
-/* Its environment is asked for once, and only while there is a job that it may speak of. */
+/* The environment of a process is asked for once, and only while there is a job that it may name. */
 static void ask_process(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
 {
 	struct zn_process_info process_info = {.slurm.uid = ZN_UNKNOWN};
@@ -227,7 +227,7 @@ static void count_task(void *to, const struct zn_job_ref *tag)
 		j->tasks[tag->slot]++;
 }
 
-/* Of a process that was tagged by hand nothing else tells the end. */
+/* Nothing else shows the end of a process that was tagged by hand. */
 static bool ends_with_processes(struct zn_jobs *j, const struct zn_job *job)
 {
 	return zn_job_runs(job) && zn_job_said(job, ZN_KEY_PID)[0] && !zn_job_shared_of(j, job)->cgroup_seen;
@@ -375,7 +375,7 @@ static bool alert_concerns(struct zn_jobs *j, const struct zn_job *job, const st
 	return false;
 }
 
-/* Those that began to fire since the last look. */
+/* Notes the alerts that began to fire since the last look. */
 static void note_alerts(struct zn_jobs *j, uint64_t now_ns)
 {
 	const struct zn_alerts *a = j->alerts;
@@ -489,7 +489,7 @@ static void learn_keys(struct zn_job *job, const struct zn_message *m)
 	job->announced = true;
 }
 
-/* Its names in paths: a number, and from Slurm 26.05 on a SLUID. */
+/* Enters the names that the job has in paths: a number, and from Slurm 26.05 on a SLUID. */
 static void name_job(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m)
 {
 	static const enum zn_key names[] = {ZN_KEY_ID, ZN_KEY_SLUID};

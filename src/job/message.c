@@ -72,7 +72,8 @@ static bool is_word(const char *text)
 	return true;
 }
 
-/* As the file of a job of Slurm that was restarted is called: "4711_1" would take the place of its report. */
+/* A name like that of a restarted job's file: the report of a job "4711_1" would take the place of the report of
+ * job 4711. */
 static bool is_restarted(const char *text)
 {
 	size_t id = strspn(text, DIGITS);
@@ -89,7 +90,7 @@ static bool is_id(const char *text)
 }
 
 /* Absolute, and no part of it is "..". */
-/* As it is, or behind "hierarchy:controllers:", as /proc/PID/cgroup has it. */
+/* A path as it is, or behind "hierarchy:controllers:", as in /proc/PID/cgroup. */
 static bool is_path(const char *text)
 {
 	const char *line = text + strspn(text, "0123456789");

@@ -100,7 +100,7 @@ void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64
 	x->last_ns = now_ns;
 }
 
-/* One of those who all wait. */
+/* A process of the job that is a member of the communicator whose ranks all wait. */
 static const struct zn_proc *one_of_all(const struct zn_suspicions *s, uint64_t comm, const struct zn_cause_group *g)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
@@ -118,7 +118,7 @@ static const struct zn_proc *one_of_all(const struct zn_suspicions *s, uint64_t 
 	return NULL;
 }
 
-/* One of those who wait. */
+/* A process that waits for the missing rank. */
 static const struct zn_proc *waiter_of(const struct zn_suspicions *s, const struct zn_missing *m)
 {
 	const struct zn_skew *k = zn_arena_skew(s->agg->arena, m->slot);
@@ -175,7 +175,7 @@ static bool split_address(const struct zn_suspicions *s, const char *text, char 
 	return !strcmp(host, "localhost") || is_own(s, host);
 }
 
-/* As the kernel's list has an address: its bytes as words of the machine, in hexadecimal. "": any. */
+/* An address as in the kernel's list: its bytes as words of the machine, in hexadecimal. "": any. */
 static void write_address(char to[33], const struct zn_peer *p, bool any)
 {
 	uint32_t word[4] = {0};
@@ -403,7 +403,7 @@ static uint64_t served_ns(const struct zn_suspicions *s, uint32_t owner)
 	return newest;
 }
 
-/* Of those that wait, the one whose owner was served longest ago. NULL: none waits. */
+/* The waiting suspicion whose owner was served longest ago. NULL: none waits. */
 static struct zn_suspicion *next_one(struct zn_suspicions *s, uint64_t now_ns)
 {
 	struct zn_suspicion *best = NULL;

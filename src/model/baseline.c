@@ -103,8 +103,9 @@ static void follow_excursion(struct zn_baseline *b, int32_t by, int32_t spread, 
 
 /*
  * How far excursions to the same side go that a process makes now and then, as for checkpoints: the second farthest
- * of those that ended within two hours and were not much shorter than the one under way. So what comes a third time
- * is told once it goes a quarter farther, or lasts half as long again; and a checkpoint that hangs is told.
+ * of those that ended within two hours and were not much shorter than the one under way. So an excursion that comes a
+ * third time is reported once it goes a quarter farther, or lasts half as long again; and a checkpoint that hangs is
+ * reported.
  */
 static int32_t is_habit(const struct zn_baseline *b, int32_t by, uint32_t step)
 {

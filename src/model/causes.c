@@ -114,7 +114,7 @@ static void lose_to_ranks(struct tick *t)
 		lose_time(t, late ? ZN_CAUSE_STRAGGLER : ZN_CAUSE_COMMUNICATION, t->stall_ns[ZN_STALL_DIST]);
 }
 
-/* Its own CPU holds a process back where it waits for little else. */
+/* A process is held back by its own CPU time if it waits for little else. */
 static void lose_to_cpu(struct tick *t)
 {
 	uint64_t waits_ns = t->stall_ns[ZN_STALL_GPU] + t->stall_ns[ZN_STALL_DIST] + t->stall_ns[ZN_STALL_DATA] +

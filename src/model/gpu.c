@@ -586,7 +586,7 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 
 /* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container,
  * numbers start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them
- * is none. */
+ * does not count. */
 static int gpu_of_process(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	bool instance = f->instances && ordinal < f->cuda.count && strncmp(f->cuda.uuid[ordinal], "MIG-", 4) == 0;

@@ -349,7 +349,7 @@ static void note_doing(struct zn_ranks *k, struct zn_missing *m)
 
 /* ---- Chains. ---- */
 
-/* Of those that a process waits for, the one it has waited for the longest. */
+/* The rank that a process has waited for the longest. */
 static void note_waits(struct zn_ranks *k, const struct zn_skew *s, const struct zn_missing *m)
 {
 	for (uint32_t peer = 0; peer < member_count(s); peer++) {
@@ -578,7 +578,7 @@ const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t 
 	return m && zn_missing_shown(k, m) ? m : NULL;
 }
 
-/* As of now, or of the last tick with what goes on: whichever is more. */
+/* The value of now, or of the last tick plus the wait that goes on: the larger of both. */
 uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
 {
 	uint64_t now = s->member[member].late_ns, ticked = k && k->of[slot] == s->hash ? k->late_ns[slot][member] : 0;

@@ -222,7 +222,7 @@ void zn_stalls_says(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 	}
 }
 
-/* Its rank in the largest communicator it is in, as a program's own rank is. */
+/* The rank of a process in its largest communicator, which is the program's own rank. */
 static uint32_t rank_of(const struct zn_agg *a, uint32_t tgid)
 {
 	const struct zn_comm *largest = NULL;

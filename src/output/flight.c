@@ -85,7 +85,7 @@ struct flight {
 	uint32_t episode;
 };
 
-/* So many seconds before this moment. */
+/* Writes how many seconds before this moment something was. */
 static void key_before(struct zn_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
 {
 	zn_json_key_scaled(j, key, now_ns > then_ns ? now_ns - then_ns : 0, NS);

@@ -115,7 +115,7 @@ static void put_long(struct text *t, struct zn_str s)
 /* Bytes that a value cannot be written with as they are. */
 static const bool special[256] = {['\\'] = true, ['"'] = true, ['\n'] = true, [0x80 ... 0xff] = true};
 
-/* There is room for a value as it is. False: it has to be escaped. */
+/* Copies a value as it is; there is room for it. False: it has to be escaped. */
 static bool copy_plain(char *to, struct zn_str value)
 {
 	for (size_t i = 0; i < value.len; i++) {
@@ -159,7 +159,7 @@ static void put_series(struct text *t, const struct zn_sample *s)
 	t->labels_len = t->out->len - t->labels;
 }
 
-/* One more line of the series. */
+/* Writes one more line of the series. */
 static void put_again(struct text *t, const char *suffix)
 {
 	struct zn_out *o = t->out;
@@ -250,7 +250,7 @@ static void put_calibration(struct text *t, const struct zn_sample *s)
 	put_sum_and_count(t, s->bias->sum_ns, s->bias->samples, s->since_ms);
 }
 
-/* As a summary, and kept for its twin, a histogram whose buckets can be added up across nodes. */
+/* Writes a summary, and keeps it for its twin, a histogram whose buckets can be added up across nodes. */
 static void put_durations(struct text *t, const struct zn_sample *s)
 {
 	struct duration *d = &durations[t->durations];
@@ -279,8 +279,8 @@ static void put_sample(void *to, const struct zn_sample *s)
 		put_single(to, s);
 }
 
-/* As the Prometheus libraries print the limits of zn_le_ns(), in seconds, and as OpenMetrics wants them: these strings
- * never change. */
+/* The limits of zn_le_ns() in seconds, as the Prometheus libraries print them and OpenMetrics wants them: these
+ * strings never change. */
 #define LE(v)                                                                                                          \
 	{                                                                                                              \
 		"le=\"" v "\"} ", sizeof("le=\"" v "\"} ") - 1                                                         \

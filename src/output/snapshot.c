@@ -524,7 +524,7 @@ static uint64_t uptime_s(const struct zn_state *state)
 	return (zn_now_ns() - state->start_ns) / ZN_NS_PER_S;
 }
 
-/* All or nothing of them. */
+/* Writes all keys of the node, or none. */
 static bool put_node(struct zn_json *j, const struct zn_state *state)
 {
 	struct zn_json_mark before = zn_json_mark(j);

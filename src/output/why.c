@@ -327,7 +327,7 @@ static void put_step(struct zn_json *j, const struct zn_cause_group *g)
 	zn_json_close(j, '}');
 }
 
-/* As the letters of the waits view, and h for a hang. */
+/* The letters of the waits view, and h for a hang. */
 static const char letters[ZN_CAUSE_COUNT] = {
 	[ZN_CAUSE_HANG] = 'h',
 	[ZN_CAUSE_ALL_WAIT] = 'n',

@@ -57,7 +57,8 @@ static void hist_free(struct zn_arena *a, uint32_t slot)
 	hist_clear(a, slot);
 }
 
-/* It ended inside of ioctl() on a GPU, and that was missed. As zn_gpu_leave() in BPF. */
+/* Ends a call of ioctl() on a GPU in which the thread ended, which no program saw. The same as zn_gpu_leave() in
+ * BPF. */
 static void gpu_left(struct zn_gpu_calls *g)
 {
 	uint64_t now = zn_now_ns();
@@ -276,7 +277,7 @@ static void read_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, 
 		}
 }
 
-/* As BPF does at a fork. */
+/* The same as BPF does at a fork. */
 static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 {
 	struct zn_probe *p = (struct zn_probe *)a;

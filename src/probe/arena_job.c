@@ -118,7 +118,7 @@ static int task_lost(struct zn_arena *a)
 	return -ENOSPC;
 }
 
-/* As zn_task_put() in BPF. */
+/* The same as zn_task_put() in BPF. */
 static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_job_ref *tag)
 {
 	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_TASK];
@@ -139,7 +139,7 @@ static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_job_ref 
 	return false;
 }
 
-/* As zn_task_drop() in BPF. */
+/* The same as zn_task_drop() in BPF. */
 void zn_bpf_job_task_end(struct zn_probe *p, uint32_t tgid)
 {
 	struct zn_job_ref old;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * change.c: a change of probes that is under way: how long it takes, and whom the kernel waits for meanwhile. The
- * finder's thread makes the change and hangs with it, so a thread of its own looks.
+ * change.c: a change of probes that is under way: how long it takes, and which process the kernel waits for
+ * meanwhile. The finder's thread makes the change and hangs with it, so a thread of its own looks.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -64,7 +64,7 @@ static bool thread_runs(pid_t tid)
 	return end && end[1] == ' ' && end[2] == 'R';
 }
 
-/* Whether the kernel waits, and for whom. */
+/* Whether the kernel waits, and for which process. */
 static void watch_change(struct zn_change *c)
 {
 	uint32_t tgid = 0;

@@ -12,7 +12,7 @@
 #define END_CHECKS 64  /* entries of each table that are looked at in a tick */
 #define END_GROUPS 256 /* and how far it goes through places, most of which may be free */
 
-/* As BPF does at its end. */
+/* The same as BPF does at the end of a data loader's worker. */
 static void worker_end(struct zn_probe *p, uint32_t tgid)
 {
 	struct zn_arena *a = &p->arena;
@@ -76,7 +76,7 @@ static void thread_end(struct zn_probe *p, void *place, uint32_t tid)
 		thread_gives(p, of_caller, owner, held & 3);
 }
 
-/* Its time is not followed any more. */
+/* Stops following the time of a thread. */
 static void state_end(struct zn_probe *p, const struct zn_sched_entry *r, uint32_t tid)
 {
 	struct zn_thread_states *all = r->state_at && r->state_at <= ZN_THREAD_STATES && r->row < ZN_PROCS_MAX

@@ -253,7 +253,7 @@ static struct zn_process_info info_before(const struct info_entry *slot)
 	return info;
 }
 
-/* All that one process maps. False: it maps more than is looked at for the sake of one. */
+/* Looks at all mappings of one process. False: it has more than are looked at for one process. */
 static bool maps_look_at_once(struct zn_find *f, uint32_t pid)
 {
 	static struct zn_maps maps;

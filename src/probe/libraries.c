@@ -542,7 +542,7 @@ static void check_changed(struct zn_libraries *l, struct zn_lib *lib)
 		drop_probes(l, lib, OVERWRITTEN);
 }
 
-/* Those that wait are tried again, a few in turn. */
+/* Libraries that wait are tried again, a few in turn. */
 static void retry_waiting(struct zn_libraries *l)
 {
 	int tried = 0;

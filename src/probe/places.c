@@ -117,7 +117,7 @@ static void threads_serve(struct zn_places *s)
 	pthread_mutex_unlock(s->lock);
 }
 
-/* Those that were asked for of late. */
+/* Looks at the processes that were asked for of late. */
 static void places_serve(struct zn_places *s, uint64_t now_ns)
 {
 	for (size_t i = 0; i < ZN_PLACES_MAX; i++) {

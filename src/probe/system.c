@@ -43,7 +43,7 @@ struct cache_entry {
 	uint64_t hwcap;
 };
 
-/* Those of its entries that have one of our names. Offsets are from the header on. */
+/* Reads those entries of the cache that have one of our names. Offsets are from the header on. */
 static void visit_cached(const char *at, size_t len, zn_library_visit *visit, void *to)
 {
 	const struct cache_header *h = (const void *)at;

@@ -219,8 +219,8 @@ static void wait_for(struct zn_conn *c, bool output)
 		forget_conn(c);
 }
 
-/* As far as input and output go now. A spent budget counts as output that waits: the socket is writable, so
- * the loop comes back after the others had their turn. */
+/* Goes on as far as input and output allow now. A spent budget counts as output that waits: the socket is
+ * writable, so the loop comes back after the others had their turn. */
 static void advance_conn(struct zn_conn *c)
 {
 	int left = 0;
@@ -255,8 +255,8 @@ static bool note_received(struct zn_conn *c, size_t len)
 	return true;
 }
 
-/* One read; false: the connection is of no more use. Nothing is read while a request waits for its answer, so after
- * the client's last byte no answer is owed. */
+/* Reads once; false: the connection is of no more use. Nothing is read while a request waits for its answer, so
+ * after the client's last byte no answer is owed. */
 static bool receive_input(struct zn_conn *c)
 {
 	char scratch[SCRATCH_BYTES];

@@ -63,7 +63,7 @@ static bool may_tag(const struct zn_control *c, uid_t uid)
 
 /* ---- Connections. ---- */
 
-/* One datagram, which a socket that was not used yet takes at once, or never. */
+/* Sends one datagram, which a socket that was not used yet takes at once, or never. */
 static void send_answer(int fd, struct zn_str text)
 {
 	send(fd, text.at, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);

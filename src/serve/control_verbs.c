@@ -284,7 +284,7 @@ static int send_hang(struct zn_control_request *r, struct zn_out *o)
 	return 0;
 }
 
-/* As all that a program says of itself, it changes nothing but what is shown. */
+/* An annotation, like all that a program says of itself, changes nothing but what is shown. */
 static int annotate_job(struct zn_control_request *r, struct zn_out *o)
 {
 	(void)o;

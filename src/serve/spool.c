@@ -231,7 +231,7 @@ static bool is_stale(const struct zn_spool *s)
 		!zn_message_ago(m, &s->now, &said_ago_ms) || born_ago_ms + CLOCK_SLACK < said_ago_ms;
 }
 
-/* As it came over the socket, where nothing says its boot. */
+/* Whether the message came over the socket already, where it has no boot id. */
 static bool is_taken(struct zn_spool *s)
 {
 	struct zn_out o = {.at = s->text, .cap = sizeof(s->text)};

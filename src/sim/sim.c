@@ -182,7 +182,8 @@ static void launch_kernels(struct zn_sim *s, uint32_t rank)
 	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
 }
 
-/* Of a rank that waits for its data the others wait in all_reduce; itself it comes last, and waits for nobody. */
+/* While a rank waits for its data, the others wait for it in all_reduce. It comes last itself, and waits for no
+ * rank. */
 static uint64_t event_duration(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
 	uint64_t ns, skew = rank_straggles(s, rank) ? ev->skew_ns / 8 : ev->skew_ns;

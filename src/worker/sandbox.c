@@ -123,10 +123,10 @@ static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM
  * PERF_EVENT_IOC_SET_BPF. */
 static const uint32_t ioctl_requests[] = {NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID};
 
-/* Not F_SETOWN, by which user 0 sends any process a signal, nor locks and leases, which others wait for. */
+/* F_SETOWN is left out, as user 0 can signal any process with it; so are locks and leases, which others wait for. */
 static const uint32_t fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC};
 
-/* Not MADV_HWPOISON, which takes memory away from the machine. */
+/* MADV_HWPOISON is left out, as it takes memory away from the machine. */
 static const uint32_t advices[] = {MADV_NORMAL, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
 
 /* The event is described by memory, which a filter cannot see, so it cannot tell events apart. */

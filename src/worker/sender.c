@@ -71,7 +71,7 @@ static void take_message(struct sender *c, size_t bytes)
 				&c->destination[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
 }
 
-/* All that is there. */
+/* Takes all messages that are there. */
 static void receive_messages(struct sender *c)
 {
 	size_t bytes;

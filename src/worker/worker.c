@@ -96,8 +96,8 @@ void zn_worker_close(struct zn_worker *c)
 	*c = (struct zn_worker){.fd = -1};
 }
 
-/* All but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the daemon's end of the
- * socket: then the child does not end by itself. */
+/* Closes all descriptors but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the
+ * daemon's end of the socket: then the child does not end by itself. */
 static void close_others(int socket)
 {
 	if (socket > 3)

@@ -118,7 +118,7 @@ static int write_file(const struct writer *s, int folder, const char *name, size
 	return err;
 }
 
-/* One line when it begins to fail, one when it works again. */
+/* Logs one line when a folder begins to fail, and one when it works again. */
 static void note_result(struct writer *s, enum zn_directory directory, const char *what, const char *name, int err)
 {
 	if (err && !s->failing[directory])

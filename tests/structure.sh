@@ -49,7 +49,7 @@ never() {
 	never "codec is pure: no descriptors" '[^_a-z](socket|open|openat|epoll_[a-z0-9]+)\(' http.c ws.c json.c src/codec/*.c
 	never "no file lets itself into another folder" '#define ZN_IN_' ./*.c src/*/*.c
 	never "the model writes no JSON" 'zn_json_' src/model/*.c
-	never "a static function is named by one word, not by a verb and its object" '^static [^=;(]*[ *][a-z][a-z0-9]*\(([^*]|$)' \
+	never "has a static function that is named by one word" '^static [^=;(]*[ *][a-z][a-z0-9]*\(([^*]|$)' \
 		./*.c src/*/*.c bpf/*.[ch]
 	# the map in docs/DESIGN.md has each file of src/ and bpf/, under the heading of its folder
 	awk '/^## /{ folder = "" } /^### `/{ match($0, /`[a-z]+\/`/); folder = substr($0, RSTART + 1, RLENGTH - 3) } /^### [^`]/{ folder = "" }

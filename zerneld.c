@@ -509,6 +509,8 @@ static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
 	zn_notify_init(&d->notify, &d->state, &d->sender, zn_serve_port(&d->serve, false));
+	d->alerts.changed = zn_notify_changed;
+	d->alerts.owner = &d->notify;
 	zn_export_init(&d->export, &d->state, &d->sender);
 	zn_suspicion_init(&d->suspicions, &d->agg, &d->sender, "/proc");
 	d->suspicions.send = zn_sender_ask;

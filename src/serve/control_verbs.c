@@ -79,12 +79,12 @@ static void put_told(struct zn_control_request *r, struct zn_out *o)
  * user who repeats a message could else fill the writer's queue, and reports of others would be lost. */
 static int describe_job(struct zn_control_request *r)
 {
-	int added = zn_jobs_describe(r->state->jobs, &r->message, r->asker.uid, r->why);
-	struct zn_job *job = added > 0 ? find_job(r) : NULL;
+	int changes = zn_jobs_describe(r->state->jobs, &r->message, r->asker.uid, r->why);
+	struct zn_job *job = changes > 0 ? find_job(r) : NULL;
 
 	if (job)
 		zn_spool_record(r->state->writer, job);
-	return added < 0 ? added : 0;
+	return changes < 0 ? changes : 0;
 }
 
 static int start_job(struct zn_control_request *r, struct zn_out *o)

@@ -48,7 +48,7 @@ static void run(const struct zn_rules *rules, struct page *p)
 
 	work.past_count = 0;
 	memset(work.past_slot, 0, sizeof(work.past_slot));
-	work.source = (struct zn_rule_source){walk, p};
+	work.source = (struct zn_rule_source){walk_page, p};
 	work.rules = rules;
 	for (uint64_t s = 1; s <= 3; s++) {
 		uint32_t instances = 0;

@@ -52,7 +52,7 @@ static bool has_to_wait(struct zn_stopped *s, uint32_t row, const struct zn_proc
 	return known || state == 'S';
 }
 
-static void look(struct zn_stopped *s, uint32_t row, const struct zn_proc *p, bool again)
+static void look_at(struct zn_stopped *s, uint32_t row, const struct zn_proc *p, bool again)
 {
 	char place[ZN_PLACE_BYTES] = "";
 	struct zn_procfs_stat stat = {0};
@@ -80,7 +80,7 @@ static void look_if_quiet(
 	const struct zn_proc *p = zn_arena_proc(a->arena, row);
 
 	if (p && is_quiet(s, progress, &a->info[row], row))
-		look(s, row, p, again);
+		look_at(s, row, p, again);
 	else
 		s->since_ns[row] = 0;
 }

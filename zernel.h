@@ -1465,6 +1465,8 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(LAUNCH_BOUND, "launch-bound")                                                                                \
 	X(CHECKPOINTS, "checkpoints")                                                                                  \
 	X(STARTUP, "startup")                                                                                          \
+	X(OWN_LOADER, "own-loader")                                                                                    \
+	X(STOPPED, "stopped")                                                                                          \
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
@@ -2130,6 +2132,7 @@ const char *zn_doing_label(enum zn_doing doing);
 	X(INPUT_WORKERS, "input_workers")                                                                              \
 	X(INPUT_FILES, "input_files")                                                                                  \
 	X(INPUT_TRANSFER, "input_transfer")                                                                            \
+	X(INPUT_ITSELF, "input_in_process")                                                                            \
 	X(CHECKPOINT, "checkpoint")                                                                                    \
 	X(STORAGE, "storage")                                                                                          \
 	X(CPUS, "cpu_shortage")                                                                                        \
@@ -2138,7 +2141,8 @@ const char *zn_doing_label(enum zn_doing doing);
 	X(COPIES, "host_copies")                                                                                       \
 	X(HOST, "host_code")                                                                                           \
 	X(IDLE, "idle")                                                                                                \
-	X(STARTUP, "startup")
+	X(STARTUP, "startup")                                                                                          \
+	X(STOPPED, "stopped")
 enum zn_cause {
 #define X(e, label) ZN_CAUSE_##e,
 	ZN_CAUSES(X)
@@ -2747,6 +2751,7 @@ bool zn_all_wait_shown(const struct zn_ranks *k, const struct zn_all_wait *w);
 /* With all other ranks of this node, for nobody on it; NULL: it does not, or not for long. */
 const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t row);
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT]);
+void zn_all_wait_for(const struct zn_all_wait *w, char to[ZN_ALL_WAIT_TEXT]); /* what they may wait for */
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
 
@@ -2788,6 +2793,7 @@ void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct 
 uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id); /* 0: it is not */
 /* What a state of proc(5) and the place of a sleep mean; place is empty where it is not known. */
 enum zn_stop zn_stopped_kind(char state, const char *place);
+const char *zn_stopped_label(enum zn_stop kind); /* in the snapshot */
 const char *zn_stopped_says(enum zn_stop kind); /* as behind "process 7": "is stopped by a signal or a debugger" */
 
 /* ---- model/startup.c (zn_startup_): what processes do from their start to the first steady launch. ---- */
@@ -2881,7 +2887,10 @@ struct zn_cause_numbers {
 	uint32_t workers_busy;        /* per cent; ZN_UNKNOWN: not known */
 	uint32_t cpus;                /* that its process may use; 0: not known */
 	uint32_t late_pid, late_rank; /* whom others wait for; 0: nobody stands out */
-	uint64_t retransmits;
+	enum zn_stall late_in;        /* what that one does for longer than the others; ZN_STALL_COUNT: nothing */
+	uint32_t late_percent, others_percent; /* of its time, and of theirs */
+	uint64_t retransmits;                  /* a second */
+	uint64_t read_rate;                    /* bytes a second of a process that loads its data itself */
 	struct zn_checkpoint_sum checkpoints;
 	char mount[64]; /* where most of the time in files was, cut */
 };
@@ -2898,10 +2907,12 @@ struct zn_cause_group {
 	uint64_t retransmits;           /* of all */
 	uint64_t queue_ns;              /* in run queues */
 	uint32_t queue_pid;             /* who was the longest there; 0: nobody */
-	uint32_t stopped_pid;           /* a process that is stopped; 0: none is */
+	uint32_t stopped;               /* processes that cannot go on */
+	uint32_t stopped_pid;           /* one of them, or that is blocked on a file; 0: none is */
 	enum zn_stop stop;              /* and by what */
 	struct zn_all_wait all_wait;    /* here 0: not all wait */
 	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* of all its processes, lately */
 	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
 	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
 	char mount[64];                 /* where most of that was, cut */
@@ -2911,7 +2922,8 @@ struct zn_cause_group {
 	bool cpus_rule;                          /* there are more CPUs than workers */
 	bool cpus_asked;                         /* in this step */
 	bool network_rule;                       /* TCP sends much again */
-	uint64_t network_count;                  /* so many segments */
+	uint64_t network_count;                  /* so many segments a second */
+	uint64_t stall_before_ns[ZN_STALL_COUNT]; /* stall_ns, as of the last tick */
 	uint64_t sent;                           /* bytes over TCP in the tick at hand */
 	uint64_t resent_lately, sent_lately;     /* segments times 256, and bytes: at each tick a quarter fades */
 	uint64_t sent_long;                      /* bytes, of which a 32nd fades */
@@ -2922,6 +2934,8 @@ struct zn_cause_group {
 struct zn_cause_row {
 	uint32_t id;                                                               /* of the process */
 	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits, sent; /* at the last tick */
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* lately: at each tick an eighth fades */
+	uint64_t read_rate;                /* bytes a second, likewise */
 };
 struct zn_causes {
 	struct zn_agg *agg;
@@ -3394,7 +3408,8 @@ struct zn_finding {
 	const char *rule; /* its name */
 	bool critical;
 	const char *next, *metric; /* what to do; where its figure is */
-	char says[240];            /* the alert's summary */
+	uint32_t more;             /* alerts of that rule that are about the job, too */
+	char says[240];            /* the first one's summary */
 };
 struct zn_finding_of {
 	struct zn_agg *agg;
@@ -4958,6 +4973,7 @@ bool zn_sim_process_info(void *sim, const struct zn_proc *p, struct zn_process_i
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 /* Tells what /proc and control groups would say. After zn_causes_tick(). */
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
+void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped); /* after zn_stopped_tick() */
 
 /* ---- sim/random.c (zn_random_): random numbers of --simulate. ---- */
 

@@ -21,8 +21,10 @@ static const struct {
 	enum zn_style style;
 } states[] = {
 	{"hangs", "hangs", ZN_STYLE_BAD},
+	{"stopped", "is stopped", ZN_STYLE_BAD},
 	{"still", "stands still", ZN_STYLE_BAD},
 	{"critical", "in trouble", ZN_STYLE_BAD},
+	{"waits", "all its ranks wait", ZN_STYLE_WARN},
 	{"loses", "loses", ZN_STYLE_WARN},
 	{"warned", "runs, with a warning", ZN_STYLE_WARN},
 	{"idle", "idle", ZN_STYLE_WARN},
@@ -124,9 +126,25 @@ struct rank {
 	uint64_t pid;
 	double number; /* HUGE_VAL: of no communicator */
 	bool known;
+	bool held; /* it waits for a rank, whatever its call waits for */
 	double share[ZN_STALL_COUNT];
 	const char *odd; /* why it stands out; NULL: it does not */
 };
+
+static const struct {
+	const char *label, *says;
+} stops[] = {{"signal", "stopped"}, {"frozen", "in a frozen control group"}, {"uninterruptible", "in state D"}};
+
+static void read_stop(struct rank *r, struct zn_str stalls)
+{
+	char stop[CELL];
+
+	r->held = r->known && (zn_value_integer(stalls, "waits_for_pid") || !strcmp(zn_value_text(stalls, "all_wait", stop), "true"));
+	zn_value_text(stalls, "stopped", stop);
+	for (size_t i = 0; r->known && i < ZN_LEN(stops); i++)
+		if (!strcmp(stop, stops[i].label))
+			r->odd = stops[i].says;
+}
 
 static void read_rank(struct rank *r, struct zn_str process)
 {
@@ -146,6 +164,7 @@ static void read_rank(struct rank *r, struct zn_str process)
 
 		r->share[s] = share > 0 && share <= 1 ? share : 0;
 	}
+	read_stop(r, stalls);
 }
 
 static bool is_before(const struct rank *a, const struct rank *b)
@@ -182,7 +201,7 @@ static double median_of_others(const struct rank *ranks, size_t count, size_t bu
 	for (size_t i = 0; i < count; i++) {
 		size_t at = n;
 
-		if (i == but || !ranks[i].known)
+		if (i == but || !ranks[i].known || ranks[i].held)
 			continue;
 		for (; at && sorted[at - 1] > ranks[i].share[s]; at--)
 			sorted[at] = sorted[at - 1];
@@ -208,16 +227,16 @@ static void mark_odd(struct rank *ranks, size_t count, struct zn_str job)
 	size_t known = 0, odd = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		far[i] = ranks[i].known && is_far(ranks, count, i);
-		known += ranks[i].known;
+		far[i] = ranks[i].known && !ranks[i].held && is_far(ranks, count, i);
+		known += ranks[i].known && !ranks[i].held;
 		odd += far[i];
 	}
 	for (size_t i = 0; i < count; i++) {
-		if (known >= 3 && 2 * odd < known && far[i])
+		if (known >= 3 && 2 * odd < known && far[i] && !ranks[i].odd)
 			ranks[i].odd = "other than the rest";
 		if (late && ranks[i].pid == late)
 			ranks[i].odd = "late";
-		if (missing && ranks[i].pid == missing)
+		if (missing && ranks[i].pid == missing && !ranks[i].odd)
 			ranks[i].odd = "does not come";
 	}
 }
@@ -234,7 +253,9 @@ static void put_rank(struct zn_term *t, const struct rank *r)
 		zn_term_putf(t, "  %s%.0f", r->odd ? "!" : "", r->number);
 	else
 		zn_term_putf(t, "  %s%llu", r->odd ? "!" : "", (unsigned long long)r->pid);
-	if (r->known)
+	if (r->held)
+		zn_term_putf(t, " waits %.0f%%", 100 * (r->share[ZN_STALL_GPU] + r->share[ZN_STALL_DIST]));
+	else if (r->known)
 		zn_term_putf(t, " %s %.0f%%", zn_stall_label(most), 100 * r->share[most]);
 	if (r->odd)
 		zn_term_putf(t, " (%llu, %s)", (unsigned long long)r->pid, r->odd);

@@ -216,7 +216,7 @@ T(sentences_have_their_numbers)
 		{1, "45 % of the time is waiting for data whose loader's workers are busy: 4 workers, busy 95 % of the time"},
 		{2, "45 % of the time is waiting for data whose loader's workers wait for files: 4 workers, busy 95 % of the time; most of it on /data"},
 		{9, "40 % of the time is waiting for a free CPU"},
-		{6, "65 % of the time is waiting for other ranks, while TCP sends much of it again: 50 segments in the last second"},
+		{6, "65 % of the time is waiting for other ranks, while TCP sends much of it again: 50 segments a second"},
 		{10, "40 % of the time is waiting for a CPU because the control group has had its share: kept from its CPUs 38 % of the time"},
 		{12, "45 % of the time is waiting for data whose loader's workers are busy, and are fewer than the CPUs: 4 workers, busy 95 % of the time; CPUs: 8"},
 		{8, "90 % of the time is blocked on files or page faults"},
@@ -292,7 +292,7 @@ T(what_stands_still_is_said_at_once)
 	CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 2);
 	CHECK_EQ(why[0].cause, ZN_CAUSE_ALL_WAIT);
 	CHECK_STR(why[0].says,
-		"0 % of the time passes while all ranks of this node wait: all ranks of this node wait for 11 s: for the GPU, or for one of the 4 ranks of other nodes");
+		"0 % of the time passes while all ranks of this node wait, now for 11 s: for the GPU, or for one of the 4 ranks of other nodes");
 	CHECK_EQ(why[1].cause, ZN_CAUSE_CPUS);
 }
 

@@ -2614,6 +2614,8 @@ struct zn_ranks;
 /* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
  * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
 bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
+/* For how long in the last tick a rank of its communicators issued later than others; 0: none, or it is this one. */
+uint64_t zn_stalls_late_issue(const struct zn_ranks *k, uint32_t tgid, uint32_t *pid, uint32_t *rank);
 /* Waits of a data loader were seen: PyTorch's, the only one that is known. */
 bool zn_stalls_loader(const struct zn_agg *a, uint32_t row);
 /* The share of the last tick in which its loader's workers were busy, in units of 1e-9; ZN_UNKNOWN: not known. */
@@ -2625,6 +2627,7 @@ struct zn_stalls_summary {
 	uint32_t workers;               /* of its data loader; 0: none are known */
 	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
 	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
+	uint64_t late_ns;               /* of the last tick, where that is known by when it issues */
 	const struct zn_missing *waits_for,
 		*missing;                   /* who is missing, and that this one is; NULL: nobody, it is not */
 	const struct zn_all_wait *all_wait; /* with all others of this node; NULL: it does not */
@@ -2794,7 +2797,7 @@ uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id)
 /* What a state of proc(5) and the place of a sleep mean; place is empty where it is not known. */
 enum zn_stop zn_stopped_kind(char state, const char *place);
 const char *zn_stopped_label(enum zn_stop kind); /* in the snapshot */
-const char *zn_stopped_says(enum zn_stop kind); /* as behind "process 7": "is stopped by a signal or a debugger" */
+const char *zn_stopped_says(enum zn_stop kind);  /* as behind "process 7": "is stopped by a signal or a debugger" */
 
 /* ---- model/startup.c (zn_startup_): what processes do from their start to the first steady launch. ---- */
 
@@ -2887,6 +2890,7 @@ struct zn_cause_numbers {
 	uint32_t workers_busy;        /* per cent; ZN_UNKNOWN: not known */
 	uint32_t cpus;                /* that its process may use; 0: not known */
 	uint32_t late_pid, late_rank; /* whom others wait for; 0: nobody stands out */
+	bool late_likely;             /* others wait for it on their GPUs, which is not seen */
 	enum zn_stall late_in;        /* what that one does for longer than the others; ZN_STALL_COUNT: nothing */
 	uint32_t late_percent, others_percent; /* of its time, and of theirs */
 	uint64_t retransmits;                  /* a second */
@@ -2902,34 +2906,34 @@ struct zn_cause_group {
 	uint32_t steps;                            /* that are over */
 	struct zn_cause_step step[ZN_CAUSE_STEPS]; /* by its number modulo; the one at hand is not over */
 	/* of the last tick */
-	uint32_t processes;             /* that have launched something */
-	uint32_t workers;               /* of its loaders */
-	uint64_t retransmits;           /* of all */
-	uint64_t queue_ns;              /* in run queues */
-	uint32_t queue_pid;             /* who was the longest there; 0: nobody */
-	uint32_t stopped;               /* processes that cannot go on */
-	uint32_t stopped_pid;           /* one of them, or that is blocked on a file; 0: none is */
-	enum zn_stop stop;              /* and by what */
-	struct zn_all_wait all_wait;    /* here 0: not all wait */
-	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
+	uint32_t processes;                /* that have launched something */
+	uint32_t workers;                  /* of its loaders */
+	uint64_t retransmits;              /* of all */
+	uint64_t queue_ns;                 /* in run queues */
+	uint32_t queue_pid;                /* who was the longest there; 0: nobody */
+	uint32_t stopped;                  /* processes that cannot go on */
+	uint32_t stopped_pid;              /* one of them, or that is blocked on a file; 0: none is */
+	enum zn_stop stop;                 /* and by what */
+	struct zn_all_wait all_wait;       /* here 0: not all wait */
+	struct zn_missing missing;         /* whom others wait for that does not come; waiters 0: nobody */
 	uint64_t stall_ns[ZN_STALL_COUNT]; /* of all its processes, lately */
-	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
-	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
-	char mount[64];                 /* where most of that was, cut */
+	uint64_t workers_ns, launch_ns;    /* busy workers; time in launches */
+	uint64_t files_ns, mount_ns;       /* that all its processes spent in operations on files; on those of mount */
+	char mount[64];                    /* where most of that was, cut */
 	struct zn_cause_numbers numbers;
 	/* of the tick before */
-	bool files_rule;                         /* the workers' time is in files */
-	bool cpus_rule;                          /* there are more CPUs than workers */
-	bool cpus_asked;                         /* in this step */
-	bool network_rule;                       /* TCP sends much again */
-	uint64_t network_count;                  /* so many segments a second */
+	bool files_rule;                          /* the workers' time is in files */
+	bool cpus_rule;                           /* there are more CPUs than workers */
+	bool cpus_asked;                          /* in this step */
+	bool network_rule;                        /* TCP sends much again */
+	uint64_t network_count;                   /* so many segments a second */
 	uint64_t stall_before_ns[ZN_STALL_COUNT]; /* stall_ns, as of the last tick */
-	uint64_t sent;                           /* bytes over TCP in the tick at hand */
-	uint64_t resent_lately, sent_lately;     /* segments times 256, and bytes: at each tick a quarter fades */
-	uint64_t sent_long;                      /* bytes, of which a 32nd fades */
-	bool throttle_rule;                      /* the time in run queues is that of a limit of its control group */
-	uint32_t cpus_known, throttled_percent;  /* of one CPU's time, at the last look */
-	uint64_t throttled_ns, throttle_look_ns; /* of its control groups, when they were looked at last; 0: never */
+	uint64_t sent;                            /* bytes over TCP in the tick at hand */
+	uint64_t resent_lately, sent_lately;      /* segments times 256, and bytes: at each tick a quarter fades */
+	uint64_t sent_long;                       /* bytes, of which a 32nd fades */
+	bool throttle_rule;                       /* the time in run queues is that of a limit of its control group */
+	uint32_t cpus_known, throttled_percent;   /* of one CPU's time, at the last look */
+	uint64_t throttled_ns, throttle_look_ns;  /* of its control groups, when they were looked at last; 0: never */
 };
 struct zn_cause_row {
 	uint32_t id;                                                               /* of the process */
@@ -5885,6 +5889,8 @@ void zn_term_end(struct zn_term *t); /* of the line */
 void zn_term_line(struct zn_term *t, enum zn_style style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int zn_term_columns(const char *text);
+/* The length of what fits into a line of so many columns, broken at a space where there is one. 0: text is empty. */
+size_t zn_term_break(const char *text, int width);
 bool zn_term_write(const char *at, size_t len); /* to standard output, all of it; false with errno */
 
 /* ---- cli/status.c (zn_status_): the client verb `zernel status`. ---- */
@@ -5988,6 +5994,7 @@ int zn_watch_at_least_one(int n);
 void zn_watch_take_answer(struct zn_watch *w, uint64_t now_ns);
 void zn_watch_sort_rows(struct zn_watch *w);
 bool zn_watch_is_idle(struct zn_str job, struct zn_str gpu);
+bool zn_watch_is_held(struct zn_str stalls); /* it waits for a rank, whatever its calls wait for */
 bool zn_watch_idle_gpus(struct zn_str job, char *to, size_t cap);
 /* What an object of the answer has at a path, 0 or "-" where it has nothing. */
 double zn_value_number(struct zn_str object, const char *path);
@@ -6017,6 +6024,8 @@ void zn_panel_help(struct zn_term *t);
 /* ---- cli/watch_jobs.c (zn_cards_): the jobs on top of its screen. ---- */
 
 void zn_cards_put(struct zn_watch *w);
+size_t zn_cards_weight(struct zn_str job); /* of its state: 0 is the most trouble */
+#define ZN_CARDS_STATES 12                 /* more than there are weights */
 
 /* ---- cli/watch_cells.c (zn_cell_): cells of the tables of `zernel watch`. ---- */
 

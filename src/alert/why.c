@@ -280,7 +280,8 @@ static void fill(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_
 
 	w->next = meanings[w->cause].next;
 	w->metric = meanings[w->cause].metric;
-	w->sure = meanings[w->cause].likely ? "likely" : "measured";
+	w->sure = meanings[w->cause].likely || (w->cause == ZN_CAUSE_STRAGGLER && g->numbers.late_likely) ? "likely"
+													  : "measured";
 	zn_out_u64(&o, w->percent);
 	zn_out_text(&o, " % of the time ");
 	zn_out_text(&o, meanings[w->cause].what);

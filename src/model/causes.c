@@ -10,6 +10,7 @@
 
 #define STEP_NS      (ZN_CAUSE_STEP_S * ZN_NS_PER_S)
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
+#define LATE_LEAST   10 /* of a tick, as 1/n, that a late rank costs others on their GPUs: less may be chance */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
 #define RETRANSMITS  50 /* a second: segments that are sent again, of a job, from where on they hold it back */
 /* Or fewer, where little gets through: a thousandth of what is sent, of a job that has a mebibyte or more to send. TCP waits longer
@@ -32,6 +33,7 @@ struct tick {
 	uint64_t launch_ns, copy_ns;       /* in launches, and in blocking copies */
 	uint64_t read_bytes, written_bytes, retransmits, sent;
 	uint64_t lost_ns[ZN_CAUSE_COUNT];
+	uint64_t gpu_lost_ns; /* of waits for the GPU: that much is lost */
 	enum zn_stop stop;
 	struct zn_cause_group *group;
 };
@@ -66,7 +68,8 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 	t->sent = zn_counter_advance(&r->sent, t->p->count[ZN_C_TCP_SENT]);
 	if (fresh)
 		t->launch_ns = t->sent = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
-	r->read_rate += (t->interval_ns ? t->read_bytes * ZN_NS_PER_S / t->interval_ns : 0) / FADES - r->read_rate / FADES;
+	r->read_rate +=
+		(t->interval_ns ? t->read_bytes * ZN_NS_PER_S / t->interval_ns : 0) / FADES - r->read_rate / FADES;
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 		r->stall_ns[s] += t->stall_ns[s] - r->stall_ns[s] / FADES;
 }
@@ -153,22 +156,49 @@ static void compare_late(struct zn_cause_numbers *n, const struct zn_cause_group
 	}
 }
 
-static void lose_to_ranks(struct tick *t)
+static void note_late(struct tick *t, uint32_t pid, uint32_t rank, const struct zn_cause_row *row)
 {
 	struct zn_cause_numbers *n = &t->group->numbers;
-	uint32_t pid, rank;
-	bool late = zn_stalls_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
-	const struct zn_cause_row *row = late ? row_of(t->c, pid) : NULL;
 
-	if (late) {
-		n->late_pid = pid;
-		n->late_rank = rank;
-		n->late_in = ZN_STALL_COUNT;
-	}
+	n->late_pid = pid;
+	n->late_rank = rank;
+	n->late_in = ZN_STALL_COUNT;
+	n->late_likely = false;
 	if (row)
 		compare_late(n, t->group, row);
-	if (t->group->network_rule)
-		n->retransmits = t->group->network_count;
+}
+
+/* Collectives wait on the GPU, so that a wait for the GPU may be one for a rank: where one issues later than the others, and waits
+ * less for its own GPU. By that much, and for no longer than it was late. A host that runs ahead of its GPU is late at no cost, and
+ * waits for it as the others do. */
+static void lose_gpu_to_late(struct tick *t)
+{
+	const struct zn_cause_row *own = &t->c->row[t->row], *late;
+	uint32_t pid, rank;
+	uint64_t ns = t->c->ranks ? zn_stalls_late_issue(t->c->ranks, t->p->tgid, &pid, &rank) : 0, more_ns;
+
+	late = ns ? row_of(t->c, pid) : NULL;
+	if (!late || own->stall_ns[ZN_STALL_GPU] <= late->stall_ns[ZN_STALL_GPU])
+		return;
+	more_ns = (own->stall_ns[ZN_STALL_GPU] - late->stall_ns[ZN_STALL_GPU]) / FADES;
+	ns = at_most(at_most(ns, more_ns), t->stall_ns[ZN_STALL_GPU]);
+	if (ns * LATE_LEAST < t->interval_ns)
+		return;
+	note_late(t, pid, rank, late);
+	t->group->numbers.late_likely = true;
+	t->gpu_lost_ns = ns;
+	lose(t, ZN_CAUSE_STRAGGLER, ns);
+}
+
+static void lose_to_ranks(struct tick *t)
+{
+	uint32_t pid, rank;
+	bool late = zn_stalls_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
+
+	if (late)
+		note_late(t, pid, rank, row_of(t->c, pid));
+	if (t->group->network_rule && t->group->network_count) /* none while TCP waits */
+		t->group->numbers.retransmits = t->group->network_count;
 	if (t->group->network_rule)
 		lose(t, ZN_CAUSE_NETWORK, t->stall_ns[ZN_STALL_DIST]);
 	else
@@ -282,6 +312,8 @@ static void lay_to_causes(struct tick *t)
 		lose_to_data(t);
 	if (t->stall_ns[ZN_STALL_DIST])
 		lose_to_ranks(t);
+	if (t->stall_ns[ZN_STALL_GPU])
+		lose_gpu_to_late(t);
 	if (t->stall_ns[ZN_STALL_IO])
 		tell_mount(t->group);
 	if (t->stall_ns[ZN_STALL_IO] && t->c->checkpoints)
@@ -317,7 +349,9 @@ static void add_process(struct zn_cause_group *g, const struct tick *t)
 	g->sent += t->sent;
 	g->launch_ns += t->launch_ns;
 	step->time_ns += t->interval_ns;
-	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] ? 0 : t->stall_ns[ZN_STALL_GPU];
+	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] || t->lost_ns[ZN_CAUSE_STOPPED]
+		? 0
+		: t->stall_ns[ZN_STALL_GPU] - t->gpu_lost_ns;
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
 		step->lost_ns[cause] += t->lost_ns[cause];
 		g->lost_ns[cause] += t->lost_ns[cause];

@@ -42,7 +42,8 @@ static const struct row {
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
-	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT | 1ull << ZN_SCENARIO_STOPPED},
+	{"job_stalled", ZN_SCENARIO_HANG,
+		ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT | 1ull << ZN_SCENARIO_STOPPED},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
 };
 

@@ -177,7 +177,8 @@ struct rank {
 	bool known;
 	bool held; /* it waits for a rank, whatever its call waits for */
 	double share[ZN_STALL_COUNT];
-	const char *odd; /* why it stands out; NULL: it does not */
+	const char *stop; /* why it cannot go on; NULL: it can */
+	const char *odd;  /* why it stands out; NULL: it does not */
 };
 
 /* Why a process cannot go on. */
@@ -193,7 +194,7 @@ static void read_stop(struct rank *r, struct zn_str stalls)
 	zn_value_text(stalls, "stopped", stop);
 	for (size_t i = 0; r->known && i < ZN_LEN(stops); i++)
 		if (!strcmp(stop, stops[i].label))
-			r->odd = stops[i].says;
+			r->stop = stops[i].says;
 }
 
 static void read_rank(struct rank *r, struct zn_str process)
@@ -282,12 +283,14 @@ static void mark_odd(struct rank *ranks, size_t count, struct zn_str job)
 		odd += far[i];
 	}
 	for (size_t i = 0; i < count; i++) {
-		if (known >= 3 && 2 * odd < known && far[i] && !ranks[i].odd)
+		if (known >= 3 && 2 * odd < known && far[i])
 			ranks[i].odd = "other than the rest";
 		if (late && ranks[i].pid == late)
 			ranks[i].odd = "late";
-		if (missing && ranks[i].pid == missing && !ranks[i].odd)
+		if (missing && ranks[i].pid == missing)
 			ranks[i].odd = "does not come";
+		if (ranks[i].stop)
+			ranks[i].odd = ranks[i].stop;
 	}
 }
 

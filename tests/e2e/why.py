@@ -60,6 +60,7 @@ def reads(path):
         os.lseek(fd, 0, 0)
     os.close(fd)
 """
+FIRST_SERVED = "os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))"  # nobody else takes its CPU
 # name of the job: what it does, and its first cause; None: it has none
 WAITING = {"healthy": ("healthy", None), "copies": ("copies", "host_copies"), "idles": ("idles", "idle")}
 DISK = {"writes": ("lambda: writes('/var/tmp/zernel-why')", "checkpoint")}
@@ -90,7 +91,7 @@ def look(daemon, faults, cpu=None, first_served=False):
     actors = {name: start_job(daemon, name) for name in faults}
     for actor in actors.values():
         if first_served:
-            actor.do("os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))")
+            actor.do(FIRST_SERVED)
     for name, (step, _) in faults.items():
         actors[name].tell(f"run({step}, {SECONDS}, {cpu})")
     time.sleep(SECONDS - 0.5)
@@ -215,6 +216,7 @@ def a_rank_that_is_late_on_the_gpu():
     ranks = [rank(daemon, n, 3) for n in range(3)]
     for a in ranks:
         job("start", "slow_rank", "--pid", str(a.pid), "uid=0")
+        a.do("import os; " + FIRST_SERVED)
         a.do(HELPERS + LATE + "step()")
     begin = time.monotonic() + 0.5
     for n, a in enumerate(ranks):
@@ -268,6 +270,7 @@ def memory_of_a_gpu_that_fills():
     daemon.attached(CUDA)
     actor.do(BEGIN)
     job("start", "grows", "--pid", str(actor.pid), "uid=0")
+    actor.do(FIRST_SERVED)
     actor.do("ok(cuda.cuDeviceTotalMem_v2(byref(c_size_t()), 0)); big = alloc(cuda, 810 << 20)")
     actor.tell(f"""
 def leak():
@@ -298,6 +301,7 @@ def processes_that_meet_in_the_driver():
                     short_rules(["driver_contention"]), expect=["alert driver_contention.*fires"])
     actors = [start_job(daemon, "contends") for _ in range(2)]
     for actor in actors:
+        actor.do(FIRST_SERVED)
         actor.do(FAULT)
         actor.do(IN_DRIVER)
         actor.tell(f"""

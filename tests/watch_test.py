@@ -979,14 +979,14 @@ def test_a_wait_for_a_rank_is_no_wait_for_the_gpu():
                   causes=[{"cause": "hang", "percent": 75, "says": says, "next": "look at that process: its stack (py-spy dump --pid, gdb -p), its log, its node's kernel log"}])]
     with live(snapshot(processes=ranks, why=why)) as s:
         with Terminal("127.0.0.1:%d" % s.port, 120, 60) as t:
-            t.wait_text("job 4712 hangs: 75 %", "ranks   !2 other 100% (12, stopped)  0 waits 90%  1 waits 90%", "job 4713 is stopped: it is",
+            t.wait_text("job 4712 hangs: 75 %", "ranks   !2 (12, stopped)  0 waits 90%  1 waits 90%", "job 4713 is stopped: it is",
                         "job 4711 all its ranks wait: 50 %", "ranks   0 waits 100%  1 waits 100%", "job 4710 running fine")
             t.press(b"w")
             t.wait(lambda s: re.search("h{30,}", s.text()) and "h a rank" in s.text(), "the wait is for a rank")
             t.quit()
         with Terminal("127.0.0.1:%d" % s.port, 80, 24) as t:
             t.wait_text("job 4712 hangs: 75 % of the time is lost to a rank that does not come: rank 2,", "    process 12, is asleep, stopped by a signal or a debugger, for 41 s",
-                        "  next: look at that process: its stack (py-spy dump --pid, gdb -p), its log,", "    its node's kernel log", "ranks   !2 other 100% (12, stopped)", "more jobs: key y")
+                        "  next: look at that process: its stack (py-spy dump --pid, gdb -p), its log,", "    its node's kernel log", "ranks   !2 (12, stopped)", "more jobs: key y")
             t.press(b"y")
             t.wait_text("  75 % of the time is lost to a rank that does not come: rank 2, process 12, is", "    asleep, stopped by a signal or a debugger, for 41 s",
                         "    next: look at", "      its node's kernel log", "  other nodes: rank 9 is behind")

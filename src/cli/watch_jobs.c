@@ -308,7 +308,7 @@ static void put_rank(struct zn_term *t, const struct rank *r)
 		zn_term_putf(t, "  %s%llu", r->odd ? "!" : "", (unsigned long long)r->pid);
 	if (r->held)
 		zn_term_putf(t, " waits %.0f%%", 100 * (r->share[ZN_STALL_GPU] + r->share[ZN_STALL_DIST]));
-	else if (r->known)
+	else if (r->known && !r->stop)
 		zn_term_putf(t, " %s %.0f%%", zn_stall_label(most), 100 * r->share[most]);
 	if (r->odd)
 		zn_term_putf(t, " (%llu, %s)", (unsigned long long)r->pid, r->odd);

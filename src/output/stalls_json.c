@@ -37,7 +37,7 @@ static void put_waits(struct zn_json *j, const struct zn_stalls_summary *f)
 	else
 		zn_json_key_null(j, "stopped");
 	zn_json_key(j, "all_wait");
-	zn_json_bool(j, f->all_wait && !f->waits_for && !f->missing);
+	zn_json_bool(j, f->all_wait && !f->waits_for && !f->missing && !f->stopped_ns);
 }
 
 /* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has

@@ -243,7 +243,7 @@ test("the worst jobs are open, the others a line, and each rank has a row", asyn
 	const ranks = page.locator("#why li").first().locator(".ranks tbody tr");
 	assert.equal(await ranks.count(), 4);
 	assert.equal(await page.locator("#why li").first().locator("tr.odd").innerText().then((t) => /Rank 2 · .*Does not come.*102/s.test(t)), true);
-	assert.deepEqual(await ranks.first().locator("rect").evaluateAll((all) => all.map((n) => Number(n.getAttribute("width")))), [0, 0, 0, 90, 0, 0, 0, 0, 0]);
+	assert.deepEqual(await ranks.first().locator("rect").evaluateAll((all) => all.map((n) => Number(n.getAttribute("width")))), [0, 0, 0, 0, 90, 0, 0, 0, 0, 0]);
 	assert.match(await page.locator("#why li").nth(1).locator("tr.odd").innerText(), /Rank 7 · 987654/);
 	await page.locator("#why li > details > summary").last().focus();
 	await page.keyboard.press("Enter");
@@ -290,6 +290,8 @@ test("a process that cannot go on is marked, and why", async () => {
 	await is(page, "#why .job-state", /^is stopped$/);
 	assert.deepEqual(await page.locator("#why .odd-why:visible").allInnerTexts(), ["Is stopped by a signal or a debugger", "Is in a frozen control group",
 		"Is in uninterruptible sleep (state D)"]);
+	assert.match(await barOf(page, 0), /^cannot go on 90\.0 %, gpu 0 %/);
+	assert.match(await barOf(page, 2), /^gpu 90\.0 %/);
 	await accessible(page, "a job that is stopped");
 });
 

@@ -3,9 +3,9 @@
 import {bytes, count, duration, inside, make, mark, NONE, percent, Rows, say, show, SVG} from "./shared.js";
 
 const STATES = ["gpu", "dist", "data", "io", "cpu", "runqueue", "other"];
-const HELD = ["hang", "unsure"]; // what its waits are where they are not what they look like
+const HELD = ["hang", "unsure", "halted"]; // what its waits are where they are not what they look like
 const BARS = [...HELD, ...STATES];
-const WORDS = {hang: "waits for a rank that does not come", unsure: "waits with all others, for the GPU or another node", gpu: "waits for the GPU", dist: "waits for other ranks", data: "waits for data", io: "blocked on files", cpu: "runs",
+const WORDS = {hang: "waits for a rank that does not come", unsure: "waits with all others, for the GPU or another node", halted: "cannot go on", gpu: "waits for the GPU", dist: "waits for other ranks", data: "waits for data", io: "blocked on files", cpu: "runs",
 	runqueue: "finds no free CPU", other: "sleeps"};
 const STOPPED = {signal: "is stopped by a signal or a debugger", frozen: "is in a frozen control group",
 	uninterruptible: "is in uninterruptible sleep (state D)"};
@@ -18,7 +18,8 @@ function median(values) {
 }
 
 // Inside a call that waits for the GPU, a process may wait for a rank.
-export const heldBy = (shares) => (shares.waits_for_pid ? "hang" : shares.all_wait ? "unsure" : null);
+export const heldBy = (shares) => (shares.waits_for_pid ? "hang" : shares.all_wait ? "unsure" :
+	["signal", "frozen"].includes(shares.stopped) ? "halted" : null);
 
 // Its shares as they are to be shown: a wait for a rank is no wait for the GPU.
 function shown(shares) {

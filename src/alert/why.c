@@ -282,6 +282,8 @@ static void fill(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_
 	w->metric = meanings[w->cause].metric;
 	w->sure = meanings[w->cause].likely || (w->cause == ZN_CAUSE_STRAGGLER && g->numbers.late_likely) ? "likely"
 													  : "measured";
+	if (w->cause == ZN_CAUSE_ALL_WAIT && g->all_wait.here && g->all_wait.here == g->all_wait.nranks)
+		w->next = "look at the GPUs (nvidia-smi, the kernel's log); one long kernel looks the same";
 	zn_out_u64(&o, w->percent);
 	zn_out_text(&o, " % of the time ");
 	zn_out_text(&o, meanings[w->cause].what);

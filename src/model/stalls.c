@@ -256,8 +256,9 @@ static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_sta
 
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
 		const struct zn_skew *s = zn_arena_skew(k->agg->arena, slot);
+		uint32_t members = is_in(s, tgid) ? s->members : 0;
 
-		for (uint32_t m = 0; is_in(s, tgid) && m < ZN_SKEW_RANKS && m < s->members; m++) {
+		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < members; m++) {
 			const struct zn_skew_rank *rank = &s->member[m];
 
 			if (!rank->id || !k->late_tick_ns[slot][m] || k->late_tick_ns[slot][m] < most_ns)

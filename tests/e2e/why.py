@@ -349,7 +349,7 @@ def what_the_terminal_says():
     daemon = live()
     url = f"http://127.0.0.1:{daemon.port}"
     done = run([ZERNEL, "why", url])
-    equal((done.returncode, done.stdout), (0, "nothing has launched work on a GPU here\n"), "of a node at rest")
+    equal((done.returncode, done.stdout), (0, "nothing has launched work on a GPU here since the daemon began\n"), "of a node at rest")
     actor = start_job(daemon, "7001")
     actor.tell(f"run(copies, {SECONDS})")
     wait_until(lambda: why(daemon, "7001") and causes(daemon, "7001") == ["host_copies"], "it copies")

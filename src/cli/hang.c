@@ -30,6 +30,27 @@ static void put(struct zn_out *o, const char *before, struct zn_str json, const 
 	zn_out_text(o, after);
 }
 
+static void put_seconds(struct zn_out *o, const char *before, struct zn_str json, const char *path, const char *after)
+{
+	char text[ZN_UNITS_CELL];
+
+	if (!zn_path_known(json, path))
+		return;
+	zn_out_text(o, before);
+	zn_out_text(o, zn_units_duration(text, zn_json_number(zn_path_find(json, path)) * 1e6));
+	zn_out_text(o, after);
+}
+
+static void put_bytes(struct zn_out *o, const char *before, struct zn_str json, const char *path)
+{
+	char text[ZN_UNITS_CELL];
+
+	if (!zn_path_known(json, path))
+		return;
+	zn_out_text(o, before);
+	zn_out_text(o, zn_units_bytes(text, zn_json_integer(zn_path_find(json, path))));
+}
+
 static void put_head(struct zn_out *o, struct zn_str r)
 {
 	put(o, "", r, "alert", ": ");
@@ -40,9 +61,9 @@ static void put_head(struct zn_out *o, struct zn_str r)
 	put(o, "rank ", r, "missing.rank", ", ");
 	put(o, "process ", r, "missing.pid", " ");
 	put(o, "", r, "missing.says", "");
-	put(o, "; waited for ", r, "missing.waited_for_s", " s\n");
-	put(o, "memory of its control group: ", r, "memory.used_bytes", " bytes");
-	put(o, " of ", r, "memory.limit_bytes", "");
+	put_seconds(o, "; waited for ", r, "missing.waited_for_s", "\n");
+	put_bytes(o, "memory of its control group: ", r, "memory.used_bytes");
+	put_bytes(o, " of ", r, "memory.limit_bytes");
 	put(o, "; processes killed for want of it: ", r, "memory.oom_kills", "");
 	if (zn_path_known(r, "memory"))
 		zn_out_char(o, '\n');
@@ -90,7 +111,7 @@ static void put_thread(struct zn_out *o, struct zn_str t)
 static void put_process(struct zn_out *o, struct zn_str p)
 {
 	put(o, "  ", p, "pid", "  ");
-	put(o, "last progress ", p, "progress_s_ago", " s ago");
+	put_seconds(o, "last progress ", p, "progress_s_ago", " ago");
 	put(o, "  ", p, "stalls.says", "");
 	zn_out_char(o, '\n');
 }
@@ -100,7 +121,7 @@ static void put_rank(struct zn_out *o, struct zn_str m)
 	put(o, "  rank ", m, "rank", "");
 	put(o, "  process ", m, "pid", "");
 	put(o, "  collectives issued: ", m, "issued", "");
-	put(o, ", the last one ", m, "last_s_ago", " s ago");
+	put_seconds(o, ", the last one ", m, "last_s_ago", " ago");
 	zn_out_char(o, '\n');
 }
 

@@ -214,7 +214,7 @@ def a_loader_that_waits_for_a_disk():
 
 @test_timed
 def a_loader_without_workers():
-    cause = of_a_job("loader_none", 80, workers=0, work="decode")
+    cause = of_a_job("loader_none", 80, workers=0, work="decode", first=True)
     equal((cause["cause"], cause["sure"]), ("input_in_process", "likely"), cause)
     check("a second, most of it on /" in cause["says"] and "num_workers" in cause["next"], cause)
 

@@ -6,7 +6,7 @@ standard input, prints "launched", trains after another line, prints a report in
 stays until that input ends. Options, all times in milliseconds: item (a worker takes so long for one), step (the training takes
 so long, asleep), batches, workers, timeout, loaders (several, in turn), context, persistent (two epochs of the same workers),
 pin (a pinning thread), work (how an item takes its time: sleep, compute, read from a disk, or decode: read from memory and
-compute), sync (each step waits so long for the GPU, asleep), spin (the same, awake), crowd (so many other
+compute), first (nobody takes its CPU), sync (each step waits so long for the GPU, asleep), spin (the same, awake), crowd (so many other
 processes compute meanwhile, on the one CPU that it may use), queues (poll or ppoll: those of queues.py in place of PyTorch's).
 
 The report has, of each wait for a batch (waits), of each wait for the GPU (syncs) and of the whole, ns by the clock, on a CPU, and
@@ -29,7 +29,7 @@ from torch.utils.data._utils import pin_memory
 PR_SET_PDEATHSIG = 1
 DEFAULTS = {"item": 20, "step": 5, "batches": 60, "workers": 1, "timeout": 0, "loaders": 1, "context": "fork",
             "persistent": False, "pin": False, "sync": 0, "spin": 0,
-            "crowd": 0, "queues": "", "work": "sleep", "file": ""}
+            "crowd": 0, "queues": "", "work": "sleep", "file": "", "first": False}
 BLOCK = 1 << 20
 
 
@@ -166,6 +166,8 @@ def main():
     if options["pin"]:
         pin_without_cuda()
     torch.set_num_threads(1)
+    if options["first"]:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     warnings.simplefilter("ignore")  # of more workers than CPUs
     others = crowd(options["crowd"])
     cuda = prepare(sys.argv[1])

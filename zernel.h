@@ -2993,6 +2993,7 @@ struct zn_mounts {
 	bool due;            /* somebody asked since lists were read */
 	int walk_fd;         /* the list that is being read; below 0: none */
 	uint32_t tgid;       /* whose it is; 0: the host's */
+	uint32_t asking;     /* the entry whose users are asked next */
 	bool skip;           /* up to the end of a line */
 	size_t have;
 	uint64_t walk_ns, rest_until_ns;

@@ -2287,9 +2287,12 @@ struct zn_gpus {
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
 #define ZN_DRM_MAJOR    226 /* Documentation/admin-guide/devices.txt: Direct Rendering Infrastructure */
 #define ZN_RENDER_FIRST 128 /* its minors from here on are render nodes (Documentation/gpu/drm-uapi.rst) */
-/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. */
+/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. The last place is that of all
+ * further ones too, so that a set may have too many of them, and never too few. */
 #define ZN_RENDER_BIT(minor)                                                                                           \
-	((minor) >= ZN_RENDER_FIRST && (minor) < ZN_RENDER_FIRST + 64 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST)) : 0)
+	((minor) < ZN_RENDER_FIRST                       ? 0                                                           \
+			: (minor) < ZN_RENDER_FIRST + 63 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST))                    \
+							 : 1ULL)
 /* Whether that is a GPU of NVIDIA's, a MIG instance, a render node: bits. */
 struct zn_gpu_files {
 	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */

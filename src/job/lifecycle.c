@@ -54,9 +54,9 @@ static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 {
 	if (strcmp(c->job, job->id) || c->uid == ZN_UNKNOWN || c->uid != job->uid)
 		return;
-	say(job, ZN_KEY_NAME, c->name);
-	say(job, ZN_KEY_ARRAY_JOB, c->array_job);
-	say(job, ZN_KEY_ARRAY_TASK, c->array_task);
+	add_said(job, ZN_KEY_NAME, c->name);
+	add_said(job, ZN_KEY_ARRAY_JOB, c->array_job);
+	add_said(job, ZN_KEY_ARRAY_TASK, c->array_task);
 }
 
 /* Its environment is asked for once, and only while there is a job that it may speak of. */

@@ -21,7 +21,7 @@ struct at {
 	__u32 walk, row;
 };
 
-static __always_inline void mix(struct zn_stack_walk *w, __u64 word)
+static __always_inline void mix_word(struct zn_stack_walk *w, __u64 word)
 {
 	__u64 h = (w->hash ^ word) * MULTIPLIER;
 
@@ -46,7 +46,7 @@ static __always_inline struct zn_stack_walk *walk_claim(__u32 *index)
 	return NULL;
 }
 
-static __always_inline __u64 field(struct zn_stack_walk *w, __u8 at)
+static __always_inline __u64 frame_field(struct zn_stack_walk *w, __u8 at)
 {
 	return *(__u64 *)&w->frame_bytes[at & (ZN_FRAME_BYTES - 1)];
 }
@@ -85,17 +85,17 @@ static long walk_step(__u32 turn, struct at *at)
 		w->end = ZN_WALK_UNREADABLE;
 		return 1;
 	}
-	w->frame = field(w, py->back_at);
+	w->frame = frame_field(w, py->back_at);
 	if (w->frame_bytes[py->owner_at & (ZN_FRAME_BYTES - 1)] >= py->skip_from)
 		return 0;
-	code = field(w, py->code_at) & ADDRESS;
+	code = frame_field(w, py->code_at) & ADDRESS;
 	if (!code) {
 		w->end = ZN_WALK_UNREADABLE;
 		return 1;
 	}
-	word = ZN_STACK_WORD(code, index_of(py, code, field(w, py->instruction_at)));
+	word = ZN_STACK_WORD(code, index_of(py, code, frame_field(w, py->instruction_at)));
 	w->word[w->depth & (ZN_STACK_WORDS - 1)] = word;
-	mix(w, word);
+	mix_word(w, word);
 	w->depth++;
 	return 0;
 }
@@ -134,8 +134,8 @@ static __always_inline __u64 first_frame(struct zn_python *py, struct zn_stack_w
 		return frame;
 	w->flags = ZN_STACK_THREAD;
 	bpf_get_current_comm(w->comm, sizeof(w->comm));
-	mix(w, *(__u64 *)w->comm);
-	mix(w, *(__u64 *)(w->comm + 8));
+	mix_word(w, *(__u64 *)w->comm);
+	mix_word(w, *(__u64 *)(w->comm + 8));
 	return main_frame(py, task);
 }
 
@@ -232,7 +232,7 @@ static __always_inline bool slot_add(struct zn_stack *s, __u64 hash, const struc
 	return same;
 }
 
-static __always_inline void miss(struct zn_python *py, enum zn_stack_miss why, const struct event *e)
+static __always_inline void count_miss(struct zn_python *py, enum zn_stack_miss why, const struct event *e)
 {
 	sum_add(&py->missed[why][e->leaf & (ZN_LEAF_SLOTS - 1)], e);
 }
@@ -243,27 +243,27 @@ static __always_inline void walk_done(
 	struct zn_stack *s;
 
 	if (w->end == ZN_WALK_UNREADABLE) {
-		miss(py, ZN_MISSED_UNREADABLE, e);
+		count_miss(py, ZN_MISSED_UNREADABLE, e);
 		return;
 	}
-	mix(w, w->end);
+	mix_word(w, w->end);
 	w->hash |= 3; /* neither 0 nor ZN_STACK_GONE */
 	s = slot_find(w->hash);
 	if (!s)
 		s = slot_claim(w, p, row);
 	if (!s || !slot_add(s, w->hash, e)) {
-		miss(py, ZN_MISSED_ROOM, e);
+		count_miss(py, ZN_MISSED_ROOM, e);
 		zn_lost(ZN_LOST_STACK);
 	}
 }
 
-static __always_inline void walk(struct zn_python *py, struct zn_proc *p, __u32 row, struct event *e)
+static __always_inline void walk_stack(struct zn_python *py, struct zn_proc *p, __u32 row, struct event *e)
 {
 	struct at at = {.row = row};
 	struct zn_stack_walk *w = walk_claim(&at.walk);
 
 	if (!w) {
-		miss(py, ZN_MISSED_ROOM, e);
+		count_miss(py, ZN_MISSED_ROOM, e);
 		zn_lost(ZN_LOST_STACK);
 		return;
 	}
@@ -279,7 +279,7 @@ static __always_inline void walk(struct zn_python *py, struct zn_proc *p, __u32 
 }
 
 /* What the walk took is not of the call around this one. */
-static __always_inline void account(struct zn_thread *t, struct zn_python *py, __u64 ns)
+static __always_inline void account_walk(struct zn_thread *t, struct zn_python *py, __u64 ns)
 {
 	ZN_ADD(py->walk_ns, ns);
 	ZN_ADD(py->walks, 1);
@@ -309,8 +309,8 @@ int stacks_walk(struct pt_regs *ctx)
 		return 0;
 	f = &t->frame[t->depth & (ZN_FRAMES - 1)];
 	e = (struct event){f->arg[STACK_LEAF], f->arg[STACK_WEIGHT], f->arg[STACK_VALUE]};
-	walk(py, p, row, &e);
-	account(t, py, bpf_ktime_get_ns() - start_ns);
+	walk_stack(py, p, row, &e);
+	account_walk(t, py, bpf_ktime_get_ns() - start_ns);
 	return 0;
 }
 #endif

@@ -204,7 +204,7 @@ static bool add_parameter(char path[PATH_MAX_], const char *name, const char *va
 }
 
 /* 0, or the exit status. job: what is wanted is taken for one. */
-static int get(const struct arguments *a, bool job)
+static int get_answer(const struct arguments *a, bool job)
 {
 	char path[PATH_MAX_];
 	int status;
@@ -229,12 +229,12 @@ static int get_wanted(const struct arguments *a)
 	int status;
 
 	if (!a->wanted || strspn(a->wanted, "0123456789") != strlen(a->wanted))
-		return get(a, true);
+		return get_answer(a, true);
 	ask.form = JSON;
-	status = get(&ask, false);
+	status = get_answer(&ask, false);
 	if (status)
 		return status;
-	return get(a, !zn_json_next(zn_path_find(client.answer, "processes"), &at, &key, &process));
+	return get_answer(a, !zn_json_next(zn_path_find(client.answer, "processes"), &at, &key, &process));
 }
 
 int zn_flame_main(int argc, char **argv)

@@ -134,7 +134,7 @@ int zn_pycode_line(enum zn_pycode_lines form, const uint8_t *table, size_t len, 
 	return line < 0 ? ZN_PYCODE_GONE : line;
 }
 
-static uint32_t character(const uint8_t *at, unsigned width)
+static uint32_t character_at(const uint8_t *at, unsigned width)
 {
 	uint32_t c = 0;
 
@@ -170,7 +170,7 @@ void zn_pycode_text(struct zn_out *o, const uint8_t *bytes, size_t count, unsign
 	for (size_t i = 0; i < count && !o->full; i++) {
 		size_t before = o->len;
 
-		put_character(o, character(bytes + i * width, width));
+		put_character(o, character_at(bytes + i * width, width));
 		if (o->full)
 			o->len = before; /* whole characters alone */
 	}

@@ -144,7 +144,7 @@ static void places_fill(struct zn_stacks *s)
 		place_put(s->text_place, ZN_LEN(s->text_place), text_hash(s, &s->text[i]), i);
 }
 
-static uint32_t blocks(uint32_t len)
+static uint32_t text_blocks(uint32_t len)
 {
 	return len / TEXT_BLOCK + 1;
 }
@@ -222,7 +222,7 @@ static void texts_compact(struct zn_stacks *s)
 
 		to[i] = kept;
 		if (!t.live) {
-			zn_quota_give_many(&s->byte_quota, t.owner, (int32_t)blocks(t.len));
+			zn_quota_give_many(&s->byte_quota, t.owner, (int32_t)text_blocks(t.len));
 			continue;
 		}
 		memmove(s->bytes + bytes, s->bytes + t.at, t.len);
@@ -240,7 +240,7 @@ static void texts_compact(struct zn_stacks *s)
 }
 
 /* Drops what processes left that ended a while ago. False: there is none. */
-static bool compact(struct zn_stacks *s, uint64_t now_ns)
+static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
 {
 	bool any = false;
 
@@ -271,7 +271,7 @@ static bool compact(struct zn_stacks *s, uint64_t now_ns)
 
 static uint32_t text_put(struct zn_stacks *s, uint32_t owner, struct zn_str text)
 {
-	uint32_t hash = hash_bytes(text.at, text.len), need = blocks((uint32_t)text.len), taken = 0;
+	uint32_t hash = hash_bytes(text.at, text.len), need = text_blocks((uint32_t)text.len), taken = 0;
 
 	for (uint32_t at = hash;; at++) {
 		uint32_t i = s->text_place[at & (ZN_LEN(s->text_place) - 1)];
@@ -390,7 +390,7 @@ uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, u
 				s->roots = i >= s->roots ? i + 1 : s->roots;
 				return i;
 			}
-		if (!compact(s, now_ns))
+		if (!drop_ended(s, now_ns))
 			break;
 	}
 	return ZN_STACKS_NO_ROOT;
@@ -405,7 +405,7 @@ void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns)
 {
 	if (s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 || s->functions > FUNCTIONS_MAX / 8 * 7 ||
 		s->texts > TEXTS_MAX / 8 * 7 || s->byte_count > TEXT_BYTES / 8 * 7)
-		compact(s, now_ns);
+		drop_ended(s, now_ns);
 }
 
 uint32_t zn_stacks_generation(const struct zn_stacks *s)

@@ -32,15 +32,15 @@ static struct {
 	bool estimated;
 } table;
 
-static bool contains(struct zn_str text, const char *part)
+static bool text_contains(struct zn_str text, const char *part)
 {
 	return memmem(text.at, text.len, part, strlen(part));
 }
 
 static bool is_library(struct zn_str file)
 {
-	return !file.len || file.at[0] == '<' || contains(file, "/site-packages/") ||
-		contains(file, "/dist-packages/") || contains(file, "/lib/python3");
+	return !file.len || file.at[0] == '<' || text_contains(file, "/site-packages/") ||
+		text_contains(file, "/dist-packages/") || text_contains(file, "/lib/python3");
 }
 
 /* Where a stack's line is. */
@@ -109,7 +109,7 @@ static void add_shown(const struct zn_state *state, const struct zn_stacks_shown
 	}
 }
 
-static void collect(const struct zn_state *state, const struct zn_stacks_query *q, uint32_t leaf)
+static void collect_lines(const struct zn_state *state, const struct zn_stacks_query *q, uint32_t leaf)
 {
 	struct zn_stacks_shown s;
 
@@ -175,7 +175,7 @@ static void put_value(struct zn_json *j, uint32_t leaf, uint64_t value)
 		zn_json_key_u64(j, "value", value);
 }
 
-static uint64_t percent(uint64_t part, uint64_t all)
+static uint64_t percent_of(uint64_t part, uint64_t all)
 {
 	return all ? (uint64_t)((double)part * 100 / (double)all + 0.5) : 0;
 }
@@ -189,7 +189,7 @@ static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct 
 	put_where(j, zn_stacks_function_at(s, l->function), l->at);
 	zn_json_key_u64(j, "count", l->sum.count);
 	put_value(j, leaf, l->sum.value);
-	zn_json_key_u64(j, "percent", percent(weight_of(&l->sum, leaf), weight_of(&table.all, leaf)));
+	zn_json_key_u64(j, "percent", percent_of(weight_of(&l->sum, leaf), weight_of(&table.all, leaf)));
 	if (l->via == ZN_STACKS_NO_NODE) {
 		zn_json_key_null(j, "through");
 	} else {
@@ -212,7 +212,7 @@ static void put_cause(struct zn_json *j, const struct zn_state *state, const str
 {
 	struct line *l;
 
-	collect(state, q, leaf);
+	collect_lines(state, q, leaf);
 	if (!table.all.count && !table.all.value)
 		return;
 	zn_json_open(j, '{');
@@ -351,7 +351,7 @@ static void put_row(struct zn_json *j, const struct zn_stacks *s, const struct l
 	zn_out_text(&o, file.len ? " in " : "");
 	zn_out_bytes(&o, f.name.at, f.name.len < 64 ? f.name.len : 64);
 	zn_out_text(&o, " (");
-	zn_out_u64(&o, percent(l->sum.value, table.all.value));
+	zn_out_u64(&o, percent_of(l->sum.value, table.all.value));
 	zn_out_text(&o, table.estimated ? " %, estimated)" : " %)");
 	zn_json_bytes(j, text, o.len);
 }
@@ -370,7 +370,7 @@ void zn_lines_where(struct zn_json *j, const struct zn_state *state, const char 
 		for (size_t i = 0; i < ZN_LEN(leaves); i++) {
 			struct line *l;
 
-			collect(state, &q, leaves[i]);
+			collect_lines(state, &q, leaves[i]);
 			l = table.all.value >= span_ns / 100 * LEAST ? take_heaviest(leaves[i]) : NULL;
 			if (l)
 				put_row(j, state->stacks, l, leaves[i]);

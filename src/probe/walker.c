@@ -136,7 +136,7 @@ static bool tables_map(struct zn_walker *w)
 	return true;
 }
 
-static bool lives(const struct zn_walker *w, uint32_t row, uint32_t id)
+static bool row_lives(const struct zn_walker *w, uint32_t row, uint32_t id)
 {
 	const struct zn_proc *p = &w->probe->arena.procs[row];
 
@@ -179,7 +179,7 @@ static int python_find(struct zn_walker *w, struct process *p, uint32_t row, cha
 		close(p->python.memory);
 	p->python.memory = -1;
 	reading_end(w);
-	return !err && !lives(w, row, p->id) ? -ESRCH : err;
+	return !err && !row_lives(w, row, p->id) ? -ESRCH : err;
 }
 
 static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
@@ -248,7 +248,7 @@ static void rows_look(struct zn_walker *w, uint64_t now_ns)
 			continue;
 		if (!p->id)
 			process_begin(w, p, id, tgid);
-		if (!p->there && p->tries < TRIES && p->next_ns <= now_ns && lives(w, row, id))
+		if (!p->there && p->tries < TRIES && p->next_ns <= now_ns && row_lives(w, row, id))
 			python_try(w, p, row, now_ns);
 	}
 }
@@ -347,7 +347,7 @@ static bool memory_open(struct zn_walker *w, struct process *p, uint32_t row)
 	memory_close(w);
 	w->memory_id = p->id;
 	w->memory = zn_python_memory(p->pid);
-	if (w->memory >= 0 && !lives(w, row, p->id)) {
+	if (w->memory >= 0 && !row_lives(w, row, p->id)) {
 		close(w->memory);
 		w->memory = -1;
 	}
@@ -602,13 +602,13 @@ static void rows_take(struct zn_walker *w)
 		if (!root)
 			continue;
 		missed_take(w, p, row);
-		if (lives(w, row, p->id))
+		if (row_lives(w, row, p->id))
 			root->job = w->probe->arena.procs[row].job;
 	}
 }
 
 /* The tree was made smaller: what is known of it by number is another one. */
-static void follow(struct zn_walker *w)
+static void follow_nodes(struct zn_walker *w)
 {
 	if (w->generation == zn_stacks_generation(w->stacks))
 		return;
@@ -619,7 +619,7 @@ static void follow(struct zn_walker *w)
 	memset(w->code, 0, sizeof(w->code));
 }
 
-static void take(struct zn_walker *w, uint64_t now_ns)
+static void take_sums(struct zn_walker *w, uint64_t now_ns)
 {
 	w->taken_ns = now_ns;
 	zn_stacks_lock(w->stacks);
@@ -629,7 +629,7 @@ static void take(struct zn_walker *w, uint64_t now_ns)
 	rows_take(w);
 	zn_stacks_tick(w->stacks, now_ns);
 	zn_stacks_room(w->stacks, now_ns);
-	follow(w);
+	follow_nodes(w);
 	zn_stacks_unlock(w->stacks);
 }
 
@@ -641,7 +641,7 @@ static void round_run(struct zn_walker *w)
 
 	rows_look(w, now_ns);
 	zn_stacks_lock(w->stacks);
-	follow(w); /* a new process may have made room */
+	follow_nodes(w); /* a new process may have made room */
 	zn_stacks_unlock(w->stacks);
 	slots_new(w, now_ns);
 	if (now_ns - w->adapted_ns >= ROUND_MS * ZN_NS_PER_MS) {
@@ -649,7 +649,7 @@ static void round_run(struct zn_walker *w)
 		rates_adapt(w);
 	}
 	if (now_ns - w->taken_ns >= TAKE_NS)
-		take(w, now_ns);
+		take_sums(w, now_ns);
 }
 
 /* False: for good. */
@@ -664,7 +664,7 @@ static bool round_wait(struct zn_walker *w)
 	return !wait[0].revents;
 }
 
-static void *run(void *arg)
+static void *run_walker(void *arg)
 {
 	struct zn_walker *w = arg;
 
@@ -695,7 +695,7 @@ int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stac
 
 int zn_walker_start(struct zn_walker *w)
 {
-	int err = -pthread_create(&w->thread, NULL, run, w);
+	int err = -pthread_create(&w->thread, NULL, run_walker, w);
 
 	w->running = err == 0;
 	return err;

@@ -3,6 +3,8 @@
  * rule_fuzz.c: any bytes as a file of rules: they are refused with a line that says where, or can be run over some samples, more
  * than once, without a byte read behind the text. With a "\n%\n" in them, what follows is a page for `zernel alerts test`.
  */
+#define ZN_IN_alert /* what zernel.h keeps for the files of src/alert */
+#define ZN_IN_cli   /* and of src/cli, whose alerts.c is part of this */
 #include <stdlib.h>
 
 #include "src/cli/alerts.c"
@@ -46,7 +48,7 @@ static void run(const struct zn_rules *rules, struct page *p)
 
 	work.past_count = 0;
 	memset(work.past_slot, 0, sizeof(work.past_slot));
-	work.source = (struct zn_rule_source){walk, p};
+	work.source = (struct zn_rule_source){walk_page, p};
 	work.rules = rules;
 	for (uint64_t s = 1; s <= 3; s++) {
 		uint32_t instances = 0;

@@ -430,7 +430,7 @@ static const struct option options[] = {
 	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"the kernel's log: errors of GPUs"},
 	{"stacks", set_stacks, AT(stacks), "WHICH", "python", "off or python", 0, 0, ANYWHERE,
-		"count calls by the line of Python that makes them; docs/STACKS.md"},
+		"name the lines of Python; docs/STACKS.md"},
 	{"ras", set_switch, AT(ras), "SWITCH", "on", "on or off", 0, 0, ANYWHERE,
 		"ask NCCL about jobs that hang; docs/WHY.md"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,

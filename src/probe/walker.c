@@ -306,7 +306,13 @@ static void estimate_mark(struct zn_walker *w, const struct process *p, const st
 	zn_stacks_unlock(w->stacks);
 }
 
-static void rates_adapt(struct zn_walker *w)
+/* calls: since the last round, which may have been long ago on a busy machine. */
+static uint64_t per_round(uint64_t calls, uint64_t elapsed_ns)
+{
+	return calls * (ROUND_MS * ZN_NS_PER_MS / 1000) / (elapsed_ns / 1000);
+}
+
+static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		struct process *p = &w->process[row];
@@ -319,8 +325,10 @@ static void rates_adapt(struct zn_walker *w)
 		others = calls_of(r) - launches;
 		walks = r->walks - p->walks;
 		walk_ns = walks ? (r->walk_ns - p->walk_ns) / walks : WALK_NS;
-		r->every[ZN_EVERY_LAUNCH] = every_of(r->every[ZN_EVERY_LAUNCH], launches - p->launches, walk_ns);
-		r->every[ZN_EVERY_OTHER] = every_of(r->every[ZN_EVERY_OTHER], others - p->others, walk_ns);
+		r->every[ZN_EVERY_LAUNCH] =
+			every_of(r->every[ZN_EVERY_LAUNCH], per_round(launches - p->launches, elapsed_ns), walk_ns);
+		r->every[ZN_EVERY_OTHER] =
+			every_of(r->every[ZN_EVERY_OTHER], per_round(others - p->others, elapsed_ns), walk_ns);
 		p->launches = launches;
 		p->others = others;
 		p->walks += walks;
@@ -645,8 +653,8 @@ static void round_run(struct zn_walker *w)
 	zn_stacks_unlock(w->stacks);
 	slots_new(w, now_ns);
 	if (now_ns - w->adapted_ns >= ROUND_MS * ZN_NS_PER_MS) {
+		rates_adapt(w, now_ns - w->adapted_ns);
 		w->adapted_ns = now_ns;
-		rates_adapt(w);
 	}
 	if (now_ns - w->taken_ns >= TAKE_NS)
 		take_sums(w, now_ns);

@@ -157,9 +157,10 @@ def stacks_more_than_there_is_room_for():
     check(all(re.fullmatch(r"(<module> \(\S+:\d+\);many \(\S+:\d+\)(;pairs \(\S+:\d+\)){13}|\(no room\))", s) for s in got), "frames")
     p.end()
     # what is not in use is given back
+    time.sleep(6)
     p = Stacks("short").known(d)
     want = p.run()
-    wait_until(lambda: folded(d, p.pid) == want, "stacks of the next program", seen=lambda: folded(d, p.pid))
+    wait_until(lambda: folded(d, p.pid) == want, "stacks of the next program", 20, seen=lambda: folded(d, p.pid))
 
 
 @test

@@ -395,6 +395,11 @@ static bool function_read(struct zn_walker *w, struct process *p, const struct z
 	return true;
 }
 
+static bool is_same_code(const struct zn_python_code *a, const struct zn_python_code *b)
+{
+	return a->name == b->name && a->file == b->file && a->lines == b->lines && a->first == b->first;
+}
+
 /* The function of a code object as it is now. False: there is none any more. */
 static bool function_of(
 	struct zn_walker *w, struct process *p, uint64_t code, struct zn_python_code *is, uint32_t *function)
@@ -403,7 +408,7 @@ static bool function_of(
 
 	if (!zn_python_code(&p->python, code, is))
 		return false;
-	if (known->id == p->id && known->code == code && !memcmp(&known->is, is, sizeof(*is))) {
+	if (known->id == p->id && known->code == code && is_same_code(&known->is, is)) {
 		*function = known->function;
 		return true;
 	}

@@ -165,7 +165,7 @@ static void row_open(struct zn_walker *w, struct process *p, uint32_t row)
 	memcpy((char *)r + sizeof(r->id), (char *)&p->python.row + sizeof(r->id), sizeof(*r) - sizeof(r->id));
 	r->every[ZN_EVERY_LAUNCH] = r->every[ZN_EVERY_OTHER] = 1;
 	__atomic_store_n(&r->id, p->id, __ATOMIC_RELEASE);
-	__atomic_store_n(&w->probe->arena.procs[row].python, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&w->probe->arena.procs[row].calls, ZN_HAS_PYTHON, __ATOMIC_RELEASE);
 }
 
 static int python_find(struct zn_walker *w, struct process *p, uint32_t row, char why[ZN_TEXT_MAX])

@@ -6,23 +6,23 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
- *   codec    json http ws http_client protobuf gzip elf dns json_path ras
+ *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid
+ *            activity stopped checkpoints causes mounts history baseline xid stacks
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota ends probe shadow mappers
- *            system file_budget change mapped libraries scan mappings places find
+ *            system file_budget change mapped libraries scan mappings places find python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            annotations annotator
  *   sim      arena sim random gpu files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
- *            metrics_protobuf otlp samples export snapshot labels why rates_json stalls_json
+ *            metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
  *            baseline_json history_json io_json date job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
- *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs
+ *   cli      client call term status why flame hang job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch verbs
  *   daemon   check diagnose systemd announce confine
  *   zerneld.c
@@ -49,6 +49,9 @@
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
+#define ZN_STACKS_MAX       1024  /* stacks of Python functions that calls were counted for lately; a power of two */
+#define ZN_STACK_FRAMES     100   /* innermost functions of one of them that are told */
+#define ZN_WALKS            64    /* walks at one time; a power of two */
 #define ZN_SKEWS_MAX        128   /* communicators whose ranks on this node are compared */
 #define ZN_SKEW_RANKS       16    /* ranks of one of them */
 #define ZN_SKEW_WINDOW      64    /* collectives that one rank may be ahead of another */
@@ -368,7 +371,8 @@ static inline void zn_quota_give(struct zn_quota *q, __u32 owner)
 	X(IOCTL, "ioctl", "ioctl")                                                                                     \
 	X(NET, "net", "net")                                                                                           \
 	X(VFS, "vfs", "vfs")                                                                                           \
-	X(META, "meta", "meta")
+	X(META, "meta", "meta")                                                                                        \
+	X(STACKS, "stacks", "stacks")
 
 enum zn_family {
 #define X(e, label, option) ZN_FAM_##e,
@@ -575,6 +579,7 @@ struct zn_proc {
 };
 #define ZN_CALLS_CUDA 1u
 #define ZN_CALLS_HIP  2u
+#define ZN_HAS_PYTHON 0x80000000u /* of calls: its row of struct zn_python is there; the daemon sets it */
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
 /* File operations. A byte is in one of read, write, copy and mmap, each a figure of its own: copy_file_range() may move
@@ -683,7 +688,8 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")           \
 	X(KMSG, "kmsg",                                                                                                \
 		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit") \
-	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")
+	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")            \
+	X(STACK, "stack", "calls whose stack of Python functions found no free entry")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -716,7 +722,8 @@ enum zn_loss {
 	X(AIO, "requests of libaio under way", OPERATION)                                                              \
 	X(SKEW, "communicators that are compared", SKEW)                                                               \
 	X(CALL, "timed system calls", CALL)                                                                            \
-	X(SOCKET, "connections", SOCKET)
+	X(SOCKET, "connections", SOCKET)                                                                               \
+	X(STACK, "stacks of Python functions", STACK)
 enum zn_quota_table {
 #define X(e, label, loss) ZN_QUOTA_##e,
 	ZN_QUOTAS(X)
@@ -781,6 +788,7 @@ struct zn_shared {
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
+	__u64 stacks_new[ZN_STACKS_MAX / 64]; /* slots of stacks that were taken since the daemon looked, a bit each */
 };
 #define ZN_PID_TRACKED         1u
 #define ZN_PID_WORKER          0x10000u
@@ -790,7 +798,7 @@ _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 7 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
+			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -1002,6 +1010,92 @@ _Static_assert(sizeof(struct zn_skew) ==
 		40 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS + 8 * ZN_SKEW_RANKS * ZN_SKEW_RANKS,
 	"padding");
 
+/* Which calls are counted by their stack of Python functions. Columns: the cause's label; what the value of a sum is; how a
+ * line that does most of it is told. */
+#define ZN_LEAVES(X)                                                                                                   \
+	X(LAUNCH, "launch", NS, "launches work")                                                                       \
+	X(GPU, "gpu", NS, "waits for the GPU")                                                                         \
+	X(NCCL, "nccl", NS, "is in NCCL")                                                                              \
+	X(ALLOC, "alloc", BYTES, "takes GPU memory")                                                                   \
+	X(LOAD, "load", NS, "loads modules")
+enum zn_leaf {
+#define X(e, ...) ZN_LEAF_##e,
+	ZN_LEAVES(X)
+#undef X
+		ZN_LEAF_COUNT
+};
+#define ZN_LEAF_SLOTS 8
+_Static_assert(ZN_LEAF_COUNT <= ZN_LEAF_SLOTS, "no room for another leaf");
+struct zn_stack_sum {
+	__u64 count, value; /* value: nanoseconds or bytes */
+};
+
+/*
+ * Where Python keeps what the walker reads, of one process, by its row; the daemon writes it (probe/python.c, probe/walker.c).
+ * Offsets are bytes. A walk is of the thread state whose address lies `slot` bytes from the thread pointer.
+ */
+enum zn_python_kind { ZN_PY_POINTER, ZN_PY_LASTI_BYTES, ZN_PY_LASTI_UNITS }; /* what a frame has of its instruction */
+enum zn_python_every { ZN_EVERY_LAUNCH, ZN_EVERY_OTHER, ZN_EVERY_COUNT };
+enum zn_stack_miss { ZN_MISSED_UNREADABLE, ZN_MISSED_ROOM, ZN_MISSED_COUNT };
+#define ZN_PY_NO_CFRAME  0xff
+#define ZN_STACK_LONG_NS 2000000 /* a call that takes so long is always walked */
+struct zn_python {
+	__u32 id; /* of the process; 0: not known */
+	__s32 slot;
+	__u64 main_state, main_pointer; /* thread state and thread pointer of the first thread */
+	__u8 frame_at, cframe_at;       /* of a thread state; cframe_at: the pointer there leads to this first */
+	__u8 code_at, back_at, instruction_at, owner_at, skip_from, frame_bytes; /* of a frame */
+	__u16 first_at; /* of a code object: its instructions */
+	__u8 kind, pad;
+	__u32 every[ZN_EVERY_COUNT]; /* one in so many calls is walked */
+	__u32 pad2;
+	__u64 walks, walk_ns;
+	struct zn_stack_sum all[ZN_LEAF_SLOTS]; /* whether walked or not */
+	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_SLOTS];
+	__u64 reserved[8];
+};
+_Static_assert(sizeof(struct zn_python) == 512, "padding");
+
+/* A stack of Python functions and what calls from it did; the innermost function comes first. A slot is claimed by its hash. The
+ * daemon takes the hash away, waits until nobody adds to the slot, and clears it. */
+#define ZN_STACK_GONE          1
+#define ZN_STACK_DEEPER        1 /* it has more functions than are told */
+#define ZN_STACK_THREAD        2 /* of a thread without Python: comm, on behalf of the first thread if there are functions */
+#define ZN_STACK_INDEX_BITS    20
+#define ZN_STACK_NO_INDEX      ((1u << ZN_STACK_INDEX_BITS) - 1)
+#define ZN_STACK_WORD(code, i) ((code) >> 4 << ZN_STACK_INDEX_BITS | (i))
+#define ZN_STACK_WORD_CODE(w)  ((w) >> ZN_STACK_INDEX_BITS << 4)
+#define ZN_STACK_WORD_INDEX(w) ((int)((w)&ZN_STACK_NO_INDEX) - 1) /* -1: not begun */
+struct zn_stack {
+	__u64 hash; /* 0: free */
+	__u32 id;   /* of the process */
+	__u32 owner;
+	__u32 users, ready; /* programs that add to it; 1: what follows is there */
+	__u16 row;
+	__u8 depth, flags;
+	__u32 pad;
+	__u64 first_ns;
+	char comm[16];
+	struct zn_stack_sum leaf[ZN_LEAF_SLOTS];
+	__u64 frame[ZN_STACK_FRAMES];
+	__u64 reserved[5];
+};
+_Static_assert(sizeof(struct zn_stack) == 1024, "padding");
+
+/* The memory of one walk. */
+enum zn_walk_end { ZN_WALK_WHOLE, ZN_WALK_DEEPER, ZN_WALK_UNREADABLE };
+#define ZN_STACK_WORDS 128
+#define ZN_FRAME_BYTES 128
+struct zn_stack_walk {
+	__u32 busy, depth;
+	__u64 frame, hash;
+	__u32 end, flags;
+	char comm[16];
+	__u8 frame_bytes[2 * ZN_FRAME_BYTES]; /* twice: a field may begin at any byte of the first */
+	__u64 word[ZN_STACK_WORDS];
+};
+_Static_assert(ZN_STACK_FRAMES <= ZN_STACK_WORDS && ZN_STACK_FRAMES < 256, "depth");
+
 /* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
  * daemon when a message names the job, whichever comes first; the daemon alone gives it back. */
 #define ZN_JOB_NAME 16 /* bytes of a job's name in a path: "4711", or a SLUID ("s" and 13 characters); NUL-padded */
@@ -1139,8 +1233,9 @@ enum zn_event_type {
 	ZN_EV_EXIT,
 	ZN_EV_ALLOC_FAILED,
 	ZN_EV_COMM_ABORT,
-	ZN_EV_JOB,  /* row: its slot */
-	ZN_EV_PROC, /* a row was claimed */
+	ZN_EV_STACK, /* stacks of Python functions that are new: their names are to be read while they can be */
+	ZN_EV_JOB,   /* row: its slot */
+	ZN_EV_PROC,  /* a row was claimed */
 	ZN_EV_DEVICE /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
 };
 struct zn_event {
@@ -1315,7 +1410,11 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 	X(FREE_COARSE, free_coarse, STACK, ZN_IO_MAX, __u32, __u32, FILES, ALL, NOT)                                   \
 	X(IO_PENDING, io_pending, PENDING, ZN_IO_PENDING_MAX, __u32, struct zn_io_pending, FILES, FILES, NOT)          \
 	X(IO_REQUESTS, io_requests, ARRAY, ZN_IO_REQUESTS, __u32, struct zn_io_request, FILES, FILES, NOT)             \
-	X(AIOS, aios, HASH, ZN_AIOS_MAX, __u64, struct zn_aio, FILES, FILES, NOT)
+	X(AIOS, aios, HASH, ZN_AIOS_MAX, __u64, struct zn_aio, FILES, FILES, NOT)                                      \
+	X(STACKS, stacks, MAPPED, ZN_STACKS_MAX, __u32, struct zn_stack, STACKS, STACKS, NOT)                          \
+	X(PYTHONS, pythons, MAPPED, ZN_PROCS_MAX, __u32, struct zn_python, STACKS, STACKS, NOT)                        \
+	X(WALKS, walks, ARRAY, ZN_WALKS, __u32, struct zn_stack_walk, STACKS, STACKS, NOT)                             \
+	X(WALKERS, walkers, PROGS, 1, __u32, __u32, STACKS, ALL, NOT)
 
 #ifndef __bpf__
 /* ---- The daemon's side. ---- */
@@ -1513,6 +1612,7 @@ struct zn_options {
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
 	uint64_t method;                     /* enum zn_probe_method; ZN_METHOD_NONE: the best there is */
 	uint64_t user_libraries;             /* enum zn_user_libraries */
+	uint64_t stacks;                     /* 1: calls are counted by their stack of Python functions */
 	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
 	uint64_t table_cpus;                 /* 0: as many as the machine may have */
@@ -1968,10 +2068,25 @@ struct zn_elf_symbol {
 };
 /* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still missing, in
  * .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at most `budget` bytes. Up
- * to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No allocation. Not thread-safe: uses
- * static buffers. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
+ * to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No allocation: each thread has buffers of its
+ * own. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
 #define ZN_ELF_BUDGET ((size_t)256 << 20) /* for files that can be trusted to be no larger than they need be */
 int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why);
+/* The same of variables: offset is then the symbol's address, as the file has it, and room, size and code are empty. *base: the
+ * address that the beginning of the file is to have. */
+int zn_elf_variables(
+	int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, uint64_t *base, const char **why);
+
+/* ---- codec/pycode.c (zn_pycode_): lines and texts of CPython, from hostile memory. ---- */
+
+/* How a version keeps the lines of a function: to 3.9, 3.10, from 3.11 on. */
+enum zn_pycode_lines { ZN_PYCODE_PAIRS, ZN_PYCODE_RANGES, ZN_PYCODE_ENTRIES };
+#define ZN_PYCODE_NO_LINE 0    /* the compiler's own instruction */
+#define ZN_PYCODE_GONE    (-1) /* no such instruction: the code object is another one by now */
+/* The line of an instruction, by its index in units of two bytes; -1: the function has not begun. first: its first line. */
+int zn_pycode_line(enum zn_pycode_lines form, const uint8_t *table, size_t len, int first, int index);
+/* A text of `count` characters of 1, 2 or 4 bytes as UTF-8, as far as there is room; o->full: it was cut. */
+void zn_pycode_text(struct zn_out *o, const uint8_t *bytes, size_t count, unsigned width);
 
 /* ---- codec/dns.c (zn_dns_ zn_resolver_ zn_hosts_ zn_peer_): names of hosts, as a stub resolver sees them. Pure.
  * ---- */
@@ -2103,12 +2218,13 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 /* Makes whatever bytes an answer that can be read. */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
-/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
+/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
 
 /* A way to hook the kernel. */
-enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT };
+enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
 const char *zn_family_label(enum zn_family f); /* of both kinds */
 const char *zn_method_label(enum zn_probe_method t);
+const char *zn_leaf_label(enum zn_leaf leaf);
 const char *zn_operation_label(enum zn_operation d);
 const char *zn_stall_label(enum zn_stall s);
 const char *zn_io_label(enum zn_io_op op); /* of the operation */
@@ -3189,6 +3305,77 @@ void zn_xids_close(struct zn_xids *x);
 bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
 enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str text, char pci[ZN_PCI_BYTES]);
 
+/* ---- model/stacks.c (zn_stacks_): what calls did, by the functions and lines that made them. ---- */
+
+#define ZN_STACKS_NO_ROOT     UINT32_MAX
+#define ZN_STACKS_NO_NODE     UINT32_MAX
+#define ZN_STACKS_NO_FUNCTION UINT32_MAX
+#define ZN_STACKS_ROOTS       2048
+#define ZN_STACKS_NODES       32768
+#define ZN_STACKS_FUNCTIONS   8192
+struct zn_stacks;
+/* A process. */
+struct zn_stacks_root {
+	bool used;
+	uint32_t pid, id, owner;
+	struct zn_job_ref job;
+	char comm[16];
+	uint8_t minor;                          /* CPython 3.minor */
+	uint32_t estimated;                     /* leaves of which not each call was looked at, a bit each */
+	uint64_t ended_ns;                      /* 0: it lives */
+	uint64_t folded;                        /* stacks and sums that found no room */
+	struct zn_stack_sum all[ZN_LEAF_COUNT]; /* exact, whether looked at or not */
+};
+/* A line of a function that was called from the line of its parent. line 0: it has none, below 0: not known any more. */
+struct zn_stacks_node {
+	uint32_t root, parent, function;
+	int32_t line;
+};
+struct zn_stacks_function {
+	struct zn_str name, file;
+	int first;
+};
+int zn_stacks_open(struct zn_stacks **to);
+void zn_stacks_close(struct zn_stacks *s);
+/* All that follows, between these two. */
+void zn_stacks_lock(struct zn_stacks *s);
+void zn_stacks_unlock(struct zn_stacks *s);
+/* A new process; NO_ROOT: there is no room. Texts are valid UTF-8. */
+uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns);
+struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root); /* NULL: none any more */
+/* What is there already, or new; where there is no room, NO_FUNCTION, and the parent. */
+uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str name, struct zn_str file, int first);
+uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uint32_t function, int line);
+void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const struct zn_stack_sum *what);
+void zn_stacks_tick(struct zn_stacks *s, uint64_t now_ns);
+/* Makes room if there is little. Where the generation changes by that or by a new root, nodes have moved: from where they were in
+ * the generation before, or to NO_NODE; functions have too. */
+void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns);
+uint32_t zn_stacks_generation(const struct zn_stacks *s);
+uint32_t zn_stacks_moved(const struct zn_stacks *s, uint32_t node);
+/* What is shown: of the last seconds, in whole windows of 5 s as far as they are kept, or with 0 since each process began. How
+ * long that is; 0: since it began. */
+uint64_t zn_stacks_show(struct zn_stacks *s, uint64_t seconds, uint64_t now_ns);
+struct zn_stacks_shown {
+	uint32_t node, root, leaf;
+	struct zn_stack_sum sum;
+};
+bool zn_stacks_shown(const struct zn_stacks *s, uint32_t i, struct zn_stacks_shown *to); /* false: there are no more */
+/* What of it is asked for. */
+struct zn_stacks_query {
+	uint32_t pid;     /* 0: all */
+	uint32_t leaf;    /* ZN_LEAF_COUNT: all */
+	uint64_t seconds; /* 0: since each process began */
+	char job[64];     /* empty: all; zero-padded */
+	bool no_job;      /* processes of no job alone */
+};
+const struct zn_stacks_node *zn_stacks_node_at(const struct zn_stacks *s, uint32_t node);
+struct zn_stacks_function zn_stacks_function_at(const struct zn_stacks *s, uint32_t function);
+struct zn_stacks_usage {
+	uint64_t nodes, nodes_limit, functions, functions_limit, bytes, bytes_limit;
+};
+void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes the lock itself */
+
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
 
@@ -4005,6 +4192,7 @@ enum zn_map_group {
 	ZN_MAPS_LEDGER,
 	ZN_MAPS_JOBS,
 	ZN_MAPS_FILES,
+	ZN_MAPS_STACKS,
 	ZN_MAPS_COUNT
 };
 struct zn_map_bytes {
@@ -4039,7 +4227,7 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_mappers, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
+	zn_bpf_mappers, zn_bpf_net, zn_bpf_stacks, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
 /* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
 struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob);
 /* While it is true, all objects share what libbpf read of the kernel's types. */
@@ -4048,8 +4236,9 @@ void zn_object_share_types(bool shared);
 int zn_object_load_base(struct zn_probe *p);
 /* The programs on libraries; sets available and why. */
 void zn_object_load_families(struct zn_probe *p, uint64_t families);
-void zn_object_load_jobs(struct zn_probe *p);              /* control groups, forks and moves; sets job and job_why */
-const char *zn_object_hint(int err);                       /* what helps against an error of loading */
+void zn_object_load_jobs(struct zn_probe *p);   /* control groups, forks and moves; sets job and job_why */
+void zn_object_load_stacks(struct zn_probe *p); /* the walker; behind zn_kernel_open(), whose method and why it sets */
+const char *zn_object_hint(int err);            /* what helps against an error of loading */
 const char *zn_object_program(enum zn_family f, bool ret); /* of a family's entries, or of its returns */
 void zn_raw_close(struct zn_raw *r, size_t count);
 #endif
@@ -4145,6 +4334,7 @@ struct zn_probe {
 	int map_fd[ZN_MAP_COUNT];  /* by enum zn_map */
 	struct zn_raw exit[2];     /* of a thread, of a program */
 	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
+	int walker_fd;             /* the walker of Python's stacks; -1: none */
 	bool job;                  /* control groups, forks and moves are watched */
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
 	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
@@ -4531,6 +4721,45 @@ uint64_t zn_find_partial_gpus(void *find);
 void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
+
+/* ---- probe/python.c (zn_python_): finds CPython in a process, and reads what its functions are called. ---- */
+
+#define ZN_PYTHON_TEXT  512   /* characters of a name or a path */
+#define ZN_PYTHON_TABLE 65536 /* bytes of a function's table of lines */
+struct zn_python_layout;
+struct zn_python_process {
+	int memory; /* as zn_python_memory() opened it */
+	uint8_t minor;
+	const struct zn_python_layout *layout; /* private */
+	uint64_t code_type;
+	struct zn_python row; /* its id, its counters and how often it is walked are the caller's */
+};
+/* A code object: addresses of its texts and its table of lines. It is the same function as long as all of this is. */
+struct zn_python_code {
+	uint64_t name, file, lines;
+	int first; /* line */
+};
+int zn_python_memory(uint32_t pid); /* a descriptor of what a process has in memory, or -errno */
+/* Fills p, but for memory. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says which; -EAGAIN
+ * the same, and later it may be different. */
+int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_MAX]);
+bool zn_python_code(
+	const struct zn_python_process *p, uint64_t code, struct zn_python_code *to); /* false: it is none */
+bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);
+int zn_python_line(const struct zn_python_process *p, const struct zn_python_code *code, int index); /* of pycode.c */
+
+/* ---- probe/walker.c (zn_walker_): from stacks as the kernel has them to functions and lines. ---- */
+
+struct zn_walker;
+/* open(): once the probes are there; -errno. start(): a thread of its own, as it reads what processes may hold up. */
+int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks);
+int zn_walker_start(struct zn_walker *w);
+void zn_walker_wake(struct zn_walker *w); /* there are new stacks */
+void zn_walker_close(struct zn_walker *w);
+/* Of a row: 3.minor, or 0 with why: it has none that is known (empty: none at all, or not looked for yet). */
+uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char why[ZN_TEXT_MAX]);
+/* For how long it has been reading the memory of a process, which then holds it up; 0: it does not. */
+uint64_t zn_walker_held_ns(struct zn_walker *w, uint32_t *pid);
 
 /* ---- job/message.c (zn_message_ zn_key_ zn_verb_ zn_job_file): what is said over the control socket, and kept in a file while
  * the daemon is down. ---- */
@@ -5348,6 +5577,20 @@ bool zn_labels_change(struct zn_json *j, const struct zn_annotation_group *g, ui
 void zn_labels_json(struct zn_json *j, const struct zn_annotation_group *g, bool changes);
 #endif
 
+/* ---- output/pprof.c (zn_pprof_): what calls did by stack, as profiles and as folded lines. ---- */
+
+#define ZN_PPROF_SECONDS 3600 /* that may be asked for */
+bool zn_pprof_wants(
+	const struct zn_state *state, const struct zn_stacks_query *q, uint32_t root); /* stacks are locked */
+void zn_pprof_profile(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
+void zn_pprof_folded(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
+
+/* ---- output/lines.c (zn_lines_): which lines of programs have most of a cause, as JSON. ---- */
+
+void zn_lines_json(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
+/* The key `where` of a job of GET /why: its heaviest lines in words. job: empty: processes of none. */
+void zn_lines_where(struct zn_json *j, const struct zn_state *state, const char *job);
+
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
 /* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, critical, unknown, starting, idle,
@@ -5556,6 +5799,8 @@ struct zn_state {
 	struct zn_alerts *alerts;
 	struct zn_probe *probe;                       /* NULL: simulated */
 	struct zn_find *find;                         /* NULL: simulated */
+	struct zn_stacks *stacks;                     /* NULL: none are walked */
+	struct zn_walker *walker;                     /* NULL: likewise */
 	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
 	struct zn_history *history;                   /* NULL: none is kept (tests) */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
@@ -5668,6 +5913,8 @@ struct zn_filter {
 /* Reads a query; everything is shown where it says nothing. interval: interval_ms is known here. -EINVAL with a line in
  * why that names the parameter and what it may be: an unknown one, one that comes twice, a bad value. */
 int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
+/* The same of ?pid=&job=&seconds=&cause=. */
+int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN_TEXT_MAX]);
 
 /* ---- serve/buffer.c (zn_buffer_): the buffers that answers are rendered into. ---- */
 
@@ -5839,6 +6086,7 @@ struct zn_request_key {
 	const struct zn_route *route;
 	enum zn_format format;
 	struct zn_filter filter;
+	struct zn_stacks_query stacks;
 };
 struct zn_route {
 	const char *path;
@@ -6088,6 +6336,10 @@ int zn_status_main(int argc, char **argv);
 /* ---- cli/why.c (zn_why_main): what the jobs of a node lose their time to, as plain lines. ---- */
 
 int zn_why_main(int argc, char **argv);
+
+/* ---- cli/flame.c (zn_flame_): the verb `flame`. ---- */
+
+int zn_flame_main(int argc, char **argv);
 
 /* ---- cli/hang.c (zn_hang_): the record of a hang as people read it. ---- */
 

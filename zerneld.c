@@ -23,6 +23,8 @@ struct daemon {
 	struct zn_loop loop;
 	struct zn_probe probe;
 	struct zn_find *find;
+	struct zn_stacks *stacks;
+	struct zn_walker *walker;
 	struct zn_sim sim;
 	struct zn_agg agg;
 	struct zn_counter_rates rates;
@@ -279,6 +281,8 @@ static void on_event(void *owner, const struct zn_event *ev)
 	else if (ev->type == ZN_EV_ALLOC_FAILED)
 		zn_log(ZN_DEBUG, "process %u: allocation of %llu bytes failed: CUresult %u", ev->tgid,
 			(unsigned long long)ev->bytes, ev->detail);
+	else if (ev->type == ZN_EV_STACK && d->walker)
+		zn_walker_wake(d->walker);
 	else if (ev->type == ZN_EV_DEVICE)
 		on_device(d, ev);
 	else if (ev->type == ZN_EV_COMM_ABORT)
@@ -391,15 +395,23 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->state.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);
+	if (!err && d->probe.kernel.method[ZN_FAM_STACKS] != ZN_METHOD_NONE)
+		err = zn_stacks_open(&d->stacks);
+	if (!err && d->stacks)
+		err = zn_walker_open(&d->walker, &d->probe, d->stacks);
 	if (!err)
 		err = zn_sandbox_capabilities(!d->probe.multi);
 	if (!err)
 		err = zn_find_start(d->find);
+	if (!err && d->walker)
+		err = zn_walker_start(d->walker);
 	if (err) {
 		snprintf(why, ZN_TEXT_MAX, "cannot start the library finder with fewer privileges: %s", strerror(-err));
 		return err;
 	}
 	d->state.find = d->find;
+	d->state.stacks = d->stacks;
+	d->state.walker = d->walker;
 	d->hang = (struct zn_io){.fd = zn_libraries_timer(zn_find_libraries(d->find)), .ready = on_hang};
 	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
 		return err;
@@ -626,7 +638,9 @@ static void daemon_close(struct daemon *d)
 {
 	zn_control_close(d->control);
 	zn_serve_close(&d->serve);
+	zn_walker_close(d->walker);
 	zn_find_close(d->find);
+	zn_stacks_close(d->stacks);
 	d->ring.fd = d->hang.fd = -1; /* the ring buffer's own, and the libraries' */
 	zn_mounts_close(&d->io_sums.mounts);
 	zn_xids_close(&d->xids);

@@ -3,8 +3,8 @@
  * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function,
  * and what it means, comes with the attach cookie; see the table in src/probe/hooks.c.
  */
+#include "stack.bpf.h"
 #include "stall.bpf.h"
-#include "uprobe.bpf.h"
 
 static __always_inline bool waits_for_gpu(__u32 shape)
 {
@@ -351,6 +351,19 @@ int cuda_entry(struct pt_regs *ctx)
 	return 0;
 }
 
+/* A launch that was recorded into a graph did not run. */
+static __always_inline int stack_return(struct pt_regs *ctx, struct zn_call *c)
+{
+	if (is_launch(c->shape) || c->shape == ZN_S_GRAPH_LAUNCH) {
+		if (c->shape != ZN_S_GRAPH_LAUNCH && c->frame->arg[0])
+			return 0;
+		return zn_stack(ctx, c, ZN_LEAF_LAUNCH, c->ns);
+	}
+	if (waits_for_gpu(c->shape))
+		return zn_stack(ctx, c, ZN_LEAF_GPU, c->ns);
+	return c->shape == ZN_S_LOAD ? zn_stack(ctx, c, ZN_LEAF_LOAD, c->ns) : 0;
+}
+
 SEC("uprobe")
 int cuda_return(struct pt_regs *ctx)
 {
@@ -375,7 +388,7 @@ int cuda_return(struct pt_regs *ctx)
 	case ZN_S_BOX: copy_return(&c); break;
 	case ZN_S_LOAD: load_return(&c); break;
 	}
-	return 0;
+	return stack_return(ctx, &c);
 }
 
 char LICENSE[] SEC("license") = "GPL";

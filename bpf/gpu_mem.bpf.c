@@ -8,7 +8,7 @@
  * back.
  */
 #include "stall.bpf.h"
-#include "uprobe.bpf.h"
+#include "stack.bpf.h"
 
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 
@@ -237,6 +237,8 @@ static __always_inline void alloc_done(struct zn_call *c, struct zn_alloc *a, __
 		return;
 	ZN_ADD(g->alloc_calls[kind], 1);
 	ZN_ADD(g->alloc_bytes[kind], a->bytes);
+	if (kind != ZN_K_HOST)
+		c->allocated = a->bytes;
 	ledger_enter(c->proc, &key, a);
 }
 
@@ -778,6 +780,13 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	return 0;
 }
 
+static __always_inline int stack_return(struct pt_regs *ctx, struct zn_call *c)
+{
+	if (c->allocated)
+		return zn_stack(ctx, c, ZN_LEAF_ALLOC, c->allocated);
+	return waits_for_gpu(c->frame->cookie) ? zn_stack(ctx, c, ZN_LEAF_GPU, c->ns) : 0;
+}
+
 SEC("uprobe")
 int gpu_mem_return(struct pt_regs *ctx)
 {
@@ -820,7 +829,7 @@ int gpu_mem_return(struct pt_regs *ctx)
 	case ZN_S_DEVICE_PCI:
 	case ZN_S_DEVICE_TOTAL: device_return(&c); break;
 	}
-	return 0;
+	return stack_return(ctx, &c);
 }
 
 char LICENSE[] SEC("license") = "GPL";

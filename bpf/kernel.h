@@ -272,8 +272,17 @@ struct pid_namespace {
 struct nsproxy {
 	struct pid_namespace *pid_ns_for_children;
 };
+#ifdef __TARGET_ARCH_x86
+struct thread_struct {
+	unsigned long fsbase;
+};
+#endif
 struct task_struct {
 	struct thread_info thread_info;
+	struct task_struct *group_leader;
+#ifdef __TARGET_ARCH_x86
+	struct thread_struct thread;
+#endif
 	struct task_struct *real_parent;
 	struct nsproxy *nsproxy;
 	unsigned int __state;

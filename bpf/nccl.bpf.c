@@ -5,7 +5,7 @@
  * are never read: their offsets differ from version to version.
  */
 #include "stall.bpf.h"
-#include "uprobe.bpf.h"
+#include "stack.bpf.h"
 
 #define NCCL_IN_PROGRESS 7
 #define UNIQUE_ID_WORDS  16 /* ncclUniqueId: 128 bytes */
@@ -605,7 +605,7 @@ int nccl_return(struct pt_regs *ctx)
 	case ZN_S_COMM_COUNT: comm_ask_return(&c, false); break;
 	case ZN_S_COMM_ABORT: zn_emit(ZN_EV_COMM_ABORT, c.thread->row, c.result, 0); break;
 	}
-	return 0;
+	return waits_for_ranks(c.shape) && !is_inner(&c) ? zn_stack(ctx, &c, ZN_LEAF_NCCL, c.ns) : 0;
 }
 
 char LICENSE[] SEC("license") = "GPL";

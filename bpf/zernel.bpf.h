@@ -29,6 +29,7 @@
 #define ZN_MAP_MAPPED(name, n, key, value) ZN_MAP(name, BPF_MAP_TYPE_ARRAY, n, key, value, BPF_F_MMAPABLE)
 #define ZN_MAP_HASH(name, n, key, value)   ZN_MAP(name, BPF_MAP_TYPE_HASH, n, key, value, 0)
 #define ZN_MAP_SPARSE                      ZN_MAP_HASH
+#define ZN_MAP_PROGS(name, n, key, value)  ZN_MAP(name, BPF_MAP_TYPE_PROG_ARRAY, n, key, value, 0)
 #ifdef ZN_NO_FETCH
 #define ZN_MAP_PENDING ZN_MAP_HASH /* by owner */
 #else
@@ -598,7 +599,8 @@ struct zn_call {
 	struct zn_proc *proc;
 	struct zn_frame *frame;
 	__u64 end_ns;
-	__u64 ns; /* its duration without what the probes added */
+	__u64 ns;        /* its duration without what the probes added */
+	__u64 allocated; /* bytes of the GPU's memory; 0: it takes none */
 	__u32 result;
 	__u32 shape;
 	__u32 detail;
@@ -701,6 +703,7 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 	__u32 tid, depth, cookie;
 
 	c->end_ns = bpf_ktime_get_ns();
+	c->allocated = 0;
 	id = bpf_get_current_pid_tgid();
 	tid = id;
 	c->thread = zn_thread_find(tid);

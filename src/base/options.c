@@ -220,6 +220,14 @@ static bool set_switch(const struct option *opt, void *field, const char *value)
 	return set_word(field, value, name, ZN_LEN(name));
 }
 
+static bool set_stacks(const struct option *opt, void *field, const char *value)
+{
+	static const char *const name[] = {"off", "python"};
+
+	(void)opt;
+	return set_word(field, value, name, ZN_LEN(name));
+}
+
 static bool copy_text(char *field, const char *value)
 {
 	size_t len = strlen(value);
@@ -421,6 +429,8 @@ static const struct option options[] = {
 		"size tables as for so many; 0: all there may be"},
 	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"the kernel's log: errors of GPUs"},
+	{"stacks", set_stacks, AT(stacks), "WHICH", "python", "off or python", 0, 0, ANYWHERE,
+		"name the lines of Python; docs/STACKS.md"},
 	{"ras", set_switch, AT(ras), "SWITCH", "on", "on or off", 0, 0, ANYWHERE,
 		"ask NCCL about jobs that hang; docs/WHY.md"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
@@ -823,6 +833,8 @@ int zn_options_read(struct zn_options *o, const char *file, int argc, char **arg
 	if ((err = read_file(o, file, why)) || (err = read_environment(o, why)) ||
 		(err = read_arguments(o, argc, argv, why)))
 		return err;
+	if (!o->stacks)
+		o->families &= ~(1ULL << ZN_FAM_STACKS);
 	settle_place(o->control, ZN_CONTROL_PATH, o->simulate);
 	settle_place(o->report_dir, ZN_REPORT_PATH, o->simulate);
 	return check_ports(o, why);

@@ -15,6 +15,8 @@ static const struct {
 	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--token-file FILE] [--once] [--json]"},
 	{"top", zn_watch_main, "the same, with the file I/O of jobs and mounts first"},
 	{"why", zn_why_main, "what jobs lose their time to, and what to do: zernel why [JOB | PID] [URL] [--json]"},
+	{"flame", zn_flame_main,
+		"which lines of Python make GPU libraries work or wait: zernel flame [JOB | PID] [--cause CAUSE] [--folded]"},
 	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
 	{"alerts", zn_alertctl_main, "rules of alerts: zernel alerts check|test|defaults; docs/ALERTS.md"},
 	{"annotate", zn_annotate_main, "what a program says of itself: zernel annotate KEY=VALUE..."},

@@ -24,6 +24,17 @@ static void put_cause(struct zn_term *t, struct zn_str cause, unsigned number)
 		zn_path_text(cause, "metric", metric, sizeof(metric)));
 }
 
+/* The lines of Python that have most of it. */
+static void put_where(struct zn_term *t, struct zn_str job)
+{
+	struct zn_str list = zn_path_find(job, "where"), key, row;
+	char text[TEXT_MAX];
+	size_t at = 0;
+
+	while (zn_json_next(list, &at, &key, &row))
+		zn_term_line(t, ZN_STYLE_PLAIN, "  line: %s", zn_path_text(row, "", text, sizeof(text)));
+}
+
 /* Of ranks on other nodes; a job that does not seem to hang has nothing of it. */
 static void put_ras(struct zn_term *t, struct zn_str job)
 {
@@ -70,6 +81,7 @@ static void put_job(struct zn_term *t, struct zn_str job, struct zn_str window)
 		put_cause(t, cause, ++count);
 	if (!count)
 		zn_term_line(t, ZN_STYLE_PLAIN, "  %s", zn_path_text(job, "says", says, sizeof(says)));
+	put_where(t, job);
 	put_ras(t, job);
 }
 

@@ -69,6 +69,7 @@ struct elf {
 	uint8_t name_len[NAMES_MAX];
 	struct hit hit[HITS_MAX]; /* in order of at */
 	Elf64_Phdr segment[SEGMENTS_MAX];
+	bool variables; /* are looked for, not functions */
 	char why[96];
 };
 
@@ -302,7 +303,7 @@ static int count_symbols(struct elf *e, const uint64_t *tag, uint64_t gnu_hash, 
 
 static int read_dynamic(struct elf *e, const Elf64_Phdr *p, uint64_t tag[DT_NUM], uint64_t *gnu_hash)
 {
-	static Elf64_Dyn dynamic[DYNAMIC_MAX];
+	static __thread Elf64_Dyn dynamic[DYNAMIC_MAX];
 	size_t i, n = p->p_filesz / sizeof(*dynamic);
 	int err;
 
@@ -401,7 +402,7 @@ static int match_names(struct elf *e, const char *end, uint64_t at)
 
 static int scan_names(struct elf *e, const struct table *t)
 {
-	static char buf[CARRY + WINDOW];
+	static __thread char buf[CARRY + WINDOW];
 	uint64_t done, n, i;
 	int err;
 
@@ -477,15 +478,28 @@ static bool is_function(const Elf64_Sym *sym)
 	return defined && ELF64_ST_TYPE(sym->st_info) == STT_FUNC && ELF64_ST_BIND(sym->st_info) != STB_LOCAL;
 }
 
+static bool is_variable(const Elf64_Sym *sym)
+{
+	return sym->st_shndx != SHN_UNDEF && sym->st_shndx < SHN_LORESERVE && sym->st_value &&
+		ELF64_ST_TYPE(sym->st_info) == STT_OBJECT && ELF64_ST_BIND(sym->st_info) != STB_LOCAL;
+}
+
+static int resolve_variable(struct elf *e, size_t name, const Elf64_Sym *sym)
+{
+	e->found += e->symbols[name].offset == 0;
+	e->symbols[name].offset = sym->st_value;
+	return 0;
+}
+
 static int try_symbol(struct elf *e, const Elf64_Sym *sym)
 {
 	size_t i;
 	int err;
 
-	if (!is_function(sym))
+	if (e->variables ? !is_variable(sym) : !is_function(sym))
 		return 0;
 	for (i = first_hit(e, sym->st_name); i < e->hit_count && e->hit[i].at == sym->st_name; i++) {
-		err = resolve_symbol(e, e->hit[i].name, sym);
+		err = e->variables ? resolve_variable(e, e->hit[i].name, sym) : resolve_symbol(e, e->hit[i].name, sym);
 		if (err)
 			return err;
 	}
@@ -527,7 +541,7 @@ static void share_room(struct elf *e)
 static int each_symbol(
 	struct elf *e, const struct table *t, bool until_found, int (*visit)(struct elf *e, const Elf64_Sym *sym))
 {
-	static Elf64_Sym window[SYMBOLS_WINDOW];
+	static __thread Elf64_Sym window[SYMBOLS_WINDOW];
 	uint64_t done, n, i, total = t->len / sizeof(*window);
 	int err;
 
@@ -578,24 +592,46 @@ static int find_symbols(struct elf *e)
 	return err || dynamic || other ? err : fail(e, "no symbol table");
 }
 
-int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why)
+static __thread struct elf the_elf; /* of each thread its own, as all that is static here */
+
+static int find_all(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why)
 {
-	static struct elf e;
+	struct elf *e = &the_elf;
 	size_t i;
 	int err;
 
-	e.fd = fd;
-	e.budget = e.whole_budget = budget;
-	e.symbols = symbols;
-	e.count = count;
-	e.found = 0;
+	e->fd = fd;
+	e->budget = e->whole_budget = budget;
+	e->symbols = symbols;
+	e->count = count;
+	e->found = 0;
 	for (i = 0; i < count; i++)
 		symbols[i] = (struct zn_elf_symbol){.name = symbols[i].name};
-	err = count > NAMES_MAX ? fail(&e, "more than %d names are looked for", NAMES_MAX) : find_symbols(&e);
+	err = count > NAMES_MAX ? fail(e, "more than %d names are looked for", NAMES_MAX) : find_symbols(e);
 	if (err == 0)
-		return (int)e.found;
+		return (int)e->found;
 	for (i = 0; i < count; i++)
 		symbols[i] = (struct zn_elf_symbol){.name = symbols[i].name};
-	*why = e.why;
+	*why = e->why;
 	return err;
+}
+
+int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why)
+{
+	the_elf.variables = false;
+	return find_all(fd, symbols, count, budget, why);
+}
+
+int zn_elf_variables(
+	int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, uint64_t *base, const char **why)
+{
+	int found;
+
+	the_elf.variables = true;
+	found = find_all(fd, symbols, count, budget, why);
+	*base = 0;
+	for (size_t i = the_elf.segment_count; found >= 0 && i--;)
+		if (the_elf.segment[i].p_type == PT_LOAD && the_elf.segment[i].p_offset == 0)
+			*base = the_elf.segment[i].p_vaddr;
+	return found;
 }

@@ -110,10 +110,10 @@ static void check_tables(const struct zn_probe *p)
 	struct zn_map_bytes b = zn_bpf_map_bytes(p);
 
 	printf("%-14s %.1f MiB in the kernel, %.1f when all are full\n", "tables", b.now / MIB, b.most / MIB);
-	printf("%-14s histograms %.1f, processes %.1f, threads %.1f, GPU memory and NCCL %.1f, jobs %.1f, files %.1f, other %.1f\n",
+	printf("%-14s histograms %.1f, processes %.1f, threads %.1f, GPU memory and NCCL %.1f, jobs %.1f, files %.1f, stacks %.1f, other %.1f\n",
 		"", b.group[ZN_MAPS_HISTOGRAMS] / MIB, b.group[ZN_MAPS_PROCESSES] / MIB, b.group[ZN_MAPS_THREADS] / MIB,
 		b.group[ZN_MAPS_LEDGER] / MIB, b.group[ZN_MAPS_JOBS] / MIB, b.group[ZN_MAPS_FILES] / MIB,
-		b.group[ZN_MAPS_OTHER] / MIB);
+		b.group[ZN_MAPS_STACKS] / MIB, b.group[ZN_MAPS_OTHER] / MIB);
 	printf("%-14s for %u CPUs: %u threads of processes that call a hooked library, %u that call it, one user half of them\n",
 		"", p->cpus, p->sizes.sched_entries, p->sizes.threads);
 }

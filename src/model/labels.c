@@ -15,9 +15,20 @@ const char *zn_family_label(enum zn_family f)
 
 const char *zn_method_label(enum zn_probe_method t)
 {
-	static const char *const label[] = {"none", "fentry", "kprobe", "tracepoint"};
+	static const char *const label[] = {"none", "fentry", "kprobe", "tracepoint", "uprobe"};
 
 	return t < ZN_LEN(label) ? label[t] : "unknown";
+}
+
+const char *zn_leaf_label(enum zn_leaf leaf)
+{
+	static const char *const label[] = {
+#define X(e, name, ...) name,
+		ZN_LEAVES(X)
+#undef X
+	};
+
+	return leaf < ZN_LEN(label) ? label[leaf] : "unknown";
 }
 
 const char *zn_stall_label(enum zn_stall s)

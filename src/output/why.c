@@ -477,6 +477,8 @@ bool zn_why_item(struct zn_json *j, const struct zn_state *state, uint32_t i, co
 	put_odd(j, g, &a);
 	zn_labels_json(j, zn_annotations_of(state->annotations, tag_of(i, g)), timeline);
 	put_causes(j, &a, ras);
+	if (timeline)
+		zn_lines_where(j, state, zn_why_job_id(state, i, g));
 	put_ras(j, ras, timeline);
 	put_step(j, g);
 	put_bands(j, g);

@@ -574,7 +574,8 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
 		if (!(families >> f & 1)) { /* its programs may be there for another one */
 			k->method[f] = ZN_METHOD_NONE;
-			snprintf(k->why[f], ZN_TEXT_MAX, "switched off by --probes");
+			snprintf(k->why[f], ZN_TEXT_MAX, "switched off by %s",
+				f == ZN_FAM_STACKS ? "--stacks or --probes" : "--probes");
 		}
 }
 

@@ -17,9 +17,10 @@
 #define ZN_NEEDS_CUDA_TRACE (1u << ZN_FAM_CUDA_TRACE)
 #define ZN_NEEDS_NCCL       (1u << ZN_FAM_NCCL)
 #define ZN_NEEDS_LIBRARIES  (ZN_NEEDS_GPU_MEM | ZN_NEEDS_CUDA_TRACE | ZN_NEEDS_NCCL)
+#define ZN_NEEDS_STACKS     (1u << ZN_FAM_STACKS)
 #define ZN_NEEDS_FILES      (1u << ZN_FAM_VFS | 1u << ZN_FAM_META)
 
-enum kind { ARRAY, MAPPED, HASH, SPARSE, STACK, PENDING };
+enum kind { ARRAY, MAPPED, HASH, SPARSE, STACK, PENDING, PROGS };
 
 static const struct {
 	const char *name;

@@ -322,3 +322,49 @@ void zn_object_load_families(struct zn_probe *p, uint64_t families)
 		if (l[i].beside)
 			pthread_join(l[i].thread, NULL);
 }
+
+/* The programs on libraries find the walker in a table. It has their kind, for the kernel lets no other one follow them. */
+static int stacks_load(struct zn_probe *p)
+{
+	struct bpf_object *o = zn_object_open(p, &zn_bpf_stacks);
+	struct bpf_program *walker;
+	uint32_t first = 0;
+	int err;
+
+	if (!o)
+		return -errno;
+	walker = bpf_object__find_program_by_name(o, "stacks_walk");
+	err = walker ? zn_bpf_map_share(p, o) : -EOPNOTSUPP;
+	if (!err)
+		err = bpf_program__set_expected_attach_type(walker, ZN_TRACE_UPROBE_MULTI);
+	if (!err)
+		err = bpf_object__load(o);
+	if (!err)
+		p->walker_fd = zn_fd_keep(bpf_program__fd(walker));
+	if (!err &&
+		(p->walker_fd < 0 || bpf_map_update_elem(p->map_fd[ZN_MAP_WALKERS], &first, &p->walker_fd, BPF_ANY)))
+		err = -errno;
+	bpf_object__close(o);
+	return err;
+}
+
+void zn_object_load_stacks(struct zn_probe *p)
+{
+	struct zn_kernel *k = &p->kernel;
+	bool any = false;
+	int err;
+
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
+		any |= p->available[f];
+	if (!(p->families >> ZN_FAM_STACKS & 1))
+		return;
+	err = any ? stacks_load(p) : 0;
+	if (!any)
+		snprintf(k->why[ZN_FAM_STACKS], ZN_TEXT_MAX, "no family on libraries is there, whose calls it counts");
+	else if (err == -EOPNOTSUPP)
+		snprintf(k->why[ZN_FAM_STACKS], ZN_TEXT_MAX, "not on this kind of machine: on x86-64 alone");
+	else if (err)
+		snprintf(k->why[ZN_FAM_STACKS], ZN_TEXT_MAX, "cannot load: %s; needs Linux 5.17", strerror(-err));
+	else
+		k->method[ZN_FAM_STACKS] = ZN_METHOD_UPROBE;
+}

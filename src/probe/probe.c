@@ -47,6 +47,7 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->map_fd, -1, sizeof(p->map_fd));
 	memset(p->exit, -1, sizeof(p->exit));
 	memset(p->job_on, -1, sizeof(p->job_on));
+	p->walker_fd = -1;
 }
 
 static int refuse_open(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, int err)
@@ -77,6 +78,7 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	zn_object_load_jobs(p);
 	p->arena.shared->families = families;
 	zn_kernel_open(p, families, method);
+	zn_object_load_stacks(p);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	p->arena.shared->stalls = p->kernel.method[ZN_FAM_SCHED] != ZN_METHOD_NONE;
 	return 0;
@@ -132,6 +134,7 @@ void zn_probe_close(struct zn_probe *p)
 	zn_raw_close(p->exit, ZN_LEN(p->exit));
 	zn_raw_close(p->job_on, ZN_LEN(p->job_on));
 	zn_kernel_close(&p->kernel);
+	zn_fd_close(&p->walker_fd);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
 		zn_fd_close(&p->entry_fd[f]);
 		zn_fd_close(&p->return_fd[f]);

@@ -139,3 +139,91 @@ int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char
 		known_keys(interval));
 	return -EINVAL;
 }
+
+/* ---- What is asked of stacks. ---- */
+
+static bool read_number(const char *value, uint64_t most, uint64_t *to)
+{
+	*to = 0;
+	for (size_t i = 0; value[i]; i++) {
+		if (value[i] < '0' || value[i] > '9' || i >= 10)
+			return false;
+		*to = 10 * *to + (uint64_t)(value[i] - '0');
+	}
+	return *value && *to && *to <= most;
+}
+
+static bool read_pid(struct zn_stacks_query *q, const char *value)
+{
+	uint64_t pid;
+	bool good = read_number(value, INT32_MAX, &pid);
+
+	q->pid = (uint32_t)pid;
+	return good;
+}
+
+static bool read_seconds(struct zn_stacks_query *q, const char *value)
+{
+	return read_number(value, ZN_PPROF_SECONDS, &q->seconds);
+}
+
+static bool read_stacks_job(struct zn_stacks_query *q, const char *value)
+{
+	struct zn_filter f = {0};
+
+	_Static_assert(sizeof(f.job) == sizeof(q->job), "both hold a job's name");
+	if (!read_job(&f, value))
+		return false;
+	memcpy(q->job, f.job, sizeof(q->job));
+	return true;
+}
+
+static bool read_cause(struct zn_stacks_query *q, const char *value)
+{
+	for (q->leaf = 0; q->leaf < ZN_LEAF_COUNT; q->leaf++)
+		if (!strcmp(zn_leaf_label(q->leaf), value))
+			return true;
+	return false;
+}
+
+static const struct {
+	const char *name;
+	bool (*read)(struct zn_stacks_query *q, const char *value);
+	const char *may_be;
+} stacks_parameters[] = {
+	{"pid", read_pid, "the id of a process"},
+	{"job", read_stacks_job, "1 to 63 of A-Z a-z 0-9 . _ + -"},
+	{"seconds", read_seconds, "a whole number from 1 to " TEXT(ZN_PPROF_SECONDS)},
+	{"cause", read_cause, "launch, gpu, nccl, alloc or load"},
+};
+
+int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN_TEXT_MAX])
+{
+	char name[NAME_BYTES], value[VALUE_BYTES];
+	uint32_t seen = 0, i;
+	int got;
+
+	memset(q, 0, sizeof(*q));
+	q->leaf = ZN_LEAF_COUNT;
+	while ((got = zn_http_pair(&query, name, sizeof(name), value, sizeof(value))) > 0) {
+		for (i = 0; i < ZN_LEN(stacks_parameters) && strcmp(stacks_parameters[i].name, name); i++)
+			;
+		if (i < ZN_LEN(stacks_parameters) && !(seen >> i & 1) && stacks_parameters[i].read(q, value)) {
+			seen |= 1u << i;
+			continue;
+		}
+		if (i == ZN_LEN(stacks_parameters))
+			snprintf(why, ZN_TEXT_MAX, "unknown parameter; it may be pid, job, seconds or cause");
+		else if (seen >> i & 1)
+			snprintf(why, ZN_TEXT_MAX, "%s may come only once", stacks_parameters[i].name);
+		else
+			snprintf(why, ZN_TEXT_MAX, "%s must be %s", stacks_parameters[i].name,
+				stacks_parameters[i].may_be);
+		return -EINVAL;
+	}
+	if (got == 0)
+		return 0;
+	snprintf(why, ZN_TEXT_MAX,
+		"the query has a parameter that is too long or not well-formed; it may be pid, job, seconds or cause");
+	return -EINVAL;
+}

@@ -17,6 +17,7 @@
 #define ANY_HOST 2  /* under any name: a scrape's target may be an alias, and /health says little */
 #define PACKS    4  /* compressed for those who take that */
 #define NARROWS  8  /* takes ?job= and ?topics= */
+#define STACKS   32 /* takes ?pid=, ?job=, ?seconds= and ?cause= */
 #define FRESH    16 /* what processes and files counted is added up before it */
 
 static const int codes[ZN_CODE_COUNT] = {
@@ -39,7 +40,7 @@ static const struct remark {
 		"a token is asked for: Authorization: Bearer TOKEN, one of --token-file"},
 	{403, NO_STORE, "this origin or host name may not open the WebSocket; see --ws-origin"},
 	{404, NO_STORE,
-		"nothing is here; there are /, /metrics, /json, /history, /alerts, /jobs, /why, /health and /ws"},
+		"nothing is here; there are /, /metrics, /json, /history, /alerts, /jobs, /why, /stacks, /debug/pprof/, /health and /ws"},
 	{405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered"},
 	{408, NO_STORE, "the request took longer than 10 s"},
 	{413, NO_STORE, "the request's body is too long; none is wanted"},
@@ -178,6 +179,59 @@ static void get_health(struct zn_serve *s, const struct zn_request_key *key, str
 	finish_answer(s, to, &o, "application/json");
 }
 
+static void get_stacks(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	if (!begin_answer(s, to, &o))
+		return;
+	zn_lines_json(&o, s->state, &key->stacks);
+	finish_answer(s, to, &o, "application/json");
+}
+
+static void get_folded(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	if (!begin_answer(s, to, &o))
+		return;
+	zn_pprof_folded(&o, s->state, &key->stacks);
+	finish_answer(s, to, &o, "text/plain; charset=utf-8");
+}
+
+static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain);
+
+/* Compressed as a file, whatever the client takes: its readers unpack it themselves, if it is. */
+static void get_profile(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
+{
+	struct zn_buffer *small;
+	struct zn_out o;
+
+	if (!begin_answer(s, to, &o))
+		return;
+	zn_pprof_profile(&o, s->state, &key->stacks);
+	finish_answer(s, to, &o, "application/octet-stream");
+	small = to->body ? compress_buffer(s, to->body) : NULL;
+	if (!small)
+		return;
+	zn_buffer_put(to->body);
+	to->body = small;
+}
+
+/* What readers of profiles look for first. */
+static void get_profiles(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	(void)key;
+	if (!begin_answer(s, to, &o))
+		return;
+	zn_out_text(&o,
+		"/debug/pprof/profile?seconds=&pid=&job=&cause=\n"
+		"calls of GPU libraries by the Python functions that made them: see docs/STACKS.md\n");
+	finish_answer(s, to, &o, "text/plain; charset=utf-8");
+}
+
 static const struct zn_route routes[] = {
 	{"/", get_page, OPEN | PACKS},
 	{"/metrics", get_metrics, ANY_HOST | PACKS | FRESH},
@@ -188,6 +242,10 @@ static const struct zn_route routes[] = {
 	{"/health", get_health, ANY_HOST},
 	{"/ws", NULL, 0},
 	{"/why", get_why, PACKS | NARROWS},
+	{"/stacks", get_stacks, PACKS | STACKS},
+	{"/stacks/folded", get_folded, PACKS | STACKS},
+	{"/debug/pprof/", get_profiles, 0},
+	{"/debug/pprof/profile", get_profile, STACKS},
 	{NULL, NULL, 0},
 };
 _Static_assert(ZN_LEN(routes) - 1 <= ZN_ROUTES_MAX, "struct zn_serve has no room to count another route");
@@ -224,7 +282,8 @@ void zn_answer_drop(struct zn_serve *s)
 
 static bool same_key(const struct zn_request_key *a, const struct zn_request_key *b)
 {
-	return a->route == b->route && a->format == b->format && !memcmp(&a->filter, &b->filter, sizeof(a->filter));
+	return a->route == b->route && a->format == b->format && !memcmp(&a->filter, &b->filter, sizeof(a->filter)) &&
+		!memcmp(&a->stacks, &b->stacks, sizeof(a->stacks));
 }
 
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
@@ -360,7 +419,9 @@ static int judge_request(struct zn_conn *c, const struct zn_http_req *req, struc
 	bool all = req->method == ZN_OPTIONS && zn_str_is(req->path, "*");
 	int status = admit_client(c, req, route ? route->flags : ANY_HOST);
 
-	*key = (struct zn_request_key){.route = route, .format = req->format};
+	memset(key, 0, sizeof(*key)); /* they compare as memory */
+	key->route = route;
+	key->format = req->format;
 	if (status)
 		return status;
 	if (!len && !all)
@@ -375,6 +436,8 @@ static int judge_request(struct zn_conn *c, const struct zn_http_req *req, struc
 		return req->upgrade ? zn_push_open(c, req, c->serve->why) : 426;
 	if (route->get == get_page && req->if_none_match.at && zn_http_etag_matches(req->if_none_match, zn_page_etag))
 		return 304;
+	if (route->flags & STACKS && zn_filter_stacks(&key->stacks, req->query, c->serve->why))
+		return 400;
 	if (route->flags & NARROWS && zn_filter_read(&key->filter, req->query, false, c->serve->why))
 		return 400;
 	return 0;

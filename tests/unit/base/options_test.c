@@ -434,11 +434,11 @@ static const struct {
 	{"ws-origin", "https://a,,https://b", IS_ORIGIN},
 	{"tier", "none", "auto, fentry, kprobe or tracepoint"},
 	{"probes", "gpu,",
-		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta"},
+		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks"},
 	{"probes", "gpu,all",
-		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta"},
+		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks"},
 	{"probes", "cud",
-		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta"},
+		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks"},
 };
 
 static void bad_values(void)
@@ -699,7 +699,7 @@ T(help_names_every_option)
 		"token-file", "control", "report-dir", "max-connections", "max-connections-per-peer", "gpu-majors",
 		"overhead-budget", "config", "check", "list-metrics", "list-probes", "version", "help", "alertmanager",
 		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts", "kmsg",
-		"libraries", "user-libraries", "table-cpus", "ras"};
+		"libraries", "user-libraries", "table-cpus", "ras", "stacks"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

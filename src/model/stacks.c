@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * stacks.c: what calls did, by the stack of functions and lines that made them: a tree for each process, sums at its nodes, and
+ * what was added in the last minutes. The walker's thread adds, the loop reads, both under one lock, which is held for no longer
+ * than memory takes. Tables are fixed; each owner has his share of them (quota.c). What a process that has ended left is dropped
+ * once room is needed.
+ */
+#include "zernel.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ROOTS_MAX     ZN_STACKS_ROOTS
+#define NODES_MAX     ZN_STACKS_NODES
+#define FUNCTIONS_MAX ZN_STACKS_FUNCTIONS
+#define SUMS_MAX      16384
+#define TEXTS_MAX     16384
+#define TEXT_BYTES    (1 << 20)
+#define TEXT_BLOCK    64 /* bytes that are counted as one against an owner's share */
+#define PARTS_MAX     65536
+#define WINDOWS_MAX   1024
+#define WINDOW_NS     (5 * ZN_NS_PER_S)
+#define KEEP_NS       (60 * ZN_NS_PER_S) /* of what has ended, at least */
+#define RESERVE(n)    ((n) / 16)
+#define NONE          UINT32_MAX
+
+struct text {
+	uint32_t at, len, owner, live;
+};
+
+struct function {
+	uint32_t name, file; /* texts */
+	int32_t first;
+	uint32_t owner, live;
+};
+
+struct sum {
+	uint32_t node, leaf;
+	struct zn_stack_sum all, part; /* since the process began; of the window at hand */
+};
+
+struct part {
+	uint32_t sum, count; /* NONE: what it was of has gone */
+	uint64_t value;
+};
+
+struct window {
+	uint64_t first, end_ns; /* part */
+};
+
+struct zn_stacks {
+	pthread_mutex_t lock;
+	struct zn_stacks_root root[ROOTS_MAX];
+	struct zn_stacks_node node[NODES_MAX];
+	struct function function[FUNCTIONS_MAX];
+	struct sum sum[SUMS_MAX];
+	struct text text[TEXTS_MAX];
+	char bytes[TEXT_BYTES];
+	uint32_t roots, nodes, functions, sums, texts, byte_count;
+	/* Open addressing: indices and 1, 0: free. Twice as many places as entries. */
+	uint32_t node_place[2 * NODES_MAX], function_place[2 * FUNCTIONS_MAX], sum_place[2 * SUMS_MAX],
+		text_place[2 * TEXTS_MAX];
+	struct zn_quota node_quota, function_quota, byte_quota, sum_quota;
+	uint32_t moved[NODES_MAX]; /* by the last compaction: where each node is now; NONE: gone */
+	uint32_t scratch[NODES_MAX];
+	uint32_t generation;
+	struct part part[PARTS_MAX];
+	uint64_t part_next;
+	struct window window[WINDOWS_MAX];
+	uint64_t window_next, window_ns; /* window_ns: when the one at hand began */
+	struct zn_stack_sum shown[SUMS_MAX];
+};
+
+/* ---- Hashes. ---- */
+
+static uint32_t hash_words(const uint32_t *word, size_t count)
+{
+	uint64_t h = 0x9e3779b97f4a7c15ULL;
+
+	for (size_t i = 0; i < count; i++) {
+		h = (h ^ word[i]) * 0xff51afd7ed558ccdULL;
+		h ^= h >> 32;
+	}
+	return (uint32_t)h;
+}
+
+static uint32_t hash_bytes(const char *bytes, size_t len)
+{
+	uint32_t h = 2166136261u;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (uint8_t)bytes[i]) * 16777619u;
+	return h;
+}
+
+static uint32_t node_hash(const struct zn_stacks_node *n)
+{
+	return hash_words((const uint32_t[]){n->root, n->parent, n->function, (uint32_t)n->line}, 4);
+}
+
+static bool node_same(const struct zn_stacks_node *a, const struct zn_stacks_node *b)
+{
+	return a->root == b->root && a->parent == b->parent && a->function == b->function && a->line == b->line;
+}
+
+static uint32_t function_hash(const struct function *f)
+{
+	return hash_words((const uint32_t[]){f->name, f->file, (uint32_t)f->first}, 3);
+}
+
+static uint32_t sum_hash(const struct sum *s)
+{
+	return hash_words((const uint32_t[]){s->node, s->leaf}, 2);
+}
+
+static uint32_t text_hash(const struct zn_stacks *s, const struct text *t)
+{
+	return hash_bytes(s->bytes + t->at, t->len);
+}
+
+/* Enters the entry at an index, which is not there yet. */
+static void place_put(uint32_t *place, uint32_t count, uint32_t hash, uint32_t index)
+{
+	while (place[hash & (count - 1)])
+		hash++;
+	place[hash & (count - 1)] = index + 1;
+}
+
+/* ---- Compaction. ---- */
+
+static void places_fill(struct zn_stacks *s)
+{
+	memset(s->node_place, 0, sizeof(s->node_place));
+	memset(s->function_place, 0, sizeof(s->function_place));
+	memset(s->sum_place, 0, sizeof(s->sum_place));
+	memset(s->text_place, 0, sizeof(s->text_place));
+	for (uint32_t i = 0; i < s->nodes; i++)
+		place_put(s->node_place, ZN_LEN(s->node_place), node_hash(&s->node[i]), i);
+	for (uint32_t i = 0; i < s->functions; i++)
+		place_put(s->function_place, ZN_LEN(s->function_place), function_hash(&s->function[i]), i);
+	for (uint32_t i = 0; i < s->sums; i++)
+		place_put(s->sum_place, ZN_LEN(s->sum_place), sum_hash(&s->sum[i]), i);
+	for (uint32_t i = 0; i < s->texts; i++)
+		place_put(s->text_place, ZN_LEN(s->text_place), text_hash(s, &s->text[i]), i);
+}
+
+static uint32_t text_blocks(uint32_t len)
+{
+	return len / TEXT_BLOCK + 1;
+}
+
+/* Nodes of roots that stay keep their order, in which a parent comes before what is below it. */
+static void nodes_compact(struct zn_stacks *s)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < s->nodes; i++) {
+		struct zn_stacks_node n = s->node[i];
+		bool stays = s->root[n.root].used;
+
+		s->moved[i] = stays ? kept : NONE;
+		if (!stays) {
+			zn_quota_give(&s->node_quota, s->root[n.root].owner);
+			continue;
+		}
+		if (n.parent != ZN_STACKS_NO_NODE)
+			n.parent = s->moved[n.parent];
+		if (n.function != ZN_STACKS_NO_FUNCTION)
+			s->function[n.function].live = 1;
+		s->node[kept++] = n;
+	}
+	s->nodes = kept;
+}
+
+static void sums_compact(struct zn_stacks *s)
+{
+	uint32_t *to = s->scratch, kept = 0, old = s->sums;
+
+	for (uint32_t i = 0; i < old; i++) {
+		struct sum sum = s->sum[i];
+
+		to[i] = s->moved[sum.node] == NONE ? NONE : kept;
+		if (to[i] == NONE)
+			continue;
+		sum.node = s->moved[sum.node];
+		s->sum[kept++] = sum;
+	}
+	s->sums = kept;
+	for (uint32_t i = 0; i < PARTS_MAX; i++)
+		if (s->part[i].sum < old)
+			s->part[i].sum = to[s->part[i].sum];
+}
+
+static void functions_compact(struct zn_stacks *s)
+{
+	uint32_t *to = s->scratch, kept = 0;
+
+	for (uint32_t i = 0; i < s->functions; i++) {
+		struct function f = s->function[i];
+
+		to[i] = f.live ? kept : NONE;
+		if (!f.live) {
+			zn_quota_give(&s->function_quota, f.owner);
+			continue;
+		}
+		f.live = 0;
+		s->text[f.name].live = s->text[f.file].live = 1;
+		s->function[kept++] = f;
+	}
+	s->functions = kept;
+	for (uint32_t i = 0; i < s->nodes; i++)
+		if (s->node[i].function != ZN_STACKS_NO_FUNCTION)
+			s->node[i].function = to[s->node[i].function];
+}
+
+static void texts_compact(struct zn_stacks *s)
+{
+	uint32_t *to = s->scratch, kept = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < s->texts; i++) {
+		struct text t = s->text[i];
+
+		to[i] = kept;
+		if (!t.live) {
+			zn_quota_give_many(&s->byte_quota, t.owner, (int32_t)text_blocks(t.len));
+			continue;
+		}
+		memmove(s->bytes + bytes, s->bytes + t.at, t.len);
+		t.at = bytes;
+		t.live = 0;
+		bytes += t.len;
+		s->text[kept++] = t;
+	}
+	s->texts = kept;
+	s->byte_count = bytes;
+	for (uint32_t i = 0; i < s->functions; i++) {
+		s->function[i].name = to[s->function[i].name];
+		s->function[i].file = to[s->function[i].file];
+	}
+}
+
+/* Drops what processes left that ended a while ago. False: there is none. */
+static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < s->roots; i++) {
+		struct zn_stacks_root *r = &s->root[i];
+
+		if (r->used && r->ended_ns && now_ns - r->ended_ns >= KEEP_NS) {
+			r->used = false;
+			any = true;
+		}
+	}
+	if (!any)
+		return false;
+	/* sums name nodes by their old places, so they are counted off before those move */
+	for (uint32_t i = 0; i < s->sums; i++)
+		if (!s->root[s->node[s->sum[i].node].root].used)
+			zn_quota_give(&s->sum_quota, s->root[s->node[s->sum[i].node].root].owner);
+	nodes_compact(s);
+	sums_compact(s);
+	functions_compact(s);
+	texts_compact(s);
+	places_fill(s);
+	s->generation++;
+	return true;
+}
+
+/* ---- What is added. ---- */
+
+static uint32_t text_put(struct zn_stacks *s, uint32_t owner, struct zn_str text)
+{
+	uint32_t hash = hash_bytes(text.at, text.len), need = text_blocks((uint32_t)text.len), taken = 0;
+
+	for (uint32_t at = hash;; at++) {
+		uint32_t i = s->text_place[at & (ZN_LEN(s->text_place) - 1)];
+
+		if (!i)
+			break;
+		if (s->text[i - 1].len == text.len && !memcmp(s->bytes + s->text[i - 1].at, text.at, text.len))
+			return i - 1;
+	}
+	if (s->texts == TEXTS_MAX || text.len > TEXT_BYTES - s->byte_count)
+		return NONE;
+	while (taken < need && zn_quota_try(&s->byte_quota, owner))
+		taken++;
+	if (taken < need) {
+		zn_quota_give_many(&s->byte_quota, owner, (int32_t)taken);
+		return NONE;
+	}
+	memcpy(s->bytes + s->byte_count, text.at, text.len);
+	s->text[s->texts] = (struct text){.at = s->byte_count, .len = (uint32_t)text.len, .owner = owner};
+	s->byte_count += (uint32_t)text.len;
+	place_put(s->text_place, ZN_LEN(s->text_place), hash, s->texts);
+	return s->texts++;
+}
+
+uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str name, struct zn_str file, int first)
+{
+	uint32_t owner = s->root[root].owner;
+	struct function f = {.first = first, .owner = owner};
+	uint32_t hash;
+
+	f.name = text_put(s, owner, name);
+	f.file = f.name == NONE ? NONE : text_put(s, owner, file);
+	if (f.file == NONE)
+		return ZN_STACKS_NO_FUNCTION;
+	hash = function_hash(&f);
+	for (uint32_t at = hash;; at++) {
+		uint32_t i = s->function_place[at & (ZN_LEN(s->function_place) - 1)];
+
+		if (!i)
+			break;
+		if (s->function[i - 1].name == f.name && s->function[i - 1].file == f.file &&
+			s->function[i - 1].first == first)
+			return i - 1;
+	}
+	if (s->functions == FUNCTIONS_MAX || !zn_quota_try(&s->function_quota, owner))
+		return ZN_STACKS_NO_FUNCTION;
+	s->function[s->functions] = f;
+	place_put(s->function_place, ZN_LEN(s->function_place), hash, s->functions);
+	return s->functions++;
+}
+
+uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uint32_t function, int line)
+{
+	struct zn_stacks_node n = {.root = root, .parent = parent, .function = function, .line = line};
+	uint32_t hash = node_hash(&n);
+
+	for (uint32_t at = hash;; at++) {
+		uint32_t i = s->node_place[at & (ZN_LEN(s->node_place) - 1)];
+
+		if (!i)
+			break;
+		if (node_same(&s->node[i - 1], &n))
+			return i - 1;
+	}
+	if (s->nodes == NODES_MAX || !zn_quota_try(&s->node_quota, s->root[root].owner)) {
+		s->root[root].folded++;
+		return parent;
+	}
+	s->node[s->nodes] = n;
+	place_put(s->node_place, ZN_LEN(s->node_place), hash, s->nodes);
+	return s->nodes++;
+}
+
+static struct sum *sum_of(struct zn_stacks *s, uint32_t node, uint32_t leaf)
+{
+	struct sum key = {.node = node, .leaf = leaf};
+	uint32_t hash = sum_hash(&key);
+
+	for (uint32_t at = hash;; at++) {
+		uint32_t i = s->sum_place[at & (ZN_LEN(s->sum_place) - 1)];
+
+		if (!i)
+			break;
+		if (s->sum[i - 1].node == node && s->sum[i - 1].leaf == leaf)
+			return &s->sum[i - 1];
+	}
+	if (s->sums == SUMS_MAX || !zn_quota_try(&s->sum_quota, s->root[s->node[node].root].owner))
+		return NULL;
+	s->sum[s->sums] = key;
+	place_put(s->sum_place, ZN_LEN(s->sum_place), hash, s->sums);
+	return &s->sum[s->sums++];
+}
+
+void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const struct zn_stack_sum *what)
+{
+	struct sum *sum = node == ZN_STACKS_NO_NODE ? NULL : sum_of(s, node, leaf);
+
+	if (!sum) {
+		if (node != ZN_STACKS_NO_NODE)
+			s->root[s->node[node].root].folded++;
+		return;
+	}
+	sum->all.count += what->count;
+	sum->all.value += what->value;
+	sum->part.count += what->count;
+	sum->part.value += what->value;
+}
+
+uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns)
+{
+	for (int twice = 0; twice < 2; twice++) {
+		for (uint32_t i = 0; i < ROOTS_MAX; i++)
+			if (!s->root[i].used) {
+				s->root[i] = *who;
+				s->root[i].used = true;
+				s->roots = i >= s->roots ? i + 1 : s->roots;
+				return i;
+			}
+		if (!drop_ended(s, now_ns))
+			break;
+	}
+	return ZN_STACKS_NO_ROOT;
+}
+
+struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root)
+{
+	return root < s->roots && s->root[root].used ? &s->root[root] : NULL;
+}
+
+void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns)
+{
+	if (s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 || s->functions > FUNCTIONS_MAX / 8 * 7 ||
+		s->texts > TEXTS_MAX / 8 * 7 || s->byte_count > TEXT_BYTES / 8 * 7)
+		drop_ended(s, now_ns);
+}
+
+uint32_t zn_stacks_generation(const struct zn_stacks *s)
+{
+	return s->generation;
+}
+
+uint32_t zn_stacks_moved(const struct zn_stacks *s, uint32_t node)
+{
+	return node == ZN_STACKS_NO_NODE || s->moved[node] == NONE ? ZN_STACKS_NO_NODE : s->moved[node];
+}
+
+/* ---- Windows. ---- */
+
+static void window_close(struct zn_stacks *s, uint64_t now_ns)
+{
+	struct window *w = &s->window[s->window_next++ % WINDOWS_MAX];
+
+	w->first = s->part_next;
+	w->end_ns = now_ns;
+	for (uint32_t i = 0; i < s->sums; i++) {
+		struct sum *sum = &s->sum[i];
+
+		if (!sum->part.count && !sum->part.value)
+			continue;
+		s->part[s->part_next++ % PARTS_MAX] = (struct part){.sum = i,
+			.count = sum->part.count > UINT32_MAX ? UINT32_MAX : (uint32_t)sum->part.count,
+			.value = sum->part.value};
+		sum->part = (struct zn_stack_sum){0};
+	}
+	s->window_ns = now_ns;
+}
+
+void zn_stacks_tick(struct zn_stacks *s, uint64_t now_ns)
+{
+	if (!s->window_ns)
+		s->window_ns = now_ns;
+	if (now_ns - s->window_ns >= WINDOW_NS)
+		window_close(s, now_ns);
+}
+
+/* All since each process began. */
+static void show_all(struct zn_stacks *s)
+{
+	for (uint32_t i = 0; i < s->sums; i++)
+		s->shown[i] = s->sum[i].all;
+}
+
+static void show_part(struct zn_stacks *s, const struct part *p)
+{
+	if (p->sum >= s->sums)
+		return;
+	s->shown[p->sum].count += p->count;
+	s->shown[p->sum].value += p->value;
+}
+
+/* The window at hand, and closed ones from the newest on, as far as they are wanted and there. */
+static uint64_t show_windows(struct zn_stacks *s, uint64_t wanted_ns, uint64_t now_ns)
+{
+	uint64_t from_ns = s->window_ns, end = s->part_next;
+
+	for (uint32_t i = 0; i < s->sums; i++)
+		s->shown[i] = s->sum[i].part;
+	for (uint64_t n = s->window_next; n && s->window_next - n < WINDOWS_MAX - 1 && now_ns - from_ns < wanted_ns;
+		n--) {
+		const struct window *w = &s->window[(n - 1) % WINDOWS_MAX];
+
+		if (s->part_next - w->first > PARTS_MAX)
+			break;
+		for (uint64_t i = w->first; i < end; i++)
+			show_part(s, &s->part[i % PARTS_MAX]);
+		end = w->first;
+		from_ns = n > 1 && s->window_next - n < WINDOWS_MAX - 2 ? s->window[(n - 2) % WINDOWS_MAX].end_ns
+									: w->end_ns - WINDOW_NS;
+	}
+	return now_ns > from_ns ? now_ns - from_ns : 0;
+}
+
+uint64_t zn_stacks_show(struct zn_stacks *s, uint64_t seconds, uint64_t now_ns)
+{
+	if (seconds)
+		return show_windows(s, seconds * ZN_NS_PER_S, now_ns);
+	show_all(s);
+	return 0;
+}
+
+bool zn_stacks_shown(const struct zn_stacks *s, uint32_t i, struct zn_stacks_shown *to)
+{
+	const struct sum *sum = &s->sum[i];
+
+	if (i >= s->sums)
+		return false;
+	to->node = sum->node;
+	to->leaf = sum->leaf;
+	to->root = s->node[sum->node].root;
+	to->sum = s->shown[i];
+	return true;
+}
+
+const struct zn_stacks_node *zn_stacks_node_at(const struct zn_stacks *s, uint32_t node)
+{
+	return &s->node[node];
+}
+
+static struct zn_str text_at(const struct zn_stacks *s, uint32_t text)
+{
+	return (struct zn_str){s->bytes + s->text[text].at, s->text[text].len};
+}
+
+struct zn_stacks_function zn_stacks_function_at(const struct zn_stacks *s, uint32_t function)
+{
+	const struct function *f = &s->function[function];
+
+	if (function == ZN_STACKS_NO_FUNCTION)
+		return (struct zn_stacks_function){.name = zn_str_of("(no room)"), .file = zn_str_of("")};
+	return (struct zn_stacks_function){text_at(s, f->name), text_at(s, f->file), f->first};
+}
+
+void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to)
+{
+	zn_stacks_lock(s);
+	*to = (struct zn_stacks_usage){s->nodes, NODES_MAX, s->functions, FUNCTIONS_MAX, s->byte_count, TEXT_BYTES};
+	zn_stacks_unlock(s);
+}
+
+/* ---- All of it. ---- */
+
+void zn_stacks_lock(struct zn_stacks *s)
+{
+	pthread_mutex_lock(&s->lock);
+}
+
+void zn_stacks_unlock(struct zn_stacks *s)
+{
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void quota_set(struct zn_quota *q, uint32_t size)
+{
+	q->size = size;
+	q->reserve = RESERVE(size);
+}
+
+int zn_stacks_open(struct zn_stacks **to)
+{
+	struct zn_stacks *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	*to = s == MAP_FAILED ? NULL : s;
+	if (s == MAP_FAILED)
+		return -errno;
+	quota_set(&s->node_quota, NODES_MAX);
+	quota_set(&s->function_quota, FUNCTIONS_MAX);
+	quota_set(&s->byte_quota, TEXT_BYTES / TEXT_BLOCK);
+	quota_set(&s->sum_quota, SUMS_MAX);
+	return -pthread_mutex_init(&s->lock, NULL);
+}
+
+void zn_stacks_close(struct zn_stacks *s)
+{
+	if (s)
+		munmap(s, sizeof(*s));
+}

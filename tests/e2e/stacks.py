@@ -1,0 +1,268 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Stacks of Python: each call is counted under the stack that the program itself notes, line by line, for every CPython that can be
+had here; threads without Python, deep stacks, full tables, forks, programs that end at once; profiles as their readers take them."""
+import glob
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+from collections import Counter
+
+from harness import BUILD, Absent, CUDA, HERE, ROOT, ZERNEL, Daemon, Process, application_env, check, equal, folder, main, need, test, wait_until
+
+PROGRAM = os.path.join(ROOT, "tests", "fake", "stacks.py")
+
+
+def pythons():
+    """{3.minor: program}, of this machine's own and of those under ~/.pyenv. ZERNEL_PYTHONS: further ones, with colons."""
+    found = [sys.executable, *glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")),
+             *filter(None, os.environ.get("ZERNEL_PYTHONS", "").split(":"))]
+    versions = {}
+    for program in found:
+        said = subprocess.run([program, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True).stdout.split()
+        if said and int(said[1]) >= 8:
+            versions.setdefault((int(said[1]), program), program)
+    return {f"3.{minor} {program}": program for (minor, program) in sorted(versions)}
+
+
+def containers():
+    """{3.minor: root}, of Debian's sid: another root directory, and the interpreter in one static file."""
+    to = os.path.join(BUILD, "pythons")
+    subprocess.run([os.path.join(ROOT, "tests", "pythons.sh"), to], stderr=subprocess.DEVNULL, timeout=300)
+    roots = sorted(glob.glob(os.path.join(to, "3.*[0-9]")))
+    for root in roots:
+        shutil.copy(PROGRAM, os.path.join(root, "tmp", "stacks.py"))
+        shutil.copy(CUDA, os.path.join(root, "tmp", "libcuda.so.1"))
+    return {os.path.basename(root): root for root in roots}
+
+
+class Stacks(Process):
+    """The program of tests/fake/stacks.py; it waits until its Python is known."""
+
+    def __init__(self, what, *more, program=sys.executable, root=None):
+        argv = [program, PROGRAM, CUDA] if not root else ["chroot", root, f"/usr/bin/python{os.path.basename(root)}", "/tmp/stacks.py",
+                                                          "/tmp/libcuda.so.1"]
+        self.library = os.path.join(root, "tmp", "libcuda.so.1") if root else CUDA
+        super().__init__([*argv, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=application_env(None))
+        equal(self.process.stdout.readline(), "ready\n", "what the program says first")
+
+    def known(self, d):
+        def found():
+            self.process.stdin.write("call\n")
+            self.process.stdin.flush()
+            return any(p["pid"] == self.pid for p in d.json("/stacks")["processes"])
+        wait_until(found, "Python being found", 20, seen=lambda: d.json("/stacks"))
+        wait_until(lambda: d.metrics().library(self.library).get("cuLaunchKernel"), "probes on launches")
+        return self
+
+    def run(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return Counter(json.loads(self.process.stdout.readline()))
+
+
+def live(*options, expect=()):
+    return Daemon("--probes", "gpu,cuda,nccl,sched,stacks", *options, expect=expect)
+
+
+def folded(d, pid, cause="launch"):
+    """{stack: count}, of one cause."""
+    sums = Counter()
+    for line in d.get(f"/stacks/folded?pid={pid}&cause={cause}").splitlines():
+        stack, _, count = line.rpartition(" ")
+        stack, _, last = stack.rpartition(";")
+        equal(last, f"[{cause}]", "the last frame")
+        sums[stack] += int(count)
+    return sums
+
+
+def settled(d, pid, count, cause="launch"):
+    wait_until(lambda: sum(folded(d, pid, cause).values()) >= count, f"{count} calls of {pid}", 20, seen=lambda: folded(d, pid, cause))
+    return folded(d, pid, cause)
+
+
+@test
+def stacks_are_true():
+    d = live()
+    for name, program in pythons().items():
+        p = Stacks("truth", program=program).known(d)
+        want = p.run()
+        check(len(want) > 30 and sum(want.values()) > 100, f"{name}: stacks of the program: {len(want)}")
+        equal(dict(settled(d, p.pid, sum(want.values()))), dict(want), f"stacks under {name}")
+        version = next(q["python"] for q in d.json("/stacks")["processes"] if q["pid"] == p.pid)
+        equal(version, name.split()[0], "its version")
+        p.end()
+    equal(d.metrics().lost(), {}, "losses")
+
+
+@test
+def stacks_in_containers():
+    """The newest versions, in another root directory."""
+    d = live()
+    roots = containers()
+    if not roots:
+        raise Absent("no Python of Debian's sid")
+    for version, root in roots.items():
+        p = Stacks("truth", root=root).known(d)
+        want = p.run()
+        equal(dict(settled(d, p.pid, sum(want.values()))), dict(want), f"stacks under {version}")
+        equal(next(q["python"] for q in d.json("/stacks")["processes"] if q["pid"] == p.pid), version, "its version")
+        p.end()
+
+
+@test
+def stacks_are_cut_where_they_are_deep():
+    d = live()
+    p = Stacks("deep").known(d)
+    want = p.run()
+    got = settled(d, p.pid, 3)
+    equal(sum(got.values()), 3, "calls")
+    for stack in got:
+        frames = stack.split(";")
+        equal((frames[0], len(frames)), ("(deeper)", 101), "how much of it is kept")
+        check(any(w.split(";")[-100:] == frames[1:] for w in want), f"the rest of it: {frames[-3:]}")
+
+
+@test
+def stacks_of_threads_without_python():
+    """What a thread of C does is of the line that waits for it, and says so."""
+    d = live()
+    p = Stacks("helper").known(d)
+    want = p.run()
+    wait_until(lambda: sum(c["count"] for c in d.json(f"/stacks?pid={p.pid}")["causes"] if c["cause"] == "gpu") == 13, "13 waits",
+               seen=lambda: d.json(f"/stacks?pid={p.pid}")["causes"])
+    stacks = list(folded(d, p.pid, "gpu"))
+    equal(stacks, [next(iter(want)) + ";[thread python3]"], "whose they are")
+    (line,) = next(c for c in d.json(f"/stacks?pid={p.pid}&cause=gpu")["causes"])["lines"]
+    equal((line["function"], line["thread"], line["count"]), ("helper", "[thread python3]", 13), "the line that waits")
+
+
+@test
+def stacks_more_than_there_is_room_for():
+    """The calls that found no room are told as such: the sum is whole, and the loss is counted."""
+    d = live(expect=(r"quota: stacks of Python functions: \d+ refused",))
+    p = Stacks("many").known(d)
+    p.run()
+    got = settled(d, p.pid, 4096 - 1500)
+    wait_until(lambda: sum(folded(d, p.pid).values()) >= 3500, "nearly all calls", seen=lambda: sum(folded(d, p.pid).values()))
+    got = folded(d, p.pid)
+    check(got["(no room)"], "some calls found no room")
+    check(set(d.metrics().lost()) == {"stack"}, f"losses: {d.metrics().lost()}")
+    check(all(re.fullmatch(r"(<module> \(\S+:\d+\);many \(\S+:\d+\)(;pairs \(\S+:\d+\)){13}|\(no room\))", s) for s in got), "frames")
+    p.end()
+    # what is not in use is given back
+    time.sleep(6)
+    p = Stacks("short").known(d)
+    want = p.run()
+    wait_until(lambda: folded(d, p.pid) == want, "stacks of the next program", 20, seen=lambda: folded(d, p.pid))
+
+
+@test
+def stacks_are_sampled_within_their_budget():
+    d = live()
+    p = Stacks("fast").known(d)
+    p.run()
+    time.sleep(2)
+    got = sum(folded(d, p.pid).values())
+    check(abs(got - 200000) < 20000, f"launches by stack, estimated: {got} of 200000")
+    check(d.json(f"/stacks?pid={p.pid}&cause=launch")["causes"][0]["estimated"], "it says that they are estimated")
+
+
+@test
+def stacks_of_memory_that_is_taken():
+    d = live()
+    p = Stacks("memory").known(d)
+    want = p.run()
+    wait_until(lambda: sum(folded(d, p.pid, "alloc").values()) == 5 << 20, "bytes", seen=lambda: folded(d, p.pid, "alloc"))
+    equal(list(folded(d, p.pid, "alloc")), list(want), "which line took them")
+
+
+@test
+def stacks_of_code_that_is_gone():
+    """A function that was thrown away is told by its name, or as gone; the other functions of its stack are told rightly."""
+    d = live()
+    p = Stacks("gone").known(d)
+    want = p.run()
+    got = settled(d, p.pid, 50)
+    equal(sum(got.values()), 50, "calls")
+    for stack in got:
+        frames = stack.split(";")
+        check(re.fullmatch(r"made_\d+ \(<string>:2\)|\(gone\)", frames[2]), f"the made function: {frames[2]}")
+        check(any(w.split(";")[:2] + w.split(";")[3:] == frames[:2] + frames[3:] for w in want), f"the others: {frames}")
+
+
+@test
+def stacks_of_a_child():
+    d = live()
+    p = Stacks("child").known(d)
+    (pid,) = p.run()
+    got = settled(d, int(pid), 1)
+    check(all(";short (" in s and "child (" in s for s in got if s != "(no room)"), f"stacks of the child: {got}")
+
+
+@test
+def stacks_outlive_their_program():
+    """A program that ends at once has its names."""
+    d = live()
+    p = Stacks("short", "leave").known(d)
+    want = p.run()
+    p.end()
+    wait_until(lambda: folded(d, p.pid) == want, "its stacks", seen=lambda: folded(d, p.pid))
+
+
+@test
+def stacks_as_readers_take_them():
+    """go tool pprof and the command; what is asked for wrongly is refused."""
+    d = live()
+    p = Stacks("truth").known(d)
+    want = p.run()
+    settled(d, p.pid, sum(want.values()))
+    url = f"http://127.0.0.1:{d.port}"
+    said = subprocess.run([ZERNEL, "flame", str(p.pid), url, "--cause", "launch"], capture_output=True, text=True)
+    equal((said.returncode, said.stderr), (0, ""), "zernel flame")
+    check(re.search(rf"launches work: [\d.]+ s in {sum(want.values())} calls\n +100 %  stacks.py:\d+ in launch ", said.stdout), said.stdout)
+    raw = subprocess.run([ZERNEL, "flame", str(p.pid), url, "--folded", "--cause", "launch"], capture_output=True, text=True).stdout
+    equal(sum(int(s.rpartition(" ")[2]) for s in raw.splitlines()), sum(want.values()), "calls in the folded lines")
+    for bad in ("pid=x", "seconds=0", "seconds=99999", "cause=none", "pid=1&pid=2", "other=1", "job=a/b"):
+        try:
+            d.get(f"/debug/pprof/profile?{bad}")
+            check(False, f"{bad} is answered")
+        except urllib.error.HTTPError as error:
+            equal(error.code, 400, bad)
+    need("go")
+    at = os.path.join(folder(), "profile.gz")
+    with open(at, "wb") as file:
+        file.write(subprocess.run([ZERNEL, "flame", str(p.pid), url, "--pprof"], capture_output=True).stdout)
+    text = subprocess.run(["go", "tool", "pprof", "-traces", "-lines", "-sample_index=launch_calls", at], capture_output=True, text=True,
+                          env={**os.environ, "HOME": folder(), "PPROF_TMPDIR": folder()})
+    equal(text.returncode, 0, f"go tool pprof: {text.stderr}")
+    traces = Counter()
+    for block in re.split(r"^-+\+-+\n", text.stdout, flags=re.M)[1:]:
+        lines = [s for s in block.splitlines() if s.strip() and not re.match(r"\s+(pid|comm|job_id):", s)]
+        found = re.match(r"\s+(\d+)\s+(.*)", lines[0]) if lines else None
+        if found:
+            names = [found.group(2).strip(), *(s.strip() for s in lines[1:])]
+            traces[";".join(re.sub(r" (\S+:\d+)$", r" (\1)", n) for n in reversed(names))] += int(found.group(1))
+    equal({k: v for k, v in traces.items() if v}, dict(want), "stacks as pprof reads them")
+
+
+@test
+def stacks_switched_off():
+    d = live("--stacks", "off")
+    p = Stacks("short")
+    p.run()
+    wait_until(lambda: d.metrics().one("zernel_launches_total", pid=str(p.pid), kind="kernel") or True, "its launches")
+    answer = d.json("/stacks")
+    equal(answer["state"], "absent", "state")
+    family = next(f for f in d.health()[1]["probes"] if f["family"] == "stacks")
+    equal(family["state"], "off", "of the family")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls the fake library from many kinds of Python stacks, on the line that also notes which stack it was, and at its end tells
+how often each was: what a walker of stacks must find, call by call. Runs under CPython 3.8 and later. Arguments: the library, a
+word for what to do. It makes a hooked call for each line `call` on its standard input, and begins with another line."""
+import asyncio
+import ctypes
+import functools
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections import Counter
+
+lib = ctypes.CDLL(sys.argv[1])
+seen = Counter()
+lock = threading.Lock()
+PACE = 0.006  # as slow as every call is walked
+PER_THREAD = 7
+
+
+def note():
+    frame, stack = sys._getframe(1), []
+    while frame:
+        code = frame.f_code
+        stack.append("%s (%s:%d)" % (getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    with lock:
+        seen[";".join(reversed(stack))] += 1
+
+
+def launch():
+    return lib.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None), note(), time.sleep(PACE)
+
+
+def generator(n):
+    for _ in range(n):
+        launch()
+        yield 1
+
+
+def delegating():
+    yield from generator(1)
+
+
+async def coroutine():
+    launch()
+    await asyncio.sleep(0)
+    launch()
+
+
+async def outer():
+    await coroutine()
+
+
+def recursion(n):
+    if n == 0:
+        return launch()
+    return recursion(n - 1)
+
+
+def even(n):
+    return launch() if n == 0 else odd(n - 1)
+
+
+def odd(n):
+    return launch() if n == 0 else even(n - 1)
+
+
+class Ordered:
+    def __lt__(self, other):
+        launch()
+        return False
+
+    def __enter__(self):
+        launch()
+        return self
+
+    def __exit__(self, *error):
+        launch()
+
+    def __del__(self):
+        launch()
+
+    @property
+    def value(self):
+        return launch()
+
+    @classmethod
+    def of_class(cls):
+        return launch()
+
+    @staticmethod
+    def static():
+        return launch()
+
+    def __call__(self):
+        return launch()
+
+    def __getattr__(self, name):
+        return launch()
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def inner(*args):
+        return function(*args)
+    return inner
+
+
+@decorated
+def with_decorator():
+    return launch()
+
+
+def many_lines():
+    return [
+        1,
+        launch(),
+        [launch()
+         for _ in range(2)],
+        launch(
+        ),
+    ]
+
+
+def raises():
+    try:
+        raise ValueError
+    except ValueError:
+        launch()
+    finally:
+        launch()
+
+
+def of_class_body():
+    class Body:
+        made = launch()
+    return Body
+
+
+def kinds():
+    launch()
+    list(generator(2))
+    list(delegating())
+    recursion(5)
+    recursion(60)
+    even(9)
+    sorted([Ordered(), Ordered()])
+    with Ordered() as o:
+        o.value
+        o.of_class()
+        o.static()
+        o()
+        o.missing
+    del o
+    list(map(lambda x: launch(), (1, 2)))
+    re.sub("a", lambda m: launch() and "b", "aa")
+    with_decorator()
+    many_lines()
+    raises()
+    of_class_body()
+    functools.partial(recursion, 1)()
+    functools.reduce(lambda a, b: launch() and 0, (1, 2, 3))
+    [launch() for _ in range(2)]
+    {launch() and i for i in range(2)}
+    tuple(launch() for _ in range(2))
+    max((1, 2), key=lambda x: launch() and x)
+    (lambda: launch())()
+    getattr(Ordered(), "other")
+
+
+def run_loop():
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(outer())
+    loop.close()
+
+
+def all_kinds():
+    for _ in range(2):
+        kinds()
+
+
+def truth():
+    threads = [threading.Thread(target=all_kinds) for _ in range(2)]
+    for t in threads:
+        t.start()
+    run_loop()
+    for t in threads:
+        t.join()
+
+
+def deep():
+    """Deeper than what is kept."""
+    sys.setrecursionlimit(10000)
+    for n in (120, 180, 330):
+        recursion(n)
+
+
+def short(n):
+    for _ in range(n):
+        launch()
+
+
+def helper():
+    """A thread without Python calls, and this line waits for it."""
+    c = ctypes.CDLL(None)
+    thread = ctypes.c_ulong()
+    for _ in range(13):
+        c.pthread_create(ctypes.byref(thread), None, lib.cuCtxSynchronize, None)
+        c.pthread_join(thread, None), note()
+
+
+def pairs(path, depth):
+    """Two lines at each depth, so that each path is a stack of its own."""
+    if depth == 0:
+        return lib.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+    if path & 1:
+        return pairs(path >> 1, depth - 1)
+    return pairs(path >> 1, depth - 1)
+
+
+def many():
+    for path in range(4096):
+        pairs(path, 12)
+
+
+def memory():
+    p = ctypes.c_uint64()
+    lib.cuInit(0)
+    lib.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0)
+    lib.cuCtxSetCurrent(p)
+    for _ in range(5):
+        lib.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 20)), note()
+
+
+def gone():
+    """Functions that are made at run time, used once, and thrown away."""
+    for i in range(50):
+        space = {"launch": launch}
+        exec("def made_%d():\n    return launch()" % i, space)
+        space["made_%d" % i]()
+        del space
+
+
+def child():
+    pid = os.fork()
+    if pid == 0:
+        short(300)  # its Python is found meanwhile
+        os._exit(0)
+    seen[str(pid)] += 1
+    os.wait()
+
+
+def fast():
+    for _ in range(200000):
+        lib.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+
+
+print("ready", flush=True)
+while sys.stdin.readline() == "call\n":
+    lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))  # hooked, and no cause of its own
+{"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child, "fast": fast,
+ "short": lambda: short(3)}[sys.argv[2]]()
+print(json.dumps(seen), flush=True)
+if sys.argv[-1] != "leave":
+    sys.stdin.readline()

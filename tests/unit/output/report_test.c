@@ -203,6 +203,26 @@ static void work(struct zn_proc *p)
 		.fail_other = 2};
 }
 
+/* What the last look at its groups saw: half of the cache was there when memory was highest. */
+static void used(const struct zn_job *job)
+{
+	static struct zn_job_uses uses;
+
+	zn_use_init(&uses, &jobs, NULL);
+	uses.use[job->slot] = (struct zn_job_use){.serial = job->serial,
+		.cpu = {4 * ZN_NS_PER_S, 3, 1},
+		.cpus_milli = 2000,
+		.throttled_ns = 500 * ZN_NS_PER_MS,
+		.kinds_known = true,
+		.memory = {MIB, 2 * MIB, 0, 3},
+		.kind_peak = {40 * MIB, 20 * MIB, 5 * MIB, 4},
+		.needed_peak = 45 * MIB,
+		.limit = 100 * MIB,
+		.swap = 0,
+		.pressure_ns = {{1000, 0}, {ZN_NS_PER_S, 2000}, {3000, 4000}}};
+	view.uses = &uses;
+}
+
 /* Two processes did the same; one has gone. */
 static struct zn_job *busy_job(void)
 {
@@ -225,10 +245,12 @@ static struct zn_job *busy_job(void)
 	pass_ms(1000);
 	row = zn_job_shared_of(&jobs, job);
 	row->step_count = 2;
-	row->step[0] = (struct zn_step){"batch", job->start_ns + 5000000, 0, 0};
-	row->step[1] =
-		(struct zn_step){"0123456789abcdef", job->start_ns + 7000000, job->start_ns + 1234567890, 50 * MIB};
+	row->step[0] = (struct zn_step){"batch", job->start_ns + 5000000, 0, 0, 0};
+	row->step[1] = (struct zn_step){
+		"0123456789abcdef", job->start_ns + 7000000, job->start_ns + 1234567890, 50 * MIB, 1500000000};
 	row->mem_peak_bytes = 77 * MIB;
+	row->cpu_gone = (struct zn_cpu_time){5 * ZN_NS_PER_S, 30, 10};
+	used(job);
 	memory.arena.shared->lost[ZN_LOST_ALLOC] += 23;
 	writer.lost = 2;
 	job->alert[0] = (struct zn_job_alert){"gpu_oom_warning", "1", zn_wall_ms(), 5};
@@ -300,6 +322,14 @@ static void check_is(struct zn_str got, const char *path, const char *want)
 
 /* ---- The report. Quantiles are the middles of their slots. ---- */
 
+#define USE                                                                                                            \
+	"\"cpu\":{\"seconds\":5,\"user_seconds\":3.75,\"system_seconds\":1.25,\"cpus\":2,\"efficiency\":0.7692,"       \
+	"\"throttled_seconds\":0.5},\"memory\":{\"peak_bytes\":80740352,\"needed_peak_bytes\":59768832,"               \
+	"\"limit_bytes\":104857600,\"efficiency\":0.57,\"swap_bytes\":0,"                                              \
+	"\"highest_bytes\":{\"anon\":41943040,\"file\":20971520,\"shmem\":5242880,\"kernel\":4}},"                     \
+	"\"pressure\":{\"cpu\":{\"some_seconds\":0.000001,\"full_seconds\":0},\"memory\":{\"some_seconds\":1,"         \
+	"\"full_seconds\":0.000002},\"io\":{\"some_seconds\":0.000003,\"full_seconds\":0.000004}},"
+
 static const char exact[] =
 	"{\"report\":1,\"job_id\":\"4711\",\"restart\":2,\"state\":\"ended\",\"uid\":1000,\"user\":\"user1000\","
 	"\"account\":\"physics\",\"partition\":\"short\",\"qos\":null,\"name\":\"say \\\"hi\\\"\",\"array_job\":\"4700\","
@@ -308,7 +338,8 @@ static const char exact[] =
 	"\"source\":\"live\",\"version\":\"1.2-test\","
 	"\"start\":\"2024-02-29T00:16:40.000Z\",\"start_ms\":1709165800000,"
 	"\"end\":\"2024-02-29T00:16:43.250Z\",\"end_ms\":1709165803250,\"wall_seconds\":3.25,\"measured_since\":null,"
-	"\"processes\":2,\"processes_running\":1,\"memory_peak_bytes\":80740352,\"thread_time\":{\"cpu\":1.2,\"gpu\":0.6,"
+	"\"processes\":2,\"processes_running\":1,\"memory_peak_bytes\":80740352," USE
+	"\"thread_time\":{\"cpu\":1.2,\"gpu\":0.6,"
 	"\"data\":0.19,\"dist\":0,\"io\":0,\"runqueue\":0,\"other\":0.01},"
 	"\"signals\":{\"syscalls\":null,\"gpu_ioctl\":null,\"sched\":{\"voluntary\":0,\"involuntary\":0,\"migrations\":0,"
 	"\"numa_migrations\":0,\"offcpu_io_s\":0,\"offcpu_futex_s\":0,\"offcpu_poll_s\":0,\"offcpu_sleep_s\":0,"
@@ -332,9 +363,9 @@ static const char exact[] =
 	"\"labels\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000}],"
 	"\"label_changes\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000},"
 	"{\"key\":\"phase\",\"value\":\"\",\"pid\":7,\"at_ms\":1709165803000}],"
-	"\"steps\":[{\"name\":\"batch\",\"start\":\"2024-02-29T00:16:40.005Z\",\"end\":null,\"memory_peak_bytes\":null},"
+	"\"steps\":[{\"name\":\"batch\",\"start\":\"2024-02-29T00:16:40.005Z\",\"end\":null,\"memory_peak_bytes\":null,\"cpu_seconds\":null},"
 	"{\"name\":\"0123456789abcdef\",\"start\":\"2024-02-29T00:16:40.007Z\",\"end\":\"2024-02-29T00:16:41.234Z\","
-	"\"memory_peak_bytes\":52428800}]}";
+	"\"memory_peak_bytes\":52428800,\"cpu_seconds\":1.5}]}";
 
 static void annotate(const struct zn_job *job)
 {
@@ -512,7 +543,7 @@ static struct zn_job *largest_job(void)
 		memset(job->about.value[k], '"', ZN_VALUE_BYTES - 1);
 	row->step_count = ZN_STEPS_MAX + 1; /* as a race may show it */
 	for (uint32_t i = 0; i < ZN_STEPS_MAX; i++) {
-		row->step[i] = (struct zn_step){"", clock_ns, clock_ns, UINT64_MAX};
+		row->step[i] = (struct zn_step){"", clock_ns, clock_ns, UINT64_MAX, UINT64_MAX};
 		memset(row->step[i].name, 1, sizeof(row->step[i].name));
 	}
 	job->gpu_count = ZN_PROC_GPUS;
@@ -607,6 +638,10 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "  user user1000 (uid 1000), account physics, partition short\n"
 				 "  on node node7 of cluster main\n"
 				 "\n"
+				 "CPU efficiency     77 % of 2 CPUs: 5.00s of CPU time in 3.25s\n"
+				 "Memory efficiency  57 % of 100M: 57.0M needed at most, 77.0M with cache of files\n"
+				 "GPU use            15% of the time of 2 GPUs, 1 unused; at most 1.17K of 80.0K\n"
+				 "\n"
 				 "  started    2024-02-29 00:16:40 UTC\n"
 				 "  ended      2024-02-29 00:16:43 UTC, after 3.25s, exit code 0:15\n"
 				 "  processes  2 that used a GPU library\n"
@@ -633,9 +668,9 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "all_reduce             10    9.85K        2       20.0ms   2.00ms   2.00ms\n"
 				 "send                    2      26B        0       6.00ms   2.95ms   2.95ms\n"
 				 "\n"
-				 "STEP             STARTED                  ENDED                    MEMORY PEAK\n"
-				 "batch            2024-02-29 00:16:40 UTC  -                                  -\n"
-				 "0123456789abcdef 2024-02-29 00:16:40 UTC  2024-02-29 00:16:41 UTC        50.0M\n"
+				 "STEP             STARTED                 ENDED                   CPU TIME MEMORY\n"
+				 "batch            2024-02-29 00:16:40 UTC -                              -      -\n"
+				 "0123456789abcdef 2024-02-29 00:16:40 UTC 2024-02-29 00:16:41 UTC    1.50s  50.0M\n"
 				 "\n"
 				 "What the job said of itself (zernel annotate)\n"
 				 "  after 3 s       epoch=3 (process 7)\n"
@@ -776,8 +811,9 @@ T(no_files)
 	CHECK(strstr(line_of(report(job)), " read=0B written=0B "));
 }
 
-static const char exact_line[] = "gpus=2 gpu_peak=1.17K/80.0K gpu_busy=15% gpu_unused=1 mem_peak=77.0M launches=612 "
-				 "p99=4.99us sync=1.50s nccl=9.88K read=- written=- oom=6 lost=25";
+static const char exact_line[] =
+	"cpu_eff=77% mem_eff=57% gpus=2 gpu_peak=1.17K/80.0K gpu_busy=15% gpu_unused=1 mem_peak=77.0M launches=612 "
+	"p99=4.99us sync=1.50s nccl=9.88K read=- written=- oom=6 lost=25";
 
 T(as_a_page)
 {
@@ -934,7 +970,8 @@ static const char exact_jobs[] =
 	"{\"node\":\"node7\",\"source\":\"live\",\"jobs\":[{\"job_id\":\"4711\",\"restart\":2,\"state\":\"ended\","
 	"\"user\":\"user1000\",\"uid\":1000,\"account\":\"physics\",\"partition\":\"short\",\"name\":\"say \\\"hi\\\"\","
 	"\"nodes\":\"2\",\"start_ms\":1709165800000,\"end_ms\":1709165803250,\"elapsed_s\":3.25,\"processes\":1,"
-	"\"processes_gone\":1,\"launches\":612,\"nccl_bytes\":10116,\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,"
+	"\"processes_gone\":1,\"launches\":612,\"nccl_bytes\":10116," USE
+	"\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,"
 	"\"peak_bytes\":1200,\"busy_s\":1,\"active_s\":1,\"idle_s\":2.25,\"quiet_s\":1},{\"gpu_id\":\"1\",\"allocated\":true,"
 	"\"peak_bytes\":0,\"busy_s\":0,\"active_s\":0,\"idle_s\":3.25,\"quiet_s\":3.25}]}]}";
 

@@ -172,7 +172,10 @@ def usage_under_a_quota():
     want = done(pid, readable)
     cpus = node.metrics().one("zernel_job_cpus", job_id="4711")
     near(cpus, 0.25, "CPUs")
-    wait_until(lambda: node.metrics().one("zernel_job_cpu_throttled_seconds_total", job_id="4711") > 0.5, "time held back")
+    held = dict(line.split() for line in job.groups["cpu"].read("cpu.stat").splitlines())["throttled_time"]
+    wait_until(lambda: node.metrics().one("zernel_job_cpu_throttled_seconds_total", job_id="4711") == int(held) / 1e9,
+               "time held back")
+    check(int(held) > 0, held)
     job.remove()
     report = node.report("4711")
     near(report["cpu"]["seconds"], want, "CPU time")

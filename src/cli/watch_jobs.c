@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CELL      ZN_UNITS_CELL
-#define LINES     4 /* of a job */
+#define LINES     3 /* of a job, without its use of CPUs and memory */
 #define RANKS_MAX 64
 #define FAR       0.25 /* of its time: so far from the others' median is far */
 
@@ -278,7 +278,8 @@ static char *put_bytes(char to[CELL], struct zn_str job, const char *path)
 					: strcpy(to, "-");
 }
 
-static void put_use(struct zn_watch *w, const char *id)
+/* False: nothing is known of it. */
+static bool put_use(struct zn_watch *w, const char *id)
 {
 	struct zn_str list = zn_path_find(w->snapshot, "jobs"), key, job;
 	char of[CELL], a[CELL], b[CELL], c[CELL];
@@ -293,23 +294,27 @@ static void put_use(struct zn_watch *w, const char *id)
 			put_bytes(a, job, "memory.needed_peak_bytes"), put_bytes(b, job, "memory.limit_bytes"),
 			put_bytes(c, job, "memory.peak_bytes"));
 		zn_term_end(&w->term);
-		return;
+		return true;
 	}
+	return false;
 }
 
 /* ---- All of them. ---- */
 
-static void put_job(struct zn_watch *w, struct zn_str job, int room)
+/* How many of the lines that there is room for it took. */
+static int put_job(struct zn_watch *w, struct zn_str job, int room)
 {
 	char id[CELL];
+	int lines = LINES;
 
 	put_state(&w->term, job);
-	if (room >= LINES) {
-		if (zn_path_known(job, "job_id"))
-			put_use(w, zn_value_text(job, "job_id", id));
-		put_bands(&w->term, job);
-		put_ranks(w, job);
-	}
+	if (room < LINES)
+		return 1;
+	if (room > LINES && zn_path_known(job, "job_id"))
+		lines += put_use(w, zn_value_text(job, "job_id", id));
+	put_bands(&w->term, job);
+	put_ranks(w, job);
+	return lines;
 }
 
 void zn_cards_put(struct zn_watch *w)
@@ -323,10 +328,9 @@ void zn_cards_put(struct zn_watch *w)
 			if (state_of(job) != state)
 				continue;
 			if (room > 0)
-				put_job(w, job, room);
+				room -= put_job(w, job, room);
 			else
 				hidden++;
-			room -= room >= LINES ? LINES : 1;
 		}
 	if (hidden)
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "and %d more jobs: key y", hidden);

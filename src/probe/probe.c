@@ -93,7 +93,7 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	zn_object_load_families(p, families);
 	zn_calib_families(p);
 	p->arena.shared->per_cpu_offset = per_cpu_offset();
-	p->arena.shared->cpu_count = p->cpus_possible < ZN_CPUS_MAX ? p->cpus_possible : 0;
+	p->arena.shared->cpu_count = p->cpus_possible <= ZN_CPUS_MAX ? p->cpus_possible : 0;
 	zn_object_load_jobs(p);
 	p->arena.shared->families = families;
 	zn_kernel_open(p, families, method);

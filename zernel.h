@@ -876,13 +876,13 @@ struct zn_sched_entry {
 	__u8 state_at; /* as in struct zn_thread; 0: none */
 	__u8 held; /* ZN_HELD_*: what its owner holds of the quotas for it; outside of its set if more than ZN_HELD_SCHED */
 	__u8 pad[2];
-	__u64 off_ns;   /* when it left its CPU; 0: it runs */
-	__u64 ready_ns; /* since when it could run again; 0: it sleeps */
-	__u64 news_ns;  /* when the last wait ended that explains the waits of those it wakes */
-	__u64 limit_ns; /* time limit of the sleep at hand; 0: none */
-	__u8 kind;      /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_SCHED_PREEMPTED */
-	__u8 cause;     /* enum zn_stall, or ZN_STALL_PENDING */
-	__u8 news;      /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: nothing to tell */
+	__u64 off_ns;    /* when it left its CPU; 0: it runs */
+	__u64 ready_ns;  /* since when it could run again; 0: it sleeps */
+	__u64 wake_ns;   /* when the last wait ended that explains the waits of those it wakes */
+	__u64 limit_ns;  /* time limit of the sleep at hand; 0: none */
+	__u8 kind;       /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_SCHED_PREEMPTED */
+	__u8 cause;      /* enum zn_stall, or ZN_STALL_PENDING */
+	__u8 wake_cause; /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: neither */
 	__u8 flags;
 	__u32 owner;
 	__u64 file;    /* the pipe that it last waited for a batch on */
@@ -1010,7 +1010,7 @@ _Static_assert(sizeof(struct zn_skew) ==
 	"padding");
 
 /* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
- * daemon when it is told of a job, whichever comes first; the daemon alone gives it back. */
+ * daemon when a message names the job, whichever comes first; the daemon alone gives it back. */
 #define ZN_JOB_NAME 16 /* bytes of a job's name in a path: "4711", or a SLUID ("s" and 13 characters); NUL-padded */
 struct zn_step {
 	char name[16]; /* "batch", "extern", "0"; NUL-padded, cut */
@@ -2071,7 +2071,7 @@ struct zn_ras_comm {
 struct zn_ras_answer {
 	bool understood, whole; /* it is of that form; up to its end */
 	bool text;              /* of the form before JSON */
-	uint32_t comms;         /* communicators that it tells of */
+	uint32_t comms;         /* communicators in it */
 	uint32_t foreign, lost; /* of them, those of other jobs; those that there was no room for */
 	uint32_t count;
 	struct zn_ras_comm comm[ZN_RAS_COMMS];
@@ -2329,7 +2329,7 @@ struct zn_gpu_files zn_gpu_files_read(const char *path);
 void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
-bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU could not be told */
+bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU is not known */
 bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
 /* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
@@ -2506,7 +2506,7 @@ struct zn_info {
 	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not known */
 	uint64_t stall_ns[ZN_STALL_COUNT], stall_tick_ns[ZN_STALL_COUNT];
 	uint64_t worker_ns[2], worker_tick_ns[2]; /* busy and idle, likewise */
-	/* where a GPU could not be told: which look at its open devices that is of, and when the next one is due */
+	/* where a GPU is not known: which look at its open devices that is of, and when the next one is due */
 	uint32_t looks;
 	uint64_t look_ns, look_wait_ns;
 	char comm[16];
@@ -2629,7 +2629,7 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
 enum zn_stop { ZN_STOP_NONE, ZN_STOP_SIGNAL, ZN_STOP_FROZEN, ZN_STOP_BLOCKED };
 struct zn_json;
 /* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
- * began. A cause that cannot be told of this process is not known: its share is 0, and part of another one. */
+ * began. A cause that cannot be measured in this process is not known: its share is 0, and part of another one's. */
 struct zn_stall_ratios {
 	uint32_t share[ZN_STALL_COUNT];
 	bool known[ZN_STALL_COUNT];
@@ -3123,7 +3123,7 @@ struct zn_baseline {
 	struct zn_excursion before[ZN_EXCURSIONS], now; /* now.steps 0: none is under way */
 };
 /* Takes the value of a step and tells its score by the values before it; zero is a valid baseline. ZN_SCORE_NONE: there were too
- * few. No finite number is no value: nothing changes, and the last score is told up to 10 s later. step counts up all the
+ * few. No finite number is no value: nothing changes, and the last score is shown up to 10 s longer. step counts up all the
  * same. */
 int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
 #endif
@@ -3415,7 +3415,7 @@ extern const char zn_alerts_defaults[]; /* the built-in rules, as text */
 int zn_alerts_open(
 	struct zn_alerts *a, const struct zn_options *o, int (*type)(const char *metric), char why[ZN_TEXT_MAX]);
 /* Reads them again. An alert goes on if there is still a rule of its name; else it is resolved. On an error, with why, all
- * stays as it was; else why has the news. */
+ * stays as it was; else why says what is in use now. */
 int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX]);
 /* Evaluates every rule, a->work.source being set. An instance that its rule no longer delivers is resolved. */
 void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns);
@@ -4106,11 +4106,11 @@ void zn_bpf_quota_tick(struct zn_probe *p, uint64_t now_ns);
 void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many entries each table has */
 #endif
 
-/* ---- probe/ends.c (zn_ends_): ends that the kernel did not tell of. ---- */
+/* ---- probe/ends.c (zn_ends_): processes whose end the kernel did not report. ---- */
 
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */
 #define ZN_END_ARRAYS 2
-/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
+/* Each tick: looks for processes whose end the kernel did not report, if it has ever left one out; they end as others do. */
 void zn_ends_check(struct zn_probe *p);
 
 /* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
@@ -4192,7 +4192,7 @@ struct zn_mapper_list {
 	uint32_t fuse_tgid; /* one of them that maps a file of a FUSE file system that root did not mount; 0: none */
 	uint32_t tgid[ZN_MAPPERS_MAX];
 };
-int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: nothing below can be told */
+int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: nothing below is known */
 void zn_mappers_close(struct zn_mappers *m);
 
 #ifdef ZN_IN_probe
@@ -4306,7 +4306,7 @@ struct zn_mapped {
 	pthread_mutex_t *lock; /* over partials */
 	struct zn_quota quota;
 	struct zn_mapped_by by[ZN_MAPPED_MAX];
-	uint64_t event_ns;           /* when the process at hand mapped the driver's library; 0: no event told */
+	uint64_t event_ns;           /* when the process at hand mapped the driver's library; 0: no event said so */
 	struct zn_partials partials; /* for other threads */
 	bool changed;                /* the entries say otherwise by now */
 	uint64_t said_ns;
@@ -4316,7 +4316,7 @@ void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *pr
 	pthread_mutex_t *lock);
 
 #ifdef ZN_IN_probe
-/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
+/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event said so. */
 void zn_mapped_process(struct zn_mapped *t, uint64_t event_ns);
 /* A process maps a library. Without a place for it the library is taken for unused, and the kernel is asked before it is let go. */
 void zn_mapped_note(struct zn_mapped *t, int pid, struct zn_lib *lib, uint64_t from, uint64_t to);
@@ -4464,8 +4464,9 @@ struct zn_mappings {
 	int fd[ZN_MAPPINGS_CPUS];
 	void *owner;
 	void (*mapped)(void *owner, struct zn_map_event *e); /* a file with a library's name; its owner is not set */
-	void (*lost)(void *owner);                           /* the kernel had no room to tell of one */
-	void (*incomplete)(void *owner); /* nothing, or not all, was told so far: all processes are to be looked at */
+	void (*lost)(void *owner);                           /* the kernel had no room to report one */
+	void (*incomplete)(
+		void *owner); /* nothing, or not all, was reported so far: all processes are to be looked at */
 };
 /* Opens the rings that are missing. A CPU that is offline has none until it is tried again. */
 int zn_mappings_open(struct zn_mappings *m);
@@ -4670,7 +4671,7 @@ struct zn_job {
 	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
 	uint64_t counted_ns; /* up to when the GPUs' time is counted */
-	bool astray;         /* since then a process did something on a GPU that could not be told */
+	bool astray;         /* since then a process did something on a GPU that is not known */
 };
 struct zn_jobs {
 	struct zn_agg *agg;
@@ -4777,7 +4778,7 @@ struct zn_io_sum_op {
 };
 struct zn_io_sum {
 	bool used;
-	bool twin;             /* another one has the same job and point: they differ in the type of file system */
+	bool same_mount;       /* another one has the same job and point: they differ in the type of file system */
 	struct zn_job_ref job; /* serial 0: none */
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	uint64_t active_ns; /* when it was last seen to grow */
@@ -4836,9 +4837,9 @@ uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job);
  * none was missed since. */
 bool zn_io_sum_whole(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, uint32_t lost);
 uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job);
-/* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
+/* All durations of an operation; with those of the same mount: NULL if one before it has them. Lives until the next call. */
 const struct zn_hist *zn_io_sum_merge(
-	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool twins);
+	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool same_mount);
 struct zn_state;
 /* Tells of the time that went into reading, opening and asking for files over the last tick. */
 void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c);
@@ -5167,7 +5168,7 @@ void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 
 /* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */
 
-void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* tells of its jobs, there and from then on */
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* announces its jobs, there and from then on */
 void zn_sim_job_start(struct zn_sim *s, uint32_t job);
 void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
 void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to);
@@ -5292,7 +5293,7 @@ struct zn_metric_checkpoint {
 struct zn_metric_job_gpu {
 	size_t offset;
 	int decimals;
-	bool time; /* which is counted on GPUs that can be told alone */
+	bool time; /* which is counted on known GPUs alone */
 };
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
@@ -5571,7 +5572,7 @@ struct zn_notified {
 struct zn_notify {
 	const struct zn_state *state;
 	struct zn_sender *sender;
-	uint16_t port;         /* of the page, for who wants to see more; 0: none */
+	uint16_t port;         /* of the page, of who wants to see more; 0: none */
 	bool changed;          /* an alert began to fire, or ended, since the last tick */
 	bool due[ZN_TO_COUNT]; /* a delivery is to be sent */
 	uint64_t sent_ns, now_ms;
@@ -5999,7 +6000,7 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; rea
 
 struct zn_spool;
 struct zn_writer;
-/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job that nobody told of has none. */
+/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job without a message has none. */
 void zn_spool_record(struct zn_writer *writer, const struct zn_job *job);
 void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job);
 
@@ -6367,7 +6368,7 @@ int zn_diagnose_node(struct zn_diagnosis *d, const struct zn_service *service);
 int zn_diagnose_probes(
 	struct zn_diagnosis *d); /* says which functions are hooked, and where those of libraries begin */
 
-/* ---- daemon/systemd.c (zn_systemd_): what systemd is told of the daemon. ---- */
+/* ---- daemon/systemd.c (zn_systemd_): what the daemon reports to systemd. ---- */
 
 int zn_systemd_open(void); /* the socket of Type=notify; -1: there is none */
 void zn_systemd_tell(int fd, const char *text);

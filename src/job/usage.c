@@ -33,7 +33,7 @@ static bool read_file(const char *folder, const char *name)
 }
 
 /* The number behind a key, which begins with a line end, in text. */
-static uint64_t number(const char *key)
+static uint64_t number_at(const char *key)
 {
 	const char *at = strstr(text, key);
 
@@ -43,20 +43,20 @@ static uint64_t number(const char *key)
 
 static uint64_t number_in(const char *folder, const char *name)
 {
-	return read_file(folder, name) ? number("\n") : ZN_NOT_KNOWN;
+	return read_file(folder, name) ? number_at("\n") : ZN_NOT_KNOWN;
 }
 
-static uint64_t times(uint64_t v, uint64_t by)
+static uint64_t scaled_up(uint64_t v, uint64_t by)
 {
 	return v == ZN_NOT_KNOWN || __builtin_mul_overflow(v, by, &v) ? ZN_NOT_KNOWN : v;
 }
 
-static uint64_t known(uint64_t v)
+static uint64_t known_or_0(uint64_t v)
 {
 	return v == ZN_NOT_KNOWN ? 0 : v;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+static uint64_t larger_of(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
@@ -69,12 +69,12 @@ static void read_cpu_time(struct zn_job_use *u, const struct zn_cgroup_folders *
 	struct zn_cpu_time t = {0};
 
 	if (f->v2[ZN_CONTROLLER_CPUACCT] && read_file(folder, "cpu.stat")) {
-		t = (struct zn_cpu_time){known(times(number("\nusage_usec "), 1000)), known(number("\nuser_usec ")),
-			known(number("\nsystem_usec "))};
+		t = (struct zn_cpu_time){known_or_0(scaled_up(number_at("\nusage_usec "), 1000)),
+			known_or_0(number_at("\nuser_usec ")), known_or_0(number_at("\nsystem_usec "))};
 	} else if (!f->v2[ZN_CONTROLLER_CPUACCT]) {
-		t.ns = known(number_in(folder, "cpuacct.usage"));
+		t.ns = known_or_0(number_in(folder, "cpuacct.usage"));
 		if (read_file(folder, "cpuacct.stat"))
-			t.user = known(number("\nuser ")), t.system = known(number("\nsystem "));
+			t.user = known_or_0(number_at("\nuser ")), t.system = known_or_0(number_at("\nsystem "));
 	}
 	if (t.ns > u->cpu.ns)
 		u->cpu = t;
@@ -87,7 +87,8 @@ static void read_throttling(struct zn_job_use *u, const struct zn_cgroup_folders
 
 	if (!read_file(folder, "cpu.stat"))
 		return;
-	ns = f->v2[ZN_CONTROLLER_CPU] ? times(number("\nthrottled_usec "), 1000) : number("\nthrottled_time ");
+	ns = f->v2[ZN_CONTROLLER_CPU] ? scaled_up(number_at("\nthrottled_usec "), 1000)
+				      : number_at("\nthrottled_time ");
 	if (ns != ZN_NOT_KNOWN)
 		u->throttled_ns = ns;
 }
@@ -127,14 +128,14 @@ static uint64_t read_quota(const struct zn_cgroup_folders *f)
 	uint64_t quota, period;
 
 	if (f->v2[ZN_CONTROLLER_CPU]) {
-		quota = read_file(folder, "cpu.max") ? number("\n") : ZN_NOT_KNOWN;
+		quota = read_file(folder, "cpu.max") ? number_at("\n") : ZN_NOT_KNOWN;
 		blank = quota == ZN_NOT_KNOWN ? NULL : strchr(text, ' ');
 		period = blank ? strtoull(blank + 1, NULL, 10) : 0;
 	} else {
 		quota = number_in(folder, "cpu.cfs_quota_us"); /* -1: none */
-		period = known(number_in(folder, "cpu.cfs_period_us"));
+		period = known_or_0(number_in(folder, "cpu.cfs_period_us"));
 	}
-	quota = times(quota, CPU_MILLI);
+	quota = scaled_up(quota, CPU_MILLI);
 	return period && quota != ZN_NOT_KNOWN ? quota / period : ZN_NOT_KNOWN;
 }
 
@@ -157,13 +158,13 @@ static void read_cpus(struct zn_job_use *u, const struct zn_cgroup_folders *f, c
 static uint64_t kernel_bytes(void)
 {
 	static const char *const parts[] = {"\nslab ", "\nkernel_stack ", "\npagetables ", "\npercpu ", "\nsock "};
-	uint64_t sum = number("\nkernel ");
+	uint64_t sum = number_at("\nkernel ");
 
 	if (sum != ZN_NOT_KNOWN)
 		return sum;
 	sum = 0;
 	for (size_t i = 0; i < ZN_LEN(parts); i++)
-		sum += known(number(parts[i]));
+		sum += known_or_0(number_at(parts[i]));
 	return sum;
 }
 
@@ -174,11 +175,11 @@ static bool read_kinds(uint64_t to[ZN_MEMORY_KINDS], const char *folder, bool v2
 
 	if (!read_file(folder, "memory.stat"))
 		return false;
-	to[ZN_MEMORY_ANON] = known(number(v2 ? "\nanon " : "\ntotal_rss "));
-	to[ZN_MEMORY_SHMEM] = known(number(v2 ? "\nshmem " : "\ntotal_shmem "));
-	cache = known(number(v2 ? "\nfile " : "\ntotal_cache "));
+	to[ZN_MEMORY_ANON] = known_or_0(number_at(v2 ? "\nanon " : "\ntotal_rss "));
+	to[ZN_MEMORY_SHMEM] = known_or_0(number_at(v2 ? "\nshmem " : "\ntotal_shmem "));
+	cache = known_or_0(number_at(v2 ? "\nfile " : "\ntotal_cache "));
 	to[ZN_MEMORY_FILE] = cache > to[ZN_MEMORY_SHMEM] ? cache - to[ZN_MEMORY_SHMEM] : 0;
-	to[ZN_MEMORY_KERNEL] = v2 ? kernel_bytes() : known(number_in(folder, "memory.kmem.usage_in_bytes"));
+	to[ZN_MEMORY_KERNEL] = v2 ? kernel_bytes() : known_or_0(number_in(folder, "memory.kmem.usage_in_bytes"));
 	return true;
 }
 
@@ -191,15 +192,15 @@ static void read_memory(struct zn_job_use *u, const struct zn_cgroup_folders *f)
 	u->limit = number_in(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
 	if (u->limit >= NO_LIMIT)
 		u->limit = ZN_NOT_KNOWN;
-	u->peak = larger(u->peak, known(number_in(folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes")));
+	u->peak = larger_of(u->peak, known_or_0(number_in(folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes")));
 	u->swap = v2 ? number_in(folder, "memory.swap.current") : ZN_NOT_KNOWN;
 	if (!read_kinds(u->memory, folder, v2))
 		return;
 	u->kinds_known = true;
 	for (enum zn_memory_kind k = 0; k < ZN_MEMORY_KINDS; k++)
-		u->kind_peak[k] = larger(u->kind_peak[k], u->memory[k]);
+		u->kind_peak[k] = larger_of(u->kind_peak[k], u->memory[k]);
 	needed = u->memory[ZN_MEMORY_ANON] + u->memory[ZN_MEMORY_SHMEM] + u->memory[ZN_MEMORY_KERNEL];
-	u->needed_peak = larger(u->needed_peak, needed);
+	u->needed_peak = larger_of(u->needed_peak, needed);
 }
 
 /* ---- pressure ---- */
@@ -217,14 +218,14 @@ static void read_pressure(struct zn_job_use *u, const struct zn_cgroup_folders *
 				   *at = line ? strstr(line, "total=") : NULL;
 
 			if (at)
-				u->pressure_ns[r][k] = times(strtoull(at + 6, NULL, 10), 1000);
+				u->pressure_ns[r][k] = scaled_up(strtoull(at + 6, NULL, 10), 1000);
 		}
 	}
 }
 
 /* ---- jobs in turn ---- */
 
-static void begin(struct zn_job_uses *all, const struct zn_job *job)
+static void use_begin(struct zn_job_uses *all, const struct zn_job *job)
 {
 	struct zn_job_use *u = &all->use[job->slot];
 
@@ -250,14 +251,14 @@ static bool find_folders(struct zn_job_uses *all, struct zn_job_use *u, const st
 	return true;
 }
 
-static void look(struct zn_job_uses *all, const struct zn_job *job, uint64_t now_ns)
+static void use_look(struct zn_job_uses *all, const struct zn_job *job, uint64_t now_ns)
 {
 	const struct zn_cgroup_folders *f = &all->folders[job->slot];
 	struct zn_job_use *u = &all->use[job->slot];
 	bool has_group;
 
 	if (u->serial != job->serial)
-		begin(all, job);
+		use_begin(all, job);
 	has_group = find_folders(all, u, zn_job_shared_of(all->jobs, job), job->slot);
 	read_cpus(u, f, job); /* what was told of it needs no group */
 	if (!has_group)
@@ -292,7 +293,7 @@ void zn_use_tick(struct zn_job_uses *all, uint64_t now_ns)
 
 		if (!zn_job_runs(&j->job[slot]))
 			continue;
-		look(all, &j->job[slot], now_ns);
+		use_look(all, &j->job[slot], now_ns);
 		turn--;
 	}
 }
@@ -300,7 +301,7 @@ void zn_use_tick(struct zn_job_uses *all, uint64_t now_ns)
 /* ---- what is told of a job ---- */
 
 /* In ten-thousandths, ZN_NOT_KNOWN of nothing. */
-static uint64_t ratio(uint64_t part, double whole)
+static uint64_t ratio_of(uint64_t part, double whole)
 {
 	return whole > 0 ? (uint64_t)(1e4 * (double)part / whole + 0.5) : ZN_NOT_KNOWN;
 }
@@ -314,7 +315,7 @@ static void fill_cpu_ratio(struct zn_use *to, const struct zn_job_use *u, const 
 
 	to->cpu_ratio = ZN_NOT_KNOWN;
 	if (to->cpu_known && to->cpus_milli)
-		to->cpu_ratio = ratio(to->cpu_ns - before_ns, wall_ns * (double)to->cpus_milli / CPU_MILLI);
+		to->cpu_ratio = ratio_of(to->cpu_ns - before_ns, wall_ns * (double)to->cpus_milli / CPU_MILLI);
 }
 
 static void fill_cpu(struct zn_use *to, const struct zn_job_use *u, const struct zn_job_shared *row)
@@ -340,10 +341,10 @@ static void fill_memory(struct zn_use *to, const struct zn_job_use *u, const str
 {
 	uint64_t cache = u->kind_peak[ZN_MEMORY_FILE];
 
-	to->peak = larger(u->peak, row->mem_peak_bytes);
-	to->needed_peak = larger(u->needed_peak, to->peak > cache ? to->peak - cache : 0);
+	to->peak = larger_of(u->peak, row->mem_peak_bytes);
+	to->needed_peak = larger_of(u->needed_peak, to->peak > cache ? to->peak - cache : 0);
 	to->memory_ratio =
-		to->peak && u->limit != ZN_NOT_KNOWN ? ratio(to->needed_peak, (double)u->limit) : ZN_NOT_KNOWN;
+		to->peak && u->limit != ZN_NOT_KNOWN ? ratio_of(to->needed_peak, (double)u->limit) : ZN_NOT_KNOWN;
 }
 
 void zn_use_of(const struct zn_job_uses *all, const struct zn_job *job, struct zn_use *to)

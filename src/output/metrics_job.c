@@ -363,7 +363,7 @@ static void use_series(
 	zn_walk_scaled(w, v, decimals);
 }
 
-static void cpu_time(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+static void job_cpu_time(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
 {
 	if (!use->cpu_known)
 		return;
@@ -373,7 +373,7 @@ static void cpu_time(struct zn_walk *w, const struct zn_job *job, const struct z
 
 void zn_metrics_job_cpu_time(struct zn_walk *w)
 {
-	each_use(w, cpu_time);
+	each_use(w, job_cpu_time);
 }
 
 static void one_figure(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
@@ -399,7 +399,7 @@ static const char *const memory_label[] = {
 };
 
 /* What a job that has ended uses is of no moment. */
-static void memory(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+static void job_memory(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
 {
 	for (enum zn_memory_kind k = 0; use->now.kinds_known && zn_job_runs(job) && k < ZN_MEMORY_KINDS; k++)
 		use_series(w, job, "kind", memory_label[k], use->now.memory[k], 0);
@@ -407,10 +407,10 @@ static void memory(struct zn_walk *w, const struct zn_job *job, const struct zn_
 
 void zn_metrics_job_memory(struct zn_walk *w)
 {
-	each_use(w, memory);
+	each_use(w, job_memory);
 }
 
-static void pressure(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+static void job_pressure(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
 {
 	static const char *const resources[] = {"cpu", "memory", "io"}, *const kinds[] = {"some", "full"};
 
@@ -428,10 +428,10 @@ static void pressure(struct zn_walk *w, const struct zn_job *job, const struct z
 
 void zn_metrics_job_pressure(struct zn_walk *w)
 {
-	each_use(w, pressure);
+	each_use(w, job_pressure);
 }
 
-static void efficiency(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+static void job_efficiency(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
 {
 	if (use->cpu_ratio != ZN_NOT_KNOWN)
 		use_series(w, job, "resource", "cpu", use->cpu_ratio, 4);
@@ -441,5 +441,5 @@ static void efficiency(struct zn_walk *w, const struct zn_job *job, const struct
 
 void zn_metrics_job_efficiency(struct zn_walk *w)
 {
-	each_use(w, efficiency);
+	each_use(w, job_efficiency);
 }

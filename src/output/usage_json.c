@@ -15,7 +15,7 @@ static void key_scaled(struct zn_json *j, const char *key, uint64_t v, int decim
 		zn_json_key_scaled(j, key, v, decimals);
 }
 
-static void cpu(struct zn_json *j, const struct zn_use *use)
+static void put_cpu(struct zn_json *j, const struct zn_use *use)
 {
 	zn_json_key_open(j, "cpu", '{');
 	key_scaled(j, "seconds", use->cpu_known ? use->cpu_ns : ZN_NOT_KNOWN, NS);
@@ -27,7 +27,7 @@ static void cpu(struct zn_json *j, const struct zn_use *use)
 	zn_json_close(j, '}');
 }
 
-static void kinds(struct zn_json *j, const struct zn_use *use, const uint64_t bytes[ZN_MEMORY_KINDS])
+static void put_kinds(struct zn_json *j, const struct zn_use *use, const uint64_t bytes[ZN_MEMORY_KINDS])
 {
 	static const char *const label[] = {
 #define X(e, label) label,
@@ -39,7 +39,7 @@ static void kinds(struct zn_json *j, const struct zn_use *use, const uint64_t by
 		key_scaled(j, label[k], use->now.kinds_known ? bytes[k] : ZN_NOT_KNOWN, 0);
 }
 
-static void memory(struct zn_json *j, const struct zn_job *job, const struct zn_use *use)
+static void put_memory(struct zn_json *j, const struct zn_job *job, const struct zn_use *use)
 {
 	zn_json_key_open(j, "memory", '{');
 	zn_json_key_known(j, "peak_bytes", use->peak);
@@ -49,17 +49,17 @@ static void memory(struct zn_json *j, const struct zn_job *job, const struct zn_
 	key_scaled(j, "swap_bytes", use->now.swap, 0);
 	if (zn_job_runs(job)) {
 		zn_json_key_open(j, "now_bytes", '{');
-		kinds(j, use, use->now.memory);
+		put_kinds(j, use, use->now.memory);
 		zn_json_close(j, '}');
 	}
 	zn_json_key_open(j, "highest_bytes", '{');
-	kinds(j, use, use->now.kind_peak);
+	put_kinds(j, use, use->now.kind_peak);
 	zn_json_close(j, '}');
 	zn_json_close(j, '}');
 }
 
 /* Absent where the kernel keeps no such accounts. */
-static void pressure(struct zn_json *j, const struct zn_use *use)
+static void put_pressure(struct zn_json *j, const struct zn_use *use)
 {
 	static const char *const resources[] = {"cpu", "memory", "io"};
 
@@ -82,7 +82,7 @@ void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct z
 	if (!state->uses)
 		return;
 	zn_use_of(state->uses, job, &use);
-	cpu(j, &use);
-	memory(j, job, &use);
-	pressure(j, &use);
+	put_cpu(j, &use);
+	put_memory(j, job, &use);
+	put_pressure(j, &use);
 }

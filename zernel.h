@@ -1482,6 +1482,8 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(LAUNCH_BOUND, "launch-bound")                                                                                \
 	X(CHECKPOINTS, "checkpoints")                                                                                  \
 	X(STARTUP, "startup")                                                                                          \
+	X(OWN_LOADER, "own-loader")                                                                                    \
+	X(STOPPED, "stopped")                                                                                          \
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
@@ -2152,6 +2154,7 @@ const char *zn_doing_label(enum zn_doing doing);
 	X(INPUT_WORKERS, "input_workers")                                                                              \
 	X(INPUT_FILES, "input_files")                                                                                  \
 	X(INPUT_TRANSFER, "input_transfer")                                                                            \
+	X(INPUT_ITSELF, "input_in_process")                                                                            \
 	X(CHECKPOINT, "checkpoint")                                                                                    \
 	X(STORAGE, "storage")                                                                                          \
 	X(CPUS, "cpu_shortage")                                                                                        \
@@ -2160,7 +2163,8 @@ const char *zn_doing_label(enum zn_doing doing);
 	X(COPIES, "host_copies")                                                                                       \
 	X(HOST, "host_code")                                                                                           \
 	X(IDLE, "idle")                                                                                                \
-	X(STARTUP, "startup")
+	X(STARTUP, "startup")                                                                                          \
+	X(STOPPED, "stopped")
 enum zn_cause {
 #define X(e, label) ZN_CAUSE_##e,
 	ZN_CAUSES(X)
@@ -2649,6 +2653,7 @@ struct zn_stalls_summary {
 	uint32_t workers;               /* of its data loader; 0: none are known */
 	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
 	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
+	uint64_t late_ns;               /* of the last tick, where that is known by when it issues */
 	const struct zn_missing *waits_for,
 		*missing;                   /* who is missing, and that this one is; NULL: nobody, it is not */
 	const struct zn_all_wait *all_wait; /* with all others of this node; NULL: it does not */
@@ -2667,6 +2672,8 @@ void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const s
 /* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
  * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
 bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
+/* For how long in the last tick a rank of its communicators issued later than others; 0: none, or it is this one. */
+uint64_t zn_stalls_late_issue(const struct zn_ranks *k, uint32_t tgid, uint32_t *pid, uint32_t *rank);
 #endif
 
 /* ---- model/progress.c (zn_progress_): when each process last did something for its work. ---- */
@@ -2779,6 +2786,7 @@ bool zn_all_wait_shown(const struct zn_ranks *k, const struct zn_all_wait *w);
 /* With all other ranks of this node, for nobody on it; NULL: it does not, or not for long. */
 const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t row);
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT]);
+void zn_all_wait_for(const struct zn_all_wait *w, char to[ZN_ALL_WAIT_TEXT]); /* what they may wait for */
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
 
@@ -2825,7 +2833,8 @@ void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct 
 uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id); /* 0: it is not */
 /* What a state of proc(5) and the place of a sleep mean; place is empty where it is not known. */
 enum zn_stop zn_stopped_kind(char state, const char *place);
-const char *zn_stopped_says(enum zn_stop kind); /* as behind "process 7": "is stopped by a signal or a debugger" */
+const char *zn_stopped_label(enum zn_stop kind); /* in the snapshot */
+const char *zn_stopped_says(enum zn_stop kind);  /* as behind "process 7": "is stopped by a signal or a debugger" */
 
 /* ---- model/startup.c (zn_startup_): what processes do from their start to the first steady launch. ---- */
 
@@ -2918,7 +2927,11 @@ struct zn_cause_numbers {
 	uint32_t workers_busy;        /* per cent; ZN_UNKNOWN: not known */
 	uint32_t cpus;                /* that its process may use; 0: not known */
 	uint32_t late_pid, late_rank; /* whom others wait for; 0: nobody stands out */
-	uint64_t retransmits;
+	bool late_likely;             /* others wait for it on their GPUs, which is not seen */
+	enum zn_stall late_in;        /* what that one does for longer than the others; ZN_STALL_COUNT: nothing */
+	uint32_t late_percent, others_percent; /* of its time, and of theirs */
+	uint64_t retransmits;                  /* a second */
+	uint64_t read_rate;                    /* bytes a second of a process that loads its data itself */
 	struct zn_checkpoint_sum checkpoints;
 	char mount[64]; /* where most of the time in files was, cut */
 };
@@ -2930,35 +2943,40 @@ struct zn_cause_group {
 	uint32_t steps;                            /* that are over */
 	struct zn_cause_step step[ZN_CAUSE_STEPS]; /* by its number modulo; the one at hand is not over */
 	/* of the last tick */
-	uint32_t processes;             /* that have launched something */
-	uint32_t workers;               /* of its loaders */
-	uint64_t retransmits;           /* of all */
-	uint64_t queue_ns;              /* in run queues */
-	uint32_t queue_pid;             /* who was the longest there; 0: nobody */
-	uint32_t stopped_pid;           /* a process that is stopped; 0: none is */
-	enum zn_stop stop;              /* and by what */
-	struct zn_all_wait all_wait;    /* here 0: not all wait */
-	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
-	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
-	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
-	char mount[64];                 /* where most of that was, cut */
+	uint32_t processes;                /* that have launched something */
+	uint32_t workers;                  /* of its loaders */
+	uint64_t retransmits;              /* of all */
+	uint64_t queue_ns;                 /* in run queues */
+	uint32_t queue_pid;                /* who was the longest there; 0: nobody */
+	uint32_t stopped;                  /* processes that cannot go on */
+	uint32_t stopped_pid;              /* one of them, or that is blocked on a file; 0: none is */
+	enum zn_stop stop;                 /* and by what */
+	struct zn_all_wait all_wait;       /* here 0: not all wait */
+	struct zn_missing missing;         /* whom others wait for that does not come; waiters 0: nobody */
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* of all its processes, lately */
+	uint64_t workers_ns, launch_ns;    /* busy workers; time in launches */
+	uint64_t files_ns, mount_ns;       /* that all its processes spent in operations on files; on those of mount */
+	char mount[64];                    /* where most of that was, cut */
 	struct zn_cause_numbers numbers;
 	/* of the tick before */
-	bool files_rule;                         /* the workers' time is in files */
-	bool cpus_rule;                          /* there are more CPUs than workers */
-	bool cpus_asked;                         /* in this step */
-	bool network_rule;                       /* TCP sends much again */
-	uint64_t network_count;                  /* so many segments */
-	uint64_t sent;                           /* bytes over TCP in the tick at hand */
-	uint64_t resent_lately, sent_lately;     /* segments times 256, and bytes: at each tick a quarter fades */
-	uint64_t sent_long;                      /* bytes, of which a 32nd fades */
-	bool throttle_rule;                      /* the time in run queues is that of a limit of its control group */
-	uint32_t cpus_known, throttled_percent;  /* of one CPU's time, at the last look */
-	uint64_t throttled_ns, throttle_look_ns; /* of its control groups, when they were looked at last; 0: never */
+	bool files_rule;                          /* the workers' time is in files */
+	bool cpus_rule;                           /* there are more CPUs than workers */
+	bool cpus_asked;                          /* in this step */
+	bool network_rule;                        /* TCP sends much again */
+	uint64_t network_count;                   /* so many segments a second */
+	uint64_t stall_before_ns[ZN_STALL_COUNT]; /* stall_ns, as of the last tick */
+	uint64_t sent;                            /* bytes over TCP in the tick at hand */
+	uint64_t resent_lately, sent_lately;      /* segments times 256, and bytes: at each tick a quarter fades */
+	uint64_t sent_long;                       /* bytes, of which a 32nd fades */
+	bool throttle_rule;                       /* the time in run queues is that of a limit of its control group */
+	uint32_t cpus_known, throttled_percent;   /* of one CPU's time, at the last look */
+	uint64_t throttled_ns, throttle_look_ns;  /* of its control groups, when they were looked at last; 0: never */
 };
 struct zn_cause_row {
 	uint32_t id;                                                               /* of the process */
 	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits, sent; /* at the last tick */
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* lately: at each tick an eighth fades */
+	uint64_t read_rate;                /* bytes a second, likewise */
 };
 struct zn_causes {
 	struct zn_agg *agg;
@@ -3440,7 +3458,8 @@ struct zn_finding {
 	const char *rule; /* its name */
 	bool critical;
 	const char *next, *metric; /* what to do; where its figure is */
-	char says[240];            /* the alert's summary */
+	uint32_t more;             /* alerts of that rule that are about the job, too */
+	char says[240];            /* the first one's summary */
 };
 struct zn_finding_of {
 	struct zn_agg *agg;
@@ -5138,6 +5157,7 @@ bool zn_sim_process_info(void *sim, const struct zn_proc *p, struct zn_process_i
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 /* Tells what /proc and control groups would say. After zn_causes_tick(). */
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
+void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped); /* after zn_stopped_tick() */
 
 /* ---- sim/random.c (zn_random_): random numbers of --simulate. ---- */
 
@@ -6138,6 +6158,8 @@ void zn_term_end(struct zn_term *t); /* of the line */
 void zn_term_line(struct zn_term *t, enum zn_style style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int zn_term_columns(const char *text);
+/* The length of what fits into a line of so many columns, broken at a space where there is one. 0: text is empty. */
+size_t zn_term_break(const char *text, int width);
 bool zn_term_write(const char *at, size_t len); /* to standard output, all of it; false with errno */
 #endif
 
@@ -6245,6 +6267,7 @@ int zn_watch_at_least_one(int n);
 void zn_watch_take_answer(struct zn_watch *w, uint64_t now_ns);
 void zn_watch_sort_rows(struct zn_watch *w);
 bool zn_watch_is_idle(struct zn_str job, struct zn_str gpu);
+bool zn_watch_is_held(struct zn_str stalls); /* it waits for a rank, whatever its calls wait for */
 bool zn_watch_idle_gpus(struct zn_str job, char *to, size_t cap);
 /* What an object of the answer has at a path, 0 or "-" where it has nothing. */
 double zn_value_number(struct zn_str object, const char *path);
@@ -6278,6 +6301,8 @@ void zn_panel_help(struct zn_term *t);
 
 #ifdef ZN_IN_cli
 void zn_cards_put(struct zn_watch *w);
+size_t zn_cards_weight(struct zn_str job); /* of its state: 0 is the most trouble */
+#define ZN_CARDS_STATES 12                 /* more than there are weights */
 #endif
 
 /* ---- cli/watch_cells.c (zn_cell_): cells of the tables of `zernel watch`. ---- */

@@ -571,8 +571,10 @@ struct zn_proc {
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
 	__u32 ctxs, comms; /* entries of these tables that it holds of the quotas */
 	__u32 exit_code; /* of the last thread, as task_struct has it: a signal in the low 7 bits, else a status << 8 */
-	__u32 pad;
+	__u32 calls;     /* ZN_CALLS_*: whose functions it called */
 };
+#define ZN_CALLS_CUDA 1u
+#define ZN_CALLS_HIP  2u
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
 /* File operations. A byte is in one of read, write, copy and mmap, each a figure of its own: copy_file_range() may move
@@ -766,6 +768,7 @@ struct zn_shared {
 	__u64 io_change; /* raised at each tick, when a series of file I/O has gone, and when a process changes its job */
 	__u64 oom_kills; /* of tracked processes and their workers, of no job */
 	__u64 by_call;   /* those of them that stand on the tracepoints of system calls */
+	__u64 since_ns; /* a thread that is older may have called libraries before they were hooked; the daemon writes it */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
@@ -794,7 +797,7 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 12 + ZN_CALIB_MAX) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
@@ -2272,6 +2275,7 @@ struct zn_process_info {
 	bool instances;         /* the device of a MIG instance is open, or was at an earlier look */
 	uint8_t minor_count;    /* of NVIDIA's GPUs whose device is open, or was */
 	uint8_t render_count;   /* of render nodes that are open, or were */
+	uint8_t calls;          /* ZN_CALLS_*, while a GPU of it is looked for */
 	uint32_t looks;         /* how often its open devices were looked at */
 	struct zn_visible cuda; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS */
 	struct zn_visible hip;  /* HIP_VISIBLE_DEVICES, else as CUDA's, of those that ROCR_VISIBLE_DEVICES names */
@@ -2313,9 +2317,12 @@ struct zn_gpus {
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
 #define ZN_DRM_MAJOR    226 /* Documentation/admin-guide/devices.txt: Direct Rendering Infrastructure */
 #define ZN_RENDER_FIRST 128 /* its minors from here on are render nodes (Documentation/gpu/drm-uapi.rst) */
-/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. */
+/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. The last place is that of all
+ * further ones too, so that a set may have too many of them, and never too few. */
 #define ZN_RENDER_BIT(minor)                                                                                           \
-	((minor) >= ZN_RENDER_FIRST && (minor) < ZN_RENDER_FIRST + 64 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST)) : 0)
+	((minor) < ZN_RENDER_FIRST                       ? 0                                                           \
+			: (minor) < ZN_RENDER_FIRST + 63 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST))                    \
+							 : 1ULL)
 /* Whether that is a GPU of NVIDIA's, a MIG instance, a render node: bits. */
 struct zn_gpu_files {
 	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */
@@ -3048,6 +3055,7 @@ struct zn_mounts {
 	bool due;            /* somebody asked since lists were read */
 	int walk_fd;         /* the list that is being read; below 0: none */
 	uint32_t tgid;       /* whose it is; 0: the host's */
+	uint32_t asking;     /* the entry whose users are asked next */
 	bool skip;           /* up to the end of a line */
 	size_t have;
 	uint64_t walk_ns, rest_until_ns;
@@ -3818,7 +3826,7 @@ bool zn_place_same(int fd, const struct zn_place *place); /* whether that code i
 
 #define ZN_HOOKS_MAX 352 /* hooked names, all suffixes spelled out */
 struct zn_hook {
-	char name[40];
+	char name[112];
 	uint8_t family, shape, detail, flags;
 };
 #define ZN_HOOK_ENTRY_ONLY 1

@@ -15,11 +15,11 @@
  *            arena_job arena_quota ends probe shadow mappers
  *            system file_budget change mapped libraries scan mappings places find python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
- *            annotations annotator
+ *            usage annotations annotator
  *   sim      arena sim random gpu files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
  *            metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
- *            baseline_json history_json io_json date job_json report_gaps
+ *            baseline_json history_json io_json date usage_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang job annotate alerts watch_data watch_panels watch_jobs
@@ -59,7 +59,7 @@
 #define ZN_SCHED_WAYS       4     /* threads in each set of struct zn_sizes */
 #define ZN_THREAD_STATES    16    /* threads of one process whose time is followed: those that launch; a power of two */
 #define ZN_WORKERS_MAX      4096  /* children of tracked processes that are not tracked themselves */
-#define ZN_CPUS_MAX         1024  /* CPUs whose NUMA node is known */
+#define ZN_CPUS_MAX         1024  /* CPUs whose NUMA node is known, and whose part of a job's CPU time */
 #define ZN_PID_FILTER_BYTES 16384 /* what the low bits of a thread group id are looked up in first; a power of two */
 #define ZN_FRAMES           4     /* hooked calls nested in one another on one thread */
 #define ZN_CTX_STACK        4     /* contexts pushed on one thread */
@@ -752,6 +752,11 @@ enum zn_refused { ZN_REFUSED_THREAD, ZN_REFUSED_PROCESS, ZN_REFUSED_SOCKET, ZN_R
 #define ZN_REFUSED_WORDS 1024 /* of 64 bits */
 #define ZN_MAJOR_WORDS   8    /* of 64 bits: device numbers below 512 are all that Linux gives out */
 
+/* CPU time by the kernel's accounts. ns is exact; user and system are samples of it, of which only the ratio counts. */
+struct zn_cpu_time {
+	__u64 ns, user, system;
+};
+
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
 	__u64 bias_ns[ZN_INSN_SLOTS]; /* taken off each interval, by enum zn_insn */
@@ -782,7 +787,12 @@ struct zn_shared {
 	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
 	__u32 sched_mask;  /* sets of threads less one; the daemon writes it at start */
 	__u32 pad;
-	__u64 wall_ns;                /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
+	__u64 wall_ns; /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
+	__u64 address; /* of job.bpf.c, as is the sum */
+	struct zn_cpu_time cpu_sum;
+	__u64 per_cpu_offset; /* before 5.19: the kernel's table of where each CPU has its variables; 0: not known */
+	__u32 cpu_count;      /* entries of it that count, at most ZN_CPUS_MAX */
+	__u32 pad2;
 	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
@@ -795,7 +805,7 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 7 + ZN_CALIB_MAX) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8,
@@ -1104,7 +1114,9 @@ struct zn_step {
 	__u64 start_ns;
 	__u64 end_ns;         /* 0: it has a control group */
 	__u64 mem_peak_bytes; /* of its control group, read when that is removed; 0: not known */
+	__u64 cpu_ns;         /* of its control groups that were removed; 0: not known */
 };
+#define ZN_JOB_PATH 256
 struct zn_job_shared {
 	__u32 serial;  /* unique as zn_proc.id; 0: free */
 	__u32 cgroups; /* of the job itself, one per hierarchy, that exist */
@@ -1120,10 +1132,14 @@ struct zn_job_shared {
 	/* How often a series of this operation was refused: then its figures are not whole, but for series that were there. */
 	__u64 io_lost[ZN_IO_OP_COUNT];
 	__u64 io_missed[ZN_IO_OP_COUNT]; /* such operations that no entry was left for: then none of its figures are */
-	__u64 reserved[183 - 2 * ZN_IO_OP_COUNT];
+	/* Of its control groups that were removed: of version 2 each one's own, added up; of version 1 the job's whole. */
+	struct zn_cpu_time cpu_gone, cpuacct_gone;
+	char path
+		[ZN_JOB_PATH]; /* of its control group in its hierarchy; empty: it had none, or one that does not fit */
+	__u64 reserved[81 - 2 * ZN_IO_OP_COUNT];
 	struct zn_step step[ZN_STEPS_MAX];
 };
-_Static_assert(sizeof(struct zn_step) == 40 && sizeof(struct zn_job_shared) == 4096, "a job is one page");
+_Static_assert(sizeof(struct zn_step) == 48 && sizeof(struct zn_job_shared) == 4096, "a job is one page");
 
 /* Control groups of jobs. A hierarchy of version 1 numbers its groups apart; version 2 is hierarchy 0. The id is the
  * inode number of the group's folder. */
@@ -4323,12 +4339,13 @@ struct zn_probe {
 	bool available[ZN_FAMILY_COUNT];
 	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
 	bool old; /* a kernel before 5.12, by what it refuses: file I/O and jobs alone, by objects of their own */
-	bool has_images;   /* one whose trampolines outlast the calls that are in them */
-	bool multi;        /* multi-uprobe links, from kernel 6.6 on */
-	bool grows;        /* hashes take their memory as they are used, from kernel 6.1 on */
-	bool keeps_shadow; /* return probes leave user shadow stacks right: from kernel 6.11 on */
-	uint64_t families; /* that are asked for, 1 << enum zn_family */
-	uint32_t cpus;     /* that the machine may have, and the tables that follow from them */
+	bool has_images;        /* one whose trampolines outlast the calls that are in them */
+	bool multi;             /* multi-uprobe links, from kernel 6.6 on */
+	bool grows;             /* hashes take their memory as they are used, from kernel 6.1 on */
+	bool keeps_shadow;      /* return probes leave user shadow stacks right: from kernel 6.11 on */
+	uint64_t families;      /* that are asked for, 1 << enum zn_family */
+	uint32_t cpus;          /* that the machine may have, and the tables that follow from them */
+	uint32_t cpus_possible; /* whatever the tables are made for */
 	struct zn_sizes sizes;
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
 	int map_fd[ZN_MAP_COUNT];  /* by enum zn_map */
@@ -5176,6 +5193,70 @@ struct zn_cgroup_memory {
 bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
 /* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
+/* Where the group of a path is that a controller has; at is empty where it has none, or the folder does not fit. */
+#define ZN_CGROUP_FOLDER 384
+enum zn_controller {
+	ZN_CONTROLLER_CPUACCT,
+	ZN_CONTROLLER_CPU,
+	ZN_CONTROLLER_MEMORY,
+	ZN_CONTROLLER_CPUSET,
+	ZN_CONTROLLERS
+};
+struct zn_cgroup_folders {
+	char at[ZN_CONTROLLERS][ZN_CGROUP_FOLDER];
+	bool v2[ZN_CONTROLLERS];
+};
+void zn_cgroup_folders(const char *path, struct zn_cgroup_folders *to);
+
+/* ---- job/usage.c (zn_use_): CPU time and memory of jobs, as their control groups say. ---- */
+
+#define ZN_MEMORIES(X)                                                                                                 \
+	X(ANON, "anon")                                                                                                \
+	X(FILE, "file")                                                                                                \
+	X(SHMEM, "shmem")                                                                                              \
+	X(KERNEL, "kernel")
+enum zn_memory_kind {
+#define X(e, label) ZN_MEMORY_##e,
+	ZN_MEMORIES(X)
+#undef X
+		ZN_MEMORY_KINDS
+};
+enum zn_pressure { ZN_PRESSURE_CPU, ZN_PRESSURE_MEMORY, ZN_PRESSURE_IO, ZN_PRESSURES };
+/* As of the last look. */
+struct zn_job_use {
+	uint32_t serial;                 /* of the job; 0: nobody's */
+	uint32_t groups;                 /* of the job, when its folders were looked for */
+	uint64_t first_ns, first_cpu_ns; /* the first look, and what it had used by then; 0: there was none */
+	struct zn_cpu_time cpu;          /* ns 0: not known */
+	uint64_t throttled_ns;
+	uint64_t cpus_milli; /* that it may use, in thousandths; 0: not known */
+	bool kinds_known;
+	uint64_t memory[ZN_MEMORY_KINDS], kind_peak[ZN_MEMORY_KINDS];
+	uint64_t needed_peak; /* all but the cache of files, at the look where that was most */
+	uint64_t peak, limit, swap;
+	uint64_t pressure_ns[ZN_PRESSURES][2]; /* some, full */
+};
+struct zn_job_uses {
+	struct zn_jobs *jobs;
+	void (*find)(const char *path, struct zn_cgroup_folders *to); /* zn_cgroup_folders(), or a test's */
+	uint32_t next;                                                /* whose turn it is */
+	struct zn_job_use use[ZN_JOBS_MAX];                           /* by slot */
+	struct zn_cgroup_folders folders[ZN_JOBS_MAX];
+};
+/* With what its groups that have gone had used. */
+struct zn_use {
+	struct zn_job_use now;
+	bool cpu_known;
+	uint64_t cpu_ns, cpu_user_ns, cpu_system_ns, cpus_milli;
+	uint64_t peak, needed_peak;       /* 0: not known */
+	uint64_t cpu_ratio, memory_ratio; /* in ten-thousandths; ZN_NOT_KNOWN */
+};
+void zn_use_init(
+	struct zn_job_uses *all, struct zn_jobs *jobs, void (*find)(const char *path, struct zn_cgroup_folders *to));
+void zn_use_tick(struct zn_job_uses *all, uint64_t now_ns); /* after zn_jobs_tick() */
+void zn_use_of(const struct zn_job_uses *all, const struct zn_job *job, struct zn_use *to);
+uint32_t zn_use_cpus(const char *list);
+uint32_t zn_use_told_cpus(const char *told);
 
 #ifdef ZN_IN_job
 /* The job, step and level that a path of a control group names, by zn_cgroup_parse(). False: it names none. */
@@ -5349,7 +5430,8 @@ void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* announces its jobs, there and from then on */
 void zn_sim_job_start(struct zn_sim *s, uint32_t job);
 void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
-void zn_sim_job_kill(struct zn_sim *s);              /* in some scenarios: one of its processes, for want of memory */
+void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to);
+void zn_sim_job_kill(struct zn_sim *s); /* in some scenarios: one of its processes, for want of memory */
 
 /* ---- output/metrics_walk.c (zn_walk_): series of metrics become samples. ---- */
 
@@ -5458,6 +5540,11 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 
 #ifdef ZN_IN_output
 /* The arg of counts is a struct zn_metric_counts. That of gpus is this: a field of struct zn_job_gpu. */
+struct zn_metric_job_use {
+	size_t offset; /* of a uint64_t in struct zn_use */
+	int decimals;
+	bool from_zero; /* 0 is a figure, and not for "not known" */
+};
 struct zn_metric_checkpoint {
 	size_t offset; /* of struct zn_checkpoint_sum */
 	int decimals;
@@ -5470,7 +5557,8 @@ struct zn_metric_job_gpu {
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
-	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus;
+	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
+	zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
@@ -5654,13 +5742,18 @@ void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struc
 void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC with milliseconds */
 #endif
 
+/* ---- output/usage_json.c (zn_use_json): CPU time and memory of a job as JSON. ---- */
+
+/* Into the object of a job: cpu, memory, and pressure where the kernel has accounts of it. Nothing without state->uses. */
+void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
+
 /* ---- output/job_json.c (zn_job_json zn_jobs_json): a job as an entry of a list. ---- */
 
 void zn_jobs_json(struct zn_out *o, const struct zn_state *state); /* GET /jobs */
 /* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
  * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), elapsed_s (by its _ns), processes,
- * processes_gone, launches (without captured ones), nccl_bytes, gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s,
- * quiet_s}]. */
+ * processes_gone, launches (without captured ones), nccl_bytes, cpu, memory, pressure (zn_use_json()), gpus: [{gpu_id, allocated,
+ * peak_bytes, busy_s, idle_s, quiet_s}]. */
 void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job);
 
 #ifdef ZN_IN_output
@@ -5804,6 +5897,7 @@ struct zn_state {
 	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
 	struct zn_history *history;                   /* NULL: none is kept (tests) */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
+	const struct zn_job_uses *uses;               /* NULL: none (tests) */
 	struct zn_writer *writer;                     /* NULL: none */
 	struct zn_sender *sender;                     /* NULL: none */
 	struct zn_notify *notify;                     /* NULL: none */

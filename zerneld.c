@@ -43,6 +43,7 @@ struct daemon {
 	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
+	struct zn_job_uses uses;
 	struct zn_io_sums io_sums;
 	struct zn_xids xids;
 	struct zn_writer writer;
@@ -203,6 +204,10 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_sender_tick(&d->sender);
 	zn_notify_tick(&d->notify, now);
 	zn_jobs_tick(&d->jobs, now);
+	if (d->options.simulate)
+		zn_sim_job_use(&d->sim, &d->uses);
+	else
+		zn_use_tick(&d->uses, now);
 	zn_io_sums_tick(&d->io_sums, now);
 	zn_io_sums_causes(&d->io_sums, &d->causes);
 	if (d->options.simulate)
@@ -569,6 +574,8 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->jobs.lost = zn_state_lost;
 	d->jobs.state = &d->state;
 	d->state.jobs = &d->jobs;
+	zn_use_init(&d->uses, &d->jobs, zn_cgroup_folders);
+	d->state.uses = &d->uses;
 	if (d->options.simulate) {
 		zn_sim_jobs(&d->sim, &d->jobs);
 		d->sim.annotations = &d->annotations;

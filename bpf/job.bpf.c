@@ -200,7 +200,7 @@ static __always_inline bool group_top(struct zn_cgroup *to, struct cgroup *cgrp)
 	return true;
 }
 
-static __always_inline void group_counted(const struct zn_cgroup *c)
+static __always_inline void group_counted(const struct zn_cgroup *c, const char *path)
 {
 	struct zn_job_shared *row = job_of(&c->job);
 
@@ -209,6 +209,8 @@ static __always_inline void group_counted(const struct zn_cgroup *c)
 	ZN_ADD(row->cgroups, 1);
 	row->cgroup_seen = 1;
 	row->gone_ns = 0;
+	if (bpf_probe_read_kernel_str(row->path, sizeof(row->path), path) == sizeof(row->path))
+		row->path[0] = 0; /* it may have been cut */
 }
 
 /* (cgroup, path): it can be seen, and entered, only after this. */
@@ -231,7 +233,7 @@ int job_mkdir(struct bpf_raw_tracepoint_args *ctx)
 	}
 	key = key_of(cgrp);
 	if (bpf_map_update_elem(&cgroups, &key, &group, BPF_NOEXIST) == 0) {
-		group_counted(&group);
+		group_counted(&group, (void *)ctx->args[1]);
 		return 0;
 	}
 	zn_quota_give_to(ZN_QUOTA_CGROUP, zn_cgroup_owner(&group));
@@ -241,30 +243,176 @@ int job_mkdir(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- a control group is removed ---- */
 
+/* The state of a controller in a group; NULL: it has none, or the kernel knows no such controller. */
+#define CONTROLLER_OF(cgrp, name)                                                                                      \
+	(bpf_core_enum_value_exists(enum cgroup_subsys_id, name##_cgrp_id)                                             \
+			? controller_at(cgrp, bpf_core_enum_value(enum cgroup_subsys_id, name##_cgrp_id))              \
+			: NULL)
+static __always_inline struct cgroup_subsys_state *controller_at(struct cgroup *cgrp, int index)
+{
+	struct cgroup_subsys_state *css = NULL, **subsys = __builtin_preserve_access_index(&cgrp->subsys[0]);
+
+	return bpf_probe_read_kernel(&css, sizeof(css), subsys + index) ? NULL : css;
+}
+
+/* Tells where each CPU has its variables, as the address of an element of it is known for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} anchor SEC(".maps");
+
+/* An address as a number. Nobody else writes there: cgroup_mutex is held. */
+static __always_inline __u64 number_of(const void *address)
+{
+	*(volatile __u64 *)&shared.address = (__u64)address;
+	return *(volatile __u64 *)&shared.address;
+}
+
+/* Kernels from 5.19 on. */
+static __always_inline bool has_anchor(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_map_lookup_percpu_elem);
+}
+
+/* How far a CPU's variables are from where per-CPU pointers point. False: not known. */
+static __always_inline bool offset_of(__u32 cpu, __u64 *offset)
+{
+	const __u32 first = 0;
+	struct bpf_array *array;
+	void *at, *element;
+
+	if (!has_anchor())
+		return bpf_probe_read_kernel(
+			       offset, sizeof(*offset), (void *)(shared.per_cpu_offset + cpu * sizeof(*offset))) == 0;
+	array = (void *)number_of(&anchor);
+	element = bpf_map_lookup_percpu_elem(&anchor, &first, cpu);
+	if (!element || bpf_probe_read_kernel(&at, sizeof(at), __builtin_preserve_access_index(&array->pptrs[0])))
+		return false;
+	*offset = number_of(element) - (__u64)at;
+	return true;
+}
+
+/* A CPU's part of what is there once for each CPU; NULL: not known where. */
+static __always_inline void *per_cpu(const void *base, __u32 cpu)
+{
+	__u64 offset = 0;
+
+	return offset_of(cpu, &offset) ? (void *)base + offset : NULL;
+}
+
+static __always_inline void add_base_stat(const struct cgroup_base_stat *stat)
+{
+	shared.cpu_sum.ns += BPF_CORE_READ(stat, cputime.sum_exec_runtime);
+	shared.cpu_sum.user += BPF_CORE_READ(stat, cputime.utime);
+	shared.cpu_sum.system += BPF_CORE_READ(stat, cputime.stime);
+}
+
+/* These two are no static functions, so that the verifier looks at them once and not once for each CPU. */
+__noinline int add_own_time(__u64 base, __u32 cpu)
+{
+	void *at = per_cpu((void *)base, cpu);
+
+	if (!at)
+		return 1;
+	if (bpf_core_field_exists(struct cgroup, rstat_base_cpu))
+		add_base_stat(__builtin_preserve_access_index(&((struct cgroup_rstat_base_cpu *)at)->bstat));
+	else
+		add_base_stat(__builtin_preserve_access_index(&((struct cgroup_rstat_cpu *)at)->bstat));
+	return 0;
+}
+
+__noinline int add_accounted_time(__u64 usage, __u64 stat, __u32 cpu)
+{
+	__u64 ns[2] = {}, ticks[5] = {}, offset;
+
+	if (!offset_of(cpu, &offset))
+		return 1;
+	bpf_probe_read_kernel(
+		ns, bpf_core_type_exists(struct cpuacct_usage) ? sizeof(ns) : sizeof(*ns), (void *)(usage + offset));
+	bpf_probe_read_kernel(ticks, sizeof(ticks), (void *)(stat + offset));
+	shared.cpu_sum.ns += ns[0] + ns[1];
+	shared.cpu_sum.user += ticks[0] + ticks[1];
+	shared.cpu_sum.system += ticks[2] + ticks[3] + ticks[4];
+	return 0;
+}
+
+/* Of a group of version 2: what was charged to it and not to the groups below. What the kernel has added up so far would miss
+ * the last moments, so each CPU is asked. */
+static __always_inline void own_time(struct cgroup *cgrp)
+{
+	__u64 base = bpf_core_field_exists(struct cgroup, rstat_base_cpu)
+		? (__u64)BPF_CORE_READ(cgrp, rstat_base_cpu)
+		: (__u64)BPF_CORE_READ((struct cgroup___before_616 *)cgrp, rstat_cpu);
+
+	for (__u32 cpu = 0; base && cpu < ZN_CPUS_MAX && cpu < shared.cpu_count; cpu++)
+		add_own_time(base, cpu);
+}
+
+/* Of a group of version 1, with those below. */
+static __always_inline void accounted_time(struct cgroup *cgrp)
+{
+	struct cpuacct *account = (void *)CONTROLLER_OF(cgrp, cpuacct);
+	__u64 usage = account ? (__u64)BPF_CORE_READ(account, cpuusage) : 0;
+	__u64 stat = account ? (__u64)BPF_CORE_READ(account, cpustat) : 0;
+
+	for (__u32 cpu = 0; usage && cpu < ZN_CPUS_MAX && cpu < shared.cpu_count; cpu++)
+		add_accounted_time(usage, stat, cpu);
+}
+
+static __always_inline struct zn_step *step_of(struct zn_job_shared *row, __u32 index)
+{
+	if (index >= ZN_STEPS_MAX)
+		return NULL;
+	ZN_OPAQUE(index); /* verifiers up to 6.1 forget the check once the value is spilled */
+	return &row->step[index & (ZN_STEPS_MAX - 1)];
+}
+
+/* No user of control groups makes a step in both versions. */
+static __always_inline void cpu_gone(
+	struct zn_job_shared *row, const struct zn_cgroup *group, struct cgroup *cgrp, __u32 hierarchy)
+{
+	struct zn_step *step = step_of(row, group->step);
+	const struct zn_cpu_time *sum = &shared.cpu_sum;
+
+	if (!has_anchor() && !shared.per_cpu_offset)
+		return;
+	__builtin_memset(&shared.cpu_sum, 0, sizeof(shared.cpu_sum));
+	if (!hierarchy) {
+		own_time(cgrp);
+		row->cpu_gone.ns += sum->ns;
+		row->cpu_gone.user += sum->user;
+		row->cpu_gone.system += sum->system;
+		if (step)
+			step->cpu_ns += sum->ns;
+		return;
+	}
+	if (group->level != ZN_CGROUP_BELOW)
+		accounted_time(cgrp);
+	if (group->level == ZN_CGROUP_JOB && sum->ns > row->cpuacct_gone.ns)
+		row->cpuacct_gone = *sum;
+	else if (group->level == ZN_CGROUP_STEP && step && sum->ns > step->cpu_ns)
+		step->cpu_ns = sum->ns;
+}
+
 /* The highest use of memory, from the controller's own counter: the controller leaves only after this. 0: this group
  * has no memory controller. */
 static __always_inline __u64 mem_peak(struct cgroup *cgrp)
 {
-	struct cgroup_subsys_state *css = NULL, **subsys;
+	struct cgroup_subsys_state *css = CONTROLLER_OF(cgrp, memory);
 
-	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id) ||
-		!bpf_core_field_exists(struct mem_cgroup, memory))
-		return 0;
-	subsys = __builtin_preserve_access_index(&cgrp->subsys[0]);
-	subsys += bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
-	if (bpf_probe_read_kernel(&css, sizeof(css), subsys) || !css)
+	if (!css || !bpf_core_field_exists(struct mem_cgroup, memory))
 		return 0;
 	return BPF_CORE_READ((struct mem_cgroup *)css, memory.watermark) * shared.page_bytes;
 }
 
 static __always_inline void step_gone(struct zn_job_shared *row, __u32 index, __u64 peak)
 {
-	struct zn_step *step;
+	struct zn_step *step = step_of(row, index);
 
-	if (index >= ZN_STEPS_MAX)
+	if (!step)
 		return;
-	ZN_OPAQUE(index); /* verifiers up to 6.1 forget the check once the value is spilled */
-	step = &row->step[index & (ZN_STEPS_MAX - 1)];
 	step->end_ns = bpf_ktime_get_ns();
 	if (peak > step->mem_peak_bytes)
 		step->mem_peak_bytes = peak;
@@ -297,6 +445,7 @@ int job_rmdir(struct bpf_raw_tracepoint_args *ctx)
 	zn_quota_give_to(ZN_QUOTA_CGROUP, zn_cgroup_owner(&group));
 	if (!row)
 		return 0;
+	cpu_gone(row, &group, cgrp, key.hierarchy);
 	if (group.level == ZN_CGROUP_STEP)
 		step_gone(row, group.step, mem_peak(cgrp));
 	else if (group.level == ZN_CGROUP_JOB)

@@ -111,11 +111,43 @@ struct cgroup_subsys_state {
 struct cgroup_root {
 	int hierarchy_id;
 };
+struct bpf_array {
+	void *pptrs[1];
+};
+struct task_cputime {
+	__u64 stime, utime;
+	unsigned long long sum_exec_runtime;
+};
+struct cgroup_base_stat {
+	struct task_cputime cputime;
+};
+struct cgroup_rstat_base_cpu {
+	struct cgroup_base_stat bstat;
+};
+struct cgroup_rstat_cpu {
+	struct cgroup_base_stat bstat;
+};
 struct cgroup {
 	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 	struct cgroup_subsys_state *subsys[1];
 	struct cgroup_root *root;
+	struct cgroup_rstat_base_cpu *rstat_base_cpu;
+};
+struct cgroup___before_616 {
+	struct cgroup_rstat_cpu *rstat_cpu;
+};
+/* of each CPU, as the pointers above */
+struct kernel_cpustat {
+	__u64 cpustat[5]; /* user, nice, system, softirq, irq */
+};
+struct cpuacct {
+	struct cgroup_subsys_state css;
+	__u64 *cpuusage;
+	struct kernel_cpustat *cpustat;
+};
+struct cpuacct_usage { /* before 5.17: what cpuusage points to */
+	__u64 usages[2];
 };
 struct css_set {
 	struct cgroup *dfl_cgrp;
@@ -302,6 +334,6 @@ struct task_struct___before_516 {
 #pragma clang attribute pop
 
 enum pageflags { PG_head = 6 /* likewise */ };
-enum cgroup_subsys_id { memory_cgrp_id = 1 /* each kernel has its own */ };
+enum cgroup_subsys_id { memory_cgrp_id = 1, cpuacct_cgrp_id = 2 /* each kernel has its own */ };
 
 #endif

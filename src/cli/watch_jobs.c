@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CELL         ZN_UNITS_CELL
-#define LINES        3 /* of a job */
+#define LINES        3 /* of a job, without its use of CPUs and memory */
 #define SCREEN_SHARE 3 /* of the screen is theirs, as 1/n */
 #define SMALL_ROWS   16
 #define SAYS_MAX     3 /* lines of its sentence, and of what to do next */
@@ -337,16 +337,56 @@ static void put_ranks(struct zn_watch *w, struct zn_str job)
 	zn_term_end(&w->term);
 }
 
+/* ---- What seff would say. ---- */
+
+static char *put_share(char to[CELL], struct zn_str job, const char *path)
+{
+	if (!zn_path_known(job, path))
+		return strcpy(to, "-");
+	snprintf(to, CELL, "%.0f %%", 100 * zn_json_number(zn_path_find(job, path)));
+	return to;
+}
+
+static char *put_bytes(char to[CELL], struct zn_str job, const char *path)
+{
+	return zn_path_known(job, path) ? zn_units_bytes(to, zn_json_integer(zn_path_find(job, path)))
+					: strcpy(to, "-");
+}
+
+/* False: nothing is known of it. */
+static bool put_use(struct zn_watch *w, const char *id)
+{
+	struct zn_str list = zn_path_find(w->snapshot, "jobs"), key, job;
+	char of[CELL], a[CELL], b[CELL], c[CELL];
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &job);) {
+		if (strcmp(zn_value_text(job, "job_id", of), id) || !zn_path_known(job, "cpu"))
+			continue;
+		zn_term_putf(&w->term, "  CPU %s", put_share(a, job, "cpu.efficiency"));
+		if (zn_path_known(job, "cpu.cpus"))
+			zn_term_putf(&w->term, " of %.3g", zn_json_number(zn_path_find(job, "cpu.cpus")));
+		zn_term_putf(&w->term, "  memory %s of %s, %s with cache of files",
+			put_bytes(a, job, "memory.needed_peak_bytes"), put_bytes(b, job, "memory.limit_bytes"),
+			put_bytes(c, job, "memory.peak_bytes"));
+		zn_term_end(&w->term);
+		return true;
+	}
+	return false;
+}
+
 /* ---- All of them. ---- */
 
 /* How many lines it took. */
 static int put_job(struct zn_watch *w, struct zn_str job, int room)
 {
 	int lines = put_state(&w->term, job, room);
+	char id[CELL];
 
 	lines += put_next(&w->term, job, room - lines - (LINES - 1));
 	if (room - lines < LINES - 1)
 		return lines;
+	if (room - lines >= LINES && zn_path_known(job, "job_id"))
+		lines += put_use(w, zn_value_text(job, "job_id", id));
 	put_bands(&w->term, job);
 	put_ranks(w, job);
 	return lines + LINES - 1;

@@ -259,7 +259,53 @@ static const struct mount *folder_of(const struct mounts *all, uint32_t hierarch
 	return NULL;
 }
 
+/* Whether the folder of a group is there; a folder that does not fit is none. */
+static bool folder_try(const struct mount *m, const char *path, char to[ZN_CGROUP_FOLDER])
+{
+	size_t n = strlen(m->root);
+	struct stat st;
+
+	if (strncmp(path, m->root, n) || (path[n] && path[n] != '/') ||
+		snprintf(to, ZN_CGROUP_FOLDER, "%s%s", m->point, path + n) >= ZN_CGROUP_FOLDER)
+		return false;
+	return lstat(to, &st) == 0 && S_ISDIR(st.st_mode) && st.st_dev == m->dev;
+}
+
+static bool folder_find(const struct mounts *all, const char *controller, const char *path, char to[ZN_CGROUP_FOLDER])
+{
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct mount *m = &all->mount[i];
+
+		if ((controller ? !m->v2 && list_has(m->options, controller) : m->v2) && folder_try(m, path, to))
+			return true;
+	}
+	to[0] = 0;
+	return false;
+}
+
+void zn_cgroup_folders(const char *path, struct zn_cgroup_folders *to)
+{
+	static const char *const names[ZN_CONTROLLERS] = {"cpuacct", "cpu", "memory", "cpuset"};
+	const struct mounts *all = mounts_read("/proc");
+
+	for (enum zn_controller c = 0; c < ZN_CONTROLLERS; c++) {
+		to->v2[c] = !folder_find(all, names[c], path, to->at[c]);
+		if (to->v2[c])
+			folder_find(all, NULL, path, to->at[c]);
+	}
+}
+
 /* ---- what is entered into the tables ---- */
+
+/* Of the job's own group, for usage.c. */
+static void path_keep(struct zn_arena *a, uint32_t slot, const struct mount *m, const char *folder)
+{
+	struct zn_job_shared *row = zn_arena_job(a, slot);
+	const char *below = folder + strlen(m->point);
+
+	if (row && snprintf(row->path, sizeof(row->path), "%s%s", m->root, below) >= (int)sizeof(row->path))
+		row->path[0] = 0;
+}
 
 static bool folder_key(const struct mount *m, const char *folder, struct zn_cgroup_key *key, uid_t *owner)
 {
@@ -282,6 +328,8 @@ static void group_enter(
 
 	if (!folder_key(m, folder, &key, &owner))
 		return;
+	if (name->level == ZN_CGROUP_JOB)
+		path_keep(a, slot, m, folder);
 	a->ops->job_cgroup(a, slot, &key, name->level, name->level == ZN_CGROUP_STEP ? name->step : NULL);
 	if (!folder_key(m, folder, &again, &owner) || again.id != key.id)
 		a->ops->job_cgroup_gone(a, &key);

@@ -87,6 +87,7 @@ void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job 
 	zn_json_key_u64(j, "processes_gone", job->processes_gone);
 	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(state->jobs, job)));
 	zn_json_key_u64(j, "nccl_bytes", nccl_bytes(state, job));
+	zn_use_json(j, state, job);
 	entry_gpus(j, job);
 	zn_json_close(j, '}');
 }

@@ -116,6 +116,12 @@ static const struct zn_metric_checkpoint checkpoint_count = {offsetof(struct zn_
 					 checkpoint_bytes = {offsetof(struct zn_checkpoint_sum, bytes), 0};
 static const size_t missing_since = offsetof(struct zn_missing, since_ns),
 		    missing_doing = offsetof(struct zn_missing, doing_ns);
+static const struct zn_metric_job_use use_cpus = {offsetof(struct zn_use, cpus_milli), 3, false},
+				      use_throttled = {offsetof(struct zn_use, now.throttled_ns), 9, true},
+				      use_peak = {offsetof(struct zn_use, peak), 0, false},
+				      use_needed = {offsetof(struct zn_use, needed_peak), 0, false},
+				      use_limit = {offsetof(struct zn_use, now.limit), 0, false},
+				      use_swap = {offsetof(struct zn_use, now.swap), 0, true};
 static const struct zn_metric_job_gpu job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
 
 /* clang-format off */
@@ -253,6 +259,26 @@ static const struct zn_metric table[] = {
 		"Processes that the kernel killed for want of memory: of a job, or of none that called a hooked library or load data for one that did."},
 	{"zernel_job_processes", GAUGE, "job_id", zn_metrics_job_processes, NULL,
 		"Processes of a job that run and have called a hooked library."},
+	{"zernel_job_cpu_seconds_total", COUNTER, "job_id,mode", zn_metrics_job_cpu_time, NULL,
+		"CPU time of all processes of a job, those that have gone included, by the kernel's accounts of its control group; their sum is exact to the job's end, where mode is a sample. Absent where its group has no such account."},
+	{"zernel_job_cpus", GAUGE, "job_id", zn_metrics_job_use, &use_cpus,
+		"CPUs of this node that a job may use: as its prolog says, else as its control group allows, and no more than that group's quota."},
+	{"zernel_job_cpu_throttled_seconds_total", COUNTER, "job_id", zn_metrics_job_use, &use_throttled,
+		"Time for which the quota of a job's control group held its threads back, as of the last look. Absent without such a controller."},
+	{"zernel_job_memory_bytes", GAUGE, "job_id,kind", zn_metrics_job_memory, NULL,
+		"Memory of a job's control group: anon, what its processes hold; shmem, shared memory and files of tmpfs; kernel, on their behalf; file, cache of files, which the kernel takes back when memory is short."},
+	{"zernel_job_memory_swap_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_swap,
+		"What of it is in swap. Absent with control groups of version 1."},
+	{"zernel_job_memory_peak_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_peak,
+		"Highest memory of a job's control group by the kernel's own mark, cache of files included."},
+	{"zernel_job_memory_needed_peak_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_needed,
+		"Highest memory without cache of files: as seen at a look, or that mark less the most cache that was seen, whichever is more."},
+	{"zernel_job_memory_limit_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_limit,
+		"Limit of that group. Absent without one."},
+	{"zernel_job_pressure_seconds_total", COUNTER, "job_id,resource,kind", zn_metrics_job_pressure, NULL,
+		"Time in which some, or all, threads of a job that were not idle waited for a CPU, for memory or for a file, by the kernel's pressure accounts. Absent with control groups of version 1."},
+	{"zernel_job_efficiency_ratio", GAUGE, "job_id,resource", zn_metrics_job_efficiency, NULL,
+		"Of a job: cpu, its CPU time over that of the CPUs that it may use, from its start on; memory, zernel_job_memory_needed_peak_bytes over its limit."},
 	{"zernel_job_start_time_seconds", GAUGE, "job_id", zn_metrics_job_start, NULL,
 		"Start of a job since the epoch, as far as it is known: when it was first heard of, if nobody said it."},
 	{"zernel_job_ended_time_seconds", GAUGE, "job_id", zn_metrics_job_ended, NULL,

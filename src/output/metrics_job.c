@@ -338,3 +338,108 @@ void zn_metrics_job_gpus(struct zn_walk *w)
 		}
 	}
 }
+
+/* ---- CPU time and memory, as control groups say ---- */
+
+static void each_use(
+	struct zn_walk *w, void (*series)(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use))
+{
+	struct zn_use use;
+
+	list_jobs(w);
+	for (uint32_t i = 0; w->state->uses && i < jobs.count; i++) {
+		zn_use_of(w->state->uses, jobs.job[i], &use);
+		series(w, jobs.job[i], &use);
+	}
+}
+
+/* A series with one label beside its job; value NULL: with none. */
+static void use_series(
+	struct zn_walk *w, const struct zn_job *job, const char *label, const char *value, uint64_t v, int decimals)
+{
+	job_series(w, job);
+	if (value)
+		zn_walk_label(w, label, value);
+	zn_walk_scaled(w, v, decimals);
+}
+
+static void job_cpu_time(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+{
+	if (!use->cpu_known)
+		return;
+	use_series(w, job, "mode", "user", use->cpu_user_ns, 9);
+	use_series(w, job, "mode", "system", use->cpu_system_ns, 9);
+}
+
+void zn_metrics_job_cpu_time(struct zn_walk *w)
+{
+	each_use(w, job_cpu_time);
+}
+
+static void one_figure(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+{
+	const struct zn_metric_job_use *f = w->metric->arg;
+	uint64_t v = *(const uint64_t *)((const char *)use + f->offset);
+
+	if (v && v != ZN_NOT_KNOWN)
+		use_series(w, job, NULL, NULL, v, f->decimals);
+	else if (!v && f->from_zero)
+		use_series(w, job, NULL, NULL, 0, 0);
+}
+
+void zn_metrics_job_use(struct zn_walk *w)
+{
+	each_use(w, one_figure);
+}
+
+static const char *const memory_label[] = {
+#define X(e, label) label,
+	ZN_MEMORIES(X)
+#undef X
+};
+
+/* What a job that has ended uses is of no moment. */
+static void job_memory(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+{
+	for (enum zn_memory_kind k = 0; use->now.kinds_known && zn_job_runs(job) && k < ZN_MEMORY_KINDS; k++)
+		use_series(w, job, "kind", memory_label[k], use->now.memory[k], 0);
+}
+
+void zn_metrics_job_memory(struct zn_walk *w)
+{
+	each_use(w, job_memory);
+}
+
+static void job_pressure(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+{
+	static const char *const resources[] = {"cpu", "memory", "io"}, *const kinds[] = {"some", "full"};
+
+	for (uint32_t i = 0; i < 2 * ZN_PRESSURES; i++) {
+		uint64_t ns = use->now.pressure_ns[i / 2][i % 2];
+
+		if (ns == ZN_NOT_KNOWN)
+			continue;
+		job_series(w, job);
+		zn_walk_label(w, "resource", resources[i / 2]);
+		zn_walk_label(w, "kind", kinds[i % 2]);
+		zn_walk_scaled(w, ns, 9);
+	}
+}
+
+void zn_metrics_job_pressure(struct zn_walk *w)
+{
+	each_use(w, job_pressure);
+}
+
+static void job_efficiency(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+{
+	if (use->cpu_ratio != ZN_NOT_KNOWN)
+		use_series(w, job, "resource", "cpu", use->cpu_ratio, 4);
+	if (use->memory_ratio != ZN_NOT_KNOWN)
+		use_series(w, job, "resource", "memory", use->memory_ratio, 4);
+}
+
+void zn_metrics_job_efficiency(struct zn_walk *w)
+{
+	each_use(w, job_efficiency);
+}

@@ -93,6 +93,7 @@ static void put_times(struct zn_json *j, const struct zn_report *r)
 	zn_json_key_u64(j, "processes", (uint64_t)job->processes + job->processes_gone);
 	zn_json_key_u64(j, "processes_running", job->processes);
 	zn_json_key_known(j, "memory_peak_bytes", zn_job_shared_of(r->state->jobs, job)->mem_peak_bytes);
+	zn_use_json(j, r->state, job);
 }
 
 static uint64_t total_bytes(const struct zn_gpus *g, const char *id)
@@ -337,6 +338,10 @@ static bool step_item(const void *report, struct zn_json *j, uint32_t i)
 	key_time(j, "start", wall_ms(r->job, s->start_ns));
 	key_time(j, "end", s->end_ns ? wall_ms(r->job, s->end_ns) : 0);
 	zn_json_key_known(j, "memory_peak_bytes", s->mem_peak_bytes);
+	if (s->cpu_ns)
+		zn_json_key_scaled(j, "cpu_seconds", s->cpu_ns, NS);
+	else
+		zn_json_key_null(j, "cpu_seconds");
 	zn_json_close(j, '}');
 	return true;
 }

@@ -135,6 +135,79 @@ static void put_who(struct zn_out *o, struct zn_str r)
 		put_line(o, "  SIMULATED: these numbers are made up, no job is behind them");
 }
 
+static bool is_true(struct zn_str json, const char *path)
+{
+	return zn_str_is(zn_path_find(json, path), "true");
+}
+
+/* Of all GPUs: the one whose peak was highest, the share of their time that was used, and how many were not at all. */
+struct gpu_sums {
+	struct zn_str highest; /* empty: there is none, or memory was not measured on one of them */
+	double busy_s, all_s;
+	unsigned count, unused;
+	bool hidden; /* the peak of one is not known */
+};
+
+static struct gpu_sums sum_gpus(struct zn_str list)
+{
+	struct gpu_sums sums = {0};
+	struct zn_str key, g;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &g); sums.count++) {
+		double busy_s = number_at(g, "busy_seconds"), idle_s = number_at(g, "idle_seconds");
+
+		if (!zn_path_known(g, "peak_bytes"))
+			sums.hidden = true;
+		else if (!sums.highest.len || integer_at(g, "peak_bytes") > integer_at(sums.highest, "peak_bytes"))
+			sums.highest = g;
+		sums.busy_s += busy_s;
+		sums.all_s += busy_s + idle_s;
+		sums.unused += is_true(g, "allocated") && zn_path_known(g, "busy_share") && busy_s == 0 && idle_s > 0;
+	}
+	if (sums.hidden) /* it may be the highest */
+		sums.highest = (struct zn_str){0};
+	return sums;
+}
+
+/* Of what may be more than the whole, as a thread runs on a CPU that its job was not given. */
+static char *share_at(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, const char *blank)
+{
+	double share = zn_path_known(json, path) ? number_at(json, path) : -1;
+
+	if (share < 0 || share > 1e3)
+		return put_none(to);
+	snprintf(to, ZN_UNITS_CELL, "%.0f%s%%", 100 * share, blank);
+	return to;
+}
+
+static void gpus_in_a_line(struct zn_out *o, struct zn_str r)
+{
+	struct gpu_sums sums = sum_gpus(zn_path_find(r, "gpus"));
+	char a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL];
+
+	if (!sums.count)
+		return;
+	put_line(o, "GPU use            %s of the time of %u GPUs, %u unused; at most %s of %s",
+		sums.all_s > 0 ? percent_of(a, sums.busy_s / sums.all_s) : put_none(a), sums.count, sums.unused,
+		bytes_at(b, sums.highest, "peak_bytes"), bytes_at(c, sums.highest, "total_bytes"));
+}
+
+/* What a user asks first, in the words of seff. A report of an older version has none of it. */
+static void put_efficiency(struct zn_out *o, struct zn_str r)
+{
+	char a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL];
+
+	if (!zn_path_known(r, "cpu") || !zn_path_known(r, "memory"))
+		return;
+	zn_out_char(o, '\n');
+	put_line(o, "CPU efficiency     %s of %s CPUs: %s of CPU time in %s", share_at(a, r, "cpu.efficiency", " "),
+		count_at(b, r, "cpu.cpus"), span_at(c, r, "cpu.seconds"), span_at(d, r, "wall_seconds"));
+	put_line(o, "Memory efficiency  %s of %s: %s needed at most, %s with cache of files",
+		share_at(a, r, "memory.efficiency", " "), bytes_at(b, r, "memory.limit_bytes"),
+		bytes_at(c, r, "memory.needed_peak_bytes"), bytes_at(d, r, "memory.peak_bytes"));
+	gpus_in_a_line(o, r);
+}
+
 static void put_when(struct zn_out *o, struct zn_str r)
 {
 	char state[32], code[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
@@ -151,11 +224,6 @@ static void put_when(struct zn_out *o, struct zn_str r)
 		put_line(o, "  measured   since %s only", moment_at(a, r, "measured_since"));
 	put_line(o, "  processes  %s that used a GPU library", count_at(a, r, "processes"));
 	put_line(o, "  memory     %s at its peak", bytes_at(a, r, "memory_peak_bytes"));
-}
-
-static bool is_true(struct zn_str json, const char *path)
-{
-	return zn_str_is(zn_path_find(json, path), "true");
 }
 
 /* What should not go unseen. */
@@ -382,16 +450,17 @@ static void put_files(struct zn_out *o, struct zn_str r)
 static void put_steps(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "steps"), key, s;
-	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL];
+	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL];
 	size_t at = 0;
 
 	if (!zn_json_next(list, &at, &key, &s))
 		return;
 	zn_out_char(o, '\n');
-	put_line(o, "%-16s %-24s %-24s %11s", "STEP", "STARTED", "ENDED", "MEMORY PEAK");
+	put_line(o, "%-16s %-23s %-23s %8s %6s", "STEP", "STARTED", "ENDED", "CPU TIME", "MEMORY");
 	for (at = 0; zn_json_next(list, &at, &key, &s);)
-		put_line(o, "%-16s %-24s %-24s %11s", zn_path_text(s, "name", name, sizeof(name)),
-			moment_at(a, s, "start"), moment_at(b, s, "end"), bytes_at(c, s, "memory_peak_bytes"));
+		put_line(o, "%-16s %-23s %-23s %8s %6s", zn_path_text(s, "name", name, sizeof(name)),
+			moment_at(a, s, "start"), moment_at(b, s, "end"), duration_at(d, s, "cpu_seconds", 1e6),
+			bytes_at(c, s, "memory_peak_bytes"));
 }
 
 /* What programs said of themselves, as far as there was room. */
@@ -455,42 +524,13 @@ static void put_gaps(struct zn_out *o, struct zn_str r)
 
 void zn_report_page(struct zn_out *o, struct zn_str json)
 {
-	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {put_who, put_when, put_gpus, put_cuda,
-		put_nccl, put_files, put_steps, put_labels, put_alerts, put_losses, put_gaps};
+	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {put_who, put_efficiency, put_when, put_gpus,
+		put_cuda, put_nccl, put_files, put_steps, put_labels, put_alerts, put_losses, put_gaps};
 
 	if (zn_json_check(json))
 		return;
 	for (size_t i = 0; i < ZN_LEN(parts); i++)
 		parts[i](o, json);
-}
-
-/* Of all GPUs: the one whose peak was highest, the share of their time that was used, and how many were not at all. */
-struct gpu_sums {
-	struct zn_str highest; /* empty: there is none, or memory was not measured on one of them */
-	double busy_s, all_s;
-	unsigned count, unused;
-	bool hidden; /* the peak of one is not known */
-};
-
-static struct gpu_sums sum_gpus(struct zn_str list)
-{
-	struct gpu_sums sums = {0};
-	struct zn_str key, g;
-
-	for (size_t at = 0; zn_json_next(list, &at, &key, &g); sums.count++) {
-		double busy_s = number_at(g, "busy_seconds"), idle_s = number_at(g, "idle_seconds");
-
-		if (!zn_path_known(g, "peak_bytes"))
-			sums.hidden = true;
-		else if (!sums.highest.len || integer_at(g, "peak_bytes") > integer_at(sums.highest, "peak_bytes"))
-			sums.highest = g;
-		sums.busy_s += busy_s;
-		sums.all_s += busy_s + idle_s;
-		sums.unused += is_true(g, "allocated") && zn_path_known(g, "busy_share") && busy_s == 0 && idle_s > 0;
-	}
-	if (sums.hidden) /* it may be the highest */
-		sums.highest = (struct zn_str){0};
-	return sums;
 }
 
 static void line_gpus(struct zn_out *o, struct zn_str r)
@@ -547,6 +587,12 @@ void zn_report_line(struct zn_out *o, struct zn_str json)
 
 	if (zn_json_check(json))
 		return;
+	if (zn_path_known(json, "cpu")) {
+		zn_out_text(&to, "cpu_eff=");
+		zn_out_text(&to, share_at(cell, json, "cpu.efficiency", ""));
+		put_pair(&to, "mem_eff", share_at(cell, json, "memory.efficiency", ""));
+		zn_out_char(&to, ' ');
+	}
 	line_gpus(&to, json);
 	put_pair(&to, "mem_peak", bytes_at(cell, json, "memory_peak_bytes"));
 	put_pair(&to, "launches", count_at(cell, json, "launches.count"));

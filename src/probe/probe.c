@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define PER_CPU  " __per_cpu_offset\n"
 #define LOG_TAIL 700 /* bytes: the verifier says its reason at the end */
 
 /* At the start only, as memory is taken for a line. */
@@ -57,6 +58,23 @@ static int refuse_open(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *wh
 	return err;
 }
 
+/* Where the kernel's table of its CPUs' variables is, of which job.bpf.c adds up what control groups used. 0: it needs none, as
+ * from kernel 5.19 on, or it is not told. */
+static uint64_t per_cpu_offset(void)
+{
+	char text[512];
+	bool needed = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_map_lookup_percpu_elem, NULL) != 1;
+	FILE *f = needed ? fopen("/proc/kallsyms", "re") : NULL;
+	uint64_t found = 0;
+
+	while (f && !found && fgets(text, sizeof(text), f)) /* address, type, name */
+		if (strstr(text, PER_CPU))
+			found = strtoull(text, NULL, 16);
+	if (f)
+		fclose(f);
+	return found;
+}
+
 static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method method, char why[ZN_TEXT_MAX])
 {
 	int err;
@@ -75,6 +93,8 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 		return refuse_open(p, why, "map the ring buffer", -errno);
 	zn_object_load_families(p, families);
 	zn_calib_families(p);
+	p->arena.shared->per_cpu_offset = per_cpu_offset();
+	p->arena.shared->cpu_count = p->cpus_possible <= ZN_CPUS_MAX ? p->cpus_possible : 0;
 	zn_object_load_jobs(p);
 	p->arena.shared->families = families;
 	zn_kernel_open(p, families, method);
@@ -113,6 +133,7 @@ int zn_probe_open(
 	int err, possible = libbpf_num_possible_cpus();
 
 	memset(p, 0, sizeof(*p));
+	p->cpus_possible = possible > 0 ? (uint32_t)possible : 0;
 	p->cpus = cpus ? cpus : possible > 0 ? (uint32_t)possible : 1;
 	fds_clear(p);
 	zn_hooks_fill(p);

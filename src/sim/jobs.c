@@ -11,6 +11,7 @@
 #define KILL_EVERY_MS 5000
 #define JOB_FIRST_ID  4711
 #define STEP_BYTES    (61ULL << 30) /* of host memory, at its highest */
+#define CACHE_BYTES   (4ULL << 30)  /* of files */
 #define USED_GPUS     "2,3"         /* of the second one: 4 is not there to be used */
 
 /* What their prologs say. */
@@ -83,6 +84,43 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table)
 	s->jobs = table;
 	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
 		zn_sim_job_start(s, job);
+}
+
+/* The CPUs of each, how much of them its processes use, and how much memory they have, as its group says. */
+static const struct {
+	uint64_t cpus, percent, needed_bytes, limit_bytes;
+} uses[ZN_SIM_JOBS] = {{32, 71, 57ULL << 30, 128ULL << 30}, {24, 38, 44ULL << 30, 96ULL << 30}};
+
+static void use_of_job(struct zn_job_use *to, const struct zn_job *job, uint32_t i)
+{
+	uint64_t ns = zn_job_elapsed_ns(job) * uses[i].cpus / 100 * uses[i].percent, needed = uses[i].needed_bytes;
+
+	*to = (struct zn_job_use){.serial = job->serial,
+		.first_ns = job->start_ns,
+		.cpu = {ns, 9, 1},
+		.cpus_milli = 1000 * uses[i].cpus,
+		.kinds_known = true,
+		.needed_peak = needed,
+		.peak = needed + CACHE_BYTES,
+		.limit = uses[i].limit_bytes};
+	to->memory[ZN_MEMORY_ANON] = needed / 8 * 7;
+	to->memory[ZN_MEMORY_SHMEM] = needed / 8;
+	to->memory[ZN_MEMORY_FILE] = CACHE_BYTES;
+	memcpy(to->kind_peak, to->memory, sizeof(to->memory));
+	for (enum zn_pressure r = 0; r < ZN_PRESSURES; r++) {
+		to->pressure_ns[r][0] = zn_job_elapsed_ns(job) / 50;
+		to->pressure_ns[r][1] = to->pressure_ns[r][0] / 4;
+	}
+}
+
+void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to)
+{
+	for (uint32_t i = 0; i < ZN_SIM_JOBS; i++) {
+		const struct zn_job *job = zn_jobs_find(s->jobs, message_of(s, i)->value[ZN_KEY_ID], ZN_UNKNOWN);
+
+		if (job && zn_job_runs(job))
+			use_of_job(&to->use[job->slot], job, i);
+	}
 }
 
 /* The kernel kills a process of the second job that loads data. */

@@ -210,7 +210,8 @@ def queries(board):
 
 def dashboard_is_in_form():
     board = dashboard()
-    check("it asks for its data source", [i["name"] for i in board["__inputs"]] == ["DS_PROMETHEUS"])
+    chosen = [v["type"] for v in board["templating"]["list"] if v["name"] == "datasource"]
+    check("its data source is a variable, as one that is provisioned from a file must have it", chosen == ["datasource"] and "__inputs" not in board)
     check("a new one in Grafana", board["id"] is None and board["schemaVersion"] >= 36)
     panels = board["panels"]
     check("panels have numbers of their own", len({p["id"] for p in panels}) == len(panels))
@@ -224,11 +225,11 @@ def dashboard_is_in_form():
         if p["type"] == "row":
             continue
         sources = [p["datasource"], *(t["datasource"] for t in p["targets"])]
-        check(f"{p['title']} asks the data source", all(s == {"type": "prometheus", "uid": "${DS_PROMETHEUS}"} for s in sources))
+        check(f"{p['title']} asks the data source", all(s == {"type": "prometheus", "uid": "${datasource}"} for s in sources))
         check(f"{p['title']} tells its queries apart", len({t["refId"] for t in p["targets"]}) == len(p["targets"]))
         check(f"{p['title']} has a unit, or columns with units", "unit" in p["fieldConfig"]["defaults"] or p["type"] in ("table", "heatmap", "state-timeline"))
     check("no panel lies on another", max(cells.values()) == 1)
-    variables = {v["name"] for v in board["templating"]["list"]}
+    variables = {v["name"] for v in board["templating"]["list"]} - {"datasource"}
     used = set(re.findall(r"\$(\w+)", json.dumps([p["title"] for p in panels] + [q for _, q in queries(board)])))
     check("its variables are used, and there", used == variables | {"__rate_interval"}, used ^ variables)
 

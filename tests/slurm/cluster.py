@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 CONTRIB = os.path.join(ROOT, "contrib", "slurm")
 NODE = "zntest"
-HIERARCHIES = ("freezer", "memory")
+HIERARCHIES = ("freezer", "memory", "cpuacct")
 PATIENCE = 60
 SBIN = "/usr/sbin"
 
@@ -45,7 +45,7 @@ ReturnToService=2
 FirstJobId={first_job}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/cgroup
 AccountingStorageType=accounting_storage/none
 ProctrackType=proctrack/cgroup
 TaskPlugin=task/cgroup

@@ -331,6 +331,34 @@ def the_peak_memory_of_each_step_is_known():
 
 
 @test
+def cpu_time_and_efficiency_are_those_of_the_job():
+    """A step whose children say what they used, the last of them after the step's own process has ended."""
+    site.hooked()
+    burn = ("import os, resource, time\n"
+            "def burn(s):\n"
+            "    while time.process_time() < s: pass\n"
+            "    u = resource.getrusage(resource.RUSAGE_SELF)\n"
+            "    print(u.ru_utime + u.ru_stime, flush=True)\n"
+            "if os.fork() == 0:\n"
+            "    burn(1.5)\n"
+            "else:\n"
+            "    burn(1); os.wait()\n")
+    out = f"{site.folder}/out/burn"
+    job = submit(f"srun -n1 -o {out} /usr/bin/python3 -c '{burn}'\n", "-n2")
+    site.cluster.wait(job, "COMPLETED")
+    with open(out) as f:
+        used = sum(float(line) for line in f)
+    r = report(job)
+    step = {s["name"]: s["cpu_seconds"] for s in r["steps"]}["0"]
+    check(used <= step <= 1.01 * used + 0.05, f"CPU time of the step: {step}, and its processes used {used}")
+    check(step < r["cpu"]["seconds"] < step + 2, f"CPU time of the job, its script and slurmstepd included: {r['cpu']}")
+    equal(r["cpu"]["cpus"], 2, "CPUs that it was given")
+    want = r["cpu"]["seconds"] / (2 * r["wall_seconds"])
+    check(abs(r["cpu"]["efficiency"] - want) < 0.001, f"efficiency: {r['cpu']}, and not {want}")
+    check(r["memory"]["limit_bytes"] and r["memory"]["efficiency"], f"memory: {r['memory']}")
+
+
+@test
 def series_of_a_job_have_its_id_as_long_as_it_is_shown():
     daemon = site.hooked(expect=[ABORT])
     driver = Told("labels", "storm,nccl", "--threads", "1", "--calls", "1019")

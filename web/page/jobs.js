@@ -18,6 +18,24 @@ function gpuOfJob(g, idle) {
 
 const times = (job) => `${clock(job.start_ms)} to ${job.end_ms ? clock(job.end_ms) : "now"}`;
 
+// CPU and memory efficiency, in the words of seff.
+const share = (of) => of && of.efficiency != null ? percent(of.efficiency) : "";
+const known = (value, text) => value == null ? NONE : text(value);
+
+function cpuTitle({cpu}) {
+	if (!cpu)
+		return "";
+	return `${known(cpu.seconds, span)} of CPU time, on ${known(cpu.cpus, String)} CPUs` +
+		(cpu.throttled_seconds ? `, held back by a quota for ${span(cpu.throttled_seconds)}` : "");
+}
+
+function memoryTitle({memory: m}) {
+	if (!m)
+		return "";
+	return `${known(m.needed_peak_bytes, bytes)} needed at most of a limit of ${known(m.limit_bytes, bytes)}, ` +
+		`${known(m.peak_bytes, bytes)} with cache of files`;
+}
+
 const jobColumns = [
 	{name: "Job"}, // a button
 	{name: "State", text: (job) => job.state + (job.restart ? `, restart ${job.restart}` : "")},
@@ -27,6 +45,8 @@ const jobColumns = [
 	{name: "Name", text: (job) => job.name},
 	{name: "Nodes", text: (job) => job.nodes, number: true},
 	{name: "Time", text: (job) => span(job.elapsed_s), number: true, title: times},
+	{name: "CPU", text: (job) => share(job.cpu), number: true, title: cpuTitle},
+	{name: "Memory", text: (job) => share(job.memory), number: true, title: memoryTitle},
 	{name: "Processes", text: (job) => exact(job.processes), number: true,
 		title: (job) => `and ${exact(job.processes_gone)} that have gone`},
 	{name: "Launches", text: (job) => count(job.launches), number: true, title: (job) => exact(job.launches)},

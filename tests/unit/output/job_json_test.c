@@ -8,7 +8,8 @@ static const char exact_jobs[] =
 	"{\"node\":\"node7\",\"source\":\"live\",\"jobs\":[{\"job_id\":\"4711\",\"restart\":2,\"state\":\"ended\","
 	"\"user\":\"user1000\",\"uid\":1000,\"account\":\"physics\",\"partition\":\"short\",\"name\":\"say \\\"hi\\\"\","
 	"\"nodes\":\"2\",\"start_ms\":1709165800000,\"end_ms\":1709165803250,\"elapsed_s\":3.25,\"processes\":1,"
-	"\"processes_gone\":1,\"launches\":612,\"nccl_bytes\":10116,\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,"
+	"\"processes_gone\":1,\"launches\":612,\"nccl_bytes\":10116," USE
+	"\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,"
 	"\"peak_bytes\":1200,\"busy_s\":1,\"active_s\":1,\"idle_s\":2.25,\"quiet_s\":1},{\"gpu_id\":\"1\",\"allocated\":true,"
 	"\"peak_bytes\":0,\"busy_s\":0,\"active_s\":0,\"idle_s\":3.25,\"quiet_s\":3.25}]}]}";
 

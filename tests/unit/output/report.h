@@ -19,6 +19,15 @@
 const char zn_version[] = "1.2-test", zn_commit[] = "abc";
 bool zn_ready;
 
+/* What used() makes of it, as JSON. */
+#define USE                                                                                                            \
+	"\"cpu\":{\"seconds\":5,\"user_seconds\":3.75,\"system_seconds\":1.25,\"cpus\":2,\"efficiency\":0.7692,"       \
+	"\"throttled_seconds\":0.5},\"memory\":{\"peak_bytes\":80740352,\"needed_peak_bytes\":59768832,"               \
+	"\"limit_bytes\":104857600,\"efficiency\":0.57,\"swap_bytes\":0,"                                              \
+	"\"highest_bytes\":{\"anon\":41943040,\"file\":20971520,\"shmem\":5242880,\"kernel\":4}},"                     \
+	"\"pressure\":{\"cpu\":{\"some_seconds\":0.000001,\"full_seconds\":0},\"memory\":{\"some_seconds\":1,"         \
+	"\"full_seconds\":0.000002},\"io\":{\"some_seconds\":0.000003,\"full_seconds\":0.000004}},"
+
 static struct zn_memory_arena memory;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
@@ -206,6 +215,26 @@ static inline void work(struct zn_proc *p)
 		.fail_other = 2};
 }
 
+/* What the last look at its groups saw: half of the cache was there when memory was highest. */
+static void used(const struct zn_job *job)
+{
+	static struct zn_job_uses uses;
+
+	zn_use_init(&uses, &jobs, NULL);
+	uses.use[job->slot] = (struct zn_job_use){.serial = job->serial,
+		.cpu = {4 * ZN_NS_PER_S, 3, 1},
+		.cpus_milli = 2000,
+		.throttled_ns = 500 * ZN_NS_PER_MS,
+		.kinds_known = true,
+		.memory = {MIB, 2 * MIB, 0, 3},
+		.kind_peak = {40 * MIB, 20 * MIB, 5 * MIB, 4},
+		.needed_peak = 45 * MIB,
+		.limit = 100 * MIB,
+		.swap = 0,
+		.pressure_ns = {{1000, 0}, {ZN_NS_PER_S, 2000}, {3000, 4000}}};
+	view.uses = &uses;
+}
+
 /* Two processes did the same; one has gone. */
 static inline struct zn_job *busy_job(void)
 {
@@ -228,10 +257,12 @@ static inline struct zn_job *busy_job(void)
 	pass_ms(1000);
 	row = zn_job_shared_of(&jobs, job);
 	row->step_count = 2;
-	row->step[0] = (struct zn_step){"batch", job->start_ns + 5000000, 0, 0};
-	row->step[1] =
-		(struct zn_step){"0123456789abcdef", job->start_ns + 7000000, job->start_ns + 1234567890, 50 * MIB};
+	row->step[0] = (struct zn_step){"batch", job->start_ns + 5000000, 0, 0, 0};
+	row->step[1] = (struct zn_step){
+		"0123456789abcdef", job->start_ns + 7000000, job->start_ns + 1234567890, 50 * MIB, 1500000000};
 	row->mem_peak_bytes = 77 * MIB;
+	row->cpu_gone = (struct zn_cpu_time){5 * ZN_NS_PER_S, 30, 10};
+	used(job);
 	memory.arena.shared->lost[ZN_LOST_ALLOC] += 23;
 	writer.lost = 2;
 	job->alert[0] = (struct zn_job_alert){"gpu_oom_warning", "1", zn_wall_ms(), 5};
@@ -280,7 +311,8 @@ static const char exact[] =
 	"\"source\":\"live\",\"version\":\"1.2-test\","
 	"\"start\":\"2024-02-29T00:16:40.000Z\",\"start_ms\":1709165800000,"
 	"\"end\":\"2024-02-29T00:16:43.250Z\",\"end_ms\":1709165803250,\"wall_seconds\":3.25,\"measured_since\":null,"
-	"\"processes\":2,\"processes_running\":1,\"memory_peak_bytes\":80740352,\"thread_time\":{\"cpu\":1.2,\"gpu\":0.6,"
+	"\"processes\":2,\"processes_running\":1,\"memory_peak_bytes\":80740352," USE
+	"\"thread_time\":{\"cpu\":1.2,\"gpu\":0.6,"
 	"\"data\":0.19,\"dist\":0,\"io\":0,\"runqueue\":0,\"other\":0.01},"
 	"\"signals\":{\"syscalls\":null,\"gpu_ioctl\":null,\"sched\":{\"voluntary\":0,\"involuntary\":0,\"migrations\":0,"
 	"\"numa_migrations\":0,\"offcpu_io_s\":0,\"offcpu_futex_s\":0,\"offcpu_poll_s\":0,\"offcpu_sleep_s\":0,"
@@ -304,9 +336,9 @@ static const char exact[] =
 	"\"labels\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000}],"
 	"\"label_changes\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000},"
 	"{\"key\":\"phase\",\"value\":\"\",\"pid\":7,\"at_ms\":1709165803000}],"
-	"\"steps\":[{\"name\":\"batch\",\"start\":\"2024-02-29T00:16:40.005Z\",\"end\":null,\"memory_peak_bytes\":null},"
+	"\"steps\":[{\"name\":\"batch\",\"start\":\"2024-02-29T00:16:40.005Z\",\"end\":null,\"memory_peak_bytes\":null,\"cpu_seconds\":null},"
 	"{\"name\":\"0123456789abcdef\",\"start\":\"2024-02-29T00:16:40.007Z\",\"end\":\"2024-02-29T00:16:41.234Z\","
-	"\"memory_peak_bytes\":52428800}]}";
+	"\"memory_peak_bytes\":52428800,\"cpu_seconds\":1.5}]}";
 
 /* All tables full, all texts as long and as nasty as they can be. */
 static inline struct zn_job *largest_job(void)
@@ -322,7 +354,7 @@ static inline struct zn_job *largest_job(void)
 		memset(job->about.value[k], '"', ZN_VALUE_BYTES - 1);
 	row->step_count = ZN_STEPS_MAX + 1; /* as a race may show it */
 	for (uint32_t i = 0; i < ZN_STEPS_MAX; i++) {
-		row->step[i] = (struct zn_step){"", clock_ns, clock_ns, UINT64_MAX};
+		row->step[i] = (struct zn_step){"", clock_ns, clock_ns, UINT64_MAX, UINT64_MAX};
 		memset(row->step[i].name, 1, sizeof(row->step[i].name));
 	}
 	job->gpu_count = ZN_PROC_GPUS;

@@ -42,6 +42,10 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "  user user1000 (uid 1000), account physics, partition short\n"
 				 "  on node node7 of cluster main\n"
 				 "\n"
+				 "CPU efficiency     77 % of 2 CPUs: 5.00s of CPU time in 3.25s\n"
+				 "Memory efficiency  57 % of 100M: 57.0M needed at most, 77.0M with cache of files\n"
+				 "GPU use            15% of the time of 2 GPUs, 1 unused; at most 1.17K of 80.0K\n"
+				 "\n"
 				 "  started    2024-02-29 00:16:40 UTC\n"
 				 "  ended      2024-02-29 00:16:43 UTC, after 3.25s, exit code 0:15\n"
 				 "  processes  2 that used a GPU library\n"
@@ -68,9 +72,9 @@ static const char exact_page[] = "Job 4711, restarted 2 times: say \"hi\"\n"
 				 "all_reduce             10    9.85K        2       20.0ms   2.00ms   2.00ms\n"
 				 "send                    2      26B        0       6.00ms   2.95ms   2.95ms\n"
 				 "\n"
-				 "STEP             STARTED                  ENDED                    MEMORY PEAK\n"
-				 "batch            2024-02-29 00:16:40 UTC  -                                  -\n"
-				 "0123456789abcdef 2024-02-29 00:16:40 UTC  2024-02-29 00:16:41 UTC        50.0M\n"
+				 "STEP             STARTED                 ENDED                   CPU TIME MEMORY\n"
+				 "batch            2024-02-29 00:16:40 UTC -                              -      -\n"
+				 "0123456789abcdef 2024-02-29 00:16:40 UTC 2024-02-29 00:16:41 UTC    1.50s  50.0M\n"
 				 "\n"
 				 "What the job said of itself (zernel annotate)\n"
 				 "  after 3 s       epoch=3 (process 7)\n"
@@ -181,8 +185,9 @@ T(no_files)
 	CHECK(strstr(line_of(report(job)), " read=0B written=0B "));
 }
 
-static const char exact_line[] = "gpus=2 gpu_peak=1.17K/80.0K gpu_busy=15% gpu_unused=1 mem_peak=77.0M launches=612 "
-				 "p99=4.99us sync=1.50s nccl=9.88K read=- written=- oom=6 lost=25";
+static const char exact_line[] =
+	"cpu_eff=77% mem_eff=57% gpus=2 gpu_peak=1.17K/80.0K gpu_busy=15% gpu_unused=1 mem_peak=77.0M launches=612 "
+	"p99=4.99us sync=1.50s nccl=9.88K read=- written=- oom=6 lost=25";
 
 T(as_a_page)
 {

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * usage_json.c: CPU time and memory of a job as JSON, of an entry of the list of jobs and of its report. What is not known is
+ * null.
+ */
+#include "zernel.h"
+
+#define NS 9 /* decimals from nanoseconds to seconds */
+
+static void key_scaled(struct zn_json *j, const char *key, uint64_t v, int decimals)
+{
+	if (v == ZN_NOT_KNOWN)
+		zn_json_key_null(j, key);
+	else
+		zn_json_key_scaled(j, key, v, decimals);
+}
+
+static void put_cpu(struct zn_json *j, const struct zn_use *use)
+{
+	zn_json_key_open(j, "cpu", '{');
+	key_scaled(j, "seconds", use->cpu_known ? use->cpu_ns : ZN_NOT_KNOWN, NS);
+	key_scaled(j, "user_seconds", use->cpu_known ? use->cpu_user_ns : ZN_NOT_KNOWN, NS);
+	key_scaled(j, "system_seconds", use->cpu_known ? use->cpu_system_ns : ZN_NOT_KNOWN, NS);
+	key_scaled(j, "cpus", use->cpus_milli ? use->cpus_milli : ZN_NOT_KNOWN, 3);
+	key_scaled(j, "efficiency", use->cpu_ratio, 4);
+	key_scaled(j, "throttled_seconds", use->now.throttled_ns, NS);
+	zn_json_close(j, '}');
+}
+
+static void put_kinds(struct zn_json *j, const struct zn_use *use, const uint64_t bytes[ZN_MEMORY_KINDS])
+{
+	static const char *const label[] = {
+#define X(e, label) label,
+		ZN_MEMORIES(X)
+#undef X
+	};
+
+	for (enum zn_memory_kind k = 0; k < ZN_MEMORY_KINDS; k++)
+		key_scaled(j, label[k], use->now.kinds_known ? bytes[k] : ZN_NOT_KNOWN, 0);
+}
+
+static void put_memory(struct zn_json *j, const struct zn_job *job, const struct zn_use *use)
+{
+	zn_json_key_open(j, "memory", '{');
+	zn_json_key_known(j, "peak_bytes", use->peak);
+	zn_json_key_known(j, "needed_peak_bytes", use->needed_peak);
+	key_scaled(j, "limit_bytes", use->now.limit, 0);
+	key_scaled(j, "efficiency", use->memory_ratio, 4);
+	key_scaled(j, "swap_bytes", use->now.swap, 0);
+	if (zn_job_runs(job)) {
+		zn_json_key_open(j, "now_bytes", '{');
+		put_kinds(j, use, use->now.memory);
+		zn_json_close(j, '}');
+	}
+	zn_json_key_open(j, "highest_bytes", '{');
+	put_kinds(j, use, use->now.kind_peak);
+	zn_json_close(j, '}');
+	zn_json_close(j, '}');
+}
+
+/* Absent where the kernel keeps no such accounts. */
+static void put_pressure(struct zn_json *j, const struct zn_use *use)
+{
+	static const char *const resources[] = {"cpu", "memory", "io"};
+
+	if (use->now.pressure_ns[ZN_PRESSURE_CPU][0] == ZN_NOT_KNOWN)
+		return;
+	zn_json_key_open(j, "pressure", '{');
+	for (enum zn_pressure r = 0; r < ZN_PRESSURES; r++) {
+		zn_json_key_open(j, resources[r], '{');
+		key_scaled(j, "some_seconds", use->now.pressure_ns[r][0], NS);
+		key_scaled(j, "full_seconds", use->now.pressure_ns[r][1], NS);
+		zn_json_close(j, '}');
+	}
+	zn_json_close(j, '}');
+}
+
+void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job)
+{
+	struct zn_use use;
+
+	if (!state->uses)
+		return;
+	zn_use_of(state->uses, job, &use);
+	put_cpu(j, &use);
+	put_memory(j, job, &use);
+	put_pressure(j, &use);
+}

@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""CPU time and memory of jobs by their control groups, against what the processes themselves and their parents count."""
+import contextlib
+import ctypes
+import mmap
+import os
+import signal
+import time
+
+from harness import check, equal, main, test, wait_until
+from jobs import Group, Node, mount
+
+MIB = 1 << 20
+PR_SET_CHILD_SUBREAPER = 36
+PATH = f"/slurm_use{os.getpid()}/uid_0/job_4711"
+CONTROLLERS = ("cpuacct", "memory")
+
+
+class Job:
+    """A job's groups, and those of one step, in the hierarchies of version 1."""
+
+    def __init__(self, *controllers):
+        self.groups = {}
+        self.steps = []
+        for controller in controllers or CONTROLLERS:
+            self.groups[controller] = Group(controller, PATH)
+            self.steps.append(Group(controller, f"{PATH}/step_0"))
+
+    def write(self, controller, name, value):
+        with open(f"{self.groups[controller].path}/{name}", "w") as f:
+            f.write(str(value))
+
+    def enter(self):
+        for step in self.steps:
+            step.enter(os.getpid())
+
+    def remove(self):
+        for group in [*self.steps, *self.groups.values()]:
+            group.remove()
+
+
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def fill(mib, shared=False):
+    memory = mmap.mmap(-1, mib * MIB, (mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE) | mmap.MAP_ANONYMOUS)
+    for at in range(0, mib * MIB, mmap.PAGESIZE):
+        memory[at] = 1
+    return memory
+
+
+def child(job, does):
+    """Runs does() in the job's step. Returns its id, and a pipe with its CPU time before it came there."""
+    readable, writable = os.pipe()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    pid = os.fork()
+    if pid:
+        os.close(writable)
+        return pid, readable
+    try:
+        job.enter()
+        os.write(writable, f"{time.process_time()}\n".encode())
+        does(writable)
+    finally:
+        os._exit(0)
+
+
+def done(pid, readable):
+    """CPU time in the job, by getrusage: of the child, and of those that it did not wait for, which come to this process."""
+    used = [os.wait4(pid, 0)[2]]
+    with os.fdopen(readable) as f:
+        before, *orphans = f
+    used += [os.wait4(int(orphan), 0)[2] for orphan in orphans]
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    return sum(u.ru_utime + u.ru_stime for u in used) - float(before)
+
+
+def orphan(writable):
+    """A grandchild that goes on when its parent has ended."""
+    if os.fork() == 0:
+        os.write(writable, f"{os.getpid()}\n".encode())
+        burn(0.1)
+        os._exit(0)
+
+
+def near(got, want, what, share=0.01, least=0.002):
+    check(got is not None and abs(got - want) <= max(share * want, least), f"{what}: {got}, and not {want}")
+
+
+@test  # CPU time of a job of a moment is what getrusage says, children that outlive their parent included
+def usage_of_a_moment():
+    node, job = Node(), Job()
+
+    def work(writable):
+        burn(0.15)
+        orphan(writable)
+    want = done(*child(job, work))
+    job.remove()
+    report = node.report("4711")
+    near(report["cpu"]["seconds"], want, "CPU time")
+    step, = report["steps"]
+    near(step["cpu_seconds"], want, "CPU time of the step")
+    near(report["cpu"]["user_seconds"] + report["cpu"]["system_seconds"], want, "user and system")
+    check(report["cpu"]["cpus"] is None and report["cpu"]["efficiency"] is None, report["cpu"])
+    near(sum(node.metrics().one("zernel_job_cpu_seconds_total", job_id="4711", mode=m) for m in ("user", "system")), want,
+         "the metric")
+
+
+@test  # a step that is killed is counted in, and what a daemon that comes later finds
+def usage_of_a_killed_step():
+    job = Job()
+    pid, readable = child(job, lambda _: burn(60))
+    time.sleep(0.5)
+    node = Node()
+    time.sleep(2.5)  # two looks
+    os.kill(pid, signal.SIGKILL)
+    want = done(pid, readable)
+    job.remove()
+    near(node.report("4711")["cpu"]["seconds"], want, "CPU time")
+
+
+@test  # the peak of memory is that of the program, and shared memory is told apart
+def usage_of_memory():
+    node, job = Node(), Job()
+    job.write("memory", "memory.limit_in_bytes", 256 * MIB)
+    readable, writable = os.pipe()
+
+    def work(_):
+        kept = [fill(64), fill(32, shared=True)]
+        os.read(readable, 1)
+        del kept
+    pid, begun = child(job, work)
+
+    def kind(name):
+        with contextlib.suppress(Exception):
+            return node.metrics().one("zernel_job_memory_bytes", job_id="4711", kind=name)
+        return 0
+    wait_until(lambda: kind("shmem") == 32 * MIB, "shared memory is seen")
+    near(kind("anon") / MIB, 64, "anonymous memory, MiB", least=1)
+    equal(node.metrics().one("zernel_job_memory_limit_bytes", job_id="4711"), 256 * MIB, "the limit")
+    os.write(writable, b"x")
+    done(pid, begun)
+    job.remove()
+    report = node.report("4711")["memory"]
+    near(report["peak_bytes"] / MIB, 96, "the peak, MiB", least=1)
+    near(report["needed_peak_bytes"] / MIB, 96, "what was needed, MiB", least=1)
+    near(report["efficiency"], 96 / 256, "efficiency", least=0.005)
+    check("now_bytes" not in report or node.jobs("4711") != ["ended"], report)
+
+
+@test  # a job of a moment has its peak of memory
+def usage_of_memory_of_a_moment():
+    node, job = Node(), Job()
+    done(*child(job, lambda _: fill(48)))
+    job.remove()
+    report = node.report("4711")
+    near(report["memory"]["peak_bytes"] / MIB, 48, "the peak, MiB", least=1)
+    near(report["memory_peak_bytes"] / MIB, 48, "the peak, MiB", least=1)
+    check("Memory efficiency" in node.job("report", "4711").stdout, "the page of the report")
+
+
+@test  # efficiency is of the CPUs that a quota leaves, and what it held back is told
+def usage_under_a_quota():
+    mount("cpu")
+    node, job = Node(), Job("cpuacct", "memory", "cpu")
+    job.write("cpu", "cpu.cfs_quota_us", 25000)
+    pid, readable = child(job, lambda _: burn(1))
+    want = done(pid, readable)
+    cpus = node.metrics().one("zernel_job_cpus", job_id="4711")
+    near(cpus, 0.25, "CPUs")
+    held = dict(line.split() for line in job.groups["cpu"].read("cpu.stat").splitlines())["throttled_time"]
+    wait_until(lambda: node.metrics().one("zernel_job_cpu_throttled_seconds_total", job_id="4711") == int(held) / 1e9,
+               "time held back")
+    check(int(held) > 0, held)
+    job.remove()
+    report = node.report("4711")
+    near(report["cpu"]["seconds"], want, "CPU time")
+    near(report["cpu"]["efficiency"], want / (report["wall_seconds"] * 0.25), "efficiency")
+    line = node.job("report", "4711", "--line").stdout
+    check(line.startswith(f"cpu_eff={100 * report['cpu']['efficiency']:.0f}% mem_eff=- "), line)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@
 
 #define LONG "interval_ms=60000" /* an interval that does not end while a test runs */
 #define ALL  "ff"                /* topics, when none is named */
-_Static_assert(ZN_TOPICS_ALL == 0xff, "ALL");
+_Static_assert(ZN_TOPICS_ALL == 0x1ff, "ALL");
 
 const char zn_version[] = "1", zn_commit[] = "2";
 char zn_page[] = "page";

@@ -1260,7 +1260,8 @@ struct zn_request {
 	__u8 slashes;
 	__u8 asks_head; /* the request that begins has no answer with a body */
 	__u8 is_unix;
-	__u8 pad[6];
+	__u8 ends; /* so many bytes of the last chunk's line and what follows it were the last that were sent */
+	__u8 pad[5];
 };
 enum zn_request_state { ZN_REQUEST_IDLE, ZN_REQUEST_ASKED, ZN_REQUEST_BODY };
 _Static_assert(sizeof(struct zn_request) == 120, "padding");
@@ -1270,12 +1271,13 @@ _Static_assert(sizeof(struct zn_request) == 120, "padding");
 struct zn_request_scratch {
 	struct zn_request fresh;
 	__u32 busy;
-	__u32 have; /* bytes */
-	__u32 ends; /* 1: the last bytes of the send are those of the last chunk */
+	__u32 have;     /* bytes */
+	__u32 last_len; /* of what follows */
 	__u32 pad;
+	__u8 last[8];                     /* the last bytes of a send */
 	__u8 bytes[2 * ZN_REQUEST_BYTES]; /* nothing reads the second half as a part of it */
 };
-_Static_assert(sizeof(struct zn_request_scratch) == 136 + 2 * ZN_REQUEST_BYTES, "padding");
+_Static_assert(sizeof(struct zn_request_scratch) == 144 + 2 * ZN_REQUEST_BYTES, "padding");
 
 /*
  * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers build
@@ -1372,6 +1374,8 @@ ZN_HTTP1_STEP __u64 zn_http1_key(const struct zn_request *c, enum zn_route_key k
 {
 	if (kind == ZN_ROUTE_BELOW)
 		return c->scan[1] + 1;
+	if (kind == ZN_ROUTE_LAST && c->slashes < 4)
+		return 0; /* no name stands for the "*" */
 	return kind == ZN_ROUTE_LAST ? (c->scan[2] ^ (c->scan[3] >> 7)) * ZN_FNV_PRIME : c->scan[0];
 }
 
@@ -1540,6 +1544,28 @@ ZN_HTTP1_STEP int zn_http1_is_event(const struct zn_request *c, const struct zn_
 	return c->flags & ZN_HTTP1_NDJSON && at < s->have;
 }
 
+/* The last chunk is "0\r\n\r\n". Whether what was sent ends in it, however that was cut. */
+#define ZN_LAST_CHUNK 5
+ZN_HTTP1_STEP int zn_http1_ends(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	__u32 n = c->ends;
+
+	if (s->last_len >= ZN_LAST_CHUNK)
+		n = 0;
+	for (__u32 i = 0; i < ZN_LAST_CHUNK; i++) {
+		__u8 b = s->last[i];
+
+		if (i >= s->last_len)
+			break;
+		if (b == (n == 1 || n == 3 ? '\r' : n == 2 || n == 4 ? '\n' : '0'))
+			n = n == ZN_LAST_CHUNK ? 1 : n + 1;
+		else
+			n = b == '0';
+	}
+	c->ends = n;
+	return n == ZN_LAST_CHUNK;
+}
+
 ZN_HTTP1_STEP __u32 zn_http1_body(struct zn_request *c, const struct zn_request_scratch *s, __u32 at, __u64 sent)
 {
 	__u32 effects = 0;
@@ -1550,7 +1576,7 @@ ZN_HTTP1_STEP __u32 zn_http1_body(struct zn_request *c, const struct zn_request_
 	}
 	if (sent && at < s->have && zn_http1_is_event(c, s, at))
 		effects |= ZN_DO_EVENT;
-	if (sent && s->ends && c->flags & (ZN_HTTP1_CHUNKED | ZN_HTTP1_LONG))
+	if (zn_http1_ends(c, s) && sent && c->flags & (ZN_HTTP1_CHUNKED | ZN_HTTP1_LONG))
 		effects |= ZN_DO_LATE;
 	return effects;
 }
@@ -1586,7 +1612,7 @@ ZN_HTTP1_STEP __u32 zn_http1_sent(struct zn_request *c, const struct zn_request_
 	if (c->head != ZN_HEAD_DONE) {
 		c->state = ZN_REQUEST_BODY;
 		c->flags = ZN_HTTP1_LONG;
-		return s->ends ? ZN_DO_LATE : 0;
+		return zn_http1_ends(c, s) ? ZN_DO_LATE : 0;
 	}
 	effects = zn_http1_answered(c, s, at, sent);
 	return effects;
@@ -1602,7 +1628,7 @@ ZN_HTTP1_STEP void zn_http1_begin(struct zn_request *c, __u64 now)
 	c->events = 0;
 	c->line = ZN_LINE_NONE;
 	c->head = ZN_HEAD_STATUS;
-	c->scanned = c->status = c->field = 0;
+	c->scanned = c->status = c->field = c->ends = 0;
 	c->flags = c->asks_head ? ZN_HTTP1_EMPTY : 0;
 }
 

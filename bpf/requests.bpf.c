@@ -120,11 +120,6 @@ static __always_inline void gather(struct zn_request_scratch *s, const struct ve
 	s->have = have > ZN_REQUEST_BYTES ? ZN_REQUEST_BYTES : have;
 }
 
-static __always_inline bool is_last_chunk(const __u8 *b)
-{
-	return b[0] == '0' && b[1] == '\r' && b[2] == '\n' && b[3] == '\r' && b[4] == '\n';
-}
-
 /* The end of the last piece of a send that went out whole. */
 static __always_inline __u64 end_of(struct zn_request_scratch *s, const struct vector *v, __u32 sent)
 {
@@ -134,7 +129,7 @@ static __always_inline __u64 end_of(struct zn_request_scratch *s, const struct v
 
 	if (v->count == ONE)
 		return v->at + sent;
-	if (n == 0 || !piece_read(v, n - 1, sent, &last) || last.len < 5)
+	if (n == 0 || !piece_read(v, n - 1, sent, &last) || last.len < ZN_LAST_CHUNK)
 		return 0;
 	if (n > VECTOR)
 		return last.base + last.len;
@@ -146,23 +141,25 @@ static __always_inline __u64 end_of(struct zn_request_scratch *s, const struct v
 	return sum == sent ? last.base + last.len : 0;
 }
 
-static __always_inline void end_read(struct zn_request_scratch *s, const struct vector *v, __u32 sent)
+static __always_inline void last_read(struct zn_request_scratch *s, const struct vector *v, __u32 sent)
 {
-	__u8 last[5] = {};
 	__u64 end;
 
-	s->ends = 0;
-	if (sent < sizeof(last))
+	if (s->have == sent && sent < ZN_LAST_CHUNK) {
+		__builtin_memcpy(s->last, s->bytes, ZN_LAST_CHUNK);
+		s->last_len = sent;
 		return;
+	}
 	if (s->have == sent) {
-		__u32 at = (s->have - sizeof(last)) & (ZN_REQUEST_BYTES - 1);
+		__u32 at = (sent - ZN_LAST_CHUNK) & (ZN_REQUEST_BYTES - 1);
 
-		s->ends = is_last_chunk(&s->bytes[at]);
+		__builtin_memcpy(s->last, &s->bytes[at], ZN_LAST_CHUNK);
+		s->last_len = ZN_LAST_CHUNK;
 		return;
 	}
 	end = end_of(s, v, sent);
-	if (end && bpf_probe_read_user(last, sizeof(last), (void *)(end - sizeof(last))) == 0)
-		s->ends = is_last_chunk(last);
+	if (end && bpf_probe_read_user(s->last, ZN_LAST_CHUNK, (void *)(end - ZN_LAST_CHUNK)) == 0)
+		s->last_len = ZN_LAST_CHUNK;
 }
 
 /* A thread that is preempted in here leaves the first one busy. */
@@ -179,10 +176,8 @@ static __always_inline struct zn_request_scratch *scratch_take(void)
 	return NULL;
 }
 
-/* What is at hand of an answer does not stay. */
 static __always_inline void scratch_give(struct zn_request_scratch *s)
 {
-	__builtin_memset(s->bytes, 0, 16);
 	s->have = 0;
 	__sync_lock_test_and_set(&s->busy, 0);
 }
@@ -495,10 +490,10 @@ static __noinline int sent(__u64 key, int result)
 	if (!s || !server)
 		return 0;
 	v = vector_of_call();
-	s->have = s->ends = 0;
+	s->have = s->last_len = 0;
 	if (v.count) {
 		gather(s, &v, result, ZN_REQUEST_BYTES);
-		end_read(s, &v, result);
+		last_read(s, &v, result);
 	}
 	sent_bytes(s, c, server, result, (struct sock *)key);
 	scratch_give(s);

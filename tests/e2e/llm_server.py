@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A server as those of language models are, for tests: llm_server.py LIBRARY ADDRESS [CUDA]. It answers
-POST /v1/chat/completions with {"events", "wait", "gap", "stream", "comment"}: after so many seconds so many events, so many
-seconds apart; anything else by its status: /status/404. ADDRESS: a port, or the path of a Unix socket.
+POST /v1/chat/completions with {"events", "wait", "gap", "stream", "comment", "blocks"}: after so many seconds so many events, so
+many seconds apart, and for so long it does nothing else; anything else by its status: /status/404. ADDRESS: a port, or the path of a Unix socket.
 """
 import asyncio
 import ctypes
@@ -36,6 +36,7 @@ async def events(ask):
     """The parts of an answer as they come."""
     if ask.get("comment"):
         yield b": ping\n\n"
+    time.sleep(ask.get("blocks", 0))
     await asyncio.sleep(ask.get("wait", 0))
     for i in range(ask["events"]):
         if i:
@@ -153,6 +154,11 @@ LIBRARIES = {
 
 if __name__ == "__main__":
     library, address, *cuda = sys.argv[1:]
+    if library == "gpu":  # of another program: it ends with that
+        use_gpu(cuda[0])
+        while os.read(0, 1):
+            pass
+        sys.exit()
     if cuda and cuda[0] == "child":  # the engine: a process of its own
         if os.fork() == 0:
             use_gpu(cuda[1])

@@ -4608,7 +4608,6 @@ struct zn_leaving {
 };
 /* Once there are the maps. What is there already when open() fails is left to close(). */
 int zn_bpf_arena_open(struct zn_probe *p);
-void zn_bpf_arena_hist_free(struct zn_arena *a, uint32_t slot); /* with its owner's share */
 void zn_bpf_arena_close(struct zn_probe *p);
 
 /* ---- probe/arena_job.c (zn_bpf_job_): its jobs; what these do says struct zn_arena_ops. ---- */
@@ -4629,6 +4628,8 @@ void zn_bpf_job_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a j
 void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many entries each table has */
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_bpf_quota_tick(struct zn_probe *p, uint64_t now_ns);
+void zn_bpf_quota_hist_clear(struct zn_arena *a, uint32_t slot); /* it is free again */
+void zn_bpf_quota_hist_free(struct zn_arena *a, uint32_t slot);  /* and its owner has one less */
 
 /* ---- probe/arena_request.c (zn_bpf_request_): servers and their requests. ---- */
 

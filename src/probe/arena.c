@@ -35,28 +35,6 @@ static int map_coarse(struct zn_arena *a, uint32_t index)
 	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_COARSE, a->coarse, a->coarse_mapped, index);
 }
 
-/* For the next series: nobody adds to it any more. */
-static void hist_clear(struct zn_arena *a, uint32_t slot)
-{
-	struct zn_hist *h = zn_arena_hist(a, slot);
-
-	if (!h)
-		return;
-	memset(h, 0, sizeof(*h));
-	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
-}
-
-/* One that a process, a communicator or a server had. */
-void zn_bpf_arena_hist_free(struct zn_arena *a, uint32_t slot)
-{
-	struct zn_hist *h = zn_arena_hist(a, slot);
-
-	if (!h)
-		return;
-	zn_quota_give(&a->shared->quota[ZN_QUOTA_HISTOGRAM], h->owner);
-	hist_clear(a, slot);
-}
-
 /* It ended inside of ioctl() on a GPU, and that was missed. As zn_gpu_leave() in BPF. */
 static void gpu_left(struct zn_gpu_calls *g)
 {
@@ -138,7 +116,7 @@ static void row_give(struct zn_probe *p, uint32_t row)
 	struct zn_thread_states *states = zn_bpf_map_thread_states(p, row);
 
 	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
-		zn_bpf_arena_hist_free(a, proc->hist[d]);
+		zn_bpf_quota_hist_free(a, proc->hist[d]);
 	if (states)
 		memset(states, 0, sizeof(*states));
 	if (proc->in_ioctl)
@@ -181,7 +159,7 @@ static void skew_release(struct zn_arena *a, uint32_t slot)
 	uint32_t owner = ZN_SKEW_OWNER(s->of);
 
 	a->shared->skew_used[slot] = 0;
-	zn_bpf_arena_hist_free(a, s->hist);
+	zn_bpf_quota_hist_free(a, s->hist);
 	memset(&s->hash, 0, sizeof(*s) - offsetof(struct zn_skew, hash));
 	__atomic_store_n(&s->of, 0, __ATOMIC_RELEASE);
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_SKEW], owner);
@@ -224,7 +202,7 @@ static void io_free(struct zn_arena *a, const struct zn_io_row *row)
 	struct zn_quota *quota = a->shared->quota;
 
 	if (row->hist < ZN_HISTS_MAX) {
-		hist_clear(a, row->hist);
+		zn_bpf_quota_hist_clear(a, row->hist);
 		zn_quota_give(&quota[ZN_QUOTA_IO_HIST], row->owner);
 	} else {
 		coarse_free(a, row->hist - ZN_HISTS_MAX);

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -21,6 +22,12 @@ class Server(Process):
         super().__init__(argv or [sys.executable, os.path.join(HERE, "llm_server.py"), library, self.address, *more],
                          stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_until(self.listens, f"{library} listening on {self.address}")
+
+    def end(self):
+        """It ends at once; its engine does when its input does."""
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
+        self.kill()
 
     def listens(self):
         if self.process.poll() is not None:
@@ -101,11 +108,6 @@ def at_rest(daemon, pid):
     return Seen(daemon, pid)
 
 
-def mean(values):
-    values = list(values)
-    return sum(values) / len(values)
-
-
 def near(got, want, share, least, what):
     check(abs(got - want) <= max(share * want, least), f"{what}: {got:.6f}, not {want:.6f}")
 
@@ -155,9 +157,14 @@ def asks_exactly(library, *more, address=None, argv=None, statuses=((404, "4xx",
     equal(seen.lost(), {}, "lost")
     equal(seen.one("zernel_request_connections_total", protocol="http1"), 6, f"{library}: connections")
     equal(seen.one("zernel_request_first_event_seconds_count", route=CHAT), n, "first events")
-    near(seen.one("zernel_request_first_event_seconds_sum", route=CHAT) / n, mean(first), 0.05, 0.002, f"{library}: first event")
-    near(seen.one("zernel_request_event_gap_seconds_sum", route=CHAT), sum(gaps), 0.02, 0.02, f"{library}: gaps")
-    near(seen.one("zernel_request_duration_seconds_sum", route=CHAT), sum(whole), 0.05, 0.2, f"{library}: durations")
+    # a machine that is busy keeps the client from looking, never the other way round
+    near(seen.one("zernel_request_first_event_seconds", route=CHAT, quantile="0.5"), statistics.median(first), 0.05, 0.005,
+         f"{library}: the median first event")
+    check(seen.one("zernel_request_first_event_seconds_sum", route=CHAT) <= sum(first) + 0.001 * n, f"{library}: first events")
+    check(seen.one("zernel_request_first_event_seconds_sum", route=CHAT) >= 0.05 * n, f"{library}: first events, at least")
+    near(seen.one("zernel_request_event_gap_seconds_sum", route=CHAT), sum(gaps), 0.02, 0.05, f"{library}: gaps")
+    check(seen.one("zernel_request_duration_seconds_sum", route=CHAT) <= sum(whole) + plain * 0.1, f"{library}: durations")
+    check(seen.one("zernel_request_duration_seconds_sum", route=CHAT) >= sum(gaps) + 0.05 * n, f"{library}: durations, at least")
     return daemon, server
 
 

@@ -1497,6 +1497,7 @@ ZN_HTTP1_STEP __u32 zn_http1_head(struct zn_request *c, const struct zn_request_
 {
 	__u32 at = 0;
 
+#pragma GCC unroll 4 /* likewise zn_http1_chunk() */
 	for (int i = 0; i < ZN_REQUEST_BYTES / ZN_HEAD_PART; i++)
 		if (at < s->have && c->head < ZN_HEAD_DONE)
 			at = zn_http1_head_part(c, s, at);
@@ -1509,6 +1510,7 @@ ZN_HTTP1_LOOP int zn_http1_chunk(const struct zn_request_scratch *s, __u32 at)
 {
 	if (!s || at >= ZN_REQUEST_BYTES || s->bytes[at] == '0')
 		return ZN_CHUNK_NONE;
+#pragma GCC unroll 12 /* kernels before 6.3 do not take the loop that the compiler makes of it */
 	for (__u32 i = 0; i < 12; i++) {
 		__u8 b = s->bytes[at + i], letter = b | 0x20;
 

@@ -100,6 +100,7 @@ static __always_inline void gather(struct zn_request_scratch *s, const struct ve
 {
 	__u32 have = 0;
 
+#pragma unroll
 	for (__u32 i = 0; i < PIECES; i++) {
 		struct piece p;
 		__u32 n = most - have;
@@ -113,11 +114,13 @@ static __always_inline void gather(struct zn_request_scratch *s, const struct ve
 		if (n == 0)
 			continue;
 		have &= ZN_REQUEST_BYTES - 1;
-		if (n > ZN_REQUEST_BYTES || bpf_probe_read_user(&s->bytes[have], n, (void *)p.base))
+		ZN_OPAQUE(n);
+		n &= ZN_REQUEST_BYTES - 1;
+		if (bpf_probe_read_user(&s->bytes[have], n, (void *)p.base))
 			break;
 		have += n;
 	}
-	s->have = have > ZN_REQUEST_BYTES ? ZN_REQUEST_BYTES : have;
+	s->have = have < ZN_REQUEST_BYTES ? have : ZN_REQUEST_BYTES;
 }
 
 /* The end of the last piece of a send that went out whole. */
@@ -165,6 +168,7 @@ static __always_inline void last_read(struct zn_request_scratch *s, const struct
 /* A thread that is preempted in here leaves the first one busy. */
 static __always_inline struct zn_request_scratch *scratch_take(void)
 {
+#pragma unroll
 	for (__u32 i = 0; i < 2; i++) {
 		__u32 at = i;
 		struct zn_request_scratch *s = bpf_map_lookup_elem(&scratch, &at);
@@ -228,7 +232,7 @@ static __always_inline void duration(__u32 *hist, __u32 owner, __u64 ns)
 		zn_hist_record(h, ns);
 }
 
-#define SERIES_TRIES 16
+#define SERIES_TRIES 8
 
 /* An index and 1 of a free series. */
 __noinline __u32 series_claim(__u32 id, __u32 owner, __u32 route)
@@ -237,6 +241,7 @@ __noinline __u32 series_claim(__u32 id, __u32 owner, __u32 route)
 
 	if (!zn_quota_claim(ZN_QUOTA_ROUTE, owner))
 		return 0;
+#pragma unroll
 	for (__u32 i = 0; i < SERIES_TRIES; i++) {
 		__u32 at = (first + i) & (ZN_REQUEST_SERIES - 1);
 		struct zn_request_series *s = bpf_map_lookup_elem(&request_series, &at);
@@ -280,6 +285,7 @@ static __always_inline __u32 route_of(const struct zn_request *c)
 		zn_http1_key(c, ZN_ROUTE_EXACT), zn_http1_key(c, ZN_ROUTE_LAST), zn_http1_key(c, ZN_ROUTE_BELOW)};
 	__u32 *route;
 
+#pragma unroll
 	for (__u32 i = 0; i < 3; i++) {
 		route = bpf_map_lookup_elem(&routes, &key[i]);
 		if (route)
@@ -492,7 +498,7 @@ static __noinline int sent(__u64 key, int result)
 	v = vector_of_call();
 	s->have = s->last_len = 0;
 	if (v.count) {
-		gather(s, &v, result, ZN_REQUEST_BYTES);
+		gather(s, &v, result, ZN_REQUEST_BYTES - 1);
 		last_read(s, &v, result);
 	}
 	sent_bytes(s, c, server, result, (struct sock *)key);

@@ -5,13 +5,11 @@ import http.client
 import json
 import os
 import socket
-import statistics
-import subprocess
 import sys
 import threading
 import time
 
-from harness import CUDA, HERE, Absent, Daemon, Process, check, equal, folder, free_port, need, test, wait_until
+from harness import CUDA, HERE, Absent, Daemon, Process, check, equal, folder, free_port, need, test, test_timed, wait_until
 
 CHAT = "/v1/chat/completions"
 
@@ -157,14 +155,12 @@ def asks_exactly(library, *more, address=None, argv=None, statuses=((404, "4xx",
     equal(seen.lost(), {}, "lost")
     equal(seen.one("zernel_request_connections_total", protocol="http1"), 6, f"{library}: connections")
     equal(seen.one("zernel_request_first_event_seconds_count", route=CHAT), n, "first events")
-    # a machine that is busy keeps the client from looking, never the other way round
-    near(seen.one("zernel_request_first_event_seconds", route=CHAT, quantile="0.5"), statistics.median(first), 0.05, 0.005,
-         f"{library}: the median first event")
-    check(seen.one("zernel_request_first_event_seconds_sum", route=CHAT) <= sum(first) + 0.001 * n, f"{library}: first events")
-    check(seen.one("zernel_request_first_event_seconds_sum", route=CHAT) >= 0.05 * n, f"{library}: first events, at least")
-    near(seen.one("zernel_request_event_gap_seconds_sum", route=CHAT), sum(gaps), 0.02, 0.05, f"{library}: gaps")
-    check(seen.one("zernel_request_duration_seconds_sum", route=CHAT) <= sum(whole) + plain * 0.1, f"{library}: durations")
-    check(seen.one("zernel_request_duration_seconds_sum", route=CHAT) >= sum(gaps) + 0.05 * n, f"{library}: durations, at least")
+    # what keeps the client from looking makes its times longer, never shorter; that is what a busy machine does to them
+    seconds = seen.one("zernel_request_first_event_seconds_sum", route=CHAT)
+    check(0.05 * n <= seconds <= sum(first) + 0.001 * n, f"{library}: first events {seconds:.3f} s of {sum(first):.3f}")
+    near(seen.one("zernel_request_event_gap_seconds_sum", route=CHAT), sum(gaps), 0.1, 0.1, f"{library}: gaps")
+    seconds = seen.one("zernel_request_duration_seconds_sum", route=CHAT)
+    check(0.15 * n <= seconds <= sum(whole) + plain * 0.2, f"{library}: durations {seconds:.3f} s of {sum(whole):.3f}")
     return daemon, server
 
 
@@ -185,7 +181,10 @@ def requests_over_a_unix_socket_are_counted():
 
 @test
 def requests_of_hypercorn_are_counted():
-    asks_exactly("hypercorn", CUDA)
+    """It leaves Nagle on: TCP keeps its first events back until the head is acknowledged."""
+    daemon, server = asks_exactly("hypercorn", CUDA)
+    held = Seen(daemon, server.pid).one("zernel_request_held_total", what="first")
+    check(held and held > 27, f"first events that were held: {held}, of 54")
 
 
 @test
@@ -366,7 +365,24 @@ def a_server_beside_its_engine_is_watched_and_its_neighbour_is_not():
     wait_until(lambda: not daemon.metrics().one("zernel_service_info", pid=pid), "the server is gone")
 
 
-@test
+@test_timed
+def times_of_requests_are_those_of_the_client():
+    daemon = Daemon()
+    server = Server("uvicorn", CUDA)
+    pid = watched(daemon, server)
+    client, first, gaps = Client(server), [], []
+    for _ in range(23):
+        t, g, _ = client.chat(11, wait=0.05, gap=0.01)
+        first.append(t)
+        gaps += g
+    client.close()
+    seen = at_rest(daemon, pid)
+    ours = [seen.one(f"zernel_request_{name}_seconds_sum", route=CHAT) for name in ("first_event", "event_gap")]
+    near(ours[0] / 23, sum(first) / 23, 0.02, 0.002, "the mean first event")
+    near(ours[1] / 230, sum(gaps) / 230, 0.01, 0, "the mean gap")
+
+
+@test_timed
 def time_that_a_request_lies_unread_is_seen():
     """A server that does one thing at a time: four clients wait for one another, in the socket."""
     daemon = Daemon()

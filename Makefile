@@ -69,7 +69,7 @@ $(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o)
 	@echo "  EMBED   $@"
 	$(Q)bpf/embed.sh $(filter %.o,$^) > $@
 $(B)/bpf.o: $(B)/bpf.c
-	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) -DZN_IN_probe -MMD -MP -c $< -o $@
 
 $(B)/obj/base/version.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/obj/base/version.o: $(B)/version
@@ -81,10 +81,14 @@ $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
 FORCE:
 
+# what zernel.h keeps for the files of one folder: ZN_IN_probe for src/probe/, ZN_IN_codec for the files at the top
+all_inside := $(patsubst src/%,-DZN_IN_%,$(wildcard src/*)) # for tools
+inside = -DZN_IN_$(or $(patsubst src/%/,%,$(filter src/%/,$(dir $<))),$(if $(filter zerneld.c,$<),main,codec))
+
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) $(inside) -MMD -MP -c $< -o $@
 
 $(B)/page.c: web/embed.sh web/page.html web/page.css $(wildcard web/page/*.js) | $(B)
 	@echo "  PAGE    $@"
@@ -118,7 +122,7 @@ define archive
 $(1)/obj/%.o: %.c
 	@mkdir -p $$(@D)
 	@echo "  CC      $$@"
-	$(Q)$(2) $$(DEPS) -c $$< -o $$@
+	$(Q)$(2) $$(inside) $$(DEPS) -c $$< -o $$@
 $(1)/libzernel.a: $(patsubst %.c,$(1)/obj/%.o,$(filter-out zerneld.c,$(SRC:src/%=%)))
 	@echo "  AR      $$@"
 	$(Q)rm -f $$@ && ar qcs $$@ $$^
@@ -135,7 +139,7 @@ $(if $(filter-out $(words $(UNIT)),$(words $(UNIT_SRC))),$(error two unit tests 
 vpath %_test.c $(sort $(dir $(UNIT_SRC)))
 $(T)/%_test: %_test.c $(T)/libzernel.a
 	@echo "  TEST CC $<"
-	$(Q)$(CC) $(TEST_CFLAGS) $(DEPS) $< -o $@ $$(sed -n '2s,^/\* link: \(.*\) \*/$$,\1,p' $<) $(T)/libzernel.a -Wl,--as-needed $(LIBS)
+	$(Q)$(CC) $(TEST_CFLAGS) -DZN_IN_$(notdir $(patsubst %/,%,$(dir $<))) $(DEPS) $< -o $@ $$(sed -n '2s,^/\* link: \(.*\) \*/$$,\1,p' $<) $(T)/libzernel.a -Wl,--as-needed $(LIBS)
 # hours of simulated time: nothing is checked but what it says
 $(T)/scenario_test: build/bench/libzernel.a
 $(T)/ws_cases_test: | $(T)/ws_echo
@@ -281,7 +285,7 @@ docs: $(B)/zerneld
 format:
 	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
 tidy: # a short list of checks, in .clang-tidy
-	$(Q)clang-tidy --quiet $(SRC) -- -std=gnu11 -D_GNU_SOURCE -I. -DZN_VERSION='""' -DZN_COMMIT='""' 2> /dev/null
+	$(Q)clang-tidy --quiet $(SRC) -- -std=gnu11 -D_GNU_SOURCE $(all_inside) -I. -DZN_VERSION='""' -DZN_COMMIT='""' 2> /dev/null
 lint: # the page's modules
 	$(Q)tests/web/node_modules/.bin/eslint --config tests/web/eslint.config.mjs web/page 'tests/web/*.mjs'
 format-check:
@@ -298,7 +302,7 @@ compile_commands.json: FORCE
 	$(Q)entry() { printf '%s\n{"directory": "$(CURDIR)", "file": "%s", "command": "%s -c %s"}' "$$comma" "$$1" "$$2" "$$1"; comma=,; }; \
 	entries() { flags=$$1; shift; for file; do entry "$$file" "$$flags"; done; }; comma=; \
 	{ printf '['; \
-	  entries '$(CC) $(PLAIN_CFLAGS) -Itests' $(SRC) $(UNIT_SRC) $(wildcard tests/fuzz/*.c); \
+	  entries '$(CC) $(PLAIN_CFLAGS) $(all_inside) -Itests' $(SRC) $(UNIT_SRC) $(wildcard tests/fuzz/*.c); \
 	  entries '$(CLANG) $(BPF_CFLAGS)' $(wildcard bpf/*.bpf.c); printf '\n]\n'; } > $@
 
 dist: all

@@ -18,14 +18,16 @@
  *            annotations annotator
  *   sim      arena sim random gpu files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
- *            metrics_text metrics_protobuf otlp export snapshot labels why rates_json stalls_json
+ *            metrics_text metrics_protobuf otlp samples export snapshot labels why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why hang job annotate alerts watch_data watch_panels watch_jobs
- *            watch_cells watch_views watch
- *   daemon   check diagnose systemd
+ *            watch_cells watch_views watch verbs
+ *   daemon   check diagnose systemd announce confine
  *   zerneld.c
+ *
+ * What stands within #ifdef ZN_IN_<folder> is for the files and unit tests of that folder alone; the Makefile sees to it.
  *
  * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of CLOCK_MONOTONIC in
  * fields that end in _ns; sizes are bytes; strings handed in stay the caller's.
@@ -37,17 +39,16 @@
 
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
-#define ZN_PROCS_MAX   1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
-#define ZN_HISTS_MAX   3200 /* histograms of one page each: 12.5 MiB of kernel memory */
-#define ZN_HISTS_FIRST 1    /* histogram 0 is never handed out, so that 0 can mean "none" */
-#define ZN_CALLS_MAX   4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
-#define ZN_SOCKS_MAX   4096 /* TCP connections of processes that call a hooked library */
-#define ZN_THREAD_CACHE                                                                                                \
-	4096 /* threads that are found by the low bits of their id alone, and their sends; a power of two */
-#define ZN_THREADS_MAX      4096  /* of these threads, those whose place in the cache is another's */
-#define ZN_SERVERS_MAX      256   /* processes whose requests are counted */
-#define ZN_REQUEST_MAX      4096  /* connections with requests of such processes */
-#define ZN_REQUEST_SERIES   512   /* pairs of such a process and a route */
+#define ZN_PROCS_MAX        1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_HISTS_MAX        3200 /* histograms of one page each: 12.5 MiB of kernel memory */
+#define ZN_HISTS_FIRST      1    /* histogram 0 is never handed out, so that 0 can mean "none" */
+#define ZN_CALLS_MAX        4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
+#define ZN_SOCKS_MAX        4096 /* TCP connections of processes that call a hooked library */
+#define ZN_THREAD_CACHE     4096 /* threads found by the low bits of their id alone, and their sends; a power of two */
+#define ZN_THREADS_MAX      4096 /* of these threads, those whose place in the cache is another's */
+#define ZN_SERVERS_MAX      256  /* processes whose requests are counted */
+#define ZN_REQUEST_MAX      4096 /* connections with requests of such processes */
+#define ZN_REQUEST_SERIES   512  /* pairs of such a process and a route */
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
@@ -121,18 +122,18 @@ static inline struct zn_sizes zn_sizes(__u32 cpus, int sparse)
 	};
 }
 
-/* ---- 2. The histogram: log-linear, 16 slots per power of two, 128 ns to 137 s. ---- */
+/* ---- 2. The histogram: log-linear, 16 buckets per power of two, 128 ns to 137 s. ---- */
 
-#define ZN_BUCKET_BITS 4  /* log2 of the slots per power of two */
-#define ZN_INSN_POWER  7  /* slot 0 holds everything below 2^7 ns */
-#define ZN_LAST_POWER  37 /* the last slot holds everything from 2^37 ns (137 s) on */
-#define ZN_BUCKETS     (2 + ((ZN_LAST_POWER - ZN_INSN_POWER) << ZN_BUCKET_BITS))
+#define ZN_BUCKET_BITS 4  /* log2 of the buckets per power of two */
+#define ZN_FIRST_POWER 7  /* bucket 0 holds everything below 2^7 ns */
+#define ZN_LAST_POWER  37 /* the last bucket holds everything from 2^37 ns (137 s) on */
+#define ZN_BUCKETS     (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_BUCKET_BITS))
 
-/* The slot of a duration. Shared by both compilers, so that they cannot disagree. */
+/* The bucket of a duration. Shared by both compilers, so that they cannot disagree. */
 static inline __u32 zn_bucket_of(__u64 ns)
 {
-	__u64 v = ns >> ZN_INSN_POWER;
-	__u32 power = ZN_INSN_POWER;
+	__u64 v = ns >> ZN_FIRST_POWER;
+	__u32 power = ZN_FIRST_POWER;
 
 	if (v == 0)
 		return 0;
@@ -148,19 +149,19 @@ static inline __u32 zn_bucket_of(__u64 ns)
 	if (v >> 2)
 		v >>= 2, power += 2;
 	power += (__u32)(v >> 1);
-	return 1 + ((power - ZN_INSN_POWER) << ZN_BUCKET_BITS) +
+	return 1 + ((power - ZN_FIRST_POWER) << ZN_BUCKET_BITS) +
 		((__u32)(ns >> (power - ZN_BUCKET_BITS)) & ((1 << ZN_BUCKET_BITS) - 1));
 }
 
-/* The smallest duration of a slot, in ns: 0 for slot 0. The upper end of slot i is the floor of slot i + 1. */
-static inline __u64 zn_bucket_floor(__u32 slot)
+/* The smallest duration of a bucket, in ns: 0 for bucket 0. The upper end of bucket i is the floor of bucket i + 1. */
+static inline __u64 zn_bucket_floor(__u32 bucket)
 {
-	__u32 i = slot - 1;
+	__u32 i = bucket - 1;
 
-	if (slot == 0)
+	if (bucket == 0)
 		return 0;
 	return ((1ULL << ZN_BUCKET_BITS) + (i & ((1 << ZN_BUCKET_BITS) - 1)))
-		<< ((i >> ZN_BUCKET_BITS) + ZN_INSN_POWER - ZN_BUCKET_BITS);
+		<< ((i >> ZN_BUCKET_BITS) + ZN_FIRST_POWER - ZN_BUCKET_BITS);
 }
 
 /* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing resets it. */
@@ -174,14 +175,14 @@ struct zn_hist {
 	__u32 pad;
 	__u64 spread; /* of reads or writes of files: so many that each group of CPUs has a series of its own */
 	__u64 reserved[23];
-	__u64 slot[ZN_BUCKETS];
+	__u64 bucket[ZN_BUCKETS];
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
 
 /* The same with 4 buckets per power of two, in a quarter of the memory; it begins as the other one does. A quantile is at
  * most 12.5 % off. */
 #define ZN_COARSE_BITS    2
-#define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_INSN_POWER) << ZN_COARSE_BITS))
+#define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_COARSE_BITS))
 struct zn_coarse_hist {
 	__u64 calls;
 	__u64 errors;
@@ -876,13 +877,13 @@ struct zn_sched_entry {
 	__u8 state_at; /* as in struct zn_thread; 0: none */
 	__u8 held; /* ZN_HELD_*: what its owner holds of the quotas for it; outside of its set if more than ZN_HELD_SCHED */
 	__u8 pad[2];
-	__u64 off_ns;   /* when it left its CPU; 0: it runs */
-	__u64 ready_ns; /* since when it could run again; 0: it sleeps */
-	__u64 news_ns;  /* when the last wait ended that explains the waits of those it wakes */
-	__u64 limit_ns; /* time limit of the sleep at hand; 0: none */
-	__u8 kind;      /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_SCHED_PREEMPTED */
-	__u8 cause;     /* enum zn_stall, or ZN_STALL_PENDING */
-	__u8 news;      /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: nothing to tell */
+	__u64 off_ns;    /* when it left its CPU; 0: it runs */
+	__u64 ready_ns;  /* since when it could run again; 0: it sleeps */
+	__u64 wake_ns;   /* when the last wait ended that explains the waits of those it wakes */
+	__u64 limit_ns;  /* time limit of the sleep at hand; 0: none */
+	__u8 kind;       /* ZN_C_OFFCPU_* from ZN_C_OFFCPU_IO on; ZN_SCHED_PREEMPTED */
+	__u8 cause;      /* enum zn_stall, or ZN_STALL_PENDING */
+	__u8 wake_cause; /* what that last wait was for: ZN_STALL_DATA or ZN_STALL_DIST; 0: neither */
 	__u8 flags;
 	__u32 owner;
 	__u64 file;    /* the pipe that it last waited for a batch on */
@@ -971,7 +972,7 @@ struct zn_comm {
 	__u32 nranks; /* ZN_UNKNOWN: not known */
 	__u32 splits;
 	__u32 tgid;
-	__u16 skew;   /* its slot in the table of skews, plus 1; 0: none */
+	__u16 skew;   /* its index in the table of skews, plus 1; 0: none */
 	__u16 member; /* there */
 	__u32 pad;
 };
@@ -1010,7 +1011,7 @@ _Static_assert(sizeof(struct zn_skew) ==
 	"padding");
 
 /* A job as the kernel sees it, one page. A slot is claimed by BPF when the job's control group is made, or by the
- * daemon when it is told of a job, whichever comes first; the daemon alone gives it back. */
+ * daemon when a message names the job, whichever comes first; the daemon alone gives it back. */
 #define ZN_JOB_NAME 16 /* bytes of a job's name in a path: "4711", or a SLUID ("s" and 13 characters); NUL-padded */
 struct zn_step {
 	char name[16]; /* "batch", "extern", "0"; NUL-padded, cut */
@@ -2106,7 +2107,51 @@ void zn_options_help(FILE *to);
  * them is the daemon's business, and not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);
 
-/* ---- base/text.c (zn_str_): slices of text. ---- */
+/* ---- base/text.c (zn_out_ zn_utf8_ zn_str_): bounded output, UTF-8, slices of text. ---- */
+
+/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
+ * end. */
+struct zn_out {
+	char *at;
+	size_t cap;
+	size_t len;
+	bool full;
+};
+static inline void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
+{
+	if (o->full || len > o->cap - o->len) {
+		o->full = true;
+		return;
+	}
+	if (len)
+		memcpy(o->at + o->len, bytes, len);
+	o->len += len;
+}
+static inline void zn_out_text(struct zn_out *o, const char *text)
+{
+	zn_out_bytes(o, text, strlen(text));
+}
+static inline void zn_out_char(struct zn_out *o, char c)
+{
+	zn_out_bytes(o, &c, 1);
+}
+void zn_out_u64(struct zn_out *o, uint64_t v);
+void zn_out_i64(struct zn_out *o, int64_t v);
+void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
+/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
+void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
+void zn_out_fraction(
+	struct zn_out *o, uint64_t v, unsigned decimals, unsigned keep); /* keep: digits that stay, even 0 */
+/* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
+void zn_out_double(struct zn_out *o, double v);
+/* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
+void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
+/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
+#define ZN_UTF8_BAD 0xffffffffu
+uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
+#define ZN_UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+/* The bytes of the character at the start of a text, or 0 if it is cut or not well-formed. */
+size_t zn_utf8_length(const char *at, size_t len);
 
 /* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
 bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);
@@ -2212,46 +2257,7 @@ uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
 /* Whether it is in a PID namespace below ours (NSpid of proc(5)): it and what it calls itself by have other numbers. */
 bool zn_procfs_contained(const char *proc_root, uint32_t pid);
 
-/* ---- json.c (zn_json_ zn_out_ zn_utf8_): bounded output, JSON writer and reader. ---- */
-
-/* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
- * end. */
-struct zn_out {
-	char *at;
-	size_t cap;
-	size_t len;
-	bool full;
-};
-static inline void zn_out_bytes(struct zn_out *o, const void *bytes, size_t len)
-{
-	if (o->full || len > o->cap - o->len) {
-		o->full = true;
-		return;
-	}
-	if (len)
-		memcpy(o->at + o->len, bytes, len);
-	o->len += len;
-}
-static inline void zn_out_text(struct zn_out *o, const char *text)
-{
-	zn_out_bytes(o, text, strlen(text));
-}
-static inline void zn_out_char(struct zn_out *o, char c)
-{
-	zn_out_bytes(o, &c, 1);
-}
-void zn_out_u64(struct zn_out *o, uint64_t v);
-void zn_out_i64(struct zn_out *o, int64_t v);
-void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at least that many digits, up to 16 */
-/* v / 10^decimals, exactly, without trailing zeros: (142500, 6) gives 0.1425. No floating point. 0 to 19 decimals. */
-void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
-/* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
-void zn_out_double(struct zn_out *o, double v);
-/* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
-void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
-/* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
-#define ZN_UTF8_BAD 0xffffffffu
-uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
+/* ---- json.c (zn_json_): JSON writer and reader. ---- */
 
 /* JSON writer (RFC 8259). Commas are its business: a key or a value is preceded by one where needed. Depth is at most
  * 32. In an object, zn_json_key() comes before each value. */
@@ -2619,7 +2625,7 @@ struct zn_ras_comm {
 struct zn_ras_answer {
 	bool understood, whole; /* it is of that form; up to its end */
 	bool text;              /* of the form before JSON */
-	uint32_t comms;         /* communicators that it tells of */
+	uint32_t comms;         /* communicators in it */
 	uint32_t foreign, lost; /* of them, those of other jobs; those that there was no room for */
 	uint32_t count;
 	struct zn_ras_comm comm[ZN_RAS_COMMS];
@@ -2875,19 +2881,22 @@ struct zn_gpu_files zn_gpu_files_read(const char *path);
 /* Reads `nvidia`/<pci>/information (/proc/driver/nvidia/gpus), then what amdgpu has in `drm`/renderD<minor>/device
  * (/sys/class/drm), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no error. */
 void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
+/* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
+bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
+bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU is not known */
+bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
+/* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
+void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
+void zn_uuid_text(char to[48], const uint8_t uuid[16]);
+
+#ifdef ZN_IN_model
 /* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed GPU is
  * believed only of a process that has its device open, a name that is not listed only of one that has an instance open; else
  * it is "unknown". -1: the table is full. */
 int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_process_info *f, uint32_t ordinal);
-/* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
-bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
-bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU could not be told */
-bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
 /* Frees the slots of GPUs that are neither on the driver's list nor in use by any process. */
 void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
-/* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
-void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
-void zn_uuid_text(char to[48], const uint8_t uuid[16]);
+#endif
 
 /* ---- model/arena.c (zn_arena_ zn_job_shared_): the shared pages as memory. ---- */
 
@@ -2896,9 +2905,9 @@ struct zn_arena;
 struct zn_io_entry;
 struct zn_arena_ops {
 	int (*map_proc)(struct zn_arena *a, uint32_t row); /* makes a page readable; NULL: all of them are */
-	int (*map_hist)(struct zn_arena *a, uint32_t slot);
+	int (*map_hist)(struct zn_arena *a, uint32_t index);
 	int (*map_job)(struct zn_arena *a, uint32_t slot);
-	int (*map_skew)(struct zn_arena *a, uint32_t slot);
+	int (*map_skew)(struct zn_arena *a, uint32_t index);
 	void (*release)(struct zn_arena *a, uint32_t row); /* nobody finds the row any more */
 	void (*reuse)(
 		struct zn_arena *a); /* gives back rows that were released a moment ago. NULL: release() does it */
@@ -2919,7 +2928,7 @@ struct zn_arena_ops {
 	void (*job_cgroup_gone)(struct zn_arena *a, const struct zn_cgroup_key *key);
 	/* File I/O: the series there are, in no order; at most cap of them; returns how many. NULL: none. */
 	size_t (*io)(struct zn_arena *a, struct zn_io_entry *to, size_t cap);
-	void (*skew_release)(struct zn_arena *a, uint32_t slot); /* gives it and its histogram back */
+	void (*skew_release)(struct zn_arena *a, uint32_t index); /* gives it and its histogram back */
 	/* ZN_C_STALL_* of a process with what has begun and not ended by now. NULL: the counters are all there is. */
 	void (*stalls)(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT]);
 	/* A child of a row's process, or of one of its children, that was forked when nobody watched. 0, or -errno: it is known
@@ -2974,14 +2983,14 @@ uint32_t zn_job_shared_step(
 	struct zn_job_shared *row, const char *step); /* its index; ZN_STEPS_MAX: no room, counted */
 void zn_job_shared_group(struct zn_job_shared *row, const struct zn_cgroup *cgroup);
 void zn_job_shared_group_gone(struct zn_job_shared *row, const struct zn_cgroup *cgroup);
-/* Row or histogram as memory; NULL if the slot is out of range or cannot be mapped, or is histogram 0. */
+/* Row or histogram as memory; NULL if the index is out of range or cannot be mapped, or is histogram 0. */
 struct zn_proc *zn_arena_proc(struct zn_arena *a, uint32_t row);
 /* The same, but NULL where the process is not one of that job; serial 0: one without a job. */
 struct zn_proc *zn_arena_proc_of(struct zn_arena *a, uint32_t row, struct zn_job_ref job);
-struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot);
+struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t index);
 struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot);
-struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t slot); /* NULL also if it is free */
+struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t index); /* NULL also if it is free */
 
 /* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
@@ -2989,23 +2998,23 @@ static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 {
 	h->calls++;
 	h->sum_ns += ns;
-	h->slot[zn_bucket_of(ns)]++;
+	h->bucket[zn_bucket_of(ns)]++;
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }
 void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
 void zn_hist_merge_coarse(struct zn_hist *to, const struct zn_coarse_hist *from);
-/* q in per mille of the recorded durations, in ns: the middle of the slot that holds it, at most 3.2 % off from 128
+/* q in per mille of the recorded durations, in ns: the middle of the bucket that holds it, at most 3.2 % off from 128
  * ns on, never above the largest. 0 if there is none. */
 uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
-/* What a summary shows, from one pass over the slots. */
+/* What a summary shows, from one pass over the buckets. */
 struct zn_summary {
 	uint64_t count, p50_ns, p99_ns;
 };
 struct zn_summary zn_hist_summary(const struct zn_hist *h);
-uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the slots: agrees with the quantiles while BPF is adding */
+uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the buckets: agrees with the quantiles while BPF is adding */
 /* What a summary and a histogram show together, from one pass, so that they agree while BPF is adding. le: cumulative
- * counts at powers of 4 from 1.024 us to 68.7 s, which are slot limits and so exact; the last is all. */
+ * counts at powers of 4 from 1.024 us to 68.7 s, which are limits of buckets and so exact; the last is all. */
 #define ZN_LE_COUNT 15
 struct zn_spread {
 	uint64_t sum_ns, p50_ns, p99_ns, le[ZN_LE_COUNT];
@@ -3014,10 +3023,10 @@ void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to);
 uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
 
 /* Exponential buckets, as Prometheus' native histograms and OpenTelemetry have them: bucket i of this scale is above
- * 2^(i/32) and up to 2^((i+1)/32) seconds, 2.2 % wide. Our slots are 3.1 to 6.3 % wide and have other limits, so each goes
- * whole to the bucket that its middle is in (the last slot: its floor): no two slots share one, and no count ever shrinks. */
+ * 2^(i/32) and up to 2^((i+1)/32) seconds, 2.2 % wide. Our buckets are 3.1 to 6.3 % wide and have other limits, so each
+ * goes whole to the exponential one that its middle is in (the last: its floor): no two share one, and no count ever shrinks. */
 #define ZN_SCALE       5
-#define ZN_ZERO_BELOW  128e-9 /* seconds: slot 0 has no middle to speak of, and goes to the bucket of zero */
+#define ZN_ZERO_BELOW  128e-9 /* seconds: bucket 0 has no middle to speak of, and goes to the bucket of zero */
 #define ZN_BUCKETS_MAX (ZN_BUCKETS - 1)
 struct zn_exp_bucket {
 	int32_t index;
@@ -3058,7 +3067,7 @@ struct zn_info {
 	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not known */
 	uint64_t stall_ns[ZN_STALL_COUNT], stall_tick_ns[ZN_STALL_COUNT];
 	uint64_t worker_ns[2], worker_tick_ns[2]; /* busy and idle, likewise */
-	/* where a GPU could not be told: which look at its open devices that is of, and when the next one is due */
+	/* where a GPU is not known: which look at its open devices that is of, and when the next one is due */
 	uint32_t looks;
 	uint64_t look_ns, look_wait_ns;
 	char comm[16];
@@ -3102,8 +3111,6 @@ static inline bool zn_agg_measures(const struct zn_agg *a, enum zn_family f)
 {
 	return a->measured >> f & 1;
 }
-/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
-uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
 /* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */
@@ -3120,6 +3127,11 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 /* By how much a counter has grown since it was last looked at; *seen follows it, but never goes back. */
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
+
+#ifdef ZN_IN_model
+/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
+uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
+#endif
 
 /* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
  * drivers. ---- */
@@ -3163,11 +3175,14 @@ bool zn_rates_of(const struct zn_counter_rates *s, uint32_t row, uint32_t id, st
 /* Share of the time with a process inside a GPU's driver in which two or more were, in parts per million, over the last
  * tick; not known if nobody was inside. */
 uint64_t zn_rates_contention(const struct zn_counter_rates *s);
-/* One moment of counters that BPF changes; false: it was changed at each try. */
-bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
 /* The device numbers of GPU drivers, a bit each, from a file such as /proc/devices: some are given out when a module is
  * loaded. NVIDIA's and DRM's fixed ones are always among them. */
 void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
+
+#ifdef ZN_IN_model
+/* One moment of counters that BPF changes; false: it was changed at each try. */
+bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
+#endif
 
 /* ---- model/stalls.c (zn_stalls_): why a GPU is idle. ---- */
 
@@ -3175,7 +3190,7 @@ void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
 enum zn_stop { ZN_STOP_NONE, ZN_STOP_SIGNAL, ZN_STOP_FROZEN, ZN_STOP_BLOCKED };
 struct zn_json;
 /* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
- * began. A cause that cannot be told of this process is not known: its share is 0, and part of another one. */
+ * began. A cause that cannot be measured in this process is not known: its share is 0, and part of another one's. */
 struct zn_stall_ratios {
 	uint32_t share[ZN_STALL_COUNT];
 	bool known[ZN_STALL_COUNT];
@@ -3184,9 +3199,6 @@ struct zn_stall_ratios {
 bool zn_stalls_shares(
 	const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to); /* false: not measured, or no time */
 struct zn_ranks;
-/* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
- * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
-bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
 /* Waits of a data loader were seen: PyTorch's, the only one that is known. */
 bool zn_stalls_loader(const struct zn_agg *a, uint32_t row);
 /* The share of the last tick in which its loader's workers were busy, in units of 1e-9; ZN_UNKNOWN: not known. */
@@ -3211,6 +3223,12 @@ struct zn_stopped;
 /* Of the process of this row, whose ratios s are. k and stopped may be NULL. */
 void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,
 	const struct zn_stall_ratios *s, struct zn_stalls_summary *f);
+
+#ifdef ZN_IN_model
+/* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
+ * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
+bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
+#endif
 
 /* ---- model/progress.c (zn_progress_): when each process last did something for its work. ---- */
 
@@ -3315,10 +3333,8 @@ void zn_ranks_init(struct zn_ranks *k, struct zn_agg *agg, const struct zn_progr
 void zn_ranks_tick(struct zn_ranks *k, uint64_t now_ns); /* after zn_progress_tick() */
 /* Whether others have waited for it for as long as a person would mind, and nobody else is to blame. */
 bool zn_missing_shown(const struct zn_ranks *k, const struct zn_missing *m);
-/* Whom the process of this row waits for in the end; NULL: nobody. */
-const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row);
 /* How late a rank was in all, a wait that goes on included; it never falls. k: NULL for tests. */
-uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member);
+uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t index, uint32_t member);
 /* Whether they have waited for longer than a GPU's work usually takes. */
 bool zn_all_wait_shown(const struct zn_ranks *k, const struct zn_all_wait *w);
 /* With all other ranks of this node, for nobody on it; NULL: it does not, or not for long. */
@@ -3326,6 +3342,11 @@ const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t r
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT]);
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
+
+#ifdef ZN_IN_model
+/* Whom the process of this row waits for in the end; NULL: nobody. */
+const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t row);
+#endif
 
 /* ---- model/activity.c (zn_activity_): for how long each process had its GPU at work. ---- */
 
@@ -3629,6 +3650,18 @@ uint64_t zn_history_end_ms(const struct zn_history *h); /* of the newest step, s
 #define ZN_ANOMALY_LIMIT   5   /* standard deviations; what is above it is shown, and is an excursion */
 #define ZN_SCORE_NONE      INT32_MIN
 #define ZN_SCORE_MAX       100000 /* scores are in thousandths of a standard deviation, above the level positive */
+/* All of all processes: one mapping made at the start, of which only what is used becomes resident, 4 pages of a process. */
+struct zn_baselines;
+int zn_baselines_open(struct zn_baselines **b);
+void zn_baselines_close(struct zn_baselines *b);
+/* Takes a step of every process once the history has one. Call it after zn_history_tick(), with the same clock. */
+void zn_baselines_tick(
+	struct zn_baselines *b, const struct zn_agg *a, const struct zn_history *history, uint64_t now_ns);
+/* Of the newest step. ZN_SCORE_NONE: not known; also if b is NULL, or the row is not this process's. */
+int32_t zn_baselines_score(const struct zn_baselines *b, uint32_t row, uint32_t id, uint32_t signal);
+const char *zn_baseline_name(uint32_t signal);
+
+#ifdef ZN_IN_model
 /* A value x is taken as asinh(x / unit), and floor is the least spread, in thousandths of that. */
 struct zn_baseline_scale {
 	double unit;
@@ -3651,19 +3684,10 @@ struct zn_baseline {
 	struct zn_excursion before[ZN_EXCURSIONS], now; /* now.steps 0: none is under way */
 };
 /* Takes the value of a step and tells its score by the values before it; zero is a valid baseline. ZN_SCORE_NONE: there were too
- * few. No finite number is no value: nothing changes, and the last score is told up to 10 s later. step counts up all the
+ * few. No finite number is no value: nothing changes, and the last score is shown up to 10 s longer. step counts up all the
  * same. */
 int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
-/* All of all processes: one mapping made at the start, of which only what is used becomes resident, 4 pages of a process. */
-struct zn_baselines;
-int zn_baselines_open(struct zn_baselines **b);
-void zn_baselines_close(struct zn_baselines *b);
-/* Takes a step of every process once the history has one. Call it after zn_history_tick(), with the same clock. */
-void zn_baselines_tick(
-	struct zn_baselines *b, const struct zn_agg *a, const struct zn_history *history, uint64_t now_ns);
-/* Of the newest step. ZN_SCORE_NONE: not known; also if b is NULL, or the row is not this process's. */
-int32_t zn_baselines_score(const struct zn_baselines *b, uint32_t row, uint32_t id, uint32_t signal);
-const char *zn_baseline_name(uint32_t signal);
+#endif
 
 /* ---- model/xid.c (zn_xid_ zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
  * NVIDIA's by number (XIDs), amdgpu's by name. ---- */
@@ -3822,6 +3846,8 @@ struct zn_rule_names {
 	int (*type)(const char *metric);
 	double overhead_budget;
 };
+
+#ifdef ZN_IN_alert
 /* Adds the rules of a text, which must stay. A rule takes the place of a built-in one of its name; disable NAME takes one
  * away. name: of the text, for why. -EINVAL with "name:line:column: what was expected" in why; r is then of no use. */
 int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, const struct zn_rule_names *names,
@@ -3842,6 +3868,7 @@ static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
 	return h ^ h >> 32;
 }
 double zn_rules_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
+#endif
 
 /* ---- alert/eval.c (zn_rule_): runs the rules. ---- */
 
@@ -3918,12 +3945,15 @@ struct zn_instance {
 /* Evaluates a rule: each instance that it has now, whether its condition holds or not. */
 void zn_rule_run(struct zn_rule_work *w, const struct zn_rule *rule,
 	void (*instance)(void *to, const struct zn_instance *i), void *to);
+
+#ifdef ZN_IN_alert
 /* The owner of the process whose number the label pid is; ZN_OWNER_ROOT: there is none, so it is about the node. */
 uint32_t zn_rule_whose(const struct zn_rule_work *w, struct zn_str pid);
 /* After all rules: forgets the past of series that were not there. */
 void zn_rule_sweep(struct zn_rule_work *w);
 /* The key of a past is a hash: nobody who chooses labels may know it. */
 void zn_rule_seed(uint64_t seed);
+#endif
 
 /* ---- alert/alert.c (zn_alert_ zn_alerts_): states of alerts, by rules that are evaluated every tick. ---- */
 
@@ -3970,7 +4000,7 @@ extern const char zn_alerts_defaults[]; /* the built-in rules, as text */
 int zn_alerts_open(
 	struct zn_alerts *a, const struct zn_options *o, int (*type)(const char *metric), char why[ZN_TEXT_MAX]);
 /* Reads them again. An alert goes on if there is still a rule of its name; else it is resolved. On an error, with why, all
- * stays as it was; else why has the news. */
+ * stays as it was; else why says what is in use now. */
 int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX]);
 /* Evaluates every rule, a->work.source being set. An instance that its rule no longer delivers is resolved. */
 void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns);
@@ -4037,6 +4067,8 @@ struct zn_worker {
 	struct zn_queue *queue; /* of messages to the child, in memory that both see */
 	uint64_t place, origin; /* in the queue: of this process */
 };
+
+#ifdef ZN_IN_worker
 /* Forks, before any thread. pid 0: this is the child. Or -errno. 8 MiB of messages may wait for the child, which takes them
  * also after the daemon has ended or was killed. */
 int zn_worker_open(struct zn_worker *c);
@@ -4054,6 +4086,7 @@ int zn_worker_put(struct zn_worker *c, const void *head, size_t head_len, struct
 bool zn_worker_woken(const struct zn_worker *c, bool waits);
 /* The length of the next message, or 0. One that is longer than cap, or makes no sense, is lost with all that wait. */
 size_t zn_worker_take(struct zn_worker *c, void *to, size_t cap);
+#endif
 
 /* ---- worker/writer.c (zn_writer_): a process that writes files: a slow disk stops nobody, and the daemon itself can
  * write none. ---- */
@@ -4309,16 +4342,17 @@ void zn_sandbox_folder_of(struct zn_sandbox_folders *f, const char *path); /* th
  * other processes (hidepid=). */
 int zn_sandbox_loop(struct zn_sandbox_folders *f);
 
+#ifdef ZN_IN_worker
 /* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel has
  * Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
 int zn_sandbox_writer(const int *folder, size_t count);
 /* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
  * the kernel has Landlock those in these folders alone (below 0: none). */
 int zn_sandbox_sender(const int *folder, size_t count);
+#endif
 
 /* ---- probe/entry.c (zn_entry_ zn_place_ zn_insn_): where a probe on a function costs least. ---- */
 
-#define ZN_ENTRY_BODY 16384 /* bytes of a function that are looked at; a longer one is hooked at its entry */
 /* Where the probe goes, and what stands there. */
 struct zn_entry {
 	uint32_t at; /* bytes behind the function's entry */
@@ -4332,6 +4366,9 @@ struct zn_entry zn_entry_of(const uint8_t *code, size_t len, uint64_t room); /* 
 struct zn_entry zn_entry_of_x86(const uint8_t *code, size_t len, uint64_t room);
 struct zn_entry zn_entry_of_arm64(const uint8_t *code, size_t len, uint64_t room);
 const char *zn_insn_label(enum zn_insn first);
+
+#ifdef ZN_IN_probe
+#define ZN_ENTRY_BODY 16384 /* bytes of a function that are looked at; a longer one is hooked at its entry */
 /* The place in a file, of a function that zn_elf_symbols() found there. offset 0: there is none, or the file changes. Not
  * thread-safe: uses a static buffer. */
 struct zn_place {
@@ -4341,6 +4378,7 @@ struct zn_place {
 };
 struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol);
 bool zn_place_same(int fd, const struct zn_place *place); /* whether that code is there still */
+#endif
 
 /* ---- probe/hooks.c (zn_hooks_): the table of hooked functions of libraries. ---- */
 
@@ -4369,6 +4407,7 @@ void zn_hooks_fill(struct zn_probe *p);
 
 /* ---- probe/process_info.c (zn_process_ zn_start_ zn_open_ zn_dir_): what /proc says of one process. ---- */
 
+#ifdef ZN_IN_probe
 /* All its threads have ended. False: it lives, or cannot be asked. */
 bool zn_process_ended(uint32_t tgid);
 bool zn_process_all_shown(void); /* whether /proc shows all processes here */
@@ -4386,11 +4425,11 @@ bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *
 /* Its environment and its open devices, as far as they tell of GPUs and of a job. files: as /proc/devices has them, if gpu is 0. */
 void zn_process_environ(int pid, struct zn_process_info *to);
 void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_process_info *to);
+#endif
 
 /* ---- probe/kernel.c (zn_kernel_): families on the kernel itself. What a kernel allows is found by trying, best
  * first. ---- */
 
-#define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
 /* One program of ours at one place of the kernel. */
 struct zn_attach_point {
 	const char *program, *place; /* place: the function or tracepoint, the label `symbol` */
@@ -4419,6 +4458,10 @@ uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are
 void zn_kernel_want(struct zn_kernel *k, bool wanted);
 void zn_kernel_serve(struct zn_kernel *k, bool serves); /* the same for what only servers need */
 void zn_kernel_table(struct zn_kernel *k);              /* the points alone, for --list-probes */
+
+#ifdef ZN_IN_probe
+#define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
+#endif
 
 /* ---- probe/attach.c (zn_attach_ zn_perf_ zn_fd_): probes on functions of libraries. ---- */
 
@@ -4463,11 +4506,18 @@ struct zn_lib {
 	uint8_t symbol[ZN_HOOKS_MAX]; /* enum zn_symbol_state, by hook */
 };
 
-void zn_attach_clear(struct zn_lib *lib); /* nothing is attached yet */
 /* Finds the functions of the library behind lib->fd, reading at most `budget` bytes; fills malformed, found and why. */
 void zn_attach_read(struct zn_probe *p, struct zn_lib *lib, size_t budget);
 /* Where the probe on a function of the library that was read last goes; NULL: the library lacks it. */
 const struct zn_entry *zn_attach_place(uint32_t hook);
+
+/* The type that perf events of a kind ("uprobe", "kprobe") have on this kernel; 0: none. */
+uint32_t zn_perf_type(const char *kind);
+void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
+int zn_fd_keep(int fd);    /* a descriptor of its own for the same, which is not inherited; -1 with errno */
+
+#ifdef ZN_IN_probe
+void zn_attach_clear(struct zn_lib *lib); /* nothing is attached yet */
 /* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
  * may zn_attach_undo(): never on the loop. */
 void zn_attach_library(struct zn_probe *p, struct zn_lib *lib);
@@ -4492,11 +4542,7 @@ struct perf_event_attr;
 int zn_attach_event(struct perf_event_attr *event, pid_t pid, int prog_fd, uint64_t cookie);
 int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct zn_spots *s, uint32_t i);
 #define ZN_TRACE_UPROBE_MULTI 48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
-
-/* The type that perf events of a kind ("uprobe", "kprobe") have on this kernel; 0: none. */
-uint32_t zn_perf_type(const char *kind);
-void zn_fd_close(int *fd); /* below 0 from then on, as it may be already */
-int zn_fd_keep(int fd);    /* a descriptor of its own for the same, which is not inherited; -1 with errno */
+#endif
 
 /* ---- probe/maps.c (zn_bpf_map_ zn_batch_): the BPF maps that all objects share, and how hashes are read. ---- */
 
@@ -4555,6 +4601,12 @@ const void *zn_batch_value(const struct zn_batch *b, uint32_t i);
 
 /* ---- probe/objects.c (zn_object_ zn_raw_): opens and loads BPF objects. ---- */
 
+/* A program on a raw tracepoint. Below 0: it is not there. */
+struct zn_raw {
+	int link, prog;
+};
+
+#ifdef ZN_IN_probe
 /* A file that is part of this program, compressed with gzip. */
 struct zn_blob {
 	const uint8_t *bytes;
@@ -4562,11 +4614,6 @@ struct zn_blob {
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
 	zn_bpf_mappers, zn_bpf_requests, zn_bpf_net, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
-
-/* A program on a raw tracepoint. Below 0: it is not there. */
-struct zn_raw {
-	int link, prog;
-};
 /* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
 struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob);
 /* While it is true, all objects share what libbpf read of the kernel's types. */
@@ -4579,6 +4626,7 @@ void zn_object_load_jobs(struct zn_probe *p);              /* control groups, fo
 const char *zn_object_hint(int err);                       /* what helps against an error of loading */
 const char *zn_object_program(enum zn_family f, bool ret); /* of a family's entries, or of its returns */
 void zn_raw_close(struct zn_raw *r, size_t count);
+#endif
 
 /* ---- probe/calibrate.c (zn_calib_): what our own probes cost a call. ---- */
 
@@ -4589,8 +4637,11 @@ struct zn_bias {
 	uint64_t p10_ns, p50_ns, p90_ns, p99_ns; /* between the two probes of a function that does nothing */
 	uint64_t call_ns;                        /* added to a call in all */
 };
+
+#ifdef ZN_IN_probe
 /* Fills bias, multi and perf_type. Where it fails, no family on libraries is available any more, and why says it. */
 void zn_calib_families(struct zn_probe *p);
+#endif
 
 /* ---- probe/stats.c (zn_stats_): what the kernel counts of our own programs. ---- */
 
@@ -4598,8 +4649,11 @@ void zn_calib_families(struct zn_probe *p);
 uint64_t zn_stats_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
 /* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
 uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name);
+
+#ifdef ZN_IN_probe
 /* Of programs on raw tracepoints alone, and as of now. */
 uint64_t zn_stats_raw_missed(const struct zn_raw *r, size_t count);
+#endif
 
 /* ---- probe/arena.c (zn_bpf_arena_): the arena over BPF maps. ---- */
 
@@ -4608,12 +4662,16 @@ struct zn_leaving {
 	uint32_t row;
 	uint64_t since_ns;
 };
+
+#ifdef ZN_IN_probe
 /* Once there are the maps. What is there already when open() fails is left to close(). */
 int zn_bpf_arena_open(struct zn_probe *p);
 void zn_bpf_arena_close(struct zn_probe *p);
+#endif
 
 /* ---- probe/arena_job.c (zn_bpf_job_): its jobs; what these do says struct zn_arena_ops. ---- */
 
+#ifdef ZN_IN_probe
 int zn_bpf_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME]);
 int zn_bpf_job_alias(struct zn_arena *a, uint32_t slot, const char name[ZN_JOB_NAME]);
 void zn_bpf_job_unname(struct zn_arena *a, uint32_t slot);
@@ -4624,10 +4682,10 @@ int zn_bpf_job_cgroup(
 	struct zn_arena *a, uint32_t slot, const struct zn_cgroup_key *key, uint32_t level, const char *step);
 void zn_bpf_job_cgroup_gone(struct zn_arena *a, const struct zn_cgroup_key *key);
 void zn_bpf_job_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a job has ended */
+#endif
 
 /* ---- probe/arena_quota.c (zn_bpf_quota_): what each owner may hold of its tables. ---- */
 
-void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many entries each table has */
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_bpf_quota_tick(struct zn_probe *p, uint64_t now_ns);
 void zn_bpf_quota_hist_clear(struct zn_arena *a, uint32_t slot); /* it is free again */
@@ -4642,11 +4700,15 @@ void zn_bpf_request_gone(struct zn_arena *a, uint32_t index);
 void zn_bpf_request_free(struct zn_arena *a, uint32_t index);
 void zn_bpf_request_tick(struct zn_probe *p, uint64_t now_ns); /* ends what nothing tells the end of */
 
-/* ---- probe/ends.c (zn_ends_): ends that the kernel did not tell of. ---- */
+#ifdef ZN_IN_probe
+void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many entries each table has */
+#endif
+
+/* ---- probe/ends.c (zn_ends_): processes whose end the kernel did not report. ---- */
 
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */
 #define ZN_END_ARRAYS 2
-/* Each tick: looks for processes whose end the kernel did not tell of, if it ever did that; they end as others do. */
+/* Each tick: looks for processes whose end the kernel did not report, if it has ever left one out; they end as others do. */
 void zn_ends_check(struct zn_probe *p);
 
 /* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
@@ -4703,6 +4765,7 @@ void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting ev
 
 /* ---- probe/shadow.c (zn_shadow_): processes with a user shadow stack. ---- */
 
+#ifdef ZN_IN_probe
 /* Whether a return probe would kill a process, because it has a shadow stack and this kernel does not keep that right.
  * A probe stands in a file, so a library that such a process maps is to be left alone. in(): the same of the text of
  * /proc/PID/status; used(): of a process, whatever the kernel. */
@@ -4712,6 +4775,7 @@ static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
 {
 	return !p->keeps_shadow && zn_shadow_stack_used(pid);
 }
+#endif
 
 /* ---- probe/mappers.c (zn_mappers_): which processes map a file, and which of them could make the kernel wait. ----
  * */
@@ -4726,8 +4790,10 @@ struct zn_mapper_list {
 	uint32_t fuse_tgid; /* one of them that maps a file of a FUSE file system that root did not mount; 0: none */
 	uint32_t tgid[ZN_MAPPERS_MAX];
 };
-int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: nothing below can be told */
+int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: nothing below is known */
 void zn_mappers_close(struct zn_mappers *m);
+
+#ifdef ZN_IN_probe
 /* The file that a process maps at an address, and that behind a descriptor. */
 int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to);
 int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to);
@@ -4736,6 +4802,7 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
+#endif
 
 /* ---- probe/system.c (zn_system_ zn_library_): which libraries are the system's own. ---- */
 
@@ -4747,6 +4814,7 @@ int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file
 /* ---- probe/file_budget.c (zn_refused_ zn_file_budget_): which files are read: none twice that had nothing to hook, and so many of
  * one owner. ---- */
 
+#ifdef ZN_IN_probe
 #define ZN_REFUSED_SETS 2048 /* a power of two */
 #define ZN_REFUSED_WAYS 4
 struct zn_refused_files {
@@ -4774,6 +4842,7 @@ bool zn_file_budget_left(struct zn_file_budget *f, uint32_t owner);
 void zn_file_budget_charge(struct zn_file_budget *f, uint32_t owner, uint64_t since_cpu_ns);
 /* Whether a file of this owner may be looked at for the first time. */
 bool zn_file_budget_take(struct zn_file_budget *f, uint32_t owner);
+#endif
 
 /* ---- probe/change.c (zn_change_): a change of probes that is under way, and whom the kernel waits for. ---- */
 
@@ -4796,6 +4865,8 @@ struct zn_change {
 	bool watched, stop;
 };
 void zn_change_open(struct zn_change *c, pthread_mutex_t *lock);
+
+#ifdef ZN_IN_probe
 /* Starts a thread that looks whom a change waits for, with the rights that are left when it is called; stop() ends it. */
 int zn_change_start(struct zn_change *c);
 void zn_change_stop(struct zn_change *c);
@@ -4805,6 +4876,7 @@ void zn_change_begin(struct zn_change *c, const struct zn_lib *lib, const struct
 uint64_t zn_change_end(struct zn_change *c);
 /* From any thread. True: the change has been waiting for a process for 0.8 s and more. */
 bool zn_change_hang(struct zn_change *c, struct zn_hang *to);
+#endif
 
 /* ---- probe/mapped.c (zn_mapped_): which processes map a library, and of which the GPU memory was not seen as a whole. ---- */
 
@@ -4832,7 +4904,7 @@ struct zn_mapped {
 	pthread_mutex_t *lock; /* over partials */
 	struct zn_quota quota;
 	struct zn_mapped_by by[ZN_MAPPED_MAX];
-	uint64_t event_ns;           /* when the process at hand mapped the driver's library; 0: no event told */
+	uint64_t event_ns;           /* when the process at hand mapped the driver's library; 0: no event said so */
 	struct zn_partials partials; /* for other threads */
 	bool changed;                /* the entries say otherwise by now */
 	uint64_t said_ns;
@@ -4840,7 +4912,9 @@ struct zn_mapped {
 };
 void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *probe, const struct zn_options *options,
 	pthread_mutex_t *lock);
-/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event told. */
+
+#ifdef ZN_IN_probe
+/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event said so. */
 void zn_mapped_process(struct zn_mapped *t, uint64_t event_ns);
 /* A process maps a library. Without a place for it the library is taken for unused, and the kernel is asked before it is let go. */
 void zn_mapped_note(struct zn_mapped *t, int pid, struct zn_lib *lib, uint64_t from, uint64_t to);
@@ -4858,22 +4932,30 @@ bool zn_mapped_is_partial(const struct zn_mapped *t, uint32_t pid);
 uint64_t zn_mapped_partial_gpus(const struct zn_mapped *t);
 /* Whole: it is, if it is not partial. Unknown: what the process maps must be looked at first. */
 enum zn_ledger zn_mapped_ledger(const struct zn_mapped *t, int pid);
+#endif
 
 /* ---- probe/libraries.c (zn_libraries_): the table of libraries, what may be hooked, and when. On the
  * finder's thread, but for hang, visit and quota. ---- */
 
 struct zn_libraries;
-#define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
-/* Needs all privileges; the options stay the caller's and the same. */
-struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
-/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called. */
-int zn_libraries_start(struct zn_libraries *l);
 /* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread, if
  * that was started. */
 void zn_libraries_close(struct zn_libraries *l);
 int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
 void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
 struct zn_mapped *zn_libraries_mapped(struct zn_libraries *l);
+/* True: a change of probes has been waiting for a process for 0.8 s and more. */
+bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
+/* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
+void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
+struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
+
+#ifdef ZN_IN_probe
+#define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
+/* Needs all privileges; the options stay the caller's and the same. */
+struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
+/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called. */
+int zn_libraries_start(struct zn_libraries *l);
 /* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
 /* Once a second. Since when the last one of those is unused that are not mapped any more, as far as is known; 0: none. */
@@ -4885,15 +4967,12 @@ bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino);
 bool zn_libraries_again(
 	struct zn_libraries *l); /* something was passed over: all processes are to be looked at again */
 void zn_libraries_leave(struct zn_libraries *l); /* each round: takes probes away, a few at a time */
-/* True: a change of probes has been waiting for a process for 0.8 s and more. */
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
-/* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
-struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
+#endif
 
 /* ---- probe/scan.c (zn_pace_ zn_map_ zn_maps_ zn_sweep_ zn_ring_): what the finder looks at, a little at a time.
  * Zero is valid everywhere, close may be called at any time. ---- */
 
+#ifdef ZN_IN_probe
 /* A kind of work that may take so much of a core, and burst_ns more when there was none for a while. */
 struct zn_pace {
 	uint32_t percent;
@@ -4970,9 +5049,11 @@ void zn_sweep_close(struct zn_sweep *s);
 
 /* Pages of each CPU's ring of events, a power of two. */
 size_t zn_ring_pages(int cpus, size_t page_bytes);
+#endif
 
 /* ---- probe/mappings.c (zn_mappings_): what the kernel tells of executable mappings. ---- */
 
+#ifdef ZN_IN_probe
 #define ZN_MAPPINGS_CPUS 1024
 struct perf_event_mmap_page;
 struct zn_mappings {
@@ -4981,17 +5062,20 @@ struct zn_mappings {
 	int fd[ZN_MAPPINGS_CPUS];
 	void *owner;
 	void (*mapped)(void *owner, struct zn_map_event *e); /* a file with a library's name; its owner is not set */
-	void (*lost)(void *owner);                           /* the kernel had no room to tell of one */
-	void (*incomplete)(void *owner); /* nothing, or not all, was told so far: all processes are to be looked at */
+	void (*lost)(void *owner);                           /* the kernel had no room to report one */
+	void (*incomplete)(
+		void *owner); /* nothing, or not all, was reported so far: all processes are to be looked at */
 };
 /* Opens the rings that are missing. A CPU that is offline has none until it is tried again. */
 int zn_mappings_open(struct zn_mappings *m);
 void zn_mappings_close(struct zn_mappings *m);
 void zn_mappings_drain(struct zn_mappings *m);                                         /* calls back for each event */
 int zn_mappings_poll(const struct zn_mappings *m, struct pollfd to[ZN_MAPPINGS_CPUS]); /* how many descriptors */
+#endif
 
 /* ---- probe/places.c (zn_places_): where processes and their threads sleep. ---- */
 
+#ifdef ZN_IN_probe
 struct zn_sleep_place {
 	uint32_t pid; /* 0: free */
 	uint64_t asked_ns;
@@ -5008,6 +5092,7 @@ void zn_places_ask(struct zn_places *s, uint32_t pid, char to[ZN_PLACE_BYTES]);
 bool zn_places_threads(struct zn_places *s, struct zn_threads *to);
 void zn_places_serve(
 	struct zn_places *s, uint64_t now_ns); /* on the finder's thread: looks at what was asked for of late */
+#endif
 
 /* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
 
@@ -5046,6 +5131,7 @@ void zn_services_init(struct zn_services *s, struct zn_probe *p, pthread_mutex_t
 void zn_services_close(struct zn_services *s);
 /* On the finder's thread: what processes were heard to listen, and a part of a look at all; not longer than until then. */
 void zn_services_run(struct zn_services *s, uint64_t until_ns);
+bool zn_services_ended(uint32_t tgid); /* for zn_requests.ended */
 /* From any thread: a process listens; what was found since the last time. */
 void zn_services_listen(struct zn_services *s, uint32_t pid);
 void zn_services_take(struct zn_services *s, void (*found)(void *to, const struct zn_server *server), void *to);
@@ -5226,7 +5312,7 @@ struct zn_job {
 	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
 	uint64_t counted_ns; /* up to when the GPUs' time is counted */
-	bool astray;         /* since then a process did something on a GPU that could not be told */
+	bool astray;         /* since then a process did something on a GPU that is not known */
 };
 struct zn_jobs {
 	struct zn_agg *agg;
@@ -5274,11 +5360,14 @@ uint64_t zn_job_clamp_before(uint64_t from, uint64_t less);
 bool zn_job_number(const char *text, uint32_t *to);
 uint32_t zn_job_number_or_unknown(const char *text);
 void zn_job_note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT]);
+
+#ifdef ZN_IN_job
 /* Jobs that the kernel's programs claimed. */
 void zn_job_discover(struct zn_jobs *j);
 /* Of those that are found already. */
 struct zn_job *zn_jobs_find_known(struct zn_jobs *j, const char *id, uint32_t restart);
 struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot);
+#endif
 
 /* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone): what its processes did. ---- */
 
@@ -5291,10 +5380,12 @@ void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const 
 
 /* ---- job/gpu_time.c (zn_job_gpus_): what a job holds on each GPU, and whether it uses it. ---- */
 
+#ifdef ZN_IN_job
 void zn_job_gpus_given(struct zn_jobs *j, struct zn_job *job);
 void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
 void zn_job_gpus_partial(struct zn_jobs *j, struct zn_job *job, bool any);
 void zn_job_gpus_count(const struct zn_jobs *j, struct zn_job *job, uint64_t now_ns);
+#endif
 
 /* ---- job/lifecycle.c (zn_jobs_): when jobs begin and end. ---- */
 
@@ -5307,12 +5398,15 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
 /* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
 void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
-/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
-void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
 /* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
  * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
  * user runs. */
 int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
+
+#ifdef ZN_IN_job
+/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
+void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
+#endif
 
 /* ---- job/io.c (zn_io_sum_ zn_io_sums_): file I/O by job and mount. ---- */
 
@@ -5325,7 +5419,7 @@ struct zn_io_sum_op {
 };
 struct zn_io_sum {
 	bool used;
-	bool twin;             /* another one has the same job and point: they differ in the type of file system */
+	bool same_mount;       /* another one has the same job and point: they differ in the type of file system */
 	struct zn_job_ref job; /* serial 0: none */
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	uint64_t active_ns; /* when it was last seen to grow */
@@ -5384,9 +5478,9 @@ uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job);
  * none was missed since. */
 bool zn_io_sum_whole(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, uint32_t lost);
 uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job);
-/* All durations of an operation; with its twins: NULL if a twin before it has them. Lives until the next call. */
+/* All durations of an operation; with those of the same mount: NULL if one before it has them. Lives until the next call. */
 const struct zn_hist *zn_io_sum_merge(
-	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool twins);
+	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool same_mount);
 struct zn_state;
 /* Tells of the time that went into reading, opening and asking for files over the last tick. */
 void zn_io_sums_causes(const struct zn_io_sums *f, struct zn_causes *c);
@@ -5450,9 +5544,6 @@ struct zn_suspicions {
 };
 /* Before the system calls are filtered. */
 void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_sender *sender, const char *proc);
-/* A job is suspected to hang: p is one of its processes that waits. At each tick, as long as that holds: once per episode
- * the RAS service of its NCCL is asked. */
-void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns);
 /* The same of all jobs whose ranks wait for one of this node, or all for one of another node. */
 void zn_suspicion_hangs(struct zn_suspicions *s, const struct zn_causes *causes, uint64_t now_ns);
 void zn_suspicion_tick(struct zn_suspicions *s, uint64_t now_ns); /* takes an answer, asks the next one */
@@ -5461,18 +5552,15 @@ const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct
 /* As the rest of "NCCL's RAS says: ..." if somebody answered, else a sentence on that. True: it is the rest. */
 bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT]);
 
+#ifdef ZN_IN_job
+/* A job is suspected to hang: p is one of its processes that waits. At each tick, as long as that holds: once per episode
+ * the RAS service of its NCCL is asked. */
+void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns);
+#endif
+
 /* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
  * daemon starts. ---- */
 
-/* The job, step and level that a path of a control group names, by zn_cgroup_parse(). False: it names none. */
-struct zn_cgroup_name {
-	char job[ZN_JOB_NAME];
-	char step[16]; /* empty: none */
-	uint32_t level;
-};
-bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
-/* The same of the groups that a process is in. Whose they are is not looked at: a user may call a group what he likes. */
-bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to);
 /* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
 void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* where control groups are mounted */
@@ -5488,6 +5576,18 @@ struct zn_cgroup_memory {
 bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
 /* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
+
+#ifdef ZN_IN_job
+/* The job, step and level that a path of a control group names, by zn_cgroup_parse(). False: it names none. */
+struct zn_cgroup_name {
+	char job[ZN_JOB_NAME];
+	char step[16]; /* empty: none */
+	uint32_t level;
+};
+bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
+/* The same of the groups that a process is in. Whose they are is not looked at: a user may call a group what he likes. */
+bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to);
+#endif
 
 /* ---- job/annotations.c (zn_annotation): what programs say of themselves. ---- */
 
@@ -5618,18 +5718,22 @@ void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
 
 /* ---- sim/random.c (zn_random_): random numbers of --simulate. ---- */
 
+#ifdef ZN_IN_sim
 uint64_t zn_random_draw(uint64_t *state);
 uint64_t zn_random_below(uint64_t *state, uint64_t limit);
 uint64_t zn_random_around(uint64_t *state, uint64_t middle_ns); /* roughly log-normal, with sigma 0.15 */
 uint64_t zn_random_skewed(uint64_t *state, uint64_t least_ns, uint64_t more_ns); /* the upper end is rare */
+#endif
 
 /* ---- sim/gpu.c (zn_sim_gpu_): memory of the simulated GPUs. ---- */
 
+#ifdef ZN_IN_sim
 void zn_sim_gpu_start(struct zn_sim *s, uint32_t rank); /* the rank holds its model */
 /* Both once a millisecond: most of them do nothing. */
 void zn_sim_gpu_breathe(struct zn_sim *s, uint32_t rank);
 void zn_sim_gpu_leak(struct zn_sim *s);
 const char *zn_sim_gpu_pci(uint32_t gpu); /* its address */
+#endif
 
 /* ---- sim/files.c (zn_sim_files_ zn_sim_mounts): files of the simulated node. ---- */
 
@@ -5641,7 +5745,7 @@ void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 
 /* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */
 
-void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* tells of its jobs, there and from then on */
+void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* announces its jobs, there and from then on */
 void zn_sim_job_start(struct zn_sim *s, uint32_t job);
 void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
 void zn_sim_job_kill(struct zn_sim *s);              /* in some scenarios: one of its processes, for want of memory */
@@ -5674,6 +5778,8 @@ struct zn_walk {
 };
 void zn_walk_init(
 	struct zn_walk *w, const struct zn_state *state, void (*visit)(void *to, const struct zn_sample *s), void *to);
+
+#ifdef ZN_IN_output
 /* Every series of a metric, as of the last zn_agg_tick() or zn_agg_refresh(). One walk is over one state of things. */
 void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m);
 
@@ -5702,12 +5808,14 @@ const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r);
 #define ZN_EACH_PROC(w, r, p)                                                                                          \
 	for (uint32_t r = 0; r < (w)->state->agg->row_count; r++)                                                      \
 		if ((p = zn_walk_proc(w, r)))
+#endif
 
 /* ---- output/metrics_process.c (zn_metrics_process_): what metrics of processes yield. ---- */
 
 /* The arg of counts, rates, shares and durations is one of these; of nccl an offset in struct zn_hist, of missing one in struct
  * zn_missing. */
 
+#ifdef ZN_IN_output
 /* A run of counters that differ in one label; a series appears with its first event. */
 struct zn_metric_counts {
 	enum zn_counter first;
@@ -5743,9 +5851,11 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 	zn_metrics_process_all_wait, zn_metrics_process_issued, zn_metrics_process_longest_wait,
 	zn_metrics_process_driver_stuck, zn_metrics_process_ranks, zn_metrics_process_anomalies,
 	zn_metrics_process_overhead;
+#endif
 
 /* ---- output/metrics_job.c (zn_metrics_job_): what metrics of jobs yield. ---- */
 
+#ifdef ZN_IN_output
 /* The arg of counts is a struct zn_metric_counts. That of gpus is this: a field of struct zn_job_gpu. */
 struct zn_metric_checkpoint {
 	size_t offset; /* of struct zn_checkpoint_sum */
@@ -5754,24 +5864,29 @@ struct zn_metric_checkpoint {
 struct zn_metric_job_gpu {
 	size_t offset;
 	int decimals;
-	bool time; /* which is counted on GPUs that can be told alone */
+	bool time; /* which is counted on known GPUs alone */
 };
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus;
+#endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
 
+#ifdef ZN_IN_output
 /* The arg of calls is an offset in struct zn_counter_rates. */
 zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
 	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
 	zn_metrics_gpu_amdgpu_errors;
+#endif
 
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */
 
+#ifdef ZN_IN_output
 /* The arg of bytes is an enum zn_io_op, that of ops an offset in struct zn_io_sum_total. */
 zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
+#endif
 
 /* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_): what metrics of servers and their requests yield. ---- */
 
@@ -5786,6 +5901,7 @@ void zn_metrics_server_info(struct zn_walk *w);
 
 /* ---- output/metrics_self.c (zn_metrics_self_): what metrics of the daemon itself yield. ---- */
 
+#ifdef ZN_IN_output
 /* The arg of outbound is a bool: messages that wait, or destinations that are down; that of tables too: limits, or entries. */
 zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_kernel, zn_metrics_self_attached,
 	zn_metrics_self_libraries, zn_metrics_self_hang, zn_metrics_self_hits, zn_metrics_self_bias,
@@ -5793,6 +5909,7 @@ zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_ke
 	zn_metrics_self_ras, zn_metrics_self_tables, zn_metrics_self_requests, zn_metrics_self_connections,
 	zn_metrics_self_clients, zn_metrics_self_ticks, zn_metrics_self_render, zn_metrics_self_export,
 	zn_metrics_self_cpu, zn_metrics_self_resident, zn_metrics_self_fds, zn_metrics_self_start;
+#endif
 
 /* ---- output/metrics.c (zn_metrics_): the table of metrics, the walk over it, and its docs. ---- */
 
@@ -5824,6 +5941,7 @@ void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
 
 /* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
 
+#ifdef ZN_IN_output
 #define ZN_OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
 #define ZN_OTLP_SERIES_BITS 20         /* of one metric, at most */
 /* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
@@ -5831,6 +5949,13 @@ void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
  * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
  * all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
 bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_wall_ms, uint32_t *at);
+#endif
+
+/* ---- output/samples.c (zn_samples_): what rules of alerts read. ---- */
+
+struct zn_rule_source zn_samples_source(struct zn_state *state);
+/* Whose the process is, as of zn_owner_of(). It is nobody's once it has ended. state: struct zn_state. */
+uint32_t zn_samples_owner(void *state, uint32_t pid);
 
 /* ---- output/export.c (zn_export_): all metrics pushed by OTLP. ---- */
 
@@ -5854,16 +5979,16 @@ int zn_health_json(struct zn_out *o, const struct zn_state *state); /* the HTTP 
 
 /* ---- output/labels.c (zn_labels_): what programs said of themselves, as JSON. ---- */
 
+#ifdef ZN_IN_output
 /* One label, or one change, of those that g has; g may be NULL. False: there is no such one. */
 bool zn_labels_item(struct zn_json *j, const struct zn_annotation_group *g, uint32_t i);
 bool zn_labels_change(struct zn_json *j, const struct zn_annotation_group *g, uint32_t i);
 /* The keys `labels` and, if they are wanted, `label_changes`. */
 void zn_labels_json(struct zn_json *j, const struct zn_annotation_group *g, bool changes);
+#endif
 
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
-const char *zn_why_job_id(
-	const struct zn_state *state, uint32_t index, const struct zn_cause_group *g); /* empty: none */
 /* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, critical, unknown, starting, idle,
  * loses, warned or runs), lost_percent, progress_age_s, missing_pid, missing_rank, late_pid (null: nobody), causes: [{cause, percent, lost_s, says,
  * next, sure, metric}]} over the last minute, and of the last 15 minutes in steps of 5 s: steps (that are over), step: {gpu, CAUSE:
@@ -5873,8 +5998,14 @@ const char *zn_why_job_id(
 bool zn_why_item(struct zn_json *j, const struct zn_state *state, uint32_t i, const char *job, bool timeline);
 void zn_why_json(struct zn_out *o, const struct zn_state *state, const struct zn_filter *filter);
 
+#ifdef ZN_IN_output
+const char *zn_why_job_id(
+	const struct zn_state *state, uint32_t index, const struct zn_cause_group *g); /* empty: none */
+#endif
+
 /* ---- output/rates_json.c (zn_rates_json zn_rates_node_json zn_rates_job_json): rates of kernel counters as JSON. ---- */
 
+#ifdef ZN_IN_output
 /* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such family. A
  * rate is of the last tick; null: there was no whole one, or no launch in it. */
 void zn_rates_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p);
@@ -5882,14 +6013,18 @@ void zn_rates_json(struct zn_json *j, const struct zn_state *state, uint32_t row
 void zn_rates_node_json(struct zn_json *j, const struct zn_state *state);
 /* The key `signals` of a job's report; count: of zn_job_counts(). */
 void zn_rates_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count);
+#endif
 
 /* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_seconds): why a GPU is idle, as JSON. ---- */
 
 /* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
 void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row);
 void zn_stalls_loader_json(struct zn_json *j, const struct zn_state *state, uint32_t row);
+
+#ifdef ZN_IN_output
 /* One key for each cause, in seconds; null for data where no loader was seen. */
 void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT]);
+#endif
 
 /* ---- output/baseline_json.c (zn_baselines_json): what is unusual of a process, as JSON. ---- */
 
@@ -5916,7 +6051,9 @@ bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char 
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
+#ifdef ZN_IN_output
 void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC with milliseconds */
+#endif
 
 /* ---- output/job_json.c (zn_job_json zn_jobs_json): a job as an entry of a list. ---- */
 
@@ -5927,12 +6064,15 @@ void zn_jobs_json(struct zn_out *o, const struct zn_state *state); /* GET /jobs 
  * quiet_s}]. */
 void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job);
 
+#ifdef ZN_IN_output
 void zn_job_json_uid(struct zn_json *j, uint32_t uid); /* the key uid; null: not known */
 /* peak_bytes; null where all of it was not seen. */
 void zn_job_json_peak(struct zn_json *j, const struct zn_job_gpu *g, bool is_measured);
+#endif
 
 /* ---- output/report_gaps.c (zn_gaps_): what was not measured of a job, and why. ---- */
 
+#ifdef ZN_IN_output
 /* Of whom a report is. */
 struct zn_report {
 	const struct zn_state *state;
@@ -5945,6 +6085,7 @@ uint32_t zn_gaps_io_lost(const struct zn_report *r); /* operations whose figures
 /* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
 uint64_t zn_gaps_since_ms(const struct zn_report *r);
 bool zn_gaps_item(const void *report, struct zn_json *j, uint32_t i); /* for zn_json_list() */
+#endif
 
 /* ---- output/report.c (zn_report_json zn_report_keep): what a job did, when it has ended or so far. ---- */
 
@@ -5975,6 +6116,8 @@ struct zn_flights {
 	char text[ZN_FLIGHT_TEXT];
 };
 void zn_flights_tick(struct zn_flights *t, uint64_t now_ns); /* after zn_alerts_tick() */
+
+#ifdef ZN_IN_output
 /* Episodes so far. */
 static inline uint32_t zn_flights_of(const struct zn_flights *t, struct zn_job_ref job)
 {
@@ -5982,6 +6125,7 @@ static inline uint32_t zn_flights_of(const struct zn_flights *t, struct zn_job_r
 
 	return g->serial == job.serial ? g->episodes : 0;
 }
+#endif
 
 /* ---- output/report_text.c (zn_report_): a report as people read it. ---- */
 
@@ -6009,7 +6153,8 @@ struct zn_notified {
 struct zn_notify {
 	const struct zn_state *state;
 	struct zn_sender *sender;
-	uint16_t port;         /* of the page, for who wants to see more; 0: none */
+	uint16_t port;         /* of the page, of who wants to see more; 0: none */
+	bool changed;          /* an alert began to fire, or ended, since the last tick */
 	bool due[ZN_TO_COUNT]; /* a delivery is to be sent */
 	uint64_t sent_ns, now_ms;
 	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
@@ -6018,7 +6163,8 @@ struct zn_notify {
 	char text[ZN_DELIVERY_BYTES];
 };
 void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn_sender *sender, uint16_t port);
-void zn_notify_tick(struct zn_notify *n, uint64_t now_ns); /* after zn_alerts_tick() and zn_sender_tick() */
+void zn_notify_changed(void *notify, const struct zn_alert *alert); /* for zn_alerts.changed */
+void zn_notify_tick(struct zn_notify *n, uint64_t now_ns);          /* after zn_alerts_tick() and zn_sender_tick() */
 static inline uint64_t zn_notify_lost(const struct zn_notify *n)
 {
 	return n->lost + zn_sender_lost(n->sender, ZN_TO_ALERTMANAGER) + zn_sender_lost(n->sender, ZN_TO_WEBHOOK);
@@ -6118,12 +6264,14 @@ struct zn_auth {
 	struct zn_tokens tokens;   /* count 0: none is asked for */
 	uint32_t token_set;        /* counts up when a reload changes the tokens */
 };
+/* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
+int zn_auth_reload(struct zn_auth *a, char why[ZN_TEXT_MAX]);
+
+#ifdef ZN_IN_serve
 /* Reads the token file and resolv_conf (NULL: /etc/resolv.conf; one that is missing is no error). -errno with a line in
  * why. node stays the caller's. */
 int zn_auth_open(struct zn_auth *a, const struct zn_options *o, const char *node, const char *resolv_conf,
 	char why[ZN_TEXT_MAX]);
-/* Reads the token file again, and warns of one that is open to all. -errno with why: the old tokens stay. */
-int zn_auth_reload(struct zn_auth *a, char why[ZN_TEXT_MAX]);
 /* A name that this node's owner chose: an address, localhost, the node's name, alone or in one of its domains, or one
  * of --host-names or --ws-origin. A page whose own name was made to point here (DNS rebinding) asks for another. */
 bool zn_auth_host(const struct zn_auth *a, struct zn_str host);
@@ -6133,6 +6281,7 @@ bool zn_auth_origin(const struct zn_auth *a, const struct zn_http_req *req, bool
 /* The bearer token of RFC 6750, section 2.1, or, as a browser's WebSocket cannot send that, the subprotocol
  * "zernel.token.<the token in hex>". Takes as long for a wrong token as for a right one. */
 bool zn_auth_token(const struct zn_auth *a, const struct zn_http_req *req);
+#endif
 
 /* ---- serve/query.c (zn_filter_): what a client asks to see: ?interval_ms=&job=&topics=. ---- */
 
@@ -6178,12 +6327,15 @@ struct zn_buffer {
 	uint32_t refs;
 	uint64_t since_ns; /* when it was taken */
 };
+
+#ifdef ZN_IN_serve
 /* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
  * from them, if it is older than ZN_HOLD_S and not the newest of a variant: so other connections may end here. NULL, and
  * counted, if there is none. */
 struct zn_buffer *zn_buffer_get(struct zn_serve *s);
 struct zn_buffer *zn_buffer_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
 void zn_buffer_put(struct zn_buffer *b);
+#endif
 
 /* ---- serve/conn.c (zn_conn_): connections. ---- */
 
@@ -6194,14 +6346,6 @@ void zn_buffer_put(struct zn_buffer *b);
 #define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 #define ZN_WRITE_PER_TURN (1 << 20)
 #define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
-/* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
-#define ZN_LIMITS_MS   1000
-#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
-#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
-#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
-#define ZN_ANSWER_S    30 /* for a whole answer */
-#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
-#define ZN_DRAIN_BYTES (64 << 10) /* at most */
 
 struct zn_conn;
 struct zn_listener;
@@ -6256,6 +6400,16 @@ struct zn_conn {
 	char out[ZN_CONN_OUT];
 	char in[ZN_HTTP_HEAD_MAX];
 };
+
+#ifdef ZN_IN_serve
+/* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
+#define ZN_LIMITS_MS   1000
+#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
+#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
+#define ZN_ANSWER_S    30 /* for a whole answer */
+#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
+#define ZN_DRAIN_BYTES (64 << 10) /* at most */
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body);
 void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
@@ -6265,6 +6419,7 @@ void zn_conn_tick(struct zn_conn *c, uint64_t now_ns); /* time limits of an open
 /* Sends what the socket takes, and closes, with what the client sent thrown away, but without waiting for more of it. */
 void zn_conn_close(struct zn_conn *c);
 void zn_conn_reuse(struct zn_serve *s); /* after a turn of the loop: the slots of those that were closed are free */
+#endif
 
 /* ---- serve/listen.c (zn_listen_): where clients come from. ---- */
 
@@ -6275,10 +6430,13 @@ struct zn_listener {
 	bool ws;
 	bool local; /* a Unix socket: it has no port, and its clients need no token */
 };
+
+#ifdef ZN_IN_serve
 /* Opens the timer and the listeners, whose clients go to s->accepted; on -errno, with *why, what was opened is left for
  * zn_listen_close(). */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
 void zn_listen_close(struct zn_serve *s);
+#endif
 
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
@@ -6297,6 +6455,8 @@ struct zn_variant {
 	struct zn_buffer *body;  /* the newest; NULL: not rendered yet */
 	uint64_t rendered_ns;
 };
+
+#ifdef ZN_IN_serve
 /* Opens the timer for zn_serve.pace. The listeners are open: pages of metrics_port may open the WebSocket. */
 int zn_push_start(struct zn_serve *s, uint16_t metrics_port);
 /* Answers an opening handshake: 101, or the status to refuse it with; why is set if the query was the reason. */
@@ -6309,6 +6469,7 @@ bool zn_push_next(struct zn_conn *c);  /* queues the next frame that is due; fal
 void zn_push_render(struct zn_serve *s, uint64_t now_ns);
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns);
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns); /* sends to clients with an interval of their own */
+#endif
 
 /* ---- serve/routes.c (zn_answer_): routes, and what is answered. ---- */
 
@@ -6329,12 +6490,15 @@ struct zn_route {
 	void (*get)(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to); /* NULL: WebSocket */
 	unsigned flags;                                                                          /* of serve/routes.c */
 };
+
+#ifdef ZN_IN_serve
 /* Queues the answer to a request; after 101 the WebSocket is open. */
 void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req);
 /* Queues the answer of an error, whose line is s->why if that is not empty, and after which the connection ends. */
 void zn_answer_error(struct zn_conn *c, int status, bool head_only);
 void zn_answer_open(struct zn_serve *s);
 void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
+#endif
 
 /* ---- serve/server.c (zn_serve_): opens and closes the server. ---- */
 
@@ -6392,12 +6556,14 @@ struct zn_control_request {
 	char text[ZN_MESSAGE_BYTES]; /* as it came */
 	char answer[ZN_ANSWER_BYTES], report[ZN_ANSWER_BYTES];
 };
+
+#ifdef ZN_IN_serve
 /* Does what the first len bytes of text ask for, and appends the text of the answer. -errno with why. */
 int zn_control_act(struct zn_control_request *r, size_t len, struct zn_out *answer);
+#endif
 
 /* ---- serve/control.c (zn_control_): the control socket, SOCK_SEQPACKET; the peer's credentials decide. ---- */
 
-#define ZN_CONTROL_CLIENTS 32
 struct zn_control;
 /* start and end are root's; a start of anybody else is zn_jobs_describe(). */
 /* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
@@ -6406,11 +6572,20 @@ int zn_control_open(struct zn_control **c, struct zn_loop *loop, const struct zn
 void zn_control_close(struct zn_control *c);
 void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; reads what was left in the spool */
 
+#ifdef ZN_IN_serve
+#define ZN_CONTROL_CLIENTS 32
+#endif
+
 /* ---- serve/spool.c (zn_spool_): messages that clients left as files while the daemon did not answer, and records of
  * jobs that run. ---- */
 
 struct zn_spool;
 struct zn_writer;
+/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job without a message has none. */
+void zn_spool_record(struct zn_writer *writer, const struct zn_job *job);
+void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job);
+
+#ifdef ZN_IN_serve
 /* Reads everything that is there, in the order of its time; before the filter of system calls, state->jobs being open. A
  * folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
 int zn_spool_open(struct zn_spool **s, const struct zn_state *state, const char *folder, uid_t owner);
@@ -6419,13 +6594,12 @@ void zn_spool_check(struct zn_spool *s); /* takes what came since, if the writer
 /* Whether a message was taken already, from the socket or as a file: who gives up waiting for an answer leaves the same
  * text in the spool. It is noted as taken. */
 bool zn_spool_taken(struct zn_spool *s, struct zn_str text);
-/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job that nobody told of has none. */
-void zn_spool_record(struct zn_writer *writer, const struct zn_job *job);
-void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job);
+#endif
 
 /* ---- cli/client.c (zn_client_): how the client verbs ask a daemon: GET of a JSON object, or of text, over one
  * connection that is kept. ---- */
 
+#ifdef ZN_IN_cli
 #define ZN_CLIENT_BUFFER (ZN_HTTP_HEAD_MAX + ZN_BUFFER_BYTES)
 enum zn_client_phase { ZN_CLIENT_CLOSED, ZN_CLIENT_CONNECTING, ZN_CLIENT_READING, ZN_CLIENT_IDLE };
 struct zn_client {
@@ -6479,6 +6653,7 @@ int zn_client_ms_until(uint64_t when_ns); /* rounded up, for poll() */
 int zn_client_get(struct zn_client *c);   /* waits for the answer: 0, or -1 */
 /* Says on stderr, in one line, why there is no answer; returns the exit status, 1. */
 int zn_client_complain(const struct zn_client *c, const char *verb);
+#endif
 
 /* ---- cli/call.c (zn_call): one message to the daemon's control socket, and its answer. ---- */
 
@@ -6502,6 +6677,7 @@ enum zn_call_result zn_call(struct zn_call *c);
 
 /* ---- cli/term.c (zn_term_): what the client verbs write. ---- */
 
+#ifdef ZN_IN_cli
 enum zn_style {
 	ZN_STYLE_PLAIN,
 	ZN_STYLE_BOLD,
@@ -6544,6 +6720,7 @@ void zn_term_line(struct zn_term *t, enum zn_style style, const char *format, ..
 	__attribute__((format(printf, 3, 4)));
 int zn_term_columns(const char *text);
 bool zn_term_write(const char *at, size_t len); /* to standard output, all of it; false with errno */
+#endif
 
 /* ---- cli/status.c (zn_status_): the client verb `zernel status`. ---- */
 
@@ -6557,7 +6734,9 @@ int zn_why_main(int argc, char **argv);
 
 /* ---- cli/hang.c (zn_hang_): the record of a hang as people read it. ---- */
 
+#ifdef ZN_IN_cli
 void zn_hang_page(struct zn_out *o, struct zn_str json);
+#endif
 
 /* ---- cli/job.c (zn_jobctl_): the client verb `zernel job`. ---- */
 
@@ -6575,6 +6754,7 @@ int zn_alertctl_main(int argc, char **argv);
 
 /* ---- cli/watch_data.c (zn_watch_ zn_value_): the answer that `zernel watch` shows. ---- */
 
+#ifdef ZN_IN_cli
 #define ZN_WATCH_SAMPLES 60                 /* seconds of a sparkline */
 #define ZN_WATCH_TRACKS  (2 * ZN_PROCS_MAX) /* so that all processes can change between two answers */
 enum zn_watch_sort { ZN_SORT_PID, ZN_SORT_MEMORY, ZN_SORT_RATE, ZN_SORT_P99 };
@@ -6657,9 +6837,11 @@ double zn_value_launch_us(struct zn_str process, const char *recent, const char 
 /* Over the members of a list or an object. */
 double zn_value_sum(struct zn_str array, const char *key);
 uint64_t zn_value_sum_integers(struct zn_str array, const char *key);
+#endif
 
 /* ---- cli/watch_panels.c (zn_panel_): the upper part of its screen. ---- */
 
+#ifdef ZN_IN_cli
 void zn_panel_header(struct zn_watch *w);
 bool zn_panel_is_stale(const struct zn_watch *w, char to[256]);
 void zn_panel_alert(struct zn_term *t, struct zn_str alert, const char *state);
@@ -6671,13 +6853,17 @@ void zn_panel_idle(struct zn_watch *w);
 void zn_panel_gpus(struct zn_watch *w);
 void zn_panel_details(struct zn_watch *w);
 void zn_panel_help(struct zn_term *t);
+#endif
 
 /* ---- cli/watch_jobs.c (zn_cards_): the jobs on top of its screen. ---- */
 
+#ifdef ZN_IN_cli
 void zn_cards_put(struct zn_watch *w);
+#endif
 
 /* ---- cli/watch_cells.c (zn_cell_): cells of the tables of `zernel watch`. ---- */
 
+#ifdef ZN_IN_cli
 /* A column of a table, whose lines are objects of the snapshot. */
 struct zn_column {
 	const char *title;
@@ -6706,13 +6892,16 @@ void zn_cell_peak(struct zn_str object, const struct zn_column *c, char to[ZN_UN
 void zn_cell_elapsed(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
 void zn_cell_nccl(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
 void zn_cell_rank(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+#endif
 
 /* ---- cli/watch_views.c (zn_views_): the tables of its lower part, and what stands around them. ---- */
 
+#ifdef ZN_IN_cli
 void zn_views_body(struct zn_watch *w);
 void zn_views_footer(struct zn_watch *w, bool table);
 void zn_views_choose(struct zn_watch *w, int key);
 void zn_views_next(struct zn_watch *w);
+#endif
 
 /* ---- cli/watch.c (zn_watch_main): the client verbs `zernel watch` and `zernel top`. ---- */
 
@@ -6720,6 +6909,10 @@ void zn_views_next(struct zn_watch *w);
  * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as
  * it was. */
 int zn_watch_main(int argc, char **argv);
+
+/* ---- cli/verbs.c (zn_verbs_): the verbs of zernel. ---- */
+
+int zn_verbs_run(int argc, char **argv); /* exit status */
 
 /* ---- daemon/check.c (zn_service_): the limits of zerneld.service, under which --check looks. ---- */
 
@@ -6736,8 +6929,11 @@ void zn_service_ask(struct zn_service *s);              /* runs systemctl */
 void zn_service_read(struct zn_service *s, FILE *from); /* what `systemctl show` says */
 /* Puts its options into the environment, but for those that are there. False: there are none to read. */
 bool zn_service_options(const struct zn_service *s);
+
+#ifdef ZN_IN_daemon
 /* Limits this process to what the service has, for good. said: a line on it. */
 void zn_service_limit(const struct zn_service *s, char said[ZN_TEXT_MAX]);
+#endif
 
 /* ---- daemon/diagnose.c (zn_diagnose_): --check and --list-probes. ---- */
 
@@ -6753,11 +6949,22 @@ int zn_diagnose_node(struct zn_diagnosis *d, const struct zn_service *service);
 int zn_diagnose_probes(
 	struct zn_diagnosis *d); /* says which functions are hooked, and where those of libraries begin */
 
-/* ---- daemon/systemd.c (zn_systemd_): what systemd is told of the daemon. ---- */
+/* ---- daemon/systemd.c (zn_systemd_): what the daemon reports to systemd. ---- */
 
 int zn_systemd_open(void); /* the socket of Type=notify; -1: there is none */
 void zn_systemd_tell(int fd, const char *text);
 bool zn_systemd_watches(void); /* whether it restarts a daemon that tells nothing for a while (WatchdogSec=) */
+
+/* ---- daemon/announce.c (zn_announce_): what the log says once the daemon runs. ---- */
+
+void zn_announce_families(const struct zn_options *o, const struct zn_probe *p); /* what is absent of them, and why */
+void zn_announce_no_xids(const struct zn_options *o, int err);                   /* -errno of the kernel's log */
+void zn_announce_ready(const struct zn_options *o, const struct zn_serve *s);
+
+/* ---- daemon/confine.c (zn_confine_): which files the loop may read once it runs. ---- */
+
+/* folder: of the writer. Where the kernel cannot do it, the log says so. Threads that run already are not confined. */
+void zn_confine_loop(const struct zn_options *o, const char *const folder[ZN_DIRECTORY_COUNT]);
 
 /* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
 

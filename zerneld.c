@@ -17,7 +17,6 @@
 bool zn_ready;
 
 #define EXIT_USAGE 2
-#define NOBODY     65534u
 
 struct daemon {
 	struct zn_options options;
@@ -373,41 +372,12 @@ static int signals_open(struct daemon *d)
 	return d->signals.fd < 0 ? -errno : zn_loop_add(&d->loop, &d->signals, EPOLLIN);
 }
 
-static void kernel_family_log(const struct daemon *d, enum zn_family f)
-{
-	const struct zn_kernel *k = &d->probe.kernel;
-	bool asked = d->options.families >> f & 1;
-
-	if (k->method[f] == ZN_METHOD_NONE && k->why[f][0])
-		zn_log(asked ? ZN_WARN : ZN_INFO, "probe: %s: %s; its metrics are absent", zn_family_label(f),
-			k->why[f]);
-	else if (k->why[f][0])
-		zn_log(ZN_INFO, "probe: %s: not all of it is there: %s", zn_family_label(f), k->why[f]);
-}
-
 /* Without the log there are no errors of GPUs, and everything else. */
 static void log_open(struct daemon *d)
 {
 	d->state.xids = &d->xids;
 	if (d->options.kmsg[0])
 		d->log_err = zn_xids_open(&d->xids, d->options.kmsg);
-}
-
-/* Once the daemon runs, as a start that fails is one line. */
-static void families_log(const struct daemon *d)
-{
-	char why[ZN_TEXT_MAX];
-
-	if (d->log_err) {
-		zn_xids_why(d->options.kmsg, d->log_err, why);
-		zn_log(ZN_WARN, "xid: %s; errors of GPUs are not counted", why);
-	}
-	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
-		if (!d->probe.available[f])
-			zn_log(d->options.families >> f & 1 ? ZN_WARN : ZN_INFO,
-				"probe: %s: %s; its metrics are absent", zn_family_label(f), d->probe.why[f]);
-	for (enum zn_family f = ZN_FAMILY_COUNT; f < ZN_FAM_ALL; f++)
-		kernel_family_log(d, f);
 }
 
 static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
@@ -424,7 +394,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
 	zn_requests_init(&d->requests, &d->probe.arena);
-	d->requests.ended = zn_process_ended;
+	d->requests.ended = zn_services_ended;
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->state.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);
@@ -549,6 +519,8 @@ static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
 	zn_notify_init(&d->notify, &d->state, &d->sender, zn_serve_port(&d->serve, false));
+	d->alerts.changed = zn_notify_changed;
+	d->alerts.owner = &d->notify;
 	zn_export_init(&d->export, &d->state, &d->sender);
 	zn_suspicion_init(&d->suspicions, &d->agg, &d->sender, "/proc");
 	d->suspicions.send = zn_sender_ask;
@@ -569,40 +541,11 @@ static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return d->options.simulate ? sim_open(d, why) : live_open(d, why);
 }
 
-static void alerts_walk(
-	void *state, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
-{
-	zn_metrics_walk(state, wanted->metric, sample, to);
-}
-
-/* /proc is asked once for each process. What has ended by then is nobody's. */
-static uint32_t alerts_whose(void *state, uint32_t pid)
-{
-	static struct {
-		uint32_t id, owner;
-	} known[ZN_PROCS_MAX];
-	const struct zn_agg *a = ((const struct zn_state *)state)->agg;
-
-	for (uint32_t r = 0; r < a->row_count; r++) {
-		uint32_t row = a->row[r];
-		const struct zn_proc *p = a->arena->shared->row_tgid[row] == pid ? zn_arena_proc(a->arena, row) : NULL;
-
-		if (!p)
-			continue;
-		if (known[row].id != p->id) {
-			known[row].id = p->id;
-			known[row].owner = zn_owner_of((int)pid);
-		}
-		return known[row].owner;
-	}
-	return NOBODY;
-}
-
 /* First: a mistake in the rules is told at once, and nothing was opened yet. */
 static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
-	d->alerts.work.source = (struct zn_rule_source){alerts_walk, &d->state};
-	d->alerts.work.whose = d->options.simulate ? NULL : alerts_whose;
+	d->alerts.work.source = zn_samples_source(&d->state);
+	d->alerts.work.whose = d->options.simulate ? NULL : zn_samples_owner;
 	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
 }
 
@@ -663,8 +606,8 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
-/* In this order. The writer and the sender are processes of their own and have nothing of the rest; capabilities go with the source's, after
- * which threads may be started. */
+/* In this order. The writer and the sender are processes of their own and have nothing of the rest. Capabilities go with the
+ * source's; threads may be started after that. */
 static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
 	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};
@@ -716,54 +659,6 @@ static int fail(const char *why)
 	return EXIT_FAILURE;
 }
 
-static void say_ready(const struct daemon *d)
-{
-	char ports[96] = "";
-	uint16_t metrics = zn_serve_port(&d->serve, false), ws = zn_serve_port(&d->serve, true);
-
-	if (metrics || ws) /* none: Unix sockets alone */
-		snprintf(ports, sizeof(ports), "metrics on port %u, WebSocket on port %u, ", metrics, ws);
-	zn_log(ZN_INFO, "ready: %s data, %slistening on %s, %s", d->options.simulate ? "simulated" : "live", ports,
-		d->options.listen, d->serve.access.tokens.count ? "asking for a token" : "no token asked for");
-}
-
-static void add_folder(void *to, const char *path)
-{
-	zn_sandbox_folder(to, path);
-}
-
-static const char *loop_reason(int err)
-{
-	switch (err) {
-	case -EACCES: return "with Landlock it would not see other processes (hidepid)";
-	case -ENOSYS:
-	case -EOPNOTSUPP: return "no Landlock in this kernel, or it is switched off";
-	default: return strerror(-err);
-	}
-}
-
-/* All that the loop reads once it runs. The finder, which reads the files of all processes, has its own thread. */
-static void loop_confine(struct daemon *d)
-{
-	struct zn_sandbox_folders f = {.count = 0};
-	int err;
-
-	zn_sandbox_folder(&f, "/proc");
-	zn_sandbox_folder(&f, "/sys/fs/cgroup");
-	zn_sandbox_folder(&f, "/sys/devices/system/cpu");
-	zn_sandbox_folder_of(&f, d->options.token_file);
-	zn_sandbox_folder_of(&f, d->options.alerts);
-	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
-		if (d->folder[i] && *d->folder[i])
-			zn_sandbox_folder(&f, d->folder[i]);
-	zn_cgroup_points(add_folder, &f);
-	err = zn_owner_start();
-	if (!err)
-		err = zn_sandbox_loop(&f);
-	if (err)
-		zn_log(ZN_INFO, "secure: the loop may read all files: %s", loop_reason(err));
-}
-
 static int run(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
@@ -771,7 +666,7 @@ static int run(struct daemon *d)
 
 	d->watchdog_fd = err ? -1 : zn_systemd_open(); /* the filter allows no further socket */
 	if (!err)
-		loop_confine(d);
+		zn_confine_loop(&d->options, d->folder);
 	if (!err && (err = zn_sandbox_system_calls()))
 		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {
@@ -779,11 +674,13 @@ static int run(struct daemon *d)
 		return fail(why[0] ? why : strerror(-err));
 	}
 	zn_writer_warn(&d->writer, d->folder);
+	if (d->log_err)
+		zn_announce_no_xids(&d->options, d->log_err);
 	if (!d->options.simulate)
-		families_log(d);
+		zn_announce_families(&d->options, &d->probe);
 	zn_log_burst = 20;
 	malloc_trim(0); /* what libbpf needed to load is not needed any more */
-	say_ready(d);
+	zn_announce_ready(&d->options, &d->serve);
 	zn_systemd_tell(d->watchdog_fd, "READY=1");
 	if (!zn_systemd_watches())
 		zn_fd_close(&d->watchdog_fd);
@@ -838,45 +735,10 @@ static int daemon_main(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
-static const struct {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *help;
-} verbs[] = {
-	{"watch", zn_watch_main, "a terminal view of a node: zernel watch [URL] [--token-file FILE] [--once] [--json]"},
-	{"top", zn_watch_main, "the same, with the file I/O of jobs and mounts first"},
-	{"why", zn_why_main, "what jobs lose their time to, and what to do: zernel why [JOB | PID] [URL] [--json]"},
-	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
-	{"alerts", zn_alertctl_main, "rules of alerts: zernel alerts check|test|defaults; docs/ALERTS.md"},
-	{"annotate", zn_annotate_main, "what a program says of itself: zernel annotate KEY=VALUE..."},
-	{"job", zn_jobctl_main, "jobs of this node and their reports: zernel job start|end|list|show|report"},
-};
-
-static int verb_usage(FILE *to)
-{
-	fprintf(to, "usage: zernel VERB\n");
-	for (size_t i = 0; i < ZN_LEN(verbs); i++)
-		fprintf(to, "  %-8s %s\n", verbs[i].name, verbs[i].help);
-	fprintf(to, "The daemon is zerneld; see zerneld --help.\n");
-	return to == stdout ? EXIT_SUCCESS : EXIT_USAGE;
-}
-
-static int verb_run(int argc, char **argv)
-{
-	for (size_t i = 0; i < ZN_LEN(verbs); i++)
-		if (argc > 1 && strcmp(argv[1], verbs[i].name) == 0)
-			return verbs[i].run(argc - 1, argv + 1);
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-		return verb_usage(stdout);
-	if (argc > 1)
-		fprintf(stderr, "zernel: no verb '%.64s'\n", argv[1]);
-	return verb_usage(stderr);
-}
-
 int main(int argc, char **argv)
 {
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "zerneld";
 
-	return strcmp(name, "zernel") == 0 ? verb_run(argc, argv) : daemon_main(argc, argv);
+	return strcmp(name, "zernel") == 0 ? zn_verbs_run(argc, argv) : daemon_main(argc, argv);
 }

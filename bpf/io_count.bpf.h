@@ -167,7 +167,7 @@ __noinline __u32 series_find(__u64 series, __u32 tgid, __u64 file)
 static __always_inline __u32 series_of_pending(struct zn_io_pending *pending, __u64 series, __u32 tgid, __u64 change)
 {
 	__u64 *last = &pending->last[series >> 32 & 1], now_for = change << 32 | pending->owner;
-	__u32 slot;
+	__u32 index;
 
 	if (pending->last_for != now_for) {
 		pending->last[0] = pending->last[1] = 0;
@@ -175,9 +175,9 @@ static __always_inline __u32 series_of_pending(struct zn_io_pending *pending, __
 	}
 	if ((*last ^ series) << (64 - ZN_IO_SERIES_BITS) == 0)
 		return *last >> ZN_IO_SERIES_BITS;
-	slot = series_find(series, tgid, 0);
-	*last = series | (__u64)slot << ZN_IO_SERIES_BITS;
-	return slot;
+	index = series_find(series, tgid, 0);
+	*last = series | (__u64)index << ZN_IO_SERIES_BITS;
+	return index;
 }
 
 /* pending: the calling thread's own; NULL: it has none, or the operation is another one's. file: as in outcome. */

@@ -177,7 +177,7 @@ static __noinline void descriptor(const struct sleep *s, __u32 fd)
 		known(r, ZN_C_OFFCPU_POLL, socket_cause(s, file));
 	else if (type != S_IFIFO)
 		known(r, ZN_C_OFFCPU_IO, ZN_STALL_IO);
-	else if (r->file == (__u64)file && r->news == ZN_STALL_DATA && s->now - r->news_ns < RETRY_GAP)
+	else if (r->file == (__u64)file && r->wake_cause == ZN_STALL_DATA && s->now - r->wake_ns < RETRY_GAP)
 		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_DATA);
 	else
 		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
@@ -352,7 +352,7 @@ static __always_inline void worker_off(const struct sleep *s, bool asleep)
 /* One wait may be several sleeps, each but the last of which ran into its time limit. */
 static __always_inline void wait_over(struct zn_sched_entry *r, struct zn_proc *p, __u32 operation, __u64 slept)
 {
-	if (r->wait_ns && r->news_ns + RETRY_GAP < r->off_ns) { /* given up after a time limit */
+	if (r->wait_ns && r->wake_ns + RETRY_GAP < r->off_ns) { /* given up after a time limit */
 		zn_record(p, operation, r->wait_ns, 0, false);
 		r->wait_ns = 0;
 	}
@@ -372,7 +372,7 @@ static __always_inline void worker_on(struct zn_sched_entry *r, struct zn_proc *
 	r->mark_ns = ready;
 	if (zn_is_on(ZN_FAM_DATALOAD))
 		wait_over(r, p, ZN_H_WORKER_IDLE, zn_minus(ready, r->off_ns));
-	r->news_ns = ready;
+	r->wake_ns = ready;
 }
 
 static __always_inline void waited(
@@ -387,7 +387,7 @@ static __always_inline void waited(
 		ZN_ADD(p->count[ZN_C_OFFCPU_IO + kind], slept);
 	if (r->cause != ZN_STALL_DATA && r->cause != ZN_STALL_DIST) {
 		if (slept >= NEWS_OVER)
-			r->news = 0;
+			r->wake_cause = 0;
 		return;
 	}
 	if (o && o->inside == ZN_STALL_CPU) { /* a wait inside a function of NCCL is recorded at its return */
@@ -396,8 +396,8 @@ static __always_inline void waited(
 		else if (r->cause == ZN_STALL_DIST && zn_is_on(ZN_FAM_DIST_SYNC))
 			wait_over(r, p, ZN_H_DIST_SYNC, slept);
 	}
-	r->news = r->cause;
-	r->news_ns = ready;
+	r->wake_cause = r->cause;
+	r->wake_ns = ready;
 }
 
 /* ---- the switch ---- */
@@ -546,9 +546,9 @@ static __always_inline __u8 inherited(const struct zn_sched_entry *r)
 {
 	struct zn_sched_entry *waker = zn_sched_entry_find(bpf_get_current_pid_tgid());
 
-	if (!waker || waker->id != r->id || waker->row != r->row || waker->news_ns < r->off_ns)
+	if (!waker || waker->id != r->id || waker->row != r->row || waker->wake_ns < r->off_ns)
 		return ZN_STALL_OTHER;
-	return waker->news ? waker->news : ZN_STALL_OTHER;
+	return waker->wake_cause ? waker->wake_cause : ZN_STALL_OTHER;
 }
 
 /* A batch that a child has written: that child is a worker of the data loader. */

@@ -120,9 +120,9 @@ static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 r
 		zn_quota_refuse_once(ZN_QUOTA_SCHED, owner, ZN_REFUSED_THREAD, tid);
 		return NULL;
 	}
-	r->off_ns = r->ready_ns = r->mark_ns = r->news_ns = r->wait_ns = r->limit_ns = r->busy_ns = r->file = 0;
+	r->off_ns = r->ready_ns = r->mark_ns = r->wake_ns = r->wait_ns = r->limit_ns = r->busy_ns = r->file = 0;
 	r->state_at = 0;
-	r->kind = r->cause = r->news = r->flags = 0;
+	r->kind = r->cause = r->wake_cause = r->flags = 0;
 	r->row = row;
 	r->id = p->id;
 	r->owner = owner;

@@ -598,12 +598,12 @@ static __always_inline __u64 zn_minus(__u64 a, __u64 b)
 
 static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
 {
-	__u32 slot = zn_bucket_of(ns);
+	__u32 bucket = zn_bucket_of(ns);
 
 	ZN_ADD(h->calls, 1);
 	ZN_ADD(h->sum_ns, ns);
-	if (slot < ZN_BUCKETS)
-		ZN_ADD(h->slot[slot], 1);
+	if (bucket < ZN_BUCKETS)
+		ZN_ADD(h->bucket[bucket], 1);
 	zn_raise(&h->max_ns, ns);
 }
 
@@ -625,17 +625,17 @@ static __always_inline void zn_calibrate(struct zn_call *c)
 static __always_inline __u32 zn_hist_try(__u32 owner)
 {
 	struct zn_hist *h;
-	__u32 slot = 0;
+	__u32 index = 0;
 
 	if (!zn_quota_try_from(ZN_QUOTA_HISTOGRAM, owner))
 		return 0;
-	h = bpf_map_pop_elem(&free_hists, &slot) ? NULL : bpf_map_lookup_elem(&hists, &slot);
+	h = bpf_map_pop_elem(&free_hists, &index) ? NULL : bpf_map_lookup_elem(&hists, &index);
 	if (!h) {
 		zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
 		return 0;
 	}
 	h->owner = owner;
-	return slot;
+	return index;
 }
 
 static __always_inline void zn_hist_refuse(__u32 owner)
@@ -645,10 +645,10 @@ static __always_inline void zn_hist_refuse(__u32 owner)
 }
 
 /* For one that was taken in vain. */
-__noinline __u32 zn_hist_give(__u32 slot, __u32 owner)
+__noinline __u32 zn_hist_give(__u32 index, __u32 owner)
 {
 	zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
-	return bpf_map_push_elem(&free_hists, &slot, 0);
+	return bpf_map_push_elem(&free_hists, &index, 0);
 }
 
 /* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost
@@ -737,38 +737,38 @@ static __always_inline int zn_put(void *map, const struct zn_ctx_key *key, const
 	return 0;
 }
 
-static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 detail)
+static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 operation)
 {
-	__u64 bit = 1ULL << (detail & (ZN_OPERATION_SLOTS - 1));
-	__u32 slot, old;
+	__u64 bit = 1ULL << (operation & (ZN_OPERATION_SLOTS - 1));
+	__u32 index, old;
 
-	slot = p ? zn_hist_try(p->owner) : 0;
+	index = p ? zn_hist_try(p->owner) : 0;
 	if (!p)
 		return 0;
-	if (!slot) {
+	if (!index) {
 		if (!(__sync_fetch_and_or(&p->hist_refused, bit) & bit))
 			zn_hist_refuse(p->owner);
 		return 0;
 	}
-	old = __sync_val_compare_and_swap(&p->hist[detail & (ZN_OPERATION_SLOTS - 1)], 0, slot);
+	old = __sync_val_compare_and_swap(&p->hist[operation & (ZN_OPERATION_SLOTS - 1)], 0, index);
 	if (old == 0)
-		return slot;
-	zn_hist_give(slot, p->owner);
+		return index;
+	zn_hist_give(index, p->owner);
 	return old;
 }
 
-static __always_inline struct zn_hist *zn_hist_of(struct zn_proc *p, __u32 detail)
+static __always_inline struct zn_hist *zn_hist_of(struct zn_proc *p, __u32 operation)
 {
-	__u32 slot = p->hist[detail & (ZN_OPERATION_SLOTS - 1)];
+	__u32 index = p->hist[operation & (ZN_OPERATION_SLOTS - 1)];
 
-	if (slot == 0)
-		slot = zn_hist_claim(p, detail);
-	return slot ? bpf_map_lookup_elem(&hists, &slot) : NULL;
+	if (index == 0)
+		index = zn_hist_claim(p, operation);
+	return index ? bpf_map_lookup_elem(&hists, &index) : NULL;
 }
 
-static __always_inline void zn_record(struct zn_proc *p, __u32 detail, __u64 ns, __u64 bytes, bool error)
+static __always_inline void zn_record(struct zn_proc *p, __u32 operation, __u64 ns, __u64 bytes, bool error)
 {
-	struct zn_hist *h = zn_hist_of(p, detail);
+	struct zn_hist *h = zn_hist_of(p, operation);
 
 	if (!h)
 		return;

@@ -4,6 +4,7 @@
  * FOLDER/metrics as text and to FOLDER/0.pb, 1.pb ... as requests of up to BYTES bytes. It prints how many requests and
  * the time of their points in ms.
  */
+#define ZN_IN_output /* what zernel.h keeps for the files of src/output */
 #include <stdlib.h>
 
 #include "zernel.h"

@@ -47,6 +47,7 @@ never() {
 		for (c in call) { split(c, p, " "); if ((p[2] " " p[1]) in way) print p[1] ": calls " p[2] ", which leads back to it" } }'
 	never "only probe/ knows libbpf" '#include <bpf/' ./*.c $(ls src/*/*.c | grep -v '^src/probe/')
 	never "codec is pure: no descriptors" '[^_a-z](socket|open|openat|epoll_[a-z0-9]+)\(' http.c ws.c json.c src/codec/*.c
+	never "no file lets itself into another folder" '#define ZN_IN_' ./*.c src/*/*.c
 	never "the model writes no JSON" 'zn_json_' src/model/*.c
 	for folder in base codec model alert worker probe job; do
 		never "knows struct zn_state" 'zn_state' src/$folder/*.c

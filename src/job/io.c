@@ -121,14 +121,14 @@ static bool settled(const struct zn_io_sum_row *row, uint64_t now_ns)
 /* ---- Flows. ---- */
 
 /* Marks those that differ in the type of file system alone. */
-static void twins_mark(struct zn_io_sums *f, struct zn_io_sum *io_sum)
+static void mark_same_mount(struct zn_io_sums *f, struct zn_io_sum *io_sum)
 {
 	for (uint32_t i = 0; i < f->high; i++) {
 		struct zn_io_sum *other = &f->io_sum[i];
 
 		if (other != io_sum && other->used && zn_job_ref_same(other->job, io_sum->job) &&
 			!strcmp(other->point, io_sum->point))
-			other->twin = io_sum->twin = true;
+			other->same_mount = io_sum->same_mount = true;
 	}
 }
 
@@ -150,7 +150,7 @@ static uint32_t io_sum_make(struct zn_io_sums *f, const struct zn_io_sum_row *ro
 	snprintf(f->io_sum[i].fstype, ZN_FSTYPE_BYTES, "%s", mount->fstype);
 	if (i >= f->high)
 		f->high = i + 1;
-	twins_mark(f, &f->io_sum[i]);
+	mark_same_mount(f, &f->io_sum[i]);
 	return i;
 }
 
@@ -495,18 +495,18 @@ static void merge(struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_
 		merge_into(f, &f->merged, slot);
 }
 
-static bool is_twin(const struct zn_io_sum *a, const struct zn_io_sum *b)
+static bool is_same_mount(const struct zn_io_sum *a, const struct zn_io_sum *b)
 {
 	return a != b && a->used && zn_job_ref_same(a->job, b->job) && !strcmp(a->point, b->point);
 }
 
 const struct zn_hist *zn_io_sum_merge(
-	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool twins)
+	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool same_mount)
 {
 	memset(&f->merged, 0, sizeof(f->merged));
 	merge(f, io_sum, op);
-	for (uint32_t i = 0; twins && io_sum->twin && i < f->high; i++) {
-		if (!is_twin(&f->io_sum[i], io_sum) || !f->io_sum[i].op[op].first)
+	for (uint32_t i = 0; same_mount && io_sum->same_mount && i < f->high; i++) {
+		if (!is_same_mount(&f->io_sum[i], io_sum) || !f->io_sum[i].op[op].first)
 			continue;
 		if (&f->io_sum[i] < io_sum)
 			return NULL;

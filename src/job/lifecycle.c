@@ -39,14 +39,14 @@ void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid
 		a->ops->job_task(a, job->slot, p->tgid);
 }
 
-/* Whether that is news. */
-static bool say(struct zn_job *job, enum zn_key key, const char *value)
+/* Whether the job did not have that key yet. */
+static bool add_said(struct zn_job *job, enum zn_key key, const char *value)
 {
-	bool news = !zn_job_said(job, key)[0] && value[0];
+	bool is_new = !zn_job_said(job, key)[0] && value[0];
 
-	if (news)
+	if (is_new)
 		zn_message_set(&job->about, key, value);
-	return news;
+	return is_new;
 }
 
 /* Labels that no prolog is told: from a process of the job that speaks of the job it is in. */
@@ -54,9 +54,9 @@ static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 {
 	if (strcmp(c->job, job->id) || c->uid == ZN_UNKNOWN || c->uid != job->uid)
 		return;
-	say(job, ZN_KEY_NAME, c->name);
-	say(job, ZN_KEY_ARRAY_JOB, c->array_job);
-	say(job, ZN_KEY_ARRAY_TASK, c->array_task);
+	add_said(job, ZN_KEY_NAME, c->name);
+	add_said(job, ZN_KEY_ARRAY_JOB, c->array_job);
+	add_said(job, ZN_KEY_ARRAY_TASK, c->array_task);
 }
 
 /* Its environment is asked for once, and only while there is a job that it may speak of. */
@@ -141,15 +141,15 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
 {
 	static const enum zn_key taken[] = {ZN_KEY_NAME, ZN_KEY_ARRAY_JOB, ZN_KEY_ARRAY_TASK};
 	struct zn_job *job = zn_jobs_find(j, m->value[ZN_KEY_ID], zn_job_number_or_unknown(m->value[ZN_KEY_RESTART]));
-	int news = 0;
+	int changes = 0;
 
 	if (!job || !zn_job_runs(job) || uid == ZN_UNKNOWN || job->uid != uid) {
 		snprintf(why, ZN_TEXT_MAX, "no job %.15s of this user runs here", m->value[ZN_KEY_ID]);
 		return -EPERM;
 	}
 	for (size_t i = 0; i < ZN_LEN(taken); i++)
-		news += say(job, taken[i], m->value[taken[i]]);
-	return news;
+		changes += add_said(job, taken[i], m->value[taken[i]]);
+	return changes;
 }
 
 /* Without PrologFlags=Contain a job has a control group only while a step of it runs, and it has no end before its epilog:

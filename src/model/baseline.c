@@ -278,7 +278,7 @@ struct process {
 	uint32_t id; /* zn_proc.id; 0: no process had this row yet */
 	uint64_t before[ZN_BASELINES];
 	uint64_t stalls_before, calls[GROUP_COUNT];
-	uint32_t slots[GROUP_COUNT][ZN_BUCKETS]; /* modulo 2^32, as in history.c */
+	uint32_t buckets[GROUP_COUNT][ZN_BUCKETS]; /* modulo 2^32, as in history.c */
 	int32_t score[ZN_BASELINES];
 	struct zn_baseline baseline[ZN_BASELINES];
 } __attribute__((aligned(4096)));
@@ -290,7 +290,7 @@ struct zn_baselines {
 	struct process process[ZN_PROCS_MAX];
 };
 
-/* Sums of a group's slots into now; how many calls there are in all. One histogram is the rule, and is only copied. */
+/* Sums of a group's buckets into now; how many calls there are in all. One histogram is the rule, and is only copied. */
 static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t group)
 {
 	uint64_t calls = 0;
@@ -305,7 +305,7 @@ static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t
 		if (any) {
 			zn_hist_merge(now, h);
 		} else {
-			memcpy(now->slot, h->slot, sizeof(now->slot));
+			memcpy(now->bucket, h->bucket, sizeof(now->bucket));
 			now->max_ns = h->max_ns;
 		}
 		any = true;
@@ -317,7 +317,7 @@ static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t
 static double read_group(struct reading *r, uint32_t group)
 {
 	struct zn_hist *now = &r->all->now;
-	uint32_t *restrict before = r->process->slots[group];
+	uint32_t *restrict before = r->process->buckets[group];
 	uint64_t calls = group_sum(now, r, group);
 
 	if (calls == r->process->calls[group])
@@ -325,9 +325,9 @@ static double read_group(struct reading *r, uint32_t group)
 	r->process->calls[group] = calls;
 #pragma GCC unroll 8
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
-		uint32_t count = (uint32_t)now->slot[i];
+		uint32_t count = (uint32_t)now->bucket[i];
 
-		now->slot[i] = count - before[i];
+		now->bucket[i] = count - before[i];
 		before[i] = count;
 	}
 	calls = r->seconds > 0 ? zn_hist_quantile(now, 990) : 0; /* 0 of none, too */

@@ -12,7 +12,7 @@ void zn_hist_merge(struct zn_hist *restrict to, const struct zn_hist *restrict f
 		to->max_ns = from->max_ns;
 #pragma GCC unroll 4
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
-		to->slot[i] += from->slot[i];
+		to->bucket[i] += from->bucket[i];
 }
 
 void zn_hist_merge_coarse(struct zn_hist *restrict to, const struct zn_coarse_hist *restrict from)
@@ -24,11 +24,11 @@ void zn_hist_merge_coarse(struct zn_hist *restrict to, const struct zn_coarse_hi
 	if (from->max_ns > to->max_ns)
 		to->max_ns = from->max_ns;
 	for (uint32_t i = 0; i < ZN_COARSE_BUCKETS; i++)
-		to->slot[zn_coarse_middle(i)] += from->bucket[i];
+		to->bucket[zn_coarse_middle(i)] += from->bucket[i];
 }
 
-/* Sums over powers of two: the first slot, the slots of each power, the last slot. */
-#define POWERS    (ZN_LAST_POWER - ZN_INSN_POWER + 2)
+/* Sums over powers of two: the first bucket, the buckets of each power, the last bucket. */
+#define POWERS    (ZN_LAST_POWER - ZN_FIRST_POWER + 2)
 #define PER_POWER (1 << ZN_BUCKET_BITS)
 
 static uint32_t power_first(uint32_t power)
@@ -41,16 +41,16 @@ static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 {
 	uint64_t all;
 
-	to[0] = h->slot[0];
-	to[POWERS - 1] = h->slot[ZN_BUCKETS - 1];
+	to[0] = h->bucket[0];
+	to[POWERS - 1] = h->bucket[ZN_BUCKETS - 1];
 	all = to[0] + to[POWERS - 1];
 	for (uint32_t p = 1; p < POWERS - 1; p++) {
-		const __u64 *slot = &h->slot[power_first(p)];
+		const __u64 *bucket = &h->bucket[power_first(p)];
 		uint64_t n = 0;
 
 #pragma GCC unroll 16
 		for (uint32_t i = 0; i < PER_POWER; i++)
-			n += slot[i];
+			n += bucket[i];
 		to[p] = n;
 		all += n;
 	}
@@ -64,7 +64,7 @@ uint64_t zn_hist_count(const struct zn_hist *h)
 	return powers_sum(h, powers);
 }
 
-/* The nearest-rank definition: the slot of the smallest recorded duration with at least q per mille at or below it. */
+/* The nearest-rank definition: the bucket of the smallest recorded duration with at least q per mille at or below it. */
 static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
 {
 	uint64_t rank = (uint64_t)(((__uint128_t)count * q + 999) / 1000), seen = 0;
@@ -75,7 +75,7 @@ static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POW
 	while (p < POWERS - 1 && seen + powers[p] < rank)
 		seen += powers[p++];
 	for (i = power_first(p); i < ZN_BUCKETS - 1; i++) {
-		seen += h->slot[i];
+		seen += h->bucket[i];
 		if (seen >= rank)
 			break;
 	}
@@ -116,14 +116,14 @@ uint64_t zn_le_ns(uint32_t i)
 	return i < ZN_LE_COUNT - 1 ? 1ULL << (LE_FIRST_POWER + 2 * i) : UINT64_MAX;
 }
 
-/* A slot holds [floor, next floor), so the limits are exclusive by one nanosecond. */
+/* A bucket holds [floor, next floor), so the limits are exclusive by one nanosecond. */
 static void cumulate(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COUNT])
 {
 	uint64_t seen = 0;
 	uint32_t p = 0;
 
 	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
-		uint32_t end = i < ZN_LE_COUNT - 1 ? LE_FIRST_POWER + 2 * i - ZN_INSN_POWER + 1 : POWERS;
+		uint32_t end = i < ZN_LE_COUNT - 1 ? LE_FIRST_POWER + 2 * i - ZN_FIRST_POWER + 1 : POWERS;
 
 		while (p < end)
 			seen += powers[p++];
@@ -157,9 +157,9 @@ static int32_t bucket_of(double seconds)
 	return index;
 }
 
-static const int16_t *slot_buckets(void)
+static const int16_t *exp_buckets_of(void)
 {
-	static int16_t bucket[ZN_BUCKETS]; /* made when it is first asked for; 0 of slot 0 is not used */
+	static int16_t bucket[ZN_BUCKETS]; /* made when it is first asked for; 0 of bucket 0 is not used */
 	static bool made;
 
 	for (uint32_t i = 1; !made && i < ZN_BUCKETS; i++) {
@@ -173,15 +173,15 @@ static const int16_t *slot_buckets(void)
 
 void zn_hist_buckets(const struct zn_hist *h, struct zn_exp_buckets *to)
 {
-	const int16_t *index = slot_buckets();
+	const int16_t *index = exp_buckets_of();
 
-	to->zero = *(const volatile __u64 *)&h->slot[0];
+	to->zero = *(const volatile __u64 *)&h->bucket[0];
 	to->count = to->zero;
 	to->sum_ns = h->sum_ns;
 	to->max_ns = h->max_ns;
 	to->used = 0;
 	for (uint32_t i = 1; i < ZN_BUCKETS; i++) {
-		uint64_t n = *(const volatile __u64 *)&h->slot[i];
+		uint64_t n = *(const volatile __u64 *)&h->bucket[i];
 
 		if (!n)
 			continue;

@@ -60,9 +60,9 @@ void zn_history_close(struct zn_history *h)
 static void difference(struct zn_hist *to, struct process *p, const struct zn_hist *from)
 {
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
-		uint32_t count = from ? (uint32_t)__atomic_load_n(&from->slot[i], __ATOMIC_RELAXED) : 0;
+		uint32_t count = from ? (uint32_t)__atomic_load_n(&from->bucket[i], __ATOMIC_RELAXED) : 0;
 
-		to->slot[i] = count - p->before[i];
+		to->bucket[i] = count - p->before[i];
 		p->before[i] = count;
 	}
 	to->max_ns = from ? from->max_ns : 0; /* of all time: no less than that of the step */

@@ -162,6 +162,7 @@ static void forget(struct zn_notify *n, uint64_t now_ms)
 			continue;
 		n->lost += !known;
 		take_out(n, i);
+		n->changed = true; /* there is room for one that found none */
 	}
 }
 
@@ -297,6 +298,12 @@ void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn
 	n->port = port;
 }
 
+void zn_notify_changed(void *notify, const struct zn_alert *alert)
+{
+	(void)alert;
+	((struct zn_notify *)notify)->changed = true;
+}
+
 void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 {
 	bool wanted = n->sender->destinations[ZN_TO_ALERTMANAGER] || n->sender->destinations[ZN_TO_WEBHOOK];
@@ -305,11 +312,13 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 		return;
 	n->now_ms = zn_wall_ms();
 	forget(n, n->now_ms);
-	compare(n, n->now_ms);
 	if (now_ns - n->sent_ns >= n->state->options->notify_repeat_ms * ZN_NS_PER_MS) {
-		n->due[ZN_TO_ALERTMANAGER] = true;
+		n->due[ZN_TO_ALERTMANAGER] = n->changed = true; /* the repeat has the values of now */
 		n->sent_ns = now_ns;
 	}
+	if (n->changed)
+		compare(n, n->now_ms);
+	n->changed = false;
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
 		if (n->due[to] && n->count && n->sender->destinations[to])
 			send_to(n, to);

@@ -241,14 +241,14 @@ static bool judge(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char
 /* Shows that a file waits, and logs it when that is new. */
 static void show_waiting(struct zn_libraries *l, struct zn_lib *lib, const char *why)
 {
-	bool news = !lib->waiting || strcmp(lib->why, why) != 0;
+	bool is_new = !lib->waiting || strcmp(lib->why, why) != 0;
 
 	pthread_mutex_lock(l->lock);
 	lib->waiting = lib->ready = true;
 	lib->hooked_ns = 0;
 	snprintf(lib->why, sizeof(lib->why), "%s", why);
 	pthread_mutex_unlock(l->lock);
-	if (news)
+	if (is_new)
 		zn_log(ZN_INFO, "libraries: %s is not hooked: %s", lib->path, why);
 }
 

@@ -411,6 +411,11 @@ void zn_services_run(struct zn_services *s, uint64_t until_ns)
 			return;
 }
 
+bool zn_services_ended(uint32_t tgid)
+{
+	return zn_process_ended(tgid);
+}
+
 void zn_services_listen(struct zn_services *s, uint32_t pid)
 {
 	pthread_mutex_lock(s->lock);

@@ -78,12 +78,12 @@ static void put_told(struct zn_control_request *r, struct zn_out *o)
  * the same over and over would fill the writer's queue, and others' reports be lost. */
 static int describe(struct zn_control_request *r)
 {
-	int news = zn_jobs_describe(r->state->jobs, &r->message, r->asker.uid, r->why);
-	struct zn_job *job = news > 0 ? find(r) : NULL;
+	int changes = zn_jobs_describe(r->state->jobs, &r->message, r->asker.uid, r->why);
+	struct zn_job *job = changes > 0 ? find(r) : NULL;
 
 	if (job)
 		zn_spool_record(r->state->writer, job);
-	return news < 0 ? news : 0;
+	return changes < 0 ? changes : 0;
 }
 
 static int start(struct zn_control_request *r, struct zn_out *o)

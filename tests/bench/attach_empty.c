@@ -4,6 +4,7 @@
  * puts its own (one multi-uprobe link for entries, one for returns; at the same places). Reads lines: "+" attaches,
  * "-" detaches; each is answered with "ok".
  */
+#define ZN_IN_probe /* what zernel.h keeps for the files of src/probe */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>

@@ -7,6 +7,7 @@
  *	place FUNCTION                 prints where a probe stands, bytes behind its entry, and on which instruction
  *	wait FUNCTION 0|1              until there is no breakpoint there, or one; prints the time it took, us
  */
+#define ZN_IN_probe /* what zernel.h keeps for the files of src/probe */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -4,6 +4,7 @@
  * that was found has a name that leads to it again in the plainest path, and a part of a path never says more than all
  * of it.
  */
+#define ZN_IN_job /* what zernel.h keeps for the files of src/job */
 #include <stdlib.h>
 
 #include "src/job/cgroup.c"

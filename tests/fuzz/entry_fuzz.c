@@ -4,6 +4,7 @@
  * function and in its room, has a kind that the kernel emulates unless it is the entry, and is decoded to the same
  * again. The first byte is the machine, the next two are the room.
  */
+#define ZN_IN_probe /* what zernel.h keeps for the files of src/probe */
 #include "src/probe/entry.c"
 
 #include <stdlib.h>

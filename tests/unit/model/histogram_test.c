@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * histogram_test.c: the histogram: which slot a duration belongs to, quantiles against the exact ones of sorted
+ * histogram_test.c: the histogram: which bucket a duration belongs to, quantiles against the exact ones of sorted
  * samples, merging, and the cumulative counts of the twin histograms.
  */
 #include <math.h>
@@ -32,14 +32,14 @@ static double unit(void)
 
 static void check_slot(uint64_t ns)
 {
-	uint32_t slot = zn_bucket_of(ns);
+	uint32_t bucket = zn_bucket_of(ns);
 
-	CHECK(slot < ZN_BUCKETS);
-	CHECK(zn_bucket_floor(slot) <= ns);
-	CHECK(slot == ZN_BUCKETS - 1 || ns < zn_bucket_floor(slot + 1));
+	CHECK(bucket < ZN_BUCKETS);
+	CHECK(zn_bucket_floor(bucket) <= ns);
+	CHECK(bucket == ZN_BUCKETS - 1 || ns < zn_bucket_floor(bucket + 1));
 }
 
-T(slots_around_powers_of_two)
+T(buckets_around_powers_of_two)
 {
 	check_slot(0);
 	for (uint32_t power = 0; power < 64; power++)
@@ -52,17 +52,17 @@ T(slots_around_powers_of_two)
 	CHECK_EQ(zn_bucket_of(1ULL << ZN_LAST_POWER), ZN_BUCKETS - 1);
 }
 
-T(slots_of_random_durations)
+T(buckets_of_random_durations)
 {
 	state = 88172645463325252;
 	for (uint32_t i = 0; i < 1000000; i++)
 		check_slot(draw() >> (draw() & 63));
 }
 
-T(slots_are_monotone_and_narrow)
+T(buckets_are_monotone_and_narrow)
 {
 	CHECK_EQ(zn_bucket_floor(0), 0);
-	CHECK_EQ(zn_bucket_floor(1), 1 << ZN_INSN_POWER);
+	CHECK_EQ(zn_bucket_floor(1), 1 << ZN_FIRST_POWER);
 	CHECK_EQ(zn_bucket_floor(ZN_BUCKETS - 1), 1ULL << ZN_LAST_POWER);
 	for (uint32_t i = 1; i < ZN_BUCKETS - 1; i++) {
 		uint64_t floor = zn_bucket_floor(i), next = zn_bucket_floor(i + 1);
@@ -100,7 +100,7 @@ static double lognormal(uint32_t i)
 static double every_magnitude(uint32_t i)
 {
 	(void)i;
-	return exp2(ZN_INSN_POWER + unit() * (ZN_LAST_POWER - ZN_INSN_POWER));
+	return exp2(ZN_FIRST_POWER + unit() * (ZN_LAST_POWER - ZN_FIRST_POWER));
 }
 
 static double constant(uint32_t i)
@@ -114,11 +114,11 @@ static double two_points(uint32_t i)
 	return i % 1000 ? 151 : 99999999999;
 }
 
-static double slot_ends(uint32_t i)
+static double bucket_ends(uint32_t i)
 {
-	uint32_t slot = 2 + i / 2 % (ZN_BUCKETS - 2);
+	uint32_t bucket = 2 + i / 2 % (ZN_BUCKETS - 2);
 
-	return (double)zn_bucket_floor(slot) - (i & 1);
+	return (double)zn_bucket_floor(bucket) - (i & 1);
 }
 
 static const struct {
@@ -133,7 +133,7 @@ static const struct {
 	{"quantiles: every magnitude", every_magnitude, SAMPLES_MAX},
 	{"quantiles: constant", constant, 10007},
 	{"quantiles: two points", two_points, 10007},
-	{"quantiles: ends of slots", slot_ends, 2 * (ZN_BUCKETS - 2)},
+	{"quantiles: ends of buckets", bucket_ends, 2 * (ZN_BUCKETS - 2)},
 	{"quantiles: one", uniform, 1},
 	{"quantiles: two", uniform, 2},
 	{"quantiles: three", pareto, 3},
@@ -156,7 +156,7 @@ static void record(double (*ns)(uint32_t i), uint32_t count)
 	hist = (struct zn_hist){0};
 	state = 88172645463325252;
 	for (uint32_t i = 0; i < count; i++) {
-		sample[i] = (uint64_t)fmin(fmax(ns(i), 1 << ZN_INSN_POWER), most);
+		sample[i] = (uint64_t)fmin(fmax(ns(i), 1 << ZN_FIRST_POWER), most);
 		zn_hist_add(&hist, sample[i]);
 	}
 	qsort(sample, count, sizeof(sample[0]), by_size);
@@ -205,9 +205,9 @@ T(quantiles_at_the_ends)
 	zn_hist_add(&hist, 0);
 	CHECK_EQ(zn_hist_quantile(&hist, 500), 0);
 	zn_hist_add(&hist, 100);
-	CHECK(zn_hist_quantile(&hist, 990) < 1 << ZN_INSN_POWER);
+	CHECK(zn_hist_quantile(&hist, 990) < 1 << ZN_FIRST_POWER);
 	zn_hist_add(&hist, UINT64_MAX);
-	CHECK(zn_hist_quantile(&hist, 666) < 1 << ZN_INSN_POWER);
+	CHECK(zn_hist_quantile(&hist, 666) < 1 << ZN_FIRST_POWER);
 	CHECK(zn_hist_quantile(&hist, 667) == UINT64_MAX);
 	CHECK(zn_hist_quantile(&hist, 1000) == UINT64_MAX);
 }
@@ -215,8 +215,8 @@ T(quantiles_at_the_ends)
 T(a_quantile_of_very_many)
 {
 	hist = (struct zn_hist){.max_ns = 1 << 20};
-	hist.slot[zn_bucket_of(1000)] = 1ULL << 61;
-	hist.slot[zn_bucket_of(1 << 20)] = 1ULL << 61;
+	hist.bucket[zn_bucket_of(1000)] = 1ULL << 61;
+	hist.bucket[zn_bucket_of(1 << 20)] = 1ULL << 61;
 	CHECK(zn_hist_quantile(&hist, 500) < 1024);
 	CHECK_EQ(zn_hist_quantile(&hist, 501), 1 << 20);
 }
@@ -251,7 +251,7 @@ T(coarse_buckets)
 
 		CHECK(bucket < ZN_COARSE_BUCKETS && middle < ZN_BUCKETS);
 		CHECK_EQ(zn_coarse_bucket(zn_bucket_floor(middle)), bucket);
-		CHECK(ns < 1 << ZN_INSN_POWER || ns >> ZN_LAST_POWER || (8 * shown >= 7 * ns && 8 * shown <= 9 * ns));
+		CHECK(ns < 1 << ZN_FIRST_POWER || ns >> ZN_LAST_POWER || (8 * shown >= 7 * ns && 8 * shown <= 9 * ns));
 	}
 	CHECK_EQ(zn_coarse_bucket(UINT64_MAX), ZN_COARSE_BUCKETS - 1);
 }
@@ -264,7 +264,7 @@ T(limits_are_powers_of_four)
 	CHECK(zn_le_ns(ZN_LE_COUNT - 1) == UINT64_MAX);
 }
 
-/* A slot begins at a limit, so what lasts exactly as long as the limit counts as longer. */
+/* A bucket begins at a limit, so what lasts exactly as long as the limit counts as longer. */
 T(cumulative_counts_are_exact_at_limits)
 {
 	struct zn_spread s;
@@ -298,15 +298,15 @@ T(cumulative_counts_of_many)
 	CHECK_EQ(s.p99_ns, zn_hist_quantile(&hist, 990));
 }
 
-/* Each slot has an exponential bucket of its own, which its middle is in; the bucket's limits are told by the C library. */
-T(every_slot_has_its_bucket)
+/* Each bucket has an exponential one of its own, which its middle is in. The C library tells the limits. */
+T(every_bucket_has_an_exponential_one)
 {
 	static struct zn_hist h;
 	static struct zn_exp_buckets b;
 
 	memset(&h, 0, sizeof(h));
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
-		h.slot[i] = i + 1;
+		h.bucket[i] = i + 1;
 	h.sum_ns = 12345;
 	h.max_ns = 678;
 	zn_hist_buckets(&h, &b);
@@ -330,9 +330,9 @@ T(every_slot_has_its_bucket)
 
 int main(void)
 {
-	RUN(slots_around_powers_of_two);
-	RUN(slots_of_random_durations);
-	RUN(slots_are_monotone_and_narrow);
+	RUN(buckets_around_powers_of_two);
+	RUN(buckets_of_random_durations);
+	RUN(buckets_are_monotone_and_narrow);
 	quantiles();
 	RUN(quantiles_at_the_ends);
 	RUN(a_quantile_of_very_many);
@@ -341,6 +341,6 @@ int main(void)
 	RUN(limits_are_powers_of_four);
 	RUN(cumulative_counts_are_exact_at_limits);
 	RUN(cumulative_counts_of_many);
-	RUN(every_slot_has_its_bucket);
+	RUN(every_bucket_has_an_exponential_one);
 	return t_end();
 }

@@ -333,9 +333,9 @@ T(counts_beyond_32_bits)
 	p = claim(7);
 	launches(p, 1, 500 * US);
 	h = zn_arena_hist(&memory.arena, p->hist[ZN_H_LAUNCH]);
-	h->slot[zn_bucket_of(500 * US)] = 0xfffffff0;
+	h->bucket[zn_bucket_of(500 * US)] = 0xfffffff0;
 	pass(5 * S);
-	h->slot[zn_bucket_of(500 * US)] += 100; /* past 2^32 */
+	h->bucket[zn_bucket_of(500 * US)] += 100; /* past 2^32 */
 	pass(5 * S);
 	CHECK_EQ(last(p)->rate, 20);
 }

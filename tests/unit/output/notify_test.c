@@ -68,6 +68,13 @@ static void fire(const char *label)
 	*a = (struct zn_alert){
 		.rule = &rule, .id = next_id++, .state = ZN_FIRING, .value = 0.97, .since_wall_ms = wall_ms};
 	CHECK(zn_alert_label_add(a, (struct zn_str){"gpu_id", 6}, (struct zn_str){label, strlen(label)}));
+	zn_notify_changed(&n, a);
+}
+
+static void resolve_all(void)
+{
+	while (alerts.count)
+		zn_notify_changed(&n, &alerts.alert[--alerts.count]);
 }
 
 static void tick(void)
@@ -103,7 +110,7 @@ T(an_alert_fires_and_is_resolved)
 		"\"name\":\"gpu_oom_warning\",\"severity\":\"critical\"," LABELS
 		",\"value\":0.97,\"since_ms\":1711800001123,\"ends_ms\":null}]}");
 	settle();
-	alerts.count = 0;
+	resolve_all();
 	tick();
 	CHECK_STR(text[ZN_TO_ALERTMANAGER],
 		"[{" LABELS ",\"startsAt\":\"2024-03-30T12:00:01.123Z\",\"endsAt\":\"2024-03-30T12:00:03.123Z\","
@@ -135,7 +142,7 @@ T(the_end_is_told_until_it_is_taken)
 	fire("0");
 	tick();
 	settle();
-	alerts.count = 0;
+	resolve_all();
 	tick();
 	sender.sum[ZN_TO_WEBHOOK].settled = sender.number[ZN_TO_WEBHOOK];
 	for (int i = 0; i < 121; i++)
@@ -153,7 +160,7 @@ T(an_end_that_nobody_takes_is_given_up)
 	fire("0");
 	tick();
 	settle();
-	alerts.count = 0;
+	resolve_all();
 	for (int i = 0; i < 903; i++)
 		tick();
 	CHECK(n.count == 0 && n.lost == 1);
@@ -171,7 +178,7 @@ T(a_courier_that_is_busy_is_asked_again)
 	CHECK(deliveries[ZN_TO_ALERTMANAGER] == 1 && deliveries[ZN_TO_WEBHOOK] == 1);
 	settle();
 	takes = false;
-	alerts.count = 0;
+	resolve_all();
 	tick();
 	CHECK_EQ(n.notified[0].number[ZN_TO_WEBHOOK], 0);
 	takes = true;
@@ -184,7 +191,7 @@ T(what_fires_again_is_told_after_its_end)
 	begin();
 	fire("0");
 	tick();
-	alerts.count = 0;
+	resolve_all();
 	tick();
 	fire("0");
 	tick();
@@ -210,7 +217,7 @@ T(as_many_as_there_can_be)
 
 	begin();
 	for (int round = 0; round < 3; round++) {
-		alerts.count = 0;
+		resolve_all();
 		for (unsigned i = 0; i < ZN_ALERTS_MAX; i++) {
 			snprintf(label, sizeof(label), "%d.%u", round, i);
 			fire(label);

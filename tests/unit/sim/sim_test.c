@@ -222,7 +222,7 @@ T(spikes_are_one_in_a_hundred)
 	zn_sim_step(&sim, 20000);
 	h = merge(&sim, ZN_H_LAUNCH);
 	for (uint32_t i = zn_bucket_of(800000); i < ZN_BUCKETS; i++)
-		spikes += h->slot[i];
+		spikes += h->bucket[i];
 	check_near(spikes * 10000 / h->calls, 80, 130);
 	close_both();
 }

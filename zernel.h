@@ -689,7 +689,8 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(REQUEST, "request", "answers of servers whose request was not seen: a pipelined one, or one cut strangely")  \
 	X(CONNECTION_STATE, "connection_state", "connections of servers without a free entry: requests not counted")   \
 	X(ROUTE, "route", "pairs of a server and a route without a free entry: requests that were not counted")        \
-	X(SERVER, "server", "servers that were not watched: too many, or their owner has his share")
+	X(SERVER, "server",                                                                                            \
+		"servers that were not watched: too many, or their owner has his share; or sockets that listen beyond the limit")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -5097,8 +5098,8 @@ void zn_places_serve(
 /* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
 
 #define ZN_SERVICES_FOUND  64
-#define ZN_SERVICE_NAMES   4096 /* bytes of names of /proc at one time */
-#define ZN_SERVICE_SOCKETS 4096 /* that listen in one network namespace */
+#define ZN_SERVICE_NAMES   4096  /* bytes of names of /proc at one time */
+#define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
 #define ZN_SERVICE_PARENTS 6
 struct zn_service_gpu { /* a tracked process, and what it is known by */
 	uint32_t id, pid, session;

@@ -21,7 +21,7 @@
 
 #define SWEEP_NS      (5 * ZN_NS_PER_S) /* between looks at all processes */
 #define SOCKETS_NS    (2 * ZN_NS_PER_S) /* what listens is read anew after this */
-#define FILES_MAX     65536             /* descriptors of one process that are looked at */
+#define FILES_MAX     16384             /* descriptors of one process that are looked at */
 #define TEXT_BYTES    16384
 #define SOCKETS_BYTES (4 << 20) /* of one list of sockets; those that listen come first in those of TCP */
 #define TCP_LISTEN    0x0a
@@ -172,7 +172,9 @@ static int by_inode(const void *a, const void *b)
 
 static void socket_add(struct zn_services *s, uint64_t inode, uint32_t port)
 {
-	if (inode && s->socket_count < ZN_SERVICE_SOCKETS)
+	if (s->socket_count == ZN_SERVICE_SOCKETS)
+		__atomic_fetch_add(&s->probe->arena.shared->lost[ZN_LOST_SERVER], 1, __ATOMIC_RELAXED);
+	else if (inode)
 		s->socket[s->socket_count++] = (struct zn_service_socket){inode, port};
 }
 
@@ -293,14 +295,16 @@ static bool process_listens(const struct zn_services *s, uint32_t pid, uint32_t 
 static bool is_watched(const struct zn_services *s, uint32_t pid)
 {
 	const struct zn_arena *a = &s->probe->arena;
+	bool found = false;
 
 	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++)
 		if (__atomic_load_n(&a->servers[i].tgid, __ATOMIC_RELAXED) == pid)
 			return true;
+	pthread_mutex_lock(s->lock);
 	for (uint32_t i = 0; i < s->found_count; i++)
-		if (s->found[i].tgid == pid)
-			return true;
-	return false;
+		found |= s->found[i].tgid == pid;
+	pthread_mutex_unlock(s->lock);
+	return found;
 }
 
 /* The outermost server above a process; itself if there is none. */

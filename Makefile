@@ -175,9 +175,9 @@ $(T)/burst: tests/fake/burst.c
 $(T)/forks: tests/fake/forks.c
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@
-$(T)/driver: tests/fake/driver.c tests/fake/api.h
+$(T)/driver: $(wildcard tests/fake/driver*.c) tests/fake/driver.h tests/fake/api.h
 	@mkdir -p $(T)
-	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -Itests/fake $< -o $@ -ldl -lpthread -lm
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -Itests/fake $(filter %.c,$^) -o $@ -ldl -lpthread -lm
 
 $(T)/caller: tests/real/caller.c
 	@mkdir -p $(T)
@@ -194,9 +194,9 @@ $(T)/load: tests/load/load.c tests/bench/bench.h
 $(T)/json_write $(T)/otlp_dump: $(T)/%: tests/%.c $(T)/libzernel.a
 	$(Q)$(CC) $(TEST_CFLAGS) $(DEPS) $< -o $@ $(T)/libzernel.a -lpthread -lm
 
-$(T)/matrix: tests/io/matrix.c zernel.h
+$(T)/matrix: $(wildcard tests/io/matrix*.c) tests/io/matrix.h zernel.h
 	@mkdir -p $(T)
-	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. -static $< -o $@ -lpthread
+	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I. -static $(filter %.c,$^) -o $@ -lpthread
 
 # for conformance suites: make build/test/ws_echo
 $(T)/ws_echo: tests/ws_echo.c build/bench/libzernel.a

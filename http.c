@@ -23,8 +23,8 @@
 
 #define PARAMETERS 2
 
-/* What Accept and Accept-Encoding may name. A range of another version than the one that is spoken is another type, and so
- * is one without a parameter that must be there. */
+/* What Accept and Accept-Encoding may name. A range of another version than the one that is spoken is another
+ * type, and so is one without a parameter that must be there. */
 struct choice {
 	const char *name;
 	struct {
@@ -91,7 +91,7 @@ static bool is_host(char c)
 	return isalnum((uint8_t)c) || (c && strchr("-._~!$&'()*+,;=", c));
 }
 
-static struct zn_str slice(const char *from, const char *to)
+static struct zn_str str_between(const char *from, const char *to)
 {
 	return (struct zn_str){from, (size_t)(to - from)};
 }
@@ -127,7 +127,7 @@ bool zn_http_has_token(struct zn_str value, const char *token)
 	return false;
 }
 
-/* A weight in thousandths; one that breaks the grammar of RFC 9110 section 12.4.2 is none. */
+/* A weight in thousandths. A weight that breaks the grammar of RFC 9110, section 12.4.2, is not used. */
 static int parse_q(struct zn_str s)
 {
 	int q, unit = 100;
@@ -148,14 +148,14 @@ static struct zn_str parameter_of(struct zn_str parameter, const char *name)
 {
 	const char *mark = parameter.len ? memchr(parameter.at, '=', parameter.len) : NULL;
 
-	if (!mark || !zn_str_is_nocase(zn_str_trim(slice(parameter.at, mark), " \t"), name))
+	if (!mark || !zn_str_is_nocase(zn_str_trim(str_between(parameter.at, mark), " \t"), name))
 		return (struct zn_str){0};
-	return zn_str_trim(slice(mark + 1, parameter.at + parameter.len), " \t");
+	return zn_str_trim(str_between(mark + 1, parameter.at + parameter.len), " \t");
 }
 
-static struct zn_str unquote(struct zn_str s)
+static struct zn_str strip_quotes(struct zn_str s)
 {
-	return s.len > 1 && *s.at == '"' && s.at[s.len - 1] == '"' ? slice(s.at + 1, s.at + s.len - 1) : s;
+	return s.len > 1 && *s.at == '"' && s.at[s.len - 1] == '"' ? str_between(s.at + 1, s.at + s.len - 1) : s;
 }
 
 /* rest: the parameters of the range, which may have others besides. */
@@ -170,7 +170,7 @@ static bool is_choice(const struct choice *c, struct zn_str name, struct zn_str 
 		while (next_item(&left, ';', &item)) {
 			value = parameter_of(item, c->parameter[i].name);
 			there |= value.at != NULL;
-			fits &= !value.at || zn_str_is(unquote(value), c->parameter[i].value);
+			fits &= !value.at || zn_str_is(strip_quotes(value), c->parameter[i].value);
 		}
 		fits &= there || !c->parameter[i].must;
 	}
@@ -178,7 +178,7 @@ static bool is_choice(const struct choice *c, struct zn_str name, struct zn_str 
 }
 
 /* Notes the weight of each named choice, the highest if it comes more than once. */
-static void weigh(struct zn_str list, const struct choice *choices, size_t count, int *weights)
+static void weigh_choices(struct zn_str list, const struct choice *choices, size_t count, int *weights)
 {
 	struct zn_str item, name, parameter, value;
 
@@ -230,7 +230,7 @@ static bool valid_host(struct zn_str s)
 
 	if (s.len && *s.at == '[') {
 		bracket = memchr(s.at, ']', s.len);
-		if (!bracket || !valid_ipv6(slice(s.at + 1, bracket)))
+		if (!bracket || !valid_ipv6(str_between(s.at + 1, bracket)))
 			return false;
 		at = bracket + 1;
 	} else {
@@ -239,7 +239,7 @@ static bool valid_host(struct zn_str s)
 	}
 	if (at == s.at || at == end)
 		return at != s.at;
-	return *at == ':' && valid_port(slice(at + 1, end));
+	return *at == ':' && valid_port(str_between(at + 1, end));
 }
 
 static int take_host(struct head *h, struct zn_str value)
@@ -301,7 +301,7 @@ static int take_coding(struct head *h, struct zn_str value)
 	return 0;
 }
 
-/* RFC 9110 section 10.1.1: from HTTP/1.0 it means nothing; one that nobody knows cannot be met. */
+/* RFC 9110 section 10.1.1: from HTTP/1.0 an expectation means nothing; an unknown expectation cannot be met. */
 static int take_expect(struct head *h, struct zn_str value)
 {
 	struct zn_str item;
@@ -318,13 +318,13 @@ static int take_expect(struct head *h, struct zn_str value)
 
 static int take_accept(struct head *h, struct zn_str value)
 {
-	weigh(value, types, TYPE_COUNT, h->type_q);
+	weigh_choices(value, types, TYPE_COUNT, h->type_q);
 	return 0;
 }
 
 static int take_accept_encoding(struct head *h, struct zn_str value)
 {
-	weigh(value, codings, CODING_COUNT, h->coding_q);
+	weigh_choices(value, codings, CODING_COUNT, h->coding_q);
 	return 0;
 }
 
@@ -422,7 +422,7 @@ static int eat_request_word(struct head *h, bool (*is_part)(char), struct zn_str
 
 	while (h->at < h->end && is_part(*h->at))
 		h->at++;
-	*word = slice(start, h->at);
+	*word = str_between(start, h->at);
 	if (word->len > max)
 		return too_long;
 	if (h->at == h->end)
@@ -430,7 +430,7 @@ static int eat_request_word(struct head *h, bool (*is_part)(char), struct zn_str
 	return word->len && *h->at++ == ' ' ? 0 : -400;
 }
 
-/* A method that is not known is 501, one that is known and not served is left to the caller (RFC 9110, 9.1). CONNECT is
+/* An unknown method is 501. A known method that is not served is left to the caller (RFC 9110, 9.1). CONNECT is
  * for proxies, so it is not known. */
 static int take_method(struct head *h, struct zn_str word)
 {
@@ -453,8 +453,8 @@ static int take_method(struct head *h, struct zn_str word)
 	return -501;
 }
 
-/* Cuts "http://authority" off an absolute-form target. What is meant for https was not meant to come here in the clear
- * (RFC 9110, 7.4). */
+/* Cuts "http://authority" off an absolute-form target. A request for https must not be answered in the clear (RFC
+ * 9110, 7.4). */
 static int take_authority(struct head *h, struct zn_str *target)
 {
 	const char *end = target->at + target->len, *at;
@@ -469,8 +469,8 @@ static int take_authority(struct head *h, struct zn_str *target)
 	for (at = target->at + scheme; at < end && *at != '/' && *at != '?'; at++)
 		;
 	h->absolute = true;
-	h->req->host = slice(target->at + scheme, at);
-	*target = slice(at, end);
+	h->req->host = str_between(target->at + scheme, at);
+	*target = str_between(at, end);
 	if (!valid_host(h->req->host))
 		return -400;
 	return scheme == 8 ? -421 : 0;
@@ -491,9 +491,9 @@ static int take_target(struct head *h, struct zn_str target)
 	if (*target.at != '/' && (err = take_authority(h, &target)))
 		return err;
 	mark = target.len ? memchr(target.at, '?', target.len) : NULL;
-	req->path = mark ? slice(target.at, mark) : target;
+	req->path = mark ? str_between(target.at, mark) : target;
 	if (mark)
-		req->query = slice(mark + 1, target.at + target.len);
+		req->query = str_between(mark + 1, target.at + target.len);
 	if (!req->path.len)
 		req->path = (struct zn_str){options && !mark ? "*" : "/", 1}; /* RFC 9110, 4.2.3 */
 	return 0;
@@ -560,13 +560,13 @@ static int eat_line(struct head *h)
 		h->at++;
 	if (h->at == h->end)
 		return MORE;
-	name = slice(start, h->at);
+	name = str_between(start, h->at);
 	if (!name.len || *h->at++ != ':')
 		return -400;
 	start = h->at;
 	while (h->at < h->end && is_value(*h->at))
 		h->at++;
-	value = zn_str_trim(slice(start, h->at), " \t");
+	value = zn_str_trim(str_between(start, h->at), " \t");
 	err = eat_crlf(h);
 	return err ? err : take_header(h, name, value);
 }
@@ -599,7 +599,7 @@ static int judge_body(const struct head *h)
 
 /* The form of the metrics that is wanted most: of two that are wanted alike, text before OpenMetrics, and the messages,
  * which nobody names by accident, before both. */
-static enum zn_format preferred(const struct head *h)
+static enum zn_format preferred_type(const struct head *h)
 {
 	int text = first_of(h->type_q + TEXT_PLAIN, TYPE_COUNT - TEXT_PLAIN), open = h->type_q[OPENMETRICS];
 	int proto = h->type_q[PROTOBUF];
@@ -609,7 +609,7 @@ static enum zn_format preferred(const struct head *h)
 	return open > 1 && open > text ? ZN_FORMAT_OPENMETRICS : ZN_FORMAT_TEXT;
 }
 
-static int conclude(struct head *h)
+static int conclude_head(struct head *h)
 {
 	struct zn_http_req *req = h->req;
 	bool body = h->coded || (h->sized && !h->empty);
@@ -623,7 +623,7 @@ static int conclude(struct head *h)
 	req->keep_alive = !h->close && !body && (!req->http10 || h->keep);
 	req->upgrade = !req->http10 && !body && h->to_upgrade && h->websocket;
 	req->gzip = wants_gzip(h);
-	req->format = preferred(h);
+	req->format = preferred_type(h);
 	return 0;
 }
 
@@ -640,7 +640,7 @@ int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req)
 	while (!err && !h.done)
 		err = eat_line(&h);
 	if (!err)
-		err = conclude(&h);
+		err = conclude_head(&h);
 	if (err == MORE)
 		return part == ZN_HTTP_HEAD_MAX ? -431 : 0;
 	return err ? err : (int)(h.at - buf);
@@ -751,14 +751,14 @@ static uint8_t next_state(uint8_t state, char c)
 	return BAD;
 }
 
-/* One more digit of a chunk's size; before it overflows, it is too long. */
+/* Adds a digit to a chunk's size. A size that would overflow is refused as too long. */
 static int add_digit(struct zn_http_body *b, char c)
 {
 	b->left = b->left * 16 + (uint64_t)hex_value(c);
 	return b->left > ZN_HTTP_BODY_MAX - b->content ? -413 : 0;
 }
 
-/* One byte that is no content. */
+/* Takes one byte of the framing, which is no content. */
 static int take_framing(struct zn_http_body *b, char c)
 {
 	uint8_t state = next_state(b->state, c);
@@ -861,7 +861,7 @@ size_t zn_http_path(struct zn_str path, char *to, size_t cap)
 }
 
 /* Takes what comes before the separator off s, and the separator. */
-static struct zn_str cut(struct zn_str *s, char separator)
+static struct zn_str cut_before(struct zn_str *s, char separator)
 {
 	const char *mark = s->len ? memchr(s->at, separator, s->len) : NULL;
 	struct zn_str part = {s->at, mark ? (size_t)(mark - s->at) : s->len};
@@ -896,15 +896,15 @@ int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value,
 	do {
 		if (!query->len)
 			return 0;
-		pair = cut(query, '&');
+		pair = cut_before(query, '&');
 	} while (!pair.len);
-	first = cut(&pair, '=');
+	first = cut_before(&pair, '=');
 	err = decode_text(first, name, name_cap) | decode_text(pair, value, value_cap);
 	return err ? -EINVAL : 1;
 }
 
-/* Takes the next entity tag, without W/, off a list; one that is not well-formed ends it. Not next_item(): a backslash in
- * a tag is a backslash. */
+/* Takes the next entity tag, without W/, off a list. A tag that is not well-formed ends the list. Not next_item():
+ * a backslash in a tag is a backslash. */
 static bool next_tag(struct zn_str *list, struct zn_str *tag)
 {
 	const char *end = list->at + list->len, *at = list->at, *close;
@@ -916,8 +916,8 @@ static bool next_tag(struct zn_str *list, struct zn_str *tag)
 	close = end - at > 1 && *at == '"' ? memchr(at + 1, '"', (size_t)(end - at - 1)) : NULL;
 	if (!close)
 		return false;
-	*tag = slice(at, close + 1);
-	*list = slice(close + 1, end);
+	*tag = str_between(at, close + 1);
+	*list = str_between(close + 1, end);
 	return !list->len || *list->at == ',' || is_blank(*list->at);
 }
 

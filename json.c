@@ -22,7 +22,7 @@ void zn_json_begin(struct zn_json *j, struct zn_out *out)
 }
 
 /* The comma before a key, or before a value that has none. */
-static void lead(struct zn_json *j)
+static void put_comma(struct zn_json *j)
 {
 	uint32_t bit = j->depth ? 1u << (j->depth - 1) : 0;
 
@@ -34,7 +34,7 @@ static void lead(struct zn_json *j)
 
 void zn_json_open(struct zn_json *j, char bracket)
 {
-	lead(j);
+	put_comma(j);
 	if (j->depth == WRITER_DEPTH_MAX) {
 		j->out->full = true;
 		return;
@@ -101,7 +101,7 @@ static void out_quoted(struct zn_out *o, const char *bytes, size_t len)
 
 void zn_json_key(struct zn_json *j, const char *key)
 {
-	lead(j);
+	put_comma(j);
 	out_quoted(j->out, key, strlen(key));
 	zn_out_char(j->out, ':');
 	j->after_key = true;
@@ -114,25 +114,25 @@ void zn_json_text(struct zn_json *j, const char *text)
 
 void zn_json_bytes(struct zn_json *j, const char *bytes, size_t len)
 {
-	lead(j);
+	put_comma(j);
 	out_quoted(j->out, bytes, len);
 }
 
 void zn_json_u64(struct zn_json *j, uint64_t v)
 {
-	lead(j);
+	put_comma(j);
 	zn_out_u64(j->out, v);
 }
 
 void zn_json_scaled(struct zn_json *j, uint64_t v, int decimals)
 {
-	lead(j);
+	put_comma(j);
 	zn_out_scaled(j->out, v, decimals);
 }
 
 void zn_json_decimal(struct zn_json *j, uint64_t v, int decimals)
 {
-	lead(j);
+	put_comma(j);
 	zn_out_fraction(j->out, v, (unsigned)decimals, decimals > 0);
 	if (decimals == 0)
 		zn_out_text(j->out, ".0");
@@ -144,19 +144,19 @@ void zn_json_double(struct zn_json *j, double v)
 		zn_json_null(j);
 		return;
 	}
-	lead(j);
+	put_comma(j);
 	zn_out_double(j->out, v);
 }
 
 void zn_json_bool(struct zn_json *j, bool v)
 {
-	lead(j);
+	put_comma(j);
 	zn_out_text(j->out, v ? "true" : "false");
 }
 
 void zn_json_null(struct zn_json *j)
 {
-	lead(j);
+	put_comma(j);
 	zn_out_text(j->out, "null");
 }
 
@@ -278,7 +278,7 @@ static void skip_space(struct cursor *c)
 		c->at++;
 }
 
-static bool eat(struct cursor *c, char what)
+static bool eat_char(struct cursor *c, char what)
 {
 	if (c->at == c->end || *c->at != what)
 		return false;
@@ -307,14 +307,14 @@ static bool eat_digits(struct cursor *c)
 
 static bool eat_number(struct cursor *c)
 {
-	eat(c, '-');
-	if (!eat(c, '0') && !eat_digits(c))
+	eat_char(c, '-');
+	if (!eat_char(c, '0') && !eat_digits(c))
 		return false;
-	if (eat(c, '.') && !eat_digits(c))
+	if (eat_char(c, '.') && !eat_digits(c))
 		return false;
-	if (eat(c, 'e') || eat(c, 'E')) {
-		if (!eat(c, '+'))
-			eat(c, '-');
+	if (eat_char(c, 'e') || eat_char(c, 'E')) {
+		if (!eat_char(c, '+'))
+			eat_char(c, '-');
 		return eat_digits(c);
 	}
 	return true;
@@ -335,7 +335,7 @@ static uint32_t eat_hex4(struct cursor *c)
 
 static bool eat_escape(struct cursor *c)
 {
-	if (eat(c, 'u'))
+	if (eat_char(c, 'u'))
 		return eat_hex4(c) != BAD_DIGIT;
 	if (c->at == c->end || !memchr("\"\\/bfnrt", *c->at, 8))
 		return false;
@@ -345,12 +345,12 @@ static bool eat_escape(struct cursor *c)
 
 static bool eat_string(struct cursor *c)
 {
-	if (!eat(c, '"'))
+	if (!eat_char(c, '"'))
 		return false;
 	while (c->at < c->end) {
 		size_t n = zn_utf8_length(c->at, (size_t)(c->end - c->at));
 
-		if (eat(c, '"'))
+		if (eat_char(c, '"'))
 			return true;
 		if (!n || (uint8_t)*c->at < 0x20)
 			return false;
@@ -369,7 +369,7 @@ static bool eat_key(struct cursor *c, struct zn_str *key)
 		return false;
 	key->len = (size_t)(c->at - key->at) - 1;
 	skip_space(c);
-	return eat(c, ':');
+	return eat_char(c, ':');
 }
 
 static bool eat_value(struct cursor *c, int depth);
@@ -380,7 +380,7 @@ static bool eat_rest(struct cursor *c, char bracket, int depth)
 	struct zn_str key;
 
 	skip_space(c);
-	if (eat(c, bracket))
+	if (eat_char(c, bracket))
 		return true;
 	do {
 		skip_space(c);
@@ -390,8 +390,8 @@ static bool eat_rest(struct cursor *c, char bracket, int depth)
 		if (!eat_value(c, depth))
 			return false;
 		skip_space(c);
-	} while (eat(c, ','));
-	return eat(c, bracket);
+	} while (eat_char(c, ','));
+	return eat_char(c, bracket);
 }
 
 /* Recursion is bounded: depth is the number of brackets around the value. */
@@ -400,8 +400,8 @@ static bool eat_value(struct cursor *c, int depth)
 	if (c->at == c->end)
 		return false;
 	switch (*c->at) {
-	case '{': return depth < READER_DEPTH_MAX && eat(c, '{') && eat_rest(c, '}', depth + 1);
-	case '[': return depth < READER_DEPTH_MAX && eat(c, '[') && eat_rest(c, ']', depth + 1);
+	case '{': return depth < READER_DEPTH_MAX && eat_char(c, '{') && eat_rest(c, '}', depth + 1);
+	case '[': return depth < READER_DEPTH_MAX && eat_char(c, '[') && eat_rest(c, ']', depth + 1);
 	case '"': return eat_string(c);
 	case 't': return eat_word(c, "true");
 	case 'f': return eat_word(c, "false");
@@ -442,7 +442,7 @@ bool zn_json_next(struct zn_str container, size_t *at, struct zn_str *key, struc
 	if (*at)
 		c.at = start + *at;
 	skip_space(&c);
-	if (!eat(&c, *at ? ',' : opening))
+	if (!eat_char(&c, *at ? ',' : opening))
 		return false;
 	skip_space(&c);
 	*key = (struct zn_str){0};
@@ -512,7 +512,7 @@ static uint32_t eat_code_point(struct cursor *c)
 	return 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
 }
 
-static size_t encode(uint32_t v, char to[4])
+static size_t encode_utf8(uint32_t v, char to[4])
 {
 	size_t n = v < 0x80 ? 1 : v < 0x800 ? 2 : v < 0x10000 ? 3 : 4;
 
@@ -523,14 +523,14 @@ static size_t encode(uint32_t v, char to[4])
 }
 
 /* The next character of a string that eat_string() has accepted. */
-static size_t decode(struct cursor *c, char to[4])
+static size_t decode_char(struct cursor *c, char to[4])
 {
 	static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
 	size_t n;
 
-	if (eat(c, '\\')) {
-		if (eat(c, 'u'))
-			return encode(eat_code_point(c), to);
+	if (eat_char(c, '\\')) {
+		if (eat_char(c, 'u'))
+			return encode_utf8(eat_code_point(c), to);
 		to[0] = meanings[strchr(letters, *c->at++) - letters];
 		return 1;
 	}
@@ -551,7 +551,7 @@ size_t zn_json_string(struct zn_str value, char *to, size_t cap)
 	c.at++;
 	c.end--;
 	while (c.at < c.end && !out.full)
-		zn_out_bytes(&out, piece, decode(&c, piece));
+		zn_out_bytes(&out, piece, decode_char(&c, piece));
 	if (cap)
 		to[out.len] = '\0';
 	return out.len;

@@ -24,7 +24,7 @@
 
 static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-static uint32_t rotate(uint32_t v, int by)
+static uint32_t rotate_left(uint32_t v, int by)
 {
 	return v << by | v >> (32 - by);
 }
@@ -39,15 +39,15 @@ static void sha1_block(uint32_t hash[5], const uint8_t block[64])
 		w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
 			(uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
 	for (int t = 16; t < 80; t++)
-		w[t] = rotate(w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16], 1);
+		w[t] = rotate_left(w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16], 1);
 	for (int t = 0; t < 80; t++) {
 		uint32_t choice = (b & c) ^ (~b & d), parity = b ^ c ^ d, majority = (b & c) ^ (b & d) ^ (c & d);
 		uint32_t f = t < 20 ? choice : t < 40 || t >= 60 ? parity : majority;
-		uint32_t next = rotate(a, 5) + f + e + constants[t / 20] + w[t];
+		uint32_t next = rotate_left(a, 5) + f + e + constants[t / 20] + w[t];
 
 		e = d;
 		d = c;
-		c = rotate(b, 30);
+		c = rotate_left(b, 30);
 		b = a;
 		a = next;
 	}
@@ -59,7 +59,7 @@ static void sha1_block(uint32_t hash[5], const uint8_t block[64])
 }
 
 /* Of a message of 56 to 63 bytes, whose padding takes exactly one more block. */
-static void sha1(const uint8_t *message, uint8_t len, uint8_t digest[20])
+static void hash_sha1(const uint8_t *message, uint8_t len, uint8_t digest[20])
 {
 	uint32_t hash[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
 	uint8_t blocks[128] = {0};
@@ -93,7 +93,7 @@ int zn_ws_accept(struct zn_str key, char accept[ZN_WS_ACCEPT_LEN + 1])
 		return -EINVAL;
 	memcpy(message, key.at, KEY_LEN);
 	memcpy(message + KEY_LEN, guid, sizeof(guid) - 1);
-	sha1(message, sizeof(message), digest);
+	hash_sha1(message, sizeof(message), digest);
 	for (int i = 0; i < ZN_WS_ACCEPT_LEN; i++) {
 		const uint8_t *three = digest + i / 4 * 3;
 		uint32_t bits = (uint32_t)three[0] << 16 | (uint32_t)three[1] << 8 | three[2];
@@ -208,7 +208,7 @@ static int finish_header(struct zn_ws *ws)
 	return 0;
 }
 
-static void fail(struct zn_ws *ws, struct zn_ws_event *ev, int code)
+static void end_with_error(struct zn_ws *ws, struct zn_ws_event *ev, int code)
 {
 	ws->done = true;
 	*ev = (struct zn_ws_event){.type = ZN_WS_EV_ERROR, .code = (uint16_t)code};
@@ -290,7 +290,7 @@ static size_t read_payload(struct zn_ws *ws, char *buf, size_t len, struct zn_ws
 		ws->head_len = ws->head_need = 0;
 	code = is_control(ws) ? control_piece(ws, ev, piece) : data_piece(ws, ev, piece);
 	if (code)
-		fail(ws, ev, code);
+		end_with_error(ws, ev, code);
 	return piece.len;
 }
 
@@ -307,7 +307,7 @@ int zn_ws_read(struct zn_ws *ws, char *buf, size_t len, struct zn_ws_event *ev)
 	while (used < len && ev->type == ZN_WS_EV_NONE) {
 		used += read_header(ws, buf + used, len - used, &code);
 		if (code)
-			fail(ws, ev, code);
+			end_with_error(ws, ev, code);
 		else if (ws->head_len > 2 && ws->head_len == ws->head_need)
 			used += read_payload(ws, buf + used, len - used, ev);
 	}

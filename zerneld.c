@@ -82,7 +82,8 @@ static int reload_rules(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_alerts_reload(&d->alerts, why);
 }
 
-/* What SIGHUP reads again. Each fills said, with the news or with what is wrong, and changes nothing on an error. */
+/* What SIGHUP reads again. Each function writes to `said` what has changed or what is wrong, and changes nothing
+ * on an error. */
 static const struct {
 	int (*reload)(struct daemon *d, char said[ZN_TEXT_MAX]);
 	const char *stays; /* after an error */
@@ -91,7 +92,7 @@ static const struct {
 	{reload_rules, "the old rules stay"},
 };
 
-static void reload(struct daemon *d)
+static void reload_all(struct daemon *d)
 {
 	char said[ZN_TEXT_MAX];
 
@@ -112,14 +113,14 @@ static void on_signal(struct zn_io *io, uint32_t events)
 	if (read(io->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP) {
-		reload(d);
+		reload_all(d);
 		return;
 	}
 	zn_log(ZN_INFO, "signal %u: stopping", info.ssi_signo);
 	d->loop.stop = true;
 }
 
-/* As zn_now_ns(), and it goes on while the machine is suspended. */
+/* A clock like zn_now_ns() that goes on while the machine is suspended. */
 static uint64_t boot_ns(void)
 {
 	return zn_clock_ns(CLOCK_BOOTTIME);
@@ -225,7 +226,7 @@ static void on_job_start(void *daemon, const struct zn_job *job)
 	struct daemon *d = daemon;
 
 	zn_log(ZN_DEBUG, "job %s starts", job->id);
-	if (job->source != ZN_JOB_BY_CGROUP) /* what is not told is found again */
+	if (job->source != ZN_JOB_BY_CGROUP) /* no prolog announced this job: its control group is found again */
 		zn_spool_record(&d->writer, job);
 }
 
@@ -541,7 +542,7 @@ static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return d->options.simulate ? sim_open(d, why) : live_open(d, why);
 }
 
-/* First: a mistake in the rules is told at once, and nothing was opened yet. */
+/* The rules are read first: a mistake in them is reported before anything is opened. */
 static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	d->alerts.work.source = zn_samples_source(&d->state);
@@ -549,7 +550,7 @@ static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
 }
 
-/* Jobs that run already are found before anything is told of them. */
+/* Jobs that run already are found before messages about them arrive. */
 static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_jobs_open(&d->jobs, &d->agg, &d->alerts);
@@ -606,8 +607,8 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
-/* In this order. The writer and the sender are processes of their own and have nothing of the rest. Capabilities go with the
- * source's; threads may be started after that. */
+/* In this order. The writer and the sender are processes of their own and have nothing of the rest. Capabilities go
+ * with the source's; threads may be started after that. */
 static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
 	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};
@@ -653,13 +654,13 @@ static void daemon_close(struct daemon *d)
 	zn_sender_close(&d->sender);
 }
 
-static int fail(const char *why)
+static int fail_with(const char *why)
 {
 	fprintf(stderr, "zerneld: %s\n", why);
 	return EXIT_FAILURE;
 }
 
-static int run(struct daemon *d)
+static int run_daemon(struct daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
 	int err = daemon_open(d, why);
@@ -671,7 +672,7 @@ static int run(struct daemon *d)
 		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {
 		daemon_close(d);
-		return fail(why[0] ? why : strerror(-err));
+		return fail_with(why[0] ? why : strerror(-err));
 	}
 	zn_writer_warn(&d->writer, d->folder);
 	if (d->log_err)
@@ -689,7 +690,7 @@ static int run(struct daemon *d)
 	zn_ready = false;
 	zn_fd_close(&d->watchdog_fd);
 	daemon_close(d);
-	return err ? fail(strerror(-err)) : EXIT_SUCCESS;
+	return err ? fail_with(strerror(-err)) : EXIT_SUCCESS;
 }
 
 /* The service's options are read as it would: the environment of the shell wins over them. */
@@ -702,7 +703,7 @@ static int check_service(struct daemon *d, int argc, char **argv)
 	if (service.there && zn_service_options(&service)) {
 		d->options = (struct zn_options){0};
 		if (zn_options_read(&d->options, NULL, argc, argv, why)) {
-			fail(why);
+			fail_with(why);
 			return EXIT_USAGE;
 		}
 	}
@@ -719,7 +720,7 @@ static int daemon_main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (zn_options_read(&d->options, NULL, argc, argv, why)) {
-		fail(why);
+		fail_with(why);
 		return EXIT_USAGE;
 	}
 	if (d->options.help)
@@ -731,7 +732,7 @@ static int daemon_main(int argc, char **argv)
 	else if (d->options.list_probes)
 		return zn_diagnose_probes(&(struct zn_diagnosis){&d->options, &d->probe, &d->sender, &d->xids});
 	else
-		return d->options.check ? check_service(d, argc, argv) : run(d);
+		return d->options.check ? check_service(d, argc, argv) : run_daemon(d);
 	return EXIT_SUCCESS;
 }
 

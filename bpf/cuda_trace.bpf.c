@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function, and what it
- * means, comes with the attach cookie; see the table in src/probe/hooks.c.
+ * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function,
+ * and what it means, comes with the attach cookie; see the table in src/probe/hooks.c.
  */
 #include "stall.bpf.h"
 #include "uprobe.bpf.h"
 
-static __always_inline bool waits(__u32 shape)
+static __always_inline bool waits_for_gpu(__u32 shape)
 {
 	return shape == ZN_S_SYNC || shape == ZN_S_PEER_WAIT || shape == ZN_S_BOX ||
 		(shape >= ZN_S_COPY && shape <= ZN_S_COPY_PITCH);
@@ -112,8 +112,8 @@ static __always_inline void sync_return(struct zn_call *c)
 
 enum direction { HTOD, DTOH, DTOD, OTHER }; /* in the order of their counters */
 
-/* hipMemcpyKind of hip_runtime_api.h: host to host, to device, device to host, to device, by the addresses, and device to
- * device without a compute unit. */
+/* hipMemcpyKind of hip_runtime_api.h: host to host, to device, device to host, to device, by the addresses, and
+ * device to device without a compute unit. */
 static __always_inline __u32 kind_direction(__u32 kind)
 {
 	return kind == 1 ? HTOD : kind == 2 ? DTOH : kind == 3 || kind == 1024 ? DTOD : OTHER;
@@ -136,8 +136,9 @@ static __always_inline void copy_return(struct zn_call *c)
 		zn_record(c->proc, ZN_H_SYNC_DTOH, c->ns, bytes, c->result != 0);
 }
 
-/* CUDA_MEMCPY2D and CUDA_MEMCPY3D (also _PEER) of cuda.h, which has them for all drivers with 64-bit addresses. HIP's
- * hip_Memcpy2D is like the former, but its types of memory have other numbers from 6.0 on, so its direction is not told. */
+/* CUDA_MEMCPY2D and CUDA_MEMCPY3D (also _PEER) of cuda.h, which has them for all drivers with 64-bit addresses.
+ * HIP's hip_Memcpy2D is like the former, but its types of memory have other numbers from 6.0 on, so its direction
+ * is not known. */
 struct box {
 	__u64 bytes;
 	__u32 direction;
@@ -277,7 +278,7 @@ static __always_inline bool is_once(__u32 shape)
 }
 
 /* Entry only: the call enqueues and returns at once, so there is nothing to time. */
-static __always_inline void once(struct pt_regs *ctx, struct zn_thread *t, __u64 cookie)
+static __always_inline void count_once(struct pt_regs *ctx, struct zn_thread *t, __u64 cookie)
 {
 	__u64 third = ZN_ARG3(ctx), fourth = ZN_ARG4(ctx), fifth = ZN_ARG5(ctx);
 	__u32 detail = ZN_COOKIE_DETAIL(cookie);
@@ -326,7 +327,7 @@ int cuda_entry(struct pt_regs *ctx)
 		return zn_nothing(ctx);
 	zn_launching(t);
 	if (is_once(shape)) {
-		once(ctx, t, cookie);
+		count_once(ctx, t, cookie);
 		return 0;
 	}
 	f = zn_frame_push(t, ctx, cookie);
@@ -334,10 +335,10 @@ int cuda_entry(struct pt_regs *ctx)
 		return 0;
 	if (is_launch(shape))
 		launch_entry(f, t, ctx, shape);
-	else if (waits(shape) && shape != ZN_S_SYNC)
+	else if (waits_for_gpu(shape) && shape != ZN_S_SYNC)
 		copy_entry(f, ctx, cookie);
 	zn_frame_start(f);
-	if (waits(shape))
+	if (waits_for_gpu(shape))
 		zn_inside(t, f->start_ns, ZN_STALL_GPU);
 	return 0;
 }
@@ -349,7 +350,7 @@ int cuda_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE))
 		return zn_nothing(ctx);
-	if (waits(c.shape))
+	if (waits_for_gpu(c.shape))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_LAUNCH:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ledger of GPU memory: what CUDA or HIP has reserved for a process, on which GPU. Memory of the CUDA context and of
- * loaded modules never passes these functions and is not in it.
+ * The ledger of GPU memory: what CUDA or HIP has reserved for a process, on which GPU. Memory of the CUDA context and
+ * of loaded modules never passes these functions and is not in it.
  *
  * Two rules keep the ledger exact under threads. An address enters at the *return* of the allocation and leaves at
  * the *entry* of the free: the driver may hand it out again before the free has returned. A free that fails puts it
@@ -32,8 +32,8 @@ static __always_inline struct zn_ctx *ctx_find(__u64 addr, __u32 id)
 	return bpf_map_lookup_elem(&ctxs, &key);
 }
 
-/* HIP has a device for each thread, 0 unless it sets one, and no contexts to speak of. A device that is used is entered as a
- * context, under an address where none can be. */
+/* HIP has a device for each thread, 0 unless it sets one, and no contexts to speak of. A device that is used is
+ * entered as a context, under an address where none can be. */
 #define HIP_DEVICE(ordinal) (0x100 + (__u64)(ordinal))
 
 static __always_inline bool is_hip(const struct zn_call *c)
@@ -160,7 +160,8 @@ static __noinline int ledger_credit(struct zn_proc *p, struct zn_alloc *a, __u32
 	return 0;
 }
 
-/* replaces: there was an entry of this key, which has its place. Each that comes anew is taken once, whatever other threads do. */
+/* replaces: there was an entry of this key, which has its place. Each that comes anew is taken once, whatever
+ * other threads do. */
 static __always_inline bool entry_put(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *a, bool replaces)
 {
 	if (replaces && bpf_map_update_elem(&allocs, key, a, BPF_EXIST) == 0)
@@ -271,7 +272,8 @@ static __always_inline void vmm_create_return(struct zn_call *c)
 	alloc_done(c, &a, ZN_K_VMM);
 }
 
-/* One reference less, of a handle or of a mapping; the last one gives the memory back. Tells what went, in `gone` too. */
+/* Drops one reference, of a handle or of a mapping; the last one gives the memory back. Returns what went, in
+ * `gone` too. */
 static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key, struct zn_alloc *gone)
 {
 	struct zn_alloc *a;
@@ -295,7 +297,7 @@ static __always_inline void count_free(struct zn_proc *p, __u32 gpu)
 	ZN_ADD(gpu_of(p, gpu)->free_calls, 1);
 }
 
-static __always_inline void unmatched(struct zn_proc *p)
+static __always_inline void count_unmatched(struct zn_proc *p)
 {
 	ZN_ADD(p->count[ZN_C_UNMATCHED_FREE], 1);
 	zn_lost(ZN_LOST_UNMATCHED_FREE);
@@ -360,7 +362,7 @@ static __always_inline void vmm_release_return(struct zn_call *c)
 		else if (known == FREED_REFERENCE)
 			vmm_get(c, c->frame->arg[FREED_ADDR]);
 	} else if (known == FREED_NOTHING) {
-		unmatched(c->proc);
+		count_unmatched(c->proc);
 	} else if (known == FREED_MEMORY && c->frame->arg[FREED_BYTES]) {
 		count_free(c->proc, freed_gpu(c->frame));
 	}
@@ -444,7 +446,7 @@ static __always_inline void vmm_unmap_entry(struct zn_frame *f, struct zn_thread
 static __always_inline void vmm_unmap_return(struct zn_call *c)
 {
 	if (c->result == 0 && c->frame->arg[FREED_KNOWN] == FREED_NOTHING)
-		unmatched(c->proc);
+		count_unmatched(c->proc);
 }
 
 /* Takes the address out before the driver can hand it out again, and keeps what is needed to put it back. */
@@ -480,7 +482,7 @@ static __always_inline void free_return(struct zn_call *c)
 	if (c->result && known)
 		freed_undo(c, host ? ZN_K_HOST : 0);
 	else if (!c->result && !known)
-		unmatched(c->proc);
+		count_unmatched(c->proc);
 	else if (!c->result && !host)
 		count_free(c->proc, freed_gpu(c->frame));
 }
@@ -570,7 +572,8 @@ static __always_inline void ctx_create_return(struct zn_call *c)
 	ctx_push(c->thread, addr);
 }
 
-/* (green context *, resources, device): a part of a device. The handle is entered as a context is; no memory is its own. */
+/* (green context *, resources, device): a part of a device. The handle is entered as a context is; no memory is
+ * its own. */
 static __always_inline void green_create_return(struct zn_call *c)
 {
 	__u64 handle;
@@ -579,8 +582,8 @@ static __always_inline void green_create_return(struct zn_call *c)
 		ctx_add(c, handle, c->frame->arg[2]);
 }
 
-/* (context *, green context): the context by which a green one is used. It may be asked for again; what was allocated in it
- * stays when the green context goes. */
+/* (context *, green context): the context by which a green one is used. It may be asked for again; what was
+ * allocated in it stays when the green context goes. */
 static __always_inline void green_ctx_return(struct zn_call *c)
 {
 	struct zn_ctx *green = ctx_find(c->frame->arg[1], c->thread->id), *known;
@@ -595,8 +598,8 @@ static __always_inline void green_ctx_return(struct zn_call *c)
 		ctx_add(c, addr, gpu);
 }
 
-/* At its entry: the pointer may be given out again before it returns. A context that is asked to go is gone, whatever the
- * call answers: errors of earlier work come back from here. */
+/* At its entry: the pointer may be given out again before it returns. A context that is asked to go is gone,
+ * whatever the call answers: errors of earlier work come back from here. */
 static __always_inline void ctx_destroy_entry(struct zn_frame *f, struct zn_thread *t)
 {
 	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
@@ -608,7 +611,8 @@ static __always_inline void ctx_destroy_entry(struct zn_frame *f, struct zn_thre
 		ctx_pop(t);
 }
 
-/* Retained again and again; a new pointer for a device, or a pointer that was another's, tells that the old context is gone. */
+/* Retained again and again; a new pointer for a device, or a pointer that was another's, tells that the old
+ * context is gone. */
 static __always_inline void primary_retain_return(struct zn_call *c)
 {
 	struct zn_ctx_key device = {.addr = (__u32)c->frame->arg[1], .id = c->thread->id};
@@ -643,7 +647,8 @@ static __always_inline void primary_reset_return(struct zn_call *c)
 	ctx_drop(c->proc, &key, true);
 }
 
-/* (device): one that cannot be is not set. An ordinal that is not followed is unknown, as its context is never found. */
+/* (device): a device that cannot exist is not set. An ordinal that is not followed is unknown, as its context is
+ * never found. */
 static __always_inline void hip_set_device_return(struct zn_call *c)
 {
 	if (c->result)
@@ -706,7 +711,7 @@ static __always_inline void mem_info_return(struct zn_call *c)
 }
 
 /* cuMemFree may wait for the GPU, the others do not */
-static __always_inline bool waits(__u32 cookie)
+static __always_inline bool waits_for_gpu(__u32 cookie)
 {
 	return ZN_COOKIE_SHAPE(cookie) == ZN_S_FREE && ZN_COOKIE_DETAIL(cookie) == ZN_K_DEVICE;
 }
@@ -734,7 +739,7 @@ int gpu_mem_entry(struct pt_regs *ctx)
 	case ZN_S_CTX_DESTROY: ctx_destroy_entry(f, t); break;
 	}
 	zn_frame_start(f);
-	if (t->state_at && waits(cookie))
+	if (t->state_at && waits_for_gpu(cookie))
 		zn_inside(t, f->start_ns, ZN_STALL_GPU);
 	return 0;
 }
@@ -746,7 +751,7 @@ int gpu_mem_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_GPU_MEM))
 		return zn_nothing(ctx);
-	if (c.thread->state_at && waits(c.frame->cookie))
+	if (c.thread->state_at && waits_for_gpu(c.frame->cookie))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
 	case ZN_S_ALLOC:

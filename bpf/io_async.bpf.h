@@ -83,7 +83,7 @@ static __always_inline void ring_end(struct io_kiocb *req, __s64 result)
 		o.ns = zn_minus(bpf_ktime_get_ns(), request->start_ns);
 		request->at = 0;
 	}
-	count(op, dev, ring_tgid(req), &o, NULL);
+	count_operation(op, dev, ring_tgid(req), &o, NULL);
 }
 
 /* The events changed their arguments; CO-RE tells which they are. Before 5.18 they lack the request. */
@@ -100,14 +100,15 @@ int ring_submit_req(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/io_uring_submit_sqe")
 int ring_submit_sqe(struct bpf_raw_tracepoint_args *ctx)
 {
-	ring_begin(
-		(void *)either(bpf_core_type_exists(btf_trace_io_uring_submit_sqe___req), ctx->args[0], ctx->args[1]));
+	ring_begin((void *)either_word(
+		bpf_core_type_exists(btf_trace_io_uring_submit_sqe___req), ctx->args[0], ctx->args[1]));
 	return 0;
 }
 
 #ifdef ZN_NO_FETCH
-/* There the event of a completion does not say of which request. A result is final where the request's own function for it
- * is called, or would be: kiocb_done() does without for one that was neither an error nor polled for. */
+/* There the event of a completion does not say of which request. A result is final where the request's own
+ * function for it is called, or would be: kiocb_done() does without for one that was neither an error nor polled
+ * for. */
 #define SETUP_IOPOLL 1 /* linux/io_uring.h */
 
 /* What a read had got before it was done again belongs to the result. EAGAIN: it is done again. */
@@ -210,7 +211,7 @@ static __always_inline void aio_end(struct kiocb *kiocb, __s64 result)
 	dev = file ? place_of_file(false, file, false).dev : 0;
 	o.ns = zn_minus(bpf_ktime_get_ns(), aio.start_ns);
 	if (dev && outcome_of(&o, result))
-		count(aio.op, dev, aio.tgid, &o, NULL);
+		count_operation(aio.op, dev, aio.tgid, &o, NULL);
 }
 
 ENTER(aio_read, aio_begin((void *)ctx[0], ZN_IO_READ))

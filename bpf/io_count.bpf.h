@@ -11,8 +11,8 @@
 enum { ERESTARTSYS = 512, ERESTART_LAST = 516, EAGAIN_ = 11, EINTR_ = 4, ERRNO_LAST = 4095 }; /* linux/errno.h */
 #define STALE_NS 60000000000ULL
 
-/* What an operation came to. ns 0: not known. file: of a request that ends in whatever thread, so that its user is known by
- * who opened the file; NULL: it is the calling thread's. */
+/* What an operation came to. ns 0: not known. file: of a request that may end in any thread; its user is the one
+ * who opened the file. NULL: the operation is the calling thread's. */
 struct outcome {
 	__u64 ns;
 	__u64 bytes;
@@ -85,8 +85,8 @@ static __always_inline __u32 series_refused(const struct zn_io_key *key)
 	return ZN_IO_REFUSED;
 }
 
-/* Who can tell of the mounts of this process when it is gone: the processes that began it, and its container. */
-static __always_inline __u64 elders(void)
+/* Processes that still show the mounts of this process when it is gone: those that started it, and its container. */
+static __always_inline __u64 elder_processes(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u64 init = (__u32)BPF_CORE_READ(task, nsproxy, pid_ns_for_children, child_reaper, tgid);
@@ -115,7 +115,7 @@ static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *f
 		return series_refused(key);
 	}
 	if (bpf_map_update_elem(&io_rows, key, &row, BPF_NOEXIST) == 0) {
-		zn_emit(ZN_EV_DEVICE, row.user, key->dev, elders());
+		zn_emit(ZN_EV_DEVICE, row.user, key->dev, elder_processes());
 		return row.hist;
 	}
 	hist_give(&row);
@@ -124,7 +124,8 @@ static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *f
 	return known ? known->hist : series_refused(key);
 }
 
-/* The shard of the calling CPU of a series that is spread. While the table is filling up, the first shard is for all. */
+/* The shard of the calling CPU of a series that is spread. While the table is filling up, the first shard is for
+ * all. */
 static __noinline __u32 shard_find(struct zn_io_key *key, __u32 first, struct file *file)
 {
 	const struct zn_quota *q = &shared.quota[ZN_QUOTA_IO];
@@ -143,8 +144,8 @@ static __noinline __u32 shard_find(struct zn_io_key *key, __u32 first, struct fi
 	return hist == ZN_IO_REFUSED ? first : hist;
 }
 
-/* series: ZN_IO_SERIES. file: the address of one, see struct outcome. Not static, nor is coarse_add(): they are verified once
- * and not at each call, which made loading these programs take twice as long. */
+/* series: ZN_IO_SERIES. file: the address of one, see struct outcome. Not static, nor is coarse_add(): they are
+ * verified once and not at each call, which made loading these programs take twice as long. */
 __noinline __u32 series_find(__u64 series, __u32 tgid, __u64 file)
 {
 	struct zn_io_key key = {.dev = series, .op = series >> 32};
@@ -244,7 +245,8 @@ static __always_inline void count_here(
 	ZN_ADD(p->count[op == ZN_IO_READ ? ZN_C_IO_READ_CALLS : ZN_C_IO_WRITE_CALLS], 1);
 }
 
-static __noinline int count(__u32 op, __u32 dev, __u32 tgid, const struct outcome *o, struct zn_io_pending *pending)
+static __noinline int count_operation(
+	__u32 op, __u32 dev, __u32 tgid, const struct outcome *o, struct zn_io_pending *pending)
 {
 	if (o)
 		count_here(op, dev, tgid, o, pending);

@@ -23,8 +23,8 @@ static __always_inline void op_missed(struct zn_job_shared *job, __u32 op)
 
 #define NO_OP ZN_IO_OP_COUNT
 
-/* An operation of a process, or the pair that it is, cannot be followed: what its job did is not known in full. Whether an open()
- * would have made its file is not known either. */
+/* An operation of a process, or the pair that it is, cannot be followed: what its job did is not known in full.
+ * Whether an open() would have made its file is not known either. */
 __noinline int ops_missed(__u32 tgid, __u32 op, __u32 also)
 {
 	struct zn_job_ref *tag = shared.jobs ? bpf_map_lookup_elem(&tasks, &tgid) : NULL;
@@ -46,7 +46,7 @@ static __always_inline int ops_refused(enum zn_quota_table table, __u32 user, __
 }
 
 #ifdef ZN_NO_FETCH
-/* All entries are taken, by whomever: entries there say only which thread has them. */
+/* All entries of the set are taken. An entry says only which thread has it, not which user. */
 static __noinline struct zn_io_pending *pending_crowded(__u32 owner, __u32 op, __u32 also)
 {
 	(void)owner;
@@ -84,8 +84,8 @@ __noinline __u32 pending_held(__u32 owner, __u32 user)
 	return held;
 }
 
-/* Place and 1 of the entry that its user has to give up for another one's thread: his who has most around there, if that is still
- * more than the other one has then. 0: there is none. */
+/* Place and 1 of the entry that its user has to give up for another one's thread: his who has most around there,
+ * if that is still more than the other one has then. 0: there is none. */
 __noinline __u32 pending_of_greediest(__u32 owner, __u32 user)
 {
 	__u32 most = pending_held(owner, user) + 1, found = 0;
@@ -106,9 +106,9 @@ __noinline __u32 pending_of_greediest(__u32 owner, __u32 user)
 }
 
 /*
- * The share of operations under way. They are not counted by user as they come and go: all CPUs would have to do so in one
- * place. So a thread looks only when its places are taken, and then it takes the entry of who has most. That one's operation
- * is lost: its return finds no entry. Place and 1; 0: its own is lost.
+ * The share of operations under way. They are not counted by user as they come and go: all CPUs would have to do so
+ * in one place. So a thread looks only when its places are taken, and then it takes the entry of who has most. That
+ * one's operation is lost: its return finds no entry. Place and 1; 0: its own is lost.
  *
  * A fault of call_fault() has no end: nothing is lost with its entry.
  */
@@ -170,9 +170,9 @@ static __always_inline struct zn_io_pending *pending_take(__u32 owner, __u32 op,
 	return s;
 }
 
-/* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was missed
- * would hide what comes after it: not on the same device, which is none of those below, and elsewhere not for long. also:
- * the other operation of a pair, or NO_OP. NULL: nothing is to be counted. */
+/* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was
+ * missed would hide what comes after it: not on the same device, which is none of those below, and elsewhere not
+ * for long. also: the other operation of a pair, or NO_OP. NULL: nothing is to be counted. */
 static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op, __u32 also, struct place p)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -196,7 +196,7 @@ static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op,
 	return s;
 }
 
-/* One that reads one file and writes another; either may be no regular file. */
+/* An operation that reads one file and writes another; either may be no regular file. */
 static __always_inline void pair_begin(struct place from, struct place to)
 {
 	bool both = from.dev;
@@ -238,7 +238,7 @@ static __noinline int begin_at(__u32 kind, __u32 op, __u32 dev, __u32 stacked)
 	return 0;
 }
 
-static __always_inline void begin(enum zn_io_kind kind, __u32 op, struct place p)
+static __always_inline void begin_operation(enum zn_io_kind kind, __u32 op, struct place p)
 {
 	if (p.dev)
 		begin_at(kind, op, p.dev, p.stacked);
@@ -253,7 +253,7 @@ static __always_inline bool is_over(struct zn_io_pending *s)
 	return false;
 }
 
-static __noinline int end(__u32 kind, __s64 result)
+static __noinline int end_operation(__u32 kind, __s64 result)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 owner = ZN_IO_OWNER((__u32)id, kind), tgid = id >> 32;
@@ -267,9 +267,9 @@ static __noinline int end(__u32 kind, __s64 result)
 		if (kind == ZN_IO_META)
 			o.bytes = 0; /* its result is no size */
 		if (s->dev[0])
-			count(s->op[0], s->dev[0], tgid, &o, s);
+			count_operation(s->op[0], s->dev[0], tgid, &o, s);
 		if (kind == ZN_IO_DATA && s->dev[1])
-			count(s->op[1], s->dev[1], tgid, &o, s);
+			count_operation(s->op[1], s->dev[1], tgid, &o, s);
 	}
 	zn_io_pending_free(s, owner);
 	return 0;
@@ -306,7 +306,7 @@ static __always_inline void begin_fsync(struct place p)
 	if (s && s->op[0] == ZN_IO_FSYNC && (!s->stacked || s->dev[0] == p.dev))
 		return; /* inside of the system call */
 	if (!zn_io_pending_find(owner_of(ZN_IO_DATA)))
-		begin(ZN_IO_META, ZN_IO_FSYNC, p);
+		begin_operation(ZN_IO_META, ZN_IO_FSYNC, p);
 }
 
 /* The file that was opened, or an error. That nothing could be opened is on no device that is known here. */
@@ -325,7 +325,7 @@ static __always_inline void end_open(bool typed, struct file *file)
 	mode = READ(typed, file, f_mode);
 	dev = mode & FMODE_PATH_ ? 0 : place_of_file(typed, file, true).dev;
 	if (dev)
-		count(mode & FMODE_CREATED_ ? ZN_IO_CREATE : ZN_IO_OPEN, dev, tgid, &o, NULL);
+		count_operation(mode & FMODE_CREATED_ ? ZN_IO_CREATE : ZN_IO_OPEN, dev, tgid, &o, NULL);
 }
 
 /* Programs of one statement: fentry and fexit, whose result stands behind the arguments; kprobes. */

@@ -63,8 +63,8 @@ static __always_inline bool name_read(struct zn_job_name *name, struct cgroup *c
 	return zn_cgroup_parse(&own, &above, &top, name->text);
 }
 
-/* The serial is stored before the name can be found; the daemon, which looks at serials, tells of jobs itself, so where
- * it was faster with this name it is not looking right now. */
+/* The serial is stored before the name can be found; the daemon looks at serials and enters jobs itself; if it was
+ * faster with this name, it is not looking right now. */
 static __noinline int job_claim(const struct zn_job_name *name)
 {
 	__u32 slot, *known = bpf_map_lookup_elem(&job_names, name);
@@ -95,8 +95,8 @@ static __noinline int job_claim(const struct zn_job_name *name)
 	return slot;
 }
 
-/* The job that a group of this tag is of now. A requeued job is told of again while the group of its earlier run may still
- * be there: what is made in it from then on is the new run's, which its name leads to. */
+/* The job that a group of this tag is of now. A requeued job is announced again while the group of its earlier run
+ * may still exist. Groups made in it from then on belong to the new run, which the name leads to. */
 static __always_inline bool tag_now(struct zn_job_ref *to, const struct zn_job_ref *tag)
 {
 	struct zn_job_shared *row = job_of(tag), *newer;
@@ -159,8 +159,8 @@ static __always_inline bool step_read(struct zn_job_name *name, struct cgroup *c
 	return true;
 }
 
-/* False, as of group_top(): there is no entry for it, which was counted. That is asked first, so that a group without one takes
- * neither a step nor a job's slot, which would stay until the daemon ends. */
+/* False, as of group_top(): there is no entry for it, which was counted. That is asked first, so that a group
+ * without one takes neither a step nor a job's slot, which would stay until the daemon ends. */
 static __always_inline bool group_below(struct zn_cgroup *to, const struct zn_cgroup *parent, struct cgroup *cgrp)
 {
 	struct zn_job_name name;
@@ -384,9 +384,9 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- what the kernel kills for want of memory ---- */
 
-/* (pid), on newer kernels (task, uid): of a thread that has the memory. That is no process by its number once the first thread of
- * one has ended; an address of the kernel is a negative number, and none is. */
-static __always_inline __u32 victim(const struct bpf_raw_tracepoint_args *ctx)
+/* (pid), on newer kernels (task, uid): of a thread that has the memory. That is no process by its number once the
+ * first thread of one has ended; an address of the kernel is a negative number, and none is. */
+static __always_inline __u32 victim_of(const struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *task = (void *)ctx->args[0];
 
@@ -396,7 +396,7 @@ static __always_inline __u32 victim(const struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/mark_victim")
 int oom_victim(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 tgid = victim(ctx);
+	__u32 tgid = victim_of(ctx);
 	struct zn_proc *p = zn_tracked(tgid);
 	struct zn_job_ref *tag = bpf_map_lookup_elem(&tasks, &tgid);
 	struct zn_job_shared *row = tag ? job_of(tag) : p ? job_of(&p->job) : NULL;

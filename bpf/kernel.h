@@ -45,7 +45,8 @@ struct pt_regs {
 /* Made by the kernel's own code at the return (6.11) or the entry (6.18) of a probed function, not by the program. */
 #define ZN_NR_OF_PROBE(nr) ((nr) == 335 || (nr) == 336)
 #define ZN_RESULT_LONG(r)  ((r)->ax)
-/* At the start of a system call: its fourth argument, and its number, which is -1 where an exception came in instead. */
+/* At the start of a system call: its fourth argument, and its number, which is -1 where an exception came in
+ * instead. */
 #define ZN_CALL_ARG1(r)          ((r)->di)
 #define ZN_CALL_ARG2(r)          ((r)->si)
 #define ZN_CALL_ARG3(r)          ((r)->dx)
@@ -217,8 +218,8 @@ struct io_kiocb {
 struct io_kiocb___task {
 	struct task_struct *task; /* before that */
 };
-/* Of its own: a pointer among the above would make the compiler emit io_ring_ctx as a mere name everywhere, which matches no
- * argument of that type. */
+/* Of its own: a pointer among the above would make the compiler emit io_ring_ctx as a mere name everywhere, which
+ * matches no argument of that type. */
 struct io_kiocb___rw {
 	struct io_ring_ctx *ctx;
 	void *async_data;

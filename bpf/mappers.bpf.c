@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which processes map a file, whatever its name and whichever overlay or mount namespace it is seen through: an iterator
- * over all memory areas of all processes (5.12), run by the daemon's reading. It also tells of each process that maps a
- * file of FUSE, whose pages come only when a process of its user answers.
+ * Which processes map a file, whatever its name and whichever overlay or mount namespace it is seen through: an
+ * iterator over all memory areas of all processes (5.12), run by the daemon's reading. It also tells of each process
+ * that maps a file of FUSE, whose pages come only when a process of its user answers.
  */
 #include <stdbool.h>
 #include "kernel.h"

@@ -20,19 +20,19 @@ enum { SHRUNK = 0x5348, GROWN = 0x4752 };
 /* Bytes per element by ncclDataType_t, 0 to 11. */
 const __u8 type_size[16] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
-static __always_inline bool failed(const struct zn_call *c)
+static __always_inline bool has_failed(const struct zn_call *c)
 {
 	return c->result != 0 && c->result != NCCL_IN_PROGRESS;
 }
 
-/* It was called by another function that is hooked: some versions make a group for each send, or an operation of others, by
- * the functions that programs call. That is none of the program's. */
+/* It was called by another function that is hooked: some versions make a group for each send, or an operation of
+ * others, by the functions that programs call. That is none of the program's. */
 static __always_inline bool is_inner(const struct zn_call *c)
 {
 	return c->thread->depth != 0;
 }
 
-static __always_inline __u64 mix(__u64 hash, __u64 word)
+static __always_inline __u64 mix_hash(__u64 hash, __u64 word)
 {
 	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
 	return hash ^ hash >> 29;
@@ -73,7 +73,7 @@ static __noinline __u64 unique_id_hash(__u64 at)
 		return 0;
 #pragma unroll
 	for (int i = 0; i < UNIQUE_ID_WORDS; i++)
-		hash = mix(hash, id[i]);
+		hash = mix_hash(hash, id[i]);
 	return hash ? hash : 1;
 }
 
@@ -91,12 +91,12 @@ static __always_inline void skew_mark(__u32 at)
 	shared.skew_used[at & (ZN_SKEWS_MAX - 1)] = 1;
 }
 
-/* Functions that are not static are verified once, whoever calls them; their arguments are numbers. */
+/* A function that is not static is verified once for all callers; its arguments are numbers. */
 
 #define SKEW_MADE 0x10000 /* beside a slot: it was free until now */
 
-/* Slot + 1 of a communicator, which takes the first free one if it has none and `make`; 0: none. All are looked at: users
- * choose ids, so they can have the slots that come first for somebody's hash. */
+/* Slot + 1 of a communicator, which takes the first free one if it has none and `make`; 0: none. All are looked
+ * at: users choose ids, so they can have the slots that come first for somebody's hash. */
 __noinline __u32 skew_find(__u64 hash, __u32 owner, __u32 make)
 {
 	__u64 of = ZN_SKEW_OF(owner, hash), seen;
@@ -232,8 +232,8 @@ __noinline __u32 skew_record(__u32 slot, __u64 n)
 	return 1;
 }
 
-/* Collective n is complete with the rank that raises the least count of all to n + 1. hash, id: of the rank, whose slot this may
- * be no more. */
+/* Collective n is complete with the rank that raises the least count of all to n + 1. hash, id: of the rank, whose
+ * slot this may be no more. */
 __noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns, __u64 hash, __u32 id)
 {
 	struct zn_skew *s = skew_at(slot);
@@ -256,7 +256,7 @@ __noinline __u32 skew_issue(__u32 slot, __u32 member, __u64 start_ns, __u64 hash
 	return 1;
 }
 
-/* Whose rank it is among those of this node; ZN_SKEW_RANKS: nobody's. */
+/* The index of the rank among those of this node; ZN_SKEW_RANKS: none. */
 static __always_inline __u32 skew_who(const struct zn_skew *s, __u32 rank)
 {
 	for (__u32 m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)
@@ -336,8 +336,8 @@ static __always_inline void comm_init_return(struct zn_call *c)
 	};
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
-	if (failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
 		return;
 	if (!comm.hash)
 		zn_lost(ZN_LOST_USER_READ);
@@ -352,14 +352,14 @@ static __always_inline void comm_init_all_return(struct zn_call *c)
 	struct zn_comm comm = {.nranks = n, .tgid = current_tgid()};
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
-	if (failed(c))
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	if (has_failed(c))
 		return;
 	for (__u32 i = 0; i < INIT_ALL_MAX && i < n; i++) {
 		if (!zn_read_user(&addr, sizeof(addr), c->frame->arg[0] + 8 * i))
 			return;
 		if (i == 0)
-			comm.hash = mix(mix(1, c->thread->id), addr);
+			comm.hash = mix_hash(mix_hash(1, c->thread->id), addr);
 		comm.rank = i;
 		comm_add(c, addr, &comm);
 	}
@@ -374,11 +374,11 @@ static __always_inline void comm_split_return(struct zn_call *c)
 	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = ZN_UNKNOWN, .tgid = current_tgid()};
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
-	if (failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[3]))
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[3]))
 		return;
 	if (parent && parent->hash)
-		comm.hash = mix(mix(parent->hash, (__u32)c->frame->arg[1]), ++parent->splits);
+		comm.hash = mix_hash(mix_hash(parent->hash, (__u32)c->frame->arg[1]), ++parent->splits);
 	if (addr)
 		skew_join(c, &comm);
 	comm_add(c, addr, &comm);
@@ -389,8 +389,8 @@ static __always_inline void comm_enter(struct zn_call *c, struct zn_comm *comm, 
 {
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, failed(c));
-	if (failed(c) || !zn_read_user(&addr, sizeof(addr), at) || !addr)
+	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), at) || !addr)
 		return;
 	skew_join(c, comm);
 	comm_add(c, addr, comm);
@@ -404,7 +404,7 @@ static __always_inline void comm_shrink_return(struct zn_call *c)
 	__u32 excluded = c->frame->arg[2];
 
 	if (parent && parent->hash)
-		comm.hash = mix(mix(parent->hash, SHRUNK), excluded);
+		comm.hash = mix_hash(mix_hash(parent->hash, SHRUNK), excluded);
 	if (parent && parent->nranks != ZN_UNKNOWN)
 		comm.nranks = parent->nranks - excluded;
 	comm_enter(c, &comm, c->frame->arg[3]);
@@ -417,7 +417,7 @@ static __always_inline void comm_grow_return(struct zn_call *c)
 	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = c->frame->arg[1], .tgid = current_tgid()};
 
 	if (parent && parent->hash)
-		comm.hash = mix(mix(parent->hash, GROWN), comm.nranks);
+		comm.hash = mix_hash(mix_hash(parent->hash, GROWN), comm.nranks);
 	if ((__s32)c->frame->arg[3] >= 0)
 		comm.rank = c->frame->arg[3];
 	else if (parent)
@@ -458,7 +458,7 @@ static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 }
 
 /* type is an int: the upper half of its register says nothing. */
-static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type)
+static __always_inline void count_operation(struct zn_call *c, __u64 count, __u32 type)
 {
 	__u64 bytes = count * (type < 12 ? type_size[type & 15] : 0);
 	struct zn_comm *comm;
@@ -468,15 +468,15 @@ static __always_inline void operation(struct zn_call *c, __u64 count, __u32 type
 	comm = comm_of(c);
 	if (type >= 12 && count)
 		zn_lost(ZN_LOST_NCCL_TYPE);
-	if (comm && comm->skew && !failed(c))
+	if (comm && comm->skew && !has_failed(c))
 		skew_issue(comm->skew - 1, comm->member, c->frame->start_ns, comm->hash, c->thread->id);
 	if (c->detail == ZN_H_NCCL_ALL_TO_ALL) {
 		if (comm && comm->nranks != ZN_UNKNOWN)
 			bytes *= comm->nranks;
-		else if (!failed(c))
+		else if (!has_failed(c))
 			zn_lost(ZN_LOST_COMM);
 	}
-	zn_record(c->proc, c->detail, c->ns, failed(c) ? 0 : bytes, failed(c));
+	zn_record(c->proc, c->detail, c->ns, has_failed(c) ? 0 : bytes, has_failed(c));
 }
 
 /* (buffer, count, type, peer, comm, stream). Communicators whose ranks are not known compare nothing. */
@@ -484,7 +484,7 @@ static __always_inline void point_to_point(struct zn_call *c)
 {
 	struct zn_comm *comm;
 
-	if (is_inner(c) || failed(c) || (c->detail != ZN_H_NCCL_SEND && c->detail != ZN_H_NCCL_RECV))
+	if (is_inner(c) || has_failed(c) || (c->detail != ZN_H_NCCL_SEND && c->detail != ZN_H_NCCL_RECV))
 		return;
 	comm = comm_find(c->thread, c->frame->arg[4]);
 	if (comm && comm->skew)
@@ -514,7 +514,7 @@ static __always_inline void group_end_return(struct zn_call *c)
 	if (is_inner(c) || t->group_depth == 0 || --t->group_depth)
 		return;
 	probes_ns = zn_minus(t->group_nested_ns + shared.bias_ns[first], shared.cost_ns[first]);
-	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, failed(c));
+	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, has_failed(c));
 }
 
 /* It tells how long the group would take, and ends it: nothing of it is run. */
@@ -525,7 +525,7 @@ static __always_inline void group_simulate_return(struct zn_call *c)
 }
 
 /* Calls in which the host may wait for other ranks. */
-static __always_inline bool waits(__u32 shape)
+static __always_inline bool waits_for_ranks(__u32 shape)
 {
 	return (shape >= ZN_S_COLL && shape <= ZN_S_NO_BYTES) || shape == ZN_S_GROUP_END ||
 		(shape >= ZN_S_COMM_INIT && shape <= ZN_S_COMM_WAIT);
@@ -545,7 +545,7 @@ int nccl_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread(waits(shape));
+	struct zn_thread *t = zn_thread(waits_for_ranks(shape));
 	struct zn_frame *f = t ? zn_frame_push(t, ctx, cookie) : NULL;
 
 	if (!f)
@@ -562,7 +562,7 @@ int nccl_entry(struct pt_regs *ctx)
 	if (ZN_COOKIE_DETAIL(cookie) == ZN_H_NCCL_REDUCE && shape == ZN_S_COLL && !zn_late_argument(ctx, 7, &f->arg[0]))
 		f->arg[0] = 0;
 	zn_frame_start(f);
-	if (waits(shape)) {
+	if (waits_for_ranks(shape)) {
 		zn_launching(t);
 		zn_inside(t, f->start_ns, ZN_STALL_DIST);
 	}
@@ -576,13 +576,13 @@ int nccl_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_NCCL))
 		return zn_nothing(ctx);
-	if (waits(c.shape))
+	if (waits_for_ranks(c.shape))
 		wait_return(&c);
 	switch (c.shape) {
-	case ZN_S_COLL: operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
+	case ZN_S_COLL: count_operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
 	case ZN_S_P2P: point_to_point(&c); /* fall through */
-	case ZN_S_BCAST: operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
-	case ZN_S_NO_BYTES: zn_record(c.proc, c.detail, c.ns, 0, failed(&c)); break;
+	case ZN_S_BCAST: count_operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
+	case ZN_S_NO_BYTES: zn_record(c.proc, c.detail, c.ns, 0, has_failed(&c)); break;
 	case ZN_S_GROUP_START: group_start_return(&c); break;
 	case ZN_S_GROUP_SIMULATE: group_simulate_return(&c); break;
 	case ZN_S_GROUP_END: group_end_return(&c); break;

@@ -21,7 +21,7 @@ static __always_inline bool is_tcp(struct sock *sk)
 	return (family == IPV4 || family == IPV6) && BPF_CORE_READ(sk, sk_protocol) == TCP;
 }
 
-static __always_inline void received(struct zn_proc *p, struct sock *sk, int result, __u32 flags)
+static __always_inline void count_received(struct zn_proc *p, struct sock *sk, int result, __u32 flags)
 {
 	if (result > 0 && !(flags & MSG_PEEK) && is_tcp(sk))
 		ZN_ADD(p->count[ZN_C_TCP_RECEIVED], result);
@@ -29,14 +29,14 @@ static __always_inline void received(struct zn_proc *p, struct sock *sk, int res
 
 #define ID_OF(sk) ((__u32)((sk) >> 10)) /* for what was refused: a socket of TCP is larger than that */
 
-static __always_inline void unowned(__u32 owner)
+static __always_inline void count_unowned(__u32 owner)
 {
 	zn_quota_give_to(ZN_QUOTA_SOCKET, owner);
 	zn_lost(ZN_LOST_SOCKET);
 }
 
 /* The row of a process is found by its id, and the address of a connection stays its own until it is destroyed. */
-static __always_inline void own(struct zn_proc *p, __u64 sk)
+static __always_inline void own_connection(struct zn_proc *p, __u64 sk)
 {
 	struct zn_sock *known = bpf_map_lookup_elem(&socks, &sk), mine = {.id = ZN_SOCK_ID(p->id), .owner = p->owner};
 	__u32 tgid = p->tgid, before = known ? known->owner : 0, *row;
@@ -52,7 +52,7 @@ static __always_inline void own(struct zn_proc *p, __u64 sk)
 	else if (!zn_quota_try_from(ZN_QUOTA_SOCKET, mine.owner))
 		zn_quota_refuse_once(ZN_QUOTA_SOCKET, mine.owner, ZN_REFUSED_SOCKET, ID_OF(sk));
 	else if (bpf_map_update_elem(&socks, &sk, &mine, BPF_NOEXIST))
-		unowned(mine.owner);
+		count_unowned(mine.owner);
 }
 
 static __always_inline void send_begin(struct sock *sk)
@@ -61,7 +61,7 @@ static __always_inline void send_begin(struct sock *sk)
 
 	if (!p)
 		return;
-	own(p, (__u64)sk); /* before the bytes are on their way */
+	own_connection(p, (__u64)sk); /* before the bytes are on their way */
 	zn_send_begin(p);
 }
 
@@ -99,7 +99,7 @@ static __always_inline int fexit_received(__u64 *ctx)
 	struct zn_proc *p = zn_tracked_current();
 
 	if (p)
-		received(p, BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[4], ctx[3]);
+		count_received(p, BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[4], ctx[3]);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ int kreturn_receive(struct pt_regs *ctx)
 	struct zn_timed_call c;
 
 	if (p && zn_timed_end(p, ZN_TIMED_RECEIVE, &c))
-		received(p, (struct sock *)c.arg, ZN_RESULT(ctx), 0);
+		count_received(p, (struct sock *)c.arg, ZN_RESULT(ctx), 0);
 	return 0;
 }
 
@@ -182,7 +182,7 @@ int sock_send(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!p || !is_tcp(sk))
 		return 0;
-	own(p, (__u64)sk);
+	own_connection(p, (__u64)sk);
 	send_time(p, result, now);
 	if (result > 0)
 		ZN_ADD(p->count[ZN_C_TCP_SENT], result);
@@ -195,7 +195,7 @@ int sock_receive(struct bpf_raw_tracepoint_args *ctx)
 	struct zn_proc *p = zn_tracked_current();
 
 	if (p)
-		received(p, (struct sock *)ctx->args[0], ctx->args[1], ctx->args[2]);
+		count_received(p, (struct sock *)ctx->args[0], ctx->args[1], ctx->args[2]);
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Where a file operation is: the device whose I/O it is, and whether another file system does it for that. Nothing is
- * counted of pseudo file systems (proc, sysfs, cgroup, ...) and of mounts that are the kernel's own (pipes, sockets, memfd).
+ * counted of pseudo file systems (proc, sysfs, cgroup, ...) and of mounts that are the kernel's own (pipes, sockets,
+ * memfd).
  */
 #ifndef ZN_PLACE_BPF_H
 #define ZN_PLACE_BPF_H
@@ -43,12 +44,13 @@ static __noinline int is_pseudo(__u32 magic)
 	return false;
 }
 
-/* Kernel memory, by the address of a field: directly where the verifier knows the pointer's type, which costs nothing. */
+/* Kernel memory, by the address of a field: directly where the verifier knows the pointer's type, which costs
+ * nothing. */
 #define READ(typed, at, field) ((typed) ? (at)->field : BPF_CORE_READ(at, field))
 
-/* One of two words of a context, by what is known once the program is loaded. Both are read before that: a context cannot
- * be read at a place that was worked out. */
-static __always_inline __u64 either(bool first, __u64 one, __u64 other)
+/* One of two words of a context, by what is known once the program is loaded. Both are read before that: a context
+ * cannot be read at a place that was worked out. */
+static __always_inline __u64 either_word(bool first, __u64 one, __u64 other)
 {
 	ZN_OPAQUE(one);
 	ZN_OPAQUE(other);

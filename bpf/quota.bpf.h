@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Whose the calling process is, for struct zn_quota, as zn_owner_of() of quota.c says it, and how entries of shared tables
- * are taken. zernel.bpf.h includes this in its midst.
+ * The owner of the calling process, for struct zn_quota, as zn_owner_of() of quota.c finds it, and how entries of
+ * shared tables are taken. zernel.bpf.h includes this in its middle.
  */
 #include "zernel.bpf.h"
 #ifndef ZN_QUOTA_BPF_H
@@ -12,11 +12,11 @@
 #define ZN_USER_NESTING 33 /* user namespaces inside one another: the kernel allows 32 */
 
 /*
- * By what a thread is, or was when it opened a file. Only for what happens rarely: it reads the chain of user namespaces. The
- * first one has no parent.
+ * By what a thread is, or was when it opened a file. Only for what happens rarely: it reads the chain of user
+ * namespaces. The first one has no parent.
  *
- * Functions here that are not static are verified once, each alone: with them in place the paths through several of their
- * loops would be multiplied.
+ * Functions here that are not static are verified once, each alone: with them in place the paths through several of
+ * their loops would be multiplied.
  */
 __noinline __u32 zn_owner_of_cred(__u64 address)
 {
@@ -50,7 +50,7 @@ static const __u8 zn_quota_loss[] = {
 #undef X
 };
 
-/* As zn_quota_take() and the like: 1 if an entry was taken. */
+/* The same as zn_quota_take() and its like: 1 if an entry was taken. */
 __noinline int zn_quota_take_from(__u32 table, __u32 owner)
 {
 	return table < ZN_QUOTA_COUNT ? zn_quota_take(&shared.quota[table], owner) : 0;
@@ -108,7 +108,7 @@ ZN_TRACKING __noinline int zn_quota_refuse_once(__u32 table, __u32 owner, __u32 
 	return 0;
 }
 
-/* Its end: the next one with its id may be counted again. */
+/* Forgets a refused id at its end: the next one with this id may be counted again. */
 static __always_inline void zn_quota_refused_end(enum zn_refused kind, __u32 id)
 {
 	__u64 *word = &shared.refused[kind][id >> 6 & (ZN_REFUSED_WORDS - 1)], bit = 1ULL << (id & 63);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Context switches, migrations, and what threads of tracked processes wait for. A thread that leaves its CPU by itself is
- * in a system call (or a page fault), and its saved registers say in which one; the rest follows from that:
+ * Context switches, migrations, and what threads of tracked processes wait for. A thread that leaves its CPU by
+ * itself is in a system call (or a page fault), and its saved registers say in which one; the rest follows from that:
  *
  *   a pipe, in poll() with a time limit, of a process with children   a batch of its data loader
  *   a TCP socket, in poll(), epoll or a blocking call                 other ranks
  *   a file, a page fault, an uninterruptible sleep                    I/O
  *   a futex                                                           what its waker had been waiting for just before
  *
- * The last one follows a chain: the pinning thread of a data loader, or a thread of gloo, comes out of its own wait and
- * wakes the one that launches, maybe by way of another. What is handed on must have ended after the sleeper fell asleep:
- * one that was held up by a lock alone inherits nothing, and neither does one that would have woken within 50 ms by
- * itself, as Python's threads do while they wait for the interpreter's lock.
+ * The last one follows a chain: the pinning thread of a data loader, or a thread of gloo, comes out of its own wait
+ * and wakes the one that launches, maybe by way of another. What is handed on must have ended after the sleeper fell
+ * asleep: one that was held up by a lock alone inherits nothing, and neither does one that would have woken within 50
+ * ms by itself, as Python's threads do while they wait for the interpreter's lock.
  *
- * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each switch, and
- * while no process is tracked these programs are not attached at all.
+ * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each
+ * switch, and while no process is tracked these programs are not attached at all.
  */
 #include "stall.bpf.h"
 #include <asm/unistd.h>
@@ -118,7 +118,7 @@ struct sleep {
 	__u32 state;
 };
 
-static __always_inline void known(struct zn_sched_entry *r, __u8 kind, __u8 cause)
+static __always_inline void set_cause(struct zn_sched_entry *r, __u8 kind, __u8 cause)
 {
 	r->kind = kind - ZN_C_OFFCPU_IO;
 	r->cause = cause;
@@ -167,20 +167,20 @@ static __always_inline __u8 socket_cause(const struct sleep *s, struct file *fil
 }
 
 /* A blocking call on a descriptor: the rest of a batch after its first bytes, a socket, or a file. */
-static __noinline void descriptor(const struct sleep *s, __u32 fd)
+static __noinline void classify_descriptor(const struct sleep *s, __u32 fd)
 {
 	struct file *file = file_of(s->task, fd);
 	__u32 type = type_of(file);
 	struct zn_sched_entry *r = s->run;
 
 	if (type == S_IFSOCK)
-		known(r, ZN_C_OFFCPU_POLL, socket_cause(s, file));
+		set_cause(r, ZN_C_OFFCPU_POLL, socket_cause(s, file));
 	else if (type != S_IFIFO)
-		known(r, ZN_C_OFFCPU_IO, ZN_STALL_IO);
+		set_cause(r, ZN_C_OFFCPU_IO, ZN_STALL_IO);
 	else if (r->file == (__u64)file && r->wake_cause == ZN_STALL_DATA && s->now - r->wake_ns < RETRY_GAP)
-		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_DATA);
+		set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_DATA);
 	else
-		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
+		set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
 }
 
 struct poll_fd {
@@ -208,7 +208,7 @@ static __noinline void poll_one(const struct sleep *s, __u64 at, __u64 limit_ns)
 	struct file *file;
 	__u32 type;
 
-	known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
+	set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
 	if (bpf_probe_read_user(&poll, sizeof(poll), (void *)at))
 		return;
 	file = file_of(s->task, poll.fd);
@@ -229,7 +229,7 @@ static __always_inline struct file *item_file(struct rb_node *node)
 }
 
 /* An epoll instance is for what the topmost of its descriptors are. */
-static __noinline void epoll(const struct sleep *s, __u32 fd)
+static __noinline void classify_epoll(const struct sleep *s, __u32 fd)
 {
 	struct file *file = file_of(s->task, fd);
 	struct eventpoll *ep = file ? BPF_CORE_READ(file, private_data) : NULL;
@@ -239,17 +239,17 @@ static __noinline void epoll(const struct sleep *s, __u32 fd)
 	if (root)
 		tcp = is_tcp(item_file(root)) || is_tcp(item_file(BPF_CORE_READ(root, rb_left))) ||
 			is_tcp(item_file(BPF_CORE_READ(root, rb_right)));
-	known(s->run, ZN_C_OFFCPU_POLL, tcp ? ZN_STALL_DIST : ZN_STALL_OTHER);
+	set_cause(s->run, ZN_C_OFFCPU_POLL, tcp ? ZN_STALL_DIST : ZN_STALL_OTHER);
 }
 
 /* ---- futexes ---- */
 
-static __noinline void futex(const struct sleep *s, __u32 op, __u64 timeout)
+static __noinline void classify_futex(const struct sleep *s, __u32 op, __u64 timeout)
 {
 	__u64 limit = timespec_ns(timeout), from = s->now;
 	struct zn_sched_entry *r = s->run;
 
-	known(r, ZN_C_OFFCPU_FUTEX, ZN_STALL_PENDING);
+	set_cause(r, ZN_C_OFFCPU_FUTEX, ZN_STALL_PENDING);
 	if (!limit)
 		return;
 	if (op & FUTEX_CLOCK_REALTIME)
@@ -270,15 +270,15 @@ static __always_inline void call_classify(const struct sleep *s, struct pt_regs 
 	struct zn_sched_entry *r = s->run;
 
 	switch (call) {
-	case FUTEX: futex(s, ZN_CALL_ARG2(regs), ZN_CALL_ARG4(regs)); break;
-	case SLEEP: known(r, ZN_C_OFFCPU_SLEEP, ZN_STALL_OTHER); break;
-	case FILES: known(r, ZN_C_OFFCPU_IO, ZN_STALL_IO); break;
-	case DESCRIPTOR: descriptor(s, ZN_CALL_ARG1(regs)); break;
-	case EPOLL: epoll(s, ZN_CALL_ARG1(regs)); break;
-	case SELECT: known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER); break;
+	case FUTEX: classify_futex(s, ZN_CALL_ARG2(regs), ZN_CALL_ARG4(regs)); break;
+	case SLEEP: set_cause(r, ZN_C_OFFCPU_SLEEP, ZN_STALL_OTHER); break;
+	case FILES: set_cause(r, ZN_C_OFFCPU_IO, ZN_STALL_IO); break;
+	case DESCRIPTOR: classify_descriptor(s, ZN_CALL_ARG1(regs)); break;
+	case EPOLL: classify_epoll(s, ZN_CALL_ARG1(regs)); break;
+	case SELECT: set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER); break;
 	case POLL:
 	case PPOLL:
-		known(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
+		set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
 		if (ZN_CALL_ARG2(regs) != 1)
 			break;
 		if (call == PPOLL)
@@ -287,11 +287,11 @@ static __always_inline void call_classify(const struct sleep *s, struct pt_regs 
 			poll_one(s, ZN_CALL_ARG1(regs),
 				(__s32)ZN_CALL_ARG3(regs) > 0 ? (__u32)ZN_CALL_ARG3(regs) * MS : 0);
 		break;
-	default: known(r, ZN_C_OFFCPU_OTHER, ZN_STALL_OTHER);
+	default: set_cause(r, ZN_C_OFFCPU_OTHER, ZN_STALL_OTHER);
 	}
 }
 
-static __always_inline void classify(const struct sleep *s)
+static __always_inline void classify_sleep(const struct sleep *s)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(s->task);
 	int number = ZN_CALL_NUMBER(regs);
@@ -301,7 +301,7 @@ static __always_inline void classify(const struct sleep *s)
 	s->run->limit_ns = 0;
 	s->run->flags &= ~ZN_SCHED_GIVEN;
 	if (blocked || number < 0)
-		known(s->run, ZN_C_OFFCPU_IO, ZN_STALL_IO);
+		set_cause(s->run, ZN_C_OFFCPU_IO, ZN_STALL_IO);
 	else
 		call_classify(s, regs, call);
 }
@@ -339,7 +339,7 @@ static __always_inline void worker_off(const struct sleep *s, bool asleep)
 	struct zn_sched_entry *r = s->run;
 
 	if (asleep)
-		classify(s);
+		classify_sleep(s);
 	if (asleep && r->cause == ZN_STALL_DATA && r->limit_ns) {
 		loader_found(r, s->proc);
 		r->flags |= ZN_SCHED_ASKING;
@@ -375,7 +375,7 @@ static __always_inline void worker_on(struct zn_sched_entry *r, struct zn_proc *
 	r->wake_ns = ready;
 }
 
-static __always_inline void waited(
+static __always_inline void end_wait(
 	struct zn_sched_entry *r, struct zn_proc *p, const struct zn_thread_state *o, __u64 ready)
 {
 	__u64 slept = zn_minus(ready, r->off_ns);
@@ -450,7 +450,7 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 
 	ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
 	if (asleep)
-		classify(s);
+		classify_sleep(s);
 	if (!o)
 		return;
 	if (asleep && o->inside != ZN_STALL_CPU)
@@ -484,8 +484,9 @@ static __noinline void switch_off(struct task_struct *task, __u32 filter, bool p
 	s.run->off_ns = now;
 }
 
-/* It fell asleep before these programs were attached: what that was for is not known, and is not counted as anything. */
-static __always_inline void unseen(struct zn_sched_entry *r, __u64 now)
+/* It fell asleep before these programs were attached: what that was for is not known, and is not counted as
+ * anything. */
+static __always_inline void end_unseen(struct zn_sched_entry *r, __u64 now)
 {
 	struct zn_thread_state *o = zn_sched_entry_proc(r) ? zn_thread_state_at(r->row, r->state_at) : NULL;
 
@@ -501,7 +502,7 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 	__u64 ready;
 
 	if (!p && r && !r->off_ns)
-		unseen(r, now);
+		end_unseen(r, now);
 	if (!p)
 		return;
 	ready = r->ready_ns ? r->ready_ns : now;
@@ -511,7 +512,7 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 		worker_on(r, p, ready);
 	} else {
 		if (r->kind != ZN_SCHED_PREEMPTED)
-			waited(r, p, o, ready);
+			end_wait(r, p, o, ready);
 		zn_record(p, ZN_H_RUNQUEUE, zn_minus(now, ready), 0, false);
 	}
 	if (o)
@@ -542,7 +543,7 @@ int sched_switch(__u64 *ctx)
 /* ---- waking ---- */
 
 /* What the waker had been waiting for, if that explains the wait that ends here. */
-static __always_inline __u8 inherited(const struct zn_sched_entry *r)
+static __always_inline __u8 inherited_cause(const struct zn_sched_entry *r)
 {
 	struct zn_sched_entry *waker = zn_sched_entry_find(bpf_get_current_pid_tgid());
 
@@ -563,7 +564,7 @@ static __always_inline void batch_from(struct zn_sched_entry *r)
 	r->flags |= ZN_SCHED_GIVEN;
 }
 
-static __noinline void wake(struct task_struct *task)
+static __noinline void wake_task(struct task_struct *task)
 {
 	struct zn_sched_entry *r = zn_sched_entry_find(task->pid);
 	struct zn_thread_state *o;
@@ -571,7 +572,7 @@ static __noinline void wake(struct task_struct *task)
 	if (!r || !r->off_ns || r->ready_ns)
 		return;
 	if (r->cause == ZN_STALL_PENDING)
-		r->cause = inherited(r);
+		r->cause = inherited_cause(r);
 	else if (r->cause == ZN_STALL_DATA && !(r->flags & ZN_SCHED_WORKER))
 		batch_from(r);
 	r->ready_ns = bpf_ktime_get_ns();
@@ -587,7 +588,7 @@ int sched_waking(__u64 *ctx)
 	struct task_struct *task = (void *)ctx[0];
 
 	if (shared.pid_filter[ZN_PID_FILTER_AT(task->tgid)])
-		wake(task);
+		wake_task(task);
 	return 0;
 }
 

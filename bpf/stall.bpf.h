@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where the time of a thread goes, written from two sides: by the thread as it enters and leaves the functions that wait
- * (uprobes), and by the scheduler as it comes and goes. Each of them closes the present segment and opens the next one by
- * one exchange of one word, so that no time is counted twice or by nobody. Who wakes it only notes when: the waker's CPU
- * has none of the counters at hand.
+ * Where the time of a thread goes, written from two sides: by the thread as it enters and leaves the functions that
+ * wait (uprobes), and by the scheduler as it comes and goes. Each of them closes the present segment and opens the
+ * next one by one exchange of one word, so that no time is counted twice or by nobody. Who wakes it only notes when:
+ * the waker's CPU has none of the counters at hand.
  */
 #ifndef ZN_STALL_BPF_H
 #define ZN_STALL_BPF_H
@@ -17,8 +17,8 @@ static __always_inline struct zn_sched_set *zn_sched_entry_set(__u32 tid)
 	return bpf_map_lookup_elem(&sched_sets, &at);
 }
 
-/* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. The hash is
- * asked only where some thread found its set full. */
+/* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. The
+ * hash is asked only where some thread found its set full. */
 static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
 {
 	struct zn_sched_set *set = zn_sched_entry_set(tid);
@@ -32,7 +32,7 @@ static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
 	return set->spilled ? bpf_map_lookup_elem(&spilled, &tid) : NULL;
 }
 
-/* The process of a thread's place, or NULL for one that has gone. */
+/* The process of a thread's place, or NULL if it has gone. */
 static __always_inline struct zn_proc *zn_sched_entry_proc(struct zn_sched_entry *r)
 {
 	__u32 row = r->row;
@@ -88,8 +88,8 @@ static __noinline struct zn_sched_entry *zn_sched_entry_spill(__u32 tid)
 	return bpf_map_lookup_elem(&spilled, &tid);
 }
 
-/* What the owner holds for a thread that gets no place in its set. Those that launch have a reserve, also where he has had his
- * share of the sets. 0: nothing. */
+/* What the owner holds for a thread that gets no place in its set. Threads that launch have a reserve, also if the
+ * owner's share of the sets is used up. 0: nothing. */
 static __always_inline __u32 zn_sched_entry_admit(__u32 owner, __u32 held, bool launches)
 {
 	if (launches && zn_quota_try_from(ZN_QUOTA_RESERVE, owner))
@@ -179,7 +179,8 @@ static __always_inline void zn_stall_to(struct zn_thread_state *o, struct zn_pro
 	zn_stall_add(p, was == ZN_STALL_PENDING ? ZN_STALL_CPU : was, ZN_THREAD_STATE_SINCE(old), now);
 }
 
-/* It runs again. Until ready it slept, for a cause that may have been found out since, and then it was in a run queue. */
+/* It runs again. Until ready it slept, for a cause that may have been found out since, and then it was in a run
+ * queue. */
 static __always_inline void zn_stall_on(
 	struct zn_thread_state *o, struct zn_proc *p, __u64 ready, __u64 now, __u32 cause)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * System calls of tracked processes: how many; mappings made and removed; time inside ioctl() on a GPU's device; when a
- * call begins that may send over TCP. Part of the one program at each end of a system call, see vfs.bpf.c. Every other
- * process pays one look-up by its id in an array per call, and at the return of those that change mappings and of ioctl().
+ * System calls of tracked processes: how many; mappings made and removed; time inside ioctl() on a GPU's device; when
+ * a call begins that may send over TCP. Part of the one program at each end of a system call, see vfs.bpf.c. Every
+ * other process pays one look-up by its id in an array per call, and at the return of those that change mappings and
+ * of ioctl().
  *
- * Limits: numbers are those of 64-bit calls, as only 64-bit libraries are hooked; a 32-bit call of such a process counts
- * as one call, and may be taken for another one. brk() and mremap() make no mapping and are calls alone.
+ * Limits: numbers are those of 64-bit calls, as only 64-bit libraries are hooked; a 32-bit call of such a process
+ * counts as one call, and may be taken for another one. brk() and mremap() make no mapping and are calls alone.
  */
 #ifndef ZN_SYSCALLS_BPF_H
 #define ZN_SYSCALLS_BPF_H
@@ -79,7 +80,7 @@ static __always_inline void signals_enter(struct zn_proc *p, const struct pt_reg
 }
 
 /* Bytes in whole pages, as the kernel maps them. */
-static __always_inline void mapped(struct zn_proc *p, const struct pt_regs *regs, bool unmapped)
+static __always_inline void count_mapped(struct zn_proc *p, const struct pt_regs *regs, bool unmapped)
 {
 	__u64 len = ZN_CALL_ARG2(regs), page;
 
@@ -99,9 +100,9 @@ static __always_inline void signals_leave(const struct pt_regs *regs, __s64 numb
 	if (!p)
 		return;
 	if (number == ZN_NR_MMAP && result < -(__u64)MAX_ERRNO)
-		mapped(p, regs, false);
+		count_mapped(p, regs, false);
 	else if (number == ZN_NR_MUNMAP && result == 0)
-		mapped(p, regs, true);
+		count_mapped(p, regs, true);
 	else if (number == ZN_NR_IOCTL)
 		ioctl_exit(p, result);
 }

@@ -22,18 +22,18 @@
 
 ENTER(vfs_read, begin_data(ZN_IO_READ, FILE_AT(0)))
 ENTER(vfs_write, begin_data(ZN_IO_WRITE, FILE_AT(0)))
-ENTER(vfs_readv, begin(ZN_IO_DATA, ZN_IO_READ, FILE_AT(0)))
-ENTER(vfs_writev, begin(ZN_IO_DATA, ZN_IO_WRITE, FILE_AT(0)))
+ENTER(vfs_readv, begin_operation(ZN_IO_DATA, ZN_IO_READ, FILE_AT(0)))
+ENTER(vfs_writev, begin_operation(ZN_IO_DATA, ZN_IO_WRITE, FILE_AT(0)))
 ENTER(do_sendfile, begin_pair(place_of_fd(ctx[1], false), place_of_fd(ctx[0], false)))
 ENTER(do_splice, begin_pair(FILE_AT(0), FILE_AT(2)))
-ENTER(vfs_copy_file_range, begin(ZN_IO_DATA, ZN_IO_COPY, FILE_AT(2)))
+ENTER(vfs_copy_file_range, begin_operation(ZN_IO_DATA, ZN_IO_COPY, FILE_AT(2)))
 LEAVE(vfs_read, end_data(ctx[4]))
 LEAVE(vfs_write, end_data(ctx[4]))
-LEAVE(vfs_readv, end(ZN_IO_DATA, ctx[5]))
-LEAVE(vfs_writev, end(ZN_IO_DATA, ctx[5]))
-LEAVE(do_sendfile, end(ZN_IO_DATA, ctx[5]))
-LEAVE(do_splice, end(ZN_IO_DATA, ctx[6]))
-LEAVE(vfs_copy_file_range, end(ZN_IO_DATA, ctx[6]))
+LEAVE(vfs_readv, end_operation(ZN_IO_DATA, ctx[5]))
+LEAVE(vfs_writev, end_operation(ZN_IO_DATA, ctx[5]))
+LEAVE(do_sendfile, end_operation(ZN_IO_DATA, ctx[5]))
+LEAVE(do_splice, end_operation(ZN_IO_DATA, ctx[6]))
+LEAVE(vfs_copy_file_range, end_operation(ZN_IO_DATA, ctx[6]))
 
 /* From 5.12 on, the map of ids of the mount comes before the folder. */
 static __always_inline bool has_idmap(void)
@@ -43,7 +43,7 @@ static __always_inline bool has_idmap(void)
 
 static __always_inline struct place place_of_folder(__u64 *ctx)
 {
-	return place_of_sb(true, ((struct inode *)either(has_idmap(), ctx[1], ctx[0]))->i_sb);
+	return place_of_sb(true, ((struct inode *)either_word(has_idmap(), ctx[1], ctx[0]))->i_sb);
 }
 
 /* It takes a struct of what it took one by one before 5.12. */
@@ -63,14 +63,14 @@ static __always_inline __s64 error_of(__u64 result)
 	return is_int && low < 0 && low >= -ERRNO_LAST ? low : 0;
 }
 
-/* Before 5.17 it is told by how many arguments come before it. */
+/* Before 5.17 it is found by the number of arguments before it. */
 static __always_inline __s64 result_at(__u64 *ctx, bool first, int one, int other)
 {
 	__u64 result;
 
 	if (first) {
 		result = ctx[one];
-		ZN_OPAQUE(result); /* see either(); but here the other one may be none */
+		ZN_OPAQUE(result); /* see either_word(); but here the other one may be none */
 	} else {
 		result = ctx[other];
 		ZN_OPAQUE(result);
@@ -89,24 +89,25 @@ static __always_inline __s64 result_of(__u64 *ctx, int arguments)
 	return error_of(result);
 }
 
-ENTER(do_filp_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
+ENTER(do_filp_open, begin_operation(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
 LEAVE(do_filp_open, end_open(true, (struct file *)ctx[3]))
-ENTER(do_file_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1})) /* its name from 7.x on */
+ENTER(do_file_open, begin_operation(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1})) /* its name from 7.x on */
 LEAVE(do_file_open, end_open(true, (struct file *)ctx[3]))
-ENTER(vfs_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, place_of_folder(ctx)))
-ENTER(vfs_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, place_of_folder(ctx)))
-ENTER(vfs_rename, begin(ZN_IO_META, ZN_IO_RENAME, place_of_renamed(ctx)))
+ENTER(vfs_mkdir, begin_operation(ZN_IO_META, ZN_IO_MKDIR, place_of_folder(ctx)))
+ENTER(vfs_unlink, begin_operation(ZN_IO_META, ZN_IO_UNLINK, place_of_folder(ctx)))
+ENTER(vfs_rename, begin_operation(ZN_IO_META, ZN_IO_RENAME, place_of_renamed(ctx)))
 ENTER(vfs_fsync_range, begin_fsync(place_of_file(true, (struct file *)ctx[0], true)))
-ENTER(vfs_getattr_nosec, begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(true, ((struct path *)ctx[0])->dentry->d_sb)))
-LEAVE(vfs_mkdir, end(ZN_IO_META, result_of(ctx, 3)))
-LEAVE(vfs_unlink, end(ZN_IO_META, result_of(ctx, 3)))
-LEAVE(vfs_rename, end(ZN_IO_META, result_at(ctx, bpf_core_type_exists(struct renamedata), 1, 6)))
-LEAVE(vfs_fsync_range, end(ZN_IO_META, error_of(ctx[4])))
-LEAVE(vfs_getattr_nosec, end(ZN_IO_META, error_of(ctx[4])))
+ENTER(vfs_getattr_nosec,
+	begin_operation(ZN_IO_META, ZN_IO_STAT, place_of_sb(true, ((struct path *)ctx[0])->dentry->d_sb)))
+LEAVE(vfs_mkdir, end_operation(ZN_IO_META, result_of(ctx, 3)))
+LEAVE(vfs_unlink, end_operation(ZN_IO_META, result_of(ctx, 3)))
+LEAVE(vfs_rename, end_operation(ZN_IO_META, result_at(ctx, bpf_core_type_exists(struct renamedata), 1, 6)))
+LEAVE(vfs_fsync_range, end_operation(ZN_IO_META, error_of(ctx[4])))
+LEAVE(vfs_getattr_nosec, end_operation(ZN_IO_META, error_of(ctx[4])))
 
 #ifdef ZN_NO_FETCH
-/* The first half of vfs_rmdir() is within do_rmdir() on Debian's 5.10. So it is begun and ended there, and whose folder it is
- * is known once the security modules are asked. What a file system does below is not seen. */
+/* The first half of vfs_rmdir() is within do_rmdir() on Debian's 5.10. So it is begun and ended there, and the
+ * owner of the folder is known once the security modules are asked. What a file system does below is not seen. */
 #define KNOWN_LATER 0xffffffff
 
 static __always_inline void rmdir_at(struct place p)
@@ -126,15 +127,15 @@ static __always_inline void rmdir_end(__s64 result)
 
 	if (s && s->dev[0] == KNOWN_LATER)
 		s->dev[0] = 0;
-	end(ZN_IO_META, result);
+	end_operation(ZN_IO_META, result);
 }
 
-ENTER(do_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, (struct place){.dev = KNOWN_LATER}))
+ENTER(do_rmdir, begin_operation(ZN_IO_META, ZN_IO_RMDIR, (struct place){.dev = KNOWN_LATER}))
 LEAVE(do_rmdir, rmdir_end(error_of(ctx[2])))
 ENTER(security_inode_rmdir, rmdir_at(place_of_sb(true, ((struct inode *)ctx[0])->i_sb)))
 #else
-ENTER(vfs_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, place_of_folder(ctx)))
-LEAVE(vfs_rmdir, end(ZN_IO_META, result_of(ctx, 2)))
+ENTER(vfs_rmdir, begin_operation(ZN_IO_META, ZN_IO_RMDIR, place_of_folder(ctx)))
+LEAVE(vfs_rmdir, end_operation(ZN_IO_META, result_of(ctx, 2)))
 #endif
 
 /* fdatasync() may have vfs_fsync_range() inside of itself (6.1 does), and fsync() (7.3). The first argument is the
@@ -154,7 +155,7 @@ LEAVE(vfs_rmdir, end(ZN_IO_META, result_of(ctx, 2)))
 	SEC("fexit/" SYSTEM_CALL(name))                                                                                \
 	int name##_leave(__u64 *ctx)                                                                                   \
 	{                                                                                                              \
-		end(ZN_IO_META, error_of(ctx[1]));                                                                     \
+		end_operation(ZN_IO_META, error_of(ctx[1]));                                                           \
 		return 0;                                                                                              \
 	}
 SYNC(fsync)
@@ -164,36 +165,37 @@ SYNC(fdatasync)
 
 #define FILE_IN(arg, directories) place_of_file(false, (struct file *)(arg), directories)
 #define FOLDER_IN(ctx)                                                                                                 \
-	place_of_sb(false, BPF_CORE_READ((struct inode *)either(has_idmap(), ZN_ARG2(ctx), ZN_ARG1(ctx)), i_sb))
+	place_of_sb(false, BPF_CORE_READ((struct inode *)either_word(has_idmap(), ZN_ARG2(ctx), ZN_ARG1(ctx)), i_sb))
 
-AT_ENTRY(on_read, begin(ZN_IO_DATA, ZN_IO_READ, FILE_IN(ZN_ARG1(ctx), false)))
-AT_ENTRY(on_write, begin(ZN_IO_DATA, ZN_IO_WRITE, FILE_IN(ZN_ARG1(ctx), false)))
+AT_ENTRY(on_read, begin_operation(ZN_IO_DATA, ZN_IO_READ, FILE_IN(ZN_ARG1(ctx), false)))
+AT_ENTRY(on_write, begin_operation(ZN_IO_DATA, ZN_IO_WRITE, FILE_IN(ZN_ARG1(ctx), false)))
 AT_ENTRY(on_sendfile, begin_pair(place_of_fd(ZN_ARG2(ctx), false), place_of_fd(ZN_ARG1(ctx), false)))
 AT_ENTRY(on_splice, begin_pair(FILE_IN(ZN_ARG1(ctx), false), FILE_IN(ZN_ARG3(ctx), false)))
-AT_ENTRY(on_copy, begin(ZN_IO_DATA, ZN_IO_COPY, FILE_IN(ZN_ARG3(ctx), false)))
-AT_RETURN(after_data, end(ZN_IO_DATA, ZN_RESULT_LONG(ctx)))
+AT_ENTRY(on_copy, begin_operation(ZN_IO_DATA, ZN_IO_COPY, FILE_IN(ZN_ARG3(ctx), false)))
+AT_RETURN(after_data, end_operation(ZN_IO_DATA, ZN_RESULT_LONG(ctx)))
 
-AT_ENTRY(on_open, begin(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
+AT_ENTRY(on_open, begin_operation(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
 AT_RETURN(after_open, end_open(false, (struct file *)ZN_RESULT_LONG(ctx)))
-AT_ENTRY(on_mkdir, begin(ZN_IO_META, ZN_IO_MKDIR, FOLDER_IN(ctx)))
+AT_ENTRY(on_mkdir, begin_operation(ZN_IO_META, ZN_IO_MKDIR, FOLDER_IN(ctx)))
 #ifdef ZN_NO_FETCH
-AT_ENTRY(on_do_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, (struct place){.dev = KNOWN_LATER}))
+AT_ENTRY(on_do_rmdir, begin_operation(ZN_IO_META, ZN_IO_RMDIR, (struct place){.dev = KNOWN_LATER}))
 AT_RETURN(after_do_rmdir, rmdir_end(error_of(ZN_RESULT_LONG(ctx))))
 AT_ENTRY(on_rmdir_folder, rmdir_at(place_of_sb(false, BPF_CORE_READ((struct inode *)ZN_ARG1(ctx), i_sb))))
 #else
-AT_ENTRY(on_rmdir, begin(ZN_IO_META, ZN_IO_RMDIR, FOLDER_IN(ctx)))
-AT_RETURN(after_rmdir, end(ZN_IO_META, error_of(ZN_RESULT_LONG(ctx))))
+AT_ENTRY(on_rmdir, begin_operation(ZN_IO_META, ZN_IO_RMDIR, FOLDER_IN(ctx)))
+AT_RETURN(after_rmdir, end_operation(ZN_IO_META, error_of(ZN_RESULT_LONG(ctx))))
 #endif
-AT_ENTRY(on_unlink, begin(ZN_IO_META, ZN_IO_UNLINK, FOLDER_IN(ctx)))
+AT_ENTRY(on_unlink, begin_operation(ZN_IO_META, ZN_IO_UNLINK, FOLDER_IN(ctx)))
 AT_ENTRY(on_rename,
-	begin(ZN_IO_META, ZN_IO_RENAME,
+	begin_operation(ZN_IO_META, ZN_IO_RENAME,
 		place_of_sb(false,
 			bpf_core_type_exists(struct renamedata)
 				? BPF_CORE_READ((struct renamedata *)ZN_ARG1(ctx), old_dentry, d_sb)
 				: BPF_CORE_READ((struct inode *)ZN_ARG1(ctx), i_sb))))
 AT_ENTRY(on_fsync, begin_fsync(FILE_IN(ZN_ARG1(ctx), true)))
 AT_ENTRY(on_stat,
-	begin(ZN_IO_META, ZN_IO_STAT, place_of_sb(false, BPF_CORE_READ((struct path *)ZN_ARG1(ctx), dentry, d_sb))))
+	begin_operation(
+		ZN_IO_META, ZN_IO_STAT, place_of_sb(false, BPF_CORE_READ((struct path *)ZN_ARG1(ctx), dentry, d_sb))))
 SEC("kprobe")
 int on_sync(struct pt_regs *ctx)
 {
@@ -204,7 +206,7 @@ int on_sync(struct pt_regs *ctx)
 	return 0;
 }
 
-AT_RETURN(after_meta, end(ZN_IO_META, error_of(ZN_RESULT_LONG(ctx))))
+AT_RETURN(after_meta, end_operation(ZN_IO_META, error_of(ZN_RESULT_LONG(ctx))))
 
 /* ---- mapped files: what their page faults bring in ---- */
 
@@ -219,7 +221,7 @@ static __always_inline void end_fault(void)
 	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
 	o.bytes = s->bytes;
 	if (o.bytes)
-		count(ZN_IO_MMAP, s->dev[0], bpf_get_current_pid_tgid() >> 32, &o, s);
+		count_operation(ZN_IO_MMAP, s->dev[0], bpf_get_current_pid_tgid() >> 32, &o, s);
 	zn_io_pending_free(s, owner);
 }
 
@@ -253,10 +255,10 @@ int page_added(struct bpf_raw_tracepoint_args *ctx)
 }
 
 ENTER(filemap_fault,
-	begin(ZN_IO_FAULT, ZN_IO_MMAP, place_of_file(true, ((struct vm_fault *)ctx[0])->vma->vm_file, false)))
+	begin_operation(ZN_IO_FAULT, ZN_IO_MMAP, place_of_file(true, ((struct vm_fault *)ctx[0])->vma->vm_file, false)))
 LEAVE(filemap_fault, end_fault())
 AT_ENTRY(on_fault,
-	begin(ZN_IO_FAULT, ZN_IO_MMAP,
+	begin_operation(ZN_IO_FAULT, ZN_IO_MMAP,
 		place_of_file(false, BPF_CORE_READ((struct vm_fault *)ZN_ARG1(ctx), vma, vm_file), false)))
 AT_RETURN(after_fault, end_fault())
 
@@ -333,11 +335,11 @@ static __always_inline void file_enter(const struct pt_regs *regs, __u32 nr)
 	if (way == PAIR)
 		begin_pair(place_of_fd(fd, false), place_of_fd(call_argument(regs, table[nr].second), false));
 	else if (way == OPENS)
-		begin(ZN_IO_META, op, (struct place){.dev = 1});
+		begin_operation(ZN_IO_META, op, (struct place){.dev = 1});
 	else if (way == FD && op <= ZN_IO_MMAP)
 		begin_data(op, place_of_fd(fd, false));
 	else if (way == FD || call_argument(regs, table[nr].second) & AT_EMPTY_PATH)
-		begin(ZN_IO_META, op, place_of_fd(fd, true));
+		begin_operation(ZN_IO_META, op, place_of_fd(fd, true));
 }
 
 static __always_inline void file_leave(__u32 nr, __s64 result)
@@ -347,11 +349,11 @@ static __always_inline void file_leave(__u32 nr, __s64 result)
 	if (table[nr].way == OPENS)
 		end_open(false, result < 0 ? NULL : file_of(result));
 	else if (table[nr].way == PAIR)
-		end(ZN_IO_DATA, result);
+		end_operation(ZN_IO_DATA, result);
 	else if (table[nr].op <= ZN_IO_MMAP)
 		end_data(result);
 	else
-		end(ZN_IO_META, error_of(result));
+		end_operation(ZN_IO_META, error_of(result));
 }
 
 /* (regs, number). The one program at the entry of system calls, for all families: a second one would cost every call of
@@ -387,7 +389,7 @@ int call_leave(__u64 *ctx)
 SEC("raw_tp/mm_filemap_fault")
 int call_fault(void *ctx __attribute__((unused)))
 {
-	begin(ZN_IO_FAULT, ZN_IO_MMAP, (struct place){.dev = 1});
+	begin_operation(ZN_IO_FAULT, ZN_IO_MMAP, (struct place){.dev = 1});
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The maps that all families share (by descriptor, see src/probe/objects.c) and what every handler needs: the thread, its
- * process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit; everything
- * else is an array access that the verifier inlines.
+ * The maps that all families share (by descriptor, see src/probe/objects.c) and what every handler needs: the thread,
+ * its process, the stack of open calls, a histogram to add to. One hash look-up (the thread) per probe hit;
+ * everything else is an array access that the verifier inlines.
  *
  * ZN_NO_FETCH builds the same for kernels whose atomic operations return nothing (before 5.12): what differs is here,
  * a pair for each thing that is claimed. Processes are not tracked there.
@@ -50,8 +50,8 @@ struct {
 	__uint(max_entries, ZN_RING_BYTES);
 } events SEC(".maps");
 
-/* The only variable of each object, so that libbpf's map of variables, .bss, is this. Unlike an element of an array that is
- * looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
+/* The only variable of each object, so that libbpf's map of variables, .bss, is this. Unlike an element of an
+ * array that is looked up it has a fixed address, which saves eight instructions or so wherever it is used. */
 struct zn_shared shared;
 
 #define ZN_IO_SERIES(dev, op) ((__u64)(dev) | (__u64)(op) << 32)
@@ -176,8 +176,8 @@ static __always_inline void zn_row_give(struct zn_proc *p, __u32 row, __u32 owne
 	bpf_map_push_elem(&free_rows, &row, 0);
 }
 
-/* Takes a free row for a process that is seen for the first time. The row is complete before it can be found, but for the
- * job: whoever tags a process does so in `tasks` first and in its row then, so here it is the other way round. */
+/* Takes a free row for a process that is seen for the first time. The row is complete before it can be found, but
+ * for the job: a process is tagged in `tasks` first and then in its row, so here the row comes first. */
 static __noinline __u32 zn_proc_claim(__u32 tgid)
 {
 	__u32 row = ZN_ROW_NONE, owner = zn_owner_current(), *other;
@@ -239,7 +239,7 @@ static __always_inline struct zn_thread *zn_thread_new(__u32 tid)
 	return bpf_map_lookup_elem(&threads, &tid);
 }
 
-/* What its owner holds for a new thread: ZN_HELD_*, 0: he has his share. Threads that launch have a reserve. */
+/* What its owner holds for a new thread: ZN_HELD_*; 0: his share is used up. Threads that launch have a reserve. */
 static __always_inline __u32 zn_thread_admit(__u32 owner, __u32 tid, bool launches)
 {
 	if (zn_quota_try_from(ZN_QUOTA_THREAD, owner))
@@ -342,8 +342,8 @@ static __always_inline struct zn_proc *zn_tracked_current(void)
 
 /* ---- processes of jobs ---- */
 
-/* A process is of this job from here on. False: the job has its share of the table; that was counted. One that moves from
- * another job has its place already. */
+/* A process is of this job from here on. False: the job's share of the table is used up; that was counted. A
+ * process that moves from another job has its place already. */
 static __always_inline bool zn_task_put(__u32 tgid, const struct zn_job_ref *tag)
 {
 	struct zn_job_ref *old = bpf_map_lookup_elem(&tasks, &tgid);
@@ -371,8 +371,8 @@ static __always_inline void zn_task_drop(__u32 tgid)
 		zn_quota_give_to(ZN_QUOTA_TASK, owner);
 }
 
-/* The calling thread begins something that is timed. One that is there already is an earlier one, whose end was missed: a
- * return probe has room for as many calls as twice the CPUs, and those that wait take it up. */
+/* The calling thread begins something that is timed. A call that is there already is an earlier one whose end was
+ * missed: a return probe has room for twice as many calls as there are CPUs, and calls that wait take it up. */
 static __always_inline void zn_timed_begin(struct zn_proc *p, enum zn_timed what, __u64 arg)
 {
 	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), what);
@@ -607,7 +607,8 @@ static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
 	zn_raise(&h->max_ns, ns);
 }
 
-/* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole cost. */
+/* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole
+ * cost. */
 static __always_inline void zn_calibrate(struct zn_call *c)
 {
 	__u64 ns = c->end_ns - c->frame->start_ns;
@@ -644,15 +645,15 @@ static __always_inline void zn_hist_refuse(__u32 owner)
 	zn_lost(zn_quota_loss[ZN_QUOTA_HISTOGRAM]);
 }
 
-/* For one that was taken in vain. */
+/* Gives back a histogram that was not needed after all. */
 __noinline __u32 zn_hist_give(__u32 index, __u32 owner)
 {
 	zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
 	return bpf_map_push_elem(&free_hists, &index, 0);
 }
 
-/* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole cost
- * of hooked calls inside this one. What this call cost is handed to the one around it. */
+/* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole
+ * cost of hooked calls inside this one. The cost of this call is added to the call around it. */
 static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
 {
 	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
@@ -679,8 +680,8 @@ static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p,
 	ZN_ADD(p->count[ZN_C_HIT(family, first)], 1);
 }
 
-/* Closes the call that returns here: the stack pointer finds its frame, which has the cookie of its entry. False: it began
- * before the probe was there, or is nobody's. */
+/* Closes the call that returns here: the stack pointer finds its frame, which has the cookie of its entry. False:
+ * it began before the probe was there, or is nobody's. */
 static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, int family)
 {
 	__u64 id, sp = ZN_SP_RETURN(ctx);

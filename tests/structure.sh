@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # structure.sh OBJECTS: keeps the rules on folders, headings and prefixes (docs/DESIGN.md), by the names in the product's
-# objects, which lie in folders as the sources do. What breaks a rule is printed.
+# objects, which lie in folders as the sources do; and holds the map of docs/DESIGN.md to the files. What breaks a rule is printed.
 cd "$(dirname "$0")/.." || exit 1
 layers="base codec model alert worker probe job sim output serve cli daemon main"
 work=$(mktemp -d) || exit 1
@@ -49,6 +49,13 @@ never() {
 	never "codec is pure: no descriptors" '[^_a-z](socket|open|openat|epoll_[a-z0-9]+)\(' http.c ws.c json.c src/codec/*.c
 	never "no file lets itself into another folder" '#define ZN_IN_' ./*.c src/*/*.c
 	never "the model writes no JSON" 'zn_json_' src/model/*.c
+	never "has a static function that is named by one word" '^static [^=;(]*[ *][a-z][a-z0-9]*\(([^*]|$)' \
+		./*.c src/*/*.c bpf/*.[ch]
+	# the map in docs/DESIGN.md has each file of src/ and bpf/, under the heading of its folder
+	awk '/^## /{ folder = "" } /^### `/{ match($0, /`[a-z]+\/`/); folder = substr($0, RSTART + 1, RLENGTH - 3) } /^### [^`]/{ folder = "" }
+		folder { while (match($0, /`[a-z0-9_.]+\.(c|h|sh)`/)) { print folder "/" substr($0, RSTART + 1, RLENGTH - 2); $0 = substr($0, RSTART + RLENGTH) } }' \
+		docs/DESIGN.md | sed 's,^codec/\(http\|ws\|json\)\.c,\1.c,; s,^daemon/zerneld,zerneld,' | sort -u >"$work/map"
+	{ cat "$work/files"; ls bpf/*; } | sort -u | comm -3 "$work/map" - | sed 's/^\t*//; s/$/: either only on the map of docs\/DESIGN.md, or not on it/'
 	for folder in base codec model alert worker probe job; do
 		never "knows struct zn_state" 'zn_state' src/$folder/*.c
 	done

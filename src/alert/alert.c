@@ -3,8 +3,8 @@
  * alert.c: the states of alerts, by rules (parse.c) that are evaluated every tick. An instance of a rule is inactive,
  * pending or firing; only what is not inactive takes a place in the table. States do not outlive the daemon.
  *
- * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the instances
- * of a rule beyond it are one alert together, which has a place of its own.
+ * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the
+ * instances of a rule beyond it are one alert together, which has a place of its own.
  */
 #include <sys/random.h>
 
@@ -183,7 +183,7 @@ enum zn_alert_state zn_alerts_rule_state(const struct zn_alerts *a, const struct
 /* ---- What an alert is about. ---- */
 
 /* Behind the name or the value at at. */
-static const char *behind(const char *at)
+static const char *behind_text(const char *at)
 {
 	return at + strlen(at) + 1;
 }
@@ -220,8 +220,8 @@ size_t zn_alert_labels(const struct zn_alert *alert, struct zn_label to[ZN_LABEL
 
 	to[n++] = (struct zn_label){zn_str_of("alertname"), zn_str_of(alert->rule->name)};
 	to[n++] = (struct zn_label){zn_str_of("severity"), zn_str_of(alert->rule->severity)};
-	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
-		to[n++] = (struct zn_label){zn_str_of(at), zn_str_of(behind(at))};
+	for (uint32_t i = 0; i < alert->label_count; i++, at = behind_text(behind_text(at)))
+		to[n++] = (struct zn_label){zn_str_of(at), zn_str_of(behind_text(at))};
 	return n;
 }
 
@@ -230,9 +230,9 @@ static struct zn_str label_of(const void *of, struct zn_str name)
 	const struct zn_alert *alert = of;
 	const char *at = alert->labels;
 
-	for (uint32_t i = 0; i < alert->label_count; i++, at = behind(behind(at)))
+	for (uint32_t i = 0; i < alert->label_count; i++, at = behind_text(behind_text(at)))
 		if (strlen(at) == name.len && !memcmp(at, name.at, name.len))
-			return zn_str_of(behind(at));
+			return zn_str_of(behind_text(at));
 	return zn_str_of("");
 }
 
@@ -241,7 +241,7 @@ const char *zn_alert_label(const struct zn_alert *alert, const char *name)
 	return label_of(alert, zn_str_of(name)).at;
 }
 
-/* What a rule says of one instance would be wrong of many. */
+/* An alert that sums up many instances has no description, and a summary of its own. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name)
 {
 	const struct zn_rule *r = alert->rule;
@@ -260,7 +260,7 @@ void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const c
 /* ---- States. ---- */
 
 /* name{label="value"}, and a summary. The log shows what is not printable as \xNN. */
-static void say(const struct zn_alert *alert, char to[ZN_TEXT_MAX], char summary[ZN_TEXT_MAX])
+static void describe_alert(const struct zn_alert *alert, char to[ZN_TEXT_MAX], char summary[ZN_TEXT_MAX])
 {
 	struct zn_label label[ZN_LABELS_MAX];
 	size_t n = zn_alert_labels(alert, label);
@@ -281,14 +281,14 @@ static void say(const struct zn_alert *alert, char to[ZN_TEXT_MAX], char summary
 	summary[s.len] = '\0';
 }
 
-/* A rule has lines of its own: what else is logged does not hold them back, nor do those of other rules. Reloads keep the
- * number. */
+/* A rule has lines of its own: what else is logged does not hold them back, nor do those of other rules. Reloads
+ * keep the number. */
 static uint64_t subject_of(const struct zn_rule *rule)
 {
 	return zn_rule_hash(0, rule->name, strlen(rule->name)) | 1;
 }
 
-static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_state state, uint64_t now_ns)
+static void enter_state(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_state state, uint64_t now_ns)
 {
 	char name[ZN_TEXT_MAX], summary[ZN_TEXT_MAX];
 	enum zn_alert_state was = alert->state;
@@ -299,7 +299,7 @@ static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_sta
 	alert->since_wall_ms = zn_wall_ms();
 	if (was != ZN_FIRING && state != ZN_FIRING)
 		return;
-	say(alert, name, summary);
+	describe_alert(alert, name, summary);
 	if (state == ZN_FIRING)
 		zn_log_about(ZN_WARN, subject_of(alert->rule), "alert %s fires at %.4g%s%s", name, alert->value,
 			*summary ? ": " : "", summary);
@@ -310,7 +310,7 @@ static void enter(struct zn_alerts *a, struct zn_alert *alert, enum zn_alert_sta
 		a->changed(a->owner, alert);
 }
 
-static struct zn_alert *find(struct zn_alerts *a, const struct zn_rule *rule, uint64_t key, bool summed)
+static struct zn_alert *find_alert(struct zn_alerts *a, const struct zn_rule *rule, uint64_t key, bool summed)
 {
 	for (uint32_t i = 0; i < a->count; i++)
 		if (a->alert[i].key == key && a->alert[i].rule == rule && a->alert[i].summed == summed)
@@ -331,7 +331,7 @@ static uint32_t owner_of(const struct zn_alerts *a, const struct zn_rule *rule)
 	return number_of(a, rule) + 1;
 }
 
-static void hold(struct zn_quota *q, uint32_t owner)
+static void hold_place(struct zn_quota *q, uint32_t owner)
 {
 	zn_quota_owner(q, owner)->held++;
 	q->used++;
@@ -358,8 +358,8 @@ static void count_places(struct zn_alerts *a)
 
 		if (alert->summed)
 			continue;
-		hold(&a->room[alert->room], owner_of(a, alert->rule));
-		hold(&a->of_rule[number_of(a, alert->rule)], alert->whose);
+		hold_place(&a->room[alert->room], owner_of(a, alert->rule));
+		hold_place(&a->of_rule[number_of(a, alert->rule)], alert->whose);
 	}
 }
 
@@ -379,17 +379,17 @@ static bool take_place(struct zn_alerts *a, struct zn_alert *alert)
 	return false;
 }
 
-static struct zn_alert *begin(struct zn_alerts *a, const struct zn_alert *fresh, uint64_t now_ns)
+static struct zn_alert *begin_alert(struct zn_alerts *a, const struct zn_alert *fresh, uint64_t now_ns)
 {
 	struct zn_alert *alert = &a->alert[a->count++];
 
 	*alert = *fresh;
 	alert->id = a->next_id++;
-	enter(a, alert, ZN_PENDING, now_ns);
+	enter_state(a, alert, ZN_PENDING, now_ns);
 	return alert;
 }
 
-static struct zn_alert *add(
+static struct zn_alert *add_alert(
 	struct zn_alerts *a, const struct zn_rule *rule, const struct zn_instance *i, uint64_t now_ns)
 {
 	struct zn_alert fresh = {.rule = rule, .key = i->key, .value = i->value};
@@ -398,10 +398,10 @@ static struct zn_alert *add(
 	for (uint32_t l = 0; fits && l < i->label_count; l++)
 		fits = zn_alert_label_add(&fresh, i->label[l].label.name, i->label[l].label.value);
 	fresh.whose = zn_rule_whose(&a->work, zn_str_of(zn_alert_label(&fresh, "pid")));
-	return fits && take_place(a, &fresh) ? begin(a, &fresh, now_ns) : NULL;
+	return fits && take_place(a, &fresh) ? begin_alert(a, &fresh, now_ns) : NULL;
 }
 
-static void advance(struct zn_alerts *a, struct zn_alert *alert, const struct zn_instance *i, uint64_t now_ns)
+static void advance_alert(struct zn_alerts *a, struct zn_alert *alert, const struct zn_instance *i, uint64_t now_ns)
 {
 	const struct zn_rule *rule = alert->rule;
 
@@ -412,10 +412,10 @@ static void advance(struct zn_alerts *a, struct zn_alert *alert, const struct zn
 		alert->clear_since_ns = now_ns;
 	}
 	if (alert->state == ZN_PENDING && i->truth == ZN_YES && now_ns - alert->since_ns >= rule->for_ms * ZN_NS_PER_MS)
-		enter(a, alert, ZN_FIRING, now_ns);
+		enter_state(a, alert, ZN_FIRING, now_ns);
 	if (alert->cleared &&
 		(alert->state == ZN_PENDING || now_ns - alert->clear_since_ns >= rule->keep_ms * ZN_NS_PER_MS))
-		enter(a, alert, ZN_INACTIVE, now_ns);
+		enter_state(a, alert, ZN_INACTIVE, now_ns);
 }
 
 struct evaluation {
@@ -425,25 +425,25 @@ struct evaluation {
 	uint32_t more; /* instances for which it holds, and that found no place */
 };
 
-/* What was not measured leaves the state as it is. */
-static void instance(void *to, const struct zn_instance *i)
+/* A value that was not measured leaves the state as it is. */
+static void take_instance(void *to, const struct zn_instance *i)
 {
 	struct evaluation *e = to;
-	struct zn_alert *alert = find(e->alerts, e->rule, i->key, false);
+	struct zn_alert *alert = find_alert(e->alerts, e->rule, i->key, false);
 
 	if (alert)
 		alert->seen = true;
 	if (i->truth == ZN_UNKNOWN_TRUTH)
 		return;
 	if (!alert && i->truth == ZN_YES) {
-		alert = add(e->alerts, e->rule, i, e->now_ns);
+		alert = add_alert(e->alerts, e->rule, i, e->now_ns);
 		e->more += !alert;
 	}
 	if (!alert)
 		return;
 	alert->seen = true;
 	alert->value = i->value;
-	advance(e->alerts, alert, i, e->now_ns);
+	advance_alert(e->alerts, alert, i, e->now_ns);
 }
 
 static void tell_of_more(const struct evaluation *e)
@@ -462,7 +462,7 @@ static void sum_up(struct evaluation *e)
 {
 	struct zn_instance i = {.value = e->more, .truth = e->more ? ZN_YES : ZN_NO, .clear = !e->more};
 	struct zn_alerts *a = e->alerts;
-	struct zn_alert *alert = find(a, e->rule, 0, true);
+	struct zn_alert *alert = find_alert(a, e->rule, 0, true);
 
 	a->lost += e->more;
 	if (e->more)
@@ -471,17 +471,17 @@ static void sum_up(struct evaluation *e)
 		struct zn_alert fresh = {.rule = e->rule, .summed = true, .value = i.value};
 
 		zn_alert_label_add(&fresh, zn_str_of("summed"), zn_str_of("true"));
-		alert = begin(a, &fresh, e->now_ns);
+		alert = begin_alert(a, &fresh, e->now_ns);
 	}
 	if (!alert)
 		return;
 	alert->seen = true;
 	alert->value = i.value;
-	advance(a, alert, &i, e->now_ns);
+	advance_alert(a, alert, &i, e->now_ns);
 }
 
 /* Takes out what has become inactive or is no longer there; the rest keeps its order. */
-static void sweep(struct zn_alerts *a, uint64_t now_ns)
+static void sweep_inactive(struct zn_alerts *a, uint64_t now_ns)
 {
 	uint32_t kept = 0;
 
@@ -489,7 +489,7 @@ static void sweep(struct zn_alerts *a, uint64_t now_ns)
 		struct zn_alert *alert = &a->alert[i];
 
 		if (!alert->seen && alert->state != ZN_INACTIVE)
-			enter(a, alert, ZN_INACTIVE, now_ns);
+			enter_state(a, alert, ZN_INACTIVE, now_ns);
 		if (alert->state == ZN_INACTIVE)
 			continue;
 		alert->seen = false;
@@ -509,11 +509,11 @@ void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
 		struct evaluation e = {a, &a->rules->rule[i], now_ns, 0};
 
-		zn_rule_run(&a->work, e.rule, instance, &e);
+		zn_rule_run(&a->work, e.rule, take_instance, &e);
 		sum_up(&e);
 	}
 	zn_rule_sweep(&a->work);
-	sweep(a, now_ns);
+	sweep_inactive(a, now_ns);
 	a->run_ns = zn_now_ns() - start_ns;
 }
 
@@ -541,7 +541,7 @@ int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX])
 		if (rule)
 			a->alert[i].rule = rule;
 	}
-	sweep(a, zn_now_ns());
+	sweep_inactive(a, zn_now_ns());
 	a->rules = fresh;
 	snprintf(why, ZN_TEXT_MAX, "alert rules in use: %u", fresh->rule_count);
 	return 0;

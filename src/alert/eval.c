@@ -25,7 +25,7 @@ void zn_rule_seed(uint64_t s)
 	seed = s;
 }
 
-static struct zn_element *push(struct zn_rule_work *w)
+static struct zn_element *push_element(struct zn_rule_work *w)
 {
 	if (w->element_count == ZN_ELEMENTS_MAX) {
 		w->lost++;
@@ -35,7 +35,7 @@ static struct zn_element *push(struct zn_rule_work *w)
 }
 
 /* Takes what was pushed from `from` on down to where a vector shall begin. */
-static struct vector settle(struct zn_rule_work *w, uint32_t first, uint32_t from)
+static struct vector settle_vector(struct zn_rule_work *w, uint32_t first, uint32_t from)
 {
 	struct vector v = {first, w->element_count - from};
 
@@ -70,7 +70,7 @@ static bool keep_label(struct zn_rule_work *w, const struct zn_label *label)
 	return true;
 }
 
-/* A label that is empty is one that is not there. */
+/* An empty label counts as a missing label. */
 static bool keep_labels(struct zn_rule_work *w, struct zn_element *e, const struct zn_sample *s)
 {
 	e->first = w->label_count;
@@ -159,7 +159,7 @@ static struct zn_past *past_of(
 }
 
 /* The newest point that is as old as the window, or the oldest. */
-static uint32_t base(const struct zn_past *past, uint64_t now_ns, uint64_t window_ns)
+static uint32_t base_point(const struct zn_past *past, uint64_t now_ns, uint64_t window_ns)
 {
 	uint32_t at = past->newest;
 
@@ -178,7 +178,7 @@ static bool past_rise(
 	if (past->seen_ns != w->now_ns)
 		past->total = !sel->counter ? value : past->total + value - (value < past->last ? 0 : past->last);
 	past->last = value;
-	from = base(past, w->now_ns, sel->window_ns);
+	from = base_point(past, w->now_ns, sel->window_ns);
 	any &= past->point[from].ns < w->now_ns;
 	if (any) {
 		e->value = past->total - past->point[from].total;
@@ -191,7 +191,7 @@ static bool past_rise(
 	return any;
 }
 
-/* From a rise within e->match ns. A slope is told once half of the window is known. */
+/* From a rise within e->match ns. A slope is known once half of the window is. */
 static bool from_rise(const struct zn_rule_node *n, const struct zn_selector *sel, double value, struct zn_element *e)
 {
 	double slope;
@@ -246,7 +246,7 @@ void zn_rule_sweep(struct zn_rule_work *w)
 
 /* ---- Selecting. ---- */
 
-static bool matches(const struct zn_rules *r, const struct zn_matcher *m, const struct zn_sample *s)
+static bool sample_matches(const struct zn_rules *r, const struct zn_matcher *m, const struct zn_sample *s)
 {
 	struct zn_str value = {0};
 
@@ -298,9 +298,9 @@ static void take_sample(void *to, const struct zn_sample *s)
 	bool kept;
 
 	for (uint32_t i = 0; i < t->selector->matcher_count; i++)
-		if (!matches(w->rules, &t->selector->matcher[i], s))
+		if (!sample_matches(w->rules, &t->selector->matcher[i], s))
 			return;
-	e = push(w);
+	e = push_element(w);
 	if (!e)
 		return;
 	*e = (struct zn_element){.value = value, .truth = ZN_YES, .loose = ZN_YES};
@@ -388,7 +388,8 @@ static uint32_t slots_clear(struct zn_rule_work *w, uint32_t count)
 	return size;
 }
 
-/* Makes the elements of a vector findable. Of several with one match: the one that holds, or holds rather. */
+/* Makes the elements of a vector findable. Of several elements with the same labels, an element that holds comes
+ * first. */
 static uint32_t index_by(struct zn_rule_work *w, struct vector v, const struct names *by)
 {
 	uint32_t size = slots_clear(w, v.count);
@@ -415,7 +416,7 @@ struct pair {
 	bool by_right; /* the right side has labels that the left one lacks, and not the other way round */
 };
 
-static struct pair pair(const struct zn_rule_work *w, struct vector left, struct vector right)
+static struct pair pair_labels(const struct zn_rule_work *w, struct vector left, struct vector right)
 {
 	struct names l = names_of(w, left), r = names_of(w, right);
 	struct pair p = {.left = left, .right = right};
@@ -427,7 +428,7 @@ static struct pair pair(const struct zn_rule_work *w, struct vector left, struct
 	return p;
 }
 
-static enum zn_truth compare(enum zn_rule_op op, double a, double b)
+static enum zn_truth compare_values(enum zn_rule_op op, double a, double b)
 {
 	bool holds;
 
@@ -445,11 +446,11 @@ static enum zn_truth compare(enum zn_rule_op op, double a, double b)
 }
 
 /* A value or a comparison of two numbers, into e, whose labels are there. False: a division by zero, no instance. */
-static bool calculate(enum zn_rule_op op, double a, double b, struct zn_element *e)
+static bool calculate_element(enum zn_rule_op op, double a, double b, struct zn_element *e)
 {
 	if (op == ZN_OP_DIV && b == 0)
 		return false;
-	e->truth = e->loose = op >= ZN_OP_GT ? (uint8_t)compare(op, a, b) : (uint8_t)ZN_YES;
+	e->truth = e->loose = op >= ZN_OP_GT ? (uint8_t)compare_values(op, a, b) : (uint8_t)ZN_YES;
 	e->value = op >= ZN_OP_GT ? a : zn_rules_compute(op, a, b);
 	return true;
 }
@@ -464,17 +465,17 @@ static struct vector run_scalar(
 		struct zn_element e = w->element[i];
 		double a = left ? number : e.value, b = left ? e.value : number;
 
-		if (!calculate(n->op, a, b, &e))
+		if (!calculate_element(n->op, a, b, &e))
 			continue;
 		if (n == w->first)
-			e.loose = (uint8_t)compare(n->op < ZN_OP_LT ? ZN_OP_GT : ZN_OP_LT, a, w->clear_at);
+			e.loose = (uint8_t)compare_values(n->op < ZN_OP_LT ? ZN_OP_GT : ZN_OP_LT, a, w->clear_at);
 		w->element[kept++] = e;
 	}
 	w->element_count = kept;
 	return (struct vector){v.first, kept - v.first};
 }
 
-/* With instances on both sides. One that finds several on the other side is left out. */
+/* With instances on both sides. An instance that matches several on the other side is left out. */
 static struct vector run_pairs(struct zn_rule_work *w, const struct zn_rule_node *n, const struct pair *p)
 {
 	struct vector each = p->by_right ? p->right : p->left, other = p->by_right ? p->left : p->right;
@@ -487,16 +488,17 @@ static struct vector run_pairs(struct zn_rule_work *w, const struct zn_rule_node
 		struct zn_element e = w->element[i], *to;
 
 		if (!o || o->many ||
-			!calculate(n->op, p->by_right ? o->value : e.value, p->by_right ? e.value : o->value, &e))
+			!calculate_element(
+				n->op, p->by_right ? o->value : e.value, p->by_right ? e.value : o->value, &e))
 			continue;
-		to = push(w);
+		to = push_element(w);
 		if (to)
 			*to = e;
 	}
-	return settle(w, p->left.first, from);
+	return settle_vector(w, p->left.first, from);
 }
 
-static uint8_t least(uint8_t a, uint8_t b)
+static uint8_t least_truth(uint8_t a, uint8_t b)
 {
 	return a < b ? a : b;
 }
@@ -513,8 +515,8 @@ static struct vector run_both(struct zn_rule_work *w, const struct zn_rule_node 
 		uint8_t other = found ? w->element[found - 1].truth : (uint8_t)ZN_NO;
 
 		other = n->op == ZN_OP_AND ? other : (uint8_t)(ZN_YES - other);
-		e->truth = least(e->truth, other);
-		e->loose = least(e->loose, other);
+		e->truth = least_truth(e->truth, other);
+		e->loose = least_truth(e->loose, other);
 	}
 	w->element_count = p->left.first + p->left.count;
 	return p->left;
@@ -583,7 +585,7 @@ static struct zn_element *group_of(
 
 	if (*slot)
 		return &w->element[*slot - 1];
-	to = push(w);
+	to = push_element(w);
 	if (!to)
 		return NULL;
 	*to = (struct zn_element){.match = e->match, .truth = ZN_YES, .loose = ZN_YES};
@@ -597,7 +599,8 @@ static struct zn_element *group_of(
 	return to;
 }
 
-/* What does not hold, or is no number, is not counted; the sum and the count of nothing are 0, its others are not there. */
+/* An element that does not hold, or is no number, is not counted. The sum and the count of no elements are 0;
+ * other aggregates of none have no value. */
 static struct vector run_aggregate(struct zn_rule_work *w, const struct zn_rule_node *n, struct vector v)
 {
 	struct names by = {.count = 0};
@@ -622,10 +625,10 @@ static struct vector run_aggregate(struct zn_rule_work *w, const struct zn_rule_
 		kept++;
 	}
 	w->element_count = kept;
-	return settle(w, v.first, from);
+	return settle_vector(w, v.first, from);
 }
 
-static struct vector run(struct zn_rule_work *w, const struct zn_rule *r, uint32_t at)
+static struct vector run_node(struct zn_rule_work *w, const struct zn_rule *r, uint32_t at)
 {
 	const struct zn_rule_node *n = &r->node[at], *left = &r->node[n->left], *right = &r->node[n->right];
 	struct vector v;
@@ -634,13 +637,13 @@ static struct vector run(struct zn_rule_work *w, const struct zn_rule *r, uint32
 	if (n->op <= ZN_OP_TIME_TO)
 		return run_select(w, n);
 	if (n->op <= ZN_OP_COUNT)
-		return run_aggregate(w, n, run(w, r, n->left));
+		return run_aggregate(w, n, run_node(w, r, n->left));
 	if (is_number(left))
-		return run_scalar(w, n, run(w, r, n->right), left->number, true);
-	v = run(w, r, n->left);
+		return run_scalar(w, n, run_node(w, r, n->right), left->number, true);
+	v = run_node(w, r, n->left);
 	if (is_number(right))
 		return run_scalar(w, n, v, right->number, false);
-	p = pair(w, v, run(w, r, n->right));
+	p = pair_labels(w, v, run_node(w, r, n->right));
 	if (n->op < ZN_OP_AND)
 		return run_pairs(w, n, &p);
 	return n->op == ZN_OP_OR ? run_or(w, &p) : run_both(w, n, &p);
@@ -653,7 +656,7 @@ static void run_clear(struct zn_rule_work *w, const struct zn_rule *r, struct ve
 	uint32_t size = 0;
 
 	if (r->clear == ZN_CLEAR_WHEN) {
-		p = pair(w, v, run(w, r, r->clear_root));
+		p = pair_labels(w, v, run_node(w, r, r->clear_root));
 		size = index_by(w, p.right, &p.common);
 		match_by(w, v, &p.common);
 	}
@@ -676,7 +679,7 @@ void zn_rule_run(struct zn_rule_work *w, const struct zn_rule *rule,
 	w->text_len = 0;
 	w->first = rule->clear == ZN_CLEAR_AT ? &rule->node[rule->first] : NULL;
 	w->clear_at = rule->clear_at;
-	v = run(w, rule, rule->root);
+	v = run_node(w, rule, rule->root);
 	run_clear(w, rule, v);
 	for (uint32_t i = v.first; i < v.first + v.count; i++) {
 		const struct zn_element *e = &w->element[i];

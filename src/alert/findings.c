@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * findings.c: what is wrong with a job beside the time it loses: alerts that fire and are about it, one of its processes, a GPU
- * it uses, or the node; with what to do next.
+ * findings.c: what is wrong with a job beside the time it loses: alerts that fire and are about it, one of its
+ * processes, a GPU it uses, or the node; with what to do next.
  */
 #include "zernel.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Rules that a cause of lost time says better, and one that is about the daemon. */
+/* Rules that a cause of lost time expresses better, and a rule about the daemon itself. */
 static const char *const causes[] = {
 	"data_starvation", "stalled_on_data", "nccl_straggler", "nccl_hang", "events_lost"};
 
@@ -65,7 +65,7 @@ static size_t row_of(const char *rule)
 	return i;
 }
 
-/* ---- Whom an alert is about. ---- */
+/* ---- What an alert is about. ---- */
 
 static bool has_process(const struct zn_finding_of *of, const char *pid)
 {
@@ -98,7 +98,7 @@ static bool uses_gpu(const struct zn_finding_of *of, const char *id, const char 
 	return false;
 }
 
-/* What has none of these labels is about the node, and with it about all that runs there. */
+/* An alert with none of these labels is about the node, and so about every job on it. */
 bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a)
 {
 	const char *job = zn_alert_label(a, "job_id"), *pid = zn_alert_label(a, "pid");
@@ -118,7 +118,7 @@ static bool comes_before(const struct zn_finding *a, const struct zn_finding *b)
 	return a->critical != b->critical ? a->critical : row_of(a->rule) < row_of(b->rule);
 }
 
-static void insert(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
+static void insert_finding(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
 {
 	size_t at = *count;
 
@@ -133,7 +133,7 @@ static void insert(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const s
 	to[at] = *f;
 }
 
-static void fill(struct zn_finding *f, const struct zn_alert *a)
+static void fill_finding(struct zn_finding *f, const struct zn_alert *a)
 {
 	struct zn_out o = {.at = f->says, .cap = sizeof(f->says) - 1};
 	size_t row = row_of(a->rule->name);
@@ -161,8 +161,8 @@ size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, st
 
 		if (alert->state != ZN_FIRING || is_cause(alert->rule->name) || !zn_finding_concerns(of, alert))
 			continue;
-		fill(&f, alert);
-		insert(to, &count, &f);
+		fill_finding(&f, alert);
+		insert_finding(to, &count, &f);
 	}
 	return count;
 }

@@ -36,7 +36,7 @@ struct parser {
 	char *why;       /* not empty: it failed */
 };
 
-/* Once: what follows from the first mistake is not told. Always NONE. */
+/* Only the first mistake is reported: later ones may follow from it. Always returns NONE. */
 __attribute__((format(printf, 3, 4))) static int fail(struct parser *p, const char *at, const char *format, ...)
 {
 	unsigned line = 1, column = 1;
@@ -56,12 +56,12 @@ __attribute__((format(printf, 3, 4))) static int fail(struct parser *p, const ch
 	return NONE;
 }
 
-static struct zn_str cut(const char *from, const char *to)
+static struct zn_str str_between(const char *from, const char *to)
 {
 	return (struct zn_str){from, (size_t)(to - from)};
 }
 
-static bool is(struct zn_str a, const char *text)
+static bool is_text(struct zn_str a, const char *text)
 {
 	return a.len == strlen(text) && !memcmp(a.at, text, a.len);
 }
@@ -72,7 +72,7 @@ static bool one_of(char c, const char *set)
 }
 
 /* Blanks and comments; the ends of lines too if `lines`. */
-static void skip(struct parser *p, bool lines)
+static void skip_blanks(struct parser *p, bool lines)
 {
 	for (; p->at < p->end; p->at++) {
 		if (*p->at == '#')
@@ -83,13 +83,13 @@ static void skip(struct parser *p, bool lines)
 	}
 }
 
-static void blanks(struct parser *p)
+static void skip_here(struct parser *p)
 {
-	skip(p, p->depth > 0);
+	skip_blanks(p, p->depth > 0);
 }
 
 /* "expected X, not 'Y'", Y being what stands there. */
-static int expected(struct parser *p, const char *what)
+static int fail_expected(struct parser *p, const char *what)
 {
 	char shown[24];
 	size_t len = 0;
@@ -111,17 +111,17 @@ static struct zn_str word_here(struct parser *p)
 	if (c < p->end && one_of(*c, LETTERS))
 		while (c < p->end && one_of(*c, LETTERS DIGITS ":"))
 			c++;
-	return cut(p->at, c);
+	return str_between(p->at, c);
 }
 
 static struct zn_str take_word(struct parser *p, const char *what)
 {
 	struct zn_str word;
 
-	blanks(p);
+	skip_here(p);
 	word = word_here(p);
 	if (!word.len)
-		expected(p, what);
+		fail_expected(p, what);
 	p->at += word.len;
 	return word;
 }
@@ -130,7 +130,7 @@ static bool sign_here(struct parser *p, const char *sign)
 {
 	size_t len = strlen(sign);
 
-	blanks(p);
+	skip_here(p);
 	return (size_t)(p->end - p->at) >= len && !memcmp(p->at, sign, len);
 }
 
@@ -144,7 +144,7 @@ static bool take_sign(struct parser *p, const char *sign)
 
 static bool need_sign(struct parser *p, const char *sign, const char *what)
 {
-	return take_sign(p, sign) || expected(p, what) != NONE;
+	return take_sign(p, sign) || fail_expected(p, what) != NONE;
 }
 
 static bool open_bracket(struct parser *p, const char *sign, const char *what)
@@ -168,15 +168,15 @@ static bool take_quoted(struct parser *p, struct zn_str *to)
 {
 	const char *from, *close;
 
-	blanks(p);
+	skip_here(p);
 	if (p->at >= p->end || !one_of(*p->at, "\"'"))
-		return expected(p, "a text in quotes") != NONE;
+		return fail_expected(p, "a text in quotes") != NONE;
 	from = p->at + 1;
 	for (close = from; close < p->end && *close != *p->at && *close != '\n'; close++)
 		;
 	if (close == p->end || *close != *p->at)
 		return fail(p, p->at, "a quote that is not closed on this line") != NONE;
-	*to = cut(from, close);
+	*to = str_between(from, close);
 	p->at = close + 1;
 	return true;
 }
@@ -203,18 +203,18 @@ static bool take_unit(struct parser *p, double *number, enum unit *unit)
 	if (!name.len)
 		return true;
 	for (size_t i = 0; i < ZN_LEN(units); i++)
-		if (is(name, units[i].name)) {
+		if (is_text(name, units[i].name)) {
 			*number = *number * units[i].times / units[i].over;
 			*unit = units[i].unit;
 			p->at += name.len;
 			return true;
 		}
-	return expected(p, "a unit (% ns us ms s m h d B kB MB GB TB KiB MiB GiB TiB)") != NONE;
+	return fail_expected(p, "a unit (% ns us ms s m h d B kB MB GB TB KiB MiB GiB TiB)") != NONE;
 }
 
 static bool number_here(struct parser *p)
 {
-	blanks(p);
+	skip_here(p);
 	return p->at < p->end && one_of(*p->at, DIGITS ".");
 }
 
@@ -225,7 +225,7 @@ static bool take_number(struct parser *p, double *number, enum unit *unit)
 	char *end;
 
 	if (!number_here(p))
-		return expected(p, "a number") != NONE;
+		return fail_expected(p, "a number") != NONE;
 	for (const char *c = p->at; c < p->end && len < sizeof(text) - 1 && one_of(*c, DIGITS ".eE+-"); c++) {
 		if (one_of(*c, "eE") ? !(c + 1 < p->end && one_of(c[1], DIGITS "+-"))
 				     : one_of(*c, "+-") && !one_of(c[-1], "eE"))
@@ -235,7 +235,7 @@ static bool take_number(struct parser *p, double *number, enum unit *unit)
 	text[len] = '\0';
 	*number = strtod(text, &end);
 	if (end != text + len || len == sizeof(text) - 1 || !isfinite(*number))
-		return expected(p, "a number, as in 0.95 or 1e9") != NONE;
+		return fail_expected(p, "a number, as in 0.95 or 1e9") != NONE;
 	p->at += len;
 	return take_unit(p, number, unit);
 }
@@ -246,7 +246,7 @@ static bool take_duration(struct parser *p, double *seconds, double max)
 	const char *at;
 	enum unit unit;
 
-	blanks(p);
+	skip_here(p);
 	at = p->at;
 	if (!take_number(p, seconds, &unit))
 		return false;
@@ -259,9 +259,9 @@ static bool take_duration(struct parser *p, double *seconds, double max)
 
 /* ---- Expressions. Each function returns the index of a node, or NONE after fail(). ---- */
 
-static int binary(struct parser *p, unsigned level);
+static int parse_binary(struct parser *p, unsigned level);
 
-static int node(struct parser *p, const char *at, struct zn_rule_node n)
+static int add_node(struct parser *p, const char *at, struct zn_rule_node n)
 {
 	struct zn_rule *r = p->rule;
 
@@ -278,7 +278,7 @@ static int number_node(struct parser *p, const char *at, double number)
 {
 	if (!isfinite(number))
 		return fail(p, at, "this is no finite number");
-	return node(p, at, (struct zn_rule_node){.op = ZN_OP_NUMBER, .number = number});
+	return add_node(p, at, (struct zn_rule_node){.op = ZN_OP_NUMBER, .number = number});
 }
 
 static bool is_condition(const struct zn_rule_node *n)
@@ -321,7 +321,7 @@ static bool matcher_values(struct parser *p, struct zn_matcher *m)
 	return !list || close_bracket(p, ")", ", or )");
 }
 
-static bool matcher(struct parser *p, struct zn_selector *s)
+static bool parse_matcher(struct parser *p, struct zn_selector *s)
 {
 	struct zn_matcher m = {0};
 	struct zn_str name = take_word(p, "a label, or }");
@@ -330,7 +330,7 @@ static bool matcher(struct parser *p, struct zn_selector *s)
 		return false;
 	m.negated = take_sign(p, "!=");
 	if (sign_here(p, "=~") || (!m.negated && !sign_here(p, "=")))
-		return expected(p, "= or !=; for one of several: label=(\"a\", \"b\")") != NONE;
+		return fail_expected(p, "= or !=; for one of several: label=(\"a\", \"b\")") != NONE;
 	if (!m.negated)
 		take_sign(p, "=");
 	if (s->matcher_count == ZN_MATCHERS_MAX)
@@ -341,13 +341,13 @@ static bool matcher(struct parser *p, struct zn_selector *s)
 	return true;
 }
 
-static bool matchers(struct parser *p, struct zn_selector *s)
+static bool parse_matchers(struct parser *p, struct zn_selector *s)
 {
 	if (!sign_here(p, "{"))
 		return true;
 	open_bracket(p, "{", "");
 	while (!sign_here(p, "}")) {
-		if (!matcher(p, s))
+		if (!parse_matcher(p, s))
 			return false;
 		if (!take_sign(p, ","))
 			break;
@@ -373,7 +373,7 @@ static bool ends_in(struct zn_str name, const char *end)
 }
 
 /* Finds out what a name means, and whether that can stand where it does. */
-static bool resolve(struct parser *p, struct zn_selector *s, struct zn_str name, enum zn_rule_op op)
+static bool resolve_name(struct parser *p, struct zn_selector *s, struct zn_str name, enum zn_rule_op op)
 {
 	static const char *const suffixes[] = {[ZN_PART_SUM] = "_sum", [ZN_PART_COUNT] = "_count"};
 	int type = metric_type(p, name, 0);
@@ -418,11 +418,11 @@ static struct zn_selector *new_selector(struct parser *p, const char *at)
 static int select_node(struct parser *p, const char *at, const struct zn_selector *s, struct zn_rule_node n)
 {
 	n.selector = (uint16_t)(s - p->to->selector);
-	return node(p, at, n);
+	return add_node(p, at, n);
 }
 
 /* metric{matchers}; which operation it is for. */
-static struct zn_selector *selector(struct parser *p, enum zn_rule_op op)
+static struct zn_selector *parse_selector(struct parser *p, enum zn_rule_op op)
 {
 	struct zn_str name = take_word(p, "a metric");
 	struct zn_selector *s;
@@ -430,11 +430,11 @@ static struct zn_selector *selector(struct parser *p, enum zn_rule_op op)
 	if (!name.len)
 		return NULL;
 	s = new_selector(p, name.at);
-	return s && resolve(p, s, name, op) && matchers(p, s) ? s : NULL;
+	return s && resolve_name(p, s, name, op) && parse_matchers(p, s) ? s : NULL;
 }
 
-/* rate(m[30s]), increase(m[30s]), slope(m[30s]), time_to(m[30s], limit). Equal pasts are kept once: the text between the
- * brackets is what tells them. */
+/* rate(m[30s]), increase(m[30s]), slope(m[30s]), time_to(m[30s], limit). Equal pasts are kept once: the text
+ * between the brackets is what tells them. */
 static int past_call(struct parser *p, const char *at, enum zn_rule_op op)
 {
 	struct zn_rule_node n = {.op = op};
@@ -444,9 +444,9 @@ static int past_call(struct parser *p, const char *at, enum zn_rule_op op)
 	double seconds;
 	bool minus;
 
-	blanks(p);
+	skip_here(p);
 	from = p->at;
-	s = selector(p, op);
+	s = parse_selector(p, op);
 	if (!s || !open_bracket(p, "[", "the time to look back on, as in [30s]") ||
 		!take_duration(p, &seconds, WINDOW_MAX_S) || !close_bracket(p, "]", "]"))
 		return NONE;
@@ -472,7 +472,7 @@ static int quantile_call(struct parser *p, const char *at, enum zn_rule_op op)
 	enum unit unit;
 	double q;
 
-	blanks(p);
+	skip_here(p);
 	from = p->at;
 	if (!take_number(p, &q, &unit))
 		return NONE;
@@ -480,7 +480,7 @@ static int quantile_call(struct parser *p, const char *at, enum zn_rule_op op)
 		return fail(p, from, "expected a quantile from 0.001 to 0.999");
 	if (!need_sign(p, ",", ", and a summary"))
 		return NONE;
-	s = selector(p, op);
+	s = parse_selector(p, op);
 	if (!s)
 		return NONE;
 	s->q = (uint32_t)lround(q * 1000);
@@ -497,7 +497,7 @@ static int anomaly_call(struct parser *p, const char *at, enum zn_rule_op op)
 	struct zn_str signal;
 
 	(void)op;
-	if (!s || !take_quoted(p, &signal) || !add_word(p, cut(label, label + 6), &m.name) ||
+	if (!s || !take_quoted(p, &signal) || !add_word(p, str_between(label, label + 6), &m.name) ||
 		!add_word(p, signal, &m.values))
 		return NONE;
 	if (p->names->type(ANOMALY) < 0)
@@ -513,8 +513,8 @@ static bool by_labels(struct parser *p, struct zn_rule_node *n)
 	struct zn_str name;
 	uint16_t index = 0;
 
-	blanks(p);
-	if (!is(word_here(p), "by"))
+	skip_here(p);
+	if (!is_text(word_here(p), "by"))
 		return true;
 	if (n->by_count)
 		return fail(p, p->at, "by (...) twice") != NONE;
@@ -534,20 +534,20 @@ static bool by_labels(struct parser *p, struct zn_rule_node *n)
 }
 
 /* sum by (a, b) (vector), or with by behind it. */
-static int aggregate(struct parser *p, const char *at, enum zn_rule_op op)
+static int parse_aggregate(struct parser *p, const char *at, enum zn_rule_op op)
 {
 	struct zn_rule_node n = {.op = op};
 	int of;
 
 	if (!by_labels(p, &n) || !open_bracket(p, "(", "( or by"))
 		return NONE;
-	of = binary(p, 0);
+	of = parse_binary(p, 0);
 	if (of == NONE || !close_bracket(p, ")", "an operator or )") || !by_labels(p, &n))
 		return NONE;
 	if (is_number(&p->rule->node[of]))
 		return fail(p, p->node_at[of], "expected a metric in here, not a number alone");
 	n.left = (uint8_t)of;
-	return node(p, at, n);
+	return add_node(p, at, n);
 }
 
 static const struct {
@@ -557,44 +557,44 @@ static const struct {
 } functions[] = {{"rate", past_call, ZN_OP_RATE}, {"increase", past_call, ZN_OP_INCREASE},
 	{"slope", past_call, ZN_OP_SLOPE}, {"time_to", past_call, ZN_OP_TIME_TO},
 	{"quantile", quantile_call, ZN_OP_QUANTILE}, {"anomaly", anomaly_call, ZN_OP_SELECT},
-	{"avg", aggregate, ZN_OP_AVG}, {"max", aggregate, ZN_OP_MAX}, {"min", aggregate, ZN_OP_MIN},
-	{"sum", aggregate, ZN_OP_SUM}, {"count", aggregate, ZN_OP_COUNT}};
+	{"avg", parse_aggregate, ZN_OP_AVG}, {"max", parse_aggregate, ZN_OP_MAX}, {"min", parse_aggregate, ZN_OP_MIN},
+	{"sum", parse_aggregate, ZN_OP_SUM}, {"count", parse_aggregate, ZN_OP_COUNT}};
 
-static int call(struct parser *p, const char *at, size_t f)
+static int parse_call(struct parser *p, const char *at, size_t f)
 {
 	int n;
 
-	if (functions[f].call == aggregate)
-		return aggregate(p, at, functions[f].op);
+	if (functions[f].call == parse_aggregate)
+		return parse_aggregate(p, at, functions[f].op);
 	if (!open_bracket(p, "(", "("))
 		return NONE;
 	n = functions[f].call(p, at, functions[f].op);
 	return n != NONE && close_bracket(p, ")", ")") ? n : NONE;
 }
 
-static int named(struct parser *p)
+static int parse_name(struct parser *p)
 {
 	const char *at = p->at;
 	struct zn_str word = word_here(p);
 	struct zn_selector *s;
 
 	for (size_t i = 0; i < ZN_LEN(functions); i++)
-		if (is(word, functions[i].name)) {
+		if (is_text(word, functions[i].name)) {
 			p->at += word.len;
-			return call(p, at, i);
+			return parse_call(p, at, i);
 		}
-	if (is(word, "overhead_budget")) {
+	if (is_text(word, "overhead_budget")) {
 		p->at += word.len;
 		return number_node(p, at, p->names->overhead_budget);
 	}
-	s = selector(p, ZN_OP_SELECT);
+	s = parse_selector(p, ZN_OP_SELECT);
 	if (s && sign_here(p, "["))
 		return fail(p, p->at, "[...] is for rate(), increase(), slope() and time_to() alone");
 	return s ? select_node(p, at, s, (struct zn_rule_node){.op = ZN_OP_SELECT}) : NONE;
 }
 
 /* 0 - x, so that there is no operation of its own for it. */
-static int minus(struct parser *p, const char *at, int of)
+static int negate_node(struct parser *p, const char *at, int of)
 {
 	int zero;
 
@@ -609,10 +609,10 @@ static int minus(struct parser *p, const char *at, int of)
 	zero = number_node(p, at, 0);
 	return zero == NONE
 		? NONE
-		: node(p, at, (struct zn_rule_node){.op = ZN_OP_SUB, .left = (uint8_t)zero, .right = (uint8_t)of});
+		: add_node(p, at, (struct zn_rule_node){.op = ZN_OP_SUB, .left = (uint8_t)zero, .right = (uint8_t)of});
 }
 
-static int primary(struct parser *p)
+static int parse_primary(struct parser *p)
 {
 	const char *at = p->at;
 	enum unit unit;
@@ -620,17 +620,17 @@ static int primary(struct parser *p)
 	int n;
 
 	if (take_sign(p, "-"))
-		return minus(p, at, binary(p, 5));
+		return negate_node(p, at, parse_binary(p, 5));
 	if (number_here(p))
 		return take_number(p, &number, &unit) ? number_node(p, at, number) : NONE;
 	if (sign_here(p, "(")) {
 		open_bracket(p, "(", "");
-		n = binary(p, 0);
+		n = parse_binary(p, 0);
 		return n != NONE && close_bracket(p, ")", "an operator or )") ? n : NONE;
 	}
 	if (!word_here(p).len)
-		return expected(p, "a metric, a function, a number or (");
-	return named(p);
+		return fail_expected(p, "a metric, a function, a number or (");
+	return parse_name(p);
 }
 
 /* Longer signs before those that they begin with. */
@@ -651,10 +651,10 @@ static int operator_here(struct parser *p)
 	const char *at = p->at;
 	struct zn_str word;
 
-	skip(p, true);
+	skip_blanks(p, true);
 	word = word_here(p);
 	for (size_t i = 0; i < ZN_LEN(operators); i++)
-		if (word.len ? is(word, operators[i].text) : sign_here(p, operators[i].text))
+		if (word.len ? is_text(word, operators[i].text) : sign_here(p, operators[i].text))
 			return (int)i;
 	p->at = at;
 	return NONE;
@@ -671,7 +671,7 @@ double zn_rules_compute(enum zn_rule_op op, double a, double b)
 }
 
 /* 5 < x is x > 5: the value of a comparison is its left side's. */
-static uint8_t mirrored(uint8_t op)
+static uint8_t mirrored_op(uint8_t op)
 {
 	switch (op) {
 	case ZN_OP_GT: return ZN_OP_LT;
@@ -682,7 +682,7 @@ static uint8_t mirrored(uint8_t op)
 	}
 }
 
-static int join(struct parser *p, int operator, int left, int right)
+static int join_nodes(struct parser *p, int operator, int left, int right)
 {
 	const struct zn_rule_node *l = &p->rule->node[left], *r = &p->rule->node[right];
 	bool logic = operators[operator].level <= LEVEL_LOGIC;
@@ -704,41 +704,41 @@ static int join(struct parser *p, int operator, int left, int right)
 	if (operators[operator].op == ZN_OP_DIV && is_number(r) && r->number == 0)
 		return fail(p, p->node_at[right], "a division by zero");
 	if (is_number(l) && operators[operator].level == LEVEL_EQUALS)
-		return node(p, p->node_at[left],
+		return add_node(p, p->node_at[left],
 			(struct zn_rule_node){
-				.op = mirrored(operators[operator].op), .left = (uint8_t)right, .right = (uint8_t)left});
-	return node(p, p->node_at[left],
+				.op = mirrored_op(operators[operator].op), .left = (uint8_t)right, .right = (uint8_t)left});
+	return add_node(p, p->node_at[left],
 		(struct zn_rule_node){
 			.op = operators[operator].op, .left = (uint8_t)left, .right = (uint8_t)right});
 }
 
 /* Operators of a level and of those that bind more tightly. */
-static int binary(struct parser *p, unsigned level)
+static int parse_binary(struct parser *p, unsigned level)
 {
 	int left, right, operator;
 
-	blanks(p);
+	skip_here(p);
 	if (level == LEVELS) {
 		if (++p->nest > NEST_MAX)
 			return fail(p, p->at, "nested more than %d deep", NEST_MAX);
-		left = primary(p);
+		left = parse_primary(p);
 		p->nest--;
 		return left;
 	}
-	left = binary(p, level + 1);
+	left = parse_binary(p, level + 1);
 	while (left != NONE && (operator = operator_here(p)) != NONE && operators[operator].level == level) {
 		p->at += strlen(operators[operator].text);
-		skip(p, true);
-		right = binary(p, level + 1);
-		left = right == NONE ? NONE : join(p, operator, left, right);
+		skip_blanks(p, true);
+		right = parse_binary(p, level + 1);
+		left = right == NONE ? NONE : join_nodes(p, operator, left, right);
 	}
 	return left;
 }
 
 /* A whole expression that must be a condition. */
-static bool condition(struct parser *p, uint8_t *root)
+static bool parse_condition(struct parser *p, uint8_t *root)
 {
-	int n = binary(p, 0);
+	int n = parse_binary(p, 0);
 
 	if (n == NONE)
 		return false;
@@ -766,11 +766,11 @@ static bool field_expr(struct parser *p)
 	struct zn_rule *r = p->rule;
 	const char *from;
 
-	blanks(p);
+	skip_here(p);
 	from = p->at;
-	if (!condition(p, &r->root))
+	if (!parse_condition(p, &r->root))
 		return false;
-	r->expr = cut(from, p->at);
+	r->expr = str_between(from, p->at);
 	while (r->expr.len && one_of(r->expr.at[r->expr.len - 1], BLANKS "\n"))
 		r->expr.len--;
 	r->first = first_comparison(r);
@@ -787,9 +787,9 @@ static bool clear_at(struct parser *p)
 	const char *at;
 	int n;
 
-	blanks(p);
+	skip_here(p);
 	at = p->at;
-	n = binary(p, 3);
+	n = parse_binary(p, 3);
 	if (n == NONE)
 		return false;
 	if (!is_number(&r->node[n]))
@@ -803,17 +803,17 @@ static bool field_clear(struct parser *p)
 {
 	struct zn_str word = take_word(p, "at and a value, or when and a condition");
 
-	if (is(word, "at"))
+	if (is_text(word, "at"))
 		return clear_at(p);
-	if (!is(word, "when")) {
+	if (!is_text(word, "when")) {
 		p->at = word.at;
-		return expected(p, "at and a value, or when and a condition") != NONE;
+		return fail_expected(p, "at and a value, or when and a condition") != NONE;
 	}
 	p->rule->clear = ZN_CLEAR_WHEN;
-	return condition(p, &p->rule->clear_root);
+	return parse_condition(p, &p->rule->clear_root);
 }
 
-static bool milliseconds(struct parser *p, uint64_t *to)
+static bool parse_milliseconds(struct parser *p, uint64_t *to)
 {
 	double seconds;
 
@@ -825,12 +825,12 @@ static bool milliseconds(struct parser *p, uint64_t *to)
 
 static bool field_for(struct parser *p)
 {
-	return milliseconds(p, &p->rule->for_ms);
+	return parse_milliseconds(p, &p->rule->for_ms);
 }
 
 static bool field_keep(struct parser *p)
 {
-	return milliseconds(p, &p->rule->keep_ms);
+	return parse_milliseconds(p, &p->rule->keep_ms);
 }
 
 static bool field_severity(struct parser *p)
@@ -847,12 +847,12 @@ static bool field_severity(struct parser *p)
 }
 
 /* What stands between {{ and }}: a label or value, and maybe a form of it. */
-static bool placeholder(struct zn_str inside)
+static bool check_placeholder(struct zn_str inside)
 {
 	static const char *const forms[] = {"value", "value|percent", "value|bytes", "value|duration"};
 
 	for (size_t i = 0; i < ZN_LEN(forms); i++)
-		if (is(inside, forms[i]))
+		if (is_text(inside, forms[i]))
 			return true;
 	for (size_t i = 0; i < inside.len; i++)
 		if (!one_of(inside.at[i], i ? LETTERS DIGITS : LETTERS))
@@ -860,7 +860,8 @@ static bool placeholder(struct zn_str inside)
 	return inside.len > 0;
 }
 
-/* The next {{...}} in a text: its inside, and where it begins and ends. False: no more, or (inside->at NULL) not closed. */
+/* The next {{...}} in a text: its inside, and where it begins and ends. False: no more, or (inside->at NULL) not
+ * closed. */
 static bool next_placeholder(struct zn_str text, struct zn_str *inside, const char **from, const char **to)
 {
 	const char *end = text.at + text.len;
@@ -874,9 +875,9 @@ static bool next_placeholder(struct zn_str text, struct zn_str *inside, const ch
 		inside->at = NULL;
 		return false;
 	}
-	*inside = cut(*from + 2, *to);
+	*inside = str_between(*from + 2, *to);
 	while (inside->len && *inside->at == ' ')
-		*inside = cut(inside->at + 1, *to);
+		*inside = str_between(inside->at + 1, *to);
 	while (inside->len && inside->at[inside->len - 1] == ' ')
 		inside->len--;
 	*to += 2;
@@ -884,7 +885,7 @@ static bool next_placeholder(struct zn_str text, struct zn_str *inside, const ch
 }
 
 /* The rest of the line, whatever it holds. */
-static bool rest(struct parser *p, struct zn_str *to)
+static bool parse_rest(struct parser *p, struct zn_str *to)
 {
 	struct zn_str inside, text;
 	const char *from, *behind, *end;
@@ -892,14 +893,14 @@ static bool rest(struct parser *p, struct zn_str *to)
 	while (p->at < p->end && one_of(*p->at, BLANKS))
 		p->at++;
 	end = memchr(p->at, '\n', (size_t)(p->end - p->at));
-	text = cut(p->at, end ? end : p->end);
+	text = str_between(p->at, end ? end : p->end);
 	while (text.len && one_of(text.at[text.len - 1], BLANKS))
 		text.len--;
 	if (!text.len)
-		return expected(p, "a text") != NONE;
+		return fail_expected(p, "a text") != NONE;
 	p->at = text.at + text.len;
-	for (*to = text; next_placeholder(text, &inside, &from, &behind); text = cut(behind, to->at + to->len))
-		if (!placeholder(inside))
+	for (*to = text; next_placeholder(text, &inside, &from, &behind); text = str_between(behind, to->at + to->len))
+		if (!check_placeholder(inside))
 			return fail(p, from,
 				       "expected {{label}}, {{value}}, {{value|percent}}, {{value|bytes}} or {{value|duration}}") !=
 				NONE;
@@ -908,17 +909,17 @@ static bool rest(struct parser *p, struct zn_str *to)
 
 static bool field_summary(struct parser *p)
 {
-	return rest(p, &p->rule->summary);
+	return parse_rest(p, &p->rule->summary);
 }
 
 static bool field_description(struct parser *p)
 {
-	return rest(p, &p->rule->description);
+	return parse_rest(p, &p->rule->description);
 }
 
 static bool field_runbook(struct parser *p)
 {
-	return rest(p, &p->rule->runbook);
+	return parse_rest(p, &p->rule->runbook);
 }
 
 static const struct {
@@ -929,12 +930,12 @@ static const struct {
 	{"runbook_url", field_runbook}};
 #define FIELDS "expr, clear, for, keep_firing_for, severity, summary, description or runbook_url"
 
-static bool field(struct parser *p)
+static bool parse_field(struct parser *p)
 {
 	struct zn_str word = word_here(p);
 
 	for (size_t i = 0; i < ZN_LEN(fields); i++) {
-		if (!is(word, fields[i].name))
+		if (!is_text(word, fields[i].name))
 			continue;
 		if (p->fields >> i & 1)
 			return fail(p, p->at, "%s twice in one rule", fields[i].name) != NONE;
@@ -942,15 +943,15 @@ static bool field(struct parser *p)
 		p->at += word.len;
 		return fields[i].read(p);
 	}
-	return expected(p, FIELDS) != NONE;
+	return fail_expected(p, FIELDS) != NONE;
 }
 
 /* After something that ends with its line. */
 static bool end_line(struct parser *p)
 {
-	skip(p, false);
+	skip_blanks(p, false);
 	if (p->at < p->end && *p->at != '\n')
-		return expected(p, "the end of the line") != NONE;
+		return fail_expected(p, "the end of the line") != NONE;
 	return true;
 }
 
@@ -959,7 +960,7 @@ static bool next_line(struct parser *p)
 {
 	const char *line = p->at;
 
-	skip(p, true);
+	skip_blanks(p, true);
 	for (const char *c = line; c < p->at; c++)
 		if (*c == '\n')
 			line = c + 1;
@@ -983,15 +984,15 @@ static bool check_clear(struct parser *p, const char *at)
 	return true;
 }
 
-static struct zn_rule *find(struct zn_rules *r, struct zn_str name)
+static struct zn_rule *find_rule(struct zn_rules *r, struct zn_str name)
 {
 	for (uint32_t i = 0; i < r->rule_count; i++)
-		if (is(name, r->rule[i].name))
+		if (is_text(name, r->rule[i].name))
 			return &r->rule[i];
 	return NULL;
 }
 
-static void drop(struct zn_rules *r, struct zn_rule *rule)
+static void drop_rule(struct zn_rules *r, struct zn_rule *rule)
 {
 	memmove(rule, rule + 1, (size_t)(r->rule + --r->rule_count - rule) * sizeof(*rule));
 }
@@ -1007,16 +1008,16 @@ static bool rule_name(struct parser *p, struct zn_str *name)
 }
 
 /* The place of a new rule: that of the built-in one of its name, or behind the others. */
-static struct zn_rule *place(struct parser *p, struct zn_str name)
+static struct zn_rule *place_rule(struct parser *p, struct zn_str name)
 {
-	struct zn_rule *there = find(p->to, name);
+	struct zn_rule *there = find_rule(p->to, name);
 
 	if (there && (uint32_t)(there - p->to->rule) >= p->mine) {
 		fail(p, name.at, "a second rule named %s", there->name);
 		return NULL;
 	}
 	if (there) {
-		drop(p->to, there);
+		drop_rule(p->to, there);
 		p->mine--;
 	}
 	if (p->to->rule_count == ZN_RULES_MAX) {
@@ -1030,13 +1031,13 @@ static bool read_alert(struct parser *p)
 {
 	struct zn_str name;
 
-	if (!rule_name(p, &name) || !end_line(p) || !(p->rule = place(p, name)))
+	if (!rule_name(p, &name) || !end_line(p) || !(p->rule = place_rule(p, name)))
 		return false;
 	*p->rule = (struct zn_rule){.limit = NAN, .severity = "warning"};
 	snprintf(p->rule->name, sizeof(p->rule->name), "%.*s", (int)name.len, name.at);
 	p->fields = 0;
 	while (next_line(p))
-		if (!field(p) || !end_line(p))
+		if (!parse_field(p) || !end_line(p))
 			return false;
 	if (!(p->fields & 1))
 		return fail(p, name.at, "rule %s has no expr", p->rule->name) != NONE;
@@ -1050,16 +1051,16 @@ static bool read_disable(struct parser *p)
 
 	if (!rule_name(p, &name) || !end_line(p))
 		return false;
-	if (is(name, "all")) {
+	if (is_text(name, "all")) {
 		memmove(p->to->rule, p->to->rule + p->mine, (p->to->rule_count - p->mine) * sizeof(*p->rule));
 		p->to->rule_count -= p->mine;
 		p->mine = 0;
 		return true;
 	}
-	there = find(p->to, name);
+	there = find_rule(p->to, name);
 	if (!there || (uint32_t)(there - p->to->rule) >= p->mine)
 		return fail(p, name.at, "there is no built-in rule %.*s", (int)name.len, name.at) != NONE;
-	drop(p->to, there);
+	drop_rule(p->to, there);
 	p->mine--;
 	return true;
 }
@@ -1068,11 +1069,11 @@ static bool read_block(struct parser *p)
 {
 	struct zn_str word = word_here(p);
 
-	if (is(word, "alert") || is(word, "disable")) {
+	if (is_text(word, "alert") || is_text(word, "disable")) {
 		p->at += word.len;
 		return *word.at == 'a' ? read_alert(p) : read_disable(p);
 	}
-	return expected(p, "alert NAME or disable NAME at the start of a line") != NONE;
+	return fail_expected(p, "alert NAME or disable NAME at the start of a line") != NONE;
 }
 
 int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, const struct zn_rule_names *names,
@@ -1088,7 +1089,7 @@ int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, con
 		fail(&p, nul, "a NUL byte; this is no text");
 	while (!why[0]) {
 		if (next_line(&p))
-			expected(&p, "alert NAME or disable NAME at the start of a line");
+			fail_expected(&p, "alert NAME or disable NAME at the start of a line");
 		else if (p.at == p.end || !read_block(&p))
 			break;
 	}
@@ -1151,12 +1152,12 @@ static void fill_value(struct zn_out *o, struct zn_str form, double value)
 {
 	char text[48];
 
-	if (is(form, "value|bytes")) {
+	if (is_text(form, "value|bytes")) {
 		fill_bytes(o, value);
-	} else if (is(form, "value|duration")) {
+	} else if (is_text(form, "value|duration")) {
 		fill_duration(o, value);
 	} else {
-		bool percent = is(form, "value|percent");
+		bool percent = is_text(form, "value|percent");
 
 		snprintf(text, sizeof(text), percent ? "%.4g %%" : "%.4g", percent ? value * 100 : value);
 		zn_out_text(o, text);
@@ -1172,7 +1173,7 @@ void zn_rules_fill(struct zn_out *o, struct zn_str text, double value,
 	if (!text.len) /* what is not there is NULL, and nothing may be added to that */
 		return;
 	end = text.at + text.len;
-	for (; next_placeholder(text, &inside, &from, &behind); text = cut(behind, end)) {
+	for (; next_placeholder(text, &inside, &from, &behind); text = str_between(behind, end)) {
 		zn_out_bytes(o, text.at, (size_t)(from - text.at));
 		if (inside.len >= 5 && !memcmp(inside.at, "value", 5) && (inside.len == 5 || inside.at[5] == '|')) {
 			fill_value(o, inside, value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * why.c: what a cause of lost time means, and what to do about it, in words. Each number of a sentence is in /metrics or in the
- * snapshot; which metric has the time is said beside it.
+ * why.c: what a cause of lost time means, and what to do about it, in words. Each number of a sentence is in /metrics
+ * or in the snapshot; which metric has the time is said beside it.
  */
 #include "zernel.h"
 #include <string.h>
@@ -230,7 +230,7 @@ uint32_t zn_why_percent(uint64_t part, uint64_t all)
 	return all ? (uint32_t)((part * 100 + all / 2) / all) : 0;
 }
 
-static void fill(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_ns)
+static void fill_why(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	struct zn_out o = {.at = w->says, .cap = sizeof(w->says) - 1};
 
@@ -245,14 +245,14 @@ static void fill(struct zn_why *w, const struct zn_cause_group *g, uint64_t now_
 	w->says[o.len] = 0;
 }
 
-/* Nothing else goes on: it is said at once, and first. */
+/* A hang stops everything else, so it is shown at once and first. */
 static bool stands_still(const struct zn_cause_group *g, enum zn_cause cause)
 {
 	return (cause == ZN_CAUSE_HANG && g->missing.waiters) || (cause == ZN_CAUSE_ALL_WAIT && g->all_wait.here);
 }
 
 /* Before all that lost less. */
-static void insert(struct zn_why to[ZN_CAUSE_COUNT], size_t count, const struct zn_why *w)
+static void insert_why(struct zn_why to[ZN_CAUSE_COUNT], size_t count, const struct zn_why *w)
 {
 	size_t at = count;
 
@@ -273,8 +273,8 @@ size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *w
 		w.still = stands_still(g, cause);
 		if (w.percent < ZN_WHY_LEAST && !w.still)
 			continue;
-		fill(&w, g, now_ns);
-		insert(to, count++, &w);
+		fill_why(&w, g, now_ns);
+		insert_why(to, count++, &w);
 	}
 	return count;
 }

@@ -27,19 +27,19 @@ static const struct {
 enum zn_level zn_log_level = ZN_INFO;
 unsigned zn_log_burst;
 
-/* Kinds of lines are the owners of a rate, so that a user who makes lines of one kind hides none of another. The library
- * finder's thread logs too, hence the lock, which is held for no system call. */
+/* Kinds of lines are the owners of a rate, so that a user who makes lines of one kind hides none of another. The
+ * library finder's thread logs too, hence the lock, which is held for no system call. */
 static struct zn_rate kinds;
 static char sample[ZN_RATE_OWNERS + 1][SAMPLE_BYTES]; /* of each place: the first line that was held back */
 static bool locked;
 
-static void lock(void)
+static void take_lock(void)
 {
 	while (__atomic_test_and_set(&locked, __ATOMIC_ACQUIRE))
 		;
 }
 
-static void unlock(void)
+static void drop_lock(void)
 {
 	__atomic_clear(&locked, __ATOMIC_RELEASE);
 }
@@ -74,7 +74,7 @@ static size_t finish_line(char *line, size_t len, const char *text)
 	return len + 1;
 }
 
-static void put(enum zn_level level, const char *text)
+static void put_line(enum zn_level level, const char *text)
 {
 	char line[LINE_BYTES];
 	ssize_t sent;
@@ -88,9 +88,9 @@ static void put(enum zn_level level, const char *text)
 	while (sent < 0 && errno == EINTR);
 }
 
-/* Whether a line may pass, and how many of its kind did not since the last one that did; else the number of this one among
- * those. Errors always pass. */
-static bool passes(enum zn_level level, uint64_t kind, uint32_t burst, uint32_t *held)
+/* Whether a line may pass. *held is how many lines of its kind were held back since the last one passed; if this
+ * line is held back, its number among those. Errors always pass. */
+static bool passes_limit(enum zn_level level, uint64_t kind, uint32_t burst, uint32_t *held)
 {
 	uint64_t now_ns = zn_now_ns();
 	struct zn_rate_owner *o;
@@ -99,21 +99,21 @@ static bool passes(enum zn_level level, uint64_t kind, uint32_t burst, uint32_t 
 	*held = 0;
 	if (!zn_log_burst || level == ZN_ERROR)
 		return true;
-	lock();
+	take_lock();
 	o = zn_rate_owner(&kinds, kind, now_ns);
 	pass = zn_rate_take(o, burst, ZN_NS_PER_S, now_ns);
 	*held = o->refused;
 	if (pass)
 		o->refused = 0;
-	unlock();
+	drop_lock();
 	return pass;
 }
 
 static void keep_sample(uint64_t kind, const char *text)
 {
-	lock();
+	take_lock();
 	snprintf(sample_of(zn_rate_owner(&kinds, kind, zn_now_ns())), SAMPLE_BYTES, "%.*s", SAMPLE_BYTES - 1, text);
-	unlock();
+	drop_lock();
 }
 
 static void put_held(uint32_t count, const char *like)
@@ -121,7 +121,7 @@ static void put_held(uint32_t count, const char *like)
 	char text[LINE_BYTES];
 
 	snprintf(text, sizeof(text), "log: %u more lines were held back like: %s", count, like);
-	put(ZN_WARN, text);
+	put_line(ZN_WARN, text);
 }
 
 static void log_line(enum zn_level level, uint64_t kind, uint32_t burst, const char *format, va_list args)
@@ -129,7 +129,7 @@ static void log_line(enum zn_level level, uint64_t kind, uint32_t burst, const c
 	char text[LINE_BYTES] = "";
 	int saved = errno;
 	uint32_t held;
-	bool pass = passes(level, kind, burst, &held);
+	bool pass = passes_limit(level, kind, burst, &held);
 
 	if (pass || held == 1) /* the others cost nothing */
 		vsnprintf(text, sizeof(text), format, args);
@@ -138,7 +138,7 @@ static void log_line(enum zn_level level, uint64_t kind, uint32_t burst, const c
 	if (pass && held)
 		put_held(held, text);
 	if (pass)
-		put(level, text);
+		put_line(level, text);
 	errno = saved;
 }
 
@@ -164,12 +164,12 @@ void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...
 	va_end(args);
 }
 
-/* Of a kind that could log again, and did not. */
+/* Takes how many lines of a kind were held back, once the kind could log again. */
 static uint32_t take_held(struct zn_rate_owner *o, uint64_t now_ns, char like[SAMPLE_BYTES])
 {
 	uint32_t held;
 
-	lock();
+	take_lock();
 	held = o->refused;
 	if (held && zn_rate_take(o, o->burst, ZN_NS_PER_S, now_ns)) {
 		memcpy(like, sample_of(o), SAMPLE_BYTES);
@@ -178,7 +178,7 @@ static uint32_t take_held(struct zn_rate_owner *o, uint64_t now_ns, char like[SA
 		o->refused = held;
 		held = 0;
 	}
-	unlock();
+	drop_lock();
 	return held;
 }
 

@@ -25,7 +25,7 @@ void zn_loop_close(struct zn_loop *l)
 	l->fd = -1;
 }
 
-static int control(struct zn_loop *l, int op, struct zn_io *io, uint32_t events)
+static int control_epoll(struct zn_loop *l, int op, struct zn_io *io, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = io};
 
@@ -34,12 +34,12 @@ static int control(struct zn_loop *l, int op, struct zn_io *io, uint32_t events)
 
 int zn_loop_add(struct zn_loop *l, struct zn_io *io, uint32_t events)
 {
-	return control(l, EPOLL_CTL_ADD, io, events);
+	return control_epoll(l, EPOLL_CTL_ADD, io, events);
 }
 
 int zn_loop_change(struct zn_loop *l, struct zn_io *io, uint32_t events)
 {
-	return control(l, EPOLL_CTL_MOD, io, events);
+	return control_epoll(l, EPOLL_CTL_MOD, io, events);
 }
 
 void zn_loop_forget(struct zn_loop *l, struct zn_io *io)
@@ -47,7 +47,7 @@ void zn_loop_forget(struct zn_loop *l, struct zn_io *io)
 	if (io->fd < 0)
 		return;
 	/* by hand: closing is not enough where a child process holds a copy of the descriptor (epoll(7)) */
-	control(l, EPOLL_CTL_DEL, io, 0);
+	control_epoll(l, EPOLL_CTL_DEL, io, 0);
 	close(io->fd);
 	io->fd = -1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * options.c: what the daemon is told to do, from a file, the environment and the command line. Each option is
- * one row of a table; a value is checked by the same function wherever it stands. All of it may be hostile:
- * the file is read up to 16 KiB, and what an error line shows of it is short and printable.
+ * options.c: the settings of the daemon, from a file, the environment and the command line. Each option is one row of
+ * a table; a value is checked by the same function wherever it stands. All of it may be hostile: the file is read up
+ * to 16 KiB, and what an error line shows of it is short and printable.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ static bool set_flag(const struct option *opt, void *field, const char *value)
 
 /* Decimal digits, as many as there are; the first other character. NULL: there are none, or it is above
  * UINT64_MAX. */
-static const char *digits(const char *text, uint64_t *to)
+static const char *read_digits(const char *text, uint64_t *to)
 {
 	const char *at = text;
 
@@ -76,7 +76,7 @@ static const char *digits(const char *text, uint64_t *to)
 static bool set_number(const struct option *opt, void *field, const char *value)
 {
 	uint64_t v;
-	const char *end = digits(value, &v);
+	const char *end = read_digits(value, &v);
 
 	if (!end || *end || v < opt->min || v > opt->max)
 		return false;
@@ -97,7 +97,7 @@ static bool set_percent(const struct option *opt, void *field, const char *value
 {
 	int decimals = 0;
 	uint64_t v;
-	const char *end = digits(value, &v);
+	const char *end = read_digits(value, &v);
 
 	if (!end || v > 100)
 		return false;
@@ -162,7 +162,7 @@ static bool set_majors(const struct option *opt, void *field, const char *value)
 	const char *at = value;
 
 	for (;; at++) {
-		at = digits(at, &v);
+		at = read_digits(at, &v);
 		if (!at || v < opt->min || v > opt->max)
 			return false;
 		bits[v / 64] |= 1ULL << (v % 64);
@@ -173,7 +173,7 @@ static bool set_majors(const struct option *opt, void *field, const char *value)
 	return *at == 0;
 }
 
-/* One of some words, as its place among them. */
+/* Reads one of several words, and stores its place among them. */
 static bool set_word(void *field, const char *value, const char *const *word, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -252,7 +252,7 @@ static bool is_unix(struct zn_str item)
 }
 
 /* Takes a list apart at its commas: whether each item is good. */
-static bool each(const char *value, bool (*good)(struct zn_str item))
+static bool check_each(const char *value, bool (*good)(struct zn_str item))
 {
 	for (const char *at = value;; at++) {
 		size_t len = strcspn(at, ",");
@@ -286,13 +286,13 @@ static bool set_listen(const struct option *opt, void *field, const char *value)
 	int count = 1, all = 0;
 
 	(void)opt;
-	if (!each(value, is_listen))
+	if (!check_each(value, is_listen))
 		return false;
 	for (const char *at = value; *at; at++) {
 		count += *at == ',';
 		all += *at == '*' && (at == value || at[-1] == ',');
 	}
-	if (all > 1 || count + all > ZN_LISTEN_MAX || (all && !each(value, is_not_address)))
+	if (all > 1 || count + all > ZN_LISTEN_MAX || (all && !check_each(value, is_not_address)))
 		return false;
 	return copy_text(field, value);
 }
@@ -315,7 +315,7 @@ static bool is_origin(struct zn_str item)
 static bool set_origins(const struct option *opt, void *field, const char *value)
 {
 	(void)opt;
-	return each(value, is_origin) && copy_text(field, value);
+	return check_each(value, is_origin) && copy_text(field, value);
 }
 
 /* Letters, digits, - and _ with dots between them, and maybe before and after. */
@@ -331,7 +331,7 @@ static bool is_host_name(struct zn_str item)
 static bool set_host_names(const struct option *opt, void *field, const char *value)
 {
 	(void)opt;
-	return each(value, is_host_name) && copy_text(field, value);
+	return check_each(value, is_host_name) && copy_text(field, value);
 }
 
 static bool is_url(struct zn_str item)
@@ -339,7 +339,7 @@ static bool is_url(struct zn_str item)
 	return !zn_url_read(&(struct zn_url){0}, item);
 }
 
-/* As many as opt->max, "none": no more. */
+/* Reads a list of at most opt->max URLs; "none" is an empty list. */
 static bool set_urls(const struct option *opt, void *field, const char *value)
 {
 	uint64_t count = 1;
@@ -348,7 +348,7 @@ static bool set_urls(const struct option *opt, void *field, const char *value)
 		count += *at == ',';
 	if (!strcmp(value, "none"))
 		value = "";
-	else if (count > opt->max || !each(value, is_url))
+	else if (count > opt->max || !check_each(value, is_url))
 		return false;
 	memcpy(field, value, strlen(value) + 1); /* fits: each URL has its limit */
 	return true;
@@ -460,7 +460,7 @@ static const struct option options[] = {
 	ACTION("help", help, "show this text, and exit"),
 };
 
-static const struct option *find(struct zn_str name, unsigned where)
+static const struct option *find_option(struct zn_str name, unsigned where)
 {
 	for (size_t i = 0; i < ZN_LEN(options); i++)
 		if (options[i].where & where && strlen(options[i].name) == name.len &&
@@ -470,7 +470,7 @@ static const struct option *find(struct zn_str name, unsigned where)
 }
 
 /* How many characters must be added, taken out or changed to make one name of the other. */
-static unsigned edits(struct zn_str given, const char *name)
+static unsigned count_edits(struct zn_str given, const char *name)
 {
 	unsigned row[NAME_BYTES], len = (unsigned)strlen(name);
 
@@ -495,7 +495,7 @@ static unsigned edits(struct zn_str given, const char *name)
 }
 
 /* The option that a name is the beginning of, or a slip away from. NULL: there is none. */
-static const struct option *closest(struct zn_str name, unsigned where)
+static const struct option *closest_option(struct zn_str name, unsigned where)
 {
 	const struct option *found = NULL;
 	unsigned least = NEAR + 1;
@@ -506,7 +506,7 @@ static const struct option *closest(struct zn_str name, unsigned where)
 		return NULL;
 	for (size_t i = 0; i < ZN_LEN(options); i++) {
 		bool begins = !strncmp(options[i].name, name.at, name.len);
-		unsigned distance = begins ? 1 : edits(name, options[i].name);
+		unsigned distance = begins ? 1 : count_edits(name, options[i].name);
 
 		if (!(options[i].where & where) || 2 * distance >= strlen(options[i].name))
 			continue;
@@ -519,7 +519,7 @@ static const struct option *closest(struct zn_str name, unsigned where)
 	return found;
 }
 
-static const char *show(char to[SHOWN_BYTES], struct zn_str text)
+static const char *show_text(char to[SHOWN_BYTES], struct zn_str text)
 {
 	size_t len = 0;
 
@@ -547,13 +547,13 @@ __attribute__((format(printf, 2, 3))) static int fail(struct reader *r, const ch
 
 	r->why[0] = '\0';
 	if (r->file)
-		len += snprintf(r->why, ZN_TEXT_MAX, "%s:", show(shown, zn_str_of(r->file)));
+		len += snprintf(r->why, ZN_TEXT_MAX, "%s:", show_text(shown, zn_str_of(r->file)));
 	if (r->line)
 		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, "%u:", r->line);
 	if (r->file)
 		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, " ");
 	if (r->given.len)
-		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, "%s: ", show(shown, r->given));
+		len += snprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, "%s: ", show_text(shown, r->given));
 	va_start(args, format);
 	vsnprintf(r->why + len, ZN_TEXT_MAX - (size_t)len, format, args);
 	va_end(args);
@@ -562,16 +562,16 @@ __attribute__((format(printf, 2, 3))) static int fail(struct reader *r, const ch
 
 static int fail_unknown(struct reader *r, struct zn_str name)
 {
-	const struct option *near = closest(name, r->from);
+	const struct option *near = closest_option(name, r->from);
 
-	if (find(name, ANYWHERE))
+	if (find_option(name, ANYWHERE))
 		return fail(r, "works only on the command line");
 	if (!near)
 		return fail(r, "unknown option; --help lists them");
 	return fail(r, "unknown option; did you mean %s%s?", r->from == IN_ARGUMENTS ? "--" : "", near->name);
 }
 
-/* An empty value, or one that is not there, is missing. */
+/* An empty value counts as missing. */
 static int fail_value(struct reader *r, const struct option *opt, const char *value)
 {
 	char shown[SHOWN_BYTES], range[SHOWN_BYTES] = "";
@@ -580,10 +580,10 @@ static int fail_value(struct reader *r, const struct option *opt, const char *va
 		snprintf(range, sizeof(range), ": %" PRIu64 " to %" PRIu64, opt->min, opt->max);
 	if (!value || !*value)
 		return fail(r, "needs %s%s", opt->is, range);
-	return fail(r, "'%s' is not %s%s", show(shown, zn_str_of(value)), opt->is, range);
+	return fail(r, "'%s' is not %s%s", show_text(shown, zn_str_of(value)), opt->is, range);
 }
 
-static int take(struct reader *r, const struct option *opt, const char *value)
+static int take_value(struct reader *r, const struct option *opt, const char *value)
 {
 	return opt->set(opt, (char *)r->o + opt->offset, value) ? 0 : fail_value(r, opt, value);
 }
@@ -595,7 +595,7 @@ static int read_defaults(struct zn_options *o, char *why)
 
 	for (size_t i = 0; i < ZN_LEN(options) && !err; i++)
 		if (options[i].initial)
-			err = take(&r, &options[i], options[i].initial);
+			err = take_value(&r, &options[i], options[i].initial);
 	return err;
 }
 
@@ -619,7 +619,7 @@ static ssize_t read_text(const char *path, char *to, size_t cap)
 }
 
 /* Cuts a comment and the blanks around a line, in place. */
-static char *trim(char *line)
+static char *trim_line(char *line)
 {
 	char *end, *from = line + strspn(line, " \t\r");
 
@@ -637,7 +637,7 @@ static int read_line(struct reader *r, char *line)
 	char *value;
 	const struct option *opt;
 
-	line = trim(line);
+	line = trim_line(line);
 	if (!*line)
 		return 0;
 	r->given = (struct zn_str){line, strcspn(line, " \t=")};
@@ -646,8 +646,8 @@ static int read_line(struct reader *r, char *line)
 	if (*value == '=')
 		value++;
 	value += strspn(value, " \t");
-	opt = find(r->given, IN_FILE);
-	return opt ? take(r, opt, value) : fail_unknown(r, r->given);
+	opt = find_option(r->given, IN_FILE);
+	return opt ? take_value(r, opt, value) : fail_unknown(r, r->given);
 }
 
 static int read_lines(struct reader *r, char *line, const char *end)
@@ -705,12 +705,12 @@ static int read_variable(struct reader *r, const char *variable)
 
 	r->given = (struct zn_str){variable, strcspn(variable, "=")};
 	wanted = option_name((struct zn_str){variable + strlen(PREFIX), r->given.len - strlen(PREFIX)}, name);
-	opt = find(wanted, IN_ENVIRONMENT);
+	opt = find_option(wanted, IN_ENVIRONMENT);
 	if (opt)
-		return take(r, opt, variable + r->given.len + (variable[r->given.len] == '='));
-	near = closest(wanted, IN_ENVIRONMENT);
-	zn_log(ZN_WARN, "%s: unknown option, ignored%s%s%s", show(shown, r->given), near ? "; did you mean --" : "",
-		near ? near->name : "", near ? "?" : "");
+		return take_value(r, opt, variable + r->given.len + (variable[r->given.len] == '='));
+	near = closest_option(wanted, IN_ENVIRONMENT);
+	zn_log(ZN_WARN, "%s: unknown option, ignored%s%s%s", show_text(shown, r->given),
+		near ? "; did you mean --" : "", near ? near->name : "", near ? "?" : "");
 	return 0;
 }
 
@@ -725,7 +725,7 @@ static int read_log_level(struct reader *r)
 	level = zn_log_parse(name);
 	r->given = zn_str_of(PREFIX "LOG");
 	if (level < 0)
-		return fail(r, "'%s' is not error, warn, info or debug", show(shown, zn_str_of(name)));
+		return fail(r, "'%s' is not error, warn, info or debug", show_text(shown, zn_str_of(name)));
 	zn_log_level = (enum zn_level)level;
 	return 0;
 }
@@ -751,10 +751,10 @@ static int read_argument(struct reader *r, const char *arg, const char *next)
 	int used = 1;
 
 	if (*arg != '-')
-		return fail(r, "'%s' is not an option; --help lists them", show(shown, zn_str_of(arg)));
+		return fail(r, "'%s' is not an option; --help lists them", show_text(shown, zn_str_of(arg)));
 	r->given = (struct zn_str){arg, len};
 	if (!strncmp(arg, "--", 2))
-		opt = find((struct zn_str){arg + 2, len - 2}, IN_ARGUMENTS);
+		opt = find_option((struct zn_str){arg + 2, len - 2}, IN_ARGUMENTS);
 	if (!opt)
 		return fail_unknown(r, r->given);
 	if (!value && !opt->argument) {
@@ -765,7 +765,7 @@ static int read_argument(struct reader *r, const char *arg, const char *next)
 	}
 	if (!value)
 		return fail_value(r, opt, NULL);
-	return take(r, opt, value) ? -EINVAL : used;
+	return take_value(r, opt, value) ? -EINVAL : used;
 }
 
 static int read_arguments(struct zn_options *o, int argc, char **argv, char *why)
@@ -794,7 +794,7 @@ static int check_ports(const struct zn_options *o, char *why)
 
 #define NOT_GIVEN "?" /* no place: they are absolute */
 
-/* A simulation leaves nothing behind unless it is told where. */
+/* A simulation writes no files unless an option names a folder. */
 static void settle_place(char place[ZN_TEXT_MAX], const char *initial, bool simulate)
 {
 	if (!strcmp(place, NOT_GIVEN))
@@ -838,7 +838,7 @@ void zn_options_control(char to[ZN_TEXT_MAX])
 	if (read_file(&o, file, why))
 		read_defaults(&o, why);
 	if (variable)
-		set_place(find(zn_str_of("control"), ANYWHERE), o.control, variable);
+		set_place(find_option(zn_str_of("control"), ANYWHERE), o.control, variable);
 	memcpy(to, o.control, ZN_TEXT_MAX);
 }
 

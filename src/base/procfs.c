@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * procfs.c: what a process has started, by /proc, a step at a time. The processes are those of users: a step may block, and a
- * tree may grow faster than it is read.
+ * procfs.c: what a process has started, by /proc, a step at a time. The processes are those of users: a step may
+ * block, and a tree may grow faster than it is read.
  */
 #include <ctype.h>
 #include <dirent.h> /* struct dirent64 */
@@ -101,8 +101,8 @@ static void thread_visit(struct zn_tree *t, uint32_t tid)
 		children_read(t, &parent, tid);
 }
 
-/* Where the kernel lists the children of a thread: of all main threads first, because they have nearly all children, and
- * a process of very many threads must not keep the others waiting. */
+/* Where the kernel lists the children of a thread: of all main threads first, because they have nearly all
+ * children, and a process of very many threads must not keep the others waiting. */
 static void list_step(struct zn_tree *t)
 {
 	struct zn_tree_process parent;
@@ -152,8 +152,8 @@ static void process_visit_tree(struct zn_tree *t, uint32_t pid)
 	child_found(t, &copy, pid);
 }
 
-/* Elsewhere by passes over all of /proc, each for all processes that are there when it begins. The children of those that
- * are found on the way may lie behind it: they are looked for by the next one. */
+/* Elsewhere by passes over all of /proc, each for all processes that are there when it begins. The children of
+ * those that are found on the way may lie behind it: they are looked for by the next one. */
 static void pass_step(struct zn_tree *t)
 {
 	if (!t->reading)
@@ -219,8 +219,8 @@ bool zn_procfs_contained(const char *proc_root, uint32_t pid)
 	return at[strspn(at, "0123456789")] == '\t';
 }
 
-/* The name before the last ')' is hostile. Fields 3 (state), 4 (parent), 6 (session), 14 and 15 (time in user space and in the kernel), 22
- * (start). */
+/* The name before the last ')' is hostile. Fields 3 (state), 4 (parent), 6 (session), 14 and 15 (time in user space
+ * and in the kernel), 22 (start). */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
 {
 	char path[ZN_TEXT_MAX], text[1024];

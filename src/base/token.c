@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * token.c: files of bearer tokens, one on each line. A file is read up to 16 KiB and may hold anything. What is said
- * about it never shows what is in it.
+ * token.c: files of bearer tokens, one on each line. A file is read up to 16 KiB and may hold anything. Messages
+ * about a token file never show its contents.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define BLANKS      " \t\r"
 
 /* Printable, and short enough to leave room for what is said about it. */
-static const char *show(char to[SHOWN_BYTES], const char *path)
+static const char *show_path(char to[SHOWN_BYTES], const char *path)
 {
 	size_t len = 0;
 
@@ -84,7 +84,7 @@ int zn_token_read(struct zn_tokens *to, const char *path, char why[ZN_TEXT_MAX])
 	int err = (int)len;
 
 	why[0] = '\0';
-	show(shown, path);
+	show_path(shown, path);
 	if (len == -ENOTSUP) {
 		snprintf(why, ZN_TEXT_MAX, "token file %s: not a regular file", shown);
 	} else if (len < 0) {
@@ -106,5 +106,5 @@ void zn_token_warn(const char *path)
 
 	if (stat(path, &st) == 0 && st.st_mode & (S_IROTH | S_IWOTH))
 		zn_log(ZN_WARN, "token file %s: every user may %s it; chmod o= keeps the tokens secret",
-			show(shown, path), st.st_mode & S_IWOTH ? "change" : "read");
+			show_path(shown, path), st.st_mode & S_IWOTH ? "change" : "read");
 }

@@ -6,7 +6,7 @@
 #include "zernel.h"
 
 /* Three digits and a unit. */
-static char *scaled(char to[ZN_UNITS_CELL], double v, double step, const char *const *unit)
+static char *put_scaled(char to[ZN_UNITS_CELL], double v, double step, const char *const *unit)
 {
 	while (v >= 999.5 && unit[1]) {
 		v /= step;
@@ -24,7 +24,7 @@ char *zn_units_bytes(char to[ZN_UNITS_CELL], uint64_t v)
 	static const char *const units[] = {"B", "K", "M", "G", "T", "P", "E", NULL};
 
 	if (v >= 1000)
-		return scaled(to, (double)v, 1024, units);
+		return put_scaled(to, (double)v, 1024, units);
 	snprintf(to, ZN_UNITS_CELL, "%uB", (unsigned)v);
 	return to;
 }
@@ -34,7 +34,7 @@ char *zn_units_count(char to[ZN_UNITS_CELL], double v)
 	static const char *const units[] = {"", "k", "M", "G", "T", NULL};
 
 	if (v >= 999.5)
-		return scaled(to, v, 1000, units);
+		return put_scaled(to, v, 1000, units);
 	if (v < 0 || (v > 0 && v < 0.1))
 		snprintf(to, ZN_UNITS_CELL, v < 0 ? "-" : "<0.1");
 	else
@@ -47,7 +47,7 @@ char *zn_units_duration(char to[ZN_UNITS_CELL], double us)
 	static const char *const units[] = {"ns", "us", "ms", "s", NULL};
 
 	if (us >= 0.001)
-		return scaled(to, 1000 * us, 1000, units);
+		return put_scaled(to, 1000 * us, 1000, units);
 	snprintf(to, ZN_UNITS_CELL, us > 0 ? "<1ns" : "-");
 	return to;
 }

@@ -26,7 +26,7 @@
 #define METRICS     "/metrics"
 #define UNIX        "unix:"
 
-static int misused(const char *what, const char *argument)
+static int fail_usage(const char *what, const char *argument)
 {
 	fprintf(stderr, "zernel: alerts: %s%.64s\n" USAGE, what, argument);
 	return EXIT_USAGE;
@@ -48,7 +48,7 @@ struct line {
 };
 
 /* A value between quotes, its escapes taken out; from behind the first quote. NULL: it does not end, or is too long. */
-static const char *unescape(struct line *l, const char *at, const char *end, struct zn_str *to)
+static const char *unescape_value(struct line *l, const char *at, const char *end, struct zn_str *to)
 {
 	to->at = l->text + l->text_len;
 	for (; at < end && *at != '"'; at++) {
@@ -71,7 +71,7 @@ static const char *read_labels(struct line *l, const char *at, const char *end)
 
 		if (!equals || equals + 1 == end || equals[1] != '"')
 			return NULL;
-		at = unescape(l, equals + 2, end, &label.value);
+		at = unescape_value(l, equals + 2, end, &label.value);
 		if (label.name.len == 8 && !memcmp(label.name.at, "quantile", 8))
 			l->quantile = label.value;
 		else if (l->label_count < ZN_LABELS_MAX)
@@ -84,7 +84,7 @@ static const char *read_labels(struct line *l, const char *at, const char *end)
 	return at && at < end ? at + 1 : NULL;
 }
 
-/* One sample; false: this line is none. */
+/* Reads one sample; false: this line has none. */
 static bool read_line(struct line *l, const char *at, const char *end)
 {
 	const char *name = at;
@@ -106,7 +106,7 @@ static bool read_line(struct line *l, const char *at, const char *end)
 	return l->value.len > 0;
 }
 
-static double number(struct zn_str text)
+static double read_number(struct zn_str text)
 {
 	char copy[64], *end;
 	double v;
@@ -125,10 +125,10 @@ static bool is_wanted(const struct line *l, const struct zn_rule_wanted *w)
 	if (l->name.len != len + more || memcmp(l->name.at, w->metric, len) ||
 		memcmp(l->name.at + len, suffixes[w->part], more))
 		return false;
-	return w->q ? l->quantile.len && lround(number(l->quantile) * 1000) == w->q : !l->quantile.len;
+	return w->q ? l->quantile.len && lround(read_number(l->quantile) * 1000) == w->q : !l->quantile.len;
 }
 
-static void walk(
+static void walk_page(
 	void *from, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
 {
 	static struct line l;
@@ -143,12 +143,12 @@ static void walk(
 			continue;
 		memcpy(s.label, l.label, sizeof(s.label));
 		s.label_count = l.label_count;
-		s.value = number(l.value);
+		s.value = read_number(l.value);
 		sample(to, &s);
 	}
 }
 
-static bool complain(const char *page, const char *why)
+static bool complain_of(const char *page, const char *why)
 {
 	fprintf(stderr, "zernel: alerts: %s: %s\n", page, why);
 	return false;
@@ -167,9 +167,9 @@ static bool read_page(const char *path, char *to, struct page *p)
 	}
 	*p = (struct page){to, to + len};
 	if (got < 0)
-		complain(path, strerror(errno));
+		complain_of(path, strerror(errno));
 	else if (len == PAGE_BYTES)
-		complain(path, "16 MiB or more are too much for a page");
+		complain_of(path, "16 MiB or more are too much for a page");
 	if (fd >= 0)
 		close(fd);
 	return got >= 0 && len < PAGE_BYTES;
@@ -195,7 +195,7 @@ static bool fetch_page(const char *url, const char *token_file, char *buffer, st
 		return false;
 	c.text = true;
 	if (zn_client_get(&c))
-		return complain(url, c.why);
+		return complain_of(url, c.why);
 	if (c.fd >= 0)
 		close(c.fd);
 	*p = (struct page){c.answer.at, c.answer.at + c.answer.len};
@@ -205,7 +205,7 @@ static bool fetch_page(const char *url, const char *token_file, char *buffer, st
 static bool is_page(const char *name, const struct page *p)
 {
 	return memmem(p->at, (size_t)(p->end - p->at), "zernel_build_info", 17) ||
-		complain(name, "no /metrics of zerneld: zernel_build_info is not there");
+		complain_of(name, "no /metrics of zerneld: zernel_build_info is not there");
 }
 
 /* ---- Trying. ---- */
@@ -217,7 +217,7 @@ struct shown {
 	bool any; /* is pending or firing */
 };
 
-/* Its own, or that of all instances of the rule that hold and have no place of their own. */
+/* The alert of the instance, or the one that stands for all instances of the rule without a place of their own. */
 static const struct zn_alert *alert_of(const struct zn_rule *rule, const struct zn_instance *of)
 {
 	const struct zn_alert *summed = NULL;
@@ -237,7 +237,7 @@ static const struct zn_alert *alert_of(const struct zn_rule *rule, const struct 
 
 static const struct zn_rule *shown_rule;
 
-static void show(void *to, const struct zn_instance *i)
+static void show_instance(void *to, const struct zn_instance *i)
 {
 	const struct zn_alert *alert = alert_of(shown_rule, i);
 	struct shown *s = to;
@@ -273,7 +273,7 @@ static int show_all(void)
 
 		shown_rule = &alerts.rules->rule[i];
 		printf("%s (%s)\n", shown_rule->name, zn_alert_state_label(zn_alerts_rule_state(&alerts, shown_rule)));
-		zn_rule_run(&alerts.work, shown_rule, show, &s);
+		zn_rule_run(&alerts.work, shown_rule, show_instance, &s);
 		if (!s.instances)
 			printf("  no instance: no such series on the page, or too little is known of its past\n");
 		all.any |= s.any;
@@ -289,9 +289,9 @@ static int rules_open(const char *file, const char *budget)
 	double share = budget ? strtod(budget, &end) : 1;
 
 	if (strcmp(end, "%") || !(share > 0 && share <= 100))
-		return misused("not a share of a core, as in 1%: ", budget);
+		return fail_usage("not a share of a core, as in 1%: ", budget);
 	if (strlen(file) >= sizeof(options.alerts))
-		return misused("a path that is too long: ", file);
+		return fail_usage("a path that is too long: ", file);
 	options.overhead_budget = (uint64_t)lround(share * 1e4);
 	strcpy(options.alerts, file);
 	if (!zn_alerts_open(&alerts, &options, zn_metrics_type, why))
@@ -300,12 +300,12 @@ static int rules_open(const char *file, const char *budget)
 	return EXIT_USAGE;
 }
 
-static int check(int argc, char **argv)
+static int check_rules(int argc, char **argv)
 {
 	int err;
 
 	if (argc != 1)
-		return misused("check takes one file", "");
+		return fail_usage("check takes one file", "");
 	err = rules_open(argv[0], NULL);
 	if (!err)
 		printf("%s: %u rules are in use with this file\n", argv[0], alerts.rules->rule_count);
@@ -334,7 +334,7 @@ static int run_pages(const struct trial *t)
 	uint64_t every_ns = (uint64_t)(t->every_s * 1e9), asked_ns = 0;
 	struct page p;
 
-	alerts.work.source = (struct zn_rule_source){walk, &p};
+	alerts.work.source = (struct zn_rule_source){walk_page, &p};
 	zn_log_level = ZN_ERROR; /* what changes from page to page is not what was asked for */
 	for (int i = 0; i < t->count; i++) {
 		char *page = t->page[i];
@@ -351,7 +351,7 @@ static int run_pages(const struct trial *t)
 	return show_all();
 }
 
-static int test(int argc, char **argv)
+static int test_rules(int argc, char **argv)
 {
 	const char *value[3] = {0};
 	static const char *const option[] = {"--every", "--overhead-budget", "--token-file"};
@@ -364,20 +364,20 @@ static int test(int argc, char **argv)
 		while (o < ZN_LEN(option) && strcmp(argv[i], option[o]))
 			o++;
 		if (o < ZN_LEN(option) && i + 1 == argc)
-			return misused("no value for ", argv[i]);
+			return fail_usage("no value for ", argv[i]);
 		if (o < ZN_LEN(option))
 			value[o] = argv[++i];
 		else if (argv[i][0] == '-')
-			return misused("no option ", argv[i]);
+			return fail_usage("no option ", argv[i]);
 		else
 			argv[++t.count] = argv[i];
 	}
 	if (value[0])
 		t.every_s = strtod(value[0], &end);
 	if ((*end && strcmp(end, "s")) || !(t.every_s >= 0.1 && t.every_s <= 86400))
-		return misused("--every needs 0.1 to 86400 seconds, not ", value[0]);
+		return fail_usage("--every needs 0.1 to 86400 seconds, not ", value[0]);
 	if (t.count < 1)
-		return misused("test takes a file of rules and one or more pages, saved or of a daemon", "");
+		return fail_usage("test takes a file of rules and one or more pages, saved or of a daemon", "");
 	t.token_file = value[2];
 	return rules_open(argv[0], value[1]) ?: run_pages(&t);
 }
@@ -389,8 +389,8 @@ int zn_alertctl_main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "defaults"))
 		return fputs(zn_alerts_defaults, stdout) < 0;
 	if (argc > 1 && !strcmp(argv[1], "check"))
-		return check(argc - 2, argv + 2);
+		return check_rules(argc - 2, argv + 2);
 	if (argc > 1 && !strcmp(argv[1], "test"))
-		return test(argc - 2, argv + 2);
-	return misused(argc > 1 ? "no command " : "check, test or defaults", argc > 1 ? argv[1] : "");
+		return test_rules(argc - 2, argv + 2);
+	return fail_usage(argc > 1 ? "no command " : "check, test or defaults", argc > 1 ? argv[1] : "");
 }

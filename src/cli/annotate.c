@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * annotate.c: `zernel annotate`: a program says of itself which step, epoch or phase it is in. Who calls it has other things to
- * do: it waits for a second at most.
+ * annotate.c: `zernel annotate`: a program says of itself which step, epoch or phase it is in. The calling program
+ * has other things to do, so the verb waits for a second at most.
  */
 #include "zernel.h"
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define EXIT_USAGE  2
 #define PATIENCE_NS ZN_NS_PER_S
 
-static int misused(const char *what, const char *argument)
+static int fail_usage(const char *what, const char *argument)
 {
 	fprintf(stderr, "zernel: annotate: %s '", what);
 	for (size_t i = 0; argument[i] && i < 64; i++)
@@ -27,14 +27,14 @@ static int misused(const char *what, const char *argument)
 }
 
 /* 0, or the exit status. */
-static int say(struct zn_call *c, enum zn_key key, const char *value)
+static int say_key(struct zn_call *c, enum zn_key key, const char *value)
 {
 	char why[ZN_TEXT_MAX];
 
 	if (c->message.value[key][0])
-		return misused("a second value of", zn_key_name(key));
+		return fail_usage("a second value of", zn_key_name(key));
 	if (!zn_message_check(key, value, why))
-		return misused(why, value);
+		return fail_usage(why, value);
 	zn_message_set(&c->message, key, value);
 	return 0;
 }
@@ -46,16 +46,16 @@ static int add_label(struct zn_call *c, const char *label)
 	int len = snprintf(all, sizeof(all), "%s%s%s", labels, *labels ? "," : "", label);
 
 	if (strchr(label, ','))
-		return misused("a label has no comma:", label);
+		return fail_usage("a label has no comma:", label);
 	if (len >= (int)sizeof(all))
-		return misused("the labels together are longer than 256 bytes, from here on:", label);
+		return fail_usage("the labels together are longer than 256 bytes, from here on:", label);
 	if (!zn_message_check(ZN_KEY_LABELS, all, why))
-		return misused(why, label);
+		return fail_usage(why, label);
 	zn_message_set(&c->message, ZN_KEY_LABELS, all);
 	return 0;
 }
 
-static bool is(const char *option, size_t len, const char *name)
+static bool is_option(const char *option, size_t len, const char *name)
 {
 	return strlen(name) == len && !memcmp(option, name, len);
 }
@@ -66,15 +66,16 @@ static int take_option(struct zn_call *c, const char *option, const char *next)
 	size_t len = strcspn(option, "=");
 	const char *value = option[len] ? option + len + 1 : next;
 
-	if (!is(option, len, "--pid") && !is(option, len, "--id") && !is(option, len, "--control"))
-		return misused("unknown option", option);
+	if (!is_option(option, len, "--pid") && !is_option(option, len, "--id") && !is_option(option, len, "--control"))
+		return fail_usage("unknown option", option);
 	if (!value)
-		return misused("a value must follow", option);
-	if (is(option, len, "--pid"))
-		return say(c, ZN_KEY_PID, value);
-	if (is(option, len, "--id"))
-		return say(c, ZN_KEY_ID, value);
-	return zn_call_at(c, value) ? 0 : misused("--control must be an absolute path of up to 107 bytes, not", value);
+		return fail_usage("a value must follow", option);
+	if (is_option(option, len, "--pid"))
+		return say_key(c, ZN_KEY_PID, value);
+	if (is_option(option, len, "--id"))
+		return say_key(c, ZN_KEY_ID, value);
+	return zn_call_at(c, value) ? 0
+				    : fail_usage("--control must be an absolute path of up to 107 bytes, not", value);
 }
 
 static int take_arguments(struct zn_call *c, int argc, char **argv)
@@ -83,14 +84,14 @@ static int take_arguments(struct zn_call *c, int argc, char **argv)
 
 	for (int i = 1; i < argc && !status; i++) {
 		if (*argv[i] != '-') {
-			status = strchr(argv[i], '=') ? add_label(c, argv[i]) : misused("no KEY=VALUE:", argv[i]);
+			status = strchr(argv[i], '=') ? add_label(c, argv[i]) : fail_usage("no KEY=VALUE:", argv[i]);
 			continue;
 		}
 		status = take_option(c, argv[i], argv[i + 1]);
 		i += !strchr(argv[i], '=');
 	}
 	if (!status && !c->message.value[ZN_KEY_LABELS][0])
-		return misused("a label must follow:", "KEY=VALUE");
+		return fail_usage("a label must follow:", "KEY=VALUE");
 	return status;
 }
 

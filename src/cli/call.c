@@ -20,14 +20,14 @@ static int left_ms(const struct zn_call *c)
 	return zn_client_ms_until(c->deadline_ns);
 }
 
-static enum zn_call_result unanswered(struct zn_call *c, const char *why)
+static enum zn_call_result fail_unanswered(struct zn_call *c, const char *why)
 {
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	return ZN_CALL_UNANSWERED;
 }
 
-/* Where the queue of the listener is full, the kernel keeps those who wait in the order in which they came (unix(7)); asking
- * again and again would leave that to chance. */
+/* Where the queue of the listener is full, the kernel keeps those who wait in the order in which they came
+ * (unix(7)); asking again and again would leave that to chance. */
 static int connect_socket(struct zn_call *c)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -46,7 +46,7 @@ static int connect_socket(struct zn_call *c)
 	return fcntl(c->fd, F_SETFL, O_NONBLOCK) ? -errno : 0;
 }
 
-static bool await(struct zn_call *c, short events)
+static bool await_socket(struct zn_call *c, short events)
 {
 	struct pollfd fd = {.fd = c->fd, .events = events};
 	int got;
@@ -57,11 +57,12 @@ static bool await(struct zn_call *c, short events)
 	return got > 0;
 }
 
-/* One that is refused at once finds the connection closed, and the reason in it: so an error here is no end. */
+/* A client that is refused at once finds the connection closed and the reason in it, so an error of send() is not
+ * the end. */
 static void send_message(struct zn_call *c)
 {
 	while (send(c->fd, c->text, c->len, MSG_NOSIGNAL) < 0)
-		if ((errno != EAGAIN && errno != EINTR) || !await(c, POLLOUT))
+		if ((errno != EAGAIN && errno != EINTR) || !await_socket(c, POLLOUT))
 			return;
 }
 
@@ -71,14 +72,14 @@ static enum zn_call_result receive_answer(struct zn_call *c)
 	ssize_t len = -1;
 
 	for (int resets = 0; len < 0;) {
-		if (!await(c, POLLIN))
-			return unanswered(c, "the daemon does not answer");
+		if (!await_socket(c, POLLIN))
+			return fail_unanswered(c, "the daemon does not answer");
 		len = recv(c->fd, c->answer, sizeof(c->answer), MSG_TRUNC);
 		if (len < 0 && errno != EAGAIN && errno != EINTR && (errno != ECONNRESET || resets++))
-			return unanswered(c, strerror(errno));
+			return fail_unanswered(c, strerror(errno));
 	}
 	c->answer_len = (size_t)len;
-	return len ? ZN_CALL_ANSWERED : unanswered(c, "the daemon closed the connection");
+	return len ? ZN_CALL_ANSWERED : fail_unanswered(c, "the daemon closed the connection");
 }
 
 static enum zn_call_result read_answer(struct zn_call *c)
@@ -86,14 +87,14 @@ static enum zn_call_result read_answer(struct zn_call *c)
 	size_t word, len;
 
 	if (c->answer_len > ZN_ANSWER_BYTES)
-		return unanswered(c, "the answer is too long");
+		return fail_unanswered(c, "the answer is too long");
 	c->answer[c->answer_len] = '\0';
 	if (c->answer_len >= 3 && !memcmp(c->answer, "ok\n", 3))
 		return ZN_CALL_ANSWERED;
 	word = strcspn(c->answer, ":") + 2;
 	len = strcspn(c->answer, "\n");
 	if (strncmp(c->answer, "error: ", 7) && strncmp(c->answer, "busy: ", 6))
-		return unanswered(c, "what answers is no zerneld");
+		return fail_unanswered(c, "what answers is no zerneld");
 	snprintf(c->why, sizeof(c->why), "%.*s", (int)(len - word), c->answer + word);
 	return *c->answer == 'b' ? ZN_CALL_UNANSWERED : ZN_CALL_REFUSED;
 }
@@ -109,7 +110,7 @@ enum zn_call_result zn_call(struct zn_call *c)
 		if (result == ZN_CALL_ANSWERED)
 			result = read_answer(c);
 	} else if (!*c->socket) {
-		result = unanswered(c, "there is no control socket: control is none");
+		result = fail_unanswered(c, "there is no control socket: control is none");
 	} else {
 		snprintf(c->why, sizeof(c->why), "no daemon at %.107s: %s", c->socket, strerror(-err));
 		result = ZN_CALL_UNANSWERED;

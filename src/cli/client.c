@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects or text
- * over one connection that is kept, and the look into an answer.
+ * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects
+ * or text over one connection that is kept, and the look into an answer.
  *
- * Limits: numeric addresses, "localhost" and Unix sockets only; an answer has a Content-Length of at most 16 MiB, a head of at most
- * 8 KiB, and takes at most 5 s.
+ * Limits: numeric addresses, "localhost" and Unix sockets only; an answer has a Content-Length of at most 16 MiB, a
+ * head of at most 8 KiB, and takes at most 5 s.
  */
 #include "zernel.h"
 
@@ -161,7 +161,7 @@ static void hang_up(struct zn_client *c)
 	c->phase = ZN_CLIENT_CLOSED;
 }
 
-static int fail(struct zn_client *c, const char *why)
+static int fail_request(struct zn_client *c, const char *why)
 {
 	c->unreachable = c->phase == ZN_CLIENT_CONNECTING;
 	c->refused = false;
@@ -180,7 +180,7 @@ static int send_request(struct zn_client *c)
 	ssize_t sent = send(c->fd, request, (size_t)len, MSG_NOSIGNAL);
 
 	if (sent != len)
-		return fail(c, sent < 0 ? strerror(errno) : "the request was not taken whole");
+		return fail_request(c, sent < 0 ? strerror(errno) : "the request was not taken whole");
 	c->len = c->head = 0;
 	c->phase = ZN_CLIENT_READING;
 	return 0;
@@ -192,7 +192,7 @@ static int begin_connect(struct zn_client *c)
 	c->phase = ZN_CLIENT_CONNECTING;
 	c->fd = socket(c->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (c->fd < 0 || (connect(c->fd, &c->address.any, c->address_len) && errno != EINPROGRESS))
-		return fail(c, strerror(errno));
+		return fail_request(c, strerror(errno));
 	return 0;
 }
 
@@ -260,12 +260,12 @@ static int fail_status(struct zn_client *c)
 	for (size_t i = 0; i < ZN_LEN(known); i++) {
 		if (known[i].status != c->status)
 			continue;
-		fail(c, c->token[0] && known[i].with_token ? known[i].with_token : known[i].means);
+		fail_request(c, c->token[0] && known[i].with_token ? known[i].with_token : known[i].means);
 		c->refused = true;
 		return -1;
 	}
 	snprintf(why, sizeof(why), "status %d for %s", c->status, c->path);
-	return fail(c, why);
+	return fail_request(c, why);
 }
 
 /* Reads a complete head: each of its lines ends with a line feed, and the last one is empty. */
@@ -275,7 +275,7 @@ static int parse_head(struct zn_client *c)
 
 	if (c->head < 16 || memcmp(at, "HTTP/1.", 7) || at[8] != ' ' || strspn(at + 9, DIGITS) != 3 ||
 		!memchr(" \r", at[12], 2))
-		return fail(c, "it does not speak HTTP/1.1");
+		return fail_request(c, "it does not speak HTTP/1.1");
 	c->status = (int)strtol(at + 9, NULL, 10);
 	if (c->status != 200 && c->status != c->also)
 		return fail_status(c);
@@ -286,14 +286,16 @@ static int parse_head(struct zn_client *c)
 		if (!take_header(c, (struct zn_str){at, (size_t)(stop - at)}))
 			break;
 	}
-	return at < end || c->body == NO_LENGTH ? fail(c, "an answer without a Content-Length of at most 16 MiB") : 0;
+	return at < end || c->body == NO_LENGTH
+		? fail_request(c, "an answer without a Content-Length of at most 16 MiB")
+		: 0;
 }
 
 static int take_body(struct zn_client *c)
 {
 	c->answer = zn_str_trim((struct zn_str){c->buffer + c->head, c->body}, " \t\r\n");
 	if (!c->text && (c->answer.len == 0 || c->answer.at[0] != '{' || zn_json_check(c->answer)))
-		return fail(c, "an answer that is no JSON object");
+		return fail_request(c, "an answer that is no JSON object");
 	if (c->keep && c->len == c->head + c->body)
 		c->phase = ZN_CLIENT_IDLE;
 	else
@@ -301,14 +303,14 @@ static int take_body(struct zn_client *c)
 	return 1;
 }
 
-static int parse(struct zn_client *c)
+static int parse_reply(struct zn_client *c)
 {
 	if (!c->head) {
 		size_t len = c->len < ZN_HTTP_HEAD_MAX ? c->len : ZN_HTTP_HEAD_MAX;
 		const char *empty = memmem(c->buffer, len, "\r\n\r\n", 4);
 
 		if (!empty)
-			return len == ZN_HTTP_HEAD_MAX ? fail(c, "an HTTP head without end") : 0;
+			return len == ZN_HTTP_HEAD_MAX ? fail_request(c, "an HTTP head without end") : 0;
 		c->head = (size_t)(empty - c->buffer) + 4;
 		if (parse_head(c))
 			return -1;
@@ -316,7 +318,7 @@ static int parse(struct zn_client *c)
 	return c->len < c->head + c->body ? 0 : take_body(c);
 }
 
-static int receive(struct zn_client *c)
+static int receive_reply(struct zn_client *c)
 {
 	ssize_t n = recv(c->fd, c->buffer + c->len, ZN_CLIENT_BUFFER - c->len, 0);
 
@@ -324,17 +326,17 @@ static int receive(struct zn_client *c)
 		return 0;
 	if (n > 0) {
 		c->len += (size_t)n;
-		return parse(c);
+		return parse_reply(c);
 	}
 	/* RFC 9112, section 9.3.1: a kept connection may end at any time, so an idempotent request is sent again */
 	if (c->reused && c->len == 0) {
 		hang_up(c);
 		return begin_connect(c);
 	}
-	return fail(c, n < 0 ? strerror(errno) : c->len ? "an answer that was cut off" : "an empty answer");
+	return fail_request(c, n < 0 ? strerror(errno) : c->len ? "an answer that was cut off" : "an empty answer");
 }
 
-static int ready(struct zn_client *c)
+static int advance_phase(struct zn_client *c)
 {
 	socklen_t len = sizeof(int);
 	int err = 0;
@@ -342,9 +344,9 @@ static int ready(struct zn_client *c)
 	switch (c->phase) {
 	case ZN_CLIENT_CONNECTING:
 		if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) || err)
-			return fail(c, strerror(err ? err : errno));
+			return fail_request(c, strerror(err ? err : errno));
 		return send_request(c);
-	case ZN_CLIENT_READING: return receive(c);
+	case ZN_CLIENT_READING: return receive_reply(c);
 	default: hang_up(c); return 0; /* nothing may come unasked: this is the end of a kept connection */
 	}
 }
@@ -361,10 +363,10 @@ struct pollfd zn_client_poll(const struct zn_client *c)
 
 int zn_client_step(struct zn_client *c, bool is_ready, uint64_t now_ns)
 {
-	int result = is_ready ? ready(c) : 0;
+	int result = is_ready ? advance_phase(c) : 0;
 
 	if (result == 0 && zn_client_busy(c) && now_ns >= c->deadline_ns)
-		return fail(c, "no answer within 5 s");
+		return fail_request(c, "no answer within 5 s");
 	return result;
 }
 

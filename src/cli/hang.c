@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hang.c: the record of a hang as people read it. Made from the JSON alone, as report_text.c makes its page. What a file of
- * another version lacks is left out. All text is that of a file that others may have written: control bytes do not get through.
+ * hang.c: the record of a hang as people read it. Made from the JSON alone, as report_text.c makes its page. What a
+ * file of another version lacks is left out. All text is that of a file that others may have written: control bytes
+ * do not get through.
  */
 #include <string.h>
 
@@ -19,7 +20,7 @@ static const char *text_of(struct zn_str json, const char *path, char to[CELL])
 	return to;
 }
 
-static void put(struct zn_out *o, const char *before, struct zn_str json, const char *path, const char *after)
+static void put_value(struct zn_out *o, const char *before, struct zn_str json, const char *path, const char *after)
 {
 	char text[CELL];
 
@@ -32,18 +33,18 @@ static void put(struct zn_out *o, const char *before, struct zn_str json, const 
 
 static void put_head(struct zn_out *o, struct zn_str r)
 {
-	put(o, "", r, "alert", ": ");
-	put(o, "", r, "says", "\n");
-	put(o, "job ", r, "job_id", ", ");
-	put(o, "node ", r, "node", "");
-	put(o, ", hang ", r, "episode", " of it\n");
-	put(o, "rank ", r, "missing.rank", ", ");
-	put(o, "process ", r, "missing.pid", " ");
-	put(o, "", r, "missing.says", "");
-	put(o, "; waited for ", r, "missing.waited_for_s", " s\n");
-	put(o, "memory of its control group: ", r, "memory.used_bytes", " bytes");
-	put(o, " of ", r, "memory.limit_bytes", "");
-	put(o, "; processes killed for want of it: ", r, "memory.oom_kills", "");
+	put_value(o, "", r, "alert", ": ");
+	put_value(o, "", r, "says", "\n");
+	put_value(o, "job ", r, "job_id", ", ");
+	put_value(o, "node ", r, "node", "");
+	put_value(o, ", hang ", r, "episode", " of it\n");
+	put_value(o, "rank ", r, "missing.rank", ", ");
+	put_value(o, "process ", r, "missing.pid", " ");
+	put_value(o, "", r, "missing.says", "");
+	put_value(o, "; waited for ", r, "missing.waited_for_s", " s\n");
+	put_value(o, "memory of its control group: ", r, "memory.used_bytes", " bytes");
+	put_value(o, " of ", r, "memory.limit_bytes", "");
+	put_value(o, "; processes killed for want of it: ", r, "memory.oom_kills", "");
 	if (zn_path_known(r, "memory"))
 		zn_out_char(o, '\n');
 }
@@ -54,14 +55,14 @@ static void put_labels(struct zn_out *o, struct zn_str r)
 	bool any = false;
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &label); any = true) {
-		put(o, any ? " " : "the job said of itself: ", label, "key", "=");
-		put(o, "", label, "value", "");
+		put_value(o, any ? " " : "the job said of itself: ", label, "key", "=");
+		put_value(o, "", label, "value", "");
 	}
 	if (any)
 		zn_out_char(o, '\n');
 }
 
-static void each(struct zn_out *o, struct zn_str r, const char *path, const char *title,
+static void put_each(struct zn_out *o, struct zn_str r, const char *path, const char *title,
 	void (*item)(struct zn_out *o, struct zn_str item))
 {
 	struct zn_str list = zn_path_find(r, path), key, value;
@@ -79,28 +80,28 @@ static void each(struct zn_out *o, struct zn_str r, const char *path, const char
 
 static void put_thread(struct zn_out *o, struct zn_str t)
 {
-	put(o, "  ", t, "tid", "");
-	put(o, " ", t, "state", "");
-	put(o, " ", t, "name", "");
-	put(o, "  in ", t, "wchan", "");
-	put(o, "  system call ", t, "syscall", "");
+	put_value(o, "  ", t, "tid", "");
+	put_value(o, " ", t, "state", "");
+	put_value(o, " ", t, "name", "");
+	put_value(o, "  in ", t, "wchan", "");
+	put_value(o, "  system call ", t, "syscall", "");
 	zn_out_char(o, '\n');
 }
 
 static void put_process(struct zn_out *o, struct zn_str p)
 {
-	put(o, "  ", p, "pid", "  ");
-	put(o, "last progress ", p, "progress_s_ago", " s ago");
-	put(o, "  ", p, "stalls.says", "");
+	put_value(o, "  ", p, "pid", "  ");
+	put_value(o, "last progress ", p, "progress_s_ago", " s ago");
+	put_value(o, "  ", p, "stalls.says", "");
 	zn_out_char(o, '\n');
 }
 
 static void put_rank(struct zn_out *o, struct zn_str m)
 {
-	put(o, "  rank ", m, "rank", "");
-	put(o, "  process ", m, "pid", "");
-	put(o, "  collectives issued: ", m, "issued", "");
-	put(o, ", the last one ", m, "last_s_ago", " s ago");
+	put_value(o, "  rank ", m, "rank", "");
+	put_value(o, "  process ", m, "pid", "");
+	put_value(o, "  collectives issued: ", m, "issued", "");
+	put_value(o, ", the last one ", m, "last_s_ago", " s ago");
 	zn_out_char(o, '\n');
 }
 
@@ -108,8 +109,8 @@ static void put_comm(struct zn_out *o, struct zn_str c)
 {
 	struct zn_str list = zn_path_find(c, "ranks"), key, value;
 
-	put(o, "communicator ", c, "comm", "");
-	put(o, " of ", c, "nranks", " ranks");
+	put_value(o, "communicator ", c, "comm", "");
+	put_value(o, " of ", c, "nranks", " ranks");
 	zn_out_char(o, '\n');
 	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
 		put_rank(o, value);
@@ -117,18 +118,18 @@ static void put_comm(struct zn_out *o, struct zn_str c)
 
 static void put_error(struct zn_out *o, struct zn_str e)
 {
-	put(o, "  GPU at ", e, "pci", "");
-	put(o, ": XID ", e, "xid", "");
-	put(o, ": amdgpu ", e, "amdgpu", "");
-	put(o, ", times: ", e, "times", "\n");
+	put_value(o, "  GPU at ", e, "pci", "");
+	put_value(o, ": XID ", e, "xid", "");
+	put_value(o, ": amdgpu ", e, "amdgpu", "");
+	put_value(o, ", times: ", e, "times", "\n");
 }
 
 void zn_hang_page(struct zn_out *o, struct zn_str json)
 {
 	put_head(o, json);
 	put_labels(o, json);
-	each(o, json, "processes", "Processes:", put_process);
-	each(o, json, "threads.seen", "Threads of the process that is waited for:", put_thread);
-	each(o, json, "communicators", "Communicators:", put_comm);
-	each(o, json, "gpu_errors", "Errors of GPUs since the daemon started:", put_error);
+	put_each(o, json, "processes", "Processes:", put_process);
+	put_each(o, json, "threads.seen", "Threads of the process that is waited for:", put_thread);
+	put_each(o, json, "communicators", "Communicators:", put_comm);
+	put_each(o, json, "gpu_errors", "Errors of GPUs since the daemon started:", put_error);
 }

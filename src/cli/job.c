@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * job.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog or
- * epilog, where to fail or to be slow costs the node its jobs: it ends after 200 ms at the latest and with status 0, says
- * nothing on stdout and at most one line on stderr, starts nothing, and leaves the message as a file if no daemon
- * answers.
+ * job.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog
+ * or epilog, where to fail or to be slow costs the node its jobs: it ends after 200 ms at the latest and with status
+ * 0, says nothing on stdout and at most one line on stderr, starts nothing, and leaves the message as a file if no
+ * daemon answers.
  */
 #include "zernel.h"
 #include <dirent.h>
@@ -46,8 +46,8 @@ static void write_stderr(const char *text, size_t len)
 		errno = 0; /* it is lost */
 }
 
-static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void complain(const char *format, ...)
+static void complain_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void complain_of(const char *format, ...)
 {
 	char text[2 * ZN_TEXT_MAX] = "zernel: job: ";
 	size_t len = strlen(text);
@@ -83,27 +83,27 @@ static const struct argument {
 	{"--line", ZN_KEY_LINE, BIT(REPORT), true},
 };
 
-static bool misused(const char *what, const char *argument)
+static bool fail_usage(const char *what, const char *argument)
 {
-	complain("%s '%.64s'; zernel job --help says what there is", what, argument);
+	complain_of("%s '%.64s'; zernel job --help says what there is", what, argument);
 	return false;
 }
 
-static bool say(struct zn_call *c, enum zn_key key, const char *value)
+static bool say_key(struct zn_call *c, enum zn_key key, const char *value)
 {
 	char why[ZN_TEXT_MAX];
 
 	if (c->message.value[key][0] && strcmp(c->message.value[key], value))
-		return misused("a second value of", zn_key_name(key));
+		return fail_usage("a second value of", zn_key_name(key));
 	if (!zn_message_check(key, value, why))
-		return misused(why, value);
+		return fail_usage(why, value);
 	zn_message_set(&c->message, key, value);
 	return true;
 }
 
 static bool take_control(struct zn_call *c, const char *value)
 {
-	return zn_call_at(c, value) || misused("--control must be an absolute path of up to 107 bytes, not", value);
+	return zn_call_at(c, value) || fail_usage("--control must be an absolute path of up to 107 bytes, not", value);
 }
 
 /* KEY=VALUE: labels, which have options of their own where they are more than that. */
@@ -113,8 +113,8 @@ static bool take_pair(struct zn_call *c, const char *arg)
 	int key = zn_message_key((struct zn_str){arg, len});
 
 	if (key < 0 || !zn_key_variable((enum zn_key)key) || !(TAGS >> c->message.verb & 1))
-		return misused("no such key:", arg);
-	return say(c, (enum zn_key)key, arg + len + 1);
+		return fail_usage("no such key:", arg);
+	return say_key(c, (enum zn_key)key, arg + len + 1);
 }
 
 /* Takes argv[at], and the next one if that is its value: how many that were, or 0 after a line on stderr. */
@@ -126,17 +126,17 @@ static int take_option(struct zn_call *c, char **argv, int at)
 	int used = arg[len] ? 1 : 2;
 
 	if (len == strlen("--control") && !strncmp(arg, "--control", len))
-		return value ? take_control(c, value) * used : misused("a path must follow", arg);
+		return value ? take_control(c, value) * used : fail_usage("a path must follow", arg);
 	for (size_t i = 0; i < ZN_LEN(arguments); i++) {
 		const struct argument *a = &arguments[i];
 
 		if (strlen(a->name) != len || strncmp(a->name, arg, len) || !(a->verbs >> c->message.verb & 1))
 			continue;
 		if (a->flag)
-			return arg[len] ? misused("no value may follow", arg) : say(c, a->key, "1");
-		return value ? say(c, a->key, value) * used : misused("a value must follow", arg);
+			return arg[len] ? fail_usage("no value may follow", arg) : say_key(c, a->key, "1");
+		return value ? say_key(c, a->key, value) * used : fail_usage("a value must follow", arg);
 	}
-	return misused("unknown option", arg);
+	return fail_usage("unknown option", arg);
 }
 
 static bool take_verb(struct zn_call *c, const char *name)
@@ -144,13 +144,13 @@ static bool take_verb(struct zn_call *c, const char *name)
 	for (enum zn_verb verb = ZN_VERB_START; verb <= ZN_VERB_HANG; verb++)
 		if (!strcmp(name, zn_verb_name(verb)))
 			c->message.verb = verb;
-	return c->message.verb || misused("no such verb:", name);
+	return c->message.verb || fail_usage("no such verb:", name);
 }
 
 static bool take_arguments(struct zn_call *c, int argc, char **argv)
 {
 	if (argc < 2) {
-		complain("a verb must follow: start, end, list, show, report or hang");
+		complain_of("a verb must follow: start, end, list, show, report or hang");
 		return false;
 	}
 	if (!take_verb(c, argv[1]))
@@ -163,16 +163,16 @@ static bool take_arguments(struct zn_call *c, int argc, char **argv)
 		else if (strchr(argv[i], '='))
 			used = take_pair(c, argv[i]);
 		else
-			used = c->message.verb == ZN_VERB_LIST ? misused("unknown argument", argv[i])
-							       : say(c, ZN_KEY_ID, argv[i]);
+			used = c->message.verb == ZN_VERB_LIST ? fail_usage("unknown argument", argv[i])
+							       : say_key(c, ZN_KEY_ID, argv[i]);
 		if (!used)
 			return false;
 	}
 	return true;
 }
 
-/* What Slurm says in the environment. What cannot be said is left out, but for the id; what the command line has said
- * stays. */
+/* Values from Slurm's environment. A value that a message cannot carry is left out, but for the id. Values of the
+ * command line stay. */
 static void take_environment(struct zn_call *c)
 {
 	char why[ZN_TEXT_MAX];
@@ -193,7 +193,7 @@ static void take_environment(struct zn_call *c)
 	}
 }
 
-/* ---- What is left as a file when no daemon answers. ---- */
+/* ---- The file that is left when no daemon answers. ---- */
 
 static int open_folder(const struct zn_call *c, const char *path)
 {
@@ -253,8 +253,8 @@ static int write_file(struct zn_call *c, int folder, const char *name)
 	return err;
 }
 
-/* A file may wait until the wall clock was set, or for another boot. Over the socket this is not said: who listens there may
- * be of an earlier version, which knows no such keys. */
+/* A file may wait until the wall clock was set, or for another boot. Over the socket this is not said: who listens
+ * there may be of an earlier version, which knows no such keys. */
 static void date_message(struct zn_call *c)
 {
 	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
@@ -271,7 +271,7 @@ static void date_message(struct zn_call *c)
 }
 
 /* The file comes first: it is what matters, should the time be over before there is order. */
-static int leave(struct zn_call *c)
+static int leave_message(struct zn_call *c)
 {
 	char path[ZN_TEXT_MAX], name[ZN_NAME_BYTES], oldest[ZN_NAME_BYTES];
 	int folder = zn_message_folder(path, c->socket) ? open_folder(c, path) : -ENOENT, err;
@@ -319,16 +319,16 @@ static int run_slurm(struct zn_call *c, int argc, char **argv)
 		return EXIT_SUCCESS;
 	take_environment(c);
 	if (!c->message.value[ZN_KEY_ID][0]) {
-		complain("SLURM_JOB_ID is not set, or is no id of a job");
+		complain_of("SLURM_JOB_ID is not set, or is no id of a job");
 		return EXIT_SUCCESS;
 	}
 	zn_message_write(&o, &c->message);
 	c->len = o.len;
 	result = zn_call(c);
 	if (result == ZN_CALL_REFUSED)
-		complain("the daemon refused job %s: %s", c->message.value[ZN_KEY_ID], c->why);
-	if (result == ZN_CALL_UNANSWERED && (err = leave(c)))
-		complain("job %s: %s; cannot leave a file for it: %s", c->message.value[ZN_KEY_ID], c->why,
+		complain_of("the daemon refused job %s: %s", c->message.value[ZN_KEY_ID], c->why);
+	if (result == ZN_CALL_UNANSWERED && (err = leave_message(c)))
+		complain_of("job %s: %s; cannot leave a file for it: %s", c->message.value[ZN_KEY_ID], c->why,
 			strerror(-err));
 	return EXIT_SUCCESS;
 }
@@ -416,7 +416,7 @@ static void put_members(struct zn_term *t, struct zn_str object, const char *ind
 	}
 }
 
-static bool print(struct zn_call *c)
+static bool print_answer(struct zn_call *c)
 {
 	static char lines[1 << 16];
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
@@ -425,7 +425,7 @@ static bool print(struct zn_call *c)
 	if (c->message.verb == ZN_VERB_REPORT && !c->message.value[ZN_KEY_JSON][0])
 		return print_text(answer);
 	if (zn_json_check(answer)) {
-		complain("an answer that is no JSON");
+		complain_of("an answer that is no JSON");
 		return false;
 	}
 	if (c->message.value[ZN_KEY_JSON][0])
@@ -442,26 +442,26 @@ static bool print(struct zn_call *c)
 	return zn_term_flush(&t);
 }
 
-static int run(struct zn_call *c, int argc, char **argv)
+static int run_verb(struct zn_call *c, int argc, char **argv)
 {
 	struct zn_out o = {.at = c->text, .cap = sizeof(c->text)};
 
 	if (!take_arguments(c, argc, argv))
 		return EXIT_USAGE;
 	if (c->message.verb != ZN_VERB_LIST && !c->message.value[ZN_KEY_ID][0]) {
-		complain("the id of a job must follow");
+		complain_of("the id of a job must follow");
 		return EXIT_USAGE;
 	}
 	if (!zn_message_write(&o, &c->message)) {
-		complain("the values together are longer than %d bytes", ZN_MESSAGE_BYTES);
+		complain_of("the values together are longer than %d bytes", ZN_MESSAGE_BYTES);
 		return EXIT_USAGE;
 	}
 	c->len = o.len;
 	if (zn_call(c) != ZN_CALL_ANSWERED) {
-		complain("%s", c->why);
+		complain_of("%s", c->why);
 		return EXIT_FAILURE;
 	}
-	return print(c) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return print_answer(c) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* A socket must not become a stream that was closed: what is opened here can neither be read nor written. */
@@ -472,7 +472,7 @@ static void hold_streams(void)
 			return;
 }
 
-static bool given(int argc, char **argv, const char *what)
+static bool is_given(int argc, char **argv, const char *what)
 {
 	for (int i = 1; i < argc; i++)
 		if (!strcmp(argv[i], what))
@@ -487,18 +487,18 @@ int zn_jobctl_main(int argc, char **argv)
 	char time[24];
 
 	c.fd = -1;
-	in_hook = given(argc, argv, "--slurm");
+	in_hook = is_given(argc, argv, "--slurm");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* write() says so as well */
 	if (in_hook)
 		limit_time();
 	hold_streams();
-	if (!in_hook && given(argc, argv, "--help"))
+	if (!in_hook && is_given(argc, argv, "--help"))
 		return fputs(USAGE, stdout) < 0;
 	c.deadline_ns = now_ns + (in_hook ? SLURM_ANSWER_NS : PATIENCE_NS);
 	zn_options_control(c.socket);
 	zn_moment_now(&c.said);
 	snprintf(time, sizeof(time), "%llu", (unsigned long long)c.said.wall_ms);
 	zn_message_set(&c.message, ZN_KEY_TIME, time);
-	return in_hook ? run_slurm(&c, argc, argv) : run(&c, argc, argv);
+	return in_hook ? run_slurm(&c, argc, argv) : run_verb(&c, argc, argv);
 }

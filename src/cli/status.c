@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* status.c: `zernel status`, the health of a daemon as plain lines: itself, what each family is attached to, and whether
- * what it is told to send to can be reached. */
+/* status.c: `zernel status`, the health of a daemon as plain lines: itself, what each family is attached to, and
+ * whether its receivers can be reached. */
 #include "zernel.h"
 
 #include <limits.h>
@@ -26,7 +26,7 @@ static void put_uptime(struct zn_term *t, struct zn_str health)
 }
 
 /* ": " and the reason, or nothing. */
-static const char *reason(struct zn_str object, char to[VALUE_MAX])
+static const char *put_reason(struct zn_str object, char to[VALUE_MAX])
 {
 	memcpy(to, ": ", 2);
 	zn_path_text(object, "why", to + 2, VALUE_MAX - 2);
@@ -40,7 +40,7 @@ static void put_library(struct zn_term *t, struct zn_str library)
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s of %s functions of %s%s", "",
 		zn_path_text(library, "attached", attached, sizeof(attached)),
 		zn_path_text(library, "symbols", symbols, sizeof(symbols)),
-		zn_path_text(library, "path", path, sizeof(path)), reason(library, why));
+		zn_path_text(library, "path", path, sizeof(path)), put_reason(library, why));
 }
 
 static void put_family(struct zn_term *t, struct zn_str probe)
@@ -50,7 +50,7 @@ static void put_family(struct zn_term *t, struct zn_str probe)
 	size_t at = 0;
 
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-12s %s%s", zn_path_text(probe, "family", family, sizeof(family)),
-		zn_path_text(probe, "state", state, sizeof(state)), reason(probe, why));
+		zn_path_text(probe, "state", state, sizeof(state)), put_reason(probe, why));
 	while (zn_json_next(libraries, &at, &key, &library))
 		put_library(t, library);
 }
@@ -65,7 +65,7 @@ static void put_outbound(struct zn_term *t, struct zn_str outbound)
 		zn_path_text(outbound, "destinations", all, sizeof(all)));
 }
 
-static bool print(struct zn_str health)
+static bool print_health(struct zn_str health)
 {
 	static char lines[1 << 16];
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
@@ -103,5 +103,5 @@ int zn_status_main(int argc, char **argv)
 	c.also = 503;
 	if (zn_client_get(&c))
 		return zn_client_complain(&c, "status");
-	return print(c.answer) && c.status == 200 ? 0 : 1;
+	return print_health(c.answer) && c.status == 200 ? 0 : 1;
 }

@@ -3,8 +3,8 @@
  * term.c: what the client verbs write: lines of styled text and cells, as a frame that is redrawn in place or as plain
  * lines.
  *
- * Limits: a screen of 512 columns and 256 lines; a width is a guess for characters that terminals disagree about. Text may
- * come from anywhere: what is no UTF-8 or could move the cursor is shown as '?'. One terminal per process.
+ * Limits: a screen of 512 columns and 256 lines; a width is a guess for characters that terminals disagree about.
+ * Text may come from anywhere: what is no UTF-8 or could move the cursor is shown as '?'. One terminal per process.
  */
 #include "zernel.h"
 
@@ -23,7 +23,8 @@
 
 static struct termios saved;
 
-/* Width in columns; -1 is never shown. In doubt wide, so that a line never wraps. All others take one. */
+/* Width in columns; -1 is never shown. Characters in doubt count as wide, so that a line never wraps. All others
+ * take one column. */
 static const struct range {
 	uint32_t first;
 	uint32_t last;
@@ -69,9 +70,9 @@ static int width_of(uint32_t c)
 	return 1;
 }
 
-/* The length and the width of the first character of s, which is not empty; bytes that are no UTF-8 (RFC 3629) are never
- * shown. */
-static size_t decode(struct zn_str s, int *width)
+/* The length and the width of the first character of s, which is not empty; bytes that are no UTF-8 (RFC 3629) are
+ * never shown. */
+static size_t decode_char(struct zn_str s, int *width)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	const unsigned char *p = (const unsigned char *)s.at;
@@ -98,7 +99,7 @@ int zn_term_columns(const char *text)
 	int cols = 0, width;
 
 	while (s.len) {
-		size_t n = decode(s, &width);
+		size_t n = decode_char(s, &width);
 
 		cols += abs(width);
 		s.at += n;
@@ -116,7 +117,7 @@ void zn_term_put(struct zn_term *t, const char *text)
 	if (t->row >= t->limit)
 		return;
 	while (s.len) {
-		size_t n = decode(s, &width);
+		size_t n = decode_char(s, &width);
 
 		if (t->col >= t->edge || t->col + abs(width) > t->edge) {
 			t->edge = t->col;

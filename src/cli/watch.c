@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch.c: `zernel watch`, the snapshot of a daemon in a terminal, fetched once a second; `zernel top`, the same with the
- * view of file I/O first. Its input loop: keys, signals, answers.
+ * watch.c: `zernel watch`, the snapshot of a daemon in a terminal, fetched once a second; `zernel top`, the same with
+ * the view of file I/O first. Its input loop: keys, signals, answers.
  */
 #include "zernel.h"
 
@@ -29,7 +29,7 @@ static bool is_simulated(const struct zn_watch *w)
 	return !strcmp(zn_value_text(w->snapshot, "source", source), "simulated");
 }
 
-static bool draw(struct zn_watch *w)
+static bool draw_screen(struct zn_watch *w)
 {
 	struct zn_term *t = &w->term;
 	char stale[256];
@@ -101,7 +101,7 @@ static int key_of(struct zn_watch *w, char c)
 	return 0;
 }
 
-static void press(struct zn_watch *w, int key)
+static void press_key(struct zn_watch *w, int key)
 {
 	static const char sorts[] = {
 		[ZN_SORT_PID] = 'p', [ZN_SORT_MEMORY] = 'm', [ZN_SORT_RATE] = 'l', [ZN_SORT_P99] = '9'};
@@ -135,7 +135,7 @@ static void read_keys(struct zn_watch *w)
 	if (n <= 0)
 		w->quit = true;
 	for (ssize_t i = 0; i < n; i++)
-		press(w, key_of(w, bytes[i]));
+		press_key(w, key_of(w, bytes[i]));
 }
 
 static void read_signals(struct zn_watch *w)
@@ -163,7 +163,7 @@ static void finish_fetch(struct zn_watch *w, int result, uint64_t now_ns)
 	w->dirty = true;
 }
 
-static void tick(struct zn_watch *w, uint64_t now_ns)
+static void fetch_due(struct zn_watch *w, uint64_t now_ns)
 {
 	if (now_ns < w->next_ns)
 		return;
@@ -176,7 +176,7 @@ static void tick(struct zn_watch *w, uint64_t now_ns)
 }
 
 /* Waits for the next thing and does what it asks for. */
-static void turn(struct zn_watch *w)
+static void run_turn(struct zn_watch *w)
 {
 	struct zn_client *c = &w->client;
 	bool deadline = zn_client_busy(c) && c->deadline_ns < w->next_ns;
@@ -194,7 +194,7 @@ static void turn(struct zn_watch *w)
 		read_signals(w);
 	now_ns = zn_now_ns();
 	finish_fetch(w, zn_client_step(c, fds[2].revents, now_ns), now_ns);
-	tick(w, now_ns);
+	fetch_due(w, now_ns);
 }
 
 static void catch_signals(struct zn_watch *w)
@@ -214,10 +214,10 @@ static int run_screen(struct zn_watch *w)
 	catch_signals(w);
 	zn_term_open(&w->term);
 	while (!w->quit) {
-		if (w->dirty && !draw(w))
+		if (w->dirty && !draw_screen(w))
 			break;
 		w->dirty = false;
-		turn(w);
+		run_turn(w);
 	}
 	zn_term_close(&w->term);
 	return w->status;
@@ -235,7 +235,7 @@ static int run_json(struct zn_watch *w)
 				w->client.why);
 		complained = w->failed;
 		w->dirty = false;
-		turn(w);
+		run_turn(w);
 	}
 }
 
@@ -276,11 +276,11 @@ int zn_watch_main(int argc, char **argv)
 		return zn_client_complain(&w.client, argv[0]);
 	w.sort = ZN_SORT_MEMORY;
 	if (!strcmp(argv[0], "top"))
-		press(&w, 'i');
+		press_key(&w, 'i');
 	w.term.out = (struct zn_out){.at = frame, .cap = sizeof(frame)};
 	finish_fetch(&w, 1, zn_now_ns());
 	w.next_ns = w.answer_ns + ZN_NS_PER_S;
 	if (w.once)
-		return (w.json ? print_json(w.snapshot) : draw(&w)) ? 0 : 1;
+		return (w.json ? print_json(w.snapshot) : draw_screen(&w)) ? 0 : 1;
 	return w.json ? run_json(&w) : run_screen(&w);
 }

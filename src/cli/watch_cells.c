@@ -158,7 +158,7 @@ void zn_cell_peak(struct zn_str object, const struct zn_column *c, char to[CELL]
 	known_sum(zn_path_find(object, c->path), "peak_bytes", to);
 }
 
-/* As Slurm shows it, but for the seconds of a job that has run for days. */
+/* A time as Slurm shows it, but without the seconds of a job that has run for days. */
 void zn_cell_elapsed(struct zn_str object, const struct zn_column *c, char to[CELL])
 {
 	unsigned long s = zn_value_seconds(object, c->path), day = 86400;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch_data.c: the answer that `zernel watch` shows: its processes, the I/O of its jobs, and the last minute of each process.
+ * watch_data.c: the answer that `zernel watch` shows: its processes, the I/O of its jobs, and the last minute of each
+ * process.
  *
  * Limits: the first 1024 processes of an answer are shown, and as many mounts of jobs. Two answers are kept, the one on
  * show and the one that is coming in.
@@ -152,7 +153,7 @@ static void load_io_sums(struct zn_watch *w)
 	}
 }
 
-static int compare(enum zn_watch_sort sort, const struct zn_watch_row *a, const struct zn_watch_row *b)
+static int compare_rows(enum zn_watch_sort sort, const struct zn_watch_row *a, const struct zn_watch_row *b)
 {
 	if (sort == ZN_SORT_MEMORY && a->memory != b->memory)
 		return a->memory > b->memory ? -1 : 1;
@@ -170,7 +171,7 @@ void zn_watch_sort_rows(struct zn_watch *w)
 		struct zn_watch_row row = w->rows[i];
 		int at = i;
 
-		for (; at > 0 && compare(w->sort, &row, &w->rows[at - 1]) < 0; at--)
+		for (; at > 0 && compare_rows(w->sort, &row, &w->rows[at - 1]) < 0; at--)
 			w->rows[at] = w->rows[at - 1];
 		w->rows[at] = row;
 	}

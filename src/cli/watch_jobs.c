@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch_jobs.c: the jobs on top of the screen of `zernel watch`: the state and the first cause of each, the last 15 minutes as
- * one line, and its ranks beside each other.
+ * watch_jobs.c: the jobs on top of the screen of `zernel watch`: the state and the first cause of each, the last 15
+ * minutes as one line, and its ranks beside each other.
  *
  * Limits: the first 64 ranks of a job are compared.
  */
@@ -200,7 +200,8 @@ static bool is_far(const struct rank *ranks, size_t count, size_t i)
 	return false;
 }
 
-/* As oddRanks() of the page: where half of them are far from the others there are two kinds, and no odd one. */
+/* The same rule as oddRanks() of the page: if half of the ranks are far from the others, there are two kinds of
+ * ranks and no odd rank. */
 static void mark_odd(struct rank *ranks, size_t count, struct zn_str job)
 {
 	uint64_t missing = zn_value_integer(job, "missing_pid"), late = zn_value_integer(job, "late_pid");

@@ -9,7 +9,7 @@
 #define SILENCE_NS (3 * ZN_NS_PER_S) /* after this the last answer is no longer shown as live */
 
 /* How many lines a list may take: one in `part` of the screen. */
-static int share(const struct zn_term *t, int part)
+static int lines_of(const struct zn_term *t, int part)
 {
 	return t->rows ? zn_watch_at_least_one(t->rows / part) : INT_MAX;
 }
@@ -89,7 +89,7 @@ static int put_alerts_in(struct zn_term *t, struct zn_str alerts, const char *st
 void zn_panel_alerts(struct zn_watch *w)
 {
 	struct zn_str alerts = zn_path_find(w->snapshot, "alerts");
-	int room = share(&w->term, 8), hidden;
+	int room = lines_of(&w->term, 8), hidden;
 
 	hidden = put_alerts_in(&w->term, alerts, "firing", &room);
 	hidden += put_alerts_in(&w->term, alerts, "pending", &room);
@@ -110,7 +110,7 @@ const char *zn_panel_job(struct zn_str why, char to[ZN_PANEL_JOB])
 void zn_panel_idle(struct zn_watch *w)
 {
 	struct zn_str jobs = zn_path_find(w->snapshot, "jobs"), key, job;
-	int room = share(&w->term, 8), hidden = 0;
+	int room = lines_of(&w->term, 8), hidden = 0;
 	char id[CELL], user[CELL], idle[512];
 	size_t at = 0;
 
@@ -180,7 +180,7 @@ static void put_gpu(struct zn_term *t, struct zn_str gpu)
 void zn_panel_gpus(struct zn_watch *w)
 {
 	struct zn_str gpus = zn_path_find(w->snapshot, "gpus"), key, gpu;
-	int room = share(&w->term, 3), count = 0;
+	int room = lines_of(&w->term, 3), count = 0;
 	size_t at = 0;
 
 	for (; zn_json_next(gpus, &at, &key, &gpu); count++)
@@ -227,7 +227,7 @@ static void put_probes(struct zn_watch *w)
 {
 	struct zn_str probes = zn_path_find(w->snapshot, "probes"), key, probe;
 	char family[CELL], state[CELL], why[512];
-	int room = share(&w->term, 8), hidden = 0;
+	int room = lines_of(&w->term, 8), hidden = 0;
 	size_t at = 0;
 
 	while (zn_json_next(probes, &at, &key, &probe)) {

@@ -34,8 +34,8 @@ struct view {
 	int count;  /* of columns */
 };
 
-/* Counts one more line: whether it is one that is shown. */
-static bool shows(struct zn_watch *w)
+/* Counts one more line, and says whether it is on the screen. */
+static bool shows_line(struct zn_watch *w)
 {
 	int line = w->line++;
 
@@ -224,7 +224,7 @@ static void put_cells(
 static void process_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->row_count; i++)
-		if (shows(w))
+		if (shows_line(w))
 			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
 }
 
@@ -269,13 +269,13 @@ static void stalls_item(struct zn_watch *w, struct zn_str stalls)
 	char says[512];
 
 	zn_path_text(stalls, "says", says, sizeof(says));
-	if (shows(w)) {
+	if (shows_line(w)) {
 		put_stalls(&w->term, stalls, wide ? BAR_WIDTH : w->term.cols - BAR_INDENT);
 		if (wide)
 			zn_term_putf(&w->term, "  %s", says);
 		zn_term_end(&w->term);
 	}
-	if (!wide && shows(w))
+	if (!wide && shows_line(w))
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "%*s%s", BAR_INDENT, "", says);
 }
 
@@ -284,7 +284,7 @@ static void wait_items(struct zn_watch *w, const struct view *v, const int *widt
 	for (int i = 0; i < w->row_count; i++) {
 		struct zn_str process = w->rows[i].process;
 
-		if (shows(w))
+		if (shows_line(w))
 			put_cells(w, v, widths, process, &w->rows[i]);
 		if (zn_path_known(process, "stalls.says"))
 			stalls_item(w, zn_path_find(process, "stalls"));
@@ -311,9 +311,9 @@ static void signal_items(struct zn_watch *w, const struct view *v, const int *wi
 		struct zn_str anomalies = zn_path_find(w->rows[i].process, "anomalies"), key, score;
 		size_t at = 0;
 
-		if (shows(w))
+		if (shows_line(w))
 			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
-		if (zn_json_next(anomalies, &at, &key, &score) && shows(w))
+		if (zn_json_next(anomalies, &at, &key, &score) && shows_line(w))
 			put_unusual(&w->term, anomalies);
 	}
 }
@@ -325,7 +325,7 @@ static void nccl_items(struct zn_watch *w, const struct view *v, const int *widt
 		size_t at = 0;
 
 		while (zn_json_next(ops, &at, &key, &op))
-			if (shows(w))
+			if (shows_line(w))
 				put_cells(w, v, widths, op, &w->rows[i]);
 	}
 }
@@ -333,7 +333,7 @@ static void nccl_items(struct zn_watch *w, const struct view *v, const int *widt
 static void io_sum_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->io_sum_count; i++)
-		if (shows(w))
+		if (shows_line(w))
 			put_cells(w, v, widths, w->io_sums[i].io_sum, NULL);
 }
 
@@ -344,7 +344,7 @@ static void job_items(struct zn_watch *w, const struct view *v, const int *width
 	size_t at = 0;
 
 	while (zn_json_next(jobs, &at, &key, &job)) {
-		if (!shows(w))
+		if (!shows_line(w))
 			continue;
 		if (zn_watch_idle_gpus(job, idle, sizeof(idle)))
 			zn_term_style(&w->term, ZN_STYLE_BAD);
@@ -360,9 +360,9 @@ static void alert_items(struct zn_watch *w, const struct view *v, const int *wid
 
 	(void)v, (void)widths;
 	while (zn_json_next(alerts, &at, &key, &alert)) {
-		if (shows(w))
+		if (shows_line(w))
 			zn_panel_alert(&w->term, alert, zn_value_text(alert, "state", state));
-		if (shows(w))
+		if (shows_line(w))
 			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  value %s, threshold %s: %s",
 				zn_value_text(alert, "value", value), zn_value_text(alert, "threshold", limit),
 				zn_path_text(alert, "summary", summary, sizeof(summary)));
@@ -379,17 +379,17 @@ static void why_items(struct zn_watch *w, const struct view *v, const int *width
 	while (zn_json_next(list, &at, &key, &job)) {
 		bool any = false;
 
-		if (shows(w))
+		if (shows_line(w))
 			zn_term_line(&w->term, ZN_STYLE_PLAIN, "%s", zn_panel_job(job, name));
 		for (in = 0; zn_json_next(zn_path_find(job, "causes"), &in, &key, &cause); any = true) {
-			if (shows(w))
+			if (shows_line(w))
 				zn_term_line(&w->term, ZN_STYLE_WARN, "  %s",
 					zn_path_text(cause, "says", text, sizeof(text)));
-			if (shows(w))
+			if (shows_line(w))
 				zn_term_line(&w->term, ZN_STYLE_PLAIN, "    next: %s",
 					zn_path_text(cause, "next", text, sizeof(text)));
 		}
-		if (!any && shows(w))
+		if (!any && shows_line(w))
 			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s", zn_path_text(job, "says", text, sizeof(text)));
 	}
 }
@@ -398,7 +398,7 @@ static void library_item(struct zn_watch *w, struct zn_str library)
 {
 	char attached[CELL], symbols[CELL], path[512], why[512] = ": ";
 
-	if (!shows(w))
+	if (!shows_line(w))
 		return;
 	zn_path_text(library, "why", why + 2, sizeof(why) - 2);
 	zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s of %s functions of %s%s",
@@ -416,7 +416,7 @@ static void probe_items(struct zn_watch *w, const struct view *v, const int *wid
 	while (zn_json_next(probes, &at, &key, &probe)) {
 		zn_value_text(probe, "state", state);
 		zn_path_text(probe, "why", why, sizeof(why));
-		if (shows(w))
+		if (shows_line(w))
 			zn_term_line(&w->term, *state == 'u' ? ZN_STYLE_WARN : ZN_STYLE_PLAIN, "%s: %s%s%s",
 				zn_value_text(probe, "family", family), state, strcmp(why, "-") ? ": " : "",
 				strcmp(why, "-") ? why : "");
@@ -443,7 +443,7 @@ static void loss_items(struct zn_watch *w, const struct view *v, const int *widt
 
 	(void)v, (void)widths;
 	while (zn_json_next(lost, &at, &key, &value)) {
-		if (!shows(w))
+		if (!shows_line(w))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", key.len < CELL ? (int)key.len : CELL - 1, key.at ? key.at : "");
 		zn_term_line(&w->term, zn_json_number(value) > 0 ? ZN_STYLE_WARN : ZN_STYLE_PLAIN, "%-14s %8s  %s",

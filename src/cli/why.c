@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* why.c: `zernel why`, what the jobs of a node lose their time to, longest first, as plain lines; or what one process does. */
+/* why.c: `zernel why`, what the jobs of a node lose their time to, longest first, as plain lines; or what one
+ * process does. */
 #include "zernel.h"
 
 #include <limits.h>
@@ -148,7 +149,7 @@ static int read_arguments(struct arguments *a, int argc, char **argv)
 }
 
 /* 0, or the exit status. */
-static int get(const struct arguments *a, const char *path)
+static int get_json(const struct arguments *a, const char *path)
 {
 	int status = zn_client_open(&client, &a->client, path, buffer);
 
@@ -159,7 +160,7 @@ static int get(const struct arguments *a, const char *path)
 
 static int print_json(const struct arguments *a)
 {
-	int status = get(a, "/why");
+	int status = get_json(a, "/why");
 
 	if (!status)
 		printf("%.*s\n", (int)client.answer.len, client.answer.at);
@@ -178,13 +179,13 @@ int zn_why_main(int argc, char **argv)
 	status = read_arguments(&a, argc, argv);
 	if (status || a.json)
 		return status ? status : print_json(&a);
-	status = get(&a, "/why");
+	status = get_json(&a, "/why");
 	if (status)
 		return status;
 	zn_term_begin(&t);
 	count = put_jobs(&t, client.answer, a.wanted);
 	if (!count && a.wanted) {
-		status = get(&a, "/json?topics=processes");
+		status = get_json(&a, "/json?topics=processes");
 		if (status)
 			return status;
 		count = put_processes(&t, client.answer, a.wanted);

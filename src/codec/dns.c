@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * dns.c: names of hosts as a stub resolver sees them: /etc/hosts, /etc/resolv.conf, questions and answers of RFC 1035 and
- * 3596. Pure: bytes in, bytes out. glibc's own resolver blocks, and its name service switch does not work in a static
- * program. Answers are hostile.
+ * dns.c: names of hosts as a stub resolver sees them: /etc/hosts, /etc/resolv.conf, questions and answers of RFC 1035
+ * and 3596. Pure: bytes in, bytes out. glibc's own resolver blocks, and its name service switch does not work in a
+ * static program. Answers are hostile.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static bool next_line(struct zn_str *text, struct zn_str *line)
 	return true;
 }
 
-/* Takes the next word off a line; one that does not fit is passed over as an empty one. */
+/* Takes the next word off a line. A word that does not fit is returned empty. */
 static bool next_word(struct zn_str *line, char to[ZN_HOST_MAX])
 {
 	size_t len = 0;
@@ -155,7 +155,7 @@ void zn_resolver_read(struct zn_resolver *r, struct zn_str text)
 	r->attempts += !r->attempts;
 }
 
-static unsigned dots(const char *name)
+static unsigned count_dots(const char *name)
 {
 	unsigned n = 0;
 
@@ -167,7 +167,7 @@ static unsigned dots(const char *name)
 bool zn_resolver_name(const struct zn_resolver *r, const char *name, unsigned i, char to[ZN_HOST_MAX])
 {
 	size_t len = strlen(name);
-	bool first = dots(name) >= r->ndots; /* as it is, before the others; else after them */
+	bool first = count_dots(name) >= r->ndots; /* as it is, before the others; else after them */
 	unsigned domains = name[len - 1] == '.' ? 0 : r->search_count;
 	unsigned own = first ? 0 : domains, at = i - (first && i);
 
@@ -183,13 +183,13 @@ bool zn_resolver_name(const struct zn_resolver *r, const char *name, unsigned i,
 
 /* ---- questions and answers ---- */
 
-static void put16(uint8_t *at, unsigned v)
+static void put_u16(uint8_t *at, unsigned v)
 {
 	at[0] = (uint8_t)(v >> 8);
 	at[1] = (uint8_t)v;
 }
 
-static unsigned get16(const uint8_t *at)
+static unsigned get_u16(const uint8_t *at)
 {
 	return (unsigned)at[0] << 8 | at[1];
 }
@@ -199,9 +199,9 @@ size_t zn_dns_ask(uint8_t to[ZN_DNS_QUESTION], uint16_t id, const char *name, en
 	size_t at = HEAD_BYTES;
 
 	memset(to, 0, HEAD_BYTES);
-	put16(to, id);
-	put16(to + 2, FLAG_ASK);
-	put16(to + 4, 1);
+	put_u16(to, id);
+	put_u16(to + 2, FLAG_ASK);
+	put_u16(to + 4, 1);
 	while (*name) {
 		size_t len = strcspn(name, ".");
 
@@ -215,8 +215,8 @@ size_t zn_dns_ask(uint8_t to[ZN_DNS_QUESTION], uint16_t id, const char *name, en
 	if (at == HEAD_BYTES)
 		return 0;
 	to[at++] = 0;
-	put16(to + at, type);
-	put16(to + at + 2, CLASS_IN);
+	put_u16(to + at, type);
+	put_u16(to + at + 2, CLASS_IN);
 	return at + 4;
 }
 
@@ -236,9 +236,10 @@ static size_t skip_name(const uint8_t *at, size_t len, size_t from)
 }
 
 /* Whether it answers this very question; names may come back in other letters. */
-static bool answers(const uint8_t *at, size_t len, const uint8_t *question, size_t question_len)
+static bool answers_question(const uint8_t *at, size_t len, const uint8_t *question, size_t question_len)
 {
-	if (len < question_len || get16(at) != get16(question) || !(get16(at + 2) & FLAG_ANSWER) || get16(at + 4) != 1)
+	if (len < question_len || get_u16(at) != get_u16(question) || !(get_u16(at + 2) & FLAG_ANSWER) ||
+		get_u16(at + 4) != 1)
 		return false;
 	for (size_t i = HEAD_BYTES; i < question_len; i++)
 		if (at[i] != question[i] && (i + 4 >= question_len || (at[i] | 0x20) != (question[i] | 0x20)))
@@ -263,26 +264,26 @@ static void take_address(struct zn_peer *p, const uint8_t *at, enum zn_dns_type 
 	}
 }
 
-/* Of the names that it leads to, too: what the server says of them is believed. An answer that is cut has some addresses,
- * which do. */
+/* Of the names that it leads to, too: what the server says of them is believed. An answer that is cut has some
+ * addresses, which do. */
 static int read_records(const uint8_t *at, size_t len, const struct zn_dns_wanted *want)
 {
-	enum zn_dns_type type = get16(want->question + want->question_len - 4);
+	enum zn_dns_type type = get_u16(want->question + want->question_len - 4);
 	size_t from = want->question_len, data;
 	int found = 0;
 
-	for (unsigned records = get16(at + 6); records && (size_t)found < want->cap; records--) {
+	for (unsigned records = get_u16(at + 6); records && (size_t)found < want->cap; records--) {
 		from = skip_name(at, len, from);
 		if (!from || len - from < RECORD_BYTES)
 			return found ? found : -EBADMSG;
 		const uint8_t *record = at + from;
 
-		data = get16(record + 8);
+		data = get_u16(record + 8);
 		from += RECORD_BYTES;
 		if (len - from < data)
 			return found ? found : -EBADMSG;
 		from += data;
-		if (get16(record) == type && get16(record + 2) == CLASS_IN && data == (type == ZN_DNS_A ? 4 : 16))
+		if (get_u16(record) == type && get_u16(record + 2) == CLASS_IN && data == (type == ZN_DNS_A ? 4 : 16))
 			take_address(&want->to[found++], record + RECORD_BYTES, type, want->port);
 	}
 	return found;
@@ -292,9 +293,9 @@ int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *wan
 {
 	unsigned code;
 
-	if (!answers(at, len, want->question, want->question_len))
+	if (!answers_question(at, len, want->question, want->question_len))
 		return -EAGAIN;
-	code = get16(at + 2) & CODE_MASK;
+	code = get_u16(at + 2) & CODE_MASK;
 	if (code)
 		return code == NO_NAME ? 0 : -EBADMSG;
 	return read_records(at, len, want);

@@ -64,7 +64,7 @@ struct elf {
 	uint16_t by_addr[NAMES_MAX]; /* those that were found in the table at hand, in order of addr */
 	size_t by_addr_count;
 	uint64_t addr[NAMES_MAX];
-	uint16_t first[256]; /* chains of names by tail(), 1-based */
+	uint16_t first[256]; /* chains of names by tail_chain(), 1-based */
 	uint16_t next[NAMES_MAX];
 	uint8_t name_len[NAMES_MAX];
 	struct hit hit[HITS_MAX]; /* in order of at */
@@ -82,7 +82,7 @@ static int __attribute__((format(printf, 2, 3))) fail(struct elf *e, const char 
 	return -ENOEXEC;
 }
 
-static bool inside(const struct elf *e, uint64_t at, uint64_t len)
+static bool is_inside(const struct elf *e, uint64_t at, uint64_t len)
 {
 	return len <= e->size && at <= e->size - len;
 }
@@ -93,7 +93,7 @@ static int read_at(struct elf *e, uint64_t at, void *to, size_t len, const char 
 	size_t done;
 	ssize_t n;
 
-	if (!inside(e, at, len))
+	if (!is_inside(e, at, len))
 		return fail(e, "%s: outside the file", what);
 	if (cost > e->budget)
 		return fail(e, "%s: more than %d MiB would have to be read", what, (int)(e->whole_budget >> 20));
@@ -121,7 +121,7 @@ static const Elf64_Phdr *segment_of(const struct elf *e, uint64_t addr, uint32_t
 }
 
 /* File offset of an address. */
-static bool locate(const struct elf *e, uint64_t addr, uint32_t flags, uint64_t *at)
+static bool locate_address(const struct elf *e, uint64_t addr, uint32_t flags, uint64_t *at)
 {
 	const Elf64_Phdr *p = segment_of(e, addr, flags);
 
@@ -171,7 +171,7 @@ static int find_sections(struct elf *e, const Elf64_Ehdr *h)
 		e->sections = zero.sh_size;
 	}
 	if (e->sections &&
-		(!inside(e, e->sections_at, 0) || e->sections > (e->size - e->sections_at) / sizeof(Elf64_Shdr)))
+		(!is_inside(e, e->sections_at, 0) || e->sections > (e->size - e->sections_at) / sizeof(Elf64_Shdr)))
 		return fail(e, "section headers: outside the file");
 	return 0;
 }
@@ -204,7 +204,7 @@ static int check_table(struct elf *e, uint64_t index, const Elf64_Shdr *sh, stru
 
 	if (sh->sh_entsize != sizeof(Elf64_Sym) || sh->sh_size % sizeof(Elf64_Sym))
 		return fail(e, "section %llu: not a whole number of symbols", i);
-	if (!inside(e, sh->sh_offset, sh->sh_size))
+	if (!is_inside(e, sh->sh_offset, sh->sh_size))
 		return fail(e, "section %llu: outside the file", i);
 	if (link >= e->sections)
 		return fail(e, "section %llu: linked to section %llu, which does not exist", i, link);
@@ -213,7 +213,7 @@ static int check_table(struct elf *e, uint64_t index, const Elf64_Shdr *sh, stru
 		return err;
 	if (names.sh_type != SHT_STRTAB)
 		return fail(e, "section %llu: linked to section %llu, which is no string table", i, link);
-	if (!inside(e, names.sh_offset, names.sh_size))
+	if (!is_inside(e, names.sh_offset, names.sh_size))
 		return fail(e, "section %llu: outside the file", link);
 	*t = (struct table){sh->sh_offset, sh->sh_size, names.sh_offset, names.sh_size};
 	return 0;
@@ -290,12 +290,12 @@ static int count_symbols(struct elf *e, const uint64_t *tag, uint64_t gnu_hash, 
 	uint64_t at;
 	int err;
 
-	if (tag[DT_HASH] && locate(e, tag[DT_HASH], 0, &at)) {
+	if (tag[DT_HASH] && locate_address(e, tag[DT_HASH], 0, &at)) {
 		err = read_at(e, at, hash, sizeof(hash), "DT_HASH");
 		*symbols = err ? 0 : hash[1];
 		return err;
 	}
-	if (gnu_hash && locate(e, gnu_hash, 0, &at))
+	if (gnu_hash && locate_address(e, gnu_hash, 0, &at))
 		return symbols_by_gnu_hash(e, at, symbols);
 	return fail(e, "no section headers, and no hash table that tells the number of symbols");
 }
@@ -334,15 +334,15 @@ static int table_by_dynamic(struct elf *e, struct table *t)
 		return fail(e, "DT_SYMENT: symbols of %llu bytes", (unsigned long long)tag[DT_SYMENT]);
 	t->len = symbols * sizeof(Elf64_Sym);
 	t->names_len = tag[DT_STRSZ];
-	if (!locate(e, tag[DT_SYMTAB], 0, &t->at) || !inside(e, t->at, t->len))
+	if (!locate_address(e, tag[DT_SYMTAB], 0, &t->at) || !is_inside(e, t->at, t->len))
 		return fail(e, "DT_SYMTAB: outside the file");
-	if (!locate(e, tag[DT_STRTAB], 0, &t->names_at) || !inside(e, t->names_at, t->names_len))
+	if (!locate_address(e, tag[DT_STRTAB], 0, &t->names_at) || !is_inside(e, t->names_at, t->names_len))
 		return fail(e, "DT_STRTAB: outside the file");
 	return 1;
 }
 
 /* Chain of the names that end with the two bytes before `end`. */
-static uint8_t tail(const char *end)
+static uint8_t tail_chain(const char *end)
 {
 	return (uint8_t)((uint8_t)end[-1] ^ (uint8_t)end[-2] << 3);
 }
@@ -358,7 +358,7 @@ static void index_names(struct elf *e)
 		if (len < 2 || len > NAME_LEN_MAX || e->symbols[i].offset)
 			continue;
 		e->name_len[i] = (uint8_t)len;
-		first = &e->first[tail(e->symbols[i].name + len)];
+		first = &e->first[tail_chain(e->symbols[i].name + len)];
 		e->next[i] = *first;
 		*first = (uint16_t)(i + 1);
 	}
@@ -380,12 +380,12 @@ static int add_hit(struct elf *e, uint64_t at, size_t name)
 }
 
 /* The string that ends here, at string table offset `at`: which names is it, or does it end with? */
-static int match(struct elf *e, const char *end, uint64_t at)
+static int match_names(struct elf *e, const char *end, uint64_t at)
 {
 	size_t name, len;
 	int err;
 
-	for (name = e->first[tail(end)]; name; name = e->next[name - 1]) {
+	for (name = e->first[tail_chain(end)]; name; name = e->next[name - 1]) {
 		if (e->budget < COMPARE_COST)
 			return fail(e, "string table: too many names to compare");
 		e->budget -= COMPARE_COST;
@@ -413,7 +413,7 @@ static int scan_names(struct elf *e, const struct table *t)
 		if (err)
 			return err;
 		for (i = 0; i < n; i++) {
-			err = buf[CARRY + i] ? 0 : match(e, buf + CARRY + i, done + i);
+			err = buf[CARRY + i] ? 0 : match_names(e, buf + CARRY + i, done + i);
 			if (err)
 				return err;
 		}
@@ -446,14 +446,14 @@ static void sort_in(struct elf *e, size_t name, uint64_t addr)
 	e->by_addr[i] = (uint16_t)name;
 }
 
-static int resolve(struct elf *e, size_t name, const Elf64_Sym *sym)
+static int resolve_symbol(struct elf *e, size_t name, const Elf64_Sym *sym)
 {
 	struct zn_elf_symbol *symbol = &e->symbols[name];
 	const Elf64_Phdr *p = segment_of(e, sym->st_value, PF_X);
 	uint64_t at, left;
 	int err;
 
-	if (symbol->offset || !locate(e, sym->st_value, PF_X, &at) || at == 0)
+	if (symbol->offset || !locate_address(e, sym->st_value, PF_X, &at) || at == 0)
 		return 0;
 	left = e->size - at;
 	err = read_at(e, at, symbol->code, left < sizeof(symbol->code) ? left : sizeof(symbol->code), "code");
@@ -485,15 +485,15 @@ static int try_symbol(struct elf *e, const Elf64_Sym *sym)
 	if (!is_function(sym))
 		return 0;
 	for (i = first_hit(e, sym->st_name); i < e->hit_count && e->hit[i].at == sym->st_name; i++) {
-		err = resolve(e, e->hit[i].name, sym);
+		err = resolve_symbol(e, e->hit[i].name, sym);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* A symbol of any kind ends the room of the function before it: calls may enter there. Of functions at one address the
- * last is told; share_room() tells the others. */
+/* A symbol of any kind ends the room of the function before it: calls may enter there. Of several functions at one
+ * address the last gets the room; share_room() gives it to the others. */
 static int limit_room(struct elf *e, const Elf64_Sym *sym)
 {
 	size_t low = 0, high = e->by_addr_count, middle;
@@ -542,7 +542,7 @@ static int each_symbol(
 	return 0;
 }
 
-static int search(struct elf *e, const struct table *t)
+static int search_table(struct elf *e, const struct table *t)
 {
 	int err;
 
@@ -559,7 +559,7 @@ static int search(struct elf *e, const struct table *t)
 	return err;
 }
 
-static int find(struct elf *e)
+static int find_symbols(struct elf *e)
 {
 	struct table t;
 	int err, dynamic, other;
@@ -570,11 +570,11 @@ static int find(struct elf *e)
 	dynamic = table_by_section(e, SHT_DYNSYM, &t);
 	if (dynamic == 0)
 		dynamic = table_by_dynamic(e, &t);
-	err = dynamic > 0 ? search(e, &t) : dynamic;
+	err = dynamic > 0 ? search_table(e, &t) : dynamic;
 	if (err || e->found == e->count)
 		return err;
 	other = table_by_section(e, SHT_SYMTAB, &t);
-	err = other > 0 ? search(e, &t) : other;
+	err = other > 0 ? search_table(e, &t) : other;
 	return err || dynamic || other ? err : fail(e, "no symbol table");
 }
 
@@ -591,7 +591,7 @@ int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t b
 	e.found = 0;
 	for (i = 0; i < count; i++)
 		symbols[i] = (struct zn_elf_symbol){.name = symbols[i].name};
-	err = count > NAMES_MAX ? fail(&e, "more than %d names are looked for", NAMES_MAX) : find(&e);
+	err = count > NAMES_MAX ? fail(&e, "more than %d names are looked for", NAMES_MAX) : find_symbols(&e);
 	if (err == 0)
 		return (int)e.found;
 	for (i = 0; i < count; i++)

@@ -22,7 +22,7 @@ static size_t used;
 static z_stream stream;
 static bool ready;
 
-static voidpf take(voidpf owner, uInt items, uInt size)
+static voidpf take_memory(voidpf owner, uInt items, uInt size)
 {
 	size_t len = ((size_t)items * size + ALIGN - 1) / ALIGN * ALIGN;
 
@@ -33,19 +33,19 @@ static voidpf take(voidpf owner, uInt items, uInt size)
 	return block + used - len;
 }
 
-/* What was taken is kept: the one state is used again and again. */
-static void give(voidpf owner, voidpf at)
+/* Memory is never freed: zlib's one state is used again and again. */
+static void keep_memory(voidpf owner, voidpf at)
 {
 	(void)owner;
 	(void)at;
 }
 
-static bool start(void)
+static bool start_stream(void)
 {
 	if (ready)
 		return deflateReset(&stream) == Z_OK;
 	used = 0;
-	stream = (z_stream){.zalloc = take, .zfree = give};
+	stream = (z_stream){.zalloc = take_memory, .zfree = keep_memory};
 	ready = deflateInit2(&stream, LEVEL, Z_DEFLATED, WINDOW_BITS, MEMORY, Z_DEFAULT_STRATEGY) == Z_OK;
 	return ready;
 }
@@ -54,7 +54,7 @@ bool zn_gzip(struct zn_out *o, const char *bytes, size_t len)
 {
 	size_t room = o->cap - o->len;
 
-	if (o->full || len > UINT_MAX || !start())
+	if (o->full || len > UINT_MAX || !start_stream())
 		return false;
 	stream.next_in = (Bytef *)bytes;
 	stream.avail_in = (uInt)len;
@@ -69,8 +69,8 @@ bool zn_gzip(struct zn_out *o, const char *bytes, size_t len)
 bool zn_gunzip(struct zn_out *o, const char *bytes, size_t len)
 {
 	size_t before = used, room = o->cap - o->len;
-	z_stream z = {.zalloc = take,
-		.zfree = give,
+	z_stream z = {.zalloc = take_memory,
+		.zfree = keep_memory,
 		.next_in = (Bytef *)bytes,
 		.avail_in = (uInt)len,
 		.next_out = (Bytef *)o->at + o->len,

@@ -55,7 +55,7 @@ void zn_reply_init(struct zn_reply *r)
 }
 
 /* Digits alone; -1: it is no such number, or beyond 2^62. */
-static int64_t number(struct zn_str s)
+static int64_t read_number(struct zn_str s)
 {
 	int64_t n = 0;
 
@@ -78,7 +78,7 @@ static bool read_header(struct zn_reply *r, struct framing *f, struct zn_str nam
 	int64_t n;
 
 	if (zn_str_is_nocase(name, "Content-Length")) {
-		n = number(value);
+		n = read_number(value);
 		if (n < 0 || (f->length >= 0 && f->length != n))
 			return false;
 		f->length = n;
@@ -88,7 +88,7 @@ static bool read_header(struct zn_reply *r, struct framing *f, struct zn_str nam
 	} else if (zn_str_is_nocase(name, "Connection")) {
 		f->close |= zn_http_has_token(value, "close");
 		f->keep |= zn_http_has_token(value, "keep-alive");
-	} else if (zn_str_is_nocase(name, "Retry-After") && (n = number(value)) > 0) {
+	} else if (zn_str_is_nocase(name, "Retry-After") && (n = read_number(value)) > 0) {
 		r->retry_after_s = n > PATIENCE_MAX ? PATIENCE_MAX : (uint32_t)n;
 	}
 	return true;
@@ -103,13 +103,13 @@ static int read_status(struct zn_str line)
 	if (line.len < at + 5 || memcmp(line.at, BEGINNING, at) || (line.at[at] != '0' && line.at[at] != '1') ||
 		line.at[at + 1] != ' ' || (line.len > at + 5 && line.at[at + 5] != ' '))
 		return -1;
-	n = number((struct zn_str){line.at + at + 2, 3});
+	n = read_number((struct zn_str){line.at + at + 2, 3});
 	return n >= 100 && n <= 599 ? (int)n : -1;
 }
 
-/* How the body ends decides whether the connection can be used again; one that is long, or ends with the connection, is
- * not read. */
-static void settle(struct zn_reply *r, const struct framing *f, int status, bool http10)
+/* The end of the body decides whether the connection can be used again. A long body, or a body that ends with the
+ * connection, is not read. */
+static void settle_framing(struct zn_reply *r, const struct framing *f, int status, bool http10)
 {
 	struct zn_http_req like = {.chunked = f->chunked, .length = f->length > 0 ? (uint64_t)f->length : 0};
 	bool bodyless = status == 204 || status == 304;
@@ -140,12 +140,12 @@ static int read_head(struct zn_reply *r)
 	}
 	r->len = 0;
 	if (status >= 200)
-		settle(r, &f, status, r->head[strlen(BEGINNING)] == '0');
+		settle_framing(r, &f, status, r->head[strlen(BEGINNING)] == '0');
 	return status == 101 || (status < 200 && ++r->interim > INTERIM_MAX) ? -EBADMSG : 0;
 }
 
-/* One byte of the head. A line ends in CR LF, the head in an empty one. */
-static int take(struct zn_reply *r, char c)
+/* Takes one byte of the head. A line ends in CR LF, the head in an empty line. */
+static int take_head_byte(struct zn_reply *r, char c)
 {
 	if (r->len == sizeof(r->head) || (r->len < strlen(BEGINNING) && c != BEGINNING[r->len]))
 		return -EBADMSG;
@@ -161,7 +161,7 @@ int zn_reply_read(struct zn_reply *r, const char *buf, size_t len)
 	int n;
 
 	for (; used < len && !r->status; used++)
-		if (take(r, buf[used]))
+		if (take_head_byte(r, buf[used]))
 			return -EBADMSG;
 	if (!r->status || r->done)
 		return (int)used;

@@ -27,20 +27,20 @@ void zn_protobuf_put_signed(struct zn_out *o, int64_t v)
 	zn_protobuf_put(o, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
 }
 
-static void tag(struct zn_out *o, uint32_t field, enum wire wire)
+static void put_tag(struct zn_out *o, uint32_t field, enum wire wire)
 {
 	zn_protobuf_put(o, (uint64_t)field << 3 | wire);
 }
 
 void zn_protobuf_u64(struct zn_out *o, uint32_t field, uint64_t v)
 {
-	tag(o, field, VARINT);
+	put_tag(o, field, VARINT);
 	zn_protobuf_put(o, v);
 }
 
 void zn_protobuf_i64(struct zn_out *o, uint32_t field, int64_t v)
 {
-	tag(o, field, VARINT);
+	put_tag(o, field, VARINT);
 	zn_protobuf_put_signed(o, v);
 }
 
@@ -48,7 +48,7 @@ void zn_protobuf_fixed64(struct zn_out *o, uint32_t field, uint64_t v)
 {
 	uint8_t bytes[8];
 
-	tag(o, field, FIXED64);
+	put_tag(o, field, FIXED64);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(v >> 8 * i);
 	zn_out_bytes(o, bytes, sizeof(bytes));
@@ -65,7 +65,7 @@ void zn_protobuf_double(struct zn_out *o, uint32_t field, double v)
 size_t zn_protobuf_open(struct zn_out *o, uint32_t field)
 {
 	if (field)
-		tag(o, field, LENGTH);
+		put_tag(o, field, LENGTH);
 	zn_out_char(o, 0);
 	return o->len;
 }

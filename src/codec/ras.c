@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ras.c: what the RAS service of NCCL answers to "VERBOSE STATUS", as it comes in: of each communicator, the ranks that do not
- * answer, have left, or have issued fewer collectives than the one farthest ahead. It comes from a user's process, so any bytes
- * may come; what is kept is of a fixed size.
+ * ras.c: what the RAS service of NCCL answers to "VERBOSE STATUS", as it comes in: of each communicator, the ranks
+ * that do not answer, have left, or have issued fewer collectives than the one farthest ahead. It comes from a user's
+ * process, so any bytes may come; what is kept is of a fixed size.
  *
- * JSON (NCCL 2.28.7 and later) is read by its keys alone: commas, brackets and the banner that some versions print before it
- * say nothing, so that none of them can be wrong. The text of older versions has no ranks but the few that stand out, in
- * sentences; a line that is none of those is passed over.
+ * JSON (NCCL 2.28.7 and later) is read by its keys alone: commas, brackets and the banner that some versions print
+ * before it say nothing, so that none of them can be wrong. The text of older versions has no ranks but the few that
+ * stand out, in sentences; a line that is none of those is passed over.
  */
 #include <strings.h>
 
@@ -28,7 +28,7 @@ static bool is_wanted(const struct zn_ras_wanted *w, const struct zn_ras_rank *r
 	return false;
 }
 
-/* Of two ranks, the one that a person is told of first. */
+/* Which of two ranks is shown first. */
 static bool comes_before(const struct zn_ras_rank *a, const struct zn_ras_rank *b)
 {
 	if (a->state != b->state)
@@ -52,7 +52,7 @@ static void insert_rank(struct zn_ras_comm *c, const struct zn_ras_rank *r)
 	c->rank[at] = *r;
 }
 
-/* That so many ranks have issued so many collectives. */
+/* Notes that so many ranks have issued so many collectives. */
 static void note_count(struct zn_ras_parse *p, uint64_t issued, uint32_t ranks)
 {
 	struct zn_ras_comm *c = &p->comm;
@@ -70,7 +70,8 @@ static void note_count(struct zn_ras_parse *p, uint64_t issued, uint32_t ranks)
 	c->heard += ranks;
 }
 
-/* The communicator of that hash among those that are kept: the text has some in several places. NULL: there is no room. */
+/* The communicator of that hash among those that are kept: the text has some in several places. NULL: there is no
+ * room. */
 static struct zn_ras_comm *kept_comm(struct zn_ras_parse *p, uint64_t hash)
 {
 	struct zn_ras_answer *a = &p->answer;
@@ -95,7 +96,7 @@ static void merge_comm(struct zn_ras_comm *to, const struct zn_ras_comm *from)
 		insert_rank(to, &from->rank[i]);
 }
 
-/* Who has issued as many as anybody is not odd. */
+/* A rank that has issued as many collectives as any other is not odd. */
 static void drop_even_ranks(struct zn_ras_comm *c)
 {
 	uint32_t kept = 0;
@@ -111,7 +112,7 @@ static void drop_even_ranks(struct zn_ras_comm *c)
 	c->count = kept;
 }
 
-/* The communicator at hand has ended. One of another job is no more than counted. */
+/* The text of this communicator has ended. A communicator of another job is only counted. */
 static void end_comm(struct zn_ras_parse *p)
 {
 	struct zn_ras_comm *c = &p->comm, *to;
@@ -148,7 +149,7 @@ static void begin_comm(struct zn_ras_parse *p, uint64_t hash)
 
 /* ---- Ranks. ---- */
 
-/* Who chose this text chose any bytes: what is shown of it is the name of a host, or question marks. */
+/* The text may be any bytes. A byte that no host name has is shown as a question mark. */
 static void set_host(struct zn_ras_rank *r, const char *text, size_t len)
 {
 	static const char set[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:-_";
@@ -367,7 +368,7 @@ static void take_string_byte(struct zn_ras_parse *p, char c)
 	}
 }
 
-/* True: the byte belongs to the number. What follows a point is no part of what is counted. */
+/* True: the byte belongs to the number. Digits after a point are not counted. */
 static bool take_number_byte(struct zn_ras_parse *p, char c)
 {
 	if (c == '.')
@@ -501,8 +502,8 @@ static bool is_gone_status(const char *at)
 	return !strncmp(at, "NOCOMM", 6) || !strncmp(at, "FINALIZE", 8) || !strncmp(at, "ABORT", 5);
 }
 
-/* What a rank, or some, did: "has launched up to operation 7", "have not launched any operations", "has status NOCOMM". False:
- * it says none of these. */
+/* What a rank, or some, did: "has launched up to operation 7", "have not launched any operations", "has status
+ * NOCOMM". False: it says none of these. */
 static bool read_deed(struct zn_ras_parse *p, const char *at)
 {
 	if (!skip_text(&at, "has ") && !skip_text(&at, "have "))
@@ -631,7 +632,8 @@ void zn_ras_parse_take(struct zn_ras_parse *p, const char *bytes, size_t len)
 			take_text_byte(p, bytes[i]);
 }
 
-/* A communicator that was cut short is not there: who comes behind the cut would be taken for somebody who is missing. */
+/* A communicator that was cut short is not there: who comes behind the cut would be taken for somebody who is
+ * missing. */
 void zn_ras_parse_end(struct zn_ras_parse *p)
 {
 	if (!p->json && p->line_len)

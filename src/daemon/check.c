@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * check.c: the limits under which --check looks. An administrator's shell may do more than zerneld.service, so --check first
- * asks systemd what it leaves the service (drop-ins included), reads its options, and takes the same limits: capabilities,
- * open files, and of its system-call filter those calls that the start needs and others do not. Where systemd or the
- * service is not there, nothing changes.
+ * check.c: the limits under which --check looks. An administrator's shell may do more than zerneld.service, so
+ * --check first asks systemd what it leaves the service (drop-ins included), reads its options, and takes the same
+ * limits: capabilities, open files, and of its system-call filter those calls that the start needs and others do not.
+ * Where systemd or the service is not there, nothing changes.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #include "zernel.h"
 
-/* As systemd writes them, after "cap_". */
+/* Capabilities as systemd writes them, after "cap_". */
 static const char *const capability[CAP_LAST_CAP + 1] = {"chown", "dac_override", "dac_read_search", "fowner", "fsetid",
 	"kill", "setgid", "setuid", "setpcap", "linux_immutable", "net_bind_service", "net_broadcast", "net_admin",
 	"net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct",

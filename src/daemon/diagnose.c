@@ -118,7 +118,8 @@ static void check_tables(const struct zn_probe *p)
 		"", p->cpus, p->sizes.sched_entries, p->sizes.threads);
 }
 
-/* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot be had. */
+/* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot
+ * be had. */
 int zn_diagnose_node(struct zn_diagnosis *d, const struct zn_service *service)
 {
 	struct utsname name = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* systemd.c: tells systemd how the daemon is, by sd_notify(3) and sd_watchdog_enabled(3). Nobody is told where nobody asks. */
+/* systemd.c: tells systemd how the daemon is, by sd_notify(3) and sd_watchdog_enabled(3). Without NOTIFY_SOCKET in
+ * the environment nothing is sent. */
 #include "zernel.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * annotations.c: what programs say of themselves by `zernel annotate`: labels of a job, such as step, epoch or phase, and when
- * they changed. Nothing depends on them.
+ * annotations.c: what programs say of themselves by `zernel annotate`: labels of a job, such as step, epoch or phase,
+ * and when they changed. Nothing depends on them.
  *
- * A job has room for a few labels and for a few of their changes. Of those that no longer fit, the owner and the label with the
- * most of them lose the one that stands nearest to another: what is kept of a label that changes at each step is spread over
- * the whole time, and one that changes twice keeps both.
+ * A job has room for a few labels and for a few of their changes. Of those that no longer fit, the owner and the
+ * label with the most of them lose the one that stands nearest to another: what is kept of a label that changes at
+ * each step is spread over the whole time, and one that changes twice keeps both.
  *
- * Limits: all this is kept in memory and ends with the daemon. Processes of no job have one place together, where the labels of
- * one that has ended go.
+ * Limits: all this is kept in memory and ends with the daemon. Processes of no job have one place together, where the
+ * labels of one that has ended go.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -36,7 +36,7 @@ const struct zn_annotation_group *zn_annotations_of(const struct zn_annotations 
 
 #define KEY_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
-static int refuse(char why[ZN_TEXT_MAX], const char *what, struct zn_str at)
+static int refuse_at(char why[ZN_TEXT_MAX], const char *what, struct zn_str at)
 {
 	snprintf(why, ZN_TEXT_MAX, "%s: \"%.*s\"", what, (int)(at.len < 64 ? at.len : 64), at.at);
 	return -EINVAL;
@@ -56,12 +56,12 @@ static int read_pair(struct zn_annotation *to, struct zn_str pair, char why[ZN_T
 	size_t key = sign ? (size_t)(sign - pair.at) : 0, value = sign ? pair.len - key - 1 : 0;
 
 	if (!sign)
-		return refuse(why, "a label is KEY=VALUE, not", pair);
+		return refuse_at(why, "a label is KEY=VALUE, not", pair);
 	if (!key || key >= ZN_ANNOTATION_KEY || strspn(pair.at, KEY_BYTES) < key)
-		return refuse(
+		return refuse_at(
 			why, "the key of a label is 1 to 31 of A-Z a-z 0-9 _ . -, not", (struct zn_str){pair.at, key});
 	if (value >= ZN_ANNOTATION_VALUE)
-		return refuse(why, "the value of a label is longer than 63 bytes", (struct zn_str){pair.at, key});
+		return refuse_at(why, "the value of a label is longer than 63 bytes", (struct zn_str){pair.at, key});
 	memcpy(to->key, pair.at, key);
 	memcpy(to->value, sign + 1, value);
 	to->key[key] = to->value[value] = '\0';
@@ -77,13 +77,13 @@ static int read_pairs(struct zn_annotation to[ZN_ANNOTATION_LABELS], const char 
 		struct zn_str pair = take_pair(&labels);
 
 		if (count == ZN_ANNOTATION_LABELS)
-			return refuse(why, "more than 8 labels at a time, from here on", pair);
+			return refuse_at(why, "more than 8 labels at a time, from here on", pair);
 		err = read_pair(&to[count], pair, why);
 		if (err)
 			return err;
 		for (int i = 0; i < count; i++)
 			if (!strcmp(to[i].key, to[count].key))
-				return refuse(why, "a label is there twice", pair);
+				return refuse_at(why, "a label is there twice", pair);
 		count++;
 	}
 	return count;
@@ -160,7 +160,7 @@ static bool is_like(const struct zn_annotation *a, const struct zn_annotation *b
 	return a->owner == b->owner && !strcmp(a->key, b->key);
 }
 
-/* Of whom there are the most: the owner counts first, then the label. */
+/* A change of the owner with the most changes, and of those of the label with the most. */
 static const struct zn_annotation *most_frequent(const struct zn_annotation_group *g)
 {
 	const struct zn_annotation *best = g->change;
@@ -203,8 +203,8 @@ static void drop_nearest(struct zn_annotation_group *g)
 	memmove(&g->change[at], &g->change[at + 1], (g->changes - at) * sizeof(*g->change));
 }
 
-/* An empty value takes a label away. One that is said again as it was is no change. */
-static void say(struct zn_annotation_group *g, const struct zn_annotation *said)
+/* An empty value takes a label away. The same value again is no change. */
+static void say_annotation(struct zn_annotation_group *g, const struct zn_annotation *said)
 {
 	uint32_t at = find_label(g, said->key);
 	bool there = at < g->labels, changed = strcmp(there ? g->label[at].value : "", said->value);
@@ -240,10 +240,10 @@ int zn_annotations_say(struct zn_annotations *a, struct zn_job_ref job, const st
 	}
 	for (int i = 0; i < count; i++) /* what goes makes room for what comes */
 		if (!said[i].value[0])
-			say(g, &said[i]);
+			say_annotation(g, &said[i]);
 	for (int i = 0; i < count; i++)
 		if (said[i].value[0])
-			say(g, &said[i]);
+			say_annotation(g, &said[i]);
 	return 0;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * annotator.c: who may say what of whom. A user speaks of processes and jobs of his own; the kernel's word on who asks decides.
+ * annotator.c: which user may annotate which process or job. A user may annotate his own; the kernel's credentials of
+ * the client decide.
  */
 #include "zernel.h"
 #include <errno.h>
 
-static int refuse(int err, char why[ZN_TEXT_MAX], const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int refuse(int err, char why[ZN_TEXT_MAX], const char *format, ...)
+static int refuse_with(int err, char why[ZN_TEXT_MAX], const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int refuse_with(int err, char why[ZN_TEXT_MAX], const char *format, ...)
 {
 	va_list args;
 
@@ -16,7 +17,8 @@ static int refuse(int err, char why[ZN_TEXT_MAX], const char *format, ...)
 	return err;
 }
 
-/* The process that is meant: the one that asks, its parent, or one by its number, as we see it. */
+/* The process that the message is about: the asking process, its parent, or a process by its id as the daemon sees
+ * it. */
 static int find_process(
 	struct zn_annotation *by, const struct zn_annotator *who, const struct zn_message *m, char why[ZN_TEXT_MAX])
 {
@@ -26,14 +28,14 @@ static int find_process(
 	if (m->value[ZN_KEY_PARENT][0] && zn_procfs_stat("/proc", who->pid, &stat))
 		by->pid = stat.parent;
 	if (m->value[ZN_KEY_PID][0] && zn_procfs_contained("/proc", who->pid))
-		return refuse(-EINVAL, why,
+		return refuse_with(-EINVAL, why,
 			"pid: who asks is in a PID namespace of its own; without it, the process that asks is meant");
 	if (m->value[ZN_KEY_PID][0])
 		zn_job_number(m->value[ZN_KEY_PID], &by->pid);
 	if (!zn_procfs_stat("/proc", by->pid, &stat))
-		return refuse(-ESRCH, why, "no process %u", by->pid);
+		return refuse_with(-ESRCH, why, "no process %u", by->pid);
 	if (!who->any && zn_uid_of((int)by->pid) != who->uid)
-		return refuse(-EPERM, why, "process %u is not of user %u", by->pid, who->uid);
+		return refuse_with(-EPERM, why, "process %u is not of user %u", by->pid, who->uid);
 	by->start_ticks = stat.start_ticks;
 	return 0;
 }
@@ -48,7 +50,8 @@ static struct zn_job_ref tag_of(const struct zn_job *job)
 	return (struct zn_job_ref){job->slot, job->serial};
 }
 
-/* What the kernel's tags say comes first. The name of a control group is a user's word: it counts for his own jobs. */
+/* The kernel's tags decide first. A control group may be named by a user, so its name counts for the user's own
+ * jobs alone. */
 static struct zn_job_ref find_tag(struct zn_jobs *j, const struct zn_annotator *who, uint32_t pid)
 {
 	struct zn_cgroup_name name;
@@ -73,9 +76,9 @@ int zn_annotator_say(const struct zn_annotator *who, struct zn_annotations *a, s
 	int err;
 
 	if (!m->value[ZN_KEY_LABELS][0])
-		return refuse(-EINVAL, why, "no labels");
+		return refuse_with(-EINVAL, why, "no labels");
 	if (*id && !is_own(who, job))
-		return refuse(-EPERM, why, "no job %.15s of this user runs here", id);
+		return refuse_with(-EPERM, why, "no job %.15s of this user runs here", id);
 	err = find_process(&by, who, m, why);
 	if (err)
 		return err;

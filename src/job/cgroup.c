@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Control groups as user space sees them: what is in jobs already when the daemon starts, and groups that an administrator
- * names. What is made, removed and entered later is seen in bpf/job.bpf.c; both enter into the same tables, and both ask
- * zn_cgroup_parse() what a path means.
+ * Control groups as user space sees them: what is in jobs already when the daemon starts, and groups that an
+ * administrator names. What is made, removed and entered later is seen in bpf/job.bpf.c; both enter into the same
+ * tables, and both ask zn_cgroup_parse() what a path means.
  *
  * /proc and the groups belong to others: files are read up to a limit, a folder is entered once and never followed out
  * of its file system, and what is cut is left alone. Nothing is allocated.
@@ -272,7 +272,8 @@ static bool folder_key(const struct mount *m, const char *folder, struct zn_cgro
 	return true;
 }
 
-/* One that was removed between the look and the entry would stay for ever: its removal was seen before it was there. */
+/* A group that was removed between the look and the entry would stay for ever: BPF saw its removal before the
+ * entry existed. */
 static void group_enter(
 	struct zn_arena *a, uint32_t slot, const struct mount *m, const char *folder, const struct zn_cgroup_name *name)
 {
@@ -295,8 +296,8 @@ struct scan {
 	uint32_t found; /* processes of jobs, in one pass */
 };
 
-/* The job's group and those below it that a path goes through. Users may make folders of any name below their own, so a
- * job's group is one that belongs to whom the hierarchy belongs to. The slot, or below 0: none. */
+/* The job's group and those below it that a path goes through. Users may make folders of any name below their own,
+ * so a job's group must have the same owner as the hierarchy. Returns the slot, or below 0: none. */
 static int groups_enter(struct scan *s, uint32_t hierarchy, const char *group)
 {
 	struct zn_cgroup_name name = {.level = ZN_CGROUP_JOB};
@@ -342,7 +343,7 @@ bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to
 	return false;
 }
 
-/* One job, whichever hierarchy says so; a line that was cut has no end and is left out. */
+/* Finds the one job that any hierarchy names. A line that was cut has no end and is left out. */
 static void process_scan(struct scan *s, uint32_t pid)
 {
 	static char text[GROUPS_TEXT];
@@ -383,8 +384,8 @@ static void process_visit(void *to, const struct dirent64 *e)
 		process_scan(to, strtoul(e->d_name, NULL, 10));
 }
 
-/* What a process starts after it was tagged has its tag. What it started before, behind the place that the pass had come
- * to, is found by the next one: until a pass finds no more than the one before. */
+/* What a process starts after it was tagged has its tag. What it started before, behind the place that the pass
+ * had come to, is found by the next one: until a pass finds no more than the one before. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root)
 {
 	struct scan s = {.arena = a, .proc_root = proc_root, .mounts = mounts_read(proc_root)};
@@ -521,7 +522,7 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 
 /* ---- what processes have started ---- */
 
-#define TREE_STEPS 65536u /* for all at once: one that starts others faster than they are looked at has no end */
+#define TREE_STEPS 65536u /* for all groups at once: a process may fork faster than the walk reads */
 
 static int task_add(void *arena, const struct zn_tree_process *parent, uint32_t pid)
 {

@@ -6,7 +6,7 @@
 
 #define HOLD_NS (60 * ZN_NS_PER_S) /* calls that wait longer for the GPU count as idle for the rest */
 
-/* One that was listed by its UUID, before any process showed its index, keeps that name. */
+/* A GPU that was listed by its UUID, before any process showed its index, keeps that name. */
 static bool same_gpu(const struct zn_job_gpu *g, const struct zn_gpu *gpu)
 {
 	return strcmp(g->id, gpu->id) == 0 || (gpu->uuid[0] && strcasecmp(g->id, gpu->uuid) == 0);
@@ -48,7 +48,7 @@ static struct zn_job_gpu *only_gpu(struct zn_job *job)
 	return only;
 }
 
-/* A GPU that could not be told, of a process that was gone too soon, is the job's, if it has but one. */
+/* An unknown GPU, of a process that ended too soon, is the job's GPU if the job has only one. */
 static struct zn_job_gpu *gpu_of(struct zn_jobs *j, struct zn_job *job, uint32_t index)
 {
 	const struct zn_gpu *gpu = &j->agg->gpus.gpu[index];
@@ -177,8 +177,8 @@ static void note_use(struct zn_job_gpu *g, const struct deeds *d)
 		g->waited_ns = d->waited_ns;
 }
 
-/* What a process holds on one GPU. It uses that GPU if it did something and has memory on it, or had some, if it has none
- * anywhere by now. */
+/* What a process holds on one GPU. It uses that GPU if it did something and has memory on it, or had some, if it
+ * has none anywhere by now. */
 static void note_share(struct zn_job_gpu *g, const struct zn_gpu_usage *s, bool lives, bool uses, const struct deeds *d)
 {
 	if (lives)
@@ -191,8 +191,8 @@ static void note_share(struct zn_job_gpu *g, const struct zn_gpu_usage *s, bool 
 		note_use(g, d);
 }
 
-/* Where memory was not seen, the peak of a job is not known. The GPU of a process with a partial ledger is told by the device
- * files that it has open; without the driver's list of devices it may be any GPU of the job. */
+/* Where memory was not seen, the peak of a job is not known. The GPU of a process with a partial ledger is known
+ * by the device files that it has open; without the driver's list of devices it may be any GPU of the job. */
 void zn_job_gpus_partial(struct zn_jobs *j, struct zn_job *job, bool any)
 {
 	const struct zn_gpus *gpus = &j->agg->gpus;
@@ -212,7 +212,7 @@ static void note_unseen(struct zn_jobs *j, struct zn_job *job, bool lives)
 		job->gpu[i].open |= lives;
 }
 
-/* A process that did something, and on which GPU cannot be told. */
+/* A process that did something on an unknown GPU. */
 static void note_astray(struct zn_job *job, const struct deeds *d)
 {
 	struct zn_job_gpu *only = only_gpu(job);
@@ -249,9 +249,9 @@ void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const
 		note_unseen(j, job, !p->exit_ns);
 }
 
-/* A GPU of which a process holds memory, and nothing is heard, may be idle, or a call waits for it and returns later: up to
- * HOLD_NS the time is held back until that is known, so that idle time never has to be taken back. Nothing is held back where waits
- * that go on are known, or the wait is for a rank that does not come. */
+/* A GPU of which a process holds memory, and nothing is heard, may be idle, or a call waits for it and returns
+ * later: up to HOLD_NS the time is held back until that is known, so that idle time never has to be taken back.
+ * Nothing is held back where waits that go on are known, or the wait is for a rank that does not come. */
 static void gpu_quiet(struct zn_job_gpu *g, uint64_t ns, bool waits_known)
 {
 	uint64_t hold_ns = g->open && !waits_known && !g->hangs ? HOLD_NS : 0;
@@ -278,8 +278,8 @@ static void gpu_busy(struct zn_job_gpu *g, uint64_t ns, bool waits_known)
 	gpu_quiet(g, ns - busy_ns, waits_known);
 }
 
-/* The time since it was counted last, up to a moment. While a process did something on a GPU that could not be told, the
- * others are not said to be idle. */
+/* The time since it was counted last, up to a moment. While a process worked on an unknown GPU, no GPU of the job
+ * counts as idle. */
 void zn_job_gpus_count(const struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 {
 	uint64_t ns = zn_job_clamp_before(now_ns, job->counted_ns);

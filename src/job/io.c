@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * io.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in rows
- * of the arena; sums are those of a job on a mount, with the rows of each operation in a chain. Figures are sums over rows, read
- * where they are. When a device's number comes to mean another file system, its rows are cut: what they hold stays
- * where it was counted, and what follows is counted in new ones.
+ * io.c: file I/O as it is shown: by job, mount and operation. The kernel's programs count by device and shard, in
+ * rows of the arena; sums are those of a job on a mount, with the rows of each operation in a chain. Figures are sums
+ * over rows, read where they are. When a device's number comes to mean another file system, its rows are cut: what
+ * they hold stays where it was counted, and what follows is counted in new ones.
  */
 #include "zernel.h"
 #include <string.h>
 
 #define SETTLE_NS (2 * ZN_NS_PER_S)   /* nobody adds to a row any more that was cut this long ago */
 #define IDLE_NS   (600 * ZN_NS_PER_S) /* then what is of no job and of no mount of the host goes */
-/* Calls per second from which on reads or writes are spread over groups of CPUs. Adding to a cache line that another CPU has
- * takes a few 100 ns, so below this at most some 3 % of one CPU's time. */
+/* Calls per second from which on reads or writes are spread over groups of CPUs. Adding to a cache line that
+ * another CPU has takes a few 100 ns, so below this at most some 3 % of one CPU's time. */
 #define SPREAD_CALLS 100000
 
 void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_jobs *jobs)
@@ -26,8 +26,8 @@ void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_job
 
 /* ---- Histograms of both kinds, as one is numbered by the rows. ---- */
 
-/* What both begin with: nothing after max_ns may be looked at. NULL: it cannot be read. */
-static const struct zn_hist *counted(const struct zn_io_sums *f, uint32_t slot)
+/* The part that whole and coarse histograms have in common: do not read past max_ns. NULL: it cannot be read. */
+static const struct zn_hist *hist_of_slot(const struct zn_io_sums *f, uint32_t slot)
 {
 	if (slot < ZN_HISTS_MAX)
 		return zn_arena_hist(f->arena, slot);
@@ -36,7 +36,7 @@ static const struct zn_hist *counted(const struct zn_io_sums *f, uint32_t slot)
 
 static void merge_into(struct zn_io_sums *f, struct zn_hist *to, uint32_t slot)
 {
-	const struct zn_hist *h = counted(f, slot);
+	const struct zn_hist *h = hist_of_slot(f, slot);
 
 	if (h && slot < ZN_HISTS_MAX)
 		zn_hist_merge(to, h);
@@ -113,7 +113,7 @@ static void row_leave(struct zn_io_sums *f, uint32_t slot)
 	f->row[slot].state = ZN_ROW_LEAVING;
 }
 
-static bool settled(const struct zn_io_sum_row *row, uint64_t now_ns)
+static bool row_settled(const struct zn_io_sum_row *row, uint64_t now_ns)
 {
 	return row->since_ns + SETTLE_NS <= now_ns;
 }
@@ -182,8 +182,8 @@ static bool io_sum_empty(const struct zn_io_sum *io_sum)
 
 /* ---- What the arena has. ---- */
 
-/* There is no room in this table for what a row needs to be shown: counted once, however often it is looked for. */
-static void lost(struct zn_io_sums *f, struct zn_io_sum_row *row, struct zn_quota *table)
+/* Counts a row that cannot be shown, as `table` has no room for it: once, however often it is tried again. */
+static void count_row_lost(struct zn_io_sums *f, struct zn_io_sum_row *row, struct zn_quota *table)
 {
 	if (row->lost)
 		return;
@@ -198,7 +198,7 @@ static struct zn_mount *mount_of(struct zn_io_sums *f, uint32_t slot)
 	struct zn_mount *mount = zn_mounts_use(&f->mounts, f->row[slot].key.dev, 0, 0, f->row[slot].of.user);
 
 	if (!mount)
-		lost(f, &f->row[slot], &f->mounts.quota);
+		count_row_lost(f, &f->row[slot], &f->mounts.quota);
 	return mount;
 }
 
@@ -207,7 +207,7 @@ static bool row_bind(struct zn_io_sums *f, uint32_t slot, const struct zn_mount 
 	uint32_t io_sum = io_sum_find(f, &f->row[slot], mount);
 
 	if (io_sum == ZN_IO_SUMS_MAX) {
-		lost(f, &f->row[slot], &f->quota);
+		count_row_lost(f, &f->row[slot], &f->quota);
 		return false;
 	}
 	chain_add(f, slot, io_sum);
@@ -226,7 +226,7 @@ static bool row_show(struct zn_io_sums *f, uint32_t slot)
 	return true;
 }
 
-/* What its job has done of it is in no figure that is shown. */
+/* Notes that the figures of its job lack this operation. */
 static void row_hidden(struct zn_io_sums *f, uint32_t slot)
 {
 	const struct zn_io_key *key = &f->row[slot].key;
@@ -247,10 +247,10 @@ static void row_new(struct zn_io_sums *f, const struct zn_io_entry *e)
 		f->row_high = slot + 1;
 }
 
-/* What it has counted so far is not of this tick. */
+/* Its counts so far are older than this tick. */
 static void row_not_of_tick(struct zn_io_sums *f, uint32_t slot)
 {
-	const struct zn_hist *h = counted(f, slot);
+	const struct zn_hist *h = hist_of_slot(f, slot);
 	struct zn_io_sum_op *op = op_of(f, &f->row[slot]);
 
 	if (!h)
@@ -315,7 +315,7 @@ struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct 
 	struct zn_io_sum_total sum = {0};
 
 	for (uint32_t slot = io_sum->op[op].first; slot; slot = f->row[slot].next) {
-		const struct zn_hist *h = counted(f, slot);
+		const struct zn_hist *h = hist_of_slot(f, slot);
 
 		if (!h)
 			continue;
@@ -327,7 +327,7 @@ struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct 
 	return sum;
 }
 
-static uint64_t per(uint64_t now, uint64_t before, uint64_t scale, uint64_t ns)
+static uint64_t rate_per(uint64_t now, uint64_t before, uint64_t scale, uint64_t ns)
 {
 	return now > before && ns ? (uint64_t)((__uint128_t)(now - before) * scale * ZN_NS_PER_S / ns) : 0;
 }
@@ -340,15 +340,16 @@ static void op_tick(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_o
 
 	if (sum.calls > o->tick_calls)
 		io_sum->active_ns = now_ns;
-	o->call_rate = per(sum.calls, o->tick_calls, 1000, ns);
-	o->byte_rate = per(sum.bytes, o->tick_bytes, 1, ns);
+	o->call_rate = rate_per(sum.calls, o->tick_calls, 1000, ns);
+	o->byte_rate = rate_per(sum.bytes, o->tick_bytes, 1, ns);
 	o->spent_ns = sum.ns > o->tick_ns ? sum.ns - o->tick_ns : 0;
 	o->tick_calls = sum.calls;
 	o->tick_bytes = sum.bytes;
 	o->tick_ns = sum.ns;
 }
 
-/* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more than that. */
+/* Rows that were cut long ago become one of each kind, so that a job that mounts again and again keeps no more
+ * than that. */
 static void op_fold(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_op op, uint64_t now_ns)
 {
 	uint32_t into[2] = {0}, next;
@@ -357,7 +358,7 @@ static void op_fold(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_o
 		uint32_t *to = &into[slot >= ZN_HISTS_MAX];
 
 		next = f->row[slot].next;
-		if (!counted(f, slot) || f->row[slot].state != ZN_ROW_CUT || !settled(&f->row[slot], now_ns))
+		if (!hist_of_slot(f, slot) || f->row[slot].state != ZN_ROW_CUT || !row_settled(&f->row[slot], now_ns))
 			continue;
 		if (*to) {
 			fold_into(f, *to, slot);
@@ -370,7 +371,7 @@ static void op_fold(struct zn_io_sums *f, struct zn_io_sum *io_sum, enum zn_io_o
 }
 
 /* Whether some device of it is mounted on the host. */
-static bool mounted(struct zn_io_sums *f, const struct zn_io_sum *io_sum)
+static bool is_mounted(struct zn_io_sums *f, const struct zn_io_sum *io_sum)
 {
 	for (enum zn_io_op op = 0; op < ZN_IO_OP_COUNT; op++)
 		for (uint32_t slot = io_sum->op[op].first; slot; slot = f->row[slot].next) {
@@ -382,14 +383,14 @@ static bool mounted(struct zn_io_sums *f, const struct zn_io_sum *io_sum)
 	return false;
 }
 
-/* What is of a job stays until the job is forgotten. */
-static bool over(struct zn_io_sums *f, const struct zn_io_sum *io_sum, uint64_t now_ns)
+/* The sums of a job stay until the job is forgotten. */
+static bool is_over(struct zn_io_sums *f, const struct zn_io_sum *io_sum, uint64_t now_ns)
 {
 	if (io_sum_empty(io_sum))
 		return true;
 	if (io_sum->job.serial)
 		return f->jobs && !zn_jobs_at(f->jobs, io_sum->job);
-	return io_sum->active_ns + IDLE_NS <= now_ns && !mounted(f, io_sum);
+	return io_sum->active_ns + IDLE_NS <= now_ns && !is_mounted(f, io_sum);
 }
 
 static void io_sum_tick(struct zn_io_sums *f, struct zn_io_sum *io_sum, uint64_t now_ns)
@@ -400,7 +401,7 @@ static void io_sum_tick(struct zn_io_sums *f, struct zn_io_sum *io_sum, uint64_t
 		op_tick(f, io_sum, op, now_ns);
 		op_fold(f, io_sum, op, now_ns);
 	}
-	if (over(f, io_sum, now_ns))
+	if (is_over(f, io_sum, now_ns))
 		io_sum_drop(f, io_sum);
 }
 
@@ -413,16 +414,17 @@ static void row_spread(struct zn_io_sums *f, uint32_t slot, uint64_t now_ns)
 
 	if (!h || row->key.op > ZN_IO_WRITE)
 		return;
-	if (f->tick_ns && per(calls, row->calls, 1, now_ns - f->tick_ns) >= SPREAD_CALLS)
+	if (f->tick_ns && rate_per(calls, row->calls, 1, now_ns - f->tick_ns) >= SPREAD_CALLS)
 		h->spread = 1;
 	row->calls = calls;
 }
 
-/* Shows what there was no room for, if there is now. Until then it is kept as others are: of a job until that is forgotten. */
+/* Shows what there was no room for, if there is now. Until then it is kept as others are: of a job until that is
+ * forgotten. */
 static void row_wait(struct zn_io_sums *f, uint32_t slot, uint64_t now_ns)
 {
 	struct zn_io_sum_row *row = &f->row[slot];
-	const struct zn_hist *h = counted(f, slot);
+	const struct zn_hist *h = hist_of_slot(f, slot);
 	uint64_t calls = h ? h->calls : 0;
 
 	if (row_show(f, slot)) {
@@ -450,7 +452,7 @@ static void rows_tick(struct zn_io_sums *f, uint64_t now_ns)
 			row_wait(f, slot, now_ns);
 		} else if (row->state == ZN_ROW_LIVE) {
 			row_spread(f, slot, now_ns);
-		} else if (row->state == ZN_ROW_LEAVING && settled(row, now_ns)) {
+		} else if (row->state == ZN_ROW_LEAVING && row_settled(row, now_ns)) {
 			f->arena->ops->io_free(f->arena, &row->of);
 			row->state = ZN_ROW_FREE;
 		}
@@ -459,7 +461,8 @@ static void rows_tick(struct zn_io_sums *f, uint64_t now_ns)
 
 void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns)
 {
-	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from here on. */
+	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from
+	 * here on. */
 	zn_io_changed(f->arena->shared);
 	zn_io_sums_refresh(f);
 	for (uint32_t i = 0; i < f->high; i++)
@@ -489,7 +492,7 @@ bool zn_io_sum_of(const struct zn_io_sum *io_sum, const struct zn_job *job)
 	return io_sum->used && zn_job_ref_same(io_sum->job, (struct zn_job_ref){job->slot, job->serial});
 }
 
-static void merge(struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op)
+static void merge_op(struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op)
 {
 	for (uint32_t slot = io_sum->op[op].first; slot; slot = f->row[slot].next)
 		merge_into(f, &f->merged, slot);
@@ -504,18 +507,18 @@ const struct zn_hist *zn_io_sum_merge(
 	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool same_mount)
 {
 	memset(&f->merged, 0, sizeof(f->merged));
-	merge(f, io_sum, op);
+	merge_op(f, io_sum, op);
 	for (uint32_t i = 0; same_mount && io_sum->same_mount && i < f->high; i++) {
 		if (!is_same_mount(&f->io_sum[i], io_sum) || !f->io_sum[i].op[op].first)
 			continue;
 		if (&f->io_sum[i] < io_sum)
 			return NULL;
-		merge(f, &f->io_sum[i], op);
+		merge_op(f, &f->io_sum[i], op);
 	}
 	return &f->merged;
 }
 
-/* NULL: it is of no job, or of one that has gone. */
+/* NULL: it is of no job, or of a forgotten job. */
 static const struct zn_job_shared *row_of(const struct zn_io_sums *f, struct zn_job_ref job)
 {
 	const struct zn_job_shared *row = job.serial ? zn_arena_job(f->arena, job.slot) : NULL;

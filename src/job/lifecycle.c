@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * lifecycle.c: begins and ends jobs, by what is told of them and by what their processes and control groups do. No files
- * and no sockets, but for the tag of a whole control group.
+ * lifecycle.c: begins and ends jobs, by messages about them and by their processes and control groups. No files and
+ * no sockets, but for the tag of a whole control group.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #define ROOM     16                  /* slots that are kept free while there are jobs that have ended */
-#define SHOWN_NS (300 * ZN_NS_PER_S) /* after its end, whoever scrapes and how often */
+#define SHOWN_NS (300 * ZN_NS_PER_S) /* after its end, however often it is scraped */
 
 /* Nobody sends an epilog for it. */
 static bool by_hand(const struct zn_job *job)
@@ -49,7 +49,7 @@ static bool add_said(struct zn_job *job, enum zn_key key, const char *value)
 	return is_new;
 }
 
-/* Labels that no prolog is told: from a process of the job that speaks of the job it is in. */
+/* Labels that no prolog knows: they come from a process of the job, about its own job. */
 static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 {
 	if (strcmp(c->job, job->id) || c->uid == ZN_UNKNOWN || c->uid != job->uid)
@@ -59,8 +59,8 @@ static void describe_by(struct zn_job *job, const struct zn_slurm_env *c)
 	add_said(job, ZN_KEY_ARRAY_TASK, c->array_task);
 }
 
-/* Its environment is asked for once, and only while there is a job that it may speak of. */
-static void ask(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
+/* The environment of a process is asked for once, and only while there is a job that it may name. */
+static void ask_process(struct zn_jobs *j, const struct zn_proc *p, struct zn_job_seen *seen)
 {
 	struct zn_process_info process_info = {.slurm.uid = ZN_UNKNOWN};
 
@@ -79,7 +79,7 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 
 	if (!p)
 		return;
-	ask(j, p, seen);
+	ask_process(j, p, seen);
 	if (!zn_jobs_of(j, p) && seen->asked)
 		zn_jobs_claim(j, row, seen->slurm.job, seen->slurm.uid);
 	job = zn_jobs_of(j, p);
@@ -91,7 +91,8 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 	zn_job_gpus_note(j, job, row, p);
 }
 
-/* A process that was there before the daemon, and has made no call since, has no row, but its device files are known. */
+/* A process that was there before the daemon, and has made no call since, has no row, but its device files are
+ * known. */
 static void older_jobs_tick(struct zn_jobs *j)
 {
 	uint64_t began_ms = j->state ? j->state->start_wall_ms : 0;
@@ -104,7 +105,7 @@ static void older_jobs_tick(struct zn_jobs *j)
 	}
 }
 
-/* What is of this moment is taken anew; what happened since the last count stays. */
+/* Momentary values are read again; sums since the last count stay. */
 static void processes_tick(struct zn_jobs *j)
 {
 	for (uint32_t slot = 0; slot < j->high; slot++) {
@@ -152,32 +153,32 @@ int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid
 	return changes;
 }
 
-/* Without PrologFlags=Contain a job has a control group only while a step of it runs, and it has no end before its epilog:
- * if a step comes later than expected, the job goes on, as long as it was not forgotten. */
+/* Without PrologFlags=Contain a job has a control group only while a step of it runs, and it has no end before its
+ * epilog: if a step comes later than expected, the job goes on, as long as it was not forgotten. */
 static bool may_resume(const struct zn_job *job)
 {
 	return job->announced && !job->epilog && !job->next_ns && !by_hand(job);
 }
 
-static void reopen(struct zn_job *job)
+static void reopen_job(struct zn_job *job)
 {
 	job->state = ZN_JOB_RUNNING;
 	job->end_ns = job->end_wall_ms = 0;
 	job->reported = false;
 }
 
-static void resume(struct zn_jobs *j, struct zn_job *job)
+static void resume_job(struct zn_jobs *j, struct zn_job *job)
 {
 	const struct zn_job_shared *row = zn_job_shared_of(j, job);
 
 	if (!may_resume(job) || !row->cgroups || row->gone_ns)
 		return;
-	reopen(job);
+	reopen_job(job);
 	if (j->started)
 		j->started(j->owner, job);
 }
 
-static void finish(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
+static void finish_job(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 {
 	zn_job_gpus_count(j, job, at_ns);
 	for (uint32_t i = 0; i < job->gpu_count; i++) {
@@ -226,7 +227,7 @@ static void count_task(void *to, const struct zn_job_ref *tag)
 		j->tasks[tag->slot]++;
 }
 
-/* Of a process that was tagged by hand nothing else tells the end. */
+/* Nothing else shows the end of a process that was tagged by hand. */
 static bool ends_with_processes(struct zn_jobs *j, const struct zn_job *job)
 {
 	return zn_job_runs(job) && zn_job_said(job, ZN_KEY_PID)[0] && !zn_job_shared_of(j, job)->cgroup_seen;
@@ -254,12 +255,12 @@ static void note_empty(struct zn_jobs *j, uint64_t now_ns)
 	}
 }
 
-static void life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
+static void update_life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 {
 	uint64_t at_ns = ended_at(j, job, now_ns);
 
 	if (at_ns) {
-		finish(j, job, at_ns);
+		finish_job(j, job, at_ns);
 		return;
 	}
 	job->state = last_sign(j, job) ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
@@ -268,14 +269,14 @@ static void life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 }
 
 /* Jobs whose id runs again, before a record or a report of the new one takes the place of theirs. */
-static void settle(struct zn_jobs *j)
+static void settle_ended(struct zn_jobs *j)
 {
 	for (uint32_t slot = 0; slot < j->high; slot++)
 		if (zn_job_runs(&j->job[slot]) && j->job[slot].next_ns)
-			finish(j, &j->job[slot], ended_at(j, &j->job[slot], 0));
+			finish_job(j, &j->job[slot], ended_at(j, &j->job[slot], 0));
 }
 
-static void forget(struct zn_jobs *j, struct zn_job *job)
+static void forget_job(struct zn_jobs *j, struct zn_job *job)
 {
 	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++)
 		if (job->gone[d].calls || job->gone[d].errors || job->gone[d].bytes)
@@ -297,7 +298,7 @@ static bool forget_oldest(struct zn_jobs *j)
 			oldest = job;
 	}
 	if (oldest)
-		forget(j, oldest);
+		forget_job(j, oldest);
 	return oldest;
 }
 
@@ -316,7 +317,7 @@ static void forget_shown(struct zn_jobs *j, uint64_t now_ns)
 		struct zn_job *job = &j->job[slot];
 
 		if (job->state == ZN_JOB_ENDED && zn_job_clamp_before(now_ns, job->end_ns) >= SHOWN_NS)
-			forget(j, job);
+			forget_job(j, job);
 	}
 	make_room(j, ROOM);
 	if (j->crowded)
@@ -324,7 +325,7 @@ static void forget_shown(struct zn_jobs *j, uint64_t now_ns)
 }
 
 /* The GPU or the process that an alert is about, else whatever else its rule tells its instances by. */
-static const char *about(const struct zn_alert *alert)
+static const char *alert_subject(const struct zn_alert *alert)
 {
 	static const char *const names[] = {"gpu_id", "pid", "comm", "mount", "op"};
 
@@ -336,7 +337,7 @@ static const char *about(const struct zn_alert *alert)
 
 static void note_alert(struct zn_job *job, const struct zn_alert *alert)
 {
-	const char *of = about(alert);
+	const char *of = alert_subject(alert);
 	struct zn_job_alert *to;
 
 	for (uint32_t i = 0; i < job->alert_count; i++)
@@ -354,7 +355,7 @@ static void note_alert(struct zn_job *job, const struct zn_alert *alert)
 	snprintf(to->label, sizeof(to->label), "%.*s", (int)sizeof(to->label) - 1, of);
 }
 
-static bool concerns(struct zn_jobs *j, const struct zn_job *job, const struct zn_alert *alert)
+static bool alert_concerns(struct zn_jobs *j, const struct zn_job *job, const struct zn_alert *alert)
 {
 	const struct zn_agg *a = j->agg;
 	const char *id = zn_alert_label(alert, "job_id"), *gpu = zn_alert_label(alert, "gpu_id");
@@ -374,7 +375,7 @@ static bool concerns(struct zn_jobs *j, const struct zn_job *job, const struct z
 	return false;
 }
 
-/* Those that began to fire since the last look. */
+/* Notes the alerts that began to fire since the last look. */
 static void note_alerts(struct zn_jobs *j, uint64_t now_ns)
 {
 	const struct zn_alerts *a = j->alerts;
@@ -383,7 +384,7 @@ static void note_alerts(struct zn_jobs *j, uint64_t now_ns)
 		if (a->alert[i].state != ZN_FIRING || a->alert[i].since_ns <= j->alerts_ns)
 			continue;
 		for (uint32_t slot = 0; slot < j->high; slot++)
-			if (zn_job_runs(&j->job[slot]) && concerns(j, &j->job[slot], &a->alert[i]))
+			if (zn_job_runs(&j->job[slot]) && alert_concerns(j, &j->job[slot], &a->alert[i]))
 				note_alert(&j->job[slot], &a->alert[i]);
 	}
 	j->alerts_ns = now_ns;
@@ -399,15 +400,15 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns)
 	note_empty(j, now_ns);
 	for (uint32_t slot = 0; slot < j->high; slot++) {
 		if (j->job[slot].state == ZN_JOB_ENDED)
-			resume(j, &j->job[slot]);
+			resume_job(j, &j->job[slot]);
 		if (zn_job_runs(&j->job[slot]))
-			life(j, &j->job[slot], now_ns);
+			update_life(j, &j->job[slot], now_ns);
 	}
 	forget_shown(j, now_ns);
 }
 
-/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no job that
- * runs. */
+/* When a message was said, by both clocks: it may have waited in a file. False: before this boot, so it is of no
+ * job that runs. */
 static bool said_at(const struct zn_message *m, uint64_t *ns, uint64_t *wall_ms, char why[ZN_TEXT_MAX])
 {
 	struct zn_moment now;
@@ -428,8 +429,8 @@ static uint32_t restart_of(const struct zn_message *m)
 	return zn_job_number_or_unknown(m->value[ZN_KEY_RESTART]);
 }
 
-/* The job that a start speaks of, if it is there already: told of before, or found by its control group. */
-static struct zn_job *meant(struct zn_jobs *j, const struct zn_message *m)
+/* The job that a start message is about, if it exists already: from an earlier message, or by its control group. */
+static struct zn_job *find_meant(struct zn_jobs *j, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
 	const char *sluid = m->value[ZN_KEY_SLUID];
@@ -444,8 +445,8 @@ static struct zn_job *meant(struct zn_jobs *j, const struct zn_message *m)
 	return zn_job_shared_of(j, job)->gone_ns ? NULL : job;
 }
 
-/* Who had this id before is over. */
-static struct zn_job *begin(struct zn_jobs *j, const char *id, char why[ZN_TEXT_MAX])
+/* An earlier job of the same id ends here. */
+static struct zn_job *begin_job(struct zn_jobs *j, const char *id, char why[ZN_TEXT_MAX])
 {
 	struct zn_arena *a = j->agg->arena;
 	struct zn_job *before = zn_jobs_find_known(j, id, ZN_UNKNOWN);
@@ -454,7 +455,7 @@ static struct zn_job *begin(struct zn_jobs *j, const char *id, char why[ZN_TEXT_
 	if (before && zn_job_runs(before)) {
 		before->next_ns = zn_now_ns();
 		zn_agg_refresh(j->agg);
-		settle(j);
+		settle_ended(j);
 	}
 	if (before)
 		a->ops->job_unname(a, before->slot);
@@ -473,7 +474,7 @@ static bool is_about_job(enum zn_key k)
 	return k != ZN_KEY_TIME && k != ZN_KEY_BOOT && k != ZN_KEY_UPTIME && k != ZN_KEY_JSON && k != ZN_KEY_LINE;
 }
 
-static void learn(struct zn_job *job, const struct zn_message *m)
+static void learn_keys(struct zn_job *job, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
 
@@ -488,8 +489,8 @@ static void learn(struct zn_job *job, const struct zn_message *m)
 	job->announced = true;
 }
 
-/* Its names in paths: a number, and from Slurm 26.05 on a SLUID. */
-static void name(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m)
+/* Enters the names that the job has in paths: a number, and from Slurm 26.05 on a SLUID. */
+static void name_job(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m)
 {
 	static const enum zn_key names[] = {ZN_KEY_ID, ZN_KEY_SLUID};
 	struct zn_arena *a = j->agg->arena;
@@ -506,7 +507,7 @@ static void name(struct zn_jobs *j, struct zn_job *job, const struct zn_message 
 	snprintf(job->id, sizeof(job->id), "%.15s", m->value[ZN_KEY_ID]);
 }
 
-static int tag(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m, char why[ZN_TEXT_MAX])
+static int tag_job(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m, char why[ZN_TEXT_MAX])
 {
 	struct zn_arena *a = j->agg->arena;
 	uint32_t pid;
@@ -531,19 +532,19 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	if (!said_at(m, &start_ns, &start_ms, why))
 		return -ESTALE;
 	zn_job_discover(j);
-	settle(j);
-	job = meant(j, m);
+	settle_ended(j);
+	job = find_meant(j, m);
 	fresh = !job;
-	if (fresh && !(job = begin(j, m->value[ZN_KEY_ID], why)))
+	if (fresh && !(job = begin_job(j, m->value[ZN_KEY_ID], why)))
 		return -ENOSPC;
-	err = tag(j, job, m, why);
+	err = tag_job(j, job, m, why);
 	if (err && fresh)
-		forget(j, job);
+		forget_job(j, job);
 	if (err) /* a job that ran before is as it was */
 		return err;
 	job->source = source;
-	learn(job, m);
-	name(j, job, m);
+	learn_keys(job, m);
+	name_job(j, job, m);
 	zn_job_gpus_given(j, job);
 	if (start_ns < job->start_ns) {
 		job->start_ns = start_ns;
@@ -554,8 +555,8 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	return 0;
 }
 
-/* An epilog that names no restart count is of the job that runs. One that comes late, as after a pause, is the end all the
- * same, and has the exit code. */
+/* An epilog without a restart count is about the running job. A late epilog, as after a pause, ends the job all
+ * the same and brings the exit code. */
 static struct zn_job *meant_to_end(struct zn_jobs *j, const struct zn_message *m)
 {
 	uint32_t restart = restart_of(m);
@@ -577,10 +578,10 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 		return 0;
 	if (!said_at(m, &end_ns, &(uint64_t){0}, why))
 		return -ESTALE;
-	learn(job, m);
-	name(j, job, m); /* of one whose prolog was not heard only the SLUID may be known */
+	learn_keys(job, m);
+	name_job(j, job, m); /* of one whose prolog was not heard only the SLUID may be known */
 	if (!zn_job_runs(job))
-		reopen(job);
+		reopen_job(job);
 	if (!job->epilog) {
 		job->epilog = true;
 		job->epilog_ns = end_ns > job->start_ns ? end_ns : job->start_ns;
@@ -588,7 +589,7 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 	/* what it left of itself is of no further job; and who has exited by now is counted in */
 	j->agg->arena->ops->job_unname(j->agg->arena, job->slot);
 	zn_agg_refresh(j->agg);
-	life(j, job, zn_now_ns());
+	update_life(j, job, zn_now_ns());
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * message.c: what a client says to the daemon about a job, as lines of printable ASCII: "zernel 1 VERB", then key=value.
- * Pure: text in, values out. A message is read strictly, as anybody may send one; whether what it says is allowed is
- * the business of control.c.
+ * message.c: what a client says to the daemon about a job, as lines of printable ASCII: "zernel 1 VERB", then
+ * key=value. Pure: text in, values out. A message is read strictly, as anybody may send one; whether what it says is
+ * allowed is the business of control.c.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -15,7 +15,8 @@
 #define U32_LAST 4294967293ULL /* one more is Slurm's NO_VAL */
 #define DIGITS   "0123456789"
 #define PID_MAX  4194304ULL /* the kernel's PID_MAX_LIMIT */
-/* ms by which the two clocks may differ, as each counts in ms: then the wall clock's time is told as it was said */
+/* ms by which the two clocks may differ, as each counts in ms: then the time of the wall clock is taken as it was
+ * sent */
 #define CLOCK_NEAR 5
 
 static const struct {
@@ -71,7 +72,8 @@ static bool is_word(const char *text)
 	return true;
 }
 
-/* As the file of a job of Slurm that was restarted is called: "4711_1" would take the place of its report. */
+/* A name like that of a restarted job's file: the report of a job "4711_1" would take the place of the report of
+ * job 4711. */
 static bool is_restarted(const char *text)
 {
 	size_t id = strspn(text, DIGITS);
@@ -79,7 +81,7 @@ static bool is_restarted(const char *text)
 	return id && text[id] == '_' && text[id + 1] && !text[id + 1 + strspn(text + id + 1, DIGITS)];
 }
 
-/* What is all digits is a number, so that no id of Slurm has two forms. */
+/* A word of digits alone is a number, so that no id of Slurm has two forms. */
 static bool is_id(const char *text)
 {
 	if (!text[strspn(text, DIGITS)])
@@ -88,7 +90,7 @@ static bool is_id(const char *text)
 }
 
 /* Absolute, and no part of it is "..". */
-/* As it is, or behind "hierarchy:controllers:", as /proc/PID/cgroup has it. */
+/* A path as it is, or behind "hierarchy:controllers:", as in /proc/PID/cgroup. */
 static bool is_path(const char *text)
 {
 	const char *line = text + strspn(text, "0123456789");
@@ -181,7 +183,7 @@ bool zn_message_check(enum zn_key key, const char *value, char why[ZN_TEXT_MAX])
 	return !why[0];
 }
 
-static bool equal(struct zn_str a, const char *b)
+static bool equals_text(struct zn_str a, const char *b)
 {
 	return a.len == strlen(b) && !memcmp(a.at, b, a.len);
 }
@@ -189,12 +191,12 @@ static bool equal(struct zn_str a, const char *b)
 int zn_message_key(struct zn_str name)
 {
 	for (int key = 0; key < ZN_KEY_COUNT; key++)
-		if (equal(name, keys[key].name))
+		if (equals_text(name, keys[key].name))
 			return key;
 	return -EINVAL;
 }
 
-static int fail(char why[ZN_TEXT_MAX], const char *what)
+static int fail_with(char why[ZN_TEXT_MAX], const char *what)
 {
 	snprintf(why, ZN_TEXT_MAX, "%s", what);
 	return -EINVAL;
@@ -219,13 +221,13 @@ static int read_head(struct zn_message *m, struct zn_str *text, char why[ZN_TEXT
 	struct zn_str line;
 
 	if (!take_line(text, &line) || line.len < head || memcmp(line.at, HEAD, head))
-		return fail(why, "the first line is not \"" HEAD "VERB\"");
+		return fail_with(why, "the first line is not \"" HEAD "VERB\"");
 	line.at += head;
 	line.len -= head;
 	for (size_t i = ZN_VERB_START; i < ZN_LEN(verbs); i++)
-		if (equal(line, verbs[i].name))
+		if (equals_text(line, verbs[i].name))
 			m->verb = (enum zn_verb)i;
-	return m->verb ? 0 : fail(why, "no such verb; it may be start, end, list, show, report, hang or annotate");
+	return m->verb ? 0 : fail_with(why, "no such verb; it may be start, end, list, show, report, hang or annotate");
 }
 
 static int read_pair(struct zn_message *m, struct zn_str line, char why[ZN_TEXT_MAX])
@@ -236,16 +238,16 @@ static int read_pair(struct zn_message *m, struct zn_str line, char why[ZN_TEXT_
 	int key;
 
 	if (!sign)
-		return fail(why, "a line without '='");
+		return fail_with(why, "a line without '='");
 	key = zn_message_key((struct zn_str){line.at, name});
 	if (key < 0)
-		return fail(why, "an unknown key");
+		return fail_with(why, "an unknown key");
 	if (m->value[key][0]) {
 		snprintf(why, ZN_TEXT_MAX, "%s: it is there twice", keys[key].name);
 		return -EINVAL;
 	}
 	if (memchr(sign + 1, '\0', len)) /* a string would end there */
-		return fail(why, "a NUL byte");
+		return fail_with(why, "a NUL byte");
 	len = len < ZN_VALUE_BYTES ? len : ZN_VALUE_BYTES; /* one byte too long is refused as well */
 	memcpy(value, sign + 1, len);
 	value[len] = '\0';
@@ -262,12 +264,12 @@ int zn_message_read(struct zn_message *m, const char *text, size_t len, char why
 
 	*m = (struct zn_message){0};
 	if (len > ZN_MESSAGE_BYTES)
-		return fail(why, "longer than 4096 bytes");
+		return fail_with(why, "longer than 4096 bytes");
 	err = read_head(m, &left, why);
 	while (!err && left.len)
-		err = take_line(&left, &line) ? read_pair(m, line, why) : fail(why, "the last line has no end");
+		err = take_line(&left, &line) ? read_pair(m, line, why) : fail_with(why, "the last line has no end");
 	if (!err && verbs[m->verb].about_job && !m->value[ZN_KEY_ID][0])
-		return fail(why, "no id");
+		return fail_with(why, "no id");
 	return err;
 }
 
@@ -306,7 +308,7 @@ void zn_message_date(struct zn_message *m, const struct zn_moment *when)
 	set_number(m, ZN_KEY_UPTIME, when->uptime_ms);
 }
 
-static uint64_t since(uint64_t then, uint64_t now)
+static uint64_t time_since(uint64_t then, uint64_t now)
 {
 	return then < now ? now - then : 0;
 }
@@ -315,12 +317,12 @@ bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uin
 {
 	uint64_t time_ms = strtoull(m->value[ZN_KEY_TIME], NULL, 10), by_uptime;
 
-	*ago_ms = time_ms ? since(time_ms, now->wall_ms) : 0;
+	*ago_ms = time_ms ? time_since(time_ms, now->wall_ms) : 0;
 	if (!m->value[ZN_KEY_BOOT][0] || !now->boot[0])
 		return *ago_ms < now->uptime_ms;
 	if (strcmp(m->value[ZN_KEY_BOOT], now->boot))
 		return false;
-	by_uptime = since(strtoull(m->value[ZN_KEY_UPTIME], NULL, 10), now->uptime_ms);
+	by_uptime = time_since(strtoull(m->value[ZN_KEY_UPTIME], NULL, 10), now->uptime_ms);
 	if (m->value[ZN_KEY_UPTIME][0] && by_uptime - *ago_ms + CLOCK_NEAR > 2 * CLOCK_NEAR) /* either may be more */
 		*ago_ms = by_uptime;
 	else if (*ago_ms >= now->uptime_ms) /* the wall clock was set since */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * progress.c: for how long nothing of a job has moved: no launch, copy, collective, batch of any of its processes, no byte of a
- * file of any, workers included; and how long may be usual for it, which its own pauses have taught.
+ * progress.c: for how long nothing of a job has moved: no launch, copy, collective, batch of any of its processes, no
+ * byte of a file of any, workers included; and how long may be usual for it, which its own pauses have taught.
  */
 #include "zernel.h"
 #include <string.h>
@@ -93,7 +93,7 @@ void zn_jobs_progress_tick(struct zn_jobs_progress *t, struct zn_jobs *j, const 
 			note_job(progress_of(t, &j->job[slot]), interval_ns);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+static uint64_t larger_of(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
@@ -105,6 +105,6 @@ bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job,
 	if (job->state != ZN_JOB_RUNNING || p->serial != job->serial || !p->began_ns || !p->processes)
 		return false;
 	*age_ns = t->tick_ns - p->last_ns;
-	*limit_ns = larger(p->busy_ns > *age_ns / 2 ? COMPUTING_NS : LEAST_NS, PAUSES * p->longest_ns);
+	*limit_ns = larger_of(p->busy_ns > *age_ns / 2 ? COMPUTING_NS : LEAST_NS, PAUSES * p->longest_ns);
 	return true;
 }

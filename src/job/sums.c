@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sums.c: what a job did is the sum over its processes: those that live are read where they are, those that have gone were
- * added up before their rows were given back.
+ * sums.c: what a job did is the sum over its processes: those that live are read where they are, those that have gone
+ * were added up before their rows were given back.
  */
 #include "zernel.h"
 #include <string.h>

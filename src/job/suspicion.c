@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * suspicion.c: jobs that seem to hang, and what the RAS service of their NCCL says of the ranks on other nodes. Each question
- * wakes all ranks of a job, so it is asked once per episode. One question is under way at a time; of several jobs that of the
- * owner who was served longest ago comes first.
+ * suspicion.c: jobs that seem to hang, and what the RAS service of their NCCL says of the ranks on other nodes. Each
+ * question wakes all ranks of a job, so it is asked once per episode. One question is under way at a time; of several
+ * jobs that of the owner who was served longest ago comes first.
  *
- * The service is a thread of the job's own process. Nothing is asked but what listens on this node, at the address that the
- * process's environment names or at NCCL's own, and only if the user who listens there is the one whose process waits. So
- * whatever a user makes listen there speaks of his own jobs alone.
+ * The service is a thread of the job's own process. Nothing is asked but what listens on this node, at the address
+ * that the process's environment names or at NCCL's own, and only if the user who listens there is the one whose
+ * process waits. So whatever a user makes listen there speaks of his own jobs alone.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -63,8 +63,8 @@ static uint32_t held_by(const struct zn_suspicions *s, uint32_t owner)
 	return n;
 }
 
-/* A free place; else that of whoever holds the most, the one that was raised longest ago. One that is asked about stays. NULL:
- * there is none. */
+/* A free place; else the oldest suspicion of the owner who has the most. A suspicion with a question under way
+ * stays. NULL: there is none. */
 static struct zn_suspicion *find_place(struct zn_suspicions *s)
 {
 	struct zn_suspicion *worst = NULL;
@@ -100,7 +100,7 @@ void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64
 	x->last_ns = now_ns;
 }
 
-/* One of those who all wait. */
+/* A process of the job that is a member of the communicator whose ranks all wait. */
 static const struct zn_proc *one_of_all(const struct zn_suspicions *s, uint64_t comm, const struct zn_cause_group *g)
 {
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
@@ -118,7 +118,7 @@ static const struct zn_proc *one_of_all(const struct zn_suspicions *s, uint64_t 
 	return NULL;
 }
 
-/* One of those who wait. */
+/* A process that waits for the missing rank. */
 static const struct zn_proc *waiter_of(const struct zn_suspicions *s, const struct zn_missing *m)
 {
 	const struct zn_skew *k = zn_arena_skew(s->agg->arena, m->slot);
@@ -153,7 +153,7 @@ void zn_suspicion_hangs(struct zn_suspicions *s, const struct zn_causes *causes,
 	}
 }
 
-/* ---- Who listens. ---- */
+/* ---- Which process has the RAS socket. ---- */
 
 /* "host:port", "[v6]:port". Only addresses of this node are good, and names stand for none but localhost. */
 static bool split_address(const struct zn_suspicions *s, const char *text, char host[ZN_RAS_HOST], uint16_t *port)
@@ -175,7 +175,7 @@ static bool split_address(const struct zn_suspicions *s, const char *text, char 
 	return !strcmp(host, "localhost") || is_own(s, host);
 }
 
-/* As the kernel's list has an address: its bytes as words of the machine, in hexadecimal. "": any. */
+/* An address as in the kernel's list: its bytes as words of the machine, in hexadecimal. "": any. */
 static void write_address(char to[33], const struct zn_peer *p, bool any)
 {
 	uint32_t word[4] = {0};
@@ -255,7 +255,7 @@ static bool read_sockets(struct listener *l, const char *proc, const char *table
 	return total < TABLE_BYTES;
 }
 
-/* Who would answer there. ZN_UNKNOWN with *there: several, or it cannot be told. */
+/* The user whose process listens there. ZN_UNKNOWN with *there: several users, or an unknown one. */
 static uint32_t who_listens(const struct zn_suspicions *s, const struct zn_peer *p, uint16_t port, bool *there)
 {
 	bool v4 = p->address.any.sa_family == AF_INET, whole;
@@ -277,7 +277,8 @@ static uint32_t who_listens(const struct zn_suspicions *s, const struct zn_peer 
 
 /* ---- The question. ---- */
 
-/* What /proc/PID/status says of a process: its user, whose sockets are the process's, and its ids, the innermost one last. */
+/* What /proc/PID/status says of a process: its user, whose sockets are the process's, and its ids, the innermost
+ * one last. */
 static uint32_t read_user(const struct zn_suspicions *s, uint32_t pid, uint32_t *inner)
 {
 	char path[ZN_TEXT_MAX], text[4096];
@@ -303,7 +304,8 @@ static void want_pid(struct zn_ras_wanted *w, uint32_t pid)
 		w->pid[w->pid_count++] = pid;
 }
 
-/* The job's processes as NCCL calls them, the one that waits first; others of its owner that use NCCL may answer as well. */
+/* The job's processes as NCCL calls them, the one that waits first; others of its owner that use NCCL may answer
+ * as well. */
 static uint32_t want_processes(struct zn_suspicions *s, const struct zn_suspicion *x, const struct zn_proc *first)
 {
 	struct zn_ras_wanted *w = &s->ask.want;
@@ -323,7 +325,7 @@ static uint32_t want_processes(struct zn_suspicions *s, const struct zn_suspicio
 	return uid;
 }
 
-static void finish(struct zn_suspicions *s, struct zn_suspicion *x, enum zn_inquiry_outcome outcome)
+static void finish_suspicion(struct zn_suspicions *s, struct zn_suspicion *x, enum zn_inquiry_outcome outcome)
 {
 	x->state = ZN_SUSPICION_OVER;
 	x->outcome = outcome;
@@ -348,7 +350,7 @@ static enum zn_inquiry_outcome choose_peer(struct zn_suspicions *s, const char *
 	return there ? ZN_INQUIRY_COUNT : ZN_INQUIRY_NOBODY;
 }
 
-static void ask(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn_proc *p, uint64_t now_ns)
+static void ask_process(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn_proc *p, uint64_t now_ns)
 {
 	enum zn_inquiry_outcome outcome = ZN_INQUIRY_ELSEWHERE;
 	char host[ZN_RAS_HOST];
@@ -366,12 +368,12 @@ static void ask(struct zn_suspicions *s, struct zn_suspicion *x, const struct zn
 	if (outcome == ZN_INQUIRY_COUNT)
 		x->state = ZN_SUSPICION_ASKED;
 	else
-		finish(s, x, outcome);
+		finish_suspicion(s, x, outcome);
 }
 
 /* ---- The tick. ---- */
 
-static bool holds(const struct zn_suspicion *x, uint64_t now_ns)
+static bool still_holds(const struct zn_suspicion *x, uint64_t now_ns)
 {
 	return x->state != ZN_SUSPICION_NONE && now_ns <= x->last_ns + STILL_NS;
 }
@@ -385,9 +387,9 @@ static void take_answer(struct zn_suspicions *s, struct zn_suspicion *x, uint64_
 		x->answer = d->answer;
 		zn_ras_answer_check(&x->answer);
 		x->bytes = d->bytes;
-		finish(s, x, d->outcome < ZN_INQUIRY_COUNT ? d->outcome : ZN_INQUIRY_NO_ANSWER);
+		finish_suspicion(s, x, d->outcome < ZN_INQUIRY_COUNT ? d->outcome : ZN_INQUIRY_NO_ANSWER);
 	} else if (now_ns - x->asked_ns > ANSWER_NS || s->sender->worker.fd < 0) {
-		finish(s, x, ZN_INQUIRY_NO_ANSWER);
+		finish_suspicion(s, x, ZN_INQUIRY_NO_ANSWER);
 	}
 }
 
@@ -401,7 +403,7 @@ static uint64_t served_ns(const struct zn_suspicions *s, uint32_t owner)
 	return newest;
 }
 
-/* Of those that wait, the one whose owner was served longest ago. NULL: none waits. */
+/* The waiting suspicion whose owner was served longest ago. NULL: none waits. */
 static struct zn_suspicion *next_one(struct zn_suspicions *s, uint64_t now_ns)
 {
 	struct zn_suspicion *best = NULL;
@@ -411,7 +413,7 @@ static struct zn_suspicion *next_one(struct zn_suspicions *s, uint64_t now_ns)
 		struct zn_suspicion *x = &s->suspicion[i];
 		uint64_t ns;
 
-		if (x->state != ZN_SUSPICION_RAISED || !holds(x, now_ns))
+		if (x->state != ZN_SUSPICION_RAISED || !still_holds(x, now_ns))
 			continue;
 		ns = served_ns(s, x->owner);
 		if (best && (ns > best_ns || (ns == best_ns && x->since_ns >= best->since_ns)))
@@ -454,7 +456,7 @@ void zn_suspicion_tick(struct zn_suspicions *s, uint64_t now_ns)
 	x = next_one(s, now_ns);
 	p = x ? zn_arena_proc(s->agg->arena, x->row) : NULL;
 	if (p && p->id == x->id && read_address(s, x, p, now_ns))
-		ask(s, x, p, now_ns);
+		ask_process(s, x, p, now_ns);
 }
 
 const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct zn_job_ref job)
@@ -464,7 +466,8 @@ const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct
 	for (uint32_t i = 0; s && i < ZN_SUSPICIONS_MAX; i++) {
 		const struct zn_suspicion *x = &s->suspicion[i];
 
-		if (holds(x, s->tick_ns) && zn_job_ref_same(x->job, job) && (!newest || x->last_ns > newest->last_ns))
+		if (still_holds(x, s->tick_ns) && zn_job_ref_same(x->job, job) &&
+			(!newest || x->last_ns > newest->last_ns))
 			newest = x;
 	}
 	return newest;
@@ -504,7 +507,8 @@ static void say_rank(struct zn_out *o, const struct zn_ras_comm *c, const struct
 
 #define SAID_MAX 2 /* ranks that are named */
 
-/* The communicator of which there is the most to say: a rank that is dead before one that is behind, and ranks before processes. */
+/* The communicator of which there is the most to say: a rank that is dead before one that is behind, and ranks
+ * before processes. */
 static const struct zn_ras_comm *first_comm(const struct zn_ras_answer *a)
 {
 	const struct zn_ras_comm *best = NULL;
@@ -551,7 +555,7 @@ static const char *const outcomes[ZN_INQUIRY_COUNT] = {
 	[ZN_INQUIRY_ELSEWHERE] = "that is no address of this node, so nobody was asked",
 };
 
-/* What there is of an answer that was cut short is true of whole communicators. */
+/* An answer that was cut short still has whole communicators, which are kept. */
 bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT])
 {
 	struct zn_out o = {.at = to, .cap = ZN_SUSPICION_TEXT - 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * table.c: finds jobs in the table of jobs. A job is known by its control group, found in the arena, or because a prolog
- * or a tag tells of it, in either order. No files and no sockets.
+ * table.c: finds jobs in the table of jobs. A job is known by its control group, found in the arena, or by the
+ * message of a prolog or a tag, in either order. No files and no sockets.
  */
 #include "zernel.h"
 #include <stdlib.h>
@@ -64,8 +64,8 @@ uint32_t zn_job_number_or_unknown(const char *text)
 	return v;
 }
 
-/* Of several jobs of one id the newest; one that runs is newer than one that has ended. */
-static bool newer(const struct zn_job *a, const struct zn_job *b)
+/* Of several jobs of one id the newest counts. A running job is newer than an ended one. */
+static bool is_newer(const struct zn_job *a, const struct zn_job *b)
 {
 	return !b || (zn_job_runs(a) == zn_job_runs(b) ? a->serial > b->serial : zn_job_runs(a));
 }
@@ -78,7 +78,7 @@ struct zn_job *zn_jobs_find_known(struct zn_jobs *j, const char *id, uint32_t re
 		struct zn_job *job = &j->job[slot];
 
 		if (job->state != ZN_JOB_FREE && strcmp(job->id, id) == 0 &&
-			(restart == ZN_UNKNOWN || job->restart == restart) && newer(job, found))
+			(restart == ZN_UNKNOWN || job->restart == restart) && is_newer(job, found))
 			found = job;
 	}
 	return found;
@@ -92,7 +92,7 @@ void zn_job_note_losses(struct zn_jobs *j, uint64_t to[ZN_LOSS_COUNT])
 
 /* The entry of a row that was claimed, here or in the kernel. Another job of this id is over: but who sums up may be in
  * the middle of it, so that ends at the next tick. */
-static struct zn_job *adopt(struct zn_jobs *j, const struct zn_job_shared *row, uint32_t slot)
+static struct zn_job *adopt_row(struct zn_jobs *j, const struct zn_job_shared *row, uint32_t slot)
 {
 	struct zn_job *job = &j->job[slot], *before;
 	char id[ZN_JOB_NAME] = "";
@@ -124,7 +124,7 @@ struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot)
 	if (job->state != ZN_JOB_FREE)
 		return job;
 	row = zn_arena_job(j->agg->arena, slot);
-	return row && __atomic_load_n(&row->serial, __ATOMIC_ACQUIRE) ? adopt(j, row, slot) : NULL;
+	return row && __atomic_load_n(&row->serial, __ATOMIC_ACQUIRE) ? adopt_row(j, row, slot) : NULL;
 }
 
 /* Jobs that the kernel's programs claimed. Slots are handed out from the lowest on, so few rows are ever touched. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * activity.c: for how long each process had its GPU at work, by looks some twenty times a second: a launch costs nothing more.
- * Time in waits for the GPU is known to the nanosecond, also of a wait that goes on. A wait for a rank that does not come is none.
+ * activity.c: for how long each process had its GPU at work, by looks some twenty times a second: a launch costs
+ * nothing more. Time in waits for the GPU is known to the nanosecond, also of a wait that goes on. A wait for a rank
+ * that does not come is none.
  */
 #include "zernel.h"
 #include <string.h>
@@ -14,7 +15,7 @@ static uint64_t at_most(uint64_t v, uint64_t limit)
 }
 
 /* Calls that give a GPU something to do. */
-static uint64_t given(const struct zn_proc *p)
+static uint64_t given_calls(const struct zn_proc *p)
 {
 	uint64_t all = p->count[ZN_C_MEMSET_CALLS] + ZN_LAUNCHES(p->count);
 
@@ -26,7 +27,7 @@ static uint64_t given(const struct zn_proc *p)
 }
 
 /* Where the scheduler is not watched, calls that have returned alone are known. */
-static uint64_t waited(const struct zn_agg *a, uint32_t row, const struct zn_proc *p, uint64_t now_ns)
+static uint64_t waited_ns(const struct zn_agg *a, uint32_t row, const struct zn_proc *p, uint64_t now_ns)
 {
 	uint64_t ns[ZN_STALL_COUNT], all = 0;
 
@@ -44,7 +45,7 @@ static uint64_t waited(const struct zn_agg *a, uint32_t row, const struct zn_pro
 	return all;
 }
 
-static void look(struct zn_activity *t, struct zn_activity_row *r, uint64_t calls, uint64_t wait_ns, bool hangs)
+static void look_at(struct zn_activity *t, struct zn_activity_row *r, uint64_t calls, uint64_t wait_ns, bool hangs)
 {
 	uint64_t passed_ns = t->interval_ns, more_ns = wait_ns > r->wait_ns ? wait_ns - r->wait_ns : 0, busy_ns;
 	bool gives = calls != r->calls;
@@ -73,9 +74,9 @@ void zn_activity_look(struct zn_activity *t, const struct zn_agg *a, const struc
 		if (!p)
 			continue;
 		if (r->id != p->id)
-			*r = (struct zn_activity_row){.id = p->id, .wait_ns = waited(a, row, p, now_ns)};
+			*r = (struct zn_activity_row){.id = p->id, .wait_ns = waited_ns(a, row, p, now_ns)};
 		else
-			look(t, r, given(p), waited(a, row, p, now_ns), k && zn_ranks_waited_for(k, row));
+			look_at(t, r, given_calls(p), waited_ns(a, row, p, now_ns), k && zn_ranks_waited_for(k, row));
 	}
 }
 

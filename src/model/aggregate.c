@@ -41,7 +41,7 @@ static void info_start(struct zn_agg *a, uint32_t row, const struct zn_proc *p)
 	memcpy(info->comm, p->comm, sizeof(info->comm));
 }
 
-/* What it has in the table goes by the next tick. */
+/* Its entries in the table go by the next tick. */
 static void comms_drop(struct zn_agg *a, uint32_t tgid)
 {
 	size_t kept = 0;
@@ -53,7 +53,7 @@ static void comms_drop(struct zn_agg *a, uint32_t tgid)
 }
 
 /* Keeps the sums of a process that has gone, and gives its row back. Gauges end with it. */
-static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
+static void retire_row(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 {
 	if (a->gone_row)
 		a->gone_row(a->jobs, row, p);
@@ -76,8 +76,8 @@ static void retire(struct zn_agg *a, uint32_t row, struct zn_proc *p)
 
 #define PROCESS_INFO_NS (2 * ZN_NS_PER_S)
 
-/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break series.
- * Of one that has gone already it may be known still. */
+/* A GPU is named once the process's environment is known, or cannot be known: a name that changes would break
+ * series. The environment of a process that has gone may be known still. */
 static bool ask_process_info(
 	struct zn_agg *a, const struct zn_info *info, const struct zn_proc *p, struct zn_process_info *process_info)
 {
@@ -88,7 +88,7 @@ static bool ask_process_info(
 	return p->exit_ns || zn_now_ns() - info->first_tick_ns >= PROCESS_INFO_NS;
 }
 
-static bool touched(const struct zn_proc_gpu *g)
+static bool gpu_touched(const struct zn_proc_gpu *g)
 {
 	uint64_t calls = 0;
 
@@ -106,7 +106,8 @@ static bool asks_for_looks(const struct zn_agg *a, const struct zn_proc *p)
 	return a->look && a->gpus.listed && !p->exit_ns;
 }
 
-/* It may open its devices, or be given its context, after it was looked at: so it is looked at again, ever more rarely. */
+/* It may open its devices, or be given its context, after it was looked at: so it is looked at again, ever more
+ * rarely. */
 static void look_again(struct zn_agg *a, struct zn_info *info, const struct zn_proc *p)
 {
 	uint64_t now_ns = zn_now_ns();
@@ -161,7 +162,7 @@ static void resolve_gpus(struct zn_agg *a, uint32_t row, const struct zn_proc *p
 	bool asked = false;
 
 	for (uint32_t o = 0; o <= ZN_PROC_GPUS; o++) {
-		if (!touched(&p->gpu[o]))
+		if (!gpu_touched(&p->gpu[o]))
 			continue;
 		if (!asked && (!info->resolved[o] || (asks_for_looks(a, p) && is_unknown(a, info, o)))) {
 			if (!ask_process_info(a, info, p, &process_info))
@@ -242,7 +243,8 @@ size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_gpu_usage to[ZN_P
 	return n;
 }
 
-/* Without the driver's list no minor number is known: a GPU is called by it where its device file told its name. */
+/* Without the driver's list no minor number is known: a GPU has it as its name where its device file gave the
+ * number. */
 static bool has_minor(const struct zn_gpus *g, const struct zn_gpu *gpu, uint64_t minors)
 {
 	char id[12];
@@ -273,8 +275,8 @@ static void gpus_clear(struct zn_agg *a)
 	}
 }
 
-/* Memory that was not seen, on a GPU that cannot be told, may be on any GPU; on one of the driver's list it is only where the
- * process has its device open, which zn_agg.partial_gpus tells. */
+/* Memory that was not seen, of an unknown GPU, may be on any GPU. On a GPU of the driver's list it can only be if
+ * the process has its device open; see zn_agg.partial_gpus. */
 static void gpu_is_partial(struct zn_agg *a, struct zn_gpu *gpu)
 {
 	gpu->partial = true;
@@ -335,7 +337,7 @@ void zn_agg_refresh(struct zn_agg *a)
 			resolve_gpus(a, row, p);
 		ledger_look(a, row, p);
 		if (p->exit_ns) {
-			retire(a, row, p);
+			retire_row(a, row, p);
 			continue;
 		}
 		a->row[a->row_count++] = row;
@@ -343,7 +345,7 @@ void zn_agg_refresh(struct zn_agg *a)
 	gpus_sum(a);
 }
 
-static uint64_t rate(uint64_t now, uint64_t before, uint64_t ns)
+static uint64_t rate_of(uint64_t now, uint64_t before, uint64_t ns)
 {
 	return ns ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
 }
@@ -365,12 +367,13 @@ static void family_rates(struct zn_agg *a, uint64_t ns)
 
 		for (uint32_t r = 0; r < a->row_count; r++)
 			cost += zn_agg_cost(a, a->arena->procs[a->row[r]].count, f);
-		a->family_cost_rate[f] = rate(cost, a->family_cost_ns[f], ns);
+		a->family_cost_rate[f] = rate_of(cost, a->family_cost_ns[f], ns);
 		a->family_cost_ns[f] = cost;
 	}
 }
 
-/* Takes over a sum that never falls; returns what was added. A segment that ends while it is read may be seen shorter. */
+/* Takes over a sum that never falls; returns what was added. A segment that ends while it is read may be seen
+ * shorter. */
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count)
 {
 	uint64_t now = a->arena->procs[row].count[count], shown = 0;
@@ -429,8 +432,8 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 
 		for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 			cost += zn_agg_cost(a, p->count, f);
-		info->launch_rate = rate(launches, info->launches, lived < ns ? lived : ns);
-		info->cost_rate = rate(cost, info->cost_ns, lived < ns ? lived : ns);
+		info->launch_rate = rate_of(launches, info->launches, lived < ns ? lived : ns);
+		info->cost_rate = rate_of(cost, info->cost_ns, lived < ns ? lived : ns);
 		info->launches = launches;
 		info->cost_ns = cost;
 		note_waits(a, a->row[r], p, now_ns);

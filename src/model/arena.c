@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* arena.c: the shared pages as memory: each is looked up, and mapped, when it is used first; what becomes of a job's row. */
+/* arena.c: the shared pages as memory: each is looked up, and mapped, when it is used first; what becomes of a
+ * job's row. */
 #include "zernel.h"
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * spread by factors and shares do not. The level is the median of the last ZN_BASELINE_POINTS values, the spread 1.4826
  * times the median distance from it (of normal noise: the standard deviation), and at least the signal's floor. The
  * score is (y - level) / spread. A single outlier moves neither, and a lasting step becomes usual once it fills half of
- * the window. What came twice is a habit, see habit(). tests/unit/model/baseline_test.c measures false alarms and
+ * the window. What came twice is a habit, see is_habit(). tests/unit/model/baseline_test.c measures false alarms and
  * delays; docs/ALERTS.md states them.
  */
 #include "zernel.h"
@@ -25,7 +25,7 @@
 /* ---- One baseline. ---- */
 
 /* Index of the first that is not below y. */
-static uint32_t place(const struct zn_baseline *b, uint32_t count, int16_t y)
+static uint32_t place_of(const struct zn_baseline *b, uint32_t count, int16_t y)
 {
 	uint32_t from = 0, to = count;
 
@@ -42,27 +42,28 @@ static uint32_t place(const struct zn_baseline *b, uint32_t count, int16_t y)
 
 static void forget_oldest(struct zn_baseline *b)
 {
-	uint32_t at = place(b, b->count, b->past[b->next]);
+	uint32_t at = place_of(b, b->count, b->past[b->next]);
 
 	b->count--;
 	memmove(b->sorted + at, b->sorted + at + 1, (b->count - at) * sizeof(*b->sorted));
 }
 
-static void keep(struct zn_baseline *b, int16_t y)
+static void keep_point(struct zn_baseline *b, int16_t y)
 {
 	uint32_t at;
 
 	if (b->count == ZN_BASELINE_POINTS)
 		forget_oldest(b);
-	at = place(b, b->count, y);
+	at = place_of(b, b->count, y);
 	memmove(b->sorted + at + 1, b->sorted + at, (b->count - at) * sizeof(*b->sorted));
 	b->sorted[at] = b->past[b->next] = y;
 	b->count++;
 	b->next = (uint16_t)((b->next + 1) % ZN_BASELINE_POINTS);
 }
 
-/* Median distance from the level: the half of all values that is nearest to it lies side by side, and is searched for. */
-static int32_t distance(const struct zn_baseline *b, int32_t level)
+/* Median distance from the level: the half of all values that is nearest to it lies side by side, and is searched
+ * for. */
+static int32_t median_distance(const struct zn_baseline *b, int32_t level)
 {
 	uint32_t half = b->count / 2 + 1, from = 0, to = b->count - half;
 	int32_t below, above;
@@ -81,7 +82,7 @@ static int32_t distance(const struct zn_baseline *b, int32_t level)
 }
 
 /* An excursion is over the limit, and goes on as long as it is over half of it. */
-static void follow(struct zn_baseline *b, int32_t by, int32_t spread, uint32_t step)
+static void follow_excursion(struct zn_baseline *b, int32_t by, int32_t spread, uint32_t step)
 {
 	struct zn_excursion *now = &b->now;
 	int32_t size = abs(by), limit = ZN_ANOMALY_LIMIT * spread;
@@ -101,11 +102,12 @@ static void follow(struct zn_baseline *b, int32_t by, int32_t spread, uint32_t s
 }
 
 /*
- * How far excursions to the same side go that a process makes now and then, as for checkpoints: the second farthest of
- * those that ended within two hours and were not much shorter than the one under way. So what comes a third time is told
- * once it goes a quarter farther, or lasts half as long again; and a checkpoint that hangs is told.
+ * How far excursions to the same side go that a process makes now and then, as for checkpoints: the second farthest
+ * of those that ended within two hours and were not much shorter than the one under way. So an excursion that comes a
+ * third time is reported once it goes a quarter farther, or lasts half as long again; and a checkpoint that hangs is
+ * reported.
  */
-static int32_t habit(const struct zn_baseline *b, int32_t by, uint32_t step)
+static int32_t is_habit(const struct zn_baseline *b, int32_t by, uint32_t step)
 {
 	int32_t first = 0, second = 0;
 
@@ -126,16 +128,16 @@ static int32_t habit(const struct zn_baseline *b, int32_t by, uint32_t step)
 	return second + second / 4;
 }
 
-static int32_t score(struct zn_baseline *b, int32_t y, int32_t floor, uint32_t step)
+static int32_t score_point(struct zn_baseline *b, int32_t y, int32_t floor, uint32_t step)
 {
 	int32_t level = b->sorted[b->count / 2], by = y - level;
-	int32_t spread = distance(b, level) * MAD_NORMAL / ONE, usual;
+	int32_t spread = median_distance(b, level) * MAD_NORMAL / ONE, usual;
 	int64_t of_limit;
 
 	if (spread < floor)
 		spread = floor;
-	follow(b, by, spread, step);
-	usual = habit(b, by, step);
+	follow_excursion(b, by, spread, step);
+	usual = is_habit(b, by, step);
 	of_limit = usual > ZN_ANOMALY_LIMIT * spread ? (int64_t)by * ONE * ZN_ANOMALY_LIMIT / usual
 						     : (int64_t)by * ONE / spread;
 	if (of_limit > ZN_SCORE_MAX)
@@ -152,8 +154,8 @@ int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_ba
 	y = y > Y_MAX ? Y_MAX : y < -Y_MAX ? -Y_MAX : y;
 	b->scored = b->count >= ZN_BASELINE_WARM;
 	b->scored_at = step;
-	b->score = b->scored ? score(b, (int32_t)lrint(y), scale->floor, step) : ZN_SCORE_NONE;
-	keep(b, (int16_t)lrint(y));
+	b->score = b->scored ? score_point(b, (int32_t)lrint(y), scale->floor, step) : ZN_SCORE_NONE;
+	keep_point(b, (int16_t)lrint(y));
 	return b->score;
 }
 
@@ -183,7 +185,7 @@ struct reading {
 };
 
 /* How fast a sum grows. It may shrink. */
-static double growth(struct reading *r, uint64_t sum)
+static double growth_of(struct reading *r, uint64_t sum)
 {
 	int64_t by = (int64_t)(sum - *r->before);
 
@@ -208,7 +210,7 @@ static double read_wait(struct reading *r, uint32_t operation)
 {
 	const struct zn_hist *h = zn_arena_hist(r->agg->arena, r->proc->hist[operation]);
 
-	return h && h->calls ? growth(r, h->sum_ns) / 1e9 : NAN;
+	return h && h->calls ? growth_of(r, h->sum_ns) / 1e9 : NAN;
 }
 
 static double read_memory(struct reading *r, uint32_t arg)
@@ -222,7 +224,7 @@ static double read_memory(struct reading *r, uint32_t arg)
 		used += r->proc->gpu[i].used_bytes;
 		peak += r->proc->gpu[i].peak_bytes;
 	}
-	return peak ? growth(r, used) : NAN;
+	return peak ? growth_of(r, used) : NAN;
 }
 
 static double read_stall(struct reading *r, uint32_t cause)
@@ -235,23 +237,24 @@ static double read_stall(struct reading *r, uint32_t cause)
 
 static double read_count(struct reading *r, uint32_t count)
 {
-	return r->proc->count[count] ? growth(r, r->proc->count[count]) : NAN;
+	return r->proc->count[count] ? growth_of(r, r->proc->count[count]) : NAN;
 }
 
 static double read_switches(struct reading *r, uint32_t count)
 {
 	uint64_t sum = r->proc->count[count] + r->proc->count[count + 1];
 
-	return sum ? growth(r, sum) : NAN;
+	return sum ? growth_of(r, sum) : NAN;
 }
 
 /* None are usual, of a process that sends something. */
 static double read_retransmits(struct reading *r, uint32_t count)
 {
-	return r->proc->count[ZN_C_TCP_SENT] ? growth(r, r->proc->count[count]) : NAN;
+	return r->proc->count[ZN_C_TCP_SENT] ? growth_of(r, r->proc->count[count]) : NAN;
 }
 
-/* Units: below it a value is small, and differences of it count; floor: in thousandths, so 60 is 6 % of what is large. */
+/* Units: below it a value is small, and differences of it count; floor: in thousandths, so 60 is 6 % of what is
+ * large. */
 static const struct signal {
 	const char *name;
 	double (*read)(struct reading *r, uint32_t arg); /* NaN: there is no value */

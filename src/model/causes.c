@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * causes.c: what the time of jobs is lost to. At each tick the time of a process's launching threads is laid to causes, by what
- * they waited for and what explains that wait; the processes of a job are added up, and those of no job as one more. A process
- * has one second in a second, however many threads it has. Waits for the GPU are what a GPU-bound job is made of, and lost to
- * nothing, unless they are for a rank that does not come.
+ * causes.c: what the time of jobs is lost to. At each tick the time of a process's launching threads is laid to
+ * causes, by what they waited for and what explains that wait; the processes of a job are added up, and those of no
+ * job as one more. A process has one second in a second, however many threads it has. Waits for the GPU are what a
+ * GPU-bound job is made of, and lost to nothing, unless they are for a rank that does not come.
  */
 #include "zernel.h"
 #include <string.h>
@@ -12,8 +12,8 @@
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
 #define RETRANSMITS  50 /* a second: segments that are sent again, of a job, from where on they hold it back */
-/* Or fewer, where little gets through: a thousandth of what is sent, of a job that has a mebibyte or more to send. TCP waits longer
- * and longer for a connection that loses much, up to seconds without a segment. */
+/* Or fewer, where little gets through: a thousandth of what is sent, of a job that has a mebibyte or more to send.
+ * TCP waits longer and longer for a connection that loses much, up to seconds without a segment. */
 #define LOSS_SHARE    1000
 #define SEGMENT       1448      /* bytes, of Ethernet; larger ones are counted too low */
 #define TRAFFIC_LEAST (1 << 20) /* bytes, within half a minute or so */
@@ -64,12 +64,12 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 		t->launch_ns = t->sent = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
 }
 
-static void lose(struct tick *t, enum zn_cause cause, uint64_t ns)
+static void lose_time(struct tick *t, enum zn_cause cause, uint64_t ns)
 {
 	t->lost_ns[cause] += ns;
 }
 
-/* Of the tick before: that of this one is told behind it. */
+/* Of the tick before: the value of this tick is set later. */
 static void tell_mount(struct zn_cause_group *g)
 {
 	memcpy(g->numbers.mount, g->mount, sizeof(g->numbers.mount));
@@ -91,11 +91,11 @@ static void lose_to_data(struct tick *t)
 		g->cpus_known = t->c->proc ? zn_procfs_cpus(t->c->proc, t->p->tgid) : t->c->cpus;
 	g->cpus_asked = true;
 	if (all_ns && worker_ns[0] < all_ns / 2)
-		lose(t, ZN_CAUSE_INPUT_TRANSFER, ns);
+		lose_time(t, ZN_CAUSE_INPUT_TRANSFER, ns);
 	else if (g->files_rule)
-		lose(t, ZN_CAUSE_INPUT_FILES, ns);
+		lose_time(t, ZN_CAUSE_INPUT_FILES, ns);
 	else
-		lose(t, g->cpus_rule ? ZN_CAUSE_INPUT_WORKERS : ZN_CAUSE_INPUT_CPU, ns);
+		lose_time(t, g->cpus_rule ? ZN_CAUSE_INPUT_WORKERS : ZN_CAUSE_INPUT_CPU, ns);
 }
 
 static void lose_to_ranks(struct tick *t)
@@ -109,12 +109,12 @@ static void lose_to_ranks(struct tick *t)
 	}
 	t->group->numbers.retransmits = t->group->network_count;
 	if (t->group->network_rule)
-		lose(t, ZN_CAUSE_NETWORK, t->stall_ns[ZN_STALL_DIST]);
+		lose_time(t, ZN_CAUSE_NETWORK, t->stall_ns[ZN_STALL_DIST]);
 	else
-		lose(t, late ? ZN_CAUSE_STRAGGLER : ZN_CAUSE_COMMUNICATION, t->stall_ns[ZN_STALL_DIST]);
+		lose_time(t, late ? ZN_CAUSE_STRAGGLER : ZN_CAUSE_COMMUNICATION, t->stall_ns[ZN_STALL_DIST]);
 }
 
-/* Its own CPU holds a process back where it waits for little else. */
+/* A process is held back by its own CPU time if it waits for little else. */
 static void lose_to_cpu(struct tick *t)
 {
 	uint64_t waits_ns = t->stall_ns[ZN_STALL_GPU] + t->stall_ns[ZN_STALL_DIST] + t->stall_ns[ZN_STALL_DATA] +
@@ -123,8 +123,8 @@ static void lose_to_cpu(struct tick *t)
 
 	if (waits_ns * HIDES_SHARE >= t->interval_ns)
 		return;
-	lose(t, ZN_CAUSE_LAUNCHES, launch_ns);
-	lose(t, ZN_CAUSE_HOST, ns - launch_ns);
+	lose_time(t, ZN_CAUSE_LAUNCHES, launch_ns);
+	lose_time(t, ZN_CAUSE_HOST, ns - launch_ns);
 }
 
 static bool does_nothing(const struct tick *t)
@@ -142,7 +142,7 @@ static void lose_to_queues(struct tick *t)
 {
 	uint64_t ns = t->stall_ns[ZN_STALL_RUNQUEUE];
 
-	lose(t, t->group->throttle_rule ? ZN_CAUSE_THROTTLED : ZN_CAUSE_CPUS, ns);
+	lose_time(t, t->group->throttle_rule ? ZN_CAUSE_THROTTLED : ZN_CAUSE_CPUS, ns);
 	t->group->queue_ns += ns;
 	if (ns * HIDES_SHARE >= t->interval_ns)
 		t->group->queue_pid = t->p->tgid;
@@ -163,7 +163,7 @@ static bool lose_to_hangs(struct tick *t)
 		t->group->all_wait = *all;
 	else
 		return false;
-	lose(t, missing ? ZN_CAUSE_HANG : ZN_CAUSE_ALL_WAIT, t->interval_ns);
+	lose_time(t, missing ? ZN_CAUSE_HANG : ZN_CAUSE_ALL_WAIT, t->interval_ns);
 	return true;
 }
 
@@ -172,7 +172,7 @@ static void lay_to_causes(struct tick *t)
 	if (lose_to_hangs(t) || !zn_agg_measures(t->c->agg, ZN_FAM_SCHED))
 		return;
 	if (does_nothing(t)) {
-		lose(t, ZN_CAUSE_IDLE, t->interval_ns);
+		lose_time(t, ZN_CAUSE_IDLE, t->interval_ns);
 		if (t->c->stopped && zn_stopped_since(t->c->stopped, t->row, t->p->id)) {
 			t->group->stopped_pid = t->p->tgid;
 			t->group->stop = t->c->stopped->kind[t->row];
@@ -187,10 +187,11 @@ static void lay_to_causes(struct tick *t)
 		tell_mount(t->group);
 	if (t->stall_ns[ZN_STALL_IO] && t->c->checkpoints)
 		t->group->numbers.checkpoints = zn_checkpoint_sum(&t->c->checkpoints->job[t->group - t->c->group]);
-	lose(t, t->written_bytes > t->read_bytes ? ZN_CAUSE_CHECKPOINT : ZN_CAUSE_STORAGE, t->stall_ns[ZN_STALL_IO]);
+	lose_time(
+		t, t->written_bytes > t->read_bytes ? ZN_CAUSE_CHECKPOINT : ZN_CAUSE_STORAGE, t->stall_ns[ZN_STALL_IO]);
 	lose_to_queues(t);
 	if (t->copy_ns * COPIES_LEAST >= t->interval_ns)
-		lose(t, ZN_CAUSE_COPIES, at_most(t->copy_ns, t->interval_ns));
+		lose_time(t, ZN_CAUSE_COPIES, at_most(t->copy_ns, t->interval_ns));
 	lose_to_cpu(t);
 }
 
@@ -231,7 +232,7 @@ static void note_process(struct zn_causes *c, uint32_t row, const struct zn_proc
 	if (c->progress->row[row].moved_ns[ZN_PROGRESS_LAUNCH])
 		lay_to_causes(&t);
 	else if (c->startup && zn_startup_goes_on(c->startup, row, p->id))
-		lose(&t, ZN_CAUSE_STARTUP, interval_ns);
+		lose_time(&t, ZN_CAUSE_STARTUP, interval_ns);
 	else /* it has not begun */
 		return;
 	add_process(t.group, &t);
@@ -249,8 +250,8 @@ static bool is_lossy(struct zn_cause_group *g, uint64_t interval_ns)
 		g->resent_lately * SEGMENT * LOSS_SHARE >= g->sent_lately * 256;
 }
 
-/* What the last tick as a whole says of waits. Files are what a loader's workers wait for from half of the time on that those
- * were busy. */
+/* What the last tick as a whole says of waits. A loader's workers wait for files if they did so for at least half
+ * of their busy time. */
 static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;

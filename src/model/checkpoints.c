@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * checkpoints.c: times in which a job writes files while none of its processes launches, from the first to the last tick that
- * writes; a tick that is blocked on files, as in fsync(), prolongs it. What is written before the first launch, or is less than
- * EPISODE_LEAST, is no checkpoint.
+ * checkpoints.c: times in which a job writes files while none of its processes launches, from the first to the last
+ * tick that writes; a tick that is blocked on files, as in fsync(), prolongs it. What is written before the first
+ * launch, or is less than EPISODE_LEAST, is no checkpoint.
  */
 #include "zernel.h"
 

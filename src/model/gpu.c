@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The GPUs of the node, and which of them a process means by its ordinals of CUDA or HIP. What the driver told the process
- * (UUID, PCI address) decides; then what the process was told to see; else the answer is "unknown", never a guess.
+ * The GPUs of the node, and which of them a process means by its ordinals of CUDA or HIP. The driver's answer to the
+ * process (UUID, PCI address) decides; then the variables of the environment that limit what it sees; else the answer
+ * is "unknown", never a guess.
  */
 #include "zernel.h"
 #include <ctype.h>
@@ -203,7 +204,8 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* How many devices of partitions (amdgpu_xcp) follow a GPU that are in use: the driver makes them for each mode at the start. */
+/* How many devices of partitions (amdgpu_xcp) follow a GPU that are in use: the driver makes them for each mode at
+ * the start. */
 static uint32_t partitions_of(int node)
 {
 	static const struct {
@@ -317,8 +319,8 @@ struct zn_gpu_files zn_gpu_files_read(const char *path)
 	return files;
 }
 
-/* The link in /proc says whether it is open, and a file system that should be asked what it is, a user's own, is not waited
- * for: the attributes are taken as the kernel has them. */
+/* The link in /proc says whether it is open, and a file system that should be asked what it is, a user's own, is
+ * not waited for: the attributes are taken as the kernel has them. */
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor)
 {
 	struct statx st;
@@ -358,8 +360,8 @@ static int gpu_by_id(struct zn_gpus *g, const char *id)
 	return gpu ? (int)(gpu - g->gpu) : -1;
 }
 
-/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has. given: with
- * --gpu-majors one device is taken for both. */
+/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has.
+ * given: with --gpu-majors one device is taken for both. */
 static bool uses_amd(const struct zn_gpus *g, const struct zn_process_info *f)
 {
 	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];
@@ -391,7 +393,8 @@ static bool is_his(const struct zn_gpus *g, const struct zn_gpu *gpu, const stru
 	return !g->listed || !gpu->is_name || gpu->owner == f->owner || f->owner == ZN_OWNER_ROOT;
 }
 
-/* What no list has: a MIG instance, or a GPU where there is no list. -1: the process is not believed, or has its share. */
+/* A GPU that no list has: a MIG instance, or any GPU where there is no list. -1: the process is not believed, or
+ * its share is used up. */
 static int gpu_by_name(struct zn_gpus *g, const struct zn_process_info *f, const char *name)
 {
 	struct zn_gpu *gpu;
@@ -503,7 +506,8 @@ void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])
 	snprintf(id, 48, "%.47s", gpu >= 0 ? g->gpu[gpu].id : text);
 }
 
-/* HIP's list counts those that the runtime below it was told to see; without one it has CUDA's, and an empty one is none. */
+/* HIP's list counts the GPUs that the runtime below it may see. Without a list of its own HIP takes CUDA's, and an
+ * empty list counts as none. */
 void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const struct zn_visible *rocr)
 {
 	*to = hip->set && hip->count ? *hip : *rocr;
@@ -523,7 +527,7 @@ void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const s
 	}
 }
 
-/* What the process was told to see: the entry at the ordinal, or the ordinal itself if nothing was said. */
+/* By the environment: the list's entry at the ordinal, or the ordinal itself if there is no list. */
 static int gpu_by_visible(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	const struct zn_visible *v = uses_amd(g, f) ? &f->hip : &f->cuda;
@@ -539,8 +543,8 @@ static int gpu_by_visible(struct zn_gpus *g, const struct zn_process_info *f, ui
 	return gpu_by_text(g, f, v->uuid[ordinal]);
 }
 
-/* Whether a process may mean this GPU. What the driver lists has a device, which must be open: whoever fakes the driver could
- * name any other. */
+/* Whether a process may mean this GPU. A GPU of the driver's list has a device, and the process must have it open:
+ * a process that fakes the driver could name any GPU. */
 static bool is_believed(const struct zn_gpus *g, const struct zn_process_info *f, int gpu)
 {
 	if (gpu < 0)
@@ -580,8 +584,9 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *g)
 	return true;
 }
 
-/* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container, numbers
- * start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them is none. */
+/* The device files that a process has open are a fact, its environment is a claim: inside a cgroup or a container,
+ * numbers start at 0 whichever GPUs it was given. One open device is the answer; an answer that is not among them
+ * does not count. */
 static int gpu_of_process(struct zn_gpus *g, const struct zn_process_info *f, uint32_t ordinal)
 {
 	bool instance = f->instances && ordinal < f->cuda.count && strncmp(f->cuda.uuid[ordinal], "MIG-", 4) == 0;

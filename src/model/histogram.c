@@ -82,7 +82,7 @@ static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POW
 	return i;
 }
 
-static uint64_t quantile(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
+static uint64_t quantile_of(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
 {
 	uint32_t i = quantile_slot(h, powers, count, q);
 	uint64_t middle;
@@ -97,7 +97,7 @@ uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q)
 {
 	uint64_t powers[POWERS], count = powers_sum(h, powers);
 
-	return count ? quantile(h, powers, count, q) : 0;
+	return count ? quantile_of(h, powers, count, q) : 0;
 }
 
 struct zn_summary zn_hist_summary(const struct zn_hist *h)
@@ -106,7 +106,7 @@ struct zn_summary zn_hist_summary(const struct zn_hist *h)
 
 	if (!count)
 		return (struct zn_summary){0};
-	return (struct zn_summary){count, quantile(h, powers, count, 500), quantile(h, powers, count, 990)};
+	return (struct zn_summary){count, quantile_of(h, powers, count, 500), quantile_of(h, powers, count, 990)};
 }
 
 #define LE_FIRST_POWER 10 /* 4^5 ns = 2^10 ns */
@@ -117,7 +117,7 @@ uint64_t zn_le_ns(uint32_t i)
 }
 
 /* A bucket holds [floor, next floor), so the limits are exclusive by one nanosecond. */
-static void cumulate(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COUNT])
+static void cumulate_powers(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COUNT])
 {
 	uint64_t seen = 0;
 	uint32_t p = 0;
@@ -136,9 +136,9 @@ void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to)
 	uint64_t powers[POWERS], count = powers_sum(h, powers);
 
 	to->sum_ns = h->sum_ns;
-	to->p50_ns = count ? quantile(h, powers, count, 500) : 0;
-	to->p99_ns = count ? quantile(h, powers, count, 990) : 0;
-	cumulate(powers, to->le);
+	to->p50_ns = count ? quantile_of(h, powers, count, 500) : 0;
+	to->p99_ns = count ? quantile_of(h, powers, count, 990) : 0;
+	cumulate_powers(powers, to->le);
 }
 
 /* The bucket of a time, above 0: halved or doubled into (1, 2], then by its 32 steps. */

@@ -13,7 +13,7 @@
 
 #define STEP_NS (ZN_HISTORY_STEP_MS * ZN_NS_PER_MS)
 
-/* A tick that should be the one that ends a step comes a little earlier after its last one than a whole step. */
+/* The tick that ends a step may come a little less than a whole step after the last one. */
 #define EARLY_NS (50 * ZN_NS_PER_MS)
 
 /* One page. Counts are kept modulo 2^32, which is enough for what is launched between two readings. */
@@ -56,8 +56,8 @@ void zn_history_close(struct zn_history *h)
 		munmap(h, sizeof(*h));
 }
 
-/* What came to a process's histogram of launches since it was last read. */
-static void difference(struct zn_hist *to, struct process *p, const struct zn_hist *from)
+/* The growth of a process's histogram of launches since it was last read. */
+static void take_difference(struct zn_hist *to, struct process *p, const struct zn_hist *from)
 {
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
 		uint32_t count = from ? (uint32_t)__atomic_load_n(&from->bucket[i], __ATOMIC_RELAXED) : 0;
@@ -80,7 +80,7 @@ static struct zn_point point_of(const struct zn_hist *launches, uint64_t ns)
 }
 
 /* Of that many points, those that the rings have. */
-static uint64_t newest(uint64_t points)
+static uint64_t newest_points(uint64_t points)
 {
 	return points < ZN_HISTORY_POINTS ? points : ZN_HISTORY_POINTS;
 }
@@ -100,11 +100,11 @@ static void process_read(struct zn_history *h, struct zn_agg *a, uint32_t row, u
 		p->id = proc->id;
 		p->first = (uint32_t)h->steps;
 	}
-	difference(&h->now, p, zn_arena_hist(a->arena, proc->hist[ZN_H_LAUNCH]));
+	take_difference(&h->now, p, zn_arena_hist(a->arena, proc->hist[ZN_H_LAUNCH]));
 	if (!steps)
 		return;
 	point = point_of(&h->now, ns);
-	for (uint64_t i = newest(steps); i; i--)
+	for (uint64_t i = newest_points(steps); i; i--)
 		p->point[(h->steps + steps - i) % ZN_HISTORY_POINTS] = point;
 }
 
@@ -121,7 +121,7 @@ static void gpu_read(struct zn_history *h, const struct zn_gpu *gpu, uint32_t in
 		memcpy(g->id, gpu->id, sizeof(g->id));
 		g->first = h->steps;
 	}
-	for (uint64_t i = newest(steps); i; i--)
+	for (uint64_t i = newest_points(steps); i; i--)
 		g->used_bytes[(h->steps + steps - i) % ZN_HISTORY_POINTS] = used_bytes;
 }
 
@@ -171,7 +171,7 @@ uint64_t zn_history_steps(const struct zn_history *h)
 
 uint32_t zn_history_points(const struct zn_history *h, uint32_t row, uint32_t id)
 {
-	return zn_history_last(h, row, id) ? (uint32_t)newest((uint32_t)h->steps - h->process[row].first) : 0;
+	return zn_history_last(h, row, id) ? (uint32_t)newest_points((uint32_t)h->steps - h->process[row].first) : 0;
 }
 
 const struct zn_point *zn_history_point(const struct zn_history *h, uint32_t row, uint32_t ago)
@@ -183,7 +183,7 @@ const char *zn_history_gpu(const struct zn_history *h, uint32_t i, uint32_t *poi
 {
 	if (i >= h->gpu_count)
 		return NULL;
-	*points = h->gpu[i].id[0] ? (uint32_t)newest(h->steps - h->gpu[i].first) : 0;
+	*points = h->gpu[i].id[0] ? (uint32_t)newest_points(h->steps - h->gpu[i].first) : 0;
 	return h->gpu[i].id;
 }
 

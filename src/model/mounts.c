@@ -2,8 +2,8 @@
 /*
  * mounts.c: where the file systems that are used are mounted. The kernel names a device, and /proc/PID/mountinfo its
  * mount point: that of process 1 for what the host sees, and of the process that used the device for what only a
- * container sees. Only devices in use are kept, so that a host with ten thousand mounts costs a walk over its list and no
- * memory. The list is read in slices of a millisecond, and again when poll() says that it has changed.
+ * container sees. Only devices in use are kept, so that a host with ten thousand mounts costs a walk over its list
+ * and no memory. The list is read in slices of a millisecond, and again when poll() says that it has changed.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -27,7 +27,7 @@ struct line {
 };
 
 /* The next field, with its NUL in place of the space; NULL at the end. */
-static char *field(char **at)
+static char *next_field(char **at)
 {
 	char *begin = *at, *end;
 
@@ -57,21 +57,21 @@ static bool line_read(char *text, struct line *l)
 {
 	char *at = text, *word;
 
-	field(&at); /* its id */
-	field(&at); /* its parent's */
-	word = field(&at);
-	l->root = field(&at);
-	l->point = field(&at);
+	next_field(&at); /* its id */
+	next_field(&at); /* its parent's */
+	word = next_field(&at);
+	l->root = next_field(&at);
+	l->point = next_field(&at);
 	if (!word || !l->root || !l->point || l->root[0] != '/' || l->point[0] != '/' || !device_read(word, &l->dev))
 		return false;
-	while ((word = field(&at)) && strcmp(word, "-"))
+	while ((word = next_field(&at)) && strcmp(word, "-"))
 		;
-	l->fstype = word ? field(&at) : NULL;
+	l->fstype = word ? next_field(&at) : NULL;
 	return l->fstype && l->fstype[0];
 }
 
 /* The kernel writes blanks and backslashes as three octal digits. */
-static void unescape(char *text)
+static void unescape_octal(char *text)
 {
 	char *to = text;
 
@@ -106,9 +106,9 @@ static size_t cut_at(const char *text, size_t at)
 	return at - back;
 }
 
-/* What is shown of a field: UTF-8, so that two that look alike are alike. One that is too long is cut at a whole character
- * and ends in a hash of all. */
-static void show(char *to, size_t cap, const char *text)
+/* What is shown of a field: UTF-8, so that two that look alike are alike. A field that is too long is cut at a
+ * whole character and ends in a hash of all of it. */
+static void show_point(char *to, size_t cap, const char *text)
 {
 	struct zn_out o = {.at = to, .cap = cap - 1};
 	size_t len = strlen(text), fits = len;
@@ -136,11 +136,11 @@ static void point_show(char to[ZN_MOUNT_BYTES], char *text)
 	static const char deleted[] = "//deleted";
 	size_t len;
 
-	unescape(text);
+	unescape_octal(text);
 	len = strlen(text);
 	if (len > strlen(deleted) && !strcmp(text + len - strlen(deleted), deleted))
 		text[len - strlen(deleted)] = 0;
-	show(to, ZN_MOUNT_BYTES, text);
+	show_point(to, ZN_MOUNT_BYTES, text);
 }
 
 /* ---- The table. ---- */
@@ -153,7 +153,7 @@ static bool is_of(const struct zn_mount *e, uint32_t dev)
 }
 
 /* Thousands of series ask for a few devices: the last one with the same low bits is looked at first. */
-static struct zn_mount *find(struct zn_mounts *m, uint32_t dev)
+static struct zn_mount *find_mount(struct zn_mounts *m, uint32_t dev)
 {
 	uint16_t *last = &m->last[LAST_AT(dev)];
 
@@ -174,7 +174,7 @@ static void name_unknown(struct zn_mount *e)
 }
 
 /* NULL: there is no room for one more of this owner; the caller says so of what it is for. */
-static struct zn_mount *add(struct zn_mounts *m, uint32_t dev, uint32_t owner)
+static struct zn_mount *add_mount(struct zn_mounts *m, uint32_t dev, uint32_t owner)
 {
 	struct zn_mount *e = NULL;
 
@@ -196,9 +196,9 @@ static struct zn_mount *add(struct zn_mounts *m, uint32_t dev, uint32_t owner)
 	return e;
 }
 
-/* A name in place of none is the same file system; another name is another one under an old number. What was counted since the
- * old one went is the new one's: the list may be read after its first bytes. */
-static void name(struct zn_mounts *m, struct zn_mount *e, enum zn_mount_state state)
+/* A first name for a device is the same file system. Another name is a new file system under an old number. Counts
+ * since the old one went belong to the new one, as the list may be read after its first bytes. */
+static void name_mount(struct zn_mounts *m, struct zn_mount *e, enum zn_mount_state state)
 {
 	bool same = !strcmp(e->point, e->best_point) && !strcmp(e->fstype, e->best_fstype);
 
@@ -215,7 +215,7 @@ static void name(struct zn_mounts *m, struct zn_mount *e, enum zn_mount_state st
 	memset(e->ask, 0, sizeof(e->ask));
 }
 
-/* Who was asked is gone, or does not have it. */
+/* The process that was asked is gone, or does not have this mount. */
 static void ask_next(struct zn_mount *e)
 {
 	for (size_t i = 0; i + 1 < ZN_LEN(e->ask); i++)
@@ -224,14 +224,14 @@ static void ask_next(struct zn_mount *e)
 }
 
 /* The shortest mount point whose root is the root of the file system; of no such, the shortest. */
-static void consider(struct zn_mount *e, struct line *l)
+static void consider_line(struct zn_mount *e, struct line *l)
 {
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	bool rooted = !strcmp(l->root, "/");
 
 	point_show(point, l->point);
-	unescape(l->fstype);
-	show(fstype, sizeof(fstype), l->fstype);
+	unescape_octal(l->fstype);
+	show_point(fstype, sizeof(fstype), l->fstype);
 	if (rooted == e->rooted && !strcmp(point, e->point) && !strcmp(fstype, e->fstype))
 		e->there = true;
 	if (e->best_point[0] &&
@@ -242,7 +242,7 @@ static void consider(struct zn_mount *e, struct line *l)
 	e->best_rooted = rooted;
 }
 
-static bool alive(const struct zn_mounts *m, uint32_t tgid)
+static bool is_alive(const struct zn_mounts *m, uint32_t tgid)
 {
 	char path[128];
 	struct stat st;
@@ -260,9 +260,9 @@ static void line_take(struct zn_mounts *m, char *text)
 
 	if (!line_read(text, &l))
 		return;
-	e = find(m, l.dev);
+	e = find_mount(m, l.dev);
 	if (e && !e->fixed && (!m->tgid || e->ask[0] == m->tgid || e->state == ZN_MOUNT_UNKNOWN))
-		consider(e, &l);
+		consider_line(e, &l);
 }
 
 /* Of the host's list: a name that is still right stays, so that series do not change theirs without need. */
@@ -272,7 +272,7 @@ static void host_conclude(struct zn_mounts *m, struct zn_mount *e)
 		e->state = ZN_MOUNT_HOST;
 		memset(e->ask, 0, sizeof(e->ask));
 	} else if (e->best_point[0]) {
-		name(m, e, ZN_MOUNT_HOST);
+		name_mount(m, e, ZN_MOUNT_HOST);
 	} else if (e->state == ZN_MOUNT_HOST) {
 		e->state = ZN_MOUNT_GONE;
 		e->cut = e->version = ++m->version;
@@ -286,22 +286,23 @@ static void other_conclude(struct zn_mounts *m, struct zn_mount *e)
 		e->tgid = m->tgid;
 		memset(e->ask, 0, sizeof(e->ask));
 	} else if (e->state != ZN_MOUNT_HOST && e->best_point[0]) {
-		name(m, e, ZN_MOUNT_OTHER);
+		name_mount(m, e, ZN_MOUNT_OTHER);
 	}
 	if (e->ask[0] == m->tgid)
 		ask_next(e);
 }
 
-/* Whoever keeps figures by name looks before, so that all that there is has the old name, and after it. */
-static void look(struct zn_mounts *m)
+/* The owner of figures by name is called before a name changes, so that all figures so far get the old name, and
+ * after it. */
+static void call_look(struct zn_mounts *m)
 {
 	if (m->look)
 		m->look(m->owner);
 }
 
-static void conclude(struct zn_mounts *m)
+static void conclude_walk(struct zn_mounts *m)
 {
-	look(m);
+	call_look(m);
 	for (uint32_t i = 0; i < m->high; i++) {
 		struct zn_mount *e = &m->mount[i];
 
@@ -309,7 +310,7 @@ static void conclude(struct zn_mounts *m)
 			continue;
 		(m->tgid ? other_conclude : host_conclude)(m, e);
 	}
-	look(m);
+	call_look(m);
 }
 
 static void walk_begin(struct zn_mounts *m, int fd, uint32_t tgid)
@@ -328,7 +329,7 @@ static void walk_begin(struct zn_mounts *m, int fd, uint32_t tgid)
 static void walk_end(struct zn_mounts *m, bool whole)
 {
 	if (whole || m->tgid)
-		conclude(m); /* while it still counts as a walk, so that none begins in it */
+		conclude_walk(m); /* while it still counts as a walk, so that none begins in it */
 	if (m->tgid)
 		close(m->walk_fd);
 	else if (m->walk_ns > SLICE_NS)
@@ -357,14 +358,14 @@ static void chunk_take(struct zn_mounts *m, size_t n)
 	}
 }
 
-/* Of the calling thread. What others took from it meanwhile is no reason to rest. */
+/* Of the calling thread. Time that other threads took meanwhile is no reason to rest. */
 static uint64_t cpu_ns(void)
 {
 	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* False: the time of this slice is over. */
-static bool walk(struct zn_mounts *m)
+static bool walk_slice(struct zn_mounts *m)
 {
 	uint64_t begin_ns = zn_now_ns(), now_ns = begin_ns, spent_ns = cpu_ns();
 	ssize_t n = 1;
@@ -397,8 +398,8 @@ static unsigned long first_mount(const struct zn_mounts *m, uint32_t tgid)
 	return n > 0 ? strtoul(text, NULL, 10) : 0;
 }
 
-/* Whether a process has the host's mounts, so that its list says nothing new. The namespace itself would tell too, but to
- * look at it takes the right to trace the process, which the loop has given up. */
+/* Whether a process has the host's mounts, so that its list says nothing new. The namespace itself would tell too,
+ * but to look at it takes the right to trace the process, which the loop has given up. */
 static bool same_mounts(const struct zn_mounts *m, uint32_t tgid)
 {
 	unsigned long first = first_mount(m, tgid);
@@ -406,8 +407,8 @@ static bool same_mounts(const struct zn_mounts *m, uint32_t tgid)
 	return first && first == first_mount(m, 1);
 }
 
-/* The list of a process that used a device which the host's does not have. A list of its own may be as long as the host's
- * is: it is read in slices too. */
+/* The list of a process that used a device which the host's does not have. A list of its own may be as long as the
+ * host's is: it is read in slices too. */
 static void other_begin(struct zn_mounts *m, struct zn_mount *e)
 {
 	char path[128];
@@ -422,7 +423,7 @@ static void other_begin(struct zn_mounts *m, struct zn_mount *e)
 }
 
 /* The next walk that is due. False: there is none. */
-static bool next(struct zn_mounts *m)
+static bool next_walk(struct zn_mounts *m)
 {
 	if (m->changed && m->host.fd >= 0 && (m->fresh || zn_now_ns() >= m->rest_until_ns)) {
 		m->changed = m->fresh = false;
@@ -444,12 +445,12 @@ static uint64_t rest_ms(const struct zn_mounts *m)
 }
 
 /* Goes on for a slice. Whatever is left waits for the timer. */
-static void run(struct zn_mounts *m)
+static void run_walks(struct zn_mounts *m)
 {
 	bool done = true;
 
-	while (done && (m->walk_fd >= 0 || next(m)))
-		done = walk(m);
+	while (done && (m->walk_fd >= 0 || next_walk(m)))
+		done = walk_slice(m);
 	if (m->loop)
 		zn_timer_set(&m->timer, !done ? RESUME_MS : m->changed ? rest_ms(m) : 0);
 }
@@ -458,7 +459,7 @@ static void on_timer(struct zn_io *io, uint32_t events)
 {
 	(void)events;
 	if (zn_timer_count(io))
-		run((struct zn_mounts *)((char *)io - offsetof(struct zn_mounts, timer)));
+		run_walks((struct zn_mounts *)((char *)io - offsetof(struct zn_mounts, timer)));
 }
 
 static void on_change(struct zn_io *io, uint32_t events)
@@ -468,16 +469,16 @@ static void on_change(struct zn_io *io, uint32_t events)
 	(void)events;
 	m->changed = true;
 	if (m->walk_fd < 0)
-		run(m);
+		run_walks(m);
 }
 
 struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint64_t elders, uint32_t owner)
 {
-	struct zn_mount *e = find(m, dev);
-	bool asks = tgid && (!e || (!e->fixed && e->state != ZN_MOUNT_HOST && (!e->tgid || !alive(m, e->tgid))));
+	struct zn_mount *e = find_mount(m, dev);
+	bool asks = tgid && (!e || (!e->fixed && e->state != ZN_MOUNT_HOST && (!e->tgid || !is_alive(m, e->tgid))));
 
 	if (!e) {
-		e = add(m, dev, owner);
+		e = add_mount(m, dev, owner);
 		if (!e)
 			return NULL; /* no list has to be read for it */
 		m->changed = m->fresh = true;
@@ -497,19 +498,19 @@ void zn_mounts_hurry(struct zn_mounts *m)
 	if (!m->due || m->walk_fd >= 0)
 		return;
 	m->due = false;
-	run(m);
+	run_walks(m);
 }
 
 struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *point, const char *fstype)
 {
-	struct zn_mount *e = find(m, dev);
+	struct zn_mount *e = find_mount(m, dev);
 
 	if (!e)
-		e = add(m, dev, ZN_OWNER_ROOT);
+		e = add_mount(m, dev, ZN_OWNER_ROOT);
 	if (!e)
 		return NULL;
-	show(e->point, sizeof(e->point), point);
-	show(e->fstype, sizeof(e->fstype), fstype);
+	show_point(e->point, sizeof(e->point), point);
+	show_point(e->fstype, sizeof(e->fstype), fstype);
 	e->state = ZN_MOUNT_HOST;
 	e->fixed = true;
 	return e;
@@ -526,7 +527,7 @@ void zn_mounts_tick(struct zn_mounts *m, uint64_t now_ns)
 		m->count--;
 		zn_quota_give(&m->quota, e->owner);
 	}
-	run(m);
+	run_walks(m);
 }
 
 void zn_mounts_init(struct zn_mounts *m)

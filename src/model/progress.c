@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * progress.c: when each process last did something for its work: launched, copied, communicated, took a batch, moved a byte
- * of a file; and whether a thread of it stays inside of the GPU's driver. Counters are compared at each tick, so a time is
- * that of the tick after it.
+ * progress.c: when each process last did something for its work: launched, copied, communicated, took a batch, moved
+ * a byte of a file; and whether a thread of it stays inside of the GPU's driver. Counters are compared at each tick,
+ * so a time is that of the tick after it.
  */
 #include "zernel.h"
 #include <string.h>

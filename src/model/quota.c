@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * quota.c: what the log says of owners who have their share of a table, and whose a process is. The shares themselves are
- * struct zn_quota of zernel.h, which BPF programs use too.
+ * quota.c: what the log says of owners who have their share of a table, and whose a process is. The shares themselves
+ * are struct zn_quota of zernel.h, which BPF programs use too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 #define NOBODY      65534u
 #define NESTING_MAX 33 /* user namespaces inside one another: the kernel allows 32 (kernel/user_namespace.c) */
 
-/* Who was refused and is to be told of; false: nobody, or not yet. */
+/* The owner whose refusals are to be logged; false: none, or not yet. */
 static bool must_log(struct zn_quota *q, uint64_t now_ns, uint32_t *owner)
 {
 	*owner = __atomic_load_n(&q->refused_owner, __ATOMIC_RELAXED) - 1;
 	return *owner != ZN_OWNER_NONE && (q->logged_ns == 0 || now_ns - q->logged_ns >= TELL_NS);
 }
 
-static void tell(struct zn_quota *q, const char *table, const char *who, uint32_t owner, uint64_t now_ns)
+static void log_refused(struct zn_quota *q, const char *table, const char *who, uint32_t owner, uint64_t now_ns)
 {
 	uint64_t refused = __atomic_load_n(&q->refused, __ATOMIC_RELAXED);
 
@@ -61,7 +61,7 @@ static void tell_of(struct zn_quota *q, const char *table, const struct zn_arena
 	if (!must_log(q, now_ns, &owner))
 		return;
 	owner_name(a, owner, name);
-	tell(q, table, name, owner, now_ns);
+	log_refused(q, table, name, owner, now_ns);
 }
 
 void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)
@@ -113,7 +113,8 @@ void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1
 	}
 }
 
-/* From "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line feeds in it. */
+/* From "Uid:" in status. The name above it is hostile, but has no line of its own: the kernel escapes line feeds
+ * in it. */
 uint32_t zn_uid_of(int pid)
 {
 	char path[32], text[1024];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ranks.c: which rank of a communicator the others of this node wait for, for how long, and what it does instead. A rank is
- * missing where a peer has issued a collective that it has not, and that peer waits; or where its process has ended while its
- * peers wait. Ranks on other nodes are not known, so they are never missing.
+ * ranks.c: which rank of a communicator the others of this node wait for, for how long, and what it does instead. A
+ * rank is missing where a peer has issued a collective that it has not, and that peer waits; or where its process has
+ * ended while its peers wait. Ranks on other nodes are not known, so they are never missing.
  *
- * Who is missing in one communicator may itself wait for somebody in another one: only the last of such a chain is shown. Where
- * all ranks of this node wait and none is missing, one on another node may be.
+ * Who is missing in one communicator may itself wait for somebody in another one: only the last of such a chain is
+ * shown. Where all ranks of this node wait and none is missing, one on another node may be.
  */
 #include "zernel.h"
 #include <signal.h>
@@ -29,26 +29,26 @@ static const struct zn_proc *process_of(const struct zn_ranks *k, uint32_t row, 
 }
 
 /* Time of its launching threads over the last tick, ns; 0 also where the kernel does not tell. */
-static uint64_t spent(const struct zn_ranks *k, uint32_t row, enum zn_stall s)
+static uint64_t spent_ns(const struct zn_ranks *k, uint32_t row, enum zn_stall s)
 {
 	return k->agg->info[row].stall_tick_ns[s];
 }
 
-static bool moved(const struct zn_ranks *k, uint32_t row, uint32_t id, enum zn_progress_kind kind)
+static bool has_moved(const struct zn_ranks *k, uint32_t row, uint32_t id, enum zn_progress_kind kind)
 {
 	return zn_progress_moved(k->progress, row, id, kind);
 }
 
 static bool works_on_gpu(const struct zn_ranks *k, uint32_t row, uint32_t id)
 {
-	return moved(k, row, id, ZN_PROGRESS_LAUNCH) || moved(k, row, id, ZN_PROGRESS_COPY) ||
-		moved(k, row, id, ZN_PROGRESS_ISSUE);
+	return has_moved(k, row, id, ZN_PROGRESS_LAUNCH) || has_moved(k, row, id, ZN_PROGRESS_COPY) ||
+		has_moved(k, row, id, ZN_PROGRESS_ISSUE);
 }
 
 /* One of its threads spent most of the tick in calls that wait for a GPU or for other ranks. */
 static bool waits_in_call(const struct zn_ranks *k, uint32_t row)
 {
-	return spent(k, row, ZN_STALL_GPU) + spent(k, row, ZN_STALL_DIST) >= k->interval_ns / 2;
+	return spent_ns(k, row, ZN_STALL_GPU) + spent_ns(k, row, ZN_STALL_DIST) >= k->interval_ns / 2;
 }
 
 /* It waits in such a call, or all its threads slept, and none launched anything. */
@@ -58,11 +58,11 @@ static bool process_waits(const struct zn_ranks *k, uint32_t row, uint32_t id)
 
 	if (!process_of(k, row, id) || works_on_gpu(k, row, id))
 		return false;
-	busy_ns = spent(k, row, ZN_STALL_CPU) + spent(k, row, ZN_STALL_RUNQUEUE) + spent(k, row, ZN_STALL_IO);
+	busy_ns = spent_ns(k, row, ZN_STALL_CPU) + spent_ns(k, row, ZN_STALL_RUNQUEUE) + spent_ns(k, row, ZN_STALL_IO);
 	return waits_in_call(k, row) || busy_ns < k->interval_ns / 2;
 }
 
-/* ---- Who is missing. ---- */
+/* ---- Which rank is missing. ---- */
 
 /* When a peer issued what this rank has not: of what the window holds no more, the oldest time that it has. */
 static uint64_t issued_ns(const struct zn_skew *s, uint32_t peer, uint64_t n)
@@ -97,14 +97,14 @@ static uint32_t pairs_of(const struct zn_skew *s, uint32_t member)
 }
 
 /* The peer has asked to receive what this one has not sent, or has sent what this one has not asked for. */
-static bool owes(const struct zn_skew *s, uint32_t member, uint32_t peer)
+static bool owes_peer(const struct zn_skew *s, uint32_t member, uint32_t peer)
 {
 	return (int32_t)(s->received[peer][member] - s->sent[member][peer]) > 0 ||
 		(int32_t)(s->sent[peer][member] - s->received[member][peer]) > 0;
 }
 
-/* Peers that have issued what it has not, and wait. Point to point no times are kept: then from the tick on at which it was
- * seen first, or at which the rank sent or received last. */
+/* Peers that have issued what it has not, and wait. Point to point no times are kept: then from the tick on at
+ * which it was seen first, or at which the rank sent or received last. */
 static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m, uint64_t before_ns)
 {
 	uint64_t n = s->member[m->member].issued, pair_ns = before_ns ? before_ns : k->tick_ns;
@@ -116,12 +116,13 @@ static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, stru
 			continue;
 		if (r->issued > n)
 			add_waiter(m, peer, issued_ns(s, peer, n));
-		else if (owes(s, m->member, peer) && waits_in_call(k, r->row))
+		else if (owes_peer(s, m->member, peer) && waits_in_call(k, r->row))
 			add_waiter(m, peer, pair_ns);
 	}
 }
 
-/* Its part of a collective that all have issued may have died with it. Who ended well had nothing left to do. */
+/* Its part of a collective that all have issued may have died with it. A rank that ended well had nothing left to
+ * do. */
 static void note_waiters_of_dead(const struct zn_ranks *k, const struct zn_skew *s, struct zn_missing *m)
 {
 	for (uint32_t peer = 0; m->exit_code && peer < member_count(s); peer++) {
@@ -144,7 +145,7 @@ static void note_end(const struct zn_ranks *k, struct zn_missing *m)
 	m->gone_ns = info && info->gone_id == m->id ? info->gone_ns : k->tick_ns;
 }
 
-/* What a communicator has shown to be usual is a wait for a rank that came in the end. */
+/* A usual wait of a communicator is a wait for a rank that came in the end. */
 static void note_ended_wait(struct zn_ranks *k, const struct zn_missing *m)
 {
 	uint64_t took_ns = k->tick_ns - m->since_ns;
@@ -237,7 +238,8 @@ static void name_place(struct zn_missing *m, const char *place)
 		snprintf(m->in, sizeof(m->in), "the kernel's %.40s()", place);
 }
 
-/* Processes that the main thread of one has started, behind those that are there already. Returns how many there are. */
+/* Processes that the main thread of one has started, behind those that are there already. Returns how many there
+ * are. */
 static uint32_t add_children(const struct zn_ranks *k, uint32_t pid, uint32_t list[TREE_MAX], uint32_t count)
 {
 	char path[ZN_TEXT_MAX], text[1024], *at = text, *end;
@@ -287,17 +289,17 @@ static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn
 
 	if (works_on_gpu(k, row, m->id) || waits_in_call(k, row))
 		return ZN_DOING_GPU;
-	if (spent(k, row, ZN_STALL_DATA) >= half || moved(k, row, m->id, ZN_PROGRESS_BATCH))
+	if (spent_ns(k, row, ZN_STALL_DATA) >= half || has_moved(k, row, m->id, ZN_PROGRESS_BATCH))
 		return ZN_DOING_DATA;
-	if (spent(k, row, ZN_STALL_IO) >= half || moved(k, row, m->id, ZN_PROGRESS_IO))
+	if (spent_ns(k, row, ZN_STALL_IO) >= half || has_moved(k, row, m->id, ZN_PROGRESS_IO))
 		return ZN_DOING_IO;
-	if (spent(k, row, ZN_STALL_CPU) + spent(k, row, ZN_STALL_RUNQUEUE) >= half)
+	if (spent_ns(k, row, ZN_STALL_CPU) + spent_ns(k, row, ZN_STALL_RUNQUEUE) >= half)
 		return ZN_DOING_CPU;
 	return ZN_DOING_ASLEEP;
 }
 
-/* What a sleep is. Users may have many ranks that sleep, and each may have started much: what there is no time for in this tick
- * stays as it was found last, and comes first in the next one. */
+/* What a sleep is. Users may have many ranks that sleep, each with many threads. A rank for which this tick has no
+ * time keeps its last result, and comes first in the next tick. */
 static enum zn_doing look_at_sleep(struct zn_ranks *k, struct zn_missing *m)
 {
 	char place[ZN_PLACE_BYTES] = "";
@@ -347,7 +349,7 @@ static void note_doing(struct zn_ranks *k, struct zn_missing *m)
 
 /* ---- Chains. ---- */
 
-/* Of those that a process waits for, the one it has waited for the longest. */
+/* The rank that a process has waited for the longest. */
 static void note_waits(struct zn_ranks *k, const struct zn_skew *s, const struct zn_missing *m)
 {
 	for (uint32_t peer = 0; peer < member_count(s); peer++) {
@@ -362,7 +364,7 @@ static void note_waits(struct zn_ranks *k, const struct zn_skew *s, const struct
 	}
 }
 
-/* Whom a rank that is missing waits for itself; NULL: nobody. */
+/* The rank that a missing rank waits for itself; NULL: none. */
 static const struct zn_missing *next_of(const struct zn_ranks *k, const struct zn_missing *m)
 {
 	return m->gone_ns ? NULL : k->waits_for[m->row];
@@ -382,8 +384,8 @@ static void note_chain(const struct zn_ranks *k, struct zn_missing *m)
 
 /* ---- All ranks of this node wait. ---- */
 
-/* When a process last did something that leads on with its GPU. Files are not asked: a log or a checkpoint that another thread
- * writes ends no wait. */
+/* When a process last did something that leads on with its GPU. Files are not asked: a log or a checkpoint that
+ * another thread writes ends no wait. */
 static uint64_t worked_ns(const struct zn_ranks *k, uint32_t row)
 {
 	const struct zn_progress_row *r = &k->progress->row[row];
@@ -576,7 +578,7 @@ const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t 
 	return m && zn_missing_shown(k, m) ? m : NULL;
 }
 
-/* As of now, or of the last tick with what goes on: whichever is more. */
+/* The value of now, or of the last tick plus the wait that goes on: the larger of both. */
 uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
 {
 	uint64_t now = s->member[member].late_ns, ticked = k && k->of[slot] == s->hash ? k->late_ns[slot][member] : 0;
@@ -601,7 +603,7 @@ static void say_end(const struct zn_missing *m, char to[ZN_DOING_TEXT])
 		snprintf(to, ZN_DOING_TEXT, "has ended with status %u", m->exit_code >> 8 & 0xff);
 }
 
-/* Who is missing can be said of this node alone. */
+/* Missing ranks are known of this node alone. */
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT])
 {
 	unsigned long long seconds = (now_ns - w->since_ns) / ZN_NS_PER_S;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * rates.c: what the kernel's counters of a process say over the last tick, beside its launches; how long GPU drivers
- * were in use, and by two processes at once; and which devices are GPUs. What a tick does not tell is marked as unknown.
+ * were in use, and by two processes at once; and which devices are GPUs. What a tick does not tell is marked as
+ * unknown.
  */
 #include "zernel.h"
 #include <fcntl.h>
@@ -84,7 +85,7 @@ void zn_rates_tick(struct zn_counter_rates *s, struct zn_agg *a, uint64_t now_ns
 	s->tick_ns = now_ns;
 }
 
-static uint64_t ratio(uint64_t part, uint64_t whole, uint64_t scale)
+static uint64_t ratio_of(uint64_t part, uint64_t whole, uint64_t scale)
 {
 	__uint128_t v = whole ? (__uint128_t)part * scale / whole : ZN_NOT_KNOWN;
 
@@ -102,18 +103,18 @@ bool zn_rates_of(const struct zn_counter_rates *s, uint32_t row, uint32_t id, st
 	if (!r || r->id != id || r->ns == 0)
 		return false;
 	for (uint32_t i = 0; i < ZN_RATED_COUNT; i++)
-		to->per_1000_s[i] = ratio(r->tick[i], r->ns, 1000 * ZN_NS_PER_S);
-	to->syscalls_per_launch = ratio(r->tick[ZN_RATED_SYSCALLS], r->tick[ZN_RATED_LAUNCHES], 1000);
-	to->switches_per_launch = ratio(r->tick[ZN_RATED_SWITCHES], r->tick[ZN_RATED_LAUNCHES], 1000);
+		to->per_1000_s[i] = ratio_of(r->tick[i], r->ns, 1000 * ZN_NS_PER_S);
+	to->syscalls_per_launch = ratio_of(r->tick[ZN_RATED_SYSCALLS], r->tick[ZN_RATED_LAUNCHES], 1000);
+	to->switches_per_launch = ratio_of(r->tick[ZN_RATED_SWITCHES], r->tick[ZN_RATED_LAUNCHES], 1000);
 	in = r->tick[ZN_RATED_MAPPED];
 	out = r->tick[ZN_RATED_UNMAPPED];
-	to->churn = in < out ? ratio(in, out, 1000) : ratio(out, in, 1000);
+	to->churn = in < out ? ratio_of(in, out, 1000) : ratio_of(out, in, 1000);
 	return true;
 }
 
 uint64_t zn_rates_contention(const struct zn_counter_rates *s)
 {
-	return s ? ratio(s->gpu_tick.contended_ns, s->gpu_tick.busy_ns, 1000000) : ZN_NOT_KNOWN;
+	return s ? ratio_of(s->gpu_tick.contended_ns, s->gpu_tick.busy_ns, 1000000) : ZN_NOT_KNOWN;
 }
 
 /* ---- devices ---- */

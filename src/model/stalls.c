@@ -19,7 +19,7 @@ static uint64_t sum_of(const uint64_t *ns, size_t count)
 	return all;
 }
 
-static uint64_t share(uint64_t part, uint64_t all)
+static uint64_t share_of(uint64_t part, uint64_t all)
 {
 	return all ? (uint64_t)((__uint128_t)part * SHARE_ONE / all) : 0;
 }
@@ -40,7 +40,7 @@ bool zn_stalls_loader(const struct zn_agg *a, uint32_t row)
 			a->info[row].stall_ns[ZN_STALL_DATA]);
 }
 
-/* Waits for data are told where the loader is one whose waits are known. */
+/* Waits for data are shown only if the waits of the loader are known. */
 static bool cause_known(const struct zn_agg *a, enum zn_stall s, bool loader)
 {
 	if (s == ZN_STALL_DATA)
@@ -59,7 +59,7 @@ bool zn_stalls_shares(const struct zn_agg *a, uint32_t row, struct zn_stall_rati
 		return false;
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 		to->known[s] = cause_known(a, s, loader);
-		to->share[s] = share(info->stall_tick_ns[s], all);
+		to->share[s] = share_of(info->stall_tick_ns[s], all);
 		to->seconds_ns[s] = info->stall_ns[s];
 	}
 	return true;
@@ -68,7 +68,7 @@ bool zn_stalls_shares(const struct zn_agg *a, uint32_t row, struct zn_stall_rati
 /* ---- the sentence ---- */
 
 /* What a data loader's workers did over the last tick, as far as it is known. */
-static const char *workers(const struct zn_stalls_summary *f, char to[64])
+static const char *put_workers(const struct zn_stalls_summary *f, char to[64])
 {
 	if (!f->workers)
 		return "";
@@ -97,7 +97,7 @@ static const char *late_one(const struct zn_stalls_summary *f, const char *what,
 	return to;
 }
 
-static unsigned percent(const struct zn_stalls_summary *f, enum zn_stall s)
+static unsigned percent_of(const struct zn_stalls_summary *f, enum zn_stall s)
 {
 	return (unsigned)((f->share[s] + SHARE_ONE / 200) / (SHARE_ONE / 100));
 }
@@ -115,7 +115,7 @@ static const struct {
 	{ZN_STALL_OTHER, 250, "sleeps, on a lock or a timer,"},
 };
 
-static int worst(const struct zn_stalls_summary *f)
+static int worst_sentence(const struct zn_stalls_summary *f)
 {
 	int found = -1;
 
@@ -135,9 +135,9 @@ static void says_working(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX]
 
 	if (f->share[ZN_STALL_GPU] >= f->share[ZN_STALL_CPU])
 		snprintf(to, ZN_SAYS_MAX, "%s keeps the GPU busy and waits for it %u %% of its time%s", f->who,
-			percent(f, ZN_STALL_GPU), late_one(f, "is the last to communicate", late));
+			percent_of(f, ZN_STALL_GPU), late_one(f, "is the last to communicate", late));
 	else
-		snprintf(to, ZN_SAYS_MAX, "%s runs on the CPU %u %% of its time%s", f->who, percent(f, ZN_STALL_CPU),
+		snprintf(to, ZN_SAYS_MAX, "%s runs on the CPU %u %% of its time%s", f->who, percent_of(f, ZN_STALL_CPU),
 			late_one(f, "is the last to communicate", late));
 }
 
@@ -193,7 +193,7 @@ static void says_still(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 
 void zn_stalls_says(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 {
-	int i = worst(f);
+	int i = worst_sentence(f);
 	char text[64];
 
 	if (f->missing) {
@@ -212,16 +212,17 @@ void zn_stalls_says(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 		says_working(f, to);
 		return;
 	}
-	snprintf(to, ZN_SAYS_MAX, "%s %s %u %% of its time", f->who, sentences[i].text, percent(f, sentences[i].cause));
+	snprintf(to, ZN_SAYS_MAX, "%s %s %u %% of its time", f->who, sentences[i].text,
+		percent_of(f, sentences[i].cause));
 	if (sentences[i].cause == ZN_STALL_DATA) {
-		strncat(to, workers(f, text), ZN_SAYS_MAX - strlen(to) - 1);
+		strncat(to, put_workers(f, text), ZN_SAYS_MAX - strlen(to) - 1);
 		strncat(to, workers_do(f), ZN_SAYS_MAX - strlen(to) - 1);
 	} else if (sentences[i].cause == ZN_STALL_DIST) {
 		strncat(to, late_one(f, "is the straggler", text), ZN_SAYS_MAX - strlen(to) - 1);
 	}
 }
 
-/* Its rank in the largest communicator it is in, as a program's own rank is. */
+/* The rank of a process in its largest communicator, which is the program's own rank. */
 static uint32_t rank_of(const struct zn_agg *a, uint32_t tgid)
 {
 	const struct zn_comm *largest = NULL;
@@ -270,11 +271,11 @@ static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 {
 	const uint64_t *ns = a->info[row].stall_tick_ns;
 
-	return share(ns[ZN_STALL_DIST], sum_of(ns, ZN_STALL_COUNT));
+	return share_of(ns[ZN_STALL_DIST], sum_of(ns, ZN_STALL_COUNT));
 }
 
-/* Ranks that talk over sockets: of those of the same job that wait for one another, the one that waits least, if that is
- * less than half of what this one does. */
+/* Ranks that talk over sockets: of those of the same job that wait for one another, the rank that waits least, if
+ * that is less than half of what this rank waits. */
 static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls_summary *f)
 {
 	const struct zn_proc *own = zn_arena_proc(a->arena, row);
@@ -311,7 +312,7 @@ uint32_t zn_stalls_workers_busy(const struct zn_agg *a, uint32_t row)
 	const struct zn_info *info = &a->info[row];
 	uint64_t worked = sum_of(info->worker_tick_ns, ZN_LEN(info->worker_tick_ns));
 
-	return worked ? (uint32_t)share(info->worker_tick_ns[0], worked) : ZN_UNKNOWN;
+	return worked ? (uint32_t)share_of(info->worker_tick_ns[0], worked) : ZN_UNKNOWN;
 }
 
 void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const struct zn_stopped *stopped, uint32_t row,

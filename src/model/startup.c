@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * startup.c: what processes do from their start to the first steady launch, in phases that add up to that time. A phase has
- * what calls of it took, where calls tell; the rest of a tick is laid to what moved in it. The first steady launch is in the
- * first tick from which on the process launches or waits for its GPU for STEADY_NS with no pause of PAUSE_NS. What it does
- * meanwhile is no start-up any more, unless it pauses. Only processes that began after the daemon are told of.
+ * startup.c: what processes do from their start to the first steady launch, in phases that add up to that time. A
+ * phase has what calls of it took, where calls tell; the rest of a tick is laid to what moved in it. The first steady
+ * launch is in the first tick from which on the process launches or waits for its GPU for STEADY_NS with no pause of
+ * PAUSE_NS. What it does meanwhile is no start-up any more, unless it pauses. Only processes that began after the
+ * daemon are told of.
  */
 #include "zernel.h"
 #include <string.h>
@@ -105,7 +106,7 @@ static void begin_row(struct zn_startup *s, struct zn_startup_row *r, const stru
 		return;
 	r->state = ZN_STARTUP_OVER;
 	if (process_info.start_ns < s->began_ns ||
-		process_info.start_ns > p->first_ns) /* or it began before the daemon: not told */
+		process_info.start_ns > p->first_ns) /* or it began before the daemon: not shown */
 		return;
 	r->state = ZN_STARTUP_GOES_ON;
 	r->start_ns = process_info.start_ns;
@@ -127,7 +128,7 @@ static void count_time(struct zn_startup *s, struct zn_startup_row *r, const str
 }
 
 /* Whether it works on its GPU: what it waits for was launched. */
-static bool works(struct zn_startup *s, struct zn_startup_row *r, uint32_t row, const struct zn_proc *p)
+static bool works_on_gpu(struct zn_startup *s, struct zn_startup_row *r, uint32_t row, const struct zn_proc *p)
 {
 	uint64_t ns = s->tick_ns > r->counted_ns ? s->tick_ns - r->counted_ns : 0;
 	uint64_t launches = zn_counter_advance(&r->launches, ZN_LAUNCHES(p->count));
@@ -162,7 +163,7 @@ static void note_process(struct zn_startup *s, uint32_t row, const struct zn_pro
 	if (r->state != ZN_STARTUP_GOES_ON)
 		return;
 	memcpy(before, r->phase_ns, sizeof(before));
-	working = works(s, r, row, p);
+	working = works_on_gpu(s, r, row, p);
 	count_time(s, r, p);
 	look_for_steady(s, r, working, before);
 	r->counted_ns = s->tick_ns;

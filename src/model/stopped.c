@@ -41,7 +41,7 @@ const char *zn_stopped_says(enum zn_stop kind)
 	return says[kind];
 }
 
-static void look(struct zn_stopped *s, uint32_t row, const struct zn_proc *p)
+static void look_at(struct zn_stopped *s, uint32_t row, const struct zn_proc *p)
 {
 	char place[ZN_PLACE_BYTES] = "";
 	struct zn_procfs_stat stat = {0};
@@ -71,7 +71,7 @@ void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct 
 		const struct zn_proc *p = zn_arena_proc(a->arena, row);
 
 		if (p && is_quiet(s, progress, &a->info[row], row))
-			look(s, row, p);
+			look_at(s, row, p);
 		else
 			s->since_ns[row] = 0;
 	}

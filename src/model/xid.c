@@ -18,7 +18,7 @@
 #define READS_MAX 4096 /* in one tick: some milliseconds */
 
 /* Takes text off the beginning if it is there. */
-static bool skip(struct zn_str *s, const char *text)
+static bool skip_text(struct zn_str *s, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -29,7 +29,7 @@ static bool skip(struct zn_str *s, const char *text)
 }
 
 /* A number of least to most digits, hexadecimal or decimal ones. */
-static bool number(struct zn_str *s, bool hex, uint32_t least, uint32_t most, uint32_t *to)
+static bool read_number(struct zn_str *s, bool hex, uint32_t least, uint32_t most, uint32_t *to)
 {
 	uint32_t n = 0, v = 0;
 
@@ -50,32 +50,32 @@ static bool number(struct zn_str *s, bool hex, uint32_t least, uint32_t most, ui
 }
 
 /* The text ends, or goes on, behind a number: not in the middle of it. */
-static bool ends(const struct zn_str *s)
+static bool ends_here(const struct zn_str *s)
 {
 	return !s->len || *s->at == ',';
 }
 
 /* DDDD:BB:DD, the domain of up to 8 digits. */
-static bool address(struct zn_str *s, uint32_t *domain, uint32_t *bus, uint32_t *device)
+static bool read_address(struct zn_str *s, uint32_t *domain, uint32_t *bus, uint32_t *device)
 {
-	return number(s, true, 4, 8, domain) && skip(s, ":") && number(s, true, 2, 2, bus) && skip(s, ":") &&
-		number(s, true, 2, 2, device);
+	return read_number(s, true, 4, 8, domain) && skip_text(s, ":") && read_number(s, true, 2, 2, bus) &&
+		skip_text(s, ":") && read_number(s, true, 2, 2, device);
 }
 
 bool zn_xid_parse(struct zn_str s, char pci[ZN_PCI_BYTES], uint32_t *xid)
 {
 	uint32_t domain, bus, device, function = 0, instance;
 
-	if (!skip(&s, "NVRM: Xid ("))
+	if (!skip_text(&s, "NVRM: Xid ("))
 		return false;
-	skip(&s, "PCI:"); /* older drivers leave it out */
-	if (!address(&s, &domain, &bus, &device))
+	skip_text(&s, "PCI:"); /* older drivers leave it out */
+	if (!read_address(&s, &domain, &bus, &device))
 		return false;
-	if (skip(&s, ".") && !number(&s, false, 1, 1, &function))
+	if (skip_text(&s, ".") && !read_number(&s, false, 1, 1, &function))
 		return false;
-	if (skip(&s, " GPU-I:") && !number(&s, false, 1, 4, &instance)) /* of MIG */
+	if (skip_text(&s, " GPU-I:") && !read_number(&s, false, 1, 4, &instance)) /* of MIG */
 		return false;
-	if (!skip(&s, "): ") || !number(&s, false, 1, 6, xid) || !ends(&s))
+	if (!skip_text(&s, "): ") || !read_number(&s, false, 1, 6, xid) || !ends_here(&s))
 		return false;
 	snprintf(pci, ZN_PCI_BYTES, "%04x:%02x:%02x.%u", domain, bus, device, function);
 	return true;
@@ -94,13 +94,13 @@ const char *zn_amdgpu_label(enum zn_amdgpu_error e)
 	return label[e];
 }
 
-static bool contains(struct zn_str s, const char *text)
+static bool contains_text(struct zn_str s, const char *text)
 {
 	return memmem(s.at, s.len, text, strlen(text));
 }
 
-/* "2 uncorrectable hardware errors detected in umc block", "socket: 0, die: 1, 2 new ...": without a number, or in total, it is
- * no report of an error (amdgpu_ras.c). */
+/* "2 uncorrectable hardware errors detected in umc block", "socket: 0, die: 1, 2 new ...": without a number, or in
+ * total, it is no report of an error (amdgpu_ras.c). */
 static enum zn_amdgpu_error hardware_error(struct zn_str s)
 {
 	static const struct {
@@ -115,31 +115,31 @@ static enum zn_amdgpu_error hardware_error(struct zn_str s)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		const char *at = memmem(s.at, s.len, known[i].text, strlen(known[i].text));
 
-		if (!at || contains(s, " detected in total in "))
+		if (!at || contains_text(s, " detected in total in "))
 			continue;
 		if (at - s.at >= 4 && memcmp(at - 4, " new", 4) == 0)
 			at -= 4;
 		return at > s.at && at[-1] >= '0' && at[-1] <= '9' ? known[i].error : ZN_AMDGPU_NONE;
 	}
-	return skip(&s, "uncorrectable hardware error(") ? ZN_AMDGPU_UNCORRECTABLE : ZN_AMDGPU_NONE;
+	return skip_text(&s, "uncorrectable hardware error(") ? ZN_AMDGPU_UNCORRECTABLE : ZN_AMDGPU_NONE;
 }
 
 enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str s, char pci[ZN_PCI_BYTES])
 {
 	uint32_t domain, bus, device, function;
 
-	if (!skip(&s, "amdgpu ") || !address(&s, &domain, &bus, &device) || !skip(&s, ".") ||
-		!number(&s, true, 1, 1, &function) || !skip(&s, ": "))
+	if (!skip_text(&s, "amdgpu ") || !read_address(&s, &domain, &bus, &device) || !skip_text(&s, ".") ||
+		!read_number(&s, true, 1, 1, &function) || !skip_text(&s, ": "))
 		return ZN_AMDGPU_NONE;
 	snprintf(pci, ZN_PCI_BYTES, "%04x:%02x:%02x.%u", domain, bus, device, function);
-	skip(&s, "amdgpu: "); /* newer kernels leave it out */
-	if (skip(&s, "GPU reset begin!"))
+	skip_text(&s, "amdgpu: "); /* newer kernels leave it out */
+	if (skip_text(&s, "GPU reset begin!"))
 		return ZN_AMDGPU_RESET;
-	if (skip(&s, "GPU reset("))
-		return contains(s, ") failed") ? ZN_AMDGPU_RESET_FAILED : ZN_AMDGPU_NONE;
-	if (skip(&s, "ring "))
-		return contains(s, " timeout") ? ZN_AMDGPU_RING_TIMEOUT : ZN_AMDGPU_NONE;
-	if (skip(&s, "[") && contains(s, "page fault (src_id:"))
+	if (skip_text(&s, "GPU reset("))
+		return contains_text(s, ") failed") ? ZN_AMDGPU_RESET_FAILED : ZN_AMDGPU_NONE;
+	if (skip_text(&s, "ring "))
+		return contains_text(s, " timeout") ? ZN_AMDGPU_RING_TIMEOUT : ZN_AMDGPU_NONE;
+	if (skip_text(&s, "[") && contains_text(s, "page fault (src_id:"))
 		return ZN_AMDGPU_PAGE_FAULT;
 	return hardware_error(s);
 }
@@ -182,7 +182,7 @@ static void take_line(struct zn_xids *x, struct zn_str line)
 	struct zn_str s = line;
 	uint32_t priority, xid;
 
-	if (!text || !number(&s, false, 1, 6, &priority) || !ends(&s))
+	if (!text || !read_number(&s, false, 1, 6, &priority) || !ends_here(&s))
 		return;
 	if (priority >> 3) {
 		x->other++;
@@ -198,7 +198,7 @@ static void take_line(struct zn_xids *x, struct zn_str line)
 }
 
 /* Takes the lines that are complete; what is left stays, unless it is longer than any line may be. */
-static void take(struct zn_xids *x, size_t len)
+static void take_lines(struct zn_xids *x, size_t len)
 {
 	const char *at = x->text, *end = x->text + x->len + len, *stop;
 
@@ -230,7 +230,7 @@ void zn_xids_tick(struct zn_xids *x)
 		ssize_t n = read(x->fd, x->text + x->len, sizeof(x->text) - x->len);
 
 		if (n > 0)
-			take(x, (size_t)n);
+			take_lines(x, (size_t)n);
 		else if (n < 0 && errno == EPIPE)
 			x->lost++; /* overwritten; the next read has the oldest that is left */
 		else

@@ -26,7 +26,7 @@ static void out_date(struct zn_out *o, uint64_t days)
 	out_two(o, of_year - (153 * m + 2) / 5 + 1);
 }
 
-/* Not libc's: that reads files and allocates at first. */
+/* libc's own function is not used: it reads files and allocates at first. */
 void zn_date_put(struct zn_out *o, uint64_t ms)
 {
 	unsigned of_day = (unsigned)(ms / 1000 % 86400);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * flight.c: what is known of a job at the moment at which it hangs, as JSON, once per episode: who has issued what and when, what
- * each process waits for, what the threads of the one to blame do in the kernel, errors of GPUs, and memory. The others wait for
- * it, so it cannot be asked later.
+ * flight.c: what is known of a job at the moment at which it hangs, as JSON, once per episode: who has issued what
+ * and when, what each process waits for, what the threads of the one to blame do in the kernel, errors of GPUs, and
+ * memory. The others wait for it, so it cannot be asked later.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +49,9 @@ static const struct zn_alert *alert_of(const struct zn_state *state, uint32_t i)
 	return NULL;
 }
 
-/* Whose threads are looked at: the rank that others wait for, the process of the alert, or one that has stood still the longest. */
-static uint32_t suspect(const struct zn_state *state, uint32_t i, const struct zn_alert *a)
+/* The process whose threads are looked at: the rank that others wait for, the process of the alert, or the process
+ * that has stood still the longest. */
+static uint32_t suspect_of(const struct zn_state *state, uint32_t i, const struct zn_alert *a)
 {
 	const struct zn_missing *m = &state->causes->group[i].missing;
 	struct zn_finding_of of = group_of(state, i);
@@ -84,7 +85,7 @@ struct flight {
 	uint32_t episode;
 };
 
-/* So many seconds before this moment. */
+/* Writes how many seconds before this moment something was. */
 static void key_before(struct zn_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
 {
 	zn_json_key_scaled(j, key, now_ns > then_ns ? now_ns - then_ns : 0, NS);
@@ -363,7 +364,7 @@ static void group_tick(struct zn_flights *t, uint32_t i)
 	if (!alert || g->written || (t->asks && t->asked != i))
 		return;
 	if (!t->asks) {
-		*threads = (struct zn_threads){.pid = suspect(t->state, i, alert)};
+		*threads = (struct zn_threads){.pid = suspect_of(t->state, i, alert)};
 		t->asks = true;
 		t->asked = i;
 		t->since_ns = t->now_ns;

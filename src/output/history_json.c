@@ -20,7 +20,7 @@ static const struct {
 	{"p99_us", offsetof(struct zn_point, p99_us), true},
 };
 
-static void figure(struct zn_json *j, float v, bool null_if_0)
+static void put_figure(struct zn_json *j, float v, bool null_if_0)
 {
 	if (v == 0 && null_if_0)
 		zn_json_null(j);
@@ -28,12 +28,12 @@ static void figure(struct zn_json *j, float v, bool null_if_0)
 		zn_json_scaled(j, (uint64_t)llround((double)v * 1e3), MILLI);
 }
 
-static void figures(struct zn_json *j, const struct zn_point *p, enum series s)
+static void put_figures(struct zn_json *j, const struct zn_point *p, enum series s)
 {
 	float v;
 
 	memcpy(&v, (const char *)p + series[s].offset, sizeof(v));
-	figure(j, v, series[s].null_if_0);
+	put_figure(j, v, series[s].null_if_0);
 }
 
 void zn_point_json(struct zn_json *j, const struct zn_point *p)
@@ -45,7 +45,7 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p)
 	zn_json_open(j, '{');
 	for (enum series s = 0; s < SERIES_COUNT; s++) {
 		zn_json_key(j, series[s].key);
-		figures(j, p, s);
+		put_figures(j, p, s);
 	}
 	zn_json_close(j, '}');
 }
@@ -104,14 +104,14 @@ static bool process_item(const void *owner, struct zn_json *j, uint32_t i)
 		zn_json_key(j, series[s].key);
 		zn_json_open(j, '[');
 		for (uint32_t ago = points; ago; ago--)
-			figures(j, zn_history_point(h, row, ago - 1), s);
+			put_figures(j, zn_history_point(h, row, ago - 1), s);
 		zn_json_close(j, ']');
 	}
 	zn_json_close(j, '}');
 	return true;
 }
 
-static void head(struct zn_json *j, const struct zn_state *state)
+static void put_head(struct zn_json *j, const struct zn_state *state)
 {
 	zn_json_key(j, "node");
 	zn_json_text(j, state->node);
@@ -122,7 +122,7 @@ static void head(struct zn_json *j, const struct zn_state *state)
 	zn_json_key_known(j, "end_ms", zn_history_end_ms(state->history));
 }
 
-static bool nothing(const void *owner, struct zn_json *j, uint32_t i)
+static bool put_nothing(const void *owner, struct zn_json *j, uint32_t i)
 {
 	(void)owner, (void)j, (void)i;
 	return false;
@@ -135,9 +135,9 @@ void zn_history_json(struct zn_out *o, const struct zn_state *state)
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	head(&j, state);
+	put_head(&j, state);
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "gpus", '[', state->history ? gpu_item : nothing, state);
-	whole &= zn_json_list(&j, "processes", '[', state->history ? process_item : nothing, state);
+	whole = zn_json_list(&j, "gpus", '[', state->history ? gpu_item : put_nothing, state);
+	whole &= zn_json_list(&j, "processes", '[', state->history ? process_item : put_nothing, state);
 	zn_json_end(&j, whole);
 }

@@ -2,7 +2,7 @@
 /* labels.c: what programs said of themselves, as JSON. */
 #include "zernel.h"
 
-static void put(struct zn_json *j, const struct zn_annotation *a)
+static void put_annotation(struct zn_json *j, const struct zn_annotation *a)
 {
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "key", a->key);
@@ -15,14 +15,14 @@ static void put(struct zn_json *j, const struct zn_annotation *a)
 bool zn_labels_item(struct zn_json *j, const struct zn_annotation_group *g, uint32_t i)
 {
 	if (g && i < g->labels)
-		put(j, &g->label[i]);
+		put_annotation(j, &g->label[i]);
 	return g && i < g->labels;
 }
 
 bool zn_labels_change(struct zn_json *j, const struct zn_annotation_group *g, uint32_t i)
 {
 	if (g && i < g->changes)
-		put(j, &g->change[i]);
+		put_annotation(j, &g->change[i]);
 	return g && i < g->changes;
 }
 

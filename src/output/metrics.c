@@ -388,7 +388,7 @@ static const struct zn_metric table[] = {
 };
 /* clang-format on */
 
-static const struct zn_metric *find(const char *name)
+static const struct zn_metric *find_metric(const char *name)
 {
 	for (size_t i = 0; i < ZN_LEN(table); i++)
 		if (!strcmp(table[i].name, name))
@@ -398,12 +398,12 @@ static const struct zn_metric *find(const char *name)
 
 bool zn_metrics_known(const char *name)
 {
-	return find(name);
+	return find_metric(name);
 }
 
 int zn_metrics_type(const char *name)
 {
-	const struct zn_metric *m = find(name);
+	const struct zn_metric *m = find_metric(name);
 
 	return m ? (int)m->type : -1;
 }
@@ -421,7 +421,7 @@ const struct zn_metric *zn_metrics_at(size_t i)
 void zn_metrics_walk(
 	const struct zn_state *state, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to)
 {
-	const struct zn_metric *m = name ? find(name) : table;
+	const struct zn_metric *m = name ? find_metric(name) : table;
 	size_t n = !m ? 0 : name ? 1 : ZN_LEN(table);
 	struct zn_walk w;
 

@@ -89,7 +89,7 @@ void zn_metrics_gpu_info(struct zn_walk *w)
 	each_gpu(w, gpu_info);
 }
 
-/* There only where the log is read. */
+/* These series exist only where the log is read. */
 void zn_metrics_gpu_log_records(struct zn_walk *w)
 {
 	const struct zn_xids *x = w->state->xids;

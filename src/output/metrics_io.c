@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * metrics_io.c: what metrics of file I/O by job and mount yield. Where room is short, durations are left out, first those
- * of owners that have most.
+ * metrics_io.c: what metrics of file I/O by job and mount yield. Where room is short, durations are left out, first
+ * those of owners that have most.
  */
 #include <string.h>
 

@@ -140,7 +140,7 @@ static void job_nccl_bytes(struct zn_walk *w, const struct zn_job *job)
 	zn_walk_integer(w, sum_of(w, job)->nccl_bytes);
 }
 
-/* Waits for data are told where there were some: whether a loader is one that is known cannot be told of a job. */
+/* Waits for data are shown if there were some: a job's loaders may be known or not. */
 static void job_stalls(struct zn_walk *w, const struct zn_job *job)
 {
 	const uint64_t *ns = sum_of(w, job)->count + (ZN_C_STALL_CPU - SUMMED_FIRST);

@@ -463,7 +463,7 @@ void zn_metrics_process_all_wait(struct zn_walk *w)
 	}
 }
 
-/* The members that have not left; the first of them is *first. What the one farthest behind has issued. */
+/* Of the members that have not left: what the one farthest behind has issued. *first is the first of them. */
 static uint64_t least_issued(const struct zn_skew *s, const struct zn_skew_rank **first)
 {
 	uint64_t least = UINT64_MAX;

@@ -37,7 +37,7 @@ struct page {
 	size_t family;   /* its mark */
 };
 
-static double seconds(uint64_t ns)
+static double seconds_of(uint64_t ns)
 {
 	return (double)ns / 1e9;
 }
@@ -78,7 +78,7 @@ static void put_quantile(struct zn_out *o, double quantile, uint64_t ns)
 	size_t mark = zn_protobuf_open(o, SUMMARY_QUANTILE);
 
 	zn_protobuf_double(o, 1, quantile);
-	zn_protobuf_double(o, 2, seconds(ns));
+	zn_protobuf_double(o, 2, seconds_of(ns));
 	zn_protobuf_close(o, mark);
 }
 
@@ -90,12 +90,12 @@ static void put_summary(struct zn_out *o, const struct zn_sample *s)
 	if (s->hist) {
 		zn_hist_spread(s->hist, &spread);
 		zn_protobuf_u64(o, SUMMARY_COUNT, spread.le[ZN_LE_COUNT - 1]);
-		zn_protobuf_double(o, SUMMARY_SUM, seconds(spread.sum_ns));
+		zn_protobuf_double(o, SUMMARY_SUM, seconds_of(spread.sum_ns));
 		put_quantile(o, 0.5, spread.p50_ns);
 		put_quantile(o, 0.99, spread.p99_ns);
 	} else {
 		zn_protobuf_u64(o, SUMMARY_COUNT, s->bias->samples);
-		zn_protobuf_double(o, SUMMARY_SUM, seconds(s->bias->sum_ns));
+		zn_protobuf_double(o, SUMMARY_SUM, seconds_of(s->bias->sum_ns));
 		put_quantile(o, 0.1, s->bias->p10_ns);
 		put_quantile(o, 0.5, s->bias->p50_ns);
 		put_quantile(o, 0.9, s->bias->p90_ns);
@@ -112,19 +112,19 @@ static void put_classic(struct zn_out *o, const struct zn_spread *spread)
 		size_t mark = zn_protobuf_open(o, HISTOGRAM_BUCKET);
 
 		zn_protobuf_u64(o, BUCKET_COUNT, spread->le[i]);
-		zn_protobuf_double(o, BUCKET_LIMIT, seconds(zn_le_ns(i)));
+		zn_protobuf_double(o, BUCKET_LIMIT, seconds_of(zn_le_ns(i)));
 		zn_protobuf_close(o, mark);
 	}
 }
 
 /* Whether bucket i begins a span: the first one, and one after a wide gap. */
-static bool begins(const struct zn_exp_buckets *b, uint32_t i)
+static bool begins_span(const struct zn_exp_buckets *b, uint32_t i)
 {
 	return i == 0 || b->bucket[i].index - b->bucket[i - 1].index - 1 > GAP_MAX;
 }
 
-/* Prometheus numbers a bucket by its upper limit: its index is one more. An offset counts from the end of the span before;
- * the first one from 0. */
+/* Prometheus numbers a bucket by its upper limit: its index is one more. An offset counts from the end of the span
+ * before; the first one from 0. */
 static void put_spans(struct zn_out *o, const struct zn_exp_buckets *b)
 {
 	int32_t end = 0;
@@ -132,7 +132,7 @@ static void put_spans(struct zn_out *o, const struct zn_exp_buckets *b)
 	for (uint32_t i = 0, last; i < b->used; i = last + 1) {
 		size_t mark = zn_protobuf_open(o, HISTOGRAM_SPAN);
 
-		for (last = i; last + 1 < b->used && !begins(b, last + 1);)
+		for (last = i; last + 1 < b->used && !begins_span(b, last + 1);)
 			last++;
 		zn_protobuf_i64(o, SPAN_OFFSET, b->bucket[i].index + 1 - end);
 		end = b->bucket[last].index + 2;
@@ -148,7 +148,7 @@ static void put_deltas(struct zn_out *o, const struct zn_exp_buckets *b)
 	uint64_t before = 0;
 
 	for (uint32_t i = 0; i < b->used; i++) {
-		int32_t gap = begins(b, i) ? 0 : b->bucket[i].index - b->bucket[i - 1].index - 1;
+		int32_t gap = begins_span(b, i) ? 0 : b->bucket[i].index - b->bucket[i - 1].index - 1;
 
 		for (; gap > 0; gap--, before = 0)
 			zn_protobuf_put_signed(o, -(int64_t)before);
@@ -179,7 +179,7 @@ static void put_histogram(struct zn_out *o, const struct zn_sample *s)
 	zn_hist_spread(&still, &spread);
 	zn_hist_buckets(&still, &buckets);
 	zn_protobuf_u64(o, HISTOGRAM_COUNT, buckets.count);
-	zn_protobuf_double(o, HISTOGRAM_SUM, seconds(buckets.sum_ns));
+	zn_protobuf_double(o, HISTOGRAM_SUM, seconds_of(buckets.sum_ns));
 	put_classic(o, &spread);
 	put_native(o, &buckets);
 	put_stamp(o, HISTOGRAM_CREATED, s->since_ms);

@@ -294,7 +294,7 @@ void zn_metrics_self_render(struct zn_walk *w)
 	zn_walk_one(w, w->state->http ? w->state->http->scrape_ns : 0, 9);
 }
 
-/* There once there was an export. */
+/* This series exists once there was an export. */
 void zn_metrics_self_export(struct zn_walk *w)
 {
 	if (w->state->export && w->state->export->render_ns)

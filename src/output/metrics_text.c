@@ -29,12 +29,12 @@ struct text {
 	char long_value[ESCAPED_MAX / 3], escaped[ESCAPED_MAX];
 };
 
-static void put(struct zn_out *o, struct zn_str s)
+static void put_str(struct zn_out *o, struct zn_str s)
 {
 	zn_out_bytes(o, s.at, s.len);
 }
 
-static struct zn_str str(const char *text)
+static struct zn_str str_of(const char *text)
 {
 	return (struct zn_str){text, strlen(text)};
 }
@@ -42,7 +42,7 @@ static struct zn_str str(const char *text)
 static void put_comment(struct zn_out *o, const char *what, struct zn_str name, const char *text)
 {
 	zn_out_text(o, what);
-	put(o, name);
+	put_str(o, name);
 	zn_out_char(o, ' ');
 	zn_out_text(o, text);
 	zn_out_char(o, '\n');
@@ -62,7 +62,7 @@ static void put_head(const struct text *t, struct zn_str name, const char *type,
 /* OpenMetrics names a family without the _total or _info of its samples, and text 0.0.4 knows no info. */
 static void open_family(struct text *t, const struct zn_metric *m)
 {
-	struct zn_str name = str(m->name);
+	struct zn_str name = str_of(m->name);
 
 	t->type = m->type;
 	t->name = t->base = name;
@@ -115,7 +115,7 @@ static void put_long(struct text *t, struct zn_str s)
 /* Bytes that a value cannot be written with as they are. */
 static const bool special[256] = {['\\'] = true, ['"'] = true, ['\n'] = true, [0x80 ... 0xff] = true};
 
-/* There is room for a value as it is. False: it has to be escaped. */
+/* Copies a value as it is; there is room for it. False: it has to be escaped. */
 static bool copy_plain(char *to, struct zn_str value)
 {
 	for (size_t i = 0; i < value.len; i++) {
@@ -152,19 +152,19 @@ static void put_label(struct text *t, char before, const struct zn_label *l)
 /* From the name on to the last label, without the closing bracket. */
 static void put_series(struct text *t, const struct zn_sample *s)
 {
-	put(t->out, t->name);
+	put_str(t->out, t->name);
 	t->labels = t->out->len;
 	for (uint32_t i = 0; i < s->label_count; i++)
 		put_label(t, i ? ',' : '{', &s->label[i]);
 	t->labels_len = t->out->len - t->labels;
 }
 
-/* One more line of the series. */
+/* Writes one more line of the series. */
 static void put_again(struct text *t, const char *suffix)
 {
 	struct zn_out *o = t->out;
 
-	put(o, t->base);
+	put_str(o, t->base);
 	zn_out_text(o, suffix);
 	if (!o->full) /* else they were not all written */
 		zn_out_bytes(o, o->at + t->labels, t->labels_len);
@@ -250,7 +250,7 @@ static void put_calibration(struct text *t, const struct zn_sample *s)
 	put_sum_and_count(t, s->bias->sum_ns, s->bias->samples, s->since_ms);
 }
 
-/* As a summary, and kept for its twin, a histogram whose buckets can be added up across nodes. */
+/* Writes a summary, and keeps it for its twin, a histogram whose buckets can be added up across nodes. */
 static void put_durations(struct text *t, const struct zn_sample *s)
 {
 	struct duration *d = &durations[t->durations];
@@ -279,8 +279,8 @@ static void put_sample(void *to, const struct zn_sample *s)
 		put_single(to, s);
 }
 
-/* As the Prometheus libraries print the limits of zn_le_ns(), in seconds, and as OpenMetrics wants them: these strings
- * never change. */
+/* The limits of zn_le_ns() in seconds, as the Prometheus libraries print them and OpenMetrics wants them: these
+ * strings never change. */
 #define LE(v)                                                                                                          \
 	{                                                                                                              \
 		"le=\"" v "\"} ", sizeof("le=\"" v "\"} ") - 1                                                         \
@@ -294,8 +294,8 @@ static void put_buckets(struct zn_out *o, struct zn_str begin, const uint64_t le
 {
 	for (uint32_t i = 0; i < ZN_LE_COUNT && !o->full; i++) {
 		if (i)
-			put(o, begin);
-		put(o, le_label[i]);
+			put_str(o, begin);
+		put_str(o, le_label[i]);
 		zn_out_u64(o, le[i]);
 		zn_out_char(o, '\n');
 	}
@@ -322,7 +322,7 @@ static void close_family(struct text *t, const struct zn_metric *m)
 	if (!m->twin)
 		return;
 	zn_metrics_twin(twin, m->name);
-	t->name = t->base = str(twin);
+	t->name = t->base = str_of(twin);
 	put_head(t, t->base, "histogram", m->help);
 	for (size_t i = 0; i < t->durations && !t->out->full; i++)
 		put_histogram(t, &durations[i]);

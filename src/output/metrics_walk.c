@@ -36,7 +36,7 @@ static void end_series(struct zn_walk *w)
 	w->visit(w->to, &w->sample);
 }
 
-/* As a double it is the one that is nearest, as long as v is below 2^53: it is exact then, and so is 10^12. */
+/* The nearest double, as long as v is below 2^53: v is exact then, and so is 10^12. */
 void zn_walk_scaled(struct zn_walk *w, uint64_t v, int decimals)
 {
 	static const double power10[] = {1, 1e3, 1e6, 1e9, 1e12};

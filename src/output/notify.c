@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * notify.c: what Alertmanagers and the webhook are told of alerts. A message holds all that is: what fires, and what was
- * resolved and not everybody has taken yet. So one that was not taken is made up for by the next, and of several that wait
- * only the newest counts. What a receiver knows of a node that falls silent ends by itself: an Alertmanager is told that
- * an alert ends after three repeats, and a later message puts that off.
+ * notify.c: messages on alerts, for Alertmanagers and the webhook. A message holds all that is: what fires, and what
+ * was resolved and not everybody has taken yet. So one that was not taken is made up for by the next, and of several
+ * that wait only the newest counts. What a receiver knows of a node that falls silent ends by itself: an Alertmanager
+ * is told that an alert ends after three repeats, and a later message puts that off.
  */
 #include "zernel.h"
 
@@ -16,7 +16,7 @@
 
 /* RFC 3339 in UTC. By hand: gmtime_r() of glibc reads files and allocates. The calendar is that of years that begin in
  * March, so that a leap day is the last one. */
-static const char *date(char to[32], uint64_t ms)
+static const char *put_date(char to[32], uint64_t ms)
 {
 	uint64_t days = ms / DAY_MS + TO_YEAR_0, s = ms / 1000 % 86400;
 	unsigned day = (unsigned)(days % DAYS_ERA);
@@ -30,9 +30,9 @@ static const char *date(char to[32], uint64_t ms)
 	return to;
 }
 
-/* ---- what was told ---- */
+/* ---- alerts that were notified ---- */
 
-/* Names and values in turn, each with its NUL. One that does not fit is left out. */
+/* Names and values in turn, each with its NUL. A pair that does not fit is left out. */
 static void put_pair(struct zn_pairs *p, struct zn_str name, struct zn_str value)
 {
 	if (!value.len || name.len + value.len + 2 > sizeof(p->text) - p->len)
@@ -46,7 +46,7 @@ static void put_pair(struct zn_pairs *p, struct zn_str name, struct zn_str value
 }
 
 /* The value; NULL: there is no such name. */
-static const char *get(const struct zn_pairs *p, const char *wanted)
+static const char *get_value(const struct zn_pairs *p, const char *wanted)
 {
 	for (size_t at = 0; at < p->len;) {
 		const char *name = p->text + at, *value = name + strlen(name) + 1;
@@ -58,7 +58,7 @@ static const char *get(const struct zn_pairs *p, const char *wanted)
 	return NULL;
 }
 
-static void fill(struct zn_notified *t, const struct zn_alert *a)
+static void fill_notified(struct zn_notified *t, const struct zn_alert *a)
 {
 	static const char *const names[] = {"summary", "description", "runbook_url"};
 	struct zn_label label[ZN_LABELS_MAX];
@@ -82,7 +82,7 @@ static void take_out(struct zn_notify *n, uint32_t i)
 	n->notified[i] = n->notified[--n->count];
 }
 
-/* The one that was resolved longest ago makes room. */
+/* The alert that was resolved longest ago makes room. */
 static bool make_room(struct zn_notify *n)
 {
 	uint32_t oldest = n->count;
@@ -104,14 +104,14 @@ static void mark_dirty(struct zn_notify *n)
 		n->due[to] = true;
 }
 
-static void note(struct zn_notify *n, const struct zn_alert *a)
+static void note_alert(struct zn_notify *n, const struct zn_alert *a)
 {
 	struct zn_notified *t;
 
 	for (uint32_t i = 0; i < n->count; i++)
 		if (!n->notified[i].ends_ms && n->notified[i].id == a->id) {
 			n->notified[i].seen = true;
-			fill(&n->notified[i], a);
+			fill_notified(&n->notified[i], a);
 			return;
 		}
 	if (n->count == ZN_NOTIFIED_MAX && !make_room(n))
@@ -122,12 +122,12 @@ static void note(struct zn_notify *n, const struct zn_alert *a)
 	t->ends_ms = 0;
 	memset(t->number, 0, sizeof(t->number));
 	t->seen = true;
-	fill(t, a);
+	fill_notified(t, a);
 	mark_dirty(n);
 }
 
 /* What fires now, and what does no longer. */
-static void compare(struct zn_notify *n, uint64_t now_ms)
+static void compare_alerts(struct zn_notify *n, uint64_t now_ms)
 {
 	const struct zn_alerts *alerts = n->state->alerts;
 
@@ -135,7 +135,7 @@ static void compare(struct zn_notify *n, uint64_t now_ms)
 		n->notified[i].seen = false;
 	for (uint32_t i = 0; i < alerts->count; i++)
 		if (alerts->alert[i].state == ZN_FIRING)
-			note(n, &alerts->alert[i]);
+			note_alert(n, &alerts->alert[i]);
 	for (uint32_t i = 0; i < n->count; i++)
 		if (!n->notified[i].seen && !n->notified[i].ends_ms) {
 			n->notified[i].ends_ms = now_ms;
@@ -152,7 +152,7 @@ static bool is_known(const struct zn_notify *n, const struct zn_notified *t)
 	return true;
 }
 
-static void forget(struct zn_notify *n, uint64_t now_ms)
+static void forget_resolved(struct zn_notify *n, uint64_t now_ms)
 {
 	for (uint32_t i = n->count; i-- > 0;) {
 		const struct zn_notified *t = &n->notified[i];
@@ -180,7 +180,7 @@ static void put_members(struct zn_json *j, const struct zn_pairs *p)
 
 static void put_own(struct zn_json *j, const struct zn_notified *t, const char *name, const char *value)
 {
-	if (!get(&t->labels, name))
+	if (!get_value(&t->labels, name))
 		zn_json_key_text(j, name, value);
 }
 
@@ -205,8 +205,8 @@ static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, c
 
 	zn_json_open(j, '{');
 	put_labels(n, j, t);
-	zn_json_key_text(j, "startsAt", date(text, t->starts_ms));
-	zn_json_key_text(j, "endsAt", date(text, ends_ms));
+	zn_json_key_text(j, "startsAt", put_date(text, t->starts_ms));
+	zn_json_key_text(j, "endsAt", put_date(text, ends_ms));
 	if (n->port) {
 		snprintf(text, sizeof(text), "http://%s:%u/", n->state->node, n->port);
 		zn_json_key_text(j, "generatorURL", text);
@@ -218,8 +218,8 @@ static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const 
 {
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "status", t->ends_ms ? "resolved" : "firing");
-	zn_json_key_text(j, "name", get(&t->labels, "alertname"));
-	zn_json_key_text(j, "severity", get(&t->labels, "severity"));
+	zn_json_key_text(j, "name", get_value(&t->labels, "alertname"));
+	zn_json_key_text(j, "severity", get_value(&t->labels, "severity"));
 	put_labels(n, j, t);
 	zn_json_key(j, "value");
 	zn_json_double(j, t->value);
@@ -231,7 +231,8 @@ static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const 
 	zn_json_close(j, '}');
 }
 
-/* As many as there is room for; what is left out stays to be told. False: not even all that fire are in it. */
+/* As many as there is room for; an alert that is left out comes in a later message. False: not even all firing
+ * alerts are in it. */
 static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to, bool resolved)
 {
 	for (uint32_t i = 0; i < n->count; i++) {
@@ -255,7 +256,7 @@ static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to,
 }
 
 /* Resolved ones first: one may fire again under the same labels. */
-static void render(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
+static void render_message(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
 {
 	struct zn_json j;
 
@@ -277,13 +278,13 @@ static void render(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
 		zn_json_close(&j, '}');
 }
 
-/* One that cannot be handed over is tried again at the next tick. */
+/* A message that cannot be handed over is tried again at the next tick. */
 static void send_to(struct zn_notify *n, enum zn_outbound to)
 {
 	struct zn_out o = {.at = n->text, .cap = sizeof(n->text)};
 	uint64_t next = n->sender->number[to] + 1;
 
-	render(n, &o, to);
+	render_message(n, &o, to);
 	n->due[to] = !zn_sender_send(n->sender, to, (struct zn_str){n->text, o.len});
 	for (uint32_t i = 0; i < n->count && n->due[to]; i++)
 		if (n->notified[i].number[to] == next)
@@ -311,13 +312,13 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 	if (!wanted || n->sender->worker.fd < 0)
 		return;
 	n->now_ms = zn_wall_ms();
-	forget(n, n->now_ms);
+	forget_resolved(n, n->now_ms);
 	if (now_ns - n->sent_ns >= n->state->options->notify_repeat_ms * ZN_NS_PER_MS) {
 		n->due[ZN_TO_ALERTMANAGER] = n->changed = true; /* the repeat has the values of now */
 		n->sent_ns = now_ns;
 	}
 	if (n->changed)
-		compare(n, n->now_ms);
+		compare_alerts(n, n->now_ms);
 	n->changed = false;
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
 		if (n->due[to] && n->count && n->sender->destinations[to])

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * otlp.c: all metrics as ExportMetricsServiceRequest messages of OpenTelemetry's protocol, 1.x, each no larger than its
- * buffer. The numbers below are the fields of opentelemetry/proto. What becomes what is told in docs/EXPORT.md.
+ * otlp.c: all metrics as ExportMetricsServiceRequest messages of OpenTelemetry's protocol, 1.x, each no larger than
+ * its buffer. The numbers below are the fields of opentelemetry/proto. docs/EXPORT.md says what becomes of each
+ * metric.
  */
 #include <string.h>
 
@@ -84,7 +85,7 @@ static void put_attributes(struct zn_out *o, uint32_t field, const struct zn_sam
 	}
 }
 
-static double seconds(uint64_t ns)
+static double seconds_of(uint64_t ns)
 {
 	return (double)ns / 1e9;
 }
@@ -106,10 +107,10 @@ static void put_exponential(struct zn_out *o, const struct zn_hist *h)
 
 	zn_hist_buckets(h, &b);
 	zn_protobuf_fixed64(o, COUNT, b.count);
-	zn_protobuf_double(o, TOTAL, seconds(b.sum_ns));
+	zn_protobuf_double(o, TOTAL, seconds_of(b.sum_ns));
 	zn_protobuf_i64(o, SCALE, ZN_SCALE);
 	zn_protobuf_fixed64(o, ZERO_COUNT, b.zero);
-	zn_protobuf_double(o, MAX, seconds(b.max_ns));
+	zn_protobuf_double(o, MAX, seconds_of(b.max_ns));
 	zn_protobuf_double(o, ZERO_THRESHOLD, ZN_ZERO_BELOW);
 	if (!b.used)
 		return;
@@ -131,12 +132,12 @@ static void put_quantiles(struct zn_out *o, const struct zn_bias *b)
 	} rows[] = {{0.1, b->p10_ns}, {0.5, b->p50_ns}, {0.9, b->p90_ns}, {0.99, b->p99_ns}};
 
 	zn_protobuf_fixed64(o, COUNT, b->samples);
-	zn_protobuf_double(o, TOTAL, seconds(b->sum_ns));
+	zn_protobuf_double(o, TOTAL, seconds_of(b->sum_ns));
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
 		size_t mark = zn_protobuf_open(o, QUANTILE);
 
 		zn_protobuf_double(o, 1, rows[i].quantile);
-		zn_protobuf_double(o, 2, seconds(rows[i].ns));
+		zn_protobuf_double(o, 2, seconds_of(rows[i].ns));
 		zn_protobuf_close(o, mark);
 	}
 }

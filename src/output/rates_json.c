@@ -33,7 +33,7 @@ static void key_counts(struct zn_json *j, const struct counter_key *keys, uint32
 		zn_json_key_scaled(j, keys[i].key, count[keys[i].count], keys[i].decimals);
 }
 
-static void times(struct zn_json *j, const struct zn_hist *h)
+static void put_times(struct zn_json *j, const struct zn_hist *h)
 {
 	struct zn_summary s = h ? zn_hist_summary(h) : (struct zn_summary){0};
 
@@ -45,7 +45,7 @@ static void times(struct zn_json *j, const struct zn_hist *h)
 static void key_times(struct zn_json *j, const char *key, const struct zn_hist *h)
 {
 	zn_json_key_open(j, key, '{');
-	times(j, h);
+	put_times(j, h);
 	zn_json_close(j, '}');
 }
 
@@ -117,7 +117,7 @@ void zn_rates_json(struct zn_json *j, const struct zn_state *state, uint32_t row
 	zn_json_key_open(j, "signals", '{');
 	calls_json(j, state, p, &r);
 	if (family_open(j, state, "ioctl", ZN_FAM_IOCTL)) {
-		times(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_IOCTL]));
+		put_times(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_IOCTL]));
 		zn_json_close(j, '}');
 	}
 	sched_json(j, state, p, &r);

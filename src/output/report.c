@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * report.c: what a job did, as JSON. What was not measured is null and says why (report_gaps.c), never 0. How a report reads to
- * people is report_text.c.
+ * report.c: what a job did, as JSON. What was not measured is null and says why (report_gaps.c), never 0. How a
+ * report reads to people is report_text.c.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static uint64_t wall_ms(const struct zn_job *job, uint64_t ns)
 	return job->start_wall_ms - (job->start_ns - ns) / ZN_NS_PER_MS;
 }
 
-static void identity(struct zn_json *j, const struct zn_report *r)
+static void put_identity(struct zn_json *j, const struct zn_report *r)
 {
 	static const struct {
 		const char *key;
@@ -80,7 +80,7 @@ static void identity(struct zn_json *j, const struct zn_report *r)
 	zn_json_key_text(j, "version", zn_version);
 }
 
-static void times(struct zn_json *j, const struct zn_report *r)
+static void put_times(struct zn_json *j, const struct zn_report *r)
 {
 	const struct zn_job *job = r->job;
 
@@ -103,8 +103,8 @@ static uint64_t total_bytes(const struct zn_gpus *g, const char *id)
 	return 0;
 }
 
-/* busy_share: to four digits after the point, and null if the job was too short for a tick, or if calls could not be told from
- * those on another GPU. */
+/* busy_share: to four digits after the point, and null if the job was too short for a tick, or if its calls may
+ * have been on another GPU. */
 static void gpu_time(struct zn_json *j, const struct zn_job *job, const struct zn_job_gpu *g)
 {
 	uint64_t all = g->busy_ns + g->idle_ns;
@@ -147,12 +147,12 @@ static bool gpu_item(const void *report, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static const struct zn_hist *merge(const struct zn_report *r, enum zn_operation d)
+static const struct zn_hist *merge_job(const struct zn_report *r, enum zn_operation d)
 {
 	return zn_job_merge(r->state->jobs, r->job, d);
 }
 
-static void launches(struct zn_json *j, struct zn_report *r)
+static void put_launches(struct zn_json *j, struct zn_report *r)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
 
@@ -162,9 +162,9 @@ static void launches(struct zn_json *j, struct zn_report *r)
 	zn_json_key_u64(j, "errors", r->count[ZN_C_LAUNCH_ERRORS]);
 }
 
-static void latency(struct zn_json *j, struct zn_report *r)
+static void put_latency(struct zn_json *j, struct zn_report *r)
 {
-	const struct zn_hist *h = merge(r, ZN_H_LAUNCH);
+	const struct zn_hist *h = merge_job(r, ZN_H_LAUNCH);
 	struct zn_summary s = zn_hist_summary(h);
 
 	zn_json_key_u64(j, "count", s.count);
@@ -178,7 +178,7 @@ static void sync_wait(struct zn_json *j, struct zn_report *r)
 	uint64_t calls = 0, ns = 0;
 
 	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++) {
-		const struct zn_hist *h = merge(r, d);
+		const struct zn_hist *h = merge_job(r, d);
 
 		calls += zn_hist_count(h);
 		ns += h->sum_ns;
@@ -202,14 +202,14 @@ static void memcpy_bytes(struct zn_json *j, struct zn_report *r)
 
 static void nccl_init(struct zn_json *j, struct zn_report *r)
 {
-	const struct zn_hist *h = merge(r, ZN_H_NCCL_INIT);
+	const struct zn_hist *h = merge_job(r, ZN_H_NCCL_INIT);
 
 	zn_json_key_u64(j, "calls", h->calls);
 	zn_json_key_u64(j, "errors", h->errors);
 	zn_json_key_scaled(j, "seconds", h->sum_ns, NS);
 }
 
-static void allocations(struct zn_json *j, struct zn_report *r)
+static void put_allocations(struct zn_json *j, struct zn_report *r)
 {
 	struct zn_proc_gpu all = zn_job_memory(r->state->jobs, r->job);
 	uint64_t calls = 0, bytes = 0;
@@ -255,7 +255,7 @@ static void lost_to(struct zn_json *j, const struct zn_report *r)
 }
 
 /* Of its process that took longest to the first steady launch. */
-static void checkpoints(struct zn_json *j, const struct zn_report *r)
+static void put_checkpoints(struct zn_json *j, const struct zn_report *r)
 {
 	const struct zn_checkpoints *c = r->state->checkpoints;
 	struct zn_checkpoint_sum sum;
@@ -270,7 +270,7 @@ static void checkpoints(struct zn_json *j, const struct zn_report *r)
 	zn_json_close(j, '}');
 }
 
-static void startup(struct zn_json *j, const struct zn_report *r)
+static void put_startup(struct zn_json *j, const struct zn_report *r)
 {
 	const struct zn_startup *s = r->state->startup;
 	const struct zn_startup_row *row =
@@ -290,19 +290,20 @@ static const struct {
 	enum zn_family family;
 	void (*fill)(struct zn_json *j, struct zn_report *r);
 } objects[] = {
-	{"launches", ZN_FAM_CUDA_TRACE, launches},
-	{"launch_latency", ZN_FAM_CUDA_TRACE, latency},
+	{"launches", ZN_FAM_CUDA_TRACE, put_launches},
+	{"launch_latency", ZN_FAM_CUDA_TRACE, put_latency},
 	{"sync_wait", ZN_FAM_CUDA_TRACE, sync_wait},
 	{"memcpy", ZN_FAM_CUDA_TRACE, memcpy_bytes},
 	{"nccl_init", ZN_FAM_NCCL, nccl_init},
-	{"allocations", ZN_FAM_GPU_MEM, allocations},
+	{"allocations", ZN_FAM_GPU_MEM, put_allocations},
 };
 
 static bool nccl_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const struct zn_report *r = report;
 	enum zn_operation d = ZN_H_NCCL_FIRST + i;
-	const struct zn_hist *h = d <= ZN_H_NCCL_LAST && zn_gaps_measures(r->state, ZN_FAM_NCCL) ? merge(r, d) : NULL;
+	const struct zn_hist *h =
+		d <= ZN_H_NCCL_LAST && zn_gaps_measures(r->state, ZN_FAM_NCCL) ? merge_job(r, d) : NULL;
 	struct zn_summary s;
 
 	if (!h)
@@ -393,19 +394,19 @@ static bool io_lost_item(const void *report, struct zn_json *j, uint32_t i)
 	return i < ZN_IO_OP_COUNT;
 }
 
-static const struct zn_annotation_group *annotations(const struct zn_report *r)
+static const struct zn_annotation_group *annotations_of(const struct zn_report *r)
 {
 	return zn_annotations_of(r->state->annotations, (struct zn_job_ref){r->job->slot, r->job->serial});
 }
 
 static bool label_item(const void *report, struct zn_json *j, uint32_t i)
 {
-	return zn_labels_item(j, annotations(report), i);
+	return zn_labels_item(j, annotations_of(report), i);
 }
 
 static bool label_change_item(const void *report, struct zn_json *j, uint32_t i)
 {
-	return zn_labels_change(j, annotations(report), i);
+	return zn_labels_change(j, annotations_of(report), i);
 }
 
 /* The largest last: where room is short, the last ones are cut. */
@@ -452,12 +453,12 @@ void zn_report_json(struct zn_out *o, const struct zn_state *state, struct zn_jo
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
-	identity(&j, &r);
-	times(&j, &r);
+	put_identity(&j, &r);
+	put_times(&j, &r);
 	thread_time(&j, &r);
 	lost_to(&j, &r);
-	startup(&j, &r);
-	checkpoints(&j, &r);
+	put_startup(&j, &r);
+	put_checkpoints(&j, &r);
 	zn_rates_job_json(&j, state, job, r.count);
 	if (!zn_gaps_has_io(state))
 		zn_json_key_null(&j, "io");

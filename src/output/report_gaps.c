@@ -92,7 +92,7 @@ static const char *no_peak(const struct zn_report *r)
 				: "the job had no control group";
 }
 
-static const char *without(const struct zn_state *state, enum zn_family f)
+static const char *why_without(const struct zn_state *state, enum zn_family f)
 {
 	if (zn_gaps_measures(state, f))
 		return NULL;
@@ -101,7 +101,7 @@ static const char *without(const struct zn_state *state, enum zn_family f)
 
 static const char *no_gpu_memory(const struct zn_report *r)
 {
-	return without(r->state, ZN_FAM_GPU_MEM);
+	return why_without(r->state, ZN_FAM_GPU_MEM);
 }
 
 static const char *some_gpu_memory(const struct zn_report *r)
@@ -114,17 +114,17 @@ static const char *some_gpu_memory(const struct zn_report *r)
 
 static const char *no_launches(const struct zn_report *r)
 {
-	return without(r->state, ZN_FAM_CUDA_TRACE);
+	return why_without(r->state, ZN_FAM_CUDA_TRACE);
 }
 
 static const char *no_nccl(const struct zn_report *r)
 {
-	return without(r->state, ZN_FAM_NCCL);
+	return why_without(r->state, ZN_FAM_NCCL);
 }
 
 static const char *no_thread_time(const struct zn_report *r)
 {
-	return without(r->state, ZN_FAM_SCHED);
+	return why_without(r->state, ZN_FAM_SCHED);
 }
 
 static const char *steps_lost(const struct zn_report *r)

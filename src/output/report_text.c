@@ -14,79 +14,79 @@
 #define S_MAX    1e12 /* a span that is longer is no span */
 
 /* A cell's text; each returns to. The value is missing or null: "-". */
-static char *none(char to[ZN_UNITS_CELL])
+static char *put_none(char to[ZN_UNITS_CELL])
 {
 	strcpy(to, "-");
 	return to;
 }
 
-static double number(struct zn_str json, const char *path)
+static double number_at(struct zn_str json, const char *path)
 {
 	return zn_json_number(zn_path_find(json, path));
 }
 
-static uint64_t integer(struct zn_str json, const char *path)
+static uint64_t integer_at(struct zn_str json, const char *path)
 {
 	return zn_json_integer(zn_path_find(json, path));
 }
 
-static char *bytes(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+static char *bytes_at(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_path_known(json, path) ? zn_units_bytes(to, integer(json, path)) : none(to);
+	return zn_path_known(json, path) ? zn_units_bytes(to, integer_at(json, path)) : put_none(to);
 }
 
-static char *count(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+static char *count_at(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_path_known(json, path) ? zn_units_count(to, number(json, path)) : none(to);
+	return zn_path_known(json, path) ? zn_units_count(to, number_at(json, path)) : put_none(to);
 }
 
 static char *span_of(char to[ZN_UNITS_CELL], double s)
 {
 	if (s < 0 || s > S_MAX)
-		return none(to);
+		return put_none(to);
 	if (s >= 60)
 		return zn_units_span(to, (uint64_t)s);
 	return s > 0 ? zn_units_duration(to, 1e6 * s) : strcpy(to, "0s");
 }
 
-static char *span(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+static char *span_at(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_path_known(json, path) ? span_of(to, number(json, path)) : none(to);
+	return zn_path_known(json, path) ? span_of(to, number_at(json, path)) : put_none(to);
 }
 
 /* Of microseconds, times scale. */
-static char *took(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, double scale)
+static char *duration_at(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, double scale)
 {
-	return zn_path_known(json, path) ? zn_units_duration(to, scale * number(json, path)) : none(to);
+	return zn_path_known(json, path) ? zn_units_duration(to, scale * number_at(json, path)) : put_none(to);
 }
 
 static char *percent_of(char to[ZN_UNITS_CELL], double share)
 {
 	if (share < 0 || share > 1)
-		return none(to);
+		return put_none(to);
 	snprintf(to, ZN_UNITS_CELL, "%.0f%%", 100 * share);
 	return to;
 }
 
-static char *percent(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+static char *percent_at(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
-	return zn_path_known(json, path) ? percent_of(to, number(json, path)) : none(to);
+	return zn_path_known(json, path) ? percent_of(to, number_at(json, path)) : put_none(to);
 }
 
 /* "2026-11-21 11:55:20 UTC" of a time in ISO 8601. */
-static char *moment(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
+static char *moment_at(char to[ZN_UNITS_CELL], struct zn_str json, const char *path)
 {
 	char text[ZN_UNITS_CELL];
 
 	if (strlen(zn_path_text(json, path, text, sizeof(text))) < sizeof("2026-11-21T11:55:20") - 1)
-		return none(to);
+		return put_none(to);
 	snprintf(to, ZN_UNITS_CELL, "%.10s %.8s UTC", text, text + 11);
 	return to;
 }
 
 /* One line, cut at the last column. A report's texts are other people's: whatever is not printable is '?'. */
-static void line(struct zn_out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void line(struct zn_out *o, const char *format, ...)
+static void put_line(struct zn_out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put_line(struct zn_out *o, const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -109,48 +109,48 @@ static void line(struct zn_out *o, const char *format, ...)
 	zn_out_char(o, '\n');
 }
 
-static void heading(struct zn_out *o, const char *text)
+static void put_heading(struct zn_out *o, const char *text)
 {
 	zn_out_char(o, '\n');
-	line(o, "%s", text);
+	put_line(o, "%s", text);
 }
 
-static void who(struct zn_out *o, struct zn_str r)
+static void put_who(struct zn_out *o, struct zn_str r)
 {
 	char id[32], name[80], user[64], uid[32], account[80], partition[80], node[80], cluster[80];
-	uint64_t restart = integer(r, "restart");
+	uint64_t restart = integer_at(r, "restart");
 
 	zn_path_text(r, "job_id", id, sizeof(id));
 	zn_path_text(r, "name", name, sizeof(name));
 	if (restart)
-		line(o, "Job %s, restarted %llu times: %s", id, (unsigned long long)restart, name);
+		put_line(o, "Job %s, restarted %llu times: %s", id, (unsigned long long)restart, name);
 	else
-		line(o, "Job %s: %s", id, name);
-	line(o, "  user %s (uid %s), account %s, partition %s", zn_path_text(r, "user", user, sizeof(user)),
+		put_line(o, "Job %s: %s", id, name);
+	put_line(o, "  user %s (uid %s), account %s, partition %s", zn_path_text(r, "user", user, sizeof(user)),
 		zn_path_text(r, "uid", uid, sizeof(uid)), zn_path_text(r, "account", account, sizeof(account)),
 		zn_path_text(r, "partition", partition, sizeof(partition)));
-	line(o, zn_path_known(r, "cluster") ? "  on node %s of cluster %s" : "  on node %s",
+	put_line(o, zn_path_known(r, "cluster") ? "  on node %s of cluster %s" : "  on node %s",
 		zn_path_text(r, "node", node, sizeof(node)), zn_path_text(r, "cluster", cluster, sizeof(cluster)));
 	if (zn_str_is(zn_path_find(r, "source"), "\"simulated\""))
-		line(o, "  SIMULATED: these numbers are made up, no job is behind them");
+		put_line(o, "  SIMULATED: these numbers are made up, no job is behind them");
 }
 
-static void when(struct zn_out *o, struct zn_str r)
+static void put_when(struct zn_out *o, struct zn_str r)
 {
 	char state[32], code[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
 
 	zn_out_char(o, '\n');
-	line(o, "  started    %s", moment(a, r, "start"));
+	put_line(o, "  started    %s", moment_at(a, r, "start"));
 	if (zn_path_known(r, "end"))
-		line(o, "  ended      %s, after %s, exit code %s", moment(a, r, "end"), span(b, r, "wall_seconds"),
-			zn_path_text(r, "exit_code", code, sizeof(code)));
+		put_line(o, "  ended      %s, after %s, exit code %s", moment_at(a, r, "end"),
+			span_at(b, r, "wall_seconds"), zn_path_text(r, "exit_code", code, sizeof(code)));
 	else
-		line(o, "  state      %s, for %s so far", zn_path_text(r, "state", state, sizeof(state)),
-			span(b, r, "wall_seconds"));
+		put_line(o, "  state      %s, for %s so far", zn_path_text(r, "state", state, sizeof(state)),
+			span_at(b, r, "wall_seconds"));
 	if (zn_path_known(r, "measured_since"))
-		line(o, "  measured   since %s only", moment(a, r, "measured_since"));
-	line(o, "  processes  %s that used a GPU library", count(a, r, "processes"));
-	line(o, "  memory     %s at its peak", bytes(a, r, "memory_peak_bytes"));
+		put_line(o, "  measured   since %s only", moment_at(a, r, "measured_since"));
+	put_line(o, "  processes  %s that used a GPU library", count_at(a, r, "processes"));
+	put_line(o, "  memory     %s at its peak", bytes_at(a, r, "memory_peak_bytes"));
 }
 
 static bool is_true(struct zn_str json, const char *path)
@@ -161,19 +161,19 @@ static bool is_true(struct zn_str json, const char *path)
 /* What should not go unseen. */
 static void gpu_sentence(struct zn_out *o, struct zn_str g)
 {
-	double share = number(g, "busy_share");
+	double share = number_at(g, "busy_share");
 	char id[56];
 
 	if (!is_true(g, "allocated") || !zn_path_known(g, "busy_share") || share >= 0.5)
 		return;
 	zn_path_text(g, "gpu_id", id, sizeof(id));
 	if (share > 0)
-		line(o, "  GPU %.24s was allocated and idle for %.0f %% of the time.", id, 100 * (1 - share));
+		put_line(o, "  GPU %.24s was allocated and idle for %.0f %% of the time.", id, 100 * (1 - share));
 	else
-		line(o, "  GPU %.24s was allocated and never used.", id);
+		put_line(o, "  GPU %.24s was allocated and never used.", id);
 }
 
-static void gpus(struct zn_out *o, struct zn_str r)
+static void put_gpus(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "gpus"), key, g;
 	char id[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL];
@@ -181,17 +181,17 @@ static void gpus(struct zn_out *o, struct zn_str r)
 
 	zn_out_char(o, '\n');
 	if (!zn_json_next(list, &at, &key, &g)) {
-		line(o, "No GPU was allocated or used.");
+		put_line(o, "No GPU was allocated or used.");
 		return;
 	}
-	line(o, "%-24s %8s %8s %5s %15s %15s", "GPU", "PEAK", "OF", "BUSY", "BUSY FOR", "IDLE FOR");
+	put_line(o, "%-24s %8s %8s %5s %15s %15s", "GPU", "PEAK", "OF", "BUSY", "BUSY FOR", "IDLE FOR");
 	for (at = 0; zn_json_next(list, &at, &key, &g);)
-		line(o, "%-24.24s %8s %8s %5s %15s %15s", zn_path_text(g, "gpu_id", id, sizeof(id)),
-			bytes(a, g, "peak_bytes"), bytes(b, g, "total_bytes"), percent(c, g, "busy_share"),
-			span(d, g, "busy_seconds"), span(e, g, "idle_seconds"));
+		put_line(o, "%-24.24s %8s %8s %5s %15s %15s", zn_path_text(g, "gpu_id", id, sizeof(id)),
+			bytes_at(a, g, "peak_bytes"), bytes_at(b, g, "total_bytes"), percent_at(c, g, "busy_share"),
+			span_at(d, g, "busy_seconds"), span_at(e, g, "idle_seconds"));
 	for (at = 0; zn_json_next(list, &at, &key, &g);)
 		if (zn_str_is(zn_json_member(g, "gpu_id"), "\"unknown\"")) {
-			line(o, "  It used a GPU that could not be told: which ones it left idle is not known.");
+			put_line(o, "  It used a GPU that could not be told: which ones it left idle is not known.");
 			return;
 		}
 	for (at = 0; zn_json_next(list, &at, &key, &g);)
@@ -205,7 +205,7 @@ static double sum_of(struct zn_str list, const char *member)
 	double all = 0;
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
-		all += number(value, member);
+		all += number_at(value, member);
 	return all;
 }
 
@@ -216,8 +216,8 @@ static struct zn_str next_largest(struct zn_str list, double *limit)
 	double most = 0;
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
-		if (number(value, "") < *limit && number(value, "") > most) {
-			most = number(value, "");
+		if (number_at(value, "") < *limit && number_at(value, "") > most) {
+			most = number_at(value, "");
 			found = key;
 		}
 	*limit = most;
@@ -246,7 +246,7 @@ static void thread_time(struct zn_out *o, struct zn_str r)
 		add_to_list(text, cell);
 	}
 	if (*text)
-		line(o, "Its threads  %s", text);
+		put_line(o, "Its threads  %s", text);
 }
 
 /* What its processes lost most of their time to, those below a second left out. */
@@ -262,11 +262,11 @@ static void lost_to(struct zn_out *o, struct zn_str r)
 		add_to_list(text, cell);
 	}
 	if (*text)
-		line(o, "Lost to      %s", text);
+		put_line(o, "Lost to      %s", text);
 }
 
 /* The phases of its start, longest first, those below a tenth of a second left out. */
-static void startup(struct zn_out *o, struct zn_str r)
+static void put_startup(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "startup"), key;
 	char text[COLUMNS] = "", cell[ZN_UNITS_CELL], time[ZN_UNITS_CELL];
@@ -278,53 +278,56 @@ static void startup(struct zn_out *o, struct zn_str r)
 		add_to_list(text, cell);
 	}
 	if (*text)
-		line(o, "Start-up     %s", text);
+		put_line(o, "Start-up     %s", text);
 }
 
-static void cuda(struct zn_out *o, struct zn_str r)
+static void put_cuda(struct zn_out *o, struct zn_str r)
 {
 	char a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL];
 
 	zn_out_char(o, '\n');
-	line(o, "Launches     %s: %s kernels, %s graphs, %s cooperative", count(a, r, "launches.count"),
-		count(b, r, "launches.kernel"), count(c, r, "launches.graph"), count(d, r, "launches.cooperative"));
-	line(o, "             %s more captured into graphs, %s failed", count(a, r, "launches.captured"),
-		count(b, r, "launches.errors"));
-	line(o, "             each took p50 %s, p99 %s, mean %s", took(a, r, "launch_latency.p50_us", 1),
-		took(b, r, "launch_latency.p99_us", 1), took(c, r, "launch_latency.mean_us", 1));
-	line(o, "Waits        %s for the GPU, %s in all, %s failed", count(a, r, "sync_wait.calls"),
-		span(b, r, "sync_wait.seconds"), count(c, r, "sync_wait.errors"));
+	put_line(o, "Launches     %s: %s kernels, %s graphs, %s cooperative", count_at(a, r, "launches.count"),
+		count_at(b, r, "launches.kernel"), count_at(c, r, "launches.graph"),
+		count_at(d, r, "launches.cooperative"));
+	put_line(o, "             %s more captured into graphs, %s failed", count_at(a, r, "launches.captured"),
+		count_at(b, r, "launches.errors"));
+	put_line(o, "             each took p50 %s, p99 %s, mean %s", duration_at(a, r, "launch_latency.p50_us", 1),
+		duration_at(b, r, "launch_latency.p99_us", 1), duration_at(c, r, "launch_latency.mean_us", 1));
+	put_line(o, "Waits        %s for the GPU, %s in all, %s failed", count_at(a, r, "sync_wait.calls"),
+		span_at(b, r, "sync_wait.seconds"), count_at(c, r, "sync_wait.errors"));
 	thread_time(o, r);
 	lost_to(o, r);
-	startup(o, r);
-	line(o, "Copies       to the GPU %s, back %s, between GPUs %s, other %s", bytes(a, r, "memcpy.htod.bytes"),
-		bytes(b, r, "memcpy.dtoh.bytes"), bytes(c, r, "memcpy.dtod.bytes"), bytes(d, r, "memcpy.other.bytes"));
-	line(o, "Allocations  %s of %s in all, %s freed", count(a, r, "allocations.calls"),
-		bytes(b, r, "allocations.bytes"), count(c, r, "allocations.frees"));
-	if (integer(r, "allocations.oom"))
-		line(o, "  %s allocations failed because the GPU was full.", count(a, r, "allocations.oom"));
-	if (integer(r, "allocations.other_failures"))
-		line(o, "  %s allocations failed for other reasons.", count(a, r, "allocations.other_failures"));
+	put_startup(o, r);
+	put_line(o, "Copies       to the GPU %s, back %s, between GPUs %s, other %s",
+		bytes_at(a, r, "memcpy.htod.bytes"), bytes_at(b, r, "memcpy.dtoh.bytes"),
+		bytes_at(c, r, "memcpy.dtod.bytes"), bytes_at(d, r, "memcpy.other.bytes"));
+	put_line(o, "Allocations  %s of %s in all, %s freed", count_at(a, r, "allocations.calls"),
+		bytes_at(b, r, "allocations.bytes"), count_at(c, r, "allocations.frees"));
+	if (integer_at(r, "allocations.oom"))
+		put_line(o, "  %s allocations failed because the GPU was full.", count_at(a, r, "allocations.oom"));
+	if (integer_at(r, "allocations.other_failures"))
+		put_line(o, "  %s allocations failed for other reasons.", count_at(a, r, "allocations.other_failures"));
 }
 
-static void nccl(struct zn_out *o, struct zn_str r)
+static void put_nccl(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "nccl"), key, op;
 	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL], e[ZN_UNITS_CELL],
 		f[ZN_UNITS_CELL];
 	size_t at = 0;
 
-	if (integer(r, "nccl_init.calls"))
-		line(o, "NCCL         %s communicators set up in %s", count(a, r, "nccl_init.calls"),
-			span(b, r, "nccl_init.seconds"));
+	if (integer_at(r, "nccl_init.calls"))
+		put_line(o, "NCCL         %s communicators set up in %s", count_at(a, r, "nccl_init.calls"),
+			span_at(b, r, "nccl_init.seconds"));
 	if (!zn_json_next(list, &at, &key, &op))
 		return;
 	zn_out_char(o, '\n');
-	line(o, "%-16s %8s %8s %8s %12s %8s %8s", "NCCL", "CALLS", "BYTES", "ERRORS", "TIME", "P50", "P99");
+	put_line(o, "%-16s %8s %8s %8s %12s %8s %8s", "NCCL", "CALLS", "BYTES", "ERRORS", "TIME", "P50", "P99");
 	for (at = 0; zn_json_next(list, &at, &key, &op);)
-		line(o, "%-16s %8s %8s %8s %12s %8s %8s", zn_path_text(op, "op", name, sizeof(name)),
-			count(a, op, "calls"), bytes(b, op, "bytes"), count(c, op, "errors"), span(d, op, "seconds"),
-			took(e, op, "p50_ms", 1e3), took(f, op, "p99_ms", 1e3));
+		put_line(o, "%-16s %8s %8s %8s %12s %8s %8s", zn_path_text(op, "op", name, sizeof(name)),
+			count_at(a, op, "calls"), bytes_at(b, op, "bytes"), count_at(c, op, "errors"),
+			span_at(d, op, "seconds"), duration_at(e, op, "p50_ms", 1e3),
+			duration_at(f, op, "p99_ms", 1e3));
 }
 
 static bool is_whole(struct zn_str ops)
@@ -344,14 +347,14 @@ static double over_ops(struct zn_str ops, const char *member, bool largest)
 	double all = 0;
 
 	for (size_t at = 0; zn_json_next(ops, &at, &key, &op);) {
-		double v = number(op, member);
+		double v = number_at(op, member);
 
 		all = !largest ? all + v : v > all ? v : all;
 	}
 	return all;
 }
 
-static void files(struct zn_out *o, struct zn_str r)
+static void put_files(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "io"), key, f;
 	char mount[64], type[16], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL],
@@ -361,21 +364,22 @@ static void files(struct zn_out *o, struct zn_str r)
 	if (!zn_json_next(list, &at, &key, &f))
 		return;
 	zn_out_char(o, '\n');
-	line(o, "%-24s %-8s %8s %8s %9s %8s %8s", "FILES ON", "TYPE", "READ", "WRITTEN", "CALLS", "FAILED", "P99");
+	put_line(o, "%-24s %-8s %8s %8s %9s %8s %8s", "FILES ON", "TYPE", "READ", "WRITTEN", "CALLS", "FAILED", "P99");
 	for (at = 0; zn_json_next(list, &at, &key, &f);) {
 		struct zn_str ops = zn_path_find(f, "ops");
 
 		bool whole = is_whole(ops);
 
-		line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_path_text(f, "mount", mount, sizeof(mount)),
-			zn_path_text(f, "fstype", type, sizeof(type)), bytes(a, f, "read_bytes"),
-			bytes(b, f, "write_bytes"), whole ? zn_units_count(c, over_ops(ops, "count", false)) : none(c),
-			whole ? zn_units_count(d, over_ops(ops, "errors", false)) : none(d),
+		put_line(o, "%-24.24s %-8.8s %8s %8s %9s %8s %8s", zn_path_text(f, "mount", mount, sizeof(mount)),
+			zn_path_text(f, "fstype", type, sizeof(type)), bytes_at(a, f, "read_bytes"),
+			bytes_at(b, f, "write_bytes"),
+			whole ? zn_units_count(c, over_ops(ops, "count", false)) : put_none(c),
+			whole ? zn_units_count(d, over_ops(ops, "errors", false)) : put_none(d),
 			zn_units_duration(e, over_ops(ops, "p99_us", true)));
 	}
 }
 
-static void steps(struct zn_out *o, struct zn_str r)
+static void put_steps(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "steps"), key, s;
 	char name[32], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL];
@@ -384,74 +388,75 @@ static void steps(struct zn_out *o, struct zn_str r)
 	if (!zn_json_next(list, &at, &key, &s))
 		return;
 	zn_out_char(o, '\n');
-	line(o, "%-16s %-24s %-24s %11s", "STEP", "STARTED", "ENDED", "MEMORY PEAK");
+	put_line(o, "%-16s %-24s %-24s %11s", "STEP", "STARTED", "ENDED", "MEMORY PEAK");
 	for (at = 0; zn_json_next(list, &at, &key, &s);)
-		line(o, "%-16s %-24s %-24s %11s", zn_path_text(s, "name", name, sizeof(name)), moment(a, s, "start"),
-			moment(b, s, "end"), bytes(c, s, "memory_peak_bytes"));
+		put_line(o, "%-16s %-24s %-24s %11s", zn_path_text(s, "name", name, sizeof(name)),
+			moment_at(a, s, "start"), moment_at(b, s, "end"), bytes_at(c, s, "memory_peak_bytes"));
 }
 
 /* What programs said of themselves, as far as there was room. */
-static void labels(struct zn_out *o, struct zn_str r)
+static void put_labels(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "label_changes"), key, change;
 	char name[ZN_ANNOTATION_KEY], value[ZN_ANNOTATION_VALUE], after[ZN_UNITS_CELL], pid[ZN_UNITS_CELL];
-	uint64_t start_ms = integer(r, "start_ms"), ms;
+	uint64_t start_ms = integer_at(r, "start_ms"), ms;
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &change); n++) {
 		if (!n)
-			heading(o, "What the job said of itself (zernel annotate)");
-		ms = integer(change, "at_ms");
+			put_heading(o, "What the job said of itself (zernel annotate)");
+		ms = integer_at(change, "at_ms");
 		zn_units_span(after, ms > start_ms ? (ms - start_ms) / 1000 : 0);
 		zn_json_string(zn_path_find(change, "value"), value, sizeof(value));
-		line(o, "  after %-9s %s=%s (process %s)", after, zn_path_text(change, "key", name, sizeof(name)),
+		put_line(o, "  after %-9s %s=%s (process %s)", after, zn_path_text(change, "key", name, sizeof(name)),
 			value, zn_path_text(change, "pid", pid, sizeof(pid)));
 	}
 }
 
-static void alerts(struct zn_out *o, struct zn_str r)
+static void put_alerts(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "alerts"), key, alert;
 	char name[40], of[56], a[ZN_UNITS_CELL], b[ZN_UNITS_CELL];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &alert); n++) {
 		if (!n)
-			heading(o, "Alerts that fired");
-		line(o, "  %s of %s, %s times, at first %s", zn_path_text(alert, "alert", name, sizeof(name)),
-			zn_path_text(alert, "of", of, sizeof(of)), count(a, alert, "times"), moment(b, alert, "first"));
+			put_heading(o, "Alerts that fired");
+		put_line(o, "  %s of %s, %s times, at first %s", zn_path_text(alert, "alert", name, sizeof(name)),
+			zn_path_text(alert, "of", of, sizeof(of)), count_at(a, alert, "times"),
+			moment_at(b, alert, "first"));
 	}
 }
 
-static void losses(struct zn_out *o, struct zn_str r)
+static void put_losses(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "lost"), key, value;
 	char a[ZN_UNITS_CELL];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &value); n++) {
 		if (!n)
-			heading(o, "Lost by the whole node while the job ran");
-		line(o, "  %.*s %s", (int)(key.len < 40 ? key.len : 40), key.at, count(a, value, ""));
+			put_heading(o, "Lost by the whole node while the job ran");
+		put_line(o, "  %.*s %s", (int)(key.len < 40 ? key.len : 40), key.at, count_at(a, value, ""));
 	}
 }
 
-static void gaps(struct zn_out *o, struct zn_str r)
+static void put_gaps(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "not_measured"), key, gap;
 	char what[80], why[160];
 
 	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &gap); n++) {
 		if (!n)
-			heading(o, "Not measured");
-		line(o, "  %s: %s", zn_path_text(gap, "what", what, sizeof(what)),
+			put_heading(o, "Not measured");
+		put_line(o, "  %s: %s", zn_path_text(gap, "what", what, sizeof(what)),
 			zn_path_text(gap, "why", why, sizeof(why)));
 	}
 	if (is_true(r, "truncated"))
-		line(o, "This report was cut: more was known than fits.");
+		put_line(o, "This report was cut: more was known than fits.");
 }
 
 void zn_report_page(struct zn_out *o, struct zn_str json)
 {
-	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {
-		who, when, gpus, cuda, nccl, files, steps, labels, alerts, losses, gaps};
+	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {put_who, put_when, put_gpus, put_cuda,
+		put_nccl, put_files, put_steps, put_labels, put_alerts, put_losses, put_gaps};
 
 	if (zn_json_check(json))
 		return;
@@ -473,11 +478,11 @@ static struct gpu_sums sum_gpus(struct zn_str list)
 	struct zn_str key, g;
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &g); sums.count++) {
-		double busy_s = number(g, "busy_seconds"), idle_s = number(g, "idle_seconds");
+		double busy_s = number_at(g, "busy_seconds"), idle_s = number_at(g, "idle_seconds");
 
 		if (!zn_path_known(g, "peak_bytes"))
 			sums.hidden = true;
-		else if (!sums.highest.len || integer(g, "peak_bytes") > integer(sums.highest, "peak_bytes"))
+		else if (!sums.highest.len || integer_at(g, "peak_bytes") > integer_at(sums.highest, "peak_bytes"))
 			sums.highest = g;
 		sums.busy_s += busy_s;
 		sums.all_s += busy_s + idle_s;
@@ -496,16 +501,16 @@ static void line_gpus(struct zn_out *o, struct zn_str r)
 	zn_out_text(o, "gpus=");
 	zn_out_u64(o, sums.count);
 	zn_out_text(o, " gpu_peak=");
-	zn_out_text(o, bytes(cell, sums.highest, "peak_bytes"));
+	zn_out_text(o, bytes_at(cell, sums.highest, "peak_bytes"));
 	zn_out_char(o, '/');
-	zn_out_text(o, bytes(cell, sums.highest, "total_bytes"));
+	zn_out_text(o, bytes_at(cell, sums.highest, "total_bytes"));
 	zn_out_text(o, " gpu_busy=");
-	zn_out_text(o, sums.all_s > 0 ? percent_of(cell, sums.busy_s / sums.all_s) : none(cell));
+	zn_out_text(o, sums.all_s > 0 ? percent_of(cell, sums.busy_s / sums.all_s) : put_none(cell));
 	zn_out_text(o, " gpu_unused=");
 	zn_out_u64(o, sums.unused);
 }
 
-static void pair(struct zn_out *o, const char *key, const char *value)
+static void put_pair(struct zn_out *o, const char *key, const char *value)
 {
 	zn_out_char(o, ' ');
 	zn_out_text(o, key);
@@ -519,11 +524,11 @@ static char *all_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *know
 	double all = sum_of(zn_path_find(r, list), member);
 
 	if (!zn_path_known(r, known) || all < 0 || all >= 0x1p63)
-		return none(to);
+		return put_none(to);
 	return zn_units_bytes(to, (uint64_t)all);
 }
 
-/* Of all mounts, of which some may be missing where the operation is one that was lost. */
+/* Over all mounts. Some may be missing if calls of this operation were lost. */
 static char *file_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *op, const char *member)
 {
 	struct zn_str list = zn_path_find(r, "io_lost"), key, value;
@@ -531,7 +536,7 @@ static char *file_bytes(char to[ZN_UNITS_CELL], struct zn_str r, const char *op,
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &value);)
 		if (!strcmp(zn_path_text(value, "", lost, sizeof(lost)), op))
-			return none(to);
+			return put_none(to);
 	return all_bytes(to, r, "io", "io", member);
 }
 
@@ -543,21 +548,21 @@ void zn_report_line(struct zn_out *o, struct zn_str json)
 	if (zn_json_check(json))
 		return;
 	line_gpus(&to, json);
-	pair(&to, "mem_peak", bytes(cell, json, "memory_peak_bytes"));
-	pair(&to, "launches", count(cell, json, "launches.count"));
-	pair(&to, "p99", took(cell, json, "launch_latency.p99_us", 1));
+	put_pair(&to, "mem_peak", bytes_at(cell, json, "memory_peak_bytes"));
+	put_pair(&to, "launches", count_at(cell, json, "launches.count"));
+	put_pair(&to, "p99", duration_at(cell, json, "launch_latency.p99_us", 1));
 	/* a span of a minute has spaces in it */
-	pair(&to, "sync",
-		number(json, "sync_wait.seconds") < 60 ? span(cell, json, "sync_wait.seconds")
-						       : took(cell, json, "sync_wait.seconds", 1e6));
-	pair(&to, "nccl", all_bytes(cell, json, "nccl_init", "nccl", "bytes")); /* its list is there in any case */
-	pair(&to, "read", file_bytes(cell, json, "read", "read_bytes"));
-	pair(&to, "written", file_bytes(cell, json, "write", "write_bytes"));
-	pair(&to, "oom", count(cell, json, "allocations.oom"));
-	pair(&to, "lost",
+	put_pair(&to, "sync",
+		number_at(json, "sync_wait.seconds") < 60 ? span_at(cell, json, "sync_wait.seconds")
+							  : duration_at(cell, json, "sync_wait.seconds", 1e6));
+	put_pair(&to, "nccl", all_bytes(cell, json, "nccl_init", "nccl", "bytes")); /* its list is there in any case */
+	put_pair(&to, "read", file_bytes(cell, json, "read", "read_bytes"));
+	put_pair(&to, "written", file_bytes(cell, json, "write", "write_bytes"));
+	put_pair(&to, "oom", count_at(cell, json, "allocations.oom"));
+	put_pair(&to, "lost",
 		zn_path_known(json, "lost") ? zn_units_count(cell, sum_of(zn_path_find(json, "lost"), ""))
-					    : none(cell));
+					    : put_none(cell));
 	if (zn_path_known(json, "measured_since"))
-		pair(&to, "measured", "partly");
+		put_pair(&to, "measured", "partly");
 	zn_out_bytes(o, text, to.len);
 }

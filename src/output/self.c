@@ -158,7 +158,7 @@ static uint64_t resident_bytes(void)
 	return at ? strtoull(at, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
 }
 
-static uint64_t entries(int fd)
+static uint64_t count_entries(int fd)
 {
 	char buffer[4096] __attribute__((aligned(8)));
 	uint64_t count = 0;
@@ -170,7 +170,7 @@ static uint64_t entries(int fd)
 	return count;
 }
 
-/* The one that asks is not counted. */
+/* The descriptor that reads the folder is not counted. */
 static uint64_t fds_open(void)
 {
 	int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -183,7 +183,7 @@ static uint64_t fds_open(void)
 	if (fstat(fd, &st) == 0 && st.st_size > 0)
 		count = (uint64_t)st.st_size - 1;
 	else
-		count = entries(fd) - 3; /* "." and ".." too */
+		count = count_entries(fd) - 3; /* "." and ".." too */
 	close(fd);
 	return count;
 }

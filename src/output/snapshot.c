@@ -40,7 +40,7 @@ static const char *job_id(const struct zn_state *state, const struct zn_proc *p)
 }
 
 /* Processes, jobs and I/O are narrowed to one job. */
-static bool wanted(const struct scope *s, const char *job)
+static bool is_wanted(const struct scope *s, const char *job)
 {
 	return !*s->job || strcmp(s->job, job) == 0;
 }
@@ -71,7 +71,7 @@ static bool utilization_item(const void *scope, struct zn_json *j, uint32_t i)
 /* The six starred numbers: their keys, and up to 20 digits and a point each. */
 #define NUMBERS_MAX 320
 
-static void numbers(struct zn_json *j, const struct zn_state *state)
+static void put_numbers(struct zn_json *j, const struct zn_state *state)
 {
 	struct zn_summary s = zn_hist_summary(zn_agg_merge_live(state->agg, ZN_H_LAUNCH));
 
@@ -86,7 +86,7 @@ static void numbers(struct zn_json *j, const struct zn_state *state)
 }
 
 /* The keys that are always there, first and in this order. */
-static bool starred(struct zn_json *j, struct scope *s)
+static bool put_starred(struct zn_json *j, struct scope *s)
 {
 	bool whole;
 
@@ -95,7 +95,7 @@ static bool starred(struct zn_json *j, struct scope *s)
 	whole = zn_json_items(j, utilization_item, s);
 	zn_json_release(j, 1 + NUMBERS_MAX);
 	zn_json_close(j, ']');
-	numbers(j, s->state);
+	put_numbers(j, s->state);
 	return whole;
 }
 
@@ -150,7 +150,7 @@ static const struct zn_hist *hist_of(struct zn_agg *a, const struct zn_proc *p, 
 }
 
 /* Count, and two quantiles under keys with their unit. */
-static void summary(struct zn_json *j, const struct zn_hist *h, int unit)
+static void put_summary(struct zn_json *j, const struct zn_hist *h, int unit)
 {
 	struct zn_summary s = zn_hist_summary(h);
 
@@ -159,13 +159,13 @@ static void summary(struct zn_json *j, const struct zn_hist *h, int unit)
 	zn_json_key_scaled(j, unit == US ? "p99_us" : "p99_ms", s.p99_ns, unit);
 }
 
-static void launch(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
+static void put_launch(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
 	static const char *const kind[] = {"kernel", "graph", "cooperative", "captured"};
 
 	zn_json_key_open(j, "launch", '{');
 	zn_json_key_scaled(j, "rate", state->agg->info[row].launch_rate, 3);
-	summary(j, hist_of(state->agg, p, ZN_H_LAUNCH), US);
+	put_summary(j, hist_of(state->agg, p, ZN_H_LAUNCH), US);
 	zn_json_key(j, "recent");
 	zn_point_json(j, state->history ? zn_history_last(state->history, row, p->id) : NULL);
 	zn_json_key_u64(j, "errors", p->count[ZN_C_LAUNCH_ERRORS]);
@@ -174,7 +174,7 @@ static void launch(struct zn_json *j, const struct zn_state *state, uint32_t row
 	zn_json_close(j, '}');
 }
 
-static void sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
+static void put_sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 {
 	struct zn_hist *all = &a->merged;
 
@@ -184,7 +184,7 @@ static void sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 			zn_hist_merge(all, hist_of(a, p, d));
 	zn_json_key_open(j, "sync", '{');
 	zn_json_key_scaled(j, "sum_ms", all->sum_ns, MS);
-	summary(j, all, US);
+	put_summary(j, all, US);
 	zn_json_close(j, '}');
 }
 
@@ -246,7 +246,7 @@ static void nccl_comms(struct zn_json *j, const struct zn_state *state, uint32_t
 	zn_json_close(j, ']');
 }
 
-static void nccl(struct zn_json *j, const struct zn_state *state, const struct zn_proc *p)
+static void put_nccl(struct zn_json *j, const struct zn_state *state, const struct zn_proc *p)
 {
 	struct zn_agg *a = state->agg;
 	uint64_t calls = 0, bytes = 0, errors = 0, ns = 0;
@@ -301,7 +301,7 @@ static void proc_startup(struct zn_json *j, const struct zn_state *state, uint32
 	zn_json_close(j, '}');
 }
 
-static void process(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
+static void put_process(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_agg *a = state->agg;
 
@@ -313,9 +313,9 @@ static void process(struct zn_json *j, const struct zn_state *state, uint32_t ro
 	key_if(j, "pinned_bytes", zn_agg_memory_known(a, row), p->count[ZN_C_HOST_PINNED]);
 	zn_json_key(j, "memory_complete");
 	zn_json_bool(j, zn_agg_memory_known(a, row));
-	launch(j, state, row, p);
-	sync(j, a, p);
-	nccl(j, state, p);
+	put_launch(j, state, row, p);
+	put_sync(j, a, p);
+	put_nccl(j, state, p);
 	zn_stalls_loader_json(j, state, row);
 	zn_stalls_json(j, state, row);
 	zn_rates_json(j, state, row, p);
@@ -331,8 +331,8 @@ static bool process_item(const void *scope, struct zn_json *j, uint32_t i)
 	struct zn_agg *a = s->state->agg;
 	const struct zn_proc *p = i < a->row_count ? zn_arena_proc(a->arena, a->row[i]) : NULL;
 
-	if (p && wanted(s, job_id(s->state, p)))
-		process(j, s->state, a->row[i], p);
+	if (p && is_wanted(s, job_id(s->state, p)))
+		put_process(j, s->state, a->row[i], p);
 	return i < a->row_count;
 }
 
@@ -344,7 +344,7 @@ static bool job_item(const void *scope, struct zn_json *j, uint32_t i)
 
 	if (!job || i >= 2 * ZN_JOBS_MAX)
 		return false;
-	if (job->state != ZN_JOB_FREE && (job->state == ZN_JOB_ENDED) == (i >= ZN_JOBS_MAX) && wanted(s, job->id))
+	if (job->state != ZN_JOB_FREE && (job->state == ZN_JOB_ENDED) == (i >= ZN_JOBS_MAX) && is_wanted(s, job->id))
 		zn_job_json(j, s->state, job);
 	return true;
 }
@@ -356,12 +356,12 @@ static bool io_item(const void *scope, struct zn_json *j, uint32_t i)
 	const struct zn_io_sum *f = io_sums && i < io_sums->high ? &io_sums->io_sum[i] : NULL;
 	const char *job = f && f->used ? zn_io_sum_job(io_sums, f) : NULL;
 
-	if (job && wanted(s, job))
+	if (job && is_wanted(s, job))
 		zn_io_sum_json(j, s->state, f, true);
 	return f;
 }
 
-/* One that has the name of another member is called label_<name>. */
+/* A label with the name of another member is called label_<name>. */
 static void alert_labels(struct zn_json *j, const struct zn_alert *alert)
 {
 	static const char *const members[] = {
@@ -380,7 +380,7 @@ static void alert_labels(struct zn_json *j, const struct zn_alert *alert)
 	}
 }
 
-static void annotation(struct zn_json *j, const struct zn_alert *alert, const char *name)
+static void put_annotation(struct zn_json *j, const struct zn_alert *alert, const char *name)
 {
 	char text[1024];
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
@@ -407,9 +407,9 @@ static bool alert_item(const void *scope, struct zn_json *j, uint32_t i)
 	zn_json_key(j, "threshold");
 	zn_json_double(j, alert->rule->limit);
 	zn_json_key_u64(j, "since_ms", alert->since_wall_ms);
-	annotation(j, alert, "summary");
+	put_annotation(j, alert, "summary");
 	if (alert->rule->description.len)
-		annotation(j, alert, "description");
+		put_annotation(j, alert, "description");
 	zn_json_close(j, '}');
 	return true;
 }
@@ -524,8 +524,8 @@ static uint64_t uptime_s(const struct zn_state *state)
 	return (zn_now_ns() - state->start_ns) / ZN_NS_PER_S;
 }
 
-/* All or nothing of them. */
-static bool node(struct zn_json *j, const struct zn_state *state)
+/* Writes all keys of the node, or none. */
+static bool put_node(struct zn_json *j, const struct zn_state *state)
 {
 	struct zn_json_mark before = zn_json_mark(j);
 
@@ -587,8 +587,8 @@ bool zn_snapshot_json(struct zn_out *o, const struct zn_state *state, const stru
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = starred(&j, &s);
-	whole &= node(&j, state);
+	whole = put_starred(&j, &s);
+	whole &= put_node(&j, state);
 	for (size_t i = 0; i < ZN_LEN(lists); i++)
 		if (topics >> lists[i].topic & 1)
 			whole &= zn_json_list(&j, lists[i].key, lists[i].bracket, lists[i].item, &s);

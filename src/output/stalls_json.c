@@ -24,8 +24,8 @@ void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
 }
 
-/* A rank that is missing, or waits for one, and who is stopped, is told of also where its time is not known: a long sleep has
- * no cause yet. */
+/* A rank that is missing, that waits for one, or that is stopped is shown even if its time is not known: a long
+ * sleep has no cause yet. */
 void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row)
 {
 	struct zn_stalls_summary f;
@@ -49,7 +49,7 @@ void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t ro
 	zn_json_close(j, '}');
 }
 
-static void quantiles(struct zn_json *j, const struct zn_hist *h)
+static void put_quantiles(struct zn_json *j, const struct zn_hist *h)
 {
 	struct zn_summary s = h ? zn_hist_summary(h) : (struct zn_summary){0};
 
@@ -69,12 +69,12 @@ void zn_stalls_loader_json(struct zn_json *j, const struct zn_state *state, uint
 		return;
 	}
 	zn_json_key_open(j, "dataloader", '{');
-	quantiles(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_DATALOAD]));
+	put_quantiles(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_DATALOAD]));
 	zn_json_key_text(j, "loader", "pytorch");
 	zn_json_key_u64(j, "workers", p->count[ZN_C_WORKERS]);
 	key_share(j, "workers_busy_ratio", busy != ZN_UNKNOWN, busy);
 	zn_json_key_open(j, "worker_idle", '{');
-	quantiles(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_WORKER_IDLE]));
+	put_quantiles(j, zn_arena_hist(state->agg->arena, p->hist[ZN_H_WORKER_IDLE]));
 	zn_json_close(j, '}');
 	zn_json_close(j, '}');
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * why.c: GET /why and the snapshot's key of that name: for each job that runs, and for the processes of none, what its time
- * was lost to over the last minute, longest first, with what to do next.
+ * why.c: GET /why and the snapshot's key of that name: for each job that runs, and for the processes of none, what
+ * its time was lost to over the last minute, longest first, with what to do next.
  */
 #include "zernel.h"
 #include <stddef.h>
@@ -95,8 +95,8 @@ static void put_ras(struct zn_json *j, const struct zn_suspicion *s, bool whole)
 
 /* ---- Causes. ---- */
 
-/* All that is said of a job. What loses time and what is wrong beside it are one list: a hang, what is critical, what loses time,
- * and the rest. */
+/* All that is said of a job. What loses time and what is wrong beside it are one list: a hang, what is critical,
+ * what loses time, and the rest. */
 struct answer {
 	struct zn_why why[ZN_CAUSE_COUNT];
 	struct zn_finding finding[ZN_FINDINGS_MAX];
@@ -144,7 +144,7 @@ static void put_cause(struct zn_json *j, const struct zn_why *w, const struct zn
 	zn_json_close(j, '}');
 }
 
-/* No time can be told that it costs. */
+/* The time that it costs is not known. */
 static void put_finding(struct zn_json *j, const struct zn_finding *f)
 {
 	zn_json_open(j, '{');
@@ -189,7 +189,8 @@ static void put_summary(struct zn_json *j, bool known, const struct answer *a, c
 		zn_json_key_text(j, "says", a->findings ? a->finding[0].says : none);
 }
 
-/* Per cent of each step, oldest first, without the one at hand; null: the processes had no time in it. at: of a field. */
+/* Per cent of each step, oldest first, without the one at hand; null: the processes had no time in it. at: of a
+ * field. */
 static void put_line(struct zn_json *j, const struct zn_cause_group *g, uint32_t n, const char *label, size_t at)
 {
 	zn_json_key_open(j, label, '[');
@@ -204,7 +205,7 @@ static void put_line(struct zn_json *j, const struct zn_cause_group *g, uint32_t
 	zn_json_close(j, ']');
 }
 
-/* By cause: one that has none of the time is left out. */
+/* By cause. A cause without time is left out. */
 static void put_timeline(struct zn_json *j, const struct zn_cause_group *g)
 {
 	uint32_t n = g->steps < ZN_CAUSE_STEPS - 1 ? g->steps : ZN_CAUSE_STEPS - 1;
@@ -286,7 +287,7 @@ static void put_pid(struct zn_json *j, const char *key, uint32_t pid)
 		zn_json_key_null(j, key);
 }
 
-/* Who was late counts as long as that is named as a cause. */
+/* The late rank counts as long as lateness is named as a cause. */
 static uint32_t late_pid(const struct zn_cause_group *g, const struct answer *a)
 {
 	for (size_t i = 0; i < a->causes; i++)
@@ -326,7 +327,7 @@ static void put_step(struct zn_json *j, const struct zn_cause_group *g)
 	zn_json_close(j, '}');
 }
 
-/* As the letters of the waits view, and h for a hang. */
+/* The letters of the waits view, and h for a hang. */
 static const char letters[ZN_CAUSE_COUNT] = {
 	[ZN_CAUSE_HANG] = 'h',
 	[ZN_CAUSE_ALL_WAIT] = 'n',
@@ -433,7 +434,7 @@ struct scope {
 	const char *job;
 };
 
-static bool item(const void *scope, struct zn_json *j, uint32_t i)
+static bool put_item(const void *scope, struct zn_json *j, uint32_t i)
 {
 	const struct scope *s = scope;
 
@@ -452,6 +453,6 @@ void zn_why_json(struct zn_out *o, const struct zn_state *state, const struct zn
 	zn_json_key_text(&j, "source", zn_state_source(state));
 	zn_json_key_u64(&j, "window_s", WINDOW_STEPS * ZN_CAUSE_STEP_S);
 	zn_json_reserve(&j, ZN_JSON_END);
-	whole = zn_json_list(&j, "why", '[', item, &s);
+	whole = zn_json_list(&j, "why", '[', put_item, &s);
 	zn_json_end(&j, whole);
 }

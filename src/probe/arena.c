@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The arena over BPF maps: how rows of it are given back, and what else is done with the maps while the daemon runs. A table's
- * entries count against the share of their owner here as they do in BPF.
+ * The arena over BPF maps: how rows of it are given back, and what else is done with the maps while the daemon runs.
+ * A table's entries count against the share of their owner here as they do in BPF.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -35,7 +35,8 @@ static int map_coarse(struct zn_arena *a, uint32_t index)
 	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_COARSE, a->coarse, a->coarse_mapped, index);
 }
 
-/* It ended inside of ioctl() on a GPU, and that was missed. As zn_gpu_leave() in BPF. */
+/* Ends a call of ioctl() on a GPU in which the thread ended, which no program saw. The same as zn_gpu_leave() in
+ * BPF. */
 static void gpu_left(struct zn_gpu_calls *g)
 {
 	uint64_t now = zn_now_ns();
@@ -81,8 +82,8 @@ static void table_sweep(struct zn_probe *p, enum zn_map m)
 		}
 }
 
-/* An id was unique, so what a process left in other tables is still told from what others have there. */
-static void sweep(struct zn_arena *a)
+/* Ids are unique, so entries that a process left in other tables are still known as its own. */
+static void sweep_maps(struct zn_arena *a)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 
@@ -92,15 +93,15 @@ static void sweep(struct zn_arena *a)
 	p->dead_count = 0;
 }
 
-/* Nobody finds the row from here on. Programs that found it before may write to it for a moment more, those of another process
- * (its last worker's end) too: so it rests before it is given back. */
-static void release(struct zn_arena *a, uint32_t row)
+/* Nobody finds the row from here on. Programs that found it before may write to it for a moment more, those of
+ * another process (its last worker's end) too: so it rests before it is given back. */
+static void release_row(struct zn_arena *a, uint32_t row)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 	struct zn_proc *proc = &a->procs[row];
 
 	if (p->dead_count == ZN_PROCS_MAX)
-		sweep(a);
+		sweep_maps(a);
 	p->dead[p->dead_count++] = proc->id;
 	p->leaving[p->leaving_count++] = (struct zn_leaving){.row = row, .since_ns = zn_now_ns()};
 	__atomic_store_n(&proc->tgid, 0, __ATOMIC_SEQ_CST); /* exit_ns stays, see zn_tracked() */
@@ -108,7 +109,7 @@ static void release(struct zn_arena *a, uint32_t row)
 	a->shared->row_tgid[row] = 0;
 }
 
-/* Of a row that was released: whoever takes it finds it empty. */
+/* Of a released row: its next process finds it empty. */
 static void row_give(struct zn_probe *p, uint32_t row)
 {
 	struct zn_arena *a = &p->arena;
@@ -129,7 +130,7 @@ static void row_give(struct zn_probe *p, uint32_t row)
 
 #define REST_NS (ZN_NS_PER_S / 10) /* programs take microseconds, and may be preempted */
 
-static void reuse(struct zn_arena *a)
+static void reuse_rows(struct zn_arena *a)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
 	uint64_t now = zn_now_ns();
@@ -141,7 +142,7 @@ static void reuse(struct zn_arena *a)
 	memmove(p->leaving, p->leaving + n, p->leaving_count * sizeof(p->leaving[0]));
 }
 
-static size_t comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
+static size_t read_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 {
 	struct zn_batch b = zn_batch_begin((struct zn_probe *)a, ZN_MAP_COMMS);
 	size_t n = 0;
@@ -167,7 +168,7 @@ static void skew_release(struct zn_arena *a, uint32_t slot)
 
 /* ---- file I/O ---- */
 
-static size_t io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
+static size_t read_io(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
 {
 	struct zn_batch b = zn_batch_begin((struct zn_probe *)a, ZN_MAP_IO_ROWS);
 	size_t n = 0;
@@ -213,7 +214,8 @@ static void io_free(struct zn_arena *a, const struct zn_io_row *row)
 
 /* ---- waits ---- */
 
-/* The segment that a thread is in. It may go on to the next one meanwhile, which is then told at the next tick. */
+/* The segment that a thread is in. The thread may go on to the next segment meanwhile, which is then counted at
+ * the next tick. */
 static void stall_open(const struct zn_thread_state *o, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
 	uint64_t word = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE), since = ZN_THREAD_STATE_SINCE(word);
@@ -228,7 +230,7 @@ static void stall_open(const struct zn_thread_state *o, uint64_t now_ns, uint64_
 }
 
 /* The counters first: a segment that ends meanwhile is then in neither, and not in both. */
-static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
+static void read_stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT])
 {
 	const struct zn_thread_states *all = zn_bpf_map_thread_states((struct zn_probe *)a, row);
 	const struct zn_proc *proc = &a->procs[row];
@@ -240,7 +242,7 @@ static void stalls(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t n
 			stall_open(&all->thread[i], now_ns, ns);
 }
 
-static void ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
+static void read_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
 {
 	struct zn_batch b = zn_batch_begin((struct zn_probe *)a, ZN_MAP_CALLS);
 
@@ -253,7 +255,7 @@ static void ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint6
 		}
 }
 
-/* As BPF does at a fork. */
+/* The same as BPF does at a fork. */
 static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 {
 	struct zn_probe *p = (struct zn_probe *)a;
@@ -287,10 +289,10 @@ static const struct zn_arena_ops arena_ops = {
 	.map_hist = map_hist,
 	.map_job = map_job,
 	.map_skew = map_skew,
-	.release = release,
-	.reuse = reuse,
-	.sweep = sweep,
-	.comms = comms,
+	.release = release_row,
+	.reuse = reuse_rows,
+	.sweep = sweep_maps,
+	.comms = read_comms,
 	.skew_release = skew_release,
 	.job_claim = zn_bpf_job_claim,
 	.job_alias = zn_bpf_job_alias,
@@ -300,13 +302,13 @@ static const struct zn_arena_ops arena_ops = {
 	.job_tasks = zn_bpf_job_tasks,
 	.job_cgroup = zn_bpf_job_cgroup,
 	.job_cgroup_gone = zn_bpf_job_cgroup_gone,
-	.io = io,
+	.io = read_io,
 	.io_cut = io_cut,
 	.io_free = io_free,
 	.map_coarse = map_coarse,
-	.stalls = stalls,
+	.stalls = read_stalls,
 	.worker_add = worker_add,
-	.ioctls = ioctls,
+	.ioctls = read_ioctls,
 	.server_add = zn_bpf_request_add,
 	.server_gone = zn_bpf_request_gone,
 	.server_free = zn_bpf_request_free,

@@ -63,7 +63,7 @@ static int job_lost(struct zn_arena *a)
 	return -ENOSPC;
 }
 
-/* BPF may claim the same name at the same time: whoever enters the name first has it. The row of the slot is mapped. */
+/* BPF may enter the same name at the same time: the first of both has it. The row of the slot is mapped. */
 int zn_bpf_job_claim(struct zn_arena *a, const char name[ZN_JOB_NAME])
 {
 	struct zn_probe *p = (struct zn_probe *)a;
@@ -118,7 +118,7 @@ static int task_lost(struct zn_arena *a)
 	return -ENOSPC;
 }
 
-/* As zn_task_put() in BPF. */
+/* The same as zn_task_put() in BPF. */
 static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_job_ref *tag)
 {
 	struct zn_quota *q = &a->shared->quota[ZN_QUOTA_TASK];
@@ -139,7 +139,7 @@ static bool task_put(struct zn_arena *a, uint32_t tgid, const struct zn_job_ref 
 	return false;
 }
 
-/* As zn_task_drop() in BPF. */
+/* The same as zn_task_drop() in BPF. */
 void zn_bpf_job_task_end(struct zn_probe *p, uint32_t tgid)
 {
 	struct zn_job_ref old;

@@ -84,8 +84,9 @@ static void tasks_count(struct zn_probe *p, int32_t count[ZN_JOBS_MAX])
 		}
 }
 
-/* A process that is moved to another job just as it ends may leave a job's count one too high or too low: nobody sees the table
- * and the counts at one time. What differs by as much twice in a row, a minute apart, is set right. */
+/* A process that is moved to another job just as it ends may leave a job's count one too high or too low: nobody
+ * sees the table and the counts at one time. A count that differs by the same amount twice in a row, a minute
+ * apart, is corrected. */
 static void tasks_recount(struct zn_probe *p, uint64_t now_ns)
 {
 	static int32_t count[ZN_JOBS_MAX], held[ZN_QUOTA_OWNERS + 1];
@@ -102,8 +103,8 @@ static void tasks_recount(struct zn_probe *p, uint64_t now_ns)
 	zn_quota_correct(q, held, p->recounted);
 }
 
-/* Programs do not count what each owner has under way, which all CPUs would have to do in one place. It is counted here, for what
- * the log says, once somebody was refused. */
+/* Programs do not count what each owner has under way, which all CPUs would have to do in one place. It is counted
+ * here, for what the log says, once somebody was refused. */
 static void io_pending_count(struct zn_probe *p)
 {
 	struct zn_quota *q = &p->arena.shared->quota[ZN_QUOTA_IO_PENDING];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Puts probes on functions of libraries, and takes them away: one link for all where the kernel has multi-uprobes, else a
- * perf event each. These are bare system calls, which allocate nothing.
+ * Puts probes on functions of libraries, and takes them away: one link for all where the kernel has multi-uprobes,
+ * else a perf event each. These are bare system calls, which allocate nothing.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>

@@ -128,7 +128,7 @@ static void detach_all(void)
 
 /* Measures functions that do nothing between their two probes. All are hooked at once, because the kernel takes tens of
  * milliseconds for each link that goes. */
-static int calibrate(struct zn_probe *p, enum zn_family f)
+static int calibrate_family(struct zn_probe *p, enum zn_family f)
 {
 	int err;
 
@@ -149,16 +149,16 @@ static int attach_way_choose(struct zn_probe *p, enum zn_family f)
 	int err;
 
 	p->multi = true;
-	err = calibrate(p, f);
+	err = calibrate_family(p, f);
 	if (err != -EINVAL && err != -EOPNOTSUPP)
 		return err;
 	p->multi = false;
 	p->perf_type = zn_perf_type("uprobe");
-	return p->perf_type ? calibrate(p, f) : -EOPNOTSUPP;
+	return p->perf_type ? calibrate_family(p, f) : -EOPNOTSUPP;
 }
 
-/* BPF sees the host's process ids. If ours is not among them, the calibration took us for a process of its own, and nothing
- * that /proc says here would fit what BPF says. */
+/* BPF sees the host's process ids. If ours is not among them, the calibration took us for a process of its own,
+ * and nothing that /proc says here would fit what BPF says. */
 static bool own_pid_namespace(const struct zn_probe *p)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * change.c: a change of probes that is under way: how long it takes, and whom the kernel waits for meanwhile. The finder's thread
- * makes the change and hangs with it, so a thread of its own looks.
+ * change.c: a change of probes that is under way: how long it takes, and which process the kernel waits for
+ * meanwhile. The finder's thread makes the change and hangs with it, so a thread of its own looks.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -11,9 +11,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define HANG_MS    800 /* a change of probes that takes longer hangs */
-#define SUSPECT_MS 400 /* one that takes longer may hang: it is looked whom the kernel waits for */
-#define WATCH_MS   200 /* between such looks */
+#define HANG_MS 800 /* a change of probes that takes longer hangs */
+#define SUSPECT_MS                                                                                                     \
+	400 /* a change that takes longer may hang: then the watcher looks which process the kernel waits for */
+#define WATCH_MS 200 /* between such looks */
 
 void zn_change_begin(struct zn_change *c, const struct zn_lib *lib, const struct zn_mapper_list *who, bool detach)
 {
@@ -42,7 +43,8 @@ bool zn_change_hang(struct zn_change *c, struct zn_hang *to)
 	pthread_mutex_unlock(c->lock);
 	if (to->since_ns && step_ns > to->since_ns) /* before 6.6 there are many steps, and none of them hangs */
 		to->since_ns = step_ns;
-	/* Without a process that maps the file, or while the change itself runs, the kernel waits for nobody: it is slow. */
+	/* Without a process that maps the file, or while the change itself runs, the kernel waits for nobody: it
+	 * is slow. */
 	return to->since_ns && to->who.count && !to->runs && zn_now_ns() - to->since_ns >= HANG_MS * ZN_NS_PER_MS;
 }
 
@@ -62,7 +64,7 @@ static bool thread_runs(pid_t tid)
 	return end && end[1] == ' ' && end[2] == 'R';
 }
 
-/* Whether the kernel waits, and for whom. */
+/* Whether the kernel waits, and for which process. */
 static void watch_change(struct zn_change *c)
 {
 	uint32_t tgid = 0;
@@ -87,8 +89,8 @@ static void watch_change(struct zn_change *c)
 	pthread_mutex_unlock(c->lock);
 }
 
-/* The finder hangs itself then, and the loop is not told where others sleep (zn_sandbox_loop()). */
-static void *watch(void *arg)
+/* The finder hangs itself then, and the loop may not see where processes sleep (zn_sandbox_loop()). */
+static void *run_watcher(void *arg)
 {
 	struct zn_change *c = arg;
 	uint64_t times;
@@ -105,7 +107,7 @@ int zn_change_start(struct zn_change *c)
 	c->watch_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (c->watch_timer < 0)
 		return -errno;
-	err = -pthread_create(&c->watcher, NULL, watch, c);
+	err = -pthread_create(&c->watcher, NULL, run_watcher, c);
 	c->watched = err == 0;
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ends of processes and threads that the kernel did not tell of, as it skips a program that interrupts another one: once that
- * has happened, tables are looked through, a part of them each tick.
+ * Ends of processes and threads that no program saw, as the kernel skips a program that interrupts another one. Once
+ * that has happened, the tables are searched for entries of ended processes, a part of them each tick.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -12,7 +12,7 @@
 #define END_CHECKS 64  /* entries of each table that are looked at in a tick */
 #define END_GROUPS 256 /* and how far it goes through places, most of which may be free */
 
-/* As BPF does at its end. */
+/* The same as BPF does at the end of a data loader's worker. */
 static void worker_end(struct zn_probe *p, uint32_t tgid)
 {
 	struct zn_arena *a = &p->arena;
@@ -76,7 +76,7 @@ static void thread_end(struct zn_probe *p, void *place, uint32_t tid)
 		thread_gives(p, of_caller, owner, held & 3);
 }
 
-/* Its time is not followed any more. */
+/* Stops following the time of a thread. */
 static void state_end(struct zn_probe *p, const struct zn_sched_entry *r, uint32_t tid)
 {
 	struct zn_thread_states *all = r->state_at && r->state_at <= ZN_THREAD_STATES && r->row < ZN_PROCS_MAX
@@ -100,8 +100,8 @@ static void sched_end(struct zn_probe *p, void *place, uint32_t tid)
 		thread_gives(p, of_sched, owner, held & ZN_HELD_SCHED);
 }
 
-/* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so what is looked
- * at is given back at once. */
+/* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so
+ * what is looked at is given back at once. */
 struct piece {
 	void *at;
 	size_t offset, bytes;
@@ -148,7 +148,8 @@ static const struct {
 } of_processes[ZN_END_HASHES] = {{ZN_MAP_ROWS, proc_end}, {ZN_MAP_WORKERS, worker_end},
 	{ZN_MAP_TASKS, zn_bpf_job_task_end}, {ZN_MAP_THREADS, caller_end}, {ZN_MAP_SPILLED, spilled_end}};
 
-/* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a count. */
+/* Arrays of places of threads, the id of the thread at an offset; 0: free. A set of places is four of them and a
+ * count. */
 static const struct {
 	enum zn_map map;
 	size_t group, size, places, tid;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * entry.c: where a probe on a function costs least. The kernel emulates a few instructions and steps over all others, which
- * takes a trap more; functions of real drivers begin with such another one (a compare, a landing pad), and have one that is
- * emulated right behind it. Which are emulated: arch/x86/kernel/uprobes.c, arch/arm64/kernel/probes/decode-insn.c.
+ * entry.c: where a probe on a function costs least. The kernel emulates a few instructions and steps over all others,
+ * which takes a trap more; functions of real drivers begin with such another one (a compare, a landing pad), and have
+ * one that is emulated right behind it. Which are emulated: arch/x86/kernel/uprobes.c,
+ * arch/arm64/kernel/probes/decode-insn.c.
  *
- * What is passed over is decided by the bytes alone. On x86 all of the function is decoded, to see that nothing jumps back
- * to the place; what cannot be decoded is taken for such a jump. Jumps by a register are not seen: compilers make none to
- * where a function begins. Limits: 8 instructions are passed over, the function has at most ZN_ENTRY_BODY bytes.
+ * What is passed over is decided by the bytes alone. On x86 all of the function is decoded, to see that nothing jumps
+ * back to the place; what cannot be decoded is taken for such a jump. Jumps by a register are not seen: compilers
+ * make none to where a function begins. Limits: 8 instructions are passed over, the function has at most
+ * ZN_ENTRY_BODY bytes.
  */
 #include "zernel.h"
 #include <unistd.h>

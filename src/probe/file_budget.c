@@ -11,9 +11,9 @@
 #define SAVED_NS         (20 * ZN_NS_PER_S) /* of that share, at most, for many files at one time */
 #define DEBT_NS          (30 * ZN_NS_PER_S) /* that one who took more waits, at most */
 
-/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. With the seed nobody can
- * make a file that agrees with another one. */
-static uint64_t fingerprint(const struct zn_refused_files *r, const struct stat *st)
+/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. With the seed
+ * nobody can make a file that agrees with another one. */
+static uint64_t fingerprint_of(const struct zn_refused_files *r, const struct stat *st)
 {
 	const uint64_t part[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, zn_file_mtime_ns(st)};
 	uint64_t hash = r->seed;
@@ -43,12 +43,12 @@ void zn_refused_open(struct zn_refused_files *r)
 
 bool zn_refused_has(const struct zn_refused_files *r, const struct stat *st)
 {
-	return has_print(r, fingerprint(r, st));
+	return has_print(r, fingerprint_of(r, st));
 }
 
 void zn_refused_add(struct zn_refused_files *r, const struct stat *st)
 {
-	uint64_t print = fingerprint(r, st);
+	uint64_t print = fingerprint_of(r, st);
 
 	if (!has_print(r, print))
 		r->print[print & (ZN_REFUSED_SETS - 1)][r->next++ % ZN_REFUSED_WAYS] = print;

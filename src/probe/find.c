@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * find.c: finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a process
- * was told to see. All of it runs on one thread of its own: the files belong to users, and a file system of theirs
- * (or a process that holds its own mmap lock) may block a reader for as long as it likes. The loop never waits for
- * it.
+ * find.c: finds the libraries to hook, in every process, however late they are mapped, and learns from /proc what a
+ * process was told to see. All of it runs on one thread of its own: the files belong to users, and a file system of
+ * theirs (or a process that holds its own mmap lock) may block a reader for as long as it likes. The loop never waits
+ * for it.
  *
  * The kernel tells about each executable mapping through a software perf event (PERF_RECORD_MMAP2); nothing runs in
  * the kernel for it but that. Only where it refuses, /proc is scanned now and then.
@@ -62,7 +62,7 @@ struct zn_find {
 	bool scan_all; /* all processes are to be looked at, without a hurry */
 	bool checking; /* which processes still map their libraries */
 	uint64_t round_ns, polled_ns, left_ns, checked_ns, mappers_ns; /* when each was done last */
-	uint64_t sweep_ns, swept_ns; /* when this look at all processes, and the last one that is done, began */
+	uint64_t sweep_ns, swept_ns; /* when this look at all processes began, and the last one that is complete */
 	uint64_t cpu_ns;             /* of this thread, as of the last round */
 	uint32_t owner_pid, owner;   /* of the event before */
 	uint32_t fact_next;
@@ -74,12 +74,12 @@ struct zn_find {
 	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
 
-static void lost(struct zn_find *f, enum zn_loss what)
+static void count_lost(struct zn_find *f, enum zn_loss what)
 {
 	__atomic_fetch_add(&f->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
 }
 
-static bool due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
+static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ms)
 {
 	if (*last_ns && now_ns - *last_ns < every_ms * ZN_NS_PER_MS)
 		return false;
@@ -96,12 +96,12 @@ static uint32_t owner_of(struct zn_find *f, uint32_t pid)
 	return f->owner;
 }
 
-/* There was no room for what was mapped, or the kernel had none to tell of it. */
+/* Events of mappings were dropped, by us or by the kernel, for lack of room. */
 static void event_lost(void *find)
 {
 	struct zn_find *f = find;
 
-	lost(f, ZN_LOST_MAPPING);
+	count_lost(f, ZN_LOST_MAPPING);
 	f->scan_all = true;
 }
 
@@ -135,7 +135,7 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 	if (len < 20 || zn_library_kind(line, len) < 0)
 		return;
 	path = memchr(line, '/', len);
-	/* whoever else looks at the process may come before the event that told of it */
+	/* another reader may look at the process before its event is handled */
 	zn_mapped_process(zn_libraries_mapped(f->libraries), zn_map_events_since(&f->events, (uint32_t)pid));
 	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x' &&
 		zn_libraries_take(f->libraries, pid, from, to, (struct zn_str){path, len - (path - line)}) == -ENOENT)
@@ -147,9 +147,10 @@ static void maps_visit(void *find, uint32_t pid, const char *line, size_t len)
 	maps_line(find, (int)pid, line, len);
 }
 
-/* ---- what events told of ---- */
+/* ---- events of mappings ---- */
 
-/* The file by its place, without a look at what else the process maps. False: it is not there any more, or not alone. */
+/* The file by its place, without a look at what else the process maps. False: it is not there any more, or not
+ * alone. */
 static bool place_look(struct zn_find *f, const struct zn_map_event *e)
 {
 	char name[80], path[PATH_MAX];
@@ -191,8 +192,8 @@ static bool maps_look(struct zn_find *f, struct zn_map_event *e)
 	return true;
 }
 
-/* True: nothing more is to be done. A process that has gone, or maps something else by now, is not looked for if its file
- * is in the table anyway. */
+/* True: nothing more is to be done. A process that has gone, or maps something else by now, is not looked for if
+ * its file is in the table anyway. */
 static bool event_look(struct zn_find *f, struct zn_map_event *e)
 {
 	zn_mapped_process(zn_libraries_mapped(f->libraries), e->mapped_ns);
@@ -224,7 +225,7 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 	uint64_t until_ns = now_ns + SLICE_MS * ZN_NS_PER_MS;
 
 	if (!f->sweep.running) {
-		if (!f->scan_all || !due(&f->sweep_ns, now_ns, SWEEP_MS))
+		if (!f->scan_all || !is_due(&f->sweep_ns, now_ns, SWEEP_MS))
 			return;
 		f->scan_all = false;
 		zn_sweep_begin(&f->sweep, "/proc");
@@ -235,7 +236,7 @@ static void sweep_run(struct zn_find *f, uint64_t now_ns)
 	f->swept_ns = f->sweep_ns;
 }
 
-/* ---- what a process was told to see ---- */
+/* ---- the environment of a process: which GPUs it may see ---- */
 
 /* Of the same process what it had open before still counts. */
 static struct zn_process_info info_before(const struct info_entry *slot)
@@ -253,7 +254,7 @@ static struct zn_process_info info_before(const struct info_entry *slot)
 	return info;
 }
 
-/* All that one process maps. False: it maps more than is looked at for the sake of one. */
+/* Looks at all mappings of one process. False: it has more than are looked at for one process. */
 static bool maps_look_at_once(struct zn_find *f, uint32_t pid)
 {
 	static struct zn_maps maps;
@@ -350,8 +351,8 @@ bool zn_find_process_info(void *find, const struct zn_proc *p, struct zn_process
 	return slot;
 }
 
-/* Of a process that was gone before it could be looked at. There was no time in which it could have been there before the daemon
- * and not be found by its first scan. */
+/* Of a process that was gone before it could be looked at. There was no time in which it could have been there
+ * before the daemon and not be found by its first scan. */
 static bool was_short(const struct zn_proc *p)
 {
 	return p->exit_ns && p->exit_ns - p->first_ns < SHORT_LIFE_NS;
@@ -420,7 +421,7 @@ static void libraries_check(struct zn_find *f)
 /* In slices: each process costs three system calls or more. */
 static void mappers_check(struct zn_find *f, uint64_t now_ns)
 {
-	if (f->checking || due(&f->mappers_ns, now_ns, CHECK_MS))
+	if (f->checking || is_due(&f->mappers_ns, now_ns, CHECK_MS))
 		f->checking =
 			!zn_mapped_check(zn_libraries_mapped(f->libraries), now_ns + CHECK_SLICE_MS * ZN_NS_PER_MS);
 }
@@ -434,8 +435,8 @@ static int worker_add(void *arena, const struct zn_tree_process *parent, uint32_
 	return a->ops->worker_add(a, parent->index, pid);
 }
 
-/* Processes that are tracked since the last round. The loop maps a row before it uses it, and a process that is so new that
- * it did not yet is looked at in the next round. */
+/* Processes that are tracked since the last round. The loop maps a row before it uses it, and a process that is so
+ * new that it did not yet is looked at in the next round. */
 static void parents_find(struct zn_find *f)
 {
 	struct zn_arena *a = &f->probe->arena;
@@ -453,8 +454,8 @@ static void parents_find(struct zn_find *f)
 	}
 }
 
-/* Workers of data loaders that were forked before their parent was tracked. Those that come later are seen when they are
- * forked, so that one look at a process is enough. */
+/* Workers of data loaders that were forked before their parent was tracked. Those that come later are seen when
+ * they are forked, so that one look at a process is enough. */
 static void children_find(struct zn_find *f)
 {
 	uint64_t until_ns = zn_now_ns() + SLICE_MS * ZN_NS_PER_MS;
@@ -463,10 +464,10 @@ static void children_find(struct zn_find *f)
 	while (zn_tree_step(&f->tree) && zn_now_ns() < until_ns)
 		;
 	for (; f->tree.dropped; f->tree.dropped--)
-		lost(f, ZN_LOST_THREAD);
+		count_lost(f, ZN_LOST_THREAD);
 }
 
-/* What nobody waits for; the first look at all processes is another matter. Returns the CPU time that it took. */
+/* Work that nobody waits for, unlike the first look at all processes. Returns the CPU time that it took. */
 static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 {
 	uint64_t start_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID), spent_ns;
@@ -481,7 +482,8 @@ static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 	return spent_ns;
 }
 
-/* What users set off. All of it together has one share of a core, and what came first does not keep the others waiting. */
+/* Work that users cause. All of it together has one share of a core, and the first of it does not keep the rest
+ * waiting. */
 static void work_run(struct zn_find *f, uint64_t now_ns)
 {
 	if (!zn_pace_may(&f->work, now_ns))
@@ -499,14 +501,14 @@ static void round_run(struct zn_find *f)
 	if (f->by_events)
 		mappings_drain(f);
 	zn_places_serve(&f->places, now_ns);
-	if (!f->by_events && due(&f->polled_ns, now_ns, SCAN_MS))
+	if (!f->by_events && is_due(&f->polled_ns, now_ns, SCAN_MS))
 		f->scan_all = true;
 	work_run(f, now_ns);
 	idle_ns = idle_run(f, now_ns);
 	zn_mapped_tell(zn_libraries_mapped(f->libraries));
-	if (due(&f->left_ns, now_ns, ROUND_MS))
+	if (is_due(&f->left_ns, now_ns, ROUND_MS))
 		zn_libraries_leave(f->libraries);
-	if (due(&f->checked_ns, now_ns, CHECK_MS)) {
+	if (is_due(&f->checked_ns, now_ns, CHECK_MS)) {
 		libraries_check(f);
 		zn_quota_tell(&f->events.quota, "mapping events", now_ns);
 		if (f->by_events)
@@ -560,7 +562,7 @@ static bool round_wait(struct zn_find *f)
 	return !(wait[0].revents & POLLIN);
 }
 
-static void *run(void *arg)
+static void *run_finder(void *arg)
 {
 	struct zn_find *f = arg;
 
@@ -625,7 +627,7 @@ int zn_find_start(struct zn_find *f)
 	int err = zn_libraries_start(f->libraries);
 
 	if (!err)
-		err = -pthread_create(&f->thread, NULL, run, f);
+		err = -pthread_create(&f->thread, NULL, run_finder, f);
 	f->running = err == 0;
 	return err;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each family
- * the methods in their order, a whole method at once, and if that fails each program alone, so that one function which a
- * kernel lacks takes nothing else down. libbpf is used at start only; attaching is bare system calls, which
- * allocate nothing.
+ * Families on the kernel itself. What a kernel has and allows is found by trying, never by its version: for each
+ * family the methods in their order, a whole method at once, and if that fails each program alone, so that one
+ * function which a kernel lacks takes nothing else down. libbpf is used at start only; attaching is bare system
+ * calls, which allocate nothing.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -57,8 +57,9 @@ enum how {
 #define SYSTEM_CALL(name) "__arm64_sys_" #name
 #endif
 
-/* A family's rows are together, best method first. Returns come before entries: a return without its entry is passed over.
- * A program that this kernel's object does not have is for other kernels, and its row is passed over too. */
+/* A family's rows are together, best method first. Returns come before entries: a return without its entry is
+ * passed over. A program that this kernel's object does not have is for other kernels, and its row is passed over
+ * too. */
 static const struct {
 	const struct zn_blob *object;
 	const char *program, *place;
@@ -382,7 +383,7 @@ static uint32_t ways_begin(const struct rows *r)
 	return i;
 }
 
-static uint32_t places(const struct rows *r)
+static uint32_t count_places(const struct rows *r)
 {
 	uint32_t n = 0;
 
@@ -420,7 +421,7 @@ static uint32_t rows_open_each(struct zn_probe *p, const struct rows *r, char wh
 		p->kernel.point[place].state = ZN_SYM_FAILED;
 		lost += !(table[place].flags & ALSO);
 		if (table[place].flags & CORE)
-			return places(r);
+			return count_places(r);
 	}
 	return lost;
 }
@@ -433,9 +434,9 @@ static bool method_load(struct zn_probe *p, const struct rows *r, char why[ZN_TE
 
 	if (plain.end > plain.first && rows_open(p, &plain))
 		lost = rows_open_each(p, &plain, why);
-	if (lost == places(&plain) && table[r->first].flags & CORE)
+	if (lost == count_places(&plain) && table[r->first].flags & CORE)
 		return false;
-	return lost + rows_open_each(p, &ways, why) < places(r);
+	return lost + rows_open_each(p, &ways, why) < count_places(r);
 }
 
 /* True: the family has this method, or some of it. */
@@ -476,9 +477,9 @@ static bool has_choice(uint8_t family)
 	return false;
 }
 
-/* What is not even tried; NULL: it is. Without bpf_tramp_image (5.12, and most 5.10) a call that sleeps while its fexit
- * is taken away returns to memory that was freed. */
-static const char *refused(const struct zn_probe *p, uint32_t i)
+/* Why a program is not even tried; NULL: it is tried. Without bpf_tramp_image (5.12, and most 5.10) a call that
+ * sleeps while its fexit is taken away returns to memory that was freed. */
+static const char *why_refused(const struct zn_probe *p, uint32_t i)
 {
 	if (!p->old)
 		return NULL;
@@ -501,7 +502,7 @@ static void methods_open(struct zn_probe *p, uint64_t families, enum zn_probe_me
 			continue;
 		if (!(families >> f & 1) || k->method[f] != ZN_METHOD_NONE)
 			continue;
-		why = refused(p, i);
+		why = why_refused(p, i);
 		if (why && !k->why[f][0])
 			why_add(k->why[f], why, NULL);
 		if (!why && method_open(p, &r))

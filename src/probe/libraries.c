@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * libraries.c: the table of libraries, what may be hooked, and when. One row for each file as the kernel knows it, through
- * whatever overlay and under whatever name it is mapped.
+ * libraries.c: the table of libraries, what may be hooked, and when. One row for each file as the kernel knows it,
+ * through whatever overlay and under whatever name it is mapped.
  *
- * Putting probes on a file, and taking them away, makes fork() of the whole node wait while the kernel waits for a process
- * that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts and stay hooked, and
- * any other file is hooked only while no process that maps it could hold the kernel up: see judge(). A file that waits is
- * shown with its reason and looked at again each second.
+ * Putting probes on a file, and taking them away, makes fork() of the whole node wait while the kernel waits for a
+ * process that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts and stay
+ * hooked, and any other file is hooked only while no process that maps it could hold the kernel up: see
+ * judge_library(). A file that waits is shown with its reason and looked at again each second.
  *
  * All of it runs on the finder's thread, but for what says so.
  */
@@ -51,7 +51,7 @@ struct zn_libraries {
 	struct zn_mapper_list who; /* of the file at hand */
 };
 
-static void lost(struct zn_libraries *l, enum zn_loss what)
+static void count_lost(struct zn_libraries *l, enum zn_loss what)
 {
 	__atomic_fetch_add(&l->probe->arena.shared->lost[what], 1, __ATOMIC_RELAXED);
 }
@@ -94,7 +94,7 @@ static void drop_alias(struct zn_lib *lib, const struct stat *st)
 			lib->alias[k] = (struct zn_alias){0};
 }
 
-static void publish(struct zn_libraries *l, struct zn_lib *lib, bool ready)
+static void publish_ready(struct zn_libraries *l, struct zn_lib *lib, bool ready)
 {
 	pthread_mutex_lock(l->lock);
 	lib->ready = ready;
@@ -109,7 +109,7 @@ static struct zn_lib *claim_row(struct zn_libraries *l, uint32_t owner, struct z
 	while (lib < l->lib + ZN_LIBS_MAX && lib->used)
 		lib++;
 	if (lib == l->lib + ZN_LIBS_MAX || !zn_quota_take(&l->quota, owner)) {
-		lost(l, ZN_LOST_LIBRARY);
+		count_lost(l, ZN_LOST_LIBRARY);
 		return NULL;
 	}
 	*lib = (struct zn_lib){.used = true, .owner = owner, .fd = -1};
@@ -131,7 +131,7 @@ static void free_row(struct zn_libraries *l, struct zn_lib *lib)
 /* ---- changes of probes, and how long they take ---- */
 
 /* The owner of a process that the kernel had to wait for. */
-static void bar(struct zn_libraries *l, uint32_t tgid)
+static void bar_owner(struct zn_libraries *l, uint32_t tgid)
 {
 	uint32_t owner = tgid ? zn_owner_of((int)tgid) : ZN_OWNER_ROOT;
 
@@ -154,11 +154,11 @@ static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
 		return;
 	zn_log(ZN_WARN, "libraries: attaching to %s took %llu ms; forks of this node may have waited", lib->path,
 		(unsigned long long)took_ms);
-	bar(l, h->blocked_tgid);
+	bar_owner(l, h->blocked_tgid);
 }
 
 /* True: all are gone. */
-static bool detach(struct zn_libraries *l, struct zn_lib *lib, int steps)
+static bool detach_probes(struct zn_libraries *l, struct zn_lib *lib, int steps)
 {
 	uint64_t since_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	bool gone;
@@ -189,7 +189,7 @@ static bool find_hindrance(struct zn_libraries *l, const struct zn_lib *lib, boo
 	l->who = (struct zn_mapper_list){0};
 	err = zn_mappers_list(&l->mappers, &lib->id, &l->who);
 	if (err && !lib->kept) {
-		snprintf(why, ZN_TEXT_MAX, "it cannot be told who maps it: %s; see --user-libraries",
+		snprintf(why, ZN_TEXT_MAX, "the processes that map it are not known: %s; see --user-libraries",
 			err == -EAGAIN ? "too many memory areas on this node" : strerror(-err));
 		return true;
 	}
@@ -216,9 +216,9 @@ static bool find_shadow_stack(struct zn_libraries *l, char why[ZN_TEXT_MAX])
 	return false;
 }
 
-/* Whether probes may be put on a file now; else why says what it waits for. What users can change is refused by kind, what
- * their processes do by looking. */
-static bool judge(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
+/* Whether probes may be put on a file now; else `why` says what it waits for. Files that users can change are
+ * refused by kind; what their processes do is seen by looking at them. */
+static bool judge_library(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
 {
 	enum zn_user_libraries allowed = l->options->user_libraries;
 
@@ -253,12 +253,12 @@ static void show_waiting(struct zn_libraries *l, struct zn_lib *lib, const char 
 }
 
 /* Never again while it is the same. */
-static void refuse(struct zn_libraries *l, struct zn_lib *lib)
+static void refuse_library(struct zn_libraries *l, struct zn_lib *lib)
 {
 	struct stat st;
 
 	if (lib->malformed)
-		lost(l, ZN_LOST_ELF);
+		count_lost(l, ZN_LOST_ELF);
 	zn_log(lib->malformed ? ZN_WARN : ZN_INFO, "libraries: %s: %s; not hooked", lib->path, lib->why);
 	if (fstat(lib->fd, &st) == 0)
 		zn_refused_add(&l->refused, &st);
@@ -269,7 +269,7 @@ static void refuse(struct zn_libraries *l, struct zn_lib *lib)
 static void drop_probes(struct zn_libraries *l, struct zn_lib *lib, const char *why)
 {
 	zn_log(ZN_WARN, "libraries: %s: %s; its probes go", lib->path, why);
-	publish(l, lib, false);
+	publish_ready(l, lib, false);
 	lib->changed = lib->leaving = true;
 	lib->changed_ns = zn_now_ns();
 	zn_mapped_hooked(&l->mapped, lib);
@@ -280,17 +280,17 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 {
 	char why[ZN_TEXT_MAX];
 
-	if (!judge(l, lib, true, why)) {
+	if (!judge_library(l, lib, true, why)) {
 		show_waiting(l, lib, why);
 		return true;
 	}
-	publish(l, lib, false);
+	publish_ready(l, lib, false);
 	zn_attach_read(l->probe, lib, lib->owner == ZN_OWNER_ROOT ? ZN_ELF_BUDGET : USER_FILE_BYTES);
 	if (lib->malformed || !lib->found) {
-		refuse(l, lib);
+		refuse_library(l, lib);
 		return false;
 	}
-	if (!judge(l, lib, false, why)) { /* reading took its time */
+	if (!judge_library(l, lib, false, why)) { /* reading took its time */
 		show_waiting(l, lib, why);
 		return true;
 	}
@@ -299,7 +299,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 	end_change(l, lib);
 	lib->waiting = false;
 	zn_mapped_hooked(&l->mapped, lib);
-	publish(l, lib, true);
+	publish_ready(l, lib, true);
 	zn_log(ZN_INFO, "libraries: hooked %u functions of %s", zn_attach_count(l->probe, lib), lib->path);
 	if (lib->why[0])
 		zn_log(ZN_WARN, "libraries: %s: %s", lib->path, lib->why);
@@ -308,7 +308,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 	return true;
 }
 
-static bool hook(struct zn_libraries *l, struct zn_lib *lib)
+static bool hook_library(struct zn_libraries *l, struct zn_lib *lib)
 {
 	uint64_t since_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint32_t owner = lib->owner;
@@ -336,7 +336,7 @@ struct place {
 	uint64_t from;
 };
 
-/* One that does not answer is taken for FUSE. */
+/* A file system that does not answer is taken for FUSE. */
 static uint64_t file_system_of(int fd)
 {
 	struct statfs fs;
@@ -344,9 +344,10 @@ static uint64_t file_system_of(int fd)
 	return fstatfs(fd, &fs) ? FUSE_SUPER_MAGIC : (uint64_t)fs.f_type;
 }
 
-/* Where the kernel does not tell its own numbers those of stat() must do: right for all but overlays, where stat() invents
- * some. A file whose server may not answer is not mapped by this process, whose memory would be locked meanwhile. */
-static void identify(
+/* Where the kernel does not tell its own numbers those of stat() must do: right for all but overlays, where stat()
+ * invents some. A file whose server may not answer is not mapped by this process, whose memory would be locked
+ * meanwhile. */
+static void identify_file(
 	const struct zn_libraries *l, int fd, const struct stat *st, const struct place *seen, struct zn_file_id *id)
 {
 	uint64_t type = file_system_of(fd);
@@ -371,7 +372,7 @@ static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct sta
 		close(fd);
 		return NULL;
 	}
-	identify(l, fd, st, seen, &id);
+	identify_file(l, fd, st, seen, &id);
 	lib = find_by_id(l, &id);
 	if (lib) { /* through another overlay */
 		add_alias(lib, st);
@@ -387,11 +388,11 @@ static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct sta
 	lib->id = id;
 	lib->kind = zn_library_kind(path.at, path.len);
 	set_file(lib, fd, st);
-	return hook(l, lib) ? lib : NULL;
+	return hook_library(l, lib) ? lib : NULL;
 }
 
-/* A file that root may not open: of a FUSE file system without allow_other, or one that is mounted in a user namespace. It
- * is shown, not hooked. */
+/* A file that root may not open: it is on a FUSE file system without allow_other, or on one that is mounted in a
+ * user namespace. It is shown, not hooked. */
 static struct zn_lib *meet_closed(struct zn_libraries *l, int pid, uint64_t from, struct zn_str path)
 {
 	struct zn_file_id id;
@@ -409,8 +410,8 @@ static struct zn_lib *meet_closed(struct zn_libraries *l, int pid, uint64_t from
 	lib->dev = id.dev;
 	lib->ino = id.ino;
 	lib->kind = zn_library_kind(path.at, path.len);
-	lost(l, ZN_LOST_LIBRARY);
-	judge(l, lib, false, why);
+	count_lost(l, ZN_LOST_LIBRARY);
+	judge_library(l, lib, false, why);
 	show_waiting(l, lib, why);
 	return lib;
 }
@@ -431,12 +432,13 @@ static void come_back(struct zn_libraries *l, struct zn_lib *lib)
 	if (lib->waiting || lib->changed)
 		return; /* check() looks at it */
 	if (lib->leaving)
-		return; /* leave() looks at it */
+		return; /* leave_library() looks at it */
 	if (!zn_attach_count(l->probe, lib) && zn_file_budget_left(&l->budget, lib->owner))
-		hook(l, lib);
+		hook_library(l, lib);
 }
 
-/* An overlay shows a copy of a file under the numbers that the file had: the copy is another file, and not this one's business. */
+/* An overlay shows a copy of a file under the numbers that the file had: the copy is another file, and not this
+ * one's business. */
 static struct zn_lib *find_row(struct zn_libraries *l, const struct stat *st)
 {
 	struct zn_lib *lib = find_by_name(l, st);
@@ -513,7 +515,7 @@ void zn_libraries_system(struct zn_libraries *l)
 /* ---- from time to time ---- */
 
 /* The file has been the same for a while: it is read anew, or let go if nobody maps it any more. */
-static void settle(struct zn_libraries *l, struct zn_lib *lib)
+static void settle_library(struct zn_libraries *l, struct zn_lib *lib)
 {
 	struct stat st;
 
@@ -527,7 +529,7 @@ static void settle(struct zn_libraries *l, struct zn_lib *lib)
 		return;
 	}
 	lib->changed = false;
-	hook(l, lib);
+	hook_library(l, lib);
 }
 
 static void check_changed(struct zn_libraries *l, struct zn_lib *lib)
@@ -535,12 +537,12 @@ static void check_changed(struct zn_libraries *l, struct zn_lib *lib)
 	struct stat st;
 
 	if (lib->changed && !lib->leaving)
-		settle(l, lib);
+		settle_library(l, lib);
 	else if (!lib->changed && !lib->waiting && fstat(lib->fd, &st) == 0 && is_changed(lib, &st))
 		drop_probes(l, lib, OVERWRITTEN);
 }
 
-/* Those that wait are tried again, a few in turn. */
+/* Libraries that wait are tried again, a few in turn. */
 static void retry_waiting(struct zn_libraries *l)
 {
 	int tried = 0;
@@ -552,7 +554,7 @@ static void retry_waiting(struct zn_libraries *l)
 			continue;
 		if (lib->waiting && zn_file_budget_left(&l->budget, lib->owner)) {
 			tried++;
-			hook(l, lib);
+			hook_library(l, lib);
 		}
 	}
 }
@@ -589,13 +591,14 @@ bool zn_libraries_again(struct zn_libraries *l)
 	return again;
 }
 
-/* Nobody maps it under a name of ours. Who maps it under another one could hold up the kernel, so it stays until he goes. */
+/* No process maps it under a name that we know. A process that maps it under another name could hold up the
+ * kernel, so its probes stay until that process ends. */
 static void let_go(struct zn_libraries *l, struct zn_lib *lib)
 {
 	lib->unused_ns = 0;
 	if (zn_mappers_list(&l->mappers, &lib->id, &l->who) == 0 && l->who.count)
 		return;
-	publish(l, lib, false);
+	publish_ready(l, lib, false);
 	lib->leaving = true;
 }
 
@@ -613,7 +616,8 @@ bool zn_libraries_has(struct zn_libraries *l, uint32_t dev, uint64_t ino)
 	return lib && !lib->leaving;
 }
 
-/* Whether probes may be taken away now. Nobody shall hold up the kernel meanwhile, so they may have to stay for long. */
+/* Whether probes may be taken away now. Nobody shall hold up the kernel meanwhile, so they may have to stay for
+ * long. */
 static bool may_leave(struct zn_libraries *l, struct zn_lib *lib)
 {
 	char why[ZN_TEXT_MAX];
@@ -633,14 +637,14 @@ static bool may_leave(struct zn_libraries *l, struct zn_lib *lib)
 }
 
 /* Its last probes are gone. */
-static void left(struct zn_libraries *l, struct zn_lib *lib)
+static void note_left(struct zn_libraries *l, struct zn_lib *lib)
 {
 	lib->leaving = lib->partly = lib->held = false;
 	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
 	if (lib->changed && (lib->mappers || lib->kept))
 		return; /* until it settles */
 	if (lib->mappers) {
-		hook(l, lib);
+		hook_library(l, lib);
 		return;
 	}
 	if (!lib->waiting)
@@ -648,25 +652,25 @@ static void left(struct zn_libraries *l, struct zn_lib *lib)
 	free_row(l, lib);
 }
 
-static void leave(struct zn_libraries *l, struct zn_lib *lib)
+static void leave_library(struct zn_libraries *l, struct zn_lib *lib)
 {
 	if (lib->mappers && !lib->changed && !lib->partly) { /* it is mapped again */
 		lib->leaving = lib->held = false;
-		publish(l, lib, true);
+		publish_ready(l, lib, true);
 		return;
 	}
 	if (!may_leave(l, lib))
 		return;
 	lib->partly = true;
-	if (detach(l, lib, DETACH_STEPS))
-		left(l, lib);
+	if (detach_probes(l, lib, DETACH_STEPS))
+		note_left(l, lib);
 }
 
 void zn_libraries_leave(struct zn_libraries *l)
 {
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
 		if (lib->used && lib->leaving)
-			leave(l, lib);
+			leave_library(l, lib);
 }
 
 /* ---- what others see; from any thread ---- */
@@ -726,7 +730,7 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 	err = zn_mappers_open(&l->mappers, probe);
 	if (err)
 		zn_log(ZN_WARN,
-			"libraries: this kernel cannot tell who maps a file: %s; only the system's own are hooked",
+			"libraries: this kernel does not say which processes map a file: %s; only the system's own are hooked",
 			strerror(-err));
 	return l;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mapped.c: which processes map a library that is hooked or waits, as far as was seen; and of which of them the GPU memory was not
- * seen as a whole, as they had a GPU open before their library was hooked.
+ * mapped.c: which processes map a library that is hooked or waits, as far as was seen; and of which of them the GPU
+ * memory was not seen as a whole, as they had a GPU open before their library was hooked.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -12,8 +12,8 @@
 #define JUDGE_MS 5     /* for that at most, but for the last of them */
 #define JUDGED   16    /* processes that map a library which is not hooked, looked at in one check */
 #define SAY_MS   60000 /* between two lines of the log about the same */
-/* A library that is hooked this long after a process mapped it, or sooner, was hooked in time: it is a round of the finder, and a
- * driver takes about as long to make a first context. */
+/* A library that is hooked this long after a process mapped it, or sooner, was hooked in time: it is a round of
+ * the finder, and a driver takes about as long to make a first context. */
 #define LATE_NS (250 * ZN_NS_PER_MS)
 
 static void free_by(struct zn_mapped *t, struct zn_mapped_by *m)

@@ -2,11 +2,12 @@
 /*
  * mappers.c: which processes map a file, by the kernel's own inode, and which of them could make the kernel wait.
  *
- * To put a probe on a file or to take one away, the kernel takes the memory lock of each process that maps the file, under
- * whatever name, and meanwhile no process of the node can fork (register_for_each_vma() and dup_mmap_sem of
- * kernel/events/uprobes.c). A process that waits for a page of a FUSE file system may hold its own lock for as long as
- * that file system's server likes, and one that is blocked on a dead server of files may hold it too. So both are looked
- * for first. Names and numbers in /proc/PID/maps are those of an overlay, so the kernel is asked by an iterator.
+ * To put a probe on a file or to take one away, the kernel takes the memory lock of each process that maps the file,
+ * under whatever name, and meanwhile no process of the node can fork (register_for_each_vma() and dup_mmap_sem of
+ * kernel/events/uprobes.c). A process that waits for a page of a FUSE file system may hold its own lock for as long
+ * as that file system's server likes, and one that is blocked on a dead server of files may hold it too. So both are
+ * looked for first. Names and numbers in /proc/PID/maps are those of an overlay, so the kernel is asked by an
+ * iterator.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -25,7 +26,7 @@
 #define BLOCKED_MS 30 /* a thread that has not moved for so long is blocked */
 
 /* Walks over all memory areas that the query is true of, process by process. visit returns false to stop. */
-static int walk(const struct zn_mappers *m, int link, const struct zn_mapping_query *query,
+static int walk_mappings(const struct zn_mappers *m, int link, const struct zn_mapping_query *query,
 	void (*visit)(void *to, const struct zn_mapping *found), void *to)
 {
 	static struct zn_mapping found[512];
@@ -64,7 +65,7 @@ int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t star
 	*to = (struct zn_file_id){0};
 	if (m->link_fd < 0)
 		return -EOPNOTSUPP;
-	err = walk(m, own ? m->own_fd : m->link_fd, &query, take_identity, to);
+	err = walk_mappings(m, own ? m->own_fd : m->link_fd, &query, take_identity, to);
 	return err ? err : to->ino ? 0 : -ENOENT;
 }
 
@@ -92,8 +93,8 @@ struct gathered {
 	uint32_t fuse[FUSES_MAX], fuses;
 };
 
-/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source rw,user_id=0,...". The kind and the source
- * are the user's words. True: root mounted it. */
+/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source rw,user_id=0,...". The kind and
+ * the source are the user's words. True: root mounted it. */
 static bool is_roots_line(const char *line)
 {
 	const char *type = strstr(line, " - "), *source = type ? strchr(type + 3, ' ') : NULL;
@@ -107,7 +108,8 @@ static bool is_roots_line(const char *line)
 	return false;
 }
 
-/* A mount that is in no list of its process's, one that was detached, is a user's; so is one whose line is cut. */
+/* A mount that is in no list of its process, as it was detached, counts as a user's; so does a mount whose line is
+ * cut. */
 static bool is_roots_fuse(uint32_t tgid, uint32_t dev)
 {
 	static char text[64 * 1024];
@@ -161,7 +163,7 @@ static void gather_fuse(struct gathered *g, const struct zn_mapping *found)
 		g->of_user = true;
 }
 
-static void gather(void *to, const struct zn_mapping *found)
+static void gather_mapping(void *to, const struct zn_mapping *found)
 {
 	struct gathered *g = to;
 
@@ -182,7 +184,7 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 	*to = (struct zn_mapper_list){0};
 	if (m->link_fd < 0)
 		return -EOPNOTSUPP;
-	err = walk(m, m->link_fd, &query, gather, &g);
+	err = walk_mappings(m, m->link_fd, &query, gather_mapping, &g);
 	end_process(&g);
 	return err;
 }
@@ -195,8 +197,9 @@ struct blocked {
 	uint64_t switches[16];
 };
 
-/* Whether a thread sleeps where it may hold its memory lock: in an uninterruptible sleep, or in wait for a FUSE server, which
- * is interruptible at first (fs/fuse/dev.c). Not in wait for a lock, as whoever forks meanwhile: it holds nobody up. */
+/* Whether a thread sleeps where it may hold its memory lock: in an uninterruptible sleep, or in wait for a FUSE
+ * server, which is interruptible at first (fs/fuse/dev.c). A thread that waits for a lock, as one that forks
+ * meanwhile, does not count: it holds nobody up. */
 static bool may_hold_lock(uint32_t tgid, uint32_t tid, bool uninterruptible)
 {
 	char path[64], text[64] = "";
@@ -272,7 +275,7 @@ uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 
 /* ---- open and close ---- */
 
-/* An iterator over this process alone, from 6.1 on: what it maps is told without a walk over all the others. */
+/* An iterator over this process alone, from 6.1 on: its mappings are found without a walk over all processes. */
 static int own_link(struct bpf_program *program)
 {
 	/* struct task of union bpf_iter_link_info, linux/bpf.h from 6.1 on: thread, process, its descriptor */

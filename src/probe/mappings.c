@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mappings.c: what the kernel tells of executable mappings, through a software perf event of each CPU (PERF_RECORD_MMAP2); nothing
- * runs in the kernel for it but that.
+ * mappings.c: events of executable mappings, by a software perf event of each CPU (PERF_RECORD_MMAP2); nothing runs
+ * in the kernel for it but that.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -84,7 +84,7 @@ int zn_mappings_open(struct zn_mappings *m)
 			continue;
 		err = ring_open(m, cpu);
 		if (!err)
-			m->incomplete(m->owner); /* what was mapped there before was not told of */
+			m->incomplete(m->owner); /* earlier mappings there caused no event */
 		else if (err == -ENODEV)
 			err = 0;
 	}
@@ -149,7 +149,7 @@ static void record_take(struct zn_mappings *m, const struct mmap2_record *r, siz
 		event_add(m, r, len);
 }
 
-/* The kernel tells of what was lost only with the next record that has room, which may never come. */
+/* The kernel reports lost records only with the next record that has room, which may never come. */
 static void ring_drain(struct zn_mappings *m, struct perf_event_mmap_page *ring)
 {
 	static struct mmap2_record r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The BPF maps that all objects share (ZN_MAPS): their sizes on this machine, what they cost, how the daemon has the large ones
- * as memory, and how it reads hashes.
+ * The BPF maps that all objects share (ZN_MAPS): their sizes on this machine, what they cost, how the daemon has the
+ * large ones as memory, and how it reads hashes.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -76,8 +76,9 @@ int zn_bpf_map_keep(struct zn_probe *p, struct bpf_object *o)
 	return 0;
 }
 
-/* A kernel whose BPF has an allocator of its own (6.1 on) takes the memory of tables of which a node uses a small part as it is
- * used, up to the same limits; before, that could stall a program, so there they are whole from the start. */
+/* A kernel whose BPF has an allocator of its own (6.1 on) takes the memory of tables of which a node uses a small
+ * part as it is used, up to the same limits; before, that could stall a program, so there they are whole from the
+ * start. */
 int zn_bpf_map_sparse(struct zn_probe *p, struct bpf_object *o)
 {
 	struct btf *kernel = btf__load_vmlinux_btf();
@@ -103,7 +104,8 @@ static int table_size(struct bpf_object *o, enum zn_map m, uint32_t entries)
 	return map ? bpf_map__set_max_entries(map, entries) : -ENOENT;
 }
 
-/* Tables whose size follows from the machine, and those that nobody will use. A kernel that is too old tracks no process. */
+/* Tables whose size follows from the machine, and those that nobody will use. A kernel that is too old tracks no
+ * process. */
 int zn_bpf_map_sizes(struct zn_probe *p, struct bpf_object *o)
 {
 	struct zn_sizes s = zn_sizes(p->cpus, p->grows);
@@ -166,8 +168,9 @@ void zn_bpf_map_unreserve(enum zn_map m, void *at)
 		munmap(at, maps[m].value_bytes * maps[m].entries);
 }
 
-/* Entries of a hash that takes its memory as it is used come from the sizes that the kernel has (kernel/bpf/memalloc.c), each
- * with a head of 48 bytes; there is a list of 16 bytes for each of a power of two of entries. */
+/* Entries of a hash that takes its memory as it is used come from the sizes that the kernel has
+ * (kernel/bpf/memalloc.c), each with a head of 48 bytes; there is a list of 16 bytes for each of a power of two of
+ * entries. */
 static uint64_t sparse_bytes(const struct bpf_map_info *info)
 {
 	static const uint32_t size[] = {64, 96, 128, 192, 256, 512, 1024};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Opens and loads the BPF objects that are part of this program, best first: for the end of processes, which makes all maps,
- * for the families on libraries, and for control groups. libbpf is used at the start only.
+ * Opens and loads the BPF objects that are part of this program, best first: for the end of processes, which makes
+ * all maps, for the families on libraries, and for control groups. libbpf is used at the start only.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -66,9 +66,9 @@ struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob
 	return o;
 }
 
-/* The kernel's own types, 6 MB, which libbpf reads and indexes anew for each object: 25 ms and more each time, and there
- * are up to twenty objects. While the probes are opened its calls come here (--wrap, see the Makefile), and all have the
- * same ones, which nobody changes. Where libbpf is a shared library, only our own call does. */
+/* The kernel's own types, 6 MB, which libbpf reads and indexes anew for each object: 25 ms and more each time, and
+ * there are up to twenty objects. While the probes are opened its calls come here (--wrap, see the Makefile), and
+ * all have the same ones, which nobody changes. Where libbpf is a shared library, only our own call does. */
 static struct {
 	bool shared;
 	struct btf *btf; /* NULL: not read yet */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * places.c: where processes and their threads sleep, by the kernel's name. Only who may trace them is told, as the loop may not: the
- * loop asks, and the finder's thread looks.
+ * places.c: where processes and their threads sleep, by the kernel's name. The kernel shows it only to those who may
+ * trace the process. The loop may not: it asks, and the finder's thread looks.
  */
 #include "zernel.h"
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static void thread_see(uint32_t pid, struct zn_thread_seen *t)
 	snprintf(t->syscall, sizeof(t->syscall), "%.*s", end ? (int)(end - text) : 31, text);
 }
 
-/* Who starts a million threads is counted up to there. */
+/* Threads beyond this number are not counted. */
 static bool thread_found(void *to, int dir, const char *name)
 {
 	struct zn_threads *t = to;
@@ -117,7 +117,7 @@ static void threads_serve(struct zn_places *s)
 	pthread_mutex_unlock(s->lock);
 }
 
-/* Those that were asked for of late. */
+/* Looks at the processes that were asked for of late. */
 static void places_serve(struct zn_places *s, uint64_t now_ns)
 {
 	for (size_t i = 0; i < ZN_PLACES_MAX; i++) {

@@ -49,7 +49,7 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->job_on, -1, sizeof(p->job_on));
 }
 
-static int refuse(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, int err)
+static int refuse_open(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, int err)
 {
 	snprintf(why, ZN_TEXT_MAX, "cannot %s: %s; %s", what, strerror(-err), zn_object_hint(err));
 	zn_probe_close(p);
@@ -61,17 +61,17 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	int err;
 
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return refuse(p, why, "read /sys/kernel/btf/vmlinux", -errno);
+		return refuse_open(p, why, "read /sys/kernel/btf/vmlinux", -errno);
 	p->families = families;
 	err = zn_object_load_base(p);
 	if (err)
-		return refuse(p, why, "load BPF programs", err);
+		return refuse_open(p, why, "load BPF programs", err);
 	err = zn_bpf_arena_open(p);
 	if (err)
-		return refuse(p, why, "map the tables", err);
+		return refuse_open(p, why, "map the tables", err);
 	p->ring = ring_buffer__new(p->map_fd[ZN_MAP_EVENTS], on_event, p, NULL);
 	if (!p->ring)
-		return refuse(p, why, "map the ring buffer", -errno);
+		return refuse_open(p, why, "map the ring buffer", -errno);
 	zn_object_load_families(p, families);
 	zn_calib_families(p);
 	zn_object_load_jobs(p);
@@ -82,8 +82,8 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	return 0;
 }
 
-/* For each program a descriptor, and one for what it is attached to; twice as many tables as there are while they are handed
- * to an object; and for each CPU its mapping events. */
+/* For each program a descriptor, and one for what it is attached to; twice as many tables as there are while they
+ * are handed to an object; and for each CPU its mapping events. */
 #define START_FILES 512
 
 int zn_probe_files(char why[ZN_TEXT_MAX])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What /proc says of one process: whether it has ended, when it began, its environment, which GPUs it has open. Environments
- * and open files may block their reader as long as a user likes, so they are for threads that may wait.
+ * What /proc says of one process: whether it has ended, when it began, its environment, which GPUs it has open.
+ * Environments and open files may block their reader as long as a user likes, so they are for threads that may wait.
  */
 #include "zernel.h"
 #include <ctype.h>
@@ -277,7 +277,7 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	struct open_gpus *gpus = to;
 	uint32_t major, minor;
 
-	if (gpus->seen++ >= FDS_MAX) { /* whoever has so many may have any */
+	if (gpus->seen++ >= FDS_MAX) { /* a process with so many open files may have any device open */
 		gpus->any = true;
 		return false;
 	}

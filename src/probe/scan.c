@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the finder looks at, a little at a time, so that nothing keeps it from the next event for long: a queue of
- * mappings that takes owners in turn, a reader of one process's maps, a sweep over all processes, and how much of a core
- * each kind of work may take. Nothing here knows what a library is.
+ * mappings that takes owners in turn, a reader of one process's maps, a sweep over all processes, and how much of a
+ * core each kind of work may take. Nothing here knows what a library is.
  *
  * The files are those of users' processes. They may be as long as a user likes, and reading one may block.
  */

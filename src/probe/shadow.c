@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * shadow.c: processes with a user shadow stack (x86, from kernel 6.6 on). A return probe writes the address of its trampoline
- * over a function's return address, and kernels before 6.11 leave the shadow stack as it was: the process gets a control
- * protection fault at the first return, which kills it (commit 1713b63a07a2, "x86/shstk: Make return uprobe work with
- * shadow stack").
+ * shadow.c: processes with a user shadow stack (x86, from kernel 6.6 on). A return probe writes the address of its
+ * trampoline over a function's return address, and kernels before 6.11 leave the shadow stack as it was: the process
+ * gets a control protection fault at the first return, which kills it (commit 1713b63a07a2, "x86/shstk: Make return
+ * uprobe work with shadow stack").
  */
 #include <fcntl.h>
 #include <string.h>

@@ -18,7 +18,8 @@ static struct bpf_prog_info info_of(int prog_fd)
 	return info;
 }
 
-/* Programs on the kernel. One that is interrupted, which preemptible kernels do, is not run for others on its CPU. */
+/* Programs on the kernel. While one is interrupted, as preemptible kernels do, it is not run for others on its
+ * CPU. */
 uint64_t zn_stats_raw_missed(const struct zn_raw *r, size_t count)
 {
 	uint64_t missed = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * system.c: which libraries are the system's own: those that the administrator names, and those of the dynamic linker's cache.
+ * system.c: which libraries are the system's own: those that the administrator names, and those of the dynamic
+ * linker's cache.
  */
 #include "zernel.h"
 #include <fcntl.h>
@@ -31,7 +32,8 @@ int zn_library_kind(const char *path, size_t len)
 	return -1;
 }
 
-/* The dynamic linker's cache as glibc 2.2 and later write it (sysdeps/generic/dl-cache.h): a header, entries, strings. */
+/* The dynamic linker's cache as glibc 2.2 and later write it (sysdeps/generic/dl-cache.h): a header, entries,
+ * strings. */
 struct cache_header {
 	char magic[20];
 	uint32_t count, string_bytes, unused[5];
@@ -41,7 +43,7 @@ struct cache_entry {
 	uint64_t hwcap;
 };
 
-/* Those of its entries that have one of our names. Offsets are from the header on. */
+/* Reads those entries of the cache that have one of our names. Offsets are from the header on. */
 static void visit_cached(const char *at, size_t len, zn_library_visit *visit, void *to)
 {
 	const struct cache_header *h = (const void *)at;

@@ -192,7 +192,7 @@ static bool is_node(const struct zn_auth *a, struct zn_str name)
 }
 
 /* An item of --host-names: a name, or a suffix that begins with a dot. */
-static bool fits(struct zn_str name, struct zn_str item)
+static bool name_fits(struct zn_str name, struct zn_str item)
 {
 	if (!item.len || item.at[0] != '.')
 		return same_name(name, item);
@@ -205,7 +205,7 @@ static bool is_listed(const struct zn_auth *a, struct zn_str name)
 	uint32_t port;
 
 	while (zn_str_split(&names, ",", &item))
-		if (fits(name, without_dot(item)))
+		if (name_fits(name, without_dot(item)))
 			return true;
 	while (zn_str_split(&origins, ",", &item))
 		if (strip_scheme(&item, &port) && same_name(name, without_dot(name_of(item))))
@@ -267,7 +267,7 @@ static bool is_bearer(struct zn_str header)
 	return header.len > strlen(SCHEME) && !strncasecmp(header.at, SCHEME, strlen(SCHEME));
 }
 
-static bool bearer(const struct zn_auth *a, struct zn_str header)
+static bool bearer_good(const struct zn_auth *a, struct zn_str header)
 {
 	size_t len = strlen(SCHEME);
 
@@ -291,7 +291,7 @@ static size_t decode_hex(struct zn_str hex, char to[ZN_TOKEN_MAX])
 	return hex.len / 2;
 }
 
-static bool subprotocol(const struct zn_auth *a, struct zn_str list)
+static bool subprotocol_good(const struct zn_auth *a, struct zn_str list)
 {
 	char token[ZN_TOKEN_MAX] = {0};
 	size_t prefix = strlen(SUBPROTOCOL), len;
@@ -316,8 +316,8 @@ bool zn_auth_token(const struct zn_auth *a, const struct zn_http_req *req)
 	if (!a->tokens.count)
 		return true;
 	if (is_bearer(req->authorization)) /* another scheme is between the client and a proxy */
-		return bearer(a, req->authorization);
+		return bearer_good(a, req->authorization);
 	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
-		right |= req->upgrade && subprotocol(a, req->ws_protocol[i]);
+		right |= req->upgrade && subprotocol_good(a, req->ws_protocol[i]);
 	return right;
 }

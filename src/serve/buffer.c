@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * buffer.c: the buffers that answers are rendered into. All connections that send the same answer share one buffer. When
- * no buffer is free, the one that slow clients have held longest is taken from them.
+ * buffer.c: the buffers that answers are rendered into. All connections that send the same answer share one buffer.
+ * When no buffer is free, the one that slow clients have held longest is taken from them.
  */
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -48,8 +48,9 @@ static void cut_off(struct zn_conn *c)
 	shutdown(c->io.fd, SHUT_RDWR);
 }
 
-/* Who reads by sips must not keep answers from all others: takes from them what they have held longest. */
-static void evict(struct zn_serve *s)
+/* Takes the buffer that slow readers have held longest when none is free, so that they do not keep answers from
+ * all others. */
+static void evict_slowest(struct zn_serve *s)
 {
 	struct zn_buffer *oldest = NULL;
 
@@ -69,7 +70,7 @@ struct zn_buffer *zn_buffer_get(struct zn_serve *s)
 
 	if (b)
 		return b;
-	evict(s);
+	evict_slowest(s);
 	b = zn_buffer_free(s);
 	s->stats.lost[ZN_LOST_RESPONSE] += !b;
 	return b;

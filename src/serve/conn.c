@@ -20,7 +20,7 @@ static uint64_t after_s(uint64_t seconds)
 	return zn_now_ns() + seconds * ZN_NS_PER_S;
 }
 
-static bool waits(const struct zn_conn *c)
+static bool output_waits(const struct zn_conn *c)
 {
 	return c->out_at < c->out_len || c->body;
 }
@@ -31,7 +31,7 @@ static void leave_push(struct zn_conn *c)
 		c->serve->ops->leave(c);
 }
 
-static void forget(struct zn_conn *c)
+static void forget_conn(struct zn_conn *c)
 {
 	struct zn_serve *s = c->serve;
 
@@ -56,14 +56,14 @@ void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body)
 	c->deadline_ns = after_s(ZN_PROGRESS_S);
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t smaller_of(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
 static void note_sent(struct zn_conn *c, size_t sent)
 {
-	size_t of_out = smaller(sent, c->out_len - c->out_at);
+	size_t of_out = smaller_of(sent, c->out_len - c->out_at);
 	uint64_t now_ns = zn_now_ns();
 
 	c->budget -= sent;
@@ -80,10 +80,10 @@ static void note_sent(struct zn_conn *c, size_t sent)
 }
 
 /* Sends what waits, as far as the budget goes. 0: all is gone; 1: some waits; -errno. */
-static int flush(struct zn_conn *c)
+static int flush_output(struct zn_conn *c)
 {
-	while (waits(c)) {
-		struct iovec part[2] = {{c->out + c->out_at, smaller(c->out_len - c->out_at, c->budget)}};
+	while (output_waits(c)) {
+		struct iovec part[2] = {{c->out + c->out_at, smaller_of(c->out_len - c->out_at, c->budget)}};
 		struct msghdr message = {.msg_iov = part, .msg_iovlen = 2};
 		ssize_t sent;
 
@@ -91,7 +91,7 @@ static int flush(struct zn_conn *c)
 			return 1;
 		if (c->body) {
 			part[1].iov_base = c->body->at + c->body_at;
-			part[1].iov_len = smaller(c->body->len - c->body_at, c->budget - part[0].iov_len);
+			part[1].iov_len = smaller_of(c->body->len - c->body_at, c->budget - part[0].iov_len);
 		}
 		sent = sendmsg(c->io.fd, &message, MSG_NOSIGNAL);
 		if (sent < 0)
@@ -112,7 +112,7 @@ static void begin_drain(struct zn_conn *c)
 	c->deadline_ns = after_s(ZN_DRAIN_S);
 }
 
-static void refuse(struct zn_conn *c, int status, bool head_only)
+static void refuse_request(struct zn_conn *c, int status, bool head_only)
 {
 	c->state = ZN_CONN_HTTP;
 	c->serve->why[0] = '\0';
@@ -125,7 +125,7 @@ static void refuse_body(struct zn_conn *c, int status)
 	struct zn_http_req req;
 
 	zn_http_parse(c->in, c->in_len, &req);
-	refuse(c, status, req.method == ZN_HEAD);
+	refuse_request(c, status, req.method == ZN_HEAD);
 }
 
 static void drop_input(struct zn_conn *c, size_t len)
@@ -155,8 +155,8 @@ static void skip_body(struct zn_conn *c, const char *bytes, size_t len)
 		answer_kept(c);
 }
 
-/* A body is read to its end before the answer, else the client's own writing could fail before it has read that. Who
- * expects 100 (Continue) gets the answer instead (RFC 9110, section 10.1.1) and sends none. */
+/* A body is read to its end before the answer, else the client's own writing could fail before it has read that. A
+ * client that expects 100 (Continue) gets the answer instead (RFC 9110, section 10.1.1) and sends no body. */
 static void begin_body(struct zn_conn *c, const struct zn_http_req *req, size_t head)
 {
 	size_t have = c->in_len - head;
@@ -176,9 +176,9 @@ static bool next_request(struct zn_conn *c)
 
 	if (!used)
 		return false;
-	c->budget -= smaller(c->budget, ZN_REQUEST_COST);
+	c->budget -= smaller_of(c->budget, ZN_REQUEST_COST);
 	if (used < 0) {
-		refuse(c, -used, req.method == ZN_HEAD);
+		refuse_request(c, -used, req.method == ZN_HEAD);
 		return true;
 	}
 	if ((req.length || req.chunked) && !req.expect) {
@@ -193,7 +193,7 @@ static bool next_request(struct zn_conn *c)
 }
 
 /* Queues what comes next when nothing waits; false: nothing does. */
-static bool step(struct zn_conn *c)
+static bool queue_next(struct zn_conn *c)
 {
 	if (c->state == ZN_CONN_DRAIN)
 		return false;
@@ -216,19 +216,19 @@ static void wait_for(struct zn_conn *c, bool output)
 		return;
 	c->events = events;
 	if (zn_loop_change(c->serve->loop, &c->io, events))
-		forget(c);
+		forget_conn(c);
 }
 
-/* As far as input and output go now. A spent budget counts as output that waits: the socket is writable, so
- * the loop comes back after the others had their turn. */
-static void advance(struct zn_conn *c)
+/* Goes on as far as input and output allow now. A spent budget counts as output that waits: the socket is
+ * writable, so the loop comes back after the others had their turn. */
+static void advance_conn(struct zn_conn *c)
 {
 	int left = 0;
 
-	while (c->budget && !(left = flush(c)) && step(c))
+	while (c->budget && !(left = flush_output(c)) && queue_next(c))
 		;
 	if (left < 0)
-		forget(c);
+		forget_conn(c);
 	else
 		wait_for(c, left || !c->budget);
 }
@@ -236,7 +236,7 @@ static void advance(struct zn_conn *c)
 void zn_conn_advance(struct zn_conn *c)
 {
 	c->budget = ZN_WRITE_PER_TURN;
-	advance(c);
+	advance_conn(c);
 }
 
 static bool note_received(struct zn_conn *c, size_t len)
@@ -255,9 +255,9 @@ static bool note_received(struct zn_conn *c, size_t len)
 	return true;
 }
 
-/* One read; false: the connection is of no more use. Nothing is read while a request waits for its answer, so after
- * the client's last byte no answer is owed. */
-static bool receive(struct zn_conn *c)
+/* Reads once; false: the connection is of no more use. Nothing is read while a request waits for its answer, so
+ * after the client's last byte no answer is owed. */
+static bool receive_input(struct zn_conn *c)
 {
 	char scratch[SCRATCH_BYTES];
 	bool skips = c->state == ZN_CONN_BODY;
@@ -276,10 +276,10 @@ static void conn_ready(struct zn_io *io, uint32_t events)
 	struct zn_conn *c = (struct zn_conn *)io;
 
 	c->budget = ZN_WRITE_PER_TURN;
-	if (events & EPOLLERR || (events & (EPOLLIN | EPOLLHUP) && !receive(c)))
-		forget(c);
+	if (events & EPOLLERR || (events & (EPOLLIN | EPOLLHUP) && !receive_input(c)))
+		forget_conn(c);
 	else
-		advance(c);
+		advance_conn(c);
 }
 
 static struct zn_conn *take_slot(struct zn_serve *s)
@@ -353,10 +353,10 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 		s->peer[c - s->conns] = peer;
 	}
 	if (zn_loop_add(s->loop, &c->io, EPOLLIN)) {
-		forget(c);
+		forget_conn(c);
 		s->stats.lost[ZN_LOST_CONNECTION] += !refused;
 	} else if (refused) {
-		advance(c);
+		advance_conn(c);
 	}
 }
 
@@ -371,10 +371,11 @@ void zn_conn_reuse(struct zn_serve *s)
 	}
 }
 
-/* The time limits of HTTP; false: give the client up. One that has sent part of a request is told why. */
+/* The time limits of HTTP; false: give the client up. A client that has sent part of a request gets the reason as
+ * its answer. */
 static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 {
-	if (waits(c)) {
+	if (output_waits(c)) {
 		bool late = now_ns >= c->deadline_ns || now_ns >= c->answer_ns;
 
 		c->serve->stats.lost[ZN_LOST_ANSWER] += late && !c->refused;
@@ -387,7 +388,7 @@ static bool tick_http(struct zn_conn *c, uint64_t now_ns)
 	if (c->state == ZN_CONN_BODY)
 		refuse_body(c, 408);
 	else
-		refuse(c, 408, false);
+		refuse_request(c, 408, false);
 	return true;
 }
 
@@ -398,7 +399,7 @@ void zn_conn_tick(struct zn_conn *c, uint64_t now_ns)
 	if (stays)
 		zn_conn_advance(c);
 	else
-		forget(c);
+		forget_conn(c);
 }
 
 /* What the client sent must be read, or closing would make a reset of it. */
@@ -409,7 +410,7 @@ void zn_conn_close(struct zn_conn *c)
 	if (c->io.fd < 0)
 		return;
 	c->budget = ZN_WRITE_PER_TURN;
-	flush(c);
+	flush_output(c);
 	shutdown(c->io.fd, SHUT_WR);
 	for (size_t got = 0; got < ZN_DRAIN_BYTES;) {
 		ssize_t len = recv(c->io.fd, scratch, sizeof(scratch), MSG_DONTWAIT);
@@ -418,5 +419,5 @@ void zn_conn_close(struct zn_conn *c)
 			break;
 		got += (size_t)len;
 	}
-	forget(c);
+	forget_conn(c);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * control.c: the control socket. A connection is one message and one answer, each one datagram of SOCK_SEQPACKET. Anybody
- * may connect; what is done for whom is decided by the credentials that the kernel took when the peer connected
- * (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it did.
+ * control.c: the control socket. A connection is one message and one answer, each one datagram of SOCK_SEQPACKET.
+ * Anybody may connect; what is done for whom is decided by the credentials that the kernel took when the peer
+ * connected (SO_PEERCRED, unix(7)): root tags jobs, all may see which jobs there are, and a job's owner sees what it
+ * did.
  *
- * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever users do.
- * Connections beyond it are taken a few at a time, so that a flood of them costs the daemon little; root's wait their turn
- * among them.
+ * Who may not tag has an allowance of requests and of connections, so that root's hooks are answered at once whatever
+ * users do. Connections beyond it are taken a few at a time, so that a flood of them costs the daemon little; root's
+ * wait their turn among them.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -36,7 +37,7 @@ struct client {
 	uid_t uid;
 	uint32_t pid;
 	uint32_t owner;      /* of its place */
-	const char *refused; /* it is told why at a tick: who asks over and over waits, and costs nothing meanwhile */
+	const char *refused; /* sent at a tick: a client that asks over and over waits, and costs nothing meanwhile */
 	uint64_t since_ns;
 };
 
@@ -62,7 +63,7 @@ static bool may_tag(const struct zn_control *c, uid_t uid)
 
 /* ---- Connections. ---- */
 
-/* One datagram, which a socket that was not used yet takes at once, or never. */
+/* Sends one datagram, which a socket that was not used yet takes at once, or never. */
 static void send_answer(int fd, struct zn_str text)
 {
 	send(fd, text.at, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -76,20 +77,20 @@ static void send_line(int fd, const char *word, const char *why)
 	send_answer(fd, (struct zn_str){text, (size_t)len});
 }
 
-static void dismiss(struct client *cl, const char *why)
+static void dismiss_client(struct client *cl, const char *why)
 {
 	struct zn_control *c = cl->control;
 
 	if (why) {
 		send_line(cl->io.fd, "busy", why);
 		recv(cl->io.fd, c->request.text, sizeof(c->request.text),
-			MSG_DONTWAIT); /* else the peer is told of a reset, and not this */
+			MSG_DONTWAIT); /* else the peer sees a reset, and not this line */
 	}
 	zn_quota_give(&c->places, cl->owner);
 	zn_loop_forget(c->loop, &cl->io);
 }
 
-static void answer(struct client *cl, size_t len)
+static void answer_client(struct client *cl, size_t len)
 {
 	struct zn_control *c = cl->control;
 	struct zn_out o = {.at = c->request.answer, .cap = sizeof(c->request.answer)};
@@ -117,17 +118,18 @@ static void client_ready(struct zn_io *io, uint32_t events)
 	if (len > 0 && cl->refused)
 		return;
 	if (len > 0)
-		answer(cl, (size_t)len);
-	dismiss(cl, NULL);
+		answer_client(cl, (size_t)len);
+	dismiss_client(cl, NULL);
 }
 
-static bool late(const struct client *cl, uint64_t now_ns)
+static bool is_late(const struct client *cl, uint64_t now_ns)
 {
 	return cl->io.fd >= 0 && now_ns > cl->since_ns + LIMIT_NS;
 }
 
-/* Whose a peer is, for what users may take: root's and ours are bound by the room alone. One that has ended by now is told
- * by what the kernel noted when it connected; so is one whose number root has again. */
+/* The owner of a peer, whose share of connections it counts against. Peers of root and of our own user are limited
+ * by the room alone. The owner of a peer that has ended, or whose pid root has by now, is known by the credentials
+ * that the kernel kept at connect(). */
 static uint32_t owner_of(const struct zn_control *c, const struct ucred *peer)
 {
 	uint32_t owner;
@@ -159,7 +161,7 @@ static bool may_ask(struct zn_control *c, const struct ucred *peer, uint32_t *ow
 	return may_tag(c, peer->uid) || *owner == peer->uid || take_request(c, *owner, now_ns);
 }
 
-/* The client who may not tag and has been here longest makes room for one who may. */
+/* The client that may not tag and has been connected longest makes room for one that may. */
 static void displace_one(struct zn_control *c)
 {
 	struct client *oldest = NULL;
@@ -171,15 +173,15 @@ static void displace_one(struct zn_control *c)
 			oldest = cl;
 	}
 	if (oldest)
-		dismiss(oldest, "too many clients");
+		dismiss_client(oldest, "too many clients");
 }
 
 /* A slot for a newcomer: a free one, or that of a client that takes too long. NULL: none. */
 static struct client *slot_for(struct zn_control *c, uint32_t owner, uint64_t now_ns)
 {
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
-		if (late(&c->client[i], now_ns))
-			dismiss(&c->client[i], "no message within 2 s");
+		if (is_late(&c->client[i], now_ns))
+			dismiss_client(&c->client[i], "no message within 2 s");
 	if (owner == ZN_OWNER_ROOT && c->places.used == ZN_CONTROL_CLIENTS)
 		displace_one(c);
 	if (!zn_quota_take(&c->places, owner))
@@ -194,11 +196,11 @@ static struct client *slot_for(struct zn_control *c, uint32_t owner, uint64_t no
 static void turn_away(struct zn_control *c, int fd, const char *why)
 {
 	send_line(fd, "busy", why);
-	recv(fd, c->request.text, sizeof(c->request.text), MSG_DONTWAIT); /* as in dismiss() */
+	recv(fd, c->request.text, sizeof(c->request.text), MSG_DONTWAIT); /* as in dismiss_client() */
 	close(fd);
 }
 
-static void welcome(struct zn_control *c, int fd)
+static void welcome_client(struct zn_control *c, int fd)
 {
 	socklen_t len = sizeof(struct ucred);
 	uint64_t now_ns = zn_now_ns();
@@ -224,13 +226,13 @@ static void welcome(struct zn_control *c, int fd)
 	*cl = (struct client){
 		{fd, client_ready}, c, peer.uid, (uint32_t)peer.pid, owner, refused ? TOO_OFTEN : NULL, now_ns};
 	if (zn_loop_add(c->loop, &cl->io, EPOLLIN))
-		dismiss(cl, "no memory");
+		dismiss_client(cl, "no memory");
 	else
 		client_ready(&cl->io, EPOLLIN); /* most have sent their message by now, and give the slot back */
 }
 
 /* The client that cannot be accepted stays in the queue and would wake the loop again at once: look away for a tick. */
-static void rest(struct zn_control *c, int err)
+static void rest_listener(struct zn_control *c, int err)
 {
 	zn_log(ZN_WARN, "control: cannot accept a connection: %s; trying again at the next tick", strerror(err));
 	c->resting = !zn_loop_change(c->loop, &c->io, 0);
@@ -263,10 +265,10 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 		int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			welcome(c, fd);
+			welcome_client(c, fd);
 		} else if (errno != ECONNABORTED) {
 			if (errno != EAGAIN && errno != EINTR)
-				rest(c, errno);
+				rest_listener(c, errno);
 			break;
 		}
 	}
@@ -295,9 +297,9 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns)
 		struct client *cl = &c->client[i];
 
 		if (cl->io.fd >= 0 && cl->refused)
-			dismiss(cl, cl->refused);
-		else if (late(cl, now_ns))
-			dismiss(cl, "no message within 2 s");
+			dismiss_client(cl, cl->refused);
+		else if (is_late(cl, now_ns))
+			dismiss_client(cl, "no message within 2 s");
 	}
 	tell_refused(c, now_ns);
 	zn_spool_check(c->request.spool);
@@ -342,7 +344,8 @@ static int clear_path(const struct sockaddr_un *at)
 	return err != ECONNREFUSED ? -EADDRINUSE : unlink(at->sun_path) ? -errno : 0;
 }
 
-/* The mode comes from the umask: by its name it could be changed only after somebody may have put another file there. */
+/* The mode comes from the umask: by its name it could be changed only after somebody may have put another file
+ * there. */
 static int listen_on(const struct sockaddr_un *at)
 {
 	int fd = open_socket(), err;

@@ -14,8 +14,9 @@
 
 #define RESTARTS_TRIED 64 /* of a job whose restart count was not given */
 
-static int fail(struct zn_control_request *r, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int fail(struct zn_control_request *r, int err, const char *format, ...)
+static int fail_with(struct zn_control_request *r, int err, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static int fail_with(struct zn_control_request *r, int err, const char *format, ...)
 {
 	va_list args;
 
@@ -32,21 +33,21 @@ static bool may_see(const struct zn_control_request *r, const struct zn_job *job
 
 /* ---- What is asked for. Each writes the text of the answer, or returns -errno with r->why. ---- */
 
-static const char *value(const struct zn_control_request *r, enum zn_key key)
+static const char *value_of(const struct zn_control_request *r, enum zn_key key)
 {
 	return r->message.value[key];
 }
 
 static uint32_t restart_of(const struct zn_control_request *r)
 {
-	const char *text = value(r, ZN_KEY_RESTART);
+	const char *text = value_of(r, ZN_KEY_RESTART);
 
 	return *text ? (uint32_t)strtoul(text, NULL, 10) : ZN_UNKNOWN;
 }
 
-static struct zn_job *find(struct zn_control_request *r)
+static struct zn_job *find_job(struct zn_control_request *r)
 {
-	return zn_jobs_find(r->state->jobs, value(r, ZN_KEY_ID), restart_of(r));
+	return zn_jobs_find(r->state->jobs, value_of(r, ZN_KEY_ID), restart_of(r));
 }
 
 /* What everybody may know of a job. */
@@ -64,7 +65,7 @@ static void put_brief(struct zn_json *j, const struct zn_job *job)
 
 static void put_told(struct zn_control_request *r, struct zn_out *o)
 {
-	struct zn_job *job = find(r);
+	struct zn_job *job = find_job(r);
 	struct zn_json j;
 
 	zn_json_begin(&j, o);
@@ -74,34 +75,35 @@ static void put_told(struct zn_control_request *r, struct zn_out *o)
 		zn_json_null(&j);
 }
 
-/* A task prolog is its job's own, and knows what no prolog is told. The record is written once for each label: whoever says
- * the same over and over would fill the writer's queue, and others' reports be lost. */
-static int describe(struct zn_control_request *r)
+/* A task prolog runs as its job, and knows what no prolog is given. The record is written once for each label: a
+ * user who repeats a message could else fill the writer's queue, and reports of others would be lost. */
+static int describe_job(struct zn_control_request *r)
 {
 	int changes = zn_jobs_describe(r->state->jobs, &r->message, r->asker.uid, r->why);
-	struct zn_job *job = changes > 0 ? find(r) : NULL;
+	struct zn_job *job = changes > 0 ? find_job(r) : NULL;
 
 	if (job)
 		zn_spool_record(r->state->writer, job);
 	return changes < 0 ? changes : 0;
 }
 
-static int start(struct zn_control_request *r, struct zn_out *o)
+static int start_job(struct zn_control_request *r, struct zn_out *o)
 {
-	enum zn_job_source by = *value(r, ZN_KEY_PID) || *value(r, ZN_KEY_CGROUP) ? ZN_JOB_BY_TAG : ZN_JOB_BY_PROLOG;
-	int err = r->asker.any ? zn_jobs_start(r->state->jobs, &r->message, by, r->why) : describe(r);
+	enum zn_job_source by =
+		*value_of(r, ZN_KEY_PID) || *value_of(r, ZN_KEY_CGROUP) ? ZN_JOB_BY_TAG : ZN_JOB_BY_PROLOG;
+	int err = r->asker.any ? zn_jobs_start(r->state->jobs, &r->message, by, r->why) : describe_job(r);
 
 	if (!err)
 		put_told(r, o);
 	return err;
 }
 
-static int end(struct zn_control_request *r, struct zn_out *o)
+static int end_job(struct zn_control_request *r, struct zn_out *o)
 {
 	int err;
 
 	if (!r->asker.any)
-		return fail(r, -EPERM, "only root may end a job");
+		return fail_with(r, -EPERM, "only root may end a job");
 	err = zn_jobs_end(r->state->jobs, &r->message, r->why);
 	if (!err)
 		put_told(r, o);
@@ -125,7 +127,7 @@ static bool put_job(const void *owner, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-static int list(struct zn_control_request *r, struct zn_out *o)
+static int list_jobs(struct zn_control_request *r, struct zn_out *o)
 {
 	struct zn_json j;
 	bool whole;
@@ -141,12 +143,12 @@ static int list(struct zn_control_request *r, struct zn_out *o)
 
 static int no_job(struct zn_control_request *r)
 {
-	return fail(r, -ENOENT, "no job %s here", value(r, ZN_KEY_ID));
+	return fail_with(r, -ENOENT, "no job %s here", value_of(r, ZN_KEY_ID));
 }
 
-static int show(struct zn_control_request *r, struct zn_out *o)
+static int show_job(struct zn_control_request *r, struct zn_out *o)
 {
-	struct zn_job *job = find(r);
+	struct zn_job *job = find_job(r);
 	struct zn_json j;
 
 	if (!job)
@@ -192,20 +194,20 @@ static struct zn_str kept_report(struct zn_control_request *r)
 	char name[ZN_NAME_BYTES];
 
 	for (uint32_t i = last + 1; !text.len && r->state->options->report_dir[0] && i-- > first;) {
-		zn_job_file(name, "", value(r, ZN_KEY_ID), i, ".json");
+		zn_job_file(name, "", value_of(r, ZN_KEY_ID), i, ".json");
 		text = read_file(r, name);
 	}
 	return text;
 }
 
-/* A file may have been put there by whoever can write there: it must be about this job, and say whose that is. */
+/* Others may be able to write into the folder: the file must be about this job, and name the owner of that. */
 static bool may_read(struct zn_control_request *r, struct zn_str report)
 {
 	struct zn_str whose = zn_json_member(report, "uid");
 	char id[ZN_JOB_NAME];
 
 	zn_json_string(zn_json_member(report, "job_id"), id, sizeof(id));
-	if (strcmp(id, value(r, ZN_KEY_ID)))
+	if (strcmp(id, value_of(r, ZN_KEY_ID)))
 		return false;
 	return r->asker.any ||
 		(whose.len && *whose.at >= '0' && *whose.at <= '9' && zn_json_integer(whose) == r->asker.uid);
@@ -214,50 +216,51 @@ static bool may_read(struct zn_control_request *r, struct zn_str report)
 static int find_report(struct zn_control_request *r, struct zn_str *report)
 {
 	struct zn_out o = {.at = r->report, .cap = sizeof(r->report)};
-	struct zn_job *job = find(r);
+	struct zn_job *job = find_job(r);
 
 	if (job && !may_see(r, job))
-		return fail(r, -EPERM, "only its owner and root may read the report of job %s", value(r, ZN_KEY_ID));
+		return fail_with(
+			r, -EPERM, "only its owner and root may read the report of job %s", value_of(r, ZN_KEY_ID));
 	if (job) {
 		zn_state_refresh(r->state);
 		zn_report_json(&o, r->state, job);
 		*report = (struct zn_str){o.at, o.full ? 0 : o.len};
-		return o.full ? fail(r, -EMSGSIZE, "the report is too long") : 0;
+		return o.full ? fail_with(r, -EMSGSIZE, "the report is too long") : 0;
 	}
 	*report = kept_report(r);
 	if (!report->len || zn_json_check(*report) || !may_read(r, *report))
-		return fail(r, -ENOENT, "no report of job %s here, or it is not yours", value(r, ZN_KEY_ID));
+		return fail_with(r, -ENOENT, "no report of job %s here, or it is not yours", value_of(r, ZN_KEY_ID));
 	return 0;
 }
 
-static int report(struct zn_control_request *r, struct zn_out *o)
+static int send_report(struct zn_control_request *r, struct zn_out *o)
 {
 	struct zn_str json;
 	int err = find_report(r, &json);
 
 	if (err)
 		return err;
-	if (*value(r, ZN_KEY_JSON))
+	if (*value_of(r, ZN_KEY_JSON))
 		zn_out_bytes(o, json.at, json.len);
-	else if (*value(r, ZN_KEY_LINE))
+	else if (*value_of(r, ZN_KEY_LINE))
 		zn_report_line(o, json);
 	else
 		zn_report_page(o, json);
 	return 0;
 }
 
-/* The last one that was kept, by its time: files of an earlier daemon may be there. */
+/* The last record that was kept, by its time: files of an earlier daemon may be there. */
 static struct zn_str kept_hang(struct zn_control_request *r)
 {
 	uint32_t restart = restart_of(r), best = 0;
-	struct zn_job *job = find(r);
+	struct zn_job *job = find_job(r);
 	uint64_t best_ms = 0, at_ms;
 	char name[ZN_NAME_BYTES];
 
 	if (restart == ZN_UNKNOWN)
 		restart = job ? job->restart : 0;
 	for (uint32_t n = 1; r->state->options->report_dir[0] && n <= ZN_FLIGHTS; n++) {
-		zn_job_file_hang(name, value(r, ZN_KEY_ID), restart, n);
+		zn_job_file_hang(name, value_of(r, ZN_KEY_ID), restart, n);
 		at_ms = zn_json_integer(zn_json_member(read_file(r, name), "at_ms"));
 		if (at_ms > best_ms) {
 			best_ms = at_ms;
@@ -266,59 +269,60 @@ static struct zn_str kept_hang(struct zn_control_request *r)
 	}
 	if (!best)
 		return (struct zn_str){r->report, 0};
-	zn_job_file_hang(name, value(r, ZN_KEY_ID), restart, best);
+	zn_job_file_hang(name, value_of(r, ZN_KEY_ID), restart, best);
 	return read_file(r, name);
 }
 
-static int hang(struct zn_control_request *r, struct zn_out *o)
+static int send_hang(struct zn_control_request *r, struct zn_out *o)
 {
 	struct zn_str json = kept_hang(r);
 
 	if (!json.len || zn_json_check(json) || !may_read(r, json))
-		return fail(r, -ENOENT, "no hang of job %s was recorded here, or it is not yours", value(r, ZN_KEY_ID));
+		return fail_with(
+			r, -ENOENT, "no hang of job %s was recorded here, or it is not yours", value_of(r, ZN_KEY_ID));
 	zn_out_bytes(o, json.at, json.len);
 	return 0;
 }
 
-/* As all that a program says of itself, it changes nothing but what is shown. */
-static int annotate(struct zn_control_request *r, struct zn_out *o)
+/* An annotation, like all that a program says of itself, changes nothing but what is shown. */
+static int annotate_job(struct zn_control_request *r, struct zn_out *o)
 {
 	(void)o;
 	if (!r->state->annotations)
-		return fail(r, -ENOSYS, "this daemon keeps no annotations");
+		return fail_with(r, -ENOSYS, "this daemon keeps no annotations");
 	return zn_annotator_say(&r->asker, r->state->annotations, r->state->jobs, &r->message, r->why);
 }
 
 static int (*const verbs[])(struct zn_control_request *r, struct zn_out *o) = {
-	[ZN_VERB_START] = start,
-	[ZN_VERB_END] = end,
-	[ZN_VERB_LIST] = list,
-	[ZN_VERB_SHOW] = show,
-	[ZN_VERB_REPORT] = report,
-	[ZN_VERB_HANG] = hang,
-	[ZN_VERB_ANNOTATE] = annotate,
+	[ZN_VERB_START] = start_job,
+	[ZN_VERB_END] = end_job,
+	[ZN_VERB_LIST] = list_jobs,
+	[ZN_VERB_SHOW] = show_job,
+	[ZN_VERB_REPORT] = send_report,
+	[ZN_VERB_HANG] = send_hang,
+	[ZN_VERB_ANNOTATE] = annotate_job,
 };
 
-/* What clients left while nobody answered comes before what they say now. A message that was taken is answered again, and
- * not acted on: its sender gave up, left it in the spool, and is gone. */
+/* Messages in the spool come before this one. A message that was acted on already is answered again, and not acted
+ * on twice: its sender gave up and left it in the spool. */
 int zn_control_act(struct zn_control_request *r, size_t len, struct zn_out *o)
 {
 	struct zn_moment now;
 	bool tags;
 
 	if (len > sizeof(r->text))
-		return fail(r, -EMSGSIZE, "a message longer than %d bytes", ZN_MESSAGE_BYTES);
+		return fail_with(r, -EMSGSIZE, "a message longer than %d bytes", ZN_MESSAGE_BYTES);
 	if (zn_message_read(&r->message, r->text, len, r->why))
 		return -EINVAL;
 	if (!r->state->jobs)
-		return fail(r, -ENOSYS, "this daemon keeps no jobs");
+		return fail_with(r, -ENOSYS, "this daemon keeps no jobs");
 	zn_moment_now(&now);
-	if (!*value(r, ZN_KEY_BOOT)) /* who says it now is of this boot, however the wall clock was set meanwhile */
+	if (!*value_of(r, ZN_KEY_BOOT)) /* who says it now is of this boot, however the wall clock was set meanwhile */
 		zn_message_set(&r->message, ZN_KEY_BOOT, now.boot);
 	tags = r->asker.any && (r->message.verb == ZN_VERB_START || r->message.verb == ZN_VERB_END);
 	if (tags)
 		zn_spool_check(r->spool);
-	if (tags && *value(r, ZN_KEY_TIME) && zn_spool_taken(r->spool, (struct zn_str){r->text, len})) {
+	if (tags && *value_of(r, ZN_KEY_TIME) && zn_spool_taken(r->spool, (struct zn_str){r->text, len})) {
 		put_told(r, o);
 		return 0;
 	}

@@ -62,8 +62,8 @@ struct address {
 	bool dual; /* IPv4 too */
 };
 
-/* Whose connections are counted together: an IPv4 address, however it is written, or an IPv6 network of /64, all of
- * which one machine may well have. 0: those of a Unix socket, which are not counted. */
+/* The peer whose connections are counted together: an IPv4 address, however it is written, or an IPv6 network of
+ * /64, which one machine may have as a whole. 0: those of a Unix socket, which are not counted. */
 static uint64_t peer_of(const struct address *a)
 {
 	const uint64_t v4 = 0xffffULL << 32; /* as IPv6 networks, 0:ffff::/32 and 0:0:0:1::/64 are nobody's */
@@ -166,8 +166,8 @@ static int clear_path(const struct address *a)
 	return err != ECONNREFUSED ? -EADDRINUSE : unlink(a->local.sun_path) ? -errno : 0;
 }
 
-/* What has to be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
-static bool prepare(int fd, const struct address *a)
+/* Sets what must be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
+static bool prepare_socket(int fd, const struct address *a)
 {
 	if (a->any.sa_family == AF_UNIX)
 		return !fchmod(fd, LOCAL_MODE);
@@ -184,7 +184,7 @@ static int listen_on(const struct address *a)
 
 	if (fd < 0)
 		return -errno;
-	if (prepare(fd, a) && !bind(fd, &a->any, a->len) && (!local || !chmod(a->local.sun_path, LOCAL_MODE)) &&
+	if (prepare_socket(fd, a) && !bind(fd, &a->any, a->len) && (!local || !chmod(a->local.sun_path, LOCAL_MODE)) &&
 		!listen(fd, BACKLOG))
 		return fd;
 	err = -errno;
@@ -226,7 +226,7 @@ static const char *hint_of(int err, bool ws)
 	}
 }
 
-static int watch(struct zn_serve *s, int fd, struct zn_listener kind)
+static int watch_socket(struct zn_serve *s, int fd, struct zn_listener kind)
 {
 	struct zn_listener *l = &s->listener[s->listener_count++];
 
@@ -248,7 +248,7 @@ static int add_address(struct zn_serve *s, struct zn_str text, bool ws, char why
 			(int)text.len, text.at);
 		return -EINVAL;
 	}
-	err = watch(s, listen_anyhow(&a), (struct zn_listener){.ws = ws});
+	err = watch_socket(s, listen_anyhow(&a), (struct zn_listener){.ws = ws});
 	if (!err)
 		err = note_port(&s->listener[s->listener_count - 1]);
 	if (err)
@@ -280,14 +280,14 @@ static int add_local(struct zn_serve *s, struct zn_str path, char why[ZN_TEXT_MA
 	}
 	err = clear_path(&a);
 	if (!err)
-		err = watch(s, listen_on(&a), (struct zn_listener){.local = true});
+		err = watch_socket(s, listen_on(&a), (struct zn_listener){.local = true});
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s: %s%s", a.local.sun_path, strerror(-err),
 			local_hint_of(-err));
 	return err;
 }
 
-static int add(struct zn_serve *s, struct zn_str text, char why[ZN_TEXT_MAX])
+static int add_listener(struct zn_serve *s, struct zn_str text, char why[ZN_TEXT_MAX])
 {
 	size_t prefix = strlen(LOCAL);
 	int err;
@@ -310,7 +310,7 @@ static int listen_all(struct zn_serve *s, char why[ZN_TEXT_MAX])
 			snprintf(why, ZN_TEXT_MAX, "--listen: more than %d addresses", ZN_LISTEN_MAX);
 			return -EINVAL;
 		}
-		err = add(s, text, why);
+		err = add_listener(s, text, why);
 		at += text.len;
 		if (!*at++)
 			break;

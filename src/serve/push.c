@@ -18,7 +18,7 @@
 #define TRY_LATER    1013
 #define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
 
-static bool offered(const struct zn_http_req *req)
+static bool protocol_offered(const struct zn_http_req *req)
 {
 	for (size_t i = 0; i < ZN_WS_PROTOCOLS; i++)
 		if (zn_http_has_token(req->ws_protocol[i], SUBPROTOCOL))
@@ -35,7 +35,7 @@ static void answer_101(struct zn_conn *c, const struct zn_http_req *req)
 	zn_out_text(&more, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
 	zn_out_text(&more, accept);
 	zn_out_text(&more, "\r\n");
-	if (offered(req))
+	if (protocol_offered(req))
 		zn_out_text(&more, "Sec-WebSocket-Protocol: " SUBPROTOCOL "\r\n");
 	extra[more.len] = '\0';
 	zn_http_head(&head, &(struct zn_http_res){.status = 101, .extra = extra, .no_length = true, .date_s = -1});
@@ -47,8 +47,8 @@ static bool wants_all(const struct zn_filter *filter)
 	return filter->topics == ZN_TOPICS_ALL && !filter->job[0];
 }
 
-/* The variant of those who want the same, or a free one; NULL: as many different ones as there may be are in use. The first
- * one is kept for those who want all, so that narrow queries never keep the page out. */
+/* The variant of those who want the same, or a free one; NULL: as many different ones as there may be are in use.
+ * The first one is kept for those who want all, so that narrow queries never keep the page out. */
 static struct zn_variant *find_variant(struct zn_serve *s, const struct zn_filter *filter)
 {
 	size_t first = wants_all(filter) ? 0 : 1, end = wants_all(filter) ? 1 : ZN_VARIANTS_MAX;
@@ -65,7 +65,7 @@ static struct zn_variant *find_variant(struct zn_serve *s, const struct zn_filte
 	return free;
 }
 
-static bool render(struct zn_serve *s, struct zn_variant *f, uint64_t now_ns)
+static bool render_variant(struct zn_serve *s, struct zn_variant *f, uint64_t now_ns)
 {
 	struct zn_buffer *b = zn_buffer_get(s);
 	struct zn_out o = {.cap = ZN_BUFFER_BYTES};
@@ -93,7 +93,7 @@ void zn_push_render(struct zn_serve *s, uint64_t now_ns)
 {
 	for (struct zn_variant *f = s->variant; f < s->variant + ZN_VARIANTS_MAX; f++)
 		if (f->clients > f->paced)
-			render(s, f, now_ns);
+			render_variant(s, f, now_ns);
 }
 
 /* Clients with the same interval are due at the same times, so that they share what is rendered. */
@@ -120,7 +120,7 @@ static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
 
 	if (f->body && (f->clients > f->paced || now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS))
 		return true;
-	return render(c->serve, f, now_ns) || f->body;
+	return render_variant(c->serve, f, now_ns) || f->body;
 }
 
 static void begin_push(struct zn_conn *c, uint32_t interval_ms)
@@ -180,7 +180,7 @@ void zn_push_leave(struct zn_conn *c)
 	*f = (struct zn_variant){0};
 }
 
-static void act(struct zn_conn *c, const struct zn_ws_event *ev)
+static void act_on_event(struct zn_conn *c, const struct zn_ws_event *ev)
 {
 	switch (ev->type) {
 	case ZN_WS_EV_PING:
@@ -210,7 +210,7 @@ void zn_push_read(struct zn_conn *c)
 		if (used <= 0)
 			break;
 		at += (size_t)used;
-		act(c, &ev);
+		act_on_event(c, &ev);
 	}
 	c->in_len = 0;
 }
@@ -271,7 +271,7 @@ bool zn_push_next(struct zn_conn *c)
 	return true;
 }
 
-static bool waits(const struct zn_conn *c)
+static bool output_waits(const struct zn_conn *c)
 {
 	return c->out_at < c->out_len || c->body;
 }
@@ -291,7 +291,7 @@ static bool close_instead(struct zn_conn *c, uint16_t code)
 }
 
 /* A Close as soon as the frame under way, if one is, has gone. */
-static void part(struct zn_conn *c, uint16_t code)
+static void part_with(struct zn_conn *c, uint16_t code)
 {
 	if (close_instead(c, code) || c->closing)
 		return;
@@ -307,7 +307,7 @@ static bool give_up(struct zn_conn *c)
 	return close_instead(c, TRY_LATER);
 }
 
-static void offer(struct zn_conn *c)
+static void offer_snapshot(struct zn_conn *c)
 {
 	if (c->closing)
 		return;
@@ -318,24 +318,24 @@ static void offer(struct zn_conn *c)
 bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 {
 	bool late = c->frame_deadline_ns && now_ns >= c->frame_deadline_ns;
-	bool stuck = waits(c) && (now_ns >= c->deadline_ns || late);
+	bool stuck = output_waits(c) && (now_ns >= c->deadline_ns || late);
 
 	if (now_ns >= c->heard_ns + ZN_PUSH_SILENCE_S * ZN_NS_PER_S)
 		return false;
 	if (stuck && !give_up(c))
 		return false;
 	if (!c->local && c->token_set != c->serve->access.token_set)
-		part(c, NOT_ALLOWED); /* its token may be the one that was taken away; who has another comes back */
+		part_with(c, NOT_ALLOWED); /* its token may have been withdrawn; a client with a valid one comes back */
 	if (!c->pinged && now_ns >= c->heard_ns + ZN_PUSH_PING_S * ZN_NS_PER_S)
 		c->pinged = c->ping_due = true;
 	if (!c->interval_ms && c->variant->rendered_ns == now_ns)
-		offer(c);
+		offer_snapshot(c);
 	return true;
 }
 
-static bool renew(struct zn_serve *s, struct zn_variant *f, uint64_t now_ns)
+static bool renew_variant(struct zn_serve *s, struct zn_variant *f, uint64_t now_ns)
 {
-	return (f->body && now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS) || render(s, f, now_ns);
+	return (f->body && now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS) || render_variant(s, f, now_ns);
 }
 
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns)
@@ -349,9 +349,9 @@ void zn_push_pace(struct zn_serve *s, uint64_t now_ns)
 		if (now_ns < c->next_ns)
 			continue;
 		c->next_ns = due_after(c, now_ns);
-		if (!renew(s, c->variant, now_ns))
+		if (!renew_variant(s, c->variant, now_ns))
 			continue;
-		offer(c);
+		offer_snapshot(c);
 		zn_conn_advance(c);
 	}
 }
@@ -374,6 +374,6 @@ int zn_push_start(struct zn_serve *s, uint16_t metrics_port)
 
 void zn_push_bye(struct zn_conn *c)
 {
-	part(c, GOING_AWAY);
+	part_with(c, GOING_AWAY);
 	zn_conn_advance(c);
 }

@@ -86,7 +86,7 @@ static const struct parameter {
 };
 #define INTERVAL 2 /* the last one: only a WebSocket knows it */
 
-static const char *known(bool interval)
+static const char *known_keys(bool interval)
 {
 	return interval ? "job, topics or interval_ms" : "job or topics";
 }
@@ -109,7 +109,7 @@ static int bad_name(const char *name, bool interval, char why[ZN_TEXT_MAX])
 	for (size_t i = 0; name[i]; i++)
 		plain = plain && job_byte(name[i]);
 	snprintf(why, ZN_TEXT_MAX, "unknown parameter%s%s; it may be %s", plain ? " " : "", plain ? name : "",
-		known(interval));
+		known_keys(interval));
 	return -EINVAL;
 }
 
@@ -136,6 +136,6 @@ int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char
 	if (got == 0)
 		return 0;
 	snprintf(why, ZN_TEXT_MAX, "the query has a parameter that is too long or not well-formed; it may be %s",
-		known(interval));
+		known_keys(interval));
 	return -EINVAL;
 }

@@ -66,7 +66,7 @@ static const struct remark *remark_of(int status)
 }
 
 /* A buffer for an answer; false: there is none, and the answer is 503. */
-static bool begin(struct zn_serve *s, struct zn_answer *to, struct zn_out *o)
+static bool begin_answer(struct zn_serve *s, struct zn_answer *to, struct zn_out *o)
 {
 	to->body = zn_buffer_get(s);
 	to->status = to->body ? 200 : 503;
@@ -75,7 +75,7 @@ static bool begin(struct zn_serve *s, struct zn_answer *to, struct zn_out *o)
 	return to->body;
 }
 
-static void finish(struct zn_serve *s, struct zn_answer *to, const struct zn_out *o, const char *type)
+static void finish_answer(struct zn_serve *s, struct zn_answer *to, const struct zn_out *o, const char *type)
 {
 	to->type = type;
 	to->body->len = o->len;
@@ -104,24 +104,24 @@ static void get_metrics(struct zn_serve *s, const struct zn_request_key *key, st
 	};
 	struct zn_out o;
 
-	if (!begin(s, to, &o))
+	if (!begin_answer(s, to, &o))
 		return;
 	if (key->format == ZN_FORMAT_PROTO)
 		zn_metrics_proto(&o, s->state);
 	else
 		zn_metrics_text(&o, s->state, key->format == ZN_FORMAT_OPENMETRICS);
-	finish(s, to, &o, types[key->format]);
+	finish_answer(s, to, &o, types[key->format]);
 }
 
 static void get_json(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
-	if (!begin(s, to, &o))
+	if (!begin_answer(s, to, &o))
 		return;
 	if (!zn_snapshot_json(&o, s->state, &key->filter))
 		s->stats.lost[ZN_LOST_TRUNCATED]++;
-	finish(s, to, &o, "application/json");
+	finish_answer(s, to, &o, "application/json");
 }
 
 static void get_history(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
@@ -129,10 +129,10 @@ static void get_history(struct zn_serve *s, const struct zn_request_key *key, st
 	struct zn_out o;
 
 	(void)key;
-	if (!begin(s, to, &o))
+	if (!begin_answer(s, to, &o))
 		return;
 	zn_history_json(&o, s->state);
-	finish(s, to, &o, "application/json");
+	finish_answer(s, to, &o, "application/json");
 }
 
 static void get_alerts(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
@@ -140,10 +140,10 @@ static void get_alerts(struct zn_serve *s, const struct zn_request_key *key, str
 	struct zn_out o;
 
 	(void)key;
-	if (!begin(s, to, &o))
+	if (!begin_answer(s, to, &o))
 		return;
 	zn_snapshot_alerts(&o, s->state);
-	finish(s, to, &o, "application/json");
+	finish_answer(s, to, &o, "application/json");
 }
 
 static void get_jobs(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
@@ -151,20 +151,20 @@ static void get_jobs(struct zn_serve *s, const struct zn_request_key *key, struc
 	struct zn_out o;
 
 	(void)key;
-	if (!begin(s, to, &o))
+	if (!begin_answer(s, to, &o))
 		return;
 	zn_jobs_json(&o, s->state);
-	finish(s, to, &o, "application/json");
+	finish_answer(s, to, &o, "application/json");
 }
 
 static void get_why(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
 
-	if (!begin(s, to, &o))
+	if (!begin_answer(s, to, &o))
 		return;
 	zn_why_json(&o, s->state, &key->filter);
-	finish(s, to, &o, "application/json");
+	finish_answer(s, to, &o, "application/json");
 }
 
 static void get_health(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
@@ -172,10 +172,10 @@ static void get_health(struct zn_serve *s, const struct zn_request_key *key, str
 	struct zn_out o;
 
 	(void)key;
-	if (!begin(s, to, &o))
+	if (!begin_answer(s, to, &o))
 		return;
 	to->status = zn_health_json(&o, s->state);
-	finish(s, to, &o, "application/json");
+	finish_answer(s, to, &o, "application/json");
 }
 
 static const struct zn_route routes[] = {
@@ -203,7 +203,7 @@ static const struct zn_route *find_route(const struct zn_conn *c, struct zn_str 
 	return NULL;
 }
 
-static void count(struct zn_serve *s, const struct zn_route *route, int status)
+static void count_request(struct zn_serve *s, const struct zn_route *route, int status)
 {
 	size_t code = 0;
 
@@ -228,7 +228,7 @@ static bool same_key(const struct zn_request_key *a, const struct zn_request_key
 }
 
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
-static void render(struct zn_serve *s, const struct zn_request_key *key)
+static void render_answer(struct zn_serve *s, const struct zn_request_key *key)
 {
 	uint64_t start_ns = zn_now_ns();
 
@@ -243,7 +243,7 @@ static void render(struct zn_serve *s, const struct zn_request_key *key)
 		s->stats.scrape_ns = zn_now_ns() - start_ns;
 }
 
-static struct zn_buffer *compress(struct zn_serve *s, const struct zn_buffer *plain)
+static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain)
 {
 	struct zn_buffer *b = plain->len >= ZN_GZIP_MIN && plain->len <= ZN_GZIP_MAX ? zn_buffer_free(s) : NULL;
 	struct zn_out o = {.cap = plain->len};
@@ -259,7 +259,7 @@ static struct zn_buffer *compress(struct zn_serve *s, const struct zn_buffer *pl
 	return NULL;
 }
 
-/* Nearly all clients take the page compressed: it is unpacked with the first one that does not. */
+/* Nearly all clients take the page compressed: it is unpacked for the first client that does not. */
 static bool page_unpack(struct zn_serve *s)
 {
 	struct zn_out o = {.at = zn_page, .cap = zn_page_len};
@@ -270,12 +270,12 @@ static bool page_unpack(struct zn_serve *s)
 }
 
 /* The shared answer compressed, or as it is if that cannot be had. */
-static struct zn_buffer *packed(struct zn_serve *s)
+static struct zn_buffer *packed_answer(struct zn_serve *s)
 {
 	if (s->shared.body == &s->page[0])
 		return &s->page[1];
 	if (!s->packed)
-		s->packed = compress(s, s->shared.body);
+		s->packed = compress_buffer(s, s->shared.body);
 	return s->packed ? s->packed : s->shared.body;
 }
 
@@ -297,7 +297,7 @@ static void put_extra(struct zn_out *o, const struct zn_answer *a, const struct 
 }
 
 /* Queues an answer. HEAD gets the length of the body, and not the body. */
-static void respond(struct zn_conn *c, const struct zn_answer *a, const struct saying *say)
+static void send_answer(struct zn_conn *c, const struct zn_answer *a, const struct saying *say)
 {
 	bool bare = a->status == 204 || a->status == 304; /* RFC 9110, sections 15.3.5 and 15.4.5 */
 	const char *line = c->serve->why[0] ? c->serve->why : remark_of(a->status)->line;
@@ -330,7 +330,7 @@ static void respond(struct zn_conn *c, const struct zn_answer *a, const struct s
 }
 
 /* Whether this client may have this. 0, or the status that says why not. */
-static int admit(const struct zn_conn *c, const struct zn_http_req *req, unsigned flags)
+static int admit_client(const struct zn_conn *c, const struct zn_http_req *req, unsigned flags)
 {
 	const struct zn_auth *a = &c->serve->access;
 
@@ -342,7 +342,7 @@ static int admit(const struct zn_conn *c, const struct zn_http_req *req, unsigne
 	return flags & OPEN || !a->tokens.count || zn_auth_token(a, req) ? 0 : 401;
 }
 
-/* Who asks the port of the WebSocket for anything else means the other port. */
+/* A request for anything else on the port of the WebSocket is meant for the other port. */
 static int not_found(struct zn_conn *c)
 {
 	if (c->ws_port)
@@ -352,13 +352,13 @@ static int not_found(struct zn_conn *c)
 }
 
 /* The status of a request that needs no body, 0: it needs one, and *key says which. After 101 the WebSocket is open. */
-static int judge(struct zn_conn *c, const struct zn_http_req *req, struct zn_request_key *key)
+static int judge_request(struct zn_conn *c, const struct zn_http_req *req, struct zn_request_key *key)
 {
 	char path[ZN_HTTP_TARGET_MAX];
 	size_t len = zn_http_path(req->path, path, sizeof(path));
 	const struct zn_route *route = len ? find_route(c, (struct zn_str){path, len}) : NULL;
 	bool all = req->method == ZN_OPTIONS && zn_str_is(req->path, "*");
-	int status = admit(c, req, route ? route->flags : ANY_HOST);
+	int status = admit_client(c, req, route ? route->flags : ANY_HOST);
 
 	*key = (struct zn_request_key){.route = route, .format = req->format};
 	if (status)
@@ -389,30 +389,30 @@ void zn_answer_request(struct zn_conn *c, const struct zn_http_req *req)
 
 	c->last = !req->keep_alive;
 	s->why[0] = '\0';
-	a.status = judge(c, req, &key);
+	a.status = judge_request(c, req, &key);
 	say.route = key.route;
 	if (!a.status) {
-		render(s, &key);
+		render_answer(s, &key);
 		a = s->shared;
 		if (a.body && req->gzip && key.route->flags & PACKS)
-			a.body = packed(s);
+			a.body = packed_answer(s);
 		say.packed = a.body != s->shared.body;
 	}
 	if (a.body == &s->page[0] && !say.head_only && !page_unpack(s)) {
 		a = (struct zn_answer){.status = 500};
 		s->stats.lost[ZN_LOST_RESPONSE]++;
 	}
-	count(s, key.route, a.status);
+	count_request(s, key.route, a.status);
 	if (a.status != 101)
-		respond(c, &a, &say);
+		send_answer(c, &a, &say);
 }
 
 void zn_answer_error(struct zn_conn *c, int status, bool head_only)
 {
 	c->last = true;
-	respond(c, &(struct zn_answer){.status = status}, &(struct saying){.head_only = head_only});
+	send_answer(c, &(struct zn_answer){.status = status}, &(struct saying){.head_only = head_only});
 	if (!c->refused) /* else there was no request */
-		count(c->serve, NULL, status);
+		count_request(c->serve, NULL, status);
 }
 
 void zn_answer_open(struct zn_serve *s)

@@ -102,7 +102,7 @@ static void raise_files(const struct zn_serve *s)
 	setrlimit(RLIMIT_NOFILE, &files); /* up to the hard limit it cannot fail */
 }
 
-static uint32_t limit(uint64_t asked, uint32_t otherwise)
+static uint32_t limit_of(uint64_t asked, uint32_t otherwise)
 {
 	return asked == 0 ? otherwise : asked < ZN_CONNS_MAX ? (uint32_t)asked : ZN_CONNS_MAX;
 }
@@ -124,8 +124,8 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_stat
 	*s = (struct zn_serve){.loop = loop, .state = state, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
 	s->ops = &ops;
 	s->accepted = zn_conn_welcome;
-	s->conn_limit = limit(o->max_connections, ZN_CONNS);
-	s->peer_limit = limit(o->max_connections_per_peer, ZN_CONNS_PER_PEER);
+	s->conn_limit = limit_of(o->max_connections, ZN_CONNS);
+	s->peer_limit = limit_of(o->max_connections_per_peer, ZN_CONNS_PER_PEER);
 	zn_answer_open(s);
 	raise_files(s);
 	err = map_memory(s);

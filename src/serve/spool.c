@@ -43,8 +43,8 @@ struct zn_spool {
 	char text[ZN_MESSAGE_BYTES + 1];
 };
 
-/* FNV-1a. Whoever could make two messages collide is root. */
-static uint64_t hash(struct zn_str text)
+/* FNV-1a. Only root could make two messages collide. */
+static uint64_t hash_text(struct zn_str text)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
 
@@ -55,7 +55,7 @@ static uint64_t hash(struct zn_str text)
 
 bool zn_spool_taken(struct zn_spool *s, struct zn_str text)
 {
-	uint64_t h = hash(text);
+	uint64_t h = hash_text(text);
 
 	if (!s)
 		return false;
@@ -66,7 +66,7 @@ bool zn_spool_taken(struct zn_spool *s, struct zn_str text)
 	return false;
 }
 
-static bool begins(const char *name, const char *prefix)
+static bool begins_with(const char *name, const char *prefix)
 {
 	return !strncmp(name, prefix, strlen(prefix));
 }
@@ -82,7 +82,7 @@ static void take_away(struct zn_spool *s, int folder, const char *name)
 		zn_writer_remove(writer, ZN_DIRECTORY_SPOOL, name);
 }
 
-static void refuse(struct zn_spool *s, int folder, const char *name, const char *why)
+static void refuse_file(struct zn_spool *s, int folder, const char *name, const char *why)
 {
 	zn_log(ZN_WARN, "spool: %s: %s; removed", name, why);
 	take_away(s, folder, name);
@@ -116,7 +116,7 @@ static int read_message(struct zn_spool *s, int fd, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-/* Whether a file could be read; s->message is what it says. One that cannot be is refused. */
+/* Whether a file could be read; s->message is what it says. A file that cannot be read is refused. */
 static bool read_file(struct zn_spool *s, int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -125,9 +125,9 @@ static bool read_file(struct zn_spool *s, int folder, const char *name)
 	if (fd < 0 && errno == ENOENT) /* removed meanwhile */
 		return false;
 	if (fd < 0)
-		refuse(s, folder, name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+		refuse_file(s, folder, name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
 	else if (read_message(s, fd, why))
-		refuse(s, folder, name, why);
+		refuse_file(s, folder, name, why);
 	else
 		return true;
 	return false;
@@ -141,14 +141,14 @@ static uint64_t said_ms(const struct zn_spool *s, const struct zn_message *m)
 	return strtoull(m->value[ZN_KEY_TIME], NULL, 10);
 }
 
-static void note(struct zn_spool *s, int folder, const char *name)
+static void note_entry(struct zn_spool *s, int folder, const char *name)
 {
-	bool record = begins(name, ZN_SPOOL_RECORD);
+	bool record = begins_with(name, ZN_SPOOL_RECORD);
 	struct entry *e = &s->entry[s->count];
 
 	if (*name == '.' || (record && s->started)) /* half written; our own */
 		return;
-	if ((!record && !begins(name, ZN_SPOOL_LEFT)) || strlen(name) >= sizeof(e->name)) {
+	if ((!record && !begins_with(name, ZN_SPOOL_LEFT)) || strlen(name) >= sizeof(e->name)) {
 		if (!s->started)
 			zn_log(ZN_WARN, "spool: %.80s: not a file of ours; left alone", name);
 		return;
@@ -161,7 +161,7 @@ static void note(struct zn_spool *s, int folder, const char *name)
 }
 
 /* By the system call: opendir() allocates. */
-static void list(struct zn_spool *s, int folder)
+static void list_folder(struct zn_spool *s, int folder)
 {
 	char buffer[4096] __attribute__((aligned(8)));
 	long len;
@@ -172,13 +172,13 @@ static void list(struct zn_spool *s, int folder)
 		for (long at = 0; at < len;) {
 			struct dirent64 *d = (struct dirent64 *)(buffer + at);
 
-			note(s, folder, d->d_name);
+			note_entry(s, folder, d->d_name);
 			at += d->d_reclen;
 		}
 }
 
 /* The oldest of entries from..count, records before what was left at the same time; it comes to `from`. */
-static struct entry *next(struct zn_spool *s, uint32_t from)
+static struct entry *next_entry(struct zn_spool *s, uint32_t from)
 {
 	uint32_t best = from;
 	struct entry e;
@@ -231,7 +231,7 @@ static bool is_stale(const struct zn_spool *s)
 		!zn_message_ago(m, &s->now, &said_ago_ms) || born_ago_ms + CLOCK_SLACK < said_ago_ms;
 }
 
-/* As it came over the socket, where nothing says its boot. */
+/* Whether the message came over the socket already, where it has no boot id. */
 static bool is_taken(struct zn_spool *s)
 {
 	struct zn_out o = {.at = s->text, .cap = sizeof(s->text)};
@@ -242,10 +242,10 @@ static bool is_taken(struct zn_spool *s)
 	return zn_spool_taken(s, (struct zn_str){s->text, o.len});
 }
 
-static void take(struct zn_spool *s, int folder, const char *name)
+static void take_file(struct zn_spool *s, int folder, const char *name)
 {
 	const struct zn_message *m = &s->message;
-	bool record = begins(name, ZN_SPOOL_RECORD), again;
+	bool record = begins_with(name, ZN_SPOOL_RECORD), again;
 	char why[ZN_TEXT_MAX] = "";
 	int err = 0;
 
@@ -260,13 +260,13 @@ static void take(struct zn_spool *s, int folder, const char *name)
 	else if (!again)
 		err = zn_jobs_end(s->state->jobs, m, why);
 	if (err)
-		refuse(s, folder, name, why);
+		refuse_file(s, folder, name, why);
 	else if (!record)
 		take_away(s, folder, name);
 }
 
 /* A folder that others may write into would let them tag. */
-static bool ours(struct zn_spool *s, const struct stat *st)
+static bool is_ours(struct zn_spool *s, const struct stat *st)
 {
 	bool good = st->st_uid == s->owner && !(st->st_mode & (S_IWGRP | S_IWOTH));
 
@@ -285,10 +285,10 @@ static void read_folder(struct zn_spool *s)
 
 	if (folder < 0)
 		return;
-	if (!fstat(folder, &st) && ours(s, &st)) {
-		list(s, folder);
+	if (!fstat(folder, &st) && is_ours(s, &st)) {
+		list_folder(s, folder);
 		for (uint32_t i = 0; i < s->count; i++)
-			take(s, folder, next(s, i)->name);
+			take_file(s, folder, next_entry(s, i)->name);
 		s->changed = st.st_mtim;
 		if ((uint64_t)st.st_mtim.tv_sec * 1000 + SETTLED > now_ms)
 			s->changed = (struct timespec){0};

@@ -364,7 +364,7 @@ bool zn_memory_record(
 	return true;
 }
 
-/* As BPF does, but that a read or a write is never coarse. NULL: there is no room for its owner. */
+/* The same as BPF does, but a read or a write is never coarse. NULL: there is no room for its owner. */
 static struct zn_io_entry *memory_io_claim(struct zn_memory_arena *p, const struct zn_io_key *key)
 {
 	struct zn_quota *quota = p->arena.shared->quota;

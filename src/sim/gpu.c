@@ -35,7 +35,7 @@ const char *zn_sim_gpu_pci(uint32_t gpu)
 	return pci[gpu];
 }
 
-static void allocate(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
+static void allocate_memory(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
 {
 	p->count[ZN_C_HITS + ZN_FAM_GPU_MEM] += bytes / CHUNK_BYTES;
 	p->count[ZN_C_LIVE_ALLOCS] += bytes / CHUNK_BYTES;
@@ -46,7 +46,7 @@ static void allocate(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
 		gpu->peak_bytes = gpu->used_bytes;
 }
 
-static void release(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
+static void release_memory(struct zn_proc *p, struct zn_proc_gpu *gpu, uint64_t bytes)
 {
 	p->count[ZN_C_HITS + ZN_FAM_GPU_MEM] += bytes / CHUNK_BYTES;
 	p->count[ZN_C_LIVE_ALLOCS] -= bytes / CHUNK_BYTES;
@@ -75,9 +75,9 @@ void zn_sim_gpu_breathe(struct zn_sim *s, uint32_t rank)
 	want = model_bytes(rank) + zn_random_below(&s->state, CACHE_CHUNKS) * CHUNK_BYTES;
 
 	if (want > gpu->used_bytes)
-		allocate(s->rank[rank], gpu, want - gpu->used_bytes);
+		allocate_memory(s->rank[rank], gpu, want - gpu->used_bytes);
 	else
-		release(s->rank[rank], gpu, gpu->used_bytes - want);
+		release_memory(s->rank[rank], gpu, gpu->used_bytes - want);
 }
 
 /* In a scenario three quarters of the bad half fill the GPU. */
@@ -106,9 +106,9 @@ void zn_sim_gpu_leak(struct zn_sim *s)
 	if (s->elapsed_ms % LEAK_EVERY_MS)
 		return;
 	if (leak_ends(s)) {
-		release(p, gpu, gpu->used_bytes - START_BYTES);
+		release_memory(p, gpu, gpu->used_bytes - START_BYTES);
 	} else if (used + leak_bytes(s) <= FULL_BYTES) {
-		allocate(p, gpu, leak_bytes(s));
+		allocate_memory(p, gpu, leak_bytes(s));
 	} else {
 		p->count[ZN_C_HITS + ZN_FAM_GPU_MEM]++;
 		gpu->fail_oom++;
@@ -128,7 +128,7 @@ void zn_sim_gpu_start(struct zn_sim *s, uint32_t rank)
 	}
 	memcpy(gpu->pci, pci[ordinal], strlen(pci[ordinal]));
 	gpu->total_bytes = GPU_BYTES;
-	allocate(p, gpu, model_bytes(rank) + WORK_BYTES);
-	release(p, gpu, WORK_BYTES);
+	allocate_memory(p, gpu, model_bytes(rank) + WORK_BYTES);
+	release_memory(p, gpu, WORK_BYTES);
 	p->count[ZN_C_HOST_PINNED] = PINNED_BYTES;
 }

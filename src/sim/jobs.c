@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * jobs.c: jobs of the simulated node: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them.
- * A daemon that starts again makes them up anew, so they need no record, as if they were only found.
+ * jobs.c: jobs of the simulated node, with messages as Slurm's prolog and epilog send them, and control groups as the
+ * kernel sees them. A daemon that starts again makes them up anew, so they need no record, as if they were only
+ * found.
  */
 #include <string.h>
 

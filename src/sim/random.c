@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * random.c: random numbers of --simulate: whole numbers only, so that a seed gives the same figures on every machine; the shapes
- * of the distributions are rough.
+ * random.c: random numbers of --simulate: whole numbers only, so that a seed gives the same figures on every machine;
+ * the shapes of the distributions are rough.
  */
 #include "zernel.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. Now and then all of them stop to write a
- * checkpoint; the first job ends from time to time and is followed by another. Without a scenario one rank leaks GPU memory,
- * another waits for its data, so that the others wait for it in all_reduce, and the second job was given a GPU that it never
- * uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has what is long and no fault. Those of
- * a node are of one of a larger job: daemons with one seed have the same communicators.
- * The figures are written where BPF programs would write them, so that all else is the real thing.
+ * sim.c: what --simulate shows: two training jobs of four ranks on four GPUs. Now and then all of them stop to write
+ * a checkpoint; the first job ends from time to time and is followed by another. Without a scenario one rank leaks
+ * GPU memory, another waits for its data, so that the others wait for it in all_reduce, and the second job was given
+ * a GPU that it never uses. A scenario has one fault in the second half of each cycle, and no other; "pauses" has
+ * what is long and no fault. Those of a node are of one of a larger job: daemons with one seed have the same
+ * communicators. The figures are written where BPF programs would write them, so that all else is the real thing.
  */
 #include <string.h>
 
@@ -112,13 +112,13 @@ static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 240
 	[ZN_SCENARIO_AMDGPU] = 900,
 	[ZN_SCENARIO_PAUSES] = PAUSES_S};
 
-static bool straggles(const struct zn_sim *s, uint32_t rank)
+static bool rank_straggles(const struct zn_sim *s, uint32_t rank)
 {
 	return rank == STRAGGLER && (s->phase == ZN_SCENARIO_MIXED || s->phase == ZN_SCENARIO_STRAGGLER);
 }
 
 /* Faults are those of the job that goes on. */
-static bool suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from)
+static bool rank_suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from)
 {
 	return s->phase == from && rank >= ZN_SIM_JOB_RANKS;
 }
@@ -163,42 +163,43 @@ static enum still still_of(const struct zn_sim *s)
 	return NOT_STILL;
 }
 
-static uint32_t still(const struct zn_sim *s, uint32_t rank)
+static uint32_t still_kind(const struct zn_sim *s, uint32_t rank)
 {
 	return rank < ZN_SIM_JOB_RANKS ? NOT_STILL : s->still;
 }
 
-static void launch(struct zn_sim *s, uint32_t rank)
+static void launch_kernels(struct zn_sim *s, uint32_t rank)
 {
 	struct zn_proc *p = s->rank[rank];
 	bool spike = zn_random_below(&s->state, 1000) < SPIKE_PERMILL;
 	uint64_t ns = spike ? SPIKE_FROM_NS + zn_random_below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
 			    : zn_random_around(&s->state, LAUNCH_NS * launch_permill[rank] / 1000);
 
-	if (suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
+	if (rank_suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
 		ns *= SLOW_TIMES;
 	zn_memory_record(&s->memory, p, ZN_H_LAUNCH, ns, 0);
 	p->count[zn_random_below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
 	p->count[ZN_C_HITS + ZN_FAM_CUDA_TRACE]++;
 }
 
-/* Of a rank that waits for its data the others wait in all_reduce; itself it comes last, and waits for nobody. */
-static uint64_t duration(struct zn_sim *s, uint32_t rank, const struct event *ev)
+/* While a rank waits for its data, the others wait for it in all_reduce. It comes last itself, and waits for no
+ * rank. */
+static uint64_t event_duration(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
-	uint64_t ns, skew = straggles(s, rank) ? ev->skew_ns / 8 : ev->skew_ns;
+	uint64_t ns, skew = rank_straggles(s, rank) ? ev->skew_ns / 8 : ev->skew_ns;
 
 	if (ev->skew_ns)
 		return zn_random_skewed(&s->state, ev->middle_ns, skew);
 	ns = zn_random_around(&s->state, ev->middle_ns);
-	if (ev->operation == ZN_H_SYNC_HTOD && suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
+	if (ev->operation == ZN_H_SYNC_HTOD && rank_suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
 		return COPY_TIMES * ns;
 	if (ev->operation != ZN_H_DATALOAD)
 		return ns;
 	if (zn_random_below(&s->state, STALL_EVERY) == 0)
 		return STALL_TIMES * ns;
-	if (suffers(s, rank, ZN_SCENARIO_STARVATION))
+	if (rank_suffers(s, rank, ZN_SCENARIO_STARVATION))
 		return STARVED_TIMES * ns;
-	return straggles(s, rank) ? SLOW_LOADER * ns : ns;
+	return rank_straggles(s, rank) ? SLOW_LOADER * ns : ns;
 }
 
 static void note_issue(struct zn_skew *skew, uint32_t member)
@@ -209,10 +210,10 @@ static void note_issue(struct zn_skew *skew, uint32_t member)
 }
 
 /* When a rank issues a collective, beside the others: random numbers of its own. */
-static void issue(struct zn_sim *s, uint32_t rank, enum zn_operation operation)
+static void issue_collective(struct zn_sim *s, uint32_t rank, enum zn_operation operation)
 {
 	struct zn_skew *skew = s->skew[rank / ZN_SIM_JOB_RANKS];
-	bool late = straggles(s, rank) && operation == ZN_H_NCCL_ALL_REDUCE,
+	bool late = rank_straggles(s, rank) && operation == ZN_H_NCCL_ALL_REDUCE,
 	     last = rank % ZN_SIM_JOB_RANKS == ZN_SIM_JOB_RANKS - 1;
 	uint64_t ns = zn_random_below(&s->skew_state, EARLY_NS) + (late ? LATE_NS : 0);
 
@@ -227,13 +228,13 @@ static void issue(struct zn_sim *s, uint32_t rank, enum zn_operation operation)
 	zn_hist_add(&s->memory.arena.hists[skew->hist], ns);
 }
 
-static void happen(struct zn_sim *s, uint32_t rank, const struct event *ev)
+static void record_event(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
 	struct zn_proc *p = s->rank[rank];
 
-	zn_memory_record(&s->memory, p, ev->operation, duration(s, rank, ev), ev->bytes);
+	zn_memory_record(&s->memory, p, ev->operation, event_duration(s, rank, ev), ev->bytes);
 	if (ev->skew_ns)
-		issue(s, rank, ev->operation);
+		issue_collective(s, rank, ev->operation);
 	if (ev->copy != NO_COPY) {
 		p->count[ev->copy] += ev->bytes;
 		p->count[ev->copy + COPY_CALLS]++;
@@ -369,29 +370,28 @@ void zn_sim_close(struct zn_sim *s)
 	zn_memory_close(&s->memory);
 }
 
-/* ---- Jobs: told of as Slurm's prolog and epilog tell, and with control groups as the kernel sees them. A daemon that
- * starts again makes them up anew, so they need no record, as if they were only found. ---- */
+/* ---- Jobs. ---- */
 
 #define SAYS_EVERY_MS 1000
 #define STEP_MS       500
 
-static bool checkpointing(const struct zn_sim *s)
+static bool is_checkpointing(const struct zn_sim *s)
 {
 	return s->elapsed_ms >= ZN_SIM_CHECKPOINT_MS && s->elapsed_ms % ZN_SIM_CHECKPOINT_MS < CHECKPOINT_MS;
 }
 
 /* A rank writes: all of them now and then, those of a scenario for much of their time. */
-static bool writes(const struct zn_sim *s, uint32_t rank)
+static bool rank_writes(const struct zn_sim *s, uint32_t rank)
 {
-	return checkpointing(s) ||
-		(suffers(s, rank, ZN_SCENARIO_CHECKPOINTS) && s->elapsed_ms % WRITES_EVERY_MS < WRITES_MS);
+	return is_checkpointing(s) ||
+		(rank_suffers(s, rank, ZN_SCENARIO_CHECKPOINTS) && s->elapsed_ms % WRITES_EVERY_MS < WRITES_MS);
 }
 
 /* The second job says of itself where it is. */
-static void annotate(struct zn_sim *s)
+static void annotate_job(struct zn_sim *s)
 {
 	const struct zn_proc *p = s->rank[ZN_SIM_JOB_RANKS];
-	const char *phase = writes(s, ZN_SIM_JOB_RANKS) ? "checkpoint" : "train";
+	const char *phase = rank_writes(s, ZN_SIM_JOB_RANKS) ? "checkpoint" : "train";
 	struct zn_annotation by = {.at_ns = zn_now_ns(), .at_wall_ms = zn_wall_ms()};
 	char text[ZN_TEXT_MAX], why[ZN_TEXT_MAX];
 
@@ -422,16 +422,17 @@ static uint64_t launch_count(struct zn_sim *s, uint32_t rank)
 	uint64_t up = (at < half ? at : SWING_MS - at) * 2 * SWING_PERMILL / half; /* 0 to 2 * SWING_PERMILL */
 	bool change = zn_random_below(&s->state, 1000) < (up < SWING_PERMILL ? SWING_PERMILL - up : up - SWING_PERMILL);
 
-	if (writes(s, rank))
+	if (rank_writes(s, rank))
 		return zn_random_below(&s->state, CHECKPOINT_LEAVE) == 0;
-	if (suffers(s, rank, ZN_SCENARIO_LAUNCH_BOUND))
+	if (rank_suffers(s, rank, ZN_SCENARIO_LAUNCH_BOUND))
 		return MANY_LAUNCHES;
 	if (s->phase == ZN_SCENARIO_OVERHEAD)
 		return TINY_LAUNCHES;
 	return change ? up < SWING_PERMILL ? n - 1 : n + 1 : n;
 }
 
-/* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are busy in it. */
+/* Where a millisecond of a launching thread goes, in us, by enum zn_stall, and how long the rank's workers are
+ * busy in it. */
 #define WORKERS 4
 enum {
 	SPENT_NORMAL,
@@ -504,26 +505,26 @@ static const struct {
 
 static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
 {
-	if (still(s, rank))
-		return spent_still[still(s, rank)][rank != HUNG_RANK];
-	if (writes(s, rank))
+	if (still_kind(s, rank))
+		return spent_still[still_kind(s, rank)][rank != HUNG_RANK];
+	if (rank_writes(s, rank))
 		return SPENT_CHECKPOINT;
 	for (size_t i = 0; i < ZN_LEN(spent_in); i++)
-		if (suffers(s, rank, spent_in[i].scenario))
+		if (rank_suffers(s, rank, spent_in[i].scenario))
 			return spent_in[i].spent;
-	if (s->phase == ZN_SCENARIO_STRAGGLER && rank < ZN_SIM_JOB_RANKS && !straggles(s, rank))
+	if (s->phase == ZN_SCENARIO_STRAGGLER && rank < ZN_SIM_JOB_RANKS && !rank_straggles(s, rank))
 		return SPENT_BEHIND;
-	return straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
+	return rank_straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
 }
 
-static void spend(struct zn_sim *s, uint32_t rank)
+static void spend_time(struct zn_sim *s, uint32_t rank)
 {
 	uint32_t i = spent_of(s, rank);
 	struct zn_proc *p = s->rank[rank];
 
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
 		p->count[ZN_C_STALL_CPU + c] += spent[i].us[c] * 1000u;
-	if (suffers(s, rank, ZN_SCENARIO_CPU_LIMIT))
+	if (rank_suffers(s, rank, ZN_SCENARIO_CPU_LIMIT))
 		s->throttled_ns += spent[i].us[ZN_STALL_RUNQUEUE] * 1000u;
 	p->count[ZN_C_WORKERS] = WORKERS;
 	p->count[ZN_C_WORKER_BUSY_NS] += WORKERS * spent[i].busy_us * 1000u;
@@ -566,7 +567,7 @@ static void kernel_sees(struct zn_sim *s, uint32_t rank, uint64_t launches)
 		p->count[ZN_C_TCP_RECEIVED] += MIB;
 		p->count[ZN_C_TCP_RETRANSMITS] += zn_random_below(state, RETRANSMIT_EVERY) == 0;
 	}
-	p->count[ZN_C_TCP_RETRANSMITS] += suffers(s, rank, ZN_SCENARIO_RETRANSMITS) && at % RETRANSMIT_MS == 0;
+	p->count[ZN_C_TCP_RETRANSMITS] += rank_suffers(s, rank, ZN_SCENARIO_RETRANSMITS) && at % RETRANSMIT_MS == 0;
 }
 
 static void launch_many(struct zn_sim *s, uint32_t rank)
@@ -574,7 +575,7 @@ static void launch_many(struct zn_sim *s, uint32_t rank)
 	uint64_t launches = launch_count(s, rank);
 
 	for (uint64_t n = launches; n; n--)
-		launch(s, rank);
+		launch_kernels(s, rank);
 	kernel_sees(s, rank, launches);
 }
 
@@ -592,27 +593,27 @@ static void run_still(struct zn_sim *s, uint32_t rank)
 /* A rank's calls other than launches do not fall on the same millisecond as another's. */
 static void run_rank(struct zn_sim *s, uint32_t rank)
 {
-	spend(s, rank);
-	if (still(s, rank)) {
+	spend_time(s, rank);
+	if (still_kind(s, rank)) {
 		run_still(s, rank);
 		return;
 	}
-	if (suffers(s, rank, ZN_SCENARIO_STARTUP)) { /* it reads its model, and has launched nothing so far */
+	if (rank_suffers(s, rank, ZN_SCENARIO_STARTUP)) { /* it reads its model, and has launched nothing so far */
 		zn_sim_files_work(s, rank);
 		return;
 	}
 	launch_many(s, rank);
-	for (size_t i = 0; i < ZN_LEN(events) && !writes(s, rank); i++)
+	for (size_t i = 0; i < ZN_LEN(events) && !rank_writes(s, rank); i++)
 		if ((s->elapsed_ms + rank * ZN_SIM_STAGGER_MS) % events[i].every_ms == 0)
-			happen(s, rank, &events[i]);
-	if (writes(s, rank))
+			record_event(s, rank, &events[i]);
+	if (rank_writes(s, rank))
 		zn_sim_files_checkpoint(s, rank);
 	else
 		zn_sim_files_work(s, rank);
 	zn_sim_gpu_breathe(s, rank);
 }
 
-static bool idles(const struct zn_sim *s, uint32_t rank)
+static bool rank_idles(const struct zn_sim *s, uint32_t rank)
 {
 	bool now = s->phase == ZN_SCENARIO_IDLE_GPU ||
 		(s->phase == ZN_SCENARIO_NEARLY_IDLE && s->elapsed_ms % LITTLE_EVERY_MS);
@@ -629,8 +630,8 @@ static void enter_driver(struct zn_sim *s, bool enters)
 	p->in_ioctl = enters;
 }
 
-/* What the ranks do as it begins, and as it ends: they issue a collective that is waited for, all but the one that is missing; that
- * one; or all of them, as the others of a larger job do, or did before. */
+/* What the ranks do as it begins, and as it ends: they issue a collective that is waited for, all but the one that
+ * is missing; that one; or all of them, as the others of a larger job do, or did before. */
 enum issues { ISSUE_NONE, ISSUE_OTHERS, ISSUE_MISSING, ISSUE_ALL };
 static const struct {
 	uint8_t begin, end;
@@ -646,7 +647,7 @@ static const struct {
 	[STILL_COMPILE] = {ISSUE_NONE, ISSUE_NONE},
 };
 
-static bool issues(uint8_t what, uint32_t member)
+static bool issues_collective(uint8_t what, uint32_t member)
 {
 	return what == ISSUE_ALL || what == (member == HUNG_RANK % ZN_SIM_JOB_RANKS ? ISSUE_MISSING : ISSUE_OTHERS);
 }
@@ -660,7 +661,7 @@ static void stand_still(struct zn_sim *s)
 		return;
 	s->still = now;
 	for (uint32_t m = 0; m < ZN_SIM_JOB_RANKS; m++)
-		if (issues(issues_still[before].end, m) || issues(issues_still[now].begin, m))
+		if (issues_collective(issues_still[before].end, m) || issues_collective(issues_still[now].begin, m))
 			note_issue(skew, m);
 	if (now == STILL_DRIVER || before == STILL_DRIVER)
 		enter_driver(s, now == STILL_DRIVER);
@@ -686,7 +687,7 @@ void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c)
 		zn_causes_throttled(c, &c->group[p->job.slot], s->throttled_ns);
 }
 
-static void lose(struct zn_sim *s)
+static void count_losses(struct zn_sim *s)
 {
 	if (s->phase == ZN_SCENARIO_LOSSES && s->elapsed_ms % LOST_EVERY_MS == 0)
 		s->memory.arena.shared->lost[ZN_LOST_SERIES]++;
@@ -712,21 +713,21 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 		start_anew(s, before);
 		stand_still(s);
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
-			if (s->rank[rank] && !idles(s, rank))
+			if (s->rank[rank] && !rank_idles(s, rank))
 				run_rank(s, rank);
-		lose(s);
+		count_losses(s);
 		zn_sim_job_kill(s);
 		report_error(s);
 		zn_sim_files_node(s);
 		if (s->jobs)
 			jobs_run(s);
 		if (s->annotations)
-			annotate(s);
+			annotate_job(s);
 		zn_sim_gpu_leak(s);
 	}
 }
 
-/* A rank was told nothing about which GPUs to see, so its ordinals are the node's. */
+/* No variable limits the GPUs that a rank sees, so its ordinals are the node's. */
 bool zn_sim_process_info(void *sim, const struct zn_proc *p, struct zn_process_info *to)
 {
 	(void)sim;

@@ -38,7 +38,7 @@ static const struct {
 #define ADD(to, n)   __atomic_fetch_add(&(to), n, __ATOMIC_RELAXED)
 #define STORE(to, v) __atomic_store_n(&(to), v, __ATOMIC_RELAXED)
 
-static void drop(struct zn_destination *s, unsigned i)
+static void drop_delivery(struct zn_destination *s, unsigned i)
 {
 	struct zn_delivery *gone = s->queue[i];
 
@@ -48,14 +48,15 @@ static void drop(struct zn_destination *s, unsigned i)
 	STORE(s->done->queued, s->count);
 }
 
-/* A delivery that waits is given up for a newer one. What holds all there is takes nothing with it. */
+/* A waiting delivery is given up for a newer one. A delivery of the whole state is no loss: the newer one has all
+ * of it. */
 static void give_up(struct zn_destination *s, unsigned i)
 {
 	bool loss = s->depth != ZN_DELIVERIES_STATE;
 
 	ADD(s->done->sent[ZN_SENT_FAILED], loss && s->queue[i]->tried);
 	ADD(s->done->dropped, loss);
-	drop(s, i);
+	drop_delivery(s, i);
 }
 
 void zn_destination_push(struct zn_destination *s, struct zn_str text, uint64_t number)
@@ -85,13 +86,13 @@ static void hang_up(struct zn_destination *s)
 	s->kept = false;
 }
 
-static void rest(struct zn_destination *s, enum zn_destination_state state, uint64_t due_ns)
+static void enter_state(struct zn_destination *s, enum zn_destination_state state, uint64_t due_ns)
 {
 	s->state = state;
 	s->due_ns = due_ns;
 }
 
-static void fail(struct zn_destination *s, const char *why, uint64_t now_ns)
+static void fail_attempt(struct zn_destination *s, const char *why, uint64_t now_ns)
 {
 	uint32_t random = 0;
 
@@ -106,16 +107,17 @@ static void fail(struct zn_destination *s, const char *why, uint64_t now_ns)
 	ADD(s->done->sent[ZN_SENT_RETRIED], 1);
 	if (s->count)
 		s->queue[0]->tried = true;
-	rest(s, ZN_SENDER_WAITING, now_ns + zn_retry_ms(s->failures, s->reply.retry_after_s, random) * ZN_NS_PER_MS);
+	enter_state(
+		s, ZN_SENDER_WAITING, now_ns + zn_retry_ms(s->failures, s->reply.retry_after_s, random) * ZN_NS_PER_MS);
 }
 
 static void fail_errno(struct zn_destination *s, int err, uint64_t now_ns)
 {
-	fail(s, strerror(err), now_ns);
+	fail_attempt(s, strerror(err), now_ns);
 }
 
 /* The first delivery is done with. */
-static void settle(struct zn_destination *s, enum zn_sent result)
+static void settle_delivery(struct zn_destination *s, enum zn_sent result)
 {
 	ADD(s->done->sent[result], 1);
 	ADD(s->done->dropped, result == ZN_SENT_REFUSED);
@@ -124,21 +126,21 @@ static void settle(struct zn_destination *s, enum zn_sent result)
 	if (s->failures)
 		zn_log(ZN_INFO, "sender: %s %s:%u works again", zn_outbound_label(s->to), s->url.host, s->url.port);
 	s->failures = 0;
-	drop(s, 0);
+	drop_delivery(s, 0);
 }
 
-static void refuse(struct zn_destination *s, uint64_t now_ns)
+static void refuse_delivery(struct zn_destination *s, uint64_t now_ns)
 {
 	if (!s->said_ns || now_ns - s->said_ns >= SAY_S * ZN_NS_PER_S) {
 		zn_log(ZN_WARN, "sender: %s %s:%u: status %d: what was sent is dropped, and counted",
 			zn_outbound_label(s->to), s->url.host, s->url.port, s->reply.status);
 		s->said_ns = now_ns;
 	}
-	settle(s, ZN_SENT_REFUSED);
+	settle_delivery(s, ZN_SENT_REFUSED);
 }
 
 /* By the status alone, whatever became of the body after it. */
-static void conclude(struct zn_destination *s, uint64_t now_ns)
+static void conclude_reply(struct zn_destination *s, uint64_t now_ns)
 {
 	int status = s->reply.status;
 	char why[32];
@@ -149,14 +151,14 @@ static void conclude(struct zn_destination *s, uint64_t now_ns)
 		s->kept = true;
 	if (status == 408 || status == 429 || status >= 500) {
 		snprintf(why, sizeof(why), "status %d", status);
-		fail(s, why, now_ns);
+		fail_attempt(s, why, now_ns);
 		return;
 	}
 	if (status < 300)
-		settle(s, ZN_SENT_OK);
+		settle_delivery(s, ZN_SENT_OK);
 	else
-		refuse(s, now_ns);
-	rest(s, ZN_SENDER_IDLE, s->fd < 0 ? UINT64_MAX : now_ns + IDLE_S * ZN_NS_PER_S);
+		refuse_delivery(s, now_ns);
+	enter_state(s, ZN_SENDER_IDLE, s->fd < 0 ? UINT64_MAX : now_ns + IDLE_S * ZN_NS_PER_S);
 }
 
 /* ---- request and answer ---- */
@@ -164,19 +166,19 @@ static void conclude(struct zn_destination *s, uint64_t now_ns)
 static void look_up(struct zn_destination *s, uint64_t now_ns);
 
 /* A connection that was kept may have been closed just as it was used again: that is no failure. */
-static void broken(struct zn_destination *s, const char *why, uint64_t now_ns)
+static void connection_broken(struct zn_destination *s, const char *why, uint64_t now_ns)
 {
 	if (s->reply.status) {
-		conclude(s, now_ns);
+		conclude_reply(s, now_ns);
 	} else if (s->kept && !s->heard) {
 		hang_up(s);
 		look_up(s, now_ns);
 	} else {
-		fail(s, why, now_ns);
+		fail_attempt(s, why, now_ns);
 	}
 }
 
-static void talk(struct zn_destination *s, uint64_t now_ns)
+static void send_request(struct zn_destination *s, uint64_t now_ns)
 {
 	struct zn_out o = {.at = s->head, .cap = sizeof(s->head)};
 	const struct zn_post post = {.url = &s->url,
@@ -190,7 +192,7 @@ static void talk(struct zn_destination *s, uint64_t now_ns)
 	s->at = 0;
 	s->heard = false;
 	zn_reply_init(&s->reply);
-	rest(s, ZN_SENDER_TALKING, now_ns + ANSWER_S * ZN_NS_PER_S);
+	enter_state(s, ZN_SENDER_TALKING, now_ns + ANSWER_S * ZN_NS_PER_S);
 }
 
 /* What is left of the request, as far as it goes. */
@@ -207,7 +209,7 @@ static int send_some(struct zn_destination *s)
 	return 0;
 }
 
-static void hear(struct zn_destination *s, uint64_t now_ns)
+static void receive_reply(struct zn_destination *s, uint64_t now_ns)
 {
 	char text[CHUNK_BYTES];
 	ssize_t n = recv(s->fd, text, sizeof(text), MSG_DONTWAIT);
@@ -215,14 +217,14 @@ static void hear(struct zn_destination *s, uint64_t now_ns)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		broken(s, n ? strerror(errno) : "closed without an answer", now_ns);
+		connection_broken(s, n ? strerror(errno) : "closed without an answer", now_ns);
 		return;
 	}
 	s->heard = true;
 	if (zn_reply_read(&s->reply, text, (size_t)n) < 0)
-		fail(s, "its answer is not HTTP", now_ns);
+		fail_attempt(s, "its answer is not HTTP", now_ns);
 	else if (s->reply.done)
-		conclude(s, now_ns);
+		conclude_reply(s, now_ns);
 }
 
 /* An answer may come before all is sent, and then be followed by a reset: it is read first. */
@@ -231,11 +233,11 @@ static void on_talking(struct zn_destination *s, short ready, uint64_t now_ns)
 	int err;
 
 	if (ready & (POLLIN | POLLERR | POLLHUP)) {
-		hear(s, now_ns);
+		receive_reply(s, now_ns);
 	} else if (ready & POLLOUT && s->at < s->head_len + s->queue[0]->len) {
 		err = send_some(s);
 		if (err)
-			broken(s, strerror(-err), now_ns);
+			connection_broken(s, strerror(-err), now_ns);
 	}
 }
 
@@ -262,7 +264,7 @@ static void connect_next(struct zn_destination *s, int err, uint64_t now_ns)
 	while (s->peer_at < s->peer_count) {
 		s->fd = begin_connect(&s->peer[s->peer_at++]);
 		if (s->fd >= 0) {
-			rest(s, ZN_SENDER_CONNECTING, now_ns + CONNECT_S * ZN_NS_PER_S);
+			enter_state(s, ZN_SENDER_CONNECTING, now_ns + CONNECT_S * ZN_NS_PER_S);
 			return;
 		}
 		err = -s->fd;
@@ -281,7 +283,7 @@ static void on_connecting(struct zn_destination *s, short ready, uint64_t now_ns
 	if (err)
 		connect_next(s, err, now_ns);
 	else
-		talk(s, now_ns);
+		send_request(s, now_ns);
 }
 
 /* ---- names ---- */
@@ -301,7 +303,7 @@ static struct zn_str read_text(const char *path, char *to, size_t cap)
 }
 
 /* Asks the server at hand, of the servers in turn as often as resolv.conf says, for both kinds of addresses. */
-static int ask(struct zn_destination *s)
+static int ask_server(struct zn_destination *s)
 {
 	const struct zn_peer *server = &s->resolver.server[s->server_at % s->resolver.server_count];
 	int fd = socket(server->address.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -326,12 +328,12 @@ static void ask_on(struct zn_destination *s, uint64_t now_ns)
 	unsigned most = s->resolver.server_count * s->resolver.attempts;
 
 	s->unsure = false;
-	while (s->server_at < most && ask(s))
+	while (s->server_at < most && ask_server(s))
 		s->server_at++;
 	if (s->server_at < most)
-		rest(s, ZN_SENDER_ASKING, now_ns + s->resolver.timeout_s * ZN_NS_PER_S);
+		enter_state(s, ZN_SENDER_ASKING, now_ns + s->resolver.timeout_s * ZN_NS_PER_S);
 	else
-		fail(s, "no name server answers", now_ns);
+		fail_attempt(s, "no name server answers", now_ns);
 }
 
 static bool make_questions(struct zn_destination *s, const char *name)
@@ -357,7 +359,7 @@ static void next_name(struct zn_destination *s, uint64_t now_ns)
 			ask_on(s, now_ns);
 			return;
 		}
-	fail(s, "there is no host of this name", now_ns);
+	fail_attempt(s, "there is no host of this name", now_ns);
 }
 
 static void look_up(struct zn_destination *s, uint64_t now_ns)
@@ -380,7 +382,7 @@ static void look_up(struct zn_destination *s, uint64_t now_ns)
 }
 
 /* Both kinds were answered, or no more is waited for. */
-static void answered(struct zn_destination *s, uint64_t now_ns)
+static void names_answered(struct zn_destination *s, uint64_t now_ns)
 {
 	if (s->peer_count) {
 		connect_next(s, 0, now_ns);
@@ -423,7 +425,7 @@ static void on_asking(struct zn_destination *s, short ready, uint64_t now_ns)
 	else
 		take_answer(s, text, (size_t)n);
 	if (n < 0 || (s->answered[0] && s->answered[1]))
-		answered(s, now_ns);
+		names_answered(s, now_ns);
 }
 
 /* ---- the whole ---- */
@@ -434,25 +436,25 @@ static void on_idle(struct zn_destination *s, short ready, uint64_t now_ns)
 	(void)ready;
 	(void)now_ns;
 	hang_up(s);
-	rest(s, ZN_SENDER_IDLE, UINT64_MAX);
+	enter_state(s, ZN_SENDER_IDLE, UINT64_MAX);
 }
 
-static void late(struct zn_destination *s, uint64_t now_ns)
+static void deadline_passed(struct zn_destination *s, uint64_t now_ns)
 {
 	switch (s->state) {
 	case ZN_SENDER_ASKING:
 		s->unsure = true;
-		answered(s, now_ns);
+		names_answered(s, now_ns);
 		break;
 	case ZN_SENDER_CONNECTING: connect_next(s, ETIMEDOUT, now_ns); break;
 	case ZN_SENDER_TALKING:
 		s->heard = true; /* there is no point in the same again at once */
-		broken(s, "no answer in time", now_ns);
+		connection_broken(s, "no answer in time", now_ns);
 		break;
 	case ZN_SENDER_IDLE:
 	case ZN_SENDER_WAITING:
 		hang_up(s);
-		rest(s, ZN_SENDER_IDLE, UINT64_MAX);
+		enter_state(s, ZN_SENDER_IDLE, UINT64_MAX);
 		break;
 	}
 }
@@ -469,11 +471,11 @@ void zn_destination_step(struct zn_destination *s, short ready, uint64_t now_ns)
 	if (ready && s->fd >= 0 && s->state != ZN_SENDER_WAITING)
 		on[s->state](s, ready, now_ns);
 	if (now_ns >= s->due_ns)
-		late(s, now_ns);
+		deadline_passed(s, now_ns);
 	if (s->state != ZN_SENDER_IDLE || !s->count)
 		return;
 	if (s->fd >= 0)
-		talk(s, now_ns);
+		send_request(s, now_ns);
 	else
 		look_up(s, now_ns);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * inquiry.c: asks the RAS service of NCCL, which is a thread of a user's process, in the process that makes connections: four
- * commands, a line each, and one answer. Whoever answers may be anybody: it gets 10 s and 4 MiB, and what it says becomes
- * a struct of a fixed size as it comes in. Whoever tells this process what to ask, it asks nobody but this node.
+ * inquiry.c: asks the RAS service of NCCL, which is a thread of a user's process, in the process that makes
+ * connections: four commands, a line each, and one answer. Whoever answers may be anybody: it gets 10 s and 4 MiB,
+ * and what it says becomes a struct of a fixed size as it comes in. Whoever tells this process what to ask, it asks
+ * nobody but this node.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -86,7 +87,7 @@ void zn_inquiry_close(struct zn_inquiry *q)
 	q->due_ns = UINT64_MAX;
 }
 
-static void finish(struct zn_inquiry *q, enum zn_inquiry_outcome outcome)
+static void finish_inquiry(struct zn_inquiry *q, enum zn_inquiry_outcome outcome)
 {
 	zn_inquiry_close(q);
 	q->done->outcome = outcome;
@@ -96,42 +97,42 @@ static void finish(struct zn_inquiry *q, enum zn_inquiry_outcome outcome)
 }
 
 /* No more comes: it has said all, or it does not go on. */
-static void conclude(struct zn_inquiry *q)
+static void conclude_answer(struct zn_inquiry *q)
 {
 	const struct zn_ras_answer *a = &q->parse.answer;
 
 	zn_ras_parse_end(&q->parse);
-	finish(q,
+	finish_inquiry(q,
 		a->whole                                    ? ZN_INQUIRY_ANSWERED
 			: a->understood                     ? ZN_INQUIRY_INCOMPLETE
 			: q->step == LAST && q->parse_bytes ? ZN_INQUIRY_NOT_UNDERSTOOD
 							    : ZN_INQUIRY_NO_ANSWER);
 }
 
-static void say(struct zn_inquiry *q)
+static void send_command(struct zn_inquiry *q)
 {
 	const char *text = commands[q->step].says;
 	size_t len = strlen(text);
 
 	q->reply_len = 0;
 	if (send(q->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) /* they fit into any buffer */
-		conclude(q);
+		conclude_answer(q);
 }
 
-static bool begins(const struct zn_inquiry *q, const char *with)
+static bool reply_begins(const struct zn_inquiry *q, const char *with)
 {
 	return q->reply_len >= strlen(with) && !strncasecmp(q->reply, with, strlen(with));
 }
 
-/* A line has come. Who does not know the protocol is asked no more. */
+/* A line has come. A service that does not know the protocol is asked no more. */
 static void take_reply(struct zn_inquiry *q)
 {
-	if (!begins(q, commands[q->step].answers) && !begins(q, commands[q->step].refuses)) {
-		finish(q, ZN_INQUIRY_NOT_UNDERSTOOD);
+	if (!reply_begins(q, commands[q->step].answers) && !reply_begins(q, commands[q->step].refuses)) {
+		finish_inquiry(q, ZN_INQUIRY_NOT_UNDERSTOOD);
 		return;
 	}
 	q->step++;
-	say(q);
+	send_command(q);
 }
 
 static void take_reply_byte(struct zn_inquiry *q, char c)
@@ -142,7 +143,7 @@ static void take_reply_byte(struct zn_inquiry *q, char c)
 		q->reply[q->reply_len++] = c;
 }
 
-static void take(struct zn_inquiry *q, const char *bytes, size_t len)
+static void take_bytes(struct zn_inquiry *q, const char *bytes, size_t len)
 {
 	size_t at = 0;
 
@@ -155,7 +156,7 @@ static void take(struct zn_inquiry *q, const char *bytes, size_t len)
 	zn_ras_parse_take(&q->parse, bytes + at, len - at);
 	if (q->bytes >= ZN_INQUIRY_BYTES) {
 		zn_ras_parse_end(&q->parse);
-		finish(q, ZN_INQUIRY_TOO_LONG);
+		finish_inquiry(q, ZN_INQUIRY_TOO_LONG);
 	}
 }
 
@@ -167,9 +168,9 @@ static void on_talking(struct zn_inquiry *q)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
-		conclude(q);
+		conclude_answer(q);
 	else
-		take(q, bytes, (size_t)n);
+		take_bytes(q, bytes, (size_t)n);
 }
 
 static void on_connecting(struct zn_inquiry *q)
@@ -178,11 +179,11 @@ static void on_connecting(struct zn_inquiry *q)
 	int err = 0;
 
 	if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &err, &len) || err) {
-		finish(q, ZN_INQUIRY_NO_ANSWER);
+		finish_inquiry(q, ZN_INQUIRY_NO_ANSWER);
 		return;
 	}
 	q->state = ZN_INQUIRY_TALKING;
-	say(q);
+	send_command(q);
 }
 
 void zn_inquiry_init(struct zn_inquiry *q, struct zn_inquiry_done *done)
@@ -215,7 +216,7 @@ void zn_inquiry_begin(struct zn_inquiry *q, const struct zn_inquiry_ask *ask, ui
 	memcpy(q->ask.want.host, q->host, sizeof(q->host));
 	zn_ras_parse_init(&q->parse, &q->ask.want);
 	if (!begin_connect(q)) {
-		finish(q, ZN_INQUIRY_NO_ANSWER);
+		finish_inquiry(q, ZN_INQUIRY_NO_ANSWER);
 		return;
 	}
 	setsockopt(q->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
@@ -235,5 +236,5 @@ void zn_inquiry_step(struct zn_inquiry *q, short ready, uint64_t now_ns)
 	else if (ready && q->state == ZN_INQUIRY_TALKING)
 		on_talking(q);
 	if (q->state != ZN_INQUIRY_IDLE && now_ns >= q->due_ns)
-		conclude(q);
+		conclude_answer(q);
 }

@@ -44,7 +44,7 @@ uint64_t zn_sandbox_capable(void)
 }
 
 /* Keeps what is wanted as far as it is there. */
-static int keep(struct __user_cap_data_struct want[2])
+static int keep_capabilities(struct __user_cap_data_struct want[2])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct have[2];
@@ -68,12 +68,12 @@ int zn_sandbox_capabilities(bool sys_admin)
 		want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
 	if (sys_admin)
 		want[CAP_SYS_ADMIN / 32].permitted |= 1U << (CAP_SYS_ADMIN % 32);
-	return keep(want);
+	return keep_capabilities(want);
 }
 
 /* Everything that the loop, the finder and a clean exit use and that does no harm whatever its arguments are. What
- * checks[] does not let pass either fails with EPERM: no program is started, no file opened to write, made or removed, no
- * connection made, no tracing. */
+ * checks[] does not let pass either fails with EPERM: no program is started, no file opened to write, made or
+ * removed, no connection made, no tracing. */
 /* clang-format off */
 static const int allowed[] = {
 	/* files and directories, to read */
@@ -113,22 +113,23 @@ static const int sender_allowed[] = {
 };
 /* clang-format on */
 
-/* The tables and programs are there: they are read, written and attached. Nothing is loaded, made, pinned, or fetched by a
- * number or a name. */
+/* The tables and programs are there: they are read, written and attached. Nothing is loaded, made, pinned, or
+ * fetched by a number or a name. */
 static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,
 	BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD,
 	BPF_LINK_CREATE, BPF_RAW_TRACEPOINT_OPEN, BPF_ITER_CREATE};
 
-/* Whose a mount's user namespace is. None of them changes anything, unlike FIOSETOWN or PERF_EVENT_IOC_SET_BPF. */
+/* The owner of a mount's user namespace. None of them changes anything, unlike FIOSETOWN or
+ * PERF_EVENT_IOC_SET_BPF. */
 static const uint32_t ioctl_requests[] = {NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID};
 
-/* Not F_SETOWN, by which user 0 sends any process a signal, nor locks and leases, which others wait for. */
+/* F_SETOWN is left out, as user 0 can signal any process with it; so are locks and leases, which others wait for. */
 static const uint32_t fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC};
 
-/* Not MADV_HWPOISON, which takes memory away from the machine. */
+/* MADV_HWPOISON is left out, as it takes memory away from the machine. */
 static const uint32_t advices[] = {MADV_NORMAL, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
 
-/* The event is described by memory, which a filter cannot see: what is watched cannot be told apart here. */
+/* The event is described by memory, which a filter cannot see, so it cannot tell events apart. */
 static const uint32_t event_flags[] = {PERF_FLAG_FD_CLOEXEC};
 
 static const uint32_t writing[] = {O_ACCMODE | O_CREAT | O_TRUNC};
@@ -145,8 +146,9 @@ static const uint32_t making[] = {O_CREAT | O_EXCL};
 /* A Unix socket would lead to whatever listens on this node. */
 static const uint32_t domains[] = {AF_INET, AF_INET6};
 
-/* What a system call's argument must be: one of these values, or a word with none, or all, of these bits. The kernel takes
- * each of them as an int or looks at its low bits alone, so the high half of the register says nothing. */
+/* What a system call's argument must be: one of these values, or a word with none, or all, of these bits. The
+ * kernel takes each of them as an int or looks at its low bits alone, so the high half of the register says
+ * nothing. */
 struct check {
 	int call;
 	unsigned argument;
@@ -201,14 +203,14 @@ static struct sock_filter code[CODE_MAX];
 static unsigned short code_len;
 
 /* One instruction too many is counted, and refused when the filter is put on. */
-static void put(struct sock_filter instruction)
+static void put_instruction(struct sock_filter instruction)
 {
 	if (code_len < CODE_MAX)
 		code[code_len] = instruction;
 	code_len++;
 }
 
-#define PUT(instruction) put((struct sock_filter)instruction)
+#define PUT(instruction) put_instruction((struct sock_filter)instruction)
 
 static void put_value(const struct check *c, uint32_t value)
 {
@@ -234,7 +236,7 @@ static void put_check(const struct check *c)
 		code[first].jf = (uint8_t)(code_len - first - 1);
 }
 
-static int install(unsigned flags)
+static int install_filter(unsigned flags)
 {
 	struct sock_fprog program = {.filter = code, .len = code_len};
 
@@ -245,9 +247,9 @@ static int install(unsigned flags)
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) ? -errno : 0;
 }
 
-/* Checks come first: the kernel remembers, from 5.11 on, which calls pass whatever their arguments are, and asks no filter
- * about those. */
-static void build(const struct check *check, size_t checks_count, const int *list, size_t count)
+/* Checks come first: the kernel remembers, from 5.11 on, which calls pass whatever their arguments are, and asks
+ * no filter about those. */
+static void build_filter(const struct check *check, size_t checks_count, const int *list, size_t count)
 {
 	code_len = 0;
 	PUT(LOAD(arch));
@@ -266,13 +268,14 @@ static void build(const struct check *check, size_t checks_count, const int *lis
 int zn_sandbox_system_calls(void)
 {
 	own_pid[0] = (uint32_t)getpid();
-	build(checks, ZN_LEN(checks), allowed, ZN_LEN(allowed));
-	return install(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
+	build_filter(checks, ZN_LEN(checks), allowed, ZN_LEN(allowed));
+	return install_filter(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
 }
 
 /* ---- Landlock: from Linux 5.13 on, where it is switched on. ---- */
 
-/* What a version of it added: all of that is refused but for the rules. linux/landlock.h of older systems lacks the last. */
+/* What a version of it added: all of that is refused but for the rules. linux/landlock.h of older systems lacks
+ * the last. */
 static const struct {
 	int version;
 	size_t bytes; /* of the description that the kernel knows */
@@ -316,7 +319,7 @@ static int make_rules(const struct confinement *c)
 }
 
 /* The calling thread alone; it must have given up new privileges before. */
-static int confine(const struct confinement *c)
+static int confine_thread(const struct confinement *c)
 {
 	int rules = make_rules(c), err = 0;
 
@@ -376,7 +379,7 @@ static int give_up_most(void)
 
 	want[CAP_BPF / 32].permitted |= 1U << (CAP_BPF % 32);
 	want[CAP_DAC_READ_SEARCH / 32].permitted |= 1U << (CAP_DAC_READ_SEARCH % 32);
-	return keep(want);
+	return keep_capabilities(want);
 }
 
 static int confine_loop(const struct zn_sandbox_folders *f)
@@ -385,13 +388,13 @@ static int confine_loop(const struct zn_sandbox_folders *f)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	err = confine(&(struct confinement){.folder = f->fd,
+	err = confine_thread(&(struct confinement){.folder = f->fd,
 		.count = f->count,
 		.access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR});
 	return err ? err : give_up_most();
 }
 
-static bool sees(pid_t pid)
+static bool sees_process(pid_t pid)
 {
 	char path[32];
 	int fd;
@@ -408,28 +411,28 @@ struct attempt {
 	int err;
 };
 
-static void *attempt(void *to)
+static void *attempt_all(void *to)
 {
 	const pid_t others[] = {1, getppid()};
 	struct attempt *a = to;
 	bool saw[ZN_LEN(others)];
 
 	for (size_t i = 0; i < ZN_LEN(others); i++)
-		saw[i] = sees(others[i]);
+		saw[i] = sees_process(others[i]);
 	a->err = confine_loop(a->folders);
 	for (size_t i = 0; i < ZN_LEN(others) && !a->err; i++)
-		if (saw[i] && !sees(others[i]))
+		if (saw[i] && !sees_process(others[i]))
 			a->err = -EACCES;
 	return NULL;
 }
 
-/* Landlock keeps a thread from all that asks for the right to trace, which hidepid= does for each process. A thread that
- * ends at once finds out. */
+/* Landlock keeps a thread from all that asks for the right to trace, which hidepid= does for each process. A
+ * thread that ends at once finds out. */
 int zn_sandbox_loop(struct zn_sandbox_folders *f)
 {
 	struct attempt a = {.folders = f};
 	pthread_t thread;
-	int err = -pthread_create(&thread, NULL, attempt, &a);
+	int err = -pthread_create(&thread, NULL, attempt_all, &a);
 
 	if (!err)
 		err = -pthread_join(thread, NULL);
@@ -450,13 +453,13 @@ int zn_sandbox_loop(struct zn_sandbox_folders *f)
 static int begin_child(const struct confinement *c)
 {
 	struct __user_cap_data_struct none[2] = {{0}};
-	int err = keep(none);
+	int err = keep_capabilities(none);
 
 	if (err)
 		return err;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	confine(c);
+	confine_thread(c);
 	return 0;
 }
 
@@ -469,8 +472,8 @@ int zn_sandbox_writer(const int *folder, size_t count)
 
 	if (err)
 		return err;
-	build(writer_checks, ZN_LEN(writer_checks), writer_allowed, ZN_LEN(writer_allowed));
-	return install(0);
+	build_filter(writer_checks, ZN_LEN(writer_checks), writer_allowed, ZN_LEN(writer_allowed));
+	return install_filter(0);
 }
 
 int zn_sandbox_sender(const int *folder, size_t count)
@@ -480,6 +483,6 @@ int zn_sandbox_sender(const int *folder, size_t count)
 
 	if (err)
 		return err;
-	build(sender_checks, ZN_LEN(sender_checks), sender_allowed, ZN_LEN(sender_allowed));
-	return install(0);
+	build_filter(sender_checks, ZN_LEN(sender_checks), sender_allowed, ZN_LEN(sender_allowed));
+	return install_filter(0);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, and on this node to
- * NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits for a network. What the sender may do is little: it is nobody,
- * has no capability, a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has
- * Landlock, those beside /etc/hosts and /etc/resolv.conf to read.
+ * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, and on this
+ * node to NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits
+ * for a network. What the sender may do is little: it is nobody, has no capability, a short list of system calls,
+ * sockets of IPv4 and IPv6 alone, and of the files, where the kernel has Landlock, those beside /etc/hosts and
+ * /etc/resolv.conf to read.
  *
  * A delivery is handed over as a message (worker.c). What came of it is told in memory that both see.
  */
@@ -56,7 +57,7 @@ static void take_question(struct sender *c, size_t bytes)
 	zn_inquiry_begin(&c->inquiry, &ask, c->message.number, zn_now_ns());
 }
 
-static void take(struct sender *c, size_t bytes)
+static void take_message(struct sender *c, size_t bytes)
 {
 	const struct message *m = &c->message;
 
@@ -70,14 +71,14 @@ static void take(struct sender *c, size_t bytes)
 				&c->destination[i], (struct zn_str){m->text, bytes - HEAD_BYTES}, m->number);
 }
 
-/* All that is there. */
-static void receive(struct sender *c)
+/* Takes all messages that are there. */
+static void receive_messages(struct sender *c)
 {
 	size_t bytes;
 
 	c->alone = !zn_worker_woken(&c->worker, false);
 	while ((bytes = zn_worker_take(&c->worker, &c->message, sizeof(c->message))))
-		take(c, bytes);
+		take_message(c, bytes);
 }
 
 static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
@@ -92,7 +93,7 @@ static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
 	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / ZN_NS_PER_MS) + 1;
 }
 
-static void turn(struct sender *c, uint64_t end_ns)
+static void run_turn(struct sender *c, uint64_t end_ns)
 {
 	struct pollfd all[ZN_DESTINATIONS_MAX + 2], *question = &all[c->count + 1];
 
@@ -104,12 +105,12 @@ static void turn(struct sender *c, uint64_t end_ns)
 		return;
 	zn_inquiry_step(&c->inquiry, question->revents, zn_now_ns()); /* before another one may begin */
 	if (all[c->count].revents)
-		receive(c);
+		receive_messages(c);
 	for (unsigned i = 0; i < c->count; i++)
 		zn_destination_step(&c->destination[i], all[i].revents, zn_now_ns());
 }
 
-static bool busy(const struct sender *c)
+static bool is_busy(const struct sender *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
 		if (zn_destination_busy(&c->destination[i]))
@@ -118,16 +119,16 @@ static bool busy(const struct sender *c)
 }
 
 /* Until the daemon has gone; then what waits is sent as far as that goes without delay. */
-static void serve(struct sender *c)
+static void serve_daemon(struct sender *c)
 {
 	uint64_t end_ns;
 
 	while (!c->alone)
-		turn(c, UINT64_MAX);
+		run_turn(c, UINT64_MAX);
 	zn_inquiry_close(&c->inquiry);
 	end_ns = zn_now_ns() + FAREWELL_MS * ZN_NS_PER_MS;
-	while (busy(c) && zn_now_ns() < end_ns)
-		turn(c, end_ns);
+	while (is_busy(c) && zn_now_ns() < end_ns)
+		run_turn(c, end_ns);
 }
 
 /* Takes the next item off a list with commas. */
@@ -221,14 +222,14 @@ static void run_sender(const struct start *s, const struct zn_worker *worker)
 	if (!err)
 		err = give_up(worker->fd);
 	if (send(worker->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
-		serve(c);
+		serve_daemon(c);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
 
 /* ---- the daemon's side ---- */
 
 /* What the sender says of its start. */
-static int start(struct zn_sender *c, const struct start *s)
+static int start_sender(struct zn_sender *c, const struct start *s)
 {
 	int err = zn_worker_open(&c->worker);
 
@@ -270,7 +271,7 @@ static unsigned count_urls(const char *list)
 #define SHARED_BYTES (DONE_BYTES + sizeof(struct zn_inquiry_done))
 _Static_assert(DONE_BYTES % _Alignof(struct zn_inquiry_done) == 0, "one lies behind the other");
 
-static int share(struct start *s)
+static int share_memory(struct start *s)
 {
 	char *memory = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -301,9 +302,9 @@ int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_
 	err = any ? read_token(&s, why) : 0;
 	if (err)
 		return err;
-	err = share(&s);
+	err = share_memory(&s);
 	if (!err)
-		err = start(c, &s);
+		err = start_sender(c, &s);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot start the process that makes connections: %s%s", strerror(-err),
 			err == -EPERM ? "; needs CAP_SETUID and CAP_SETGID, to become nobody" : "");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * worker.c: what the processes beside the daemon have in common (writer.c, sender.c): how they are started, what they let
- * go of first, and how something is handed over to them.
+ * worker.c: what the processes beside the daemon have in common (writer.c, sender.c): how they are started, what they
+ * let go of first, and how something is handed over to them.
  *
  * Messages lie in a queue in memory that both processes see, made before the fork: how much may wait depends on no
  * limit of sockets (net.core.wmem_max), no privilege, and no memory in one piece. A socket pair between the two carries
  * no more than a byte that wakes the child, and the end of either. What lies in the queue is read also after the daemon
  * has ended.
  *
- * Each side keeps its own place in the queue to itself and believes nothing that the other one writes: at worst messages
- * are lost, which are of the side that lied.
+ * Each side keeps its own place in the queue to itself and believes nothing that the other one writes: at worst
+ * messages are lost, which are of the side that lied.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +96,8 @@ void zn_worker_close(struct zn_worker *c)
 	*c = (struct zn_worker){.fd = -1};
 }
 
-/* All but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the daemon's end of the socket:
- * then the child does not end by itself. */
+/* Closes all descriptors but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the
+ * daemon's end of the socket: then the child does not end by itself. */
 static void close_others(int socket)
 {
 	if (socket > 3)
@@ -170,7 +170,7 @@ static void copy_out(const struct zn_worker *c, uint64_t place, void *to, size_t
 }
 
 /* A byte that cannot be sent is one of many that wait. */
-static int wake(struct zn_worker *c)
+static int wake_worker(struct zn_worker *c)
 {
 	if (send(c->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN && errno != EINTR &&
 		errno != ENOBUFS)
@@ -194,7 +194,7 @@ int zn_worker_put(struct zn_worker *c, const void *head, size_t head_len, struct
 	copy_in(c, c->place + HEAD_BYTES + head_len, text.at, text.len);
 	c->place += need;
 	__atomic_store_n(&c->queue->put, c->place, __ATOMIC_RELEASE);
-	return wake(c);
+	return wake_worker(c);
 }
 
 /* The length of the next message; 0: there is none. A queue that makes no sense is passed over as a whole. */

@@ -8,8 +8,8 @@
  * not there. What has been handed over is written even if the daemon ends or is killed; then the socket's end says so,
  * and no signal does.
  *
- * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each writer has a
- * temporary name of its own instead, on whatever node it runs, and several of them share a folder.
+ * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each writer
+ * has a temporary name of its own instead, on whatever node it runs, and several of them share a folder.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -71,7 +71,7 @@ struct writer {
 	struct message message;
 };
 
-static void add(uint64_t *to)
+static void add_one(uint64_t *to)
 {
 	__atomic_fetch_add(to, 1, __ATOMIC_RELAXED);
 }
@@ -118,8 +118,8 @@ static int write_file(const struct writer *s, int folder, const char *name, size
 	return err;
 }
 
-/* One line when it begins to fail, one when it works again. */
-static void note(struct writer *s, enum zn_directory directory, const char *what, const char *name, int err)
+/* Logs one line when a folder begins to fail, and one when it works again. */
+static void note_result(struct writer *s, enum zn_directory directory, const char *what, const char *name, int err)
 {
 	if (err && !s->failing[directory])
 		zn_log(ZN_WARN, "writer: cannot %s %s/%s: %s; such files are lost, and counted, until it works again",
@@ -128,7 +128,7 @@ static void note(struct writer *s, enum zn_directory directory, const char *what
 		zn_log(ZN_INFO, "writer: files are written to %s again", s->path[directory]);
 	s->failing[directory] = err;
 	if (err)
-		add(&s->shared->done.failed);
+		add_one(&s->shared->done.failed);
 }
 
 static void do_write(struct writer *s, size_t len)
@@ -136,23 +136,23 @@ static void do_write(struct writer *s, size_t len)
 	const struct message *m = &s->message;
 	int err = write_file(s, s->folder[m->directory], m->name, len);
 
-	note(s, m->directory, "write", m->name, err);
+	note_result(s, m->directory, "write", m->name, err);
 	if (!err)
-		add(&s->shared->done.written);
+		add_one(&s->shared->done.written);
 }
 
-/* One that is not there is removed. */
+/* A file that is not there counts as removed. */
 static void do_remove(struct writer *s)
 {
 	const struct message *m = &s->message;
 	int err = unlinkat(s->folder[m->directory], m->name, 0) && errno != ENOENT ? -errno : 0;
 
-	note(s, m->directory, "remove", m->name, err);
+	note_result(s, m->directory, "remove", m->name, err);
 	if (!err)
-		add(&s->shared->done.removed);
+		add_one(&s->shared->done.removed);
 }
 
-static void take(struct writer *s, size_t bytes)
+static void take_message(struct writer *s, size_t bytes)
 {
 	const struct message *m = &s->message;
 
@@ -166,7 +166,7 @@ static void take(struct writer *s, size_t bytes)
 }
 
 /* Until the daemon has gone and all is read. */
-static void serve(struct writer *s)
+static void serve_daemon(struct writer *s)
 {
 	size_t bytes;
 	bool there = true;
@@ -174,7 +174,7 @@ static void serve(struct writer *s)
 	while (there) {
 		there = zn_worker_woken(&s->worker, true);
 		while ((bytes = zn_worker_take(&s->worker, &s->message, sizeof(s->message))))
-			take(s, bytes);
+			take_message(s, bytes);
 	}
 }
 
@@ -229,7 +229,7 @@ static bool is_left(int folder, const char *name, time_t now)
 }
 
 /* Removes what writers left that were killed while they wrote, as far as that is found in time. */
-static void sweep(int folder)
+static void sweep_folder(int folder)
 {
 	uint64_t end_ns = zn_now_ns() + SWEEP_MS * ZN_NS_PER_MS;
 	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -269,7 +269,7 @@ static int try_folder(const struct writer *s, int folder)
 	return err;
 }
 
-static void run(struct writer *s)
+static void serve_writer(struct writer *s)
 {
 	int err;
 
@@ -278,20 +278,20 @@ static void run(struct writer *s)
 	choose_temporary(s);
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++) {
 		s->folder[i] = s->path[i] ? open_folder(s->path[i]) : -EBADF;
-		sweep(s->folder[i]);
+		sweep_folder(s->folder[i]);
 	}
 	err = zn_sandbox_writer(s->folder, ZN_DIRECTORY_COUNT);
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
 	if (send(s->worker.fd, "", 1, MSG_NOSIGNAL) == 1)
-		serve(s);
+		serve_daemon(s);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
 
 /* ---- the daemon's side ---- */
 
 /* The writer has tried its folders. If one does not answer in time, it may do so later. */
-static void await(struct zn_writer *s, const struct shared *shared)
+static void await_start(struct zn_writer *s, const struct shared *shared)
 {
 	bool answered =
 		zn_worker_wait(s->worker.fd, PATIENCE_MS) && recv(s->worker.fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
@@ -314,10 +314,10 @@ static void run_writer(struct shared *shared, const struct zn_writer *s, const c
 	writer.worker = s->worker;
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		writer.path[i] = s->wanted[i] ? dir[i] : NULL;
-	run(&writer);
+	serve_writer(&writer);
 }
 
-static int start(struct zn_writer *s, struct shared *shared, const char *const dir[ZN_DIRECTORY_COUNT])
+static int start_writer(struct zn_writer *s, struct shared *shared, const char *const dir[ZN_DIRECTORY_COUNT])
 {
 	int err = zn_worker_open(&s->worker);
 
@@ -326,7 +326,7 @@ static int start(struct zn_writer *s, struct shared *shared, const char *const d
 	if (s->worker.pid == 0)
 		run_writer(shared, s, dir);
 	s->done = &shared->done;
-	await(s, shared);
+	await_start(s, shared);
 	return 0;
 }
 
@@ -342,7 +342,7 @@ int zn_writer_open(struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT
 	if (!any)
 		return 0;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	err = shared == MAP_FAILED ? -errno : start(s, shared, dir);
+	err = shared == MAP_FAILED ? -errno : start_writer(s, shared, dir);
 	if (!err)
 		return 0;
 	snprintf(why, ZN_TEXT_MAX, "cannot start the process that writes files: %s", strerror(-err));

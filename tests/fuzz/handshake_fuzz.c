@@ -33,11 +33,11 @@ static struct zn_str find_line(struct zn_str head, const char *name, size_t *cou
 
 	*count = 0;
 	while (head.len) {
-		line = cut(&head, '\n');
+		line = cut_before(&head, '\n');
 		if (line.len <= strlen(name) || line.at[strlen(name)] != ':' ||
 			strncasecmp(line.at, name, strlen(name)))
 			continue;
-		value = zn_str_trim(slice(line.at + strlen(name) + 1, line.at + line.len - 1), " \t");
+		value = zn_str_trim(str_between(line.at + strlen(name) + 1, line.at + line.len - 1), " \t");
 		++*count;
 	}
 	return value;

@@ -145,7 +145,7 @@ static bool has_dots(struct zn_str path)
 	struct zn_str part;
 
 	while (path.len) {
-		part = cut(&path, '/');
+		part = cut_before(&path, '/');
 		if (zn_str_is(part, ".") || zn_str_is(part, ".."))
 			return true;
 	}

@@ -39,7 +39,7 @@ static void read_all(struct zn_mounts *m, const uint8_t *sizes, const uint8_t *l
 	zn_mounts_init(m);
 	m->proc = "/nonexistent";
 	for (size_t i = 0; i < DEVICES; i++)
-		check(add(m, dev[i], ZN_OWNER_ROOT) != NULL);
+		check(add_mount(m, dev[i], ZN_OWNER_ROOT) != NULL);
 	for (uint32_t tgid = 0; tgid < 2; tgid++) {
 		walk_begin(m, -1, tgid);
 		for (size_t at = 0, turn = 0, n; at < len; at += n, turn++) {
@@ -51,7 +51,7 @@ static void read_all(struct zn_mounts *m, const uint8_t *sizes, const uint8_t *l
 			memcpy(m->text + m->have, list + at, n);
 			chunk_take(m, n);
 		}
-		conclude(m);
+		conclude_walk(m);
 	}
 }
 

@@ -4,7 +4,7 @@
  * than once, without a byte read behind the text. With a "\n%\n" in them, what follows is a page for `zernel alerts test`.
  */
 #define ZN_IN_alert /* what zernel.h keeps for the files of src/alert */
-#define ZN_IN_cli /* and of src/cli, whose alerts.c is part of this */
+#define ZN_IN_cli   /* and of src/cli, whose alerts.c is part of this */
 #include <stdlib.h>
 
 #include "src/cli/alerts.c"
@@ -48,7 +48,7 @@ static void run(const struct zn_rules *rules, struct page *p)
 
 	work.past_count = 0;
 	memset(work.past_slot, 0, sizeof(work.past_slot));
-	work.source = (struct zn_rule_source){walk, p};
+	work.source = (struct zn_rule_source){walk_page, p};
 	work.rules = rules;
 	for (uint64_t s = 1; s <= 3; s++) {
 		uint32_t instances = 0;

@@ -27,7 +27,7 @@ static void read_all(struct zn_xids *x, const uint8_t *sizes, const uint8_t *log
 		n = n < len - at ? n : len - at;
 		n = n < room ? n : room;
 		memcpy(x->text + x->len, log + at, n);
-		take(x, n);
+		take_lines(x, n);
 		check(x->len < sizeof(x->text));
 	}
 }

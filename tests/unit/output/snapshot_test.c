@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * snapshot_test.c: a busy node's snapshot at every capacity, and narrowed: always a whole document, that says when
- * something is missing and only then. What the figures are is for metrics_test.c. Probes, libraries and jobs are
+ * something is missing and only then. What the figures are is for snapshot_figures_test.c. Probes, libraries and jobs are
  * stand-ins.
  */
 #include <stdlib.h>

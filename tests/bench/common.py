@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the parts of the benchmark share: a run with its table, small programs that answer, the daemon under test."""
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+
+BUILD = "build"
+DAEMON = f"{BUILD}/zerneld"
+NO_FILES = ["--control", "none", "--report-dir", "none"]
+DAEMON_CPU, CLIENT_CPU = 0, 1
+SETTLE_S = 1  # what started or ended before has settled by then
+EMULATED, STEPPED = "cuLaunchKernel", "cuStreamSynchronize"  # by their first instructions, which are looked at
+SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin"
+NODE_EXPORTER, NGINX = (shutil.which(name, path=SYSTEM_PATH) for name in ("prometheus-node-exporter", "nginx"))
+
+
+class Run:
+    """What all rows share: the folder of this run and the table as it grows."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="zernel-bench-")
+        self.cuda = self.copy("libcuda.so.1")
+        self.nccl = self.copy("libnccl.so.2")
+        self.rows, self.notes = [], []
+
+    def copy(self, name, to=""):
+        folder = os.path.join(self.folder, to)
+        os.makedirs(folder, exist_ok=True)
+        return shutil.copy(f"{BUILD}/test/{name}", folder)
+
+    def row(self, what, measured, spread="", limit="", good=None):
+        verdict = {None: "", True: "yes", False: "**no**"}[good]
+        self.rows.append((what, measured, spread, limit, verdict))
+        print(f"  {what}: {measured} {'(' + spread + ')' if spread else ''} {'limit ' + limit if limit else ''} {verdict}")
+
+    def note(self, title, text):
+        self.notes.append((title, " ".join(text.split())))
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def spread(values, form="{:,.1f}"):
+    return f"{form.format(min(values))} to {form.format(max(values))}"
+
+
+def pinned(cpu):
+    return lambda: os.sched_setaffinity(0, {cpu})
+
+
+class Tool:
+    """A small program that answers each line with a line."""
+
+    def __init__(self, *args, **options):
+        self.process = subprocess.Popen([f"{BUILD}/bench/{args[0]}", *map(str, args[1:])], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1, **options)
+
+    def read(self):
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"{self.process.args[0]} ended")
+        return line
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        return self.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def fleet(run, processes, rate):
+    tool = Tool("fleet", run.cuda, run.nccl, processes, rate, env={**os.environ, "FAKE_CUDA_DEVICES": "8"})
+    tool.read()
+    return tool
+
+
+class Daemon:
+    """The daemon under test; `ready_s` and `stop_s` are how long it took to start and to end."""
+
+    def __init__(self, cpu=None, *options):
+        start = time.monotonic()
+        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0", *NO_FILES, *options], text=True,
+                                        stderr=subprocess.PIPE, preexec_fn=None if cpu is None else pinned(cpu))
+        line = ""
+        while "ready:" not in line:
+            line = self.process.stderr.readline()
+            if not line:
+                raise RuntimeError("the daemon ended at its start")
+        self.ready_s = time.monotonic() - start
+        self.metrics_port, self.ws_port = map(int, re.findall(r"port (\d+)", line))
+        self.pid = self.process.pid
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def stop(self):
+        start = time.monotonic()
+        self.process.terminate()
+        self.process.wait()
+        self.stop_s = time.monotonic() - start
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.stop()
+
+    def get(self, path="/metrics"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def sample(self, name, labels):
+        """The one sample of that name that has all the labels."""
+        for line in self.get().splitlines():
+            if line.startswith(name + "{") and all(label in line for label in labels):
+                return float(line.rsplit(" ", 1)[1])
+        raise RuntimeError(f"no sample {name} {labels}")
+
+    def resident_mb(self):
+        """All of it, and what of it are kernel tables."""
+        with open(f"/proc/{self.pid}/smaps") as f:
+            parts = re.findall(r"^[0-9a-f]+-[0-9a-f]+ (.*)$(?:\n\w+:.*$)*?\nRss:\s+(\d+) kB", f.read(), re.M)
+        sizes = [(int(kb) / 1024, "bpf-map" in name) for name, kb in parts]
+        return sum(mb for mb, _ in sizes), sum(mb for mb, table in sizes if table)
+
+    def cpu_s(self):
+        threads = os.listdir(f"/proc/{self.pid}/task")
+        total = 0
+        for thread in threads:
+            with open(f"/proc/{self.pid}/task/{thread}/schedstat") as f:
+                total += int(f.read().split()[0])
+        return total / 1e9

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What it costs a training loop of PyTorch."""
+import json
+import math
+import os
+import subprocess
+import time
+
+from common import Daemon, SETTLE_S, SYSTEM_PATH, Tool, median, spread
+
+LOOP_ROUNDS, LOOP_STEPS = 30, 200
+SHARE_ROUNDS, SHARE_STEPS = 5, 400
+PYTHON = "/usr/bin/python3"  # Debian's, which Debian's PyTorch is for
+
+
+class Loop(Tool):
+    def __init__(self, library):
+        self.process = subprocess.Popen([PYTHON, "tests/bench/torch_loop.py", library], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, bufsize=1, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    def steps(self):
+        """ms that a step took, its ms on a CPU, and its context switches. What started or ended before has settled by then."""
+        time.sleep(SETTLE_S)
+        self.ask("20")
+        took, busy, switches = map(int, self.ask(str(LOOP_STEPS)).split())
+        return took / 1e6 / LOOP_STEPS, busy / 1e6 / LOOP_STEPS, 1e9 * switches / took
+
+
+def followed_steps(loop):
+    """With the daemon, once it says where the loop's time goes."""
+    with Daemon() as daemon:
+        while f'zernel_step_stall_ratio{{pid="{loop.process.pid}"' not in daemon.get():
+            loop.ask("10")
+        return loop.steps()
+
+
+def loop_turns(loop):
+    """What steps() tells without the daemon, and with it. Each turn with it lies between two without, and is compared with
+    their mean."""
+    loop.steps()
+    off, on = [loop.steps()], []
+    for _ in range(LOOP_ROUNDS):
+        on.append(followed_steps(loop))
+        off.append(loop.steps())
+    return [tuple((a + b) / 2 for a, b in zip(*pair)) for pair in zip(off, off[1:])], on
+
+
+def median_between(values):
+    """The two values between which the true median lies 95 times of 100, if the turns are independent."""
+    ordered, n, out, chance = sorted(values), len(values), 0, 0.5 ** len(values)
+    while chance <= 0.025:
+        out += 1
+        chance += math.comb(n, out) * 0.5 ** n
+    return [ordered[max(out - 1, 0)], ordered[n - max(out, 1)]]
+
+
+def programs_ns():
+    """{id: ns that this BPF program has run for}"""
+    shown = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"], env={**os.environ, "PATH": SYSTEM_PATH}))
+    return {p["id"]: p.get("run_time_ns", 0) for p in shown}
+
+
+def programs_shares(loop):
+    """Which part of the loop's time on a CPU the daemon's programs ran for, by the kernel's own account of them."""
+    shares, others = [], programs_ns()
+    subprocess.run(["sysctl", "-qw", "kernel.bpf_stats_enabled=1"], check=True)
+    try:
+        with Daemon() as daemon:
+            while f'zernel_step_stall_ratio{{pid="{loop.process.pid}"' not in daemon.get():
+                loop.ask("10")
+            for _ in range(SHARE_ROUNDS):
+                before = programs_ns()
+                busy = int(loop.ask(str(SHARE_STEPS)).split()[1])
+                ran = sum(ns - before.get(p, 0) for p, ns in programs_ns().items() if p not in others)
+                shares.append(100 * ran / busy)
+    finally:
+        subprocess.run(["sysctl", "-qw", "kernel.bpf_stats_enabled=0"], check=True)
+    return shares
+
+
+def bench_loop(run):
+    if subprocess.run([PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode:
+        run.note("A training loop", "Not measured: no PyTorch is installed here.")
+        return
+    with Loop(run.cuda) as loop:
+        turns = loop_turns(loop)
+        shares = programs_shares(loop)
+    for k, (what, form, limit) in enumerate((("time of a step of a PyTorch loop", "{:.2f} ms", 1.01),
+                                             ("CPU of a step of it and its worker", "{:.2f} ms", 1.01),
+                                             ("its context switches per second", "{:,.0f}", None))):
+        off, on = ([turn[k] for turn in side] for side in turns)
+        ratio = [b / a for a, b in zip(off, on)]
+        run.row(f"{what}, without zerneld", form.format(median(off)), spread(off, form))
+        run.row(f"{what}, with it", form.format(median(on)), spread(on, form))
+        run.row(f"**{what}, with / without**", f"{median(ratio):.4f}", "the median lies between " +
+                " and ".join(f"{v:.3f}" for v in median_between(ratio)), f"{limit:.2f}" if limit else "",
+                limit and median(ratio) <= limit)
+    run.row("**run time of our programs / CPU of the loop**", f"{median(shares):.2f} %", spread(shares, "{:.2f}"), "1 %",
+            median(shares) <= 1)
+    run.note("A training loop", f"""PyTorch with one worker of its DataLoader on {os.cpu_count()} cores, {LOOP_STEPS} steps with
+        the daemon between two such turns without it, {LOOP_ROUNDS} times; the ratio is taken turn by turn, and its median lies
+        between the two figures beside it in 95 of 100 such runs. A step computes, takes a
+        batch, and makes one launch, so that its context switches and waits are followed. A trap costs several us on this
+        kind of machine; what more launches add is told by the cost of a call. The last row does not depend on how fast the
+        machine is at the moment: what the kernel counts for our programs (kernel.bpf_stats_enabled), anywhere on the node, in
+        {SHARE_ROUNDS} times {SHARE_STEPS} steps. It has the programs whole, but not the kernel's way to them, as the trap of a
+        probe.""")

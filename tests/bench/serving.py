@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What it costs to serve: scrapes and snapshots."""
+import os
+import socket
+import subprocess
+import time
+
+from common import BUILD, CLIENT_CPU, DAEMON_CPU, Daemon, NGINX, NODE_EXPORTER, Tool, fleet, median, pinned, spread
+
+# ---- scrapes ----
+
+SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES, RENDERINGS = 5, 1000, 4, 5000
+TICKS, TICK_LIMIT_US = 600, 2000
+NGINX_CONF = """daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/log;
+events {{ worker_connections 64; }}
+http {{
+    access_log off; sendfile on; open_file_cache max=16; keepalive_requests 1000000000;
+    default_type "text/plain; version=0.0.4; charset=utf-8";
+    server {{ listen 127.0.0.1:{port}; root {folder}; }}
+}}
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """Another server, on the daemon's core; the answers that scrapes got are in `results`."""
+
+    def __init__(self, name, command, port):
+        self.name, self.port, self.results = name, port, []
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=pinned(DAEMON_CPU))
+        for _ in range(100):
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError(f"{name} does not start")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def node_exporter():
+    port = free_port()
+    return Server("Debian's node exporter", [NODE_EXPORTER, f"--web.listen-address=127.0.0.1:{port}",
+                                             "--no-collector.systemd"], port)
+
+
+def nginx(run, text):
+    """nginx with one worker, which serves these bytes as a file."""
+    folder, port = os.path.join(run.folder, "nginx"), free_port()
+    os.makedirs(folder)
+    for name, content in (("metrics", text), ("conf", NGINX_CONF.format(folder=folder, port=port))):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(content)
+    return Server("nginx with the same bytes as a file", [NGINX, "-c", f"{folder}/conf"], port)
+
+
+def scrape(port):
+    out = subprocess.check_output([f"{BUILD}/bench/scrape", str(port), "/metrics", str(SCRAPE_MS)], text=True,
+                                  preexec_fn=pinned(CLIENT_CPU))
+    return [float(x) for x in out.split()]
+
+
+def scrape_row(run, name, results, limit=None):
+    rates = [r[0] for r in results]
+    run.row(f"scrapes per second, {name}, {results[-1][4]:.0f} lines, {results[-1][3] / 1024:.0f} KiB",
+            f"{median(rates):,.0f}", spread(rates, "{:,.0f}"), f"{limit:,}" if limit else "",
+            median(rates) >= limit if limit else None)
+    run.row(f"time of a scrape, {name}", f"p50 {median([r[1] for r in results]):.0f} us",
+            f"p99 {median([r[2] for r in results]):.0f} us")
+
+
+def ratio_row(run, what, ours, theirs, form):
+    ratio = [a / b for a, b in zip(ours, theirs)]
+    run.row(what, form.format(median(ratio)), spread(ratio, form))
+
+
+def render_row(run):
+    rows = [subprocess.check_output([f"{BUILD}/bench/render", str(RENDERINGS)], text=True,
+                                    preexec_fn=pinned(CLIENT_CPU)).split() for _ in range(SCRAPE_ROUNDS)]
+    us = [float(r[0]) / 1000 for r in rows]
+    run.row(f"rendering alone, simulated node, {rows[0][2]} lines", f"{median(us):.0f} us", spread(us, "{:.0f}"))
+
+
+def bench_tick(run):
+    for state, what in (("", "all at work"), ("hang", "every fourth missing, the others waiting for it")):
+        rows = [subprocess.check_output([f"{BUILD}/bench/tick", str(TICKS), state], text=True, preexec_fn=pinned(CLIENT_CPU)).split()
+                for _ in range(SCRAPE_ROUNDS)]
+        us = [float(r[0]) / 1000 for r in rows]
+        run.row(f"a tick, 64 processes in 128 communicators of 16 ranks, {what}", f"{median(us):,.0f} us", spread(us, "{:,.0f}"),
+                f"{TICK_LIMIT_US:,} us", median(us) <= TICK_LIMIT_US)
+
+
+def bench_scrape(run):
+    ours, others = [], [node_exporter()] if NODE_EXPORTER else []
+    with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
+        time.sleep(2)
+        others += [nginx(run, daemon.get())] if NGINX else []
+        for _ in range(SCRAPE_ROUNDS):
+            ours.append(scrape(daemon.metrics_port))
+            for server in others:
+                server.results.append(scrape(server.port))
+    if ours[-1][4] < 1000:
+        raise RuntimeError("the scrape has fewer than 1,000 sample lines")
+    scrape_row(run, "zerneld", ours, 12000)
+    for server in others:
+        server.stop()
+        scrape_row(run, server.name, server.results)
+        ratio_row(run, f"sample lines per second, zerneld / {server.name}", [r[0] * r[4] for r in ours],
+                  [r[0] * r[4] for r in server.results], "{:.2f}")
+    render_row(run)
+    absent = [name for name, path in (("node exporter", NODE_EXPORTER), ("nginx", NGINX)) if not path]
+    run.note("Scrapes", f"""Each server on one core, one client on another that keeps its connection and asks again at
+        once, in turns of {SCRAPE_MS / 1000:.0f} s, {SCRAPE_ROUNDS} of each. Live data of {SCRAPE_PROCESSES} processes;
+        every scrape is rendered anew. nginx has one worker, sendfile and its cache of open files, and sends a file that
+        is one of our answers: what it does not do is to make the answer. The node exporter collects from /proc and /sys
+        at each scrape, so it does other work than we do. {f"Not installed here: {', '.join(absent)}." if absent else ''}""")
+
+
+# ---- snapshots ----
+
+FAN_CLIENTS, FAN_SNAPSHOTS, FAN_ROUNDS, FAN_INTERVAL_MS = 1000, 15, 3, 250
+
+
+def fan_out(daemon):
+    """p50 and the longest delay in ms, the bytes of a frame, how many were missed, and ms of CPU for each snapshot."""
+    with Tool("fanout", daemon.ws_port, FAN_CLIENTS, FAN_SNAPSHOTS, preexec_fn=pinned(CLIENT_CPU)) as tool:
+        tool.read()
+        before = daemon.cpu_s()
+        p50, longest, size, missed = map(float, tool.read().split())
+        cpu_ms = (daemon.cpu_s() - before) * 1e3 / (FAN_SNAPSHOTS + missed)
+    return p50 / 1e3, longest / 1e3, size, missed, cpu_ms
+
+
+def bench_snapshots(run):
+    options = ["--push-interval-ms", FAN_INTERVAL_MS, "--max-connections", 2 * FAN_CLIENTS,
+               "--max-connections-per-peer", 2 * FAN_CLIENTS]
+    with Daemon(DAEMON_CPU, *map(str, options)) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
+        time.sleep(2)
+        p50, longest, size, missed, cpu_ms = zip(*(fan_out(daemon) for _ in range(FAN_ROUNDS)))
+    run.row(f"a snapshot whole at the last of {FAN_CLIENTS:,} WebSocket clients, {size[-1] / 1024:.1f} KiB each",
+            f"p50 {median(p50):.1f} ms", f"{spread(p50)}; longest {max(longest):.1f}", "20 ms", median(p50) <= 20)
+    run.row("snapshots that one of them did not get", f"{sum(missed):.0f} of {FAN_ROUNDS * FAN_SNAPSHOTS + sum(missed):.0f}",
+            "", "0", not sum(missed))
+    run.row("CPU of the daemon for a snapshot to all of them", f"{median(cpu_ms):.1f} ms",
+            f"{spread(cpu_ms)}; {median(cpu_ms) * 1e3 / FAN_CLIENTS:.1f} us per client")
+    run.note("Snapshots", f"""The daemon on one core; on the other, one program with {FAN_CLIENTS:,} connections, which reads
+        and checks all that comes. From the time in the snapshot, which is cut off to a millisecond, so that up to 1 ms
+        too much is shown, until the last client has its last byte. One each {FAN_INTERVAL_MS} ms, {FAN_ROUNDS} times
+        {FAN_SNAPSHOTS}. The CPU is all that the daemon used meanwhile.""")

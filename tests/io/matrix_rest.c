@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * matrix_rest.c: ends and errors, metadata, and many threads at once.
+ */
+#include <sys/mman.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "matrix.h"
+
+/* ---- ends and errors ---- */
+
+static void case_past_end(void)
+{
+	int fd = source(0);
+
+	expect(ZN_IO_READ, pread(fd, buffer, CHUNK, TOTAL - 11)); /* 11 */
+	expect(ZN_IO_READ, pread(fd, buffer, CHUNK, TOTAL));      /* 0 */
+	expect(ZN_IO_READ, pread(fd, buffer, CHUNK, 10L * TOTAL));
+	close(fd);
+}
+
+static void case_no_space(void)
+{
+	int fd = file_open(small, "full", O_WRONLY | O_CREAT);
+	ssize_t n;
+
+	do {
+		n = write(fd, buffer, CHUNK);
+		expect(ZN_IO_WRITE, n);
+	} while (n > 0);
+	close(fd);
+}
+
+static void case_bad_fd(void)
+{
+	int fd = source(0), gone = dup(fd);
+
+	expect(ZN_IO_WRITE, write(fd, buffer, CHUNK)); /* opened for reading alone */
+	close(gone);
+	if (read(gone, buffer, CHUNK) >= 0 || errno != EBADF) /* of no file: nothing */
+		die("read");
+	close(fd);
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+}
+
+static void case_interrupted(void)
+{
+	struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+	int fd = target(0);
+
+	signal(SIGALRM, on_alarm);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int i = 0; i < CHUNKS; i++)
+		expect(ZN_IO_WRITE, pwrite(fd, buffer, TOTAL, 0));
+	setitimer(ITIMER_REAL, &never, NULL);
+	close(fd);
+}
+
+static void case_not_files(void)
+{
+	int pipes[2], proc = open("/proc/self/stat", O_RDONLY), memory = memfd_create("x", 0);
+
+	if (pipe(pipes) || write(pipes[1], buffer, 7) != 7 || read(pipes[0], buffer, 7) != 7 ||
+		read(proc, buffer, 7) != 7 || write(memory, buffer, 7) != 7)
+		die("a pipe, /proc or a memfd");
+	close(pipes[0]);
+	close(pipes[1]);
+	close(proc);
+	close(memory);
+}
+
+/* ---- metadata ---- */
+
+static void case_fsync(void)
+{
+	int fd = target(0);
+
+	for (int i = 0; i < 7; i++)
+		expect(ZN_IO_FSYNC, i % 2 ? fsync(fd) : fdatasync(fd));
+	close(fd);
+}
+
+static void case_stat(void)
+{
+	int fd = source(0);
+	struct stat st;
+
+	for (int i = 0; i < 11; i++)
+		expect(ZN_IO_STAT, fstat(fd, &st));
+	close(fd);
+}
+
+static void by_path(enum zn_io_op op, int result)
+{
+	if (!by_call)
+		expect(op, result);
+}
+
+static void case_folders(void)
+{
+	char a[160], b[160];
+
+	snprintf(a, sizeof(a), "%s/a", tmp);
+	snprintf(b, sizeof(b), "%s/b", tmp);
+	for (int i = 0; i < 5; i++) {
+		by_path(ZN_IO_MKDIR, mkdir(a, 0700));
+		by_path(ZN_IO_RENAME, rename(a, b));
+		by_path(ZN_IO_RMDIR, rmdir(b));
+	}
+	/* without O_EXCL, an NFS client of 5.10 takes it for new only if the folder's time has gone on */
+	close(file_open(tmp, "a", O_WRONLY | O_CREAT | O_EXCL));
+	by_path(ZN_IO_UNLINK, unlink(a));
+}
+
+static void case_folder_errors(void)
+{
+	char a[160], in[192];
+
+	snprintf(a, sizeof(a), "%s/a", tmp);
+	snprintf(in, sizeof(in), "%s/in", a);
+	by_path(ZN_IO_MKDIR, mkdir(a, 0700));
+	by_path(ZN_IO_MKDIR, mkdir(in, 0700));
+	by_path(ZN_IO_RMDIR, rmdir(a));
+	by_path(ZN_IO_RMDIR, rmdir(in));
+	by_path(ZN_IO_RMDIR, rmdir(a));
+}
+
+/* ---- many threads ---- */
+
+#define STORM_THREADS 128
+#define STORM_CALLS   307
+
+static void *storm(void *fd)
+{
+	char bytes[STORM_BYTES] = {0};
+
+	for (int i = 0; i < STORM_CALLS; i++)
+		if (pwrite((int)(intptr_t)fd, bytes, sizeof(bytes), 0) != sizeof(bytes))
+			die("pwrite");
+	return NULL;
+}
+
+static void case_storm(void)
+{
+	pthread_t thread[STORM_THREADS];
+	intptr_t fd = target(0);
+
+	for (int i = 0; i < STORM_THREADS; i++)
+		if (pthread_create(&thread[i], NULL, storm, (void *)fd))
+			die("pthread_create");
+	for (int i = 0; i < STORM_THREADS; i++)
+		pthread_join(thread[i], NULL);
+	close(fd);
+	expected.calls[ZN_IO_WRITE] += STORM_THREADS * STORM_CALLS;
+	expected.bytes[ZN_IO_WRITE] += (uint64_t)STORM_THREADS * STORM_CALLS * STORM_BYTES;
+}
+
+const struct io_case rest_cases[] = {
+	{"past the end", case_past_end},
+	{"no space", case_no_space},
+	{"bad descriptors", case_bad_fd},
+	{"interrupted", case_interrupted},
+	{"no files", case_not_files},
+	{"fsync", case_fsync},
+	{"stat", case_stat},
+	{"folders", case_folders},
+	{"folder errors", case_folder_errors},
+	{"storm", case_storm},
+	{0},
+};

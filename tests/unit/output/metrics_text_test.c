@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * metrics_text_test.c: the form of the text (metrics_text.c): it is well formed with and without data, in both its
+ * forms, and a buffer that is too small is never overrun.
+ */
+#include <unistd.h>
+
+#include "metrics.h"
+
+T(simulated_data_is_well_formed)
+{
+	start_simulated();
+	render(false);
+	CHECK(page.samples > 1000);
+	CHECK_EQ(count_with("pid=\"1007\""), count_with("pid=\"1000\""));
+	CHECK_STR(
+		value_of("zernel_build_info{version=\"1.2-test\",commit=\"abc\\\"1\\\\\",source=\"simulated\"}"), "1");
+	render(true);
+	CHECK(page.samples > 1000);
+}
+
+/* Every metric of the list has its place on the page, even without a sample. */
+T(nothing_yet)
+{
+	static char list[1 << 16];
+	FILE *f = fmemopen(list, sizeof(list), "w");
+	uint32_t listed = 0, summaries = 0;
+
+	start();
+	render(false);
+	zn_metrics_list(f);
+	fclose(f);
+	for (char *line = strtok(list, "\n"); line; line = strtok(NULL, "\n")) {
+		size_t len = strcspn(line, "{");
+
+		if (*line == ' ')
+			continue;
+		CHECK(listed + summaries < page.families);
+		CHECK_MEM(page.name[listed + summaries], strlen(page.name[listed + summaries]), line, len);
+		listed++;
+		summaries += !strcmp(line + strlen(line) - 7, "summary") && !strstr(line, "_bias_");
+	}
+	CHECK(listed > 40);
+	CHECK_EQ(listed + summaries, page.families);
+	CHECK_EQ(count_with("pid="), 0);
+	CHECK_STR(value_of("zernel_lost_total{what=\"ringbuf\"}"), "0");
+}
+
+/* The same in OpenMetrics: what is there besides, and what is called differently. */
+static const struct {
+	const char *series, *value;
+} known_openmetrics[] = {
+	{"zernel_cuda_launches_total{pid=\"4242\",kind=\"graph\"}", "1001"},
+	{"zernel_cuda_launches_created{pid=\"4242\",kind=\"graph\"}", "1711800020.123"},
+	{"zernel_gpu_alloc_bytes_created{pid=\"4242\"," GPU ",kind=\"vmm\"}", "1711800020.123"},
+	{"zernel_cuda_launch_latency_seconds_created{pid=\"4242\"}", "1711800020.123"},
+	{"zernel_cuda_launch_latency_hist_seconds_bucket{pid=\"4242\",le=\"1.024e-06\"}", "0"},
+	{"zernel_cuda_launch_latency_hist_seconds_created{pid=\"4242\"}", "1711800020.123"},
+	{"zernel_nccl_bytes_created{pid=\"4242\",op=\"recv\"}", "1711800020.123"},
+	{"zernel_nccl_collective_duration_seconds_created{op=\"recv\"}", "1711800000.123"},
+	{"zernel_lost_created{what=\"ringbuf\"}", "1711800000.123"},
+	{"zernel_probe_hits_created{family=\"nccl\"}", "1711800000.123"},
+	{"process_cpu_seconds_created", "1711800000.123"},
+	{"zernel_gpu_memory_used_bytes_created{pid=\"4242\"," GPU "}", "absent"},
+	{"zernel_kernel_info{release=\"6.1.0-test\"}", "1"},
+};
+
+static void known_in_openmetrics(void)
+{
+	t_begin("known_in_openmetrics: well-formed");
+	start();
+	known_process()->first_ns = view.start_ns + 20 * ZN_NS_PER_S;
+	render(true);
+	for (size_t i = 0; i < ZN_LEN(known_openmetrics); i++) {
+		t_begin(known_openmetrics[i].series);
+		CHECK_STR(value_of(known_openmetrics[i].series), known_openmetrics[i].value);
+	}
+	for (size_t i = 0; i < ZN_LEN(families); i++) {
+		uint32_t f = 0;
+
+		t_begin(families[i].family);
+		while (f + 1 < page.families && strcmp(page.name[f], families[i].family))
+			f++;
+		CHECK_STR(page.name[f], families[i].family);
+		CHECK_STR(page.type[f], families[i].type);
+		CHECK_STR(page.unit[f] ? page.unit[f] : "", families[i].unit);
+	}
+}
+
+/* The samples of both formats are the same but for _created; so are their labels, le and quantile among them. */
+T(openmetrics_differs_by_created_alone)
+{
+	static char *plain_series[SAMPLES_MAX];
+	static char copy[TEXT_BYTES];
+	uint32_t plain_count, n = 0;
+
+	start_simulated();
+	render(false);
+	memcpy(copy, text, sizeof(copy));
+	plain_count = page.samples;
+	for (uint32_t i = 0; i < plain_count; i++)
+		plain_series[i] = copy + (page.sample[i].series - text);
+	render(true);
+	for (uint32_t i = 0; i < page.samples && n < plain_count; i++) {
+		if (ends_with(&page.sample[i], "_created"))
+			continue;
+		CHECK_STR(page.sample[i].series, plain_series[n]);
+		n++;
+	}
+	CHECK_EQ(n, plain_count);
+	CHECK(page.samples > plain_count + 100);
+	render(false);
+	CHECK_EQ(count_with("_created"), 0);
+}
+
+/* Into blocks of many sizes: nothing is written past the end, and what was written is the beginning. The first `fixed`
+ * bytes do not depend on the time, and all others together grow by less than `slack`. */
+static void check_cut(void (*write)(struct zn_out *o), size_t fixed, size_t slack)
+{
+	struct zn_out whole = {.at = text, .cap = sizeof(text)};
+
+	write(&whole);
+	CHECK(!whole.full && whole.len > fixed && whole.len > slack);
+	for (size_t cap = 0; cap + slack < whole.len; cap += cap < 1000 ? 1 : 997) {
+		struct zn_out o = {.at = malloc(cap ? cap : 1), .cap = cap};
+
+		write(&o);
+		CHECK(o.full && o.len <= cap);
+		CHECK(!memcmp(o.at, text, o.len < fixed ? o.len : fixed));
+		free(o.at);
+	}
+}
+
+static void write_text(struct zn_out *o)
+{
+	zn_state_refresh(&view);
+	zn_metrics_text(o, &view, false);
+}
+
+static void write_openmetrics(struct zn_out *o)
+{
+	zn_state_refresh(&view);
+	zn_metrics_text(o, &view, true);
+}
+
+T(too_little_room)
+{
+	start_simulated();
+	check_cut(write_text, 2000, 64);
+	check_cut(write_openmetrics, 2000, 64);
+}
+
+/* Messages are moved as they end: none is written beyond a block of its own, whatever its size. */
+T(too_little_room_for_messages)
+{
+	struct zn_out whole = {.at = text, .cap = sizeof(text)};
+
+	start_live("/opt/\xff\"\n\\/libcuda.so.1");
+	known_process();
+	zn_state_refresh(&view);
+	zn_metrics_proto(&whole, &view);
+	CHECK(!whole.full && whole.len > 10000);
+	for (size_t cap = 0; cap < whole.len; cap += cap < 2000 ? 1 : 37) {
+		struct zn_out o = {.at = malloc(cap + 1), .cap = cap};
+
+		zn_metrics_proto(&o, &view);
+		CHECK(o.full && o.len <= cap);
+		free(o.at);
+	}
+}
+
+int main(void)
+{
+	RUN(simulated_data_is_well_formed);
+	RUN(nothing_yet);
+	known_in_openmetrics();
+	RUN(openmetrics_differs_by_created_alone);
+	RUN(too_little_room);
+	RUN(too_little_room_for_messages);
+	return t_end();
+}

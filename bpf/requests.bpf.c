@@ -96,7 +96,7 @@ static __always_inline bool piece_read(const struct vector *v, __u32 i, __u32 mo
 }
 
 /* The first bytes, of the first pieces together: node sends the size of a chunk as a piece of its own. */
-static __always_inline void gather(struct zn_request_scratch *s, const struct vector *v, __u32 moved, __u32 most)
+static __always_inline void bytes_gather(struct zn_request_scratch *s, const struct vector *v, __u32 moved, __u32 most)
 {
 	__u32 have = 0;
 
@@ -213,7 +213,7 @@ __noinline __u32 duration_claim(__u32 owner)
 	return slot;
 }
 
-static __always_inline void duration(__u32 *hist, __u32 owner, __u64 ns)
+static __always_inline void duration_add(__u32 *hist, __u32 owner, __u64 ns)
 {
 	__u32 slot = *hist, old;
 	struct zn_hist *h;
@@ -295,7 +295,7 @@ static __always_inline __u32 route_of(const struct zn_request *c)
 }
 
 /* Once for each request, whoever comes first. */
-static __always_inline void finish(struct zn_request *c, enum zn_request_code code, __u64 at)
+static __always_inline void request_finish(struct zn_request *c, enum zn_request_code code, __u64 at)
 {
 	struct zn_request_series *s = series_at(__sync_lock_test_and_set(&c->series, 0));
 	__u64 ns = zn_minus(at, c->start_ns);
@@ -307,20 +307,20 @@ static __always_inline void finish(struct zn_request *c, enum zn_request_code co
 	ZN_ADD(s->in_flight, -1);
 	ZN_ADD(s->open_ns, ns);
 	if (code != ZN_OUTCOME_ABORTED)
-		duration(&s->hist[ZN_REQUEST_WHOLE], s->owner, ns);
+		duration_add(&s->hist[ZN_REQUEST_WHOLE], s->owner, ns);
 }
 
 /* How long the last bytes lay in the socket. */
-static __always_inline void unread(struct zn_server *server, struct sock *sk)
+static __always_inline void unread_add(struct zn_server *server, struct sock *sk)
 {
 	__u32 since = BPF_CORE_READ((struct tcp_sock *)sk, inet_conn.icsk_ack.lrcvtime);
 	__u32 ticks = (__u32)bpf_jiffies64() - since;
 
 	if (ticks < 1u << 20)
-		duration(&server->hist[ZN_SERVER_UNREAD], server->owner, (__u64)ticks * shared.jiffy_ns);
+		duration_add(&server->hist[ZN_SERVER_UNREAD], server->owner, (__u64)ticks * shared.jiffy_ns);
 }
 
-static __always_inline void begin(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
+static __always_inline void request_begin(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
 {
 	__u32 index = series_of(server, route_of(c));
 	struct zn_request_series *s = series_at(index);
@@ -331,10 +331,10 @@ static __always_inline void begin(struct zn_request *c, struct zn_server *server
 	ZN_ADD(s->in_flight, 1);
 	c->series = index;
 	if (!c->is_unix)
-		unread(server, sk);
+		unread_add(server, sk);
 }
 
-static __always_inline void event(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
+static __always_inline void event_count(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
 {
 	struct zn_request_series *s = series_at(c->series);
 	__u64 before = c->event_ns;
@@ -346,14 +346,14 @@ static __always_inline void event(struct zn_request *c, struct zn_server *server
 		return;
 	ZN_ADD(s->events, 1);
 	if (!before)
-		duration(&s->hist[ZN_REQUEST_FIRST], s->owner, zn_minus(now, c->read_ns));
+		duration_add(&s->hist[ZN_REQUEST_FIRST], s->owner, zn_minus(now, c->read_ns));
 	else if (now - before >= SAME_STEP_NS)
-		duration(&s->hist[ZN_REQUEST_GAP], s->owner, now - before);
+		duration_add(&s->hist[ZN_REQUEST_GAP], s->owner, now - before);
 	if (!c->is_unix && BPF_CORE_READ(tcp, write_seq) != BPF_CORE_READ(tcp, snd_nxt))
 		ZN_ADD(server->held[before ? 1 : 0], 1);
 }
 
-static __always_inline void known(const struct zn_request *c, struct zn_server *server)
+static __always_inline void protocol_count(const struct zn_request *c, struct zn_server *server)
 {
 	__u32 protocol = c->protocol - 1;
 
@@ -371,12 +371,12 @@ static __always_inline void entry_drop(struct zn_request *c, __u64 sk)
 		zn_quota_give_to(ZN_QUOTA_REQUEST, owner);
 }
 
-static __always_inline void closed(struct zn_request *c, __u64 sk, __u64 now)
+static __always_inline void request_close(struct zn_request *c, __u64 sk, __u64 now)
 {
 	if (c->series && zn_http1_is_aborted(c))
-		finish(c, ZN_OUTCOME_ABORTED, now);
+		request_finish(c, ZN_OUTCOME_ABORTED, now);
 	else if (c->series)
-		finish(c, zn_http1_code(c), c->last_ns);
+		request_finish(c, zn_http1_code(c), c->last_ns);
 	entry_drop(c, sk);
 }
 
@@ -408,7 +408,7 @@ static __always_inline void received_bytes(
 	to->server = at;
 	effects = zn_http1_received(to, s, now);
 	if (effects & ZN_DO_END)
-		finish(to, zn_http1_code(to), to->last_ns);
+		request_finish(to, zn_http1_code(to), to->last_ns);
 	to->id = server->id;
 	if (!c && !(effects & ZN_DO_KNOWN) && to->line == ZN_LINE_NONE)
 		return; /* nothing that is counted */
@@ -417,12 +417,12 @@ static __always_inline void received_bytes(
 	if (!c)
 		return;
 	if (effects & ZN_DO_KNOWN)
-		known(c, server);
+		protocol_count(c, server);
 	if (effects & ZN_DO_BEGIN)
-		begin(c, server, sk, now);
+		request_begin(c, server, sk, now);
 }
 
-static __noinline int received(__u64 key, int result, __u32 flags)
+static __noinline int on_received(__u64 key, int result, __u32 flags)
 {
 	struct sock *sk = (struct sock *)key;
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *at = bpf_map_lookup_elem(&served, &tgid), index;
@@ -440,7 +440,7 @@ static __noinline int received(__u64 key, int result, __u32 flags)
 		return 0;
 	if (result == 0) {
 		if (c && c->is_unix)
-			closed(c, key, bpf_ktime_get_ns());
+			request_close(c, key, bpf_ktime_get_ns());
 		return 0;
 	}
 	if (c && c->state == ZN_REQUEST_ASKED) {
@@ -455,7 +455,7 @@ static __noinline int received(__u64 key, int result, __u32 flags)
 	s = scratch_take();
 	if (!s)
 		return 0;
-	gather(s, &v, result, ZN_LINE_MAX);
+	bytes_gather(s, &v, result, ZN_LINE_MAX);
 	if (s->have)
 		received_bytes(s, c, server, index, sk);
 	scratch_give(s);
@@ -471,18 +471,18 @@ static __always_inline void sent_bytes(
 	if (effects & ZN_DO_LOST)
 		zn_lost(ZN_LOST_REQUEST);
 	if (effects & ZN_DO_EVENT)
-		event(c, server, sk, now);
+		event_count(c, server, sk, now);
 	if (effects & ZN_DO_LATE) {
 		if (!c->is_unix && c->series)
-			duration(&server->hist[ZN_SERVER_RTT], server->owner,
+			duration_add(&server->hist[ZN_SERVER_RTT], server->owner,
 				(__u64)(BPF_CORE_READ((struct tcp_sock *)sk, srtt_us) >> 3) * 1000);
-		finish(c, zn_http1_code(c), now);
+		request_finish(c, zn_http1_code(c), now);
 	}
 	if (effects & ZN_DO_KNOWN)
-		known(c, server);
+		protocol_count(c, server);
 }
 
-static __noinline int sent(__u64 key, int result)
+static __noinline int on_sent(__u64 key, int result)
 {
 	struct zn_request *c = bpf_map_lookup_elem(&requests, &key);
 	struct zn_request_scratch *s;
@@ -498,7 +498,7 @@ static __noinline int sent(__u64 key, int result)
 	v = vector_of_call();
 	s->have = s->last_len = 0;
 	if (v.count) {
-		gather(s, &v, result, ZN_REQUEST_BYTES - 1);
+		bytes_gather(s, &v, result, ZN_REQUEST_BYTES - 1);
 		last_read(s, &v, result);
 	}
 	sent_bytes(s, c, server, result, (struct sock *)key);
@@ -512,14 +512,14 @@ static __noinline int sent(__u64 key, int result)
 SEC("raw_tp/sock_send_length")
 int request_send(struct bpf_raw_tracepoint_args *ctx)
 {
-	sent(ctx->args[0], ctx->args[1]);
+	on_sent(ctx->args[0], ctx->args[1]);
 	return 0;
 }
 
 SEC("raw_tp/sock_recv_length")
 int request_receive(struct bpf_raw_tracepoint_args *ctx)
 {
-	received(ctx->args[0], ctx->args[1], ctx->args[2]);
+	on_received(ctx->args[0], ctx->args[1], ctx->args[2]);
 	return 0;
 }
 
@@ -530,7 +530,7 @@ int request_receive(struct bpf_raw_tracepoint_args *ctx)
 	SEC("fexit/" #function)                                                                                        \
 	int function##_request(__u64 *ctx)                                                                             \
 	{                                                                                                              \
-		received((__u64)BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[4], ctx[3]);                           \
+		on_received((__u64)BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[4], ctx[3]);                        \
 		return 0;                                                                                              \
 	}
 RECEIVES(inet_recvmsg)
@@ -540,14 +540,14 @@ RECEIVES(unix_stream_recvmsg)
 SEC("fexit/tcp_sendmsg")
 int tcp_sendmsg_request(__u64 *ctx)
 {
-	sent(ctx[0], ctx[3]);
+	on_sent(ctx[0], ctx[3]);
 	return 0;
 }
 
 SEC("fexit/unix_stream_sendmsg")
 int unix_stream_sendmsg_request(__u64 *ctx)
 {
-	sent((__u64)BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[3]);
+	on_sent((__u64)BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[3]);
 	return 0;
 }
 
@@ -560,7 +560,7 @@ int request_destroy(struct bpf_raw_tracepoint_args *ctx)
 	struct zn_request *c = bpf_map_lookup_elem(&requests, &sk);
 
 	if (c)
-		closed(c, sk, bpf_ktime_get_ns());
+		request_close(c, sk, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -6,7 +6,7 @@
 #define MS 6 /* decimals from nanoseconds to milliseconds */
 #define S  9
 
-static void durations(struct zn_json *j, struct zn_arena *a, const char *key, uint32_t slot)
+static void put_durations(struct zn_json *j, struct zn_arena *a, const char *key, uint32_t slot)
 {
 	const struct zn_hist *h = zn_request_hist(a, slot);
 	struct zn_summary s = h ? zn_hist_summary(h) : (struct zn_summary){0};
@@ -23,7 +23,7 @@ static void durations(struct zn_json *j, struct zn_arena *a, const char *key, ui
 	zn_json_close(j, '}');
 }
 
-static void route(struct zn_json *j, struct zn_arena *a, const struct zn_server *s, enum zn_request_route of)
+static void put_route(struct zn_json *j, struct zn_arena *a, const struct zn_server *s, enum zn_request_route of)
 {
 	const struct zn_request_series *r = zn_server_series(a, s, of);
 
@@ -38,9 +38,9 @@ static void route(struct zn_json *j, struct zn_arena *a, const struct zn_server 
 	zn_json_key_u64(j, "in_flight", r->in_flight > 0 ? (uint64_t)r->in_flight : 0);
 	zn_json_key_u64(j, "events", r->events);
 	zn_json_key_scaled(j, "in_flight_s", r->open_ns, S);
-	durations(j, a, "duration", r->hist[ZN_REQUEST_WHOLE]);
-	durations(j, a, "first_event", r->hist[ZN_REQUEST_FIRST]);
-	durations(j, a, "event_gap", r->hist[ZN_REQUEST_GAP]);
+	put_durations(j, a, "duration", r->hist[ZN_REQUEST_WHOLE]);
+	put_durations(j, a, "first_event", r->hist[ZN_REQUEST_FIRST]);
+	put_durations(j, a, "event_gap", r->hist[ZN_REQUEST_GAP]);
 	zn_json_close(j, '}');
 }
 
@@ -70,11 +70,11 @@ bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char 
 	zn_json_key_u64(j, "first", s->held[0]);
 	zn_json_key_u64(j, "later", s->held[1]);
 	zn_json_close(j, '}');
-	durations(j, a, "unread", s->hist[ZN_SERVER_UNREAD]);
-	durations(j, a, "rtt", s->hist[ZN_SERVER_RTT]);
+	put_durations(j, a, "unread", s->hist[ZN_SERVER_UNREAD]);
+	put_durations(j, a, "rtt", s->hist[ZN_SERVER_RTT]);
 	zn_json_key_open(j, "routes", '[');
 	for (enum zn_request_route r = 0; r < ZN_ROUTE_COUNT; r++)
-		route(j, a, s, r);
+		put_route(j, a, s, r);
 	zn_json_close(j, ']');
 	zn_json_close(j, '}');
 	return true;

@@ -19,7 +19,7 @@ class Server(Process):
     def __init__(self, library, *more, address=None, argv=None):
         self.address = str(address or free_port())
         super().__init__(argv or [sys.executable, os.path.join(HERE, "llm_server.py"), library, self.address, *more],
-                         stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+                         stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         wait_until(self.listens, f"{library} listening on {self.address}")
 
     def end(self):

@@ -152,7 +152,7 @@ $(T)/libcuda.so.1: $(FAKE_CUDA)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
 # what else functions may begin with: a landing pad (endbr64, bti), by the compiler; and by hand, see tests/fake/entries.h
 PADS  := $(if $(filter x86_64,$(MACHINE)),-fcf-protection=branch,-mbranch-protection=bti)
-FORMS := $(if $(filter x86_64,$(MACHINE)),thunk pad_thunk frame sub flags loop long_nop)
+FORMS := thunk pad_thunk $(if $(filter x86_64,$(MACHINE)),frame sub flags loop long_nop)
 $(T)/entry/pads/libcuda.so.1: $(FAKE_CUDA)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FAKE_CFLAGS) $(PADS) -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread

@@ -575,8 +575,10 @@ struct zn_proc {
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
 	__u32 ctxs, comms; /* entries of these tables that it holds of the quotas */
 	__u32 exit_code; /* of the last thread, as task_struct has it: a signal in the low 7 bits, else a status << 8 */
-	__u32 pad;
+	__u32 calls;     /* ZN_CALLS_*: whose functions it called */
 };
+#define ZN_CALLS_CUDA 1u
+#define ZN_CALLS_HIP  2u
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
 /* File operations. A byte is in one of read, write, copy and mmap, each a figure of its own: copy_file_range() may move
@@ -773,6 +775,7 @@ struct zn_shared {
 	__u64 io_change; /* raised at each tick, when a series of file I/O has gone, and when a process changes its job */
 	__u64 oom_kills; /* of tracked processes and their workers, of no job */
 	__u64 by_call;   /* those of them that stand on the tracepoints of system calls */
+	__u64 since_ns; /* a thread that is older may have called libraries before they were hooked; the daemon writes it */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
 	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
@@ -796,7 +799,7 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 6 + ZN_CALIB_MAX) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 7 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS,
@@ -2037,6 +2040,8 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(LAUNCH_BOUND, "launch-bound")                                                                                \
 	X(CHECKPOINTS, "checkpoints")                                                                                  \
 	X(STARTUP, "startup")                                                                                          \
+	X(OWN_LOADER, "own-loader")                                                                                    \
+	X(STOPPED, "stopped")                                                                                          \
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
@@ -2707,6 +2712,7 @@ const char *zn_doing_label(enum zn_doing doing);
 	X(INPUT_WORKERS, "input_workers")                                                                              \
 	X(INPUT_FILES, "input_files")                                                                                  \
 	X(INPUT_TRANSFER, "input_transfer")                                                                            \
+	X(INPUT_ITSELF, "input_in_process")                                                                            \
 	X(CHECKPOINT, "checkpoint")                                                                                    \
 	X(STORAGE, "storage")                                                                                          \
 	X(CPUS, "cpu_shortage")                                                                                        \
@@ -2715,7 +2721,8 @@ const char *zn_doing_label(enum zn_doing doing);
 	X(COPIES, "host_copies")                                                                                       \
 	X(HOST, "host_code")                                                                                           \
 	X(IDLE, "idle")                                                                                                \
-	X(STARTUP, "startup")
+	X(STARTUP, "startup")                                                                                          \
+	X(STOPPED, "stopped")
 enum zn_cause {
 #define X(e, label) ZN_CAUSE_##e,
 	ZN_CAUSES(X)
@@ -2823,6 +2830,7 @@ struct zn_process_info {
 	bool instances;         /* the device of a MIG instance is open, or was at an earlier look */
 	uint8_t minor_count;    /* of NVIDIA's GPUs whose device is open, or was */
 	uint8_t render_count;   /* of render nodes that are open, or were */
+	uint8_t calls;          /* ZN_CALLS_*, while a GPU of it is looked for */
 	uint32_t looks;         /* how often its open devices were looked at */
 	struct zn_visible cuda; /* CUDA_VISIBLE_DEVICES, else SLURM_JOB_GPUS */
 	struct zn_visible hip;  /* HIP_VISIBLE_DEVICES, else as CUDA's, of those that ROCR_VISIBLE_DEVICES names */
@@ -2864,9 +2872,12 @@ struct zn_gpus {
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
 #define ZN_DRM_MAJOR    226 /* Documentation/admin-guide/devices.txt: Direct Rendering Infrastructure */
 #define ZN_RENDER_FIRST 128 /* its minors from here on are render nodes (Documentation/gpu/drm-uapi.rst) */
-/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. */
+/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. The last place is that of all
+ * further ones too, so that a set may have too many of them, and never too few. */
 #define ZN_RENDER_BIT(minor)                                                                                           \
-	((minor) >= ZN_RENDER_FIRST && (minor) < ZN_RENDER_FIRST + 64 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST)) : 0)
+	((minor) < ZN_RENDER_FIRST                       ? 0                                                           \
+			: (minor) < ZN_RENDER_FIRST + 63 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST))                    \
+							 : 1ULL)
 /* Whether that is a GPU of NVIDIA's, a MIG instance, a render node: bits. */
 struct zn_gpu_files {
 	uint32_t gpu, instance; /* majors of /dev/nvidiaN and of /dev/nvidia-caps/nvidia-capN; 0: there are none */
@@ -3211,6 +3222,7 @@ struct zn_stalls_summary {
 	uint32_t workers;               /* of its data loader; 0: none are known */
 	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */
 	uint32_t late_pid, late_rank;   /* whom it waits for; 0, and ZN_UNKNOWN: nobody stands out */
+	uint64_t late_ns;               /* of the last tick, where that is known by when it issues */
 	const struct zn_missing *waits_for,
 		*missing;                   /* who is missing, and that this one is; NULL: nobody, it is not */
 	const struct zn_all_wait *all_wait; /* with all others of this node; NULL: it does not */
@@ -3229,6 +3241,8 @@ void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const s
 /* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
  * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
 bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
+/* For how long in the last tick a rank of its communicators issued later than others; 0: none, or it is this one. */
+uint64_t zn_stalls_late_issue(const struct zn_ranks *k, uint32_t tgid, uint32_t *pid, uint32_t *rank);
 #endif
 
 /* ---- model/progress.c (zn_progress_): when each process last did something for its work. ---- */
@@ -3341,6 +3355,7 @@ bool zn_all_wait_shown(const struct zn_ranks *k, const struct zn_all_wait *w);
 /* With all other ranks of this node, for nobody on it; NULL: it does not, or not for long. */
 const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t row);
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT]);
+void zn_all_wait_for(const struct zn_all_wait *w, char to[ZN_ALL_WAIT_TEXT]); /* what they may wait for */
 /* What it does, as the rest of a sentence about it. */
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT]);
 
@@ -3387,7 +3402,8 @@ void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct 
 uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id); /* 0: it is not */
 /* What a state of proc(5) and the place of a sleep mean; place is empty where it is not known. */
 enum zn_stop zn_stopped_kind(char state, const char *place);
-const char *zn_stopped_says(enum zn_stop kind); /* as behind "process 7": "is stopped by a signal or a debugger" */
+const char *zn_stopped_label(enum zn_stop kind); /* in the snapshot */
+const char *zn_stopped_says(enum zn_stop kind);  /* as behind "process 7": "is stopped by a signal or a debugger" */
 
 /* ---- model/startup.c (zn_startup_): what processes do from their start to the first steady launch. ---- */
 
@@ -3480,7 +3496,11 @@ struct zn_cause_numbers {
 	uint32_t workers_busy;        /* per cent; ZN_UNKNOWN: not known */
 	uint32_t cpus;                /* that its process may use; 0: not known */
 	uint32_t late_pid, late_rank; /* whom others wait for; 0: nobody stands out */
-	uint64_t retransmits;
+	bool late_likely;             /* others wait for it on their GPUs, which is not seen */
+	enum zn_stall late_in;        /* what that one does for longer than the others; ZN_STALL_COUNT: nothing */
+	uint32_t late_percent, others_percent; /* of its time, and of theirs */
+	uint64_t retransmits;                  /* a second */
+	uint64_t read_rate;                    /* bytes a second of a process that loads its data itself */
 	struct zn_checkpoint_sum checkpoints;
 	char mount[64]; /* where most of the time in files was, cut */
 };
@@ -3492,35 +3512,40 @@ struct zn_cause_group {
 	uint32_t steps;                            /* that are over */
 	struct zn_cause_step step[ZN_CAUSE_STEPS]; /* by its number modulo; the one at hand is not over */
 	/* of the last tick */
-	uint32_t processes;             /* that have launched something */
-	uint32_t workers;               /* of its loaders */
-	uint64_t retransmits;           /* of all */
-	uint64_t queue_ns;              /* in run queues */
-	uint32_t queue_pid;             /* who was the longest there; 0: nobody */
-	uint32_t stopped_pid;           /* a process that is stopped; 0: none is */
-	enum zn_stop stop;              /* and by what */
-	struct zn_all_wait all_wait;    /* here 0: not all wait */
-	struct zn_missing missing;      /* whom others wait for that does not come; waiters 0: nobody */
-	uint64_t workers_ns, launch_ns; /* busy workers; time in launches */
-	uint64_t files_ns, mount_ns;    /* that all its processes spent in operations on files; on those of mount */
-	char mount[64];                 /* where most of that was, cut */
+	uint32_t processes;                /* that have launched something */
+	uint32_t workers;                  /* of its loaders */
+	uint64_t retransmits;              /* of all */
+	uint64_t queue_ns;                 /* in run queues */
+	uint32_t queue_pid;                /* who was the longest there; 0: nobody */
+	uint32_t stopped;                  /* processes that cannot go on */
+	uint32_t stopped_pid;              /* one of them, or that is blocked on a file; 0: none is */
+	enum zn_stop stop;                 /* and by what */
+	struct zn_all_wait all_wait;       /* here 0: not all wait */
+	struct zn_missing missing;         /* whom others wait for that does not come; waiters 0: nobody */
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* of all its processes, lately */
+	uint64_t workers_ns, launch_ns;    /* busy workers; time in launches */
+	uint64_t files_ns, mount_ns;       /* that all its processes spent in operations on files; on those of mount */
+	char mount[64];                    /* where most of that was, cut */
 	struct zn_cause_numbers numbers;
 	/* of the tick before */
-	bool files_rule;                         /* the workers' time is in files */
-	bool cpus_rule;                          /* there are more CPUs than workers */
-	bool cpus_asked;                         /* in this step */
-	bool network_rule;                       /* TCP sends much again */
-	uint64_t network_count;                  /* so many segments */
-	uint64_t sent;                           /* bytes over TCP in the tick at hand */
-	uint64_t resent_lately, sent_lately;     /* segments times 256, and bytes: at each tick a quarter fades */
-	uint64_t sent_long;                      /* bytes, of which a 32nd fades */
-	bool throttle_rule;                      /* the time in run queues is that of a limit of its control group */
-	uint32_t cpus_known, throttled_percent;  /* of one CPU's time, at the last look */
-	uint64_t throttled_ns, throttle_look_ns; /* of its control groups, when they were looked at last; 0: never */
+	bool files_rule;                          /* the workers' time is in files */
+	bool cpus_rule;                           /* there are more CPUs than workers */
+	bool cpus_asked;                          /* in this step */
+	bool network_rule;                        /* TCP sends much again */
+	uint64_t network_count;                   /* so many segments a second */
+	uint64_t stall_before_ns[ZN_STALL_COUNT]; /* stall_ns, as of the last tick */
+	uint64_t sent;                            /* bytes over TCP in the tick at hand */
+	uint64_t resent_lately, sent_lately;      /* segments times 256, and bytes: at each tick a quarter fades */
+	uint64_t sent_long;                       /* bytes, of which a 32nd fades */
+	bool throttle_rule;                       /* the time in run queues is that of a limit of its control group */
+	uint32_t cpus_known, throttled_percent;   /* of one CPU's time, at the last look */
+	uint64_t throttled_ns, throttle_look_ns;  /* of its control groups, when they were looked at last; 0: never */
 };
 struct zn_cause_row {
 	uint32_t id;                                                               /* of the process */
 	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits, sent; /* at the last tick */
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* lately: at each tick an eighth fades */
+	uint64_t read_rate;                /* bytes a second, likewise */
 };
 struct zn_causes {
 	struct zn_agg *agg;
@@ -3592,6 +3617,7 @@ struct zn_mounts {
 	bool due;            /* somebody asked since lists were read */
 	int walk_fd;         /* the list that is being read; below 0: none */
 	uint32_t tgid;       /* whose it is; 0: the host's */
+	uint32_t asking;     /* the entry whose users are asked next */
 	bool skip;           /* up to the end of a line */
 	size_t have;
 	uint64_t walk_ns, rest_until_ns;
@@ -4026,7 +4052,8 @@ struct zn_finding {
 	const char *rule; /* its name */
 	bool critical;
 	const char *next, *metric; /* what to do; where its figure is */
-	char says[240];            /* the alert's summary */
+	uint32_t more;             /* alerts of that rule that are about the job, too */
+	char says[240];            /* the first one's summary */
 };
 struct zn_finding_of {
 	struct zn_agg *agg;
@@ -4385,7 +4412,7 @@ bool zn_place_same(int fd, const struct zn_place *place); /* whether that code i
 
 #define ZN_HOOKS_MAX 352 /* hooked names, all suffixes spelled out */
 struct zn_hook {
-	char name[40];
+	char name[112];
 	uint8_t family, shape, detail, flags;
 };
 #define ZN_HOOK_ENTRY_ONLY 1
@@ -5716,6 +5743,7 @@ bool zn_sim_process_info(void *sim, const struct zn_proc *p, struct zn_process_i
 void zn_sim_step(struct zn_sim *s, uint64_t ms);
 /* Tells what /proc and control groups would say. After zn_causes_tick(). */
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
+void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped); /* after zn_stopped_tick() */
 
 /* ---- sim/random.c (zn_random_): random numbers of --simulate. ---- */
 
@@ -6720,6 +6748,8 @@ void zn_term_end(struct zn_term *t); /* of the line */
 void zn_term_line(struct zn_term *t, enum zn_style style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int zn_term_columns(const char *text);
+/* The length of what fits into a line of so many columns, broken at a space where there is one. 0: text is empty. */
+size_t zn_term_break(const char *text, int width);
 bool zn_term_write(const char *at, size_t len); /* to standard output, all of it; false with errno */
 #endif
 
@@ -6827,6 +6857,7 @@ int zn_watch_at_least_one(int n);
 void zn_watch_take_answer(struct zn_watch *w, uint64_t now_ns);
 void zn_watch_sort_rows(struct zn_watch *w);
 bool zn_watch_is_idle(struct zn_str job, struct zn_str gpu);
+bool zn_watch_is_held(struct zn_str stalls); /* it waits for a rank, whatever its calls wait for */
 bool zn_watch_idle_gpus(struct zn_str job, char *to, size_t cap);
 /* What an object of the answer has at a path, 0 or "-" where it has nothing. */
 double zn_value_number(struct zn_str object, const char *path);
@@ -6860,6 +6891,8 @@ void zn_panel_help(struct zn_term *t);
 
 #ifdef ZN_IN_cli
 void zn_cards_put(struct zn_watch *w);
+size_t zn_cards_weight(struct zn_str job); /* of its state: 0 is the most trouble */
+#define ZN_CARDS_STATES 12                 /* more than there are weights */
 #endif
 
 /* ---- cli/watch_cells.c (zn_cell_): cells of the tables of `zernel watch`. ---- */

@@ -191,6 +191,8 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_progress_tick(&d->progress, &d->agg, now);
 	zn_ranks_tick(&d->ranks, now);
 	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
+	if (d->options.simulate)
+		zn_sim_stop(&d->sim, &d->stopped);
 	zn_startup_tick(&d->startup, now);
 	zn_checkpoints_tick(&d->checkpoints, now);
 	zn_causes_tick(&d->causes, now);

@@ -315,6 +315,14 @@ static __always_inline void load_return(struct zn_call *c)
 	zn_record(c->proc, c->detail, c->ns, 0, c->result != 0);
 }
 
+/* Neither launches nor waits for all that there is: their arguments are needed at the return. */
+static __always_inline void rare_entry(struct zn_frame *f, struct pt_regs *ctx, __u64 cookie)
+{
+	zn_frame_keep(f, ctx);
+	if (waits_for_gpu(ZN_COOKIE_SHAPE(cookie)))
+		copy_entry(f, ctx, cookie);
+}
+
 SEC("uprobe")
 int cuda_entry(struct pt_regs *ctx)
 {
@@ -330,13 +338,13 @@ int cuda_entry(struct pt_regs *ctx)
 		count_once(ctx, t, cookie);
 		return 0;
 	}
-	f = zn_frame_push(t, ctx, cookie);
+	f = zn_frame_open(t, ctx, cookie);
 	if (!f)
 		return 0;
 	if (is_launch(shape))
 		launch_entry(f, t, ctx, shape);
-	else if (waits_for_gpu(shape) && shape != ZN_S_SYNC)
-		copy_entry(f, ctx, cookie);
+	else if (shape != ZN_S_SYNC)
+		rare_entry(f, ctx, cookie);
 	zn_frame_start(f);
 	if (waits_for_gpu(shape))
 		zn_inside(t, f->start_ns, ZN_STALL_GPU);

@@ -41,13 +41,21 @@ static __always_inline bool is_hip(const struct zn_call *c)
 	return c->frame->cookie & ZN_COOKIE_HIP;
 }
 
+/* Whether all that the calling thread called of HIP was seen: else it may have set a device before. */
+static __always_inline bool is_seen_whole(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, start_time) >= shared.since_ns;
+}
+
 /* The address of the current context of a thread; 0: not known. */
 static __always_inline __u64 current_addr(const struct zn_call *c)
 {
 	__u32 depth = c->thread->ctx_depth;
 
 	if (depth == 0)
-		return is_hip(c) ? HIP_DEVICE(0) : 0;
+		return is_hip(c) && is_seen_whole() ? HIP_DEVICE(0) : 0;
 	return depth <= ZN_CTX_STACK ? c->thread->ctx[(depth - 1) & (ZN_CTX_STACK - 1)] : 0;
 }
 
@@ -317,6 +325,11 @@ static __always_inline __u32 freed_gpu(const struct zn_frame *f)
 	return (__u16)(f->arg[FREED_GEN_GPU] >> 16);
 }
 
+static __always_inline __u32 freed_kind(const struct zn_frame *f)
+{
+	return (__u16)f->arg[FREED_GEN_GPU];
+}
+
 /* The free failed: what it took out is put back. */
 static __always_inline void freed_undo(struct zn_call *c, __u32 space)
 {
@@ -449,6 +462,19 @@ static __always_inline void vmm_unmap_return(struct zn_call *c)
 		count_unmatched(c->proc);
 }
 
+/* Addresses of pinned memory are a space of their own. HIP gives back memory of both by one function, whichever is called. */
+static __always_inline struct zn_alloc *freed_find(struct zn_alloc_key *key, __u64 cookie)
+{
+	struct zn_alloc *a;
+
+	key->kind = ZN_COOKIE_DETAIL(cookie) == ZN_K_HOST ? ZN_K_HOST : 0;
+	a = bpf_map_lookup_elem(&allocs, key);
+	if (a || !(cookie & ZN_COOKIE_HIP))
+		return a;
+	key->kind = key->kind ? 0 : ZN_K_HOST;
+	return bpf_map_lookup_elem(&allocs, key);
+}
+
 /* Takes the address out before the driver can hand it out again, and keeps what is needed to put it back. */
 static __always_inline void free_entry(struct zn_frame *f, struct zn_thread *t, __u64 cookie)
 {
@@ -456,9 +482,8 @@ static __always_inline void free_entry(struct zn_frame *f, struct zn_thread *t, 
 	struct zn_proc *p = zn_proc_of(t);
 	struct zn_alloc *a, gone;
 
-	key.kind = ZN_COOKIE_DETAIL(cookie) == ZN_K_HOST ? ZN_K_HOST : 0;
 	f->arg[FREED_KNOWN] = FREED_NOTHING;
-	a = p ? bpf_map_lookup_elem(&allocs, &key) : NULL;
+	a = p ? freed_find(&key, cookie) : NULL;
 	if (!a)
 		return;
 	gone = *a;
@@ -472,7 +497,7 @@ static __always_inline void free_entry(struct zn_frame *f, struct zn_thread *t, 
 static __always_inline void free_return(struct zn_call *c)
 {
 	__u64 known = c->frame->arg[FREED_KNOWN];
-	bool host = c->detail == ZN_K_HOST;
+	bool host = freed_kind(c->frame) == ZN_K_HOST; /* if it is known */
 
 	/* detail: cuMemFree may wait for the GPU, the others do not */
 	if (c->detail == ZN_K_DEVICE)
@@ -710,6 +735,15 @@ static __always_inline void mem_info_return(struct zn_call *c)
 		zn_read_user(&g->total_bytes, sizeof(g->total_bytes), c->frame->arg[1]);
 }
 
+/* A node may have GPUs of both vendors, and processes of each. */
+static __always_inline void note_library(const struct zn_call *c)
+{
+	__u32 bit = is_hip(c) ? ZN_CALLS_HIP : ZN_CALLS_CUDA;
+
+	if (!(c->proc->calls & bit))
+		__sync_fetch_and_or(&c->proc->calls, bit);
+}
+
 /* cuMemFree may wait for the GPU, the others do not */
 static __always_inline bool waits_for_gpu(__u32 cookie)
 {
@@ -753,6 +787,7 @@ int gpu_mem_return(struct pt_regs *ctx)
 		return zn_nothing(ctx);
 	if (c.thread->state_at && waits_for_gpu(c.frame->cookie))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
+	note_library(&c);
 	switch (c.shape) {
 	case ZN_S_ALLOC:
 	case ZN_S_HOST_REGISTER: alloc_return(&c); break;

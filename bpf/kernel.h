@@ -302,6 +302,7 @@ struct task_struct {
 	int exit_code;
 	int pid;
 	int tgid;
+	__u64 start_time; /* of this thread, as bpf_ktime_get_ns() has it */
 	const struct cred *real_cred;
 	struct css_set *cgroups;
 	struct signal_struct *signal;

@@ -540,6 +540,20 @@ static __always_inline void wait_return(struct zn_call *c)
 		zn_record(c->proc, ZN_H_DIST_SYNC, c->ns, 0, false);
 }
 
+/* What is read of the context is read before it is decided what it means: the compiler shall not choose among addresses inside
+ * of the context, which the verifier refuses (seen on arm64). */
+static __always_inline void new_comm_entry(struct zn_frame *f, struct pt_regs *ctx, __u32 shape)
+{
+	__u64 rank = ZN_INIT_RANK_RANK(ctx), id = ZN_STACK_STRUCT(ctx), third = ZN_ARG3(ctx), fifth = ZN_ARG5(ctx);
+
+	ZN_OPAQUE(rank);
+	ZN_OPAQUE(id);
+	ZN_OPAQUE(third);
+	ZN_OPAQUE(fifth);
+	f->arg[NEW_RANK] = shape == ZN_S_COMM_INIT ? rank : third;
+	f->arg[NEW_HASH] = unique_id_hash(shape == ZN_S_COMM_INIT ? id : fifth);
+}
+
 SEC("uprobe")
 int nccl_entry(struct pt_regs *ctx)
 {
@@ -550,15 +564,10 @@ int nccl_entry(struct pt_regs *ctx)
 
 	if (!f)
 		return zn_nothing(ctx);
-	if (shape == ZN_S_COMM_INIT) {
-		f->arg[NEW_RANK] = ZN_INIT_RANK_RANK(ctx);
-		f->arg[NEW_HASH] = unique_id_hash(ZN_STACK_STRUCT(ctx));
-	} else if (shape == ZN_S_COMM_INIT_SCALABLE) {
-		f->arg[NEW_RANK] = ZN_ARG3(ctx);
-		f->arg[NEW_HASH] = unique_id_hash(ZN_ARG5(ctx));
-	} else if (shape == ZN_S_COMM_DESTROY || shape == ZN_S_COMM_ABORT) {
+	if (shape == ZN_S_COMM_INIT || shape == ZN_S_COMM_INIT_SCALABLE)
+		new_comm_entry(f, ctx, shape);
+	else if (shape == ZN_S_COMM_DESTROY || shape == ZN_S_COMM_ABORT)
 		comm_gone(f, t);
-	}
 	if (ZN_COOKIE_DETAIL(cookie) == ZN_H_NCCL_REDUCE && shape == ZN_S_COLL && !zn_late_argument(ctx, 7, &f->arg[0]))
 		f->arg[0] = 0;
 	zn_frame_start(f);

@@ -379,6 +379,7 @@ int call_leave(__u64 *ctx)
 	const struct pt_regs *regs = (void *)ctx[0];
 	__u64 nr = ZN_CALL_NUMBER(regs);
 
+	ZN_OPAQUE(nr);
 	if (nr < CALLS && table[nr].way)
 		file_leave(nr, ctx[1]);
 	signals_leave(regs, nr, ctx[1]);

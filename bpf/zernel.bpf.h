@@ -548,8 +548,8 @@ static __always_inline __u32 zn_frames_live(struct zn_thread *t, __u64 sp, __u32
 	return depth;
 }
 
-/* Opens a call: keeps its arguments until it returns. The time is taken last, by zn_frame_start(). */
-static __always_inline struct zn_frame *zn_frame_push(struct zn_thread *t, struct pt_regs *ctx, __u64 cookie)
+/* Opens a call, which takes its place until it returns. The time is taken last, by zn_frame_start(). */
+static __always_inline struct zn_frame *zn_frame_open(struct zn_thread *t, struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 sp = ZN_SP_ENTRY(ctx);
 	__u32 depth = zn_frames_live(t, sp, cookie);
@@ -562,15 +562,29 @@ static __always_inline struct zn_frame *zn_frame_push(struct zn_thread *t, struc
 	}
 	f = &t->frame[depth & (ZN_FRAMES - 1)];
 	f->sp = sp;
+	f->cookie = cookie;
+	f->nested_ns = 0;
+	t->depth = depth + 1;
+	return f;
+}
+
+static __always_inline void zn_frame_keep(struct zn_frame *f, struct pt_regs *ctx)
+{
 	f->arg[0] = ZN_ARG1(ctx);
 	f->arg[1] = ZN_ARG2(ctx);
 	f->arg[2] = ZN_ARG3(ctx);
 	f->arg[3] = ZN_ARG4(ctx);
 	f->arg[4] = ZN_ARG5(ctx);
 	f->arg[5] = ZN_ARG6(ctx);
-	f->cookie = cookie;
-	f->nested_ns = 0;
-	t->depth = depth + 1;
+}
+
+/* The same, and keeps the arguments. */
+static __always_inline struct zn_frame *zn_frame_push(struct zn_thread *t, struct pt_regs *ctx, __u64 cookie)
+{
+	struct zn_frame *f = zn_frame_open(t, ctx, cookie);
+
+	if (f)
+		zn_frame_keep(f, ctx);
 	return f;
 }
 

@@ -956,7 +956,7 @@ def test_each_job_is_on_top_with_its_line_and_its_ranks():
         with Terminal("127.0.0.1:%d" % s.port, 120, 60, env={"NO_COLOR": "1"}) as t:
             t.wait_text("15 min -d.h  h hang n ranks d data")
             t.quit()
-        with Terminal("127.0.0.1:%d" % s.port, 80, 24) as t:
+        with Terminal("127.0.0.1:%d" % s.port, 80, 20) as t:
             t.wait_text("job 4712 hangs", "ranks   !2", "job 4713 stands still", "and 2 more jobs: key y", "Tab processes")
             t.quit()
         with Terminal("127.0.0.1:%d" % s.port, 60, 10) as t:
@@ -967,6 +967,32 @@ def test_each_job_is_on_top_with_its_line_and_its_ranks():
     for odd in ({"bands": "zzz\x1b9"}, {"bands": 5, "missing_pid": "x", "state": 7, "labels": [5, {"key": 3}, {"key": "a\x1b", "value": "\x07"}]}, {"bands": "h", "late_pid": -1, "says": None, "lost_percent": []}):
         with live(snapshot(processes=two, why=[{**why_of("4712", "loses", "it"), **odd}])) as s, Terminal("127.0.0.1:%d" % s.port, 120, 40) as t:
             t.wait_text("job 4712", "ranks   0 dist 90%  1 gpu 90%")    # of two neither is the odd one
+            t.quit()
+
+
+def test_a_wait_for_a_rank_is_no_wait_for_the_gpu():
+    ranks = [rank_of(10, 0, gpu=0.9, waits_for_pid=12, all_wait=False, stopped=None), rank_of(11, 1, gpu=0.5, dist=0.4, waits_for_pid=12),
+             rank_of(12, 2, other=1.0, stopped="signal"), rank_of(20, 0, "4711", gpu=1.0, all_wait=True), rank_of(21, 1, "4711", gpu=1.0, all_wait=True)]
+    says = "75 % of the time is lost to a rank that does not come: rank 2, process 12, is asleep, stopped by a signal or a debugger, for 41 s"
+    why = [why_of("4710", "runs", "no cause found"), why_of("4711", "waits", "50 % of the time passes"), why_of("4713", "stopped", "it is stopped"),
+           why_of("4712", "hangs", says, missing_pid=12, missing_rank=2, ras={"says": "rank 9 is behind", "outcome": "answered"},
+                  causes=[{"cause": "hang", "percent": 75, "says": says, "next": "look at that process: its stack (py-spy dump --pid, gdb -p), its log, its node's kernel log"}])]
+    with live(snapshot(processes=ranks, why=why)) as s:
+        with Terminal("127.0.0.1:%d" % s.port, 120, 60) as t:
+            t.wait_text("job 4712 hangs: 75 %", "ranks   !2 (12, stopped)  0 waits 90%  1 waits 90%", "job 4713 is stopped: it is",
+                        "job 4711 all its ranks wait: 50 %", "ranks   0 waits 100%  1 waits 100%", "job 4710 running fine")
+            t.press(b"w")
+            t.wait(lambda s: re.search("h{30,}", s.text()) and "h a rank" in s.text(), "the wait is for a rank")
+            t.quit()
+        with Terminal("127.0.0.1:%d" % s.port, 80, 24) as t:
+            t.wait_text("job 4712 hangs: 75 % of the time is lost to a rank that does not come: rank 2,", "    process 12, is asleep, stopped by a signal or a debugger, for 41 s",
+                        "  next: look at that process: its stack (py-spy dump --pid, gdb -p), its log,", "    its node's kernel log", "ranks   !2 (12, stopped)", "more jobs: key y")
+            t.press(b"y")
+            t.wait_text("  75 % of the time is lost to a rank that does not come: rank 2, process 12, is", "    asleep, stopped by a signal or a debugger, for 41 s",
+                        "    next: look at", "      its node's kernel log", "  other nodes: rank 9 is behind")
+            text = t.screen.text()
+            places = [text.index("job %d" % job) for job in (4712, 4713, 4711, 4710)]
+            check(places == sorted(places), "most trouble first: " + text)
             t.quit()
 
 

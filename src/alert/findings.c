@@ -118,10 +118,23 @@ static bool comes_before(const struct zn_finding *a, const struct zn_finding *b)
 	return a->critical != b->critical ? a->critical : row_of(a->rule) < row_of(b->rule);
 }
 
+/* Of a rule that fires for many the first one is said, and how many more there are. */
+static bool is_there(struct zn_finding to[ZN_FINDINGS_MAX], size_t count, const struct zn_finding *f)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(to[i].rule, f->rule)) {
+			to[i].more++;
+			return true;
+		}
+	return false;
+}
+
 static void insert_finding(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
 {
 	size_t at = *count;
 
+	if (is_there(to, at, f))
+		return;
 	if (at == ZN_FINDINGS_MAX && !comes_before(f, &to[at - 1]))
 		return;
 	if (at < ZN_FINDINGS_MAX)
@@ -138,6 +151,7 @@ static void fill_finding(struct zn_finding *f, const struct zn_alert *a)
 	struct zn_out o = {.at = f->says, .cap = sizeof(f->says) - 1};
 	size_t row = row_of(a->rule->name);
 
+	f->more = 0;
 	f->rule = a->rule->name;
 	f->critical = !strcmp(a->rule->severity, "critical");
 	f->next = row < ZN_LEN(rows) ? rows[row].next : "see the rule of this alert: zernel alerts";
@@ -148,6 +162,20 @@ static void fill_finding(struct zn_finding *f, const struct zn_alert *a)
 		zn_out_text(&o, "the alert fires");
 	}
 	f->says[o.len] = 0;
+}
+
+/* A sentence that is too long for it stays as it is. */
+static void say_more(struct zn_finding *f)
+{
+	struct zn_out o = {.at = f->says, .cap = sizeof(f->says) - 1, .len = strlen(f->says)};
+	size_t len = o.len;
+
+	if (!f->more)
+		return;
+	zn_out_text(&o, "; it fires for ");
+	zn_out_u64(&o, f->more);
+	zn_out_text(&o, " more");
+	f->says[o.full ? len : o.len] = 0;
 }
 
 size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, struct zn_finding to[ZN_FINDINGS_MAX])
@@ -164,5 +192,7 @@ size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, st
 		fill_finding(&f, alert);
 		insert_finding(to, &count, &f);
 	}
+	for (size_t i = 0; i < count; i++)
+		say_more(&to[i]);
 	return count;
 }

@@ -46,10 +46,14 @@ static const struct {
 	[ZN_CAUSE_INPUT_TRANSFER] = {"is waiting for data although its loader's workers are idle",
 		"raise prefetch_factor; look at the pinning thread, and at what follows the loader in the program",
 		LOADER, true},
+	[ZN_CAUSE_INPUT_ITSELF] = {"runs on the CPU outside of GPU calls, in a process that reads files itself, with no worker",
+		"if that is its data, let workers load it: num_workers of the DataLoader; else profile it (py-spy, perf)",
+		STALL, true},
 	[ZN_CAUSE_CHECKPOINT] = {"is writing files while nothing is launched",
 		"write checkpoints less often, from a thread of their own, or to a faster file system", STALL},
 	[ZN_CAUSE_STORAGE] = {"is blocked on files or page faults",
-		"look at the mounts and their durations: zernel watch, view i", STALL},
+		"look at the mounts and their durations (zernel watch, view i); let a loader's workers read, where it has none",
+		STALL},
 	[ZN_CAUSE_CPUS] = {"is waiting for a free CPU",
 		"give the job more CPUs, or fewer threads and workers; look for other programs on its CPUs", STALL},
 	[ZN_CAUSE_THROTTLED] = {"is waiting for a CPU because the control group has had its share",
@@ -65,6 +69,9 @@ static const struct {
 		"see whether the program still has work; a notebook that is open holds its GPUs too", AGE, true},
 	[ZN_CAUSE_STARTUP] = {"is starting: nothing has been launched yet",
 		"see which phase takes long: imports, files of the model, or the other ranks of NCCL", STARTUP},
+	[ZN_CAUSE_STOPPED] = {"passes in processes that cannot go on",
+		"see who stopped it: a debugger, scontrol suspend, a freezer; if nobody did, its file system (kernel's log)",
+		AGE},
 };
 
 /* ---- What is added to what a cause means. ---- */
@@ -92,6 +99,16 @@ static void say_hang(struct zn_out *o, const struct zn_cause_group *g, uint64_t 
 	zn_out_text(o, m->gone_ns ? " s ago" : " s");
 }
 
+static const char *const late_does[ZN_STALL_COUNT] = {
+	[ZN_STALL_CPU] = "which runs on the CPU",
+	[ZN_STALL_GPU] = "which waits for its GPU",
+	[ZN_STALL_DATA] = "which waits for data",
+	[ZN_STALL_DIST] = "which waits for other ranks",
+	[ZN_STALL_IO] = "which is blocked on files",
+	[ZN_STALL_RUNQUEUE] = "which waits for a free CPU",
+	[ZN_STALL_OTHER] = "which sleeps",
+};
+
 static void say_straggler(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	(void)now_ns;
@@ -105,6 +122,15 @@ static void say_straggler(struct zn_out *o, const struct zn_cause_group *g, uint
 	}
 	zn_out_text(o, "process ");
 	zn_out_u64(o, g->numbers.late_pid);
+	if (g->numbers.late_in >= ZN_STALL_COUNT)
+		return;
+	zn_out_text(o, ", ");
+	zn_out_text(o, late_does[g->numbers.late_in]);
+	zn_out_char(o, ' ');
+	zn_out_u64(o, g->numbers.late_percent);
+	zn_out_text(o, " % of its time, the others ");
+	zn_out_u64(o, g->numbers.others_percent);
+	zn_out_text(o, " %");
 }
 
 static void say_workers(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
@@ -128,15 +154,29 @@ static void say_cpus(struct zn_out *o, const struct zn_cause_group *g, uint64_t 
 	zn_out_u64(o, g->numbers.cpus);
 }
 
+static void say_stopped(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!g->stopped_pid)
+		return;
+	zn_out_text(o, "; process ");
+	zn_out_u64(o, g->stopped_pid);
+	zn_out_char(o, ' ');
+	zn_out_text(o, zn_stopped_says(g->stop));
+}
+
 static void say_all_wait(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
 	char text[ZN_ALL_WAIT_TEXT];
 
 	if (!g->all_wait.here)
 		return;
-	zn_all_wait_says(&g->all_wait, now_ns, text);
-	zn_out_text(o, ": ");
+	zn_all_wait_for(&g->all_wait, text);
+	zn_out_text(o, ", now for ");
+	zn_out_u64(o, (now_ns - g->all_wait.since_ns) / ZN_NS_PER_S);
+	zn_out_text(o, " s: ");
 	zn_out_text(o, text);
+	say_stopped(o, g, now_ns);
 }
 
 static void say_retransmits(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
@@ -146,7 +186,7 @@ static void say_retransmits(struct zn_out *o, const struct zn_cause_group *g, ui
 		return;
 	zn_out_text(o, ": ");
 	zn_out_u64(o, g->numbers.retransmits);
-	zn_out_text(o, " segments in the last second");
+	zn_out_text(o, " segments a second");
 }
 
 static void say_throttled(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
@@ -157,17 +197,6 @@ static void say_throttled(struct zn_out *o, const struct zn_cause_group *g, uint
 	zn_out_text(o, ": kept from its CPUs ");
 	zn_out_u64(o, g->throttled_percent);
 	zn_out_text(o, " % of the time");
-}
-
-static void say_stopped(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
-{
-	(void)now_ns;
-	if (!g->stopped_pid)
-		return;
-	zn_out_text(o, ": process ");
-	zn_out_u64(o, g->stopped_pid);
-	zn_out_char(o, ' ');
-	zn_out_text(o, zn_stopped_says(g->stop));
 }
 
 /* The last one may go on. */
@@ -192,10 +221,24 @@ static void say_checkpoints(struct zn_out *o, const struct zn_cause_group *g, ui
 
 static void say_storage(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
 {
+	if (g->numbers.mount[0]) {
+		zn_out_text(o, ": most of it on ");
+		zn_out_text(o, g->numbers.mount);
+	}
+	say_stopped(o, g, now_ns);
+}
+
+static void say_reads(struct zn_out *o, const struct zn_cause_group *g, uint64_t now_ns)
+{
+	char bytes[ZN_UNITS_CELL];
+
 	(void)now_ns;
+	zn_out_text(o, ": ");
+	zn_out_text(o, zn_units_bytes(bytes, g->numbers.read_rate));
+	zn_out_text(o, " a second");
 	if (!g->numbers.mount[0])
 		return;
-	zn_out_text(o, ": most of it on ");
+	zn_out_text(o, ", most of it on ");
 	zn_out_text(o, g->numbers.mount);
 }
 
@@ -220,7 +263,8 @@ static void (*const says[ZN_CAUSE_COUNT])(struct zn_out *o, const struct zn_caus
 	[ZN_CAUSE_THROTTLED] = say_throttled,
 	[ZN_CAUSE_STORAGE] = say_storage,
 	[ZN_CAUSE_CHECKPOINT] = say_checkpoints,
-	[ZN_CAUSE_IDLE] = say_stopped,
+	[ZN_CAUSE_STOPPED] = say_stopped,
+	[ZN_CAUSE_INPUT_ITSELF] = say_reads,
 };
 
 /* ---- The list. ---- */
@@ -236,7 +280,10 @@ static void fill_why(struct zn_why *w, const struct zn_cause_group *g, uint64_t 
 
 	w->next = meanings[w->cause].next;
 	w->metric = meanings[w->cause].metric;
-	w->sure = meanings[w->cause].likely ? "likely" : "measured";
+	w->sure = meanings[w->cause].likely || (w->cause == ZN_CAUSE_STRAGGLER && g->numbers.late_likely) ? "likely"
+													  : "measured";
+	if (w->cause == ZN_CAUSE_ALL_WAIT && g->all_wait.here && g->all_wait.here == g->all_wait.nranks)
+		w->next = "look at the GPUs (nvidia-smi, the kernel's log); one long kernel looks the same";
 	zn_out_u64(&o, w->percent);
 	zn_out_text(&o, " % of the time ");
 	zn_out_text(&o, meanings[w->cause].what);
@@ -248,7 +295,8 @@ static void fill_why(struct zn_why *w, const struct zn_cause_group *g, uint64_t 
 /* A hang stops everything else, so it is shown at once and first. */
 static bool stands_still(const struct zn_cause_group *g, enum zn_cause cause)
 {
-	return (cause == ZN_CAUSE_HANG && g->missing.waiters) || (cause == ZN_CAUSE_ALL_WAIT && g->all_wait.here);
+	return (cause == ZN_CAUSE_HANG && g->missing.waiters) || (cause == ZN_CAUSE_ALL_WAIT && g->all_wait.here) ||
+		(cause == ZN_CAUSE_STOPPED && g->stopped && g->stopped == g->processes);
 }
 
 /* Before all that lost less. */

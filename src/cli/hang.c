@@ -31,6 +31,27 @@ static void put_value(struct zn_out *o, const char *before, struct zn_str json, 
 	zn_out_text(o, after);
 }
 
+static void put_seconds(struct zn_out *o, const char *before, struct zn_str json, const char *path, const char *after)
+{
+	char text[ZN_UNITS_CELL];
+
+	if (!zn_path_known(json, path))
+		return;
+	zn_out_text(o, before);
+	zn_out_text(o, zn_units_duration(text, zn_json_number(zn_path_find(json, path)) * 1e6));
+	zn_out_text(o, after);
+}
+
+static void put_bytes(struct zn_out *o, const char *before, struct zn_str json, const char *path)
+{
+	char text[ZN_UNITS_CELL];
+
+	if (!zn_path_known(json, path))
+		return;
+	zn_out_text(o, before);
+	zn_out_text(o, zn_units_bytes(text, zn_json_integer(zn_path_find(json, path))));
+}
+
 static void put_head(struct zn_out *o, struct zn_str r)
 {
 	put_value(o, "", r, "alert", ": ");
@@ -41,9 +62,9 @@ static void put_head(struct zn_out *o, struct zn_str r)
 	put_value(o, "rank ", r, "missing.rank", ", ");
 	put_value(o, "process ", r, "missing.pid", " ");
 	put_value(o, "", r, "missing.says", "");
-	put_value(o, "; waited for ", r, "missing.waited_for_s", " s\n");
-	put_value(o, "memory of its control group: ", r, "memory.used_bytes", " bytes");
-	put_value(o, " of ", r, "memory.limit_bytes", "");
+	put_seconds(o, "; waited for ", r, "missing.waited_for_s", "\n");
+	put_bytes(o, "memory of its control group: ", r, "memory.used_bytes");
+	put_bytes(o, " of ", r, "memory.limit_bytes");
 	put_value(o, "; processes killed for want of it: ", r, "memory.oom_kills", "");
 	if (zn_path_known(r, "memory"))
 		zn_out_char(o, '\n');
@@ -91,7 +112,7 @@ static void put_thread(struct zn_out *o, struct zn_str t)
 static void put_process(struct zn_out *o, struct zn_str p)
 {
 	put_value(o, "  ", p, "pid", "  ");
-	put_value(o, "last progress ", p, "progress_s_ago", " s ago");
+	put_seconds(o, "last progress ", p, "progress_s_ago", " ago");
 	put_value(o, "  ", p, "stalls.says", "");
 	zn_out_char(o, '\n');
 }
@@ -101,7 +122,7 @@ static void put_rank(struct zn_out *o, struct zn_str m)
 	put_value(o, "  rank ", m, "rank", "");
 	put_value(o, "  process ", m, "pid", "");
 	put_value(o, "  collectives issued: ", m, "issued", "");
-	put_value(o, ", the last one ", m, "last_s_ago", " s ago");
+	put_seconds(o, ", the last one ", m, "last_s_ago", " ago");
 	zn_out_char(o, '\n');
 }
 

@@ -108,6 +108,26 @@ int zn_term_columns(const char *text)
 	return cols;
 }
 
+size_t zn_term_break(const char *text, int width)
+{
+	struct zn_str s = {text, strlen(text)};
+	size_t space = 0;
+	int cols = 0, w;
+
+	while (s.len) {
+		size_t n = decode_char(s, &w);
+
+		if (*s.at == ' ')
+			space = (size_t)(s.at - text);
+		cols += abs(w);
+		if (cols > width)
+			return space ? space : (size_t)(s.at - text) ? (size_t)(s.at - text) : n;
+		s.at += n;
+		s.len -= n;
+	}
+	return (size_t)(s.at - text);
+}
+
 /* Once something was cut, the rest of the line, or of the cell, stays empty. */
 void zn_term_put(struct zn_term *t, const char *text)
 {

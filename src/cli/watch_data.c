@@ -36,6 +36,13 @@ const char *zn_value_text(struct zn_str object, const char *path, char to[CELL])
 	return zn_path_text(object, path, to, CELL);
 }
 
+bool zn_watch_is_held(struct zn_str stalls)
+{
+	char all[CELL];
+
+	return zn_value_integer(stalls, "waits_for_pid") || !strcmp(zn_value_text(stalls, "all_wait", all), "true");
+}
+
 /* The track of a process: that of the last answer, or a free one, all NAN. */
 static struct zn_watch_track *find_track(struct zn_watch *w, uint64_t pid, uint64_t launches)
 {

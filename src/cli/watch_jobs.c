@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch_jobs.c: the jobs on top of the screen of `zernel watch`: the state and the first cause of each, the last 15
- * minutes as one line, and its ranks beside each other.
+ * watch_jobs.c: the jobs on top of the screen of `zernel watch`: the state and the first cause of each with what to do next, the
+ * last 15 minutes as one line, and its ranks beside each other.
  *
  * Limits: the first 64 ranks of a job are compared.
  */
@@ -10,10 +10,13 @@
 #include <math.h>
 #include <string.h>
 
-#define CELL      ZN_UNITS_CELL
-#define LINES     3 /* of a job */
-#define RANKS_MAX 64
-#define FAR       0.25 /* of its time: so far from the others' median is far */
+#define CELL         ZN_UNITS_CELL
+#define LINES        3 /* of a job */
+#define SCREEN_SHARE 3 /* of the screen is theirs, as 1/n */
+#define SMALL_ROWS   16
+#define SAYS_MAX     3 /* lines of its sentence, and of what to do next */
+#define RANKS_MAX    64
+#define FAR          0.25 /* of its time: so far from the others' median is far */
 
 /* Most trouble first. */
 static const struct {
@@ -21,8 +24,10 @@ static const struct {
 	enum zn_style style;
 } states[] = {
 	{"hangs", "hangs", ZN_STYLE_BAD},
+	{"stopped", "is stopped", ZN_STYLE_BAD},
 	{"still", "stands still", ZN_STYLE_BAD},
 	{"critical", "in trouble", ZN_STYLE_BAD},
+	{"waits", "all its ranks wait", ZN_STYLE_WARN},
 	{"loses", "loses", ZN_STYLE_WARN},
 	{"warned", "runs, with a warning", ZN_STYLE_WARN},
 	{"idle", "idle", ZN_STYLE_WARN},
@@ -32,7 +37,9 @@ static const struct {
 	{"", "", ZN_STYLE_WARN},
 };
 
-static size_t state_of(struct zn_str job)
+_Static_assert(ZN_LEN(states) <= ZN_CARDS_STATES, "states");
+
+size_t zn_cards_weight(struct zn_str job)
 {
 	char state[CELL];
 	size_t i = 0;
@@ -58,20 +65,64 @@ static void put_labels(struct zn_term *t, struct zn_str job)
 		zn_term_put(t, "]");
 }
 
-static void put_state(struct zn_term *t, struct zn_str job)
+/* "job 4712 loses 43 %: 43 % of the time ..." */
+static void write_state(struct zn_str job, char *to, size_t cap)
 {
-	size_t state = state_of(job);
-	char name[ZN_PANEL_JOB], says[512], span[CELL];
+	size_t state = zn_cards_weight(job);
+	char name[ZN_PANEL_JOB], says[512], span[CELL], more[CELL + 8] = "";
 
-	zn_term_style(t, states[state].style);
-	zn_term_putf(t, "%s%s%s", zn_panel_job(job, name), *states[state].says ? " " : "", states[state].says);
 	if (!strcmp(states[state].name, "loses"))
-		zn_term_putf(t, " %.0f %%", zn_value_number(job, "lost_percent"));
+		snprintf(more, sizeof(more), " %.0f %%", zn_value_number(job, "lost_percent"));
 	if (!strcmp(states[state].name, "still"))
-		zn_term_putf(t, " for %s", zn_units_span(span, zn_value_seconds(job, "progress_age_s")));
-	zn_term_putf(t, ": %s", zn_path_text(job, "says", says, sizeof(says)));
-	put_labels(t, job);
-	zn_term_end(t);
+		snprintf(more, sizeof(more), " for %s", zn_units_span(span, zn_value_seconds(job, "progress_age_s")));
+	snprintf(to, cap, "%s%s%s%s: %s", zn_panel_job(job, name), *states[state].says ? " " : "", states[state].says,
+		more, zn_path_text(job, "says", says, sizeof(says)));
+}
+
+/* In up to so many lines, the first of them as it is and the others set in; how many it took. The last one is cut, and has the
+ * labels where there is room. */
+static int put_lines(
+	struct zn_term *t, enum zn_style style, const char *text, int indent, int most, struct zn_str labels)
+{
+	int width = zn_watch_at_least_one(t->cols - indent), line = 0;
+
+	for (; *text && line < most; line++) {
+		size_t len = line + 1 == most ? strlen(text) : zn_term_break(text, line ? width : t->cols);
+
+		zn_term_style(t, style);
+		zn_term_putf(t, "%*s%.*s", line ? indent : 0, "", (int)len, text);
+		text += len;
+		text += strspn(text, " ");
+		if (!*text && labels.len)
+			put_labels(t, labels);
+		zn_term_end(t);
+	}
+	return line;
+}
+
+/* A job that runs well has one line. */
+static int put_state(struct zn_term *t, struct zn_str job, int room)
+{
+	size_t state = zn_cards_weight(job);
+	bool trouble = states[state].style == ZN_STYLE_BAD || states[state].style == ZN_STYLE_WARN;
+	int most = trouble && room > LINES ? room - LINES + 1 : 1;
+	char text[1024];
+
+	write_state(job, text, sizeof(text));
+	return put_lines(t, states[state].style, text, 4, most < SAYS_MAX ? most : SAYS_MAX, job);
+}
+
+/* What to do about the first of its causes. */
+static int put_next(struct zn_term *t, struct zn_str job, int room)
+{
+	struct zn_str causes = zn_path_find(job, "causes"), key, cause;
+	char text[1024] = "  next: ", next[512];
+	size_t at = 0;
+
+	if (room < 1 || !zn_json_next(causes, &at, &key, &cause) || !zn_path_known(cause, "next"))
+		return 0;
+	snprintf(text, sizeof(text), "  next: %s", zn_path_text(cause, "next", next, sizeof(next)));
+	return put_lines(t, ZN_STYLE_PLAIN, text, 4, room < SAYS_MAX ? room : SAYS_MAX, (struct zn_str){0});
 }
 
 /* ---- The last 15 minutes. ---- */
@@ -124,9 +175,27 @@ struct rank {
 	uint64_t pid;
 	double number; /* HUGE_VAL: of no communicator */
 	bool known;
+	bool held; /* it waits for a rank, whatever its call waits for */
 	double share[ZN_STALL_COUNT];
-	const char *odd; /* why it stands out; NULL: it does not */
+	const char *stop; /* why it cannot go on; NULL: it can */
+	const char *odd;  /* why it stands out; NULL: it does not */
 };
+
+/* Why a process cannot go on. */
+static const struct {
+	const char *label, *says;
+} stops[] = {{"signal", "stopped"}, {"frozen", "in a frozen control group"}, {"uninterruptible", "in state D"}};
+
+static void read_stop(struct rank *r, struct zn_str stalls)
+{
+	char stop[CELL];
+
+	r->held = r->known && zn_watch_is_held(stalls);
+	zn_value_text(stalls, "stopped", stop);
+	for (size_t i = 0; r->known && i < ZN_LEN(stops); i++)
+		if (!strcmp(stop, stops[i].label))
+			r->stop = stops[i].says;
+}
 
 static void read_rank(struct rank *r, struct zn_str process)
 {
@@ -146,6 +215,7 @@ static void read_rank(struct rank *r, struct zn_str process)
 
 		r->share[s] = share > 0 && share <= 1 ? share : 0;
 	}
+	read_stop(r, stalls);
 }
 
 static bool is_before(const struct rank *a, const struct rank *b)
@@ -182,7 +252,7 @@ static double median_of_others(const struct rank *ranks, size_t count, size_t bu
 	for (size_t i = 0; i < count; i++) {
 		size_t at = n;
 
-		if (i == but || !ranks[i].known)
+		if (i == but || !ranks[i].known || ranks[i].held)
 			continue;
 		for (; at && sorted[at - 1] > ranks[i].share[s]; at--)
 			sorted[at] = sorted[at - 1];
@@ -209,8 +279,8 @@ static void mark_odd(struct rank *ranks, size_t count, struct zn_str job)
 	size_t known = 0, odd = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		far[i] = ranks[i].known && is_far(ranks, count, i);
-		known += ranks[i].known;
+		far[i] = ranks[i].known && !ranks[i].held && is_far(ranks, count, i);
+		known += ranks[i].known && !ranks[i].held;
 		odd += far[i];
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -220,6 +290,8 @@ static void mark_odd(struct rank *ranks, size_t count, struct zn_str job)
 			ranks[i].odd = "late";
 		if (missing && ranks[i].pid == missing)
 			ranks[i].odd = "does not come";
+		if (ranks[i].stop)
+			ranks[i].odd = ranks[i].stop;
 	}
 }
 
@@ -235,7 +307,9 @@ static void put_rank(struct zn_term *t, const struct rank *r)
 		zn_term_putf(t, "  %s%.0f", r->odd ? "!" : "", r->number);
 	else
 		zn_term_putf(t, "  %s%llu", r->odd ? "!" : "", (unsigned long long)r->pid);
-	if (r->known)
+	if (r->held)
+		zn_term_putf(t, " waits %.0f%%", 100 * (r->share[ZN_STALL_GPU] + r->share[ZN_STALL_DIST]));
+	else if (r->known && !r->stop)
 		zn_term_putf(t, " %s %.0f%%", zn_stall_label(most), 100 * r->share[most]);
 	if (r->odd)
 		zn_term_putf(t, " (%llu, %s)", (unsigned long long)r->pid, r->odd);
@@ -265,30 +339,34 @@ static void put_ranks(struct zn_watch *w, struct zn_str job)
 
 /* ---- All of them. ---- */
 
-static void put_job(struct zn_watch *w, struct zn_str job, int room)
+/* How many lines it took. */
+static int put_job(struct zn_watch *w, struct zn_str job, int room)
 {
-	put_state(&w->term, job);
-	if (room >= LINES) {
-		put_bands(&w->term, job);
-		put_ranks(w, job);
-	}
+	int lines = put_state(&w->term, job, room);
+
+	lines += put_next(&w->term, job, room - lines - (LINES - 1));
+	if (room - lines < LINES - 1)
+		return lines;
+	put_bands(&w->term, job);
+	put_ranks(w, job);
+	return lines + LINES - 1;
 }
 
 void zn_cards_put(struct zn_watch *w)
 {
 	struct zn_str list = zn_path_find(w->snapshot, "why"), key, job;
-	int room = w->term.rows ? zn_watch_at_least_one(w->term.rows / 4) : 1 << 20, hidden = 0;
+	int share = w->term.rows < SMALL_ROWS ? SCREEN_SHARE + 1 : SCREEN_SHARE, hidden = 0;
+	int room = w->term.rows ? zn_watch_at_least_one(w->term.rows / share) : 1 << 20;
 	size_t at;
 
 	for (size_t state = 0; state < ZN_LEN(states); state++)
 		for (at = 0; zn_json_next(list, &at, &key, &job);) {
-			if (state_of(job) != state)
+			if (zn_cards_weight(job) != state)
 				continue;
 			if (room > 0)
-				put_job(w, job, room);
+				room -= put_job(w, job, room);
 			else
 				hidden++;
-			room -= room >= LINES ? LINES : 1;
 		}
 	if (hidden)
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "and %d more jobs: key y", hidden);

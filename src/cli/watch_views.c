@@ -241,23 +241,27 @@ static void put_legend(struct zn_watch *w)
 		zn_term_style(&w->term, ZN_STYLE_PLAIN);
 		zn_term_putf(&w->term, " %s  ", zn_stall_label(s));
 	}
+	zn_term_put(&w->term, "h a rank");
 	zn_term_end(&w->term);
 }
 
 /* A letter for each part of its time, by what that went to. */
 static void put_stalls(struct zn_term *t, struct zn_str stalls, int width)
 {
+	bool held = zn_watch_is_held(stalls);
 	double sum = 0;
 	int at = 0;
 
 	zn_term_cell(t, "", BAR_INDENT);
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 		double share = zn_value_number(stalls, zn_stall_label(s));
+		bool waits;
 
 		sum += share > 0 && share <= 1 ? share : 0;
-		zn_term_style(t, ZN_STYLE_CAUSE + s);
+		waits = held && (s == ZN_STALL_GPU || s == ZN_STALL_DIST);
+		zn_term_style(t, waits ? ZN_STYLE_LOUD : ZN_STYLE_CAUSE + s);
 		for (; at < width && at < (int)(sum * width + 0.5); at++)
-			zn_term_putf(t, "%c", letters[s]);
+			zn_term_putf(t, "%c", waits ? 'h' : letters[s]);
 	}
 	zn_term_style(t, ZN_STYLE_PLAIN);
 	zn_term_putf(t, "%*s", width - at, "");
@@ -369,29 +373,51 @@ static void alert_items(struct zn_watch *w, const struct view *v, const int *wid
 	}
 }
 
-static void why_items(struct zn_watch *w, const struct view *v, const int *widths)
+/* As many lines as it takes: a sentence whose end is missing may say something else. */
+static void put_wrapped(struct zn_watch *w, enum zn_style style, int indent, const char *text)
 {
-	struct zn_str list = zn_path_find(w->snapshot, "why"), key, job, cause;
-	char name[ZN_PANEL_JOB], text[512];
-	size_t at = 0, in;
+	int width = zn_watch_at_least_one(w->term.cols - indent - 2);
 
-	(void)v, (void)widths;
-	while (zn_json_next(list, &at, &key, &job)) {
-		bool any = false;
+	for (int line = 0; *text; line++) {
+		size_t len = zn_term_break(text, line ? width : width + 2);
 
 		if (shows_line(w))
-			zn_term_line(&w->term, ZN_STYLE_PLAIN, "%s", zn_panel_job(job, name));
-		for (in = 0; zn_json_next(zn_path_find(job, "causes"), &in, &key, &cause); any = true) {
-			if (shows_line(w))
-				zn_term_line(&w->term, ZN_STYLE_WARN, "  %s",
-					zn_path_text(cause, "says", text, sizeof(text)));
-			if (shows_line(w))
-				zn_term_line(&w->term, ZN_STYLE_PLAIN, "    next: %s",
-					zn_path_text(cause, "next", text, sizeof(text)));
-		}
-		if (!any && shows_line(w))
-			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s", zn_path_text(job, "says", text, sizeof(text)));
+			zn_term_line(&w->term, style, "%*s%.*s", indent + 2 * (line > 0), "", (int)len, text);
+		text += len;
+		text += strspn(text, " ");
 	}
+}
+
+static void why_of_job(struct zn_watch *w, struct zn_str job)
+{
+	char name[ZN_PANEL_JOB], text[1024], next[512];
+	struct zn_str key, cause;
+	bool any = false;
+
+	if (shows_line(w))
+		zn_term_line(&w->term, ZN_STYLE_PLAIN, "%s", zn_panel_job(job, name));
+	for (size_t in = 0; zn_json_next(zn_path_find(job, "causes"), &in, &key, &cause); any = true) {
+		put_wrapped(w, ZN_STYLE_WARN, 2, zn_path_text(cause, "says", text, sizeof(text)));
+		snprintf(text, sizeof(text), "next: %s", zn_path_text(cause, "next", next, sizeof(next)));
+		put_wrapped(w, ZN_STYLE_PLAIN, 4, text);
+	}
+	if (!any)
+		put_wrapped(w, ZN_STYLE_PLAIN, 2, zn_path_text(job, "says", text, sizeof(text)));
+	if (!zn_path_known(job, "ras"))
+		return;
+	snprintf(text, sizeof(text), "other nodes: %s", zn_path_text(job, "ras.says", next, sizeof(next)));
+	put_wrapped(w, ZN_STYLE_PLAIN, 2, text);
+}
+
+static void why_items(struct zn_watch *w, const struct view *v, const int *widths)
+{
+	struct zn_str list = zn_path_find(w->snapshot, "why"), key, job;
+
+	(void)v, (void)widths;
+	for (size_t weight = 0; weight < ZN_CARDS_STATES; weight++)
+		for (size_t at = 0; zn_json_next(list, &at, &key, &job);)
+			if (zn_cards_weight(job) == weight)
+				why_of_job(w, job);
 }
 
 static void library_item(struct zn_watch *w, struct zn_str library)

@@ -193,6 +193,6 @@ int zn_why_main(int argc, char **argv)
 	if (!count && a.wanted)
 		zn_term_line(&t, ZN_STYLE_PLAIN, "no job or process %s is known here", a.wanted);
 	else if (!count)
-		zn_term_line(&t, ZN_STYLE_PLAIN, "nothing has launched work on a GPU here");
+		zn_term_line(&t, ZN_STYLE_PLAIN, "nothing has launched work on a GPU here since the daemon began");
 	return zn_term_flush(&t) && (count || !a.wanted) ? 0 : 1;
 }

@@ -10,6 +10,7 @@
 
 #define STEP_NS      (ZN_CAUSE_STEP_S * ZN_NS_PER_S)
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
+#define LATE_LEAST   10 /* of a tick, as 1/n, that a late rank costs others on their GPUs: less may be chance */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
 #define RETRANSMITS  50 /* a second: segments that are sent again, of a job, from where on they hold it back */
 /* Or fewer, where little gets through: a thousandth of what is sent, of a job that has a mebibyte or more to send.
@@ -17,6 +18,9 @@
 #define LOSS_SHARE    1000
 #define SEGMENT       1448      /* bytes, of Ethernet; larger ones are counted too low */
 #define TRAFFIC_LEAST (1 << 20) /* bytes, within half a minute or so */
+#define READS_LEAST   (1 << 20) /* bytes a second: who reads so much on its own loads data, or it is not worth a word */
+#define FADES         8         /* of what is of the last seconds this share is forgotten at each tick, as 1/n */
+#define STANDS_OUT    10        /* points: so much more of its time a late rank spends otherwise than the others */
 
 /* ---- One process over one tick. ---- */
 
@@ -29,6 +33,8 @@ struct tick {
 	uint64_t launch_ns, copy_ns;       /* in launches, and in blocking copies */
 	uint64_t read_bytes, written_bytes, retransmits, sent;
 	uint64_t lost_ns[ZN_CAUSE_COUNT];
+	uint64_t gpu_lost_ns; /* of waits for the GPU: that much is lost */
+	enum zn_stop stop;
 	struct zn_cause_group *group;
 };
 
@@ -62,6 +68,10 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 	t->sent = zn_counter_advance(&r->sent, t->p->count[ZN_C_TCP_SENT]);
 	if (fresh)
 		t->launch_ns = t->sent = t->copy_ns = t->read_bytes = t->written_bytes = t->retransmits = 0;
+	r->read_rate +=
+		(t->interval_ns ? t->read_bytes * ZN_NS_PER_S / t->interval_ns : 0) / FADES - r->read_rate / FADES;
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		r->stall_ns[s] += t->stall_ns[s] - r->stall_ns[s] / FADES;
 }
 
 static void lose_time(struct tick *t, enum zn_cause cause, uint64_t ns)
@@ -98,20 +108,118 @@ static void lose_to_data(struct tick *t)
 		lose_time(t, g->cpus_rule ? ZN_CAUSE_INPUT_WORKERS : ZN_CAUSE_INPUT_CPU, ns);
 }
 
+static const struct zn_cause_row *row_of(const struct zn_causes *c, uint32_t pid)
+{
+	for (uint32_t i = 0; i < c->agg->row_count; i++) {
+		const struct zn_proc *p = zn_arena_proc(c->agg->arena, c->agg->row[i]);
+
+		if (p && p->tgid == pid && c->row[c->agg->row[i]].id == p->id)
+			return &c->row[c->agg->row[i]];
+	}
+	return NULL;
+}
+
+static uint64_t sum_of(const uint64_t ns[ZN_STALL_COUNT])
+{
+	uint64_t all = 0;
+
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		all += ns[s];
+	return all;
+}
+
+static uint32_t percent_of(uint64_t part, uint64_t all)
+{
+	return all ? (uint32_t)((part * 100 + all / 2) / all) : 0;
+}
+
+/* What the late rank does for longer than the others of its job: its time in other waits is what they wait for. Waits for its GPU
+ * are asked last, as the others, who wait for it, have less of their time left for theirs. */
+static void compare_late(struct zn_cause_numbers *n, const struct zn_cause_group *g, const struct zn_cause_row *late)
+{
+	static const enum zn_stall asked[] = {
+		ZN_STALL_DATA, ZN_STALL_IO, ZN_STALL_RUNQUEUE, ZN_STALL_CPU, ZN_STALL_OTHER, ZN_STALL_GPU};
+	uint64_t own_ns = sum_of(late->stall_ns), all_ns = sum_of(g->stall_before_ns);
+
+	n->late_in = ZN_STALL_COUNT;
+	for (size_t i = 0; i < ZN_LEN(asked) && all_ns > own_ns; i++) {
+		uint64_t before_ns = g->stall_before_ns[asked[i]], ns = late->stall_ns[asked[i]];
+		uint32_t own = percent_of(ns, own_ns);
+		uint32_t others = percent_of(before_ns > ns ? before_ns - ns : 0, all_ns - own_ns);
+
+		if (own < others + STANDS_OUT || (asked[i] == ZN_STALL_GPU && n->late_in != ZN_STALL_COUNT) ||
+			(n->late_in != ZN_STALL_COUNT && own - others <= n->late_percent - n->others_percent))
+			continue;
+		n->late_in = asked[i];
+		n->late_percent = own;
+		n->others_percent = others;
+	}
+}
+
+static void note_late(struct tick *t, uint32_t pid, uint32_t rank, const struct zn_cause_row *row)
+{
+	struct zn_cause_numbers *n = &t->group->numbers;
+
+	n->late_pid = pid;
+	n->late_rank = rank;
+	n->late_in = ZN_STALL_COUNT;
+	n->late_likely = false;
+	if (row)
+		compare_late(n, t->group, row);
+}
+
+/* Collectives wait on the GPU, so that a wait for the GPU may be one for a rank: where one issues later than the others, and waits
+ * less for its own GPU. By that much, and for no longer than it was late. A host that runs ahead of its GPU is late at no cost, and
+ * waits for it as the others do. */
+static void lose_gpu_to_late(struct tick *t)
+{
+	const struct zn_cause_row *own = &t->c->row[t->row], *late;
+	uint32_t pid, rank;
+	uint64_t ns = t->c->ranks ? zn_stalls_late_issue(t->c->ranks, t->p->tgid, &pid, &rank) : 0, more_ns;
+
+	late = ns ? row_of(t->c, pid) : NULL;
+	if (!late || own->stall_ns[ZN_STALL_GPU] <= late->stall_ns[ZN_STALL_GPU])
+		return;
+	more_ns = (own->stall_ns[ZN_STALL_GPU] - late->stall_ns[ZN_STALL_GPU]) / FADES;
+	ns = at_most(at_most(ns, more_ns), t->stall_ns[ZN_STALL_GPU]);
+	if (ns * LATE_LEAST < t->interval_ns)
+		return;
+	note_late(t, pid, rank, late);
+	t->group->numbers.late_likely = true;
+	t->gpu_lost_ns = ns;
+	lose_time(t, ZN_CAUSE_STRAGGLER, ns);
+}
+
 static void lose_to_ranks(struct tick *t)
 {
 	uint32_t pid, rank;
 	bool late = zn_stalls_late(t->c->agg, t->c->ranks, t->row, &pid, &rank);
 
-	if (late) {
-		t->group->numbers.late_pid = pid;
-		t->group->numbers.late_rank = rank;
-	}
-	t->group->numbers.retransmits = t->group->network_count;
+	if (late)
+		note_late(t, pid, rank, row_of(t->c, pid));
+	if (t->group->network_rule && t->group->network_count) /* none while TCP waits */
+		t->group->numbers.retransmits = t->group->network_count;
 	if (t->group->network_rule)
 		lose_time(t, ZN_CAUSE_NETWORK, t->stall_ns[ZN_STALL_DIST]);
 	else
 		lose_time(t, late ? ZN_CAUSE_STRAGGLER : ZN_CAUSE_COMMUNICATION, t->stall_ns[ZN_STALL_DIST]);
+}
+
+/* It has no workers, and reads files itself. */
+static bool loads_itself(const struct tick *t)
+{
+	return !t->p->count[ZN_C_WORKERS] && t->c->row[t->row].read_rate >= READS_LEAST;
+}
+
+static void lose_to_host(struct tick *t, uint64_t ns)
+{
+	bool itself = ns && loads_itself(t);
+
+	lose_time(t, itself ? ZN_CAUSE_INPUT_ITSELF : ZN_CAUSE_HOST, ns);
+	if (!itself)
+		return;
+	t->group->numbers.read_rate = t->c->row[t->row].read_rate;
+	tell_mount(t->group);
 }
 
 /* A process is held back by its own CPU time if it waits for little else. */
@@ -124,7 +232,7 @@ static void lose_to_cpu(struct tick *t)
 	if (waits_ns * HIDES_SHARE >= t->interval_ns)
 		return;
 	lose_time(t, ZN_CAUSE_LAUNCHES, launch_ns);
-	lose_time(t, ZN_CAUSE_HOST, ns - launch_ns);
+	lose_to_host(t, ns - launch_ns);
 }
 
 static bool does_nothing(const struct tick *t)
@@ -148,7 +256,29 @@ static void lose_to_queues(struct tick *t)
 		t->group->queue_pid = t->p->tgid;
 }
 
-/* What explains all of its waits: a rank that does not come, or one of another node. True: it does. */
+static void note_stop(struct tick *t)
+{
+	const struct zn_stopped *s = t->c->stopped;
+
+	t->stop = s && zn_stopped_since(s, t->row, t->p->id) ? (enum zn_stop)s->kind[t->row] : ZN_STOP_NONE;
+	if (!t->stop)
+		return;
+	t->group->stopped_pid = t->p->tgid;
+	t->group->stop = t->stop;
+}
+
+/* Whatever it waited for when it was stopped. In uninterruptible sleep a process may wait for its file. */
+static bool lose_to_stop(struct tick *t)
+{
+	if (!t->stop || (t->stop == ZN_STOP_BLOCKED && !does_nothing(t)))
+		return false;
+	t->group->stopped++;
+	lose_time(t, ZN_CAUSE_STOPPED, t->interval_ns);
+	return true;
+}
+
+/* What explains all of its waits: a rank that does not come, that it is stopped itself, or a rank of another node. True: it
+ * does. */
 static bool lose_to_hangs(struct tick *t)
 {
 	const struct zn_ranks *k = t->c->ranks;
@@ -157,6 +287,8 @@ static bool lose_to_hangs(struct tick *t)
 
 	if (k && !missing && does_nothing(t)) /* the one they wait for */
 		missing = k->missing_of[t->row];
+	if (!missing && lose_to_stop(t))
+		return true;
 	if (missing)
 		t->group->missing = *missing;
 	else if (all)
@@ -169,20 +301,19 @@ static bool lose_to_hangs(struct tick *t)
 
 static void lay_to_causes(struct tick *t)
 {
+	note_stop(t);
 	if (lose_to_hangs(t) || !zn_agg_measures(t->c->agg, ZN_FAM_SCHED))
 		return;
 	if (does_nothing(t)) {
 		lose_time(t, ZN_CAUSE_IDLE, t->interval_ns);
-		if (t->c->stopped && zn_stopped_since(t->c->stopped, t->row, t->p->id)) {
-			t->group->stopped_pid = t->p->tgid;
-			t->group->stop = t->c->stopped->kind[t->row];
-		}
 		return;
 	}
 	if (t->stall_ns[ZN_STALL_DATA])
 		lose_to_data(t);
 	if (t->stall_ns[ZN_STALL_DIST])
 		lose_to_ranks(t);
+	if (t->stall_ns[ZN_STALL_GPU])
+		lose_gpu_to_late(t);
 	if (t->stall_ns[ZN_STALL_IO])
 		tell_mount(t->group);
 	if (t->stall_ns[ZN_STALL_IO] && t->c->checkpoints)
@@ -212,12 +343,16 @@ static void add_process(struct zn_cause_group *g, const struct tick *t)
 	struct zn_cause_step *step = &g->step[g->steps % ZN_CAUSE_STEPS];
 
 	g->processes++;
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		g->stall_ns[s] += t->c->row[t->row].stall_ns[s];
 	g->workers += (uint32_t)t->p->count[ZN_C_WORKERS];
 	g->retransmits += t->retransmits;
 	g->sent += t->sent;
 	g->launch_ns += t->launch_ns;
 	step->time_ns += t->interval_ns;
-	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] ? 0 : t->stall_ns[ZN_STALL_GPU];
+	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] || t->lost_ns[ZN_CAUSE_STOPPED]
+		? 0
+		: t->stall_ns[ZN_STALL_GPU] - t->gpu_lost_ns;
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
 		step->lost_ns[cause] += t->lost_ns[cause];
 		g->lost_ns[cause] += t->lost_ns[cause];
@@ -256,12 +391,14 @@ static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
 	g->cpus_rule = g->workers_ns && g->cpus_known > g->workers;
-	g->network_count = g->retransmits;
+	g->network_count = interval_ns ? g->retransmits * ZN_NS_PER_S / interval_ns : 0;
 	g->network_rule = is_lossy(g, interval_ns);
 	g->throttle_rule &= g->queue_pid != 0;
 	if (!g->mount_ns)
 		g->mount[0] = 0;
-	g->processes = g->workers = 0;
+	memcpy(g->stall_before_ns, g->stall_ns, sizeof(g->stall_ns));
+	memset(g->stall_ns, 0, sizeof(g->stall_ns));
+	g->processes = g->workers = g->stopped = 0;
 	g->workers_ns = g->launch_ns = g->files_ns = g->mount_ns = 0;
 	g->retransmits = g->sent = g->queue_ns = 0;
 	g->queue_pid = g->stopped_pid = 0;

@@ -360,13 +360,19 @@ static int gpu_by_id(struct zn_gpus *g, const char *id)
 	return gpu ? (int)(gpu - g->gpu) : -1;
 }
 
-/* Whether a process's ordinals are HIP's: who has one of NVIDIA's GPUs open uses CUDA, whatever else the node has.
- * given: with --gpu-majors one device is taken for both. */
+/* Whether a process's ordinals are HIP's: on a node with GPUs of both vendors by whose functions it calls. As long as that is not
+ * known, or both are, who has one of NVIDIA's GPUs open uses CUDA. given: with --gpu-majors one device is taken for both. */
 static bool uses_amd(const struct zn_gpus *g, const struct zn_process_info *f)
 {
 	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];
 
-	return g->listed > g->nvidia && (!f->minor_count || given);
+	if (g->listed == g->nvidia)
+		return false;
+	if (f->calls == ZN_CALLS_HIP)
+		return true;
+	if (f->calls == ZN_CALLS_CUDA && g->nvidia)
+		return false;
+	return !f->minor_count || given;
 }
 
 /* Whether the driver of this process's GPUs has a list of them. */
@@ -620,14 +626,13 @@ static bool has_partitions(const struct zn_gpus *g, const struct zn_process_info
 	return false;
 }
 
-int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_process_info *f, uint32_t ordinal)
+/* An ordinal of the process that the driver told something about, or may have. */
+static int resolve_seen(
+	struct zn_gpus *g, const struct zn_proc_gpu *seen, const struct zn_process_info *f, uint32_t ordinal)
 {
-	const struct zn_proc_gpu *seen = &p->gpu[ordinal];
 	char uuid[48];
 	int gpu;
 
-	if (ordinal >= ZN_PROC_GPUS)
-		return resolve_unknown(g, f);
 	if (uses_amd(g, f) && has_partitions(g, f)) {
 		gpu = gpu_of_process(g, f, ordinal);
 		return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
@@ -648,4 +653,12 @@ int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_
 	if (gpu >= 0)
 		zn_gpu_identify(&g->gpu[gpu], seen);
 	return gpu >= 0 ? gpu : gpu_by_id(g, unknown_id);
+}
+
+int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_process_info *f, uint32_t ordinal)
+{
+	struct zn_process_info whole = *f;
+
+	whole.calls = (uint8_t)p->calls;
+	return ordinal < ZN_PROC_GPUS ? resolve_seen(g, &p->gpu[ordinal], &whole, ordinal) : resolve_unknown(g, &whole);
 }

@@ -364,8 +364,8 @@ static uint64_t cpu_ns(void)
 	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* False: the time of this slice is over. */
-static bool walk_slice(struct zn_mounts *m)
+/* Goes on with the list at hand until its end, or for a slice. */
+static void walk_slice(struct zn_mounts *m)
 {
 	uint64_t begin_ns = zn_now_ns(), now_ns = begin_ns, spent_ns = cpu_ns();
 	ssize_t n = 1;
@@ -377,10 +377,8 @@ static bool walk_slice(struct zn_mounts *m)
 		now_ns = zn_now_ns();
 	}
 	m->walk_ns += cpu_ns() - spent_ns;
-	if (n > 0)
-		return false;
-	walk_end(m, n == 0);
-	return true;
+	if (n <= 0)
+		walk_end(m, n == 0);
 }
 
 /* The number of the first mount in a process's list: no other one of the node has it. 0: it cannot be read. */
@@ -422,19 +420,33 @@ static void other_begin(struct zn_mounts *m, struct zn_mount *e)
 		walk_begin(m, fd, e->ask[0]);
 }
 
-/* The next walk that is due. False: there is none. */
+/* Who is asked next, one after the other, so that no mount keeps the others waiting. NULL: nobody. */
+static struct zn_mount *next_asking(struct zn_mounts *m)
+{
+	for (uint32_t n = 0; n < m->high; n++) {
+		struct zn_mount *e = &m->mount[m->asking++ % m->high];
+
+		if (e->ask[0] && e->state != ZN_MOUNT_FREE)
+			return e;
+	}
+	return NULL;
+}
+
+/* The next walk that is due, or one process that could not be asked. False: there is nothing to do. */
 static bool next_walk(struct zn_mounts *m)
 {
+	struct zn_mount *e;
+
 	if (m->changed && m->host.fd >= 0 && (m->fresh || zn_now_ns() >= m->rest_until_ns)) {
 		m->changed = m->fresh = false;
 		lseek(m->host.fd, 0, SEEK_SET);
 		walk_begin(m, m->host.fd, 0);
 		return true;
 	}
-	for (uint32_t i = 0; i < m->high; i++)
-		while (m->mount[i].ask[0] && m->mount[i].state != ZN_MOUNT_FREE && m->walk_fd < 0)
-			other_begin(m, &m->mount[i]);
-	return m->walk_fd >= 0;
+	e = next_asking(m);
+	if (e)
+		other_begin(m, e);
+	return e;
 }
 
 static uint64_t rest_ms(const struct zn_mounts *m)
@@ -444,15 +456,17 @@ static uint64_t rest_ms(const struct zn_mounts *m)
 	return m->rest_until_ns > now_ns ? (m->rest_until_ns - now_ns) / ZN_NS_PER_MS + 1 : 1;
 }
 
-/* Goes on for a slice. Whatever is left waits for the timer. */
+/* Goes on for a slice, however many lists and processes that takes. Whatever is left waits for the timer. */
 static void run_walks(struct zn_mounts *m)
 {
-	bool done = true;
+	uint64_t until_ns = cpu_ns() + SLICE_NS;
+	bool left;
 
-	while (done && (m->walk_fd >= 0 || next_walk(m)))
-		done = walk_slice(m);
+	while ((left = m->walk_fd >= 0 || next_walk(m)) && cpu_ns() < until_ns)
+		if (m->walk_fd >= 0)
+			walk_slice(m);
 	if (m->loop)
-		zn_timer_set(&m->timer, !done ? RESUME_MS : m->changed ? rest_ms(m) : 0);
+		zn_timer_set(&m->timer, left ? RESUME_MS : m->changed ? rest_ms(m) : 0);
 }
 
 static void on_timer(struct zn_io *io, uint32_t events)

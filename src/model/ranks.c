@@ -604,17 +604,28 @@ static void say_end(const struct zn_missing *m, char to[ZN_DOING_TEXT])
 }
 
 /* Missing ranks are known of this node alone. */
+void zn_all_wait_for(const struct zn_all_wait *w, char to[ZN_ALL_WAIT_TEXT])
+{
+	uint32_t elsewhere = w->nranks > w->here ? w->nranks - w->here : 0;
+
+	if (!w->nranks)
+		snprintf(to, ZN_ALL_WAIT_TEXT, "for the GPU, or for ranks of other nodes");
+	else if (elsewhere > 1)
+		snprintf(to, ZN_ALL_WAIT_TEXT, "for the GPU, or for one of the %u ranks of other nodes", elsewhere);
+	else if (elsewhere)
+		snprintf(to, ZN_ALL_WAIT_TEXT, "for the GPU, or for the one rank of another node");
+	else
+		snprintf(to, ZN_ALL_WAIT_TEXT, "for the GPU: none of them is missing");
+}
+
 void zn_all_wait_says(const struct zn_all_wait *w, uint64_t now_ns, char to[ZN_ALL_WAIT_TEXT])
 {
-	unsigned long long seconds = (now_ns - w->since_ns) / ZN_NS_PER_S;
 	const char *who = w->here == 1 ? "the only rank of this node waits" : "all ranks of this node wait";
+	char text[ZN_ALL_WAIT_TEXT];
 
-	if (w->nranks > w->here)
-		snprintf(to, ZN_ALL_WAIT_TEXT, "%s for %llu s: for the GPU, or for one of the %u ranks of other nodes",
-			who, seconds, w->nranks - w->here);
-	else
-		snprintf(to, ZN_ALL_WAIT_TEXT, "%s for %llu s, and none of them is missing: the GPUs do not finish",
-			who, seconds);
+	zn_all_wait_for(w, text);
+	snprintf(to, ZN_ALL_WAIT_TEXT, "%s for %llu s: %.64s", who,
+		(unsigned long long)((now_ns - w->since_ns) / ZN_NS_PER_S), text);
 }
 
 void zn_missing_says(const struct zn_missing *m, char to[ZN_DOING_TEXT])

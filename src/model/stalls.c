@@ -133,9 +133,12 @@ static void says_working(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX]
 {
 	char late[64];
 
-	if (f->share[ZN_STALL_GPU] >= f->share[ZN_STALL_CPU])
-		snprintf(to, ZN_SAYS_MAX, "%s keeps the GPU busy and waits for it %u %% of its time%s", f->who,
+	if (f->share[ZN_STALL_GPU] >= f->share[ZN_STALL_CPU] && f->late_pid) /* on its GPU it waits for that rank */
+		snprintf(to, ZN_SAYS_MAX, "%s waits for the GPU, or there for others, %u %% of its time%s", f->who,
 			percent_of(f, ZN_STALL_GPU), late_one(f, "is the last to communicate", late));
+	else if (f->share[ZN_STALL_GPU] >= f->share[ZN_STALL_CPU])
+		snprintf(to, ZN_SAYS_MAX, "%s keeps the GPU busy and waits for it %u %% of its time", f->who,
+			percent_of(f, ZN_STALL_GPU));
 	else
 		snprintf(to, ZN_SAYS_MAX, "%s runs on the CPU %u %% of its time%s", f->who, percent_of(f, ZN_STALL_CPU),
 			late_one(f, "is the last to communicate", late));
@@ -254,13 +257,15 @@ static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_sta
 
 	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
 		const struct zn_skew *s = zn_arena_skew(k->agg->arena, slot);
+		uint32_t members = is_in(s, tgid) ? s->members : 0;
 
-		for (uint32_t m = 0; is_in(s, tgid) && m < ZN_SKEW_RANKS && m < s->members; m++) {
+		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < members; m++) {
 			const struct zn_skew_rank *rank = &s->member[m];
 
 			if (!rank->id || !k->late_tick_ns[slot][m] || k->late_tick_ns[slot][m] < most_ns)
 				continue;
 			most_ns = k->late_tick_ns[slot][m];
+			f->late_ns = most_ns;
 			f->late_pid = rank->tgid == tgid ? 0 : rank->tgid;
 			f->late_rank = rank->rank;
 		}
@@ -305,6 +310,16 @@ bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, ui
 	*pid = f.late_pid;
 	*rank = f.late_rank;
 	return f.late_pid;
+}
+
+uint64_t zn_stalls_late_issue(const struct zn_ranks *k, uint32_t tgid, uint32_t *pid, uint32_t *rank)
+{
+	struct zn_stalls_summary f = {.late_rank = ZN_UNKNOWN};
+
+	late_by_issue(k, tgid, &f);
+	*pid = f.late_pid;
+	*rank = f.late_rank;
+	return f.late_pid ? f.late_ns : 0;
 }
 
 uint32_t zn_stalls_workers_busy(const struct zn_agg *a, uint32_t row)

@@ -29,6 +29,18 @@ enum zn_stop zn_stopped_kind(char state, const char *place)
 	return state == 'D' ? ZN_STOP_BLOCKED : ZN_STOP_NONE;
 }
 
+const char *zn_stopped_label(enum zn_stop kind)
+{
+	static const char *const label[] = {
+		[ZN_STOP_NONE] = "",
+		[ZN_STOP_SIGNAL] = "signal",
+		[ZN_STOP_FROZEN] = "frozen",
+		[ZN_STOP_BLOCKED] = "uninterruptible",
+	};
+
+	return label[kind];
+}
+
 const char *zn_stopped_says(enum zn_stop kind)
 {
 	static const char *const says[] = {

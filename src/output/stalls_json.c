@@ -24,6 +24,22 @@ void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
 }
 
+/* Whom it waits for, so that nobody takes that for a wait for its GPU: the rank of this node that does not come, or, with all others
+ * of this node, one that is not known. */
+static void put_waits(struct zn_json *j, const struct zn_stalls_summary *f)
+{
+	if (f->waits_for)
+		zn_json_key_u64(j, "waits_for_pid", f->waits_for->tgid);
+	else
+		zn_json_key_null(j, "waits_for_pid");
+	if (f->stopped_ns)
+		zn_json_key_text(j, "stopped", zn_stopped_label(f->stop));
+	else
+		zn_json_key_null(j, "stopped");
+	zn_json_key(j, "all_wait");
+	zn_json_bool(j, f->all_wait && !f->waits_for && !f->missing && !f->stopped_ns);
+}
+
 /* A rank that is missing, that waits for one, or that is stopped is shown even if its time is not known: a long
  * sleep has no cause yet. */
 void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row)
@@ -34,7 +50,7 @@ void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t ro
 	bool known = zn_stalls_shares(state->agg, row, &s);
 
 	zn_stalls_summary(state->agg, state->ranks, state->stopped, row, &s, &f);
-	if (!known && !f.missing && !f.waits_for && !f.stopped_ns) {
+	if (!known && !f.missing && !f.waits_for && !f.all_wait && !f.stopped_ns) {
 		zn_json_key_null(j, "stalls");
 		return;
 	}
@@ -46,6 +62,7 @@ void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t ro
 	zn_stalls_seconds(j, known ? s.seconds_ns : state->agg->info[row].stall_ns);
 	zn_json_close(j, '}');
 	zn_json_key_text(j, "says", says);
+	put_waits(j, &f);
 	zn_json_close(j, '}');
 }
 

@@ -103,6 +103,37 @@ struct answer {
 	size_t causes, findings, hangs, criticals;
 };
 
+/* Alerts that a cause of the same job says better. still: only one that goes on now. */
+static const struct {
+	const char *rule;
+	enum zn_cause cause;
+	bool still;
+} same[] = {
+	{"tcp_retransmits", ZN_CAUSE_NETWORK, false},
+	{"job_stalled", ZN_CAUSE_HANG, true},
+	{"job_stalled", ZN_CAUSE_ALL_WAIT, true},
+	{"job_stalled", ZN_CAUSE_STOPPED, true},
+};
+
+static bool said_by_cause(const struct answer *a, const char *rule)
+{
+	for (size_t i = 0; i < ZN_LEN(same); i++)
+		for (size_t n = 0; n < a->causes && !strcmp(same[i].rule, rule); n++)
+			if (a->why[n].cause == same[i].cause && (a->why[n].still || !same[i].still))
+				return true;
+	return false;
+}
+
+static void drop_said(struct answer *a)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < a->findings; i++)
+		if (!said_by_cause(a, a->finding[i].rule))
+			a->finding[kept++] = a->finding[i];
+	a->findings = kept;
+}
+
 static void find_answer(struct answer *a, const struct zn_state *state, uint32_t index, const struct zn_cause_group *g,
 	const struct zn_cause_step *window)
 {
@@ -110,6 +141,7 @@ static void find_answer(struct answer *a, const struct zn_state *state, uint32_t
 
 	a->causes = zn_why_list(g, window, state->causes->tick_ns, a->why);
 	a->findings = state->alerts ? zn_findings(state->alerts, &of, a->finding) : 0;
+	drop_said(a);
 	a->hangs = a->causes && a->why[0].still;
 	a->criticals = 0;
 	while (a->criticals < a->findings && a->finding[a->criticals].critical)
@@ -123,7 +155,7 @@ static const char *say_cause(char to[SAYS_MAX], const struct zn_why *w, const st
 {
 	char ras[ZN_SUSPICION_TEXT];
 
-	if (!w->still || !s || !zn_suspicion_says(s, ras))
+	if (!w->still || w->cause == ZN_CAUSE_STOPPED || !s || !zn_suspicion_says(s, ras))
 		return w->says;
 	snprintf(to, SAYS_MAX, "%s; NCCL's RAS says: %s", w->says, ras);
 	return to;
@@ -243,11 +275,31 @@ static uint32_t lost_percent(const struct answer *a)
 	return sum < 100 ? sum : 100;
 }
 
-static const char *state_of(
-	const struct zn_state *state, const struct answer *a, const struct zn_cause_step *window, bool still)
+/* NCCL's RAS service names a rank that stands out. */
+static bool ras_names(const struct zn_suspicion *s)
 {
-	if (a->hangs)
-		return "hangs";
+	bool names = false;
+
+	for (uint32_t i = 0; s && s->state == ZN_SUSPICION_OVER && i < s->answer.count; i++)
+		names |= s->answer.comm[i].odd > 0;
+	return names;
+}
+
+/* That all ranks of this node wait is a hang if somebody is known to be missing elsewhere; one long kernel looks the same. */
+static const char *state_of_still(enum zn_cause cause, const struct zn_suspicion *s)
+{
+	if (cause == ZN_CAUSE_STOPPED)
+		return "stopped";
+	return cause == ZN_CAUSE_HANG || ras_names(s) ? "hangs" : NULL;
+}
+
+static const char *state_of(const struct zn_state *state, const struct answer *a, const struct zn_cause_step *window,
+	bool still, const struct zn_suspicion *s)
+{
+	const char *stands = a->hangs ? state_of_still(a->why[0].cause, s) : NULL;
+
+	if (stands)
+		return stands;
 	if (still)
 		return "still";
 	if (a->criticals)
@@ -256,6 +308,8 @@ static const char *state_of(
 		return "unknown";
 	if (!window->time_ns)
 		return "starting";
+	if (a->hangs)
+		return "waits";
 	if (a->causes && a->why[0].cause == ZN_CAUSE_IDLE && a->why[0].percent >= 50)
 		return "idle";
 	if (a->causes)
@@ -266,10 +320,11 @@ static const char *state_of(
 static void put_state(struct zn_json *j, const struct zn_state *state, uint32_t index, const struct zn_cause_group *g,
 	const struct zn_cause_step *window, const struct answer *a)
 {
+	const struct zn_suspicion *ras = suspicion_of(state, index, g);
 	uint64_t age_ns = 0, limit_ns = 0;
 	bool known = job_progress(state, index, g, &age_ns, &limit_ns);
 
-	zn_json_key_text(j, "state", state_of(state, a, window, known && age_ns >= limit_ns));
+	zn_json_key_text(j, "state", state_of(state, a, window, known && age_ns >= limit_ns, ras));
 	zn_json_key_u64(j, "lost_percent", lost_percent(a));
 	if (known)
 		zn_json_key_scaled(j, "progress_age_s", age_ns, SECONDS);
@@ -338,6 +393,7 @@ static const char letters[ZN_CAUSE_COUNT] = {
 	[ZN_CAUSE_INPUT_WORKERS] = 'd',
 	[ZN_CAUSE_INPUT_FILES] = 'd',
 	[ZN_CAUSE_INPUT_TRANSFER] = 'd',
+	[ZN_CAUSE_INPUT_ITSELF] = 'd',
 	[ZN_CAUSE_CHECKPOINT] = 'i',
 	[ZN_CAUSE_STORAGE] = 'i',
 	[ZN_CAUSE_CPUS] = 'r',
@@ -347,6 +403,7 @@ static const char letters[ZN_CAUSE_COUNT] = {
 	[ZN_CAUSE_HOST] = 'c',
 	[ZN_CAUSE_IDLE] = 'o',
 	[ZN_CAUSE_STARTUP] = 'o',
+	[ZN_CAUSE_STOPPED] = 'o',
 };
 
 static void add_step(struct zn_cause_step *to, const struct zn_cause_step *s)

@@ -626,6 +626,7 @@ int zn_find_start(struct zn_find *f)
 {
 	int err = zn_libraries_start(f->libraries);
 
+	f->probe->arena.shared->since_ns = zn_now_ns();
 	if (!err)
 		err = -pthread_create(&f->thread, NULL, run_finder, f);
 	f->running = err == 0;

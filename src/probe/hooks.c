@@ -153,6 +153,11 @@ static const struct {
 	{"hipLaunchCooperativeKernel", ZN_FAM_CUDA_TRACE, ZN_S_HIP_LAUNCH, ZN_C_LAUNCH_COOPERATIVE, SPT},
 	{"hipModuleLaunchKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_KERNEL, 0},
 	{"hipExtModuleLaunchKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_KERNEL, 0},
+	{"_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j",
+		ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_KERNEL,
+		0}, /* ROCm 5 has it as C++ alone, and the next one is its old name */
+	{"_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_",
+		ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_KERNEL, 0},
 	{"hipModuleLaunchCooperativeKernel", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH, ZN_C_LAUNCH_COOPERATIVE, 0},
 	{"hipLaunchKernelExC", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH_EX, ZN_C_LAUNCH_KERNEL, 0},
 	{"hipDrvLaunchKernelEx", ZN_FAM_CUDA_TRACE, ZN_S_LAUNCH_EX, ZN_C_LAUNCH_KERNEL, 0},
@@ -240,6 +245,12 @@ static const struct {
 	{"ncclCommAbort", ZN_FAM_NCCL, ZN_S_COMM_ABORT, 0, 0},
 };
 
+/* C++ writes the length of a name before it. */
+static bool is_hip(const char *name)
+{
+	return strncmp(name + (name[0] == '_' ? strcspn(name, "h") : 0), "hip", 3) == 0;
+}
+
 static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
 {
 	struct zn_hook *h = &p->hook[p->hook_count];
@@ -252,7 +263,7 @@ static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
 	h->detail = table[i].detail;
 	h->flags = table[i].flags & ONCE ? ZN_HOOK_ENTRY_ONLY : 0;
 	h->flags |= table[i].flags & LINK ? ZN_HOOK_ONE_LINK : 0;
-	h->flags |= strncmp(h->name, "hip", 3) == 0 ? ZN_HOOK_HIP : 0;
+	h->flags |= is_hip(h->name) ? ZN_HOOK_HIP : 0;
 	p->hook_count++;
 }
 

@@ -133,7 +133,8 @@ enum still {
 	STILL_PEER,
 	STILL_CHECKPOINT,
 	STILL_EVALUATION,
-	STILL_COMPILE
+	STILL_COMPILE,
+	STILL_STOPPED
 };
 
 /* Of scenarios: from when to when in the second half of a cycle. 0: to its end. */
@@ -145,6 +146,7 @@ static const struct {
 	{ZN_SCENARIO_HANG, STILL_ASLEEP, 0, 0},
 	{ZN_SCENARIO_DRIVER, STILL_DRIVER, 0, 0},
 	{ZN_SCENARIO_ALL_WAIT, STILL_ALL, 0, 0},
+	{ZN_SCENARIO_STOPPED, STILL_STOPPED, 0, 0},
 	{ZN_SCENARIO_NODE_HANG, STILL_NODE, 0, 0},
 	{ZN_SCENARIO_NODE_HANG_PEER, STILL_PEER, 0, 0},
 	{ZN_SCENARIO_PAUSES, STILL_CHECKPOINT, 0, 25},
@@ -443,6 +445,7 @@ enum {
 	SPENT_ASLEEP,
 	SPENT_WAITING,
 	SPENT_COMPUTING,
+	SPENT_LOADING,
 	SPENT_TALKING,
 	SPENT_QUEUED,
 	SPENT_READING,
@@ -462,6 +465,7 @@ static const struct {
 	[SPENT_WAITING] = {{0, 1000, 0, 0, 0, 0, 0}, 0},
 	[SPENT_BEHIND] = {{240, 240, 20, 460, 20, 10, 10}, 550},
 	[SPENT_COMPUTING] = {{960, 20, 0, 0, 0, 10, 10}, 20},
+	[SPENT_LOADING] = {{820, 80, 0, 10, 70, 10, 10}, 0},
 	[SPENT_TALKING] = {{200, 120, 20, 620, 20, 10, 10}, 550},
 	[SPENT_QUEUED] = {{250, 280, 20, 20, 20, 400, 10}, 550},
 	[SPENT_READING] = {{200, 200, 20, 20, 540, 10, 10}, 550},
@@ -481,6 +485,7 @@ static const uint8_t spent_still[][2] = {
 	[STILL_CHECKPOINT] = {SPENT_CHECKPOINT, SPENT_WAITING},
 	[STILL_EVALUATION] = {SPENT_NORMAL, SPENT_WAITING},
 	[STILL_COMPILE] = {SPENT_COMPUTING, SPENT_COMPUTING},
+	[STILL_STOPPED] = {SPENT_WAITING, SPENT_WAITING}, /* each inside a call */
 };
 
 static const struct {
@@ -493,6 +498,7 @@ static const struct {
 	{ZN_SCENARIO_CPU_SHORTAGE, SPENT_QUEUED},
 	{ZN_SCENARIO_STORAGE, SPENT_READING},
 	{ZN_SCENARIO_HOST_CODE, SPENT_COMPUTING},
+	{ZN_SCENARIO_OWN_LOADER, SPENT_LOADING},
 	{ZN_SCENARIO_CPU_LIMIT, SPENT_QUEUED},
 	{ZN_SCENARIO_FEW_WORKERS, SPENT_STARVED},
 	{ZN_SCENARIO_SLOW_FILES, SPENT_STARVED},
@@ -519,16 +525,16 @@ static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
 
 static void spend_time(struct zn_sim *s, uint32_t rank)
 {
-	uint32_t i = spent_of(s, rank);
+	uint32_t i = spent_of(s, rank), workers = rank_suffers(s, rank, ZN_SCENARIO_OWN_LOADER) ? 0 : WORKERS;
 	struct zn_proc *p = s->rank[rank];
 
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
 		p->count[ZN_C_STALL_CPU + c] += spent[i].us[c] * 1000u;
 	if (rank_suffers(s, rank, ZN_SCENARIO_CPU_LIMIT))
 		s->throttled_ns += spent[i].us[ZN_STALL_RUNQUEUE] * 1000u;
-	p->count[ZN_C_WORKERS] = WORKERS;
-	p->count[ZN_C_WORKER_BUSY_NS] += WORKERS * spent[i].busy_us * 1000u;
-	p->count[ZN_C_WORKER_IDLE_NS] += WORKERS * (1000u - spent[i].busy_us) * 1000u;
+	p->count[ZN_C_WORKERS] = workers;
+	p->count[ZN_C_WORKER_BUSY_NS] += workers * spent[i].busy_us * 1000u;
+	p->count[ZN_C_WORKER_IDLE_NS] += workers * (1000u - spent[i].busy_us) * 1000u;
 }
 
 /* What the kernel sees of a millisecond with so many launches, from random numbers of its own: system calls and short
@@ -645,6 +651,7 @@ static const struct {
 	[STILL_CHECKPOINT] = {ISSUE_OTHERS, ISSUE_MISSING},
 	[STILL_EVALUATION] = {ISSUE_OTHERS, ISSUE_MISSING},
 	[STILL_COMPILE] = {ISSUE_NONE, ISSUE_NONE},
+	[STILL_STOPPED] = {ISSUE_NONE, ISSUE_NONE},
 };
 
 static bool issues_collective(uint8_t what, uint32_t member)
@@ -676,6 +683,23 @@ static void start_anew(struct zn_sim *s, enum zn_scenario before)
 	zn_sim_job_end(s, 1);
 	start_ranks(s, 1);
 	zn_sim_job_start(s, 1);
+}
+
+/* Somebody has suspended the second job. */
+void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped)
+{
+	for (uint32_t rank = ZN_SIM_JOB_RANKS; rank < ZN_SIM_RANKS; rank++) {
+		const struct zn_proc *p = s->rank[rank];
+		uint32_t row = p ? (uint32_t)(p - s->memory.arena.procs) : 0;
+		bool now = p && s->still == STILL_STOPPED;
+
+		if (!p)
+			continue;
+		if (!now || stopped->id[row] != p->id || !stopped->since_ns[row])
+			stopped->since_ns[row] = now ? stopped->tick_ns : 0;
+		stopped->id[row] = p->id;
+		stopped->kind[row] = now ? ZN_STOP_SIGNAL : ZN_STOP_NONE;
+	}
 }
 
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * attach_empty OBJECT LIBRARY SYMBOL...: puts the empty programs on functions of a library the way the daemon
+ * attach_empty OBJECT LIBRARY SYMBOL...: puts programs, such as the empty ones, on functions of a library the way the daemon
  * puts its own (one multi-uprobe link for entries, one for returns; at the same places). Reads lines: "+" attaches,
  * "-" detaches; each is answered with "ok".
  */
@@ -43,7 +43,7 @@ static void spots_find(const char *library, char **names, int count)
 
 static void programs_load(const char *path)
 {
-	static const char *const name[2] = {"empty_entry", "empty_return"};
+	static const char *const name[2] = {"at_entry", "at_return"};
 	struct bpf_object *o = bpf_object__open_file(path, NULL);
 
 	if (!o)

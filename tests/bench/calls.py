@@ -14,7 +14,8 @@ from common import BUILD, Daemon, EMULATED, SETTLE_S, STEPPED, SYSTEM_PATH, Tool
 # ---- the cost of a call ----
 
 LAUNCH_ROUNDS = 9
-CALLS = {"none": 200000, "empty": 5000, "ours": 5000, "all": 5000}
+CALLS = {"none": 200000, "empty": 5000, "least": 5000, "ours": 5000, "all": 5000}
+ATTACHED = ("empty", "least")  # programs that are put at the same places as ours; the objects of these names
 HOOKS = "gpu_mem,cuda_trace,nccl"  # the families that stand on functions of libraries
 REAL, REAL_NAME = f"{BUILD}/real/cuda-550/libcuda.so.1", "real libcuda 550"
 THUNK, THUNK_NAME = f"{BUILD}/test/entry/thunk/libcuda.so.1", "fake libcuda that begins as drivers 525 to 550"
@@ -27,7 +28,7 @@ class Target:
     def __init__(self, name, path, functions):
         self.name, self.path, self.functions = name, path, functions
         self.tool = Tool("launch", path)
-        self.empty = Tool("attach_empty", f"{BUILD}/bench/empty.bpf.o", path, *functions)
+        self.others = {kind: Tool("attach_empty", f"{BUILD}/bench/{kind}.bpf.o", path, *functions) for kind in ATTACHED}
         self.places = {f: self.tool.ask(f"place {f}").split() for f in functions}
         self.times, self.told = {}, []
 
@@ -47,11 +48,12 @@ class Target:
     def without_us(self):
         self.wait(0)
         self.blocks("none")
-        self.empty.ask("+")
-        self.wait(1)
-        self.blocks("empty")
-        self.empty.ask("-")
-        self.wait(0)
+        for kind, programs in self.others.items():
+            programs.ask("+")
+            self.wait(1)
+            self.blocks(kind)
+            programs.ask("-")
+            self.wait(0)
 
     def what(self, function, threads):
         at, kind = self.places[function]
@@ -59,8 +61,8 @@ class Target:
         return f"`{function}` of the {self.name}, +{at}, {kind}: {how}, {threads} thread{'s' if threads > 1 else ''}"
 
     def close(self):
-        self.tool.__exit__()
-        self.empty.__exit__()
+        for tool in (self.tool, *self.others.values()):
+            tool.__exit__()
 
 
 def launch_targets(run):
@@ -87,8 +89,8 @@ def launch_round(targets):
 
 
 def launch_rows(run, target, function, threads):
-    none, empty, ours, every = (target.times[function, threads, kind] for kind in ("none", "empty", "ours", "all"))
-    ratio, whole = ([(o - n) / (e - n) for n, e, o in zip(none, empty, with_)] for with_ in (ours, every))
+    none, empty, least, ours, every = (target.times[function, threads, kind] for kind in CALLS)
+    floor, ratio, whole = ([(o - n) / (e - n) for n, e, o in zip(none, empty, with_)] for with_ in (least, ours, every))
     what = target.what(function, threads)
     run.row(f"call without probes ({what})", f"{median(none):.1f} ns", spread(none))
     run.row(f"call with empty programs ({what})", f"{median(empty):,.0f} ns", spread(empty, "{:,.0f}"))
@@ -97,6 +99,7 @@ def launch_rows(run, target, function, threads):
             median(ours) <= limit if limit else None)
     run.row(f"**added by ours / added by empty** ({what})", f"{median(ratio):.3f}", spread(ratio, "{:.2f}"), "1.15",
             median(ratio) <= 1.15)
+    run.row(f"the same of the least that times and counts ({what})", f"{median(floor):.3f}", spread(floor, "{:.2f}"))
     run.row(f"the same, with all families ({what})", f"{median(whole):.3f}", spread(whole, "{:.2f}"))
 
 
@@ -155,8 +158,9 @@ def bench_launch(run):
     for target in targets:
         target.close()
     run.note("Cost of a call", f"""One process for each library times blocks of calls in {LAUNCH_ROUNDS} rounds, each:
-        no probe; programs that only return 0, at the same place and through the same kind of link; the real daemon with the
-        families on libraries, and with all. The ratio is taken round by round. From 6.11 on the kernel makes a system call at
+        no probe; programs that only return 0, at the same place and through the same kind of link; the least that times and
+        counts, there too (the clock at the entry and at the return, a look-up of the thread at each, one of the process, three
+        additions); the real daemon with the families on libraries, and with all. The ratio is taken round by round. From 6.11 on the kernel makes a system call at
         the return of a probed function, which takes longer while system calls are watched: that is most of what all
         families add. The kernel emulates a few instructions (`push`, `branch`) and single-steps all others, which costs another
         trap: each row says how far behind the entry the probe stands, and on what. {STEPPED} of the fake library stands for

@@ -4,14 +4,14 @@
 #include <bpf/bpf_helpers.h>
 
 SEC("uprobe")
-int empty_entry(void *ctx)
+int at_entry(void *ctx)
 {
 	(void)ctx;
 	return 0;
 }
 
 SEC("uprobe")
-int empty_return(void *ctx)
+int at_return(void *ctx)
 {
 	(void)ctx;
 	return 0;

@@ -5,7 +5,7 @@ library is a stand-in (tests/fake/hip.c); tests/real calls AMD's own."""
 import os
 import tempfile
 
-from harness import HIP, Actor, Daemon, check, equal, folder, main, test, wait_until
+from harness import CUDA, HIP, Actor, Daemon, check, equal, folder, main, test, wait_until
 from figures import by, copies
 from places import table
 
@@ -90,7 +90,7 @@ def a_context_is_a_device_too():
 def every_function_of_the_table_is_hooked():
     daemon, _ = started()
     rows = table(HIP)
-    check(len(rows) > 100 and all(row.startswith("hip") for row in rows), "rows of HIP alone")
+    check(len(rows) > 100 and all(row.startswith(("hip", "_Z24hip")) for row in rows), "rows of HIP alone")
     equal(daemon.metrics().library(HIP), dict.fromkeys(rows, 1), "what is attached")
 
 
@@ -147,6 +147,39 @@ def every_kind_of_memory():
 
 
 @test
+def one_function_gives_back_both_kinds_of_memory():
+    daemon, actor = started()
+    pinned = lambda: daemon.metrics().one("zernel_gpu_host_pinned_bytes", pid=str(actor.pid))  # noqa: E731
+    for i, free in enumerate(("hipFree", "hipHostFree", "hipFreeHost", "hipFreeAsync")):
+        actor.do(f"host{i} = take({2 * MIB}, 'hipHostMalloc', 0); device{i} = take({MIB})")
+    equal((used(daemon, actor), pinned()), ({"0": 4 * MIB}, 8 * MIB), "memory")
+    actor.do("hip.fake_hip_fail(1); ok(hip.hipFree(host0), 1); hip.fake_hip_fail(1); ok(hip.hipHostFree(device0), 1)")
+    equal((used(daemon, actor), pinned()), ({"0": 4 * MIB}, 8 * MIB), "after calls that failed")
+    for i, free in enumerate(("hipFree", "hipHostFree", "hipFreeHost", "hipFreeAsync")):
+        actor.do(f"ok(hip.{free}(host{i}, None)); ok(hip.{free}(device{i}, None))")
+        left = {"0": (3 - i) * MIB} if i < 3 else {}
+        equal((by(daemon, actor, USED, "gpu_id"), pinned()), (left, (3 - i) * 2 * MIB), f"after {free}")
+    frees = by(daemon, actor, "zernel_gpu_free_calls_total", "gpu_id")
+    equal(frees, {"0": 4}, "frees of a GPU's memory")
+    actor.do("ok(hip.hipFree(u64(12345)), 1)")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test
+def a_thread_that_is_older_than_the_daemon():
+    """It may have set a device that nobody saw, until it sets one again; a thread that comes later is on device 0."""
+    actor = Actor(("hip", HIP))
+    actor.do("ok(hip.hipSetDevice(2))")
+    daemon = Daemon()
+    daemon.attached(HIP)
+    actor.do(HELPERS)
+    actor.do(f"take({MIB}); in_thread('take({2 * MIB})')")
+    equal(wait_until(lambda: (got := used(daemon, actor)) and len(got) == 2 and got, "both"), {"unknown": MIB, "0": 2 * MIB}, "memory by GPU")
+    actor.do(f"ok(hip.hipSetDevice(3)); take({4 * MIB})")
+    equal(used(daemon, actor), {"unknown": MIB, "0": 2 * MIB, "3": 4 * MIB}, "after a device was set")
+
+
+@test
 def virtual_memory():
     daemon, actor = started()
     actor.do(f"where = (ctypes.c_int * 8)(1, 0, 1, 3); handle = u64(); ok(hip.hipMemCreate(byref(handle), c_size_t({2 * MIB}), where, u64()))")
@@ -160,6 +193,8 @@ def virtual_memory():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
+ARGUMENTS = "P18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_"  # in C++ of ROCm 5
+EXT_OF_5, HCC_OF_5 = f"_Z24hipExtModuleLaunchKernel{ARGUMENTS}j", f"_Z24hipHccModuleLaunchKernel{ARGUMENTS}"
 LAUNCHES = {
     "hipLaunchKernel": ("kernel", "None, one, one, None, c_size_t(0), {}"),
     "hipLaunchKernel_spt": ("kernel", "None, one, one, None, c_size_t(0), {}"),
@@ -168,6 +203,8 @@ LAUNCHES = {
     "hipLaunchCooperativeKernel_spt": ("cooperative", "None, one, one, None, c_size_t(0), {}"),
     "hipModuleLaunchKernel": ("kernel", "None, 1, 1, 1, 1, 1, 1, 0, {}, None, None"),
     "hipExtModuleLaunchKernel": ("kernel", "None, 1, 1, 1, 1, 1, 1, 0, {}, None, None, None, None, 0"),
+    EXT_OF_5: ("kernel", "None, 1, 1, 1, 1, 1, 1, c_size_t(0), {}, None, None, None, None, 0"),
+    HCC_OF_5: ("kernel", "None, 1, 1, 1, 1, 1, 1, c_size_t(0), {}, None, None, None, None"),
     "hipModuleLaunchCooperativeKernel": ("cooperative", "None, 1, 1, 1, 1, 1, 1, 0, {}, None"),
     "hipLaunchKernelExC": ("kernel", "box(8, {{4: {}.value}}), None, None"),
     "hipDrvLaunchKernelEx": ("kernel", "box(8, {{4: {}.value}}), None, None, None"),
@@ -291,8 +328,8 @@ def what_the_runtime_says_of_a_gpu():
 NODES = {3: "/dev/null", 5: "/dev/zero", 7: "/dev/full", 9: "/dev/urandom"}
 
 
-def drm():
-    """What amdgpu shows of four GPUs under /sys/class/drm; a command that has it there."""
+def drm(nvidia=False):
+    """What amdgpu shows of four GPUs under /sys/class/drm; a command that has it there. nvidia: four more, of the same minors."""
     path = tempfile.mkdtemp(dir=folder())
     os.makedirs(f"{path}/drivers/amdgpu")
     for i, minor in enumerate(NODES):
@@ -304,17 +341,26 @@ def drm():
         for name, text in {"unique_id": f"fa5e00000000000{i}", "mem_info_vram_total": f"{64 << 30}"}.items():
             with open(f"{device}/{name}", "w") as file:
                 file.write(text + "\n")
-    return ["unshare", "--mount", "sh", "-c", 'mount --rbind "$0" /sys/class && exec "$@"', path]
+    for i, minor in enumerate(NODES if nvidia else ()):
+        os.makedirs(f"{path}/driver/nvidia/gpus/0000:0{i}:00.0")
+        with open(f"{path}/driver/nvidia/gpus/0000:0{i}:00.0/information", "w") as file:
+            file.write(f"Device Minor: \t {minor}\n")
+    mounts = 'mount --rbind "$0" /sys/class' + (' && mount --rbind "$0/driver" /proc/driver' if nvidia else "")
+    return ["unshare", "--mount", "sh", "-c", mounts + ' && exec "$@"', path]
 
 
-def amd_node():
-    return Daemon("--gpu-majors", "1", argv=[*drm(), os.path.join(os.path.dirname(HIP), "..", "zerneld")])
+def amd_node(nvidia=False):
+    return Daemon("--gpu-majors", "1", argv=[*drm(nvidia), os.path.join(os.path.dirname(HIP), "..", "zerneld")])
+
+
+def opened_by(actor, minors):
+    actor.do("files = [open(path, 'rb' if path != '/dev/null' else 'wb') for path in %r]" % [NODES[minor] for minor in minors])
 
 
 def gpu_of(daemon, opened, env, device):
     """Where memory is of a program that has these render nodes open."""
     actor = Actor(("hip", HIP), env=env)
-    actor.do("files = [open(path, 'rb' if path != '/dev/null' else 'wb') for path in %r]" % [NODES[minor] for minor in opened])
+    opened_by(actor, opened)
     daemon.attached(HIP)
     actor.do(HELPERS)
     actor.do(f"ok(hip.hipSetDevice({device})); take({MIB})")
@@ -345,6 +391,20 @@ def what_a_process_may_see():
     equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "GPU-fa5e000000000002"}, 0), {"2": MIB}, "by number")
     equal(gpu_of(daemon, (5,), {"HIP_VISIBLE_DEVICES": "3"}, 0), {"1": MIB}, "one is open, and no other can be meant")
     equal(gpu_of(daemon, (5, 7), {"HIP_VISIBLE_DEVICES": "3"}, 0), {"unknown": MIB}, "none of the open ones")
+
+
+@test
+def whose_functions_a_process_calls_on_a_node_with_both():
+    """The same devices are open, and are GPUs of either vendor: 0 to 3 are NVIDIA's, 4 to 7 AMD's."""
+    daemon = amd_node(nvidia=True)
+    equal([dict(k)["vendor"] for k in daemon.metrics().all("zernel_gpu_info")], ["nvidia"] * 4 + ["amd"] * 4, "GPUs")
+    equal(gpu_of(daemon, (5, 7), {}, 1), {"6": MIB}, "of HIP")
+    actor = Actor(("cuda", CUDA), env={"CUDA_VISIBLE_DEVICES": "2,1"})
+    opened_by(actor, (5, 7))
+    daemon.attached(CUDA)
+    actor.do("context = u64(); ok(cuda.cuInit(0)); ok(cuda.cuCtxCreate_v2(byref(context), 0, 1))")
+    actor.do(f"ok(cuda.cuMemAlloc_v2(byref(u64()), c_size_t({MIB})))")
+    equal(wait_until(lambda: used(daemon, actor), "memory"), {"1": MIB}, "of CUDA")
 
 
 @test

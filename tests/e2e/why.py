@@ -4,21 +4,19 @@
 GPU's waits are those of the stand-in library; loaders of data are tests/pytorch's business."""
 import json
 import os
+import signal
 import time
 
-from harness import CUDA, ROOT, ZERNEL, Actor, check, equal, main, parse_json, run, test, test_timed, wait_until
-from claims import job, live
+from harness import CUDA, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, run, test, test_timed, wait_until
+from claims import job, live, place
+from hangs import FAULT, HELPERS
 from jobs import Group, eat, small
+from made import told, whole
+from scenarios import short_rules
+from signals import RANDOM_MAJOR
+from waits import rank
 
 SECONDS = 8
-DOCS = os.path.join(ROOT, "docs", "WHY.md")
-# what each of these jobs does, and what was first in its list: the table in docs/WHY.md is held to it, and with WRITE=1 written
-MADE = {"healthy": "launches, and waits for its GPU", "copies": "blocking copies at each step", "idles": "sleeps for a second at a time",
-        "writes": "writes to a disk with `O_DIRECT`, and `fsync()`", "reads": "reads from it with `O_DIRECT`",
-        "computes": "Python code between launches", "launches": "launches that take 2 ms each", "short": "the same code, on a CPU that four others want",
-        "throttled": "the same code, in a control group with a third of a CPU", "lossy": "two ranks that send each other data over TCP, of which every tenth segment is lost",
-        "4711": "blocking copies, and a process of it is killed for want of memory"}
-FOUND = {}
 BEGIN = """
 import mmap, threading
 ready(cuda); held = alloc(cuda, 1 << 20); launch(cuda, 1)
@@ -62,6 +60,7 @@ def reads(path):
         os.lseek(fd, 0, 0)
     os.close(fd)
 """
+FIRST_SERVED = "os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))"  # nobody else takes its CPU
 # name of the job: what it does, and its first cause; None: it has none
 WAITING = {"healthy": ("healthy", None), "copies": ("copies", "host_copies"), "idles": ("idles", "idle")}
 DISK = {"writes": ("lambda: writes('/var/tmp/zernel-why')", "checkpoint")}
@@ -92,16 +91,17 @@ def look(daemon, faults, cpu=None, first_served=False):
     actors = {name: start_job(daemon, name) for name in faults}
     for actor in actors.values():
         if first_served:
-            actor.do("os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))")
+            actor.do(FIRST_SERVED)
     for name, (step, _) in faults.items():
         actors[name].tell(f"run({step}, {SECONDS}, {cpu})")
     time.sleep(SECONDS - 0.5)
     first = {name: (causes(daemon, name) or [None])[0] for name in faults}
-    FOUND.update(first)
     shown = {name: why(daemon, name) for name in faults}
     for name, actor in actors.items():
         actor.answer(faults[name][0])
     equal(first, {name: cause for name, (_, cause) in faults.items()}, f"first causes: {json.dumps(shown)}")
+    for name, cause in first.items():
+        told(name, cause)
     return shown
 
 
@@ -147,7 +147,7 @@ def a_control_group_that_is_throttled():
     group.enter(actor.pid)
     actor.tell(f"run(computes, {SECONDS})")
     wait_until(lambda: causes(daemon, "throttled")[:1] == ["cpu_throttled"], "it is throttled", SECONDS, seen=lambda: why(daemon, "throttled"))
-    FOUND["throttled"] = causes(daemon, "throttled")[0]
+    told("throttled", causes(daemon, "throttled")[0])
     says = why(daemon, "throttled")["causes"][0]["says"]
     check("the control group has had its share: kept from its CPUs " in says, says)
     actor.answer("its loop")
@@ -184,9 +184,138 @@ answer = listener.getsockname()[1]""")
     one.tell(f"run(lambda: (launch(cuda, 1), give(s), take(s)), {2 * SECONDS}); s.close()")
     other.tell(f"try:\n    run(lambda: (launch(cuda, 1), take(s), give(s)), {3 * SECONDS})\nexcept Exception:\n    pass")
     wait_until(lambda: causes(daemon, "lossy")[:1] == ["network"], "the network is what it waits for", 2 * SECONDS, seen=lambda: why(daemon, "lossy"))
-    FOUND["lossy"] = causes(daemon, "lossy")[0]
+    told("lossy", causes(daemon, "lossy")[0])
     for actor in (one, other): # which may wait for a segment for seconds
         actor.kill()
+
+
+LATE = """
+import signal
+def early(at):
+    # issues, and waits in a call for the GPU until the late one has come
+    left = at + 0.33 - time.monotonic()
+    cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(int(max(left, 0) * 1e6)))
+    step()
+def late(at):
+    spin(max(at + 0.3 - time.monotonic(), 0))
+    cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(10000))
+    step()
+def each(what, begin, seconds):
+    at = begin
+    while at < begin + seconds:
+        time.sleep(max(at - time.monotonic(), 0))
+        what(at)
+        at += 0.4
+"""
+
+
+@test_timed
+def a_rank_that_is_late_on_the_gpu():
+    """The others wait for it in calls that wait for the GPU: that is not what a GPU-bound job looks like."""
+    daemon = live()
+    ranks = [rank(daemon, n, 3) for n in range(3)]
+    for a in ranks:
+        job("start", "slow_rank", "--pid", str(a.pid), "uid=0")
+        a.do("import os; " + FIRST_SERVED)
+        a.do(HELPERS + LATE + "step()")
+    begin = time.monotonic() + 0.5
+    for n, a in enumerate(ranks):
+        a.tell(f"each({'late' if n == 1 else 'early'}, {begin}, {2 * SECONDS})")
+    wait_until(lambda: causes(daemon, "slow_rank")[:1] == ["straggler"], "the late one is the cause", 2 * SECONDS, seen=lambda: why(daemon, "slow_rank"))
+    time.sleep(3)
+    first = why(daemon, "slow_rank")["causes"][0]
+    equal((first["cause"], first["sure"]), ("straggler", "likely"), "it is not seen on the GPU")
+    late = f"a rank that comes late: rank 1, process {ranks[1].pid}, which "  # it may find no free CPU, on a small machine
+    check(any(late + does in first["says"] for does in ("runs on the CPU", "waits for a free CPU")), first)
+    check(10 < first["percent"] <= 55, f"two of three wait for at most 0.33 s of 0.4: {first}")
+    equal(why(daemon, "slow_rank")["late_pid"], ranks[1].pid, "who is late")
+    said = daemon.process_json(ranks[0].pid)["stalls"]["says"]
+    check("keeps the GPU busy" not in said and f"rank 1 (pid {ranks[1].pid})" in said, said)
+    told("slow_rank", first["cause"])
+    for a in ranks:
+        a.answer("its steps")
+
+
+@test_timed
+def a_job_that_is_suspended():
+    """As by scontrol suspend: each of its processes is stopped inside a call that waits for the GPU."""
+    daemon = live()
+    ranks = [rank(daemon, n, 2) for n in range(2)]
+    for a in ranks:
+        job("start", "suspended", "--pid", str(a.pid), "uid=0")
+        a.do(HELPERS + "step()")
+        a.tell("wait_for_others(30)")
+    time.sleep(1)
+    for a in ranks:
+        os.kill(a.pid, signal.SIGSTOP)
+    wait_until(lambda: (why(daemon, "suspended") or {}).get("state") == "stopped", "it is told as stopped", 12, seen=lambda: why(daemon, "suspended"))
+    time.sleep(10)  # in which all ranks have waited for longer than is told of
+    shown = why(daemon, "suspended")
+    equal((shown["state"], shown["causes"][0]["cause"]), ("stopped", "stopped"), "its state and cause")
+    check("is stopped by a signal or a debugger" in shown["causes"][0]["says"], shown)
+    check("all_wait" not in causes(daemon, "suspended"), shown)
+    told("suspended", shown["causes"][0]["cause"])
+    for a in ranks:
+        os.kill(a.pid, signal.SIGCONT)
+        a.answer("its wait")
+        a.do("step()")
+    wait_until(lambda: why(daemon, "suspended")["state"] != "stopped", "it goes on")
+
+
+@test
+def memory_of_a_gpu_that_fills():
+    daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--alerts", short_rules(["gpu_memory_growing"]),
+                    expect=["alert gpu_memory_growing.*fires"])
+    actor = Actor(("cuda", CUDA), env={"FAKE_CUDA_TOTAL_MB": "1000"})
+    daemon.attached(CUDA)
+    actor.do(BEGIN)
+    job("start", "grows", "--pid", str(actor.pid), "uid=0")
+    actor.do(FIRST_SERVED)
+    actor.do("ok(cuda.cuDeviceTotalMem_v2(byref(c_size_t()), 0)); big = alloc(cuda, 810 << 20)")
+    actor.tell(f"""
+def leak():
+    alloc(cuda, 256 << 10)
+    healthy()
+run(leak, {2 * SECONDS - 2})""")
+    wait_until(lambda: causes(daemon, "grows") == ["gpu_memory_growing"], "its memory", 2 * SECONDS - 3, seen=lambda: why(daemon, "grows"))
+    check("grows: at this rate it is full in " in why(daemon, "grows")["says"], why(daemon, "grows"))
+    told("grows", causes(daemon, "grows")[0])
+    actor.answer("its steps")
+
+
+# A thread asks /dev/random, as if that were a GPU, for something that has to be written to a page of memory that another thread
+# gives it 40 ms later; over and over.
+IN_DRIVER = """
+def one_ioctl():
+    at = libc.mmap(None, c_size_t(4096), 3, 0x22, -1, c_size_t(0))
+    fcntl.ioctl(uffd, 0xc020aa00, struct.pack("QQQQ", at, 4096, 1, 0))
+    threading.Timer(0.04, lambda: fcntl.ioctl(uffd, 0xc020aa04, struct.pack("QQQq", at, 4096, 0, 0))).start()
+    libc.ioctl(fd, c_ulong(0x40085203), c_void_p(at))
+    libc.munmap(c_void_p(at), c_size_t(4096))
+"""
+
+
+@test
+def processes_that_meet_in_the_driver():
+    daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--gpu-majors", RANDOM_MAJOR, "--alerts",
+                    short_rules(["driver_contention"]), expect=["alert driver_contention.*fires"])
+    actors = [start_job(daemon, "contends") for _ in range(2)]
+    for actor in actors:
+        actor.do(FIRST_SERVED)
+        actor.do(FAULT)
+        actor.do(IN_DRIVER)
+        actor.tell(f"""
+stop = time.monotonic() + {2 * SECONDS}
+def drive():
+    while time.monotonic() < stop:
+        one_ioctl()
+driver = threading.Thread(target=drive); driver.start()
+run(healthy, {2 * SECONDS}); driver.join()""")
+    wait_until(lambda: causes(daemon, "contends") == ["driver_contention"], "they wait for one another", 2 * SECONDS - 1, seen=lambda: why(daemon, "contends"))
+    check("processes wait for one another in the GPU driver: " in why(daemon, "contends")["says"], why(daemon, "contends"))
+    told("contends", causes(daemon, "contends")[0])
+    for actor in actors:
+        actor.answer("its steps")
 
 
 @test
@@ -201,7 +330,7 @@ def what_is_wrong_beside_lost_time():
     eat(group)
     wait_until(lambda: causes(daemon, "4711")[:2] == ["oom_kill", "host_copies"], "the kill is first", seen=lambda: why(daemon, "4711"))
     first = why(daemon, "4711")["causes"][0]
-    FOUND["4711"] = first["cause"]
+    told("4711", first["cause"])
     equal((first["percent"], first["lost_s"]), (None, None), "no time is told")
     check(first["says"].startswith("out of memory: the kernel killed 1 processes"), first)
     equal(why(daemon, "4711")["says"], first["says"], "in one line")
@@ -220,7 +349,7 @@ def what_the_terminal_says():
     daemon = live()
     url = f"http://127.0.0.1:{daemon.port}"
     done = run([ZERNEL, "why", url])
-    equal((done.returncode, done.stdout), (0, "nothing has launched work on a GPU here\n"), "of a node at rest")
+    equal((done.returncode, done.stdout), (0, "nothing has launched work on a GPU here since the daemon began\n"), "of a node at rest")
     actor = start_job(daemon, "7001")
     actor.tell(f"run(copies, {SECONDS})")
     wait_until(lambda: why(daemon, "7001") and causes(daemon, "7001") == ["host_copies"], "it copies")
@@ -241,21 +370,8 @@ def what_the_terminal_says():
 
 
 @test
-def the_table_in_the_docs_is_what_was_found():
-    """Behind the tests that make these faults; where they were left out, what they found is not held against it."""
-    begin, end = "| a job that | first in the list |\n|---|---|\n", "\n\n"
-    with open(DOCS) as f:
-        text = f.read()
-    at = text.index(begin) + len(begin)
-    rows = text[at:text.index(end, at)].split("\n")
-    made = {MADE[name]: f"| {MADE[name]} | {f'`{cause}`' if cause else 'nothing'} |" for name, cause in FOUND.items()}
-    if os.environ.get("WRITE"):
-        with open(DOCS, "w") as f:
-            f.write(text[:at] + "\n".join(made.values()) + text[at + len("\n".join(rows)):])
-        rows = list(made.values())
-    equal(len(rows), len(MADE), "rows of the table")
-    for what, row in made.items():
-        check(row in rows, f"{row} is not in the table of docs/WHY.md: {rows}")
+def the_table_in_the_docs_is_whole():
+    whole()
 
 
 if __name__ == "__main__":

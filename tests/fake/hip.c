@@ -356,6 +356,11 @@ LAUNCHES(hipExtLaunchKernel, void *start, void *stop, int flags)
 LAUNCHES_MODULE(hipModuleLaunchKernel, void **extra)
 LAUNCHES_MODULE(hipModuleLaunchCooperativeKernel)
 LAUNCHES_MODULE(hipExtModuleLaunchKernel, void **extra, void *start, void *stop, unsigned flags)
+/* Under their C++ names alone in ROCm 5. */
+#define ext_of_5 _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
+#define hcc_of_5 _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_
+LAUNCHES_MODULE(ext_of_5, void **extra, void *start, void *stop, unsigned flags)
+LAUNCHES_MODULE(hcc_of_5, void **extra, void *start, void *stop)
 CALL(hipLaunchKernelExC, const void *config, const void *f, void **args)
 CALL(hipDrvLaunchKernelEx, const void *config, void *f, void **args, void **extra)
 CALL(hipGraphLaunch, void *graph, void *stream)

@@ -11,7 +11,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from harness import CUDA, Daemon, Process, application_env, check, equal, folder, main, test_timed, wait_until  # noqa: E402
+from harness import CUDA, ZERNEL, Daemon, Process, State, run, application_env, check, equal, folder, main, test_timed, wait_until  # noqa: E402
+from made import told  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAIT, IDLE, DIST = ("zernel_dataloader_wait_seconds", "zernel_dataloader_worker_idle_seconds",
@@ -161,6 +162,61 @@ def four_workers():
     daemon, p, r = starved(workers=4, item=400, step=5, batches=24)
     equal(first_cause(daemon)["cause"], "input_workers" if os.cpu_count() > 4 else "input_cpu", "the first cause")
     workers_end(daemon, p, 4)
+
+
+def of_a_job(name, batches, **options):
+    """What is first in the list of a job whose loader takes its time so; its program. 0.15 s for an item."""
+    data = os.path.join("/var/tmp", f"zernel-loader-{os.getpid()}")
+    with open(data, "wb") as file:
+        file.write(os.urandom(16 << 20))
+        os.fsync(file.fileno())
+    State.cleanup.callback(os.unlink, data)
+    control = os.path.join(folder(), "run/control.sock")
+    daemon = Daemon("--push-interval-ms", "250", "--control", control)
+    p = Program("train.py", item=150, step=5, batches=batches, file=data, **options)
+    daemon.attached(CUDA)
+    equal(run([ZERNEL, "job", "start", name, "--pid", str(p.pid), "uid=0", "--control", control]).returncode, 0, "a job")
+    p.go().expect("launched")
+    p.go().report()
+
+    def seen():
+        return [w for w in daemon.json("/why")["why"] if w["job_id"] == name][0]["causes"]
+    causes = seen()
+    check(causes, "something is lost")
+    told(name, causes[0]["cause"])
+    return causes[0]
+
+
+CPUS = len(os.sched_getaffinity(0))
+
+
+@test_timed
+def a_loader_that_computes():
+    cause = of_a_job("loader_cpu", 12 * CPUS * 5, workers=CPUS, work="compute")
+    equal(cause["cause"], "input_cpu", cause)
+    check(f": {CPUS} workers, busy " in cause["says"], cause)
+
+
+@test_timed
+def a_loader_with_too_few_workers():
+    if CPUS > 1:
+        cause = of_a_job("loader_few", 60, workers=1, work="compute")
+        equal(cause["cause"], "input_workers", cause)
+        check(f": 1 worker, busy " in cause["says"] and cause["says"].endswith(f"; CPUs: {CPUS}"), cause)
+
+
+@test_timed
+def a_loader_that_waits_for_a_disk():
+    cause = of_a_job("loader_files", 60 * CPUS, workers=CPUS, work="read")
+    equal(cause["cause"], "input_files", cause)
+    check("most of it on /" in cause["says"], cause)
+
+
+@test_timed
+def a_loader_without_workers():
+    cause = of_a_job("loader_none", 80, workers=0, work="decode", first=True)
+    equal((cause["cause"], cause["sure"]), ("input_in_process", "likely"), cause)
+    check("a second, most of it on /" in cause["says"] and "num_workers" in cause["next"], cause)
 
 
 @test_timed

@@ -5,7 +5,8 @@ It makes one launch a step, so that it counts as a process on a GPU. It prints "
 standard input, prints "launched", trains after another line, prints a report in JSON, ends its workers after one more line, and
 stays until that input ends. Options, all times in milliseconds: item (a worker takes so long for one), step (the training takes
 so long, asleep), batches, workers, timeout, loaders (several, in turn), context, persistent (two epochs of the same workers),
-pin (a pinning thread), sync (each step waits so long for the GPU, asleep), spin (the same, awake), crowd (so many other
+pin (a pinning thread), work (how an item takes its time: sleep, compute, read from a disk, or decode: read from memory and
+compute), first (nobody takes its CPU), sync (each step waits so long for the GPU, asleep), spin (the same, awake), crowd (so many other
 processes compute meanwhile, on the one CPU that it may use), queues (poll or ppoll: those of queues.py in place of PyTorch's).
 
 The report has, of each wait for a batch (waits), of each wait for the GPU (syncs) and of the whole, ns by the clock, on a CPU, and
@@ -13,6 +14,7 @@ runnable without one.
 """
 import ctypes
 import json
+import mmap
 import os
 import signal
 import sys
@@ -27,7 +29,32 @@ from torch.utils.data._utils import pin_memory
 PR_SET_PDEATHSIG = 1
 DEFAULTS = {"item": 20, "step": 5, "batches": 60, "workers": 1, "timeout": 0, "loaders": 1, "context": "fork",
             "persistent": False, "pin": False, "sync": 0, "spin": 0,
-            "crowd": 0, "queues": ""}
+            "crowd": 0, "queues": "", "work": "sleep", "file": "", "first": False}
+BLOCK = 1 << 20
+
+
+def compute(until, path):
+    while time.monotonic() < until:
+        pass
+
+
+def read(until, path):
+    """Past the page cache."""
+    block, fd = mmap.mmap(-1, BLOCK), os.open(path, os.O_RDONLY | os.O_DIRECT)
+    while time.monotonic() < until:
+        os.lseek(fd, 0, os.SEEK_SET)
+        while os.readv(fd, [block]) and time.monotonic() < until:
+            pass
+    os.close(fd)
+
+
+def decode(until, path):
+    with open(path, "rb") as file:
+        file.read(BLOCK)
+    compute(until, path)
+
+
+WORK = {"sleep": lambda until, path: time.sleep(max(until - time.monotonic(), 0)), "compute": compute, "read": read, "decode": decode}
 
 
 class Slow(Dataset):
@@ -37,13 +64,14 @@ class Slow(Dataset):
     def __init__(self, options, number):
         self.count, self.item, self.workers = options["batches"], options["item"], options["workers"]
         self.number, self.loaders = number, options["loaders"]
+        self.work, self.file = options["work"], options["file"]
 
     def __len__(self):
         return self.count
 
     def __getitem__(self, i):
         late = self.item * (i * self.loaders + self.number) / self.workers / self.loaders if i < self.workers else 0
-        time.sleep((self.item + late) / 1000)
+        WORK[self.work](time.monotonic() + (self.item + late) / 1000, self.file)
         return torch.zeros(16)
 
 
@@ -138,6 +166,8 @@ def main():
     if options["pin"]:
         pin_without_cuda()
     torch.set_num_threads(1)
+    if options["first"]:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     warnings.simplefilter("ignore")  # of more workers than CPUs
     others = crowd(options["crowd"])
     cuda = prepare(sys.argv[1])

@@ -11,9 +11,10 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
-from harness import (BUILD, TOOLS, Absent, Daemon, Process, application_env, check, equal, folder, main, run, test,  # noqa: E402
+from harness import (BUILD, TOOLS, Absent, Actor, Daemon, Process, application_env, check, equal, folder, main, run, test,  # noqa: E402
                      wait_until)
 from places import places, table  # noqa: E402
+from procaddr import handed_out  # noqa: E402
 
 REAL = os.path.join(BUILD, "real")
 CHEAP = ("branch", "push", "nop")
@@ -40,6 +41,8 @@ def exported(path):
 # Functions that read what they are given before they look whether there is a device: so many pointers they need, or what
 # they need cannot be had.
 POINTERS = {"cuMemcpy3DPeer": 1, "cuMemcpy3DPeer_ptds": 1, "cuMemcpy3DPeerAsync": 1, "cuMemcpy3DPeerAsync_ptsz": 1}
+# Given to who asks as before CUDA 6.5 and 11.0, which no runtime does that has cuGetProcAddress (from 11.3 on).
+OBSOLETE = {"cuMemHostRegister", "cuDevicePrimaryCtxReset"}
 UNCALLED = {"ncclCommShrink", "ncclAllToAll"}
 
 
@@ -137,6 +140,16 @@ def driver_535():
 @test
 def driver_550():
     behind_the_compare("cuda-550")
+
+
+@test
+def runtimes_are_given_what_is_hooked():
+    for name in ("cuda-525", "cuda-535", "cuda-550"):
+        path = real(name, "libcuda.so.1")
+        functions = sorted(places(path))
+        check(len(functions) > 100, f"functions of {name} that are hooked: {len(functions)}")
+        all_of_them = sorted(f for f in exported(path) if f.startswith("cu"))
+        equal(handed_out(Actor(("cuda", path)), functions, all_of_them), (0, OBSOLETE, set()), f"{name} by cuGetProcAddress")
 
 
 @test

@@ -110,7 +110,7 @@ export async function fake(first, {history = null, token = "", timelines = []} =
 			return res.writeHead(200, headers).end(body);
 		if (!allowed(req))
 			return res.writeHead(401, {"WWW-Authenticate": "Bearer"}).end();
-		if (req.url === "/why")
+		if (req.url.split("?")[0] === "/why")
 			return res.writeHead(200, {"Content-Type": "application/json"}).end(JSON.stringify({why: it.timelines || []}));
 		it.asked++;
 		return res.writeHead(200, {"Content-Type": "application/json"}).end(JSON.stringify(it.history || {

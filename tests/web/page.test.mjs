@@ -243,7 +243,7 @@ test("the worst jobs are open, the others a line, and each rank has a row", asyn
 	const ranks = page.locator("#why li").first().locator(".ranks tbody tr");
 	assert.equal(await ranks.count(), 4);
 	assert.equal(await page.locator("#why li").first().locator("tr.odd").innerText().then((t) => /Rank 2 · .*Does not come.*102/s.test(t)), true);
-	assert.deepEqual(await ranks.first().locator("rect").evaluateAll((all) => all.map((n) => Number(n.getAttribute("width")))), [0, 90, 0, 0, 0, 0, 0]);
+	assert.deepEqual(await ranks.first().locator("rect").evaluateAll((all) => all.map((n) => Number(n.getAttribute("width")))), [0, 0, 0, 0, 90, 0, 0, 0, 0, 0]);
 	assert.match(await page.locator("#why li").nth(1).locator("tr.odd").innerText(), /Rank 7 · 987654/);
 	await page.locator("#why li > details > summary").last().focus();
 	await page.keyboard.press("Enter");
@@ -252,6 +252,86 @@ test("the worst jobs are open, the others a line, and each rank has a row", asyn
 	assert.equal(await page.locator("#why li").nth(1).locator("svg.shares").isVisible(), false, "a process that is gone has no bar");
 	await accessible(page, "cards of jobs");
 	await shot(page, "cards");
+});
+
+// What a rank of a job in trouble waits for: its bar in words, and the words of the legend that are shown.
+const barOf = (page, i) => page.locator("#why svg.shares").nth(i).getAttribute("aria-label");
+const legendOf = (page) => page.locator("#why .ranks .keys span:visible").allInnerTexts();
+const troubled = async (state, stallsOf, more = {}) => {
+	const s = await snapshot(), mine = s.processes.slice(0, 4);
+	mine.forEach((p, i) => Object.assign(p, {job_id: "4711", stalls: stalls({cpu: 0, data: 0, dist: 0, gpu: 0.9, stopped: null, waits_for_pid: null, all_wait: false,
+		...stallsOf(p, i, mine)}), nccl: {...p.nccl, comms: [{comm: "a", rank: i, nranks: 4, issued: 100, late_s: 0}]}}));
+	s.why = [{job_id: "4711", processes: 4, says: "", state, lost_percent: 75, progress_age_s: 20, missing_pid: null, missing_rank: null, late_pid: null,
+		causes: [cause(75)], steps: 0, step: null, bands: "", ras: null, ...more(mine)}];
+	return {...s, processes: mine, jobs: []};
+};
+
+test("a wait for a rank is shown as that, and never as a wait for the GPU", async () => {
+	const hangs = await troubled("hangs", (p, i, all) => (i === 2 ? {gpu: 0, other: 1} : {waits_for_pid: all[2].pid}), (all) => ({missing_pid: all[2].pid, missing_rank: 2}));
+	const page = await open((await fake(hangs)).url);
+	assert.match(await barOf(page, 0), /^waits for a rank that does not come 90\.0 %, gpu 0 %, dist 0 %/);
+	assert.match(await barOf(page, 2), /^gpu 0 %.*other 100 %$/);
+	assert.equal((await legendOf(page))[0], "waits for a rank that does not come");
+	assert.match(await page.locator("#why tr.odd").innerText(), /Rank 2 .*Does not come, the others wait for it/s);
+	await toggle(page, hangs.processes[0].pid).click();
+	assert.deepEqual(await page.locator(".stalls .meter div").evaluateAll((all) => all.filter((n) => parseFloat(n.style.width)).map((n) => n.className)), ["hang"]);
+	await accessible(page, "a hang");
+	const wait = await open((await fake(await troubled("waits", () => ({all_wait: true}), () => ({})))).url);
+	await is(wait, "#why .job-state", /^all its ranks wait$/);
+	assert.match(await barOf(wait, 3), /^waits with all others, for the GPU or another node 90\.0 %, gpu 0 %/);
+	const fine = await open((await fake(await troubled("loses", () => ({}), () => ({})))).url);
+	assert.match(await barOf(fine, 0), /^gpu 90\.0 %, dist 0 %/);
+	assert.equal((await legendOf(fine))[0], "waits for the GPU");
+});
+
+test("a process that cannot go on is marked, and why", async () => {
+	const kinds = ["signal", "frozen", "uninterruptible", "of tomorrow"];
+	const page = await open((await fake(await troubled("stopped", (p, i) => ({stopped: kinds[i]}), () => ({})))).url);
+	await is(page, "#why .job-state", /^is stopped$/);
+	assert.deepEqual(await page.locator("#why .odd-why:visible").allInnerTexts(), ["Is stopped by a signal or a debugger", "Is in a frozen control group",
+		"Is in uninterruptible sleep (state D)"]);
+	assert.match(await barOf(page, 0), /^cannot go on 90\.0 %, gpu 0 %/);
+	assert.match(await barOf(page, 2), /^gpu 90\.0 %/);
+	await accessible(page, "a job that is stopped");
+});
+
+test("what NCCL's RAS service says has its place, with the ranks that stand out", async () => {
+	const ras = {outcome: "answered", address: "127.0.0.1:28028", says: HOSTILE[0], bytes: 4711};
+	const odd = [{rank: 9, host: "10.0.0.7", pid: 4711, state: "behind", issued: 4, fewer: 3}, {rank: null, host: HOSTILE[1], pid: 0, state: "of tomorrow", issued: 0, fewer: 0}];
+	const s = await troubled("hangs", () => ({}), () => ({ras})), [w] = s.why;
+	const server = await fake(s, {timelines: [{...w, ras: {...ras, communicators: [{hash: "1", size: 16, heard: 15, odd: 12, most: 7, ranks: odd}]}}]});
+	const page = await open(server.url), panel = page.locator("#why .other-nodes");
+	assert.match(await panel.innerText(), /Other nodes\s*NCCL's RAS service says: <img/);
+	await panel.locator("summary").focus();
+	await page.keyboard.press("Enter");
+	await is(page, "#why .other-nodes caption", /^Of 16 ranks 15 have said what they issued; 12 stand out, of which the first 2 are shown$/);
+	assert.deepEqual(await panel.locator("tbody tr").evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent))),
+		[["9", "10.0.0.7", "4711", "has issued fewer collectives", "4", "3"], ["–", HOSTILE[1], "–", "of tomorrow", "–", "–"]]);
+	await is(page, "#why .other-nodes > p", /^Asked once for each episode, at 127\.0\.0\.1:28028: answered, 4\.71k bytes$/);
+	assert.equal(await page.locator("img").count(), 0);
+	await accessible(page, "what RAS says");
+	server.timelines = [{...w, ras: {...ras, communicators: []}}];
+	server.set({why: [{...w, ras: {...ras, outcome: "no_answer", says: "NCCL's RAS service at 127.0.0.1:28028: it does not answer"}}]});
+	await is(page, "#why .other-nodes summary", /Other nodes\s*NCCL's RAS service at .*it does not answer$/);
+	await is(page, "#why .other-nodes .scroll", /No rank of this job stands out/);
+	server.set({why: [{...w, ras: null}]});
+	await until(async () => !(await panel.isVisible()), "nothing is suspected");
+});
+
+test("the jobs stand before the alerts, and a line says how many fire", async () => {
+	const s = await troubled("hangs", () => ({}), () => ({}));
+	s.alerts = [at({severity: "warning", pid: "1"}), at({pid: "2"}), at({state: "pending", pid: "3"})];
+	const server = await fake(s), page = await open(server.url);
+	await is(page, "#firing", /^2 alerts fire, 1 of them critical$/);
+	assert.ok(await page.evaluate(() => document.querySelector("#why").offsetTop < document.querySelector("#alerts").offsetTop));
+	assert.deepEqual(await page.locator("#alerts .what").allInnerTexts(), ["gpu_oom_warning on GPU 3, process 2", "gpu_oom_warning on GPU 3, process 1", "gpu_oom_warning on GPU 3, process 3"]);
+	await page.locator("#firing a").focus();
+	await page.keyboard.press("Enter");
+	await until(() => page.evaluate(() => document.activeElement.id === "alerts"), "it leads there");
+	server.set({alerts: [at({severity: "warning"})]});
+	await is(page, "#firing", /^1 alert fires$/);
+	server.set({alerts: []});
+	await until(async () => !(await page.locator("#firing").isVisible()), "none fires");
 });
 
 test("an alert that fires is loud, one that is pending is calm, none is not there", async () => {
@@ -627,11 +707,13 @@ const full = async () => {
 		jobs: [job({job_id: "48213", gpus: Array.from({length: 8}, (_, i) => jobGpu(String(i), i * 100, 900 - i * 100, i ? i : 900))}),
 			job({job_id: "48210", state: "ended", restart: 1, end_ms: 1711800100000})],
 		io: [flow({job_id: "48213"}), flow({mount: `/${"long/".repeat(50)}`}), flow({job_id: "", mount: "/"})]});
-	s.why = [{job_id: "48213", processes: 4, says: "", causes: [cause(75), cause(12, {cause: "storage", says: "12 % of the time is blocked on files or page faults"})]},
+	s.why = [{job_id: "48213", processes: 4, says: "", state: "hangs", missing_pid: s.processes[1].pid, missing_rank: 1, late_pid: null, ras: {outcome: "answered",
+		says: "rank 9 on host 10.0.0.7, process 4711, has issued 3 collectives fewer than the others", address: "127.0.0.1:28028", bytes: 4711}, causes: [cause(75), cause(12, {cause: "storage", says: "12 % of the time is blocked on files or page faults"})]},
 		{job_id: null, processes: 1, says: "no cause found: 71 % waits for the GPU", causes: []}];
 	s.processes[0].anomalies = {launch_p99: 12.25, syscalls: -8};
 	s.lost.alloc = 3;
 	s.processes[1].stalls = stalls();
+	s.processes.slice(0, 4).forEach((p, i) => Object.assign(p, {job_id: "48213", stalls: stalls(i === 1 ? {} : {gpu: 1, waits_for_pid: s.processes[1].pid})}));
 	return s;
 };
 
@@ -681,6 +763,7 @@ test("on a phone nothing is wider than the screen", async () => {
 	const server = await fake(await full());
 	for (const width of [320, 390, 740, 1000]) {
 		const page = await open(server.url, {width, height: 800});
+		await page.locator("#why .other-nodes summary").first().click();
 		await toggle(page, 1001).click();
 		await page.locator("#lost summary").click();
 		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `at ${width} pixels`);

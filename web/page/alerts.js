@@ -26,8 +26,19 @@ const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 	}};
 });
 
+// The jobs stand before the alerts, which may be many: a line above them says how many there are.
+function tellFiring(s) {
+	const firing = s.alerts.filter((a) => a.state === "firing"), critical = firing.filter((a) => a.severity === "critical").length;
+	show($("firing"), firing.length > 0 && s.why.length > 0);
+	mark($("firing"), "class", critical ? "critical" : "");
+	say($("firing").firstElementChild, `${firing.length} alert${firing.length === 1 ? " fires" : "s fire"}${critical ? `, ${critical} of them critical` : ""}`);
+}
+
+const weight = (a) => 2 * (a.state === "firing") + (a.severity === "critical");
+
 export function alerts(s) {
-	const order = [...s.alerts].sort((a, b) => (b.state === "firing") - (a.state === "firing"));
+	const order = [...s.alerts].sort((a, b) => weight(b) - weight(a));
+	tellFiring(s);
 	show($("alerts"), order.length > 0);
 	shownAlerts.show(order, (a) => JSON.stringify([a.alert, labels(a)]));
 }

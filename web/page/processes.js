@@ -4,6 +4,7 @@ import {$, bytes, cells, count, drop, duration, exact, flat, inside, label, make
 	percent, Rows, say, show} from "./shared.js";
 import {Chart, Plot} from "./charts.js";
 import {empty, past} from "./history.js";
+import {heldBy} from "./ranks.js";
 import {signals} from "./signals.js";
 import {now} from "./main.js";
 
@@ -101,18 +102,18 @@ function waits(p) {
 	];
 }
 
-const causes = {cpu: "runs", gpu: "waits for the GPU", data: "waits for a batch", dist: "waits for other ranks",
+const causes = {cpu: "runs", gpu: "is in a call that waits for the GPU", data: "waits for a batch", dist: "waits for other ranks",
 	io: "is blocked on a file", runqueue: "finds no free CPU", other: "sleeps for another reason"};
 
 // One bar of all the causes, a legend, and the sentence that says it.
 function stalls() {
 	const node = make("div", "stalls"), says = make("p"), bar = make("div", "meter"), legend = make("ul");
 	const parts = Object.entries(causes).map(([cause, meaning]) => {
-		const part = make("div", cause), item = make("li"), share = make("span");
+		const part = make("div", cause), item = make("li"), share = make("span"), icon = make("i", cause);
 		item.title = `The launching thread ${meaning}`;
 		bar.append(part);
-		legend.append(inside(item, make("i", cause), `${cause} `, share));
-		return {cause, part, share};
+		legend.append(inside(item, icon, `${cause} `, share));
+		return {cause, part, share, icon};
 	});
 	bar.setAttribute("role", "img");
 	inside(node, make("h3", "", "Where the time of its launching threads goes"), says, bar, legend);
@@ -122,8 +123,10 @@ function stalls() {
 		say(says, p.stalls ? p.stalls.says : "Not measured.");
 		if (!p.stalls)
 			return;
-		for (const {cause, part, share} of parts) {
+		for (const {cause, part, share, icon} of parts) {
 			part.style.width = `${100 * (p.stalls[cause] || 0)}%`;
+			for (const node_ of [part, icon])
+				mark(node_, "class", (["gpu", "dist"].includes(cause) && heldBy(p.stalls)) || cause);
 			say(share, p.stalls[cause] == null ? NONE : percent(p.stalls[cause]));
 		}
 		mark(bar, "aria-label", parts.map(({cause, share}) => `${cause} ${share.textContent}`).join(", "));

@@ -3,14 +3,28 @@
 import {bytes, count, duration, inside, make, mark, NONE, percent, Rows, say, show, SVG} from "./shared.js";
 
 const STATES = ["gpu", "dist", "data", "io", "cpu", "runqueue", "other"];
-const WORDS = {gpu: "waits for the GPU", dist: "waits for other ranks", data: "waits for data", io: "blocked on files", cpu: "runs",
+const HELD = ["hang", "unsure", "halted"]; // what its waits are where they are not what they look like
+const BARS = [...HELD, ...STATES];
+const WORDS = {hang: "waits for a rank that does not come", unsure: "waits with all others, for the GPU or another node", halted: "cannot go on", gpu: "waits for the GPU", dist: "waits for other ranks", data: "waits for data", io: "blocked on files", cpu: "runs",
 	runqueue: "finds no free CPU", other: "sleeps"};
+const STOPPED = {signal: "is stopped by a signal or a debugger", frozen: "is in a frozen control group",
+	uninterruptible: "is in uninterruptible sleep (state D)"};
 const FAR = 0.25; // of its time: so far from the others' median is far
 const SHOWN = 16; // ranks of a job at first; what stands out is shown in any case
 
 function median(values) {
 	const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
 	return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+// Inside a call that waits for the GPU, a process may wait for a rank.
+export const heldBy = (shares) => (shares.waits_for_pid ? "hang" : shares.all_wait ? "unsure" :
+	["signal", "frozen"].includes(shares.stopped) ? "halted" : null);
+
+// Its shares as they are to be shown: a wait for a rank is no wait for the GPU.
+function shown(shares) {
+	const held = heldBy(shares);
+	return held ? {...shares, [held]: (shares.gpu || 0) + (shares.dist || 0), gpu: 0, dist: 0} : shares;
 }
 
 // In which state a process is for a time that is far from the median of the others: {state, here, others}, or null.
@@ -24,15 +38,18 @@ function farthest(all, p) {
 // Why a process stands out, by PID: the others wait for it, it comes late, or its time is spent otherwise than theirs. Of two,
 // neither is the odd one, and where half of them are far from the others there are two kinds and no odd one.
 function oddRanks(processes, w) {
-	const odd = new Map(), known = processes.filter((p) => p.stalls);
+	const odd = new Map(), known = processes.filter((p) => p.stalls && !heldBy(p.stalls));
 	const far = known.length < 3 ? [] : known.map((p) => [p, farthest(known, p)]).filter(([, gap]) => gap);
 	if (2 * far.length < known.length)
 		for (const [p, gap] of far)
 			odd.set(p.pid, `${WORDS[gap.state]} ${percent(gap.here)} of its time, the others ${percent(gap.others)}`);
+	for (const p of processes.filter(({stalls}) => stalls && STOPPED[stalls.stopped]))
+		odd.set(p.pid, STOPPED[p.stalls.stopped]);
 	if (w.late_pid)
 		odd.set(w.late_pid, "comes late, the others wait for it");
 	if (w.missing_pid)
-		odd.set(w.missing_pid, "does not come, the others wait for it");
+		odd.set(w.missing_pid, odd.has(w.missing_pid) && odd.get(w.missing_pid).startsWith("is ") ?
+			`${odd.get(w.missing_pid)}, the others wait for it` : "does not come, the others wait for it");
 	return odd;
 }
 
@@ -43,22 +60,24 @@ function line() {
 	const svg = document.createElementNS(SVG, "svg");
 	for (const [name, value] of Object.entries({class: "shares", viewBox: "0 0 100 1", preserveAspectRatio: "none", role: "img"}))
 		svg.setAttribute(name, value);
-	const parts = STATES.map((state) => {
+	const parts = BARS.map((state) => {
 		const part = document.createElementNS(SVG, "rect");
 		mark(part, "class", state);
 		mark(part, "height", "1");
 		svg.append(part);
 		return part;
 	});
-	return {node: svg, update(shares) {
+	return {node: svg, update(of) {
+		const shares = of && shown(of);
 		let at = 0;
-		STATES.forEach((state, i) => {
+		BARS.forEach((state, i) => {
 			const width = shares ? Math.max(0, Math.min(100 - at, 100 * (shares[state] || 0))) : 0;
 			mark(parts[i], "x", at.toFixed(1));
 			mark(parts[i], "width", width.toFixed(1));
 			at += width;
 		});
-		mark(svg, "aria-label", shares ? STATES.map((state) => `${state} ${percent(shares[state] || 0)}`).join(", ") : "not measured");
+		mark(svg, "aria-label", shares ? BARS.filter((state) => !HELD.includes(state) || shares[state]).map((state) =>
+			`${HELD.includes(state) ? WORDS[state] : state} ${percent(shares[state] || 0)}`).join(", ") : "not measured");
 	}};
 }
 
@@ -95,7 +114,8 @@ export function ranksOf() {
 	let all = false, last = null;
 	const title = make("th", "", "Rank"), bar = make("th", "", "Where its time goes");
 	inside(head, title, bar, ...figures.map(([name, , hint]) => Object.assign(make("th", "number", name), {title: hint || ""})));
-	legend.append(...STATES.map((state) => inside(make("span"), make("i", state), WORDS[state])));
+	const keys = BARS.map((state) => inside(make("span"), make("i", state), WORDS[state]));
+	legend.append(...keys);
 	more.type = "button";
 	node.tabIndex = 0; // it may be wider than its place
 	mark(node, "role", "group");
@@ -109,6 +129,7 @@ export function ranksOf() {
 		if (w.missing_pid && !processes.some((p) => p.pid === w.missing_pid))
 			items.unshift({key: String(w.missing_pid), odd: odd.get(w.missing_pid),
 				gone: `${w.missing_rank === null ? "" : `Rank ${w.missing_rank} · `}${w.missing_pid}`});
+		BARS.forEach((state, i) => show(keys[i], !HELD.includes(state) || processes.some((p) => p.stalls && heldBy(p.stalls) === state)));
 		const seen = items.filter((item, i) => all || i < SHOWN || item.odd);
 		rows.show(seen, (item) => item.key);
 		show(node, items.length > 0);

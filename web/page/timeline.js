@@ -9,8 +9,9 @@ const BANDS = [
 	["host", "host code, launches, copies", ["launch_bound", "host_copies", "host_code"]],
 	["runqueue", "too little CPU", ["cpu_shortage", "cpu_throttled"]],
 	["io", "files", ["checkpoint", "storage"]],
-	["data", "data", ["input_cpu", "input_workers", "input_files", "input_transfer"]],
-	["dist", "other ranks", ["all_wait", "straggler", "network", "communication"]],
+	["data", "data", ["input_cpu", "input_workers", "input_files", "input_transfer", "input_in_process"]],
+	["dist", "other ranks", ["straggler", "network", "communication"]],
+	["unsure", "all ranks wait", ["all_wait"]],
 	["other", "idle, or another cause", []], // and whatever is new
 	["hang", "hang", ["hang"]],
 ];

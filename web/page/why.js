@@ -3,6 +3,7 @@
 // it, the last 15 minutes, and its ranks beside each other. The worst are open, the others are a line each.
 import {$, inside, make, mark, Order, Rows, say, show, span} from "./shared.js";
 import {ranksOf} from "./ranks.js";
+import {otherNodes} from "./ras.js";
 import {labelMap, labelText, timelineOf} from "./timeline.js";
 import {now} from "./main.js";
 
@@ -12,8 +13,10 @@ const OPEN = 3; // cards
 // Most trouble first.
 const states = [
 	["hangs", () => "hangs"],
+	["stopped", () => "is stopped"],
 	["still", (w) => `stands still for ${span(w.progress_age_s)}`],
 	["critical", () => "in trouble"],
+	["waits", () => "all its ranks wait"],
 	["loses", (w) => `loses ${w.lost_percent} %`],
 	["warned", () => "runs, with a warning"],
 	["idle", () => "idle"],
@@ -64,10 +67,10 @@ function causeRow(job) {
 const shownWhy = new Rows($("why").querySelector("ul"), (first) => {
 	const node = make("li"), card = make("details"), head = make("summary"), name = make("h3"), state = make("span", "job-state");
 	const brief = make("span", "brief"), said = make("p", "said"), none = make("p", "muted"), list = make("ol");
-	const causes = new Rows(list, () => causeRow(first.job_id)), bands = timelineOf(String(first.job_id)), ranks = ranksOf();
+	const causes = new Rows(list, () => causeRow(first.job_id)), bands = timelineOf(String(first.job_id)), ranks = ranksOf(), nodes = otherNodes(first.job_id);
 	let shown = first;
 	inside(head, name, state, brief);
-	inside(node, inside(card, head, said, none, list, bands.node, ranks.node));
+	inside(node, inside(card, head, said, none, list, nodes.node, bands.node, ranks.node));
 	const fill = () => {
 		say(brief, card.open ? "" : shown.says);
 		if (!card.open)
@@ -77,6 +80,7 @@ const shownWhy = new Rows($("why").querySelector("ul"), (first) => {
 		show(none, shown.causes.length === 0);
 		say(none, shown.says);
 		causes.show(shown.causes, (c) => c.cause);
+		nodes.fill(shown.ras);
 		bands.update(now.last_update_ms);
 		ranks.fill(of(now, shown), shown);
 	};

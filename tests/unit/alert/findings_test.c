@@ -94,16 +94,33 @@ T(what_is_critical_comes_first)
 
 T(those_of_the_least_weight_are_left_out)
 {
+	static char names[2 * ZN_FINDINGS_MAX][16];
+
 	start();
-	for (int i = 0; i < 2 * ZN_FINDINGS_MAX; i++)
-		fire("own", "warning", NULL, NULL);
+	for (int i = 0; i < 2 * ZN_FINDINGS_MAX; i++) {
+		snprintf(names[i], sizeof(names[i]), "own%d", i);
+		fire(names[i], "warning", NULL, NULL);
+	}
 	fire("oom_kill", "critical", NULL, NULL);
 	fire("tcp_retransmits", "warning", NULL, NULL);
 	CHECK_EQ(zn_findings(&alerts, &job, found), ZN_FINDINGS_MAX);
 	CHECK_STR(found[0].rule, "oom_kill");
 	CHECK_STR(found[1].rule, "tcp_retransmits");
-	CHECK_STR(found[2].rule, "own");
-	CHECK_STR(found[ZN_FINDINGS_MAX - 1].rule, "own");
+	CHECK_STR(found[2].rule, "own0");
+	CHECK_STR(found[ZN_FINDINGS_MAX - 1].rule, "own5");
+}
+
+T(a_rule_that_fires_for_many_is_one_line)
+{
+	start();
+	for (int i = 0; i < 20; i++)
+		fire("tcp_retransmits", "warning", "pid", "100");
+	fire("oom_kill", "critical", NULL, NULL);
+	CHECK_EQ(zn_findings(&alerts, &job, found), 2);
+	CHECK_STR(found[0].rule, "oom_kill");
+	CHECK_EQ(found[0].more, 0);
+	CHECK_EQ(found[1].more, 19);
+	CHECK(strstr(found[1].says, "; it fires for 19 more") != NULL);
 }
 
 int main(void)
@@ -112,6 +129,7 @@ int main(void)
 	RUN(what_a_cause_says_already_is_left_out);
 	RUN(what_is_critical_comes_first);
 	RUN(those_of_the_least_weight_are_left_out);
+	RUN(a_rule_that_fires_for_many_is_one_line);
 	zn_memory_close(&memory);
 	return t_end();
 }

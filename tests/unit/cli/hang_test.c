@@ -29,13 +29,13 @@ T(a_record)
 		     "\"processes\":[{\"pid\":10,\"progress_s_ago\":12,\"stalls\":{\"says\":\"it sleeps\"}}],"
 		     "\"communicators\":[{\"comm\":\"ab\",\"nranks\":4,\"ranks\":[{\"rank\":2,\"pid\":10,\"issued\":3,"
 		     "\"last_s_ago\":12.5}]}]}"),
-		"nccl_hang: rank 2\njob 7, node n1, hang 2 of it\nrank 2, process 10 sleeps; waited for 11.5 s\n"
-		"memory of its control group: 5 bytes of 9; processes killed for want of it: 0\n"
+		"nccl_hang: rank 2\njob 7, node n1, hang 2 of it\nrank 2, process 10 sleeps; waited for 11.5s\n"
+		"memory of its control group: 5B of 9B; processes killed for want of it: 0\n"
 		"the job said of itself: epoch=3 phase=a b\n"
-		"\nProcesses:\n  10  last progress 12 s ago  it sleeps\n"
+		"\nProcesses:\n  10  last progress 12.0s ago  it sleeps\n"
 		"\nThreads of the process that is waited for:\n  10 S a  in pipe_read  system call 0 0x4\n"
 		"\nCommunicators:\ncommunicator ab of 4 ranks\n"
-		"  rank 2  process 10  collectives issued: 3, the last one 12.5 s ago\n"
+		"  rank 2  process 10  collectives issued: 3, the last one 12.5s ago\n"
 		"\nErrors of GPUs since the daemon started:\n  GPU at 0000:01:00.0: XID 79, times: 1\n");
 }
 
@@ -44,6 +44,7 @@ T(what_is_not_there_is_left_out)
 	CHECK_STR(page("{}"), "");
 	CHECK_STR(page("{\"job_id\":null,\"threads\":null,\"memory\":null,\"communicators\":[]}"), "");
 	CHECK_STR(page("{\"processes\":[1,null,{}]}"), "\nProcesses:\n\n\n\n");
+	page("{\"missing\":{\"waited_for_s\":\"x\"},\"memory\":{\"used_bytes\":-1},\"processes\":[{\"progress_s_ago\":1e300}]}");
 }
 
 T(control_bytes_do_not_get_through)

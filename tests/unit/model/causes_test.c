@@ -216,7 +216,7 @@ T(sentences_have_their_numbers)
 		{1, "45 % of the time is waiting for data whose loader's workers are busy: 4 workers, busy 95 % of the time"},
 		{2, "45 % of the time is waiting for data whose loader's workers wait for files: 4 workers, busy 95 % of the time; most of it on /data"},
 		{9, "40 % of the time is waiting for a free CPU"},
-		{6, "65 % of the time is waiting for other ranks, while TCP sends much of it again: 50 segments in the last second"},
+		{6, "65 % of the time is waiting for other ranks, while TCP sends much of it again: 50 segments a second"},
 		{10, "40 % of the time is waiting for a CPU because the control group has had its share: kept from its CPUs 38 % of the time"},
 		{12, "45 % of the time is waiting for data whose loader's workers are busy, and are fewer than the CPUs: 4 workers, busy 95 % of the time; CPUs: 8"},
 		{8, "90 % of the time is blocked on files or page faults"},
@@ -292,8 +292,129 @@ T(what_stands_still_is_said_at_once)
 	CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 2);
 	CHECK_EQ(why[0].cause, ZN_CAUSE_ALL_WAIT);
 	CHECK_STR(why[0].says,
-		"0 % of the time passes while all ranks of this node wait: all ranks of this node wait for 11 s: for the GPU, or for one of the 4 ranks of other nodes");
+		"0 % of the time passes while all ranks of this node wait, now for 11 s: for the GPU, or for one of the 4 ranks of other nodes");
 	CHECK_EQ(why[1].cause, ZN_CAUSE_CPUS);
+	CHECK(strstr(why[0].next, "other nodes") != NULL);
+	group()->all_wait.nranks = 4; /* nobody is elsewhere */
+	zn_why_list(group(), &window, clock_ns, why);
+	CHECK(strstr(why[0].says, "now for 11 s: for the GPU: none of them is missing") != NULL);
+	CHECK(strstr(why[0].next, "other nodes") == NULL);
+}
+
+/* Who is stopped is lost to that, whatever call it is in. */
+T(a_process_that_is_stopped_inside_a_call)
+{
+	static struct zn_stopped stopped;
+	const struct second s = {.ms = {0, 1000}};
+	struct zn_cause_step window;
+
+	start();
+	causes.stopped = &stopped;
+	tick();
+	for (int n = 0; n < 3; n++)
+		pass(&s);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_STOPPED], 0);
+	stopped.id[p - memory.arena.procs] = p->id;
+	stopped.kind[p - memory.arena.procs] = ZN_STOP_SIGNAL;
+	stopped.since_ns[p - memory.arena.procs] = clock_ns;
+	for (int n = 0; n < 3; n++)
+		pass(&s);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_STOPPED], 3 * S);
+	CHECK_EQ(group()->stopped, 1);
+	window = zn_causes_window(group(), 12);
+	CHECK(window.gpu_ns <= 3 * S);
+	CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 1);
+	CHECK(why[0].still);
+	CHECK(strstr(why[0].says, "cannot go on; process 100 is stopped by a signal or a debugger") != NULL);
+	stopped.kind[p - memory.arena.procs] = ZN_STOP_BLOCKED; /* in a file that it waits for */
+	pass(&(const struct second){.ms = {[ZN_STALL_IO] = 1000}});
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_STOPPED], 3 * S);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_STORAGE], S);
+	window = (struct zn_cause_step){.time_ns = 100, .lost_ns = {[ZN_CAUSE_STORAGE] = 90}};
+	zn_why_list(group(), &window, clock_ns, why);
+	CHECK(strstr(why[0].says, "; process 100 is in uninterruptible sleep (state D)") != NULL);
+}
+
+/* A loader without workers computes and reads in the process itself; one that reads little is just a program that computes. */
+T(a_process_that_loads_its_data_itself)
+{
+	static const struct {
+		uint32_t read;
+		enum zn_cause cause;
+	} rows[] = {{2 << 20, ZN_CAUSE_INPUT_ITSELF}, {100 << 10, ZN_CAUSE_HOST}, {0, ZN_CAUSE_HOST}};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++)
+		for (uint32_t workers = 0; workers < 2; workers++) {
+			struct zn_cause_step window;
+
+			start();
+			tick();
+			for (int n = 0; n < 40; n++) {
+				p->count[ZN_C_STALL_CPU] += 950 * MS;
+				p->count[ZN_C_LAUNCH_KERNEL]++;
+				p->count[ZN_C_WORKERS] = workers;
+				p->count[ZN_C_IO_READ_BYTES] += rows[i].read;
+				tick();
+				zn_causes_files(&causes, (struct zn_job_ref){0}, 10 * MS, "/data");
+			}
+			window = zn_causes_window(group(), 1);
+			CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 1);
+			CHECK_EQ(why[0].cause, workers ? ZN_CAUSE_HOST : rows[i].cause);
+			if (why[0].cause == ZN_CAUSE_INPUT_ITSELF)
+				CHECK(strstr(why[0].says, "with no worker: ") &&
+					strstr(why[0].says, " a second, most of it on /data"));
+		}
+}
+
+/* The others wait for it on their GPUs: by as much as it waits less for its own, and for no longer than it was late. */
+T(a_rank_that_is_late_on_the_gpu)
+{
+	struct zn_proc *late;
+	struct zn_skew *s;
+	struct zn_cause_step window;
+
+	start();
+	late = zn_memory_claim(&memory, 200, "python3");
+	late->count[ZN_C_LAUNCH_KERNEL] = 1;
+	s = &memory.arena.skews[0];
+	*s = (struct zn_skew){.of = 7, .hash = 7, .members = 2, .nranks = 2};
+	memory.arena.shared->skew_used[0] = 1;
+	s->member[0] =
+		(struct zn_skew_rank){.id = p->id, .row = (uint32_t)(p - memory.arena.procs), .tgid = 100, .rank = 0};
+	s->member[1] = (struct zn_skew_rank){
+		.id = late->id, .row = (uint32_t)(late - memory.arena.procs), .tgid = 200, .rank = 1};
+	tick();
+	for (int n = 0; n < 60; n++) {
+		p->count[ZN_C_LAUNCH_KERNEL]++;
+		late->count[ZN_C_LAUNCH_KERNEL]++;
+		p->count[ZN_C_STALL_GPU] += 900 * MS;
+		p->count[ZN_C_STALL_CPU] += 100 * MS;
+		late->count[ZN_C_STALL_GPU] += 200 * MS;
+		late->count[ZN_C_STALL_CPU] += 800 * MS;
+		s->member[0].issued++;
+		s->member[1].issued++;
+		s->member[1].late_ns += 600 * MS;
+		tick();
+	}
+	window = zn_causes_window(group(), 1);
+	CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 1);
+	CHECK_EQ(why[0].cause, ZN_CAUSE_STRAGGLER);
+	CHECK_STR(why[0].sure, "likely");
+	CHECK_EQ(why[0].percent, 30); /* 600 ms of one of two */
+	CHECK(strstr(why[0].says, "rank 1, process 200, which runs on the CPU 80 % of its time, the others 10 %") !=
+		NULL);
+	CHECK_EQ(zn_why_percent(window.gpu_ns, window.time_ns), 25);
+	for (int n = 0; n < 60;
+		n++) { /* it waits for its GPU as the other one does: a host that is behind costs nobody anything */
+		p->count[ZN_C_LAUNCH_KERNEL]++;
+		late->count[ZN_C_LAUNCH_KERNEL]++;
+		p->count[ZN_C_STALL_GPU] += 900 * MS;
+		late->count[ZN_C_STALL_GPU] += 890 * MS;
+		s->member[1].late_ns += 600 * MS;
+		tick();
+	}
+	window = zn_causes_window(group(), 1);
+	CHECK_EQ(zn_why_list(group(), &window, clock_ns, why), 0);
 }
 
 /* The slot of a job that is over may be the next one's. */
@@ -342,6 +463,9 @@ int main(void)
 	RUN(a_process_that_has_not_begun_is_not_there);
 	RUN(steps_are_kept_for_15_minutes);
 	RUN(what_stands_still_is_said_at_once);
+	RUN(a_process_that_is_stopped_inside_a_call);
+	RUN(a_process_that_loads_its_data_itself);
+	RUN(a_rank_that_is_late_on_the_gpu);
 	RUN(another_job_begins_anew);
 	RUN(nothing_is_said_as_that);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))

@@ -349,6 +349,40 @@ static const char *amd_resolve(size_t i, uint32_t nvidia)
 	return gpu < 0 ? "none" : gpus.gpu[gpu].id;
 }
 
+/* A process that has GPUs of both vendors open; by whose functions it calls. */
+T(whose_functions_are_called_decides)
+{
+	static const struct {
+		uint32_t calls, nvidia;
+		const char *want;
+	} vectors[] = {{0, 2, "0"}, {ZN_CALLS_CUDA, 2, "0"}, {ZN_CALLS_HIP, 2, "2"},
+		{ZN_CALLS_CUDA | ZN_CALLS_HIP, 2, "0"}, {0, 0, "4"}, {ZN_CALLS_HIP, 0, "0"}};
+	static const struct zn_process_info process_info = {
+		.id = 1, .minor_count = 2, .minors = {0, 1}, RENDERS(4, 128, 129, 130, 131)};
+	static struct zn_proc p;
+
+	for (size_t i = 0; i < ZN_LEN(vectors); i++) {
+		list_of_both(vectors[i].nvidia);
+		p.calls = vectors[i].calls;
+		CHECK_STR(gpus.gpu[zn_gpus_resolve(&gpus, &p, &process_info, 0)].id, vectors[i].want);
+	}
+}
+
+/* No render node is in no set: from the 64th on they share a place. */
+T(render_nodes_in_a_set)
+{
+	uint64_t set = 0;
+
+	CHECK_EQ(ZN_RENDER_BIT(ZN_RENDER_FIRST - 1), 0);
+	for (int i = 0; i < 64; i++) {
+		CHECK_EQ(set & ZN_RENDER_BIT(ZN_RENDER_FIRST + i), 0);
+		set |= ZN_RENDER_BIT(ZN_RENDER_FIRST + i);
+	}
+	CHECK_EQ(set, UINT64_MAX);
+	for (int i = 64; i < 2000; i++)
+		CHECK_EQ(ZN_RENDER_BIT(ZN_RENDER_FIRST + i), ZN_RENDER_BIT(ZN_RENDER_FIRST + 63));
+}
+
 /* The partitions of a GPU share its address, and the runtime's number for all of them may be one: what is open decides. */
 T(partitions_are_told_apart_by_what_is_open)
 {
@@ -834,6 +868,8 @@ int main(void)
 	RUN(a_number_behind_an_index);
 	ordinals();
 	amd_ordinals();
+	RUN(whose_functions_are_called_decides);
+	RUN(render_nodes_in_a_set);
 	RUN(partitions_are_told_apart_by_what_is_open);
 	RUN(the_kernel_is_believed_on_amd_gpus);
 	RUN(more_render_nodes_than_there_is_room_for);

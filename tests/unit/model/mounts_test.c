@@ -327,6 +327,24 @@ T(a_process_that_is_gone_tells_nothing)
 	check_is(use(DEV(8, 1), 999999), "/", "ext4");
 }
 
+/* Who asks for so many of them keeps nobody waiting for all. */
+T(processes_that_are_gone_are_asked_a_few_at_a_time)
+{
+	uint32_t turns = 0, left = 1;
+
+	open_over("1 1 8:1 / / rw - ext4 d rw\n");
+	for (uint32_t i = 0; i < ZN_MOUNTS_MAX; i++)
+		zn_mounts_use(&m, DEV(1, i), 900000 + i, (uint64_t)(910000 + i) << 32 | (920000 + i), ZN_OWNER_ROOT);
+	for (; left && turns < 100000; turns++) {
+		zn_mounts_tick(&m, zn_now_ns());
+		left = 0;
+		for (uint32_t i = 0; i < m.high; i++)
+			left += m.mount[i].ask[0] != 0;
+	}
+	CHECK_EQ(left, 0);
+	CHECK(turns > 1);
+}
+
 /* A process may be gone before its list can be read: its parent has the same one, or the first process of its container. */
 T(elders_of_a_process_that_is_gone)
 {
@@ -445,6 +463,7 @@ int main(void)
 	RUN(who_has_the_hosts_mounts_is_not_asked);
 	RUN(what_only_a_container_sees);
 	RUN(a_process_that_is_gone_tells_nothing);
+	RUN(processes_that_are_gone_are_asked_a_few_at_a_time);
 	RUN(elders_of_a_process_that_is_gone);
 	RUN(one_more_than_there_is_room_for);
 	RUN(what_there_is_no_room_for_asks_for_no_list);

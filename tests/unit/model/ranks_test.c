@@ -553,7 +553,15 @@ T(all_ranks_wait)
 	comm(0)->nranks = ZN_UNKNOWN;
 	pass(1);
 	zn_all_wait_says(&ranks.all_wait[0], clock_ns, says);
-	CHECK_STR(says, "all ranks of this node wait for 42 s, and none of them is missing: the GPUs do not finish");
+	CHECK_STR(says, "all ranks of this node wait for 42 s: for the GPU, or for ranks of other nodes");
+	for (uint32_t nranks = RANKS; nranks <= RANKS + 1; nranks++) {
+		comm(0)->nranks = nranks;
+		pass(1);
+		zn_all_wait_says(&ranks.all_wait[0], clock_ns, says);
+		CHECK(strstr(says,
+			      nranks == RANKS ? " s: for the GPU: none of them is missing"
+					      : " s: for the GPU, or for the one rank of another node") != NULL);
+	}
 	CHECK_EQ(shown(), 0);
 	process[3]->count[ZN_C_LAUNCH_KERNEL]++;
 	pass(1);

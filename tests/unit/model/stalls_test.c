@@ -37,7 +37,7 @@ T(sentences)
 		{{50, 20, 0, 30}, 0, -1, 0, ZN_UNKNOWN, "rank 3 waits for other ranks 30 % of its time"},
 		{{8, 90, 2}, 4, 97, 0, 0, "rank 3 keeps the GPU busy and waits for it 90 % of its time"},
 		{{8, 90, 2}, 4, 97, 99, 1,
-			"rank 3 keeps the GPU busy and waits for it 90 % of its time; rank 1 (pid 99) is the last to communicate"},
+			"rank 3 waits for the GPU, or there for others, 90 % of its time; rank 1 (pid 99) is the last to communicate"},
 		{{60, 31, 9}, 4, 97, 0, 0, "rank 3 runs on the CPU 60 % of its time"},
 		{{70, 0, 0, 0, 30}, 0, -1, 0, 0, "rank 3 is blocked on files or page faults 30 % of its time"},
 		{{68, 10, 0, 0, 0, 22}, 0, -1, 0, 0, "rank 3 finds no free CPU 22 % of its time"},

@@ -42,7 +42,8 @@ static const struct row {
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
-	{"job_stalled", ZN_SCENARIO_HANG, ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT},
+	{"job_stalled", ZN_SCENARIO_HANG,
+		ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT | 1ull << ZN_SCENARIO_STOPPED},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
 };
 
@@ -139,6 +140,7 @@ static struct zn_ranks ranks;
 static struct zn_io_sums io_sums;
 static struct zn_jobs_progress jobs_progress;
 static struct zn_causes causes;
+static struct zn_stopped stopped;
 static struct zn_startup startup;
 static struct zn_checkpoints checkpoints;
 static struct zn_activity activity;
@@ -198,6 +200,8 @@ static void start(enum zn_scenario scenario)
 	zn_causes_init(&causes, &agg, &progress, &ranks);
 	zn_startup_init(&startup, &agg, zn_now_ns());
 	zn_checkpoints_init(&checkpoints, &agg);
+	memset(&stopped, 0, sizeof(stopped));
+	causes.stopped = &stopped;
 	causes.startup = &startup;
 	causes.checkpoints = &checkpoints;
 	alerts.work.source = (struct zn_rule_source){walk, &view};
@@ -217,6 +221,7 @@ static void start(enum zn_scenario scenario)
 		.progress = &progress,
 		.ranks = &ranks,
 		.jobs_progress = &jobs_progress,
+		.stopped = &stopped,
 		.causes = &causes,
 		.node = "node1"};
 	zn_io_sums_init(&io_sums, &sim.memory.arena, &jobs);
@@ -245,6 +250,8 @@ static void one_second(void)
 	zn_rates_tick(&rates, &agg, now);
 	zn_progress_tick(&progress, &agg, now);
 	zn_ranks_tick(&ranks, now);
+	zn_stopped_tick(&stopped, &agg, &progress, now);
+	zn_sim_stop(&sim, &stopped);
 	zn_startup_tick(&startup, now);
 	zn_checkpoints_tick(&checkpoints, now);
 	zn_causes_tick(&causes, now);
@@ -324,6 +331,8 @@ static const struct {
 	{ZN_SCENARIO_CPU_SHORTAGE, "cpu_shortage", false},
 	{ZN_SCENARIO_STORAGE, "storage", false},
 	{ZN_SCENARIO_HOST_CODE, "host_code", false},
+	{ZN_SCENARIO_OWN_LOADER, "input_in_process", false},
+	{ZN_SCENARIO_STOPPED, "stopped", false},
 	{ZN_SCENARIO_HOST_COPIES, "host_copies", false},
 	{ZN_SCENARIO_CPU_LIMIT, "cpu_throttled", false},
 	{ZN_SCENARIO_FEW_WORKERS, "input_workers", false},

@@ -3325,7 +3325,7 @@ struct zn_ranks {
 	const struct zn_progress *progress;
 	const char *proc; /* "/proc"; NULL: there are no such processes */
 	/* in which function of the kernel a process sleeps; NULL: nobody knows. The caller's to set */
-	void (*place)(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES]);
+	void (*place)(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
 	void *owner;
 	uint64_t tick_ns, interval_ns;
 	uint64_t looked_ns;        /* of this tick, spent on looks into /proc */
@@ -3386,13 +3386,15 @@ const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32
 
 /* ---- model/stopped.c (zn_stopped_): processes that cannot go on: stopped, frozen, or in uninterruptible sleep. ---- */
 
+#define ZN_STOPPED_AGAIN 16
 struct zn_stopped {
 	const char *proc; /* "/proc"; NULL: there are no such processes */
 	/* In which function of the kernel a process sleeps, as of struct zn_ranks; NULL: nobody knows. The caller's to set */
-	void (*place)(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES]);
+	void (*place)(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
 	void *owner;
 	uint64_t tick_ns;
-	uint32_t next; /* of agg->row[]: where the next tick goes on */
+	uint32_t next;                                 /* of agg->row[]: where the next tick goes on */
+	uint32_t again[ZN_STOPPED_AGAIN], again_count; /* rows whose place is known by the next tick */
 	uint32_t id[ZN_PROCS_MAX];
 	uint64_t since_ns[ZN_PROCS_MAX]; /* by row; 0: it is not */
 	uint8_t kind[ZN_PROCS_MAX];      /* enum zn_stop */
@@ -5105,18 +5107,18 @@ int zn_mappings_poll(const struct zn_mappings *m, struct pollfd to[ZN_MAPPINGS_C
 
 #ifdef ZN_IN_probe
 struct zn_sleep_place {
-	uint32_t pid; /* 0: free */
-	uint64_t asked_ns;
+	uint32_t pid, user; /* pid 0: free; user: as of struct zn_quota */
+	uint64_t asked_ns, served_ns;
 	char name[ZN_PLACE_BYTES];
 };
-#define ZN_PLACES_MAX 16
+#define ZN_PLACES_MAX 64
 struct zn_places {
 	pthread_mutex_t *lock;
 	struct zn_sleep_place place[ZN_PLACES_MAX];
 	struct zn_threads threads; /* the request at hand, and its answer; pid 0: none */
 };
 /* From any thread: as of zn_find_place() and zn_find_threads(). */
-void zn_places_ask(struct zn_places *s, uint32_t pid, char to[ZN_PLACE_BYTES]);
+void zn_places_ask(struct zn_places *s, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
 bool zn_places_threads(struct zn_places *s, struct zn_threads *to);
 void zn_places_serve(
 	struct zn_places *s, uint64_t now_ns); /* on the finder's thread: looks at what was asked for of late */
@@ -5180,7 +5182,7 @@ bool zn_find_process_info(void *find, const struct zn_proc *p, struct zn_process
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
 /* Of zn_ranks: in which function of the kernel a process sleeps, as it was last seen; empty: not known yet, or it runs. */
-void zn_find_place(void *find, uint32_t pid, char to[ZN_PLACE_BYTES]);
+void zn_find_place(void *find, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
 /* Of struct zn_flights: fills in what the threads of a process do; the same request is to be asked again until it is there. */
 bool zn_find_threads(void *find, struct zn_threads *to);
 uint64_t zn_find_partial_gpus(void *find);

@@ -38,8 +38,12 @@ run() {
 	fi
 }
 
-# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, until they are awaited
+# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, until they are awaited; so many at a
+# time, if there is a limit
 beside() {
+	while [ "${at_once:-0}" != 0 ] && [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do
+		wait -n
+	done
 	(
 		passed=0 failed=0
 		run "$@" >"$work/$1.said"
@@ -77,10 +81,13 @@ live() {
 	skip "$1" "$count" "they need root and a kernel with BTF"
 }
 
+at_once=$(nproc)
 for source in tests/unit/*/*_test.c; do
 	name=$(basename "$source" .c)
-	run "$name" 360 "$tests/$name"
+	beside "$name" 360 "$tests/$name"
 done
+await_others
+at_once=0
 run json_strict 360 "$python" tests/json_strict.py "$tests/json_write"
 run dist_test 900 "$python" tests/dist_test.py
 beside watch_test 900 "$python" tests/watch_test.py build/zernel

@@ -91,11 +91,13 @@ static int read_pairs(struct zn_annotation to[ZN_ANNOTATION_LABELS], const char 
 
 /* ---- Labels. ---- */
 
-static uint32_t find_label(const struct zn_annotation_group *g, const char *key)
+/* In the place of processes of no job each owner has labels of his own: nobody changes or takes away another one's. */
+static uint32_t find_label(const struct zn_annotation_group *g, const struct zn_annotation *said)
 {
 	uint32_t i = 0;
 
-	while (i < g->labels && strcmp(g->label[i].key, key))
+	while (i < g->labels &&
+		(strcmp(g->label[i].key, said->key) || (!g->serial && g->label[i].owner != said->owner)))
 		i++;
 	return i;
 }
@@ -137,7 +139,7 @@ static uint32_t labels_then(const struct zn_annotation_group *g, const struct zn
 	uint32_t n = g->labels;
 
 	for (int i = 0; i < count; i++) {
-		bool there = find_label(g, said[i].key) < g->labels;
+		bool there = find_label(g, &said[i]) < g->labels;
 
 		n += said[i].value[0] && !there;
 		n -= !said[i].value[0] && there;
@@ -206,7 +208,7 @@ static void drop_nearest(struct zn_annotation_group *g)
 /* An empty value takes a label away. The same value again is no change. */
 static void say_annotation(struct zn_annotation_group *g, const struct zn_annotation *said)
 {
-	uint32_t at = find_label(g, said->key);
+	uint32_t at = find_label(g, said);
 	bool there = at < g->labels, changed = strcmp(there ? g->label[at].value : "", said->value);
 
 	if (!said->value[0] && there)

@@ -302,6 +302,7 @@ static enum zn_doing doing_by_counters(const struct zn_ranks *k, const struct zn
  * time keeps its last result, and comes first in the next tick. */
 static enum zn_doing look_at_sleep(struct zn_ranks *k, struct zn_missing *m)
 {
+	const struct zn_proc *p = process_of(k, m->row, m->id);
 	char place[ZN_PLACE_BYTES] = "";
 	struct zn_procfs_stat stat = {0};
 	uint64_t begin_ns = zn_now_ns();
@@ -315,8 +316,8 @@ static enum zn_doing look_at_sleep(struct zn_ranks *k, struct zn_missing *m)
 	}
 	busy = uses_cpu(k, m);
 	zn_procfs_stat(k->proc, m->tgid, &stat);
-	if (k->place)
-		k->place(k->owner, m->tgid, place);
+	if (k->place && p)
+		k->place(k->owner, m->tgid, p->owner, place);
 	name_place(m, place);
 	m->stop = zn_stopped_kind(stat.state, place);
 	k->looked_ns += zn_now_ns() - begin_ns;

@@ -53,7 +53,18 @@ const char *zn_stopped_says(enum zn_stop kind)
 	return says[kind];
 }
 
-static void look_at(struct zn_stopped *s, uint32_t row, const struct zn_proc *p)
+/* A place that was not asked for of late is known by the next tick. Until then what was found last time stands. */
+static bool has_to_wait(struct zn_stopped *s, uint32_t row, const struct zn_proc *p, char state, const char *place)
+{
+	bool known = s->id[row] == p->id && s->kind[row];
+
+	if (!s->place || *place || (state != 'S' && state != 'D'))
+		return false;
+	s->again[s->again_count++] = row;
+	return known || state == 'S';
+}
+
+static void look_at(struct zn_stopped *s, uint32_t row, const struct zn_proc *p, bool again)
 {
 	char place[ZN_PLACE_BYTES] = "";
 	struct zn_procfs_stat stat = {0};
@@ -61,7 +72,9 @@ static void look_at(struct zn_stopped *s, uint32_t row, const struct zn_proc *p)
 
 	zn_procfs_stat(s->proc, p->tgid, &stat);
 	if (s->place)
-		s->place(s->owner, p->tgid, place);
+		s->place(s->owner, p->tgid, p->owner, place);
+	if (!again && has_to_wait(s, row, p, stat.state, place))
+		return;
 	kind = zn_stopped_kind(stat.state, place);
 	if (s->id[row] != p->id || s->kind[row] != kind)
 		s->since_ns[row] = 0;
@@ -73,20 +86,32 @@ static void look_at(struct zn_stopped *s, uint32_t row, const struct zn_proc *p)
 		s->since_ns[row] = s->tick_ns;
 }
 
+static void look_if_quiet(
+	struct zn_stopped *s, const struct zn_agg *a, const struct zn_progress *progress, uint32_t row, bool again)
+{
+	const struct zn_proc *p = zn_arena_proc(a->arena, row);
+
+	if (p && is_quiet(s, progress, &a->info[row], row))
+		look_at(s, row, p, again);
+	else
+		s->since_ns[row] = 0;
+}
+
+/* What was asked for at the last tick comes first: the places of users' sleeps are kept for few processes at a time. */
 void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct zn_progress *progress, uint64_t now_ns)
 {
 	uint64_t begin_ns = zn_now_ns();
+	uint32_t again[ZN_STOPPED_AGAIN], count = s->again_count;
 
+	memcpy(again, s->again, sizeof(again));
+	s->again_count = 0;
 	s->tick_ns = now_ns;
-	for (uint32_t i = 0; s->proc && i < a->row_count && zn_now_ns() - begin_ns < LOOK_NS; i++) {
-		uint32_t row = a->row[s->next++ % a->row_count];
-		const struct zn_proc *p = zn_arena_proc(a->arena, row);
-
-		if (p && is_quiet(s, progress, &a->info[row], row))
-			look_at(s, row, p);
-		else
-			s->since_ns[row] = 0;
-	}
+	for (uint32_t i = 0; s->proc && i < count; i++)
+		look_if_quiet(s, a, progress, again[i], true);
+	for (uint32_t i = 0;
+		s->proc && i < a->row_count && s->again_count < ZN_STOPPED_AGAIN && zn_now_ns() - begin_ns < LOOK_NS;
+		i++)
+		look_if_quiet(s, a, progress, a->row[s->next++ % a->row_count], false);
 }
 
 uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id)

@@ -398,9 +398,9 @@ void zn_find_look(void *find, const struct zn_proc *p)
 	pthread_mutex_unlock(&f->lock);
 }
 
-void zn_find_place(void *find, uint32_t pid, char to[ZN_PLACE_BYTES])
+void zn_find_place(void *find, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES])
 {
-	zn_places_ask(&((struct zn_find *)find)->places, pid, to);
+	zn_places_ask(&((struct zn_find *)find)->places, pid, user, to);
 }
 
 bool zn_find_threads(void *find, struct zn_threads *to)

@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -230,9 +231,9 @@ static bool is_shared(struct zn_kernel *k, uint32_t i)
 	uint32_t of = 0;
 
 	for (uint32_t j = 0; j < ZN_LEN(table) && !of; j++)
-		if (k->point[j].prog_fd >= 0 && table[j].family != table[i].family &&
-			table[j].object == table[i].object && strcmp(table[j].program, table[i].program) == 0 &&
-			strcmp(table[j].place, table[i].place) == 0)
+		if (table[j].family != table[i].family && table[j].object == table[i].object &&
+			strcmp(table[j].program, table[i].program) == 0 &&
+			strcmp(table[j].place, table[i].place) == 0 && k->point[j].prog_fd >= 0)
 			of = j + 1;
 	k->point[i].of = of;
 	return of;
@@ -510,6 +511,33 @@ static void methods_open(struct zn_probe *p, uint64_t families, enum zn_probe_me
 	}
 }
 
+struct opening {
+	struct zn_probe *p;
+	uint64_t families;
+	enum zn_probe_method wanted;
+};
+
+static void *methods_open_beside(void *arg)
+{
+	struct opening *o = arg;
+
+	methods_open(o->p, o->families, o->wanted);
+	return NULL;
+}
+
+/* The scheduler's programs take the verifier as long as half of the others, and share nothing with them: a thread does it. */
+static void methods_open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method wanted)
+{
+	const uint64_t sched = 1ULL << ZN_FAM_SCHED;
+	struct opening o = {p, families & sched, wanted};
+	pthread_t thread;
+	bool beside = o.families && !pthread_create(&thread, NULL, methods_open_beside, &o);
+
+	methods_open(p, beside ? families & ~sched : families, wanted);
+	if (beside)
+		pthread_join(thread, NULL);
+}
+
 #define NODES_MAX 255
 
 /* "0-3,8": a list of CPUs. */
@@ -557,7 +585,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;
-	methods_open(p, all, method);
+	methods_open_all(p, all, method);
 	for (enum zn_family f = ZN_FAM_NET; f <= ZN_FAM_META; f++)
 		if (k->method[f] == ZN_METHOD_TRACEPOINT)
 			p->arena.shared->by_call |= 1ULL << f;

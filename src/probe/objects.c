@@ -9,6 +9,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/capability.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -272,22 +273,52 @@ void zn_object_load_jobs(struct zn_probe *p)
 	zn_raw_close(p->job_on, ZN_LEN(p->job_on));
 }
 
+/* One family; what it is about is this family's alone, so that a thread may do it. */
+struct loading {
+	struct zn_probe *p;
+	enum zn_family f;
+	pthread_t thread;
+	bool beside;
+};
+
+static void *load_one(void *arg)
+{
+	struct loading *l = arg;
+	int err = family_load(l->p, l->f);
+
+	if (err)
+		snprintf(l->p->why[l->f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err), zn_object_hint(err));
+	l->p->available[l->f] = err == 0;
+	return NULL;
+}
+
+static bool is_wanted(struct zn_probe *p, uint64_t families, enum zn_family f)
+{
+	if (!(families >> f & 1))
+		snprintf(p->why[f], ZN_TEXT_MAX, "switched off by --probes");
+	else if (p->old) /* it cannot track processes */
+		snprintf(p->why[f], ZN_TEXT_MAX, ZN_TOO_OLD);
+	else
+		return true;
+	return false;
+}
+
+/* Beside one another, as nearly all of the time is the kernel's verifier, which takes one processor for each object. The
+ * kernel's types have been read by then (zn_object_load_base()), and nobody changes them. */
 void zn_object_load_families(struct zn_probe *p, uint64_t families)
 {
-	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		int err;
+	struct loading l[ZN_FAMILY_COUNT];
+	uint32_t n = 0;
 
-		if (!(families >> f & 1)) {
-			snprintf(p->why[f], ZN_TEXT_MAX, "switched off by --probes");
-			continue;
-		}
-		if (p->old) { /* it cannot track processes */
-			snprintf(p->why[f], ZN_TEXT_MAX, ZN_TOO_OLD);
-			continue;
-		}
-		err = family_load(p, f);
-		if (err)
-			snprintf(p->why[f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err), zn_object_hint(err));
-		p->available[f] = err == 0;
-	}
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
+		if (is_wanted(p, families, f))
+			l[n++] = (struct loading){.p = p, .f = f};
+	for (uint32_t i = 1; i < n; i++)
+		l[i].beside = !pthread_create(&l[i].thread, NULL, load_one, &l[i]);
+	for (uint32_t i = 0; i < n; i++)
+		if (!l[i].beside)
+			load_one(&l[i]);
+	for (uint32_t i = 0; i < n; i++)
+		if (l[i].beside)
+			pthread_join(l[i].thread, NULL);
 }

@@ -8,32 +8,54 @@
 #include <string.h>
 
 #define PLACE_MS        3000 /* for so long after it was asked for */
+#define SERVE_MS        250  /* between two looks */
 #define THREADS_COUNTED 4096 /* of a process, at most */
 
-static struct zn_sleep_place *place_of(struct zn_places *s, uint32_t pid, uint64_t now_ns)
+static bool is_held(const struct zn_sleep_place *x, uint64_t now_ns)
 {
-	struct zn_sleep_place *oldest = &s->place[0];
-
-	for (size_t i = 0; i < ZN_PLACES_MAX; i++) {
-		if (s->place[i].pid == pid)
-			return &s->place[i];
-		if (s->place[i].asked_ns < oldest->asked_ns)
-			oldest = &s->place[i];
-	}
-	if (now_ns - oldest->asked_ns < PLACE_MS * ZN_NS_PER_MS)
-		return NULL;
-	*oldest = (struct zn_sleep_place){.pid = pid};
-	return oldest;
+	return x->pid && now_ns - x->asked_ns < PLACE_MS * ZN_NS_PER_MS;
 }
 
-void zn_places_ask(struct zn_places *s, uint32_t pid, char to[ZN_PLACE_BYTES])
+static bool is_older(const struct zn_sleep_place *x, const struct zn_sleep_place *than)
+{
+	return !than || x->asked_ns < than->asked_ns;
+}
+
+/* A user has one more as long as he holds fewer than are free; else his own oldest one makes room. So who has many processes
+ * that sleep hides nobody else's. */
+static struct zn_sleep_place *place_of(struct zn_places *s, uint32_t pid, uint32_t user, uint64_t now_ns)
+{
+	struct zn_sleep_place *room = NULL, *own = NULL;
+	uint32_t left = 0, held = 0;
+
+	for (size_t i = 0; i < ZN_PLACES_MAX; i++) {
+		struct zn_sleep_place *x = &s->place[i];
+
+		if (x->pid == pid && x->user == user)
+			return x;
+		if (!is_held(x, now_ns)) {
+			left++;
+			room = is_older(x, room) ? x : room;
+		} else if (x->user == user) {
+			held++;
+			own = is_older(x, own) ? x : own;
+		}
+	}
+	if (held >= left)
+		room = own;
+	if (room)
+		*room = (struct zn_sleep_place){.pid = pid, .user = user};
+	return room;
+}
+
+void zn_places_ask(struct zn_places *s, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES])
 {
 	uint64_t now_ns = zn_now_ns();
 	struct zn_sleep_place *place;
 
 	to[0] = 0;
 	pthread_mutex_lock(s->lock);
-	place = place_of(s, pid, now_ns);
+	place = place_of(s, pid, user, now_ns);
 	if (place) {
 		place->asked_ns = now_ns;
 		memcpy(to, place->name, ZN_PLACE_BYTES);
@@ -125,15 +147,19 @@ static void places_serve(struct zn_places *s, uint64_t now_ns)
 		uint32_t pid;
 
 		pthread_mutex_lock(s->lock);
-		pid = now_ns - s->place[i].asked_ns < PLACE_MS * ZN_NS_PER_MS ? s->place[i].pid : 0;
+		pid = is_held(&s->place[i], now_ns) && now_ns - s->place[i].served_ns >= SERVE_MS * ZN_NS_PER_MS
+			? s->place[i].pid
+			: 0;
 		pthread_mutex_unlock(s->lock);
 		if (!pid)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%u/wchan", pid);
 		zn_file_read(path, name, sizeof(name));
 		pthread_mutex_lock(s->lock);
-		if (s->place[i].pid == pid)
+		if (s->place[i].pid == pid) {
 			memcpy(s->place[i].name, name, sizeof(name));
+			s->place[i].served_ns = now_ns;
+		}
 		pthread_mutex_unlock(s->lock);
 	}
 }

@@ -8,7 +8,7 @@ import stat
 import subprocess
 
 from harness import (NOBODY, TOOLS, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, main, need, parse_json, run,
-                     test, wait_until)
+                     test, test_simulated, wait_until)
 
 OLD, NEW = "old-token-0123456789", "new-token-0123456789"
 ORIGIN_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -62,7 +62,7 @@ def hang_up(daemon, *words):
     check(all(w in line for w in words), f"{line!r} has {words}")
 
 
-@test
+@test_simulated
 def token_is_asked_for_everywhere_but_on_the_page():
     tokens = write("tokens", f"# first\n{OLD}\n{NEW}\n")
     daemon = Daemon("--simulate", "--token-file", tokens)
@@ -76,7 +76,7 @@ def token_is_asked_for_everywhere_but_on_the_page():
     equal(code, 401, "another scheme")
 
 
-@test
+@test_simulated
 def token_opens_the_websocket():
     daemon = Daemon("--simulate", "--token-file", write("tokens", OLD))
     item = "zernel.token." + OLD.encode().hex()
@@ -127,7 +127,7 @@ def tokens_of_another_user_are_read_after_start():
     equal((status(daemon, OLD), status(daemon, NEW)), (401, 200), "tokens")
 
 
-@test
+@test_simulated
 def tokens_need_no_root():
     need("setpriv")
     path = write("tokens", OLD)
@@ -142,13 +142,13 @@ def tokens_need_no_root():
     equal(status(daemon, OLD), 200, "with the token")
 
 
-@test
+@test_simulated
 def a_token_file_for_all_is_a_warning():
     daemon = Daemon("--simulate", "--token-file", write("tokens", OLD, 0o644), expect=["every user may read it"])
     equal(sum("every user" in s for s in daemon.lines()), 1, "warnings")
 
 
-@test
+@test_simulated
 def hanging_up_without_tokens_does_nothing():
     daemon = Daemon("--simulate")
     check("no token asked for" in daemon.lines()[0], "the first line says so")
@@ -157,7 +157,7 @@ def hanging_up_without_tokens_does_nothing():
     equal(status(daemon), 200, "an answer")
 
 
-@test
+@test_simulated
 def a_bad_token_file_ends_the_start():
     for path, why in (("/nowhere/tokens", "token file /nowhere/tokens: cannot read it: No such file or directory"),
                       (write("short", "\nx\n"), "short:2: a token is 16 to 128"), (folder(), "Is a directory")):
@@ -166,7 +166,7 @@ def a_bad_token_file_ends_the_start():
         check(got.stderr.startswith("zerneld: ") and why in got.stderr, got.stderr)
 
 
-@test
+@test_simulated
 def names_of_the_node():
     daemon = Daemon("--simulate", "--host-names", "gpu7.cluster.example,.pool.example")
     for host in ("localhost", "127.0.0.1", f"127.0.0.1:{daemon.port}", "[::1]:9091", os.uname().nodename,
@@ -178,7 +178,7 @@ def names_of_the_node():
             check(websocket(port, host=host, Origin=f"http://{host}") in (403, 421), f"rebinding to {host}")
 
 
-@test
+@test_simulated
 def unix_socket_for_this_node():
     """Who may connect is a matter of the file's mode, so no token is asked for there."""
     path = os.path.join(folder(), "metrics.sock")
@@ -193,7 +193,7 @@ def unix_socket_for_this_node():
         check(got.returncode == 0 and "simulated" in got.stdout.lower(), f"{argv}: {got}")
 
 
-@test
+@test_simulated
 def a_unix_socket_alone():
     """No port at all, and a second start where the first one left its socket behind."""
     path = os.path.join(folder(), "only.sock")
@@ -211,7 +211,7 @@ def a_unix_socket_alone():
             check(first.startswith(f"zerneld: ready: simulated data, listening on unix:{path}, "), first)
 
 
-@test
+@test_simulated
 def clients_say_what_is_asked_for():
     tokens, wrong = write("tokens", OLD), write("wrong", NEW)
     daemon = Daemon("--simulate", "--token-file", tokens)

@@ -5,7 +5,7 @@ import time
 
 from claims import job, live
 from hangs import HELPERS, wait_for
-from harness import CUDA, Actor, check, main, test, wait_until
+from harness import CUDA, Actor, check, main, test_timed, wait_until
 from waits import rank
 
 BUSY, ACTIVE, IDLE = (f"zernel_job_gpu_{n}_seconds_total" for n in ("busy", "active", "idle"))
@@ -47,7 +47,7 @@ def while_it(daemon, name, actor, code):
 STEPS = f"end = time.monotonic() + {SECONDS}\nwhile time.monotonic() < end:\n "
 
 
-@test
+@test_timed
 def one_launch_a_second_is_not_a_busy_gpu():
     daemon = live()
     actor = worker(daemon, "7001")
@@ -55,7 +55,7 @@ def one_launch_a_second_is_not_a_busy_gpu():
     check(0.01 < busy < 0.1 and busy < active < 0.2, f"busy {busy}, active {active}")
 
 
-@test
+@test_timed
 def a_loop_that_waits_for_its_gpu_keeps_it_busy():
     daemon = live()
     actor = worker(daemon, "7001")
@@ -69,7 +69,7 @@ def a_loop_that_waits_for_its_gpu_keeps_it_busy():
     check(busy < 0.2 and active < 0.2, f"at rest: busy {busy}, active {active}")
 
 
-@test
+@test_timed
 def one_long_wait_is_busy_while_it_goes_on():
     daemon = live()
     actor = worker(daemon, "7001")
@@ -78,7 +78,7 @@ def one_long_wait_is_busy_while_it_goes_on():
     check(busy > 0.95 and active > 0.95, f"busy {busy}, active {active}")
 
 
-@test
+@test_timed
 def a_wait_for_a_rank_that_does_not_come_is_not_busy():
     daemon = live()
     ranks = [rank(daemon, n) for n in (0, 1)]

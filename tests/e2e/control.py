@@ -13,7 +13,7 @@ import struct
 import subprocess
 import time
 
-from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, parse_json, test, wait_until
+from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, parse_json, test, test_simulated, wait_until
 
 SLURM = {"SLURM_JOB_ID": "94711", "SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_USER": "nobody", "SLURM_JOB_PARTITION": "gpu"}
 HEAD = "zernel 1 "
@@ -96,7 +96,7 @@ def report_of(name):
         return parse_json(file.read())
 
 
-@test
+@test_simulated
 def a_job_from_its_start_to_its_report():
     daemon = simulated()
     mode = os.stat(socket_path()).st_mode
@@ -115,7 +115,7 @@ def a_job_from_its_start_to_its_report():
     equal(daemon.metrics().one("zernel_job_info", job_id="94711") is None, False, "it is still shown")
 
 
-@test
+@test_simulated
 def scrapes_take_no_job_away():
     """Anybody may ask for /metrics as often as he likes: a Prometheus that comes later must find the last values."""
     daemon = simulated("--push-interval-ms", "100")
@@ -189,7 +189,7 @@ def users_have_an_allowance_and_root_is_answered():
     daemon.ticked(2)
 
 
-@test
+@test_simulated
 def who_may_do_what():
     daemon = simulated()
     said("start", "--slurm", env=SLURM)
@@ -207,7 +207,7 @@ def who_may_do_what():
     daemon.end()
 
 
-@test
+@test_simulated
 def an_owner_names_its_job_once():
     daemon = simulated()
     said("start", "--slurm", env=SLURM)
@@ -226,7 +226,7 @@ def an_owner_names_its_job_once():
     daemon.json()
 
 
-@test
+@test_simulated
 def hostile_messages():
     daemon = frugal()
     before, jobs = daemon.fds_at_rest(), sorted(listed())
@@ -245,7 +245,7 @@ def hostile_messages():
     wait_until(lambda: daemon.fds() == before, "no descriptor that was not there before")
 
 
-@test
+@test_simulated
 def ten_thousand_connections():
     daemon = simulated()
     before = daemon.fds_at_rest()
@@ -266,7 +266,7 @@ def ten_thousand_connections():
     wait_until(lambda: daemon.fds() == before, "no descriptor that was not there before")
 
 
-@test
+@test_simulated
 def clients_that_say_nothing():
     daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to user 0, who holds 32 of 32"])
     before = daemon.fds_at_rest()
@@ -308,7 +308,7 @@ def try_list():
     return [j["job_id"] for j in json.loads(done.stdout)["jobs"]] if done.returncode == 0 else []
 
 
-@test
+@test_simulated
 def reports_of_forgotten_jobs():
     """From the folder: only what is a report of that job, and only for its owner and root."""
     frugal()
@@ -332,7 +332,7 @@ def reports_of_forgotten_jobs():
         equal(done.stderr, f"zernel: job: no report of job {name} here, or it is not yours\n", "what is said")
 
 
-@test
+@test_simulated
 def a_daemon_that_was_stopped():
     """What hooks left meanwhile, and what waits in the queue of its socket, is one start and one end."""
     daemon = frugal()
@@ -348,7 +348,7 @@ def a_daemon_that_was_stopped():
     equal(listed().get("94711", {"state": "ended"})["state"], "ended", "the job")
 
 
-@test
+@test_simulated
 def a_daemon_that_was_down():
     """Jobs that ran before and after, began meanwhile, and ended meanwhile."""
     daemon = simulated()
@@ -375,7 +375,7 @@ def a_daemon_that_was_down():
     again.end()
 
 
-@test
+@test_simulated
 def a_clock_that_was_set():
     """What was left before a time server was asked says 1970; what is of another boot is told by that, whatever its time."""
     simulated().end()
@@ -395,7 +395,7 @@ def a_clock_that_was_set():
     daemon.end()
 
 
-@test
+@test_simulated
 def a_socket_that_was_left():
     daemon = simulated()
     daemon.kill()
@@ -408,7 +408,7 @@ def a_socket_that_was_left():
     check("another zerneld? choose --control" in done.stderr, done.stderr)
 
 
-@test
+@test_simulated
 def a_daemon_of_a_user():
     """Who simulates may tag, and nobody else but root."""
     user = pwd.getpwnam("games").pw_uid

@@ -38,10 +38,13 @@ class Crowd(Process):
 
 
 def finder_reads(daemon):
-    """System calls that read, made by the thread that looks for libraries: the only one beside the loop's."""
-    thread = next(t for t in os.listdir(f"/proc/{daemon.pid}/task") if int(t) != daemon.pid)
-    with open(need(f"/proc/{daemon.pid}/task/{thread}/io")) as f:
-        return int(dict(line.split(": ") for line in f.read().splitlines())["syscr"])
+    """System calls that read, made by all threads but the loop's: the one that looks for libraries, and two that sleep."""
+    reads = 0
+    for thread in os.listdir(f"/proc/{daemon.pid}/task"):
+        if int(thread) != daemon.pid:
+            with open(need(f"/proc/{daemon.pid}/task/{thread}/io")) as f:
+                reads += int(dict(line.split(": ") for line in f.read().splitlines())["syscr"])
+    return reads
 
 
 def settled(daemon):

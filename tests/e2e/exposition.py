@@ -7,7 +7,7 @@ import os
 import re
 
 from clients import need_module
-from harness import (CUDA, NCCL, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need, parse_metrics, run, test,
+from harness import (CUDA, NCCL, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need, parse_metrics, run, test, test_simulated,
                      wait_until)
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
@@ -83,7 +83,7 @@ def nothing_runs():
     read_both(daemon)
 
 
-@test
+@test_simulated
 def simulated_series_are_the_same_in_both_formats():
     daemon = Daemon("--simulate")
     wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")

@@ -206,11 +206,11 @@ def who_leaves_or_ends_in_order_is_not_missing():
     daemon, ranks = job()
     ranks[0].do("nccl.ncclCommDestroy(comm)")
     ranks[1].end()
-    wait_for(ranks[2:], ranks[0], 4)  # two of four go on by themselves: the third has left, the fourth has ended
-    time.sleep(3)
-    seen = missing(daemon)
-    equal([k for k in seen if k[0] == "0"], [], "who has left")
-    equal([k[2] for k in seen if k[0] == "1"], ["gone"], "who ended while others go on")
+    wait_for(ranks[2:], ranks[0], 12)  # two of four go on by themselves: the third has left, the fourth has ended
+    wait_until(lambda: [k[2] for k in missing(daemon) if k[0] == "1"] == ["gone"], "who ended while others go on", 10,
+               seen=lambda: missing(daemon))
+    daemon.ticked(2)
+    equal([k for k in missing(daemon) if k[0] == "0"], [], "who has left")
     for a in ranks[2:]:
         a.answer("its wait")
     for a in (ranks[0], *ranks[2:]):

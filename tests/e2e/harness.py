@@ -9,6 +9,7 @@ checkouts too. Time limits here only end a hang, they never decide; a test that 
 """
 import contextlib
 import fcntl
+import importlib
 import json
 import os
 import random
@@ -49,6 +50,7 @@ class State:
     checks = 0
     cleanup = None
     folder = None
+    simulated = False
 
 
 def test(function):
@@ -60,6 +62,13 @@ def test_timed(function):
     """A test that holds times against each other which other work on the machine can lengthen. One that fails is run again,
     and says so: what is wrong in the daemon is wrong twice on a machine that others leave alone."""
     function.timed = True
+    return test(function)
+
+
+def test_simulated(function):
+    """A test whose daemons all simulate, in which no time decides. Such daemons see nothing of the machine, so these tests wait
+    for no others, and run beside them."""
+    function.simulated = True
     return test(function)
 
 
@@ -251,6 +260,7 @@ class Daemon(Process):
     """zerneld on free ports, with no control socket unless there is an option. expect: patterns of the warnings that must be there; others must not."""
 
     def __init__(self, *options, expect=(), binary=ZERNELD, argv=None, env=None, wanted=0):
+        assert "--simulate" in options or not State.simulated, "a live daemon in a test of simulated ones"
         self.log = tempfile.TemporaryFile("w+")
         self.expect, self.looked_at = expect, False
         ports = ["--metrics-port", "0", "--ws-port", "0"]
@@ -441,6 +451,14 @@ def run(argv, **more):
 
 # ---- running
 
+def import_topics(place):
+    """Imports each file of a folder that has a test, so that there is none that nobody runs."""
+    for name in sorted(os.listdir(place)):
+        with open(os.path.join(place, name)) as file:
+            if name.endswith(".py") and re.search(r"^@test", file.read(), re.M):
+                importlib.import_module(name[:-3])
+
+
 def places(error):
     """Which lines of the tests an error went through."""
     where = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(HERE)]
@@ -453,7 +471,7 @@ def hangs(*_):
 
 def run_one(function):
     """'passed', 'failed' or 'absent'."""
-    State.checks, State.folder = 0, None
+    State.checks, State.folder, State.simulated = 0, None, is_simulated(function)
     signal.signal(signal.SIGALRM, hangs)
     signal.alarm(HANG)
     start = time.monotonic()
@@ -523,17 +541,65 @@ def alone():
         os.close(lock)
 
 
+def is_simulated(function):
+    return getattr(function, "simulated", False)
+
+
+def run_in_turn(functions):
+    """The results; each test waits for those of others, but for one that disturbs nobody."""
+    results = []
+    for function in functions:
+        with contextlib.nullcontext() if is_simulated(function) else alone():
+            results.append(run_tries(function))
+    return results
+
+
+@contextlib.contextmanager
+def run_beside(functions, results):
+    """A process runs these tests meanwhile; what it says is shown at the end, and its results are added."""
+    said = tempfile.TemporaryFile("w+")
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.dup2(said.fileno(), 1)
+            said.write("\n" + json.dumps(run_in_turn(functions)))
+            said.flush()
+        finally:
+            os._exit(0)
+    try:
+        yield
+    finally:
+        os.waitpid(pid, 0)
+    said.seek(0)
+    *lines, last = said.read().split("\n")
+    print("\n".join(lines).strip("\n"), flush=True)
+    results.extend(json.loads(last) if last.startswith("[") else ["failed"])
+
+
+def run_lanes(functions):
+    """Simulated tests beside live ones; those that hold times against each other after both."""
+    timed = [f for f in functions if getattr(f, "timed", False)]
+    simulated = [f for f in functions if is_simulated(f)]
+    live = [f for f in functions if f not in timed and f not in simulated]
+    if not live or not simulated:
+        return run_in_turn(simulated + live + timed)
+    results = []
+    with run_beside(simulated, results):
+        results += run_in_turn(live)
+    return results + run_in_turn(timed)
+
+
 def run_all(pattern, root):
     allowed = not root or not os.geteuid()
     if not allowed:
         print("absent: all end-to-end tests: they need root", flush=True)
-    results = []
-    for function in tests:
-        if pattern in function.__name__ and allowed:
-            with alone():
-                results.append(run_tries(function))
-    print(f"{results.count('passed')} passed, {results.count('failed')} failed", flush=True)
-    return 1 if results.count("failed") or not results.count("passed") else 0
+    chosen = [f for f in tests if pattern in f.__name__ and allowed]
+    results = run_lanes(chosen)
+    lost = len(chosen) - len(results)  # of a process that ended before it could say
+    failed = results.count("failed") + max(0, lost)
+    print(f"{results.count('passed')} passed, {failed} failed", flush=True)
+    return 1 if failed or not results.count("passed") else 0
 
 
 def main(root=True):

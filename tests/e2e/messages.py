@@ -11,7 +11,7 @@ import socket
 import urllib.request
 
 from clients import api, prometheus, target
-from harness import (CUDA, PATIENCE, Absent, Actor, Daemon, check, copy_of, equal, folder, main, need, parse_metrics, run, test,
+from harness import (CUDA, PATIENCE, Absent, Actor, Daemon, check, copy_of, equal, folder, main, need, parse_metrics, run, test, test_simulated,
                      wait_until)
 
 ACCEPT = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
@@ -155,7 +155,7 @@ def steady(daemon):
     return wait_until(look, "two pages of one moment")
 
 
-@test
+@test_simulated
 def messages_say_what_the_text_says():
     daemon = Daemon("--simulate")
     wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")
@@ -170,7 +170,7 @@ def messages_say_what_the_text_says():
         equal(ours[key], value, f"{key}")
 
 
-@test
+@test_simulated
 def messages_know_kinds_and_beginnings():
     daemon = Daemon("--simulate")
     wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")
@@ -208,7 +208,7 @@ def messages_of_a_live_process():
         equal(ours[key], text[key], f"{key}")
 
 
-@test
+@test_simulated
 def native_histograms_have_the_quantiles_of_the_summaries():
     daemon = Daemon("--simulate")
     wait_until(lambda: max(daemon.metrics().all("zernel_dataloader_wait_seconds_count").values(), default=0) >= 30, "data")
@@ -236,7 +236,7 @@ def by_labels(result):
     return {frozenset((k, v) for k, v in r["metric"].items() if k not in drop): float(r["value"][1]) for r in result}
 
 
-@test
+@test_simulated
 def prometheus_takes_native_histograms():
     daemon = Daemon("--simulate")
     process, server = prometheus(daemon, "--enable-feature=native-histograms")

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.request
 
-from harness import CUDA, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, free_port, main, need, parse_json, run, test, wait_until
+from harness import CUDA, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, free_port, main, need, parse_json, run, test, test_simulated, wait_until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -187,7 +187,7 @@ def receivers_are_told_of_an_alert_and_of_its_end():
     equal(daemon.metrics().lost(), {}, "losses")
 
 
-@test
+@test_simulated
 def a_simulated_alert_comes_to_alertmanager_and_goes():
     am, alerts = alertmanager()
     with open(f"{folder()}/rules", "w") as f:
@@ -239,7 +239,7 @@ def what_is_refused_is_dropped_and_counted():
     equal(sum("status 302" in line for line in daemon.lines()), 1, "lines about it")
 
 
-@test
+@test_simulated
 def metrics_are_pushed_by_otlp():
     """What the requests say is looked at elsewhere; here: that they come, whole, and that a receiver that fails loses
     nothing but its own time."""
@@ -256,7 +256,7 @@ def metrics_are_pushed_by_otlp():
     equal(daemon.metrics().lost(), {}, "losses")
 
 
-@test
+@test_simulated
 def exports_that_nobody_takes_are_dropped_and_counted():
     receiver = Receiver(silent)
     daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", receiver.url, "--otlp-interval-ms", "1000",
@@ -268,7 +268,7 @@ def exports_that_nobody_takes_are_dropped_and_counted():
     equal([o["to"] for o in daemon.json("/health")["outbound"] if o["state"] == "down"], ["otlp"], "what is down")
 
 
-@test
+@test_simulated
 def the_daemon_outlives_the_sender():
     hook = Receiver(good)
     daemon = Daemon("--simulate", "--push-interval-ms", "100", "--webhook", hook.url, expect=["sender: killed by signal 9"])
@@ -284,7 +284,7 @@ def the_daemon_outlives_the_sender():
     daemon.ticked(2)
 
 
-@test
+@test_simulated
 def the_sender_ends_with_the_daemon():
     daemon = Daemon("--simulate", "--webhook", "http://127.0.0.1:1")
     sender = sender_of(daemon)

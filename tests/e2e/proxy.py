@@ -8,7 +8,7 @@ import ssl
 import subprocess
 
 from clients import need_module
-from harness import ROOT, Daemon, Process, check, equal, folder, free_port, main, need, parse_json, run, test, wait_until
+from harness import ROOT, Daemon, Process, check, equal, folder, free_port, main, need, parse_json, run, test_simulated, wait_until
 
 OUTER = """daemon off; master_process off; pid {0}/pid; error_log {0}/error; events {{}}
 http {{ access_log off; client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f;
@@ -40,7 +40,7 @@ def start_nginx(port, daemon):
     return nginx
 
 
-@test
+@test_simulated
 def nginx_puts_tls_in_front():
     websockets = need_module("websockets")
     port, here = free_port(), folder()

@@ -11,7 +11,7 @@ import socket
 import subprocess
 
 from clients import api, prometheus, target
-from harness import Daemon, State, check, equal, main, need, parse_json, parse_metrics, run, test, wait_until
+from harness import Daemon, State, check, equal, main, need, parse_json, parse_metrics, run, test_simulated, wait_until
 
 ROUTES = ("/", "/metrics", "/json", "/history", "/alerts", "/jobs", "/health")
 
@@ -32,7 +32,7 @@ def split(answer):
     return first, {line.split(":", 1)[0].lower(): line.split(":", 1)[1].strip() for line in lines}, body
 
 
-@test
+@test_simulated
 def curl_gets_every_route():
     daemon = Daemon("--simulate")
     for path in ROUTES:
@@ -45,7 +45,7 @@ def curl_gets_every_route():
             equal(len(body), int(headers["content-length"]), f"{path} {options}: length")
 
 
-@test
+@test_simulated
 def curl_is_told_the_same_by_head():
     """All but what depends on the moment: lengths of what changes, the date."""
     daemon = Daemon("--simulate")
@@ -59,7 +59,7 @@ def curl_is_told_the_same_by_head():
             equal({k: head[1][k] for k in same}, {k: get[1][k] for k in same}, f"{path} {options}: values")
 
 
-@test
+@test_simulated
 def curl_makes_answers_smaller():
     daemon = Daemon("--simulate")
     wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")
@@ -76,7 +76,7 @@ def curl_makes_answers_smaller():
     parse_json(gzip.decompress(curl(daemon, "/json", "-H", "Accept-Encoding: gzip")[2]).decode())
 
 
-@test
+@test_simulated
 def curl_asks_for_formats():
     daemon = Daemon("--simulate")
     for accept, kind in (("*/*", "text/plain; version=0.0.4; charset=utf-8"),
@@ -89,7 +89,7 @@ def curl_asks_for_formats():
         equal(body.endswith(b"\n# EOF\n"), "openmetrics" in kind, f"its end for {accept}")
 
 
-@test
+@test_simulated
 def curl_keeps_a_page_that_did_not_change():
     daemon = Daemon("--simulate")
     _, headers, body = curl(daemon, "/")
@@ -102,7 +102,7 @@ def curl_keeps_a_page_that_did_not_change():
     equal(curl(daemon, "/", "-H", 'If-None-Match: "x"')[0], "HTTP/1.1 200 OK", "another page")
 
 
-@test
+@test_simulated
 def curl_keeps_one_connection():
     daemon = Daemon("--simulate")
     urls = [f"http://127.0.0.1:{daemon.port}{path}" for path in ROUTES * 3]
@@ -113,7 +113,7 @@ def curl_keeps_one_connection():
     equal(lines, ["200 1"] + ["200 0"] * (len(urls) - 1), "status, and connections made")
 
 
-@test
+@test_simulated
 def curl_is_refused_politely():
     daemon = Daemon("--simulate")
     rows = (("/nothing", (), 404), ("/metrics", ("-X", "DELETE"), 405), ("/metrics", ("-d", "x=1"), 405),
@@ -154,7 +154,7 @@ def answers(got):
     return statuses
 
 
-@test
+@test_simulated
 def requests_in_a_row_are_answered_in_a_row():
     daemon = Daemon("--simulate")
     paths = ["/health", "/nothing", "/metrics", "/json", "/alerts"] * 20
@@ -162,7 +162,7 @@ def requests_in_a_row_are_answered_in_a_row():
     equal(answers(bare(daemon, sent)), [404 if path == "/nothing" else 200 for path in paths], "statuses, in order")
 
 
-@test
+@test_simulated
 def the_end_of_what_a_client_sends_is_not_its_end():
     daemon = Daemon("--simulate")
     for version in ("1.0", "1.1"):
@@ -170,7 +170,7 @@ def the_end_of_what_a_client_sends_is_not_its_end():
     equal(bare(daemon, b"GET /metrics HTTP/1.1\r\nHost: loc"), b"", "a head that never ends gets nothing but an end")
 
 
-@test
+@test_simulated
 def noise_gets_a_clean_end():
     daemon = Daemon("--simulate")
     hello = bytes.fromhex("16030100050100000103") + os.urandom(200)
@@ -180,7 +180,7 @@ def noise_gets_a_clean_end():
     equal(curl(daemon, "/health")[0], "HTTP/1.1 200 OK", "it serves on")
 
 
-@test
+@test_simulated
 def pythons_client_keeps_its_connection():
     daemon = Daemon("--simulate")
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
@@ -195,7 +195,7 @@ def pythons_client_keeps_its_connection():
 
 # ---- Prometheus
 
-@test
+@test_simulated
 def prometheus_finds_the_target_up():
     """Debian's Prometheus asks for OpenMetrics and gzip by itself."""
     daemon = Daemon("--simulate")

@@ -155,10 +155,10 @@ def ras_names_a_rank_of_another_node():
     equal((metrics.one(REQUESTS, outcome="answered"), metrics.one(REQUESTS, outcome="no_answer")), (1, 0), "counted")
     pair.go_on()
     wait_until(lambda: entry(daemon)["ras"] is None, "what it said is of the past")
-    pair.hang(8)
-    time.sleep(6.5)
+    pair.hang(14)
+    wait_until(lambda: over(daemon), "the answer that still stands", 12, seen=lambda: entry(daemon))
+    equal(over(daemon)["says"], said, "what it says")
     equal(len(service.asked), 1, "it is the same episode a moment later")
-    equal(over(daemon)["says"], said, "whose answer still stands")
     pair.go_on()
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 
-from harness import PATIENCE, Daemon, check, equal, folder, main, parse_json, test, wait_until
+from harness import PATIENCE, Daemon, check, equal, folder, main, parse_json, test_simulated, wait_until
 
 HEAD = "zernel 1 "
 JOBS = 101
@@ -68,7 +68,7 @@ def all_whole(names):
         equal((got["job_id"] + ".json", got["state"], got["report"]), (name, "ended", 1), name)
 
 
-@test
+@test_simulated
 def each_job_leaves_one_report():
     daemon = simulated()
     names = run_jobs()
@@ -80,7 +80,7 @@ def each_job_leaves_one_report():
     equal([n for n in reports() if n.startswith(".")], [], "nothing half written")
 
 
-@test
+@test_simulated
 def a_daemon_that_is_killed_loses_no_report():
     daemon = simulated()
     writer = writer_of(daemon)
@@ -90,7 +90,7 @@ def a_daemon_that_is_killed_loses_no_report():
     wait_until(lambda: gone(writer), "the end of the process that writes")
 
 
-@test
+@test_simulated
 def a_daemon_that_ends_loses_no_report():
     daemon = simulated()
     names = run_jobs()
@@ -99,7 +99,7 @@ def a_daemon_that_ends_loses_no_report():
     all_whole(names)
 
 
-@test
+@test_simulated
 def what_writes_is_killed():
     daemon = simulated(expect=["writer: killed by signal 9; reports and records of jobs are lost"])
     run_jobs(3)
@@ -111,7 +111,7 @@ def what_writes_is_killed():
     equal(daemon.json("/health")["status"], "ok", "the daemon goes on")
 
 
-@test
+@test_simulated
 def signals_of_a_terminal_do_not_stop_it():
     daemon = simulated()
     writer = writer_of(daemon)
@@ -121,7 +121,7 @@ def signals_of_a_terminal_do_not_stop_it():
     check(not gone(writer), "it goes on")
 
 
-@test
+@test_simulated
 def a_folder_that_cannot_be_made():
     with open(place("file"), "w"):
         pass
@@ -133,7 +133,7 @@ def a_folder_that_cannot_be_made():
     equal(parse_json(answer.partition("\n")[2])["job_id"], "80004", "a report while the job is shown")
 
 
-@test
+@test_simulated
 def a_folder_that_others_may_write_to():
     os.mkdir(place("reports"))
     os.chmod(place("reports"), 0o777)
@@ -141,7 +141,7 @@ def a_folder_that_others_may_write_to():
     all_whole(run_jobs(2))
 
 
-@test
+@test_simulated
 def the_daemon_itself_holds_no_file_open_to_write():
     daemon = simulated()
     run_jobs(2)

@@ -5,7 +5,7 @@ with those as they are, and idle-gpu, which needs a minute to be sure, see scena
 import os
 import re
 
-from harness import ZERNEL, ZERNELD, Daemon, check, equal, folder, main, run, test, wait_until
+from harness import ZERNEL, ZERNELD, Daemon, check, equal, folder, main, run, test_simulated, wait_until
 
 SCENARIOS = {
     "memory-leak": {"gpu_memory_growing", "gpu_oom_warning", "gpu_allocation_failed"},
@@ -48,7 +48,7 @@ def said(daemon, what):
     return {m.group(1) for line in daemon.lines() if (m := re.search(rf"alert (\w+).* {what}", line))}
 
 
-@test
+@test_simulated
 def each_scenario_fires_its_alerts_and_resolves_them():
     daemons = {s: simulating(s) for s in SCENARIOS}
     for scenario, alerts in SCENARIOS.items():
@@ -59,7 +59,7 @@ def each_scenario_fires_its_alerts_and_resolves_them():
         equal(set(metrics.lost()), {"series"} if scenario == "losses" else set(), f"losses in {scenario}")
 
 
-@test
+@test_simulated
 def a_scenario_begins_well():
     daemon = Daemon("--simulate", "--simulate-scenario", "overhead", "--simulate-cycle-s", str(HOUR))
     ratios = wait_until(lambda: daemon.metrics().all("zernel_overhead_ratio"), "what hooked calls cost")
@@ -68,7 +68,7 @@ def a_scenario_begins_well():
     equal(daemon.json("/alerts")["alerts"], [], "alerts")
 
 
-@test
+@test_simulated
 def a_bad_scenario_is_one_line():
     got = run([ZERNELD, "--simulate", "--simulate-scenario", "leak"])
     equal(got.returncode, 2, "exit status")

@@ -10,7 +10,7 @@ import urllib.error
 from clients import need_module, read_snapshots
 from figures import shown
 from harness import (CUDA, NCCL, ZERNEL, Daemon, Driver, Process, check, equal, folder, free_port, main, need, parse_json,
-                     run, test, test_timed, wait_until)
+                     run, test, test_simulated, test_timed, wait_until)
 
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",
            "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms"]
@@ -41,7 +41,7 @@ def promtool_has_nothing_to_say():
     promtool_is_silent(daemon.get("/metrics"))
 
 
-@test
+@test_simulated
 def promtool_has_nothing_to_say_of_simulated_data():
     daemon = Daemon("--simulate")
     wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")

@@ -5,7 +5,7 @@ import os
 import re
 import time
 
-from harness import (CUDA, NOBODY, ZERNEL, ZERNELD, Actor, Daemon, check, copy_of, equal, main, need, run, test,
+from harness import (CUDA, NOBODY, ZERNEL, ZERNELD, Actor, Daemon, check, copy_of, equal, main, need, run, test, test_simulated,
                      wait_until)
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -33,12 +33,12 @@ def look_at_simulated(daemon):
         equal(len(used), 2, "ranks on each GPU")
 
 
-@test
+@test_simulated
 def simulated_figures():
     look_at_simulated(Daemon("--simulate"))
 
 
-@test
+@test_simulated
 def simulating_needs_no_root():
     need("setpriv")
     binary = copy_of(ZERNELD, "zerneld")
@@ -49,7 +49,7 @@ def simulating_needs_no_root():
     check(got.returncode == 0 and "simulated" in got.stdout.lower(), f"watch says so: {got.stdout}")
 
 
-@test
+@test_simulated
 def simulated_launches_go_on():
     """Launches rise, and a rate is shown that fits what was counted in the meantime."""
     daemon = Daemon("--simulate", "--simulate-seed", "17", "--push-interval-ms", "500")
@@ -59,7 +59,7 @@ def simulated_launches_go_on():
     equal(daemon.json()["interval_ms"], 500, "interval")
 
 
-@test
+@test_simulated
 def jobs_are_the_same_in_every_form():
     daemon = Daemon("--simulate", "--push-interval-ms", "100")
     wait_until(lambda: all(j["nccl_bytes"] and any(g["busy_s"] for g in j["gpus"]) for j in daemon.json()["jobs"]), "figures of two jobs")

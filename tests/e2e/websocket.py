@@ -11,7 +11,7 @@ import socket
 import subprocess
 
 from clients import Frames, handshake, need_module
-from harness import HERE, PATIENCE, Daemon, Process, check, equal, main, need, parse_json, run, test, wait_until
+from harness import HERE, PATIENCE, Daemon, Process, check, equal, main, need, parse_json, run, test_simulated, wait_until
 
 KEY = "Sec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw=="
 GOOD = ["Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13", KEY]
@@ -49,7 +49,7 @@ def masked(first, payload, mask=b"\x37\xfa\x21\x3d"):
     return head + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(payload))
 
 
-@test
+@test_simulated
 def ws_of_npm():
     daemon = Daemon("--simulate", "--push-interval-ms", "250")
     for code in (1000, 1001, 3000, 4999):
@@ -62,7 +62,7 @@ def ws_of_npm():
     wait_until(lambda: daemon.metrics().one("zernel_ws_clients") == 0, "no clients")
 
 
-@test
+@test_simulated
 def ws_of_npm_is_refused():
     daemon = Daemon("--simulate")
     for path, headers, status in (("/?interval_ms=249", {}, 400), ("/?topics=none", {}, 400), ("/metrics", {}, 404),
@@ -86,7 +86,7 @@ async def converse(url):
         return texts, ws.subprotocol, ws.extensions, ws.close_code
 
 
-@test
+@test_simulated
 def websockets_of_python():
     daemon = Daemon("--simulate", "--push-interval-ms", "250")
     for url in (f"ws://127.0.0.1:{daemon.ws_port}", f"ws://localhost:{daemon.port}/ws"):
@@ -107,7 +107,7 @@ def curl(daemon, *options, headers=GOOD, path="/ws"):
     return first, dict(line.split(": ", 1) for line in lines), body
 
 
-@test
+@test_simulated
 def bad_handshakes_are_answered_in_http():
     daemon = Daemon("--simulate")
 
@@ -136,7 +136,7 @@ def bad_handshakes_are_answered_in_http():
     equal(daemon.metrics().one("zernel_ws_clients"), 0, "clients")
 
 
-@test
+@test_simulated
 def bad_queries_are_answered_in_http():
     daemon = Daemon("--simulate")
     for query, said in (("interval_ms=249", "interval_ms"), ("interval_ms=60001", "60000"),
@@ -148,7 +148,7 @@ def bad_queries_are_answered_in_http():
         check(said in body and body.count("\n") == 1, f"{query}: one line that says why: {body!r}")
 
 
-@test
+@test_simulated
 def narrowing():
     daemon = Daemon("--simulate", "--push-interval-ms", "500")
     everything = set(parse_json(bare(daemon).message()))
@@ -165,7 +165,7 @@ def narrowing():
         equal(parse_json(daemon.get(f"/json?{query}")).keys(), snapshot.keys(), f"{query}: /json has the same keys")
 
 
-@test
+@test_simulated
 def an_interval_of_ones_own():
     """Nine snapshots at 250 ms take 2 s; at the daemon's pace they would take 80."""
     daemon = Daemon("--simulate", "--push-interval-ms", "10000")
@@ -177,7 +177,7 @@ def an_interval_of_ones_own():
     wait_until(lambda: daemon.metrics().one("zernel_ws_clients") == 0, "no clients")
 
 
-@test
+@test_simulated
 def close_codes():
     daemon = Daemon("--simulate")
     for name, sent, code in (
@@ -198,7 +198,7 @@ def close_codes():
     wait_until(lambda: daemon.metrics().one("zernel_ws_clients") == 0, "no clients")
 
 
-@test
+@test_simulated
 def pings_are_answered_within_a_message():
     daemon = Daemon("--simulate")
     frames = bare(daemon)
@@ -211,7 +211,7 @@ def pings_are_answered_within_a_message():
     equal(frames.until_the_end(), 1000, "the text was good")
 
 
-@test
+@test_simulated
 def a_client_that_does_not_read_is_dropped():
     """Nobody else is delayed, what it misses is counted, and it is closed with 1013 if that fits between two frames."""
     daemon = Daemon("--simulate", "--push-interval-ms", "250")
@@ -224,7 +224,7 @@ def a_client_that_does_not_read_is_dropped():
     check(first < second, "which still gets new ones")
 
 
-@test
+@test_simulated
 def all_are_told_when_the_daemon_ends():
     daemon = Daemon("--simulate")
     client = Process(node_argv(daemon, code=0), stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -161,6 +161,23 @@ T(who_holds_most_labels_makes_room)
 	CHECK_STR(labels_of((struct zn_job_ref){0}), "f=1 g=1 h=1 y=1 z=1 w=1 e=2 v=1");
 }
 
+T(of_no_job_each_owner_has_labels_of_his_own)
+{
+	const struct zn_job_ref none = {0};
+
+	begin();
+	CHECK_EQ(say_to(none, 1, "step=5"), 0);
+	CHECK_EQ(say_to(none, 2, "step=7"), 0);
+	CHECK_STR(labels_of(none), "step=5 step=7");
+	CHECK_EQ(say_to(none, 2, "step="), 0);
+	CHECK_STR(labels_of(none), "step=5");
+	CHECK_EQ(say_to(none, 2, "step="), 0);
+	CHECK_STR(labels_of(none), "step=5");
+	CHECK_EQ(say_to(job, 1, "step=5"), 0);
+	CHECK_EQ(say_to(job, 0, "step=6"), 0); /* root says it of the same job */
+	CHECK_STR(labels_of(job), "step=6");
+}
+
 T(a_label_that_changes_at_each_step_leaves_room_for_the_others)
 {
 	const struct zn_annotation_group *g;
@@ -261,6 +278,7 @@ int main(void)
 	RUN(longest_key_and_value);
 	RUN(a_ninth_label_of_one_owner_is_refused);
 	RUN(who_holds_most_labels_makes_room);
+	RUN(of_no_job_each_owner_has_labels_of_his_own);
 	RUN(a_label_that_changes_at_each_step_leaves_room_for_the_others);
 	RUN(one_owner_does_not_push_out_the_others);
 	RUN(more_keys_than_room_for_changes);

@@ -108,8 +108,9 @@ static void pass(uint32_t seconds)
 static uint64_t look_takes_ns;
 static uint32_t looks;
 
-static void place(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES])
+static void place(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES])
 {
+	(void)user;
 	char path[256];
 
 	CHECK(owner == &ranks);

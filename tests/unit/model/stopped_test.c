@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define S ZN_NS_PER_S
 
@@ -75,8 +76,9 @@ T(who_is_stopped)
 
 static char place[ZN_PLACE_BYTES];
 
-static void place_of(void *owner, uint32_t pid, char to[ZN_PLACE_BYTES])
+static void place_of(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES])
 {
+	(void)user;
 	CHECK(owner == &stopped && pid == 100);
 	strcpy(to, place);
 }
@@ -153,6 +155,55 @@ T(a_process_without_files_is_not_stopped)
 	CHECK_EQ(zn_stopped_since(&stopped, row, p->id), 0);
 }
 
+#define CROWD 100
+
+static uint32_t asked[2][ZN_STOPPED_AGAIN]; /* in the tick before, and in this one */
+static uint64_t asked_ns;
+
+/* As of a table with few places: what was asked for in the tick before is known, and nothing else. */
+static void few_places(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES])
+{
+	size_t i = 0;
+
+	(void)owner;
+	(void)user;
+	if (asked_ns != clock_ns) {
+		memcpy(asked[0], asked[1], sizeof(asked[0]));
+		memset(asked[1], 0, sizeof(asked[1]));
+		asked_ns = clock_ns;
+	}
+	to[0] = '\0';
+	for (size_t k = 0; k < ZN_STOPPED_AGAIN; k++)
+		if (asked[0][k] == pid)
+			strcpy(to, pid == 100 ? "get_signal" : "futex_wait_queue");
+	while (i < ZN_STOPPED_AGAIN && asked[1][i])
+		i++;
+	if (i < ZN_STOPPED_AGAIN && !to[0])
+		asked[1][i] = pid;
+}
+
+T(one_that_is_frozen_is_found_among_many_that_sleep)
+{
+	char path[256], target[256];
+
+	start();
+	stopped.place = few_places;
+	state('S');
+	snprintf(target, sizeof(target), "%s/100", proc);
+	for (uint32_t n = 1; n < CROWD; n++) {
+		zn_memory_claim(&memory, 100 + n, "python3")->count[ZN_C_LAUNCH_KERNEL] = 1;
+		snprintf(path, sizeof(path), "%s/%u", proc, 100 + n);
+		CHECK_EQ(symlink(target, path), 0);
+	}
+	pass(4 + 2 * CROWD / ZN_STOPPED_AGAIN);
+	CHECK(zn_stopped_since(&stopped, row, p->id) != 0);
+	CHECK_EQ(stopped.kind[row], ZN_STOP_FROZEN);
+	for (int n = 0; n < 2 * CROWD / ZN_STOPPED_AGAIN; n++) { /* and stays so, while others are asked about */
+		pass(1);
+		CHECK(clock_ns - zn_stopped_since(&stopped, row, p->id) >= S * (uint64_t)n);
+	}
+}
+
 int main(void)
 {
 	CHECK(mkdtemp(proc) != NULL);
@@ -161,6 +212,7 @@ int main(void)
 	RUN(who_is_not);
 	RUN(who_works_is_not_looked_at);
 	RUN(a_process_without_files_is_not_stopped);
+	RUN(one_that_is_frozen_is_found_among_many_that_sleep);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;
 	zn_memory_close(&memory);
